@@ -1,0 +1,221 @@
+// Package config is weir's one configuration: a typed struct, filled from defaults, a YAML file, WEIR_* variables and
+// flags, each over the one before, and validated as a whole. It also makes the options of a Kafka client, so that no
+// two parts of weir connect differently. It is the only package that knows viper.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-viper/mapstructure/v2"
+	"github.com/spf13/pflag"
+	"github.com/spf13/viper"
+)
+
+// Config is everything that an administrator can set. config/reference.yaml documents each key.
+type Config struct {
+	Cluster    string        `mapstructure:"cluster"`
+	Prefix     string        `mapstructure:"prefix"`
+	Interval   time.Duration `mapstructure:"interval"`
+	PlanMargin time.Duration `mapstructure:"plan_margin"` // 0 in a file: min(1s, interval/4)
+	Grace      time.Duration `mapstructure:"grace"`       // 0 in a file: min(1s, interval/2)
+	BackoffCap time.Duration `mapstructure:"backoff_cap"`
+	Collectors int           `mapstructure:"collectors"`
+	LogLevel   string        `mapstructure:"log_level"`
+	Partitions Partitions    `mapstructure:"partitions"`
+	Topics     Topics        `mapstructure:"topics"`
+	Kafka      Kafka         `mapstructure:"kafka"`
+	Agent      Agent         `mapstructure:"agent"`
+	Balance    Balance       `mapstructure:"balance"`
+	Collect    Collect       `mapstructure:"collect"`
+	Sink       Sink          `mapstructure:"sink"`
+}
+
+// Outage is how far back anything is caught up, in intervals.
+const Outage = 64
+
+// Partitions are the partition counts beside Collectors.
+type Partitions struct {
+	Routes     int `mapstructure:"routes"`
+	JobSummary int `mapstructure:"job_summary"`
+	Partials   int `mapstructure:"partials"`
+}
+
+// Topics are the settings with which topics are made.
+type Topics struct {
+	Replication       int           `mapstructure:"replication"`
+	CountersRetention time.Duration `mapstructure:"counters_retention"`
+	SummaryRetention  time.Duration `mapstructure:"summary_retention"`
+	SegmentBytes      int64         `mapstructure:"segment_bytes"` // 0: the broker's own
+}
+
+// Agent is the configuration of the node agent.
+type Agent struct {
+	Node     string `mapstructure:"node"`      // empty: the host's name
+	ProcPath string `mapstructure:"proc_path"` // where /proc is
+	SysPath  string `mapstructure:"sys_path"`  // where /sys is
+	StateDir string `mapstructure:"state_dir"` // the last route is kept here; empty: not kept
+	Perf     bool   `mapstructure:"perf"`      // open perf events
+}
+
+// Balance is the configuration of the balancer.
+type Balance struct {
+	JobsFile string   `mapstructure:"jobs_file"`
+	TreeFile string   `mapstructure:"tree_file"` // empty: a flat tree of Nodes
+	Nodes    []string `mapstructure:"nodes"`     // where there is no tree
+	LMax     int      `mapstructure:"l_max"`     // nodes of one job that one collector takes
+	LDist    int      `mapstructure:"l_dist"`    // nodes of a split job that one collector is given; 0: 0.9 l_max
+}
+
+// Collect is the configuration of collect and merge.
+type Collect struct {
+	MaxRejects int `mapstructure:"max_rejects"` // rejected records in [hold, position) before the partition stops
+}
+
+// Sink is the configuration of the sink.
+type Sink struct {
+	Dir       string `mapstructure:"dir"`
+	RollBytes int64  `mapstructure:"roll_bytes"`
+}
+
+// Default returns the configuration that holds where nothing is said.
+func Default() Config {
+	return Config{
+		Cluster: "cluster", Prefix: "weir.", Interval: 10 * time.Second, BackoffCap: 5 * time.Second, Collectors: 64, LogLevel: "info",
+		Partitions: Partitions{Routes: 16, JobSummary: 8, Partials: 1},
+		Topics:     Topics{Replication: 3, CountersRetention: 24 * time.Hour, SummaryRetention: 7 * 24 * time.Hour},
+		Kafka:      Kafka{ClientID: "weir", DialTimeout: 2 * time.Second},
+		Agent:      Agent{ProcPath: "/proc", SysPath: "/sys", Perf: true},
+		Balance:    Balance{LMax: 10_000},
+		Collect:    Collect{MaxRejects: 1000},
+		Sink:       Sink{Dir: "archive", RollBytes: 64 << 20},
+	}
+}
+
+// Source says where a configuration comes from.
+type Source struct {
+	File     string         // YAML; empty: none
+	Environ  []string       // as os.Environ
+	Flags    *pflag.FlagSet // flags that were changed count, under the keys that Keys gives them
+	Keys     map[string]string
+	Defaults Config
+}
+
+// ErrUnknownKey is returned when a file or the environment sets what there is not.
+var ErrUnknownKey = errors.New("unknown key")
+
+// Load fills Defaults from the file, WEIR_* variables (WEIR_KAFKA_BROKERS sets kafka.brokers) and flags, in this order,
+// and validates the result. The error joins all faults.
+func Load(src Source) (Config, error) {
+	v := viper.New()
+	known := map[string]bool{}
+	for key, value := range flatten("", reflect.ValueOf(src.Defaults)) {
+		known[key] = true
+		v.SetDefault(key, value)
+	}
+	if src.File != "" {
+		v.SetConfigFile(src.File)
+		v.SetConfigType("yaml")
+		if err := v.ReadInConfig(); err != nil {
+			return Config{}, fmt.Errorf("reading configuration %s: %w", src.File, err)
+		}
+	}
+	var faults []error
+	for _, key := range v.AllKeys() {
+		if !known[key] {
+			faults = append(faults, fmt.Errorf("%w %s in %s", ErrUnknownKey, key, src.File))
+		}
+	}
+	for _, e := range src.Environ {
+		name, value, _ := strings.Cut(e, "=")
+		if !strings.HasPrefix(name, "WEIR_") {
+			continue
+		}
+		key, ok := keyOf(strings.TrimPrefix(name, "WEIR_"), known)
+		if !ok {
+			faults = append(faults, fmt.Errorf("%w: the environment variable %s", ErrUnknownKey, name))
+			continue
+		}
+		v.Set(key, value)
+	}
+	if src.Flags != nil {
+		src.Flags.Visit(func(f *pflag.Flag) {
+			if key, ok := src.Keys[f.Name]; ok {
+				v.Set(key, f.Value.String())
+			}
+		})
+	}
+	if len(faults) > 0 {
+		return Config{}, errors.Join(faults...)
+	}
+	var c Config
+	if err := v.UnmarshalExact(&c, viper.DecodeHook(mapstructure.ComposeDecodeHookFunc(
+		mapstructure.StringToTimeDurationHookFunc(), mapstructure.StringToSliceHookFunc(",")))); err != nil {
+		return Config{}, fmt.Errorf("configuration %s: %w", src.File, err)
+	}
+	c.derive()
+	return c, c.Validate()
+}
+
+// derive fills what depends on other settings.
+func (c *Config) derive() {
+	if c.PlanMargin == 0 {
+		c.PlanMargin = min(time.Second, c.Interval/4)
+	}
+	if c.Grace == 0 {
+		c.Grace = min(time.Second, c.Interval/2)
+	}
+	if c.Balance.LDist == 0 {
+		c.Balance.LDist = max(1, c.Balance.LMax*9/10)
+	}
+	if c.Agent.Node == "" {
+		if host, err := os.Hostname(); err == nil {
+			c.Agent.Node = host
+		}
+	}
+}
+
+// flatten returns the leaves of a configuration by their dotted keys.
+func flatten(prefix string, v reflect.Value) map[string]any {
+	leaves := map[string]any{}
+	for i := range v.NumField() {
+		key := prefix + v.Type().Field(i).Tag.Get("mapstructure")
+		if v.Field(i).Kind() == reflect.Struct {
+			for k, leaf := range flatten(key+".", v.Field(i)) {
+				leaves[k] = leaf
+			}
+			continue
+		}
+		leaves[key] = v.Field(i).Interface()
+	}
+	return leaves
+}
+
+// keyOf finds the key that an environment variable names: dots became underscores, which keys have too.
+func keyOf(name string, known map[string]bool) (string, bool) {
+	for key := range known {
+		if strings.ToUpper(strings.ReplaceAll(key, ".", "_")) == name {
+			return key, true
+		}
+	}
+	return "", false
+}
+
+// Keys returns every key, sorted.
+func Keys() []string {
+	var keys []string
+	for key := range flatten("", reflect.ValueOf(Config{})) {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// YAML returns the configuration as a file that Load reads. Passwords are not part of it: the configuration only holds
+// the names of their files.
+func (c Config) YAML() ([]byte, error) { return marshalYAML(c) }

@@ -1,0 +1,159 @@
+package config
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+)
+
+// Kafka says how to reach the brokers.
+type Kafka struct {
+	Brokers     []string      `mapstructure:"brokers"` // host:port; Kafka's bootstrap.servers
+	ClientID    string        `mapstructure:"client_id"`
+	DialTimeout time.Duration `mapstructure:"dial_timeout"`
+	TLS         TLS           `mapstructure:"tls"`
+	SASL        SASL          `mapstructure:"sasl"`
+}
+
+// TLS encrypts the connection, and with a certificate of its own proves who the client is.
+type TLS struct {
+	Enabled    bool   `mapstructure:"enabled"`
+	CAFile     string `mapstructure:"ca_file"` // empty: the system's
+	CertFile   string `mapstructure:"cert_file"`
+	KeyFile    string `mapstructure:"key_file"`
+	ServerName string `mapstructure:"server_name"` // empty: the broker's host name
+}
+
+// SASL proves who the client is by a password. The configuration holds the name of the password's file, never the
+// password.
+type SASL struct {
+	Mechanism    string `mapstructure:"mechanism"` // empty: none
+	User         string `mapstructure:"user"`
+	PasswordFile string `mapstructure:"password_file"`
+}
+
+const (
+	scram512 = "SCRAM-SHA-512"
+	scram256 = "SCRAM-SHA-256"
+	saslNone = ""
+	plainTLS = "PLAIN" // the password travels as it is: only inside TLS
+)
+
+// ErrNoBrokers is returned when a client is asked for and kafka.brokers is empty.
+var ErrNoBrokers = errors.New("kafka.brokers is empty: name at least one broker, as host:port")
+
+func (k Kafka) validate(
+	fault func(rule error, key string, value any, limit string),
+	oneOf func(key, value string, choices ...string),
+	lasting func(key string, value, low, high time.Duration),
+) {
+	for _, b := range k.Brokers {
+		if host, port, ok := strings.Cut(b, ":"); !ok || host == "" || port == "" {
+			fault(ErrRange, "kafka.brokers", fmt.Sprintf("%q", b), "host:port")
+		}
+	}
+	lasting("kafka.dial_timeout", k.DialTimeout, 100*time.Millisecond, time.Minute)
+	oneOf("kafka.sasl.mechanism", k.SASL.Mechanism, saslNone, scram512, scram256, plainTLS)
+	if k.SASL.Mechanism != saslNone && (k.SASL.User == "" || k.SASL.PasswordFile == "") {
+		fault(ErrTogether, "kafka.sasl.mechanism", k.SASL.Mechanism, "kafka.sasl.user and kafka.sasl.password_file")
+	}
+	if k.SASL.Mechanism == plainTLS && !k.TLS.Enabled {
+		fault(ErrTogether, "kafka.sasl.mechanism", k.SASL.Mechanism, "kafka.tls.enabled, since PLAIN sends the password as it is")
+	}
+	if (k.TLS.CertFile == "") != (k.TLS.KeyFile == "") {
+		fault(ErrTogether, "kafka.tls.cert_file", fmt.Sprintf("%q", k.TLS.CertFile), "kafka.tls.key_file beside it")
+	}
+}
+
+// ClientOpts returns the options that every Kafka client of weir has: where the brokers are, how to prove who we are,
+// and how patient to be. Callers add what is theirs.
+func (c Config) ClientOpts() ([]kgo.Opt, error) {
+	if len(c.Kafka.Brokers) == 0 {
+		return nil, ErrNoBrokers
+	}
+	limit := c.BackoffCap
+	opts := []kgo.Opt{
+		kgo.SeedBrokers(c.Kafka.Brokers...),
+		kgo.ClientID(c.Kafka.ClientID),
+		kgo.DialTimeout(c.Kafka.DialTimeout),
+		kgo.RetryBackoffFn(func(tries int) time.Duration { return Backoff(tries, limit) }),
+		// Idle connections close after 20 s by default: with an interval longer than that, each send would dial.
+		kgo.ConnIdleTimeout(max(30*time.Second, 3*c.Interval)),
+		// A default poll of metadata is 5 minutes apart; a partition's new leader is found by errors long before.
+		kgo.MetadataMinAge(250 * time.Millisecond),
+		kgo.DisableClientMetrics(),
+	}
+	if c.Kafka.TLS.Enabled {
+		t, err := c.Kafka.TLS.config()
+		if err != nil {
+			return nil, err
+		}
+		opts = append(opts, kgo.DialTLSConfig(t))
+	}
+	m, err := c.Kafka.SASL.mechanism()
+	if err != nil {
+		return nil, err
+	}
+	if m != nil {
+		opts = append(opts, kgo.SASL(m))
+	}
+	return opts, nil
+}
+
+// Backoff is how long to wait before try number tries (from 1): from a quarter of a second, doubling, at most limit, with
+// half of it drawn by chance so that ten thousand agents do not come back at once.
+func Backoff(tries int, limit time.Duration) time.Duration {
+	d := min(250*time.Millisecond<<min(max(tries-1, 0), 10), limit)
+	return d/2 + rand.N(d/2+1)
+}
+
+func (t TLS) config() (*tls.Config, error) {
+	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
+	if t.CAFile != "" {
+		pem, err := os.ReadFile(t.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("reading kafka.tls.ca_file: %w", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("kafka.tls.ca_file %s holds no certificate", t.CAFile)
+		}
+	}
+	if t.CertFile != "" {
+		pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("reading kafka.tls.cert_file and key_file: %w", err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}
+
+func (s SASL) mechanism() (sasl.Mechanism, error) {
+	if s.Mechanism == saslNone {
+		return nil, nil
+	}
+	b, err := os.ReadFile(s.PasswordFile)
+	if err != nil {
+		return nil, fmt.Errorf("reading kafka.sasl.password_file: %w", err)
+	}
+	password := strings.TrimRight(string(b), "\r\n")
+	switch s.Mechanism {
+	case scram512:
+		return scram.Auth{User: s.User, Pass: password}.AsSha512Mechanism(), nil
+	case scram256:
+		return scram.Auth{User: s.User, Pass: password}.AsSha256Mechanism(), nil
+	default:
+		return plain.Auth{User: s.User, Pass: password}.AsMechanism(), nil
+	}
+}

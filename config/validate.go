@@ -1,0 +1,92 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// The rules that Validate checks. An error wraps the rule's sentinel with key, value and limit.
+var (
+	ErrName     = errors.New("must match [A-Za-z0-9._:-]{1,64}")
+	ErrInterval = errors.New("must be whole milliseconds from 100ms to 24h")
+	ErrRange    = errors.New("out of range")
+	ErrChoice   = errors.New("not one of the choices")
+	ErrTogether = errors.New("needs another key")
+)
+
+// Validate returns nil, or all faults of the configuration joined, each with its key, its value and the limit.
+func (c Config) Validate() error {
+	var faults []error
+	fault := func(rule error, key string, value any, limit string) {
+		if limit != "" {
+			limit = ": " + limit
+		}
+		faults = append(faults, fmt.Errorf("%s = %v: %w%s", key, value, rule, limit))
+	}
+	name := func(key, value string) {
+		if !validName(value) {
+			fault(ErrName, key, fmt.Sprintf("%.80q", value), "")
+		}
+	}
+	within := func(key string, value, low, high int64) {
+		if value < low || value > high {
+			fault(ErrRange, key, value, fmt.Sprintf("%d to %d", low, high))
+		}
+	}
+	lasting := func(key string, value, low, high time.Duration) {
+		if value < low || value > high {
+			fault(ErrRange, key, value, fmt.Sprintf("%v to %v", low, high))
+		}
+	}
+	oneOf := func(key, value string, choices ...string) {
+		for _, choice := range choices {
+			if value == choice {
+				return
+			}
+		}
+		fault(ErrChoice, key, fmt.Sprintf("%.80q", value), strings.Join(choices, ", "))
+	}
+
+	name("cluster", c.Cluster)
+	name("prefix", c.Prefix)
+	name("agent.node", c.Agent.Node)
+	if c.Interval < 100*time.Millisecond || c.Interval > 24*time.Hour || c.Interval%time.Millisecond != 0 {
+		fault(ErrInterval, "interval", c.Interval, "")
+	} else {
+		// The plan must be out before the interval ends, and its Tick before the next plan: else they cross.
+		lasting("plan_margin", c.PlanMargin, time.Millisecond, c.Interval/2)
+		lasting("grace", c.Grace, time.Millisecond, c.Interval/2)
+	}
+	lasting("backoff_cap", c.BackoffCap, 100*time.Millisecond, time.Minute)
+	oneOf("log_level", c.LogLevel, "debug", "info", "warn", "error")
+	within("collectors", int64(c.Collectors), 1, 10_000)
+	within("partitions.routes", int64(c.Partitions.Routes), 1, 10_000)
+	within("partitions.job_summary", int64(c.Partitions.JobSummary), 1, 10_000)
+	within("partitions.partials", int64(c.Partitions.Partials), 1, 1_000)
+	within("topics.replication", int64(c.Topics.Replication), 1, 15)
+	lasting("topics.counters_retention", c.Topics.CountersRetention, 3*Outage*c.Interval, 365*24*time.Hour)
+	lasting("topics.summary_retention", c.Topics.SummaryRetention, Outage*c.Interval, 10*365*24*time.Hour)
+	if c.Topics.SegmentBytes != 0 {
+		within("topics.segment_bytes", c.Topics.SegmentBytes, 64<<10, 1<<31-1)
+	}
+	within("balance.l_max", int64(c.Balance.LMax), 2, 1_000_000)
+	within("balance.l_dist", int64(c.Balance.LDist), 1, int64(c.Balance.LMax))
+	for _, n := range c.Balance.Nodes {
+		name("balance.nodes", n)
+	}
+	within("collect.max_rejects", int64(c.Collect.MaxRejects), 0, 100_000)
+	within("sink.roll_bytes", c.Sink.RollBytes, 1<<20, 1<<33)
+	if c.Sink.Dir == "" {
+		fault(ErrTogether, "sink.dir", `""`, "a directory for the archive")
+	}
+	c.Kafka.validate(fault, oneOf, lasting)
+	return errors.Join(faults...)
+}
+
+// validName is schemas.ValidName: config imports nothing of ours, and TestNamesAgree holds both together.
+func validName(s string) bool {
+	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:-"
+	return s != "" && len(s) <= 64 && s != "." && s != ".." && strings.Trim(s, letters) == ""
+}

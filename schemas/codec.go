@@ -1,0 +1,183 @@
+// Package schemas is the contract between the parts of weir: the Avro schemas of its records, their Go structs, the
+// codec between both, and the table of topics. It is the only package that knows Avro.
+//
+// A value is Avro single-object encoded: two marker bytes, the CRC-64-AVRO fingerprint of the schema, the body. The
+// fingerprint alone says what a value is, so topics may mix records and no registry is asked.
+package schemas
+
+import (
+	"embed"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/twmb/avro"
+)
+
+//go:embed *.avsc
+var files embed.FS
+
+var (
+	// ErrNotSingleObject is returned when a value does not begin with the single-object marker and a fingerprint.
+	ErrNotSingleObject = errors.New("not an Avro single-object value")
+	// ErrUnknownSchema is returned when no shipped schema has a value's fingerprint.
+	ErrUnknownSchema = errors.New("unknown schema fingerprint")
+	// ErrMalformed is returned when a body does not decode as its schema, to its last byte.
+	ErrMalformed = errors.New("malformed record")
+	// ErrInvalid is returned when a record decodes but says what no weir process would.
+	ErrInvalid = errors.New("invalid record")
+)
+
+// Record is one of the records of DESIGN section 4, as a pointer.
+type Record interface {
+	// Validate says what is wrong with the record, naming the field; nil if it may be used.
+	Validate() error
+}
+
+const headerBytes = 10 // marker and fingerprint
+
+type entry struct {
+	name   string // full name, weir.v1.<Name>
+	text   string // the .avsc file
+	schema *avro.Schema
+	shape  *shape
+	zero   func() Record
+}
+
+// table holds every schema ever shipped, by name and by fingerprint. A new version of a record gets a row of its own
+// beside the old one, resolved to the current struct.
+var table = newTable()
+
+type schemaTable struct {
+	byName        map[string]*entry
+	byFingerprint map[uint64]*entry
+}
+
+func newTable() schemaTable {
+	zero := map[string]func() Record{
+		"BalanceState": func() Record { return new(BalanceState) },
+		"CounterBatch": func() Record { return new(CounterBatch) },
+		"Gap":          func() Record { return new(Gap) },
+		"Job":          func() Record { return new(Job) },
+		"JobPartial":   func() Record { return new(JobPartial) },
+		"JobSummary":   func() Record { return new(JobSummary) },
+		"NodeSummary":  func() Record { return new(NodeSummary) },
+		"Progress":     func() Record { return new(Progress) },
+		"Reject":       func() Record { return new(Reject) },
+		"Route":        func() Record { return new(Route) },
+		"Tick":         func() Record { return new(Tick) },
+		"Watermark":    func() Record { return new(Watermark) },
+	}
+	t := schemaTable{byName: map[string]*entry{}, byFingerprint: map[uint64]*entry{}}
+	for name, newRecord := range zero {
+		text, err := files.ReadFile(name + ".avsc")
+		if err != nil {
+			panic(err) // the file is embedded: cannot fail once the tests have passed
+		}
+		e := &entry{name: "weir.v1." + name, text: string(text), schema: avro.MustParse(string(text)), zero: newRecord}
+		e.shape = newShape(e.schema)
+		t.byName[e.name] = e
+		t.byFingerprint[e.fingerprint()] = e
+	}
+	return t
+}
+
+func (e *entry) fingerprint() uint64 {
+	h := avro.NewRabin()
+	_, _ = h.Write(e.schema.Canonical()) // a hash does not fail
+	return h.Sum64()
+}
+
+func nameOf(r Record) string {
+	switch r.(type) {
+	case *BalanceState:
+		return "weir.v1.BalanceState"
+	case *CounterBatch:
+		return "weir.v1.CounterBatch"
+	case *Gap:
+		return "weir.v1.Gap"
+	case *Job:
+		return "weir.v1.Job"
+	case *JobPartial:
+		return "weir.v1.JobPartial"
+	case *JobSummary:
+		return "weir.v1.JobSummary"
+	case *NodeSummary:
+		return "weir.v1.NodeSummary"
+	case *Progress:
+		return "weir.v1.Progress"
+	case *Reject:
+		return "weir.v1.Reject"
+	case *Route:
+		return "weir.v1.Route"
+	case *Tick:
+		return "weir.v1.Tick"
+	case *Watermark:
+		return "weir.v1.Watermark"
+	}
+	return fmt.Sprintf("%T", r)
+}
+
+// Marshal encodes a record as a single-object value. It fails only for a record that no schema describes, such as an
+// enum with a symbol of its own.
+func Marshal(r Record) ([]byte, error) {
+	e, ok := table.byName[nameOf(r)]
+	if !ok {
+		return nil, fmt.Errorf("encoding %s: %w", nameOf(r), ErrUnknownSchema)
+	}
+	b, err := e.schema.AppendSingleObject(nil, r)
+	if err != nil {
+		return nil, fmt.Errorf("encoding %s: %w", e.name, err)
+	}
+	return b, nil
+}
+
+// Unmarshal decodes and validates a single-object value of any schema ever shipped. The result does not alias b.
+// Errors wrap ErrNotSingleObject, ErrUnknownSchema, ErrMalformed or ErrInvalid; whatever the bytes, it allocates at
+// most 4 × len(b) plus a constant.
+func Unmarshal(b []byte) (Record, error) {
+	e, err := lookup(b)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.shape.check(b[headerBytes:]); err != nil {
+		return nil, fmt.Errorf("%s: %w: %w", e.name, ErrMalformed, err)
+	}
+	r := e.zero()
+	if _, err := e.schema.Decode(b[headerBytes:], r); err != nil {
+		return nil, fmt.Errorf("%s: %w: %w", e.name, ErrMalformed, err)
+	}
+	if err := r.Validate(); err != nil {
+		return nil, fmt.Errorf("%s: %w", e.name, err)
+	}
+	return r, nil
+}
+
+func lookup(b []byte) (*entry, error) {
+	if len(b) < headerBytes || b[0] != 0xC3 || b[1] != 0x01 {
+		return nil, ErrNotSingleObject
+	}
+	fingerprint := binary.LittleEndian.Uint64(b[2:])
+	e, ok := table.byFingerprint[fingerprint]
+	if !ok {
+		return nil, fmt.Errorf("%w %016x", ErrUnknownSchema, fingerprint)
+	}
+	return e, nil
+}
+
+// Schema is one shipped schema: its full name, its fingerprint in hex and its text.
+type Schema struct {
+	Name, Fingerprint, Text string
+}
+
+// All returns every schema ever shipped, sorted by name.
+func All() []Schema {
+	var all []Schema
+	for _, name := range slices.Sorted(maps.Keys(table.byName)) {
+		e := table.byName[name]
+		all = append(all, Schema{e.name, fmt.Sprintf("%016x", e.fingerprint()), e.text})
+	}
+	return all
+}

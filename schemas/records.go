@@ -1,0 +1,297 @@
+package schemas
+
+// Times in records are Unix milliseconds (sampled_at: microseconds), as they travel: the fold compares and divides
+// them, and a time.Time would be made for every record only to be taken apart again.
+
+// Scopes of a metric.
+const (
+	ScopeCore = "core" // one value per logical CPU
+	ScopeNode = "node" // one value per node
+)
+
+// Methods of a JobSummary.
+const (
+	MethodNode      = "NODE"      // reduced on the job's only node
+	MethodExact     = "EXACT"     // from all values, at one collector
+	MethodEstimated = "ESTIMATED" // merged from the shares of several collectors
+)
+
+// Modes of a RouteEntry.
+const (
+	ModeCollect = "COLLECT" // send the values
+	ModeLocal   = "LOCAL"   // reduce on the node, send a NodeSummary
+)
+
+// The pseudo-jobs: the cores that no job held, and the whole machine.
+const (
+	JobRest   = "_rest"
+	JobSystem = "_system"
+)
+
+// JobKey names one life of a job within a cluster.
+type JobKey struct {
+	JobID   string
+	Restart int32
+}
+
+// NodeHeader is what CounterBatch and NodeSummary share.
+type NodeHeader struct {
+	Cluster       string  `avro:"cluster"`
+	Node          string  `avro:"node"`
+	BootID        string  `avro:"boot_id"`
+	RunID         string  `avro:"run_id"`
+	Seq           int64   `avro:"seq"`
+	IntervalStart int64   `avro:"interval_start"`
+	IntervalMs    int64   `avro:"interval_ms"`
+	SampledAt     int64   `avro:"sampled_at"` // microseconds
+	SentAt        int64   `avro:"sent_at"`
+	JobID         string  `avro:"job_id"`
+	Restart       int32   `avro:"restart"`
+	Epoch         int64   `avro:"epoch"`
+	Cpus          []int32 `avro:"cpus"`
+}
+
+// Job returns the job that the record belongs to.
+func (h *NodeHeader) Job() JobKey { return JobKey{h.JobID, h.Restart} }
+
+// CounterBatch is what one node measured for one job in one interval.
+type CounterBatch struct {
+	NodeHeader
+	Metrics []CounterBatchMetric `avro:"metrics"`
+}
+
+// CounterBatchMetric has one value per entry of the batch's Cpus (ScopeCore) or one (ScopeNode); NaN is missing.
+type CounterBatchMetric struct {
+	Name   string    `avro:"name"`
+	Unit   string    `avro:"unit"`
+	Scope  string    `avro:"scope"`
+	Values []float64 `avro:"values"`
+}
+
+// NodeSummary is a job of one node, reduced on its node.
+type NodeSummary struct {
+	NodeHeader
+	Metrics []NodeSummaryMetric `avro:"metrics"`
+}
+
+// NodeSummaryMetric is a JobSummaryMetric with what a merge needs of its values.
+type NodeSummaryMetric struct {
+	JobSummaryMetric
+	Certified Certified `avro:"certified"`
+}
+
+// Certified bounds what is known of a share's values (DESIGN section 6). Ranks count from 1.
+type Certified struct {
+	Eps             float64   `avro:"eps"`
+	OrderStatistics []float64 `avro:"order_statistics"`
+	Knots           []Knot    `avro:"knots"`
+	Atoms           []Atom    `avro:"atoms"`
+}
+
+// Knot is a value of the data with its exact rank.
+type Knot struct {
+	Value float64 `avro:"value"`
+	Rank  int64   `avro:"rank"`
+}
+
+// Atom is a value and how often it occurs.
+type Atom struct {
+	Value float64 `avro:"value"`
+	Count int64   `avro:"count"`
+}
+
+// Gap says what an agent's ring had to drop.
+type Gap struct {
+	Node               string `avro:"node"`
+	RunID              string `avro:"run_id"`
+	FirstIntervalStart int64  `avro:"first_interval_start"`
+	LastIntervalStart  int64  `avro:"last_interval_start"`
+	Records            int64  `avro:"records"`
+	Reason             string `avro:"reason"`
+}
+
+// Tick closes an interval in one partition of counters.
+type Tick struct {
+	IntervalStart int64     `avro:"interval_start"`
+	IntervalMs    int64     `avro:"interval_ms"`
+	Epoch         int64     `avro:"epoch"`
+	Jobs          []TickJob `avro:"jobs"`
+}
+
+// TickJob is one partition's share of a job. Parts 0: planned, but ended before the interval did.
+type TickJob struct {
+	JobID    string   `avro:"job_id"`
+	Restart  int32    `avro:"restart"`
+	Parts    int32    `avro:"parts"`
+	JobNodes int32    `avro:"job_nodes"`
+	Nodes    []string `avro:"nodes"`
+}
+
+// Route tells a node where to send what.
+type Route struct {
+	Node          string       `avro:"node"`
+	Epoch         int64        `avro:"epoch"`
+	IntervalStart int64        `avro:"interval_start"`
+	Home          int32        `avro:"home"`
+	Entries       []RouteEntry `avro:"entries"`
+}
+
+// RouteEntry is one job on the node. Empty Cpus: all of the node.
+type RouteEntry struct {
+	JobID     string  `avro:"job_id"`
+	Restart   int32   `avro:"restart"`
+	Cpus      []int32 `avro:"cpus"`
+	Partition int32   `avro:"partition"`
+	Mode      string  `avro:"mode"`
+}
+
+// SendsRest reports whether the node owes its home partition a _rest record: unless a job holds all of it.
+// Balancer and agent both decide by this, so that what is expected is what is sent.
+func (r *Route) SendsRest() bool {
+	for i := range r.Entries {
+		if len(r.Entries[i].Cpus) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// BalanceState names the last interval that has its Ticks.
+type BalanceState struct {
+	Epoch         int64 `avro:"epoch"`
+	IntervalStart int64 `avro:"interval_start"`
+	IntervalMs    int64 `avro:"interval_ms"`
+}
+
+// JobSummary is how one job used its hardware in one interval.
+type JobSummary struct {
+	Cluster       string             `avro:"cluster"`
+	JobID         string             `avro:"job_id"`
+	Restart       int32              `avro:"restart"`
+	IntervalStart int64              `avro:"interval_start"`
+	IntervalMs    int64              `avro:"interval_ms"`
+	Method        string             `avro:"method"`
+	Parts         int32              `avro:"parts"`
+	PartsReported int32              `avro:"parts_reported"`
+	NodesExpected int32              `avro:"nodes_expected"`
+	NodesReported int32              `avro:"nodes_reported"`
+	Metrics       []JobSummaryMetric `avro:"metrics"`
+}
+
+// JobSummaryMetric is the distribution of one metric over a job. What has no values is nil.
+type JobSummaryMetric struct {
+	Name       string     `avro:"name"`
+	Unit       string     `avro:"unit"`
+	Scope      string     `avro:"scope"`
+	Count      int64      `avro:"count"`
+	Invalid    int64      `avro:"invalid"`
+	Nodes      int32      `avro:"nodes"`
+	Mean       *float64   `avro:"mean"`
+	Stddev     *float64   `avro:"stddev"`
+	NodeStddev *float64   `avro:"node_stddev"`
+	LowNode    *string    `avro:"low_node"`
+	HighNode   *string    `avro:"high_node"`
+	Deciles    *[]float64 `avro:"deciles"`
+	RankError  *float64   `avro:"rank_error"`
+	Lo         *[]float64 `avro:"lo"`
+	Hi         *[]float64 `avro:"hi"`
+}
+
+// JobPartial is one collector's share of a split job.
+type JobPartial struct {
+	Cluster       string             `avro:"cluster"`
+	JobID         string             `avro:"job_id"`
+	Restart       int32              `avro:"restart"`
+	IntervalStart int64              `avro:"interval_start"`
+	IntervalMs    int64              `avro:"interval_ms"`
+	Collector     int32              `avro:"collector"`
+	Parts         int32              `avro:"parts"`
+	JobNodes      int32              `avro:"job_nodes"`
+	NodesExpected int32              `avro:"nodes_expected"`
+	NodesReported int32              `avro:"nodes_reported"`
+	Metrics       []JobPartialMetric `avro:"metrics"`
+}
+
+// JobPartialMetric carries the moments of the values and of the node means, to be merged by Chan's formula, and a
+// certified summary of the values.
+type JobPartialMetric struct {
+	Name         string    `avro:"name"`
+	Unit         string    `avro:"unit"`
+	Scope        string    `avro:"scope"`
+	Count        int64     `avro:"count"`
+	Invalid      int64     `avro:"invalid"`
+	Nodes        int32     `avro:"nodes"`
+	Mean         *float64  `avro:"mean"`
+	M2           *float64  `avro:"m2"`
+	NodeMean     *float64  `avro:"node_mean"`
+	NodeM2       *float64  `avro:"node_m2"`
+	LowNode      *string   `avro:"low_node"`
+	LowNodeMean  *float64  `avro:"low_node_mean"`
+	HighNode     *string   `avro:"high_node"`
+	HighNodeMean *float64  `avro:"high_node_mean"`
+	Certified    Certified `avro:"certified"`
+}
+
+// Watermark says that all partials of a collector up to an interval are written.
+type Watermark struct {
+	Collector     int32 `avro:"collector"`
+	IntervalStart int64 `avro:"interval_start"`
+	IntervalMs    int64 `avro:"interval_ms"`
+}
+
+// Progress says how far one partition is folded. It is written in the transaction of what was said.
+type Progress struct {
+	From             int64          `avro:"from"`
+	Position         int64          `avro:"position"`
+	Hold             int64          `avro:"hold"`
+	Closed           *int64         `avro:"closed"`
+	ClosedIntervalMs int64          `avro:"closed_interval_ms"`
+	Dropped          *int64         `avro:"dropped"`
+	Rejected         []int64        `avro:"rejected"`
+	LostFrom         *int64         `avro:"lost_from"`
+	LostTo           *int64         `avro:"lost_to"`
+	Counts           ProgressCounts `avro:"counts"`
+}
+
+// ProgressCounts are the fates of a partition's records, from its beginning.
+type ProgressCounts struct {
+	Summarized int64 `avro:"summarized"`
+	Rejected   int64 `avro:"rejected"`
+	Late       int64 `avro:"late"`
+	LateNodes  int64 `avro:"late_nodes"`
+	Dropped    int64 `avro:"dropped"`
+	Duplicate  int64 `avro:"duplicate"`
+	Misrouted  int64 `avro:"misrouted"`
+	Ended      int64 `avro:"ended"`
+	Gaps       int64 `avro:"gaps"`
+	Ticks      int64 `avro:"ticks"`
+	Outputs    int64 `avro:"outputs"`
+	Lost       int64 `avro:"lost"`
+}
+
+// Reject is a record that could not be used.
+type Reject struct {
+	Topic     string `avro:"topic"`
+	Partition int32  `avro:"partition"`
+	Offset    int64  `avro:"offset"`
+	Reason    string `avro:"reason"`
+	Hash      string `avro:"hash"`
+	Head      []byte `avro:"head"`
+}
+
+// Job is a job as the scheduler knows it.
+type Job struct {
+	JobID   string   `avro:"job_id"`
+	Restart int32    `avro:"restart"`
+	Name    string   `avro:"name"`
+	User    string   `avro:"user"`
+	Account string   `avro:"account"`
+	Queue   string   `avro:"queue"`
+	Nodes   []string `avro:"nodes"`
+	Cpus    []int32  `avro:"cpus"`
+	Submit  *int64   `avro:"submit"`
+	Start   *int64   `avro:"start"`
+	End     *int64   `avro:"end"`
+	State   string   `avro:"state"`
+	Reason  string   `avro:"reason"`
+}

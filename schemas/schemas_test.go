@@ -1,0 +1,397 @@
+package schemas
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"flag"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/linkedin/goavro/v2"
+)
+
+var update = flag.Bool("update", false, "write the golden records of schemas that have none")
+
+func ptr[T any](v T) *T { return &v }
+
+// samples has one full and one sparse record of every schema.
+func samples() []Record {
+	head := NodeHeader{
+		Cluster: "c1", Node: "n17", BootID: "b", RunID: "r", Seq: 9, IntervalStart: 1_700_000_010_000, IntervalMs: 10_000,
+		SampledAt: 1_700_000_020_000_123, SentAt: 1_700_000_020_400, JobID: "4711", Restart: 1, Epoch: 3, Cpus: []int32{0, 1, 4},
+	}
+	deciles := []float64{1, 1.5, 2, 2, 3, 4, 4, 5, 6, 7.25, 8}
+	metric := JobSummaryMetric{
+		Name: "ipc", Unit: "1", Scope: ScopeCore, Count: 3, Invalid: 1, Nodes: 1, Mean: ptr(2.5), Stddev: ptr(0.5), NodeStddev: ptr(0.0),
+		LowNode: ptr("n17"), HighNode: ptr("n17"), Deciles: &deciles, RankError: ptr(0.0), Lo: &deciles, Hi: &deciles,
+	}
+	none := JobSummaryMetric{Name: "none", Unit: "s", Scope: ScopeNode, Invalid: 2}
+	certified := Certified{Eps: 0.5, OrderStatistics: deciles, Knots: []Knot{{1.25, 2}}, Atoms: []Atom{{1, 1}, {2, 2}}}
+	return []Record{
+		&CounterBatch{NodeHeader: head, Metrics: []CounterBatchMetric{
+			{"cpu_user", "1", ScopeCore, []float64{0.5, math.Copysign(0, -1), 1}}, {"mem_used", "B", ScopeNode, []float64{1e9}},
+		}},
+		&CounterBatch{NodeHeader: NodeHeader{Cluster: "c", Node: "n", IntervalMs: 1, JobID: JobRest}},
+		&NodeSummary{NodeHeader: head, Metrics: []NodeSummaryMetric{{metric, certified}, {none, Certified{}}}},
+		&Gap{"n17", "r", 1_700_000_010_000, 1_700_000_050_000, 12, "ring full"},
+		&Tick{1_700_000_010_000, 10_000, 3, []TickJob{{"4711", 1, 2, 3, []string{"n1", "n2"}}, {JobRest, 0, 0, 0, nil}}},
+		&Route{"n17", 3, 1_700_000_010_000, 2, []RouteEntry{{"4711", 1, []int32{0, 1}, 5, ModeCollect}, {"4712", 0, nil, 2, ModeLocal}}},
+		&BalanceState{3, 1_700_000_010_000, 10_000},
+		&JobSummary{"c1", "4711", 1, 1_700_000_010_000, 10_000, MethodEstimated, 2, 1, 3, 2, []JobSummaryMetric{metric, none}},
+		&JobSummary{"c1", JobSystem, 0, 0, 10_000, MethodExact, 1, 1, 3, 0, nil},
+		&JobPartial{"c1", "4711", 1, 1_700_000_010_000, 10_000, 5, 2, 7, 3, 2, []JobPartialMetric{
+			{"ipc", "1", ScopeCore, 3, 0, 2, ptr(1.0), ptr(2.0), ptr(3.0), ptr(4.0), ptr("a"), ptr(5.0), ptr("b"), ptr(6.0), certified},
+			{Name: "none", Unit: "s", Scope: ScopeNode, Invalid: 4},
+		}},
+		&Watermark{5, 1_700_000_010_000, 10_000},
+		&Progress{1, 9, 4, ptr(int64(1_700_000_010_000)), 10_000, ptr(int64(1_699_999_000_000)), []int64{4, 7}, ptr(int64(0)), ptr(int64(1)),
+			ProgressCounts{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}},
+		&Progress{},
+		&Reject{"weir.counters", 3, 99, "malformed", "00ff", []byte{0, 1, 255}},
+		&Job{"4711", 1, "cfd", "ada", "p1", "batch", []string{"n1"}, []int32{0}, ptr(int64(1)), ptr(int64(2)), ptr(int64(3)), "RUNNING", ""},
+		&Job{JobID: "x", State: "SKIPPED", Reason: "unknown node n9"},
+	}
+}
+
+// oracle is goavro on the schema as shipped: another implementation of the same standard. Only of the body: its
+// canonical form keeps {"type":"long"} where the standard says "long", so its fingerprint of a logical type is not
+// the standard's (fastavro's is; TestFingerprints has the numbers).
+func oracle(t *testing.T, e *entry) *goavro.Codec {
+	t.Helper()
+	c, err := goavro.NewCodec(e.text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestEverySchemaAgreesWithGoavro(t *testing.T) {
+	seen := map[string]bool{}
+	for _, r := range samples() {
+		e := table.byName[nameOf(r)]
+		seen[e.name] = true
+		ours, err := Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := oracle(t, e)
+		native, rest, err := c.NativeFromBinary(ours[headerBytes:])
+		if err != nil || len(rest) != 0 {
+			t.Fatalf("%s: goavro does not read what we wrote: %v, %d bytes left", e.name, err, len(rest))
+		}
+		theirs, err := c.BinaryFromNative(ours[:headerBytes:headerBytes], native)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(ours, theirs) {
+			t.Errorf("%s: goavro encodes\n%x, we\n%x", e.name, theirs, ours)
+		}
+		if r.Validate() != nil {
+			continue // a record that is only there to be encoded
+		}
+		back, err := Unmarshal(theirs)
+		if err != nil {
+			t.Fatalf("%s: we do not read what goavro wrote: %v", e.name, err)
+		}
+		if diff := cmp.Diff(r, back, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", e.name, diff)
+		}
+	}
+	for name := range table.byName {
+		if !seen[name] {
+			t.Errorf("no sample of %s", name)
+		}
+	}
+}
+
+// TestFingerprints pins what stands in every value on the wire: as fastavro 1.12 computes CRC-64-AVRO of the canonical
+// form, in the byte order of the value.
+func TestFingerprints(t *testing.T) {
+	want := map[string]string{
+		"BalanceState": "4ef5888d01398460", "CounterBatch": "2431da33088f60ee", "Gap": "b6415daba41fec8a",
+		"Job": "f08ec10b7fb59359", "JobPartial": "bc8188965d41169e", "JobSummary": "037b93e5a275cbbf",
+		"NodeSummary": "7dc55bf3dec62111", "Progress": "cb43f71e70cf8ca5", "Reject": "1867763f6691ffd2",
+		"Route": "c99e46590669b66d", "Tick": "62c8b9abaef77773", "Watermark": "c33c7140ebff709d",
+	}
+	for _, r := range samples() {
+		b := mustMarshal(t, r)
+		name := strings.TrimPrefix(nameOf(r), "weir.v1.")
+		if got := hex.EncodeToString(b[2:headerBytes]); got != want[name] {
+			t.Errorf("%s: %s, want %s", name, got, want[name])
+		}
+	}
+}
+
+// TestGolden decodes a record of every schema ever shipped: a file per fingerprint, never changed.
+func TestGolden(t *testing.T) {
+	for _, r := range samples() {
+		b, err := Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := table.byName[nameOf(r)]
+		file := filepath.Join("testdata", strings.TrimPrefix(e.name, "weir.v1.")+"-"+schemaOf(e).Fingerprint+".avro")
+		if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) && *update {
+			if err := os.WriteFile(file, b, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := os.Stat(file); err != nil {
+			t.Errorf("%s has no golden record: a changed schema needs one (go test ./schemas -update) and keeps the old one's: %v", e.name, err)
+		}
+	}
+	golden, err := filepath.Glob("testdata/*.avro")
+	if err != nil || len(golden) < len(table.byName) {
+		t.Fatalf("%d golden records for %d schemas: %v", len(golden), len(table.byName), err)
+	}
+	for _, file := range golden {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := JSON(b); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+		if _, err := Unmarshal(b); err != nil && !errors.Is(err, ErrInvalid) {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+}
+
+func schemaOf(e *entry) Schema {
+	for _, s := range All() {
+		if s.Name == e.name {
+			return s
+		}
+	}
+	return Schema{}
+}
+
+func TestEveryTruncationAndTrailingByteIsRefused(t *testing.T) {
+	for _, r := range samples() {
+		b, err := Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range b {
+			if _, err := Unmarshal(b[:n]); err == nil {
+				t.Errorf("%s: %d of %d bytes are accepted", nameOf(r), n, len(b))
+			}
+		}
+		if _, err := Unmarshal(append(b, 0)); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%s: a trailing byte gives %v", nameOf(r), err)
+		}
+	}
+}
+
+func TestHostileNamesAreInvalid(t *testing.T) {
+	good := func() *CounterBatch { return samples()[0].(*CounterBatch) }
+	cases := map[string]struct {
+		change func(b *CounterBatch)
+		field  string
+	}{
+		"path in node":      {func(b *CounterBatch) { b.Node = "../../etc" }, "node"},
+		"dots as node":      {func(b *CounterBatch) { b.Node = ".." }, "node"},
+		"empty node":        {func(b *CounterBatch) { b.Node = "" }, "node"},
+		"long node":         {func(b *CounterBatch) { b.Node = strings.Repeat("a", 65) }, "node"},
+		"slash in cluster":  {func(b *CounterBatch) { b.Cluster = "a/b" }, "cluster"},
+		"underscore job":    {func(b *CounterBatch) { b.JobID = "_mine" }, "job_id"},
+		"the whole machine": {func(b *CounterBatch) { b.JobID = JobSystem }, "job_id"},
+		"negative restart":  {func(b *CounterBatch) { b.Restart = -1 }, "restart"},
+		"metric name":       {func(b *CounterBatch) { b.Metrics[0].Name = "a b" }, "metrics.name"},
+		"metric twice":      {func(b *CounterBatch) { b.Metrics[1].Name = "cpu_user" }, "metrics.name"},
+		"scope":             {func(b *CounterBatch) { b.Metrics[0].Scope = "rack" }, "metrics.scope"},
+		"values":            {func(b *CounterBatch) { b.Metrics[0].Values = []float64{1} }, "metrics.values"},
+		"cpu twice":         {func(b *CounterBatch) { b.Cpus[1] = 0 }, "cpus"},
+		"no interval":       {func(b *CounterBatch) { b.IntervalMs = 0 }, "interval_ms"},
+		"odd start":         {func(b *CounterBatch) { b.IntervalStart++ }, "interval_start"},
+		"year 300,000":      {func(b *CounterBatch) { b.IntervalStart = math.MaxInt64 / 10_000 * 10_000 }, "interval_start"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			b := good()
+			c.change(b)
+			value, err := Marshal(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = Unmarshal(value)
+			if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), c.field+":") {
+				t.Errorf("got %v, want ErrInvalid naming %s", err, c.field)
+			}
+		})
+	}
+}
+
+func TestJSONIsPlain(t *testing.T) {
+	b, err := Marshal(samples()[7])
+	if err != nil {
+		t.Fatal(err)
+	}
+	name, value, err := JSON(b)
+	if err != nil || name != "weir.v1.JobSummary" {
+		t.Fatal(name, err)
+	}
+	var got struct {
+		IntervalStart int64 `json:"interval_start"`
+		Metrics       []struct {
+			Mean    *float64  `json:"mean"`
+			LowNode *string   `json:"low_node"`
+			Deciles []float64 `json:"deciles"`
+		}
+	}
+	if err := json.Unmarshal(value, &got); err != nil {
+		t.Fatalf("%v in %s", err, value)
+	}
+	if got.IntervalStart != 1_700_000_010_000 || *got.Metrics[0].Mean != 2.5 || *got.Metrics[0].LowNode != "n17" ||
+		got.Metrics[0].Deciles[9] != 7.25 || got.Metrics[1].Mean != nil {
+		t.Errorf("%s", value)
+	}
+}
+
+func TestTopicsAreComplete(t *testing.T) {
+	z := Sizes{Collectors: 64, Routes: 16, Partials: 1, JobSummary: 8, Replication: 3}
+	partitions := map[string]int{}
+	for _, topic := range Topics("weir.", z) {
+		partitions[topic.Name] = topic.Partitions
+		if topic.Config["min.insync.replicas"] != "2" || topic.Replicas != 3 {
+			t.Errorf("%s: %v with %d replicas loses acknowledged records", topic.Name, topic.Config, topic.Replicas)
+		}
+	}
+	want := map[string]int{
+		"weir.counters": 64, "weir.routes": 16, "weir.balance": 1, "weir.partials": 1, "weir.job-summary": 8, "weir.jobs": 1,
+		"weir.progress": 64, "weir.merge-progress": 1, "weir.rejects": 1, "weir.schemas": 1,
+	}
+	if diff := cmp.Diff(want, partitions); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// allocated is how many bytes f allocates, as the runtime counts them.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+func TestRealRecordsFitTheBudget(t *testing.T) {
+	tick := &Tick{IntervalMs: 1000, Jobs: []TickJob{{"1", 0, 1, 20_000, nil}}}
+	for i := range 20_000 {
+		tick.Jobs[0].Nodes = append(tick.Jobs[0].Nodes, "n"+string(rune('a'+i%26))+string(rune('a'+i/26%26))+string(rune('a'+i/676)))
+	}
+	batch := samples()[0].(*CounterBatch)
+	batch.Cpus, batch.Metrics = nil, nil
+	for i := range 256 {
+		batch.Cpus = append(batch.Cpus, int32(i))
+	}
+	for i := range 100 {
+		batch.Metrics = append(batch.Metrics, CounterBatchMetric{"m" + string(rune('a'+i%26)) + string(rune('a'+i/26)), "", ScopeCore, make([]float64, 256)})
+	}
+	for _, r := range append(samples(), tick, batch) {
+		b, err := Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Unmarshal(b); err != nil && !errors.Is(err, ErrInvalid) {
+			t.Errorf("%s of %d bytes: %v", nameOf(r), len(b), err)
+		}
+	}
+}
+
+func TestHostileBytesAllocateLittle(t *testing.T) {
+	header := func(r Record) []byte {
+		b, err := Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b[:headerBytes:headerBytes]
+	}
+	huge := []byte{0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01} // the count 2^63 - 1
+	manyEmpty := append([]byte{0x80, 0x80, 0x80, 0x02}, make([]byte, 1<<21)...)
+	for _, r := range samples() {
+		for _, body := range [][]byte{huge, manyEmpty, bytes.Repeat([]byte{2}, 1<<20), append([]byte{0, 0, 0, 0}, huge...), bytes.Repeat(huge, 1000)} {
+			b := append(header(r), body...)
+			limit := uint64(budgetPerByte*len(b) + 2*budgetConstant)
+			if n := allocated(func() { _, _ = Unmarshal(b) }); n > limit {
+				t.Errorf("%s: %d bytes allocate %d, more than %d", nameOf(r), len(b), n, limit)
+			}
+		}
+	}
+}
+
+func FuzzUnmarshal(f *testing.F) {
+	for _, r := range samples() {
+		b, err := Marshal(r)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var r Record
+		var err error
+		limit := uint64(budgetPerByte*len(b) + 2*budgetConstant)
+		n := allocated(func() { r, err = Unmarshal(b) })
+		for range 5 { // the count is the whole process's: another goroutine's allocations do not come five times
+			if n <= limit {
+				break
+			}
+			n = allocated(func() { r, err = Unmarshal(b) })
+		}
+		if n > limit {
+			t.Fatalf("%d bytes allocate %d", len(b), n)
+		}
+		_, value, jsonErr := JSON(b)
+		if err != nil {
+			return
+		}
+		if jsonErr != nil || !json.Valid(value) {
+			t.Fatalf("Unmarshal takes it, JSON does not: %v, %s", jsonErr, value)
+		}
+		again, err := Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := Unmarshal(again)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if once, twice := mustMarshal(t, r), mustMarshal(t, back); !bytes.Equal(once, twice) {
+			t.Fatalf("a second round trip differs: %v %v", r, back)
+		}
+	})
+}
+
+func mustMarshal(t testing.TB, r Record) []byte {
+	t.Helper()
+	b, err := Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestRows(t *testing.T) {
+	s := samples()[7].(*JobSummary)
+	rows := s.Rows()
+	if len(rows) != 2 || *rows[0].Metric != "ipc" || *rows[0].D9 != 7.25 || rows[1].D0 != nil || rows[1].Mean != nil || *rows[1].Invalid != 2 {
+		t.Errorf("%+v", rows)
+	}
+	if rows := (&JobSummary{JobID: "1"}).Rows(); len(rows) != 1 || rows[0].Metric != nil {
+		t.Errorf("a summary without metrics gives %+v", rows)
+	}
+	if n := reflect.TypeFor[Row]().NumField(); n != 35 {
+		t.Errorf("%d columns", n)
+	}
+}

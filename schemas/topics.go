@@ -1,0 +1,97 @@
+package schemas
+
+import (
+	"strconv"
+	"time"
+)
+
+// Names of the topics, without the prefix.
+const (
+	TopicCounters      = "counters"
+	TopicRoutes        = "routes"
+	TopicBalance       = "balance"
+	TopicPartials      = "partials"
+	TopicJobSummary    = "job-summary"
+	TopicJobs          = "jobs"
+	TopicProgress      = "progress"
+	TopicMergeProgress = "merge-progress"
+	TopicRejects       = "rejects"
+	TopicSchemas       = "schemas"
+)
+
+// MaxMessageBytes is the largest record batch that a topic of ours takes: a Tick that lists 100,000 nodes fits.
+const MaxMessageBytes = 4 << 20
+
+// Sizes are the numbers by which one installation's topics differ from another's.
+type Sizes struct {
+	Collectors, Routes, Partials, JobSummary int           // partitions
+	Replication                              int           // 3 where the data matters
+	CountersRetention                        time.Duration // at least three times the longest outage to survive
+	SummaryRetention                         time.Duration // of job-summary and rejects
+	SegmentBytes                             int64         // 0: the broker's own
+}
+
+// Topic is what a topic must be for weir to be correct.
+type Topic struct {
+	Name       string
+	Partitions int
+	Replicas   int
+	Config     map[string]string // Kafka's topic settings
+	Key        string            // what the records' key holds
+	Values     string            // the records
+}
+
+// Topics is the table of topics (DESIGN section 3), with names that begin with prefix.
+func Topics(prefix string, z Sizes) []Topic {
+	logged := func(retention time.Duration) map[string]string {
+		return z.settings(map[string]string{
+			"cleanup.policy": "delete", "retention.ms": strconv.FormatInt(retention.Milliseconds(), 10),
+		})
+	}
+	arrival := func(retention time.Duration) map[string]string {
+		c := logged(retention)
+		c["message.timestamp.type"] = "LogAppendTime" // the broker's clock is the witness against a node's
+		return c
+	}
+	compacted := z.settings(map[string]string{"cleanup.policy": "compact"})
+	table := []Topic{
+		{TopicCounters, z.Collectors, 0, arrival(z.CountersRetention), "collector key, c<partition>", "CounterBatch, NodeSummary, Gap, Tick"},
+		{TopicRoutes, z.Routes, 0, compacted, "node", "Route"},
+		{TopicBalance, 1, 0, compacted, "", "BalanceState"},
+		{TopicPartials, z.Partials, 0, arrival(z.CountersRetention), "job_id/restart", "JobPartial, Watermark"},
+		{TopicJobSummary, z.JobSummary, 0, logged(z.SummaryRetention), "job_id/restart", "JobSummary"},
+		{TopicJobs, 1, 0, compacted, "job_id/restart", "Job"},
+		{TopicProgress, z.Collectors, 0, compacted, "partition", "Progress"},
+		{TopicMergeProgress, z.Partials, 0, compacted, "partition", "Progress"},
+		{TopicRejects, 1, 0, logged(z.SummaryRetention), "source", "Reject"},
+		{TopicSchemas, 1, 0, compacted, "fingerprint", "schema text"},
+	}
+	for i := range table {
+		table[i].Name = prefix + table[i].Name
+		table[i].Replicas = z.Replication
+	}
+	return table
+}
+
+func (z Sizes) settings(c map[string]string) map[string]string {
+	c["max.message.bytes"] = strconv.Itoa(MaxMessageBytes)
+	// With three replicas an acknowledged record is on two brokers at least, and one may be away.
+	c["min.insync.replicas"] = strconv.Itoa(max(1, z.Replication-1))
+	if z.SegmentBytes > 0 {
+		c["segment.bytes"] = strconv.FormatInt(z.SegmentBytes, 10)
+	}
+	return c
+}
+
+// CollectorKey is the key of every record of a partition of counters.
+func CollectorKey(partition int32) []byte {
+	return strconv.AppendInt([]byte{'c'}, int64(partition), 10)
+}
+
+// Key is the key of a job's records: job_id/restart.
+func (k JobKey) Key() []byte { return []byte(k.String()) }
+
+func (k JobKey) String() string { return k.JobID + "/" + strconv.Itoa(int(k.Restart)) }
+
+// PartitionKey is the key of a partition's Progress.
+func PartitionKey(partition int32) []byte { return strconv.AppendInt(nil, int64(partition), 10) }
