@@ -26,6 +26,7 @@ type Config struct {
 	Grace      time.Duration `mapstructure:"grace"`       // 0 in a file: min(1s, interval/2)
 	BackoffCap time.Duration `mapstructure:"backoff_cap"`
 	Collectors int           `mapstructure:"collectors"`
+	Instance   string        `mapstructure:"instance"` // name of this process in its groups; empty: none
 	LogLevel   string        `mapstructure:"log_level"`
 	Partitions Partitions    `mapstructure:"partitions"`
 	Topics     Topics        `mapstructure:"topics"`

@@ -49,6 +49,10 @@ const (
 	plainTLS = "PLAIN" // the password travels as it is: only inside TLS
 )
 
+// maxBatchBytes is the largest batch that a client sends, and what our topics are made to take (max.message.bytes): a Tick
+// that lists 100,000 nodes fits.
+const maxBatchBytes = 4 << 20
+
 // ErrNoBrokers is returned when a client is asked for and kafka.brokers is empty.
 var ErrNoBrokers = errors.New("kafka.brokers is empty: name at least one broker, as host:port")
 
@@ -91,6 +95,7 @@ func (c Config) ClientOpts() ([]kgo.Opt, error) {
 		kgo.ConnIdleTimeout(max(30*time.Second, 3*c.Interval)),
 		// A default poll of metadata is 5 minutes apart; a partition's new leader is found by errors long before.
 		kgo.MetadataMinAge(250 * time.Millisecond),
+		kgo.ProducerBatchMaxBytes(maxBatchBytes),
 		kgo.DisableClientMetrics(),
 	}
 	if c.Kafka.TLS.Enabled {

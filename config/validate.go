@@ -52,6 +52,9 @@ func (c Config) Validate() error {
 	name("cluster", c.Cluster)
 	name("prefix", c.Prefix)
 	name("agent.node", c.Agent.Node)
+	if c.Instance != "" {
+		name("instance", c.Instance)
+	}
 	if c.Interval < 100*time.Millisecond || c.Interval > 24*time.Hour || c.Interval%time.Millisecond != 0 {
 		fault(ErrInterval, "interval", c.Interval, "")
 	} else {

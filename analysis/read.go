@@ -1,0 +1,95 @@
+// Package analysis answers questions from the topics and the archive. It only reads, and only what is committed.
+package analysis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// ErrUnreachable is returned when no broker answers.
+var ErrUnreachable = errors.New("no broker answers")
+
+// pingTimeout bounds the first contact: a person waits for the answer.
+const pingTimeout = 5 * time.Second
+
+// Connect returns a client with further options, once a broker has answered it. The caller closes it.
+func Connect(ctx context.Context, cfg config.Config, further ...kgo.Opt) (*kgo.Client, error) {
+	opts, err := cfg.ClientOpts()
+	if err != nil {
+		return nil, err
+	}
+	cl, err := kgo.NewClient(append(opts, further...)...)
+	if err != nil {
+		return nil, fmt.Errorf("making a Kafka client: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+	defer cancel()
+	if err := cl.Ping(ctx); err != nil {
+		cl.Close()
+		return nil, fmt.Errorf("%w at %v: is weir running? %w", ErrUnreachable, cfg.Kafka.Brokers, err)
+	}
+	return cl, nil
+}
+
+// readSince calls each with every committed record of a topic that was written since a time, partition by partition.
+// A zero time means from the beginning.
+func readSince(ctx context.Context, cfg config.Config, topic string, since time.Time, each func(r *kgo.Record) error) error {
+	cl, err := Connect(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	adm := kadm.NewClient(cl)
+	details, err := adm.ListTopics(ctx, topic)
+	if err != nil {
+		return fmt.Errorf("listing %s: %w", topic, err)
+	}
+	if d := details[topic]; d.Err != nil || len(d.Partitions) == 0 {
+		return fmt.Errorf("topic %s: %w", topic, config.ErrNoPartition)
+	}
+	var after kadm.ListedOffsets
+	if !since.IsZero() {
+		if after, err = adm.ListOffsetsAfterMilli(ctx, since.UnixMilli(), topic); err != nil {
+			return fmt.Errorf("looking for %v in %s: %w", since, topic, err)
+		}
+	}
+	for p := range details[topic].Partitions {
+		start, end, err := config.Bounds(ctx, adm, topic, p)
+		if err != nil {
+			return err
+		}
+		if o, ok := after.Lookup(topic, p); ok && o.Err == nil {
+			start = max(start, o.Offset)
+		}
+		if err := config.ReadPartition(ctx, cfg, topic, p, start, end, each); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// summariesSince returns the summaries of a time on, in the order of their partitions. An undecodable one is passed over:
+// the archive's footers and `weir tail` show it.
+func summariesSince(ctx context.Context, cfg config.Config, since time.Time) ([]*schemas.JobSummary, error) {
+	var all []*schemas.JobSummary
+	err := readSince(ctx, cfg, cfg.Prefix+schemas.TopicJobSummary, since, func(r *kgo.Record) error {
+		if v, err := schemas.Unmarshal(r.Value); err == nil {
+			if s, ok := v.(*schemas.JobSummary); ok {
+				all = append(all, s)
+			}
+		}
+		return nil
+	})
+	return all, err
+}
+
+// recent is how far back "the last intervals" reaches.
+func recent(cfg config.Config) time.Time { return time.Now().Add(-max(time.Minute, 12*cfg.Interval)) }

@@ -1,0 +1,79 @@
+package analysis
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// TailRecord is any record of any topic, readable.
+type TailRecord struct {
+	Topic     string          `json:"topic"`
+	Partition int32           `json:"partition"`
+	Offset    int64           `json:"offset"`
+	Timestamp int64           `json:"timestamp"` // milliseconds
+	Key       *string         `json:"key"`
+	Schema    *string         `json:"schema"` // full name; null where the value is no record
+	Value     json.RawMessage `json:"value"`
+	Error     string          `json:"error,omitempty"` // why the value cannot be shown
+}
+
+// Tail calls each with the committed records of a topic, as they come, until each returns false or ctx ends. The topic may
+// be named with or without the prefix.
+func Tail(ctx context.Context, cfg config.Config, topic string, fromStart bool, each func(r TailRecord) bool) error {
+	if !strings.HasPrefix(topic, cfg.Prefix) {
+		topic = cfg.Prefix + topic
+	}
+	from := kgo.NewOffset().AtEnd()
+	if fromStart {
+		from = kgo.NewOffset().AtStart()
+	}
+	cl, err := Connect(ctx, cfg, kgo.ConsumeTopics(topic), kgo.ConsumeStartOffset(from), kgo.ConsumeResetOffset(from),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.UnknownTopicRetries(0))
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	for {
+		fetches := cl.PollRecords(ctx, 1000)
+		if ctx.Err() != nil {
+			return nil
+		}
+		for _, e := range fetches.Errors() {
+			return fmt.Errorf("reading %s: %w", topic, e.Err)
+		}
+		for r := range fetches.RecordsAll() {
+			if !each(tailRecord(r)) {
+				return nil
+			}
+		}
+	}
+}
+
+func tailRecord(r *kgo.Record) TailRecord {
+	t := TailRecord{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Timestamp: r.Timestamp.UnixMilli()}
+	if r.Key != nil {
+		key := string(r.Key)
+		t.Key = &key
+	}
+	if r.Value == nil {
+		return t
+	}
+	name, value, err := schemas.JSON(r.Value)
+	switch {
+	case err == nil:
+		t.Schema, t.Value = &name, value
+	case errors.Is(err, schemas.ErrNotSingleObject) && json.Valid(r.Value): // the topic of schemas holds their text
+		t.Value = r.Value
+	default:
+		t.Error = err.Error()
+	}
+	return t
+}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+)
+
+// errBusy is returned when another weir runs on the data directory.
+var errBusy = errors.New("another weir runs there: stop it, or name another directory with --data")
+
+// embedded is a Kafka broker inside this process, which keeps its data in a directory. It survives kill -9 of nobody:
+// for data that matters, use Kafka.
+type embedded struct {
+	cluster *kfake.Cluster
+	lock    *os.File
+	addr    string
+}
+
+// startBroker starts the broker on a data directory, which it locks.
+func startBroker(dir, listen string) (*embedded, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("making the data directory: %w", err)
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("locking the data directory: %w", err)
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, errors.Join(fmt.Errorf("locking %s: %w", dir, errBusy), lock.Close())
+	}
+	cluster, err := kfake.NewCluster(
+		kfake.NumBrokers(1), kfake.ClusterID("weir-embedded"), kfake.DataDir(filepath.Join(dir, "broker")),
+		kfake.ListenFn(func(network, _ string) (net.Listener, error) { return net.Listen(network, listen) }),
+		kfake.BrokerConfigs(map[string]string{
+			"log.cleaner.backoff.ms":  "15000",   // how often retention and compaction run
+			"message.max.bytes":       "4194304", // as our topics
+			"state.log.compact.bytes": "1048576", // of the broker's own log of groups and transactions
+		}),
+	)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("starting the embedded broker on %s in %s: %w", listen, dir, err), lock.Close())
+	}
+	return &embedded{cluster, lock, cluster.ListenAddrs()[0]}, nil
+}
+
+// close ends the broker and then frees its directory.
+func (b *embedded) close() error {
+	b.cluster.Close()
+	return b.lock.Close()
+}

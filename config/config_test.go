@@ -1,0 +1,220 @@
+package config
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/weirhpc/weir/schemas"
+)
+
+func write(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "weir.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func TestReferenceIsTheDefault(t *testing.T) {
+	want, err := Load(Source{Defaults: Default()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Load(Source{File: "reference.yaml", Defaults: Config{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("reference.yaml (+) is not the default (-)\n%s", diff)
+	}
+	text, err := os.ReadFile("reference.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tree map[string]any
+	if err := yaml.Unmarshal(text, &tree); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(Keys(), slices.Sorted(maps.Keys(leaves("", tree)))); diff != "" {
+		t.Errorf("keys of the struct (-), of reference.yaml (+)\n%s", diff)
+	}
+}
+
+func leaves(prefix string, tree map[string]any) map[string]any {
+	all := map[string]any{}
+	for k, v := range tree {
+		if sub, ok := v.(map[string]any); ok {
+			maps.Copy(all, leaves(prefix+k+".", sub))
+			continue
+		}
+		all[prefix+k] = v
+	}
+	return all
+}
+
+func TestLaterSourcesWin(t *testing.T) {
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	flags.Duration("interval", 0, "")
+	flags.String("other", "", "")
+	if err := flags.Parse([]string{"--interval=2s", "--other=x"}); err != nil {
+		t.Fatal(err)
+	}
+	src := Source{
+		File:     write(t, "cluster: file\nprefix: file.\ninterval: 20s\nkafka: {brokers: ['a:1', 'b:2']}\n"),
+		Environ:  []string{"WEIR_PREFIX=env.", "WEIR_INTERVAL=5s", "WEIR_KAFKA_TLS_ENABLED=true", "WEIR_BALANCE_NODES=n1,n2", "HOME=/"},
+		Flags:    flags,
+		Keys:     map[string]string{"interval": "interval"},
+		Defaults: Default(),
+	}
+	c, err := Load(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Cluster != "file" || c.Prefix != "env." || c.Interval != 2*time.Second || c.Collectors != 64 || !c.Kafka.TLS.Enabled {
+		t.Errorf("%+v", c)
+	}
+	if !slices.Equal(c.Kafka.Brokers, []string{"a:1", "b:2"}) || !slices.Equal(c.Balance.Nodes, []string{"n1", "n2"}) {
+		t.Errorf("lists: %q, %q", c.Kafka.Brokers, c.Balance.Nodes)
+	}
+	if c.PlanMargin != 500*time.Millisecond || c.Grace != time.Second || c.Balance.LDist != 9000 || c.Agent.Node == "" {
+		t.Errorf("derived: %v, %v, %d, %q", c.PlanMargin, c.Grace, c.Balance.LDist, c.Agent.Node)
+	}
+}
+
+func TestYAMLRoundTrip(t *testing.T) {
+	c, err := Load(Source{Environ: []string{"WEIR_KAFKA_BROKERS=h:1", "WEIR_INTERVAL=1500ms"}, Defaults: Default()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := c.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := Load(Source{File: write(t, string(text)), Defaults: Default()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(c, back, cmpopts.EquateEmpty()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestUnknownKeysAreErrors(t *testing.T) {
+	_, err := Load(Source{
+		File: write(t, "intervall: 1s\nkafka: {broker: x}\n"), Environ: []string{"WEIR_KAFKA_BROKER=x"}, Defaults: Default(),
+	})
+	for _, name := range []string{"intervall", "kafka.broker", "WEIR_KAFKA_BROKER"} {
+		if !errors.Is(err, ErrUnknownKey) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s is not named: %v", name, err)
+		}
+	}
+}
+
+func TestBadFiles(t *testing.T) {
+	for name, text := range map[string]string{"not YAML": "a: [", "not a duration": "interval: soon", "not a number": "collectors: many"} {
+		if _, err := Load(Source{File: write(t, text), Defaults: Default()}); err == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+	if _, err := Load(Source{File: "none.yaml", Defaults: Default()}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a file that is not there: %v", err)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	base, err := Load(Source{Defaults: Default()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases := map[string]struct {
+		change func(c *Config)
+		want   error
+		key    string
+	}{
+		"cluster":        {func(c *Config) { c.Cluster = "a/b" }, ErrName, "cluster"},
+		"prefix":         {func(c *Config) { c.Prefix = "" }, ErrName, "prefix"},
+		"node":           {func(c *Config) { c.Agent.Node = ".." }, ErrName, "agent.node"},
+		"short interval": {func(c *Config) { c.Interval = time.Millisecond }, ErrInterval, "interval"},
+		"odd interval":   {func(c *Config) { c.Interval = time.Second + 1 }, ErrInterval, "interval"},
+		"late plan":      {func(c *Config) { c.PlanMargin = c.Interval }, ErrRange, "plan_margin"},
+		"long grace":     {func(c *Config) { c.Grace = c.Interval }, ErrRange, "grace"},
+		"no collectors":  {func(c *Config) { c.Collectors = 0 }, ErrRange, "collectors"},
+		"retention":      {func(c *Config) { c.Topics.CountersRetention = time.Minute }, ErrRange, "topics.counters_retention"},
+		"l_dist":         {func(c *Config) { c.Balance.LDist = c.Balance.LMax + 1 }, ErrRange, "balance.l_dist"},
+		"log level":      {func(c *Config) { c.LogLevel = "loud" }, ErrChoice, "log_level"},
+		"broker":         {func(c *Config) { c.Kafka.Brokers = []string{"host"} }, ErrRange, "kafka.brokers"},
+		"mechanism":      {func(c *Config) { c.Kafka.SASL.Mechanism = "MAGIC" }, ErrChoice, "kafka.sasl.mechanism"},
+		"no password":    {func(c *Config) { c.Kafka.SASL.Mechanism = scram512 }, ErrTogether, "kafka.sasl.mechanism"},
+		"key alone":      {func(c *Config) { c.Kafka.TLS.KeyFile = "k" }, ErrTogether, "kafka.tls.cert_file"},
+		"no archive":     {func(c *Config) { c.Sink.Dir = "" }, ErrTogether, "sink.dir"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			c := base
+			tc.change(&c)
+			if err := c.Validate(); !errors.Is(err, tc.want) || !strings.Contains(err.Error(), tc.key+" = ") {
+				t.Errorf("got %v, want %v at %s", err, tc.want, tc.key)
+			}
+		})
+	}
+	bad := base
+	bad.Cluster, bad.Collectors, bad.LogLevel = "", 0, ""
+	err = bad.Validate()
+	for _, rule := range []error{ErrName, ErrRange, ErrChoice} {
+		if !errors.Is(err, rule) {
+			t.Errorf("%v is missing from %v", rule, err)
+		}
+	}
+}
+
+func TestNamesAgree(t *testing.T) {
+	for _, s := range []string{"", "a", ".", "..", "...", "a/b", "A-b_c.d:9", "ä", "a b", strings.Repeat("x", 64), strings.Repeat("x", 65), "a\n"} {
+		if validName(s) != schemas.ValidName(s) {
+			t.Errorf("%q: config says %v, schemas %v", s, validName(s), schemas.ValidName(s))
+		}
+	}
+	if maxBatchBytes != schemas.MaxMessageBytes {
+		t.Errorf("clients send batches of %d bytes, topics take %d", maxBatchBytes, schemas.MaxMessageBytes)
+	}
+}
+
+func TestBackoffIsBounded(t *testing.T) {
+	for tries := range 100 {
+		if d := Backoff(tries, 5*time.Second); d < 125*time.Millisecond || d > 5*time.Second {
+			t.Fatalf("try %d waits %v", tries, d)
+		}
+	}
+}
+
+func TestClientOptsNameWhatIsMissing(t *testing.T) {
+	c := Default()
+	if _, err := c.ClientOpts(); !errors.Is(err, ErrNoBrokers) {
+		t.Error(err)
+	}
+	c.Kafka.Brokers = []string{"h:1"}
+	c.Kafka.TLS = TLS{Enabled: true, CAFile: write(t, "no certificate")}
+	if _, err := c.ClientOpts(); err == nil || !strings.Contains(err.Error(), "ca_file") {
+		t.Error(err)
+	}
+	c.Kafka.TLS = TLS{}
+	c.Kafka.SASL = SASL{Mechanism: scram256, User: "u", PasswordFile: "/nowhere"}
+	if _, err := c.ClientOpts(); err == nil || !strings.Contains(err.Error(), "password_file") {
+		t.Error(err)
+	}
+	c.Kafka.SASL.PasswordFile = write(t, "secret\n")
+	if _, err := c.ClientOpts(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,115 @@
+// Command weir is continuous job performance monitoring for supercomputers. Its sub-commands only wire the parts
+// together; each part is a package of its own.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirhpc/weir/config"
+)
+
+// Exit statuses.
+const (
+	exitDone   = 0
+	exitFailed = 1 // something went wrong
+	exitUsage  = 2 // wrong usage or configuration: nothing was begun
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	status := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(status)
+}
+
+// usageError is an error of the caller's: the command line or the configuration.
+type usageError struct{ error }
+
+// Unwrap returns what was wrong.
+func (e usageError) Unwrap() error { return e.error }
+
+// run is main without the process: it returns the exit status.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	begun := false
+	root := newRoot(&begun)
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	var usage usageError
+	switch {
+	case err == nil:
+		return exitDone
+	case !begun, errors.As(err, &usage):
+		_, _ = fmt.Fprintf(stderr, "weir: %v\n", err)
+		return exitUsage
+	default:
+		_, _ = fmt.Fprintf(stderr, "weir: %v\n", err)
+		return exitFailed
+	}
+}
+
+func newRoot(begun *bool) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "weir",
+		Short: "Continuous job performance monitoring for supercomputers",
+		Long: `weir measures how well every job uses its hardware, all the time, on the whole machine.
+
+Begin with "weir up": it runs everything in this process, on this machine's real counters.`,
+		SilenceErrors: true, SilenceUsage: true,
+		PersistentPreRun: func(*cobra.Command, []string) { *begun = true },
+	}
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.AddCommand(newUp(), newJobs(), newJob(), newTail(), newTopics(), newCheck(), newSink())
+	return root
+}
+
+// configFlags are the flags by which a command is told its configuration.
+type configFlags struct {
+	file string
+}
+
+// defaultFiles are where a command looks for its configuration when it is not told: what `weir up` left in this
+// directory, then the machine's.
+func defaultFiles() []string { return []string{"weir-data/weir.yaml", "/etc/weir/weir.yaml"} }
+
+func (f *configFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.file, "config", "", "configuration `FILE` (default: weir-data/weir.yaml, then /etc/weir/weir.yaml)")
+}
+
+func (f *configFlags) load() (config.Config, error) {
+	file := f.file
+	if file == "" {
+		for _, candidate := range defaultFiles() {
+			if _, err := os.Stat(candidate); err == nil {
+				file = candidate
+				break
+			}
+		}
+	}
+	cfg, err := config.Load(config.Source{File: file, Environ: os.Environ(), Defaults: config.Default()})
+	if err != nil {
+		return cfg, usageError{err}
+	}
+	if len(cfg.Kafka.Brokers) == 0 && file == "" {
+		return cfg, usageError{errors.New("no configuration: start `weir up` here first, or name one with --config FILE")}
+	}
+	return cfg, nil
+}
+
+func newLogger(w io.Writer, level string) *slog.Logger {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		l = slog.LevelInfo // Validate has checked it
+	}
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: l}))
+}

@@ -1,0 +1,197 @@
+package processors
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/weirhpc/weir/schemas"
+)
+
+// Collector folds one partition of counters.
+//
+// Records gather by job and interval. A Tick closes its interval: each job that it lists yields one output from the
+// records of the nodes that it lists, with or without records; then every interval up to the Tick's is closed. Each
+// record meets exactly one fate, the first of these that holds:
+//
+//	rejected    it cannot be decoded, is of another cluster or from the future, or is a NodeSummary of a job of several nodes
+//	late        its interval is closed
+//	dropped     its interval is more than the outage older than one that was seen since, and no Tick came
+//	duplicate   a record with its natural key (node, interval, job, restart) came before
+//	misrouted   no Tick lists it here, or the Tick's interval_ms is another
+//	ended       its job ended before the interval did
+//	summarized  an output was made from it
+type Collector struct {
+	ledger
+	cluster   string
+	partition int32
+	intervals map[int64]*interval
+}
+
+// interval is what has come for one interval_start.
+type interval struct {
+	jobs map[schemas.JobKey]map[string]*nodeRecord // by node: first come, first served
+}
+
+// nodeRecord is a CounterBatch or a NodeSummary.
+type nodeRecord struct {
+	entry    Entry // value only kept for a NodeSummary, which a Tick may yet reject
+	lengthMs int64
+	batch    *schemas.CounterBatch
+	summary  *schemas.NodeSummary
+}
+
+// NewCollector continues from p, nil at the beginning of a partition.
+func NewCollector(cluster string, partition int32, p *schemas.Progress) *Collector {
+	return &Collector{ledger: newLedger(p), cluster: cluster, partition: partition, intervals: map[int64]*interval{}}
+}
+
+// Apply folds the next entry of the log.
+func (c *Collector) Apply(e Entry) Effects {
+	r, err := c.decode(e)
+	if err != nil {
+		return c.reject(e, err.Error())
+	}
+	switch r := r.(type) {
+	case *schemas.Gap:
+		return Effects{Counts: schemas.ProgressCounts{Gaps: 1}}
+	case *schemas.Tick:
+		if isAhead(r.IntervalStart, r.IntervalMs, e.AppendedMs) {
+			return c.reject(e, "Tick from the future")
+		}
+		return c.tick(r)
+	case *schemas.CounterBatch:
+		return c.add(e, &r.NodeHeader, &nodeRecord{lengthMs: r.IntervalMs, batch: r})
+	case *schemas.NodeSummary:
+		return c.add(e, &r.NodeHeader, &nodeRecord{lengthMs: r.IntervalMs, summary: r})
+	default:
+		return c.reject(e, fmt.Sprintf("a %T does not belong here", r))
+	}
+}
+
+func (c *Collector) add(e Entry, h *schemas.NodeHeader, r *nodeRecord) Effects {
+	start := h.IntervalStart
+	switch {
+	case h.Cluster != c.cluster:
+		return c.reject(e, "of cluster "+h.Cluster)
+	case isAhead(start, h.IntervalMs, e.AppendedMs):
+		return c.reject(e, "from the future")
+	case start <= c.closed:
+		return Effects{Counts: schemas.ProgressCounts{Late: 1}}
+	case start <= c.dropped:
+		return Effects{Counts: schemas.ProgressCounts{Dropped: 1}}
+	}
+	c.open(start, e.Offset)
+	i := c.intervals[start]
+	if i == nil {
+		i = &interval{jobs: map[schemas.JobKey]map[string]*nodeRecord{}}
+		c.intervals[start] = i
+	}
+	nodes := i.jobs[h.Job()]
+	if nodes == nil {
+		nodes = map[string]*nodeRecord{}
+		i.jobs[h.Job()] = nodes
+	}
+	if nodes[h.Node] != nil {
+		return Effects{Counts: schemas.ProgressCounts{Duplicate: 1}}
+	}
+	r.entry = Entry{Offset: e.Offset, AppendedMs: e.AppendedMs}
+	if r.summary != nil {
+		r.entry.Value = e.Value
+	}
+	nodes[h.Node] = r
+	return c.drop(start, h.IntervalMs)
+}
+
+// drop bounds memory while Ticks are missing: a record of interval start drops what is more than the outage older. The
+// length of an interval is the record's or the last Tick's, whichever is more, so that a node with a wrong interval_ms
+// cannot drop what is in time for everybody else.
+func (c *Collector) drop(start, lengthMs int64) Effects {
+	length := max(lengthMs, c.closedLengthMs)
+	if bound := start - (outage+1)*length; bound > max(c.dropped, c.closed) {
+		c.dropped = bound
+	}
+	var fx Effects
+	for _, gone := range c.settle() {
+		fx.Counts.Dropped += c.intervals[gone].count()
+		delete(c.intervals, gone)
+	}
+	return fx
+}
+
+func (c *Collector) tick(t *schemas.Tick) Effects {
+	fx := Effects{Counts: schemas.ProgressCounts{Ticks: 1}}
+	if t.IntervalStart <= c.closed {
+		return fx // a second Tick of this interval, or one that comes after a later one
+	}
+	i := c.intervals[t.IntervalStart]
+	for n := range t.Jobs {
+		c.closeJob(&fx, t, &t.Jobs[n], i)
+	}
+	c.closed, c.closedLengthMs = t.IntervalStart, t.IntervalMs
+	for _, gone := range c.settle() {
+		fx.Counts.Misrouted += c.intervals[gone].count() // what no Tick has taken
+		delete(c.intervals, gone)
+	}
+	fx.Outputs = append(fx.Outputs, &schemas.Watermark{Collector: c.partition, IntervalStart: t.IntervalStart, IntervalMs: t.IntervalMs})
+	return fx
+}
+
+// closeJob makes the output of one job that a Tick lists, and takes the job's records out of the interval.
+func (c *Collector) closeJob(fx *Effects, t *schemas.Tick, job *schemas.TickJob, i *interval) {
+	key := schemas.JobKey{JobID: job.JobID, Restart: job.Restart}
+	var records []*nodeRecord
+	for _, node := range job.Nodes {
+		r := i.take(key, node, t.IntervalMs)
+		switch {
+		case r == nil:
+		case r.summary != nil && job.JobNodes > 1:
+			fx.Rejects = append(fx.Rejects, Rejected{r.entry.Offset, "NodeSummary of a job of several nodes", r.entry.Value})
+			fx.Counts.Rejected++
+		case job.Parts == 0:
+			fx.Counts.Ended++
+		default:
+			records = append(records, r)
+		}
+	}
+	if job.Parts == 0 {
+		return
+	}
+	fx.Counts.Summarized += int64(len(records))
+	fx.Counts.Outputs++
+	fx.Outputs = append(fx.Outputs, summarize(c.cluster, c.partition, t, job, records))
+}
+
+// take removes and returns a node's record of a job, nil where there is none of this interval length.
+func (i *interval) take(key schemas.JobKey, node string, lengthMs int64) *nodeRecord {
+	if i == nil {
+		return nil
+	}
+	r := i.jobs[key][node]
+	if r == nil || r.lengthMs != lengthMs {
+		return nil
+	}
+	delete(i.jobs[key], node)
+	return r
+}
+
+func (i *interval) count() int64 {
+	var n int64
+	for _, nodes := range i.jobs {
+		n += int64(len(nodes))
+	}
+	return n
+}
+
+// byNode orders records as summaries are computed: by node, whatever the order of arrival.
+func byNode(records []*nodeRecord) {
+	slices.SortFunc(records, func(a, b *nodeRecord) int {
+		return compareStrings(a.header().Node, b.header().Node)
+	})
+}
+
+func (r *nodeRecord) header() *schemas.NodeHeader {
+	if r.summary != nil {
+		return &r.summary.NodeHeader
+	}
+	return &r.batch.NodeHeader
+}

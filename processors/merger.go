@@ -1,0 +1,155 @@
+package processors
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/weirhpc/weir/schemas"
+)
+
+// Merger folds one partition of partials.
+//
+// A window, one interval of one split job, closes when all its parts are there; silent parts come too. Two bounds see to
+// it that it closes without: the least Watermark of all collectors, behind which nothing more can come, and any Watermark
+// less the outage, so that a collector that is hours behind holds nobody up: its whole jobs come late and complete, its
+// shares of split jobs are missed, and parts_reported says so.
+//
+// Fates: rejected; late, with its nodes, for a window that is closed or dropped; duplicate, the second partial of one
+// collector; summarized.
+type Merger struct {
+	ledger
+	cluster    string
+	collectors int32
+	watermarks map[int32]int64
+	windows    map[int64]map[schemas.JobKey]*mergeWindow
+}
+
+// mergeWindow keeps who has been heard after it has been emitted, until its interval is closed.
+type mergeWindow struct {
+	parts   map[int32]*schemas.JobPartial
+	emitted bool
+}
+
+// NewMerger continues from p, nil at the beginning of a partition. collectors is the number of partitions of counters.
+func NewMerger(cluster string, collectors int32, p *schemas.Progress) *Merger {
+	m := &Merger{
+		ledger: newLedger(p), cluster: cluster, collectors: collectors,
+		watermarks: map[int32]int64{}, windows: map[int64]map[schemas.JobKey]*mergeWindow{},
+	}
+	if m.closed != never { // every collector had come this far
+		for c := range collectors {
+			m.watermarks[c] = m.closed
+		}
+	}
+	return m
+}
+
+// Apply folds the next entry of the log.
+func (m *Merger) Apply(e Entry) Effects {
+	r, err := m.decode(e)
+	if err != nil {
+		return m.reject(e, err.Error())
+	}
+	switch r := r.(type) {
+	case *schemas.JobPartial:
+		return m.add(e, r)
+	case *schemas.Watermark:
+		return m.watermark(e, r)
+	default:
+		return m.reject(e, fmt.Sprintf("a %T does not belong here", r))
+	}
+}
+
+func (m *Merger) add(e Entry, p *schemas.JobPartial) Effects {
+	start, late := p.IntervalStart, schemas.ProgressCounts{Late: 1, LateNodes: int64(p.NodesReported)}
+	switch {
+	case p.Cluster != m.cluster:
+		return m.reject(e, "of cluster "+p.Cluster)
+	case p.Collector >= m.collectors:
+		return m.reject(e, fmt.Sprintf("of collector %d of %d", p.Collector, m.collectors))
+	case isAhead(start, p.IntervalMs, e.AppendedMs):
+		return m.reject(e, "from the future")
+	case start <= max(m.closed, m.dropped):
+		return Effects{Counts: late}
+	}
+	m.open(start, e.Offset)
+	if m.windows[start] == nil {
+		m.windows[start] = map[schemas.JobKey]*mergeWindow{}
+	}
+	key := schemas.JobKey{JobID: p.JobID, Restart: p.Restart}
+	w := m.windows[start][key]
+	if w == nil {
+		w = &mergeWindow{parts: map[int32]*schemas.JobPartial{}}
+		m.windows[start][key] = w
+	}
+	if _, heard := w.parts[p.Collector]; heard {
+		return Effects{Counts: schemas.ProgressCounts{Duplicate: 1}}
+	}
+	if w.emitted {
+		return Effects{Counts: late}
+	}
+	w.parts[p.Collector] = p
+	if len(w.parts) < int(p.Parts) {
+		return Effects{}
+	}
+	return m.emit(w)
+}
+
+func (m *Merger) watermark(e Entry, w *schemas.Watermark) Effects {
+	if w.Collector >= m.collectors {
+		return m.reject(e, fmt.Sprintf("Watermark of collector %d of %d", w.Collector, m.collectors))
+	}
+	if isAhead(w.IntervalStart, w.IntervalMs, e.AppendedMs) {
+		return m.reject(e, "Watermark from the future")
+	}
+	if w.IntervalStart > max(m.closed, m.dropped) {
+		m.open(w.IntervalStart, e.Offset)
+	}
+	if old, ok := m.watermarks[w.Collector]; !ok || old < w.IntervalStart {
+		m.watermarks[w.Collector] = w.IntervalStart
+	}
+	if bound := w.IntervalStart - outage*w.IntervalMs; bound > max(m.dropped, m.closed) {
+		m.dropped = bound
+	}
+	if len(m.watermarks) == int(m.collectors) {
+		if least := slices.Min(slices.Collect(maps.Values(m.watermarks))); least > m.closed {
+			m.closed, m.closedLengthMs = least, w.IntervalMs
+		}
+	}
+	return m.closeSettled(Effects{Counts: schemas.ProgressCounts{Ticks: 1}})
+}
+
+// closeSettled emits, with the parts that they have, the windows of intervals that are closed or dropped by now.
+func (m *Merger) closeSettled(fx Effects) Effects {
+	for _, gone := range m.settle() {
+		jobs := slices.SortedFunc(maps.Keys(m.windows[gone]), func(a, b schemas.JobKey) int {
+			return cmp.Or(compareStrings(a.JobID, b.JobID), cmp.Compare(a.Restart, b.Restart))
+		})
+		for _, key := range jobs {
+			if w := m.windows[gone][key]; !w.emitted {
+				emitted := m.emit(w)
+				fx.Outputs = append(fx.Outputs, emitted.Outputs...)
+				addCounts(&fx.Counts, emitted.Counts)
+			}
+		}
+		delete(m.windows, gone)
+	}
+	return fx
+}
+
+func (m *Merger) emit(w *mergeWindow) Effects {
+	parts := make([]*schemas.JobPartial, 0, len(w.parts))
+	for _, collector := range slices.Sorted(maps.Keys(w.parts)) {
+		parts = append(parts, w.parts[collector])
+		w.parts[collector] = nil // heard, and no longer needed
+	}
+	w.emitted = true
+	return Effects{
+		Outputs: []schemas.Record{mergePartials(parts)},
+		Counts:  schemas.ProgressCounts{Summarized: int64(len(parts)), Outputs: 1},
+	}
+}
+
+func compareStrings(a, b string) int { return cmp.Compare(a, b) }

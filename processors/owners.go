@@ -1,0 +1,163 @@
+package processors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/config"
+)
+
+// own folds the partitions that the stage's group gives this process. The group decides who folds what; correctness does
+// not depend on it, fencing does, so a partition may be owned twice for a while and only loses time.
+func own(ctx context.Context, cfg config.Config, log *slog.Logger, s stage) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	o := &owners{cfg: cfg, stage: s, log: log, loops: map[int32]*owned{}, end: cancel}
+	opts, err := cfg.ClientOpts()
+	if err != nil {
+		return err
+	}
+	opts = append(opts,
+		// The group is over the progress topic, which has a partition for each of the input's. Nothing is read by it:
+		// offsets are kept in Progress, committed with what was said.
+		kgo.ConsumerGroup(cfg.Prefix+s.name), kgo.ConsumeTopics(s.progress), kgo.DisableAutoCommit(),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd()), kgo.ConsumeStartOffset(kgo.NewOffset().AtEnd()),
+		kgo.Balancers(kgo.CooperativeStickyBalancer()),
+		// The least that Kafka's brokers allow: a dead owner's partitions move on after six seconds.
+		kgo.SessionTimeout(6*time.Second), kgo.HeartbeatInterval(500*time.Millisecond), kgo.RebalanceTimeout(10*time.Second),
+		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, got map[string][]int32) { o.start(ctx, got[s.progress]) }),
+		kgo.OnPartitionsRevoked(func(_ context.Context, _ *kgo.Client, lost map[string][]int32) { o.stop(lost[s.progress]) }),
+		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, lost map[string][]int32) { o.stop(lost[s.progress]) }),
+	)
+	if cfg.Instance != "" { // a member that restarts under its name has its partitions back at once
+		opts = append(opts, kgo.InstanceID(cfg.Instance+"-"+s.name))
+	}
+	group, err := kgo.NewClient(opts...)
+	if err != nil {
+		return fmt.Errorf("joining the group %s%s: %w", cfg.Prefix, s.name, err)
+	}
+	defer o.stopAll()
+	defer group.CloseAllowingRebalance()
+	group.PauseFetchTopics(s.progress)
+	o.watch(ctx, group)
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return nil
+}
+
+// owners are the loops of the partitions that this process owns.
+type owners struct {
+	cfg   config.Config
+	stage stage
+	log   *slog.Logger
+	end   context.CancelCauseFunc
+
+	mu    sync.Mutex
+	loops map[int32]*owned
+}
+
+type owned struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+// watch polls the group, where its errors surface, until ctx ends.
+func (o *owners) watch(ctx context.Context, group *kgo.Client) {
+	var said string
+	for ctx.Err() == nil {
+		fetches := group.PollFetches(ctx)
+		for _, e := range fetches.Errors() {
+			if ctx.Err() != nil {
+				return
+			}
+			if text := e.Err.Error(); text != said { // once, not at every try
+				o.log.Warn("waiting for the group", "group", o.cfg.Prefix+o.stage.name, "err", e.Err)
+				said = text
+			}
+			pause(ctx, time.Second)
+		}
+	}
+}
+
+func (o *owners) start(ctx context.Context, partitions []int32) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, p := range partitions {
+		if o.loops[p] != nil {
+			continue
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		w := &owned{cancel, make(chan struct{})}
+		o.loops[p] = w
+		go func() {
+			defer close(w.done)
+			o.fold(ctx, p)
+		}()
+	}
+}
+
+// stop ends the loops of partitions that the group took away, and waits for them: a transaction that has begun is
+// finished, so that the next owner finds it committed instead of fencing it.
+func (o *owners) stop(partitions []int32) {
+	o.mu.Lock()
+	var stopped []*owned
+	for _, p := range partitions {
+		if w := o.loops[p]; w != nil {
+			w.cancel()
+			stopped = append(stopped, w)
+			delete(o.loops, p)
+		}
+	}
+	o.mu.Unlock()
+	for _, w := range stopped {
+		<-w.done
+	}
+}
+
+func (o *owners) stopAll() {
+	o.mu.Lock()
+	var all []int32
+	for p := range o.loops {
+		all = append(all, p)
+	}
+	o.mu.Unlock()
+	o.stop(all)
+}
+
+// fold runs a partition's loop again and again, from what is committed, for as long as the partition is ours.
+func (o *owners) fold(ctx context.Context, partition int32) {
+	l := &loop{cfg: o.cfg, stage: o.stage, partition: partition, log: o.log}
+	for tries := 1; ctx.Err() == nil; tries++ {
+		began := time.Now()
+		err := l.run(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, ErrTooManyRejects), errors.Is(err, ErrTopicReplaced), errors.Is(err, config.ErrNoBrokers):
+			o.end(err)
+			return
+		case time.Since(began) > time.Minute:
+			tries = 1 // it had worked for a while
+		}
+		if tries == 1 || tries%10 == 0 {
+			o.log.Warn("starting again from what is committed", "stage", o.stage.name, "partition", partition, "tries", tries, "err", err)
+		}
+		pause(ctx, config.Backoff(tries, o.cfg.BackoffCap))
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}

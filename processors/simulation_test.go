@@ -1,0 +1,523 @@
+package processors
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/weirhpc/weir/schemas"
+)
+
+var (
+	seedFlag      = flag.Uint64("seed", 0, "of the first simulated log; 0: by the clock")
+	schedulesFlag = flag.Int("schedules", 10_000, "crash schedules to simulate for each fold")
+)
+
+// said is everything that a partition's transactions made durable.
+type said struct {
+	Outputs []string // as bytes
+	Rejects []string
+	Counts  schemas.ProgressCounts
+	Hold    int64
+}
+
+// machine runs a fold as the loop does, and dies when it is told to.
+type machine struct {
+	newFold func(p *schemas.Progress) Fold
+	take    func(a *account, e Entry) // account.take, or a variant with an error
+	log     []Entry
+	replays int64
+}
+
+// run folds the log to its end. dies is asked before and after every commit.
+func (m *machine) run(t *testing.T, r *rand.Rand, dies func() bool) said {
+	t.Helper()
+	var durable said
+	var last *schemas.Progress
+	for {
+		a, start := openAccount(m.newFold, last, m.log[0].Offset)
+		i, _ := slices.BinarySearchFunc(m.log, start, func(e Entry, o int64) int { return int(e.Offset - o) })
+		alive := true
+		for alive && i < len(m.log) {
+			for range 1 + r.IntN(8) { // what one poll returns
+				if i < len(m.log) {
+					m.take(a, m.log[i])
+					i++
+				}
+			}
+			if a.position == a.from || !a.hasNews() && r.IntN(6) > 0 && i < len(m.log) {
+				continue // still replaying, or nothing to say yet
+			}
+			if alive = !dies(); !alive {
+				break
+			}
+			last = m.commit(t, a, &durable, last)
+			alive = !dies()
+		}
+		m.replays += a.replayed
+		if alive && last != nil {
+			durable.Counts, durable.Hold = last.Counts, last.Hold
+			return durable
+		}
+	}
+}
+
+// commit is the transaction: all of it, or nothing.
+func (m *machine) commit(t *testing.T, a *account, durable *said, last *schemas.Progress) *schemas.Progress {
+	t.Helper()
+	for _, o := range a.outputs {
+		durable.Outputs = append(durable.Outputs, string(encode(t, o)))
+	}
+	for _, x := range a.rejects {
+		durable.Rejects = append(durable.Rejects, fmt.Sprintf("%d %s", x.Offset, x.Reason))
+	}
+	p := a.progress()
+	if err := p.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	if last != nil && (p.From != last.Position || p.Position < last.Position || p.Hold < last.Hold ||
+		last.Closed != nil && *p.Closed < *last.Closed || last.Dropped != nil && *p.Dropped < *last.Dropped) {
+		t.Fatalf("progress went back: %+v after %+v", p, last)
+	}
+	a.committed()
+	read, err := schemas.Unmarshal(encode(t, p)) // as its successor will see it
+	if err != nil {
+		t.Fatal(err)
+	}
+	return read.(*schemas.Progress)
+}
+
+func encode(t testing.TB, r schemas.Record) []byte {
+	t.Helper()
+	b, err := schemas.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// simulate compares runs that crash with the run that does not, and returns the first difference.
+func simulate(t *testing.T, schedules int, newLog func(r *rand.Rand) []Entry, m machine) (difference string, counts schemas.ProgressCounts) {
+	t.Helper()
+	seed := *seedFlag
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	reference := m
+	reference.take = (*account).take
+	var replays, crashes int64
+	const schedulesPerLog = 20
+	for n := range schedules / schedulesPerLog {
+		r := rand.New(rand.NewPCG(seed+uint64(n), 7))
+		log := newLog(r)
+		reference.log, m.log = log, log
+		want := reference.run(t, r, func() bool { return false })
+		addCounts(&counts, want.Counts)
+		for range schedulesPerLog {
+			often := 3 + r.IntN(10+len(log)/8)
+			got := m.run(t, r, func() bool {
+				dies := r.IntN(often) == 0
+				if dies {
+					crashes++
+				}
+				return dies
+			})
+			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+				return fmt.Sprintf("seed %d (repeat with -seed): with crashes (+), without (-):\n%s", seed+uint64(n), diff), counts
+			}
+		}
+	}
+	replays = m.replays
+	t.Logf("seed %d: %d schedules, %d crashes, %d entries replayed, fates %+v", seed, schedules, crashes, replays, counts)
+	if crashes == 0 || replays == 0 {
+		return "nothing crashed or nothing was replayed: the run proves nothing", counts
+	}
+	return "", counts
+}
+
+const (
+	simCluster = "c"
+	simT       = int64(1000)
+	simEpochMs = int64(1_700_000_000_000)
+)
+
+// logWriter makes a partition's log.
+type logWriter struct {
+	t       testing.TB
+	r       *rand.Rand
+	entries []Entry
+	next    int64
+	nowMs   int64
+}
+
+func (w *logWriter) put(rec schemas.Record) { w.putBytes(encode(w.t, rec)) }
+
+func (w *logWriter) putBytes(b []byte) {
+	w.entries = append(w.entries, Entry{Offset: w.next, AppendedMs: w.nowMs, Value: b})
+	w.next += 1 + int64(w.r.IntN(2)) // a transaction marker takes an offset
+}
+
+func header(node, job string, start, length int64) schemas.NodeHeader {
+	return schemas.NodeHeader{Cluster: simCluster, Node: node, IntervalStart: start, IntervalMs: length, JobID: job, Cpus: []int32{0, 1}}
+}
+
+func batch(node, job string, start, length int64, v float64) *schemas.CounterBatch {
+	return &schemas.CounterBatch{NodeHeader: header(node, job, start, length), Metrics: []schemas.CounterBatchMetric{
+		{Name: "cpu_user", Unit: "1", Scope: schemas.ScopeCore, Values: []float64{v, v + 1}},
+	}}
+}
+
+func nodeSummary(node, job string, start, length int64) *schemas.NodeSummary {
+	return &schemas.NodeSummary{NodeHeader: header(node, job, start, length)}
+}
+
+// newCounterLog has every fate, missing, late and second Ticks, a pause longer than the outage and a changed interval.
+func newCounterLog(t testing.TB) func(r *rand.Rand) []Entry {
+	return func(r *rand.Rand) []Entry {
+		w := &logWriter{t: t, r: r, next: int64(r.IntN(50)), nowMs: simEpochMs}
+		start, length := simEpochMs, simT
+		var overdue []*schemas.Tick
+		for range 8 + r.IntN(10) {
+			w.nowMs = start + length
+			writeInterval(w, start, length)
+			tick := &schemas.Tick{IntervalStart: start, IntervalMs: length, Jobs: tickJobs(r)}
+			switch r.IntN(6) {
+			case 0: // the balancer is away
+				overdue = append(overdue, tick)
+			case 1: // nobody will ever write this one
+			default:
+				if r.IntN(3) == 0 { // what was due comes, oldest first
+					for _, late := range overdue {
+						w.put(late)
+					}
+					overdue = nil
+				}
+				w.put(tick)
+				if r.IntN(5) == 0 {
+					w.put(tick)
+				}
+				writeInterval(w, start-length*int64(r.IntN(3)), length) // after the Tick: late
+			}
+			switch r.IntN(12) {
+			case 0:
+				start += int64(outage+r.IntN(4)) * length
+			case 1:
+				length, start = 2*simT, (start/(2*simT)+1)*2*simT
+			default:
+				start += length
+			}
+		}
+		for _, late := range overdue {
+			w.put(late)
+		}
+		return w.entries
+	}
+}
+
+func writeInterval(w *logWriter, start, length int64) {
+	r := w.r
+	for range r.IntN(10) {
+		node := fmt.Sprintf("n%d", r.IntN(4))
+		job := []string{"whole", "split", "ended", "_rest", "unheard"}[r.IntN(5)]
+		switch r.IntN(16) {
+		case 0:
+			w.putBytes([]byte("not a record"))
+		case 1:
+			w.put(&schemas.Watermark{IntervalStart: start, IntervalMs: length})
+		case 2:
+			other := batch(node, job, start, length, 1)
+			other.Cluster = "elsewhere"
+			w.put(other)
+		case 3:
+			w.put(batch(node, job, start+20*length, length, 1)) // from the future
+		case 4:
+			w.put(&schemas.Gap{Node: node, FirstIntervalStart: start, LastIntervalStart: start, Records: 1})
+		case 5:
+			w.put(batch(node, job, start/(length*2)*(length*2), length*2, 1)) // another interval_ms
+		case 6:
+			w.put(nodeSummary(node, "whole", start, length)) // of a job of several nodes
+		case 7:
+			w.put(nodeSummary("n0", "local", start, length))
+		default:
+			w.put(batch(node, job, start, length, r.Float64()))
+		}
+	}
+}
+
+func tickJobs(r *rand.Rand) []schemas.TickJob {
+	jobs := []schemas.TickJob{
+		{JobID: "_rest", Parts: 2, JobNodes: 5, Nodes: []string{"n0", "n3"}},
+		{JobID: "ended", Parts: 0, JobNodes: 2, Nodes: []string{"n0", "n1"}},
+		{JobID: "local", Parts: 1, JobNodes: 1, Nodes: []string{"n0"}},
+		{JobID: "split", Parts: 3, JobNodes: 7, Nodes: []string{"n0", "n1", "n2"}},
+		{JobID: "whole", Parts: 1, JobNodes: 3, Nodes: []string{"n1", "n2", "n3"}},
+	}
+	return slices.Delete(jobs, r.IntN(5), 5)
+}
+
+func newCollectorFold(p *schemas.Progress) Fold { return NewCollector(simCluster, 3, p) }
+
+func TestSimulatedCollector(t *testing.T) {
+	diff, c := simulate(t, *schedulesFlag, newCounterLog(t), machine{newFold: newCollectorFold, take: (*account).take})
+	if diff != "" {
+		t.Fatal(diff)
+	}
+	for fate, n := range map[string]int64{
+		"summarized": c.Summarized, "rejected": c.Rejected, "late": c.Late, "dropped": c.Dropped,
+		"duplicate": c.Duplicate, "misrouted": c.Misrouted, "ended": c.Ended, "gaps": c.Gaps, "outputs": c.Outputs,
+	} {
+		if n == 0 {
+			t.Errorf("no log had a record that was %s", fate)
+		}
+	}
+}
+
+const simCollectors = 3
+
+func partial(job string, collector int32, start int64, parts int32) *schemas.JobPartial {
+	mean, zero, node := float64(collector), 0.0, fmt.Sprintf("n%d", collector)
+	order := slices.Repeat([]float64{mean}, 11)
+	return &schemas.JobPartial{
+		Cluster: simCluster, JobID: job, IntervalStart: start, IntervalMs: simT, Collector: collector, Parts: parts, JobNodes: 3,
+		NodesExpected: 1, NodesReported: 1,
+		Metrics: []schemas.JobPartialMetric{{
+			Name: "m", Unit: "1", Scope: schemas.ScopeNode, Count: 1, Nodes: 1, Mean: &mean, M2: &zero, NodeMean: &mean, NodeM2: &zero,
+			LowNode: &node, LowNodeMean: &mean, HighNode: &node, HighNodeMean: &mean,
+			Certified: schemas.Certified{OrderStatistics: order},
+		}},
+	}
+}
+
+// newPartialLog interleaves three collectors: each at its own pace, one perhaps slow, one perhaps lost for good, one
+// perhaps never heard of.
+func newPartialLog(t testing.TB) func(r *rand.Rand) []Entry {
+	return func(r *rand.Rand) []Entry {
+		w := &logWriter{t: t, r: r, nowMs: simEpochMs + simT}
+		intervals := 4 + int64(r.IntN(12))
+		if r.IntN(16) == 0 {
+			intervals += outage // long enough for the outage to pass
+		}
+		var at [simCollectors]int64
+		pace := [simCollectors]int{10, 10, 10}
+		mute := [simCollectors]int64{intervals, intervals, intervals}
+		switch r.IntN(4) {
+		case 0:
+			pace[r.IntN(simCollectors)] = 1
+		case 1:
+			mute[r.IntN(simCollectors)] = r.Int64N(5) // 0: never heard of
+		}
+		for range intervals * 40 {
+			c := r.IntN(simCollectors)
+			if r.IntN(10) >= pace[c] || at[c] >= mute[c] || at[c] > slices.Max(at[:])+3 {
+				continue
+			}
+			start := simEpochMs + at[c]*simT
+			w.nowMs = max(w.nowMs, start+simT)
+			writeShare(w, int32(c), start)
+			if at[c]++; at[c] > 3 && r.IntN(40) == 0 { // a gap in the balancer's life
+				at[c] += int64(r.IntN(5))
+			}
+		}
+		return w.entries
+	}
+}
+
+func writeShare(w *logWriter, c int32, start int64) {
+	r := w.r
+	if r.IntN(12) > 0 {
+		w.put(partial("all", c, start, simCollectors))
+	}
+	if c < 2 {
+		w.put(partial("two", c, start, 2))
+	}
+	switch r.IntN(14) {
+	case 0:
+		w.put(partial("two", c%2, start-simT*int64(r.IntN(3)), 2)) // late, or the second of its collector
+	case 1:
+		w.putBytes([]byte{1})
+	case 2:
+		w.put(partial("two", simCollectors, start, 2)) // no such collector
+	case 3:
+		w.put(partial("two", 2, start, 2)) // of a window that is complete without
+	case 4:
+		w.put(batch("n0", "two", start, simT, 1))
+	}
+	w.put(&schemas.Watermark{Collector: c, IntervalStart: start, IntervalMs: simT})
+}
+
+func newMergerFold(p *schemas.Progress) Fold { return NewMerger(simCluster, simCollectors, p) }
+
+func TestSimulatedMerger(t *testing.T) {
+	diff, c := simulate(t, *schedulesFlag, newPartialLog(t), machine{newFold: newMergerFold, take: (*account).take})
+	if diff != "" {
+		t.Fatal(diff)
+	}
+	for fate, n := range map[string]int64{
+		"summarized": c.Summarized, "rejected": c.Rejected, "late": c.Late, "late_nodes": c.LateNodes, "duplicate": c.Duplicate, "outputs": c.Outputs,
+	} {
+		if n == 0 {
+			t.Errorf("no log had a partial that was %s", fate)
+		}
+	}
+}
+
+// The variants below have one deliberate error each. The simulation is worth what it catches.
+
+// holdsByWindow forgets that an emitted window's interval is still open.
+type holdsByWindow struct{ *Merger }
+
+func (f holdsByWindow) Progress(position int64) *schemas.Progress {
+	p := f.Merger.Progress(position)
+	p.Hold = position
+	for start, windows := range f.windows {
+		for _, w := range windows {
+			if !w.emitted {
+				p.Hold = min(p.Hold, f.first[start])
+			}
+		}
+	}
+	return p
+}
+
+// holdsNothing takes what has been read as done with.
+type holdsNothing struct{ Fold }
+
+func (f holdsNothing) Progress(position int64) *schemas.Progress {
+	p := f.Fold.Progress(position)
+	p.Hold = position
+	return p
+}
+
+// neverDrops has no drop rule: closedLengthMs is made so long that no record is ever the outage older.
+type neverDrops struct{ *Collector }
+
+func (f neverDrops) Apply(e Entry) Effects {
+	length := f.closedLengthMs
+	f.closedLengthMs = 1 << 40
+	fx := f.Collector.Apply(e)
+	if f.closedLengthMs == 1<<40 {
+		f.closedLengthMs = length
+	}
+	return fx
+}
+
+func TestSimulationCatchesErrors(t *testing.T) {
+	speaksTwice := func(a *account, e Entry) {
+		resumed := a.resumed
+		if e.Offset < resumed {
+			a.resumed = 0
+		}
+		a.take(e)
+		a.resumed = resumed
+	}
+	variants := map[string]struct {
+		newLog  func(r *rand.Rand) []Entry
+		machine machine
+	}{
+		"output not discarded on replay, collect": {newCounterLog(t), machine{newFold: newCollectorFold, take: speaksTwice}},
+		"output not discarded on replay, merge":   {newPartialLog(t), machine{newFold: newMergerFold, take: speaksTwice}},
+		"hold by window, merge": {newPartialLog(t), machine{take: (*account).take, newFold: func(p *schemas.Progress) Fold {
+			return holdsByWindow{NewMerger(simCluster, simCollectors, p)}
+		}}},
+		"no hold, collect": {newCounterLog(t), machine{take: (*account).take, newFold: func(p *schemas.Progress) Fold {
+			return holdsNothing{newCollectorFold(p)}
+		}}},
+		"no hold, merge": {newPartialLog(t), machine{take: (*account).take, newFold: func(p *schemas.Progress) Fold {
+			return holdsNothing{newMergerFold(p)}
+		}}},
+	}
+	for name, v := range variants {
+		t.Run(name, func(t *testing.T) {
+			if diff, _ := simulate(t, 4000, v.newLog, v.machine); diff == "" {
+				t.Error("not caught")
+			}
+		})
+	}
+}
+
+// openIntervals folds a log without crashes and returns the most intervals that were ever open.
+func openIntervals(f interface {
+	Fold
+	held() int
+}, log []Entry) int {
+	most := 0
+	for _, e := range log {
+		f.Apply(e)
+		most = max(most, f.held())
+	}
+	return most
+}
+
+func (l *ledger) held() int { return len(l.first) }
+
+// TestMemoryIsBoundedWithoutTicks: the drop rule is what bounds it, and without the rule the test fails.
+func TestMemoryIsBoundedWithoutTicks(t *testing.T) {
+	w := &logWriter{t: t, r: rand.New(rand.NewPCG(1, 1)), nowMs: simEpochMs}
+	const intervals = 5 * outage
+	for i := range int64(intervals) {
+		w.nowMs = simEpochMs + (i+1)*simT
+		w.put(batch("n1", "whole", simEpochMs+i*simT, simT, 1))
+	}
+	if most := openIntervals(NewCollector(simCluster, 0, nil), w.entries); most > outage+2 {
+		t.Errorf("%d intervals open", most)
+	}
+	if most := openIntervals(neverDrops{NewCollector(simCluster, 0, nil)}, w.entries); most != intervals {
+		t.Errorf("without the rule %d intervals are open, not %d: the test above proves nothing", most, intervals)
+	}
+
+	w.entries = nil
+	for i := range int64(intervals) {
+		w.nowMs = simEpochMs + (i+1)*simT
+		w.put(partial("all", 0, simEpochMs+i*simT, simCollectors))
+		w.put(&schemas.Watermark{Collector: 0, IntervalStart: simEpochMs + i*simT, IntervalMs: simT})
+	}
+	m := NewMerger(simCluster, simCollectors, nil)
+	if most := openIntervals(m, w.entries); most > outage+2 || len(m.windows) > outage+2 {
+		t.Errorf("merge: %d intervals open", most)
+	}
+}
+
+func TestSummariesDoNotDependOnTheOrderOfArrival(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 3))
+	var records []schemas.Record
+	for n := range 12 {
+		b := batch(fmt.Sprintf("n%02d", n), "j", simEpochMs, simT, r.NormFloat64())
+		if n == 5 {
+			b.Metrics[0].Unit = "percent"
+		}
+		records = append(records, b)
+	}
+	tick := &schemas.Tick{IntervalStart: simEpochMs, IntervalMs: simT, Jobs: []schemas.TickJob{{JobID: "j", Parts: 1, JobNodes: 13}}}
+	for n := range 13 {
+		tick.Jobs[0].Nodes = append(tick.Jobs[0].Nodes, fmt.Sprintf("n%02d", n))
+	}
+	var want []byte
+	for range 20 {
+		r.Shuffle(len(records), func(i, j int) { records[i], records[j] = records[j], records[i] })
+		c := NewCollector(simCluster, 0, nil)
+		for i, rec := range append(slices.Clone(records), tick) {
+			fx := c.Apply(Entry{Offset: int64(i), AppendedMs: simEpochMs + simT, Value: encode(t, rec)})
+			if len(fx.Outputs) == 0 {
+				continue
+			}
+			got := encode(t, fx.Outputs[0])
+			if want != nil && !bytes.Equal(got, want) {
+				t.Fatalf("%x\n%x", got, want)
+			}
+			want = got
+			s := fx.Outputs[0].(*schemas.JobSummary)
+			if m := s.Metrics[0]; s.NodesExpected != 13 || s.NodesReported != 12 || m.Count != 22 || m.Invalid != 2 || m.Nodes != 11 || m.Unit != "1" {
+				t.Fatalf("%+v", s)
+			}
+		}
+	}
+	if want == nil {
+		t.Fatal("no summary")
+	}
+}

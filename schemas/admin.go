@@ -1,0 +1,150 @@
+package schemas
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// ErrTopics is returned when the topics are not what weir needs to be correct.
+var ErrTopics = errors.New("topics are not as weir needs them")
+
+// CreateTopics makes the topics that are missing, gives those that are there the settings of the table, and writes every
+// schema to the topic of schemas. It cannot change a number of partitions: CheckTopics says where that differs.
+func CreateTopics(ctx context.Context, cl *kgo.Client, topics []Topic) error {
+	adm := kadm.NewClient(cl)
+	for _, t := range topics {
+		config := make(map[string]*string, len(t.Config))
+		for k, v := range t.Config {
+			config[k] = &v
+		}
+		_, err := adm.CreateTopic(ctx, int32(t.Partitions), int16(t.Replicas), config, t.Name)
+		if errors.Is(err, kerr.TopicAlreadyExists) {
+			err = alterTopic(ctx, adm, t)
+		}
+		if err != nil {
+			return fmt.Errorf("creating topic %s: %w", t.Name, err)
+		}
+	}
+	return publishSchemas(ctx, cl, topics)
+}
+
+func alterTopic(ctx context.Context, adm *kadm.Client, t Topic) error {
+	var alter []kadm.AlterConfig
+	for _, k := range slices.Sorted(maps.Keys(t.Config)) {
+		v := t.Config[k]
+		alter = append(alter, kadm.AlterConfig{Op: kadm.SetConfig, Name: k, Value: &v})
+	}
+	responses, err := adm.AlterTopicConfigs(ctx, alter, t.Name)
+	if err != nil {
+		return err
+	}
+	for _, r := range responses {
+		if r.Err != nil {
+			return r.Err
+		}
+	}
+	return nil
+}
+
+func publishSchemas(ctx context.Context, cl *kgo.Client, topics []Topic) error {
+	i := slices.IndexFunc(topics, func(t Topic) bool { return strings.HasSuffix(t.Name, TopicSchemas) })
+	if i < 0 {
+		return nil
+	}
+	var records []*kgo.Record
+	for _, s := range All() {
+		records = append(records, &kgo.Record{Topic: topics[i].Name, Key: []byte(s.Fingerprint), Value: []byte(s.Text)})
+	}
+	if err := cl.ProduceSync(ctx, records...).FirstErr(); err != nil {
+		return fmt.Errorf("writing the schemas to %s: %w", topics[i].Name, err)
+	}
+	return nil
+}
+
+// CheckTopics returns nil if the topics are as the table says, wherever it matters for correctness; else ErrTopics,
+// joined with a line for each difference that says what mends it.
+func CheckTopics(ctx context.Context, adm *kadm.Client, topics []Topic) error {
+	names := make([]string, len(topics))
+	for i, t := range topics {
+		names[i] = t.Name
+	}
+	details, err := adm.ListTopics(ctx, names...)
+	if err != nil {
+		return fmt.Errorf("listing topics: %w", err)
+	}
+	var faults []error
+	var there []Topic
+	for _, t := range topics {
+		d, ok := details[t.Name]
+		switch {
+		case !ok || errors.Is(d.Err, kerr.UnknownTopicOrPartition):
+			faults = append(faults, fmt.Errorf("topic %s is not there: `weir topics create` makes it", t.Name))
+		case d.Err != nil:
+			faults = append(faults, fmt.Errorf("topic %s: %w", t.Name, d.Err))
+		case len(d.Partitions) != t.Partitions:
+			faults = append(faults, fmt.Errorf("topic %s has %d partitions, the configuration says %d: "+
+				"set collectors and partitions.* to what is there, or another prefix and `weir topics create`", t.Name, len(d.Partitions), t.Partitions))
+		default:
+			there = append(there, t)
+		}
+	}
+	wrong, err := checkSettings(ctx, adm, there)
+	if err != nil {
+		return err
+	}
+	if faults = append(faults, wrong...); len(faults) > 0 {
+		return errors.Join(append([]error{ErrTopics}, faults...)...)
+	}
+	return nil
+}
+
+func checkSettings(ctx context.Context, adm *kadm.Client, topics []Topic) ([]error, error) {
+	if len(topics) == 0 {
+		return nil, nil
+	}
+	names := make([]string, len(topics))
+	for i, t := range topics {
+		names[i] = t.Name
+	}
+	described, err := adm.DescribeTopicConfigs(ctx, names...)
+	if err != nil {
+		return nil, fmt.Errorf("describing topics: %w", err)
+	}
+	var faults []error
+	for _, t := range topics {
+		d, err := described.On(t.Name, nil)
+		if err := errors.Join(err, d.Err); err != nil {
+			return nil, fmt.Errorf("describing topic %s: %w", t.Name, err)
+		}
+		for _, c := range d.Configs {
+			want, ours := t.Config[c.Key]
+			if ours && !suffices(c.Key, c.MaybeValue(), want) {
+				faults = append(faults, fmt.Errorf("topic %s: %s is %s, and should be %s: `weir topics create` sets it", t.Name, c.Key, c.MaybeValue(), want))
+			}
+		}
+	}
+	return faults, nil
+}
+
+// suffices reports whether a topic's setting will do: what counts bytes, brokers or milliseconds may be more, and
+// the size of segments is a matter of taste.
+func suffices(key, is, want string) bool {
+	switch key {
+	case "segment.bytes":
+		return true
+	case "max.message.bytes", "min.insync.replicas", "retention.ms":
+		a, errA := strconv.ParseInt(is, 10, 64)
+		b, errB := strconv.ParseInt(want, 10, 64)
+		return errA == nil && errB == nil && (a >= b || key == "retention.ms" && a == -1)
+	}
+	return is == want
+}

@@ -1,0 +1,228 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirhpc/weir/analysis"
+	"github.com/weirhpc/weir/balancer"
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/processors"
+	"github.com/weirhpc/weir/producers"
+	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink"
+	"github.com/weirhpc/weir/topology"
+)
+
+// minSimulated is the least number of simulated nodes whose jobs take all paths.
+const minSimulated = 16
+
+type upFlags struct {
+	data, jobs, listen string
+	simulate           int
+	length             time.Duration
+}
+
+func newUp() *cobra.Command {
+	var f upFlags
+	c := &cobra.Command{
+		Use:   "up",
+		Short: "Run everything in this process, on this machine's counters",
+		Long: `Runs the whole of weir in one process: an embedded broker, the agent on this host, balancer, collect, merge and sink.
+One job "host" holds all CPUs of this machine, so that there is something to see. It ends at Ctrl-C; what was committed
+is then in the archive, and the next start goes on from there.
+
+In a second terminal: weir jobs, weir job host, weir tail job-summary.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			cfg, err := f.config(c)
+			if err != nil {
+				return usageError{err}
+			}
+			ctx := c.Context()
+			if f.length > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, f.length)
+				defer cancel()
+			}
+			return up(ctx, f, cfg, c.OutOrStdout(), newLogger(c.ErrOrStderr(), cfg.LogLevel))
+		},
+	}
+	flags := c.Flags()
+	flags.StringVar(&f.data, "data", "weir-data", "`DIR` for the broker's log, the archive and the agent's state")
+	flags.Duration("interval", 5*time.Second, "length of an interval")
+	flags.IntVar(&f.simulate, "simulate", 0, "beside this machine, `N` simulated nodes (at least 16) with a job mix")
+	flags.StringVar(&f.jobs, "jobs", "", "job `FILE` (YAML) in place of the job host")
+	flags.StringVar(&f.listen, "listen", "127.0.0.1:0", "`ADDR` where the embedded broker listens")
+	flags.DurationVar(&f.length, "for", 0, "end by itself after this `DURATION`")
+	flags.String("log-level", "info", "debug, info, warn or error")
+	return c
+}
+
+// config is the configuration of a process that runs everything: small topics, little retention, no second replica.
+func (f upFlags) config(c *cobra.Command) (config.Config, error) {
+	if f.simulate != 0 && f.simulate < minSimulated {
+		return config.Config{}, fmt.Errorf("--simulate %d: at least %d nodes are needed for jobs that take all paths", f.simulate, minSimulated)
+	}
+	if f.length < 0 {
+		return config.Config{}, fmt.Errorf("--for %v is negative", f.length)
+	}
+	dir, err := filepath.Abs(f.data)
+	if err != nil {
+		return config.Config{}, fmt.Errorf("--data %s: %w", f.data, err)
+	}
+	interval, err := c.Flags().GetDuration("interval")
+	if err != nil {
+		return config.Config{}, err
+	}
+	d := config.Default()
+	d.Interval, d.Collectors, d.Instance = 5*time.Second, 4, "up"
+	d.Partitions = config.Partitions{Routes: 1, JobSummary: 1, Partials: 1}
+	d.Topics = config.Topics{
+		Replication: 1, CountersRetention: max(time.Hour, 3*config.Outage*interval),
+		SummaryRetention: max(24*time.Hour, config.Outage*interval), SegmentBytes: 1 << 20,
+	}
+	d.Kafka.Brokers = []string{f.listen} // the real address once the broker listens
+	d.Agent.StateDir, d.Sink.Dir = filepath.Join(dir, "agent"), filepath.Join(dir, "archive")
+	d.Balance.JobsFile = f.jobs
+	if f.simulate > 0 { // so small that one of the simulated jobs has to be split
+		d.Balance.LMax = max(2, f.simulate/4)
+	}
+	cfg, err := config.Load(config.Source{
+		Environ: os.Environ(), Flags: c.Flags(), Defaults: d,
+		Keys: map[string]string{"interval": "interval", "log-level": "log_level"},
+	})
+	if err != nil {
+		return cfg, err
+	}
+	cfg.Balance.Nodes = append([]string{cfg.Agent.Node}, producers.SimulatedNodes(f.simulate)...)
+	return cfg, cfg.Validate()
+}
+
+// up runs everything until ctx ends, and then ends it in the order in which data flows, so that each part still finds
+// what the one before it left.
+func up(ctx context.Context, f upFlags, cfg config.Config, out io.Writer, log *slog.Logger) (err error) {
+	broker, err := startBroker(f.data, f.listen)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, broker.close()) }()
+	cfg.Kafka.Brokers = []string{broker.addr}
+	if err := prepare(ctx, cfg, f.data); err != nil {
+		return err
+	}
+	say(out, "data      %s", f.data)
+	say(out, "broker    %s (read committed)", broker.addr)
+	say(out, "archive   %s/summaries/*/*.parquet", cfg.Sink.Dir)
+	say(out, "interval  %v; ask from another terminal: weir jobs, weir job host   (--config %s)", cfg.Interval, filepath.Join(f.data, "weir.yaml"))
+
+	s := newServices(ctx)
+	s.add("summary lines", func(ctx context.Context) error {
+		return analysis.Follow(ctx, cfg, func(l analysis.IntervalLine) { say(out, "%s", l) })
+	})
+	s.add("sink", func(ctx context.Context) error { return sink.Run(ctx, cfg, log) })
+	s.add("merge", func(ctx context.Context) error { return processors.Merge(ctx, cfg, log) })
+	s.add("collect", func(ctx context.Context) error { return processors.Collect(ctx, cfg, log) })
+	s.add("balancer", func(ctx context.Context) error {
+		return balancer.Run(ctx, cfg, topology.Flat(cfg.Balance.Nodes), f.source(cfg), log)
+	})
+	if f.simulate > 0 {
+		s.add("simulated nodes", func(ctx context.Context) error {
+			return producers.Simulate(ctx, cfg, producers.SimulatedNodes(f.simulate), log)
+		})
+	}
+	s.add("agent", func(ctx context.Context) error { return producers.Run(ctx, cfg, log) })
+	return s.wait(ctx)
+}
+
+func (f upFlags) source(cfg config.Config) balancer.Source {
+	var sources []balancer.Source
+	if f.jobs != "" {
+		sources = append(sources, balancer.NewFileSource(f.jobs))
+	} else {
+		sources = append(sources, balancer.Fixed(schemas.Job{
+			JobID: "host", Name: "this machine", Nodes: []string{cfg.Agent.Node}, Start: new(int64), State: "RUNNING",
+		}))
+	}
+	if f.simulate > 0 {
+		sources = append(sources, balancer.NewSimSource(producers.SimulatedNodes(f.simulate), cfg.Interval))
+	}
+	return balancer.Join(sources...)
+}
+
+// prepare makes the topics and tells other commands where the broker is.
+func prepare(ctx context.Context, cfg config.Config, dir string) error {
+	if err := createTopics(ctx, cfg); err != nil {
+		return err
+	}
+	text, err := cfg.YAML()
+	if err != nil {
+		return err
+	}
+	head := "# Written by `weir up` at each start, never read by it: where the running instance is, for other commands.\n"
+	temporary := filepath.Join(dir, ".weir.yaml.tmp")
+	if err := os.WriteFile(temporary, append([]byte(head), text...), 0o644); err != nil {
+		return fmt.Errorf("writing the running configuration: %w", err)
+	}
+	if err := os.Rename(temporary, filepath.Join(dir, "weir.yaml")); err != nil {
+		return fmt.Errorf("writing the running configuration: %w", err)
+	}
+	return nil
+}
+
+func say(out io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(out, format+"\n", args...) }
+
+// services run side by side and end one after the other, the last added first. The first that fails ends all.
+type services struct {
+	started []*service
+	failed  context.CancelCauseFunc
+	failing context.Context
+}
+
+type service struct {
+	name   string
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+func newServices(ctx context.Context) *services {
+	// Not ctx itself: a Ctrl-C is passed on in order, by wait.
+	failing, failed := context.WithCancelCause(context.WithoutCancel(ctx))
+	return &services{failing: failing, failed: failed}
+}
+
+func (s *services) add(name string, run func(ctx context.Context) error) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(s.failing))
+	one := &service{name, cancel, make(chan struct{})}
+	s.started = append(s.started, one)
+	go func() {
+		defer close(one.done)
+		if err := run(ctx); err != nil {
+			s.failed(fmt.Errorf("%s: %w", name, err))
+		}
+	}()
+}
+
+// wait returns once ctx has ended, or a service has failed, and all have ended.
+func (s *services) wait(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+	case <-s.failing.Done():
+	}
+	for i := len(s.started) - 1; i >= 0; i-- {
+		s.started[i].cancel()
+		<-s.started[i].done
+	}
+	if s.failing.Err() != nil {
+		return context.Cause(s.failing)
+	}
+	return nil
+}
