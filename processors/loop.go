@@ -93,6 +93,7 @@ func (l *loop) run(ctx context.Context) error {
 		return err
 	}
 	defer consumer.Close()
+	l.log.Info("partition is ours", "stage", l.stage.name, "partition", l.partition, "position", a.position, "replay_from", from)
 	return l.consume(ctx, a, consumer, producer)
 }
 

@@ -1,0 +1,341 @@
+package integration
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/producers"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// The oracle knows the rules, not the code: it reads the log of counters through the generic Avro codec, says what must
+// have become of every record, and computes every summary that it can from the values themselves.
+
+type oracleMetric struct {
+	Name, Unit, Scope string
+	Values            []*float64 // null: NaN
+}
+
+type oracleRecord struct {
+	partition     int32
+	offset        int64
+	schema        string
+	Cluster       string `json:"cluster"`
+	Node          string `json:"node"`
+	IntervalStart int64  `json:"interval_start"`
+	IntervalMs    int64  `json:"interval_ms"`
+	JobID         string `json:"job_id"`
+	Restart       int    `json:"restart"`
+	Cpus          []int  `json:"cpus"`
+	Metrics       []oracleMetric
+	Jobs          []struct {
+		JobID    string   `json:"job_id"`
+		Restart  int      `json:"restart"`
+		Parts    int      `json:"parts"`
+		JobNodes int      `json:"job_nodes"`
+		Nodes    []string `json:"nodes"`
+	}
+}
+
+// window is one job in one interval.
+type window struct {
+	job     string
+	restart int
+	start   int64
+}
+
+// expectation is what the log says a summary must be.
+type expectation struct {
+	parts, nodes int
+	records      []*oracleRecord
+}
+
+type fates struct{ summarized, rejected, late, duplicate, misrouted, ended int64 }
+
+type oracle struct {
+	windows map[window]*expectation
+	fates   map[int32]*fates // by partition
+	rejects map[string]bool  // partition/offset
+}
+
+func newOracle(t *testing.T, cluster string, log []*kgo.Record) *oracle {
+	t.Helper()
+	o := &oracle{map[window]*expectation{}, map[int32]*fates{}, map[string]bool{}}
+	byPartition := map[int32][]*oracleRecord{}
+	for _, r := range log {
+		if o.fates[r.Partition] == nil {
+			o.fates[r.Partition] = &fates{}
+		}
+		rec := &oracleRecord{partition: r.Partition, offset: r.Offset}
+		name, value, err := schemas.JSON(r.Value)
+		if err == nil {
+			err = json.Unmarshal(value, rec)
+		}
+		if err != nil || name != "weir.v1.Tick" && name != "weir.v1.Gap" && rec.Cluster != cluster {
+			o.reject(rec)
+			continue
+		}
+		rec.schema = name
+		byPartition[r.Partition] = append(byPartition[r.Partition], rec)
+	}
+	for p, records := range byPartition {
+		o.judge(t, p, records)
+	}
+	return o
+}
+
+func (o *oracle) reject(r *oracleRecord) {
+	o.fates[r.partition].rejected++
+	o.rejects[fmt.Sprintf("%d/%d", r.partition, r.offset)] = true
+}
+
+// judge says what became of each record of a partition: it looks for the Tick that closed the record's interval.
+func (o *oracle) judge(t *testing.T, partition int32, records []*oracleRecord) {
+	t.Helper()
+	f := o.fates[partition]
+	var ticks []*oracleRecord // those that close something, in order
+	for _, r := range records {
+		if r.schema == "weir.v1.Tick" && (len(ticks) == 0 || r.IntervalStart > ticks[len(ticks)-1].IntervalStart) {
+			ticks = append(ticks, r)
+		}
+	}
+	first := map[string]bool{}
+	taken := map[*oracleRecord][]*oracleRecord{}
+	for _, r := range records {
+		if r.schema == "weir.v1.Tick" || r.schema == "weir.v1.Gap" {
+			continue
+		}
+		closer := slices.IndexFunc(ticks, func(k *oracleRecord) bool { return k.IntervalStart >= r.IntervalStart })
+		key := fmt.Sprint(r.Node, r.IntervalStart, r.JobID, r.Restart)
+		switch {
+		case closer >= 0 && ticks[closer].offset < r.offset:
+			f.late++
+			continue
+		case first[key]:
+			f.duplicate++
+			continue
+		}
+		first[key] = true
+		if closer < 0 {
+			t.Errorf("partition %d: no Tick closes %d, at the end of a clean run", partition, r.IntervalStart)
+			continue
+		}
+		taken[ticks[closer]] = append(taken[ticks[closer]], r)
+	}
+	for _, k := range ticks {
+		o.close(f, k, taken[k])
+	}
+}
+
+func (o *oracle) close(f *fates, tick *oracleRecord, records []*oracleRecord) {
+	for _, j := range tick.Jobs {
+		if j.Parts == 0 {
+			continue
+		}
+		w := window{j.JobID, j.Restart, tick.IntervalStart}
+		if o.windows[w] == nil {
+			o.windows[w] = &expectation{parts: j.Parts, nodes: j.JobNodes}
+		}
+	}
+	for _, r := range records {
+		fate := &f.misrouted
+		for _, j := range tick.Jobs {
+			if j.JobID != r.JobID || j.Restart != r.Restart || !slices.Contains(j.Nodes, r.Node) ||
+				r.IntervalStart != tick.IntervalStart || r.IntervalMs != tick.IntervalMs {
+				continue
+			}
+			switch {
+			case r.schema == "weir.v1.NodeSummary" && j.JobNodes > 1:
+				fate = &f.rejected
+				o.rejects[fmt.Sprintf("%d/%d", r.partition, r.offset)] = true
+			case j.Parts == 0:
+				fate = &f.ended
+			default:
+				fate = &f.summarized
+				w := o.windows[window{r.JobID, r.Restart, r.IntervalStart}]
+				w.records = append(w.records, r)
+			}
+		}
+		*fate++
+	}
+}
+
+// values are all valid values of a metric of a window, sorted, and how many were not valid.
+func (e *expectation) values(metric string) (sorted []float64, invalid int64, byNode map[string][]float64) {
+	byNode = map[string][]float64{}
+	for _, r := range e.records {
+		for _, m := range r.Metrics {
+			if m.Name != metric {
+				continue
+			}
+			for _, v := range m.Values {
+				if v == nil {
+					invalid++
+					continue
+				}
+				sorted = append(sorted, *v)
+				byNode[r.Node] = append(byNode[r.Node], *v)
+			}
+		}
+	}
+	sort.Float64s(sorted)
+	return sorted, invalid, byNode
+}
+
+// decile is type 4, in integers, from its definition.
+func decile(x []float64, k int) float64 {
+	n := len(x)
+	whole, rest := n*k/10, n*k%10
+	if whole < 1 {
+		return x[0]
+	}
+	if whole >= n || rest == 0 {
+		return x[whole-1]
+	}
+	return x[whole-1] + float64(rest)/10*(x[whole]-x[whole-1])
+}
+
+func mean(v []float64) float64 {
+	s := 0.0
+	for _, x := range v {
+		s += x
+	}
+	return s / float64(len(v))
+}
+
+func deviation(v []float64) float64 {
+	m, s := mean(v), 0.0
+	for _, x := range v {
+		s += (x - m) * (x - m)
+	}
+	return math.Sqrt(s / float64(len(v)))
+}
+
+func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*(math.Abs(a)+math.Abs(b))+1e-12 }
+
+// check compares one summary of the topic with what must be in it.
+func (o *oracle) check(s *schemas.JobSummary) error {
+	e := o.windows[window{s.JobID, int(s.Restart), s.IntervalStart}]
+	if e == nil {
+		return fmt.Errorf("no Tick lists it")
+	}
+	if int(s.Parts) != e.parts || s.PartsReported != s.Parts || int(s.NodesExpected) != e.nodes || int(s.NodesReported) != len(e.records) {
+		return fmt.Errorf("parts %d/%d, nodes %d/%d; want %d parts, nodes %d/%d",
+			s.PartsReported, s.Parts, s.NodesReported, s.NodesExpected, e.parts, len(e.records), e.nodes)
+	}
+	method := schemas.MethodEstimated
+	if e.parts == 1 {
+		method = schemas.MethodExact
+		if len(e.records) == 1 && e.records[0].schema == "weir.v1.NodeSummary" {
+			method = schemas.MethodNode
+		}
+	}
+	if s.Method != method {
+		return fmt.Errorf("method %s, want %s", s.Method, method)
+	}
+	names := map[string]bool{}
+	for _, r := range e.records {
+		for _, m := range r.Metrics {
+			names[m.Name] = true
+		}
+	}
+	if len(names) != len(s.Metrics) {
+		return fmt.Errorf("%d metrics, want %d", len(s.Metrics), len(names))
+	}
+	for i := range s.Metrics {
+		m := &s.Metrics[i]
+		sorted, invalid, byNode := e.values(m.Name)
+		if method == schemas.MethodNode {
+			sorted, invalid, byNode = simulatedValues(e.records[0], m)
+		}
+		if err := checkMetric(method, m, sorted, invalid, byNode); err != nil {
+			return fmt.Errorf("%s: %w", m.Name, err)
+		}
+	}
+	return nil
+}
+
+// simulatedValues are what the simulated node must have measured: its NodeSummary no longer has them.
+func simulatedValues(r *oracleRecord, m *schemas.JobSummaryMetric) (sorted []float64, invalid int64, byNode map[string][]float64) {
+	cpus := r.Cpus
+	if m.Scope == schemas.ScopeNode {
+		cpus = []int{-1}
+	}
+	for _, cpu := range cpus {
+		v := producers.SimulatedValue(r.Node, m.Name, cpu, r.IntervalStart)
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			invalid++
+			continue
+		}
+		sorted = append(sorted, v)
+	}
+	sort.Float64s(sorted)
+	return sorted, invalid, map[string][]float64{r.Node: sorted}
+}
+
+func checkMetric(method string, m *schemas.JobSummaryMetric, sorted []float64, invalid int64, byNode map[string][]float64) error {
+	if m.Count != int64(len(sorted)) || m.Invalid != invalid {
+		return fmt.Errorf("count %d, invalid %d; want %d, %d", m.Count, m.Invalid, len(sorted), invalid)
+	}
+	if len(sorted) == 0 {
+		if m.Mean != nil || m.Deciles != nil || m.LowNode != nil || m.RankError != nil || m.Nodes != 0 {
+			return fmt.Errorf("no values, and yet %+v", m)
+		}
+		return nil
+	}
+	var means []float64
+	low, high := "", ""
+	for _, node := range slices.Sorted(mapKeys(byNode)) {
+		if len(byNode[node]) == 0 {
+			continue
+		}
+		v := mean(byNode[node])
+		means = append(means, v)
+		if low == "" || v < mean(byNode[low]) {
+			low = node
+		}
+		if high == "" || v > mean(byNode[high]) {
+			high = node
+		}
+	}
+	switch {
+	case !near(*m.Mean, mean(sorted)) || !near(*m.Stddev, deviation(sorted)):
+		return fmt.Errorf("mean %v, stddev %v; want %v, %v", *m.Mean, *m.Stddev, mean(sorted), deviation(sorted))
+	case int(m.Nodes) != len(means) || !near(*m.NodeStddev, deviation(means)):
+		return fmt.Errorf("nodes %d, node_stddev %v; want %d, %v", m.Nodes, *m.NodeStddev, len(means), deviation(means))
+	case *m.LowNode != low && !near(mean(byNode[*m.LowNode]), mean(byNode[low])), *m.HighNode != high && !near(mean(byNode[*m.HighNode]), mean(byNode[high])):
+		return fmt.Errorf("low %s, high %s; want %s, %s", *m.LowNode, *m.HighNode, low, high)
+	}
+	d := *m.Deciles
+	if method == schemas.MethodEstimated {
+		if d[0] != sorted[0] || d[10] != sorted[len(sorted)-1] || !slices.IsSorted(d) || m.RankError != nil {
+			return fmt.Errorf("deciles %v of values from %v to %v, rank_error %v", d, sorted[0], sorted[len(sorted)-1], m.RankError)
+		}
+		return nil
+	}
+	for k := range 11 {
+		if want := decile(sorted, k); d[k] != want {
+			return fmt.Errorf("d%d = %v, want %v", k, d[k], want)
+		}
+	}
+	if m.RankError == nil || *m.RankError != 0 {
+		return fmt.Errorf("rank_error of an exact summary: %v", m.RankError)
+	}
+	return nil
+}
+
+func mapKeys[V any](m map[string]V) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,238 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/balancer"
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/processors"
+	"github.com/weirhpc/weir/producers"
+	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink"
+	"github.com/weirhpc/weir/topology"
+)
+
+// system is all of weir in one process, on a broker of its own, with parts that can be stopped and started.
+type system struct {
+	t        *testing.T
+	cfg      config.Config
+	cl       *kgo.Client
+	log      *slog.Logger
+	replays  *atomic.Int64
+	injected int // how often faults were injected
+}
+
+const simulated = 24
+
+func newSystem(t *testing.T) *system {
+	t.Helper()
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.DataDir(t.TempDir()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	d := config.Default()
+	d.Cluster, d.Interval, d.Collectors, d.BackoffCap = "testbed", time.Second, 4, time.Second
+	d.Partitions = config.Partitions{Routes: 2, JobSummary: 2, Partials: 2}
+	d.Topics = config.Topics{Replication: 1, CountersRetention: time.Hour, SummaryRetention: time.Hour, SegmentBytes: 1 << 20}
+	d.Kafka.Brokers = cluster.ListenAddrs()
+	d.Agent.StateDir, d.Sink.Dir = filepath.Join(t.TempDir(), "agent"), filepath.Join(t.TempDir(), "archive")
+	d.Balance.Nodes, d.Balance.LMax = producers.SimulatedNodes(simulated), max(2, simulated/4)
+	cfg, err := config.Load(config.Source{Defaults: d})
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts, err := cfg.ClientOpts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cl, err := kgo.NewClient(append(opts, kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	topics := schemas.Topics(cfg.Prefix, schemas.Sizes{
+		Collectors: cfg.Collectors, Routes: cfg.Partitions.Routes, Partials: cfg.Partitions.Partials, JobSummary: cfg.Partitions.JobSummary,
+		Replication: 1, CountersRetention: time.Hour, SummaryRetention: time.Hour,
+	})
+	if err := schemas.CreateTopics(t.Context(), cl, topics); err != nil {
+		t.Fatal(err)
+	}
+	if err := schemas.CheckTopics(t.Context(), kadm.NewClient(cl), topics); err != nil {
+		t.Fatal(err)
+	}
+	replays := new(atomic.Int64)
+	log := slog.New(&counting{Handler: slog.NewTextHandler(t.Output(), nil), replays: replays})
+	return &system{t: t, cfg: cfg, cl: cl, log: log, replays: replays}
+}
+
+// counting is a log handler that adds up what loops say they will replay.
+type counting struct {
+	slog.Handler
+	replays *atomic.Int64
+}
+
+// Handle implements slog.Handler.
+func (c *counting) Handle(ctx context.Context, r slog.Record) error {
+	var position, from int64
+	r.Attrs(func(a slog.Attr) bool {
+		switch a.Key {
+		case "position":
+			position = a.Value.Int64()
+		case "replay_from":
+			from = a.Value.Int64()
+		}
+		return true
+	})
+	c.replays.Add(position - from)
+	return c.Handler.Handle(ctx, r)
+}
+
+// part is a running part of the system.
+type part struct {
+	stop func()
+}
+
+// start runs a part until it is stopped. A part that ends by itself, or with an error, fails the test.
+func (s *system) start(name string, run func(ctx context.Context) error) *part {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		err := run(ctx)
+		if err != nil && !errors.Is(err, context.Canceled) {
+			s.t.Errorf("%s: %v", name, err)
+		} else if ctx.Err() == nil {
+			s.t.Errorf("%s ended by itself", name)
+		}
+	}()
+	var once sync.Once
+	p := &part{func() {
+		once.Do(func() { cancel(); <-done })
+	}}
+	s.t.Cleanup(p.stop)
+	return p
+}
+
+func (s *system) startNodes() *part {
+	return s.start("nodes", func(ctx context.Context) error {
+		return producers.Simulate(ctx, s.cfg, producers.SimulatedNodes(simulated), s.log)
+	})
+}
+
+func (s *system) startBalancer() *part {
+	source := balancer.NewSimSource(producers.SimulatedNodes(simulated), s.cfg.Interval)
+	return s.start("balancer", func(ctx context.Context) error {
+		return balancer.Run(ctx, s.cfg, topology.Flat(s.cfg.Balance.Nodes), source, s.log)
+	})
+}
+
+func (s *system) startCollect() *part {
+	return s.start("collect", func(ctx context.Context) error { return processors.Collect(ctx, s.cfg, s.log) })
+}
+
+func (s *system) startMerge() *part {
+	return s.start("merge", func(ctx context.Context) error { return processors.Merge(ctx, s.cfg, s.log) })
+}
+
+func (s *system) startSink() *part {
+	return s.start("sink", func(ctx context.Context) error { return sink.Run(ctx, s.cfg, s.log) })
+}
+
+// produce puts records into the system's topics as any client could.
+func (s *system) produce(records ...*kgo.Record) {
+	s.t.Helper()
+	if err := s.cl.ProduceSync(s.t.Context(), records...).FirstErr(); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// fence does what a second owner of a partition does first. The owner that runs finds out at its next commit.
+func (s *system) fence(transactionalID string) {
+	s.t.Helper()
+	opts, err := s.cfg.ClientOpts()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	cl, err := kgo.NewClient(append(opts, kgo.TransactionalID(transactionalID))...)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer cl.Close()
+	if _, _, err := cl.ProducerID(s.t.Context()); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// read returns all committed records of a topic, partition by partition in offset order.
+func (s *system) read(topic string) []*kgo.Record {
+	s.t.Helper()
+	topic = s.cfg.Prefix + topic
+	adm := kadm.NewClient(s.cl)
+	ends, err := adm.ListCommittedOffsets(s.t.Context(), topic)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var records []*kgo.Record
+	for p := range int32(len(ends[topic])) {
+		start, end, err := config.Bounds(s.t.Context(), adm, topic, p)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		err = config.ReadPartition(s.t.Context(), s.cfg, topic, p, start, end, func(r *kgo.Record) error {
+			records = append(records, r)
+			return nil
+		})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	return records
+}
+
+// lag is how many offsets of a topic are not yet folded, by the Progress in another.
+func (s *system) lag(topic, progress string) int64 {
+	s.t.Helper()
+	ends, err := kadm.NewClient(s.cl).ListCommittedOffsets(s.t.Context(), s.cfg.Prefix+topic)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var lag int64
+	for _, e := range ends[s.cfg.Prefix+topic] {
+		lag += e.Offset
+	}
+	position := map[int32]int64{}
+	for _, r := range s.read(progress) {
+		v, err := schemas.Unmarshal(r.Value)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		position[r.Partition] = v.(*schemas.Progress).Position
+	}
+	for _, p := range position {
+		lag -= p
+	}
+	return lag
+}
+
+// eventually waits for what must come, but not for ever.
+func (s *system) eventually(what string, holds func() bool) {
+	s.t.Helper()
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		if holds() {
+			return
+		}
+	}
+	s.t.Fatalf("a minute was not enough: %s", what)
+}
