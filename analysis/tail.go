@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -71,7 +72,10 @@ func tailRecord(r *kgo.Record) TailRecord {
 	case err == nil:
 		t.Schema, t.Value = &name, value
 	case errors.Is(err, schemas.ErrNotSingleObject) && json.Valid(r.Value): // the topic of schemas holds their text
-		t.Value = r.Value
+		var line bytes.Buffer
+		if err := json.Compact(&line, r.Value); err == nil {
+			t.Value = line.Bytes()
+		}
 	default:
 		t.Error = err.Error()
 	}
