@@ -3,41 +3,41 @@ package schemas
 // Row is one metric of one summary, as the archive keeps it and as `weir job` shows it: the columns of DESIGN
 // section 8. A summary without metrics is one row without Metric.
 type Row struct {
-	Cluster       string     `parquet:"cluster,dict" json:"cluster"`
-	JobID         string     `parquet:"job_id,dict" json:"job_id"`
-	Restart       int32      `parquet:"restart" json:"restart"`
-	IntervalStart int64      `parquet:"interval_start,timestamp(millisecond)" json:"interval_start"`
-	IntervalMs    int64      `parquet:"interval_ms" json:"interval_ms"`
-	Metric        *string    `parquet:"metric,optional,dict" json:"metric"`
-	Unit          *string    `parquet:"unit,optional,dict" json:"unit"`
-	Scope         *string    `parquet:"scope,optional,dict" json:"scope"`
-	Method        string     `parquet:"method,dict" json:"method"`
-	Parts         int32      `parquet:"parts" json:"parts"`
-	PartsReported int32      `parquet:"parts_reported" json:"parts_reported"`
-	NodesExpected int32      `parquet:"nodes_expected" json:"nodes_expected"`
-	NodesReported int32      `parquet:"nodes_reported" json:"nodes_reported"`
-	Nodes         *int32     `parquet:"nodes,optional" json:"nodes"`
-	Count         *int64     `parquet:"count,optional" json:"count"`
-	Invalid       *int64     `parquet:"invalid,optional" json:"invalid"`
-	Mean          *float64   `parquet:"mean,optional" json:"mean"`
-	Stddev        *float64   `parquet:"stddev,optional" json:"stddev"`
-	NodeStddev    *float64   `parquet:"node_stddev,optional" json:"node_stddev"`
-	LowNode       *string    `parquet:"low_node,optional,dict" json:"low_node"`
-	HighNode      *string    `parquet:"high_node,optional,dict" json:"high_node"`
-	D0            *float64   `parquet:"d0,optional" json:"d0"`
-	D1            *float64   `parquet:"d1,optional" json:"d1"`
-	D2            *float64   `parquet:"d2,optional" json:"d2"`
-	D3            *float64   `parquet:"d3,optional" json:"d3"`
-	D4            *float64   `parquet:"d4,optional" json:"d4"`
-	D5            *float64   `parquet:"d5,optional" json:"d5"`
-	D6            *float64   `parquet:"d6,optional" json:"d6"`
-	D7            *float64   `parquet:"d7,optional" json:"d7"`
-	D8            *float64   `parquet:"d8,optional" json:"d8"`
-	D9            *float64   `parquet:"d9,optional" json:"d9"`
-	D10           *float64   `parquet:"d10,optional" json:"d10"`
-	RankError     *float64   `parquet:"rank_error,optional" json:"rank_error"`
-	Lo            *[]float64 `parquet:"lo,optional,list" json:"lo"`
-	Hi            *[]float64 `parquet:"hi,optional,list" json:"hi"`
+	Cluster       string    `parquet:"cluster,dict" json:"cluster"`
+	JobID         string    `parquet:"job_id,dict" json:"job_id"`
+	Restart       int32     `parquet:"restart" json:"restart"`
+	IntervalStart int64     `parquet:"interval_start,timestamp(millisecond)" json:"interval_start"`
+	IntervalMs    int64     `parquet:"interval_ms" json:"interval_ms"`
+	Metric        *string   `parquet:"metric,optional,dict" json:"metric"`
+	Unit          *string   `parquet:"unit,optional,dict" json:"unit"`
+	Scope         *string   `parquet:"scope,optional,dict" json:"scope"`
+	Method        string    `parquet:"method,dict" json:"method"`
+	Parts         int32     `parquet:"parts" json:"parts"`
+	PartsReported int32     `parquet:"parts_reported" json:"parts_reported"`
+	NodesExpected int32     `parquet:"nodes_expected" json:"nodes_expected"`
+	NodesReported int32     `parquet:"nodes_reported" json:"nodes_reported"`
+	Nodes         *int32    `parquet:"nodes,optional" json:"nodes"`
+	Count         *int64    `parquet:"count,optional" json:"count"`
+	Invalid       *int64    `parquet:"invalid,optional" json:"invalid"`
+	Mean          *float64  `parquet:"mean,optional" json:"mean"`
+	Stddev        *float64  `parquet:"stddev,optional" json:"stddev"`
+	NodeStddev    *float64  `parquet:"node_stddev,optional" json:"node_stddev"`
+	LowNode       *string   `parquet:"low_node,optional,dict" json:"low_node"`
+	HighNode      *string   `parquet:"high_node,optional,dict" json:"high_node"`
+	D0            *float64  `parquet:"d0,optional" json:"d0"`
+	D1            *float64  `parquet:"d1,optional" json:"d1"`
+	D2            *float64  `parquet:"d2,optional" json:"d2"`
+	D3            *float64  `parquet:"d3,optional" json:"d3"`
+	D4            *float64  `parquet:"d4,optional" json:"d4"`
+	D5            *float64  `parquet:"d5,optional" json:"d5"`
+	D6            *float64  `parquet:"d6,optional" json:"d6"`
+	D7            *float64  `parquet:"d7,optional" json:"d7"`
+	D8            *float64  `parquet:"d8,optional" json:"d8"`
+	D9            *float64  `parquet:"d9,optional" json:"d9"`
+	D10           *float64  `parquet:"d10,optional" json:"d10"`
+	RankError     *float64  `parquet:"rank_error,optional" json:"rank_error"`
+	Lo            []float64 `parquet:"lo,optional,list" json:"lo"`
+	Hi            []float64 `parquet:"hi,optional,list" json:"hi"`
 }
 
 // Rows returns a row for each metric of the summary, in their order; one row without a metric where it has none. The
@@ -58,7 +58,10 @@ func (s *JobSummary) Rows() []Row {
 		r.Metric, r.Unit, r.Scope = &m.Name, &m.Unit, &m.Scope
 		r.Nodes, r.Count, r.Invalid = &m.Nodes, &m.Count, &m.Invalid
 		r.Mean, r.Stddev, r.NodeStddev, r.LowNode, r.HighNode = m.Mean, m.Stddev, m.NodeStddev, m.LowNode, m.HighNode
-		r.RankError, r.Lo, r.Hi = m.RankError, m.Lo, m.Hi
+		r.RankError = m.RankError
+		if m.Lo != nil && m.Hi != nil {
+			r.Lo, r.Hi = *m.Lo, *m.Hi
+		}
 		if m.Deciles == nil || len(*m.Deciles) != 11 {
 			continue
 		}

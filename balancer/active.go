@@ -1,0 +1,224 @@
+package balancer
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/schemas"
+)
+
+const (
+	// txnTimeout is after how long the broker ends the transaction of a balancer that is gone without a successor. It and
+	// patience outlast the failover of a broker.
+	txnTimeout = 40 * time.Second
+	// patience is how long one exchange with the brokers may take: fencing, reading, a transaction.
+	patience = 20 * time.Second
+)
+
+// active plans and closes intervals until ctx ends, then returns nil, or until anything goes wrong. It fences every other
+// balancer of this prefix first, so that what it then reads is the truth until somebody fences it.
+func (b *balancer) active(ctx context.Context) error {
+	opts, err := b.cfg.ClientOpts()
+	if err != nil {
+		return err
+	}
+	cl, err := kgo.NewClient(append(opts, kgo.TransactionalID(b.cfg.Prefix+schemas.TopicBalance), kgo.TransactionTimeout(txnTimeout),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(schemas.MaxMessageBytes))...)
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	defer cl.Close()
+	m, err := b.begin(ctx, cl)
+	if err != nil {
+		return err
+	}
+	for {
+		now := time.Now()
+		tick, tickDue := b.nextTick(m.cursor, now)
+		start, planDue := b.nextPlan(m.cursor, now)
+		due, work := tickDue, func() error { return b.closeInterval(ctx, cl, m, tick) }
+		if planDue.Before(tickDue) {
+			due, work = planDue, func() error { return b.planInterval(ctx, cl, m, start) }
+		}
+		if now.Before(due) {
+			// In short steps, for the clock may be set meanwhile.
+			if !wait(ctx, min(due.Sub(now), time.Second)) {
+				return nil
+			}
+			continue
+		}
+		if err := work(); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+	}
+}
+
+// begin fences, and reads what there is.
+func (b *balancer) begin(ctx context.Context, cl *kgo.Client) (*memory, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if _, _, err := cl.ProducerID(ctx); err != nil {
+		return nil, fmt.Errorf("fencing older balancers: %w", err)
+	}
+	m, err := b.restore(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m.answered = time.Now()
+	m.next = b.first(m.state, m.answered)
+	if b.trouble.calm() {
+		b.log.Info("balancer is active", "interval_start", m.next, "epoch", m.epoch, "nodes", len(b.layout.nodes), "collectors", b.cfg.Collectors)
+	}
+	if latest := max(m.next-b.ms, m.planned); latest > m.answered.UnixMilli()+b.ms {
+		b.log.Warn("balancer waits for the clock to reach what is on the topics", "interval_start", latest)
+	}
+	return m, nil
+}
+
+// planInterval publishes what changes from the interval on: Routes, and the records of jobs.
+func (b *balancer) planInterval(ctx context.Context, cl *kgo.Client, m *memory, start int64) error {
+	jobs, faults := b.jobs(time.Now())
+	want := plan(b.layout, planned(jobs, start, b.ms), limits{b.cfg.Balance.LMax, b.cfg.Balance.LDist})
+	changed, gone := m.routes.changes(want, start, m.epoch+1)
+	var records []*kgo.Record
+	for i := range changed {
+		value, err := schemas.Marshal(&changed[i])
+		if err != nil {
+			return fmt.Errorf("node %s: %w", changed[i].Node, err)
+		}
+		records = append(records, b.routeRecord(changed[i].Node, value))
+	}
+	for _, n := range gone {
+		records = append(records, b.routeRecord(n, nil))
+	}
+	wantJobs, err := jobRecords(jobs, faults)
+	if err != nil {
+		return err
+	}
+	jobsChanged, err := jobChanges(m.jobs, wantJobs)
+	if err != nil {
+		return err
+	}
+	for _, r := range jobsChanged {
+		records = append(records, &kgo.Record{Topic: b.cfg.Prefix + schemas.TopicJobs, Key: keyOf(&r.job).Key(), Value: r.value})
+	}
+	if err := commit(ctx, cl, records); err != nil {
+		return fmt.Errorf("publishing the plan of %d: %w", start, err)
+	}
+	for i := range changed {
+		m.routes.add(changed[i])
+	}
+	for _, n := range gone {
+		delete(m.routes, n)
+	}
+	if len(changed)+len(gone) > 0 {
+		m.epoch++
+	}
+	applyJobs(m.jobs, wantJobs, jobsChanged)
+	m.planned, m.plans[start] = start, true
+	return nil
+}
+
+// routeRecord places a Route where its node looks for it: on the partition that Kafka's own clients give its key.
+func (b *balancer) routeRecord(node string, value []byte) *kgo.Record {
+	r := &kgo.Record{Topic: b.cfg.Prefix + schemas.TopicRoutes, Key: []byte(node), Value: value}
+	r.Partition = int32(kgo.StickyKeyPartitioner(nil).ForTopic(r.Topic).Partition(r, b.cfg.Partitions.Routes))
+	return r
+}
+
+// closeInterval writes the Ticks of an interval to all partitions of counters, and that it did.
+func (b *balancer) closeInterval(ctx context.Context, cl *kgo.Client, m *memory, start int64) error {
+	jobs, _ := b.jobs(time.Now())
+	lives := make(map[schemas.JobKey]span, len(jobs))
+	for i := range jobs {
+		lives[keyOf(&jobs[i])] = life(&jobs[i])
+	}
+	all := ticks(closing{
+		start: start, ms: b.ms, collectors: b.cfg.Collectors, routes: m.routes.at(start), lives: lives, planned: m.plans[start],
+	})
+	records := make([]*kgo.Record, 0, len(all)+1)
+	for p := range all {
+		value, err := schemas.Marshal(&all[p])
+		if err != nil {
+			return fmt.Errorf("the Tick of %d: %w", start, err)
+		}
+		records = append(records, &kgo.Record{
+			Topic: b.cfg.Prefix + schemas.TopicCounters, Partition: int32(p), Key: schemas.CollectorKey(int32(p)), Value: value,
+		})
+	}
+	value, err := schemas.Marshal(&schemas.BalanceState{Epoch: m.epoch, IntervalStart: start, IntervalMs: b.ms})
+	if err != nil {
+		return fmt.Errorf("the state after %d: %w", start, err)
+	}
+	records = append(records, &kgo.Record{Topic: b.cfg.Prefix + schemas.TopicBalance, Key: []byte("balance"), Value: value})
+	if err := commit(ctx, cl, records); err != nil {
+		return fmt.Errorf("writing the Ticks of %d: %w", start, err)
+	}
+	if skipped := (start - m.next) / b.ms; skipped > 0 {
+		b.log.Warn("intervals too long ago stay without ticks", "interval_start", m.next, "count", skipped)
+	}
+	b.trouble.over() // only now: what fails at every Tick is said once
+	m.next, m.caughtUp = start+b.ms, time.Now()
+	m.routes.forget(m.next)
+	maps.DeleteFunc(m.plans, func(start int64, _ bool) bool { return start < m.next })
+	return nil
+}
+
+// commit writes records in one transaction; no records, no transaction. After an error nobody knows whether they are
+// written: the client is of no more use, and only the topics tell.
+func commit(ctx context.Context, cl *kgo.Client, records []*kgo.Record) error {
+	if len(records) == 0 {
+		return nil
+	}
+	ctx, cancel := lasting(ctx)
+	defer cancel()
+	if err := cl.BeginTransaction(); err != nil {
+		return fmt.Errorf("beginning a transaction: %w", err)
+	}
+	promise := kgo.AbortingFirstErrPromise(cl)
+	for _, r := range records {
+		cl.Produce(ctx, r, promise.Promise())
+	}
+	if err := cl.Flush(ctx); err != nil {
+		return fmt.Errorf("flushing: %w", err)
+	}
+	// Flush does not say that a record failed, and the transaction would be committed without it.
+	if err := promise.Err(); err != nil {
+		return fmt.Errorf("producing: %w", err)
+	}
+	if err := cl.EndTransaction(ctx, kgo.TryCommit); err != nil {
+		return fmt.Errorf("committing: %w", err)
+	}
+	return nil
+}
+
+// lasting returns a context that outlives ctx by a moment, so that a transaction in hand is finished at the end: left open
+// it would hold up every reader.
+func lasting(ctx context.Context) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	stop := context.AfterFunc(ctx, func() {
+		if wait(longer, 2*time.Second) {
+			cancel()
+		}
+	})
+	return longer, func() { stop(); cancel() }
+}
+
+// wait reports whether d passed before ctx ended.
+func wait(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

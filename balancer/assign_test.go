@@ -1,0 +1,253 @@
+package balancer
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/weirhpc/weir/topology"
+)
+
+// regular is the layout of the cases: equal homes, equal SyncAgents.
+func regular(nodes, agentsPerCollector, collectorsPerSync, collectors int) *layout {
+	l := &layout{home: make([]int32, nodes), sync: make([]int32, collectors)}
+	for i := range l.home {
+		l.home[i] = int32(i / agentsPerCollector)
+	}
+	for c := range l.sync {
+		l.sync[c] = int32(c / collectorsPerSync)
+	}
+	return l
+}
+
+func ranges(t *testing.T, text string) (nodes []int32) {
+	t.Helper()
+	for part := range strings.SplitSeq(text, ",") {
+		low, high, ok := strings.Cut(part, "-")
+		if !ok {
+			high = low
+		}
+		a, err1 := strconv.Atoi(low)
+		b, err2 := strconv.Atoi(high)
+		if err1 != nil || err2 != nil {
+			t.Fatalf("range %q", part)
+		}
+		for n := a; n <= b; n++ {
+			nodes = append(nodes, int32(n))
+		}
+	}
+	return nodes
+}
+
+// describe writes a placement as the cases do.
+func describe(p placement) string {
+	if p.local {
+		return "local"
+	}
+	load := map[int32]int{}
+	for _, c := range p.at {
+		load[c]++
+	}
+	if len(load) == 1 {
+		return fmt.Sprintf("collector %d", p.at[0])
+	}
+	var parts []string
+	for c := range int32(1000) {
+		if load[c] > 0 {
+			parts = append(parts, fmt.Sprintf("%d:%d", c, load[c]))
+		}
+	}
+	return "distributed " + strings.Join(parts, ",")
+}
+
+func TestAssignCases(t *testing.T) {
+	files, err := filepath.Glob("testdata/balancer_small_*.txt")
+	if err != nil || len(files) != 3 {
+		t.Fatalf("cases: %v, %v", files, err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var nodes, agents, perSync, lMax, lDist, collectors, maxLoad, total int
+			var jobs [][]int32
+			var want, got []string
+			for line := range strings.Lines(strings.TrimSpace(string(text))) {
+				line = strings.TrimSpace(line)
+				switch fields := strings.Split(line, ";"); {
+				case strings.HasPrefix(line, "# nodes"):
+					if _, err := fmt.Sscanf(line, "# nodes %d agents_per_collector %d collectors_per_syncagent %d lmax %d ldist %d collectors %d",
+						&nodes, &agents, &perSync, &lMax, &lDist, &collectors); err != nil {
+						t.Fatal(err)
+					}
+				case strings.HasPrefix(line, "# totals"):
+					if _, err := fmt.Sscanf(line[strings.Index(line, "max_load"):], "max_load %d total_distance %d", &maxLoad, &total); err != nil {
+						t.Fatal(err)
+					}
+				case len(fields) == 3 && line[0] != '#':
+					jobs = append(jobs, ranges(t, fields[1]))
+					want = append(want, fields[2])
+				}
+			}
+			l := regular(nodes, agents, perSync, collectors)
+			load, distance := make([]int, collectors), 0
+			for j, p := range assign(l, jobs, limits{lMax, lDist}) {
+				got = append(got, describe(p))
+				for i, c := range p.at {
+					if p.local {
+						continue
+					}
+					load[c]++
+					switch home := l.home[jobs[j][i]]; {
+					case home == c:
+						distance++
+					case l.sync[home] == l.sync[c]:
+						distance += 2
+					default:
+						distance += 3
+					}
+				}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+			if slices.Max(load) != maxLoad || distance != total {
+				t.Errorf("max_load %d, total_distance %d; want %d, %d", slices.Max(load), distance, maxLoad, total)
+			}
+		})
+	}
+}
+
+// literal is the paper's text word for word, without any of assign's short cuts.
+func literal(l *layout, jobs [][]int32, lim limits) []placement {
+	distance := func(c, a int32) int {
+		switch {
+		case l.home[a] == c:
+			return 1
+		case l.sync[l.home[a]] == l.sync[c]:
+			return 2
+		}
+		return 3
+	}
+	load := make([]int, len(l.sync))
+	var all []int32
+	for c := range l.sync {
+		all = append(all, int32(c))
+	}
+	best := func(set, agents []int32) int32 {
+		least, found, near := 1<<30, int32(-1), 0
+		for _, c := range set {
+			least = min(least, load[c])
+		}
+		for _, c := range set {
+			d := 0
+			for _, a := range agents {
+				d += distance(c, a)
+			}
+			if load[c] == least && (found < 0 || d < near) {
+				found, near = c, d
+			}
+		}
+		return found
+	}
+	placed := make([]placement, len(jobs))
+	for size := 1 << 12; size > 0; size-- {
+		for j, nodes := range jobs {
+			if len(nodes) != size {
+				continue
+			}
+			at := map[int32]int32{}
+			if size == 1 {
+				at[nodes[0]] = l.home[nodes[0]]
+			} else if c := best(all, nodes); load[c]+size <= lim.lMax {
+				load[c] += size
+				for _, a := range nodes {
+					at[a] = c
+				}
+			} else {
+				rest, chosen := slices.Clone(nodes), []int32(nil)
+				for range (size + lim.lDist - 1) / lim.lDist {
+					c := best(all, rest)
+					chosen = append(chosen, c)
+					for _, a := range rest {
+						if l.home[a] == c {
+							at[a] = c
+							load[c]++
+						}
+					}
+					rest = slices.DeleteFunc(rest, func(a int32) bool { return l.home[a] == c })
+				}
+				slices.Sort(chosen)
+				chosen = slices.Compact(chosen)
+				for _, a := range rest {
+					c := best(chosen, nodes)
+					at[a] = c
+					load[c]++
+				}
+			}
+			placed[j].local = size == 1
+			for _, a := range nodes {
+				placed[j].at = append(placed[j].at, at[a])
+			}
+		}
+	}
+	return placed
+}
+
+func randomJobs(r *rand.Rand, nodes, jobs int) [][]int32 {
+	var list [][]int32
+	for range jobs {
+		size := 1 + r.IntN(1+r.IntN(nodes))
+		perm := r.Perm(nodes)[:size]
+		job := make([]int32, size)
+		for i, n := range perm {
+			job[i] = int32(n)
+		}
+		slices.Sort(job)
+		list = append(list, job)
+	}
+	return list
+}
+
+func TestAssignEqualsTheText(t *testing.T) {
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		nodes, collectors := 1+r.IntN(60), 1+r.IntN(12)
+		l := regular(nodes, (nodes+collectors-1)/collectors, 1+r.IntN(4), collectors)
+		jobs := randomJobs(r, nodes, r.IntN(15))
+		lMax := 2 + r.IntN(nodes+1)
+		lim := limits{lMax, 1 + r.IntN(lMax)}
+		if diff := cmp.Diff(literal(l, jobs, lim), assign(l, jobs, lim), cmp.AllowUnexported(placement{})); diff != "" {
+			t.Fatalf("seed %d: %s", seed, diff)
+		}
+	}
+}
+
+func BenchmarkAssign(b *testing.B) {
+	r := rand.New(rand.NewPCG(1, 3))
+	nodes := make([]string, 10_000)
+	for i := range nodes {
+		nodes[i] = "n" + strconv.Itoa(i)
+	}
+	l := newLayout(topology.Flat(nodes), 216)
+	jobs := make([][]int32, 1000)
+	for i := range nodes {
+		j := r.IntN(len(jobs))
+		jobs[j] = append(jobs[j], int32(i))
+	}
+	for i := range nodes {
+		jobs[0] = append(jobs[0], int32(i))
+	}
+	jobs = slices.DeleteFunc(jobs, func(j []int32) bool { return len(j) == 0 })
+	for b.Loop() {
+		assign(l, jobs, limits{129, 116})
+	}
+}

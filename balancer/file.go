@@ -1,0 +1,92 @@
+package balancer
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/weirhpc/weir/schemas"
+)
+
+// maxFileBytes bounds what is read of a job file.
+const maxFileBytes = 16 << 20
+
+// ErrTooLong is returned when a job file is longer than 16 MiB.
+var ErrTooLong = errors.New("longer than 16 MiB")
+
+// FileSource reads jobs from a YAML file, and again whenever it changes:
+//
+//	jobs:
+//	  - id: "4711"
+//	    user: ada
+//	    nodes: [n001, n002]
+//	    cpus: [0, 1, 2, 3]            # on each node; without it: all
+//	    start: 2026-01-31T08:00:00Z   # without it: since ever
+//	    end: 2026-01-31T09:00:00Z     # without it: not known yet
+//
+// restart (0), name, account and queue may stand there too. A fault in one job leaves that job out. A file that cannot be
+// read or is no YAML of this form leaves the last good one in force.
+type FileSource struct {
+	path   string
+	seen   os.FileInfo // of the file as it was last read; nil where there was none
+	jobs   []schemas.Job
+	faults []Fault // in single jobs
+	broken []Fault // of the file as a whole: one or none
+}
+
+// NewFileSource returns a source that reads the file at path when it is first asked. The file may come later.
+func NewFileSource(path string) *FileSource { return &FileSource{path: path} }
+
+// Jobs implements Source.
+func (f *FileSource) Jobs(time.Time) ([]schemas.Job, []Fault) {
+	if err := f.refresh(); err != nil {
+		f.broken = []Fault{{Reason: fmt.Sprintf("reading %s: %v; the last good file stays in force", f.path, err)}}
+	}
+	return f.jobs, slices.Concat(f.broken, f.faults)
+}
+
+// refresh reads the file if it is not the one that was read last.
+func (f *FileSource) refresh() error {
+	info, err := os.Stat(f.path)
+	if err != nil {
+		f.seen = nil
+		return pathless(err)
+	}
+	if !info.Mode().IsRegular() {
+		return errors.New("not a regular file")
+	}
+	if f.seen != nil && os.SameFile(info, f.seen) && info.Size() == f.seen.Size() && info.ModTime().Equal(f.seen.ModTime()) {
+		return nil // also where it was broken: the fault stands
+	}
+	file, err := os.Open(f.path)
+	if err != nil {
+		f.seen = nil
+		return pathless(err)
+	}
+	defer func() { _ = file.Close() }() // nothing was written
+	text, err := io.ReadAll(io.LimitReader(file, maxFileBytes+1))
+	if err != nil {
+		f.seen = nil
+		return pathless(err)
+	}
+	// The state from before reading is kept: if the file changed meanwhile, it is read again.
+	f.seen = info
+	jobs, faults, err := parseJobs(text)
+	if err != nil {
+		return err
+	}
+	f.jobs, f.faults, f.broken = jobs, faults, nil
+	return nil
+}
+
+// pathless takes the path out of an error of package os, since the reason names it already.
+func pathless(err error) error {
+	var p *os.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}

@@ -1,0 +1,177 @@
+package balancer
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/topology"
+)
+
+// States of a Job record.
+const (
+	statePending   = "PENDING"
+	stateRunning   = "RUNNING"
+	stateCompleted = "COMPLETED"
+	stateSkipped   = "SKIPPED"
+)
+
+// span is the life of a job in Unix milliseconds, [start, end).
+type span struct{ start, end int64 }
+
+// life returns when the job runs as far as is known: what is not known reaches for ever. A job that waits and has no start
+// has no life.
+func life(j *schemas.Job) span {
+	s := span{math.MinInt64, math.MaxInt64}
+	switch {
+	case j.Start != nil:
+		s.start = *j.Start
+	case j.State == statePending:
+		return span{math.MaxInt64, math.MaxInt64}
+	}
+	if j.End != nil {
+		s.end = *j.End
+	}
+	return s
+}
+
+// covers reports whether the interval lies whole within the life.
+func (s span) covers(start, ms int64) bool { return s.start <= start && s.end >= start+ms }
+
+// stateAt derives a job's state from its start and end.
+func stateAt(j *schemas.Job, now time.Time) string {
+	switch l, ms := life(j), now.UnixMilli(); {
+	case l.end <= ms:
+		return stateCompleted
+	case l.start > ms:
+		return statePending
+	}
+	return stateRunning
+}
+
+// checkJob says what is wrong with a job by itself; empty if nothing.
+func checkJob(j *schemas.Job) string {
+	switch {
+	case !schemas.ValidJobID(j.JobID):
+		return fmt.Sprintf("id %.80q is not a job's name: [A-Za-z0-9._:-]{1,64}, not beginning with _", j.JobID)
+	case j.Restart < 0:
+		return fmt.Sprintf("restart %d is negative", j.Restart)
+	case len(j.Nodes) == 0:
+		return "has no nodes"
+	case j.Start != nil && j.End != nil && *j.End < *j.Start:
+		return "ends before it starts"
+	}
+	nodes := make(map[string]bool, len(j.Nodes))
+	for _, n := range j.Nodes {
+		if !schemas.ValidName(n) {
+			return fmt.Sprintf("node %.80q is not a host's name", n)
+		}
+		if nodes[n] {
+			return fmt.Sprintf("node %s is there twice", n)
+		}
+		nodes[n] = true
+	}
+	cpus := make(map[int32]bool, len(j.Cpus))
+	for _, c := range j.Cpus {
+		if c < 0 || cpus[c] {
+			return fmt.Sprintf("cpu %d is negative or there twice", c)
+		}
+		cpus[c] = true
+	}
+	return ""
+}
+
+// admit returns the jobs that can be followed, in their order and with their state at now, and a fault for each other
+// one: wrong in itself, on a node that the tree does not have, the second of its id and restart, or on a core that an
+// earlier job of the list holds at a time of its life.
+func admit(tree *topology.Tree, jobs []schemas.Job, now time.Time) (good []schemas.Job, faults []Fault) {
+	seen := make(map[schemas.JobKey]bool, len(jobs))
+	taken := claims{}
+	for i := range jobs {
+		j := jobs[i]
+		key := schemas.JobKey{JobID: j.JobID, Restart: j.Restart}
+		reason := checkJob(&j)
+		switch {
+		case reason != "":
+		case seen[key]:
+			reason = "the same id and restart as an earlier job"
+		default:
+			reason = placeable(tree, taken, &j)
+		}
+		if reason != "" {
+			faults = append(faults, Fault{j.JobID, j.Restart, reason})
+			continue
+		}
+		seen[key] = true
+		taken.add(&j)
+		j.State = stateAt(&j, now)
+		good = append(good, j)
+	}
+	return good, faults
+}
+
+func placeable(tree *topology.Tree, taken claims, j *schemas.Job) string {
+	for _, n := range j.Nodes {
+		if !tree.Has(n) {
+			return fmt.Sprintf("unknown node %s", n)
+		}
+	}
+	return taken.conflict(j)
+}
+
+// wholeNode stands among a node's CPUs for all of them.
+const wholeNode int32 = -1
+
+// claims says when each CPU of each node is taken. The spans of one CPU are disjoint and ascend.
+type claims map[string]map[int32][]span
+
+// conflict names a node or CPU of the job that is taken during its life; empty if there is none.
+func (c claims) conflict(j *schemas.Job) string {
+	l := life(j)
+	for _, n := range j.Nodes {
+		for cpu, spans := range c[n] {
+			if len(j.Cpus) > 0 && cpu != wholeNode && !slices.Contains(j.Cpus, cpu) || !overlap(spans, l) {
+				continue
+			}
+			return fmt.Sprintf("node %s, or a cpu of it, is held by an earlier job at an overlapping time", n)
+		}
+	}
+	return ""
+}
+
+func (c claims) add(j *schemas.Job) {
+	l := life(j)
+	if l.start >= l.end {
+		return
+	}
+	cpus := j.Cpus
+	if len(cpus) == 0 {
+		cpus = []int32{wholeNode}
+	}
+	for _, n := range j.Nodes {
+		if c[n] == nil {
+			c[n] = map[int32][]span{}
+		}
+		for _, cpu := range cpus {
+			c[n][cpu] = slices.Insert(c[n][cpu], after(c[n][cpu], l.start), l)
+		}
+	}
+}
+
+// after returns the position of the first span that ends after the time.
+func after(spans []span, t int64) int {
+	i, _ := slices.BinarySearchFunc(spans, t, func(s span, t int64) int {
+		if s.end <= t {
+			return -1
+		}
+		return 1
+	})
+	return i
+}
+
+func overlap(spans []span, l span) bool {
+	i := after(spans, l.start)
+	return l.start < l.end && i < len(spans) && spans[i].start < l.end
+}

@@ -1,0 +1,180 @@
+package balancer
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// lines is a log that a test can read while it is written.
+type lines struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lines) count(text string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.b.String(), text)
+}
+
+func (l *lines) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+// broker starts an in-process broker with weir's topics, and a configuration with short intervals for it.
+func broker(t *testing.T) (*kfake.Cluster, config.Config) {
+	t.Helper()
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	cfg := config.Default()
+	cfg.Prefix = "t."
+	cfg.Interval, cfg.PlanMargin, cfg.Grace, cfg.BackoffCap = 200*time.Millisecond, 50*time.Millisecond, 50*time.Millisecond, 100*time.Millisecond
+	cfg.Collectors, cfg.Partitions = 3, config.Partitions{Routes: 5, JobSummary: 1, Partials: 1}
+	cfg.Balance.LMax, cfg.Balance.LDist = 4, 3
+	cfg.Kafka.Brokers = cluster.ListenAddrs()
+	for _, topic := range schemas.Topics(cfg.Prefix, schemas.Sizes{
+		Collectors: cfg.Collectors, Routes: 5, Partials: 1, JobSummary: 1, Replication: 1,
+		CountersRetention: time.Hour, SummaryRetention: time.Hour,
+	}) {
+		if err := cluster.CreateTopic(topic.Name, int32(topic.Partitions), topic.Config); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return cluster, cfg
+}
+
+// reader follows what is committed on all topics of the balancer.
+type reader struct {
+	t      *testing.T
+	cl     *kgo.Client
+	ticks  map[int32][]*schemas.Tick
+	routes map[string][]*schemas.Route
+	jobs   map[string]*schemas.Job // nil: a tombstone
+	states []*schemas.BalanceState
+	hash   map[string]int32 // partition of each node's Route
+}
+
+func newReader(t *testing.T, cfg config.Config) *reader {
+	t.Helper()
+	opts, err := cfg.ClientOpts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var topics []string
+	for _, name := range []string{schemas.TopicCounters, schemas.TopicRoutes, schemas.TopicBalance, schemas.TopicJobs} {
+		topics = append(topics, cfg.Prefix+name)
+	}
+	cl, err := kgo.NewClient(append(opts, kgo.ConsumeTopics(topics...), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	return &reader{
+		t: t, cl: cl, ticks: map[int32][]*schemas.Tick{}, routes: map[string][]*schemas.Route{}, jobs: map[string]*schemas.Job{}, hash: map[string]int32{},
+	}
+}
+
+// until reads on until it has what done wants.
+func (r *reader) until(what string, done func() bool) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(r.t.Context(), 60*time.Second)
+	defer cancel()
+	for !done() {
+		fetches := r.cl.PollFetches(ctx)
+		if ctx.Err() != nil {
+			r.t.Fatalf("waited in vain for %s", what)
+		}
+		fetches.EachRecord(func(k *kgo.Record) {
+			if k.Value == nil {
+				r.jobs[string(k.Key)] = nil
+				return
+			}
+			record, err := schemas.Unmarshal(k.Value)
+			if err != nil {
+				r.t.Errorf("%s/%d/%d: %v", k.Topic, k.Partition, k.Offset, err)
+			}
+			switch v := record.(type) {
+			case *schemas.Tick:
+				r.ticks[k.Partition] = append(r.ticks[k.Partition], v)
+				if string(k.Key) != fmt.Sprintf("c%d", k.Partition) {
+					r.t.Errorf("a Tick of partition %d has key %s", k.Partition, k.Key)
+				}
+			case *schemas.Route:
+				r.routes[v.Node], r.hash[v.Node] = append(r.routes[v.Node], v), k.Partition
+			case *schemas.Job:
+				r.jobs[string(k.Key)] = v
+			case *schemas.BalanceState:
+				r.states = append(r.states, v)
+			}
+		})
+	}
+}
+
+func (r *reader) atLeast(ticks int) func() bool {
+	return func() bool { return len(r.ticks[0]) >= ticks }
+}
+
+// checkTicks wants every partition to have one Tick for each interval, without a hole.
+func (r *reader) checkTicks(cfg config.Config) {
+	r.t.Helper()
+	ms := cfg.Interval.Milliseconds()
+	for p := range int32(cfg.Collectors) {
+		for i, tick := range r.ticks[p] {
+			if want := r.ticks[0][0].IntervalStart + int64(i)*ms; tick.IntervalStart != want || tick.IntervalMs != ms {
+				r.t.Errorf("partition %d, Tick %d: interval %d of %d ms, want %d of %d ms", p, i, tick.IntervalStart, tick.IntervalMs, want, ms)
+			}
+		}
+	}
+}
+
+// background runs a balancer until the returned function ends it, and waits for it.
+func background(t *testing.T, run func(ctx context.Context) error) (stop func() error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx) }()
+	stop = sync.OnceValue(func() error { cancel(); return <-ended })
+	t.Cleanup(func() { _ = stop() })
+	return stop
+}
+
+// produce writes a record to topic balance, as an earlier balancer did.
+func produce(t *testing.T, cfg config.Config, record schemas.Record) {
+	t.Helper()
+	opts, err := cfg.ClientOpts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cl, err := kgo.NewClient(append(opts, kgo.TransactionalID("test"))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	value, err := schemas.Marshal(record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := commit(t.Context(), cl, []*kgo.Record{{Topic: cfg.Prefix + schemas.TopicBalance, Key: []byte("balance"), Value: value}}); err != nil {
+		t.Fatal(err)
+	}
+}

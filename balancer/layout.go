@@ -1,0 +1,99 @@
+package balancer
+
+import "github.com/weirhpc/weir/topology"
+
+// layout is PerSyst's tree over the machine: every node is an agent with a parent collector, its home, and every
+// collector has a SyncAgent above it. Nodes and collectors go by number here; collectors are partitions of counters.
+type layout struct {
+	nodes []string         // in tree order
+	index map[string]int32 // of a node in nodes
+	home  []int32          // of a node: its parent collector
+	sync  []int32          // of a collector: its SyncAgent
+}
+
+// newLayout lays P collectors over a tree. Nodes that are neighbours in the tree share a home, and homes are as equal as
+// the islands let them be:
+//
+//   - where there are as many collectors as islands or more, every island gets one, and each further one goes to the island
+//     with the most nodes per collector; no home crosses an island, and an island is a SyncAgent;
+//   - where there are fewer, a collector is home to one or more whole islands, and is its own SyncAgent.
+func newLayout(tree *topology.Tree, collectors int) *layout {
+	nodes := tree.Nodes()
+	l := &layout{
+		nodes: nodes, index: make(map[string]int32, len(nodes)),
+		home: make([]int32, len(nodes)), sync: make([]int32, collectors),
+	}
+	sizes := make([]int, len(tree.Islands()))
+	islands := make([]int, len(nodes))
+	for i, n := range nodes {
+		l.index[n] = int32(i)
+		islands[i], _ = tree.Island(n) // the tree has its own nodes
+		sizes[islands[i]]++
+	}
+	first, count := shares(sizes, collectors)
+	for island, at := range first {
+		for c := at; c < at+count[island]; c++ {
+			l.sync[c] = int32(island)
+		}
+	}
+	if collectors < len(sizes) {
+		for c := range l.sync {
+			l.sync[c] = int32(c)
+		}
+	}
+	seen := make([]int, len(sizes)) // nodes of each island so far
+	for i, island := range islands {
+		l.home[i] = int32(first[island] + seen[island]*count[island]/sizes[island])
+		seen[island]++
+	}
+	return l
+}
+
+// shares says which collectors are homes of which island: count of them from first.
+func shares(sizes []int, collectors int) (first, count []int) {
+	first, count = make([]int, len(sizes)), make([]int, len(sizes))
+	if collectors < len(sizes) {
+		return wholeIslands(sizes, collectors), ones(count)
+	}
+	ones(count)
+	for range collectors - len(sizes) {
+		fullest := 0
+		for i := range sizes {
+			if sizes[i]*count[fullest] > sizes[fullest]*count[i] {
+				fullest = i
+			}
+		}
+		if len(sizes) > 0 {
+			count[fullest]++
+		}
+	}
+	for i := 1; i < len(sizes); i++ {
+		first[i] = first[i-1] + count[i-1]
+	}
+	return first, count
+}
+
+// wholeIslands gives whole islands to fewer collectors: an island goes where the middle of its nodes lies, but no collector is
+// passed over, so that none stays without an island.
+func wholeIslands(sizes []int, collectors int) []int {
+	total, before, last := 0, 0, -1
+	for _, n := range sizes {
+		total += n
+	}
+	first := make([]int, len(sizes))
+	for i, n := range sizes {
+		middle := (2*before + n) * collectors / max(1, 2*total)
+		c := min(max(middle, last), last+1, collectors-1)
+		last = max(c, 0, collectors-len(sizes)+i)
+		first[i] = last
+		before += n
+	}
+	return first
+}
+
+func ones(v []int) []int {
+	for i := range v {
+		v[i] = 1
+	}
+	return v
+}

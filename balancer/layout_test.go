@@ -1,0 +1,90 @@
+package balancer
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weirhpc/weir/topology"
+)
+
+func islands(sizes ...int) *topology.Tree {
+	var b strings.Builder
+	b.WriteString("root: m\nislands:\n")
+	for i, n := range sizes {
+		fmt.Fprintf(&b, "  - name: i%d\n    nodes: [", i)
+		for k := range n {
+			fmt.Fprintf(&b, "n%d-%d,", i, k)
+		}
+		b.WriteString("]\n")
+	}
+	tree, err := topology.ReadYAML(strings.NewReader(b.String()))
+	if err != nil {
+		panic(err)
+	}
+	return tree
+}
+
+func TestLayout(t *testing.T) {
+	tests := map[string]struct {
+		sizes      []int
+		collectors int
+		home, sync []int32
+	}{
+		"one island":             {[]int{5}, 2, []int32{0, 0, 0, 1, 1}, []int32{0, 0}},
+		"as many":                {[]int{1, 3}, 2, []int32{0, 1, 1, 1}, []int32{0, 1}},
+		"more go to the fullest": {[]int{2, 5}, 4, []int32{0, 0, 1, 1, 2, 2, 3}, []int32{0, 1, 1, 1}},
+		"more than nodes":        {[]int{1, 1}, 5, []int32{0, 3}, []int32{0, 0, 0, 1, 1}},
+		"fewer":                  {[]int{2, 2, 4}, 2, []int32{0, 0, 0, 0, 1, 1, 1, 1}, []int32{0, 1}},
+		"fewer, a giant":         {[]int{1, 1, 9, 1}, 3, []int32{0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2}, []int32{0, 1, 2}},
+		"one collector":          {[]int{1, 2}, 1, []int32{0, 0, 0}, []int32{0}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			l := newLayout(islands(tt.sizes...), tt.collectors)
+			if diff := cmp.Diff(tt.home, l.home); diff != "" {
+				t.Errorf("home: %s", diff)
+			}
+			if diff := cmp.Diff(tt.sync, l.sync); diff != "" {
+				t.Errorf("sync: %s", diff)
+			}
+		})
+	}
+}
+
+func TestLayoutProperties(t *testing.T) {
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		sizes := make([]int, 1+r.IntN(20))
+		total := 0
+		for i := range sizes {
+			sizes[i] = 1 + r.IntN(30)
+			total += sizes[i]
+		}
+		tree, p := islands(sizes...), 1+r.IntN(40)
+		l := newLayout(tree, p)
+		used := map[int32]map[int]bool{}
+		for i, n := range l.nodes {
+			island, _ := tree.Island(n)
+			if used[l.home[i]] == nil {
+				used[l.home[i]] = map[int]bool{}
+			}
+			used[l.home[i]][island] = true
+			if l.home[i] < 0 || int(l.home[i]) >= p || i > 0 && l.home[i] < l.home[i-1] {
+				t.Fatalf("seed %d: homes %v are not contiguous in 0 to %d", seed, l.home, p-1)
+			}
+			if p >= len(sizes) && int(l.sync[l.home[i]]) != island {
+				t.Fatalf("seed %d: a home crosses islands", seed)
+			}
+		}
+		if p <= len(sizes) && len(used) != p {
+			t.Fatalf("seed %d: %d of %d collectors have an island", seed, len(used), p)
+		}
+	}
+	if l := newLayout(topology.Flat(nil), 3); len(l.home) != 0 || len(l.sync) != 3 {
+		t.Error("an empty tree has a layout too")
+	}
+}

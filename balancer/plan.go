@@ -1,0 +1,128 @@
+package balancer
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/weirhpc/weir/schemas"
+)
+
+// planned returns the jobs that have the interval: whose life, as known now, holds all of it.
+func planned(jobs []schemas.Job, start, ms int64) []schemas.Job {
+	var has []schemas.Job
+	for i := range jobs {
+		if life(&jobs[i]).covers(start, ms) {
+			has = append(has, jobs[i])
+		}
+	}
+	return has
+}
+
+// plan returns what the Route of every node should say for the jobs: its home, and an entry for each job on it, sorted.
+// Epoch and IntervalStart are left to changes. Every job is on nodes of the layout.
+func plan(l *layout, jobs []schemas.Job, lim limits) []schemas.Route {
+	routes := make([]schemas.Route, len(l.nodes))
+	for i, n := range l.nodes {
+		routes[i] = schemas.Route{Node: n, Home: l.home[i]}
+	}
+	nodes := make([][]int32, len(jobs))
+	for j := range jobs {
+		for _, n := range jobs[j].Nodes {
+			nodes[j] = append(nodes[j], l.index[n])
+		}
+		slices.Sort(nodes[j]) // in tree order, so that a list in another order is not another plan
+	}
+	for j, p := range assign(l, nodes, lim) {
+		mode := schemas.ModeCollect
+		if p.local {
+			mode = schemas.ModeLocal
+		}
+		cpus := slices.Sorted(slices.Values(jobs[j].Cpus))
+		for i, n := range nodes[j] {
+			routes[n].Entries = append(routes[n].Entries, schemas.RouteEntry{
+				JobID: jobs[j].JobID, Restart: jobs[j].Restart, Cpus: cpus, Partition: p.at[i], Mode: mode,
+			})
+		}
+	}
+	for i := range routes {
+		slices.SortFunc(routes[i].Entries, func(a, b schemas.RouteEntry) int {
+			return cmp.Or(cmp.Compare(a.JobID, b.JobID), cmp.Compare(a.Restart, b.Restart))
+		})
+	}
+	return routes
+}
+
+// sameRoute reports whether two Routes of a node say the same, whenever they do.
+func sameRoute(a, b *schemas.Route) bool {
+	return a.Home == b.Home && slices.EqualFunc(a.Entries, b.Entries, func(x, y schemas.RouteEntry) bool {
+		return x.JobID == y.JobID && x.Restart == y.Restart && x.Partition == y.Partition && x.Mode == y.Mode &&
+			slices.Equal(x.Cpus, y.Cpus)
+	})
+}
+
+// routeLog holds the Routes that may still decide about an interval: of each node, oldest first. Ticks of past intervals
+// are made from the Routes of their time, since agents formed their records from these.
+type routeLog map[string][]schemas.Route
+
+// changes compares a plan for the interval with the newest Routes: what is new gets the epoch and is valid from the
+// interval on; gone are the nodes that have a Route and are not in the plan. Where nothing changed, both are empty.
+func (l routeLog) changes(want []schemas.Route, start, epoch int64) (changed []schemas.Route, gone []string) {
+	wanted := make(map[string]bool, len(want))
+	for i := range want {
+		r := want[i]
+		wanted[r.Node] = true
+		if old := l[r.Node]; len(old) > 0 && sameRoute(&old[len(old)-1], &r) {
+			continue
+		}
+		r.Epoch, r.IntervalStart = epoch, start
+		changed = append(changed, r)
+	}
+	for n := range l {
+		if !wanted[n] {
+			gone = append(gone, n)
+		}
+	}
+	slices.Sort(gone)
+	return changed, gone
+}
+
+func (l routeLog) add(r schemas.Route) { l[r.Node] = append(l[r.Node], r) }
+
+// at returns the Routes in force for an interval, sorted by node: of each node the newest that is valid from it or from
+// an earlier one. A node whose Routes are all younger gives its oldest.
+func (l routeLog) at(start int64) []schemas.Route {
+	routes := make([]schemas.Route, 0, len(l))
+	for _, n := range slices.Sorted(maps.Keys(l)) {
+		routes = append(routes, l[n][inForce(l[n], start)])
+	}
+	return routes
+}
+
+// forget drops what no interval from start on needs.
+func (l routeLog) forget(start int64) {
+	for n, routes := range l {
+		if i := inForce(routes, start); i > 0 {
+			l[n] = slices.Clone(routes[i:])
+		}
+	}
+}
+
+func inForce(routes []schemas.Route, start int64) int {
+	for i := len(routes) - 1; i > 0; i-- {
+		if routes[i].IntervalStart <= start {
+			return i
+		}
+	}
+	return 0
+}
+
+// last returns the highest epoch and the latest interval that any Route was planned for; zeros where there is none.
+func (l routeLog) last() (epoch, start int64) {
+	for _, routes := range l {
+		for i := range routes {
+			epoch, start = max(epoch, routes[i].Epoch), max(start, routes[i].IntervalStart)
+		}
+	}
+	return epoch, start
+}

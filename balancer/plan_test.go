@@ -1,0 +1,295 @@
+package balancer
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/topology"
+)
+
+func at(ms int64) *int64 { return &ms }
+
+func job(id string, nodes ...string) schemas.Job { return schemas.Job{JobID: id, Nodes: nodes} }
+
+func lasts(j schemas.Job, start, end *int64) schemas.Job {
+	j.Start, j.End = start, end
+	return j
+}
+
+func on(j schemas.Job, cpus ...int32) schemas.Job {
+	j.Cpus = cpus
+	return j
+}
+
+func TestPlannedJobsHaveTheWholeInterval(t *testing.T) {
+	jobs := []schemas.Job{
+		job("ever", "a"),
+		lasts(job("from-start", "a"), at(1000), nil),
+		lasts(job("too-late", "a"), at(1001), nil),
+		lasts(job("to-the-end", "a"), at(0), at(2000)),
+		lasts(job("too-early", "a"), at(0), at(1999)),
+		{JobID: "waits", Nodes: []string{"a"}, State: statePending},
+	}
+	var got []string
+	for _, j := range planned(jobs, 1000, 1000) {
+		got = append(got, j.JobID)
+	}
+	if diff := cmp.Diff([]string{"ever", "from-start", "to-the-end"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAdmit(t *testing.T) {
+	tree := topology.Flat([]string{"a", "b", "c"})
+	tests := map[string]struct {
+		jobs   []schemas.Job
+		reason string // of the last job; empty: it is good
+	}{
+		"good":                    {[]schemas.Job{job("1", "a", "b")}, ""},
+		"unknown node":            {[]schemas.Job{job("1", "a", "x")}, "unknown node x"},
+		"no nodes":                {[]schemas.Job{job("1")}, "no nodes"},
+		"node twice":              {[]schemas.Job{job("1", "a", "a")}, "node a is there twice"},
+		"id":                      {[]schemas.Job{job("_1", "a")}, "not a job's name"},
+		"cpu negative":            {[]schemas.Job{on(job("1", "a"), -1)}, "cpu -1"},
+		"cpu twice":               {[]schemas.Job{on(job("1", "a"), 2, 2)}, "cpu 2"},
+		"ends before":             {[]schemas.Job{lasts(job("1", "a"), at(5), at(4))}, "ends before"},
+		"same id":                 {[]schemas.Job{job("1", "a"), job("1", "b")}, "same id"},
+		"another restart":         {[]schemas.Job{job("1", "a"), {JobID: "1", Restart: 1, Nodes: []string{"b"}}}, ""},
+		"both whole":              {[]schemas.Job{job("1", "a"), job("2", "b", "a")}, "node a"},
+		"whole after cpus":        {[]schemas.Job{on(job("1", "a"), 0), job("2", "a")}, "node a"},
+		"cpus after whole":        {[]schemas.Job{job("1", "a"), on(job("2", "a"), 0)}, "node a"},
+		"disjoint cpus":           {[]schemas.Job{on(job("1", "a"), 0, 1), on(job("2", "a"), 2)}, ""},
+		"one cpu in both":         {[]schemas.Job{on(job("1", "a"), 0, 1), on(job("2", "a"), 2, 1)}, "node a"},
+		"one after the other":     {[]schemas.Job{lasts(job("1", "a"), at(0), at(5)), lasts(job("2", "a"), at(5), nil)}, ""},
+		"overlapping by 1 ms":     {[]schemas.Job{lasts(job("1", "a"), at(0), at(6)), lasts(job("2", "a"), at(5), nil)}, "node a"},
+		"before one that is open": {[]schemas.Job{lasts(job("1", "a"), at(9), nil), lasts(job("2", "a"), at(5), at(9))}, ""},
+		"a skipped one holds nothing": {
+			[]schemas.Job{job("1", "a"), job("2", "a", "b"), job("3", "b")}, "",
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			good, faults := admit(tree, tt.jobs, time.UnixMilli(7))
+			last := tt.jobs[len(tt.jobs)-1]
+			if tt.reason == "" {
+				if len(good) == 0 || good[len(good)-1].JobID != last.JobID {
+					t.Fatalf("left out: %v", faults)
+				}
+				return
+			}
+			if len(faults) != 1 || faults[0].JobID != last.JobID || !strings.Contains(faults[0].Reason, tt.reason) {
+				t.Errorf("faults %v, want %q", faults, tt.reason)
+			}
+		})
+	}
+}
+
+func TestStates(t *testing.T) {
+	now := time.UnixMilli(100)
+	for state, j := range map[string]schemas.Job{
+		stateRunning:   lasts(job("1"), at(100), at(101)),
+		statePending:   lasts(job("1"), at(101), nil),
+		stateCompleted: lasts(job("1"), at(0), at(100)),
+	} {
+		if got := stateAt(&j, now); got != state {
+			t.Errorf("%s, want %s", got, state)
+		}
+	}
+	if got := stateAt(&schemas.Job{State: statePending}, now); got != statePending {
+		t.Errorf("a job that waits is %s", got)
+	}
+}
+
+// randomMix returns jobs that admit takes: exclusive ones and some that share nodes.
+func randomMix(r *rand.Rand, tree *topology.Tree) []schemas.Job {
+	nodes := tree.Nodes()
+	var jobs []schemas.Job
+	for i := range r.IntN(12) {
+		j := job(fmt.Sprintf("j%d", i))
+		for _, n := range r.Perm(len(nodes))[:1+r.IntN(1+r.IntN(len(nodes)))] {
+			j.Nodes = append(j.Nodes, nodes[n])
+		}
+		if r.IntN(3) == 0 {
+			j.Cpus = []int32{int32(r.IntN(4))}
+		}
+		jobs = append(jobs, j)
+	}
+	good, _ := admit(tree, jobs, time.UnixMilli(0))
+	return good
+}
+
+// TestPlanAndTicksAgree checks that every node of every job is in exactly one partition's Tick, with the right numbers,
+// and that _rest is expected from exactly the nodes that send it.
+func TestPlanAndTicksAgree(t *testing.T) {
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 4))
+		sizes := make([]int, 1+r.IntN(5))
+		for i := range sizes {
+			sizes[i] = 1 + r.IntN(12)
+		}
+		tree, p := islands(sizes...), 1+r.IntN(8)
+		jobs := randomMix(r, tree)
+		lMax := 2 + r.IntN(20)
+		lim := limits{lMax, 1 + r.IntN(lMax)}
+		routes := plan(newLayout(tree, p), jobs, lim)
+		log := routeLog{}
+		changed, gone := log.changes(routes, 1000, 1)
+		if len(changed) != len(tree.Nodes()) || len(gone) != 0 {
+			t.Fatalf("seed %d: %d Routes for %d nodes", seed, len(changed), len(tree.Nodes()))
+		}
+		for _, c := range changed {
+			if err := c.Validate(); err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			log.add(c)
+		}
+		if again, gone := log.changes(plan(newLayout(tree, p), jobs, lim), 2000, 2); len(again)+len(gone) > 0 {
+			t.Fatalf("seed %d: the same plan changes %v", seed, again)
+		}
+		all := ticks(closing{start: 1000, ms: 1000, collectors: p, routes: log.at(1000), planned: true})
+		listed, parts := map[string][]string{}, map[string]int32{}
+		for _, tick := range all {
+			if err := tick.Validate(); err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			for _, j := range tick.Jobs {
+				listed[j.JobID] = append(listed[j.JobID], j.Nodes...)
+				parts[j.JobID]++
+			}
+		}
+		want := map[string]int{}
+		for _, j := range jobs {
+			want[j.JobID] = len(j.Nodes)
+		}
+		for i := range routes {
+			if routes[i].SendsRest() {
+				want[schemas.JobRest]++
+			}
+		}
+		if len(listed) != len(want) {
+			t.Fatalf("seed %d: %d jobs listed, want %d", seed, len(listed), len(want))
+		}
+		for _, tick := range all {
+			for _, j := range tick.Jobs {
+				if int(j.JobNodes) != want[j.JobID] || len(listed[j.JobID]) != want[j.JobID] || j.Parts != parts[j.JobID] {
+					t.Fatalf("seed %d: %+v, want %d nodes over %d parts", seed, j, want[j.JobID], parts[j.JobID])
+				}
+			}
+		}
+	}
+}
+
+func TestChanges(t *testing.T) {
+	tree := topology.Flat([]string{"a", "b", "c"})
+	lim, log := limits{2, 1}, routeLog{}
+	publish := func(start, epoch int64, jobs ...schemas.Job) (nodes []string, gone []string) {
+		changed, gone := log.changes(plan(newLayout(tree, 2), jobs, lim), start, epoch)
+		for _, r := range changed {
+			log.add(r)
+			nodes = append(nodes, r.Node)
+		}
+		return nodes, gone
+	}
+	if nodes, _ := publish(10, 1); len(nodes) != 3 {
+		t.Errorf("the first plan has Routes for %v", nodes)
+	}
+	if nodes, gone := publish(20, 2); len(nodes)+len(gone) != 0 {
+		t.Errorf("the same plan changes %v, %v", nodes, gone)
+	}
+	if nodes, _ := publish(30, 2, on(job("1", "b"), 3, 1)); !cmp.Equal(nodes, []string{"b"}) {
+		t.Errorf("a job on b changes %v", nodes)
+	}
+	if nodes, _ := publish(40, 3, on(job("1", "b"), 1, 3)); len(nodes) != 0 {
+		t.Errorf("the same cpus in another order change %v", nodes)
+	}
+	if r := log["b"][1]; r.Epoch != 2 || r.IntervalStart != 30 || r.Entries[0].Mode != schemas.ModeLocal || r.Entries[0].Partition != r.Home {
+		t.Errorf("the Route of a job of one node: %+v", r)
+	}
+	// The past is judged by the Routes of its time, and forgotten once it is closed.
+	if len(log.at(20)[1].Entries) != 0 || len(log.at(30)[1].Entries) != 1 || len(log.at(5)) != 3 {
+		t.Error("a Route is in force before its time, or not in it")
+	}
+	log.forget(30)
+	if len(log["b"]) != 1 || len(log["a"]) != 1 || log["b"][0].IntervalStart != 30 {
+		t.Errorf("after forgetting: %+v", log)
+	}
+	if epoch, start := log.last(); epoch != 2 || start != 30 {
+		t.Errorf("last: epoch %d, interval %d", epoch, start)
+	}
+	tree = topology.Flat([]string{"a", "b"})
+	if nodes, gone := publish(50, 3, on(job("1", "b"), 3, 1)); !cmp.Equal(gone, []string{"c"}) || !cmp.Equal(nodes, []string{"b"}) {
+		t.Errorf("without c, b has a home of its own: %v, gone %v", nodes, gone)
+	}
+}
+
+func TestTicks(t *testing.T) {
+	entry := func(id string, p int32, cpus ...int32) schemas.RouteEntry {
+		return schemas.RouteEntry{JobID: id, Cpus: cpus, Partition: p, Mode: schemas.ModeCollect}
+	}
+	routes := []schemas.Route{
+		{Node: "a", Epoch: 3, Home: 0, Entries: []schemas.RouteEntry{entry("split", 0)}},
+		{Node: "b", Epoch: 4, Home: 0, Entries: []schemas.RouteEntry{entry("ended", 1, 0), entry("split", 1, 1)}},
+		{Node: "c", Epoch: 2, Home: 1, Entries: []schemas.RouteEntry{entry("before", 1), entry("young", 1, 0), entry("elsewhere", 9)}},
+		{Node: "d", Epoch: 2, Home: 1},
+		{Node: "e", Epoch: 2, Home: 7},
+	}
+	lives := map[schemas.JobKey]span{
+		{JobID: "split"}:  {0, 2000},
+		{JobID: "ended"}:  {0, 1999},
+		{JobID: "before"}: {0, 1000},
+		{JobID: "young"}:  {1001, 9000},
+	}
+	tick := func(jobs ...schemas.TickJob) schemas.Tick {
+		return schemas.Tick{IntervalStart: 1000, IntervalMs: 1000, Epoch: 4, Jobs: jobs}
+	}
+	split := func(node string) schemas.TickJob {
+		return schemas.TickJob{JobID: "split", Parts: 2, JobNodes: 2, Nodes: []string{node}}
+	}
+	rest := func(node string) schemas.TickJob {
+		return schemas.TickJob{JobID: schemas.JobRest, Parts: 2, JobNodes: 2, Nodes: []string{node}}
+	}
+	ended := schemas.TickJob{JobID: "ended", JobNodes: 1, Nodes: []string{"b"}}
+	before := schemas.TickJob{JobID: "before", JobNodes: 1, Nodes: []string{"c"}}
+	young := schemas.TickJob{JobID: "young", Parts: 1, JobNodes: 1, Nodes: []string{"c"}}
+
+	c := closing{start: 1000, ms: 1000, collectors: 3, routes: routes, lives: lives}
+	want := []schemas.Tick{tick(rest("b"), split("a")), tick(rest("d"), ended, split("b")), tick()}
+	if diff := cmp.Diff(want, ticks(c)); diff != "" {
+		t.Errorf("nobody planned it: %s", diff)
+	}
+	c.planned = true
+	want[1] = tick(rest("d"), before, ended, split("b"), young)
+	if diff := cmp.Diff(want, ticks(c)); diff != "" {
+		t.Errorf("planned: %s", diff)
+	}
+	if diff := cmp.Diff([]schemas.Tick{tick0(1000)}, ticks(closing{start: 1000, ms: 1000, collectors: 1})); diff != "" {
+		t.Errorf("without Routes: %s", diff)
+	}
+}
+
+func tick0(start int64) schemas.Tick { return schemas.Tick{IntervalStart: start, IntervalMs: 1000} }
+
+func BenchmarkPlanAndTicks(b *testing.B) {
+	r := rand.New(rand.NewPCG(1, 5))
+	var nodes []string
+	jobs := make([]schemas.Job, 1000)
+	for i := range 10_000 {
+		nodes = append(nodes, fmt.Sprintf("n%05d", i))
+		j := r.IntN(len(jobs))
+		jobs[j].JobID = fmt.Sprintf("j%d", j)
+		jobs[j].Nodes = append(jobs[j].Nodes, nodes[i])
+	}
+	tree := topology.Flat(nodes)
+	l := newLayout(tree, 64)
+	for b.Loop() {
+		good, _ := admit(tree, jobs, time.Now())
+		changed, _ := routeLog{}.changes(plan(l, good, limits{100, 90}), 0, 1)
+		ticks(closing{ms: 1000, collectors: 64, routes: changed, planned: true})
+	}
+}

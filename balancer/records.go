@@ -1,0 +1,110 @@
+package balancer
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/weirhpc/weir/schemas"
+)
+
+// fileJobID is the job_id of the record that says what is wrong with the list of jobs as a whole.
+const fileJobID = "_jobs-file"
+
+// jobRecord is one record of topic jobs: the job, and the bytes that are there. A job that shall go has no bytes.
+type jobRecord struct {
+	job   schemas.Job
+	value []byte
+}
+
+func newJobRecord(j schemas.Job) (jobRecord, error) {
+	value, err := schemas.Marshal(&j)
+	return jobRecord{j, value}, err
+}
+
+// jobRecords returns what topic jobs should hold: every job, and a SKIPPED one for every fault. A fault whose id cannot be
+// that of a record, or is that of another one, is called _fault-1, _fault-2 and so on.
+func jobRecords(jobs []schemas.Job, faults []Fault) (map[schemas.JobKey]jobRecord, error) {
+	want := make(map[schemas.JobKey]jobRecord, len(jobs)+len(faults))
+	add := func(j schemas.Job) error {
+		r, err := newJobRecord(j)
+		if err != nil {
+			return fmt.Errorf("job %s: %w", j.JobID, err)
+		}
+		want[keyOf(&j)] = r
+		return nil
+	}
+	for _, j := range jobs {
+		if err := add(j); err != nil {
+			return nil, err
+		}
+	}
+	unnamed := 0
+	for _, f := range faults {
+		j := schemas.Job{JobID: f.JobID, Restart: max(0, f.Restart), State: stateSkipped, Reason: f.Reason}
+		if f.JobID == "" {
+			j.JobID = fileJobID
+		} else if _, taken := want[keyOf(&j)]; taken || !schemas.ValidJobID(j.JobID) {
+			unnamed++
+			j.JobID, j.Restart = fmt.Sprintf("_fault-%d", unnamed), 0
+		}
+		if err := add(j); err != nil {
+			return nil, err
+		}
+	}
+	return want, nil
+}
+
+func keyOf(j *schemas.Job) schemas.JobKey { return schemas.JobKey{JobID: j.JobID, Restart: j.Restart} }
+
+// jobChanges returns the records that bring topic jobs from what is there to what should be, sorted by key. A job that its
+// source does not name any more is over, though nobody said when: COMPLETED. A fault that is gone, or a job that never
+// ran, leaves nothing: its record goes. Nothing is concluded from absence while the list of jobs as a whole is in doubt.
+func jobChanges(there, want map[schemas.JobKey]jobRecord) ([]jobRecord, error) {
+	var changes []jobRecord
+	for key, r := range want {
+		if !bytes.Equal(there[key].value, r.value) {
+			changes = append(changes, r)
+		}
+	}
+	_, doubtful := want[schemas.JobKey{JobID: fileJobID}]
+	for key, r := range there {
+		if _, stays := want[key]; stays || r.job.State == stateCompleted {
+			continue
+		}
+		if r.job.State == stateSkipped || r.job.State == statePending {
+			r.value = nil
+		} else {
+			j := r.job
+			j.State = stateCompleted
+			var err error
+			if r, err = newJobRecord(j); err != nil {
+				return nil, fmt.Errorf("job %s: %w", key, err)
+			}
+		}
+		if !doubtful || r.job.State == stateSkipped {
+			changes = append(changes, r)
+		}
+	}
+	slices.SortFunc(changes, func(a, b jobRecord) int {
+		return cmp.Or(cmp.Compare(a.job.JobID, b.job.JobID), cmp.Compare(a.job.Restart, b.job.Restart))
+	})
+	return changes, nil
+}
+
+// applyJobs notes changes that were written. Completed jobs that the source has forgotten need not be remembered.
+func applyJobs(there, want map[schemas.JobKey]jobRecord, changes []jobRecord) {
+	for _, r := range changes {
+		if r.value == nil {
+			delete(there, keyOf(&r.job))
+		} else {
+			there[keyOf(&r.job)] = r
+		}
+	}
+	maps.DeleteFunc(there, func(key schemas.JobKey, r jobRecord) bool {
+		_, wanted := want[key]
+		return !wanted && r.job.State == stateCompleted
+	})
+}

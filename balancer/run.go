@@ -1,0 +1,202 @@
+// Package balancer says which partition of counters, its "collector", takes which node's records of which job, and
+// closes every interval.
+//
+// Jobs come from a Source. From them, the tree of the machine and the number of collectors a pure function makes the
+// plan of an interval: a Route for each node. Shortly before the interval ends, the Routes that change are published;
+// shortly after its end, a Tick in each partition names the share that the partition has of every job. Both are one
+// transaction each, under one transactional id, so that two balancers never both write; an ordinary consumer group
+// decides which of several writes. The decisions are in assign.go, plan.go, ticks.go and schedule.go, none of which knows
+// Kafka or looks at a clock.
+package balancer
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/topology"
+)
+
+const (
+	session   = 6 * time.Second // the least that brokers take by default
+	heartbeat = 500 * time.Millisecond
+	rebalance = 10 * time.Second
+	// faultsShown bounds the lines about skipped jobs after one change of the jobs.
+	faultsShown = 10
+)
+
+type balancer struct {
+	cfg config.Config
+	schedule
+	tree    *topology.Tree
+	layout  *layout
+	source  Source
+	log     *slog.Logger
+	trouble *trouble
+	said    map[Fault]bool // faults that the log has
+}
+
+// Run balances until ctx ends, then returns nil. Of several that run for one prefix one is active; the others take over when
+// it ends, or is not heard of for six seconds. Brokers that are away are waited for. An error means that cfg makes no
+// client. The tree and the source are Run's alone until it returns.
+func Run(ctx context.Context, cfg config.Config, tree *topology.Tree, source Source, log *slog.Logger) error {
+	return newBalancer(cfg, tree, source, log).compete(ctx)
+}
+
+func newBalancer(cfg config.Config, tree *topology.Tree, source Source, log *slog.Logger) *balancer {
+	return &balancer{
+		cfg: cfg, schedule: newSchedule(cfg), tree: tree, layout: newLayout(tree, cfg.Collectors), source: source, log: log,
+		trouble: &trouble{log: log, begins: "balancer is interrupted and tries again", ends: "balancer goes on"}, said: map[Fault]bool{},
+	}
+}
+
+// compete is active while the group gives it topic balance.
+func (b *balancer) compete(ctx context.Context) error {
+	opts, err := b.cfg.ClientOpts()
+	if err != nil {
+		return err
+	}
+	topic := b.cfg.Prefix + schemas.TopicBalance
+	group := &trouble{log: b.log, begins: "balancer cannot join its group and tries again", ends: "balancer has joined its group"}
+	work := &worker{}
+	cl, err := kgo.NewClient(append(opts,
+		kgo.ConsumerGroup(topic), kgo.ConsumeTopics(topic), kgo.Balancers(kgo.CooperativeStickyBalancer()),
+		kgo.SessionTimeout(session), kgo.HeartbeatInterval(heartbeat), kgo.RebalanceTimeout(rebalance), kgo.DisableAutoCommit(),
+		// The group only says who is active. Nothing is fetched through it, so any position will do.
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd()),
+		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, got map[string][]int32) {
+			group.over()
+			if len(got[topic]) > 0 {
+				work.start(ctx, b.serve)
+			}
+		}),
+		kgo.OnPartitionsRevoked(func(_ context.Context, _ *kgo.Client, lost map[string][]int32) {
+			if len(lost[topic]) > 0 {
+				work.stop()
+			}
+		}),
+		kgo.OnPartitionsLost(func(context.Context, *kgo.Client, map[string][]int32) { work.stop() }),
+	)...)
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	cl.PauseFetchTopics(topic)
+	for ctx.Err() == nil {
+		// The group's errors come with the fetches, of which there are none else.
+		for _, e := range cl.PollFetches(ctx).Errors() {
+			if ctx.Err() == nil {
+				group.say(e.Err)
+				wait(ctx, config.Backoff(1, b.cfg.BackoffCap))
+			}
+		}
+	}
+	work.stop()
+	leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	_ = cl.LeaveGroupContext(leave) // a broker that is away learns it by the session's end
+	cl.Close()
+	work.stop()
+	return nil
+}
+
+// serve is active again and again until ctx ends. After an error nothing is known but what the topics say.
+func (b *balancer) serve(ctx context.Context) {
+	for ctx.Err() == nil {
+		if err := b.active(ctx); err != nil && ctx.Err() == nil {
+			wait(ctx, config.Backoff(b.trouble.say(err), b.cfg.BackoffCap))
+		}
+	}
+}
+
+// jobs asks the source, leaves out what cannot be followed, and logs this once per change.
+func (b *balancer) jobs(now time.Time) ([]schemas.Job, []Fault) {
+	listed, faults := b.source.Jobs(now)
+	jobs, more := admit(b.tree, listed, now)
+	faults = append(faults[:len(faults):len(faults)], more...)
+	said := make(map[Fault]bool, len(faults))
+	fresh := 0
+	for _, f := range faults {
+		if !b.said[f] && !said[f] {
+			if fresh++; fresh <= faultsShown {
+				b.log.Warn("job skipped", "job_id", f.JobID, "restart", f.Restart, "reason", f.Reason)
+			}
+		}
+		said[f] = true
+	}
+	if fresh > 0 || len(said) != len(b.said) {
+		b.log.Info("jobs skipped in all", "count", len(faults), "jobs", len(jobs))
+	}
+	b.said = said
+	return jobs, faults
+}
+
+// worker runs one function in the background at a time.
+type worker struct {
+	mu     sync.Mutex
+	cancel context.CancelFunc // nil: not running
+	done   chan struct{}
+}
+
+func (w *worker) start(ctx context.Context, run func(context.Context)) {
+	w.stop()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ctx, w.cancel = context.WithCancel(ctx)
+	done := make(chan struct{})
+	w.done = done
+	go func() {
+		defer close(done)
+		run(ctx)
+	}()
+}
+
+// stop ends the function and waits for it.
+func (w *worker) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.cancel != nil {
+		w.cancel()
+		<-w.done
+		w.cancel = nil
+	}
+}
+
+// trouble logs once that something is wrong, and once that it is over.
+type trouble struct {
+	log          *slog.Logger
+	begins, ends string
+	mu           sync.Mutex
+	tries        int // since all was well
+}
+
+// say notes an error and returns how many there were in a row.
+func (t *trouble) say(err error) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.tries++; t.tries == 1 {
+		t.log.Warn(t.begins, "err", err)
+	}
+	return t.tries
+}
+
+func (t *trouble) over() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.tries > 0 {
+		t.log.Info(t.ends, "tries", t.tries)
+	}
+	t.tries = 0
+}
+
+// calm reports whether nothing is wrong.
+func (t *trouble) calm() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.tries == 0
+}

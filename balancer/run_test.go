@@ -1,0 +1,199 @@
+package balancer
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/topology"
+)
+
+func sixNodes() *topology.Tree { return topology.Flat([]string{"a", "b", "c", "d", "e", "f"}) }
+
+func TestRunFromEmptyAndRestart(t *testing.T) {
+	_, cfg := broker(t)
+	var out lines
+	source := Join(Fixed(
+		schemas.Job{JobID: "big", Nodes: []string{"a", "b", "c", "d", "e"}},
+		schemas.Job{JobID: "one", Nodes: []string{"f"}, Cpus: []int32{1, 0}},
+		schemas.Job{JobID: "lost", Nodes: []string{"nowhere"}},
+	))
+	run := func(ctx context.Context) error { return Run(ctx, cfg, sixNodes(), source, out.logger()) }
+	r := newReader(t, cfg)
+	stop := background(t, run)
+	r.until("three Ticks", r.atLeast(3))
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	stop = background(t, run)
+	n := len(r.ticks[0])
+	r.until("four Ticks after the restart", r.atLeast(n+4))
+	r.until("all partitions", func() bool { return len(r.ticks[1]) > n && len(r.ticks[2]) > n })
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	r.checkTicks(cfg)
+
+	nodes, parts := map[string][]string{}, map[string]int32{}
+	for p := range int32(3) {
+		for _, j := range r.ticks[p][1].Jobs {
+			nodes[j.JobID] = append(nodes[j.JobID], j.Nodes...)
+			parts[j.JobID]++
+			if j.Restart != 0 || j.Parts < 1 {
+				t.Errorf("partition %d: %+v", p, j)
+			}
+		}
+	}
+	for id := range nodes {
+		slices.Sort(nodes[id])
+	}
+	want := map[string][]string{"big": {"a", "b", "c", "d", "e"}, "one": {"f"}, schemas.JobRest: {"f"}}
+	if diff := cmp.Diff(want, nodes); diff != "" {
+		t.Error(diff)
+	}
+	if parts["big"] < 2 || parts["one"] != 1 {
+		t.Errorf("parts %v", parts)
+	}
+	for node, routes := range r.routes {
+		if len(routes) != 1 || routes[0].Epoch != 1 {
+			t.Errorf("node %s has %d Routes where nothing changed", node, len(routes))
+		}
+	}
+	if len(r.routes) != 6 {
+		t.Errorf("%d Routes", len(r.routes))
+	}
+	if j := r.jobs["lost/0"]; j == nil || j.State != stateSkipped || j.Reason != "unknown node nowhere" {
+		t.Errorf("the job on an unknown node: %+v", j)
+	}
+	if j := r.jobs["big/0"]; j == nil || j.State != stateRunning {
+		t.Errorf("the big job: %+v", j)
+	}
+	if n := out.count("unknown node"); n != 2 {
+		t.Errorf("the skipped job was logged %d times in two runs", n)
+	}
+}
+
+func TestRoutePartitionIsKafkas(t *testing.T) {
+	_, cfg := broker(t)
+	b := newBalancer(cfg, sixNodes(), Fixed(), slog.New(slog.DiscardHandler))
+	// Of the Java client's Utils.murmur2: "21" -> -973932308, "foobar" -> -790332482, "abc" -> 479470107.
+	for key, hash := range map[string]int32{"21": -973932308, "foobar": -790332482, "abc": 479470107} {
+		if got, want := b.routeRecord(key, nil).Partition, (hash&0x7fffffff)%5; got != want {
+			t.Errorf("key %s: partition %d, want %d", key, got, want)
+		}
+	}
+}
+
+func TestOnlyOneIsActive(t *testing.T) {
+	_, cfg := broker(t)
+	var first, second lines
+	r := newReader(t, cfg)
+	stopFirst := background(t, func(ctx context.Context) error {
+		return Run(ctx, cfg, sixNodes(), Fixed(), first.logger())
+	})
+	r.until("the first balancer", r.atLeast(1))
+	background(t, func(ctx context.Context) error { return Run(ctx, cfg, sixNodes(), Fixed(), second.logger()) })
+	n := len(r.ticks[0])
+	r.until("some Ticks beside a second balancer", r.atLeast(n+8))
+	if first.count("balancer is active")+second.count("balancer is active") != 1 || first.count("WARN")+second.count("WARN") != 0 {
+		t.Errorf("both were active, or fought: %s %s", first.b.String(), second.b.String())
+	}
+	if err := stopFirst(); err != nil {
+		t.Fatal(err)
+	}
+	n = len(r.ticks[0])
+	r.until("Ticks of the second balancer", r.atLeast(n+4))
+	if second.count("balancer is active") != 1 {
+		t.Error("the second balancer did not take over")
+	}
+	r.checkTicks(cfg)
+}
+
+func TestTheOlderOneIsFenced(t *testing.T) {
+	_, cfg := broker(t)
+	r := newReader(t, cfg)
+	ended := make(chan error, 1)
+	go func() { // as if the group had given it the topic for ever
+		ended <- newBalancer(cfg, sixNodes(), Fixed(), slog.New(slog.DiscardHandler)).active(t.Context())
+	}()
+	r.until("Ticks of the older one", r.atLeast(2))
+	stop := background(t, func(ctx context.Context) error {
+		return newBalancer(cfg, sixNodes(), Fixed(), slog.New(slog.DiscardHandler)).active(ctx)
+	})
+	if err := <-ended; !errors.Is(err, kerr.InvalidProducerEpoch) && !errors.Is(err, kerr.ProducerFenced) {
+		t.Errorf("the older one ended with %v", err)
+	}
+	n := len(r.ticks[0])
+	r.until("Ticks of the newer one", r.atLeast(n+3))
+	if err := stop(); err != nil {
+		t.Errorf("the newer one ended with %v", err)
+	}
+	r.checkTicks(cfg)
+}
+
+func TestRestartAfterDaysWritesAtMostOutage(t *testing.T) {
+	_, cfg := broker(t)
+	cfg.Interval = 320 * time.Millisecond // the catching up takes eight of these
+	ms := cfg.Interval.Milliseconds()
+	old := (time.Now().UnixMilli() - 3*24*3600*1000) / ms * ms
+	produce(t, cfg, &schemas.BalanceState{Epoch: 7, IntervalStart: old, IntervalMs: ms})
+	r := newReader(t, cfg)
+	var out lines
+	up := time.Now().UnixMilli()
+	background(t, func(ctx context.Context) error { return Run(ctx, cfg, sixNodes(), Fixed(), out.logger()) })
+	r.until("the last overdue Tick", func() bool {
+		n := len(r.ticks[0])
+		return n > 0 && r.ticks[0][n-1].IntervalStart >= up
+	})
+	overdue := 0
+	for _, tick := range r.ticks[0] {
+		if tick.IntervalStart+ms <= up {
+			overdue++
+		}
+	}
+	if overdue > config.Outage || overdue < config.Outage-8 {
+		t.Errorf("%d overdue Ticks", overdue)
+	}
+	r.checkTicks(cfg)
+	if out.count("stay without ticks") != 1 {
+		t.Error("the intervals that were skipped are not said once")
+	}
+	if e := r.states[len(r.states)-1].Epoch; e != 8 {
+		t.Errorf("epoch %d after the first plan, from 7", e)
+	}
+}
+
+func TestBrokerAway(t *testing.T) {
+	cluster, cfg := broker(t)
+	var out lines
+	r := newReader(t, cfg)
+	stop := background(t, func(ctx context.Context) error { return Run(ctx, cfg, sixNodes(), Fixed(), out.logger()) })
+	r.until("a Tick", r.atLeast(1))
+	cluster.Close()
+	if err := stop(); err != nil {
+		t.Errorf("ended with %v while the broker was away", err)
+	}
+}
+
+func TestCommitNoticesALostRecord(t *testing.T) {
+	_, cfg := broker(t)
+	cfg.Collectors = 4 // topic counters has three partitions
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	err := newBalancer(cfg, sixNodes(), Fixed(), slog.New(slog.DiscardHandler)).active(ctx)
+	if err == nil || ctx.Err() != nil {
+		t.Fatalf("a Tick without a partition: %v", err)
+	}
+	cfg.Collectors, cfg.Partitions.Routes = 3, 4
+	if err := newBalancer(cfg, sixNodes(), Fixed(), slog.New(slog.DiscardHandler)).active(ctx); !errors.Is(err, ErrPartitions) {
+		t.Errorf("a wrong number of partitions of routes: %v", err)
+	}
+}

@@ -1,0 +1,115 @@
+package balancer
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// MinSimulated is the least number of nodes that NewSimSource's mix of jobs needs.
+const MinSimulated = 16
+
+// simSlot is a set of nodes that runs one job after the other.
+type simSlot struct {
+	nodes  []string
+	cpus   []int32
+	cycle  int64 // intervals from one job's start to the next one's; 0: one job for ever
+	runs   int64 // intervals that a job has at most, below cycle
+	phase  int64 // intervals by which the slot's cycle is shifted
+	offset int64 // ms into an interval at which jobs start
+	stop   int64 // ms into the interval after its last at which a job ends, unannounced
+}
+
+// SimSource is the simulator's job mix.
+type SimSource struct {
+	ms    int64
+	slots []simSlot
+}
+
+// NewSimSource returns jobs for simulated nodes of 8 logical CPUs, 0 to 7, at least MinSimulated of them: a pure function
+// of the time and of N = len(nodes). With l_max = max(2, N/4), l_dist = 0.9 l_max and four collectors over these nodes in
+// this order, in every interval:
+//
+//   - one job of N/3 nodes runs for ever, above l_max and so the only one that is spread;
+//   - others of two and more nodes, each within N/12 where that is at least 2, together below N/3, are whole at one collector;
+//   - there are jobs of one node, and one node whose CPUs two jobs share;
+//   - jobs start and end as intervals pass. An end is known once it has happened, and some happen between the plan of an interval
+//     and its end;
+//   - at least one node has no job.
+func NewSimSource(nodes []string, interval time.Duration) *SimSource {
+	n := len(nodes)
+	s := &SimSource{ms: interval.Milliseconds()}
+	// The big job takes every third node, so that it has nodes at every home, wherever these begin.
+	var big, rest []string
+	for i, node := range nodes {
+		if i%3 == 0 && len(big) < n/3 {
+			big = append(big, node)
+		} else {
+			rest = append(rest, node)
+		}
+	}
+	take := func(k int) (taken []string) {
+		k = min(k, len(rest))
+		taken, rest = rest[:k:k], rest[k:]
+		return taken
+	}
+	pair := take(2)
+	// The default plan of an interval is made a margin before its end: halfway between, nobody can know that a job ends.
+	unforeseen := s.ms - (min(time.Second, interval/4) / 2).Milliseconds()
+	s.slots = []simSlot{
+		{nodes: big},
+		{nodes: pair, cpus: []int32{0, 1, 2, 3}},
+		{nodes: pair[:min(1, len(pair))], cpus: []int32{4, 5, 6, 7}},
+		{nodes: take(max(2, n/16))},
+		{nodes: take(max(2, n/20)), cycle: 5, runs: 3, offset: s.ms / 3, stop: s.ms / 2},
+		{nodes: take(max(2, n/24)), cycle: 4, runs: 2, phase: 1, stop: unforeseen},
+		{nodes: take(1)},
+	}
+	for i := range 1 + (n-MinSimulated)/16 {
+		s.slots = append(s.slots, simSlot{nodes: take(1), cycle: 6, runs: 4, phase: int64(i), offset: s.ms / 4, stop: unforeseen})
+	}
+	return s
+}
+
+// Jobs implements Source.
+func (s *SimSource) Jobs(now time.Time) ([]schemas.Job, []Fault) {
+	var jobs []schemas.Job
+	for k, slot := range s.slots {
+		if len(slot.nodes) == 0 {
+			continue
+		}
+		if slot.cycle == 0 {
+			jobs = append(jobs, slot.job(1000+k, 0, nil))
+			continue
+		}
+		cycle := slot.cycle * s.ms
+		newest := (now.UnixMilli() - slot.phase*s.ms) / cycle
+		oldest := newest - config.Outage/slot.cycle - 2
+		for n := max(0, oldest); n <= newest; n++ {
+			start := n*cycle + slot.phase*s.ms + slot.offset
+			if start > now.UnixMilli() {
+				continue
+			}
+			end := start - slot.offset + slot.runs*s.ms + slot.stop
+			j := slot.job(1000+len(s.slots)*int(n+1)+k, start, &end)
+			if end > now.UnixMilli() {
+				j.End = nil
+			}
+			jobs = append(jobs, j)
+		}
+	}
+	return jobs, nil
+}
+
+func (s *simSlot) job(number int, start int64, end *int64) schemas.Job {
+	j := schemas.Job{
+		JobID: "sim-" + strconv.Itoa(number), Name: "simulated", User: "sim", Account: "weir", Queue: "sim",
+		Nodes: s.nodes, Cpus: s.cpus, End: end,
+	}
+	if start > 0 {
+		j.Start = &start
+	}
+	return j
+}

@@ -1,0 +1,132 @@
+package balancer
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/topology"
+)
+
+// TestSimulatedMix plans every interval as the balancer does, and looks at what comes out.
+func TestSimulatedMix(t *testing.T) {
+	sizes := []int{500, 999, 1000, 2000}
+	for n := MinSimulated; n <= 400; n++ {
+		sizes = append(sizes, n)
+	}
+	for _, n := range sizes {
+		for _, host := range []string{"", "first", "last"} {
+			steps := 24
+			if n > 64 {
+				steps = 2
+			}
+			simulate(t, n, host, steps)
+		}
+	}
+}
+
+func simulate(t *testing.T, n int, host string, steps int) {
+	t.Helper()
+	var nodes []string
+	for i := range n {
+		nodes = append(nodes, fmt.Sprintf("sim%04d", i))
+	}
+	all, source := nodes, Source(NewSimSource(nodes, 5*time.Second))
+	switch host {
+	case "first":
+		all, source = append([]string{"host"}, nodes...), Join(Fixed(job("host", "host")), source)
+	case "last":
+		all, source = append(append([]string{}, nodes...), "host"), Join(Fixed(job("host", "host")), source)
+	}
+	tree := topology.Flat(all)
+	l, lMax := newLayout(tree, 4), max(2, n/4)
+	lim := limits{lMax, max(1, lMax*9/10)}
+	const ms = 5000
+	ended, seen := 0, map[string]bool{}
+	for step := range int64(steps) {
+		start := (350_000_000 + int64(n)*7 + step) * ms
+		good, faults := admit(tree, both(source.Jobs(time.UnixMilli(start+ms-1000))), time.UnixMilli(start+ms-1000))
+		if len(faults) > 0 {
+			t.Fatalf("N %d, interval %d: %v", n, start, faults)
+		}
+		jobs := planned(good, start, ms)
+		routes := plan(l, jobs, lim)
+		after, _ := admit(tree, both(source.Jobs(time.UnixMilli(start+ms+1000))), time.UnixMilli(start+ms+1000))
+		lives := map[schemas.JobKey]span{}
+		for i := range after {
+			lives[keyOf(&after[i])] = life(&after[i])
+		}
+		split, local, exact, idle, shared := 0, 0, 0, 0, 0
+		parts := map[string]map[int32]bool{}
+		for _, r := range routes {
+			for _, e := range r.Entries {
+				if parts[e.JobID] == nil {
+					parts[e.JobID] = map[int32]bool{}
+				}
+				parts[e.JobID][e.Partition] = true
+			}
+			if len(r.Entries) == 2 {
+				shared++
+			} else if len(r.Entries) == 0 {
+				idle++
+			}
+		}
+		for _, j := range jobs {
+			seen[j.JobID] = true
+			switch k := len(parts[j.JobID]); {
+			case len(j.Nodes) == n/3:
+				split++
+				if k < 2 || len(j.Nodes) <= lMax {
+					t.Fatalf("N %d (host %s): the big job is in %d parts", n, host, k)
+				}
+			case k != 1:
+				t.Fatalf("N %d (host %s), interval %d: job %s of %d nodes is in %d parts", n, host, start, j.JobID, len(j.Nodes), k)
+			case len(j.Nodes) == 1 && j.JobID != "host":
+				local++
+			case len(j.Nodes) > 1:
+				exact++
+			}
+		}
+		if split != 1 || local < 2 || exact < 2 || idle < 1 || shared != 1 {
+			t.Fatalf("N %d, interval %d: %d split, %d local, %d exact, %d idle, %d shared", n, start, split, local, exact, idle, shared)
+		}
+		for _, tick := range ticks(closing{start: start, ms: ms, collectors: 4, routes: routes, lives: lives, planned: true}) {
+			for _, j := range tick.Jobs {
+				if j.Parts == 0 {
+					ended++
+				}
+			}
+		}
+	}
+	if steps >= 12 && (ended < 4 || len(seen) < 10) {
+		t.Fatalf("N %d: %d jobs ended within an interval, %d jobs seen", n, ended, len(seen))
+	}
+}
+
+func both(jobs []schemas.Job, faults []Fault) []schemas.Job {
+	if len(faults) > 0 {
+		panic(faults)
+	}
+	return jobs
+}
+
+func TestSimulatedNeedsNoPast(t *testing.T) {
+	var nodes []string
+	for i := range 16 {
+		nodes = append(nodes, fmt.Sprint("n", i))
+	}
+	now := time.UnixMilli(1_700_000_123_456)
+	a, _ := NewSimSource(nodes, time.Second).Jobs(now)
+	later := NewSimSource(nodes, time.Second)
+	later.Jobs(now.Add(-time.Hour))
+	b, _ := later.Jobs(now)
+	if diff := cmp.Diff(a, b); diff != "" {
+		t.Error(diff)
+	}
+	for _, few := range []int{0, 1, 5} { // too few for the mix, but no reason to panic
+		NewSimSource(nodes[:few], time.Second).Jobs(now)
+	}
+}

@@ -1,0 +1,44 @@
+package balancer
+
+import (
+	"slices"
+	"time"
+
+	"github.com/weirhpc/weir/schemas"
+)
+
+// Source says which jobs there are. Its jobs hold node names and times; their State may be empty, and the balancer
+// derives it from start and end. What a source cannot use it leaves out and names as a Fault.
+type Source interface {
+	// Jobs returns the jobs as they are known at now, in the order in which they are placed where loads tie, and in
+	// which they take nodes where two want the same. A job that has ended stays among them, with its end, for as long as
+	// its intervals may still want Ticks. The caller must not change what the slices hold. Calls do not overlap.
+	Jobs(now time.Time) ([]schemas.Job, []Fault)
+}
+
+// Fault is a job that cannot be followed, or a list of jobs that cannot be read.
+type Fault struct {
+	JobID   string // empty: the list as a whole; otherwise as it was given, which may be no valid job id
+	Restart int32
+	Reason  string
+}
+
+type fixed []schemas.Job
+
+// Fixed returns a source of jobs that never change.
+func Fixed(jobs ...schemas.Job) Source { return fixed(slices.Clone(jobs)) }
+
+func (f fixed) Jobs(time.Time) ([]schemas.Job, []Fault) { return f, nil }
+
+type joined []Source
+
+// Join returns the jobs of several sources as one, in the order of the sources.
+func Join(sources ...Source) Source { return joined(slices.Clone(sources)) }
+
+func (j joined) Jobs(now time.Time) (jobs []schemas.Job, faults []Fault) {
+	for _, s := range j {
+		more, wrong := s.Jobs(now)
+		jobs, faults = append(jobs, more...), append(faults, wrong...)
+	}
+	return jobs, faults
+}

@@ -1,0 +1,199 @@
+// Package sink keeps the topic job-summary as Parquet files, every summary exactly once.
+//
+// The directory is the commit log; no offset is kept anywhere else. A file is named by topic, partition and the
+// position where it starts, and its footer says where the next one starts:
+//
+//	summaries/date=2026-11-21/weir.job-summary-0-00000000000000000000.parquet   next 1810
+//	summaries/date=2026-11-21/weir.job-summary-0-00000000000000001810.parquet   next 3620
+//
+// The chain of files of a partition is the sink's position in it. A file appears whole, by link(2), which never
+// overwrites: of several sinks on one directory one wins each link, and the others go on from there.
+package sink
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+var (
+	// ErrHole is returned when a file is missing between two others of a partition, and its date is not one of those
+	// that were deleted from the old end of the archive.
+	ErrHole = errors.New("the archive has a hole")
+	// ErrBadFile is returned when a file of the archive has no readable footer, or one that belies its name.
+	ErrBadFile = errors.New("not a file of the sink")
+	// ErrOvertaken is returned when the topic's retention deleted records that the archive does not have yet.
+	ErrOvertaken = errors.New("retention overtook the archive")
+	// ErrBeyondEnd is returned when the archive is ahead of the topic: another cluster's, or a topic made anew.
+	ErrBeyondEnd = errors.New("the archive is ahead of the topic")
+	// ErrNoTopic is returned when the topic does not exist.
+	ErrNoTopic = errors.New("no such topic: make it with `weir topics create`")
+	// ErrNoHardLinks is returned when the archive's file system cannot do what exactly-once needs.
+	ErrNoHardLinks = errors.New("the file system has no hard links: choose another sink.dir")
+	// ErrNoGap is returned by AcceptGap when there is nothing to accept.
+	ErrNoGap = errors.New("no gap")
+
+	// errTaken is returned when a file with the same start exists: another sink was first.
+	errTaken = errors.New("another sink wrote this file")
+)
+
+const (
+	suffix      = ".parquet"
+	startDigits = 20
+	datePrefix  = "date="
+)
+
+// tail is where a partition's chain ends: the start of the file to come, and the date of the last one.
+type tail struct {
+	next int64
+	date string // empty: there is no file yet
+}
+
+// link is what the chain needs to know of a file.
+type link struct {
+	path, date  string
+	start, next int64
+	previous    string // the date of the file before
+}
+
+// hole is a stretch of positions that no file covers, between two that exist.
+type hole struct{ before, after link }
+
+func (h hole) err() error {
+	return fmt.Errorf("%w: positions %d to %d, between %s and %s: bring the missing file back",
+		ErrHole, h.before.next, h.after.start, h.before.path, h.after.path)
+}
+
+func fileName(topic string, partition int32, start int64) string {
+	return fmt.Sprintf("%s-%d-%0*d%s", topic, partition, startDigits, start, suffix)
+}
+
+// parseName is the inverse of fileName; ok is false for every other name.
+func parseName(topic, name string) (partition int32, start int64, ok bool) {
+	rest, ok := strings.CutPrefix(name, topic+"-")
+	if !ok {
+		return 0, 0, false
+	}
+	left, right, ok := strings.Cut(strings.TrimSuffix(rest, suffix), "-")
+	if !ok {
+		return 0, 0, false
+	}
+	p, err := strconv.ParseInt(left, 10, 32)
+	if err != nil || p < 0 {
+		return 0, 0, false
+	}
+	start, err = strconv.ParseInt(right, 10, 64)
+	if err != nil || start < 0 || fileName(topic, int32(p), start) != name {
+		return 0, 0, false
+	}
+	return int32(p), start, true
+}
+
+// parseDate returns the date that a directory of the archive is named by.
+func parseDate(name string) (date string, ok bool) {
+	date, ok = strings.CutPrefix(name, datePrefix)
+	if !ok {
+		return "", false
+	}
+	_, err := time.Parse(time.DateOnly, date)
+	return date, err == nil
+}
+
+// check sorts a partition's files by start and returns the holes between them. oldest is the oldest date of the
+// archive: a missing file of an older date is no hole, since users delete old dates, and around midnight the files of
+// two dates alternate. Files that overlap are an error.
+func check(links []link, oldest string) ([]hole, error) {
+	slices.SortFunc(links, func(a, b link) int { return cmp.Compare(a.start, b.start) })
+	var holes []hole
+	for i := 1; i < len(links); i++ {
+		before, after := links[i-1], links[i]
+		switch {
+		case after.start < before.next:
+			return nil, fmt.Errorf("%w: %s reaches to %d, where %s has begun: move away the one that does not belong here",
+				ErrBadFile, before.path, before.next, after.path)
+		case after.start > before.next && (after.previous == "" || after.previous >= oldest):
+			holes = append(holes, hole{before, after})
+		}
+	}
+	return holes, nil
+}
+
+// chains reads every footer of a topic below root and returns the files of each partition, unsorted, with the oldest
+// date of the archive.
+func chains(root, topic string) (map[int32][]link, string, error) {
+	found := map[int32][]link{}
+	dates, err := listDates(root)
+	if err != nil || len(dates) == 0 {
+		return found, "", err
+	}
+	type file struct {
+		partition int32
+		link
+	}
+	var files []file
+	for _, date := range dates {
+		dir := filepath.Join(root, datePrefix+date)
+		names, err := os.ReadDir(dir)
+		if err != nil {
+			return nil, "", fmt.Errorf("listing %s: %w", dir, err)
+		}
+		for _, n := range names {
+			if p, start, ok := parseName(topic, n.Name()); ok {
+				files = append(files, file{p, link{path: filepath.Join(dir, n.Name()), date: date, start: start}})
+			}
+		}
+	}
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range files {
+		g.Go(func() error {
+			f, err := readLink(topic, files[i].partition, files[i].start, files[i].path)
+			files[i].next, files[i].previous = f.Next, f.PreviousDate
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, "", err
+	}
+	for _, f := range files {
+		found[f.partition] = append(found[f.partition], f.link)
+	}
+	return found, dates[0], nil
+}
+
+// readLink reads the footer of a file and holds it against the file's name.
+func readLink(topic string, partition int32, start int64, path string) (Footer, error) {
+	f, err := readFooter(path)
+	if err != nil {
+		return Footer{}, err
+	}
+	if f.Topic != topic || f.Partition != partition || f.Start != start {
+		return Footer{}, fmt.Errorf("%w: %s calls itself %s: give it its name back, or move it away",
+			ErrBadFile, path, fileName(f.Topic, f.Partition, f.Start))
+	}
+	return f, nil
+}
+
+// listDates returns the dates below root, oldest first.
+func listDates(root string) ([]string, error) {
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		return nil, fmt.Errorf("listing %s: %w", root, err)
+	}
+	var dates []string
+	for _, e := range entries {
+		if date, ok := parseDate(e.Name()); ok {
+			dates = append(dates, date)
+		}
+	}
+	return dates, nil // ReadDir sorts by name
+}

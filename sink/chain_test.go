@@ -1,0 +1,77 @@
+package sink
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestNames(t *testing.T) {
+	name := fileName("weir.job-summary", 7, 12345)
+	if want := "weir.job-summary-7-00000000000000012345.parquet"; name != want {
+		t.Errorf("fileName: %s, want %s", name, want)
+	}
+	if p, start, ok := parseName("weir.job-summary", name); !ok || p != 7 || start != 12345 {
+		t.Errorf("parseName(%s) = %d, %d, %v", name, p, start, ok)
+	}
+	for _, name := range []string{
+		"", "weir.job-summary-7-12345.parquet", "weir.job-summary-07-00000000000000012345.parquet",
+		"weir.job-summary--7-00000000000000012345.parquet", "other.job-summary-7-00000000000000012345.parquet",
+		"weir.job-summary-7-00000000000000012345", ".tmp-1-host-0", "weir.job-summary-7-99999999999999999999.parquet",
+		"weir.job-summary-7-00000000000000012345.parquet.parquet", "weir.job-summary-2-7-00000000000000012345.parquet",
+	} {
+		if _, _, ok := parseName("weir.job-summary", name); ok {
+			t.Errorf("parseName(%q) takes it", name)
+		}
+	}
+}
+
+func FuzzParseName(f *testing.F) {
+	f.Add("weir.job-summary-7-00000000000000012345.parquet")
+	f.Fuzz(func(t *testing.T, name string) {
+		if p, start, ok := parseName("weir.job-summary", name); ok && fileName("weir.job-summary", p, start) != name {
+			t.Errorf("parseName(%q) = %d, %d: another file's", name, p, start)
+		}
+		parseTemp(name)
+		parseDate(name)
+	})
+}
+
+func TestCheck(t *testing.T) {
+	at := func(date, previous string, start, next int64) link {
+		return link{path: fileName("t", 0, start), date: date, previous: previous, start: start, next: next}
+	}
+	const d1, d2, d3 = "2026-11-19", "2026-11-20", "2026-11-21"
+	for name, c := range map[string]struct {
+		links  []link
+		oldest string
+		holes  [][2]int64
+		err    error
+	}{
+		"nothing":              {},
+		"one, anywhere":        {links: []link{at(d2, d1, 50, 60)}, oldest: d2},
+		"whole, unsorted":      {links: []link{at(d2, d1, 20, 30), at(d1, "", 0, 20)}, oldest: d1},
+		"a file is gone":       {links: []link{at(d1, "", 0, 10), at(d1, d1, 20, 30)}, oldest: d1, holes: [][2]int64{{10, 20}}},
+		"two holes":            {links: []link{at(d1, "", 0, 1), at(d1, d1, 2, 3), at(d1, d1, 4, 5)}, oldest: d1, holes: [][2]int64{{1, 2}, {3, 4}}},
+		"old date deleted":     {links: []link{at(d2, d1, 0, 10), at(d2, d1, 20, 30)}, oldest: d2},
+		"middle date deleted":  {links: []link{at(d1, "", 0, 10), at(d3, d2, 20, 30)}, oldest: d1, holes: [][2]int64{{10, 20}}},
+		"two beginnings":       {links: []link{at(d2, "", 0, 10), at(d2, "", 20, 30)}, oldest: d2, holes: [][2]int64{{10, 20}}},
+		"overlap":              {links: []link{at(d1, "", 0, 11), at(d1, d1, 10, 20)}, oldest: d1, err: ErrBadFile},
+		"two of the same name": {links: []link{at(d1, "", 0, 10), at(d2, "", 0, 10)}, oldest: d1, err: ErrBadFile},
+	} {
+		t.Run(name, func(t *testing.T) {
+			holes, err := check(c.links, c.oldest)
+			if !errors.Is(err, c.err) {
+				t.Fatalf("check: %v, want %v", err, c.err)
+			}
+			var got [][2]int64
+			for _, h := range holes {
+				got = append(got, [2]int64{h.before.next, h.after.start})
+			}
+			if diff := cmp.Diff(c.holes, got); diff != "" {
+				t.Errorf("holes (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,102 @@
+package sink
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+)
+
+// maxUndecodable bounds the list in a footer; UndecodableCount counts those beyond it too.
+const maxUndecodable = 10_000
+
+// Footer is what a file says of itself, as key/value metadata of the Parquet footer under names that begin with
+// "weir.".
+type Footer struct {
+	Topic     string
+	Partition int32
+	Start     int64 // the position of the first record
+	Next      int64 // behind everything that was fetched, transaction markers included: where the next file starts
+	Rows      int64
+	// FirstInterval and LastInterval are the least and greatest interval_start, in Unix milliseconds; 0 without rows.
+	FirstInterval, LastInterval int64
+	// Undecodable lists the summaries that could not be read, the first 10,000 of them.
+	Undecodable      []Undecodable
+	UndecodableCount int64
+	// Gap marks an empty file: [Start, Next) is lost, and an administrator accepted it.
+	Gap          bool
+	PreviousDate string // the date of the file before; empty in the first
+}
+
+// Undecodable is a record of the topic that is no summary of this cluster.
+type Undecodable struct {
+	Offset int64  `json:"offset"`
+	Reason string `json:"reason"`
+}
+
+// keyValues returns the footer as it is written.
+func (f *Footer) keyValues() ([][2]string, error) {
+	undecodable, err := json.Marshal(append([]Undecodable{}, f.Undecodable...)) // none is [], not null
+	if err != nil {
+		return nil, fmt.Errorf("encoding the footer: %w", err)
+	}
+	number := func(n int64) string { return strconv.FormatInt(n, 10) }
+	kv := [][2]string{
+		{"weir.format", number(format)},
+		{"weir.topic", f.Topic},
+		{"weir.partition", number(int64(f.Partition))},
+		{"weir.start", number(f.Start)},
+		{"weir.next", number(f.Next)},
+		{"weir.rows", number(f.Rows)},
+		{"weir.undecodable", string(undecodable)},
+		{"weir.undecodable_count", number(f.UndecodableCount)},
+		{"weir.previous_date", f.PreviousDate},
+	}
+	if f.Rows > 0 {
+		kv = append(kv, [2]string{"weir.first_interval", number(f.FirstInterval)}, [2]string{"weir.last_interval", number(f.LastInterval)})
+	}
+	if f.Gap {
+		kv = append(kv, [2]string{"weir.gap", "true"})
+	}
+	return kv, nil
+}
+
+// parseFooter reads the key/value metadata that lookup finds.
+func parseFooter(lookup func(key string) (string, bool)) (Footer, error) {
+	var f Footer
+	var faults []error
+	text := func(key string) string {
+		v, ok := lookup(key)
+		if !ok {
+			faults = append(faults, fmt.Errorf("%s is missing", key))
+		}
+		return v
+	}
+	number := func(key string, bits int) int64 {
+		n, err := strconv.ParseInt(text(key), 10, bits)
+		if err != nil || n < 0 {
+			faults = append(faults, fmt.Errorf("%s is not a number from 0", key))
+		}
+		return n
+	}
+	if v := number("weir.format", 64); v > format {
+		return f, fmt.Errorf("format %d is newer than this weir", v)
+	}
+	f.Topic = text("weir.topic")
+	f.Partition = int32(number("weir.partition", 32))
+	f.Start, f.Next, f.Rows = number("weir.start", 64), number("weir.next", 64), number("weir.rows", 64)
+	f.UndecodableCount = number("weir.undecodable_count", 64)
+	f.PreviousDate = text("weir.previous_date")
+	if err := json.Unmarshal([]byte(text("weir.undecodable")), &f.Undecodable); err != nil {
+		faults = append(faults, fmt.Errorf("weir.undecodable: %w", err))
+	}
+	if f.Rows > 0 {
+		f.FirstInterval, f.LastInterval = number("weir.first_interval", 64), number("weir.last_interval", 64)
+	}
+	gap, _ := lookup("weir.gap")
+	f.Gap = gap == "true"
+	if f.Next <= f.Start {
+		faults = append(faults, fmt.Errorf("weir.next %d is not behind weir.start %d", f.Next, f.Start))
+	}
+	return f, errors.Join(faults...)
+}

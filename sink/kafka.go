@@ -1,0 +1,165 @@
+package sink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+const (
+	fetchBytes          = 8 << 20 // of one answer of a broker
+	fetchPartitionBytes = 1 << 20
+)
+
+// connect returns a client that reads every partition of the topic from where its part stands.
+func (s *sink) connect(ctx context.Context) (*kgo.Client, error) {
+	opts, err := s.cfg.ClientOpts()
+	if err != nil {
+		return nil, err
+	}
+	cl, err := kgo.NewClient(append(opts,
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.KeepControlRecords(), // they are part of the positions
+		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
+		kgo.FetchMaxBytes(fetchBytes),
+		kgo.FetchMaxPartitionBytes(fetchPartitionBytes),
+		kgo.WithHooks(&s.brokers),
+	)...)
+	if err != nil {
+		return nil, fmt.Errorf("making a Kafka client: %w", err)
+	}
+	if err := s.assign(ctx, cl); err != nil {
+		cl.Close()
+		return nil, err
+	}
+	return cl, nil
+}
+
+// assign holds the parts against what the topic has, and begins to read there.
+func (s *sink) assign(ctx context.Context, cl *kgo.Client) error {
+	// The brokers may be away for long: whoever called says so, and tries again.
+	ctx, cancel := context.WithTimeout(ctx, drainLimit)
+	defer cancel()
+	adm := kadm.NewClient(cl)
+	count, err := partitions(ctx, adm, s.topic)
+	if err != nil {
+		if len(s.parts) > 0 && errors.Is(err, ErrNoTopic) {
+			return fmt.Errorf("the topic was there before: %s", err) // a broker may not have heard of it yet: not fatal
+		}
+		return err
+	}
+	for p, t := range s.tails {
+		if int(p) >= count {
+			return fmt.Errorf("%w: partition %d is archived up to %d, the topic has %d partitions", ErrBeyondEnd, p, t.next, count)
+		}
+	}
+	starts, err := offsets(ctx, adm.ListStartOffsets, s.topic)
+	if err != nil {
+		return err
+	}
+	ends, err := offsets(ctx, adm.ListEndOffsets, s.topic)
+	if err != nil {
+		return err
+	}
+	for p := int32(len(s.parts)); int(p) < count; p++ {
+		t, ok := s.tails[p]
+		if !ok {
+			t.next = unknown
+		}
+		s.parts = append(s.parts, newPart(p, t))
+	}
+	positions := map[int32]kgo.Offset{}
+	for _, p := range s.parts {
+		start, ok := starts[p.id]
+		end, alsoEnd := ends[p.id]
+		if !ok || !alsoEnd {
+			return fmt.Errorf("listing offsets of %s: nothing about partition %d", s.topic, p.id)
+		}
+		if err := p.place(start, end); err != nil {
+			return err
+		}
+		positions[p.id] = kgo.NewOffset().At(p.next)
+	}
+	cl.AddConsumePartitions(map[string]map[int32]kgo.Offset{s.topic: positions})
+	return nil
+}
+
+// partitions asks how many partitions a topic has.
+func partitions(ctx context.Context, adm *kadm.Client, topic string) (int, error) {
+	topics, err := adm.ListTopics(ctx, topic)
+	if err != nil {
+		return 0, fmt.Errorf("asking for topic %s: %w", topic, err)
+	}
+	d, ok := topics[topic]
+	switch {
+	case !ok || errors.Is(d.Err, kerr.UnknownTopicOrPartition):
+		return 0, fmt.Errorf("%s: %w", topic, ErrNoTopic)
+	case d.Err != nil:
+		return 0, fmt.Errorf("asking for topic %s: %w", topic, d.Err)
+	}
+	return len(d.Partitions), nil
+}
+
+type lister = func(context.Context, ...string) (kadm.ListedOffsets, error)
+
+// offsets returns what list says of each partition of the topic, if it says so of all of them.
+func offsets(ctx context.Context, list lister, topic string) (map[int32]int64, error) {
+	listed, err := list(ctx, topic)
+	if err == nil {
+		err = listed.Error() // the first of any partition
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing offsets of %s: %w", topic, err)
+	}
+	of := map[int32]int64{}
+	for p, o := range listed[topic] {
+		of[p] = o.Offset
+	}
+	return of, nil
+}
+
+// brokers says once that a broker is away, and once that it is back. The client itself tries again and again, silently.
+type brokers struct {
+	log  *slog.Logger
+	mu   sync.Mutex
+	away map[string]bool // by address
+}
+
+var _ kgo.HookBrokerConnect = (*brokers)(nil)
+
+// OnBrokerConnect implements kgo.HookBrokerConnect.
+func (b *brokers) OnBrokerConnect(meta kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
+	if errors.Is(err, context.Canceled) || errors.Is(err, kgo.ErrClientClosed) {
+		return
+	}
+	address := net.JoinHostPort(meta.Host, strconv.Itoa(int(meta.Port)))
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch was := b.away[address]; {
+	case err != nil && !was:
+		b.log.Warn("broker away, waiting for it", "broker", address, "err", err)
+	case err == nil && was:
+		b.log.Info("broker is back", "broker", address)
+	}
+	b.away[address] = err != nil
+}
+
+func (b *brokers) anyAway() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, away := range b.away {
+		if away {
+			return true
+		}
+	}
+	return false
+}

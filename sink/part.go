@@ -1,0 +1,161 @@
+package sink
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/schemas"
+)
+
+// Memory that a row in hand takes, in bytes: the row, the metric that it points into, and its deciles.
+const (
+	rowBytes         = 850
+	listBytes        = 120 // lo or hi
+	undecodableBytes = 400
+	maxReasonBytes   = 300
+)
+
+// unknown is the position of a partition whose log was not looked at yet.
+const unknown = -1
+
+// item is what a record of the topic is to the archive: rows, or the reason why there are none, or a transaction
+// marker.
+type item struct {
+	offset int64
+	marker bool
+	rows   []schemas.Row
+	reason string // not empty: undecodable
+	date   string // UTC, of the interval; of the broker's timestamp if undecodable
+}
+
+// decode says what a record is.
+func decode(cluster string, r *kgo.Record) item {
+	it := item{offset: r.Offset}
+	if r.Attrs.IsControl() {
+		it.marker = true
+		return it
+	}
+	record, err := schemas.Unmarshal(r.Value)
+	summary, ok := record.(*schemas.JobSummary)
+	switch {
+	case err != nil:
+		it.reason = err.Error()
+	case !ok:
+		it.reason = fmt.Sprintf("a %T is not a JobSummary", record)
+	case summary.Cluster != cluster:
+		it.reason = fmt.Sprintf("of cluster %s, not %s", summary.Cluster, cluster)
+	default:
+		it.rows, it.date = summary.Rows(), dateOf(summary.IntervalStart)
+		return it
+	}
+	it.reason = it.reason[:min(len(it.reason), maxReasonBytes)]
+	it.date = dateOf(r.Timestamp.UnixMilli())
+	return it
+}
+
+// dateOf returns the UTC date of a time in Unix milliseconds; the first of 1970 for a time that no clock shows.
+func dateOf(ms int64) string {
+	const year2100 = 4102444800000
+	if ms < 0 || ms > year2100 {
+		ms = 0
+	}
+	return time.UnixMilli(ms).UTC().Format(time.DateOnly)
+}
+
+// part is what the sink has in hand of one partition: the file to come. It is pure: times are passed in, and whoever
+// holds it writes the file.
+type part struct {
+	id       int32
+	start    int64 // where the file starts, as the chain has it
+	next     int64 // behind everything taken
+	previous string
+
+	// date is that of the first record that is not a marker, so it follows from start and the log alone: two sinks
+	// with the same start choose the same directory, and meet at link(2).
+	date        string
+	rows        []schemas.Row
+	undecodable []Undecodable
+	badCount    int64
+	bytes       int64     // estimate
+	since       time.Time // when the first record that is not a marker came
+}
+
+func newPart(id int32, t tail) *part {
+	return &part{id: id, start: t.next, next: t.next, previous: t.date}
+}
+
+// empty reports whether there is nothing to write. Markers alone make no file: they are read again at the next start.
+func (p *part) empty() bool { return p.date == "" }
+
+// ends reports whether the file must end before it, since it holds rows of one date only.
+func (p *part) ends(it item) bool {
+	return !p.empty() && len(it.rows) > 0 && it.date != p.date
+}
+
+// add takes a record. The caller has written the file first where it ends.
+func (p *part) add(it item, now time.Time) {
+	if it.offset < p.next {
+		return // taken before
+	}
+	p.next = it.offset + 1
+	if it.marker {
+		return
+	}
+	if p.empty() {
+		p.date, p.since = it.date, now
+	}
+	if it.reason != "" {
+		if p.badCount++; len(p.undecodable) < maxUndecodable {
+			p.undecodable = append(p.undecodable, Undecodable{it.offset, it.reason})
+			p.bytes += undecodableBytes
+		}
+		return
+	}
+	p.rows = append(p.rows, it.rows...)
+	p.bytes += int64(len(it.rows)) * rowBytes
+	for i := range it.rows {
+		if it.rows[i].Lo != nil {
+			p.bytes += 2 * listBytes
+		}
+	}
+}
+
+// due reports whether the file has been open for a whole period.
+func (p *part) due(now time.Time, period time.Duration) bool {
+	return !p.empty() && now.Sub(p.since) >= period
+}
+
+// footer describes the file as it would be written now.
+func (p *part) footer(topic string) Footer {
+	f := Footer{
+		Topic: topic, Partition: p.id, Start: p.start, Next: p.next, Rows: int64(len(p.rows)),
+		Undecodable: p.undecodable, UndecodableCount: p.badCount, PreviousDate: p.previous,
+	}
+	for i := range p.rows {
+		s := p.rows[i].IntervalStart
+		if i == 0 {
+			f.FirstInterval, f.LastInterval = s, s
+		}
+		f.FirstInterval, f.LastInterval = min(f.FirstInterval, s), max(f.LastInterval, s)
+	}
+	return f
+}
+
+// place holds the position against what the topic has, [logStart, logEnd). A chain that has not begun begins at
+// logStart.
+func (p *part) place(logStart, logEnd int64) error {
+	begun := p.previous != "" || !p.empty()
+	switch {
+	case p.next == unknown, p.next < logStart && !begun:
+		p.start, p.next = logStart, logStart
+	case p.next < logStart:
+		return fmt.Errorf("%w: partition %d is archived up to %d, the topic begins at %d: what lies between is lost; "+
+			"accept it with `weir sink accept-gap %d`", ErrOvertaken, p.id, p.next, logStart, p.id)
+	case p.next > logEnd:
+		return fmt.Errorf("%w: partition %d is archived up to %d, the topic ends at %d: it was made anew, or is another cluster's; "+
+			"choose another sink.dir, or move the old archive away", ErrBeyondEnd, p.id, p.next, logEnd)
+	}
+	return nil
+}

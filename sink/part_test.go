@@ -1,0 +1,129 @@
+package sink
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/schemas"
+)
+
+func TestDecode(t *testing.T) {
+	const ms = 1795305600000 // 2026-11-22 00:00 UTC
+	good := &schemas.JobSummary{Cluster: "c", JobID: "7", IntervalStart: ms, IntervalMs: 1000, Method: schemas.MethodExact, Parts: 1}
+	foreign := *good
+	foreign.Cluster = "other"
+	for name, c := range map[string]struct {
+		value  []byte
+		rows   int
+		reason string
+		date   string
+	}{
+		"summary":         {marshal(t, good), 1, "", "2026-11-22"},
+		"of another":      {marshal(t, &foreign), 0, "of cluster other, not c", "2026-11-23"},
+		"another record":  {marshal(t, &schemas.Watermark{IntervalMs: 1000}), 0, "Watermark is not a JobSummary", "2026-11-23"},
+		"no record":       {[]byte("hello"), 0, schemas.ErrNotSingleObject.Error(), "2026-11-23"},
+		"no value at all": {nil, 0, schemas.ErrNotSingleObject.Error(), "2026-11-23"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			it := decode("c", &kgo.Record{Value: c.value, Offset: 3, Timestamp: time.UnixMilli(ms + 24*3600*1000)})
+			if len(it.rows) != c.rows || !strings.Contains(it.reason, c.reason) || (it.reason == "") != (c.reason == "") || it.date != c.date || it.marker {
+				t.Errorf("decode: %d rows, reason %q, date %s, want %d, %q, %s", len(it.rows), it.reason, it.date, c.rows, c.reason, c.date)
+			}
+		})
+	}
+	if date := dateOf(1 << 62); date != "1970-01-01" {
+		t.Errorf("a timestamp far beyond all clocks goes to %s", date)
+	}
+}
+
+func TestPart(t *testing.T) {
+	rows := func(offset int64, date string, n int) item {
+		return item{offset: offset, date: date, rows: make([]schemas.Row, n)}
+	}
+	bad := func(offset int64, date string) item { return item{offset: offset, date: date, reason: "why"} }
+	marker := func(offset int64) item { return item{offset: offset, marker: true} }
+	type file struct {
+		Date                    string
+		Start, Next, Rows, Bads int64
+	}
+	for name, c := range map[string]struct {
+		items []item
+		files []file
+		left  file // in hand
+	}{
+		"nothing": {nil, nil, file{Start: 5, Next: 5}},
+		"markers alone make no file, but are behind us": {[]item{marker(5), marker(6)}, nil, file{Start: 5, Next: 7}},
+		"markers belong to the file before them":        {[]item{rows(5, "a", 2), marker(6)}, nil, file{"a", 5, 7, 2, 0}},
+		"a date ends the file, forward and back": {
+			[]item{rows(5, "a", 2), marker(6), rows(7, "b", 1), rows(8, "a", 1)},
+			[]file{{"a", 5, 7, 2, 0}, {"b", 7, 8, 1, 0}}, file{"a", 8, 9, 1, 0},
+		},
+		"aborted records leave no trace":         {[]item{rows(9, "a", 1), marker(10)}, nil, file{"a", 5, 11, 1, 0}},
+		"undecodable ones never end a file":      {[]item{rows(5, "a", 1), bad(6, "b"), rows(7, "a", 1)}, nil, file{"a", 5, 8, 2, 1}},
+		"undecodable ones alone make a file":     {[]item{bad(5, "b")}, nil, file{"b", 5, 6, 0, 1}},
+		"the first record decides the directory": {[]item{bad(5, "b"), rows(6, "a", 1)}, []file{{"b", 5, 6, 0, 1}}, file{"a", 6, 7, 1, 0}},
+		"what was taken is not taken again":      {[]item{rows(5, "a", 1), rows(5, "a", 1), rows(4, "b", 1)}, nil, file{"a", 5, 6, 1, 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPart(0, tail{5, "z"})
+			now := time.Unix(1000, 0)
+			shape := func() file {
+				f := p.footer("t")
+				return file{p.date, f.Start, f.Next, f.Rows, f.UndecodableCount}
+			}
+			var files []file
+			for _, it := range c.items {
+				if it.offset >= p.next && p.ends(it) {
+					files = append(files, shape())
+					p = newPart(0, tail{p.next, p.date})
+				}
+				p.add(it, now)
+			}
+			if diff := cmp.Diff(c.files, files); diff != "" {
+				t.Errorf("files (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(c.left, shape()); diff != "" {
+				t.Errorf("in hand (-want +got):\n%s", diff)
+			}
+			if p.due(now.Add(9*time.Second), 10*time.Second) || p.due(now.Add(10*time.Second), 10*time.Second) == p.empty() {
+				t.Errorf("a file is due after a period, if there is one")
+			}
+		})
+	}
+}
+
+func TestPlace(t *testing.T) {
+	held := newPart(3, tail{10, ""})
+	held.add(item{offset: 10, date: "a", rows: make([]schemas.Row, 1)}, time.Unix(0, 0))
+	for name, c := range map[string]struct {
+		part       *part
+		start, end int64
+		next       int64
+		err        error
+	}{
+		"first start":                    {newPart(3, tail{unknown, ""}), 40, 50, 40, nil},
+		"first start, empty log":         {newPart(3, tail{unknown, ""}), 0, 0, 0, nil},
+		"nothing archived, log moved on": {newPart(3, tail{40, ""}), 60, 70, 60, nil},
+		"inside":                         {newPart(3, tail{45, "a"}), 40, 50, 45, nil},
+		"at the end":                     {newPart(3, tail{50, "a"}), 40, 50, 50, nil},
+		"at the start":                   {newPart(3, tail{40, "a"}), 40, 50, 40, nil},
+		"overtaken":                      {newPart(3, tail{39, "a"}), 40, 50, 39, ErrOvertaken},
+		"overtaken with rows in hand":    {held, 40, 50, 11, ErrOvertaken},
+		"ahead of the topic":             {newPart(3, tail{51, "a"}), 40, 50, 51, ErrBeyondEnd},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := c.part.place(c.start, c.end)
+			if !errors.Is(err, c.err) || c.part.next != c.next {
+				t.Errorf("place: next %d, %v; want %d, %v", c.part.next, err, c.next, c.err)
+			}
+			if errors.Is(c.err, ErrOvertaken) && !strings.Contains(err.Error(), "weir sink accept-gap 3") {
+				t.Errorf("the remedy is missing: %v", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,61 @@
+package sink
+
+import (
+	"context"
+	"errors"
+
+	"github.com/weirhpc/weir/config"
+)
+
+// roll writes what is in hand of a partition, and tries again until it is there or ctx ends; at least once. Where
+// another sink was first, it returns errTaken, and the part goes on from that sink's files.
+func (s *sink) roll(ctx context.Context, p *part) error {
+	for tries := 1; ; tries++ {
+		err := s.commit(p)
+		if err == nil && tries > 1 {
+			s.log.Info("the archive is written again", "partition", p.id)
+		}
+		if err == nil || errors.Is(err, errTaken) || fatal(err) {
+			return err
+		}
+		if tries == 1 && ctx.Err() == nil {
+			s.log.Warn("cannot write to the archive, keeping the rows and trying again", "partition", p.id, "err", err)
+		}
+		if !pause(ctx, config.Backoff(tries, s.cfg.BackoffCap)) {
+			return err
+		}
+	}
+}
+
+func (s *sink) commit(p *part) error {
+	f := p.footer(s.topic)
+	sortRows(p.rows)
+	err := s.archive.commit(p.date, p.rows, f)
+	if errors.Is(err, errTaken) {
+		t, err := s.archive.follow(p.id, tail{p.start, p.previous})
+		if err != nil {
+			return err
+		}
+		*p = *newPart(p.id, t)
+		return errTaken
+	}
+	if err != nil {
+		return err
+	}
+	if p.badCount > 1 {
+		s.log.Warn("undecodable summaries are listed in a file's footer", "partition", p.id, "offset", p.start, "count", p.badCount)
+	}
+	*p = *newPart(p.id, tail{p.next, p.date})
+	return nil
+}
+
+// rollAll writes everything in hand.
+func (s *sink) rollAll(ctx context.Context) error {
+	var faults []error
+	for _, p := range s.parts {
+		if !p.empty() {
+			faults = append(faults, s.roll(ctx, p))
+		}
+	}
+	return errors.Join(faults...)
+}

@@ -1,0 +1,254 @@
+package sink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+)
+
+const (
+	minPeriod  = 10 * time.Second // of files, where the interval is shorter
+	minPause   = time.Second      // between two tries to read the topic
+	drainLimit = 10 * time.Second // for what is left in the topic at the end
+	awayLimit  = 2 * time.Second  // the same, if the brokers were away before
+)
+
+// sink is the loop around the parts: one goroutine reads all partitions and writes all files.
+type sink struct {
+	cfg     config.Config
+	topic   string
+	log     *slog.Logger
+	archive *archive
+	period  time.Duration // a file ends when its first record is this old
+	tails   map[int32]tail
+	parts   []*part // by partition; empty before the topic was seen
+	brokers brokers
+}
+
+// Run writes the topic job-summary to the archive until ctx ends: it then reads to the topic's end, for at most ten
+// seconds, and writes what it has. It returns nil if all that it had is archived.
+//
+// Brokers that are away and a disk that is full are said once and waited for. What Run cannot repair ends it, with an
+// error that says what to do: ErrHole, ErrBadFile, ErrOvertaken, ErrBeyondEnd, ErrNoTopic, ErrNoHardLinks. Several
+// sinks may share a directory.
+func Run(ctx context.Context, cfg config.Config, log *slog.Logger) error {
+	s := newSink(cfg, log, nil)
+	return s.run(ctx)
+}
+
+func newSink(cfg config.Config, log *slog.Logger, before func(action, path string) error) *sink {
+	topic := cfg.Prefix + schemas.TopicJobSummary
+	return &sink{
+		cfg: cfg, topic: topic, log: log.With("topic", topic),
+		archive: newArchive(cfg.Sink.Dir, topic, before),
+		period:  max(cfg.Interval, minPeriod),
+		brokers: brokers{log: log, away: map[string]bool{}},
+	}
+}
+
+func (s *sink) run(ctx context.Context) error {
+	if err := s.open(ctx); err != nil {
+		return err
+	}
+	for tries := 1; ctx.Err() == nil; {
+		began := time.Now()
+		err := s.follow(ctx)
+		switch {
+		case ctx.Err() != nil:
+		case fatal(err):
+			// What is in hand may be gone from the topic.
+			return errors.Join(err, s.rollAll(ended()))
+		case errors.Is(err, errTaken):
+			s.log.Info("another sink writes to this archive, going on from its files")
+		default:
+			if time.Since(began) > time.Minute {
+				tries = 1
+			}
+			if tries == 1 && !s.brokers.anyAway() { // which was said
+				s.log.Warn("cannot read the summaries, trying again", "err", err)
+			}
+			pause(ctx, max(minPause, config.Backoff(tries, s.cfg.BackoffCap)))
+			tries++
+		}
+	}
+	return s.finish(context.WithoutCancel(ctx))
+}
+
+// open opens the archive and finds where its chains end. A full disk is waited for.
+func (s *sink) open(ctx context.Context) error {
+	for tries := 1; ; tries++ {
+		err := s.archive.open()
+		if err == nil {
+			s.tails, err = s.archive.tails()
+		}
+		if err == nil || !diskMayRecover(err) {
+			return err
+		}
+		if tries == 1 {
+			s.log.Warn("cannot write to the archive, trying again", "err", err)
+		}
+		if !pause(ctx, config.Backoff(tries, s.cfg.BackoffCap)) {
+			return err
+		}
+	}
+}
+
+// finish archives what the topic holds by now, as far as the brokers answer, and all that is in hand.
+func (s *sink) finish(ctx context.Context) error {
+	limit := drainLimit
+	if s.brokers.anyAway() {
+		limit = awayLimit
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for {
+		err := s.drain(ctx)
+		if fatal(err) {
+			return errors.Join(err, s.rollAll(ended()))
+		}
+		if err == nil {
+			err = s.rollAll(ctx)
+			if err == nil {
+				return nil
+			}
+		}
+		if errors.Is(err, errTaken) && ctx.Err() == nil {
+			continue
+		}
+		s.log.Warn("ended before the topic's end, the rest is read at the next start", "err", err)
+		return s.rollAll(ended())
+	}
+}
+
+// fatal reports whether waiting does not help.
+func fatal(err error) bool {
+	for _, target := range []error{ErrHole, ErrBadFile, ErrOvertaken, ErrBeyondEnd, ErrNoTopic, ErrNoHardLinks, config.ErrNoBrokers} {
+		if errors.Is(err, target) {
+			return true
+		}
+	}
+	return false
+}
+
+// follow reads the topic until ctx ends or something fails.
+func (s *sink) follow(ctx context.Context) error {
+	cl, err := s.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	for ctx.Err() == nil {
+		if err := s.step(ctx, cl); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drain reads the topic up to where it ends now.
+func (s *sink) drain(ctx context.Context) error {
+	cl, err := s.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	ends, err := offsets(ctx, kadm.NewClient(cl).ListCommittedOffsets, s.topic)
+	if err != nil {
+		return err
+	}
+	behind := func(p *part) bool { return p.next < ends[p.id] }
+	for slices.ContainsFunc(s.parts, behind) {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := s.step(ctx, cl); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// step takes what one poll brings, and writes the files that end by it or by time.
+func (s *sink) step(ctx context.Context, cl *kgo.Client) error {
+	wait := time.Second
+	for _, p := range s.parts {
+		if !p.empty() {
+			wait = min(wait, max(time.Until(p.since.Add(s.period)), time.Millisecond))
+		}
+	}
+	timed, cancel := context.WithTimeout(ctx, wait)
+	fetches := cl.PollFetches(timed)
+	cancel()
+	for _, e := range fetches.Errors() {
+		if !errors.Is(e.Err, context.DeadlineExceeded) && !errors.Is(e.Err, context.Canceled) {
+			return fmt.Errorf("reading partition %d of %s: %w", e.Partition, s.topic, e.Err)
+		}
+	}
+	for it := fetches.RecordIter(); !it.Done(); {
+		if err := s.take(ctx, it.Next()); err != nil {
+			return err
+		}
+	}
+	now := time.Now()
+	for _, p := range s.parts {
+		if p.due(now, s.period) {
+			if err := s.roll(ctx, p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *sink) take(ctx context.Context, r *kgo.Record) error {
+	p := s.parts[r.Partition]
+	it := decode(s.cfg.Cluster, r)
+	if it.reason != "" && p.badCount == 0 {
+		s.log.Warn("undecodable summary, listed in the next file's footer", "partition", p.id, "offset", it.offset, "err", it.reason)
+	}
+	if p.ends(it) {
+		if err := s.roll(ctx, p); err != nil {
+			return err
+		}
+	}
+	p.add(it, time.Now())
+	var bytes int64
+	fullest := p
+	for _, other := range s.parts {
+		if bytes += other.bytes; other.bytes > fullest.bytes {
+			fullest = other
+		}
+	}
+	if bytes < s.cfg.Sink.RollBytes {
+		return nil
+	}
+	return s.roll(ctx, fullest)
+}
+
+// ended returns a context that is over: for one try and no waiting.
+func ended() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+// pause waits for d; it reports whether ctx goes on.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}

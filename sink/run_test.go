@@ -1,0 +1,266 @@
+package sink
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+)
+
+func TestRun(t *testing.T) {
+	b, rnd := newBench(t, 2), random(t)
+	for range 4 {
+		b.some(rnd)
+		if err := b.drain(); err != nil {
+			t.Fatal(err)
+		}
+		b.check()
+	}
+	if len(b.want) == 0 {
+		t.Error("nothing was archived")
+	}
+}
+
+func TestRunCrashes(t *testing.T) {
+	b, rnd := newBench(t, 2), random(t)
+	crashes := 0
+	for round := range 15 {
+		b.some(rnd)
+		left := 3 + round*2 // actions before the crash; opening takes the first few
+		s := newSink(b.cfg, slog.New(b.said), func(string, string) error {
+			if left--; left == 0 {
+				panic(errCrash)
+			}
+			if left < 0 {
+				return errCrash // what unwinds must not touch the disk
+			}
+			return nil
+		})
+		s.cfg.Sink.RollBytes = 5000
+		func() {
+			defer func() {
+				if fault := recover(); fault != nil && fault != any(errCrash) {
+					panic(fault)
+				} else if fault != nil {
+					crashes++
+				}
+			}()
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if err := s.run(ctx); err != nil {
+				t.Error(err)
+			}
+		}()
+	}
+	if err := b.drain(); err != nil {
+		t.Fatal(err)
+	}
+	b.check()
+	t.Logf("%d crashes", crashes)
+	if crashes == 0 {
+		t.Error("nothing crashed")
+	}
+}
+
+func TestTwoSinks(t *testing.T) {
+	b, rnd := newBench(t, 2), random(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var wg sync.WaitGroup
+	var links [2]atomic.Int64
+	for i := range links {
+		s := newSink(b.cfg, slog.New(b.said), func(action, _ string) error {
+			if action == actSyncDir {
+				links[i].Add(1)
+			}
+			return nil
+		})
+		s.period = time.Millisecond
+		wg.Go(func() {
+			if err := s.run(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range 20 {
+		b.some(rnd)
+	}
+	cancel()
+	wg.Wait()
+	b.check()
+	t.Logf("directory syncs %d and %d, taken %d times", links[0].Load(), links[1].Load(), b.said.of("another sink writes to this archive, going on from its files"))
+}
+
+func TestMarkersAlone(t *testing.T) {
+	b, rnd := newBench(t, 1), random(t)
+	b.transaction(0, false, []byte("x"))
+	b.transaction(0, false, []byte("y"))
+	for range 2 {
+		if err := b.drain(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if paths, _ := filepath.Glob(filepath.Join(b.cfg.Sink.Dir, "summaries", "date=*", "*")); len(paths) > 0 {
+		t.Errorf("files of nothing: %v", paths)
+	}
+	b.summaries(rnd, 0, 1)
+	if err := b.drain(); err != nil {
+		t.Fatal(err)
+	}
+	b.check()
+}
+
+func TestGaps(t *testing.T) {
+	b, rnd := newBench(t, 1), random(t)
+	log := slog.New(b.said)
+	b.summaries(rnd, 0, 4)
+	if err := AcceptGap(t.Context(), b.cfg, 0, log); !errors.Is(err, ErrNoGap) {
+		t.Fatalf("AcceptGap of no chain: %v, want ErrNoGap", err)
+	}
+	if err := b.drain(); err != nil {
+		t.Fatal(err)
+	}
+	archived := len(b.want)
+	b.summaries(rnd, 0, 10)
+	b.want = b.want[:archived] // the others are lost
+	ends, err := offsets(t.Context(), kadm.NewClient(b.cl).ListEndOffsets, testTopic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.deleteBefore(ends[0])
+	b.summaries(rnd, 0, 2)
+	if err := b.drain(); !errors.Is(err, ErrOvertaken) {
+		t.Fatalf("Run behind the log's start: %v, want ErrOvertaken", err)
+	}
+	if err := AcceptGap(t.Context(), b.cfg, 0, log); err != nil {
+		t.Fatal(err)
+	}
+	if err := AcceptGap(t.Context(), b.cfg, 0, log); !errors.Is(err, ErrNoGap) {
+		t.Fatalf("AcceptGap a second time: %v, want ErrNoGap", err)
+	}
+	if err := b.drain(); err != nil {
+		t.Fatal(err)
+	}
+	b.check()
+
+	a := openTest(t, b.cfg.Sink.Dir, nil)
+	a.topic = testTopic
+	found, _, err := chains(a.root, a.topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	links := found[0]
+	gaps := 0
+	for _, l := range links {
+		_, f, err := ReadFile(l.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Gap {
+			gaps++
+			if f.Next != ends[0] || f.Rows != 0 {
+				t.Errorf("the gap is %+v, want it to reach to %d", f, ends[0])
+			}
+			remove(t, l.path)
+		}
+	}
+	if gaps != 1 {
+		t.Errorf("%d gaps, want 1", gaps)
+	}
+	if err := b.drain(); !errors.Is(err, ErrHole) {
+		t.Fatalf("Run over a hole: %v, want ErrHole", err)
+	}
+	if err := AcceptGap(t.Context(), b.cfg, 0, log); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.drain(); err != nil {
+		t.Fatal(err)
+	}
+	b.check()
+}
+
+func TestWrongTopic(t *testing.T) {
+	old, rnd := newBench(t, 2), random(t)
+	for range 5 {
+		old.summaries(rnd, 1, 2)
+	}
+	if err := old.drain(); err != nil {
+		t.Fatal(err)
+	}
+	for _, partitions := range []int32{1, 2} {
+		anew := newBench(t, partitions)
+		anew.cfg.Sink.Dir = old.cfg.Sink.Dir
+		if err := anew.drain(); !errors.Is(err, ErrBeyondEnd) {
+			t.Errorf("a topic made anew with %d partitions: %v, want ErrBeyondEnd", partitions, err)
+		}
+	}
+	old.cfg.Prefix = "other."
+	if err := old.drain(); !errors.Is(err, ErrNoTopic) {
+		t.Errorf("no topic: %v, want ErrNoTopic", err)
+	}
+}
+
+func TestFullDisk(t *testing.T) {
+	b, rnd := newBench(t, 1), random(t)
+	for range 3 {
+		b.summaries(rnd, 0, 3)
+	}
+	const said = "cannot write to the archive, keeping the rows and trying again"
+	var failed, healed atomic.Int64
+	s := newSink(b.cfg, slog.New(b.said), func(action, _ string) error {
+		if action == actWrite && failed.Load() < 4 {
+			failed.Add(1)
+			return syscall.ENOSPC
+		}
+		if action == actLink {
+			healed.Add(1)
+		}
+		return nil
+	})
+	s.period = time.Millisecond
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	b.said.heard = func(message string) {
+		if message == "the archive is written again" {
+			cancel()
+		}
+	}
+	if err := s.run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	b.check()
+	if b.said.of(said) != 1 || failed.Load() != 4 || healed.Load() == 0 {
+		t.Errorf("said %d times, %d failures, %d links", b.said.of(said), failed.Load(), healed.Load())
+	}
+}
+
+func TestBrokersGone(t *testing.T) {
+	b, rnd := newBench(t, 1), random(t)
+	b.summaries(rnd, 0, 5)
+	b.transaction(0, true, []byte("garbage"))
+	b.bad++
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	b.said.heard = func(message string) {
+		switch message {
+		case "undecodable summary, listed in the next file's footer": // all before it is in hand
+			go b.cluster.Close()
+		case "broker away, waiting for it":
+			cancel()
+		}
+	}
+	if err := Run(ctx, b.cfg, slog.New(b.said)); err != nil {
+		t.Fatal(err)
+	}
+	b.check()
+	if n := b.said.of("broker away, waiting for it"); n != 1 {
+		t.Errorf("said %d times, want once", n)
+	}
+}

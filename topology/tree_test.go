@@ -1,0 +1,128 @@
+package topology
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const twoIslands = `root: machine
+islands:
+  - name: i01
+    nodes: [n001, n002]
+  - name: i02
+    nodes:
+      - 017
+      - n003
+`
+
+func TestReadYAML(t *testing.T) {
+	tree, err := ReadYAML(strings.NewReader(twoIslands))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"n001", "n002", "017", "n003"}, tree.Nodes()); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"i01", "i02"}, tree.Islands()); diff != "" {
+		t.Error(diff)
+	}
+	if i, ok := tree.Island("017"); !ok || i != 1 {
+		t.Errorf("Island(017) = %d, %v", i, ok)
+	}
+	if _, ok := tree.Island("n004"); ok || tree.Has("n004") || !tree.Has("n001") || tree.Root() != "machine" {
+		t.Error("the tree has what it has not, or the other way round")
+	}
+}
+
+func TestReadYAMLFaults(t *testing.T) {
+	tests := map[string]struct {
+		text, names string
+		is          error
+	}{
+		"empty":            {"", "", ErrEmpty},
+		"no islands":       {"root: m\nislands: []\n", "", ErrEmpty},
+		"empty island":     {"root: m\nislands:\n  - name: i\n    nodes: []\n", "line 3: island i", ErrEmpty},
+		"no root":          {"islands:\n  - {name: i, nodes: [a]}\n", "root", ErrName},
+		"root not a name":  {"root: [a]\nislands:\n  - {name: i, nodes: [a]}\n", "line 1", ErrName},
+		"node not a name":  {"root: m\nislands:\n  - {name: i, nodes: [a, ../b]}\n", `line 3: node "../b"`, ErrName},
+		"dots":             {"root: m\nislands:\n  - {name: i, nodes: [..]}\n", "line 3", ErrName},
+		"null node":        {"root: m\nislands:\n  - {name: i, nodes: [~x, ]}\n", "line 3", ErrName},
+		"island no name":   {"root: m\nislands:\n  - {nodes: [a]}\n", "island", ErrName},
+		"node twice":       {"root: m\nislands:\n  - {name: i, nodes: [a]}\n  - {name: j, nodes: [a]}\n", "line 4: node a", ErrTwice},
+		"island twice":     {"root: m\nislands:\n  - {name: i, nodes: [a]}\n  - {name: i, nodes: [b]}\n", "line 4: island i", ErrTwice},
+		"unknown key":      {"root: m\nislands:\n  - {name: i, node: [a]}\n", "line 3", nil},
+		"key twice":        {"root: m\nroot: n\nislands:\n  - {name: i, nodes: [a]}\n", "line 2", nil},
+		"not YAML":         {"root: [", "line 1", nil},
+		"two documents":    {twoIslands + "---\n" + twoIslands, "more than one", nil},
+		"a list, no tree":  {"- a\n", "line 1", nil},
+		"islands a scalar": {"root: m\nislands: 3\n", "line 2", nil},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			tree, err := ReadYAML(strings.NewReader(tt.text))
+			if err == nil || tree != nil {
+				t.Fatalf("got %v, %v", tree, err)
+			}
+			if tt.is != nil && !errors.Is(err, tt.is) || !strings.Contains(err.Error(), tt.names) {
+				t.Errorf("error %q: wants %v and %q", err, tt.is, tt.names)
+			}
+		})
+	}
+}
+
+func TestReadFileNamesTheFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tree.yaml")
+	if _, err := ReadFile(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("missing file: %v", err)
+	}
+	if err := os.WriteFile(path, []byte("root: m\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadFile(path); err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("error %v does not name %s", err, path)
+	}
+	if err := os.WriteFile(path, []byte(twoIslands), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if tree, err := ReadFile(path); err != nil || len(tree.Nodes()) != 4 {
+		t.Errorf("%v, %v", tree, err)
+	}
+}
+
+func TestFlat(t *testing.T) {
+	tree := Flat([]string{"b", "a", "b"})
+	if diff := cmp.Diff([]string{"b", "a"}, tree.Nodes()); diff != "" {
+		t.Error(diff)
+	}
+	if i, ok := tree.Island("a"); !ok || i != 0 || len(tree.Islands()) != 1 {
+		t.Error("a flat tree has one island")
+	}
+}
+
+func FuzzReadYAML(f *testing.F) {
+	f.Add(twoIslands)
+	f.Add("root: &r m\nislands: [{name: *r, nodes: [a, *r]}]")
+	f.Add("<<: *x")
+	f.Fuzz(func(t *testing.T, text string) {
+		tree, err := ReadYAML(strings.NewReader(text))
+		if (tree == nil) == (err == nil) {
+			t.Fatalf("tree %v, error %v", tree, err)
+		}
+		if tree == nil {
+			return
+		}
+		if again := Flat(tree.Nodes()); len(again.Nodes()) != len(tree.Nodes()) || len(tree.Nodes()) == 0 {
+			t.Fatal("a node is there twice, or none is")
+		}
+		for _, n := range tree.Nodes() {
+			if i, ok := tree.Island(n); !ok || i >= len(tree.Islands()) || !validName(n) {
+				t.Fatalf("node %q has no island or no name", n)
+			}
+		}
+	})
+}
