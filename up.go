@@ -124,7 +124,7 @@ func up(ctx context.Context, f upFlags, cfg config.Config, out io.Writer, log *s
 	say(out, "archive   %s/summaries/*/*.parquet", cfg.Sink.Dir)
 	say(out, "interval  %v; ask from another terminal: weir jobs, weir job host   (--config %s)", cfg.Interval, filepath.Join(f.data, "weir.yaml"))
 
-	s := newServices(ctx)
+	s := &services{failure: make(chan error, 1)}
 	s.add("summary lines", func(ctx context.Context) error {
 		return analysis.Follow(ctx, cfg, func(l analysis.IntervalLine) { say(out, "%s", l) })
 	})
@@ -183,46 +183,47 @@ func say(out io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(out, fo
 // services run side by side and end one after the other, the last added first. The first that fails ends all.
 type services struct {
 	started []*service
-	failed  context.CancelCauseFunc
-	failing context.Context
+	failure chan error
 }
 
 type service struct {
-	name   string
 	cancel context.CancelFunc
 	done   chan struct{}
 }
 
-func newServices(ctx context.Context) *services {
-	// Not ctx itself: a Ctrl-C is passed on in order, by wait.
-	failing, failed := context.WithCancelCause(context.WithoutCancel(ctx))
-	return &services{failing: failing, failed: failed}
-}
-
+// add starts a service. Its context is not the caller's: a Ctrl-C is passed on in order, by wait.
 func (s *services) add(name string, run func(ctx context.Context) error) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(s.failing))
-	one := &service{name, cancel, make(chan struct{})}
+	ctx, cancel := context.WithCancel(context.Background())
+	one := &service{cancel, make(chan struct{})}
 	s.started = append(s.started, one)
 	go func() {
 		defer close(one.done)
 		if err := run(ctx); err != nil {
-			s.failed(fmt.Errorf("%s: %w", name, err))
+			select {
+			case s.failure <- fmt.Errorf("%s: %w", name, err):
+			default: // another was first
+			}
 		}
 	}()
 }
 
 // wait returns once ctx has ended, or a service has failed, and all have ended.
 func (s *services) wait(ctx context.Context) error {
+	var failed error
 	select {
 	case <-ctx.Done():
-	case <-s.failing.Done():
+	case failed = <-s.failure:
 	}
 	for i := len(s.started) - 1; i >= 0; i-- {
 		s.started[i].cancel()
 		<-s.started[i].done
 	}
-	if s.failing.Err() != nil {
-		return context.Cause(s.failing)
+	if failed != nil {
+		return failed
 	}
-	return nil
+	select {
+	case failed = <-s.failure: // at the end: what could not be finished
+	default:
+	}
+	return failed
 }

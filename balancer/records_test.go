@@ -38,8 +38,11 @@ func TestJobChanges(t *testing.T) {
 		want   string
 	}{
 		{[]schemas.Job{running, waiting, over}, nil, "over/0 COMPLETED, run/0 RUNNING, wait/0 PENDING"},
-		{[]schemas.Job{running, waiting, over}, []Fault{{"run", 0, "same id"}, {"bad", 2, "r"}, {"?", 0, "no id"}},
-			"_fault-1/0 SKIPPED, _fault-2/0 SKIPPED, bad/2 SKIPPED"},
+		{
+			[]schemas.Job{running, waiting, over},
+			[]Fault{{"run", 0, "same id"}, {"bad", 2, "r"}, {"?", 0, "no id"}},
+			"_fault-1/0 SKIPPED, _fault-2/0 SKIPPED, bad/2 SKIPPED",
+		},
 		{[]schemas.Job{over}, []Fault{{"", 0, "no YAML"}}, "_fault-1/0 goes, _fault-2/0 goes, _jobs-file/0 SKIPPED, bad/2 goes"},
 		{[]schemas.Job{over}, nil, "_jobs-file/0 goes, run/0 COMPLETED, wait/0 goes"},
 		{nil, nil, ""},

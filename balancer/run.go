@@ -52,7 +52,7 @@ func Run(ctx context.Context, cfg config.Config, tree *topology.Tree, source Sou
 func newBalancer(cfg config.Config, tree *topology.Tree, source Source, log *slog.Logger) *balancer {
 	return &balancer{
 		cfg: cfg, schedule: newSchedule(cfg), tree: tree, layout: newLayout(tree, cfg.Collectors), source: source, log: log,
-		trouble: &trouble{log: log, begins: "balancer is interrupted and tries again", ends: "balancer goes on"}, said: map[Fault]bool{},
+		trouble: &trouble{log: log, what: "routes and ticks"}, said: map[Fault]bool{},
 	}
 }
 
@@ -63,7 +63,7 @@ func (b *balancer) compete(ctx context.Context) error {
 		return err
 	}
 	topic := b.cfg.Prefix + schemas.TopicBalance
-	group := &trouble{log: b.log, begins: "balancer cannot join its group and tries again", ends: "balancer has joined its group"}
+	group := &trouble{log: b.log, what: "its group"}
 	work := &worker{}
 	cl, err := kgo.NewClient(append(opts,
 		kgo.ConsumerGroup(topic), kgo.ConsumeTopics(topic), kgo.Balancers(kgo.CooperativeStickyBalancer()),
@@ -169,10 +169,10 @@ func (w *worker) stop() {
 
 // trouble logs once that something is wrong, and once that it is over.
 type trouble struct {
-	log          *slog.Logger
-	begins, ends string
-	mu           sync.Mutex
-	tries        int // since all was well
+	log   *slog.Logger
+	what  string // is interrupted
+	mu    sync.Mutex
+	tries int // since all was well
 }
 
 // say notes an error and returns how many there were in a row.
@@ -180,7 +180,7 @@ func (t *trouble) say(err error) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.tries++; t.tries == 1 {
-		t.log.Warn(t.begins, "err", err)
+		t.log.Warn("balancer is interrupted, trying again", "what", t.what, "err", err)
 	}
 	return t.tries
 }
@@ -189,7 +189,7 @@ func (t *trouble) over() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.tries > 0 {
-		t.log.Info(t.ends, "tries", t.tries)
+		t.log.Info("balancer goes on", "what", t.what, "tries", t.tries)
 	}
 	t.tries = 0
 }

@@ -6,6 +6,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"reflect"
 	"slices"
@@ -59,7 +60,6 @@ type Topics struct {
 type Agent struct {
 	Node     string `mapstructure:"node"`      // empty: the host's name
 	ProcPath string `mapstructure:"proc_path"` // where /proc is
-	SysPath  string `mapstructure:"sys_path"`  // where /sys is
 	StateDir string `mapstructure:"state_dir"` // the last route is kept here; empty: not kept
 	Perf     bool   `mapstructure:"perf"`      // open perf events
 }
@@ -91,7 +91,7 @@ func Default() Config {
 		Partitions: Partitions{Routes: 16, JobSummary: 8, Partials: 1},
 		Topics:     Topics{Replication: 3, CountersRetention: 24 * time.Hour, SummaryRetention: 7 * 24 * time.Hour},
 		Kafka:      Kafka{ClientID: "weir", DialTimeout: 2 * time.Second},
-		Agent:      Agent{ProcPath: "/proc", SysPath: "/sys", Perf: true},
+		Agent:      Agent{ProcPath: "/proc", Perf: true},
 		Balance:    Balance{LMax: 10_000},
 		Collect:    Collect{MaxRejects: 1000},
 		Sink:       Sink{Dir: "archive", RollBytes: 64 << 20},
@@ -187,9 +187,7 @@ func flatten(prefix string, v reflect.Value) map[string]any {
 	for i := range v.NumField() {
 		key := prefix + v.Type().Field(i).Tag.Get("mapstructure")
 		if v.Field(i).Kind() == reflect.Struct {
-			for k, leaf := range flatten(key+".", v.Field(i)) {
-				leaves[k] = leaf
-			}
+			maps.Copy(leaves, flatten(key+".", v.Field(i)))
 			continue
 		}
 		leaves[key] = v.Field(i).Interface()

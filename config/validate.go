@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -41,10 +42,8 @@ func (c Config) Validate() error {
 		}
 	}
 	oneOf := func(key, value string, choices ...string) {
-		for _, choice := range choices {
-			if value == choice {
-				return
-			}
+		if slices.Contains(choices, value) {
+			return
 		}
 		fault(ErrChoice, key, fmt.Sprintf("%.80q", value), strings.Join(choices, ", "))
 	}

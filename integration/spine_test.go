@@ -92,18 +92,18 @@ func (s *system) injectFaults() {
 		}
 		return &kgo.Record{Topic: r.Topic, Partition: r.Partition, Key: r.Key, Value: value}
 	}
-	old, new := batches[0], batches[len(batches)-1]
+	oldest, last := batches[0], batches[len(batches)-1]
 	current := time.Now().UnixMilli() / s.cfg.Interval.Milliseconds() * s.cfg.Interval.Milliseconds()
 	s.injected++
 	s.produce(
-		again(old, func(*schemas.CounterBatch) {}),                                                                                // late
-		again(new, func(b *schemas.CounterBatch) { b.IntervalStart, b.Node = current, "stranger" }),                               // misrouted: not listed
-		again(new, func(b *schemas.CounterBatch) { b.IntervalStart, b.IntervalMs = current/2000*2000, 2000 }),                     // misrouted: another length
-		again(new, func(b *schemas.CounterBatch) { b.IntervalStart, b.Node = current, "twin" }),                                   // misrouted
-		again(new, func(b *schemas.CounterBatch) { b.IntervalStart, b.Node = current, "twin" }),                                   // duplicate
-		again(new, func(b *schemas.CounterBatch) { b.Cluster = "elsewhere" }),                                                     // rejected
-		&kgo.Record{Topic: new.Topic, Partition: new.Partition, Key: new.Key, Value: []byte("not a record")},                      // rejected
-		&kgo.Record{Topic: new.Topic, Partition: new.Partition, Key: new.Key, Value: new.Value[:len(new.Value)/2]},                // rejected
+		again(oldest, func(*schemas.CounterBatch) {}),                                                                             // late
+		again(last, func(b *schemas.CounterBatch) { b.IntervalStart, b.Node = current, "stranger" }),                              // misrouted: not listed
+		again(last, func(b *schemas.CounterBatch) { b.IntervalStart, b.IntervalMs = current/2000*2000, 2000 }),                    // misrouted: another length
+		again(last, func(b *schemas.CounterBatch) { b.IntervalStart, b.Node = current, "twin" }),                                  // misrouted
+		again(last, func(b *schemas.CounterBatch) { b.IntervalStart, b.Node = current, "twin" }),                                  // duplicate
+		again(last, func(b *schemas.CounterBatch) { b.Cluster = "elsewhere" }),                                                    // rejected
+		&kgo.Record{Topic: last.Topic, Partition: last.Partition, Key: last.Key, Value: []byte("not a record")},                   // rejected
+		&kgo.Record{Topic: last.Topic, Partition: last.Partition, Key: last.Key, Value: last.Value[:len(last.Value)/2]},           // rejected
 		&kgo.Record{Topic: s.cfg.Prefix + schemas.TopicPartials, Partition: 1, Value: []byte{0xC3, 0x01, 1, 2, 3, 4, 5, 6, 7, 8}}, // rejected by merge
 	)
 }

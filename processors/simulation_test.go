@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -445,7 +446,8 @@ func TestSimulationCatchesErrors(t *testing.T) {
 func openIntervals(f interface {
 	Fold
 	held() int
-}, log []Entry) int {
+}, log []Entry,
+) int {
 	most := 0
 	for _, e := range log {
 		f.Apply(e)

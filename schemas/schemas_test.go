@@ -21,8 +21,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden records of schemas that have none")
 
-func ptr[T any](v T) *T { return &v }
-
+//go:fix inline
 // samples has one full and one sparse record of every schema.
 func samples() []Record {
 	head := NodeHeader{
@@ -31,8 +30,8 @@ func samples() []Record {
 	}
 	deciles := []float64{1, 1.5, 2, 2, 3, 4, 4, 5, 6, 7.25, 8}
 	metric := JobSummaryMetric{
-		Name: "ipc", Unit: "1", Scope: ScopeCore, Count: 3, Invalid: 1, Nodes: 1, Mean: ptr(2.5), Stddev: ptr(0.5), NodeStddev: ptr(0.0),
-		LowNode: ptr("n17"), HighNode: ptr("n17"), Deciles: &deciles, RankError: ptr(0.0), Lo: &deciles, Hi: &deciles,
+		Name: "ipc", Unit: "1", Scope: ScopeCore, Count: 3, Invalid: 1, Nodes: 1, Mean: new(2.5), Stddev: new(0.5), NodeStddev: new(0.0),
+		LowNode: new("n17"), HighNode: new("n17"), Deciles: &deciles, RankError: new(0.0), Lo: &deciles, Hi: &deciles,
 	}
 	none := JobSummaryMetric{Name: "none", Unit: "s", Scope: ScopeNode, Invalid: 2}
 	certified := Certified{Eps: 0.5, OrderStatistics: deciles, Knots: []Knot{{1.25, 2}}, Atoms: []Atom{{1, 1}, {2, 2}}}
@@ -49,15 +48,19 @@ func samples() []Record {
 		&JobSummary{"c1", "4711", 1, 1_700_000_010_000, 10_000, MethodEstimated, 2, 1, 3, 2, []JobSummaryMetric{metric, none}},
 		&JobSummary{"c1", JobSystem, 0, 0, 10_000, MethodExact, 1, 1, 3, 0, nil},
 		&JobPartial{"c1", "4711", 1, 1_700_000_010_000, 10_000, 5, 2, 7, 3, 2, []JobPartialMetric{
-			{"ipc", "1", ScopeCore, 3, 0, 2, ptr(1.0), ptr(2.0), ptr(3.0), ptr(4.0), ptr("a"), ptr(5.0), ptr("b"), ptr(6.0), certified},
+			{"ipc", "1", ScopeCore, 3, 0, 2, new(1.0), new(2.0), new(3.0), new(4.0), new("a"), new(5.0), new("b"), new(6.0), certified},
 			{Name: "none", Unit: "s", Scope: ScopeNode, Invalid: 4},
 		}},
 		&Watermark{5, 1_700_000_010_000, 10_000},
-		&Progress{1, 9, 4, ptr(int64(1_700_000_010_000)), 10_000, ptr(int64(1_699_999_000_000)), []int64{4, 7}, ptr(int64(0)), ptr(int64(1)),
-			ProgressCounts{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}},
+		&Progress{
+			1, 9, 4, new(int64(1_700_000_010_000)), 10_000, new(int64(1_699_999_000_000)),
+			[]int64{4, 7},
+			new(int64(0)), new(int64(1)),
+			ProgressCounts{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12},
+		},
 		&Progress{},
 		&Reject{"weir.counters", 3, 99, "malformed", "00ff", []byte{0, 1, 255}},
-		&Job{"4711", 1, "cfd", "ada", "p1", "batch", []string{"n1"}, []int32{0}, ptr(int64(1)), ptr(int64(2)), ptr(int64(3)), "RUNNING", ""},
+		&Job{"4711", 1, "cfd", "ada", "p1", "batch", []string{"n1"}, []int32{0}, new(int64(1)), new(int64(2)), new(int64(3)), "RUNNING", ""},
 		&Job{JobID: "x", State: "SKIPPED", Reason: "unknown node n9"},
 	}
 }

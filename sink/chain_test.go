@@ -34,7 +34,9 @@ func FuzzParseName(f *testing.F) {
 			t.Errorf("parseName(%q) = %d, %d: another file's", name, p, start)
 		}
 		parseTemp(name)
-		parseDate(name)
+		if date, ok := parseDate(name); ok && name != datePrefix+date {
+			t.Errorf("parseDate(%q) = %q", name, date)
+		}
 	})
 }
 

@@ -106,8 +106,12 @@ func equateEmptyRows() gocmp.Options {
 func TestSortRows(t *testing.T) {
 	a, b := "a", "b"
 	rows := []schemas.Row{
-		{JobID: "2"}, {JobID: "1", Metric: &b, IntervalStart: 1}, {JobID: "1", Metric: &a, IntervalStart: 2}, {JobID: "1", Metric: &a, IntervalStart: 1},
-		{JobID: "1", Restart: 1}, {JobID: "1", IntervalStart: 5},
+		{JobID: "2"},
+		{JobID: "1", Metric: &b, IntervalStart: 1},
+		{JobID: "1", Metric: &a, IntervalStart: 2},
+		{JobID: "1", Metric: &a, IntervalStart: 1},
+		{JobID: "1", Restart: 1},
+		{JobID: "1", IntervalStart: 5},
 	}
 	sortRows(rows)
 	var got []string
@@ -173,7 +177,7 @@ func TestParseFooter(t *testing.T) {
 
 func FuzzDecodeFile(f *testing.F) {
 	f.Add(sample(f))
-	f.Fuzz(func(t *testing.T, b []byte) {
+	f.Fuzz(func(_ *testing.T, b []byte) {
 		_, err := decodeFile(bytes.NewReader(b), int64(len(b)), func(p *parquet.File, f Footer) error {
 			_, err := readRows(p, f)
 			return err

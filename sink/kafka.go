@@ -53,7 +53,7 @@ func (s *sink) assign(ctx context.Context, cl *kgo.Client) error {
 	count, err := partitions(ctx, adm, s.topic)
 	if err != nil {
 		if len(s.parts) > 0 && errors.Is(err, ErrNoTopic) {
-			return fmt.Errorf("the topic was there before: %s", err) // a broker may not have heard of it yet: not fatal
+			return fmt.Errorf("the topic was there before: %w", err) // a broker may not have heard of it yet: not fatal
 		}
 		return err
 	}

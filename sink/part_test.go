@@ -61,7 +61,8 @@ func TestPart(t *testing.T) {
 		"markers belong to the file before them":        {[]item{rows(5, "a", 2), marker(6)}, nil, file{"a", 5, 7, 2, 0}},
 		"a date ends the file, forward and back": {
 			[]item{rows(5, "a", 2), marker(6), rows(7, "b", 1), rows(8, "a", 1)},
-			[]file{{"a", 5, 7, 2, 0}, {"b", 7, 8, 1, 0}}, file{"a", 8, 9, 1, 0},
+			[]file{{"a", 5, 7, 2, 0}, {"b", 7, 8, 1, 0}},
+			file{"a", 8, 9, 1, 0},
 		},
 		"aborted records leave no trace":         {[]item{rows(9, "a", 1), marker(10)}, nil, file{"a", 5, 11, 1, 0}},
 		"undecodable ones never end a file":      {[]item{rows(5, "a", 1), bad(6, "b"), rows(7, "a", 1)}, nil, file{"a", 5, 8, 2, 1}},

@@ -1,0 +1,152 @@
+// Package producers is the node's side of weir: it reads every counter of a node at the same instant as all other nodes
+// do theirs, forms one record per job on the node and interval, and sends it to the partition that the node's Route
+// names.
+//
+//	sources ──readings──▶ sample ──form, by Route──▶ ring ──a few at a time──▶ kgo ──▶ topic counters
+//	                                     ▲
+//	                          topic routes, kept on disk
+//
+// Kafka being away never blocks a reading, never grows memory and never ends the agent: the ring drops its oldest
+// interval and a Gap record says so. Simulated nodes differ from a real one in where their values come from, and in
+// nothing else.
+package producers
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// ErrNodes is returned when the nodes to run are none, twice the same, or not named as hosts are.
+var ErrNodes = errors.New("nodes must be named once each, by [A-Za-z0-9._:-]{1,64}")
+
+// Run is the agent of this host, which it calls cfg.Agent.Node. It blocks until ctx ends, then spends at most two
+// seconds on sending what it holds, and returns nil. It returns an error only for a configuration from which no Kafka
+// client can be made; whatever else is wrong is logged and waited for.
+func Run(ctx context.Context, cfg config.Config, log *slog.Logger) error {
+	h := openHost(cfg.Agent, log)
+	defer h.close()
+	f, err := newFleet(cfg, []member{{cfg.Agent.Node, h}}, log)
+	if err != nil {
+		return err
+	}
+	return f.serve(ctx)
+}
+
+// Simulate runs simulated nodes that share one producer and one reader of routes. It ends as Run does.
+func Simulate(ctx context.Context, cfg config.Config, nodes []string, log *slog.Logger) error {
+	members := make([]member, len(nodes))
+	for i, name := range nodes {
+		members[i] = member{name, &simulated{node: name}}
+	}
+	f, err := newFleet(cfg, members, log)
+	if err != nil {
+		return err
+	}
+	return f.serve(ctx)
+}
+
+// member is a node to run: its name, and where its values come from.
+type member struct {
+	name string
+	from sampler
+}
+
+// fleet is the nodes of this process and what they share.
+type fleet struct {
+	cfg    config.Config
+	log    *slog.Logger
+	nodes  []*node // in the order of their send slots
+	byName map[string]*node
+	wake   chan struct{} // tells the publisher that a ring has something
+
+	mu sync.Mutex // guards the nodes' routes and rings: three loops and kgo's promises meet there
+}
+
+func newFleet(cfg config.Config, members []member, log *slog.Logger) (*fleet, error) {
+	f := &fleet{cfg: cfg, log: log, byName: map[string]*node{}, wake: make(chan struct{}, 1)}
+	head := schemas.NodeHeader{
+		Cluster: cfg.Cluster, BootID: bootID(cfg.Agent.ProcPath, log), RunID: newRunID(), IntervalMs: cfg.Interval.Milliseconds(),
+	}
+	for _, m := range members {
+		if !schemas.ValidName(m.name) || f.byName[m.name] != nil {
+			return nil, fmt.Errorf("node %.80q: %w", m.name, ErrNodes)
+		}
+		n := newNode(m, head, cfg)
+		f.byName[m.name] = n
+		f.nodes = append(f.nodes, n)
+	}
+	if len(f.nodes) == 0 {
+		return nil, fmt.Errorf("no node: %w", ErrNodes)
+	}
+	sortBySlot(f.nodes)
+	return f, nil
+}
+
+// serve works three loops until ctx ends: one follows the routes, one samples and forms, one sends. Sending ends last.
+func (f *fleet) serve(ctx context.Context) error {
+	p, err := newPublisher(f)
+	if err != nil {
+		return err
+	}
+	r, err := newFollower(f)
+	if err != nil {
+		p.client.Close()
+		return err
+	}
+	f.loadRoutes()
+
+	var loops sync.WaitGroup
+	defer loops.Wait()
+	sampled := make(chan struct{})
+	loops.Go(func() { r.run(ctx) })
+	loops.Go(func() { p.run(sampled) })
+
+	// Records formed by the route on disk would go where jobs were before this start. Where the brokers answer, the newest
+	// routes are here at once; where they do not, the one on disk is the best there is.
+	select {
+	case <-r.caughtUp:
+	case <-time.After(min(f.cfg.Interval, f.cfg.BackoffCap)):
+	case <-ctx.Done():
+	}
+	f.tick(ctx)
+	close(sampled)
+	return nil
+}
+
+// bootID names this boot of the host; empty where the kernel does not say.
+func bootID(procPath string, log *slog.Logger) string {
+	b, err := os.ReadFile(filepath.Join(procPath, "sys/kernel/random/boot_id"))
+	id := strings.TrimSpace(string(b))
+	if err != nil || !schemas.ValidName(id) {
+		log.Warn("boot id is not known", "err", err)
+		return ""
+	}
+	return id
+}
+
+// newRunID names this start of the process, so that its sequence numbers can be told from those of the last start.
+func newRunID() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // does not fail: crypto/rand ends the process instead
+	return hex.EncodeToString(b[:])
+}
+
+// nudge wakes the publisher; it never blocks.
+func (f *fleet) nudge() {
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}

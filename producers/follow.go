@@ -1,0 +1,187 @@
+package producers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// errNotRoute is returned when a value of the routes topic is not the Route of its key's node.
+var errNotRoute = errors.New("not the route of the node that the key names")
+
+// follower reads the partitions of the routes topic that hold this fleet's nodes, from their beginning, for ever.
+type follower struct {
+	*fleet
+	topic      string
+	partitions []int32
+	opts       []kgo.Opt
+	link       link
+	caughtUp   chan struct{} // closed when the end was reached for the first time
+	behind     bool          // caughtUp is not closed yet
+	skipped    bool          // that a value was skipped has been said
+	unsaved    bool          // that a route cannot be kept has been said
+}
+
+func newFollower(f *fleet) (*follower, error) {
+	opts, err := f.cfg.ClientOpts()
+	if err != nil {
+		return nil, fmt.Errorf("following the routes: %w", err)
+	}
+	r := &follower{fleet: f, topic: f.cfg.Prefix + schemas.TopicRoutes, caughtUp: make(chan struct{}), behind: true}
+	r.link = link{log: f.log, topic: r.topic}
+	begin := map[int32]kgo.Offset{}
+	for _, n := range f.nodes {
+		begin[routesPartition(n.name, f.cfg.Partitions.Routes)] = kgo.NewOffset().AtStart()
+	}
+	for p := range begin {
+		r.partitions = append(r.partitions, p)
+	}
+	r.opts = append(opts,
+		kgo.WithHooks(&r.link),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{r.topic: begin}),
+		kgo.ConsumeResetOffset(kgo.NoResetOffset()), // a position out of range is an error, not a jump
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.KeepControlRecords(), // a transaction's marker may be the last offset: without it the end is never reached
+	)
+	return r, nil
+}
+
+// routesPartition is where Kafka's own partitioner puts a node's routes, so that any client's keyed write lands there.
+func routesPartition(node string, partitions int) int32 {
+	byKey := kgo.StickyKeyPartitioner(nil).ForTopic("")
+	return int32(byKey.Partition(&kgo.Record{Key: []byte(node)}, partitions))
+}
+
+// run follows the routes until ctx ends. Any error begins the reading anew, with a new client, after a pause.
+func (r *follower) run(ctx context.Context) {
+	for tries := 1; ; tries++ {
+		served, err := r.read(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		r.link.lost(err)
+		if served {
+			tries = 1
+		}
+		pause := config.Backoff(tries, r.cfg.BackoffCap)
+		if !sleepUntil(ctx, time.Now().Add(pause)) {
+			return
+		}
+	}
+}
+
+// read reads from the beginning until an error. It reports whether the brokers served any record before.
+func (r *follower) read(ctx context.Context) (served bool, err error) {
+	client, err := kgo.NewClient(r.opts...)
+	if err != nil {
+		return false, fmt.Errorf("connecting: %w", err)
+	}
+	defer client.Close()
+	ends, err := r.ends(ctx, client)
+	if err != nil {
+		return false, err
+	}
+	for {
+		r.reach(ends)
+		fetches := client.PollFetches(ctx)
+		if ctx.Err() != nil {
+			return served, nil
+		}
+		for _, e := range fetches.Errors() {
+			return served, fmt.Errorf("reading partition %d: %w", e.Partition, e.Err)
+		}
+		served = true
+		r.link.found()
+		fetches.EachRecord(func(record *kgo.Record) {
+			if record.Offset+1 >= ends[record.Partition] {
+				delete(ends, record.Partition)
+			}
+			r.take(record)
+		})
+		r.save()
+	}
+}
+
+// ends returns where the committed records of each partition end now; a partition without any is left out.
+func (r *follower) ends(ctx context.Context, client *kgo.Client) (map[int32]int64, error) {
+	// Brokers that are away would be dialled for minutes: an answer that long in coming is none.
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.BackoffCap+r.cfg.Kafka.DialTimeout)
+	defer cancel()
+	admin := kadm.NewClient(client)
+	starts, err := admin.ListStartOffsets(ctx, r.topic)
+	if err != nil {
+		return nil, fmt.Errorf("asking for the start of the routes: %w", err)
+	}
+	listed, err := admin.ListCommittedOffsets(ctx, r.topic)
+	if err != nil {
+		return nil, fmt.Errorf("asking for the end of the routes: %w", err)
+	}
+	ends := map[int32]int64{}
+	for _, p := range r.partitions {
+		start, ok1 := starts.Lookup(r.topic, p)
+		end, ok2 := listed.Lookup(r.topic, p)
+		if !ok1 || !ok2 {
+			return nil, fmt.Errorf("asking for the end of the routes: the topic has no partition %d: is partitions.routes right?", p)
+		}
+		if err := errors.Join(start.Err, end.Err); err != nil {
+			return nil, fmt.Errorf("asking for the end of partition %d: %w", p, err)
+		}
+		if end.Offset > start.Offset {
+			ends[p] = end.Offset
+		}
+	}
+	return ends, nil
+}
+
+// reach says that the end was reached when nothing is left to read up to it.
+func (r *follower) reach(ends map[int32]int64) {
+	if r.behind && len(ends) == 0 {
+		r.behind = false
+		close(r.caughtUp)
+	}
+}
+
+// take remembers a route of one of this fleet's nodes. A value that cannot be used is skipped, and the first one named.
+func (r *follower) take(record *kgo.Record) {
+	n := r.byName[string(record.Key)]
+	if n == nil || record.Attrs.IsControl() {
+		return
+	}
+	route, err := decodeRoute(n.name, record.Value)
+	if err != nil {
+		if !r.skipped {
+			r.skipped = true
+			r.log.Warn("route is skipped", "node", n.name, "topic", record.Topic, "partition", record.Partition, "offset", record.Offset, "err", err)
+		}
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n.routes.add(route)
+}
+
+func decodeRoute(node string, value []byte) (*schemas.Route, error) {
+	decoded, err := schemas.Unmarshal(value)
+	if err != nil {
+		return nil, fmt.Errorf("decoding a route: %w", err)
+	}
+	route, ok := decoded.(*schemas.Route)
+	if !ok || route.Node != node {
+		return nil, errNotRoute
+	}
+	return route, nil
+}
+
+func (r *follower) save() {
+	if err := r.saveRoutes(); err != nil && !r.unsaved {
+		r.unsaved = true
+		r.log.Warn("routes are not kept on disk", "err", err)
+	}
+}

@@ -1,0 +1,141 @@
+package producers
+
+import (
+	"slices"
+
+	"github.com/weirhpc/weir/processors/quantile"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// form makes the records of one interval: one for each entry of the route, and the _rest of the CPUs that no entry
+// names where the route says that one is owed. head gives what all of them share; its Seq is that of the record before.
+//
+// A node-scoped value travels once: with the job where that is the route's only entry and holds the whole node, else
+// with _rest, else not at all. unknown are CPUs that entries name and the sample does not have; they are left out.
+// Records share the sample's values: the caller must not change it afterwards.
+func form(route *schemas.Route, s *sample, head schemas.NodeHeader) (items []item, unknown []int32) {
+	head.IntervalStart, head.SampledAt, head.Epoch = s.start, s.sampledAt, route.Epoch
+	alone := len(route.Entries) == 1 && len(route.Entries[0].Cpus) == 0
+	taken := make([]bool, len(s.cpus))
+	items = make([]item, 0, len(route.Entries)+1)
+	for _, e := range route.Entries {
+		at, missing := locate(e.Cpus, s.cpus)
+		unknown = append(unknown, missing...)
+		for _, i := range at {
+			taken[i] = true
+		}
+		head.Seq++
+		head.JobID, head.Restart = e.JobID, e.Restart
+		share := share{s, at, alone}
+		if e.Mode == schemas.ModeLocal {
+			items = append(items, share.reduced(head, e.Partition))
+		} else {
+			items = append(items, share.collected(head, e.Partition))
+		}
+	}
+	if route.SendsRest() {
+		var at []int
+		for i := range s.cpus {
+			if !taken[i] {
+				at = append(at, i)
+			}
+		}
+		head.Seq++
+		head.JobID, head.Restart = schemas.JobRest, 0
+		items = append(items, share{s, at, true}.collected(head, route.Home))
+	}
+	return items, unknown
+}
+
+// locate returns the ascending positions in have of the CPUs that an entry names, all where it names none, and what it
+// names in vain. A CPU that is named twice counts once.
+func locate(named, have []int32) (at []int, missing []int32) {
+	if len(named) == 0 {
+		for i := range have {
+			at = append(at, i)
+		}
+		return at, nil
+	}
+	for _, c := range named {
+		if i, ok := slices.BinarySearch(have, c); ok {
+			at = append(at, i)
+		} else {
+			missing = append(missing, c)
+		}
+	}
+	slices.Sort(at)
+	return slices.Compact(at), missing
+}
+
+// share is the part of a sample that one record carries.
+type share struct {
+	*sample
+	at   []int // positions in cpus
+	node bool  // whether node-scoped values are in it
+}
+
+// each calls f for every metric of the share. values may be those of the sample: f must not change them. A core-scoped
+// metric of no CPU says nothing and is left out.
+func (h share) each(f func(c *column, values []float64)) {
+	for i := range h.columns {
+		c := &h.columns[i]
+		switch {
+		case c.scope == schemas.ScopeNode && h.node, c.scope == schemas.ScopeCore && len(h.at) == len(h.cpus) && len(h.at) > 0:
+			f(c, c.values)
+		case c.scope == schemas.ScopeCore && len(h.at) > 0:
+			values := make([]float64, len(h.at))
+			for k, i := range h.at {
+				values[k] = c.values[i]
+			}
+			f(c, values)
+		}
+	}
+}
+
+func (h share) cpuList() []int32 {
+	list := make([]int32, len(h.at))
+	for k, i := range h.at {
+		list[k] = h.cpus[i]
+	}
+	return list
+}
+
+// collected carries the share's values to the collector that reduces the job.
+func (h share) collected(head schemas.NodeHeader, partition int32) item {
+	head.Cpus = h.cpuList()
+	b := &schemas.CounterBatch{NodeHeader: head, Metrics: make([]schemas.CounterBatchMetric, 0, len(h.columns))}
+	h.each(func(c *column, values []float64) {
+		b.Metrics = append(b.Metrics, schemas.CounterBatchMetric{Name: c.name, Unit: c.unit, Scope: c.scope, Values: values})
+	})
+	return item{start: head.IntervalStart, partition: partition, record: b, head: &b.NodeHeader}
+}
+
+// reduced carries what the share's values come to, for a job that this node has alone.
+func (h share) reduced(head schemas.NodeHeader, partition int32) item {
+	head.Cpus = h.cpuList()
+	b := &schemas.NodeSummary{NodeHeader: head, Metrics: make([]schemas.NodeSummaryMetric, 0, len(h.columns))}
+	h.each(func(c *column, values []float64) {
+		d := quantile.Reduce(slices.Clone(values))
+		b.Metrics = append(b.Metrics, summarize(d, c, head.Node))
+	})
+	return item{start: head.IntervalStart, partition: partition, record: b, head: &b.NodeHeader}
+}
+
+// summarize writes a distribution as a job of this one node has it: exact, so without bounds, and without a deviation
+// among nodes. Without valid values everything but the counts is nil.
+func summarize(d quantile.Distribution, c *column, node string) schemas.NodeSummaryMetric {
+	m := schemas.NodeSummaryMetric{JobSummaryMetric: schemas.JobSummaryMetric{
+		Name: c.name, Unit: c.unit, Scope: c.scope, Count: d.Count, Invalid: d.Invalid,
+	}}
+	if d.Count == 0 {
+		return m
+	}
+	stddev, zero := d.Stddev(), 0.0
+	deciles := slices.Clone(d.Deciles[:])
+	m.Nodes = 1
+	m.Mean, m.Stddev, m.NodeStddev, m.RankError = &d.Mean, &stddev, new(float64), &zero
+	m.LowNode, m.HighNode = &node, &node
+	m.Deciles = &deciles
+	m.Certified = schemas.Certified{Eps: d.Eps, OrderStatistics: slices.Clone(d.Order[:])}
+	return m
+}

@@ -1,0 +1,259 @@
+package producers
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/weirhpc/weir/schemas"
+)
+
+func smallSample() *sample {
+	return &sample{
+		start: 3000, sampledAt: 4000017, cpus: []int32{0, 1, 4, 5},
+		columns: []column{
+			{"a", "1", schemas.ScopeCore, []float64{10, 11, 14, math.NaN()}},
+			{"b", "B", schemas.ScopeNode, []float64{7}},
+		},
+	}
+}
+
+func entry(job string, partition int32, mode string, cpus ...int32) schemas.RouteEntry {
+	return schemas.RouteEntry{JobID: job, Restart: 1, Cpus: cpus, Partition: partition, Mode: mode}
+}
+
+// sent is what of a record the tables below speak of.
+type sent struct {
+	Job       string
+	Partition int32
+	Kind      string
+	Cpus      []int32
+	Metrics   []string
+}
+
+func describe(items []item) []sent {
+	var all []sent
+	for _, it := range items {
+		s := sent{Job: it.head.Job().String(), Partition: it.partition, Cpus: it.head.Cpus}
+		switch r := it.record.(type) {
+		case *schemas.CounterBatch:
+			s.Kind = "batch"
+			for _, m := range r.Metrics {
+				s.Metrics = append(s.Metrics, fmt.Sprint(m.Name, m.Values))
+			}
+		case *schemas.NodeSummary:
+			s.Kind = "summary"
+			for _, m := range r.Metrics {
+				s.Metrics = append(s.Metrics, fmt.Sprint(m.Name, m.Count, m.Invalid))
+			}
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+func TestForm(t *testing.T) {
+	for name, c := range map[string]struct {
+		entries []schemas.RouteEntry
+		want    []sent
+		unknown []int32
+	}{
+		"no job": {
+			want: []sent{{"_rest/0", 3, "batch", []int32{0, 1, 4, 5}, []string{"a[10 11 14 NaN]", "b[7]"}}},
+		},
+		"whole node, collected": {
+			entries: []schemas.RouteEntry{entry("j", 2, schemas.ModeCollect)},
+			want:    []sent{{"j/1", 2, "batch", []int32{0, 1, 4, 5}, []string{"a[10 11 14 NaN]", "b[7]"}}},
+		},
+		"whole node, reduced": {
+			entries: []schemas.RouteEntry{entry("j", 2, schemas.ModeLocal)},
+			want:    []sent{{"j/1", 2, "summary", []int32{0, 1, 4, 5}, []string{"a3 1", "b1 0"}}},
+		},
+		"two share the node": {
+			entries: []schemas.RouteEntry{entry("j", 2, schemas.ModeCollect, 4, 0), entry("k", 1, schemas.ModeLocal, 5)},
+			want: []sent{
+				{"j/1", 2, "batch", []int32{0, 4}, []string{"a[10 14]"}},
+				{"k/1", 1, "summary", []int32{5}, []string{"a0 1"}},
+				{"_rest/0", 3, "batch", []int32{1}, []string{"a[11]", "b[7]"}},
+			},
+		},
+		"all cpus named": {
+			entries: []schemas.RouteEntry{entry("j", 2, schemas.ModeCollect, 0, 1, 4, 5)},
+			want: []sent{
+				{"j/1", 2, "batch", []int32{0, 1, 4, 5}, []string{"a[10 11 14 NaN]"}},
+				{"_rest/0", 3, "batch", []int32{}, []string{"b[7]"}},
+			},
+		},
+		"cpus that are not there, or named twice": {
+			entries: []schemas.RouteEntry{entry("j", 2, schemas.ModeCollect, 9, 1, 1), entry("k", 2, schemas.ModeCollect, 8)},
+			want: []sent{
+				{"j/1", 2, "batch", []int32{1}, []string{"a[11]"}},
+				{"k/1", 2, "batch", []int32{}, nil},
+				{"_rest/0", 3, "batch", []int32{0, 4, 5}, []string{"a[10 14 NaN]", "b[7]"}},
+			},
+			unknown: []int32{9, 8},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			route := &schemas.Route{Node: "n", Epoch: 12, Home: 3, Entries: c.entries}
+			head := schemas.NodeHeader{Cluster: "c", Node: "n", Seq: 40, IntervalMs: 1000}
+			items, unknown := form(route, smallSample(), head)
+			if diff := cmp.Diff(c.want, describe(items)); diff != "" {
+				t.Errorf("records (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(c.unknown, unknown); diff != "" {
+				t.Errorf("unknown CPUs (-want +got):\n%s", diff)
+			}
+			for i, it := range items {
+				h := *it.head
+				h.JobID, h.Restart, h.Cpus = "", 0, nil
+				want := schemas.NodeHeader{Cluster: "c", Node: "n", Seq: int64(41 + i), IntervalStart: 3000, IntervalMs: 1000, SampledAt: 4000017, Epoch: 12}
+				if diff := cmp.Diff(want, h); diff != "" {
+					t.Errorf("header %d (-want +got):\n%s", i, diff)
+				}
+			}
+		})
+	}
+}
+
+func TestSummary(t *testing.T) {
+	route := &schemas.Route{Node: "n", Entries: []schemas.RouteEntry{entry("j", 0, schemas.ModeLocal)}}
+	s := smallSample()
+	s.columns = append(s.columns, column{"c", "1", schemas.ScopeCore, []float64{math.NaN(), math.Inf(1), math.NaN(), math.NaN()}})
+	items, _ := form(route, s, schemas.NodeHeader{Cluster: "c", Node: "n", IntervalMs: 1000})
+	got := items[0].record.(*schemas.NodeSummary).Metrics
+	at := func(v float64) *float64 { return &v }
+	node := "n"
+	want := []schemas.NodeSummaryMetric{
+		{JobSummaryMetric: schemas.JobSummaryMetric{
+			Name: "a", Unit: "1", Scope: "core", Count: 3, Invalid: 1, Nodes: 1,
+			Mean: at(35.0 / 3), Stddev: at(math.Sqrt(26.0) / 3), NodeStddev: at(0), LowNode: &node, HighNode: &node, RankError: at(0),
+			// 3k/10 = 0, .3, .6, .9, 1.2, 1.5, 1.8, 2.1, 2.4, 2.7, 3 among 10, 11, 14
+			Deciles: &[]float64{10, 10, 10, 10, 10.2, 10.5, 10.8, 11.3, 12.2, 13.1, 14},
+		}, Certified: schemas.Certified{OrderStatistics: []float64{10, 10, 10, 10, 10, 10, 10, 11, 11, 11, 14}}},
+		{JobSummaryMetric: schemas.JobSummaryMetric{
+			Name: "b", Unit: "B", Scope: "node", Count: 1, Nodes: 1,
+			Mean: at(7), Stddev: at(0), NodeStddev: at(0), LowNode: &node, HighNode: &node, RankError: at(0),
+			Deciles: &[]float64{7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7},
+		}, Certified: schemas.Certified{OrderStatistics: []float64{7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7}}},
+		{JobSummaryMetric: schemas.JobSummaryMetric{Name: "c", Unit: "1", Scope: "core", Invalid: 4}},
+	}
+	ignoreEps := cmpopts.IgnoreFields(schemas.Certified{}, "Eps") // its own package's business
+	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-12), ignoreEps); diff != "" {
+		t.Errorf("metrics (-want +got):\n%s", diff)
+	}
+	if v := s.columns[0].values[0]; v != 10 || !math.IsNaN(s.columns[0].values[3]) {
+		t.Error("reducing changed the sample")
+	}
+}
+
+// For any valid route, every CPU of the node is in exactly one record, a node-scoped value is in exactly one, every
+// record can be encoded and validates, and the sequence has no hole.
+func TestFormProperty(t *testing.T) {
+	seed := time.Now().UnixNano()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(uint64(seed), 0))
+	for range 2000 {
+		s := randomSample(rng)
+		route := randomRoute(rng, s.cpus)
+		items, _ := form(route, s, schemas.NodeHeader{Cluster: "c", Node: "n", Seq: 5, IntervalMs: 1000})
+		cpus, nodeValues := map[int32]int{}, 0
+		for i, it := range items {
+			if it.head.Seq != int64(6+i) {
+				t.Fatalf("record %d has seq %d", i, it.head.Seq)
+			}
+			for _, c := range it.head.Cpus {
+				cpus[c]++
+			}
+			switch r := it.record.(type) {
+			case *schemas.CounterBatch:
+				nodeValues += len(slices.DeleteFunc(slices.Clone(r.Metrics), func(m schemas.CounterBatchMetric) bool { return m.Scope != schemas.ScopeNode }))
+			case *schemas.NodeSummary:
+				nodeValues += len(slices.DeleteFunc(slices.Clone(r.Metrics), func(m schemas.NodeSummaryMetric) bool { return m.Scope != schemas.ScopeNode }))
+			}
+			b, err := encode(it, time.UnixMilli(5000))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := schemas.Unmarshal(b); err != nil {
+				t.Fatalf("route %+v: %v", route, err)
+			}
+		}
+		for _, c := range s.cpus {
+			if cpus[c] != 1 {
+				t.Fatalf("cpu %d is in %d records of route %+v", c, cpus[c], route)
+			}
+		}
+		if nodeValues != 1 {
+			t.Fatalf("the node's value is in %d records of route %+v", nodeValues, route)
+		}
+	}
+}
+
+func randomSample(rng *rand.Rand) *sample {
+	s := &sample{start: 4000, cpus: []int32{}}
+	for c := range int32(12) {
+		if rng.IntN(4) > 0 {
+			s.cpus = append(s.cpus, c)
+		}
+	}
+	values := make([]float64, len(s.cpus))
+	for i := range values {
+		if values[i] = rng.NormFloat64(); rng.IntN(5) == 0 {
+			values[i] = math.NaN()
+		}
+	}
+	s.columns = []column{{"a", "1", schemas.ScopeCore, values}, {"b", "1", schemas.ScopeNode, []float64{1}}}
+	return s
+}
+
+// randomRoute gives the CPUs, and some that are not there, to up to three jobs, or the node to one.
+func randomRoute(rng *rand.Rand, cpus []int32) *schemas.Route {
+	modes := []string{schemas.ModeCollect, schemas.ModeLocal}
+	r := &schemas.Route{Node: "n", Home: rng.Int32N(4)}
+	if rng.IntN(4) == 0 {
+		r.Entries = []schemas.RouteEntry{entry("whole", rng.Int32N(4), modes[rng.IntN(2)])}
+		return r
+	}
+	for k := range rng.IntN(4) {
+		r.Entries = append(r.Entries, entry(fmt.Sprint("j", k), rng.Int32N(4), modes[rng.IntN(2)], int32(100+k)))
+	}
+	for _, c := range cpus {
+		if k := rng.IntN(len(r.Entries) + 1); k < len(r.Entries) {
+			r.Entries[k].Cpus = append(r.Entries[k].Cpus, c)
+		}
+	}
+	return r
+}
+
+func BenchmarkForm37x16(b *testing.B) {
+	s := &sample{start: 4000}
+	for c := range int32(16) {
+		s.cpus = append(s.cpus, c)
+	}
+	for m := range 37 {
+		values := make([]float64, 16)
+		for i := range values {
+			values[i] = float64(m*i) / 7
+		}
+		s.columns = append(s.columns, column{fmt.Sprintf("metric_%02d", m), "1", schemas.ScopeCore, values})
+	}
+	for name, mode := range map[string]string{"collect": schemas.ModeCollect, "local": schemas.ModeLocal} {
+		route := &schemas.Route{Node: "n", Entries: []schemas.RouteEntry{entry("j", 0, mode)}}
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				items, _ := form(route, s, schemas.NodeHeader{Cluster: "c", Node: "n", IntervalMs: 1000})
+				if _, err := encode(items[0], time.UnixMilli(5000)); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

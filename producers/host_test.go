@@ -1,0 +1,169 @@
+package producers
+
+import (
+	"bytes"
+	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// procTree copies the fixture tree to where a test may change it.
+func procTree(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("testdata/proc")); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func valuesOf(s *sample, name string) []float64 {
+	for _, c := range s.columns {
+		if c.name == name {
+			return c.values
+		}
+	}
+	return nil
+}
+
+func TestHostInterval(t *testing.T) {
+	dir := procTree(t)
+	var logged bytes.Buffer
+	h := openHost(config.Agent{ProcPath: dir}, slog.New(slog.NewTextHandler(&logged, nil)))
+	defer h.close()
+
+	h.read(vitals{drops: 5})
+	// CPU 1 goes offline, CPU 2 comes, the others spend 100 jiffies.
+	write(t, filepath.Join(dir, "stat"), "cpu  0\ncpu0 425 4 200 3075 40 0 20 3 0 0\ncpu2 9 9 9 9 9 9 9 9\ncpu3 300 3 200 2500 80 0 10 2 0 0\nintr 1\n")
+	write(t, filepath.Join(dir, "meminfo"), "MemTotal:  1000 kB\nMemFree: 1 kB\nMemAvailable:  400 kB\n")
+	write(t, filepath.Join(dir, "loadavg"), "0.75 0.1 0.2 1/80 999\n")
+	write(t, filepath.Join(dir, "self/statm"), "100 25 1 1 0 1 0\n")
+	h.read(vitals{drops: 7, depth: 3, skew: 42 * time.Microsecond})
+
+	s := h.interval(1000, 10*time.Second)
+	if diff := cmp.Diff([]int32{0, 1, 2, 3}, s.cpus); diff != "" {
+		t.Errorf("cpus (-want +got):\n%s", diff)
+	}
+	nan := math.NaN()
+	for name, want := range map[string][]float64{
+		"cpu_user":              {0.25, nan, nan, 0},
+		"cpu_system":            {0, nan, nan, 0.5},
+		"cpu_iowait":            {0, nan, nan, 0.5},
+		"cpu_idle":              {0.75, nan, nan, 0},
+		"mem_used":              {600 * 1024},
+		"cpu_load":              {0.75},
+		"weir_agent_rss":        {25 * float64(os.Getpagesize())},
+		"weir_agent_skew_us":    {42},
+		"weir_agent_ring_depth": {3},
+		"weir_agent_drops":      {2},
+	} {
+		if diff := cmp.Diff(want, valuesOf(s, name), cmpopts.EquateNaNs()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	for i := 1; i < len(s.columns); i++ {
+		if s.columns[i-1].name >= s.columns[i].name {
+			t.Errorf("%s stands before %s", s.columns[i-1].name, s.columns[i].name)
+		}
+	}
+	if v := valuesOf(s, "weir_agent_cpu_ms"); len(v) != 1 || v[0] < 0 {
+		t.Errorf("weir_agent_cpu_ms = %v", v)
+	}
+
+	// What cannot be read any more is absent, said once, and its neighbours stay.
+	write(t, filepath.Join(dir, "meminfo"), "nonsense\n")
+	write(t, filepath.Join(dir, "loadavg"), "")
+	h.read(vitals{})
+	h.read(vitals{})
+	s = h.interval(2000, 10*time.Second)
+	if valuesOf(s, "mem_used") != nil || valuesOf(s, "cpu_load") != nil {
+		t.Errorf("unreadable sources have values: %v", s.columns)
+	}
+	if valuesOf(s, "weir_agent_rss") == nil {
+		t.Error("weir_agent_rss is absent")
+	}
+	if n := strings.Count(logged.String(), "source=memory"); n != 1 {
+		t.Errorf("the memory source was named %d times in:\n%s", n, logged.String())
+	}
+
+	// They return after two good readings.
+	write(t, filepath.Join(dir, "meminfo"), "MemTotal:  1000 kB\nMemAvailable:  400 kB\n")
+	h.read(vitals{})
+	h.read(vitals{})
+	if s = h.interval(3000, 10*time.Second); valuesOf(s, "mem_used") == nil {
+		t.Error("mem_used did not return")
+	}
+}
+
+// A machine of which nothing can be read still has an agent, and a sample that says little.
+func TestHostOfNothing(t *testing.T) {
+	h := openHost(config.Agent{ProcPath: t.TempDir(), Perf: true}, slog.New(slog.DiscardHandler))
+	defer h.close()
+	h.read(vitals{})
+	h.read(vitals{})
+	s := h.interval(0, time.Second)
+	if len(s.cpus) != 0 || valuesOf(s, "weir_agent_cpu_ms") == nil {
+		t.Errorf("cpus %v, columns %v", s.cpus, s.columns)
+	}
+}
+
+func TestSourcesAreTold(t *testing.T) {
+	names := map[string]bool{}
+	for _, s := range sources() {
+		if names[s.name] || !schemas.ValidName(s.name) {
+			t.Errorf("source %q is there twice or not a name", s.name)
+		}
+		names[s.name] = true
+	}
+}
+
+// What this machine says lies where it must: fractions of a CPU, memory below what the machine has.
+func TestHostOfThisMachine(t *testing.T) {
+	if _, err := os.Stat("/proc/stat"); err != nil {
+		t.Skip("no /proc here")
+	}
+	var logged bytes.Buffer
+	h := openHost(config.Agent{ProcPath: "/proc", Perf: true}, slog.New(slog.NewTextHandler(&logged, nil)))
+	defer h.close()
+	t.Log("absent here:\n", logged.String())
+	begin := time.Now()
+	h.read(vitals{})
+	for s := 0; time.Since(begin) < 100*time.Millisecond; s++ { // some work to see
+		_ = math.Sqrt(float64(s))
+	}
+	h.read(vitals{})
+	s := h.interval(0, time.Since(begin))
+	for _, c := range s.columns {
+		t.Logf("%s = %v %s", c.name, c.values, c.unit)
+		for _, v := range c.values {
+			if v < 0 || math.IsInf(v, 0) {
+				t.Errorf("%s = %g", c.name, v)
+			}
+			if strings.HasPrefix(c.name, "cpu_") && c.scope == schemas.ScopeCore && c.unit == "1" && v > 1 {
+				t.Errorf("%s = %g is no fraction", c.name, v)
+			}
+		}
+	}
+	for _, name := range []string{"cpu_user", "cpu_idle", "mem_used", "cpu_load", "weir_agent_rss"} {
+		if valuesOf(s, name) == nil {
+			t.Errorf("%s is absent", name)
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package producers
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// link remembers whether the brokers serve a topic, so that an outage is said once, and its end too, however many tries
+// lie between. It may be used by several goroutines.
+type link struct {
+	log   *slog.Logger
+	topic string
+
+	mu   sync.Mutex
+	down bool
+	dial error // of the last connection tried; nil when it came to be
+}
+
+// OnBrokerConnect implements kgo.HookBrokerConnect. A wrong password or certificate shows here, and nowhere else: the
+// client takes it for a broker that is away.
+func (l *link) OnBrokerConnect(_ kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dial = err
+}
+
+// lost notes that the brokers do not serve the topic, and why.
+func (l *link) lost(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.down {
+		return
+	}
+	l.down = true
+	if l.dial != nil {
+		err = fmt.Errorf("%w: %w", err, l.dial)
+	}
+	l.log.Warn("brokers do not serve the topic: waiting for them", "topic", l.topic, "err", err)
+}
+
+// found notes that they do.
+func (l *link) found() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.down {
+		l.down = false
+		l.log.Info("brokers serve the topic again", "topic", l.topic)
+	}
+}

@@ -1,0 +1,115 @@
+package producers
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// sampler is where a node's values come from: the kernel of this host, or a simulation. It is used by one goroutine.
+type sampler interface {
+	// read takes a reading of everything, now.
+	read(v vitals)
+	// interval returns what lies between the last two readings, which are elapsed apart. The caller keeps the result.
+	interval(start int64, elapsed time.Duration) *sample
+}
+
+// vitals is what the agent knows of itself when a reading begins.
+type vitals struct {
+	skew  time.Duration // distance from the boundary
+	depth int           // records in the ring
+	drops int64         // records that were dropped since the start
+}
+
+// sample is what one node measured in one interval.
+type sample struct {
+	start     int64   // interval_start
+	sampledAt int64   // microseconds, of the reading that ends the interval
+	cpus      []int32 // logical CPUs, ascending
+	columns   []column
+}
+
+// column is one metric of a sample: one value per entry of the sample's cpus, or one of the node; NaN is missing.
+type column struct {
+	name, unit, scope string
+	values            []float64
+}
+
+// node is the state of one node's agent: which routes it knows, what it has formed, and what waits to be sent.
+type node struct {
+	name string
+	slot time.Duration // after a boundary: when records are formed
+	from sampler
+
+	head    schemas.NodeHeader // of the next record; Seq counts those formed
+	last    int64              // interval_start of the newest interval formed in this run
+	unknown map[int32]bool     // CPUs that routes named and the node does not have, each logged once
+
+	// Guarded by the fleet's mutex.
+	routes routes
+	ring   ring
+}
+
+func newNode(m member, head schemas.NodeHeader, cfg config.Config) *node {
+	head.Node = m.name
+	return &node{
+		name: m.name, slot: slotOf(m.name, cfg.Grace/2), from: m.from, head: head, last: -1,
+		unknown: map[int32]bool{}, ring: newRing(m.name, head.RunID, config.Outage/2),
+	}
+}
+
+// maxUnknown bounds the CPUs that are remembered as logged.
+const maxUnknown = 1024
+
+// vitals returns what the agent measures of itself for one node.
+func (f *fleet) vitals(n *node, now moment) vitals {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return vitals{skew: now.start.Sub(time.UnixMilli(now.boundary)).Abs(), depth: n.ring.depth(), drops: n.ring.drops}
+}
+
+// form turns a sample into records, by the newest route valid for its interval, and puts them in the node's ring. It
+// reports whether there was a route. An interval that is not newer than the last one formed is left out: the clock was
+// set back, and the interval was published already.
+func (f *fleet) form(n *node, s *sample) bool {
+	f.mu.Lock()
+	route := n.routes.at(s.start)
+	f.mu.Unlock()
+	if route == nil {
+		return false
+	}
+	if s.start <= n.last {
+		f.log.Debug("interval is absent: it was published before the clock was set back", "node", n.name, "interval_start", s.start)
+		return true
+	}
+	n.last = s.start
+
+	items, unknown := form(route, s, n.head)
+	n.head.Seq += int64(len(items))
+	n.sayUnknown(unknown, f.log)
+
+	f.mu.Lock()
+	first := n.ring.push(items)
+	f.mu.Unlock()
+	if first {
+		f.log.Warn("ring is full: the oldest records are dropped", "node", n.name, "interval_start", s.start)
+	}
+	f.nudge()
+	return true
+}
+
+// sayUnknown logs, once each, the CPUs that routes name in vain.
+func (n *node) sayUnknown(cpus []int32, log *slog.Logger) {
+	var fresh []int32
+	for _, c := range cpus {
+		if !n.unknown[c] && len(n.unknown) < maxUnknown {
+			n.unknown[c] = true
+			fresh = append(fresh, c)
+		}
+	}
+	if len(fresh) > 0 {
+		log.Warn("route names CPUs that the node does not have", "node", n.name, "cpus", fresh)
+	}
+}

@@ -1,0 +1,228 @@
+package producers
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	perf "github.com/hodgesds/perf-utils"
+	"golang.org/x/sys/unix"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// event is a counter of the kernel or of the CPU.
+type event struct {
+	metric
+	kind   uint32
+	config uint64
+}
+
+// A row of a perf source: how long the group was wanted and how long it counted, in nanoseconds, then its events.
+const (
+	rowEnabled = iota
+	rowRunning
+	rowEvents
+)
+
+// openPerfSoftware counts the kernel's own events on every CPU. task_clock is nanoseconds per nanosecond; on a group
+// that counts a CPU and not a task the kernel lets it run while the CPU idles too, so it tells of time that was counted.
+func openPerfSoftware(cfg config.Agent, log *slog.Logger) (probe, error) {
+	if !cfg.Perf {
+		return probe{}, nil
+	}
+	events := []event{
+		{metric{"task_clock", "1"}, unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_TASK_CLOCK},
+		{metric{"page_faults", "1/s"}, unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_PAGE_FAULTS},
+		{metric{"context_switches", "1/s"}, unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_CONTEXT_SWITCHES},
+		{metric{"cpu_migrations", "1/s"}, unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_CPU_MIGRATIONS},
+	}
+	p, events, err := openPerf(cfg, log, events)
+	if err != nil {
+		return probe{}, err
+	}
+	for _, e := range events {
+		p.metrics = append(p.metrics, e.metric)
+	}
+	p.form = func(from, to []uint64, elapsed time.Duration, out []float64) {
+		for i, e := range events {
+			count, ok := scaled(from, to, rowEvents+i)
+			switch {
+			case !ok || elapsed <= 0:
+			case e.config == unix.PERF_COUNT_SW_TASK_CLOCK:
+				out[i] = count / float64(elapsed)
+			default:
+				out[i] = count / elapsed.Seconds()
+			}
+		}
+	}
+	return p, nil
+}
+
+// openPerfHardware counts cycles and instructions on every CPU, for the instructions per cycle of each.
+func openPerfHardware(cfg config.Agent, log *slog.Logger) (probe, error) {
+	if !cfg.Perf {
+		return probe{}, nil
+	}
+	wanted := []event{
+		{metric{"cycles", "1"}, unix.PERF_TYPE_HARDWARE, unix.PERF_COUNT_HW_CPU_CYCLES},
+		{metric{"instructions", "1"}, unix.PERF_TYPE_HARDWARE, unix.PERF_COUNT_HW_INSTRUCTIONS},
+	}
+	p, events, err := openPerf(cfg, log, wanted)
+	if err != nil {
+		return probe{}, err
+	}
+	if len(events) < len(wanted) { // the log has named which; one alone makes no ratio
+		if p.close != nil {
+			p.close()
+		}
+		return probe{}, nil
+	}
+	p.metrics = []metric{{"ipc", "1"}}
+	p.form = formIPC
+	return p, nil
+}
+
+// formIPC gives instructions per cycle; missing where the CPU had no cycle.
+func formIPC(from, to []uint64, _ time.Duration, out []float64) {
+	cycles, ok := scaled(from, to, rowEvents)
+	instructions, ok2 := scaled(from, to, rowEvents+1)
+	if ok && ok2 && cycles > 0 {
+		out[0] = instructions / cycles
+	}
+}
+
+// scaled is how often event i of a row occurred between two readings. Where the CPU has fewer counters than are wanted,
+// the kernel counts groups in turn; the count is then extended to the time that was wanted. Not ok where nothing was
+// counted at all.
+func scaled(from, to []uint64, i int) (float64, bool) {
+	enabled, ok1 := grown(from[rowEnabled], to[rowEnabled])
+	running, ok2 := grown(from[rowRunning], to[rowRunning])
+	count, ok3 := grown(from[i], to[i])
+	if !ok1 || !ok2 || !ok3 || running == 0 {
+		return 0, false
+	}
+	return count * (enabled / running), true
+}
+
+// openPerf opens one group of events on every CPU that is online, for all tasks, and returns the events that the kernel
+// has; what it lacks is named in the log. A group is read by one call: reading a remote CPU's counters interrupts that CPU, however many they are.
+//
+// perf-utils reads the groups. It opens them one after the other here, because it keeps a buffer of the last group
+// opened in a variable of its package; and each event is first tried alone, because it reports errors as text only.
+func openPerf(cfg config.Agent, log *slog.Logger, wanted []event) (probe, []event, error) {
+	cpus, err := onlineCPUs(cfg.ProcPath)
+	if err != nil {
+		return probe{}, nil, err
+	}
+	var events []event
+	var attrs []unix.PerfEventAttr
+	for _, e := range wanted {
+		attr := unix.PerfEventAttr{Type: e.kind, Config: e.config, Size: perf.EventAttrSize}
+		if err := tryEvent(attr, cpus[0]); err != nil {
+			log.Info("perf event is absent", "event", e.name, "err", err)
+			continue
+		}
+		events, attrs = append(events, e), append(attrs, attr)
+	}
+	if len(events) == 0 {
+		return probe{}, nil, nil
+	}
+	groups := make(map[int]perf.GroupProfiler, len(cpus))
+	var refused error
+	for _, cpu := range cpus {
+		g, err := openGroup(cpu, attrs)
+		if err != nil {
+			refused = err
+			continue
+		}
+		groups[cpu] = g
+	}
+	if len(groups) == 0 {
+		return probe{}, nil, refused
+	}
+	if refused != nil {
+		log.Warn("perf events are absent on some CPUs", "count", len(cpus)-len(groups), "err", refused)
+	}
+	closeAll := func() {
+		for _, g := range groups {
+			_ = g.Close() // counters hold nothing that could be lost
+		}
+	}
+	return probe{scope: schemas.ScopeCore, read: readGroups(groups, cpus[len(cpus)-1]), close: closeAll}, events, nil
+}
+
+// readGroups reads every group, in the order of CPUs. A CPU whose group cannot be read has no row.
+func readGroups(groups map[int]perf.GroupProfiler, last int) func(reading, vitals) (reading, error) {
+	var value perf.GroupProfileValue
+	return func(into reading, _ vitals) (reading, error) {
+		var failed error
+		read := 0
+		for len(into) <= last {
+			into = append(into, nil)
+		}
+		for cpu := range into {
+			into[cpu] = into[cpu][:0]
+			g, ok := groups[cpu]
+			if !ok {
+				continue
+			}
+			if err := g.Profile(&value); err != nil {
+				failed = fmt.Errorf("reading the perf events of CPU %d: %w", cpu, err)
+				continue
+			}
+			into[cpu] = append(append(into[cpu], value.TimeEnabled, value.TimeRunning), value.Values...)
+			read++
+		}
+		if read == 0 {
+			return nil, failed
+		}
+		return into, nil
+	}
+}
+
+func openGroup(cpu int, attrs []unix.PerfEventAttr) (perf.GroupProfiler, error) {
+	g, err := perf.NewGroupProfiler(-1, cpu, unix.PERF_FLAG_FD_CLOEXEC, attrs...)
+	if err != nil {
+		return nil, fmt.Errorf("opening perf events on CPU %d: %w", cpu, err)
+	}
+	if err := g.Start(); err != nil {
+		return nil, errors.Join(fmt.Errorf("starting perf events on CPU %d: %w", cpu, err), g.Close())
+	}
+	return g, nil
+}
+
+// tryEvent says why the kernel does not give an event on a CPU: ENOENT or EOPNOTSUPP where the hardware lacks it, EACCES
+// or EPERM where the process needs CAP_PERFMON or a lower kernel.perf_event_paranoid.
+func tryEvent(attr unix.PerfEventAttr, cpu int) error {
+	attr.Bits = unix.PerfBitDisabled | unix.PerfBitExcludeHv
+	fd, err := unix.PerfEventOpen(&attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	return unix.Close(fd)
+}
+
+// onlineCPUs are the CPUs of which /proc/stat speaks, at least one, ascending.
+func onlineCPUs(procPath string) ([]int, error) {
+	path := filepath.Join(procPath, "stat")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("finding the CPUs: %w", err)
+	}
+	rows, err := parseStat(nil, data)
+	if err != nil {
+		return nil, fmt.Errorf("finding the CPUs in %s: %w", path, err)
+	}
+	var cpus []int
+	for i := range rows {
+		if len(rows[i]) > 0 {
+			cpus = append(cpus, i)
+		}
+	}
+	return cpus, nil
+}

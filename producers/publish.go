@@ -1,0 +1,268 @@
+package producers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+)
+
+const (
+	// inHand is how many records of one node the Kafka client holds at most. It cannot give back what it has begun to
+	// send, so what may have to be dropped stays in the ring.
+	inHand = 4
+	// drainTime is how long the end of the process waits for records to be sent.
+	drainTime = 2 * time.Second
+)
+
+// errNoAnswer is logged when records were sent and nothing came back.
+var errNoAnswer = errors.New("no answer")
+
+// publisher hands the rings' records to Kafka, a few at a time.
+type publisher struct {
+	*fleet
+	topic      string
+	client     *kgo.Client
+	link       link
+	partitions atomic.Int32 // of the topic, once the client knows
+
+	// Guarded by the fleet's mutex.
+	flights  map[string]*flight // by node
+	inFlight int                // over all nodes
+	progress time.Time          // when a broker last answered, or the first record in flight left
+	failures int                // in a row
+	resume   time.Time          // nothing is handed over before
+	said     map[string]bool    // reasons of refusals that the log has
+}
+
+// flight is what the Kafka client holds of one node.
+type flight struct {
+	records int
+	gapDue  bool // a broker answered since a record was lost: it may be told
+}
+
+func newPublisher(f *fleet) (*publisher, error) {
+	opts, err := f.cfg.ClientOpts()
+	if err != nil {
+		return nil, fmt.Errorf("publishing: %w", err)
+	}
+	p := &publisher{fleet: f, topic: f.cfg.Prefix + schemas.TopicCounters, flights: map[string]*flight{}, said: map[string]bool{}}
+	p.link = link{log: f.log, topic: p.topic}
+	for _, n := range f.nodes {
+		p.flights[n.name] = &flight{}
+	}
+	p.client, err = kgo.NewClient(append(opts,
+		kgo.RecordPartitioner(kgo.BasicConsistentPartitioner(p.partitioner)),
+		// A promise is called before the client forgets its record, so there is room for twice what is in hand.
+		kgo.MaxBufferedRecords(2*inHand*len(f.nodes)),
+		kgo.ProducerBatchMaxBytes(schemas.MaxMessageBytes),
+		kgo.WithHooks(&p.link),
+		kgo.ProducerLinger(5*time.Millisecond), // a node's records, and its neighbours' in a simulation, leave together
+	)...)
+	if err != nil {
+		return nil, fmt.Errorf("publishing: %w", err)
+	}
+	return p, nil
+}
+
+// partitioner is kgo.ManualPartitioner, since the partition was fixed when the record was formed; it also notes how many
+// partitions there are, because the client does not say in its error that this is what was wrong.
+func (p *publisher) partitioner(string) func(*kgo.Record, int) int {
+	return func(r *kgo.Record, partitions int) int {
+		p.partitions.Store(int32(partitions))
+		return int(r.Partition)
+	}
+}
+
+// run sends until sampled is closed and the rings are empty, or drainTime has passed since.
+func (p *publisher) run(sampled <-chan struct{}) {
+	var deadline <-chan time.Time
+	for {
+		p.handOver(time.Now())
+		if deadline != nil && p.idle() {
+			break
+		}
+		timer := time.NewTimer(p.untilNext(time.Now()))
+		select {
+		case <-p.wake:
+		case <-timer.C:
+		case <-sampled:
+			sampled, deadline = nil, time.After(drainTime)
+		case <-deadline:
+			timer.Stop()
+			p.end()
+			return
+		}
+		timer.Stop()
+	}
+	p.end()
+}
+
+// end closes the client, and says what it leaves.
+func (p *publisher) end() {
+	p.client.Close() // returns what is in flight to the rings
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	left := 0
+	for _, n := range p.nodes {
+		left += n.ring.depth()
+	}
+	if left > 0 {
+		p.log.Warn("records were not sent before the end", "topic", p.topic, "count", left)
+	}
+}
+
+// idle reports whether there is nothing left to send.
+func (p *publisher) idle() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.inFlight > 0 {
+		return false
+	}
+	for _, n := range p.nodes {
+		if n.ring.depth() > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// patience is how long an answer may take before the brokers count as away.
+func (p *publisher) patience() time.Duration {
+	return p.cfg.BackoffCap + p.cfg.Kafka.DialTimeout
+}
+
+// untilNext is when there is something to do without being woken: the end of a pause, or of patience.
+func (p *publisher) untilNext(now time.Time) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.resume.After(now) {
+		return p.resume.Sub(now)
+	}
+	if p.inFlight > 0 {
+		return max(p.progress.Add(p.patience()).Sub(now), time.Second)
+	}
+	return time.Hour
+}
+
+// parcel is an item on its way to the client.
+type parcel struct {
+	node *node
+	item item
+}
+
+// handOver gives the client what it may hold.
+func (p *publisher) handOver(now time.Time) {
+	for _, c := range p.collect(now) {
+		value, err := encode(c.item, now)
+		if err != nil {
+			p.settle(c, err)
+			continue
+		}
+		r := &kgo.Record{Topic: p.topic, Partition: c.item.partition, Key: schemas.CollectorKey(c.item.partition), Value: value}
+		// The context is not that of the run: its end must not fail records that can still be sent.
+		p.client.TryProduce(context.Background(), r, func(_ *kgo.Record, err error) {
+			if n := p.partitions.Load(); err != nil && n > 0 && c.item.partition >= n {
+				err = fmt.Errorf("%w: %d of %d", errNoPartition, c.item.partition, n)
+			}
+			p.settle(c, err)
+		})
+	}
+}
+
+// collect takes from every ring, oldest first, what the client may have. The client is not called with the mutex held:
+// its promises want it.
+func (p *publisher) collect(now time.Time) []parcel {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.inFlight > 0 && now.Sub(p.progress) >= p.patience() {
+		p.link.lost(errNoAnswer)
+	}
+	if now.Before(p.resume) {
+		return nil
+	}
+	var parcels []parcel
+	for _, n := range p.nodes {
+		for f := p.flights[n.name]; f.records < inHand; {
+			it, ok := next(n, f)
+			if !ok {
+				break
+			}
+			if p.inFlight == 0 {
+				p.progress = now
+			}
+			f.records++
+			p.inFlight++
+			parcels = append(parcels, parcel{n, it})
+		}
+	}
+	return parcels
+}
+
+// next takes a node's Gap where one is due, else its oldest record.
+func next(n *node, f *flight) (item, bool) {
+	if route := n.routes.newest(); f.gapDue && route != nil {
+		f.gapDue = false
+		if it, ok := n.ring.takeGap(route.Home); ok {
+			return it, true
+		}
+	}
+	return n.ring.take()
+}
+
+func encode(it item, now time.Time) ([]byte, error) {
+	if it.head != nil {
+		it.head.SentAt = now.UnixMilli()
+	}
+	b, err := schemas.Marshal(it.record)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errEncoding, err)
+	}
+	return b, nil
+}
+
+// settle deals with what became of a record. kgo calls it from a goroutine of its own.
+func (p *publisher) settle(c parcel, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f := p.flights[c.node.name]
+	f.records--
+	p.inFlight--
+	p.nudge()
+	gap, isGap := c.item.record.(*schemas.Gap)
+	what := fateOf(err, c.item.tries)
+	switch what {
+	case kept, again:
+		p.failures++
+		p.resume = time.Now().Add(config.Backoff(p.failures, p.cfg.BackoffCap))
+		if what == kept && !errors.Is(err, kgo.ErrClientClosed) {
+			p.link.lost(err)
+		}
+	case delivered, refused: // a broker has answered, so a Gap may go; one that was refused waits for the next answer
+		p.progress, p.failures, f.gapDue = time.Now(), 0, !isGap || err == nil
+	}
+	switch {
+	case what == delivered:
+		p.link.found()
+	case isGap:
+		c.node.ring.owe(gap)
+	case what == refused:
+		c.node.ring.lose(c.item, reasonOf(err))
+		if reason := reasonOf(err); !p.said[reason] && len(p.said) < maxGaps {
+			p.said[reason] = true
+			p.log.Warn("record is refused", "node", c.node.name, "topic", p.topic, "partition", c.item.partition,
+				"interval_start", c.item.start, "err", err)
+		}
+	default:
+		if what == again {
+			c.item.tries++
+		}
+		c.node.ring.back(c.item)
+	}
+}

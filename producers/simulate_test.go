@@ -1,0 +1,72 @@
+package producers
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/weirhpc/weir/schemas"
+)
+
+func TestSimulatedNodes(t *testing.T) {
+	if diff := cmp.Diff([]string{"sim0001", "sim0002"}, SimulatedNodes(2)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// The sampler and SimulatedValue say the same, and the metrics have the shapes that they are there for.
+func TestSimulatedValues(t *testing.T) {
+	pooled := map[string][]float64{}
+	scopes := map[string]string{}
+	for _, node := range SimulatedNodes(40) {
+		for start := int64(0); start < 10_000; start += 1000 {
+			s := (&simulated{node}).interval(start, time.Second)
+			if !slices.IsSortedFunc(s.columns, func(a, b column) int { return strings.Compare(a.name, b.name) }) {
+				t.Fatal("columns are not ascending by name")
+			}
+			for _, c := range s.columns {
+				var want []float64
+				for i := range c.values {
+					want = append(want, SimulatedValue(node, c.name, i, start))
+				}
+				if diff := cmp.Diff(want, c.values, cmpopts.EquateNaNs()); diff != "" {
+					t.Fatalf("%s of %s (-want +got):\n%s", c.name, node, diff)
+				}
+				pooled[c.name] = append(pooled[c.name], c.values...)
+				scopes[c.name] = c.scope
+			}
+		}
+	}
+	share := func(name string, f func(float64) bool) float64 {
+		n := 0
+		for _, v := range pooled[name] {
+			if f(v) {
+				n++
+			}
+		}
+		return float64(n) / float64(len(pooled[name]))
+	}
+	if zero := share("sim_sparse", func(v float64) bool { return v == 0 }); zero < 0.85 || zero > 0.95 {
+		t.Errorf("%g of sim_sparse are zero", zero)
+	}
+	if missing := share("sim_gaps", math.IsNaN); missing < 0.02 || missing > 0.07 {
+		t.Errorf("%g of sim_gaps are missing", missing)
+	}
+	if whole := share("sim_count", func(v float64) bool { return v == math.Trunc(v) }); whole != 1 {
+		t.Errorf("%g of sim_count are whole numbers", whole)
+	}
+	if huge := share("sim_tail", func(v float64) bool { return v > 100 }); huge == 0 || huge > 0.03 {
+		t.Errorf("%g of sim_tail are above 100", huge)
+	}
+	if len(pooled["sim_load"]) != 400 || scopes["sim_load"] != schemas.ScopeNode || len(pooled["sim_normal"]) != 3200 {
+		t.Error("a scope is not what it should be")
+	}
+	if !math.IsNaN(SimulatedValue("sim0001", "cpu_user", 0, 0)) {
+		t.Error("a metric that is not simulated has a value")
+	}
+}

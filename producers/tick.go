@@ -1,0 +1,143 @@
+package producers
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+)
+
+// moment is when the readings of one boundary were taken.
+type moment struct {
+	boundary   int64 // Unix milliseconds
+	start, end time.Time
+}
+
+// skew is the largest distance of the readings from their boundary.
+func (m moment) skew() time.Duration {
+	b := time.UnixMilli(m.boundary)
+	return max(m.start.Sub(b).Abs(), m.end.Sub(b).Abs())
+}
+
+// whole reports whether two readings bound an interval that may be published: neighbouring boundaries, each reading
+// within a tenth of the interval from its own, and no more or less time between them than that allows. The last rule
+// finds a wall clock that was set between them, since time between readings is taken from the monotonic clock.
+func whole(from, to moment, interval time.Duration) bool {
+	if to.boundary-from.boundary != interval.Milliseconds() {
+		return false
+	}
+	if from.skew() > interval/10 || to.skew() > interval/10 {
+		return false
+	}
+	return (to.start.Sub(from.start) - interval).Abs() <= interval/5
+}
+
+// boundaryAfter is the first boundary after t: a multiple of the interval in Unix time, in milliseconds.
+func boundaryAfter(t time.Time, interval time.Duration) int64 {
+	ms := interval.Milliseconds()
+	return (t.UnixMilli()/ms + 1) * ms
+}
+
+// slotOf spreads the nodes evenly over the window, by the hash of their names: the network and the brokers see a steady
+// stream instead of the whole machine at once.
+func slotOf(node string, window time.Duration) time.Duration {
+	if window <= 0 {
+		return 0
+	}
+	return time.Duration(mix(hashOf(node)) % uint64(window))
+}
+
+func sortBySlot(nodes []*node) {
+	slices.SortFunc(nodes, func(a, b *node) int { return cmp.Or(cmp.Compare(a.slot, b.slot), cmp.Compare(a.name, b.name)) })
+}
+
+// tick samples all nodes at every boundary, and forms each node's records when its send slot comes, until ctx ends. All
+// slots lie before the next boundary. A boundary that has passed while work was going on is left out, never caught up.
+func (f *fleet) tick(ctx context.Context) {
+	var last moment
+	absent, routeless := 0, 0
+	for {
+		now := moment{boundary: boundaryAfter(time.Now(), f.cfg.Interval)}
+		if !sleepUntil(ctx, time.UnixMilli(now.boundary)) {
+			return
+		}
+		now.start = time.Now()
+		for _, n := range f.nodes {
+			n.from.read(f.vitals(n, now))
+		}
+		now.end = time.Now()
+
+		publish := whole(last, now, f.cfg.Interval)
+		if last.boundary != 0 {
+			absent = f.sayAbsent(ctx, absent, publish, now)
+		}
+		if publish {
+			without, ok := f.formAll(ctx, last, now)
+			if !ok {
+				return
+			}
+			routeless = f.sayRouteless(routeless, without)
+		}
+		last = now
+	}
+}
+
+// formAll forms every node's records of the interval between two readings, each at its slot. It returns the nodes that
+// have no route, and not ok when ctx ended.
+func (f *fleet) formAll(ctx context.Context, from, to moment) (routeless []string, ok bool) {
+	elapsed := to.start.Sub(from.start)
+	for _, n := range f.nodes {
+		s := n.from.interval(from.boundary, elapsed)
+		s.sampledAt = to.start.UnixMicro()
+		if !sleepUntil(ctx, time.UnixMilli(to.boundary).Add(n.slot)) {
+			return nil, false
+		}
+		if !f.form(n, s) {
+			routeless = append(routeless, n.name)
+		}
+	}
+	return routeless, true
+}
+
+// manyAbsent is how many intervals in a row are absent before this is more than a hiccup of the machine.
+const manyAbsent = 5
+
+// sayAbsent logs an interval that is not published because its readings are not both at its boundaries, and returns how
+// many in a row are so. The last of manyAbsent is a warning: a machine or a clock that never keeps time publishes nothing.
+func (f *fleet) sayAbsent(ctx context.Context, before int, publish bool, now moment) int {
+	if publish {
+		return 0
+	}
+	level := slog.LevelDebug
+	if before+1 == manyAbsent {
+		level = slog.LevelWarn
+	}
+	f.log.Log(ctx, level, "interval is absent: it has no two readings at its boundaries",
+		"interval_start", now.boundary-f.cfg.Interval.Milliseconds(), "skew_us", now.skew().Microseconds(), "count", before+1)
+	return before + 1
+}
+
+// sayRouteless logs when the number of nodes without a route changes, and returns the new number.
+func (f *fleet) sayRouteless(before int, now []string) int {
+	switch {
+	case len(now) == before:
+	case len(now) == 0:
+		f.log.Info("every node has a route", "count", len(f.nodes))
+	default:
+		f.log.Warn("nodes without a route publish nothing", "count", len(now), "node", now[0])
+	}
+	return len(now)
+}
+
+// sleepUntil returns at the wall clock's t, or false when ctx ends before.
+func sleepUntil(ctx context.Context, t time.Time) bool {
+	timer := time.NewTimer(time.Until(t))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}
