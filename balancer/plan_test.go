@@ -13,7 +13,6 @@ import (
 	"github.com/weirhpc/weir/topology"
 )
 
-//go:fix inline
 func at(ms int64) *int64 { return new(ms) }
 
 func job(id string, nodes ...string) schemas.Job { return schemas.Job{JobID: id, Nodes: nodes} }

@@ -21,7 +21,6 @@ import (
 
 var update = flag.Bool("update", false, "write the golden records of schemas that have none")
 
-//go:fix inline
 // samples has one full and one sparse record of every schema.
 func samples() []Record {
 	head := NodeHeader{
