@@ -116,7 +116,10 @@ func up(ctx context.Context, f upFlags, cfg config.Config, out io.Writer, log *s
 	}
 	defer func() { err = errors.Join(err, broker.close()) }()
 	cfg.Kafka.Brokers = []string{broker.addr}
-	if err := prepare(ctx, cfg, f.data); err != nil {
+	switch err := prepare(ctx, cfg, f.data); {
+	case ctx.Err() != nil: // a Ctrl-C before anything ran
+		return nil
+	case err != nil:
 		return err
 	}
 	say(out, "data      %s", f.data)

@@ -1,0 +1,270 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/analysis"
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink"
+)
+
+// output is a writer that the test reads while commands still write.
+type output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+func weir(ctx context.Context, args ...string) (status int, stdout, stderr string) {
+	var out, errs output
+	status = run(ctx, args, &out, &errs)
+	return status, out.String(), errs.String()
+}
+
+func TestWrongUsageIsStatus2(t *testing.T) {
+	bad := filepath.Join(t.TempDir(), "bad.yaml")
+	if err := os.WriteFile(bad, []byte("cluster: a/b\ncollectors: 0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir()) // no weir-data here
+	for name, c := range map[string]struct {
+		args []string
+		says string
+	}{
+		"unknown command":   {[]string{"fly"}, "fly"},
+		"unknown flag":      {[]string{"up", "--fast"}, "--fast"},
+		"too few nodes":     {[]string{"up", "--simulate", "15"}, "at least 16"},
+		"bad duration":      {[]string{"up", "--interval", "soon"}, "interval"},
+		"short interval":    {[]string{"up", "--interval", "1ms"}, "interval = 1ms"},
+		"negative length":   {[]string{"up", "--for", "-1s"}, "--for"},
+		"argument to jobs":  {[]string{"jobs", "x"}, "x"},
+		"job without id":    {[]string{"job"}, "arg"},
+		"bad job id":        {[]string{"job", "../x"}, "../x"},
+		"tail without name": {[]string{"tail"}, "arg"},
+		"tail from middle":  {[]string{"tail", "jobs", "--from", "middle"}, "middle"},
+		"no configuration":  {[]string{"jobs"}, "weir up"},
+		"bad configuration": {[]string{"check", "--config", bad}, "collectors = 0"},
+		"no such file":      {[]string{"check", "--config", "none.yaml"}, "none.yaml"},
+		"bad partition":     {[]string{"sink", "accept-gap", "one"}, "one"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status, _, stderr := weir(t.Context(), c.args...)
+			if status != exitUsage || !strings.Contains(stderr, c.says) {
+				t.Errorf("status %d, %q; want 2 and a message that names %q", status, stderr, c.says)
+			}
+		})
+	}
+}
+
+func TestNobodyAnswersIsStatus1(t *testing.T) {
+	t.Setenv("WEIR_KAFKA_BROKERS", "127.0.0.1:1")
+	status, _, stderr := weir(t.Context(), "jobs")
+	if status != exitFailed || !strings.Contains(stderr, "127.0.0.1:1") || !strings.Contains(stderr, "is weir running?") {
+		t.Errorf("status %d, %q", status, stderr)
+	}
+}
+
+// TestUp is what a new user does: up, look around from another terminal, Ctrl-C, open the archive.
+func TestUp(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	file := filepath.Join(dir, "weir.yaml")
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	var out, errs output
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run(ctx, []string{"up", "--data", dir, "--interval", "1s", "--simulate", "16"}, &out, &errs)
+	}()
+	eventually(t, "a line for an interval with jobs of all kinds", func() bool {
+		for line := range strings.Lines(out.String()) {
+			if strings.Contains(line, " ESTIMATED ") && !strings.Contains(line, " 0 ESTIMATED") && !strings.Contains(line, " 0 EXACT") {
+				return true
+			}
+		}
+		return false
+	})
+
+	if status, _, stderr := weir(ctx, "up", "--data", dir); status != exitFailed || !strings.Contains(stderr, "another weir") {
+		t.Errorf("a second up: status %d, %q", status, stderr)
+	}
+	if status, stdout, stderr := weir(ctx, "jobs", "--config", file); status != exitDone || !strings.Contains(stdout, "host") {
+		t.Errorf("jobs: status %d, %q, %q", status, stdout, stderr)
+	}
+	eventually(t, "weir job host", func() bool {
+		status, stdout, _ := weir(ctx, "job", "host", "-n", "1", "--json", "--config", file)
+		if status != exitDone {
+			return false
+		}
+		var row map[string]any
+		if err := json.Unmarshal([]byte(strings.SplitN(stdout, "\n", 2)[0]), &row); err != nil {
+			t.Fatal(err)
+		}
+		return row["method"] == "NODE" && row["d10"] != nil && row["nodes_reported"] == 1.0
+	})
+	if status, stdout, _ := weir(ctx, "job", "host", "--config", file); status != exitDone || !strings.Contains(stdout, "cpu_user") {
+		t.Errorf("job host: status %d, %q", status, stdout)
+	}
+	for _, topic := range []string{"counters", "routes", "balance", "job-summary", "jobs", "progress", "schemas", "weir.partials"} {
+		status, stdout, stderr := weir(ctx, "tail", topic, "--from", "start", "-n", "2", "--json", "--config", file)
+		if status != exitDone || strings.Count(stdout, "\n") != 2 || !json.Valid([]byte(strings.SplitN(stdout, "\n", 2)[0])) {
+			t.Errorf("tail %s: status %d, %q, %q", topic, status, stdout, stderr)
+		}
+	}
+	if status, _, stderr := weir(ctx, "topics", "check", "--config", file); status != exitDone {
+		t.Errorf("topics check: status %d, %q", status, stderr)
+	}
+
+	interrupt()
+	select {
+	case status := <-ended:
+		if status != exitDone {
+			t.Errorf("up ended with status %d: %s", status, errs.String())
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("up does not end")
+	}
+	if strings.Contains(errs.String(), "level=ERROR") {
+		t.Error(errs.String())
+	}
+	compareArchive(t, dir, file)
+}
+
+// compareArchive holds the archive against every summary that was ever committed.
+func compareArchive(t *testing.T, dir, file string) {
+	t.Helper()
+	broker, err := startBroker(dir, "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer broker.close()
+	cfg, err := config.Load(config.Source{File: file, Defaults: config.Default()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Kafka.Brokers = []string{broker.addr}
+	cl, err := analysis.Connect(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	topic := cfg.Prefix + schemas.TopicJobSummary
+	start, end, err := config.Bounds(t.Context(), kadm.NewClient(cl), topic, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	committed := 0
+	err = config.ReadPartition(t.Context(), cfg, topic, 0, start, end, func(r *kgo.Record) error {
+		v, err := schemas.Unmarshal(r.Value)
+		if s, ok := v.(*schemas.JobSummary); ok {
+			committed += len(s.Rows())
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	archived := 0
+	err = filepath.WalkDir(filepath.Join(dir, "archive", "summaries"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		rows, _, err := sink.ReadFile(path)
+		archived += len(rows)
+		return err
+	})
+	if err != nil || archived != committed || committed == 0 {
+		t.Errorf("%d rows archived, %d committed: %v", archived, committed, err)
+	}
+}
+
+func TestTopicsAreRefusedWhenTheyDiffer(t *testing.T) {
+	broker, err := startBroker(t.TempDir(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer broker.close()
+	t.Setenv("WEIR_KAFKA_BROKERS", broker.addr)
+	t.Setenv("WEIR_COLLECTORS", "4")
+	t.Setenv("WEIR_TOPICS_REPLICATION", "1")
+	if status, _, stderr := weir(t.Context(), "topics", "check"); status != exitFailed || !strings.Contains(stderr, "`weir topics create`") {
+		t.Errorf("without topics: status %d, %q", status, stderr)
+	}
+	if status, _, stderr := weir(t.Context(), "topics", "create"); status != exitDone {
+		t.Fatalf("create: status %d, %q", status, stderr)
+	}
+	if status, _, stderr := weir(t.Context(), "topics", "check"); status != exitDone {
+		t.Errorf("check: status %d, %q", status, stderr)
+	}
+	broker.alter(t, "weir.counters", "message.timestamp.type", "CreateTime")
+	status, _, stderr := weir(t.Context(), "topics", "check")
+	if status != exitFailed || !strings.Contains(stderr, "message.timestamp.type is CreateTime, and should be LogAppendTime: `weir topics create`") {
+		t.Errorf("a wrong setting: status %d, %q", status, stderr)
+	}
+	if status, _, stderr := weir(t.Context(), "topics", "create"); status != exitDone {
+		t.Errorf("create does not mend it: status %d, %q", status, stderr)
+	}
+	t.Setenv("WEIR_COLLECTORS", "8")
+	if status, _, stderr := weir(t.Context(), "topics", "check"); status != exitFailed || !strings.Contains(stderr, "has 4 partitions, the configuration says 8") {
+		t.Errorf("another number of partitions: status %d, %q", status, stderr)
+	}
+}
+
+func (b *embedded) alter(t *testing.T, topic, key, value string) {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(b.addr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	r, err := kadm.NewClient(cl).AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: key, Value: &value}}, topic)
+	if err != nil || r[0].Err != nil {
+		t.Fatal(err, r)
+	}
+}
+
+// TestLintKnowsEveryPackage: an import rule that forgets a stage protects nothing.
+func TestLintKnowsEveryPackage(t *testing.T) {
+	text, err := os.ReadFile(".golangci.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, stage := range []string{"balancer", "producers", "processors", "sink"} {
+		if !strings.Contains(string(text), `files: ["**/`+stage+`/*.go"]`) {
+			t.Errorf("no import rule for %s", stage)
+		}
+	}
+}
+
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		if holds() {
+			return
+		}
+	}
+	t.Fatalf("a minute was not enough: %s", what)
+}
