@@ -6,6 +6,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/schemas"
@@ -27,7 +28,7 @@ func (b *balancer) active(ctx context.Context) error {
 		return err
 	}
 	cl, err := kgo.NewClient(append(opts, kgo.TransactionalID(b.cfg.Prefix+schemas.TopicBalance), kgo.TransactionTimeout(txnTimeout),
-		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(schemas.MaxMessageBytes))...)
+		kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
@@ -67,7 +68,7 @@ func (b *balancer) begin(ctx context.Context, cl *kgo.Client) (*memory, error) {
 	if _, _, err := cl.ProducerID(ctx); err != nil {
 		return nil, fmt.Errorf("fencing older balancers: %w", err)
 	}
-	m, err := b.restore(ctx)
+	m, err := b.restore(ctx, kadm.NewClient(cl))
 	if err != nil {
 		return nil, err
 	}

@@ -8,16 +8,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 )
 
-var (
-	// ErrPartitions is returned when topic routes has another number of partitions than the configuration: agents would look
-	// for their Routes in the wrong one.
-	ErrPartitions = errors.New("has another number of partitions than the configuration (see weir topics check)")
-	// errEnd is returned when a partition is read to its end and the end does not come.
-	errEnd = errors.New("the end of the partition was not reached")
-)
+// ErrPartitions is returned when topic routes has another number of partitions than the configuration: agents would look
+// for their Routes in the wrong one.
+var ErrPartitions = errors.New("has another number of partitions than the configuration (see weir topics check)")
 
 // memory is what the active balancer knows. All of it comes from topics, and what it adds is committed there first.
 type memory struct {
@@ -31,7 +28,7 @@ type memory struct {
 
 // restore reads topics balance, routes and jobs to their ends. It may only be called after fencing: then nobody else writes
 // these topics, no transaction is open, and the last stable offset is the end.
-func (b *balancer) restore(ctx context.Context) (*memory, error) {
+func (b *balancer) restore(ctx context.Context, adm *kadm.Client) (*memory, error) {
 	m := &memory{routes: routeLog{}, plans: map[int64]bool{}, jobs: map[schemas.JobKey]jobRecord{}}
 	unreadable := 0
 	each := func(r *kgo.Record) {
@@ -42,7 +39,7 @@ func (b *balancer) restore(ctx context.Context) (*memory, error) {
 			}
 		}
 	}
-	if err := b.readToEnds(ctx, each); err != nil {
+	if err := b.readToEnds(ctx, adm, each); err != nil {
 		return nil, err
 	}
 	if unreadable > 1 {
@@ -89,76 +86,33 @@ func (m *memory) take(prefix string, r *kgo.Record) error {
 }
 
 // readToEnds hands every committed record of the three topics to each, partition by partition in order.
-func (b *balancer) readToEnds(ctx context.Context, each func(*kgo.Record)) error {
-	topics := []string{b.cfg.Prefix + schemas.TopicBalance, b.cfg.Prefix + schemas.TopicRoutes, b.cfg.Prefix + schemas.TopicJobs}
-	opts, err := b.cfg.ClientOpts()
+func (b *balancer) readToEnds(ctx context.Context, adm *kadm.Client, each func(*kgo.Record)) error {
+	routes := b.cfg.Prefix + schemas.TopicRoutes
+	details, err := adm.ListTopics(ctx, routes)
 	if err != nil {
-		return err
+		return fmt.Errorf("listing %s: %w", routes, err)
 	}
-	// Transaction markers take offsets too: without them the last offset might never be seen.
-	cl, err := kgo.NewClient(append(opts, kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
-		kgo.ConsumeResetOffset(kgo.NoResetOffset()), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{}))...)
-	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
+	if n := len(details[routes].Partitions); n != b.cfg.Partitions.Routes {
+		return fmt.Errorf("topic %s with %d partitions, where partitions.routes is %d: %w", routes, n, b.cfg.Partitions.Routes, ErrPartitions)
 	}
-	defer cl.Close()
-	adm := kadm.NewClient(cl)
-	starts, err := adm.ListStartOffsets(ctx, topics...)
-	if err == nil {
-		err = starts.Error()
-	}
-	if err != nil {
-		return fmt.Errorf("listing start offsets: %w", err)
-	}
-	ends, err := adm.ListCommittedOffsets(ctx, topics...)
-	if err == nil {
-		err = ends.Error()
-	}
-	if err != nil {
-		return fmt.Errorf("listing last stable offsets: %w", err)
-	}
-	if n := len(ends[topics[1]]); n != b.cfg.Partitions.Routes {
-		return fmt.Errorf("topic %s with %d partitions, where partitions.routes is %d: %w", topics[1], n, b.cfg.Partitions.Routes, ErrPartitions)
-	}
-	last := map[string]map[int32]int64{} // the last offset of every partition that has any
-	from := map[string]map[int32]kgo.Offset{}
-	left := 0
-	ends.Each(func(end kadm.ListedOffset) {
-		start, ok := starts.Lookup(end.Topic, end.Partition)
-		if !ok || start.Offset >= end.Offset {
-			return
+	for _, topic := range []string{b.cfg.Prefix + schemas.TopicBalance, b.cfg.Prefix + schemas.TopicJobs, routes} {
+		partitions := 1
+		if topic == routes {
+			partitions = b.cfg.Partitions.Routes
 		}
-		if last[end.Topic] == nil {
-			last[end.Topic], from[end.Topic] = map[int32]int64{}, map[int32]kgo.Offset{}
-		}
-		last[end.Topic][end.Partition] = end.Offset - 1
-		from[end.Topic][end.Partition] = kgo.NewOffset().At(start.Offset)
-		left++
-	})
-	cl.AddConsumePartitions(from)
-	return drain(ctx, cl, last, left, each)
-}
-
-// drain polls until the last offset of each of so many partitions has come.
-func drain(ctx context.Context, cl *kgo.Client, last map[string]map[int32]int64, left int, each func(*kgo.Record)) error {
-	for left > 0 {
-		fetches := cl.PollFetches(ctx)
-		for _, e := range fetches.Errors() {
-			return fmt.Errorf("reading %s/%d: %w: %w", e.Topic, e.Partition, errEnd, e.Err)
-		}
-		fetches.EachRecord(func(r *kgo.Record) {
-			end, reading := last[r.Topic][r.Partition]
-			if !reading || r.Offset > end {
-				return
+		for p := range int32(partitions) {
+			start, end, err := config.Bounds(ctx, adm, topic, p)
+			if err != nil {
+				return err
 			}
-			if !r.Attrs.IsControl() {
+			err = config.ReadPartition(ctx, b.cfg, topic, p, start, end, func(r *kgo.Record) error {
 				each(r)
+				return nil
+			})
+			if err != nil {
+				return err
 			}
-			if r.Offset == end {
-				delete(last[r.Topic], r.Partition)
-				left--
-			}
-		})
+		}
 	}
 	return nil
 }

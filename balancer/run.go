@@ -65,7 +65,7 @@ func (b *balancer) compete(ctx context.Context) error {
 	topic := b.cfg.Prefix + schemas.TopicBalance
 	group := &trouble{log: b.log, what: "its group"}
 	work := &worker{}
-	cl, err := kgo.NewClient(append(opts,
+	cl, err := kgo.NewClient(append(opts, kgo.WithHooks(config.NewBrokers(b.log)),
 		kgo.ConsumerGroup(topic), kgo.ConsumeTopics(topic), kgo.Balancers(kgo.CooperativeStickyBalancer()),
 		kgo.SessionTimeout(session), kgo.HeartbeatInterval(heartbeat), kgo.RebalanceTimeout(rebalance), kgo.DisableAutoCommit(),
 		// The group only says who is active. Nothing is fetched through it, so any position will do.

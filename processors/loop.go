@@ -67,6 +67,7 @@ type loop struct {
 	stage     stage
 	partition int32
 	log       *slog.Logger
+	brokers   *config.Brokers
 }
 
 // run owns the partition until ctx ends (nil) or anything goes wrong. After an error nobody knows whether the last
@@ -105,7 +106,7 @@ func (l *loop) newProducer() (*kgo.Client, error) {
 	// One id a partition, not a process: whoever owns the partition fences whoever owned it.
 	id := fmt.Sprintf("%s%s-%d", l.cfg.Prefix, l.stage.name, l.partition)
 	byKey := kgo.StickyKeyPartitioner(nil) // as any Kafka client places a key
-	return kgo.NewClient(append(opts,
+	return kgo.NewClient(append(opts, kgo.WithHooks(l.brokers),
 		kgo.TransactionalID(id), kgo.TransactionTimeout(transactionTimeout), kgo.ProducerLinger(0),
 		kgo.RecordPartitioner(placing{byKey, map[string]bool{
 			l.cfg.Prefix + schemas.TopicJobSummary: true, l.cfg.Prefix + schemas.TopicPartials: true,
@@ -145,7 +146,7 @@ func (l *loop) newConsumer(from int64) (*kgo.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return kgo.NewClient(append(opts,
+	return kgo.NewClient(append(opts, kgo.WithHooks(l.brokers),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{l.stage.input: {l.partition: kgo.NewOffset().At(from)}}),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.KeepControlRecords(),                    // markers take offsets: the position must pass them

@@ -16,14 +16,15 @@ import (
 // own folds the partitions that the stage's group gives this process. The group decides who folds what; correctness does
 // not depend on it, fencing does, so a partition may be owned twice for a while and only loses time.
 func own(ctx context.Context, cfg config.Config, log *slog.Logger, s stage) error {
+	outer := ctx
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	o := &owners{cfg: cfg, stage: s, log: log, loops: map[int32]*owned{}, end: cancel}
+	o := &owners{cfg: cfg, stage: s, log: log, brokers: config.NewBrokers(log), loops: map[int32]*owned{}, end: cancel}
 	opts, err := cfg.ClientOpts()
 	if err != nil {
 		return err
 	}
-	opts = append(opts,
+	opts = append(opts, kgo.WithHooks(o.brokers),
 		// The group is over the progress topic, which has a partition for each of the input's. Nothing is read by it:
 		// offsets are kept in Progress, committed with what was said.
 		kgo.ConsumerGroup(cfg.Prefix+s.name), kgo.ConsumeTopics(s.progress), kgo.DisableAutoCommit(),
@@ -46,18 +47,19 @@ func own(ctx context.Context, cfg config.Config, log *slog.Logger, s stage) erro
 	defer group.CloseAllowingRebalance()
 	group.PauseFetchTopics(s.progress)
 	o.watch(ctx, group)
-	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
-		return cause
+	if outer.Err() != nil {
+		return nil
 	}
-	return nil
+	return context.Cause(ctx) // a loop's, which waiting does not help
 }
 
 // owners are the loops of the partitions that this process owns.
 type owners struct {
-	cfg   config.Config
-	stage stage
-	log   *slog.Logger
-	end   context.CancelCauseFunc
+	cfg     config.Config
+	stage   stage
+	log     *slog.Logger
+	brokers *config.Brokers
+	end     context.CancelCauseFunc
 
 	mu    sync.Mutex
 	loops map[int32]*owned
@@ -133,7 +135,7 @@ func (o *owners) stopAll() {
 
 // fold runs a partition's loop again and again, from what is committed, for as long as the partition is ours.
 func (o *owners) fold(ctx context.Context, partition int32) {
-	l := &loop{cfg: o.cfg, stage: o.stage, partition: partition, log: o.log}
+	l := &loop{cfg: o.cfg, stage: o.stage, partition: partition, log: o.log, brokers: o.brokers}
 	for tries := 1; ctx.Err() == nil; tries++ {
 		began := time.Now()
 		err := l.run(ctx)

@@ -61,7 +61,6 @@ func newPublisher(f *fleet) (*publisher, error) {
 		kgo.RecordPartitioner(kgo.BasicConsistentPartitioner(p.partitioner)),
 		// A promise is called before the client forgets its record, so there is room for twice what is in hand.
 		kgo.MaxBufferedRecords(2*inHand*len(f.nodes)),
-		kgo.ProducerBatchMaxBytes(schemas.MaxMessageBytes),
 		kgo.WithHooks(&p.link),
 		kgo.ProducerLinger(5*time.Millisecond), // a node's records, and its neighbours' in a simulation, leave together
 	)...)

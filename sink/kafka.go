@@ -4,11 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"net"
-	"strconv"
-	"sync"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -32,7 +27,7 @@ func (s *sink) connect(ctx context.Context) (*kgo.Client, error) {
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
 		kgo.FetchMaxBytes(fetchBytes),
 		kgo.FetchMaxPartitionBytes(fetchPartitionBytes),
-		kgo.WithHooks(&s.brokers),
+		kgo.WithHooks(s.brokers),
 	)...)
 	if err != nil {
 		return nil, fmt.Errorf("making a Kafka client: %w", err)
@@ -53,7 +48,7 @@ func (s *sink) assign(ctx context.Context, cl *kgo.Client) error {
 	count, err := partitions(ctx, adm, s.topic)
 	if err != nil {
 		if len(s.parts) > 0 && errors.Is(err, ErrNoTopic) {
-			return fmt.Errorf("the topic was there before: %w", err) // a broker may not have heard of it yet: not fatal
+			return errors.New("the topic was there before: " + err.Error()) // a broker may not have heard of it yet: not fatal
 		}
 		return err
 	}
@@ -125,41 +120,4 @@ func offsets(ctx context.Context, list lister, topic string) (map[int32]int64, e
 		of[p] = o.Offset
 	}
 	return of, nil
-}
-
-// brokers says once that a broker is away, and once that it is back. The client itself tries again and again, silently.
-type brokers struct {
-	log  *slog.Logger
-	mu   sync.Mutex
-	away map[string]bool // by address
-}
-
-var _ kgo.HookBrokerConnect = (*brokers)(nil)
-
-// OnBrokerConnect implements kgo.HookBrokerConnect.
-func (b *brokers) OnBrokerConnect(meta kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
-	if errors.Is(err, context.Canceled) || errors.Is(err, kgo.ErrClientClosed) {
-		return
-	}
-	address := net.JoinHostPort(meta.Host, strconv.Itoa(int(meta.Port)))
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	switch was := b.away[address]; {
-	case err != nil && !was:
-		b.log.Warn("broker away, waiting for it", "broker", address, "err", err)
-	case err == nil && was:
-		b.log.Info("broker is back", "broker", address)
-	}
-	b.away[address] = err != nil
-}
-
-func (b *brokers) anyAway() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, away := range b.away {
-		if away {
-			return true
-		}
-	}
-	return false
 }

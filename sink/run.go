@@ -31,7 +31,7 @@ type sink struct {
 	period  time.Duration // a file ends when its first record is this old
 	tails   map[int32]tail
 	parts   []*part // by partition; empty before the topic was seen
-	brokers brokers
+	brokers *config.Brokers
 }
 
 // Run writes the topic job-summary to the archive until ctx ends: it then reads to the topic's end, for at most ten
@@ -51,7 +51,7 @@ func newSink(cfg config.Config, log *slog.Logger, before func(action, path strin
 		cfg: cfg, topic: topic, log: log.With("topic", topic),
 		archive: newArchive(cfg.Sink.Dir, topic, before),
 		period:  max(cfg.Interval, minPeriod),
-		brokers: brokers{log: log, away: map[string]bool{}},
+		brokers: config.NewBrokers(log),
 	}
 }
 
@@ -73,7 +73,7 @@ func (s *sink) run(ctx context.Context) error {
 			if time.Since(began) > time.Minute {
 				tries = 1
 			}
-			if tries == 1 && !s.brokers.anyAway() { // which was said
+			if tries == 1 && !s.brokers.Away() { // which was said
 				s.log.Warn("cannot read the summaries, trying again", "err", err)
 			}
 			pause(ctx, max(minPause, config.Backoff(tries, s.cfg.BackoffCap)))
@@ -105,7 +105,7 @@ func (s *sink) open(ctx context.Context) error {
 // finish archives what the topic holds by now, as far as the brokers answer, and all that is in hand.
 func (s *sink) finish(ctx context.Context) error {
 	limit := drainLimit
-	if s.brokers.anyAway() {
+	if s.brokers.Away() {
 		limit = awayLimit
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)

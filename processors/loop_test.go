@@ -1,0 +1,294 @@
+package processors
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// bench is a broker with weir's topics and one collector.
+type bench struct {
+	t       *testing.T
+	cluster *kfake.Cluster
+	cfg     config.Config
+	cl      *kgo.Client
+	adm     *kadm.Client
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	d := config.Default()
+	d.Cluster, d.Interval, d.Collectors, d.BackoffCap = simCluster, time.Second, 1, 300*time.Millisecond
+	d.Partitions = config.Partitions{Routes: 1, JobSummary: 1, Partials: 1}
+	d.Kafka.Brokers = cluster.ListenAddrs()
+	cfg, err := config.Load(config.Source{Defaults: d})
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts, err := cfg.ClientOpts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cl, err := kgo.NewClient(append(opts, kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	b := &bench{t, cluster, cfg, cl, kadm.NewClient(cl)}
+	b.createTopics()
+	return b
+}
+
+func (b *bench) createTopics() {
+	b.t.Helper()
+	topics := schemas.Topics(b.cfg.Prefix, schemas.Sizes{
+		Collectors: 1, Routes: 1, Partials: 1, JobSummary: 1, Replication: 1, CountersRetention: time.Hour, SummaryRetention: time.Hour,
+	})
+	if err := schemas.CreateTopics(b.t.Context(), b.cl, topics); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// collect runs Collect; stop ends it and returns its error.
+func (b *bench) collect() (stop func() error, ended <-chan error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- Collect(ctx, b.cfg, slog.New(slog.NewTextHandler(b.t.Output(), nil))) }()
+	stop = func() error { cancel(); return <-done }
+	return stop, done
+}
+
+func (b *bench) put(values ...[]byte) {
+	b.t.Helper()
+	for _, v := range values {
+		r := &kgo.Record{Topic: b.cfg.Prefix + schemas.TopicCounters, Key: schemas.CollectorKey(0), Value: v}
+		if err := b.cl.ProduceSync(b.t.Context(), r).FirstErr(); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+}
+
+// interval puts a record of job "whole" and the Tick that closes its interval, ago intervals before now.
+func (b *bench) interval(ago int64) {
+	b.t.Helper()
+	start := time.Now().UnixMilli()/simT*simT - ago*simT
+	b.put(encode(b.t, batch("n1", "whole", start, simT, 1)), encode(b.t, &schemas.Tick{
+		IntervalStart: start, IntervalMs: simT, Jobs: []schemas.TickJob{{JobID: "whole", Parts: 1, JobNodes: 1, Nodes: []string{"n1"}}},
+	}))
+}
+
+func (b *bench) read(topic string) []schemas.Record {
+	b.t.Helper()
+	topic = b.cfg.Prefix + topic
+	start, end, err := config.Bounds(b.t.Context(), b.adm, topic, 0)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var records []schemas.Record
+	err = config.ReadPartition(b.t.Context(), b.cfg, topic, 0, start, end, func(r *kgo.Record) error {
+		v, err := schemas.Unmarshal(r.Value)
+		records = append(records, v)
+		return err
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return records
+}
+
+func (b *bench) progress() *schemas.Progress {
+	b.t.Helper()
+	all := b.read(schemas.TopicProgress)
+	if len(all) == 0 {
+		return &schemas.Progress{}
+	}
+	return all[len(all)-1].(*schemas.Progress)
+}
+
+func (b *bench) eventually(what string, holds func() bool) {
+	b.t.Helper()
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		if holds() {
+			return
+		}
+	}
+	b.t.Fatalf("a minute was not enough: %s", what)
+}
+
+func (b *bench) summaries(n int) func() bool {
+	return func() bool { return len(b.read(schemas.TopicJobSummary)) == n }
+}
+
+func TestABadDeployStopsAndNamesTheSetting(t *testing.T) {
+	b := newBench(t)
+	b.cfg.Collect.MaxRejects = 5
+	b.interval(3)
+	b.put(encode(t, batch("n1", "whole", time.Now().UnixMilli()/simT*simT, simT, 1))) // open: holds back what follows
+	for range 7 {
+		b.put([]byte("rubbish"))
+	}
+	_, ended := b.collect()
+	err := <-ended
+	if !errors.Is(err, ErrTooManyRejects) || !strings.Contains(err.Error(), "collect.max_rejects") || !strings.Contains(err.Error(), schemas.ErrNotSingleObject.Error()) {
+		t.Fatalf("got %v", err)
+	}
+	b.cfg.Collect.MaxRejects = 100
+	stop, _ := b.collect()
+	b.eventually("seven rejects", func() bool { return len(b.read(schemas.TopicRejects)) == 7 && b.summaries(1)() })
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if p := b.progress(); p.Counts.Rejected != 7 || len(p.Rejected) != 7 || p.Hold >= p.Position {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestProgressIsFoundBehindAbortedTransactions(t *testing.T) {
+	b := newBench(t)
+	b.interval(5)
+	stop, _ := b.collect()
+	b.eventually("a summary", b.summaries(1))
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	opts, err := b.cfg.ClientOpts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	zombie, err := kgo.NewClient(append(opts, kgo.TransactionalID("someone"), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer zombie.Close()
+	for range 150 {
+		if err := zombie.BeginTransaction(); err != nil {
+			t.Fatal(err)
+		}
+		wrong := encode(t, &schemas.Progress{Position: 999, Hold: 999})
+		if err := zombie.ProduceSync(t.Context(), &kgo.Record{Topic: b.cfg.Prefix + schemas.TopicProgress, Value: wrong}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		if err := zombie.EndTransaction(t.Context(), kgo.TryAbort); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.interval(4)
+	stop, _ = b.collect()
+	b.eventually("a second summary", b.summaries(2))
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if c := b.progress().Counts; c.Summarized != 2 || c.Ticks != 2 {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestARecordThatFailsIsNotCommittedAround(t *testing.T) {
+	b := newBench(t)
+	topic, tiny, roomy := b.cfg.Prefix+schemas.TopicJobSummary, "100", "4194304"
+	set := func(v *string) {
+		if _, err := b.adm.AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "max.message.bytes", Value: v}}, topic); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(&tiny)
+	stop, _ := b.collect()
+	b.interval(3)
+	time.Sleep(time.Second) // several tries
+	if n := len(b.read(schemas.TopicJobSummary)); n != 0 || b.progress().Closed != nil {
+		t.Fatalf("%d summaries; %+v was committed without its output", n, b.progress())
+	}
+	set(&roomy)
+	b.eventually("the summary", b.summaries(1))
+	b.interval(2)
+	b.eventually("the next", b.summaries(2))
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if c := b.progress().Counts; c.Summarized != 2 || c.Outputs != 2 {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestWhatRetentionTookIsSaid(t *testing.T) {
+	b := newBench(t)
+	b.interval(9)
+	stop, _ := b.collect()
+	b.eventually("a summary", b.summaries(1))
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	before := b.progress().Position
+	b.interval(8)
+	b.interval(7)
+	_, end, err := config.Bounds(t.Context(), b.adm, b.cfg.Prefix+schemas.TopicCounters, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.cluster.DeleteRecords(b.cfg.Prefix+schemas.TopicCounters, 0, end); err != nil {
+		t.Fatal(err)
+	}
+	b.interval(6)
+	stop, _ = b.collect()
+	b.eventually("the summary of what is left", b.summaries(2))
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	var said *schemas.Progress
+	for _, r := range b.read(schemas.TopicProgress) {
+		if p := r.(*schemas.Progress); p.LostFrom != nil {
+			said = p
+		}
+	}
+	if said == nil || *said.LostFrom != before || *said.LostTo != end || b.progress().Counts.Lost != end-before {
+		t.Errorf("lost [%d, %d): %+v says otherwise", before, end, said)
+	}
+}
+
+func TestATopicMadeAnewIsNotTakenForTheOldOne(t *testing.T) {
+	b := newBench(t)
+	b.interval(9)
+	b.interval(8)
+	stop, _ := b.collect()
+	b.eventually("two summaries", b.summaries(2))
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.cluster.DeleteTopic(b.cfg.Prefix + schemas.TopicCounters); err != nil {
+		t.Fatal(err)
+	}
+	b.createTopics()
+	_, ended := b.collect()
+	if err := <-ended; !errors.Is(err, ErrTopicReplaced) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestMergeWaitsForBrokers(t *testing.T) {
+	b := newBench(t)
+	b.cfg.Kafka.Brokers = []string{"127.0.0.1:1"}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	var said strings.Builder
+	if err := Merge(ctx, b.cfg, slog.New(slog.NewTextHandler(&said, nil))); err != nil {
+		t.Errorf("brokers that are away end it: %v", err)
+	}
+	if n := strings.Count(said.String(), "broker away"); n != 1 {
+		t.Errorf("said %d times that the broker is away: %s", n, said.String())
+	}
+}
