@@ -14,8 +14,8 @@ import (
 // errBusy is returned when another weir runs on the data directory.
 var errBusy = errors.New("another weir runs there: stop it, or name another directory with --data")
 
-// embedded is a Kafka broker inside this process, which keeps its data in a directory. It survives kill -9 of nobody:
-// for data that matters, use Kafka.
+// embedded is a Kafka broker inside this process, which keeps its data in a directory. It does not survive
+// kill -9: for data that matters, use Kafka.
 type embedded struct {
 	cluster *kfake.Cluster
 	lock    *os.File

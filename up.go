@@ -22,9 +22,6 @@ import (
 	"github.com/weirhpc/weir/topology"
 )
 
-// minSimulated is the least number of simulated nodes whose jobs take all paths.
-const minSimulated = 16
-
 type upFlags struct {
 	data, jobs, listen string
 	simulate           int
@@ -69,8 +66,8 @@ In a second terminal: weir jobs, weir job host, weir tail job-summary.`,
 
 // config is the configuration of a process that runs everything: small topics, little retention, no second replica.
 func (f upFlags) config(c *cobra.Command) (config.Config, error) {
-	if f.simulate != 0 && f.simulate < minSimulated {
-		return config.Config{}, fmt.Errorf("--simulate %d: at least %d nodes are needed for jobs that take all paths", f.simulate, minSimulated)
+	if f.simulate != 0 && f.simulate < balancer.MinSimulated {
+		return config.Config{}, fmt.Errorf("--simulate %d: at least %d nodes are needed for jobs that take all paths", f.simulate, balancer.MinSimulated)
 	}
 	if f.length < 0 {
 		return config.Config{}, fmt.Errorf("--for %v is negative", f.length)

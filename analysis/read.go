@@ -17,8 +17,11 @@ import (
 // ErrUnreachable is returned when no broker answers.
 var ErrUnreachable = errors.New("no broker answers")
 
-// pingTimeout bounds the first contact: a person waits for the answer.
-const pingTimeout = 5 * time.Second
+// A person waits for the answer: of the first contact, and of a whole topic.
+const (
+	pingTimeout = 5 * time.Second
+	readTimeout = time.Minute
+)
 
 // Connect returns a client with further options, once a broker has answered it. The caller closes it.
 func Connect(ctx context.Context, cfg config.Config, further ...kgo.Opt) (*kgo.Client, error) {
@@ -42,6 +45,8 @@ func Connect(ctx context.Context, cfg config.Config, further ...kgo.Opt) (*kgo.C
 // readSince calls each with every committed record of a topic that was written since a time, partition by partition.
 // A zero time means from the beginning.
 func readSince(ctx context.Context, cfg config.Config, topic string, since time.Time, each func(r *kgo.Record) error) error {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
 	cl, err := Connect(ctx, cfg)
 	if err != nil {
 		return err

@@ -16,8 +16,10 @@ const (
 	// txnTimeout is after how long the broker ends the transaction of a balancer that is gone without a successor. It and
 	// patience outlast the failover of a broker.
 	txnTimeout = 40 * time.Second
-	// patience is how long one exchange with the brokers may take: fencing, reading, a transaction.
+	// patience is how long one exchange with the brokers may take: fencing, a transaction.
 	patience = 20 * time.Second
+	// readPatience is how long reading the topics at the start may take.
+	readPatience = 5 * time.Minute
 )
 
 // active plans and closes intervals until ctx ends, then returns nil, or until anything goes wrong. It fences every other
@@ -55,6 +57,9 @@ func (b *balancer) active(ctx context.Context) error {
 		if err := work(); err != nil {
 			return err
 		}
+		if time.Since(now) > time.Duration(atOnce*b.ms)*time.Millisecond {
+			m.answered = time.Now() // they were away meanwhile, though not for so long that anything failed
+		}
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -63,12 +68,14 @@ func (b *balancer) active(ctx context.Context) error {
 
 // begin fences, and reads what there is.
 func (b *balancer) begin(ctx context.Context, cl *kgo.Client) (*memory, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	fence, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if _, _, err := cl.ProducerID(ctx); err != nil {
+	if _, _, err := cl.ProducerID(fence); err != nil {
 		return nil, fmt.Errorf("fencing older balancers: %w", err)
 	}
-	m, err := b.restore(ctx, kadm.NewClient(cl))
+	read, cancel := context.WithTimeout(ctx, readPatience)
+	defer cancel()
+	m, err := b.restore(read, kadm.NewClient(cl))
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +92,8 @@ func (b *balancer) begin(ctx context.Context, cl *kgo.Client) (*memory, error) {
 
 // planInterval publishes what changes from the interval on: Routes, and the records of jobs.
 func (b *balancer) planInterval(ctx context.Context, cl *kgo.Client, m *memory, start int64) error {
-	jobs, faults := b.jobs(time.Now())
+	now := time.Now()
+	jobs, faults := b.jobs(now)
 	want := plan(b.layout, planned(jobs, start, b.ms), limits{b.cfg.Balance.LMax, b.cfg.Balance.LDist})
 	changed, gone := m.routes.changes(want, start, m.epoch+1)
 	var records []*kgo.Record
@@ -110,6 +118,13 @@ func (b *balancer) planInterval(ctx context.Context, cl *kgo.Client, m *memory, 
 	for _, r := range jobsChanged {
 		records = append(records, &kgo.Record{Topic: b.cfg.Prefix + schemas.TopicJobs, Key: keyOf(&r.job).Key(), Value: r.value})
 	}
+	for key := range wantJobs { // a source may name a job again
+		delete(m.over, key)
+	}
+	expired := m.expired(now.Add(-b.cfg.Topics.SummaryRetention))
+	for _, key := range expired {
+		records = append(records, &kgo.Record{Topic: b.cfg.Prefix + schemas.TopicJobs, Key: key.Key()})
+	}
 	if err := commit(ctx, cl, records); err != nil {
 		return fmt.Errorf("publishing the plan of %d: %w", start, err)
 	}
@@ -117,12 +132,17 @@ func (b *balancer) planInterval(ctx context.Context, cl *kgo.Client, m *memory, 
 		m.routes.add(changed[i])
 	}
 	for _, n := range gone {
-		delete(m.routes, n)
+		m.routes.end(n, start)
 	}
 	if len(changed)+len(gone) > 0 {
 		m.epoch++
 	}
-	applyJobs(m.jobs, wantJobs, jobsChanged)
+	for _, key := range expired {
+		delete(m.over, key)
+	}
+	for _, key := range applyJobs(m.jobs, wantJobs, jobsChanged) {
+		m.over[key] = now.UnixMilli()
+	}
 	m.planned, m.plans[start] = start, true
 	return nil
 }

@@ -56,6 +56,7 @@ func (f *FileSource) refresh() error {
 		return pathless(err)
 	}
 	if !info.Mode().IsRegular() {
+		f.seen = nil
 		return errors.New("not a regular file")
 	}
 	if f.seen != nil && os.SameFile(info, f.seen) && info.Size() == f.seen.Size() && info.ModTime().Equal(f.seen.ModTime()) {

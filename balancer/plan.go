@@ -78,8 +78,8 @@ func (l routeLog) changes(want []schemas.Route, start, epoch int64) (changed []s
 		r.Epoch, r.IntervalStart = epoch, start
 		changed = append(changed, r)
 	}
-	for n := range l {
-		if !wanted[n] {
+	for n, routes := range l {
+		if !wanted[n] && !isEnd(&routes[len(routes)-1]) {
 			gone = append(gone, n)
 		}
 	}
@@ -89,12 +89,24 @@ func (l routeLog) changes(want []schemas.Route, start, epoch int64) (changed []s
 
 func (l routeLog) add(r schemas.Route) { l[r.Node] = append(l[r.Node], r) }
 
+// end notes that a node has no Route from the interval on. Ticks of earlier intervals still want those that it had.
+func (l routeLog) end(node string, start int64) {
+	l.add(schemas.Route{Node: node, IntervalStart: start, Home: noHome})
+}
+
+// noHome is the home of a node that has left the machine.
+const noHome = -1
+
+func isEnd(r *schemas.Route) bool { return r.Home == noHome }
+
 // at returns the Routes in force for an interval, sorted by node: of each node the newest that is valid from it or from
 // an earlier one. A node whose Routes are all younger gives its oldest.
 func (l routeLog) at(start int64) []schemas.Route {
 	routes := make([]schemas.Route, 0, len(l))
 	for _, n := range slices.Sorted(maps.Keys(l)) {
-		routes = append(routes, l[n][inForce(l[n], start)])
+		if r := l[n][inForce(l[n], start)]; !isEnd(&r) {
+			routes = append(routes, r)
+		}
 	}
 	return routes
 }
@@ -102,7 +114,11 @@ func (l routeLog) at(start int64) []schemas.Route {
 // forget drops what no interval from start on needs.
 func (l routeLog) forget(start int64) {
 	for n, routes := range l {
-		if i := inForce(routes, start); i > 0 {
+		i := inForce(routes, start)
+		switch {
+		case isEnd(&routes[i]) && i == len(routes)-1:
+			delete(l, n)
+		case i > 0:
 			l[n] = slices.Clone(routes[i:])
 		}
 	}

@@ -228,6 +228,31 @@ func TestChanges(t *testing.T) {
 	}
 }
 
+// A node that left the machine is in the Ticks of the intervals that it was there for, and in none after.
+func TestTicksOfANodeThatLeft(t *testing.T) {
+	l := routeLog{}
+	l.add(schemas.Route{Node: "n", Epoch: 1, IntervalStart: 1000, Home: 1})
+	l.end("n", 3000)
+	for start, want := range map[int64]int{1000: 1, 2000: 1, 3000: 0, 4000: 0} {
+		if got := len(l.at(start)); got != want {
+			t.Errorf("interval %d has %d routes, want %d", start, got, want)
+		}
+	}
+	if _, gone := l.changes(nil, 4000, 2); len(gone) != 0 {
+		t.Errorf("it is said to be gone again: %v", gone)
+	}
+	if changed, _ := l.changes([]schemas.Route{{Node: "n", Home: 1}}, 5000, 2); len(changed) != 1 {
+		t.Errorf("when it comes back it has no new route")
+	}
+	l.forget(2000)
+	if len(l.at(2000)) != 1 {
+		t.Error("forgotten too early")
+	}
+	if l.forget(3000); len(l) != 0 {
+		t.Errorf("never forgotten: %v", l)
+	}
+}
+
 func TestTicks(t *testing.T) {
 	entry := func(id string, p int32, cpus ...int32) schemas.RouteEntry {
 		return schemas.RouteEntry{JobID: id, Cpus: cpus, Partition: p, Mode: schemas.ModeCollect}
@@ -259,7 +284,7 @@ func TestTicks(t *testing.T) {
 	young := schemas.TickJob{JobID: "young", Parts: 1, JobNodes: 1, Nodes: []string{"c"}}
 
 	c := closing{start: 1000, ms: 1000, collectors: 3, routes: routes, lives: lives}
-	want := []schemas.Tick{tick(rest("b"), split("a")), tick(rest("d"), ended, split("b")), tick()}
+	want := []schemas.Tick{tick(rest("b"), split("a")), tick(rest("d"), split("b")), tick()}
 	if diff := cmp.Diff(want, ticks(c)); diff != "" {
 		t.Errorf("nobody planned it: %s", diff)
 	}

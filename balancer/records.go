@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/weirhpc/weir/schemas"
@@ -94,8 +93,9 @@ func jobChanges(there, want map[schemas.JobKey]jobRecord) ([]jobRecord, error) {
 	return changes, nil
 }
 
-// applyJobs notes changes that were written. Completed jobs that the source has forgotten need not be remembered.
-func applyJobs(there, want map[schemas.JobKey]jobRecord, changes []jobRecord) {
+// applyJobs notes changes that were written. Of completed jobs that the source has forgotten, which it returns, no more
+// than the key need be remembered.
+func applyJobs(there, want map[schemas.JobKey]jobRecord, changes []jobRecord) (over []schemas.JobKey) {
 	for _, r := range changes {
 		if r.value == nil {
 			delete(there, keyOf(&r.job))
@@ -103,8 +103,11 @@ func applyJobs(there, want map[schemas.JobKey]jobRecord, changes []jobRecord) {
 			there[keyOf(&r.job)] = r
 		}
 	}
-	maps.DeleteFunc(there, func(key schemas.JobKey, r jobRecord) bool {
-		_, wanted := want[key]
-		return !wanted && r.job.State == stateCompleted
-	})
+	for key, r := range there {
+		if _, wanted := want[key]; !wanted && r.job.State == stateCompleted {
+			over = append(over, key)
+			delete(there, key)
+		}
+	}
+	return over
 }

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -23,13 +26,14 @@ type memory struct {
 	routes routeLog
 	plans  map[int64]bool // intervals not before next that somebody planned
 	jobs   map[schemas.JobKey]jobRecord
-	state  *schemas.BalanceState // as it was read; nil where there is none
+	over   map[schemas.JobKey]int64 // completed jobs whose record is still on the topic, and since when this is known
+	state  *schemas.BalanceState    // as it was read; nil where there is none
 }
 
 // restore reads topics balance, routes and jobs to their ends. It may only be called after fencing: then nobody else writes
 // these topics, no transaction is open, and the last stable offset is the end.
 func (b *balancer) restore(ctx context.Context, adm *kadm.Client) (*memory, error) {
-	m := &memory{routes: routeLog{}, plans: map[int64]bool{}, jobs: map[schemas.JobKey]jobRecord{}}
+	m := &memory{routes: routeLog{}, plans: map[int64]bool{}, jobs: map[schemas.JobKey]jobRecord{}, over: map[schemas.JobKey]int64{}}
 	unreadable := 0
 	each := func(r *kgo.Record) {
 		if err := m.take(b.cfg.Prefix, r); err != nil {
@@ -52,6 +56,18 @@ func (b *balancer) restore(ctx context.Context, adm *kadm.Client) (*memory, erro
 	return m, nil
 }
 
+// expired returns the completed jobs that are known to be over since before a time. Their records go: by then their
+// summaries have left the topic too, and without this the topic of jobs would grow for ever.
+func (m *memory) expired(before time.Time) []schemas.JobKey {
+	var keys []schemas.JobKey
+	for key, since := range m.over {
+		if since < before.UnixMilli() {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
 // take remembers one record, in the order of its partition.
 func (m *memory) take(prefix string, r *kgo.Record) error {
 	if r.Value == nil {
@@ -59,9 +75,9 @@ func (m *memory) take(prefix string, r *kgo.Record) error {
 		case prefix + schemas.TopicRoutes:
 			delete(m.routes, string(r.Key))
 		case prefix + schemas.TopicJobs:
-			for key := range m.jobs {
-				if key.String() == string(r.Key) {
-					delete(m.jobs, key)
+			if id, restart, ok := strings.Cut(string(r.Key), "/"); ok {
+				if n, err := strconv.ParseInt(restart, 10, 32); err == nil {
+					delete(m.jobs, schemas.JobKey{JobID: id, Restart: int32(n)})
 				}
 			}
 		}

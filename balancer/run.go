@@ -109,7 +109,8 @@ func (b *balancer) compete(ctx context.Context) error {
 func (b *balancer) serve(ctx context.Context) {
 	for ctx.Err() == nil {
 		if err := b.active(ctx); err != nil && ctx.Err() == nil {
-			wait(ctx, config.Backoff(b.trouble.say(err), b.cfg.BackoffCap))
+			// At least two heartbeats, in which the group says whether the topic is still ours.
+			wait(ctx, max(2*heartbeat, config.Backoff(b.trouble.say(err), b.cfg.BackoffCap)))
 		}
 	}
 }

@@ -20,7 +20,7 @@ type closing struct {
 // partition by partition its nodes, and with each how many there are in all and over how many partitions.
 //
 // A job that ended before the interval did has parts 0; its nodes stay listed, so that their records are counted as those
-// of an ended job. Where nobody planned the interval, a job that has no moment of it in its life is left out.
+// of an ended job. Where nobody planned the interval, a job whose life does not cover it is left out.
 // Entries beyond the last partition are left out too: they are of another number of collectors.
 func ticks(c closing) []schemas.Tick {
 	shares := make([]map[schemas.JobKey][]string, c.collectors)
@@ -70,7 +70,7 @@ func ticks(c closing) []schemas.Tick {
 // lists reports whether the Ticks name the job at all.
 func (c *closing) lists(key schemas.JobKey) bool {
 	l, known := c.lives[key]
-	return c.planned || !known || l.start <= c.start && l.end > c.start
+	return c.planned || !known || l.covers(c.start, c.ms)
 }
 
 // ended reports whether the job ended before the interval did.

@@ -17,13 +17,13 @@ import (
 type Brokers struct {
 	log  *slog.Logger
 	mu   sync.Mutex
-	away map[string]bool // by address
+	away map[string]time.Time // by address: when it was last tried in vain
 }
 
 var _ kgo.HookBrokerConnect = (*Brokers)(nil)
 
 // NewBrokers returns a hook that writes to log.
-func NewBrokers(log *slog.Logger) *Brokers { return &Brokers{log: log, away: map[string]bool{}} }
+func NewBrokers(log *slog.Logger) *Brokers { return &Brokers{log: log, away: map[string]time.Time{}} }
 
 // OnBrokerConnect implements kgo.HookBrokerConnect.
 func (b *Brokers) OnBrokerConnect(meta kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
@@ -33,21 +33,26 @@ func (b *Brokers) OnBrokerConnect(meta kgo.BrokerMetadata, _ time.Duration, _ ne
 	address := net.JoinHostPort(meta.Host, strconv.Itoa(int(meta.Port)))
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	switch was := b.away[address]; {
+	_, was := b.away[address]
+	switch {
 	case err != nil && !was:
 		b.log.Warn("broker away, waiting for it", "broker", address, "err", err)
 	case err == nil && was:
 		b.log.Info("broker is back", "broker", address)
 	}
-	b.away[address] = err != nil
+	if err != nil {
+		b.away[address] = time.Now()
+	} else {
+		delete(b.away, address)
+	}
 }
 
-// Away reports whether any broker could not be reached when it was last tried.
+// Away reports whether a broker was tried in vain in the last half minute, and not reached since.
 func (b *Brokers) Away() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, away := range b.away {
-		if away {
+	for _, tried := range b.away {
+		if time.Since(tried) < 30*time.Second {
 			return true
 		}
 	}

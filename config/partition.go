@@ -56,9 +56,6 @@ func ReadPartition(ctx context.Context, c Config, topic string, partition int32,
 	defer cl.Close()
 	for {
 		fetches := cl.PollFetches(ctx)
-		if err := fetches.Err0(); err != nil {
-			return fmt.Errorf("reading %s-%d: %w", topic, partition, err)
-		}
 		for _, e := range fetches.Errors() {
 			return fmt.Errorf("reading %s-%d: %w", topic, partition, e.Err)
 		}

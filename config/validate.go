@@ -11,7 +11,7 @@ import (
 // The rules that Validate checks. An error wraps the rule's sentinel with key, value and limit.
 var (
 	ErrName     = errors.New("must match [A-Za-z0-9._:-]{1,64}")
-	ErrInterval = errors.New("must be whole milliseconds from 100ms to 24h")
+	ErrInterval = errors.New("must be whole milliseconds from 200ms to 24h")
 	ErrRange    = errors.New("out of range")
 	ErrChoice   = errors.New("not one of the choices")
 	ErrTogether = errors.New("needs another key")
@@ -54,7 +54,7 @@ func (c Config) Validate() error {
 	if c.Instance != "" {
 		name("instance", c.Instance)
 	}
-	if c.Interval < 100*time.Millisecond || c.Interval > 24*time.Hour || c.Interval%time.Millisecond != 0 {
+	if c.Interval < minInterval || c.Interval > 24*time.Hour || c.Interval%time.Millisecond != 0 {
 		fault(ErrInterval, "interval", c.Interval, "")
 	} else {
 		// The plan must be out before the interval ends, and its Tick before the next plan: else they cross.
@@ -86,6 +86,9 @@ func (c Config) Validate() error {
 	c.Kafka.validate(fault, oneOf, lasting)
 	return errors.Join(faults...)
 }
+
+// minInterval: a node's clock may be ten seconds ahead before its records are refused, and that must not reach the outage.
+const minInterval = 200 * time.Millisecond
 
 // validName is schemas.ValidName: config imports nothing of ours, and TestNamesAgree holds both together.
 func validName(s string) bool {

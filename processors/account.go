@@ -22,6 +22,7 @@ type account struct {
 	rejects  []Rejected
 	lost     *[2]int64 // offsets that retention took before they were read, to be said in the next Progress
 	replayed int64     // entries folded again
+	refused  int       // entries rejected since an interval was closed, those of the replay among them
 }
 
 // openAccount continues from the last committed Progress, nil at the beginning of a partition, and says where to read
@@ -44,6 +45,10 @@ func openAccount(newFold func(p *schemas.Progress) Fold, p *schemas.Progress, lo
 // take folds an entry.
 func (a *account) take(e Entry) {
 	fx := a.fold.Apply(e)
+	if fx.Closes {
+		a.refused = 0
+	}
+	a.refused += len(fx.Rejects)
 	if e.Offset < a.resumed {
 		a.replayed++
 		return

@@ -3,7 +3,9 @@ package processors
 import (
 	"fmt"
 	"slices"
+	"strings"
 
+	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -60,12 +62,21 @@ func (c *Collector) Apply(e Entry) Effects {
 		}
 		return c.tick(r)
 	case *schemas.CounterBatch:
-		return c.add(e, &r.NodeHeader, &nodeRecord{lengthMs: r.IntervalMs, batch: r})
+		return c.witness(e, &r.NodeHeader, c.add(e, &r.NodeHeader, &nodeRecord{lengthMs: r.IntervalMs, batch: r}))
 	case *schemas.NodeSummary:
-		return c.add(e, &r.NodeHeader, &nodeRecord{lengthMs: r.IntervalMs, summary: r})
+		return c.witness(e, &r.NodeHeader, c.add(e, &r.NodeHeader, &nodeRecord{lengthMs: r.IntervalMs, summary: r}))
 	default:
 		return c.reject(e, fmt.Sprintf("a %T does not belong here", r))
 	}
+}
+
+// witness counts the records that were sent, by their node's clock, later than the broker received them, by more than a
+// tenth of the interval: that clock is ahead. A late one is not told from a record that waited.
+func (c *Collector) witness(e Entry, h *schemas.NodeHeader, fx Effects) Effects {
+	if h.SentAt > e.AppendedMs+h.IntervalMs/10 {
+		fx.Counts.ClockAhead++
+	}
+	return fx
 }
 
 func (c *Collector) add(e Entry, h *schemas.NodeHeader, r *nodeRecord) Effects {
@@ -99,6 +110,9 @@ func (c *Collector) add(e Entry, h *schemas.NodeHeader, r *nodeRecord) Effects {
 		r.entry.Value = e.Value
 	}
 	nodes[h.Node] = r
+	if e.Offset < c.resumed {
+		return Effects{} // what this record dropped is in the Progress that the replay began with
+	}
 	return c.drop(start, h.IntervalMs)
 }
 
@@ -107,7 +121,7 @@ func (c *Collector) add(e Entry, h *schemas.NodeHeader, r *nodeRecord) Effects {
 // cannot drop what is in time for everybody else.
 func (c *Collector) drop(start, lengthMs int64) Effects {
 	length := max(lengthMs, c.closedLengthMs)
-	if bound := start - (outage+1)*length; bound > max(c.dropped, c.closed) {
+	if bound := start - (config.Outage+1)*length; bound > max(c.dropped, c.closed) {
 		c.dropped = bound
 	}
 	var fx Effects
@@ -123,6 +137,7 @@ func (c *Collector) tick(t *schemas.Tick) Effects {
 	if t.IntervalStart <= c.closed {
 		return fx // a second Tick of this interval, or one that comes after a later one
 	}
+	fx.Closes = true
 	i := c.intervals[t.IntervalStart]
 	for n := range t.Jobs {
 		c.closeJob(&fx, t, &t.Jobs[n], i)
@@ -145,6 +160,7 @@ func (c *Collector) closeJob(fx *Effects, t *schemas.Tick, job *schemas.TickJob,
 		switch {
 		case r == nil:
 		case r.summary != nil && job.JobNodes > 1:
+			c.rejected[r.entry.Offset] = true
 			fx.Rejects = append(fx.Rejects, Rejected{r.entry.Offset, "NodeSummary of a job of several nodes", r.entry.Value})
 			fx.Counts.Rejected++
 		case job.Parts == 0:
@@ -185,7 +201,7 @@ func (i *interval) count() int64 {
 // byNode orders records as summaries are computed: by node, whatever the order of arrival.
 func byNode(records []*nodeRecord) {
 	slices.SortFunc(records, func(a, b *nodeRecord) int {
-		return compareStrings(a.header().Node, b.header().Node)
+		return strings.Compare(a.header().Node, b.header().Node)
 	})
 }
 

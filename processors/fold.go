@@ -28,6 +28,7 @@ type Effects struct {
 	Outputs []schemas.Record // JobSummary, JobPartial and Watermark, in a fixed order
 	Rejects []Rejected
 	Counts  schemas.ProgressCounts // to be added
+	Closes  bool                   // an interval was closed
 }
 
 // Rejected is an entry that could not be used, and why.
@@ -47,8 +48,6 @@ func (r Rejected) record(topic string, partition int32) *schemas.Reject {
 }
 
 const (
-	// outage is how far back anything is caught up, in intervals.
-	outage = 64
 	// aheadMs is how far an interval may end after its record was appended, unless its length is more: a node's clock
 	// may be off, but a record from the far future would hold back, or close, all that is real.
 	aheadMs = 10_000
@@ -68,6 +67,7 @@ type ledger struct {
 	dropped        int64 // intervals up to here were dropped, for lack of what closes them
 	first          map[int64]int64
 	rejected       map[int64]bool // offsets; those of a replay are rejected again, whatever they decode to by now
+	resumed        int64          // entries before this offset are replayed
 }
 
 func newLedger(p *schemas.Progress) ledger {
@@ -75,6 +75,7 @@ func newLedger(p *schemas.Progress) ledger {
 	if p == nil {
 		return l
 	}
+	l.resumed = p.Position
 	if p.Closed != nil {
 		l.closed, l.closedLengthMs = *p.Closed, p.ClosedIntervalMs
 	}
@@ -168,4 +169,5 @@ func addCounts(a *schemas.ProgressCounts, b schemas.ProgressCounts) {
 	a.Ticks += b.Ticks
 	a.Outputs += b.Outputs
 	a.Lost += b.Lost
+	a.ClockAhead += b.ClockAhead
 }

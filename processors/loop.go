@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/config"
@@ -16,8 +17,8 @@ import (
 )
 
 var (
-	// ErrTooManyRejects is returned when more records of a partition's open intervals are rejected than
-	// collect.max_rejects allows: a bad deploy, which goes on only when an administrator says so.
+	// ErrTooManyRejects is returned when more records are rejected, between two Ticks or among what a successor would have
+	// to fold again, than collect.max_rejects allows: a bad deploy, which goes on only when an administrator says so.
 	ErrTooManyRejects = errors.New("too many rejected records")
 	// ErrTopicReplaced is returned when a partition ends before the position that was committed for it.
 	ErrTopicReplaced = errors.New("partition ends before its committed position: was its topic deleted and made anew?")
@@ -32,8 +33,10 @@ const (
 	transactionTimeout = 40 * time.Second
 	// commitTimeout bounds flush and commit, within the transaction's.
 	commitTimeout = 20 * time.Second
-	// startTimeout bounds each step of a start: fencing may wait for a new coordinator.
+	// startTimeout bounds a start, from fencing, which may wait for a new coordinator, to reading Progress.
 	startTimeout = 30 * time.Second
+	// readPatience is how long reading may fail before that is said.
+	readPatience = 5 * time.Second
 )
 
 // stage is one of the two uses of the loop.
@@ -98,63 +101,6 @@ func (l *loop) run(ctx context.Context) error {
 	return l.consume(ctx, a, consumer, producer)
 }
 
-func (l *loop) newProducer() (*kgo.Client, error) {
-	opts, err := l.cfg.ClientOpts()
-	if err != nil {
-		return nil, err
-	}
-	// One id a partition, not a process: whoever owns the partition fences whoever owned it.
-	id := fmt.Sprintf("%s%s-%d", l.cfg.Prefix, l.stage.name, l.partition)
-	byKey := kgo.StickyKeyPartitioner(nil) // as any Kafka client places a key
-	return kgo.NewClient(append(opts, kgo.WithHooks(l.brokers),
-		kgo.TransactionalID(id), kgo.TransactionTimeout(transactionTimeout), kgo.ProducerLinger(0),
-		kgo.RecordPartitioner(placing{byKey, map[string]bool{
-			l.cfg.Prefix + schemas.TopicJobSummary: true, l.cfg.Prefix + schemas.TopicPartials: true,
-		}}),
-	)...)
-}
-
-// placing places keyed records of some topics by their key, and all others where they say.
-type placing struct {
-	byKey kgo.Partitioner
-	keyed map[string]bool
-}
-
-// ForTopic implements kgo.Partitioner.
-func (p placing) ForTopic(topic string) kgo.TopicPartitioner {
-	return placingTopic{kgo.ManualPartitioner().ForTopic(topic), p.byKey.ForTopic(topic), p.keyed[topic]}
-}
-
-type placingTopic struct {
-	manual, byKey kgo.TopicPartitioner
-	keyed         bool
-}
-
-// RequiresConsistency implements kgo.TopicPartitioner: a partition without a leader is waited for, never avoided.
-func (placingTopic) RequiresConsistency(*kgo.Record) bool { return true }
-
-// Partition implements kgo.TopicPartitioner.
-func (p placingTopic) Partition(r *kgo.Record, n int) int {
-	if p.keyed && len(r.Key) > 0 {
-		return p.byKey.Partition(r, n)
-	}
-	return p.manual.Partition(r, n)
-}
-
-func (l *loop) newConsumer(from int64) (*kgo.Client, error) {
-	opts, err := l.cfg.ClientOpts()
-	if err != nil {
-		return nil, err
-	}
-	return kgo.NewClient(append(opts, kgo.WithHooks(l.brokers),
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{l.stage.input: {l.partition: kgo.NewOffset().At(from)}}),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.KeepControlRecords(),                    // markers take offsets: the position must pass them
-		kgo.ConsumeResetOffset(kgo.NoResetOffset()), // a position out of range is an error, never a jump
-		kgo.FetchMaxWait(500*time.Millisecond), kgo.FetchMaxBytes(16<<20), kgo.FetchMaxPartitionBytes(8<<20),
-	)...)
-}
-
 // open reads the last committed Progress and opens the account from it.
 func (l *loop) open(ctx context.Context, adm *kadm.Client) (a *account, from int64, err error) {
 	logStart, logEnd, err := config.Bounds(ctx, adm, l.stage.input, l.partition)
@@ -205,15 +151,13 @@ func (l *loop) lastProgress(ctx context.Context, adm *kadm.Client) (*schemas.Pro
 // consume folds and commits until ctx ends or something goes wrong.
 func (l *loop) consume(ctx context.Context, a *account, consumer, producer *kgo.Client) error {
 	committed := time.Now()
+	var trouble reading
 	for ctx.Err() == nil {
 		poll, cancel := context.WithTimeout(ctx, quietCommit)
 		fetches := consumer.PollRecords(poll, 10_000)
 		cancel()
-		for _, e := range fetches.Errors() {
-			if errors.Is(e.Err, context.DeadlineExceeded) || errors.Is(e.Err, context.Canceled) {
-				continue
-			}
-			return fmt.Errorf("reading %s-%d: %w", l.stage.input, l.partition, e.Err)
+		if err := l.checkFetches(ctx, fetches, &trouble); err != nil {
+			return err
 		}
 		fetches.EachRecord(func(r *kgo.Record) {
 			if r.Attrs.IsControl() {
@@ -234,12 +178,48 @@ func (l *loop) consume(ctx context.Context, a *account, consumer, producer *kgo.
 	return nil
 }
 
+// reading remembers how long a partition could not be read.
+type reading struct {
+	since time.Time // zero: it can be
+	said  bool
+}
+
+// checkFetches returns the error of a poll that ends the loop. What may pass, such as a partition without a leader, is
+// waited for, and said once when it lasts.
+func (l *loop) checkFetches(ctx context.Context, fetches kgo.Fetches, trouble *reading) error {
+	var passing error
+	for _, e := range fetches.Errors() {
+		var broker *kerr.Error
+		switch {
+		case errors.Is(e.Err, context.DeadlineExceeded), errors.Is(e.Err, context.Canceled): // of the poll itself
+		case errors.As(e.Err, &broker) && !broker.Retriable:
+			return fmt.Errorf("reading %s-%d: %w", l.stage.input, l.partition, e.Err)
+		default:
+			passing = e.Err
+		}
+	}
+	switch {
+	case passing == nil:
+		if fetches.NumRecords() > 0 {
+			*trouble = reading{}
+		}
+		return nil
+	case trouble.since.IsZero():
+		trouble.since = time.Now()
+	case !trouble.said && time.Since(trouble.since) > readPatience:
+		l.log.Warn("partition cannot be read, trying again", "topic", l.stage.input, "partition", l.partition, "err", passing)
+		trouble.said = true
+	}
+	pause(ctx, 250*time.Millisecond)
+	return nil
+}
+
 // commit says all that the account holds in one transaction. It finishes a transaction that it began even when ctx ends.
 func (l *loop) commit(ctx context.Context, a *account, producer *kgo.Client) error {
 	p := a.progress()
-	if n := len(p.Rejected); n > l.cfg.Collect.MaxRejects {
-		return fmt.Errorf("%d records in [%d, %d) of %s-%d, the last because: %s: %w; mend what writes them, or raise collect.max_rejects to go on",
-			n, p.Hold, p.Position, l.stage.input, l.partition, lastReason(a), ErrTooManyRejects)
+	if n := max(a.refused, len(p.Rejected)); n > l.cfg.Collect.MaxRejects {
+		return fmt.Errorf("%d records before %d of %s-%d, the last because: %s: %w; mend what writes them, or raise collect.max_rejects to go on",
+			n, p.Position, l.stage.input, l.partition, lastReason(a), ErrTooManyRejects)
 	}
 	records, err := l.records(a, p)
 	if err != nil {

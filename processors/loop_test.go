@@ -158,6 +158,27 @@ func TestABadDeployStopsAndNamesTheSetting(t *testing.T) {
 	}
 }
 
+// With nothing but rubbish no interval is open, and a successor would have nothing to fold again.
+func TestRubbishAloneStopsToo(t *testing.T) {
+	b := newBench(t)
+	b.cfg.Collect.MaxRejects = 5
+	stop, ended := b.collect()
+	for i := range 12 {
+		b.put([]byte("rubbish"))
+		if i == 3 {
+			b.interval(2) // a Tick in between: what was rejected before it is not held against what comes
+		}
+	}
+	select {
+	case err := <-ended:
+		if !errors.Is(err, ErrTooManyRejects) {
+			t.Errorf("got %v", err)
+		}
+	case <-time.After(time.Minute):
+		t.Errorf("it goes on: %v", stop())
+	}
+}
+
 func TestProgressIsFoundBehindAbortedTransactions(t *testing.T) {
 	b := newBench(t)
 	b.interval(5)

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
+	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -104,28 +106,30 @@ func (m *Merger) watermark(e Entry, w *schemas.Watermark) Effects {
 	if isAhead(w.IntervalStart, w.IntervalMs, e.AppendedMs) {
 		return m.reject(e, "Watermark from the future")
 	}
+	fx := Effects{Counts: schemas.ProgressCounts{Ticks: 1}}
 	if w.IntervalStart > max(m.closed, m.dropped) {
 		m.open(w.IntervalStart, e.Offset)
 	}
 	if old, ok := m.watermarks[w.Collector]; !ok || old < w.IntervalStart {
 		m.watermarks[w.Collector] = w.IntervalStart
 	}
-	if bound := w.IntervalStart - outage*w.IntervalMs; bound > max(m.dropped, m.closed) {
+	if bound := w.IntervalStart - config.Outage*w.IntervalMs; bound > max(m.dropped, m.closed) {
 		m.dropped = bound
 	}
 	if len(m.watermarks) == int(m.collectors) {
 		if least := slices.Min(slices.Collect(maps.Values(m.watermarks))); least > m.closed {
 			m.closed, m.closedLengthMs = least, w.IntervalMs
+			fx.Closes = true
 		}
 	}
-	return m.closeSettled(Effects{Counts: schemas.ProgressCounts{Ticks: 1}})
+	return m.closeSettled(fx)
 }
 
 // closeSettled emits, with the parts that they have, the windows of intervals that are closed or dropped by now.
 func (m *Merger) closeSettled(fx Effects) Effects {
 	for _, gone := range m.settle() {
 		jobs := slices.SortedFunc(maps.Keys(m.windows[gone]), func(a, b schemas.JobKey) int {
-			return cmp.Or(compareStrings(a.JobID, b.JobID), cmp.Compare(a.Restart, b.Restart))
+			return cmp.Or(strings.Compare(a.JobID, b.JobID), cmp.Compare(a.Restart, b.Restart))
 		})
 		for _, key := range jobs {
 			if w := m.windows[gone][key]; !w.emitted {
@@ -151,5 +155,3 @@ func (m *Merger) emit(w *mergeWindow) Effects {
 		Counts:  schemas.ProgressCounts{Summarized: int64(len(parts)), Outputs: 1},
 	}
 }
-
-func compareStrings(a, b string) int { return cmp.Compare(a, b) }

@@ -13,6 +13,9 @@ import (
 	"github.com/weirhpc/weir/config"
 )
 
+// heartbeat is how often a member asks its group whether anything has changed.
+const heartbeat = 500 * time.Millisecond
+
 // own folds the partitions that the stage's group gives this process. The group decides who folds what; correctness does
 // not depend on it, fencing does, so a partition may be owned twice for a while and only loses time.
 func own(ctx context.Context, cfg config.Config, log *slog.Logger, s stage) error {
@@ -31,7 +34,7 @@ func own(ctx context.Context, cfg config.Config, log *slog.Logger, s stage) erro
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd()), kgo.ConsumeStartOffset(kgo.NewOffset().AtEnd()),
 		kgo.Balancers(kgo.CooperativeStickyBalancer()),
 		// The least that Kafka's brokers allow: a dead owner's partitions move on after six seconds.
-		kgo.SessionTimeout(6*time.Second), kgo.HeartbeatInterval(500*time.Millisecond), kgo.RebalanceTimeout(10*time.Second),
+		kgo.SessionTimeout(6*time.Second), kgo.HeartbeatInterval(heartbeat), kgo.RebalanceTimeout(10*time.Second),
 		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, got map[string][]int32) { o.start(ctx, got[s.progress]) }),
 		kgo.OnPartitionsRevoked(func(_ context.Context, _ *kgo.Client, lost map[string][]int32) { o.stop(lost[s.progress]) }),
 		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, lost map[string][]int32) { o.stop(lost[s.progress]) }),
@@ -73,16 +76,18 @@ type owned struct {
 // watch polls the group, where its errors surface, until ctx ends.
 func (o *owners) watch(ctx context.Context, group *kgo.Client) {
 	var said string
+	var last time.Time
 	for ctx.Err() == nil {
 		fetches := group.PollFetches(ctx)
 		for _, e := range fetches.Errors() {
 			if ctx.Err() != nil {
 				return
 			}
-			if text := e.Err.Error(); text != said { // once, not at every try
+			if text := e.Err.Error(); text != said || time.Since(last) > time.Minute { // once, not at every try
 				o.log.Warn("waiting for the group", "group", o.cfg.Prefix+o.stage.name, "err", e.Err)
 				said = text
 			}
+			last = time.Now()
 			pause(ctx, time.Second)
 		}
 	}
@@ -151,7 +156,9 @@ func (o *owners) fold(ctx context.Context, partition int32) {
 		if tries == 1 || tries%10 == 0 {
 			o.log.Warn("starting again from what is committed", "stage", o.stage.name, "partition", partition, "tries", tries, "err", err)
 		}
-		pause(ctx, config.Backoff(tries, o.cfg.BackoffCap))
+		// At least two heartbeats, in which the group says whether the partition is still ours: who was fenced by its
+		// rightful owner must not fence it back.
+		pause(ctx, max(2*heartbeat, config.Backoff(tries, o.cfg.BackoffCap)))
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -184,6 +185,14 @@ func newCounterLog(t testing.TB) func(r *rand.Rand) []Entry {
 		w := &logWriter{t: t, r: r, next: int64(r.IntN(50)), nowMs: simEpochMs}
 		start, length := simEpochMs, simT
 		var overdue []*schemas.Tick
+		if r.IntN(8) == 0 { // the interval was longer before, and then Ticks stay away for more than the outage
+			w.nowMs = start + 10*simT
+			w.put(&schemas.Tick{IntervalStart: start, IntervalMs: 10 * simT})
+			for start += 10 * simT; start < simEpochMs+100*simT; start += simT {
+				w.nowMs = start + simT
+				w.put(batch("n1", "whole", start, simT, 1))
+			}
+		}
 		for range 8 + r.IntN(10) {
 			w.nowMs = start + length
 			writeInterval(w, start, length)
@@ -207,7 +216,7 @@ func newCounterLog(t testing.TB) func(r *rand.Rand) []Entry {
 			}
 			switch r.IntN(12) {
 			case 0:
-				start += int64(outage+r.IntN(4)) * length
+				start += int64(config.Outage+r.IntN(4)) * length
 			case 1:
 				length, start = 2*simT, (start/(2*simT)+1)*2*simT
 			default:
@@ -302,7 +311,7 @@ func newPartialLog(t testing.TB) func(r *rand.Rand) []Entry {
 		w := &logWriter{t: t, r: r, nowMs: simEpochMs + simT}
 		intervals := 4 + int64(r.IntN(12))
 		if r.IntN(16) == 0 {
-			intervals += outage // long enough for the outage to pass
+			intervals += config.Outage // long enough for the outage to pass
 		}
 		var at [simCollectors]int64
 		pace := [simCollectors]int{10, 10, 10}
@@ -395,7 +404,7 @@ func (f holdsNothing) Progress(position int64) *schemas.Progress {
 	return p
 }
 
-// neverDrops has no drop rule: closedLengthMs is made so long that no record is ever the outage older.
+// neverDrops has no drop rule: closedLengthMs is made so long that no record is ever the config.Outage older.
 type neverDrops struct{ *Collector }
 
 func (f neverDrops) Apply(e Entry) Effects {
@@ -461,12 +470,12 @@ func (l *ledger) held() int { return len(l.first) }
 // TestMemoryIsBoundedWithoutTicks: the drop rule is what bounds it, and without the rule the test fails.
 func TestMemoryIsBoundedWithoutTicks(t *testing.T) {
 	w := &logWriter{t: t, r: rand.New(rand.NewPCG(1, 1)), nowMs: simEpochMs}
-	const intervals = 5 * outage
+	const intervals = 5 * config.Outage
 	for i := range int64(intervals) {
 		w.nowMs = simEpochMs + (i+1)*simT
 		w.put(batch("n1", "whole", simEpochMs+i*simT, simT, 1))
 	}
-	if most := openIntervals(NewCollector(simCluster, 0, nil), w.entries); most > outage+2 {
+	if most := openIntervals(NewCollector(simCluster, 0, nil), w.entries); most > config.Outage+2 {
 		t.Errorf("%d intervals open", most)
 	}
 	if most := openIntervals(neverDrops{NewCollector(simCluster, 0, nil)}, w.entries); most != intervals {
@@ -480,7 +489,7 @@ func TestMemoryIsBoundedWithoutTicks(t *testing.T) {
 		w.put(&schemas.Watermark{Collector: 0, IntervalStart: simEpochMs + i*simT, IntervalMs: simT})
 	}
 	m := NewMerger(simCluster, simCollectors, nil)
-	if most := openIntervals(m, w.entries); most > outage+2 || len(m.windows) > outage+2 {
+	if most := openIntervals(m, w.entries); most > config.Outage+2 || len(m.windows) > config.Outage+2 {
 		t.Errorf("merge: %d intervals open", most)
 	}
 }

@@ -132,6 +132,7 @@ func TestKafkaAway(t *testing.T) {
 	waitFor(t, func() bool { return strings.Contains(logged.String(), "ring is full") })
 	dir := t.TempDir()
 	cluster := startBroker(t, c, dir)
+	plan(t, c, &schemas.Route{Node: "sim0001", Epoch: 1, Home: 2})
 	all := gather(t, c, func(all []counter) bool { return from(all, "sim0001") > 6 && len(gaps(all)) > 0 })
 	first := len(gaps(all))
 

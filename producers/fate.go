@@ -53,8 +53,6 @@ func fateOf(err error, tries int) fate {
 		kerr.InvalidProducerEpoch, kerr.ProducerFenced, kerr.OutOfOrderSequenceNumber, kerr.UnknownProducerID,
 		kerr.InvalidProducerIDMapping:
 		return kept
-	case kerr.UnknownTopicOrPartition, kerr.UnknownTopicID:
-		return refused
 	}
 	if broker.Retriable {
 		return kept

@@ -19,7 +19,7 @@ func TestFateOf(t *testing.T) {
 		{kerr.MessageTooLarge, 0, refused},
 		{fmt.Errorf("x: %w", kerr.MessageTooLarge), 0, refused},
 		{kerr.InvalidRecord, 0, refused},
-		{kerr.UnknownTopicOrPartition, 0, refused},
+		{kerr.UnknownTopicOrPartition, 0, kept},
 		{kerr.TopicAuthorizationFailed, 1000, kept},
 		{kerr.NotEnoughReplicas, 1000, kept},
 		{kgo.ErrMaxBuffered, 1000, kept},

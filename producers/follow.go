@@ -23,10 +23,11 @@ type follower struct {
 	partitions []int32
 	opts       []kgo.Opt
 	link       link
-	caughtUp   chan struct{} // closed when the end was reached for the first time
-	behind     bool          // caughtUp is not closed yet
-	skipped    bool          // that a value was skipped has been said
-	unsaved    bool          // that a route cannot be kept has been said
+	caughtUp   chan struct{}     // closed when the end was reached for the first time
+	behind     bool              // caughtUp is not closed yet
+	gathered   map[*node]*routes // what was read on the way to the end; nil behind it
+	skipped    bool              // that a value was skipped has been said
+	unsaved    bool              // that a route cannot be kept has been said
 }
 
 func newFollower(f *fleet) (*follower, error) {
@@ -88,6 +89,7 @@ func (r *follower) read(ctx context.Context) (served bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	r.gathered = map[*node]*routes{}
 	for {
 		r.reach(ends)
 		fetches := client.PollFetches(ctx)
@@ -114,35 +116,36 @@ func (r *follower) ends(ctx context.Context, client *kgo.Client) (map[int32]int6
 	// Brokers that are away would be dialled for minutes: an answer that long in coming is none.
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.BackoffCap+r.cfg.Kafka.DialTimeout)
 	defer cancel()
-	admin := kadm.NewClient(client)
-	starts, err := admin.ListStartOffsets(ctx, r.topic)
-	if err != nil {
-		return nil, fmt.Errorf("asking for the start of the routes: %w", err)
-	}
-	listed, err := admin.ListCommittedOffsets(ctx, r.topic)
-	if err != nil {
-		return nil, fmt.Errorf("asking for the end of the routes: %w", err)
-	}
 	ends := map[int32]int64{}
 	for _, p := range r.partitions {
-		start, ok1 := starts.Lookup(r.topic, p)
-		end, ok2 := listed.Lookup(r.topic, p)
-		if !ok1 || !ok2 {
-			return nil, fmt.Errorf("asking for the end of the routes: the topic has no partition %d: is partitions.routes right?", p)
+		start, end, err := config.Bounds(ctx, kadm.NewClient(client), r.topic, p)
+		if err != nil {
+			return nil, err
 		}
-		if err := errors.Join(start.Err, end.Err); err != nil {
-			return nil, fmt.Errorf("asking for the end of partition %d: %w", p, err)
-		}
-		if end.Offset > start.Offset {
-			ends[p] = end.Offset
+		if end > start {
+			ends[p] = end
 		}
 	}
 	return ends, nil
 }
 
-// reach says that the end was reached when nothing is left to read up to it.
+// reach puts what was read in force, all at once, when nothing is left to read up to the end: a route that was overtaken
+// days ago must not form a record on the way. A node that the topic has no route for has none.
 func (r *follower) reach(ends map[int32]int64) {
-	if r.behind && len(ends) == 0 {
+	if r.gathered == nil || len(ends) > 0 {
+		return
+	}
+	r.mu.Lock()
+	for _, n := range r.nodes {
+		n.routes.known = nil
+		if g := r.gathered[n]; g != nil {
+			n.routes.known = g.known
+		}
+	}
+	r.mu.Unlock()
+	r.gathered = nil
+	r.save()
+	if r.behind {
 		r.behind = false
 		close(r.caughtUp)
 	}
@@ -154,6 +157,19 @@ func (r *follower) take(record *kgo.Record) {
 	if n == nil || record.Attrs.IsControl() {
 		return
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := &n.routes
+	if r.gathered != nil {
+		if r.gathered[n] == nil {
+			r.gathered[n] = &routes{}
+		}
+		known = r.gathered[n]
+	}
+	if record.Value == nil { // the node has left the machine
+		known.known = nil
+		return
+	}
 	route, err := decodeRoute(n.name, record.Value)
 	if err != nil {
 		if !r.skipped {
@@ -162,9 +178,7 @@ func (r *follower) take(record *kgo.Record) {
 		}
 		return
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	n.routes.add(route)
+	known.add(route)
 }
 
 func decodeRoute(node string, value []byte) (*schemas.Route, error) {

@@ -62,6 +62,14 @@ var errOtherNode = errors.New("route of another node")
 
 func routePath(dir, node string) string { return filepath.Join(dir, "route-"+node+".avro") }
 
+// removeRoute removes the route of a node that has none any more.
+func removeRoute(dir, node string) error {
+	if err := os.Remove(routePath(dir, node)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("removing the saved route: %w", err)
+	}
+	return nil
+}
+
 // saveRoute writes a node's route beside the old one and renames it into place: a reader finds one or the other, whole.
 func saveRoute(dir string, r *schemas.Route) error {
 	b, err := schemas.Marshal(r)
@@ -134,7 +142,13 @@ func (f *fleet) saveRoutes() error {
 		if r == saved {
 			continue
 		}
-		if err := saveRoute(f.cfg.Agent.StateDir, r); err != nil && first == nil {
+		var err error
+		if r == nil {
+			err = removeRoute(f.cfg.Agent.StateDir, n.name)
+		} else {
+			err = saveRoute(f.cfg.Agent.StateDir, r)
+		}
+		if err != nil && first == nil {
 			first = err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
@@ -109,5 +110,60 @@ func TestNewFleetRefuses(t *testing.T) {
 		if _, err := newFleet(config.Default(), members, slog.New(slog.DiscardHandler)); err == nil {
 			t.Errorf("%s: no error", name)
 		}
+	}
+}
+
+// What the topic says when it has been read to its end is in force at once: an overtaken route forms no record on the way,
+// and a node that the topic has no route for, or a tombstone, has none, on disk neither.
+func TestRoutesAreInForceFromTheEndOn(t *testing.T) {
+	c := testConfig(t)
+	c.Agent.StateDir = t.TempDir()
+	members := []member{{"sim0001", &simulated{node: "sim0001"}}, {"sim0002", &simulated{node: "sim0002"}}, {"sim0003", &simulated{node: "sim0003"}}}
+	f, err := newFleet(c, members, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved := &schemas.Route{Node: "sim0002", Epoch: 9, IntervalStart: 9000, Home: 1}
+	if err := saveRoute(c.Agent.StateDir, saved); err != nil {
+		t.Fatal(err)
+	}
+	f.loadRoutes()
+	r := &follower{fleet: f, caughtUp: make(chan struct{}), behind: true, gathered: map[*node]*routes{}}
+	put := func(node string, route *schemas.Route) {
+		record := &kgo.Record{Key: []byte(node)}
+		if route != nil {
+			if record.Value, err = schemas.Marshal(route); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.take(record)
+	}
+	put("sim0001", &schemas.Route{Node: "sim0001", Epoch: 1, IntervalStart: 1000, Home: 1})
+	put("sim0003", &schemas.Route{Node: "sim0003", Epoch: 1, IntervalStart: 1000, Home: 1})
+	if f.byName["sim0001"].routes.newest() != nil || f.byName["sim0002"].routes.newest() == nil {
+		t.Error("before the end, only the saved route is in force")
+	}
+	put("sim0001", &schemas.Route{Node: "sim0001", Epoch: 2, IntervalStart: 2000, Home: 3})
+	put("sim0003", nil)
+	r.reach(map[int32]int64{0: 1})
+	if f.byName["sim0001"].routes.newest() != nil {
+		t.Error("the end was not reached yet")
+	}
+	r.reach(nil)
+	if got := f.byName["sim0001"].routes.newest(); got == nil || got.Home != 3 {
+		t.Errorf("sim0001 has %+v", got)
+	}
+	for _, name := range []string{"sim0002", "sim0003"} {
+		if got := f.byName[name].routes.newest(); got != nil {
+			t.Errorf("%s has %+v, the topic has none", name, got)
+		}
+	}
+	if got, err := loadRoute(c.Agent.StateDir, "sim0002"); got != nil || err != nil {
+		t.Errorf("%+v is still on disk: %v", got, err)
+	}
+	put("sim0001", nil)
+	r.save()
+	if got, err := loadRoute(c.Agent.StateDir, "sim0001"); f.byName["sim0001"].routes.newest() != nil || got != nil || err != nil {
+		t.Errorf("a tombstone leaves %+v: %v", got, err)
 	}
 }

@@ -12,7 +12,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
+	"github.com/linkedin/goavro/v2"
 	"github.com/twmb/avro"
 )
 
@@ -30,7 +32,7 @@ var (
 	ErrInvalid = errors.New("invalid record")
 )
 
-// Record is one of the records of DESIGN section 4, as a pointer.
+// Record is one of the records that travel, as a pointer.
 type Record interface {
 	// Validate says what is wrong with the record, naming the field; nil if it may be used.
 	Validate() error
@@ -44,6 +46,8 @@ type entry struct {
 	schema *avro.Schema
 	shape  *shape
 	zero   func() Record
+	// dynamic is the goavro codec, made when first asked for: only `weir tail` and the tests want it.
+	dynamic func() (*goavro.Codec, error)
 }
 
 // table holds every schema ever shipped, by name and by fingerprint. A new version of a record gets a row of its own
@@ -77,7 +81,7 @@ func newTable() schemaTable {
 			panic(err) // the file is embedded: cannot fail once the tests have passed
 		}
 		e := &entry{name: "weir.v1." + name, text: string(text), schema: avro.MustParse(string(text)), zero: newRecord}
-		e.shape = newShape(e.schema)
+		e.shape, e.dynamic = newShape(e.schema), sync.OnceValues(e.compile)
 		t.byName[e.name] = e
 		t.byFingerprint[e.fingerprint()] = e
 	}

@@ -5,25 +5,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"sync"
 
 	"github.com/linkedin/goavro/v2"
 )
 
-// codecs holds one goavro codec a schema, made when first asked for: only `weir tail` and the tests want them.
-var codecs sync.Map // full name -> *goavro.Codec
-
-func (e *entry) dynamic() (*goavro.Codec, error) {
-	if c, ok := codecs.Load(e.name); ok {
-		return c.(*goavro.Codec), nil
-	}
+func (e *entry) compile() (*goavro.Codec, error) {
 	// Times stay the integers that they are in the record: a reader can compute with them.
 	plain := strings.NewReplacer(`, "logicalType": "timestamp-millis"`, "", `, "logicalType": "timestamp-micros"`, "").Replace(e.text)
 	c, err := goavro.NewCodecForStandardJSONFull(plain)
 	if err != nil {
 		return nil, fmt.Errorf("compiling %s: %w", e.name, err)
 	}
-	codecs.Store(e.name, c)
 	return c, nil
 }
 

@@ -80,7 +80,7 @@ type NodeSummaryMetric struct {
 	Certified Certified `avro:"certified"`
 }
 
-// Certified bounds what is known of a share's values (DESIGN section 6). Ranks count from 1.
+// Certified bounds what is known of a share's values. Ranks count from 1.
 type Certified struct {
 	Eps             float64   `avro:"eps"`
 	OrderStatistics []float64 `avro:"order_statistics"`
@@ -267,6 +267,7 @@ type ProgressCounts struct {
 	Ticks      int64 `avro:"ticks"`
 	Outputs    int64 `avro:"outputs"`
 	Lost       int64 `avro:"lost"`
+	ClockAhead int64 `avro:"clock_ahead"`
 }
 
 // Reject is a record that could not be used.

@@ -1,7 +1,7 @@
 package schemas
 
-// Row is one metric of one summary, as the archive keeps it and as `weir job` shows it: the columns of DESIGN
-// section 8. A summary without metrics is one row without Metric.
+// Row is one metric of one summary, as the archive keeps it and as `weir job` shows it: its columns are what
+// users' queries rely on. A summary without metrics is one row without Metric.
 type Row struct {
 	Cluster       string    `parquet:"cluster,dict" json:"cluster"`
 	JobID         string    `parquet:"job_id,dict" json:"job_id"`

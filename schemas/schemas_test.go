@@ -55,7 +55,7 @@ func samples() []Record {
 			1, 9, 4, new(int64(1_700_000_010_000)), 10_000, new(int64(1_699_999_000_000)),
 			[]int64{4, 7},
 			new(int64(0)), new(int64(1)),
-			ProgressCounts{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12},
+			ProgressCounts{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13},
 		},
 		&Progress{},
 		&Reject{"weir.counters", 3, 99, "malformed", "00ff", []byte{0, 1, 255}},
@@ -121,7 +121,7 @@ func TestFingerprints(t *testing.T) {
 	want := map[string]string{
 		"BalanceState": "4ef5888d01398460", "CounterBatch": "2431da33088f60ee", "Gap": "b6415daba41fec8a",
 		"Job": "f08ec10b7fb59359", "JobPartial": "bc8188965d41169e", "JobSummary": "037b93e5a275cbbf",
-		"NodeSummary": "7dc55bf3dec62111", "Progress": "cb43f71e70cf8ca5", "Reject": "1867763f6691ffd2",
+		"NodeSummary": "7dc55bf3dec62111", "Progress": "c0b699b1cc907f12", "Reject": "1867763f6691ffd2",
 		"Route": "c99e46590669b66d", "Tick": "62c8b9abaef77773", "Watermark": "c33c7140ebff709d",
 	}
 	for _, r := range samples() {

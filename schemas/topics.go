@@ -41,7 +41,7 @@ type Topic struct {
 	Values     string            // the records
 }
 
-// Topics is the table of topics (DESIGN section 3), with names that begin with prefix.
+// Topics is the table of topics, with names that begin with prefix.
 func Topics(prefix string, z Sizes) []Topic {
 	logged := func(retention time.Duration) map[string]string {
 		return z.settings(map[string]string{

@@ -9,6 +9,7 @@ import (
 const (
 	maxNameBytes  = 64
 	maxIntervalMs = 24 * 3600 * 1000
+	maxCount      = 1_000_000_000_000 // values of one metric of one share: sums over all shares stay within int64
 	minTimeMs     = 0
 	maxTimeMs     = 4102444800000 // the year 2100: sums and multiples of times stay within int64
 )
@@ -238,10 +239,12 @@ func (t *Tick) Validate() error {
 		if j.Parts < 0 || int(j.JobNodes) < len(j.Nodes) {
 			return invalid("jobs", "%s/%d: parts is negative or job_nodes less than its nodes here", j.JobID, j.Restart)
 		}
+		listed := make(map[string]bool, len(j.Nodes))
 		for _, n := range j.Nodes {
-			if !ValidName(n) {
-				return invalid("jobs.nodes", "%.80q is not a host's name", n)
+			if !ValidName(n) || listed[n] {
+				return invalid("jobs.nodes", "%.80q is not a host's name, or there twice", n)
 			}
+			listed[n] = true
 		}
 	}
 	return nil
@@ -295,7 +298,7 @@ func (p *JobPartial) Validate() error {
 	if err := checkJob(p.JobID, p.Restart); err != nil {
 		return err
 	}
-	if p.Collector < 0 || p.Parts < 1 || p.NodesReported < 0 || p.NodesExpected < p.NodesReported {
+	if p.Collector < 0 || p.Parts < 1 || p.NodesReported < 0 || p.NodesExpected < p.NodesReported || p.JobNodes < p.NodesExpected {
 		return invalid("collector", "collector, parts or nodes out of range")
 	}
 	seen := make(map[string]bool, len(p.Metrics))
@@ -312,7 +315,7 @@ func (m *JobPartialMetric) validate(seen map[string]bool) error {
 	if err := checkMetricName(m.Name, m.Unit, m.Scope, seen); err != nil {
 		return err
 	}
-	if m.Count < 0 || m.Invalid < 0 || m.Nodes < 0 || int64(m.Nodes) > m.Count {
+	if m.Count < 0 || m.Count > maxCount || m.Invalid < 0 || m.Invalid > maxCount || m.Nodes < 0 || int64(m.Nodes) > m.Count {
 		return invalid("metrics.count", "%s: count, invalid or nodes out of range", m.Name)
 	}
 	numbers := []*float64{m.Mean, m.M2, m.NodeMean, m.NodeM2, m.LowNodeMean, m.HighNodeMean}

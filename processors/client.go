@@ -1,0 +1,68 @@
+package processors
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/schemas"
+)
+
+func (l *loop) newProducer() (*kgo.Client, error) {
+	opts, err := l.cfg.ClientOpts()
+	if err != nil {
+		return nil, err
+	}
+	// One id a partition, not a process: whoever owns the partition fences whoever owned it.
+	id := fmt.Sprintf("%s%s-%d", l.cfg.Prefix, l.stage.name, l.partition)
+	byKey := kgo.StickyKeyPartitioner(nil) // as any Kafka client places a key
+	return kgo.NewClient(append(opts, kgo.WithHooks(l.brokers),
+		kgo.TransactionalID(id), kgo.TransactionTimeout(transactionTimeout), kgo.ProducerLinger(0),
+		kgo.RecordPartitioner(placing{byKey, map[string]bool{
+			l.cfg.Prefix + schemas.TopicJobSummary: true, l.cfg.Prefix + schemas.TopicPartials: true,
+		}}),
+	)...)
+}
+
+// placing places keyed records of some topics by their key, and all others where they say.
+type placing struct {
+	byKey kgo.Partitioner
+	keyed map[string]bool
+}
+
+// ForTopic implements kgo.Partitioner.
+func (p placing) ForTopic(topic string) kgo.TopicPartitioner {
+	return placingTopic{kgo.ManualPartitioner().ForTopic(topic), p.byKey.ForTopic(topic), p.keyed[topic]}
+}
+
+type placingTopic struct {
+	manual, byKey kgo.TopicPartitioner
+	keyed         bool
+}
+
+// RequiresConsistency implements kgo.TopicPartitioner: a partition without a leader is waited for, never avoided.
+func (placingTopic) RequiresConsistency(*kgo.Record) bool { return true }
+
+// Partition implements kgo.TopicPartitioner.
+func (p placingTopic) Partition(r *kgo.Record, n int) int {
+	if p.keyed && len(r.Key) > 0 {
+		return p.byKey.Partition(r, n)
+	}
+	return p.manual.Partition(r, n)
+}
+
+func (l *loop) newConsumer(from int64) (*kgo.Client, error) {
+	opts, err := l.cfg.ClientOpts()
+	if err != nil {
+		return nil, err
+	}
+	return kgo.NewClient(append(opts, kgo.WithHooks(l.brokers),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{l.stage.input: {l.partition: kgo.NewOffset().At(from)}}),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.KeepControlRecords(),                    // markers take offsets: the position must pass them
+		kgo.ConsumeResetOffset(kgo.NoResetOffset()), // a position out of range is an error, never a jump
+		kgo.KeepRetryableFetchErrors(),              // they are said when they last
+		kgo.FetchMaxWait(500*time.Millisecond), kgo.FetchMaxBytes(16<<20), kgo.FetchMaxPartitionBytes(8<<20),
+	)...)
+}
