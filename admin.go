@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -44,8 +45,19 @@ func checkTopics(ctx context.Context, cfg config.Config) error {
 	return schemas.CheckTopics(ctx, kadm.NewClient(cl), topicsOf(cfg))
 }
 
+// needsSubcommand is what a command does that only groups others.
+func needsSubcommand(c *cobra.Command, args []string) error {
+	var names []string
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
+	}
+	return usageError{fmt.Errorf("%s %s: name one of its commands: %s", c.CommandPath(), strings.Join(args, " "), strings.Join(names, ", "))}
+}
+
 func newTopics() *cobra.Command {
-	topics := &cobra.Command{Use: "topics", Short: "Make the topics, or check them", Args: cobra.NoArgs}
+	topics := &cobra.Command{Use: "topics", Short: "Make the topics, or check them", RunE: needsSubcommand}
 	command := func(use, short, done string, act func(ctx context.Context, cfg config.Config) error) *cobra.Command {
 		var conf configFlags
 		c := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error {
@@ -93,7 +105,7 @@ func newCheck() *cobra.Command {
 }
 
 func newSink() *cobra.Command {
-	parent := &cobra.Command{Use: "sink", Short: "Look after the archive", Args: cobra.NoArgs}
+	parent := &cobra.Command{Use: "sink", Short: "Look after the archive", RunE: needsSubcommand}
 	var conf configFlags
 	gap := &cobra.Command{
 		Use:   "accept-gap PARTITION",

@@ -25,7 +25,10 @@ const (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// SIGHUP too: a terminal that is closed is no reason to leave the broker's log open. A pipe that is closed is an error
+	// of writing, not the end of the process.
+	signal.Ignore(syscall.SIGPIPE)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
@@ -46,7 +49,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	err := root.ExecuteContext(ctx)
 	var usage usageError
 	switch {
-	case err == nil:
+	case err == nil, errors.Is(err, syscall.EPIPE): // whoever read it has seen enough
 		return exitDone
 	case !begun, errors.As(err, &usage):
 		_, _ = fmt.Fprintf(stderr, "weir: %v\n", err)

@@ -69,6 +69,9 @@ func TestWrongUsageIsStatus2(t *testing.T) {
 		"no configuration":  {[]string{"jobs"}, "weir up"},
 		"bad configuration": {[]string{"check", "--config", bad}, "collectors = 0"},
 		"no such file":      {[]string{"check", "--config", "none.yaml"}, "none.yaml"},
+		"no sub-command":    {[]string{"topics"}, "create"},
+		"bad sub-command":   {[]string{"topics", "nosuch"}, "nosuch"},
+		"no such job file":  {[]string{"up", "--jobs", "none.yaml"}, "none.yaml"},
 		"bad partition":     {[]string{"sink", "accept-gap", "one"}, "one"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -133,6 +136,9 @@ func TestUp(t *testing.T) {
 		if status != exitDone || strings.Count(stdout, "\n") != 2 || !json.Valid([]byte(strings.SplitN(stdout, "\n", 2)[0])) {
 			t.Errorf("tail %s: status %d, %q, %q", topic, status, stdout, stderr)
 		}
+	}
+	if status, _, stderr := weir(ctx, "tail", "nosuch", "--config", file); status != exitFailed || !strings.Contains(stderr, "weir.nosuch") {
+		t.Errorf("tail of a topic that is not there: status %d, %q", status, stderr)
 	}
 	if status, _, stderr := weir(ctx, "topics", "check", "--config", file); status != exitDone {
 		t.Errorf("topics check: status %d, %q", status, stderr)

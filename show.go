@@ -53,8 +53,11 @@ func newJob() *cobra.Command {
 and how many of the job's nodes reported. With --json, one object a line; its names are the columns of the archive.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if !schemas.ValidName(args[0]) || n < 1 {
-				return usageError{fmt.Errorf("job ID %q must match [A-Za-z0-9._:-]{1,64}, and -n be at least 1", args[0])}
+			if !schemas.ValidName(args[0]) {
+				return usageError{fmt.Errorf("job ID %q must match [A-Za-z0-9._:-]{1,64}", args[0])}
+			}
+			if n < 1 {
+				return usageError{fmt.Errorf("-n %d must be at least 1", n)}
 			}
 			cfg, err := conf.load()
 			if err != nil {
@@ -92,8 +95,11 @@ jobs, progress, merge-progress, rejects, schemas. With --json, one object a line
 key, schema, value. It goes on until -n records were shown, or Ctrl-C.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if from != "start" && from != "end" || n < 0 {
-				return usageError{fmt.Errorf("--from %q must be start or end, and -n not negative", from)}
+			if from != "start" && from != "end" {
+				return usageError{fmt.Errorf("--from %q must be start or end", from)}
+			}
+			if n < 0 {
+				return usageError{fmt.Errorf("-n %d must not be negative", n)}
 			}
 			cfg, err := conf.load()
 			if err != nil {

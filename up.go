@@ -69,6 +69,9 @@ func (f upFlags) config(c *cobra.Command) (config.Config, error) {
 	if f.simulate != 0 && f.simulate < balancer.MinSimulated {
 		return config.Config{}, fmt.Errorf("--simulate %d: at least %d nodes are needed for jobs that take all paths", f.simulate, balancer.MinSimulated)
 	}
+	if _, err := os.Stat(f.jobs); f.jobs != "" && err != nil {
+		return config.Config{}, fmt.Errorf("--jobs: %w", err)
+	}
 	if f.length < 0 {
 		return config.Config{}, fmt.Errorf("--for %v is negative", f.length)
 	}
@@ -126,7 +129,12 @@ func up(ctx context.Context, f upFlags, cfg config.Config, out io.Writer, log *s
 
 	s := &services{failure: make(chan error, 1)}
 	s.add("summary lines", func(ctx context.Context) error {
-		return analysis.Follow(ctx, cfg, func(l analysis.IntervalLine) { say(out, "%s", l) })
+		var failed error
+		err := analysis.Follow(ctx, cfg, func(l analysis.IntervalLine) bool {
+			_, failed = fmt.Fprintln(out, l)
+			return failed == nil
+		})
+		return errors.Join(err, failed)
 	})
 	s.add("sink", func(ctx context.Context) error { return sink.Run(ctx, cfg, log) })
 	s.add("merge", func(ctx context.Context) error { return processors.Merge(ctx, cfg, log) })

@@ -39,8 +39,8 @@ func (l *IntervalLine) add(s *schemas.JobSummary) {
 }
 
 // Follow calls each with a line for every interval, in order, once no further summary of it came for a moment. What comes
-// later than that is not shown: it is in the topic and in the archive. It returns when ctx ends.
-func Follow(ctx context.Context, cfg config.Config, each func(l IntervalLine)) error {
+// later than that is not shown: it is in the topic and in the archive. It returns when ctx ends or each returns false.
+func Follow(ctx context.Context, cfg config.Config, each func(l IntervalLine) bool) error {
 	cl, err := Connect(ctx, cfg, kgo.ConsumeTopics(cfg.Prefix+schemas.TopicJobSummary),
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtEnd()), kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd()),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()))
@@ -74,7 +74,9 @@ func Follow(ctx context.Context, cfg config.Config, each func(l IntervalLine)) e
 			if time.Since(touched[start]) < quiet {
 				break
 			}
-			each(*lines[start])
+			if !each(*lines[start]) {
+				return nil
+			}
 			shown = start
 			delete(lines, start)
 			delete(touched, start)

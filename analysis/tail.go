@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/config"
@@ -26,8 +28,8 @@ type TailRecord struct {
 	Error     string          `json:"error,omitempty"` // why the value cannot be shown
 }
 
-// Tail calls each with the committed records of a topic, as they come, until each returns false or ctx ends. The topic may
-// be named with or without the prefix.
+// Tail calls each with the committed records of a topic, as they come, until each returns false, ctx ends or the brokers
+// are gone. The topic may be named with or without the prefix.
 func Tail(ctx context.Context, cfg config.Config, topic string, fromStart bool, each func(r TailRecord) bool) error {
 	if !strings.HasPrefix(topic, cfg.Prefix) {
 		topic = cfg.Prefix + topic
@@ -36,19 +38,34 @@ func Tail(ctx context.Context, cfg config.Config, topic string, fromStart bool, 
 	if fromStart {
 		from = kgo.NewOffset().AtStart()
 	}
+	brokers := config.NewBrokers(slog.New(slog.DiscardHandler))
 	cl, err := Connect(ctx, cfg, kgo.ConsumeTopics(topic), kgo.ConsumeStartOffset(from), kgo.ConsumeResetOffset(from),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.UnknownTopicRetries(0))
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.WithHooks(brokers))
 	if err != nil {
 		return err
 	}
 	defer cl.Close()
+	details, err := kadm.NewClient(cl).ListTopics(ctx, topic)
+	if err != nil {
+		return fmt.Errorf("listing %s: %w", topic, err)
+	}
+	if len(details[topic].Partitions) == 0 {
+		return fmt.Errorf("topic %s: %w", topic, config.ErrNoPartition)
+	}
 	for {
-		fetches := cl.PollRecords(ctx, 1000)
+		poll, cancel := context.WithTimeout(ctx, pingTimeout)
+		fetches := cl.PollRecords(poll, 1000)
+		cancel()
 		if ctx.Err() != nil {
 			return nil
 		}
 		for _, e := range fetches.Errors() {
-			return fmt.Errorf("reading %s: %w", topic, e.Err)
+			if !errors.Is(e.Err, context.DeadlineExceeded) {
+				return fmt.Errorf("reading %s: %w", topic, e.Err)
+			}
+		}
+		if fetches.NumRecords() == 0 && brokers.Away() { // the client would try for ever, and say nothing
+			return fmt.Errorf("reading %s: %w any more at %v", topic, ErrUnreachable, cfg.Kafka.Brokers)
 		}
 		for r := range fetches.RecordsAll() {
 			if !each(tailRecord(r)) {

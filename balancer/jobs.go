@@ -2,6 +2,7 @@ package balancer
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -54,6 +55,8 @@ func stateAt(j *schemas.Job, now time.Time) string {
 // checkJob says what is wrong with a job by itself; empty if nothing.
 func checkJob(j *schemas.Job) string {
 	switch {
+	case j.JobID == "":
+		return "it has no id"
 	case !schemas.ValidJobID(j.JobID):
 		return fmt.Sprintf("id %.80q is not a job's name: [A-Za-z0-9._:-]{1,64}, not beginning with _", j.JobID)
 	case j.Restart < 0:
@@ -96,7 +99,7 @@ func admit(tree *topology.Tree, jobs []schemas.Job, now time.Time) (good []schem
 		switch {
 		case reason != "":
 		case seen[key]:
-			reason = "the same id and restart as an earlier job"
+			reason = fmt.Sprintf("the same id %s and restart %d as an earlier job", j.JobID, j.Restart)
 		default:
 			reason = placeable(tree, taken, &j)
 		}
@@ -124,18 +127,30 @@ func placeable(tree *topology.Tree, taken claims, j *schemas.Job) string {
 // wholeNode stands among a node's CPUs for all of them.
 const wholeNode int32 = -1
 
-// claims says when each CPU of each node is taken. The spans of one CPU are disjoint and ascend.
-type claims map[string]map[int32][]span
+// claims says when each CPU of each node is taken, and by whom. The spans of one CPU are disjoint and ascend.
+type claims map[string]map[int32][]claim
 
-// conflict names a node or CPU of the job that is taken during its life; empty if there is none.
+type claim struct {
+	span
+	by schemas.JobKey
+}
+
+// conflict names a node or CPU of the job that is taken during its life, and by whom; empty if there is none.
 func (c claims) conflict(j *schemas.Job) string {
 	l := life(j)
 	for _, n := range j.Nodes {
-		for cpu, spans := range c[n] {
-			if len(j.Cpus) > 0 && cpu != wholeNode && !slices.Contains(j.Cpus, cpu) || !overlap(spans, l) {
+		for _, cpu := range slices.Sorted(maps.Keys(c[n])) { // in order: the same conflict reads the same every time
+			if len(j.Cpus) > 0 && cpu != wholeNode && !slices.Contains(j.Cpus, cpu) {
 				continue
 			}
-			return fmt.Sprintf("node %s, or a cpu of it, is held by an earlier job at an overlapping time", n)
+			holder, held := holderOf(c[n][cpu], l)
+			switch {
+			case !held:
+			case cpu == wholeNode:
+				return fmt.Sprintf("node %s is held by job %s at an overlapping time", n, holder)
+			default:
+				return fmt.Sprintf("cpu %d of node %s is held by job %s at an overlapping time", cpu, n, holder)
+			}
 		}
 	}
 	return ""
@@ -152,17 +167,17 @@ func (c claims) add(j *schemas.Job) {
 	}
 	for _, n := range j.Nodes {
 		if c[n] == nil {
-			c[n] = map[int32][]span{}
+			c[n] = map[int32][]claim{}
 		}
 		for _, cpu := range cpus {
-			c[n][cpu] = slices.Insert(c[n][cpu], after(c[n][cpu], l.start), l)
+			c[n][cpu] = slices.Insert(c[n][cpu], after(c[n][cpu], l.start), claim{l, keyOf(j)})
 		}
 	}
 }
 
 // after returns the position of the first span that ends after the time.
-func after(spans []span, t int64) int {
-	i, _ := slices.BinarySearchFunc(spans, t, func(s span, t int64) int {
+func after(spans []claim, t int64) int {
+	i, _ := slices.BinarySearchFunc(spans, t, func(s claim, t int64) int {
 		if s.end <= t {
 			return -1
 		}
@@ -171,7 +186,11 @@ func after(spans []span, t int64) int {
 	return i
 }
 
-func overlap(spans []span, l span) bool {
+// holderOf returns the first job that holds a CPU at a time of the life.
+func holderOf(spans []claim, l span) (schemas.JobKey, bool) {
 	i := after(spans, l.start)
-	return l.start < l.end && i < len(spans) && spans[i].start < l.end
+	if l.start >= l.end || i == len(spans) || spans[i].start >= l.end {
+		return schemas.JobKey{}, false
+	}
+	return spans[i].by, true
 }

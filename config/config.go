@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -107,8 +109,12 @@ type Source struct {
 	Defaults Config
 }
 
-// ErrUnknownKey is returned when a file or the environment sets what there is not.
-var ErrUnknownKey = errors.New("unknown key")
+var (
+	// ErrUnknownKey is returned when a file or the environment sets what there is not.
+	ErrUnknownKey = errors.New("unknown key")
+	// ErrValue is returned when a value is not of its key's kind.
+	ErrValue = errors.New("wrong kind of value")
+)
 
 // Load fills Defaults from the file, WEIR_* variables (WEIR_KAFKA_BROKERS sets kafka.brokers) and flags, in this order,
 // and validates the result. The error joins all faults.
@@ -154,13 +160,51 @@ func Load(src Source) (Config, error) {
 	if len(faults) > 0 {
 		return Config{}, errors.Join(faults...)
 	}
-	var c Config
-	if err := v.UnmarshalExact(&c, viper.DecodeHook(mapstructure.ComposeDecodeHookFunc(
-		mapstructure.StringToTimeDurationHookFunc(), mapstructure.StringToSliceHookFunc(",")))); err != nil {
-		return Config{}, fmt.Errorf("configuration %s: %w", src.File, err)
+	c := src.Defaults // what cannot be decoded stays at its default, so that the other faults can be told too
+	err := v.UnmarshalExact(&c, func(d *mapstructure.DecoderConfig) {
+		d.WeaklyTypedInput = false
+		d.DecodeHook = mapstructure.ComposeDecodeHookFunc(mapstructure.StringToSliceHookFunc(","), decodeScalar)
+	})
+	if err != nil {
+		err = fmt.Errorf("%w: %w", ErrValue, err)
 	}
 	c.derive()
-	return c, c.Validate()
+	return c, errors.Join(err, c.Validate())
+}
+
+// decodeScalar turns texts, which is what the environment and flags have, into what a key holds, and refuses numbers that
+// the library would round or take for nanoseconds.
+func decodeScalar(_, to reflect.Type, value any) (any, error) {
+	text, isText := value.(string)
+	switch {
+	case to == reflect.TypeFor[time.Duration]():
+		if _, is := value.(time.Duration); is {
+			return value, nil
+		}
+		d, err := time.ParseDuration(text)
+		if !isText || err != nil {
+			return nil, fmt.Errorf("%v is not a duration such as 500ms, 10s or 24h", value)
+		}
+		return d, nil
+	case to.Kind() == reflect.Int || to.Kind() == reflect.Int64:
+		if f, is := value.(float64); is && f != math.Trunc(f) {
+			return nil, fmt.Errorf("%v is not a whole number", value)
+		}
+		if isText {
+			n, err := strconv.ParseInt(text, 10, 64)
+			if err != nil {
+				return nil, fmt.Errorf("%q is not a whole number", text)
+			}
+			return n, nil
+		}
+	case to.Kind() == reflect.Bool && isText:
+		b, err := strconv.ParseBool(text)
+		if err != nil {
+			return nil, fmt.Errorf("%q is neither true nor false", text)
+		}
+		return b, nil
+	}
+	return value, nil
 }
 
 // derive fills what depends on other settings.

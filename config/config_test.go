@@ -123,10 +123,21 @@ func TestUnknownKeysAreErrors(t *testing.T) {
 }
 
 func TestBadFiles(t *testing.T) {
-	for name, text := range map[string]string{"not YAML": "a: [", "not a duration": "interval: soon", "not a number": "collectors: many"} {
-		if _, err := Load(Source{File: write(t, text), Defaults: Default()}); err == nil {
-			t.Errorf("%s is accepted", name)
+	if _, err := Load(Source{File: write(t, "a: ["), Defaults: Default()}); err == nil {
+		t.Error("what is no YAML is accepted")
+	}
+	for text, says := range map[string]string{
+		"interval: soon": "soon", "interval: 5": "5", "collectors: many": "many", "collectors: 2.7": "2.7", "collectors: true": "collectors",
+		"agent: {perf: perhaps}": "perhaps", "cluster: [a]": "cluster", "kafka: {brokers: 3}": "brokers",
+	} {
+		_, err := Load(Source{File: write(t, text+"\nprefix: a/b\n"), Defaults: Default()})
+		if !errors.Is(err, ErrValue) || !errors.Is(err, ErrName) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v does not name the value, or hides the other fault", text, err)
 		}
+	}
+	_, err := Load(Source{Environ: []string{"WEIR_INTERVAL=zz", "WEIR_CLUSTER=a/b"}, Defaults: Default()})
+	if !errors.Is(err, ErrValue) || !errors.Is(err, ErrName) || !strings.Contains(err.Error(), "interval") || !strings.Contains(err.Error(), "zz") {
+		t.Errorf("%v", err)
 	}
 	if _, err := Load(Source{File: "none.yaml", Defaults: Default()}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a file that is not there: %v", err)
@@ -154,7 +165,7 @@ func TestValidate(t *testing.T) {
 		"retention":      {func(c *Config) { c.Topics.CountersRetention = time.Minute }, ErrRange, "topics.counters_retention"},
 		"l_dist":         {func(c *Config) { c.Balance.LDist = c.Balance.LMax + 1 }, ErrRange, "balance.l_dist"},
 		"log level":      {func(c *Config) { c.LogLevel = "loud" }, ErrChoice, "log_level"},
-		"broker":         {func(c *Config) { c.Kafka.Brokers = []string{"host"} }, ErrRange, "kafka.brokers"},
+		"broker":         {func(c *Config) { c.Kafka.Brokers = []string{"host"} }, ErrAddress, "kafka.brokers"},
 		"mechanism":      {func(c *Config) { c.Kafka.SASL.Mechanism = "MAGIC" }, ErrChoice, "kafka.sasl.mechanism"},
 		"no password":    {func(c *Config) { c.Kafka.SASL.Mechanism = scram512 }, ErrTogether, "kafka.sasl.mechanism"},
 		"key alone":      {func(c *Config) { c.Kafka.TLS.KeyFile = "k" }, ErrTogether, "kafka.tls.cert_file"},

@@ -63,7 +63,7 @@ func (k Kafka) validate(
 ) {
 	for _, b := range k.Brokers {
 		if host, port, ok := strings.Cut(b, ":"); !ok || host == "" || port == "" {
-			fault(ErrRange, "kafka.brokers", fmt.Sprintf("%q", b), "host:port")
+			fault(ErrAddress, "kafka.brokers", fmt.Sprintf("%q", b), "")
 		}
 	}
 	lasting("kafka.dial_timeout", k.DialTimeout, 100*time.Millisecond, time.Minute)

@@ -15,6 +15,7 @@ var (
 	ErrRange    = errors.New("out of range")
 	ErrChoice   = errors.New("not one of the choices")
 	ErrTogether = errors.New("needs another key")
+	ErrAddress  = errors.New("must be host:port")
 )
 
 // Validate returns nil, or all faults of the configuration joined, each with its key, its value and the limit.

@@ -218,7 +218,7 @@ func (l *loop) checkFetches(ctx context.Context, fetches kgo.Fetches, trouble *r
 func (l *loop) commit(ctx context.Context, a *account, producer *kgo.Client) error {
 	p := a.progress()
 	if n := max(a.refused, len(p.Rejected)); n > l.cfg.Collect.MaxRejects {
-		return fmt.Errorf("%d records before %d of %s-%d, the last because: %s: %w; mend what writes them, or raise collect.max_rejects to go on",
+		return fmt.Errorf("%d records before %d of %s-%d, the last because: %s: %w; mend what writes them, or raise collect.max_rejects (WEIR_COLLECT_MAX_REJECTS) to go on",
 			n, p.Position, l.stage.input, l.partition, lastReason(a), ErrTooManyRejects)
 	}
 	records, err := l.records(a, p)

@@ -12,8 +12,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// AcceptGap declares lost what a partition's chain misses: the holes between its files, and what retention deleted
-// from the topic before it was archived. It adds an empty file for each, whose footer says so, and the sink can go on.
+// AcceptGap declares lost what a partition's chain misses: the holes between its files, or, where there are none, what
+// retention deleted from the topic before it was archived. It adds an empty file for each, whose footer says so, and the sink can go on.
 // The sink should not run meanwhile. It returns ErrNoGap if nothing is missing.
 func AcceptGap(ctx context.Context, cfg config.Config, partition int32, log *slog.Logger) error {
 	topic := cfg.Prefix + schemas.TopicJobSummary
@@ -34,16 +34,16 @@ func AcceptGap(ctx context.Context, cfg config.Config, partition int32, log *slo
 		return err
 	}
 	last := links[len(links)-1]
-	logStart, err := logStart(ctx, cfg, topic, partition)
-	if err != nil {
-		return err
-	}
-	if last.next < logStart {
+	if len(holes) == 0 { // only then does it matter where the topic begins: a hole can be accepted while no broker is up
+		logStart, err := logStart(ctx, cfg, topic, partition)
+		if err != nil {
+			return err
+		}
+		if last.next >= logStart {
+			return fmt.Errorf("%w: partition %d of %s is archived up to %d without one, and the topic begins at %d",
+				ErrNoGap, partition, topic, last.next, logStart)
+		}
 		holes = append(holes, hole{last, link{start: logStart}})
-	}
-	if len(holes) == 0 {
-		return fmt.Errorf("%w: partition %d of %s is archived up to %d without one, and the topic begins at %d",
-			ErrNoGap, partition, topic, last.next, logStart)
 	}
 	if err := a.syncDir(a.dateDir(last.date)); err != nil {
 		return err
