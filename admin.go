@@ -104,10 +104,9 @@ func newCheck() *cobra.Command {
 	return c
 }
 
-func newSink() *cobra.Command {
-	parent := &cobra.Command{Use: "sink", Short: "Look after the archive", RunE: needsSubcommand}
+func newAcceptGap() *cobra.Command {
 	var conf configFlags
-	gap := &cobra.Command{
+	c := &cobra.Command{
 		Use:   "accept-gap PARTITION",
 		Short: "Go on where retention took summaries before they were archived",
 		Long: `The sink stops where its chain of files ends before the first summary that the topic still has. This adds an empty file
@@ -125,7 +124,6 @@ that says so to the chain; the sink then goes on behind the gap.`,
 			return sink.AcceptGap(c.Context(), cfg, int32(partition), newLogger(c.ErrOrStderr(), cfg.LogLevel))
 		},
 	}
-	conf.add(gap)
-	parent.AddCommand(gap)
-	return parent
+	conf.add(c)
+	return c
 }

@@ -71,7 +71,16 @@ Begin with "weir up": it runs everything in this process, on this machine's real
 		PersistentPreRun: func(*cobra.Command, []string) { *begun = true },
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(newUp(), newJobs(), newJob(), newTail(), newTopics(), newCheck(), newSink())
+	root.AddGroup(&cobra.Group{ID: "use", Title: "Use:"}, &cobra.Group{ID: "service", Title: "Services:"}, &cobra.Group{ID: "admin", Title: "Administration:"})
+	add := func(group string, commands ...*cobra.Command) {
+		for _, c := range commands {
+			c.GroupID = group
+			root.AddCommand(c)
+		}
+	}
+	add("use", newUp(), newJobs(), newJob(), newTail())
+	add("service", newAgent(), newBalance(), newCollect(), newMerge(), newSink(), newSimulate(), newBroker())
+	add("admin", newTopics(), newCheck())
 	return root
 }
 

@@ -94,7 +94,7 @@ func (f upFlags) config(c *cobra.Command) (config.Config, error) {
 	d.Agent.StateDir, d.Sink.Dir = filepath.Join(dir, "agent"), filepath.Join(dir, "archive")
 	d.Balance.JobsFile = f.jobs
 	if f.simulate > 0 { // so small that one of the simulated jobs has to be split
-		d.Balance.LMax = max(2, f.simulate/4)
+		d.Balance.LMax, d.Balance.LDist = simulatedLimits(f.simulate)
 	}
 	cfg, err := config.Load(config.Source{
 		Environ: os.Environ(), Flags: c.Flags(), Defaults: d,

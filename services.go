@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirhpc/weir/analysis"
+	"github.com/weirhpc/weir/balancer"
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/processors"
+	"github.com/weirhpc/weir/producers"
+	"github.com/weirhpc/weir/sink"
+	"github.com/weirhpc/weir/topology"
+)
+
+// serve is a part of weir that runs until its context ends.
+type serve func(ctx context.Context, cfg config.Config, log *slog.Logger) error
+
+// newService makes the command of a part that runs as a process of its own.
+func newService(use, short, long string, run serve) *cobra.Command {
+	var conf configFlags
+	c := &cobra.Command{
+		Use: use, Short: short, Long: long + "\n\nIt waits for brokers that are away, and ends at SIGTERM or Ctrl-C.",
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			cfg, err := conf.load()
+			if err != nil {
+				return err
+			}
+			return run(c.Context(), cfg, newLogger(c.ErrOrStderr(), cfg.LogLevel))
+		},
+	}
+	conf.add(c)
+	return c
+}
+
+// checked refuses to run a part while the topics are not as it needs them. The agent does without: it may not ask.
+func checked(run serve) serve {
+	return func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
+		for tries := 1; ; tries++ {
+			err := checkTopics(ctx, cfg)
+			switch {
+			case ctx.Err() != nil:
+				return nil //nolint:nilerr // it ended while we asked: nothing went wrong
+			case err == nil:
+				return run(ctx, cfg, log)
+			case !errors.Is(err, analysis.ErrUnreachable):
+				return err
+			case tries == 1:
+				log.Warn("brokers are away, waiting for them", "err", err)
+			}
+			select {
+			case <-time.After(config.Backoff(tries, cfg.BackoffCap)):
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	}
+}
+
+func newAgent() *cobra.Command {
+	return newService("agent", "Sample this node's counters and send them", `The node agent: it reads all its sources at every interval boundary, and sends what its route says. It listens on nothing,
+needs no root (CAP_PERFMON for perf events), and Kafka being away neither blocks nor grows nor ends it.`, producers.Run)
+}
+
+func newCollect() *cobra.Command {
+	return newService("collect", "Fold the counters into summaries", `Folds partitions of counters. Start as many as wanted, up to one a partition: they share the partitions among them.`,
+		checked(processors.Collect))
+}
+
+func newMerge() *cobra.Command {
+	return newService("merge", "Merge the shares of jobs that are spread over several collectors",
+		`Folds partitions of partials. A second one stands by, or shares the partitions where there are several.`, checked(processors.Merge))
+}
+
+func newBalance() *cobra.Command {
+	simulate := 0
+	c := newService("balance", "Plan who sends what where, and close the intervals", `The balancer: it takes the jobs of balance.jobs_file on the nodes of balance.tree_file (or balance.nodes). A second one stands
+by.`, checked(func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
+		return balance(ctx, cfg, simulate, log)
+	}))
+	c.Flags().IntVar(&simulate, "simulate", 0, "plan for `N` simulated nodes and their jobs too (see weir simulate)")
+	return c
+}
+
+func balance(ctx context.Context, cfg config.Config, simulate int, log *slog.Logger) error {
+	tree := topology.Flat(append(producers.SimulatedNodes(simulate), cfg.Balance.Nodes...))
+	if cfg.Balance.TreeFile != "" {
+		var err error
+		if tree, err = topology.ReadFile(cfg.Balance.TreeFile); err != nil {
+			return usageError{err}
+		}
+	}
+	var sources []balancer.Source
+	if cfg.Balance.JobsFile != "" {
+		sources = append(sources, balancer.NewFileSource(cfg.Balance.JobsFile))
+	}
+	if simulate > 0 {
+		sources = append(sources, balancer.NewSimSource(producers.SimulatedNodes(simulate), cfg.Interval))
+		cfg.Balance.LMax, cfg.Balance.LDist = simulatedLimits(simulate)
+	}
+	if len(sources) == 0 {
+		return usageError{errors.New("balance.jobs_file is empty: name the file that says which jobs run where")}
+	}
+	if len(tree.Nodes()) == 0 {
+		return usageError{errors.New("balance.tree_file and balance.nodes are empty: name the nodes of the machine")}
+	}
+	return balancer.Run(ctx, cfg, tree, balancer.Join(sources...), log)
+}
+
+// simulatedLimits are so small that one of the simulated jobs has to be split, and no other.
+func simulatedLimits(nodes int) (lMax, lDist int) {
+	lMax = max(2, nodes/4)
+	return lMax, max(1, lMax*9/10)
+}
+
+func newSimulate() *cobra.Command {
+	nodes := 0
+	c := newService("simulate", "Run simulated nodes", `Simulated nodes that measure a machine that is not there, through the agent's own publishing code. The balancer has to plan for
+them: weir balance --simulate N.`, func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
+		if nodes < balancer.MinSimulated {
+			return usageError{fmt.Errorf("--nodes %d: at least %d are needed for jobs that take all paths", nodes, balancer.MinSimulated)}
+		}
+		return producers.Simulate(ctx, cfg, producers.SimulatedNodes(nodes), log)
+	})
+	c.Flags().IntVar(&nodes, "nodes", 0, "`N` nodes, at least 16")
+	return c
+}
+
+func newSink() *cobra.Command {
+	c := newService("sink", "Archive the summaries as Parquet", `Writes the topic of summaries to sink.dir, every summary once. A second one on the same directory stands by: of two that write
+the same file one wins.`, checked(sink.Run))
+	c.AddCommand(newAcceptGap())
+	return c
+}
+
+func newBroker() *cobra.Command {
+	var data, listen, ready string
+	c := &cobra.Command{
+		Use:   "broker",
+		Short: "Run the embedded broker as a process of its own",
+		Long: `A Kafka broker for trying weir without Kafka: one node, no replicas. It keeps its data through a clean stop, not through
+kill -9. Make the topics with weir topics create, with topics.replication 1.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) (err error) {
+			b, err := startBroker(data, listen)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, b.close()) }()
+			say(c.OutOrStdout(), "broker    %s", b.addr)
+			if ready != "" {
+				if err := os.WriteFile(ready, []byte(b.addr+"\n"), 0o644); err != nil {
+					return fmt.Errorf("writing --ready-file: %w", err)
+				}
+			}
+			<-c.Context().Done()
+			return nil
+		},
+	}
+	c.Flags().StringVar(&data, "data", "weir-broker", "`DIR` for its log")
+	c.Flags().StringVar(&listen, "listen", "127.0.0.1:9092", "`ADDR` where it listens")
+	c.Flags().StringVar(&ready, "ready-file", "", "write the address to this `FILE` once it listens")
+	return c
+}
