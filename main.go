@@ -80,7 +80,7 @@ Begin with "weir up": it runs everything in this process, on this machine's real
 	}
 	add("use", newUp(), newJobs(), newJob(), newTail())
 	add("service", newAgent(), newBalance(), newCollect(), newMerge(), newSink(), newSimulate(), newBroker())
-	add("admin", newTopics(), newCheck())
+	add("admin", newStatus(), newTopics(), newCheck())
 	return root
 }
 

@@ -137,6 +137,10 @@ func TestUp(t *testing.T) {
 			t.Errorf("tail %s: status %d, %q, %q", topic, status, stdout, stderr)
 		}
 	}
+	eventually(t, "weir status finds nothing wrong", func() bool {
+		status, stdout, _ := weir(ctx, "status", "--config", file)
+		return status == exitDone && strings.Contains(stdout, "up-collect")
+	})
 	if status, _, stderr := weir(ctx, "tail", "nosuch", "--config", file); status != exitFailed || !strings.Contains(stderr, "weir.nosuch") {
 		t.Errorf("tail of a topic that is not there: status %d, %q", status, stderr)
 	}
@@ -225,8 +229,12 @@ func TestTopicsAreRefusedWhenTheyDiffer(t *testing.T) {
 	if status, _, stderr := weir(t.Context(), "topics", "check"); status != exitDone {
 		t.Errorf("check: status %d, %q", status, stderr)
 	}
+	status, stdout, stderr := weir(t.Context(), "status", "--json")
+	if status != exitFailed || !json.Valid([]byte(stdout)) || !strings.Contains(stderr, "is a balancer running?") || !strings.Contains(stderr, "merge: nobody owns partition 0") {
+		t.Errorf("status while nothing runs: status %d, %q, %q", status, stdout, stderr)
+	}
 	broker.alter(t, "weir.counters", "message.timestamp.type", "CreateTime")
-	status, _, stderr := weir(t.Context(), "topics", "check")
+	status, _, stderr = weir(t.Context(), "topics", "check")
 	if status != exitFailed || !strings.Contains(stderr, "message.timestamp.type is CreateTime, and should be LogAppendTime: `weir topics create`") {
 		t.Errorf("a wrong setting: status %d, %q", status, stderr)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -96,6 +97,43 @@ func TestTailRecord(t *testing.T) {
 			}
 			if got.Schema != c.schema || string(got.Value) != c.want || got.Key != "k" || got.Offset != 7 || (got.Error != "") != (name == "rubbish") {
 				t.Errorf("%s", line)
+			}
+		})
+	}
+}
+
+func TestJudge(t *testing.T) {
+	cfg := config.Default()
+	start, age := int64(1_700_000_000_000), int64(2000)
+	behind := start - 5*cfg.Interval.Milliseconds()
+	good := func() *Status {
+		return &Status{
+			TickMs: &start, TickAgeMs: &age, Collect: map[string]int64{}, Merge: map[string]int64{},
+			Partitions: []PartitionStatus{{Stage: "collect", Owner: "a", ClosedMs: &start, Lag: 3}, {Stage: "merge", Owner: "a"}},
+			Sink:       []SinkStatus{{Position: 1, End: 9}},
+		}
+	}
+	old := int64(60_000)
+	for name, c := range map[string]struct {
+		change func(s *Status)
+		says   string
+	}{
+		"all is well":  {func(*Status) {}, ""},
+		"no Tick":      {func(s *Status) { s.TickMs, s.TickAgeMs = nil, nil }, "no interval was ever closed"},
+		"old Tick":     {func(s *Status) { s.TickAgeMs = &old }, "ended 1m0s ago"},
+		"no owner":     {func(s *Status) { s.Partitions[1].Owner = "" }, "merge: nobody owns partition 0"},
+		"behind":       {func(s *Status) { s.Partitions[0].ClosedMs = &behind }, "collect: partition 0 is behind by 3 offsets"},
+		"sink behind":  {func(s *Status) { s.Sink[0].Behind = true }, "archived up to 1 of 9"},
+		"lost":         {func(s *Status) { s.Collect["lost"] = 7 }, "retention took 7 offsets"},
+		"silent nodes": {func(s *Status) { s.Silent = []string{"n1", "n2"} }, "2 nodes are silent: [n1 n2]"},
+		"no route":     {func(s *Status) { s.Routeless = []string{"n3"} }, "1 nodes have no route: [n3]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := good()
+			c.change(s)
+			s.judge(cfg)
+			if text := strings.Join(s.Wrong, "; "); c.says == "" && text != "" || !strings.Contains(text, c.says) || len(s.Wrong) > 1 {
+				t.Errorf("%q, want %q alone", text, c.says)
 			}
 		})
 	}

@@ -23,6 +23,9 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
 )
 
 var (
@@ -47,9 +50,10 @@ var (
 )
 
 const (
-	suffix      = ".parquet"
-	startDigits = 20
-	datePrefix  = "date="
+	summariesDir = "summaries"
+	suffix       = ".parquet"
+	startDigits  = 20
+	datePrefix   = "date="
 )
 
 // tail is where a partition's chain ends: the start of the file to come, and the date of the last one.
@@ -196,4 +200,19 @@ func listDates(root string) ([]string, error) {
 		}
 	}
 	return dates, nil // ReadDir sorts by name
+}
+
+// Positions returns how far each partition of summaries is archived in cfg.Sink.Dir; none where there is no archive.
+func Positions(cfg config.Config) (map[int32]int64, error) {
+	found, _, err := chains(filepath.Join(cfg.Sink.Dir, summariesDir), cfg.Prefix+schemas.TopicJobSummary)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	positions := map[int32]int64{}
+	for p, links := range found {
+		for _, l := range links {
+			positions[p] = max(positions[p], l.next)
+		}
+	}
+	return positions, err
 }

@@ -16,7 +16,7 @@ const tempPrefix = ".tmp-"
 
 // newArchive names an archive; open makes it ready.
 func newArchive(dir, topic string, before func(action, path string) error) *archive {
-	return &archive{root: filepath.Join(dir, "summaries"), topic: topic, made: map[string]bool{}, before: before}
+	return &archive{root: filepath.Join(dir, summariesDir), topic: topic, made: map[string]bool{}, before: before}
 }
 
 // open makes the directory where it is missing, and makes sure that it can hold a chain.

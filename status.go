@@ -1,0 +1,92 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirhpc/weir/analysis"
+)
+
+// errWrong ends `weir status` with status 1, after it has said what is wrong.
+var errWrong = errors.New("something is wrong")
+
+func newStatus() *cobra.Command {
+	var conf configFlags
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "status",
+		Short: "Say how the installation is, and what is wrong with it",
+		Long: `Shows the last plan and Tick, position, lag and owner of every partition, how far the archive is, what became of the
+records, and silent, late and routeless nodes by name. It ends with status 1 when something is wrong.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			cfg, err := conf.load()
+			if err != nil {
+				return err
+			}
+			s, err := analysis.ReadStatus(c.Context(), cfg)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				err = printJSON(c.OutOrStdout(), []*analysis.Status{s})
+			} else {
+				err = printStatus(c.OutOrStdout(), s)
+			}
+			if err == nil && len(s.Wrong) > 0 {
+				err = fmt.Errorf("%w: %s", errWrong, strings.Join(s.Wrong, "; "))
+			}
+			return err
+		},
+	}
+	conf.add(c)
+	c.Flags().BoolVar(&asJSON, "json", false, "one JSON object")
+	return c
+}
+
+func printStatus(w io.Writer, s *analysis.Status) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	line := func(format string, args ...any) { _, _ = fmt.Fprintf(t, format+"\n", args...) }
+	if s.PlannedMs != nil {
+		line("plan\tepoch %d, since %s", s.Epoch, clock(*s.PlannedMs))
+	}
+	if s.TickMs != nil {
+		line("tick\t%s, ended %v ago", clock(*s.TickMs), (time.Duration(*s.TickAgeMs) * time.Millisecond).Round(100*time.Millisecond))
+	}
+	line("\nSTAGE\tPARTITION\tPOSITION\tLAG\tCLOSED\tOWNER")
+	for _, p := range s.Partitions {
+		closed := "-"
+		if p.ClosedMs != nil {
+			closed = clock(*p.ClosedMs)
+		}
+		line("%s\t%d\t%d\t%d\t%s\t%s", p.Stage, p.Partition, p.Position, p.Lag, closed, orDash(p.Owner))
+	}
+	for _, p := range s.Sink {
+		line("sink\t%d\t%d\t%d\t\t", p.Partition, p.Position, p.End-p.Position)
+	}
+	line("\n\tSUMMARIZED\tREJECTED\tLATE\tDROPPED\tDUPLICATE\tMISROUTED\tENDED\tLOST")
+	for _, stage := range []struct {
+		name   string
+		counts map[string]int64
+	}{{"collect", s.Collect}, {"merge", s.Merge}} {
+		c := stage.counts
+		line("%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d", stage.name, c["summarized"], c["rejected"], c["late"], c["dropped"],
+			c["duplicate"], c["misrouted"], c["ended"], c["lost"])
+	}
+	for _, nodes := range []struct {
+		what  string
+		names []string
+	}{{"silent nodes", s.Silent}, {"late nodes", s.Late}, {"routeless nodes", s.Routeless}} {
+		if len(nodes.names) > 0 {
+			line("%s\t%s", nodes.what, strings.Join(slices.Clone(nodes.names), " "))
+		}
+	}
+	return t.Flush()
+}
