@@ -1,11 +1,13 @@
 package config
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"os"
 	"strings"
 	"time"
@@ -89,7 +91,6 @@ func (c Config) ClientOpts() ([]kgo.Opt, error) {
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(c.Kafka.Brokers...),
 		kgo.ClientID(c.Kafka.ClientID),
-		kgo.DialTimeout(c.Kafka.DialTimeout),
 		kgo.RetryBackoffFn(func(tries int) time.Duration { return Backoff(tries, limit) }),
 		// Idle connections close after 20 s by default: with an interval longer than that, each send would dial.
 		kgo.ConnIdleTimeout(max(30*time.Second, 3*c.Interval)),
@@ -99,11 +100,12 @@ func (c Config) ClientOpts() ([]kgo.Opt, error) {
 		kgo.DisableClientMetrics(),
 	}
 	if c.Kafka.TLS.Enabled {
-		t, err := c.Kafka.TLS.config()
-		if err != nil {
+		if _, err := c.Kafka.TLS.config(); err != nil { // now, not at the first dial
 			return nil, err
 		}
-		opts = append(opts, kgo.DialTLSConfig(t))
+		opts = append(opts, kgo.Dialer(c.Kafka.dialTLS))
+	} else {
+		opts = append(opts, kgo.DialTimeout(c.Kafka.DialTimeout))
 	}
 	m, err := c.Kafka.SASL.mechanism()
 	if err != nil {
@@ -120,6 +122,18 @@ func (c Config) ClientOpts() ([]kgo.Opt, error) {
 func Backoff(tries int, limit time.Duration) time.Duration {
 	d := min(250*time.Millisecond<<min(max(tries-1, 0), 10), limit)
 	return d/2 + rand.N(d/2+1)
+}
+
+// dialTLS opens a connection with the certificates as they are on disk now: a renewed one needs no restart.
+func (k Kafka) dialTLS(ctx context.Context, network, address string) (net.Conn, error) {
+	c, err := k.TLS.config()
+	if err != nil {
+		return nil, err
+	}
+	d := tls.Dialer{NetDialer: &net.Dialer{Timeout: k.DialTimeout}, Config: c} // the host is the server's name, if none is set
+	ctx, cancel := context.WithTimeout(ctx, k.DialTimeout)
+	defer cancel()
+	return d.DialContext(ctx, network, address)
 }
 
 func (t TLS) config() (*tls.Config, error) {
@@ -148,17 +162,31 @@ func (s SASL) mechanism() (sasl.Mechanism, error) {
 	if s.Mechanism == saslNone {
 		return nil, nil
 	}
-	b, err := os.ReadFile(s.PasswordFile)
-	if err != nil {
-		return nil, fmt.Errorf("reading kafka.sasl.password_file: %w", err)
+	if _, err := s.password(); err != nil { // now, not at the first connection
+		return nil, err
 	}
-	password := strings.TrimRight(string(b), "\r\n")
+	secret := func(context.Context) (scram.Auth, error) {
+		password, err := s.password()
+		return scram.Auth{User: s.User, Pass: password}, err
+	}
 	switch s.Mechanism {
 	case scram512:
-		return scram.Auth{User: s.User, Pass: password}.AsSha512Mechanism(), nil
+		return scram.Sha512(secret), nil
 	case scram256:
-		return scram.Auth{User: s.User, Pass: password}.AsSha256Mechanism(), nil
+		return scram.Sha256(secret), nil
 	default:
-		return plain.Auth{User: s.User, Pass: password}.AsMechanism(), nil
+		return plain.Plain(func(context.Context) (plain.Auth, error) {
+			password, err := s.password()
+			return plain.Auth{User: s.User, Pass: password}, err
+		}), nil
 	}
+}
+
+// password reads the password as it is on disk now: a new one needs no restart.
+func (s SASL) password() (string, error) {
+	b, err := os.ReadFile(s.PasswordFile)
+	if err != nil {
+		return "", fmt.Errorf("reading kafka.sasl.password_file: %w", err)
+	}
+	return strings.TrimRight(string(b), "\r\n"), nil
 }

@@ -1,0 +1,198 @@
+package config
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// authority signs certificates for 127.0.0.1.
+type authority struct {
+	t    *testing.T
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	pem  []byte
+}
+
+func newAuthority(t *testing.T, name string) *authority {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &authority{t, cert, key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}
+}
+
+// issue returns a certificate that is valid until a time, and its key, as PEM.
+func (a *authority) issue(until time.Time) (certPEM, keyPEM []byte) {
+	a.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "weir"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: until,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &key.PublicKey, a.key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})
+}
+
+// secureBroker wants TLS with a client certificate, and SCRAM.
+func secureBroker(t *testing.T, a *authority, until time.Time) string {
+	t.Helper()
+	certPEM, keyPEM := a.issue(until)
+	pair, err := tls.X509KeyPair(certPEM, keyPEM)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(a.cert)
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.EnableSASL(), kfake.Superuser(scram512, "ada", "secret"), kfake.TLS(&tls.Config{
+		Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool, MinVersion: tls.VersionTLS12,
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	return cluster.ListenAddrs()[0]
+}
+
+// secureConfig has everything that secureBroker wants, in files of a directory.
+func secureConfig(t *testing.T, a *authority, broker string) (Config, string) {
+	t.Helper()
+	dir := t.TempDir()
+	put := func(name string, b []byte) string {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	certPEM, keyPEM := a.issue(time.Now().Add(time.Hour))
+	c := Default()
+	c.BackoffCap = 200 * time.Millisecond
+	c.Kafka.Brokers = []string{broker}
+	c.Kafka.TLS = TLS{Enabled: true, CAFile: put("ca.pem", a.pem), CertFile: put("cert.pem", certPEM), KeyFile: put("key.pem", keyPEM)}
+	c.Kafka.SASL = SASL{Mechanism: scram512, User: "ada", PasswordFile: put("password", []byte("secret\n"))}
+	return c, dir
+}
+
+func ping(t *testing.T, c Config) (*kgo.Client, error) {
+	t.Helper()
+	opts, err := c.ClientOpts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cl, err := kgo.NewClient(opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	return cl, pingClient(t, cl)
+}
+
+func pingClient(t *testing.T, cl *kgo.Client) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	return cl.Ping(ctx)
+}
+
+func TestTLSAndSCRAM(t *testing.T) {
+	a := newAuthority(t, "ours")
+	broker := secureBroker(t, a, time.Now().Add(time.Hour))
+	good, _ := secureConfig(t, a, broker)
+	if _, err := ping(t, good); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		change func(c *Config)
+		says   string
+	}{
+		"unknown authority": {func(c *Config) { c.Kafka.TLS.CAFile = write(t, string(newAuthority(t, "another").pem)) }, "certificate"},
+		"no certificate":    {func(c *Config) { c.Kafka.TLS.CertFile, c.Kafka.TLS.KeyFile = "", "" }, "certificate"},
+		"no TLS":            {func(c *Config) { c.Kafka.TLS = TLS{} }, ""},
+		"another host":      {func(c *Config) { c.Kafka.TLS.ServerName = "elsewhere" }, "elsewhere"},
+		"wrong password":    {func(c *Config) { c.Kafka.SASL.PasswordFile = write(t, "wrong") }, ""},
+		"no password":       {func(c *Config) { c.Kafka.SASL = SASL{} }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bad := good
+			c.change(&bad)
+			if _, err := ping(t, bad); err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("got %v, want an error that says %q", err, c.says)
+			}
+		})
+	}
+	expired := secureBroker(t, a, time.Now().Add(-time.Hour))
+	bad := good
+	bad.Kafka.Brokers = []string{expired}
+	if _, err := ping(t, bad); err == nil || !strings.Contains(err.Error(), "expired") {
+		t.Errorf("an expired certificate: %v", err)
+	}
+}
+
+// TestFilesAreReadAgain: what is wrong on disk can be mended under a running client.
+func TestFilesAreReadAgain(t *testing.T) {
+	a := newAuthority(t, "ours")
+	c, dir := secureConfig(t, a, secureBroker(t, a, time.Now().Add(time.Hour)))
+	put := func(name string, b []byte) {
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("password", []byte("old"))
+	cl, err := ping(t, c)
+	if err == nil {
+		t.Fatal("a wrong password is accepted")
+	}
+	put("password", []byte("secret"))
+	if err := pingClient(t, cl); err != nil {
+		t.Errorf("the new password is not used: %v", err)
+	}
+
+	put("ca.pem", newAuthority(t, "another").pem)
+	if cl, err = ping(t, c); err == nil {
+		t.Fatal("an unknown authority is accepted")
+	}
+	put("ca.pem", a.pem)
+	if err := pingClient(t, cl); err != nil {
+		t.Errorf("the new authority is not used: %v", err)
+	}
+}
