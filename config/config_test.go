@@ -229,3 +229,19 @@ func TestClientOptsNameWhatIsMissing(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestExamplesAreValid: what an administrator copies must load.
+func TestExamplesAreValid(t *testing.T) {
+	files, err := filepath.Glob("../deploy/config/*.yaml")
+	if err != nil || len(files) < 5 {
+		t.Fatalf("%d examples: %v", len(files), err)
+	}
+	for _, file := range files {
+		if filepath.Base(file) == "tree.yaml" {
+			continue // topology's
+		}
+		if _, err := Load(Source{File: file, Defaults: Default()}); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -126,3 +126,11 @@ func FuzzReadYAML(f *testing.F) {
 		}
 	})
 }
+
+// TestExampleIsValid: what an administrator copies must load.
+func TestExampleIsValid(t *testing.T) {
+	tree, err := ReadFile("../deploy/config/tree.yaml")
+	if err != nil || len(tree.Nodes()) != 8 || len(tree.Islands()) != 2 {
+		t.Errorf("%v, %v", tree, err)
+	}
+}
