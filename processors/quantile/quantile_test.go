@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sort"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -295,7 +296,7 @@ func BenchmarkReduce(b *testing.B) {
 	for _, n := range []int{16, 1000, 150_000} {
 		column := shapes(r, n)["lognormal"]
 		scratch := make([]float64, n)
-		b.Run("", func(b *testing.B) {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(8 * n))
 			for b.Loop() {
