@@ -1,9 +1,10 @@
 # Everything a person or a machine runs. Needs Go alone; the linter is built into bin/ when first asked for.
 GO      ?= go
 LINT    := bin/golangci-lint
+KAFKA   := bin/kafka
 LINT_V  := v2.10.1
 
-.PHONY: build up test lint fmt fuzz bench
+.PHONY: build up test test-kafka kafka-up kafka-down kafka-program lint fmt fuzz bench
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/weir .
@@ -13,6 +14,20 @@ up: build
 
 test:
 	$(GO) test -race -count=1 -timeout 5m ./...
+
+# The same scenarios on a real three-broker Kafka, which is fetched with Maven and started on free loopback ports. Needs
+# Java 17 and mvn.
+test-kafka: kafka-program
+	exec $(KAFKA) run -- $(GO) test -race -count=1 -timeout 15m ./integration
+
+kafka-up: kafka-program
+	$(KAFKA) up
+
+kafka-down: kafka-program
+	$(KAFKA) down
+
+kafka-program:
+	$(GO) build -o $(KAFKA) ./integration/kafka
 
 lint: $(LINT)
 	$(LINT) run

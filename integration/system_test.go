@@ -3,8 +3,12 @@ package integration
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"math/rand/v2"
+	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -23,7 +27,7 @@ import (
 	"github.com/weirhpc/weir/topology"
 )
 
-// system is all of weir in one process, on a broker of its own, with parts that can be stopped and started.
+// system is all of weir in one process, on topics of its own, with parts that can be stopped and started.
 type system struct {
 	t        *testing.T
 	cfg      config.Config
@@ -37,16 +41,17 @@ const simulated = 24
 
 func newSystem(t *testing.T) *system {
 	t.Helper()
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.DataDir(t.TempDir()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cluster.Close)
+	return systemOn(t, findBrokers(t))
+}
+
+// systemOn makes the topics of a system on brokers.
+func systemOn(t *testing.T, kafka brokers) *system {
+	t.Helper()
 	d := config.Default()
 	d.Cluster, d.Interval, d.Collectors, d.BackoffCap = "testbed", time.Second, 4, time.Second
 	d.Partitions = config.Partitions{Routes: 2, JobSummary: 2, Partials: 2}
-	d.Topics = config.Topics{Replication: 1, CountersRetention: time.Hour, SummaryRetention: time.Hour, SegmentBytes: 1 << 20}
-	d.Kafka.Brokers = cluster.ListenAddrs()
+	d.Topics = config.Topics{Replication: kafka.replication, CountersRetention: time.Hour, SummaryRetention: time.Hour, SegmentBytes: 1 << 20}
+	d.Kafka.Brokers, d.Prefix = kafka.seeds, kafka.prefix
 	d.Agent.StateDir, d.Sink.Dir = filepath.Join(t.TempDir(), "agent"), filepath.Join(t.TempDir(), "archive")
 	d.Balance.Nodes, d.Balance.LMax = producers.SimulatedNodes(simulated), max(2, simulated/4)
 	cfg, err := config.Load(config.Source{Defaults: d})
@@ -62,19 +67,77 @@ func newSystem(t *testing.T) *system {
 		t.Fatal(err)
 	}
 	t.Cleanup(cl.Close)
+	adm := kadm.NewClient(cl)
 	topics := schemas.Topics(cfg.Prefix, schemas.Sizes{
 		Collectors: cfg.Collectors, Routes: cfg.Partitions.Routes, Partials: cfg.Partitions.Partials, JobSummary: cfg.Partitions.JobSummary,
-		Replication: 1, CountersRetention: time.Hour, SummaryRetention: time.Hour,
+		Replication: cfg.Topics.Replication, CountersRetention: time.Hour, SummaryRetention: time.Hour, SegmentBytes: cfg.Topics.SegmentBytes,
 	})
 	if err := schemas.CreateTopics(t.Context(), cl, topics); err != nil {
 		t.Fatal(err)
 	}
-	if err := schemas.CheckTopics(t.Context(), kadm.NewClient(cl), topics); err != nil {
+	t.Cleanup(func() { // what failed is kept for a look
+		if kafka.shared && !t.Failed() {
+			deleteTopics(t, adm, topics)
+		}
+	})
+	if err := schemas.CheckTopics(t.Context(), adm, topics); err != nil {
 		t.Fatal(err)
 	}
 	replays := new(atomic.Int64)
 	log := slog.New(&counting{Handler: slog.NewTextHandler(t.Output(), nil), replays: replays})
 	return &system{t: t, cfg: cfg, cl: cl, log: log, replays: replays}
+}
+
+// brokers are where a system runs.
+type brokers struct {
+	seeds       []string
+	prefix      string
+	replication int
+	shared      bool // others may use them too
+}
+
+// findBrokers gives a test the Kafka that KAFKA_SEEDS names, where it has topics with a prefix of its own, and without
+// that an embedded broker.
+func findBrokers(t *testing.T) brokers {
+	t.Helper()
+	seeds := os.Getenv("KAFKA_SEEDS")
+	if seeds == "" {
+		cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.DataDir(t.TempDir()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(cluster.Close)
+		t.Log("on the embedded broker; KAFKA_SEEDS would name a Kafka")
+		return brokers{cluster.ListenAddrs(), config.Default().Prefix, 1, false}
+	}
+	b := brokers{seeds: strings.Split(seeds, ","), prefix: fmt.Sprintf("t%08x.", rand.Uint32()), shared: true}
+	cl, err := kgo.NewClient(kgo.SeedBrokers(b.seeds...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	known, err := kadm.NewClient(cl).ListBrokers(t.Context())
+	if err != nil {
+		t.Fatalf("asking KAFKA_SEEDS=%s: %v", seeds, err)
+	}
+	b.replication = min(3, len(known))
+	t.Logf("on the Kafka of %d brokers at %s, prefix %s, replication %d", len(known), seeds, b.prefix, b.replication)
+	return b
+}
+
+// deleteTopics leaves a Kafka as it was.
+func deleteTopics(t *testing.T, adm *kadm.Client, topics []schemas.Topic) {
+	t.Helper()
+	var names []string
+	for _, topic := range topics {
+		names = append(names, topic.Name)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	deleted, err := adm.DeleteTopics(ctx, names...)
+	if err := errors.Join(err, deleted.Error()); err != nil {
+		t.Errorf("deleting the test's topics: %v", err)
+	}
 }
 
 // counting is a log handler that adds up what loops say they will replay.

@@ -71,6 +71,7 @@ type loop struct {
 	partition int32
 	log       *slog.Logger
 	brokers   *config.Brokers
+	commits   int
 }
 
 // run owns the partition until ctx ends (nil) or anything goes wrong. After an error nobody knows whether the last
@@ -245,6 +246,7 @@ func (l *loop) commit(ctx context.Context, a *account, producer *kgo.Client) err
 		return fmt.Errorf("committing a transaction: %w", err)
 	}
 	a.committed()
+	l.commits++
 	return nil
 }
 

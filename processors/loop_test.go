@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
@@ -216,6 +217,63 @@ func TestProgressIsFoundBehindAbortedTransactions(t *testing.T) {
 	}
 	if c := b.progress().Counts; c.Summarized != 2 || c.Ticks != 2 {
 		t.Errorf("%+v", c)
+	}
+}
+
+// TestFencingComesFirst: an older owner commits at the last moment, when the newer one asks for its producer id. Who had
+// read Progress before that would fold again what the older one has said.
+func TestFencingComesFirst(t *testing.T) {
+	b := newBench(t)
+	b.interval(5)
+	stop, _ := b.collect()
+	b.eventually("a summary", b.summaries(1))
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	opts, err := b.cfg.ClientOpts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	older, err := kgo.NewClient(append(opts, kgo.TransactionalID(b.cfg.Prefix+"collect-0"), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer older.Close()
+	last := b.progress()
+	b.interval(4)
+	_, end, err := config.Bounds(t.Context(), b.adm, b.cfg.Prefix+schemas.TopicCounters, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := *last
+	closed := *last.Closed + simT
+	p.From, p.Position, p.Hold, p.Closed = last.Position, end, end, &closed
+	if err := older.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	summary := &schemas.JobSummary{Cluster: simCluster, JobID: "whole", IntervalStart: closed, IntervalMs: simT, Method: schemas.MethodExact}
+	err = older.ProduceSync(t.Context(),
+		&kgo.Record{Topic: b.cfg.Prefix + schemas.TopicJobSummary, Value: encode(t, summary)},
+		&kgo.Record{Topic: b.cfg.Prefix + schemas.TopicProgress, Key: schemas.PartitionKey(0), Value: encode(t, &p)}).FirstErr()
+	if err != nil {
+		t.Fatal(err)
+	}
+	committed := make(chan error, 1)
+	b.cluster.ControlKey(int16(kmsg.InitProducerID), func(kmsg.Request) (kmsg.Response, error, bool) {
+		b.cluster.SleepControl(func() { committed <- older.EndTransaction(context.Background(), kgo.TryCommit) })
+		return nil, nil, false
+	})
+	stop, _ = b.collect()
+	if err := <-committed; err != nil {
+		t.Fatalf("the older owner could not commit, so this proves nothing: %v", err)
+	}
+	b.interval(3)
+	b.eventually("the next summary", func() bool { return len(b.read(schemas.TopicJobSummary)) >= 3 })
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(b.read(schemas.TopicJobSummary)); n != 3 {
+		t.Errorf("%d summaries of three intervals", n)
 	}
 }
 

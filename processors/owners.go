@@ -142,7 +142,7 @@ func (o *owners) stopAll() {
 func (o *owners) fold(ctx context.Context, partition int32) {
 	l := &loop{cfg: o.cfg, stage: o.stage, partition: partition, log: o.log, brokers: o.brokers}
 	for tries := 1; ctx.Err() == nil; tries++ {
-		began := time.Now()
+		before := l.commits
 		err := l.run(ctx)
 		switch {
 		case ctx.Err() != nil:
@@ -150,7 +150,7 @@ func (o *owners) fold(ctx context.Context, partition int32) {
 		case errors.Is(err, ErrTooManyRejects), errors.Is(err, ErrTopicReplaced), errors.Is(err, config.ErrNoBrokers):
 			o.end(err)
 			return
-		case time.Since(began) > time.Minute:
+		case l.commits > before:
 			tries = 1 // it had worked for a while
 		}
 		if tries == 1 || tries%10 == 0 {

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// errRunning is returned when up finds brokers that an up before it started.
+var errRunning = errors.New("brokers run already: stop them with down")
+
+// up starts brokers that outlive this process, and writes where they are.
+func up(ctx context.Context, o options, stdout, stderr io.Writer) error {
+	unlock, err := lock(ctx, o.dir, stderr)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	before, err := readPids(filepath.Join(o.dir, "pids"))
+	if err != nil {
+		return err
+	}
+	for _, p := range before {
+		if p.alive() {
+			return fmt.Errorf("%w (pid %d, %s)", errRunning, p.pid, o.dir)
+		}
+	}
+	libs, err := fetch(ctx, o.dir, stderr)
+	if err != nil {
+		return err
+	}
+	data := filepath.Join(o.dir, "data")
+	if err := os.RemoveAll(data); err != nil {
+		return fmt.Errorf("emptying the data directory: %w", err)
+	}
+	began := time.Now()
+	c, err := startCluster(ctx, data, libs, o.brokers, &syscall.SysProcAttr{Setsid: true})
+	if err != nil {
+		return err
+	}
+	seeds := strings.Join(c.seeds, ",")
+	err = errors.Join(
+		writePids(filepath.Join(o.dir, "pids"), c.processes),
+		os.WriteFile(filepath.Join(o.dir, "brokers"), []byte(seeds+"\n"), 0o644),
+	)
+	if err != nil {
+		return errors.Join(fmt.Errorf("writing what runs where: %w", err), stopAll(c.processes, stderr))
+	}
+	fmt.Fprintf(stderr, "kafka: %d of %d brokers up after %.1f s; logs in %s\n", o.brokers, o.brokers, time.Since(began).Seconds(), data)
+	fmt.Fprintln(stdout, seeds)
+	return nil
+}
+
+// down stops what up started. It is no error when nothing runs.
+func down(dir string, stderr io.Writer) error {
+	file := filepath.Join(dir, "pids")
+	started, err := readPids(file)
+	if err != nil {
+		return err
+	}
+	if len(started) == 0 {
+		fmt.Fprintf(stderr, "kafka: nothing was started in %s\n", dir)
+		return nil
+	}
+	if err := stopAll(started, stderr); err != nil {
+		return err
+	}
+	for _, f := range []string{file, filepath.Join(dir, "brokers")} {
+		if err := os.Remove(f); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("forgetting what ran: %w", err)
+		}
+	}
+	return nil
+}
+
+// run starts brokers on a directory of their own, runs the command, and stops the brokers whatever became of it.
+func run(ctx context.Context, o options, stdout, stderr io.Writer) (status int, err error) {
+	libs, err := fetchLocked(ctx, o.dir, stderr)
+	if err != nil {
+		return exitFailed, err
+	}
+	data, err := os.MkdirTemp("", "weir-kafka-")
+	if err != nil {
+		return exitFailed, fmt.Errorf("making a data directory: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(data)) }()
+	// A group of their own, so that Ctrl-C does not stop the brokers under the command.
+	c, err := startCluster(ctx, data, libs, o.brokers, &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL})
+	if err != nil {
+		return exitFailed, err
+	}
+	defer func() { err = errors.Join(err, stopAll(c.processes, stderr)) }()
+	fmt.Fprintf(stderr, "kafka: brokers on %s\n", strings.Join(c.seeds, ","))
+	return runCommand(ctx, o.command, c.seeds, stdout, stderr)
+}
+
+// runCommand runs a command and returns its exit status, 128 + n when signal n ended it. When ctx ends, the command and
+// what it started get SIGTERM; the command has 10 s to end, and what is left after it gets SIGKILL.
+func runCommand(ctx context.Context, command, seeds []string, stdout, stderr io.Writer) (status int, err error) {
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Env = append(os.Environ(), "KAFKA_SEEDS="+strings.Join(seeds, ","))
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.WaitDelay = patience
+	err = cmd.Run()
+	if cmd.Process == nil {
+		return exitFailed, fmt.Errorf("running the command: %w", err)
+	}
+	if ctx.Err() != nil {
+		// An error says that nobody is left, as it should be.
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	}
+	if cmd.ProcessState == nil {
+		return exitFailed, fmt.Errorf("waiting for the command: %w", err)
+	}
+	return statusOf(cmd.ProcessState.Sys().(syscall.WaitStatus)), nil
+}
+
+func statusOf(w syscall.WaitStatus) int {
+	if w.Signaled() {
+		return 128 + int(w.Signal())
+	}
+	return w.ExitStatus()
+}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestParse(t *testing.T) {
+	for name, c := range map[string]struct {
+		args string
+		want options
+	}{
+		"up":               {"up --dir /d", options{"up", 3, "/d", nil}},
+		"one broker":       {"up --dir /d/../e --brokers 1", options{"up", 1, "/e", nil}},
+		"down":             {"down --dir=/d", options{"down", 1, "/d", nil}},
+		"run":              {"run --dir /d -- go test -v", options{"run", 3, "/d", []string{"go", "test", "-v"}}},
+		"run without dash": {"run --dir /d true --brokers", options{"run", 3, "/d", []string{"true", "--brokers"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := parse(strings.Fields(c.args))
+			if len(got.command) == 0 {
+				got.command = nil
+			}
+			if diff := cmp.Diff(c.want, got, cmp.AllowUnexported(options{})); err != nil || diff != "" {
+				t.Errorf("%v\n%s", err, diff)
+			}
+		})
+	}
+}
+
+func TestWrongUsageIsStatus2(t *testing.T) {
+	for _, args := range []string{
+		"", "fly", "up now", "up --brokers 2", "up --brokers many", "down --brokers 1", "down now", "run", "run --", "up --fast", "--dir /d",
+	} {
+		var stderr bytes.Buffer
+		status := execute(t.Context(), strings.Fields(args), &stderr, &stderr)
+		if status != exitUsage || !strings.Contains(stderr.String(), "usage: kafka up") {
+			t.Errorf("%q: status %d, %s", args, status, stderr.String())
+		}
+	}
+}
+
+func TestDirIsAskedForWithoutHome(t *testing.T) {
+	t.Setenv("HOME", "")
+	t.Setenv("XDG_CACHE_HOME", "")
+	if _, err := parse([]string{"up"}); !errors.Is(err, errUsage) || !strings.Contains(err.Error(), "--dir") {
+		t.Error(err)
+	}
+}
+
+func TestPropertiesText(t *testing.T) {
+	three := newNodes("/d", []int{20001, 20002, 20003, 20004, 20005, 20006})
+	one := newNodes("/d", []int{20001, 20002})
+	for name, c := range map[string]struct {
+		text string
+		want []string
+	}{
+		"second of three": {propertiesText(three[1], three), []string{
+			"node.id=2", "controller.quorum.voters=1@127.0.0.1:20002,2@127.0.0.1:20004,3@127.0.0.1:20006",
+			"listeners=PLAINTEXT://127.0.0.1:20003,CONTROLLER://127.0.0.1:20004", "advertised.listeners=PLAINTEXT://127.0.0.1:20003",
+			"log.dirs=/d/broker2/data", "broker.rack=rack2", "default.replication.factor=3", "min.insync.replicas=2",
+			"transaction.state.log.replication.factor=3", "transaction.state.log.min.isr=2", "offsets.topic.replication.factor=3",
+			"add.partitions.to.txn.retry.backoff.ms=1", "auto.create.topics.enable=false",
+		}},
+		"alone": {propertiesText(one[0], one), []string{
+			"controller.quorum.voters=1@127.0.0.1:20002", "min.insync.replicas=1", "transaction.state.log.replication.factor=1",
+			"transaction.state.log.min.isr=1", "share.coordinator.state.topic.min.isr=1",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lines := strings.Split(c.text, "\n")
+			for _, want := range c.want {
+				if !slices.Contains(lines, want) {
+					t.Errorf("no line %s in\n%s", want, c.text)
+				}
+			}
+			keys := map[string]bool{}
+			for _, line := range lines[:len(lines)-1] {
+				key, value, ok := strings.Cut(line, "=")
+				if !ok || value == "" || keys[key] {
+					t.Errorf("%q is no setting, or the second of its key", line)
+				}
+				keys[key] = true
+			}
+		})
+	}
+}
+
+func TestFreePorts(t *testing.T) {
+	ports, err := freePorts(6)
+	if err != nil || len(ports) != 6 {
+		t.Fatal(ports, err)
+	}
+	for i, p := range ports {
+		if p < firstPort || p >= lastPort || slices.Contains(ports[:i], p) {
+			t.Errorf("%v: %d is out of range, or there twice", ports, p)
+		}
+	}
+}
+
+func TestFreePortsPassesOverBusyOnes(t *testing.T) {
+	busy, err := freePorts(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: busy[0]})
+	if err != nil {
+		t.Skip("another took the port:", err)
+	}
+	defer l.Close()
+	if ports := probe(busy[0]-firstPort, 2); len(ports) != 2 || slices.Contains(ports, busy[0]) {
+		t.Errorf("%v with %d taken", ports, busy[0])
+	}
+}
+
+func TestMissingProgramsAreNamed(t *testing.T) {
+	bin := t.TempDir()
+	t.Setenv("PATH", bin)
+	says := func(want string) {
+		t.Helper()
+		var stderr bytes.Buffer
+		status := execute(t.Context(), []string{"up", "--dir", t.TempDir()}, &stderr, &stderr)
+		if status != exitFailed || !strings.Contains(stderr.String(), want) {
+			t.Errorf("status %d, %s; want one that says %s", status, stderr.String(), want)
+		}
+	}
+	says("java is not found in PATH: install a Java runtime")
+	if err := os.WriteFile(filepath.Join(bin, "java"), []byte("#!/bin/sh\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	says("mvn is not found in PATH: install Maven")
+}
+
+func TestCompleteAsksForTheSamePom(t *testing.T) {
+	dir := t.TempDir()
+	if complete(dir) {
+		t.Error("an empty directory is complete")
+	}
+	if err := os.Mkdir(filepath.Join(dir, "libs"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]bool{string(pom): true, "another": false} {
+		if err := os.WriteFile(marker(dir), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if complete(dir) != want {
+			t.Errorf("complete by %.20q: %v", text, !want)
+		}
+	}
+}
+
+func TestLockWaitsAndGivesUp(t *testing.T) {
+	dir := t.TempDir()
+	var stderr bytes.Buffer
+	unlock, err := lock(t.Context(), dir, &stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := lock(ctx, dir, &stderr); !errors.Is(err, context.Canceled) || !strings.Contains(stderr.String(), "waiting") {
+		t.Errorf("%v, %s", err, stderr.String())
+	}
+	unlock()
+	unlock, err = lock(t.Context(), dir, &stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlock()
+}

@@ -1,0 +1,119 @@
+// Command kafka runs a real Kafka of one or three brokers on this machine's loopback interface, for tests and for people
+// who want to try weir on one. It needs Java and Maven, no container engine and no root.
+//
+//	kafka up   [--brokers 1|3] [--dir DIR]                    start brokers and leave them running
+//	kafka down [--dir DIR]                                    stop them
+//	kafka run  [--brokers 1|3] [--dir DIR] -- COMMAND ARGS... run a command with brokers of its own
+//
+// DIR holds Kafka's jars (libs), what up started (brokers: the addresses, pids) and its data, which begin empty with each
+// up. A command finds the addresses of its brokers in KAFKA_SEEDS.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"syscall"
+)
+
+// Exit statuses; run has the command's.
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+const usage = `usage: kafka up   [--brokers 1|3] [--dir DIR]
+       kafka down [--dir DIR]
+       kafka run  [--brokers 1|3] [--dir DIR] -- COMMAND ARGS...
+`
+
+// options are what the command line says.
+type options struct {
+	verb    string
+	brokers int
+	dir     string   // absolute
+	command []string // of run
+}
+
+// errUsage is returned when the command line is not understood.
+var errUsage = errors.New("wrong usage")
+
+func main() {
+	// What run starts is to die with it. Linux takes that for the thread that started it, so it must be the one
+	// thread that lasts.
+	runtime.LockOSThread()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	status := execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(status)
+}
+
+// execute does what the arguments say and returns the exit status.
+func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	o, err := parse(args)
+	if err != nil {
+		fmt.Fprintf(stderr, "kafka: %v\n%s", err, usage)
+		return exitUsage
+	}
+	status := exitDone
+	switch o.verb {
+	case "up":
+		err = up(ctx, o, stdout, stderr)
+	case "down":
+		err = down(o.dir, stderr)
+	case "run":
+		status, err = run(ctx, o, stdout, stderr)
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "kafka: %v\n", err)
+		return exitFailed
+	}
+	return status
+}
+
+func parse(args []string) (options, error) {
+	if len(args) == 0 {
+		return options{}, fmt.Errorf("%w: up, down or run?", errUsage)
+	}
+	o := options{verb: args[0]}
+	flags := flag.NewFlagSet(o.verb, flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.StringVar(&o.dir, "dir", "", "")
+	switch o.verb {
+	case "up", "run":
+		flags.IntVar(&o.brokers, "brokers", 3, "")
+	case "down":
+		o.brokers = 1
+	default:
+		return options{}, fmt.Errorf("%w: there is no command %q", errUsage, o.verb)
+	}
+	if err := flags.Parse(args[1:]); err != nil {
+		return options{}, fmt.Errorf("%w: %w", errUsage, err)
+	}
+	o.command = flags.Args()
+	switch {
+	case o.brokers != 1 && o.brokers != 3:
+		return options{}, fmt.Errorf("%w: --brokers %d is neither 1 nor 3", errUsage, o.brokers)
+	case o.verb == "run" && len(o.command) == 0:
+		return options{}, fmt.Errorf("%w: run needs a command", errUsage)
+	case o.verb != "run" && len(o.command) > 0:
+		return options{}, fmt.Errorf("%w: %s takes no argument, and there is %q", errUsage, o.verb, o.command[0])
+	}
+	if o.dir == "" {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			return options{}, fmt.Errorf("%w: no --dir, and no place to choose for it: %w", errUsage, err)
+		}
+		o.dir = filepath.Join(cache, "weir-kafka")
+	}
+	var err error
+	o.dir, err = filepath.Abs(o.dir)
+	return o, err
+}

@@ -1,0 +1,287 @@
+package integration
+
+import (
+	"flag"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+)
+
+var (
+	killSeed = flag.Uint64("kill.seed", 0, "seed of the kill test's schedule; 0: by the clock")
+	killFor  = flag.Duration("kill.for", time.Minute, "how long the kill test kills")
+)
+
+// TestKill runs every service as a process of its own, two of most, and for a minute kills them, stops them for longer
+// than their groups wait and lets them go on, and takes their partitions away by force. Then all that is left must be as
+// if nothing had happened.
+func TestKill(t *testing.T) {
+	if testing.Short() {
+		t.Skip("KILL TEST SKIPPED: nothing was killed, -short was given")
+	}
+	seed := *killSeed
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano() % 1_000_000)
+	}
+	t.Logf("seed %d: repeat it with -kill.seed=%d", seed, seed)
+
+	m := newMachine(t)
+	var embedded []*process
+	kafka := brokers{prefix: config.Default().Prefix, replication: 1}
+	if os.Getenv("KAFKA_SEEDS") != "" {
+		kafka = findBrokers(t)
+	} else {
+		broker, address := m.startBroker()
+		embedded, kafka.seeds = append(embedded, broker), []string{address}
+	}
+	s := systemOn(t, kafka)
+	services := m.addServices(s.configFile())
+	for _, p := range services {
+		p.start()
+	}
+	s.eventually("the first summaries", func() bool { return len(s.read(schemas.TopicJobSummary)) > 30 })
+
+	done := s.perform(schedule(seed, *killFor, s.cfg.Collectors, s.cfg.Partitions.Partials), services)
+	s.settle(services)
+	heard := m.listen()
+	s.replays.Store(heard.replayed)
+	s.judge()
+	s.judgeTicks()
+	endAll(embedded...)
+
+	t.Logf("seed %d: %v; %v", seed, done, heard)
+	fenced := 0
+	for _, n := range heard.fenced {
+		fenced += n
+	}
+	for _, kind := range []string{"collect", "merge", "sink", "balance", "simulate"} {
+		if done["kill "+kind] == 0 {
+			t.Errorf("no %s was killed", kind)
+		}
+	}
+	for what, n := range map[string]int{"fenced": fenced, "replayed": heard.replays, "taken over": heard.takeovers, "given up": heard.evicted} {
+		if n == 0 {
+			t.Errorf("nothing was %s: the run proves nothing about it", what)
+		}
+	}
+	if heard.panics > 0 {
+		t.Errorf("%d processes panicked", heard.panics)
+	}
+}
+
+// addServices describes all services but the broker. One of two has a name in its group and gets its partitions back at
+// once when it is started again, the other has to wait until its predecessor is given up.
+func (m *machine) addServices(file string) map[string]*process {
+	services := map[string]*process{}
+	add := func(kind, instance string, more ...string) {
+		var env []string
+		if instance == "a" {
+			env = []string{"WEIR_INSTANCE=" + instance}
+		}
+		name := kind + "-" + instance
+		services[name] = m.add(name, env, append([]string{kind, "--config", file}, more...)...)
+	}
+	nodes := fmt.Sprint(simulated)
+	add("simulate", "a", "--nodes", nodes)
+	for _, instance := range []string{"a", "b"} {
+		add("balance", instance, "--simulate", nodes)
+		add("collect", instance)
+		add("merge", instance)
+		add("sink", instance)
+	}
+	return services
+}
+
+// The actions of a schedule.
+const (
+	actKill  = "kill"  // SIGKILL
+	actStart = "start" // again, after a kill
+	actStop  = "stop"  // SIGSTOP
+	actCont  = "cont"  // SIGCONT
+	actFence = "fence" // what a second owner of a transactional id does first
+	actFault = "fault" // records that are late, twice, misrouted or none
+)
+
+type action struct {
+	at     time.Duration // since the beginning
+	what   string
+	target string // process; with fence transactional id, less the prefix
+}
+
+// schedule is a function of its arguments alone. In each round every kind of service loses a process, one is stopped, and
+// partitions are taken by force, in any order. What is killed or stopped already is left alone meanwhile.
+func schedule(seed uint64, length time.Duration, collectors, partials int) []action {
+	rng := rand.New(rand.NewPCG(seed, 0))
+	between := func(low, high time.Duration) time.Duration { return low + time.Duration(rng.Int64N(int64(high-low))) }
+	var actions []action
+	busy := map[string]time.Duration{} // until when a process is killed or stopped
+	free := func(kind string, at time.Duration) (string, bool) {
+		names := []string{kind + "-a", kind + "-b"}
+		if kind == "simulate" {
+			names = names[:1]
+		}
+		idle := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return busy[n] > at })
+		if len(idle) == 0 {
+			return "", false
+		}
+		return idle[rng.IntN(len(idle))], true
+	}
+	take := func(what, kind, until string, at, span time.Duration) {
+		if name, ok := free(kind, at); ok && at+span+time.Second < length { // at the end all run, and listen to SIGTERM
+			actions = append(actions, action{at, what, name}, action{at + span, until, name})
+			busy[name] = at + span + 500*time.Millisecond
+		}
+	}
+	kinds := []string{"collect", "merge", "sink", "balance", "simulate"}
+	kills := map[string]int{}
+	at := time.Duration(0)
+	fence := func(id string, partition int) {
+		actions = append(actions, action{at, actFence, fmt.Sprintf(id, partition)})
+	}
+	for round := 0; at < length; round++ {
+		turns := []func(){
+			func() { take(actStop, kinds[round%4], actCont, at, between(8*time.Second, 10*time.Second)) },
+			func() { fence("collect-%d", rng.IntN(collectors)) },
+			func() { fence("collect-%d", rng.IntN(collectors)) },
+			func() { fence("merge-%d", rng.IntN(partials)) },
+			func() { actions = append(actions, action{at, actFence, schemas.TopicBalance}) },
+			func() { actions = append(actions, action{at, actFault, ""}) },
+		}
+		for _, kind := range kinds {
+			turns = append(turns, func() {
+				pause := time.Duration(0) // in turn at once, and after what may be more than a session
+				if kills[kind]++; kills[kind]%2 == 0 {
+					pause = between(time.Second, 7*time.Second)
+				}
+				take(actKill, kind, actStart, at, pause)
+			})
+		}
+		rng.Shuffle(len(turns), func(i, j int) { turns[i], turns[j] = turns[j], turns[i] })
+		for _, turn := range turns {
+			if at += between(300*time.Millisecond, 1700*time.Millisecond); at < length {
+				turn()
+			}
+		}
+	}
+	slices.SortStableFunc(actions, func(a, b action) int { return int(a.at - b.at) })
+	return actions
+}
+
+// perform does what a schedule says and counts it, by action and kind of service.
+func (s *system) perform(actions []action, services map[string]*process) map[string]int {
+	s.t.Helper()
+	began := time.Now()
+	done := map[string]int{}
+	for _, a := range actions {
+		time.Sleep(time.Until(began.Add(a.at)))
+		s.log.Info("schedule", "at", a.at, "what", a.what, "target", a.target)
+		p, ok := services[a.target], true
+		switch a.what {
+		case actKill:
+			ok = p.kill()
+		case actStart:
+			p.start()
+		case actStop:
+			_, ok = p.signal(syscall.SIGSTOP)
+		case actCont:
+			_, ok = p.signal(syscall.SIGCONT)
+		case actFence:
+			s.fence(s.cfg.Prefix + a.target)
+		case actFault:
+			s.injectFaults()
+		}
+		if !ok {
+			s.t.Errorf("%s %s: it does not run", a.what, a.target)
+		}
+		if a.what != actStart && a.what != actCont {
+			done[strings.TrimSpace(a.what+" "+service(a.target))]++
+		}
+	}
+	return done
+}
+
+// settle ends everything in the order in which data flows, each part once it has read to the end of what is before it.
+func (s *system) settle(services map[string]*process) {
+	s.t.Helper()
+	both := func(kind string) {
+		endAll(services[kind+"-a"], services[kind+"-b"])
+	}
+	endAll(services["simulate-a"])
+	var newest int64
+	for _, r := range s.read(schemas.TopicCounters) {
+		switch v, _ := schemas.Unmarshal(r.Value); v := v.(type) { // what is no record has no interval
+		case *schemas.CounterBatch:
+			newest = max(newest, v.IntervalStart)
+		case *schemas.NodeSummary:
+			newest = max(newest, v.IntervalStart)
+		}
+	}
+	s.eventually("the Ticks of what the nodes sent last", func() bool {
+		states := s.read(schemas.TopicBalance)
+		v, err := schemas.Unmarshal(states[len(states)-1].Value)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		return v.(*schemas.BalanceState).IntervalStart >= newest
+	})
+	both("balance")
+	s.eventually("collect reads to the end", func() bool { return s.lag(schemas.TopicCounters, schemas.TopicProgress) == 0 })
+	both("collect")
+	s.eventually("merge reads to the end", func() bool { return s.lag(schemas.TopicPartials, schemas.TopicMergeProgress) == 0 })
+	both("merge")
+	both("sink")
+	if s.leftovers() > 0 { // of sinks that were killed: the next one to start removes them
+		services["sink-a"].start()
+		s.eventually("a sink removes what killed ones left", func() bool { return s.leftovers() == 0 })
+		services["sink-a"].end()
+	}
+}
+
+// leftovers is how many temporary files there are in the archive.
+func (s *system) leftovers() int {
+	s.t.Helper()
+	n := 0
+	err := filepath.WalkDir(s.cfg.Sink.Dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && filepath.Ext(path) != ".parquet" {
+			n++
+		}
+		return err
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return n
+}
+
+// judgeTicks holds the balancers to what they promise: in each partition one Tick for every interval, in order, and the
+// same intervals in all partitions.
+func (s *system) judgeTicks() {
+	s.t.Helper()
+	ticks := map[int32][]int64{}
+	for _, r := range s.read(schemas.TopicCounters) {
+		v, err := schemas.Unmarshal(r.Value)
+		if k, ok := v.(*schemas.Tick); err == nil && ok {
+			ticks[r.Partition] = append(ticks[r.Partition], k.IntervalStart)
+		}
+	}
+	for p := range int32(s.cfg.Collectors) {
+		if !slices.Equal(ticks[p], ticks[0]) {
+			s.t.Errorf("partition %d has other Ticks than partition 0: %d, %d", p, ticks[p], ticks[0])
+		}
+	}
+	for i := 1; i < len(ticks[0]); i++ {
+		if ticks[0][i] != ticks[0][i-1]+s.cfg.Interval.Milliseconds() {
+			s.t.Errorf("the Tick of %d follows that of %d", ticks[0][i], ticks[0][i-1])
+		}
+	}
+}
