@@ -74,6 +74,16 @@ func (b *bench) collect() (stop func() error, ended <-chan error) {
 	return stop, done
 }
 
+// collectUntil runs Collect until what must come has come.
+func (b *bench) collectUntil(what string, holds func() bool) {
+	b.t.Helper()
+	stop, _ := b.collect()
+	b.eventually(what, holds)
+	if err := stop(); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
 func (b *bench) put(values ...[]byte) {
 	b.t.Helper()
 	for _, v := range values {
@@ -149,11 +159,7 @@ func TestABadDeployStopsAndNamesTheSetting(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	b.cfg.Collect.MaxRejects = 100
-	stop, _ := b.collect()
-	b.eventually("seven rejects", func() bool { return len(b.read(schemas.TopicRejects)) == 7 && b.summaries(1)() })
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	b.collectUntil("seven rejects", func() bool { return len(b.read(schemas.TopicRejects)) == 7 && b.summaries(1)() })
 	if p := b.progress(); p.Counts.Rejected != 7 || len(p.Rejected) != 7 || p.Hold >= p.Position {
 		t.Errorf("%+v", p)
 	}
@@ -183,11 +189,7 @@ func TestRubbishAloneStopsToo(t *testing.T) {
 func TestProgressIsFoundBehindAbortedTransactions(t *testing.T) {
 	b := newBench(t)
 	b.interval(5)
-	stop, _ := b.collect()
-	b.eventually("a summary", b.summaries(1))
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	b.collectUntil("a summary", b.summaries(1))
 	opts, err := b.cfg.ClientOpts()
 	if err != nil {
 		t.Fatal(err)
@@ -210,11 +212,7 @@ func TestProgressIsFoundBehindAbortedTransactions(t *testing.T) {
 		}
 	}
 	b.interval(4)
-	stop, _ = b.collect()
-	b.eventually("a second summary", b.summaries(2))
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	b.collectUntil("a second summary", b.summaries(2))
 	if c := b.progress().Counts; c.Summarized != 2 || c.Ticks != 2 {
 		t.Errorf("%+v", c)
 	}
@@ -225,11 +223,7 @@ func TestProgressIsFoundBehindAbortedTransactions(t *testing.T) {
 func TestFencingComesFirst(t *testing.T) {
 	b := newBench(t)
 	b.interval(5)
-	stop, _ := b.collect()
-	b.eventually("a summary", b.summaries(1))
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	b.collectUntil("a summary", b.summaries(1))
 	opts, err := b.cfg.ClientOpts()
 	if err != nil {
 		t.Fatal(err)
@@ -263,7 +257,7 @@ func TestFencingComesFirst(t *testing.T) {
 		b.cluster.SleepControl(func() { committed <- older.EndTransaction(context.Background(), kgo.TryCommit) })
 		return nil, nil, false
 	})
-	stop, _ = b.collect()
+	stop, _ := b.collect()
 	if err := <-committed; err != nil {
 		t.Fatalf("the older owner could not commit, so this proves nothing: %v", err)
 	}
@@ -307,11 +301,7 @@ func TestARecordThatFailsIsNotCommittedAround(t *testing.T) {
 func TestWhatRetentionTookIsSaid(t *testing.T) {
 	b := newBench(t)
 	b.interval(9)
-	stop, _ := b.collect()
-	b.eventually("a summary", b.summaries(1))
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	b.collectUntil("a summary", b.summaries(1))
 	before := b.progress().Position
 	b.interval(8)
 	b.interval(7)
@@ -323,11 +313,7 @@ func TestWhatRetentionTookIsSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.interval(6)
-	stop, _ = b.collect()
-	b.eventually("the summary of what is left", b.summaries(2))
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	b.collectUntil("the summary of what is left", b.summaries(2))
 	var said *schemas.Progress
 	for _, r := range b.read(schemas.TopicProgress) {
 		if p := r.(*schemas.Progress); p.LostFrom != nil {
@@ -343,11 +329,7 @@ func TestATopicMadeAnewIsNotTakenForTheOldOne(t *testing.T) {
 	b := newBench(t)
 	b.interval(9)
 	b.interval(8)
-	stop, _ := b.collect()
-	b.eventually("two summaries", b.summaries(2))
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	b.collectUntil("two summaries", b.summaries(2))
 	if err := b.cluster.DeleteTopic(b.cfg.Prefix + schemas.TopicCounters); err != nil {
 		t.Fatal(err)
 	}
