@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -55,9 +54,7 @@ func checked(run serve) serve {
 			case tries == 1:
 				log.Warn("brokers are away, waiting for them", "err", err)
 			}
-			select {
-			case <-time.After(config.Backoff(tries, cfg.BackoffCap)):
-			case <-ctx.Done():
+			if !config.Pause(ctx, config.Backoff(tries, cfg.BackoffCap)) {
 				return nil
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -49,7 +50,7 @@ func (b *balancer) active(ctx context.Context) error {
 		}
 		if now.Before(due) {
 			// In short steps, for the clock may be set meanwhile.
-			if !wait(ctx, min(due.Sub(now), time.Second)) {
+			if !config.Pause(ctx, min(due.Sub(now), time.Second)) {
 				return nil
 			}
 			continue
@@ -225,21 +226,9 @@ func commit(ctx context.Context, cl *kgo.Client, records []*kgo.Record) error {
 func lasting(ctx context.Context) (context.Context, context.CancelFunc) {
 	longer, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	stop := context.AfterFunc(ctx, func() {
-		if wait(longer, 2*time.Second) {
+		if config.Pause(longer, 2*time.Second) {
 			cancel()
 		}
 	})
 	return longer, func() { stop(); cancel() }
-}
-
-// wait reports whether d passed before ctx ended.
-func wait(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }

@@ -92,7 +92,7 @@ func (b *balancer) compete(ctx context.Context) error {
 		for _, e := range cl.PollFetches(ctx).Errors() {
 			if ctx.Err() == nil {
 				group.say(e.Err)
-				wait(ctx, config.Backoff(1, b.cfg.BackoffCap))
+				config.Pause(ctx, config.Backoff(1, b.cfg.BackoffCap))
 			}
 		}
 	}
@@ -110,7 +110,7 @@ func (b *balancer) serve(ctx context.Context) {
 	for ctx.Err() == nil {
 		if err := b.active(ctx); err != nil && ctx.Err() == nil {
 			// At least two heartbeats, in which the group says whether the topic is still ours.
-			wait(ctx, max(2*heartbeat, config.Backoff(b.trouble.say(err), b.cfg.BackoffCap)))
+			config.Pause(ctx, max(2*heartbeat, config.Backoff(b.trouble.say(err), b.cfg.BackoffCap)))
 		}
 	}
 }

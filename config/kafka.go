@@ -124,6 +124,18 @@ func Backoff(tries int, limit time.Duration) time.Duration {
 	return d/2 + rand.N(d/2+1)
 }
 
+// Pause waits for d, and reports whether ctx still goes on then. It returns at once when ctx ends.
+func Pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}
+
 // dialTLS opens a connection with the certificates as they are on disk now: a renewed one needs no restart.
 func (k Kafka) dialTLS(ctx context.Context, network, address string) (net.Conn, error) {
 	c, err := k.TLS.config()

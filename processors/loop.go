@@ -211,7 +211,7 @@ func (l *loop) checkFetches(ctx context.Context, fetches kgo.Fetches, trouble *r
 		l.log.Warn("partition cannot be read, trying again", "topic", l.stage.input, "partition", l.partition, "err", passing)
 		trouble.said = true
 	}
-	pause(ctx, 250*time.Millisecond)
+	config.Pause(ctx, 250*time.Millisecond)
 	return nil
 }
 

@@ -88,7 +88,7 @@ func (o *owners) watch(ctx context.Context, group *kgo.Client) {
 				said = text
 			}
 			last = time.Now()
-			pause(ctx, time.Second)
+			config.Pause(ctx, time.Second)
 		}
 	}
 }
@@ -158,15 +158,6 @@ func (o *owners) fold(ctx context.Context, partition int32) {
 		}
 		// At least two heartbeats, in which the group says whether the partition is still ours: who was fenced by its
 		// rightful owner must not fence it back.
-		pause(ctx, max(2*heartbeat, config.Backoff(tries, o.cfg.BackoffCap)))
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
+		config.Pause(ctx, max(2*heartbeat, config.Backoff(tries, o.cfg.BackoffCap)))
 	}
 }

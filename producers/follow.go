@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -72,7 +71,7 @@ func (r *follower) run(ctx context.Context) {
 			tries = 1
 		}
 		pause := config.Backoff(tries, r.cfg.BackoffCap)
-		if !sleepUntil(ctx, time.Now().Add(pause)) {
+		if !config.Pause(ctx, pause) {
 			return
 		}
 	}

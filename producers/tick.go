@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"slices"
 	"time"
+
+	"github.com/weirhpc/weir/config"
 )
 
 // moment is when the readings of one boundary were taken.
@@ -131,13 +133,4 @@ func (f *fleet) sayRouteless(before int, now []string) int {
 }
 
 // sleepUntil returns at the wall clock's t, or false when ctx ends before.
-func sleepUntil(ctx context.Context, t time.Time) bool {
-	timer := time.NewTimer(time.Until(t))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
-}
+func sleepUntil(ctx context.Context, t time.Time) bool { return config.Pause(ctx, time.Until(t)) }

@@ -21,7 +21,7 @@ func (s *sink) roll(ctx context.Context, p *part) error {
 		if tries == 1 && ctx.Err() == nil {
 			s.log.Warn("cannot write to the archive, keeping the rows and trying again", "partition", p.id, "err", err)
 		}
-		if !pause(ctx, config.Backoff(tries, s.cfg.BackoffCap)) {
+		if !config.Pause(ctx, config.Backoff(tries, s.cfg.BackoffCap)) {
 			return err
 		}
 	}

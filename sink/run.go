@@ -76,7 +76,7 @@ func (s *sink) run(ctx context.Context) error {
 			if tries == 1 && !s.brokers.Away() { // which was said
 				s.log.Warn("cannot read the summaries, trying again", "err", err)
 			}
-			pause(ctx, max(minPause, config.Backoff(tries, s.cfg.BackoffCap)))
+			config.Pause(ctx, max(minPause, config.Backoff(tries, s.cfg.BackoffCap)))
 			tries++
 		}
 	}
@@ -96,7 +96,7 @@ func (s *sink) open(ctx context.Context) error {
 		if tries == 1 {
 			s.log.Warn("cannot write to the archive, trying again", "err", err)
 		}
-		if !pause(ctx, config.Backoff(tries, s.cfg.BackoffCap)) {
+		if !config.Pause(ctx, config.Backoff(tries, s.cfg.BackoffCap)) {
 			return err
 		}
 	}
@@ -239,16 +239,4 @@ func ended() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
-}
-
-// pause waits for d; it reports whether ctx goes on.
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
 }
