@@ -72,7 +72,7 @@ func (b *balancer) begin(ctx context.Context, cl *kgo.Client) (*memory, error) {
 	fence, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if _, _, err := cl.ProducerID(fence); err != nil {
-		return nil, fmt.Errorf("fencing older balancers: %w", err)
+		return nil, fmt.Errorf("fencing older owners of transactional id %s: %w", b.cfg.Prefix+schemas.TopicBalance, err)
 	}
 	read, cancel := context.WithTimeout(ctx, readPatience)
 	defer cancel()
@@ -199,14 +199,20 @@ func commit(ctx context.Context, cl *kgo.Client, records []*kgo.Record) error {
 	if len(records) == 0 {
 		return nil
 	}
-	ctx, cancel := lasting(ctx)
+	ctx, cancel := config.Outlive(ctx, patience)
 	defer cancel()
 	if err := cl.BeginTransaction(); err != nil {
 		return fmt.Errorf("beginning a transaction: %w", err)
 	}
 	promise := kgo.AbortingFirstErrPromise(cl)
 	for _, r := range records {
-		cl.Produce(ctx, r, promise.Promise())
+		done := promise.Promise()
+		cl.Produce(ctx, r, func(r *kgo.Record, err error) {
+			if err != nil {
+				err = fmt.Errorf("topic %s: %w", r.Topic, err)
+			}
+			done(r, err)
+		})
 	}
 	if err := cl.Flush(ctx); err != nil {
 		return fmt.Errorf("flushing: %w", err)
@@ -219,16 +225,4 @@ func commit(ctx context.Context, cl *kgo.Client, records []*kgo.Record) error {
 		return fmt.Errorf("committing: %w", err)
 	}
 	return nil
-}
-
-// lasting returns a context that outlives ctx by a moment, so that a transaction in hand is finished at the end: left open
-// it would hold up every reader.
-func lasting(ctx context.Context) (context.Context, context.CancelFunc) {
-	longer, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
-	stop := context.AfterFunc(ctx, func() {
-		if config.Pause(longer, 2*time.Second) {
-			cancel()
-		}
-	})
-	return longer, func() { stop(); cancel() }
 }

@@ -91,7 +91,7 @@ func (b *balancer) compete(ctx context.Context) error {
 		// The group's errors come with the fetches, of which there are none else.
 		for _, e := range cl.PollFetches(ctx).Errors() {
 			if ctx.Err() == nil {
-				group.say(e.Err)
+				group.say(fmt.Errorf("group %s: %w", topic, e.Err))
 				config.Pause(ctx, config.Backoff(1, b.cfg.BackoffCap))
 			}
 		}

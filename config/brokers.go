@@ -36,9 +36,9 @@ func (b *Brokers) OnBrokerConnect(meta kgo.BrokerMetadata, _ time.Duration, _ ne
 	_, was := b.away[address]
 	switch {
 	case err != nil && !was:
-		b.log.Warn("broker away, waiting for it", "broker", address, "err", err)
+		b.log.Warn("no connection to broker, trying again", "broker", address, "err", err)
 	case err == nil && was:
-		b.log.Info("broker is back", "broker", address)
+		b.log.Info("connection to broker is back", "broker", address)
 	}
 	if err != nil {
 		b.away[address] = time.Now()

@@ -31,6 +31,7 @@ type Config struct {
 	Collectors int           `mapstructure:"collectors"`
 	Instance   string        `mapstructure:"instance"` // name of this process in its groups; empty: none
 	LogLevel   string        `mapstructure:"log_level"`
+	LogFormat  string        `mapstructure:"log_format"`
 	Partitions Partitions    `mapstructure:"partitions"`
 	Topics     Topics        `mapstructure:"topics"`
 	Kafka      Kafka         `mapstructure:"kafka"`
@@ -38,6 +39,7 @@ type Config struct {
 	Balance    Balance       `mapstructure:"balance"`
 	Collect    Collect       `mapstructure:"collect"`
 	Sink       Sink          `mapstructure:"sink"`
+	Metrics    Metrics       `mapstructure:"metrics"`
 }
 
 // Outage is how far back anything is caught up, in intervals.
@@ -86,10 +88,15 @@ type Sink struct {
 	RollBytes int64  `mapstructure:"roll_bytes"`
 }
 
+// Metrics says where a service shows its numbers to Prometheus.
+type Metrics struct {
+	Listen string `mapstructure:"listen"` // host:port; empty: nowhere
+}
+
 // Default returns the configuration that holds where nothing is said.
 func Default() Config {
 	return Config{
-		Cluster: "cluster", Prefix: "weir.", Interval: 10 * time.Second, BackoffCap: 5 * time.Second, Collectors: 64, LogLevel: "info",
+		Cluster: "cluster", Prefix: "weir.", Interval: 10 * time.Second, BackoffCap: 5 * time.Second, Collectors: 64, LogLevel: "info", LogFormat: "text",
 		Partitions: Partitions{Routes: 16, JobSummary: 8, Partials: 1},
 		Topics:     Topics{Replication: 3, CountersRetention: 24 * time.Hour, SummaryRetention: 7 * 24 * time.Hour},
 		Kafka:      Kafka{ClientID: "weir", DialTimeout: 2 * time.Second},

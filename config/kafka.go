@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -64,7 +65,7 @@ func (k Kafka) validate(
 	lasting func(key string, value, low, high time.Duration),
 ) {
 	for _, b := range k.Brokers {
-		if host, port, ok := strings.Cut(b, ":"); !ok || host == "" || port == "" {
+		if !isAddress(b) {
 			fault(ErrAddress, "kafka.brokers", fmt.Sprintf("%q", b), "")
 		}
 	}
@@ -79,6 +80,13 @@ func (k Kafka) validate(
 	if (k.TLS.CertFile == "") != (k.TLS.KeyFile == "") {
 		fault(ErrTogether, "kafka.tls.cert_file", fmt.Sprintf("%q", k.TLS.CertFile), "kafka.tls.key_file beside it")
 	}
+}
+
+// isAddress reports whether s is host:port; an IPv6 host is in brackets.
+func isAddress(s string) bool {
+	host, port, err := net.SplitHostPort(s)
+	n, errPort := strconv.Atoi(port)
+	return err == nil && host != "" && errPort == nil && n >= 0 && n < 1<<16
 }
 
 // ClientOpts returns the options that every Kafka client of weir has: where the brokers are, how to prove who we are,
@@ -136,17 +144,45 @@ func Pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
+// Outlive returns a context that ends after limit, and two seconds after ctx does: so that a transaction in hand is
+// finished at the end, since left open it would hold up every reader, and still the process ends soon where it cannot be.
+func Outlive(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	stop := context.AfterFunc(ctx, func() {
+		if Pause(longer, 2*time.Second) {
+			cancel()
+		}
+	})
+	return longer, func() { stop(); cancel() }
+}
+
 // dialTLS opens a connection with the certificates as they are on disk now: a renewed one needs no restart.
 func (k Kafka) dialTLS(ctx context.Context, network, address string) (net.Conn, error) {
 	c, err := k.TLS.config()
 	if err != nil {
 		return nil, err
 	}
-	d := tls.Dialer{NetDialer: &net.Dialer{Timeout: k.DialTimeout}, Config: c} // the host is the server's name, if none is set
 	ctx, cancel := context.WithTimeout(ctx, k.DialTimeout)
 	defer cancel()
-	return d.DialContext(ctx, network, address)
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	if c.ServerName == "" {
+		if c.ServerName, _, err = net.SplitHostPort(address); err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
+	}
+	secure := tls.Client(conn, c)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		_ = conn.Close() // which the handshake may have done
+		return nil, fmt.Errorf("%w with %s: %w", errHandshake, address, err)
+	}
+	return secure, nil
 }
+
+// errHandshake marks what went wrong after the connection and before TLS stood.
+var errHandshake = errors.New("TLS handshake")
 
 func (t TLS) config() (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}

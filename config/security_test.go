@@ -9,6 +9,8 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
+	"fmt"
 	"math/big"
 	"net"
 	"os"
@@ -17,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -134,37 +137,80 @@ func pingClient(t *testing.T, cl *kgo.Client) error {
 	return cl.Ping(ctx)
 }
 
-func TestTLSAndSCRAM(t *testing.T) {
+// TestRefusals: every way in which a broker and we can disagree about who we are ends in a line that says who, where and
+// what mends it. The embedded broker only ends the connection where Kafka would say that a password is wrong.
+func TestRefusals(t *testing.T) {
 	a := newAuthority(t, "ours")
 	broker := secureBroker(t, a, time.Now().Add(time.Hour))
 	good, _ := secureConfig(t, a, broker)
 	if _, err := ping(t, good); err != nil {
 		t.Fatal(err)
 	}
+	open, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(open.Close)
 	for name, c := range map[string]struct {
 		change func(c *Config)
 		says   string
 	}{
-		"unknown authority": {func(c *Config) { c.Kafka.TLS.CAFile = write(t, string(newAuthority(t, "another").pem)) }, "certificate"},
-		"no certificate":    {func(c *Config) { c.Kafka.TLS.CertFile, c.Kafka.TLS.KeyFile = "", "" }, "certificate"},
-		"no TLS":            {func(c *Config) { c.Kafka.TLS = TLS{} }, ""},
-		"another host":      {func(c *Config) { c.Kafka.TLS.ServerName = "elsewhere" }, "elsewhere"},
-		"wrong password":    {func(c *Config) { c.Kafka.SASL.PasswordFile = write(t, "wrong") }, ""},
-		"no password":       {func(c *Config) { c.Kafka.SASL = SASL{} }, ""},
+		"unknown authority": {func(c *Config) { c.Kafka.TLS.CAFile = write(t, string(newAuthority(t, "another").pem)) }, "kafka.tls.ca_file"},
+		"no certificate":    {func(c *Config) { c.Kafka.TLS.CertFile, c.Kafka.TLS.KeyFile = "", "" }, "kafka.tls.cert_file"},
+		"no TLS":            {func(c *Config) { c.Kafka.TLS = TLS{} }, "kafka.tls"},
+		"no TLS, no user":   {func(c *Config) { c.Kafka.TLS, c.Kafka.SASL = TLS{}, SASL{} }, "kafka.tls.enabled"},
+		"another host":      {func(c *Config) { c.Kafka.TLS.ServerName = "elsewhere" }, "kafka.tls.server_name"},
+		"wrong password":    {func(c *Config) { c.Kafka.SASL.PasswordFile = write(t, "wrong") }, "kafka.sasl"},
+		"no password":       {func(c *Config) { c.Kafka.SASL = SASL{} }, "kafka.sasl"},
+		"expired broker":    {func(c *Config) { c.Kafka.Brokers = []string{secureBroker(t, a, time.Now().Add(-time.Hour))} }, "broker's certificate is valid from"},
+		"TLS to a plaintext port": {func(c *Config) {
+			c.Kafka.Brokers, c.Kafka.SASL = open.ListenAddrs(), SASL{}
+		}, "kafka.tls.enabled to false"},
+		"expired client": {func(c *Config) {
+			certPEM, keyPEM := a.issue(time.Now().Add(-time.Minute))
+			c.Kafka.TLS.CertFile, c.Kafka.TLS.KeyFile = write(t, string(certPEM)), write(t, string(keyPEM))
+			c.Kafka.SASL = SASL{}
+		}, "valid until"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bad := good
 			c.change(&bad)
-			if _, err := ping(t, bad); err == nil || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("got %v, want an error that says %q", err, c.says)
+			_, err := ping(t, bad)
+			if err == nil {
+				t.Fatal("it is let in")
+			}
+			explained := bad.Kafka.Explain(err)
+			if !errors.Is(explained, err) {
+				t.Errorf("the error itself is lost: %v", explained)
+			}
+			if text := explained.Error(); !strings.Contains(text, c.says) || !strings.Contains(text, bad.Kafka.Brokers[0]) || strings.Contains(text, "\n") {
+				t.Errorf("not one line that says %q and where: %v", c.says, text)
 			}
 		})
 	}
-	expired := secureBroker(t, a, time.Now().Add(-time.Hour))
-	bad := good
-	bad.Kafka.Brokers = []string{expired}
-	if _, err := ping(t, bad); err == nil || !strings.Contains(err.Error(), "expired") {
-		t.Errorf("an expired certificate: %v", err)
+}
+
+// TestExplain holds what only Kafka itself says; integration's TestRefused has it from there.
+func TestExplain(t *testing.T) {
+	k := Kafka{Brokers: []string{"k1:9093"}, SASL: SASL{Mechanism: scram512, User: "ada", PasswordFile: "/etc/weir/password"}}
+	for err, says := range map[error]string{
+		kerr.SaslAuthenticationFailed:           "/etc/weir/password",
+		kerr.UnsupportedSaslMechanism:           "kafka.sasl.mechanism",
+		kerr.TopicAuthorizationFailed:           "permission on the topic is missing",
+		kerr.GroupAuthorizationFailed:           "permission READ on the group is missing",
+		kerr.TransactionalIDAuthorizationFailed: "permission WRITE on the transactional id is missing",
+		kerr.FencedInstanceID:                   "`instance`",
+	} {
+		text := k.Explain(fmt.Errorf("reading weir.counters-3: %w", err)).Error()
+		for _, part := range []string{"weir.counters-3", "user ada", "k1:9093", says} {
+			if !strings.Contains(text, part) {
+				t.Errorf("%v: %q does not say %q", err, text, part)
+			}
+		}
+	}
+	plain := errors.New("disk full")
+	if got := k.Explain(plain); got.Error() != "disk full" || k.Explain(nil) != nil {
+		t.Error("an error that has nothing to do with Kafka is changed")
 	}
 }
 

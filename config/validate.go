@@ -64,6 +64,7 @@ func (c Config) Validate() error {
 	}
 	lasting("backoff_cap", c.BackoffCap, 100*time.Millisecond, time.Minute)
 	oneOf("log_level", c.LogLevel, "debug", "info", "warn", "error")
+	oneOf("log_format", c.LogFormat, "text", "json")
 	within("collectors", int64(c.Collectors), 1, 10_000)
 	within("partitions.routes", int64(c.Partitions.Routes), 1, 10_000)
 	within("partitions.job_summary", int64(c.Partitions.JobSummary), 1, 10_000)
@@ -83,6 +84,9 @@ func (c Config) Validate() error {
 	within("sink.roll_bytes", c.Sink.RollBytes, 1<<20, 1<<33)
 	if c.Sink.Dir == "" {
 		fault(ErrTogether, "sink.dir", `""`, "a directory for the archive")
+	}
+	if c.Metrics.Listen != "" && !isAddress(c.Metrics.Listen) {
+		fault(ErrAddress, "metrics.listen", fmt.Sprintf("%q", c.Metrics.Listen), "127.0.0.1:9100 for this machine alone")
 	}
 	c.Kafka.validate(fault, oneOf, lasting)
 	return errors.Join(faults...)

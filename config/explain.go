@@ -1,0 +1,114 @@
+package config
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Explain returns err with what a Kafka client's error leaves out: who was refused, by whom, and what mends it. An error
+// that it knows nothing about, and nil, it returns as they are.
+func (k Kafka) Explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	for _, remedy := range []func(error) string{k.denied, k.loginRefused, k.tlsRefused, k.wrongPort} {
+		if text := remedy(err); text != "" {
+			return fmt.Errorf("%w (%s; %s)", err, k.who(), text)
+		}
+	}
+	return err
+}
+
+// who says as whom we speak to which brokers.
+func (k Kafka) who() string {
+	user := "nobody: neither kafka.sasl nor kafka.tls.cert_file is set"
+	if k.TLS.Enabled && k.TLS.CertFile != "" {
+		user = "the holder of " + k.TLS.CertFile
+		if pair, err := tls.LoadX509KeyPair(k.TLS.CertFile, k.TLS.KeyFile); err == nil && pair.Leaf != nil {
+			user = fmt.Sprintf("%s of %s, valid until %s", pair.Leaf.Subject, k.TLS.CertFile, pair.Leaf.NotAfter.UTC().Format(time.RFC3339))
+		}
+	}
+	if k.SASL.Mechanism != saslNone {
+		user = "user " + k.SASL.User
+	}
+	return fmt.Sprintf("we are %s, at %s", user, strings.Join(k.Brokers, ","))
+}
+
+// denied explains a permission that is missing. What it is missing on, the error's text says already.
+func (k Kafka) denied(err error) string {
+	const list = "the table of permissions in docs/deploy.md says which each part of weir needs"
+	switch {
+	case errors.Is(err, kerr.TopicAuthorizationFailed):
+		return "permission on the topic is missing: " + list
+	case errors.Is(err, kerr.GroupAuthorizationFailed):
+		return "permission READ on the group is missing: " + list
+	case errors.Is(err, kerr.TransactionalIDAuthorizationFailed):
+		return "permission WRITE on the transactional id is missing: " + list
+	case errors.Is(err, kerr.ClusterAuthorizationFailed):
+		return "permission is missing on every topic, or on the cluster: " + list
+	case errors.Is(err, kerr.FencedInstanceID):
+		return "another process runs under the same name: give each its own `instance`"
+	case errors.Is(err, kerr.InvalidSessionTimeout):
+		return "the brokers' group.min.session.timeout.ms is above 6000: lower it"
+	}
+	return ""
+}
+
+// loginRefused explains what SASL refuses.
+func (k Kafka) loginRefused(err error) string {
+	switch {
+	case errors.Is(err, kerr.SaslAuthenticationFailed):
+		return fmt.Sprintf("user or password is wrong: check kafka.sasl.user and the file %s of kafka.sasl.password_file", k.SASL.PasswordFile)
+	case errors.Is(err, kerr.UnsupportedSaslMechanism), errors.Is(err, kerr.IllegalSaslState):
+		return fmt.Sprintf("this port does not take kafka.sasl.mechanism %q: set the one that the brokers' sasl.enabled.mechanisms has", k.SASL.Mechanism)
+	}
+	return ""
+}
+
+// tlsRefused explains certificates: the broker's, which we refuse, and ours, which it refuses.
+func (k Kafka) tlsRefused(err error) string {
+	var unknown x509.UnknownAuthorityError
+	var invalid x509.CertificateInvalidError
+	var name x509.HostnameError
+	var alert tls.AlertError
+	switch {
+	case errors.As(err, &unknown):
+		ca := k.TLS.CAFile
+		if ca == "" {
+			ca = "the system's authorities"
+		}
+		return fmt.Sprintf("nobody in %s has signed the broker's certificate: put its authority into kafka.tls.ca_file", ca)
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return fmt.Sprintf("the broker's certificate is valid from %s to %s: renew it there, or set this clock",
+			invalid.Cert.NotBefore.UTC().Format(time.RFC3339), invalid.Cert.NotAfter.UTC().Format(time.RFC3339))
+	case errors.As(err, &invalid):
+		return "the broker's certificate will not do: renew it there"
+	case errors.As(err, &name):
+		return "the broker's certificate is another host's: set kafka.tls.server_name to a name that it has, or renew it there"
+	case errors.As(err, &alert), strings.Contains(err.Error(), "remote error: tls:"):
+		return "the broker refuses our side: check kafka.tls.cert_file, its authority and its dates"
+	}
+	return ""
+}
+
+// wrongPort explains a port that does not speak as we do. Of brokers it knows no more than that they end the connection.
+func (k Kafka) wrongPort(err error) string {
+	var closed *kgo.ErrFirstReadEOF
+	switch {
+	case errors.Is(err, errHandshake):
+		return "this port does not seem to speak TLS: set kafka.tls.enabled to false, or name the port that does in kafka.brokers"
+	case strings.Contains(err.Error(), "speaking to a tls endpoint"), errors.As(err, &closed) && !k.TLS.Enabled && k.SASL.Mechanism == saslNone:
+		return "this port seems to want TLS or a user: set kafka.tls.enabled and kafka.sasl, or name a port that does without in kafka.brokers"
+	case errors.As(err, &closed), errors.Is(err, io.EOF):
+		return "the broker ends the connection at once: check kafka.sasl and kafka.tls against the port's listener"
+	}
+	return ""
+}
