@@ -3,6 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
+	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -31,18 +34,56 @@ func createTopics(ctx context.Context, cfg config.Config) error {
 	}
 	defer cl.Close()
 	if err := schemas.CreateTopics(ctx, cl, topicsOf(cfg)); err != nil {
-		return err
+		return cfg.Kafka.Explain(err)
 	}
-	return schemas.CheckTopics(ctx, kadm.NewClient(cl), topicsOf(cfg))
+	_, err = schemas.CheckTopics(ctx, kadm.NewClient(cl), topicsOf(cfg))
+	return cfg.Kafka.Explain(err)
 }
 
-func checkTopics(ctx context.Context, cfg config.Config) error {
+// checkTopics returns nil if a part can run that uses these topics, named without the prefix.
+func checkTopics(ctx context.Context, cfg config.Config, log *slog.Logger, names []string) error {
 	cl, err := analysis.Connect(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	defer cl.Close()
-	return schemas.CheckTopics(ctx, kadm.NewClient(cl), topicsOf(cfg))
+	adm := kadm.NewClient(cl)
+	if err := schemas.CheckBrokers(ctx, adm); err != nil {
+		return err
+	}
+	used := slices.DeleteFunc(topicsOf(cfg), func(t schemas.Topic) bool {
+		return !slices.Contains(names, strings.TrimPrefix(t.Name, cfg.Prefix))
+	})
+	hidden, err := schemas.CheckTopics(ctx, adm, used)
+	if len(hidden) > 0 {
+		log.Debug("settings of topics are not checked: we may not read them", "topics", hidden)
+	}
+	return err
+}
+
+// inspect checks brokers and topics as an administrator wants it: with what costs time or safety, though it works.
+func inspect(ctx context.Context, cfg config.Config, out io.Writer) error {
+	cl, err := analysis.Connect(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	adm := kadm.NewClient(cl)
+	if err := schemas.CheckBrokers(ctx, adm); err != nil {
+		return err
+	}
+	advice, err := schemas.Advise(ctx, adm, cfg.Topics.Replication)
+	if err != nil {
+		say(out, "settings of the brokers are not checked: %v", cfg.Kafka.Explain(err))
+	}
+	for _, a := range advice {
+		say(out, "advice: %s", a)
+	}
+	hidden, err := schemas.CheckTopics(ctx, adm, topicsOf(cfg))
+	for _, name := range hidden {
+		say(out, "settings of topic %s are not checked: permission DESCRIBE_CONFIGS on it is missing", name)
+	}
+	return cfg.Kafka.Explain(err)
 }
 
 // needsSubcommand is what a command does that only groups others.
@@ -58,14 +99,14 @@ func needsSubcommand(c *cobra.Command, args []string) error {
 
 func newTopics() *cobra.Command {
 	topics := &cobra.Command{Use: "topics", Short: "Make the topics, or check them", RunE: needsSubcommand}
-	command := func(use, short, done string, act func(ctx context.Context, cfg config.Config) error) *cobra.Command {
+	command := func(use, short, long, done string, act func(ctx context.Context, cfg config.Config, out io.Writer) error) *cobra.Command {
 		var conf configFlags
-		c := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error {
+		c := &cobra.Command{Use: use, Short: short, Long: long, Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := conf.load()
 			if err != nil {
 				return err
 			}
-			if err := act(c.Context(), cfg); err != nil {
+			if err := act(c.Context(), cfg, c.OutOrStdout()); err != nil {
 				return err
 			}
 			say(c.OutOrStdout(), "%d topics with prefix %s %s", len(topicsOf(cfg)), cfg.Prefix, done)
@@ -75,8 +116,13 @@ func newTopics() *cobra.Command {
 		return c
 	}
 	topics.AddCommand(
-		command("create", "Make the topics that are missing, and give all the settings that correctness needs", "are there", createTopics),
-		command("check", "Compare the topics with what correctness needs", "are as they should be", checkTopics),
+		command("create", "Make the topics that are missing, and give all the settings that correctness needs",
+			`Makes what is missing and gives what is there the settings that correctness needs. Doing it twice does no harm. A number of
+partitions it never changes: jobs and nodes are placed by it.`, "are there",
+			func(ctx context.Context, cfg config.Config, _ io.Writer) error { return createTopics(ctx, cfg) }),
+		command("check", "Compare brokers and topics with what correctness needs",
+			`Says of each difference what mends it, and ends with status 1 if there is any. Settings of the brokers that cost time or
+safety, though weir works with them, it says as advice.`, "are as they should be", inspect),
 	)
 	return topics
 }
@@ -121,7 +167,7 @@ that says so to the chain; the sink then goes on behind the gap.`,
 			if err != nil {
 				return err
 			}
-			return sink.AcceptGap(c.Context(), cfg, int32(partition), newLogger(c.ErrOrStderr(), cfg.LogLevel))
+			return sink.AcceptGap(c.Context(), cfg, int32(partition), newLogger(c.ErrOrStderr(), cfg))
 		},
 	}
 	conf.add(c)

@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/weirhpc/weir/config"
 )
@@ -86,7 +87,8 @@ Begin with "weir up": it runs everything in this process, on this machine's real
 
 // configFlags are the flags by which a command is told its configuration.
 type configFlags struct {
-	file string
+	file  string
+	flags *pflag.FlagSet
 }
 
 // defaultFiles are where a command looks for its configuration when it is not told: what `weir up` left in this
@@ -94,6 +96,7 @@ type configFlags struct {
 func defaultFiles() []string { return []string{"weir-data/weir.yaml", "/etc/weir/weir.yaml"} }
 
 func (f *configFlags) add(c *cobra.Command) {
+	f.flags = c.Flags()
 	c.Flags().StringVar(&f.file, "config", "", "configuration `FILE` (default: weir-data/weir.yaml, then /etc/weir/weir.yaml)")
 }
 
@@ -107,7 +110,9 @@ func (f *configFlags) load() (config.Config, error) {
 			}
 		}
 	}
-	cfg, err := config.Load(config.Source{File: file, Environ: os.Environ(), Defaults: config.Default()})
+	cfg, err := config.Load(config.Source{
+		File: file, Environ: os.Environ(), Flags: f.flags, Keys: map[string]string{"log-level": "log_level"}, Defaults: config.Default(),
+	})
 	if err != nil {
 		return cfg, usageError{err}
 	}
@@ -117,10 +122,20 @@ func (f *configFlags) load() (config.Config, error) {
 	return cfg, nil
 }
 
-func newLogger(w io.Writer, level string) *slog.Logger {
-	var l slog.Level
-	if err := l.UnmarshalText([]byte(level)); err != nil {
-		l = slog.LevelInfo // Validate has checked it
+// newLogger makes the log of a process. It explains what a Kafka client says about being refused.
+func newLogger(w io.Writer, cfg config.Config) *slog.Logger {
+	opts := &slog.HandlerOptions{Level: slog.LevelInfo, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if err, is := a.Value.Any().(error); is {
+			a.Value = slog.StringValue(cfg.Kafka.Explain(err).Error())
+		}
+		return a
+	}}
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(cfg.LogLevel)); err == nil { // Validate has checked it
+		opts.Level = level
 	}
-	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: l}))
+	if cfg.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(w, opts))
+	}
+	return slog.New(slog.NewTextHandler(w, opts))
 }

@@ -9,11 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirhpc/weir/analysis"
 	"github.com/weirhpc/weir/balancer"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/processors"
 	"github.com/weirhpc/weir/producers"
+	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
 	"github.com/weirhpc/weir/topology"
 )
@@ -25,34 +25,42 @@ type serve func(ctx context.Context, cfg config.Config, log *slog.Logger) error
 func newService(use, short, long string, run serve) *cobra.Command {
 	var conf configFlags
 	c := &cobra.Command{
-		Use: use, Short: short, Long: long + "\n\nIt waits for brokers that are away, and ends at SIGTERM or Ctrl-C.",
+		Use: use, Short: short, Long: long + "\n\n" + `It waits for brokers that are away or refuse it, which it says once, and ends at SIGTERM or Ctrl-C. Exit status: 0 when it
+was asked to end, 1 when it cannot go on and said why, 2 when the command line or the configuration is wrong.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := conf.load()
 			if err != nil {
 				return err
 			}
-			return run(c.Context(), cfg, newLogger(c.ErrOrStderr(), cfg.LogLevel))
+			return cfg.Kafka.Explain(run(c.Context(), cfg, newLogger(c.ErrOrStderr(), cfg)))
 		},
 	}
 	conf.add(c)
+	c.Flags().String("log-level", "", "debug, info, warn or error (default: log_level of the configuration)")
 	return c
 }
 
-// checked refuses to run a part while the topics are not as it needs them. The agent does without: it may not ask.
-func checked(run serve) serve {
+// checked refuses to run a part while the brokers or its topics are not as it needs them, and shows its metrics. The agent
+// does without: it may not ask, and listens on nothing.
+func checked(run serve, topics ...string) serve {
 	return func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
+		stop, err := serveMetrics(ctx, cfg.Metrics.Listen, log)
+		if err != nil {
+			return err
+		}
+		defer stop()
 		for tries := 1; ; tries++ {
-			err := checkTopics(ctx, cfg)
+			err := checkTopics(ctx, cfg, log, topics)
 			switch {
 			case ctx.Err() != nil:
-				return nil //nolint:nilerr // it ended while we asked: nothing went wrong
+				return nil // it ended while we asked: nothing went wrong
 			case err == nil:
 				return run(ctx, cfg, log)
-			case !errors.Is(err, analysis.ErrUnreachable):
+			case errors.Is(err, schemas.ErrTopics), errors.Is(err, schemas.ErrOldBroker), errors.Is(err, config.ErrNoBrokers):
 				return err
 			case tries == 1:
-				log.Warn("brokers are away, waiting for them", "err", err)
+				log.Warn("brokers are away or refuse us, trying again", "err", err)
 			}
 			if !config.Pause(ctx, config.Backoff(tries, cfg.BackoffCap)) {
 				return nil
@@ -68,12 +76,13 @@ needs no root (CAP_PERFMON for perf events), and Kafka being away neither blocks
 
 func newCollect() *cobra.Command {
 	return newService("collect", "Fold the counters into summaries", `Folds partitions of counters. Start as many as wanted, up to one a partition: they share the partitions among them.`,
-		checked(processors.Collect))
+		checked(processors.Collect, schemas.TopicCounters, schemas.TopicProgress, schemas.TopicPartials, schemas.TopicJobSummary, schemas.TopicRejects))
 }
 
 func newMerge() *cobra.Command {
 	return newService("merge", "Merge the shares of jobs that are spread over several collectors",
-		`Folds partitions of partials. A second one stands by, or shares the partitions where there are several.`, checked(processors.Merge))
+		`Folds partitions of partials. A second one stands by, or shares the partitions where there are several.`,
+		checked(processors.Merge, schemas.TopicPartials, schemas.TopicMergeProgress, schemas.TopicJobSummary, schemas.TopicRejects))
 }
 
 func newBalance() *cobra.Command {
@@ -81,7 +90,7 @@ func newBalance() *cobra.Command {
 	c := newService("balance", "Plan who sends what where, and close the intervals", `The balancer: it takes the jobs of balance.jobs_file on the nodes of balance.tree_file (or balance.nodes). A second one stands
 by.`, checked(func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 		return balance(ctx, cfg, simulate, log)
-	}))
+	}, schemas.TopicCounters, schemas.TopicRoutes, schemas.TopicJobs, schemas.TopicBalance))
 	c.Flags().IntVar(&simulate, "simulate", 0, "plan for `N` simulated nodes and their jobs too (see weir simulate)")
 	return c
 }
@@ -132,7 +141,7 @@ them: weir balance --simulate N.`, func(ctx context.Context, cfg config.Config, 
 
 func newSink() *cobra.Command {
 	c := newService("sink", "Archive the summaries as Parquet", `Writes the topic of summaries to sink.dir, every summary once. A second one on the same directory stands by: of two that write
-the same file one wins.`, checked(sink.Run))
+the same file one wins.`, checked(sink.Run, schemas.TopicJobSummary))
 	c.AddCommand(newAcceptGap())
 	return c
 }

@@ -50,7 +50,7 @@ In a second terminal: weir jobs, weir job host, weir tail job-summary.`,
 				ctx, cancel = context.WithTimeout(ctx, f.length)
 				defer cancel()
 			}
-			return up(ctx, f, cfg, c.OutOrStdout(), newLogger(c.ErrOrStderr(), cfg.LogLevel))
+			return up(ctx, f, cfg, c.OutOrStdout(), newLogger(c.ErrOrStderr(), cfg))
 		},
 	}
 	flags := c.Flags()

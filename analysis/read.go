@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/config"
@@ -37,14 +38,15 @@ func Connect(ctx context.Context, cfg config.Config, further ...kgo.Opt) (*kgo.C
 	defer cancel()
 	if err := cl.Ping(ctx); err != nil {
 		cl.Close()
-		return nil, fmt.Errorf("%w at %v: is weir running? %w", ErrUnreachable, cfg.Kafka.Brokers, err)
+		return nil, fmt.Errorf("%w at %v: is weir running? %w", ErrUnreachable, cfg.Kafka.Brokers, cfg.Kafka.Explain(err))
 	}
 	return cl, nil
 }
 
 // readSince calls each with every committed record of a topic that was written since a time, partition by partition.
 // A zero time means from the beginning.
-func readSince(ctx context.Context, cfg config.Config, topic string, since time.Time, each func(r *kgo.Record) error) error {
+func readSince(ctx context.Context, cfg config.Config, topic string, since time.Time, each func(r *kgo.Record) error) (err error) {
+	defer func() { err = cfg.Kafka.Explain(err) }()
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	cl, err := Connect(ctx, cfg)
@@ -57,7 +59,10 @@ func readSince(ctx context.Context, cfg config.Config, topic string, since time.
 	if err != nil {
 		return fmt.Errorf("listing %s: %w", topic, err)
 	}
-	if d := details[topic]; d.Err != nil || len(d.Partitions) == 0 {
+	switch d := details[topic]; {
+	case d.Err != nil && !errors.Is(d.Err, kerr.UnknownTopicOrPartition):
+		return fmt.Errorf("topic %s: %w", topic, d.Err)
+	case len(d.Partitions) == 0:
 		return fmt.Errorf("topic %s: %w", topic, config.ErrNoPartition)
 	}
 	var after kadm.ListedOffsets

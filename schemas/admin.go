@@ -71,15 +71,16 @@ func publishSchemas(ctx context.Context, cl *kgo.Client, topics []Topic) error {
 }
 
 // CheckTopics returns nil if the topics are as the table says, wherever it matters for correctness; else ErrTopics,
-// joined with a line for each difference that says what mends it.
-func CheckTopics(ctx context.Context, adm *kadm.Client, topics []Topic) error {
+// joined with a line for each difference that says what mends it. Hidden are topics whose settings we may not read: they
+// count as right.
+func CheckTopics(ctx context.Context, adm *kadm.Client, topics []Topic) (hidden []string, err error) {
 	names := make([]string, len(topics))
 	for i, t := range topics {
 		names[i] = t.Name
 	}
 	details, err := adm.ListTopics(ctx, names...)
 	if err != nil {
-		return fmt.Errorf("listing topics: %w", err)
+		return nil, fmt.Errorf("listing topics: %w", err)
 	}
 	var faults []error
 	var there []Topic
@@ -89,7 +90,7 @@ func CheckTopics(ctx context.Context, adm *kadm.Client, topics []Topic) error {
 		case !ok || errors.Is(d.Err, kerr.UnknownTopicOrPartition):
 			faults = append(faults, fmt.Errorf("topic %s is not there: `weir topics create` makes it", t.Name))
 		case d.Err != nil:
-			faults = append(faults, fmt.Errorf("topic %s: %w", t.Name, d.Err))
+			return nil, fmt.Errorf("describing topic %s: %w", t.Name, d.Err)
 		case len(d.Partitions) != t.Partitions:
 			faults = append(faults, fmt.Errorf("topic %s has %d partitions, the configuration says %d: "+
 				"set collectors and partitions.* to what is there, or another prefix and `weir topics create`", t.Name, len(d.Partitions), t.Partitions))
@@ -97,19 +98,19 @@ func CheckTopics(ctx context.Context, adm *kadm.Client, topics []Topic) error {
 			there = append(there, t)
 		}
 	}
-	wrong, err := checkSettings(ctx, adm, there)
+	wrong, hidden, err := checkSettings(ctx, adm, there)
 	if err != nil {
-		return err
+		return hidden, err
 	}
 	if faults = append(faults, wrong...); len(faults) > 0 {
-		return errors.Join(append([]error{ErrTopics}, faults...)...)
+		return hidden, errors.Join(append([]error{ErrTopics}, faults...)...)
 	}
-	return nil
+	return hidden, nil
 }
 
-func checkSettings(ctx context.Context, adm *kadm.Client, topics []Topic) ([]error, error) {
+func checkSettings(ctx context.Context, adm *kadm.Client, topics []Topic) (faults []error, hidden []string, err error) {
 	if len(topics) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	names := make([]string, len(topics))
 	for i, t := range topics {
@@ -117,13 +118,16 @@ func checkSettings(ctx context.Context, adm *kadm.Client, topics []Topic) ([]err
 	}
 	described, err := adm.DescribeTopicConfigs(ctx, names...)
 	if err != nil {
-		return nil, fmt.Errorf("describing topics: %w", err)
+		return nil, nil, fmt.Errorf("describing topics: %w", err)
 	}
-	var faults []error
 	for _, t := range topics {
 		d, err := described.On(t.Name, nil)
+		if errors.Is(d.Err, kerr.TopicAuthorizationFailed) {
+			hidden = append(hidden, t.Name)
+			continue
+		}
 		if err := errors.Join(err, d.Err); err != nil {
-			return nil, fmt.Errorf("describing topic %s: %w", t.Name, err)
+			return nil, nil, fmt.Errorf("describing topic %s: %w", t.Name, err)
 		}
 		for _, c := range d.Configs {
 			want, ours := t.Config[c.Key]
@@ -132,7 +136,7 @@ func checkSettings(ctx context.Context, adm *kadm.Client, topics []Topic) ([]err
 			}
 		}
 	}
-	return faults, nil
+	return faults, hidden, nil
 }
 
 // suffices reports whether a topic's setting will do: what counts bytes, brokers or milliseconds may be more, and
