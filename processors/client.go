@@ -9,16 +9,19 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
+// transactionalID is one a partition, not a process: whoever owns the partition fences whoever owned it.
+func (l *loop) transactionalID() string {
+	return fmt.Sprintf("%s%s-%d", l.cfg.Prefix, l.stage.name, l.partition)
+}
+
 func (l *loop) newProducer() (*kgo.Client, error) {
 	opts, err := l.cfg.ClientOpts()
 	if err != nil {
 		return nil, err
 	}
-	// One id a partition, not a process: whoever owns the partition fences whoever owned it.
-	id := fmt.Sprintf("%s%s-%d", l.cfg.Prefix, l.stage.name, l.partition)
 	byKey := kgo.StickyKeyPartitioner(nil) // as any Kafka client places a key
 	return kgo.NewClient(append(opts, kgo.WithHooks(l.brokers),
-		kgo.TransactionalID(id), kgo.TransactionTimeout(transactionTimeout), kgo.ProducerLinger(0),
+		kgo.TransactionalID(l.transactionalID()), kgo.TransactionTimeout(transactionTimeout), kgo.ProducerLinger(0),
 		kgo.RecordPartitioner(placing{byKey, map[string]bool{
 			l.cfg.Prefix + schemas.TopicJobSummary: true, l.cfg.Prefix + schemas.TopicPartials: true,
 		}}),

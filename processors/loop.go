@@ -87,7 +87,7 @@ func (l *loop) run(ctx context.Context) error {
 	start, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	if _, _, err := producer.ProducerID(start); err != nil {
-		return fmt.Errorf("fencing older owners of %s-%d: %w", l.stage.input, l.partition, err)
+		return fmt.Errorf("fencing older owners of transactional id %s: %w", l.transactionalID(), err)
 	}
 	a, from, err := l.open(start, kadm.NewClient(producer))
 	if err != nil {
@@ -215,7 +215,8 @@ func (l *loop) checkFetches(ctx context.Context, fetches kgo.Fetches, trouble *r
 	return nil
 }
 
-// commit says all that the account holds in one transaction. It finishes a transaction that it began even when ctx ends.
+// commit says all that the account holds in one transaction. It finishes a transaction that it began even when ctx ends,
+// for two seconds; what is then left open the next owner ends.
 func (l *loop) commit(ctx context.Context, a *account, producer *kgo.Client) error {
 	p := a.progress()
 	if n := max(a.refused, len(p.Rejected)); n > l.cfg.Collect.MaxRejects {
@@ -226,7 +227,7 @@ func (l *loop) commit(ctx context.Context, a *account, producer *kgo.Client) err
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
+	ctx, cancel := config.Outlive(ctx, commitTimeout)
 	defer cancel()
 	if err := producer.BeginTransaction(); err != nil {
 		return fmt.Errorf("beginning a transaction: %w", err)

@@ -349,7 +349,7 @@ func TestMergeWaitsForBrokers(t *testing.T) {
 	if err := Merge(ctx, b.cfg, slog.New(slog.NewTextHandler(&said, nil))); err != nil {
 		t.Errorf("brokers that are away end it: %v", err)
 	}
-	if n := strings.Count(said.String(), "broker away"); n != 1 {
+	if n := strings.Count(said.String(), "no connection to broker"); n != 1 {
 		t.Errorf("said %d times that the broker is away: %s", n, said.String())
 	}
 }

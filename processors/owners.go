@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/config"
@@ -46,10 +47,13 @@ func own(ctx context.Context, cfg config.Config, log *slog.Logger, s stage) erro
 	if err != nil {
 		return fmt.Errorf("joining the group %s%s: %w", cfg.Prefix, s.name, err)
 	}
-	defer o.stopAll()
-	defer group.CloseAllowingRebalance()
 	group.PauseFetchTopics(s.progress)
 	o.watch(ctx, group)
+	leave, done := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer done()
+	_ = group.LeaveGroupContext(leave) // a broker that is away learns it by the session's end
+	group.CloseAllowingRebalance()
+	o.stopAll()
 	if outer.Err() != nil {
 		return nil
 	}
@@ -81,6 +85,10 @@ func (o *owners) watch(ctx context.Context, group *kgo.Client) {
 		fetches := group.PollFetches(ctx)
 		for _, e := range fetches.Errors() {
 			if ctx.Err() != nil {
+				return
+			}
+			if errors.Is(e.Err, kerr.FencedInstanceID) {
+				o.end(fmt.Errorf("instance %s-%s of group %s%s: %w", o.cfg.Instance, o.stage.name, o.cfg.Prefix, o.stage.name, e.Err))
 				return
 			}
 			if text := e.Err.Error(); text != said || time.Since(last) > time.Minute { // once, not at every try

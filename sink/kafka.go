@@ -42,7 +42,7 @@ func (s *sink) connect(ctx context.Context) (*kgo.Client, error) {
 // assign holds the parts against what the topic has, and begins to read there.
 func (s *sink) assign(ctx context.Context, cl *kgo.Client) error {
 	// The brokers may be away for long: whoever called says so, and tries again.
-	ctx, cancel := context.WithTimeout(ctx, drainLimit)
+	ctx, cancel := context.WithTimeout(ctx, assignLimit)
 	defer cancel()
 	adm := kadm.NewClient(cl)
 	count, err := partitions(ctx, adm, s.topic)

@@ -16,10 +16,11 @@ import (
 )
 
 const (
-	minPeriod  = 10 * time.Second // of files, where the interval is shorter
-	minPause   = time.Second      // between two tries to read the topic
-	drainLimit = 10 * time.Second // for what is left in the topic at the end
-	awayLimit  = 2 * time.Second  // the same, if the brokers were away before
+	minPeriod   = 10 * time.Second // of files, where the interval is shorter
+	minPause    = time.Second      // between two tries to read the topic
+	assignLimit = 10 * time.Second // for the brokers to say what the topic has
+	drainLimit  = 3 * time.Second  // for what is left in the topic at the end
+	awayLimit   = 2 * time.Second  // the same, if the brokers were away before
 )
 
 // sink is the loop around the parts: one goroutine reads all partitions and writes all files.
@@ -34,7 +35,7 @@ type sink struct {
 	brokers *config.Brokers
 }
 
-// Run writes the topic job-summary to the archive until ctx ends: it then reads to the topic's end, for at most ten
+// Run writes the topic job-summary to the archive until ctx ends: it then reads to the topic's end, for at most three
 // seconds, and writes what it has. It returns nil if all that it had is archived.
 //
 // Brokers that are away and a disk that is full are said once and waited for. What Run cannot repair ends it, with an

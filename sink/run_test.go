@@ -252,7 +252,7 @@ func TestBrokersGone(t *testing.T) {
 		switch message {
 		case "undecodable summary, listed in the next file's footer": // all before it is in hand
 			go b.cluster.Close()
-		case "broker away, waiting for it":
+		case "no connection to broker, trying again":
 			cancel()
 		}
 	}
@@ -260,7 +260,7 @@ func TestBrokersGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.check()
-	if n := b.said.of("broker away, waiting for it"); n != 1 {
+	if n := b.said.of("no connection to broker, trying again"); n != 1 {
 		t.Errorf("said %d times, want once", n)
 	}
 }

@@ -1,0 +1,36 @@
+package processors
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// TestInstanceTaken: of two processes that run under one name the older ends and says so. The two would else take their
+// partitions from each other for ever.
+func TestInstanceTaken(t *testing.T) {
+	b := newBench(t)
+	b.cfg.Instance = "a"
+	_, older := b.collect()
+	b.interval(2)
+	b.eventually("the first commits", func() bool { return b.progress().Position > 0 })
+	stop, newer := b.collect()
+	select {
+	case err := <-older:
+		if !errors.Is(err, kerr.FencedInstanceID) {
+			t.Errorf("the older ends with %v", err)
+		}
+	case err := <-newer:
+		t.Fatalf("the newer ends: %v", err)
+	case <-time.After(30 * time.Second):
+		t.Fatal("both go on")
+	}
+	before := b.progress().Position
+	b.interval(1)
+	b.eventually("the newer's commits", func() bool { return b.progress().Position > before })
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
