@@ -80,7 +80,7 @@ func systemOn(t *testing.T, kafka brokers) *system {
 			deleteTopics(t, adm, topics)
 		}
 	})
-	if err := schemas.CheckTopics(t.Context(), adm, topics); err != nil {
+	if _, err := schemas.CheckTopics(t.Context(), adm, topics); err != nil {
 		t.Fatal(err)
 	}
 	replays := new(atomic.Int64)
