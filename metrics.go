@@ -7,10 +7,17 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime/debug"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
+
+var buildInfo = promauto.NewGaugeVec(prometheus.GaugeOpts{
+	Name: "weir_build_info", Help: "Always 1; its labels say what was built.",
+}, []string{"version", "revision", "goversion"})
 
 // serveMetrics shows this process's metrics to Prometheus until stop is called; with an empty address it listens on
 // nothing.
@@ -20,11 +27,15 @@ func serveMetrics(ctx context.Context, listen string, log *slog.Logger) (stop fu
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
 	if err != nil {
-		return nil, fmt.Errorf("listening on metrics.listen %s: %w: give every service an address of its own", listen, err)
+		return nil, fmt.Errorf("listening on metrics.listen %s: %w: give every service an address of its own (WEIR_METRICS_LISTEN), or none for no metrics", listen, err)
 	}
+	showBuild()
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.Handler())
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second}
+	server := &http.Server{
+		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second,
+		IdleTimeout: 2 * time.Minute, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}
 	go func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			log.Warn("metrics are not shown any more", "err", err)
@@ -32,4 +43,18 @@ func serveMetrics(ctx context.Context, listen string, log *slog.Logger) (stop fu
 	}()
 	log.Info("metrics are shown", "address", listener.Addr().String())
 	return func() { _ = server.Close() }, nil
+}
+
+func showBuild() {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return
+	}
+	revision := ""
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			revision = s.Value
+		}
+	}
+	buildInfo.WithLabelValues(info.Main.Version, revision, info.GoVersion).Set(1)
 }

@@ -110,6 +110,11 @@ func (f upFlags) config(c *cobra.Command) (config.Config, error) {
 // up runs everything until ctx ends, and then ends it in the order in which data flows, so that each part still finds
 // what the one before it left.
 func up(ctx context.Context, f upFlags, cfg config.Config, out io.Writer, log *slog.Logger) (err error) {
+	hide, err := serveMetrics(ctx, cfg.Metrics.Listen, log)
+	if err != nil {
+		return err
+	}
+	defer hide()
 	broker, err := startBroker(f.data, f.listen)
 	if err != nil {
 		return err

@@ -82,6 +82,10 @@ func (b *balancer) begin(ctx context.Context, cl *kgo.Client) (*memory, error) {
 	}
 	m.answered = time.Now()
 	m.next = b.first(m.state, m.answered)
+	planEpoch.WithLabelValues().Set(float64(m.epoch))
+	if m.state != nil {
+		tickStart.WithLabelValues().Set(float64(m.state.IntervalStart) / 1000)
+	}
 	if b.trouble.calm() {
 		b.log.Info("balancer is active", "interval_start", m.next, "epoch", m.epoch, "nodes", len(b.layout.nodes), "collectors", b.cfg.Collectors)
 	}
@@ -145,6 +149,8 @@ func (b *balancer) planInterval(ctx context.Context, cl *kgo.Client, m *memory, 
 		m.over[key] = now.UnixMilli()
 	}
 	m.planned, m.plans[start] = start, true
+	planEpoch.WithLabelValues().Set(float64(m.epoch))
+	planSeconds.WithLabelValues().Observe(time.Since(now).Seconds())
 	return nil
 }
 
@@ -188,6 +194,7 @@ func (b *balancer) closeInterval(ctx context.Context, cl *kgo.Client, m *memory,
 	}
 	b.trouble.over() // only now: what fails at every Tick is said once
 	m.next, m.caughtUp = start+b.ms, time.Now()
+	tickStart.WithLabelValues().Set(float64(start) / 1000)
 	m.routes.forget(m.next)
 	maps.DeleteFunc(m.plans, func(start int64, _ bool) bool { return start < m.next })
 	return nil

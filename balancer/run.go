@@ -13,6 +13,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -65,6 +66,7 @@ func (b *balancer) compete(ctx context.Context) error {
 	topic := b.cfg.Prefix + schemas.TopicBalance
 	group := &trouble{log: b.log, what: "its group"}
 	work := &worker{}
+	standsBy()
 	cl, err := kgo.NewClient(append(opts, kgo.WithHooks(config.NewBrokers(b.log)),
 		kgo.ConsumerGroup(topic), kgo.ConsumeTopics(topic), kgo.Balancers(kgo.CooperativeStickyBalancer()),
 		kgo.SessionTimeout(session), kgo.HeartbeatInterval(heartbeat), kgo.RebalanceTimeout(rebalance), kgo.DisableAutoCommit(),
@@ -107,6 +109,8 @@ func (b *balancer) compete(ctx context.Context) error {
 
 // serve is active again and again until ctx ends. After an error nothing is known but what the topics say.
 func (b *balancer) serve(ctx context.Context) {
+	b.shows()
+	defer standsBy()
 	for ctx.Err() == nil {
 		if err := b.active(ctx); err != nil && ctx.Err() == nil {
 			// At least two heartbeats, in which the group says whether the topic is still ours.
@@ -118,8 +122,10 @@ func (b *balancer) serve(ctx context.Context) {
 // jobs asks the source, leaves out what cannot be followed, and logs this once per change.
 func (b *balancer) jobs(now time.Time) ([]schemas.Job, []Fault) {
 	listed, faults := b.source.Jobs(now)
+	failed := slices.ContainsFunc(faults, func(f Fault) bool { return f.JobID == "" })
 	jobs, more := admit(b.tree, listed, now)
 	faults = append(faults[:len(faults):len(faults)], more...)
+	showJobs(jobs, len(faults), failed)
 	said := make(map[Fault]bool, len(faults))
 	fresh := 0
 	for _, f := range faults {

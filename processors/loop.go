@@ -71,6 +71,7 @@ type loop struct {
 	partition int32
 	log       *slog.Logger
 	brokers   *config.Brokers
+	meter     *meter
 	commits   int
 }
 
@@ -98,6 +99,8 @@ func (l *loop) run(ctx context.Context) error {
 		return err
 	}
 	defer consumer.Close()
+	l.meter.owns(true)
+	defer l.meter.owns(false)
 	l.log.Info("partition is ours", "stage", l.stage.name, "partition", l.partition, "position", a.position, "replay_from", from)
 	return l.consume(ctx, a, consumer, producer)
 }
@@ -120,6 +123,11 @@ func (l *loop) open(ctx context.Context, adm *kadm.Client) (a *account, from int
 		l.log.Error("retention took records that nobody had read", "topic", l.stage.input, "partition", l.partition,
 			"from", a.lost[0], "to", a.lost[1])
 	}
+	l.meter.lags(logEnd, a.position)
+	if p == nil {
+		p = &schemas.Progress{Position: a.position}
+	}
+	l.meter.stands(p)
 	return a, from, nil
 }
 
@@ -160,13 +168,16 @@ func (l *loop) consume(ctx context.Context, a *account, consumer, producer *kgo.
 		if err := l.checkFetches(ctx, fetches, &trouble); err != nil {
 			return err
 		}
+		read := 0
 		fetches.EachRecord(func(r *kgo.Record) {
 			if r.Attrs.IsControl() {
 				a.advance(r.Offset + 1)
 				return
 			}
+			read++
 			a.take(Entry{Offset: r.Offset, AppendedMs: r.Timestamp.UnixMilli(), Value: r.Value})
 		})
+		l.meter.fetched(fetches, read, a.position)
 		quiet := a.position > a.from && time.Since(committed) >= quietCommit
 		if !a.hasNews() && !quiet {
 			continue
@@ -229,6 +240,7 @@ func (l *loop) commit(ctx context.Context, a *account, producer *kgo.Client) err
 	}
 	ctx, cancel := config.Outlive(ctx, commitTimeout)
 	defer cancel()
+	began := time.Now()
 	if err := producer.BeginTransaction(); err != nil {
 		return fmt.Errorf("beginning a transaction: %w", err)
 	}
@@ -248,6 +260,7 @@ func (l *loop) commit(ctx context.Context, a *account, producer *kgo.Client) err
 	}
 	a.committed()
 	l.commits++
+	l.meter.committed(p, time.Since(began))
 	return nil
 }
 

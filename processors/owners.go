@@ -148,7 +148,9 @@ func (o *owners) stopAll() {
 
 // fold runs a partition's loop again and again, from what is committed, for as long as the partition is ours.
 func (o *owners) fold(ctx context.Context, partition int32) {
-	l := &loop{cfg: o.cfg, stage: o.stage, partition: partition, log: o.log, brokers: o.brokers}
+	m := newMeter(o.stage.name, partition)
+	defer m.forget()
+	l := &loop{cfg: o.cfg, stage: o.stage, partition: partition, log: o.log, brokers: o.brokers, meter: m}
 	for tries := 1; ctx.Err() == nil; tries++ {
 		before := l.commits
 		err := l.run(ctx)
@@ -161,6 +163,7 @@ func (o *owners) fold(ctx context.Context, partition int32) {
 		case l.commits > before:
 			tries = 1 // it had worked for a while
 		}
+		m.restarts()
 		if tries == 1 || tries%10 == 0 {
 			o.log.Warn("starting again from what is committed", "stage", o.stage.name, "partition", partition, "tries", tries, "err", err)
 		}

@@ -3,6 +3,7 @@ package sink
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/weirhpc/weir/config"
 )
@@ -18,6 +19,7 @@ func (s *sink) roll(ctx context.Context, p *part) error {
 		if err == nil || errors.Is(err, errTaken) || fatal(err) {
 			return err
 		}
+		failedWrites.With(labels(p.id)).Inc()
 		if tries == 1 && ctx.Err() == nil {
 			s.log.Warn("cannot write to the archive, keeping the rows and trying again", "partition", p.id, "err", err)
 		}
@@ -30,13 +32,16 @@ func (s *sink) roll(ctx context.Context, p *part) error {
 func (s *sink) commit(p *part) error {
 	f := p.footer(s.topic)
 	sortRows(p.rows)
+	began := time.Now()
 	err := s.archive.commit(p.date, p.rows, f)
 	if errors.Is(err, errTaken) {
+		conflicts.With(labels(p.id)).Inc()
 		t, err := s.archive.follow(p.id, tail{p.start, p.previous})
 		if err != nil {
 			return err
 		}
 		*p = *newPart(p.id, t)
+		s.measure(p)
 		return errTaken
 	}
 	if err != nil {
@@ -45,7 +50,9 @@ func (s *sink) commit(p *part) error {
 	if p.badCount > 1 {
 		s.log.Warn("undecodable summaries are listed in a file's footer", "partition", p.id, "offset", p.start, "count", p.badCount)
 	}
+	s.wrote(p, f, time.Since(began))
 	*p = *newPart(p.id, tail{p.next, p.date})
+	s.measure(p)
 	return nil
 }
 

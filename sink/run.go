@@ -31,7 +31,8 @@ type sink struct {
 	archive *archive
 	period  time.Duration // a file ends when its first record is this old
 	tails   map[int32]tail
-	parts   []*part // by partition; empty before the topic was seen
+	parts   []*part         // by partition; empty before the topic was seen
+	ends    map[int32]int64 // of the partitions, as the last fetch had them
 	brokers *config.Brokers
 }
 
@@ -52,7 +53,7 @@ func newSink(cfg config.Config, log *slog.Logger, before func(action, path strin
 		cfg: cfg, topic: topic, log: log.With("topic", topic),
 		archive: newArchive(cfg.Sink.Dir, topic, before),
 		period:  max(cfg.Interval, minPeriod),
-		brokers: config.NewBrokers(log),
+		brokers: config.NewBrokers(log), ends: map[int32]int64{},
 	}
 }
 
@@ -147,6 +148,9 @@ func (s *sink) follow(ctx context.Context) error {
 		return err
 	}
 	defer cl.Close()
+	for _, p := range s.parts {
+		s.measure(p)
+	}
 	for ctx.Err() == nil {
 		if err := s.step(ctx, cl); err != nil {
 			return err
@@ -199,6 +203,7 @@ func (s *sink) step(ctx context.Context, cl *kgo.Client) error {
 			return err
 		}
 	}
+	s.fetched(fetches)
 	now := time.Now()
 	for _, p := range s.parts {
 		if p.due(now, s.period) {

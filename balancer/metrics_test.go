@@ -1,0 +1,83 @@
+package balancer
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// shown returns the gauges and counters of the balancer, jobs by state.
+func shown(t *testing.T) map[string]float64 {
+	t.Helper()
+	families, err := prometheus.DefaultGatherer.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]float64{}
+	for _, f := range families {
+		name, ours := strings.CutPrefix(f.GetName(), "weir_balancer_")
+		for _, m := range f.GetMetric() {
+			if ours && m.GetHistogram() == nil {
+				key := name
+				if l := m.GetLabel(); len(l) > 0 {
+					key += " " + l[0].GetValue()
+				}
+				all[key] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
+			}
+		}
+	}
+	return all
+}
+
+func TestMetricsOfTheActiveOne(t *testing.T) {
+	_, cfg := broker(t)
+	path := filepath.Join(t.TempDir(), "jobs.yaml")
+	text := "jobs:\n  - {id: big, nodes: [a, b]}\n  - {id: later, nodes: [c], start: 2099-01-01T00:00:00Z}\n  - {id: lost, nodes: [nowhere]}\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	failures := shown(t)["source_failures_total"]
+	stop := background(t, func(ctx context.Context) error {
+		return Run(ctx, cfg, sixNodes(), NewFileSource(path), slog.New(slog.DiscardHandler))
+	})
+	r := newReader(t, cfg)
+	r.until("three Ticks", r.atLeast(3))
+	got := shown(t)
+	// Of the last, its gauge may be a moment behind the topic.
+	if tick := got["tick_interval_start_seconds"] * 1000; tick < float64(r.ticks[0][1].IntervalStart) || tick > float64(time.Now().UnixMilli()) {
+		t.Errorf("the last interval with Ticks is %v, the one before the last was %d", tick, r.ticks[0][1].IntervalStart)
+	}
+	delete(got, "tick_interval_start_seconds")
+	want := map[string]float64{
+		"epoch":  1,
+		"active": 1, "nodes": 6, "source_failures_total": failures,
+		"jobs " + stateRunning: 1, "jobs " + statePending: 1, "jobs " + stateCompleted: 0, "jobs " + stateSkipped: 1,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	n := len(r.ticks[0])
+	r.until("Ticks without a list", r.atLeast(n+3))
+	got = shown(t)
+	if got["source_failures_total"] < failures+2 || got["jobs "+stateSkipped] != 1 || got["jobs "+stateRunning] != 1 {
+		t.Errorf("the list of jobs is away: %v", got)
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	left := shown(t)
+	delete(left, "source_failures_total")
+	if diff := cmp.Diff(map[string]float64{"active": 0}, left); diff != "" {
+		t.Errorf("it ended, and shows (-want +got)\n%s", diff)
+	}
+}

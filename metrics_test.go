@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+)
+
+// shown starts the endpoint on a free port.
+func shown(t *testing.T) (url string, stop func()) {
+	t.Helper()
+	var said output
+	stop, err := serveMetrics(t.Context(), "127.0.0.1:0", slog.New(slog.NewTextHandler(&said, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	return "http://" + regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(said.String()) + "/metrics", stop
+}
+
+func scrape(url string) (string, error) {
+	r, err := http.Get(url)
+	if err != nil {
+		return "", err
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	if err == nil && (r.StatusCode != http.StatusOK || !strings.HasPrefix(r.Header.Get("Content-Type"), "text/plain")) {
+		err = fmt.Errorf("%s, %s", r.Status, r.Header.Get("Content-Type"))
+	}
+	return string(text), err
+}
+
+func TestMetricsAreShownUntilTheEnd(t *testing.T) {
+	url, stop := shown(t)
+	text, err := scrape(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"weir_build_info{", "go_goroutines ", "process_resident_memory_bytes "} {
+		if !strings.Contains(text, "\n"+line) {
+			t.Errorf("no %s", line)
+		}
+	}
+	other, err := http.Get(strings.TrimSuffix(url, "metrics"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other.Body.Close()
+	if other.StatusCode != http.StatusNotFound {
+		t.Errorf("something else is shown too: %s", other.Status)
+	}
+	stop()
+	if _, err := scrape(url); err == nil {
+		t.Error("it is shown after the end")
+	}
+}
+
+func TestMetricsOnATakenPortNameAddressAndRemedy(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, err = serveMetrics(t.Context(), l.Addr().String(), slog.New(slog.DiscardHandler))
+	if err == nil || !strings.Contains(err.Error(), l.Addr().String()) || !strings.Contains(err.Error(), "WEIR_METRICS_LISTEN") {
+		t.Errorf("got %v", err)
+	}
+	stop, err := serveMetrics(t.Context(), "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop()
+}
+
+// TestMetricsAreWhatThePageSays holds the names that a running weir shows against docs/metrics.md.
+func TestMetricsAreWhatThePageSays(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("docs", "metrics.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{} // type by name
+	for _, row := range regexp.MustCompile("(?m)^\\| `(weir_[a-z_]+)` \\| (\\w+) \\|").FindAllStringSubmatch(string(page), -1) {
+		want[row[1]] = row[2]
+	}
+	url, _ := shown(t)
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	var out, errs output
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run(ctx, []string{"up", "--data", filepath.Join(t.TempDir(), "data"), "--interval", "1s", "--simulate", "16"}, &out, &errs)
+	}()
+	got := map[string]string{}
+	look := func() {
+		text, err := scrape(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range regexp.MustCompile(`(?m)^# TYPE (weir_\w+) (\w+)$`).FindAllStringSubmatch(text, -1) {
+			got[line[1]] = line[2]
+		}
+	}
+	start := time.Now()
+	eventually(t, "all metrics", func() bool { look(); return len(got) >= len(want) || time.Since(start) > 25*time.Second })
+	text, err := scrape(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	problems, err := promlint.New(strings.NewReader(text)).Lint()
+	if err != nil {
+		t.Errorf("what is shown cannot be parsed: %v", err)
+	}
+	for _, p := range problems {
+		if strings.HasPrefix(p.Metric, "weir_") {
+			t.Errorf("%s: %s", p.Metric, p.Text)
+		}
+	}
+	interrupt()
+	if status := <-ended; status != exitDone {
+		t.Fatalf("status %d: %s", status, errs.String())
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("docs/metrics.md (-) and what is shown (+):\n%s", diff)
+	}
+}

@@ -1,0 +1,135 @@
+package processors
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/schemas"
+)
+
+// byPartition are the labels of what belongs to a partition. Its series are there while the group gives it to this process.
+var byPartition = []string{"stage", "partition"}
+
+var (
+	partitionOwned = promauto.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "weir_partition_owned", Help: "1 while this process folds the partition, 0 while it has it and starts or starts again.",
+	}, byPartition)
+	positionCommitted = promauto.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "weir_position", Help: "Committed position: the offset behind everything that was folded.",
+	}, byPartition)
+	lagOffsets = promauto.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "weir_lag_offsets", Help: "Offsets between what was read and the end of the partition as the last fetch had it.",
+	}, byPartition)
+	closedStart = promauto.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "weir_closed_interval_start_seconds", Help: "Start of the last interval that is closed, in Unix time.",
+	}, byPartition)
+	recordsRead = promauto.NewCounterVec(prometheus.CounterOpts{
+		Name: "weir_records_read_total", Help: "Records that this process read, those of a replay among them.",
+	}, byPartition)
+	recordFates = promauto.NewCounterVec(prometheus.CounterOpts{
+		Name: "weir_records_total", Help: "Committed records by fate, counted from the partition's beginning, whoever folded them.",
+	}, append([]string{"fate"}, byPartition...))
+	outputsMade = promauto.NewCounterVec(prometheus.CounterOpts{
+		Name: "weir_outputs_total", Help: "Committed summaries and partials, counted from the partition's beginning, whoever made them.",
+	}, byPartition)
+	clockAhead = promauto.NewCounterVec(prometheus.CounterOpts{
+		Name: "weir_records_clock_ahead_total", Help: "Committed records sent by a clock ahead of the broker's, counted as weir_records_total.",
+	}, byPartition)
+	commits = promauto.NewCounterVec(prometheus.CounterOpts{
+		Name: "weir_commits_total", Help: "Transactions that this process committed.",
+	}, byPartition)
+	loopRestarts = promauto.NewCounterVec(prometheus.CounterOpts{
+		Name: "weir_loop_restarts_total", Help: "How often this process started again from what is committed, after an error.",
+	}, byPartition)
+	commitSeconds = promauto.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "weir_commit_seconds", Help: "Time from the beginning of a transaction to its commit.",
+		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
+	}, []string{"stage"})
+)
+
+// meter keeps the metrics of a partition while this process has it.
+type meter struct {
+	labels prometheus.Labels
+	shown  map[prometheus.Counter]int64 // of the counters that show committed totals
+}
+
+func newMeter(stage string, partition int32) *meter {
+	m := &meter{prometheus.Labels{"stage": stage, "partition": strconv.Itoa(int(partition))}, map[prometheus.Counter]int64{}}
+	partitionOwned.With(m.labels).Set(0)
+	for _, c := range []*prometheus.CounterVec{recordsRead, commits, loopRestarts} {
+		c.With(m.labels) // at 0, so that a rate sees the first
+	}
+	return m
+}
+
+// forget takes the series of the partition away: whoever has it next shows them.
+func (m *meter) forget() {
+	for _, v := range []interface {
+		DeletePartialMatch(labels prometheus.Labels) int
+	}{partitionOwned, positionCommitted, lagOffsets, closedStart, recordsRead, recordFates, outputsMade, clockAhead, commits, loopRestarts} {
+		v.DeletePartialMatch(m.labels)
+	}
+}
+
+// owns says whether the partition is being folded.
+func (m *meter) owns(folding bool) {
+	n := 0.
+	if folding {
+		n = 1
+	}
+	partitionOwned.With(m.labels).Set(n)
+}
+
+// lags shows how far the end of the partition is from what was read.
+func (m *meter) lags(end, read int64) { lagOffsets.With(m.labels).Set(float64(max(0, end-read))) }
+
+// restarts notes that the loop starts again.
+func (m *meter) restarts() { loopRestarts.With(m.labels).Inc() }
+
+// fetched notes a poll that brought n records up to a position.
+func (m *meter) fetched(fetches kgo.Fetches, n int, read int64) {
+	recordsRead.With(m.labels).Add(float64(n))
+	fetches.EachPartition(func(p kgo.FetchTopicPartition) {
+		if len(p.Records) > 0 { // else it may be an error, which knows no end
+			m.lags(p.HighWatermark, read)
+		}
+	})
+}
+
+// committed notes a transaction.
+func (m *meter) committed(p *schemas.Progress, took time.Duration) {
+	commits.With(m.labels).Inc()
+	commitSeconds.WithLabelValues(m.labels["stage"]).Observe(took.Seconds())
+	m.stands(p)
+}
+
+// stands shows the last committed Progress. Its counts go on from one owner to the next, and so do the counters that are
+// made from them.
+func (m *meter) stands(p *schemas.Progress) {
+	positionCommitted.With(m.labels).Set(float64(p.Position))
+	if p.Closed != nil {
+		closedStart.With(m.labels).Set(float64(*p.Closed) / 1000)
+	}
+	c := p.Counts
+	m.raise(outputsMade.With(m.labels), c.Outputs)
+	m.raise(clockAhead.With(m.labels), c.ClockAhead)
+	fates := recordFates.MustCurryWith(m.labels)
+	for fate, n := range map[string]int64{
+		"summarized": c.Summarized, "rejected": c.Rejected, "late": c.Late, "dropped": c.Dropped, "duplicate": c.Duplicate,
+		"misrouted": c.Misrouted, "ended": c.Ended, "lost": c.Lost,
+	} {
+		m.raise(fates.WithLabelValues(fate), n)
+	}
+}
+
+// raise brings a counter to a total. A smaller one is left alone: counters never fall.
+func (m *meter) raise(c prometheus.Counter, total int64) {
+	if by := total - m.shown[c]; by > 0 {
+		c.Add(float64(by))
+		m.shown[c] = total
+	}
+}

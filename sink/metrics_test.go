@@ -1,0 +1,106 @@
+package sink
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// value returns what a gauge or counter of one series shows.
+func value(t *testing.T, c prometheus.Collector) float64 {
+	t.Helper()
+	r := prometheus.NewPedanticRegistry()
+	r.MustRegister(c)
+	families, err := r.Gather()
+	if err != nil || len(families) != 1 || len(families[0].GetMetric()) != 1 {
+		t.Fatalf("%v %v", families, err)
+	}
+	m := families[0].GetMetric()[0]
+	return m.GetGauge().GetValue() + m.GetCounter().GetValue()
+}
+
+func TestMetricsSayWhatIsArchived(t *testing.T) {
+	const partition = 1 // of none of the other tests' conflicts
+	rows, files, bytes := rowsWritten.With(labels(partition)), filesWritten.With(labels(partition)), bytesWritten.With(labels(partition))
+	before := []float64{value(t, rows), value(t, files), value(t, bytes)}
+	b, rnd := newBench(t, 2), random(t)
+	b.summaries(rnd, partition, 3)
+	b.transaction(partition, false, []byte("aborted"))
+	b.summaries(rnd, partition, 2)
+	if err := b.drain(); err != nil {
+		t.Fatal(err)
+	}
+	b.check()
+	paths, err := filepath.Glob(filepath.Join(b.cfg.Sink.Dir, "summaries", "date=*", "*.parquet"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var size, next, last int64
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, f, err := ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size += info.Size()
+		if f.Next > next {
+			next, last = f.Next, f.LastInterval
+		}
+	}
+	for what, pair := range map[string][2]float64{
+		"rows":     {float64(len(b.want)), value(t, rows) - before[0]},
+		"files":    {float64(len(paths)), value(t, files) - before[1]},
+		"bytes":    {float64(size), value(t, bytes) - before[2]},
+		"position": {float64(next), value(t, positionArchived.With(labels(partition)))},
+		"interval": {float64(last) / 1000, value(t, lastStart.With(labels(partition)))},
+		"lag":      {0, value(t, lagOffsets.With(labels(partition)))},
+	} {
+		if pair[0] != pair[1] {
+			t.Errorf("%s: %v, want %v", what, pair[1], pair[0])
+		}
+	}
+}
+
+func TestMetricsOfADiskThatFails(t *testing.T) {
+	b, rnd := newBench(t, 1), random(t)
+	failures := failedWrites.With(labels(0))
+	before := value(t, failures)
+	b.summaries(rnd, 0, 1)
+	failed := false
+	s := newSink(b.cfg, slog.New(b.said), func(action, path string) error {
+		if action == actLink && strings.Contains(path, datePrefix) && !failed {
+			failed = true
+			return syscall.ENOSPC
+		}
+		return nil
+	})
+	s.period = time.Millisecond
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.run(ctx) }()
+	files := func() []string {
+		paths, _ := filepath.Glob(filepath.Join(b.cfg.Sink.Dir, "summaries", datePrefix+"*", "*.parquet"))
+		return paths
+	}
+	for deadline := time.Now().Add(time.Minute); len(files()) == 0 && time.Now().Before(deadline); {
+		time.Sleep(10 * time.Millisecond)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	b.check()
+	if got := value(t, failures) - before; got != 1 {
+		t.Errorf("%v failures, want 1", got)
+	}
+}
