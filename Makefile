@@ -4,7 +4,7 @@ LINT    := bin/golangci-lint
 KAFKA   := bin/kafka
 LINT_V  := v2.10.1
 
-.PHONY: build up test test-kafka kafka-up kafka-down kafka-program lint fmt fuzz bench
+.PHONY: build up test test-kafka kafka-up kafka-down kafka-program lint fmt fuzz bench bench-takeover bench-soak outside test-containers
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/weir .
@@ -13,12 +13,22 @@ up: build
 	bin/weir up
 
 test:
-	$(GO) test -race -count=1 -timeout 5m ./...
+	$(GO) test -race -count=1 -timeout 10m ./...
+
+# The Python modules by which TestOutsideReader reads what weir writes. Needs python3 (3.11) with pip or venv; where it is
+# missing, that test says so and is skipped.
+outside:
+	integration/outside/install bin/outside
+
+# The same scenarios on a Kafka in a container. Needs a Docker engine.
+test-containers:
+	cd integration/containers && $(GO) test -count=1 -v -timeout 20m ./...
 
 # The same scenarios on a real three-broker Kafka, which is fetched with Maven and started on free loopback ports. Needs
 # Java 17 and mvn.
 test-kafka: kafka-program
-	exec $(KAFKA) run -- $(GO) test -race -count=1 -timeout 15m ./integration
+	-$(MAKE) outside
+	exec $(KAFKA) run --restart-after 15s -- $(GO) test -race -count=1 -timeout 15m ./integration
 
 kafka-up: kafka-program
 	$(KAFKA) up
@@ -33,6 +43,7 @@ lint: $(LINT)
 	$(LINT) run
 	@! $(LINT) fmt --diff | grep . || { echo 'not formatted: make fmt'; exit 1; }
 	$(GO) mod tidy -diff
+	cd integration/containers && $(GO) mod tidy -diff && $(GO) vet ./...
 	@! grep -rn --include='*.go' '"failed to' . || { echo 'say what was done, not that it failed: "reading x: %w"'; exit 1; }
 
 fmt: $(LINT)
@@ -43,6 +54,18 @@ fuzz:
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+# The tables of docs/operations.md. A quiet machine, please. Each is run on the embedded broker and on three of Kafka's.
+bench-takeover: kafka-program
+	status=0; \
+	$(GO) test -count=1 -timeout 20m -v -run 'TestTakeover$$' ./integration -takeover || status=1; \
+	$(KAFKA) run -- $(GO) test -count=1 -timeout 20m -v -run 'TestTakeover$$' ./integration -takeover || status=1; \
+	exit $$status
+
+# On the embedded broker; with bin/kafka run -- make bench-soak on Kafka.
+SOAK    ?= 30m
+bench-soak:
+	$(GO) test -count=1 -timeout 0 -v -run 'TestSoak$$' ./integration -soak.for=$(SOAK)
 
 $(LINT):
 	GOBIN=$(CURDIR)/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_V)

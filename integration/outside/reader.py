@@ -1,18 +1,30 @@
 #!/usr/bin/env python3
 """An outside reader: recomputes weir's summaries with other people's libraries and none of weir's code.
 
-    pip install confluent-kafka fastavro numpy duckdb
+    pip install -r integration/outside/requirements.txt
     python3 integration/outside/reader.py weir-data/weir.yaml schemas
 
-Reads all of counters and job-summary (read committed) from the running instance and its archive, and checks that every
-EXACT decile equals numpy's of the values in counters, and that the archive holds exactly the topic's rows. Give weir a
-moment to archive what it has summarized: intervals of the last --settle seconds are left out.
+Reads counters and job-summary (read committed) and the archive of a running instance, and checks
+
+  - that every interval that was closed for a job has one summary, and every summary is of such an interval;
+  - counts, means, deviations and nodes against the values in counters; every decile of an EXACT summary against its
+    definition and against numpy's, and where others have bounds that the true decile lies within;
+  - that each file of the archive holds just the rows of its stretch of the topic, once as DuckDB reads it and once as
+    pyarrow does, and says of itself what is so; and that the files of a partition leave nothing out.
+
+Give weir a moment to archive what it has summarized: of the last --settle seconds nothing needs to be there. Brokers, TLS
+and SASL are as the configuration says, except that the brokers' certificates must bear the names by which they are
+reached. Exit status: 0 all is equal, 1 there are differences, or nothing to compare, 2 it could not compare.
 """
 import argparse
 import collections
+import datetime
 import glob
 import io
+import itertools
 import json
+import os
+import re
 import sys
 import time
 
@@ -20,79 +32,141 @@ import confluent_kafka as ck
 import duckdb
 import fastavro
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
 from fastavro.schema import fingerprint, parse_schema, to_parsing_canonical_form
+
+SHOWN, LONGEST = 20, 1000  # differences, and letters of what tells more
+
+HEAD = ["cluster", "job_id", "restart", "interval_start", "interval_ms", "method", "parts", "parts_reported", "nodes_expected",
+        "nodes_reported"]
+METRIC = ["name", "unit", "scope", "count", "invalid", "nodes", "mean", "stddev", "node_stddev", "low_node", "high_node", "rank_error"]
+COLUMNS = HEAD + ["metric"] + METRIC[1:] + ["lo", "hi"] + [f"d{k}" for k in range(11)]  # of a row, as it is compared here
+
+
+class CannotCompare(Exception):
+    """The brokers, the configuration or the archive are not there."""
+
+
+class Differences:
+    """What is not as it should be. The run goes on, so that one look shows what differences have in common."""
+
+    def __init__(self):
+        self.found = 0
+
+    def expect(self, holds, what, *details):
+        if not holds:
+            self.found += 1
+            if self.found <= SHOWN:
+                print("DIFFERENCE:", what, *(str(d)[:LONGEST] for d in details))
+        return holds
 
 
 def configuration(path):
-    """The few keys that a reader needs, without a YAML library."""
-    text = open(path).read().splitlines()
-    value = lambda key: next(line.split(":", 1)[1].strip() for line in text if line.strip().startswith(key + ":"))
-    at = next(i for i, line in enumerate(text) if line.strip() == "brokers:")
-    sink = next(i for i, line in enumerate(text) if line == "sink:")
-    archive = next(line.split(":", 1)[1].strip() for line in text[sink:] if line.strip().startswith("dir:"))
-    return text[at + 1].strip().lstrip("- ").strip("'\""), value("prefix"), archive
+    """What a reader needs of weir's configuration: the client's settings, cluster, prefix and the archive's directory."""
+    try:
+        with open(path) as f:
+            config = yaml.safe_load(f) or {}
+        kafka = config["kafka"]
+        client = {"bootstrap.servers": ",".join(kafka["brokers"]), "enable.metrics.push": False, "reconnect.backoff.ms": 1000}
+        tls, sasl = kafka.get("tls") or {}, kafka.get("sasl") or {}
+        if sasl.get("mechanism"):
+            with open(sasl["password_file"]) as f:
+                client |= {"sasl.mechanism": sasl["mechanism"], "sasl.username": sasl["user"], "sasl.password": f.read().rstrip("\r\n")}
+    except (OSError, KeyError, TypeError, yaml.YAMLError) as e:
+        raise CannotCompare(f"reading {path}: {type(e).__name__}: {e}") from e
+    client["security.protocol"] = ("SASL_" if sasl.get("mechanism") else "") + ("SSL" if tls.get("enabled") else "PLAINTEXT")
+    if tls.get("enabled"):
+        files = {"ssl.ca.location": "ca_file", "ssl.certificate.location": "cert_file", "ssl.key.location": "key_file"}
+        client |= {key: tls[name] for key, name in files.items() if tls.get(name)}
+    archive = (config.get("sink") or {}).get("dir", "archive")
+    return client, config.get("cluster", "cluster"), config.get("prefix", "weir."), archive + "/summaries"
 
 
 def schemas(directory):
     table = {}
     for path in sorted(glob.glob(directory + "/*.avsc")):
-        raw = json.load(open(path))
+        with open(path) as f:
+            raw = json.load(f)
         key = bytes.fromhex(fingerprint(to_parsing_canonical_form(raw), "CRC-64-AVRO"))
         table[key] = (raw["name"], parse_schema(raw))
+    if not table:
+        raise CannotCompare(f"there is no schema in {directory}")
     return table
 
 
 def decode(table, value):
-    """Single-object encoding: two marker bytes, the fingerprint in little-endian order, the body."""
+    """Single-object encoding: two marker bytes, the fingerprint in little-endian order, the body. Anybody may have written
+    it, so it may be anything."""
     if value[:2] != b"\xc3\x01" or value[2:10] not in table:
         return None, None
     name, schema = table[value[2:10]]
-    return name, fastavro.schemaless_reader(io.BytesIO(value[10:]), schema)
+    body = io.BytesIO(value[10:])
+    try:
+        record = fastavro.schemaless_reader(body, schema)
+    except (EOFError, IndexError, ValueError, OverflowError):
+        return None, None
+    return (name, record) if not body.read(1) else (None, None)
 
 
-def read(brokers, topic):
-    consumer = ck.Consumer({"bootstrap.servers": brokers, "group.id": "outside-reader", "isolation.level": "read_committed",
-                            "enable.auto.commit": False, "enable.partition.eof": True})
-    partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
-    consumer.assign([ck.TopicPartition(topic, p, ck.OFFSET_BEGINNING) for p in partitions])
-    ended, records = set(), []
-    while len(ended) < len(partitions):
-        message = consumer.poll(10)
-        if message is None:
-            raise SystemExit(f"{topic}: no answer in ten seconds")
-        if message.error():
-            if message.error().code() != ck.KafkaError._PARTITION_EOF:
-                raise SystemExit(f"{topic}: {message.error()}")
-            ended.add(message.partition())
-        elif message.value() is not None:
-            records.append(message)
-    consumer.close()
-    return records
+def read(client, topic):
+    """All committed records of a topic, by partition in the order of offsets, and where each partition begins."""
+    consumer = ck.Consumer(client | {"group.id": "outside-reader", "isolation.level": "read_committed", "enable.auto.commit": False,
+                                     "enable.partition.eof": True})
+    try:
+        found = consumer.list_topics(topic, timeout=10).topics[topic]
+        if found.error:
+            raise CannotCompare(f"{topic}: {found.error}")
+        begins = {p: consumer.get_watermark_offsets(ck.TopicPartition(topic, p), timeout=10)[0] for p in found.partitions}
+        consumer.assign([ck.TopicPartition(topic, p, ck.OFFSET_BEGINNING) for p in begins])
+        ended, records = set(), []
+        while len(ended) < len(begins):
+            message = consumer.poll(10)
+            if message is None:
+                raise CannotCompare(f"{topic}: no answer in ten seconds")
+            if message.error():
+                if message.error().code() != ck.KafkaError._PARTITION_EOF:
+                    raise CannotCompare(f"{topic}: {message.error()}")
+                ended.add(message.partition())
+            else:
+                records.append(message)
+    except ck.KafkaException as e:
+        raise CannotCompare(f"{topic}: {e}") from e
+    finally:
+        consumer.close()
+    return records, begins
 
 
 def milliseconds(t):
     return round(t.timestamp() * 1000)
 
 
-def folded(records, table):
-    """For each listed (job, restart, interval) of one part: the CounterBatches that its Tick takes, first come first served."""
-    windows, closed, held = {}, collections.defaultdict(lambda: -1), collections.defaultdict(dict)
+def folded(records, begins, table, cluster):
+    """For each listed (job, restart, interval): the records that its Ticks take, first come first served in each partition.
+    Also the interval from which on the log is complete, where its beginning was deleted."""
+    windows, complete = {}, 0
+    closed, held = collections.defaultdict(lambda: -1), collections.defaultdict(dict)
     for m in records:
         name, r = decode(table, m.value())
         p = m.partition()
-        if name in ("CounterBatch", "NodeSummary"):
+        if name in ("CounterBatch", "NodeSummary") and r["cluster"] == cluster:
             start = milliseconds(r["interval_start"])
             if start > closed[p]:
                 held[p].setdefault((r["node"], start, r["job_id"], r["restart"]), (name, r))
         elif name == "Tick" and milliseconds(r["interval_start"]) > closed[p]:
             start = milliseconds(r["interval_start"])
+            if closed[p] < 0 < begins[p]:
+                complete = max(complete, start + r["interval_ms"])
             for j in r["jobs"]:
-                if j["parts"] == 1:
+                if j["parts"]:
                     found = (held[p].get((n, start, j["job_id"], j["restart"])) for n in j["nodes"])
-                    windows[j["job_id"], j["restart"], start] = [f for f in found if f and f[1]["interval_ms"] == r["interval_ms"]]
+                    taken = windows.setdefault((j["job_id"], j["restart"], start), [])
+                    taken += (f for f in found if f and f[1]["interval_ms"] == r["interval_ms"] and
+                              (f[0] == "CounterBatch" or j["job_nodes"] == 1))
             closed[p] = start
             held[p] = {k: v for k, v in held[p].items() if k[1] > start}
-    return windows
+    return windows, complete
 
 
 def decile(x, k):
@@ -103,63 +177,210 @@ def decile(x, k):
     return x[j - 1] + tenths / 10 * (x[j] - x[j - 1])
 
 
-def check_exact(summaries, windows):
-    deciles = 0
+def finite(record, metric):
+    """A record's valid values of a metric, and how many are not valid."""
+    values = np.array([v for m in record["metrics"] if m["name"] == metric for v in m["values"]], float)
+    return values[np.isfinite(values)], int(np.sum(~np.isfinite(values)))
+
+
+def check_metric(differences, method, m, taken, where):
+    """One metric of a summary of CounterBatches. Returns how many deciles were compared with the true ones."""
+    by_node = {r["node"]: finite(r, m["name"]) for r in taken}
+    x = np.sort(np.concatenate([v for v, _ in by_node.values()]))
+    differences.expect((m["count"], m["invalid"]) == (len(x), sum(n for _, n in by_node.values())), "count, invalid", where, m)
+    if not len(x):
+        differences.expect(all(m[k] is None for k in ("mean", "stddev", "deciles", "low_node", "high_node")), "values of nothing", where, m)
+        return 0
+    if not differences.expect(m["deciles"] is not None and len(m["deciles"]) == 11 and m["mean"] is not None, "no deciles", where, m):
+        return 0
+    size = np.abs(x).max()  # what rounding is measured by
+    same = lambda a, b: np.isclose(a, b, rtol=1e-9, atol=1e-12 * size)
+    differences.expect(same(m["mean"], x.mean()) and same(m["stddev"], x.std()), "mean, stddev", where, m, x.mean(), x.std())
+    means = {node: v.mean() for node, (v, _) in by_node.items() if len(v)}
+    differences.expect(m["nodes"] == len(means) and same(m["node_stddev"], np.std(list(means.values()))), "nodes, node_stddev", where, m)
+    for key, extreme in (("low_node", min), ("high_node", max)):
+        differences.expect(m[key] in means and same(means[m[key]], extreme(means.values())), key, where, m, means)
+    true = [float(decile(x, k)) for k in range(11)]
+    numpys = np.quantile(x, np.arange(11) / 10, method="interpolated_inverted_cdf")  # finds ranks in floating point
+    differences.expect(np.allclose(true, numpys, rtol=1e-13, atol=1e-13 * np.ptp(x)), "the definition and numpy disagree", true, numpys)
+    if method == "EXACT":
+        differences.expect(m["deciles"] == true and m["rank_error"] == 0, "deciles", where, m, true)
+        return 11
+    d = m["deciles"]
+    differences.expect(d[0] == true[0] and d[10] == true[10] and d == sorted(d), "minimum, maximum, order", where, d, true)
+    if m["lo"] is None or m["hi"] is None:
+        return 0
+    differences.expect(all(a <= t <= b for a, t, b in zip(m["lo"], true, m["hi"], strict=True)), "bounds", where, m, true)
+    return 11
+
+
+def check_summaries(differences, summaries, windows):
+    """Compares summaries with the log. Returns how many there are by method, and how many deciles were compared."""
+    methods, deciles, seen = collections.Counter(), collections.Counter(), set()
     for s in summaries:
-        if s["method"] != "EXACT":
+        window = s["job_id"], s["restart"], milliseconds(s["interval_start"])
+        where = f"{s['method']} {window}:"
+        differences.expect(window not in seen, where, "is there twice")
+        seen.add(window)
+        methods[s["method"]] += 1
+        if not differences.expect(window in windows, where, "no Tick lists it"):
             continue
-        taken = windows[s["job_id"], s["restart"], milliseconds(s["interval_start"])]
-        assert s["nodes_reported"] == len(taken), s
+        names, taken = [name for name, _ in windows[window]], [r for _, r in windows[window]]
+        differences.expect(s["nodes_reported"] == len(taken) and s["parts_reported"] == s["parts"], where, "nodes or parts", s)
+        reduced = names == ["NodeSummary"]
+        method = "ESTIMATED" if s["parts"] > 1 else "NODE" if reduced else "EXACT"
+        differences.expect(s["method"] == method, where, f"is {method}")
+        if reduced:  # the node's own values are in no topic
+            said = [{k: v for k, v in m.items() if k != "certified"} for m in taken[0]["metrics"]]
+            differences.expect(s["metrics"] == said, where, "not what the node says", s["metrics"], said)
+            continue
+        metrics = {m["name"] for r in taken for m in r["metrics"]}
+        differences.expect(sorted(m["name"] for m in s["metrics"]) == sorted(metrics), where, "metrics are not", metrics)
         for m in s["metrics"]:
-            values = np.array([v for _, r in taken for x in r["metrics"] if x["name"] == m["name"] for v in x["values"]], float)
-            valid = np.sort(values[np.isfinite(values)])
-            assert m["count"] == len(valid) and m["invalid"] == len(values) - len(valid), (s, m)
-            if not len(valid):
-                assert m["deciles"] is None and m["mean"] is None
+            if m["name"] in metrics:
+                deciles[method] += check_metric(differences, method, m, taken, where)
+    for window in windows.keys() - seen:
+        differences.expect(False, "no summary", window)
+    return methods, deciles
+
+
+def rows_of(s):
+    """The rows of one summary, in the order of COLUMNS."""
+    head = [milliseconds(s[c]) if c == "interval_start" else s[c] for c in HEAD]
+    if not s["metrics"]:
+        return [tuple(head + [None] * (len(COLUMNS) - len(HEAD)))]
+    listed = lambda v: None if v is None else tuple(v)
+    return [(*head, *(m[c] for c in METRIC), listed(m["lo"]), listed(m["hi"]), *(m["deciles"] or [None] * 11)) for m in s["metrics"]]
+
+
+class File:
+    """One file of the archive as pyarrow sees it."""
+
+    def __init__(self, path):
+        self.path = path
+        date, partition, start = re.search(r"date=([0-9-]+)/.*-(\d+)-(\d{20})\.parquet$", path).groups()
+        self.date, self.partition, self.start = date, int(partition), int(start)
+        with pq.ParquetFile(path, page_checksum_verification=True) as parquet:
+            self.metadata = parquet.metadata
+            self.table = parquet.read()
+        said = {k.decode(): v.decode() for k, v in (self.metadata.metadata or {}).items() if k.startswith(b"weir.")}
+        self.said, self.next, self.gap = said, int(said["weir.next"]), said.get("weir.gap") == "true"
+
+    def rows(self):
+        table = self.table.set_column(self.table.schema.get_field_index("interval_start"), "interval_start",
+                                      self.table["interval_start"].cast(pa.int64()))
+        columns = [[tuple(v) if isinstance(v, list) else v for v in table[c].to_pylist()] for c in COLUMNS]
+        return list(zip(*columns, strict=True))
+
+
+def check_file(differences, f):
+    """What a file says of itself, in its name, its footer and its statistics, against what is in it."""
+    starts = f.table["interval_start"]
+    differences.expect(starts.type == pa.timestamp("ms", tz="UTC"), f.path, "interval_start is of type", starts.type)
+    values = starts.cast(pa.int64()).to_pylist()
+    dates = {datetime.datetime.fromtimestamp(v / 1000, datetime.UTC).date().isoformat() for v in values}
+    differences.expect(dates <= {f.date}, f.path, "has rows of", dates)
+    said = f.said | {"rows": f.metadata.num_rows}
+    ends = [str(min(values)), str(max(values))] if values else [None, None]
+    differences.expect([f.said.get("weir.start"), f.said.get("weir.partition"), f.said.get("weir.rows"), f.said.get("weir.first_interval"),
+                        f.said.get("weir.last_interval")] == [str(f.start), str(f.partition), str(len(values)), *ends], f.path, "says", said)
+    row = 0
+    for g in range(f.metadata.num_row_groups):
+        group = f.metadata.row_group(g)
+        for c in range(group.num_columns):
+            column = group.column(c)
+            if column.path_in_schema != "interval_start" or not group.num_rows:
                 continue
-            assert m["deciles"] == [decile(valid, k) for k in range(11)], (m["deciles"], valid)
-            numpys = np.quantile(valid, np.arange(11) / 10, method="interpolated_inverted_cdf")  # finds ranks in floating point
-            assert np.allclose(m["deciles"], numpys, rtol=1e-13, atol=1e-13 * np.ptp(valid)), (m["deciles"], numpys)
-            assert np.isclose(m["mean"], valid.mean(), rtol=1e-12) and np.isclose(m["stddev"], valid.std(), rtol=1e-9, atol=1e-12)
-            deciles += 11
-    return deciles
+            differences.expect(column.statistics is not None and column.statistics.has_min_max, f.path, "has no statistics in row group", g)
+            part, s = values[row:row + group.num_rows], column.statistics
+            if s is not None:
+                differences.expect([milliseconds(s.min), milliseconds(s.max)] == [min(part), max(part)], f.path, "statistics of row group", g, s)
+        row += group.num_rows
 
 
-def check_archive(summaries, archive, before):
-    want = set()
-    for s in summaries:
-        for m in s["metrics"] or [{}]:
-            d = m.get("deciles") or [None] * 11
-            want.add((s["job_id"], s["restart"], milliseconds(s["interval_start"]), s["method"], s["parts_reported"], s["nodes_reported"],
-                      m.get("name"), m.get("count"), m.get("mean"), m.get("stddev"), m.get("low_node"), *d))
-    columns = "job_id, restart, epoch_ms(interval_start), method, parts_reported, nodes_reported, metric, count, mean, stddev, low_node, " \
-        + ", ".join(f"d{k}" for k in range(11))
-    rows = duckdb.sql(f"select {columns} from '{archive}/summaries/*/*.parquet' where epoch_ms(interval_start) < {before}").fetchall()
-    assert len(rows) == len(set(rows)), "a row is there twice"
-    assert set(rows) == want, (len(rows), len(want), sorted(map(str, set(rows) ^ want))[:4])
-    return len(rows)
+def open_archive(archive):
+    files = []
+    for path in sorted(glob.glob(archive + "/date=*/*.parquet")):
+        try:
+            files.append(File(path))
+        except (pa.ArrowException, OSError, KeyError, ValueError, AttributeError) as e:
+            raise CannotCompare(f"reading {path}: {type(e).__name__}: {e}") from e
+    return files
+
+
+def duckdb_rows(paths):
+    columns = ", ".join("epoch_ms(interval_start)" if c == "interval_start" else c for c in COLUMNS)
+    found = duckdb.execute(f"select {columns} from read_parquet($paths, hive_partitioning = false)", {"paths": paths}).fetchall()
+    return [tuple(tuple(v) if isinstance(v, list) else v for v in row) for row in found]
+
+
+def check_archive(differences, files, summaries, begins, before):
+    """Compares each file with its stretch of the topic. summaries are pairs of message and record, None where it is none of
+    ours. Returns how many rows and files were compared, and how many rows are older than the topic."""
+    by_partition = collections.defaultdict(list)
+    for f in files:
+        by_partition[f.partition].append(f)
+        check_file(differences, f)
+    for chain in by_partition.values():
+        chain.sort(key=lambda f: f.start)
+        for a, b in itertools.pairwise(chain):
+            differences.expect(a.next == b.start, a.path, f"ends at {a.next}, and the next begins at {b.start}")
+    expected = collections.defaultdict(list)  # by path
+    for m, s in summaries:
+        home = next((f for f in by_partition[m.partition()] if f.start <= m.offset() < f.next), None)
+        if home is not None:
+            expected[home.path] += [] if s is None else rows_of(s)
+        else:
+            differences.expect(s is None or milliseconds(s["interval_start"]) >= before, "no file has", m.partition(), m.offset())
+    compared = [f for f in files if not f.gap and f.start >= begins[f.partition]]
+    for f in compared:
+        compare_rows(differences, expected[f.path], f.rows(), f"pyarrow, {f.path}")
+    want = [row for f in compared for row in expected[f.path]]
+    if compared:
+        compare_rows(differences, want, duckdb_rows([f.path for f in compared]), "DuckDB")
+    return len(want), len(compared), sum(f.metadata.num_rows for f in files) - sum(f.metadata.num_rows for f in compared)
+
+
+def compare_rows(differences, want, got, by):
+    want, got = collections.Counter(want), collections.Counter(got)
+    for row, n in ((want - got) + (got - want)).items():
+        differences.expect(False, f"{by}: {want[row]} times in the topic, {got[row]} in the archive:", dict(zip(COLUMNS, row)), f"({n})")
+
+
+def compare(args, differences):
+    client, cluster, prefix, archive = configuration(args.config)
+    table = schemas(args.schemas)
+    before = int((time.time() - args.settle) * 1000)
+    files = open_archive(archive)  # first: what comes now is in the topic for sure
+    counters, begins = read(client, prefix + "counters")
+    windows, complete = folded(counters, begins, table, cluster)
+    messages, begins = read(client, prefix + "job-summary")
+    summaries = []
+    for m in messages:
+        name, s = decode(table, m.value())
+        summaries.append((m, s if name == "JobSummary" and s["cluster"] == cluster else None))
+    settled = lambda start: complete <= start < before
+    kept = {w: taken for w, taken in windows.items() if settled(w[2])}
+    methods, deciles = check_summaries(differences, [s for _, s in summaries if s and settled(milliseconds(s["interval_start"]))], kept)
+    rows, compared, older = check_archive(differences, files, summaries, begins, before)
+    print(f"compared {methods.total()} summaries ({', '.join(f'{n} {m}' for m, n in sorted(methods.items()))}) with {len(counters)} records of "
+          f"counters, {deciles['EXACT']} exact deciles and {deciles['ESTIMATED']} bounds, and {rows} rows of {compared} files with the topic, "
+          f"by DuckDB and by pyarrow; {older} rows are older than the topic; {differences.found} differences")
+    differences.expect(methods.total() and rows, "nothing was compared")
 
 
 def main():
     args = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    args.add_argument("config")
-    args.add_argument("schemas")
-    args.add_argument("--settle", type=float, default=20, help="seconds that an interval may take to be archived")
-    args = args.parse_args()
-    brokers, prefix, archive = configuration(args.config)
-    table = schemas(args.schemas)
-    before = int((time.time() - args.settle) * 1000)
-    counters = read(brokers, prefix + "counters")
-    summaries = [decode(table, m.value())[1] for m in read(brokers, prefix + "job-summary")]
-    summaries = [s for s in summaries if milliseconds(s["interval_start"]) < before]
-    keys = collections.Counter((s["job_id"], s["restart"], s["interval_start"]) for s in summaries)
-    assert max(keys.values()) == 1, "a summary is there twice"
-    deciles = check_exact(summaries, folded(counters, table))
-    rows = check_archive(summaries, archive, before)
-    methods = collections.Counter(s["method"] for s in summaries)
-    print(f"{len(summaries)} summaries {dict(methods)}, {deciles} exact deciles recomputed, {rows} rows of the archive equal the topic's")
-    if not deciles or not rows:
-        sys.exit("nothing was compared")
+    args.add_argument("config", help="weir's configuration")
+    args.add_argument("schemas", help="directory of the .avsc files")
+    args.add_argument("--settle", type=float, default=20, help="seconds that an interval may take to be archived (default 20)")
+    differences = Differences()
+    try:
+        compare(args.parse_args(), differences)
+    except CannotCompare as e:
+        print(f"cannot compare: {e}", file=sys.stderr)
+        sys.exit(2)
+    sys.exit(1 if differences.found else 0)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,135 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/schemas"
+)
+
+// outsideModules is where `make outside` installs what the outside reader needs.
+const outsideModules = "../bin/outside"
+
+// TestOutsideReader lets a program that shares no code with weir, and no library, read what weir has written, and then
+// makes sure that it would have noticed.
+func TestOutsideReader(t *testing.T) {
+	reader := findReader(t)
+	s := newSystem(t)
+	sinkPart, merge, collect := s.startSink(), s.startMerge(), s.startCollect()
+	balance, nodes := s.startBalancer(), s.startNodes()
+	s.eventually("the first summaries", func() bool { return len(s.read(schemas.TopicJobSummary)) > 30 })
+	s.injectFaults()
+	time.Sleep(5 * s.cfg.Interval)
+	nodes.stop()
+	time.Sleep(3 * s.cfg.Interval) // the Ticks of what the nodes sent last
+	balance.stop()
+	s.eventually("collect reads to the end", func() bool { return s.lag(schemas.TopicCounters, schemas.TopicProgress) == 0 })
+	collect.stop()
+	s.eventually("merge reads to the end", func() bool { return s.lag(schemas.TopicPartials, schemas.TopicMergeProgress) == 0 })
+	merge.stop()
+	sinkPart.stop()
+
+	config := s.configFile()
+	status, out := reader(t, config)
+	t.Logf("%s", out)
+	if status != 0 {
+		t.Fatalf("the outside reader exits %d", status)
+	}
+	for _, method := range []string{schemas.MethodNode, schemas.MethodExact, schemas.MethodEstimated} {
+		if !strings.Contains(out, " "+method) {
+			t.Errorf("no %s summary was compared: the run proves nothing about it", method)
+		}
+	}
+	t.Run("sees a decile that is wrong", func(t *testing.T) {
+		s.produce(s.wrongDecile(t))
+		if status, out := reader(t, config); status != 1 || !strings.Contains(out, "DIFFERENCE: deciles EXACT") {
+			t.Errorf("exits %d\n%s", status, out)
+		}
+	})
+	t.Run("sees a file that is missing", func(t *testing.T) {
+		files, err := filepath.Glob(filepath.Join(s.cfg.Sink.Dir, "summaries", "*", "*.parquet"))
+		if err != nil || len(files) == 0 {
+			t.Fatal("no files", err)
+		}
+		if err := os.Remove(files[0]); err != nil {
+			t.Fatal(err)
+		}
+		if status, out := reader(t, config); status != 1 || !strings.Contains(out, "DIFFERENCE: no file has") {
+			t.Errorf("exits %d\n%s", status, out)
+		}
+	})
+}
+
+// findReader returns what runs the outside reader. The test ends here where Python or a module of it is missing.
+func findReader(t *testing.T) func(t *testing.T, config string) (status int, out string) {
+	t.Helper()
+	run := func(args ...string) (int, string) {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, "python3", append([]string{"outside/reader.py"}, args...)...)
+		modules, err := filepath.Abs(outsideModules)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if more := os.Getenv("PYTHONPATH"); more != "" {
+			modules += string(filepath.ListSeparator) + more
+		}
+		cmd.Env = append(os.Environ(), "PYTHONPATH="+modules)
+		out, err := cmd.CombinedOutput()
+		if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {
+			return -1, err.Error()
+		}
+		return cmd.ProcessState.ExitCode(), string(out)
+	}
+	if status, out := run("--help"); status != 0 {
+		lines := strings.Split(strings.TrimSpace(out), "\n")
+		missing := t.Skipf
+		if os.Getenv("WEIR_REQUIRE_OUTSIDE") != "" {
+			missing = t.Fatalf
+		}
+		missing("OUTSIDE READER DID NOT RUN: nothing but weir has read what weir writes: %s: `make outside`, or pip install -r "+
+			"integration/outside/requirements.txt", lines[len(lines)-1])
+	}
+	return func(t *testing.T, config string) (int, string) {
+		t.Helper()
+		began := time.Now()
+		status, out := run("--settle", "0", config, "../schemas")
+		t.Logf("the outside reader took %.1f s", time.Since(began).Seconds())
+		return status, out
+	}
+}
+
+// wrongDecile is an exact summary of the topic once more, with a decile that is off by less than one in 10^12.
+func (s *system) wrongDecile(t *testing.T) *kgo.Record {
+	t.Helper()
+	for _, r := range s.read(schemas.TopicJobSummary) {
+		v, err := schemas.Unmarshal(r.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := v.(*schemas.JobSummary)
+		if sum.Method != schemas.MethodExact || len(sum.Metrics) == 0 || sum.Metrics[0].Deciles == nil {
+			continue
+		}
+		d := *sum.Metrics[0].Deciles
+		if d[5] == 0 || d[5] == d[6] {
+			continue
+		}
+		d[5] *= 1 + 1e-13
+		value, err := schemas.Marshal(sum)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &kgo.Record{Topic: r.Topic, Partition: r.Partition, Value: value}
+	}
+	t.Fatal("no exact summary to spoil")
+	return nil
+}
