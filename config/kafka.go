@@ -106,6 +106,9 @@ func (c Config) ClientOpts() ([]kgo.Opt, error) {
 		kgo.MetadataMinAge(250 * time.Millisecond),
 		kgo.ProducerBatchMaxBytes(maxBatchBytes),
 		kgo.DisableClientMetrics(),
+		// A fetch session saves naming many partitions in each fetch, and we read few. It would cost a slot of the 1,000 that a
+		// broker keeps, for every agent; and at its end the client waits for a last answer, ten seconds from a broker that hangs.
+		kgo.DisableFetchSessions(),
 	}
 	if c.Kafka.TLS.Enabled {
 		if _, err := c.Kafka.TLS.config(); err != nil { // now, not at the first dial

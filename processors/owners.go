@@ -10,6 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/weirhpc/weir/config"
 )
@@ -49,15 +50,30 @@ func own(ctx context.Context, cfg config.Config, log *slog.Logger, s stage) erro
 	}
 	group.PauseFetchTopics(s.progress)
 	o.watch(ctx, group)
-	leave, done := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-	defer done()
-	_ = group.LeaveGroupContext(leave) // a broker that is away learns it by the session's end
+	o.leave(context.WithoutCancel(ctx), group)
 	group.CloseAllowingRebalance()
 	o.stopAll()
 	if outer.Err() != nil {
 		return nil
 	}
 	return context.Cause(ctx) // a loop's, which waiting does not help
+}
+
+// leave gives the partitions up. A broker that is away learns it by the session's end.
+func (o *owners) leave(ctx context.Context, group *kgo.Client) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	id, _ := group.GroupMetadata()
+	if err := group.LeaveGroupContext(ctx); err != nil || o.cfg.Instance == "" || id == "" {
+		return
+	}
+	// The client only ends the loops of a member with a name, and its partitions would wait for it until the session's end. Who
+	// is killed keeps them, and has them back at once; who ends gives them up. The id leaves alone another that took the name.
+	member := kmsg.NewLeaveGroupRequestMember()
+	member.MemberID, member.InstanceID = id, kmsg.StringPtr(o.cfg.Instance+"-"+o.stage.name)
+	request := kmsg.NewPtrLeaveGroupRequest()
+	request.Group, request.Members = o.cfg.Prefix+o.stage.name, append(request.Members, member)
+	_, _ = request.RequestWith(ctx, group)
 }
 
 // owners are the loops of the partitions that this process owns.

@@ -28,6 +28,7 @@ func (s *sink) connect(ctx context.Context) (*kgo.Client, error) {
 		kgo.FetchMaxBytes(fetchBytes),
 		kgo.FetchMaxPartitionBytes(fetchPartitionBytes),
 		kgo.WithHooks(s.brokers),
+		kgo.WithContext(ctx), // a first connection heeds no other, and waits ten seconds for a broker that hangs
 	)...)
 	if err != nil {
 		return nil, fmt.Errorf("making a Kafka client: %w", err)
