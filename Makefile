@@ -25,7 +25,7 @@ test-containers:
 	cd integration/containers && $(GO) test -count=1 -v -timeout 20m ./...
 
 # The same scenarios on a real three-broker Kafka, which is fetched with Maven and started on free loopback ports. Needs
-# Java 17 and mvn.
+# Java 17 and mvn. A broker that a test ends stays away for longer than the others wait for it.
 test-kafka: kafka-program
 	-$(MAKE) outside
 	exec $(KAFKA) run --restart-after 15s -- $(GO) test -race -count=1 -timeout 15m ./integration
