@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"syscall"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -38,7 +39,10 @@ func Connect(ctx context.Context, cfg config.Config, further ...kgo.Opt) (*kgo.C
 	defer cancel()
 	if err := cl.Ping(ctx); err != nil {
 		cl.Close()
-		return nil, fmt.Errorf("%w at %v: is weir running? %w", ErrUnreachable, cfg.Kafka.Brokers, cfg.Kafka.Explain(err))
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			err = fmt.Errorf("is weir running? %w", err)
+		}
+		return nil, fmt.Errorf("%w at %v: %w", ErrUnreachable, cfg.Kafka.Brokers, cfg.Kafka.Explain(err))
 	}
 	return cl, nil
 }

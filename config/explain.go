@@ -1,6 +1,7 @@
 package config
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -13,15 +14,22 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
+// ExplainedError is an error of a Kafka client that Explain knows something about.
+type ExplainedError struct{ error }
+
+// Unwrap returns the error as the client has it.
+func (e ExplainedError) Unwrap() error { return e.error }
+
 // Explain returns err with what a Kafka client's error leaves out: who was refused, by whom, and what mends it. An error
-// that it knows nothing about, and nil, it returns as they are.
+// that it knows nothing about, or has explained before, and nil, it returns as they are.
 func (k Kafka) Explain(err error) error {
-	if err == nil {
-		return nil
+	var before ExplainedError
+	if err == nil || errors.As(err, &before) {
+		return err
 	}
 	for _, remedy := range []func(error) string{k.denied, k.loginRefused, k.tlsRefused, k.wrongPort} {
 		if text := remedy(err); text != "" {
-			return fmt.Errorf("%w (%s; %s)", err, k.who(), text)
+			return ExplainedError{fmt.Errorf("%w (%s; %s)", err, k.who(), text)}
 		}
 	}
 	return err
@@ -103,6 +111,8 @@ func (k Kafka) tlsRefused(err error) string {
 func (k Kafka) wrongPort(err error) string {
 	var closed *kgo.ErrFirstReadEOF
 	switch {
+	case errors.Is(err, errHandshake) && errors.Is(err, context.DeadlineExceeded):
+		return "this port is slow, or does not speak TLS: raise kafka.dial_timeout; or set kafka.tls.enabled to false, or name the port that does in kafka.brokers"
 	case errors.Is(err, errHandshake):
 		return "this port does not seem to speak TLS: set kafka.tls.enabled to false, or name the port that does in kafka.brokers"
 	case strings.Contains(err.Error(), "speaking to a tls endpoint"), errors.As(err, &closed) && !k.TLS.Enabled && k.SASL.Mechanism == saslNone:

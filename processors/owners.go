@@ -70,7 +70,7 @@ func (o *owners) leave(ctx context.Context, group *kgo.Client) {
 	// The client only ends the loops of a member with a name, and its partitions would wait for it until the session's end. Who
 	// is killed keeps them, and has them back at once; who ends gives them up. The id leaves alone another that took the name.
 	member := kmsg.NewLeaveGroupRequestMember()
-	member.MemberID, member.InstanceID = id, kmsg.StringPtr(o.cfg.Instance+"-"+o.stage.name)
+	member.MemberID, member.InstanceID = id, new(o.cfg.Instance+"-"+o.stage.name)
 	request := kmsg.NewPtrLeaveGroupRequest()
 	request.Group, request.Members = o.cfg.Prefix+o.stage.name, append(request.Members, member)
 	_, _ = request.RequestWith(ctx, group)

@@ -74,23 +74,16 @@ func publishSchemas(ctx context.Context, cl *kgo.Client, topics []Topic) error {
 // joined with a line for each difference that says what mends it. Hidden are topics whose settings we may not read: they
 // count as right.
 func CheckTopics(ctx context.Context, adm *kadm.Client, topics []Topic) (hidden []string, err error) {
-	names := make([]string, len(topics))
-	for i, t := range topics {
-		names[i] = t.Name
-	}
-	details, err := adm.ListTopics(ctx, names...)
-	if err != nil {
-		return nil, fmt.Errorf("listing topics: %w", err)
-	}
 	var faults []error
 	var there []Topic
-	for _, t := range topics {
-		d, ok := details[t.Name]
-		switch {
-		case !ok || errors.Is(d.Err, kerr.UnknownTopicOrPartition):
+	for _, t := range topics { // one by one: kadm returns nothing about any where one is forbidden
+		details, err := adm.ListTopics(ctx, t.Name)
+		d := details[t.Name]
+		switch err := errors.Join(err, d.Err); {
+		case err != nil && !errors.Is(err, kerr.UnknownTopicOrPartition):
+			return nil, fmt.Errorf("describing topic %s: %w", t.Name, err)
+		case len(d.Partitions) == 0:
 			faults = append(faults, fmt.Errorf("topic %s is not there: `weir topics create` makes it", t.Name))
-		case d.Err != nil:
-			return nil, fmt.Errorf("describing topic %s: %w", t.Name, d.Err)
 		case len(d.Partitions) != t.Partitions:
 			faults = append(faults, fmt.Errorf("topic %s has %d partitions, the configuration says %d: "+
 				"set collectors and partitions.* to what is there, or another prefix and `weir topics create`", t.Name, len(d.Partitions), t.Partitions))
@@ -112,21 +105,14 @@ func checkSettings(ctx context.Context, adm *kadm.Client, topics []Topic) (fault
 	if len(topics) == 0 {
 		return nil, nil, nil
 	}
-	names := make([]string, len(topics))
-	for i, t := range topics {
-		names[i] = t.Name
-	}
-	described, err := adm.DescribeTopicConfigs(ctx, names...)
-	if err != nil {
-		return nil, nil, fmt.Errorf("describing topics: %w", err)
-	}
-	for _, t := range topics {
-		d, err := described.On(t.Name, nil)
-		if errors.Is(d.Err, kerr.TopicAuthorizationFailed) {
+	for _, t := range topics { // one by one: kadm returns nothing about any where one is forbidden
+		described, err := adm.DescribeTopicConfigs(ctx, t.Name)
+		if errors.Is(err, kerr.TopicAuthorizationFailed) {
 			hidden = append(hidden, t.Name)
 			continue
 		}
-		if err := errors.Join(err, d.Err); err != nil {
+		d, missing := described.On(t.Name, nil)
+		if err := errors.Join(err, missing, d.Err); err != nil {
 			return nil, nil, fmt.Errorf("describing topic %s: %w", t.Name, err)
 		}
 		for _, c := range d.Configs {

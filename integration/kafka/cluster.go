@@ -29,47 +29,75 @@ var (
 
 // cluster is a Kafka that runs.
 type cluster struct {
-	processes []process
-	seeds     []string // host:port of each broker
+	dir       string
+	libs      string
+	attr      *syscall.SysProcAttr
+	nodes     []node
+	processes []process // of each node, the last
 }
 
 // startCluster formats and starts count brokers on an empty directory and returns when all of them answer. When one does
 // not, none is left running.
 func startCluster(ctx context.Context, dir, libs string, count int, attr *syscall.SysProcAttr) (*cluster, error) {
-	ports, err := freePorts(2 * count)
+	ports, err := freePorts(portsPerNode * count)
 	if err != nil {
 		return nil, err
 	}
-	nodes := newNodes(dir, ports)
-	log4j := filepath.Join(dir, "log4j2.properties")
-	if err := writeFiles(nodes, dir, log4j); err != nil {
+	c := &cluster{dir: dir, libs: libs, attr: attr, nodes: newNodes(dir, ports)}
+	if err := c.writeFiles(); err != nil {
 		return nil, fmt.Errorf("writing the brokers' configuration: %w", err)
 	}
-	if err := format(ctx, libs, nodes); err != nil {
+	if err := writeCertificates(dir, c.nodes); err != nil {
 		return nil, err
 	}
-	c := &cluster{}
-	for _, n := range nodes {
-		p, err := startBroker(n, libs, log4j, attr)
+	if err := format(ctx, libs, c.nodes); err != nil {
+		return nil, err
+	}
+	for _, n := range c.nodes {
+		p, err := c.start(n)
 		if err != nil {
 			return nil, errors.Join(err, stopAll(c.processes, io.Discard))
 		}
 		c.processes = append(c.processes, p)
-		c.seeds = append(c.seeds, fmt.Sprintf("127.0.0.1:%d", n.broker))
 	}
-	if err := c.wait(ctx, nodes); err != nil {
+	if err := c.wait(ctx); err != nil {
 		return nil, errors.Join(err, stopAll(c.processes, io.Discard))
 	}
 	return c, nil
 }
 
-func writeFiles(nodes []node, dir, log4j string) error {
+func (c *cluster) log4j() string { return filepath.Join(c.dir, "log4j2.properties") }
+
+func (c *cluster) writeFiles() error {
 	var faults []error
-	for _, n := range nodes {
-		faults = append(faults, os.MkdirAll(n.dir, 0o755), os.WriteFile(n.properties(), []byte(propertiesText(n, nodes)), 0o644))
+	for _, n := range c.nodes {
+		faults = append(faults, os.MkdirAll(n.dir, 0o755), os.WriteFile(n.properties(), []byte(propertiesText(n, c.nodes)), 0o644))
 	}
-	return errors.Join(append(faults, os.MkdirAll(dir, 0o755), os.WriteFile(log4j, []byte(log4jText()), 0o644))...)
+	return errors.Join(append(faults, os.WriteFile(c.log4j(), []byte(log4jText()), 0o644))...)
 }
+
+// seeds are the addresses of one listener of each broker.
+func (c *cluster) seeds(port func(node) int) string {
+	var seeds []string
+	for _, n := range c.nodes {
+		seeds = append(seeds, fmt.Sprintf("127.0.0.1:%d", port(n)))
+	}
+	return strings.Join(seeds, ",")
+}
+
+func plaintext(n node) int { return n.plaintext }
+
+// environ is what a command that uses the brokers finds in its environment.
+func (c *cluster) environ() []string {
+	return []string{
+		"KAFKA_SEEDS=" + c.seeds(plaintext),
+		"KAFKA_SASL_SEEDS=" + c.seeds(func(n node) int { return n.sasl }),
+		"KAFKA_MTLS_SEEDS=" + c.seeds(func(n node) int { return n.mtls }),
+		"KAFKA_DIR=" + c.dir,
+	}
+}
+
+func (c *cluster) pids() string { return filepath.Join(c.dir, "pids") }
 
 // format prepares the nodes' directories under one new cluster id, which Kafka must choose: it refuses some.
 func format(ctx context.Context, libs string, nodes []node) error {
@@ -103,17 +131,17 @@ func storageTool(ctx context.Context, libs string, args ...string) (string, erro
 	return string(out), nil
 }
 
-// startBroker starts one broker, which writes its log into its directory. It may outlive this process.
-func startBroker(n node, libs, log4j string, attr *syscall.SysProcAttr) (process, error) {
-	log, err := os.Create(n.log())
+// start starts one broker, which adds to the log in its directory. It may outlive this process.
+func (c *cluster) start(n node) (process, error) {
+	log, err := os.OpenFile(n.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return process{}, fmt.Errorf("making a broker's log: %w", err)
 	}
 	defer log.Close()
 	// Little memory, and a compiler that is done early: what counts is the time to start.
 	cmd := exec.Command("java", "-Xms128m", "-Xmx320m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
-		"-Dlog4j2.configurationFile="+log4j, "-cp", filepath.Join(libs, "*"), "kafka.Kafka", n.properties())
-	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = n.dir, log, log, attr
+		"-Dlog4j2.configurationFile="+c.log4j(), "-cp", filepath.Join(c.libs, "*"), "kafka.Kafka", n.properties())
+	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = n.dir, log, log, c.attr
 	if err := cmd.Start(); err != nil {
 		return process{}, fmt.Errorf("starting broker %d: %w", n.id, err)
 	}
@@ -124,19 +152,49 @@ func startBroker(n node, libs, log4j string, attr *syscall.SysProcAttr) (process
 	return p, nil
 }
 
+// tend returns a function to call every so often: it starts a broker that has ended again, some time after it has found it
+// so, and lists all anew. The thread that calls it must outlast the brokers.
+func (c *cluster) tend(after time.Duration, stderr io.Writer) func() {
+	due := make([]time.Time, len(c.nodes)) // zero: it runs
+	return func() {
+		for i, n := range c.nodes {
+			switch {
+			case after == 0:
+			case due[i].IsZero():
+				if c.processes[i].ended() {
+					fmt.Fprintf(stderr, "kafka: broker %d ended, to be started in %v\n", n.id, after)
+					due[i] = time.Now().Add(after)
+				}
+			case time.Now().After(due[i]):
+				p, err := c.start(n)
+				if err == nil {
+					c.processes[i], due[i] = p, time.Time{}
+					err = writePids(c.pids(), c.processes)
+				} else {
+					due[i] = time.Now().Add(after)
+				}
+				if err != nil {
+					fmt.Fprintf(stderr, "kafka: %v\n", err)
+				}
+			}
+		}
+	}
+}
+
 func (n node) log() string { return filepath.Join(n.dir, "log") }
 
 // wait returns when every broker of the cluster answers and knows all the others.
-func (c *cluster) wait(ctx context.Context, nodes []node) error {
+func (c *cluster) wait(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	poll := time.NewTicker(100 * time.Millisecond)
 	defer poll.Stop()
-	for i := 0; i < len(nodes); {
+	for i := 0; i < len(c.nodes); {
+		n := c.nodes[i]
 		if c.processes[i].ended() {
-			return fmt.Errorf("starting broker %d: %w; its log ends with\n%s", nodes[i].id, errEnded, tail(nodes[i].log()))
+			return fmt.Errorf("starting broker %d: %w; its log ends with\n%s", n.id, errEnded, tail(n.log()))
 		}
-		err := knowsAll(ctx, c.seeds[i], len(nodes))
+		err := knowsAll(ctx, fmt.Sprintf("127.0.0.1:%d", n.plaintext), len(c.nodes))
 		if err == nil {
 			i++
 			continue
@@ -144,9 +202,9 @@ func (c *cluster) wait(ctx context.Context, nodes []node) error {
 		select {
 		case <-ctx.Done():
 			if errors.Is(ctx.Err(), context.Canceled) {
-				return fmt.Errorf("waiting for broker %d: %w", nodes[i].id, context.Cause(ctx))
+				return fmt.Errorf("waiting for broker %d: %w", n.id, context.Cause(ctx))
 			}
-			return fmt.Errorf("waiting for broker %d: %w (%w); its log ends with\n%s", nodes[i].id, ctx.Err(), err, tail(nodes[i].log()))
+			return fmt.Errorf("waiting for broker %d: %w (%w); its log ends with\n%s", n.id, ctx.Err(), err, tail(n.log()))
 		case <-poll.C:
 		}
 	}

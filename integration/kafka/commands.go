@@ -45,15 +45,17 @@ func up(ctx context.Context, o options, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	seeds := strings.Join(c.seeds, ",")
+	seeds, environ := c.seeds(plaintext), strings.Join(c.environ(), "\n")
 	err = errors.Join(
 		writePids(filepath.Join(o.dir, "pids"), c.processes),
 		os.WriteFile(filepath.Join(o.dir, "brokers"), []byte(seeds+"\n"), 0o644),
+		os.WriteFile(filepath.Join(o.dir, "environ"), []byte(environ+"\n"), 0o644),
 	)
 	if err != nil {
 		return errors.Join(fmt.Errorf("writing what runs where: %w", err), stopAll(c.processes, stderr))
 	}
 	fmt.Fprintf(stderr, "kafka: %d of %d brokers up after %.1f s; logs in %s\n", o.brokers, o.brokers, time.Since(began).Seconds(), data)
+	fmt.Fprintf(stderr, "kafka: for clients with a password or a certificate, signed by the authority in KAFKA_DIR/%s:\n%s\n", tlsDir, environ)
 	fmt.Fprintln(stdout, seeds)
 	return nil
 }
@@ -72,7 +74,7 @@ func down(dir string, stderr io.Writer) error {
 	if err := stopAll(started, stderr); err != nil {
 		return err
 	}
-	for _, f := range []string{file, filepath.Join(dir, "brokers")} {
+	for _, f := range []string{file, filepath.Join(dir, "brokers"), filepath.Join(dir, "environ")} {
 		if err := os.Remove(f); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("forgetting what ran: %w", err)
 		}
@@ -80,7 +82,8 @@ func down(dir string, stderr io.Writer) error {
 	return nil
 }
 
-// run starts brokers on a directory of their own, runs the command, and stops the brokers whatever became of it.
+// run starts brokers on a directory of their own, runs the command, and stops the brokers whatever became of it. The
+// command may stop or kill a broker, by the list of process ids, and have it back after a while.
 func run(ctx context.Context, o options, stdout, stderr io.Writer) (status int, err error) {
 	libs, err := fetchLocked(ctx, o.dir, stderr)
 	if err != nil {
@@ -97,22 +100,37 @@ func run(ctx context.Context, o options, stdout, stderr io.Writer) (status int, 
 		return exitFailed, err
 	}
 	defer func() { err = errors.Join(err, stopAll(c.processes, stderr)) }()
-	fmt.Fprintf(stderr, "kafka: brokers on %s\n", strings.Join(c.seeds, ","))
-	return runCommand(ctx, o.command, c.seeds, stdout, stderr)
+	if err := writePids(c.pids(), c.processes); err != nil {
+		return exitFailed, err
+	}
+	fmt.Fprintf(stderr, "kafka: brokers on %s\n", c.seeds(plaintext))
+	return runCommand(ctx, o.command, c.environ(), c.tend(o.restartAfter, stderr), stdout, stderr)
 }
 
 // runCommand runs a command and returns its exit status, 128 + n when signal n ended it. When ctx ends, the command and
-// what it started get SIGTERM; the command has 10 s to end, and what is left after it gets SIGKILL.
-func runCommand(ctx context.Context, command, seeds []string, stdout, stderr io.Writer) (status int, err error) {
+// what it started get SIGTERM; the command has 10 s to end, and what is left after it gets SIGKILL. Meanwhile this
+// goroutine, whose thread lasts, tends the brokers.
+func runCommand(ctx context.Context, command, environ []string, tend func(), stdout, stderr io.Writer) (status int, err error) {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-	cmd.Env = append(os.Environ(), "KAFKA_SEEDS="+strings.Join(seeds, ","))
+	cmd.Env = append(os.Environ(), environ...)
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = patience
-	err = cmd.Run()
-	if cmd.Process == nil {
+	if err := cmd.Start(); err != nil {
 		return exitFailed, fmt.Errorf("running the command: %w", err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	poll := time.NewTicker(100 * time.Millisecond)
+	defer poll.Stop()
+	for running := true; running; {
+		select {
+		case err = <-ended:
+			running = false
+		case <-poll.C:
+			tend()
+		}
 	}
 	if ctx.Err() != nil {
 		// An error says that nobody is left, as it should be.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -19,11 +20,12 @@ func TestParse(t *testing.T) {
 		args string
 		want options
 	}{
-		"up":               {"up --dir /d", options{"up", 3, "/d", nil}},
-		"one broker":       {"up --dir /d/../e --brokers 1", options{"up", 1, "/e", nil}},
-		"down":             {"down --dir=/d", options{"down", 1, "/d", nil}},
-		"run":              {"run --dir /d -- go test -v", options{"run", 3, "/d", []string{"go", "test", "-v"}}},
-		"run without dash": {"run --dir /d true --brokers", options{"run", 3, "/d", []string{"true", "--brokers"}}},
+		"up":               {"up --dir /d", options{"up", 3, "/d", 0, nil}},
+		"one broker":       {"up --dir /d/../e --brokers 1", options{"up", 1, "/e", 0, nil}},
+		"down":             {"down --dir=/d", options{"down", 1, "/d", 0, nil}},
+		"run":              {"run --dir /d -- go test -v", options{"run", 3, "/d", 5 * time.Second, []string{"go", "test", "-v"}}},
+		"run without dash": {"run --dir /d true --brokers", options{"run", 3, "/d", 5 * time.Second, []string{"true", "--brokers"}}},
+		"never again":      {"run --dir /d --restart-after 0 true", options{"run", 3, "/d", 0, []string{"true"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := parse(strings.Fields(c.args))
@@ -39,7 +41,8 @@ func TestParse(t *testing.T) {
 
 func TestWrongUsageIsStatus2(t *testing.T) {
 	for _, args := range []string{
-		"", "fly", "up now", "up --brokers 2", "up --brokers many", "down --brokers 1", "down now", "run", "run --", "up --fast", "--dir /d",
+		"", "fly", "up now", "up --brokers 2", "up --brokers many", "down --brokers 1", "down now", "run", "run --", "run --restart-after -1s true",
+		"up --restart-after 1s", "up --fast", "--dir /d",
 	} {
 		var stderr bytes.Buffer
 		status := execute(t.Context(), strings.Fields(args), &stderr, &stderr)
@@ -58,21 +61,23 @@ func TestDirIsAskedForWithoutHome(t *testing.T) {
 }
 
 func TestPropertiesText(t *testing.T) {
-	three := newNodes("/d", []int{20001, 20002, 20003, 20004, 20005, 20006})
-	one := newNodes("/d", []int{20001, 20002})
+	three := newNodes("/d", []int{20001, 20002, 20003, 20004, 20005, 20006, 20007, 20008, 20009, 20010, 20011, 20012})
+	one := newNodes("/d", []int{20001, 20002, 20003, 20004})
 	for name, c := range map[string]struct {
 		text string
 		want []string
 	}{
 		"second of three": {propertiesText(three[1], three), []string{
-			"node.id=2", "controller.quorum.voters=1@127.0.0.1:20002,2@127.0.0.1:20004,3@127.0.0.1:20006",
-			"listeners=PLAINTEXT://127.0.0.1:20003,CONTROLLER://127.0.0.1:20004", "advertised.listeners=PLAINTEXT://127.0.0.1:20003",
+			"node.id=2", "controller.quorum.voters=1@127.0.0.1:20004,2@127.0.0.1:20008,3@127.0.0.1:20012",
+			"listeners=PLAINTEXT://127.0.0.1:20005,SASL_SSL://127.0.0.1:20006,MTLS://127.0.0.1:20007,CONTROLLER://127.0.0.1:20008",
+			"advertised.listeners=PLAINTEXT://127.0.0.1:20005,SASL_SSL://127.0.0.1:20006,MTLS://127.0.0.1:20007",
+			"ssl.keystore.location=/d/broker2/keystore.pem", "ssl.truststore.location=/d/tls/ca.crt",
 			"log.dirs=/d/broker2/data", "broker.rack=rack2", "default.replication.factor=3", "min.insync.replicas=2",
 			"transaction.state.log.replication.factor=3", "transaction.state.log.min.isr=2", "offsets.topic.replication.factor=3",
 			"add.partitions.to.txn.retry.backoff.ms=1", "auto.create.topics.enable=false",
 		}},
 		"alone": {propertiesText(one[0], one), []string{
-			"controller.quorum.voters=1@127.0.0.1:20002", "min.insync.replicas=1", "transaction.state.log.replication.factor=1",
+			"controller.quorum.voters=1@127.0.0.1:20004", "min.insync.replicas=1", "transaction.state.log.replication.factor=1",
 			"transaction.state.log.min.isr=1", "share.coordinator.state.topic.min.isr=1",
 		}},
 	} {

@@ -1,12 +1,20 @@
 // Command kafka runs a real Kafka of one or three brokers on this machine's loopback interface, for tests and for people
 // who want to try weir on one. It needs Java and Maven, no container engine and no root.
 //
-//	kafka up   [--brokers 1|3] [--dir DIR]                    start brokers and leave them running
-//	kafka down [--dir DIR]                                    stop them
-//	kafka run  [--brokers 1|3] [--dir DIR] -- COMMAND ARGS... run a command with brokers of its own
+//	kafka up   [--brokers 1|3] [--dir DIR]  start brokers and leave them running
+//	kafka down [--dir DIR]                  stop them
+//	kafka run  [--brokers 1|3] [--dir DIR] [--restart-after 5s] -- COMMAND ARGS...
+//	                                        run a command with brokers of its own
 //
-// DIR holds Kafka's jars (libs), what up started (brokers: the addresses, pids) and its data, which begin empty with each
-// up. A command finds the addresses of its brokers in KAFKA_SEEDS.
+// DIR holds Kafka's jars (libs), what up started (brokers: the addresses, environ: what run tells its command, pids) and
+// its data, which begin empty with each up. A command finds in its environment
+//
+//	KAFKA_SEEDS       the brokers' plaintext listeners, where everything is allowed
+//	KAFKA_SASL_SEEDS  their TLS listeners for SCRAM; there are no users but those that the command makes
+//	KAFKA_MTLS_SEEDS  their TLS listeners for client certificates: CN=x,O=weir is User:x
+//	KAFKA_DIR         tls/ca.crt and ca.key, the authority that signs certificates; pids, a line for each broker
+//
+// A broker that ends while the command runs is started again after a while (0s: never), and the pids are written anew.
 package main
 
 import (
@@ -20,6 +28,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"syscall"
+	"time"
 )
 
 // Exit statuses; run has the command's.
@@ -31,15 +40,16 @@ const (
 
 const usage = `usage: kafka up   [--brokers 1|3] [--dir DIR]
        kafka down [--dir DIR]
-       kafka run  [--brokers 1|3] [--dir DIR] -- COMMAND ARGS...
+       kafka run  [--brokers 1|3] [--dir DIR] [--restart-after 5s] -- COMMAND ARGS...
 `
 
 // options are what the command line says.
 type options struct {
-	verb    string
-	brokers int
-	dir     string   // absolute
-	command []string // of run
+	verb         string
+	brokers      int
+	dir          string        // absolute
+	restartAfter time.Duration // of run; 0: never
+	command      []string      // of run
 }
 
 // errUsage is returned when the command line is not understood.
@@ -86,6 +96,9 @@ func parse(args []string) (options, error) {
 	flags := flag.NewFlagSet(o.verb, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	flags.StringVar(&o.dir, "dir", "", "")
+	if o.verb == "run" {
+		flags.DurationVar(&o.restartAfter, "restart-after", 5*time.Second, "")
+	}
 	switch o.verb {
 	case "up", "run":
 		flags.IntVar(&o.brokers, "brokers", 3, "")
@@ -99,6 +112,8 @@ func parse(args []string) (options, error) {
 	}
 	o.command = flags.Args()
 	switch {
+	case o.restartAfter < 0:
+		return options{}, fmt.Errorf("%w: --restart-after %v is in the past", errUsage, o.restartAfter)
 	case o.brokers != 1 && o.brokers != 3:
 		return options{}, fmt.Errorf("%w: --brokers %d is neither 1 nor 3", errUsage, o.brokers)
 	case o.verb == "run" && len(o.command) == 0:

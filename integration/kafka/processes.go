@@ -143,8 +143,15 @@ func parsePids(text string) ([]process, error) {
 	return brokers, nil
 }
 
+// writePids puts the list in place at once, so that nobody reads half of it.
 func writePids(file string, brokers []process) error {
-	return os.WriteFile(file, []byte(pidsText(brokers)), 0o644)
+	if err := os.WriteFile(file+".new", []byte(pidsText(brokers)), 0o644); err != nil {
+		return fmt.Errorf("writing what was started: %w", err)
+	}
+	if err := os.Rename(file+".new", file); err != nil {
+		return fmt.Errorf("writing what was started: %w", err)
+	}
+	return nil
 }
 
 // readPids returns what a file of process ids lists: nothing when there is no such file.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -111,12 +112,12 @@ func TestRunCommand(t *testing.T) {
 		"exit 0": 0, "exit 7": 7, "kill -9 $$": 128 + 9, `test "$KAFKA_SEEDS" = a:1,b:2`: 0,
 	} {
 		var out bytes.Buffer
-		status, err := runCommand(t.Context(), []string{"sh", "-c", command}, []string{"a:1", "b:2"}, &out, &out)
+		status, err := runCommand(t.Context(), []string{"sh", "-c", command}, []string{"KAFKA_SEEDS=a:1,b:2"}, func() {}, &out, &out)
 		if err != nil || status != want {
 			t.Errorf("%s: status %d, %v, %s; want %d", command, status, err, out.String(), want)
 		}
 	}
-	if status, err := runCommand(t.Context(), []string{"/no/such/command"}, nil, nil, nil); err == nil || status != exitFailed {
+	if status, err := runCommand(t.Context(), []string{"/no/such/command"}, nil, nil, nil, nil); err == nil || status != exitFailed {
 		t.Errorf("a command that is not there: status %d, %v", status, err)
 	}
 }
@@ -129,7 +130,7 @@ func TestRunCommandEndsWhatItStarted(t *testing.T) {
 	script := `sh -c 'trap "" TERM; echo $$ > ` + file + `.new; mv ` + file + `.new ` + file + `; while :; do sleep 1; done' & wait`
 	status := make(chan int, 1)
 	go func() {
-		s, err := runCommand(ctx, []string{"sh", "-c", script}, nil, os.Stdout, os.Stderr)
+		s, err := runCommand(ctx, []string{"sh", "-c", script}, nil, func() {}, os.Stdout, os.Stderr)
 		if err != nil {
 			t.Error(err)
 		}
@@ -159,4 +160,64 @@ func eventually(t *testing.T, what string, holds func() bool) {
 		}
 	}
 	t.Fatalf("a minute was not enough for %s", what)
+}
+
+// TestTend: a broker that ends comes back after its while as another process, and is listed.
+func TestTend(t *testing.T) {
+	bin := t.TempDir()
+	java := "#!/usr/bin/env bash\nexec -a java sh -c 'while :; do sleep 0.1; done' \"$@\"\n"
+	if err := os.WriteFile(filepath.Join(bin, "java"), []byte(java), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	dir := t.TempDir()
+	c := &cluster{dir: dir, libs: "/none", nodes: newNodes(dir, []int{1, 2, 3, 4, 5, 6, 7, 8})}
+	for _, n := range c.nodes {
+		if err := os.MkdirAll(n.dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		p, err := c.start(n)
+		if err != nil {
+			t.Skip("A BROKER'S RETURN WAS NOT TESTED: needs bash:", err)
+		}
+		c.processes = append(c.processes, p)
+	}
+	defer func() {
+		if err := stopAll(c.processes, os.Stderr); err != nil {
+			t.Error(err)
+		}
+	}()
+	before := slices.Clone(c.processes)
+	kill := func() time.Time {
+		if err := c.processes[1].signal(syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		return time.Now()
+	}
+
+	const after = 300 * time.Millisecond
+	tend := c.tend(after, os.Stderr)
+	killed := kill()
+	eventually(t, "the broker to come back", func() bool { tend(); return c.processes[1].pid != before[1].pid })
+	if away := time.Since(killed); away < after {
+		t.Errorf("it was back after %v, not %v", away, after)
+	}
+	if c.processes[0] != before[0] || !c.processes[0].alive() || !c.processes[1].alive() {
+		t.Errorf("%v became %v", before, c.processes)
+	}
+	listed, err := readPids(c.pids())
+	if diff := cmp.Diff(c.processes, listed, cmp.AllowUnexported(process{})); err != nil || diff != "" {
+		t.Errorf("%v\n%s", err, diff)
+	}
+
+	never := c.tend(0, os.Stderr)
+	kill()
+	eventually(t, "the broker to end", func() bool { never(); return !c.processes[1].alive() })
+	for range 10 {
+		never()
+		time.Sleep(20 * time.Millisecond)
+	}
+	if c.processes[1].alive() {
+		t.Error("it came back though it never should")
+	}
 }

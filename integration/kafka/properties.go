@@ -9,19 +9,28 @@ import (
 // node is one Kafka process, which is broker and controller at once.
 type node struct {
 	id         int // from 1
-	broker     int // port for clients
+	plaintext  int // port for clients and the other brokers
+	sasl       int // port for clients with a password
+	mtls       int // port for clients with a certificate
 	controller int // port for the other controllers
 	dir        string
 }
 
+// portsPerNode is how many ports a node has.
+const portsPerNode = 4
+
 // properties is the file by which the node is started.
 func (n node) properties() string { return filepath.Join(n.dir, "broker.properties") }
 
-// newNodes gives each node its directory and two of the ports.
+// keystore is the file with the node's key and certificate.
+func (n node) keystore() string { return filepath.Join(n.dir, "keystore.pem") }
+
+// newNodes gives each node its directory and its share of the ports.
 func newNodes(dir string, ports []int) []node {
 	var nodes []node
-	for i := range len(ports) / 2 {
-		nodes = append(nodes, node{i + 1, ports[2*i], ports[2*i+1], filepath.Join(dir, fmt.Sprintf("broker%d", i+1))})
+	for i := range len(ports) / portsPerNode {
+		p := ports[portsPerNode*i:]
+		nodes = append(nodes, node{i + 1, p[0], p[1], p[2], p[3], filepath.Join(dir, fmt.Sprintf("broker%d", i+1))})
 	}
 	return nodes
 }
@@ -34,15 +43,16 @@ func propertiesText(n node, cluster []node) string {
 		voters = append(voters, fmt.Sprintf("%d@127.0.0.1:%d", v.id, v.controller))
 	}
 	replicas, inSync := len(cluster), max(1, len(cluster)-1)
+	clients := fmt.Sprintf("PLAINTEXT://127.0.0.1:%d,SASL_SSL://127.0.0.1:%d,MTLS://127.0.0.1:%d", n.plaintext, n.sasl, n.mtls)
 	lines := []string{
 		"process.roles=broker,controller",
 		fmt.Sprintf("node.id=%d", n.id),
 		"controller.quorum.voters=" + strings.Join(voters, ","),
-		fmt.Sprintf("listeners=PLAINTEXT://127.0.0.1:%d,CONTROLLER://127.0.0.1:%d", n.broker, n.controller),
-		fmt.Sprintf("advertised.listeners=PLAINTEXT://127.0.0.1:%d", n.broker),
+		fmt.Sprintf("listeners=%s,CONTROLLER://127.0.0.1:%d", clients, n.controller),
+		"advertised.listeners=" + clients,
 		"controller.listener.names=CONTROLLER",
 		"inter.broker.listener.name=PLAINTEXT",
-		"listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+		"listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL,MTLS:SSL,CONTROLLER:PLAINTEXT",
 		"log.dirs=" + filepath.Join(n.dir, "data"),
 		fmt.Sprintf("broker.rack=rack%d", n.id),
 		fmt.Sprintf("default.replication.factor=%d", replicas),
@@ -64,7 +74,28 @@ func propertiesText(n node, cluster []node) string {
 		// Kafka's default of 20 makes every transaction about ten times as slow.
 		"add.partitions.to.txn.retry.backoff.ms=1",
 	}
-	return strings.Join(lines, "\n") + "\n"
+	return strings.Join(append(lines, securityLines(n)...), "\n") + "\n"
+}
+
+// securityLines ask for a password or a certificate on the two listeners named after them. Who comes through the
+// plaintext listener, as the brokers themselves do, may do everything; who comes through the others only what he is
+// given.
+func securityLines(n node) []string {
+	return []string{
+		"ssl.keystore.type=PEM",
+		"ssl.keystore.location=" + n.keystore(),
+		"ssl.truststore.type=PEM",
+		"ssl.truststore.location=" + filepath.Join(filepath.Dir(n.dir), tlsDir, caCert),
+		"listener.name.mtls.ssl.client.auth=required",
+		"ssl.principal.mapping.rules=RULE:^CN=([^,]+),O=weir$/$1/,DEFAULT",
+		"sasl.enabled.mechanisms=SCRAM-SHA-256,SCRAM-SHA-512",
+		"listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;",
+		"listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;",
+		// A client that stays connected shows its password again soon: a test sees whether it has the new one.
+		"connections.max.reauth.ms=10000",
+		"authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+		"super.users=User:ANONYMOUS;User:admin",
+	}
 }
 
 // log4jText makes Kafka log to its standard output.

@@ -1,0 +1,353 @@
+package integration
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// firstCertificates is how long the certificates hold that the services start with.
+const firstCertificates = 35 * time.Second
+
+// askedAgain is after how long, at the most, Kafka asks a client that stays connected for its password again.
+const askedAgain = 10 * time.Second
+
+// role is what a service may do.
+type role struct {
+	writes, reads []string // topics
+	group         string   // empty: none
+	transactions  string   // what its transactional ids begin with; empty: none
+}
+
+func roles() map[string]role {
+	return map[string]role{
+		"simulate": {writes: []string{schemas.TopicCounters}, reads: []string{schemas.TopicRoutes}},
+		"balance": {
+			writes: []string{schemas.TopicCounters, schemas.TopicRoutes, schemas.TopicJobs, schemas.TopicBalance},
+			reads:  []string{schemas.TopicRoutes, schemas.TopicJobs, schemas.TopicBalance}, group: "balance", transactions: "balance",
+		},
+		"collect": {
+			writes: []string{schemas.TopicPartials, schemas.TopicJobSummary, schemas.TopicRejects, schemas.TopicProgress},
+			reads:  []string{schemas.TopicCounters, schemas.TopicProgress}, group: "collect", transactions: "collect-",
+		},
+		"merge": {
+			writes: []string{schemas.TopicJobSummary, schemas.TopicRejects, schemas.TopicMergeProgress},
+			reads:  []string{schemas.TopicPartials, schemas.TopicMergeProgress}, group: "merge", transactions: "merge-",
+		},
+		"sink": {reads: []string{schemas.TopicJobSummary}},
+	}
+}
+
+// TestSecure runs every service over TLS, of two one with a password and one with a certificate, each with the least
+// permissions of its role, and gives them new certificates and passwords while they run. The old ones hold no longer when
+// a broker comes back that all must connect to anew.
+func TestSecure(t *testing.T) {
+	if os.Getenv("KAFKA_SASL_SEEDS") == "" || os.Getenv("KAFKA_MTLS_SEEDS") == "" {
+		t.Skip("SKIPPED: NO TLS, NO PASSWORD AND NO CERTIFICATE WAS TRIED, for KAFKA_SASL_SEEDS and KAFKA_MTLS_SEEDS are not set: make test-kafka does")
+	}
+	b := needBrokers(t)
+	m := newMachine(t)
+	s := systemOn(t, findBrokers(t))
+	k := newKeys(s)
+	for name, r := range roles() {
+		s.permit(name, r)
+		k.setPassword(name, "first")
+		k.issue(name, firstCertificates)
+	}
+	expiry := time.Now().Add(firstCertificates)
+	services := m.addSecureServices(s, k)
+	for _, p := range services {
+		p.start()
+	}
+	s.eventually("the first summaries", func() bool { return len(s.read(schemas.TopicJobSummary)) > 30 })
+	s.makeReplays(m)
+
+	before, calm := time.Now(), m.count("level=WARN")
+	old := k.copy("sink")
+	for name := range roles() {
+		k.issue(name, time.Hour)
+	}
+	time.Sleep(3 * time.Second)
+	if n := m.count("level=WARN") - calm; n > 0 {
+		t.Errorf("new certificates in place of those in use are worth %d warnings", n)
+	}
+	for name := range roles() {
+		k.setPassword(name, "second")
+	}
+	time.Sleep(askedAgain + 2*time.Second)
+	renewed := time.Now()
+
+	time.Sleep(time.Until(expiry))
+	id, leads := s.busiestBroker()
+	stopped := time.Now()
+	b.end(id, syscall.SIGTERM)
+	s.eventually("all replicas are in sync", s.inSync)
+	s.electPreferred()
+	back := time.Now()
+	time.Sleep(3 * time.Second)
+	s.eventually("the new leaders know their partitions' ends", s.endsKnown)
+	s.injectFaults()
+	if n := m.count("unknown certificate") + m.count("bad certificate"); n > 0 {
+		t.Errorf("Kafka refused certificates, by %d lines: a new connection was made with an old one", n)
+	}
+	// Of two services one could do the other's work: those with passwords have to do all for a while.
+	seconds := []*process{services["balance-b"], services["collect-b"], services["merge-b"], services["sink-b"]}
+	endAll(seconds...)
+	alone := time.Now()
+	s.eventually("commits of those that have passwords", func() bool { return s.committedSince(alone) })
+	for _, p := range seconds {
+		p.start()
+	}
+
+	s.settle(services)
+	s.replays.Store(m.listen().replayed)
+	s.judge()
+	s.judgeTicks()
+	k.judgeOld(old)
+	t.Logf("longest time without a commit: with new certificates and passwords %s; without broker %d, which led %s and was back after %.1f s, %s",
+		s.commitGaps(before, renewed), id, leads, back.Sub(stopped).Seconds(), s.commitGaps(stopped, back))
+	t.Logf("%v", m.listen())
+}
+
+// addSecureServices describes all services: a with a password, b with a certificate, and so are the nodes.
+func (m *machine) addSecureServices(s *system, k *keys) map[string]*process {
+	services := map[string]*process{}
+	add := func(kind, instance string, with config.Kafka, more ...string) {
+		as := *s
+		as.cfg.Kafka, as.cfg.Instance = with, instance
+		name := kind + "-" + instance
+		services[name] = m.add(name, nil, append([]string{kind, "--config", as.configFile()}, more...)...)
+	}
+	nodes := fmt.Sprint(simulated)
+	add("simulate", "a", k.byCertificate("simulate"), "--nodes", nodes)
+	for _, kind := range []string{"balance", "collect", "merge", "sink"} {
+		var more []string
+		if kind == "balance" {
+			more = []string{"--simulate", nodes}
+		}
+		add(kind, "a", k.byPassword(kind), more...)
+		add(kind, "b", k.byCertificate(kind), more...)
+	}
+	return services
+}
+
+// count is how many lines of the processes have a text in them.
+func (m *machine) count(text string) int {
+	m.t.Helper()
+	n := 0
+	for _, p := range m.all {
+		b, err := os.ReadFile(p.log)
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		for line := range strings.Lines(string(b)) {
+			if strings.Contains(line, text) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// committedSince reports whether every partition has had a commit since a time.
+func (s *system) committedSince(t time.Time) bool {
+	s.t.Helper()
+	since := map[string]bool{}
+	for _, topic := range []string{schemas.TopicProgress, schemas.TopicMergeProgress} {
+		for _, r := range s.read(topic) {
+			if r.Timestamp.After(t) {
+				since[fmt.Sprintf("%s-%d", topic, r.Partition)] = true
+			}
+		}
+	}
+	return len(since) == s.cfg.Collectors+s.cfg.Partitions.Partials
+}
+
+// user is who a service is, by password and by certificate. Permissions outlast a test, so no two tests have the same.
+func (s *system) user(role string) string { return s.cfg.Prefix + role }
+
+// permit gives a user what a role needs and nothing else.
+func (s *system) permit(name string, r role) {
+	s.t.Helper()
+	var acls []*kadm.ACLBuilder
+	topics := func(names []string, operation kadm.ACLOperation) {
+		for _, n := range names {
+			acls = append(acls, kadm.NewACLs().Topics(s.cfg.Prefix+n).Operations(operation).
+				ResourcePatternType(kadm.ACLPatternLiteral))
+		}
+	}
+	topics(r.reads, kadm.OpRead)
+	topics(r.writes, kadm.OpWrite)
+	if r.group != "" {
+		acls = append(acls, kadm.NewACLs().Groups(s.cfg.Prefix+r.group).Operations(kadm.OpRead).ResourcePatternType(kadm.ACLPatternLiteral))
+	}
+	if r.transactions != "" {
+		acls = append(acls, kadm.NewACLs().TransactionalIDs(s.cfg.Prefix+r.transactions).Operations(kadm.OpWrite).
+			ResourcePatternType(kadm.ACLPatternPrefixed))
+	}
+	for _, a := range acls {
+		results, err := kadm.NewClient(s.cl).CreateACLs(s.t.Context(), a.Allow("User:"+s.user(name)))
+		for _, r := range results {
+			err = errors.Join(err, r.Err)
+		}
+		if err != nil {
+			s.t.Fatalf("permissions of %s: %v", name, err)
+		}
+	}
+}
+
+// electPreferred gives a broker that was away back what it led.
+func (s *system) electPreferred() {
+	s.t.Helper()
+	// It says of most partitions that they need none.
+	if _, err := kadm.NewClient(s.cl).ElectLeaders(s.t.Context(), kadm.ElectPreferredReplica, nil); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// keys are the services' files of certificates and passwords, one of each for a role.
+type keys struct {
+	*system
+	dir    string
+	caFile string
+	ca     tls.Certificate
+	serial int64
+}
+
+func newKeys(s *system) *keys {
+	s.t.Helper()
+	from := filepath.Join(os.Getenv("KAFKA_DIR"), "tls")
+	k := &keys{system: s, dir: s.t.TempDir(), caFile: filepath.Join(from, "ca.crt")}
+	var err error
+	if k.ca, err = tls.LoadX509KeyPair(k.caFile, filepath.Join(from, "ca.key")); err != nil {
+		s.t.Fatal(err)
+	}
+	return k
+}
+
+func (k *keys) file(role, what string) string { return filepath.Join(k.dir, role+"."+what) }
+
+// put replaces a file at once, as who renews certificates should.
+func (k *keys) put(file string, content []byte) {
+	k.t.Helper()
+	if err := errors.Join(os.WriteFile(file+".new", content, 0o600), os.Rename(file+".new", file)); err != nil {
+		k.t.Fatal(err)
+	}
+}
+
+// issue gives a role a new certificate with its key in the same file, so that no reader meets one of each pair.
+func (k *keys) issue(role string, lasting time.Duration) {
+	k.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	k.serial++
+	cert := &x509.Certificate{
+		SerialNumber: big.NewInt(1000 + k.serial), Subject: pkix.Name{CommonName: k.user(role), Organization: []string{"weir"}},
+		NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(lasting),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, cert, k.ca.Leaf, &key.PublicKey, k.ca.PrivateKey)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	k.put(k.file(role, "pem"), append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})...))
+}
+
+// setPassword changes a role's password, first in Kafka, then in the file.
+func (k *keys) setPassword(role, password string) {
+	k.t.Helper()
+	altered, err := kadm.NewClient(k.cl).AlterUserSCRAMs(k.t.Context(), nil, []kadm.UpsertSCRAM{
+		{User: k.user(role), Mechanism: kadm.ScramSha512, Iterations: 4096, Password: password},
+	})
+	if err := errors.Join(err, altered.Error()); err != nil {
+		k.t.Fatalf("the password of %s: %v", role, err)
+	}
+	k.put(k.file(role, "password"), []byte(password+"\n"))
+}
+
+func (k *keys) byCertificate(role string) config.Kafka {
+	kafka := k.cfg.Kafka
+	kafka.Brokers = strings.Split(os.Getenv("KAFKA_MTLS_SEEDS"), ",")
+	kafka.TLS = config.TLS{Enabled: true, CAFile: k.caFile, CertFile: k.file(role, "pem"), KeyFile: k.file(role, "pem")}
+	return kafka
+}
+
+func (k *keys) byPassword(role string) config.Kafka {
+	kafka := k.cfg.Kafka
+	kafka.Brokers = strings.Split(os.Getenv("KAFKA_SASL_SEEDS"), ",")
+	kafka.TLS = config.TLS{Enabled: true, CAFile: k.caFile}
+	kafka.SASL = config.SASL{Mechanism: "SCRAM-SHA-512", User: k.user(role), PasswordFile: k.file(role, "password")}
+	return kafka
+}
+
+// copy keeps what a role proves itself by now: by certificate and by password.
+func (k *keys) copy(role string) []config.Kafka {
+	k.t.Helper()
+	kept := *k
+	kept.dir = k.t.TempDir()
+	for _, what := range []string{"pem", "password"} {
+		content, err := os.ReadFile(k.file(role, what))
+		if err != nil {
+			k.t.Fatal(err)
+		}
+		kept.put(kept.file(role, what), content)
+	}
+	return []config.Kafka{kept.byCertificate(role), kept.byPassword(role)}
+}
+
+// judgeOld holds that new connections needed what is new: what was before is refused.
+func (k *keys) judgeOld(old []config.Kafka) {
+	k.t.Helper()
+	for _, kafka := range append(old, k.byCertificate("sink"), k.byPassword("sink")) {
+		cfg := k.cfg
+		cfg.Kafka = kafka
+		opts, err := cfg.ClientOpts()
+		if err != nil {
+			k.t.Fatal(err)
+		}
+		cl, err := kgo.NewClient(opts...)
+		if err != nil {
+			k.t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(k.t.Context(), 5*time.Second)
+		err = cl.Ping(ctx)
+		cancel()
+		cl.Close()
+		isOld := filepath.Dir(kafka.TLS.CertFile+kafka.SASL.PasswordFile) != k.dir
+		switch {
+		case isOld && err == nil:
+			k.t.Errorf("the old certificate or password still opens a connection to %v", kafka.Brokers)
+		case isOld:
+			k.t.Logf("refused: %v", err)
+		case err != nil:
+			k.t.Errorf("the new certificate or password opens no connection: %v", err)
+		}
+	}
+}
