@@ -4,7 +4,7 @@ LINT    := bin/golangci-lint
 KAFKA   := bin/kafka
 LINT_V  := v2.10.1
 
-.PHONY: build up test test-kafka kafka-up kafka-down kafka-program lint fmt fuzz bench bench-takeover bench-soak outside test-containers
+.PHONY: build up test test-kafka kafka-up kafka-down kafka-program lint fmt fuzz bench accuracy bench-takeover bench-soak outside test-containers
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/weir .
@@ -51,9 +51,15 @@ fmt: $(LINT)
 
 fuzz:
 	$(GO) test ./schemas -run '^$$' -fuzz FuzzUnmarshal -fuzztime 30s
+	$(GO) test ./processors/quantile -run '^$$' -fuzz FuzzMerge -fuzztime 30s
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+# Measures what docs/accuracy.md states and writes its tables and its picture anew, then runs the other properties on their
+# full number of cases. Ends with an error where a goal does not hold.
+accuracy:
+	$(GO) test -count=1 -timeout 20m ./processors/quantile -args -full -seed 1
 
 # The tables of docs/operations.md. A quiet machine, please. Each is run on the embedded broker and on three of Kafka's.
 bench-takeover: kafka-program

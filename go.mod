@@ -3,6 +3,8 @@ module github.com/weirhpc/weir
 go 1.26.0
 
 require (
+	github.com/apache/datasketches-go v0.2.0
+	github.com/caio/go-tdigest/v4 v4.1.0
 	github.com/go-viper/mapstructure/v2 v2.5.0
 	github.com/google/go-cmp v0.7.0
 	github.com/hodgesds/perf-utils v0.7.0
@@ -44,6 +46,7 @@ require (
 	github.com/spf13/afero v1.15.0 // indirect
 	github.com/spf13/cast v1.10.0 // indirect
 	github.com/subosito/gotenv v1.6.0 // indirect
+	github.com/twmb/murmur3 v1.1.8 // indirect
 	github.com/twpayne/go-geom v1.6.1 // indirect
 	go.uber.org/atomic v1.7.0 // indirect
 	go.uber.org/multierr v1.6.0 // indirect

@@ -19,7 +19,7 @@ type IntervalLine struct {
 	IntervalStart                int64
 	Jobs                         map[string]int // by method, without pseudo-jobs
 	NodesExpected, NodesReported int32          // over (node, job) pairs, _rest among them
-	Metrics                      int            // summaries of one metric
+	Metrics                      int            // summaries of one metric, without those of the whole machine
 }
 
 // String is the line that `weir up` prints.
@@ -30,10 +30,13 @@ func (l IntervalLine) String() string {
 }
 
 func (l *IntervalLine) add(s *schemas.JobSummary) {
+	if s.JobID == schemas.JobSystem { // all the others once more
+		return
+	}
 	l.NodesExpected += s.NodesExpected
 	l.NodesReported += s.NodesReported
 	l.Metrics += len(s.Metrics)
-	if s.JobID != schemas.JobRest && s.JobID != schemas.JobSystem {
+	if s.JobID != schemas.JobRest {
 		l.Jobs[s.Method]++
 	}
 }

@@ -28,7 +28,7 @@ type SimSource struct {
 	slots []simSlot
 }
 
-// NewSimSource returns jobs for simulated nodes of 8 logical CPUs, 0 to 7, at least MinSimulated of them: a pure function
+// NewSimSource returns jobs for simulated nodes of 32 logical CPUs, 0 to 31, at least MinSimulated of them: a pure function
 // of the time and of N = len(nodes). With l_max = max(2, N/4), l_dist = 0.9 l_max and four collectors over these nodes in
 // this order, in every interval:
 //
@@ -60,8 +60,8 @@ func NewSimSource(nodes []string, interval time.Duration) *SimSource {
 	unforeseen := s.ms - (min(time.Second, interval/4) / 2).Milliseconds()
 	s.slots = []simSlot{
 		{nodes: big},
-		{nodes: pair, cpus: []int32{0, 1, 2, 3}},
-		{nodes: pair[:min(1, len(pair))], cpus: []int32{4, 5, 6, 7}},
+		{nodes: pair, cpus: cpuRange(0, 16)},
+		{nodes: pair[:min(1, len(pair))], cpus: cpuRange(16, 32)},
 		{nodes: take(max(2, n/16))},
 		{nodes: take(max(2, n/20)), cycle: 5, runs: 3, offset: s.ms / 3, stop: s.ms / 2},
 		{nodes: take(max(2, n/24)), cycle: 4, runs: 2, phase: 1, stop: unforeseen},
@@ -71,6 +71,13 @@ func NewSimSource(nodes []string, interval time.Duration) *SimSource {
 		s.slots = append(s.slots, simSlot{nodes: take(1), cycle: 6, runs: 4, phase: int64(i), offset: s.ms / 4, stop: unforeseen})
 	}
 	return s
+}
+
+func cpuRange(from, to int32) (cpus []int32) {
+	for c := from; c < to; c++ {
+		cpus = append(cpus, c)
+	}
+	return cpus
 }
 
 // Jobs implements Source.

@@ -62,11 +62,13 @@ type oracle struct {
 	windows map[window]*expectation
 	fates   map[int32]*fates // by partition
 	rejects map[string]bool  // partition/offset
+
+	brackets int // of estimates, checked
 }
 
 func newOracle(t *testing.T, cluster string, log []*kgo.Record) *oracle {
 	t.Helper()
-	o := &oracle{map[window]*expectation{}, map[int32]*fates{}, map[string]bool{}}
+	o := &oracle{windows: map[window]*expectation{}, fates: map[int32]*fates{}, rejects: map[string]bool{}}
 	byPartition := map[int32][]*oracleRecord{}
 	for _, r := range log {
 		if o.fates[r.Partition] == nil {
@@ -86,6 +88,11 @@ func newOracle(t *testing.T, cluster string, log []*kgo.Record) *oracle {
 	}
 	for p, records := range byPartition {
 		o.judge(t, p, records)
+	}
+	for w, e := range o.windows {
+		if w.job == schemas.JobSystem {
+			e.parts = len(byPartition) // each has a Tick of every interval, at the end of a clean run
+		}
 	}
 	return o
 }
@@ -134,10 +141,15 @@ func (o *oracle) judge(t *testing.T, partition int32, records []*oracleRecord) {
 }
 
 func (o *oracle) close(f *fates, tick *oracleRecord, records []*oracleRecord) {
+	all := window{schemas.JobSystem, 0, tick.IntervalStart}
+	if o.windows[all] == nil {
+		o.windows[all] = &expectation{}
+	}
 	for _, j := range tick.Jobs {
 		if j.Parts == 0 {
 			continue
 		}
+		o.windows[all].nodes += len(j.Nodes)
 		w := window{j.JobID, j.Restart, tick.IntervalStart}
 		if o.windows[w] == nil {
 			o.windows[w] = &expectation{parts: j.Parts, nodes: j.JobNodes}
@@ -160,32 +172,58 @@ func (o *oracle) close(f *fates, tick *oracleRecord, records []*oracleRecord) {
 				fate = &f.summarized
 				w := o.windows[window{r.JobID, r.Restart, r.IntervalStart}]
 				w.records = append(w.records, r)
+				o.windows[all].records = append(o.windows[all].records, r)
 			}
 		}
 		*fate++
 	}
 }
 
+// share is what one node has of one job.
+type share struct{ node, job string }
+
 // values are all valid values of a metric of a window, sorted, and how many were not valid.
-func (e *expectation) values(metric string) (sorted []float64, invalid int64, byNode map[string][]float64) {
-	byNode = map[string][]float64{}
+func (e *expectation) values(m *schemas.JobSummaryMetric) (sorted []float64, invalid int64, shares map[share][]float64) {
+	shares = map[share][]float64{}
 	for _, r := range e.records {
-		for _, m := range r.Metrics {
-			if m.Name != metric {
+		for _, v := range r.values(m) {
+			if math.IsNaN(v) || math.IsInf(v, 0) {
+				invalid++
 				continue
 			}
-			for _, v := range m.Values {
-				if v == nil {
-					invalid++
-					continue
-				}
-				sorted = append(sorted, *v)
-				byNode[r.Node] = append(byNode[r.Node], *v)
-			}
+			sorted = append(sorted, v)
+			at := share{r.Node, fmt.Sprint(r.JobID, r.Restart)}
+			shares[at] = append(shares[at], v)
 		}
 	}
 	sort.Float64s(sorted)
-	return sorted, invalid, byNode
+	return sorted, invalid, shares
+}
+
+// values are what the record's node has measured. A NodeSummary no longer has them, but what a simulated node measures is
+// known.
+func (r *oracleRecord) values(m *schemas.JobSummaryMetric) []float64 {
+	var values []float64
+	for _, of := range r.Metrics {
+		switch {
+		case of.Name != m.Name:
+		case r.schema == "weir.v1.NodeSummary" && m.Scope == schemas.ScopeNode:
+			values = append(values, producers.SimulatedValue(r.Node, m.Name, -1, r.IntervalStart))
+		case r.schema == "weir.v1.NodeSummary":
+			for _, cpu := range r.Cpus {
+				values = append(values, producers.SimulatedValue(r.Node, m.Name, cpu, r.IntervalStart))
+			}
+		default:
+			for _, v := range of.Values {
+				if v == nil {
+					values = append(values, math.NaN())
+					continue
+				}
+				values = append(values, *v)
+			}
+		}
+	}
+	return values
 }
 
 // decile is type 4, in integers, from its definition.
@@ -229,8 +267,8 @@ func (o *oracle) check(s *schemas.JobSummary) error {
 		return fmt.Errorf("parts %d/%d, nodes %d/%d; want %d parts, nodes %d/%d",
 			s.PartsReported, s.Parts, s.NodesReported, s.NodesExpected, e.parts, len(e.records), e.nodes)
 	}
-	method := schemas.MethodEstimated
-	if e.parts == 1 {
+	method := s.Method // of several parts: exact where their values are few enough to be said one by one
+	if e.parts == 1 && s.JobID != schemas.JobSystem {
 		method = schemas.MethodExact
 		if len(e.records) == 1 && e.records[0].schema == "weir.v1.NodeSummary" {
 			method = schemas.MethodNode
@@ -250,36 +288,18 @@ func (o *oracle) check(s *schemas.JobSummary) error {
 	}
 	for i := range s.Metrics {
 		m := &s.Metrics[i]
-		sorted, invalid, byNode := e.values(m.Name)
-		if method == schemas.MethodNode {
-			sorted, invalid, byNode = simulatedValues(e.records[0], m)
+		sorted, invalid, shares := e.values(m)
+		if err := checkMetric(m, sorted, invalid, shares); err != nil {
+			return fmt.Errorf("%s: %w", m.Name, err)
 		}
-		if err := checkMetric(method, m, sorted, invalid, byNode); err != nil {
+		if err := o.checkDeciles(method, m, sorted); err != nil {
 			return fmt.Errorf("%s: %w", m.Name, err)
 		}
 	}
 	return nil
 }
 
-// simulatedValues are what the simulated node must have measured: its NodeSummary no longer has them.
-func simulatedValues(r *oracleRecord, m *schemas.JobSummaryMetric) (sorted []float64, invalid int64, byNode map[string][]float64) {
-	cpus := r.Cpus
-	if m.Scope == schemas.ScopeNode {
-		cpus = []int{-1}
-	}
-	for _, cpu := range cpus {
-		v := producers.SimulatedValue(r.Node, m.Name, cpu, r.IntervalStart)
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			invalid++
-			continue
-		}
-		sorted = append(sorted, v)
-	}
-	sort.Float64s(sorted)
-	return sorted, invalid, map[string][]float64{r.Node: sorted}
-}
-
-func checkMetric(method string, m *schemas.JobSummaryMetric, sorted []float64, invalid int64, byNode map[string][]float64) error {
+func checkMetric(m *schemas.JobSummaryMetric, sorted []float64, invalid int64, shares map[share][]float64) error {
 	if m.Count != int64(len(sorted)) || m.Invalid != invalid {
 		return fmt.Errorf("count %d, invalid %d; want %d, %d", m.Count, m.Invalid, len(sorted), invalid)
 	}
@@ -290,52 +310,66 @@ func checkMetric(method string, m *schemas.JobSummaryMetric, sorted []float64, i
 		return nil
 	}
 	var means []float64
-	low, high := "", ""
-	for _, node := range slices.Sorted(mapKeys(byNode)) {
-		if len(byNode[node]) == 0 {
-			continue
-		}
-		v := mean(byNode[node])
+	low, high := math.Inf(1), math.Inf(-1)
+	isLow, isHigh := false, false
+	for _, values := range shares {
+		v := mean(values)
 		means = append(means, v)
-		if low == "" || v < mean(byNode[low]) {
-			low = node
-		}
-		if high == "" || v > mean(byNode[high]) {
-			high = node
-		}
+		low, high = min(low, v), max(high, v)
+	}
+	for at, values := range shares {
+		isLow = isLow || at.node == *m.LowNode && near(mean(values), low)
+		isHigh = isHigh || at.node == *m.HighNode && near(mean(values), high)
 	}
 	switch {
 	case !near(*m.Mean, mean(sorted)) || !near(*m.Stddev, deviation(sorted)):
 		return fmt.Errorf("mean %v, stddev %v; want %v, %v", *m.Mean, *m.Stddev, mean(sorted), deviation(sorted))
 	case int(m.Nodes) != len(means) || !near(*m.NodeStddev, deviation(means)):
 		return fmt.Errorf("nodes %d, node_stddev %v; want %d, %v", m.Nodes, *m.NodeStddev, len(means), deviation(means))
-	case *m.LowNode != low && !near(mean(byNode[*m.LowNode]), mean(byNode[low])), *m.HighNode != high && !near(mean(byNode[*m.HighNode]), mean(byNode[high])):
-		return fmt.Errorf("low %s, high %s; want %s, %s", *m.LowNode, *m.HighNode, low, high)
-	}
-	d := *m.Deciles
-	if method == schemas.MethodEstimated {
-		if d[0] != sorted[0] || d[10] != sorted[len(sorted)-1] || !slices.IsSorted(d) || m.RankError != nil {
-			return fmt.Errorf("deciles %v of values from %v to %v, rank_error %v", d, sorted[0], sorted[len(sorted)-1], m.RankError)
-		}
-		return nil
-	}
-	for k := range 11 {
-		if want := decile(sorted, k); d[k] != want {
-			return fmt.Errorf("d%d = %v, want %v", k, d[k], want)
-		}
-	}
-	if m.RankError == nil || *m.RankError != 0 {
-		return fmt.Errorf("rank_error of an exact summary: %v", m.RankError)
+	case !isLow || !isHigh:
+		return fmt.Errorf("low %s, high %s have not the means %v and %v", *m.LowNode, *m.HighNode, low, high)
 	}
 	return nil
 }
 
-func mapKeys[V any](m map[string]V) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		for k := range m {
-			if !yield(k) {
-				return
+// checkDeciles holds exact deciles to the definition, and estimates to what they promise: the true decile lies in each
+// bracket, and no estimate is further off in rank than rank_error.
+func (o *oracle) checkDeciles(method string, m *schemas.JobSummaryMetric, sorted []float64) error {
+	n := len(sorted)
+	if n == 0 {
+		return nil
+	}
+	d := *m.Deciles
+	if m.RankError == nil || (m.Lo != nil) != (method == schemas.MethodEstimated) || (m.Hi != nil) != (m.Lo != nil) {
+		return fmt.Errorf("%s with rank_error %v, lo %v, hi %v", method, m.RankError, m.Lo, m.Hi)
+	}
+	for k := range 11 {
+		want := decile(sorted, k)
+		if m.Lo == nil {
+			if d[k] != want || *m.RankError != 0 {
+				return fmt.Errorf("d%d = %v with rank_error %v, want %v", k, d[k], *m.RankError, want)
 			}
+			continue
+		}
+		lo, hi := (*m.Lo)[k], (*m.Hi)[k]
+		if lo > want || want > hi || lo > d[k] || d[k] > hi {
+			return fmt.Errorf("d%d = %v, which is %v, in [%v, %v]", k, d[k], want, lo, hi)
+		}
+		o.brackets++
+		if d[k] == want {
+			continue
+		}
+		below, _ := slices.BinarySearch(sorted, d[k]) // #{x < d}
+		upTo, _ := slices.BinarySearchFunc(sorted, d[k], func(x, d float64) int {
+			if x <= d {
+				return -1
+			}
+			return 1
+		})
+		at := max(float64(n*k)/10, 1)
+		if off := max(at-float64(upTo), float64(below+1)-at, 0); *m.RankError == 0 && d[k] != want || off > *m.RankError*float64(n)+1e-6 {
+			return fmt.Errorf("d%d is %v ranks off, rank_error is %v of %d", k, off, *m.RankError, n)
 		}
 	}
+	return nil
 }

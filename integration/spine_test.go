@@ -142,12 +142,13 @@ func (s *system) judge() {
 	rows := s.judgeArchive(summaries)
 
 	s.t.Logf("compared: %d NODE, %d EXACT, %d ESTIMATED summaries, %d rows of the archive; %d records summarized, %d late, %d duplicate, "+
-		"%d misrouted, %d rejected, %d ended; %d offsets replayed", methods[schemas.MethodNode], methods[schemas.MethodExact],
-		methods[schemas.MethodEstimated], rows, total.summarized, total.late, total.duplicate, total.misrouted, total.rejected, total.ended, s.replays.Load())
+		"%d misrouted, %d rejected, %d ended; %d offsets replayed; %d brackets of estimates", methods[schemas.MethodNode], methods[schemas.MethodExact],
+		methods[schemas.MethodEstimated], rows, total.summarized, total.late, total.duplicate, total.misrouted, total.rejected, total.ended, s.replays.Load(),
+		o.brackets)
 	for what, n := range map[string]int64{
 		"NODE": int64(methods[schemas.MethodNode]), "EXACT": int64(methods[schemas.MethodExact]), "ESTIMATED": int64(methods[schemas.MethodEstimated]),
 		"late": total.late, "duplicate": total.duplicate, "misrouted": total.misrouted, "rejected": total.rejected, "ended": total.ended,
-		"replayed": s.replays.Load(), "rows": int64(rows),
+		"replayed": s.replays.Load(), "rows": int64(rows), "bracketed": int64(o.brackets),
 	} {
 		if n == 0 {
 			s.t.Errorf("nothing was %s: the run proves nothing about it", what)

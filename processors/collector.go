@@ -12,10 +12,12 @@ import (
 // Collector folds one partition of counters.
 //
 // Records gather by job and interval. A Tick closes its interval: each job that it lists yields one output from the
-// records of the nodes that it lists, with or without records; then every interval up to the Tick's is closed. Each
+// records of the nodes that it lists, with or without records, and all of them together this partition's share of _system;
+// then every interval up to the Tick's is closed. Each
 // record meets exactly one fate, the first of these that holds:
 //
-//	rejected    it cannot be decoded, is of another cluster or from the future, or is a NodeSummary of a job of several nodes
+//	rejected    it cannot be decoded, contradicts itself, is of another cluster or from the future, or is a NodeSummary of a
+//	            job of several nodes
 //	late        its interval is closed
 //	dropped     its interval is more than the outage older than one that was seen since, and no Tick came
 //	duplicate   a record with its natural key (node, interval, job, restart) came before
@@ -24,9 +26,9 @@ import (
 //	summarized  an output was made from it
 type Collector struct {
 	ledger
-	cluster   string
-	partition int32
-	intervals map[int64]*interval
+	cluster               string
+	partition, collectors int32
+	intervals             map[int64]*interval
 }
 
 // interval is what has come for one interval_start.
@@ -42,9 +44,9 @@ type nodeRecord struct {
 	summary  *schemas.NodeSummary
 }
 
-// NewCollector continues from p, nil at the beginning of a partition.
-func NewCollector(cluster string, partition int32, p *schemas.Progress) *Collector {
-	return &Collector{ledger: newLedger(p), cluster: cluster, partition: partition, intervals: map[int64]*interval{}}
+// NewCollector continues from p, nil at the beginning of a partition. collectors is the number of partitions of counters.
+func NewCollector(cluster string, partition, collectors int32, p *schemas.Progress) *Collector {
+	return &Collector{ledger: newLedger(p), cluster: cluster, partition: partition, collectors: collectors, intervals: map[int64]*interval{}}
 }
 
 // Apply folds the next entry of the log.
@@ -64,6 +66,9 @@ func (c *Collector) Apply(e Entry) Effects {
 	case *schemas.CounterBatch:
 		return c.witness(e, &r.NodeHeader, c.add(e, &r.NodeHeader, &nodeRecord{lengthMs: r.IntervalMs, batch: r}))
 	case *schemas.NodeSummary:
+		if err := checkNodeSummary(r); err != nil {
+			return c.reject(e, err.Error())
+		}
 		return c.witness(e, &r.NodeHeader, c.add(e, &r.NodeHeader, &nodeRecord{lengthMs: r.IntervalMs, summary: r}))
 	default:
 		return c.reject(e, fmt.Sprintf("a %T does not belong here", r))
@@ -138,10 +143,12 @@ func (c *Collector) tick(t *schemas.Tick) Effects {
 		return fx // a second Tick of this interval, or one that comes after a later one
 	}
 	fx.Closes = true
-	i := c.intervals[t.IntervalStart]
+	i, all := c.intervals[t.IntervalStart], newSystem()
 	for n := range t.Jobs {
-		c.closeJob(&fx, t, &t.Jobs[n], i)
+		c.closeJob(&fx, t, &t.Jobs[n], i, all)
 	}
+	fx.Counts.Outputs++
+	fx.Outputs = append(fx.Outputs, all.partial(c.cluster, c.partition, c.collectors, t))
 	c.closed, c.closedLengthMs = t.IntervalStart, t.IntervalMs
 	for _, gone := range c.settle() {
 		fx.Counts.Misrouted += c.intervals[gone].count() // what no Tick has taken
@@ -152,7 +159,7 @@ func (c *Collector) tick(t *schemas.Tick) Effects {
 }
 
 // closeJob makes the output of one job that a Tick lists, and takes the job's records out of the interval.
-func (c *Collector) closeJob(fx *Effects, t *schemas.Tick, job *schemas.TickJob, i *interval) {
+func (c *Collector) closeJob(fx *Effects, t *schemas.Tick, job *schemas.TickJob, i *interval, all *system) {
 	key := schemas.JobKey{JobID: job.JobID, Restart: job.Restart}
 	var records []*nodeRecord
 	for _, node := range job.Nodes {
@@ -174,7 +181,10 @@ func (c *Collector) closeJob(fx *Effects, t *schemas.Tick, job *schemas.TickJob,
 	}
 	fx.Counts.Summarized += int64(len(records))
 	fx.Counts.Outputs++
-	fx.Outputs = append(fx.Outputs, summarize(c.cluster, c.partition, t, job, records))
+	byNode(records)
+	cols := columns(records)
+	all.join(job, records, cols)
+	fx.Outputs = append(fx.Outputs, summarize(c.cluster, c.partition, t, job, records, cols))
 }
 
 // take removes and returns a node's record of a job, nil where there is none of this interval length.

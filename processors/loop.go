@@ -52,7 +52,9 @@ type stage struct {
 func Collect(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 	return own(ctx, cfg, log, stage{
 		name: "collect", input: cfg.Prefix + schemas.TopicCounters, progress: cfg.Prefix + schemas.TopicProgress,
-		newFold: func(partition int32, p *schemas.Progress) Fold { return NewCollector(cfg.Cluster, partition, p) },
+		newFold: func(partition int32, p *schemas.Progress) Fold {
+			return NewCollector(cfg.Cluster, partition, int32(cfg.Collectors), p)
+		},
 	})
 }
 

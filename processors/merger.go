@@ -56,6 +56,9 @@ func (m *Merger) Apply(e Entry) Effects {
 	}
 	switch r := r.(type) {
 	case *schemas.JobPartial:
+		if err := checkPartial(r); err != nil {
+			return m.reject(e, err.Error())
+		}
 		return m.add(e, r)
 	case *schemas.Watermark:
 		return m.watermark(e, r)

@@ -176,7 +176,18 @@ func batch(node, job string, start, length int64, v float64) *schemas.CounterBat
 }
 
 func nodeSummary(node, job string, start, length int64) *schemas.NodeSummary {
-	return &schemas.NodeSummary{NodeHeader: header(node, job, start, length)}
+	mean, zero, deciles := 1.5, 0.0, []float64{1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2}
+	certified := schemas.Certified{Atoms: []schemas.Atom{{Value: 1, Count: 1}, {Value: 2, Count: 1}}}
+	if start/length%2 == 0 {
+		certified = schemas.Certified{Eps: 0.5, OrderStatistics: []float64{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2}}
+	}
+	return &schemas.NodeSummary{NodeHeader: header(node, job, start, length), Metrics: []schemas.NodeSummaryMetric{{
+		JobSummaryMetric: schemas.JobSummaryMetric{
+			Name: "cpu_user", Unit: "1", Scope: schemas.ScopeCore, Count: 2, Nodes: 1, Mean: &mean, Stddev: new(0.5), NodeStddev: &zero,
+			LowNode: &node, HighNode: &node, Deciles: &deciles, RankError: &zero,
+		},
+		Certified: certified,
+	}}}
 }
 
 // newCounterLog has every fate, missing, late and second Ticks, a pause longer than the outage and a changed interval.
@@ -271,7 +282,7 @@ func tickJobs(r *rand.Rand) []schemas.TickJob {
 	return slices.Delete(jobs, r.IntN(5), 5)
 }
 
-func newCollectorFold(p *schemas.Progress) Fold { return NewCollector(simCluster, 3, p) }
+func newCollectorFold(p *schemas.Progress) Fold { return NewCollector(simCluster, 3, 4, p) }
 
 func TestSimulatedCollector(t *testing.T) {
 	diff, c := simulate(t, *schedulesFlag, newCounterLog(t), machine{newFold: newCollectorFold, take: (*account).take})
@@ -475,10 +486,10 @@ func TestMemoryIsBoundedWithoutTicks(t *testing.T) {
 		w.nowMs = simEpochMs + (i+1)*simT
 		w.put(batch("n1", "whole", simEpochMs+i*simT, simT, 1))
 	}
-	if most := openIntervals(NewCollector(simCluster, 0, nil), w.entries); most > config.Outage+2 {
+	if most := openIntervals(NewCollector(simCluster, 0, 1, nil), w.entries); most > config.Outage+2 {
 		t.Errorf("%d intervals open", most)
 	}
-	if most := openIntervals(neverDrops{NewCollector(simCluster, 0, nil)}, w.entries); most != intervals {
+	if most := openIntervals(neverDrops{NewCollector(simCluster, 0, 1, nil)}, w.entries); most != intervals {
 		t.Errorf("without the rule %d intervals are open, not %d: the test above proves nothing", most, intervals)
 	}
 
@@ -511,13 +522,13 @@ func TestSummariesDoNotDependOnTheOrderOfArrival(t *testing.T) {
 	var want []byte
 	for range 20 {
 		r.Shuffle(len(records), func(i, j int) { records[i], records[j] = records[j], records[i] })
-		c := NewCollector(simCluster, 0, nil)
+		c := NewCollector(simCluster, 0, 1, nil)
 		for i, rec := range append(slices.Clone(records), tick) {
 			fx := c.Apply(Entry{Offset: int64(i), AppendedMs: simEpochMs + simT, Value: encode(t, rec)})
 			if len(fx.Outputs) == 0 {
 				continue
 			}
-			got := encode(t, fx.Outputs[0])
+			got := append(encode(t, fx.Outputs[0]), encode(t, fx.Outputs[1])...) // and the share of _system
 			if want != nil && !bytes.Equal(got, want) {
 				t.Fatalf("%x\n%x", got, want)
 			}

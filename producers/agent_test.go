@@ -45,7 +45,10 @@ func TestRecordsFollowTheirRoute(t *testing.T) {
 		if h := k.head; h.IntervalMs != 200 || h.SentAt < h.IntervalStart+200 || h.SampledAt/1000 < h.IntervalStart+200 || h.RunID == "" {
 			t.Errorf("header %+v", h)
 		}
-		wantCpus := []int32{0, 1, 2, 3, 4, 5, 6, 7}
+		wantCpus := make([]int32, simulatedCPUs)
+		for c := range wantCpus {
+			wantCpus[c] = int32(c)
+		}
 		switch job := k.head.JobID; {
 		case k.head.Node == "sim0001" && job == "local" && k.partition == 2 && k.head.Epoch == 7 && k.head.Restart == 1:
 			checkLocal(t, k.record.(*schemas.NodeSummary))

@@ -115,15 +115,15 @@ func (h share) reduced(head schemas.NodeHeader, partition int32) item {
 	head.Cpus = h.cpuList()
 	b := &schemas.NodeSummary{NodeHeader: head, Metrics: make([]schemas.NodeSummaryMetric, 0, len(h.columns))}
 	h.each(func(c *column, values []float64) {
-		d := quantile.Reduce(slices.Clone(values))
-		b.Metrics = append(b.Metrics, summarize(d, c, head.Node))
+		d, certified := quantile.Certify(slices.Clone(values), quantile.LargeBytes)
+		b.Metrics = append(b.Metrics, summarize(d, certified, c, head.Node))
 	})
 	return item{start: head.IntervalStart, partition: partition, record: b, head: &b.NodeHeader}
 }
 
 // summarize writes a distribution as a job of this one node has it: exact, so without bounds, and without a deviation
 // among nodes. Without valid values everything but the counts is nil.
-func summarize(d quantile.Distribution, c *column, node string) schemas.NodeSummaryMetric {
+func summarize(d quantile.Distribution, certified quantile.Summary, c *column, node string) schemas.NodeSummaryMetric {
 	m := schemas.NodeSummaryMetric{JobSummaryMetric: schemas.JobSummaryMetric{
 		Name: c.name, Unit: c.unit, Scope: c.scope, Count: d.Count, Invalid: d.Invalid,
 	}}
@@ -136,6 +136,12 @@ func summarize(d quantile.Distribution, c *column, node string) schemas.NodeSumm
 	m.Mean, m.Stddev, m.NodeStddev, m.RankError = &d.Mean, &stddev, new(float64), &zero
 	m.LowNode, m.HighNode = &node, &node
 	m.Deciles = &deciles
-	m.Certified = schemas.Certified{Eps: d.Eps, OrderStatistics: slices.Clone(d.Order[:])}
+	m.Certified = schemas.Certified{Eps: certified.Eps, OrderStatistics: certified.Order}
+	for _, k := range certified.Knots {
+		m.Certified.Knots = append(m.Certified.Knots, schemas.Knot(k))
+	}
+	for _, a := range certified.Atoms {
+		m.Certified.Atoms = append(m.Certified.Atoms, schemas.Atom(a))
+	}
 	return m
 }

@@ -136,12 +136,12 @@ func TestSummary(t *testing.T) {
 			Mean: at(35.0 / 3), Stddev: at(math.Sqrt(26.0) / 3), NodeStddev: at(0), LowNode: &node, HighNode: &node, RankError: at(0),
 			// 3k/10 = 0, .3, .6, .9, 1.2, 1.5, 1.8, 2.1, 2.4, 2.7, 3 among 10, 11, 14
 			Deciles: &[]float64{10, 10, 10, 10, 10.2, 10.5, 10.8, 11.3, 12.2, 13.1, 14},
-		}, Certified: schemas.Certified{OrderStatistics: []float64{10, 10, 10, 10, 10, 10, 10, 11, 11, 11, 14}}},
+		}, Certified: schemas.Certified{Atoms: []schemas.Atom{{Value: 10, Count: 1}, {Value: 11, Count: 1}, {Value: 14, Count: 1}}}},
 		{JobSummaryMetric: schemas.JobSummaryMetric{
 			Name: "b", Unit: "B", Scope: "node", Count: 1, Nodes: 1,
 			Mean: at(7), Stddev: at(0), NodeStddev: at(0), LowNode: &node, HighNode: &node, RankError: at(0),
 			Deciles: &[]float64{7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7},
-		}, Certified: schemas.Certified{OrderStatistics: []float64{7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7}}},
+		}, Certified: schemas.Certified{Atoms: []schemas.Atom{{Value: 7, Count: 1}}}},
 		{JobSummaryMetric: schemas.JobSummaryMetric{Name: "c", Unit: "1", Scope: "core", Invalid: 4}},
 	}
 	ignoreEps := cmpopts.IgnoreFields(schemas.Certified{}, "Eps") // its own package's business

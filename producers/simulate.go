@@ -9,7 +9,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-const simulatedCPUs = 8
+// simulatedCPUs is so many that the shares of a spread job are not all said value by value: there are estimates to see.
+const simulatedCPUs = 32
 
 // SimulatedNodes names n nodes: sim0001, sim0002 and so on.
 func SimulatedNodes(n int) []string {

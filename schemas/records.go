@@ -80,7 +80,8 @@ type NodeSummaryMetric struct {
 	Certified Certified `avro:"certified"`
 }
 
-// Certified bounds what is known of a share's values. Ranks count from 1.
+// Certified bounds what is known of a share's values. Ranks count from 1. Validate leaves it to quantile.Summary.Check,
+// which whoever merges calls: what its numbers have to be to each other is mathematics.
 type Certified struct {
 	Eps             float64   `avro:"eps"`
 	OrderStatistics []float64 `avro:"order_statistics"`

@@ -138,8 +138,12 @@ func (s *NodeSummary) Validate() error {
 		if n := s.Metrics[i].Nodes; n > 1 {
 			return invalid("metrics.nodes", "%s has values of %d nodes", s.Metrics[i].Name, n)
 		}
-		if err := s.Metrics[i].Certified.validate(s.Metrics[i].Count); err != nil {
-			return err
+		values := int64(1)
+		if s.Metrics[i].Scope == ScopeCore {
+			values = int64(len(s.Cpus))
+		}
+		if m := &s.Metrics[i]; m.Count+m.Invalid > values {
+			return invalid("metrics.count", "%s has %d values and %d invalid ones where %d belong", m.Name, m.Count, m.Invalid, values)
 		}
 	}
 	return nil
@@ -149,7 +153,7 @@ func (m *JobSummaryMetric) validate(seen map[string]bool) error {
 	if err := checkMetricName(m.Name, m.Unit, m.Scope, seen); err != nil {
 		return err
 	}
-	if m.Count < 0 || m.Invalid < 0 || m.Nodes < 0 {
+	if m.Count < 0 || m.Count > maxCount || m.Invalid < 0 || m.Invalid > maxCount || m.Nodes < 0 {
 		return invalid("metrics.count", "%s: count, invalid or nodes is negative", m.Name)
 	}
 	if (m.Count > 0) != (m.Mean != nil && m.Deciles != nil) {
@@ -167,36 +171,6 @@ func (m *JobSummaryMetric) validate(seen map[string]bool) error {
 		if v != nil && !finite(*v) {
 			return invalid("metrics."+field, "%s: not finite", m.Name)
 		}
-	}
-	return nil
-}
-
-func (c *Certified) validate(count int64) error {
-	if !finite(c.Eps) || c.Eps < 0 {
-		return invalid("certified.eps", "%g is not a rank error", c.Eps)
-	}
-	if n := len(c.OrderStatistics); n != 0 && n != 11 || !ascending(c.OrderStatistics) {
-		return invalid("certified.order_statistics", "not eleven ascending finite values")
-	}
-	for i, k := range c.Knots {
-		if !finite(k.Value) || k.Rank < 1 || k.Rank > count || i > 0 && (k.Value < c.Knots[i-1].Value || k.Rank <= c.Knots[i-1].Rank) {
-			return invalid("certified.knots", "knot %d is not finite, out of order or beyond count", i)
-		}
-	}
-	var sum int64
-	for i, a := range c.Atoms {
-		if !finite(a.Value) || a.Count < 1 || a.Count > count || i > 0 && a.Value <= c.Atoms[i-1].Value {
-			return invalid("certified.atoms", "atom %d is not finite, out of order or beyond count", i)
-		}
-		if sum += a.Count; sum > count {
-			return invalid("certified.atoms", "more values than count")
-		}
-	}
-	if len(c.Atoms) > 0 && sum != count {
-		return invalid("certified.atoms", "%d values where count is %d", sum, count)
-	}
-	if count > 0 && len(c.Atoms) == 0 && len(c.OrderStatistics) == 0 {
-		return invalid("certified", "neither atoms nor order statistics beside count %d", count)
 	}
 	return nil
 }
@@ -230,6 +204,9 @@ func (t *Tick) Validate() error {
 		j := &t.Jobs[i]
 		if err := checkJob(j.JobID, j.Restart); err != nil {
 			return err
+		}
+		if j.JobID == JobSystem {
+			return invalid("jobs", "nobody plans %s", JobSystem)
 		}
 		key := JobKey{j.JobID, j.Restart}
 		if seen[key] {
@@ -327,7 +304,10 @@ func (m *JobPartialMetric) validate(seen map[string]bool) error {
 	if (m.LowNode != nil) != (m.Count > 0) || (m.HighNode != nil) != (m.Count > 0) {
 		return invalid("metrics.low_node", "%s: low_node and high_node are there exactly where count > 0", m.Name)
 	}
-	return m.Certified.validate(m.Count)
+	if m.Count > 0 && (*m.M2 < 0 || *m.NodeM2 < 0) {
+		return invalid("metrics.m2", "%s: m2 or node_m2 is negative", m.Name)
+	}
+	return nil
 }
 
 // Validate implements Record.

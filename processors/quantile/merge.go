@@ -2,223 +2,181 @@ package quantile
 
 import (
 	"cmp"
-	"math"
 	"slices"
 )
 
-// Knot is a value of a column with its exact rank, from 1.
-type Knot struct {
-	Value float64
-	Rank  int64
+// Estimate is what a merge knows of the deciles of the union of shares.
+type Estimate struct {
+	Count   int64
+	Deciles [N]float64
+
+	// Lo and Hi hold the true deciles, always: Lo[k] <= type-4 decile k of all values <= Hi[k].
+	Lo, Hi [N]float64
+
+	// RankError bounds, as a fraction of Count, how far any of the estimates is from its decile in rank. A value q stands
+	// between the ranks #{x < q} and #{x <= q} + 1, decile k at n·k/10; the bound is the larger distance between that and
+	// either, by what is proven of those. It is 0 where Lo and Hi are equal.
+	RankError float64
+
+	// Exact says that Lo, Hi and Deciles are the same: what Reduce says of all values, bit for bit.
+	Exact bool
 }
 
-// Share is what a merge knows of one share of a column: how many values it has, and values of known rank in ascending
-// order, among them rank 1 and rank Count.
-type Share struct {
-	Count int64
-	Knots []Knot
-}
-
-// NewShare makes a Share of the order statistics at Rank(0..10, count) and of further knots; order may be empty where the
-// knots hold the first and the last value.
-func NewShare(count int64, order []float64, more []Knot) Share {
-	knots := slices.Clone(more)
-	for k, v := range order {
-		knots = append(knots, Knot{v, Rank(k, count)})
-	}
-	slices.SortFunc(knots, func(a, b Knot) int { return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.Value, b.Value)) })
-	knots = slices.CompactFunc(knots, func(a, b Knot) bool { return a.Rank == b.Rank })
-	for i := 1; i < len(knots); i++ { // a record from outside may contradict itself; the search below must not care
-		knots[i].Value = max(knots[i].Value, knots[i-1].Value)
-	}
-	return Share{count, knots}
-}
-
-// Atom is a value and how often it occurs.
-type Atom struct {
-	Value float64
-	Count int64
-}
-
-// FromAtoms makes a Share that knows all values of its column.
-func FromAtoms(atoms []Atom) Share {
-	var s Share
-	for _, a := range atoms {
-		s.Knots = append(s.Knots, Knot{a.Value, s.Count + 1})
-		if a.Count > 1 {
-			s.Knots = append(s.Knots, Knot{a.Value, s.Count + a.Count})
-		}
-		s.Count += a.Count
-	}
-	return s
-}
-
-func knotsOf(order [N]float64, count int64) []Knot { return NewShare(count, order[:], nil).Knots }
-
-// fraction is the unit in which ranks are added: integers, so that the sum over shares is the same in any order.
-const fraction = 1 << 20
-
-// midRank is where v stands in the share, in units of 1/fraction: 0 below the first value, Count above the last, the
-// mid-rank h - 1/2 between, with h linear between knots. At a value that several knots share it jumps; below tells from
-// which side v is approached.
-func (s *Share) midRank(v float64, below bool) int64 {
-	first, last := s.Knots[0], s.Knots[len(s.Knots)-1]
-	switch {
-	case v < first.Value || v == first.Value && below:
-		return 0
-	case v > last.Value || v == last.Value && !below:
-		return s.Count * fraction
-	}
-	// The last knot at or below v (below: strictly below v), and its successor.
-	i, _ := slices.BinarySearchFunc(s.Knots, v, func(k Knot, v float64) int {
-		if k.Value < v || k.Value == v && !below {
-			return -1
-		}
-		return 1
-	})
-	a, b := s.Knots[i-1], s.Knots[i]
-	rank := float64(a.Rank)
-	if b.Value > a.Value {
-		rank += position(a.Value, b.Value, v) * float64(b.Rank-a.Rank)
-	}
-	return int64(math.Round((rank - 0.5) * fraction))
-}
-
-// position is (v-a)/(b-a) for a <= v <= b, a < b, also where b - a overflows.
-func position(a, b, v float64) float64 {
-	d := b - a
-	if math.IsInf(d, 0) {
-		return (v/2 - a/2) / (b/2 - a/2)
-	}
-	return (v - a) / d
-}
-
-// Merge estimates the deciles of the union of the shares: the sum of their mid-rank functions, inverted at N·k/10 - 1/2.
-// The sum is piecewise linear, so between two neighbouring knots of the union the inversion is exact. Any order of the
-// shares gives the same bits. Shares without values are passed over; without any value the result is not ok.
+// Merge estimates the deciles of the union of shares that passed Check. It is not ok where there is no value, or more than
+// MaxCount. Any order of the shares gives the same bits.
 //
-// A single share gives its order statistics where N·k/10 is whole and its column is known there. Pinned by
-// TestMergeOfOneShare, TestMergeIsOrderFree and TestMergeIsNearTheTruth.
-func Merge(shares []Share) (deciles [N]float64, ok bool) {
-	var union []float64
-	var count int64
-	live := shares[:0:0]
-	for _, s := range shares {
+// The estimate is where the sum of the shares' mid-ranks reaches n·k/10 - 1/2. The sum is linear between two neighbouring
+// knots of the union, so that the inversion is exact. Shares that are all atoms are merged value by value instead, and
+// the result is exact. Pinned by TestMergeOfOneShare, TestMergeIsOrderFree, TestMergeOfAtomsIsExact and
+// TestBracketsHoldTheTruth.
+func Merge(shares []Summary) (Estimate, bool) {
+	m, ok := newMerger(shares)
+	if !ok {
+		return Estimate{}, false
+	}
+	if m.atoms {
+		return m.exact(joinAtoms(shares)), true
+	}
+	e := Estimate{Count: m.count}
+	for k := 1; k < N-1; k++ {
+		e.Deciles[k] = m.invert(m.count/10*int64(k)*unit + m.count%10*int64(k)*unit/10 - unit/2)
+		e.Lo[k], e.Hi[k] = m.bracket(k)
+	}
+	lo, hi := m.union[0], m.union[len(m.union)-1]
+	e.Deciles[0], e.Lo[0], e.Hi[0] = lo, lo, lo
+	e.Deciles[N-1], e.Lo[N-1], e.Hi[N-1] = hi, hi, hi
+	for k := 1; k < N; k++ { // deciles ascend, so their bounds do
+		e.Lo[k] = max(e.Lo[k], e.Lo[k-1])
+		e.Hi[N-1-k] = min(e.Hi[N-1-k], e.Hi[N-k])
+	}
+	for k := range N {
+		e.Hi[k] = max(e.Lo[k], e.Hi[k]) // of shares that contradict themselves
+		e.Deciles[k] = min(max(e.Deciles[k], e.Lo[k]), e.Hi[k])
+		e.RankError = max(e.RankError, m.rankError(k, &e))
+	}
+	e.Exact = e.Lo == e.Hi
+	return e, true
+}
+
+// merger is a merge under way: the shares that have values, and where the knots of all of them stand in their union.
+type merger struct {
+	shares []share
+	count  int64
+	atoms  bool      // all shares are
+	union  []float64 // the values of all knots, each once
+	known  []standing
+	asked  []bool // where known is filled
+}
+
+func newMerger(summaries []Summary) (*merger, bool) {
+	m := &merger{atoms: true, shares: make([]share, 0, len(summaries))}
+	points := 0
+	for i := range summaries {
+		s := &summaries[i]
 		if s.Count == 0 {
 			continue
 		}
-		live = append(live, s)
-		count += s.Count
-		for _, k := range s.Knots {
-			union = append(union, k.Value)
+		if m.count += s.Count; m.count > MaxCount {
+			return nil, false
+		}
+		m.shares = append(m.shares, newShare(s))
+		m.atoms = m.atoms && len(s.Atoms) > 0
+		points += len(m.shares[len(m.shares)-1].points)
+	}
+	if m.count == 0 {
+		return nil, false
+	}
+	m.union = make([]float64, 0, points)
+	for i := range m.shares {
+		for _, p := range m.shares[i].points {
+			m.union = append(m.union, p.Value)
 		}
 	}
-	if count == 0 {
-		return deciles, false
+	sortAll(m.union)
+	m.union = slices.Compact(m.union)
+	m.known, m.asked = make([]standing, len(m.union)), make([]bool, len(m.union))
+	return m, true
+}
+
+// at is where v stands in the union.
+func (m *merger) at(v float64) standing {
+	var sum standing
+	for i := range m.shares {
+		sum.add(m.shares[i].at(v))
 	}
-	slices.Sort(union)
-	union = slices.Compact(union)
-	rankAt := func(v float64, below bool) int64 {
-		var sum int64
-		for i := range live {
-			sum += live[i].midRank(v, below)
+	return sum
+}
+
+// knot is where the i-th value of the union stands in it.
+func (m *merger) knot(i int) *standing {
+	if !m.asked[i] {
+		m.known[i], m.asked[i] = m.at(m.union[i]), true
+	}
+	return &m.known[i]
+}
+
+// first is the first value of the union whose standing is enough, which must rise; the last where none is.
+func (m *merger) first(enough func(*standing) bool) int {
+	lo, hi := 0, len(m.union)-1
+	for lo < hi {
+		if mid := (lo + hi) / 2; enough(m.knot(mid)) {
+			hi = mid
+		} else {
+			lo = mid + 1
 		}
-		return sum
 	}
-	for k := range N {
-		// N·k/10 - 1/2, in units of fraction, in integers.
-		target := count*int64(k)*fraction/10 - fraction/2
-		deciles[k] = invert(union, rankAt, target)
-	}
-	deciles[0], deciles[N-1] = union[0], union[len(union)-1]
-	for k := 1; k < N; k++ {
-		deciles[k] = max(deciles[k], deciles[k-1])
-	}
-	return deciles, true
+	return lo
 }
 
 // invert finds the value at which the summed mid-rank reaches target: a knot, where the sum jumps across it, else a point
-// of the segment between two knots.
-func invert(union []float64, rankAt func(v float64, below bool) int64, target int64) float64 {
-	// The first knot at which the sum, taken from above, reaches the target.
-	i, _ := slices.BinarySearchFunc(union, target, func(v float64, target int64) int {
-		if rankAt(v, false) < target {
-			return -1
-		}
-		return 1
-	})
-	if i == 0 {
-		return union[0]
+// between two knots.
+func (m *merger) invert(target int64) float64 {
+	i := m.first(func(s *standing) bool { return s.above >= target })
+	if i == 0 || m.knot(i).below <= target {
+		return m.union[i]
 	}
-	if i == len(union) {
-		return union[i-1]
-	}
-	low, high := rankAt(union[i-1], false), rankAt(union[i], true)
-	if target >= high {
-		return union[i]
-	}
-	return lerp(union[i-1], union[i], float64(target-low)/float64(high-low))
+	low, high := m.knot(i-1).above, m.knot(i).below
+	return lerp(m.union[i-1], m.union[i], float64(target-low)/float64(high-low))
 }
 
-// rankError is the largest distance, over all values of the column, between a value's rank and the rank that the curve
-// through the knots gives it: half a rank is the least, since the curve passes through the middle of a value's step.
-// A run of equal values is met from both sides.
-func rankError(sorted []float64, knots []Knot) float64 {
-	worst, k := 0.0, 0
-	for i := 0; i < len(sorted); {
-		v := sorted[i]
-		end := i + 1
-		for end < len(sorted) && sorted[end] == v {
-			end++
-		}
-		for k+1 < len(knots) && knots[k+1].Value <= v { // the last knot at or below v
-			k++
-		}
-		first, last := float64(i+1), float64(end) // the run's ranks
-		low, high := curveAt(knots, k, v)
-		worst = max(worst, math.Abs(low-first), math.Abs(high-last))
-		i = end
+// joinAtoms are the atoms of all shares, each value once.
+func joinAtoms(shares []Summary) []Atom {
+	var all []Atom
+	for i := range shares {
+		all = append(all, shares[i].Atoms...)
 	}
-	return worst
+	slices.SortFunc(all, func(a, b Atom) int { return cmp.Compare(a.Value, b.Value) })
+	joined := all[:0]
+	for _, a := range all {
+		if n := len(joined); n > 0 && joined[n-1].Value == a.Value {
+			joined[n-1].Count += a.Count
+		} else {
+			joined = append(joined, Atom{a.Value + 0, a.Count})
+		}
+	}
+	return joined
 }
 
-// curveAt is the rank, from below and from above, at which the curve through the knots passes v; knot k is the last at or
-// below v. The two differ where several knots share v.
-func curveAt(knots []Knot, k int, v float64) (low, high float64) {
-	if knots[k].Value == v {
-		first := k
-		for first > 0 && knots[first-1].Value == v {
-			first--
+// exact is the merge of shares whose values are all known.
+func (m *merger) exact(atoms []Atom) Estimate {
+	upTo := make([]int64, len(atoms))
+	var sum int64
+	for i, a := range atoms {
+		sum += a.Count
+		upTo[i] = sum
+	}
+	at := func(rank int64) float64 {
+		i, _ := slices.BinarySearch(upTo, rank)
+		return atoms[i].Value
+	}
+	e := Estimate{Count: m.count, Exact: true}
+	for k := range N {
+		j, g := position(m.count, k)
+		e.Deciles[k] = lerp(at(max(j, 1)), at(min(j+1, m.count)), g)
+		if j < 1 {
+			e.Deciles[k] = at(1)
 		}
-		return float64(knots[first].Rank), float64(knots[k].Rank)
 	}
-	a, b := knots[k], knots[k+1]
-	rank := float64(a.Rank) + position(a.Value, b.Value, v)*float64(b.Rank-a.Rank)
-	return rank, rank
-}
-
-// Moments are a count, a mean and the sum of squared deviations from it.
-type Moments struct {
-	Count    int64
-	Mean, M2 float64
-}
-
-// Add joins two sets of moments by Chan, Golub and LeVeque's formula (1979). Its rounding depends on the order: callers
-// that want the same bits add in a fixed one.
-func (m Moments) Add(o Moments) Moments {
-	switch {
-	case o.Count == 0:
-		return m
-	case m.Count == 0:
-		return o
-	}
-	n, delta := float64(m.Count+o.Count), o.Mean-m.Mean
-	share := float64(o.Count) / n
-	mean := m.Mean + delta*share
-	if math.IsInf(delta, 0) {
-		mean = m.Mean*(1-share) + o.Mean*share
-	}
-	mean = min(max(mean, min(m.Mean, o.Mean)), max(m.Mean, o.Mean))
-	m2 := m.M2 + o.M2 + delta*delta*float64(m.Count)*share
-	return Moments{m.Count + o.Count, mean, min(m2, math.MaxFloat64)}
+	e.Lo, e.Hi = e.Deciles, e.Deciles
+	return e
 }

@@ -1,0 +1,191 @@
+package quantile
+
+import (
+	"math"
+	"slices"
+)
+
+// LargeBytes and SmallBytes are budgets for a summary: 11 order statistics with about 37 or 9 more knots, or 45 or 18
+// atoms. docs/accuracy.md says what either is good for.
+const (
+	LargeBytes = 512
+	SmallBytes = 210
+)
+
+// grid is up to how many ranks of a column Certify looks at, evenly spaced; of up to twice as many values, all of them.
+const grid = 1024
+
+// Certify describes a column as Reduce does, bit for bit, and adds a summary of at most maxBytes, at least SmallBytes.
+// Values is scratch afterwards.
+//
+// The summary is the column's atoms where they fit. Else it has the 11 order statistics and as many knots as fit, placed
+// one after the other where the curve so far misses a rank by most (Ramer 1972, Douglas and Peucker 1973, in ranks). Eps
+// holds for all values, also for those between the ranks that Certify looks at: there the column and the curve both only
+// rise, so that the ranks on either side bound the distance. Pinned by TestEpsHoldsForEveryValue.
+func Certify(values []float64, maxBytes int) (Distribution, Summary) {
+	valid, lo, hi := clean(values)
+	n := len(valid)
+	if n == 0 {
+		return Distribution{Invalid: int64(len(values))}, Summary{}
+	}
+	ranks := gridRanks(n)
+	selectRanks(valid, ranks)
+	d := describe(valid, lo, hi, len(values))
+	s := Summary{Count: d.Count}
+	if s.Atoms = atoms(valid, ranks, maxBytes); s.Atoms != nil {
+		return d, s
+	}
+	points := make([]point, len(ranks))
+	for i, r := range ranks {
+		points[i] = point{valid[r] + 0, float64(r + 1)}
+	}
+	var at []int
+	for k := range N {
+		r := int(Rank(k, d.Count)) - 1
+		s.Order = append(s.Order, valid[r]+0)
+		if i, _ := slices.BinarySearch(ranks, r); len(at) == 0 || at[len(at)-1] != i {
+			at = append(at, i)
+		}
+	}
+	chosen := choose(points, at, maxBytes-s.Bytes())
+	for _, i := range chosen {
+		if _, order := slices.BinarySearch(at, i); !order {
+			s.Knots = append(s.Knots, Knot{points[i].value, int64(points[i].rank)})
+		}
+	}
+	s.Eps = deviation(points, chosen, 1)
+	return d, s
+}
+
+// gridRanks are the ranks, from 0, that Certify looks at, the deciles' among them.
+func gridRanks(n int) []int {
+	step := max(1, n/grid)
+	ranks := make([]int, 0, n/step+2*N)
+	for r := 0; r < n; r += step {
+		ranks = append(ranks, r)
+	}
+	if step > 1 {
+		ranks = decileRanks(append(ranks, n-1), n)
+		slices.Sort(ranks)
+		ranks = slices.Compact(ranks)
+	}
+	return ranks
+}
+
+// atoms are the distinct values with their counts, nil where they need more than maxBytes. The values at ranks are in
+// place. Between two ranks that have the same value all are equal; few atoms leave few other gaps to sort.
+func atoms(valid []float64, ranks []int, maxBytes int) []Atom {
+	mixed, most := 0, maxBytes/pairBytes(1)
+	for i := 1; i < len(ranks); i++ {
+		if valid[ranks[i-1]] != valid[ranks[i]] {
+			mixed++
+		}
+	}
+	if mixed > most {
+		return nil
+	}
+	s := Summary{Atoms: []Atom{{valid[0] + 0, 1}}}
+	add := func(v float64, n int64) {
+		if last := &s.Atoms[len(s.Atoms)-1]; last.Value == v {
+			last.Count += n
+		} else if len(s.Atoms) <= most {
+			s.Atoms = append(s.Atoms, Atom{v + 0, n})
+		}
+	}
+	for i := 1; i < len(ranks); i++ {
+		gap := valid[ranks[i-1]+1 : ranks[i]+1]
+		if valid[ranks[i-1]] == valid[ranks[i]] {
+			add(gap[0], int64(len(gap)))
+			continue
+		}
+		slices.Sort(gap)
+		for _, v := range gap {
+			add(v, 1)
+		}
+	}
+	if len(s.Atoms) > most || s.Bytes() > maxBytes {
+		return nil
+	}
+	return s.Atoms
+}
+
+// point is a place on the curve that knots are chosen from.
+type point struct{ value, rank float64 }
+
+// segment is the curve between two neighbouring knots, and the point in it that the straight line misses by most.
+type segment struct {
+	from, to, worst int
+	miss            float64
+}
+
+func newSegment(points []point, from, to int) segment {
+	s := segment{from: from, to: to}
+	a, b := points[from], points[to]
+	slope := (b.rank - a.rank) / (b.value - a.value)
+	if math.IsInf(slope, 0) {
+		return s // upright, or nearly so
+	}
+	for i := from + 1; i < to; i++ {
+		if miss := math.Abs(a.rank + (points[i].value-a.value)*slope - points[i].rank); miss > s.miss {
+			s.worst, s.miss = i, miss
+		}
+	}
+	return s
+}
+
+// choose adds to the points at, ascending, among them the first and the last, as many as budget bytes allow: always the
+// one that is missed by most, the first of equals.
+func choose(points []point, at []int, budget int) []int {
+	budget -= longBytes(int64(budget / pairBytes(1))) // the array's length, beyond what an empty one costs
+	segments := make([]segment, 0, len(at)+budget/pairBytes(1))
+	for i := 1; i < len(at); i++ {
+		segments = append(segments, newSegment(points, at[i-1], at[i]))
+	}
+	chosen := slices.Clone(at)
+	for len(segments) > 0 {
+		w := 0
+		for i := range segments {
+			if segments[i].miss > segments[w].miss {
+				w = i
+			}
+		}
+		s := segments[w]
+		if budget -= pairBytes(int64(points[s.worst].rank + 0.5)); s.miss < 1e-6 || budget < 0 {
+			break
+		}
+		chosen = append(chosen, s.worst)
+		segments[w] = newSegment(points, s.from, s.worst)
+		segments = append(segments, newSegment(points, s.worst, s.to))
+	}
+	slices.Sort(chosen)
+	return chosen
+}
+
+// deviation bounds by how many ranks the curve through the chosen points misses what lies at and between neighbouring
+// points a and b: values whose rank is from a.rank+inner to b.rank-inner, by the curve from its rank at a to its rank at b,
+// since neither ever falls.
+func deviation(points []point, chosen []int, inner float64) float64 {
+	worst := 0.0
+	for i := 1; i < len(chosen); i++ {
+		a, b := points[chosen[i-1]], points[chosen[i]]
+		if a.value == b.value {
+			continue // the curve is upright: it has all the ranks of this value
+		}
+		before := a.rank
+		for j := chosen[i-1] + 1; j <= chosen[i]; j++ {
+			at := a.rank + float64(fraction(a.value, b.value, points[j].value)*(b.rank-a.rank))
+			worst = max(worst, at-points[j-1].rank-inner, points[j].rank-inner-before, math.Abs(at-points[j].rank))
+			before = at
+		}
+	}
+	return worst
+}
+
+// fraction is (v-a)/(b-a) for a <= v <= b, a < b, also where b - a overflows.
+func fraction(a, b, v float64) float64 {
+	d := b - a
+	if math.IsInf(d, 0) {
+		return (v/2 - a/2) / (b/2 - a/2)
+	}
+	return (v - a) / d
+}

@@ -1,0 +1,106 @@
+package quantile
+
+import "math"
+
+// unit is the fraction of a rank in which ranks are added: as integers, so that a sum over shares is the same in any order.
+const unit = 1 << 20
+
+// slack, in units, is more than what rounding to units and floating point can shift a rank of count values by.
+func slack(count int64) int64 { return 4 + count>>30 }
+
+// share is a Summary made ready to be asked where a value stands in it.
+type share struct {
+	count  int64
+	points []Knot // of the curve; of atoms with how many values are not above each
+	off    int64  // units by which the curve may be off: eps and half a rank
+	exact  bool   // the ranks are exact
+	atoms  bool   // the points are all values
+	near   int    // where the last value asked for was: the next is mostly near
+}
+
+func newShare(s *Summary) share {
+	sh := share{count: s.Count, off: int64(math.Ceil((s.Eps+0.5)*unit)) + slack(s.Count), exact: len(s.Order) > 0, atoms: len(s.Atoms) > 0}
+	if !sh.atoms {
+		sh.points = s.curve()
+		return sh
+	}
+	sh.points = make([]Knot, len(s.Atoms))
+	var sum int64
+	for i, a := range s.Atoms {
+		sum += a.Count
+		sh.points[i] = Knot{a.Value + 0, sum}
+	}
+	return sh
+}
+
+// standing is where a value v stands in a share, or, added up, in several.
+//
+// Below and above are the estimate of #{x < v} and #{x <= v}, in units: 0 below the least value, the count above the
+// greatest, and between them h - 1/2, where h is the curve through the knots. The half makes it the middle of the step at
+// a value. Without it every share would add half a rank too many: (shares-1)/2 in all. Of atoms they are exact.
+//
+// Least and most are proven: #{x <= v} >= least and #{x < v} <= most. They follow from the exact ranks, a value with rank
+// r having r at or below it and at most r-1 below, and from the curve, which is off by at most eps + 1/2.
+type standing struct{ below, above, least, most int64 }
+
+func (a *standing) add(b standing) {
+	a.below += b.below
+	a.above += b.above
+	a.least += b.least
+	a.most += b.most
+}
+
+func (s *share) at(v float64) standing {
+	last := len(s.points) - 1
+	switch {
+	case v < s.points[0].Value:
+		return standing{}
+	case v > s.points[last].Value:
+		return standing{s.count * unit, s.count * unit, s.count, s.count}
+	}
+	i := s.near // the first point at or above v
+	for s.points[i].Value < v {
+		i++
+	}
+	for i > 0 && s.points[i-1].Value >= v {
+		i--
+	}
+	s.near = i
+	j := i // the first point above v
+	for j <= last && s.points[j].Value == v {
+		j++
+	}
+	if s.atoms {
+		var below, upTo int64
+		if i > 0 {
+			below = s.points[i-1].Rank
+		}
+		if j > 0 {
+			upTo = s.points[j-1].Rank
+		}
+		return standing{below * unit, upTo * unit, upTo, below}
+	}
+	var st standing
+	if i == j {
+		a, b := s.points[i-1], s.points[i]
+		st.below = a.Rank*unit + int64(fraction(a.Value, b.Value, v)*float64((b.Rank-a.Rank)*unit)) - unit/2
+		st.above = st.below
+	} else {
+		st.below, st.above = s.points[i].Rank*unit-unit/2, s.points[j-1].Rank*unit-unit/2
+	}
+	st.least = max((st.above-s.off+unit-1)>>20, 1)
+	st.most = min((st.below+s.off)>>20, s.count-1)
+	if s.exact && j > 0 {
+		st.least = max(st.least, s.points[j-1].Rank)
+	}
+	if s.exact && i <= last {
+		st.most = min(st.most, s.points[i].Rank-1)
+	}
+	if i == 0 {
+		st.below, st.most = 0, 0
+	}
+	if j > last {
+		st.above, st.least = s.count*unit, s.count
+	}
+	return st
+}

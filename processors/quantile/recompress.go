@@ -1,0 +1,77 @@
+package quantile
+
+// Recompress joins shares that passed Check into one summary of at most maxBytes, at least SmallBytes, that merges again.
+// Atoms stay atoms if they fit. Else it has knots only, chosen on the sum of the shares' curves as Certify chooses them,
+// and Eps is the sum of what the shares leave open and of what the choice adds, so that brackets made of it still hold.
+// Any order of the shares gives the same bits. It is not ok where Merge is not.
+//
+// Pinned by TestBracketsHoldTheTruth, which merges recompressed shares too, and TestMergeIsOrderFree.
+func Recompress(shares []Summary, maxBytes int) (Summary, bool) {
+	m, ok := newMerger(shares)
+	if !ok {
+		return Summary{}, false
+	}
+	s := Summary{Count: m.count}
+	if m.atoms {
+		s.Atoms = joinAtoms(shares)
+		if s.Bytes() <= maxBytes {
+			return s, true
+		}
+		s.Atoms = nil
+	}
+	points, inner := m.points()
+	last := len(points) - 1
+	chosen := choose(points, []int{0, last}, maxBytes-s.Bytes()-pairBytes(1)-pairBytes(m.count))
+	kept := chosen[:0]
+	for _, i := range chosen { // one of each rank, the last one always
+		if k := len(kept); k > 0 && points[kept[k-1]].rank == points[i].rank {
+			if i != last {
+				continue
+			}
+			kept = kept[:k-1]
+		}
+		kept = append(kept, i)
+	}
+	for _, i := range kept {
+		s.Knots = append(s.Knots, Knot{points[i].value, int64(points[i].rank)})
+	}
+	// A point is off by what the shares' curves may be off, and by half a rank of rounding: the half that Eps, by its meaning,
+	// does not count.
+	off := slack(m.count)
+	for i := range m.shares {
+		if !m.shares[i].atoms {
+			off += m.shares[i].off
+		}
+	}
+	s.Eps = min(deviation(points, kept, inner)+float64(off)/unit, float64(m.count))
+	return s, true
+}
+
+// points are the corners of the sum of the shares' curves, two where it is upright, at the nearest whole ranks; and the
+// inner that deviation needs. Of more than twice grid values it takes about grid, and what lies between is bounded by
+// those on either side.
+//
+// Between the ranks k of one value and k+1 of the next, k + 1/2 is the estimate: it is rounded to the rank of the value.
+func (m *merger) points() (points []point, inner float64) {
+	step := max(1, len(m.union)/grid)
+	inner = float64(m.count) // nothing lies between
+	if step > 1 {
+		inner = 0
+	}
+	add := func(v float64, rank int64) {
+		r := float64(min(max(rank, 1), m.count))
+		if n := len(points); n == 0 || points[n-1].value < v || points[n-1].rank < r {
+			points = append(points, point{v, r})
+		}
+	}
+	for i := 0; i < len(m.union); i += step {
+		s := m.knot(i)
+		if i == 0 {
+			add(m.union[i], 1)
+		}
+		add(m.union[i], (s.below+unit)>>20)
+		add(m.union[i], (s.above+unit-1)>>20)
+	}
+	add(m.union[len(m.union)-1], m.count)
+	return points, inner
+}

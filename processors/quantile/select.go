@@ -1,0 +1,91 @@
+package quantile
+
+import (
+	"math/bits"
+	"slices"
+)
+
+// selectRanks moves the values that belong at ranks, counted from 0 and ascending, to their places, with no greater one
+// before them and no lesser one after them. No value may be NaN. It allocates nothing.
+//
+// It is a quickselect for many ranks at once (Chambers 1971) without a branch that depends on a value: mispredicted
+// branches are nearly all of what a textbook quickselect costs. BenchmarkSelect shows the ratio to slices.Sort; a
+// partition that the compiler turns back into a branch falls from 15 times to 5.
+func selectRanks(v []float64, ranks []int) { selectFrom(v, ranks, 0, 2*bits.Len(uint(len(v)))) }
+
+// sortAll sorts values, none of them NaN: several times as fast as slices.Sort.
+func sortAll(v []float64) {
+	ranks := make([]int, len(v))
+	for i := range ranks {
+		ranks[i] = i
+	}
+	selectRanks(v, ranks)
+}
+
+// selectFrom is selectRanks where v starts at rank base. Depth is how many more partitions may follow before the pivots
+// count as bad, as only a column made for that purpose has them, and a sort takes over.
+func selectFrom(v []float64, ranks []int, base, depth int) {
+	for len(ranks) > 0 {
+		n := len(v)
+		if n <= 16 {
+			sort16(v)
+			return
+		}
+		if depth == 0 {
+			slices.Sort(v)
+			return
+		}
+		depth--
+		p := pivot(v, ranks[len(ranks)/2]-base)
+		less := partitionLess(v, p)
+		end := less // of those equal to the pivot, which are in place
+		if less < n/16 {
+			end += partitionUpTo(v[less:], p) // likely a run of ties; also why every round makes progress
+		}
+		left, _ := slices.BinarySearch(ranks, base+less)
+		right, _ := slices.BinarySearch(ranks, base+end)
+		selectFrom(v[:less], ranks[:left], base, depth)
+		v, ranks, base = v[end:], ranks[right:], base+end
+	}
+}
+
+// pivot is the value of an evenly spaced sample that comes nearest to rank of v.
+func pivot(v []float64, rank int) float64 {
+	var sample [16]float64
+	for i := range sample {
+		sample[i] = v[(2*i+1)*len(v)/(2*len(sample))]
+	}
+	sort16(sample[:])
+	return sample[rank*len(sample)/len(v)]
+}
+
+// partitionLess brings the values below p to the front and returns how many they are. It is Lomuto's partition with an
+// index that the comparison's result advances.
+func partitionLess(v []float64, p float64) int {
+	i := 0
+	for j, x := range v {
+		v[j] = v[i]
+		v[i] = x
+		less := 0
+		if x < p {
+			less = 1
+		}
+		i += less
+	}
+	return i
+}
+
+// partitionUpTo is partitionLess for values that are not above p.
+func partitionUpTo(v []float64, p float64) int {
+	i := 0
+	for j, x := range v {
+		v[j] = v[i]
+		v[i] = x
+		upTo := 0
+		if x <= p {
+			upTo = 1
+		}
+		i += upTo
+	}
+	return i
+}
