@@ -29,6 +29,7 @@ type Collector struct {
 	cluster               string
 	partition, collectors int32
 	intervals             map[int64]*interval
+	all                   system
 }
 
 // interval is what has come for one interval_start.
@@ -143,12 +144,13 @@ func (c *Collector) tick(t *schemas.Tick) Effects {
 		return fx // a second Tick of this interval, or one that comes after a later one
 	}
 	fx.Closes = true
-	i, all := c.intervals[t.IntervalStart], newSystem()
+	i := c.intervals[t.IntervalStart]
+	c.all.begin()
 	for n := range t.Jobs {
-		c.closeJob(&fx, t, &t.Jobs[n], i, all)
+		c.closeJob(&fx, t, &t.Jobs[n], i)
 	}
 	fx.Counts.Outputs++
-	fx.Outputs = append(fx.Outputs, all.partial(c.cluster, c.partition, c.collectors, t))
+	fx.Outputs = append(fx.Outputs, c.all.partial(c.cluster, c.partition, c.collectors, t))
 	c.closed, c.closedLengthMs = t.IntervalStart, t.IntervalMs
 	for _, gone := range c.settle() {
 		fx.Counts.Misrouted += c.intervals[gone].count() // what no Tick has taken
@@ -159,7 +161,7 @@ func (c *Collector) tick(t *schemas.Tick) Effects {
 }
 
 // closeJob makes the output of one job that a Tick lists, and takes the job's records out of the interval.
-func (c *Collector) closeJob(fx *Effects, t *schemas.Tick, job *schemas.TickJob, i *interval, all *system) {
+func (c *Collector) closeJob(fx *Effects, t *schemas.Tick, job *schemas.TickJob, i *interval) {
 	key := schemas.JobKey{JobID: job.JobID, Restart: job.Restart}
 	var records []*nodeRecord
 	for _, node := range job.Nodes {
@@ -183,7 +185,7 @@ func (c *Collector) closeJob(fx *Effects, t *schemas.Tick, job *schemas.TickJob,
 	fx.Counts.Outputs++
 	byNode(records)
 	cols := columns(records)
-	all.join(job, records, cols)
+	c.all.join(job, records, cols)
 	fx.Outputs = append(fx.Outputs, summarize(c.cluster, c.partition, t, job, records, cols))
 }
 

@@ -20,7 +20,7 @@ func summarize(cluster string, partition int32, t *schemas.Tick, job *schemas.Ti
 			NodesExpected: int32(len(job.Nodes)), NodesReported: int32(len(records)),
 		}
 		for _, c := range columns {
-			p.Metrics = append(p.Metrics, c.partial())
+			p.Metrics = append(p.Metrics, c.partial(quantile.Large))
 		}
 		return p
 	}
@@ -133,8 +133,8 @@ func (c *column) exact() schemas.JobSummaryMetric {
 	return m
 }
 
-func (c *column) partial() schemas.JobPartialMetric {
-	d, certified := quantile.Certify(c.values, quantile.LargeBytes)
+func (c *column) partial(budget quantile.Budget) schemas.JobPartialMetric {
+	d, certified := quantile.Certify(c.values, budget)
 	all := quantile.Moments{Count: d.Count, Mean: d.Mean, M2: d.M2}.Add(c.moments)
 	m := schemas.JobPartialMetric{
 		Name: c.name, Unit: c.unit, Scope: c.scope,
@@ -144,7 +144,7 @@ func (c *column) partial() schemas.JobPartialMetric {
 		return m
 	}
 	if len(c.shares) > 0 {
-		certified, _ = quantile.Recompress(append(c.shares, certified), quantile.LargeBytes) // there are values, and not too many
+		certified, _ = quantile.Recompress(append(c.shares, certified), budget) // there are values, and not too many
 	}
 	n := quantile.Reduce(c.nodes.means)
 	m.Mean, m.M2, m.NodeMean, m.NodeM2 = &all.Mean, &all.M2, &n.Mean, &n.M2
@@ -158,9 +158,16 @@ func (c *column) partial() schemas.JobPartialMetric {
 type system struct {
 	expected, reported int32 // over (node, job) pairs
 	columns            map[string]*column
+	spare              [][]float64 // room for values, of the intervals before
 }
 
-func newSystem() *system { return &system{columns: map[string]*column{}} }
+// begin forgets the last interval.
+func (s *system) begin() {
+	for _, c := range s.columns {
+		s.spare = append(s.spare, c.values[:0])
+	}
+	s.expected, s.reported, s.columns = 0, 0, map[string]*column{}
+}
 
 // join adds a job's records, in the order of their nodes, and their columns, which may be reduced afterwards.
 func (s *system) join(job *schemas.TickJob, records []*nodeRecord, columns []*column) {
@@ -223,6 +230,9 @@ func (s *system) joinReduced(node string, m *schemas.NodeSummaryMetric) {
 func (s *system) column(name, unit, scope string) (c *column, fits bool) {
 	if c = s.columns[name]; c == nil {
 		c = &column{name: name, unit: unit, scope: scope}
+		if n := len(s.spare); n > 0 {
+			c.values, s.spare = s.spare[n-1], s.spare[:n-1]
+		}
 		s.columns[name] = c
 	}
 	return c, c.unit == unit && c.scope == scope
@@ -235,7 +245,7 @@ func (s *system) partial(cluster string, partition, collectors int32, t *schemas
 		Collector: partition, Parts: collectors, JobNodes: s.expected, NodesExpected: s.expected, NodesReported: s.reported,
 	}
 	for _, c := range sortedColumns(s.columns) {
-		p.Metrics = append(p.Metrics, c.partial())
+		p.Metrics = append(p.Metrics, c.partial(quantile.Quick)) // of all values once more: BenchmarkInterval
 	}
 	return p
 }

@@ -15,7 +15,7 @@ import (
 func reducedBatch(b *schemas.CounterBatch) *schemas.NodeSummary {
 	s := &schemas.NodeSummary{NodeHeader: b.NodeHeader}
 	for _, m := range b.Metrics {
-		d, certified := quantile.Certify(slices.Clone(m.Values), quantile.LargeBytes)
+		d, certified := quantile.Certify(slices.Clone(m.Values), quantile.Large)
 		stddev, deciles := d.Stddev(), d.Deciles[:]
 		s.Metrics = append(s.Metrics, schemas.NodeSummaryMetric{
 			JobSummaryMetric: schemas.JobSummaryMetric{

@@ -115,7 +115,7 @@ func (h share) reduced(head schemas.NodeHeader, partition int32) item {
 	head.Cpus = h.cpuList()
 	b := &schemas.NodeSummary{NodeHeader: head, Metrics: make([]schemas.NodeSummaryMetric, 0, len(h.columns))}
 	h.each(func(c *column, values []float64) {
-		d, certified := quantile.Certify(slices.Clone(values), quantile.LargeBytes)
+		d, certified := quantile.Certify(slices.Clone(values), quantile.Large)
 		b.Metrics = append(b.Metrics, summarize(d, certified, c, head.Node))
 	})
 	return item{start: head.IntervalStart, partition: partition, record: b, head: &b.NodeHeader}

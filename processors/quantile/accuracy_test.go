@@ -43,7 +43,7 @@ type method struct {
 	run  func(r *rand.Rand, t *trial) outcome
 }
 
-func weir(budget int) func(*rand.Rand, *trial) outcome {
+func weir(budget Budget) func(*rand.Rand, *trial) outcome {
 	return func(_ *rand.Rand, t *trial) outcome {
 		summaries, bytes := summarise(t.shares, budget)
 		e, _ := Merge(summaries)
@@ -51,7 +51,7 @@ func weir(budget int) func(*rand.Rand, *trial) outcome {
 	}
 }
 
-func summarise(shares [][]float64, budget int) (summaries []Summary, bytes int) {
+func summarise(shares [][]float64, budget Budget) (summaries []Summary, bytes int) {
 	for _, v := range shares {
 		_, s := Certify(slices.Clone(v), budget)
 		summaries, bytes = append(summaries, s), max(bytes, s.Bytes())
@@ -60,7 +60,7 @@ func summarise(shares [][]float64, budget int) (summaries []Summary, bytes int) 
 }
 
 // tree joins neighbours at so many levels, the same number at each.
-func tree(levels, budget int) func(*rand.Rand, *trial) outcome {
+func tree(levels int, budget Budget) func(*rand.Rand, *trial) outcome {
 	return func(_ *rand.Rand, t *trial) outcome {
 		summaries, bytes := summarise(t.shares, budget)
 		each := int(math.Round(math.Pow(float64(len(summaries)), 1/float64(levels))))
@@ -98,9 +98,12 @@ const (
 	treeBytes  = 8 + 4 + 42*11 // 42 knots of shares up to a million values
 )
 
+var treeBudget = Budget{treeBytes, Large.Ranks}
+
 var methods = []method{
-	{"weir, 512 B", weir(LargeBytes)},
-	{"weir, 210 B", weir(SmallBytes)},
+	{"weir, 512 B", weir(Large)},
+	{"weir, 210 B", weir(Small)},
+	{"weir, 512 B, quick", weir(Quick)},
 	{favourable, perSystTree(1)},
 	{"PerSyst, read literally", func(r *rand.Rand, t *trial) outcome {
 		return outcome{deciles: perSyst(r, t.deciles, true).d, bytes: 8 * N}
@@ -117,9 +120,9 @@ var methods = []method{
 }
 
 var trees = []method{
-	{"weir, flat", tree(1, treeBytes)},
-	{"weir, 2 levels", tree(2, treeBytes)},
-	{"weir, 3 levels", tree(3, treeBytes)},
+	{"weir, flat", tree(1, treeBudget)},
+	{"weir, 2 levels", tree(2, treeBudget)},
+	{"weir, 3 levels", tree(3, treeBudget)},
 	{"PerSyst, flat", perSystTree(1)},
 	{"PerSyst, 2 levels", perSystTree(2)},
 	{"PerSyst, 3 levels", perSystTree(3)},
@@ -417,14 +420,14 @@ func speedTable(b *strings.Builder, g *goals) {
 		return ns * 148_608 * 40 / 1e6
 	}
 	ms := machine(func(v []float64) { Reduce(v) })
-	certify := machine(func(v []float64) { Certify(v, LargeBytes) })
+	certify := machine(func(v []float64) { Certify(v, Large) })
 	g.check(ms < 60, "148,608 values of 40 metrics with moments: under 60 ms", "%.0f ms (as jobs of 1,000 values %.0f ms; certified %.0f ms)", ms,
 		machine(func(v []float64) {
 			for ; len(v) > 0; v = v[min(1000, len(v)):] {
 				Reduce(v[:min(1000, len(v))])
 			}
 		}), certify)
-	shares, _ := summarise(populations[9].shares(r, 128_000, 64), LargeBytes)
+	shares, _ := summarise(populations[9].shares(r, 128_000, 64), Large)
 	want, _ := Merge(shares)
 	best, same := time.Hour, true
 	for range 300 {

@@ -5,34 +5,37 @@ import (
 	"slices"
 )
 
-// LargeBytes and SmallBytes are budgets for a summary: 11 order statistics with about 37 or 9 more knots, or 45 or 18
-// atoms. docs/accuracy.md says what either is good for.
-const (
-	LargeBytes = 512
-	SmallBytes = 210
+// Budget is what a summary may cost.
+type Budget struct {
+	Bytes int // of the summary, at least Small's
+	Ranks int // that are looked at for it, evenly spaced; of a column of up to twice as many values, all of them
+}
+
+// Budgets that weir uses, and Small, which shows what fewer bytes are worth. docs/accuracy.md says what each is good for.
+var (
+	Large = Budget{512, 1024} // 11 order statistics with about 37 more knots, or 45 atoms
+	Quick = Budget{512, 256}  // the same in half the time
+	Small = Budget{210, 1024} // about 9 more knots, or 18 atoms
 )
 
-// grid is up to how many ranks of a column Certify looks at, evenly spaced; of up to twice as many values, all of them.
-const grid = 1024
-
-// Certify describes a column as Reduce does, bit for bit, and adds a summary of at most maxBytes, at least SmallBytes.
+// Certify describes a column as Reduce does, bit for bit, and adds a summary within the budget.
 // Values is scratch afterwards.
 //
 // The summary is the column's atoms where they fit. Else it has the 11 order statistics and as many knots as fit, placed
 // one after the other where the curve so far misses a rank by most (Ramer 1972, Douglas and Peucker 1973, in ranks). Eps
 // holds for all values, also for those between the ranks that Certify looks at: there the column and the curve both only
 // rise, so that the ranks on either side bound the distance. Pinned by TestEpsHoldsForEveryValue.
-func Certify(values []float64, maxBytes int) (Distribution, Summary) {
+func Certify(values []float64, budget Budget) (Distribution, Summary) {
 	valid, lo, hi := clean(values)
 	n := len(valid)
 	if n == 0 {
 		return Distribution{Invalid: int64(len(values))}, Summary{}
 	}
-	ranks := gridRanks(n)
+	ranks := gridRanks(n, budget.Ranks)
 	selectRanks(valid, ranks)
 	d := describe(valid, lo, hi, len(values))
 	s := Summary{Count: d.Count}
-	if s.Atoms = atoms(valid, ranks, maxBytes); s.Atoms != nil {
+	if s.Atoms = atoms(valid, ranks, budget.Bytes); s.Atoms != nil {
 		return d, s
 	}
 	points := make([]point, len(ranks))
@@ -47,7 +50,7 @@ func Certify(values []float64, maxBytes int) (Distribution, Summary) {
 			at = append(at, i)
 		}
 	}
-	chosen := choose(points, at, maxBytes-s.Bytes())
+	chosen := choose(points, at, budget.Bytes-s.Bytes())
 	for _, i := range chosen {
 		if _, order := slices.BinarySearch(at, i); !order {
 			s.Knots = append(s.Knots, Knot{points[i].value, int64(points[i].rank)})
@@ -58,18 +61,38 @@ func Certify(values []float64, maxBytes int) (Distribution, Summary) {
 }
 
 // gridRanks are the ranks, from 0, that Certify looks at, the deciles' among them.
-func gridRanks(n int) []int {
+func gridRanks(n, grid int) []int {
 	step := max(1, n/grid)
 	ranks := make([]int, 0, n/step+2*N)
-	for r := 0; r < n; r += step {
-		ranks = append(ranks, r)
-	}
+	var buffer [2 * N]int
+	deciles := buffer[:0]
 	if step > 1 {
-		ranks = decileRanks(append(ranks, n-1), n)
-		slices.Sort(ranks)
-		ranks = slices.Compact(ranks)
+		deciles = decileRanks(deciles, n)
 	}
-	return ranks
+	next := func() int { // of the deciles
+		if len(deciles) == 0 {
+			return n
+		}
+		return deciles[0]
+	}
+	for r := 0; r < n; r += step {
+		for ; next() < r; deciles = deciles[1:] {
+			ranks = appendRank(ranks, next())
+		}
+		ranks = appendRank(ranks, r)
+	}
+	for ; next() < n; deciles = deciles[1:] {
+		ranks = appendRank(ranks, next())
+	}
+	return appendRank(ranks, n-1)
+}
+
+// appendRank appends a rank that is not less than the last one, once.
+func appendRank(ranks []int, r int) []int {
+	if k := len(ranks); k > 0 && ranks[k-1] == r {
+		return ranks
+	}
+	return append(ranks, r)
 }
 
 // atoms are the distinct values with their counts, nil where they need more than maxBytes. The values at ranks are in

@@ -31,7 +31,7 @@ func split(r *rand.Rand) (name string, shares [][]float64) {
 // certifyAll summarises shares, and at times joins some of them as a tree of mergers would.
 func certifyAll(r *rand.Rand, shares [][]float64, change func(r *rand.Rand, sorted []float64, s *Summary)) []Summary {
 	var summaries []Summary
-	budget := []int{SmallBytes, LargeBytes}[r.IntN(2)]
+	budget := []Budget{Small, Large}[r.IntN(2)]
 	for _, v := range shares {
 		_, s := Certify(slices.Clone(v), budget)
 		if change != nil && s.Count > 0 {
@@ -130,7 +130,7 @@ func TestEpsHoldsForEveryValue(t *testing.T) {
 			s, n = shapes[r.IntN(4)], 50_000+r.IntN(50_000) // Certify looks at one value in some seventy
 		}
 		column := s.column(r, n)
-		_, sum := Certify(slices.Clone(column), []int{SmallBytes, LargeBytes}[r.IntN(2)])
+		_, sum := Certify(slices.Clone(column), []Budget{Small, Large}[r.IntN(2)])
 		if err := sum.Check(); err != nil {
 			t.Fatal(err)
 		}
@@ -165,12 +165,12 @@ func TestMergeOfAtomsIsExact(t *testing.T) {
 		}
 		var summaries []Summary
 		for _, v := range deal(r, column, 1+r.IntN(6)) {
-			_, s := Certify(v, LargeBytes)
+			_, s := Certify(v, Large)
 			summaries = append(summaries, s)
 		}
 		want := Reduce(slices.Clone(column))
 		if len(summaries) > 2 && len(column) > 60 {
-			s, _ := Recompress(summaries[:2], LargeBytes)
+			s, _ := Recompress(summaries[:2], Large)
 			summaries = append(summaries[2:], s)
 		}
 		all := true
@@ -192,13 +192,13 @@ func TestMergeIsOrderFree(t *testing.T) {
 		name, shares := split(r)
 		summaries := certifyAll(r, shares, nil)
 		want, _ := Merge(summaries)
-		wantJoined, _ := Recompress(summaries, SmallBytes)
+		wantJoined, _ := Recompress(summaries, Small)
 		for range 5 {
 			r.Shuffle(len(summaries), func(i, j int) { summaries[i], summaries[j] = summaries[j], summaries[i] })
 			if got, _ := Merge(summaries); !sameBits(got, want) {
 				t.Fatalf("%s: %+v after a shuffle, %+v before", name, got, want)
 			}
-			if got, _ := Recompress(summaries, SmallBytes); !sameBits(got, wantJoined) {
+			if got, _ := Recompress(summaries, Small); !sameBits(got, wantJoined) {
 				t.Fatalf("%s: recompressed %+v after a shuffle, %+v before", name, got, wantJoined)
 			}
 		}
@@ -210,7 +210,7 @@ func TestMergeOfOneShare(t *testing.T) {
 	r := random(t)
 	for _, s := range shapes {
 		column := s.column(r, 500)
-		d, summary := Certify(column, LargeBytes)
+		d, summary := Certify(column, Large)
 		e, ok := Merge([]Summary{summary, {}})
 		if !ok || !sameBits(e.Deciles, d.Deciles) {
 			t.Errorf("%s: %v, want %v", s.name, e.Deciles, d.Deciles)
@@ -226,7 +226,7 @@ func TestMergeOfOneShare(t *testing.T) {
 	if _, ok := Merge(nil); ok {
 		t.Error("a merge of nothing has a result")
 	}
-	if _, ok := Recompress([]Summary{{}}, LargeBytes); ok {
+	if _, ok := Recompress([]Summary{{}}, Large); ok {
 		t.Error("nothing recompressed has a result")
 	}
 }
@@ -235,7 +235,7 @@ func TestSummaryKeepsItsBudget(t *testing.T) {
 	r := random(t)
 	for range cases(200, 2000) {
 		name, shares := split(r)
-		for _, budget := range []int{SmallBytes, LargeBytes, 2000} {
+		for _, budget := range []Budget{Small, Large, {2000, 1024}} {
 			var all []Summary
 			for _, v := range shares {
 				_, s := Certify(slices.Clone(v), budget)
@@ -246,7 +246,7 @@ func TestSummaryKeepsItsBudget(t *testing.T) {
 				if err := s.Check(); err != nil {
 					t.Fatalf("%s: %v: %+v", name, err, s)
 				}
-				if got := len(encode(&s)); got != s.Bytes() || got > budget && s.Count > 0 {
+				if got := len(encode(&s)); got != s.Bytes() || got > budget.Bytes && s.Count > 0 {
 					t.Fatalf("%s: %d bytes, said to be %d, of at most %d", name, got, s.Bytes(), budget)
 				}
 			}
@@ -349,7 +349,7 @@ func FuzzMerge(f *testing.F) {
 				shares = append(shares, s)
 			}
 		}
-		if joined, ok := Recompress(shares, SmallBytes); ok {
+		if joined, ok := Recompress(shares, Small); ok {
 			if err := joined.Check(); err != nil {
 				t.Fatalf("%v: %+v of %+v", err, joined, shares)
 			}
@@ -430,7 +430,7 @@ func BenchmarkMerge(b *testing.B) {
 	for _, p := range []int{8, 64, 216} {
 		var shares []Summary
 		for _, v := range populations[9].shares(r, 2000*p, p) {
-			_, s := Certify(v, LargeBytes)
+			_, s := Certify(v, Large)
 			shares = append(shares, s)
 		}
 		b.Run(map[int]string{8: "8", 64: "64", 216: "216"}[p], func(b *testing.B) {

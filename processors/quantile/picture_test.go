@@ -18,7 +18,7 @@ func picture() []byte {
 		}
 	}
 	t := newTrial(mix.shares(r, 100_000, 8))
-	summaries, _ := summarise(t.shares, LargeBytes)
+	summaries, _ := summarise(t.shares, Large)
 	m, _ := newMerger(summaries)
 	n := float64(m.count)
 

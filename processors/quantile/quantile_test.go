@@ -81,7 +81,7 @@ func TestReduceEqualsASort(t *testing.T) {
 		s := shapes[r.IntN(len(shapes))]
 		column := s.column(r, size(r, 3000))
 		d := Reduce(slices.Clone(column))
-		c, _ := Certify(slices.Clone(column), SmallBytes)
+		c, _ := Certify(slices.Clone(column), Small)
 		if d != c {
 			t.Fatalf("%s: Reduce says %+v, Certify %+v", s.name, d, c)
 		}
@@ -102,7 +102,7 @@ func TestReduceOfALargeColumn(t *testing.T) {
 	for _, s := range shapes {
 		column := s.column(r, 150_001)
 		d := Reduce(slices.Clone(column))
-		_, summary := Certify(slices.Clone(column), LargeBytes)
+		_, summary := Certify(slices.Clone(column), Large)
 		slices.Sort(column)
 		distinct := 1
 		for i, v := range column[1:] {
@@ -168,14 +168,14 @@ func TestReduceIsOrderFree(t *testing.T) {
 		for _, n := range []int{3, 1000, 5000} {
 			column := s.column(r, n)
 			column[0] = math.NaN()
-			want, wantSummary := Certify(slices.Clone(column), LargeBytes)
+			want, wantSummary := Certify(slices.Clone(column), Large)
 			wantMean, _ := Mean(column)
 			for range 10 {
 				r.Shuffle(n, func(i, j int) { column[i], column[j] = column[j], column[i] })
 				if mean, _ := Mean(column); mean != wantMean || mean != want.Mean {
 					t.Fatalf("%s: mean %v after a shuffle, %v before, %v of Reduce", s.name, mean, wantMean, want.Mean)
 				}
-				got, gotSummary := Certify(slices.Clone(column), LargeBytes)
+				got, gotSummary := Certify(slices.Clone(column), Large)
 				if got != want || Reduce(slices.Clone(column)) != want || !sameBits(gotSummary, wantSummary) {
 					t.Fatalf("%s: %+v after a shuffle, %+v before", s.name, got, want)
 				}
@@ -194,7 +194,7 @@ func TestInvalidValuesAreCountedAndDropped(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	for _, empty := range [][]float64{nil, {math.NaN()}} {
-		d, s := Certify(slices.Clone(empty), LargeBytes)
+		d, s := Certify(slices.Clone(empty), Large)
 		if d.Count != 0 || d.Invalid != int64(len(empty)) || s.Count != 0 || s.Check() != nil {
 			t.Errorf("%+v %+v", d, s)
 		}
@@ -202,7 +202,7 @@ func TestInvalidValuesAreCountedAndDropped(t *testing.T) {
 			t.Error("nothing has a mean")
 		}
 	}
-	d, s := Certify([]float64{math.Copysign(0, -1)}, LargeBytes)
+	d, s := Certify([]float64{math.Copysign(0, -1)}, Large)
 	if math.Signbit(d.Deciles[5]) || math.Signbit(d.Mean) || math.Signbit(s.Atoms[0].Value) {
 		t.Errorf("-0 survives: %+v %+v", d, s)
 	}

@@ -1,12 +1,12 @@
 package quantile
 
-// Recompress joins shares that passed Check into one summary of at most maxBytes, at least SmallBytes, that merges again.
+// Recompress joins shares that passed Check into one summary within the budget, that merges again.
 // Atoms stay atoms if they fit. Else it has knots only, chosen on the sum of the shares' curves as Certify chooses them,
 // and Eps is the sum of what the shares leave open and of what the choice adds, so that brackets made of it still hold.
 // Any order of the shares gives the same bits. It is not ok where Merge is not.
 //
 // Pinned by TestBracketsHoldTheTruth, which merges recompressed shares too, and TestMergeIsOrderFree.
-func Recompress(shares []Summary, maxBytes int) (Summary, bool) {
+func Recompress(shares []Summary, budget Budget) (Summary, bool) {
 	m, ok := newMerger(shares)
 	if !ok {
 		return Summary{}, false
@@ -14,14 +14,14 @@ func Recompress(shares []Summary, maxBytes int) (Summary, bool) {
 	s := Summary{Count: m.count}
 	if m.atoms {
 		s.Atoms = joinAtoms(shares)
-		if s.Bytes() <= maxBytes {
+		if s.Bytes() <= budget.Bytes {
 			return s, true
 		}
 		s.Atoms = nil
 	}
-	points, inner := m.points()
+	points, inner := m.points(budget.Ranks)
 	last := len(points) - 1
-	chosen := choose(points, []int{0, last}, maxBytes-s.Bytes()-pairBytes(1)-pairBytes(m.count))
+	chosen := choose(points, []int{0, last}, budget.Bytes-s.Bytes()-pairBytes(1)-pairBytes(m.count))
 	kept := chosen[:0]
 	for _, i := range chosen { // one of each rank, the last one always
 		if k := len(kept); k > 0 && points[kept[k-1]].rank == points[i].rank {
@@ -52,7 +52,7 @@ func Recompress(shares []Summary, maxBytes int) (Summary, bool) {
 // those on either side.
 //
 // Between the ranks k of one value and k+1 of the next, k + 1/2 is the estimate: it is rounded to the rank of the value.
-func (m *merger) points() (points []point, inner float64) {
+func (m *merger) points(grid int) (points []point, inner float64) {
 	step := max(1, len(m.union)/grid)
 	inner = float64(m.count) // nothing lies between
 	if step > 1 {

@@ -162,8 +162,8 @@ func BenchmarkMachine(b *testing.B) {
 	}{
 		{"one job", cores, func(v []float64) { Reduce(v) }},
 		{"jobs of 1000", 1000, func(v []float64) { Reduce(v) }},
-		{"certified", cores, func(v []float64) { Certify(v, LargeBytes) }},
-		{"certified in 8 shares", cores / 8, func(v []float64) { Certify(v, LargeBytes) }},
+		{"certified", cores, func(v []float64) { Certify(v, Large) }},
+		{"certified in 8 shares", cores / 8, func(v []float64) { Certify(v, Large) }},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -1,0 +1,78 @@
+package processors
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/weirhpc/weir/schemas"
+)
+
+// BenchmarkInterval is one collector's share of an interval of a machine of 9,288 nodes with 16 CPUs over 64 collectors: 145
+// nodes of jobs of 16, 40 metrics. It reports nanoseconds a value for each of its steps: reading the records from their
+// bytes, the summaries of the jobs, and what _system adds. docs/accuracy.md names it.
+func BenchmarkInterval(b *testing.B) {
+	const nodes, cpus, metrics, jobSize = 145, 16, 40, 16
+	r := rand.New(rand.NewPCG(1, 1))
+	tick := &schemas.Tick{IntervalStart: simEpochMs, IntervalMs: simT}
+	var entries []Entry
+	for n := range nodes {
+		node, job := fmt.Sprintf("n%03d", n), fmt.Sprintf("j%d", n/jobSize)
+		batch := &schemas.CounterBatch{NodeHeader: header(node, job, simEpochMs, simT)}
+		batch.Cpus = nil
+		for c := range int32(cpus) {
+			batch.Cpus = append(batch.Cpus, c)
+		}
+		for m := range metrics {
+			metric := schemas.CounterBatchMetric{Name: fmt.Sprintf("metric_%02d", m), Unit: "1", Scope: schemas.ScopeCore}
+			for range cpus {
+				metric.Values = append(metric.Values, r.ExpFloat64())
+			}
+			batch.Metrics = append(batch.Metrics, metric)
+		}
+		entries = append(entries, Entry{Offset: int64(n), AppendedMs: simEpochMs + simT, Value: encode(b, batch)})
+		if n%jobSize == 0 {
+			tick.Jobs = append(tick.Jobs, schemas.TickJob{JobID: job, Parts: 1, JobNodes: jobSize})
+		}
+		last := &tick.Jobs[len(tick.Jobs)-1]
+		last.Nodes = append(last.Nodes, node)
+	}
+	var all system
+	var read, jobs, system float64 // seconds
+	for b.Loop() {
+		fold := NewCollector(simCluster, 0, 64, nil)
+		began := b.Elapsed()
+		for _, e := range entries {
+			fold.Apply(e)
+		}
+		read += (b.Elapsed() - began).Seconds()
+
+		i := fold.intervals[tick.IntervalStart]
+		all.begin()
+		for n := range tick.Jobs {
+			job := &tick.Jobs[n]
+			var records []*nodeRecord
+			for _, node := range job.Nodes {
+				records = append(records, i.take(schemas.JobKey{JobID: job.JobID}, node, simT))
+			}
+			began = b.Elapsed()
+			byNode(records)
+			cols := columns(records)
+			jobs += (b.Elapsed() - began).Seconds()
+			began = b.Elapsed()
+			all.join(job, records, cols)
+			system += (b.Elapsed() - began).Seconds()
+			began = b.Elapsed()
+			encode(b, summarize(simCluster, 0, tick, job, records, cols))
+			jobs += (b.Elapsed() - began).Seconds()
+		}
+		began = b.Elapsed()
+		encode(b, all.partial(simCluster, 0, 64, tick))
+		system += (b.Elapsed() - began).Seconds()
+	}
+	each := 1e9 / float64(b.N) / (nodes * cpus * metrics)
+	b.ReportMetric(read*each, "read-ns/value")
+	b.ReportMetric(jobs*each, "jobs-ns/value")
+	b.ReportMetric(system*each, "system-ns/value")
+	b.ReportMetric(100*system/(read+jobs), "system-%")
+}
