@@ -94,7 +94,7 @@ func needsSubcommand(c *cobra.Command, args []string) error {
 			names = append(names, sub.Name())
 		}
 	}
-	return usageError{fmt.Errorf("%s %s: name one of its commands: %s", c.CommandPath(), strings.Join(args, " "), strings.Join(names, ", "))}
+	return usageError{fmt.Errorf("%s: name one of its commands: %s", strings.Join(append([]string{c.CommandPath()}, args...), " "), strings.Join(names, ", "))}
 }
 
 func newTopics() *cobra.Command {
@@ -137,6 +137,9 @@ func newCheck() *cobra.Command {
 			cfg, err := conf.load()
 			if err != nil {
 				return err
+			}
+			if len(cfg.Kafka.Brokers) == 0 {
+				return usageError{config.ErrNoBrokers}
 			}
 			text, err := cfg.YAML()
 			if err != nil {

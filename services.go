@@ -33,6 +33,11 @@ was asked to end, 1 when it cannot go on and said why, 2 when the command line o
 			if err != nil {
 				return err
 			}
+			if _, err := cfg.ClientOpts(c.Context()); errors.Is(err, config.ErrNoBrokers) {
+				return usageError{err}
+			} else if err != nil { // a file that cannot be read, which may yet come
+				return err
+			}
 			return cfg.Kafka.Explain(run(c.Context(), cfg, newLogger(c.ErrOrStderr(), cfg)))
 		},
 	}
@@ -50,6 +55,7 @@ func checked(run serve, topics ...string) serve {
 			return err
 		}
 		defer stop()
+		var trouble config.Trouble
 		for tries := 1; ; tries++ {
 			err := checkTopics(ctx, cfg, log, topics)
 			switch {
@@ -59,7 +65,7 @@ func checked(run serve, topics ...string) serve {
 				return run(ctx, cfg, log)
 			case errors.Is(err, schemas.ErrTopics), errors.Is(err, schemas.ErrOldBroker), errors.Is(err, config.ErrNoBrokers):
 				return err
-			case tries == 1:
+			case trouble.Worth(err):
 				log.Warn("brokers are away or refuse us, trying again", "err", err)
 			}
 			if !config.Pause(ctx, config.Backoff(tries, cfg.BackoffCap)) {

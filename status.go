@@ -71,6 +71,9 @@ func printStatus(w io.Writer, s *analysis.Status) error {
 	for _, p := range s.Sink {
 		line("sink\t%d\t%d\t%d\t\t", p.Partition, p.Position, p.End-p.Position)
 	}
+	if len(s.Sink) == 0 {
+		line("sink\tits archive is not seen from here\t\t\t\t")
+	}
 	line("\n\tSUMMARIZED\tREJECTED\tLATE\tDROPPED\tDUPLICATE\tMISROUTED\tENDED\tLOST")
 	for _, stage := range []struct {
 		name   string

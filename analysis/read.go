@@ -27,7 +27,7 @@ const (
 
 // Connect returns a client with further options, once a broker has answered it. The caller closes it.
 func Connect(ctx context.Context, cfg config.Config, further ...kgo.Opt) (*kgo.Client, error) {
-	opts, err := cfg.ClientOpts()
+	opts, err := cfg.ClientOpts(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -48,7 +48,7 @@ type SinkStatus struct {
 	Partition int32 `json:"partition"`
 	Position  int64 `json:"position"`
 	End       int64 `json:"end"`
-	Behind    bool  `json:"behind"` // summaries wait for longer than a file takes
+	Behind    bool  `json:"behind"` // summaries wait for longer than a file takes, or the archive ends behind the topic
 }
 
 // statusTicks is how many of the last Ticks say which nodes are silent.
@@ -63,7 +63,10 @@ func ReadStatus(ctx context.Context, cfg config.Config) (*Status, error) {
 		return nil, err
 	}
 	defer cl.Close()
-	s := &Status{TimeMs: time.Now().UnixMilli(), Collect: map[string]int64{}, Merge: map[string]int64{}}
+	s := &Status{
+		TimeMs: time.Now().UnixMilli(), Collect: map[string]int64{}, Merge: map[string]int64{},
+		Sink: []SinkStatus{}, Silent: []string{}, Late: []string{}, Routeless: []string{}, Wrong: []string{},
+	}
 	adm := kadm.NewClient(cl)
 	for _, step := range []func() error{
 		func() error { return s.balancer(ctx, cfg) },
@@ -76,12 +79,21 @@ func ReadStatus(ctx context.Context, cfg config.Config) (*Status, error) {
 		func() error { return s.sink(ctx, cfg, adm) },
 		func() error { return s.nodes(ctx, cfg) },
 	} {
-		if err := step(); err != nil {
+		if err := patiently(ctx, step); err != nil {
 			return nil, err
 		}
 	}
 	s.judge(cfg)
 	return s, nil
+}
+
+// patiently tries a step a few times: right after a broker has died, or a group is new, some answers are errors.
+func patiently(ctx context.Context, step func() error) error {
+	for tries := 1; ; tries++ {
+		if err := step(); err == nil || tries == 5 || !config.Pause(ctx, time.Second) {
+			return err
+		}
+	}
 }
 
 func (s *Status) balancer(ctx context.Context, cfg config.Config) error {
@@ -110,12 +122,15 @@ func (s *Status) balancer(ctx context.Context, cfg config.Config) error {
 		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
 	for _, n := range cfg.Balance.Nodes {
 		if !routed[n] {
 			s.Routeless = append(s.Routeless, n)
 		}
 	}
-	return err
+	return nil
 }
 
 func (s *Status) stage(ctx context.Context, cfg config.Config, adm *kadm.Client, stage, input, progress string, counts map[string]int64) error {
@@ -187,7 +202,7 @@ func ownersOf(ctx context.Context, adm *kadm.Client, group, topic string) (map[i
 
 func (s *Status) sink(ctx context.Context, cfg config.Config, adm *kadm.Client) error {
 	positions, err := sink.Positions(cfg)
-	if err != nil || len(positions) == 0 {
+	if err != nil || positions == nil {
 		return err
 	}
 	topic := cfg.Prefix + schemas.TopicJobSummary
@@ -200,9 +215,10 @@ func (s *Status) sink(ctx context.Context, cfg config.Config, adm *kadm.Client) 
 	if err != nil {
 		return fmt.Errorf("asking what is old in %s: %w", topic, err)
 	}
-	for _, p := range slices.Sorted(maps.Keys(positions)) {
+	for _, p := range slices.Sorted(maps.Keys(ends[topic])) {
 		d, _ := due.Lookup(topic, p)
-		s.Sink = append(s.Sink, SinkStatus{p, positions[p], ends[topic][p].Offset, d.Err == nil && d.Offset > positions[p]})
+		end := ends[topic][p].Offset
+		s.Sink = append(s.Sink, SinkStatus{p, positions[p], end, d.Err == nil && d.Offset > positions[p] || positions[p] > end})
 	}
 	return nil
 }
@@ -247,14 +263,17 @@ func (s *Status) nodes(ctx context.Context, cfg config.Config) error {
 		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
 	for n := range listed {
 		if !heard[n] {
 			s.Silent = append(s.Silent, n)
 		}
 	}
 	slices.Sort(s.Silent)
-	s.Late = slices.Sorted(maps.Keys(late))
-	return err
+	s.Late = append(s.Late, slices.Sorted(maps.Keys(late))...)
+	return nil
 }
 
 // judge says what is wrong.
@@ -271,7 +290,7 @@ func (s *Status) judge(cfg config.Config) {
 		switch {
 		case p.Owner == "":
 			wrong("%s: nobody owns partition %d", p.Stage, p.Partition)
-		case s.TickMs != nil && p.Stage == "collect" && (p.ClosedMs == nil || *p.ClosedMs < *s.TickMs-2*ms) && p.Lag > 0:
+		case s.TickMs != nil && (p.ClosedMs == nil || *p.ClosedMs < *s.TickMs-2*ms) && p.Lag > 0:
 			wrong("%s: partition %d is behind by %d offsets", p.Stage, p.Partition, p.Lag)
 		}
 	}

@@ -26,7 +26,9 @@ const (
 // active plans and closes intervals until ctx ends, then returns nil, or until anything goes wrong. It fences every other
 // balancer of this prefix first, so that what it then reads is the truth until somebody fences it.
 func (b *balancer) active(ctx context.Context) error {
-	opts, err := b.cfg.ClientOpts()
+	client, end := context.WithCancel(context.WithoutCancel(ctx)) // a transaction in hand outlives ctx
+	defer end()
+	opts, err := b.cfg.ClientOpts(client)
 	if err != nil {
 		return err
 	}
@@ -36,6 +38,7 @@ func (b *balancer) active(ctx context.Context) error {
 		return fmt.Errorf("making a client: %w", err)
 	}
 	defer cl.Close()
+	defer end()
 	m, err := b.begin(ctx, cl)
 	if err != nil {
 		return err

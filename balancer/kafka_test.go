@@ -75,7 +75,7 @@ type reader struct {
 
 func newReader(t *testing.T, cfg config.Config) *reader {
 	t.Helper()
-	opts, err := cfg.ClientOpts()
+	opts, err := cfg.ClientOpts(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +161,7 @@ func background(t *testing.T, run func(ctx context.Context) error) (stop func() 
 // produce writes a record to topic balance, as an earlier balancer did.
 func produce(t *testing.T, cfg config.Config, record schemas.Record) {
 	t.Helper()
-	opts, err := cfg.ClientOpts()
+	opts, err := cfg.ClientOpts(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}

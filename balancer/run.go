@@ -59,7 +59,9 @@ func newBalancer(cfg config.Config, tree *topology.Tree, source Source, log *slo
 
 // compete is active while the group gives it topic balance.
 func (b *balancer) compete(ctx context.Context) error {
-	opts, err := b.cfg.ClientOpts()
+	member, part := context.WithCancel(context.WithoutCancel(ctx)) // it leaves its group after ctx
+	defer part()
+	opts, err := b.cfg.ClientOpts(member)
 	if err != nil {
 		return err
 	}
@@ -102,6 +104,7 @@ func (b *balancer) compete(ctx context.Context) error {
 	leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	_ = cl.LeaveGroupContext(leave) // a broker that is away learns it by the session's end
+	part()
 	cl.Close()
 	work.stop()
 	return nil
@@ -180,13 +183,15 @@ type trouble struct {
 	what  string // is interrupted
 	mu    sync.Mutex
 	tries int // since all was well
+	config.Trouble
 }
 
 // say notes an error and returns how many there were in a row.
 func (t *trouble) say(err error) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.tries++; t.tries == 1 {
+	t.tries++
+	if t.Worth(err) {
 		t.log.Warn("balancer is interrupted, trying again", "what", t.what, "err", err)
 	}
 	return t.tries
@@ -199,6 +204,7 @@ func (t *trouble) over() {
 		t.log.Info("balancer goes on", "what", t.what, "tries", t.tries)
 	}
 	t.tries = 0
+	t.Over()
 }
 
 // calm reports whether nothing is wrong.

@@ -17,13 +17,19 @@ import (
 type Brokers struct {
 	log  *slog.Logger
 	mu   sync.Mutex
-	away map[string]time.Time // by address: when it was last tried in vain
+	away map[string]*absent // by address
+}
+
+// absent is a broker that cannot be reached.
+type absent struct {
+	Trouble
+	tried time.Time // last, in vain
 }
 
 var _ kgo.HookBrokerConnect = (*Brokers)(nil)
 
 // NewBrokers returns a hook that writes to log.
-func NewBrokers(log *slog.Logger) *Brokers { return &Brokers{log: log, away: map[string]time.Time{}} }
+func NewBrokers(log *slog.Logger) *Brokers { return &Brokers{log: log, away: map[string]*absent{}} }
 
 // OnBrokerConnect implements kgo.HookBrokerConnect.
 func (b *Brokers) OnBrokerConnect(meta kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
@@ -33,17 +39,21 @@ func (b *Brokers) OnBrokerConnect(meta kgo.BrokerMetadata, _ time.Duration, _ ne
 	address := net.JoinHostPort(meta.Host, strconv.Itoa(int(meta.Port)))
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	_, was := b.away[address]
-	switch {
-	case err != nil && !was:
-		b.log.Warn("no connection to broker, trying again", "broker", address, "err", err)
-	case err == nil && was:
-		b.log.Info("connection to broker is back", "broker", address)
+	a := b.away[address]
+	if err == nil {
+		if a != nil {
+			b.log.Info("connection to broker is back", "broker", address)
+			delete(b.away, address)
+		}
+		return
 	}
-	if err != nil {
-		b.away[address] = time.Now()
-	} else {
-		delete(b.away, address)
+	if a == nil {
+		a = &absent{}
+		b.away[address] = a
+	}
+	a.tried = time.Now()
+	if a.Worth(err) {
+		b.log.Warn("no connection to broker, trying again", "broker", address, "err", err)
 	}
 }
 
@@ -51,8 +61,8 @@ func (b *Brokers) OnBrokerConnect(meta kgo.BrokerMetadata, _ time.Duration, _ ne
 func (b *Brokers) Away() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, tried := range b.away {
-		if time.Since(tried) < 30*time.Second {
+	for _, a := range b.away {
+		if time.Since(a.tried) < 30*time.Second {
 			return true
 		}
 	}

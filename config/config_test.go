@@ -1,6 +1,7 @@
 package config
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"os"
@@ -211,21 +212,21 @@ func TestBackoffIsBounded(t *testing.T) {
 
 func TestClientOptsNameWhatIsMissing(t *testing.T) {
 	c := Default()
-	if _, err := c.ClientOpts(); !errors.Is(err, ErrNoBrokers) {
+	if _, err := c.ClientOpts(context.Background()); !errors.Is(err, ErrNoBrokers) {
 		t.Error(err)
 	}
 	c.Kafka.Brokers = []string{"h:1"}
 	c.Kafka.TLS = TLS{Enabled: true, CAFile: write(t, "no certificate")}
-	if _, err := c.ClientOpts(); err == nil || !strings.Contains(err.Error(), "ca_file") {
+	if _, err := c.ClientOpts(context.Background()); err == nil || !strings.Contains(err.Error(), "ca_file") {
 		t.Error(err)
 	}
 	c.Kafka.TLS = TLS{}
 	c.Kafka.SASL = SASL{Mechanism: scram256, User: "u", PasswordFile: "/nowhere"}
-	if _, err := c.ClientOpts(); err == nil || !strings.Contains(err.Error(), "password_file") {
+	if _, err := c.ClientOpts(context.Background()); err == nil || !strings.Contains(err.Error(), "password_file") {
 		t.Error(err)
 	}
 	c.Kafka.SASL.PasswordFile = write(t, "secret\n")
-	if _, err := c.ClientOpts(); err != nil {
+	if _, err := c.ClientOpts(context.Background()); err != nil {
 		t.Error(err)
 	}
 }

@@ -27,12 +27,20 @@ func (k Kafka) Explain(err error) error {
 	if err == nil || errors.As(err, &before) {
 		return err
 	}
-	for _, remedy := range []func(error) string{k.denied, k.loginRefused, k.tlsRefused, k.wrongPort} {
-		if text := remedy(err); text != "" {
-			return ExplainedError{fmt.Errorf("%w (%s; %s)", err, k.who(), text)}
-		}
+	if text := k.remedy(err); text != "" {
+		return ExplainedError{fmt.Errorf("%w (%s; %s)", err, k.who(), text)}
 	}
 	return err
+}
+
+// remedy is what mends err; empty where nothing is known of it.
+func (k Kafka) remedy(err error) string {
+	for _, of := range []func(error) string{k.denied, k.loginRefused, k.tlsRefused, k.wrongPort} {
+		if text := of(err); text != "" {
+			return text
+		}
+	}
+	return ""
 }
 
 // who says as whom we speak to which brokers.

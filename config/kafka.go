@@ -90,13 +90,15 @@ func isAddress(s string) bool {
 }
 
 // ClientOpts returns the options that every Kafka client of weir has: where the brokers are, how to prove who we are,
-// and how patient to be. Callers add what is theirs.
-func (c Config) ClientOpts() ([]kgo.Opt, error) {
+// and how patient to be. Callers add what is theirs. The client does nothing after ctx has ended: without that its close
+// waits ten seconds for a broker that hangs, so ctx ends before, or with, the need for answers.
+func (c Config) ClientOpts(ctx context.Context) ([]kgo.Opt, error) {
 	if len(c.Kafka.Brokers) == 0 {
 		return nil, ErrNoBrokers
 	}
 	limit := c.BackoffCap
 	opts := []kgo.Opt{
+		kgo.WithContext(ctx),
 		kgo.SeedBrokers(c.Kafka.Brokers...),
 		kgo.ClientID(c.Kafka.ClientID),
 		kgo.RetryBackoffFn(func(tries int) time.Duration { return Backoff(tries, limit) }),
@@ -104,6 +106,8 @@ func (c Config) ClientOpts() ([]kgo.Opt, error) {
 		kgo.ConnIdleTimeout(max(30*time.Second, 3*c.Interval)),
 		// A default poll of metadata is 5 minutes apart; a partition's new leader is found by errors long before.
 		kgo.MetadataMinAge(250 * time.Millisecond),
+		// A broker that hangs costs this much, in place of 10 s, before another is asked.
+		kgo.RequestTimeoutOverhead(5 * time.Second),
 		kgo.ProducerBatchMaxBytes(maxBatchBytes),
 		kgo.DisableClientMetrics(),
 		// A fetch session saves naming many partitions in each fetch, and we read few. It would cost a slot of the 1,000 that a

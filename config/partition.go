@@ -41,7 +41,7 @@ func ReadPartition(ctx context.Context, c Config, topic string, partition int32,
 	if from >= to {
 		return nil
 	}
-	opts, err := c.ClientOpts()
+	opts, err := c.ClientOpts(ctx)
 	if err != nil {
 		return err
 	}

@@ -118,7 +118,7 @@ func secureConfig(t *testing.T, a *authority, broker string) (Config, string) {
 
 func ping(t *testing.T, c Config) (*kgo.Client, error) {
 	t.Helper()
-	opts, err := c.ClientOpts()
+	opts, err := c.ClientOpts(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}

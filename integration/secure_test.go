@@ -328,7 +328,7 @@ func (k *keys) judgeOld(old []config.Kafka) {
 	for _, kafka := range append(old, k.byCertificate("sink"), k.byPassword("sink")) {
 		cfg := k.cfg
 		cfg.Kafka = kafka
-		opts, err := cfg.ClientOpts()
+		opts, err := cfg.ClientOpts(context.Background())
 		if err != nil {
 			k.t.Fatal(err)
 		}

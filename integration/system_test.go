@@ -58,7 +58,7 @@ func systemOn(t *testing.T, kafka brokers) *system {
 	if err != nil {
 		t.Fatal(err)
 	}
-	opts, err := cfg.ClientOpts()
+	opts, err := cfg.ClientOpts(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +224,7 @@ func (s *system) produce(records ...*kgo.Record) {
 // fence does what a second owner of a partition does first. The owner that runs finds out at its next commit.
 func (s *system) fence(transactionalID string) {
 	s.t.Helper()
-	opts, err := s.cfg.ClientOpts()
+	opts, err := s.cfg.ClientOpts(context.Background())
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -469,7 +469,7 @@ type sighting struct{ made, seen time.Time }
 
 func watch(t *testing.T, s *system) *watcher {
 	t.Helper()
-	opts, err := s.cfg.ClientOpts()
+	opts, err := s.cfg.ClientOpts(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -671,7 +671,8 @@ func (w *watched) sample(t *testing.T, at time.Duration) {
 	}
 	u := usage{at: at, rssMiB: number(statusRSS, status) / 1024, threads: number(statusThreads, status), files: float64(len(files))}
 	if w.metrics != "" {
-		if answer, err := http.Get(w.metrics); err == nil { // the simulated nodes listen on nothing
+		scraper := http.Client{Timeout: 5 * time.Second}
+		if answer, err := scraper.Get(w.metrics); err == nil { // the simulated nodes listen on nothing
 			text, _ := io.ReadAll(answer.Body)
 			_ = answer.Body.Close()
 			u.goroutines = number(goGoroutines, text)
@@ -708,6 +709,9 @@ func (w *watched) judge(t *testing.T) {
 	t.Helper()
 	end := w.samples[len(w.samples)-1].at + 1
 	second, last := w.mean(end/3, end*2/3), w.mean(end*2/3, end)
+	if len(w.samples) < 15 {
+		t.Fatalf("%s: %d samples say nothing: give it more time", w.name, len(w.samples))
+	}
 	flat := func(what string, second, last float64) {
 		verdict := "flat"
 		if last > second*soakGrowth {

@@ -1,6 +1,7 @@
 package processors
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -14,8 +15,8 @@ func (l *loop) transactionalID() string {
 	return fmt.Sprintf("%s%s-%d", l.cfg.Prefix, l.stage.name, l.partition)
 }
 
-func (l *loop) newProducer() (*kgo.Client, error) {
-	opts, err := l.cfg.ClientOpts()
+func (l *loop) newProducer(ctx context.Context) (*kgo.Client, error) {
+	opts, err := l.cfg.ClientOpts(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -55,8 +56,8 @@ func (p placingTopic) Partition(r *kgo.Record, n int) int {
 	return p.manual.Partition(r, n)
 }
 
-func (l *loop) newConsumer(from int64) (*kgo.Client, error) {
-	opts, err := l.cfg.ClientOpts()
+func (l *loop) newConsumer(ctx context.Context, from int64) (*kgo.Client, error) {
+	opts, err := l.cfg.ClientOpts(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -80,11 +80,14 @@ type loop struct {
 // run owns the partition until ctx ends (nil) or anything goes wrong. After an error nobody knows whether the last
 // transaction was committed; only Progress does, so the caller starts again from there.
 func (l *loop) run(ctx context.Context) error {
-	producer, err := l.newProducer()
+	clients, end := context.WithCancel(context.WithoutCancel(ctx)) // a commit in hand outlives ctx
+	producer, err := l.newProducer(clients)
 	if err != nil {
+		end()
 		return err
 	}
 	defer producer.Close()
+	defer end()
 	// The producer id first: making it fences every older owner and settles its open transaction. What is read after
 	// that is final.
 	start, cancel := context.WithTimeout(ctx, startTimeout)
@@ -96,7 +99,7 @@ func (l *loop) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	consumer, err := l.newConsumer(from)
+	consumer, err := l.newConsumer(ctx, from)
 	if err != nil {
 		return err
 	}

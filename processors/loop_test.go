@@ -41,7 +41,7 @@ func newBench(t *testing.T) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	opts, err := cfg.ClientOpts()
+	opts, err := cfg.ClientOpts(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func TestProgressIsFoundBehindAbortedTransactions(t *testing.T) {
 	b := newBench(t)
 	b.interval(5)
 	b.collectUntil("a summary", b.summaries(1))
-	opts, err := b.cfg.ClientOpts()
+	opts, err := b.cfg.ClientOpts(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +224,7 @@ func TestFencingComesFirst(t *testing.T) {
 	b := newBench(t)
 	b.interval(5)
 	b.collectUntil("a summary", b.summaries(1))
-	opts, err := b.cfg.ClientOpts()
+	opts, err := b.cfg.ClientOpts(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,9 @@ func own(ctx context.Context, cfg config.Config, log *slog.Logger, s stage) erro
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	o := &owners{cfg: cfg, stage: s, log: log, brokers: config.NewBrokers(log), loops: map[int32]*owned{}, end: cancel}
-	opts, err := cfg.ClientOpts()
+	member, part := context.WithCancel(context.WithoutCancel(ctx)) // it leaves its group after ctx
+	defer part()
+	opts, err := cfg.ClientOpts(member)
 	if err != nil {
 		return err
 	}
@@ -51,6 +53,7 @@ func own(ctx context.Context, cfg config.Config, log *slog.Logger, s stage) erro
 	group.PauseFetchTopics(s.progress)
 	o.watch(ctx, group)
 	o.leave(context.WithoutCancel(ctx), group)
+	part()
 	group.CloseAllowingRebalance()
 	o.stopAll()
 	if outer.Err() != nil {
@@ -95,8 +98,7 @@ type owned struct {
 
 // watch polls the group, where its errors surface, until ctx ends.
 func (o *owners) watch(ctx context.Context, group *kgo.Client) {
-	var said string
-	var last time.Time
+	var trouble config.Trouble
 	for ctx.Err() == nil {
 		fetches := group.PollFetches(ctx)
 		for _, e := range fetches.Errors() {
@@ -107,11 +109,9 @@ func (o *owners) watch(ctx context.Context, group *kgo.Client) {
 				o.end(fmt.Errorf("instance %s-%s of group %s%s: %w", o.cfg.Instance, o.stage.name, o.cfg.Prefix, o.stage.name, e.Err))
 				return
 			}
-			if text := e.Err.Error(); text != said || time.Since(last) > time.Minute { // once, not at every try
+			if trouble.Worth(e.Err) {
 				o.log.Warn("waiting for the group", "group", o.cfg.Prefix+o.stage.name, "err", e.Err)
-				said = text
 			}
-			last = time.Now()
 			config.Pause(ctx, time.Second)
 		}
 	}
@@ -167,6 +167,7 @@ func (o *owners) fold(ctx context.Context, partition int32) {
 	m := newMeter(o.stage.name, partition)
 	defer m.forget()
 	l := &loop{cfg: o.cfg, stage: o.stage, partition: partition, log: o.log, brokers: o.brokers, meter: m}
+	var trouble config.Trouble
 	for tries := 1; ctx.Err() == nil; tries++ {
 		before := l.commits
 		err := l.run(ctx)
@@ -180,7 +181,7 @@ func (o *owners) fold(ctx context.Context, partition int32) {
 			tries = 1 // it had worked for a while
 		}
 		m.restarts()
-		if tries == 1 || tries%10 == 0 {
+		if trouble.Worth(err) || tries == 1 {
 			o.log.Warn("starting again from what is committed", "stage", o.stage.name, "partition", partition, "tries", tries, "err", err)
 		}
 		// At least two heartbeats, in which the group says whether the partition is still ours: who was fenced by its

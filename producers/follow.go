@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -30,7 +31,7 @@ type follower struct {
 }
 
 func newFollower(f *fleet) (*follower, error) {
-	opts, err := f.cfg.ClientOpts()
+	opts, err := f.cfg.ClientOpts(context.Background())
 	if err != nil {
 		return nil, fmt.Errorf("following the routes: %w", err)
 	}
@@ -79,7 +80,7 @@ func (r *follower) run(ctx context.Context) {
 
 // read reads from the beginning until an error. It reports whether the brokers served any record before.
 func (r *follower) read(ctx context.Context) (served bool, err error) {
-	client, err := kgo.NewClient(r.opts...)
+	client, err := kgo.NewClient(append(slices.Clone(r.opts), kgo.WithContext(ctx))...)
 	if err != nil {
 		return false, fmt.Errorf("connecting: %w", err)
 	}

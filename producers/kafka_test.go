@@ -109,7 +109,7 @@ func start(t *testing.T, run func(context.Context, *slog.Logger) error) (logged 
 
 func client(t *testing.T, c config.Config, more ...kgo.Opt) *kgo.Client {
 	t.Helper()
-	opts, err := c.ClientOpts()
+	opts, err := c.ClientOpts(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}

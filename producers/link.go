@@ -1,6 +1,7 @@
 package producers
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -8,17 +9,19 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/config"
 )
 
-// link remembers whether the brokers serve a topic, so that an outage is said once, and its end too, however many tries
-// lie between. It may be used by several goroutines.
+// link remembers whether the brokers serve a topic, so that an outage is said once for each reason, and its end too,
+// however many tries lie between. It may be used by several goroutines.
 type link struct {
 	log   *slog.Logger
 	topic string
 
-	mu   sync.Mutex
-	down bool
-	dial error // of the last connection tried; nil when it came to be
+	mu      sync.Mutex
+	trouble config.Trouble
+	dial    error // of the last connection tried; nil when it came to be
 }
 
 // OnBrokerConnect implements kgo.HookBrokerConnect. A wrong password or certificate shows here, and nowhere else: the
@@ -33,12 +36,11 @@ func (l *link) OnBrokerConnect(_ kgo.BrokerMetadata, _ time.Duration, _ net.Conn
 func (l *link) lost(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.down {
-		return
-	}
-	l.down = true
-	if l.dial != nil {
+	if l.dial != nil && !errors.Is(err, l.dial) {
 		err = fmt.Errorf("%w: %w", err, l.dial)
+	}
+	if !l.trouble.Worth(err) {
+		return
 	}
 	l.log.Warn("brokers do not serve the topic: waiting for them", "topic", l.topic, "err", err)
 }
@@ -47,8 +49,7 @@ func (l *link) lost(err error) {
 func (l *link) found() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.down {
-		l.down = false
+	if l.trouble.Over() {
 		l.log.Info("brokers serve the topic again", "topic", l.topic)
 	}
 }

@@ -29,6 +29,7 @@ type publisher struct {
 	*fleet
 	topic      string
 	client     *kgo.Client
+	stop       context.CancelFunc // ends what the client waits for
 	link       link
 	partitions atomic.Int32 // of the topic, once the client knows
 
@@ -48,11 +49,13 @@ type flight struct {
 }
 
 func newPublisher(f *fleet) (*publisher, error) {
-	opts, err := f.cfg.ClientOpts()
+	sending, stop := context.WithCancel(context.Background()) // records in hand outlive the sampling
+	opts, err := f.cfg.ClientOpts(sending)
 	if err != nil {
+		stop()
 		return nil, fmt.Errorf("publishing: %w", err)
 	}
-	p := &publisher{fleet: f, topic: f.cfg.Prefix + schemas.TopicCounters, flights: map[string]*flight{}, said: map[string]bool{}}
+	p := &publisher{fleet: f, stop: stop, topic: f.cfg.Prefix + schemas.TopicCounters, flights: map[string]*flight{}, said: map[string]bool{}}
 	p.link = link{log: f.log, topic: p.topic}
 	for _, n := range f.nodes {
 		p.flights[n.name] = &flight{}
@@ -105,6 +108,7 @@ func (p *publisher) run(sampled <-chan struct{}) {
 
 // end closes the client, and says what it leaves.
 func (p *publisher) end() {
+	p.stop()
 	p.client.Close() // returns what is in flight to the rings
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -240,7 +244,7 @@ func (p *publisher) settle(c parcel, err error) {
 	case kept, again:
 		p.failures++
 		p.resume = time.Now().Add(config.Backoff(p.failures, p.cfg.BackoffCap))
-		if what == kept && !errors.Is(err, kgo.ErrClientClosed) {
+		if what == kept && !errors.Is(err, kgo.ErrClientClosed) && !errors.Is(err, context.Canceled) {
 			p.link.lost(err)
 		}
 	case delivered, refused: // a broker has answered, so a Gap may go; one that was refused waits for the next answer

@@ -30,6 +30,9 @@ func CreateTopics(ctx context.Context, cl *kgo.Client, topics []Topic) error {
 		if errors.Is(err, kerr.TopicAlreadyExists) {
 			err = alterTopic(ctx, adm, t)
 		}
+		if errors.Is(err, kerr.InvalidReplicationFactor) {
+			return fmt.Errorf("creating topic %s: topics.replication is %d, which is more than there are brokers: %w", t.Name, t.Replicas, err)
+		}
 		if err != nil {
 			return fmt.Errorf("creating topic %s: %w", t.Name, err)
 		}

@@ -59,7 +59,7 @@ var advised = []struct {
 	},
 	{
 		"transaction.state.log.replication.factor", "who was fenced and what was committed is lost with the brokers that hold it",
-		func(v int64, replicas int) bool { return v >= int64(replicas) }, "topics.replication at least",
+		func(v int64, replicas int) bool { return v >= int64(replicas) }, "as many as topics.replication",
 	},
 	{
 		"transaction.state.log.min.isr", "an acknowledged commit may be on one broker only",
@@ -67,7 +67,7 @@ var advised = []struct {
 	},
 	{
 		"offsets.topic.replication.factor", "who owns which partition is lost with the brokers that hold it",
-		func(v int64, replicas int) bool { return v >= int64(replicas) }, "topics.replication at least",
+		func(v int64, replicas int) bool { return v >= int64(replicas) }, "as many as topics.replication",
 	},
 }
 

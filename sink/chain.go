@@ -202,7 +202,7 @@ func listDates(root string) ([]string, error) {
 	return dates, nil // ReadDir sorts by name
 }
 
-// Positions returns how far each partition of summaries is archived in cfg.Sink.Dir; none where there is no archive.
+// Positions returns how far each partition of summaries is archived in cfg.Sink.Dir; nil where there is no archive.
 func Positions(cfg config.Config) (map[int32]int64, error) {
 	found, _, err := chains(filepath.Join(cfg.Sink.Dir, summariesDir), cfg.Prefix+schemas.TopicJobSummary)
 	if errors.Is(err, os.ErrNotExist) {

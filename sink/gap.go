@@ -59,7 +59,7 @@ func AcceptGap(ctx context.Context, cfg config.Config, partition int32, log *slo
 }
 
 func logStart(ctx context.Context, cfg config.Config, topic string, partition int32) (int64, error) {
-	opts, err := cfg.ClientOpts()
+	opts, err := cfg.ClientOpts(ctx)
 	if err != nil {
 		return 0, err
 	}

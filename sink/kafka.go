@@ -17,7 +17,7 @@ const (
 
 // connect returns a client that reads every partition of the topic from where its part stands.
 func (s *sink) connect(ctx context.Context) (*kgo.Client, error) {
-	opts, err := s.cfg.ClientOpts()
+	opts, err := s.cfg.ClientOpts(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -28,7 +28,6 @@ func (s *sink) connect(ctx context.Context) (*kgo.Client, error) {
 		kgo.FetchMaxBytes(fetchBytes),
 		kgo.FetchMaxPartitionBytes(fetchPartitionBytes),
 		kgo.WithHooks(s.brokers),
-		kgo.WithContext(ctx), // a first connection heeds no other, and waits ten seconds for a broker that hangs
 	)...)
 	if err != nil {
 		return nil, fmt.Errorf("making a Kafka client: %w", err)

@@ -61,6 +61,7 @@ func (s *sink) run(ctx context.Context) error {
 	if err := s.open(ctx); err != nil {
 		return err
 	}
+	standsBy := false
 	for tries := 1; ctx.Err() == nil; {
 		began := time.Now()
 		err := s.follow(ctx)
@@ -70,7 +71,10 @@ func (s *sink) run(ctx context.Context) error {
 			// What is in hand may be gone from the topic.
 			return errors.Join(err, s.rollAll(ended()))
 		case errors.Is(err, errTaken):
-			s.log.Info("another sink writes to this archive, going on from its files")
+			if !standsBy {
+				s.log.Info("another sink writes to this archive: this one stands by")
+			}
+			standsBy = true
 		default:
 			if time.Since(began) > time.Minute {
 				tries = 1

@@ -95,7 +95,7 @@ func TestTwoSinks(t *testing.T) {
 	cancel()
 	wg.Wait()
 	b.check()
-	t.Logf("directory syncs %d and %d, taken %d times", links[0].Load(), links[1].Load(), b.said.of("another sink writes to this archive, going on from its files"))
+	t.Logf("directory syncs %d and %d, taken %d times", links[0].Load(), links[1].Load(), b.said.of("another sink writes to this archive: this one stands by"))
 }
 
 func TestMarkersAlone(t *testing.T) {
