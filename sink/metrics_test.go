@@ -2,7 +2,6 @@ package sink
 
 import (
 	"context"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -77,7 +76,7 @@ func TestMetricsOfADiskThatFails(t *testing.T) {
 	before := value(t, failures)
 	b.summaries(rnd, 0, 1)
 	failed := false
-	s := newSink(b.cfg, slog.New(b.said), func(action, path string) error {
+	s := b.newSink(func(action, path string) error {
 		if action == actLink && strings.Contains(path, datePrefix) && !failed {
 			failed = true
 			return syscall.ENOSPC

@@ -25,15 +25,16 @@ const (
 
 // sink is the loop around the parts: one goroutine reads all partitions and writes all files.
 type sink struct {
-	cfg     config.Config
-	topic   string
-	log     *slog.Logger
-	archive *archive
-	period  time.Duration // a file ends when its first record is this old
-	tails   map[int32]tail
-	parts   []*part         // by partition; empty before the topic was seen
-	ends    map[int32]int64 // of the partitions, as the last fetch had them
-	brokers *config.Brokers
+	cfg      config.Config
+	topic    string
+	log      *slog.Logger
+	archive  *archive
+	period   time.Duration // a file ends when its first record is this old
+	tails    map[int32]tail
+	parts    []*part         // by partition; empty before the topic was seen
+	ends     map[int32]int64 // of the partitions, as the last fetch had them
+	brokers  *config.Brokers
+	patience time.Duration // with the topic, at the end
 }
 
 // Run writes the topic job-summary to the archive until ctx ends: it then reads to the topic's end, for at most three
@@ -53,7 +54,7 @@ func newSink(cfg config.Config, log *slog.Logger, before func(action, path strin
 		cfg: cfg, topic: topic, log: log.With("topic", topic),
 		archive: newArchive(cfg.Sink.Dir, topic, before),
 		period:  max(cfg.Interval, minPeriod),
-		brokers: config.NewBrokers(log), ends: map[int32]int64{},
+		brokers: config.NewBrokers(log), ends: map[int32]int64{}, patience: drainLimit,
 	}
 }
 
@@ -110,7 +111,7 @@ func (s *sink) open(ctx context.Context) error {
 
 // finish archives what the topic holds by now, as far as the brokers answer, and all that is in hand.
 func (s *sink) finish(ctx context.Context) error {
-	limit := drainLimit
+	limit := s.patience
 	if s.brokers.Away() {
 		limit = awayLimit
 	}

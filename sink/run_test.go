@@ -34,7 +34,7 @@ func TestRunCrashes(t *testing.T) {
 	for round := range 15 {
 		b.some(rnd)
 		left := 3 + round*2 // actions before the crash; opening takes the first few
-		s := newSink(b.cfg, slog.New(b.said), func(string, string) error {
+		s := b.newSink(func(string, string) error {
 			if left--; left == 0 {
 				panic(errCrash)
 			}
@@ -76,7 +76,7 @@ func TestTwoSinks(t *testing.T) {
 	var wg sync.WaitGroup
 	var links [2]atomic.Int64
 	for i := range links {
-		s := newSink(b.cfg, slog.New(b.said), func(action, _ string) error {
+		s := b.newSink(func(action, _ string) error {
 			if action == actSyncDir {
 				links[i].Add(1)
 			}
@@ -214,7 +214,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	const said = "cannot write to the archive, keeping the rows and trying again"
 	var failed, healed atomic.Int64
-	s := newSink(b.cfg, slog.New(b.said), func(action, _ string) error {
+	s := b.newSink(func(action, _ string) error {
 		if action == actWrite && failed.Load() < 4 {
 			failed.Add(1)
 			return syscall.ENOSPC
