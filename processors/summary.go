@@ -339,7 +339,8 @@ func summaryOf(count int64, c *schemas.Certified) quantile.Summary {
 func (m *mergedMetric) summary() schemas.JobSummaryMetric {
 	s := m.JobSummaryMetric
 	estimate, ok := quantile.Merge(m.shares)
-	if !ok {
+	if !ok { // no value, or more than any machine has
+		s.Invalid, s.Count, s.Nodes = s.Invalid+s.Count, 0, 0
 		return s
 	}
 	deciles, lo, hi := estimate.Deciles[:], estimate.Lo[:], estimate.Hi[:]

@@ -149,3 +149,23 @@ func TestContradictionsAreRejected(t *testing.T) {
 		}
 	}
 }
+
+// TestTooManyValuesToMerge: shares that each may be believed can together say more than ranks are counted to. That is no
+// reason to stop, and none to say deciles.
+func TestTooManyValuesToMerge(t *testing.T) {
+	var parts []*schemas.JobPartial
+	for c := range int32(6) {
+		p := partial("all", c, simEpochMs, 6)
+		p.Metrics[0].Count = 1e12
+		if err := checkPartial(p); err != nil {
+			t.Fatal(err)
+		}
+		encode(t, p)
+		parts = append(parts, p)
+	}
+	s := mergePartials(parts)
+	if m := s.Metrics[0]; m.Count != 0 || m.Invalid != 6e12 || m.Deciles != nil {
+		t.Errorf("%+v", m)
+	}
+	encode(t, s) // or the loop would stand still
+}

@@ -153,7 +153,7 @@ func (m *JobSummaryMetric) validate(seen map[string]bool) error {
 	if err := checkMetricName(m.Name, m.Unit, m.Scope, seen); err != nil {
 		return err
 	}
-	if m.Count < 0 || m.Count > maxCount || m.Invalid < 0 || m.Invalid > maxCount || m.Nodes < 0 {
+	if m.Count < 0 || m.Invalid < 0 || m.Nodes < 0 {
 		return invalid("metrics.count", "%s: count, invalid or nodes is negative", m.Name)
 	}
 	if (m.Count > 0) != (m.Mean != nil && m.Deciles != nil) {
