@@ -92,7 +92,7 @@ func findReader(t *testing.T) func(t *testing.T, config string) (status int, out
 	if status, out := run("--help"); status != 0 {
 		lines := strings.Split(strings.TrimSpace(out), "\n")
 		missing := t.Skipf
-		if os.Getenv("WEIR_REQUIRE_OUTSIDE") != "" {
+		if os.Getenv("REQUIRE_OUTSIDE_READER") != "" {
 			missing = t.Fatalf
 		}
 		missing("OUTSIDE READER DID NOT RUN: nothing but weir has read what weir writes: %s: `make outside`, or pip install -r "+
