@@ -52,6 +52,9 @@ fmt: $(LINT)
 fuzz:
 	$(GO) test ./schemas -run '^$$' -fuzz FuzzUnmarshal -fuzztime 30s
 	$(GO) test ./processors/quantile -run '^$$' -fuzz FuzzMerge -fuzztime 30s
+	$(GO) test ./topology -run '^$$' -fuzz 'FuzzReadTGF$$' -fuzztime 30s
+	$(GO) test ./topology -run '^$$' -fuzz 'FuzzReadTopologyYAML$$' -fuzztime 30s
+	$(GO) test ./topology -run '^$$' -fuzz 'FuzzReadTopologyConf$$' -fuzztime 30s
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./...

@@ -98,6 +98,7 @@ by.`, checked(func(ctx context.Context, cfg config.Config, log *slog.Logger) err
 		return balance(ctx, cfg, simulate, log)
 	}, schemas.TopicCounters, schemas.TopicRoutes, schemas.TopicJobs, schemas.TopicBalance))
 	c.Flags().IntVar(&simulate, "simulate", 0, "plan for `N` simulated nodes and their jobs too (see weir simulate)")
+	addPlan(c)
 	return c
 }
 
@@ -142,6 +143,7 @@ them: weir balance --simulate N.`, func(ctx context.Context, cfg config.Config, 
 		return producers.Simulate(ctx, cfg, producers.SimulatedNodes(nodes), log)
 	})
 	c.Flags().IntVar(&nodes, "nodes", 0, "`N` nodes, at least 16")
+	c.AddCommand(newSimulateBalancer())
 	return c
 }
 

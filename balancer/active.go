@@ -83,6 +83,9 @@ func (b *balancer) begin(ctx context.Context, cl *kgo.Client) (*memory, error) {
 	if err != nil {
 		return nil, err
 	}
+	if b.layout, err = b.locate(read, kadm.NewClient(cl)); err != nil {
+		return nil, err
+	}
 	m.answered = time.Now()
 	m.next = b.first(m.state, m.answered)
 	planEpoch.WithLabelValues().Set(float64(m.epoch))
@@ -102,7 +105,7 @@ func (b *balancer) begin(ctx context.Context, cl *kgo.Client) (*memory, error) {
 func (b *balancer) planInterval(ctx context.Context, cl *kgo.Client, m *memory, start int64) error {
 	now := time.Now()
 	jobs, faults := b.jobs(now)
-	want := plan(b.layout, planned(jobs, start, b.ms), limits{b.cfg.Balance.LMax, b.cfg.Balance.LDist})
+	want, verdict := plan(b.layout, planned(jobs, start, b.ms), limitsOf(b.cfg), m.routes)
 	changed, gone := m.routes.changes(want, start, m.epoch+1)
 	var records []*kgo.Record
 	for i := range changed {
@@ -154,7 +157,29 @@ func (b *balancer) planInterval(ctx context.Context, cl *kgo.Client, m *memory, 
 	m.planned, m.plans[start] = start, true
 	planEpoch.WithLabelValues().Set(float64(m.epoch))
 	planSeconds.WithLabelValues().Observe(time.Since(now).Seconds())
+	b.judge(start, verdict)
 	return nil
+}
+
+func limitsOf(cfg config.Config) limits {
+	return limits{
+		lMax: cfg.Balance.LMax, lDist: cfg.Balance.LDist, localMax: cfg.Balance.LocalMax, literal: cfg.Balance.Algorithm == "literal",
+	}
+}
+
+// judge shows whether the collectors may take what the machine sends in an interval, and logs when that changes.
+func (b *balancer) judge(start int64, verdict bounded) {
+	showLoad(verdict)
+	if verdict.overloaded == b.overloaded {
+		return
+	}
+	b.overloaded = verdict.overloaded
+	if b.overloaded {
+		b.log.Warn("jobs exceed what the collectors may take, and are spread evenly", "interval_start", start,
+			"collectors", b.cfg.Collectors, "collectors_needed", verdict.needed, "l_max", b.cfg.Balance.LMax)
+	} else {
+		b.log.Info("the collectors may take all jobs again", "interval_start", start, "collectors_needed", verdict.needed)
+	}
 }
 
 // routeRecord places a Route where its node looks for it: on the partition that Kafka's own clients give its key.

@@ -7,8 +7,11 @@ import (
 
 // limits bound what one collector takes. Loads count nodes.
 type limits struct {
-	lMax  int // a job with more is spread over several collectors
-	lDist int // what each of these is meant to take
+	lMax     int    // a job with more is spread over several collectors
+	lDist    int    // what each of these is meant to take, by PerSyst's algorithms
+	localMax int    // jobs of one node that are reduced there, others send values; 0: all. Not by PerSyst's
+	literal  bool   // PerSyst's algorithms in place of weir's
+	lost     []bool // collectors that take nothing; nil: none. Not by PerSyst's
 }
 
 // placement says where one job is reduced.

@@ -100,7 +100,7 @@ func TestAssignCases(t *testing.T) {
 			}
 			l := regular(nodes, agents, perSync, collectors)
 			load, distance := make([]int, collectors), 0
-			for j, p := range assign(l, jobs, limits{lMax, lDist}) {
+			for j, p := range assign(l, jobs, limits{lMax: lMax, lDist: lDist}) {
 				got = append(got, describe(p))
 				for i, c := range p.at {
 					if p.local {
@@ -225,7 +225,7 @@ func TestAssignEqualsTheText(t *testing.T) {
 		l := regular(nodes, (nodes+collectors-1)/collectors, 1+r.IntN(4), collectors)
 		jobs := randomJobs(r, nodes, r.IntN(15))
 		lMax := 2 + r.IntN(nodes+1)
-		lim := limits{lMax, 1 + r.IntN(lMax)}
+		lim := limits{lMax: lMax, lDist: 1 + r.IntN(lMax)}
 		if diff := cmp.Diff(literal(l, jobs, lim), assign(l, jobs, lim), cmp.AllowUnexported(placement{})); diff != "" {
 			t.Fatalf("seed %d: %s", seed, diff)
 		}
@@ -238,7 +238,7 @@ func BenchmarkAssign(b *testing.B) {
 	for i := range nodes {
 		nodes[i] = "n" + strconv.Itoa(i)
 	}
-	l := newLayout(topology.Flat(nodes), 216)
+	l := newLayout(topology.Flat(nodes), 216, nil)
 	jobs := make([][]int32, 1000)
 	for i := range nodes {
 		j := r.IntN(len(jobs))
@@ -249,6 +249,6 @@ func BenchmarkAssign(b *testing.B) {
 	}
 	jobs = slices.DeleteFunc(jobs, func(j []int32) bool { return len(j) == 0 })
 	for b.Loop() {
-		assign(l, jobs, limits{129, 116})
+		assign(l, jobs, limits{lMax: 129, lDist: 116})
 	}
 }

@@ -1,6 +1,11 @@
 package balancer
 
-import "github.com/weirhpc/weir/topology"
+import (
+	"cmp"
+	"slices"
+
+	"github.com/weirhpc/weir/topology"
+)
 
 // layout is PerSyst's tree over the machine: every node is an agent with a parent collector, its home, and every
 // collector has a SyncAgent above it. Nodes and collectors go by number here; collectors are partitions of counters.
@@ -11,13 +16,17 @@ type layout struct {
 	sync  []int32          // of a collector: its SyncAgent
 }
 
-// newLayout lays P collectors over a tree. Nodes that are neighbours in the tree share a home, and homes are as equal as
-// the islands let them be:
+// newLayout lays P collectors over a tree. places says in which island each collector's leader stands, unknown where it is not
+// known; nil: of none. Where all are unknown, nodes that are neighbours in the tree share a home, and homes
+// are as equal as the islands let them be:
 //
 //   - where there are as many collectors as islands or more, every island gets one, and each further one goes to the island
 //     with the most nodes per collector; no home crosses an island, and an island is a SyncAgent;
 //   - where there are fewer, a collector is home to one or more whole islands, and is its own SyncAgent.
-func newLayout(tree *topology.Tree, collectors int) *layout {
+//
+// Where places are known, an island is a SyncAgent of the collectors that stand in it, and these are the homes of its nodes; see
+// settle.
+func newLayout(tree *topology.Tree, collectors int, places []int) *layout {
 	nodes := tree.Nodes()
 	l := &layout{
 		nodes: nodes, index: make(map[string]int32, len(nodes)),
@@ -29,6 +38,10 @@ func newLayout(tree *topology.Tree, collectors int) *layout {
 		l.index[n] = int32(i)
 		islands[i], _ = tree.Island(n) // the tree has its own nodes
 		sizes[islands[i]]++
+	}
+	if slices.ContainsFunc(places, func(p int) bool { return p != unknown }) {
+		l.settle(islands, sizes, places)
+		return l
 	}
 	first, count := shares(sizes, collectors)
 	for island, at := range first {
@@ -47,6 +60,57 @@ func newLayout(tree *topology.Tree, collectors int) *layout {
 		seen[island]++
 	}
 	return l
+}
+
+// unknown stands for the island of a collector whose place is not known.
+const unknown = -1
+
+// settle makes homes of collectors that stand somewhere. One of unknown place goes to the island with the most nodes per
+// collector. An island where no collector stands goes as a whole to the collector that is home to the fewest nodes,
+// islands with more nodes first.
+func (l *layout) settle(islands, sizes, places []int) {
+	in := make([][]int32, len(sizes)) // collectors of each island
+	for c, island := range places {
+		if island != unknown {
+			in[island] = append(in[island], int32(c))
+		}
+	}
+	for c, island := range places {
+		if island != unknown {
+			continue
+		}
+		fullest := 0
+		for i := range sizes {
+			if sizes[i]*(len(in[fullest])+1) > sizes[fullest]*(len(in[i])+1) {
+				fullest = i
+			}
+		}
+		in[fullest] = append(in[fullest], int32(c))
+	}
+	homes := make([]int, len(places)) // nodes of each collector
+	for island, cs := range in {
+		for _, c := range cs {
+			l.sync[c] = int32(island)
+			homes[c] = sizes[island] / len(cs)
+		}
+	}
+	order := make([]int, len(sizes))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(sizes[b], sizes[a]) })
+	for _, island := range order {
+		if len(in[island]) == 0 {
+			c := slices.Index(homes, slices.Min(homes))
+			in[island] = []int32{int32(c)}
+			homes[c] += sizes[island]
+		}
+	}
+	seen := make([]int, len(sizes)) // nodes of each island so far
+	for i, island := range islands {
+		l.home[i] = in[island][seen[island]*len(in[island])/sizes[island]]
+		seen[island]++
+	}
 }
 
 // shares says which collectors are homes of which island: count of them from first.

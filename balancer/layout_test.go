@@ -44,7 +44,32 @@ func TestLayout(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			l := newLayout(islands(tt.sizes...), tt.collectors)
+			l := newLayout(islands(tt.sizes...), tt.collectors, nil)
+			if diff := cmp.Diff(tt.home, l.home); diff != "" {
+				t.Errorf("home: %s", diff)
+			}
+			if diff := cmp.Diff(tt.sync, l.sync); diff != "" {
+				t.Errorf("sync: %s", diff)
+			}
+		})
+	}
+}
+
+func TestLayoutOfPlaces(t *testing.T) {
+	tests := map[string]struct {
+		sizes, places []int
+		home, sync    []int32
+	}{
+		"each in its island":         {[]int{3, 3}, []int{1, 0}, []int32{1, 1, 1, 0, 0, 0}, []int32{1, 0}},
+		"two in one":                 {[]int{4, 2}, []int{0, 1, 0}, []int32{0, 0, 2, 2, 1, 1}, []int32{0, 1, 0}},
+		"an island without":          {[]int{2, 4, 3}, []int{0, 1}, []int32{0, 0, 1, 1, 1, 1, 0, 0, 0}, []int32{0, 1}},
+		"unknown: where nodes are":   {[]int{2, 6}, []int{unknown, 0, unknown}, []int32{1, 1, 0, 0, 0, 2, 2, 2}, []int32{1, 0, 1}},
+		"all unknown, as without":    {[]int{2, 4}, []int{unknown, unknown, unknown}, []int32{0, 0, 1, 1, 2, 2}, []int32{0, 1, 1}},
+		"all in one, others far off": {[]int{2, 2}, []int{0, 0}, []int32{0, 1, 0, 0}, []int32{0, 0}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			l := newLayout(islands(tt.sizes...), len(tt.places), tt.places)
 			if diff := cmp.Diff(tt.home, l.home); diff != "" {
 				t.Errorf("home: %s", diff)
 			}
@@ -65,7 +90,7 @@ func TestLayoutProperties(t *testing.T) {
 			total += sizes[i]
 		}
 		tree, p := islands(sizes...), 1+r.IntN(40)
-		l := newLayout(tree, p)
+		l := newLayout(tree, p, nil)
 		used := map[int32]map[int]bool{}
 		for i, n := range l.nodes {
 			island, _ := tree.Island(n)
@@ -84,7 +109,7 @@ func TestLayoutProperties(t *testing.T) {
 			t.Fatalf("seed %d: %d of %d collectors have an island", seed, len(used), p)
 		}
 	}
-	if l := newLayout(topology.Flat(nil), 3); len(l.home) != 0 || len(l.sync) != 3 {
+	if l := newLayout(topology.Flat(nil), 3, nil); len(l.home) != 0 || len(l.sync) != 3 {
 		t.Error("an empty tree has a layout too")
 	}
 }

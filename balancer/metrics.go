@@ -28,6 +28,12 @@ var (
 	tickStart = promauto.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "weir_balancer_tick_interval_start_seconds", Help: "Start of the last interval that was closed by Ticks, in Unix time.",
 	}, nil)
+	overloadedNow = promauto.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "weir_balancer_overloaded", Help: "1 while the jobs exceed what the collectors may take, else 0.",
+	}, nil)
+	collectorsNeeded = promauto.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "weir_balancer_collectors_needed", Help: "Collectors that would take all jobs, each no more than l_max.",
+	}, nil)
 	planSeconds = promauto.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "weir_balancer_plan_seconds", Help: "Time to ask for the jobs, plan an interval and publish what changed.",
 		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
@@ -48,6 +54,17 @@ func standsBy() {
 	jobsListed.Reset()
 	planEpoch.Reset()
 	tickStart.Reset()
+	overloadedNow.Reset()
+	collectorsNeeded.Reset()
+}
+
+func showLoad(b bounded) {
+	overloaded := 0.0
+	if b.overloaded {
+		overloaded = 1
+	}
+	overloadedNow.WithLabelValues().Set(overloaded)
+	collectorsNeeded.WithLabelValues().Set(float64(b.needed))
 }
 
 // showJobs counts the jobs by state. The faults are skipped jobs, and one more where the source failed.

@@ -20,26 +20,25 @@ func planned(jobs []schemas.Job, start, ms int64) []schemas.Job {
 }
 
 // plan returns what the Route of every node should say for the jobs: its home, and an entry for each job on it, sorted.
-// Epoch and IntervalStart are left to changes. Every job is on nodes of the layout.
-func plan(l *layout, jobs []schemas.Job, lim limits) []schemas.Route {
+// Epoch and IntervalStart are left to changes. Every job is on nodes of the layout. The newest Routes are the last assignment,
+// by which jobs stay where they are.
+func plan(l *layout, jobs []schemas.Job, lim limits, last routeLog) ([]schemas.Route, bounded) {
 	routes := make([]schemas.Route, len(l.nodes))
 	for i, n := range l.nodes {
 		routes[i] = schemas.Route{Node: n, Home: l.home[i]}
 	}
-	nodes := make([][]int32, len(jobs))
-	for j := range jobs {
-		for _, n := range jobs[j].Nodes {
-			nodes[j] = append(nodes[j], l.index[n])
-		}
-		slices.Sort(nodes[j]) // in tree order, so that a list in another order is not another plan
+	tasks := tasksOf(l, jobs)
+	for j := range tasks {
+		last.recall(l, &jobs[j], &tasks[j])
 	}
-	for j, p := range assign(l, nodes, lim) {
+	b := place(l, tasks, lim)
+	for j, p := range b.placed {
 		mode := schemas.ModeCollect
 		if p.local {
 			mode = schemas.ModeLocal
 		}
 		cpus := slices.Sorted(slices.Values(jobs[j].Cpus))
-		for i, n := range nodes[j] {
+		for i, n := range tasks[j].nodes {
 			routes[n].Entries = append(routes[n].Entries, schemas.RouteEntry{
 				JobID: jobs[j].JobID, Restart: jobs[j].Restart, Cpus: cpus, Partition: p.at[i], Mode: mode,
 			})
@@ -50,7 +49,45 @@ func plan(l *layout, jobs []schemas.Job, lim limits) []schemas.Route {
 			return cmp.Or(cmp.Compare(a.JobID, b.JobID), cmp.Compare(a.Restart, b.Restart))
 		})
 	}
-	return routes
+	return routes, b
+}
+
+// tasksOf returns the jobs as the algorithms see them. What a job sends is not measured: every node weighs one.
+func tasksOf(l *layout, jobs []schemas.Job) []task {
+	tasks := make([]task, len(jobs))
+	for j := range jobs {
+		nodes := make([]int32, len(jobs[j].Nodes))
+		for i, n := range jobs[j].Nodes {
+			nodes[i] = l.index[n]
+		}
+		slices.Sort(nodes) // in tree order, so that a list in another order is not another plan
+		tasks[j] = task{nodes: nodes, perNode: 1}
+	}
+	return tasks
+}
+
+// place assigns by the algorithm that was asked for.
+func place(l *layout, tasks []task, lim limits) bounded {
+	if !lim.literal {
+		return assignBounded(l, tasks, lim)
+	}
+	nodes := make([][]int32, len(tasks))
+	for j := range tasks {
+		nodes[j] = tasks[j].nodes
+	}
+	b := bounded{placed: assignQuick(l, nodes, lim), load: make([]int64, len(l.sync))}
+	total := 0
+	for _, p := range b.placed {
+		for _, c := range p.at {
+			if !p.local {
+				b.load[c]++
+				total++
+			}
+		}
+	}
+	b.needed = (total + lim.lMax - 1) / lim.lMax
+	b.overloaded = b.needed > len(l.sync)
+	return b
 }
 
 // sameRoute reports whether two Routes of a node say the same, whenever they do.
@@ -64,6 +101,31 @@ func sameRoute(a, b *schemas.Route) bool {
 // routeLog holds the Routes that may still decide about an interval: of each node, oldest first. Ticks of past intervals
 // are made from the Routes of their time, since agents formed their records from these.
 type routeLog map[string][]schemas.Route
+
+// recall tells a task where its job has been by the newest Routes of its nodes.
+func (l routeLog) recall(layout *layout, job *schemas.Job, t *task) {
+	known := false
+	at := make([]int32, len(t.nodes))
+	for i, n := range t.nodes {
+		at[i] = elsewhere
+		routes := l[layout.nodes[n]]
+		if len(routes) == 0 {
+			continue
+		}
+		for k := range routes[len(routes)-1].Entries {
+			switch e := &routes[len(routes)-1].Entries[k]; {
+			case e.JobID != job.JobID || e.Restart != job.Restart:
+			case e.Mode == schemas.ModeLocal:
+				t.local = true
+			default:
+				at[i], known = e.Partition, true
+			}
+		}
+	}
+	if known {
+		t.last = at
+	}
+}
 
 // changes compares a plan for the interval with the newest Routes: what is new gets the epoch and is valid from the
 // interval on; gone are the nodes that have a Route and are not in the plan. Where nothing changed, both are empty.

@@ -136,9 +136,9 @@ func TestPlanAndTicksAgree(t *testing.T) {
 		tree, p := islands(sizes...), 1+r.IntN(8)
 		jobs := randomMix(r, tree)
 		lMax := 2 + r.IntN(20)
-		lim := limits{lMax, 1 + r.IntN(lMax)}
-		routes := plan(newLayout(tree, p), jobs, lim)
+		lim := limits{lMax: lMax, lDist: 1 + r.IntN(lMax), localMax: r.IntN(3), literal: seed%3 == 0}
 		log := routeLog{}
+		routes, _ := plan(newLayout(tree, p, nil), jobs, lim, log)
 		changed, gone := log.changes(routes, 1000, 1)
 		if len(changed) != len(tree.Nodes()) || len(gone) != 0 {
 			t.Fatalf("seed %d: %d Routes for %d nodes", seed, len(changed), len(tree.Nodes()))
@@ -149,7 +149,8 @@ func TestPlanAndTicksAgree(t *testing.T) {
 			}
 			log.add(c)
 		}
-		if again, gone := log.changes(plan(newLayout(tree, p), jobs, lim), 2000, 2); len(again)+len(gone) > 0 {
+		same, _ := plan(newLayout(tree, p, nil), jobs, lim, log)
+		if again, gone := log.changes(same, 2000, 2); len(again)+len(gone) > 0 {
 			t.Fatalf("seed %d: the same plan changes %v", seed, again)
 		}
 		all := ticks(closing{start: 1000, ms: 1000, collectors: p, routes: log.at(1000), planned: true})
@@ -187,9 +188,10 @@ func TestPlanAndTicksAgree(t *testing.T) {
 
 func TestChanges(t *testing.T) {
 	tree := topology.Flat([]string{"a", "b", "c"})
-	lim, log := limits{2, 1}, routeLog{}
+	lim, log := limits{lMax: 2, lDist: 1}, routeLog{}
 	publish := func(start, epoch int64, jobs ...schemas.Job) (nodes []string, gone []string) {
-		changed, gone := log.changes(plan(newLayout(tree, 2), jobs, lim), start, epoch)
+		want, _ := plan(newLayout(tree, 2, nil), jobs, lim, log)
+		changed, gone := log.changes(want, start, epoch)
 		for _, r := range changed {
 			log.add(r)
 			nodes = append(nodes, r.Node)
@@ -311,10 +313,11 @@ func BenchmarkPlanAndTicks(b *testing.B) {
 		jobs[j].Nodes = append(jobs[j].Nodes, nodes[i])
 	}
 	tree := topology.Flat(nodes)
-	l := newLayout(tree, 64)
+	l := newLayout(tree, 64, nil)
 	for b.Loop() {
 		good, _ := admit(tree, jobs, time.Now())
-		changed, _ := routeLog{}.changes(plan(l, good, limits{100, 90}), 0, 1)
+		want, _ := plan(l, good, limits{lMax: 100, lDist: 90}, routeLog{})
+		changed, _ := routeLog{}.changes(want, 0, 1)
 		ticks(closing{ms: 1000, collectors: 64, routes: changed, planned: true})
 	}
 }

@@ -41,6 +41,8 @@ type balancer struct {
 	log     *slog.Logger
 	trouble *trouble
 	said    map[Fault]bool // faults that the log has
+
+	overloaded bool // as the log has it
 }
 
 // Run balances until ctx ends, then returns nil. Of several that run for one prefix one is active; the others take over when
@@ -52,7 +54,7 @@ func Run(ctx context.Context, cfg config.Config, tree *topology.Tree, source Sou
 
 func newBalancer(cfg config.Config, tree *topology.Tree, source Source, log *slog.Logger) *balancer {
 	return &balancer{
-		cfg: cfg, schedule: newSchedule(cfg), tree: tree, layout: newLayout(tree, cfg.Collectors), source: source, log: log,
+		cfg: cfg, schedule: newSchedule(cfg), tree: tree, layout: newLayout(tree, cfg.Collectors, nil), source: source, log: log,
 		trouble: &trouble{log: log, what: "routes and ticks"}, said: map[Fault]bool{},
 	}
 }

@@ -3,13 +3,17 @@ package balancer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
@@ -78,6 +82,91 @@ func TestRunFromEmptyAndRestart(t *testing.T) {
 	}
 	if n := out.count("unknown node"); n != 2 {
 		t.Errorf("the skipped job was logged %d times in two runs", n)
+	}
+}
+
+// TestJobsStayWhereTheyAre: a job for which there was no room at home stays where it went when there is room again, through a
+// restart of the balancer too, unless PerSyst's algorithms are asked for.
+func TestJobsStayWhereTheyAre(t *testing.T) {
+	big, small := on(job("big", "a", "b", "c"), 0), on(job("small", "a", "b"), 1)
+	for algorithm, want := range map[string]string{"weir": "at 0, then at 1; at 1; at 1", "literal": "at 0, then at 1; at 0; at 0"} {
+		t.Run(algorithm, func(t *testing.T) {
+			_, cfg := broker(t)
+			cfg.Balance.Algorithm = algorithm
+			r := newReader(t, cfg)
+			var got []string
+			for i, jobs := range [][]schemas.Job{{big, small}, {small}, {small}} {
+				stop := background(t, func(ctx context.Context) error {
+					return Run(ctx, cfg, sixNodes(), Fixed(jobs...), slog.New(slog.DiscardHandler))
+				})
+				n := len(r.ticks[0])
+				r.until("some Ticks", r.atLeast(n+4))
+				if err := stop(); err != nil {
+					t.Fatal(err)
+				}
+				last := r.routes["a"][len(r.routes["a"])-1]
+				if i == 0 {
+					got = append(got, fmt.Sprintf("at %d, then at %d", last.Entries[0].Partition, last.Entries[1].Partition))
+				} else {
+					got = append(got, fmt.Sprintf("at %d", last.Entries[0].Partition))
+				}
+			}
+			if s := strings.Join(got, "; "); s != want {
+				t.Errorf("%s; want %s", s, want)
+			}
+		})
+	}
+}
+
+// TestHomesAreWhereTheBrokersStand: the rack of a partition's preferred leader, as the brokers have it, decides.
+func TestHomesAreWhereTheBrokersStand(t *testing.T) {
+	_, cfg := broker(t)
+	opts, err := cfg.ClientOpts(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cl, err := kgo.NewClient(opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	adm := kadm.NewClient(cl)
+	brokers, err := adm.ListBrokers(t.Context())
+	if err != nil || brokers[0].Rack == nil {
+		t.Skipf("NOT TESTED: the in-process broker has no rack (%v), so nothing tells where collectors stand", err)
+	}
+	for racks, want := range map[string][]int32{
+		fmt.Sprintf("[%q]", *brokers[0].Rack): {1, 1, 1}, "[elsewhere]": {0, 1, 1},
+	} {
+		tree, err := topology.ReadYAML(strings.NewReader("root: m\nislands:\n  - {name: i, nodes: [a, b]}\n  - {name: j, nodes: [c, d, e], racks: " + racks + "}\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := newBalancer(cfg, tree, Fixed(), slog.New(slog.DiscardHandler))
+		l, err := b.locate(t.Context(), adm)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, l.sync); diff != "" {
+			t.Errorf("racks %s: islands of the collectors: %s", racks, diff)
+		}
+	}
+}
+
+// TestOverloadIsSaidOnce: the log names the collectors that would do, when it begins and when it is over.
+func TestOverloadIsSaidOnce(t *testing.T) {
+	_, cfg := broker(t)
+	cfg.Balance.LMax, cfg.Balance.LDist = 2, 1
+	cfg.Collectors = 1
+	var out lines
+	b := newBalancer(cfg, sixNodes(), Fixed(), out.logger())
+	l := newLayout(sixNodes(), 1, nil)
+	for _, jobs := range [][]schemas.Job{{job("1", "a", "b", "c")}, {job("1", "a", "b", "c")}, {job("2", "a", "b")}, nil} {
+		_, verdict := plan(l, jobs, limitsOf(cfg), routeLog{})
+		b.judge(1000, verdict)
+	}
+	if out.count("collectors_needed=2") != 1 || out.count("level=WARN") != 1 || out.count("may take all jobs again") != 1 {
+		t.Errorf("log: %s", out.b.String())
 	}
 }
 

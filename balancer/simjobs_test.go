@@ -42,10 +42,10 @@ func simulate(t *testing.T, n int, host string, steps int) {
 		all, source = append(append([]string{}, nodes...), "host"), Join(Fixed(job("host", "host")), source)
 	}
 	tree := topology.Flat(all)
-	l, lMax := newLayout(tree, 4), max(2, n/4)
-	lim := limits{lMax, max(1, lMax*9/10)}
+	l, lMax := newLayout(tree, 4, nil), max(2, n/4)
+	lim := limits{lMax: lMax, lDist: max(1, lMax*9/10)}
 	const ms = 5000
-	ended, seen := 0, map[string]bool{}
+	ended, seen, log := 0, map[string]bool{}, routeLog{}
 	for step := range int64(steps) {
 		start := (350_000_000 + int64(n)*7 + step) * ms
 		good, faults := admit(tree, both(source.Jobs(time.UnixMilli(start+ms-1000))), time.UnixMilli(start+ms-1000))
@@ -53,7 +53,14 @@ func simulate(t *testing.T, n int, host string, steps int) {
 			t.Fatalf("N %d, interval %d: %v", n, start, faults)
 		}
 		jobs := planned(good, start, ms)
-		routes := plan(l, jobs, lim)
+		routes, verdict := plan(l, jobs, lim, log)
+		if verdict.overloaded {
+			t.Fatalf("N %d, interval %d: overloaded", n, start)
+		}
+		changed, _ := log.changes(routes, start, step)
+		for _, c := range changed {
+			log.add(c)
+		}
 		after, _ := admit(tree, both(source.Jobs(time.UnixMilli(start+ms+1000))), time.UnixMilli(start+ms+1000))
 		lives := map[schemas.JobKey]span{}
 		for i := range after {

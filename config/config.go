@@ -73,8 +73,13 @@ type Balance struct {
 	JobsFile string   `mapstructure:"jobs_file"`
 	TreeFile string   `mapstructure:"tree_file"` // empty: a flat tree of Nodes
 	Nodes    []string `mapstructure:"nodes"`     // where there is no tree
-	LMax     int      `mapstructure:"l_max"`     // nodes of one job that one collector takes
-	LDist    int      `mapstructure:"l_dist"`    // nodes of a split job that one collector is given; 0: 0.9 l_max
+
+	Algorithm          string `mapstructure:"algorithm"`             // weir or literal
+	LMax               int    `mapstructure:"l_max"`                 // nodes whose jobs one collector takes; 0: from the next two
+	PartitionBytesPerS int64  `mapstructure:"partition_bytes_per_s"` // that one partition or its collector sustains
+	NodeBytes          int64  `mapstructure:"node_bytes"`            // that a node sends in an interval
+	LDist              int    `mapstructure:"l_dist"`                // literal: nodes of a split job that one collector is given; 0: 0.9 l_max
+	LocalMax           int    `mapstructure:"local_max"`             // jobs of one node that are reduced there; 0: all
 }
 
 // Collect is the configuration of collect and merge.
@@ -101,7 +106,7 @@ func Default() Config {
 		Topics:     Topics{Replication: 3, CountersRetention: 24 * time.Hour, SummaryRetention: 7 * 24 * time.Hour},
 		Kafka:      Kafka{ClientID: "weir", DialTimeout: 2 * time.Second},
 		Agent:      Agent{ProcPath: "/proc", Perf: true},
-		Balance:    Balance{LMax: 10_000},
+		Balance:    Balance{Algorithm: "weir", PartitionBytesPerS: 10_000_000, NodeBytes: 5000},
 		Collect:    Collect{MaxRejects: 1000},
 		Sink:       Sink{Dir: "archive", RollBytes: 64 << 20},
 	}
@@ -221,6 +226,10 @@ func (c *Config) derive() {
 	}
 	if c.Grace == 0 {
 		c.Grace = min(time.Second, c.Interval/2)
+	}
+	if b := &c.Balance; b.LMax == 0 && b.NodeBytes > 0 {
+		// Half of what it sustains: the rest is for catching up after an outage, and for nodes that send more than others.
+		b.LMax = int(min(1_000_000, max(2, c.Interval.Seconds()*float64(b.PartitionBytesPerS)/2/float64(b.NodeBytes))))
 	}
 	if c.Balance.LDist == 0 {
 		c.Balance.LDist = max(1, c.Balance.LMax*9/10)

@@ -89,7 +89,7 @@ func TestLaterSourcesWin(t *testing.T) {
 	if !slices.Equal(c.Kafka.Brokers, []string{"a:1", "b:2"}) || !slices.Equal(c.Balance.Nodes, []string{"n1", "n2"}) {
 		t.Errorf("lists: %q, %q", c.Kafka.Brokers, c.Balance.Nodes)
 	}
-	if c.PlanMargin != 500*time.Millisecond || c.Grace != time.Second || c.Balance.LDist != 9000 || c.Agent.Node == "" {
+	if c.PlanMargin != 500*time.Millisecond || c.Grace != time.Second || c.Balance.LMax != 2000 || c.Balance.LDist != 1800 || c.Agent.Node == "" {
 		t.Errorf("derived: %v, %v, %d, %q", c.PlanMargin, c.Grace, c.Balance.LDist, c.Agent.Node)
 	}
 }

@@ -75,11 +75,7 @@ func (c Config) Validate() error {
 	if c.Topics.SegmentBytes != 0 {
 		within("topics.segment_bytes", c.Topics.SegmentBytes, 64<<10, 1<<31-1)
 	}
-	within("balance.l_max", int64(c.Balance.LMax), 2, 1_000_000)
-	within("balance.l_dist", int64(c.Balance.LDist), 1, int64(c.Balance.LMax))
-	for _, n := range c.Balance.Nodes {
-		name("balance.nodes", n)
-	}
+	c.Balance.validate(name, within, oneOf)
 	within("collect.max_rejects", int64(c.Collect.MaxRejects), 0, 100_000)
 	within("sink.roll_bytes", c.Sink.RollBytes, 1<<20, 1<<33)
 	if c.Sink.Dir == "" {
@@ -90,6 +86,18 @@ func (c Config) Validate() error {
 	}
 	c.Kafka.validate(fault, oneOf, lasting)
 	return errors.Join(faults...)
+}
+
+func (b *Balance) validate(name func(key, value string), within func(key string, value, low, high int64), oneOf func(key, value string, choices ...string)) {
+	oneOf("balance.algorithm", b.Algorithm, "weir", "literal")
+	within("balance.partition_bytes_per_s", b.PartitionBytesPerS, 1000, 1<<40)
+	within("balance.node_bytes", b.NodeBytes, 1, 1<<30)
+	within("balance.l_max", int64(b.LMax), 2, 1_000_000)
+	within("balance.l_dist", int64(b.LDist), 1, int64(b.LMax))
+	within("balance.local_max", int64(b.LocalMax), 0, 1_000_000)
+	for _, n := range b.Nodes {
+		name("balance.nodes", n)
+	}
 }
 
 // minInterval: a node's clock may be ten seconds ahead before its records are refused, and that must not reach the outage.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -20,26 +21,66 @@ var ErrTooLong = errors.New("longer than 64 MiB")
 // yamlTree is the form of a tree's file. Names are kept with their lines for the errors.
 type yamlTree struct {
 	Root    yaml.Node    `yaml:"root"`
+	Racks   []yaml.Node  `yaml:"racks"`
 	Islands []yamlIsland `yaml:"islands"`
 }
 
 type yamlIsland struct {
-	Name  yaml.Node   `yaml:"name"`
-	Nodes []yaml.Node `yaml:"nodes"`
+	Name    yaml.Node    `yaml:"name"`
+	Nodes   []yaml.Node  `yaml:"nodes"`
+	Racks   []yaml.Node  `yaml:"racks"`
+	Islands []yamlIsland `yaml:"islands"`
 }
 
-// ReadFile returns the tree that a YAML file describes. Errors name the file and the line; see ReadYAML.
+// ReadFile returns the tree that a file describes: Slurm's topology.conf where the path ends in .conf, Trivial Graph Format
+// where it ends in .tgf, else YAML, weir's own (a mapping) or Slurm's topology.yaml (a list). Errors name the file and
+// the line; see ReadYAML, ReadTopologyConf, ReadTopologyYAML and ReadTGF.
 func ReadFile(path string) (*Tree, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading the tree: %w", err)
 	}
 	defer func() { _ = f.Close() }() // nothing was written
-	t, err := ReadYAML(f)
+	text, err := readAll(f)
+	if err != nil {
+		return nil, fmt.Errorf("reading the tree %s: %w", path, err)
+	}
+	read := ReadYAML
+	switch filepath.Ext(path) {
+	case ".conf":
+		read = ReadTopologyConf
+	case ".tgf":
+		read = ReadTGF
+	default:
+		if isList(text) {
+			read = ReadTopologyYAML
+		}
+	}
+	t, err := read(bytes.NewReader(text))
 	if err != nil {
 		return nil, fmt.Errorf("reading the tree %s: %w", path, err)
 	}
 	return t, nil
+}
+
+func readAll(r io.Reader) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(r, maxFileBytes+1))
+	if err == nil && len(text) > maxFileBytes {
+		err = ErrTooLong
+	}
+	return text, err
+}
+
+// isList reports whether a YAML text begins with an entry of a list.
+func isList(text []byte) bool {
+	for line := range bytes.Lines(text) {
+		line = bytes.TrimSpace(line)
+		if len(line) == 0 || line[0] == '#' || bytes.Equal(line, []byte("---")) {
+			continue
+		}
+		return bytes.HasPrefix(line, []byte("- "))
+	}
+	return false
 }
 
 // ReadYAML returns the tree that r describes:
@@ -48,82 +89,87 @@ func ReadFile(path string) (*Tree, error) {
 //	islands:
 //	  - name: i01
 //	    nodes: [n001, n002]
+//	  - name: i02
+//	    racks: [dc1-a]       # brokers with this broker.rack stand here; those whose rack is i02 do so anyway
+//	    islands:             # any depth
+//	      - {name: i02-r1, nodes: [n003]}
 //
-// Unknown keys, names that cannot be names, islands and nodes that are there twice or have no nodes are errors, each with
-// its line; they wrap ErrName, ErrTwice, ErrEmpty or ErrTooLong where one of these is the reason.
+// Unknown keys, names that cannot be names, islands, nodes and racks that are there twice and islands without nodes are errors,
+// each with its line; they wrap ErrName, ErrTwice, ErrEmpty, ErrDeep or ErrTooLong where one of these is the reason.
 func ReadYAML(r io.Reader) (*Tree, error) {
-	text, err := io.ReadAll(io.LimitReader(r, maxFileBytes+1))
+	var y yamlTree
+	if err := decodeYAML(r, &y); err != nil {
+		return nil, err
+	}
+	root, err := (&yamlIsland{Name: y.Root, Racks: y.Racks, Islands: y.Islands}).part("root", 0)
 	if err != nil {
 		return nil, err
 	}
-	if len(text) > maxFileBytes {
-		return nil, ErrTooLong
+	return newTree(root)
+}
+
+func decodeYAML(r io.Reader, into any) error {
+	text, err := readAll(r)
+	if err != nil {
+		return err
 	}
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
-	var y yamlTree
-	if err := d.Decode(&y); errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("the tree %w", ErrEmpty)
+	if err := d.Decode(into); errors.Is(err, io.EOF) {
+		return fmt.Errorf("the tree %w", ErrEmpty)
 	} else if err != nil {
-		return nil, err
+		return err
 	}
 	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return nil, errors.New("more than one YAML document")
+		return errors.New("more than one YAML document")
 	}
-	return y.tree()
+	return nil
 }
 
-func (y *yamlTree) tree() (*Tree, error) {
-	root, err := nameOf(&y.Root, "root")
+// part turns an island into what newTree takes.
+func (y *yamlIsland) part(what string, depth int) (*part, error) {
+	name, err := nameOf(&y.Name, what)
 	if err != nil {
 		return nil, err
 	}
-	t := &Tree{root: root, island: map[string]int{}}
-	seen := map[string]bool{}
-	for i := range y.Islands {
-		island := &y.Islands[i]
-		name, err := nameOf(&island.Name, "island")
+	p := &part{named: name}
+	if depth > maxDepth {
+		return nil, fmt.Errorf("%s: %w", name.at(what), ErrDeep)
+	}
+	for i := range y.Nodes {
+		n, err := nameOf(&y.Nodes[i], "node")
 		if err != nil {
 			return nil, err
 		}
-		if seen[name] {
-			return nil, fmt.Errorf("line %d: island %s %w", island.Name.Line, name, ErrTwice)
-		}
-		if len(island.Nodes) == 0 {
-			return nil, fmt.Errorf("line %d: island %s %w", island.Name.Line, name, ErrEmpty)
-		}
-		seen[name] = true
-		t.islands = append(t.islands, name)
-		for k := range island.Nodes {
-			node, err := nameOf(&island.Nodes[k], "node")
-			if err != nil {
-				return nil, err
-			}
-			if t.Has(node) {
-				return nil, fmt.Errorf("line %d: node %s %w", island.Nodes[k].Line, node, ErrTwice)
-			}
-			t.island[node] = i
-			t.nodes = append(t.nodes, node)
-		}
+		p.nodes = append(p.nodes, n)
 	}
-	if len(t.nodes) == 0 {
-		return nil, fmt.Errorf("the tree %w", ErrEmpty)
+	for i := range y.Racks {
+		// A rack is a broker's, and its name as free as a broker's.
+		p.racks = append(p.racks, named{y.Racks[i].Value, y.Racks[i].Line})
 	}
-	return t, nil
+	for i := range y.Islands {
+		child, err := y.Islands[i].part("island", depth+1)
+		if err != nil {
+			return nil, err
+		}
+		p.parts = append(p.parts, child)
+	}
+	return p, nil
 }
 
 // nameOf returns the text of a scalar, as it is written: a node called 017 is not the number 15.
-func nameOf(n *yaml.Node, what string) (string, error) {
+func nameOf(n *yaml.Node, what string) (named, error) {
 	if n.Kind == 0 {
-		return "", fmt.Errorf("a name of the %s is missing: %w", what, ErrName)
+		return named{}, fmt.Errorf("a name of the %s is missing: %w", what, ErrName)
 	}
+	line := n.Line
 	if n.Kind == yaml.AliasNode && n.Alias != nil {
 		n = n.Alias
 	}
 	if n.Kind != yaml.ScalarNode || !validName(n.Value) {
-		return "", fmt.Errorf("line %d: %s %.80q: %w", n.Line, what, n.Value, ErrName)
+		return named{}, fmt.Errorf("line %d: %s %.80q: %w", line, what, n.Value, ErrName)
 	}
-	return n.Value, nil
+	return named{n.Value, line}, nil
 }
 
 // validName holds names to what may become part of a path and of a Kafka key.

@@ -1,36 +1,155 @@
-// Package topology holds the tree of the machine: a root, islands of nodes that are close to each other, and the
-// nodes. It knows nothing of jobs and nothing of Kafka.
+// Package topology holds the tree of the machine: named vertices of any depth, and the nodes below them. It knows nothing
+// of jobs and nothing of Kafka.
 package topology
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 )
 
 var (
 	// ErrName is returned when a root, an island or a node is not named [A-Za-z0-9._:-]{1,64}.
 	ErrName = errors.New("not a name: must match [A-Za-z0-9._:-]{1,64}")
-	// ErrTwice is returned when an island or a node is there a second time.
+	// ErrTwice is returned when an island, a node or a rack is there a second time.
 	ErrTwice = errors.New("is there twice")
 	// ErrEmpty is returned when a tree has no nodes, or an island of it has none.
 	ErrEmpty = errors.New("has no nodes")
+	// ErrShape is returned when links do not make one tree: a cycle, two parents, a vertex that nothing names.
+	ErrShape = errors.New("not a tree")
+	// ErrDeep is returned when a tree has more levels than any machine.
+	ErrDeep = errors.New("more than 64 levels")
 )
 
-// Tree is the machine: nodes in islands below one root. It does not change once it is made, and may be shared.
+const maxDepth = 64
+
+// Tree is the machine: nodes below vertices below one root. The children of the root are its islands; where the root has nodes
+// of its own, it is an island too. It does not change once it is made, and may be shared.
 type Tree struct {
-	root    string
-	islands []string
-	nodes   []string
-	island  map[string]int // of each node, an index into islands
+	vertices []vertex         // parents before their children; the root is 0
+	inner    map[string]int32 // vertices by name
+	leaf     map[string]int32 // nodes by name
+	rack     map[string]int32 // vertices that a broker's rack names
+	nodes    []string         // in tree order
+	islands  []string
+}
+
+type vertex struct {
+	name   string
+	parent int32 // -1: the root
+	depth  int32
+	island int32 // index into islands; -1: the root where it is none
+	leaf   bool
+}
+
+// part is a vertex as a file describes it. Lines are for errors; 0: none.
+type part struct {
+	named
+	parts []*part
+	nodes []named
+	racks []named // broker.rack of the brokers that stand here, beside the vertex's own name
+}
+
+type named struct {
+	name string
+	line int
+}
+
+// at begins an error about the name.
+func (n named) at(what string) string {
+	if n.line == 0 {
+		return fmt.Sprintf("%s %.80q", what, n.name)
+	}
+	if validName(n.name) {
+		return fmt.Sprintf("line %d: %s %s", n.line, what, n.name)
+	}
+	return fmt.Sprintf("line %d: %s %.80q", n.line, what, n.name)
+}
+
+// newTree checks a description and numbers it.
+func newTree(root *part) (*Tree, error) {
+	if !validName(root.name) {
+		return nil, fmt.Errorf("%s: %w", root.at("root"), ErrName)
+	}
+	t := &Tree{inner: map[string]int32{}, leaf: map[string]int32{}, rack: map[string]int32{}}
+	t.vertices = append(t.vertices, vertex{name: root.name, parent: -1, island: -1})
+	if err := t.fill(root, 0); err != nil {
+		return nil, err
+	}
+	if len(t.nodes) == 0 {
+		return nil, fmt.Errorf("the tree %w", ErrEmpty)
+	}
+	if _, taken := t.inner[root.name]; !taken { // an island may have the root's name, and then has the name alone
+		t.inner[root.name] = 0
+	}
+	return t, nil
+}
+
+// fill adds what is below a part, which is vertex v already.
+func (t *Tree) fill(p *part, v int32) error {
+	if len(p.parts) == 0 && len(p.nodes) == 0 && v > 0 {
+		return fmt.Errorf("%s %w", p.at("island"), ErrEmpty)
+	}
+	if t.vertices[v].depth == maxDepth {
+		return fmt.Errorf("%s: %w", p.at("island"), ErrDeep)
+	}
+	if v == 0 && len(p.nodes) > 0 {
+		t.vertices[0].island = t.newIsland(p.name)
+	}
+	for _, r := range p.racks {
+		if _, twice := t.rack[r.name]; twice {
+			return fmt.Errorf("%s %w", r.at("rack"), ErrTwice)
+		}
+		t.rack[r.name] = v
+	}
+	for _, n := range p.nodes {
+		if !validName(n.name) {
+			return fmt.Errorf("%s: %w", n.at("node"), ErrName)
+		}
+		if t.Has(n.name) {
+			return fmt.Errorf("%s %w", n.at("node"), ErrTwice)
+		}
+		t.leaf[n.name] = t.add(n.name, v, true)
+		t.nodes = append(t.nodes, n.name)
+	}
+	for _, child := range p.parts {
+		if !validName(child.name) {
+			return fmt.Errorf("%s: %w", child.at("island"), ErrName)
+		}
+		if _, twice := t.inner[child.name]; twice {
+			return fmt.Errorf("%s %w", child.at("island"), ErrTwice)
+		}
+		c := t.add(child.name, v, false)
+		t.inner[child.name] = c
+		if v == 0 {
+			t.vertices[c].island = t.newIsland(child.name)
+		}
+		if err := t.fill(child, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Tree) newIsland(name string) int32 {
+	t.islands = append(t.islands, name)
+	return int32(len(t.islands) - 1)
+}
+
+func (t *Tree) add(name string, parent int32, leaf bool) int32 {
+	up := t.vertices[parent]
+	t.vertices = append(t.vertices, vertex{name: name, parent: parent, depth: up.depth + 1, island: up.island, leaf: leaf})
+	return int32(len(t.vertices) - 1)
 }
 
 // Flat returns a tree with one island that holds all nodes, in their order; a node that is named twice counts once.
 // It is the tree of a machine of which nothing is known.
 func Flat(nodes []string) *Tree {
-	t := &Tree{root: "root", islands: []string{"all"}, island: make(map[string]int, len(nodes))}
+	t := &Tree{inner: map[string]int32{"root": 0, "all": 1}, leaf: make(map[string]int32, len(nodes)), rack: map[string]int32{}, islands: []string{"all"}}
+	t.vertices = []vertex{{name: "root", parent: -1, island: -1}, {name: "all", depth: 1}}
 	for _, n := range nodes {
 		if !t.Has(n) {
-			t.island[n] = 0
+			t.leaf[n] = t.add(n, 1, true)
 			t.nodes = append(t.nodes, n)
 		}
 	}
@@ -38,7 +157,7 @@ func Flat(nodes []string) *Tree {
 }
 
 // Root returns the name of the whole machine.
-func (t *Tree) Root() string { return t.root }
+func (t *Tree) Root() string { return t.vertices[0].name }
 
 // Islands returns the names of the islands in tree order. The caller owns the slice.
 func (t *Tree) Islands() []string { return slices.Clone(t.islands) }
@@ -49,12 +168,53 @@ func (t *Tree) Nodes() []string { return slices.Clone(t.nodes) }
 
 // Has reports whether the tree has the node.
 func (t *Tree) Has(node string) bool {
-	_, ok := t.island[node]
+	_, ok := t.leaf[node]
 	return ok
 }
 
 // Island returns the index into Islands of the island that holds the node; ok is false where the tree does not have it.
 func (t *Tree) Island(node string) (index int, ok bool) {
-	index, ok = t.island[node]
-	return index, ok
+	v, ok := t.leaf[node]
+	return int(t.vertices[v].island), ok
+}
+
+// RackIsland returns the index into Islands of the island where a broker with this broker.rack stands: the file says so,
+// or a vertex has the rack's name. ok is false where the rack is unknown, or stands at the root and so in no island.
+func (t *Tree) RackIsland(rack string) (index int, ok bool) {
+	v, ok := t.rack[rack]
+	if !ok {
+		v, ok = t.inner[rack]
+	}
+	if !ok || t.vertices[v].island < 0 {
+		return 0, false
+	}
+	return int(t.vertices[v].island), true
+}
+
+// Distance is PerSyst's topological distance of two nodes or vertices: how far the farther of them is from the root of
+// the smallest subtree that holds both. A vertex is at 1 from its children, two nodes at one switch are at 1 from each other. A
+// name that is a node's as well as a vertex's is the node. ok is false where the tree does not have one of them.
+func (t *Tree) Distance(a, b string) (distance int, ok bool) {
+	x, okA := t.find(a)
+	y, okB := t.find(b)
+	if !okA || !okB {
+		return 0, false
+	}
+	deepest := max(t.vertices[x].depth, t.vertices[y].depth)
+	for x != y {
+		if t.vertices[x].depth >= t.vertices[y].depth {
+			x = t.vertices[x].parent
+		} else {
+			y = t.vertices[y].parent
+		}
+	}
+	return int(deepest - t.vertices[x].depth), true
+}
+
+func (t *Tree) find(name string) (int32, bool) {
+	if v, ok := t.leaf[name]; ok {
+		return v, true
+	}
+	v, ok := t.inner[name]
+	return v, ok
 }

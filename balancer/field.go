@@ -1,0 +1,140 @@
+package balancer
+
+import "math/bits"
+
+// field is what the near-linear algorithms know while they place jobs: the load of each collector, and where the nodes of the
+// job in hand are at home. Of the collectors that are not home to any of these, only the one with the least load can be
+// the best, under each SyncAgent and in all; a tree over the loads tells it in logarithmic time.
+type field struct {
+	*layout
+	load  []int64 // of each collector
+	order []int32 // collectors by SyncAgent
+	place []int32 // of each collector in order
+	first []int32 // of each SyncAgent, its first place in order; one more at the end
+	least []int32 // a binary tree over order: the collector with the least load below, the lowest number where several tie
+
+	own    []int   // of each collector: nodes of the job in hand that are at home there
+	near   []int   // of each SyncAgent: the same
+	owners []int32 // collectors with own > 0
+	syncs  []int32 // SyncAgents with near > 0
+}
+
+func newField(l *layout) *field {
+	groups := int32(0)
+	for _, s := range l.sync {
+		groups = max(groups, s+1)
+	}
+	f := &field{
+		layout: l, load: make([]int64, len(l.sync)), order: make([]int32, len(l.sync)), place: make([]int32, len(l.sync)),
+		first: make([]int32, groups+1), own: make([]int, len(l.sync)), near: make([]int, groups),
+	}
+	for _, s := range l.sync {
+		f.first[s+1]++
+	}
+	for s := range groups {
+		f.first[s+1] += f.first[s]
+	}
+	next := append([]int32(nil), f.first...)
+	for c, s := range l.sync {
+		f.order[next[s]], f.place[c] = int32(c), next[s]
+		next[s]++
+	}
+	f.build()
+	return f
+}
+
+// build makes the tree anew from the loads.
+func (f *field) build() {
+	size := 1 << bits.Len(uint(max(1, len(f.order))-1))
+	f.least = make([]int32, 2*size)
+	for i := range f.least {
+		f.least[i] = -1
+	}
+	copy(f.least[size:], f.order)
+	for i := size - 1; i > 0; i-- {
+		f.least[i] = f.lighter(f.least[2*i], f.least[2*i+1])
+	}
+}
+
+func (f *field) lighter(a, b int32) int32 {
+	switch {
+	case b < 0:
+		return a
+	case a < 0:
+		return b
+	case f.load[b] < f.load[a] || f.load[b] == f.load[a] && b < a:
+		return b
+	}
+	return a
+}
+
+// add changes the load of a collector.
+func (f *field) add(c int32, load int64) {
+	f.load[c] += load
+	for i := (len(f.least)/2 + int(f.place[c])) / 2; i > 0; i /= 2 {
+		f.least[i] = f.lighter(f.least[2*i], f.least[2*i+1])
+	}
+}
+
+// leastOf returns the collector with the least load under a SyncAgent, the lowest number where several tie; -1 if it has
+// none.
+func (f *field) leastOf(sync int32) int32 {
+	best := int32(-1)
+	low, high := len(f.least)/2+int(f.first[sync]), len(f.least)/2+int(f.first[sync+1])
+	for ; low < high; low, high = low/2, high/2 {
+		if low&1 == 1 {
+			best = f.lighter(best, f.least[low])
+			low++
+		}
+		if high&1 == 1 {
+			high--
+			best = f.lighter(best, f.least[high])
+		}
+	}
+	return best
+}
+
+// take makes a job the one in hand.
+func (f *field) take(nodes []int32) {
+	for _, n := range nodes {
+		c := f.home[n]
+		if f.own[c]++; f.own[c] == 1 {
+			f.owners = append(f.owners, c)
+		}
+	}
+	for _, c := range f.owners {
+		s := f.sync[c]
+		if f.near[s] == 0 {
+			f.syncs = append(f.syncs, s)
+		}
+		f.near[s] += f.own[c]
+	}
+}
+
+// drop ends what take began.
+func (f *field) drop() {
+	for _, c := range f.owners {
+		f.own[c] = 0
+	}
+	for _, s := range f.syncs {
+		f.near[s] = 0
+	}
+	f.owners, f.syncs = f.owners[:0], f.syncs[:0]
+}
+
+// distance is the total topological distance of a collector from so many nodes of the job in hand: 1 from a node whose
+// home it is, 2 from one under its SyncAgent, 3 from all others.
+func (f *field) distance(c int32, nodes int) int { return 3*nodes - f.near[f.sync[c]] - f.own[c] }
+
+// candidates calls try with every collector that can be the best for the job in hand, some of them twice.
+func (f *field) candidates(try func(c int32)) {
+	for _, c := range f.owners {
+		try(c)
+	}
+	for _, s := range f.syncs {
+		if c := f.leastOf(s); c >= 0 {
+			try(c)
+		}
+	}
+	try(f.least[1])
+}

@@ -1,0 +1,41 @@
+package balancer
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/weirhpc/weir/schemas"
+)
+
+// locate lays the collectors over the tree: each stands where the tree has the rack of its partition's first replica, which is the
+// leader that Kafka prefers and comes back to. So homes stay the same while a leader is away.
+func (b *balancer) locate(ctx context.Context, adm *kadm.Client) (*layout, error) {
+	topic := b.cfg.Prefix + schemas.TopicCounters
+	m, err := adm.Metadata(ctx, topic)
+	if err != nil {
+		return nil, fmt.Errorf("asking where the brokers are: %w", err)
+	}
+	islands := map[int32]int{} // of each broker whose rack the tree knows
+	for _, broker := range m.Brokers {
+		if broker.Rack == nil {
+			continue
+		}
+		if island, ok := b.tree.RackIsland(*broker.Rack); ok {
+			islands[broker.NodeID] = island
+		}
+	}
+	places := make([]int, b.cfg.Collectors)
+	for c := range places {
+		places[c] = unknown
+		replicas := m.Topics[topic].Partitions[int32(c)].Replicas
+		if len(replicas) == 0 {
+			continue
+		}
+		if island, ok := islands[replicas[0]]; ok {
+			places[c] = island
+		}
+	}
+	return newLayout(b.tree, b.cfg.Collectors, places), nil
+}

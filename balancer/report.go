@@ -1,0 +1,226 @@
+package balancer
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/topology"
+)
+
+// hops is the topological distance of a node from a collector in the tree of nodes, collectors and SyncAgents.
+func hops(l *layout, node, collector int32) int {
+	switch home := l.home[node]; {
+	case home == collector:
+		return 1
+	case l.sync[home] == l.sync[collector]:
+		return 2
+	}
+	return 3
+}
+
+// measures are what plans are compared by. Jobs that are reduced on their node count nowhere.
+type measures struct {
+	distance   int // of all nodes from their collectors
+	lowerBound int // of the distance: jobs within lMax at their nearest collector, of others every node at its home
+	treeNodes  int // collectors, SyncAgents and frontends that jobs pass
+}
+
+func measure(l *layout, tasks []task, placed []placement, lMax int) measures {
+	var m measures
+	f := newField(l)
+	for j := range tasks {
+		if placed[j].local {
+			continue
+		}
+		nodes := tasks[j].nodes
+		for i, n := range nodes {
+			m.distance += hops(l, n, placed[j].at[i])
+		}
+		m.treeNodes += treeNodes(l, placed[j].at)
+		if tasks[j].load() > int64(lMax) {
+			m.lowerBound += len(nodes)
+			continue
+		}
+		f.take(nodes)
+		m.lowerBound += f.distance(f.closest(len(nodes)), len(nodes))
+		f.drop()
+	}
+	return m
+}
+
+// closest returns the collector at the least distance, whatever its load.
+func (f *field) closest(nodes int) int32 {
+	best := f.least[1]
+	f.candidates(func(c int32) {
+		if cmp.Or(cmp.Compare(f.distance(c, nodes), f.distance(best, nodes)), cmp.Compare(c, best)) < 0 {
+			best = c
+		}
+	})
+	return best
+}
+
+// treeNodes counts what a job passes whose data meet: its collectors; the SyncAgents above them if these are several, and the
+// frontend if those are.
+func treeNodes(l *layout, at []int32) int {
+	collectors, syncs := map[int32]bool{}, map[int32]bool{}
+	for _, c := range at {
+		collectors[c], syncs[l.sync[c]] = true, true
+	}
+	switch {
+	case len(collectors) == 1:
+		return 1
+	case len(syncs) == 1:
+		return len(collectors) + 1
+	}
+	return len(collectors) + len(syncs) + 1
+}
+
+// Preview is the assignment of jobs as a balancer that begins now would make it. Loads count nodes.
+type Preview struct {
+	Jobs          []PreviewJob       `json:"jobs"`
+	Collectors    []PreviewCollector `json:"collectors"`
+	Distance      int                `json:"distance"`
+	TreeNodesUsed int                `json:"tree_nodes_used"`
+	LowerBound    int                `json:"lower_bound"`
+	Overloaded    bool               `json:"overloaded"`
+
+	Needed int     `json:"-"` // collectors that would take all jobs
+	Faults []Fault `json:"-"` // jobs that cannot be followed
+	Waits  int     `json:"-"` // jobs that do not run now
+
+	layout *layout
+	limits limits
+	tasks  []task
+	b      bounded
+}
+
+// PreviewJob is a job of a Preview. A job that is reduced on its node has no collectors.
+type PreviewJob struct {
+	JobID      string         `json:"job_id"`
+	Restart    int32          `json:"restart"`
+	Method     string         `json:"method"` // NODE, EXACT or ESTIMATED
+	Collectors []PreviewShare `json:"collectors"`
+}
+
+// PreviewShare names the nodes of a job that one collector takes.
+type PreviewShare struct {
+	Collector int32    `json:"collector"`
+	Nodes     []string `json:"nodes"`
+}
+
+// PreviewCollector says how many nodes of jobs one collector takes.
+type PreviewCollector struct {
+	Collector int32 `json:"collector"`
+	Load      int64 `json:"load"`
+}
+
+// NewPreview plans the jobs that run now on a tree, without Kafka: no collector has a place.
+func NewPreview(cfg config.Config, tree *topology.Tree, source Source, now time.Time) *Preview {
+	listed, faults := source.Jobs(now)
+	jobs, more := admit(tree, listed, now)
+	p := &Preview{
+		Jobs: []PreviewJob{}, Faults: slices.Concat(faults, more), layout: newLayout(tree, cfg.Collectors, nil), limits: limitsOf(cfg),
+	}
+	running := slices.DeleteFunc(slices.Clone(jobs), func(j schemas.Job) bool { return j.State != stateRunning })
+	p.Waits = len(jobs) - len(running)
+	p.tasks = tasksOf(p.layout, running)
+	p.b = place(p.layout, p.tasks, p.limits)
+	for j := range running {
+		p.Jobs = append(p.Jobs, p.job(&running[j], j))
+	}
+	for c, load := range p.b.load {
+		p.Collectors = append(p.Collectors, PreviewCollector{int32(c), load})
+	}
+	m := measure(p.layout, p.tasks, p.b.placed, p.limits.lMax)
+	p.Distance, p.LowerBound, p.TreeNodesUsed = m.distance, m.lowerBound, m.treeNodes
+	p.Overloaded, p.Needed = p.b.overloaded, p.b.needed
+	return p
+}
+
+func (p *Preview) job(job *schemas.Job, j int) PreviewJob {
+	shown := PreviewJob{JobID: job.JobID, Restart: job.Restart, Method: schemas.MethodNode, Collectors: []PreviewShare{}}
+	if p.b.placed[j].local {
+		return shown
+	}
+	index := map[int32]int{}
+	for i, c := range p.b.placed[j].at {
+		k, there := index[c]
+		if !there {
+			k = len(shown.Collectors)
+			index[c] = k
+			shown.Collectors = append(shown.Collectors, PreviewShare{Collector: c})
+		}
+		shown.Collectors[k].Nodes = append(shown.Collectors[k].Nodes, p.layout.nodes[p.tasks[j].nodes[i]])
+	}
+	slices.SortFunc(shown.Collectors, func(a, b PreviewShare) int { return cmp.Compare(a.Collector, b.Collector) })
+	shown.Method = schemas.MethodExact
+	if len(shown.Collectors) > 1 {
+		shown.Method = schemas.MethodEstimated
+	}
+	return shown
+}
+
+// Explain writes why a job is where it is: all its lives that run now. The error says that there is none.
+func (p *Preview) Explain(w io.Writer, id string) error {
+	var b strings.Builder
+	for j := range p.Jobs {
+		if p.Jobs[j].JobID == id {
+			p.explain(&b, j)
+		}
+	}
+	if b.Len() == 0 {
+		for _, f := range p.Faults {
+			if f.JobID == id {
+				return fmt.Errorf("job %s is skipped: %s", id, f.Reason)
+			}
+		}
+		return fmt.Errorf("job %s does not run now, or is not in the list of jobs", id)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (p *Preview) explain(b *strings.Builder, j int) {
+	job, t := &p.Jobs[j], &p.tasks[j]
+	fmt.Fprintf(b, "job %s restart %d: %d nodes, at most %d fit one collector\n", job.JobID, job.Restart, len(t.nodes), p.limits.lMax)
+	if job.Method == schemas.MethodNode {
+		b.WriteString("NODE: it has one node and is reduced there; no collector takes its values\n")
+		return
+	}
+	f := newField(p.layout)
+	f.take(t.nodes)
+	nearest := f.distance(f.closest(len(t.nodes)), len(t.nodes))
+	distance := 0
+	for i, n := range t.nodes {
+		distance += hops(p.layout, n, p.b.placed[j].at[i])
+	}
+	switch {
+	case p.limits.literal && job.Method == schemas.MethodExact:
+		fmt.Fprintf(b, "EXACT: one collector had the least load, and was the nearest of those; distance %d, the nearest of all is at %d\n", distance, nearest)
+	case p.limits.literal:
+		fmt.Fprintf(b, "ESTIMATED: the collector with the least load had no room; spread by algorithm 3; distance %d\n", distance)
+	case len(t.nodes) == 1:
+		b.WriteString("EXACT: it has one node, but balance.local_max others are reduced on theirs\n")
+	case job.Method == schemas.MethodExact && distance == nearest:
+		fmt.Fprintf(b, "EXACT: whole at the nearest collector, distance %d\n", distance)
+	case job.Method == schemas.MethodExact:
+		fmt.Fprintf(b, "EXACT: whole at the nearest collector that had room for it, distance %d; at %d are others\n", distance, nearest)
+	case len(t.nodes) > p.limits.lMax:
+		fmt.Fprintf(b, "ESTIMATED: it is bigger than one collector takes, and split over as few as had the room; distance %d\n", distance)
+	default:
+		fmt.Fprintf(b, "ESTIMATED: no collector had room for all of it when its turn came; split over as few as had the room; distance %d\n", distance)
+	}
+	for _, s := range job.Collectors {
+		fmt.Fprintf(b, "  collector %d takes %d nodes: it is home to %d of the job's, %d more are under its SyncAgent; its load is %d\n", s.Collector, len(s.Nodes),
+			f.own[s.Collector], f.near[p.layout.sync[s.Collector]]-f.own[s.Collector], p.b.load[s.Collector])
+	}
+	if p.Overloaded {
+		fmt.Fprintf(b, "The jobs exceed what %d collectors take, and are spread evenly; %d collectors would do.\n", len(p.b.load), p.Needed)
+	}
+}

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirhpc/weir/balancer"
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/topology"
+)
+
+const planHelp = `
+
+With --plan it only shows where the jobs of a list would be reduced, and touches no broker; with --explain JOB, why one of them is
+where it is. The jobs that run now are planned as by a balancer that begins now: one that runs keeps jobs where they are. What
+is not given comes from the configuration, if there is one: jobs and tree from balance.jobs_file and balance.tree_file (or
+balance.nodes). With --json, one object: jobs with method and the nodes at each of their collectors (a job of method NODE has
+none), the load of each collector in nodes, distance and its lower_bound, tree_nodes_used, overloaded. Jobs that cannot be
+followed are named on standard error.
+
+  weir balance --plan --jobs jobs.yaml --tree tree.yaml --collectors 8 --l-max 1000
+  weir balance --explain 4711 --config /etc/weir/balance.yaml`
+
+// planFlags are the flags of weir balance that show a plan in place of balancing.
+type planFlags struct {
+	plan, json bool
+	explain    string
+}
+
+// planKeys are the configuration keys that flags of a plan set.
+var planKeys = map[string]string{
+	"jobs": "balance.jobs_file", "tree": "balance.tree_file", "algorithm": "balance.algorithm", "collectors": "collectors",
+	"l-max": "balance.l_max", "l-dist": "balance.l_dist", "log-level": "log_level",
+}
+
+// addPlan gives weir balance the flags that show a plan.
+func addPlan(c *cobra.Command) {
+	var f planFlags
+	d := config.Default()
+	c.Long += planHelp
+	flags := c.Flags()
+	flags.BoolVar(&f.plan, "plan", false, "show an assignment, without Kafka")
+	flags.StringVar(&f.explain, "explain", "", "say why `JOB` is where it is, without Kafka")
+	flags.BoolVar(&f.json, "json", false, "with --plan: one JSON object")
+	flags.String("jobs", "", "with --plan: job `FILE` (YAML)")
+	flags.String("tree", "", "with --plan: `FILE` with the tree: YAML, topology.conf, topology.yaml or .tgf")
+	flags.String("algorithm", d.Balance.Algorithm, "with --plan: weir or literal")
+	flags.Int("collectors", d.Collectors, "with --plan: `N` collectors")
+	flags.Int("l-max", d.Balance.LMax, "with --plan: `NODES` whose jobs one collector takes (0: from the configuration's rates)")
+	flags.Int("l-dist", d.Balance.LDist, "with --plan, literal: `NODES` of a split job for one collector (0: 0.9 l-max)")
+	serve := c.RunE
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if f.plan || f.explain != "" {
+			return f.run(c)
+		}
+		for name := range planKeys {
+			if name != "log-level" && c.Flags().Changed(name) {
+				return usageError{fmt.Errorf("--%s is for --plan and --explain; a balancer takes %s from its configuration", name, planKeys[name])}
+			}
+		}
+		if f.json {
+			return usageError{errors.New("--json is for --plan")}
+		}
+		return serve(c, args)
+	}
+}
+
+func (f *planFlags) run(c *cobra.Command) error {
+	if c.Flags().Changed("simulate") {
+		return usageError{errors.New("--simulate is for a balancer that runs; a plan wants --jobs FILE")}
+	}
+	if f.explain != "" && f.json {
+		return usageError{errors.New("--explain and --json: choose one; --plan --json has what --explain says in words")}
+	}
+	cfg, err := planConfig(c)
+	if err != nil {
+		return usageError{err}
+	}
+	p, err := preview(cfg)
+	if err != nil {
+		return usageError{err}
+	}
+	for _, fault := range p.Faults {
+		say(c.ErrOrStderr(), "weir: job %.80s skipped: %s", fault.JobID, fault.Reason)
+	}
+	if p.Overloaded {
+		say(c.ErrOrStderr(), "weir: overloaded: the jobs need %d collectors of %d nodes, there are %d; raise collectors (under a new prefix) or what a collector takes (balance.l_max)",
+			p.Needed, cfg.Balance.LMax, cfg.Collectors)
+	}
+	switch {
+	case f.explain != "":
+		return p.Explain(c.OutOrStdout(), f.explain)
+	case f.json:
+		return json.NewEncoder(c.OutOrStdout()).Encode(p)
+	}
+	return printPlan(c.OutOrStdout(), p)
+}
+
+// planConfig is the configuration of a plan: of the same files as any command's, but it needs none.
+func planConfig(c *cobra.Command) (config.Config, error) {
+	file := c.Flag("config").Value.String()
+	if file == "" {
+		for _, candidate := range defaultFiles() {
+			if _, err := os.Stat(candidate); err == nil {
+				file = candidate
+				break
+			}
+		}
+	}
+	return config.Load(config.Source{File: file, Environ: os.Environ(), Flags: c.Flags(), Keys: planKeys, Defaults: config.Default()})
+}
+
+func preview(cfg config.Config) (*balancer.Preview, error) {
+	if cfg.Balance.JobsFile == "" {
+		return nil, errors.New("no jobs: name the file that says which jobs run where with --jobs FILE")
+	}
+	tree := topology.Flat(cfg.Balance.Nodes)
+	if cfg.Balance.TreeFile != "" {
+		var err error
+		if tree, err = topology.ReadFile(cfg.Balance.TreeFile); err != nil {
+			return nil, err
+		}
+	}
+	if len(tree.Nodes()) == 0 {
+		return nil, errors.New("no tree: name the file with the nodes of the machine with --tree FILE")
+	}
+	p := balancer.NewPreview(cfg, tree, balancer.NewFileSource(cfg.Balance.JobsFile), time.Now())
+	for _, fault := range p.Faults {
+		if fault.JobID == "" {
+			return nil, errors.New(strings.TrimSuffix(fault.Reason, "; the last good file stays in force"))
+		}
+	}
+	return p, nil
+}
+
+func printPlan(out io.Writer, p *balancer.Preview) error {
+	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	_, _ = fmt.Fprintln(w, "JOB\tRESTART\tMETHOD\tCOLLECTORS (NODES)")
+	for _, j := range p.Jobs {
+		var at []string
+		for _, s := range j.Collectors {
+			at = append(at, fmt.Sprintf("%d (%d)", s.Collector, len(s.Nodes)))
+		}
+		_, _ = fmt.Fprintf(w, "%s\t%d\t%s\t%s\n", j.JobID, j.Restart, j.Method, strings.Join(at, ", "))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	used, most := 0, int64(0)
+	for _, c := range p.Collectors {
+		if c.Load > 0 {
+			used++
+		}
+		most = max(most, c.Load)
+	}
+	_, err := fmt.Fprintf(out, "\ndistance %d, lower bound %d; tree nodes used %d; %d of %d collectors used, the fullest takes %d nodes\n",
+		p.Distance, p.LowerBound, p.TreeNodesUsed, used, len(p.Collectors), most)
+	if err == nil && p.Waits > 0 {
+		_, err = fmt.Fprintf(out, "%d jobs of the list do not run now\n", p.Waits)
+	}
+	return err
+}
+
+func newSimulateBalancer() *cobra.Command {
+	f := balancer.Simulation{}
+	c := &cobra.Command{
+		Use:   "balancer",
+		Short: "Compare the balancer's algorithms on a synthetic SuperMUC",
+		Long: `Plans random jobs on a machine in the shape of tables 1 and 2 of the PerSyst paper: 9,288 nodes in 18 islands, 216
+collectors, 12 SyncAgents, 185 exclusive jobs. Literally by PerSyst's algorithms, by their near-linear form, and by weir's own,
+with PerSyst's l_max and with that of a Kafka partition. docs/balancer.md says what was chosen where the paper says nothing.
+Touches no broker. The same seed gives the same numbers, but for the times.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if f.Snapshots < 1 || f.Snapshots > 10_000 {
+				return usageError{fmt.Errorf("--snapshots %d must be 1 to 10000", f.Snapshots)}
+			}
+			if f.Churn < 0 || f.Churn > 1 {
+				return usageError{fmt.Errorf("--churn %v must be 0 to 1", f.Churn)}
+			}
+			return f.Run(c.OutOrStdout())
+		},
+	}
+	c.Flags().Uint64Var(&f.Seed, "seed", 1, "`SEED` of the jobs")
+	c.Flags().IntVar(&f.Snapshots, "snapshots", 30, "`N` sets of jobs to average over")
+	c.Flags().Float64Var(&f.Churn, "churn", 0.02, "`SHARE` of the jobs that end between two intervals")
+	return c
+}

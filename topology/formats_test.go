@@ -1,0 +1,282 @@
+package topology
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const deepTree = `root: m
+islands:
+  - name: i1
+    racks: [room-7]
+    islands:
+      - {name: s1, nodes: [a, b]}
+      - {name: s2, nodes: [c]}
+  - name: i2
+    nodes: [d]
+`
+
+// shape writes a tree on one line: node names, and for a vertex its name and what is below it in parentheses.
+func shape(t *Tree) string {
+	nodes, parts := t.below()
+	var write func(v int32) string
+	write = func(v int32) string {
+		all := nodes[v]
+		for _, p := range parts[v] {
+			for i := range t.vertices {
+				if t.vertices[i].name == p && !t.vertices[i].leaf && t.vertices[i].parent == v && i > 0 {
+					all = append(all, write(int32(i)))
+				}
+			}
+		}
+		return t.vertices[v].name + "(" + strings.Join(all, " ") + ")"
+	}
+	return write(0)
+}
+
+func TestFormats(t *testing.T) {
+	tests := map[string]struct {
+		read       func(io.Reader) (*Tree, error)
+		text, want string
+	}{
+		"yaml":           {ReadYAML, deepTree, "m(i1(s1(a b) s2(c)) i2(d))"},
+		"conf":           {ReadTopologyConf, "SwitchName=leaf1 Nodes=n[1-2]\nSwitchName=leaf2 Nodes=n[3-4]\nSwitchName=spine Switches=leaf[1-2]\n", "spine(leaf1(n1 n2) leaf2(n3 n4))"},
+		"conf, no top":   {ReadTopologyConf, "SwitchName=a Nodes=n1\nSwitchName=b Nodes=n2", "root(a(n1) b(n2))"},
+		"conf, details":  {ReadTopologyConf, "# tree\nswitchname=top switches=s1 linkspeed=100 # up\n\nSwitchName=s1 \\\n  Nodes=r[01-02]n[8-10],x\n", "top(s1(r01n8 r01n9 r01n10 r02n8 r02n9 r02n10 x))"},
+		"conf, blocks":   {ReadTopologyConf, "BlockName=b1 Nodes=n[1-2]\nBlockName=b2 Nodes=n3\nBlockSizes=2,4\n", "root(b1(n1 n2) b2(n3))"},
+		"conf, both":     {ReadTopologyConf, "SwitchName=top Nodes=n0 Switches=s\nSwitchName=s Nodes=n1", "top(n0 s(n1))"},
+		"slurm yaml":     {ReadTopologyYAML, "- topology: other\n  flat: true\n- topology: t\n  cluster_default: true\n  tree:\n    switches:\n      - {switch: top, children: 's[1-2]'}\n      - {switch: s1, nodes: 'n[1-2]'}\n      - {switch: s2, nodes: 007}\n", "top(s1(n1 n2) s2(007))"},
+		"slurm blocks":   {ReadTopologyYAML, "- topology: t\n  block:\n    block_sizes: [2]\n    blocks:\n      - {block: b1, nodes: 'n[1-2]'}\n", "b1(n1 n2)"},
+		"tgf":            {ReadTGF, "1 top\n2 s1\n3 a\n4 b\n5\n#\n1 2 100 MB/s\n2 3\n2 4\n1 5\n", "top(5 s1(a b))"},
+		"tgf, same name": {ReadTGF, "1 x\n2 x\n3 x\n#\n1 2\n2 3\n", "x(x(x))"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			tree, err := tt.read(strings.NewReader(tt.text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := shape(tree); got != tt.want {
+				t.Errorf("%s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestFaultsOfOtherFormats(t *testing.T) {
+	tests := map[string]struct {
+		read        func(io.Reader) (*Tree, error)
+		text, names string
+		is          error
+	}{
+		"conf: cycle":          {ReadTopologyConf, "SwitchName=a Switches=b\nSwitchName=b Switches=a\n", "line 1: vertex a is in a cycle", ErrShape},
+		"conf: own child":      {ReadTopologyConf, "SwitchName=s Nodes=n\nSwitchName=a Switches=a\n", "line 2: vertex a is in a cycle", ErrShape},
+		"conf: cycle aside":    {ReadTopologyConf, "SwitchName=s Nodes=n\nSwitchName=a Switches=b\nSwitchName=b Switches=a\n", "line 2: vertex a is in a cycle", ErrShape},
+		"conf: two parents":    {ReadTopologyConf, "SwitchName=a Switches=s\nSwitchName=b Switches=s\nSwitchName=s Nodes=n\n", "line 2: vertex s is below a and below b", ErrShape},
+		"conf: no such switch": {ReadTopologyConf, "SwitchName=a Switches=s[1-2]\nSwitchName=s1 Nodes=n\n", "line 1: vertex s2 is not defined", ErrShape},
+		"conf: switch twice":   {ReadTopologyConf, "SwitchName=a Nodes=n\nSwitchName=a Nodes=m\n", "line 2: vertex a", ErrTwice},
+		"conf: node twice":     {ReadTopologyConf, "SwitchName=a Nodes=n\nSwitchName=b Nodes=n\n", "line 2: node n", ErrTwice},
+		"conf: empty switch":   {ReadTopologyConf, "SwitchName=a Nodes=n\nSwitchName=b\n", "line 2: island b", ErrEmpty},
+		"conf: hostlist":       {ReadTopologyConf, "SwitchName=a Nodes=n[1-\n", "line 1: switch a", errHostlist},
+		"conf: hostlist swap":  {ReadTopologyConf, "SwitchName=a Nodes=n[3-1]\n", `"3-1"`, errHostlist},
+		"conf: huge":           {ReadTopologyConf, "SwitchName=a Nodes=n[0-9][0-99999][0-99999]\n", "more than 1048576 names", errHostlist},
+		"conf: key":            {ReadTopologyConf, "SwitchName=a Node=n\n", `line 1: unknown key "Node"`, nil},
+		"conf: no key":         {ReadTopologyConf, "\nfoo\n", `line 2: "foo"`, nil},
+		"conf: no name":        {ReadTopologyConf, "Nodes=n\n", "line 1: no SwitchName", nil},
+		"conf: node's name":    {ReadTopologyConf, "SwitchName=a Nodes=../b\n", `line 1: node "../b"`, ErrName},
+		"conf: goes on":        {ReadTopologyConf, "SwitchName=a \\\n", "line 1: the file ends", nil},
+		"conf: nothing":        {ReadTopologyConf, "# nothing\n", "", ErrEmpty},
+		"slurm yaml: flat":     {ReadTopologyYAML, "- {topology: t, flat: true}\n", `"t" has neither`, ErrShape},
+		"slurm yaml: key":      {ReadTopologyYAML, "- {topology: t, trees: {}}\n", "line 1", nil},
+		"slurm yaml: no name":  {ReadTopologyYAML, "- topology: t\n  tree:\n    switches:\n      - {nodes: a}\n", "without a name", nil},
+		"slurm yaml: cycle":    {ReadTopologyYAML, "- topology: t\n  tree:\n    switches:\n      - {switch: a, children: b}\n      - {switch: b, children: a}\n", "line 4: vertex a is in a cycle", ErrShape},
+		"slurm yaml: nothing":  {ReadTopologyYAML, "[]\n", "", ErrEmpty},
+		"tgf: cycle":           {ReadTGF, "1 a\n2 b\n#\n1 2\n2 1\n", "line 1: vertex a is in a cycle", ErrShape},
+		"tgf: id twice":        {ReadTGF, "1 a\n1 b\n#\n", "line 2: vertex 1", ErrTwice},
+		"tgf: name twice":      {ReadTGF, "1 r\n2 a\n3 a\n#\n1 2\n1 3\n", "line 3: node a", ErrTwice},
+		"tgf: no such id":      {ReadTGF, "1 a\n#\n1 2\n", "line 3: vertex 2 is not defined", ErrShape},
+		"tgf: two parents":     {ReadTGF, "1 r\n2 a\n3 b\n4 n\n#\n1 2\n1 3\n2 4\n3 4\n", "line 9: vertex n is below a and below b", ErrShape},
+		"tgf: two tops":        {ReadTGF, "1 r\n2 s\n3 a\n#\n1 3\n", "line 1: vertex r and s", ErrShape},
+		"tgf: half a link":     {ReadTGF, "1 r\n#\n1\n", `line 3: "1"`, nil},
+		"tgf: name":            {ReadTGF, "1 r\n2 not a name\n#\n1 2\n", `line 2: node "not a name"`, ErrName},
+		"tgf: alone":           {ReadTGF, "1 r\n", "", ErrEmpty},
+		"yaml: too deep":       {ReadYAML, "root: m\nislands: " + strings.Repeat("[{name: i, islands: ", 65) + strings.Repeat("}]", 65), "line 2: island i", ErrDeep},
+		"yaml: rack twice":     {ReadYAML, "root: m\nislands:\n  - {name: i, racks: [r], nodes: [a]}\n  - {name: j, racks: [r], nodes: [b]}\n", "line 4: rack r", ErrTwice},
+		"yaml: inner twice":    {ReadYAML, "root: m\nislands:\n  - name: i\n    islands:\n      - {name: i, nodes: [a]}\n", "line 5: island i", ErrTwice},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			tree, err := tt.read(strings.NewReader(tt.text))
+			if err == nil || tree != nil {
+				t.Fatalf("got %v, %v", tree, err)
+			}
+			if tt.is != nil && !errors.Is(err, tt.is) || !strings.Contains(err.Error(), tt.names) || strings.Contains(err.Error(), "\n") && tt.is != nil {
+				t.Errorf("error %q: wants %v and %q", err, tt.is, tt.names)
+			}
+		})
+	}
+}
+
+func TestDistance(t *testing.T) {
+	tree, err := ReadYAML(strings.NewReader(deepTree))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pair, want := range map[[2]string]int{
+		{"a", "a"}: 0, {"a", "b"}: 1, {"a", "s1"}: 1, {"a", "c"}: 2, {"a", "i1"}: 2, {"s1", "s2"}: 1, {"a", "d"}: 3, {"d", "a"}: 3, {"m", "a"}: 3, {"d", "i2"}: 1, {"s1", "i2"}: 2,
+	} {
+		if got, ok := tree.Distance(pair[0], pair[1]); !ok || got != want {
+			t.Errorf("%v: %d, %v; want %d", pair, got, ok, want)
+		}
+	}
+	if _, ok := tree.Distance("a", "x"); ok {
+		t.Error("x is not in the tree")
+	}
+	for rack, want := range map[string]int{"room-7": 0, "i1": 0, "s2": 0, "i2": 1, "m": -1, "x": -1} {
+		if got, ok := tree.RackIsland(rack); ok != (want >= 0) || ok && got != want {
+			t.Errorf("rack %s is in island %d, %v", rack, got, ok)
+		}
+	}
+}
+
+// randomTree describes a tree of any depth in YAML.
+func randomTree(r *rand.Rand) string {
+	vertices, nodes := 0, 0
+	var islands func(indent string, depth int) string
+	islands = func(indent string, depth int) string {
+		var b strings.Builder
+		for range 1 + r.IntN(3) {
+			vertices++
+			fmt.Fprintf(&b, "%s- name: v%d\n", indent, vertices)
+			inner := depth < 4 && r.IntN(2) == 0
+			if inner {
+				fmt.Fprintf(&b, "%s  islands:\n%s", indent, islands(indent+"    ", depth+1))
+			}
+			if !inner || r.IntN(3) == 0 {
+				fmt.Fprintf(&b, "%s  nodes: [", indent)
+				for range 1 + r.IntN(4) {
+					nodes++
+					fmt.Fprintf(&b, "n%d,", nodes)
+				}
+				b.WriteString("]\n")
+			}
+		}
+		return b.String()
+	}
+	return "root: m\nislands:\n" + islands("  ", 0)
+}
+
+func TestWritersAndReaders(t *testing.T) {
+	for seed := range uint64(200) {
+		tree, err := ReadYAML(strings.NewReader(randomTree(rand.New(rand.NewPCG(seed, 8)))))
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		var tgf, conf, again bytes.Buffer
+		if err := errors.Join(tree.WriteTGF(&tgf), tree.WriteTopologyConf(&conf)); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		read, err := ReadTGF(&tgf)
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if diff := cmp.Diff(shape(tree), shape(read)); diff != "" {
+			t.Fatalf("seed %d: TGF: %s", seed, diff)
+		}
+		slurms, err := ReadTopologyConf(bytes.NewReader(conf.Bytes()))
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if diff := cmp.Diff(tree.Nodes(), slurms.Nodes()); diff != "" {
+			t.Fatalf("seed %d: topology.conf: %s", seed, diff)
+		}
+		// Slurm's tree is ours but for the switches that hold nodes of a vertex with both: written again it stays as it is.
+		if err := slurms.WriteTopologyConf(&again); err != nil || again.String() != conf.String() && len(slurms.vertices) == len(tree.vertices) {
+			t.Fatalf("seed %d: %v\n%s\n%s", seed, err, conf.String(), again.String())
+		}
+	}
+}
+
+func TestWriteTopologyConfFaults(t *testing.T) {
+	for _, text := range []string{
+		"root: m\nislands:\n  - {name: m, nodes: [a]}\n",
+		"root: m\nislands:\n  - {name: i, nodes: [a], islands: [{name: i-nodes, nodes: [b]}]}\n",
+	} {
+		tree, err := ReadYAML(strings.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := tree.WriteTopologyConf(io.Discard); !errors.Is(err, ErrTwice) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+func TestReadFileKnowsTheFormat(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"a.conf": "SwitchName=s Nodes=n[1-2]\n", "a.tgf": "1 s\n2 n1\n3 n2\n#\n1 2\n1 3\n", "a.yaml": "root: s\nislands: [{name: i, nodes: [n1, n2]}]\n",
+		"b.yaml": "---\n# Slurm's\n- topology: t\n  tree: {switches: [{switch: s, nodes: 'n[1-2]'}]}\n",
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if tree, err := ReadFile(path); err != nil || !cmp.Equal(tree.Nodes(), []string{"n1", "n2"}) || tree.Root() != "s" {
+			t.Errorf("%s: %v, %v", name, tree, err)
+		}
+	}
+}
+
+func fuzzReader(f *testing.F, read func(io.Reader) (*Tree, error), seeds ...string) {
+	f.Helper()
+	for _, s := range seeds {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		tree, err := read(strings.NewReader(text))
+		if (tree == nil) == (err == nil) {
+			t.Fatalf("tree %v, error %v", tree, err)
+		}
+		if tree == nil {
+			return
+		}
+		for i, n := range tree.Nodes() {
+			at, ok := tree.Island(n)
+			if !ok || at < 0 || at >= len(tree.Islands()) || !validName(n) {
+				t.Fatalf("node %q has no island or no name", n)
+			}
+			if d, ok := tree.Distance(n, tree.Root()); i < 50 && (!ok || tree.inner[tree.Root()] == 0 && !tree.Has(tree.Root()) && d < 1) {
+				t.Fatalf("node %q is at %d from the root", n, d)
+			}
+		}
+		var b bytes.Buffer
+		if err := tree.WriteTGF(&b); err != nil {
+			t.Fatal(err)
+		}
+		if again, err := ReadTGF(&b); err != nil || len(again.Nodes()) != len(tree.Nodes()) {
+			t.Fatalf("written and read: %v, %v", again, err)
+		}
+	})
+}
+
+func FuzzReadTopologyConf(f *testing.F) {
+	fuzzReader(f, ReadTopologyConf, "SwitchName=leaf1 Nodes=n[1-2],x\nSwitchName=spine Switches=leaf1 LinkSpeed=3\n", "BlockName=b Nodes=n[01-03]r[1]\\\n", "SwitchName=a Switches=a")
+}
+
+func FuzzReadTopologyYAML(f *testing.F) {
+	fuzzReader(f, ReadTopologyYAML, "- topology: t\n  tree: {switches: [{switch: s, nodes: 'n[1-2]'}]}\n", "- {topology: t, block: {blocks: [{block: b, nodes: a}]}}")
+}
+
+func FuzzReadTGF(f *testing.F) {
+	fuzzReader(f, ReadTGF, "1 top\n2 s1\n3 a\n#\n1 2\n2 3 x\n", "1\n2\n#\n1 2\n2 1")
+}

@@ -1,0 +1,291 @@
+package topology
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// graph gathers vertices and links until they turn out to be a tree. What a file calls a vertex by, a name or an id, is its
+// key.
+type graph struct {
+	order  []*part // as they are defined
+	index  map[string]*part
+	parent map[*part]*part
+}
+
+func newGraph() *graph { return &graph{index: map[string]*part{}, parent: map[*part]*part{}} }
+
+func (g *graph) define(key, name string, line int) (*part, error) {
+	if g.index[key] != nil {
+		return nil, fmt.Errorf("%s %w", named{key, line}.at("vertex"), ErrTwice)
+	}
+	p := &part{named: named{name, line}}
+	g.index[key] = p
+	g.order = append(g.order, p)
+	return p, nil
+}
+
+// link puts one vertex below another.
+func (g *graph) link(parentKey, key string, line int) error {
+	for _, k := range []string{parentKey, key} {
+		if g.index[k] == nil {
+			return fmt.Errorf("%s is not defined: %w", named{k, line}.at("vertex"), ErrShape)
+		}
+	}
+	parent, child := g.index[parentKey], g.index[key]
+	if other := g.parent[child]; other != nil {
+		return fmt.Errorf("%s is below %.80s and below %.80s: %w", named{child.name, line}.at("vertex"), other.name, parent.name, ErrShape)
+	}
+	g.parent[child] = parent
+	parent.parts = append(parent.parts, child)
+	return nil
+}
+
+// tree returns the one tree that the graph is. Several are put below a vertex "root", if they may be several.
+func (g *graph) tree(several bool) (*Tree, error) {
+	var tops []*part
+	for _, p := range g.order {
+		if g.parent[p] == nil {
+			tops = append(tops, p)
+		}
+	}
+	reached := map[*part]bool{}
+	for todo := tops; len(todo) > 0; {
+		p := todo[len(todo)-1]
+		todo = append(todo[:len(todo)-1:len(todo)-1], p.parts...)
+		reached[p] = true
+	}
+	for _, p := range g.order {
+		if !reached[p] {
+			return nil, fmt.Errorf("%s is in a cycle or below one: %w", p.at("vertex"), ErrShape)
+		}
+	}
+	switch {
+	case len(tops) == 0:
+		return nil, fmt.Errorf("the tree %w", ErrEmpty)
+	case len(tops) == 1:
+		return newTree(tops[0])
+	case !several:
+		return nil, fmt.Errorf("%s and %s are both at the top: %w", tops[0].at("vertex"), tops[1].name, ErrShape)
+	}
+	return newTree(&part{named: named{name: "root"}, parts: tops})
+}
+
+// slurmSwitch is one switch or block, of either of Slurm's files.
+type slurmSwitch struct {
+	named
+	nodes, children string // hostlists
+}
+
+func slurmTree(switches []slurmSwitch) (*Tree, error) {
+	g := newGraph()
+	for _, s := range switches {
+		p, err := g.define(s.name, s.name, s.line)
+		if err != nil {
+			return nil, err
+		}
+		nodes, err := expand(s.nodes)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", s.at("switch"), err)
+		}
+		for _, n := range nodes {
+			p.nodes = append(p.nodes, named{n, s.line})
+		}
+	}
+	for _, s := range switches { // a switch may be named before it is defined
+		children, err := expand(s.children)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", s.at("switch"), err)
+		}
+		for _, c := range children {
+			if err := g.link(s.name, c, s.line); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return g.tree(true)
+}
+
+// ReadTopologyConf returns the tree of Slurm's topology.conf: switches with nodes or switches below them, or blocks of nodes.
+// Where several switches are at the top, they are put below a vertex "root". Link speeds and block sizes say nothing about
+// the tree and are passed over; any other key is an error. Errors name line and switch.
+func ReadTopologyConf(r io.Reader) (*Tree, error) {
+	text, err := readAll(r)
+	if err != nil {
+		return nil, err
+	}
+	var switches []slurmSwitch
+	number, whole, begun := 0, "", 0
+	for line := range strings.Lines(string(text)) {
+		number++
+		if whole == "" {
+			begun = number
+		}
+		line, _, _ = strings.Cut(line, "#")
+		line = strings.TrimSpace(line)
+		if rest, goesOn := strings.CutSuffix(line, `\`); goesOn {
+			whole += rest + " "
+			continue
+		}
+		whole += line
+		if strings.TrimSpace(whole) != "" {
+			s, err := confLine(whole, begun)
+			if err != nil {
+				return nil, err
+			}
+			if s.name != "" {
+				switches = append(switches, s)
+			}
+		}
+		whole = ""
+	}
+	if strings.TrimSpace(whole) != "" {
+		return nil, fmt.Errorf("line %d: the file ends where a line goes on", begun)
+	}
+	return slurmTree(switches)
+}
+
+func confLine(text string, number int) (slurmSwitch, error) {
+	s := slurmSwitch{named: named{line: number}}
+	for field := range strings.FieldsSeq(text) {
+		key, value, ok := strings.Cut(field, "=")
+		if !ok || value == "" {
+			return s, fmt.Errorf("line %d: %.80q is not key=value", number, field)
+		}
+		switch strings.ToLower(key) {
+		case "switchname", "blockname":
+			s.name = value
+		case "nodes":
+			s.nodes = value
+		case "switches":
+			s.children = value
+		case "linkspeed", "blocksizes":
+		default:
+			return s, fmt.Errorf("line %d: unknown key %.80q", number, key)
+		}
+	}
+	if s.name == "" && s.nodes+s.children != "" {
+		return s, fmt.Errorf("line %d: no SwitchName", number)
+	}
+	return s, nil
+}
+
+type yamlTopology struct {
+	Topology       string `yaml:"topology"`
+	ClusterDefault bool   `yaml:"cluster_default"`
+	Flat           bool   `yaml:"flat"`
+	Tree           *struct {
+		Switches []yamlSwitch `yaml:"switches"`
+	} `yaml:"tree"`
+	Block *struct {
+		BlockSizes []int        `yaml:"block_sizes"`
+		Blocks     []yamlSwitch `yaml:"blocks"`
+	} `yaml:"block"`
+}
+
+type yamlSwitch struct {
+	Switch   yamlText `yaml:"switch"`
+	Block    yamlText `yaml:"block"`
+	Children yamlText `yaml:"children"`
+	Nodes    yamlText `yaml:"nodes"`
+}
+
+// ReadTopologyYAML returns the tree of Slurm's topology.yaml: that of the first topology with cluster_default, or of the first
+// one. Errors name line and switch.
+func ReadTopologyYAML(r io.Reader) (*Tree, error) {
+	var list []yamlTopology
+	if err := decodeYAML(r, &list); err != nil {
+		return nil, err
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("the tree %w", ErrEmpty)
+	}
+	chosen := list[0]
+	for _, t := range list {
+		if t.ClusterDefault {
+			chosen = t
+			break
+		}
+	}
+	var rows []yamlSwitch
+	switch {
+	case chosen.Tree != nil:
+		rows = chosen.Tree.Switches
+	case chosen.Block != nil:
+		rows = chosen.Block.Blocks
+	default:
+		return nil, fmt.Errorf("topology %.80q has neither tree nor block: %w", chosen.Topology, ErrShape)
+	}
+	var switches []slurmSwitch
+	for _, row := range rows {
+		name := row.Switch
+		if name.text == "" {
+			name = row.Block
+		}
+		if name.text == "" {
+			return nil, errors.New("a switch without a name")
+		}
+		switches = append(switches, slurmSwitch{named{name.text, name.line}, row.Nodes.text, row.Children.text})
+	}
+	return slurmTree(switches)
+}
+
+// yamlText is a scalar as it is written, with its line.
+type yamlText struct {
+	text string
+	line int
+}
+
+// UnmarshalYAML takes any scalar: a switch called 017 is not the number 15.
+func (y *yamlText) UnmarshalYAML(n *yaml.Node) error {
+	if n.Kind != yaml.ScalarNode {
+		return fmt.Errorf("line %d: not a text", n.Line)
+	}
+	*y = yamlText{n.Value, n.Line}
+	return nil
+}
+
+// WriteTopologyConf writes the tree as Slurm's topology.conf, a line for each vertex. Slurm's switches have nodes or switches
+// below them, never both: the nodes of a vertex that has both go to a switch of their own, named after it.
+func (t *Tree) WriteTopologyConf(w io.Writer) error {
+	if v := t.inner[t.Root()]; v != 0 {
+		return fmt.Errorf("switch %s %w: root and island", t.Root(), ErrTwice)
+	}
+	nodes, parts := t.below()
+	var b strings.Builder
+	for v := range t.vertices {
+		name := t.vertices[v].name
+		switch {
+		case t.vertices[v].leaf:
+		case len(parts[v]) == 0:
+			fmt.Fprintf(&b, "SwitchName=%s Nodes=%s\n", name, strings.Join(nodes[v], ","))
+		case len(nodes[v]) == 0:
+			fmt.Fprintf(&b, "SwitchName=%s Switches=%s\n", name, strings.Join(parts[v], ","))
+		default:
+			own := name + "-nodes"
+			if _, taken := t.inner[own]; taken {
+				return fmt.Errorf("switch %s %w: it would hold the nodes of %s", own, ErrTwice, name)
+			}
+			fmt.Fprintf(&b, "SwitchName=%s Nodes=%s\nSwitchName=%s Switches=%s,%s\n", own, strings.Join(nodes[v], ","), name, own, strings.Join(parts[v], ","))
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// below returns the names of the nodes and of the vertices right below each vertex.
+func (t *Tree) below() (nodes, parts [][]string) {
+	nodes, parts = make([][]string, len(t.vertices)), make([][]string, len(t.vertices))
+	for _, v := range t.vertices[1:] {
+		if v.leaf {
+			nodes[v.parent] = append(nodes[v.parent], v.name)
+		} else {
+			parts[v.parent] = append(parts[v.parent], v.name)
+		}
+	}
+	return nodes, parts
+}
