@@ -165,7 +165,7 @@ func produce(t *testing.T, cfg config.Config, record schemas.Record) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cl, err := kgo.NewClient(append(opts, kgo.TransactionalID("test"))...)
+	cl, err := kgo.NewClient(append(opts, kgo.TransactionalID(cfg.Prefix+schemas.TopicBalance))...)
 	if err != nil {
 		t.Fatal(err)
 	}

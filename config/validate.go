@@ -92,8 +92,10 @@ func (b *Balance) validate(name func(key, value string), within func(key string,
 	oneOf("balance.algorithm", b.Algorithm, "weir", "literal")
 	within("balance.partition_bytes_per_s", b.PartitionBytesPerS, 1000, 1<<40)
 	within("balance.node_bytes", b.NodeBytes, 1, 1<<30)
-	within("balance.l_max", int64(b.LMax), 2, 1_000_000)
-	within("balance.l_dist", int64(b.LDist), 1, int64(b.LMax))
+	if b.LMax != 0 { // else it is still to be derived
+		within("balance.l_max", int64(b.LMax), 2, 1_000_000)
+		within("balance.l_dist", int64(b.LDist), 1, int64(b.LMax))
+	}
 	within("balance.local_max", int64(b.LocalMax), 0, 1_000_000)
 	for _, n := range b.Nodes {
 		name("balance.nodes", n)
