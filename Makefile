@@ -4,7 +4,7 @@ LINT    := bin/golangci-lint
 KAFKA   := bin/kafka
 LINT_V  := v2.10.1
 
-.PHONY: build up test test-kafka kafka-up kafka-down kafka-program lint fmt fuzz bench accuracy bench-takeover bench-soak outside test-containers
+.PHONY: build up test test-kafka kafka-up kafka-down kafka-program lint fmt fuzz bench accuracy bench-takeover bench-soak outside test-containers test-slurm
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/weir .
@@ -29,6 +29,11 @@ test-containers:
 test-kafka: kafka-program
 	-$(MAKE) outside
 	exec $(KAFKA) run --restart-after 15s -- $(GO) test -race -count=1 -timeout 15m ./integration
+
+# Jobs of a real Slurm, all of it on this machine. Needs root and Debian's slurmctld, slurmd, slurm-client and munge.
+test-slurm:
+	REQUIRE_SLURM=1 $(GO) test -count=1 -timeout 5m -v -run 'TestSlurm$$' ./integration
+	$(GO) test -count=1 -v -run 'TestHostlistsAsScontrol$$' ./balancer
 
 kafka-up: kafka-program
 	$(KAFKA) up

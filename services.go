@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -93,8 +94,8 @@ func newMerge() *cobra.Command {
 
 func newBalance() *cobra.Command {
 	simulate := 0
-	c := newService("balance", "Plan who sends what where, and close the intervals", `The balancer: it takes the jobs of balance.jobs_file on the nodes of balance.tree_file (or balance.nodes). A second one stands
-by.`, checked(func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
+	c := newService("balance", "Plan who sends what where, and close the intervals", `The balancer: it takes the jobs of Slurm (balance.slurm), of a drop directory (balance.drop_dir) or of balance.jobs_file, on the
+nodes of balance.tree_file (or balance.nodes, or Slurm's). A second one stands by.`, checked(func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 		return balance(ctx, cfg, simulate, log)
 	}, schemas.TopicCounters, schemas.TopicRoutes, schemas.TopicJobs, schemas.TopicBalance))
 	c.Flags().IntVar(&simulate, "simulate", 0, "plan for `N` simulated nodes and their jobs too (see weir simulate)")
@@ -103,28 +104,51 @@ by.`, checked(func(ctx context.Context, cfg config.Config, log *slog.Logger) err
 }
 
 func balance(ctx context.Context, cfg config.Config, simulate int, log *slog.Logger) error {
-	tree := topology.Flat(append(producers.SimulatedNodes(simulate), cfg.Balance.Nodes...))
+	sources, machine := schedulers(ctx, cfg)
+	nodes := append(producers.SimulatedNodes(simulate), cfg.Balance.Nodes...)
+	if len(nodes) == 0 {
+		nodes = machine
+	}
+	tree := topology.Flat(nodes)
 	if cfg.Balance.TreeFile != "" {
 		var err error
 		if tree, err = topology.ReadFile(cfg.Balance.TreeFile); err != nil {
 			return usageError{err}
 		}
 	}
-	var sources []balancer.Source
-	if cfg.Balance.JobsFile != "" {
-		sources = append(sources, balancer.NewFileSource(cfg.Balance.JobsFile))
-	}
 	if simulate > 0 {
 		sources = append(sources, balancer.NewSimSource(producers.SimulatedNodes(simulate), cfg.Interval))
 		cfg.Balance.LMax, cfg.Balance.LDist = simulatedLimits(simulate)
 	}
 	if len(sources) == 0 {
-		return usageError{errors.New("balance.jobs_file is empty: name the file that says which jobs run where")}
+		return usageError{errors.New("nothing says which jobs run where: set balance.slurm.enabled, balance.drop_dir or balance.jobs_file")}
+	}
+	if len(tree.Nodes()) == 0 && cfg.Balance.Slurm.Enabled {
+		_, faults := sources[0].Jobs(time.Now())
+		return fmt.Errorf("asking Slurm for the nodes of the machine, since balance.tree_file and balance.nodes are empty: %v", faults)
 	}
 	if len(tree.Nodes()) == 0 {
 		return usageError{errors.New("balance.tree_file and balance.nodes are empty: name the nodes of the machine")}
 	}
 	return balancer.Run(ctx, cfg, tree, balancer.Join(sources...), log)
+}
+
+// schedulers returns where the jobs come from, Slurm first, and the nodes of the machine as far as Slurm says them.
+func schedulers(ctx context.Context, cfg config.Config) (sources []balancer.Source, nodes []string) {
+	switch drops := cfg.Balance.DropDir != ""; {
+	case cfg.Balance.Slurm.Enabled && drops:
+		slurm := balancer.StartSlurm(ctx, cfg)
+		sources, nodes = append(sources, balancer.Timed(slurm, balancer.StartDropDir(ctx, cfg))), slurm.Nodes()
+	case cfg.Balance.Slurm.Enabled:
+		slurm := balancer.StartSlurm(ctx, cfg)
+		sources, nodes = append(sources, slurm), slurm.Nodes()
+	case drops:
+		sources = append(sources, balancer.StartDropDir(ctx, cfg))
+	}
+	if cfg.Balance.JobsFile != "" {
+		sources = append(sources, balancer.NewFileSource(cfg.Balance.JobsFile))
+	}
+	return sources, nodes
 }
 
 // simulatedLimits are so small that one of the simulated jobs has to be split, and no other.

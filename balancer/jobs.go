@@ -139,8 +139,12 @@ type claim struct {
 func (c claims) conflict(j *schemas.Job) string {
 	l := life(j)
 	for _, n := range j.Nodes {
+		hold, holds := holdOf(j, n)
+		if !holds {
+			continue
+		}
 		for _, cpu := range slices.Sorted(maps.Keys(c[n])) { // in order: the same conflict reads the same every time
-			if len(j.Cpus) > 0 && cpu != wholeNode && !slices.Contains(j.Cpus, cpu) {
+			if len(hold.Cpus) > 0 && cpu != wholeNode && !slices.Contains(hold.Cpus, cpu) {
 				continue
 			}
 			holder, held := holderOf(c[n][cpu], l)
@@ -161,11 +165,15 @@ func (c claims) add(j *schemas.Job) {
 	if l.start >= l.end {
 		return
 	}
-	cpus := j.Cpus
-	if len(cpus) == 0 {
-		cpus = []int32{wholeNode}
-	}
 	for _, n := range j.Nodes {
+		hold, holds := holdOf(j, n)
+		if !holds {
+			continue
+		}
+		cpus := hold.Cpus
+		if len(cpus) == 0 {
+			cpus = []int32{wholeNode}
+		}
 		if c[n] == nil {
 			c[n] = map[int32][]claim{}
 		}

@@ -8,12 +8,16 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// planned returns the jobs that have the interval: whose life, as known now, holds all of it.
+// planned returns the jobs that have the interval: whose life, as known now, holds all of it. They have the nodes that they
+// hold from its start.
 func planned(jobs []schemas.Job, start, ms int64) []schemas.Job {
 	var has []schemas.Job
 	for i := range jobs {
-		if life(&jobs[i]).covers(start, ms) {
-			has = append(has, jobs[i])
+		if !life(&jobs[i]).covers(start, ms) {
+			continue
+		}
+		if j := heldSince(jobs[i], start); len(j.Nodes) > 0 {
+			has = append(has, j)
 		}
 	}
 	return has
@@ -37,10 +41,10 @@ func plan(l *layout, jobs []schemas.Job, lim limits, last routeLog) ([]schemas.R
 		if p.local {
 			mode = schemas.ModeLocal
 		}
-		cpus := slices.Sorted(slices.Values(jobs[j].Cpus))
 		for i, n := range tasks[j].nodes {
+			hold, _ := holdOf(&jobs[j], l.nodes[n]) // planned leaves no other nodes
 			routes[n].Entries = append(routes[n].Entries, schemas.RouteEntry{
-				JobID: jobs[j].JobID, Restart: jobs[j].Restart, Cpus: cpus, Partition: p.at[i], Mode: mode,
+				JobID: jobs[j].JobID, Restart: jobs[j].Restart, Cpus: slices.Sorted(slices.Values(hold.Cpus)), Partition: p.at[i], Mode: mode,
 			})
 		}
 	}

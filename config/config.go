@@ -80,6 +80,18 @@ type Balance struct {
 	NodeBytes          int64  `mapstructure:"node_bytes"`            // that a node sends in an interval
 	LDist              int    `mapstructure:"l_dist"`                // literal: nodes of a split job that one collector is given; 0: 0.9 l_max
 	LocalMax           int    `mapstructure:"local_max"`             // jobs of one node that are reduced there; 0: all
+
+	DropDir string `mapstructure:"drop_dir"` // where prolog and epilog say when jobs start and end; empty: nowhere
+	Slurm   Slurm  `mapstructure:"slurm"`
+}
+
+// Slurm says how the balancer asks Slurm for its jobs.
+type Slurm struct {
+	Enabled bool          `mapstructure:"enabled"`
+	Bin     string        `mapstructure:"bin"`     // directory of squeue, scontrol and sinfo; empty: as PATH says
+	Poll    time.Duration `mapstructure:"poll"`    // how often, the drop directory too
+	Timeout time.Duration `mapstructure:"timeout"` // of one poll
+	CPUIDs  string        `mapstructure:"cpu_ids"` // how Linux numbers what Slurm calls CPUs: spread or block
 }
 
 // Collect is the configuration of collect and merge.
@@ -106,9 +118,12 @@ func Default() Config {
 		Topics:     Topics{Replication: 3, CountersRetention: 24 * time.Hour, SummaryRetention: 7 * 24 * time.Hour},
 		Kafka:      Kafka{ClientID: "weir", DialTimeout: 2 * time.Second},
 		Agent:      Agent{ProcPath: "/proc", Perf: true},
-		Balance:    Balance{Algorithm: "weir", PartitionBytesPerS: 10_000_000, NodeBytes: 5000},
-		Collect:    Collect{MaxRejects: 1000},
-		Sink:       Sink{Dir: "archive", RollBytes: 64 << 20},
+		Balance: Balance{
+			Algorithm: "weir", PartitionBytesPerS: 10_000_000, NodeBytes: 5000,
+			Slurm: Slurm{Poll: 2 * time.Second, Timeout: 10 * time.Second, CPUIDs: "spread"},
+		},
+		Collect: Collect{MaxRejects: 1000},
+		Sink:    Sink{Dir: "archive", RollBytes: 64 << 20},
 	}
 }
 

@@ -76,6 +76,7 @@ func (c Config) Validate() error {
 		within("topics.segment_bytes", c.Topics.SegmentBytes, 64<<10, 1<<31-1)
 	}
 	c.Balance.validate(name, within, oneOf)
+	c.Balance.Slurm.validate(oneOf, lasting)
 	within("collect.max_rejects", int64(c.Collect.MaxRejects), 0, 100_000)
 	within("sink.roll_bytes", c.Sink.RollBytes, 1<<20, 1<<33)
 	if c.Sink.Dir == "" {
@@ -100,6 +101,12 @@ func (b *Balance) validate(name func(key, value string), within func(key string,
 	for _, n := range b.Nodes {
 		name("balance.nodes", n)
 	}
+}
+
+func (s Slurm) validate(oneOf func(key, value string, choices ...string), lasting func(key string, value, low, high time.Duration)) {
+	lasting("balance.slurm.poll", s.Poll, 100*time.Millisecond, time.Minute)
+	lasting("balance.slurm.timeout", s.Timeout, time.Second, 5*time.Minute)
+	oneOf("balance.slurm.cpu_ids", s.CPUIDs, "spread", "block")
 }
 
 // minInterval: a node's clock may be ten seconds ahead before its records are refused, and that must not reach the outage.

@@ -63,6 +63,7 @@ type process struct {
 	cmd    *exec.Cmd     // nil: it does not run
 	ended  chan struct{} // closed once cmd has been waited for
 	wanted bool          // we asked it to end, so it may
+	began  time.Time
 	status error         // of the last one to end
 }
 
@@ -100,7 +101,7 @@ func (p *process) start() {
 		p.t.Fatalf("starting %s: %v", p.name, err)
 	}
 	ended := make(chan struct{})
-	p.cmd, p.ended, p.wanted = cmd, ended, false
+	p.cmd, p.ended, p.wanted, p.began = cmd, ended, false, time.Now()
 	go func() {
 		defer close(ended)
 		err := cmd.Wait()
@@ -137,6 +138,7 @@ func (p *process) kill() bool {
 // end asks the process to end, and fails the test where it does not, or says that something went wrong.
 func (p *process) end() {
 	p.t.Helper()
+	time.Sleep(time.Until(p.began.Add(3 * time.Second))) // on a busy machine one that has just begun does not listen yet
 	ended, sent := p.signal(syscall.SIGTERM)
 	if !sent {
 		p.t.Errorf("%s does not run at its end", p.name)

@@ -296,4 +296,14 @@ type Job struct {
 	End     *int64   `avro:"end"`
 	State   string   `avro:"state"`
 	Reason  string   `avro:"reason"`
+
+	// Held is the balancer's own and not in the record: what the job holds, node by node, where that is not Cpus on all of
+	// Nodes from Start on. Where it is not nil, the job holds nothing of a node that it does not name.
+	Held map[string]Hold `avro:"-"`
+}
+
+// Hold is what a job holds of one node.
+type Hold struct {
+	Cpus  []int32 // empty: all
+	Since int64   // in Unix milliseconds
 }

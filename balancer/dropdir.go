@@ -1,0 +1,273 @@
+package balancer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+)
+
+const (
+	// maxDropBytes bounds a file of the drop directory, and maxDropFiles how many of them are looked at.
+	maxDropBytes = 1 << 20
+	maxDropFiles = 1 << 18
+)
+
+// DropDir reads a directory into which a scheduler's prolog and epilog write when jobs start and end, to the millisecond.
+// A job has a file ID.RESTART.start, and one ID.RESTART.end once it is over, each put in place by rename(2). Their lines
+// are key=value: start_ms or end_ms, in Unix milliseconds; and in .start also nodes (a hostlist), cpus (such as 0-3,8; on each node;
+// none: all), user, account, queue and name, all of which may be missing where another source knows the job too. Files with
+// other names are left alone. A fault in one file leaves that file out.
+type DropDir struct {
+	dir    string
+	keepMs int64
+	files  map[string]dropFile // as they were last read; of the scans alone
+
+	mu     sync.Mutex
+	jobs   []schemas.Job
+	faults []Fault
+	broken []Fault // of the directory as a whole: one or none
+}
+
+// dropFile is a file with what it says.
+type dropFile struct {
+	info os.FileInfo
+	job  schemas.Job
+	err  error
+}
+
+// StartDropDir returns a source that reads the directory every so often until ctx ends, after a first time.
+func StartDropDir(ctx context.Context, cfg config.Config) *DropDir {
+	d := newDropDir(cfg)
+	d.scan(time.Now())
+	go func() {
+		for config.Pause(ctx, cfg.Balance.Slurm.Poll) {
+			d.scan(time.Now())
+		}
+	}()
+	return d
+}
+
+func newDropDir(cfg config.Config) *DropDir {
+	return &DropDir{dir: cfg.Balance.DropDir, keepMs: (config.Outage + 2) * cfg.Interval.Milliseconds()}
+}
+
+// Jobs implements Source.
+func (d *DropDir) Jobs(time.Time) ([]schemas.Job, []Fault) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.jobs, slices.Concat(d.broken, d.faults)
+}
+
+// scan reads what is new. Where that is not possible, what was known stays.
+func (d *DropDir) scan(now time.Time) {
+	files, err := d.read()
+	if err != nil {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.broken = []Fault{{Reason: fmt.Sprintf("reading the drop directory %s: %v; what it said before stays in force", d.dir, pathless(err))}}
+		return
+	}
+	d.files = files
+	jobs, faults := d.list(now.UnixMilli())
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.jobs, d.faults, d.broken = jobs, faults, nil
+}
+
+func (d *DropDir) read() (map[string]dropFile, error) {
+	dir, err := os.Open(d.dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = dir.Close() }() // nothing was written
+	entries, err := dir.ReadDir(maxDropFiles + 1)
+	switch {
+	case err != nil && !errors.Is(err, io.EOF):
+		return nil, err
+	case len(entries) > maxDropFiles:
+		return nil, fmt.Errorf("more than %d files", maxDropFiles)
+	}
+	files := make(map[string]dropFile, len(entries))
+	for _, e := range entries {
+		job, ok := dropName(e.Name())
+		if !ok {
+			continue
+		}
+		info, err := e.Info()
+		if err != nil {
+			continue // it went meanwhile
+		}
+		if old, known := d.files[e.Name()]; known && os.SameFile(info, old.info) && info.Size() == old.info.Size() && info.ModTime().Equal(old.info.ModTime()) {
+			files[e.Name()] = old
+			continue
+		}
+		f := dropFile{info: info, job: job}
+		f.err = f.read(filepath.Join(d.dir, e.Name()))
+		files[e.Name()] = f
+	}
+	return files, nil
+}
+
+// dropName returns the job that a file is about.
+func dropName(name string) (j schemas.Job, ok bool) {
+	stem, ok := strings.CutSuffix(name, ".start")
+	if !ok {
+		stem, ok = strings.CutSuffix(name, ".end")
+	}
+	id, restart, cut := strings.Cut(stem, ".")
+	n, err := strconv.ParseUint(restart, 10, 31)
+	if !ok || !cut || err != nil || !schemas.ValidJobID(id) {
+		return j, false
+	}
+	return schemas.Job{JobID: id, Restart: int32(n)}, true
+}
+
+// read reads the file, which may be anything that somebody put there: a link or a pipe is not opened.
+func (f *dropFile) read(path string) error {
+	if !f.info.Mode().IsRegular() {
+		return errors.New("not a regular file")
+	}
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return pathless(err)
+	}
+	defer func() { _ = file.Close() }() // nothing was written
+	text, err := io.ReadAll(io.LimitReader(file, maxDropBytes+1))
+	if err != nil {
+		return pathless(err)
+	}
+	return parseDrop(string(text), strings.HasSuffix(path, ".start"), &f.job)
+}
+
+// parseDrop fills a job with what a file says.
+func parseDrop(text string, starts bool, j *schemas.Job) error {
+	if len(text) > maxDropBytes {
+		return errors.New("longer than 1 MiB")
+	}
+	seen := map[string]bool{}
+	for line := range strings.Lines(text) {
+		line, whole := strings.CutSuffix(line, "\n")
+		key, value, ok := strings.Cut(line, "=")
+		if !ok || !whole || seen[key] {
+			return fmt.Errorf("line %.80q is no key=value, or there twice", line)
+		}
+		seen[key] = true
+		var err error
+		switch {
+		case starts && key == "start_ms":
+			j.Start, err = dropTime(value)
+		case !starts && key == "end_ms":
+			j.End, err = dropTime(value)
+		case starts && key == "nodes":
+			j.Nodes, err = ExpandHosts(value)
+		case starts && key == "cpus" && value != "":
+			j.Cpus, err = parseCPUs(value)
+		case starts && key == "cpus":
+		case starts && key == "user":
+			j.User = printable(value)
+		case starts && key == "account":
+			j.Account = printable(value)
+		case starts && key == "queue":
+			j.Queue = printable(value)
+		case starts && key == "name":
+			j.Name = printable(value)
+		default:
+			err = errors.New("unknown key")
+		}
+		if err != nil {
+			return fmt.Errorf("line %.80q: %w", line, err)
+		}
+	}
+	if starts && j.Start == nil || !starts && j.End == nil {
+		return errors.New("it says no time")
+	}
+	return nil
+}
+
+func dropTime(text string) (*int64, error) {
+	ms, err := strconv.ParseInt(text, 10, 64)
+	if t := time.UnixMilli(ms).UTC(); err != nil || t.Year() < 1970 || t.Year() > 2100 {
+		return nil, errors.New("not a time in Unix milliseconds between 1970 and 2100")
+	}
+	return &ms, nil
+}
+
+// list joins starts and ends. An end without a start is a job without nodes, of which only the end is known.
+func (d *DropDir) list(nowMs int64) (jobs []schemas.Job, faults []Fault) {
+	at := map[schemas.JobKey]int{}
+	names := make([]string, 0, len(d.files))
+	for name := range d.files {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, ends := range []bool{false, true} {
+		for _, name := range names {
+			f := d.files[name]
+			if strings.HasSuffix(name, ".end") != ends {
+				continue
+			}
+			if f.err != nil {
+				faults = append(faults, Fault{f.job.JobID, f.job.Restart, fmt.Sprintf("file %s of the drop directory: %v", name, f.err)})
+				continue
+			}
+			key := keyOf(&f.job)
+			if i, known := at[key]; known {
+				if *f.job.End >= *jobs[i].Start {
+					jobs[i].End = f.job.End
+				}
+				continue
+			}
+			at[key] = len(jobs)
+			jobs = append(jobs, f.job)
+		}
+	}
+	jobs = slices.DeleteFunc(jobs, func(j schemas.Job) bool { return j.End != nil && *j.End < nowMs-d.keepMs })
+	return jobs, faults
+}
+
+// timed gives the jobs of one source the times of another.
+type timed struct{ jobs, times Source }
+
+// Timed returns the jobs of one source with the starts and ends that another knows to the millisecond. What only the other
+// knows is left out: the first will have it soon, and knows more of it.
+func Timed(jobs, times Source) Source { return timed{jobs, times} }
+
+func (t timed) Jobs(now time.Time) ([]schemas.Job, []Fault) {
+	listed, faults := t.jobs.Jobs(now)
+	exact, more := t.times.Jobs(now)
+	by := make(map[schemas.JobKey]*schemas.Job, len(exact))
+	for i := range exact {
+		by[keyOf(&exact[i])] = &exact[i]
+	}
+	jobs := slices.Clone(listed)
+	for i := range jobs {
+		j := &jobs[i]
+		e := by[keyOf(j)]
+		if e == nil {
+			continue
+		}
+		start, end := j.Start, j.End
+		if e.Start != nil {
+			start = e.Start
+		}
+		if e.End != nil {
+			end = e.End
+		}
+		if start == nil || end == nil || *start <= *end {
+			j.Start, j.End = start, end
+		}
+	}
+	return jobs, slices.Concat(faults, more)
+}

@@ -1,0 +1,242 @@
+package balancer
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+)
+
+const (
+	// maxSqueueBytes bounds what is read of squeue, and maxLineBytes each line of scontrol and sinfo.
+	maxSqueueBytes = 256 << 20
+	maxLineBytes   = 4 << 20
+	// machineEvery is how often Slurm is asked for its nodes, unless a job is on one that is not known.
+	machineEvery = time.Minute
+	// askedAlone bounds for how many jobs scontrol is asked one by one in a poll.
+	askedAlone = 16
+)
+
+// SlurmSource asks Slurm for its jobs in the background, so that a controller that hangs holds up nobody. While Slurm does
+// not answer, the jobs of its last answer stay in force, and a Fault says since when.
+//
+// Every task of an array and every component of a heterogeneous job is a job of its own, under what is its SLURM_JOB_ID; its
+// restart is Slurm's count of restarts. A suspended job holds nothing until it goes on.
+type SlurmSource struct {
+	cfg  config.Slurm
+	book *slurmBook // of the polls alone
+
+	mu     sync.Mutex
+	jobs   []schemas.Job
+	faults []Fault // in single jobs
+	broken []Fault // of the last poll: one or none
+	good   time.Time
+	nodes  []string
+}
+
+// StartSlurm returns a source that polls until ctx ends, after a first poll.
+func StartSlurm(ctx context.Context, cfg config.Config) *SlurmSource {
+	s := &SlurmSource{cfg: cfg.Balance.Slurm, book: newSlurmBook(cfg)}
+	s.poll(ctx)
+	go func() {
+		for config.Pause(ctx, s.cfg.Poll) {
+			s.poll(ctx)
+		}
+	}()
+	return s
+}
+
+// Jobs implements Source.
+func (s *SlurmSource) Jobs(time.Time) ([]schemas.Job, []Fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.jobs, slices.Concat(s.broken, s.faults)
+}
+
+// Nodes returns the machine as Slurm's last answer has it.
+func (s *SlurmSource) Nodes() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.nodes
+}
+
+// poll asks once. What Jobs returned before is not changed.
+func (s *SlurmSource) poll(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	now := time.Now()
+	err := s.ask(ctx, now)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		since := "since weir started"
+		if !s.good.IsZero() {
+			since = "since " + s.good.UTC().Format(time.RFC3339) + "; its jobs of then stay in force"
+		}
+		s.broken = []Fault{{Reason: fmt.Sprintf("Slurm has not answered %s: %v", since, err)}}
+		return
+	}
+	s.jobs, s.faults = s.book.list()
+	s.broken, s.good, s.nodes = nil, now, s.book.names
+}
+
+// ask brings the book up to date. After an error it is as it was, or has what was learnt of the nodes and CPUs.
+func (s *SlurmSource) ask(ctx context.Context, now time.Time) error {
+	rows, err := s.squeue(ctx)
+	if err != nil {
+		return err
+	}
+	if now.Sub(s.book.asked) >= machineEvery || s.book.strange(rows) {
+		if err := s.sinfo(ctx); err != nil {
+			return err
+		}
+		s.book.asked = now
+	}
+	if unknown := s.book.unshared(rows); len(unknown) > 0 {
+		shares := map[string]*cpuShares{}
+		if err := s.scontrol(ctx, shares); err != nil {
+			return err
+		}
+		alone := 0
+		for _, r := range unknown {
+			if share := shares[r.job.JobID]; share.covers(r.hosts) || alone == askedAlone {
+				continue
+			}
+			// Job names may hold lines that look like scontrol's own. Asked for alone, only a job's owner can disturb it.
+			alone++
+			one := map[string]*cpuShares{}
+			if err := s.scontrol(ctx, one, r.job.JobID); err == nil { // an error: it has ended meanwhile
+				shares[r.job.JobID] = one[r.job.JobID]
+			}
+		}
+		s.book.learn(unknown, shares)
+	}
+	s.book.take(now.UnixMilli(), rows)
+	return nil
+}
+
+// slurmStates are those in which a job has or had nodes. Pending jobs are not asked for: there may be very many.
+const slurmStates = "RUNNING,SUSPENDED,STOPPED,COMPLETING,COMPLETED,CANCELLED,FAILED,TIMEOUT,NODE_FAIL,PREEMPTED,BOOT_FAIL,DEADLINE,OUT_OF_MEMORY"
+
+// slurmFields are the fields of a row, what users choose last. 0 is a width: none at all.
+var slurmFields = []string{"JobID", "RestartCnt", "State", "StartTime", "EndTime", "SubmitTime", "NumCPUs", "NodeList", "UserName", "Partition", "Account", "Name"}
+
+// squeue returns the rows. A row ends with a text that nobody can know before, since a job's name may hold whatever a
+// user likes: separators, line feeds, whole rows.
+func (s *SlurmSource) squeue(ctx context.Context) ([]slurmRow, error) {
+	end := ";" + rand.Text()
+	format := strings.Join(slurmFields, ":0|,") + ":0" + end
+	var text []byte
+	err := s.run(ctx, func(r io.Reader) (err error) {
+		text, err = io.ReadAll(io.LimitReader(r, maxSqueueBytes+1))
+		if err == nil && len(text) > maxSqueueBytes {
+			err = errors.New("longer than 256 MiB")
+		}
+		return err
+	}, "squeue", "--noheader", "--all", "--local", "--states="+slurmStates, "--Format="+format)
+	if err != nil {
+		return nil, err
+	}
+	return parseSqueue(string(text), end+"\n")
+}
+
+func (s *SlurmSource) sinfo(ctx context.Context) error {
+	machine := map[string]slurmNode{}
+	err := s.lines(ctx, func(line string) error { return parseSinfo(line, machine) },
+		"sinfo", "--noheader", "--all", "--local", "--Node", "--format=%N|%c|%X|%Y|%Z")
+	if err == nil {
+		s.book.setMachine(machine)
+	}
+	return err
+}
+
+func (s *SlurmSource) scontrol(ctx context.Context, shares map[string]*cpuShares, job ...string) error {
+	p := scontrolReader{shares: shares}
+	return s.lines(ctx, p.line, "scontrol", append([]string{"--details", "--all", "--local", "show", "job"}, job...)...)
+}
+
+// lines hands each line of a command to take.
+func (s *SlurmSource) lines(ctx context.Context, take func(line string) error, name string, args ...string) error {
+	return s.run(ctx, func(r io.Reader) error {
+		lines := bufio.NewScanner(r)
+		lines.Buffer(nil, maxLineBytes)
+		for lines.Scan() {
+			if err := take(lines.Text()); err != nil {
+				return err
+			}
+		}
+		return lines.Err()
+	}, name, args...)
+}
+
+// run runs one of Slurm's commands and hands over what it says. A command that hangs is killed when ctx ends.
+func (s *SlurmSource) run(ctx context.Context, read func(io.Reader) error, name string, args ...string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // kills what has not been read to its end
+	cmd := exec.CommandContext(ctx, filepath.Join(s.cfg.Bin, name), args...)
+	cmd.Env = slurmEnviron(os.Environ())
+	cmd.WaitDelay = time.Second // then what a child of a killed command keeps open is closed too, and read ends
+	var said strings.Builder
+	cmd.Stderr = &limitedWriter{to: &said, left: 300}
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return fmt.Errorf("starting %s: %w", name, err)
+	}
+	if err := read(out); err != nil && ctx.Err() == nil {
+		cancel()
+		_ = cmd.Wait() // we ended it
+		return fmt.Errorf("reading %s: %w", name, err)
+	}
+	err = cmd.Wait()
+	switch text := strings.Join(strings.Fields(said.String()), " "); {
+	case ctx.Err() != nil && text != "":
+		return fmt.Errorf("running %s: no answer within %v: %.200q", name, s.cfg.Timeout, text)
+	case ctx.Err() != nil:
+		return fmt.Errorf("running %s: no answer within %v", name, s.cfg.Timeout)
+	case err != nil && text != "":
+		return fmt.Errorf("running %s: %w: %.200q", name, err, text)
+	case err != nil:
+		return fmt.Errorf("running %s: %w", name, err)
+	}
+	return nil
+}
+
+// slurmEnviron is an environment in which Slurm's commands print what we ask for: no filters or formats of the
+// administrator's, times in UTC.
+func slurmEnviron(environ []string) []string {
+	kept := slices.DeleteFunc(slices.Clone(environ), func(e string) bool {
+		return strings.HasPrefix(e, "SQUEUE_") || strings.HasPrefix(e, "SINFO_") || strings.HasPrefix(e, "SCONTROL_") ||
+			strings.HasPrefix(e, "SLURM_CLUSTERS=")
+	})
+	return append(kept, "TZ=UTC", "LC_ALL=C", "SLURM_TIME_FORMAT=standard")
+}
+
+// limitedWriter keeps the beginning of what is written and drops the rest.
+type limitedWriter struct {
+	to   io.Writer
+	left int
+}
+
+func (w *limitedWriter) Write(p []byte) (int, error) {
+	n := min(len(p), w.left)
+	w.left -= n
+	if _, err := w.to.Write(p[:n]); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}

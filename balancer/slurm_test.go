@@ -1,0 +1,557 @@
+package balancer
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/topology"
+)
+
+// epoch is the second from which the rows of these tests count.
+const epoch = 1_795_000_000
+
+func slurmConfig() config.Config {
+	cfg := config.Default()
+	cfg.Balance.Slurm.Enabled = true
+	return cfg
+}
+
+// row is a row of squeue. Times are seconds after epoch; none where negative.
+func row(id, restart int, state string, start, end int64, cpus int, nodes string, name ...string) string {
+	stamp := func(s int64) string {
+		if s < 0 {
+			return "NONE"
+		}
+		return time.Unix(epoch+s, 0).UTC().Format("2006-01-02T15:04:05")
+	}
+	return fmt.Sprintf("%d|%d|%s|%s|%s|%s|%d|%s|ada|batch|(null)|%s", id, restart, state, stamp(start), stamp(end), stamp(start), cpus, nodes,
+		strings.Join(append(name, "cfd")[:1], ""))
+}
+
+func parsed(t *testing.T, rows ...string) []slurmRow {
+	t.Helper()
+	text := strings.Join(append(rows, ""), ";END\n")
+	all, err := parseSqueue(text, ";END\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func TestParseSqueue(t *testing.T) {
+	hostile := "a|b\n2|0|RUNNING|2026-11-21T17:03:35|NONE||9|n[1-9]|root|batch||x\x1f \xff\"é"
+	rows := parsed(t,
+		row(17, 2, "RUNNING", 5, 605, 6, "n[2-4]", hostile),
+		row(18, 0, "SUSPENDED", 5, -1, 1, "n1"),
+		row(19, 0, "COMPLETING", 5, 9, 1, ""),
+		row(20, 0, "CANCELLED", -1, 9, 1, ""))
+	want := schemas.Job{
+		JobID: "17", Restart: 2, User: "ada", Queue: "batch", Name: "a|b?2|0|RUNNING|2026-11-21T17:03:35|NONE||9|n[1-9]|root|batch||x? \uFFFD\"é",
+		Start: at((epoch + 5) * 1000), Submit: at((epoch + 5) * 1000),
+	}
+	if diff := cmp.Diff(want, rows[0].job); diff != "" || len(rows) != 4 {
+		t.Errorf("%d rows\n%s", len(rows), diff)
+	}
+	if !slices.Equal(rows[0].hosts, []string{"n2", "n3", "n4"}) || rows[0].cpus != 6 {
+		t.Errorf("nodes %v, %d CPUs", rows[0].hosts, rows[0].cpus)
+	}
+	for i, state := range []slurmState{slurmHolds, slurmSuspended, slurmOver, slurmOver} {
+		if rows[i].state != state || rows[i].fault != "" {
+			t.Errorf("row %d: state %d, fault %q", i, rows[i].state, rows[i].fault)
+		}
+	}
+	if rows[2].job.End == nil || rows[0].job.End != nil {
+		t.Error("only a job that is over has an end: that of another one is a forecast")
+	}
+	if rows, err := parseSqueue("", ";END\n"); err != nil || rows != nil {
+		t.Errorf("no jobs: %v, %v", rows, err)
+	}
+}
+
+func TestParseSqueueNamesWhatIsWrong(t *testing.T) {
+	good := row(1, 0, "RUNNING", 1, -1, 1, "n1")
+	for name, tt := range map[string]struct{ row, id, fault string }{
+		"malformed hostlist": {row(7, 0, "RUNNING", 1, -1, 1, "n[1-"), "7", "not a hostlist"},
+		"hosts without end":  {row(7, 0, "RUNNING", 1, -1, 1, "n[1-999999999]"), "7", "more than"},
+		"no nodes":           {row(7, 0, "RUNNING", 1, -1, 1, ""), "7", "has no nodes"},
+		"no start":           {row(7, 0, "RUNNING", -1, -1, 1, "n1"), "7", "has no start"},
+		"unknown state":      {row(7, 0, "LAUNCHING", 1, -1, 1, "n1"), "7", `state "LAUNCHING"`},
+		"restart":            {strings.Replace(row(7, 0, "RUNNING", 1, -1, 1, "n1"), "|0|", "|N/A|", 1), "7", "restart count"},
+		"cpus":               {strings.Replace(row(7, 0, "RUNNING", 1, -1, 33, "n1"), "|33|", "|many|", 1), "7", "number of CPUs"},
+		"time":               {strings.Replace(row(7, 0, "RUNNING", 1, -1, 1, "n1"), "|2026-", "|26-", 1), "7", "not a time"},
+		"too few fields":     {"7|0|RUNNING", noID, "3 fields instead of 12"},
+		"no number":          {"JOBID|" + good, noID, "number of a job"},
+		"number with sign":   {"+" + good, noID, "number of a job"},
+	} {
+		rows := parsed(t, good, tt.row)
+		if rows[0].fault != "" || rows[1].job.JobID != tt.id || !strings.Contains(rows[1].fault, tt.fault) || len(rows[1].fault) > 300 {
+			t.Errorf("%s: %q of job %s, want %q of %s", name, rows[1].fault, rows[1].job.JobID, tt.fault, tt.id)
+		}
+	}
+	for name, text := range map[string]string{
+		"a table":       "JOBID PARTITION NAME\n1 batch wrap\n",
+		"only unusable": "JOBID;END\nx;END\n",
+		"cut off":       good + ";END\n" + good[:20],
+		"JSON":          `{"jobs": []}`,
+	} {
+		if rows, err := parseSqueue(text, ";END\n"); err == nil || !strings.Contains(err.Error(), "none that weir knows") {
+			t.Errorf("%s: %d rows, error %v", name, len(rows), err)
+		}
+	}
+}
+
+// story takes answers into a book, and says which nodes each job is planned to have.
+type story struct {
+	t    *testing.T
+	book *slurmBook
+	tree *topology.Tree
+}
+
+func newStory(t *testing.T) *story {
+	t.Helper()
+	b := newSlurmBook(slurmConfig())
+	machine := map[string]slurmNode{}
+	for i := range 9 {
+		machine["n"+strconv.Itoa(i+1)] = slurmNode{cpus: 2, cores: 2, threads: 1}
+	}
+	b.setMachine(machine)
+	return &story{t, b, topology.Flat(b.names)}
+}
+
+// at takes an answer some seconds after epoch and returns, by job, the nodes that an interval of ten seconds would be planned
+// with, and all faults.
+func (s *story) at(seconds, interval int64, rows ...string) (nodes map[string]string, faults []Fault) {
+	s.t.Helper()
+	s.book.take((epoch+seconds)*1000, parsed(s.t, rows...))
+	jobs, faults := s.book.list()
+	good, more := admit(s.tree, jobs, time.Unix(epoch+seconds, 0))
+	nodes = map[string]string{}
+	for _, j := range planned(good, (epoch+interval)*1000, 10_000) {
+		nodes[j.JobID+"/"+strconv.Itoa(int(j.Restart))] = FoldHosts(j.Nodes)
+	}
+	return nodes, append(faults, more...)
+}
+
+func (s *story) want(seconds, interval int64, want map[string]string, rows ...string) {
+	s.t.Helper()
+	nodes, faults := s.at(seconds, interval, rows...)
+	if diff := cmp.Diff(want, nodes); diff != "" || len(faults) > 0 {
+		s.t.Errorf("at %d, planned for %d: faults %v, want (-), got (+)\n%s", seconds, interval, faults, diff)
+	}
+}
+
+func TestSlurmJobsTakeNodesAtABoundary(t *testing.T) {
+	s := newStory(t)
+	s.want(9, 0, map[string]string{"1/0": "n[1-2]"}, row(1, 0, "RUNNING", 0, -1, 4, "n[1-2]"))
+	s.want(15, 10, map[string]string{"1/0": "n[1-2]"}, row(1, 0, "RUNNING", 0, -1, 8, "n[1-4]"))
+	s.want(29, 20, map[string]string{"1/0": "n[1-4]"}, row(1, 0, "RUNNING", 0, -1, 8, "n[1-4]"))
+	s.want(35, 30, map[string]string{"1/0": "n1"}, row(1, 0, "RUNNING", 0, -1, 2, "n1"))
+	// One moves to where another was until then: the other's past is not in its way.
+	s.want(45, 40, map[string]string{"1/0": "n1"}, row(1, 0, "RUNNING", 0, -1, 2, "n1"), row(2, 0, "RUNNING", 41, -1, 2, "n2"))
+	s.want(55, 50, map[string]string{"1/0": "n1"}, row(1, 0, "RUNNING", 0, -1, 4, "n[1-2]"), row(2, 0, "COMPLETED", 41, 52, 2, "n2"))
+	s.want(65, 60, map[string]string{"1/0": "n[1-2]"}, row(1, 0, "RUNNING", 0, -1, 4, "n[1-2]"), row(2, 0, "COMPLETED", 41, 52, 2, "n2"))
+	// Its own are known from the start.
+	s.want(75, 70, map[string]string{"3/0": "n9"}, row(3, 0, "RUNNING", 70, -1, 2, "n9"), row(1, 0, "TIMEOUT", 0, 72, 4, "n1"))
+}
+
+func TestSlurmSuspended(t *testing.T) {
+	s := newStory(t)
+	first := row(1, 0, "RUNNING", 0, -1, 4, "n[1-2]")
+	s.want(9, 0, map[string]string{"1/0": "n[1-2]"}, first)
+	suspended := strings.Replace(first, "RUNNING", "SUSPENDED", 1)
+	s.want(15, 10, map[string]string{}, suspended)
+	// Another job has its nodes meanwhile.
+	s.want(29, 20, map[string]string{"2/0": "n2"}, suspended, row(2, 0, "RUNNING", 17, -1, 2, "n2"))
+	s.want(35, 30, map[string]string{}, first, row(2, 0, "COMPLETED", 17, 34, 2, "n2"))
+	s.want(49, 40, map[string]string{"1/0": "n[1-2]"}, first, row(2, 0, "COMPLETED", 17, 34, 2, "n2"))
+}
+
+func TestSlurmRequeued(t *testing.T) {
+	s := newStory(t)
+	s.want(9, 0, map[string]string{"1/0": "n1"}, row(1, 0, "RUNNING", 0, -1, 2, "n1"))
+	s.want(19, 10, map[string]string{}) // it waits, which is not asked for
+	jobs, _ := s.book.list()
+	if len(jobs) != 1 || jobs[0].End == nil || *jobs[0].End != (epoch+9)*1000 {
+		t.Errorf("a job that is gone has not ended when it was last seen: %+v", jobs)
+	}
+	s.want(29, 20, map[string]string{"1/1": "n2"}, row(1, 1, "RUNNING", 18, -1, 2, "n2"))
+	// Where a row cannot be told from it, nothing is gone.
+	_, faults := s.at(39, 30, "1|", row(2, 0, "RUNNING", 18, -1, 2, "n3"))
+	jobs, _ = s.book.list()
+	if i := slices.IndexFunc(jobs, func(j schemas.Job) bool { return j.Restart == 1 }); i < 0 || jobs[i].End != nil || len(faults) != 1 {
+		t.Errorf("jobs %+v, faults %v", jobs, faults)
+	}
+	s.want(59, 50, map[string]string{"1/1": "n2"}, row(1, 1, "RUNNING", 18, -1, 2, "n2"), row(2, 0, "COMPLETED", 18, 50, 2, "n3"))
+}
+
+func TestSlurmEnds(t *testing.T) {
+	s := newStory(t)
+	s.at(9, 0, row(1, 0, "RUNNING", 0, 99, 6, "n[1-3]"))
+	s.at(12, 0, row(1, 0, "COMPLETING", 0, 11, 2, "n3"), row(2, 0, "FAILED", 3, 4, 2, "n9"), row(3, 0, "CANCELLED", -1, 4, 2, ""))
+	jobs, faults := s.book.list()
+	if len(jobs) != 2 || len(faults) != 0 || FoldHosts(jobs[0].Nodes) != "n[1-3]" || *jobs[0].End != (epoch+11)*1000 || *jobs[1].End != (epoch+4)*1000 {
+		t.Errorf("%+v, faults %v", jobs, faults)
+	}
+	s.at(2000, 0)
+	if jobs, _ := s.book.list(); len(jobs) != 0 {
+		t.Errorf("no interval wants these any more: %+v", jobs)
+	}
+}
+
+func TestSlurmFaultsSkipOneJob(t *testing.T) {
+	good := row(1, 0, "RUNNING", 0, -1, 2, "n1")
+	for name, tt := range map[string]struct {
+		row    string
+		id     string
+		reason string
+	}{
+		"unknown node":      {row(2, 0, "RUNNING", 0, -1, 2, "n[9-10]"), "2", "unknown node n10"},
+		"two exclusive":     {row(2, 0, "RUNNING", 3, -1, 4, "n[1-2]"), "2", "node n1 is held by job 1/0"},
+		"without nodes":     {row(2, 0, "RUNNING", 3, -1, 4, ""), "2", "no nodes"},
+		"a node twice":      {row(2, 0, "RUNNING", 3, -1, 4, "n2,n2"), "2", "there twice"},
+		"hostile node":      {row(2, 0, "RUNNING", 3, -1, 4, "../../etc"), "2", "not a host's name"},
+		"unknown CPUs":      {row(2, 0, "RUNNING", 3, -1, 1, "n2"), "2", "which CPUs it has on \"n2\""},
+		"unknown version":   {"2|0", noID, "2 fields instead of 12"},
+		"unknown state too": {row(2, 0, "RUNNING?", 3, -1, 4, "n2"), "2", "none that weir knows"},
+	} {
+		s := newStory(t)
+		nodes, faults := s.at(9, 0, good, tt.row)
+		if nodes["1/0"] != "n1" || len(nodes) != 1 || len(faults) != 1 || faults[0].JobID != tt.id || !strings.Contains(faults[0].Reason, tt.reason) {
+			t.Errorf("%s: nodes %v, faults %v, want %q", name, nodes, faults, tt.reason)
+		}
+		records, err := jobRecords(nil, faults)
+		if err != nil || len(records) != 1 {
+			t.Errorf("%s: %d records, error %v", name, len(records), err)
+		}
+	}
+}
+
+// TestSlurmPlansOnlyWhatIsHeld moves jobs about at random. At every plan, the nodes of a job are those that it had, running, in
+// every answer since the interval began, and the last before that.
+func TestSlurmPlansOnlyWhatIsHeld(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	checked := 0
+	for range 60 {
+		s := newStory(t)
+		owner := make([]int, 9) // of each node; 0: none
+		started, running := map[int]int64{}, map[int]bool{}
+		since := make([]int64, 9) // when an answer first had its owner running on it
+		for now := int64(1); now < 120; now++ {
+			before := slices.Clone(owner)
+			for range rnd.IntN(3) {
+				owner[rnd.IntN(9)] = rnd.IntN(4)
+			}
+			for n := range owner {
+				if owner[n] != before[n] {
+					since[n] = now
+				}
+			}
+			if j := 1 + rnd.IntN(3); running[j] && rnd.IntN(8) == 0 {
+				running[j] = false
+			} else if !running[j] && rnd.IntN(3) == 0 {
+				running[j] = true
+				for n := range owner {
+					if owner[n] == j {
+						since[n] = now
+					}
+				}
+			}
+			var rows []string
+			for j := 1; j <= 3; j++ {
+				var nodes []string
+				for n := range owner {
+					if owner[n] == j {
+						nodes = append(nodes, "n"+strconv.Itoa(n+1))
+					}
+				}
+				if len(nodes) == 0 {
+					delete(started, j) // its number is not used again so soon by Slurm, but by this test
+					continue
+				}
+				state := "SUSPENDED"
+				if running[j] {
+					state = "RUNNING"
+				}
+				if _, known := started[j]; !known {
+					started[j] = now
+				}
+				rows = append(rows, row(j, 0, state, started[j], -1, 2*len(nodes), FoldHosts(nodes)))
+			}
+			start := now / 10 * 10
+			planned, faults := s.at(now, start, rows...)
+			if len(faults) > 0 {
+				t.Fatal(faults)
+			}
+			for key, list := range planned {
+				j, _ := strconv.Atoi(key[:1])
+				hosts, _ := ExpandHosts(list)
+				for _, h := range hosts {
+					checked++
+					n := int(h[1] - '1')
+					if owner[n] != j || !running[j] || since[n] > start {
+						t.Fatalf("at %d, for %d, job %d has %s, which is %d's since %d, running %v", now, start, j, h, owner[n], since[n], running[j])
+					}
+				}
+			}
+		}
+	}
+	if checked < 1000 {
+		t.Fatalf("only %d nodes were checked", checked)
+	}
+}
+
+func TestLinuxNumbersOfCPUs(t *testing.T) {
+	node := slurmNode{cpus: 8, cores: 4, threads: 2}
+	for _, tt := range []struct {
+		node   slurmNode
+		spread bool
+		ids    []int32
+		want   []int32
+	}{
+		{node, true, []int32{0, 1, 4, 5}, []int32{0, 2, 4, 6}},
+		{node, false, []int32{0, 1, 4, 5}, []int32{0, 1, 4, 5}},
+		{node, true, []int32{0, 1, 2, 3, 4, 5, 6, 7}, nil},
+		{slurmNode{cpus: 4, cores: 4, threads: 1}, true, []int32{1, 3}, []int32{1, 3}},
+		{slurmNode{cpus: 4, cores: 4, threads: 2}, true, []int32{1, 3}, []int32{1, 3}}, // one thread of each core is Slurm's
+	} {
+		if got := tt.node.linux(tt.ids, tt.spread); !slices.Equal(got, tt.want) {
+			t.Errorf("%+v, spread %v: %v are %v, want %v", tt.node, tt.spread, tt.ids, got, tt.want)
+		}
+	}
+}
+
+// fakeSlurm is a directory with commands that print what its files hold.
+type fakeSlurm struct {
+	t   *testing.T
+	dir string
+}
+
+const fakeSqueue = `#!/bin/sh
+for a; do case $a in --Format=*) end=${a##*Name:0} ;; esac; done
+for f in "$0".*; do [ -e "$f" ] || continue; cat "$f"; printf '%s\n' "$end"; done
+`
+
+const fakeScontrol = `#!/bin/sh
+echo "$*" >>"$0.asked"
+for last; do :; done
+if [ "$last" = job ]; then cat "$0".[0-9]*; else cat "$0.$last"; fi
+`
+
+func newFakeSlurm(t *testing.T) *fakeSlurm {
+	t.Helper()
+	f := &fakeSlurm{t, t.TempDir()}
+	f.write("squeue", fakeSqueue)
+	f.write("scontrol", fakeScontrol)
+	f.write("sinfo", "#!/bin/sh\nfor i in 1 2 3 4; do echo \"n$i|2|1|2|1\"; done\n")
+	return f
+}
+
+func (f *fakeSlurm) write(name, text string) {
+	f.t.Helper()
+	if err := os.WriteFile(filepath.Join(f.dir, name), []byte(text), 0o755); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *fakeSlurm) source() *SlurmSource {
+	cfg := slurmConfig()
+	cfg.Balance.Slurm.Bin, cfg.Balance.Slurm.Timeout = f.dir, 5*time.Second
+	return &SlurmSource{cfg: cfg.Balance.Slurm, book: newSlurmBook(cfg)}
+}
+
+// job writes a row of squeue and what scontrol shows of the job.
+func (f *fakeSlurm) job(id int, cpus, node, ids, name string) {
+	count := len(strings.Split(ids, ","))
+	f.write("squeue."+strconv.Itoa(id), row(id, 0, "RUNNING", int64(id), -1, count, node, name))
+	f.write("scontrol."+strconv.Itoa(id), fmt.Sprintf("JobId=%d JobName=%s\n   UserId=ada(7)\n   JOB_GRES=(null)\n     Nodes=%s CPU_IDs=%s Mem=0 GRES=\n\n", id, name, node, cpus))
+}
+
+func TestSlurmSourceShares(t *testing.T) {
+	f := newFakeSlurm(t)
+	f.job(1, "0", "n1", "x", "a")
+	f.job(2, "1", "n1", "x", "b")
+	f.job(3, "0-1", "n2", "x,y", "whole")
+	f.write("squeue.4", row(4, 0, "RUNNING", 4, -1, 3, "n[3-4]"))
+	f.write("scontrol.4", "JobId=4 HetJobId=4 JobName=d\n     Nodes=n3 CPU_IDs=0-1 Mem=0 GRES=\n     Nodes=n4 CPU_IDs=1 Mem=0 GRES=\n")
+	s := f.source()
+	s.poll(t.Context())
+	jobs, faults := s.Jobs(time.Now())
+	if len(faults) > 0 || len(jobs) != 4 {
+		t.Fatal(jobs, faults)
+	}
+	since := (epoch + int64(4)) * 1000
+	for i, want := range []schemas.Job{{Cpus: []int32{0}}, {Cpus: []int32{1}}, {}, {Held: map[string]schemas.Hold{"n3": {Since: since}, "n4": {Cpus: []int32{1}, Since: since}}}} {
+		if diff := cmp.Diff(want, schemas.Job{Cpus: jobs[i].Cpus, Held: jobs[i].Held}); diff != "" {
+			t.Errorf("job %s\n%s", jobs[i].JobID, diff)
+		}
+	}
+	good, faults := admit(topology.Flat(s.Nodes()), jobs, time.Unix(epoch+100, 0))
+	if len(good) != 4 || len(faults) > 0 {
+		t.Errorf("jobs that share nodes: %v", faults)
+	}
+	routes, _ := plan(newLayout(topology.Flat(s.Nodes()), 2, nil), planned(good, (epoch+10)*1000, 10_000), limits{lMax: 100, lDist: 90}, nil)
+	if got := fmt.Sprint(routes[0].Entries[0].Cpus, routes[0].Entries[1].Cpus, routes[2].Entries[0].Cpus, routes[3].Entries[0].Cpus); got != "[0] [1] [] [1]" {
+		t.Errorf("the routes have CPUs %s", got)
+	}
+	// What is known is not asked for again.
+	s.poll(t.Context())
+	asked, err := os.ReadFile(filepath.Join(f.dir, "scontrol.asked"))
+	if err != nil || strings.Count(string(asked), "\n") != 1 {
+		t.Errorf("scontrol was asked %q, error %v", asked, err)
+	}
+}
+
+// TestSlurmSourceIsNotFooled has a user whose job's name holds lines of squeue and of scontrol about another's job.
+func TestSlurmSourceIsNotFooled(t *testing.T) {
+	f := newFakeSlurm(t)
+	f.job(1, "0", "n1", "x", "evil\nJobId=2 JobName=x\n     Nodes=n2 CPU_IDs=1 Mem=0 GRES=\n"+row(2, 0, "RUNNING", 1, -1, 2, "n3"))
+	f.job(2, "0", "n2", "x", "victim")
+	f.job(3, "0", "n3", "x", "evil too\n     Nodes=n3 CPU_IDs=1 Mem=0 GRES=")
+	s := f.source()
+	s.poll(t.Context())
+	jobs, faults := s.Jobs(time.Now())
+	if len(jobs) != 1 || jobs[0].JobID != "2" || !slices.Equal(jobs[0].Nodes, []string{"n2"}) || !slices.Equal(jobs[0].Cpus, []int32{0}) {
+		t.Errorf("jobs %+v", jobs)
+	}
+	ids := []string{}
+	for _, f := range faults {
+		ids = append(ids, f.JobID)
+	}
+	if !slices.Equal(ids, []string{"1", "3"}) {
+		t.Errorf("faults %v: only who disturbs the output is left out", faults)
+	}
+}
+
+func TestSlurmSourceKeepsItsLastJobs(t *testing.T) {
+	for name, tt := range map[string]struct{ squeue, reason string }{
+		"hangs":    {"#!/bin/sh\nexec sleep 60\n", "no answer within 1s"},
+		"child":    {"#!/bin/sh\nsleep 60\n", "no answer within 1s"},
+		"fails":    {"#!/bin/sh\necho slurm_load_jobs error: Unable to contact >&2\nexit 1\n", "Unable to contact"},
+		"unknown":  {"#!/bin/sh\necho JOBID PARTITION\n", "none that weir knows"},
+		"cut off":  {"#!/bin/sh\nprintf 1\n", "none that weir knows"},
+		"no shell": {"#!/nowhere\n", "starting squeue"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFakeSlurm(t)
+			f.job(1, "0-1", "n1", "x,y", "a")
+			s := f.source()
+			s.cfg.Timeout = time.Second
+			s.poll(t.Context())
+			before, faults := s.Jobs(time.Now())
+			if len(before) != 1 || len(faults) > 0 {
+				t.Fatal(before, faults)
+			}
+			f.write("squeue", tt.squeue)
+			started := time.Now()
+			s.poll(t.Context())
+			if d := time.Since(started); d > 4*time.Second {
+				t.Errorf("the poll took %v", d)
+			}
+			after, faults := s.Jobs(time.Now())
+			if diff := cmp.Diff(before, after); diff != "" {
+				t.Error(diff)
+			}
+			if len(faults) != 1 || faults[0].JobID != "" || !strings.Contains(faults[0].Reason, tt.reason) ||
+				!strings.Contains(faults[0].Reason, "since "+s.good.UTC().Format("2006-01-02T")) {
+				t.Errorf("faults %v, want %q", faults, tt.reason)
+			}
+			f.write("squeue", fakeSqueue)
+			s.poll(t.Context())
+			if again, faults := s.Jobs(time.Now()); len(faults) > 0 || len(again) != 1 {
+				t.Errorf("it answers again: %v, %v", again, faults)
+			}
+		})
+	}
+}
+
+func TestSlurmSourceNeverBlocks(t *testing.T) {
+	f := newFakeSlurm(t)
+	f.write("squeue", "#!/bin/sh\nexec sleep 60\n")
+	s := f.source()
+	s.cfg.Timeout = 2 * time.Second
+	done := make(chan struct{})
+	go func() { s.poll(t.Context()); close(done) }()
+	time.Sleep(200 * time.Millisecond)
+	started := time.Now()
+	s.Jobs(started)
+	if d := time.Since(started); d > 100*time.Millisecond {
+		t.Errorf("Jobs took %v while squeue hung", d)
+	}
+	<-done
+	if _, faults := s.Jobs(started); len(faults) != 1 || !strings.Contains(faults[0].Reason, "since weir started") {
+		t.Error(faults)
+	}
+}
+
+func FuzzSlurmAnswers(f *testing.F) {
+	f.Add(row(1, 0, "RUNNING", 0, -1, 1, "n[1-2]")+";END\n", "JobId=1 JobName=x\n     Nodes=n[1-2] CPU_IDs=0 Mem=0 GRES=\n")
+	f.Add(row(1, 0, "COMPLETED", 9, 3, 1, "n1")+";END\n"+row(1, 0, "SUSPENDED", 0, -1, 1, "n1")+";END\n", "     Nodes=\nJobId=\n")
+	f.Add("||||||||||||;END\n", "JobId=1 \n     Nodes=n1 CPU_IDs=65536 \n     Nodes=n1 CPU_IDs=0-99999999 ")
+	f.Fuzz(func(t *testing.T, squeue, scontrol string) {
+		rows, err := parseSqueue(squeue, ";END\n")
+		if err != nil {
+			return
+		}
+		shares := map[string]*cpuShares{}
+		p := scontrolReader{shares: shares}
+		for line := range strings.SplitSeq(scontrol, "\n") {
+			_ = p.line(line)
+		}
+		s := newStory(t)
+		b := s.book
+		for range 2 {
+			b.learn(b.unshared(rows), shares)
+			b.take(epoch*1000, rows)
+		}
+		jobs, faults := b.list()
+		good, more := admit(s.tree, jobs, time.Unix(epoch, 0))
+		if _, err := jobRecords(good, append(faults, more...)); err != nil {
+			t.Fatal(err)
+		}
+		for _, j := range planned(good, epoch*1000, 10_000) {
+			for _, n := range j.Nodes {
+				if hold, ok := holdOf(&j, n); !ok || len(hold.Cpus) > 0 && slices.Max(hold.Cpus) >= maxCPUs {
+					t.Fatalf("job %s holds %v of %s", j.JobID, hold, n)
+				}
+			}
+		}
+	})
+}
+
+func BenchmarkSlurmTake(b *testing.B) {
+	book := newSlurmBook(slurmConfig())
+	machine := map[string]slurmNode{}
+	var text strings.Builder
+	for j := range 16_000 {
+		nodes := fmt.Sprintf("n[%06d-%06d]", 6*j, 6*j+5)
+		hosts, _ := ExpandHosts(nodes)
+		for _, h := range hosts {
+			machine[h] = slurmNode{cpus: 128, cores: 64, threads: 2}
+		}
+		text.WriteString(row(j+1, 0, "RUNNING", 0, -1, 6*128, nodes) + ";END\n")
+	}
+	book.setMachine(machine)
+	for b.Loop() {
+		rows, err := parseSqueue(text.String(), ";END\n")
+		if err != nil || book.strange(rows) || len(book.unshared(rows)) > 0 {
+			b.Fatal(err)
+		}
+		book.take(epoch*1000+50_000, rows)
+		if jobs, _ := book.list(); len(jobs) != 16_000 {
+			b.Fatal(len(jobs))
+		}
+	}
+}

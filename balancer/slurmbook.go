@@ -1,0 +1,266 @@
+package balancer
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// slurmBook is what Slurm's answers so far say: a fold over them that asks nobody and looks at no clock.
+type slurmBook struct {
+	keepMs  int64 // a job stays for so long after its end
+	spread  bool  // how Linux numbers hardware threads
+	machine map[string]slurmNode
+	names   []string // of machine, sorted
+	asked   time.Time
+	shares  map[schemas.JobKey]*slurmShare // of jobs with parts of nodes
+	jobs    map[schemas.JobKey]*slurmJob
+	faults  []Fault
+}
+
+// slurmShare is what a job with parts of nodes has of them, which holds as long as it has these.
+type slurmShare struct {
+	hostlist string
+	count    int
+	cpus     map[string][]int32 // by node, in Linux's numbers; empty: all
+}
+
+// slurmJob is a job that has or had nodes.
+type slurmJob struct {
+	job       schemas.Job // as it is listed
+	hostlist  string
+	count     int                     // of CPUs
+	held      map[string]schemas.Hold // of each node; nil where it holds nothing
+	suspended bool
+	seenMs    int64 // when Slurm last had it with its nodes
+}
+
+func newSlurmBook(cfg config.Config) *slurmBook {
+	return &slurmBook{
+		keepMs: (config.Outage + 2) * cfg.Interval.Milliseconds(), spread: cfg.Balance.Slurm.CPUIDs == "spread",
+		shares: map[schemas.JobKey]*slurmShare{}, jobs: map[schemas.JobKey]*slurmJob{},
+	}
+}
+
+func (b *slurmBook) setMachine(machine map[string]slurmNode) {
+	b.machine, b.names = machine, slices.Sorted(maps.Keys(machine))
+}
+
+// strange reports whether a job is on a node that is not known.
+func (b *slurmBook) strange(rows []slurmRow) bool {
+	return slices.ContainsFunc(rows, func(r slurmRow) bool {
+		return r.holds() && slices.ContainsFunc(r.hosts, func(h string) bool { return b.machine[h].cpus == 0 })
+	})
+}
+
+func (r *slurmRow) holds() bool { return r.fault == "" && r.state != slurmOver }
+
+// whole reports whether the job has all CPUs of its nodes, as it is taken to have where these are not known.
+func (b *slurmBook) whole(r *slurmRow) bool {
+	all := 0
+	for _, h := range r.hosts {
+		if b.machine[h].cpus == 0 {
+			return true
+		}
+		all += b.machine[h].cpus
+	}
+	return r.cpus >= all
+}
+
+// unshared returns the jobs with parts of nodes of which it is not known which.
+func (b *slurmBook) unshared(rows []slurmRow) (unknown []*slurmRow) {
+	for i := range rows {
+		r := &rows[i]
+		if !r.holds() || b.whole(r) {
+			continue
+		}
+		if s := b.shares[keyOf(&r.job)]; s == nil || s.hostlist != r.hostlist || s.count != r.cpus {
+			unknown = append(unknown, r)
+		}
+	}
+	return unknown
+}
+
+// learn notes the CPUs of jobs, in Slurm's numbers by job id. It leaves out those that do not fit the job.
+func (b *slurmBook) learn(unknown []*slurmRow, shares map[string]*cpuShares) {
+	for _, r := range unknown {
+		s := shares[r.job.JobID]
+		if !s.covers(r.hosts) {
+			continue
+		}
+		share := &slurmShare{hostlist: r.hostlist, count: r.cpus, cpus: make(map[string][]int32, len(s.cpus))}
+		for h, ids := range s.cpus {
+			share.cpus[h] = b.machine[h].linux(ids, b.spread)
+		}
+		b.shares[keyOf(&r.job)] = share
+	}
+}
+
+// linux turns Slurm's numbers, which go core by core, into Linux's; empty where they are all of the node.
+func (n slurmNode) linux(ids []int32, spread bool) []int32 {
+	if len(ids) >= n.cpus {
+		return nil
+	}
+	cpus := slices.Clone(ids)
+	if spread && n.cores*n.threads == n.cpus {
+		for i, id := range ids {
+			core, thread := int(id)/n.threads, int(id)%n.threads
+			cpus[i] = int32(core + thread*n.cores)
+		}
+	}
+	slices.Sort(cpus)
+	return cpus
+}
+
+// take takes in one answer. A job that the answer no longer has ended when it was last seen, unless a row cannot be told
+// from it.
+func (b *slurmBook) take(nowMs int64, rows []slurmRow) {
+	b.faults = nil
+	there := make(map[schemas.JobKey]bool, len(rows))
+	doubt := false
+	for i := range rows {
+		r := &rows[i]
+		key := keyOf(&r.job)
+		switch {
+		case r.job.JobID == noID:
+			doubt = true
+			b.faults = append(b.faults, Fault{noID, 0, r.fault})
+			continue
+		case r.fault != "":
+			b.faults = append(b.faults, Fault{r.job.JobID, r.job.Restart, r.fault})
+			delete(b.jobs, key)
+		case r.state == slurmOver:
+			b.over(nowMs, r)
+		default:
+			b.holds(nowMs, r)
+		}
+		there[key] = true
+	}
+	maps.DeleteFunc(b.shares, func(key schemas.JobKey, _ *slurmShare) bool { return !there[key] && !doubt })
+	for key, j := range b.jobs {
+		if j.job.End == nil && !there[key] && !doubt {
+			end := max(j.seenMs, *j.job.Start)
+			j.job.End, j.held = &end, nil
+		}
+		if j.job.End != nil && *j.job.End < nowMs-b.keepMs {
+			delete(b.jobs, key)
+		}
+	}
+}
+
+// holds takes in a job that has its nodes. What is new to a job that was known is its from now on.
+func (b *slurmBook) holds(nowMs int64, r *slurmRow) {
+	key := keyOf(&r.job)
+	suspended := r.state == slurmSuspended
+	old := b.jobs[key]
+	if old != nil && old.job.End == nil && old.hostlist == r.hostlist && old.count == r.cpus && old.suspended == suspended {
+		old.job.Start, old.seenMs = r.job.Start, nowMs
+		old.job.Name, old.job.Account, old.job.Queue = r.job.Name, r.job.Account, r.job.Queue
+		return
+	}
+	var cpus map[string][]int32
+	if !b.whole(r) {
+		s := b.shares[key]
+		if s == nil || s.hostlist != r.hostlist || s.count != r.cpus {
+			b.faults = append(b.faults, Fault{r.job.JobID, r.job.Restart, fmt.Sprintf("scontrol does not say which CPUs it has on %.80q", FoldHosts(r.hosts))})
+			delete(b.jobs, key)
+			return
+		}
+		cpus = s.cpus
+	}
+	j := &slurmJob{job: r.job, hostlist: r.hostlist, count: r.cpus, suspended: suspended, seenMs: nowMs}
+	j.job.Nodes, j.job.Cpus = r.hosts, union(cpus)
+	if !suspended {
+		j.held = make(map[string]schemas.Hold, len(r.hosts))
+		for _, h := range r.hosts {
+			hold := schemas.Hold{Cpus: cpus[h], Since: *r.job.Start}
+			if old != nil {
+				hold.Since = nowMs
+				if was, had := old.held[h]; had && slices.Equal(was.Cpus, hold.Cpus) {
+					hold.Since = was.Since
+				}
+			}
+			j.held[h] = hold
+		}
+	}
+	b.jobs[key] = j
+}
+
+// over takes in a job that has ended. While it completes Slurm takes its nodes away one by one: those that it had when
+// it ran stay.
+func (b *slurmBook) over(nowMs int64, r *slurmRow) {
+	key := keyOf(&r.job)
+	j := b.jobs[key]
+	if j == nil {
+		if r.job.Start == nil || len(r.hosts) == 0 {
+			return // it never ran
+		}
+		j = &slurmJob{job: r.job}
+		j.job.Nodes = r.hosts
+		b.jobs[key] = j
+	}
+	end := nowMs
+	switch {
+	case r.job.End != nil:
+		end = *r.job.End
+	case j.job.End != nil:
+		end = *j.job.End
+	}
+	end = max(end, *j.job.Start)
+	j.job.End, j.held = &end, nil
+}
+
+// list returns the jobs, those that started first before others.
+func (b *slurmBook) list() ([]schemas.Job, []Fault) {
+	jobs := make([]schemas.Job, 0, len(b.jobs))
+	for _, j := range b.jobs {
+		listed := j.job
+		if !j.simple() {
+			listed.Held = j.held
+			if j.held == nil {
+				listed.Held = map[string]schemas.Hold{}
+			}
+		}
+		jobs = append(jobs, listed)
+	}
+	slices.SortFunc(jobs, func(a, b schemas.Job) int {
+		return cmp.Or(cmp.Compare(*a.Start, *b.Start), cmp.Compare(len(a.JobID), len(b.JobID)), cmp.Compare(a.JobID, b.JobID),
+			cmp.Compare(a.Restart, b.Restart))
+	})
+	return jobs, b.faults
+}
+
+// simple reports whether the job holds the same CPUs of all its nodes since its start.
+func (j *slurmJob) simple() bool {
+	for _, h := range j.held {
+		if h.Since > *j.job.Start || !slices.Equal(h.Cpus, j.job.Cpus) {
+			return false
+		}
+	}
+	return j.held != nil
+}
+
+// union returns the CPUs that a job has on one of its nodes or another, sorted; empty where it has all of one.
+func union(cpus map[string][]int32) (all []int32) {
+	for _, c := range cpus {
+		if len(c) == 0 {
+			return nil
+		}
+	}
+	seen := map[int32]bool{}
+	for _, c := range cpus {
+		for _, id := range c {
+			if !seen[id] {
+				seen[id] = true
+				all = append(all, id)
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
+}

@@ -1,0 +1,263 @@
+package balancer
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/weirhpc/weir/schemas"
+)
+
+// maxCPUs bounds the CPUs of a node.
+const maxCPUs = 1 << 16
+
+// slurmRow is a job as a row of squeue has it.
+type slurmRow struct {
+	job      schemas.Job // without nodes and CPUs
+	state    slurmState
+	cpus     int
+	hostlist string
+	hosts    []string
+	fault    string // what is wrong with the row; id and restart may be known
+}
+
+// slurmState is what a state of Slurm means here.
+type slurmState int
+
+const (
+	slurmHolds slurmState = iota + 1
+	slurmSuspended
+	slurmOver
+)
+
+// parseSqueue returns the rows of squeue. The error is about its output as a whole.
+func parseSqueue(text, end string) ([]slurmRow, error) {
+	if text == "" {
+		return nil, nil
+	}
+	all, found := strings.CutSuffix(text, end)
+	if !found {
+		return nil, fmt.Errorf("squeue's output is none that weir knows: it ends with %.80q", text[max(0, len(text)-40):])
+	}
+	var rows []slurmRow
+	usable := 0
+	for line := range strings.SplitSeq(all, end) {
+		r := parseRow(line)
+		if r.job.JobID != noID {
+			usable++
+		}
+		rows = append(rows, r)
+	}
+	if usable == 0 {
+		return nil, fmt.Errorf("squeue's output is none that weir knows: %s", rows[0].fault)
+	}
+	return rows, nil
+}
+
+func parseRow(line string) slurmRow {
+	r := slurmRow{job: schemas.Job{JobID: noID}}
+	f := strings.SplitN(line, "|", len(slurmFields))
+	if len(f) != len(slurmFields) {
+		r.fault = fmt.Sprintf("row %.80q of squeue has %d fields instead of %d", line, len(f), len(slurmFields))
+		return r
+	}
+	if n, err := strconv.ParseUint(f[0], 10, 64); err != nil || strconv.FormatUint(n, 10) != f[0] {
+		r.fault = fmt.Sprintf("row %.80q of squeue does not begin with the number of a job", line)
+		return r
+	}
+	r.job = schemas.Job{JobID: f[0], User: printable(f[8]), Queue: printable(f[9]), Account: printable(f[10]), Name: printable(f[11])}
+	restart, err := strconv.ParseUint(f[1], 10, 31)
+	if err != nil {
+		r.fault = fmt.Sprintf("its restart count %.40q is not a number", f[1])
+		return r
+	}
+	r.job.Restart = int32(restart)
+	switch f[2] {
+	case "RUNNING":
+		r.state = slurmHolds
+	case "SUSPENDED", "STOPPED":
+		r.state = slurmSuspended
+	case "":
+		err = errors.New("it has no state")
+	default:
+		if !slices.Contains(strings.Split(slurmStates, ","), f[2]) {
+			err = fmt.Errorf("its state %.40q is none that weir knows", f[2])
+		}
+		r.state = slurmOver
+	}
+	if err == nil {
+		err = r.times(f[3], f[4], f[5])
+	}
+	if err == nil {
+		if r.cpus, err = strconv.Atoi(f[6]); err != nil || r.cpus < 0 {
+			err = fmt.Errorf("its number of CPUs %.40q is not a number", f[6])
+		}
+	}
+	if err == nil {
+		r.hostlist = f[7]
+		r.hosts, err = ExpandHosts(r.hostlist)
+	}
+	if err == nil && len(r.hosts) == 0 && r.state != slurmOver {
+		err = errors.New("it runs but has no nodes")
+	}
+	if err != nil {
+		r.fault = err.Error()
+	}
+	return r
+}
+
+// times sets start, end and submission. The end of a job that is not over is a forecast.
+func (r *slurmRow) times(start, end, submit string) (err error) {
+	if r.job.Start, err = slurmTime(start); err != nil {
+		return err
+	}
+	if r.state == slurmOver {
+		if r.job.End, err = slurmTime(end); err != nil {
+			return err
+		}
+	} else if r.job.Start == nil {
+		return fmt.Errorf("it runs but has no start: %.40q", start)
+	}
+	r.job.Submit, err = slurmTime(submit)
+	return err
+}
+
+// slurmTime returns a time in Unix milliseconds; nil where Slurm has none.
+func slurmTime(text string) (*int64, error) {
+	switch text {
+	case "", "NONE", "N/A", "None", "Unknown", "(null)":
+		return nil, nil
+	}
+	t, err := time.Parse("2006-01-02T15:04:05", text)
+	if err != nil || t.Year() < 1970 || t.Year() > 2100 {
+		return nil, fmt.Errorf("%.40q is not a time of Slurm's between 1970 and 2100", text)
+	}
+	ms := t.UnixMilli()
+	return &ms, nil
+}
+
+// maxShownBytes bounds what a user may have put into a record of a job.
+const maxShownBytes = 200
+
+// printable makes a text harmless: a job's name may be any bytes.
+func printable(text string) string {
+	if text == "(null)" {
+		return ""
+	}
+	text = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, text) // bytes that are not UTF-8 are U+FFFD from here on
+	if len(text) > maxShownBytes {
+		text = strings.ToValidUTF8(text[:maxShownBytes], "") + "..."
+	}
+	return text
+}
+
+// slurmNode is what sinfo says of a node.
+type slurmNode struct{ cpus, cores, threads int }
+
+func parseSinfo(line string, machine map[string]slurmNode) error {
+	f := strings.Split(line, "|")
+	var n [5]int
+	bad := len(f) != len(n) || !schemas.ValidName(f[0])
+	for i := 1; !bad && i < len(n); i++ {
+		var err error
+		n[i], err = strconv.Atoi(f[i])
+		bad = err != nil || n[i] < 1 || n[i] > maxCPUs
+	}
+	if bad {
+		return fmt.Errorf("line %.80q is not a node with its CPUs, sockets, cores and threads", line)
+	}
+	machine[f[0]] = slurmNode{cpus: n[1], cores: n[2] * n[3], threads: n[4]}
+	return nil
+}
+
+// cpuShares are the CPUs of a job, by node, as scontrol has them: Slurm's own numbers, core by core.
+type cpuShares struct {
+	bad  bool // a node was there twice, or a line unreadable
+	cpus map[string][]int32
+}
+
+// covers reports whether the shares are those of a job on the nodes.
+func (s *cpuShares) covers(hosts []string) bool {
+	if s == nil || s.bad || len(s.cpus) != len(hosts) {
+		return false
+	}
+	for _, h := range hosts {
+		if _, ok := s.cpus[h]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// scontrolReader gathers the shares of the jobs that scontrol shows.
+type scontrolReader struct {
+	shares map[string]*cpuShares
+	at     *cpuShares // of the job whose lines come
+}
+
+func (p *scontrolReader) line(line string) error {
+	if rest, ok := strings.CutPrefix(line, "JobId="); ok {
+		id, _, _ := strings.Cut(rest, " ")
+		if p.at = p.shares[id]; p.at == nil {
+			p.at = &cpuShares{cpus: map[string][]int32{}}
+			p.shares[id] = p.at
+		}
+		return nil
+	}
+	rest, ok := strings.CutPrefix(line, "     Nodes=")
+	if !ok || p.at == nil {
+		return nil
+	}
+	list, rest, ok := strings.Cut(rest, " CPU_IDs=")
+	if !ok {
+		return nil
+	}
+	ids, _, _ := strings.Cut(rest, " ")
+	hosts, err := ExpandHosts(list)
+	if err == nil {
+		err = p.at.add(hosts, ids)
+	}
+	p.at.bad = p.at.bad || err != nil
+	return nil // the other jobs may be well
+}
+
+func (s *cpuShares) add(hosts []string, ids string) error {
+	cpus, err := parseCPUs(ids)
+	if err != nil {
+		return err
+	}
+	for _, h := range hosts {
+		if _, there := s.cpus[h]; there {
+			return fmt.Errorf("node %s is there twice", h)
+		}
+		s.cpus[h] = cpus
+	}
+	return nil
+}
+
+// parseCPUs returns the numbers of a list such as 0-3,8.
+func parseCPUs(text string) (cpus []int32, err error) {
+	ranges, _, err := parseRanges(text)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range ranges {
+		if r.high >= maxCPUs {
+			return nil, fmt.Errorf("CPU %d is beyond any", r.high)
+		}
+		for c := r.low; c <= r.high; c++ {
+			cpus = append(cpus, int32(c))
+		}
+	}
+	slices.Sort(cpus)
+	return slices.Compact(cpus), nil
+}
