@@ -64,7 +64,7 @@ type process struct {
 	ended  chan struct{} // closed once cmd has been waited for
 	wanted bool          // we asked it to end, so it may
 	began  time.Time
-	status error         // of the last one to end
+	status error // of the last one to end
 }
 
 // add describes a service without starting it. env is what its environment has beside ours.
