@@ -16,6 +16,7 @@ func BenchmarkInterval(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 1))
 	tick := &schemas.Tick{IntervalStart: simEpochMs, IntervalMs: simT}
 	var entries []Entry
+	bytes := int64(0)
 	for n := range nodes {
 		node, job := fmt.Sprintf("n%03d", n), fmt.Sprintf("j%d", n/jobSize)
 		batch := &schemas.CounterBatch{NodeHeader: header(node, job, simEpochMs, simT)}
@@ -31,6 +32,7 @@ func BenchmarkInterval(b *testing.B) {
 			batch.Metrics = append(batch.Metrics, metric)
 		}
 		entries = append(entries, Entry{Offset: int64(n), AppendedMs: simEpochMs + simT, Value: encode(b, batch)})
+		bytes += int64(len(entries[n].Value))
 		if n%jobSize == 0 {
 			tick.Jobs = append(tick.Jobs, schemas.TickJob{JobID: job, Parts: 1, JobNodes: jobSize})
 		}
@@ -39,6 +41,7 @@ func BenchmarkInterval(b *testing.B) {
 	}
 	var all system
 	var read, jobs, system float64 // seconds
+	b.SetBytes(bytes)
 	for b.Loop() {
 		fold := NewCollector(simCluster, 0, 64, nil)
 		began := b.Elapsed()

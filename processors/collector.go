@@ -30,6 +30,7 @@ type Collector struct {
 	partition, collectors int32
 	intervals             map[int64]*interval
 	all                   system
+	loads                 []schemas.JobLoad // of the last interval that was closed
 }
 
 // interval is what has come for one interval_start.
@@ -40,6 +41,7 @@ type interval struct {
 // nodeRecord is a CounterBatch or a NodeSummary.
 type nodeRecord struct {
 	entry    Entry // value only kept for a NodeSummary, which a Tick may yet reject
+	bytes    int
 	lengthMs int64
 	batch    *schemas.CounterBatch
 	summary  *schemas.NodeSummary
@@ -47,7 +49,18 @@ type nodeRecord struct {
 
 // NewCollector continues from p, nil at the beginning of a partition. collectors is the number of partitions of counters.
 func NewCollector(cluster string, partition, collectors int32, p *schemas.Progress) *Collector {
-	return &Collector{ledger: newLedger(p), cluster: cluster, partition: partition, collectors: collectors, intervals: map[int64]*interval{}}
+	c := &Collector{ledger: newLedger(p), cluster: cluster, partition: partition, collectors: collectors, intervals: map[int64]*interval{}}
+	if p != nil {
+		c.loads = p.Loads
+	}
+	return c
+}
+
+// Progress implements Fold.
+func (c *Collector) Progress(position int64) *schemas.Progress {
+	p := c.ledger.Progress(position)
+	p.Loads = c.loads
+	return p
 }
 
 // Apply folds the next entry of the log.
@@ -111,7 +124,7 @@ func (c *Collector) add(e Entry, h *schemas.NodeHeader, r *nodeRecord) Effects {
 	if nodes[h.Node] != nil {
 		return Effects{Counts: schemas.ProgressCounts{Duplicate: 1}}
 	}
-	r.entry = Entry{Offset: e.Offset, AppendedMs: e.AppendedMs}
+	r.entry, r.bytes = Entry{Offset: e.Offset, AppendedMs: e.AppendedMs}, len(e.Value)
 	if r.summary != nil {
 		r.entry.Value = e.Value
 	}
@@ -146,6 +159,7 @@ func (c *Collector) tick(t *schemas.Tick) Effects {
 	fx.Closes = true
 	i := c.intervals[t.IntervalStart]
 	c.all.begin()
+	c.loads = nil // not its first elements: a Progress may still hold them
 	for n := range t.Jobs {
 		c.closeJob(&fx, t, &t.Jobs[n], i)
 	}
@@ -183,10 +197,26 @@ func (c *Collector) closeJob(fx *Effects, t *schemas.Tick, job *schemas.TickJob,
 	}
 	fx.Counts.Summarized += int64(len(records))
 	fx.Counts.Outputs++
+	c.weigh(job, records)
 	byNode(records)
 	cols := columns(records)
 	c.all.join(job, records, cols)
 	fx.Outputs = append(fx.Outputs, summarize(c.cluster, c.partition, t, job, records, cols))
+}
+
+// weigh notes what the values of a job weighed: the balancer counts with it. What was reduced on its node, and _rest, are
+// where they are whatever they weigh.
+func (c *Collector) weigh(job *schemas.TickJob, records []*nodeRecord) {
+	l := schemas.JobLoad{JobID: job.JobID, Restart: job.Restart}
+	for _, r := range records {
+		if r.batch != nil {
+			l.Nodes++
+			l.Bytes += int64(r.bytes)
+		}
+	}
+	if l.Nodes > 0 && job.JobID != schemas.JobRest {
+		c.loads = append(c.loads, l)
+	}
 }
 
 // take removes and returns a node's record of a job, nil where there is none of this interval length.

@@ -173,16 +173,18 @@ func (l *loop) consume(ctx context.Context, a *account, consumer, producer *kgo.
 		if err := l.checkFetches(ctx, fetches, &trouble); err != nil {
 			return err
 		}
-		read := 0
+		read, bytes, began := 0, 0, time.Now()
 		fetches.EachRecord(func(r *kgo.Record) {
 			if r.Attrs.IsControl() {
 				a.advance(r.Offset + 1)
 				return
 			}
 			read++
+			bytes += len(r.Value)
 			a.take(Entry{Offset: r.Offset, AppendedMs: r.Timestamp.UnixMilli(), Value: r.Value})
 		})
-		l.meter.fetched(fetches, read, a.position)
+		l.meter.folded(read, bytes, time.Since(began))
+		l.meter.reached(fetches, a.position)
 		quiet := a.position > a.from && time.Since(committed) >= quietCommit
 		if !a.hasNews() && !quiet {
 			continue

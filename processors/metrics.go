@@ -30,6 +30,12 @@ var (
 	recordsRead = promauto.NewCounterVec(prometheus.CounterOpts{
 		Name: "weir_records_read_total", Help: "Records that this process read, those of a replay among them.",
 	}, byPartition)
+	bytesRead = promauto.NewCounterVec(prometheus.CounterOpts{
+		Name: "weir_bytes_read_total", Help: "Bytes of the records that this process read, before compression.",
+	}, byPartition)
+	foldSeconds = promauto.NewCounterVec(prometheus.CounterOpts{
+		Name: "weir_fold_seconds_total", Help: "Time that this process took to decode and fold what it read, without reading and committing.",
+	}, byPartition)
 	recordFates = promauto.NewCounterVec(prometheus.CounterOpts{
 		Name: "weir_records_total", Help: "Committed records by fate, counted from the partition's beginning, whoever folded them.",
 	}, append([]string{"fate"}, byPartition...))
@@ -60,7 +66,7 @@ type meter struct {
 func newMeter(stage string, partition int32) *meter {
 	m := &meter{prometheus.Labels{"stage": stage, "partition": strconv.Itoa(int(partition))}, map[prometheus.Counter]int64{}}
 	partitionOwned.With(m.labels).Set(0)
-	for _, c := range []*prometheus.CounterVec{recordsRead, commits, loopRestarts} {
+	for _, c := range []*prometheus.CounterVec{recordsRead, bytesRead, foldSeconds, commits, loopRestarts} {
 		c.With(m.labels) // at 0, so that a rate sees the first
 	}
 	return m
@@ -70,7 +76,7 @@ func newMeter(stage string, partition int32) *meter {
 func (m *meter) forget() {
 	for _, v := range []interface {
 		DeletePartialMatch(labels prometheus.Labels) int
-	}{partitionOwned, positionCommitted, lagOffsets, closedStart, recordsRead, recordFates, outputsMade, clockAhead, commits, loopRestarts} {
+	}{partitionOwned, positionCommitted, lagOffsets, closedStart, recordsRead, bytesRead, foldSeconds, recordFates, outputsMade, clockAhead, commits, loopRestarts} {
 		v.DeletePartialMatch(m.labels)
 	}
 }
@@ -90,9 +96,15 @@ func (m *meter) lags(end, read int64) { lagOffsets.With(m.labels).Set(float64(ma
 // restarts notes that the loop starts again.
 func (m *meter) restarts() { loopRestarts.With(m.labels).Inc() }
 
-// fetched notes a poll that brought n records up to a position.
-func (m *meter) fetched(fetches kgo.Fetches, n int, read int64) {
+// folded notes that n records were folded.
+func (m *meter) folded(n, bytes int, took time.Duration) {
 	recordsRead.With(m.labels).Add(float64(n))
+	bytesRead.With(m.labels).Add(float64(bytes))
+	foldSeconds.With(m.labels).Add(took.Seconds())
+}
+
+// reached notes up to where a poll has been read, and where its partition ends.
+func (m *meter) reached(fetches kgo.Fetches, read int64) {
 	fetches.EachPartition(func(p kgo.FetchTopicPartition) {
 		if len(p.Records) > 0 { // else it may be an error, which knows no end
 			m.lags(p.HighWatermark, read)

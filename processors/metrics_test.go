@@ -53,7 +53,12 @@ func TestMetricsSayWhatIsCommitted(t *testing.T) {
 		if got["weir_commits_total"] < commits {
 			t.Errorf("%v commits, want at least %v", got["weir_commits_total"], commits)
 		}
-		delete(got, "weir_commits_total") // as many as polls brought something
+		if got["weir_bytes_read_total"] < 20*read || got["weir_fold_seconds_total"] <= 0 {
+			t.Errorf("%v bytes folded in %v s", got["weir_bytes_read_total"], got["weir_fold_seconds_total"])
+		}
+		for _, varies := range []string{"weir_commits_total", "weir_bytes_read_total", "weir_fold_seconds_total"} {
+			delete(got, varies) // commits: as many as polls brought something
+		}
 		want := map[string]float64{
 			"weir_partition_owned": 1, "weir_position": float64(p.Position), "weir_lag_offsets": 0,
 			"weir_closed_interval_start_seconds": float64(*p.Closed) / 1000, "weir_records_read_total": read,

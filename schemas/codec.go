@@ -6,19 +6,20 @@
 package schemas
 
 import (
+	"cmp"
 	"embed"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/linkedin/goavro/v2"
 	"github.com/twmb/avro"
 )
 
-//go:embed *.avsc
+//go:embed *.avsc older/*.avsc
 var files embed.FS
 
 var (
@@ -50,8 +51,9 @@ type entry struct {
 	dynamic func() (*goavro.Codec, error)
 }
 
-// table holds every schema ever shipped, by name and by fingerprint. A new version of a record gets a row of its own
-// beside the old one, resolved to the current struct.
+// table holds every schema ever shipped: the current ones by name, all by fingerprint. When a record gets a field, its
+// schema of before goes to older/NAME-FINGERPRINT.avsc. It is decoded into the same struct, where the field stays at its
+// zero, which is also its default.
 var table = newTable()
 
 type schemaTable struct {
@@ -75,15 +77,26 @@ func newTable() schemaTable {
 		"Watermark":    func() Record { return new(Watermark) },
 	}
 	t := schemaTable{byName: map[string]*entry{}, byFingerprint: map[uint64]*entry{}}
-	for name, newRecord := range zero {
-		text, err := files.ReadFile(name + ".avsc")
+	add := func(file, name string) *entry {
+		text, err := files.ReadFile(file)
 		if err != nil {
 			panic(err) // the file is embedded: cannot fail once the tests have passed
 		}
-		e := &entry{name: "weir.v1." + name, text: string(text), schema: avro.MustParse(string(text)), zero: newRecord}
+		e := &entry{name: "weir.v1." + name, text: string(text), schema: avro.MustParse(string(text)), zero: zero[name]}
 		e.shape, e.dynamic = newShape(e.schema), sync.OnceValues(e.compile)
-		t.byName[e.name] = e
 		t.byFingerprint[e.fingerprint()] = e
+		return e
+	}
+	for name := range zero {
+		t.byName["weir.v1."+name] = add(name+".avsc", name)
+	}
+	older, err := files.ReadDir("older")
+	if err != nil {
+		panic(err) // as above
+	}
+	for _, f := range older {
+		name, _, _ := strings.Cut(f.Name(), "-")
+		add("older/"+f.Name(), name)
 	}
 	return t
 }
@@ -176,12 +189,14 @@ type Schema struct {
 	Name, Fingerprint, Text string
 }
 
-// All returns every schema ever shipped, sorted by name.
+// All returns every schema ever shipped, sorted by name and fingerprint.
 func All() []Schema {
 	var all []Schema
-	for _, name := range slices.Sorted(maps.Keys(table.byName)) {
-		e := table.byName[name]
-		all = append(all, Schema{e.name, fmt.Sprintf("%016x", e.fingerprint()), e.text})
+	for fingerprint, e := range table.byFingerprint {
+		all = append(all, Schema{e.name, fmt.Sprintf("%016x", fingerprint), e.text})
 	}
+	slices.SortFunc(all, func(a, b Schema) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Fingerprint, b.Fingerprint))
+	})
 	return all
 }

@@ -252,6 +252,15 @@ type Progress struct {
 	LostFrom         *int64         `avro:"lost_from"`
 	LostTo           *int64         `avro:"lost_to"`
 	Counts           ProgressCounts `avro:"counts"`
+	Loads            []JobLoad      `avro:"loads"`
+}
+
+// JobLoad says what a job sent to one partition of counters in an interval.
+type JobLoad struct {
+	JobID   string `avro:"job_id"`
+	Restart int32  `avro:"restart"`
+	Nodes   int32  `avro:"nodes"`
+	Bytes   int64  `avro:"bytes"`
 }
 
 // ProgressCounts are the fates of a partition's records, from its beginning.

@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -56,6 +58,7 @@ func samples() []Record {
 			[]int64{4, 7},
 			new(int64(0)), new(int64(1)),
 			ProgressCounts{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13},
+			[]JobLoad{{"4711", 1, 12, 60_000}, {"4712", 0, 1, 2100}},
 		},
 		&Progress{},
 		&Reject{"weir.counters", 3, 99, "malformed", "00ff", []byte{0, 1, 255}},
@@ -121,7 +124,7 @@ func TestFingerprints(t *testing.T) {
 	want := map[string]string{
 		"BalanceState": "4ef5888d01398460", "CounterBatch": "2431da33088f60ee", "Gap": "b6415daba41fec8a",
 		"Job": "f08ec10b7fb59359", "JobPartial": "bc8188965d41169e", "JobSummary": "037b93e5a275cbbf",
-		"NodeSummary": "7dc55bf3dec62111", "Progress": "c0b699b1cc907f12", "Reject": "1867763f6691ffd2",
+		"NodeSummary": "7dc55bf3dec62111", "Progress": "6388c5ec1bab0c66", "Reject": "1867763f6691ffd2",
 		"Route": "c99e46590669b66d", "Tick": "62c8b9abaef77773", "Watermark": "c33c7140ebff709d",
 	}
 	for _, r := range samples() {
@@ -170,12 +173,33 @@ func TestGolden(t *testing.T) {
 }
 
 func schemaOf(e *entry) Schema {
-	for _, s := range All() {
-		if s.Name == e.name {
-			return s
+	return Schema{e.name, fmt.Sprintf("%016x", e.fingerprint()), e.text}
+}
+
+// TestOlderSchemas: a process of today reads what one of yesterday wrote, and the schema's topic has both.
+func TestOlderSchemas(t *testing.T) {
+	files, err := filepath.Glob("older/*.avsc")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, file := range files {
+		name, fingerprint, _ := strings.Cut(strings.TrimSuffix(filepath.Base(file), ".avsc"), "-")
+		if !slices.ContainsFunc(All(), func(s Schema) bool { return s.Name == "weir.v1."+name && s.Fingerprint == fingerprint }) {
+			t.Errorf("%s is not the schema that its name says", file)
+		}
+		if current := schemaOf(table.byName["weir.v1."+name]); current.Fingerprint == fingerprint {
+			t.Errorf("%s is the current one", file)
 		}
 	}
-	return Schema{}
+	b, err := os.ReadFile("testdata/Progress-127f90ccb199b6c0.avro")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := samples()[slices.IndexFunc(samples(), func(r Record) bool { _, ok := r.(*Progress); return ok })].(*Progress)
+	want.Loads = nil // it was not there yet
+	if got, err := Unmarshal(b); err != nil || !cmp.Equal(want, got.(*Progress)) {
+		t.Errorf("%v\n%s", err, cmp.Diff(want, got))
+	}
 }
 
 func TestEveryTruncationAndTrailingByteIsRefused(t *testing.T) {

@@ -323,6 +323,11 @@ func (p *Progress) Validate() error {
 	if p.From < 0 || p.Position < p.From || p.Hold < 0 || p.Hold > p.Position {
 		return invalid("position", "from %d, hold %d, position %d are out of order", p.From, p.Hold, p.Position)
 	}
+	for i := range p.Loads {
+		if l := &p.Loads[i]; l.Nodes < 1 || l.Bytes < 0 {
+			return invalid("loads", "job %.80s with %d nodes and %d bytes", l.JobID, l.Nodes, l.Bytes)
+		}
+	}
 	return nil
 }
 
