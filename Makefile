@@ -33,7 +33,7 @@ test-kafka: kafka-program
 # Jobs of a real Slurm, all of it on this machine. Needs root and Debian's slurmctld, slurmd, slurm-client and munge.
 test-slurm:
 	REQUIRE_SLURM=1 $(GO) test -count=1 -timeout 5m -v -run 'TestSlurm$$' ./integration
-	$(GO) test -count=1 -v -run 'TestHostlistsAsScontrol$$' ./balancer
+	$(GO) test -count=1 -v -run 'TestHostlistsAsScontrol$$' ./topology
 
 kafka-up: kafka-program
 	$(KAFKA) up
@@ -54,12 +54,12 @@ lint: $(LINT)
 fmt: $(LINT)
 	$(LINT) fmt
 
+# Every fuzz test there is, for 30 seconds each.
 fuzz:
-	$(GO) test ./schemas -run '^$$' -fuzz FuzzUnmarshal -fuzztime 30s
-	$(GO) test ./processors/quantile -run '^$$' -fuzz FuzzMerge -fuzztime 30s
-	$(GO) test ./topology -run '^$$' -fuzz 'FuzzReadTGF$$' -fuzztime 30s
-	$(GO) test ./topology -run '^$$' -fuzz 'FuzzReadTopologyYAML$$' -fuzztime 30s
-	$(GO) test ./topology -run '^$$' -fuzz 'FuzzReadTopologyConf$$' -fuzztime 30s
+	@grep -ro --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sort | while IFS=: read -r file fuzz; do \
+		echo "$$file: $$fuzz"; \
+		$(GO) test "$${file%/*}" -run '^$$' -fuzz "^$${fuzz#func }$$" -fuzztime 30s </dev/null || exit 1; \
+	done
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./...

@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -80,6 +82,41 @@ func TestWrongUsageIsStatus2(t *testing.T) {
 				t.Errorf("status %d, %q; want 2 and a message that names %q", status, stderr, c.says)
 			}
 		})
+	}
+}
+
+// TestUnitsStartCrashedServicesAgain: systemd tells a crash from status 2, after which a service stays down. It crashes in the
+// environment of each unit to see.
+func TestUnitsStartCrashedServicesAgain(t *testing.T) {
+	const crashes = "WEIR_TEST_CRASHES"
+	if os.Getenv(crashes) != "" {
+		go func() { panic("as asked") }()
+		select {}
+	}
+	units, err := filepath.Glob("deploy/systemd/*.service")
+	if err != nil || len(units) != 5 {
+		t.Fatalf("units: %v, %v", units, err)
+	}
+	for _, unit := range units {
+		text, err := os.ReadFile(unit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+t.Name()+"$")
+		cmd.Dir, cmd.Env = t.TempDir(), append(os.Environ(), crashes+"=1") // whatever it leaves there
+		for line := range strings.Lines(string(text)) {
+			if value, ok := strings.CutPrefix(strings.TrimSpace(line), "Environment="); ok {
+				cmd.Env = append(cmd.Env, value)
+			}
+		}
+		out, _ := cmd.CombinedOutput() // it has to fail
+		state, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
+		if !ok || !state.Signaled() || state.Signal() != syscall.SIGABRT || !strings.Contains(string(out), "panic: as asked") {
+			t.Errorf("%s: ended with %v, %.300s", unit, cmd.ProcessState, out)
+		}
+		if !strings.Contains(string(text), "\nLimitCORE=0\n") {
+			t.Errorf("%s: a crash leaves a core", unit)
+		}
 	}
 }
 

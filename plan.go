@@ -14,6 +14,7 @@ import (
 
 	"github.com/weirhpc/weir/balancer"
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/topology"
 )
 
@@ -23,8 +24,8 @@ With --plan it only shows where the jobs of a list would be reduced, and touches
 where it is. The jobs that run now are planned as by a balancer that begins now: one that runs keeps jobs where they are. What
 is not given comes from the configuration, if there is one: jobs and tree from balance.jobs_file and balance.tree_file (or
 balance.nodes). With --json, one object: jobs with method and the nodes at each of their collectors (a job of method NODE has
-none), the load of each collector in nodes, distance and its lower_bound, tree_nodes_used, overloaded. Jobs that cannot be
-followed are named on standard error.
+none), the load of each collector in nodes, distance and its lower_bound, tree_nodes_used, overloaded, the jobs skipped because they
+cannot be followed, and how many are waiting for their start. Skipped jobs are named on standard error too.
 
   weir balance --plan --jobs jobs.yaml --tree tree.yaml --collectors 8 --l-max 1000
   weir balance --explain 4711 --config /etc/weir/balance.yaml`
@@ -88,12 +89,16 @@ func (f *planFlags) run(c *cobra.Command) error {
 	if err != nil {
 		return usageError{err}
 	}
-	for _, fault := range p.Faults {
-		say(c.ErrOrStderr(), "weir: job %.80s skipped: %s", fault.JobID, fault.Reason)
+	for _, s := range p.Skipped {
+		id := s.JobID
+		if !schemas.ValidJobID(id) {
+			id = fmt.Sprintf("%.80q", id)
+		}
+		say(c.ErrOrStderr(), "weir: job %s skipped: %s", id, s.Reason)
 	}
-	if p.Overloaded {
+	if most, _ := cfg.CollectorNodes(); p.Overloaded {
 		say(c.ErrOrStderr(), "weir: overloaded: the jobs need %d collectors of %d nodes, there are %d; raise collectors (under a new prefix) or what a collector takes (balance.l_max)",
-			p.Needed, cfg.Balance.LMax, cfg.Collectors)
+			p.Needed, most, cfg.Collectors)
 	}
 	switch {
 	case f.explain != "":
@@ -135,7 +140,7 @@ func preview(cfg config.Config) (*balancer.Preview, error) {
 	p := balancer.NewPreview(cfg, tree, balancer.NewFileSource(cfg.Balance.JobsFile), time.Now())
 	for _, fault := range p.Faults {
 		if fault.JobID == "" {
-			return nil, errors.New(strings.TrimSuffix(fault.Reason, "; the last good file stays in force"))
+			return nil, errors.New(fault.Reason)
 		}
 	}
 	return p, nil
@@ -163,8 +168,8 @@ func printPlan(out io.Writer, p *balancer.Preview) error {
 	}
 	_, err := fmt.Fprintf(out, "\ndistance %d, lower bound %d; tree nodes used %d; %d of %d collectors used, the fullest takes %d nodes\n",
 		p.Distance, p.LowerBound, p.TreeNodesUsed, used, len(p.Collectors), most)
-	if err == nil && p.Waits > 0 {
-		_, err = fmt.Fprintf(out, "%d jobs of the list do not run now\n", p.Waits)
+	if err == nil && p.Waits+p.Over > 0 {
+		_, err = fmt.Fprintf(out, "jobs that do not run now: %d waiting, %d over\n", p.Waits, p.Over)
 	}
 	return err
 }
@@ -183,10 +188,10 @@ Touches no broker. The same seed gives the same numbers, but for the times.`,
 			if f.Snapshots < 1 || f.Snapshots > 10_000 {
 				return usageError{fmt.Errorf("--snapshots %d must be 1 to 10000", f.Snapshots)}
 			}
-			if f.Churn < 0 || f.Churn > 1 {
+			if !(f.Churn >= 0 && f.Churn <= 1) { // NaN neither
 				return usageError{fmt.Errorf("--churn %v must be 0 to 1", f.Churn)}
 			}
-			return f.Run(c.OutOrStdout())
+			return f.Run(c.Context(), c.OutOrStdout())
 		},
 	}
 	c.Flags().Uint64Var(&f.Seed, "seed", 1, "`SEED` of the jobs")

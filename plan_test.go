@@ -26,9 +26,10 @@ func planFiles(t *testing.T) (jobs, tree string) {
 	}
 	list.WriteString("jobs:\n")
 	for id, nodes := range [][2]int{{0, 4}, {4, 8}, {8, 11}, {12, 24}, {11, 12}} {
-		fmt.Fprintf(&list, "  - {id: \"%d\", nodes: [%s], end: 2098-01-01T00:00:00Z}\n", id, nodeList(nodes[0], nodes[1]))
+		fmt.Fprintf(&list, "  - {id: \"%d\", nodes: [%s], start: 2002-01-01T00:00:00Z, end: 2098-01-01T00:00:00Z}\n", id, nodeList(nodes[0], nodes[1]))
 	}
-	list.WriteString("  - {id: late, nodes: [n00], start: 2099-01-01T00:00:00Z}\n  - {id: lost, nodes: [nowhere]}\n")
+	list.WriteString("  - {id: late, nodes: [n00], start: 2099-01-01T00:00:00Z}\n  - {id: lost, restart: 2, nodes: [nowhere]}\n" +
+		"  - {id: past, nodes: [n01], start: 2000-01-01T00:00:00Z, end: 2001-01-01T00:00:00Z}\n")
 	for name, text := range map[string]string{"jobs.yaml": list.String(), "tree.yaml": machine.String()} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -59,8 +60,11 @@ func TestPlan(t *testing.T) {
 		if got := planLine(t, stdout); got != want {
 			t.Errorf("%s:\n%s; want\n%s", algorithm, got, want)
 		}
+		if !strings.Contains(stdout, `"skipped":[{"job_id":"lost","restart":2,"reason":"unknown node nowhere"}],"waiting":1}`) {
+			t.Errorf("what is not planned: %s", stdout)
+		}
 		status, table, _ := weir(t.Context(), append(args, "--algorithm", algorithm)...)
-		if status != exitDone || !strings.Contains(table, "ESTIMATED") || !strings.Contains(table, "1 jobs of the list do not run now") {
+		if status != exitDone || !strings.Contains(table, "ESTIMATED") || !strings.Contains(table, "jobs that do not run now: 1 waiting, 1 over") {
 			t.Errorf("%s: status %d, %s", algorithm, status, table)
 		}
 	}
@@ -77,7 +81,7 @@ func planLine(t *testing.T, text string) string {
 	if err := json.Unmarshal([]byte(text), &p); err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range []string{"jobs", "collectors", "distance", "tree_nodes_used", "lower_bound", "overloaded"} {
+	for _, key := range []string{"jobs", "collectors", "distance", "tree_nodes_used", "lower_bound", "overloaded", "skipped", "waiting"} {
 		if keys[key] == nil {
 			t.Errorf("%s is missing", key)
 		}
@@ -187,7 +191,10 @@ func TestExplain(t *testing.T) {
 			t.Errorf("job %s: status %d, %s%s", job, status, stdout, stderr)
 		}
 	}
-	for job, says := range map[string]string{"lost": "unknown node nowhere", "late": "does not run now", "x": "not in the list"} {
+	for job, says := range map[string]string{
+		"lost": "job lost is skipped: unknown node nowhere", "late": "job late waits, and starts at 2099-01-01T00:00:00.000Z",
+		"past": "job past is over since 2001-01-01T00:00:00.000Z", "x": "job x is not in the list of jobs", "\x1b[31mx": `job "\x1b[31mx" is not in the list`,
+	} {
 		if status, _, stderr := weir(t.Context(), "balance", "--explain", job, "--jobs", jobs, "--tree", tree); status != exitFailed || !strings.Contains(stderr, says) {
 			t.Errorf("job %s: status %d, %s", job, status, stderr)
 		}
@@ -221,7 +228,7 @@ func TestPlanFaults(t *testing.T) {
 		"cycle":          {[]string{"--plan", "--jobs", jobs, "--tree", "cycle.conf"}, "cycle.conf: line 1: vertex a is in a cycle"},
 		"jobs no list":   {[]string{"--plan", "--jobs", tree, "--tree", tree}, "tree.yaml"},
 		"algorithm":      {[]string{"--plan", "--jobs", jobs, "--tree", tree, "--algorithm", "best"}, "weir, literal"},
-		"l_max":          {[]string{"--plan", "--jobs", jobs, "--tree", tree, "--l-max", "1"}, "balance.l_max"},
+		"l_max":          {[]string{"--plan", "--jobs", jobs, "--tree", tree, "--l-max", "-1", "--l-dist", "5"}, "weir: balance.l_max = -1: out of range: 0 to 1000000\n"},
 		"not planning":   {[]string{"--jobs", jobs}, "--jobs is for --plan"},
 		"json alone":     {[]string{"--json"}, "--json is for --plan"},
 		"json, explain":  {[]string{"--explain", "1", "--json"}, "choose one"},
@@ -231,6 +238,35 @@ func TestPlanFaults(t *testing.T) {
 		if status, _, stderr := weir(t.Context(), append([]string{"balance"}, c.args...)...); status != exitUsage || !strings.Contains(stderr, c.says) {
 			t.Errorf("%s: status %d, %s", name, status, stderr)
 		}
+	}
+}
+
+// TestPlanOfHostileJobs: ids that are none do not reach the terminal as they are, and what is skipped is an array though nothing is.
+func TestPlanOfHostileJobs(t *testing.T) {
+	_, tree := planFiles(t)
+	text := "jobs:\n- {id: \"\\e[31mred\\n\", nodes: [n01]}\n- {nodes: [n01]}\n- {id: _rest, nodes: [n01]}\n- {id: a, nodes: [\"\\e[1m\"]}\n"
+	if err := os.WriteFile("hostile.yaml", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"balance", "--plan", "--tree", tree, "--json", "--jobs"}
+	status, stdout, stderr := weir(t.Context(), append(args, "hostile.yaml")...)
+	if status != exitDone || strings.Contains(stdout+stderr, "\x1b") || strings.Count(stderr, "\n") != 4 ||
+		!strings.Contains(stderr, `weir: job "\x1b[31mred\n" skipped: line 2: id `) || !strings.Contains(stderr, `weir: job "?" skipped: line 3: it has no id`) ||
+		!strings.Contains(stderr, `weir: job "_rest" skipped`) || !strings.Contains(stderr, `weir: job a skipped: line 5: node "\x1b[1m"`) {
+		t.Errorf("status %d, %q, %q", status, stdout, stderr)
+	}
+	if err := os.WriteFile("none.yaml", []byte("jobs: []"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	status, stdout, _ = weir(t.Context(), append(args, "none.yaml")...)
+	if status != exitDone || !strings.Contains(stdout, `"skipped":[],"waiting":0`) {
+		t.Errorf("no jobs: status %d, %s", status, stdout)
+	}
+	// One node a collector, the least there is.
+	jobs := "jobs.yaml"
+	status, stdout, stderr = weir(t.Context(), append(args, jobs, "--collectors", "23", "--l-max", "1")...)
+	if got := planLine(t, stdout); status != exitDone || !strings.Contains(got, "3 ESTIMATED") || strings.Contains(got, ":2") || strings.Contains(stdout, `"overloaded":true`) {
+		t.Errorf("l_max 1: status %d, %s, %s", status, got, stderr)
 	}
 }
 
@@ -259,7 +295,9 @@ func TestSimulateBalancer(t *testing.T) {
 	if status != exitDone || !strings.Contains(stdout, "PerSyst paper") || !strings.Contains(stdout, "weir, Kafka") {
 		t.Errorf("status %d, %s%s", status, stdout, stderr)
 	}
-	if status, _, stderr := weir(t.Context(), "simulate", "balancer", "--churn", "2"); status != exitUsage || !strings.Contains(stderr, "--churn 2") {
-		t.Errorf("status %d, %s", status, stderr)
+	for _, churn := range []string{"2", "-0.1", "NaN"} {
+		if status, _, stderr := weir(t.Context(), "simulate", "balancer", "--churn", churn); status != exitUsage || !strings.Contains(stderr, "--churn "+churn) {
+			t.Errorf("status %d, %s", status, stderr)
+		}
 	}
 }

@@ -97,17 +97,19 @@ func newBalance() *cobra.Command {
 	c := newService("balance", "Plan who sends what where, and close the intervals", `The balancer: it takes the jobs of Slurm (balance.slurm), of a drop directory (balance.drop_dir) or of balance.jobs_file, on the
 nodes of balance.tree_file (or balance.nodes, or Slurm's). A second one stands by.`, checked(func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 		return balance(ctx, cfg, simulate, log)
-	}, schemas.TopicCounters, schemas.TopicRoutes, schemas.TopicJobs, schemas.TopicBalance))
+	}, schemas.TopicCounters, schemas.TopicRoutes, schemas.TopicJobs, schemas.TopicBalance, schemas.TopicProgress))
 	c.Flags().IntVar(&simulate, "simulate", 0, "plan for `N` simulated nodes and their jobs too (see weir simulate)")
 	addPlan(c)
 	return c
 }
 
 func balance(ctx context.Context, cfg config.Config, simulate int, log *slog.Logger) error {
-	sources, machine := schedulers(ctx, cfg)
+	sources, slurm := schedulers(ctx, cfg)
 	nodes := append(producers.SimulatedNodes(simulate), cfg.Balance.Nodes...)
-	if len(nodes) == 0 {
-		nodes = machine
+	if len(nodes) == 0 && cfg.Balance.TreeFile == "" && slurm != nil {
+		if nodes = machine(ctx, cfg, slurm, log); nodes == nil {
+			return nil
+		}
 	}
 	tree := topology.Flat(nodes)
 	if cfg.Balance.TreeFile != "" {
@@ -123,32 +125,48 @@ func balance(ctx context.Context, cfg config.Config, simulate int, log *slog.Log
 	if len(sources) == 0 {
 		return usageError{errors.New("nothing says which jobs run where: set balance.slurm.enabled, balance.drop_dir or balance.jobs_file")}
 	}
-	if len(tree.Nodes()) == 0 && cfg.Balance.Slurm.Enabled {
-		_, faults := sources[0].Jobs(time.Now())
-		return fmt.Errorf("asking Slurm for the nodes of the machine, since balance.tree_file and balance.nodes are empty: %v", faults)
-	}
 	if len(tree.Nodes()) == 0 {
 		return usageError{errors.New("balance.tree_file and balance.nodes are empty: name the nodes of the machine")}
 	}
 	return balancer.Run(ctx, cfg, tree, balancer.Join(sources...), log)
 }
 
-// schedulers returns where the jobs come from, Slurm first, and the nodes of the machine as far as Slurm says them.
-func schedulers(ctx context.Context, cfg config.Config) (sources []balancer.Source, nodes []string) {
+// machine waits until Slurm says which nodes there are; nil if ctx ends before.
+func machine(ctx context.Context, cfg config.Config, slurm *balancer.SlurmSource, log *slog.Logger) []string {
+	for waits := false; ; waits = true {
+		if nodes := slurm.Nodes(); len(nodes) > 0 {
+			return nodes
+		}
+		if !waits {
+			reason := "it has none"
+			if _, faults := slurm.Jobs(time.Now()); len(faults) > 0 {
+				reason = faults[0].Reason
+			}
+			log.Warn("waiting for Slurm to say which nodes there are, since balance.tree_file and balance.nodes are empty", "reason", reason)
+		}
+		if !config.Pause(ctx, cfg.Balance.Slurm.Poll) {
+			return nil
+		}
+	}
+}
+
+// schedulers returns where the jobs come from, and Slurm by itself if it is one of these.
+func schedulers(ctx context.Context, cfg config.Config) (sources []balancer.Source, slurm *balancer.SlurmSource) {
+	if cfg.Balance.Slurm.Enabled {
+		slurm = balancer.StartSlurm(ctx, cfg)
+	}
 	switch drops := cfg.Balance.DropDir != ""; {
-	case cfg.Balance.Slurm.Enabled && drops:
-		slurm := balancer.StartSlurm(ctx, cfg)
-		sources, nodes = append(sources, balancer.Timed(slurm, balancer.StartDropDir(ctx, cfg))), slurm.Nodes()
-	case cfg.Balance.Slurm.Enabled:
-		slurm := balancer.StartSlurm(ctx, cfg)
-		sources, nodes = append(sources, slurm), slurm.Nodes()
+	case slurm != nil && drops:
+		sources = append(sources, balancer.Timed(slurm, balancer.StartDropDir(ctx, cfg)))
+	case slurm != nil:
+		sources = append(sources, slurm)
 	case drops:
 		sources = append(sources, balancer.StartDropDir(ctx, cfg))
 	}
 	if cfg.Balance.JobsFile != "" {
 		sources = append(sources, balancer.NewFileSource(cfg.Balance.JobsFile))
 	}
-	return sources, nodes
+	return sources, slurm
 }
 
 // simulatedLimits are so small that one of the simulated jobs has to be split, and no other.

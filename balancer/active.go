@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -38,11 +40,14 @@ func (b *balancer) active(ctx context.Context) error {
 		return fmt.Errorf("making a client: %w", err)
 	}
 	defer cl.Close()
+	var reading sync.WaitGroup
+	defer reading.Wait()
 	defer end()
 	m, err := b.begin(ctx, cl)
 	if err != nil {
 		return err
 	}
+	reading.Go(func() { b.follow(client) })
 	for {
 		now := time.Now()
 		tick, tickDue := b.nextTick(m.cursor, now)
@@ -105,8 +110,7 @@ func (b *balancer) begin(ctx context.Context, cl *kgo.Client) (*memory, error) {
 func (b *balancer) planInterval(ctx context.Context, cl *kgo.Client, m *memory, start int64) error {
 	now := time.Now()
 	jobs, faults := b.jobs(now)
-	want, verdict := plan(b.layout, planned(jobs, start, b.ms), limitsOf(b.cfg), m.routes)
-	changed, gone := m.routes.changes(want, start, m.epoch+1)
+	changed, gone, known := b.decide(m, jobs, faults, start)
 	var records []*kgo.Record
 	for i := range changed {
 		value, err := schemas.Marshal(&changed[i])
@@ -154,29 +158,69 @@ func (b *balancer) planInterval(ctx context.Context, cl *kgo.Client, m *memory, 
 	for _, key := range applyJobs(m.jobs, wantJobs, jobsChanged) {
 		m.over[key] = now.UnixMilli()
 	}
-	m.planned, m.plans[start] = start, true
+	m.planned = start
+	if known {
+		m.plans[start] = true
+	}
 	planEpoch.WithLabelValues().Set(float64(m.epoch))
 	planSeconds.WithLabelValues().Observe(time.Since(now).Seconds())
-	b.judge(start, verdict)
 	return nil
 }
 
-func limitsOf(cfg config.Config) limits {
-	return limits{
-		lMax: cfg.Balance.LMax, lDist: cfg.Balance.LDist, localMax: cfg.Balance.LocalMax, literal: cfg.Balance.Algorithm == "literal",
+// decide returns the Routes that change from the interval on, and the nodes that lose theirs. After a start beside a
+// scheduler that does not answer nobody knows which jobs there are: then Routes with jobs stay as they are.
+func (b *balancer) decide(m *memory, jobs []schemas.Job, faults []Fault, start int64) (changed []schemas.Route, gone []string, known bool) {
+	unread := slices.ContainsFunc(faults, func(f Fault) bool { return f.Unread }) && m.routes.hasJobs()
+	if unread != b.unread {
+		b.log.Info("routes with jobs of before", "stay_as_they_are", unread, "interval_start", start)
+		b.unread = unread
 	}
+	if unread {
+		return nil, nil, false
+	}
+	has := planned(jobs, start, b.ms)
+	m.loads.take(b.follower.latest(), has)
+	weights, lim := m.loads, b.limits()
+	if !b.weighs() {
+		weights = nil
+	}
+	want, verdict := plan(b.layout, has, weights, lim, m.routes)
+	showLoad(m.loads, verdict, lim.lMax)
+	b.judge(start, verdict)
+	changed, gone = m.routes.changes(want, start, m.epoch+1)
+	return changed, gone, true
 }
 
-// judge shows whether the collectors may take what the machine sends in an interval, and logs when that changes.
+// weighs reports whether jobs count by what they send. Where the configuration says how many nodes a collector takes, and by
+// PerSyst's algorithms, nodes are counted.
+func (b *balancer) weighs() bool {
+	return b.cfg.Balance.LMax == 0 && b.cfg.Balance.Algorithm != "literal"
+}
+
+func (b *balancer) limits() limits {
+	l := nodeLimits(b.cfg)
+	if b.weighs() {
+		l.lMax = int(b.cfg.CollectorBytes())
+	}
+	return l
+}
+
+// nodeLimits are the limits where every node weighs one.
+func nodeLimits(cfg config.Config) limits {
+	l := limits{localMax: cfg.Balance.LocalMax, literal: cfg.Balance.Algorithm == "literal"}
+	l.lMax, l.lDist = cfg.CollectorNodes()
+	return l
+}
+
+// judge logs when it changes whether the collectors may take what the machine sends in an interval.
 func (b *balancer) judge(start int64, verdict bounded) {
-	showLoad(verdict)
 	if verdict.overloaded == b.overloaded {
 		return
 	}
 	b.overloaded = verdict.overloaded
 	if b.overloaded {
 		b.log.Warn("jobs exceed what the collectors may take, and are spread evenly", "interval_start", start,
-			"collectors", b.cfg.Collectors, "collectors_needed", verdict.needed, "l_max", b.cfg.Balance.LMax)
+			"collectors", b.cfg.Collectors, "collectors_needed", verdict.needed, "l_max", b.limits().lMax, "l_max_is_bytes", b.weighs())
 	} else {
 		b.log.Info("the collectors may take all jobs again", "interval_start", start, "collectors_needed", verdict.needed)
 	}

@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// limits bound what one collector takes. Loads count nodes.
+// limits bound what one collector takes. They and loads count nodes, or bytes in an interval where weir's algorithm weighs them.
 type limits struct {
-	lMax     int    // a job with more is spread over several collectors
-	lDist    int    // what each of these is meant to take, by PerSyst's algorithms
+	lMax     int    // load; a job with more is spread over several collectors
+	lDist    int    // nodes that each of these is meant to take, by PerSyst's algorithms
 	localMax int    // jobs of one node that are reduced there, others send values; 0: all. Not by PerSyst's
 	literal  bool   // PerSyst's algorithms in place of weir's
 	lost     []bool // collectors that take nothing; nil: none. Not by PerSyst's

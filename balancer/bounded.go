@@ -175,40 +175,35 @@ func (a *bounds) relieve() (moved []int32) {
 	if slices.Max(a.load) <= a.bound {
 		return nil
 	}
-	shares := make([]map[int32]int64, len(a.load)) // of each collector that is beyond: load by task
+	type share struct {
+		j    int32
+		load int64
+	}
+	shares := make([][]share, len(a.load)) // of each collector that is beyond
 	for j := range a.tasks {
 		for _, c := range a.b.placed[j].at {
-			if !a.b.placed[j].local && c >= 0 && a.load[c] > a.bound {
-				if shares[c] == nil {
-					shares[c] = map[int32]int64{}
-				}
-				shares[c][int32(j)] += a.tasks[j].perNode
+			if a.b.placed[j].local || c < 0 || a.load[c] <= a.bound {
+				continue
 			}
+			if n := len(shares[c]); n == 0 || shares[c][n-1].j != int32(j) {
+				shares[c] = append(shares[c], share{j: int32(j)})
+			}
+			shares[c][len(shares[c])-1].load += a.tasks[j].perNode
 		}
 	}
-	for c, share := range shares {
-		for a.load[c] > a.bound && len(share) > 0 {
+	for c, of := range shares {
+		slices.SortStableFunc(of, func(x, y share) int { return cmp.Compare(x.load, y.load) })
+		for a.load[c] > a.bound && len(of) > 0 {
 			excess := a.load[c] - a.bound
-			best := elsewhere
-			for j, load := range share {
-				if best < 0 || betterToMove(load, share[best], excess) > 0 || load == share[best] && j < best {
-					best = j
-				}
-			}
-			a.release(best, int32(c), share[best], excess)
-			delete(share, best)
-			moved = append(moved, best)
+			i, _ := slices.BinarySearchFunc(of, excess, func(s share, excess int64) int { return cmp.Compare(s.load, excess) })
+			i = min(i, len(of)-1)
+			a.release(of[i].j, int32(c), of[i].load, excess)
+			moved = append(moved, of[i].j)
+			of = slices.Delete(of, i, i+1)
 		}
 	}
 	slices.Sort(moved)
 	return slices.DeleteFunc(slices.Compact(moved), func(j int32) bool { return !slices.Contains(a.b.placed[j].at, elsewhere) })
-}
-
-func betterToMove(a, b, excess int64) int {
-	if a >= excess && b >= excess {
-		return cmp.Compare(b, a)
-	}
-	return cmp.Compare(a, b)
 }
 
 // release takes a task from a collector: whole, or only the excess of one that is split.
@@ -280,87 +275,4 @@ func (a *bounds) nearest(nodes int, load int64) int32 {
 		}
 	})
 	return best
-}
-
-// split spreads the nodes that have no collector: over those that the job has already, then as few more as hold them.
-func (a *bounds) split(t *task, at []int32) {
-	var nodes []int32 // without a collector
-	var chosen []int32
-	for i, c := range at {
-		if c == elsewhere {
-			nodes = append(nodes, t.nodes[i])
-		} else if !slices.Contains(chosen, c) {
-			chosen = append(chosen, c)
-		}
-	}
-	a.take(nodes)
-	defer a.drop()
-	room := func(c int32) int { return int(max(0, a.bound-a.load[c]) / t.perNode) }
-	left := len(nodes)
-	for _, c := range chosen {
-		left -= room(c)
-	}
-	chosen = a.choose(chosen, room, left)
-	rooms := map[int32]int{}
-	for _, c := range chosen {
-		rooms[c] = room(c)
-	}
-	// As many as fit stay at home, then as many as fit under their SyncAgent; the rest goes anywhere.
-	for _, fits := range []func(home, c int32) bool{
-		func(home, c int32) bool { return home == c },
-		func(home, c int32) bool { return a.sync[home] == a.sync[c] },
-		func(int32, int32) bool { return true },
-	} {
-		for i, n := range t.nodes {
-			for _, c := range chosen {
-				if at[i] == elsewhere && rooms[c] > 0 && fits(a.home[n], c) {
-					at[i] = c
-					rooms[c]--
-					a.add(c, t.perNode)
-				}
-			}
-		}
-	}
-	for i := range at { // nodes that are heavier than any room: beyond the bound, by less than one of them
-		if at[i] == elsewhere {
-			at[i] = a.least[1]
-			a.add(at[i], t.perNode)
-		}
-	}
-}
-
-// choose adds to the chosen the fewest collectors whose rooms hold what is left, those first that are home to most of it.
-func (a *bounds) choose(chosen []int32, room func(int32) int, left int) []int32 {
-	type candidate struct {
-		c    int32
-		room int
-	}
-	var free []candidate
-	for c := range a.load {
-		if r := room(int32(c)); r > 0 && !slices.Contains(chosen, int32(c)) {
-			free = append(free, candidate{int32(c), r})
-		}
-	}
-	slices.SortFunc(free, func(x, y candidate) int { return cmp.Or(cmp.Compare(y.room, x.room), cmp.Compare(x.c, y.c)) })
-	for left > 0 && len(free) > 0 {
-		count, sum := 0, 0 // the fewest, and what they hold without the smallest of them
-		for ; count < len(free) && sum+free[count].room < left; count++ {
-			sum += free[count].room
-		}
-		best := 0
-		for i, x := range free {
-			if i > count && sum+x.room < left {
-				break // one more would be needed with it
-			}
-			y := free[best]
-			if cmp.Or(cmp.Compare(min(a.own[x.c], x.room), min(a.own[y.c], y.room)),
-				cmp.Compare(min(a.near[a.sync[x.c]], x.room), min(a.near[a.sync[y.c]], y.room))) > 0 {
-				best = i
-			}
-		}
-		chosen = append(chosen, free[best].c)
-		left -= free[best].room
-		free = slices.Delete(free, best, best+1)
-	}
-	return chosen
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/topology"
 )
 
 const (
@@ -29,8 +31,12 @@ const (
 // are key=value: start_ms or end_ms, in Unix milliseconds; and in .start also nodes (a hostlist), cpus (such as 0-3,8; on each node;
 // none: all), user, account, queue and name, all of which may be missing where another source knows the job too. Files with
 // other names are left alone. A fault in one file leaves that file out.
+//
+// An epilog may never run, and the clocks of two hosts differ. So where no other source knows the jobs, what the latest prolog says
+// holds: a job ends at the latest where its next restart begins, or where another job starts on a CPU that it has.
 type DropDir struct {
 	dir    string
+	alone  bool // no other source knows the jobs
 	keepMs int64
 	files  map[string]dropFile // as they were last read; of the scans alone
 
@@ -45,6 +51,10 @@ type dropFile struct {
 	info os.FileInfo
 	job  schemas.Job
 	err  error
+
+	// Of a start: the end of the job as it was last known. It stays known when the files that said it are cleaned up first.
+	end   *int64
+	doubt string // why that is not what the job's own file says
 }
 
 // StartDropDir returns a source that reads the directory every so often until ctx ends, after a first time.
@@ -60,7 +70,9 @@ func StartDropDir(ctx context.Context, cfg config.Config) *DropDir {
 }
 
 func newDropDir(cfg config.Config) *DropDir {
-	return &DropDir{dir: cfg.Balance.DropDir, keepMs: (config.Outage + 2) * cfg.Interval.Milliseconds()}
+	return &DropDir{
+		dir: cfg.Balance.DropDir, alone: !cfg.Balance.Slurm.Enabled, keepMs: (config.Outage + 2) * cfg.Interval.Milliseconds(),
+	}
 }
 
 // Jobs implements Source.
@@ -76,7 +88,11 @@ func (d *DropDir) scan(now time.Time) {
 	if err != nil {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		d.broken = []Fault{{Reason: fmt.Sprintf("reading the drop directory %s: %v; what it said before stays in force", d.dir, pathless(err))}}
+		stays := "; what it said before stays in force"
+		if d.files == nil {
+			stays = ""
+		}
+		d.broken = []Fault{{Reason: fmt.Sprintf("reading the drop directory %s: %v%s", d.dir, pathless(err), stays), Unread: d.files == nil}}
 		return
 	}
 	d.files = files
@@ -114,25 +130,34 @@ func (d *DropDir) read() (map[string]dropFile, error) {
 			continue
 		}
 		f := dropFile{info: info, job: job}
-		f.err = f.read(filepath.Join(d.dir, e.Name()))
-		files[e.Name()] = f
+		if f.err = f.read(filepath.Join(d.dir, e.Name())); !errors.Is(f.err, os.ErrNotExist) {
+			files[e.Name()] = f
+		}
 	}
 	return files, nil
 }
 
-// dropName returns the job that a file is about.
+// dropName returns the job that a file is about. A job has one name only: no 00 for 0. An id may have dots.
 func dropName(name string) (j schemas.Job, ok bool) {
 	stem, ok := strings.CutSuffix(name, ".start")
 	if !ok {
 		stem, ok = strings.CutSuffix(name, ".end")
 	}
-	id, restart, cut := strings.Cut(stem, ".")
+	dot := strings.LastIndexByte(stem, '.')
+	if !ok || dot < 0 {
+		return j, false
+	}
+	id, restart := stem[:dot], stem[dot+1:]
 	n, err := strconv.ParseUint(restart, 10, 31)
-	if !ok || !cut || err != nil || !schemas.ValidJobID(id) {
+	if err != nil || strconv.FormatUint(n, 10) != restart || !schemas.ValidJobID(id) {
 		return j, false
 	}
 	return schemas.Job{JobID: id, Restart: int32(n)}, true
 }
+
+func startName(j *schemas.Job) string { return fmt.Sprintf("%s.%d.start", j.JobID, j.Restart) }
+
+func endName(j *schemas.Job) string { return fmt.Sprintf("%s.%d.end", j.JobID, j.Restart) }
 
 // read reads the file, which may be anything that somebody put there: a link or a pipe is not opened.
 func (f *dropFile) read(path string) error {
@@ -171,7 +196,7 @@ func parseDrop(text string, starts bool, j *schemas.Job) error {
 		case !starts && key == "end_ms":
 			j.End, err = dropTime(value)
 		case starts && key == "nodes":
-			j.Nodes, err = ExpandHosts(value)
+			j.Nodes, err = topology.ExpandHosts(value)
 		case starts && key == "cpus" && value != "":
 			j.Cpus, err = parseCPUs(value)
 		case starts && key == "cpus":
@@ -204,14 +229,39 @@ func dropTime(text string) (*int64, error) {
 	return &ms, nil
 }
 
-// list joins starts and ends. An end without a start is a job without nodes, of which only the end is known.
+// list returns the jobs that did not end too long ago. An end without a start is a job without nodes, of which only the end is
+// known.
 func (d *DropDir) list(nowMs int64) (jobs []schemas.Job, faults []Fault) {
-	at := map[schemas.JobKey]int{}
-	names := make([]string, 0, len(d.files))
-	for name := range d.files {
-		names = append(names, name)
+	jobs, doubts, faults := d.join()
+	if d.alone {
+		for _, c := range settle(jobs) {
+			if _, said := d.files[endName(&jobs[c.job])]; !said {
+				doubts[c.job] = fmt.Sprintf("no file %s, but %s: it counts as ended then; did the epilog fail?", endName(&jobs[c.job]), c.why)
+			}
+		}
 	}
-	slices.Sort(names)
+	kept := jobs[:0]
+	for i, j := range jobs {
+		if f, starts := d.files[startName(&j)]; starts && j.End != nil {
+			f.end, f.doubt = j.End, doubts[i]
+			d.files[startName(&j)] = f
+		}
+		if j.End != nil && *j.End < nowMs-d.keepMs {
+			continue
+		}
+		kept = append(kept, j)
+		if doubts[i] != "" {
+			faults = append(faults, Fault{JobID: j.JobID, Restart: j.Restart, Reason: doubts[i], Followed: true})
+		}
+	}
+	return kept, faults
+}
+
+// join returns the jobs with their ends, what is in doubt about some of them, by index, and the files that cannot be read.
+func (d *DropDir) join() (jobs []schemas.Job, doubts map[int]string, faults []Fault) {
+	doubts = map[int]string{}
+	at := map[schemas.JobKey]int{}
+	names := slices.Sorted(maps.Keys(d.files))
 	for _, ends := range []bool{false, true} {
 		for _, name := range names {
 			f := d.files[name]
@@ -219,23 +269,30 @@ func (d *DropDir) list(nowMs int64) (jobs []schemas.Job, faults []Fault) {
 				continue
 			}
 			if f.err != nil {
-				faults = append(faults, Fault{f.job.JobID, f.job.Restart, fmt.Sprintf("file %s of the drop directory: %v", name, f.err)})
+				faults = append(faults, Fault{JobID: f.job.JobID, Restart: f.job.Restart, Reason: fmt.Sprintf("file %s of the drop directory: %v", name, f.err)})
 				continue
 			}
-			key := keyOf(&f.job)
-			if i, known := at[key]; known {
-				if *f.job.End >= *jobs[i].Start {
-					jobs[i].End = f.job.End
+			i, known := at[keyOf(&f.job)]
+			switch {
+			case !known:
+				i = len(jobs)
+				at[keyOf(&f.job)] = i
+				jobs = append(jobs, f.job)
+				if !ends && f.end != nil {
+					jobs[i].End, doubts[i] = f.end, f.doubt
 				}
-				continue
+			case *f.job.End < *jobs[i].Start:
+				doubts[i] = fmt.Sprintf("file %s of the drop directory ends it at %s, before its start at %s, and is left out", name, stamp(*f.job.End), stamp(*jobs[i].Start))
+			default:
+				jobs[i].End, doubts[i] = f.job.End, ""
 			}
-			at[key] = len(jobs)
-			jobs = append(jobs, f.job)
 		}
 	}
-	jobs = slices.DeleteFunc(jobs, func(j schemas.Job) bool { return j.End != nil && *j.End < nowMs-d.keepMs })
-	return jobs, faults
+	return jobs, doubts, faults
 }
+
+// stamp writes a time to the millisecond.
+func stamp(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z") }
 
 // timed gives the jobs of one source the times of another.
 type timed struct{ jobs, times Source }
@@ -268,6 +325,9 @@ func (t timed) Jobs(now time.Time) ([]schemas.Job, []Fault) {
 		if start == nil || end == nil || *start <= *end {
 			j.Start, j.End = start, end
 		}
+	}
+	for i := range more { // without it the jobs are known all the same
+		more[i].Unread, more[i].Followed = false, more[i].JobID != ""
 	}
 	return jobs, slices.Concat(faults, more)
 }

@@ -1,6 +1,10 @@
 package balancer
 
 import (
+	"fmt"
+	"log/slog"
+	"math"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,10 +16,20 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/topology"
 )
 
+// dropIn is a drop directory beside no other source.
 func dropIn(t *testing.T) *DropDir {
+	t.Helper()
+	cfg := config.Default()
+	cfg.Balance.DropDir = t.TempDir()
+	return newDropDir(cfg)
+}
+
+func dropInBesideSlurm(t *testing.T) *DropDir {
 	t.Helper()
 	cfg := slurmConfig()
 	cfg.Balance.DropDir = t.TempDir()
@@ -106,7 +120,7 @@ func TestDropDirHostileFiles(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(d.dir, "4.0.end"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"_rest.0.start", "5.-1.start", "5.99999999999.start", "5.start", ".0.start", "a b.0.start"} {
+	for _, name := range []string{"_rest.0.start", "5.-1.start", "5.99999999999.start", "5.start", ".0.start", "a b.0.start", "5.00.start", "5.+1.start", "5.01.end", "5. 1.start"} {
 		d.drop(t, name, good)
 	}
 	done := make(chan struct{})
@@ -134,7 +148,7 @@ func TestTimedHasTheExactTimes(t *testing.T) {
 		schemas.Job{JobID: "2", Nodes: []string{"n2"}, Start: at(5000)},
 		schemas.Job{JobID: "3", Nodes: []string{"n3"}, Start: at(5000)},
 	)
-	d := dropIn(t)
+	d := dropInBesideSlurm(t)
 	d.drop(t, "1.0.start", "start_ms=5123\n")
 	d.drop(t, "1.0.end", "end_ms=8456\n")
 	d.drop(t, "1.1.end", "end_ms=12789\n")
@@ -156,12 +170,235 @@ func TestTimedHasTheExactTimes(t *testing.T) {
 	}
 }
 
+// TestTimedSharesNodes: beside Slurm, which knows the CPUs of its jobs, a start on a node ends nobody there. A file that cannot be
+// read makes a job less exact, and no more.
+func TestTimedSharesNodes(t *testing.T) {
+	slurm := Fixed(
+		schemas.Job{JobID: "1", Nodes: []string{"n1"}, Cpus: []int32{0}, Start: at(5000)},
+		schemas.Job{JobID: "2", Nodes: []string{"n1"}, Cpus: []int32{1}, Start: at(6000)},
+	)
+	d := dropInBesideSlurm(t)
+	d.drop(t, "1.0.start", "start_ms=5123\nnodes=n1\n")
+	d.drop(t, "2.0.start", "start_ms=6123\nnodes=n1\n")
+	d.drop(t, "2.0.end", "end")
+	d.drop(t, "3.0.end", "end")
+	d.scan(time.UnixMilli(7_000))
+	b := balancerOf(Timed(slurm, d), "n1")
+	jobs, faults := b.jobs(time.UnixMilli(7_000))
+	if len(jobs) != 2 || *jobs[0].Start != 5123 || jobs[0].End != nil || *jobs[1].Start != 6123 {
+		t.Errorf("%+v", jobs)
+	}
+	if len(faults) != 1 || faults[0].JobID != "2" || !faults[0].Followed {
+		t.Errorf("faults %+v", faults)
+	}
+}
+
+// balancerOf is as much of a balancer as asks for jobs.
+func balancerOf(s Source, nodes ...string) *balancer {
+	return newBalancer(config.Default(), topology.Flat(nodes), s, slog.New(slog.DiscardHandler))
+}
+
+func TestDropDirTakesIDsWithDots(t *testing.T) {
+	d := dropIn(t)
+	d.drop(t, "17.pbs.0.start", "start_ms=1000123\nnodes=n1\n")
+	d.drop(t, "17.pbs.0.end", "end_ms=1000200\n")
+	d.scan(time.UnixMilli(1_000_300))
+	if jobs, faults := d.Jobs(time.Time{}); len(jobs) != 1 || jobs[0].JobID != "17.pbs" || jobs[0].Restart != 0 || jobs[0].End == nil || len(faults) > 0 {
+		t.Errorf("%+v, %v", jobs, faults)
+	}
+}
+
+// TestDropDirEndBeforeStart: of the two the end is the one that is not believed, and it is said.
+func TestDropDirEndBeforeStart(t *testing.T) {
+	d := dropIn(t)
+	d.drop(t, "5.0.start", "start_ms=1000500\nnodes=n1\n")
+	d.drop(t, "5.0.end", "end_ms=1000499\n")
+	d.scan(time.UnixMilli(1_001_000))
+	jobs, faults := balancerOf(d, "n1").jobs(time.UnixMilli(1_001_000))
+	if len(jobs) != 1 || jobs[0].End != nil || jobs[0].State != stateRunning {
+		t.Errorf("the job goes on: %+v", jobs)
+	}
+	want := "file 5.0.end of the drop directory ends it at 1970-01-01T00:16:40.499Z, before its start at 1970-01-01T00:16:40.500Z, and is left out"
+	if diff := cmp.Diff([]Fault{{JobID: "5", Reason: want, Followed: true}}, faults); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestDropDirLostEpilog: nodes are not blocked by a job whose end nobody wrote. The job ends at the next start on one of its nodes, and
+// does not come back when the files of that later job are cleaned up.
+func TestDropDirLostEpilog(t *testing.T) {
+	d := dropIn(t)
+	b := balancerOf(d, "n1", "n2", "n3")
+	ask := func(nowMs int64) ([]schemas.Job, []Fault) {
+		d.scan(time.UnixMilli(nowMs))
+		return b.jobs(time.UnixMilli(nowMs))
+	}
+	d.drop(t, "7.0.start", "start_ms=1000000\nnodes=n[1-2]\n")
+	d.drop(t, "8.0.start", "start_ms=1060000\nnodes=n2\n")
+	d.drop(t, "9.0.start", "start_ms=1090000\nnodes=n1\ncpus=0-3\n")
+	want := []schemas.Job{
+		{JobID: "7", Nodes: []string{"n1", "n2"}, Start: at(1_000_000), End: at(1_060_000), State: stateCompleted},
+		{JobID: "8", Nodes: []string{"n2"}, Start: at(1_060_000), State: stateRunning},
+		{JobID: "9", Nodes: []string{"n1"}, Cpus: []int32{0, 1, 2, 3}, Start: at(1_090_000), State: stateRunning},
+	}
+	for range 2 { // the second scan finds nothing new
+		jobs, faults := ask(1_100_000)
+		if diff := cmp.Diff(want, jobs); diff != "" {
+			t.Fatal(diff)
+		}
+		reason := "no file 7.0.end, but job 8/0 took node n2 at 1970-01-01T00:17:40.000Z: it counts as ended then; did the epilog fail?"
+		if diff := cmp.Diff([]Fault{{JobID: "7", Reason: reason, Followed: true}}, faults); diff != "" {
+			t.Fatal(diff)
+		}
+	}
+	d.drop(t, "8.0.end", "end_ms=1110000\n")
+	ask(1_120_000)
+	for _, name := range []string{"8.0.start", "8.0.end"} {
+		if err := os.Remove(filepath.Join(d.dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if jobs, _ := ask(1_130_000); len(jobs) != 2 || jobs[0].End == nil || *jobs[0].End != 1_060_000 {
+		t.Errorf("job 7 comes back: %+v", jobs)
+	}
+	if jobs, faults := ask(1_130_000 + d.keepMs); len(jobs) != 1 || jobs[0].JobID != "9" || len(faults) > 0 {
+		t.Errorf("long after: %+v, %v", jobs, faults)
+	}
+	d.drop(t, "7.0.start", "start_ms=1000001\nnodes=n2\n") // whoever writes it anew means it
+	if jobs, faults := ask(1_130_000 + d.keepMs); len(jobs) != 2 || jobs[0].End != nil || len(faults) > 0 {
+		t.Errorf("written anew: %+v, %v", jobs, faults)
+	}
+}
+
+// TestDropDirOverlaps: hosts' clocks differ by some milliseconds, and an epilog may be slow.
+func TestDropDirOverlaps(t *testing.T) {
+	d := dropIn(t)
+	for name, text := range map[string]string{
+		"1.0.start": "start_ms=1000000\nnodes=n1\n", "1.0.end": "end_ms=1010050\n", "2.0.start": "start_ms=1010000\nnodes=n1\n",
+		"3.0.start": "start_ms=1000000\nnodes=n2\n", "3.0.end": "end_ms=1005050\n", "3.1.start": "start_ms=1005000\nnodes=n3\n",
+		"3.1.end": "end_ms=1007000\n", "3.2.start": "start_ms=1008000\nnodes=n2\n",
+		"4.0.start": "start_ms=1000000\nnodes=n4\n", "4.2.start": "start_ms=1007000\nnodes=n4\n",
+		"5.0.start": "start_ms=1000000\nnodes=n5\ncpus=0-3\n", "6.0.start": "start_ms=1000500\nnodes=n5\ncpus=4-7\n",
+		// A life that begins after the next one is none, and takes nothing from others.
+		"7.0.start": "start_ms=1009000\nnodes=n6\n", "7.1.start": "start_ms=1001000\nnodes=n7\n", "8.0.start": "start_ms=1002000\nnodes=n6\n",
+	} {
+		d.drop(t, name, text)
+	}
+	d.scan(time.UnixMilli(1_020_000))
+	jobs, faults := balancerOf(d, "n1", "n2", "n3", "n4", "n5", "n6", "n7").jobs(time.UnixMilli(1_020_000))
+	ends := map[string]int64{}
+	for _, j := range jobs {
+		ends[keyOf(&j).String()] = life(&j).end
+	}
+	const goesOn = math.MaxInt64
+	want := map[string]int64{
+		"1/0": 1_010_000, "2/0": goesOn, "3/0": 1_005_000, "3/1": 1_007_000, "3/2": goesOn, "4/0": 1_007_000, "4/2": goesOn,
+		"5/0": goesOn, "6/0": goesOn, "7/0": 1_009_000, "7/1": goesOn, "8/0": goesOn,
+	}
+	if diff := cmp.Diff(want, ends); diff != "" {
+		t.Error(diff)
+	}
+	wantFaults := []Fault{
+		{JobID: "4", Reason: "no file 4.0.end, but its restart 2 began at 1970-01-01T00:16:47.000Z: it counts as ended then; did the epilog fail?", Followed: true},
+		{JobID: "7", Reason: "no file 7.0.end, but its restart 1 began at 1970-01-01T00:16:41.000Z: it counts as ended then; did the epilog fail?", Followed: true},
+	}
+	if diff := cmp.Diff(wantFaults, faults); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestDropDirJobsNeverOverlap: whatever prologs and epilogs wrote or did not write, no two jobs hold a CPU at one time, none is lost,
+// and none ends but where its epilog said, its job was restarted or somebody took a CPU of it.
+func TestDropDirJobsNeverOverlap(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 3))
+	for range 300 {
+		d := dropIn(t)
+		d.files = map[string]dropFile{}
+		var given []schemas.Job
+		for id := range 1 + r.IntN(12) {
+			for restart := range 1 + r.IntN(3) {
+				j := schemas.Job{JobID: fmt.Sprint(id), Restart: int32(restart), Start: at(1_000_000 + 10*r.Int64N(50))}
+				for n := range 4 {
+					if r.IntN(2) == 0 {
+						j.Nodes = append(j.Nodes, fmt.Sprintf("n%d", n))
+					}
+				}
+				for c := range int32(4) {
+					if r.IntN(3) == 0 {
+						j.Cpus = append(j.Cpus, c)
+					}
+				}
+				if len(j.Nodes) == 0 {
+					continue
+				}
+				d.files[startName(&j)] = dropFile{job: j}
+				if r.IntN(2) == 0 {
+					j.End = at(*j.Start + 10*r.Int64N(30) - 20)
+					d.files[endName(&j)] = dropFile{job: schemas.Job{JobID: j.JobID, Restart: j.Restart, End: j.End}}
+					if *j.End < *j.Start {
+						j.End = nil
+					}
+				}
+				given = append(given, j)
+			}
+		}
+		for again := range 2 {
+			jobs, _ := d.list(1_000_600)
+			if _, faults := admit(topology.Flat([]string{"n0", "n1", "n2", "n3"}), jobs, time.UnixMilli(1_000_600)); len(faults) > 0 || len(jobs) != len(given) {
+				t.Fatalf("seed %d, scan %d: %d jobs of %d, %v", seed, again, len(jobs), len(given), faults)
+			}
+			for i := range jobs {
+				j := &jobs[i]
+				for k := range jobs[:i] {
+					if a, b := life(j), life(&jobs[k]); shareCPU(j, &jobs[k]) && max(a.start, b.start) < min(a.end, b.end) {
+						t.Fatalf("seed %d, scan %d: %+v and %+v overlap", seed, again, *j, jobs[k])
+					}
+				}
+				was := given[slices.IndexFunc(given, func(g schemas.Job) bool { return keyOf(&g) == keyOf(j) })]
+				justified := life(j).end == life(&was).end || slices.ContainsFunc(given, func(g schemas.Job) bool {
+					restarted := g.JobID == j.JobID && g.Restart > j.Restart
+					return restarted && *j.End == max(*g.Start, *j.Start) || keyOf(&g) != keyOf(j) && shareCPU(&g, j) && *g.Start == *j.End
+				})
+				if !justified {
+					t.Fatalf("seed %d, scan %d: %+v ends for no reason, given as %+v", seed, again, *j, was)
+				}
+			}
+		}
+	}
+}
+
+// shareCPU reports whether two jobs were given the same CPU of the same node.
+func shareCPU(a, b *schemas.Job) bool {
+	return slices.ContainsFunc(a.Nodes, func(n string) bool { return slices.Contains(b.Nodes, n) }) &&
+		(len(a.Cpus) == 0 || len(b.Cpus) == 0 || slices.ContainsFunc(a.Cpus, func(c int32) bool { return slices.Contains(b.Cpus, c) }))
+}
+
+func BenchmarkSettle(b *testing.B) {
+	const jobs, nodes = 16_000, 100_000
+	given := make([]schemas.Job, 2*jobs) // each node has had another job before
+	for i := range given {
+		given[i] = schemas.Job{JobID: fmt.Sprint(i), Start: at(int64(1_000_000 + i))}
+	}
+	for n := range nodes {
+		for _, i := range []int{n * jobs / nodes, jobs + (n+nodes/2)%nodes*jobs/nodes} {
+			given[i].Nodes = append(given[i].Nodes, fmt.Sprintf("n%06d", n))
+		}
+	}
+	for b.Loop() {
+		if cuts := settle(slices.Clone(given)); len(cuts) != jobs {
+			b.Fatalf("%d jobs ended", len(cuts))
+		}
+	}
+}
+
 // TestDropScripts runs the prolog and the epilog as Slurm does, with a name that a user chose.
 func TestDropScripts(t *testing.T) {
 	d := dropIn(t)
 	run := func(script string) {
 		cmd := exec.CommandContext(t.Context(), "../deploy/slurm/"+script)
-		cmd.Env = append(os.Environ(), "WEIR_DROP_DIR="+d.dir, "SLURM_JOB_ID=4711", "SLURM_JOB_RESTART_COUNT=2", "SLURM_JOB_NODELIST=n[1-3]",
+		cmd.Env = append(os.Environ(), "DROP_DIR="+d.dir, "SLURM_JOB_ID=4711", "SLURM_JOB_RESTART_COUNT=2", "SLURM_JOB_NODELIST=n[1-3]",
 			"SLURM_JOB_USER=ada", "SLURM_JOB_ACCOUNT=(null)", "SLURM_JOB_PARTITION=batch", "SLURM_JOB_NAME=$(id) `id`\nend_ms=1\n%s\x1f'\"")
 		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
 			t.Fatalf("%s: %v, %s", script, err, out)
@@ -187,6 +424,19 @@ func TestDropScripts(t *testing.T) {
 	d.dir = filepath.Join(d.dir, "missing")
 	run("prolog") // a job is never held up by a directory that is not there
 	run("epilog")
+}
+
+// FuzzDropName: a job and a kind of file have one name, so that no file stands for another one's.
+func FuzzDropName(f *testing.F) {
+	for _, name := range []string{"5.0.start", "5.00.start", "5.+1.end", "a.b.12.end", ".start", "5.2147483648.end"} {
+		f.Add(name)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		j, ok := dropName(name)
+		if ok && name != startName(&j) && name != endName(&j) || ok && !schemas.ValidJobID(j.JobID) {
+			t.Fatalf("%q is of %+v", name, j)
+		}
+	})
 }
 
 func FuzzParseDrop(f *testing.F) {

@@ -1,6 +1,9 @@
 package balancer
 
-import "math/bits"
+import (
+	"iter"
+	"math/bits"
+)
 
 // field is what the near-linear algorithms know while they place jobs: the load of each collector, and where the nodes of the
 // job in hand are at home. Of the collectors that are not home to any of these, only the one with the least load can be
@@ -80,18 +83,31 @@ func (f *field) add(c int32, load int64) {
 // none.
 func (f *field) leastOf(sync int32) int32 {
 	best := int32(-1)
-	low, high := len(f.least)/2+int(f.first[sync]), len(f.least)/2+int(f.first[sync+1])
-	for ; low < high; low, high = low/2, high/2 {
-		if low&1 == 1 {
-			best = f.lighter(best, f.least[low])
-			low++
-		}
-		if high&1 == 1 {
-			high--
-			best = f.lighter(best, f.least[high])
-		}
+	for v := range f.below(sync) {
+		best = f.lighter(best, f.least[v])
 	}
 	return best
+}
+
+// below goes through the fewest vertices of the tree that have all collectors under a SyncAgent below them, and no others.
+func (f *field) below(sync int32) iter.Seq[int32] {
+	return func(yield func(vertex int32) bool) {
+		low, high := len(f.least)/2+int(f.first[sync]), len(f.least)/2+int(f.first[sync+1])
+		for ; low < high; low, high = low/2, high/2 {
+			if low&1 == 1 {
+				if !yield(int32(low)) {
+					return
+				}
+				low++
+			}
+			if high&1 == 1 {
+				high--
+				if !yield(int32(high)) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // take makes a job the one in hand.

@@ -27,11 +27,13 @@ var ErrTooLong = errors.New("longer than 16 MiB")
 //	    start: 2026-01-31T08:00:00Z   # without it: since ever
 //	    end: 2026-01-31T09:00:00Z     # without it: not known yet
 //
-// restart (0), name, account and queue may stand there too. A fault in one job leaves that job out. A file that cannot be
-// read or is no YAML of this form leaves the last good one in force.
+// restart (0), name, account and queue may stand there too, and nodes may be a hostlist such as n[001-016]. A fault in one job
+// leaves that job out. A file that cannot be read or is no YAML of this form leaves the last good one in force. A job that gains
+// nodes or changes its cpus has the new ones from when the file was read, not for the interval that runs by then.
 type FileSource struct {
 	path   string
 	seen   os.FileInfo // of the file as it was last read; nil where there was none
+	good   bool        // jobs were read from it
 	jobs   []schemas.Job
 	faults []Fault // in single jobs
 	broken []Fault // of the file as a whole: one or none
@@ -41,15 +43,19 @@ type FileSource struct {
 func NewFileSource(path string) *FileSource { return &FileSource{path: path} }
 
 // Jobs implements Source.
-func (f *FileSource) Jobs(time.Time) ([]schemas.Job, []Fault) {
-	if err := f.refresh(); err != nil {
-		f.broken = []Fault{{Reason: fmt.Sprintf("reading %s: %v; the last good file stays in force", f.path, err)}}
+func (f *FileSource) Jobs(now time.Time) ([]schemas.Job, []Fault) {
+	if err := f.refresh(now); err != nil {
+		stays := "; the last good file stays in force"
+		if !f.good {
+			stays = ""
+		}
+		f.broken = []Fault{{Reason: fmt.Sprintf("reading the job file %s: %v%s", f.path, err, stays), Unread: !f.good}}
 	}
 	return f.jobs, slices.Concat(f.broken, f.faults)
 }
 
 // refresh reads the file if it is not the one that was read last.
-func (f *FileSource) refresh() error {
+func (f *FileSource) refresh(now time.Time) error {
 	info, err := os.Stat(f.path)
 	if err != nil {
 		f.seen = nil
@@ -79,7 +85,8 @@ func (f *FileSource) refresh() error {
 	if err != nil {
 		return err
 	}
-	f.jobs, f.faults, f.broken = jobs, faults, nil
+	carryHeld(f.jobs, jobs, now.UnixMilli())
+	f.jobs, f.faults, f.broken, f.good = jobs, faults, nil, true
 	return nil
 }
 

@@ -49,33 +49,44 @@ func TestParseJobs(t *testing.T) {
 func TestParseJobsSkipsOnlyWhatIsWrong(t *testing.T) {
 	tests := map[string]struct{ job, id, reason string }{
 		"unknown key":   {"{id: x, nodes: [a], node: b}", "x", `line 2: unknown key "node"`},
-		"key twice":     {"{id: x, nodes: [a], nodes: [b]}", "", "already defined"},
-		"no id":         {"{nodes: [a]}", noID, `line 2: id "?"`},
+		"key twice":     {"{id: x, nodes: [a], nodes: [b]}", "x", `line 2: key "nodes" is there twice`},
+		"no id":         {"{nodes: [a]}", noID, "line 2: it has no id"},
+		"id null":       {"{id: , nodes: [a]}", noID, "line 2: it has no id"},
+		"id a list":     {"{id: [a], nodes: [a]}", noID, "line 2: id: not one text"},
+		"id raw":        {`{id: "\e[31mred", nodes: [a]}`, "\x1b[31mred", `line 2: id "\x1b[31mred" is not a job's name`},
 		"pseudo-job":    {"{id: _rest, nodes: [a]}", "_rest", "not a job's name"},
 		"no nodes":      {"{id: x}", "x", "no nodes"},
-		"nodes a text":  {"{id: x, nodes: a}", "x", "line 2"},
-		"start":         {"{id: x, nodes: [a], start: 2026-01-31}", "x", `start "2026-01-31"`},
+		"nodes keys":    {"{id: x, nodes: {a: b}}", "x", "line 2: nodes: not a list such as [n001, n002], or a hostlist such as n[001-016]"},
+		"nodes lists":   {"{id: x, nodes: [[a]]}", "x", "line 2: nodes: not a list of names"},
+		"hostlist":      {"{id: x, nodes: 'n[2-1]'}", "x", `line 2: nodes: "n[2-1]" is not a hostlist`},
+		"huge hostlist": {"{id: x, nodes: 'n[1-9][0-999999]'}", "x", "more than 1048576 hosts"},
+		"start":         {"{id: x, nodes: [a], start: 2026-01-31}", "x", `start: "2026-01-31"`},
 		"year":          {"{id: x, nodes: [a], end: 9999-01-31T00:00:00Z}", "x", "end"},
 		"end first":     {"{id: x, nodes: [a], start: 2026-01-31T00:00:01Z, end: 2026-01-31T00:00:00Z}", "x", "ends before"},
 		"cpus":          {"{id: x, nodes: [a], cpus: [0, -2]}", "x", "cpu -2"},
-		"cpu too large": {"{id: x, nodes: [a], cpus: [99999999999]}", "x", "line 2"},
+		"cpus a text":   {"{id: x, nodes: [a], cpus: 0-3}", "x", "line 2: cpus: not a list of numbers such as [0, 1, 2, 3]"},
+		"cpu too large": {"{id: x, nodes: [a], cpus: [99999999999]}", "x", `line 2: cpus: "99999999999" is not a whole number`},
+		"half a cpu":    {"{id: x, nodes: [a], cpus: [0.5]}", "x", `line 2: cpus: "0.5" is not a whole number`},
 		"node twice":    {"{id: x, nodes: [a, a]}", "x", "node a is there twice"},
 		"node's name":   {"{id: x, nodes: [../a]}", "x", `node "../a"`},
 		"restart":       {"{id: x, nodes: [a], restart: -1}", "x", "restart -1"},
-		"no mapping":    {"[a, b]", "", "line 2"},
-		"null":          {"null", "", "line 2"},
+		"restart word":  {"{id: x, nodes: [a], restart: one}", "x", `line 2: restart: "one" is not a whole number`},
+		"later line":    {"id: x\n    nodes: [a]\n    restart: [1]", "x", "line 4: restart: not one text"},
+		"no mapping":    {"[a, b]", noID, "line 2: a job is written as keys"},
+		"null":          {"null", noID, "line 2: a job is written as keys"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			jobs, faults, err := parseJobs([]byte("jobs:\n  - " + tt.job + "\n  - {id: good, nodes: [b]}\n"))
-			if name == "key twice" && err != nil {
-				return // the decoder may refuse the file for it
-			}
 			if err != nil || len(jobs) != 1 || jobs[0].JobID != "good" || len(faults) != 1 {
 				t.Fatalf("jobs %v, faults %v, error %v", jobs, faults, err)
 			}
-			if tt.id != "" && faults[0].JobID != tt.id || !strings.Contains(faults[0].Reason, tt.reason) {
-				t.Errorf("fault %+v, want %q", faults[0], tt.reason)
+			f := faults[0]
+			if f.JobID != tt.id || !strings.Contains(f.Reason, tt.reason) {
+				t.Errorf("fault %+v, want %q", f, tt.reason)
+			}
+			if strings.ContainsAny(f.Reason, "\n\x1b") || strings.Contains(f.Reason, "unmarshal") || strings.Contains(f.Reason, "balancer.") {
+				t.Errorf("not in words for whoever wrote the file: %q", f.Reason)
 			}
 		})
 	}
@@ -83,18 +94,46 @@ func TestParseJobsSkipsOnlyWhatIsWrong(t *testing.T) {
 
 func TestParseJobsRefusesTheFile(t *testing.T) {
 	for text, reason := range map[string]string{
-		"":                            "empty",
+		"":                            "line 1: empty; no jobs at all are written as jobs: []",
+		"# to come\n":                 "line 1: empty; no jobs at all",
+		"---\n":                       "line 1: empty; no jobs at all",
+		"null":                        "line 1: empty; no jobs at all",
+		"\njobs:\n":                   "line 2: nothing is behind jobs; no jobs at all are written as jobs: []",
+		"jobs: ~\n":                   "line 1: nothing is behind jobs; no jobs at all",
+		"{}":                          "line 1: nothing is behind jobs; no jobs at all",
 		"jobs: [":                     "line 1",
-		"job: []":                     "line 1",
-		"jobs: {}":                    "line 1",
+		"job: []":                     `line 1: unknown key "job"`,
+		"jobs: {}":                    "line 1: jobs is not a list",
+		"jobs: all":                   "line 1: jobs is not a list",
+		"jobs: []\njobs: []":          "line 2: key jobs is there twice",
+		"- id: x":                     "line 1: a job file begins with the key jobs",
+		"x":                           "line 1: a job file begins with the key jobs",
 		goodFile + "---\n" + goodFile: "more than one",
+		"jobs:" + strings.Repeat("\n- {id: x, nodes: 'n[1-1000000]'}", 5): "line 6: more than 4194304 nodes in all jobs",
 	} {
-		if jobs, _, err := parseJobs([]byte(text)); err == nil || !strings.Contains(err.Error(), reason) || jobs != nil {
-			t.Errorf("%q: jobs %v, error %v", text, jobs, err)
+		jobs, _, err := parseJobs([]byte(text))
+		if err == nil || !strings.Contains(err.Error(), reason) || jobs != nil || strings.ContainsAny(err.Error(), "\n!") {
+			t.Errorf("%q: %d jobs, error %v, want %q", text[:min(80, len(text))], len(jobs), err, reason)
 		}
 	}
-	if jobs, faults, err := parseJobs([]byte("jobs: []")); err != nil || len(jobs)+len(faults) != 0 {
-		t.Errorf("no jobs: %v, %v, %v", jobs, faults, err)
+	for _, text := range []string{"jobs: []", "\xef\xbb\xbfjobs: []\n", "%YAML 1.1\n---\njobs:\n  []\n"} {
+		if jobs, faults, err := parseJobs([]byte(text)); err != nil || len(jobs)+len(faults) != 0 {
+			t.Errorf("no jobs: %v, %v, %v", jobs, faults, err)
+		}
+	}
+}
+
+// TestParseJobsTakesHostlists: Slurm's users have their nodes as a hostlist.
+func TestParseJobsTakesHostlists(t *testing.T) {
+	text := "jobs:\n- {id: a, nodes: 'n[08-10],login'}\n- id: b\n  nodes: n[1-2]r[3-4]\n- {id: c, nodes: n7, restart: , cpus: , start: , user: \"\\e[1mada\"}\n"
+	jobs, faults, err := parseJobs([]byte(text))
+	want := []schemas.Job{
+		{JobID: "a", Nodes: []string{"n08", "n09", "n10", "login"}},
+		{JobID: "b", Nodes: []string{"n1r3", "n1r4", "n2r3", "n2r4"}},
+		{JobID: "c", Nodes: []string{"n7"}, User: "?[1mada"},
+	}
+	if diff := cmp.Diff(want, jobs); diff != "" || err != nil || len(faults) > 0 {
+		t.Errorf("%v, %v\n%s", err, faults, diff)
 	}
 }
 
@@ -161,7 +200,7 @@ func TestFileSource(t *testing.T) {
 	write(goodFile + "  - {id: x}\n")
 	check("one wrong job", 2, "line 15: has no nodes")
 	write("jobs: [")
-	check("no YAML", 2, path+": line 1", "has no nodes")
+	check("no YAML", 2, "reading the job file "+path+": line 1", "has no nodes")
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
@@ -174,5 +213,73 @@ func TestFileSource(t *testing.T) {
 	if err := os.Mkdir(path, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	check("a directory", 0, "not a regular file")
+	check("a directory", 0, "reading the job file "+path+": not a regular file")
+}
+
+// jobsAt asks a job file that says something new at a time in milliseconds.
+func (f *FileSource) jobsAt(t *testing.T, ms int64, text string) []schemas.Job {
+	t.Helper()
+	if err := os.WriteFile(f.path+".new", []byte("jobs:\n"+text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(f.path+".new", f.path); err != nil {
+		t.Fatal(err)
+	}
+	jobs, faults := f.Jobs(time.UnixMilli(ms))
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	return jobs
+}
+
+// nodesIn returns the nodes that the jobs have in an interval, as its plan has them.
+func nodesIn(jobs []schemas.Job, start, ms int64) map[string]string {
+	nodes := map[string]string{}
+	for _, j := range planned(jobs, start, ms) {
+		nodes[j.JobID] = strings.Join(j.Nodes, " ")
+	}
+	return nodes
+}
+
+// TestFileSourceChangesJobsAtABoundary: records of the interval that runs were formed before the file changed.
+func TestFileSourceChangesJobsAtABoundary(t *testing.T) {
+	f := NewFileSource(filepath.Join(t.TempDir(), "jobs.yaml"))
+	check := func(what string, jobs []schemas.Job, start int64, want map[string]string) {
+		t.Helper()
+		if diff := cmp.Diff(want, nodesIn(jobs, start, 1000)); diff != "" {
+			t.Errorf("%s, interval %d: %s", what, start, diff)
+		}
+	}
+	jobs := f.jobsAt(t, 5_900, "- {id: a, nodes: [n1, n2], cpus: [0, 1]}\n- {id: b, nodes: [n3], start: 1970-01-01T00:00:02Z}\n")
+	check("at first", jobs, 5_000, map[string]string{"a": "n1 n2", "b": "n3"})
+	for _, j := range jobs {
+		if j.Held != nil {
+			t.Errorf("the first reading: %+v", j)
+		}
+	}
+	jobs = f.jobsAt(t, 6_900, "- {id: a, nodes: [n2, n4], cpus: [1, 0]}\n- {id: b, nodes: [n3, n5], cpus: [2], start: 1970-01-01T00:00:02Z}\n- {id: c, nodes: [n6]}\n")
+	check("a moves, b has other CPUs", jobs, 6_000, map[string]string{"a": "n2", "c": "n6"})
+	check("a moves, b has other CPUs", jobs, 7_000, map[string]string{"a": "n2 n4", "b": "n3 n5", "c": "n6"})
+	// The file changes again before the interval ends, though not for a.
+	jobs = f.jobsAt(t, 6_950, "- {id: a, nodes: [n2, n4], cpus: [1, 0]}\n- {id: b, nodes: [n3, n5], cpus: [2], start: 1970-01-01T00:00:02Z}\n- {id: c, nodes: [n6, n7]}\n")
+	check("c grows", jobs, 6_000, map[string]string{"a": "n2", "c": "n6"})
+	jobs = f.jobsAt(t, 7_900, "- {id: a, nodes: [n2, n4], cpus: [1, 0]}\n- {id: b, nodes: [n3, n5], cpus: [2], start: 1970-01-01T00:00:02Z}\n- {id: c, nodes: [n6]}\n")
+	check("c shrinks", jobs, 7_000, map[string]string{"a": "n2 n4", "b": "n3 n5", "c": "n6"})
+	jobs = f.jobsAt(t, 8_900, "- {id: a, nodes: [n2, n4, n7], cpus: [0, 1]}\n- {id: b, restart: 1, nodes: [n3, n5, n8], cpus: [2]}\n- {id: c, nodes: [n6]}\n")
+	check("a grows, b is another life", jobs, 8_000, map[string]string{"a": "n2 n4", "b": "n3 n5 n8", "c": "n6"})
+	if jobs[1].Held != nil || jobs[2].Held != nil {
+		t.Errorf("nothing of them changed: %+v", jobs[1:])
+	}
+	if again, _ := f.Jobs(time.UnixMilli(99_000)); cmp.Diff(jobs, again) != "" {
+		t.Errorf("the same file, later: %s", cmp.Diff(jobs, again))
+	}
+	// What is new before a job begins is no news for it, nor what it takes over from one that has ended a conflict.
+	f.jobsAt(t, 20_100, "- {id: d, nodes: [n1], start: 1970-01-01T00:00:30Z}\n- {id: e, nodes: [n2], end: 1970-01-01T00:00:20Z}\n- {id: f, nodes: [n3]}\n")
+	jobs = f.jobsAt(t, 20_200, "- {id: d, nodes: [n1, n9], start: 1970-01-01T00:00:30Z}\n- {id: e, nodes: [n2], end: 1970-01-01T00:00:20Z}\n- {id: f, nodes: [n3, n2]}\n")
+	if jobs[0].Held != nil {
+		t.Errorf("%+v", jobs[0])
+	}
+	if good, faults := admit(topology.Flat([]string{"n1", "n2", "n3", "n9"}), jobs, time.UnixMilli(20_200)); len(good) != 3 {
+		t.Errorf("faults %v", faults)
+	}
 }

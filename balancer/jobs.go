@@ -104,7 +104,7 @@ func admit(tree *topology.Tree, jobs []schemas.Job, now time.Time) (good []schem
 			reason = placeable(tree, taken, &j)
 		}
 		if reason != "" {
-			faults = append(faults, Fault{j.JobID, j.Restart, reason})
+			faults = append(faults, Fault{JobID: j.JobID, Restart: j.Restart, Reason: reason})
 			continue
 		}
 		seen[key] = true
@@ -135,14 +135,14 @@ type claim struct {
 	by schemas.JobKey
 }
 
-// conflict names a node or CPU of the job that is taken during its life, and by whom; empty if there is none.
+// conflict names a node or CPU of the job that is taken while the job holds it, and by whom; empty if there is none.
 func (c claims) conflict(j *schemas.Job) string {
-	l := life(j)
 	for _, n := range j.Nodes {
 		hold, holds := holdOf(j, n)
 		if !holds {
 			continue
 		}
+		l := lifeOn(j, hold)
 		for _, cpu := range slices.Sorted(maps.Keys(c[n])) { // in order: the same conflict reads the same every time
 			if len(hold.Cpus) > 0 && cpu != wholeNode && !slices.Contains(hold.Cpus, cpu) {
 				continue
@@ -161,13 +161,10 @@ func (c claims) conflict(j *schemas.Job) string {
 }
 
 func (c claims) add(j *schemas.Job) {
-	l := life(j)
-	if l.start >= l.end {
-		return
-	}
 	for _, n := range j.Nodes {
 		hold, holds := holdOf(j, n)
-		if !holds {
+		l := lifeOn(j, hold)
+		if !holds || l.start >= l.end {
 			continue
 		}
 		cpus := hold.Cpus

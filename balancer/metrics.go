@@ -1,6 +1,8 @@
 package balancer
 
 import (
+	"slices"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
@@ -34,6 +36,12 @@ var (
 	collectorsNeeded = promauto.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "weir_balancer_collectors_needed", Help: "Collectors that would take all jobs, each no more than l_max.",
 	}, nil)
+	fullest = promauto.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "weir_balancer_fullest_ratio", Help: "What jobs send to the fullest collector, as a share of l_max.",
+	}, nil)
+	nodeBytes = promauto.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "weir_balancer_node_bytes", Help: "What a node of a job sends to its collector in an interval, the mean of all jobs.",
+	}, nil)
 	planSeconds = promauto.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "weir_balancer_plan_seconds", Help: "Time to ask for the jobs, plan an interval and publish what changed.",
 		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
@@ -56,15 +64,21 @@ func standsBy() {
 	tickStart.Reset()
 	overloadedNow.Reset()
 	collectorsNeeded.Reset()
+	fullest.Reset()
+	nodeBytes.Reset()
 }
 
-func showLoad(b bounded) {
+func showLoad(l *loads, b bounded, lMax int) {
 	overloaded := 0.0
 	if b.overloaded {
 		overloaded = 1
 	}
 	overloadedNow.WithLabelValues().Set(overloaded)
 	collectorsNeeded.WithLabelValues().Set(float64(b.needed))
+	fullest.WithLabelValues().Set(float64(slices.Max(b.load)) / float64(lMax))
+	if l.measured {
+		nodeBytes.WithLabelValues().Set(l.usual)
+	}
 }
 
 // showJobs counts the jobs by state. The faults are skipped jobs, and one more where the source failed.

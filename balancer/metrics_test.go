@@ -56,7 +56,7 @@ func TestMetricsOfTheActiveOne(t *testing.T) {
 	}
 	delete(got, "tick_interval_start_seconds")
 	want := map[string]float64{
-		"epoch": 1, "overloaded": 0, "collectors_needed": 1,
+		"epoch": 1, "overloaded": 0, "collectors_needed": 1, "fullest_ratio": 0.5, // two nodes of four
 		"active": 1, "nodes": 6, "source_failures_total": failures,
 		"jobs " + stateRunning: 1, "jobs " + statePending: 1, "jobs " + stateCompleted: 0, "jobs " + stateSkipped: 1,
 	}

@@ -5,62 +5,48 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
+	"math"
+	"strconv"
 	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/topology"
 )
 
-// yamlJob is one job of a job file. Times are texts, since YAML's own are wider than RFC 3339.
-type yamlJob struct {
-	ID      string   `yaml:"id"`
-	Restart int32    `yaml:"restart"`
-	Name    string   `yaml:"name"`
-	User    string   `yaml:"user"`
-	Account string   `yaml:"account"`
-	Queue   string   `yaml:"queue"`
-	Nodes   []string `yaml:"nodes"`
-	Cpus    []int32  `yaml:"cpus"`
-	Start   string   `yaml:"start"`
-	End     string   `yaml:"end"`
-}
-
-// noID stands for the id of a job that has none. It is no valid one.
-const noID = "?"
+const (
+	// noID stands for the id of a job that has none. It is no valid one.
+	noID = "?"
+	// maxFileNodes bounds the nodes of all jobs of a file: a hostlist is short.
+	maxFileNodes = 1 << 22
+)
 
 // parseJobs reads a job file. The error is about the file as a whole; jobs that are wrong by themselves become faults.
 func parseJobs(text []byte) ([]schemas.Job, []Fault, error) {
 	if len(text) > maxFileBytes {
 		return nil, nil, ErrTooLong
 	}
-	d := yaml.NewDecoder(bytes.NewReader(text))
-	d.KnownFields(true)
-	var file struct {
-		Jobs []yaml.Node `yaml:"jobs"`
-	}
-	if err := d.Decode(&file); errors.Is(err, io.EOF) {
-		// A file that is being replaced is empty for a moment.
-		return nil, nil, errors.New("line 1: empty; no jobs at all are written as jobs: []")
-	} else if err != nil {
-		return nil, nil, oneLine(err)
-	}
-	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return nil, nil, errors.New("more than one YAML document")
+	list, err := jobList(text)
+	if err != nil {
+		return nil, nil, err
 	}
 	var jobs []schemas.Job
 	var faults []Fault
-	for i := range file.Jobs {
-		j, err := parseJob(&file.Jobs[i])
+	nodes := 0
+	for _, n := range list {
+		j, err := parseJob(n)
 		if err == nil {
 			if reason := checkJob(&j); reason != "" {
-				err = errors.New(reason)
+				err = fmt.Errorf("line %d: %s", n.Line, reason)
 			}
 		}
+		if nodes += len(j.Nodes); nodes > maxFileNodes {
+			return nil, nil, fmt.Errorf("line %d: more than %d nodes in all jobs", n.Line, maxFileNodes)
+		}
 		if err != nil {
-			faults = append(faults, Fault{j.JobID, j.Restart, fmt.Sprintf("line %d: %v", file.Jobs[i].Line, err)})
+			faults = append(faults, Fault{JobID: j.JobID, Restart: j.Restart, Reason: err.Error()})
 			continue
 		}
 		jobs = append(jobs, j)
@@ -68,55 +54,179 @@ func parseJobs(text []byte) ([]schemas.Job, []Fault, error) {
 	return jobs, faults, nil
 }
 
-// parseJob returns the job, or an error and as much of its id and restart as there is.
-func parseJob(n *yaml.Node) (schemas.Job, error) {
-	var y yamlJob
-	err := n.Decode(&y)
-	j := schemas.Job{
-		JobID: y.ID, Restart: y.Restart, Name: y.Name, User: y.User, Account: y.Account, Queue: y.Queue,
-		Nodes: y.Nodes, Cpus: y.Cpus,
+// jobList returns the list under the one key of a job file.
+func jobList(text []byte) ([]*yaml.Node, error) {
+	const none = "no jobs at all are written as jobs: []"
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	var doc yaml.Node
+	if err := d.Decode(&doc); err != nil && !errors.Is(err, io.EOF) {
+		return nil, oneLine(err)
 	}
-	if j.JobID == "" {
-		j.JobID = noID
+	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return nil, errors.New("more than one YAML document")
 	}
-	if err != nil {
-		return j, oneLine(err)
+	if len(doc.Content) == 0 || isNull(doc.Content[0]) {
+		// A file that is being replaced is empty for a moment.
+		return nil, errors.New("line 1: empty; " + none)
 	}
-	if err := knownKeys(n); err != nil {
-		return j, err
+	root := doc.Content[0]
+	if root.Kind != yaml.MappingNode {
+		return nil, fmt.Errorf("line %d: a job file begins with the key jobs and has the list of jobs behind it", root.Line)
 	}
-	if j.Start, err = parseTime("start", y.Start); err != nil {
-		return j, err
+	var jobs *yaml.Node
+	line := root.Line
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		switch key := root.Content[i]; {
+		case key.Value != "jobs":
+			return nil, fmt.Errorf("line %d: unknown key %.80q; a job file has the one key jobs", key.Line, key.Value)
+		case jobs != nil:
+			return nil, fmt.Errorf("line %d: key jobs is there twice", key.Line)
+		}
+		jobs, line = target(root.Content[i+1]), root.Content[i].Line
 	}
-	j.End, err = parseTime("end", y.End)
-	return j, err
+	switch {
+	case jobs == nil || isNull(jobs):
+		return nil, fmt.Errorf("line %d: nothing is behind jobs; %s", line, none)
+	case jobs.Kind != yaml.SequenceNode:
+		return nil, fmt.Errorf("line %d: jobs is not a list; %s", line, none)
+	}
+	return jobs.Content, nil
 }
 
-// knownKeys does for one job what the decoder can only do for a whole file.
-func knownKeys(n *yaml.Node) error {
-	if n.Kind == yaml.AliasNode {
-		n = n.Alias
+// target returns the node itself, or what it is an alias of.
+func target(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.AliasNode && n.Alias != nil {
+		return n.Alias
 	}
-	if n.Kind != yaml.MappingNode {
-		return errors.New("not a mapping of keys")
+	return n
+}
+
+func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
+
+// parseJob returns the job, or an error with its line, and as much of its id and restart as there is.
+func parseJob(n *yaml.Node) (schemas.Job, error) {
+	j := schemas.Job{JobID: noID}
+	line := n.Line
+	if n = target(n); n.Kind != yaml.MappingNode {
+		return j, fmt.Errorf(`line %d: a job is written as keys, such as {id: "4711", nodes: [n001, n002]}`, line)
 	}
-	keys := []string{"id", "restart", "name", "user", "account", "queue", "nodes", "cpus", "start", "end"}
-	for i := 0; i < len(n.Content); i += 2 {
-		if key := n.Content[i]; !slices.Contains(keys, key.Value) {
-			return fmt.Errorf("unknown key %.80q", key.Value)
+	var wrong error
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := n.Content[i]
+		err := setKey(&j, key.Value, target(n.Content[i+1]))
+		if seen[key.Value] {
+			err = fmt.Errorf("key %.80q is there twice", key.Value)
 		}
+		if err != nil && wrong == nil {
+			wrong = fmt.Errorf("line %d: %w", key.Line, err)
+		}
+		seen[key.Value] = true
+	}
+	if wrong == nil && j.JobID == noID {
+		wrong = fmt.Errorf("line %d: it has no id", line)
+	}
+	return j, wrong
+}
+
+// setKey sets what one key of a job says.
+func setKey(j *schemas.Job, key string, value *yaml.Node) (err error) {
+	switch key {
+	case "nodes":
+		j.Nodes, err = yamlNodes(value)
+	case "cpus":
+		j.Cpus, err = yamlCPUs(value)
+	case "id", "restart", "name", "user", "account", "queue", "start", "end":
+		err = setText(j, key, value)
+	default:
+		return fmt.Errorf("unknown key %.80q", key)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", key, err)
 	}
 	return nil
 }
 
-// parseTime returns a time in Unix milliseconds; nil for an empty text.
-func parseTime(key, text string) (*int64, error) {
-	if text == "" {
-		return nil, nil
+// setText sets what a key with a single text says. Nothing behind a key says nothing.
+func setText(j *schemas.Job, key string, value *yaml.Node) (err error) {
+	switch {
+	case value.Kind != yaml.ScalarNode:
+		return errors.New("not one text, but a list or keys of its own")
+	case isNull(value) || value.Value == "":
+		return nil
 	}
+	switch key {
+	case "id":
+		j.JobID = value.Value
+	case "restart":
+		j.Restart, err = yamlNumber(value)
+	case "name":
+		j.Name = printable(value.Value)
+	case "user":
+		j.User = printable(value.Value)
+	case "account":
+		j.Account = printable(value.Value)
+	case "queue":
+		j.Queue = printable(value.Value)
+	case "start":
+		j.Start, err = parseTime(value.Value)
+	case "end":
+		j.End, err = parseTime(value.Value)
+	}
+	return err
+}
+
+// yamlNodes returns the nodes of a list as they are written (017 is not the number 15), or those of a hostlist.
+func yamlNodes(n *yaml.Node) ([]string, error) {
+	switch {
+	case isNull(n):
+		return nil, nil
+	case n.Kind == yaml.ScalarNode:
+		return topology.ExpandHosts(n.Value)
+	case n.Kind != yaml.SequenceNode:
+		return nil, errors.New("not a list such as [n001, n002], or a hostlist such as n[001-016]")
+	}
+	nodes := make([]string, 0, len(n.Content))
+	for _, item := range n.Content {
+		if item = target(item); item.Kind != yaml.ScalarNode {
+			return nil, errors.New("not a list of names such as [n001, n002]")
+		}
+		nodes = append(nodes, item.Value)
+	}
+	return nodes, nil
+}
+
+func yamlCPUs(n *yaml.Node) ([]int32, error) {
+	switch {
+	case isNull(n):
+		return nil, nil
+	case n.Kind != yaml.SequenceNode:
+		return nil, errors.New("not a list of numbers such as [0, 1, 2, 3]")
+	}
+	var cpus []int32
+	for _, item := range n.Content {
+		cpu, err := yamlNumber(target(item))
+		if err != nil {
+			return nil, err
+		}
+		cpus = append(cpus, cpu)
+	}
+	return cpus, nil
+}
+
+func yamlNumber(n *yaml.Node) (int32, error) {
+	number, err := strconv.ParseInt(n.Value, 10, 32)
+	if err != nil || n.Kind != yaml.ScalarNode {
+		return 0, fmt.Errorf("%.80q is not a whole number up to %d", n.Value, math.MaxInt32)
+	}
+	return int32(number), nil
+}
+
+// parseTime returns a time in Unix milliseconds.
+func parseTime(text string) (*int64, error) {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil || t.Year() < 1970 || t.Year() > 2100 {
-		return nil, fmt.Errorf("%s %.80q is not a time of RFC 3339 between 1970 and 2100", key, text)
+		return nil, fmt.Errorf("%.80q is not a time of RFC 3339 between 1970 and 2100, such as 2026-01-31T08:00:00Z", text)
 	}
 	ms := t.UnixMilli()
 	return &ms, nil

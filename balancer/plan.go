@@ -25,13 +25,13 @@ func planned(jobs []schemas.Job, start, ms int64) []schemas.Job {
 
 // plan returns what the Route of every node should say for the jobs: its home, and an entry for each job on it, sorted.
 // Epoch and IntervalStart are left to changes. Every job is on nodes of the layout. The newest Routes are the last assignment,
-// by which jobs stay where they are.
-func plan(l *layout, jobs []schemas.Job, lim limits, last routeLog) ([]schemas.Route, bounded) {
+// by which jobs stay where they are. loads and lim are in one unit.
+func plan(l *layout, jobs []schemas.Job, loads *loads, lim limits, last routeLog) ([]schemas.Route, bounded) {
 	routes := make([]schemas.Route, len(l.nodes))
 	for i, n := range l.nodes {
 		routes[i] = schemas.Route{Node: n, Home: l.home[i]}
 	}
-	tasks := tasksOf(l, jobs)
+	tasks := tasksOf(l, jobs, loads)
 	for j := range tasks {
 		last.recall(l, &jobs[j], &tasks[j])
 	}
@@ -56,8 +56,8 @@ func plan(l *layout, jobs []schemas.Job, lim limits, last routeLog) ([]schemas.R
 	return routes, b
 }
 
-// tasksOf returns the jobs as the algorithms see them. What a job sends is not measured: every node weighs one.
-func tasksOf(l *layout, jobs []schemas.Job) []task {
+// tasksOf returns the jobs as the algorithms see them.
+func tasksOf(l *layout, jobs []schemas.Job, loads *loads) []task {
 	tasks := make([]task, len(jobs))
 	for j := range jobs {
 		nodes := make([]int32, len(jobs[j].Nodes))
@@ -65,7 +65,7 @@ func tasksOf(l *layout, jobs []schemas.Job) []task {
 			nodes[i] = l.index[n]
 		}
 		slices.Sort(nodes) // in tree order, so that a list in another order is not another plan
-		tasks[j] = task{nodes: nodes, perNode: 1}
+		tasks[j] = task{nodes: nodes, perNode: loads.of(keyOf(&jobs[j]))}
 	}
 	return tasks
 }
@@ -151,6 +151,16 @@ func (l routeLog) changes(want []schemas.Route, start, epoch int64) (changed []s
 	}
 	slices.Sort(gone)
 	return changed, gone
+}
+
+// hasJobs reports whether any job is on the newest Routes.
+func (l routeLog) hasJobs() bool {
+	for _, routes := range l {
+		if len(routes[len(routes)-1].Entries) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 func (l routeLog) add(r schemas.Route) { l[r.Node] = append(l[r.Node], r) }

@@ -138,7 +138,7 @@ func TestPlanAndTicksAgree(t *testing.T) {
 		lMax := 2 + r.IntN(20)
 		lim := limits{lMax: lMax, lDist: 1 + r.IntN(lMax), localMax: r.IntN(3), literal: seed%3 == 0}
 		log := routeLog{}
-		routes, _ := plan(newLayout(tree, p, nil), jobs, lim, log)
+		routes, _ := plan(newLayout(tree, p, nil), jobs, nil, lim, log)
 		changed, gone := log.changes(routes, 1000, 1)
 		if len(changed) != len(tree.Nodes()) || len(gone) != 0 {
 			t.Fatalf("seed %d: %d Routes for %d nodes", seed, len(changed), len(tree.Nodes()))
@@ -149,7 +149,7 @@ func TestPlanAndTicksAgree(t *testing.T) {
 			}
 			log.add(c)
 		}
-		same, _ := plan(newLayout(tree, p, nil), jobs, lim, log)
+		same, _ := plan(newLayout(tree, p, nil), jobs, nil, lim, log)
 		if again, gone := log.changes(same, 2000, 2); len(again)+len(gone) > 0 {
 			t.Fatalf("seed %d: the same plan changes %v", seed, again)
 		}
@@ -190,7 +190,7 @@ func TestChanges(t *testing.T) {
 	tree := topology.Flat([]string{"a", "b", "c"})
 	lim, log := limits{lMax: 2, lDist: 1}, routeLog{}
 	publish := func(start, epoch int64, jobs ...schemas.Job) (nodes []string, gone []string) {
-		want, _ := plan(newLayout(tree, 2, nil), jobs, lim, log)
+		want, _ := plan(newLayout(tree, 2, nil), jobs, nil, lim, log)
 		changed, gone := log.changes(want, start, epoch)
 		for _, r := range changed {
 			log.add(r)
@@ -316,7 +316,7 @@ func BenchmarkPlanAndTicks(b *testing.B) {
 	l := newLayout(tree, 64, nil)
 	for b.Loop() {
 		good, _ := admit(tree, jobs, time.Now())
-		want, _ := plan(l, good, limits{lMax: 100, lDist: 90}, routeLog{})
+		want, _ := plan(l, good, nil, limits{lMax: 100, lDist: 90}, routeLog{})
 		changed, _ := routeLog{}.changes(want, 0, 1)
 		ticks(closing{ms: 1000, collectors: 64, routes: changed, planned: true})
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// fileJobID is the job_id of the record that says what is wrong with the list of jobs as a whole.
+// fileJobID is the job_id of the record that says what is wrong with the lists of jobs as a whole, of whatever source.
 const fileJobID = "_jobs-file"
 
 // jobRecord is one record of topic jobs: the job, and the bytes that are there. A job that shall go has no bytes.
@@ -23,8 +23,9 @@ func newJobRecord(j schemas.Job) (jobRecord, error) {
 	return jobRecord{j, value}, err
 }
 
-// jobRecords returns what topic jobs should hold: every job, and a SKIPPED one for every fault. A fault whose id cannot be
-// that of a record, or is that of another one, is called _fault-1, _fault-2 and so on.
+// jobRecords returns what topic jobs should hold: every job, with the reason where it is not followed as it was given, and a SKIPPED
+// one for every other fault. A fault whose id cannot be that of a record, or is that of another one, is called _fault-1,
+// _fault-2 and so on.
 func jobRecords(jobs []schemas.Job, faults []Fault) (map[schemas.JobKey]jobRecord, error) {
 	want := make(map[schemas.JobKey]jobRecord, len(jobs)+len(faults))
 	add := func(j schemas.Job) error {
@@ -35,16 +36,29 @@ func jobRecords(jobs []schemas.Job, faults []Fault) (map[schemas.JobKey]jobRecor
 		want[keyOf(&j)] = r
 		return nil
 	}
+	doubts := map[schemas.JobKey]string{}
+	for _, f := range faults {
+		if f.Followed {
+			doubts[schemas.JobKey{JobID: f.JobID, Restart: f.Restart}] = f.Reason
+		}
+	}
 	for _, j := range jobs {
+		j.Reason = doubts[keyOf(&j)]
 		if err := add(j); err != nil {
 			return nil, err
 		}
 	}
 	unnamed := 0
 	for _, f := range faults {
+		if f.Followed {
+			continue
+		}
 		j := schemas.Job{JobID: f.JobID, Restart: max(0, f.Restart), State: stateSkipped, Reason: f.Reason}
 		if f.JobID == "" {
 			j.JobID = fileJobID
+			if first, several := want[keyOf(&j)]; several {
+				j.Reason = first.job.Reason + "; " + j.Reason
+			}
 		} else if _, taken := want[keyOf(&j)]; taken || !schemas.ValidJobID(j.JobID) {
 			unnamed++
 			j.JobID, j.Restart = fmt.Sprintf("_fault-%d", unnamed), 0

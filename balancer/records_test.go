@@ -3,7 +3,9 @@ package balancer
 import (
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -40,10 +42,10 @@ func TestJobChanges(t *testing.T) {
 		{[]schemas.Job{running, waiting, over}, nil, "over/0 COMPLETED, run/0 RUNNING, wait/0 PENDING"},
 		{
 			[]schemas.Job{running, waiting, over},
-			[]Fault{{"run", 0, "same id"}, {"bad", 2, "r"}, {"?", 0, "no id"}},
+			[]Fault{{JobID: "run", Reason: "same id"}, {JobID: "bad", Restart: 2, Reason: "r"}, {JobID: "?", Reason: "no id"}},
 			"_fault-1/0 SKIPPED, _fault-2/0 SKIPPED, bad/2 SKIPPED",
 		},
-		{[]schemas.Job{over}, []Fault{{"", 0, "no YAML"}}, "_fault-1/0 goes, _fault-2/0 goes, _jobs-file/0 SKIPPED, bad/2 goes"},
+		{[]schemas.Job{over}, []Fault{{Reason: "no YAML"}}, "_fault-1/0 goes, _fault-2/0 goes, _jobs-file/0 SKIPPED, bad/2 goes"},
 		{[]schemas.Job{over}, nil, "_jobs-file/0 goes, run/0 COMPLETED, wait/0 goes"},
 		{nil, nil, ""},
 	}
@@ -56,3 +58,51 @@ func TestJobChanges(t *testing.T) {
 		t.Errorf("remembered for ever: %v", there)
 	}
 }
+
+// TestJobRecordsSayWhatIsInDoubt: of a job that is followed all the same, whoever asks for jobs reads why it is not as it was given.
+func TestJobRecordsSayWhatIsInDoubt(t *testing.T) {
+	running := job("run", "a")
+	running.State = stateRunning
+	faults := []Fault{{JobID: "run", Reason: "its end is missing", Followed: true}, {JobID: "none", Reason: "nobody follows it", Followed: true}}
+	want, err := jobRecords([]schemas.Job{running}, faults)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := want[keyOf(&running)].job; len(want) != 1 || got.State != stateRunning || got.Reason != "its end is missing" {
+		t.Errorf("%+v", want)
+	}
+}
+
+// TestFaultsInTheLog: a list that cannot be read is no job that is skipped, nor is a job of which something is in doubt.
+func TestFaultsInTheLog(t *testing.T) {
+	var out lines
+	b := newBalancer(config.Default(), sixNodes(), asked{
+		[]schemas.Job{job("run", "a"), job("clash", "a")},
+		[]Fault{{Reason: "no YAML"}, {JobID: "bad", Reason: "no nodes"}, {JobID: "run", Reason: "no end", Followed: true}},
+	}, out.logger())
+	b.jobs(time.Now())
+	if skipped := shown(t)["jobs SKIPPED"]; skipped != 2 {
+		t.Errorf("%v jobs are shown as skipped", skipped)
+	}
+	standsBy()
+	b.jobs(time.Now())
+	for _, line := range []string{
+		`level=WARN msg="list of jobs cannot be read" reason="no YAML"`,
+		`level=WARN msg="job skipped" job_id=bad restart=0 reason="no nodes"`,
+		`level=WARN msg="job skipped" job_id=clash restart=0 reason="node a is held`,
+		`level=WARN msg="job is followed, but not as it is given" job_id=run restart=0 reason="no end"`,
+		`level=INFO msg="jobs skipped in all" count=2 jobs=1 jobs_in_doubt=1 lists_unreadable=1`,
+	} {
+		if out.count(line) != 1 {
+			t.Errorf("%d times %s in:\n%s", out.count(line), line, out.b.String())
+		}
+	}
+}
+
+// asked is a source that always says the same.
+type asked struct {
+	jobs   []schemas.Job
+	faults []Fault
+}
+
+func (a asked) Jobs(time.Time) ([]schemas.Job, []Fault) { return a.jobs, a.faults }

@@ -27,7 +27,7 @@ func hops(l *layout, node, collector int32) int {
 // measures are what plans are compared by. Jobs that are reduced on their node count nowhere.
 type measures struct {
 	distance   int // of all nodes from their collectors
-	lowerBound int // of the distance: jobs within lMax at their nearest collector, of others every node at its home
+	lowerBound int // of the distance: jobs within lMax at their nearest collector, or as they are if split is nearer; of others every node at home
 	treeNodes  int // collectors, SyncAgents and frontends that jobs pass
 }
 
@@ -38,17 +38,18 @@ func measure(l *layout, tasks []task, placed []placement, lMax int) measures {
 		if placed[j].local {
 			continue
 		}
-		nodes := tasks[j].nodes
+		nodes, distance := tasks[j].nodes, 0
 		for i, n := range nodes {
-			m.distance += hops(l, n, placed[j].at[i])
+			distance += hops(l, n, placed[j].at[i])
 		}
+		m.distance += distance
 		m.treeNodes += treeNodes(l, placed[j].at)
 		if tasks[j].load() > int64(lMax) {
 			m.lowerBound += len(nodes)
 			continue
 		}
 		f.take(nodes)
-		m.lowerBound += f.distance(f.closest(len(nodes)), len(nodes))
+		m.lowerBound += min(distance, f.distance(f.closest(len(nodes)), len(nodes)))
 		f.drop()
 	}
 	return m
@@ -89,15 +90,25 @@ type Preview struct {
 	TreeNodesUsed int                `json:"tree_nodes_used"`
 	LowerBound    int                `json:"lower_bound"`
 	Overloaded    bool               `json:"overloaded"`
+	Skipped       []PreviewSkip      `json:"skipped"`
+	Waits         int                `json:"waiting"` // jobs that start later
 
 	Needed int     `json:"-"` // collectors that would take all jobs
-	Faults []Fault `json:"-"` // jobs that cannot be followed
-	Waits  int     `json:"-"` // jobs that do not run now
+	Faults []Fault `json:"-"` // jobs that cannot be followed, or a list that cannot be read
+	Over   int     `json:"-"` // jobs that have ended
 
+	idle   []schemas.Job // do not run now
 	layout *layout
 	limits limits
 	tasks  []task
 	b      bounded
+}
+
+// PreviewSkip is a job that cannot be followed. Its id is as it was given, and may be anything.
+type PreviewSkip struct {
+	JobID   string `json:"job_id"`
+	Restart int32  `json:"restart"`
+	Reason  string `json:"reason"`
 }
 
 // PreviewJob is a job of a Preview. A job that is reduced on its node has no collectors.
@@ -125,11 +136,28 @@ func NewPreview(cfg config.Config, tree *topology.Tree, source Source, now time.
 	listed, faults := source.Jobs(now)
 	jobs, more := admit(tree, listed, now)
 	p := &Preview{
-		Jobs: []PreviewJob{}, Faults: slices.Concat(faults, more), layout: newLayout(tree, cfg.Collectors, nil), limits: limitsOf(cfg),
+		Jobs: []PreviewJob{}, Skipped: []PreviewSkip{}, Faults: slices.Concat(faults, more), layout: newLayout(tree, cfg.Collectors, nil),
+		limits: nodeLimits(cfg),
 	}
-	running := slices.DeleteFunc(slices.Clone(jobs), func(j schemas.Job) bool { return j.State != stateRunning })
-	p.Waits = len(jobs) - len(running)
-	p.tasks = tasksOf(p.layout, running)
+	for _, f := range p.Faults {
+		if f.JobID != "" {
+			p.Skipped = append(p.Skipped, PreviewSkip{f.JobID, f.Restart, f.Reason})
+		}
+	}
+	var running []schemas.Job
+	for _, j := range jobs {
+		switch j.State {
+		case stateRunning:
+			running = append(running, j)
+			continue
+		case statePending:
+			p.Waits++
+		default:
+			p.Over++
+		}
+		p.idle = append(p.idle, j)
+	}
+	p.tasks = tasksOf(p.layout, running, nil)
 	p.b = place(p.layout, p.tasks, p.limits)
 	for j := range running {
 		p.Jobs = append(p.Jobs, p.job(&running[j], j))
@@ -166,7 +194,8 @@ func (p *Preview) job(job *schemas.Job, j int) PreviewJob {
 	return shown
 }
 
-// Explain writes why a job is where it is: all its lives that run now. The error says that there is none.
+// Explain writes why a job is where it is: all its lives that run now. The error says that there is none, and what the job does
+// instead.
 func (p *Preview) Explain(w io.Writer, id string) error {
 	var b strings.Builder
 	for j := range p.Jobs {
@@ -175,15 +204,36 @@ func (p *Preview) Explain(w io.Writer, id string) error {
 		}
 	}
 	if b.Len() == 0 {
-		for _, f := range p.Faults {
-			if f.JobID == id {
-				return fmt.Errorf("job %s is skipped: %s", id, f.Reason)
-			}
-		}
-		return fmt.Errorf("job %s does not run now, or is not in the list of jobs", id)
+		return p.absent(id)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// absent says why a job does not run.
+func (p *Preview) absent(id string) error {
+	var says []string
+	for i := range p.idle {
+		switch j := &p.idle[i]; {
+		case j.JobID != id:
+		case j.State == statePending:
+			says = append(says, "waits, and starts at "+stamp(life(j).start))
+		default:
+			says = append(says, "is over since "+stamp(life(j).end))
+		}
+	}
+	for _, f := range p.Faults {
+		if f.JobID == id {
+			says = append(says, "is skipped: "+f.Reason)
+		}
+	}
+	if says == nil {
+		says = []string{"is not in the list of jobs"}
+	}
+	if !schemas.ValidJobID(id) {
+		id = fmt.Sprintf("%.80q", id)
+	}
+	return fmt.Errorf("job %s %s", id, strings.Join(says, "; "))
 }
 
 func (p *Preview) explain(b *strings.Builder, j int) {

@@ -28,12 +28,16 @@ type memory struct {
 	jobs   map[schemas.JobKey]jobRecord
 	over   map[schemas.JobKey]int64 // completed jobs whose record is still on the topic, and since when this is known
 	state  *schemas.BalanceState    // as it was read; nil where there is none
+	loads  *loads
 }
 
 // restore reads topics balance, routes and jobs to their ends. It may only be called after fencing: then nobody else writes
 // these topics, no transaction is open, and the last stable offset is the end.
 func (b *balancer) restore(ctx context.Context, adm *kadm.Client) (*memory, error) {
-	m := &memory{routes: routeLog{}, plans: map[int64]bool{}, jobs: map[schemas.JobKey]jobRecord{}, over: map[schemas.JobKey]int64{}}
+	m := &memory{
+		routes: routeLog{}, plans: map[int64]bool{}, jobs: map[schemas.JobKey]jobRecord{}, over: map[schemas.JobKey]int64{},
+		loads: newLoads(b.cfg.Balance.NodeBytes),
+	}
 	unreadable := 0
 	each := func(r *kgo.Record) {
 		if err := m.take(b.cfg.Prefix, r); err != nil {

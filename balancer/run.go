@@ -43,6 +43,8 @@ type balancer struct {
 	said    map[Fault]bool // faults that the log has
 
 	overloaded bool // as the log has it
+	unread     bool // likewise
+	follower   follower
 }
 
 // Run balances until ctx ends, then returns nil. Of several that run for one prefix one is active; the others take over when
@@ -127,25 +129,55 @@ func (b *balancer) serve(ctx context.Context) {
 // jobs asks the source, leaves out what cannot be followed, and logs this once per change.
 func (b *balancer) jobs(now time.Time) ([]schemas.Job, []Fault) {
 	listed, faults := b.source.Jobs(now)
-	failed := slices.ContainsFunc(faults, func(f Fault) bool { return f.JobID == "" })
 	jobs, more := admit(b.tree, listed, now)
-	faults = append(faults[:len(faults):len(faults)], more...)
-	showJobs(jobs, len(faults), failed)
+	faults = slices.Concat(faultsOf(jobs, faults), more)
 	said := make(map[Fault]bool, len(faults))
-	fresh := 0
+	fresh, lists, doubtful := 0, 0, 0
 	for _, f := range faults {
+		if f.JobID == "" {
+			lists++
+		} else if f.Followed {
+			doubtful++
+		}
 		if !b.said[f] && !said[f] {
 			if fresh++; fresh <= faultsShown {
-				b.log.Warn("job skipped", "job_id", f.JobID, "restart", f.Restart, "reason", f.Reason)
+				b.say(f)
 			}
 		}
 		said[f] = true
 	}
+	skipped := len(faults) - lists - doubtful
+	showJobs(jobs, skipped+min(1, lists), lists > 0)
 	if fresh > 0 || len(said) != len(b.said) {
-		b.log.Info("jobs skipped in all", "count", len(faults), "jobs", len(jobs))
+		b.log.Info("jobs skipped in all", "count", skipped, "jobs", len(jobs), "jobs_in_doubt", doubtful, "lists_unreadable", lists)
 	}
 	b.said = said
 	return jobs, faults
+}
+
+// faultsOf leaves out what is said about jobs that are followed but are not.
+func faultsOf(jobs []schemas.Job, faults []Fault) []Fault {
+	if !slices.ContainsFunc(faults, func(f Fault) bool { return f.Followed }) {
+		return faults
+	}
+	followed := make(map[schemas.JobKey]bool, len(jobs))
+	for i := range jobs {
+		followed[keyOf(&jobs[i])] = true
+	}
+	return slices.DeleteFunc(slices.Clone(faults), func(f Fault) bool {
+		return f.Followed && !followed[schemas.JobKey{JobID: f.JobID, Restart: f.Restart}]
+	})
+}
+
+func (b *balancer) say(f Fault) {
+	switch {
+	case f.JobID == "":
+		b.log.Warn("list of jobs cannot be read", "reason", f.Reason)
+	case f.Followed:
+		b.log.Warn("job is followed, but not as it is given", "job_id", f.JobID, "restart", f.Restart, "reason", f.Reason)
+	default:
+		b.log.Warn("job skipped", "job_id", f.JobID, "restart", f.Restart, "reason", f.Reason)
+	}
 }
 
 // worker runs one function in the background at a time.

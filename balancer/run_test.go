@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -83,6 +84,61 @@ func TestRunFromEmptyAndRestart(t *testing.T) {
 	if n := out.count("unknown node"); n != 2 {
 		t.Errorf("the skipped job was logged %d times in two runs", n)
 	}
+}
+
+// waking is a scheduler that does not answer at first.
+type waking struct {
+	answers atomic.Bool
+	jobs    []schemas.Job
+}
+
+func (w *waking) Jobs(time.Time) ([]schemas.Job, []Fault) {
+	if !w.answers.Load() {
+		return nil, []Fault{{Reason: "it does not answer", Unread: true}}
+	}
+	return w.jobs, nil
+}
+
+// TestRoutesOutlastAStartBesideASilentScheduler: nobody says that jobs are over because nobody says anything.
+func TestRoutesOutlastAStartBesideASilentScheduler(t *testing.T) {
+	_, cfg := broker(t)
+	source := &waking{jobs: []schemas.Job{job("goes-on", "a", "b"), job("ends", "c", "d")}}
+	run := func(ctx context.Context) error {
+		return Run(ctx, cfg, sixNodes(), source, slog.New(slog.DiscardHandler))
+	}
+	r := newReader(t, cfg)
+	lists := func(id string) bool {
+		last := false
+		for _, ticks := range r.ticks {
+			if len(ticks) > 0 && slices.ContainsFunc(ticks[len(ticks)-1].Jobs, func(j schemas.TickJob) bool { return j.JobID == id }) {
+				last = true
+			}
+		}
+		return last
+	}
+	stop := background(t, run)
+	r.until("routes without jobs, for there are none of before", func() bool { return len(r.routes) == 6 })
+	source.answers.Store(true)
+	r.until("jobs", func() bool { return lists("goes-on") && lists("ends") })
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	source.answers.Store(false)
+	source.jobs = source.jobs[:1]
+	background(t, run)
+	n, routes := len(r.ticks[0]), len(r.routes["a"])+len(r.routes["c"])
+	r.until("Ticks beside a silent scheduler", r.atLeast(n+5))
+	if !lists("goes-on") || !lists("ends") || len(r.routes["a"])+len(r.routes["c"]) != routes {
+		t.Errorf("routes of nodes a and c: %d before, %d now", routes, len(r.routes["a"])+len(r.routes["c"]))
+	}
+	if j := r.jobs["ends/0"]; j == nil || j.State != stateRunning {
+		t.Errorf("the job may run for all we know: %+v", j)
+	}
+	if j := r.jobs["_jobs-file/0"]; j == nil || j.State != stateSkipped {
+		t.Errorf("the list of jobs cannot be read: %+v", j)
+	}
+	source.answers.Store(true)
+	r.until("the end of the job", func() bool { return lists("goes-on") && !lists("ends") && r.jobs["ends/0"].State == stateCompleted })
 }
 
 // TestJobsStayWhereTheyAre: a job for which there was no room at home stays where it went when there is room again, through a
@@ -162,7 +218,7 @@ func TestOverloadIsSaidOnce(t *testing.T) {
 	b := newBalancer(cfg, sixNodes(), Fixed(), out.logger())
 	l := newLayout(sixNodes(), 1, nil)
 	for _, jobs := range [][]schemas.Job{{job("1", "a", "b", "c")}, {job("1", "a", "b", "c")}, {job("2", "a", "b")}, nil} {
-		_, verdict := plan(l, jobs, limitsOf(cfg), routeLog{})
+		_, verdict := plan(l, jobs, nil, b.limits(), routeLog{})
 		b.judge(1000, verdict)
 	}
 	if out.count("collectors_needed=2") != 1 || out.count("level=WARN") != 1 || out.count("may take all jobs again") != 1 {

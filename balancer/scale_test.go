@@ -80,6 +80,32 @@ func BenchmarkAssignment(b *testing.B) {
 			b.ReportMetric(float64(m.distance)/float64(m.lowerBound), "distance/bound")
 		})
 	})
+	b.Run("pressed", func(b *testing.B) { // jobs of a third of what a collector takes, which leaves it room for one node more
+		eachBig(b, func(b *testing.B, l *layout, _ []task) {
+			var tasks []task
+			for n := range l.home {
+				if n%14 == 0 {
+					tasks = append(tasks, task{perNode: 1})
+				}
+				last := &tasks[len(tasks)-1]
+				last.nodes = append(last.nodes, int32(n))
+			}
+			for b.Loop() {
+				assignBounded(l, tasks, limits{lMax: 44})
+			}
+		})
+	})
+	b.Run("one-job", func(b *testing.B) { // over all collectors
+		eachBig(b, func(b *testing.B, l *layout, _ []task) {
+			all := task{perNode: 1}
+			for n := range l.home {
+				all.nodes = append(all.nodes, int32(n))
+			}
+			for b.Loop() {
+				assignBounded(l, []task{all}, limits{lMax: 45})
+			}
+		})
+	})
 	b.Run("churn", func(b *testing.B) {
 		eachBig(b, func(b *testing.B, l *layout, tasks []task) {
 			plan := assignBounded(l, tasks, lim)
@@ -167,7 +193,7 @@ func (c *churning) step(tb testing.TB, share float64) []schemas.Route {
 	if c.epoch++; c.epoch > 1 {
 		c.churn(share)
 	}
-	want, _ := plan(c.layout, c.jobs, limits{lMax: 10_000, lDist: 9000}, c.log)
+	want, _ := plan(c.layout, c.jobs, nil, limits{lMax: 10_000, lDist: 9000}, c.log)
 	changed, gone := c.log.changes(want, c.epoch*10_000, c.epoch)
 	if len(gone) > 0 {
 		tb.Fatal("a node is gone")

@@ -53,7 +53,7 @@ func simulate(t *testing.T, n int, host string, steps int) {
 			t.Fatalf("N %d, interval %d: %v", n, start, faults)
 		}
 		jobs := planned(good, start, ms)
-		routes, verdict := plan(l, jobs, lim, log)
+		routes, verdict := plan(l, jobs, nil, lim, log)
 		if verdict.overloaded {
 			t.Fatalf("N %d, interval %d: overloaded", n, start)
 		}

@@ -2,6 +2,7 @@ package balancer
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"math"
@@ -180,10 +181,13 @@ func contenders() []*contender {
 	}
 }
 
-// Run writes the comparison.
-func (s *Simulation) Run(out io.Writer) error {
-	rows, toFrontend := s.compare()
-	n := float64(s.Snapshots)
+// Run writes the comparison: of the snapshots that are done, should ctx end before all are.
+func (s *Simulation) Run(ctx context.Context, out io.Writer) error {
+	rows, toFrontend, done := s.compare(ctx)
+	if done == 0 {
+		return ctx.Err()
+	}
+	n := float64(done)
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', tabwriter.AlignRight)
 	_, _ = fmt.Fprintln(w, "algorithm\tl_max\tagent %\tcollector %\tSyncAgent %\tfrontend %\texact %\ttree nodes\tratio\tdistance / bound\tmax / mean load\ttime us\tmoved %\t")
 	_, _ = fmt.Fprintf(w, "PerSyst paper\t\t6.04\t85.00\t6.37\t2.59\t91.04\t217.59\t4.16\t\t\t\t\t\n")
@@ -198,17 +202,17 @@ func (s *Simulation) Run(out io.Writer) error {
 		return err
 	}
 	_, err := fmt.Fprintf(out, "\n%d snapshots of %.1f jobs, seed %d; moved: jobs that continue but change collectors, of an interval after which %.0f %% of the jobs end\n",
-		s.Snapshots, rows[0].jobs/n, s.Seed, 100*s.Churn)
+		done, rows[0].jobs/n, s.Seed, 100*s.Churn)
 	return err
 }
 
-// compare plans all snapshots by all algorithms. toFrontend sums the tree nodes that jobs pass on the way to the frontend, where
-// none is reduced before.
-func (s *Simulation) compare() (rows []*contender, toFrontend float64) {
+// compare plans all snapshots by all algorithms, or those that are done when ctx ends. toFrontend sums the tree nodes that jobs
+// pass on the way to the frontend, where none is reduced before.
+func (s *Simulation) compare(ctx context.Context) (rows []*contender, toFrontend float64, done int) {
 	l := mucLayout()
 	rows = contenders()
-	for snapshot := range s.Snapshots {
-		m := newMUC(s.Seed + uint64(snapshot)<<32)
+	for ; done < s.Snapshots && ctx.Err() == nil; done++ {
+		m := newMUC(s.Seed + uint64(done)<<32)
 		for i := range m.jobs {
 			toFrontend += float64(upward(l, m.jobs[i].nodes))
 		}
@@ -228,7 +232,7 @@ func (s *Simulation) compare() (rows []*contender, toFrontend float64) {
 			c.move(l, m.jobs, placed[i])
 		}
 	}
-	return rows, toFrontend
+	return rows, toFrontend, done
 }
 
 // upward counts homes, SyncAgents and the frontend.

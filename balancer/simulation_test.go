@@ -9,7 +9,7 @@ import (
 // TestTables wants the literal algorithms to come out as the paper's tables 1 and 2 do, and weir's own to do better.
 func TestTables(t *testing.T) {
 	s := Simulation{Seed: 1, Snapshots: 30, Churn: 0.02}
-	rows, up := s.compare()
+	rows, up, _ := s.compare(t.Context())
 	n := float64(s.Snapshots)
 	literal, near, own, kafka := rows[0], rows[1], rows[2], rows[3]
 	within := func(what string, got, want, by float64) {
@@ -47,7 +47,7 @@ func TestSimulationIsOfItsSeed(t *testing.T) {
 	text := func(seed uint64) string {
 		var b strings.Builder
 		s := Simulation{Seed: seed, Snapshots: 2, Churn: 0.1}
-		if err := s.Run(&b); err != nil {
+		if err := s.Run(t.Context(), &b); err != nil {
 			t.Fatal(err)
 		}
 		var kept []string

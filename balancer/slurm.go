@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/weirhpc/weir/config"
@@ -21,7 +22,7 @@ import (
 
 const (
 	// maxSqueueBytes bounds what is read of squeue, and maxLineBytes each line of scontrol and sinfo.
-	maxSqueueBytes = 256 << 20
+	maxSqueueBytes = 64 << 20
 	maxLineBytes   = 4 << 20
 	// machineEvery is how often Slurm is asked for its nodes, unless a job is on one that is not known.
 	machineEvery = time.Minute
@@ -32,8 +33,9 @@ const (
 // SlurmSource asks Slurm for its jobs in the background, so that a controller that hangs holds up nobody. While Slurm does
 // not answer, the jobs of its last answer stay in force, and a Fault says since when.
 //
-// Every task of an array and every component of a heterogeneous job is a job of its own, under what is its SLURM_JOB_ID; its
-// restart is Slurm's count of restarts. A suspended job holds nothing until it goes on.
+// Every task of an array and every component of a heterogeneous job is a job of its own, under the number that Slurm gives it
+// (SLURM_JOB_ID is that of the first component in all of them); its restart is Slurm's count of restarts. A suspended job holds
+// nothing until it goes on.
 type SlurmSource struct {
 	cfg  config.Slurm
 	book *slurmBook // of the polls alone
@@ -85,7 +87,7 @@ func (s *SlurmSource) poll(ctx context.Context) {
 		if !s.good.IsZero() {
 			since = "since " + s.good.UTC().Format(time.RFC3339) + "; its jobs of then stay in force"
 		}
-		s.broken = []Fault{{Reason: fmt.Sprintf("Slurm has not answered %s: %v", since, err)}}
+		s.broken = []Fault{{Reason: fmt.Sprintf("Slurm has not answered %s: %v", since, err), Unread: s.good.IsZero()}}
 		return
 	}
 	s.jobs, s.faults = s.book.list()
@@ -142,7 +144,7 @@ func (s *SlurmSource) squeue(ctx context.Context) ([]slurmRow, error) {
 	err := s.run(ctx, func(r io.Reader) (err error) {
 		text, err = io.ReadAll(io.LimitReader(r, maxSqueueBytes+1))
 		if err == nil && len(text) > maxSqueueBytes {
-			err = errors.New("longer than 256 MiB")
+			err = errors.New("longer than 64 MiB")
 		}
 		return err
 	}, "squeue", "--noheader", "--all", "--local", "--states="+slurmStates, "--Format="+format)
@@ -177,16 +179,22 @@ func (s *SlurmSource) lines(ctx context.Context, take func(line string) error, n
 				return err
 			}
 		}
+		if errors.Is(lines.Err(), bufio.ErrTooLong) {
+			return errors.New("a line longer than 4 MiB")
+		}
 		return lines.Err()
 	}, name, args...)
 }
 
-// run runs one of Slurm's commands and hands over what it says. A command that hangs is killed when ctx ends.
+// run runs one of Slurm's commands and hands over what it says. A command that hangs is killed when ctx ends, with all that
+// it started: it may be a site's script around Slurm's own.
 func (s *SlurmSource) run(ctx context.Context, read func(io.Reader) error, name string, args ...string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // kills what has not been read to its end
 	cmd := exec.CommandContext(ctx, filepath.Join(s.cfg.Bin, name), args...)
 	cmd.Env = slurmEnviron(os.Environ())
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second // then what a child of a killed command keeps open is closed too, and read ends
 	var said strings.Builder
 	cmd.Stderr = &limitedWriter{to: &said, left: 300}

@@ -138,7 +138,7 @@ func (s *story) at(seconds, interval int64, rows ...string) (nodes map[string]st
 	good, more := admit(s.tree, jobs, time.Unix(epoch+seconds, 0))
 	nodes = map[string]string{}
 	for _, j := range planned(good, (epoch+interval)*1000, 10_000) {
-		nodes[j.JobID+"/"+strconv.Itoa(int(j.Restart))] = FoldHosts(j.Nodes)
+		nodes[j.JobID+"/"+strconv.Itoa(int(j.Restart))] = topology.FoldHosts(j.Nodes)
 	}
 	return nodes, append(faults, more...)
 }
@@ -193,6 +193,11 @@ func TestSlurmRequeued(t *testing.T) {
 		t.Errorf("jobs %+v, faults %v", jobs, faults)
 	}
 	s.want(59, 50, map[string]string{"1/1": "n2"}, row(1, 1, "RUNNING", 18, -1, 2, "n2"), row(2, 0, "COMPLETED", 18, 50, 2, "n3"))
+	// But for an earlier life of what is there.
+	nodes, faults := s.at(69, 60, "?|", row(1, 2, "RUNNING", 60, -1, 2, "n2"))
+	if nodes["1/2"] != "n2" || len(faults) != 1 {
+		t.Errorf("nodes %v, faults %v", nodes, faults)
+	}
 }
 
 func TestSlurmEnds(t *testing.T) {
@@ -200,7 +205,7 @@ func TestSlurmEnds(t *testing.T) {
 	s.at(9, 0, row(1, 0, "RUNNING", 0, 99, 6, "n[1-3]"))
 	s.at(12, 0, row(1, 0, "COMPLETING", 0, 11, 2, "n3"), row(2, 0, "FAILED", 3, 4, 2, "n9"), row(3, 0, "CANCELLED", -1, 4, 2, ""))
 	jobs, faults := s.book.list()
-	if len(jobs) != 2 || len(faults) != 0 || FoldHosts(jobs[0].Nodes) != "n[1-3]" || *jobs[0].End != (epoch+11)*1000 || *jobs[1].End != (epoch+4)*1000 {
+	if len(jobs) != 2 || len(faults) != 0 || topology.FoldHosts(jobs[0].Nodes) != "n[1-3]" || *jobs[0].End != (epoch+11)*1000 || *jobs[1].End != (epoch+4)*1000 {
 		t.Errorf("%+v, faults %v", jobs, faults)
 	}
 	s.at(2000, 0)
@@ -288,7 +293,7 @@ func TestSlurmPlansOnlyWhatIsHeld(t *testing.T) {
 				if _, known := started[j]; !known {
 					started[j] = now
 				}
-				rows = append(rows, row(j, 0, state, started[j], -1, 2*len(nodes), FoldHosts(nodes)))
+				rows = append(rows, row(j, 0, state, started[j], -1, 2*len(nodes), topology.FoldHosts(nodes)))
 			}
 			start := now / 10 * 10
 			planned, faults := s.at(now, start, rows...)
@@ -297,7 +302,7 @@ func TestSlurmPlansOnlyWhatIsHeld(t *testing.T) {
 			}
 			for key, list := range planned {
 				j, _ := strconv.Atoi(key[:1])
-				hosts, _ := ExpandHosts(list)
+				hosts, _ := topology.ExpandHosts(list)
 				for _, h := range hosts {
 					checked++
 					n := int(h[1] - '1')
@@ -316,19 +321,26 @@ func TestSlurmPlansOnlyWhatIsHeld(t *testing.T) {
 func TestLinuxNumbersOfCPUs(t *testing.T) {
 	node := slurmNode{cpus: 8, cores: 4, threads: 2}
 	for _, tt := range []struct {
-		node   slurmNode
-		spread bool
-		ids    []int32
-		want   []int32
+		node      slurmNode
+		numbering string
+		ids       []int32
+		want      []int32
 	}{
-		{node, true, []int32{0, 1, 4, 5}, []int32{0, 2, 4, 6}},
-		{node, false, []int32{0, 1, 4, 5}, []int32{0, 1, 4, 5}},
-		{node, true, []int32{0, 1, 2, 3, 4, 5, 6, 7}, nil},
-		{slurmNode{cpus: 4, cores: 4, threads: 1}, true, []int32{1, 3}, []int32{1, 3}},
-		{slurmNode{cpus: 4, cores: 4, threads: 2}, true, []int32{1, 3}, []int32{1, 3}}, // one thread of each core is Slurm's
+		{node, "spread", []int32{0, 1, 4, 5}, []int32{0, 2, 4, 6}},
+		{node, "block", []int32{0, 1, 4, 5}, []int32{0, 1, 4, 5}},
+		{node, "spread", []int32{0, 1, 2, 3, 4, 5, 6, 7}, nil},
+		{slurmNode{cpus: 4, cores: 4, threads: 1}, "spread", []int32{1, 3}, []int32{1, 3}},
+		// Slurm counts cores alone, and scontrol names all threads of the job's.
+		{slurmNode{cpus: 2, cores: 2, threads: 2}, "spread", []int32{0, 1}, []int32{0, 2}},
+		{slurmNode{cpus: 2, cores: 2, threads: 2}, "block", []int32{2, 3}, []int32{2, 3}},
+		{slurmNode{cpus: 2, cores: 2, threads: 2}, "spread", []int32{0, 1, 2, 3}, nil},
+		// Two sockets of two cores, of which Linux counts the cores in turn.
+		{slurmNode{cpus: 8, sockets: 2, cores: 4, threads: 2}, "interleaved", []int32{0, 1, 2, 3}, []int32{0, 2, 4, 6}},
+		{slurmNode{cpus: 8, sockets: 2, cores: 4, threads: 2}, "interleaved", []int32{4, 5}, []int32{1, 5}},
+		{slurmNode{cpus: 6, sockets: 3, cores: 6, threads: 1}, "interleaved", []int32{1, 2, 5}, []int32{1, 3, 5}},
 	} {
-		if got := tt.node.linux(tt.ids, tt.spread); !slices.Equal(got, tt.want) {
-			t.Errorf("%+v, spread %v: %v are %v, want %v", tt.node, tt.spread, tt.ids, got, tt.want)
+		if got := tt.node.linux(tt.ids, tt.numbering); !slices.Equal(got, tt.want) {
+			t.Errorf("%+v, %s: %v are %v, want %v", tt.node, tt.numbering, tt.ids, got, tt.want)
 		}
 	}
 }
@@ -402,7 +414,7 @@ func TestSlurmSourceShares(t *testing.T) {
 	if len(good) != 4 || len(faults) > 0 {
 		t.Errorf("jobs that share nodes: %v", faults)
 	}
-	routes, _ := plan(newLayout(topology.Flat(s.Nodes()), 2, nil), planned(good, (epoch+10)*1000, 10_000), limits{lMax: 100, lDist: 90}, nil)
+	routes, _ := plan(newLayout(topology.Flat(s.Nodes()), 2, nil), planned(good, (epoch+10)*1000, 10_000), nil, limits{lMax: 100, lDist: 90}, nil)
 	if got := fmt.Sprint(routes[0].Entries[0].Cpus, routes[0].Entries[1].Cpus, routes[2].Entries[0].Cpus, routes[3].Entries[0].Cpus); got != "[0] [1] [] [1]" {
 		t.Errorf("the routes have CPUs %s", got)
 	}
@@ -479,7 +491,7 @@ func TestSlurmSourceKeepsItsLastJobs(t *testing.T) {
 
 func TestSlurmSourceNeverBlocks(t *testing.T) {
 	f := newFakeSlurm(t)
-	f.write("squeue", "#!/bin/sh\nexec sleep 60\n")
+	f.write("squeue", "#!/bin/sh\nsleep 60 &\necho $! >$0.child\nwait\n") // a site's own, around Slurm's
 	s := f.source()
 	s.cfg.Timeout = 2 * time.Second
 	done := make(chan struct{})
@@ -491,8 +503,25 @@ func TestSlurmSourceNeverBlocks(t *testing.T) {
 		t.Errorf("Jobs took %v while squeue hung", d)
 	}
 	<-done
-	if _, faults := s.Jobs(started); len(faults) != 1 || !strings.Contains(faults[0].Reason, "since weir started") {
+	if _, faults := s.Jobs(started); len(faults) != 1 || !strings.Contains(faults[0].Reason, "since weir started") || !faults[0].Unread {
 		t.Error(faults)
+	}
+	text, err := os.ReadFile(filepath.Join(f.dir, "squeue.child"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	child, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child))
+		if err != nil || strings.Contains(string(stat), ") Z ") { // gone, or dead and not yet waited for
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("what squeue started, process %d, goes on", child)
+		}
 	}
 }
 
@@ -537,7 +566,7 @@ func BenchmarkSlurmTake(b *testing.B) {
 	var text strings.Builder
 	for j := range 16_000 {
 		nodes := fmt.Sprintf("n[%06d-%06d]", 6*j, 6*j+5)
-		hosts, _ := ExpandHosts(nodes)
+		hosts, _ := topology.ExpandHosts(nodes)
 		for _, h := range hosts {
 			machine[h] = slurmNode{cpus: 128, cores: 64, threads: 2}
 		}

@@ -9,12 +9,13 @@ import (
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/topology"
 )
 
 // slurmBook is what Slurm's answers so far say: a fold over them that asks nobody and looks at no clock.
 type slurmBook struct {
-	keepMs  int64 // a job stays for so long after its end
-	spread  bool  // how Linux numbers hardware threads
+	keepMs  int64  // a job stays for so long after its end
+	cpuIDs  string // how Linux numbers hardware threads
 	machine map[string]slurmNode
 	names   []string // of machine, sorted
 	asked   time.Time
@@ -42,7 +43,7 @@ type slurmJob struct {
 
 func newSlurmBook(cfg config.Config) *slurmBook {
 	return &slurmBook{
-		keepMs: (config.Outage + 2) * cfg.Interval.Milliseconds(), spread: cfg.Balance.Slurm.CPUIDs == "spread",
+		keepMs: (config.Outage + 2) * cfg.Interval.Milliseconds(), cpuIDs: cfg.Balance.Slurm.CPUIDs,
 		shares: map[schemas.JobKey]*slurmShare{}, jobs: map[schemas.JobKey]*slurmJob{},
 	}
 }
@@ -95,22 +96,27 @@ func (b *slurmBook) learn(unknown []*slurmRow, shares map[string]*cpuShares) {
 		}
 		share := &slurmShare{hostlist: r.hostlist, count: r.cpus, cpus: make(map[string][]int32, len(s.cpus))}
 		for h, ids := range s.cpus {
-			share.cpus[h] = b.machine[h].linux(ids, b.spread)
+			share.cpus[h] = b.machine[h].linux(ids, b.cpuIDs)
 		}
 		b.shares[keyOf(&r.job)] = share
 	}
 }
 
-// linux turns Slurm's numbers, which go core by core, into Linux's; empty where they are all of the node.
-func (n slurmNode) linux(ids []int32, spread bool) []int32 {
-	if len(ids) >= n.cpus {
+// linux turns Slurm's numbers, which go socket by socket and core by core, into Linux's; empty where they are all of the node.
+// They name hardware threads even where cores alone are Slurm's CPUs.
+func (n slurmNode) linux(ids []int32, numbering string) []int32 {
+	if len(ids) >= n.cores*n.threads {
 		return nil
 	}
 	cpus := slices.Clone(ids)
-	if spread && n.cores*n.threads == n.cpus {
-		for i, id := range ids {
-			core, thread := int(id)/n.threads, int(id)%n.threads
+	for i, id := range ids {
+		core, thread := int(id)/n.threads, int(id)%n.threads
+		switch numbering {
+		case "spread":
 			cpus[i] = int32(core + thread*n.cores)
+		case "interleaved":
+			perSocket := n.cores / n.sockets
+			cpus[i] = int32(core/perSocket + core%perSocket*n.sockets + thread*n.cores)
 		}
 	}
 	slices.Sort(cpus)
@@ -118,10 +124,11 @@ func (n slurmNode) linux(ids []int32, spread bool) []int32 {
 }
 
 // take takes in one answer. A job that the answer no longer has ended when it was last seen, unless a row cannot be told
-// from it.
+// from it; but a later life of it says so whatever else cannot be read.
 func (b *slurmBook) take(nowMs int64, rows []slurmRow) {
 	b.faults = nil
 	there := make(map[schemas.JobKey]bool, len(rows))
+	lives := make(map[string]int32, len(rows)) // the highest restart of each
 	doubt := false
 	for i := range rows {
 		r := &rows[i]
@@ -129,10 +136,10 @@ func (b *slurmBook) take(nowMs int64, rows []slurmRow) {
 		switch {
 		case r.job.JobID == noID:
 			doubt = true
-			b.faults = append(b.faults, Fault{noID, 0, r.fault})
+			b.faults = append(b.faults, Fault{JobID: noID, Reason: r.fault})
 			continue
 		case r.fault != "":
-			b.faults = append(b.faults, Fault{r.job.JobID, r.job.Restart, r.fault})
+			b.faults = append(b.faults, Fault{JobID: r.job.JobID, Restart: r.job.Restart, Reason: r.fault})
 			delete(b.jobs, key)
 		case r.state == slurmOver:
 			b.over(nowMs, r)
@@ -140,10 +147,11 @@ func (b *slurmBook) take(nowMs int64, rows []slurmRow) {
 			b.holds(nowMs, r)
 		}
 		there[key] = true
+		lives[key.JobID] = max(lives[key.JobID], key.Restart)
 	}
 	maps.DeleteFunc(b.shares, func(key schemas.JobKey, _ *slurmShare) bool { return !there[key] && !doubt })
 	for key, j := range b.jobs {
-		if j.job.End == nil && !there[key] && !doubt {
+		if j.job.End == nil && !there[key] && (!doubt || key.Restart < lives[key.JobID]) {
 			end := max(j.seenMs, *j.job.Start)
 			j.job.End, j.held = &end, nil
 		}
@@ -167,7 +175,7 @@ func (b *slurmBook) holds(nowMs int64, r *slurmRow) {
 	if !b.whole(r) {
 		s := b.shares[key]
 		if s == nil || s.hostlist != r.hostlist || s.count != r.cpus {
-			b.faults = append(b.faults, Fault{r.job.JobID, r.job.Restart, fmt.Sprintf("scontrol does not say which CPUs it has on %.80q", FoldHosts(r.hosts))})
+			b.faults = append(b.faults, Fault{JobID: r.job.JobID, Restart: r.job.Restart, Reason: fmt.Sprintf("scontrol does not say which CPUs it has on %.80q", topology.FoldHosts(r.hosts))})
 			delete(b.jobs, key)
 			return
 		}

@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/topology"
 )
 
 // maxCPUs bounds the CPUs of a node.
@@ -41,7 +42,7 @@ func parseSqueue(text, end string) ([]slurmRow, error) {
 	}
 	all, found := strings.CutSuffix(text, end)
 	if !found {
-		return nil, fmt.Errorf("squeue's output is none that weir knows: it ends with %.80q", text[max(0, len(text)-40):])
+		return nil, fmt.Errorf("squeue's output is none that weir knows: it begins with %.80q, and does not end as it was asked to", text)
 	}
 	var rows []slurmRow
 	usable := 0
@@ -99,7 +100,7 @@ func parseRow(line string) slurmRow {
 	}
 	if err == nil {
 		r.hostlist = f[7]
-		r.hosts, err = ExpandHosts(r.hostlist)
+		r.hosts, err = topology.ExpandHosts(r.hostlist)
 	}
 	if err == nil && len(r.hosts) == 0 && r.state != slurmOver {
 		err = errors.New("it runs but has no nodes")
@@ -161,7 +162,7 @@ func printable(text string) string {
 }
 
 // slurmNode is what sinfo says of a node.
-type slurmNode struct{ cpus, cores, threads int }
+type slurmNode struct{ cpus, sockets, cores, threads int } // cores of all sockets, threads of each core
 
 func parseSinfo(line string, machine map[string]slurmNode) error {
 	f := strings.Split(line, "|")
@@ -175,7 +176,7 @@ func parseSinfo(line string, machine map[string]slurmNode) error {
 	if bad {
 		return fmt.Errorf("line %.80q is not a node with its CPUs, sockets, cores and threads", line)
 	}
-	machine[f[0]] = slurmNode{cpus: n[1], cores: n[2] * n[3], threads: n[4]}
+	machine[f[0]] = slurmNode{cpus: n[1], sockets: n[2], cores: n[2] * n[3], threads: n[4]}
 	return nil
 }
 
@@ -222,7 +223,7 @@ func (p *scontrolReader) line(line string) error {
 		return nil
 	}
 	ids, _, _ := strings.Cut(rest, " ")
-	hosts, err := ExpandHosts(list)
+	hosts, err := topology.ExpandHosts(list)
 	if err == nil {
 		err = p.at.add(hosts, ids)
 	}
@@ -245,18 +246,17 @@ func (s *cpuShares) add(hosts []string, ids string) error {
 }
 
 // parseCPUs returns the numbers of a list such as 0-3,8.
-func parseCPUs(text string) (cpus []int32, err error) {
-	ranges, _, err := parseRanges(text)
+func parseCPUs(text string) ([]int32, error) {
+	numbers, err := topology.ExpandRanges(text)
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range ranges {
-		if r.high >= maxCPUs {
-			return nil, fmt.Errorf("CPU %d is beyond any", r.high)
+	cpus := make([]int32, len(numbers))
+	for i, n := range numbers {
+		if n >= maxCPUs {
+			return nil, fmt.Errorf("CPU %d is beyond any", n)
 		}
-		for c := r.low; c <= r.high; c++ {
-			cpus = append(cpus, int32(c))
-		}
+		cpus[i] = int32(n)
 	}
 	slices.Sort(cpus)
 	return slices.Compact(cpus), nil

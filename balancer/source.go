@@ -16,11 +16,14 @@ type Source interface {
 	Jobs(now time.Time) ([]schemas.Job, []Fault)
 }
 
-// Fault is a job that cannot be followed, or a list of jobs that cannot be read.
+// Fault is a job that cannot be followed, or not as it is given, or a list of jobs that cannot be read.
 type Fault struct {
 	JobID   string // empty: the list as a whole; otherwise as it was given, which may be no valid job id
 	Restart int32
 	Reason  string
+	Unread  bool // the list as a whole was never read, so that nobody knows which jobs there are
+	// Followed: the job is followed all the same, though not as it is given.
+	Followed bool
 }
 
 type fixed []schemas.Job

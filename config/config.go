@@ -75,9 +75,9 @@ type Balance struct {
 	Nodes    []string `mapstructure:"nodes"`     // where there is no tree
 
 	Algorithm          string `mapstructure:"algorithm"`             // weir or literal
-	LMax               int    `mapstructure:"l_max"`                 // nodes whose jobs one collector takes; 0: from the next two
+	LMax               int    `mapstructure:"l_max"`                 // nodes whose jobs one collector takes; 0: by bytes, from the next two
 	PartitionBytesPerS int64  `mapstructure:"partition_bytes_per_s"` // that one partition or its collector sustains
-	NodeBytes          int64  `mapstructure:"node_bytes"`            // that a node sends in an interval
+	NodeBytes          int64  `mapstructure:"node_bytes"`            // that a node sends in an interval, as long as none was measured
 	LDist              int    `mapstructure:"l_dist"`                // literal: nodes of a split job that one collector is given; 0: 0.9 l_max
 	LocalMax           int    `mapstructure:"local_max"`             // jobs of one node that are reduced there; 0: all
 
@@ -91,7 +91,7 @@ type Slurm struct {
 	Bin     string        `mapstructure:"bin"`     // directory of squeue, scontrol and sinfo; empty: as PATH says
 	Poll    time.Duration `mapstructure:"poll"`    // how often, the drop directory too
 	Timeout time.Duration `mapstructure:"timeout"` // of one poll
-	CPUIDs  string        `mapstructure:"cpu_ids"` // how Linux numbers what Slurm calls CPUs: spread or block
+	CPUIDs  string        `mapstructure:"cpu_ids"` // how Linux numbers what Slurm calls CPUs: spread, block or interleaved
 }
 
 // Collect is the configuration of collect and merge.
@@ -192,11 +192,27 @@ func Load(src Source) (Config, error) {
 		d.WeaklyTypedInput = false
 		d.DecodeHook = mapstructure.ComposeDecodeHookFunc(mapstructure.StringToSliceHookFunc(","), decodeScalar)
 	})
-	if err != nil {
-		err = fmt.Errorf("%w: %w", ErrValue, err)
-	}
 	c.derive()
-	return c, errors.Join(err, c.Validate())
+	return c, errors.Join(errors.Join(wrongValues(err)...), c.Validate())
+}
+
+// wrongValues returns the errors of a decoding one by one, as those of Validate are.
+func wrongValues(err error) (faults []error) {
+	switch e := err.(type) { //nolint:errorlint // each level of the tree by itself
+	case nil:
+	case *mapstructure.DecodeError:
+		reason := strings.Replace(e.Unwrap().Error(), "source data must be an array or slice", "a list is wanted", 1)
+		faults = append(faults, fmt.Errorf("%s: %w: %s", e.Name(), ErrValue, reason))
+	case interface{ Unwrap() []error }:
+		for _, one := range e.Unwrap() {
+			faults = append(faults, wrongValues(one)...)
+		}
+	case interface{ Unwrap() error }:
+		return wrongValues(e.Unwrap())
+	default:
+		faults = append(faults, fmt.Errorf("%w: %w", ErrValue, err))
+	}
+	return faults
 }
 
 // decodeScalar turns texts, which is what the environment and flags have, into what a key holds, and refuses numbers that
@@ -242,18 +258,30 @@ func (c *Config) derive() {
 	if c.Grace == 0 {
 		c.Grace = min(time.Second, c.Interval/2)
 	}
-	if b := &c.Balance; b.LMax == 0 && b.NodeBytes > 0 {
-		// Half of what it sustains: the rest is for catching up after an outage, and for nodes that send more than others.
-		b.LMax = int(min(1_000_000, max(2, c.Interval.Seconds()*float64(b.PartitionBytesPerS)/2/float64(b.NodeBytes))))
-	}
-	if c.Balance.LDist == 0 {
-		c.Balance.LDist = max(1, c.Balance.LMax*9/10)
-	}
 	if c.Agent.Node == "" {
 		if host, err := os.Hostname(); err == nil {
 			c.Agent.Node = host
 		}
 	}
+}
+
+// CollectorBytes returns what one collector takes of jobs in an interval: half of what a partition sustains. The other half is
+// for catching up after an outage, for nodes that send more than they did, and for what no job sends.
+func (c *Config) CollectorBytes() int64 {
+	return int64(c.Interval.Seconds() * float64(c.Balance.PartitionBytesPerS) / 2)
+}
+
+// CollectorNodes returns the same in nodes: balance.l_max, or, where that is 0, those that send CollectorBytes if each sends
+// balance.node_bytes. Of a job that is split, PerSyst's algorithms give each collector dist.
+func (c *Config) CollectorNodes() (most, dist int) {
+	most, dist = c.Balance.LMax, c.Balance.LDist
+	if most == 0 {
+		most = int(min(1_000_000, max(2, c.CollectorBytes()/max(1, c.Balance.NodeBytes))))
+	}
+	if dist == 0 {
+		dist = max(1, most*9/10)
+	}
+	return most, dist
 }
 
 // flatten returns the leaves of a configuration by their dotted keys.

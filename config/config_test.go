@@ -89,8 +89,13 @@ func TestLaterSourcesWin(t *testing.T) {
 	if !slices.Equal(c.Kafka.Brokers, []string{"a:1", "b:2"}) || !slices.Equal(c.Balance.Nodes, []string{"n1", "n2"}) {
 		t.Errorf("lists: %q, %q", c.Kafka.Brokers, c.Balance.Nodes)
 	}
-	if c.PlanMargin != 500*time.Millisecond || c.Grace != time.Second || c.Balance.LMax != 2000 || c.Balance.LDist != 1800 || c.Agent.Node == "" {
-		t.Errorf("derived: %v, %v, %d, %q", c.PlanMargin, c.Grace, c.Balance.LDist, c.Agent.Node)
+	most, dist := c.CollectorNodes()
+	if c.PlanMargin != 500*time.Millisecond || c.Grace != time.Second || c.CollectorBytes() != 10_000_000 || most != 2000 || dist != 1800 || c.Agent.Node == "" {
+		t.Errorf("derived: %v, %v, %d bytes, %d and %d nodes, %q", c.PlanMargin, c.Grace, c.CollectorBytes(), most, dist, c.Agent.Node)
+	}
+	c.Balance.LMax = 50
+	if most, dist = c.CollectorNodes(); most != 50 || dist != 45 {
+		t.Errorf("%d and %d nodes", most, dist)
 	}
 }
 
@@ -140,6 +145,10 @@ func TestBadFiles(t *testing.T) {
 	if !errors.Is(err, ErrValue) || !errors.Is(err, ErrName) || !strings.Contains(err.Error(), "interval") || !strings.Contains(err.Error(), "zz") {
 		t.Errorf("%v", err)
 	}
+	_, err = Load(Source{File: write(t, "collectors: many\nbalance: {nodes: 7}\n"), Defaults: Default()})
+	if want := "collectors: wrong kind of value: \"many\" is not a whole number\nbalance.nodes: wrong kind of value: a list is wanted, got int"; err == nil || err.Error() != want {
+		t.Errorf("%v, want a line for each\n%s", err, want)
+	}
 	if _, err := Load(Source{File: "none.yaml", Defaults: Default()}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a file that is not there: %v", err)
 	}
@@ -164,7 +173,8 @@ func TestValidate(t *testing.T) {
 		"long grace":     {func(c *Config) { c.Grace = c.Interval }, ErrRange, "grace"},
 		"no collectors":  {func(c *Config) { c.Collectors = 0 }, ErrRange, "collectors"},
 		"retention":      {func(c *Config) { c.Topics.CountersRetention = time.Minute }, ErrRange, "topics.counters_retention"},
-		"l_dist":         {func(c *Config) { c.Balance.LDist = c.Balance.LMax + 1 }, ErrRange, "balance.l_dist"},
+		"l_dist":         {func(c *Config) { c.Balance.LMax, c.Balance.LDist = 10, 11 }, ErrRange, "balance.l_dist"},
+		"negative l_max": {func(c *Config) { c.Balance.LMax, c.Balance.LDist = -1, 5 }, ErrRange, "balance.l_max"},
 		"slurm's poll":   {func(c *Config) { c.Balance.Slurm.Poll = 0 }, ErrRange, "balance.slurm.poll"},
 		"slurm's time":   {func(c *Config) { c.Balance.Slurm.Timeout = time.Hour }, ErrRange, "balance.slurm.timeout"},
 		"slurm's CPUs":   {func(c *Config) { c.Balance.Slurm.CPUIDs = "cyclic" }, ErrChoice, "balance.slurm.cpu_ids"},
@@ -183,6 +193,16 @@ func TestValidate(t *testing.T) {
 				t.Errorf("got %v, want %v at %s", err, tc.want, tc.key)
 			}
 		})
+	}
+	one := base
+	one.Balance.LMax = 1
+	if err := one.Validate(); err != nil {
+		t.Errorf("one node a collector: %v", err)
+	}
+	// One mistake is said once, and with what may be: 0 too.
+	one.Balance.LMax, one.Balance.LDist = -1, 5
+	if err := one.Validate(); err == nil || strings.Contains(err.Error(), "l_dist") || !strings.Contains(err.Error(), "0 to 1000000") {
+		t.Errorf("negative l_max: %v", err)
 	}
 	bad := base
 	bad.Cluster, bad.Collectors, bad.LogLevel = "", 0, ""

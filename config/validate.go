@@ -75,7 +75,8 @@ func (c Config) Validate() error {
 	if c.Topics.SegmentBytes != 0 {
 		within("topics.segment_bytes", c.Topics.SegmentBytes, 64<<10, 1<<31-1)
 	}
-	c.Balance.validate(name, within, oneOf)
+	most, _ := c.CollectorNodes()
+	c.Balance.validate(most, name, within, oneOf)
 	c.Balance.Slurm.validate(oneOf, lasting)
 	within("collect.max_rejects", int64(c.Collect.MaxRejects), 0, 100_000)
 	within("sink.roll_bytes", c.Sink.RollBytes, 1<<20, 1<<33)
@@ -89,13 +90,13 @@ func (c Config) Validate() error {
 	return errors.Join(faults...)
 }
 
-func (b *Balance) validate(name func(key, value string), within func(key string, value, low, high int64), oneOf func(key, value string, choices ...string)) {
+func (b *Balance) validate(collectorNodes int, name func(key, value string), within func(key string, value, low, high int64), oneOf func(key, value string, choices ...string)) {
 	oneOf("balance.algorithm", b.Algorithm, "weir", "literal")
 	within("balance.partition_bytes_per_s", b.PartitionBytesPerS, 1000, 1<<40)
 	within("balance.node_bytes", b.NodeBytes, 1, 1<<30)
-	if b.LMax != 0 { // else it is still to be derived
-		within("balance.l_max", int64(b.LMax), 2, 1_000_000)
-		within("balance.l_dist", int64(b.LDist), 1, int64(b.LMax))
+	within("balance.l_max", int64(b.LMax), 0, 1_000_000)
+	if b.LDist != 0 && collectorNodes > 0 { // else balance.l_max is wrong already
+		within("balance.l_dist", int64(b.LDist), 1, int64(collectorNodes))
 	}
 	within("balance.local_max", int64(b.LocalMax), 0, 1_000_000)
 	for _, n := range b.Nodes {
@@ -106,7 +107,7 @@ func (b *Balance) validate(name func(key, value string), within func(key string,
 func (s Slurm) validate(oneOf func(key, value string, choices ...string), lasting func(key string, value, low, high time.Duration)) {
 	lasting("balance.slurm.poll", s.Poll, 100*time.Millisecond, time.Minute)
 	lasting("balance.slurm.timeout", s.Timeout, time.Second, 5*time.Minute)
-	oneOf("balance.slurm.cpu_ids", s.CPUIDs, "spread", "block")
+	oneOf("balance.slurm.cpu_ids", s.CPUIDs, "spread", "block", "interleaved")
 }
 
 // minInterval: a node's clock may be ten seconds ahead before its records are refused, and that must not reach the outage.

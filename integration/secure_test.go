@@ -44,7 +44,8 @@ func roles() map[string]role {
 		"simulate": {writes: []string{schemas.TopicCounters}, reads: []string{schemas.TopicRoutes}},
 		"balance": {
 			writes: []string{schemas.TopicCounters, schemas.TopicRoutes, schemas.TopicJobs, schemas.TopicBalance},
-			reads:  []string{schemas.TopicRoutes, schemas.TopicJobs, schemas.TopicBalance}, group: "balance", transactions: "balance",
+			reads:  []string{schemas.TopicRoutes, schemas.TopicJobs, schemas.TopicBalance, schemas.TopicProgress},
+			group:  "balance", transactions: "balance",
 		},
 		"collect": {
 			writes: []string{schemas.TopicPartials, schemas.TopicJobSummary, schemas.TopicRejects, schemas.TopicProgress},

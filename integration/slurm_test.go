@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -15,10 +17,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/weirhpc/weir/schemas"
 )
 
-// slurmCluster is a Slurm with nodes n1 to n4 of two CPUs, all on this machine.
+// slurmCluster is a Slurm with nodes n1 to n4 of two CPUs, and t1 and t2 of two cores with two threads, all on this machine.
 type slurmCluster struct {
 	t   *testing.T
 	dir string
@@ -80,7 +84,7 @@ func (s *slurmCluster) conf() string { return "SLURM_CONF=" + filepath.Join(s.di
 // run runs one of Slurm's commands.
 func (s *slurmCluster) run(name string, args ...string) string {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(s.t.Context(), 30*time.Second)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = append(os.Environ(), s.conf(), "TZ=UTC")
@@ -121,6 +125,8 @@ func (s *slurmCluster) signal(name string, sig syscall.Signal) {
 	}
 }
 
+var slurmNodes = []string{"n1", "n2", "n3", "n4", "t1", "t2"}
+
 // TestSlurm follows the jobs of a real Slurm, with one agent for each of its nodes.
 func TestSlurm(t *testing.T) {
 	slurm := startSlurm(t)
@@ -135,7 +141,7 @@ func TestSlurm(t *testing.T) {
 	for _, part := range []string{"balance", "collect", "merge"} {
 		m.add(part, []string{slurm.conf()}, part, "--config", file).start()
 	}
-	for _, node := range []string{"n1", "n2", "n3", "n4"} {
+	for _, node := range slurmNodes {
 		m.add("agent-"+node, []string{"WEIR_AGENT_NODE=" + node}, "agent", "--config", file).start()
 	}
 	s.eventually("rows of idle nodes", func() bool { return len(s.rows()[schemas.JobKey{JobID: schemas.JobRest}]) > 0 })
@@ -145,16 +151,46 @@ func TestSlurm(t *testing.T) {
 	left := slurm.submit("-n1", "-c1", "-w", "n2")
 	right := slurm.submit("-n1", "-c1", "-w", "n2")
 	shrinks := slurm.submit("-N2", "--exclusive", "-w", "n[3-4]")
-	s.wantRows(5, map[schemas.JobKey]int32{{JobID: alone}: 1, {JobID: left}: 1, {JobID: right}: 1, {JobID: shrinks}: 2})
+	paused := schemas.JobKey{JobID: slurm.submit("-p", "smt", "-N2", "-n2", "-w", "t[1-2]")}
+	het := slurm.submit("-p", "smt", "-n1", "-c1", "-w", "t1", ":", "-p", "smt", "-n1", "-c1", "-w", "t2")
+	component := [2]schemas.JobKey{{JobID: slurm.jobID(het + "+0")}, {JobID: slurm.jobID(het + "+1")}}
+	s.wantRows(5, map[schemas.JobKey]int32{
+		{JobID: alone}: 1, {JobID: left}: 1, {JobID: right}: 1, {JobID: shrinks}: 2, paused: 2, component[0]: 1, component[1]: 1,
+	})
+	for _, node := range []string{"t1", "t2"} {
+		for _, e := range s.route(node).Entries {
+			if want := slurm.cpus(e.JobID, node); len(e.Cpus) != 2 || !slices.Equal(e.Cpus, want) {
+				t.Errorf("job %s has CPUs %v of %s, and by Slurm's numbers %v", e.JobID, e.Cpus, node, want)
+			}
+		}
+	}
+
+	slurm.run("scontrol", "suspend", paused.JobID)
 	slurm.run("scontrol", "update", "jobid="+shrinks, "NumNodes=1")
 	array := slurm.submit("-n1", "-c1", "--array=0-1", "-w", "n4")
-	first := schemas.JobKey{JobID: slurm.taskID(array, 0)}
-	second := schemas.JobKey{JobID: slurm.taskID(array, 1)}
+	first := schemas.JobKey{JobID: slurm.jobID(array + "_0")}
+	second := schemas.JobKey{JobID: slurm.jobID(array + "_1")}
 	s.wantRows(4, map[schemas.JobKey]int32{first: 1, second: 1})
 	s.eventually("rows of the job that shrank", func() bool {
 		rows := s.rows()[schemas.JobKey{JobID: shrinks}]
 		return len(rows) > 0 && rows[len(rows)-1].NodesExpected == 1
 	})
+	s.eventually("a Route without the suspended job", func() bool { return !routed(s.route("t1"), paused) })
+	from := s.route("t1").IntervalStart
+	s.eventually("what the suspended job had of its nodes, in _rest", func() bool {
+		complete := 0
+		for at, values := range machineValues(s.rows()) {
+			if at >= from && values == int64(len(hostCPUs(t))*len(slurmNodes)) {
+				complete++
+			}
+		}
+		return complete >= 3
+	})
+	if state := s.jobs()[paused].State; state != "RUNNING" {
+		t.Errorf("the suspended job is %s", state)
+	}
+	wentOn := time.Now().UnixMilli()
+	slurm.run("scontrol", "resume", paused.JobID)
 	slurm.run("scancel", alone, left, right, shrinks, array)
 
 	big := slurm.submit("-N3", "--exclusive")
@@ -178,13 +214,18 @@ func TestSlurm(t *testing.T) {
 	s.wantRows(len(s.rows()[again])+3, map[schemas.JobKey]int32{again: 1})
 	slurm.signal("ctld", syscall.SIGCONT)
 	s.eventually("the controller's answer", func() bool { return s.jobs()[list] == nil })
-	slurm.run("scancel", requeued)
+	s.eventually("rows of the job that was suspended", func() bool {
+		rows := s.rows()[paused]
+		return len(rows) > 2 && rows[len(rows)-2].IntervalStart >= wentOn
+	})
+	slurm.run("scancel", requeued, paused.JobID, het)
 	s.eventually("the end of the last job", func() bool { j, ok := s.jobs()[again]; return ok && j.State == "COMPLETED" && j.End != nil })
 
 	s.judgeSlurm(map[schemas.JobKey][]int32{
 		{JobID: alone}: {1}, {JobID: left}: {1}, {JobID: right}: {1}, {JobID: shrinks}: {1, 2}, first: {1}, second: {1},
-		{JobID: big}: {3}, {JobID: requeued}: {1}, again: {1},
-	})
+		{JobID: big}: {3}, {JobID: requeued}: {1}, again: {1}, paused: {2}, component[0]: {1}, component[1]: {1},
+	}, paused)
+	s.judgePause(paused, wentOn)
 	jobs := s.jobs()
 	for _, pair := range [][2]schemas.JobKey{{{JobID: left}, {JobID: right}}, {first, second}} {
 		a, b := jobs[pair[0]].Cpus, jobs[pair[1]].Cpus
@@ -200,16 +241,102 @@ func TestSlurm(t *testing.T) {
 	}
 }
 
-// taskID returns the job id of a task of an array, once it runs.
-func (s *slurmCluster) taskID(array string, task int) string {
+// jobID returns the number of what squeue shows as a task of an array, such as 5_0, or as a component of a heterogeneous job, such as
+// 7+1, once it runs.
+func (s *slurmCluster) jobID(shown string) string {
 	s.t.Helper()
+	whole := shown[:strings.IndexAny(shown, "_+")]
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
-		if id := s.run("squeue", "--noheader", "--states=RUNNING", "--Format=JobID:0", fmt.Sprintf("--jobs=%s_%d", array, task)); id != "" {
-			return id
+		for line := range strings.Lines(s.run("squeue", "--noheader", "--states=RUNNING", "--format=%i %A", "--jobs="+whole)) {
+			if name, id, _ := strings.Cut(strings.TrimSpace(line), " "); name == shown {
+				return id
+			}
 		}
 	}
-	s.t.Fatalf("task %d of %s does not run", task, array)
+	s.t.Fatalf("%s does not run", shown)
 	return ""
+}
+
+// cpus returns what a job has of a node of partition smt in Linux's numbers: those of scontrol, by slurmd's own map.
+func (s *slurmCluster) cpus(id, node string) (cpus []int32) {
+	s.t.Helper()
+	log, err := os.ReadFile(filepath.Join(s.dir, "log", node))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	line := regexp.MustCompile(`Block Map +=( [0-9,]+)`).FindSubmatch(log)
+	if line == nil {
+		s.t.Fatalf("slurmd of %s does not say how it maps CPUs", node)
+	}
+	block := numbers(s.t, string(line[1]))
+	job := s.run("scontrol", "--details", "show", "job", id)
+	for _, of := range regexp.MustCompile(`Nodes=(\S+) CPU_IDs=(\S+)`).FindAllStringSubmatch(job, -1) {
+		if !slices.Contains(strings.Fields(s.run("scontrol", "show", "hostnames", of[1])), node) {
+			continue
+		}
+		for _, n := range numbers(s.t, of[2]) {
+			cpus = append(cpus, block[n])
+		}
+	}
+	slices.Sort(cpus)
+	return cpus
+}
+
+// numbers returns those of a list such as 0-3,8.
+func numbers(t *testing.T, list string) (all []int32) {
+	t.Helper()
+	for part := range strings.SplitSeq(strings.TrimSpace(list), ",") {
+		low, high, isRange := strings.Cut(part, "-")
+		if !isRange {
+			high = low
+		}
+		first, err := strconv.Atoi(low)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last, err := strconv.Atoi(high)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := first; n <= last; n++ {
+			all = append(all, int32(n))
+		}
+	}
+	return all
+}
+
+// hostCPUs returns the numbers of this machine's CPUs. Every agent sees them, whichever node it stands for.
+func hostCPUs(t *testing.T) (cpus []int32) {
+	t.Helper()
+	stat, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range regexp.MustCompile(`(?m)^cpu([0-9]+) `).FindAllSubmatch(stat, -1) {
+		cpus = append(cpus, numbers(t, string(line[1]))...)
+	}
+	return cpus
+}
+
+// route returns the newest Route of a node; nil where there is none.
+func (s *system) route(node string) (newest *schemas.Route) {
+	s.t.Helper()
+	for _, r := range s.read(schemas.TopicRoutes) {
+		if string(r.Key) != node || r.Value == nil {
+			continue
+		}
+		record, err := schemas.Unmarshal(r.Value)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		newest = record.(*schemas.Route)
+	}
+	return newest
+}
+
+// routed reports whether a Route has the job on its node.
+func routed(r *schemas.Route, key schemas.JobKey) bool {
+	return slices.ContainsFunc(r.Entries, func(e schemas.RouteEntry) bool { return e.JobID == key.JobID && e.Restart == key.Restart })
 }
 
 // rows returns the summaries by job, each job's in order.
@@ -270,11 +397,12 @@ func (s *system) wantRows(count int, nodes map[schemas.JobKey]int32) {
 	})
 }
 
-// judgeSlurm looks at all rows: each job has the numbers of nodes that it may have, all of them report, and its intervals lie
-// within its life and follow each other.
-func (s *system) judgeSlurm(nodes map[schemas.JobKey][]int32) {
+// judgeSlurm looks at all rows: each job has the numbers of nodes that it may have, and values of its CPUs of each that reported in time;
+// its intervals lie within its life and follow each other, but for the pause of one. No value is counted twice.
+func (s *system) judgeSlurm(nodes map[schemas.JobKey][]int32, paused schemas.JobKey) {
 	s.t.Helper()
-	rows, jobs := s.rows(), s.jobs()
+	rows, jobs, host := s.rows(), s.jobs(), hostCPUs(s.t)
+	log, slow := newOracle(s.t, s.cfg.Cluster, s.closedLog()), slowIntervals(rows)
 	total := 0
 	for key, allowed := range nodes {
 		j := jobs[key]
@@ -282,22 +410,33 @@ func (s *system) judgeSlurm(nodes map[schemas.JobKey][]int32) {
 			s.t.Errorf("job %s has no record with a start", key)
 			continue
 		}
+		end := int64(math.MaxInt64)
+		if j.End != nil {
+			end = *j.End
+		}
+		cpus := len(host)
+		if len(j.Cpus) > 0 {
+			cpus = len(slices.DeleteFunc(slices.Clone(j.Cpus), func(c int32) bool { return !slices.Contains(host, c) }))
+		}
 		seen := map[int32]bool{}
 		for i, r := range rows[key] {
 			total++
 			seen[r.NodesExpected] = true
-			switch {
-			case !slices.Contains(allowed, r.NodesExpected) || r.NodesReported != r.NodesExpected:
-				s.t.Errorf("job %s at %d: %d of %d nodes reported, want of %v", key, r.IntervalStart, r.NodesReported, r.NodesExpected, allowed)
-			case r.IntervalStart < *j.Start || j.End != nil && r.IntervalStart+r.IntervalMs > *j.End:
-				s.t.Errorf("job %s at %d is not within its life from %d to %v", key, r.IntervalStart, *j.Start, j.End)
-			case i > 0 && r.IntervalStart != rows[key][i-1].IntervalStart+r.IntervalMs:
-				s.t.Errorf("job %s has no row between %d and %d", key, rows[key][i-1].IntervalStart, r.IntervalStart)
+			sent := -1 // no Tick lists it
+			if e := log.windows[window{key.JobID, int(key.Restart), r.IntervalStart}]; e != nil {
+				sent = len(e.records)
 			}
-			for _, metric := range r.Metrics {
-				if cpus := max(1, len(j.Cpus)); len(j.Cpus) > 0 && metric.Scope == schemas.ScopeCore && metric.Count != int64(cpus)*int64(r.NodesReported) {
-					s.t.Errorf("job %s at %d has %d values of %s, with CPUs %v", key, r.IntervalStart, metric.Count, metric.Name, j.Cpus)
-				}
+			switch {
+			case !slices.Contains(allowed, r.NodesExpected):
+				s.t.Errorf("job %s at %d has %d nodes, want of %v", key, r.IntervalStart, r.NodesExpected, allowed)
+			case int(r.NodesReported) != sent:
+				s.t.Errorf("job %s at %d: %d nodes reported, and %d sent in time", key, r.IntervalStart, r.NodesReported, sent)
+			case !slow[r.IntervalStart] && (r.IntervalStart < *j.Start || r.IntervalStart+r.IntervalMs > end):
+				s.t.Errorf("job %s at %d is not within its life from %d to %d", key, r.IntervalStart, *j.Start, end)
+			case i > 0 && r.IntervalStart != rows[key][i-1].IntervalStart+r.IntervalMs && key != paused:
+				s.t.Errorf("job %s has no row between %d and %d", key, rows[key][i-1].IntervalStart, r.IntervalStart)
+			case coreValues(r) != int64(cpus)*int64(r.NodesReported):
+				s.t.Errorf("job %s at %d has values of %d CPUs of %d nodes, with CPUs %v", key, r.IntervalStart, coreValues(r), r.NodesReported, j.Cpus)
 			}
 		}
 		if len(seen) != len(allowed) {
@@ -314,5 +453,101 @@ func (s *system) judgeSlurm(nodes map[schemas.JobKey][]int32) {
 			s.t.Errorf("job %s was skipped: %s", key, j.Reason)
 		}
 	}
-	s.t.Logf("%d rows of %d jobs", total, len(nodes))
+	for start, values := range machineValues(rows) {
+		if values > int64(len(host)*len(slurmNodes)) {
+			s.t.Errorf("at %d there are values of %d CPUs, where the machine has %d", start, values, len(host)*len(slurmNodes))
+		}
+	}
+	s.t.Logf("%d rows of %d jobs; of %d intervals, %d on a machine that was late or just before or after that", total, len(nodes),
+		len(machineValues(rows)), len(slow))
+}
+
+// judgePause looks at a job that was suspended once: it has no rows meanwhile, what it had of its nodes is _rest, and it goes on with
+// an interval that it has whole.
+func (s *system) judgePause(key schemas.JobKey, wentOnMs int64) {
+	s.t.Helper()
+	rows := s.rows()
+	of, all, slow := rows[key], machineValues(rows), slowIntervals(rows)
+	machine, pauses := int64(len(hostCPUs(s.t))*len(slurmNodes)), 0
+	for i := 1; i < len(of); i++ {
+		next := of[i-1].IntervalStart + of[i-1].IntervalMs
+		if of[i].IntervalStart == next {
+			continue
+		}
+		pauses++
+		if of[i].IntervalStart < wentOnMs {
+			s.t.Errorf("job %s has a row from %d on, before it went on at %d", key, of[i].IntervalStart, wentOnMs)
+		}
+		for at := next; at+of[i].IntervalMs <= wentOnMs; at += of[i].IntervalMs {
+			if all[at] != machine && !slow[at] {
+				s.t.Errorf("at %d, with job %s suspended, jobs and _rest have values of %d CPUs of %d", at, key, all[at], machine)
+			}
+		}
+		s.t.Logf("job %s was suspended and has no rows of %d intervals", key, (of[i].IntervalStart-next)/of[i].IntervalMs)
+	}
+	if pauses != 1 {
+		s.t.Errorf("job %s was suspended once, and its rows have %d gaps", key, pauses)
+	}
+}
+
+// slowIntervals returns those in which a node did not report in time, and their neighbours. The machine was busy, and weir may have
+// learnt late of what Slurm did.
+func slowIntervals(rows map[schemas.JobKey][]*schemas.JobSummary) map[int64]bool {
+	slow := map[int64]bool{}
+	for _, of := range rows {
+		for _, r := range of {
+			if r.NodesReported < r.NodesExpected {
+				for _, at := range []int64{-1, 0, 1} {
+					slow[r.IntervalStart+at*r.IntervalMs] = true
+				}
+			}
+		}
+	}
+	return slow
+}
+
+// closedLog returns the log of counters up to the last interval that all its partitions have closed.
+func (s *system) closedLog() []*kgo.Record {
+	s.t.Helper()
+	starts, last := map[*kgo.Record]int64{}, map[int32]int64{}
+	log := s.read(schemas.TopicCounters)
+	for _, r := range log {
+		record, err := schemas.Unmarshal(r.Value)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		switch v := record.(type) {
+		case *schemas.CounterBatch:
+			starts[r] = v.IntervalStart
+		case *schemas.NodeSummary:
+			starts[r] = v.IntervalStart
+		case *schemas.Tick:
+			starts[r], last[r.Partition] = v.IntervalStart, v.IntervalStart
+		}
+	}
+	closed := slices.Min(slices.Collect(maps.Values(last)))
+	return slices.DeleteFunc(log, func(r *kgo.Record) bool { return starts[r] > closed })
+}
+
+// coreValues returns of how many CPUs a row has values, valid or not: those of one metric that every CPU has.
+func coreValues(r *schemas.JobSummary) int64 {
+	for _, metric := range r.Metrics {
+		if metric.Name == "cpu_user" {
+			return metric.Count + metric.Invalid
+		}
+	}
+	return 0
+}
+
+// machineValues returns, by interval, of how many CPUs jobs and _rest have values.
+func machineValues(rows map[schemas.JobKey][]*schemas.JobSummary) map[int64]int64 {
+	all := map[int64]int64{}
+	for key, of := range rows {
+		for _, r := range of {
+			if key.JobID != schemas.JobSystem {
+				all[r.IntervalStart] += coreValues(r)
+			}
+		}
+	}
+	return all
 }

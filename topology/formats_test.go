@@ -9,7 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -53,10 +55,16 @@ func TestFormats(t *testing.T) {
 		"conf, no top":   {ReadTopologyConf, "SwitchName=a Nodes=n1\nSwitchName=b Nodes=n2", "root(a(n1) b(n2))"},
 		"conf, details":  {ReadTopologyConf, "# tree\nswitchname=top switches=s1 linkspeed=100 # up\n\nSwitchName=s1 \\\n  Nodes=r[01-02]n[8-10],x\n", "top(s1(r01n8 r01n9 r01n10 r02n8 r02n9 r02n10 x))"},
 		"conf, blocks":   {ReadTopologyConf, "BlockName=b1 Nodes=n[1-2]\nBlockName=b2 Nodes=n3\nBlockSizes=2,4\n", "root(b1(n1 n2) b2(n3))"},
+		"conf, commas":   {ReadTopologyConf, "SwitchName=a Nodes=n1,,n[2-3],\n", "a(n1 n2 n3)"},
+		"conf, quotes":   {ReadTopologyConf, "SwitchName=\"a\" Nodes=\"n1, n[2-3]\"\nSwitchName = \"b\"\tNodes = n4 # \"x\n", "root(a(n1 n2 n3) b(n4))"},
+		"conf, BOM":      {ReadTopologyConf, "\xef\xbb\xbfSwitchName=a Nodes=n1\n", "a(n1)"},
 		"conf, both":     {ReadTopologyConf, "SwitchName=top Nodes=n0 Switches=s\nSwitchName=s Nodes=n1", "top(n0 s(n1))"},
 		"slurm yaml":     {ReadTopologyYAML, "- topology: other\n  flat: true\n- topology: t\n  cluster_default: true\n  tree:\n    switches:\n      - {switch: top, children: 's[1-2]'}\n      - {switch: s1, nodes: 'n[1-2]'}\n      - {switch: s2, nodes: 007}\n", "top(s1(n1 n2) s2(007))"},
+		"slurm blanks":   {ReadTopologyYAML, "- topology: t\n  tree: {switches: [{switch: s, nodes: 'n1, n[2-3] '}]}\n", "s(n1 n2 n3)"},
 		"slurm blocks":   {ReadTopologyYAML, "- topology: t\n  block:\n    block_sizes: [2]\n    blocks:\n      - {block: b1, nodes: 'n[1-2]'}\n", "b1(n1 n2)"},
 		"tgf":            {ReadTGF, "1 top\n2 s1\n3 a\n4 b\n5\n#\n1 2 100 MB/s\n2 3\n2 4\n1 5\n", "top(5 s1(a b))"},
+		"tgf, BOM":       {ReadTGF, "\xef\xbb\xbf1 top\n2 a\n#\n1 2\n", "top(a)"},
+		"yaml, BOM":      {ReadYAML, "\xef\xbb\xbfroot: m\nislands: [{name: i, nodes: [a]}]\n", "m(i(a))"},
 		"tgf, same name": {ReadTGF, "1 x\n2 x\n3 x\n#\n1 2\n2 3\n", "x(x(x))"},
 	}
 	for name, tt := range tests {
@@ -86,15 +94,37 @@ func TestFaultsOfOtherFormats(t *testing.T) {
 		"conf: switch twice":   {ReadTopologyConf, "SwitchName=a Nodes=n\nSwitchName=a Nodes=m\n", "line 2: vertex a", ErrTwice},
 		"conf: node twice":     {ReadTopologyConf, "SwitchName=a Nodes=n\nSwitchName=b Nodes=n\n", "line 2: node n", ErrTwice},
 		"conf: empty switch":   {ReadTopologyConf, "SwitchName=a Nodes=n\nSwitchName=b\n", "line 2: island b", ErrEmpty},
-		"conf: hostlist":       {ReadTopologyConf, "SwitchName=a Nodes=n[1-\n", "line 1: switch a", errHostlist},
-		"conf: hostlist swap":  {ReadTopologyConf, "SwitchName=a Nodes=n[3-1]\n", `"3-1"`, errHostlist},
-		"conf: huge":           {ReadTopologyConf, "SwitchName=a Nodes=n[0-9][0-99999][0-99999]\n", "more than 1048576 names", errHostlist},
+		"conf: hostlist":       {ReadTopologyConf, "SwitchName=a Nodes=n[1-\n", "line 1: switch a", ErrHostlist},
+		"conf: hostlist swap":  {ReadTopologyConf, "SwitchName=a Nodes=n[3-1]\n", `"3-1"`, ErrHostlist},
+		"conf: huge":           {ReadTopologyConf, "SwitchName=a Nodes=n[0-9][0-99999][0-99999]\n", "more than 1048576 hosts", ErrHostlist},
 		"conf: key":            {ReadTopologyConf, "SwitchName=a Node=n\n", `line 1: unknown key "Node"`, nil},
 		"conf: no key":         {ReadTopologyConf, "\nfoo\n", `line 2: "foo"`, nil},
 		"conf: no name":        {ReadTopologyConf, "Nodes=n\n", "line 1: no SwitchName", nil},
 		"conf: node's name":    {ReadTopologyConf, "SwitchName=a Nodes=../b\n", `line 1: node "../b"`, ErrName},
 		"conf: goes on":        {ReadTopologyConf, "SwitchName=a \\\n", "line 1: the file ends", nil},
 		"conf: nothing":        {ReadTopologyConf, "# nothing\n", "", ErrEmpty},
+		"conf: nodes twice":    {ReadTopologyConf, "\nSwitchName=a Nodes=n1 nodes=n2\n", "line 2: key nodes is there twice", nil},
+		"conf: two names":      {ReadTopologyConf, "SwitchName=a Nodes=n1 SwitchName=b\n", "line 1: key SwitchName is there twice", nil},
+		"conf: two kinds":      {ReadTopologyConf, "SwitchName=a Nodes=n1 BlockName=b\n", "line 1: key BlockName is there twice", nil},
+		"conf: include":        {ReadTopologyConf, "# all\ninclude\tother.conf\n", `line 2: Include is not supported: put what "other.conf" says into this file`, nil},
+		"conf: no value":       {ReadTopologyConf, "SwitchName=a Nodes= Switches=b\n", `line 1: "Nodes= Switches=b" is not key=value`, nil},
+		"conf: half a quote":   {ReadTopologyConf, "SwitchName=a Nodes=\"n1\n", `line 1: "Nodes=\"n1" is not key=value`, nil},
+		"conf: empty quotes":   {ReadTopologyConf, "SwitchName=a Nodes=\"\"\n", "is not key=value", nil},
+		"conf: hostile child":  {ReadTopologyConf, "SwitchName=a\x1b Switches=s\nSwitchName=b\x1b Switches=s\nSwitchName=s Nodes=n\n", `vertex s is below "a\x1b" and below "b\x1b"`, ErrShape},
+		"conf: no text":        {ReadTopologyConf, "SwitchName=a Nodes=n1\x00\n", `line 1: node "n1\x00"`, ErrName},
+		"slurm yaml: no list":  {ReadTopologyYAML, "topology: t\n", "line 1: expected a list of topologies, found keys", nil},
+		"slurm yaml: switches": {ReadTopologyYAML, "- topology: t\n  tree:\n    switches: {switch: a}\n", "line 3: expected a list of switches or blocks, found keys", nil},
+		"slurm yaml: switch":   {ReadTopologyYAML, "- topology: t\n  tree:\n    switches: [a]\n", "line 3: expected a switch or block such as {switch: s1, nodes: 'n[1-2]'}, found a single value", nil},
+		"slurm yaml: tree":     {ReadTopologyYAML, "- topology: t\n  tree: [a]\n", "line 2: expected the key switches, found a list", nil},
+		"slurm yaml: block":    {ReadTopologyYAML, "- topology: t\n  block: [a]\n", "line 2: expected the key blocks, found a list", nil},
+		"slurm yaml: sizes":    {ReadTopologyYAML, "- topology: t\n  block:\n    block_sizes: 4\n", "line 3: expected a list of whole numbers, found a single value", nil},
+		"slurm yaml: size":     {ReadTopologyYAML, "- topology: t\n  block:\n    block_sizes: [x]\n", "line 3: expected a whole number, found a single value", nil},
+		"slurm yaml: default":  {ReadTopologyYAML, "- topology: t\n  cluster_default: \"a into b\"\n", "line 2: expected true or false, found a single value", nil},
+		"slurm yaml: name":     {ReadTopologyYAML, "- topology: [t]\n", "line 1: expected a text, found a list", nil},
+		"slurm yaml: text":     {ReadTopologyYAML, "- topology: t\n  tree:\n    switches:\n      - {switch: a, nodes: [n1]}\n", "line 4: expected a name or a hostlist, found a list or keys", nil},
+		"slurm yaml: element":  {ReadTopologyYAML, "- t\n", "line 1: expected a topology with tree or block, found a single value", nil},
+		"slurm yaml: hostile":  {ReadTopologyYAML, "- \"top\\e\\nology\": t\n", `line 1: unknown key "top\x1b\nology"`, nil},
+		"slurm yaml: tag":      {ReadTopologyYAML, "- !x t\n", "line 1: expected a topology with tree or block, found a single value", nil},
 		"slurm yaml: flat":     {ReadTopologyYAML, "- {topology: t, flat: true}\n", `"t" has neither`, ErrShape},
 		"slurm yaml: key":      {ReadTopologyYAML, "- {topology: t, trees: {}}\n", "line 1", nil},
 		"slurm yaml: no name":  {ReadTopologyYAML, "- topology: t\n  tree:\n    switches:\n      - {nodes: a}\n", "without a name", nil},
@@ -108,6 +138,10 @@ func TestFaultsOfOtherFormats(t *testing.T) {
 		"tgf: two tops":        {ReadTGF, "1 r\n2 s\n3 a\n#\n1 3\n", "line 1: vertex r and s", ErrShape},
 		"tgf: half a link":     {ReadTGF, "1 r\n#\n1\n", `line 3: "1"`, nil},
 		"tgf: name":            {ReadTGF, "1 r\n2 not a name\n#\n1 2\n", `line 2: node "not a name"`, ErrName},
+		"tgf: hostile names":   {ReadTGF, "1 r\x1b\n2 a\x1b\n3 b\x1b\n4 n\n#\n1 2\n1 3\n2 4\n3 4\n", `line 9: vertex n is below "a\x1b" and below "b\x1b"`, ErrShape},
+		"tgf: hostile tops":    {ReadTGF, "1 r\x1b\n2 s\x1b\n3 a\n#\n1 3\n", `line 1: vertex "r\x1b" and "s\x1b" are both at the top`, ErrShape},
+		"tgf: hostile id":      {ReadTGF, "1\x1b r\n1\x1b s\n", `line 2: vertex "1\x1b"`, ErrTwice},
+		"tgf: hostile root":    {ReadTGF, "1 \x1b\n2 a\n#\n1 2\n", `line 1: root "\x1b"`, ErrName},
 		"tgf: alone":           {ReadTGF, "1 r\n", "", ErrEmpty},
 		"yaml: too deep":       {ReadYAML, "root: m\nislands: " + strings.Repeat("[{name: i, islands: ", 65) + strings.Repeat("}]", 65), "line 2: island i", ErrDeep},
 		"yaml: rack twice":     {ReadYAML, "root: m\nislands:\n  - {name: i, racks: [r], nodes: [a]}\n  - {name: j, racks: [r], nodes: [b]}\n", "line 4: rack r", ErrTwice},
@@ -119,8 +153,11 @@ func TestFaultsOfOtherFormats(t *testing.T) {
 			if err == nil || tree != nil {
 				t.Fatalf("got %v, %v", tree, err)
 			}
-			if tt.is != nil && !errors.Is(err, tt.is) || !strings.Contains(err.Error(), tt.names) || strings.Contains(err.Error(), "\n") && tt.is != nil {
+			if tt.is != nil && !errors.Is(err, tt.is) || !strings.Contains(err.Error(), tt.names) {
 				t.Errorf("error %q: wants %v and %q", err, tt.is, tt.names)
+			}
+			if strings.ContainsAny(err.Error(), "\n\x1b") || strings.Contains(err.Error(), "unmarshal") || strings.Contains(err.Error(), "topology.") {
+				t.Errorf("error %q is not in words for whoever wrote the file", err)
 			}
 		})
 	}
@@ -226,6 +263,11 @@ func TestReadFileKnowsTheFormat(t *testing.T) {
 	for name, text := range map[string]string{
 		"a.conf": "SwitchName=s Nodes=n[1-2]\n", "a.tgf": "1 s\n2 n1\n3 n2\n#\n1 2\n1 3\n", "a.yaml": "root: s\nislands: [{name: i, nodes: [n1, n2]}]\n",
 		"b.yaml": "---\n# Slurm's\n- topology: t\n  tree: {switches: [{switch: s, nodes: 'n[1-2]'}]}\n",
+		"c.yaml": "[{topology: t, tree: {switches: [{switch: s, nodes: 'n[1-2]'}]}}]\n",
+		"d.yaml": "%YAML 1.1\n---\n-\n  topology: t\n  tree: {switches: [{switch: s, nodes: 'n[1-2]'}]}\n",
+		"e.yaml": "\xef\xbb\xbf- topology: t\n  tree: {switches: [{switch: s, nodes: 'n[1-2]'}]}\n",
+		"f.yaml": "--- [{topology: t, tree: {switches: [{switch: s, nodes: 'n[1-2]'}]}}]\n",
+		"g.yaml": "%YAML 1.1\n---\n{root: s, islands: [{name: i, nodes: [n1, n2]}]}\n",
 	} {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -233,6 +275,30 @@ func TestReadFileKnowsTheFormat(t *testing.T) {
 		}
 		if tree, err := ReadFile(path); err != nil || !cmp.Equal(tree.Nodes(), []string{"n1", "n2"}) || tree.Root() != "s" {
 			t.Errorf("%s: %v, %v", name, tree, err)
+		}
+	}
+}
+
+// TestReadFileRefusesWhatIsNoFile: a pipe must not hold up the start until somebody writes into it.
+func TestReadFileRefusesWhatIsNoFile(t *testing.T) {
+	dir := t.TempDir()
+	pipe := filepath.Join(dir, "tree.conf")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{pipe, dir, "/dev/null"} {
+		done := make(chan error, 1)
+		go func() {
+			_, err := ReadFile(path)
+			done <- err
+		}()
+		select {
+		case err := <-done:
+			if err == nil || !strings.Contains(err.Error(), path+": not a regular file") {
+				t.Errorf("%s: %v", path, err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%s: still reading", path)
 		}
 	}
 }

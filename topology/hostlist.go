@@ -1,115 +1,247 @@
 package topology
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
-// maxHosts bounds what one hostlist stands for.
-const maxHosts = 1 << 20
+const (
+	// maxHosts bounds what one hostlist may expand to.
+	maxHosts = 1 << 20
+	// maxHostBytes is what a host's name has at most, and maxHostDigits a number in it.
+	maxHostBytes  = 64
+	maxHostDigits = 18
+)
 
-var errHostlist = errors.New("not a hostlist such as n[001-128],login1")
+// ErrHostlist is returned where a text is no hostlist, or stands for more hosts than any machine has.
+var ErrHostlist = errors.New("not a hostlist such as n[001-128],login1")
 
-// expand returns the names that a hostlist of Slurm's stands for: n[1-3,7]r[0-1] with the zeros that are written.
-func expand(text string) ([]string, error) {
-	var names []string
-	for text != "" {
-		end := topComma(text)
-		if end == 0 {
-			return nil, fmt.Errorf("%.80q: %w", text, errHostlist)
+// hostPart is a piece of an item of a hostlist: text, and the numbers in the brackets after it.
+type hostPart struct {
+	text   string
+	ranges []hostRange // nil: no brackets
+}
+
+// hostRange is the numbers from low to high.
+type hostRange struct {
+	low, high int64
+	width     int // digits at least, with leading zeros
+}
+
+// ExpandHosts returns the hosts of a list as Slurm writes it, such as n[001-003,7],rack[1-2]node[01-16],login, in the order
+// in which they stand there, and with what stands there twice. Blanks around an item and items without a text are passed
+// over, as by Slurm's own tools; unlike these it does not guess at what a bracket that is empty or never closed could mean,
+// and takes a text after brackets. A list of more than 2^20 hosts, or with a name of more than 64 bytes, is refused before
+// any of them is made. Errors wrap ErrHostlist.
+func ExpandHosts(list string) ([]string, error) {
+	var items [][]hostPart
+	total := 0
+	for rest := list; rest != ""; {
+		end := itemEnd(rest)
+		item := strings.TrimSpace(rest[:end])
+		if rest = rest[min(end+1, len(rest)):]; item == "" {
+			continue
 		}
-		some, err := expandOne([]string{""}, text[:end])
+		parts, count, err := parseItem(item)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%.80q is %w: %w", item, ErrHostlist, err)
 		}
-		if names = append(names, some...); len(names) > maxHosts {
-			return nil, fmt.Errorf("%w: more than %d names", errHostlist, maxHosts)
+		if total += count; total > maxHosts {
+			return nil, fmt.Errorf("%.80q is %w: more than %d hosts", list, ErrHostlist, maxHosts)
 		}
-		if end == len(text) {
-			break
-		}
-		if text = text[end+1:]; text == "" {
-			return nil, fmt.Errorf("a comma at the end: %w", errHostlist)
-		}
+		items = append(items, parts)
 	}
-	return names, nil
+	hosts := make([]string, 0, total)
+	for _, parts := range items {
+		hosts = appendHosts(hosts, "", parts)
+	}
+	return hosts, nil
 }
 
-// topComma returns the position of the first comma outside brackets, or the length.
-func topComma(text string) int {
-	depth := 0
-	for i, c := range text {
-		switch {
-		case c == '[':
-			depth++
-		case c == ']':
-			depth--
-		case c == ',' && depth == 0:
-			return i
+// itemEnd returns the position of the first comma outside brackets, or the length.
+func itemEnd(list string) int {
+	inside := false
+	for i := range len(list) {
+		switch list[i] {
+		case '[':
+			inside = true
+		case ']':
+			inside = false
+		case ',':
+			if !inside {
+				return i
+			}
 		}
 	}
-	return len(text)
+	return len(list)
 }
 
-// expandOne appends to each prefix all that one expression stands for.
-func expandOne(prefixes []string, text string) ([]string, error) {
-	whole := text
-	for text != "" {
-		plain, rest, bracket := strings.Cut(text, "[")
-		if strings.ContainsRune(plain, ']') {
-			return nil, fmt.Errorf("%.80q: %w", whole, errHostlist)
-		}
-		suffixes := []string{plain}
-		if bracket {
-			inside, after, closed := strings.Cut(rest, "]")
-			if !closed {
-				return nil, fmt.Errorf("%.80q: %w", whole, errHostlist)
-			}
-			numbers, err := expandRanges(inside)
-			if err != nil {
-				return nil, fmt.Errorf("%.80q: %w", whole, err)
-			}
-			suffixes = suffixes[:0]
-			for _, n := range numbers {
-				suffixes = append(suffixes, plain+n)
-			}
-			rest = after
-		}
-		if len(prefixes)*len(suffixes) > maxHosts {
-			return nil, fmt.Errorf("%.80q: %w: more than %d names", whole, errHostlist, maxHosts)
-		}
-		longer := make([]string, 0, len(prefixes)*len(suffixes))
-		for _, p := range prefixes {
-			for _, s := range suffixes {
-				longer = append(longer, p+s)
-			}
-		}
-		prefixes, text = longer, rest
+// parseItem returns the parts of one item and how many hosts it stands for, at most maxHosts.
+func parseItem(item string) (parts []hostPart, count int, err error) {
+	if strings.ContainsFunc(item, unicode.IsSpace) {
+		return nil, 0, errors.New("a blank within a name")
 	}
-	return prefixes, nil
+	count, longest := 1, 0 // hosts so far, and bytes of the longest name
+	for item != "" {
+		text, rest, opens := strings.Cut(item, "[")
+		numbers, after, closes := strings.Cut(rest, "]")
+		if opens != closes || strings.Contains(text, "]") {
+			return nil, 0, errors.New("a bracket without its other")
+		}
+		p := hostPart{text: text}
+		longest += len(text)
+		if opens {
+			var n int
+			if p.ranges, n, err = parseRanges(numbers); err != nil {
+				return nil, 0, err
+			}
+			if n > maxHosts/count {
+				return nil, 0, fmt.Errorf("more than %d hosts", maxHosts)
+			}
+			count *= n
+			digits := 0
+			for _, r := range p.ranges {
+				digits = max(digits, len(padded(r.high, r.width)))
+			}
+			longest += digits
+		}
+		if longest > maxHostBytes {
+			return nil, 0, fmt.Errorf("a name longer than %d bytes", maxHostBytes)
+		}
+		parts, item = append(parts, p), after
+	}
+	return parts, count, nil
 }
 
-// expandRanges returns the numbers of 1-3,07-12, as wide as the first of each range is written.
-func expandRanges(text string) ([]string, error) {
-	var numbers []string
-	for part := range strings.SplitSeq(text, ",") {
-		low, high, isRange := strings.Cut(part, "-")
-		if !isRange {
-			high = low
-		}
-		a, errA := strconv.ParseUint(low, 10, 31)
-		b, errB := strconv.ParseUint(high, 10, 31)
-		if errA != nil || errB != nil || a > b || len(low) > 16 {
-			return nil, fmt.Errorf("range %.80q: %w", part, errHostlist)
-		}
-		if uint64(len(numbers))+b-a >= maxHosts {
-			return nil, fmt.Errorf("%w: more than %d names", errHostlist, maxHosts)
-		}
-		for n := a; n <= b; n++ {
-			numbers = append(numbers, fmt.Sprintf("%0*d", len(low), n))
+// ExpandRanges returns the numbers of a list such as 0-3,8, in the order in which they stand there, and with what stands
+// there twice. A list of more than 2^20 of them is an error, and so is one that has anything but digits, hyphens and commas.
+func ExpandRanges(list string) ([]int64, error) {
+	ranges, count, err := parseRanges(list)
+	if err != nil {
+		return nil, err
+	}
+	numbers := make([]int64, 0, count)
+	for _, r := range ranges {
+		for n := r.low; n <= r.high; n++ {
+			numbers = append(numbers, n)
 		}
 	}
 	return numbers, nil
+}
+
+// parseRanges returns the ranges of a list and how many numbers they have, at most maxHosts.
+func parseRanges(list string) (ranges []hostRange, count int, err error) {
+	for one := range strings.SplitSeq(list, ",") {
+		low, high, isRange := strings.Cut(one, "-")
+		if !isRange {
+			high = low
+		}
+		r := hostRange{width: len(low)}
+		if r.low, err = hostNumber(low); err == nil {
+			r.high, err = hostNumber(high)
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		if r.high < r.low {
+			return nil, 0, fmt.Errorf("range %.40q runs backwards", one)
+		}
+		if r.high-r.low >= int64(maxHosts-count) {
+			return nil, 0, fmt.Errorf("more than %d numbers", maxHosts)
+		}
+		count += int(r.high-r.low) + 1
+		ranges = append(ranges, r)
+	}
+	return ranges, count, nil
+}
+
+// hostNumber is strict: digits alone.
+func hostNumber(text string) (int64, error) {
+	if text == "" || len(text) > maxHostDigits || strings.Trim(text, "0123456789") != "" {
+		return 0, fmt.Errorf("%.40q is not a number of up to %d digits", text, maxHostDigits)
+	}
+	return strconv.ParseInt(text, 10, 64)
+}
+
+func appendHosts(hosts []string, prefix string, parts []hostPart) []string {
+	if len(parts) == 0 {
+		return append(hosts, prefix)
+	}
+	prefix += parts[0].text
+	if parts[0].ranges == nil {
+		return appendHosts(hosts, prefix, parts[1:])
+	}
+	for _, r := range parts[0].ranges {
+		for n := r.low; n <= r.high; n++ {
+			hosts = appendHosts(hosts, prefix+padded(n, r.width), parts[1:])
+		}
+	}
+	return hosts
+}
+
+func padded(n int64, width int) string {
+	digits := strconv.FormatInt(n, 10)
+	return strings.Repeat("0", max(0, width-len(digits))) + digits
+}
+
+// FoldHosts returns a short list of the hosts, which ExpandHosts expands again: sorted, each once, and with ranges where
+// names differ by the number at their end.
+func FoldHosts(hosts []string) string {
+	type host struct {
+		name, stem string
+		number     int64
+		digits     int // 0: the name does not end with a number
+	}
+	sorted := make([]host, 0, len(hosts))
+	for _, name := range hosts {
+		stem := strings.TrimRight(name, "0123456789")
+		if d := len(name) - len(stem); d > maxHostDigits {
+			stem = name[:len(name)-maxHostDigits]
+		}
+		h := host{name: name, stem: stem, digits: len(name) - len(stem)}
+		h.number, _ = strconv.ParseInt(name[len(stem):], 10, 64) // 0 where there are no digits
+		sorted = append(sorted, h)
+	}
+	slices.SortFunc(sorted, func(a, b host) int {
+		return cmp.Or(cmp.Compare(a.stem, b.stem), cmp.Compare(a.number, b.number), cmp.Compare(a.digits, b.digits))
+	})
+	sorted = slices.CompactFunc(sorted, func(a, b host) bool { return a.name == b.name })
+	follows := func(a, b host, by int) bool { // a name with more digits than a number may have has another stem
+		return b.stem == a.stem && b.name == a.stem+padded(a.number+int64(by), a.digits)
+	}
+	var items []string
+	for i := 0; i < len(sorted); {
+		stem := sorted[i].stem
+		if sorted[i].digits == 0 {
+			items = append(items, stem)
+			i++
+			continue
+		}
+		var ranges []string
+		single := true // one host alone needs no brackets
+		for first := i; i < len(sorted) && sorted[i].stem == stem; {
+			low, last := sorted[i], i
+			for last+1 < len(sorted) && follows(low, sorted[last+1], last+1-i) {
+				last++
+			}
+			text := low.name[len(stem):]
+			if last > i {
+				text += "-" + sorted[last].name[len(stem):]
+			}
+			ranges = append(ranges, text)
+			i = last + 1
+			single = i-first == 1
+		}
+		if single {
+			items = append(items, sorted[i-1].name)
+		} else {
+			items = append(items, stem+"["+strings.Join(ranges, ",")+"]")
+		}
+	}
+	return strings.Join(items, ",")
 }

@@ -2,12 +2,15 @@ package topology
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"syscall"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -36,12 +39,7 @@ type yamlIsland struct {
 // where it ends in .tgf, else YAML, weir's own (a mapping) or Slurm's topology.yaml (a list). Errors name the file and
 // the line; see ReadYAML, ReadTopologyConf, ReadTopologyYAML and ReadTGF.
 func ReadFile(path string) (*Tree, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("reading the tree: %w", err)
-	}
-	defer func() { _ = f.Close() }() // nothing was written
-	text, err := readAll(f)
+	text, err := readRegular(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading the tree %s: %w", path, err)
 	}
@@ -63,24 +61,47 @@ func ReadFile(path string) (*Tree, error) {
 	return t, nil
 }
 
+// readRegular reads a file and nothing else: a pipe would hold us up until somebody writes.
+func readRegular(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, pathless(err)
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	info, err := f.Stat()
+	if err != nil {
+		return nil, pathless(err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("not a regular file")
+	}
+	text, err := readAll(f)
+	return text, pathless(err)
+}
+
+// pathless takes the path out of an error of package os, since it is named already.
+func pathless(err error) error {
+	var p *os.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
+// readAll reads a text, without the mark that some editors put at its beginning.
 func readAll(r io.Reader) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(r, maxFileBytes+1))
 	if err == nil && len(text) > maxFileBytes {
 		err = ErrTooLong
 	}
-	return text, err
+	return bytes.TrimPrefix(text, []byte("\ufeff")), err
 }
 
-// isList reports whether a YAML text begins with an entry of a list.
+// isList reports whether a YAML text is a list, however it is written.
 func isList(text []byte) bool {
-	for line := range bytes.Lines(text) {
-		line = bytes.TrimSpace(line)
-		if len(line) == 0 || line[0] == '#' || bytes.Equal(line, []byte("---")) {
-			continue
-		}
-		return bytes.HasPrefix(line, []byte("- "))
-	}
-	return false
+	var doc yaml.Node
+	err := yaml.Unmarshal(text, &doc)
+	return err == nil && len(doc.Content) == 1 && doc.Content[0].Kind == yaml.SequenceNode
 }
 
 // ReadYAML returns the tree that r describes:
@@ -118,12 +139,52 @@ func decodeYAML(r io.Reader, into any) error {
 	if err := d.Decode(into); errors.Is(err, io.EOF) {
 		return fmt.Errorf("the tree %w", ErrEmpty)
 	} else if err != nil {
-		return err
+		return inWords(err)
 	}
 	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return errors.New("more than one YAML document")
 	}
 	return nil
+}
+
+// The YAML package's words for what is wrong with a value.
+var (
+	wrongKind  = regexp.MustCompile(`(?s)^(line \d+): cannot unmarshal (\S*).* into (.+)$`)
+	unknownKey = regexp.MustCompile(`(?s)^(line \d+): field (.*) not found in type .+$`)
+	keyTwice   = regexp.MustCompile(`(?s)^(line \d+): mapping key (".*") already defined at (line \d+)$`)
+)
+
+// yamlWords says what is expected where the YAML package names a type of ours.
+var yamlWords = map[string]string{
+	"topology.yamlTree": "the keys root and islands", "[]topology.yamlIsland": "a list of islands",
+	"topology.yamlIsland": "an island such as {name: i01, nodes: [n001]}", "[]yaml.Node": "a list of names such as [n001, n002]",
+	"[]topology.yamlTopology": "a list of topologies", "topology.yamlTopology": "a topology with tree or block",
+	"topology.yamlSwitches": "the key switches", "topology.yamlBlocks": "the key blocks", "[]topology.yamlSwitch": "a list of switches or blocks",
+	"topology.yamlSwitch": "a switch or block such as {switch: s1, nodes: 'n[1-2]'}",
+	"string":              "a text", "bool": "true or false", "int": "a whole number", "[]int": "a list of whole numbers",
+}
+
+// inWords puts the first error of the YAML package into words for whoever wrote the file, who knows nothing of our types.
+func inWords(err error) error {
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	var wrong *yaml.TypeError
+	if errors.As(err, &wrong) && len(wrong.Errors) > 0 {
+		text = wrong.Errors[0]
+	}
+	if m := wrongKind.FindStringSubmatch(text); m != nil {
+		found, ok := map[string]string{"!!seq": "a list", "!!map": "keys"}[m[2]]
+		if !ok {
+			found = "a single value"
+		}
+		return fmt.Errorf("%s: expected %s, found %s", m[1], cmp.Or(yamlWords[m[3]], "something else"), found)
+	}
+	if m := unknownKey.FindStringSubmatch(text); m != nil {
+		return fmt.Errorf("%s: unknown key %.80q", m[1], m[2])
+	}
+	if m := keyTwice.FindStringSubmatch(text); m != nil {
+		return fmt.Errorf("%s: key %.80s is there already at %s", m[1], m[2], m[3])
+	}
+	return errors.New(text)
 }
 
 // part turns an island into what newTree takes.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -38,7 +39,7 @@ func (g *graph) link(parentKey, key string, line int) error {
 	}
 	parent, child := g.index[parentKey], g.index[key]
 	if other := g.parent[child]; other != nil {
-		return fmt.Errorf("%s is below %.80s and below %.80s: %w", named{child.name, line}.at("vertex"), other.name, parent.name, ErrShape)
+		return fmt.Errorf("%s is below %s and below %s: %w", named{child.name, line}.at("vertex"), other.quoted(), parent.quoted(), ErrShape)
 	}
 	g.parent[child] = parent
 	parent.parts = append(parent.parts, child)
@@ -70,7 +71,7 @@ func (g *graph) tree(several bool) (*Tree, error) {
 	case len(tops) == 1:
 		return newTree(tops[0])
 	case !several:
-		return nil, fmt.Errorf("%s and %s are both at the top: %w", tops[0].at("vertex"), tops[1].name, ErrShape)
+		return nil, fmt.Errorf("%s and %s are both at the top: %w", tops[0].at("vertex"), tops[1].quoted(), ErrShape)
 	}
 	return newTree(&part{named: named{name: "root"}, parts: tops})
 }
@@ -88,7 +89,7 @@ func slurmTree(switches []slurmSwitch) (*Tree, error) {
 		if err != nil {
 			return nil, err
 		}
-		nodes, err := expand(s.nodes)
+		nodes, err := ExpandHosts(s.nodes)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", s.at("switch"), err)
 		}
@@ -97,7 +98,7 @@ func slurmTree(switches []slurmSwitch) (*Tree, error) {
 		}
 	}
 	for _, s := range switches { // a switch may be named before it is defined
-		children, err := expand(s.children)
+		children, err := ExpandHosts(s.children)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", s.at("switch"), err)
 		}
@@ -149,24 +150,37 @@ func ReadTopologyConf(r io.Reader) (*Tree, error) {
 	return slurmTree(switches)
 }
 
+// confField is one key=value as Slurm reads it: there may be blanks around the = and in a value in quotes.
+var confField = regexp.MustCompile(`^\s*(\w+)\s*=\s*("[^"]+"|[^\s"=]+)(?:\s+|$)`)
+
 func confLine(text string, number int) (slurmSwitch, error) {
 	s := slurmSwitch{named: named{line: number}}
-	for field := range strings.FieldsSeq(text) {
-		key, value, ok := strings.Cut(field, "=")
-		if !ok || value == "" {
-			return s, fmt.Errorf("line %d: %.80q is not key=value", number, field)
+	if words := strings.Fields(text); strings.EqualFold(words[0], "include") {
+		return s, fmt.Errorf("line %d: Include is not supported: put what %.80q says into this file", number, strings.Join(words[1:], " "))
+	}
+	seen := map[string]bool{}
+	for text != "" {
+		field := confField.FindStringSubmatch(text)
+		if field == nil {
+			return s, fmt.Errorf("line %d: %.80q is not key=value", number, text)
 		}
-		switch strings.ToLower(key) {
+		text = text[len(field[0]):]
+		key, value := strings.ToLower(field[1]), strings.Trim(field[2], `"`)
+		switch key {
 		case "switchname", "blockname":
-			s.name = value
+			s.name, key = value, "name"
 		case "nodes":
 			s.nodes = value
 		case "switches":
 			s.children = value
 		case "linkspeed", "blocksizes":
 		default:
-			return s, fmt.Errorf("line %d: unknown key %.80q", number, key)
+			return s, fmt.Errorf("line %d: unknown key %.80q", number, field[1])
 		}
+		if seen[key] {
+			return s, fmt.Errorf("line %d: key %s is there twice", number, field[1])
+		}
+		seen[key] = true
 	}
 	if s.name == "" && s.nodes+s.children != "" {
 		return s, fmt.Errorf("line %d: no SwitchName", number)
@@ -175,16 +189,20 @@ func confLine(text string, number int) (slurmSwitch, error) {
 }
 
 type yamlTopology struct {
-	Topology       string `yaml:"topology"`
-	ClusterDefault bool   `yaml:"cluster_default"`
-	Flat           bool   `yaml:"flat"`
-	Tree           *struct {
-		Switches []yamlSwitch `yaml:"switches"`
-	} `yaml:"tree"`
-	Block *struct {
-		BlockSizes []int        `yaml:"block_sizes"`
-		Blocks     []yamlSwitch `yaml:"blocks"`
-	} `yaml:"block"`
+	Topology       string        `yaml:"topology"`
+	ClusterDefault bool          `yaml:"cluster_default"`
+	Flat           bool          `yaml:"flat"`
+	Tree           *yamlSwitches `yaml:"tree"`
+	Block          *yamlBlocks   `yaml:"block"`
+}
+
+type yamlSwitches struct {
+	Switches []yamlSwitch `yaml:"switches"`
+}
+
+type yamlBlocks struct {
+	BlockSizes []int        `yaml:"block_sizes"`
+	Blocks     []yamlSwitch `yaml:"blocks"`
 }
 
 type yamlSwitch struct {
@@ -243,7 +261,7 @@ type yamlText struct {
 // UnmarshalYAML takes any scalar: a switch called 017 is not the number 15.
 func (y *yamlText) UnmarshalYAML(n *yaml.Node) error {
 	if n.Kind != yaml.ScalarNode {
-		return fmt.Errorf("line %d: not a text", n.Line)
+		return fmt.Errorf("line %d: expected a name or a hostlist, found a list or keys", n.Line)
 	}
 	*y = yamlText{n.Value, n.Line}
 	return nil

@@ -58,12 +58,17 @@ type named struct {
 // at begins an error about the name.
 func (n named) at(what string) string {
 	if n.line == 0 {
-		return fmt.Sprintf("%s %.80q", what, n.name)
+		return what + " " + n.quoted()
 	}
+	return fmt.Sprintf("line %d: %s %s", n.line, what, n.quoted())
+}
+
+// quoted returns the name as it is where it is one: what a file calls a vertex may be anything.
+func (n named) quoted() string {
 	if validName(n.name) {
-		return fmt.Sprintf("line %d: %s %s", n.line, what, n.name)
+		return n.name
 	}
-	return fmt.Sprintf("line %d: %s %.80q", n.line, what, n.name)
+	return fmt.Sprintf("%.80q", n.name)
 }
 
 // newTree checks a description and numbers it.

@@ -6,7 +6,8 @@
 #
 # DIR must not exist, be short enough for a socket's path, and lie where user munge can read. It then has slurm.conf, for
 # SLURM_CONF; ready, once all nodes are idle; run/NODE.pid and run/ctld.pid, the processes of slurmd and slurmctld; log/; and drop/, for prolog and
-# epilog. Nodes are n1, n2, .. with two CPUs each.
+# epilog. Nodes are n1, n2, .. with two CPUs each. Partition smt has t1 and t2, whose slurmd are made to see two cores of two hardware
+# threads, numbered as Linux does; log/NODE has slurmd's map of them. Slurm's CPUs are the threads of t1, and the cores of t2.
 set -eu
 
 dir=${1:?usage: up.sh DIR [NODES]}
@@ -30,7 +31,7 @@ ports=$(python3 -c '
 import socket, sys
 all = [socket.socket() for _ in range(int(sys.argv[1]))]
 for s in all: s.bind(("127.0.0.1", 0))
-print(*[s.getsockname()[1] for s in all])' $((nodes + 1)))
+print(*[s.getsockname()[1] for s in all])' $((nodes + 3)))
 # shellcheck disable=SC2086 # they are words
 set -- $ports
 host=$(hostname -s)
@@ -71,16 +72,25 @@ SlurmdParameters=config_overrides
 PrologSlurmctld=$dir/prolog
 EpilogSlurmctld=$dir/epilog
 PartitionName=batch Nodes=n[1-$nodes] Default=YES MaxTime=INFINITE State=UP
+PartitionName=smt Nodes=t[1-2] MaxTime=INFINITE State=UP
 END
+# define NAME PORT CPUS THREADS: a node of one socket with two cores.
+define() {
+	mkdir "$dir/spool/$1"
+	echo "NodeName=$1 NodeHostname=$host NodeAddr=127.0.0.1 Port=$2 CPUs=$3 Sockets=1 CoresPerSocket=2 ThreadsPerCore=$4 RealMemory=1000" >>"$dir/slurm.conf"
+}
 for hook in prolog epilog; do
-	printf '#!/bin/sh\nWEIR_DROP_DIR=%s exec %s\n' "$dir/drop" "$here/../../deploy/slurm/$hook" >"$dir/$hook"
+	printf '#!/bin/sh\nDROP_DIR=%s exec %s\n' "$dir/drop" "$here/../../deploy/slurm/$hook" >"$dir/$hook"
 	chmod 755 "$dir/$hook"
 done
+shift
+define t1 "$1" 4 2
+define t2 "$2" 2 2
+shift
 n=1
 while [ $n -le "$nodes" ]; do
 	shift
-	mkdir "$dir/spool/n$n"
-	echo "NodeName=n$n NodeHostname=$host NodeAddr=127.0.0.1 Port=$1 CPUs=2 Sockets=1 CoresPerSocket=2 ThreadsPerCore=1 RealMemory=1000" >>"$dir/slurm.conf"
+	define n$n "$1" 2 1
 	n=$((n + 1))
 done
 dd if=/dev/urandom of="$dir/munge.key" bs=1024 count=1 2>/dev/null
@@ -138,8 +148,13 @@ while [ $n -le "$nodes" ]; do
 	echo $! >"$dir/run/n$n.pid"
 	n=$((n + 1))
 done
+for n in t1 t2; do
+	HWLOC_SYNTHETIC='pack:1 core:2 pu:2(indexes=0,2,1,3)' slurmd -D -N $n -vvvv >/dev/null 2>&1 3<&- &
+	children="$children $!"
+	echo $! >"$dir/run/$n.pid"
+done
 tries=0
-while [ "$(timeout 5 sinfo --noheader --Node --format='%T' 2>/dev/null | grep -cx idle)" != "$nodes" ]; do
+while [ "$(timeout 5 sinfo --noheader --Node --format='%T' 2>/dev/null | grep -cx idle)" != $((nodes + 2)) ]; do
 	tries=$((tries + 1))
 	[ $tries -lt 100 ] || { echo "up.sh: the nodes do not become idle:" >&2; tail -n 20 "$dir"/log/* >&2; exit 1; }
 	sleep 0.2

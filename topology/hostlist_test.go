@@ -1,4 +1,4 @@
-package balancer
+package topology
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,11 +25,19 @@ var hostlists = map[string]string{
 	"n[001-3]":                          "n001 n002 n003",
 	"n[9-011]":                          "n9 n10 n11",
 	"n[1-2][3-4]":                       "n13 n14 n23 n24",
+	"r[01-02]n[8-10],x":                 "r01n8 r01n9 r01n10 r02n8 r02n9 r02n10 x",
 	"n[00]":                             "n00",
+	"n[1-2],[3-4]":                      "n1 n2 3 4",
 	"a,b,a":                             "a b a",
 	"n1,":                               "n1",
+	",n1":                               "n1",
+	"n1,,n2":                            "n1 n2",
+	"n[1-2],,n[3-4],":                   "n1 n2 n3 n4",
 	" n1 , n2":                          "n1 n2",
+	"n1,\n\tn[2-3] ":                    "n1 n2 n3",
 	"":                                  "",
+	" ":                                 "",
+	",":                                 "",
 	"login-1.site,n[099-100]":           "login-1.site n099 n100",
 }
 
@@ -39,25 +48,63 @@ func TestExpandHosts(t *testing.T) {
 			t.Errorf("%q: error %v, want (-), got (+)\n%s", list, err, diff)
 		}
 	}
-	if got, err := ExpandHosts("n[1-2]-ib"); err != nil || !slices.Equal(got, []string{"n1-ib", "n2-ib"}) {
-		t.Errorf("a suffix, which older tools refuse: %v, %v", got, err)
+	for list, want := range map[string]string{ // which older tools of Slurm's refuse, or put in another order
+		"n[1-2]-ib":           "n1-ib n2-ib",
+		"n[1-2]x[3-4]y":       "n1x3y n1x4y n2x3y n2x4y",
+		"n[1-2][3-4][5-6]":    "n135 n136 n145 n146 n235 n236 n245 n246",
+		"n1,n[1-2]-ib,login,": "n1 n1-ib n2-ib login",
+	} {
+		if got, err := ExpandHosts(list); err != nil || !slices.Equal(got, strings.Fields(want)) {
+			t.Errorf("%q: %v, error %v, want %s", list, got, err, want)
+		}
+	}
+	most := []string{"n[0-1048575]", "n[0-1023]x[0-1023]", "n[0-524287],m[0-524287]"}
+	for _, list := range append(most, strings.Repeat("n", maxHostBytes), strings.Repeat("n", maxHostBytes-3)+"[9-100]") {
+		hosts, err := ExpandHosts(list)
+		if err != nil || slices.Contains(most, list) && len(hosts) != maxHosts {
+			t.Errorf("%.40q is as much as may be: %d hosts, error %v", list, len(hosts), err)
+		}
 	}
 }
 
 func TestExpandHostsRefuses(t *testing.T) {
+	digits := strings.Repeat("[000000000000000001-2]", 4) // 18 in each name
 	for _, list := range []string{
-		"n[", "n]", "n[]", "n[1", "n[1-", "n[1,]", "n[3-1]", "n[a-b]", "n[-1]", "n[1-2-3]", "n[[1-2]]", "n1]2[", "n[ 1-2]", "n 1", "n[+1-2]",
+		"n[", "n]", "n[]", "n[1", "n[1-", "n[1,]", "n[3-1]", "n[a-b]", "n[-1]", "n[1-2-3]", "n[[1-2]]", "n1]2[", "n[ 1-2]", "n[1, 2]", "n[+1-2]",
+		"n 1", "n1 n2", "n1\tn2", "n1\r\nn2", "n\u00a01", "n1,n[1-2],n[",
 		"n[0-999999999]", "n[1-999999999999999999]", "n[1-9999999999999999999999]", "n[0-9999][0-9999][0-9999][0-9999][0-9999]",
 		"n[0-65535][0-65535][0-65535][0-65535]", // 2^64 of them
-		strings.Repeat("n[1-60000],", 10), strings.Repeat("n", 70), strings.Repeat("[1-2]", 70),
+		"n[0-1048576]", "n[0-1048575],m", "n[0-1048575,1]", "n[0-1023]x[0-1024]", strings.Repeat("n[1-60000],", 20),
+		strings.Repeat("n", maxHostBytes+1), strings.Repeat("n", maxHostBytes-2) + "[9-100]", digits, strings.Repeat("[1-2]", 70),
 	} {
-		started := time.Now()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
 		hosts, err := ExpandHosts(list)
+		runtime.ReadMemStats(&after)
 		if !errors.Is(err, ErrHostlist) || hosts != nil {
 			t.Errorf("%.40q: %d hosts, error %v", list, len(hosts), err)
 		}
-		if d := time.Since(started); d > time.Second {
-			t.Errorf("%.40q took %v", list, d)
+		if n := after.TotalAlloc - before.TotalAlloc; n > 1<<20 {
+			t.Errorf("%.40q took %d bytes until it was refused", list, n)
+		}
+	}
+	if _, err := ExpandHosts(strings.Repeat("n,", maxHosts+1)); !errors.Is(err, ErrHostlist) {
+		t.Errorf("too many items: %v", err)
+	}
+}
+
+func TestExpandRanges(t *testing.T) {
+	for list, want := range map[string][]int64{"0-3,8": {0, 1, 2, 3, 8}, "007": {7}, "2,0-2": {2, 0, 1, 2}, "999999999999999999": {999999999999999999}} {
+		if got, err := ExpandRanges(list); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q: %v, error %v, want %v", list, got, err, want)
+		}
+	}
+	if got, err := ExpandRanges("0-1048575"); err != nil || len(got) != 1<<20 {
+		t.Errorf("as many as may be: %d, error %v", len(got), err)
+	}
+	for _, list := range []string{"", ",", "1,", "-1", "1-", "3-1", "a", "+1", " 1", "1-2-3", "[1]", "0-1048576", "0-1048575,0", "9999999999999999999"} {
+		if got, err := ExpandRanges(list); err == nil || got != nil {
+			t.Errorf("%q: %d numbers, error %v", list, len(got), err)
 		}
 	}
 }
@@ -105,8 +152,9 @@ func TestHostlistsAsScontrol(t *testing.T) {
 		return strings.Fields(string(out))
 	}
 	for list := range hostlists {
+		slurms := expand(list)
 		ours, err := ExpandHosts(list)
-		if diff := cmp.Diff(expand(list), ours); err != nil || len(ours) > 0 && diff != "" {
+		if diff := cmp.Diff(slurms, ours); err != nil || len(slurms)+len(ours) > 0 && diff != "" {
 			t.Errorf("%q: error %v, Slurm's (-), ours (+)\n%s", list, err, diff)
 		}
 	}
@@ -137,6 +185,8 @@ func TestFoldedHostsExpandAgain(t *testing.T) {
 	for range 2000 {
 		checkFold(t, randomHosts(rnd))
 	}
+	checkFold(t, []string{"n", "n0", "n00"})
+	checkFold(t, []string{"n999999999999999999", "n1000000000000000000", "n1000000000000000001"}) // 18 digits and 19
 	var many []string
 	for i := range 100_000 {
 		many = append(many, "n"+strconv.Itoa(i))
@@ -163,16 +213,22 @@ func FuzzExpandHosts(f *testing.F) {
 	}
 	f.Add("n[1-2]x[[")
 	f.Add("n[0-999999999],a[1-9][1-9][1-9]")
+	f.Add("n[999999999999999998-999999999999999999],n1000000000000000000")
 	f.Fuzz(func(t *testing.T, list string) {
 		hosts, err := ExpandHosts(list)
 		if err != nil {
-			if !errors.Is(err, ErrHostlist) || hosts != nil || len(err.Error()) > 1000 {
+			if !errors.Is(err, ErrHostlist) || hosts != nil || len(err.Error()) > 1500 {
 				t.Fatal(err)
 			}
 			return
 		}
 		if len(hosts) > maxHosts {
 			t.Fatalf("%d hosts", len(hosts))
+		}
+		for _, h := range hosts {
+			if h == "" || len(h) > maxHostBytes || strings.ContainsAny(h, "[], \t\r\n") {
+				t.Fatalf("%q is no name", h)
+			}
 		}
 		if len(hosts) < 1000 {
 			checkFold(t, hosts)

@@ -1,0 +1,143 @@
+package balancer
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// loads says what a node of each job sends in an interval, in bytes, smoothed. Nil says one for all: nodes are counted.
+type loads struct {
+	perNode  map[schemas.JobKey]float64
+	usual    float64 // of a job that was not measured yet: the mean of all that were
+	measured bool    // any was
+}
+
+// newestShare is the weight of the newest interval in a load: after five intervals two thirds of a change are in it.
+const newestShare = 0.2
+
+// newLoads begins with what the configuration says of a node.
+func newLoads(nodeBytes int64) *loads { return &loads{usual: float64(nodeBytes)} }
+
+// of returns the load of each node of a job, at least 1.
+func (l *loads) of(key schemas.JobKey) int64 {
+	if l == nil {
+		return 1
+	}
+	bytes, known := l.perNode[key]
+	if !known {
+		bytes = l.usual
+	}
+	return max(1, int64(math.Round(bytes)))
+}
+
+// take brings in what the collectors said of the last interval that each has closed. A job of which they say nothing keeps
+// its load; a job that is not among those planned is forgotten.
+func (l *loads) take(reports map[int32][]schemas.JobLoad, jobs []schemas.Job) {
+	type sum struct{ nodes, bytes int64 }
+	var all sum
+	sent := map[schemas.JobKey]sum{}
+	for _, report := range reports {
+		for _, r := range report {
+			key := schemas.JobKey{JobID: r.JobID, Restart: r.Restart}
+			s := sent[key]
+			sent[key] = sum{s.nodes + int64(r.Nodes), s.bytes + r.Bytes}
+			all = sum{all.nodes + int64(r.Nodes), all.bytes + r.Bytes}
+		}
+	}
+	if all.nodes > 0 {
+		l.usual, l.measured = float64(all.bytes)/float64(all.nodes), true
+	}
+	perNode := make(map[schemas.JobKey]float64, len(jobs))
+	for i := range jobs {
+		key := keyOf(&jobs[i])
+		before, known := l.perNode[key]
+		s, measured := sent[key]
+		switch {
+		case measured && known:
+			perNode[key] = before + newestShare*(float64(s.bytes)/float64(s.nodes)-before)
+		case measured:
+			perNode[key] = float64(s.bytes) / float64(s.nodes)
+		case known:
+			perNode[key] = before
+		}
+	}
+	l.perNode = perNode
+}
+
+// follower reads what collectors say of loads, in their Progress.
+type follower struct {
+	mu      sync.Mutex
+	reports map[int32][]schemas.JobLoad // by partition
+}
+
+// latest returns what each collector said last.
+func (f *follower) latest() map[int32][]schemas.JobLoad {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return maps.Clone(f.reports)
+}
+
+func (f *follower) hear(partition int32, report []schemas.JobLoad) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.reports == nil {
+		f.reports = map[int32][]schemas.JobLoad{}
+	}
+	f.reports[partition] = report
+}
+
+// progressBack is how many offsets before its end a partition of progress is read from: some commits, with their markers.
+const progressBack = 20
+
+// follow reads the topic of progress, from shortly before its end, until ctx ends. While that is not possible, loads stay as
+// they are, which is said once.
+func (b *balancer) follow(ctx context.Context) {
+	var trouble config.Trouble
+	say := func(err error) {
+		if ctx.Err() == nil && trouble.Worth(err) {
+			b.log.Warn("loads of jobs cannot be read and stay as they are, trying again", "err", err)
+		}
+	}
+	opts, err := b.cfg.ClientOpts(ctx)
+	if err != nil {
+		say(err)
+		return
+	}
+	topic := b.cfg.Prefix + schemas.TopicProgress
+	from := map[int32]kgo.Offset{}
+	for p := range int32(b.cfg.Collectors) {
+		from[p] = kgo.NewOffset().AtEnd().Relative(-progressBack)
+	}
+	cl, err := kgo.NewClient(append(opts,
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd()), // whatever the topic lost, its end will do
+	)...)
+	if err != nil {
+		say(err)
+		return
+	}
+	defer cl.Close()
+	for ctx.Err() == nil {
+		fetches := cl.PollFetches(ctx)
+		for _, e := range fetches.Errors() {
+			say(fmt.Errorf("reading %s-%d: %w", e.Topic, e.Partition, e.Err))
+			config.Pause(ctx, config.Backoff(1, b.cfg.BackoffCap))
+		}
+		for r := range fetches.RecordsAll() {
+			if value, err := schemas.Unmarshal(r.Value); err != nil {
+				say(fmt.Errorf("%s-%d at %d: %w", r.Topic, r.Partition, r.Offset, err))
+			} else if p, ok := value.(*schemas.Progress); ok {
+				trouble.Over()
+				b.follower.hear(r.Partition, p.Loads)
+			}
+		}
+	}
+}

@@ -1,0 +1,160 @@
+package balancer
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+)
+
+func load(id string, nodes int32, bytes int64) schemas.JobLoad {
+	return schemas.JobLoad{JobID: id, Nodes: nodes, Bytes: bytes}
+}
+
+func TestLoadsAreMeasuredAndSmoothed(t *testing.T) {
+	jobs := []schemas.Job{job("split", "a", "b", "c"), job("whole", "d"), job("new", "e")}
+	l := newLoads(5000)
+	of := func(id string) int64 { return l.of(schemas.JobKey{JobID: id}) }
+	l.take(nil, jobs)
+	if of("split") != 5000 || l.measured {
+		t.Errorf("nothing was measured: %d", of("split"))
+	}
+	reports := map[int32][]schemas.JobLoad{0: {load("split", 1, 4000), load("whole", 1, 600)}, 3: {load("split", 2, 5000), load("gone", 1, 400)}}
+	l.take(reports, jobs)
+	if of("split") != 3000 || of("whole") != 600 || of("new") != 2000 || !l.measured {
+		t.Errorf("the first measurement is believed, one of no measurement takes the mean of five nodes: %d, %d, %d", of("split"), of("whole"), of("new"))
+	}
+	reports[0][0].Bytes, reports[3] = 14_000, reports[3][:1] // 19,000 bytes of three nodes
+	for i, want := range []int64{3667, 4200, 4627} {
+		if l.take(reports, jobs); of("split") != want {
+			t.Errorf("interval %d: %d bytes, want %d", i, of("split"), want)
+		}
+	}
+	l.take(map[int32][]schemas.JobLoad{0: {load("whole", 1, 600)}}, jobs)
+	if of("split") != 4627 {
+		t.Errorf("nothing came of it, and it is %d", of("split"))
+	}
+	l.take(nil, jobs[1:])
+	if of("split") != 600 {
+		t.Errorf("it is over, and still known: %d", of("split"))
+	}
+	if l = nil; of("split") != 1 {
+		t.Error("where nodes are counted, each is one")
+	}
+}
+
+// TestSteadyLoadsMoveNothing: what jobs send wavers by a fifth from interval to interval, and none of them moves while the fullest
+// collector has a fifth of room left, nor does any collector pass the bound.
+func TestSteadyLoadsMoveNothing(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	compared := 0
+	for range 20 {
+		tree := islands(60, 60, 60, 60)
+		l := newLayout(tree, 6, nil)
+		nodes := tree.Nodes()
+		rnd.Shuffle(len(nodes), func(i, k int) { nodes[i], nodes[k] = nodes[k], nodes[i] })
+		var jobs []schemas.Job
+		sends := map[schemas.JobKey]float64{} // bytes of a node
+		for from := 0; from < len(nodes); {
+			n := min(2+rnd.IntN(20), len(nodes)-from)
+			j := job(string(rune('a'+len(jobs)%26))+string(rune('a'+len(jobs)/26)), nodes[from:from+n]...)
+			jobs, from = append(jobs, j), from+n
+			sends[keyOf(&j)] = 1000 * (1 + 9*rnd.Float64())
+		}
+		total := 0.
+		for i := range jobs {
+			total += sends[keyOf(&jobs[i])] * float64(len(jobs[i].Nodes))
+		}
+		lim := limits{lMax: int(total / 6 * 3)}
+		loads, log := newLoads(5000), routeLog{}
+		moved, before := 0, int64(lim.lMax)
+		for interval := range int64(20) {
+			reports := map[int32][]schemas.JobLoad{}
+			for i := range jobs {
+				bytes := sends[keyOf(&jobs[i])] * (0.8 + 0.4*rnd.Float64()) * float64(len(jobs[i].Nodes))
+				reports[0] = append(reports[0], load(jobs[i].JobID, int32(len(jobs[i].Nodes)), int64(bytes)))
+			}
+			if interval > 0 {
+				loads.take(reports, jobs)
+			}
+			routes, b := plan(l, jobs, loads, lim, log)
+			if slices.Max(b.load) > int64(lim.lMax) && !b.overloaded {
+				t.Fatalf("a collector has %d of %d bytes", slices.Max(b.load), lim.lMax)
+			}
+			changed, _ := log.changes(routes, interval*1000, interval)
+			for i := range changed {
+				log.add(changed[i])
+			}
+			if interval > 1 && before*5 < int64(lim.lMax)*4 {
+				moved += len(changed)
+				compared++
+			}
+			before = slices.Max(b.load)
+		}
+		if moved > 0 {
+			t.Errorf("%d Routes changed", moved)
+		}
+	}
+	if compared < 100 {
+		t.Errorf("there was room for the test in %d intervals", compared)
+	}
+}
+
+// TestHeavyJobIsSpreadOnceItWasMeasured: a job fits one collector by its nodes, and does not by what collectors say that it sends.
+func TestHeavyJobIsSpreadOnceItWasMeasured(t *testing.T) {
+	_, cfg := broker(t)
+	cfg.Balance.LMax, cfg.Balance.LDist, cfg.Balance.NodeBytes = 0, 0, 1000
+	cfg.Balance.PartitionBytesPerS = 100_000 // 10,000 bytes in an interval of 200 ms
+	produceProgress(t, cfg, 1, load("of before", 1, 10))
+	background(t, func(ctx context.Context) error {
+		return Run(ctx, cfg, sixNodes(), Fixed(job("heavy", "a", "b", "c", "d")), (&lines{}).logger())
+	})
+	r := newReader(t, cfg)
+	parts := func() map[int32]bool {
+		at := map[int32]bool{}
+		for _, n := range []string{"a", "b", "c", "d"} {
+			if of := r.routes[n]; len(of) > 0 && len(of[len(of)-1].Entries) == 1 {
+				at[of[len(of)-1].Entries[0].Partition] = true
+			}
+		}
+		return at
+	}
+	r.until("a plan", func() bool { return len(parts()) > 0 && r.atLeast(2)() })
+	if len(parts()) != 1 {
+		t.Fatalf("the job is at %v before it was measured", parts())
+	}
+	for p := range parts() {
+		produceProgress(t, cfg, p, load("heavy", 4, 16_000))
+	}
+	r.until("the job at two collectors", func() bool { return len(parts()) == 2 })
+}
+
+// produceProgress says what jobs sent to a partition, as its collector does.
+func produceProgress(t *testing.T, cfg config.Config, partition int32, said ...schemas.JobLoad) {
+	t.Helper()
+	opts, err := cfg.ClientOpts(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cl, err := kgo.NewClient(append(opts, kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	value, err := schemas.Marshal(&schemas.Progress{Loads: said})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &kgo.Record{Topic: cfg.Prefix + schemas.TopicProgress, Partition: partition, Key: schemas.PartitionKey(partition), Value: value}
+	if err := cl.ProduceSync(t.Context(), r).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,236 @@
+package balancer
+
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+)
+
+// split spreads the nodes that have no collector: over those that the job has already, then over as few more as hold them, those
+// first that are home to most of them. It costs as much as the job has nodes, but for logarithms.
+func (a *bounds) split(t *task, at []int32) {
+	room := func(c int32) int { return int(max(0, a.bound-a.load[c]) / t.perNode) }
+	var nodes, chosen []int32 // nodes without a collector; collectors
+	rooms := map[int32]int{}  // of the chosen
+	left := 0                 // nodes for which the chosen have no room
+	for i, c := range at {
+		if c == elsewhere {
+			nodes = append(nodes, t.nodes[i])
+			left++
+		} else if _, known := rooms[c]; !known {
+			rooms[c] = room(c)
+			chosen = append(chosen, c)
+			left -= rooms[c]
+		}
+	}
+	a.take(nodes)
+	for _, c := range a.choose(room, rooms, left) {
+		rooms[c] = room(c)
+		chosen = append(chosen, c)
+	}
+	a.drop()
+	a.fill(t, at, chosen, rooms)
+}
+
+// fill gives each node without a collector one of the chosen: as many as fit stay at home, then as many as fit under their
+// SyncAgent; the rest goes anywhere.
+func (a *bounds) fill(t *task, at, chosen []int32, rooms map[int32]int) {
+	give := func(i int, c int32) {
+		at[i] = c
+		rooms[c]--
+		a.add(c, t.perNode)
+	}
+	next := func(queue []int32) []int32 { // from the first that has room
+		for len(queue) > 0 && rooms[queue[0]] <= 0 {
+			queue = queue[1:]
+		}
+		return queue
+	}
+	under := map[int32][]int32{} // of the chosen, by SyncAgent
+	for _, c := range chosen {
+		under[a.sync[c]] = append(under[a.sync[c]], c)
+	}
+	for i, n := range t.nodes {
+		if home := a.home[n]; at[i] == elsewhere && rooms[home] > 0 {
+			give(i, home)
+		}
+	}
+	for i, n := range t.nodes {
+		if at[i] != elsewhere {
+			continue
+		}
+		s := a.sync[a.home[n]]
+		if under[s] = next(under[s]); len(under[s]) > 0 {
+			give(i, under[s][0])
+		}
+	}
+	for i := range at {
+		if at[i] != elsewhere {
+			continue
+		}
+		if chosen = next(chosen); len(chosen) > 0 {
+			give(i, chosen[0])
+		} else { // heavier than any room: beyond the bound, by less than one node
+			at[i] = a.least[1]
+			a.add(at[i], t.perNode)
+		}
+	}
+}
+
+// choose returns the fewest collectors, without those that the job has, whose rooms hold what is left of it: all that have room
+// where none of these do. Among as few it takes, one after the other, the one that is home to most nodes, as far as it has room;
+// then the one under whose SyncAgent most are; then the one with the least load, the lowest number where several tie.
+func (a *bounds) choose(room func(c int32) int, has map[int32]int, left int) []int32 {
+	p := &pick{room: room, at: map[int32]int{}}
+	for it := a.byLoad(1); p.sum < left; {
+		c := it.next()
+		if c == elsewhere || room(c) == 0 {
+			break // not even all suffice
+		}
+		if _, known := has[c]; !known {
+			p.at[c] = len(p.most)
+			p.most = append(p.most, c)
+			p.sum += room(c)
+		}
+	}
+	p.fixed, p.low, p.spare = make([]bool, len(p.most)), len(p.most)-1, p.sum-left
+
+	own, near := func(c int32) int { return min(a.own[c], room(c)) }, func(c int32) int { return min(a.near[a.sync[c]], room(c)) }
+	homes := slices.DeleteFunc(slices.Clone(a.owners), func(c int32) bool { _, known := has[c]; return known || room(c) == 0 })
+	slices.SortFunc(homes, func(x, y int32) int {
+		return cmp.Or(cmp.Compare(own(y), own(x)), cmp.Compare(near(y), near(x)), cmp.Compare(a.load[x], a.load[y]), cmp.Compare(x, y))
+	})
+	for _, c := range homes {
+		p.try(c)
+	}
+	// Under each SyncAgent the one with the most room comes first: after one whose room does not suffice, no other's does.
+	agents := queue[*agent]{less: func(x, y *agent) bool {
+		return cmp.Or(cmp.Compare(near(y.c), near(x.c)), cmp.Compare(a.load[x.c], a.load[y.c]), cmp.Compare(x.c, y.c)) < 0
+	}}
+	for _, s := range a.syncs {
+		b := &agent{it: a.byLoad(slices.Collect(a.below(s))...)}
+		if b.c = b.it.next(); b.c != elsewhere {
+			heap.Push(&agents, b)
+		}
+	}
+	for len(agents.of) > 0 && p.low >= 0 {
+		b := agents.of[0]
+		_, known := has[b.c]
+		more := room(b.c) > 0 && (known || a.own[b.c] > 0 || p.try(b.c))
+		if b.c = b.it.next(); more && b.c != elsewhere {
+			heap.Fix(&agents, 0)
+		} else {
+			heap.Pop(&agents)
+		}
+	}
+	for i, c := range p.most[:p.low+1] {
+		if !p.fixed[i] {
+			p.chosen = append(p.chosen, c)
+		}
+	}
+	return p.chosen
+}
+
+// pick takes collectors one by one, so that with those that have the most room for the others there are never too few.
+type pick struct {
+	room   func(c int32) int
+	most   []int32       // as few as hold what is left: those with the most room, which comes in descending order
+	at     map[int32]int // of each, where it is in most
+	sum    int           // of their rooms
+	fixed  []bool        // which of them were taken
+	low    int           // those beyond have given their place to others, unless they are fixed
+	spare  int           // room that is not needed
+	chosen []int32
+}
+
+// try takes a collector if the room suffices with it: because it is among those with the most room, or in place of the one
+// among these that has the least.
+func (p *pick) try(c int32) bool {
+	if i, among := p.at[c]; among && (p.fixed[i] || i <= p.low) {
+		if !p.fixed[i] {
+			p.fixed[i] = true
+			p.chosen = append(p.chosen, c)
+		}
+		p.lower()
+		return true
+	}
+	p.lower()
+	if p.low < 0 {
+		return false
+	}
+	loss := p.room(p.most[p.low]) - p.room(c)
+	if loss > p.spare {
+		return false
+	}
+	p.spare -= loss
+	p.low--
+	p.lower()
+	p.chosen = append(p.chosen, c)
+	return true
+}
+
+func (p *pick) lower() {
+	for p.low >= 0 && p.fixed[p.low] {
+		p.low--
+	}
+}
+
+// agent is a SyncAgent whose collectors are gone through.
+type agent struct {
+	it *byLoad
+	c  int32 // the next
+}
+
+// byLoad goes through collectors by ascending load, the lowest number where several tie. Loads must not change meanwhile.
+type byLoad struct {
+	f     *field
+	roots queue[int32] // of the parts of the tree that were not gone through, the one with the least load first
+}
+
+// byLoad begins with what is below some vertices of the tree over the loads, of which none is below another.
+func (f *field) byLoad(roots ...int32) *byLoad {
+	it := &byLoad{f: f, roots: queue[int32]{of: roots, less: func(x, y int32) bool {
+		a, b := f.least[x], f.least[y]
+		return a >= 0 && (b < 0 || f.lighter(a, b) == a)
+	}}}
+	heap.Init(&it.roots)
+	return it
+}
+
+// next returns the next collector; elsewhere after the last.
+func (it *byLoad) next() int32 {
+	if len(it.roots.of) == 0 {
+		return elsewhere
+	}
+	i := heap.Pop(&it.roots).(int32)
+	c := it.f.least[i]
+	if c < 0 {
+		return elsewhere
+	}
+	for int(i) < len(it.f.least)/2 { // down to the collector, past what else is there
+		i *= 2
+		if it.f.least[i] != c {
+			i++
+		}
+		if it.f.least[i^1] >= 0 {
+			heap.Push(&it.roots, i^1)
+		}
+	}
+	return c
+}
+
+// queue is a container/heap of anything.
+type queue[T any] struct {
+	of   []T
+	less func(x, y T) bool
+}
+
+func (q *queue[T]) Len() int           { return len(q.of) }
+func (q *queue[T]) Less(i, k int) bool { return q.less(q.of[i], q.of[k]) }
+func (q *queue[T]) Swap(i, k int)      { q.of[i], q.of[k] = q.of[k], q.of[i] }
+func (q *queue[T]) Push(x any)         { q.of = append(q.of, x.(T)) }
+func (q *queue[T]) Pop() any {
+	last := q.of[len(q.of)-1]
+	q.of = q.of[:len(q.of)-1]
+	return last
+}

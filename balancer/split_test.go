@@ -1,0 +1,77 @@
+package balancer
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// chooseLiterally is choose, collector by collector: with each it looks at all others again.
+func chooseLiterally(a *bounds, room func(int32) int, has map[int32]int, left int) (chosen []int32) {
+	var free []int32
+	for c := range int32(len(a.load)) {
+		if _, known := has[c]; !known && room(c) > 0 {
+			free = append(free, c)
+		}
+	}
+	slices.SortFunc(free, func(x, y int32) int { return cmp.Or(cmp.Compare(a.load[x], a.load[y]), cmp.Compare(x, y)) })
+	for left > 0 && len(free) > 0 {
+		count, sum := 0, 0 // the fewest, and what they hold without the smallest of them
+		for ; count < len(free) && sum+room(free[count]) < left; count++ {
+			sum += room(free[count])
+		}
+		best := 0
+		for i, x := range free {
+			if i > count && sum+room(x) < left {
+				break // one more would be needed with it
+			}
+			y := free[best]
+			if cmp.Or(cmp.Compare(min(a.own[x], room(x)), min(a.own[y], room(y))),
+				cmp.Compare(min(a.near[a.sync[x]], room(x)), min(a.near[a.sync[y]], room(y))), cmp.Compare(a.load[y], a.load[x]), cmp.Compare(y, x)) > 0 {
+				best = i
+			}
+		}
+		chosen = append(chosen, free[best])
+		left -= room(free[best])
+		free = slices.Delete(free, best, best+1)
+	}
+	return chosen
+}
+
+func TestChooseEqualsLiteral(t *testing.T) {
+	split := 0
+	for seed := range uint64(20_000) {
+		r := rand.New(rand.NewPCG(seed, 12))
+		nodes, collectors := 1+r.IntN(120), 1+r.IntN(30)
+		a := &bounds{field: newField(randomLayout(r, nodes, collectors)), bound: int64(1 + r.IntN(40))}
+		for c := range a.load {
+			a.load[c] = int64(r.IntN(int(a.bound) + 2))
+		}
+		a.build()
+		has := map[int32]int{}
+		for range r.IntN(3) {
+			has[int32(r.IntN(collectors))] = 1
+		}
+		perNode := int64(1 + r.IntN(3)*r.IntN(3))
+		room := func(c int32) int { return int(max(0, a.bound-a.load[c]) / perNode) }
+		var job []int32
+		for n := range int32(nodes) {
+			if r.IntN(3) > 0 {
+				job = append(job, n)
+			}
+		}
+		a.take(job)
+		left := len(job) - r.IntN(5)
+		want, got := chooseLiterally(a, room, has, left), a.choose(room, has, left)
+		if !slices.Equal(want, got) {
+			t.Fatalf("seed %d: %d of %d nodes left, want %v, got %v", seed, left, nodes, want, got)
+		}
+		if len(got) > 1 {
+			split++
+		}
+	}
+	if split < 5000 {
+		t.Errorf("several collectors in %d cases", split)
+	}
+}

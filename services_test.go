@@ -1,0 +1,46 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirhpc/weir/balancer"
+	"github.com/weirhpc/weir/config"
+)
+
+// TestSlurmsMachineIsWaitedFor: a balancer that knows its nodes from Slurm alone begins when Slurm answers, and ends when it is asked
+// to before that.
+func TestSlurmsMachineIsWaitedFor(t *testing.T) {
+	cfg := config.Default()
+	cfg.Balance.Slurm.Enabled, cfg.Balance.Slurm.Bin, cfg.Balance.Slurm.Poll = true, t.TempDir(), 50*time.Millisecond
+	slurm := balancer.StartSlurm(t.Context(), cfg)
+	var said output
+	log := slog.New(slog.NewTextHandler(&said, nil))
+
+	ctx, interrupt := context.WithCancel(t.Context())
+	got := make(chan []string, 1)
+	go func() { got <- machine(ctx, cfg, slurm, log) }()
+	eventually(t, "a word of it", func() bool { return strings.Contains(said.String(), "waiting for Slurm") })
+	interrupt()
+	if nodes := <-got; nodes != nil {
+		t.Errorf("it was to end, and returned %v", nodes)
+	}
+	go func() { got <- machine(t.Context(), cfg, slurm, log) }()
+	for name, script := range map[string]string{
+		// A row of squeue ends with a text that is drawn anew each time: without rows there is none.
+		"sinfo": "echo 'n1|4|1|4|1'; echo 'n2|4|1|4|1'", "squeue": "", "scontrol": "",
+	} {
+		if err := os.WriteFile(filepath.Join(cfg.Balance.Slurm.Bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if nodes := <-got; !slices.Equal(nodes, []string{"n1", "n2"}) {
+		t.Errorf("nodes %v", nodes)
+	}
+}
