@@ -47,7 +47,7 @@ func (b *balancer) active(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	reading.Go(func() { b.follow(client) })
+	reading.Go(func() { b.follow(client, opts) })
 	for {
 		now := time.Now()
 		tick, tickDue := b.nextTick(m.cursor, now)
@@ -110,7 +110,7 @@ func (b *balancer) begin(ctx context.Context, cl *kgo.Client) (*memory, error) {
 func (b *balancer) planInterval(ctx context.Context, cl *kgo.Client, m *memory, start int64) error {
 	now := time.Now()
 	jobs, faults := b.jobs(now)
-	changed, gone, known := b.decide(m, jobs, faults, start)
+	changed, gone := b.decide(m, jobs, faults, start)
 	var records []*kgo.Record
 	for i := range changed {
 		value, err := schemas.Marshal(&changed[i])
@@ -158,37 +158,36 @@ func (b *balancer) planInterval(ctx context.Context, cl *kgo.Client, m *memory, 
 	for _, key := range applyJobs(m.jobs, wantJobs, jobsChanged) {
 		m.over[key] = now.UnixMilli()
 	}
-	m.planned = start
-	if known {
-		m.plans[start] = true
-	}
+	m.planned, m.plans[start] = start, true
 	planEpoch.WithLabelValues().Set(float64(m.epoch))
 	planSeconds.WithLabelValues().Observe(time.Since(now).Seconds())
 	return nil
 }
 
-// decide returns the Routes that change from the interval on, and the nodes that lose theirs. After a start beside a
-// scheduler that does not answer nobody knows which jobs there are: then Routes with jobs stay as they are.
-func (b *balancer) decide(m *memory, jobs []schemas.Job, faults []Fault, start int64) (changed []schemas.Route, gone []string, known bool) {
-	unread := slices.ContainsFunc(faults, func(f Fault) bool { return f.Unread }) && m.routes.hasJobs()
-	if unread != b.unread {
-		b.log.Info("routes with jobs of before", "stay_as_they_are", unread, "interval_start", start)
-		b.unread = unread
-	}
-	if unread {
-		return nil, nil, false
-	}
+// decide returns the Routes that change from the interval on, and the nodes that lose theirs. While a list of jobs was never read,
+// as after a start beside a scheduler that does not answer, jobs on the Routes that no list names go on.
+func (b *balancer) decide(m *memory, jobs []schemas.Job, faults []Fault, start int64) (changed []schemas.Route, gone []string) {
 	has := planned(jobs, start, b.ms)
+	unnamed := 0
+	if slices.ContainsFunc(faults, func(f Fault) bool { return f.Unread }) {
+		carried := m.routes.carried(b.layout, jobs, faults, has)
+		unnamed, has = len(carried), append(has, carried...)
+	}
+	if (unnamed > 0) != b.saidUnnamed {
+		b.saidUnnamed = unnamed > 0
+		b.log.Info("jobs of before that no list names go on while one cannot be read", "count", unnamed, "interval_start", start)
+	}
 	m.loads.take(b.follower.latest(), has)
 	weights, lim := m.loads, b.limits()
-	if !b.weighs() {
+	if b.weighs() {
+		lim.still = !m.loads.measured
+	} else {
 		weights = nil
 	}
 	want, verdict := plan(b.layout, has, weights, lim, m.routes)
 	showLoad(m.loads, verdict, lim.lMax)
 	b.judge(start, verdict)
-	changed, gone = m.routes.changes(want, start, m.epoch+1)
-	return changed, gone, true
+	return m.routes.changes(want, start, m.epoch+1)
 }
 
 // weighs reports whether jobs count by what they send. Where the configuration says how many nodes a collector takes, and by
@@ -214,11 +213,11 @@ func nodeLimits(cfg config.Config) limits {
 
 // judge logs when it changes whether the collectors may take what the machine sends in an interval.
 func (b *balancer) judge(start int64, verdict bounded) {
-	if verdict.overloaded == b.overloaded {
+	if verdict.overloaded == b.saidOverloaded {
 		return
 	}
-	b.overloaded = verdict.overloaded
-	if b.overloaded {
+	b.saidOverloaded = verdict.overloaded
+	if b.saidOverloaded {
 		b.log.Warn("jobs exceed what the collectors may take, and are spread evenly", "interval_start", start,
 			"collectors", b.cfg.Collectors, "collectors_needed", verdict.needed, "l_max", b.limits().lMax, "l_max_is_bytes", b.weighs())
 	} else {

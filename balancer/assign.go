@@ -12,6 +12,7 @@ type limits struct {
 	localMax int    // jobs of one node that are reduced there, others send values; 0: all. Not by PerSyst's
 	literal  bool   // PerSyst's algorithms in place of weir's
 	lost     []bool // collectors that take nothing; nil: none. Not by PerSyst's
+	still    bool   // loads are guessed: no job leaves a collector because of them. Not by PerSyst's
 }
 
 // placement says where one job is reduced.

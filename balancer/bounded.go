@@ -42,12 +42,13 @@ type bounded struct {
 //     is the least possible.
 //   - Another is split over as few collectors as have the room, those first that are home to most of its nodes, and
 //     as many of these as fit stay at home.
-//   - Where the jobs do not fit, overloaded is set, needed says how many collectors of lMax would hold them, and the bound is
-//     the mean load in place of lMax: they are spread evenly.
+//   - Where the jobs do not fit, overloaded is set, needed says how many collectors of lMax it takes at the least, and the bound is
+//     the mean load in place of lMax: they are spread evenly. Once jobs have their collectors, it is an eighth more, or every
+//     change of a load would tear jobs apart.
 //
 // Collectors that are lost take nothing, and what they had is placed anew. At least one is left.
 func assignBounded(l *layout, tasks []task, lim limits) bounded {
-	a := &bounds{field: newField(l), tasks: tasks, lost: lim.lost, b: bounded{placed: make([]placement, len(tasks))}}
+	a := &bounds{field: newField(l), tasks: tasks, lost: lim.lost, still: lim.still, b: bounded{placed: make([]placement, len(tasks))}}
 	a.limit(a.locals(lim.localMax), int64(lim.lMax))
 	waiting := a.keep()
 	slices.SortFunc(waiting, func(x, y int32) int {
@@ -70,6 +71,7 @@ type bounds struct {
 	*field
 	tasks []task
 	lost  []bool // of each collector; nil: none
+	still bool   // no job leaves a collector because of its load
 	bound int64
 	b     bounded
 }
@@ -118,6 +120,9 @@ func (a *bounds) limit(total, lMax int64) {
 	a.bound = lMax
 	if a.b.overloaded {
 		a.bound = (total + collectors - 1) / collectors
+		if slices.ContainsFunc(a.tasks, func(t task) bool { return t.last != nil }) {
+			a.bound += a.bound / 8
+		}
 	}
 }
 
@@ -172,23 +177,26 @@ func (a *bounds) stay(t *task) (at []int32, whole bool) {
 // relieve takes jobs, or nodes of jobs that are split anyway, from collectors that are beyond the bound: of the jobs each time the
 // lightest that is enough, else the heaviest.
 func (a *bounds) relieve() (moved []int32) {
-	if slices.Max(a.load) <= a.bound {
+	if a.still || slices.Max(a.load) <= a.bound {
 		return nil
 	}
 	type share struct {
 		j    int32
 		load int64
+		at   []int32 // which of the task's nodes
 	}
 	shares := make([][]share, len(a.load)) // of each collector that is beyond
 	for j := range a.tasks {
-		for _, c := range a.b.placed[j].at {
+		for i, c := range a.b.placed[j].at {
 			if a.b.placed[j].local || c < 0 || a.load[c] <= a.bound {
 				continue
 			}
 			if n := len(shares[c]); n == 0 || shares[c][n-1].j != int32(j) {
 				shares[c] = append(shares[c], share{j: int32(j)})
 			}
-			shares[c][len(shares[c])-1].load += a.tasks[j].perNode
+			s := &shares[c][len(shares[c])-1]
+			s.load += a.tasks[j].perNode
+			s.at = append(s.at, int32(i))
 		}
 	}
 	for c, of := range shares {
@@ -197,7 +205,7 @@ func (a *bounds) relieve() (moved []int32) {
 			excess := a.load[c] - a.bound
 			i, _ := slices.BinarySearchFunc(of, excess, func(s share, excess int64) int { return cmp.Compare(s.load, excess) })
 			i = min(i, len(of)-1)
-			a.release(of[i].j, int32(c), of[i].load, excess)
+			a.release(of[i].j, of[i].at, excess)
 			moved = append(moved, of[i].j)
 			of = slices.Delete(of, i, i+1)
 		}
@@ -206,15 +214,18 @@ func (a *bounds) relieve() (moved []int32) {
 	return slices.DeleteFunc(slices.Compact(moved), func(j int32) bool { return !slices.Contains(a.b.placed[j].at, elsewhere) })
 }
 
-// release takes a task from a collector: whole, or only the excess of one that is split.
-func (a *bounds) release(j, c int32, load, excess int64) {
+// release takes nodes of a task from the collector that they have: all where these are all of it, or only those in excess of one that
+// is split.
+func (a *bounds) release(j int32, at []int32, excess int64) {
 	t, p := &a.tasks[j], &a.b.placed[j]
-	p.at = slices.Clone(p.at)
-	whole := load == t.load()
-	for i := range p.at {
-		if p.at[i] == c && (whole || excess > 0) {
+	if len(t.last) > 0 && &p.at[0] == &t.last[0] {
+		p.at = slices.Clone(p.at) // not the caller's
+	}
+	whole := len(at) == len(t.nodes)
+	for _, i := range at {
+		if whole || excess > 0 {
+			a.load[p.at[i]] -= t.perNode
 			p.at[i] = elsewhere
-			a.load[c] -= t.perNode
 			excess -= t.perNode
 		}
 	}

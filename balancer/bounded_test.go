@@ -131,7 +131,11 @@ func (m *machine) bound() (bound int64, overloaded bool) {
 		}
 	}
 	if total > collectors*int64(m.lim.lMax) {
-		return (total+collectors-1)/collectors + max(0, 2*(heaviest-1)), true
+		mean := (total + collectors - 1) / collectors
+		if slices.ContainsFunc(m.tasks, func(t task) bool { return t.last != nil }) {
+			mean += mean / 8
+		}
+		return mean + max(0, 2*(heaviest-1)), true
 	}
 	if total+collectors*(heaviest-1) > collectors*int64(m.lim.lMax) {
 		return int64(m.lim.lMax) + heaviest - 1, false // a node may be heavier than what is left

@@ -1,6 +1,7 @@
 package balancer
 
 import (
+	"container/heap"
 	"iter"
 	"math/bits"
 )
@@ -153,4 +154,58 @@ func (f *field) candidates(try func(c int32)) {
 		}
 	}
 	try(f.least[1])
+}
+
+// byLoad goes through collectors by ascending load, the lowest number where several tie. Loads must not change meanwhile.
+type byLoad struct {
+	f     *field
+	roots queue[int32] // of the parts of the tree that were not gone through, the one with the least load first
+}
+
+// byLoad begins with what is below some vertices of the tree over the loads, of which none is below another.
+func (f *field) byLoad(roots ...int32) *byLoad {
+	it := &byLoad{f: f, roots: queue[int32]{of: roots, less: func(x, y int32) bool {
+		a, b := f.least[x], f.least[y]
+		return a >= 0 && (b < 0 || f.lighter(a, b) == a)
+	}}}
+	heap.Init(&it.roots)
+	return it
+}
+
+// next returns the next collector; elsewhere after the last.
+func (it *byLoad) next() int32 {
+	if len(it.roots.of) == 0 {
+		return elsewhere
+	}
+	i := heap.Pop(&it.roots).(int32)
+	c := it.f.least[i]
+	if c < 0 {
+		return elsewhere
+	}
+	for int(i) < len(it.f.least)/2 { // down to the collector, past what else is there
+		i *= 2
+		if it.f.least[i] != c {
+			i++
+		}
+		if it.f.least[i^1] >= 0 {
+			heap.Push(&it.roots, i^1)
+		}
+	}
+	return c
+}
+
+// queue is a container/heap of anything.
+type queue[T any] struct {
+	of   []T
+	less func(x, y T) bool
+}
+
+func (q *queue[T]) Len() int           { return len(q.of) }
+func (q *queue[T]) Less(i, k int) bool { return q.less(q.of[i], q.of[k]) }
+func (q *queue[T]) Swap(i, k int)      { q.of[i], q.of[k] = q.of[k], q.of[i] }
+func (q *queue[T]) Push(x any)         { q.of = append(q.of, x.(T)) }
+func (q *queue[T]) Pop() any {
+	last := q.of[len(q.of)-1]
+	q.of = q.of[:len(q.of)-1]
+	return last
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -16,15 +17,18 @@ import (
 // loads says what a node of each job sends in an interval, in bytes, smoothed. Nil says one for all: nodes are counted.
 type loads struct {
 	perNode  map[schemas.JobKey]float64
-	usual    float64 // of a job that was not measured yet: the mean of all that were
-	measured bool    // any was
+	usual    float64         // of a job that was not measured yet: the mean of all that were
+	measured bool            // any was
+	heard    map[int32]int64 // by partition: the interval that its collector spoke of last
 }
 
 // newestShare is the weight of the newest interval in a load: after five intervals two thirds of a change are in it.
 const newestShare = 0.2
 
 // newLoads begins with what the configuration says of a node.
-func newLoads(nodeBytes int64) *loads { return &loads{usual: float64(nodeBytes)} }
+func newLoads(nodeBytes int64) *loads {
+	return &loads{usual: float64(nodeBytes), heard: map[int32]int64{}}
+}
 
 // of returns the load of each node of a job, at least 1.
 func (l *loads) of(key schemas.JobKey) int64 {
@@ -38,19 +42,29 @@ func (l *loads) of(key schemas.JobKey) int64 {
 	return max(1, int64(math.Round(bytes)))
 }
 
-// take brings in what the collectors said of the last interval that each has closed. A job of which they say nothing keeps
-// its load; a job that is not among those planned is forgotten.
-func (l *loads) take(reports map[int32][]schemas.JobLoad, jobs []schemas.Job) {
+// report is what a collector said of the interval that it closed last.
+type report struct {
+	closedMs int64 // its start
+	loads    []schemas.JobLoad
+}
+
+// take brings in what the collectors said last, by partition, each interval once. A job of which they say nothing new keeps its
+// load; a job that is not among those planned is forgotten.
+func (l *loads) take(reports map[int32]report, jobs []schemas.Job) {
 	type sum struct{ nodes, bytes int64 }
 	var all sum
 	sent := map[schemas.JobKey]sum{}
-	for _, report := range reports {
-		for _, r := range report {
-			key := schemas.JobKey{JobID: r.JobID, Restart: r.Restart}
-			s := sent[key]
-			sent[key] = sum{s.nodes + int64(r.Nodes), s.bytes + r.Bytes}
+	for partition, of := range reports {
+		before, heard := l.heard[partition]
+		for _, r := range of.loads {
 			all = sum{all.nodes + int64(r.Nodes), all.bytes + r.Bytes}
+			if !heard || before != of.closedMs {
+				key := schemas.JobKey{JobID: r.JobID, Restart: r.Restart}
+				s := sent[key]
+				sent[key] = sum{s.nodes + int64(r.Nodes), s.bytes + r.Bytes}
+			}
 		}
+		l.heard[partition] = of.closedMs
 	}
 	if all.nodes > 0 {
 		l.usual, l.measured = float64(all.bytes)/float64(all.nodes), true
@@ -75,23 +89,26 @@ func (l *loads) take(reports map[int32][]schemas.JobLoad, jobs []schemas.Job) {
 // follower reads what collectors say of loads, in their Progress.
 type follower struct {
 	mu      sync.Mutex
-	reports map[int32][]schemas.JobLoad // by partition
+	reports map[int32]report // by partition
 }
 
 // latest returns what each collector said last.
-func (f *follower) latest() map[int32][]schemas.JobLoad {
+func (f *follower) latest() map[int32]report {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return maps.Clone(f.reports)
 }
 
-func (f *follower) hear(partition int32, report []schemas.JobLoad) {
+func (f *follower) hear(partition int32, p *schemas.Progress) {
+	if p.Closed == nil {
+		return
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.reports == nil {
-		f.reports = map[int32][]schemas.JobLoad{}
+		f.reports = map[int32]report{}
 	}
-	f.reports[partition] = report
+	f.reports[partition] = report{*p.Closed, p.Loads}
 }
 
 // progressBack is how many offsets before its end a partition of progress is read from: some commits, with their markers.
@@ -99,24 +116,19 @@ const progressBack = 20
 
 // follow reads the topic of progress, from shortly before its end, until ctx ends. While that is not possible, loads stay as
 // they are, which is said once.
-func (b *balancer) follow(ctx context.Context) {
+func (b *balancer) follow(ctx context.Context, opts []kgo.Opt) {
 	var trouble config.Trouble
 	say := func(err error) {
 		if ctx.Err() == nil && trouble.Worth(err) {
 			b.log.Warn("loads of jobs cannot be read and stay as they are, trying again", "err", err)
 		}
 	}
-	opts, err := b.cfg.ClientOpts(ctx)
-	if err != nil {
-		say(err)
-		return
-	}
 	topic := b.cfg.Prefix + schemas.TopicProgress
 	from := map[int32]kgo.Offset{}
 	for p := range int32(b.cfg.Collectors) {
 		from[p] = kgo.NewOffset().AtEnd().Relative(-progressBack)
 	}
-	cl, err := kgo.NewClient(append(opts,
+	cl, err := kgo.NewClient(append(slices.Clip(opts),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd()), // whatever the topic lost, its end will do
 	)...)
@@ -129,6 +141,8 @@ func (b *balancer) follow(ctx context.Context) {
 		fetches := cl.PollFetches(ctx)
 		for _, e := range fetches.Errors() {
 			say(fmt.Errorf("reading %s-%d: %w", e.Topic, e.Partition, e.Err))
+		}
+		if fetches.Err() != nil {
 			config.Pause(ctx, config.Backoff(1, b.cfg.BackoffCap))
 		}
 		for r := range fetches.RecordsAll() {
@@ -136,7 +150,7 @@ func (b *balancer) follow(ctx context.Context) {
 				say(fmt.Errorf("%s-%d at %d: %w", r.Topic, r.Partition, r.Offset, err))
 			} else if p, ok := value.(*schemas.Progress); ok {
 				trouble.Over()
-				b.follower.hear(r.Partition, p.Loads)
+				b.follower.hear(r.Partition, p)
 			}
 		}
 	}

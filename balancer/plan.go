@@ -153,14 +153,43 @@ func (l routeLog) changes(want []schemas.Route, start, epoch int64) (changed []s
 	return changed, gone
 }
 
-// hasJobs reports whether any job is on the newest Routes.
-func (l routeLog) hasJobs() bool {
-	for _, routes := range l {
-		if len(routes[len(routes)-1].Entries) > 0 {
-			return true
+// carried returns the jobs on the newest Routes that are neither among those listed nor among the faults, with what they have there
+// and no job that has the interval takes.
+func (l routeLog) carried(layout *layout, listed []schemas.Job, faults []Fault, has []schemas.Job) []schemas.Job {
+	named := make(map[schemas.JobKey]bool, len(listed)+len(faults))
+	for i := range listed {
+		named[keyOf(&listed[i])] = true
+	}
+	for _, f := range faults {
+		named[schemas.JobKey{JobID: f.JobID, Restart: f.Restart}] = true
+	}
+	taken := claims{}
+	for i := range has {
+		taken.add(&has[i])
+	}
+	var carried []schemas.Job
+	at := map[schemas.JobKey]int{}
+	for _, n := range layout.nodes {
+		routes := l[n]
+		if len(routes) == 0 {
+			continue
+		}
+		for _, e := range routes[len(routes)-1].Entries {
+			key := schemas.JobKey{JobID: e.JobID, Restart: e.Restart}
+			if named[key] || taken.conflict(&schemas.Job{Nodes: []string{n}, Cpus: e.Cpus}) != "" {
+				continue
+			}
+			i, known := at[key]
+			if !known {
+				i = len(carried)
+				at[key] = i
+				carried = append(carried, schemas.Job{JobID: e.JobID, Restart: e.Restart, Held: map[string]schemas.Hold{}})
+			}
+			carried[i].Nodes = append(carried[i].Nodes, n)
+			carried[i].Held[n] = schemas.Hold{Cpus: e.Cpus}
 		}
 	}
-	return false
+	return carried
 }
 
 func (l routeLog) add(r schemas.Route) { l[r.Node] = append(l[r.Node], r) }

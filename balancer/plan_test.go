@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/topology"
@@ -319,5 +320,39 @@ func BenchmarkPlanAndTicks(b *testing.B) {
 		want, _ := plan(l, good, nil, limits{lMax: 100, lDist: 90}, routeLog{})
 		changed, _ := routeLog{}.changes(want, 0, 1)
 		ticks(closing{ms: 1000, collectors: 64, routes: changed, planned: true})
+	}
+}
+
+// TestCarriedJobs: of the jobs on the Routes those go on that nobody names, where nobody else is.
+func TestCarriedJobs(t *testing.T) {
+	tree := topology.Flat([]string{"a", "b", "c", "d", "e"})
+	l, lim := newLayout(tree, 2, nil), limits{lMax: 10}
+	before := []schemas.Job{
+		job("silent", "a", "b", "c"), on(job("shares", "d"), 0, 1), on(job("beside", "d"), 2, 3), job("named", "e"),
+	}
+	log := routeLog{}
+	add := func(start int64, has []schemas.Job) {
+		routes, _ := plan(l, has, nil, lim, log)
+		changed, _ := log.changes(routes, start, start)
+		for i := range changed {
+			log.add(changed[i])
+		}
+	}
+	add(1, before)
+	over := lasts(job("named", "e"), new(int64(0)), new(int64(1)))
+	fresh := job("fresh", "b")
+	for range 2 {
+		carried := log.carried(l, []schemas.Job{over, fresh}, []Fault{{JobID: "beside", Reason: "skipped"}, {Unread: true}}, []schemas.Job{fresh})
+		want := []schemas.Job{
+			{JobID: "silent", Nodes: []string{"a", "c"}, Held: map[string]schemas.Hold{"a": {}, "c": {}}},
+			{JobID: "shares", Nodes: []string{"d"}, Held: map[string]schemas.Hold{"d": {Cpus: []int32{0, 1}}}},
+		}
+		if diff := cmp.Diff(want, carried, cmpopts.EquateEmpty()); diff != "" {
+			t.Fatal(diff)
+		}
+		add(2, append([]schemas.Job{fresh}, carried...)) // which makes the Routes of the second time
+	}
+	if routes := log.at(2); routes[0].Entries[0].JobID != "silent" || routes[1].Entries[0].JobID != "fresh" || len(routes[3].Entries) != 1 || len(routes[4].Entries) != 0 {
+		t.Errorf("%+v", routes)
 	}
 }

@@ -42,9 +42,9 @@ type balancer struct {
 	trouble *trouble
 	said    map[Fault]bool // faults that the log has
 
-	overloaded bool // as the log has it
-	unread     bool // likewise
-	follower   follower
+	saidOverloaded, saidUnnamed bool // what the log has
+
+	follower follower
 }
 
 // Run balances until ctx ends, then returns nil. Of several that run for one prefix one is active; the others take over when

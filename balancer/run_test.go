@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -99,12 +101,20 @@ func (w *waking) Jobs(time.Time) ([]schemas.Job, []Fault) {
 	return w.jobs, nil
 }
 
-// TestRoutesOutlastAStartBesideASilentScheduler: nobody says that jobs are over because nobody says anything.
+// TestRoutesOutlastAStartBesideASilentScheduler: nobody says that jobs are over because nobody says anything. What another source
+// says is done meanwhile.
 func TestRoutesOutlastAStartBesideASilentScheduler(t *testing.T) {
 	_, cfg := broker(t)
 	source := &waking{jobs: []schemas.Job{job("goes-on", "a", "b"), job("ends", "c", "d")}}
+	path := filepath.Join(t.TempDir(), "jobs.yaml")
+	file := func(text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file("jobs: []")
 	run := func(ctx context.Context) error {
-		return Run(ctx, cfg, sixNodes(), source, slog.New(slog.DiscardHandler))
+		return Run(ctx, cfg, sixNodes(), Join(source, NewFileSource(path)), slog.New(slog.DiscardHandler))
 	}
 	r := newReader(t, cfg)
 	lists := func(id string) bool {
@@ -131,6 +141,8 @@ func TestRoutesOutlastAStartBesideASilentScheduler(t *testing.T) {
 	if !lists("goes-on") || !lists("ends") || len(r.routes["a"])+len(r.routes["c"]) != routes {
 		t.Errorf("routes of nodes a and c: %d before, %d now", routes, len(r.routes["a"])+len(r.routes["c"]))
 	}
+	file("jobs:\n  - {id: other, nodes: [e]}\n")
+	r.until("a job of the file", func() bool { return lists("other") && lists("goes-on") })
 	if j := r.jobs["ends/0"]; j == nil || j.State != stateRunning {
 		t.Errorf("the job may run for all we know: %+v", j)
 	}

@@ -2,6 +2,7 @@ package balancer
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -38,7 +39,10 @@ const (
 // nothing until it goes on.
 type SlurmSource struct {
 	cfg  config.Slurm
-	book *slurmBook // of the polls alone
+	book *slurmBook // of the polls alone, as are the next two
+
+	polls int64                    // in which jobs were asked for one by one
+	vain  map[schemas.JobKey]int64 // of jobs of which it is not known what they have: in which of these they were asked for last
 
 	mu     sync.Mutex
 	jobs   []schemas.Job
@@ -111,21 +115,39 @@ func (s *SlurmSource) ask(ctx context.Context, now time.Time) error {
 		if err := s.scontrol(ctx, shares); err != nil {
 			return err
 		}
-		alone := 0
-		for _, r := range unknown {
-			if share := shares[r.job.JobID]; share.covers(r.hosts) || alone == askedAlone {
-				continue
-			}
-			// Job names may hold lines that look like scontrol's own. Asked for alone, only a job's owner can disturb it.
-			alone++
-			one := map[string]*cpuShares{}
-			if err := s.scontrol(ctx, one, r.job.JobID); err == nil { // an error: it has ended meanwhile
-				shares[r.job.JobID] = one[r.job.JobID]
-			}
+		if err := s.askAlone(ctx, unknown, shares); err != nil {
+			return err
 		}
 		s.book.learn(unknown, shares)
 	}
 	s.book.take(now.UnixMilli(), rows)
+	return nil
+}
+
+// askAlone asks for those jobs one by one of which the answer for all says nothing that fits. Job names may hold lines that look like
+// scontrol's own; asked for alone, only a job's owner can disturb it. Those asked last, in vain, come last.
+func (s *SlurmSource) askAlone(ctx context.Context, unknown []*slurmRow, shares map[string]*cpuShares) error {
+	vain := map[schemas.JobKey]int64{}
+	unclear := slices.DeleteFunc(slices.Clone(unknown), func(r *slurmRow) bool { return shares[r.job.JobID].covers(r.hosts) })
+	slices.SortStableFunc(unclear, func(x, y *slurmRow) int {
+		return cmp.Compare(s.vain[keyOf(&x.job)], s.vain[keyOf(&y.job)])
+	})
+	s.polls++
+	for i, r := range unclear {
+		key := keyOf(&r.job)
+		if vain[key] = s.vain[key]; i >= askedAlone {
+			continue
+		}
+		one := map[string]*cpuShares{}
+		switch err := s.scontrol(ctx, one, r.job.JobID); {
+		case ctx.Err() != nil: // nothing is known of it, not even whether it has ended
+			return cmp.Or(err, ctx.Err())
+		case err == nil: // an error: it has ended meanwhile
+			shares[r.job.JobID] = one[r.job.JobID]
+		}
+		vain[key] = s.polls
+	}
+	s.vain = vain
 	return nil
 }
 
@@ -195,7 +217,6 @@ func (s *SlurmSource) run(ctx context.Context, read func(io.Reader) error, name 
 	cmd.Env = slurmEnviron(os.Environ())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = time.Second // then what a child of a killed command keeps open is closed too, and read ends
 	var said strings.Builder
 	cmd.Stderr = &limitedWriter{to: &said, left: 300}
 	out, err := cmd.StdoutPipe()
@@ -205,6 +226,9 @@ func (s *SlurmSource) run(ctx context.Context, read func(io.Reader) error, name 
 	if err != nil {
 		return fmt.Errorf("starting %s: %w", name, err)
 	}
+	// Also where a process that has left the group keeps it open, and its errors.
+	cmd.WaitDelay = time.Second
+	defer context.AfterFunc(ctx, func() { _ = out.Close() })()
 	if err := read(out); err != nil && ctx.Err() == nil {
 		cancel()
 		_ = cmd.Wait() // we ended it

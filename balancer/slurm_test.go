@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -486,6 +487,62 @@ func TestSlurmSourceKeepsItsLastJobs(t *testing.T) {
 				t.Errorf("it answers again: %v, %v", again, faults)
 			}
 		})
+	}
+}
+
+// TestSlurmSourceAsksAloneInTurn: users whose jobs' names make them unreadable do not keep weir from asking for another's.
+func TestSlurmSourceAsksAloneInTurn(t *testing.T) {
+	f := newFakeSlurm(t)
+	for id := range askedAlone {
+		f.job(1+id, "0", "n1", "x", "hostile\n     Nodes=n1 CPU_IDs=0 Mem=0 GRES=")
+	}
+	f.write("scontrol.01", "JobId=99 JobName=forged\n     Nodes=n2 CPU_IDs=0 Mem=0 GRES=\n")
+	f.job(99, "0", "n2", "x", "victim")
+	s := f.source()
+	s.poll(t.Context())
+	s.poll(t.Context())
+	jobs, faults := s.Jobs(time.Now())
+	if len(jobs) != 1 || jobs[0].JobID != "99" || len(faults) != askedAlone {
+		t.Errorf("jobs %+v, faults %v", jobs, faults)
+	}
+}
+
+// TestSlurmSourceKeepsJobsWhereAPollRunsOutOfTime: of a job that was moved nothing is known until Slurm says it.
+func TestSlurmSourceKeepsJobsWhereAPollRunsOutOfTime(t *testing.T) {
+	f := newFakeSlurm(t)
+	f.job(1, "0", "n1", "x", "a")
+	s := f.source()
+	s.cfg.Timeout = 2 * time.Second
+	s.poll(t.Context())
+	f.job(1, "0", "n2", "x", "a")
+	f.write("scontrol", "#!/bin/sh\nfor last; do :; done\n[ \"$last\" = job ] || exec sleep 30\n")
+	s.poll(t.Context())
+	jobs, faults := s.Jobs(time.Now())
+	if len(jobs) != 1 || !slices.Equal(jobs[0].Nodes, []string{"n1"}) || len(faults) != 1 || !strings.Contains(faults[0].Reason, "no answer within 2s") {
+		t.Errorf("jobs %+v, faults %v", jobs, faults)
+	}
+}
+
+// TestSlurmSourceIsNotHeldByADaemon that a site's script around Slurm's commands started, and that keeps what it prints open.
+func TestSlurmSourceIsNotHeldByADaemon(t *testing.T) {
+	f := newFakeSlurm(t)
+	f.write("squeue", "#!/bin/sh\nsetsid sh -c 'echo $$ >'$0'.child; exec sleep 300' 2>/dev/null &\nexit 0\n")
+	s := f.source()
+	s.cfg.Timeout = time.Second
+	done := make(chan struct{})
+	go func() { s.poll(t.Context()); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(60 * time.Second):
+		t.Error("a poll waits for a daemon")
+	}
+	if _, faults := s.Jobs(time.Now()); len(faults) != 1 || !strings.Contains(faults[0].Reason, "no answer within 1s") {
+		t.Error(faults)
+	}
+	if text, err := os.ReadFile(filepath.Join(f.dir, "squeue.child")); err != nil {
+		t.Error(err)
+	} else if child, err := strconv.Atoi(strings.TrimSpace(string(text))); err != nil || syscall.Kill(child, syscall.SIGKILL) != nil {
+		t.Errorf("the daemon, %q, was not to be ended", text)
 	}
 }
 

@@ -93,7 +93,7 @@ func (a *bounds) choose(room func(c int32) int, has map[int32]int, left int) []i
 			p.sum += room(c)
 		}
 	}
-	p.fixed, p.low, p.spare = make([]bool, len(p.most)), len(p.most)-1, p.sum-left
+	p.fixed, p.places, p.surplus = make([]bool, len(p.most)), len(p.most), p.sum-left
 
 	own, near := func(c int32) int { return min(a.own[c], room(c)) }, func(c int32) int { return min(a.near[a.sync[c]], room(c)) }
 	homes := slices.DeleteFunc(slices.Clone(a.owners), func(c int32) bool { _, known := has[c]; return known || room(c) == 0 })
@@ -113,7 +113,7 @@ func (a *bounds) choose(room func(c int32) int, has map[int32]int, left int) []i
 			heap.Push(&agents, b)
 		}
 	}
-	for len(agents.of) > 0 && p.low >= 0 {
+	for len(agents.of) > 0 && p.places > 0 {
 		b := agents.of[0]
 		_, known := has[b.c]
 		more := room(b.c) > 0 && (known || a.own[b.c] > 0 || p.try(b.c))
@@ -123,7 +123,7 @@ func (a *bounds) choose(room func(c int32) int, has map[int32]int, left int) []i
 			heap.Pop(&agents)
 		}
 	}
-	for i, c := range p.most[:p.low+1] {
+	for i, c := range p.most[:p.places] {
 		if !p.fixed[i] {
 			p.chosen = append(p.chosen, c)
 		}
@@ -131,47 +131,46 @@ func (a *bounds) choose(room func(c int32) int, has map[int32]int, left int) []i
 	return p.chosen
 }
 
-// pick takes collectors one by one, so that with those that have the most room for the others there are never too few.
+// pick takes collectors one by one. Always, those chosen and those of most[:places] that are not are together the fewest, and
+// hold what is left of the job.
 type pick struct {
-	room   func(c int32) int
-	most   []int32       // as few as hold what is left: those with the most room, which comes in descending order
-	at     map[int32]int // of each, where it is in most
-	sum    int           // of their rooms
-	fixed  []bool        // which of them were taken
-	low    int           // those beyond have given their place to others, unless they are fixed
-	spare  int           // room that is not needed
-	chosen []int32
+	room    func(c int32) int
+	most    []int32       // those with the most room, which comes in descending order: the fewest that hold all
+	at      map[int32]int // of each, where it is in most
+	sum     int           // of their rooms
+	chosen  []int32
+	fixed   []bool // which of most were chosen
+	places  int    // those of most from here on were chosen, or gave their place to others
+	surplus int    // room that is not needed
 }
 
-// try takes a collector if the room suffices with it: because it is among those with the most room, or in place of the one
+// try chooses a collector if the room suffices with it: because it is among those with the most room, or in place of the one
 // among these that has the least.
 func (p *pick) try(c int32) bool {
-	if i, among := p.at[c]; among && (p.fixed[i] || i <= p.low) {
-		if !p.fixed[i] {
-			p.fixed[i] = true
-			p.chosen = append(p.chosen, c)
-		}
-		p.lower()
+	if i, among := p.at[c]; among && i < p.places {
+		p.fixed[i] = true
+		p.chosen = append(p.chosen, c)
+		p.shrink()
 		return true
 	}
-	p.lower()
-	if p.low < 0 {
+	if p.places == 0 {
 		return false
 	}
-	loss := p.room(p.most[p.low]) - p.room(c)
-	if loss > p.spare {
+	loss := p.room(p.most[p.places-1]) - p.room(c)
+	if loss > p.surplus {
 		return false
 	}
-	p.spare -= loss
-	p.low--
-	p.lower()
+	p.surplus -= loss
 	p.chosen = append(p.chosen, c)
+	p.places--
+	p.shrink()
 	return true
 }
 
-func (p *pick) lower() {
-	for p.low >= 0 && p.fixed[p.low] {
-		p.low--
+// shrink leaves as the last of the places one that is not chosen.
+func (p *pick) shrink() {
+	for p.places > 0 && p.fixed[p.places-1] {
+		p.places--
 	}
 }
 
@@ -179,58 +178,4 @@ func (p *pick) lower() {
 type agent struct {
 	it *byLoad
 	c  int32 // the next
-}
-
-// byLoad goes through collectors by ascending load, the lowest number where several tie. Loads must not change meanwhile.
-type byLoad struct {
-	f     *field
-	roots queue[int32] // of the parts of the tree that were not gone through, the one with the least load first
-}
-
-// byLoad begins with what is below some vertices of the tree over the loads, of which none is below another.
-func (f *field) byLoad(roots ...int32) *byLoad {
-	it := &byLoad{f: f, roots: queue[int32]{of: roots, less: func(x, y int32) bool {
-		a, b := f.least[x], f.least[y]
-		return a >= 0 && (b < 0 || f.lighter(a, b) == a)
-	}}}
-	heap.Init(&it.roots)
-	return it
-}
-
-// next returns the next collector; elsewhere after the last.
-func (it *byLoad) next() int32 {
-	if len(it.roots.of) == 0 {
-		return elsewhere
-	}
-	i := heap.Pop(&it.roots).(int32)
-	c := it.f.least[i]
-	if c < 0 {
-		return elsewhere
-	}
-	for int(i) < len(it.f.least)/2 { // down to the collector, past what else is there
-		i *= 2
-		if it.f.least[i] != c {
-			i++
-		}
-		if it.f.least[i^1] >= 0 {
-			heap.Push(&it.roots, i^1)
-		}
-	}
-	return c
-}
-
-// queue is a container/heap of anything.
-type queue[T any] struct {
-	of   []T
-	less func(x, y T) bool
-}
-
-func (q *queue[T]) Len() int           { return len(q.of) }
-func (q *queue[T]) Less(i, k int) bool { return q.less(q.of[i], q.of[k]) }
-func (q *queue[T]) Swap(i, k int)      { q.of[i], q.of[k] = q.of[k], q.of[i] }
-func (q *queue[T]) Push(x any)         { q.of = append(q.of, x.(T)) }
-func (q *queue[T]) Pop() any {
-	last := q.of[len(q.of)-1]
-	q.of = q.of[:len(q.of)-1]
-	return last
 }

@@ -75,3 +75,39 @@ func TestChooseEqualsLiteral(t *testing.T) {
 		t.Errorf("several collectors in %d cases", split)
 	}
 }
+
+// TestSplitStaysBelowItsSyncAgent: of the nodes that find no room at home those have another collector of their SyncAgent that can.
+func TestSplitStaysBelowItsSyncAgent(t *testing.T) {
+	l := regular(16, 4, 2, 4) // collectors 0 and 1, 2 and 3 below one SyncAgent
+	l.home = []int32{0, 0, 0, 0, 0, 0, 2, 2, 2, 2, 2, 2, 1, 1, 3, 3}
+	all := task{perNode: 1}
+	for n := range int32(16) {
+		all.nodes = append(all.nodes, n)
+	}
+	b := assignBounded(l, []task{all}, limits{lMax: 4})
+	for i, c := range b.placed[0].at {
+		if l.sync[c] != l.sync[l.home[i]] {
+			t.Errorf("node %d, at home at collector %d, is at %d", i, l.home[i], c)
+		}
+	}
+}
+
+// TestReliefIsNoMoreThanNeeded: a collector that is beyond the bound gives away as many nodes of a split job as it takes.
+func TestReliefIsNoMoreThanNeeded(t *testing.T) {
+	l := regular(20, 10, 1, 2)
+	split := task{perNode: 1}
+	for n := range int32(12) {
+		split.nodes, split.last = append(split.nodes, n), append(split.last, n/11) // eleven and one
+	}
+	last := slices.Clone(split.last)
+	b := assignBounded(l, []task{split}, limits{lMax: 9})
+	moved := 0
+	for i, c := range b.placed[0].at {
+		if c != last[i] {
+			moved++
+		}
+	}
+	if moved != 2 || !slices.Equal(split.last, last) {
+		t.Errorf("%d nodes moved: %v", moved, b.placed[0].at)
+	}
+}

@@ -318,13 +318,16 @@ func (w *Watermark) Validate() error {
 	return checkInterval(w.IntervalStart, w.IntervalMs)
 }
 
+// maxLoadBytes bounds what a job may be said to have sent in an interval, so that sums of it are sums.
+const maxLoadBytes = 1 << 50
+
 // Validate implements Record.
 func (p *Progress) Validate() error {
 	if p.From < 0 || p.Position < p.From || p.Hold < 0 || p.Hold > p.Position {
 		return invalid("position", "from %d, hold %d, position %d are out of order", p.From, p.Hold, p.Position)
 	}
 	for i := range p.Loads {
-		if l := &p.Loads[i]; l.Nodes < 1 || l.Bytes < 0 {
+		if l := &p.Loads[i]; l.Nodes < 1 || l.Bytes < 0 || l.Bytes > maxLoadBytes {
 			return invalid("loads", "job %.80s with %d nodes and %d bytes", l.JobID, l.Nodes, l.Bytes)
 		}
 	}
