@@ -15,8 +15,14 @@ import (
 	"github.com/weirhpc/weir/config"
 )
 
-// heartbeat is how often a member asks its group whether anything has changed.
-const heartbeat = 500 * time.Millisecond
+const (
+	// heartbeat is how often a member asks its group whether anything has changed.
+	heartbeat = 500 * time.Millisecond
+	// rebalance is for how long a group waits for members that do not join again. Not longer than clients give a join beyond it:
+	// the embedded broker waits anew whenever one tries again, and of two that do so in turn it would hear for ever, while it waits
+	// for a third that is dead.
+	rebalance = 5 * time.Second
+)
 
 // own folds the partitions that the stage's group gives this process. The group decides who folds what; correctness does
 // not depend on it, fencing does, so a partition may be owned twice for a while and only loses time.
@@ -38,7 +44,7 @@ func own(ctx context.Context, cfg config.Config, log *slog.Logger, s stage) erro
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd()), kgo.ConsumeStartOffset(kgo.NewOffset().AtEnd()),
 		kgo.Balancers(kgo.CooperativeStickyBalancer()),
 		// The least that Kafka's brokers allow: a dead owner's partitions move on after six seconds.
-		kgo.SessionTimeout(6*time.Second), kgo.HeartbeatInterval(heartbeat), kgo.RebalanceTimeout(10*time.Second),
+		kgo.SessionTimeout(6*time.Second), kgo.HeartbeatInterval(heartbeat), kgo.RebalanceTimeout(rebalance),
 		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, got map[string][]int32) { o.start(ctx, got[s.progress]) }),
 		kgo.OnPartitionsRevoked(func(_ context.Context, _ *kgo.Client, lost map[string][]int32) { o.stop(lost[s.progress]) }),
 		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, lost map[string][]int32) { o.stop(lost[s.progress]) }),
