@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirhpc/weir/balancer"
+	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/topology"
@@ -137,7 +138,7 @@ func preview(cfg config.Config) (*balancer.Preview, error) {
 	if len(tree.Nodes()) == 0 {
 		return nil, errors.New("no tree: name the file with the nodes of the machine with --tree FILE")
 	}
-	p := balancer.NewPreview(cfg, tree, balancer.NewFileSource(cfg.Balance.JobsFile), time.Now())
+	p := balancer.NewPreview(cfg, tree, scheduler.NewFileSource(cfg.Balance.JobsFile), time.Now())
 	for _, fault := range p.Faults {
 		if fault.JobID == "" {
 			return nil, errors.New(fault.Reason)

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirhpc/weir/balancer"
+	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/processors"
 	"github.com/weirhpc/weir/producers"
@@ -128,11 +129,11 @@ func balance(ctx context.Context, cfg config.Config, simulate int, log *slog.Log
 	if len(tree.Nodes()) == 0 {
 		return usageError{errors.New("balance.tree_file and balance.nodes are empty: name the nodes of the machine")}
 	}
-	return balancer.Run(ctx, cfg, tree, balancer.Join(sources...), log)
+	return balancer.Run(ctx, cfg, tree, scheduler.Join(sources...), log)
 }
 
 // machine waits until Slurm says which nodes there are; nil if ctx ends before.
-func machine(ctx context.Context, cfg config.Config, slurm *balancer.SlurmSource, log *slog.Logger) []string {
+func machine(ctx context.Context, cfg config.Config, slurm *scheduler.SlurmSource, log *slog.Logger) []string {
 	for waits := false; ; waits = true {
 		if nodes := slurm.Nodes(); len(nodes) > 0 {
 			return nodes
@@ -151,20 +152,20 @@ func machine(ctx context.Context, cfg config.Config, slurm *balancer.SlurmSource
 }
 
 // schedulers returns where the jobs come from, and Slurm by itself if it is one of these.
-func schedulers(ctx context.Context, cfg config.Config) (sources []balancer.Source, slurm *balancer.SlurmSource) {
+func schedulers(ctx context.Context, cfg config.Config) (sources []scheduler.Source, slurm *scheduler.SlurmSource) {
 	if cfg.Balance.Slurm.Enabled {
-		slurm = balancer.StartSlurm(ctx, cfg)
+		slurm = scheduler.StartSlurm(ctx, cfg)
 	}
 	switch drops := cfg.Balance.DropDir != ""; {
 	case slurm != nil && drops:
-		sources = append(sources, balancer.Timed(slurm, balancer.StartDropDir(ctx, cfg)))
+		sources = append(sources, scheduler.Timed(slurm, scheduler.StartDropDir(ctx, cfg)))
 	case slurm != nil:
 		sources = append(sources, slurm)
 	case drops:
-		sources = append(sources, balancer.StartDropDir(ctx, cfg))
+		sources = append(sources, scheduler.StartDropDir(ctx, cfg))
 	}
 	if cfg.Balance.JobsFile != "" {
-		sources = append(sources, balancer.NewFileSource(cfg.Balance.JobsFile))
+		sources = append(sources, scheduler.NewFileSource(cfg.Balance.JobsFile))
 	}
 	return sources, slurm
 }

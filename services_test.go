@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirhpc/weir/balancer"
+	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
 )
 
@@ -19,7 +19,7 @@ import (
 func TestSlurmsMachineIsWaitedFor(t *testing.T) {
 	cfg := config.Default()
 	cfg.Balance.Slurm.Enabled, cfg.Balance.Slurm.Bin, cfg.Balance.Slurm.Poll = true, t.TempDir(), 50*time.Millisecond
-	slurm := balancer.StartSlurm(t.Context(), cfg)
+	slurm := scheduler.StartSlurm(t.Context(), cfg)
 	var said output
 	log := slog.New(slog.NewTextHandler(&said, nil))
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weirhpc/weir/analysis"
 	"github.com/weirhpc/weir/balancer"
+	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/processors"
 	"github.com/weirhpc/weir/producers"
@@ -156,19 +157,19 @@ func up(ctx context.Context, f upFlags, cfg config.Config, out io.Writer, log *s
 	return s.wait(ctx)
 }
 
-func (f upFlags) source(cfg config.Config) balancer.Source {
-	var sources []balancer.Source
+func (f upFlags) source(cfg config.Config) scheduler.Source {
+	var sources []scheduler.Source
 	if f.jobs != "" {
-		sources = append(sources, balancer.NewFileSource(f.jobs))
+		sources = append(sources, scheduler.NewFileSource(f.jobs))
 	} else {
-		sources = append(sources, balancer.Fixed(schemas.Job{
+		sources = append(sources, scheduler.Fixed(schemas.Job{
 			JobID: "host", Name: "this machine", Nodes: []string{cfg.Agent.Node}, Start: new(int64), State: "RUNNING",
 		}))
 	}
 	if f.simulate > 0 {
 		sources = append(sources, balancer.NewSimSource(producers.SimulatedNodes(f.simulate), cfg.Interval))
 	}
-	return balancer.Join(sources...)
+	return scheduler.Join(sources...)
 }
 
 // prepare makes the topics and tells other commands where the broker is.

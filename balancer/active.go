@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 )
@@ -131,7 +132,7 @@ func (b *balancer) planInterval(ctx context.Context, cl *kgo.Client, m *memory, 
 		return err
 	}
 	for _, r := range jobsChanged {
-		records = append(records, &kgo.Record{Topic: b.cfg.Prefix + schemas.TopicJobs, Key: keyOf(&r.job).Key(), Value: r.value})
+		records = append(records, &kgo.Record{Topic: b.cfg.Prefix + schemas.TopicJobs, Key: r.job.Identity().Key(), Value: r.value})
 	}
 	for key := range wantJobs { // a source may name a job again
 		delete(m.over, key)
@@ -166,10 +167,10 @@ func (b *balancer) planInterval(ctx context.Context, cl *kgo.Client, m *memory, 
 
 // decide returns the Routes that change from the interval on, and the nodes that lose theirs. While a list of jobs was never read,
 // as after a start beside a scheduler that does not answer, jobs on the Routes that no list names go on.
-func (b *balancer) decide(m *memory, jobs []schemas.Job, faults []Fault, start int64) (changed []schemas.Route, gone []string) {
-	has := planned(jobs, start, b.ms)
+func (b *balancer) decide(m *memory, jobs []schemas.Job, faults []scheduler.Fault, start int64) (changed []schemas.Route, gone []string) {
+	has := scheduler.Planned(jobs, start, b.ms)
 	unnamed := 0
-	if slices.ContainsFunc(faults, func(f Fault) bool { return f.Unread }) {
+	if slices.ContainsFunc(faults, func(f scheduler.Fault) bool { return f.Unread }) {
 		carried := m.routes.carried(b.layout, jobs, faults, has)
 		unnamed, has = len(carried), append(has, carried...)
 	}
@@ -235,9 +236,9 @@ func (b *balancer) routeRecord(node string, value []byte) *kgo.Record {
 // closeInterval writes the Ticks of an interval to all partitions of counters, and that it did.
 func (b *balancer) closeInterval(ctx context.Context, cl *kgo.Client, m *memory, start int64) error {
 	jobs, _ := b.jobs(time.Now())
-	lives := make(map[schemas.JobKey]span, len(jobs))
+	lives := make(map[schemas.JobKey]scheduler.Span, len(jobs))
 	for i := range jobs {
-		lives[keyOf(&jobs[i])] = life(&jobs[i])
+		lives[jobs[i].Identity()] = scheduler.Life(&jobs[i])
 	}
 	all := ticks(closing{
 		start: start, ms: b.ms, collectors: b.cfg.Collectors, routes: m.routes.at(start), lives: lives, planned: m.plans[start],

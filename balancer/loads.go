@@ -71,7 +71,7 @@ func (l *loads) take(reports map[int32]report, jobs []schemas.Job) {
 	}
 	perNode := make(map[schemas.JobKey]float64, len(jobs))
 	for i := range jobs {
-		key := keyOf(&jobs[i])
+		key := jobs[i].Identity()
 		before, known := l.perNode[key]
 		s, measured := sent[key]
 		switch {

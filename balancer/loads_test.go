@@ -9,6 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 )
@@ -74,11 +75,11 @@ func TestSteadyLoadsMoveNothing(t *testing.T) {
 			n := min(2+rnd.IntN(20), len(nodes)-from)
 			j := job(string(rune('a'+len(jobs)%26))+string(rune('a'+len(jobs)/26)), nodes[from:from+n]...)
 			jobs, from = append(jobs, j), from+n
-			sends[keyOf(&j)] = 1000 * (1 + 9*rnd.Float64())
+			sends[j.Identity()] = 1000 * (1 + 9*rnd.Float64())
 		}
 		total := 0.
 		for i := range jobs {
-			total += sends[keyOf(&jobs[i])] * float64(len(jobs[i].Nodes))
+			total += sends[jobs[i].Identity()] * float64(len(jobs[i].Nodes))
 		}
 		lim := limits{lMax: int(total / 6 * 3)}
 		loads, log := newLoads(5000), routeLog{}
@@ -86,7 +87,7 @@ func TestSteadyLoadsMoveNothing(t *testing.T) {
 		for interval := range int64(20) {
 			said := report{closedMs: interval}
 			for i := range jobs {
-				bytes := sends[keyOf(&jobs[i])] * (0.8 + 0.4*rnd.Float64()) * float64(len(jobs[i].Nodes))
+				bytes := sends[jobs[i].Identity()] * (0.8 + 0.4*rnd.Float64()) * float64(len(jobs[i].Nodes))
 				said.loads = append(said.loads, load(jobs[i].JobID, int32(len(jobs[i].Nodes)), int64(bytes)))
 			}
 			if interval > 0 {
@@ -157,7 +158,7 @@ func TestHeavyJobIsSpreadOnceItWasMeasured(t *testing.T) {
 	cfg.Balance.PartitionBytesPerS = 100_000 // 10,000 bytes in an interval of 200 ms
 	produceProgress(t, cfg, 1, load("of before", 1, 10))
 	background(t, func(ctx context.Context) error {
-		return Run(ctx, cfg, sixNodes(), Fixed(job("heavy", "a", "b", "c", "d")), (&lines{}).logger())
+		return Run(ctx, cfg, sixNodes(), scheduler.Fixed(job("heavy", "a", "b", "c", "d")), (&lines{}).logger())
 	})
 	r := newReader(t, cfg)
 	parts := func() map[int32]bool {

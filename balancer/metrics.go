@@ -87,7 +87,7 @@ func showJobs(jobs []schemas.Job, faults int, failed bool) {
 		sourceFailures.WithLabelValues().Inc()
 		faults--
 	}
-	count := map[string]int{statePending: 0, stateRunning: 0, stateCompleted: 0, stateSkipped: faults}
+	count := map[string]int{schemas.StatePending: 0, schemas.StateRunning: 0, schemas.StateCompleted: 0, schemas.StateSkipped: faults}
 	for i := range jobs {
 		count[jobs[i].State]++
 	}

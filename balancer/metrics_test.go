@@ -11,6 +11,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/weirhpc/weir/balancer/scheduler"
+	"github.com/weirhpc/weir/schemas"
 )
 
 // shown returns the gauges and counters of the balancer, jobs by state.
@@ -45,7 +48,7 @@ func TestMetricsOfTheActiveOne(t *testing.T) {
 	}
 	failures := shown(t)["source_failures_total"]
 	stop := background(t, func(ctx context.Context) error {
-		return Run(ctx, cfg, sixNodes(), NewFileSource(path), slog.New(slog.DiscardHandler))
+		return Run(ctx, cfg, sixNodes(), scheduler.NewFileSource(path), slog.New(slog.DiscardHandler))
 	})
 	r := newReader(t, cfg)
 	r.until("three Ticks", r.atLeast(3))
@@ -58,7 +61,7 @@ func TestMetricsOfTheActiveOne(t *testing.T) {
 	want := map[string]float64{
 		"epoch": 1, "overloaded": 0, "collectors_needed": 1, "fullest_ratio": 0.5, // two nodes of four
 		"active": 1, "nodes": 6, "source_failures_total": failures,
-		"jobs " + stateRunning: 1, "jobs " + statePending: 1, "jobs " + stateCompleted: 0, "jobs " + stateSkipped: 1,
+		"jobs " + schemas.StateRunning: 1, "jobs " + schemas.StatePending: 1, "jobs " + schemas.StateCompleted: 0, "jobs " + schemas.StateSkipped: 1,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -69,7 +72,7 @@ func TestMetricsOfTheActiveOne(t *testing.T) {
 	n := len(r.ticks[0])
 	r.until("Ticks without a list", r.atLeast(n+3))
 	got = shown(t)
-	if got["source_failures_total"] < failures+2 || got["jobs "+stateSkipped] != 1 || got["jobs "+stateRunning] != 1 {
+	if got["source_failures_total"] < failures+2 || got["jobs "+schemas.StateSkipped] != 1 || got["jobs "+schemas.StateRunning] != 1 {
 		t.Errorf("the list of jobs is away: %v", got)
 	}
 	if err := stop(); err != nil {

@@ -5,23 +5,9 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/schemas"
 )
-
-// planned returns the jobs that have the interval: whose life, as known now, holds all of it. They have the nodes that they
-// hold from its start.
-func planned(jobs []schemas.Job, start, ms int64) []schemas.Job {
-	var has []schemas.Job
-	for i := range jobs {
-		if !life(&jobs[i]).covers(start, ms) {
-			continue
-		}
-		if j := heldSince(jobs[i], start); len(j.Nodes) > 0 {
-			has = append(has, j)
-		}
-	}
-	return has
-}
 
 // plan returns what the Route of every node should say for the jobs: its home, and an entry for each job on it, sorted.
 // Epoch and IntervalStart are left to changes. Every job is on nodes of the layout. The newest Routes are the last assignment,
@@ -42,7 +28,7 @@ func plan(l *layout, jobs []schemas.Job, loads *loads, lim limits, last routeLog
 			mode = schemas.ModeLocal
 		}
 		for i, n := range tasks[j].nodes {
-			hold, _ := holdOf(&jobs[j], l.nodes[n]) // planned leaves no other nodes
+			hold, _ := scheduler.HoldOf(&jobs[j], l.nodes[n]) // planned leaves no other nodes
 			routes[n].Entries = append(routes[n].Entries, schemas.RouteEntry{
 				JobID: jobs[j].JobID, Restart: jobs[j].Restart, Cpus: slices.Sorted(slices.Values(hold.Cpus)), Partition: p.at[i], Mode: mode,
 			})
@@ -65,7 +51,7 @@ func tasksOf(l *layout, jobs []schemas.Job, loads *loads) []task {
 			nodes[i] = l.index[n]
 		}
 		slices.Sort(nodes) // in tree order, so that a list in another order is not another plan
-		tasks[j] = task{nodes: nodes, perNode: loads.of(keyOf(&jobs[j]))}
+		tasks[j] = task{nodes: nodes, perNode: loads.of(jobs[j].Identity())}
 	}
 	return tasks
 }
@@ -155,17 +141,17 @@ func (l routeLog) changes(want []schemas.Route, start, epoch int64) (changed []s
 
 // carried returns the jobs on the newest Routes that are neither among those listed nor among the faults, with what they have there
 // and no job that has the interval takes.
-func (l routeLog) carried(layout *layout, listed []schemas.Job, faults []Fault, has []schemas.Job) []schemas.Job {
+func (l routeLog) carried(layout *layout, listed []schemas.Job, faults []scheduler.Fault, has []schemas.Job) []schemas.Job {
 	named := make(map[schemas.JobKey]bool, len(listed)+len(faults))
 	for i := range listed {
-		named[keyOf(&listed[i])] = true
+		named[listed[i].Identity()] = true
 	}
 	for _, f := range faults {
 		named[schemas.JobKey{JobID: f.JobID, Restart: f.Restart}] = true
 	}
-	taken := claims{}
+	taken := scheduler.Claims{}
 	for i := range has {
-		taken.add(&has[i])
+		taken.Add(&has[i])
 	}
 	var carried []schemas.Job
 	at := map[schemas.JobKey]int{}
@@ -176,7 +162,7 @@ func (l routeLog) carried(layout *layout, listed []schemas.Job, faults []Fault, 
 		}
 		for _, e := range routes[len(routes)-1].Entries {
 			key := schemas.JobKey{JobID: e.JobID, Restart: e.Restart}
-			if named[key] || taken.conflict(&schemas.Job{Nodes: []string{n}, Cpus: e.Cpus}) != "" {
+			if named[key] || taken.Conflict(&schemas.Job{Nodes: []string{n}, Cpus: e.Cpus}) != "" {
 				continue
 			}
 			i, known := at[key]

@@ -3,18 +3,16 @@ package balancer
 import (
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/topology"
 )
-
-func at(ms int64) *int64 { return new(ms) }
 
 func job(id string, nodes ...string) schemas.Job { return schemas.Job{JobID: id, Nodes: nodes} }
 
@@ -28,86 +26,6 @@ func on(j schemas.Job, cpus ...int32) schemas.Job {
 	return j
 }
 
-func TestPlannedJobsHaveTheWholeInterval(t *testing.T) {
-	jobs := []schemas.Job{
-		job("ever", "a"),
-		lasts(job("from-start", "a"), at(1000), nil),
-		lasts(job("too-late", "a"), at(1001), nil),
-		lasts(job("to-the-end", "a"), at(0), at(2000)),
-		lasts(job("too-early", "a"), at(0), at(1999)),
-		{JobID: "waits", Nodes: []string{"a"}, State: statePending},
-	}
-	var got []string
-	for _, j := range planned(jobs, 1000, 1000) {
-		got = append(got, j.JobID)
-	}
-	if diff := cmp.Diff([]string{"ever", "from-start", "to-the-end"}, got); diff != "" {
-		t.Error(diff)
-	}
-}
-
-func TestAdmit(t *testing.T) {
-	tree := topology.Flat([]string{"a", "b", "c"})
-	tests := map[string]struct {
-		jobs   []schemas.Job
-		reason string // of the last job; empty: it is good
-	}{
-		"good":                    {[]schemas.Job{job("1", "a", "b")}, ""},
-		"unknown node":            {[]schemas.Job{job("1", "a", "x")}, "unknown node x"},
-		"no nodes":                {[]schemas.Job{job("1")}, "no nodes"},
-		"node twice":              {[]schemas.Job{job("1", "a", "a")}, "node a is there twice"},
-		"id":                      {[]schemas.Job{job("_1", "a")}, "not a job's name"},
-		"cpu negative":            {[]schemas.Job{on(job("1", "a"), -1)}, "cpu -1"},
-		"cpu twice":               {[]schemas.Job{on(job("1", "a"), 2, 2)}, "cpu 2"},
-		"ends before":             {[]schemas.Job{lasts(job("1", "a"), at(5), at(4))}, "ends before"},
-		"same id":                 {[]schemas.Job{job("1", "a"), job("1", "b")}, "same id"},
-		"another restart":         {[]schemas.Job{job("1", "a"), {JobID: "1", Restart: 1, Nodes: []string{"b"}}}, ""},
-		"both whole":              {[]schemas.Job{job("1", "a"), job("2", "b", "a")}, "node a"},
-		"whole after cpus":        {[]schemas.Job{on(job("1", "a"), 0), job("2", "a")}, "node a"},
-		"cpus after whole":        {[]schemas.Job{job("1", "a"), on(job("2", "a"), 0)}, "node a"},
-		"disjoint cpus":           {[]schemas.Job{on(job("1", "a"), 0, 1), on(job("2", "a"), 2)}, ""},
-		"one cpu in both":         {[]schemas.Job{on(job("1", "a"), 0, 1), on(job("2", "a"), 2, 1)}, "node a"},
-		"one after the other":     {[]schemas.Job{lasts(job("1", "a"), at(0), at(5)), lasts(job("2", "a"), at(5), nil)}, ""},
-		"overlapping by 1 ms":     {[]schemas.Job{lasts(job("1", "a"), at(0), at(6)), lasts(job("2", "a"), at(5), nil)}, "node a"},
-		"before one that is open": {[]schemas.Job{lasts(job("1", "a"), at(9), nil), lasts(job("2", "a"), at(5), at(9))}, ""},
-		"a skipped one holds nothing": {
-			[]schemas.Job{job("1", "a"), job("2", "a", "b"), job("3", "b")}, "",
-		},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			good, faults := admit(tree, tt.jobs, time.UnixMilli(7))
-			last := tt.jobs[len(tt.jobs)-1]
-			if tt.reason == "" {
-				if len(good) == 0 || good[len(good)-1].JobID != last.JobID {
-					t.Fatalf("left out: %v", faults)
-				}
-				return
-			}
-			if len(faults) != 1 || faults[0].JobID != last.JobID || !strings.Contains(faults[0].Reason, tt.reason) {
-				t.Errorf("faults %v, want %q", faults, tt.reason)
-			}
-		})
-	}
-}
-
-func TestStates(t *testing.T) {
-	now := time.UnixMilli(100)
-	for state, j := range map[string]schemas.Job{
-		stateRunning:   lasts(job("1"), at(100), at(101)),
-		statePending:   lasts(job("1"), at(101), nil),
-		stateCompleted: lasts(job("1"), at(0), at(100)),
-	} {
-		if got := stateAt(&j, now); got != state {
-			t.Errorf("%s, want %s", got, state)
-		}
-	}
-	if got := stateAt(&schemas.Job{State: statePending}, now); got != statePending {
-		t.Errorf("a job that waits is %s", got)
-	}
-}
-
-// randomMix returns jobs that admit takes: exclusive ones and some that share nodes.
 func randomMix(r *rand.Rand, tree *topology.Tree) []schemas.Job {
 	nodes := tree.Nodes()
 	var jobs []schemas.Job
@@ -121,7 +39,7 @@ func randomMix(r *rand.Rand, tree *topology.Tree) []schemas.Job {
 		}
 		jobs = append(jobs, j)
 	}
-	good, _ := admit(tree, jobs, time.UnixMilli(0))
+	good, _ := scheduler.Ask(scheduler.Fixed(jobs...), tree, time.UnixMilli(0))
 	return good
 }
 
@@ -267,11 +185,11 @@ func TestTicks(t *testing.T) {
 		{Node: "d", Epoch: 2, Home: 1},
 		{Node: "e", Epoch: 2, Home: 7},
 	}
-	lives := map[schemas.JobKey]span{
-		{JobID: "split"}:  {0, 2000},
-		{JobID: "ended"}:  {0, 1999},
-		{JobID: "before"}: {0, 1000},
-		{JobID: "young"}:  {1001, 9000},
+	lives := map[schemas.JobKey]scheduler.Span{
+		{JobID: "split"}:  {Start: 0, End: 2000},
+		{JobID: "ended"}:  {Start: 0, End: 1999},
+		{JobID: "before"}: {Start: 0, End: 1000},
+		{JobID: "young"}:  {Start: 1001, End: 9000},
 	}
 	tick := func(jobs ...schemas.TickJob) schemas.Tick {
 		return schemas.Tick{IntervalStart: 1000, IntervalMs: 1000, Epoch: 4, Jobs: jobs}
@@ -316,7 +234,7 @@ func BenchmarkPlanAndTicks(b *testing.B) {
 	tree := topology.Flat(nodes)
 	l := newLayout(tree, 64, nil)
 	for b.Loop() {
-		good, _ := admit(tree, jobs, time.Now())
+		good, _ := scheduler.Ask(scheduler.Fixed(jobs...), tree, time.Now())
 		want, _ := plan(l, good, nil, limits{lMax: 100, lDist: 90}, routeLog{})
 		changed, _ := routeLog{}.changes(want, 0, 1)
 		ticks(closing{ms: 1000, collectors: 64, routes: changed, planned: true})
@@ -342,7 +260,7 @@ func TestCarriedJobs(t *testing.T) {
 	over := lasts(job("named", "e"), new(int64(0)), new(int64(1)))
 	fresh := job("fresh", "b")
 	for range 2 {
-		carried := log.carried(l, []schemas.Job{over, fresh}, []Fault{{JobID: "beside", Reason: "skipped"}, {Unread: true}}, []schemas.Job{fresh})
+		carried := log.carried(l, []schemas.Job{over, fresh}, []scheduler.Fault{{JobID: "beside", Reason: "skipped"}, {Unread: true}}, []schemas.Job{fresh})
 		want := []schemas.Job{
 			{JobID: "silent", Nodes: []string{"a", "c"}, Held: map[string]schemas.Hold{"a": {}, "c": {}}},
 			{JobID: "shares", Nodes: []string{"d"}, Held: map[string]schemas.Hold{"d": {Cpus: []int32{0, 1}}}},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -26,14 +27,14 @@ func newJobRecord(j schemas.Job) (jobRecord, error) {
 // jobRecords returns what topic jobs should hold: every job, with the reason where it is not followed as it was given, and a SKIPPED
 // one for every other fault. A fault whose id cannot be that of a record, or is that of another one, is called _fault-1,
 // _fault-2 and so on.
-func jobRecords(jobs []schemas.Job, faults []Fault) (map[schemas.JobKey]jobRecord, error) {
+func jobRecords(jobs []schemas.Job, faults []scheduler.Fault) (map[schemas.JobKey]jobRecord, error) {
 	want := make(map[schemas.JobKey]jobRecord, len(jobs)+len(faults))
 	add := func(j schemas.Job) error {
 		r, err := newJobRecord(j)
 		if err != nil {
 			return fmt.Errorf("job %s: %w", j.JobID, err)
 		}
-		want[keyOf(&j)] = r
+		want[j.Identity()] = r
 		return nil
 	}
 	doubts := map[schemas.JobKey]string{}
@@ -43,7 +44,7 @@ func jobRecords(jobs []schemas.Job, faults []Fault) (map[schemas.JobKey]jobRecor
 		}
 	}
 	for _, j := range jobs {
-		j.Reason = doubts[keyOf(&j)]
+		j.Reason = doubts[j.Identity()]
 		if err := add(j); err != nil {
 			return nil, err
 		}
@@ -53,13 +54,13 @@ func jobRecords(jobs []schemas.Job, faults []Fault) (map[schemas.JobKey]jobRecor
 		if f.Followed {
 			continue
 		}
-		j := schemas.Job{JobID: f.JobID, Restart: max(0, f.Restart), State: stateSkipped, Reason: f.Reason}
+		j := schemas.Job{JobID: f.JobID, Restart: max(0, f.Restart), State: schemas.StateSkipped, Reason: f.Reason}
 		if f.JobID == "" {
 			j.JobID = fileJobID
-			if first, several := want[keyOf(&j)]; several {
+			if first, several := want[j.Identity()]; several {
 				j.Reason = first.job.Reason + "; " + j.Reason
 			}
-		} else if _, taken := want[keyOf(&j)]; taken || !schemas.ValidJobID(j.JobID) {
+		} else if _, taken := want[j.Identity()]; taken || !schemas.ValidJobID(j.JobID) {
 			unnamed++
 			j.JobID, j.Restart = fmt.Sprintf("_fault-%d", unnamed), 0
 		}
@@ -69,8 +70,6 @@ func jobRecords(jobs []schemas.Job, faults []Fault) (map[schemas.JobKey]jobRecor
 	}
 	return want, nil
 }
-
-func keyOf(j *schemas.Job) schemas.JobKey { return schemas.JobKey{JobID: j.JobID, Restart: j.Restart} }
 
 // jobChanges returns the records that bring topic jobs from what is there to what should be, sorted by key. A job that its
 // source does not name any more is over, though nobody said when: COMPLETED. A fault that is gone, or a job that never
@@ -84,20 +83,20 @@ func jobChanges(there, want map[schemas.JobKey]jobRecord) ([]jobRecord, error) {
 	}
 	_, doubtful := want[schemas.JobKey{JobID: fileJobID}]
 	for key, r := range there {
-		if _, stays := want[key]; stays || r.job.State == stateCompleted {
+		if _, stays := want[key]; stays || r.job.State == schemas.StateCompleted {
 			continue
 		}
-		if r.job.State == stateSkipped || r.job.State == statePending {
+		if r.job.State == schemas.StateSkipped || r.job.State == schemas.StatePending {
 			r.value = nil
 		} else {
 			j := r.job
-			j.State = stateCompleted
+			j.State = schemas.StateCompleted
 			var err error
 			if r, err = newJobRecord(j); err != nil {
 				return nil, fmt.Errorf("job %s: %w", key, err)
 			}
 		}
-		if !doubtful || r.job.State == stateSkipped {
+		if !doubtful || r.job.State == schemas.StateSkipped {
 			changes = append(changes, r)
 		}
 	}
@@ -112,13 +111,13 @@ func jobChanges(there, want map[schemas.JobKey]jobRecord) ([]jobRecord, error) {
 func applyJobs(there, want map[schemas.JobKey]jobRecord, changes []jobRecord) (over []schemas.JobKey) {
 	for _, r := range changes {
 		if r.value == nil {
-			delete(there, keyOf(&r.job))
+			delete(there, r.job.Identity())
 		} else {
-			there[keyOf(&r.job)] = r
+			there[r.job.Identity()] = r
 		}
 	}
 	for key, r := range there {
-		if _, wanted := want[key]; !wanted && r.job.State == stateCompleted {
+		if _, wanted := want[key]; !wanted && r.job.State == schemas.StateCompleted {
 			over = append(over, key)
 			delete(there, key)
 		}

@@ -5,15 +5,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 )
 
 func TestJobChanges(t *testing.T) {
 	running, waiting, over := job("run", "a"), job("wait", "b"), job("over", "c")
-	running.State, waiting.State, over.State = stateRunning, statePending, stateCompleted
+	running.State, waiting.State, over.State = schemas.StateRunning, schemas.StatePending, schemas.StateCompleted
 	there := map[schemas.JobKey]jobRecord{}
-	publish := func(jobs []schemas.Job, faults ...Fault) string {
+	publish := func(jobs []schemas.Job, faults ...scheduler.Fault) string {
 		t.Helper()
 		want, err := jobRecords(jobs, faults)
 		if err != nil {
@@ -27,25 +28,25 @@ func TestJobChanges(t *testing.T) {
 		var said []string
 		for _, c := range changes {
 			if c.value == nil {
-				said = append(said, keyOf(&c.job).String()+" goes")
+				said = append(said, c.job.Identity().String()+" goes")
 			} else {
-				said = append(said, keyOf(&c.job).String()+" "+c.job.State)
+				said = append(said, c.job.Identity().String()+" "+c.job.State)
 			}
 		}
 		return strings.Join(said, ", ")
 	}
 	steps := []struct {
 		jobs   []schemas.Job
-		faults []Fault
+		faults []scheduler.Fault
 		want   string
 	}{
 		{[]schemas.Job{running, waiting, over}, nil, "over/0 COMPLETED, run/0 RUNNING, wait/0 PENDING"},
 		{
 			[]schemas.Job{running, waiting, over},
-			[]Fault{{JobID: "run", Reason: "same id"}, {JobID: "bad", Restart: 2, Reason: "r"}, {JobID: "?", Reason: "no id"}},
+			[]scheduler.Fault{{JobID: "run", Reason: "same id"}, {JobID: "bad", Restart: 2, Reason: "r"}, {JobID: "?", Reason: "no id"}},
 			"_fault-1/0 SKIPPED, _fault-2/0 SKIPPED, bad/2 SKIPPED",
 		},
-		{[]schemas.Job{over}, []Fault{{Reason: "no YAML"}}, "_fault-1/0 goes, _fault-2/0 goes, _jobs-file/0 SKIPPED, bad/2 goes"},
+		{[]schemas.Job{over}, []scheduler.Fault{{Reason: "no YAML"}}, "_fault-1/0 goes, _fault-2/0 goes, _jobs-file/0 SKIPPED, bad/2 goes"},
 		{[]schemas.Job{over}, nil, "_jobs-file/0 goes, run/0 COMPLETED, wait/0 goes"},
 		{nil, nil, ""},
 	}
@@ -62,13 +63,13 @@ func TestJobChanges(t *testing.T) {
 // TestJobRecordsSayWhatIsInDoubt: of a job that is followed all the same, whoever asks for jobs reads why it is not as it was given.
 func TestJobRecordsSayWhatIsInDoubt(t *testing.T) {
 	running := job("run", "a")
-	running.State = stateRunning
-	faults := []Fault{{JobID: "run", Reason: "its end is missing", Followed: true}, {JobID: "none", Reason: "nobody follows it", Followed: true}}
+	running.State = schemas.StateRunning
+	faults := []scheduler.Fault{{JobID: "run", Reason: "its end is missing", Followed: true}, {JobID: "none", Reason: "nobody follows it", Followed: true}}
 	want, err := jobRecords([]schemas.Job{running}, faults)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := want[keyOf(&running)].job; len(want) != 1 || got.State != stateRunning || got.Reason != "its end is missing" {
+	if got := want[running.Identity()].job; len(want) != 1 || got.State != schemas.StateRunning || got.Reason != "its end is missing" {
 		t.Errorf("%+v", want)
 	}
 }
@@ -78,7 +79,7 @@ func TestFaultsInTheLog(t *testing.T) {
 	var out lines
 	b := newBalancer(config.Default(), sixNodes(), asked{
 		[]schemas.Job{job("run", "a"), job("clash", "a")},
-		[]Fault{{Reason: "no YAML"}, {JobID: "bad", Reason: "no nodes"}, {JobID: "run", Reason: "no end", Followed: true}},
+		[]scheduler.Fault{{Reason: "no YAML"}, {JobID: "bad", Reason: "no nodes"}, {JobID: "run", Reason: "no end", Followed: true}},
 	}, out.logger())
 	b.jobs(time.Now())
 	if skipped := shown(t)["jobs SKIPPED"]; skipped != 2 {
@@ -102,7 +103,7 @@ func TestFaultsInTheLog(t *testing.T) {
 // asked is a source that always says the same.
 type asked struct {
 	jobs   []schemas.Job
-	faults []Fault
+	faults []scheduler.Fault
 }
 
-func (a asked) Jobs(time.Time) ([]schemas.Job, []Fault) { return a.jobs, a.faults }
+func (a asked) Jobs(time.Time) ([]schemas.Job, []scheduler.Fault) { return a.jobs, a.faults }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/topology"
@@ -93,9 +94,9 @@ type Preview struct {
 	Skipped       []PreviewSkip      `json:"skipped"`
 	Waits         int                `json:"waiting"` // jobs that start later
 
-	Needed int     `json:"-"` // collectors that would take all jobs
-	Faults []Fault `json:"-"` // jobs that cannot be followed, or a list that cannot be read
-	Over   int     `json:"-"` // jobs that have ended
+	Needed int               `json:"-"` // collectors that would take all jobs
+	Faults []scheduler.Fault `json:"-"` // jobs that cannot be followed, or a list that cannot be read
+	Over   int               `json:"-"` // jobs that have ended
 
 	idle   []schemas.Job // do not run now
 	layout *layout
@@ -132,11 +133,10 @@ type PreviewCollector struct {
 }
 
 // NewPreview plans the jobs that run now on a tree, without Kafka: no collector has a place.
-func NewPreview(cfg config.Config, tree *topology.Tree, source Source, now time.Time) *Preview {
-	listed, faults := source.Jobs(now)
-	jobs, more := admit(tree, listed, now)
+func NewPreview(cfg config.Config, tree *topology.Tree, source scheduler.Source, now time.Time) *Preview {
+	jobs, faults := scheduler.Ask(source, tree, now)
 	p := &Preview{
-		Jobs: []PreviewJob{}, Skipped: []PreviewSkip{}, Faults: slices.Concat(faults, more), layout: newLayout(tree, cfg.Collectors, nil),
+		Jobs: []PreviewJob{}, Skipped: []PreviewSkip{}, Faults: faults, layout: newLayout(tree, cfg.Collectors, nil),
 		limits: nodeLimits(cfg),
 	}
 	for _, f := range p.Faults {
@@ -147,10 +147,10 @@ func NewPreview(cfg config.Config, tree *topology.Tree, source Source, now time.
 	var running []schemas.Job
 	for _, j := range jobs {
 		switch j.State {
-		case stateRunning:
+		case schemas.StateRunning:
 			running = append(running, j)
 			continue
-		case statePending:
+		case schemas.StatePending:
 			p.Waits++
 		default:
 			p.Over++
@@ -216,10 +216,10 @@ func (p *Preview) absent(id string) error {
 	for i := range p.idle {
 		switch j := &p.idle[i]; {
 		case j.JobID != id:
-		case j.State == statePending:
-			says = append(says, "waits, and starts at "+stamp(life(j).start))
+		case j.State == schemas.StatePending:
+			says = append(says, "waits, and starts at "+scheduler.Stamp(scheduler.Life(j).Start))
 		default:
-			says = append(says, "is over since "+stamp(life(j).end))
+			says = append(says, "is over since "+scheduler.Stamp(scheduler.Life(j).End))
 		}
 	}
 	for _, f := range p.Faults {

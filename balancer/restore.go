@@ -98,7 +98,7 @@ func (m *memory) take(prefix string, r *kgo.Record) error {
 		m.routes.add(*v)
 		m.plans[v.IntervalStart] = true
 	case *schemas.Job:
-		m.jobs[keyOf(v)] = jobRecord{*v, r.Value}
+		m.jobs[v.Identity()] = jobRecord{*v, r.Value}
 	default:
 		return fmt.Errorf("%w: a %T does not belong here", schemas.ErrInvalid, record)
 	}

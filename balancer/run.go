@@ -1,7 +1,7 @@
 // Package balancer says which partition of counters, its "collector", takes which node's records of which job, and
 // closes every interval.
 //
-// Jobs come from a Source. From them, the tree of the machine and the number of collectors a pure function makes the
+// Jobs come from a scheduler.Source. From them, the tree of the machine and the number of collectors a pure function makes the
 // plan of an interval: a Route for each node. Shortly before the interval ends, the Routes that change are published;
 // shortly after its end, a Tick in each partition names the share that the partition has of every job. Both are one
 // transaction each, under one transactional id, so that two balancers never both write; an ordinary consumer group
@@ -13,12 +13,12 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/topology"
@@ -27,7 +27,9 @@ import (
 const (
 	session   = 6 * time.Second // the least that brokers take by default
 	heartbeat = 500 * time.Millisecond
-	rebalance = 10 * time.Second
+	// rebalance is for how long the group waits for members that do not join again. Not longer than clients give a join beyond
+	// it: the embedded broker waits anew whenever one tries again.
+	rebalance = 5 * time.Second
 	// faultsShown bounds the lines about skipped jobs after one change of the jobs.
 	faultsShown = 10
 )
@@ -37,10 +39,10 @@ type balancer struct {
 	schedule
 	tree    *topology.Tree
 	layout  *layout
-	source  Source
+	source  scheduler.Source
 	log     *slog.Logger
 	trouble *trouble
-	said    map[Fault]bool // faults that the log has
+	said    map[scheduler.Fault]bool // faults that the log has
 
 	saidOverloaded, saidUnnamed bool // what the log has
 
@@ -50,14 +52,14 @@ type balancer struct {
 // Run balances until ctx ends, then returns nil. Of several that run for one prefix one is active; the others take over when
 // it ends, or is not heard of for six seconds. Brokers that are away are waited for. An error means that cfg makes no
 // client. The tree and the source are Run's alone until it returns.
-func Run(ctx context.Context, cfg config.Config, tree *topology.Tree, source Source, log *slog.Logger) error {
+func Run(ctx context.Context, cfg config.Config, tree *topology.Tree, source scheduler.Source, log *slog.Logger) error {
 	return newBalancer(cfg, tree, source, log).compete(ctx)
 }
 
-func newBalancer(cfg config.Config, tree *topology.Tree, source Source, log *slog.Logger) *balancer {
+func newBalancer(cfg config.Config, tree *topology.Tree, source scheduler.Source, log *slog.Logger) *balancer {
 	return &balancer{
 		cfg: cfg, schedule: newSchedule(cfg), tree: tree, layout: newLayout(tree, cfg.Collectors, nil), source: source, log: log,
-		trouble: &trouble{log: log, what: "routes and ticks"}, said: map[Fault]bool{},
+		trouble: &trouble{log: log, what: "routes and ticks"}, said: map[scheduler.Fault]bool{},
 	}
 }
 
@@ -127,11 +129,9 @@ func (b *balancer) serve(ctx context.Context) {
 }
 
 // jobs asks the source, leaves out what cannot be followed, and logs this once per change.
-func (b *balancer) jobs(now time.Time) ([]schemas.Job, []Fault) {
-	listed, faults := b.source.Jobs(now)
-	jobs, more := admit(b.tree, listed, now)
-	faults = slices.Concat(faultsOf(jobs, faults), more)
-	said := make(map[Fault]bool, len(faults))
+func (b *balancer) jobs(now time.Time) ([]schemas.Job, []scheduler.Fault) {
+	jobs, faults := scheduler.Ask(b.source, b.tree, now)
+	said := make(map[scheduler.Fault]bool, len(faults))
 	fresh, lists, doubtful := 0, 0, 0
 	for _, f := range faults {
 		if f.JobID == "" {
@@ -155,21 +155,7 @@ func (b *balancer) jobs(now time.Time) ([]schemas.Job, []Fault) {
 	return jobs, faults
 }
 
-// faultsOf leaves out what is said about jobs that are followed but are not.
-func faultsOf(jobs []schemas.Job, faults []Fault) []Fault {
-	if !slices.ContainsFunc(faults, func(f Fault) bool { return f.Followed }) {
-		return faults
-	}
-	followed := make(map[schemas.JobKey]bool, len(jobs))
-	for i := range jobs {
-		followed[keyOf(&jobs[i])] = true
-	}
-	return slices.DeleteFunc(slices.Clone(faults), func(f Fault) bool {
-		return f.Followed && !followed[schemas.JobKey{JobID: f.JobID, Restart: f.Restart}]
-	})
-}
-
-func (b *balancer) say(f Fault) {
+func (b *balancer) say(f scheduler.Fault) {
 	switch {
 	case f.JobID == "":
 		b.log.Warn("list of jobs cannot be read", "reason", f.Reason)

@@ -18,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/topology"
@@ -28,7 +29,7 @@ func sixNodes() *topology.Tree { return topology.Flat([]string{"a", "b", "c", "d
 func TestRunFromEmptyAndRestart(t *testing.T) {
 	_, cfg := broker(t)
 	var out lines
-	source := Join(Fixed(
+	source := scheduler.Join(scheduler.Fixed(
 		schemas.Job{JobID: "big", Nodes: []string{"a", "b", "c", "d", "e"}},
 		schemas.Job{JobID: "one", Nodes: []string{"f"}, Cpus: []int32{1, 0}},
 		schemas.Job{JobID: "lost", Nodes: []string{"nowhere"}},
@@ -77,10 +78,10 @@ func TestRunFromEmptyAndRestart(t *testing.T) {
 	if len(r.routes) != 6 {
 		t.Errorf("%d Routes", len(r.routes))
 	}
-	if j := r.jobs["lost/0"]; j == nil || j.State != stateSkipped || j.Reason != "unknown node nowhere" {
+	if j := r.jobs["lost/0"]; j == nil || j.State != schemas.StateSkipped || j.Reason != "unknown node nowhere" {
 		t.Errorf("the job on an unknown node: %+v", j)
 	}
-	if j := r.jobs["big/0"]; j == nil || j.State != stateRunning {
+	if j := r.jobs["big/0"]; j == nil || j.State != schemas.StateRunning {
 		t.Errorf("the big job: %+v", j)
 	}
 	if n := out.count("unknown node"); n != 2 {
@@ -94,9 +95,9 @@ type waking struct {
 	jobs    []schemas.Job
 }
 
-func (w *waking) Jobs(time.Time) ([]schemas.Job, []Fault) {
+func (w *waking) Jobs(time.Time) ([]schemas.Job, []scheduler.Fault) {
 	if !w.answers.Load() {
-		return nil, []Fault{{Reason: "it does not answer", Unread: true}}
+		return nil, []scheduler.Fault{{Reason: "it does not answer", Unread: true}}
 	}
 	return w.jobs, nil
 }
@@ -114,7 +115,7 @@ func TestRoutesOutlastAStartBesideASilentScheduler(t *testing.T) {
 	}
 	file("jobs: []")
 	run := func(ctx context.Context) error {
-		return Run(ctx, cfg, sixNodes(), Join(source, NewFileSource(path)), slog.New(slog.DiscardHandler))
+		return Run(ctx, cfg, sixNodes(), scheduler.Join(source, scheduler.NewFileSource(path)), slog.New(slog.DiscardHandler))
 	}
 	r := newReader(t, cfg)
 	lists := func(id string) bool {
@@ -143,14 +144,16 @@ func TestRoutesOutlastAStartBesideASilentScheduler(t *testing.T) {
 	}
 	file("jobs:\n  - {id: other, nodes: [e]}\n")
 	r.until("a job of the file", func() bool { return lists("other") && lists("goes-on") })
-	if j := r.jobs["ends/0"]; j == nil || j.State != stateRunning {
+	if j := r.jobs["ends/0"]; j == nil || j.State != schemas.StateRunning {
 		t.Errorf("the job may run for all we know: %+v", j)
 	}
-	if j := r.jobs["_jobs-file/0"]; j == nil || j.State != stateSkipped {
+	if j := r.jobs["_jobs-file/0"]; j == nil || j.State != schemas.StateSkipped {
 		t.Errorf("the list of jobs cannot be read: %+v", j)
 	}
 	source.answers.Store(true)
-	r.until("the end of the job", func() bool { return lists("goes-on") && !lists("ends") && r.jobs["ends/0"].State == stateCompleted })
+	r.until("the end of the job", func() bool {
+		return lists("goes-on") && !lists("ends") && r.jobs["ends/0"].State == schemas.StateCompleted
+	})
 }
 
 // TestJobsStayWhereTheyAre: a job for which there was no room at home stays where it went when there is room again, through a
@@ -165,7 +168,7 @@ func TestJobsStayWhereTheyAre(t *testing.T) {
 			var got []string
 			for i, jobs := range [][]schemas.Job{{big, small}, {small}, {small}} {
 				stop := background(t, func(ctx context.Context) error {
-					return Run(ctx, cfg, sixNodes(), Fixed(jobs...), slog.New(slog.DiscardHandler))
+					return Run(ctx, cfg, sixNodes(), scheduler.Fixed(jobs...), slog.New(slog.DiscardHandler))
 				})
 				n := len(r.ticks[0])
 				r.until("some Ticks", r.atLeast(n+4))
@@ -210,7 +213,7 @@ func TestHomesAreWhereTheBrokersStand(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := newBalancer(cfg, tree, Fixed(), slog.New(slog.DiscardHandler))
+		b := newBalancer(cfg, tree, scheduler.Fixed(), slog.New(slog.DiscardHandler))
 		l, err := b.locate(t.Context(), adm)
 		if err != nil {
 			t.Fatal(err)
@@ -227,7 +230,7 @@ func TestOverloadIsSaidOnce(t *testing.T) {
 	cfg.Balance.LMax, cfg.Balance.LDist = 2, 1
 	cfg.Collectors = 1
 	var out lines
-	b := newBalancer(cfg, sixNodes(), Fixed(), out.logger())
+	b := newBalancer(cfg, sixNodes(), scheduler.Fixed(), out.logger())
 	l := newLayout(sixNodes(), 1, nil)
 	for _, jobs := range [][]schemas.Job{{job("1", "a", "b", "c")}, {job("1", "a", "b", "c")}, {job("2", "a", "b")}, nil} {
 		_, verdict := plan(l, jobs, nil, b.limits(), routeLog{})
@@ -240,7 +243,7 @@ func TestOverloadIsSaidOnce(t *testing.T) {
 
 func TestRoutePartitionIsKafkas(t *testing.T) {
 	_, cfg := broker(t)
-	b := newBalancer(cfg, sixNodes(), Fixed(), slog.New(slog.DiscardHandler))
+	b := newBalancer(cfg, sixNodes(), scheduler.Fixed(), slog.New(slog.DiscardHandler))
 	// Of the Java client's Utils.murmur2: "21" -> -973932308, "foobar" -> -790332482, "abc" -> 479470107.
 	for key, hash := range map[string]int32{"21": -973932308, "foobar": -790332482, "abc": 479470107} {
 		if got, want := b.routeRecord(key, nil).Partition, (hash&0x7fffffff)%5; got != want {
@@ -254,10 +257,10 @@ func TestOnlyOneIsActive(t *testing.T) {
 	var first, second lines
 	r := newReader(t, cfg)
 	stopFirst := background(t, func(ctx context.Context) error {
-		return Run(ctx, cfg, sixNodes(), Fixed(), first.logger())
+		return Run(ctx, cfg, sixNodes(), scheduler.Fixed(), first.logger())
 	})
 	r.until("the first balancer", r.atLeast(1))
-	background(t, func(ctx context.Context) error { return Run(ctx, cfg, sixNodes(), Fixed(), second.logger()) })
+	background(t, func(ctx context.Context) error { return Run(ctx, cfg, sixNodes(), scheduler.Fixed(), second.logger()) })
 	n := len(r.ticks[0])
 	r.until("some Ticks beside a second balancer", r.atLeast(n+8))
 	if first.count("balancer is active")+second.count("balancer is active") != 1 || first.count("WARN")+second.count("WARN") != 0 {
@@ -279,11 +282,11 @@ func TestTheOlderOneIsFenced(t *testing.T) {
 	r := newReader(t, cfg)
 	ended := make(chan error, 1)
 	go func() { // as if the group had given it the topic for ever
-		ended <- newBalancer(cfg, sixNodes(), Fixed(), slog.New(slog.DiscardHandler)).active(t.Context())
+		ended <- newBalancer(cfg, sixNodes(), scheduler.Fixed(), slog.New(slog.DiscardHandler)).active(t.Context())
 	}()
 	r.until("Ticks of the older one", r.atLeast(2))
 	stop := background(t, func(ctx context.Context) error {
-		return newBalancer(cfg, sixNodes(), Fixed(), slog.New(slog.DiscardHandler)).active(ctx)
+		return newBalancer(cfg, sixNodes(), scheduler.Fixed(), slog.New(slog.DiscardHandler)).active(ctx)
 	})
 	if err := <-ended; !errors.Is(err, kerr.InvalidProducerEpoch) && !errors.Is(err, kerr.ProducerFenced) {
 		t.Errorf("the older one ended with %v", err)
@@ -305,7 +308,7 @@ func TestRestartAfterDaysWritesAtMostOutage(t *testing.T) {
 	r := newReader(t, cfg)
 	var out lines
 	up := time.Now().UnixMilli()
-	background(t, func(ctx context.Context) error { return Run(ctx, cfg, sixNodes(), Fixed(), out.logger()) })
+	background(t, func(ctx context.Context) error { return Run(ctx, cfg, sixNodes(), scheduler.Fixed(), out.logger()) })
 	r.until("the last overdue Tick", func() bool {
 		n := len(r.ticks[0])
 		return n > 0 && r.ticks[0][n-1].IntervalStart >= up
@@ -332,7 +335,7 @@ func TestBrokerAway(t *testing.T) {
 	cluster, cfg := broker(t)
 	var out lines
 	r := newReader(t, cfg)
-	stop := background(t, func(ctx context.Context) error { return Run(ctx, cfg, sixNodes(), Fixed(), out.logger()) })
+	stop := background(t, func(ctx context.Context) error { return Run(ctx, cfg, sixNodes(), scheduler.Fixed(), out.logger()) })
 	r.until("a Tick", r.atLeast(1))
 	cluster.Close()
 	if err := stop(); err != nil {
@@ -345,12 +348,12 @@ func TestCommitNoticesALostRecord(t *testing.T) {
 	cfg.Collectors = 4 // topic counters has three partitions
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	err := newBalancer(cfg, sixNodes(), Fixed(), slog.New(slog.DiscardHandler)).active(ctx)
+	err := newBalancer(cfg, sixNodes(), scheduler.Fixed(), slog.New(slog.DiscardHandler)).active(ctx)
 	if err == nil || ctx.Err() != nil {
 		t.Fatalf("a Tick without a partition: %v", err)
 	}
 	cfg.Collectors, cfg.Partitions.Routes = 3, 4
-	if err := newBalancer(cfg, sixNodes(), Fixed(), slog.New(slog.DiscardHandler)).active(ctx); !errors.Is(err, ErrPartitions) {
+	if err := newBalancer(cfg, sixNodes(), scheduler.Fixed(), slog.New(slog.DiscardHandler)).active(ctx); !errors.Is(err, ErrPartitions) {
 		t.Errorf("a wrong number of partitions of routes: %v", err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/topology"
 )
@@ -300,8 +301,8 @@ func TestPlanReachesAgents(t *testing.T) {
 	}
 }
 
-// Jobs implements Source.
-func (c *churning) Jobs(time.Time) ([]schemas.Job, []Fault) { return c.jobs, nil }
+// Jobs implements scheduler.Source.
+func (c *churning) Jobs(time.Time) ([]schemas.Job, []scheduler.Fault) { return c.jobs, nil }
 
 // TestBigMachine: the distance goal where most jobs fit one collector, and memory that grows as the machine does.
 func TestBigMachine(t *testing.T) {

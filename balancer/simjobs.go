@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 )
@@ -80,8 +81,8 @@ func cpuRange(from, to int32) (cpus []int32) {
 	return cpus
 }
 
-// Jobs implements Source.
-func (s *SimSource) Jobs(now time.Time) ([]schemas.Job, []Fault) {
+// Jobs implements scheduler.Source.
+func (s *SimSource) Jobs(now time.Time) ([]schemas.Job, []scheduler.Fault) {
 	var jobs []schemas.Job
 	for k, slot := range s.slots {
 		if len(slot.nodes) == 0 {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/topology"
 )
@@ -34,12 +35,12 @@ func simulate(t *testing.T, n int, host string, steps int) {
 	for i := range n {
 		nodes = append(nodes, fmt.Sprintf("sim%04d", i))
 	}
-	all, source := nodes, Source(NewSimSource(nodes, 5*time.Second))
+	all, source := nodes, scheduler.Source(NewSimSource(nodes, 5*time.Second))
 	switch host {
 	case "first":
-		all, source = append([]string{"host"}, nodes...), Join(Fixed(job("host", "host")), source)
+		all, source = append([]string{"host"}, nodes...), scheduler.Join(scheduler.Fixed(job("host", "host")), source)
 	case "last":
-		all, source = append(append([]string{}, nodes...), "host"), Join(Fixed(job("host", "host")), source)
+		all, source = append(append([]string{}, nodes...), "host"), scheduler.Join(scheduler.Fixed(job("host", "host")), source)
 	}
 	tree := topology.Flat(all)
 	l, lMax := newLayout(tree, 4, nil), max(2, n/4)
@@ -48,11 +49,11 @@ func simulate(t *testing.T, n int, host string, steps int) {
 	ended, seen, log := 0, map[string]bool{}, routeLog{}
 	for step := range int64(steps) {
 		start := (350_000_000 + int64(n)*7 + step) * ms
-		good, faults := admit(tree, both(source.Jobs(time.UnixMilli(start+ms-1000))), time.UnixMilli(start+ms-1000))
+		good, faults := scheduler.Ask(source, tree, time.UnixMilli(start+ms-1000))
 		if len(faults) > 0 {
 			t.Fatalf("N %d, interval %d: %v", n, start, faults)
 		}
-		jobs := planned(good, start, ms)
+		jobs := scheduler.Planned(good, start, ms)
 		routes, verdict := plan(l, jobs, nil, lim, log)
 		if verdict.overloaded {
 			t.Fatalf("N %d, interval %d: overloaded", n, start)
@@ -61,10 +62,10 @@ func simulate(t *testing.T, n int, host string, steps int) {
 		for _, c := range changed {
 			log.add(c)
 		}
-		after, _ := admit(tree, both(source.Jobs(time.UnixMilli(start+ms+1000))), time.UnixMilli(start+ms+1000))
-		lives := map[schemas.JobKey]span{}
+		after, _ := scheduler.Ask(source, tree, time.UnixMilli(start+ms+1000))
+		lives := map[schemas.JobKey]scheduler.Span{}
 		for i := range after {
-			lives[keyOf(&after[i])] = life(&after[i])
+			lives[after[i].Identity()] = scheduler.Life(&after[i])
 		}
 		split, local, exact, idle, shared := 0, 0, 0, 0, 0
 		parts := map[string]map[int32]bool{}
@@ -111,13 +112,6 @@ func simulate(t *testing.T, n int, host string, steps int) {
 	if steps >= 12 && (ended < 4 || len(seen) < 10) {
 		t.Fatalf("N %d: %d jobs ended within an interval, %d jobs seen", n, ended, len(seen))
 	}
-}
-
-func both(jobs []schemas.Job, faults []Fault) []schemas.Job {
-	if len(faults) > 0 {
-		panic(faults)
-	}
-	return jobs
 }
 
 func TestSimulatedNeedsNoPast(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -11,9 +12,9 @@ import (
 type closing struct {
 	start, ms  int64
 	collectors int
-	routes     []schemas.Route         // in force for the interval
-	lives      map[schemas.JobKey]span // of the jobs, as known now; a job that is not among them covers all intervals
-	planned    bool                    // a plan was made for this interval
+	routes     []schemas.Route                   // in force for the interval
+	lives      map[schemas.JobKey]scheduler.Span // of the jobs, as known now; a job that is not among them covers all intervals
+	planned    bool                              // a plan was made for this interval
 }
 
 // ticks returns one Tick for each partition. A job is where the Routes have it, for they decide what agents send:
@@ -70,11 +71,11 @@ func ticks(c closing) []schemas.Tick {
 // lists reports whether the Ticks name the job at all.
 func (c *closing) lists(key schemas.JobKey) bool {
 	l, known := c.lives[key]
-	return c.planned || !known || l.covers(c.start, c.ms)
+	return c.planned || !known || l.Covers(c.start, c.ms)
 }
 
 // ended reports whether the job ended before the interval did.
 func (c *closing) ended(key schemas.JobKey) bool {
 	l, known := c.lives[key]
-	return known && l.end < c.start+c.ms
+	return known && l.End < c.start+c.ms
 }

@@ -290,6 +290,14 @@ type Reject struct {
 	Head      []byte `avro:"head"`
 }
 
+// States of a Job.
+const (
+	StatePending   = "PENDING"
+	StateRunning   = "RUNNING"
+	StateCompleted = "COMPLETED"
+	StateSkipped   = "SKIPPED"
+)
+
 // Job is a job as the scheduler knows it.
 type Job struct {
 	JobID   string   `avro:"job_id"`
@@ -310,6 +318,9 @@ type Job struct {
 	// Nodes from Start on. Where it is not nil, the job holds nothing of a node that it does not name.
 	Held map[string]Hold `avro:"-"`
 }
+
+// Identity returns what the job is called in other records.
+func (j *Job) Identity() JobKey { return JobKey{j.JobID, j.Restart} }
 
 // Hold is what a job holds of one node.
 type Hold struct {

@@ -1,4 +1,4 @@
-package balancer
+package scheduler
 
 import (
 	"context"
@@ -272,17 +272,17 @@ func (d *DropDir) join() (jobs []schemas.Job, doubts map[int]string, faults []Fa
 				faults = append(faults, Fault{JobID: f.job.JobID, Restart: f.job.Restart, Reason: fmt.Sprintf("file %s of the drop directory: %v", name, f.err)})
 				continue
 			}
-			i, known := at[keyOf(&f.job)]
+			i, known := at[f.job.Identity()]
 			switch {
 			case !known:
 				i = len(jobs)
-				at[keyOf(&f.job)] = i
+				at[f.job.Identity()] = i
 				jobs = append(jobs, f.job)
 				if !ends && f.end != nil {
 					jobs[i].End, doubts[i] = f.end, f.doubt
 				}
 			case *f.job.End < *jobs[i].Start:
-				doubts[i] = fmt.Sprintf("file %s of the drop directory ends it at %s, before its start at %s, and is left out", name, stamp(*f.job.End), stamp(*jobs[i].Start))
+				doubts[i] = fmt.Sprintf("file %s of the drop directory ends it at %s, before its start at %s, and is left out", name, Stamp(*f.job.End), Stamp(*jobs[i].Start))
 			default:
 				jobs[i].End, doubts[i] = f.job.End, ""
 			}
@@ -291,8 +291,8 @@ func (d *DropDir) join() (jobs []schemas.Job, doubts map[int]string, faults []Fa
 	return jobs, doubts, faults
 }
 
-// stamp writes a time to the millisecond.
-func stamp(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z") }
+// Stamp writes a time to the millisecond.
+func Stamp(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z") }
 
 // timed gives the jobs of one source the times of another.
 type timed struct{ jobs, times Source }
@@ -306,12 +306,12 @@ func (t timed) Jobs(now time.Time) ([]schemas.Job, []Fault) {
 	exact, more := t.times.Jobs(now)
 	by := make(map[schemas.JobKey]*schemas.Job, len(exact))
 	for i := range exact {
-		by[keyOf(&exact[i])] = &exact[i]
+		by[exact[i].Identity()] = &exact[i]
 	}
 	jobs := slices.Clone(listed)
 	for i := range jobs {
 		j := &jobs[i]
-		e := by[keyOf(j)]
+		e := by[j.Identity()]
 		if e == nil {
 			continue
 		}

@@ -1,8 +1,7 @@
-package balancer
+package scheduler
 
 import (
 	"fmt"
-	"log/slog"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -183,19 +182,14 @@ func TestTimedSharesNodes(t *testing.T) {
 	d.drop(t, "2.0.end", "end")
 	d.drop(t, "3.0.end", "end")
 	d.scan(time.UnixMilli(7_000))
-	b := balancerOf(Timed(slurm, d), "n1")
-	jobs, faults := b.jobs(time.UnixMilli(7_000))
+	source, machine := Timed(slurm, d), topology.Flat([]string{"n1"})
+	jobs, faults := Ask(source, machine, time.UnixMilli(7_000))
 	if len(jobs) != 2 || *jobs[0].Start != 5123 || jobs[0].End != nil || *jobs[1].Start != 6123 {
 		t.Errorf("%+v", jobs)
 	}
 	if len(faults) != 1 || faults[0].JobID != "2" || !faults[0].Followed {
 		t.Errorf("faults %+v", faults)
 	}
-}
-
-// balancerOf is as much of a balancer as asks for jobs.
-func balancerOf(s Source, nodes ...string) *balancer {
-	return newBalancer(config.Default(), topology.Flat(nodes), s, slog.New(slog.DiscardHandler))
 }
 
 func TestDropDirTakesIDsWithDots(t *testing.T) {
@@ -214,8 +208,8 @@ func TestDropDirEndBeforeStart(t *testing.T) {
 	d.drop(t, "5.0.start", "start_ms=1000500\nnodes=n1\n")
 	d.drop(t, "5.0.end", "end_ms=1000499\n")
 	d.scan(time.UnixMilli(1_001_000))
-	jobs, faults := balancerOf(d, "n1").jobs(time.UnixMilli(1_001_000))
-	if len(jobs) != 1 || jobs[0].End != nil || jobs[0].State != stateRunning {
+	jobs, faults := Ask(d, topology.Flat([]string{"n1"}), time.UnixMilli(1_001_000))
+	if len(jobs) != 1 || jobs[0].End != nil || jobs[0].State != schemas.StateRunning {
 		t.Errorf("the job goes on: %+v", jobs)
 	}
 	want := "file 5.0.end of the drop directory ends it at 1970-01-01T00:16:40.499Z, before its start at 1970-01-01T00:16:40.500Z, and is left out"
@@ -228,18 +222,18 @@ func TestDropDirEndBeforeStart(t *testing.T) {
 // does not come back when the files of that later job are cleaned up.
 func TestDropDirLostEpilog(t *testing.T) {
 	d := dropIn(t)
-	b := balancerOf(d, "n1", "n2", "n3")
+	source, machine := Source(d), topology.Flat([]string{"n1", "n2", "n3"})
 	ask := func(nowMs int64) ([]schemas.Job, []Fault) {
 		d.scan(time.UnixMilli(nowMs))
-		return b.jobs(time.UnixMilli(nowMs))
+		return Ask(source, machine, time.UnixMilli(nowMs))
 	}
 	d.drop(t, "7.0.start", "start_ms=1000000\nnodes=n[1-2]\n")
 	d.drop(t, "8.0.start", "start_ms=1060000\nnodes=n2\n")
 	d.drop(t, "9.0.start", "start_ms=1090000\nnodes=n1\ncpus=0-3\n")
 	want := []schemas.Job{
-		{JobID: "7", Nodes: []string{"n1", "n2"}, Start: at(1_000_000), End: at(1_060_000), State: stateCompleted},
-		{JobID: "8", Nodes: []string{"n2"}, Start: at(1_060_000), State: stateRunning},
-		{JobID: "9", Nodes: []string{"n1"}, Cpus: []int32{0, 1, 2, 3}, Start: at(1_090_000), State: stateRunning},
+		{JobID: "7", Nodes: []string{"n1", "n2"}, Start: at(1_000_000), End: at(1_060_000), State: schemas.StateCompleted},
+		{JobID: "8", Nodes: []string{"n2"}, Start: at(1_060_000), State: schemas.StateRunning},
+		{JobID: "9", Nodes: []string{"n1"}, Cpus: []int32{0, 1, 2, 3}, Start: at(1_090_000), State: schemas.StateRunning},
 	}
 	for range 2 { // the second scan finds nothing new
 		jobs, faults := ask(1_100_000)
@@ -285,10 +279,10 @@ func TestDropDirOverlaps(t *testing.T) {
 		d.drop(t, name, text)
 	}
 	d.scan(time.UnixMilli(1_020_000))
-	jobs, faults := balancerOf(d, "n1", "n2", "n3", "n4", "n5", "n6", "n7").jobs(time.UnixMilli(1_020_000))
+	jobs, faults := Ask(d, topology.Flat([]string{"n1", "n2", "n3", "n4", "n5", "n6", "n7"}), time.UnixMilli(1_020_000))
 	ends := map[string]int64{}
 	for _, j := range jobs {
-		ends[keyOf(&j).String()] = life(&j).end
+		ends[j.Identity().String()] = Life(&j).End
 	}
 	const goesOn = math.MaxInt64
 	want := map[string]int64{
@@ -352,14 +346,14 @@ func TestDropDirJobsNeverOverlap(t *testing.T) {
 			for i := range jobs {
 				j := &jobs[i]
 				for k := range jobs[:i] {
-					if a, b := life(j), life(&jobs[k]); shareCPU(j, &jobs[k]) && max(a.start, b.start) < min(a.end, b.end) {
+					if a, b := Life(j), Life(&jobs[k]); shareCPU(j, &jobs[k]) && max(a.Start, b.Start) < min(a.End, b.End) {
 						t.Fatalf("seed %d, scan %d: %+v and %+v overlap", seed, again, *j, jobs[k])
 					}
 				}
-				was := given[slices.IndexFunc(given, func(g schemas.Job) bool { return keyOf(&g) == keyOf(j) })]
-				justified := life(j).end == life(&was).end || slices.ContainsFunc(given, func(g schemas.Job) bool {
+				was := given[slices.IndexFunc(given, func(g schemas.Job) bool { return g.Identity() == j.Identity() })]
+				justified := Life(j).End == Life(&was).End || slices.ContainsFunc(given, func(g schemas.Job) bool {
 					restarted := g.JobID == j.JobID && g.Restart > j.Restart
-					return restarted && *j.End == max(*g.Start, *j.Start) || keyOf(&g) != keyOf(j) && shareCPU(&g, j) && *g.Start == *j.End
+					return restarted && *j.End == max(*g.Start, *j.Start) || g.Identity() != j.Identity() && shareCPU(&g, j) && *g.Start == *j.End
 				})
 				if !justified {
 					t.Fatalf("seed %d, scan %d: %+v ends for no reason, given as %+v", seed, again, *j, was)
@@ -397,7 +391,7 @@ func BenchmarkSettle(b *testing.B) {
 func TestDropScripts(t *testing.T) {
 	d := dropIn(t)
 	run := func(script string) {
-		cmd := exec.CommandContext(t.Context(), "../deploy/slurm/"+script)
+		cmd := exec.CommandContext(t.Context(), "../../deploy/slurm/"+script)
 		cmd.Env = append(os.Environ(), "DROP_DIR="+d.dir, "SLURM_JOB_ID=4711", "SLURM_JOB_RESTART_COUNT=2", "SLURM_JOB_NODELIST=n[1-3]",
 			"SLURM_JOB_USER=ada", "SLURM_JOB_ACCOUNT=(null)", "SLURM_JOB_PARTITION=batch", "SLURM_JOB_NAME=$(id) `id`\nend_ms=1\n%s\x1f'\"")
 		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
@@ -449,7 +443,7 @@ func FuzzParseDrop(f *testing.F) {
 			if err == nil && starts && j.Start == nil || err == nil && !starts && j.End == nil {
 				t.Fatal("no time")
 			}
-			if _, err := newJobRecord(j); err != nil {
+			if _, err := schemas.Marshal(&j); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -1,4 +1,4 @@
-package balancer
+package scheduler
 
 import (
 	"os"
@@ -156,15 +156,7 @@ func FuzzParseJobs(f *testing.F) {
 		if len(good)+len(more) != len(jobs) {
 			t.Fatal("a job is neither good nor a fault")
 		}
-		records, err := jobRecords(good, append(faults, more...))
-		if err != nil || len(records) != len(good)+len(faults)+len(more) {
-			t.Fatalf("%d records of %d jobs and %d faults: %v", len(records), len(good), len(faults)+len(more), err)
-		}
-		for _, r := range records {
-			if _, err := schemas.Unmarshal(r.value); err != nil {
-				t.Fatal(err)
-			}
-		}
+		checkRecords(t, good, append(faults, more...))
 	})
 }
 
@@ -235,7 +227,7 @@ func (f *FileSource) jobsAt(t *testing.T, ms int64, text string) []schemas.Job {
 // nodesIn returns the nodes that the jobs have in an interval, as its plan has them.
 func nodesIn(jobs []schemas.Job, start, ms int64) map[string]string {
 	nodes := map[string]string{}
-	for _, j := range planned(jobs, start, ms) {
+	for _, j := range Planned(jobs, start, ms) {
 		nodes[j.JobID] = strings.Join(j.Nodes, " ")
 	}
 	return nodes

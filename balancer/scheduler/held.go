@@ -1,4 +1,4 @@
-package balancer
+package scheduler
 
 import (
 	"cmp"
@@ -8,8 +8,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// holdOf returns what the job holds of one of its nodes; false where it is nothing, as while it is suspended.
-func holdOf(j *schemas.Job, node string) (schemas.Hold, bool) {
+// HoldOf returns what the job holds of one of its nodes; false where it is nothing, as while it is suspended.
+func HoldOf(j *schemas.Job, node string) (schemas.Hold, bool) {
 	if j.Held == nil {
 		return schemas.Hold{Cpus: j.Cpus}, true
 	}
@@ -33,10 +33,10 @@ func heldSince(j schemas.Job, start int64) schemas.Job {
 }
 
 // lifeOn returns when the job holds what it holds of one of its nodes.
-func lifeOn(j *schemas.Job, h schemas.Hold) span {
-	l := life(j)
+func lifeOn(j *schemas.Job, h schemas.Hold) Span {
+	l := Life(j)
 	if j.Held != nil {
-		l.start = max(l.start, h.Since)
+		l.Start = max(l.Start, h.Since)
 	}
 	return l
 }
@@ -46,19 +46,19 @@ func lifeOn(j *schemas.Job, h schemas.Hold) span {
 func carryHeld(before, jobs []schemas.Job, nowMs int64) {
 	known := make(map[schemas.JobKey]*schemas.Job, len(before))
 	for i := range before {
-		if key := keyOf(&before[i]); known[key] == nil { // of two of one key the first counts
+		if key := before[i].Identity(); known[key] == nil { // of two of one key the first counts
 			known[key] = &before[i]
 		}
 	}
 	for i := range jobs {
 		j := &jobs[i]
-		old := known[keyOf(j)]
+		old := known[j.Identity()]
 		if old == nil {
 			continue
 		}
 		since := nowMs
 		if sameCPUs(old.Cpus, j.Cpus) {
-			since = life(old).start
+			since = Life(old).Start
 		}
 		had := make(map[string]int64, len(old.Nodes))
 		for _, n := range old.Nodes {
@@ -74,7 +74,7 @@ func carryHeld(before, jobs []schemas.Job, nowMs int64) {
 				s = nowMs
 			}
 			held[n] = schemas.Hold{Cpus: j.Cpus, Since: s}
-			differs = differs || s > life(j).start
+			differs = differs || s > Life(j).Start
 		}
 		if differs {
 			j.Held = held
@@ -116,10 +116,10 @@ func settle(jobs []schemas.Job) []cut {
 
 // end ends a job at a time, or at its start where that is later, unless it has ended by then.
 func (s *settling) end(i int, at int64, format string, args ...any) {
-	if l := life(&s.jobs[i]); l.end > at {
-		end := max(at, l.start)
+	if l := Life(&s.jobs[i]); l.End > at {
+		end := max(at, l.Start)
 		s.jobs[i].End = &end
-		s.cuts = append(s.cuts, cut{i, fmt.Sprintf(format, args...) + " at " + stamp(at)})
+		s.cuts = append(s.cuts, cut{i, fmt.Sprintf(format, args...) + " at " + Stamp(at)})
 	}
 }
 
@@ -146,8 +146,8 @@ func (s *settling) byNode(started []int) {
 	})
 	holders := map[string]*holder{}
 	for _, i := range started {
-		l := life(&s.jobs[i])
-		if l.start >= l.end {
+		l := Life(&s.jobs[i])
+		if l.Start >= l.End {
 			continue
 		}
 		for _, n := range s.jobs[i].Nodes {
@@ -155,7 +155,7 @@ func (s *settling) byNode(started []int) {
 				holders[n] = &holder{}
 			}
 			for _, earlier := range holders[n].give(i, s.jobs[i].Cpus) {
-				s.end(earlier, l.start, "job %s took node %s", keyOf(&s.jobs[i]), n)
+				s.end(earlier, l.Start, "job %s took node %s", s.jobs[i].Identity(), n)
 			}
 		}
 	}

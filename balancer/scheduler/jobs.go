@@ -1,4 +1,4 @@
-package balancer
+package scheduler
 
 import (
 	"fmt"
@@ -11,45 +11,37 @@ import (
 	"github.com/weirhpc/weir/topology"
 )
 
-// States of a Job record.
-const (
-	statePending   = "PENDING"
-	stateRunning   = "RUNNING"
-	stateCompleted = "COMPLETED"
-	stateSkipped   = "SKIPPED"
-)
+// Span is the life of a job in Unix milliseconds, [start, end).
+type Span struct{ Start, End int64 }
 
-// span is the life of a job in Unix milliseconds, [start, end).
-type span struct{ start, end int64 }
-
-// life returns when the job runs as far as is known: what is not known reaches for ever. A job that waits and has no start
+// Life returns when the job runs as far as is known: what is not known reaches for ever. A job that waits and has no start
 // has no life.
-func life(j *schemas.Job) span {
-	s := span{math.MinInt64, math.MaxInt64}
+func Life(j *schemas.Job) Span {
+	s := Span{math.MinInt64, math.MaxInt64}
 	switch {
 	case j.Start != nil:
-		s.start = *j.Start
-	case j.State == statePending:
-		return span{math.MaxInt64, math.MaxInt64}
+		s.Start = *j.Start
+	case j.State == schemas.StatePending:
+		return Span{math.MaxInt64, math.MaxInt64}
 	}
 	if j.End != nil {
-		s.end = *j.End
+		s.End = *j.End
 	}
 	return s
 }
 
-// covers reports whether the interval lies whole within the life.
-func (s span) covers(start, ms int64) bool { return s.start <= start && s.end >= start+ms }
+// Covers reports whether the interval lies whole within the life.
+func (s Span) Covers(start, ms int64) bool { return s.Start <= start && s.End >= start+ms }
 
 // stateAt derives a job's state from its start and end.
 func stateAt(j *schemas.Job, now time.Time) string {
-	switch l, ms := life(j), now.UnixMilli(); {
-	case l.end <= ms:
-		return stateCompleted
-	case l.start > ms:
-		return statePending
+	switch l, ms := Life(j), now.UnixMilli(); {
+	case l.End <= ms:
+		return schemas.StateCompleted
+	case l.Start > ms:
+		return schemas.StatePending
 	}
-	return stateRunning
+	return schemas.StateRunning
 }
 
 // checkJob says what is wrong with a job by itself; empty if nothing.
@@ -91,7 +83,7 @@ func checkJob(j *schemas.Job) string {
 // earlier job of the list holds at a time of its life.
 func admit(tree *topology.Tree, jobs []schemas.Job, now time.Time) (good []schemas.Job, faults []Fault) {
 	seen := make(map[schemas.JobKey]bool, len(jobs))
-	taken := claims{}
+	taken := Claims{}
 	for i := range jobs {
 		j := jobs[i]
 		key := schemas.JobKey{JobID: j.JobID, Restart: j.Restart}
@@ -108,37 +100,37 @@ func admit(tree *topology.Tree, jobs []schemas.Job, now time.Time) (good []schem
 			continue
 		}
 		seen[key] = true
-		taken.add(&j)
+		taken.Add(&j)
 		j.State = stateAt(&j, now)
 		good = append(good, j)
 	}
 	return good, faults
 }
 
-func placeable(tree *topology.Tree, taken claims, j *schemas.Job) string {
+func placeable(tree *topology.Tree, taken Claims, j *schemas.Job) string {
 	for _, n := range j.Nodes {
 		if !tree.Has(n) {
 			return fmt.Sprintf("unknown node %s", n)
 		}
 	}
-	return taken.conflict(j)
+	return taken.Conflict(j)
 }
 
 // wholeNode stands among a node's CPUs for all of them.
 const wholeNode int32 = -1
 
-// claims says when each CPU of each node is taken, and by whom. The spans of one CPU are disjoint and ascend.
-type claims map[string]map[int32][]claim
+// Claims says when each CPU of each node is taken, and by whom. The spans of one CPU are disjoint and ascend.
+type Claims map[string]map[int32][]claim
 
 type claim struct {
-	span
+	Span
 	by schemas.JobKey
 }
 
-// conflict names a node or CPU of the job that is taken while the job holds it, and by whom; empty if there is none.
-func (c claims) conflict(j *schemas.Job) string {
+// Conflict names a node or CPU of the job that is taken while the job holds it, and by whom; empty if there is none.
+func (c Claims) Conflict(j *schemas.Job) string {
 	for _, n := range j.Nodes {
-		hold, holds := holdOf(j, n)
+		hold, holds := HoldOf(j, n)
 		if !holds {
 			continue
 		}
@@ -160,11 +152,12 @@ func (c claims) conflict(j *schemas.Job) string {
 	return ""
 }
 
-func (c claims) add(j *schemas.Job) {
+// Add notes what a job holds, and when.
+func (c Claims) Add(j *schemas.Job) {
 	for _, n := range j.Nodes {
-		hold, holds := holdOf(j, n)
+		hold, holds := HoldOf(j, n)
 		l := lifeOn(j, hold)
-		if !holds || l.start >= l.end {
+		if !holds || l.Start >= l.End {
 			continue
 		}
 		cpus := hold.Cpus
@@ -175,15 +168,15 @@ func (c claims) add(j *schemas.Job) {
 			c[n] = map[int32][]claim{}
 		}
 		for _, cpu := range cpus {
-			c[n][cpu] = slices.Insert(c[n][cpu], after(c[n][cpu], l.start), claim{l, keyOf(j)})
+			c[n][cpu] = slices.Insert(c[n][cpu], after(c[n][cpu], l.Start), claim{l, j.Identity()})
 		}
 	}
 }
 
-// after returns the position of the first span that ends after the time.
+// after returns the position of the first Span that ends after the time.
 func after(spans []claim, t int64) int {
 	i, _ := slices.BinarySearchFunc(spans, t, func(s claim, t int64) int {
-		if s.end <= t {
+		if s.End <= t {
 			return -1
 		}
 		return 1
@@ -192,10 +185,25 @@ func after(spans []claim, t int64) int {
 }
 
 // holderOf returns the first job that holds a CPU at a time of the life.
-func holderOf(spans []claim, l span) (schemas.JobKey, bool) {
-	i := after(spans, l.start)
-	if l.start >= l.end || i == len(spans) || spans[i].start >= l.end {
+func holderOf(spans []claim, l Span) (schemas.JobKey, bool) {
+	i := after(spans, l.Start)
+	if l.Start >= l.End || i == len(spans) || spans[i].Start >= l.End {
 		return schemas.JobKey{}, false
 	}
 	return spans[i].by, true
+}
+
+// Planned returns the jobs that have the interval: whose life, as known now, holds all of it. They have the nodes that they
+// hold from its start.
+func Planned(jobs []schemas.Job, start, ms int64) []schemas.Job {
+	var has []schemas.Job
+	for i := range jobs {
+		if !Life(&jobs[i]).Covers(start, ms) {
+			continue
+		}
+		if j := heldSince(jobs[i], start); len(j.Nodes) > 0 {
+			has = append(has, j)
+		}
+	}
+	return has
 }

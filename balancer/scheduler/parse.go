@@ -1,4 +1,4 @@
-package balancer
+package scheduler
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package balancer
+package scheduler
 
 import (
 	"bufio"
@@ -130,11 +130,11 @@ func (s *SlurmSource) askAlone(ctx context.Context, unknown []*slurmRow, shares 
 	vain := map[schemas.JobKey]int64{}
 	unclear := slices.DeleteFunc(slices.Clone(unknown), func(r *slurmRow) bool { return shares[r.job.JobID].covers(r.hosts) })
 	slices.SortStableFunc(unclear, func(x, y *slurmRow) int {
-		return cmp.Compare(s.vain[keyOf(&x.job)], s.vain[keyOf(&y.job)])
+		return cmp.Compare(s.vain[x.job.Identity()], s.vain[y.job.Identity()])
 	})
 	s.polls++
 	for i, r := range unclear {
-		key := keyOf(&r.job)
+		key := r.job.Identity()
 		if vain[key] = s.vain[key]; i >= askedAlone {
 			continue
 		}

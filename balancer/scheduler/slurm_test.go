@@ -1,4 +1,4 @@
-package balancer
+package scheduler
 
 import (
 	"fmt"
@@ -138,7 +138,7 @@ func (s *story) at(seconds, interval int64, rows ...string) (nodes map[string]st
 	jobs, faults := s.book.list()
 	good, more := admit(s.tree, jobs, time.Unix(epoch+seconds, 0))
 	nodes = map[string]string{}
-	for _, j := range planned(good, (epoch+interval)*1000, 10_000) {
+	for _, j := range Planned(good, (epoch+interval)*1000, 10_000) {
 		nodes[j.JobID+"/"+strconv.Itoa(int(j.Restart))] = topology.FoldHosts(j.Nodes)
 	}
 	return nodes, append(faults, more...)
@@ -236,10 +236,7 @@ func TestSlurmFaultsSkipOneJob(t *testing.T) {
 		if nodes["1/0"] != "n1" || len(nodes) != 1 || len(faults) != 1 || faults[0].JobID != tt.id || !strings.Contains(faults[0].Reason, tt.reason) {
 			t.Errorf("%s: nodes %v, faults %v, want %q", name, nodes, faults, tt.reason)
 		}
-		records, err := jobRecords(nil, faults)
-		if err != nil || len(records) != 1 {
-			t.Errorf("%s: %d records, error %v", name, len(records), err)
-		}
+		checkRecords(t, nil, faults)
 	}
 }
 
@@ -415,9 +412,15 @@ func TestSlurmSourceShares(t *testing.T) {
 	if len(good) != 4 || len(faults) > 0 {
 		t.Errorf("jobs that share nodes: %v", faults)
 	}
-	routes, _ := plan(newLayout(topology.Flat(s.Nodes()), 2, nil), planned(good, (epoch+10)*1000, 10_000), nil, limits{lMax: 100, lDist: 90}, nil)
-	if got := fmt.Sprint(routes[0].Entries[0].Cpus, routes[0].Entries[1].Cpus, routes[2].Entries[0].Cpus, routes[3].Entries[0].Cpus); got != "[0] [1] [] [1]" {
-		t.Errorf("the routes have CPUs %s", got)
+	var held []string
+	for _, j := range Planned(good, (epoch+10)*1000, 10_000) {
+		for _, n := range j.Nodes {
+			hold, _ := HoldOf(&j, n)
+			held = append(held, fmt.Sprint(j.JobID, " ", n, hold.Cpus))
+		}
+	}
+	if got := strings.Join(held, ", "); got != "1 n1[0], 2 n1[1], 3 n2[], 4 n3[], 4 n4[1]" {
+		t.Errorf("they hold %s", got)
 	}
 	// What is known is not asked for again.
 	s.poll(t.Context())
@@ -604,12 +607,10 @@ func FuzzSlurmAnswers(f *testing.F) {
 		}
 		jobs, faults := b.list()
 		good, more := admit(s.tree, jobs, time.Unix(epoch, 0))
-		if _, err := jobRecords(good, append(faults, more...)); err != nil {
-			t.Fatal(err)
-		}
-		for _, j := range planned(good, epoch*1000, 10_000) {
+		checkRecords(t, good, append(faults, more...))
+		for _, j := range Planned(good, epoch*1000, 10_000) {
 			for _, n := range j.Nodes {
-				if hold, ok := holdOf(&j, n); !ok || len(hold.Cpus) > 0 && slices.Max(hold.Cpus) >= maxCPUs {
+				if hold, ok := HoldOf(&j, n); !ok || len(hold.Cpus) > 0 && slices.Max(hold.Cpus) >= maxCPUs {
 					t.Fatalf("job %s holds %v of %s", j.JobID, hold, n)
 				}
 			}

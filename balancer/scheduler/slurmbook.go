@@ -1,4 +1,4 @@
-package balancer
+package scheduler
 
 import (
 	"cmp"
@@ -80,7 +80,7 @@ func (b *slurmBook) unshared(rows []slurmRow) (unknown []*slurmRow) {
 		if !r.holds() || b.whole(r) {
 			continue
 		}
-		if s := b.shares[keyOf(&r.job)]; s == nil || s.hostlist != r.hostlist || s.count != r.cpus {
+		if s := b.shares[r.job.Identity()]; s == nil || s.hostlist != r.hostlist || s.count != r.cpus {
 			unknown = append(unknown, r)
 		}
 	}
@@ -98,7 +98,7 @@ func (b *slurmBook) learn(unknown []*slurmRow, shares map[string]*cpuShares) {
 		for h, ids := range s.cpus {
 			share.cpus[h] = b.machine[h].linux(ids, b.cpuIDs)
 		}
-		b.shares[keyOf(&r.job)] = share
+		b.shares[r.job.Identity()] = share
 	}
 }
 
@@ -132,7 +132,7 @@ func (b *slurmBook) take(nowMs int64, rows []slurmRow) {
 	doubt := false
 	for i := range rows {
 		r := &rows[i]
-		key := keyOf(&r.job)
+		key := r.job.Identity()
 		switch {
 		case r.job.JobID == noID:
 			doubt = true
@@ -163,7 +163,7 @@ func (b *slurmBook) take(nowMs int64, rows []slurmRow) {
 
 // holds takes in a job that has its nodes. What is new to a job that was known is its from now on.
 func (b *slurmBook) holds(nowMs int64, r *slurmRow) {
-	key := keyOf(&r.job)
+	key := r.job.Identity()
 	suspended := r.state == slurmSuspended
 	old := b.jobs[key]
 	if old != nil && old.job.End == nil && old.hostlist == r.hostlist && old.count == r.cpus && old.suspended == suspended {
@@ -202,7 +202,7 @@ func (b *slurmBook) holds(nowMs int64, r *slurmRow) {
 // over takes in a job that has ended. While it completes Slurm takes its nodes away one by one: those that it had when
 // it ran stay.
 func (b *slurmBook) over(nowMs int64, r *slurmRow) {
-	key := keyOf(&r.job)
+	key := r.job.Identity()
 	j := b.jobs[key]
 	if j == nil {
 		if r.job.Start == nil || len(r.hosts) == 0 {

@@ -1,4 +1,4 @@
-package balancer
+package scheduler
 
 import (
 	"errors"
@@ -186,7 +186,7 @@ type cpuShares struct {
 	cpus map[string][]int32
 }
 
-// covers reports whether the shares are those of a job on the nodes.
+// Covers reports whether the shares are those of a job on the nodes.
 func (s *cpuShares) covers(hosts []string) bool {
 	if s == nil || s.bad || len(s.cpus) != len(hosts) {
 		return false

@@ -1,10 +1,14 @@
-package balancer
+// Package scheduler says which jobs run where and when, as the balancer plans for them: from Slurm, from what its prolog and epilog
+// drop in a directory, from a file, or from several of these. Whatever a scheduler or a user writes, what cannot be followed is one
+// Fault, and the other jobs go on. slurmbook.go and jobs.go decide, without asking anybody and without a clock.
+package scheduler
 
 import (
 	"slices"
 	"time"
 
 	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/topology"
 )
 
 // Source says which jobs there are. Its jobs hold node names and times; their State may be empty, and the balancer
@@ -24,6 +28,28 @@ type Fault struct {
 	Unread  bool // the list as a whole was never read, so that nobody knows which jobs there are
 	// Followed: the job is followed all the same, though not as it is given.
 	Followed bool
+}
+
+// Ask returns the jobs of a source that can be followed on a machine, with their state at now, and what is wrong with others or
+// with these.
+func Ask(source Source, machine *topology.Tree, now time.Time) ([]schemas.Job, []Fault) {
+	listed, faults := source.Jobs(now)
+	jobs, more := admit(machine, listed, now)
+	return jobs, slices.Concat(faultsOf(jobs, faults), more)
+}
+
+// faultsOf leaves out what is said about jobs that are followed but are not.
+func faultsOf(jobs []schemas.Job, faults []Fault) []Fault {
+	if !slices.ContainsFunc(faults, func(f Fault) bool { return f.Followed }) {
+		return faults
+	}
+	followed := make(map[schemas.JobKey]bool, len(jobs))
+	for i := range jobs {
+		followed[jobs[i].Identity()] = true
+	}
+	return slices.DeleteFunc(slices.Clone(faults), func(f Fault) bool {
+		return f.Followed && !followed[schemas.JobKey{JobID: f.JobID, Restart: f.Restart}]
+	})
 }
 
 type fixed []schemas.Job
