@@ -34,7 +34,7 @@ var (
 		Name: "weir_balancer_overloaded", Help: "1 while the jobs exceed what the collectors may take, else 0.",
 	}, nil)
 	collectorsNeeded = promauto.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "weir_balancer_collectors_needed", Help: "Collectors that would take all jobs, each no more than l_max.",
+		Name: "weir_balancer_collectors_needed", Help: "Collectors that it takes at the least for all jobs, each no more than l_max.",
 	}, nil)
 	fullest = promauto.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "weir_balancer_fullest_ratio", Help: "What jobs send to the fullest collector, as a share of l_max.",

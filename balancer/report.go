@@ -94,7 +94,7 @@ type Preview struct {
 	Skipped       []PreviewSkip      `json:"skipped"`
 	Waits         int                `json:"waiting"` // jobs that start later
 
-	Needed int               `json:"-"` // collectors that would take all jobs
+	Needed int               `json:"-"` // collectors that it takes at the least
 	Faults []scheduler.Fault `json:"-"` // jobs that cannot be followed, or a list that cannot be read
 	Over   int               `json:"-"` // jobs that have ended
 
@@ -238,7 +238,7 @@ func (p *Preview) absent(id string) error {
 
 func (p *Preview) explain(b *strings.Builder, j int) {
 	job, t := &p.Jobs[j], &p.tasks[j]
-	fmt.Fprintf(b, "job %s restart %d: %d nodes, at most %d fit one collector\n", job.JobID, job.Restart, len(t.nodes), p.limits.lMax)
+	fmt.Fprintf(b, "job %s restart %d: %d nodes; l_max is %d\n", job.JobID, job.Restart, len(t.nodes), p.limits.lMax)
 	if job.Method == schemas.MethodNode {
 		b.WriteString("NODE: it has one node and is reduced there; no collector takes its values\n")
 		return
@@ -271,6 +271,6 @@ func (p *Preview) explain(b *strings.Builder, j int) {
 			f.own[s.Collector], f.near[p.layout.sync[s.Collector]]-f.own[s.Collector], p.b.load[s.Collector])
 	}
 	if p.Overloaded {
-		fmt.Fprintf(b, "The jobs exceed what %d collectors take, and are spread evenly; %d collectors would do.\n", len(p.b.load), p.Needed)
+		fmt.Fprintf(b, "The jobs exceed what %d collectors take, and are spread evenly; it takes %d collectors at the least.\n", len(p.b.load), p.Needed)
 	}
 }
