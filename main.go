@@ -100,16 +100,21 @@ func (f *configFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.file, "config", "", "configuration `FILE` (default: weir-data/weir.yaml, then /etc/weir/weir.yaml)")
 }
 
-func (f *configFlags) load() (config.Config, error) {
-	file := f.file
-	if file == "" {
-		for _, candidate := range defaultFiles() {
-			if _, err := os.Stat(candidate); err == nil {
-				file = candidate
-				break
-			}
+// configFile returns the file that was named, else the first of the default ones that is there; empty where none is.
+func configFile(named string) string {
+	if named != "" {
+		return named
+	}
+	for _, candidate := range defaultFiles() {
+		if _, err := os.Stat(candidate); err == nil {
+			return candidate
 		}
 	}
+	return ""
+}
+
+func (f *configFlags) load() (config.Config, error) {
+	file := configFile(f.file)
 	cfg, err := config.Load(config.Source{
 		File: file, Environ: os.Environ(), Flags: f.flags, Keys: map[string]string{"log-level": "log_level"}, Defaults: config.Default(),
 	})

@@ -16,7 +16,6 @@ import (
 	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
-	"github.com/weirhpc/weir/topology"
 )
 
 const planHelp = `
@@ -91,11 +90,7 @@ func (f *planFlags) run(c *cobra.Command) error {
 		return usageError{err}
 	}
 	for _, s := range p.Skipped {
-		id := s.JobID
-		if !schemas.ValidJobID(id) {
-			id = fmt.Sprintf("%.80q", id)
-		}
-		say(c.ErrOrStderr(), "weir: job %s skipped: %s", id, s.Reason)
+		say(c.ErrOrStderr(), "weir: job %s skipped: %s", schemas.ShownJobID(s.JobID), s.Reason)
 	}
 	if most, _ := cfg.CollectorNodes(); p.Overloaded {
 		say(c.ErrOrStderr(), "weir: overloaded: the jobs need %d collectors of %d nodes, there are %d; raise collectors (under a new prefix) or what a collector takes (balance.l_max)",
@@ -112,28 +107,18 @@ func (f *planFlags) run(c *cobra.Command) error {
 
 // planConfig is the configuration of a plan: of the same files as any command's, but it needs none.
 func planConfig(c *cobra.Command) (config.Config, error) {
-	file := c.Flag("config").Value.String()
-	if file == "" {
-		for _, candidate := range defaultFiles() {
-			if _, err := os.Stat(candidate); err == nil {
-				file = candidate
-				break
-			}
-		}
-	}
-	return config.Load(config.Source{File: file, Environ: os.Environ(), Flags: c.Flags(), Keys: planKeys, Defaults: config.Default()})
+	return config.Load(config.Source{
+		File: configFile(c.Flag("config").Value.String()), Environ: os.Environ(), Flags: c.Flags(), Keys: planKeys, Defaults: config.Default(),
+	})
 }
 
 func preview(cfg config.Config) (*balancer.Preview, error) {
 	if cfg.Balance.JobsFile == "" {
 		return nil, errors.New("no jobs: name the file that says which jobs run where with --jobs FILE")
 	}
-	tree := topology.Flat(cfg.Balance.Nodes)
-	if cfg.Balance.TreeFile != "" {
-		var err error
-		if tree, err = topology.ReadFile(cfg.Balance.TreeFile); err != nil {
-			return nil, err
-		}
+	tree, err := treeOf(cfg, cfg.Balance.Nodes)
+	if err != nil {
+		return nil, err
 	}
 	if len(tree.Nodes()) == 0 {
 		return nil, errors.New("no tree: name the file with the nodes of the machine with --tree FILE")

@@ -112,12 +112,9 @@ func balance(ctx context.Context, cfg config.Config, simulate int, log *slog.Log
 			return nil
 		}
 	}
-	tree := topology.Flat(nodes)
-	if cfg.Balance.TreeFile != "" {
-		var err error
-		if tree, err = topology.ReadFile(cfg.Balance.TreeFile); err != nil {
-			return usageError{err}
-		}
+	tree, err := treeOf(cfg, nodes)
+	if err != nil {
+		return usageError{err}
 	}
 	if simulate > 0 {
 		sources = append(sources, balancer.NewSimSource(producers.SimulatedNodes(simulate), cfg.Interval))
@@ -130,6 +127,14 @@ func balance(ctx context.Context, cfg config.Config, simulate int, log *slog.Log
 		return usageError{errors.New("balance.tree_file and balance.nodes are empty: name the nodes of the machine")}
 	}
 	return balancer.Run(ctx, cfg, tree, scheduler.Join(sources...), log)
+}
+
+// treeOf returns the tree of the machine: that of balance.tree_file, or a flat one of the nodes.
+func treeOf(cfg config.Config, nodes []string) (*topology.Tree, error) {
+	if cfg.Balance.TreeFile == "" {
+		return topology.Flat(nodes), nil
+	}
+	return topology.ReadFile(cfg.Balance.TreeFile)
 }
 
 // machine waits until Slurm says which nodes there are; nil if ctx ends before.

@@ -36,13 +36,9 @@ func assign(l *layout, jobs [][]int32, lim limits) []placement {
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(len(jobs[b]), len(jobs[a])) })
 
-	groups := int32(0)
-	for _, s := range l.sync {
-		groups = max(groups, s+1)
-	}
 	a := &assignment{
 		layout: l, limits: lim,
-		load: make([]int, len(l.sync)), own: make([]int, len(l.sync)), near: make([]int, groups),
+		load: make([]int, len(l.sync)), own: make([]int, len(l.sync)), near: make([]int, l.syncAgents()),
 	}
 	placed := make([]placement, len(jobs))
 	for _, j := range order {

@@ -24,10 +24,7 @@ type field struct {
 }
 
 func newField(l *layout) *field {
-	groups := int32(0)
-	for _, s := range l.sync {
-		groups = max(groups, s+1)
-	}
+	groups := l.syncAgents()
 	f := &field{
 		layout: l, load: make([]int64, len(l.sync)), order: make([]int32, len(l.sync)), place: make([]int32, len(l.sync)),
 		first: make([]int32, groups+1), own: make([]int, len(l.sync)), near: make([]int, groups),

@@ -16,6 +16,15 @@ type layout struct {
 	sync  []int32          // of a collector: its SyncAgent
 }
 
+// syncAgents returns how many numbers of SyncAgents there are: one more than the highest in use.
+func (l *layout) syncAgents() int32 {
+	count := int32(0)
+	for _, s := range l.sync {
+		count = max(count, s+1)
+	}
+	return count
+}
+
 // newLayout lays P collectors over a tree. places says in which island each collector's leader stands, unknown where it is not
 // known; nil: of none. Where all are unknown, nodes that are neighbours in the tree share a home, and homes
 // are as equal as the islands let them be:

@@ -81,13 +81,12 @@ func showLoad(l *loads, b bounded, lMax int) {
 	}
 }
 
-// showJobs counts the jobs by state. The faults are skipped jobs, and one more where the source failed.
-func showJobs(jobs []schemas.Job, faults int, failed bool) {
+// showJobs counts the jobs by state, those that were skipped among them, and whether a list of them failed.
+func showJobs(jobs []schemas.Job, skipped int, failed bool) {
 	if failed {
 		sourceFailures.WithLabelValues().Inc()
-		faults--
 	}
-	count := map[string]int{schemas.StatePending: 0, schemas.StateRunning: 0, schemas.StateCompleted: 0, schemas.StateSkipped: faults}
+	count := map[string]int{schemas.StatePending: 0, schemas.StateRunning: 0, schemas.StateCompleted: 0, schemas.StateSkipped: skipped}
 	for i := range jobs {
 		count[jobs[i].State]++
 	}

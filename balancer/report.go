@@ -230,10 +230,7 @@ func (p *Preview) absent(id string) error {
 	if says == nil {
 		says = []string{"is not in the list of jobs"}
 	}
-	if !schemas.ValidJobID(id) {
-		id = fmt.Sprintf("%.80q", id)
-	}
-	return fmt.Errorf("job %s %s", id, strings.Join(says, "; "))
+	return fmt.Errorf("job %s %s", schemas.ShownJobID(id), strings.Join(says, "; "))
 }
 
 func (p *Preview) explain(b *strings.Builder, j int) {

@@ -147,7 +147,7 @@ func (b *balancer) jobs(now time.Time) ([]schemas.Job, []scheduler.Fault) {
 		said[f] = true
 	}
 	skipped := len(faults) - lists - doubtful
-	showJobs(jobs, skipped+min(1, lists), lists > 0)
+	showJobs(jobs, skipped, lists > 0)
 	if fresh > 0 || len(said) != len(b.said) {
 		b.log.Info("jobs skipped in all", "count", skipped, "jobs", len(jobs), "jobs_in_doubt", doubtful, "lists_unreadable", lists)
 	}

@@ -35,6 +35,14 @@ func ValidName(s string) bool {
 // for pseudo-jobs.
 func ValidJobID(s string) bool { return ValidName(s) && s[0] != '_' }
 
+// ShownJobID returns what is given as a job's id for somebody to read: as it is if it may be one, else quoted and cut.
+func ShownJobID(s string) string {
+	if ValidJobID(s) {
+		return s
+	}
+	return fmt.Sprintf("%.80q", s)
+}
+
 // validTag is for short texts of the reporting side that are shown but never become a path: units, boot and run ids.
 func validTag(s string) bool { return len(s) <= maxNameBytes }
 
