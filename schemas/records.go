@@ -111,12 +111,15 @@ type Gap struct {
 	Reason             string `avro:"reason"`
 }
 
-// Tick closes an interval in one partition of counters.
+// Tick closes an interval in one partition of counters. Where its jobs do not fit into one record, several Ticks of the
+// interval share them, in one transaction; all but the last have More.
 type Tick struct {
 	IntervalStart int64     `avro:"interval_start"`
 	IntervalMs    int64     `avro:"interval_ms"`
 	Epoch         int64     `avro:"epoch"`
 	Jobs          []TickJob `avro:"jobs"`
+	Shared        []string  `avro:"shared"`
+	More          bool      `avro:"more"`
 }
 
 // TickJob is one partition's share of a job. Parts 0: planned, but ended before the interval did.
@@ -135,6 +138,7 @@ type Route struct {
 	IntervalStart int64        `avro:"interval_start"`
 	Home          int32        `avro:"home"`
 	Entries       []RouteEntry `avro:"entries"`
+	IntervalMs    int64        `avro:"interval_ms"`
 }
 
 // RouteEntry is one job on the node. Empty Cpus: all of the node.
@@ -211,6 +215,13 @@ type JobPartial struct {
 	NodesExpected int32              `avro:"nodes_expected"`
 	NodesReported int32              `avro:"nodes_reported"`
 	Metrics       []JobPartialMetric `avro:"metrics"`
+	Shared        []SharedNode       `avro:"shared"`
+}
+
+// SharedNode is a node that several collectors expect, in a share of _system.
+type SharedNode struct {
+	Node     string `avro:"node"`
+	Reported bool   `avro:"reported"`
 }
 
 // JobPartialMetric carries the moments of the values and of the node means, to be merged by Chan's formula, and a
@@ -231,6 +242,7 @@ type JobPartialMetric struct {
 	HighNode     *string   `avro:"high_node"`
 	HighNodeMean *float64  `avro:"high_node_mean"`
 	Certified    Certified `avro:"certified"`
+	NodeMeans    int64     `avro:"node_means"`
 }
 
 // Watermark says that all partials of a collector up to an interval are written.
@@ -253,6 +265,8 @@ type Progress struct {
 	LostTo           *int64         `avro:"lost_to"`
 	Counts           ProgressCounts `avro:"counts"`
 	Loads            []JobLoad      `avro:"loads"`
+	TopicID          string         `avro:"topic_id"`
+	Open             int64          `avro:"open"`
 }
 
 // JobLoad says what a job sent to one partition of counters in an interval.
@@ -278,6 +292,7 @@ type ProgressCounts struct {
 	Outputs    int64 `avro:"outputs"`
 	Lost       int64 `avro:"lost"`
 	ClockAhead int64 `avro:"clock_ahead"`
+	Surplus    int64 `avro:"surplus"`
 }
 
 // Reject is a record that could not be used.

@@ -30,6 +30,7 @@ var (
 	errTooLarge  = errors.New("would need too much memory")
 	errVarint    = errors.New("bad variable-length integer")
 	errIndex     = errors.New("union branch or enum symbol out of range")
+	errBoolean   = errors.New("boolean that is neither 0 nor 1")
 )
 
 func newShape(s *avro.Schema) *shape { return shapeOf(s.Root()) }
@@ -59,6 +60,8 @@ func shapeOf(n *avro.SchemaNode) *shape {
 		s.memBytes = 24
 	case "int", "long", "double":
 		s.memBytes = 8
+	case "boolean":
+		s.memBytes = 1
 	case "null":
 	default:
 		panic(fmt.Sprintf("schemas: no shape for Avro type %q", n.Type)) // an .avsc uses a new type: extend this switch
@@ -121,6 +124,15 @@ func (w *walk) value(s *shape) error {
 			return errTruncated
 		}
 		w.rest = w.rest[8:]
+		return nil
+	case "boolean":
+		if len(w.rest) < 1 {
+			return errTruncated
+		}
+		if w.rest[0] > 1 {
+			return errBoolean
+		}
+		w.rest = w.rest[1:]
 		return nil
 	case "null":
 		return nil
