@@ -35,7 +35,7 @@ func picture() []byte {
 			below--
 		}
 		truth := float64(below+upTo) / 2 / n
-		theirs := decileCurve(t.deciles, v, false) / n
+		theirs := quantileCurve(t.deciles, v, false) / n
 		s := m.at(v)
 		ours := float64(s.below+s.above) / 2 / unit / n
 		put(&cdf.real, v, 20+high*(1-truth))

@@ -215,9 +215,12 @@ func newTruth(shares [][]float64) truth {
 }
 
 // decileOf is type 4 from its definition.
-func decileOf(sorted []float64, k int) float64 {
+func decileOf(sorted []float64, k int) float64 { return quantileOf(sorted, k, 10) }
+
+// quantileOf is the same of quantile k of so many parts.
+func quantileOf(sorted []float64, k, parts int) float64 {
 	n := len(sorted)
-	j, g := n*k/10, float64(n*k%10)/10
+	j, g := n*k/parts, float64(n*k%parts)/float64(parts)
 	switch {
 	case j < 1:
 		return sorted[0]

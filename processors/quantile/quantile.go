@@ -2,7 +2,8 @@
 // column, from which shares merge within proven bounds, and the moments beside them. It knows values only: no records, no
 // clock, no order of arrival.
 //
-// Deciles are of Hyndman and Fan's type 4, as PerSyst defines them; numpy calls the method interpolated_inverted_cdf.
+// Deciles are of Hyndman and Fan's type 4, as PerSyst defines them; numpy calls the method interpolated_inverted_cdf. Where
+// n·k/10 < 1 PerSyst's paper is silent: the decile is the least value then, which is our reading.
 //
 // Reduce is exact. Certify describes a share, Merge joins shares and says how far off it may be, Recompress joins them
 // into one that merges again. Everything gives the same bits for the same values in any order.

@@ -12,86 +12,96 @@ import (
 
 // What weir's merge is measured against. None of it runs in production.
 
-// decilesOf is a share as PerSyst's collectors send it: how many values, and 11 interpolated deciles.
-type decilesOf struct {
+// quantilesOf is a share as PerSyst's collectors send it: how many values, and interpolated quantiles with the least value
+// as the first: 11 for deciles, 101 for percentiles.
+type quantilesOf struct {
 	n int
-	d [N]float64
+	q []float64
 }
 
-func newDeciles(sorted []float64) decilesOf {
-	s := decilesOf{n: len(sorted)}
-	for k := range N {
-		s.d[k] = decileOf(sorted, k)
+// newQuantiles cuts sorted values into so many parts.
+func newQuantiles(sorted []float64, parts int) quantilesOf {
+	s := quantilesOf{n: len(sorted), q: make([]float64, parts+1)}
+	for k := range s.q {
+		s.q[k] = quantileOf(sorted, k, parts)
 	}
 	return s
 }
 
+// deciles of the share, which its quantiles contain.
+func (s quantilesOf) deciles() (d [N]float64) {
+	for k := range d {
+		d[k] = s.q[k*(len(s.q)-1)/(N-1)]
+	}
+	return d
+}
+
 // perSyst is PerSyst's merge (Guillen, Hesse and Brehm, section 4, equations 1 to 6): it recreates every share from its
-// deciles, with uniformly random values between them, and takes the deciles of all. Literally, floor(n/10) - 1 values lie
-// between two deciles and one less in the first interval, which loses n mod 10 values of each share. Read favourably, the
-// numbers are rounded so that each share has its n values again.
-func perSyst(r *rand.Rand, shares []decilesOf, literal bool) decilesOf {
+// quantiles, with uniformly random values between them, and takes the quantiles of all. Literally, floor(n/parts) - 1
+// values lie between two quantiles and one less in the first interval, which loses n mod parts values of each share. Read
+// favourably, the numbers are rounded so that each share has its n values again.
+func perSyst(r *rand.Rand, shares []quantilesOf, literal bool) quantilesOf {
 	var all []float64
-	total := 0
+	total, parts := 0, len(shares[0].q)-1
 	for _, s := range shares {
 		total += s.n
-		all = append(all, s.d[0])
+		all = append(all, s.q[0])
 		made := 1
-		for k := 1; k < N; k++ {
-			random := int(math.Round(float64(s.n*k)/10)) - made - 1
+		for k := 1; k <= parts; k++ {
+			random := int(math.Round(float64(s.n*k)/float64(parts))) - made - 1
 			if literal {
-				random = s.n/10 - 1
+				random = s.n/parts - 1
 				if k == 1 {
 					random--
 				}
 			}
 			for range random {
-				all = append(all, s.d[k-1]+r.Float64()*(s.d[k]-s.d[k-1]))
+				all = append(all, s.q[k-1]+r.Float64()*(s.q[k]-s.q[k-1]))
 			}
 			if literal || random >= 0 {
-				all = append(all, s.d[k])
+				all = append(all, s.q[k])
 			}
 			made += max(random, -1) + 1
 		}
 	}
 	sortAll(all)
-	merged := newDeciles(all)
+	merged := newQuantiles(all, parts)
 	merged.n = total
 	return merged
 }
 
-// decileCurve is where v stands in shares whose deciles are joined by straight lines, in ranks.
-func decileCurve(shares []decilesOf, v float64, below bool) float64 {
+// quantileCurve is where v stands in shares whose quantiles are joined by straight lines, in ranks.
+func quantileCurve(shares []quantilesOf, v float64, below bool) float64 {
 	sum := 0.0
 	for _, s := range shares {
 		k := 0
-		for k < N && (s.d[k] < v || s.d[k] == v && !below) {
+		for k < len(s.q) && (s.q[k] < v || s.q[k] == v && !below) {
 			k++
 		}
 		switch k {
 		case 0:
-		case N:
+		case len(s.q):
 			sum += float64(s.n)
 		default:
-			sum += float64(s.n) * (float64(k-1) + fraction(s.d[k-1], s.d[k], v)) / 10
+			sum += float64(s.n) * (float64(k-1) + fraction(s.q[k-1], s.q[k], v)) / float64(len(s.q)-1)
 		}
 	}
 	return sum
 }
 
-// decileInverse inverts decileCurve at n·k/10: PerSyst's merge without chance.
-func decileInverse(shares []decilesOf) (result [N]float64) {
+// quantileInverse inverts quantileCurve at n·k/10: PerSyst's merge without chance.
+func quantileInverse(shares []quantilesOf) (result [N]float64) {
 	var union []float64
 	total := 0
 	for _, s := range shares {
-		union, total = append(union, s.d[:]...), total+s.n
+		union, total = append(union, s.q...), total+s.n
 	}
 	sortAll(union)
 	union = slices.Compact(union)
 	for k := range N {
 		target := float64(total) * float64(k) / 10
 		i, _ := slices.BinarySearchFunc(union, target, func(v, target float64) int {
-			if decileCurve(shares, v, false) < target {
+			if quantileCurve(shares, v, false) < target {
 				return -1
 			}
 			return 1
@@ -99,7 +109,7 @@ func decileInverse(shares []decilesOf) (result [N]float64) {
 		i = min(i, len(union)-1)
 		result[k] = union[i]
 		if i > 0 {
-			if low, high := decileCurve(shares, union[i-1], false), decileCurve(shares, union[i], true); target < high {
+			if low, high := quantileCurve(shares, union[i-1], false), quantileCurve(shares, union[i], true); target < high {
 				result[k] = lerp(union[i-1], union[i], (target-low)/(high-low))
 			}
 		}
