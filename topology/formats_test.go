@@ -303,6 +303,18 @@ func TestReadFileRefusesWhatIsNoFile(t *testing.T) {
 	}
 }
 
+// TestManyLinesOfManyHosts: each line stays within what a hostlist may be, and the file does not.
+func TestManyLinesOfManyHosts(t *testing.T) {
+	var conf strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&conf, "BlockName=b%d Nodes=n%dx[1-300000]\n", i, i)
+	}
+	_, err := ReadTopologyConf(strings.NewReader(conf.String()))
+	if !errors.Is(err, ErrHostlist) || !strings.Contains(err.Error(), "line 4") || !strings.Contains(err.Error(), "b3") {
+		t.Errorf("%v", err)
+	}
+}
+
 func fuzzReader(f *testing.F, read func(io.Reader) (*Tree, error), seeds ...string) {
 	f.Helper()
 	for _, s := range seeds {
@@ -324,6 +336,9 @@ func fuzzReader(f *testing.F, read func(io.Reader) (*Tree, error), seeds ...stri
 			if d, ok := tree.Distance(n, tree.Root()); i < 50 && (!ok || tree.inner[tree.Root()] == 0 && !tree.Has(tree.Root()) && d < 1) {
 				t.Fatalf("node %q is at %d from the root", n, d)
 			}
+		}
+		if len(tree.Nodes()) > 20_000 {
+			return // to write and read it takes longer than a fuzz worker has
 		}
 		var b bytes.Buffer
 		if err := tree.WriteTGF(&b); err != nil {

@@ -84,6 +84,7 @@ type slurmSwitch struct {
 
 func slurmTree(switches []slurmSwitch) (*Tree, error) {
 	g := newGraph()
+	total := 0
 	for _, s := range switches {
 		p, err := g.define(s.name, s.name, s.line)
 		if err != nil {
@@ -92,6 +93,9 @@ func slurmTree(switches []slurmSwitch) (*Tree, error) {
 		nodes, err := ExpandHosts(s.nodes)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", s.at("switch"), err)
+		}
+		if total += len(nodes); total > maxHosts { // a line is bounded by ExpandHosts, and a file has any number of lines
+			return nil, fmt.Errorf("%s: %w: more than %d nodes up to here", s.at("switch"), ErrHostlist, maxHosts)
 		}
 		for _, n := range nodes {
 			p.nodes = append(p.nodes, named{n, s.line})
