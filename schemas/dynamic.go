@@ -20,16 +20,16 @@ func (e *entry) compile() (*goavro.Codec, error) {
 }
 
 // JSON returns the full name of the schema that b was written with, and its value as plain JSON: times in
-// milliseconds (sampled_at: microseconds), unions without their branch, NaN as null. It takes what Unmarshal takes, and
-// also records that Validate refuses, so that a rejected record can be looked at. Errors are those of Unmarshal.
+// milliseconds (sampled_at: microseconds), unions without their branch, NaN as null, bytes in base64. A Reject has a
+// further field, head_schema: the full name of the schema that its head begins with, else null. JSON takes what Unmarshal
+// takes, and also records that Validate refuses, so that a rejected record can be looked at. Errors are those of Unmarshal.
 func JSON(b []byte) (name string, value json.RawMessage, err error) {
-	e, err := lookup(b)
-	if err != nil {
-		return "", nil, err
+	e, err := lookupChecked(b) // first of all: goavro would reserve whatever a hostile count asks for
+	if e != nil {
+		name = e.name
 	}
-	// The walk comes first: goavro would reserve whatever a hostile count asks for.
-	if err := e.shape.check(b[headerBytes:]); err != nil {
-		return e.name, nil, fmt.Errorf("%s: %w: %w", e.name, ErrMalformed, err)
+	if err != nil {
+		return name, nil, err
 	}
 	c, err := e.dynamic()
 	if err != nil {
@@ -41,7 +41,7 @@ func JSON(b []byte) (name string, value json.RawMessage, err error) {
 	}
 	value, err = c.TextualFromNative(nil, native)
 	if err == nil {
-		value, err = sorted(value)
+		value, err = readable(value, native)
 	}
 	if err != nil {
 		return e.name, nil, fmt.Errorf("%s as JSON: %w", e.name, err)
@@ -49,13 +49,21 @@ func JSON(b []byte) (name string, value json.RawMessage, err error) {
 	return e.name, value, nil
 }
 
-// sorted puts the names of JSON objects in order, which goavro draws by chance: the same record reads the same.
-func sorted(text json.RawMessage) (json.RawMessage, error) {
+// readable puts the names of JSON objects in order, which goavro draws by chance: the same record reads the same. It
+// writes a Reject's head as base64, where Avro has an escape for each byte.
+func readable(text json.RawMessage, native any) (json.RawMessage, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber() // digits stay as they are
-	var v any
+	var v map[string]any
 	if err := d.Decode(&v); err != nil {
 		return nil, err
+	}
+	fields, _ := native.(map[string]any)
+	if head, ok := fields["head"].([]byte); ok {
+		v["head"], v["head_schema"] = head, nil
+		if e, err := lookup(head); err == nil {
+			v["head_schema"] = e.name
+		}
 	}
 	return json.Marshal(v)
 }

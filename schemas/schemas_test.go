@@ -332,6 +332,16 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
+// memoryBound is what Unmarshal of b may allocate: by its schema, which is at most what its doc says.
+func memoryBound(b []byte) uint64 {
+	const errors = 16 << 10 // what an error says, and the runtime's own
+	e, err := lookup(b)
+	if err != nil {
+		return errors
+	}
+	return uint64(e.shape.bound(len(b)) + errors)
+}
+
 func TestRealRecordsFitTheBudget(t *testing.T) {
 	tick := &Tick{IntervalMs: 1000, Jobs: []TickJob{{"1", 0, 1, 20_000, nil}}}
 	for i := range 20_000 {
@@ -369,7 +379,7 @@ func TestHostileBytesAllocateLittle(t *testing.T) {
 	for _, r := range samples() {
 		for _, body := range [][]byte{huge, manyEmpty, bytes.Repeat([]byte{2}, 1<<20), append([]byte{0, 0, 0, 0}, huge...), bytes.Repeat(huge, 1000)} {
 			b := append(header(r), body...)
-			limit := uint64(budgetPerByte*len(b) + 2*budgetConstant)
+			limit := memoryBound(b)
 			if n := allocated(func() { _, _ = Unmarshal(b) }); n > limit {
 				t.Errorf("%s: %d bytes allocate %d, more than %d", nameOf(r), len(b), n, limit)
 			}
@@ -385,10 +395,23 @@ func FuzzUnmarshal(f *testing.F) {
 		}
 		f.Add(b)
 	}
+	golden, err := filepath.Glob("testdata/*.avro")
+	if err != nil || len(golden) == 0 {
+		f.Fatal(len(golden), err)
+	}
+	for _, file := range golden {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Add(mustMarshal(f, goodNodeSummary()))
+	f.Add(manyBlocks(f, 3))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var r Record
 		var err error
-		limit := uint64(budgetPerByte*len(b) + 2*budgetConstant)
+		limit := memoryBound(b)
 		n := allocated(func() { r, err = Unmarshal(b) })
 		for range 5 { // the count is the whole process's: another goroutine's allocations do not come five times
 			if n <= limit {
@@ -397,7 +420,7 @@ func FuzzUnmarshal(f *testing.F) {
 			n = allocated(func() { r, err = Unmarshal(b) })
 		}
 		if n > limit {
-			t.Fatalf("%d bytes allocate %d", len(b), n)
+			t.Fatalf("%d bytes allocate %d, more than %d", len(b), n, limit)
 		}
 		_, value, jsonErr := JSON(b)
 		if err != nil {
@@ -406,7 +429,7 @@ func FuzzUnmarshal(f *testing.F) {
 		if jsonErr != nil || !json.Valid(value) {
 			t.Fatalf("Unmarshal takes it, JSON does not: %v, %s", jsonErr, value)
 		}
-		again, err := Marshal(r)
+		again, err := MarshalChecked(r)
 		if err != nil {
 			t.Fatal(err)
 		}

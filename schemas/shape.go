@@ -4,70 +4,123 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 
 	"github.com/twmb/avro"
 )
 
 // A shape walks the bytes of a record before anything is decoded. It finds truncated, oversized and trailing bytes,
-// and it adds up what the Go value would need: an empty string is one byte on the wire and sixteen in memory, so a
-// hostile body of them would cost a decoder many times its length.
+// and it adds up what the Go value needs: an empty string is one byte on the wire and sixteen in memory.
 type shape struct {
-	kind     string
-	fields   []*shape // record: fields; union: branches; array: the items' shape
-	symbols  int      // enum
-	memBytes int      // of the Go value itself, without what it points to
+	kind    string
+	fields  []*shape // record: fields; union: branches; array: the items' shape
+	symbols int      // enum
+	size    int      // of the Go value itself, without what it points to
+	most    int      // array: the number of items that a record may have; 0: any
+
+	// The budget of a body, for the shape of a whole record: perByte × its length + constant. It is the most that a body
+	// with one block an array can need, so only hostile bodies exceed it.
+	perByte, constant int
 }
 
-// Allocation allowed for a body: what real records need lies below it (TestRealRecordsFitTheBudget).
+// What decoding and validating cost beside the values themselves.
 const (
-	budgetPerByte  = 4
-	budgetConstant = 64 << 10
+	arrayBytes   = 24 // the decoder makes a slice header for each block of an array, and for an empty array
+	itemBytes    = 4  // Validate sorts the positions of items in order to find one that is there twice
+	textFactor   = 2  // the decoder cuts strings from blocks of 1,024 bytes and may waste half of each
+	baseConstant = 64 << 10
 )
 
 var (
 	errTruncated = errors.New("truncated")
 	errTrailing  = errors.New("bytes after the record")
 	errTooLarge  = errors.New("would need too much memory")
+	errTooMany   = invalid("metrics", "more than %d", MaxMetrics)
 	errVarint    = errors.New("bad variable-length integer")
 	errIndex     = errors.New("union branch or enum symbol out of range")
 	errBoolean   = errors.New("boolean that is neither 0 nor 1")
 )
 
-func newShape(s *avro.Schema) *shape { return shapeOf(s.Root()) }
+// newShape returns the shape of a record that is decoded into the struct t.
+func newShape(s *avro.Schema, t reflect.Type) *shape {
+	top := shapeOf(s.Root(), t)
+	for top.perByte = 1; top.exceeds(top.perByte); top.perByte++ {
+	}
+	top.constant = baseConstant + max(0, top.size+top.excess(top.perByte))
+	return top
+}
 
-func shapeOf(n *avro.SchemaNode) *shape {
-	s := &shape{kind: n.Type}
+func shapeOf(n *avro.SchemaNode, t reflect.Type) *shape {
+	s := &shape{kind: n.Type, symbols: len(n.Symbols), size: int(t.Size())}
 	switch n.Type {
 	case "record":
+		types := map[string]reflect.Type{}
+		for _, f := range reflect.VisibleFields(t) {
+			types[f.Tag.Get("avro")] = f.Type
+		}
 		for i := range n.Fields {
-			f := shapeOf(&n.Fields[i].Type)
-			s.fields = append(s.fields, f)
-			s.memBytes += f.memBytes
+			f := &n.Fields[i]
+			s.fields = append(s.fields, shapeOf(&f.Type, types[f.Name])) // a struct without the field panics in the first test
+			if f.Name == "metrics" {
+				s.fields[i].most = MaxMetrics
+			}
 		}
 	case "array":
-		s.fields = []*shape{shapeOf(n.Items)}
-		s.memBytes = 24
+		s.fields = []*shape{shapeOf(n.Items, t.Elem())}
 	case "union":
-		s.memBytes = 8 // a pointer
 		for i := range n.Branches {
-			s.fields = append(s.fields, shapeOf(&n.Branches[i]))
+			s.fields = append(s.fields, shapeOf(&n.Branches[i], t.Elem()))
 		}
-	case "enum":
-		s.symbols, s.memBytes = len(n.Symbols), 16
-	case "string":
-		s.memBytes = 16
-	case "bytes":
-		s.memBytes = 24
-	case "int", "long", "double":
-		s.memBytes = 8
-	case "boolean":
-		s.memBytes = 1
-	case "null":
+	case "enum", "string", "bytes", "int", "long", "double", "boolean", "null":
 	default:
 		panic(fmt.Sprintf("schemas: no shape for Avro type %q", n.Type)) // an .avsc uses a new type: extend this switch
 	}
 	return s
 }
+
+// excess is by how much the memory that a value points to can pass perByte × its bytes on the wire. The items of an array
+// with any number of them count nothing: exceeds finds whether they may.
+func (s *shape) excess(perByte int) int {
+	switch s.kind {
+	case "record":
+		sum := 0
+		for _, f := range s.fields {
+			sum += f.excess(perByte)
+		}
+		return sum
+	case "array":
+		return arrayBytes - perByte + s.most*max(0, s.fields[0].itemExcess(perByte))
+	case "union":
+		most := 0 // null
+		for _, f := range s.fields {
+			if f.kind != "null" {
+				most = max(most, f.size+f.excess(perByte))
+			}
+		}
+		return most - perByte
+	case "double":
+		return -8 * perByte
+	case "null":
+		return 0
+	}
+	return -perByte // one byte at least; more bytes of a string need no more than textFactor each
+}
+
+// itemExcess is the excess of an item of an array.
+func (s *shape) itemExcess(perByte int) int { return s.size + itemBytes + s.excess(perByte) }
+
+// exceeds reports whether enough items of an array, or enough bytes of a string, pass any budget with this perByte.
+func (s *shape) exceeds(perByte int) bool {
+	if perByte < textFactor || s.kind == "array" && s.most == 0 && s.fields[0].itemExcess(perByte) > 0 {
+		return true
+	}
+	return slices.ContainsFunc(s.fields, func(f *shape) bool { return f.exceeds(perByte) })
+}
+
+// bound is the most that Unmarshal allocates for a body of so many bytes: the budget, and a quarter more, since the runtime
+// rounds the size of what it allocates up.
+func (s *shape) bound(bytes int) int { return (s.perByte*bytes + s.constant) / 4 * 5 }
 
 type walk struct {
 	rest   []byte
@@ -76,7 +129,7 @@ type walk struct {
 
 // check returns nil if body is one record of this shape, to its last byte, that decodes within the budget.
 func (s *shape) check(body []byte) error {
-	w := walk{rest: body, budget: budgetPerByte*len(body) + budgetConstant}
+	w := walk{rest: body, budget: s.perByte*len(body) + s.constant}
 	if err := w.value(s); err != nil {
 		return err
 	}
@@ -96,16 +149,20 @@ func (w *walk) value(s *shape) error {
 		}
 		return nil
 	case "array":
-		return w.array(s.fields[0])
+		return w.array(s)
 	case "union":
 		i, err := w.index(len(s.fields))
 		if err != nil {
 			return err
 		}
-		if err := w.spend(1, s.fields[i].memBytes); err != nil {
+		branch := s.fields[i]
+		if branch.kind == "null" {
+			return nil
+		}
+		if err := w.spend(1, branch.size); err != nil {
 			return err
 		}
-		return w.value(s.fields[i])
+		return w.value(branch)
 	case "enum":
 		_, err := w.index(s.symbols)
 		return err
@@ -118,7 +175,7 @@ func (w *walk) value(s *shape) error {
 			return errTruncated
 		}
 		w.rest = w.rest[n:]
-		return w.spend(1, int(n))
+		return w.spend(textFactor, int(n))
 	case "double":
 		if len(w.rest) < 8 {
 			return errTruncated
@@ -145,11 +202,15 @@ func (w *walk) value(s *shape) error {
 	}
 }
 
-// array walks the blocks of an array. A decoder that did not know of the later blocks has to grow its slice, and
-// copies: from the second block on, items count three times.
-func (w *walk) array(items *shape) error {
-	for weight := 1; ; weight = 3 {
+// array walks the blocks of an array. The decoder makes room for the items of one block at a time, and copies those of the
+// blocks before: many small blocks would cost the square of their number.
+func (w *walk) array(s *shape) error {
+	items := s.fields[0]
+	for have := int64(0); ; {
 		n, err := w.long()
+		if err == nil && (n != 0 || have == 0) {
+			err = w.spend(1, arrayBytes)
+		}
 		if err != nil || n == 0 {
 			return err
 		}
@@ -162,7 +223,13 @@ func (w *walk) array(items *shape) error {
 		if n < 0 || n > int64(len(w.rest)) { // no item of ours is empty on the wire
 			return errTruncated
 		}
-		if err := w.spend(int(n)*weight, items.memBytes); err != nil {
+		if have += n; s.most > 0 && have > int64(s.most) {
+			return errTooMany
+		}
+		if err := w.spend(int(have), items.size); err != nil {
+			return err
+		}
+		if err := w.spend(int(n), itemBytes); err != nil {
 			return err
 		}
 		for range n {

@@ -22,6 +22,10 @@ const (
 // MaxMessageBytes is the largest record batch that a topic of ours takes: a Tick that lists 100,000 nodes fits.
 const MaxMessageBytes = 4 << 20
 
+// MaxRecordBytes is the largest record of ours. A batch of one record adds less than 1 KiB: 61 bytes of its own, some 30
+// for the record's lengths, and a key of at most 76.
+const MaxRecordBytes = MaxMessageBytes - 1<<10
+
 // Sizes are the numbers by which one installation's topics differ from another's.
 type Sizes struct {
 	Collectors, Routes, Partials, JobSummary int           // partitions

@@ -1,9 +1,17 @@
 package schemas
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 )
+
+// MaxMetrics is how many metrics a record may have.
+const MaxMetrics = 1024
 
 // Bounds on what a record may say. They are far above any machine, and far below what would hurt.
 const (
@@ -12,6 +20,12 @@ const (
 	maxCount      = 1_000_000_000_000 // values of one metric of one share: sums over all shares stay within int64
 	minTimeMs     = 0
 	maxTimeMs     = 4102444800000 // the year 2100: sums and multiples of times stay within int64
+	maxEpoch      = 1 << 53       // epochs are counted on from what records say
+	maxNodes      = 1 << 22       // of one job
+	maxParts      = 10_000        // collectors, as config has it
+	maxCPUs       = 1 << 16       // of one node
+	maxTextBytes  = 4096          // of free text
+	maxHeadBytes  = 1024          // of a Reject
 )
 
 // ValidName reports whether s may name a host, a job or a metric: [A-Za-z0-9._:-]{1,64}, and not only dots, since
@@ -43,8 +57,65 @@ func ShownJobID(s string) string {
 	return fmt.Sprintf("%.80q", s)
 }
 
-// validTag is for short texts of the reporting side that are shown but never become a path: units, boot and run ids.
-func validTag(s string) bool { return len(s) <= maxNameBytes }
+// ValidUnit reports whether s may be a unit, a boot id or a run id: at most 64 bytes of printable UTF-8, perhaps none.
+func ValidUnit(s string) bool { return len(s) <= maxNameBytes && printable(s) }
+
+// validText is for free text, such as a reason or the name that a user gave a job.
+func validText(s string) bool { return len(s) <= maxTextBytes && printable(s) }
+
+// CleanText makes free text valid for a record: it replaces what is not printable UTF-8 by a question mark, and cuts what
+// is too long.
+func CleanText(s string) string {
+	const cut = "..."
+	if validText(s) {
+		return s
+	}
+	s = strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, s)
+	if len(s) > maxTextBytes {
+		s = strings.ToValidUTF8(s[:maxTextBytes-len(cut)], "") + cut
+	}
+	return s
+}
+
+func printable(s string) bool {
+	if !utf8.ValidString(s) {
+		return false
+	}
+	for _, r := range s {
+		if !unicode.IsPrint(r) {
+			return false
+		}
+	}
+	return true
+}
+
+// twice returns the position of an item that equals an earlier one, or -1. It allocates nothing where the items ascend, as
+// in records of weir.
+func twice(n int, compare func(a, b int) int) int {
+	ascending := 1
+	for ascending < n && compare(ascending-1, ascending) < 0 {
+		ascending++
+	}
+	if ascending >= n {
+		return -1
+	}
+	order := make([]int32, n)
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortFunc(order, func(a, b int32) int { return compare(int(a), int(b)) })
+	for i := 1; i < n; i++ {
+		if compare(int(order[i-1]), int(order[i])) == 0 {
+			return int(order[i])
+		}
+	}
+	return -1
+}
 
 func invalid(field, format string, args ...any) error {
 	return fmt.Errorf("%w: %s: %s", ErrInvalid, field, fmt.Sprintf(format, args...))
@@ -70,18 +141,53 @@ func checkJob(jobID string, restart int32) error {
 	return nil
 }
 
-func checkMetricName(name, unit, scope string, seen map[string]bool) error {
+func checkEpoch(epoch int64) error {
+	if epoch < 0 || epoch > maxEpoch {
+		return invalid("epoch", "%d is not in 0 to %d", epoch, int64(maxEpoch))
+	}
+	return nil
+}
+
+// checkTime is for a time that no multiple of an interval is asked of.
+func checkTime(field string, ms int64) error {
+	if ms < minTimeMs || ms > maxTimeMs {
+		return invalid(field, "%d is not between 1970 and 2100", ms)
+	}
+	return nil
+}
+
+func checkNodes(field string, nodes []string) error {
+	for _, n := range nodes {
+		if !ValidName(n) {
+			return invalid(field, "%.80q is not a host's name", n)
+		}
+	}
+	if i := twice(len(nodes), func(a, b int) int { return cmp.Compare(nodes[a], nodes[b]) }); i >= 0 {
+		return invalid(field, "%s is there twice", nodes[i])
+	}
+	return nil
+}
+
+func checkMetric(name, unit, scope string) error {
 	switch {
 	case !ValidName(name):
 		return invalid("metrics.name", "%.80q is not a metric's name", name)
-	case seen[name]:
-		return invalid("metrics.name", "%s is there twice", name)
-	case !validTag(unit):
-		return invalid("metrics.unit", "longer than %d bytes", maxNameBytes)
+	case !ValidUnit(unit):
+		return invalid("metrics.unit", "%.80q of %s is not a unit: at most %d bytes of printable UTF-8", unit, name, maxNameBytes)
 	case scope != ScopeCore && scope != ScopeNode:
 		return invalid("metrics.scope", "%.80q is neither core nor node", scope)
 	}
-	seen[name] = true
+	return nil
+}
+
+// checkMetrics holds for the metrics of every record that has some.
+func checkMetrics(n int, name func(i int) string) error {
+	if n > MaxMetrics {
+		return invalid("metrics", "%d are more than %d", n, MaxMetrics)
+	}
+	if i := twice(n, func(a, b int) int { return cmp.Compare(name(a), name(b)) }); i >= 0 {
+		return invalid("metrics.name", "%s is there twice", name(i))
+	}
 	return nil
 }
 
@@ -92,8 +198,8 @@ func (h *NodeHeader) validate() error {
 	if !ValidName(h.Node) {
 		return invalid("node", "%.80q is not a host's name", h.Node)
 	}
-	if !validTag(h.BootID) || !validTag(h.RunID) {
-		return invalid("run_id", "boot_id or run_id longer than %d bytes", maxNameBytes)
+	if !ValidUnit(h.BootID) || !ValidUnit(h.RunID) {
+		return invalid("run_id", "boot_id or run_id is not at most %d bytes of printable UTF-8", maxNameBytes)
 	}
 	if h.JobID == JobSystem {
 		return invalid("job_id", "nobody sends %s", JobSystem)
@@ -101,12 +207,28 @@ func (h *NodeHeader) validate() error {
 	if err := checkJob(h.JobID, h.Restart); err != nil {
 		return err
 	}
-	seen := make(map[int32]bool, len(h.Cpus))
+	if h.Seq < 0 {
+		return invalid("seq", "%d is negative", h.Seq)
+	}
+	if err := checkEpoch(h.Epoch); err != nil {
+		return err
+	}
+	if len(h.Cpus) > maxCPUs {
+		return invalid("cpus", "%d are more than %d", len(h.Cpus), maxCPUs)
+	}
 	for _, c := range h.Cpus {
-		if c < 0 || seen[c] {
-			return invalid("cpus", "%d is negative or there twice", c)
+		if c < 0 {
+			return invalid("cpus", "%d is negative", c)
 		}
-		seen[c] = true
+	}
+	if i := twice(len(h.Cpus), func(a, b int) int { return cmp.Compare(h.Cpus[a], h.Cpus[b]) }); i >= 0 {
+		return invalid("cpus", "%d is there twice", h.Cpus[i])
+	}
+	if err := checkTime("sampled_at", h.SampledAt/1000); err != nil {
+		return err
+	}
+	if err := checkTime("sent_at", h.SentAt); err != nil {
+		return err
 	}
 	return checkInterval(h.IntervalStart, h.IntervalMs)
 }
@@ -116,10 +238,9 @@ func (b *CounterBatch) Validate() error {
 	if err := b.validate(); err != nil {
 		return err
 	}
-	seen := make(map[string]bool, len(b.Metrics))
 	for i := range b.Metrics {
 		m := &b.Metrics[i]
-		if err := checkMetricName(m.Name, m.Unit, m.Scope, seen); err != nil {
+		if err := checkMetric(m.Name, m.Unit, m.Scope); err != nil {
 			return err
 		}
 		want := 1
@@ -130,7 +251,7 @@ func (b *CounterBatch) Validate() error {
 			return invalid("metrics.values", "%s has %d values where %d belong", m.Name, len(m.Values), want)
 		}
 	}
-	return nil
+	return checkMetrics(len(b.Metrics), func(i int) string { return b.Metrics[i].Name })
 }
 
 // Validate implements Record.
@@ -138,27 +259,75 @@ func (s *NodeSummary) Validate() error {
 	if err := s.validate(); err != nil {
 		return err
 	}
-	seen := make(map[string]bool, len(s.Metrics))
 	for i := range s.Metrics {
-		if err := s.Metrics[i].validate(seen); err != nil {
+		m := &s.Metrics[i]
+		if err := m.JobSummaryMetric.validate(); err != nil {
 			return err
 		}
-		if n := s.Metrics[i].Nodes; n > 1 {
-			return invalid("metrics.nodes", "%s has values of %d nodes", s.Metrics[i].Name, n)
+		if m.Nodes > 1 {
+			return invalid("metrics.nodes", "%s has values of %d nodes", m.Name, m.Nodes)
 		}
 		values := int64(1)
-		if s.Metrics[i].Scope == ScopeCore {
+		if m.Scope == ScopeCore {
 			values = int64(len(s.Cpus))
 		}
-		if m := &s.Metrics[i]; m.Count+m.Invalid > values {
+		if m.Count > values || m.Invalid > values-m.Count {
 			return invalid("metrics.count", "%s has %d values and %d invalid ones where %d belong", m.Name, m.Count, m.Invalid, values)
+		}
+		if err := m.checkReduced(s.Node); err != nil {
+			return err
+		}
+	}
+	return checkMetrics(len(s.Metrics), func(i int) string { return s.Metrics[i].Name })
+}
+
+// checkReduced holds for what a node reduced from all of its values: the row of a summary is made of it as it is.
+func (m *NodeSummaryMetric) checkReduced(node string) error {
+	for _, name := range []*string{m.LowNode, m.HighNode} {
+		if name != nil && *name != node {
+			return invalid("metrics.low_node", "%s: low_node or high_node is not %s", m.Name, node)
+		}
+	}
+	if m.Lo != nil || m.Hi != nil || m.RankError != nil && *m.RankError != 0 {
+		return invalid("metrics.rank_error", "%s: a node knows its values exactly, without rank_error, lo and hi", m.Name)
+	}
+	if m.Count == 0 {
+		return nil
+	}
+	d := *m.Deciles
+	if *m.Mean < d[0] || *m.Mean > d[10] {
+		return invalid("metrics.mean", "%s: not between the least and the greatest value", m.Name)
+	}
+	least, greatest, ok := m.Certified.ends()
+	if ok && (least != d[0] || greatest != d[10]) {
+		return invalid("metrics.deciles", "%s: the first and the last are not the ends of certified", m.Name)
+	}
+	// The order statistic k is the value at or below decile k. From ten values on, the next one is not below it.
+	if o := m.Certified.OrderStatistics; len(o) == len(d) && m.Count >= 10 {
+		for k := range d {
+			if d[k] < o[k] || d[k] > o[min(k+1, 10)] {
+				return invalid("metrics.deciles", "%s: decile %d contradicts order_statistics", m.Name, k)
+			}
 		}
 	}
 	return nil
 }
 
-func (m *JobSummaryMetric) validate(seen map[string]bool) error {
-	if err := checkMetricName(m.Name, m.Unit, m.Scope, seen); err != nil {
+// ends are the least and the greatest value of a share; not ok where it says none.
+func (c *Certified) ends() (least, greatest float64, ok bool) {
+	switch {
+	case len(c.Atoms) > 0:
+		return c.Atoms[0].Value, c.Atoms[len(c.Atoms)-1].Value, true
+	case len(c.OrderStatistics) > 0:
+		return c.OrderStatistics[0], c.OrderStatistics[len(c.OrderStatistics)-1], true
+	case len(c.Knots) > 0:
+		return c.Knots[0].Value, c.Knots[len(c.Knots)-1].Value, true
+	}
+	return 0, 0, false
+}
+
+func (m *JobSummaryMetric) validate() error {
+	if err := checkMetric(m.Name, m.Unit, m.Scope); err != nil {
 		return err
 	}
 	if m.Count < 0 || m.Invalid < 0 || m.Nodes < 0 {
@@ -167,17 +336,33 @@ func (m *JobSummaryMetric) validate(seen map[string]bool) error {
 	if (m.Count > 0) != (m.Mean != nil && m.Deciles != nil) {
 		return invalid("metrics.mean", "%s: mean and deciles are there exactly where count > 0", m.Name)
 	}
-	for field, v := range map[string]*[]float64{"deciles": m.Deciles, "lo": m.Lo, "hi": m.Hi} {
-		if v == nil {
-			continue
-		}
-		if len(*v) != 11 || !ascending(*v) {
-			return invalid("metrics."+field, "%s: not eleven ascending finite values", m.Name)
+	for _, f := range []struct {
+		field string
+		v     *[]float64
+	}{{"deciles", m.Deciles}, {"lo", m.Lo}, {"hi", m.Hi}} {
+		if f.v != nil && (len(*f.v) != 11 || !ascending(*f.v)) {
+			return invalid("metrics."+f.field, "%s: not eleven ascending finite values", m.Name)
 		}
 	}
-	for field, v := range map[string]*float64{"mean": m.Mean, "stddev": m.Stddev, "node_stddev": m.NodeStddev, "rank_error": m.RankError} {
-		if v != nil && !finite(*v) {
-			return invalid("metrics."+field, "%s: not finite", m.Name)
+	for _, f := range []struct {
+		field      string
+		v          *float64
+		low, above float64
+	}{
+		{"mean", m.Mean, -math.MaxFloat64, math.MaxFloat64}, {"stddev", m.Stddev, 0, math.MaxFloat64},
+		{"node_stddev", m.NodeStddev, 0, math.MaxFloat64}, {"rank_error", m.RankError, 0, 1},
+	} {
+		if f.v != nil && !(*f.v >= f.low && *f.v <= f.above) { // NaN is neither
+			return invalid("metrics."+f.field, "%s: %g is out of range", m.Name, *f.v)
+		}
+	}
+	return checkExtremes(m.Name, m.LowNode, m.HighNode)
+}
+
+func checkExtremes(metric string, low, high *string) error {
+	for _, n := range []*string{low, high} {
+		if n != nil && !ValidName(*n) {
+			return invalid("metrics.low_node", "%s: %.80q is not a host's name", metric, *n)
 		}
 	}
 	return nil
@@ -196,10 +381,20 @@ func ascending(v []float64) bool {
 
 // Validate implements Record.
 func (g *Gap) Validate() error {
-	if !ValidName(g.Node) || !validTag(g.RunID) {
+	switch {
+	case !ValidName(g.Node):
 		return invalid("node", "%.80q is not a host's name", g.Node)
+	case !ValidUnit(g.RunID):
+		return invalid("run_id", "%.80q is not at most %d bytes of printable UTF-8", g.RunID, maxNameBytes)
+	case !validText(g.Reason):
+		return invalid("reason", "%.80q is not at most %d bytes of printable UTF-8", g.Reason, maxTextBytes)
+	case g.Records < 0:
+		return invalid("records", "%d is negative", g.Records)
 	}
-	return nil
+	if err := checkTime("first_interval_start", g.FirstIntervalStart); err != nil {
+		return err
+	}
+	return checkTime("last_interval_start", g.LastIntervalStart)
 }
 
 // Validate implements Record.
@@ -207,7 +402,9 @@ func (t *Tick) Validate() error {
 	if err := checkInterval(t.IntervalStart, t.IntervalMs); err != nil {
 		return err
 	}
-	seen := make(map[JobKey]bool, len(t.Jobs))
+	if err := checkEpoch(t.Epoch); err != nil {
+		return err
+	}
 	for i := range t.Jobs {
 		j := &t.Jobs[i]
 		if err := checkJob(j.JobID, j.Restart); err != nil {
@@ -216,23 +413,22 @@ func (t *Tick) Validate() error {
 		if j.JobID == JobSystem {
 			return invalid("jobs", "nobody plans %s", JobSystem)
 		}
-		key := JobKey{j.JobID, j.Restart}
-		if seen[key] {
-			return invalid("jobs", "%s/%d is there twice", j.JobID, j.Restart)
+		if j.Parts < 0 || j.Parts > maxParts || int(j.JobNodes) < len(j.Nodes) || j.JobNodes > maxNodes {
+			return invalid("jobs", "%s/%d: parts %d or job_nodes %d is out of range, or less than its nodes here", j.JobID, j.Restart, j.Parts, j.JobNodes)
 		}
-		seen[key] = true
-		if j.Parts < 0 || int(j.JobNodes) < len(j.Nodes) {
-			return invalid("jobs", "%s/%d: parts is negative or job_nodes less than its nodes here", j.JobID, j.Restart)
-		}
-		listed := make(map[string]bool, len(j.Nodes))
-		for _, n := range j.Nodes {
-			if !ValidName(n) || listed[n] {
-				return invalid("jobs.nodes", "%.80q is not a host's name, or there twice", n)
-			}
-			listed[n] = true
+		if err := checkNodes("jobs.nodes", j.Nodes); err != nil {
+			return err
 		}
 	}
-	return nil
+	key := func(i int) JobKey { return JobKey{t.Jobs[i].JobID, t.Jobs[i].Restart} }
+	if i := twice(len(t.Jobs), func(a, b int) int { return compareJobs(key(a), key(b)) }); i >= 0 {
+		return invalid("jobs", "%s is there twice", key(i))
+	}
+	return checkNodes("shared", t.Shared)
+}
+
+func compareJobs(a, b JobKey) int {
+	return cmp.Or(cmp.Compare(a.JobID, b.JobID), cmp.Compare(a.Restart, b.Restart))
 }
 
 // Validate implements Record.
@@ -251,12 +447,29 @@ func (r *Route) Validate() error {
 		if e.Partition < 0 {
 			return invalid("entries.partition", "%d is not a partition", e.Partition)
 		}
+		if e.Mode != ModeCollect && e.Mode != ModeLocal {
+			return invalid("entries.mode", "%.80q is neither %s nor %s", e.Mode, ModeCollect, ModeLocal)
+		}
+		if len(e.Cpus) > maxCPUs || slices.ContainsFunc(e.Cpus, func(c int32) bool { return c < 0 }) {
+			return invalid("entries.cpus", "more than %d, or a negative one", maxCPUs)
+		}
 	}
-	return nil
+	if r.IntervalMs < 0 || r.IntervalMs > maxIntervalMs {
+		return invalid("interval_ms", "%d is not in 0 to %d", r.IntervalMs, int64(maxIntervalMs))
+	}
+	if err := checkEpoch(r.Epoch); err != nil {
+		return err
+	}
+	return checkTime("interval_start", r.IntervalStart)
 }
 
 // Validate implements Record.
-func (s *BalanceState) Validate() error { return checkInterval(s.IntervalStart, s.IntervalMs) }
+func (s *BalanceState) Validate() error {
+	if err := checkEpoch(s.Epoch); err != nil {
+		return err
+	}
+	return checkInterval(s.IntervalStart, s.IntervalMs)
+}
 
 // Validate implements Record.
 func (s *JobSummary) Validate() error {
@@ -266,11 +479,19 @@ func (s *JobSummary) Validate() error {
 	if err := checkJob(s.JobID, s.Restart); err != nil {
 		return err
 	}
-	seen := make(map[string]bool, len(s.Metrics))
+	if s.Method != MethodNode && s.Method != MethodExact && s.Method != MethodEstimated {
+		return invalid("method", "%.80q is none", s.Method)
+	}
+	if s.Parts < 0 || s.PartsReported < 0 || s.NodesExpected < 0 || s.NodesReported < 0 {
+		return invalid("parts", "parts or nodes are negative")
+	}
 	for i := range s.Metrics {
-		if err := s.Metrics[i].validate(seen); err != nil {
+		if err := s.Metrics[i].validate(); err != nil {
 			return err
 		}
+	}
+	if err := checkMetrics(len(s.Metrics), func(i int) string { return s.Metrics[i].Name }); err != nil {
+		return err
 	}
 	return checkInterval(s.IntervalStart, s.IntervalMs)
 }
@@ -283,28 +504,38 @@ func (p *JobPartial) Validate() error {
 	if err := checkJob(p.JobID, p.Restart); err != nil {
 		return err
 	}
-	if p.Collector < 0 || p.Parts < 1 || p.NodesReported < 0 || p.NodesExpected < p.NodesReported || p.JobNodes < p.NodesExpected {
+	if p.Collector < 0 || p.Parts < 1 || p.Parts > maxParts || p.NodesReported < 0 || p.NodesExpected < p.NodesReported ||
+		p.JobNodes < p.NodesExpected || p.JobNodes > maxNodes {
 		return invalid("collector", "collector, parts or nodes out of range")
 	}
-	seen := make(map[string]bool, len(p.Metrics))
 	for i := range p.Metrics {
-		m := &p.Metrics[i]
-		if err := m.validate(seen); err != nil {
+		if err := p.Metrics[i].validate(); err != nil {
 			return err
 		}
+	}
+	if err := checkMetrics(len(p.Metrics), func(i int) string { return p.Metrics[i].Name }); err != nil {
+		return err
+	}
+	for i := range p.Shared {
+		if !ValidName(p.Shared[i].Node) {
+			return invalid("shared", "%.80q is not a host's name", p.Shared[i].Node)
+		}
+	}
+	if i := twice(len(p.Shared), func(a, b int) int { return cmp.Compare(p.Shared[a].Node, p.Shared[b].Node) }); i >= 0 {
+		return invalid("shared", "%s is there twice", p.Shared[i].Node)
 	}
 	return checkInterval(p.IntervalStart, p.IntervalMs)
 }
 
-func (m *JobPartialMetric) validate(seen map[string]bool) error {
-	if err := checkMetricName(m.Name, m.Unit, m.Scope, seen); err != nil {
+func (m *JobPartialMetric) validate() error {
+	if err := checkMetric(m.Name, m.Unit, m.Scope); err != nil {
 		return err
 	}
-	if m.Count < 0 || m.Count > maxCount || m.Invalid < 0 || m.Invalid > maxCount || m.Nodes < 0 || int64(m.Nodes) > m.Count {
-		return invalid("metrics.count", "%s: count, invalid or nodes out of range", m.Name)
+	if m.Count < 0 || m.Count > maxCount || m.Invalid < 0 || m.Invalid > maxCount ||
+		m.Nodes < 0 || m.Nodes > maxNodes || int64(m.Nodes) > m.Count || m.NodeMeans < 0 || m.NodeMeans > maxCount {
+		return invalid("metrics.count", "%s: count, invalid, nodes or node_means out of range", m.Name)
 	}
-	numbers := []*float64{m.Mean, m.M2, m.NodeMean, m.NodeM2, m.LowNodeMean, m.HighNodeMean}
-	for _, v := range numbers {
+	for _, v := range []*float64{m.Mean, m.M2, m.NodeMean, m.NodeM2, m.LowNodeMean, m.HighNodeMean} {
 		if (v != nil) != (m.Count > 0) || v != nil && !finite(*v) {
 			return invalid("metrics.mean", "%s: the moments are there, and finite, exactly where count > 0", m.Name)
 		}
@@ -315,7 +546,10 @@ func (m *JobPartialMetric) validate(seen map[string]bool) error {
 	if m.Count > 0 && (*m.M2 < 0 || *m.NodeM2 < 0) {
 		return invalid("metrics.m2", "%s: m2 or node_m2 is negative", m.Name)
 	}
-	return nil
+	if m.Count > 0 && *m.LowNodeMean > *m.HighNodeMean {
+		return invalid("metrics.low_node_mean", "%s: above high_node_mean", m.Name)
+	}
+	return checkExtremes(m.Name, m.LowNode, m.HighNode)
 }
 
 // Validate implements Record.
@@ -335,20 +569,54 @@ func (p *Progress) Validate() error {
 		return invalid("position", "from %d, hold %d, position %d are out of order", p.From, p.Hold, p.Position)
 	}
 	for i := range p.Loads {
-		if l := &p.Loads[i]; l.Nodes < 1 || l.Bytes < 0 || l.Bytes > maxLoadBytes {
-			return invalid("loads", "job %.80s with %d nodes and %d bytes", l.JobID, l.Nodes, l.Bytes)
+		l := &p.Loads[i]
+		if err := checkJob(l.JobID, l.Restart); err != nil {
+			return err
 		}
+		if l.Nodes < 1 || l.Bytes < 0 || l.Bytes > maxLoadBytes {
+			return invalid("loads", "job %s with %d nodes and %d bytes", l.JobID, l.Nodes, l.Bytes)
+		}
+	}
+	if !ValidUnit(p.TopicID) {
+		return invalid("topic_id", "%.80q is not at most %d bytes of printable UTF-8", p.TopicID, maxNameBytes)
+	}
+	if p.Open < 0 {
+		return invalid("open", "%d is negative", p.Open)
 	}
 	return nil
 }
 
 // Validate implements Record.
-func (r *Reject) Validate() error { return nil }
+func (r *Reject) Validate() error {
+	switch {
+	case !validText(r.Topic):
+		return invalid("topic", "%.80q is not at most %d bytes of printable UTF-8", r.Topic, maxTextBytes)
+	case !validText(r.Reason):
+		return invalid("reason", "%.80q is not at most %d bytes of printable UTF-8", r.Reason, maxTextBytes)
+	case !ValidUnit(r.Hash):
+		return invalid("hash", "%.80q is not a SHA-256 in hex", r.Hash)
+	case len(r.Head) > maxHeadBytes:
+		return invalid("head", "%d bytes are more than %d", len(r.Head), maxHeadBytes)
+	}
+	return nil
+}
 
 // Validate implements Record.
 func (j *Job) Validate() error {
 	if !ValidName(j.JobID) {
 		return invalid("job_id", "%.80q is not a job's name", j.JobID)
+	}
+	for _, f := range []struct{ field, text string }{
+		{"name", j.Name}, {"user", j.User}, {"account", j.Account}, {"queue", j.Queue}, {"state", j.State}, {"reason", j.Reason},
+	} {
+		if !validText(f.text) {
+			return invalid(f.field, "%.80q is not at most %d bytes of printable UTF-8", f.text, maxTextBytes)
+		}
+	}
+	for _, n := range j.Nodes {
+		if !ValidName(n) {
+			return invalid("nodes", "%.80q is not a host's name", n)
+		}
 	}
 	return nil
 }
