@@ -4,7 +4,7 @@ LINT    := bin/golangci-lint
 KAFKA   := bin/kafka
 LINT_V  := v2.10.1
 
-.PHONY: build up test test-kafka kafka-up kafka-down kafka-program lint fmt fuzz bench accuracy bench-takeover bench-soak outside test-containers test-slurm
+.PHONY: build up test test-kafka kafka-up kafka-down kafka-program lint fmt fuzz fuzz-nightly fuzz-keep bench accuracy bench-takeover bench-soak outside test-containers test-slurm
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/weir .
@@ -54,12 +54,17 @@ lint: $(LINT)
 fmt: $(LINT)
 	$(LINT) fmt
 
-# Every fuzz test there is, for 30 seconds each.
+# Every fuzz test there is, for this long each. What fails is kept in testdata by itself; fuzz-keep adds some of what
+# widened the coverage.
+FUZZTIME ?= 30s
 fuzz:
-	@grep -ro --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sort | while IFS=: read -r file fuzz; do \
-		echo "$$file: $$fuzz"; \
-		$(GO) test "$${file%/*}" -run '^$$' -fuzz "^$${fuzz#func }$$" -fuzztime 30s </dev/null || exit 1; \
-	done
+	@integration/fuzz/run $(FUZZTIME)
+
+fuzz-nightly:
+	@$(MAKE) fuzz FUZZTIME=2h
+
+fuzz-keep:
+	@integration/fuzz/run keep
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./...

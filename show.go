@@ -92,7 +92,8 @@ func newTail() *cobra.Command {
 		Short: "Show the records of a topic as they come",
 		Long: `Shows the committed records of a topic, with or without the prefix: counters, routes, balance, partials, job-summary,
 jobs, progress, merge-progress, rejects, schemas. With --json, one object a line: topic, partition, offset, timestamp,
-key, schema, value. It goes on until -n records were shown, or Ctrl-C.`,
+key, schema, value. Of a Reject, the value has the whole head in base64, and in head_schema the name of the schema that it
+begins with. It goes on until -n records were shown, or Ctrl-C.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if from != "start" && from != "end" {
@@ -142,17 +143,14 @@ func printJSON[T any](w io.Writer, rows []T) error {
 }
 
 func printRecord(w io.Writer, r analysis.TailRecord) error {
-	key, schema, value := "-", "-", string(r.Value)
+	key, schema := "-", "-"
 	if r.Key != nil {
-		key = *r.Key
+		key = schemas.CleanText(*r.Key)
 	}
 	if r.Schema != nil {
 		schema = strings.TrimPrefix(*r.Schema, "weir.v1.")
 	}
-	if r.Error != "" {
-		value = "(" + r.Error + ")"
-	}
-	_, err := fmt.Fprintf(w, "%d/%d  %s  %s  %s  %s\n", r.Partition, r.Offset, clock(r.Timestamp), key, schema, value)
+	_, err := fmt.Fprintf(w, "%d/%d  %s  %s  %s  %s\n", r.Partition, r.Offset, clock(r.Timestamp), key, schema, r.Text())
 	return err
 }
 

@@ -1,6 +1,9 @@
 package analysis
 
 import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -64,6 +67,40 @@ func TestLastRows(t *testing.T) {
 	}
 	if rows := lastRows(all, "none", 2); rows != nil {
 		t.Errorf("%v", rows)
+	}
+}
+
+// TestTailShowsRejects: two kilobytes of escapes a record are unreadable, and a control character may change a terminal.
+func TestTailShowsRejects(t *testing.T) {
+	tick, err := schemas.Marshal(&schemas.Tick{IntervalStart: 1000, IntervalMs: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		head           []byte
+		shown, carried string
+	}{
+		"a record": {
+			tick, `"head":"` + hex.EncodeToString(tick) + `","head_schema":"weir.v1.Tick"`,
+			`"head":"` + base64.StdEncoding.EncodeToString(tick) + `","head_schema":"weir.v1.Tick"`,
+		},
+		"rubbish": {
+			bytes.Repeat([]byte{0x1b, 0xff}, 512), `"head":"` + strings.Repeat("1bff", 12) + `... of 1024 bytes","head_schema":null`,
+			`"head":"` + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{0x1b, 0xff}, 512)) + `","head_schema":null`,
+		},
+		"nothing": {nil, `"head":"","head_schema":null`, `"head":"","head_schema":null`},
+	} {
+		value, err := schemas.Marshal(&schemas.Reject{Topic: "weir.counters", Partition: 3, Offset: 99, Reason: "malformed", Hash: "00ff", Head: c.head})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := tailRecord(&kgo.Record{Topic: "weir.rejects", Value: value})
+		if text := r.Text(); !strings.Contains(text, c.shown) || !strings.Contains(text, `"reason":"malformed"`) || len(text) > 300 {
+			t.Errorf("%s is shown as\n%s, want in it\n%s", name, text, c.shown)
+		}
+		if !strings.Contains(string(r.Value), c.carried) {
+			t.Errorf("%s in JSON is\n%s, want in it\n%s", name, r.Value, c.carried)
+		}
 	}
 }
 

@@ -298,12 +298,12 @@ func (m *NodeSummaryMetric) checkReduced(node string) error {
 	if *m.Mean < d[0] || *m.Mean > d[10] {
 		return invalid("metrics.mean", "%s: not between the least and the greatest value", m.Name)
 	}
-	least, greatest, ok := m.Certified.ends()
+	least, greatest, ok := m.Certified.ends(m.Count)
 	if ok && (least != d[0] || greatest != d[10]) {
 		return invalid("metrics.deciles", "%s: the first and the last are not the ends of certified", m.Name)
 	}
 	// The order statistic k is the value at or below decile k. From ten values on, the next one is not below it.
-	if o := m.Certified.OrderStatistics; len(o) == len(d) && m.Count >= 10 {
+	if o := m.Certified.OrderStatistics; ok && len(o) == len(d) && m.Count >= 10 {
 		for k := range d {
 			if d[k] < o[k] || d[k] > o[min(k+1, 10)] {
 				return invalid("metrics.deciles", "%s: decile %d contradicts order_statistics", m.Name, k)
@@ -313,15 +313,19 @@ func (m *NodeSummaryMetric) checkReduced(node string) error {
 	return nil
 }
 
-// ends are the least and the greatest value of a share; not ok where it says none.
-func (c *Certified) ends() (least, greatest float64, ok bool) {
-	switch {
+// ends are the least and the greatest of count values; not ok where there are none, or where the summary contradicts
+// itself, which is for quantile.Summary.Check to say.
+func (c *Certified) ends(count int64) (least, greatest float64, ok bool) {
+	switch n := len(c.Knots); {
 	case len(c.Atoms) > 0:
-		return c.Atoms[0].Value, c.Atoms[len(c.Atoms)-1].Value, true
+		for i := range c.Atoms {
+			count -= c.Atoms[i].Count
+		}
+		return c.Atoms[0].Value, c.Atoms[len(c.Atoms)-1].Value, count == 0
 	case len(c.OrderStatistics) > 0:
-		return c.OrderStatistics[0], c.OrderStatistics[len(c.OrderStatistics)-1], true
-	case len(c.Knots) > 0:
-		return c.Knots[0].Value, c.Knots[len(c.Knots)-1].Value, true
+		return c.OrderStatistics[0], c.OrderStatistics[len(c.OrderStatistics)-1], ascending(c.OrderStatistics)
+	case n > 0:
+		return c.Knots[0].Value, c.Knots[n-1].Value, c.Knots[0].Rank == 1 && c.Knots[n-1].Rank == count
 	}
 	return 0, 0, false
 }
