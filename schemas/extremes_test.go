@@ -231,7 +231,8 @@ func TestHostilePartialsAreInvalid(t *testing.T) {
 		return &JobPartial{"c1", "4711", 0, 1_700_000_010_000, 10_000, 5, 2, 7, 3, 2, []JobPartialMetric{
 			{
 				"ipc", "1", ScopeCore, 3, 0, 2, new(1.0), new(2.0), new(3.0), new(4.0), new("a"), new(5.0), new("b"), new(6.0),
-				Certified{Atoms: []Atom{{1, 3}}}, 4,
+				Certified{Atoms: []Atom{{1, 3}}},
+				4,
 			},
 		}, []SharedNode{{"n1", true}}}
 	}

@@ -206,30 +206,15 @@ func (w *walk) value(s *shape) error {
 // blocks before: many small blocks would cost the square of their number.
 func (w *walk) array(s *shape) error {
 	items := s.fields[0]
-	for have := int64(0); ; {
-		n, err := w.long()
-		if err == nil && (n != 0 || have == 0) {
-			err = w.spend(1, arrayBytes)
-		}
-		if err != nil || n == 0 {
+	for have := 0; ; {
+		n, err := w.block()
+		if err != nil || n == 0 && have > 0 {
 			return err
 		}
-		if n < 0 { // a block with its size in bytes, for readers that want to skip it
-			if _, err := w.long(); err != nil {
-				return err
-			}
-			n = -n
-		}
-		if n < 0 || n > int64(len(w.rest)) { // no item of ours is empty on the wire
-			return errTruncated
-		}
-		if have += n; s.most > 0 && have > int64(s.most) {
+		if have += n; s.most > 0 && have > s.most {
 			return errTooMany
 		}
-		if err := w.spend(int(have), items.size); err != nil {
-			return err
-		}
-		if err := w.spend(int(n), itemBytes); err != nil {
+		if err := w.spend(1, arrayBytes+have*items.size+n*itemBytes); err != nil || n == 0 {
 			return err
 		}
 		for range n {
@@ -238,6 +223,24 @@ func (w *walk) array(s *shape) error {
 			}
 		}
 	}
+}
+
+// block reads the number of items in an array's next block.
+func (w *walk) block() (int, error) {
+	n, err := w.long()
+	if err != nil || n == 0 {
+		return 0, err
+	}
+	if n < 0 { // a block with its size in bytes, for readers that want to skip it
+		if _, err := w.long(); err != nil {
+			return 0, err
+		}
+		n = -n
+	}
+	if n < 0 || n > int64(len(w.rest)) { // no item of ours is empty on the wire
+		return 0, errTruncated
+	}
+	return int(n), nil
 }
 
 func (w *walk) spend(items, bytes int) error {

@@ -261,7 +261,7 @@ func (s *NodeSummary) Validate() error {
 	}
 	for i := range s.Metrics {
 		m := &s.Metrics[i]
-		if err := m.JobSummaryMetric.validate(); err != nil {
+		if err := m.validate(); err != nil {
 			return err
 		}
 		if m.Nodes > 1 {
@@ -353,8 +353,10 @@ func (m *JobSummaryMetric) validate() error {
 		v          *float64
 		low, above float64
 	}{
-		{"mean", m.Mean, -math.MaxFloat64, math.MaxFloat64}, {"stddev", m.Stddev, 0, math.MaxFloat64},
-		{"node_stddev", m.NodeStddev, 0, math.MaxFloat64}, {"rank_error", m.RankError, 0, 1},
+		{"mean", m.Mean, -math.MaxFloat64, math.MaxFloat64},
+		{"stddev", m.Stddev, 0, math.MaxFloat64},
+		{"node_stddev", m.NodeStddev, 0, math.MaxFloat64},
+		{"rank_error", m.RankError, 0, 1},
 	} {
 		if f.v != nil && !(*f.v >= f.low && *f.v <= f.above) { // NaN is neither
 			return invalid("metrics."+f.field, "%s: %g is out of range", m.Name, *f.v)
