@@ -145,7 +145,7 @@ func printJSON[T any](w io.Writer, rows []T) error {
 func printRecord(w io.Writer, r analysis.TailRecord) error {
 	key, schema := "-", "-"
 	if r.Key != nil {
-		key = schemas.CleanText(*r.Key)
+		key = schemas.Printable(*r.Key)
 	}
 	if r.Schema != nil {
 		schema = strings.TrimPrefix(*r.Schema, "weir.v1.")

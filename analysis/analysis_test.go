@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -100,6 +101,20 @@ func TestTailShowsRejects(t *testing.T) {
 		}
 		if !strings.Contains(string(r.Value), c.carried) {
 			t.Errorf("%s in JSON is\n%s, want in it\n%s", name, r.Value, c.carried)
+		}
+	}
+}
+
+// TestTailIsPrintable: a record that is refused is shown all the same, and must not change the terminal.
+func TestTailIsPrintable(t *testing.T) {
+	value, err := schemas.Marshal(&schemas.Gap{Node: "n\u009b2J", Reason: "\x7f\u202e"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range [][]byte{value, []byte("{\"\u009b\": 1}"), []byte("\u009b")} {
+		r := tailRecord(&kgo.Record{Topic: "weir.x", Value: v})
+		if text := r.Text(); strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) || text == "" {
+			t.Errorf("%q", text)
 		}
 	}
 }

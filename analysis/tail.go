@@ -102,27 +102,24 @@ func tailRecord(r *kgo.Record) TailRecord {
 // shownHead is how many bytes Text shows of a Reject's head.
 const shownHead = 24
 
-// Text returns the value for somebody to read: as JSON in one line, but of a Reject's head its first bytes, in hex.
+// Text returns the value for somebody to read: printable JSON in one line, but of a Reject's head its first bytes, in hex.
 func (t *TailRecord) Text() string {
 	switch {
 	case t.Error != "":
-		return "(" + schemas.CleanText(t.Error) + ")"
+		return schemas.Printable("(" + t.Error + ")")
 	case t.Schema == nil || *t.Schema != "weir.v1.Reject":
-		return string(t.Value)
+		return schemas.Printable(string(t.Value))
 	}
 	var fields map[string]json.RawMessage
 	var head []byte
 	if json.Unmarshal(t.Value, &fields) != nil || json.Unmarshal(fields["head"], &head) != nil {
-		return string(t.Value)
+		return schemas.Printable(string(t.Value))
 	}
 	short := fmt.Sprintf("%x", head)
 	if len(head) > shownHead {
 		short = fmt.Sprintf("%x... of %d bytes", head[:shownHead], len(head))
 	}
 	fields["head"], _ = json.Marshal(short) // a string is always JSON
-	text, err := json.Marshal(fields)
-	if err != nil {
-		return string(t.Value)
-	}
-	return string(text)
+	text, _ := json.Marshal(fields)         // they are JSON
+	return schemas.Printable(string(text))
 }

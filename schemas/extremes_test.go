@@ -386,7 +386,7 @@ func (s *shape) densest(b []byte, most int, r *rand.Rand) []byte {
 // what decoding it allocates is within the bound.
 func TestNoSingleBlockIsTooDense(t *testing.T) {
 	for _, e := range table.byFingerprint {
-		for seed := range uint64(60) {
+		for seed := range uint64(24) {
 			r := rand.New(rand.NewPCG(seed, 11))
 			b := e.shape.densest(e.header(), []int{1, 10, 1000, 30_000}[seed%4], r)
 			if len(b) > MaxRecordBytes {
@@ -407,7 +407,7 @@ func TestNoSingleBlockIsTooDense(t *testing.T) {
 // TestMarshalCheckedFailsWhereUnmarshalDoes changes fields of good records by chance.
 func TestMarshalCheckedFailsWhereUnmarshalDoes(t *testing.T) {
 	refused, taken := 0, 0
-	for seed := range uint64(20_000) {
+	for seed := range uint64(8000) {
 		r := rand.New(rand.NewPCG(seed, 12))
 		all := append(samples(), goodNodeSummary(), oneNodeJobs(3, 1), routeWith(2), fullBatch(3, 2))
 		record := all[r.IntN(len(all))]
@@ -492,7 +492,7 @@ func mutate(v reflect.Value, r *rand.Rand) {
 
 func TestCleanTextIsValid(t *testing.T) {
 	for text, want := range map[string]string{
-		"": "", "Größe 5 µm": "Größe 5 µm", "a\xffb\xfe": "a?b?", "a\nb\x1b[0m": "a?b?[0m", "\u202egnp": "?gnp", "\ufffd\n": "??",
+		"": "", "Größe 5 µm": "Größe 5 µm", "a\xffb\xfe": "a?b?", "a\nb\x1b[0m": "a?b?[0m", "\u202egnp": "?gnp", "\ufffd": "?",
 		strings.Repeat("µ", 3000): strings.Repeat("µ", 2046) + "...",
 	} {
 		if got := CleanText(text); got != want || !validText(got) {

@@ -58,40 +58,34 @@ func ShownJobID(s string) string {
 }
 
 // ValidUnit reports whether s may be a unit, a boot id or a run id: at most 64 bytes of printable UTF-8, perhaps none.
-func ValidUnit(s string) bool { return len(s) <= maxNameBytes && printable(s) }
+func ValidUnit(s string) bool { return len(s) <= maxNameBytes && isPrintable(s) }
 
 // validText is for free text, such as a reason or the name that a user gave a job.
-func validText(s string) bool { return len(s) <= maxTextBytes && printable(s) }
+func validText(s string) bool { return len(s) <= maxTextBytes && isPrintable(s) }
 
-// CleanText makes free text valid for a record: it replaces what is not printable UTF-8 by a question mark, and cuts what
-// is too long.
+// CleanText makes free text valid for a record: it is printable, and what is too long is cut.
 func CleanText(s string) string {
 	const cut = "..."
-	if validText(s) {
-		return s
-	}
-	s = strings.Map(func(r rune) rune {
-		if r == utf8.RuneError || !unicode.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, s)
-	if len(s) > maxTextBytes {
+	if s = Printable(s); len(s) > maxTextBytes {
 		s = strings.ToValidUTF8(s[:maxTextBytes-len(cut)], "") + cut
 	}
 	return s
 }
 
-func printable(s string) bool {
-	if !utf8.ValidString(s) {
-		return false
-	}
-	for _, r := range s {
-		if !unicode.IsPrint(r) {
-			return false
+// Printable replaces each character that may change what a terminal shows, and each byte that is not UTF-8, by a question
+// mark.
+func Printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			return '?'
 		}
-	}
-	return true
+		return r
+	}, s)
+}
+
+// isPrintable reports whether Printable changes nothing but a replacement character.
+func isPrintable(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
 // twice returns the position of an item that equals an earlier one, or -1. It allocates nothing where the items ascend, as
