@@ -203,6 +203,7 @@ func TestHostileNodeSummariesAreInvalid(t *testing.T) {
 		"run id":            {func(s *NodeSummary) { s.RunID = "\x00" }, "run_id"},
 		"counts overflow":   {func(s *NodeSummary) { s.Metrics[0].Invalid = math.MaxInt64 }, "metrics.count"},
 		"stddev":            {func(s *NodeSummary) { s.Metrics[0].Stddev = new(-1.0) }, "metrics.stddev"},
+		"nodes":             {func(s *NodeSummary) { s.Metrics[0].Nodes = 0 }, "metrics.nodes"},
 		"stddev of nodes":   {func(s *NodeSummary) { s.Metrics[0].NodeStddev = new(math.NaN()) }, "metrics.node_stddev"},
 		"rank error":        {func(s *NodeSummary) { s.Metrics[0].RankError = new(2.0) }, "metrics.rank_error"},
 		"estimated":         {func(s *NodeSummary) { s.Metrics[0].RankError = new(0.5) }, "metrics.rank_error"},
@@ -293,6 +294,7 @@ func TestHostileTextsAreInvalid(t *testing.T) {
 		"unit":  {func(s *JobSummary) { s.Metrics[0].Unit = "\xb5s" }, "metrics.unit"},
 		"node":  {func(s *JobSummary) { s.Metrics[0].LowNode = new("\xff") }, "metrics.low_node"},
 		"nodes": {func(s *JobSummary) { s.NodesReported = -1 }, "parts"},
+		"count": {func(s *JobSummary) { s.Metrics[0].Count = math.MaxInt64 }, "metrics.count"},
 	}.refused(t, func() *JobSummary { return samples()[7].(*JobSummary) }, func(r *JobSummary) Record { return r })
 }
 

@@ -20,6 +20,7 @@ const (
 	maxCount      = 1_000_000_000_000 // values of one metric of one share: sums over all shares stay within int64
 	minTimeMs     = 0
 	maxTimeMs     = 4102444800000 // the year 2100: sums and multiples of times stay within int64
+	maxTotal      = 1 << 60       // values of one metric of all shares: above 2 × maxCount × maxParts
 	maxEpoch      = 1 << 53       // epochs are counted on from what records say
 	maxNodes      = 1 << 22       // of one job
 	maxParts      = 10_000        // collectors, as config has it
@@ -258,8 +259,8 @@ func (s *NodeSummary) Validate() error {
 		if err := m.validate(); err != nil {
 			return err
 		}
-		if m.Nodes > 1 {
-			return invalid("metrics.nodes", "%s has values of %d nodes", m.Name, m.Nodes)
+		if m.Nodes > 1 || (m.Nodes == 1) != (m.Count > 0) {
+			return invalid("metrics.nodes", "%s has %d values of %d nodes", m.Name, m.Count, m.Nodes)
 		}
 		values := int64(1)
 		if m.Scope == ScopeCore {
@@ -328,8 +329,8 @@ func (m *JobSummaryMetric) validate() error {
 	if err := checkMetric(m.Name, m.Unit, m.Scope); err != nil {
 		return err
 	}
-	if m.Count < 0 || m.Invalid < 0 || m.Nodes < 0 {
-		return invalid("metrics.count", "%s: count, invalid or nodes is negative", m.Name)
+	if m.Count < 0 || m.Count > maxTotal || m.Invalid < 0 || m.Invalid > maxTotal || m.Nodes < 0 {
+		return invalid("metrics.count", "%s: count, invalid or nodes is out of range", m.Name)
 	}
 	if (m.Count > 0) != (m.Mean != nil && m.Deciles != nil) {
 		return invalid("metrics.mean", "%s: mean and deciles are there exactly where count > 0", m.Name)
