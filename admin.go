@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -101,7 +103,7 @@ func newTopics() *cobra.Command {
 	topics := &cobra.Command{Use: "topics", Short: "Make the topics, or check them", RunE: needsSubcommand}
 	command := func(use, short, long, done string, act func(ctx context.Context, cfg config.Config, out io.Writer) error) *cobra.Command {
 		var conf configFlags
-		c := &cobra.Command{Use: use, Short: short, Long: long, Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error {
+		c := &cobra.Command{Use: use, Short: short, Long: long, Args: noArgs, RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := conf.load()
 			if err != nil {
 				return err
@@ -132,7 +134,11 @@ func newCheck() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check",
 		Short: "Validate a configuration and print it as it takes effect",
-		Args:  cobra.NoArgs,
+		Long: `Validates a configuration with the files that it names, and prints it as it takes effect. It asks no broker. It ends with
+status 2 if anything is wrong.
+
+  weir check --config /etc/weir/collect.yaml`,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := conf.load()
 			if err != nil {
@@ -140,6 +146,9 @@ func newCheck() *cobra.Command {
 			}
 			if len(cfg.Kafka.Brokers) == 0 {
 				return usageError{config.ErrNoBrokers}
+			}
+			if err := checkFiles(cfg); err != nil {
+				return usageError{err}
 			}
 			text, err := cfg.YAML()
 			if err != nil {
@@ -153,6 +162,11 @@ func newCheck() *cobra.Command {
 	return c
 }
 
+// checkFiles returns nil if all files that the configuration names can be used.
+func checkFiles(cfg config.Config) error {
+	return errors.Join(cfg.Kafka.CheckFiles(time.Now()), checkJobs("balance.jobs_file", cfg.Balance.JobsFile), checkTree(cfg))
+}
+
 func newAcceptGap() *cobra.Command {
 	var conf configFlags
 	c := &cobra.Command{
@@ -160,7 +174,7 @@ func newAcceptGap() *cobra.Command {
 		Short: "Go on where retention took summaries before they were archived",
 		Long: `The sink stops where its chain of files ends before the first summary that the topic still has. This adds an empty file
 that says so to the chain; the sink then goes on behind the gap.`,
-		Args: cobra.ExactArgs(1),
+		Args: oneArg("PARTITION", "0 --config /etc/weir/sink.yaml"),
 		RunE: func(c *cobra.Command, args []string) error {
 			partition, err := strconv.ParseInt(args[0], 10, 32)
 			if err != nil || partition < 0 {

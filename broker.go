@@ -25,11 +25,11 @@ type embedded struct {
 // startBroker starts the broker on a data directory, which it locks.
 func startBroker(dir, listen string) (*embedded, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("making the data directory: %w", err)
+		return nil, usageError{fmt.Errorf("--data %s: making the directory: %w", dir, err)}
 	}
 	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
-		return nil, fmt.Errorf("locking the data directory: %w", err)
+		return nil, usageError{fmt.Errorf("--data %s: locking the directory: %w", dir, err)}
 	}
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return nil, errors.Join(fmt.Errorf("locking %s: %w", dir, errBusy), lock.Close())

@@ -7,10 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -48,17 +51,30 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
+	if name, is := strings.CutPrefix(fmt.Sprint(err), `unknown command "`); is && !begun {
+		name, _, _ = strings.Cut(name, `"`)
+		err = unknownCommand(root, name)
+	}
 	var usage usageError
 	switch {
 	case err == nil, errors.Is(err, syscall.EPIPE): // whoever read it has seen enough
 		return exitDone
 	case !begun, errors.As(err, &usage):
-		_, _ = fmt.Fprintf(stderr, "weir: %v\n", err)
+		report(stderr, err)
 		return exitUsage
 	default:
-		_, _ = fmt.Fprintf(stderr, "weir: %v\n", err)
+		report(stderr, err)
 		return exitFailed
 	}
+}
+
+// report writes an error, with our name before it unless it begins with that of the command.
+func report(w io.Writer, err error) {
+	text := err.Error()
+	if !strings.HasPrefix(text, "weir ") && !strings.HasPrefix(text, "weir:") {
+		text = "weir: " + text
+	}
+	say(w, "%s", text)
 }
 
 func newRoot(begun *bool) *cobra.Command {
@@ -69,9 +85,15 @@ func newRoot(begun *bool) *cobra.Command {
 
 Begin with "weir up": it runs everything in this process, on this machine's real counters.`,
 		SilenceErrors: true, SilenceUsage: true,
-		PersistentPreRun: func(*cobra.Command, []string) { *begun = true },
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
+			*begun = true
+			return emptyFlags(c)
+		},
+		DisableSuggestions: true, // of several lines
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetFlagErrorFunc(flagError)
+	root.SetHelpCommand(newHelp())
 	root.AddGroup(&cobra.Group{ID: "use", Title: "Use:"}, &cobra.Group{ID: "service", Title: "Services:"}, &cobra.Group{ID: "admin", Title: "Administration:"})
 	add := func(group string, commands ...*cobra.Command) {
 		for _, c := range commands {
@@ -106,7 +128,7 @@ func configFile(named string) string {
 		return named
 	}
 	for _, candidate := range defaultFiles() {
-		if _, err := os.Stat(candidate); err == nil {
+		if _, err := os.Stat(candidate); err == nil || errors.Is(err, fs.ErrPermission) {
 			return candidate
 		}
 	}
@@ -119,6 +141,10 @@ func (f *configFlags) load() (config.Config, error) {
 		File: file, Environ: os.Environ(), Flags: f.flags, Keys: map[string]string{"log-level": "log_level"}, Defaults: config.Default(),
 	})
 	if err != nil {
+		return cfg, usageError{err}
+	}
+	// A certificate that is not valid yet becomes valid without a hand: brokers refuse it until then, and that is logged.
+	if err := cfg.Kafka.CheckFiles(time.Now()); err != nil && !errors.Is(err, config.ErrNotYetValid) {
 		return cfg, usageError{err}
 	}
 	if len(cfg.Kafka.Brokers) == 0 && file == "" {

@@ -52,6 +52,10 @@ func TestWrongUsageIsStatus2(t *testing.T) {
 	if err := os.WriteFile(bad, []byte("cluster: a/b\ncollectors: 0\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	noYAML := filepath.Join(t.TempDir(), "jobs.yaml")
+	if err := os.WriteFile(noYAML, []byte("jobs: ["), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	t.Chdir(t.TempDir()) // no weir-data here
 	for name, c := range map[string]struct {
 		args []string
@@ -75,13 +79,82 @@ func TestWrongUsageIsStatus2(t *testing.T) {
 		"bad sub-command":   {[]string{"topics", "nosuch"}, "nosuch"},
 		"no such job file":  {[]string{"up", "--jobs", "none.yaml"}, "none.yaml"},
 		"bad partition":     {[]string{"sink", "accept-gap", "one"}, "one"},
+
+		"like a command":          {[]string{"u"}, "did you mean up?"},
+		"help of no command":      {[]string{"help", "nope"}, `"nope"`},
+		"help of no sub-command":  {[]string{"help", "topics", "nope"}, `"nope"`},
+		"flag without value":      {[]string{"jobs", "--config"}, "weir jobs --help"},
+		"job without id, example": {[]string{"job"}, "`weir job host`"},
+		"two job ids":             {[]string{"job", "a", "b"}, "one argument, ID"},
+		"tail, example":           {[]string{"tail"}, "`weir tail job-summary`"},
+		"accept-gap, example":     {[]string{"sink", "accept-gap"}, "`weir sink accept-gap 0"},
+		"file without --config":   {[]string{"check", "x.yaml"}, "weir check --config x.yaml"},
+		"service with a file":     {[]string{"collect", "x.yaml"}, "weir collect --config x.yaml"},
+		"no number":               {[]string{"job", "a", "-n", "x"}, `--intervals "x": a whole number is wanted`},
+		"too large a number":      {[]string{"job", "a", "-n", "99999999999999999999"}, "below 2^63"},
+		"no boolean":              {[]string{"jobs", "--json=maybe"}, "true or false"},
+		"number as duration":      {[]string{"up", "--for", "5"}, "such as 500ms"},
+		"huge interval":           {[]string{"up", "--interval", "2540400h"}, "to 24h (set by --interval)"},
+		"empty --config":          {[]string{"jobs", "--config", ""}, "--config is empty"},
+		"empty --data":            {[]string{"up", "--data", ""}, "--data is empty"},
+		"empty --explain":         {[]string{"balance", "--explain", ""}, "--explain is empty"},
+		"data is a file":          {[]string{"up", "--data", bad}, "--data " + bad},
+		"no address":              {[]string{"up", "--listen", "x"}, `--listen "x": must be host:port`},
+		"broker at no address":    {[]string{"broker", "--listen", "x"}, `--listen "x": must be host:port`},
+		"too many nodes":          {[]string{"up", "--simulate", "1000000000"}, "--simulate 1000000000: at least 16"},
+		"negative nodes":          {[]string{"balance", "--simulate", "-1"}, "--simulate -1: at least 16"},
+		"no nodes":                {[]string{"simulate"}, "--nodes 0: at least 16"},
+		"jobs are a directory":    {[]string{"up", "--jobs", "."}, "not a regular file"},
+		"jobs are no YAML":        {[]string{"up", "--jobs", noYAML}, "line 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			status, _, stderr := weir(t.Context(), c.args...)
-			if status != exitUsage || !strings.Contains(stderr, c.says) {
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // for what begins though it should not
+			defer cancel()
+			status, _, stderr := weir(ctx, c.args...)
+			if status != exitUsage || !strings.Contains(stderr, c.says) || strings.Count(stderr, "\n") > 2 {
 				t.Errorf("status %d, %q; want 2 and a message that names %q", status, stderr, c.says)
 			}
 		})
+	}
+}
+
+// TestMissingFilesAreStatus2: with status 1 systemd would start a service again for ever.
+func TestMissingFilesAreStatus2(t *testing.T) {
+	t.Chdir(t.TempDir())
+	files := map[string]string{"nojobs.yaml": "jobs: [", "empty": "\n", "none.pem": "x"}
+	for name, text := range files {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all := []string{"check", "collect", "merge", "sink", "balance", "agent", "jobs", "tail counters", "status", "topics check"}
+	for name, c := range map[string]struct {
+		yaml, says string
+		commands   []string
+	}{
+		"authority":      {"kafka: {tls: {enabled: true, ca_file: absent.pem}}", "kafka.tls.ca_file: open absent.pem", all},
+		"no authority":   {"kafka: {tls: {enabled: true, ca_file: none.pem}}", "none.pem holds no certificate", all},
+		"certificate":    {"kafka: {tls: {enabled: true, cert_file: absent.pem, key_file: absent.key}}", "kafka.tls.cert_file: open absent.pem", all},
+		"password":       {"kafka: {sasl: {mechanism: SCRAM-SHA-512, user: u, password_file: absent}}", "kafka.sasl.password_file: open absent", all},
+		"empty password": {"kafka: {sasl: {mechanism: SCRAM-SHA-512, user: u, password_file: empty}}", "empty holds no password", all},
+		"jobs":           {"balance: {jobs_file: absent.yaml}", "balance.jobs_file: open absent.yaml", []string{"check", "balance"}},
+		"jobs, no YAML":  {"balance: {jobs_file: nojobs.yaml}", "nojobs.yaml: line 1", []string{"check"}},
+		"tree":           {"balance: {tree_file: absent.yaml}", "balance.tree_file: reading the tree absent.yaml", []string{"check", "balance"}},
+	} {
+		if err := os.WriteFile("weir.yaml", []byte(c.yaml+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("WEIR_KAFKA_BROKERS", "127.0.0.1:1")
+		for _, command := range c.commands {
+			t.Run(name+", "+command, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+				defer cancel()
+				status, stdout, stderr := weir(ctx, append(strings.Fields(command), "--config", "weir.yaml")...)
+				if status != exitUsage || stdout != "" || !strings.Contains(stderr, c.says) || strings.Count(stderr, "\n") != 1 {
+					t.Errorf("status %d, %q, %q; want 2 and a line that names %q", status, stdout, stderr, c.says)
+				}
+			})
+		}
 	}
 }
 
@@ -124,6 +197,15 @@ func TestNobodyAnswersIsStatus1(t *testing.T) {
 	t.Setenv("WEIR_KAFKA_BROKERS", "127.0.0.1:1")
 	status, _, stderr := weir(t.Context(), "jobs")
 	if status != exitFailed || !strings.Contains(stderr, "127.0.0.1:1") || !strings.Contains(stderr, "is weir running?") {
+		t.Errorf("status %d, %q", status, stderr)
+	}
+}
+
+// TestNobodyAnswersAtAnotherHost: what runs there is Kafka, not weir.
+func TestNobodyAnswersAtAnotherHost(t *testing.T) {
+	t.Setenv("WEIR_KAFKA_BROKERS", "nosuch.invalid:9092")
+	status, _, stderr := weir(t.Context(), "jobs")
+	if status != exitFailed || !strings.Contains(stderr, "nosuch.invalid:9092 (check kafka.brokers, and that Kafka runs there)") || strings.Contains(stderr, "is weir running?") {
 		t.Errorf("status %d, %q", status, stderr)
 	}
 }

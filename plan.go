@@ -169,7 +169,7 @@ func newSimulateBalancer() *cobra.Command {
 collectors, 12 SyncAgents, 185 exclusive jobs. Literally by PerSyst's algorithms, by their near-linear form, and by weir's own,
 with PerSyst's l_max and with that of a Kafka partition. docs/balancer.md says what was chosen where the paper says nothing.
 Touches no broker. The same seed gives the same numbers, but for the times.`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if f.Snapshots < 1 || f.Snapshots > 10_000 {
 				return usageError{fmt.Errorf("--snapshots %d must be 1 to 10000", f.Snapshots)}

@@ -228,7 +228,7 @@ func TestPlanFaults(t *testing.T) {
 		"cycle":          {[]string{"--plan", "--jobs", jobs, "--tree", "cycle.conf"}, "cycle.conf: line 1: vertex a is in a cycle"},
 		"jobs no list":   {[]string{"--plan", "--jobs", tree, "--tree", tree}, "tree.yaml"},
 		"algorithm":      {[]string{"--plan", "--jobs", jobs, "--tree", tree, "--algorithm", "best"}, "weir, literal"},
-		"l_max":          {[]string{"--plan", "--jobs", jobs, "--tree", tree, "--l-max", "-1", "--l-dist", "5"}, "weir: balance.l_max = -1: out of range: 0 to 1000000\n"},
+		"l_max":          {[]string{"--plan", "--jobs", jobs, "--tree", tree, "--l-max", "-1", "--l-dist", "5"}, "weir: balance.l_max = -1: out of range: 0 to 1000000 (set by --l-max)\n"},
 		"not planning":   {[]string{"--jobs", jobs}, "--jobs is for --plan"},
 		"json alone":     {[]string{"--json"}, "--json is for --plan"},
 		"json, explain":  {[]string{"--explain", "1", "--json"}, "choose one"},

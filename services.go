@@ -29,16 +29,14 @@ func newService(use, short, long string, run serve) *cobra.Command {
 	c := &cobra.Command{
 		Use: use, Short: short, Long: long + "\n\n" + `It waits for brokers that are away or refuse it, which it says once, and ends at SIGTERM or Ctrl-C. Exit status: 0 when it
 was asked to end, 1 when it cannot go on and said why, 2 when the command line or the configuration is wrong.`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := conf.load()
 			if err != nil {
 				return err
 			}
-			if _, err := cfg.ClientOpts(c.Context()); errors.Is(err, config.ErrNoBrokers) {
-				return usageError{err}
-			} else if err != nil { // a file that cannot be read, which may yet come
-				return err
+			if len(cfg.Kafka.Brokers) == 0 {
+				return usageError{config.ErrNoBrokers}
 			}
 			return cfg.Kafka.Explain(run(c.Context(), cfg, newLogger(c.ErrOrStderr(), cfg)))
 		},
@@ -95,12 +93,25 @@ func newMerge() *cobra.Command {
 
 func newBalance() *cobra.Command {
 	simulate := 0
-	c := newService("balance", "Plan who sends what where, and close the intervals", `The balancer: it takes the jobs of Slurm (balance.slurm), of a drop directory (balance.drop_dir) or of balance.jobs_file, on the
-nodes of balance.tree_file (or balance.nodes, or Slurm's). A second one stands by.`, checked(func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
+	serve := checked(func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 		return balance(ctx, cfg, simulate, log)
-	}, schemas.TopicCounters, schemas.TopicRoutes, schemas.TopicJobs, schemas.TopicBalance, schemas.TopicProgress))
+	}, schemas.TopicCounters, schemas.TopicRoutes, schemas.TopicJobs, schemas.TopicBalance, schemas.TopicProgress)
+	c := newService("balance", "Plan who sends what where, and close the intervals", `The balancer: it takes the jobs of Slurm (balance.slurm), of a drop directory (balance.drop_dir) or of balance.jobs_file, on the
+nodes of balance.tree_file (or balance.nodes, or Slurm's). A second one stands by.`, func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
+		// Before the brokers are asked, which may be away: a wrong name shows at once.
+		if err := errors.Join(readable("balance.jobs_file", cfg.Balance.JobsFile), checkTree(cfg)); err != nil {
+			return usageError{err}
+		}
+		return serve(ctx, cfg, log)
+	})
 	c.Flags().IntVar(&simulate, "simulate", 0, "plan for `N` simulated nodes and their jobs too (see weir simulate)")
 	addPlan(c)
+	c.PreRunE = func(*cobra.Command, []string) error {
+		if simulate == 0 {
+			return nil
+		}
+		return checkSimulated("simulate", simulate)
+	}
 	return c
 }
 
@@ -129,12 +140,51 @@ func balance(ctx context.Context, cfg config.Config, simulate int, log *slog.Log
 	return balancer.Run(ctx, cfg, tree, scheduler.Join(sources...), log)
 }
 
+// readable returns nil if the file of a key can be read, or none is named. What a job file holds may be mended while the
+// balancer runs; that it is there at the start shows that the name is right.
+func readable(key, path string) error {
+	if path == "" {
+		return nil
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("%s: %w", key, err)
+	}
+	defer func() { _ = file.Close() }() // nothing was written
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		return errors.Join(fmt.Errorf("%s %s: not a regular file", key, path), err)
+	}
+	return nil
+}
+
+// checkJobs returns nil if the job file of a key or flag holds jobs, or none is named. A fault in one job does not count.
+func checkJobs(key, path string) error {
+	if err := readable(key, path); path == "" || err != nil {
+		return err
+	}
+	_, faults := scheduler.NewFileSource(path).Jobs(time.Now())
+	for _, fault := range faults {
+		if fault.JobID == "" {
+			return fmt.Errorf("%s: %s", key, fault.Reason)
+		}
+	}
+	return nil
+}
+
 // treeOf returns the tree of the machine: that of balance.tree_file, or a flat one of the nodes.
 func treeOf(cfg config.Config, nodes []string) (*topology.Tree, error) {
 	if cfg.Balance.TreeFile == "" {
 		return topology.Flat(nodes), nil
 	}
 	return topology.ReadFile(cfg.Balance.TreeFile)
+}
+
+// checkTree returns nil if the tree can be read, or no file is named.
+func checkTree(cfg config.Config) error {
+	if _, err := treeOf(cfg, nil); err != nil {
+		return fmt.Errorf("balance.tree_file: %w", err)
+	}
+	return nil
 }
 
 // machine waits until Slurm says which nodes there are; nil if ctx ends before.
@@ -185,13 +235,11 @@ func newSimulate() *cobra.Command {
 	nodes := 0
 	c := newService("simulate", "Run simulated nodes", `Simulated nodes that measure a machine that is not there, through the agent's own publishing code. The balancer has to plan for
 them: weir balance --simulate N.`, func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
-		if nodes < balancer.MinSimulated {
-			return usageError{fmt.Errorf("--nodes %d: at least %d are needed for jobs that take all paths", nodes, balancer.MinSimulated)}
-		}
 		return producers.Simulate(ctx, cfg, producers.SimulatedNodes(nodes), log)
 	})
-	c.Flags().IntVar(&nodes, "nodes", 0, "`N` nodes, at least 16")
+	c.Flags().IntVar(&nodes, "nodes", 0, "`N` nodes, 16 to 100000")
 	c.AddCommand(newSimulateBalancer())
+	c.PreRunE = func(*cobra.Command, []string) error { return checkSimulated("nodes", nodes) }
 	return c
 }
 
@@ -209,8 +257,11 @@ func newBroker() *cobra.Command {
 		Short: "Run the embedded broker as a process of its own",
 		Long: `A Kafka broker for trying weir without Kafka: one node, no replicas. It keeps its data through a clean stop, not through
 kill -9. Make the topics with weir topics create, with topics.replication 1.`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
+			if err := checkAddress("listen", listen); err != nil {
+				return err
+			}
 			b, err := startBroker(data, listen)
 			if err != nil {
 				return err

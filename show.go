@@ -21,7 +21,7 @@ func newJobs() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "jobs",
 		Short: "Show the jobs: their state, and how complete their last interval is",
-		Args:  cobra.NoArgs,
+		Args:  noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := conf.load()
 			if err != nil {
@@ -51,7 +51,7 @@ func newJob() *cobra.Command {
 		Short: "Show how a job used its hardware in its last intervals",
 		Long: `Shows, for each metric and interval: the deciles (d0 is the minimum, d10 the maximum), mean, count of values, method
 and how many of the job's nodes reported. With --json, one object a line; its names are the columns of the archive.`,
-		Args: cobra.ExactArgs(1),
+		Args: oneArg("ID", "host"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if !schemas.ValidName(args[0]) {
 				return usageError{fmt.Errorf("job ID %q must match [A-Za-z0-9._:-]{1,64}", args[0])}
@@ -94,7 +94,7 @@ func newTail() *cobra.Command {
 jobs, progress, merge-progress, rejects, schemas. With --json, one object a line: topic, partition, offset, timestamp,
 key, schema, value. Of a Reject, the value has the whole head in base64, and in head_schema the name of the schema that it
 begins with. It goes on until -n records were shown, or Ctrl-C.`,
-		Args: cobra.ExactArgs(1),
+		Args: oneArg("TOPIC", "job-summary"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if from != "start" && from != "end" {
 				return usageError{fmt.Errorf("--from %q must be start or end", from)}

@@ -25,7 +25,7 @@ func newStatus() *cobra.Command {
 		Short: "Say how the installation is, and what is wrong with it",
 		Long: `Shows the last plan and Tick, position, lag and owner of every partition, how far the archive is, what became of the
 records, and silent, late and routeless nodes by name. It ends with status 1 when something is wrong.`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := conf.load()
 			if err != nil {

@@ -39,7 +39,7 @@ One job "host" holds all CPUs of this machine, so that there is something to see
 is then in the archive, and the next start goes on from there.
 
 In a second terminal: weir jobs, weir job host, weir tail job-summary.`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := f.config(c)
 			if err != nil {
@@ -67,14 +67,19 @@ In a second terminal: weir jobs, weir job host, weir tail job-summary.`,
 
 // config is the configuration of a process that runs everything: small topics, little retention, no second replica.
 func (f upFlags) config(c *cobra.Command) (config.Config, error) {
-	if f.simulate != 0 && f.simulate < balancer.MinSimulated {
-		return config.Config{}, fmt.Errorf("--simulate %d: at least %d nodes are needed for jobs that take all paths", f.simulate, balancer.MinSimulated)
+	if f.simulate != 0 {
+		if err := checkSimulated("simulate", f.simulate); err != nil {
+			return config.Config{}, err
+		}
 	}
-	if _, err := os.Stat(f.jobs); f.jobs != "" && err != nil {
-		return config.Config{}, fmt.Errorf("--jobs: %w", err)
+	if err := checkJobs("--jobs", f.jobs); err != nil {
+		return config.Config{}, err
 	}
 	if f.length < 0 {
-		return config.Config{}, fmt.Errorf("--for %v is negative", f.length)
+		return config.Config{}, fmt.Errorf("--for %v is negative: how long to run, such as 10m", f.length)
+	}
+	if err := checkAddress("listen", f.listen); err != nil {
+		return config.Config{}, err
 	}
 	dir, err := filepath.Abs(f.data)
 	if err != nil {
@@ -84,6 +89,7 @@ func (f upFlags) config(c *cobra.Command) (config.Config, error) {
 	if err != nil {
 		return config.Config{}, err
 	}
+	interval = min(max(interval, 0), 24*time.Hour) // Validate refuses what is beyond
 	d := config.Default()
 	d.Interval, d.Collectors, d.Instance = 5*time.Second, 4, "up"
 	d.Partitions = config.Partitions{Routes: 1, JobSummary: 1, Partials: 1}

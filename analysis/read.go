@@ -5,6 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -39,12 +42,44 @@ func Connect(ctx context.Context, cfg config.Config, further ...kgo.Opt) (*kgo.C
 	defer cancel()
 	if err := cl.Ping(ctx); err != nil {
 		cl.Close()
-		if errors.Is(err, syscall.ECONNREFUSED) {
-			err = fmt.Errorf("is weir running? %w", err)
-		}
-		return nil, fmt.Errorf("%w at %v: %w", ErrUnreachable, cfg.Kafka.Brokers, cfg.Kafka.Explain(err))
+		return nil, unreachable(cfg, err)
 	}
 	return cl, nil
+}
+
+// unreachable is the error of a first contact in vain: with the brokers that were asked, and what to do.
+func unreachable(cfg config.Config, err error) error {
+	brokers := strings.Join(cfg.Kafka.Brokers, ",")
+	if explained := cfg.Kafka.Explain(err); explained != err { //nolint:errorlint // the very same
+		return fmt.Errorf("%w at %s: %w", ErrUnreachable, brokers, explained)
+	}
+	remedy := "check kafka.brokers, and that Kafka runs there"
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED) && onlyHere(cfg.Kafka.Brokers):
+		remedy = "is weir running? Start `weir up` or `weir broker`, or check kafka.brokers"
+	case errors.Is(err, context.DeadlineExceeded):
+		remedy = fmt.Sprintf("nothing came in %v: check kafka.brokers, that Kafka runs there, and the firewall", pingTimeout)
+	}
+	return fmt.Errorf("%w at %s (%s): %w", ErrUnreachable, brokers, remedy, err)
+}
+
+// onlyHere reports whether all addresses are of this machine, where the embedded broker may be.
+func onlyHere(addresses []string) bool {
+	return !slices.ContainsFunc(addresses, func(address string) bool {
+		host, _, _ := net.SplitHostPort(address)
+		return host != "localhost" && !net.ParseIP(host).IsLoopback()
+	})
+}
+
+// absent is the error for a topic that cannot be read, by what Kafka says of it.
+func absent(cfg config.Config, topic string, d kadm.TopicDetail) error {
+	switch {
+	case d.Err != nil && !errors.Is(d.Err, kerr.UnknownTopicOrPartition):
+		return cfg.Kafka.Explain(fmt.Errorf("topic %s: %w", topic, d.Err))
+	case len(d.Partitions) == 0:
+		return fmt.Errorf("topic %s at %s: %w", topic, strings.Join(cfg.Kafka.Brokers, ","), config.ErrNoPartition)
+	}
+	return nil
 }
 
 // readSince calls each with every committed record of a topic that was written since a time, partition by partition.
@@ -63,11 +98,8 @@ func readSince(ctx context.Context, cfg config.Config, topic string, since time.
 	if err != nil {
 		return fmt.Errorf("listing %s: %w", topic, err)
 	}
-	switch d := details[topic]; {
-	case d.Err != nil && !errors.Is(d.Err, kerr.UnknownTopicOrPartition):
-		return fmt.Errorf("topic %s: %w", topic, d.Err)
-	case len(d.Partitions) == 0:
-		return fmt.Errorf("topic %s: %w", topic, config.ErrNoPartition)
+	if err := absent(cfg, topic, details[topic]); err != nil {
+		return err
 	}
 	var after kadm.ListedOffsets
 	if !since.IsZero() {

@@ -30,7 +30,8 @@ type TailRecord struct {
 
 // Tail calls each with the committed records of a topic, as they come, until each returns false, ctx ends or the brokers
 // are gone. The topic may be named with or without the prefix.
-func Tail(ctx context.Context, cfg config.Config, topic string, fromStart bool, each func(r TailRecord) bool) error {
+func Tail(ctx context.Context, cfg config.Config, topic string, fromStart bool, each func(r TailRecord) bool) (err error) {
+	defer func() { err = cfg.Kafka.Explain(err) }()
 	if !strings.HasPrefix(topic, cfg.Prefix) {
 		topic = cfg.Prefix + topic
 	}
@@ -49,8 +50,8 @@ func Tail(ctx context.Context, cfg config.Config, topic string, fromStart bool, 
 	if err != nil {
 		return fmt.Errorf("listing %s: %w", topic, err)
 	}
-	if len(details[topic].Partitions) == 0 {
-		return fmt.Errorf("topic %s: %w", topic, config.ErrNoPartition)
+	if err := absent(cfg, topic, details[topic]); err != nil {
+		return err
 	}
 	for {
 		poll, cancel := context.WithTimeout(ctx, pingTimeout)

@@ -144,27 +144,18 @@ var (
 )
 
 // Load fills Defaults from the file, WEIR_* variables (WEIR_KAFKA_BROKERS sets kafka.brokers) and flags, in this order,
-// and validates the result. The error joins all faults.
+// and validates the result. The error joins all faults, each with the variable or flag that set the value.
 func Load(src Source) (Config, error) {
 	v := viper.New()
-	known := map[string]bool{}
-	for key, value := range flatten("", reflect.ValueOf(src.Defaults)) {
-		known[key] = true
+	known := flatten("", reflect.ValueOf(src.Defaults))
+	for key, value := range known {
 		v.SetDefault(key, value)
 	}
-	if src.File != "" {
-		v.SetConfigFile(src.File)
-		v.SetConfigType("yaml")
-		if err := v.ReadInConfig(); err != nil {
-			return Config{}, fmt.Errorf("reading configuration %s: %w", src.File, err)
-		}
+	faults, err := src.readFile(v, known)
+	if err != nil {
+		return Config{}, err
 	}
-	var faults []error
-	for _, key := range v.AllKeys() {
-		if !known[key] {
-			faults = append(faults, fmt.Errorf("%w %s in %s", ErrUnknownKey, key, src.File))
-		}
-	}
+	setBy := map[string]string{} // by key: the variable or the flag
 	for _, e := range src.Environ {
 		name, value, _ := strings.Cut(e, "=")
 		if !strings.HasPrefix(name, "WEIR_") {
@@ -176,33 +167,117 @@ func Load(src Source) (Config, error) {
 			continue
 		}
 		v.Set(key, value)
+		setBy[key] = name
+		if value == "" {
+			setBy[key] += ", which is empty: give it a value or unset it"
+		}
 	}
 	if src.Flags != nil {
 		src.Flags.Visit(func(f *pflag.Flag) {
 			if key, ok := src.Keys[f.Name]; ok {
 				v.Set(key, f.Value.String())
+				setBy[key] = "--" + f.Name
 			}
 		})
 	}
 	if len(faults) > 0 {
 		return Config{}, errors.Join(faults...)
 	}
+	huge := bound(v, known)
 	c := src.Defaults // what cannot be decoded stays at its default, so that the other faults can be told too
-	err := v.UnmarshalExact(&c, func(d *mapstructure.DecoderConfig) {
+	err = v.UnmarshalExact(&c, func(d *mapstructure.DecoderConfig) {
 		d.WeaklyTypedInput = false
-		d.DecodeHook = mapstructure.ComposeDecodeHookFunc(mapstructure.StringToSliceHookFunc(","), decodeScalar)
+		d.DecodeHook = mapstructure.ComposeDecodeHookFunc(splitList, decodeScalar)
 	})
 	c.derive()
-	return c, errors.Join(errors.Join(wrongValues(err)...), c.Validate())
+	for _, f := range append(wrongValues(err), c.faults(huge)...) {
+		key, _, _ := strings.Cut(f.key, "[") // of an element of a list: the list's
+		if name := setBy[key]; name != "" {
+			f.error = fmt.Errorf("%w (set by %s)", f.error, name)
+		}
+		faults = append(faults, f)
+	}
+	return c, errors.Join(faults...)
+}
+
+// readFile reads the file into v. It returns a fault for each key that there is not, or an error if the file tells nothing.
+func (src Source) readFile(v *viper.Viper, known map[string]any) (faults []error, err error) {
+	if src.File == "" {
+		return nil, nil
+	}
+	text, err := readFile(src.File)
+	if err != nil {
+		return nil, fmt.Errorf("reading the configuration: %w", err)
+	}
+	tree, err := parseYAML(text)
+	if err == nil {
+		err = v.MergeConfigMap(tree)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the configuration %s: %w", src.File, err)
+	}
+	sections := map[string]string{} // with one of the keys below each
+	for key := range known {
+		for i, r := range key {
+			if r == '.' {
+				if example := sections[key[:i]]; example == "" || key < example {
+					sections[key[:i]] = key
+				}
+			}
+		}
+	}
+	for _, key := range slices.Sorted(slices.Values(v.AllKeys())) {
+		if _, ok := known[key]; ok {
+			continue
+		}
+		fault := fmt.Errorf("%w %s in %s", ErrUnknownKey, key, src.File)
+		if example := sections[key]; example != "" {
+			fault = fmt.Errorf("%s in %s: %w: keys below it are wanted, such as %s", key, src.File, ErrValue, example)
+		}
+		faults = append(faults, fault)
+	}
+	return faults, nil
+}
+
+// bound takes the nearest int64 for whole numbers beyond it, and returns those as they were given, by key.
+func bound(v *viper.Viper, known map[string]any) map[string]string {
+	huge := map[string]string{}
+	for key, value := range known {
+		if kind := reflect.TypeOf(value).Kind(); kind != reflect.Int && kind != reflect.Int64 {
+			continue
+		}
+		var nearest int64
+		switch given := v.Get(key).(type) {
+		case string:
+			n, err := strconv.ParseInt(given, 10, 64)
+			if !errors.Is(err, strconv.ErrRange) {
+				continue
+			}
+			nearest = n
+		case float64:
+			if math.Abs(given) < 1<<63 {
+				continue
+			} else if nearest = math.MaxInt64; given < 0 {
+				nearest = math.MinInt64
+			}
+		case uint64:
+			nearest = int64(min(given, math.MaxInt64))
+		default:
+			continue
+		}
+		huge[key] = fmt.Sprint(v.Get(key))
+		v.Set(key, nearest)
+	}
+	return huge
 }
 
 // wrongValues returns the errors of a decoding one by one, as those of Validate are.
-func wrongValues(err error) (faults []error) {
+func wrongValues(err error) (faults []fault) {
 	switch e := err.(type) { //nolint:errorlint // each level of the tree by itself
 	case nil:
 	case *mapstructure.DecodeError:
 		reason := strings.Replace(e.Unwrap().Error(), "source data must be an array or slice", "a list is wanted", 1)
-		faults = append(faults, fmt.Errorf("%s: %w: %s", e.Name(), ErrValue, reason))
+		faults = append(faults, fault{e.Name(), fmt.Errorf("%s: %w: %s", e.Name(), ErrValue, reason)})
 	case interface{ Unwrap() []error }:
 		for _, one := range e.Unwrap() {
 			faults = append(faults, wrongValues(one)...)
@@ -210,29 +285,40 @@ func wrongValues(err error) (faults []error) {
 	case interface{ Unwrap() error }:
 		return wrongValues(e.Unwrap())
 	default:
-		faults = append(faults, fmt.Errorf("%w: %w", ErrValue, err))
+		faults = append(faults, fault{"", fmt.Errorf("%w: %w", ErrValue, err)})
 	}
 	return faults
 }
 
+// splitList makes a list of a text with commas, which is how the environment has one.
+func splitList(_, to reflect.Type, value any) (any, error) {
+	text, isText := value.(string)
+	if !isText || to.Kind() != reflect.Slice {
+		return value, nil
+	}
+	list := []string{}
+	if text == "" {
+		return list, nil
+	}
+	for item := range strings.SplitSeq(text, ",") {
+		list = append(list, strings.TrimSpace(item))
+	}
+	return list, nil
+}
+
 // decodeScalar turns texts, which is what the environment and flags have, into what a key holds, and refuses numbers that
 // the library would round or take for nanoseconds.
-func decodeScalar(_, to reflect.Type, value any) (any, error) {
+func decodeScalar(from, to reflect.Type, value any) (any, error) {
 	text, isText := value.(string)
 	switch {
+	case from == to: // a default
 	case to == reflect.TypeFor[time.Duration]():
-		if _, is := value.(time.Duration); is {
-			return value, nil
-		}
 		d, err := time.ParseDuration(text)
 		if !isText || err != nil {
-			return nil, fmt.Errorf("%v is not a duration such as 500ms, 10s or 24h", value)
+			return nil, fmt.Errorf("%s is not a duration such as 500ms, 10s or 24h", shown(value))
 		}
 		return d, nil
 	case to.Kind() == reflect.Int || to.Kind() == reflect.Int64:
-		if f, is := value.(float64); is && f != math.Trunc(f) {
-			return nil, fmt.Errorf("%v is not a whole number", value)
-		}
 		if isText {
 			n, err := strconv.ParseInt(text, 10, 64)
 			if err != nil {
@@ -240,14 +326,30 @@ func decodeScalar(_, to reflect.Type, value any) (any, error) {
 			}
 			return n, nil
 		}
-	case to.Kind() == reflect.Bool && isText:
+		if f, is := value.(float64); is && f == math.Trunc(f) {
+			return int64(f), nil
+		}
+		if !reflect.ValueOf(value).CanInt() {
+			return nil, fmt.Errorf("%s is not a whole number", shown(value))
+		}
+	case to.Kind() == reflect.Bool:
 		b, err := strconv.ParseBool(text)
 		if err != nil {
-			return nil, fmt.Errorf("%q is neither true nor false", text)
+			return nil, fmt.Errorf("%s is neither true nor false", shown(value))
 		}
 		return b, nil
+	case to.Kind() == reflect.String:
+		return nil, fmt.Errorf("%s is not a text: put a number or a date in quotes", shown(value))
 	}
 	return value, nil
+}
+
+// shown is a value as a message has it.
+func shown(value any) string {
+	if text, is := value.(string); is {
+		return fmt.Sprintf("%.80q", text)
+	}
+	return fmt.Sprintf("%.80s", fmt.Sprint(value))
 }
 
 // derive fills what depends on other settings.
@@ -299,7 +401,7 @@ func flatten(prefix string, v reflect.Value) map[string]any {
 }
 
 // keyOf finds the key that an environment variable names: dots became underscores, which keys have too.
-func keyOf(name string, known map[string]bool) (string, bool) {
+func keyOf(name string, known map[string]any) (string, bool) {
 	for key := range known {
 		if strings.ToUpper(strings.ReplaceAll(key, ".", "_")) == name {
 			return key, true

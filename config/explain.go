@@ -48,14 +48,22 @@ func (k Kafka) who() string {
 	user := "nobody: neither kafka.sasl nor kafka.tls.cert_file is set"
 	if k.TLS.Enabled && k.TLS.CertFile != "" {
 		user = "the holder of " + k.TLS.CertFile
-		if pair, err := tls.LoadX509KeyPair(k.TLS.CertFile, k.TLS.KeyFile); err == nil && pair.Leaf != nil {
-			user = fmt.Sprintf("%s of %s, valid until %s", pair.Leaf.Subject, k.TLS.CertFile, pair.Leaf.NotAfter.UTC().Format(time.RFC3339))
+		if pair, err := k.TLS.pair(); err == nil {
+			user = fmt.Sprintf("%s of %s, %s", pair.Leaf.Subject, k.TLS.CertFile, validity(pair.Leaf, time.Now()))
 		}
 	}
 	if k.SASL.Mechanism != saslNone {
 		user = "user " + k.SASL.User
 	}
 	return fmt.Sprintf("we are %s, at %s", user, strings.Join(k.Brokers, ","))
+}
+
+// validity says how a certificate stands to the clock.
+func validity(c *x509.Certificate, now time.Time) string {
+	if now.Before(c.NotBefore) {
+		return "not valid before " + c.NotBefore.UTC().Format(time.RFC3339)
+	}
+	return "valid until " + c.NotAfter.UTC().Format(time.RFC3339)
 }
 
 // denied explains a permission that is missing. What it is missing on, the error's text says already.

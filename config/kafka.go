@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -52,6 +52,8 @@ const (
 	plainTLS = "PLAIN" // the password travels as it is: only inside TLS
 )
 
+var mechanisms = []string{scram512, scram256, plainTLS}
+
 // maxBatchBytes is the largest batch that a client sends, and what our topics are made to take (max.message.bytes): a Tick
 // that lists 100,000 nodes fits.
 const maxBatchBytes = 4 << 20
@@ -65,13 +67,13 @@ func (k Kafka) validate(
 	lasting func(key string, value, low, high time.Duration),
 ) {
 	for _, b := range k.Brokers {
-		if !isAddress(b) {
+		if !IsAddress(b) {
 			fault(ErrAddress, "kafka.brokers", fmt.Sprintf("%q", b), "")
 		}
 	}
 	lasting("kafka.dial_timeout", k.DialTimeout, 100*time.Millisecond, time.Minute)
-	oneOf("kafka.sasl.mechanism", k.SASL.Mechanism, saslNone, scram512, scram256, plainTLS)
-	if k.SASL.Mechanism != saslNone && (k.SASL.User == "" || k.SASL.PasswordFile == "") {
+	oneOf("kafka.sasl.mechanism", k.SASL.Mechanism, append([]string{saslNone}, mechanisms...)...)
+	if slices.Contains(mechanisms, k.SASL.Mechanism) && (k.SASL.User == "" || k.SASL.PasswordFile == "") {
 		fault(ErrTogether, "kafka.sasl.mechanism", k.SASL.Mechanism, "kafka.sasl.user and kafka.sasl.password_file")
 	}
 	if k.SASL.Mechanism == plainTLS && !k.TLS.Enabled {
@@ -82,11 +84,38 @@ func (k Kafka) validate(
 	}
 }
 
-// isAddress reports whether s is host:port; an IPv6 host is in brackets.
-func isAddress(s string) bool {
+// IsAddress reports whether s is host:port; an IPv6 host is in brackets.
+func IsAddress(s string) bool {
 	host, port, err := net.SplitHostPort(s)
-	n, errPort := strconv.Atoi(port)
-	return err == nil && host != "" && errPort == nil && n >= 0 && n < 1<<16
+	_, errPort := strconv.ParseUint(port, 10, 16)
+	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:%-" // of names and of addresses
+	return err == nil && errPort == nil && host != "" && strings.Trim(host, letters) == ""
+}
+
+// ErrNotYetValid is returned for a certificate that time alone makes valid.
+var ErrNotYetValid = errors.New("not valid yet: set this machine's clock, or wait")
+
+// CheckFiles returns nil if the files that the configuration names can be read, and the client's certificate is valid at now.
+// A file that is missing at the start is a mistake; one that vanishes later is waited for.
+func (k Kafka) CheckFiles(now time.Time) error {
+	if _, err := k.SASL.mechanism(); err != nil {
+		return err
+	}
+	if !k.TLS.Enabled {
+		return nil
+	}
+	c, err := k.TLS.config()
+	if err != nil || len(c.Certificates) == 0 {
+		return err
+	}
+	switch leaf := c.Certificates[0].Leaf; {
+	case now.After(leaf.NotAfter):
+		return fmt.Errorf("kafka.tls.cert_file %s expired at %s: renew it, or set this machine's clock (%s)",
+			k.TLS.CertFile, leaf.NotAfter.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+	case now.Before(leaf.NotBefore):
+		return fmt.Errorf("kafka.tls.cert_file %s is valid from %s: %w", k.TLS.CertFile, leaf.NotBefore.UTC().Format(time.RFC3339), ErrNotYetValid)
+	}
+	return nil
 }
 
 // ClientOpts returns the options that every Kafka client of weir has: where the brokers are, how to prove who we are,
@@ -194,7 +223,7 @@ var errHandshake = errors.New("TLS handshake")
 func (t TLS) config() (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
 	if t.CAFile != "" {
-		pem, err := os.ReadFile(t.CAFile)
+		pem, err := readFile(t.CAFile)
 		if err != nil {
 			return nil, fmt.Errorf("reading kafka.tls.ca_file: %w", err)
 		}
@@ -204,13 +233,30 @@ func (t TLS) config() (*tls.Config, error) {
 		}
 	}
 	if t.CertFile != "" {
-		pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+		pair, err := t.pair()
 		if err != nil {
-			return nil, fmt.Errorf("reading kafka.tls.cert_file and key_file: %w", err)
+			return nil, err
 		}
 		c.Certificates = []tls.Certificate{pair}
 	}
 	return c, nil
+}
+
+// pair reads the client's certificate and its key.
+func (t TLS) pair() (tls.Certificate, error) {
+	certPEM, err := readFile(t.CertFile)
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("reading kafka.tls.cert_file: %w", err)
+	}
+	keyPEM, err := readFile(t.KeyFile)
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("reading kafka.tls.key_file: %w", err)
+	}
+	pair, err := tls.X509KeyPair(certPEM, keyPEM)
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("kafka.tls.cert_file %s with kafka.tls.key_file %s: %w", t.CertFile, t.KeyFile, err)
+	}
+	return pair, nil
 }
 
 func (s SASL) mechanism() (sasl.Mechanism, error) {
@@ -239,9 +285,13 @@ func (s SASL) mechanism() (sasl.Mechanism, error) {
 
 // password reads the password as it is on disk now: a new one needs no restart.
 func (s SASL) password() (string, error) {
-	b, err := os.ReadFile(s.PasswordFile)
+	b, err := readFile(s.PasswordFile)
 	if err != nil {
 		return "", fmt.Errorf("reading kafka.sasl.password_file: %w", err)
 	}
-	return strings.TrimRight(string(b), "\r\n"), nil
+	password := strings.TrimRight(string(b), "\r\n")
+	if password == "" {
+		return "", fmt.Errorf("kafka.sasl.password_file %s holds no password", s.PasswordFile)
+	}
+	return password, nil
 }

@@ -1,9 +1,11 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -18,49 +20,77 @@ var (
 	ErrAddress  = errors.New("must be host:port")
 )
 
+// fault is what is wrong with the value of a key.
+type fault struct {
+	key string
+	error
+}
+
+// Unwrap returns the rule that is broken.
+func (f fault) Unwrap() error { return f.error }
+
 // Validate returns nil, or all faults of the configuration joined, each with its key, its value and the limit.
 func (c Config) Validate() error {
-	var faults []error
-	fault := func(rule error, key string, value any, limit string) {
+	var all []error
+	for _, f := range c.faults(nil) {
+		all = append(all, f)
+	}
+	return errors.Join(all...)
+}
+
+// faults are the faults of Validate. Of numbers beyond int64, huge has what was given.
+func (c Config) faults(huge map[string]string) (faults []fault) {
+	wrong := func(rule error, key string, value any, limit string) {
 		if limit != "" {
 			limit = ": " + limit
 		}
-		faults = append(faults, fmt.Errorf("%s = %v: %w%s", key, value, rule, limit))
+		faults = append(faults, fault{key, fmt.Errorf("%s = %v: %w%s", key, value, rule, limit)})
 	}
 	name := func(key, value string) {
 		if !validName(value) {
-			fault(ErrName, key, fmt.Sprintf("%.80q", value), "")
+			wrong(ErrName, key, fmt.Sprintf("%.80q", value), "")
 		}
 	}
 	within := func(key string, value, low, high int64) {
-		if value < low || value > high {
-			fault(ErrRange, key, value, fmt.Sprintf("%d to %d", low, high))
+		switch given, isHuge := huge[key]; {
+		case isHuge:
+			wrong(ErrRange, key, given, fmt.Sprintf("%d to %d", low, high))
+		case value < low || value > high:
+			wrong(ErrRange, key, value, fmt.Sprintf("%d to %d", low, high))
 		}
 	}
 	lasting := func(key string, value, low, high time.Duration) {
 		if value < low || value > high {
-			fault(ErrRange, key, value, fmt.Sprintf("%v to %v", low, high))
+			wrong(ErrRange, key, value, fmt.Sprintf("%v to %v", low, high))
 		}
 	}
 	oneOf := func(key, value string, choices ...string) {
 		if slices.Contains(choices, value) {
 			return
 		}
-		fault(ErrChoice, key, fmt.Sprintf("%.80q", value), strings.Join(choices, ", "))
+		listed := strings.Join(choices, ", ")
+		if choices[0] == "" {
+			listed = `"" (none)` + listed
+		}
+		wrong(ErrChoice, key, fmt.Sprintf("%.80q", value), listed)
 	}
 
 	name("cluster", c.Cluster)
-	name("prefix", c.Prefix)
+	if name("prefix", c.Prefix); validName(c.Prefix) && strings.Contains(c.Prefix, ":") {
+		wrong(ErrName, "prefix", fmt.Sprintf("%q", c.Prefix), "without a colon, which no topic may have in its name")
+	}
 	name("agent.node", c.Agent.Node)
 	if c.Instance != "" {
 		name("instance", c.Instance)
 	}
 	if c.Interval < minInterval || c.Interval > 24*time.Hour || c.Interval%time.Millisecond != 0 {
-		fault(ErrInterval, "interval", c.Interval, "")
-	} else {
+		wrong(ErrInterval, "interval", c.Interval, "")
+	} else { // what follows from a wrong interval is not said
 		// The plan must be out before the interval ends, and its Tick before the next plan: else they cross.
 		lasting("plan_margin", c.PlanMargin, time.Millisecond, c.Interval/2)
 		lasting("grace", c.Grace, time.Millisecond, c.Interval/2)
+		lasting("topics.counters_retention", c.Topics.CountersRetention, 3*Outage*c.Interval, 365*24*time.Hour)
+		lasting("topics.summary_retention", c.Topics.SummaryRetention, Outage*c.Interval, 10*365*24*time.Hour)
 	}
 	lasting("backoff_cap", c.BackoffCap, 100*time.Millisecond, time.Minute)
 	oneOf("log_level", c.LogLevel, "debug", "info", "warn", "error")
@@ -70,10 +100,8 @@ func (c Config) Validate() error {
 	within("partitions.job_summary", int64(c.Partitions.JobSummary), 1, 10_000)
 	within("partitions.partials", int64(c.Partitions.Partials), 1, 1_000)
 	within("topics.replication", int64(c.Topics.Replication), 1, 15)
-	lasting("topics.counters_retention", c.Topics.CountersRetention, 3*Outage*c.Interval, 365*24*time.Hour)
-	lasting("topics.summary_retention", c.Topics.SummaryRetention, Outage*c.Interval, 10*365*24*time.Hour)
-	if c.Topics.SegmentBytes != 0 {
-		within("topics.segment_bytes", c.Topics.SegmentBytes, 64<<10, 1<<31-1)
+	if n := c.Topics.SegmentBytes; n != 0 && (n < 64<<10 || n > 1<<31-1) {
+		wrong(ErrRange, "topics.segment_bytes", cmp.Or(huge["topics.segment_bytes"], strconv.FormatInt(n, 10)), "0 (the broker's own), or 65536 to 2147483647")
 	}
 	most, _ := c.CollectorNodes()
 	c.Balance.validate(most, name, within, oneOf)
@@ -81,13 +109,13 @@ func (c Config) Validate() error {
 	within("collect.max_rejects", int64(c.Collect.MaxRejects), 0, 100_000)
 	within("sink.roll_bytes", c.Sink.RollBytes, 1<<20, 1<<33)
 	if c.Sink.Dir == "" {
-		fault(ErrTogether, "sink.dir", `""`, "a directory for the archive")
+		wrong(ErrTogether, "sink.dir", `""`, "a directory for the archive")
 	}
-	if c.Metrics.Listen != "" && !isAddress(c.Metrics.Listen) {
-		fault(ErrAddress, "metrics.listen", fmt.Sprintf("%q", c.Metrics.Listen), "127.0.0.1:9100 for this machine alone")
+	if c.Metrics.Listen != "" && !IsAddress(c.Metrics.Listen) {
+		wrong(ErrAddress, "metrics.listen", fmt.Sprintf("%q", c.Metrics.Listen), "127.0.0.1:9100 for this machine alone")
 	}
-	c.Kafka.validate(fault, oneOf, lasting)
-	return errors.Join(faults...)
+	c.Kafka.validate(wrong, oneOf, lasting)
+	return faults
 }
 
 func (b *Balance) validate(collectorNodes int, name func(key, value string), within func(key string, value, low, high int64), oneOf func(key, value string, choices ...string)) {

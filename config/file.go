@@ -1,0 +1,125 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// A configuration, a certificate or a password is short, and its file answers at once. A named pipe may never answer.
+const (
+	maxFileBytes = 1 << 20
+	readTimeout  = 5 * time.Second
+)
+
+var (
+	errLong   = errors.New("longer than 1 MiB: name another file")
+	errSilent = fmt.Errorf("nothing came in %v: name a regular file", readTimeout)
+)
+
+// readFile returns what a file holds. The error names the file.
+func readFile(path string) ([]byte, error) {
+	type answer struct {
+		text []byte
+		err  error
+	}
+	read := make(chan answer, 1)
+	go func() {
+		file, err := os.Open(path)
+		if err != nil {
+			read <- answer{err: err}
+			return
+		}
+		defer func() { _ = file.Close() }() // nothing was written
+		text, err := io.ReadAll(io.LimitReader(file, maxFileBytes+1))
+		if err == nil && len(text) > maxFileBytes {
+			err = fmt.Errorf("%s: %w", path, errLong)
+		}
+		read <- answer{text, err}
+	}()
+	select {
+	case a := <-read:
+		return a.text, a.err
+	case <-time.After(readTimeout):
+		return nil, fmt.Errorf("%s: %w", path, errSilent)
+	}
+}
+
+// parseYAML returns the keys of a configuration file. A key without a value is as if it were not there.
+func parseYAML(text []byte) (map[string]any, error) {
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	var document, further yaml.Node
+	if err := d.Decode(&document); errors.Is(err, io.EOF) {
+		return nil, nil // empty
+	} else if err != nil {
+		return nil, oneLine(err)
+	}
+	if err := d.Decode(&further); !errors.Is(err, io.EOF) {
+		return nil, errors.New("more than one document: only one may stand between lines of ---")
+	}
+	keepNumbers(&document)
+	top := document.Content[0]
+	if top.Kind == yaml.ScalarNode && top.Tag == "!!null" {
+		return nil, nil
+	}
+	if top.Kind != yaml.MappingNode {
+		return nil, fmt.Errorf("line %d: keys with values are wanted, such as `collectors: 64`", top.Line)
+	}
+	var tree map[string]any
+	if err := top.Decode(&tree); err != nil {
+		return nil, oneLine(err)
+	}
+	return tree, sameKeys("", tree)
+}
+
+// keepNumbers makes texts of the whole numbers that no int64 holds: YAML would round them.
+func keepNumbers(n *yaml.Node) {
+	if n.Kind == yaml.ScalarNode && n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) == 0 {
+		if _, err := strconv.ParseInt(n.Value, 10, 64); errors.Is(err, strconv.ErrRange) {
+			n.Tag = "!!str"
+		}
+	}
+	for _, child := range n.Content { // an alias has none: no file makes this long
+		keepNumbers(child)
+	}
+}
+
+// sameKeys leaves out keys without a value, and returns an error where two keys of a map differ only in case.
+func sameKeys(prefix string, tree map[string]any) error {
+	first := map[string]string{}
+	for _, key := range slices.Sorted(maps.Keys(tree)) {
+		lower := strings.ToLower(key)
+		if other, twice := first[lower]; twice {
+			return fmt.Errorf("%s%s and %s%s are the same key: leave one out", prefix, other, prefix, key)
+		}
+		first[lower] = key
+		switch value := tree[key].(type) {
+		case nil:
+			delete(tree, key)
+		case map[string]any:
+			if err := sameKeys(prefix+key+".", value); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// oneLine returns an error of the YAML library on one line.
+func oneLine(err error) error {
+	text := strings.TrimPrefix(strings.Join(strings.Fields(err.Error()), " "), "yaml: ")
+	text = strings.TrimPrefix(text, "unmarshal errors: ")
+	if strings.Contains(text, "found character that cannot start any token") {
+		text += " (a tab? YAML indents with spaces)"
+	}
+	return errors.New(text)
+}

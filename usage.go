@@ -1,0 +1,120 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/weirhpc/weir/balancer"
+	"github.com/weirhpc/weir/config"
+)
+
+// checkAddress returns nil if a server can listen on the address of a flag.
+func checkAddress(flag, address string) error {
+	if config.IsAddress(address) {
+		return nil
+	}
+	return usageError{fmt.Errorf("--%s %q: must be host:port, for example 127.0.0.1:9092", flag, address)}
+}
+
+// unknownCommand is the error for a name that c has no command for.
+func unknownCommand(c *cobra.Command, name string) error {
+	remedy := fmt.Sprintf("`%s --help` lists its commands", c.CommandPath())
+	c.SuggestionsMinimumDistance = 2
+	if like := c.SuggestionsFor(name); len(like) > 0 {
+		remedy = "did you mean " + strings.Join(like, " or ") + "? " + remedy
+	}
+	return usageError{fmt.Errorf("%s: there is no command %q: %s", c.CommandPath(), name, remedy)}
+}
+
+// flagError says of a flag that cannot be read what it takes.
+func flagError(c *cobra.Command, err error) error {
+	remedy := fmt.Sprintf("`%s --help` lists the flags", c.CommandPath())
+	var invalid *pflag.InvalidValueError
+	if !errors.As(err, &invalid) {
+		return usageError{fmt.Errorf("%s: %w: %s", c.CommandPath(), err, remedy)}
+	}
+	wanted := invalid.GetFlag().Value.Type()
+	switch wanted {
+	case "int":
+		wanted = "a whole number"
+	case "uint64":
+		wanted = "a whole number from 0"
+	case "float64":
+		wanted = "a number"
+	case "bool":
+		wanted = "true or false"
+	case "duration":
+		wanted = "a duration such as 500ms, 10s or 24h"
+	}
+	if errors.Is(err, strconv.ErrRange) {
+		wanted += " below 2^63"
+	}
+	return usageError{fmt.Errorf("--%s %q: %s is wanted: %s", invalid.GetFlag().Name, invalid.GetValue(), wanted, remedy)}
+}
+
+// emptyFlags returns an error if a flag was given an empty text, such as that of a shell variable which is not set.
+func emptyFlags(c *cobra.Command) (err error) {
+	c.Flags().Visit(func(f *pflag.Flag) {
+		if f.Value.Type() == "string" && f.Value.String() == "" {
+			err = usageError{fmt.Errorf("--%s is empty: give it a value or leave it out", f.Name)}
+		}
+	})
+	return err
+}
+
+// noArgs is for commands without arguments.
+func noArgs(c *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return nil
+	case c.HasAvailableSubCommands():
+		return unknownCommand(c, args[0])
+	case c.Flags().Lookup("config") != nil && len(args) == 1:
+		return usageError{fmt.Errorf("%[1]s takes no argument, but was given %[2]q; a configuration is named so: %[1]s --config %[2]s", c.CommandPath(), args[0])}
+	}
+	return usageError{fmt.Errorf("%[1]s takes no argument, but was given %[2]q: `%[1]s --help` shows its flags", c.CommandPath(), args[0])}
+}
+
+// oneArg is for commands with a single argument, which has a name and an example.
+func oneArg(name, example string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		switch len(args) {
+		case 1:
+			return nil
+		case 0:
+			return usageError{fmt.Errorf("%[1]s: its argument %[2]s is missing: for example `%[1]s %[3]s`", c.CommandPath(), name, example)}
+		}
+		return usageError{fmt.Errorf("%[1]s takes one argument, %[2]s, but was given %[4]q: for example `%[1]s %[3]s`", c.CommandPath(), name, example, args)}
+	}
+}
+
+// newHelp is cobra's help, which for a command that is not there would end with status 0.
+func newHelp() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Show the help of a command",
+		RunE: func(c *cobra.Command, args []string) error {
+			about, rest, err := c.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return unknownCommand(about, append(rest, args...)[0])
+			}
+			return about.Help()
+		},
+	}
+}
+
+// maxSimulated is how many simulated nodes one process has at most.
+const maxSimulated = 100_000
+
+// checkSimulated returns nil if n simulated nodes can be had.
+func checkSimulated(flag string, n int) error {
+	if n < balancer.MinSimulated || n > maxSimulated {
+		return usageError{fmt.Errorf("--%s %d: at least %d nodes are needed for jobs that take all paths, and at most %d may be", flag, n, balancer.MinSimulated, maxSimulated)}
+	}
+	return nil
+}
