@@ -164,7 +164,8 @@ status 2 if anything is wrong.
 
 // checkFiles returns nil if all files that the configuration names can be used.
 func checkFiles(cfg config.Config) error {
-	return errors.Join(cfg.Kafka.CheckFiles(time.Now()), checkJobs("balance.jobs_file", cfg.Balance.JobsFile), checkTree(cfg))
+	return errors.Join(cfg.Kafka.CheckFiles(time.Now()), checkJobs("balance.jobs_file", cfg.Balance.JobsFile), checkTree(cfg), checkAgent(cfg),
+		directory("balance.drop_dir", cfg.Balance.DropDir), directory("sink.dir", cfg.Sink.Dir))
 }
 
 func newAcceptGap() *cobra.Command {

@@ -59,6 +59,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	switch {
 	case err == nil, errors.Is(err, syscall.EPIPE): // whoever read it has seen enough
 		return exitDone
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		report(stderr, fmt.Errorf("interrupted: %w", err))
+		return exitFailed
 	case !begun, errors.As(err, &usage):
 		report(stderr, err)
 		return exitUsage

@@ -139,6 +139,10 @@ func TestMissingFilesAreStatus2(t *testing.T) {
 		"empty password": {"kafka: {sasl: {mechanism: SCRAM-SHA-512, user: u, password_file: empty}}", "empty holds no password", all},
 		"jobs":           {"balance: {jobs_file: absent.yaml}", "balance.jobs_file: open absent.yaml", []string{"check", "balance"}},
 		"jobs, no YAML":  {"balance: {jobs_file: nojobs.yaml}", "nojobs.yaml: line 1", []string{"check"}},
+		"no procfs":      {"agent: {proc_path: none, node: n1}", `agent.proc_path "none" is no mount of procfs`, []string{"check", "agent"}},
+		"state":          {"agent: {state_dir: empty, node: n1}", "agent.state_dir empty: not a directory", []string{"check", "agent"}},
+		"archive":        {"sink: {dir: empty/archive}", "sink.dir: stat empty/archive: not a directory", []string{"check", "sink"}},
+		"drops":          {"balance: {drop_dir: empty, nodes: [n1]}", "balance.drop_dir empty: not a directory", []string{"check", "balance"}},
 		"tree":           {"balance: {tree_file: absent.yaml}", "balance.tree_file: reading the tree absent.yaml", []string{"check", "balance"}},
 	} {
 		if err := os.WriteFile("weir.yaml", []byte(c.yaml+"\n"), 0o600); err != nil {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -77,7 +79,12 @@ func checked(run serve, topics ...string) serve {
 
 func newAgent() *cobra.Command {
 	return newService("agent", "Sample this node's counters and send them", `The node agent: it reads all its sources at every interval boundary, and sends what its route says. It listens on nothing,
-needs no root (CAP_PERFMON for perf events), and Kafka being away neither blocks nor grows nor ends it.`, producers.Run)
+needs no root (CAP_PERFMON for perf events), and Kafka being away neither blocks nor grows nor ends it.`, func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
+		if err := checkAgent(cfg); err != nil {
+			return usageError{err}
+		}
+		return producers.Run(ctx, cfg, log)
+	})
 }
 
 func newCollect() *cobra.Command {
@@ -99,7 +106,7 @@ func newBalance() *cobra.Command {
 	c := newService("balance", "Plan who sends what where, and close the intervals", `The balancer: it takes the jobs of Slurm (balance.slurm), of a drop directory (balance.drop_dir) or of balance.jobs_file, on the
 nodes of balance.tree_file (or balance.nodes, or Slurm's). A second one stands by.`, func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 		// Before the brokers are asked, which may be away: a wrong name shows at once.
-		if err := errors.Join(readable("balance.jobs_file", cfg.Balance.JobsFile), checkTree(cfg)); err != nil {
+		if err := errors.Join(readable("balance.jobs_file", cfg.Balance.JobsFile), directory("balance.drop_dir", cfg.Balance.DropDir), checkTree(cfg)); err != nil {
 			return usageError{err}
 		}
 		return serve(ctx, cfg, log)
@@ -155,6 +162,29 @@ func readable(key, path string) error {
 		return errors.Join(fmt.Errorf("%s %s: not a regular file", key, path), err)
 	}
 	return nil
+}
+
+// directory returns nil if a key names a directory, or nothing that is there.
+func directory(key, path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case path == "", errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("%s: %w", key, err)
+	case !info.IsDir():
+		return fmt.Errorf("%s %s: not a directory", key, path)
+	}
+	return nil
+}
+
+// checkAgent returns nil if an agent finds what its keys name. Without /proc it would have nothing to send.
+func checkAgent(cfg config.Config) error {
+	_, err := os.Stat(filepath.Join(cfg.Agent.ProcPath, "stat"))
+	if err != nil {
+		err = fmt.Errorf("agent.proc_path %q is no mount of procfs: %w", cfg.Agent.ProcPath, err)
+	}
+	return errors.Join(err, directory("agent.state_dir", cfg.Agent.StateDir))
 }
 
 // checkJobs returns nil if the job file of a key or flag holds jobs, or none is named. A fault in one job does not count.
@@ -244,8 +274,14 @@ them: weir balance --simulate N.`, func(ctx context.Context, cfg config.Config, 
 }
 
 func newSink() *cobra.Command {
+	serve := checked(sink.Run, schemas.TopicJobSummary)
 	c := newService("sink", "Archive the summaries as Parquet", `Writes the topic of summaries to sink.dir, every summary once. A second one on the same directory stands by: of two that write
-the same file one wins.`, checked(sink.Run, schemas.TopicJobSummary))
+the same file one wins.`, func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
+		if err := directory("sink.dir", cfg.Sink.Dir); err != nil {
+			return usageError{err}
+		}
+		return serve(ctx, cfg, log)
+	})
 	c.AddCommand(newAcceptGap())
 	return c
 }

@@ -22,6 +22,8 @@ import (
 // ErrUnreachable is returned when no broker answers.
 var ErrUnreachable = errors.New("no broker answers")
 
+var errNoTopic = errors.New("there is none of this name")
+
 // A person waits for the answer: of the first contact, and of a whole topic.
 const (
 	pingTimeout = 5 * time.Second
@@ -38,10 +40,13 @@ func Connect(ctx context.Context, cfg config.Config, further ...kgo.Opt) (*kgo.C
 	if err != nil {
 		return nil, fmt.Errorf("making a Kafka client: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+	ping, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
-	if err := cl.Ping(ctx); err != nil {
+	if err := cl.Ping(ping); err != nil {
 		cl.Close()
+		if ctx.Err() != nil { // which says nothing about the brokers
+			return nil, fmt.Errorf("asking %s: %w", strings.Join(cfg.Kafka.Brokers, ","), ctx.Err())
+		}
 		return nil, unreachable(cfg, err)
 	}
 	return cl, nil
@@ -76,10 +81,18 @@ func absent(cfg config.Config, topic string, d kadm.TopicDetail) error {
 	switch {
 	case d.Err != nil && !errors.Is(d.Err, kerr.UnknownTopicOrPartition):
 		return cfg.Kafka.Explain(fmt.Errorf("topic %s: %w", topic, d.Err))
-	case len(d.Partitions) == 0:
-		return fmt.Errorf("topic %s at %s: %w", topic, strings.Join(cfg.Kafka.Brokers, ","), config.ErrNoPartition)
+	case len(d.Partitions) > 0:
+		return nil
 	}
-	return nil
+	var ours []string
+	for _, t := range schemas.Topics("", schemas.Sizes{}) {
+		ours = append(ours, t.Name)
+	}
+	brokers := strings.Join(cfg.Kafka.Brokers, ",")
+	if slices.Contains(ours, strings.TrimPrefix(topic, cfg.Prefix)) {
+		return fmt.Errorf("topic %s at %s: %w", topic, brokers, config.ErrNoPartition)
+	}
+	return fmt.Errorf("topic %.100q at %s: %w: weir has %s", topic, brokers, errNoTopic, strings.Join(ours, ", "))
 }
 
 // readSince calls each with every committed record of a topic that was written since a time, partition by partition.

@@ -42,7 +42,10 @@ func Tail(ctx context.Context, cfg config.Config, topic string, fromStart bool, 
 	brokers := config.NewBrokers(slog.New(slog.DiscardHandler))
 	cl, err := Connect(ctx, cfg, kgo.ConsumeTopics(topic), kgo.ConsumeStartOffset(from), kgo.ConsumeResetOffset(from),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.WithHooks(brokers))
-	if err != nil {
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case err != nil:
 		return err
 	}
 	defer cl.Close()

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -251,6 +252,109 @@ func TestClientOptsNameWhatIsMissing(t *testing.T) {
 	c.Kafka.SASL.PasswordFile = write(t, "secret\n")
 	if _, err := c.ClientOpts(context.Background()); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestWrongInputIsNamed: each mistake ends in one line with the key or the file, the value as it was given, and what may be.
+func TestWrongInputIsNamed(t *testing.T) {
+	for name, c := range map[string]struct {
+		yaml, environ string
+		says          string
+	}{
+		"beyond int64":            {"collectors: 99999999999999999999", "", "collectors = 99999999999999999999: out of range: 1 to 10000"},
+		"far below":               {"sink: {roll_bytes: -99999999999999999999}", "", "sink.roll_bytes = -99999999999999999999: out of range: 1048576"},
+		"an uint64":               {"collectors: 18446744073709551615", "", "collectors = 18446744073709551615: out of range: 1 to 10000"},
+		"a huge float":            {"collectors: 1e300", "", "collectors = 1e+300: out of range: 1 to 10000"},
+		"infinite":                {"collectors: .inf", "", "collectors = +Inf: out of range: 1 to 10000"},
+		"no number":               {"collectors: .nan", "", "collectors = NaN: out of range: 1 to 10000"},
+		"beyond int64, variable":  {"", "WEIR_COLLECTORS=99999999999999999999", "collectors = 99999999999999999999: out of range: 1 to 10000 (set by WEIR_COLLECTORS)"},
+		"segments":                {"topics: {segment_bytes: -1}", "", "topics.segment_bytes = -1: out of range: 0 (the broker's own), or 65536 to 2147483647"},
+		"list as number":          {"collectors: [1]", "", "[1] is not a whole number"},
+		"number as name":          {"cluster: 1.5", "", "1.5 is not a text: put a number or a date in quotes"},
+		"number as boolean":       {"kafka: {tls: {enabled: 1}}", "", "kafka.tls.enabled: wrong kind of value: 1 is neither true nor false"},
+		"huge interval":           {"interval: 2500000h", "", "interval = 2500000h0m0s: must be whole milliseconds"},
+		"colon in the prefix":     {`prefix: "a:b."`, "", `prefix = "a:b.": must match [A-Za-z0-9._:-]{1,64}: without a colon`},
+		"choices with none":       {"kafka: {sasl: {mechanism: MAGIC}}", "", `not one of the choices: "" (none), SCRAM-SHA-512`},
+		"value in a section":      {"kafka: h:1", "", "kafka in FILE: wrong kind of value: keys below it are wanted, such as kafka.brokers"},
+		"twice":                   {"collectors: 4\ncollectors: 5", "", "line 2: mapping key \"collectors\" already defined at line 1"},
+		"twice, in another case":  {"collectors: 4\nCollectors: 5", "", "Collectors and collectors are the same key"},
+		"tab":                     {"kafka:\n\tbrokers: []", "", "line 2: found character that cannot start any token (a tab?"},
+		"two documents":           {"collectors: 4\n---\ncollectors: 5", "", "more than one document"},
+		"list":                    {"[1, 2]", "", "line 1: keys with values are wanted"},
+		"bomb":                    {bomb, "", "excessive aliasing"},
+		"control characters":      {"\x00\x01\x02", "", "control characters are not allowed"},
+		"100 MB":                  {strings.Repeat("#", maxFileBytes+1), "", "FILE: longer than 1 MiB"},
+		"empty number":            {"", "WEIR_COLLECTORS=", "(set by WEIR_COLLECTORS, which is empty: give it a value or unset it)"},
+		"empty boolean":           {"", "WEIR_KAFKA_TLS_ENABLED=", "(set by WEIR_KAFKA_TLS_ENABLED, which is empty"},
+		"empty name":              {"", "WEIR_PREFIX=", `prefix = "": must match [A-Za-z0-9._:-]{1,64} (set by WEIR_PREFIX, which is empty`},
+		"element of a list":       {"", "WEIR_BALANCE_NODES=a,,b", "balance.nodes = \"\": must match [A-Za-z0-9._:-]{1,64} (set by WEIR_BALANCE_NODES)"},
+		"a URL":                   {"kafka: {brokers: ['http://h:1']}", "", `kafka.brokers = "http://h:1": must be host:port`},
+		"a space":                 {"kafka: {brokers: ['h :1']}", "", `kafka.brokers = "h :1": must be host:port`},
+		"port with a sign":        {"kafka: {brokers: ['h:+1']}", "", `kafka.brokers = "h:+1": must be host:port`},
+		"key without a dash list": {"kafka: {brokers: 5}", "", "kafka.brokers: wrong kind of value: a list is wanted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := write(t, c.yaml)
+			_, err := Load(Source{File: file, Environ: []string{c.environ}, Defaults: Default()})
+			if err == nil {
+				t.Fatal("it is accepted")
+			}
+			if says := strings.ReplaceAll(c.says, "FILE", file); !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%q is not one line with %q", err, says)
+			}
+		})
+	}
+}
+
+// bomb is a short text of a long list.
+const bomb = `a: &a [x,x,x,x,x,x,x,x,x]
+b: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]
+c: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]
+d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]
+e: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]
+f: &f [*e,*e,*e,*e,*e,*e,*e,*e,*e]
+g: [*f,*f,*f,*f,*f,*f,*f,*f,*f]`
+
+// TestWhatIsMeantIsTaken: these are unusual, and clear.
+func TestWhatIsMeantIsTaken(t *testing.T) {
+	for name, c := range map[string]struct {
+		yaml, environ string
+		want          func(c Config) bool
+	}{
+		"a mark of the byte order": {"\xef\xbb\xbfcollectors: 4\r\n", "", func(c Config) bool { return c.Collectors == 4 }},
+		"a key without a value":    {"collectors:\n", "", func(c Config) bool { return c.Collectors == 64 }},
+		"a section without a key":  {"kafka:\n# brokers: []\ncollectors: 4\n", "", func(c Config) bool { return c.Collectors == 4 }},
+		"an empty text":            {"metrics: {listen: 'h:1'}", "WEIR_METRICS_LISTEN=", func(c Config) bool { return c.Metrics.Listen == "" }},
+		"an empty list":            {"balance: {nodes: [a]}", "WEIR_BALANCE_NODES=", func(c Config) bool { return len(c.Balance.Nodes) == 0 }},
+		"a list with spaces":       {"", "WEIR_KAFKA_BROKERS=h:1, [::1]:2", func(c Config) bool { return slices.Equal(c.Kafka.Brokers, []string{"h:1", "[::1]:2"}) }},
+		"an alias":                 {"cluster: &name x\nprefix: *name\n", "", func(c Config) bool { return c.Prefix == "x" }},
+		"nothing":                  {"", "", func(c Config) bool { return c.Collectors == 64 }},
+	} {
+		got, err := Load(Source{File: write(t, c.yaml), Environ: []string{c.environ}, Defaults: Default()})
+		if err != nil || !c.want(got) {
+			t.Errorf("%s: %v, %+v", name, err, got)
+		}
+	}
+}
+
+// TestPipeWithoutWriterIsNotWaitedFor: a command that is given the name of a pipe ends, with a reason.
+func TestPipeWithoutWriterIsNotWaitedFor(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	loaded := make(chan error, 1)
+	go func() {
+		_, err := Load(Source{File: pipe, Defaults: Default()})
+		loaded <- err
+	}()
+	select {
+	case err := <-loaded:
+		if !errors.Is(err, errSilent) || !strings.Contains(err.Error(), pipe) {
+			t.Error(err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("it waits for ever")
 	}
 }
 

@@ -56,13 +56,18 @@ func newAuthority(t *testing.T, name string) *authority {
 // issue returns a certificate that is valid until a time, and its key, as PEM.
 func (a *authority) issue(until time.Time) (certPEM, keyPEM []byte) {
 	a.t.Helper()
+	return a.issueFrom(time.Now().Add(-2*time.Hour), until)
+}
+
+func (a *authority) issueFrom(from, until time.Time) (certPEM, keyPEM []byte) {
+	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		a.t.Fatal(err)
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "weir"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: until,
+		NotBefore: from, NotAfter: until,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &key.PublicKey, a.key)
@@ -189,6 +194,53 @@ func TestRefusals(t *testing.T) {
 		})
 	}
 }
+
+// TestCheckFiles: a certificate that has expired needs a hand, one that is not valid yet only time. The broker's refusal says which.
+func TestCheckFiles(t *testing.T) {
+	a := newAuthority(t, "ours")
+	c, dir := secureConfig(t, a, "h:1")
+	now := time.Now()
+	if err := c.Kafka.CheckFiles(now); err != nil {
+		t.Errorf("good files: %v", err)
+	}
+	for name, tc := range map[string]struct {
+		from, until time.Time
+		says        []string
+		later       bool
+		explained   string
+	}{
+		"expired":   {now.Add(-2 * time.Hour), now.Add(-time.Hour), []string{"expired at " + stamp(now.Add(-time.Hour)), "renew it"}, false, "valid until " + stamp(now.Add(-time.Hour))},
+		"not valid": {now.Add(time.Hour), now.Add(2 * time.Hour), []string{"valid from " + stamp(now.Add(time.Hour)), "clock"}, true, "not valid before " + stamp(now.Add(time.Hour))},
+	} {
+		certPEM, keyPEM := a.issueFrom(tc.from, tc.until)
+		for file, text := range map[string][]byte{"cert.pem": certPEM, "key.pem": keyPEM} {
+			if err := os.WriteFile(filepath.Join(dir, file), text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := c.Kafka.CheckFiles(now)
+		if err == nil || errors.Is(err, ErrNotYetValid) != tc.later {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for _, part := range append(tc.says, c.Kafka.TLS.CertFile) {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("%s: %v does not say %q", name, err, part)
+			}
+		}
+		c.Kafka.SASL = SASL{}
+		if text := c.Kafka.Explain(kerr.TopicAuthorizationFailed).Error(); !strings.Contains(text, tc.explained) {
+			t.Errorf("%s: %s does not say %q", name, text, tc.explained)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "key.pem"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Kafka.CheckFiles(now); err == nil || !strings.Contains(err.Error(), "kafka.tls.key_file "+c.Kafka.TLS.KeyFile) {
+		t.Errorf("no key: %v", err)
+	}
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // TestExplain holds what only Kafka itself says; integration's TestRefused has it from there.
 func TestExplain(t *testing.T) {
