@@ -1,0 +1,60 @@
+package analysis
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/weirhpc/weir/config"
+)
+
+// TestTailNamesUserAndRemedy: whoever may not read a topic learns as whom they asked, and which permission is missing. Kafka
+// says the same of a topic that is not there.
+func TestTailNamesUserAndRemedy(t *testing.T) {
+	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.EnableSASL(), kfake.EnableACLs(), kfake.User("SCRAM-SHA-512", "ada", "secret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(broker.Close)
+	password := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(password, []byte("secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg := config.Default()
+	cfg.Kafka.Brokers = broker.ListenAddrs()
+	cfg.Kafka.SASL = config.SASL{Mechanism: "SCRAM-SHA-512", User: "ada", PasswordFile: password}
+	for _, topic := range []string{"nope", "counters"} {
+		err := Tail(t.Context(), cfg, topic, false, func(TailRecord) bool { return false })
+		if err == nil {
+			t.Fatalf("%s is shown", topic)
+		}
+		for _, part := range []string{"weir." + topic, "user ada", "permission on the topic is missing", cfg.Kafka.Brokers[0]} {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("%v does not say %q", err, part)
+			}
+		}
+	}
+}
+
+// TestAbsentTopicIsNamed: a topic of weir's is made by a command; for another there is a list.
+func TestAbsentTopicIsNamed(t *testing.T) {
+	broker, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(broker.Close)
+	cfg := config.Default()
+	cfg.Kafka.Brokers = broker.ListenAddrs()
+	for topic, says := range map[string]string{
+		"counters": "`weir topics create` makes what is missing", "nope": "weir has counters, routes,", "weir.nope": `"weir.nope"`,
+		strings.Repeat("x", 1000): "weir has counters",
+	} {
+		err := Tail(t.Context(), cfg, topic, false, func(TailRecord) bool { return false })
+		if err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), cfg.Kafka.Brokers[0]) || len(err.Error()) > 400 {
+			t.Errorf("%.20s: %v, want a short line with %q", topic, err, says)
+		}
+	}
+}
