@@ -74,7 +74,7 @@ func noArgs(c *cobra.Command, args []string) error {
 		return nil
 	case c.HasAvailableSubCommands():
 		return unknownCommand(c, args[0])
-	case c.Flags().Lookup("config") != nil && len(args) == 1:
+	case c.Flags().Lookup("config") != nil && !c.Flags().Changed("config") && len(args) == 1:
 		return usageError{fmt.Errorf("%[1]s takes no argument, but was given %[2]q; a configuration is named so: %[1]s --config %[2]s", c.CommandPath(), args[0])}
 	}
 	return usageError{fmt.Errorf("%[1]s takes no argument, but was given %[2]q: `%[1]s --help` shows its flags", c.CommandPath(), args[0])}
