@@ -99,10 +99,7 @@ func (c Config) faults(huge map[string]string) (faults []fault) {
 	within("partitions.routes", int64(c.Partitions.Routes), 1, 10_000)
 	within("partitions.job_summary", int64(c.Partitions.JobSummary), 1, 10_000)
 	within("partitions.partials", int64(c.Partitions.Partials), 1, 1_000)
-	within("topics.replication", int64(c.Topics.Replication), 1, 15)
-	if n := c.Topics.SegmentBytes; n != 0 && (n < 64<<10 || n > 1<<31-1) {
-		wrong(ErrRange, "topics.segment_bytes", cmp.Or(huge["topics.segment_bytes"], strconv.FormatInt(n, 10)), "0 (the broker's own), or 65536 to 2147483647")
-	}
+	c.Topics.validate(huge["topics.segment_bytes"], wrong, within)
 	most, _ := c.CollectorNodes()
 	c.Balance.validate(most, name, within, oneOf)
 	c.Balance.Slurm.validate(oneOf, lasting)
@@ -116,6 +113,13 @@ func (c Config) faults(huge map[string]string) (faults []fault) {
 	}
 	c.Kafka.validate(wrong, oneOf, lasting)
 	return faults
+}
+
+func (t Topics) validate(huge string, wrong func(rule error, key string, value any, limit string), within func(key string, value, low, high int64)) {
+	within("topics.replication", int64(t.Replication), 1, 15)
+	if n := t.SegmentBytes; n != 0 && (n < 64<<10 || n > 1<<31-1) {
+		wrong(ErrRange, "topics.segment_bytes", cmp.Or(huge, strconv.FormatInt(n, 10)), "0 (the broker's own), or 65536 to 2147483647")
+	}
 }
 
 func (b *Balance) validate(collectorNodes int, name func(key, value string), within func(key string, value, low, high int64), oneOf func(key, value string, choices ...string)) {

@@ -69,10 +69,11 @@ func refusals(prefix string) []refusal {
 			kafka.Brokers = k.cfg.Kafka.Brokers
 			return kafka
 		}, all["sink"], []string{"set kafka.tls.enabled to false"}},
-		{"expired certificate", "collect", func(k *keys, user string) config.Kafka {
-			k.issue(user, -time.Second)
+		// One that has expired ends the service at its start: TestMissingFilesAreStatus2.
+		{"certificate that is not valid yet", "collect", func(k *keys, user string) config.Kafka {
+			k.issueFrom(user, time.Now().Add(time.Hour), 2*time.Hour)
 			return k.byCertificate(user)
-		}, all["collect"], []string{"kafka.tls.cert_file", "valid until"}},
+		}, all["collect"], []string{"kafka.tls.cert_file", "not valid before"}},
 		{"no certificate", "sink", func(k *keys, user string) config.Kafka {
 			kafka := k.byCertificate(user)
 			kafka.TLS.CertFile, kafka.TLS.KeyFile = "", ""

@@ -259,6 +259,12 @@ func (k *keys) put(file string, content []byte) {
 // issue gives a role a new certificate with its key in the same file, so that no reader meets one of each pair.
 func (k *keys) issue(role string, lasting time.Duration) {
 	k.t.Helper()
+	k.issueFrom(role, time.Now().Add(-time.Minute), lasting)
+}
+
+// issueFrom is issue for a certificate that is valid from another time on.
+func (k *keys) issueFrom(role string, from time.Time, lasting time.Duration) {
+	k.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		k.t.Fatal(err)
@@ -266,7 +272,7 @@ func (k *keys) issue(role string, lasting time.Duration) {
 	k.serial++
 	cert := &x509.Certificate{
 		SerialNumber: big.NewInt(1000 + k.serial), Subject: pkix.Name{CommonName: k.user(role), Organization: []string{"weir"}},
-		NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(lasting),
+		NotBefore: from, NotAfter: time.Now().Add(lasting),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, cert, k.ca.Leaf, &key.PublicKey, k.ca.PrivateKey)
