@@ -3,8 +3,14 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"io/fs"
+	"math/big"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -193,6 +199,59 @@ func TestUnitsStartCrashedServicesAgain(t *testing.T) {
 		}
 		if !strings.Contains(string(text), "\nLimitCORE=0\n") {
 			t.Errorf("%s: a crash leaves a core", unit)
+		}
+	}
+}
+
+// TestExpiredCertificateIsStatus2: only a person renews it. One that is not valid yet ends the check, not a service.
+func TestExpiredCertificateIsStatus2(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("WEIR_KAFKA_BROKERS", "127.0.0.1:1")
+	t.Setenv("WEIR_KAFKA_TLS_ENABLED", "true")
+	t.Setenv("WEIR_KAFKA_TLS_CERT_FILE", "cert.pem")
+	t.Setenv("WEIR_KAFKA_TLS_KEY_FILE", "key.pem")
+	for _, c := range []struct {
+		from    time.Duration // from now; for an hour
+		command string
+		status  int
+		says    string
+	}{
+		{-2 * time.Hour, "check", exitUsage, "cert.pem expired at"},
+		{-2 * time.Hour, "collect", exitUsage, "cert.pem expired at"},
+		{-2 * time.Hour, "jobs", exitUsage, "cert.pem expired at"},
+		{time.Hour, "check", exitUsage, "not valid yet"},
+		{time.Hour, "collect", exitDone, "trying again"},
+		{-time.Minute, "check", exitDone, ""},
+	} {
+		certificate(t, time.Now().Add(c.from))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		status, _, stderr := weir(ctx, c.command)
+		cancel()
+		if status != c.status || !strings.Contains(stderr, c.says) {
+			t.Errorf("%s, valid in %v: status %d, %q; want %d and %q", c.command, c.from, status, stderr, c.status, c.says)
+		}
+	}
+}
+
+// certificate writes cert.pem, valid for an hour from a time on, and key.pem.
+func certificate(t *testing.T, from time.Time) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: from, NotAfter: from.Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, block := range map[string]*pem.Block{"cert.pem": {Type: "CERTIFICATE", Bytes: der}, "key.pem": {Type: "PRIVATE KEY", Bytes: pkcs8}} {
+		if err := os.WriteFile(name, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -69,7 +69,7 @@ func refusals(prefix string) []refusal {
 			kafka.Brokers = k.cfg.Kafka.Brokers
 			return kafka
 		}, all["sink"], []string{"set kafka.tls.enabled to false"}},
-		// One that has expired ends the service at its start: TestMissingFilesAreStatus2.
+		// One that has expired ends the service at its start: TestExpiredCertificateIsStatus2.
 		{"certificate that is not valid yet", "collect", func(k *keys, user string) config.Kafka {
 			k.issueFrom(user, time.Now().Add(time.Hour), 2*time.Hour)
 			return k.byCertificate(user)
