@@ -52,25 +52,28 @@ func BenchmarkInterval(b *testing.B) {
 
 		i := fold.intervals[tick.IntervalStart]
 		all.begin()
+		k := &closing{start: tick.IntervalStart, lengthMs: simT}
 		for n := range tick.Jobs {
 			job := &tick.Jobs[n]
 			var records []*nodeRecord
 			for _, node := range job.Nodes {
 				records = append(records, i.take(schemas.JobKey{JobID: job.JobID}, node, simT))
+				records[len(records)-1].number = all.expect(node)
 			}
 			began = b.Elapsed()
 			byNode(records)
-			cols := columns(records)
+			gathered := newColumns(records)
+			cols := gathered.sorted()
 			jobs += (b.Elapsed() - began).Seconds()
 			began = b.Elapsed()
-			all.join(job, records, cols)
+			all.join(records, cols)
 			system += (b.Elapsed() - began).Seconds()
 			began = b.Elapsed()
 			encode(b, summarize(simCluster, 0, tick, job, records, cols))
 			jobs += (b.Elapsed() - began).Seconds()
 		}
 		began = b.Elapsed()
-		encode(b, all.partial(simCluster, 0, 64, tick))
+		encode(b, all.partial(simCluster, 0, 64, k))
 		system += (b.Elapsed() - began).Seconds()
 	}
 	each := 1e9 / float64(b.N) / (nodes * cpus * metrics)

@@ -1,6 +1,7 @@
 package processors
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,29 +14,46 @@ import (
 //
 // Records gather by job and interval. A Tick closes its interval: each job that it lists yields one output from the
 // records of the nodes that it lists, with or without records, and all of them together this partition's share of _system;
-// then every interval up to the Tick's is closed. Each
-// record meets exactly one fate, the first of these that holds:
+// then every interval up to the Tick's is closed. A Tick with More closes its jobs, and leaves the interval open for the
+// Ticks that follow. Each record meets exactly one fate, the first of these that holds:
 //
 //	rejected    it cannot be decoded, contradicts itself, is of another cluster or from the future, or is a NodeSummary of a
 //	            job of several nodes
-//	late        its interval is closed
+//	late        its interval is closed, or a Tick with More has closed its job
 //	dropped     its interval is more than the outage older than one that was seen since, and no Tick came
 //	duplicate   a record with its natural key (node, interval, job, restart) came before
 //	misrouted   no Tick lists it here, or the Tick's interval_ms is another
-//	ended       its job ended before the interval did
+//	ended       its job ended before the interval did: _system alone takes its values
 //	summarized  an output was made from it
 type Collector struct {
 	ledger
 	cluster               string
 	partition, collectors int32
 	intervals             map[int64]*interval
+	closing               *closing
 	all                   system
 	loads                 []schemas.JobLoad // of the last interval that was closed
 }
 
+// closing is an interval of which a Tick came, and not yet the last one.
+type closing struct {
+	start, lengthMs int64
+	tickBytes       int
+	jobs            map[schemas.JobKey]bool // that are closed
+	loads           []schemas.JobLoad
+}
+
+const (
+	// maxTickBytes bounds what the collector remembers of the Ticks of one interval: one that reaches it is the last.
+	maxTickBytes = 32 << 20
+	// maxLoadsBytes bounds the loads of a Progress, a quarter of the largest message.
+	maxLoadsBytes = 1 << 20
+)
+
 // interval is what has come for one interval_start.
 type interval struct {
-	jobs map[schemas.JobKey]map[string]*nodeRecord // by node: first come, first served
+	jobs    map[schemas.JobKey]map[string]*nodeRecord // by node: first come, first served
+	records int64
 }
 
 // nodeRecord is a CounterBatch or a NodeSummary.
@@ -43,6 +61,7 @@ type nodeRecord struct {
 	entry    Entry // value only kept for a NodeSummary, which a Tick may yet reject
 	bytes    int
 	lengthMs int64
+	number   int32 // of its node in the interval's _system
 	batch    *schemas.CounterBatch
 	summary  *schemas.NodeSummary
 }
@@ -60,6 +79,9 @@ func NewCollector(cluster string, partition, collectors int32, p *schemas.Progre
 func (c *Collector) Progress(position int64) *schemas.Progress {
 	p := c.ledger.Progress(position)
 	p.Loads = c.loads
+	for _, i := range c.intervals {
+		p.Open += i.records
+	}
 	return p
 }
 
@@ -76,7 +98,7 @@ func (c *Collector) Apply(e Entry) Effects {
 		if isAhead(r.IntervalStart, r.IntervalMs, e.AppendedMs) {
 			return c.reject(e, "Tick from the future")
 		}
-		return c.tick(r)
+		return c.tick(e, r)
 	case *schemas.CounterBatch:
 		return c.witness(e, &r.NodeHeader, c.add(e, &r.NodeHeader, &nodeRecord{lengthMs: r.IntervalMs, batch: r}))
 	case *schemas.NodeSummary:
@@ -105,7 +127,7 @@ func (c *Collector) add(e Entry, h *schemas.NodeHeader, r *nodeRecord) Effects {
 		return c.reject(e, "of cluster "+h.Cluster)
 	case isAhead(start, h.IntervalMs, e.AppendedMs):
 		return c.reject(e, "from the future")
-	case start <= c.closed:
+	case start <= c.closed, c.closing != nil && c.closing.start == start && c.closing.jobs[h.Job()]:
 		return Effects{Counts: schemas.ProgressCounts{Late: 1}}
 	case start <= c.dropped:
 		return Effects{Counts: schemas.ProgressCounts{Dropped: 1}}
@@ -129,6 +151,7 @@ func (c *Collector) add(e Entry, h *schemas.NodeHeader, r *nodeRecord) Effects {
 		r.entry.Value = e.Value
 	}
 	nodes[h.Node] = r
+	i.records++
 	if e.Offset < c.resumed {
 		return Effects{} // what this record dropped is in the Progress that the replay began with
 	}
@@ -140,45 +163,78 @@ func (c *Collector) add(e Entry, h *schemas.NodeHeader, r *nodeRecord) Effects {
 // cannot drop what is in time for everybody else.
 func (c *Collector) drop(start, lengthMs int64) Effects {
 	length := max(lengthMs, c.closedLengthMs)
+	var fx Effects
 	if bound := start - (config.Outage+1)*length; bound > max(c.dropped, c.closed) {
+		if c.closing != nil && c.closing.start <= bound {
+			c.finish(&fx) // its last Tick never came
+		}
 		c.dropped = bound
 	}
-	var fx Effects
 	for _, gone := range c.settle() {
-		fx.Counts.Dropped += c.intervals[gone].count()
+		fx.Counts.Dropped += c.intervals[gone].records
 		delete(c.intervals, gone)
 	}
 	return fx
 }
 
-func (c *Collector) tick(t *schemas.Tick) Effects {
+// tick closes the jobs of a Tick, and the interval with its last one. The Ticks of an interval follow each other in one
+// transaction, but whatever comes instead, the interval ends: with a Tick of a later interval, with more bytes of Ticks than
+// maxTickBytes, or where it would be dropped.
+func (c *Collector) tick(e Entry, t *schemas.Tick) Effects {
 	fx := Effects{Counts: schemas.ProgressCounts{Ticks: 1}}
-	if t.IntervalStart <= c.closed {
+	switch k := c.closing; {
+	case t.IntervalStart <= c.closed, k != nil && t.IntervalStart < k.start:
 		return fx // a second Tick of this interval, or one that comes after a later one
+	case k != nil && t.IntervalStart > k.start:
+		c.finish(&fx)
+	case k != nil && t.IntervalMs != k.lengthMs:
+		return c.reject(e, "Tick of another interval_ms than the one before it")
 	}
-	fx.Closes = true
-	i := c.intervals[t.IntervalStart]
-	c.all.begin()
-	c.loads = nil // not its first elements: a Progress may still hold them
+	if c.closing == nil {
+		c.closing = &closing{start: t.IntervalStart, lengthMs: t.IntervalMs, jobs: map[schemas.JobKey]bool{}}
+		c.begun = e.Offset
+		c.all.begin()
+	}
 	for n := range t.Jobs {
-		c.closeJob(&fx, t, &t.Jobs[n], i)
+		c.closeJob(&fx, t, &t.Jobs[n])
 	}
-	fx.Counts.Outputs++
-	fx.Outputs = append(fx.Outputs, c.all.partial(c.cluster, c.partition, c.collectors, t))
-	c.closed, c.closedLengthMs = t.IntervalStart, t.IntervalMs
-	for _, gone := range c.settle() {
-		fx.Counts.Misrouted += c.intervals[gone].count() // what no Tick has taken
-		delete(c.intervals, gone)
+	c.all.shared = append(c.all.shared, t.Shared...)
+	c.closing.tickBytes += len(e.Value)
+	if !t.More || c.closing.tickBytes >= maxTickBytes {
+		c.finish(&fx)
 	}
-	fx.Outputs = append(fx.Outputs, &schemas.Watermark{Collector: c.partition, IntervalStart: t.IntervalStart, IntervalMs: t.IntervalMs})
 	return fx
 }
 
-// closeJob makes the output of one job that a Tick lists, and takes the job's records out of the interval.
-func (c *Collector) closeJob(fx *Effects, t *schemas.Tick, job *schemas.TickJob, i *interval) {
+// finish closes the interval whose Ticks have come.
+func (c *Collector) finish(fx *Effects) {
+	k := c.closing
+	c.closing, c.begun, c.loads = nil, none, heaviest(k.loads)
+	fx.Closes = true
+	share := c.all.partial(c.cluster, c.partition, c.collectors, k)
+	fx.Counts.Outputs++
+	fx.Counts.Surplus += c.all.columns.surplus()
+	fx.Outputs = append(fx.Outputs, share)
+	c.closed, c.closedLengthMs = k.start, k.lengthMs
+	for _, gone := range c.settle() {
+		fx.Counts.Misrouted += c.intervals[gone].records // what no Tick has taken
+		delete(c.intervals, gone)
+	}
+	fx.Outputs = append(fx.Outputs, &schemas.Watermark{Collector: c.partition, IntervalStart: k.start, IntervalMs: k.lengthMs})
+}
+
+// closeJob makes the output of one job that a Tick lists, and takes the job's records out of the interval. A job that an
+// earlier Tick of the interval lists has its output.
+func (c *Collector) closeJob(fx *Effects, t *schemas.Tick, job *schemas.TickJob) {
 	key := schemas.JobKey{JobID: job.JobID, Restart: job.Restart}
+	if c.closing.jobs[key] {
+		return
+	}
+	c.closing.jobs[key] = true
+	i := c.intervals[t.IntervalStart]
 	var records []*nodeRecord
 	for _, node := range job.Nodes {
+		number := c.all.expect(node)
 		r := i.take(key, node, t.IntervalMs)
 		switch {
 		case r == nil:
@@ -186,22 +242,24 @@ func (c *Collector) closeJob(fx *Effects, t *schemas.Tick, job *schemas.TickJob,
 			c.rejected[r.entry.Offset] = true
 			fx.Rejects = append(fx.Rejects, Rejected{r.entry.Offset, "NodeSummary of a job of several nodes", r.entry.Value})
 			fx.Counts.Rejected++
-		case job.Parts == 0:
-			fx.Counts.Ended++
 		default:
+			r.number = number
 			records = append(records, r)
 		}
 	}
+	byNode(records)
+	cols := newColumns(records)
+	sorted := cols.sorted()
+	c.all.join(records, sorted)
 	if job.Parts == 0 {
+		fx.Counts.Ended += int64(len(records))
 		return
 	}
 	fx.Counts.Summarized += int64(len(records))
 	fx.Counts.Outputs++
+	fx.Counts.Surplus += cols.surplus()
 	c.weigh(job, records)
-	byNode(records)
-	cols := columns(records)
-	c.all.join(job, records, cols)
-	fx.Outputs = append(fx.Outputs, summarize(c.cluster, c.partition, t, job, records, cols))
+	fx.Outputs = append(fx.Outputs, summarize(c.cluster, c.partition, t, job, records, sorted))
 }
 
 // weigh notes what the values of a job weighed: the balancer counts with it. What was reduced on its node, and _rest, are
@@ -215,8 +273,25 @@ func (c *Collector) weigh(job *schemas.TickJob, records []*nodeRecord) {
 		}
 	}
 	if l.Nodes > 0 && job.JobID != schemas.JobRest {
-		c.loads = append(c.loads, l)
+		c.closing.loads = append(c.closing.loads, l)
 	}
+}
+
+// heaviest cuts loads to those with most bytes that fit into maxLoadsBytes, the least keys of equals, in the order that they have.
+func heaviest(loads []schemas.JobLoad) []schemas.JobLoad {
+	const numbers = 20 // bytes of a load beside its id, at most
+	order := slices.Clone(loads)
+	slices.SortFunc(order, func(a, b schemas.JobLoad) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), strings.Compare(a.JobID, b.JobID), cmp.Compare(a.Restart, b.Restart))
+	})
+	kept, room := map[schemas.JobKey]bool{}, maxLoadsBytes
+	for _, l := range order {
+		if room -= len(l.JobID) + numbers; room < 0 {
+			break
+		}
+		kept[schemas.JobKey{JobID: l.JobID, Restart: l.Restart}] = true
+	}
+	return slices.DeleteFunc(loads, func(l schemas.JobLoad) bool { return !kept[schemas.JobKey{JobID: l.JobID, Restart: l.Restart}] })
 }
 
 // take removes and returns a node's record of a job, nil where there is none of this interval length.
@@ -229,15 +304,8 @@ func (i *interval) take(key schemas.JobKey, node string, lengthMs int64) *nodeRe
 		return nil
 	}
 	delete(i.jobs[key], node)
+	i.records--
 	return r
-}
-
-func (i *interval) count() int64 {
-	var n int64
-	for _, nodes := range i.jobs {
-		n += int64(len(nodes))
-	}
-	return n
 }
 
 // byNode orders records as summaries are computed: by node, whatever the order of arrival.

@@ -53,6 +53,8 @@ const (
 	aheadMs = 10_000
 	// never is the interval_start below all others.
 	never = math.MinInt64
+	// none is the offset behind all others.
+	none = math.MaxInt64
 )
 
 // isAhead reports whether an interval ends later than a record of it can be believed.
@@ -68,10 +70,11 @@ type ledger struct {
 	first          map[int64]int64
 	rejected       map[int64]bool // offsets; those of a replay are rejected again, whatever they decode to by now
 	resumed        int64          // entries before this offset are replayed
+	begun          int64          // offset of the first Tick of an interval that waits for its last one; else none
 }
 
 func newLedger(p *schemas.Progress) ledger {
-	l := ledger{closed: never, dropped: never, first: map[int64]int64{}, rejected: map[int64]bool{}}
+	l := ledger{closed: never, dropped: never, first: map[int64]int64{}, rejected: map[int64]bool{}, begun: none}
 	if p == nil {
 		return l
 	}
@@ -114,10 +117,12 @@ func (l *ledger) reject(e Entry, what string) Effects {
 	return Effects{Rejects: []Rejected{{e.Offset, what, e.Value}}, Counts: schemas.ProgressCounts{Rejected: 1}}
 }
 
-// hold is where a successor must begin to fold: at the first record of any interval that is neither closed nor dropped.
+// hold is where a successor must begin to fold: at the first record of any interval that is neither closed nor dropped, or
+// at the first Tick of an interval that waits for its last one.
 // It goes by interval, not by window: an interval that lost all its windows to one verdict still has records whose
 // verdict a replay has to find again.
 func (l *ledger) hold(position int64) int64 {
+	position = min(position, l.begun)
 	for _, offset := range l.first {
 		position = min(position, offset)
 	}
@@ -170,4 +175,5 @@ func addCounts(a *schemas.ProgressCounts, b schemas.ProgressCounts) {
 	a.Outputs += b.Outputs
 	a.Lost += b.Lost
 	a.ClockAhead += b.ClockAhead
+	a.Surplus += b.Surplus
 }

@@ -26,6 +26,7 @@ type Merger struct {
 	collectors int32
 	watermarks map[int32]int64
 	windows    map[int64]map[schemas.JobKey]*mergeWindow
+	waiting    int64 // partials of windows that are not emitted
 }
 
 // mergeWindow keeps who has been heard after it has been emitted, until its interval is closed.
@@ -46,6 +47,13 @@ func NewMerger(cluster string, collectors int32, p *schemas.Progress) *Merger {
 		}
 	}
 	return m
+}
+
+// Progress implements Fold.
+func (m *Merger) Progress(position int64) *schemas.Progress {
+	p := m.ledger.Progress(position)
+	p.Open = m.waiting
+	return p
 }
 
 // Apply folds the next entry of the log.
@@ -96,6 +104,7 @@ func (m *Merger) add(e Entry, p *schemas.JobPartial) Effects {
 		return Effects{Counts: late}
 	}
 	w.parts[p.Collector] = p
+	m.waiting++
 	if len(w.parts) < int(p.Parts) {
 		return Effects{}
 	}
@@ -153,8 +162,10 @@ func (m *Merger) emit(w *mergeWindow) Effects {
 		w.parts[collector] = nil // heard, and no longer needed
 	}
 	w.emitted = true
+	m.waiting -= int64(len(parts))
+	summary, surplus := mergePartials(parts)
 	return Effects{
-		Outputs: []schemas.Record{mergePartials(parts)},
-		Counts:  schemas.ProgressCounts{Summarized: int64(len(parts)), Outputs: 1},
+		Outputs: []schemas.Record{summary},
+		Counts:  schemas.ProgressCounts{Summarized: int64(len(parts)), Outputs: 1, Surplus: surplus},
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/weirhpc/weir/processors/quantile"
@@ -32,14 +33,29 @@ func summarize(cluster string, partition int32, t *schemas.Tick, job *schemas.Ti
 	if len(records) == 1 && records[0].summary != nil {
 		s.Method = schemas.MethodNode
 		for i := range records[0].summary.Metrics {
-			s.Metrics = append(s.Metrics, records[0].summary.Metrics[i].JobSummaryMetric)
+			s.Metrics = append(s.Metrics, reduced(&records[0].summary.Metrics[i].JobSummaryMetric))
 		}
 		return s
 	}
 	for _, c := range columns {
 		s.Metrics = append(s.Metrics, c.exact())
 	}
+	if len(s.Metrics) == 0 {
+		s.Method = schemas.MethodEstimated // nothing is known: EXACT would promise a value
+	}
 	return s
+}
+
+// reduced is a metric as its node reduced it, without numbers that contradict its count or rank_error.
+func reduced(m *schemas.JobSummaryMetric) schemas.JobSummaryMetric {
+	if m.Count == 0 {
+		return schemas.JobSummaryMetric{Name: m.Name, Unit: m.Unit, Scope: m.Scope, Invalid: m.Invalid}
+	}
+	exact := *m
+	if exact.RankError != nil && *exact.RankError == 0 {
+		exact.Lo, exact.Hi = nil, nil
+	}
+	return exact
 }
 
 // column is all that records say of one metric.
@@ -49,14 +65,17 @@ type column struct {
 	invalid           int64 // values that cannot stand beside the others: of another unit or scope
 	nodes             nodeMeans
 
-	// What NodeSummaries say, in _system alone: elsewhere one never stands beside other records of its job.
+	// In _system alone: what NodeSummaries say, since elsewhere one never stands beside other records of its job; and which
+	// nodes have a valid value, since a node has a mean of each of its jobs.
 	shares  []quantile.Summary
 	moments quantile.Moments // of the shares
+	with    numbers
 }
 
-// nodeMeans are the means of the nodes that have a valid value.
+// nodeMeans are the means of the nodes that have a valid value, and the nodes' numbers.
 type nodeMeans struct {
 	means           []float64
+	numbers         []int32
 	lowest, highest nodeMean
 }
 
@@ -65,44 +84,90 @@ type nodeMean struct {
 	mean float64
 }
 
-// columns sorts the values of CounterBatches, ordered by node, by metric. The least node decides on a metric's unit and
+// maxMetrics is how many metrics an output has at most: schemas.MaxMetrics, which holds for every record.
+const maxMetrics = 1024
+
+// columns gathers columns by name. Of more than maxMetrics names the least stay, in whatever order they come; until
+// they are sorted there may be twice as many.
+type columns struct {
+	byName map[string]*column
+	last   string              // the greatest name that may stay
+	left   map[string]struct{} // names that do not stay; nil: all may
+}
+
+// column is where a metric's values go, and whether those of this unit and scope can stand beside those that are there. It
+// is nil for a metric that is left out.
+func (s *columns) column(name, unit, scope string) (c *column, fits bool) {
+	if c = s.byName[name]; c != nil {
+		return c, c.unit == unit && c.scope == scope
+	}
+	if len(s.byName) >= 2*maxMetrics {
+		s.cut()
+	}
+	if s.left != nil && name > s.last {
+		s.left[name] = struct{}{}
+		return nil, false
+	}
+	c = &column{name: name, unit: unit, scope: scope}
+	s.byName[name] = c
+	return c, true
+}
+
+func (s *columns) cut() {
+	if len(s.byName) <= maxMetrics {
+		return
+	}
+	names := slices.Sorted(maps.Keys(s.byName))
+	if s.last = names[maxMetrics-1]; s.left == nil {
+		s.left = map[string]struct{}{}
+	}
+	for _, name := range names[maxMetrics:] {
+		s.left[name] = struct{}{}
+		delete(s.byName, name)
+	}
+}
+
+// sorted are the columns that stay, by name.
+func (s *columns) sorted() []*column {
+	s.cut()
+	sorted := make([]*column, 0, len(s.byName))
+	for _, name := range slices.Sorted(maps.Keys(s.byName)) {
+		sorted = append(sorted, s.byName[name])
+	}
+	return sorted
+}
+
+// surplus is how many metrics are left out.
+func (s *columns) surplus() int64 { return int64(len(s.left)) }
+
+// newColumns sorts the values of CounterBatches, ordered by node, by metric. The least node decides on a metric's unit and
 // scope.
-func columns(records []*nodeRecord) []*column {
-	byName := map[string]*column{}
+func newColumns(records []*nodeRecord) columns {
+	all := columns{byName: map[string]*column{}}
 	for _, r := range records {
 		if r.batch == nil {
 			continue
 		}
 		for i := range r.batch.Metrics {
 			m := &r.batch.Metrics[i]
-			c := byName[m.Name]
-			if c == nil {
-				c = &column{name: m.Name, unit: m.Unit, scope: m.Scope}
-				byName[m.Name] = c
-			}
-			if c.unit != m.Unit || c.scope != m.Scope {
+			c, fits := all.column(m.Name, m.Unit, m.Scope)
+			switch {
+			case c == nil:
+			case fits:
+				c.add(r.batch.Node, r.number, m.Values)
+			default:
 				c.invalid += int64(len(m.Values))
-				continue
 			}
-			c.add(r.batch.Node, m.Values)
 		}
 	}
-	return sortedColumns(byName)
+	return all
 }
 
-func sortedColumns(byName map[string]*column) []*column {
-	sorted := make([]*column, 0, len(byName))
-	for _, name := range slices.Sorted(maps.Keys(byName)) {
-		sorted = append(sorted, byName[name])
-	}
-	return sorted
-}
-
-func (c *column) add(node string, values []float64) {
+func (c *column) add(node string, number int32, values []float64) {
 	c.values = append(c.values, values...)
 	if mean, ok := quantile.Mean(values); ok {
 		c.nodes.add(nodeMean{node, mean}, nodeMean{node, mean})
-		c.nodes.means = append(c.nodes.means, mean)
+		c.nodes.means, c.nodes.numbers = append(c.nodes.means, mean), append(c.nodes.numbers, number)
 	}
 }
 
@@ -138,7 +203,10 @@ func (c *column) partial(budget quantile.Budget) schemas.JobPartialMetric {
 	all := quantile.Moments{Count: d.Count, Mean: d.Mean, M2: d.M2}.Add(c.moments)
 	m := schemas.JobPartialMetric{
 		Name: c.name, Unit: c.unit, Scope: c.scope,
-		Count: all.Count, Invalid: d.Invalid + c.invalid, Nodes: int32(len(c.nodes.means)),
+		Count: all.Count, Invalid: d.Invalid + c.invalid, Nodes: int32(len(c.nodes.means)), NodeMeans: int64(len(c.nodes.means)),
+	}
+	if c.with != nil {
+		m.Nodes = c.with.count()
 	}
 	if all.Count == 0 {
 		return m
@@ -154,27 +222,64 @@ func (c *column) partial(budget quantile.Budget) schemas.JobPartialMetric {
 	return m
 }
 
-// system gathers, while a Tick closes an interval, all that its jobs' records say: the collector's share of _system.
-type system struct {
-	expected, reported int32 // over (node, job) pairs
-	columns            map[string]*column
-	spare              [][]float64 // room for values, of the intervals before
+// numbers is a set of small numbers.
+type numbers []uint64
+
+func (s *numbers) add(n int32) {
+	for len(*s) <= int(n/64) {
+		*s = append(*s, 0)
+	}
+	(*s)[n/64] |= 1 << (n % 64)
 }
+
+func (s numbers) has(n int32) bool { return int(n/64) < len(s) && s[n/64]>>(n%64)&1 == 1 }
+
+func (s numbers) count() int32 {
+	n := 0
+	for _, word := range s {
+		n += bits.OnesCount64(word)
+	}
+	return int32(n)
+}
+
+// system gathers, while Ticks close an interval, all that their jobs' records say: the collector's share of _system.
+type system struct {
+	nodes    map[string]int32 // that Ticks list, numbered as they come
+	reported numbers          // those of which a record came
+	shared   []string         // nodes that Ticks of other partitions list too
+	columns  columns
+	spare    [][]float64 // room for values, of the intervals before
+}
+
+// maxSharedBytes bounds how many shared nodes a share of _system names: with the largest metrics beside them it stays well
+// below the largest message. The nodes beyond it are counted as if no other collector had them.
+const maxSharedBytes = 2 << 20
 
 // begin forgets the last interval.
 func (s *system) begin() {
-	for _, c := range s.columns {
+	for _, c := range s.columns.byName {
 		s.spare = append(s.spare, c.values[:0])
 	}
-	s.expected, s.reported, s.columns = 0, 0, map[string]*column{}
+	s.nodes, s.reported, s.shared, s.columns = map[string]int32{}, nil, nil, columns{byName: map[string]*column{}}
+}
+
+// expect notes that a Tick lists a node, and returns the node's number.
+func (s *system) expect(node string) int32 {
+	n, ok := s.nodes[node]
+	if !ok {
+		n = int32(len(s.nodes))
+		s.nodes[node] = n
+	}
+	return n
 }
 
 // join adds a job's records, in the order of their nodes, and their columns, which may be reduced afterwards.
-func (s *system) join(job *schemas.TickJob, records []*nodeRecord, columns []*column) {
-	s.expected += int32(len(job.Nodes))
-	s.reported += int32(len(records))
+func (s *system) join(records []*nodeRecord, columns []*column) {
 	for _, c := range columns {
 		to, fits := s.column(c.name, c.unit, c.scope)
+		if to == nil {
+			continue
+		}
 		to.invalid += c.invalid
 		if !fits {
 			to.invalid += int64(len(c.values))
@@ -184,21 +289,28 @@ func (s *system) join(job *schemas.TickJob, records []*nodeRecord, columns []*co
 		if len(c.nodes.means) > 0 {
 			to.nodes.add(c.nodes.lowest, c.nodes.highest)
 			to.nodes.means = append(to.nodes.means, c.nodes.means...)
+			for _, n := range c.nodes.numbers {
+				to.with.add(n)
+			}
 		}
 	}
 	for _, r := range records {
+		s.reported.add(r.number)
 		if r.summary == nil {
 			continue
 		}
 		for i := range r.summary.Metrics {
-			s.joinReduced(r.summary.Node, &r.summary.Metrics[i])
+			s.joinReduced(r, &r.summary.Metrics[i])
 		}
 	}
 }
 
 // joinReduced adds what a node has reduced itself: its values where it says them all, else their summary.
-func (s *system) joinReduced(node string, m *schemas.NodeSummaryMetric) {
+func (s *system) joinReduced(r *nodeRecord, m *schemas.NodeSummaryMetric) {
 	c, fits := s.column(m.Name, m.Unit, m.Scope)
+	if c == nil {
+		return
+	}
 	c.invalid += m.Invalid
 	if !fits {
 		c.invalid += m.Count
@@ -207,9 +319,10 @@ func (s *system) joinReduced(node string, m *schemas.NodeSummaryMetric) {
 	if m.Count == 0 {
 		return
 	}
-	mean := nodeMean{node, *m.Mean}
+	mean := nodeMean{r.summary.Node, *m.Mean}
 	c.nodes.add(mean, mean)
 	c.nodes.means = append(c.nodes.means, mean.mean)
+	c.with.add(r.number)
 	if len(m.Certified.Atoms) > 0 {
 		for _, a := range m.Certified.Atoms {
 			for range a.Count {
@@ -226,46 +339,56 @@ func (s *system) joinReduced(node string, m *schemas.NodeSummaryMetric) {
 	c.moments = c.moments.Add(quantile.Moments{Count: m.Count, Mean: *m.Mean, M2: m2})
 }
 
-// column is where a metric's values go, and whether those of this unit and scope can stand beside those that are there.
+// column is columns.column, with the room that a column of an earlier interval had.
 func (s *system) column(name, unit, scope string) (c *column, fits bool) {
-	if c = s.columns[name]; c == nil {
-		c = &column{name: name, unit: unit, scope: scope}
-		if n := len(s.spare); n > 0 {
-			c.values, s.spare = s.spare[n-1], s.spare[:n-1]
-		}
-		s.columns[name] = c
+	c, fits = s.columns.column(name, unit, scope)
+	if n := len(s.spare); n > 0 && c != nil && c.values == nil {
+		c.values, s.spare = s.spare[n-1], s.spare[:n-1]
 	}
-	return c, c.unit == unit && c.scope == scope
+	return c, fits
 }
 
 // partial is the collector's share of the whole machine's interval. It is there in every interval, of all collectors.
-func (s *system) partial(cluster string, partition, collectors int32, t *schemas.Tick) *schemas.JobPartial {
+func (s *system) partial(cluster string, partition, collectors int32, k *closing) *schemas.JobPartial {
 	p := &schemas.JobPartial{
-		Cluster: cluster, JobID: schemas.JobSystem, IntervalStart: t.IntervalStart, IntervalMs: t.IntervalMs,
-		Collector: partition, Parts: collectors, JobNodes: s.expected, NodesExpected: s.expected, NodesReported: s.reported,
+		Cluster: cluster, JobID: schemas.JobSystem, IntervalStart: k.start, IntervalMs: k.lengthMs,
+		Collector: partition, Parts: collectors, NodesExpected: int32(len(s.nodes)), NodesReported: s.reported.count(),
 	}
-	for _, c := range sortedColumns(s.columns) {
+	slices.Sort(s.shared)
+	room := maxSharedBytes
+	for _, node := range slices.Compact(s.shared) {
+		n, listed := s.nodes[node]
+		if !listed {
+			continue
+		}
+		if room -= len(node) + 3; room < 0 {
+			break
+		}
+		shared := schemas.SharedNode{Node: node, Reported: s.reported.has(n)}
+		p.Shared = append(p.Shared, shared)
+		if p.NodesExpected--; shared.Reported {
+			p.NodesReported--
+		}
+	}
+	p.JobNodes = p.NodesExpected
+	for _, c := range s.columns.sorted() {
 		p.Metrics = append(p.Metrics, c.partial(quantile.Quick)) // of all values once more: BenchmarkInterval
 	}
 	return p
 }
 
-// mergePartials joins the shares of one window, at least one, ordered by collector.
-func mergePartials(parts []*schemas.JobPartial) *schemas.JobSummary {
+// mergePartials joins the shares of one window, at least one, ordered by collector. It is EXACT where there are metrics, and
+// the shares name all values of each. surplus is how many metrics it leaves out.
+func mergePartials(parts []*schemas.JobPartial) (s *schemas.JobSummary, surplus int64) {
 	p := parts[0]
-	s := &schemas.JobSummary{
+	s = &schemas.JobSummary{
 		Cluster: p.Cluster, JobID: p.JobID, Restart: p.Restart, IntervalStart: p.IntervalStart, IntervalMs: p.IntervalMs,
 		Method: schemas.MethodEstimated, Parts: p.Parts, PartsReported: int32(len(parts)), NodesExpected: p.JobNodes,
 	}
-	if s.JobID == schemas.JobSystem { // no collector knows the others' nodes
-		s.NodesExpected = 0
-		for _, p := range parts {
-			s.NodesExpected += p.NodesExpected
-		}
-	}
 	byName := map[string]*mergedMetric{}
+	var reported int64
 	for _, p := range parts {
-		s.NodesReported += p.NodesReported
+		reported += int64(p.NodesReported)
 		for i := range p.Metrics {
 			m := &p.Metrics[i]
 			if byName[m.Name] == nil {
@@ -274,25 +397,54 @@ func mergePartials(parts []*schemas.JobPartial) *schemas.JobSummary {
 			byName[m.Name].add(m)
 		}
 	}
-	exact := true
-	for _, name := range slices.Sorted(maps.Keys(byName)) {
-		m := byName[name].summary()
-		exact = exact && (m.Count == 0 || *m.RankError == 0)
+	s.NodesReported = int32(min(reported, math.MaxInt32))
+	most := int64(math.MaxInt32) // nodes of a metric
+	if s.JobID == schemas.JobSystem {
+		s.NodesExpected, s.NodesReported = machineNodes(parts)
+		most = int64(s.NodesReported) // collectors count the nodes that they share each for itself
+	}
+	names := slices.Sorted(maps.Keys(byName))
+	if len(names) > maxMetrics {
+		surplus = int64(len(names) - maxMetrics)
+		names = names[:maxMetrics]
+	}
+	complete := len(names) > 0
+	for _, name := range names {
+		m, all := byName[name].summary(most)
+		complete = complete && all
 		s.Metrics = append(s.Metrics, m)
 	}
-	if exact {
+	if complete {
 		s.Method = schemas.MethodExact
-		for i := range s.Metrics {
-			s.Metrics[i].Lo, s.Metrics[i].Hi = nil, nil
+	}
+	return s, surplus
+}
+
+// machineNodes counts the nodes of all collectors, those that they share once.
+func machineNodes(parts []*schemas.JobPartial) (expected, reported int32) {
+	shared := map[string]bool{} // whether a record came
+	var e, r int64
+	for _, p := range parts {
+		e += int64(p.NodesExpected)
+		r += int64(p.NodesReported)
+		for _, n := range p.Shared {
+			shared[n.Node] = shared[n.Node] || n.Reported
 		}
 	}
-	return s
+	for _, came := range shared {
+		e++
+		if came {
+			r++
+		}
+	}
+	return int32(min(e, math.MaxInt32)), int32(min(r, math.MaxInt32))
 }
 
 // mergedMetric gathers the shares of one metric, in collector order.
 type mergedMetric struct {
 	schemas.JobSummaryMetric
-	values, nodes quantile.Moments
+	values, means quantile.Moments
+	nodes         int64
 	extremes      nodeMeans
 	shares        []quantile.Summary
 }
@@ -308,9 +460,13 @@ func (m *mergedMetric) add(p *schemas.JobPartialMetric) {
 	}
 	m.extremes.add(nodeMean{*p.LowNode, *p.LowNodeMean}, nodeMean{*p.HighNode, *p.HighNodeMean})
 	m.Count += p.Count
-	m.Nodes += p.Nodes
+	m.nodes += int64(p.Nodes)
 	m.values = m.values.Add(quantile.Moments{Count: p.Count, Mean: *p.Mean, M2: *p.M2})
-	m.nodes = m.nodes.Add(quantile.Moments{Count: int64(p.Nodes), Mean: *p.NodeMean, M2: *p.NodeM2})
+	means := p.NodeMeans
+	if means == 0 { // a record of before they were counted
+		means = int64(p.Nodes)
+	}
+	m.means = m.means.Add(quantile.Moments{Count: means, Mean: *p.NodeMean, M2: *p.NodeM2})
 	m.shares = append(m.shares, summaryOf(p.Count, &p.Certified))
 }
 
@@ -336,20 +492,27 @@ func summaryOf(count int64, c *schemas.Certified) quantile.Summary {
 	return s
 }
 
-func (m *mergedMetric) summary() schemas.JobSummaryMetric {
-	s := m.JobSummaryMetric
+// summary is the metric of all shares, and whether they name all its values. It says of at most so many nodes that they
+// have one.
+func (m *mergedMetric) summary(most int64) (s schemas.JobSummaryMetric, complete bool) {
+	s = m.JobSummaryMetric
 	estimate, ok := quantile.Merge(m.shares)
 	if !ok { // no value, or more than any machine has
-		s.Invalid, s.Count, s.Nodes = s.Invalid+s.Count, 0, 0
-		return s
+		complete = s.Count == 0
+		s.Invalid, s.Count = s.Invalid+s.Count, 0
+		return s, complete
 	}
-	deciles, lo, hi := estimate.Deciles[:], estimate.Lo[:], estimate.Hi[:]
+	deciles := estimate.Deciles[:]
 	mean := min(max(m.values.Mean, deciles[0]), deciles[quantile.N-1])
-	stddev, nodeStddev := quantile.Stddev(m.values.M2, m.values.Count), quantile.Stddev(m.nodes.M2, max(1, m.nodes.Count))
-	s.Mean, s.Stddev, s.NodeStddev = &mean, &stddev, &nodeStddev
+	stddev, nodeStddev := quantile.Stddev(m.values.M2, m.values.Count), quantile.Stddev(m.means.M2, max(1, m.means.Count))
+	s.Nodes, s.Mean, s.Stddev, s.NodeStddev = int32(min(m.nodes, most)), &mean, &stddev, &nodeStddev
 	s.LowNode, s.HighNode = &m.extremes.lowest.node, &m.extremes.highest.node
-	s.Deciles, s.Lo, s.Hi, s.RankError = &deciles, &lo, &hi, &estimate.RankError
-	return s
+	s.Deciles, s.RankError = &deciles, &estimate.RankError
+	if !estimate.Exact {
+		lo, hi := estimate.Lo[:], estimate.Hi[:]
+		s.Lo, s.Hi = &lo, &hi
+	}
+	return s, estimate.Complete
 }
 
 // checkCertified reports the first metric whose summary contradicts itself.
@@ -364,6 +527,9 @@ func checkCertified(name string, count int64, c *schemas.Certified) error {
 func checkPartial(p *schemas.JobPartial) error {
 	for i := range p.Metrics {
 		m := &p.Metrics[i]
+		if m.NodeMeans < 0 || m.NodeMeans > m.Count {
+			return fmt.Errorf("metrics.node_means of %s: %d of %d values", m.Name, m.NodeMeans, m.Count)
+		}
 		if err := checkCertified(m.Name, m.Count, &m.Certified); err != nil {
 			return err
 		}
@@ -374,6 +540,9 @@ func checkPartial(p *schemas.JobPartial) error {
 func checkNodeSummary(s *schemas.NodeSummary) error {
 	for i := range s.Metrics {
 		m := &s.Metrics[i]
+		if m.Invalid > quantile.MaxCount { // beside count it passes for less
+			return fmt.Errorf("metrics.invalid of %s: %d", m.Name, m.Invalid)
+		}
 		if err := checkCertified(m.Name, m.Count, &m.Certified); err != nil {
 			return err
 		}

@@ -94,7 +94,7 @@ func TestSystemHoldsTheWholeMachine(t *testing.T) {
 				}
 				shares = append(shares, share)
 			}
-			s := mergePartials(shares)
+			s, _ := mergePartials(shares)
 			m := s.Metrics[0]
 			if s.NodesReported != reported || s.NodesExpected != reported+collectors || m.Count != int64(len(all)) || int(m.Nodes) != means {
 				t.Errorf("nodes %d of %d, %d values of %d nodes; want %d of %d, %d of %d",
@@ -163,7 +163,7 @@ func TestTooManyValuesToMerge(t *testing.T) {
 		encode(t, p)
 		parts = append(parts, p)
 	}
-	s := mergePartials(parts)
+	s, _ := mergePartials(parts)
 	if m := s.Metrics[0]; m.Count != 0 || m.Invalid != 6e12 || m.Deciles != nil {
 		t.Errorf("%+v", m)
 	}

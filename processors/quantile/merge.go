@@ -15,11 +15,14 @@ type Estimate struct {
 
 	// RankError bounds, as a fraction of Count, how far any of the estimates is from its decile in rank. A value q stands
 	// between the ranks #{x < q} and #{x <= q} + 1, decile k at n·k/10; the bound is the larger distance between that and
-	// either, by what is proven of those. It is 0 where Lo and Hi are equal.
+	// either, by what is proven of those. It is 0 if Exact, and only then.
 	RankError float64
 
 	// Exact says that Lo, Hi and Deciles are the same: what Reduce says of all values, bit for bit.
 	Exact bool
+
+	// Complete says that the shares name all their values. Deciles may be exact without.
+	Complete bool
 }
 
 // Merge estimates the deciles of the union of shares that passed Check. It is not ok where there is no value, or more than
@@ -169,7 +172,7 @@ func (m *merger) exact(atoms []Atom) Estimate {
 		i, _ := slices.BinarySearch(upTo, rank)
 		return atoms[i].Value
 	}
-	e := Estimate{Count: m.count, Exact: true}
+	e := Estimate{Count: m.count, Exact: true, Complete: true}
 	for k := range N {
 		j, g := position(m.count, k)
 		e.Deciles[k] = lerp(at(max(j, 1)), at(min(j+1, m.count)), g)

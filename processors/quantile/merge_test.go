@@ -71,6 +71,9 @@ func violations(r *rand.Rand, merges int, change func(*rand.Rand, []float64, *Su
 				}
 			}
 		}
+		if e.Exact != (e.RankError == 0) || e.Complete && !e.Exact {
+			return merges, fmt.Sprintf("%s: exact %t, complete %t, rank error %v", name, e.Exact, e.Complete, e.RankError)
+		}
 		if !slices.IsSorted(e.Deciles[:]) || !slices.IsSorted(e.Lo[:]) || !slices.IsSorted(e.Hi[:]) || e.Count != int64(len(t.sorted)) {
 			return merges, name + ": out of order"
 		}
@@ -364,7 +367,7 @@ func FuzzMerge(f *testing.F) {
 				t.Fatalf("%+v of %+v", e, shares)
 			}
 		}
-		if !(e.RankError >= 0 && e.RankError <= 1) {
+		if !(e.RankError >= 0 && e.RankError <= 1) || e.Exact != (e.RankError == 0) || e.Exact != (e.Lo == e.Hi) {
 			t.Fatalf("%+v of %+v", e, shares)
 		}
 	})
