@@ -27,6 +27,8 @@ type said struct {
 	Rejects []string
 	Counts  schemas.ProgressCounts
 	Hold    int64
+	Open    int64
+	Lost    []string // resumptions that did not find the open records that the Progress names
 }
 
 // machine runs a fold as the loop does, and dies when it is told to.
@@ -45,10 +47,16 @@ func (m *machine) run(t *testing.T, r *rand.Rand, dies func() bool) said {
 	for {
 		a, start := openAccount(m.newFold, last, m.log[0].Offset)
 		i, _ := slices.BinarySearchFunc(m.log, start, func(e Entry, o int64) int { return int(e.Offset - o) })
-		alive := true
+		alive, resumed := true, last == nil
 		for alive && i < len(m.log) {
 			for range 1 + r.IntN(8) { // what one poll returns
 				if i < len(m.log) {
+					if !resumed && m.log[i].Offset >= last.Position {
+						resumed = true
+						if open := a.fold.Progress(last.Position).Open; open != last.Open {
+							durable.Lost = append(durable.Lost, fmt.Sprintf("at %d: %d of %d", last.Position, open, last.Open))
+						}
+					}
 					m.take(a, m.log[i])
 					i++
 				}
@@ -64,7 +72,7 @@ func (m *machine) run(t *testing.T, r *rand.Rand, dies func() bool) said {
 		}
 		m.replays += a.replayed
 		if alive && last != nil {
-			durable.Counts, durable.Hold = last.Counts, last.Hold
+			durable.Counts, durable.Hold, durable.Open = last.Counts, last.Hold, last.Open
 			return durable
 		}
 	}
@@ -121,6 +129,10 @@ func simulate(t *testing.T, schedules int, newLog func(r *rand.Rand) []Entry, m 
 		reference.log, m.log = log, log
 		want := reference.run(t, r, func() bool { return false })
 		addCounts(&counts, want.Counts)
+		c := want.Counts
+		if all := c.Summarized + c.Rejected + c.Late + c.Dropped + c.Duplicate + c.Misrouted + c.Ended + c.Gaps + c.Ticks; all+want.Open != int64(len(log)) {
+			return fmt.Sprintf("seed %d: %d records have a fate and %d are open, of %d", seed+uint64(n), all, want.Open, len(log)), counts
+		}
 		for range schedulesPerLog {
 			often := 3 + r.IntN(10+len(log)/8)
 			got := m.run(t, r, func() bool {
@@ -195,6 +207,7 @@ func newCounterLog(t testing.TB) func(r *rand.Rand) []Entry {
 	return func(r *rand.Rand) []Entry {
 		w := &logWriter{t: t, r: r, next: int64(r.IntN(50)), nowMs: simEpochMs}
 		start, length := simEpochMs, simT
+		widest := r.IntN(40) == 0
 		var overdue []*schemas.Tick
 		if r.IntN(8) == 0 { // the interval was longer before, and then Ticks stay away for more than the outage
 			w.nowMs = start + 10*simT
@@ -207,7 +220,16 @@ func newCounterLog(t testing.TB) func(r *rand.Rand) []Entry {
 		for range 8 + r.IntN(10) {
 			w.nowMs = start + length
 			writeInterval(w, start, length)
+			if widest {
+				w.put(wide("n1", "whole", start, length, "a", 700))
+				w.put(wide("n2", "whole", start, length, "b", 700))
+			}
 			tick := &schemas.Tick{IntervalStart: start, IntervalMs: length, Jobs: tickJobs(r)}
+			for n := range 5 { // n4 is none of those listed
+				if r.IntN(3) == 0 {
+					tick.Shared = append(tick.Shared, fmt.Sprint("n", n))
+				}
+			}
 			switch r.IntN(6) {
 			case 0: // the balancer is away
 				overdue = append(overdue, tick)
@@ -215,13 +237,13 @@ func newCounterLog(t testing.TB) func(r *rand.Rand) []Entry {
 			default:
 				if r.IntN(3) == 0 { // what was due comes, oldest first
 					for _, late := range overdue {
-						w.put(late)
+						putTick(w, late)
 					}
 					overdue = nil
 				}
-				w.put(tick)
+				putTick(w, tick)
 				if r.IntN(5) == 0 {
-					w.put(tick)
+					putTick(w, tick)
 				}
 				writeInterval(w, start-length*int64(r.IntN(3)), length) // after the Tick: late
 			}
@@ -235,10 +257,58 @@ func newCounterLog(t testing.TB) func(r *rand.Rand) []Entry {
 			}
 		}
 		for _, late := range overdue {
-			w.put(late)
+			putTick(w, late)
 		}
 		return w.entries
 	}
+}
+
+// putTick writes a Tick, at times in parts. A part may be there twice, records may come between, and the last may be missing.
+func putTick(w *logWriter, tick *schemas.Tick) {
+	r := w.r
+	if r.IntN(3) > 0 {
+		w.put(tick)
+		return
+	}
+	for from := 0; ; {
+		part := *tick
+		to := from + r.IntN(4)
+		part.More = to < len(tick.Jobs)
+		to = min(to, len(tick.Jobs))
+		part.Jobs = tick.Jobs[from:to]
+		if !part.More && r.IntN(8) == 0 {
+			return
+		}
+		w.put(&part)
+		if !part.More {
+			return
+		}
+		switch from = to; r.IntN(12) {
+		case 0:
+			w.put(&part)
+		case 1:
+			writeInterval(w, tick.IntervalStart, tick.IntervalMs)
+		case 2: // of two planners at once
+			w.put(&schemas.Tick{IntervalStart: tick.IntervalStart, IntervalMs: 2 * tick.IntervalMs, More: r.IntN(2) == 0})
+		case 3:
+			w.put(&schemas.Tick{IntervalStart: tick.IntervalStart - tick.IntervalMs, IntervalMs: tick.IntervalMs, More: r.IntN(2) == 0})
+		case 4:
+			start := tick.IntervalStart + tick.IntervalMs*int64(config.Outage+r.IntN(4))
+			w.nowMs = max(w.nowMs, start+tick.IntervalMs)
+			w.put(batch("n3", "whole", start, tick.IntervalMs, 1))
+		}
+	}
+}
+
+// wide is a batch of so many metrics.
+func wide(node, job string, start, length int64, prefix string, metrics int) *schemas.CounterBatch {
+	b := batch(node, job, start, length, 1)
+	for m := range metrics {
+		b.Metrics = append(b.Metrics, schemas.CounterBatchMetric{
+			Name: fmt.Sprintf("%s%04d", prefix, m), Unit: "1", Scope: schemas.ScopeNode, Values: []float64{float64(m)},
+		})
+	}
+	return b
 }
 
 func writeInterval(w *logWriter, start, length int64) {
@@ -279,7 +349,7 @@ func tickJobs(r *rand.Rand) []schemas.TickJob {
 		{JobID: "split", Parts: 3, JobNodes: 7, Nodes: []string{"n0", "n1", "n2"}},
 		{JobID: "whole", Parts: 1, JobNodes: 3, Nodes: []string{"n1", "n2", "n3"}},
 	}
-	return slices.Delete(jobs, r.IntN(5), 5)
+	return slices.Delete(jobs, r.IntN(6), 5)
 }
 
 func newCollectorFold(p *schemas.Progress) Fold { return NewCollector(simCluster, 3, 4, p) }
@@ -291,7 +361,7 @@ func TestSimulatedCollector(t *testing.T) {
 	}
 	for fate, n := range map[string]int64{
 		"summarized": c.Summarized, "rejected": c.Rejected, "late": c.Late, "dropped": c.Dropped,
-		"duplicate": c.Duplicate, "misrouted": c.Misrouted, "ended": c.Ended, "gaps": c.Gaps, "outputs": c.Outputs,
+		"duplicate": c.Duplicate, "misrouted": c.Misrouted, "ended": c.Ended, "gaps": c.Gaps, "outputs": c.Outputs, "left out of an output": c.Surplus,
 	} {
 		if n == 0 {
 			t.Errorf("no log had a record that was %s", fate)
@@ -357,6 +427,15 @@ func writeShare(w *logWriter, c int32, start int64) {
 	if c < 2 {
 		w.put(partial("two", c, start, 2))
 	}
+	if start%(3*simT) == 0 {
+		machine := partial(schemas.JobSystem, c, start, simCollectors)
+		for n := range 3 {
+			if r.IntN(2) == 0 {
+				machine.Shared = append(machine.Shared, schemas.SharedNode{Node: fmt.Sprint("shared", n), Reported: r.IntN(2) == 0})
+			}
+		}
+		w.put(machine)
+	}
 	switch r.IntN(14) {
 	case 0:
 		w.put(partial("two", c%2, start-simT*int64(r.IntN(3)), 2)) // late, or the second of its collector
@@ -415,6 +494,17 @@ func (f holdsNothing) Progress(position int64) *schemas.Progress {
 	return p
 }
 
+// forgetsParts holds nothing for the Ticks of an interval whose last one is still to come.
+type forgetsParts struct{ *Collector }
+
+func (f forgetsParts) Progress(position int64) *schemas.Progress {
+	begun := f.begun
+	f.begun = none
+	p := f.Collector.Progress(position)
+	f.begun = begun
+	return p
+}
+
 // neverDrops has no drop rule: closedLengthMs is made so long that no record is ever the config.Outage older.
 type neverDrops struct{ *Collector }
 
@@ -448,6 +538,9 @@ func TestSimulationCatchesErrors(t *testing.T) {
 		}}},
 		"no hold, collect": {newCounterLog(t), machine{take: (*account).take, newFold: func(p *schemas.Progress) Fold {
 			return holdsNothing{newCollectorFold(p)}
+		}}},
+		"no hold for Ticks in parts": {newCounterLog(t), machine{take: (*account).take, newFold: func(p *schemas.Progress) Fold {
+			return forgetsParts{NewCollector(simCluster, 3, 4, p)}
 		}}},
 		"no hold, merge": {newPartialLog(t), machine{take: (*account).take, newFold: func(p *schemas.Progress) Fold {
 			return holdsNothing{newMergerFold(p)}
