@@ -652,26 +652,47 @@ func hostileRecord(r *rand.Rand, node, job string) schemas.Record {
 	}
 	s := &schemas.NodeSummary{NodeHeader: h}
 	for m := range r.IntN(5) {
-		v, nan := extremes(r, 4, false), []float64{0}
-		deciles := extremes(r, quantile.N, false)
-		slices.Sort(deciles)
+		stddev, nodeStddev := math.Abs(extreme(r)), math.Abs(extreme(r))
 		metric := schemas.NodeSummaryMetric{JobSummaryMetric: schemas.JobSummaryMetric{
 			Name: fmt.Sprint("m", m), Unit: units[r.IntN(3)], Scope: schemas.ScopeCore, Count: r.Int64N(int64(len(h.Cpus)) + 1),
-			Invalid: []int64{0, 0, 0, 1, math.MaxInt64, math.MaxInt64 - 1<<41}[r.IntN(6)], Nodes: int32(r.IntN(2)), Stddev: &v[0], NodeStddev: &v[1], RankError: &nan[0],
+			Nodes: int32(r.IntN(2)), Stddev: &stddev, NodeStddev: &nodeStddev, RankError: new(0.0),
 		}}
+		metric.Invalid = r.Int64N(int64(len(h.Cpus)) - metric.Count + 1)
 		if metric.Count > 0 {
-			metric.Mean, metric.Deciles, metric.Certified = &v[2], &deciles, hostileCertified(r, metric.Count)
+			metric.Certified = hostileCertified(r, metric.Count)
+			deciles := hostileDeciles(r, &metric.Certified)
+			metric.Mean, metric.Deciles = &deciles[r.IntN(quantile.N)], &deciles
 		}
-		if r.IntN(3) == 0 {
-			metric.Lo, metric.Hi, metric.LowNode = &deciles, &deciles, &h.Node
+		if r.IntN(20) == 0 {
+			metric.Invalid = math.MaxInt64 - r.Int64N(1<<42) // beside count it overflows
 		}
 		s.Metrics = append(s.Metrics, metric)
 	}
 	return s
 }
 
+// hostileDeciles could be those of c.
+func hostileDeciles(r *rand.Rand, c *schemas.Certified) []float64 {
+	if len(c.OrderStatistics) > 0 {
+		return slices.Clone(c.OrderStatistics)
+	}
+	var known []float64
+	for _, a := range c.Atoms {
+		known = append(known, a.Value)
+	}
+	for _, k := range c.Knots {
+		known = append(known, k.Value)
+	}
+	deciles := []float64{known[0], known[len(known)-1]}
+	for range quantile.N - 2 {
+		deciles = append(deciles, known[r.IntN(len(known))])
+	}
+	slices.Sort(deciles)
+	return deciles
+}
+
 func hostilePartial(r *rand.Rand, collector int32) *schemas.JobPartial {
-	nodes := []int32{0, 1, 5, math.MaxInt32}[r.IntN(4)]
+	nodes := []int32{0, 1, 5, maxNodes}[r.IntN(4)]
 	p := &schemas.JobPartial{
 		Cluster: simCluster, JobID: []string{"two", schemas.JobSystem}[r.IntN(2)], IntervalStart: simEpochMs, IntervalMs: simT,
 		Collector: collector, Parts: simCollectors, JobNodes: nodes, NodesExpected: nodes, NodesReported: nodes,
@@ -681,13 +702,14 @@ func hostilePartial(r *rand.Rand, collector int32) *schemas.JobPartial {
 	}
 	for m := range r.IntN(5) {
 		v := extremes(r, 6, false)
+		slices.Sort(v[2:4])
 		node, m2, nodeM2 := "n1", math.Abs(v[4]), math.Abs(v[5])
 		metric := schemas.JobPartialMetric{
 			Name: fmt.Sprint("m", m), Unit: units[r.IntN(3)], Scope: schemas.ScopeCore, Count: []int64{0, 1, 2, 1000, 1e12}[r.IntN(5)],
 			Invalid: []int64{0, 1, 1e12}[r.IntN(3)],
 		}
 		if metric.Count > 0 {
-			metric.Nodes, metric.NodeMeans = int32(min(metric.Count, int64(nodes))), []int64{0, 1, metric.Count, -1, math.MaxInt64}[r.IntN(5)]
+			metric.Nodes, metric.NodeMeans = int32(min(metric.Count, int64(nodes))), []int64{0, 1, metric.Count, 1, metric.Count + 1}[r.IntN(5)]
 			metric.Mean, metric.M2, metric.NodeMean, metric.NodeM2 = &v[0], &m2, &v[1], &nodeM2
 			metric.LowNode, metric.LowNodeMean, metric.HighNode, metric.HighNodeMean = &node, &v[2], &node, &v[3]
 			metric.Certified = hostileCertified(r, metric.Count)
@@ -706,7 +728,7 @@ func TestHostileInputsGiveValidOutputs(t *testing.T) {
 	}
 	t.Logf("seed %d (repeat with -seed)", seed)
 	var outputs, partials, rejects int
-	for n := range uint64(3000) {
+	for n := range uint64(2000) {
 		r := rand.New(rand.NewPCG(seed, n))
 		merger := NewMerger(simCluster, simCollectors, nil)
 		var offset int64
@@ -738,7 +760,7 @@ func TestHostileInputsGiveValidOutputs(t *testing.T) {
 			fold := NewCollector(simCluster, collector, simCollectors, nil)
 			tick := tickOf(simEpochMs, false)
 			for j, parts := range []int32{0, 1, 1, 2, simCollectors} {
-				job := schemas.TickJob{JobID: []string{"gone", "local", "one", "two", "all"}[j], Parts: parts, JobNodes: int32(1 + r.IntN(2)*r.IntN(math.MaxInt32))}
+				job := schemas.TickJob{JobID: []string{"gone", "local", "one", "two", "all"}[j], Parts: parts, JobNodes: int32(1 + r.IntN(2)*r.IntN(maxNodes))}
 				for i := range min(3, int(job.JobNodes)) {
 					job.Nodes = append(job.Nodes, fmt.Sprint("n", i))
 					apply(fold, hostileRecord(r, job.Nodes[i], job.JobID))

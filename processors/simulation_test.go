@@ -207,7 +207,7 @@ func newCounterLog(t testing.TB) func(r *rand.Rand) []Entry {
 	return func(r *rand.Rand) []Entry {
 		w := &logWriter{t: t, r: r, next: int64(r.IntN(50)), nowMs: simEpochMs}
 		start, length := simEpochMs, simT
-		widest := r.IntN(40) == 0
+		widest := r.IntN(20) == 0
 		var overdue []*schemas.Tick
 		if r.IntN(8) == 0 { // the interval was longer before, and then Ticks stay away for more than the outage
 			w.nowMs = start + 10*simT

@@ -255,6 +255,9 @@ type system struct {
 // below the largest message. The nodes beyond it are counted as if no other collector had them.
 const maxSharedBytes = 2 << 20
 
+// maxNodes is how many nodes a JobPartial may have, which schemas checks: hostile Ticks may list more.
+const maxNodes = 1 << 22
+
 // begin forgets the last interval.
 func (s *system) begin() {
 	for _, c := range s.columns.byName {
@@ -370,7 +373,8 @@ func (s *system) partial(cluster string, partition, collectors int32, k *closing
 			p.NodesReported--
 		}
 	}
-	p.JobNodes = p.NodesExpected
+	p.NodesExpected = min(p.NodesExpected, maxNodes)
+	p.JobNodes, p.NodesReported = p.NodesExpected, min(p.NodesReported, p.NodesExpected)
 	for _, c := range s.columns.sorted() {
 		p.Metrics = append(p.Metrics, c.partial(quantile.Quick)) // of all values once more: BenchmarkInterval
 	}
