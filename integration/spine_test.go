@@ -142,16 +142,17 @@ func (s *system) judge() {
 	rows := s.judgeArchive(summaries)
 
 	s.t.Logf("compared: %d NODE, %d EXACT, %d ESTIMATED summaries, %d rows of the archive; %d records summarized, %d late, %d duplicate, "+
-		"%d misrouted, %d rejected, %d ended; %d offsets replayed; %d brackets of estimates", methods[schemas.MethodNode], methods[schemas.MethodExact],
+		"%d misrouted, %d rejected, %d ended; %d offsets replayed; %d brackets of estimates; %v", methods[schemas.MethodNode], methods[schemas.MethodExact],
 		methods[schemas.MethodEstimated], rows, total.summarized, total.late, total.duplicate, total.misrouted, total.rejected, total.ended, s.replays.Load(),
-		o.brackets)
+		o.brackets, o.rules)
 	for what, n := range map[string]int64{
 		"NODE": int64(methods[schemas.MethodNode]), "EXACT": int64(methods[schemas.MethodExact]), "ESTIMATED": int64(methods[schemas.MethodEstimated]),
 		"late": total.late, "duplicate": total.duplicate, "misrouted": total.misrouted, "rejected": total.rejected, "ended": total.ended,
 		"replayed": s.replays.Load(), "rows": int64(rows), "bracketed": int64(o.brackets),
+		ruleEnded: int64(o.rules[ruleEnded]), ruleJobs: int64(o.rules[ruleJobs]), ruleShared: int64(o.rules[ruleShared]),
 	} {
 		if n == 0 {
-			s.t.Errorf("nothing was %s: the run proves nothing about it", what)
+			s.t.Errorf("nothing was met of %q: the run proves nothing about it", what)
 		}
 	}
 }
