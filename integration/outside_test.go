@@ -48,6 +48,34 @@ func TestOutsideReader(t *testing.T) {
 			t.Errorf("no %s summary was compared: the run proves nothing about it", method)
 		}
 	}
+	for _, rule := range []string{"records of ended jobs", "nodes with several jobs", "nodes of several collectors"} {
+		if !strings.Contains(out, rule) {
+			t.Errorf("there were no %s: the run proves nothing about _system", rule)
+		}
+	}
+	t.Run("sees nodes of the machine that are counted twice", func(t *testing.T) {
+		s.produce(s.wrong(t, func(sum *schemas.JobSummary) bool {
+			sum.NodesExpected++
+			return sum.JobID == schemas.JobSystem
+		}))
+		if status, out := reader(t, config); status != 1 || !strings.Contains(out, "nodes of the machine") {
+			t.Errorf("exits %d\n%s", status, out)
+		}
+	})
+	t.Run("sees an exact metric with bounds", func(t *testing.T) {
+		s.produce(s.wrong(t, func(sum *schemas.JobSummary) bool {
+			for i := range sum.Metrics {
+				if m := &sum.Metrics[i]; m.RankError != nil && *m.RankError == 0 && sum.Method == schemas.MethodExact {
+					m.Lo, m.Hi = m.Deciles, m.Deciles
+					return true
+				}
+			}
+			return false
+		}))
+		if status, out := reader(t, config); status != 1 || !strings.Contains(out, "DIFFERENCE: rank_error, lo, hi EXACT") {
+			t.Errorf("exits %d\n%s", status, out)
+		}
+	})
 	t.Run("sees a decile that is wrong", func(t *testing.T) {
 		s.produce(s.wrongDecile(t))
 		if status, out := reader(t, config); status != 1 || !strings.Contains(out, "DIFFERENCE: deciles EXACT") {
@@ -110,26 +138,37 @@ func findReader(t *testing.T) func(t *testing.T, config string) (status int, out
 // wrongDecile is an exact summary of the topic once more, with a decile that is off by less than one in 10^12.
 func (s *system) wrongDecile(t *testing.T) *kgo.Record {
 	t.Helper()
+	return s.wrong(t, func(sum *schemas.JobSummary) bool {
+		if sum.Method != schemas.MethodExact || len(sum.Metrics) == 0 || sum.Metrics[0].Deciles == nil {
+			return false
+		}
+		d := *sum.Metrics[0].Deciles
+		if d[5] == 0 || d[5] == d[6] {
+			return false
+		}
+		d[5] *= 1 + 1e-13
+		return true
+	})
+}
+
+// wrong is the first summary of the topic that spoil takes, once more as spoil left it.
+func (s *system) wrong(t *testing.T, spoil func(sum *schemas.JobSummary) bool) *kgo.Record {
+	t.Helper()
 	for _, r := range s.read(schemas.TopicJobSummary) {
 		v, err := schemas.Unmarshal(r.Value)
 		if err != nil {
 			t.Fatal(err)
 		}
 		sum := v.(*schemas.JobSummary)
-		if sum.Method != schemas.MethodExact || len(sum.Metrics) == 0 || sum.Metrics[0].Deciles == nil {
+		if !spoil(sum) {
 			continue
 		}
-		d := *sum.Metrics[0].Deciles
-		if d[5] == 0 || d[5] == d[6] {
-			continue
-		}
-		d[5] *= 1 + 1e-13
 		value, err := schemas.Marshal(sum)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return &kgo.Record{Topic: r.Topic, Partition: r.Partition, Value: value}
 	}
-	t.Fatal("no exact summary to spoil")
+	t.Fatal("no summary to spoil")
 	return nil
 }

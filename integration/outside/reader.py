@@ -7,8 +7,10 @@
 Reads counters and job-summary (read committed) and the archive of a running instance, and checks
 
   - that every interval that was closed for a job has one summary, and every summary is of such an interval;
-  - counts, means, deviations and nodes against the values in counters; every decile of an EXACT summary against its
-    definition and against numpy's, and where others have bounds that the true decile lies within;
+  - counts, means, deviations and nodes against the values in counters; _system against the nodes and values of all jobs,
+    ended ones too;
+  - every decile of a metric whose rank_error is 0 against its definition and against numpy's, and that it has no bounds;
+    where others have bounds that the true decile lies within;
   - that each file of the archive holds just the rows of its stretch of the topic, once as DuckDB reads it and once as
     pyarrow does, and says of itself what is so; and that the files of a partition leave nothing out.
 
@@ -142,10 +144,11 @@ def milliseconds(t):
     return round(t.timestamp() * 1000)
 
 
-def folded(records, begins, table, cluster):
+def folded(records, begins, table, cluster, met):
     """For each listed (job, restart, interval): the records that its Ticks take, first come first served in each partition.
-    Also the interval from which on the log is complete, where its beginning was deleted."""
-    windows, complete = {}, 0
+    By interval: each node that a Tick lists, and whether a record of it was taken. Also the interval from which on the log
+    is complete, where its beginning was deleted."""
+    windows, machine, complete = {}, collections.defaultdict(dict), 0
     closed, held = collections.defaultdict(lambda: -1), collections.defaultdict(dict)
     for m in records:
         name, r = decode(table, m.value())
@@ -153,22 +156,33 @@ def folded(records, begins, table, cluster):
         if name in ("CounterBatch", "NodeSummary") and r["cluster"] == cluster:
             start = milliseconds(r["interval_start"])
             if start > closed[p]:
+                r["partition"] = p
                 held[p].setdefault((r["node"], start, r["job_id"], r["restart"]), (name, r))
         elif name == "Tick" and milliseconds(r["interval_start"]) > closed[p]:
             start = milliseconds(r["interval_start"])
             if closed[p] < 0 < begins[p]:
                 complete = max(complete, start + r["interval_ms"])
-            machine = windows.setdefault(("_system", 0, start), [])
+            whole, nodes = windows.setdefault(("_system", 0, start), []), machine[start]
+            listed = collections.Counter(n for j in r["jobs"] for n in j["nodes"])
+            met["nodes with several jobs"] += sum(times > 1 for times in listed.values())
+            met["nodes of several collectors"] += len(listed.keys() & nodes.keys())
+            nodes.update((n, False) for n in listed if n not in nodes)
             for j in r["jobs"]:
+                found = (held[p].pop((n, start, j["job_id"], j["restart"]), None) for n in j["nodes"])
+                here = [f for f in found if f and f[1]["interval_ms"] == r["interval_ms"] and
+                        (f[0] == "CounterBatch" or j["job_nodes"] == 1)]
+                whole.extend(here)
+                nodes.update((f[1]["node"], True) for f in here)
                 if j["parts"]:
-                    found = (held[p].get((n, start, j["job_id"], j["restart"])) for n in j["nodes"])
-                    here = [f for f in found if f and f[1]["interval_ms"] == r["interval_ms"] and
-                            (f[0] == "CounterBatch" or j["job_nodes"] == 1)]
                     windows.setdefault((j["job_id"], j["restart"], start), []).extend(here)
-                    machine.extend(here)
+                else:
+                    met["records of ended jobs"] += len(here)
+            if r["more"]:
+                met["Ticks in parts"] += 1
+                continue
             closed[p] = start
             held[p] = {k: v for k, v in held[p].items() if k[1] > start}
-    return windows, complete
+    return windows, machine, complete
 
 
 def decile(x, k):
@@ -198,42 +212,51 @@ def finite(record, metric):
     return values[np.isfinite(values)], invalid + int(np.sum(~np.isfinite(values)))
 
 
-def check_metric(differences, method, m, taken, where):
-    """One metric of a summary. Returns how many deciles were compared with the true ones."""
-    by_node = {(r["node"], r["job_id"], r["restart"]): finite(r, m["name"]) for r in taken}
+def check_metric(differences, method, m, taken, reported, where, met):
+    """One metric of a summary. Counts how many deciles were compared with the true ones."""
+    exact = m["rank_error"] == 0
+    if m["count"]:
+        differences.expect(exact == (m["lo"] is None) == (m["hi"] is None) and (exact or m["lo"] != m["hi"]), "rank_error, lo, hi", where, m)
+        differences.expect(exact or method == "ESTIMATED", "rank_error", where, m)
+        met["exact metrics of estimates"] += exact and method == "ESTIMATED"
+    by_node = {(r["node"], r["job_id"], r["restart"], r["partition"]): finite(r, m["name"]) for r in taken}
     if any(v is None for v, _ in by_node.values()):
-        return 0  # only their node knows the values
+        return  # only their node knows the values
     x = np.sort(np.concatenate([v for v, _ in by_node.values()]))
     differences.expect((m["count"], m["invalid"]) == (len(x), sum(n for _, n in by_node.values())), "count, invalid", where, m)
     if not len(x):
-        differences.expect(all(m[k] is None for k in ("mean", "stddev", "deciles", "low_node", "high_node")), "values of nothing", where, m)
-        return 0
+        nothing = ("mean", "stddev", "node_stddev", "deciles", "low_node", "high_node", "rank_error", "lo", "hi")
+        differences.expect(all(m[k] is None for k in nothing) and m["nodes"] == 0, "values of nothing", where, m)
+        met["metrics without a value"] += 1
+        return
     if not differences.expect(m["deciles"] is not None and len(m["deciles"]) == 11 and m["mean"] is not None, "no deciles", where, m):
-        return 0
+        return
     size = np.abs(x).max()  # what rounding is measured by
     same = lambda a, b: np.isclose(a, b, rtol=1e-9, atol=1e-12 * size)
     differences.expect(same(m["mean"], x.mean()) and same(m["stddev"], x.std()), "mean, stddev", where, m, x.mean(), x.std())
     means = {node: v.mean() for node, (v, _) in by_node.items() if len(v)}
-    differences.expect(m["nodes"] == len(means) and same(m["node_stddev"], np.std(list(means.values()))), "nodes, node_stddev", where, m)
+    nodes = min(len({(at[0], at[3]) for at in means}), reported)  # collectors count the nodes that they share each for itself
+    differences.expect(m["nodes"] == nodes and same(m["node_stddev"], np.std(list(means.values()))), "nodes, node_stddev", where, m)
     for key, extreme in (("low_node", min), ("high_node", max)):
         differences.expect(any(same(mean, extreme(means.values())) for at, mean in means.items() if at[0] == m[key]), key, where, m, means)
     true = [float(decile(x, k)) for k in range(11)]
     numpys = np.quantile(x, np.arange(11) / 10, method="interpolated_inverted_cdf")  # finds ranks in floating point
     differences.expect(np.allclose(true, numpys, rtol=1e-13, atol=1e-13 * np.ptp(x)), "the definition and numpy disagree", true, numpys)
-    if method == "EXACT":
-        differences.expect(m["deciles"] == true and m["rank_error"] == 0, "deciles", where, m, true)
-        return 11
+    if exact:
+        differences.expect(m["deciles"] == true, "deciles", where, m, true)
+        met["exact deciles"] += 11
+        return
     d = m["deciles"]
     differences.expect(d[0] == true[0] and d[10] == true[10] and d == sorted(d), "minimum, maximum, order", where, d, true)
     if not differences.expect(m["lo"] and m["hi"] and m["rank_error"] is not None, "an estimate without bounds", where, m):
-        return 0
+        return
     differences.expect(all(a <= t <= b for a, t, b in zip(m["lo"], true, m["hi"], strict=True)), "bounds", where, m, true)
-    return 11
+    met["bounds"] += 11
 
 
-def check_summaries(differences, summaries, windows):
-    """Compares summaries with the log. Returns how many there are by method, and how many deciles were compared."""
-    methods, deciles, seen = collections.Counter(), collections.Counter(), set()
+def check_summaries(differences, summaries, windows, machine, met):
+    """Compares summaries with the log. Returns how many there are by method."""
+    methods, seen = collections.Counter(), set()
     for s in summaries:
         window = s["job_id"], s["restart"], milliseconds(s["interval_start"])
         where = f"{s['method']} {window}:"
@@ -243,11 +266,17 @@ def check_summaries(differences, summaries, windows):
         if not differences.expect(window in windows, where, "no Tick lists it"):
             continue
         names, taken = [name for name, _ in windows[window]], [r for _, r in windows[window]]
-        differences.expect(s["nodes_reported"] == len(taken) and s["parts_reported"] == s["parts"], where, "nodes or parts", s)
+        reported = len(taken)
+        if s["job_id"] == "_system":
+            nodes = machine[window[2]]
+            reported = sum(nodes.values())
+            differences.expect(s["nodes_expected"] == len(nodes), where, "nodes of the machine", s, len(nodes))
+        differences.expect(s["nodes_reported"] == reported and s["parts_reported"] == s["parts"], where, "nodes or parts", s, reported)
         merged = s["parts"] > 1 or s["job_id"] == "_system"
         reduced = names == ["NodeSummary"] and not merged
-        # A merge is exact where the shares' values were few enough to be said one by one.
-        method = s["method"] if merged else "NODE" if reduced else "EXACT"
+        # A merge is EXACT where the shares' values were few enough to be said one by one.
+        method = "NODE" if reduced else "ESTIMATED" if not s["metrics"] else s["method"] if merged else "EXACT"
+        met["summaries without metrics"] += not s["metrics"]
         differences.expect(s["method"] == method and not (merged and method == "NODE"), where, f"is {method}")
         if reduced:  # the node's own values are in no topic
             said = [{k: v for k, v in m.items() if k != "certified"} for m in taken[0]["metrics"]]
@@ -257,10 +286,10 @@ def check_summaries(differences, summaries, windows):
         differences.expect(sorted(m["name"] for m in s["metrics"]) == sorted(metrics), where, "metrics are not", metrics)
         for m in s["metrics"]:
             if m["name"] in metrics:
-                deciles[method] += check_metric(differences, method, m, taken, where)
+                check_metric(differences, method, m, taken, reported, where, met)
     for window in windows.keys() - seen:
         differences.expect(False, "no summary", window)
-    return methods, deciles
+    return methods
 
 
 def rows_of(s):
@@ -372,7 +401,8 @@ def compare(args, differences):
     before = int((time.time() - args.settle) * 1000)
     files = open_archive(archive)  # first: what comes now is in the topic for sure
     counters, begins = read(client, prefix + "counters")
-    windows, complete = folded(counters, begins, table, cluster)
+    met = collections.Counter()  # how often each rule was checked
+    windows, machine, complete = folded(counters, begins, table, cluster, met)
     messages, begins = read(client, prefix + "job-summary")
     summaries = []
     for m in messages:
@@ -380,11 +410,13 @@ def compare(args, differences):
         summaries.append((m, s if name == "JobSummary" and s["cluster"] == cluster else None))
     settled = lambda start: complete <= start < before
     kept = {w: taken for w, taken in windows.items() if settled(w[2])}
-    methods, deciles = check_summaries(differences, [s for _, s in summaries if s and settled(milliseconds(s["interval_start"]))], kept)
+    chosen = [s for _, s in summaries if s and settled(milliseconds(s["interval_start"]))]
+    methods = check_summaries(differences, chosen, kept, machine, met)
     rows, compared, older = check_archive(differences, files, summaries, begins, before)
     print(f"compared {methods.total()} summaries ({', '.join(f'{n} {m}' for m, n in sorted(methods.items()))}) with {len(counters)} records of "
-          f"counters, {deciles['EXACT']} exact deciles and {deciles['ESTIMATED']} bounds, and {rows} rows of {compared} files with the topic, "
+          f"counters, {met.pop('exact deciles', 0)} exact deciles and {met.pop('bounds', 0)} bounds, and {rows} rows of {compared} files with the topic, "
           f"by DuckDB and by pyarrow; {older} rows are older than the topic; {differences.found} differences")
+    print("met: " + ", ".join(f"{n} {rule}" for rule, n in sorted(met.items()) if n))
     differences.expect(methods.total() and rows, "nothing was compared")
 
 
