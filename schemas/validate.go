@@ -10,8 +10,12 @@ import (
 	"unicode/utf8"
 )
 
-// MaxMetrics is how many metrics a record may have.
-const MaxMetrics = 1024
+const (
+	// MaxMetrics is how many metrics a record may have.
+	MaxMetrics = 1024
+	// MaxNodes is how many nodes a job may have.
+	MaxNodes = 1 << 22
+)
 
 // Bounds on what a record may say. They are far above any machine, and far below what would hurt.
 const (
@@ -22,7 +26,6 @@ const (
 	maxTimeMs     = 4102444800000 // the year 2100: sums and multiples of times stay within int64
 	maxTotal      = 1 << 60       // values of one metric of all shares: above 2 × maxCount × maxParts
 	maxEpoch      = 1 << 53       // epochs are counted on from what records say
-	maxNodes      = 1 << 22       // of one job
 	maxParts      = 10_000        // collectors, as config has it
 	maxCPUs       = 1 << 16       // of one node
 	maxTextBytes  = 4096          // of free text
@@ -414,7 +417,7 @@ func (t *Tick) Validate() error {
 		if j.JobID == JobSystem {
 			return invalid("jobs", "nobody plans %s", JobSystem)
 		}
-		if j.Parts < 0 || j.Parts > maxParts || int(j.JobNodes) < len(j.Nodes) || j.JobNodes > maxNodes {
+		if j.Parts < 0 || j.Parts > maxParts || int(j.JobNodes) < len(j.Nodes) || j.JobNodes > MaxNodes {
 			return invalid("jobs", "%s/%d: parts %d or job_nodes %d is out of range, or less than its nodes here", j.JobID, j.Restart, j.Parts, j.JobNodes)
 		}
 		if err := checkNodes("jobs.nodes", j.Nodes); err != nil {
@@ -506,7 +509,7 @@ func (p *JobPartial) Validate() error {
 		return err
 	}
 	if p.Collector < 0 || p.Parts < 1 || p.Parts > maxParts || p.NodesReported < 0 || p.NodesExpected < p.NodesReported ||
-		p.JobNodes < p.NodesExpected || p.JobNodes > maxNodes {
+		p.JobNodes < p.NodesExpected || p.JobNodes > MaxNodes {
 		return invalid("collector", "collector, parts or nodes out of range")
 	}
 	for i := range p.Metrics {
@@ -533,7 +536,7 @@ func (m *JobPartialMetric) validate() error {
 		return err
 	}
 	if m.Count < 0 || m.Count > maxCount || m.Invalid < 0 || m.Invalid > maxCount ||
-		m.Nodes < 0 || m.Nodes > maxNodes || int64(m.Nodes) > m.Count || m.NodeMeans < 0 || m.NodeMeans > maxCount {
+		m.Nodes < 0 || m.Nodes > MaxNodes || int64(m.Nodes) > m.Count || m.NodeMeans < 0 || m.NodeMeans > maxCount {
 		return invalid("metrics.count", "%s: count, invalid, nodes or node_means out of range", m.Name)
 	}
 	for _, v := range []*float64{m.Mean, m.M2, m.NodeMean, m.NodeM2, m.LowNodeMean, m.HighNodeMean} {
