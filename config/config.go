@@ -96,7 +96,7 @@ type Slurm struct {
 
 // Collect is the configuration of collect and merge.
 type Collect struct {
-	MaxRejects int `mapstructure:"max_rejects"` // rejected records in [hold, position) before the partition stops
+	MaxRejects int `mapstructure:"max_rejects"` // records that nobody can read within a minute, before the partition stops
 }
 
 // Sink is the configuration of the sink.

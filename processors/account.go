@@ -20,9 +20,21 @@ type account struct {
 	counts   schemas.ProgressCounts
 	outputs  []schemas.Record
 	rejects  []Rejected
-	lost     *[2]int64 // offsets that retention took before they were read, to be said in the next Progress
+	lost     *[2]int64 // offsets of which retention took some, to be said in the next Progress
 	replayed int64     // entries folded again
-	refused  int       // entries rejected since an interval was closed, those of the replay among them
+
+	cut        *cut // until the replay has ended
+	unreadable unreadable
+	topicID    string // of the input
+	intervalMs int64  // of the configuration; 0: not compared
+	otherTicks otherInterval
+	otherNodes otherInterval
+}
+
+// cut is a replay of which retention took the beginning.
+type cut struct {
+	from, to int64 // offsets that are gone
+	open     int64 // records without a fate at the last commit
 }
 
 // openAccount continues from the last committed Progress, nil at the beginning of a partition, and says where to read
@@ -34,25 +46,35 @@ func openAccount(newFold func(p *schemas.Progress) Fold, p *schemas.Progress, lo
 		return a, logStart
 	}
 	a.from, a.resumed, a.position, a.counts = p.Position, p.Position, p.Position, p.Counts
+	a.topicID, a.unreadable.since, a.unreadable.n = p.TopicID, p.UnreadableSince, p.Unreadable
+	if logStart > p.Hold {
+		a.cut = &cut{p.Hold, logStart, p.Open}
+	}
 	if logStart > p.Position {
 		a.lost = &[2]int64{p.Position, logStart}
 		a.counts.Lost += logStart - p.Position
 		a.resumed, a.position = logStart, logStart
+		a.endReplay()
 	}
 	return a, max(p.Hold, logStart)
 }
 
 // take folds an entry.
 func (a *account) take(e Entry) {
-	fx := a.fold.Apply(e)
-	if fx.Closes {
-		a.refused = 0
+	if e.Offset >= a.resumed {
+		a.endReplay()
 	}
-	a.refused += len(fx.Rejects)
+	fx := a.fold.Apply(e)
 	if e.Offset < a.resumed {
 		a.replayed++
 		return
 	}
+	for i := range fx.Rejects {
+		if !fx.Rejects[i].ByRule {
+			a.unreadable.add(e.AppendedMs, fx.Rejects[i])
+		}
+	}
+	a.compare(fx)
 	a.outputs = append(a.outputs, fx.Outputs...)
 	a.rejects = append(a.rejects, fx.Rejects...)
 	addCounts(&a.counts, fx.Counts)
@@ -60,15 +82,43 @@ func (a *account) take(e Entry) {
 }
 
 // advance notes that everything before next has been read, transaction markers included.
-func (a *account) advance(next int64) { a.position = max(a.position, next) }
+func (a *account) advance(next int64) {
+	if next > a.resumed {
+		a.endReplay()
+	}
+	a.position = max(a.position, next)
+}
+
+// endReplay counts as lost the records that were open at the last commit and that retention took before the replay.
+func (a *account) endReplay() {
+	if a.cut == nil {
+		return
+	}
+	if m, ok := a.fold.(interface{ abandon() }); ok {
+		m.abandon()
+	}
+	if missing := a.cut.open - a.fold.Progress(a.resumed).Open; missing > 0 {
+		a.counts.Lost += missing
+		a.lost = &[2]int64{a.cut.from, a.cut.to}
+	}
+	a.cut = nil
+}
 
 // hasNews reports whether there is something to commit at once.
 func (a *account) hasNews() bool { return len(a.outputs) > 0 || len(a.rejects) > 0 || a.lost != nil }
 
+// maxHeldRejects bounds the offsets that a Progress lists. Without the oldest of more, a replay rejects these entries for
+// what they are: the list only matters where another version would read one that this version could not.
+const maxHeldRejects = 100_000
+
 // progress is what to commit with the outputs and rejects.
 func (a *account) progress() *schemas.Progress {
 	p := a.fold.Progress(a.position)
-	p.From, p.Counts = a.from, a.counts
+	p.From, p.Counts, p.TopicID = a.from, a.counts, a.topicID
+	p.Unreadable, p.UnreadableSince = a.unreadable.n, a.unreadable.since
+	if more := len(p.Rejected) - maxHeldRejects; more > 0 {
+		p.Rejected = p.Rejected[more:]
+	}
 	if a.lost != nil {
 		p.LostFrom, p.LostTo = &a.lost[0], &a.lost[1]
 	}
@@ -78,4 +128,45 @@ func (a *account) progress() *schemas.Progress {
 // committed notes that everything said so far is durable.
 func (a *account) committed() {
 	a.from, a.outputs, a.rejects, a.lost = a.position, nil, nil, nil
+}
+
+// minuteMs is the time within which unreadable records are counted.
+const minuteMs = 60_000
+
+// unreadable counts the records that nobody can read: a bad deploy writes many in a short time. It goes by append times,
+// so that a replay decides the same. Records that a rule refuses do not count: of a node with a wrong clock, all would.
+type unreadable struct {
+	limit   int64
+	since   int64 // append time of the first
+	n       int64 // within a minute from since on
+	stopped *Rejected
+}
+
+// add notes an unreadable record. The one that passes the limit stops the partition.
+func (u *unreadable) add(appendedMs int64, r Rejected) {
+	if age := appendedMs - u.since; u.n == 0 || age >= minuteMs || age <= -minuteMs { // a broker's clock may be set back
+		u.since, u.n = appendedMs, 0
+	}
+	if u.n++; u.n > u.limit && u.stopped == nil {
+		u.stopped = &r
+	}
+}
+
+// otherInterval counts entries that name another interval_ms than the configuration.
+type otherInterval struct {
+	n        int64
+	lengthMs int64  // of the last one
+	sender   string // of the last one
+}
+
+// compare notes an entry with another interval_ms than ours: its record becomes misrouted, or its Tick takes no record.
+func (a *account) compare(fx Effects) {
+	if a.intervalMs == 0 || fx.Length == 0 || fx.Length == a.intervalMs {
+		return
+	}
+	o := &a.otherNodes
+	if fx.Sender == "" {
+		o = &a.otherTicks
+	}
+	o.n, o.lengthMs, o.sender = o.n+1, fx.Length, fx.Sender
 }

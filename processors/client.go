@@ -22,17 +22,18 @@ func (l *loop) newProducer(ctx context.Context) (*kgo.Client, error) {
 	}
 	byKey := kgo.StickyKeyPartitioner(nil) // as any Kafka client places a key
 	return kgo.NewClient(append(opts, kgo.WithHooks(l.brokers),
-		kgo.TransactionalID(l.transactionalID()), kgo.TransactionTimeout(transactionTimeout), kgo.ProducerLinger(0),
-		kgo.RecordPartitioner(placing{byKey, map[string]bool{
-			l.cfg.Prefix + schemas.TopicJobSummary: true, l.cfg.Prefix + schemas.TopicPartials: true,
+		kgo.TransactionalID(l.transactionalID()), kgo.TransactionTimeout(2*l.patience), kgo.ProducerLinger(0),
+		kgo.RecordPartitioner(placing{byKey, map[string]int{
+			l.cfg.Prefix + schemas.TopicJobSummary: l.cfg.Partitions.JobSummary, l.cfg.Prefix + schemas.TopicPartials: l.cfg.Partitions.Partials,
 		}}),
 	)...)
 }
 
-// placing places keyed records of some topics by their key, and all others where they say.
+// placing places keyed records of some topics by their key, and all others where they say. The number of partitions is the
+// configured one: those added since would take windows apart, and have no reader.
 type placing struct {
 	byKey kgo.Partitioner
-	keyed map[string]bool
+	keyed map[string]int
 }
 
 // ForTopic implements kgo.Partitioner.
@@ -42,7 +43,7 @@ func (p placing) ForTopic(topic string) kgo.TopicPartitioner {
 
 type placingTopic struct {
 	manual, byKey kgo.TopicPartitioner
-	keyed         bool
+	partitions    int // 0: not by key
 }
 
 // RequiresConsistency implements kgo.TopicPartitioner: a partition without a leader is waited for, never avoided.
@@ -50,8 +51,8 @@ func (placingTopic) RequiresConsistency(*kgo.Record) bool { return true }
 
 // Partition implements kgo.TopicPartitioner.
 func (p placingTopic) Partition(r *kgo.Record, n int) int {
-	if p.keyed && len(r.Key) > 0 {
-		return p.byKey.Partition(r, n)
+	if p.partitions > 0 && len(r.Key) > 0 {
+		return p.byKey.Partition(r, p.partitions) // if the topic has fewer, the client refuses the record
 	}
 	return p.manual.Partition(r, n)
 }

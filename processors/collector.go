@@ -96,9 +96,9 @@ func (c *Collector) Apply(e Entry) Effects {
 		return Effects{Counts: schemas.ProgressCounts{Gaps: 1}}
 	case *schemas.Tick:
 		if isAhead(r.IntervalStart, r.IntervalMs, e.AppendedMs) {
-			return c.reject(e, "Tick from the future")
+			return c.refuse(e, "Tick from the future")
 		}
-		return c.tick(e, r)
+		return c.tick(e, r).says(r.IntervalMs, "")
 	case *schemas.CounterBatch:
 		return c.witness(e, &r.NodeHeader, c.add(e, &r.NodeHeader, &nodeRecord{lengthMs: r.IntervalMs, batch: r}))
 	case *schemas.NodeSummary:
@@ -117,16 +117,16 @@ func (c *Collector) witness(e Entry, h *schemas.NodeHeader, fx Effects) Effects 
 	if h.SentAt > e.AppendedMs+h.IntervalMs/10 {
 		fx.Counts.ClockAhead++
 	}
-	return fx
+	return fx.says(h.IntervalMs, h.Node)
 }
 
 func (c *Collector) add(e Entry, h *schemas.NodeHeader, r *nodeRecord) Effects {
 	start := h.IntervalStart
 	switch {
 	case h.Cluster != c.cluster:
-		return c.reject(e, "of cluster "+h.Cluster)
+		return c.refuse(e, "of cluster "+h.Cluster)
 	case isAhead(start, h.IntervalMs, e.AppendedMs):
-		return c.reject(e, "from the future")
+		return c.refuse(e, "from the future")
 	case start <= c.closed, c.closing != nil && c.closing.start == start && c.closing.jobs[h.Job()]:
 		return Effects{Counts: schemas.ProgressCounts{Late: 1}}
 	case start <= c.dropped:
@@ -240,7 +240,7 @@ func (c *Collector) closeJob(fx *Effects, t *schemas.Tick, job *schemas.TickJob)
 		case r == nil:
 		case r.summary != nil && job.JobNodes > 1:
 			c.rejected[r.entry.Offset] = true
-			fx.Rejects = append(fx.Rejects, Rejected{r.entry.Offset, "NodeSummary of a job of several nodes", r.entry.Value})
+			fx.Rejects = append(fx.Rejects, Rejected{r.entry.Offset, "NodeSummary of a job of several nodes", r.entry.Value, true})
 			fx.Counts.Rejected++
 		default:
 			r.number = number

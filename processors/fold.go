@@ -29,6 +29,16 @@ type Effects struct {
 	Rejects []Rejected
 	Counts  schemas.ProgressCounts // to be added
 	Closes  bool                   // an interval was closed
+	Length  int64                  // interval_ms of a record, Tick or Watermark that was not rejected; else 0
+	Sender  string                 // node or collector that says so; empty for a Tick
+}
+
+// says adds the interval length that an entry names, unless it was rejected.
+func (fx Effects) says(lengthMs int64, sender string) Effects {
+	if len(fx.Rejects) == 0 {
+		fx.Length, fx.Sender = lengthMs, sender
+	}
+	return fx
 }
 
 // Rejected is an entry that could not be used, and why.
@@ -36,6 +46,7 @@ type Rejected struct {
 	Offset int64
 	Reason string
 	Value  []byte
+	ByRule bool // it can be read, but a rule refuses it: another cluster, from the future
 }
 
 // record makes the record of a Rejected.
@@ -114,7 +125,14 @@ func (l *ledger) settle() []int64 {
 // reject notes a rejected entry. what is why.
 func (l *ledger) reject(e Entry, what string) Effects {
 	l.rejected[e.Offset] = true
-	return Effects{Rejects: []Rejected{{e.Offset, what, e.Value}}, Counts: schemas.ProgressCounts{Rejected: 1}}
+	return Effects{Rejects: []Rejected{{Offset: e.Offset, Reason: what, Value: e.Value}}, Counts: schemas.ProgressCounts{Rejected: 1}}
+}
+
+// refuse notes an entry that can be read and that a rule rejects.
+func (l *ledger) refuse(e Entry, what string) Effects {
+	fx := l.reject(e, what)
+	fx.Rejects[0].ByRule = true
+	return fx
 }
 
 // hold is where a successor must begin to fold: at the first record of any interval that is neither closed nor dropped, or

@@ -2,6 +2,7 @@ package processors
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -17,22 +18,29 @@ import (
 )
 
 var (
-	// ErrTooManyRejects is returned when more records are rejected, between two Ticks or among what a successor would have
-	// to fold again, than collect.max_rejects allows: a bad deploy, which goes on only when an administrator says so.
+	// ErrTooManyRejects stops a partition in which more records that nobody can read come within a minute of the log than
+	// collect.max_rejects allows: a bad deploy. It goes on when an administrator says so.
 	ErrTooManyRejects = errors.New("too many rejected records")
-	// ErrTopicReplaced is returned when a partition ends before the position that was committed for it.
-	ErrTopicReplaced = errors.New("partition ends before its committed position: was its topic deleted and made anew?")
+	// ErrTopicReplaced stops a partition whose topic is another than the one that its position was committed for.
+	ErrTopicReplaced = errors.New("the topic is not the one of the committed position")
+	// errImpatient starts a loop again with more time for its transactions.
+	errImpatient = errors.New("transaction needs more time than its producer allows")
 )
 
 const (
 	// quietCommit is how often the position is committed while there is nothing to say: it bounds what a successor reads
 	// again, and what a full retention can make it miss.
 	quietCommit = 10 * time.Second
-	// transactionTimeout outlasts the failover of a broker that was killed (13 s seen on Kafka 4.3). A dead owner's
-	// transaction does not wait for it: its successor's fencing ends it.
-	transactionTimeout = 40 * time.Second
-	// commitTimeout bounds flush and commit, within the transaction's.
+	// commitTimeout bounds flush and commit. The broker's timeout of a transaction is twice as long: it outlasts the failover
+	// of a broker that was killed (13 s seen on Kafka 4.3). A dead owner's transaction does not wait for it: its successor's
+	// fencing ends it.
 	commitTimeout = 20 * time.Second
+	// maxCommitTimeout is within the longest transaction that Kafka allows (transaction.max.timeout.ms, 15 minutes).
+	maxCommitTimeout = 7 * time.Minute
+	// leastBytesPerSecond is what brokers take at the least: a transaction gets time by its bytes.
+	leastBytesPerSecond = 2 << 20
+	// manyOutputs is after how many outputs a transaction is committed before the rest of a poll is folded.
+	manyOutputs = 10_000
 	// startTimeout bounds a start, from fencing, which may wait for a new coordinator, to reading Progress.
 	startTimeout = 30 * time.Second
 	// readPatience is how long reading may fail before that is said.
@@ -44,14 +52,34 @@ type stage struct {
 	name     string // also its group
 	input    string // topic
 	progress string // topic, as many partitions as input
+	sizes    []size
 	newFold  func(partition int32, p *schemas.Progress) Fold
 }
 
+// size is how many partitions a topic has, and the setting that says so.
+type size struct {
+	topic      string
+	partitions int
+	key        string
+}
+
+// sizesOf returns the partitions of the topics that a stage reads and writes.
+func sizesOf(cfg config.Config, input, progress size) []size {
+	return []size{
+		input, progress,
+		{cfg.Prefix + schemas.TopicPartials, cfg.Partitions.Partials, "partitions.partials"},
+		{cfg.Prefix + schemas.TopicJobSummary, cfg.Partitions.JobSummary, "partitions.job_summary"},
+	}
+}
+
 // Collect folds the partitions of counters that its group gives it, until ctx ends. It returns nil then, and
-// ErrTooManyRejects or ErrTopicReplaced where an administrator has to look; anything else it waits for.
+// schemas.ErrTopics where a topic has not as many partitions as it is configured to have. A partition that an
+// administrator has to look at stands still alone; anything else it waits for.
 func Collect(ctx context.Context, cfg config.Config, log *slog.Logger) error {
+	input, progress := cfg.Prefix+schemas.TopicCounters, cfg.Prefix+schemas.TopicProgress
 	return own(ctx, cfg, log, stage{
-		name: "collect", input: cfg.Prefix + schemas.TopicCounters, progress: cfg.Prefix + schemas.TopicProgress,
+		name: "collect", input: input, progress: progress,
+		sizes: sizesOf(cfg, size{input, cfg.Collectors, "collectors"}, size{progress, cfg.Collectors, "collectors"}),
 		newFold: func(partition int32, p *schemas.Progress) Fold {
 			return NewCollector(cfg.Cluster, partition, int32(cfg.Collectors), p)
 		},
@@ -60,8 +88,10 @@ func Collect(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 
 // Merge folds the partitions of partials that its group gives it, as Collect does those of counters.
 func Merge(ctx context.Context, cfg config.Config, log *slog.Logger) error {
+	input, progress := cfg.Prefix+schemas.TopicPartials, cfg.Prefix+schemas.TopicMergeProgress
 	return own(ctx, cfg, log, stage{
-		name: "merge", input: cfg.Prefix + schemas.TopicPartials, progress: cfg.Prefix + schemas.TopicMergeProgress,
+		name: "merge", input: input, progress: progress,
+		sizes:   sizesOf(cfg, size{input, cfg.Partitions.Partials, "partitions.partials"}, size{progress, cfg.Partitions.Partials, "partitions.partials"}),
 		newFold: func(_ int32, p *schemas.Progress) Fold { return NewMerger(cfg.Cluster, int32(cfg.Collectors), p) },
 	})
 }
@@ -74,7 +104,11 @@ type loop struct {
 	log       *slog.Logger
 	brokers   *config.Brokers
 	meter     *meter
+	others    *others
 	commits   int
+	patience  time.Duration     // with a commit
+	last      *schemas.Progress // committed, as this run knows it
+	halted    halted
 }
 
 // run owns the partition until ctx ends (nil) or anything goes wrong. After an error nobody knows whether the last
@@ -95,9 +129,22 @@ func (l *loop) run(ctx context.Context) error {
 	if _, _, err := producer.ProducerID(start); err != nil {
 		return fmt.Errorf("fencing older owners of transactional id %s: %w", l.transactionalID(), err)
 	}
+	err = l.follow(ctx, start, producer)
+	if isStop(err) && ctx.Err() == nil {
+		l.halt(ctx, producer, err)
+	}
+	return err
+}
+
+// follow folds the partition from the last committed Progress on. start bounds its beginning.
+func (l *loop) follow(ctx, start context.Context, producer *kgo.Client) error {
 	a, from, err := l.open(start, kadm.NewClient(producer))
 	if err != nil {
 		return err
+	}
+	if errors.Is(l.halted.kind, ErrTopicReplaced) { // the other kind is over with the next commit
+		l.halted = halted{}
+		l.meter.stops(false)
 	}
 	consumer, err := l.newConsumer(ctx, from)
 	if err != nil {
@@ -106,7 +153,11 @@ func (l *loop) run(ctx context.Context) error {
 	defer consumer.Close()
 	l.meter.owns(true)
 	defer l.meter.owns(false)
-	l.log.Info("partition is ours", "stage", l.stage.name, "partition", l.partition, "position", a.position, "replay_from", from)
+	level := slog.LevelInfo
+	if l.halted.kind != nil { // it is tried every few seconds
+		level = slog.LevelDebug
+	}
+	l.log.Log(ctx, level, "partition is ours", "stage", l.stage.name, "partition", l.partition, "position", a.position, "replay_from", from)
 	return l.consume(ctx, a, consumer, producer)
 }
 
@@ -116,24 +167,57 @@ func (l *loop) open(ctx context.Context, adm *kadm.Client) (a *account, from int
 	if err != nil {
 		return nil, 0, err
 	}
+	topicID, err := l.topicID(ctx, adm)
+	if err != nil {
+		return nil, 0, err
+	}
 	p, err := l.lastProgress(ctx, adm)
 	if err != nil {
 		return nil, 0, err
 	}
-	if p != nil && p.Position > logEnd {
-		return nil, 0, fmt.Errorf("%s-%d ends at %d, its position is %d: %w", l.stage.input, l.partition, logEnd, p.Position, ErrTopicReplaced)
+	l.last = p
+	if err := l.sameTopic(p, topicID, logEnd); err != nil {
+		return nil, 0, err
 	}
 	a, from = openAccount(func(p *schemas.Progress) Fold { return l.stage.newFold(l.partition, p) }, p, logStart)
-	if a.lost != nil {
-		l.log.Error("retention took records that nobody had read", "topic", l.stage.input, "partition", l.partition,
-			"from", a.lost[0], "to", a.lost[1])
-	}
+	a.topicID, a.intervalMs, a.unreadable.limit = topicID, l.cfg.Interval.Milliseconds(), int64(l.cfg.Collect.MaxRejects)
 	l.meter.lags(logEnd, a.position)
 	if p == nil {
-		p = &schemas.Progress{Position: a.position}
+		p = &schemas.Progress{From: a.position, Position: a.position, Hold: a.position, TopicID: topicID}
+		l.last = p
 	}
 	l.meter.stands(p)
 	return a, from, nil
+}
+
+// topicID returns Kafka's id of the input topic, in hex; empty where brokers have none.
+func (l *loop) topicID(ctx context.Context, adm *kadm.Client) (string, error) {
+	topics, err := adm.ListTopics(ctx, l.stage.input)
+	if err := errors.Join(err, topics[l.stage.input].Err); err != nil {
+		return "", fmt.Errorf("asking for the id of topic %s: %w", l.stage.input, err)
+	}
+	id := topics[l.stage.input].ID
+	if id == (kadm.TopicID{}) {
+		return "", nil
+	}
+	return hex.EncodeToString(id[:]), nil
+}
+
+// sameTopic returns ErrTopicReplaced where p, nil at the beginning, is a position in another log than the partition's.
+func (l *loop) sameTopic(p *schemas.Progress, topicID string, logEnd int64) error {
+	switch {
+	case p == nil:
+		return nil
+	case p.TopicID != "" && topicID != "" && p.TopicID != topicID:
+		return fmt.Errorf("%s-%d: position %d was committed for the topic with the id %s, the topic there has the id %s, so that it was deleted and made again: %w; "+
+			"to begin at its start, stop every `weir %s`, delete topic %s too, run `weir topics create` and start them again",
+			l.stage.input, l.partition, p.Position, p.TopicID, topicID, ErrTopicReplaced, l.stage.name, l.stage.progress)
+	case p.Position > logEnd:
+		return fmt.Errorf("%s-%d ends at %d, position %d was committed for it, so that its topic was made again or the brokers lost its end: %w; "+
+			"stop every `weir %s`, delete topics %s and %s, run `weir topics create` and start them again",
+			l.stage.input, l.partition, logEnd, p.Position, ErrTopicReplaced, l.stage.name, l.stage.input, l.stage.progress)
+	}
+	return nil
 }
 
 // lastProgress returns the last committed Progress of the partition, nil if there never was one. It looks back further
@@ -146,17 +230,21 @@ func (l *loop) lastProgress(ctx context.Context, adm *kadm.Client) (*schemas.Pro
 	for back := int64(100); ; back *= 10 {
 		from := max(logStart, logEnd-back)
 		var last *schemas.Progress
+		var newer error
 		err := config.ReadPartition(ctx, l.cfg, l.stage.progress, l.partition, from, logEnd, func(r *kgo.Record) error {
 			value, err := schemas.Unmarshal(r.Value)
-			if err != nil {
-				return err
-			}
-			if p, ok := value.(*schemas.Progress); ok {
-				last = p
+			switch p, ok := value.(*schemas.Progress); {
+			case ok:
+				last, newer = p, nil
+			case errors.Is(err, schemas.ErrUnknownSchema) && r.Attrs.IsTransactional():
+				newer = fmt.Errorf("%s-%d at %d: %w: a newer weir wrote it", r.Topic, r.Partition, r.Offset, err)
+			default: // no weir wrote it
+				l.log.Warn("record in the topic of positions cannot be read, left out", "topic", r.Topic, "partition", r.Partition,
+					"offset", r.Offset, "err", err)
 			}
 			return nil
 		})
-		if err != nil || last != nil || from == logStart {
+		if err := errors.Join(err, newer); err != nil || last != nil || from == logStart {
 			return last, err
 		}
 	}
@@ -173,18 +261,11 @@ func (l *loop) consume(ctx context.Context, a *account, consumer, producer *kgo.
 		if err := l.checkFetches(ctx, fetches, &trouble); err != nil {
 			return err
 		}
-		read, bytes, began := 0, 0, time.Now()
-		fetches.EachRecord(func(r *kgo.Record) {
-			if r.Attrs.IsControl() {
-				a.advance(r.Offset + 1)
-				return
-			}
-			read++
-			bytes += len(r.Value)
-			a.take(Entry{Offset: r.Offset, AppendedMs: r.Timestamp.UnixMilli(), Value: r.Value})
-		})
-		l.meter.folded(read, bytes, time.Since(began))
+		if err := l.foldAll(ctx, a, fetches, producer); err != nil {
+			return err
+		}
 		l.meter.reached(fetches, a.position)
+		l.others.tell(l, a)
 		quiet := a.position > a.from && time.Since(committed) >= quietCommit
 		if !a.hasNews() && !quiet {
 			continue
@@ -193,6 +274,30 @@ func (l *loop) consume(ctx context.Context, a *account, consumer, producer *kgo.
 			return err
 		}
 		committed = time.Now()
+	}
+	return nil
+}
+
+// foldAll folds what a poll brought. It commits in between where there is much to say, since one Tick may yield more than a
+// transaction should hold.
+func (l *loop) foldAll(ctx context.Context, a *account, fetches kgo.Fetches, producer *kgo.Client) error {
+	read, bytes, took := 0, 0, time.Duration(0)
+	defer func() { l.meter.folded(read, bytes, took) }()
+	for r := range fetches.RecordsAll() {
+		if r.Attrs.IsControl() {
+			a.advance(r.Offset + 1)
+			continue
+		}
+		read++
+		bytes += len(r.Value)
+		began := time.Now()
+		a.take(Entry{Offset: r.Offset, AppendedMs: r.Timestamp.UnixMilli(), Value: r.Value})
+		took += time.Since(began)
+		if len(a.outputs) >= manyOutputs {
+			if err := l.commit(ctx, a, producer); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
@@ -211,7 +316,8 @@ func (l *loop) checkFetches(ctx context.Context, fetches kgo.Fetches, trouble *r
 		var broker *kerr.Error
 		switch {
 		case errors.Is(e.Err, context.DeadlineExceeded), errors.Is(e.Err, context.Canceled): // of the poll itself
-		case errors.As(e.Err, &broker) && !broker.Retriable:
+		case errors.As(e.Err, &broker) && (!broker.Retriable || broker == kerr.UnknownTopicID || broker == kerr.InconsistentTopicID):
+			// The client never adopts another id of its topic. A new start compares it with the position's.
 			return fmt.Errorf("reading %s-%d: %w", l.stage.input, l.partition, e.Err)
 		default:
 			passing = e.Err
@@ -236,23 +342,53 @@ func (l *loop) checkFetches(ctx context.Context, fetches kgo.Fetches, trouble *r
 // commit says all that the account holds in one transaction. It finishes a transaction that it began even when ctx ends,
 // for two seconds; what is then left open the next owner ends.
 func (l *loop) commit(ctx context.Context, a *account, producer *kgo.Client) error {
-	p := a.progress()
-	if n := max(a.refused, len(p.Rejected)); n > l.cfg.Collect.MaxRejects {
-		return fmt.Errorf("%d records before %d of %s-%d, the last because: %s: %w; mend what writes them, or raise collect.max_rejects (WEIR_COLLECT_MAX_REJECTS) to go on",
-			n, p.Position, l.stage.input, l.partition, lastReason(a), ErrTooManyRejects)
+	began := time.Now()
+	if r := a.unreadable.stopped; r != nil {
+		return fmt.Errorf("%s-%d: more than %d records within a minute that nobody can read, the last at offset %d because: %s: %w; "+
+			"mend what writes them, and raise collect.max_rejects (WEIR_COLLECT_MAX_REJECTS) to go on",
+			l.stage.input, l.partition, a.unreadable.limit, r.Offset, r.Reason, ErrTooManyRejects)
 	}
-	records, err := l.records(a, p)
+	if a.lost != nil {
+		l.log.Error("retention took records before they were used", "topic", l.stage.input, "partition", l.partition,
+			"from", a.lost[0], "to", a.lost[1], "count", a.counts.Lost-l.last.Counts.Lost)
+	}
+	t, p, err := l.records(a)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := config.Outlive(ctx, commitTimeout)
+	if l.last.Stopped != "" {
+		l.log.Info("partition goes on", "stage", l.stage.name, "partition", l.partition)
+	}
+	if err := l.transact(ctx, producer, t); err != nil {
+		return err
+	}
+	a.committed()
+	l.commits++
+	l.last, l.halted = p, halted{}
+	l.meter.stops(false)
+	l.meter.committed(p, time.Since(began))
+	return nil
+}
+
+// transact writes records in one transaction.
+func (l *loop) transact(ctx context.Context, producer *kgo.Client, t *encoded) (err error) {
+	if needs := timeFor(t.bytes); needs > l.patience {
+		l.patience = needs
+		return fmt.Errorf("%d bytes: %w", t.bytes, errImpatient)
+	}
+	outer := ctx
+	ctx, cancel := config.Outlive(ctx, l.patience)
 	defer cancel()
-	began := time.Now()
+	defer func() {
+		if errors.Is(err, context.DeadlineExceeded) && outer.Err() == nil { // slow brokers: the same would happen again
+			l.patience = min(2*l.patience, maxCommitTimeout)
+		}
+	}()
 	if err := producer.BeginTransaction(); err != nil {
 		return fmt.Errorf("beginning a transaction: %w", err)
 	}
 	var first firstError
-	for _, r := range records {
+	for _, r := range t.records {
 		producer.Produce(ctx, r, first.promise)
 	}
 	if err := producer.Flush(ctx); err != nil {
@@ -265,17 +401,12 @@ func (l *loop) commit(ctx context.Context, a *account, producer *kgo.Client) err
 	if err := producer.EndTransaction(ctx, kgo.TryCommit); err != nil {
 		return fmt.Errorf("committing a transaction: %w", err)
 	}
-	a.committed()
-	l.commits++
-	l.meter.committed(p, time.Since(began))
 	return nil
 }
 
-func lastReason(a *account) string {
-	if len(a.rejects) == 0 {
-		return "see the topic of rejects"
-	}
-	return a.rejects[len(a.rejects)-1].Reason
+// timeFor returns how long a transaction of so many bytes may take.
+func timeFor(bytes int) time.Duration {
+	return max(commitTimeout, min(time.Duration(bytes/leastBytesPerSecond)*time.Second, maxCommitTimeout))
 }
 
 // firstError keeps the first error of a transaction's promises, which come from the client's goroutines.
@@ -296,44 +427,4 @@ func (f *firstError) err() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.first
-}
-
-// records encodes what a transaction holds.
-func (l *loop) records(a *account, p *schemas.Progress) ([]*kgo.Record, error) {
-	var records []*kgo.Record
-	add := func(topic string, partition int32, key []byte, r schemas.Record) error {
-		value, err := schemas.Marshal(r)
-		if err != nil {
-			return err
-		}
-		records = append(records, &kgo.Record{Topic: topic, Partition: partition, Key: key, Value: value})
-		return nil
-	}
-	for _, o := range a.outputs {
-		var err error
-		switch o := o.(type) {
-		case *schemas.JobSummary:
-			err = add(l.cfg.Prefix+schemas.TopicJobSummary, 0, schemas.JobKey{JobID: o.JobID, Restart: o.Restart}.Key(), o)
-		case *schemas.JobPartial:
-			err = add(l.cfg.Prefix+schemas.TopicPartials, 0, schemas.JobKey{JobID: o.JobID, Restart: o.Restart}.Key(), o)
-		case *schemas.Watermark:
-			for m := range int32(l.cfg.Partitions.Partials) {
-				err = errors.Join(err, add(l.cfg.Prefix+schemas.TopicPartials, m, nil, o))
-			}
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	for _, x := range a.rejects {
-		reject := x.record(l.stage.input, l.partition)
-		source := fmt.Sprintf("%s/%d", l.stage.input, l.partition)
-		if err := add(l.cfg.Prefix+schemas.TopicRejects, 0, []byte(source), reject); err != nil {
-			return nil, err
-		}
-	}
-	if err := add(l.stage.progress, l.partition, schemas.PartitionKey(l.partition), p); err != nil {
-		return nil, err
-	}
-	return records, nil
 }

@@ -2,8 +2,8 @@ package processors
 
 import (
 	"context"
-	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,7 +26,9 @@ type bench struct {
 	adm     *kadm.Client
 }
 
-func newBench(t *testing.T) *bench {
+func newBench(t *testing.T) *bench { return newBenchOf(t, 1) }
+
+func newBenchOf(t *testing.T, collectors int) *bench {
 	t.Helper()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
 	if err != nil {
@@ -34,7 +36,7 @@ func newBench(t *testing.T) *bench {
 	}
 	t.Cleanup(cluster.Close)
 	d := config.Default()
-	d.Cluster, d.Interval, d.Collectors, d.BackoffCap = simCluster, time.Second, 1, 300*time.Millisecond
+	d.Cluster, d.Interval, d.Collectors, d.BackoffCap = simCluster, time.Second, collectors, 300*time.Millisecond
 	d.Partitions = config.Partitions{Routes: 1, JobSummary: 1, Partials: 1}
 	d.Kafka.Brokers = cluster.ListenAddrs()
 	cfg, err := config.Load(config.Source{Defaults: d})
@@ -58,7 +60,7 @@ func newBench(t *testing.T) *bench {
 func (b *bench) createTopics() {
 	b.t.Helper()
 	topics := schemas.Topics(b.cfg.Prefix, schemas.Sizes{
-		Collectors: 1, Routes: 1, Partials: 1, JobSummary: 1, Replication: 1, CountersRetention: time.Hour, SummaryRetention: time.Hour,
+		Collectors: b.cfg.Collectors, Routes: 1, Partials: 1, JobSummary: 1, Replication: 1, CountersRetention: time.Hour, SummaryRetention: time.Hour,
 	})
 	if err := schemas.CreateTopics(b.t.Context(), b.cl, topics); err != nil {
 		b.t.Fatal(err)
@@ -145,6 +147,14 @@ func (b *bench) summaries(n int) func() bool {
 	return func() bool { return len(b.read(schemas.TopicJobSummary)) == n }
 }
 
+// stopped reports whether Progress says that the partition stands still for all of these reasons.
+func (b *bench) stopped(reasons ...string) func() bool {
+	return func() bool {
+		why := b.progress().Stopped
+		return why != "" && !slices.ContainsFunc(reasons, func(r string) bool { return !strings.Contains(why, r) })
+	}
+}
+
 func TestABadDeployStopsAndNamesTheSetting(t *testing.T) {
 	b := newBench(t)
 	b.cfg.Collect.MaxRejects = 5
@@ -153,14 +163,19 @@ func TestABadDeployStopsAndNamesTheSetting(t *testing.T) {
 	for range 7 {
 		b.put([]byte("rubbish"))
 	}
-	_, ended := b.collect()
-	err := <-ended
-	if !errors.Is(err, ErrTooManyRejects) || !strings.Contains(err.Error(), "collect.max_rejects") || !strings.Contains(err.Error(), schemas.ErrNotSingleObject.Error()) {
-		t.Fatalf("got %v", err)
+	stop, ended := b.collect()
+	b.eventually("the stop", b.stopped("collect.max_rejects", schemas.ErrNotSingleObject.Error(), ErrTooManyRejects.Error()))
+	at := b.progress().Position
+	time.Sleep(2 * time.Second) // several tries
+	if len(ended) > 0 || series(t)["weir_partition_stopped"] != 1 || b.progress().Position != at {
+		t.Errorf("ended %v, stopped %v, position %d after %d", len(ended) > 0, series(t)["weir_partition_stopped"], b.progress().Position, at)
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
 	}
 	b.cfg.Collect.MaxRejects = 100
 	b.collectUntil("seven rejects", func() bool { return len(b.read(schemas.TopicRejects)) == 7 && b.summaries(1)() })
-	if p := b.progress(); p.Counts.Rejected != 7 || len(p.Rejected) != 7 || p.Hold >= p.Position {
+	if p := b.progress(); p.Counts.Rejected != 7 || len(p.Rejected) != 7 || p.Hold >= p.Position || p.Stopped != "" {
 		t.Errorf("%+v", p)
 	}
 }
@@ -169,20 +184,26 @@ func TestABadDeployStopsAndNamesTheSetting(t *testing.T) {
 func TestRubbishAloneStopsToo(t *testing.T) {
 	b := newBench(t)
 	b.cfg.Collect.MaxRejects = 5
-	stop, ended := b.collect()
+	stop, _ := b.collect()
 	for i := range 12 {
 		b.put([]byte("rubbish"))
 		if i == 3 {
-			b.interval(2) // a Tick in between: what was rejected before it is not held against what comes
+			b.interval(2) // a Tick in between makes no difference
+			b.eventually("a commit in between", b.summaries(1))
 		}
 	}
-	select {
-	case err := <-ended:
-		if !errors.Is(err, ErrTooManyRejects) {
-			t.Errorf("got %v", err)
-		}
-	case <-time.After(time.Minute):
-		t.Errorf("it goes on: %v", stop())
+	b.eventually("the stop", b.stopped("collect.max_rejects"))
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	at := b.progress()
+	stop, _ = b.collect() // another process decides the same
+	time.Sleep(3 * time.Second)
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if p := b.progress(); p.Position != at.Position || p.Stopped == "" || p.Counts.Rejected > 5 {
+		t.Errorf("%+v after %+v", p, at)
 	}
 }
 
@@ -334,9 +355,10 @@ func TestATopicMadeAnewIsNotTakenForTheOldOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.createTopics()
-	_, ended := b.collect()
-	if err := <-ended; !errors.Is(err, ErrTopicReplaced) {
-		t.Errorf("got %v", err)
+	stop, _ := b.collect()
+	b.eventually("the stop", b.stopped("deleted and made again", b.cfg.Prefix+schemas.TopicProgress))
+	if err := stop(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -67,9 +67,9 @@ func (m *Merger) Apply(e Entry) Effects {
 		if err := checkPartial(r); err != nil {
 			return m.reject(e, err.Error())
 		}
-		return m.add(e, r)
+		return m.add(e, r).says(r.IntervalMs, fmt.Sprintf("collector %d", r.Collector))
 	case *schemas.Watermark:
-		return m.watermark(e, r)
+		return m.watermark(e, r).says(r.IntervalMs, fmt.Sprintf("collector %d", r.Collector))
 	default:
 		return m.reject(e, fmt.Sprintf("a %T does not belong here", r))
 	}
@@ -79,11 +79,11 @@ func (m *Merger) add(e Entry, p *schemas.JobPartial) Effects {
 	start, late := p.IntervalStart, schemas.ProgressCounts{Late: 1, LateNodes: int64(p.NodesReported)}
 	switch {
 	case p.Cluster != m.cluster:
-		return m.reject(e, "of cluster "+p.Cluster)
+		return m.refuse(e, "of cluster "+p.Cluster)
 	case p.Collector >= m.collectors:
-		return m.reject(e, fmt.Sprintf("of collector %d of %d", p.Collector, m.collectors))
+		return m.refuse(e, fmt.Sprintf("of collector %d of %d", p.Collector, m.collectors))
 	case isAhead(start, p.IntervalMs, e.AppendedMs):
-		return m.reject(e, "from the future")
+		return m.refuse(e, "from the future")
 	case start <= max(m.closed, m.dropped):
 		return Effects{Counts: late}
 	}
@@ -113,10 +113,10 @@ func (m *Merger) add(e Entry, p *schemas.JobPartial) Effects {
 
 func (m *Merger) watermark(e Entry, w *schemas.Watermark) Effects {
 	if w.Collector >= m.collectors {
-		return m.reject(e, fmt.Sprintf("Watermark of collector %d of %d", w.Collector, m.collectors))
+		return m.refuse(e, fmt.Sprintf("Watermark of collector %d of %d", w.Collector, m.collectors))
 	}
 	if isAhead(w.IntervalStart, w.IntervalMs, e.AppendedMs) {
-		return m.reject(e, "Watermark from the future")
+		return m.refuse(e, "Watermark from the future")
 	}
 	fx := Effects{Counts: schemas.ProgressCounts{Ticks: 1}}
 	if w.IntervalStart > max(m.closed, m.dropped) {
@@ -168,4 +168,20 @@ func (m *Merger) emit(w *mergeWindow) Effects {
 		Outputs: []schemas.Record{summary},
 		Counts:  schemas.ProgressCounts{Summarized: int64(len(parts)), Outputs: 1, Surplus: surplus},
 	}
+}
+
+// abandon gives up the windows that a replay left open, after retention took its beginning. What is left of a window that
+// was emitted looks like an open one, and would be emitted twice.
+func (m *Merger) abandon() {
+	for _, windows := range m.windows {
+		for _, w := range windows {
+			if !w.emitted {
+				w.emitted = true
+				for collector := range w.parts {
+					w.parts[collector] = nil
+				}
+			}
+		}
+	}
+	m.waiting = 0
 }

@@ -45,6 +45,12 @@ var (
 	clockAhead = promauto.NewCounterVec(prometheus.CounterOpts{
 		Name: "weir_records_clock_ahead_total", Help: "Committed records sent by a clock ahead of the broker's, counted as weir_records_total.",
 	}, byPartition)
+	partitionStopped = promauto.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "weir_partition_stopped", Help: "1 while the partition stands still until an administrator looks at it, else 0.",
+	}, byPartition)
+	otherIntervals = promauto.NewCounterVec(prometheus.CounterOpts{
+		Name: "weir_records_other_interval_total", Help: "Records and Ticks read whose interval_ms is not this process's interval.",
+	}, byPartition)
 	commits = promauto.NewCounterVec(prometheus.CounterOpts{
 		Name: "weir_commits_total", Help: "Transactions that this process committed.",
 	}, byPartition)
@@ -66,7 +72,8 @@ type meter struct {
 func newMeter(stage string, partition int32) *meter {
 	m := &meter{prometheus.Labels{"stage": stage, "partition": strconv.Itoa(int(partition))}, map[prometheus.Counter]int64{}}
 	partitionOwned.With(m.labels).Set(0)
-	for _, c := range []*prometheus.CounterVec{recordsRead, bytesRead, foldSeconds, commits, loopRestarts} {
+	partitionStopped.With(m.labels).Set(0)
+	for _, c := range []*prometheus.CounterVec{recordsRead, bytesRead, foldSeconds, otherIntervals, commits, loopRestarts} {
 		c.With(m.labels) // at 0, so that a rate sees the first
 	}
 	return m
@@ -76,7 +83,7 @@ func newMeter(stage string, partition int32) *meter {
 func (m *meter) forget() {
 	for _, v := range []interface {
 		DeletePartialMatch(labels prometheus.Labels) int
-	}{partitionOwned, positionCommitted, lagOffsets, closedStart, recordsRead, bytesRead, foldSeconds, recordFates, outputsMade, clockAhead, commits, loopRestarts} {
+	}{partitionOwned, partitionStopped, otherIntervals, positionCommitted, lagOffsets, closedStart, recordsRead, bytesRead, foldSeconds, recordFates, outputsMade, clockAhead, commits, loopRestarts} {
 		v.DeletePartialMatch(m.labels)
 	}
 }
@@ -89,6 +96,18 @@ func (m *meter) owns(folding bool) {
 	}
 	partitionOwned.With(m.labels).Set(n)
 }
+
+// stops says whether the partition stands still until an administrator looks at it.
+func (m *meter) stops(still bool) {
+	n := 0.
+	if still {
+		n = 1
+	}
+	partitionStopped.With(m.labels).Set(n)
+}
+
+// otherInterval notes n entries with another interval_ms than ours.
+func (m *meter) otherInterval(n int64) { otherIntervals.With(m.labels).Add(float64(n)) }
 
 // lags shows how far the end of the partition is from what was read.
 func (m *meter) lags(end, read int64) { lagOffsets.With(m.labels).Set(float64(max(0, end-read))) }

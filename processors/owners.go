@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -30,7 +31,7 @@ func own(ctx context.Context, cfg config.Config, log *slog.Logger, s stage) erro
 	outer := ctx
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	o := &owners{cfg: cfg, stage: s, log: log, brokers: config.NewBrokers(log), loops: map[int32]*owned{}, end: cancel}
+	o := &owners{cfg: cfg, stage: s, log: log, brokers: config.NewBrokers(log), loops: map[int32]*owned{}, end: cancel, others: &others{}}
 	member, part := context.WithCancel(context.WithoutCancel(ctx)) // it leaves its group after ctx
 	defer part()
 	opts, err := cfg.ClientOpts(member)
@@ -57,7 +58,10 @@ func own(ctx context.Context, cfg config.Config, log *slog.Logger, s stage) erro
 		return fmt.Errorf("joining the group %s%s: %w", cfg.Prefix, s.name, err)
 	}
 	group.PauseFetchTopics(s.progress)
+	var sizes sync.WaitGroup
+	sizes.Go(func() { o.watchSizes(ctx, kadm.NewClient(group)) })
 	o.watch(ctx, group)
+	sizes.Wait()
 	o.leave(context.WithoutCancel(ctx), group)
 	part()
 	group.CloseAllowingRebalance()
@@ -91,6 +95,7 @@ type owners struct {
 	stage   stage
 	log     *slog.Logger
 	brokers *config.Brokers
+	others  *others
 	end     context.CancelCauseFunc
 
 	mu    sync.Mutex
@@ -172,7 +177,7 @@ func (o *owners) stopAll() {
 func (o *owners) fold(ctx context.Context, partition int32) {
 	m := newMeter(o.stage.name, partition)
 	defer m.forget()
-	l := &loop{cfg: o.cfg, stage: o.stage, partition: partition, log: o.log, brokers: o.brokers, meter: m}
+	l := &loop{cfg: o.cfg, stage: o.stage, partition: partition, log: o.log, brokers: o.brokers, meter: m, others: o.others, patience: commitTimeout}
 	var trouble config.Trouble
 	for tries := 1; ctx.Err() == nil; tries++ {
 		before := l.commits
@@ -180,9 +185,13 @@ func (o *owners) fold(ctx context.Context, partition int32) {
 		switch {
 		case ctx.Err() != nil:
 			return
-		case errors.Is(err, ErrTooManyRejects), errors.Is(err, ErrTopicReplaced), errors.Is(err, config.ErrNoBrokers):
+		case errors.Is(err, config.ErrNoBrokers):
 			o.end(err)
 			return
+		case isStop(err): // it stands still alone, and stays ours: another process would meet the same
+			m.restarts()
+			config.Pause(ctx, max(2*heartbeat, o.cfg.BackoffCap))
+			continue
 		case l.commits > before:
 			tries = 1 // it had worked for a while
 		}

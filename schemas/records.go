@@ -267,6 +267,10 @@ type Progress struct {
 	Loads            []JobLoad      `avro:"loads"`
 	TopicID          string         `avro:"topic_id"`
 	Open             int64          `avro:"open"`
+	Unreadable       int64          `avro:"unreadable"`
+	UnreadableSince  int64          `avro:"unreadable_since"`
+	Closing          *int64         `avro:"closing"`
+	Stopped          string         `avro:"stopped"`
 }
 
 // JobLoad says what a job sent to one partition of counters in an interval.

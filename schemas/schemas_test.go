@@ -59,7 +59,7 @@ func samples() []Record {
 			new(int64(0)), new(int64(1)),
 			ProgressCounts{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14},
 			[]JobLoad{{"4711", 1, 12, 60_000}, {"4712", 0, 1, 2100}},
-			"0123456789abcdef0123456789abcdef", 3,
+			"0123456789abcdef0123456789abcdef", 3, 2, 1_700_000_020_000, new(int64(1_700_000_030_000)), "why",
 		},
 		&Progress{},
 		&Reject{"weir.counters", 3, 99, "malformed", "00ff", []byte{0, 1, 255}},
@@ -125,7 +125,7 @@ func TestFingerprints(t *testing.T) {
 	want := map[string]string{
 		"BalanceState": "4ef5888d01398460", "CounterBatch": "2431da33088f60ee", "Gap": "b6415daba41fec8a",
 		"Job": "f08ec10b7fb59359", "JobPartial": "6ee17a58c2b5b02e", "JobSummary": "037b93e5a275cbbf",
-		"NodeSummary": "7dc55bf3dec62111", "Progress": "e4c26390ae3ca6ac", "Reject": "1867763f6691ffd2",
+		"NodeSummary": "7dc55bf3dec62111", "Progress": "29966c93eccc0d81", "Reject": "1867763f6691ffd2",
 		"Route": "6a735ebb3a4c17b8", "Tick": "c1c1887eac64c64f", "Watermark": "c33c7140ebff709d",
 	}
 	for _, r := range samples() {
@@ -197,10 +197,12 @@ func TestOlderSchemas(t *testing.T) {
 		"Progress-127f90ccb199b6c0": func(r Record) {
 			p := r.(*Progress)
 			p.Loads, p.TopicID, p.Open, p.Counts.Surplus = nil, "", 0, 0
+			p.Unreadable, p.UnreadableSince, p.Closing, p.Stopped = 0, 0, nil, ""
 		},
 		"Progress-660cab1becc58863": func(r Record) {
 			p := r.(*Progress)
 			p.TopicID, p.Open, p.Counts.Surplus = "", 0, 0
+			p.Unreadable, p.UnreadableSince, p.Closing, p.Stopped = 0, 0, nil, ""
 		},
 		"Tick-7377f7aeabb9c862":       func(r Record) { r.(*Tick).Shared, r.(*Tick).More = nil, false },
 		"Route-6db6690659469ec9":      func(r Record) { r.(*Route).IntervalMs = 0 },

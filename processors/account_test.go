@@ -1,0 +1,298 @@
+package processors
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weirhpc/weir/schemas"
+)
+
+func sumOf(c schemas.ProgressCounts) int64 {
+	return c.Summarized + c.Rejected + c.Late + c.Dropped + c.Duplicate + c.Misrouted + c.Ended + c.Gaps + c.Ticks + c.Lost
+}
+
+// TestAccountsCloseWhereverRetentionCuts folds random logs with restarts, some of which find that retention took the
+// beginning of what they read: every offset before the position has one fate, is open or is lost.
+func TestAccountsCloseWhereverRetentionCuts(t *testing.T) {
+	seed := *seedFlag
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("seed %d (repeat with -seed)", seed)
+	var lostOpen, lostUnread, crashes int
+	for n := range uint64(500) {
+		r := rand.New(rand.NewPCG(seed+n, 9))
+		log := newCounterLog(t)(r)
+		for i := range log {
+			log[i].Offset = int64(i) // without markers every offset is a record
+		}
+		var last *schemas.Progress
+		logStart := int64(0)
+		for last == nil || last.Position < int64(len(log)) {
+			a, i := openAccount(func(p *schemas.Progress) Fold { return NewCollector(simCluster, 3, 4, p) }, last, logStart)
+			for range 1 + r.IntN(60) { // until it crashes
+				if i >= int64(len(log)) {
+					break
+				}
+				a.take(log[i])
+				i++
+				if a.position == a.from && a.lost == nil || r.IntN(4) > 0 && i < int64(len(log)) {
+					continue
+				}
+				p := a.progress()
+				if got := sumOf(p.Counts) + p.Open; got != p.Position {
+					t.Fatalf("seed %d: %d records have a fate, are open or lost, of %d: %+v", seed+n, got, p.Position, p)
+				}
+				if p.LostFrom != nil && *p.LostTo > p.From {
+					lostUnread++
+				} else if p.LostFrom != nil {
+					lostOpen++
+				}
+				a.committed()
+				last = p
+			}
+			crashes++
+			if last != nil && r.IntN(6) == 0 {
+				logStart = max(logStart, min(last.Hold+int64(r.IntN(20)), int64(len(log))-1))
+			}
+		}
+	}
+	if lostOpen == 0 || lostUnread == 0 {
+		t.Errorf("%d times open records were lost, %d times unread ones, in %d runs: the test proves nothing", lostOpen, lostUnread, crashes)
+	}
+}
+
+// A replay that is cut and crashes says nothing; the next one finds the same.
+func TestLossOfOpenRecordsIsSaidOnce(t *testing.T) {
+	open := func(p *schemas.Progress) Fold { return NewCollector(simCluster, 0, 1, p) }
+	a, _ := openAccount(open, nil, 0)
+	for i := range int64(4) {
+		a.take(Entry{Offset: i, AppendedMs: simEpochMs + simT, Value: encode(t, batch(fmt.Sprintf("n%d", i), "whole", simEpochMs, simT, 1))})
+	}
+	last := a.progress()
+	for range 2 {
+		b, from := openAccount(open, last, 3)
+		if from != 3 || b.hasNews() {
+			t.Fatalf("from %d, %+v", from, b)
+		}
+		b.take(Entry{Offset: 3, AppendedMs: simEpochMs + simT, Value: encode(t, batch("n3", "whole", simEpochMs, simT, 1))})
+		if b.hasNews() {
+			t.Error("the replay has not ended, and something is said already")
+		}
+		b.advance(5) // a marker ends it
+		p := b.progress()
+		if p.Counts.Lost != 3 || p.Open != 1 || p.LostFrom == nil || *p.LostFrom != 0 || *p.LostTo != 3 {
+			t.Errorf("%+v", p)
+		}
+	}
+	b, _ := openAccount(open, last, 10)
+	if p := b.progress(); p.Counts.Lost != 4+6 || *p.LostFrom != 0 || *p.LostTo != 10 {
+		t.Errorf("all of it is gone: %+v", p)
+	}
+}
+
+// What is left of a window that was emitted is not emitted again.
+func TestACutReplayEmitsNoWindowTwice(t *testing.T) {
+	newFold := func(p *schemas.Progress) Fold { return newMergerFold(p) }
+	a, _ := openAccount(newFold, nil, 0)
+	put := func(a *account, offset int64, r schemas.Record) {
+		a.take(Entry{Offset: offset, AppendedMs: simEpochMs + simT, Value: encode(t, r)})
+	}
+	put(a, 0, partial("two", 0, simEpochMs, 2))
+	put(a, 1, partial("two", 1, simEpochMs, 2))
+	if len(a.outputs) != 1 {
+		t.Fatalf("%d outputs", len(a.outputs))
+	}
+	b, from := openAccount(newFold, a.progress(), 1)
+	for o := from; o < 2; o++ {
+		put(b, o, partial("two", 1, simEpochMs, 2))
+	}
+	for c := range int32(simCollectors) {
+		put(b, 2+int64(c), &schemas.Watermark{Collector: c, IntervalStart: simEpochMs, IntervalMs: simT})
+	}
+	if len(b.outputs) > 0 {
+		t.Errorf("emitted again: %+v", b.outputs)
+	}
+}
+
+// rubbishAt folds entries of one byte, appended at these times, with commits and crashes after each of some.
+func rubbishAt(t *testing.T, limit int64, appended []int64, crashes func(i int) bool) (stoppedAt int) {
+	t.Helper()
+	var last *schemas.Progress
+	a, _ := openAccount(newCollectorFold, nil, 0)
+	for i, ms := range appended {
+		a.unreadable.limit = limit
+		a.take(Entry{Offset: int64(i), AppendedMs: ms, Value: []byte{1}})
+		if a.unreadable.stopped != nil {
+			return i
+		}
+		if crashes(i) {
+			last = a.progress()
+			a, _ = openAccount(newCollectorFold, last, 0)
+		}
+	}
+	return -1
+}
+
+func TestUnreadableRecordsStopByTheLogAlone(t *testing.T) {
+	every := func(n int, ms int64) (times []int64) {
+		for i := range n {
+			times = append(times, simEpochMs+int64(i)*ms)
+		}
+		return times
+	}
+	for name, c := range map[string]struct {
+		appended []int64
+		want     int
+	}{
+		"six at once":                            {every(6, 0), 5},
+		"five at once":                           {every(5, 0), -1},
+		"six in a minute":                        {every(6, 11_999), 5},
+		"one in 13 s for an hour":                {every(300, 13_000), -1},
+		"six while the broker's clock goes back": {every(6, -1000), 5},
+		"a clock that was an hour ahead":         {append(every(5, 0), simEpochMs-3_600_000, simEpochMs-3_600_000), -1},
+	} {
+		for schedule := range 8 {
+			r := rand.New(rand.NewPCG(uint64(schedule), 1))
+			crashes := func(int) bool { return schedule > 0 && r.IntN(3) == 0 }
+			if got := rubbishAt(t, 5, c.appended, crashes); got != c.want {
+				t.Errorf("%s, schedule %d: stopped at %d, want %d", name, schedule, got, c.want)
+			}
+		}
+	}
+}
+
+// TestNodesWithAWrongClockStopNothing: eight nodes with a wrong clock, and eight with a wrong cluster, at 200 ms, for an
+// outage and more without a Tick.
+func TestNodesWithAWrongClockStopNothing(t *testing.T) {
+	const length = 200
+	a, _ := openAccount(newCollectorFold, nil, 0)
+	offset := int64(0)
+	for i := range int64(200) {
+		start := simEpochMs + i*length
+		for n := range 16 {
+			b := batch(fmt.Sprintf("n%d", n), "whole", start+3_600_000, length, 1)
+			if n >= 8 {
+				b = batch(fmt.Sprintf("n%d", n), "whole", start, length, 1)
+				b.Cluster = "elsewhere"
+			}
+			a.take(Entry{Offset: offset, AppendedMs: start + length, Value: encode(t, b)})
+			offset++
+		}
+		a.take(Entry{Offset: offset, AppendedMs: start + length, Value: encode(t, batch("good", "whole", start, length, 1))})
+		offset++
+	}
+	p := a.progress()
+	if a.unreadable.stopped != nil || p.Counts.Rejected != 3200 {
+		t.Errorf("stopped by %+v, %d rejected", a.unreadable.stopped, p.Counts.Rejected)
+	}
+	if len(p.Rejected) > 66*16 {
+		t.Errorf("Progress lists %d rejected records, of more than an outage", len(p.Rejected))
+	}
+}
+
+func TestRejectedOffsetsInProgressAreBounded(t *testing.T) {
+	a, _ := openAccount(newCollectorFold, nil, 0)
+	a.take(Entry{Offset: 0, AppendedMs: simEpochMs + simT, Value: encode(t, batch("n1", "whole", simEpochMs, simT, 1))}) // open
+	for i := range int64(maxHeldRejects + 7) {
+		a.take(Entry{Offset: 1 + i, AppendedMs: simEpochMs + simT, Value: []byte{1}})
+	}
+	p := a.progress()
+	if len(p.Rejected) != maxHeldRejects || p.Rejected[0] != 8 {
+		t.Fatalf("%d offsets from %d", len(p.Rejected), p.Rejected[0])
+	}
+	if _, err := encodeProgress(p); err != nil {
+		t.Error(err)
+	}
+	b, from := openAccount(newCollectorFold, p, 0)
+	for o := from; o < p.Position; o++ { // a replay finds the others for itself
+		value := []byte{1}
+		if o == 0 {
+			value = encode(t, batch("n1", "whole", simEpochMs, simT, 1))
+		}
+		b.take(Entry{Offset: o, AppendedMs: simEpochMs + simT, Value: value})
+	}
+	if diff := cmp.Diff(p.Rejected, b.progress().Rejected); diff != "" || b.hasNews() {
+		t.Errorf("news %v: %s", b.hasNews(), diff)
+	}
+}
+
+func TestEveryOutputFits(t *testing.T) {
+	name := strings.Repeat("x", 50)
+	wide := &schemas.JobSummary{Cluster: simCluster, JobID: "whole", IntervalStart: simEpochMs, IntervalMs: simT, Method: schemas.MethodExact, Parts: 1, PartsReported: 1}
+	mean, deciles := 1.0, slices.Repeat([]float64{1}, 11)
+	for n := range 30_000 {
+		wide.Metrics = append(wide.Metrics, schemas.JobSummaryMetric{
+			Name: fmt.Sprintf("%s%d", name, n), Unit: "1", Scope: schemas.ScopeCore, Count: 1, Mean: &mean, Deciles: &deciles,
+		})
+	}
+	share := partial("two", 0, simEpochMs, 2)
+	for n := range 100_000 {
+		share.Shared = append(share.Shared, schemas.SharedNode{Node: fmt.Sprintf("%s%d", name, n)})
+	}
+	twice := partial("two", 0, simEpochMs, 2)
+	twice.Metrics = append(twice.Metrics, twice.Metrics[0]) // could be written, and not be read
+	for what, c := range map[string]struct {
+		output  schemas.Record
+		surplus int64
+		metrics int
+	}{
+		"as it is":                     {partial("two", 0, simEpochMs, 2), 0, 1},
+		"30,000 metrics":               {wide, 30_000 - 15_000, 15_000},
+		"100,000 nodes shared":         {share, 0, 1},
+		"a metric that is there twice": {twice, 1, 1},
+	} {
+		value, surplus, err := encodeOutput(c.output)
+		if err != nil || len(value) > schemas.MaxRecordBytes {
+			t.Errorf("%s: %d bytes, %v", what, len(value), err)
+			continue
+		}
+		back, err := schemas.Unmarshal(value)
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+			continue
+		}
+		metrics := 0
+		switch back := back.(type) {
+		case *schemas.JobSummary:
+			metrics = len(back.Metrics)
+		case *schemas.JobPartial:
+			metrics = len(back.Metrics)
+		}
+		if total := int64(metrics) + surplus; surplus < c.surplus || metrics == 0 || total != c.surplus+int64(c.metrics) {
+			t.Errorf("%s: %d metrics written, %d left out", what, metrics, surplus)
+		}
+	}
+	if _, _, err := encodeOutput(&schemas.JobSummary{}); err == nil {
+		t.Error("a summary of no job is written")
+	}
+}
+
+func TestProgressDropsItsLoadsBeforeItFails(t *testing.T) {
+	p := &schemas.Progress{Position: 9, Hold: 9}
+	for n := range 100_000 {
+		p.Loads = append(p.Loads, schemas.JobLoad{JobID: fmt.Sprintf("%060d", n), Nodes: 1, Bytes: 1})
+	}
+	value, err := encodeProgress(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if back, err := schemas.Unmarshal(value); err != nil || back.(*schemas.Progress).Position != 9 {
+		t.Errorf("%v, %v", back, err)
+	}
+}
+
+func TestReasonsAreBoundedText(t *testing.T) {
+	for _, reason := range []string{"short", strings.Repeat("ä", 400), "x" + strings.Repeat("ä", 400), "\xff\xfe not UTF-8", strings.Repeat("\xff", 4000)} {
+		if got := bounded(reason); !utf8.ValidString(got) || len(got) > maxReasonBytes || len(reason) < 20 && utf8.ValidString(reason) && got != reason {
+			t.Errorf("%q becomes %q", reason, got)
+		}
+	}
+}

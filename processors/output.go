@@ -1,0 +1,148 @@
+package processors
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/schemas"
+)
+
+// maxReasonBytes bounds the reason of a Reject, which may quote what came in.
+const maxReasonBytes = 512
+
+// bounded returns a text that may be written: valid UTF-8 of at most maxReasonBytes.
+func bounded(text string) string {
+	text = strings.ToValidUTF8(text, "?")
+	if len(text) <= maxReasonBytes {
+		return text
+	}
+	end := maxReasonBytes - len("...")
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + "..."
+}
+
+// encodeOutput encodes an output, and cuts one that would be too large or could not be read: first the nodes that it shares
+// with others, then half of its metrics, from the end, again and again, until none is left. The rest always fits. A loop
+// that failed here would meet the same output for ever. surplus are the metrics left out.
+func encodeOutput(o schemas.Record) (value []byte, surplus int64, err error) {
+	if value, err = schemas.MarshalChecked(o); err == nil {
+		return value, 0, nil
+	}
+	shorter := func() bool { return false }
+	switch full := o.(type) {
+	case *schemas.JobSummary:
+		s := *full
+		o, shorter = &s, func() bool { return halve(&s.Metrics, &surplus) }
+	case *schemas.JobPartial:
+		p := *full
+		o, shorter = &p, func() bool {
+			if p.Shared != nil {
+				p.Shared = nil
+				return true
+			}
+			return halve(&p.Metrics, &surplus)
+		}
+	}
+	for err != nil && shorter() {
+		value, err = schemas.MarshalChecked(o)
+	}
+	return value, surplus, err
+}
+
+// halve leaves out the second half of metrics, and reports whether there were any.
+func halve[M any](metrics *[]M, surplus *int64) bool {
+	n := len(*metrics)
+	*metrics = (*metrics)[:n/2]
+	*surplus += int64(n - n/2)
+	return n > 0
+}
+
+// encodeProgress encodes a Progress. Without its loads, which only the balancer reads, one always fits.
+func encodeProgress(p *schemas.Progress) ([]byte, error) {
+	value, err := schemas.MarshalChecked(p)
+	if err == nil {
+		return value, nil
+	}
+	p.Loads = nil
+	if value, err = schemas.MarshalChecked(p); err != nil {
+		return nil, fmt.Errorf("position %d with %d rejected offsets since %d: %w; a balancer that runs closes their intervals",
+			p.Position, len(p.Rejected), p.Hold, err)
+	}
+	return value, nil
+}
+
+// encoded are the records of one transaction.
+type encoded struct {
+	records []*kgo.Record
+	bytes   int
+}
+
+func (t *encoded) add(topic string, partition int32, key, value []byte) {
+	t.records = append(t.records, &kgo.Record{Topic: topic, Partition: partition, Key: key, Value: value})
+	t.bytes += len(value)
+}
+
+// records encodes what a transaction holds, and returns the Progress in it.
+func (l *loop) records(a *account) (*encoded, *schemas.Progress, error) {
+	t := &encoded{records: make([]*kgo.Record, 0, len(a.outputs)+len(a.rejects)+1)}
+	for _, o := range a.outputs {
+		value, surplus, err := encodeOutput(o)
+		if surplus > 0 || err != nil {
+			a.counts.Surplus += surplus
+			l.log.Error("output does not fit into a record, metrics left out", l.about(o, "count", surplus, "err", err)...)
+		}
+		if err != nil {
+			a.counts.Outputs--
+			continue
+		}
+		l.place(t, o, value)
+	}
+	source := fmt.Appendf(nil, "%s/%d", l.stage.input, l.partition)
+	for _, x := range a.rejects {
+		x.Reason = bounded(x.Reason)
+		value, err := schemas.MarshalChecked(x.record(l.stage.input, l.partition))
+		if err != nil {
+			l.log.Error("rejected record cannot be reported", "stage", l.stage.name, "partition", l.partition, "offset", x.Offset, "err", err)
+			continue
+		}
+		t.add(l.cfg.Prefix+schemas.TopicRejects, 0, source, value)
+	}
+	p := a.progress()
+	value, err := encodeProgress(p)
+	if err != nil {
+		return nil, nil, err
+	}
+	t.add(l.stage.progress, l.partition, schemas.PartitionKey(l.partition), value)
+	return t, p, nil
+}
+
+// place adds an output to the topic that it belongs to.
+func (l *loop) place(t *encoded, o schemas.Record, value []byte) {
+	switch o := o.(type) {
+	case *schemas.JobSummary:
+		t.add(l.cfg.Prefix+schemas.TopicJobSummary, 0, schemas.JobKey{JobID: o.JobID, Restart: o.Restart}.Key(), value)
+	case *schemas.JobPartial:
+		t.add(l.cfg.Prefix+schemas.TopicPartials, 0, schemas.JobKey{JobID: o.JobID, Restart: o.Restart}.Key(), value)
+	case *schemas.Watermark:
+		for m := range int32(l.cfg.Partitions.Partials) {
+			t.add(l.cfg.Prefix+schemas.TopicPartials, m, nil, value)
+		}
+	}
+}
+
+// about are the attributes of a log line about an output.
+func (l *loop) about(o schemas.Record, more ...any) []any {
+	attrs := append([]any{"stage", l.stage.name, "partition", l.partition}, more...)
+	switch o := o.(type) {
+	case *schemas.JobSummary:
+		attrs = append(attrs, "job_id", o.JobID, "interval_start", o.IntervalStart)
+	case *schemas.JobPartial:
+		attrs = append(attrs, "job_id", o.JobID, "interval_start", o.IntervalStart)
+	}
+	return attrs
+}

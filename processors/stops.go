@@ -1,0 +1,112 @@
+package processors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// halted remembers for what a partition stands still.
+type halted struct {
+	kind    error // ErrTooManyRejects or ErrTopicReplaced; nil: it does not
+	trouble config.Trouble
+}
+
+// isStop reports whether an error makes a partition stand still until an administrator looks at it.
+func isStop(err error) bool { return stopKind(err) != nil }
+
+func stopKind(err error) error {
+	for _, kind := range []error{ErrTooManyRejects, ErrTopicReplaced} {
+		if errors.Is(err, kind) {
+			return kind
+		}
+	}
+	return nil
+}
+
+// halt shows that the partition stands still, and why: in a metric, in the log, and for other processes in Progress, whose
+// position does not move.
+func (l *loop) halt(ctx context.Context, producer *kgo.Client, why error) {
+	l.meter.stops(true)
+	if kind := stopKind(why); !errors.Is(kind, l.halted.kind) {
+		l.halted = halted{kind: kind}
+	}
+	if l.halted.trouble.Worth(why) {
+		l.log.Error("partition stopped", "stage", l.stage.name, "partition", l.partition, "err", why)
+	}
+	if l.last == nil || l.last.Stopped == bounded(why.Error()) {
+		return
+	}
+	p := *l.last
+	p.From, p.LostFrom, p.LostTo, p.Stopped = p.Position, nil, nil, bounded(why.Error())
+	value, err := encodeProgress(&p)
+	if err == nil {
+		var t encoded
+		t.add(l.stage.progress, l.partition, schemas.PartitionKey(l.partition), value)
+		err = l.transact(ctx, producer, &t)
+	}
+	if err != nil { // the next try says it
+		l.log.Debug("reason of a stop not committed", "stage", l.stage.name, "partition", l.partition, "err", err)
+	}
+}
+
+// sizesEvery is how often the numbers of partitions are compared with the configuration.
+const sizesEvery = 10 * time.Second
+
+// watchSizes ends the stage once a topic has another number of partitions than the configuration says. Windows would be taken
+// apart, or nobody would read a partition.
+func (o *owners) watchSizes(ctx context.Context, adm *kadm.Client) {
+	for ctx.Err() == nil {
+		for _, s := range o.stage.sizes {
+			topics, err := adm.ListTopics(ctx, s.topic)
+			n := len(topics[s.topic].Partitions)
+			if err != nil || topics[s.topic].Err != nil || n == 0 || n == s.partitions {
+				continue // a topic that is away is waited for
+			}
+			o.end(fmt.Errorf("%w: topic %s has %d partitions, the configuration says %d: set %s to what is there in every part's configuration, "+
+				"or use another prefix and `weir topics create`", schemas.ErrTopics, s.topic, n, s.partitions, s.key))
+			return
+		}
+		config.Pause(ctx, sizesEvery)
+	}
+}
+
+// others logs, once for all partitions, which entries name another interval_ms than ours.
+type others struct {
+	mu           sync.Mutex
+	ticks, nodes config.Trouble
+}
+
+var errOtherInterval = errors.New("interval differs: set interval to the same value in the configuration of every part, and start it again")
+
+// tell logs and counts what an account has noted.
+func (o *others) tell(l *loop, a *account) {
+	ticks, nodes := a.otherTicks, a.otherNodes
+	if ticks.n+nodes.n == 0 {
+		return
+	}
+	a.otherTicks, a.otherNodes = otherInterval{}, otherInterval{}
+	l.meter.otherInterval(ticks.n + nodes.n)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	attrs := func(n otherInterval) []any {
+		return []any{
+			"stage", l.stage.name, "partition", l.partition, "node", n.sender, "count", n.n,
+			"interval_ms", n.lengthMs, "own_interval_ms", a.intervalMs, "err", errOtherInterval,
+		}
+	}
+	if ticks.n > 0 && o.ticks.Worth(errOtherInterval) {
+		l.log.Error("Ticks have another interval than this process", attrs(ticks)...)
+	}
+	if nodes.n > 0 && o.nodes.Worth(errOtherInterval) {
+		l.log.Error("records have another interval than this process", attrs(nodes)...)
+	}
+}

@@ -1,0 +1,344 @@
+package processors
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// lines is a log that may be read while it is written.
+type lines struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(b)
+}
+
+func (l *lines) count(s string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.buf.String(), s)
+}
+
+// collectTo runs Collect and keeps its log.
+func (b *bench) collectTo() (log *lines, stop func() error, ended <-chan error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	log = &lines{}
+	go func() { done <- Collect(ctx, b.cfg, slog.New(slog.NewTextHandler(log, nil))) }()
+	return log, func() error { cancel(); return <-done }, done
+}
+
+func (b *bench) stopOrFail(stop func() error) {
+	b.t.Helper()
+	if err := stop(); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// putTo puts values into a partition of a topic.
+func (b *bench) putTo(topic string, partition int32, values ...[]byte) {
+	b.t.Helper()
+	for _, v := range values {
+		if err := b.cl.ProduceSync(b.t.Context(), &kgo.Record{Topic: b.cfg.Prefix + topic, Partition: partition, Value: v}).FirstErr(); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+}
+
+func TestRubbishStopsItsPartitionAlone(t *testing.T) {
+	b := newBenchOf(t, 2)
+	b.cfg.Collect.MaxRejects = 5
+	log, stop, ended := b.collectTo()
+	for range 7 {
+		b.putTo(schemas.TopicCounters, 0, []byte("rubbish"))
+	}
+	b.eventually("the stop", b.stopped("collect.max_rejects"))
+	start := time.Now().UnixMilli()/simT*simT - 5*simT
+	for i := range int64(3) {
+		at := start + i*simT
+		b.putTo(schemas.TopicCounters, 1, encode(t, batch("n1", "whole", at, simT, 1)), encode(t, &schemas.Tick{
+			IntervalStart: at, IntervalMs: simT, Jobs: []schemas.TickJob{{JobID: "whole", Parts: 1, JobNodes: 1, Nodes: []string{"n1"}}},
+		}))
+		b.eventually("the interval of the other partition", b.summaries(int(i)+1))
+	}
+	if len(ended) > 0 {
+		t.Errorf("the process ended: %v", <-ended)
+	}
+	b.stopOrFail(stop)
+	if n := log.count("partition stopped"); n != 1 {
+		t.Errorf("said %d times", n)
+	}
+}
+
+// replaceCounters deletes the input topic and makes it again.
+func (b *bench) replaceCounters() {
+	b.t.Helper()
+	if err := b.cluster.DeleteTopic(b.cfg.Prefix + schemas.TopicCounters); err != nil {
+		b.t.Fatal(err)
+	}
+	b.createTopics()
+	b.cl.PurgeTopicsFromClient(b.cfg.Prefix + schemas.TopicCounters) // it would go on with the old one
+}
+
+func TestATopicMadeAnewThatHasGrownIsNotSkipped(t *testing.T) {
+	b := newBench(t)
+	b.interval(30)
+	b.interval(29)
+	b.collectUntil("two summaries", b.summaries(2))
+	old := b.progress()
+	b.replaceCounters()
+	for i := range int64(5) {
+		b.interval(20 - i)
+	}
+	stop, _ := b.collect()
+	b.eventually("the stop", b.stopped("deleted and made again", old.TopicID, b.cfg.Prefix+schemas.TopicProgress))
+	b.stopOrFail(stop)
+	if p := b.progress(); p.Position != old.Position || len(b.read(schemas.TopicJobSummary)) != 2 {
+		t.Errorf("it went on: %+v", p)
+	}
+	if err := b.cluster.DeleteTopic(b.cfg.Prefix + schemas.TopicProgress); err != nil { // the remedy
+		t.Fatal(err)
+	}
+	b.createTopics()
+	b.collectUntil("all that the new topic has", b.summaries(7))
+}
+
+func TestATopicMadeAnewWhileItIsRead(t *testing.T) {
+	b := newBench(t)
+	stop, _ := b.collect()
+	b.interval(30)
+	b.eventually("a summary", b.summaries(1))
+	b.replaceCounters()
+	for i := range int64(5) {
+		b.interval(20 - i)
+	}
+	b.eventually("the stop", b.stopped("deleted and made again"))
+	b.stopOrFail(stop)
+	if n := len(b.read(schemas.TopicJobSummary)); n != 1 {
+		t.Errorf("%d summaries", n)
+	}
+}
+
+// The embedded broker keeps the ids of its topics through a clean stop.
+func TestTopicIDsOutliveTheEmbeddedBroker(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "broker")
+	var ids []string
+	for range 2 {
+		cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.DataDir(dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cl, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		adm := kadm.NewClient(cl)
+		if len(ids) == 0 {
+			if _, err := adm.CreateTopic(t.Context(), 1, 1, nil, "counters"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l := &loop{stage: stage{input: "counters"}}
+		id, err := l.topicID(t.Context(), adm)
+		if err != nil || len(id) != 32 {
+			t.Errorf("id %q, %v", id, err)
+		}
+		ids = append(ids, id)
+		cl.Close()
+		cluster.Close()
+	}
+	if ids[0] != ids[1] {
+		t.Errorf("%v", ids)
+	}
+}
+
+// A Progress of a version that did not know the id is adopted.
+func TestProgressWithoutATopicIDIsAdopted(t *testing.T) {
+	b := newBench(t)
+	b.interval(30)
+	_, end, err := config.Bounds(t.Context(), b.adm, b.cfg.Prefix+schemas.TopicCounters, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.putTo(schemas.TopicProgress, 0, encode(t, &schemas.Progress{Position: end, Hold: end}))
+	b.interval(29)
+	b.collectUntil("the next summary", b.summaries(1))
+	if p := b.progress(); len(p.TopicID) != 32 {
+		t.Errorf("%+v", p)
+	}
+}
+
+// manyOf says much at the Tick that closes anything.
+type manyOf struct {
+	Fold
+	outputs func(tick Effects) []schemas.Record
+}
+
+func (f manyOf) Apply(e Entry) Effects {
+	fx := f.Fold.Apply(e)
+	if fx.Closes {
+		fx.Outputs = append(f.outputs(fx), fx.Outputs...)
+	}
+	return fx
+}
+
+// collectStage runs the loop over a fold that says more.
+func (b *bench) collectMany(outputs func(tick Effects) []schemas.Record) (stop func() error) {
+	input, progress := b.cfg.Prefix+schemas.TopicCounters, b.cfg.Prefix+schemas.TopicProgress
+	s := stage{name: "collect", input: input, progress: progress, newFold: func(partition int32, p *schemas.Progress) Fold {
+		return manyOf{NewCollector(b.cfg.Cluster, partition, 1, p), outputs}
+	}}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- own(ctx, b.cfg, slog.New(slog.NewTextHandler(b.t.Output(), nil)), s) }()
+	return func() error { cancel(); return <-done }
+}
+
+func wideSummary(job string, metrics int) *schemas.JobSummary {
+	s := &schemas.JobSummary{Cluster: simCluster, JobID: job, IntervalStart: simEpochMs, IntervalMs: simT, Method: schemas.MethodExact, Parts: 1, PartsReported: 1}
+	mean, deciles := 1.0, slices.Repeat([]float64{1}, 11)
+	for n := range metrics {
+		s.Metrics = append(s.Metrics, schemas.JobSummaryMetric{
+			Name: fmt.Sprintf("metric_with_a_long_name_that_a_stranger_has_chosen_%d", n), Unit: "1", Scope: schemas.ScopeCore, Count: 1, Mean: &mean, Deciles: &deciles,
+		})
+	}
+	return s
+}
+
+// More than a client buffers (50,000 records).
+func TestATickOfManyJobsCommits(t *testing.T) {
+	const jobs = 60_000
+	b := newBench(t)
+	stop := b.collectMany(func(Effects) (all []schemas.Record) {
+		for n := range jobs {
+			all = append(all, wideSummary(fmt.Sprintf("j%d", n), 3))
+		}
+		return all
+	})
+	b.interval(3)
+	b.eventually("the commit", func() bool { return b.progress().Closed != nil })
+	b.stopOrFail(stop)
+	if n := len(b.read(schemas.TopicJobSummary)); n != jobs+1 {
+		t.Errorf("%d summaries", n)
+	}
+}
+
+func TestAnOutputThatFitsNowhereDoesNotStopTheLoop(t *testing.T) {
+	b := newBench(t)
+	stop := b.collectMany(func(Effects) []schemas.Record {
+		return []schemas.Record{wideSummary("wide", 40_000), &schemas.JobSummary{JobID: "of no cluster"}}
+	})
+	b.interval(3)
+	b.eventually("the interval", b.summaries(2))
+	b.interval(2)
+	b.eventually("the next", b.summaries(4))
+	b.stopOrFail(stop)
+	if c := b.progress().Counts; c.Surplus == 0 || c.Surplus%2 != 0 {
+		t.Errorf("%d metrics left out are said", c.Surplus)
+	}
+}
+
+// Slow brokers: a commit that takes too long gets more time, and one of many bytes has it from the beginning.
+func TestTransactionsGetTimeByTheirBytes(t *testing.T) {
+	for bytes, want := range map[int]time.Duration{0: commitTimeout, 1 << 20: commitTimeout, 400 << 20: 200 * time.Second, 1 << 40: maxCommitTimeout} {
+		if got := timeFor(bytes); got != want {
+			t.Errorf("%d bytes: %v, want %v", bytes, got, want)
+		}
+	}
+	b := newBench(t)
+	l := &loop{cfg: b.cfg, patience: commitTimeout}
+	if err := l.transact(t.Context(), nil, &encoded{bytes: 400 << 20}); !errors.Is(err, errImpatient) || l.patience != 200*time.Second {
+		t.Errorf("%v, then %v", err, l.patience)
+	}
+}
+
+func TestPartitionsAddedEndTheServiceWithTheRemedy(t *testing.T) {
+	for _, topic := range []string{schemas.TopicPartials, schemas.TopicJobSummary, schemas.TopicProgress, schemas.TopicCounters} {
+		t.Run(topic, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			stop, ended := b.collect()
+			b.interval(9)
+			b.eventually("a summary", b.summaries(1))
+			if _, err := b.adm.CreatePartitions(t.Context(), 2, b.cfg.Prefix+topic); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case err := <-ended:
+				if !errors.Is(err, schemas.ErrTopics) || !strings.Contains(err.Error(), b.cfg.Prefix+topic) || !strings.Contains(err.Error(), "set ") {
+					t.Errorf("got %v", err)
+				}
+			case <-time.After(40 * time.Second):
+				t.Errorf("it goes on: %v", stop())
+			}
+		})
+	}
+}
+
+func TestJobsArePlacedByTheConfiguredPartitions(t *testing.T) {
+	p := placing{kgo.StickyKeyPartitioner(nil), map[string]int{"job-summary": 3}}.ForTopic("job-summary")
+	for n := range 200 {
+		r := &kgo.Record{Topic: "job-summary", Key: fmt.Appendf(nil, "j%d/0", n)}
+		if before, after := p.Partition(r, 3), p.Partition(r, 8); before != after {
+			t.Fatalf("job %d goes to %d, and to %d once there are more partitions", n, before, after)
+		}
+	}
+}
+
+func TestAnotherIntervalIsSaidOnce(t *testing.T) {
+	b := newBench(t)
+	log, stop, _ := b.collectTo()
+	for i := range int64(4) {
+		start := time.Now().UnixMilli()/10_000*10_000 - (i+2)*10_000
+		b.put(encode(t, batch("slow", "whole", start, 10_000, 1)))
+	}
+	start := time.Now().UnixMilli()/10_000*10_000 - 100_000
+	b.put(encode(t, &schemas.Tick{IntervalStart: start, IntervalMs: 10_000}), encode(t, &schemas.Tick{IntervalStart: start + 10_000, IntervalMs: 10_000}))
+	b.interval(3)
+	b.eventually("a summary", b.summaries(1))
+	if got := series(t)["weir_records_other_interval_total"]; got != 6 {
+		t.Errorf("%v are counted", got)
+	}
+	b.stopOrFail(stop)
+	for _, want := range []string{"records have another interval", "Ticks have another interval"} {
+		if n := log.count(want); n != 1 {
+			t.Errorf("%q is said %d times", want, n)
+		}
+	}
+	if log.count("node=slow") != 1 || log.count("interval_ms=10000") != 2 || log.count("own_interval_ms=1000") != 2 || log.count("set interval to the same value") != 2 {
+		t.Error("the values, a node or the remedy are missing")
+	}
+}
+
+// A stranger's record in the topic of positions does not hold the partition up.
+func TestRubbishAmongPositionsIsLeftOut(t *testing.T) {
+	b := newBench(t)
+	b.interval(9)
+	b.collectUntil("a summary", b.summaries(1))
+	unknown := append([]byte{0xC3, 0x01}, bytes.Repeat([]byte{7}, 20)...)
+	b.putTo(schemas.TopicProgress, 0, []byte("rubbish"), unknown)
+	b.interval(8)
+	stop, _ := b.collect()
+	b.eventually("the next summary", b.summaries(2))
+	b.stopOrFail(stop)
+}
