@@ -8,6 +8,8 @@ type Fold interface {
 	Apply(e Entry) Effects
 	// Progress is the state once everything before position has been folded.
 	Progress(position int64) *schemas.Progress
+	// abandon gives up what a replay cannot tell, after retention took its beginning.
+	abandon()
 }
 
 // account holds what a fold has said since the last commit. It is where exactly-once is kept: a successor folds from hold,
@@ -94,9 +96,7 @@ func (a *account) endReplay() {
 	if a.cut == nil {
 		return
 	}
-	if m, ok := a.fold.(interface{ abandon() }); ok {
-		m.abandon()
-	}
+	a.fold.abandon()
 	if missing := a.cut.open - a.fold.Progress(a.resumed).Open; missing > 0 {
 		a.counts.Lost += missing
 		a.lost = &[2]int64{a.cut.from, a.cut.to}

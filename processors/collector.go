@@ -33,6 +33,7 @@ type Collector struct {
 	closing               *closing
 	all                   system
 	loads                 []schemas.JobLoad // of the last interval that was closed
+	resumedIn             *int64            // interval_start of a Tick in parts that the Progress stood within
 }
 
 // closing is an interval of which a Tick came, and not yet the last one.
@@ -70,7 +71,7 @@ type nodeRecord struct {
 func NewCollector(cluster string, partition, collectors int32, p *schemas.Progress) *Collector {
 	c := &Collector{ledger: newLedger(p), cluster: cluster, partition: partition, collectors: collectors, intervals: map[int64]*interval{}}
 	if p != nil {
-		c.loads = p.Loads
+		c.loads, c.resumedIn = p.Loads, p.Closing
 	}
 	return c
 }
@@ -79,6 +80,10 @@ func NewCollector(cluster string, partition, collectors int32, p *schemas.Progre
 func (c *Collector) Progress(position int64) *schemas.Progress {
 	p := c.ledger.Progress(position)
 	p.Loads = c.loads
+	if c.closing != nil {
+		start := c.closing.start
+		p.Closing = &start
+	}
 	for _, i := range c.intervals {
 		p.Open += i.records
 	}
@@ -260,6 +265,18 @@ func (c *Collector) closeJob(fx *Effects, t *schemas.Tick, job *schemas.TickJob)
 	fx.Counts.Surplus += cols.surplus()
 	c.weigh(job, records)
 	fx.Outputs = append(fx.Outputs, summarize(c.cluster, c.partition, t, job, records, sorted))
+}
+
+// abandon gives up an interval that stood within its Ticks, after retention took the beginning of a replay. The Ticks that
+// are gone had closed some of its jobs: what is left of these looks open, and has met its fate.
+func (c *Collector) abandon() {
+	if c.resumedIn == nil {
+		return
+	}
+	c.closing, c.begun = nil, none
+	for _, gone := range c.giveUp(*c.resumedIn) {
+		delete(c.intervals, gone)
+	}
 }
 
 // weigh notes what the values of a job weighed: the balancer counts with it. What was reduced on its node, and _rest, are

@@ -351,7 +351,7 @@ func TestLargestOutputsFit(t *testing.T) {
 	if got := certified.Bytes(); got < quantile.Large.Bytes-20 {
 		t.Fatalf("a summary of %d bytes is not the largest", got)
 	}
-	for n := range maxMetrics {
+	for n := range schemas.MaxMetrics {
 		p.Metrics = append(p.Metrics, schemas.JobPartialMetric{
 			Name: name(n), Unit: node, Scope: schemas.ScopeCore, Count: math.MaxInt64, Invalid: math.MaxInt64, Nodes: math.MaxInt32, NodeMeans: math.MaxInt64,
 			Mean: &v, M2: &v, NodeMean: &v, NodeM2: &v, LowNode: &node, LowNodeMean: &v, HighNode: &node, HighNodeMean: &v, Certified: certifiedOf(certified),
@@ -692,7 +692,7 @@ func hostileDeciles(r *rand.Rand, c *schemas.Certified) []float64 {
 }
 
 func hostilePartial(r *rand.Rand, collector int32) *schemas.JobPartial {
-	nodes := []int32{0, 1, 5, maxNodes}[r.IntN(4)]
+	nodes := []int32{0, 1, 5, schemas.MaxNodes}[r.IntN(4)]
 	p := &schemas.JobPartial{
 		Cluster: simCluster, JobID: []string{"two", schemas.JobSystem}[r.IntN(2)], IntervalStart: simEpochMs, IntervalMs: simT,
 		Collector: collector, Parts: simCollectors, JobNodes: nodes, NodesExpected: nodes, NodesReported: nodes,
@@ -760,7 +760,7 @@ func TestHostileInputsGiveValidOutputs(t *testing.T) {
 			fold := NewCollector(simCluster, collector, simCollectors, nil)
 			tick := tickOf(simEpochMs, false)
 			for j, parts := range []int32{0, 1, 1, 2, simCollectors} {
-				job := schemas.TickJob{JobID: []string{"gone", "local", "one", "two", "all"}[j], Parts: parts, JobNodes: int32(1 + r.IntN(2)*r.IntN(maxNodes))}
+				job := schemas.TickJob{JobID: []string{"gone", "local", "one", "two", "all"}[j], Parts: parts, JobNodes: int32(1 + r.IntN(2)*r.IntN(schemas.MaxNodes))}
 				for i := range min(3, int(job.JobNodes)) {
 					job.Nodes = append(job.Nodes, fmt.Sprint("n", i))
 					apply(fold, hostileRecord(r, job.Nodes[i], job.JobID))

@@ -122,6 +122,12 @@ func (l *ledger) settle() []int64 {
 	return gone
 }
 
+// giveUp drops the intervals up to start, and returns those that were open. It lasts: a later replay finds them dropped.
+func (l *ledger) giveUp(start int64) []int64 {
+	l.dropped = max(l.dropped, start)
+	return l.settle()
+}
+
 // reject notes a rejected entry. what is why.
 func (l *ledger) reject(e Entry, what string) Effects {
 	l.rejected[e.Offset] = true

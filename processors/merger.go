@@ -173,15 +173,16 @@ func (m *Merger) emit(w *mergeWindow) Effects {
 // abandon gives up the windows that a replay left open, after retention took its beginning. What is left of a window that
 // was emitted looks like an open one, and would be emitted twice.
 func (m *Merger) abandon() {
-	for _, windows := range m.windows {
+	newest := int64(never)
+	for start, windows := range m.windows {
 		for _, w := range windows {
 			if !w.emitted {
-				w.emitted = true
-				for collector := range w.parts {
-					w.parts[collector] = nil
-				}
+				newest = max(newest, start)
 			}
 		}
+	}
+	for _, gone := range m.giveUp(newest) {
+		delete(m.windows, gone)
 	}
 	m.waiting = 0
 }

@@ -84,10 +84,7 @@ type nodeMean struct {
 	mean float64
 }
 
-// maxMetrics is how many metrics an output has at most: schemas.MaxMetrics, which holds for every record.
-const maxMetrics = 1024
-
-// columns gathers columns by name. Of more than maxMetrics names the least stay, in whatever order they come; until
+// columns gathers columns by name. Of more than schemas.MaxMetrics names the least stay, in any order of arrival; until
 // they are sorted there may be twice as many.
 type columns struct {
 	byName map[string]*column
@@ -101,7 +98,7 @@ func (s *columns) column(name, unit, scope string) (c *column, fits bool) {
 	if c = s.byName[name]; c != nil {
 		return c, c.unit == unit && c.scope == scope
 	}
-	if len(s.byName) >= 2*maxMetrics {
+	if len(s.byName) >= 2*schemas.MaxMetrics {
 		s.cut()
 	}
 	if s.left != nil && name > s.last {
@@ -114,14 +111,14 @@ func (s *columns) column(name, unit, scope string) (c *column, fits bool) {
 }
 
 func (s *columns) cut() {
-	if len(s.byName) <= maxMetrics {
+	if len(s.byName) <= schemas.MaxMetrics {
 		return
 	}
 	names := slices.Sorted(maps.Keys(s.byName))
-	if s.last = names[maxMetrics-1]; s.left == nil {
+	if s.last = names[schemas.MaxMetrics-1]; s.left == nil {
 		s.left = map[string]struct{}{}
 	}
-	for _, name := range names[maxMetrics:] {
+	for _, name := range names[schemas.MaxMetrics:] {
 		s.left[name] = struct{}{}
 		delete(s.byName, name)
 	}
@@ -255,9 +252,6 @@ type system struct {
 // below the largest message. The nodes beyond it are counted as if no other collector had them.
 const maxSharedBytes = 2 << 20
 
-// maxNodes is how many nodes a JobPartial may have, which schemas checks: hostile Ticks may list more.
-const maxNodes = 1 << 22
-
 // begin forgets the last interval.
 func (s *system) begin() {
 	for _, c := range s.columns.byName {
@@ -373,7 +367,7 @@ func (s *system) partial(cluster string, partition, collectors int32, k *closing
 			p.NodesReported--
 		}
 	}
-	p.NodesExpected = min(p.NodesExpected, maxNodes)
+	p.NodesExpected = min(p.NodesExpected, schemas.MaxNodes) // hostile Ticks may list more
 	p.JobNodes, p.NodesReported = p.NodesExpected, min(p.NodesReported, p.NodesExpected)
 	for _, c := range s.columns.sorted() {
 		p.Metrics = append(p.Metrics, c.partial(quantile.Quick)) // of all values once more: BenchmarkInterval
@@ -408,9 +402,9 @@ func mergePartials(parts []*schemas.JobPartial) (s *schemas.JobSummary, surplus 
 		most = int64(s.NodesReported) // collectors count the nodes that they share each for itself
 	}
 	names := slices.Sorted(maps.Keys(byName))
-	if len(names) > maxMetrics {
-		surplus = int64(len(names) - maxMetrics)
-		names = names[:maxMetrics]
+	if len(names) > schemas.MaxMetrics {
+		surplus = int64(len(names) - schemas.MaxMetrics)
+		names = names[:schemas.MaxMetrics]
 	}
 	complete := len(names) > 0
 	for _, name := range names {
