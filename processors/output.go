@@ -2,7 +2,6 @@ package processors
 
 import (
 	"fmt"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -13,9 +12,9 @@ import (
 // maxReasonBytes bounds the reason of a Reject, which may quote what came in.
 const maxReasonBytes = 512
 
-// bounded returns a text that may be written: valid UTF-8 of at most maxReasonBytes.
+// bounded returns a text that may be written: printable, and at most maxReasonBytes long.
 func bounded(text string) string {
-	text = strings.ToValidUTF8(text, "?")
+	text = schemas.Printable(text)
 	if len(text) <= maxReasonBytes {
 		return text
 	}
