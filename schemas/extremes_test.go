@@ -286,7 +286,6 @@ func TestHostileTextsAreInvalid(t *testing.T) {
 	}.refused(t, func() *Tick { return oneNodeJobs(1, 1) }, func(r *Tick) Record { return r })
 	wrong[Route]{
 		"epoch":    {func(r *Route) { r.Epoch = math.MaxInt64 }, "epoch"},
-		"interval": {func(r *Route) { r.IntervalMs = -1 }, "interval_ms"},
 		"start":    {func(r *Route) { r.IntervalStart = math.MaxInt64 }, "interval_start"},
 		"cpus":     {func(r *Route) { r.Entries[0].Cpus = []int32{-1} }, "entries.cpus"},
 	}.refused(t, func() *Route { return &Route{Node: "n", Entries: []RouteEntry{{JobID: "1", Mode: ModeLocal}}} }, func(r *Route) Record { return r })

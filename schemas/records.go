@@ -138,7 +138,6 @@ type Route struct {
 	IntervalStart int64        `avro:"interval_start"`
 	Home          int32        `avro:"home"`
 	Entries       []RouteEntry `avro:"entries"`
-	IntervalMs    int64        `avro:"interval_ms"`
 }
 
 // RouteEntry is one job on the node. Empty Cpus: all of the node.

@@ -44,7 +44,7 @@ func samples() []Record {
 		&NodeSummary{NodeHeader: head, Metrics: []NodeSummaryMetric{{metric, certified}, {none, Certified{}}}},
 		&Gap{"n17", "r", 1_700_000_010_000, 1_700_000_050_000, 12, "ring full"},
 		&Tick{1_700_000_010_000, 10_000, 3, []TickJob{{"4711", 1, 2, 3, []string{"n1", "n2"}}, {JobRest, 0, 0, 0, nil}}, []string{"n2"}, true},
-		&Route{"n17", 3, 1_700_000_010_000, 2, []RouteEntry{{"4711", 1, []int32{0, 1}, 5, ModeCollect}, {"4712", 0, nil, 2, ModeLocal}}, 10_000},
+		&Route{"n17", 3, 1_700_000_010_000, 2, []RouteEntry{{"4711", 1, []int32{0, 1}, 5, ModeCollect}, {"4712", 0, nil, 2, ModeLocal}}},
 		&BalanceState{3, 1_700_000_010_000, 10_000},
 		&JobSummary{"c1", "4711", 1, 1_700_000_010_000, 10_000, MethodEstimated, 2, 1, 3, 2, []JobSummaryMetric{metric, none}},
 		&JobSummary{"c1", JobSystem, 0, 0, 10_000, MethodExact, 1, 1, 3, 0, nil},
@@ -126,7 +126,7 @@ func TestFingerprints(t *testing.T) {
 		"BalanceState": "4ef5888d01398460", "CounterBatch": "2431da33088f60ee", "Gap": "b6415daba41fec8a",
 		"Job": "f08ec10b7fb59359", "JobPartial": "6ee17a58c2b5b02e", "JobSummary": "037b93e5a275cbbf",
 		"NodeSummary": "7dc55bf3dec62111", "Progress": "29966c93eccc0d81", "Reject": "1867763f6691ffd2",
-		"Route": "6a735ebb3a4c17b8", "Tick": "c1c1887eac64c64f", "Watermark": "c33c7140ebff709d",
+		"Route": "c99e46590669b66d", "Tick": "c1c1887eac64c64f", "Watermark": "c33c7140ebff709d",
 	}
 	for _, r := range samples() {
 		b := mustMarshal(t, r)
@@ -205,7 +205,6 @@ func TestOlderSchemas(t *testing.T) {
 			p.Unreadable, p.UnreadableSince, p.Closing, p.Stopped = 0, 0, nil, ""
 		},
 		"Tick-7377f7aeabb9c862":       func(r Record) { r.(*Tick).Shared, r.(*Tick).More = nil, false },
-		"Route-6db6690659469ec9":      func(r Record) { r.(*Route).IntervalMs = 0 },
 		"JobPartial-9e16415d968881bc": func(r Record) { p := r.(*JobPartial); p.Shared, p.Metrics[0].NodeMeans = nil, 0 },
 	}
 	if len(lacks) != len(files) {

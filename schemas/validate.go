@@ -458,9 +458,6 @@ func (r *Route) Validate() error {
 			return invalid("entries.cpus", "more than %d, or a negative one", maxCPUs)
 		}
 	}
-	if r.IntervalMs < 0 || r.IntervalMs > maxIntervalMs {
-		return invalid("interval_ms", "%d is not in 0 to %d", r.IntervalMs, int64(maxIntervalMs))
-	}
 	if err := checkEpoch(r.Epoch); err != nil {
 		return err
 	}
