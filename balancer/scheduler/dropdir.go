@@ -21,9 +21,15 @@ import (
 )
 
 const (
-	// maxDropBytes bounds a file of the drop directory, and maxDropFiles how many of them are looked at.
+	// maxDropBytes bounds a file of the drop directory.
 	maxDropBytes = 1 << 20
-	maxDropFiles = 1 << 18
+	// manyDropFiles in the directory are worth a warning: 131,072 jobs. They are read all the same.
+	manyDropFiles = 1 << 18
+	// dropBatch is how many names are read at once.
+	dropBatch = 1 << 12
+	// dropCheck is how often jobs that ended long ago are joined with the others again. Other polls leave them out: they are nearly
+	// all jobs of a busy day.
+	dropCheck = 10 * time.Minute
 )
 
 // DropDir reads a directory into which a scheduler's prolog and epilog write when jobs start and end, to the millisecond.
@@ -38,12 +44,15 @@ type DropDir struct {
 	dir    string
 	alone  bool // no other source knows the jobs
 	keepMs int64
-	files  map[string]dropFile // as they were last read; of the scans alone
+
+	files   map[string]*dropFile // as they were last read; of the scans alone, as are the next two
+	scans   int
+	checked time.Time // when the files of jobs that are past were last joined with the others
 
 	mu     sync.Mutex
 	jobs   []schemas.Job
 	faults []Fault
-	broken []Fault // of the directory as a whole: one or none
+	broken []Fault // of the directory as a whole: one or none, and one where it has many files
 }
 
 // dropFile is a file with what it says.
@@ -55,6 +64,9 @@ type dropFile struct {
 	// Of a start: the end of the job as it was last known. It stays known when the files that said it are cleaned up first.
 	end   *int64
 	doubt string // why that is not what the job's own file says
+	past  bool   // the job ended too long ago for any interval
+
+	scan int // in which the directory had it last
 }
 
 // StartDropDir returns a source that reads the directory every so often until ctx ends, after a first time.
@@ -84,57 +96,82 @@ func (d *DropDir) Jobs(time.Time) ([]schemas.Job, []Fault) {
 
 // scan reads what is new. Where that is not possible, what was known stays.
 func (d *DropDir) scan(now time.Time) {
-	files, err := d.read()
-	if err != nil {
+	if err := d.read(); err != nil {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		stays := "; what it said before stays in force"
-		if d.files == nil {
+		if d.checked.IsZero() {
 			stays = ""
 		}
-		d.broken = []Fault{{Reason: fmt.Sprintf("reading the drop directory %s: %v%s", d.dir, pathless(err), stays), Unread: d.files == nil}}
+		d.broken = []Fault{{Reason: fmt.Sprintf("reading the drop directory %s: %v%s", d.dir, pathless(err), stays), Unread: d.checked.IsZero()}}
 		return
 	}
-	d.files = files
+	if since := now.Sub(d.checked); since >= dropCheck || since < 0 {
+		d.checked = now
+		for _, f := range d.files {
+			f.past = false
+		}
+	}
 	jobs, faults := d.list(now.UnixMilli())
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.jobs, d.faults, d.broken = jobs, faults, nil
+	if len(d.files) > manyDropFiles {
+		d.broken = []Fault{{Followed: true, Reason: fmt.Sprintf("the drop directory %s has more than %d files, which makes reading it slow: remove old ones, as deploy/slurm/epilog does",
+			d.dir, manyDropFiles)}}
+	}
 }
 
-func (d *DropDir) read() (map[string]dropFile, error) {
+// read brings the files up to date. After an error none is forgotten.
+func (d *DropDir) read() error {
 	dir, err := os.Open(d.dir)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { _ = dir.Close() }() // nothing was written
-	entries, err := dir.ReadDir(maxDropFiles + 1)
-	switch {
-	case err != nil && !errors.Is(err, io.EOF):
-		return nil, err
-	case len(entries) > maxDropFiles:
-		return nil, fmt.Errorf("more than %d files", maxDropFiles)
+	if d.files == nil {
+		d.files = map[string]*dropFile{}
 	}
-	files := make(map[string]dropFile, len(entries))
-	for _, e := range entries {
-		job, ok := dropName(e.Name())
-		if !ok {
-			continue
+	d.scans++
+	for {
+		entries, err := dir.ReadDir(dropBatch)
+		for _, e := range entries {
+			d.readEntry(e)
 		}
-		info, err := e.Info()
-		if err != nil {
-			continue // it went meanwhile
-		}
-		if old, known := d.files[e.Name()]; known && os.SameFile(info, old.info) && info.Size() == old.info.Size() && info.ModTime().Equal(old.info.ModTime()) {
-			files[e.Name()] = old
-			continue
-		}
-		f := dropFile{info: info, job: job}
-		if f.err = f.read(filepath.Join(d.dir, e.Name())); !errors.Is(f.err, os.ErrNotExist) {
-			files[e.Name()] = f
+		switch {
+		case errors.Is(err, io.EOF):
+			maps.DeleteFunc(d.files, func(_ string, f *dropFile) bool { return f.scan != d.scans })
+			return nil
+		case err != nil:
+			return err
 		}
 	}
-	return files, nil
+}
+
+// readEntry reads a file about a job, if it is not as it was when it was last read.
+func (d *DropDir) readEntry(e os.DirEntry) {
+	old := d.files[e.Name()]
+	job, ok := schemas.Job{}, old != nil
+	if !ok {
+		job, ok = dropName(e.Name())
+	} else {
+		job.JobID, job.Restart = old.job.JobID, old.job.Restart
+	}
+	if !ok {
+		return
+	}
+	info, err := e.Info()
+	if err != nil {
+		return // it went meanwhile
+	}
+	if old != nil && os.SameFile(info, old.info) && info.Size() == old.info.Size() && info.ModTime().Equal(old.info.ModTime()) {
+		old.scan = d.scans
+		return
+	}
+	f := &dropFile{info: info, job: job, scan: d.scans}
+	if f.err = f.read(filepath.Join(d.dir, e.Name())); !errors.Is(f.err, os.ErrNotExist) {
+		d.files[e.Name()] = f
+	}
 }
 
 // dropName returns the job that a file is about. A job has one name only: no 00 for 0. An id may have dots.
@@ -242,11 +279,14 @@ func (d *DropDir) list(nowMs int64) (jobs []schemas.Job, faults []Fault) {
 	}
 	kept := jobs[:0]
 	for i, j := range jobs {
+		past := j.End != nil && *j.End < nowMs-d.keepMs
 		if f, starts := d.files[startName(&j)]; starts && j.End != nil {
-			f.end, f.doubt = j.End, doubts[i]
-			d.files[startName(&j)] = f
+			f.end, f.doubt, f.past = j.End, doubts[i], past
 		}
-		if j.End != nil && *j.End < nowMs-d.keepMs {
+		if f, ends := d.files[endName(&j)]; ends {
+			f.past = past
+		}
+		if past {
 			continue
 		}
 		kept = append(kept, j)
@@ -261,7 +301,7 @@ func (d *DropDir) list(nowMs int64) (jobs []schemas.Job, faults []Fault) {
 func (d *DropDir) join() (jobs []schemas.Job, doubts map[int]string, faults []Fault) {
 	doubts = map[int]string{}
 	at := map[schemas.JobKey]int{}
-	names := slices.Sorted(maps.Keys(d.files))
+	names := d.present()
 	for _, ends := range []bool{false, true} {
 		for _, name := range names {
 			f := d.files[name]
@@ -281,6 +321,7 @@ func (d *DropDir) join() (jobs []schemas.Job, doubts map[int]string, faults []Fa
 				if !ends && f.end != nil {
 					jobs[i].End, doubts[i] = f.end, f.doubt
 				}
+			case d.isPast(startName(&f.job)): // an end that comes so late is of no use
 			case *f.job.End < *jobs[i].Start:
 				doubts[i] = fmt.Sprintf("file %s of the drop directory ends it at %s, before its start at %s, and is left out", name, Stamp(*f.job.End), Stamp(*jobs[i].Start))
 			default:
@@ -291,43 +332,24 @@ func (d *DropDir) join() (jobs []schemas.Job, doubts map[int]string, faults []Fa
 	return jobs, doubts, faults
 }
 
+// isPast reports whether a file is there, of a job that is past.
+func (d *DropDir) isPast(name string) bool { f := d.files[name]; return f != nil && f.past }
+
+// present returns the names of the files of jobs that are not past, sorted.
+func (d *DropDir) present() []string {
+	names := map[string]bool{}
+	for name, f := range d.files {
+		if !f.past {
+			names[name] = true
+			for _, both := range []string{startName(&f.job), endName(&f.job)} {
+				if _, there := d.files[both]; there { // past, where the other file is new
+					names[both] = true
+				}
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
 // Stamp writes a time to the millisecond.
 func Stamp(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z") }
-
-// timed gives the jobs of one source the times of another.
-type timed struct{ jobs, times Source }
-
-// Timed returns the jobs of one source with the starts and ends that another knows to the millisecond. What only the other
-// knows is left out: the first will have it soon, and knows more of it.
-func Timed(jobs, times Source) Source { return timed{jobs, times} }
-
-func (t timed) Jobs(now time.Time) ([]schemas.Job, []Fault) {
-	listed, faults := t.jobs.Jobs(now)
-	exact, more := t.times.Jobs(now)
-	by := make(map[schemas.JobKey]*schemas.Job, len(exact))
-	for i := range exact {
-		by[exact[i].Identity()] = &exact[i]
-	}
-	jobs := slices.Clone(listed)
-	for i := range jobs {
-		j := &jobs[i]
-		e := by[j.Identity()]
-		if e == nil {
-			continue
-		}
-		start, end := j.Start, j.End
-		if e.Start != nil {
-			start = e.Start
-		}
-		if e.End != nil {
-			end = e.End
-		}
-		if start == nil || end == nil || *start <= *end {
-			j.Start, j.End = start, end
-		}
-	}
-	for i := range more { // without it the jobs are known all the same
-		more[i].Unread, more[i].Followed = false, more[i].JobID != ""
-	}
-	return jobs, slices.Concat(faults, more)
-}

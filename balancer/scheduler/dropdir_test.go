@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -8,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -309,7 +311,7 @@ func TestDropDirJobsNeverOverlap(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 3))
 	for range 300 {
 		d := dropIn(t)
-		d.files = map[string]dropFile{}
+		d.files = map[string]*dropFile{}
 		var given []schemas.Job
 		for id := range 1 + r.IntN(12) {
 			for restart := range 1 + r.IntN(3) {
@@ -327,10 +329,10 @@ func TestDropDirJobsNeverOverlap(t *testing.T) {
 				if len(j.Nodes) == 0 {
 					continue
 				}
-				d.files[startName(&j)] = dropFile{job: j}
+				d.files[startName(&j)] = &dropFile{job: j}
 				if r.IntN(2) == 0 {
 					j.End = at(*j.Start + 10*r.Int64N(30) - 20)
-					d.files[endName(&j)] = dropFile{job: schemas.Job{JobID: j.JobID, Restart: j.Restart, End: j.End}}
+					d.files[endName(&j)] = &dropFile{job: schemas.Job{JobID: j.JobID, Restart: j.Restart, End: j.End}}
 					if *j.End < *j.Start {
 						j.End = nil
 					}
@@ -448,4 +450,87 @@ func FuzzParseDrop(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestDropDirReadsOnBeyondItsBound: a directory that nobody cleans costs a warning, and no job.
+func TestDropDirReadsOnBeyondItsBound(t *testing.T) {
+	d := dropIn(t)
+	now := time.UnixMilli(1_000_000_000)
+	empty := filepath.Join(d.dir, "0.0.start")
+	d.drop(t, filepath.Base(empty), "start_ms=1\nnodes=n1\n")
+	d.drop(t, "0.0.end", "end_ms=2\n")
+	for i := 1; i <= manyDropFiles/2; i++ { // links are quickly made
+		for _, kind := range []string{".start", ".end"} {
+			if err := os.Link(filepath.Join(d.dir, "0.0"+kind), filepath.Join(d.dir, strconv.Itoa(i)+".0"+kind)); err != nil {
+				if errors.Is(err, syscall.EMLINK) {
+					t.Skip("this file system has few links a file")
+				}
+				t.Fatal(err)
+			}
+		}
+	}
+	d.drop(t, "new.0.start", "start_ms=999999000\nnodes=n2\n")
+	d.scan(now)
+	jobs, faults := Ask(d, topology.Flat([]string{"n1", "n2"}), now)
+	if len(jobs) != 1 || jobs[0].JobID != "new" || len(faults) != 1 || !faults[0].Followed || !strings.Contains(faults[0].Reason, "epilog") {
+		t.Errorf("%d jobs, faults %+v", len(jobs), faults)
+	}
+}
+
+// TestDropDirPastJobs: what is skipped in most polls is noticed all the same: an end that comes late, and a file that changed.
+func TestDropDirPastJobs(t *testing.T) {
+	d := dropIn(t)
+	const hour = 3_600_000
+	now := time.UnixMilli(100 * hour)
+	look := func(after time.Duration, want string) {
+		t.Helper()
+		now = now.Add(after)
+		d.scan(now)
+		var got []string
+		jobs, faults := d.Jobs(now)
+		for _, j := range jobs {
+			got = append(got, fmt.Sprint(j.JobID, " ", Life(&j).Start, " ", j.End != nil))
+		}
+		if text := strings.Join(got, ", "); text != want || len(faults) > 0 {
+			t.Errorf("%s, want %s; faults %+v", text, want, faults)
+		}
+	}
+	d.drop(t, "1.0.start", "start_ms=1000\nnodes=n1\n")
+	d.drop(t, "2.0.start", "start_ms=2000\nnodes=n1\n") // takes the node: job 1 is over
+	d.drop(t, "2.0.end", "end_ms=3000\n")
+	look(0, "")
+	d.drop(t, "1.0.end", fmt.Sprintf("end_ms=%d\n", 100*hour+500))
+	look(time.Second, "") // the node was taken long ago
+	d.drop(t, "2.0.start", fmt.Sprintf("start_ms=%d\nnodes=n1\n", 100*hour))
+	if err := os.Remove(filepath.Join(d.dir, "2.0.end")); err != nil {
+		t.Fatal(err)
+	}
+	look(dropCheck, "1 1000 true, 2 360000000 false")
+}
+
+// BenchmarkDropDirPoll is a poll late on a day of 200,000 jobs, of which 1,000 run.
+func BenchmarkDropDirPoll(b *testing.B) {
+	cfg := config.Default()
+	cfg.Balance.DropDir = b.TempDir()
+	d := newDropDir(cfg)
+	put := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(d.dir, name), []byte(text), 0o600); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for i := range 200_000 {
+		put(fmt.Sprintf("%d.0.start", i), fmt.Sprintf("start_ms=%d\nnodes=n[%d-%d]\n", i*400, i%1000*4, i%1000*4+3))
+		if i < 199_000 {
+			put(fmt.Sprintf("%d.0.end", i), fmt.Sprintf("end_ms=%d\n", i*400+390_000))
+		}
+	}
+	now := time.UnixMilli(200_000 * 400)
+	d.scan(now)
+	for b.Loop() {
+		now = now.Add(time.Second)
+		d.scan(now)
+	}
+	if jobs, faults := d.Jobs(now); len(jobs) < 1000 || len(faults) > 1 {
+		b.Fatal(len(jobs), faults)
+	}
 }

@@ -137,6 +137,25 @@ func TestParseJobsTakesHostlists(t *testing.T) {
 	}
 }
 
+// TestParseJobsNamesBytesThatAreNotUTF8: such a byte, or a control character, costs its own job, with line and column; in a comment none.
+func TestParseJobsNamesBytesThatAreNotUTF8(t *testing.T) {
+	text := "# caf\xe9\njobs:\n- {id: a, nodes: [n1]}\n- id: b\n  user: J\xf6rg\n  nodes: [n2]\n- {id: c, name: \"x\x07\", nodes: [n3]}\n- {id: d, name: é, nodes: [n4]}\n"
+	jobs, faults, err := parseJobs([]byte(text))
+	if err != nil || len(jobs) != 2 || jobs[0].JobID != "a" || jobs[1].JobID != "d" || jobs[1].Name != "é" {
+		t.Fatalf("jobs %v, error %v", jobs, err)
+	}
+	want := []Fault{
+		{JobID: "b", Reason: "line 5, column 10: byte 0xf6 is not UTF-8: save the file as UTF-8"},
+		{JobID: "c", Reason: "line 7, column 19: byte 0x07 is a control character: remove it"},
+	}
+	if diff := cmp.Diff(want, faults); diff != "" {
+		t.Error(diff)
+	}
+	if _, _, err := parseJobs([]byte("jobs:\n- {id: a, nodes: [n1]}\nj\xf6bs: []\n")); err == nil || !strings.Contains(err.Error(), "line 3, column 2: byte 0xf6 is not UTF-8") {
+		t.Errorf("a key of the file: %v", err)
+	}
+}
+
 func FuzzParseJobs(f *testing.F) {
 	f.Add([]byte(goodFile))
 	f.Add([]byte("jobs: [&a {id: x, nodes: [*a]}, *a, {<<: *a}]"))

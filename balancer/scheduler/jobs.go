@@ -135,10 +135,12 @@ func (c Claims) Conflict(j *schemas.Job) string {
 			continue
 		}
 		l := lifeOn(j, hold)
-		for _, cpu := range slices.Sorted(maps.Keys(c[n])) { // in order: the same conflict reads the same every time
-			if len(hold.Cpus) > 0 && cpu != wholeNode && !slices.Contains(hold.Cpus, cpu) {
-				continue
-			}
+		cpus := append([]int32{wholeNode}, hold.Cpus...) // not all of the node's: there may be many jobs on it
+		if len(hold.Cpus) == 0 {
+			cpus = slices.Collect(maps.Keys(c[n]))
+		}
+		slices.Sort(cpus) // the same conflict reads the same every time
+		for _, cpu := range cpus {
 			holder, held := holderOf(c[n][cpu], l)
 			switch {
 			case !held:

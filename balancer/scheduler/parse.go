@@ -2,13 +2,16 @@ package scheduler
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 
@@ -28,8 +31,12 @@ func parseJobs(text []byte) ([]schemas.Job, []Fault, error) {
 	if len(text) > maxFileBytes {
 		return nil, nil, ErrTooLong
 	}
+	text, bad := readable(text)
 	list, err := jobList(text)
-	if err != nil {
+	switch {
+	case err != nil && len(bad) > 0:
+		return nil, nil, fmt.Errorf("%s; %w", bad[0].remedy(), err)
+	case err != nil:
 		return nil, nil, err
 	}
 	var jobs []schemas.Job
@@ -42,6 +49,9 @@ func parseJobs(text []byte) ([]schemas.Job, []Fault, error) {
 				err = fmt.Errorf("line %d: %s", n.Line, reason)
 			}
 		}
+		if b := badIn(n, bad); b != nil {
+			err = errors.New(b.remedy())
+		}
 		if nodes += len(j.Nodes); nodes > maxFileNodes {
 			return nil, nil, fmt.Errorf("line %d: more than %d nodes in all jobs", n.Line, maxFileNodes)
 		}
@@ -52,6 +62,63 @@ func parseJobs(text []byte) ([]schemas.Job, []Fault, error) {
 		jobs = append(jobs, j)
 	}
 	return jobs, faults, nil
+}
+
+// badByte is a byte of a job file that YAML does not take, and where it stands.
+type badByte struct {
+	line, column int
+	value        byte
+}
+
+func (b *badByte) remedy() string {
+	if b.value < utf8.RuneSelf {
+		return fmt.Sprintf("line %d, column %d: byte 0x%02x is a control character: remove it", b.line, b.column, b.value)
+	}
+	return fmt.Sprintf("line %d, column %d: byte 0x%02x is not UTF-8: save the file as UTF-8", b.line, b.column, b.value)
+}
+
+// readable puts U+FFFD in place of what YAML does not take, so that it costs one job and not the file. It returns where that was.
+func readable(text []byte) ([]byte, []badByte) {
+	if bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff")) {
+		return text, nil // UTF-16
+	}
+	var bad []badByte
+	clean := make([]byte, 0, len(text))
+	for i, line, column := 0, 1, 1; i < len(text); column++ {
+		r, size := utf8.DecodeRune(text[i:])
+		switch {
+		case r == utf8.RuneError && size == 1, r < ' ' && r != '\t' && r != '\n' && r != '\r', r == 0x7f, r > 0x7f && r < 0xa0 && r != 0x85,
+			r == 0xfeff && i > 0, r == 0xfffe, r == 0xffff:
+			bad = append(bad, badByte{line, column, text[i]})
+			clean = utf8.AppendRune(clean, utf8.RuneError)
+		default:
+			clean = append(clean, text[i:i+size]...)
+		}
+		if r == '\n' {
+			line, column = line+1, 0
+		}
+		i += size
+	}
+	return clean, bad
+}
+
+// badIn returns a byte that was replaced in the texts of a job; nil if none was. All in the file ascend by line.
+func badIn(n *yaml.Node, bad []badByte) *badByte {
+	if len(bad) == 0 {
+		return nil
+	}
+	if n.Kind == yaml.ScalarNode && strings.ContainsRune(n.Value, utf8.RuneError) {
+		i, _ := slices.BinarySearchFunc(bad, n.Line, func(b badByte, line int) int { return cmp.Compare(b.line, line) })
+		if i < len(bad) {
+			return &bad[i]
+		}
+	}
+	for _, inner := range n.Content {
+		if b := badIn(inner, bad); b != nil {
+			return b
+		}
+	}
+	return nil
 }
 
 // jobList returns the list under the one key of a job file.

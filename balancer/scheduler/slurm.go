@@ -154,14 +154,15 @@ func (s *SlurmSource) askAlone(ctx context.Context, unknown []*slurmRow, shares 
 // slurmStates are those in which a job has or had nodes. Pending jobs are not asked for: there may be very many.
 const slurmStates = "RUNNING,SUSPENDED,STOPPED,COMPLETING,COMPLETED,CANCELLED,FAILED,TIMEOUT,NODE_FAIL,PREEMPTED,BOOT_FAIL,DEADLINE,OUT_OF_MEMORY"
 
-// slurmFields are the fields of a row, what users choose last. 0 is a width: none at all.
-var slurmFields = []string{"JobID", "RestartCnt", "State", "StartTime", "EndTime", "SubmitTime", "NumCPUs", "NodeList", "UserName", "Partition", "Account", "Name"}
+// slurmFields are the fields of a row with their widths, what users choose last. 0 is no width at all. A text that a user may make
+// long has maxShownBytes, which Slurm fills up with blanks: so one user's texts cannot make the answer too long for all.
+var slurmFields = []string{"JobID:0", "RestartCnt:0", "State:0", "StartTime:0", "EndTime:0", "SubmitTime:0", "NumCPUs:0", "NodeList:0", "UserName:0", "Partition:0", "Account:200", "Name:200"}
 
 // squeue returns the rows. A row ends with a text that nobody can know before, since a job's name may hold whatever a
 // user likes: separators, line feeds, whole rows.
 func (s *SlurmSource) squeue(ctx context.Context) ([]slurmRow, error) {
 	end := ";" + rand.Text()
-	format := strings.Join(slurmFields, ":0|,") + ":0" + end
+	format := strings.Join(slurmFields, "|,") + end
 	var text []byte
 	err := s.run(ctx, func(r io.Reader) (err error) {
 		text, err = io.ReadAll(io.LimitReader(r, maxSqueueBytes+1))

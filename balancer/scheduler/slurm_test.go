@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -350,7 +351,7 @@ type fakeSlurm struct {
 }
 
 const fakeSqueue = `#!/bin/sh
-for a; do case $a in --Format=*) end=${a##*Name:0} ;; esac; done
+for a; do case $a in --Format=*) end=${a##*Name:200} ;; esac; done
 for f in "$0".*; do [ -e "$f" ] || continue; cat "$f"; printf '%s\n' "$end"; done
 `
 
@@ -427,6 +428,26 @@ func TestSlurmSourceShares(t *testing.T) {
 	asked, err := os.ReadFile(filepath.Join(f.dir, "scontrol.asked"))
 	if err != nil || strings.Count(string(asked), "\n") != 1 {
 		t.Errorf("scontrol was asked %q, error %v", asked, err)
+	}
+}
+
+// TestSlurmIsAskedForBoundedTexts: Slurm cuts what a user may make long, and fills it up with blanks.
+func TestSlurmIsAskedForBoundedTexts(t *testing.T) {
+	f := newFakeSlurm(t)
+	f.write("squeue", "#!/bin/sh\necho \"$*\" >\"$0.asked\"\n")
+	f.source().poll(t.Context())
+	asked, err := os.ReadFile(filepath.Join(f.dir, "squeue.asked"))
+	if err != nil || !strings.Contains(string(asked), "NodeList:0|") || !strings.Contains(string(asked), "Account:200|,Name:200;") {
+		t.Errorf("squeue was asked %q, error %v", asked, err)
+	}
+	padded := strings.Replace(row(1, 0, "RUNNING", 1, -1, 1, "n1", "a\tb\n\xff|c"+strings.Repeat(" ", 194)), "(null)", "phys"+strings.Repeat(" ", 196), 1)
+	long := row(2, 0, "RUNNING", 1, -1, 1, "n2", strings.Repeat("é", 99)+"x\xc3")
+	rows := parsed(t, padded, long)
+	if j := rows[0].job; j.Name != "a?b?\ufffd|c" || j.Account != "phys" {
+		t.Errorf("%q of %q", j.Name, j.Account)
+	}
+	if j := rows[1].job; !utf8.ValidString(j.Name) || len(j.Name) > maxShownBytes+3 || rows[1].fault != "" {
+		t.Errorf("%q, %s", j.Name, rows[1].fault)
 	}
 }
 

@@ -70,7 +70,7 @@ func parseRow(line string) slurmRow {
 		r.fault = fmt.Sprintf("row %.80q of squeue does not begin with the number of a job", line)
 		return r
 	}
-	r.job = schemas.Job{JobID: f[0], User: printable(f[8]), Queue: printable(f[9]), Account: printable(f[10]), Name: printable(f[11])}
+	r.job = schemas.Job{JobID: f[0], User: printable(f[8]), Queue: printable(f[9]), Account: printable(unpadded(f[10])), Name: printable(unpadded(f[11]))}
 	restart, err := strconv.ParseUint(f[1], 10, 31)
 	if err != nil {
 		r.fault = fmt.Sprintf("its restart count %.40q is not a number", f[1])
@@ -141,7 +141,7 @@ func slurmTime(text string) (*int64, error) {
 	return &ms, nil
 }
 
-// maxShownBytes bounds what a user may have put into a record of a job.
+// maxShownBytes bounds what a user may have put into a record of a job; slurmFields has it too.
 const maxShownBytes = 200
 
 // printable makes a text harmless: a job's name may be any bytes.
@@ -160,6 +160,9 @@ func printable(text string) string {
 	}
 	return text
 }
+
+// unpadded takes away the blanks with which Slurm fills up a field.
+func unpadded(text string) string { return strings.TrimRight(text, " ") }
 
 // slurmNode is what sinfo says of a node.
 type slurmNode struct{ cpus, sockets, cores, threads int } // cores of all sockets, threads of each core

@@ -26,7 +26,7 @@ type Fault struct {
 	Restart int32
 	Reason  string
 	Unread  bool // the list as a whole was never read, so that nobody knows which jobs there are
-	// Followed: the job is followed all the same, though not as it is given.
+	// Followed: the job is followed all the same, though not as it is given; or the list as a whole is read all the same.
 	Followed bool
 }
 
@@ -48,7 +48,7 @@ func faultsOf(jobs []schemas.Job, faults []Fault) []Fault {
 		followed[jobs[i].Identity()] = true
 	}
 	return slices.DeleteFunc(slices.Clone(faults), func(f Fault) bool {
-		return f.Followed && !followed[schemas.JobKey{JobID: f.JobID, Restart: f.Restart}]
+		return f.Followed && f.JobID != "" && !followed[schemas.JobKey{JobID: f.JobID, Restart: f.Restart}]
 	})
 }
 

@@ -1,0 +1,82 @@
+package scheduler
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/weirhpc/weir/schemas"
+)
+
+// timed gives the jobs of one source the times of another.
+type timed struct{ jobs, times Source }
+
+// Timed returns the jobs of one source with the starts and ends that another knows to the millisecond. What only the other
+// knows is left out: the first will have it soon, and knows more of it. Prolog and epilog of two jobs may run in any order: of jobs
+// that follow each other on a CPU by the first source, the earlier ends where the later starts.
+func Timed(jobs, times Source) Source { return timed{jobs, times} }
+
+func (t timed) Jobs(now time.Time) ([]schemas.Job, []Fault) {
+	listed, faults := t.jobs.Jobs(now)
+	exact, more := t.times.Jobs(now)
+	by := make(map[schemas.JobKey]*schemas.Job, len(exact))
+	for i := range exact {
+		by[exact[i].Identity()] = &exact[i]
+	}
+	jobs := slices.Clone(listed)
+	for i := range jobs {
+		j := &jobs[i]
+		e := by[j.Identity()]
+		if e == nil {
+			continue
+		}
+		start, end := j.Start, j.End
+		if e.Start != nil {
+			start = e.Start
+		}
+		if e.End != nil {
+			end = e.End
+		}
+		if start == nil || end == nil || *start <= *end {
+			j.Start, j.End = start, end
+		}
+	}
+	for i := range more { // without it the jobs are known all the same
+		more[i].Unread, more[i].Followed = false, more[i].Followed || more[i].JobID != ""
+	}
+	inTurn(listed, jobs)
+	return jobs, slices.Concat(faults, more)
+}
+
+// inTurn ends jobs where later ones start, if only their exact times overlap: where as they were listed one was over when the other
+// started. It takes time in proportion to the CPUs of all jobs, beside sorting the jobs.
+func inTurn(listed, jobs []schemas.Job) {
+	var started []int
+	for i := range jobs {
+		if jobs[i].Start != nil && listed[i].Start != nil {
+			started = append(started, i)
+		}
+	}
+	slices.SortStableFunc(started, func(a, b int) int {
+		return cmp.Or(cmp.Compare(*listed[a].Start, *listed[b].Start), cmp.Compare(*jobs[a].Start, *jobs[b].Start))
+	})
+	holders := map[string]*holder{}
+	for _, i := range started {
+		for _, n := range jobs[i].Nodes {
+			hold, holds := HoldOf(&jobs[i], n)
+			if !holds {
+				continue
+			}
+			if holders[n] == nil {
+				holders[n] = &holder{}
+			}
+			for _, earlier := range holders[n].give(i, hold.Cpus) {
+				end, start := listed[earlier].End, *jobs[i].Start
+				if end != nil && *end <= *listed[i].Start && *jobs[earlier].End > start {
+					at := max(start, *jobs[earlier].Start)
+					jobs[earlier].End = &at
+				}
+			}
+		}
+	}
+}
