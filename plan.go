@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,8 +23,8 @@ const planHelp = `
 
 With --plan it only shows where the jobs of a list would be reduced, and touches no broker; with --explain JOB, why one of them is
 where it is. The jobs that run now are planned as by a balancer that begins now: one that runs keeps jobs where they are. What
-is not given comes from the configuration, if there is one: jobs and tree from balance.jobs_file and balance.tree_file (or
-balance.nodes). With --json, one object: jobs with method and the nodes at each of their collectors (a job of method NODE has
+is not given comes from the configuration, if there is one: jobs from all of its sources (Slurm, drop directory, balance.jobs_file), the
+tree from balance.tree_file (or balance.nodes, or Slurm's). With --json, one object: jobs with method and the nodes at each of their collectors (a job of method NODE has
 none), the load of each collector in nodes, distance and its lower_bound, tree_nodes_used, overloaded, the jobs skipped because they
 cannot be followed, and how many are waiting for their start. Skipped jobs are named on standard error too.
 
@@ -85,9 +86,9 @@ func (f *planFlags) run(c *cobra.Command) error {
 	if err != nil {
 		return usageError{err}
 	}
-	p, err := preview(cfg)
+	p, err := preview(c.Context(), cfg, c.Flags().Changed("jobs"))
 	if err != nil {
-		return usageError{err}
+		return err
 	}
 	for _, s := range p.Skipped {
 		say(c.ErrOrStderr(), "weir: job %s skipped: %s", schemas.ShownJobID(s.JobID), s.Reason)
@@ -112,24 +113,49 @@ func planConfig(c *cobra.Command) (config.Config, error) {
 	})
 }
 
-func preview(cfg config.Config) (*balancer.Preview, error) {
-	if cfg.Balance.JobsFile == "" {
-		return nil, errors.New("no jobs: name the file that says which jobs run where with --jobs FILE")
+// preview plans for the jobs of a file that was named, else for those of all sources of the configuration.
+func preview(ctx context.Context, cfg config.Config, fileAlone bool) (*balancer.Preview, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // ends what asks in the background
+	if fileAlone {
+		cfg.Balance.Slurm.Enabled, cfg.Balance.DropDir = false, ""
 	}
-	tree, err := treeOf(cfg, cfg.Balance.Nodes)
-	if err != nil {
-		return nil, err
+	sources, slurm := schedulers(ctx, cfg)
+	if len(sources) == 0 {
+		return nil, usageError{errors.New("no jobs: name the file that says which jobs run where with --jobs FILE, or a configuration with balance.slurm, balance.drop_dir or balance.jobs_file")}
 	}
-	if len(tree.Nodes()) == 0 {
-		return nil, errors.New("no tree: name the file with the nodes of the machine with --tree FILE")
-	}
-	p := balancer.NewPreview(cfg, tree, scheduler.NewFileSource(cfg.Balance.JobsFile), time.Now())
-	for _, fault := range p.Faults {
-		if fault.JobID == "" {
-			return nil, errors.New(fault.Reason)
+	source := scheduler.Join(sources...)
+	nodes := cfg.Balance.Nodes
+	if len(nodes) == 0 && cfg.Balance.TreeFile == "" && slurm != nil {
+		if nodes = slurm.Nodes(); nodes == nil {
+			_, faults := slurm.Jobs(time.Now())
+			return nil, unreadable(faults)
 		}
 	}
+	tree, err := treeOf(cfg, nodes)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	if len(tree.Nodes()) == 0 {
+		return nil, usageError{errors.New("no tree: name the file with the nodes of the machine with --tree FILE")}
+	}
+	p := balancer.NewPreview(cfg, tree, source, time.Now())
+	if err := unreadable(p.Faults); err != nil && slurm == nil {
+		return nil, usageError{err}
+	} else if err != nil {
+		return nil, err
+	}
 	return p, nil
+}
+
+// unreadable says what is wrong with a list of jobs as a whole; nil if nothing.
+func unreadable(faults []scheduler.Fault) error {
+	for _, f := range faults {
+		if f.JobID == "" && !f.Followed {
+			return errors.New(f.Reason)
+		}
+	}
+	return nil
 }
 
 func printPlan(out io.Writer, p *balancer.Preview) error {

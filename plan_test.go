@@ -201,6 +201,32 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// TestExplainOfSlurmsJobs: Slurm as the only source of jobs and nodes is enough. Where it does not answer, that is said.
+func TestExplainOfSlurmsJobs(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("squeue", `#!/bin/sh
+for a; do case $a in --Format=*) end=${a##*Name:200} ;; esac; done
+echo "4711|0|RUNNING|2026-01-01T00:00:00|NONE|2026-01-01T00:00:00|4|n[1-2]|ada|batch|x|cfd$end"
+`)
+	write("sinfo", "#!/bin/sh\nfor i in 1 2 3; do echo \"n$i|2|1|2|1\"; done\n")
+	write("balance.yaml", "balance:\n  slurm: {enabled: true, bin: "+dir+"}\n")
+	config := filepath.Join(dir, "balance.yaml")
+	status, stdout, stderr := weir(t.Context(), "balance", "--explain", "4711", "--config", config)
+	if status != exitDone || !strings.Contains(stdout, "job 4711 restart 0: 2 nodes") {
+		t.Errorf("status %d, %s%s", status, stdout, stderr)
+	}
+	write("squeue", "#!/bin/sh\necho down >&2\nexit 1\n")
+	if status, _, stderr := weir(t.Context(), "balance", "--explain", "4711", "--config", config); status != exitFailed || !strings.Contains(stderr, "Slurm has not answered") {
+		t.Errorf("it does not answer: status %d, %s", status, stderr)
+	}
+}
+
 func TestPlanOfAnOverloadedMachine(t *testing.T) {
 	jobs, tree := planFiles(t)
 	status, stdout, stderr := weir(t.Context(), "balance", "--plan", "--jobs", jobs, "--tree", tree, "--collectors", "3", "--l-max", "5", "--json")

@@ -51,6 +51,9 @@ func (b *balancer) active(ctx context.Context) error {
 	reading.Go(func() { b.follow(client, opts) })
 	for {
 		now := time.Now()
+		if err := b.checkClock(m.cursor, now); err != nil {
+			return err
+		}
 		tick, tickDue := b.nextTick(m.cursor, now)
 		start, planDue := b.nextPlan(m.cursor, now)
 		due, work := tickDue, func() error { return b.closeInterval(ctx, cl, m, tick) }
@@ -110,27 +113,16 @@ func (b *balancer) begin(ctx context.Context, cl *kgo.Client) (*memory, error) {
 // planInterval publishes what changes from the interval on: Routes, and the records of jobs.
 func (b *balancer) planInterval(ctx context.Context, cl *kgo.Client, m *memory, start int64) error {
 	now := time.Now()
-	jobs, faults := b.jobs(now)
+	jobs, faults := scheduler.Ask(b.source, b.tree, now)
 	changed, gone := b.decide(m, jobs, faults, start)
-	var records []*kgo.Record
-	for i := range changed {
-		value, err := schemas.Marshal(&changed[i])
-		if err != nil {
-			return fmt.Errorf("node %s: %w", changed[i].Node, err)
-		}
-		records = append(records, b.routeRecord(changed[i].Node, value))
-	}
+	records, changed, more := b.routeRecords(m, changed)
 	for _, n := range gone {
 		records = append(records, b.routeRecord(n, nil))
 	}
-	wantJobs, err := jobRecords(jobs, faults)
-	if err != nil {
-		return err
-	}
-	jobsChanged, err := jobChanges(m.jobs, wantJobs)
-	if err != nil {
-		return err
-	}
+	jobs, faults = b.without(jobs, append(faults, more...))
+	b.note(jobs, faults)
+	wantJobs := jobRecords(jobs, faults)
+	jobsChanged := jobChanges(m.jobs, wantJobs)
 	for _, r := range jobsChanged {
 		records = append(records, &kgo.Record{Topic: b.cfg.Prefix + schemas.TopicJobs, Key: r.job.Identity().Key(), Value: r.value})
 	}
@@ -185,10 +177,59 @@ func (b *balancer) decide(m *memory, jobs []schemas.Job, faults []scheduler.Faul
 	} else {
 		weights = nil
 	}
-	want, verdict := plan(b.layout, has, weights, lim, m.routes)
+	want, verdict := b.plan(m, has, weights, lim, start)
 	showLoad(m.loads, verdict, lim.lMax)
 	b.judge(start, verdict)
 	return m.routes.changes(want, start, m.epoch+1)
+}
+
+// plan plans without the jobs that no record takes, and remembers why they are refused.
+func (b *balancer) plan(m *memory, has []schemas.Job, weights *loads, lim limits, start int64) ([]schemas.Route, bounded) {
+	b.refused = map[schemas.JobKey]string{}
+	for {
+		want, verdict := plan(b.layout, has, weights, lim, m.routes)
+		wrong := unfitting(want, start, b.ms)
+		if len(wrong) == 0 {
+			return want, verdict
+		}
+		maps.Copy(b.refused, wrong)
+		has = slices.DeleteFunc(slices.Clone(has), func(j schemas.Job) bool { return wrong[j.Identity()] != "" })
+	}
+}
+
+// without takes the jobs that the last plan refused from those that are followed.
+func (b *balancer) without(jobs []schemas.Job, faults []scheduler.Fault) ([]schemas.Job, []scheduler.Fault) {
+	if len(b.refused) == 0 {
+		return jobs, faults
+	}
+	var good []schemas.Job
+	faults = slices.Clone(faults)
+	for i := range jobs {
+		if reason := b.refused[jobs[i].Identity()]; reason != "" {
+			faults = append(faults, scheduler.Fault{JobID: jobs[i].JobID, Restart: jobs[i].Restart, Reason: reason})
+		} else {
+			good = append(good, jobs[i])
+		}
+	}
+	return good, faults
+}
+
+// routeRecords returns the records of Routes that change, and those of the Routes that have one. A node whose Route no agent would take
+// keeps the one that it has, by which its Ticks are made too.
+func (b *balancer) routeRecords(m *memory, changed []schemas.Route) (records []*kgo.Record, written []schemas.Route, faults []scheduler.Fault) {
+	for _, r := range changed {
+		value, err := schemas.MarshalChecked(&r)
+		if err != nil {
+			faults = append(faults, scheduler.Fault{Followed: true, Reason: fmt.Sprintf("node %s keeps the route that it has: %v", r.Node, err)})
+			continue
+		}
+		if m.routes.isUntimed(r.Node) {
+			// An agent forgets what it has at a tombstone, also a Route that begins later than this one.
+			records = append(records, b.routeRecord(r.Node, nil))
+		}
+		records, written = append(records, b.routeRecord(r.Node, value)), append(written, r)
+	}
+	return records, written, faults
 }
 
 // weighs reports whether jobs count by what they send. Where the configuration says how many nodes a collector takes, and by
@@ -244,16 +285,21 @@ func (b *balancer) closeInterval(ctx context.Context, cl *kgo.Client, m *memory,
 		start: start, ms: b.ms, collectors: b.cfg.Collectors, routes: m.routes.at(start), lives: lives, planned: m.plans[start],
 	})
 	records := make([]*kgo.Record, 0, len(all)+1)
+	var left []unfit
 	for p := range all {
-		value, err := schemas.Marshal(&all[p])
+		values, more, err := encodeTick(all[p])
 		if err != nil {
 			return fmt.Errorf("the Tick of %d: %w", start, err)
 		}
-		records = append(records, &kgo.Record{
-			Topic: b.cfg.Prefix + schemas.TopicCounters, Partition: int32(p), Key: schemas.CollectorKey(int32(p)), Value: value,
-		})
+		left = append(left, more...)
+		for _, value := range values {
+			records = append(records, &kgo.Record{
+				Topic: b.cfg.Prefix + schemas.TopicCounters, Partition: int32(p), Key: schemas.CollectorKey(int32(p)), Value: value,
+			})
+		}
 	}
-	value, err := schemas.Marshal(&schemas.BalanceState{Epoch: m.epoch, IntervalStart: start, IntervalMs: b.ms})
+	b.sayLeft(start, left)
+	value, err := schemas.MarshalChecked(&schemas.BalanceState{Epoch: m.epoch, IntervalStart: start, IntervalMs: b.ms})
 	if err != nil {
 		return fmt.Errorf("the state after %d: %w", start, err)
 	}
@@ -270,6 +316,18 @@ func (b *balancer) closeInterval(ctx context.Context, cl *kgo.Client, m *memory,
 	m.routes.forget(m.next)
 	maps.DeleteFunc(m.plans, func(start int64, _ bool) bool { return start < m.next })
 	return nil
+}
+
+// sayLeft logs the jobs that no Tick of an interval could have, each once while it is so.
+func (b *balancer) sayLeft(start int64, left []unfit) {
+	now := make(map[schemas.JobKey]bool, len(left))
+	for _, u := range left {
+		if now[u.job] = true; !b.saidLeft[u.job] {
+			b.log.Warn("job is left out of ticks: more collectors, or a smaller balance.l_max", "job_id", u.job.JobID, "restart", u.job.Restart,
+				"interval_start", start, "err", u.err)
+		}
+	}
+	b.saidLeft = now
 }
 
 // commit writes records in one transaction; no records, no transaction. After an error nobody knows whether they are

@@ -9,7 +9,7 @@ import (
 type limits struct {
 	lMax     int    // load; a job with more is spread over several collectors
 	lDist    int    // nodes that each of these is meant to take, by PerSyst's algorithms
-	localMax int    // jobs of one node that are reduced there, others send values; 0: all. Not by PerSyst's
+	localMax int    // jobs of one node that are reduced there, others send values; 0: all
 	literal  bool   // PerSyst's algorithms in place of weir's
 	lost     []bool // collectors that take nothing; nil: none. Not by PerSyst's
 	still    bool   // loads are guessed: no job leaves a collector because of them. Not by PerSyst's
@@ -23,7 +23,8 @@ type placement struct {
 
 // assign places jobs on collectors by the three algorithms of PerSyst, read literally. A job is the numbers of its nodes.
 //
-// Algorithm 1 takes jobs in descending load, ties in their order. A job of one node is reduced there. Another goes to the
+// Algorithm 1 takes jobs in descending load, ties in their order. A job of one node is reduced there, until as many are as the
+// storage takes (localMax): the text above the algorithm sends those beyond through the tree. Another job goes to the
 // collector with the least load, among these the one at the least total distance from its nodes (algorithm 2), among
 // these the lowest number; if that would then hold more than l_max, algorithm 3 spreads the job. Three readings make the paper's
 // text executable: a collector's load grows by a node's load where the text overwrites it (line 16 of algorithm 3); the
@@ -51,14 +52,16 @@ func assign(l *layout, jobs [][]int32, lim limits) []placement {
 type assignment struct {
 	*layout
 	limits
-	load []int // of each collector
-	own  []int // of each collector: agents that are its children
-	near []int // of each SyncAgent: agents below it
+	locals int   // jobs that are reduced on their node
+	load   []int // of each collector
+	own    []int // of each collector: agents that are its children
+	near   []int // of each SyncAgent: agents below it
 }
 
 func (a *assignment) place(nodes []int32) placement {
 	p := placement{at: make([]int32, len(nodes))}
-	if len(nodes) == 1 {
+	if len(nodes) == 1 && (a.localMax == 0 || a.locals < a.localMax) {
+		a.locals++
 		p.local, p.at[0] = true, a.home[nodes[0]]
 		return p
 	}

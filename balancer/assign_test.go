@@ -160,13 +160,16 @@ func literal(l *layout, jobs [][]int32, lim limits) []placement {
 		return found
 	}
 	placed := make([]placement, len(jobs))
+	locals := 0
 	for size := 1 << 12; size > 0; size-- {
 		for j, nodes := range jobs {
 			if len(nodes) != size {
 				continue
 			}
 			at := map[int32]int32{}
-			if size == 1 {
+			local := size == 1 && (lim.localMax == 0 || locals < lim.localMax)
+			if local {
+				locals++
 				at[nodes[0]] = l.home[nodes[0]]
 			} else if c := best(all, nodes); load[c]+size <= lim.lMax {
 				load[c] += size
@@ -194,7 +197,7 @@ func literal(l *layout, jobs [][]int32, lim limits) []placement {
 					load[c]++
 				}
 			}
-			placed[j].local = size == 1
+			placed[j].local = local
 			for _, a := range nodes {
 				placed[j].at = append(placed[j].at, at[a])
 			}
@@ -225,9 +228,35 @@ func TestAssignEqualsTheText(t *testing.T) {
 		l := regular(nodes, (nodes+collectors-1)/collectors, 1+r.IntN(4), collectors)
 		jobs := randomJobs(r, nodes, r.IntN(15))
 		lMax := 2 + r.IntN(nodes+1)
-		lim := limits{lMax: lMax, lDist: 1 + r.IntN(lMax)}
+		lim := limits{lMax: lMax, lDist: 1 + r.IntN(lMax), localMax: r.IntN(4)}
 		if diff := cmp.Diff(literal(l, jobs, lim), assign(l, jobs, lim), cmp.AllowUnexported(placement{})); diff != "" {
 			t.Fatalf("seed %d: %s", seed, diff)
+		}
+	}
+}
+
+// TestLiteralHonoursLocalMax: as many jobs of one node are reduced there as the storage takes; those beyond go to the collector with
+// the least load.
+func TestLiteralHonoursLocalMax(t *testing.T) {
+	l := regular(8, 4, 2, 2)
+	jobs := [][]int32{{0}, {1}, {2, 3}, {4}, {5}}
+	for most, want := range map[int]string{0: "true true false true true", 1: "true false false false false", 3: "true true false true false", 9: "true true false true true"} {
+		lim := limits{lMax: 4, lDist: 4, localMax: most, literal: true}
+		tasks := make([]task, len(jobs))
+		for j := range jobs {
+			tasks[j] = task{nodes: jobs[j], perNode: 1}
+		}
+		b := place(l, tasks, lim)
+		var local []string
+		load := int64(0)
+		for _, p := range b.placed {
+			local = append(local, strconv.FormatBool(p.local))
+		}
+		for _, c := range b.load {
+			load += c
+		}
+		if got := strings.Join(local, " "); got != want || load != int64(6-strings.Count(want, "true")) {
+			t.Errorf("local_max %d: local are %s, want %s; %v at collectors", most, got, want, b.load)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func TestQuickEqualsLiteral(t *testing.T) {
 		}
 		jobs := randomJobs(r, nodes, r.IntN(40))
 		lMax := 2 + r.IntN(nodes+1)
-		lim := limits{lMax: lMax, lDist: 1 + r.IntN(lMax)}
+		lim := limits{lMax: lMax, lDist: 1 + r.IntN(lMax), localMax: r.IntN(6)}
 		if diff := cmp.Diff(assign(l, jobs, lim), assignQuick(l, jobs, lim), cmp.AllowUnexported(placement{})); diff != "" {
 			t.Fatalf("seed %d (-literal +quick): %s", seed, diff)
 		}

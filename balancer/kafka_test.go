@@ -69,6 +69,7 @@ type reader struct {
 	ticks  map[int32][]*schemas.Tick
 	routes map[string][]*schemas.Route
 	jobs   map[string]*schemas.Job // nil: a tombstone
+	gone   []string                // nodes with a tombstone, in order
 	states []*schemas.BalanceState
 	hash   map[string]int32 // partition of each node's Route
 }
@@ -105,6 +106,10 @@ func (r *reader) until(what string, done func() bool) {
 			r.t.Fatalf("waited in vain for %s", what)
 		}
 		fetches.EachRecord(func(k *kgo.Record) {
+			if k.Value == nil && strings.HasSuffix(k.Topic, schemas.TopicRoutes) {
+				r.gone = append(r.gone, string(k.Key))
+				return
+			}
 			if k.Value == nil {
 				r.jobs[string(k.Key)] = nil
 				return
@@ -161,6 +166,17 @@ func background(t *testing.T, run func(ctx context.Context) error) (stop func() 
 // produce writes a record to topic balance, as an earlier balancer did.
 func produce(t *testing.T, cfg config.Config, record schemas.Record) {
 	t.Helper()
+	produceTo(t, cfg, record, cfg.Prefix+schemas.TopicBalance, "balance")
+}
+
+// produceRoute writes a Route, as an earlier balancer did.
+func produceRoute(t *testing.T, cfg config.Config, route *schemas.Route) {
+	t.Helper()
+	produceTo(t, cfg, route, cfg.Prefix+schemas.TopicRoutes, route.Node)
+}
+
+func produceTo(t *testing.T, cfg config.Config, record schemas.Record, topic, key string) {
+	t.Helper()
 	opts, err := cfg.ClientOpts(context.Background())
 	if err != nil {
 		t.Fatal(err)
@@ -174,7 +190,7 @@ func produce(t *testing.T, cfg config.Config, record schemas.Record) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := commit(t.Context(), cl, []*kgo.Record{{Topic: cfg.Prefix + schemas.TopicBalance, Key: []byte("balance"), Value: value}}); err != nil {
+	if err := commit(t.Context(), cl, []*kgo.Record{{Topic: topic, Key: []byte(key), Value: value}}); err != nil {
 		t.Fatal(err)
 	}
 }

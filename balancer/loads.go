@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -124,6 +125,8 @@ func (b *balancer) follow(ctx context.Context, opts []kgo.Opt) {
 		}
 	}
 	topic := b.cfg.Prefix + schemas.TopicProgress
+	// Collectors that have heard of this balancer's Ticks have its interval.
+	settled, saidOther := time.Now().Add(clockSkew+3*b.cfg.Interval), false
 	from := map[int32]kgo.Offset{}
 	for p := range int32(b.cfg.Collectors) {
 		from[p] = kgo.NewOffset().AtEnd().Relative(-progressBack)
@@ -150,6 +153,11 @@ func (b *balancer) follow(ctx context.Context, opts []kgo.Opt) {
 				say(fmt.Errorf("%s-%d at %d: %w", r.Topic, r.Partition, r.Offset, err))
 			} else if p, ok := value.(*schemas.Progress); ok {
 				trouble.Over()
+				if p.Closed != nil && p.ClosedIntervalMs != b.ms && time.Now().After(settled) && !saidOther {
+					saidOther = true
+					b.log.Warn("a collector closes another interval than the balancer's: set the same interval everywhere, and start all parts again",
+						"partition", r.Partition, "interval_ms", b.ms, "collector_interval_ms", p.ClosedIntervalMs)
+				}
 				b.follower.hear(r.Partition, p)
 			}
 		}

@@ -185,8 +185,23 @@ func (l routeLog) end(node string, start int64) {
 	l.add(schemas.Route{Node: node, IntervalStart: start, Home: noHome})
 }
 
-// noHome is the home of a node that has left the machine.
-const noHome = -1
+// Homes that are none. Both are the balancer's own and in no record.
+const (
+	noHome  = -1 // of a node that has left the machine
+	untimed = -2 // of a Route that is not believed when it begins: no Tick is made from it, and the next plan writes another
+)
+
+// addUntimed remembers a Route from the future, so that its jobs stay where they are.
+func (l routeLog) addUntimed(r schemas.Route) {
+	r.Home, r.IntervalStart = untimed, 0
+	l.add(r)
+}
+
+// isUntimed reports whether the newest Route of a node is not believed.
+func (l routeLog) isUntimed(node string) bool {
+	routes := l[node]
+	return len(routes) > 0 && routes[len(routes)-1].Home == untimed
+}
 
 func isEnd(r *schemas.Route) bool { return r.Home == noHome }
 
@@ -195,7 +210,7 @@ func isEnd(r *schemas.Route) bool { return r.Home == noHome }
 func (l routeLog) at(start int64) []schemas.Route {
 	routes := make([]schemas.Route, 0, len(l))
 	for _, n := range slices.Sorted(maps.Keys(l)) {
-		if r := l[n][inForce(l[n], start)]; !isEnd(&r) {
+		if r := l[n][inForce(l[n], start)]; r.Home >= 0 {
 			routes = append(routes, r)
 		}
 	}

@@ -206,11 +206,13 @@ func TestTicks(t *testing.T) {
 
 	c := closing{start: 1000, ms: 1000, collectors: 3, routes: routes, lives: lives}
 	want := []schemas.Tick{tick(rest("b"), split("a")), tick(rest("d"), split("b")), tick()}
+	want[0].Shared, want[1].Shared = []string{"b"}, []string{"b"}
 	if diff := cmp.Diff(want, ticks(c)); diff != "" {
 		t.Errorf("nobody planned it: %s", diff)
 	}
 	c.planned = true
 	want[1] = tick(rest("d"), before, ended, split("b"), young)
+	want[1].Shared = []string{"b"}
 	if diff := cmp.Diff(want, ticks(c)); diff != "" {
 		t.Errorf("planned: %s", diff)
 	}

@@ -18,12 +18,14 @@ func assignQuick(l *layout, jobs [][]int32, lim limits) []placement {
 	f := newField(l)
 	all := make([]int32, total)
 	placed := make([]placement, len(jobs))
+	locals := 0
 	for _, j := range order {
 		nodes := jobs[j]
 		at := all[:len(nodes):len(nodes)]
 		all = all[len(nodes):]
-		placed[j] = placement{local: len(nodes) == 1, at: at}
-		if len(nodes) == 1 {
+		placed[j] = placement{local: len(nodes) == 1 && (lim.localMax == 0 || locals < lim.localMax), at: at}
+		if placed[j].local {
+			locals++
 			at[0] = l.home[nodes[0]]
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/schemas"
@@ -19,23 +20,46 @@ type jobRecord struct {
 	value []byte
 }
 
-func newJobRecord(j schemas.Job) (jobRecord, error) {
-	value, err := schemas.Marshal(&j)
-	return jobRecord{j, value}, err
+// maxReasonBytes bounds the reason in a record of a job.
+const maxReasonBytes = 1000
+
+// newJobRecord makes a record that its readers take. Where the nodes do not fit, it goes without them, and says so. A job that fits no
+// record at all has no value.
+func newJobRecord(j schemas.Job) jobRecord {
+	for text, most := range map[*string]int{&j.Name: maxTextBytes, &j.User: maxTextBytes, &j.Account: maxTextBytes, &j.Queue: maxTextBytes, &j.Reason: maxReasonBytes} {
+		*text = cleaned(*text, most)
+	}
+	value, err := schemas.MarshalChecked(&j)
+	if err != nil {
+		short := j
+		short.Nodes, short.Cpus = nil, nil
+		short.Reason = cleaned(fmt.Sprintf("its %d nodes are not shown: %v; %s", len(j.Nodes), err, j.Reason), maxReasonBytes)
+		value, _ = schemas.MarshalChecked(&short) // nil after an error
+	}
+	return jobRecord{j, value}
+}
+
+// maxTextBytes bounds every other text of a job. The sources keep theirs shorter.
+const maxTextBytes = 256
+
+// cleaned returns a text as valid UTF-8 of so many bytes at the most.
+func cleaned(text string, most int) string {
+	text = strings.ToValidUTF8(text, "?")
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most-3], "") + "..."
+	}
+	return text
 }
 
 // jobRecords returns what topic jobs should hold: every job, with the reason where it is not followed as it was given, and a SKIPPED
 // one for every other fault. A fault whose id cannot be that of a record, or is that of another one, is called _fault-1,
 // _fault-2 and so on.
-func jobRecords(jobs []schemas.Job, faults []scheduler.Fault) (map[schemas.JobKey]jobRecord, error) {
+func jobRecords(jobs []schemas.Job, faults []scheduler.Fault) map[schemas.JobKey]jobRecord {
 	want := make(map[schemas.JobKey]jobRecord, len(jobs)+len(faults))
-	add := func(j schemas.Job) error {
-		r, err := newJobRecord(j)
-		if err != nil {
-			return fmt.Errorf("job %s: %w", j.JobID, err)
+	add := func(j schemas.Job) {
+		if r := newJobRecord(j); r.value != nil {
+			want[j.Identity()] = r
 		}
-		want[j.Identity()] = r
-		return nil
 	}
 	doubts := map[schemas.JobKey]string{}
 	for _, f := range faults {
@@ -45,9 +69,7 @@ func jobRecords(jobs []schemas.Job, faults []scheduler.Fault) (map[schemas.JobKe
 	}
 	for _, j := range jobs {
 		j.Reason = doubts[j.Identity()]
-		if err := add(j); err != nil {
-			return nil, err
-		}
+		add(j)
 	}
 	unnamed := 0
 	for _, f := range faults {
@@ -64,17 +86,15 @@ func jobRecords(jobs []schemas.Job, faults []scheduler.Fault) (map[schemas.JobKe
 			unnamed++
 			j.JobID, j.Restart = fmt.Sprintf("_fault-%d", unnamed), 0
 		}
-		if err := add(j); err != nil {
-			return nil, err
-		}
+		add(j)
 	}
-	return want, nil
+	return want
 }
 
 // jobChanges returns the records that bring topic jobs from what is there to what should be, sorted by key. A job that its
 // source does not name any more is over, though nobody said when: COMPLETED. A fault that is gone, or a job that never
 // ran, leaves nothing: its record goes. Nothing is concluded from absence while the list of jobs as a whole is in doubt.
-func jobChanges(there, want map[schemas.JobKey]jobRecord) ([]jobRecord, error) {
+func jobChanges(there, want map[schemas.JobKey]jobRecord) []jobRecord {
 	var changes []jobRecord
 	for key, r := range want {
 		if !bytes.Equal(there[key].value, r.value) {
@@ -91,10 +111,7 @@ func jobChanges(there, want map[schemas.JobKey]jobRecord) ([]jobRecord, error) {
 		} else {
 			j := r.job
 			j.State = schemas.StateCompleted
-			var err error
-			if r, err = newJobRecord(j); err != nil {
-				return nil, fmt.Errorf("job %s: %w", key, err)
-			}
+			r = newJobRecord(j)
 		}
 		if !doubtful || r.job.State == schemas.StateSkipped {
 			changes = append(changes, r)
@@ -103,7 +120,7 @@ func jobChanges(there, want map[schemas.JobKey]jobRecord) ([]jobRecord, error) {
 	slices.SortFunc(changes, func(a, b jobRecord) int {
 		return cmp.Or(cmp.Compare(a.job.JobID, b.job.JobID), cmp.Compare(a.job.Restart, b.job.Restart))
 	})
-	return changes, nil
+	return changes
 }
 
 // applyJobs notes changes that were written. Of completed jobs that the source has forgotten, which it returns, no more

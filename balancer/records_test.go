@@ -16,14 +16,8 @@ func TestJobChanges(t *testing.T) {
 	there := map[schemas.JobKey]jobRecord{}
 	publish := func(jobs []schemas.Job, faults ...scheduler.Fault) string {
 		t.Helper()
-		want, err := jobRecords(jobs, faults)
-		if err != nil {
-			t.Fatal(err)
-		}
-		changes, err := jobChanges(there, want)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := jobRecords(jobs, faults)
+		changes := jobChanges(there, want)
 		applyJobs(there, want, changes)
 		var said []string
 		for _, c := range changes {
@@ -65,10 +59,7 @@ func TestJobRecordsSayWhatIsInDoubt(t *testing.T) {
 	running := job("run", "a")
 	running.State = schemas.StateRunning
 	faults := []scheduler.Fault{{JobID: "run", Reason: "its end is missing", Followed: true}, {JobID: "none", Reason: "nobody follows it", Followed: true}}
-	want, err := jobRecords([]schemas.Job{running}, faults)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := jobRecords([]schemas.Job{running}, faults)
 	if got := want[running.Identity()].job; len(want) != 1 || got.State != schemas.StateRunning || got.Reason != "its end is missing" {
 		t.Errorf("%+v", want)
 	}

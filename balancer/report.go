@@ -248,12 +248,12 @@ func (p *Preview) explain(b *strings.Builder, j int) {
 		distance += hops(p.layout, n, p.b.placed[j].at[i])
 	}
 	switch {
+	case len(t.nodes) == 1:
+		b.WriteString("EXACT: it has one node, but balance.local_max others are reduced on theirs\n")
 	case p.limits.literal && job.Method == schemas.MethodExact:
 		fmt.Fprintf(b, "EXACT: one collector had the least load, and was the nearest of those; distance %d, the nearest of all is at %d\n", distance, nearest)
 	case p.limits.literal:
 		fmt.Fprintf(b, "ESTIMATED: the collector with the least load had no room; spread by algorithm 3; distance %d\n", distance)
-	case len(t.nodes) == 1:
-		b.WriteString("EXACT: it has one node, but balance.local_max others are reduced on theirs\n")
 	case job.Method == schemas.MethodExact && distance == nearest:
 		fmt.Fprintf(b, "EXACT: whole at the nearest collector, distance %d\n", distance)
 	case job.Method == schemas.MethodExact:

@@ -29,18 +29,32 @@ type memory struct {
 	over   map[schemas.JobKey]int64 // completed jobs whose record is still on the topic, and since when this is known
 	state  *schemas.BalanceState    // as it was read; nil where there is none
 	loads  *loads
+	future future
+}
+
+// future says what was on the topics from a time that is not yet.
+type future struct {
+	count  int
+	latest int64 // interval
+}
+
+func (f *future) note(start int64) {
+	f.count++
+	f.latest = max(f.latest, start)
 }
 
 // restore reads topics balance, routes and jobs to their ends. It may only be called after fencing: then nobody else writes
 // these topics, no transaction is open, and the last stable offset is the end.
+// What a wrong clock wrote for times to come is ignored: by it the balancer would wait until then.
 func (b *balancer) restore(ctx context.Context, adm *kadm.Client) (*memory, error) {
+	now := time.Now()
 	m := &memory{
 		routes: routeLog{}, plans: map[int64]bool{}, jobs: map[schemas.JobKey]jobRecord{}, over: map[schemas.JobKey]int64{},
 		loads: newLoads(b.cfg.Balance.NodeBytes),
 	}
 	unreadable := 0
 	each := func(r *kgo.Record) {
-		if err := m.take(b.cfg.Prefix, r); err != nil {
+		if err := m.take(b.cfg.Prefix, r, func(ms int64) bool { return b.tooFar(ms, now) }); err != nil {
 			// It is as if it had never been written: a Route is written anew, a Tick's repetition is ignored by collectors.
 			if unreadable++; unreadable == 1 {
 				b.log.Warn("record of the balancer cannot be used", "topic", r.Topic, "partition", r.Partition, "offset", r.Offset, "err", err)
@@ -53,9 +67,14 @@ func (b *balancer) restore(ctx context.Context, adm *kadm.Client) (*memory, erro
 	if unreadable > 1 {
 		b.log.Warn("more records of the balancer cannot be used", "count", unreadable-1)
 	}
-	m.epoch, m.planned = m.routes.last()
-	if m.state != nil {
-		m.epoch = max(m.epoch, m.state.Epoch)
+	epoch, planned := m.routes.last()
+	m.epoch, m.planned = max(m.epoch, epoch), planned
+	if m.future.count > 0 {
+		b.log.Warn("state from the future is ignored, a balancer's clock was ahead", "interval_start", m.future.latest, "count", m.future.count)
+	}
+	if m.state != nil && m.state.IntervalMs != b.ms {
+		b.log.Info("the interval is another one than before", "interval_ms", b.ms, "before_ms", m.state.IntervalMs,
+			"interval_start", b.first(m.state, now))
 	}
 	return m, nil
 }
@@ -73,7 +92,7 @@ func (m *memory) expired(before time.Time) []schemas.JobKey {
 }
 
 // take remembers one record, in the order of its partition.
-func (m *memory) take(prefix string, r *kgo.Record) error {
+func (m *memory) take(prefix string, r *kgo.Record, tooFar func(ms int64) bool) error {
 	if r.Value == nil {
 		switch r.Topic {
 		case prefix + schemas.TopicRoutes:
@@ -93,8 +112,18 @@ func (m *memory) take(prefix string, r *kgo.Record) error {
 	}
 	switch v := record.(type) {
 	case *schemas.BalanceState:
+		m.epoch = max(m.epoch, v.Epoch)
+		if tooFar(v.IntervalStart + v.IntervalMs) {
+			m.future.note(v.IntervalStart)
+			return nil
+		}
 		m.state = v
 	case *schemas.Route:
+		if tooFar(v.IntervalStart) {
+			m.future.note(v.IntervalStart)
+			m.routes.addUntimed(*v)
+			return nil
+		}
 		m.routes.add(*v)
 		m.plans[v.IntervalStart] = true
 	case *schemas.Job:

@@ -45,6 +45,9 @@ type balancer struct {
 	said    map[scheduler.Fault]bool // faults that the log has
 
 	saidOverloaded, saidUnnamed bool // what the log has
+	saidLeft                    map[schemas.JobKey]bool
+
+	refused map[schemas.JobKey]string // jobs that the last plan could not have, and why
 
 	follower follower
 }
@@ -75,6 +78,7 @@ func (b *balancer) compete(ctx context.Context) error {
 	group := &trouble{log: b.log, what: "its group"}
 	work := &worker{}
 	standsBy()
+	var mine, saidStandby bool
 	cl, err := kgo.NewClient(append(opts, kgo.WithHooks(config.NewBrokers(b.log)),
 		kgo.ConsumerGroup(topic), kgo.ConsumeTopics(topic), kgo.Balancers(kgo.CooperativeStickyBalancer()),
 		kgo.SessionTimeout(session), kgo.HeartbeatInterval(heartbeat), kgo.RebalanceTimeout(rebalance), kgo.DisableAutoCommit(),
@@ -83,15 +87,23 @@ func (b *balancer) compete(ctx context.Context) error {
 		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, got map[string][]int32) {
 			group.over()
 			if len(got[topic]) > 0 {
+				mine, saidStandby = true, false
 				work.start(ctx, b.serve)
+			} else if !mine && !saidStandby {
+				saidStandby = true
+				b.log.Info("balancer stands by, another one is active", "group", topic)
 			}
 		}),
 		kgo.OnPartitionsRevoked(func(_ context.Context, _ *kgo.Client, lost map[string][]int32) {
 			if len(lost[topic]) > 0 {
+				mine = false
 				work.stop()
 			}
 		}),
-		kgo.OnPartitionsLost(func(context.Context, *kgo.Client, map[string][]int32) { work.stop() }),
+		kgo.OnPartitionsLost(func(context.Context, *kgo.Client, map[string][]int32) {
+			mine = false
+			work.stop()
+		}),
 	)...)
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
@@ -128,15 +140,24 @@ func (b *balancer) serve(ctx context.Context) {
 	}
 }
 
-// jobs asks the source, leaves out what cannot be followed, and logs this once per change.
+// jobs asks the source, leaves out what cannot be followed or was refused by the last plan, and logs this once per change.
 func (b *balancer) jobs(now time.Time) ([]schemas.Job, []scheduler.Fault) {
-	jobs, faults := scheduler.Ask(b.source, b.tree, now)
+	jobs, faults := b.without(scheduler.Ask(b.source, b.tree, now))
+	b.note(jobs, faults)
+	return jobs, faults
+}
+
+// note shows the jobs, and logs what is new of faults.
+func (b *balancer) note(jobs []schemas.Job, faults []scheduler.Fault) {
 	said := make(map[scheduler.Fault]bool, len(faults))
-	fresh, lists, doubtful := 0, 0, 0
+	fresh, lists, doubtful, remarks := 0, 0, 0, 0
 	for _, f := range faults {
-		if f.JobID == "" {
+		switch {
+		case f.JobID == "" && f.Followed:
+			remarks++
+		case f.JobID == "":
 			lists++
-		} else if f.Followed {
+		case f.Followed:
 			doubtful++
 		}
 		if !b.said[f] && !said[f] {
@@ -146,17 +167,18 @@ func (b *balancer) jobs(now time.Time) ([]schemas.Job, []scheduler.Fault) {
 		}
 		said[f] = true
 	}
-	skipped := len(faults) - lists - doubtful
+	skipped := len(faults) - lists - doubtful - remarks
 	showJobs(jobs, skipped, lists > 0)
 	if fresh > 0 || len(said) != len(b.said) {
 		b.log.Info("jobs skipped in all", "count", skipped, "jobs", len(jobs), "jobs_in_doubt", doubtful, "lists_unreadable", lists)
 	}
 	b.said = said
-	return jobs, faults
 }
 
 func (b *balancer) say(f scheduler.Fault) {
 	switch {
+	case f.JobID == "" && f.Followed:
+		b.log.Warn("list of jobs needs attention", "reason", f.Reason)
 	case f.JobID == "":
 		b.log.Warn("list of jobs cannot be read", "reason", f.Reason)
 	case f.Followed:

@@ -1,6 +1,8 @@
 package balancer
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/weirhpc/weir/config"
@@ -44,6 +46,27 @@ func (s schedule) first(state *schemas.BalanceState, now time.Time) int64 {
 	}
 	end := state.IntervalStart + state.IntervalMs
 	return (end + s.ms - 1) / s.ms * s.ms
+}
+
+// clockSkew is how far two clocks may at least be apart. Collectors take Ticks by the same rule.
+const clockSkew = 10 * time.Second
+
+// tooFar reports whether a time is so far ahead that only a wrong clock has written it.
+func (s schedule) tooFar(ms int64, now time.Time) bool {
+	return ms > now.UnixMilli()+max(s.ms, clockSkew.Milliseconds())
+}
+
+// errClock is returned when this machine's clock was set back by more than clocks may differ.
+var errClock = errors.New("the clock was set back")
+
+// checkClock says that the cursor is of a time that is not yet: by it nothing would be due until then. Reading the topics anew, where
+// state from the future is ignored, mends it.
+func (s schedule) checkClock(c cursor, now time.Time) error {
+	latest := max(c.next-s.ms, c.planned)
+	if s.tooFar(latest, now) {
+		return fmt.Errorf("%w by %v: Ticks and plans of later are ignored", errClock, time.UnixMilli(latest).Sub(now).Round(time.Second))
+	}
+	return nil
 }
 
 // containing returns the interval that t lies in.

@@ -1,6 +1,7 @@
 package balancer
 
 import (
+	"errors"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -53,6 +54,24 @@ func TestNextPlan(t *testing.T) {
 		start, due := s.nextPlan(tt.c, time.UnixMilli(tt.now))
 		if start != tt.start || due.UnixMilli() != tt.due {
 			t.Errorf("%s: %d due at %d, want %d due at %d", name, start, due.UnixMilli(), tt.start, tt.due)
+		}
+	}
+}
+
+// TestClockSetBack: what was done by a clock that was ahead holds up nothing, once the clock is right.
+func TestClockSetBack(t *testing.T) {
+	s := tenSeconds()
+	for name, tt := range map[string]struct {
+		c    cursor
+		back bool
+	}{
+		"on time":                      {cursor{next: 100_000, planned: 90_000}, false},
+		"another host's is 10 s ahead": {cursor{next: 120_000, planned: 110_000}, false},
+		"Ticks of hours":               {cursor{next: 7_300_000, planned: 90_000}, true},
+		"a plan of hours":              {cursor{next: 100_000, planned: 7_300_000}, true},
+	} {
+		if err := s.checkClock(tt.c, time.UnixMilli(100_000)); errors.Is(err, errClock) != tt.back {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -2,7 +2,9 @@ package balancer
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"sort"
 
 	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/schemas"
@@ -17,7 +19,11 @@ type closing struct {
 	planned    bool                              // a plan was made for this interval
 }
 
-// ticks returns one Tick for each partition. A job is where the Routes have it, for they decide what agents send:
+// tickBytes is how long a Tick of several jobs may be. Longer ones are split: a collector holds a Tick in memory many times its
+// length, and a fetch should have room for records beside it. A job alone may have schemas.MaxRecordBytes.
+const tickBytes = 1 << 20
+
+// ticks returns one Tick for each partition, however long. A job is where the Routes have it, for they decide what agents send:
 // partition by partition its nodes, and with each how many there are in all and over how many partitions.
 //
 // A job that ended before the interval did has parts 0; its nodes stay listed, so that their records are counted as those
@@ -28,19 +34,29 @@ func ticks(c closing) []schemas.Tick {
 	for p := range shares {
 		shares[p] = map[schemas.JobKey][]string{}
 	}
+	shared := make([][]string, c.collectors)
 	epoch := int64(0)
+	var at []int32 // the partitions that list a node
 	for i := range c.routes {
 		r := &c.routes[i]
-		epoch = max(epoch, r.Epoch)
+		epoch, at = max(epoch, r.Epoch), at[:0]
 		for k := range r.Entries {
 			e := &r.Entries[k]
 			if key := (schemas.JobKey{JobID: e.JobID, Restart: e.Restart}); int(e.Partition) < c.collectors && c.lists(key) {
 				shares[e.Partition][key] = append(shares[e.Partition][key], r.Node)
+				at = append(at, e.Partition)
 			}
 		}
 		if r.SendsRest() && int(r.Home) < c.collectors {
 			rest := schemas.JobKey{JobID: schemas.JobRest}
 			shares[r.Home][rest] = append(shares[r.Home][rest], r.Node)
+			at = append(at, r.Home)
+		}
+		slices.Sort(at)
+		if at = slices.Compact(at); len(at) > 1 {
+			for _, p := range at {
+				shared[p] = append(shared[p], r.Node)
+			}
 		}
 	}
 	type size struct{ parts, nodes int32 }
@@ -52,7 +68,8 @@ func ticks(c closing) []schemas.Tick {
 	}
 	all := make([]schemas.Tick, c.collectors)
 	for p, share := range shares {
-		all[p] = schemas.Tick{IntervalStart: c.start, IntervalMs: c.ms, Epoch: epoch}
+		slices.Sort(shared[p])
+		all[p] = schemas.Tick{IntervalStart: c.start, IntervalMs: c.ms, Epoch: epoch, Shared: shared[p]}
 		for key, nodes := range share {
 			slices.Sort(nodes)
 			j := schemas.TickJob{JobID: key.JobID, Restart: key.Restart, Parts: sizes[key].parts, JobNodes: sizes[key].nodes, Nodes: nodes}
@@ -78,4 +95,118 @@ func (c *closing) lists(key schemas.JobKey) bool {
 func (c *closing) ended(key schemas.JobKey) bool {
 	l, known := c.lives[key]
 	return known && l.End < c.start+c.ms
+}
+
+// unfit is a job whose share no record takes, and why.
+type unfit struct {
+	job schemas.JobKey
+	err error
+}
+
+// encodeTick returns the records of a Tick in their order, and the jobs that none of them can have. Those are left out: the interval
+// is closed for all others.
+func encodeTick(t schemas.Tick) (values [][]byte, left []unfit, err error) {
+	pieces, values, left := splitTick(t)
+	last := schemas.Tick{IntervalStart: t.IntervalStart, IntervalMs: t.IntervalMs, Epoch: t.Epoch}
+	if n := len(pieces); n > 0 {
+		last, values = pieces[n-1], values[:n-1]
+	}
+	last.More = false
+	value, err := schemas.MarshalChecked(&last)
+	return append(values, value), left, err
+}
+
+// splitTick returns the pieces of a Tick, as such and encoded, all with More.
+func splitTick(t schemas.Tick) (pieces []schemas.Tick, values [][]byte, left []unfit) {
+	t.More = true
+	value, err := schemas.MarshalChecked(&t)
+	switch jobs := len(t.Jobs); {
+	case jobs == 0:
+		return nil, nil, nil
+	case err == nil && (len(value) <= tickBytes || jobs == 1):
+		return []schemas.Tick{t}, [][]byte{value}, nil
+	case jobs == 1:
+		return nil, nil, []unfit{{schemas.JobKey{JobID: t.Jobs[0].JobID, Restart: t.Jobs[0].Restart}, err}}
+	}
+	for half := range slices.Chunk(t.Jobs, (len(t.Jobs)+1)/2) {
+		piece := t
+		piece.Jobs, piece.Shared = half, sharedBy(half, t.Shared)
+		morePieces, moreValues, moreLeft := splitTick(piece)
+		pieces, values, left = append(pieces, morePieces...), append(values, moreValues...), append(left, moreLeft...)
+	}
+	return pieces, values, left
+}
+
+// sharedBy returns those of the shared nodes, which are sorted, that the jobs have.
+func sharedBy(jobs []schemas.TickJob, shared []string) []string {
+	if len(shared) == 0 {
+		return nil
+	}
+	var has []string
+	for i := range jobs {
+		for _, n := range jobs[i].Nodes {
+			if _, found := slices.BinarySearch(shared, n); found {
+				has = append(has, n)
+			}
+		}
+	}
+	slices.Sort(has)
+	return slices.Compact(has)
+}
+
+// checkAbove is how long the parts of records are that a plan tries out: what is shorter fits anyway.
+const checkAbove = 64 << 10
+
+// unfitting returns the jobs that a plan cannot have, with the reason: their share of one partition would fit no Tick, or the Route of
+// a node has no room for them. Collectors would meet neither in time.
+func unfitting(routes []schemas.Route, start, ms int64) map[schemas.JobKey]string {
+	type share struct {
+		job schemas.JobKey
+		at  int32
+	}
+	bytes, wrong := map[share]int{}, map[schemas.JobKey]string{}
+	for i := range routes {
+		r := &routes[i]
+		length := 0
+		for k := range r.Entries {
+			e := &r.Entries[k]
+			bytes[share{schemas.JobKey{JobID: e.JobID, Restart: e.Restart}, e.Partition}] += 2 + len(r.Node)
+			length += 16 + len(e.JobID) + 2*len(e.Cpus)
+		}
+		if length > checkAbove {
+			for _, e := range r.Entries[roomIn(r):] {
+				wrong[schemas.JobKey{JobID: e.JobID, Restart: e.Restart}] = fmt.Sprintf("node %s has %d jobs, more than one Route takes: fewer jobs on the node", r.Node, len(r.Entries))
+			}
+		}
+	}
+	for s, length := range bytes {
+		if length <= checkAbove {
+			continue
+		}
+		t := schemas.Tick{IntervalStart: start, IntervalMs: ms, Jobs: []schemas.TickJob{{JobID: s.job.JobID, Restart: s.job.Restart, Parts: 1}}}
+		j := &t.Jobs[0]
+		for i := range routes {
+			for _, e := range routes[i].Entries {
+				if e.Partition == s.at && e.JobID == s.job.JobID && e.Restart == s.job.Restart {
+					j.Nodes = append(j.Nodes, routes[i].Node)
+				}
+			}
+		}
+		t.Shared = j.Nodes // at the most
+		j.JobNodes = int32(len(j.Nodes))
+		if _, err := schemas.MarshalChecked(&t); err != nil {
+			wrong[s.job] = fmt.Sprintf("its %d nodes at collector %d do not fit into one Tick (%v): more collectors, or a smaller balance.l_max", len(j.Nodes), s.at, err)
+		}
+	}
+	return wrong
+}
+
+// roomIn returns how many of its entries a Route can have.
+func roomIn(r *schemas.Route) int {
+	return sort.Search(len(r.Entries), func(n int) bool {
+		some := *r
+		some.Entries = r.Entries[:n+1]
+		_, err := schemas.MarshalChecked(&some)
+		return err != nil
+	})
 }
