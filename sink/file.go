@@ -2,7 +2,6 @@ package sink
 
 import (
 	"cmp"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress/zstd"
+	parquetformat "github.com/parquet-go/parquet-go/format"
 
 	"github.com/weirhpc/weir/schemas"
 )
@@ -75,11 +75,67 @@ func encode(w io.Writer, rows []schemas.Row, f *Footer) error {
 // the sink's, or torn.
 func ReadFile(path string) ([]schemas.Row, Footer, error) {
 	var rows []schemas.Row
-	f, err := open(path, func(p *parquet.File, f Footer) (err error) {
-		rows, err = readRows(p, f)
-		return err
+	f, err := open(path, func(r io.ReaderAt, size int64) (f Footer, err error) {
+		rows, f, err = decodeFile(r, size)
+		return f, err
 	})
 	return rows, f, err
+}
+
+// readFooter reads what a file says of itself, without its rows.
+func readFooter(path string) (Footer, error) {
+	return open(path, func(r io.ReaderAt, size int64) (Footer, error) {
+		_, f, err := decodeFooter(r, size)
+		return f, err
+	})
+}
+
+func open(path string, read func(r io.ReaderAt, size int64) (Footer, error)) (f Footer, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return Footer{}, fmt.Errorf("opening a file of the archive: %w", err)
+	}
+	defer file.Close() // only read
+	info, err := file.Stat()
+	if err != nil {
+		return Footer{}, fmt.Errorf("opening a file of the archive: %w", err)
+	}
+	f, err = read(file, info.Size())
+	if err != nil {
+		return Footer{}, fmt.Errorf("%w: %s: %w: bring it back from a copy", ErrBadFile, path, err)
+	}
+	return f, nil
+}
+
+// decodeFooter decodes the footer of a Parquet file. Whatever the bytes, it returns.
+func decodeFooter(r io.ReaderAt, size int64) (m *parquetformat.FileMetaData, f Footer, err error) {
+	defer recovered(&err)
+	if m, err = metadata(r, size); err != nil {
+		return nil, Footer{}, err
+	}
+	f, err = parseFooter(lookup(m))
+	return m, f, err
+}
+
+// decodeFile decodes a Parquet file. Whatever the bytes, it returns.
+func decodeFile(r io.ReaderAt, size int64) (rows []schemas.Row, f Footer, err error) {
+	defer recovered(&err)
+	m, f, err := decodeFooter(r, size)
+	if err != nil {
+		return nil, f, err
+	}
+	p, err := openVetted(r, size, m)
+	if err == nil {
+		rows, err = readRows(p, f)
+	}
+	return rows, f, err
+}
+
+// recovered makes an error of a panic: the Parquet library also indexes by what a damaged file says.
+func recovered(err *error) {
+	if fault := recover(); fault != nil {
+		*err = fmt.Errorf("damaged: %v", fault)
+	}
 }
 
 func readRows(p *parquet.File, f Footer) ([]schemas.Row, error) {
@@ -100,54 +156,4 @@ func readRows(p *parquet.File, f Footer) ([]schemas.Row, error) {
 		return nil, fmt.Errorf("%d rows where weir.rows says %d", read, n)
 	}
 	return rows, r.Close()
-}
-
-// readFooter reads what a file says of itself, without its rows.
-func readFooter(path string) (Footer, error) {
-	return open(path, func(*parquet.File, Footer) error { return nil })
-}
-
-func open(path string, read func(*parquet.File, Footer) error) (Footer, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return Footer{}, fmt.Errorf("opening a file of the archive: %w", err)
-	}
-	defer file.Close() // only read
-	info, err := file.Stat()
-	if err != nil {
-		return Footer{}, fmt.Errorf("opening a file of the archive: %w", err)
-	}
-	f, err := decodeFile(file, info.Size(), read)
-	if err != nil {
-		return Footer{}, fmt.Errorf("%w: %s: %w: bring it back from a copy", ErrBadFile, path, err)
-	}
-	return f, nil
-}
-
-// decodeFile opens a Parquet file and its footer. Whatever the bytes, it returns.
-func decodeFile(r io.ReaderAt, size int64, read func(*parquet.File, Footer) error) (f Footer, err error) {
-	// The decoder trusts the structure that a footer describes; one that was damaged must not end the process.
-	defer func() {
-		if fault := recover(); fault != nil {
-			err = fmt.Errorf("damaged: %v", fault)
-		}
-	}()
-	// It also reserves whatever length the last bytes claim.
-	var end [8]byte
-	if _, err := r.ReadAt(end[:], size-int64(len(end))); err != nil || string(end[4:]) != "PAR1" {
-		return Footer{}, errors.New("no footer at its end")
-	}
-	if length := int64(binary.LittleEndian.Uint32(end[:])); length > size-12 {
-		return Footer{}, fmt.Errorf("a footer of %d bytes in a file of %d", length, size)
-	}
-	p, err := parquet.OpenFile(r, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true),
-		parquet.OptimisticRead(true), parquet.ReadBufferSize(16<<10))
-	if err != nil {
-		return Footer{}, err
-	}
-	f, err = parseFooter(p.Lookup)
-	if err != nil {
-		return Footer{}, err
-	}
-	return f, read(p, f)
 }
