@@ -28,6 +28,8 @@ type archive struct {
 	root  string // <sink.dir>/summaries
 	topic string
 	host  string
+	// damaged holds an error for each file that tails could not read, and could do without.
+	damaged []error
 	// made holds the dates whose directory this process knows to be durable.
 	made map[string]bool
 	// before is called ahead of each action on the disk and may fail in its place; nil outside tests.
@@ -53,6 +55,7 @@ func (a *archive) tails() (map[int32]tail, error) {
 		return nil, err
 	}
 	ends := map[int32]tail{}
+	a.damaged = nil
 	for partition, links := range found {
 		holes, err := check(links, oldest)
 		if err != nil {
@@ -62,13 +65,27 @@ func (a *archive) tails() (map[int32]tail, error) {
 			return nil, fmt.Errorf("%w; if it is lost for good, accept that with `weir sink accept-gap %d`", holes[0].err(), partition)
 		}
 		last := links[len(links)-1]
+		if last.fault != nil {
+			return nil, lostEnd(last)
+		}
+		for _, l := range links {
+			if l.fault != nil {
+				a.damaged = append(a.damaged, l.fault)
+			}
+		}
 		// Its sink may have died between link and fsync, and the next link must not outlive this one.
 		if err := a.syncDir(a.dateDir(last.date)); err != nil {
 			return nil, err
 		}
-		ends[partition] = tail{last.next, last.date}
+		ends[partition] = tail{last.next, last.date, last.topicID}
 	}
 	return ends, nil
+}
+
+// lostEnd says what to do where the file that a chain ends with is damaged.
+func lostEnd(last link) error {
+	return fmt.Errorf("%w; it is the last of its partition and says where to go on: if there is no copy, move it away, and its records are read again",
+		last.fault)
 }
 
 // follow goes on from t over what other sinks have written, and makes the last of it durable.
@@ -85,7 +102,7 @@ func (a *archive) follow(partition int32, t tail) (tail, error) {
 		if err != nil {
 			return tail{}, err
 		}
-		t = tail{f.Next, date}
+		t = tail{f.Next, date, f.TopicID}
 	}
 }
 

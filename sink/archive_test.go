@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -67,8 +68,8 @@ func TestCommitTaken(t *testing.T) {
 	if err := a.commit("1970-01-02", nil, Footer{Topic: "t", Start: 5, Next: 9, PreviousDate: "1970-01-01"}); err != nil {
 		t.Fatal(err)
 	}
-	got, err := a.follow(0, tail{0, ""})
-	if want := (tail{9, "1970-01-02"}); err != nil || got != want {
+	got, err := a.follow(0, tail{})
+	if want := (tail{next: 9, date: "1970-01-02"}); err != nil || got != want {
 		t.Errorf("follow: %v, %v, want %v", got, err, want)
 	}
 	// The link itself decides, too, where both looked before either linked.
@@ -164,11 +165,37 @@ func TestBrokenChains(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, nil, ""},
-		"a file is torn": {func(t *testing.T, a *archive) {
-			if err := os.Truncate(a.path("1970-01-02", 0, 2), 700); err != nil {
+		"a file is torn, which the chain does not need": {func(t *testing.T, a *archive) {
+			truncate(t, a.path("1970-01-02", 0, 2))
+		}, nil, ""},
+		"the first file is torn": {func(t *testing.T, a *archive) {
+			truncate(t, a.path("1970-01-02", 0, 0))
+		}, nil, ""},
+		"the last file is torn": {func(t *testing.T, a *archive) {
+			truncate(t, a.path("1970-01-02", 0, 3))
+		}, ErrBadFile, "t-0-00000000000000000003.parquet"},
+		"the last file is torn, and says what to do": {func(t *testing.T, a *archive) {
+			truncate(t, a.path("1970-01-02", 0, 3))
+		}, ErrBadFile, "move it away, and its records are read again"},
+		"an older date is empty": {func(t *testing.T, a *archive) {
+			remove(t, a.path("1970-01-01", 0, 1))
+			if err := os.Mkdir(a.dateDir("1969-12-31"), 0o755); err != nil {
 				t.Fatal(err)
 			}
-		}, ErrBadFile, "t-0-00000000000000000002.parquet"},
+		}, nil, ""},
+		"the oldest date is gone, but for its directory": {func(t *testing.T, a *archive) {
+			remove(t, a.path("1970-01-01", 0, 1))
+		}, nil, ""},
+		"the oldest date has only another topic's files, and notes": {func(t *testing.T, a *archive) {
+			if err := os.Rename(a.path("1970-01-01", 0, 1), filepath.Join(a.dateDir("1970-01-01"), fileName("other", 0, 1))); err != nil {
+				t.Fatal(err)
+			}
+		}, nil, ""},
+		"a file is named like a date": {func(t *testing.T, a *archive) {
+			if err := os.WriteFile(a.dateDir("1969-12-31"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, nil, ""},
 		"a file has another's name": {func(t *testing.T, a *archive) {
 			if err := os.Rename(a.path("1970-01-02", 0, 2), a.path("1970-01-02", 0, 9)); err != nil {
 				t.Fatal(err)
@@ -192,8 +219,9 @@ func TestBrokenChains(t *testing.T) {
 				previous = date
 			}
 			c.harm(t, a)
+			a = openTest(t, filepath.Dir(a.root), nil)
 			tails, err := a.tails()
-			if !errors.Is(err, c.err) || c.err == nil && tails[0] != (tail{4, "1970-01-02"}) {
+			if !errors.Is(err, c.err) || c.err == nil && tails[0] != (tail{next: 4, date: "1970-01-02"}) {
 				t.Fatalf("tails: %v, %v, want %v", tails, err, c.err)
 			}
 			if c.err != nil && !strings.Contains(err.Error(), c.says) {
@@ -203,9 +231,54 @@ func TestBrokenChains(t *testing.T) {
 	}
 }
 
+func truncate(t *testing.T, path string) {
+	t.Helper()
+	if err := os.Truncate(path, 700); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func remove(t *testing.T, path string) {
 	t.Helper()
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestLook holds what another process sees of an archive against what is there.
+func TestLook(t *testing.T) {
+	cfg := config.Default()
+	cfg.Sink.Dir = t.TempDir()
+	look := func(positions map[int32]int64, damaged ...string) {
+		t.Helper()
+		got, err := Look(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(positions, got.Positions); diff != "" {
+			t.Errorf("positions (-want +got):\n%s", diff)
+		}
+		if len(got.Damaged) != len(damaged) {
+			t.Fatalf("damaged: %v, want %v", got.Damaged, damaged)
+		}
+		for i, name := range damaged {
+			if !strings.Contains(got.Damaged[i].Error(), name) {
+				t.Errorf("%v does not name %s", got.Damaged[i], name)
+			}
+		}
+	}
+	look(nil)
+	a := openTest(t, cfg.Sink.Dir, nil) // an archive where nothing was ever written, or somebody's empty directory
+	a.topic = cfg.Prefix + schemas.TopicJobSummary
+	look(nil)
+	for i := range int64(3) {
+		if err := a.commit("1970-01-02", nil, Footer{Topic: a.topic, Start: i * 5, Next: i*5 + 5, PreviousDate: "1970-01-02"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	look(map[int32]int64{0: 15})
+	truncate(t, a.path("1970-01-02", 0, 5))
+	look(map[int32]int64{0: 15}, fileName(a.topic, 0, 5))
+	truncate(t, a.path("1970-01-02", 0, 10))
+	look(map[int32]int64{0: 10}, fileName(a.topic, 0, 5), fileName(a.topic, 0, 10))
 }

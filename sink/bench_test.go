@@ -43,6 +43,7 @@ func newBench(t *testing.T, partitions int32) *bench {
 	}
 	t.Cleanup(cluster.Close)
 	cfg := config.Default()
+	cfg.Partitions.JobSummary = int(partitions)
 	cfg.Cluster, cfg.Sink.Dir, cfg.Kafka.Brokers, cfg.BackoffCap = "c", t.TempDir(), cluster.ListenAddrs(), 100*time.Millisecond
 	cl, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.TransactionalID("weir.test"),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.DefaultProduceTopic(testTopic))

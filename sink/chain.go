@@ -38,6 +38,9 @@ var (
 	ErrOvertaken = errors.New("retention overtook the archive")
 	// ErrBeyondEnd is returned when the archive is ahead of the topic: another cluster's, or a topic made anew.
 	ErrBeyondEnd = errors.New("the archive is ahead of the topic")
+	// ErrTopicReplaced is returned when the archive holds a topic that was deleted: one with the same name, but another
+	// id, has taken its place, and begins anew.
+	ErrTopicReplaced = errors.New("the topic was deleted and made again")
 	// ErrNoTopic is returned when the topic does not exist.
 	ErrNoTopic = errors.New("no such topic: make it with `weir topics create`")
 	// ErrNoHardLinks is returned when the archive's file system cannot do what exactly-once needs.
@@ -47,6 +50,8 @@ var (
 
 	// errTaken is returned when a file with the same start exists: another sink was first.
 	errTaken = errors.New("another sink wrote this file")
+	// errPassed is returned when the chain went on behind a record that this sink waits at.
+	errPassed = errors.New("the chain goes on behind the record that was waited at")
 )
 
 const (
@@ -58,8 +63,9 @@ const (
 
 // tail is where a partition's chain ends: the start of the file to come, and the date of the last one.
 type tail struct {
-	next int64
-	date string // empty: there is no file yet
+	next    int64
+	date    string // empty: there is no file yet
+	topicID string // of the topic that the last file was read from; empty: unknown
 }
 
 // link is what the chain needs to know of a file.
@@ -67,6 +73,8 @@ type link struct {
 	path, date  string
 	start, next int64
 	previous    string // the date of the file before
+	topicID     string
+	fault       error // not nil: the file is damaged, and only its name is known
 }
 
 // hole is a stretch of positions that no file covers, between two that exist.
@@ -112,15 +120,20 @@ func parseDate(name string) (date string, ok bool) {
 	return date, err == nil
 }
 
-// check sorts a partition's files by start and returns the holes between them. oldest is the oldest date of the
-// archive: a missing file of an older date is no hole, since users delete old dates, and around midnight the files of
-// two dates alternate. Files that overlap are an error.
+// check sorts a partition's files by start and returns the holes between them. oldest is the oldest date that has a
+// file: a missing file of an older date is no hole, since users delete old dates, and around midnight the files of two
+// dates alternate. Files that overlap are an error. A damaged file reaches to the next one: its rows cannot be read, but
+// the chain does not need them.
 func check(links []link, oldest string) ([]hole, error) {
 	slices.SortFunc(links, func(a, b link) int { return cmp.Compare(a.start, b.start) })
 	var holes []hole
 	for i := 1; i < len(links); i++ {
+		if links[i-1].fault != nil {
+			links[i-1].next = links[i].start
+		}
 		before, after := links[i-1], links[i]
 		switch {
+		case after.fault != nil && after.start >= before.next: // what lay before it is not known
 		case after.start < before.next:
 			return nil, fmt.Errorf("%w: %s reaches to %d, where %s has begun: move away the one that does not belong here",
 				ErrBadFile, before.path, before.next, after.path)
@@ -132,7 +145,7 @@ func check(links []link, oldest string) ([]hole, error) {
 }
 
 // chains reads every footer of a topic below root and returns the files of each partition, unsorted, with the oldest
-// date of the archive.
+// date that has one. Users may delete dates meanwhile: what is gone is left out.
 func chains(root, topic string) (map[int32][]link, string, error) {
 	found := map[int32][]link{}
 	dates, err := listDates(root)
@@ -147,7 +160,7 @@ func chains(root, topic string) (map[int32][]link, string, error) {
 	for _, date := range dates {
 		dir := filepath.Join(root, datePrefix+date)
 		names, err := os.ReadDir(dir)
-		if err != nil {
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return nil, "", fmt.Errorf("listing %s: %w", dir, err)
 		}
 		for _, n := range names {
@@ -161,17 +174,25 @@ func chains(root, topic string) (map[int32][]link, string, error) {
 	for i := range files {
 		g.Go(func() error {
 			f, err := readLink(topic, files[i].partition, files[i].start, files[i].path)
-			files[i].next, files[i].previous = f.Next, f.PreviousDate
+			files[i].next, files[i].previous, files[i].topicID = f.Next, f.PreviousDate, f.TopicID
+			if errors.Is(err, errDamaged) || errors.Is(err, os.ErrNotExist) {
+				files[i].fault, err = err, nil
+			}
 			return err
 		})
 	}
 	if err := g.Wait(); err != nil {
 		return nil, "", err
 	}
-	for _, f := range files {
+	oldest := ""
+	for _, f := range files { // by date
+		if errors.Is(f.fault, os.ErrNotExist) {
+			continue
+		}
+		oldest = cmp.Or(oldest, f.date)
 		found[f.partition] = append(found[f.partition], f.link)
 	}
-	return found, dates[0], nil
+	return found, oldest, nil
 }
 
 // readLink reads the footer of a file and holds it against the file's name.
@@ -187,7 +208,7 @@ func readLink(topic string, partition int32, start int64, path string) (Footer, 
 	return f, nil
 }
 
-// listDates returns the dates below root, oldest first.
+// listDates returns the dates below root that have a directory, oldest first.
 func listDates(root string) ([]string, error) {
 	entries, err := os.ReadDir(root)
 	if err != nil {
@@ -195,24 +216,50 @@ func listDates(root string) ([]string, error) {
 	}
 	var dates []string
 	for _, e := range entries {
-		if date, ok := parseDate(e.Name()); ok {
+		date, ok := parseDate(e.Name())
+		if !ok {
+			continue
+		}
+		// A date may lie elsewhere, behind a symbolic link.
+		if info, err := os.Stat(filepath.Join(root, e.Name())); err == nil && info.IsDir() {
 			dates = append(dates, date)
 		}
 	}
 	return dates, nil // ReadDir sorts by name
 }
 
-// Positions returns how far each partition of summaries is archived in cfg.Sink.Dir; nil where there is no archive.
-func Positions(cfg config.Config) (map[int32]int64, error) {
-	found, _, err := chains(filepath.Join(cfg.Sink.Dir, summariesDir), cfg.Prefix+schemas.TopicJobSummary)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
+// Archive is how far an archive is, as another process sees it.
+type Archive struct {
+	Positions map[int32]int64 // by partition; nil where there is no file of the topic
+	Damaged   []error         // one for each file that cannot be read, with its path
+}
+
+// Look returns how far the summaries are archived in cfg.Sink.Dir. A damaged file is no error.
+func Look(cfg config.Config) (Archive, error) {
+	found, oldest, err := chains(filepath.Join(cfg.Sink.Dir, summariesDir), cfg.Prefix+schemas.TopicJobSummary)
+	if errors.Is(err, os.ErrNotExist) || err == nil && len(found) == 0 {
+		return Archive{}, nil
 	}
-	positions := map[int32]int64{}
+	if err != nil {
+		return Archive{}, err
+	}
+	a := Archive{Positions: map[int32]int64{}}
 	for p, links := range found {
+		if _, err := check(links, oldest); err != nil {
+			a.Damaged = append(a.Damaged, err)
+		}
 		for _, l := range links {
-			positions[p] = max(positions[p], l.next)
+			a.Positions[p] = max(a.Positions[p], l.start, l.next)
+			if l.fault != nil {
+				a.Damaged = append(a.Damaged, l.fault)
+			}
 		}
 	}
-	return positions, err
+	return a, nil
+}
+
+// Positions returns how far each partition of summaries is archived in cfg.Sink.Dir; nil where there is no archive.
+func Positions(cfg config.Config) (map[int32]int64, error) {
+	a, err := Look(cfg)
+	return a.Positions, err
 }

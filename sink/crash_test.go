@@ -83,7 +83,7 @@ func onePass(dir string, log []item, rnd *rand.Rand, before func(action, path st
 		if err := a.commit(p.date, p.rows, f); err != nil {
 			return err
 		}
-		p = newPart(0, tail{p.next, p.date})
+		p = newPart(0, tail{next: p.next, date: p.date})
 		return nil
 	}
 	for _, it := range log[p.next:] {

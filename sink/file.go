@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress/zstd"
@@ -18,6 +20,12 @@ import (
 
 // format is the version of the files' columns and footer. A reader refuses a higher one.
 const format = 1
+
+// errDamaged is the error of a file that cannot be read.
+var errDamaged = fmt.Errorf("%w", ErrBadFile)
+
+// errNewerFormat is the error of a file that a newer weir wrote.
+var errNewerFormat = errors.New("its format is newer than this weir")
 
 // chunkRows is how many rows are handed to the encoder at a time.
 const chunkRows = 1024
@@ -45,6 +53,20 @@ func compareNullFirst(a, b *string) int {
 	return cmp.Compare(*a, *b)
 }
 
+// build names the build of this program: its revision, else its version.
+var build = sync.OnceValue(func() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && s.Value != "" {
+			return s.Value
+		}
+	}
+	return cmp.Or(info.Main.Version, "unknown")
+})
+
 // encode writes rows, in the order that they have, and the footer as one Parquet file.
 func encode(w io.Writer, rows []schemas.Row, f *Footer) error {
 	kv, err := f.keyValues()
@@ -53,7 +75,7 @@ func encode(w io.Writer, rows []schemas.Row, f *Footer) error {
 	}
 	options := []parquet.WriterOption{
 		parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}),
-		parquet.CreatedBy("weir", strconv.Itoa(format), ""),
+		parquet.CreatedBy("weir", strconv.Itoa(format), build()),
 		parquet.MaxRowsPerRowGroup(128 << 10),
 	}
 	for _, pair := range kv {
@@ -101,8 +123,11 @@ func open(path string, read func(r io.ReaderAt, size int64) (Footer, error)) (f 
 		return Footer{}, fmt.Errorf("opening a file of the archive: %w", err)
 	}
 	f, err = read(file, info.Size())
-	if err != nil {
-		return Footer{}, fmt.Errorf("%w: %s: %w: bring it back from a copy", ErrBadFile, path, err)
+	switch {
+	case errors.Is(err, errNewerFormat):
+		return Footer{}, fmt.Errorf("%w: %s: %w: upgrade this part", ErrBadFile, path, err)
+	case err != nil:
+		return Footer{}, fmt.Errorf("%w: %s: %w: bring it back from a copy", errDamaged, path, err)
 	}
 	return f, nil
 }

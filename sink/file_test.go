@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -100,6 +101,17 @@ func equateEmptyRows() gocmp.Options {
 	return gocmp.Options{
 		gocmp.FilterValues(func(a, b []schemas.Row) bool { return len(a) == 0 && len(b) == 0 }, gocmp.Ignore()),
 		gocmp.FilterValues(func(a, b []Undecodable) bool { return len(a) == 0 && len(b) == 0 }, gocmp.Ignore()),
+	}
+}
+
+func TestCreatedByNamesTheBuild(t *testing.T) {
+	b := sample(t)
+	m, _, err := decodeFooter(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(m.CreatedBy, "build )") || !strings.HasPrefix(m.CreatedBy, "weir version 1") {
+		t.Errorf("created_by is %q", m.CreatedBy)
 	}
 }
 

@@ -26,6 +26,7 @@ type Footer struct {
 	// Gap marks an empty file: [Start, Next) is lost, and an administrator accepted it.
 	Gap          bool
 	PreviousDate string // the date of the file before; empty in the first
+	TopicID      string // Kafka's id of the topic, in hex; empty in files of before it was kept, and where the broker has none
 }
 
 // Undecodable is a record of the topic that is no summary of this cluster.
@@ -55,6 +56,9 @@ func (f *Footer) keyValues() ([][2]string, error) {
 	if f.Rows > 0 {
 		kv = append(kv, [2]string{"weir.first_interval", number(f.FirstInterval)}, [2]string{"weir.last_interval", number(f.LastInterval)})
 	}
+	if f.TopicID != "" {
+		kv = append(kv, [2]string{"weir.topic_id", f.TopicID})
+	}
 	if f.Gap {
 		kv = append(kv, [2]string{"weir.gap", "true"})
 	}
@@ -80,7 +84,7 @@ func parseFooter(lookup func(key string) (string, bool)) (Footer, error) {
 		return n
 	}
 	if v := number("weir.format", 64); v > format {
-		return f, fmt.Errorf("format %d is newer than this weir", v)
+		return f, fmt.Errorf("%w: %d", errNewerFormat, v)
 	}
 	f.Topic = text("weir.topic")
 	f.Partition = int32(number("weir.partition", 32))
@@ -93,6 +97,7 @@ func parseFooter(lookup func(key string) (string, bool)) (Footer, error) {
 	if f.Rows > 0 {
 		f.FirstInterval, f.LastInterval = number("weir.first_interval", 64), number("weir.last_interval", 64)
 	}
+	f.TopicID, _ = lookup("weir.topic_id")
 	gap, _ := lookup("weir.gap")
 	f.Gap = gap == "true"
 	if f.Next <= f.Start {

@@ -2,8 +2,12 @@ package sink
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
+	"path/filepath"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -12,12 +16,17 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// AcceptGap declares lost what a partition's chain misses: the holes between its files, or, where there are none, what
-// retention deleted from the topic before it was archived. It adds an empty file for each, whose footer says so, and the sink can go on.
-// The sink should not run meanwhile. It returns ErrNoGap if nothing is missing.
+// AcceptGap declares lost what a partition's chain misses: the holes between its files; where there are none, what
+// retention deleted from the topic before it was archived; where that is nothing, the record that the chain waits at,
+// since its schema is not known here. It adds an empty file for each, whose footer says so, and the sink can go on. It
+// returns ErrNoGap if nothing is missing.
 func AcceptGap(ctx context.Context, cfg config.Config, partition int32, log *slog.Logger) error {
 	topic := cfg.Prefix + schemas.TopicJobSummary
 	a := newArchive(cfg.Sink.Dir, topic, nil)
+	if _, err := os.Stat(a.root); errors.Is(err, fs.ErrNotExist) {
+		dir, _ := filepath.Abs(cfg.Sink.Dir)
+		return fmt.Errorf("%w: there is no archive in %s: set sink.dir to the sink's directory", ErrNoGap, dir)
+	}
 	if err := a.open(); err != nil {
 		return err
 	}
@@ -26,31 +35,39 @@ func AcceptGap(ctx context.Context, cfg config.Config, partition int32, log *slo
 		return err
 	}
 	links := found[partition]
-	if len(links) == 0 {
-		return fmt.Errorf("%w: partition %d of %s has no files yet, its chain begins where the topic does", ErrNoGap, partition, topic)
-	}
 	holes, err := check(links, oldest)
 	if err != nil {
 		return err
 	}
-	last := links[len(links)-1]
-	if len(holes) == 0 { // only then does it matter where the topic begins: a hole can be accepted while no broker is up
-		logStart, err := logStart(ctx, cfg, topic, partition)
+	last := link{start: unknown, next: unknown} // of a chain that has not begun
+	if len(links) > 0 {
+		last = links[len(links)-1]
+		if last.fault != nil {
+			return lostEnd(last)
+		}
+	}
+	if len(holes) == 0 { // only then does it matter what the topic has: a hole can be accepted while no broker is up
+		h, err := missing(ctx, cfg, topic, partition, last)
 		if err != nil {
 			return err
 		}
-		if last.next >= logStart {
-			return fmt.Errorf("%w: partition %d of %s is archived up to %d without one, and the topic begins at %d",
-				ErrNoGap, partition, topic, last.next, logStart)
-		}
-		holes = append(holes, hole{last, link{start: logStart}})
+		holes = append(holes, h)
 	}
-	if err := a.syncDir(a.dateDir(last.date)); err != nil {
-		return err
+	if last.date != "" {
+		if err := a.syncDir(a.dateDir(last.date)); err != nil {
+			return err
+		}
 	}
 	for _, h := range holes {
-		f := Footer{Topic: topic, Partition: partition, Start: h.before.next, Next: h.after.start, Gap: true, PreviousDate: h.before.date}
-		if err := a.commit(h.before.date, nil, f); err != nil {
+		f := Footer{
+			Topic: topic, Partition: partition, Start: h.before.next, Next: h.after.start, Gap: true,
+			PreviousDate: h.before.date, TopicID: h.before.topicID,
+		}
+		date := h.before.date
+		if date == "" {
+			date = h.after.date
+		}
+		if err := a.commit(date, nil, f); err != nil {
 			return fmt.Errorf("accepting the gap from %d to %d: %w", f.Start, f.Next, err)
 		}
 		log.Warn("gap accepted", "topic", topic, "partition", partition, "offset", f.Start, "next", f.Next)
@@ -58,27 +75,51 @@ func AcceptGap(ctx context.Context, cfg config.Config, partition int32, log *slo
 	return nil
 }
 
-func logStart(ctx context.Context, cfg config.Config, topic string, partition int32) (int64, error) {
+// missing returns what lies between the end of a chain and what the topic has of it.
+func missing(ctx context.Context, cfg config.Config, topic string, partition int32, last link) (hole, error) {
 	opts, err := cfg.ClientOpts(ctx)
 	if err != nil {
-		return 0, err
+		return hole{}, err
 	}
 	cl, err := kgo.NewClient(opts...)
 	if err != nil {
-		return 0, fmt.Errorf("making a Kafka client: %w", err)
+		return hole{}, fmt.Errorf("making a Kafka client: %w", err)
 	}
 	defer cl.Close()
 	adm := kadm.NewClient(cl)
-	if _, err := partitions(ctx, adm, topic); err != nil {
-		return 0, err
-	}
-	starts, err := offsets(ctx, adm.ListStartOffsets, topic)
+	count, id, err := describe(ctx, adm, topic)
 	if err != nil {
-		return 0, err
+		return hole{}, err
 	}
-	start, ok := starts[partition]
-	if !ok {
-		return 0, fmt.Errorf("topic %s has no partition %d", topic, partition)
+	if int(partition) >= count {
+		return hole{}, fmt.Errorf("%w: topic %s has no partition %d, only 0 to %d", ErrNoGap, topic, partition, count-1)
 	}
-	return start, nil
+	if err := sameTopic(topic, last.topicID, id); err != nil {
+		return hole{}, err
+	}
+	start, end, err := config.Bounds(ctx, adm, topic, partition)
+	if err != nil {
+		return hole{}, err
+	}
+	begun := last.next != unknown
+	switch {
+	case begun && last.next < start:
+		return hole{last, link{start: start}}, nil
+	case begun && last.next > end:
+		return hole{}, fmt.Errorf("%w: partition %d of %s is archived up to %d, and the topic ends at %d", ErrBeyondEnd, partition, topic, last.next, end)
+	case !begun:
+		last.next = start
+	}
+	last.topicID = id
+	u, err := NextUnknown(ctx, cfg, partition, last.next, end)
+	switch {
+	case err != nil:
+		return hole{}, err
+	case u != nil:
+		return hole{last, link{start: u.Offset + 1, date: dateOf(u.TimestampMs)}}, nil
+	case !begun:
+		return hole{}, fmt.Errorf("%w: partition %d of %s has no files yet, its chain begins where the topic does", ErrNoGap, partition, topic)
+	}
+	return hole{}, fmt.Errorf("%w: partition %d of %s is archived up to %d, the topic begins at %d, and what follows can be archived: run the sink",
+		ErrNoGap, partition, topic, last.next, start)
 }

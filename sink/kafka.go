@@ -2,12 +2,16 @@ package sink
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/schemas"
 )
 
 const (
@@ -45,17 +49,12 @@ func (s *sink) assign(ctx context.Context, cl *kgo.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, assignLimit)
 	defer cancel()
 	adm := kadm.NewClient(cl)
-	count, err := partitions(ctx, adm, s.topic)
+	count, err := s.identify(ctx, adm)
 	if err != nil {
 		if len(s.parts) > 0 && errors.Is(err, ErrNoTopic) {
 			return errors.New("the topic was there before: " + err.Error()) // a broker may not have heard of it yet: not fatal
 		}
 		return err
-	}
-	for p, t := range s.tails {
-		if int(p) >= count {
-			return fmt.Errorf("%w: partition %d is archived up to %d, the topic has %d partitions", ErrBeyondEnd, p, t.next, count)
-		}
 	}
 	starts, err := offsets(ctx, adm.ListStartOffsets, s.topic)
 	if err != nil {
@@ -88,20 +87,59 @@ func (s *sink) assign(ctx context.Context, cl *kgo.Client) error {
 	return nil
 }
 
-// partitions asks how many partitions a topic has.
-func partitions(ctx context.Context, adm *kadm.Client, topic string) (int, error) {
+// identify makes sure that the topic is the one that the archive holds, and has the configured number of partitions. It
+// returns that number.
+func (s *sink) identify(ctx context.Context, adm *kadm.Client) (int, error) {
+	s.identified = time.Now()
+	count, id, err := describe(ctx, adm, s.topic)
+	if err != nil {
+		return 0, err
+	}
+	for p, t := range s.tails {
+		if err := sameTopic(s.topic, t.topicID, id); err != nil {
+			return 0, err
+		}
+		if int(p) >= count {
+			return 0, fmt.Errorf("%w: partition %d is archived up to %d, the topic has %d partitions", ErrBeyondEnd, p, t.next, count)
+		}
+	}
+	if err := sameTopic(s.topic, s.topicID, id); err != nil {
+		return 0, err
+	}
+	if want := s.cfg.Partitions.JobSummary; count != want {
+		return 0, fmt.Errorf("%w: topic %s has %d partitions, the configuration says %d: "+
+			"set partitions.job_summary to what is there, in every part, and start them again", schemas.ErrTopics, s.topic, count, want)
+	}
+	s.topicID = id
+	return count, nil
+}
+
+// sameTopic compares the ids of a topic, where both are known.
+func sameTopic(topic, archived, id string) error {
+	if archived == "" || id == "" || archived == id {
+		return nil
+	}
+	return fmt.Errorf("%w: the archive holds %s with the id %s, the brokers have one with the id %s: the old archive stays as it is; "+
+		"move it away, or choose another sink.dir", ErrTopicReplaced, topic, archived, id)
+}
+
+// describe asks how many partitions a topic has, and for its id in hex, which is empty where the brokers give none.
+func describe(ctx context.Context, adm *kadm.Client, topic string) (count int, id string, err error) {
 	topics, err := adm.ListTopics(ctx, topic)
 	if err != nil {
-		return 0, fmt.Errorf("asking for topic %s: %w", topic, err)
+		return 0, "", fmt.Errorf("asking for topic %s: %w", topic, err)
 	}
 	d, ok := topics[topic]
 	switch {
 	case !ok || errors.Is(d.Err, kerr.UnknownTopicOrPartition):
-		return 0, fmt.Errorf("%s: %w", topic, ErrNoTopic)
+		return 0, "", fmt.Errorf("%s: %w", topic, ErrNoTopic)
 	case d.Err != nil:
-		return 0, fmt.Errorf("asking for topic %s: %w", topic, d.Err)
+		return 0, "", fmt.Errorf("asking for topic %s: %w", topic, d.Err)
 	}
-	return len(d.Partitions), nil
+	if d.ID != (kadm.TopicID{}) {
+		id = hex.EncodeToString(d.ID[:])
+	}
+	return len(d.Partitions), id, nil
 }
 
 type lister = func(context.Context, ...string) (kadm.ListedOffsets, error)

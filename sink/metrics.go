@@ -37,6 +37,9 @@ var (
 	failedWrites = promauto.NewCounterVec(prometheus.CounterOpts{
 		Name: "weir_sink_failures_total", Help: "Tries to write a file that failed and are repeated.",
 	}, byPartition)
+	waiting = promauto.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "weir_sink_waits", Help: "1 while the partition waits at a summary with a schema that this sink does not know, else 0.",
+	}, byPartition)
 	// Without labels, but absent from a process that is no sink.
 	fileSeconds = promauto.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "weir_sink_file_seconds", Help: "Time to write a file and make it durable.",
@@ -53,6 +56,11 @@ func (s *sink) measure(p *part) {
 	l := labels(p.id)
 	positionArchived.With(l).Set(float64(p.start))
 	lagOffsets.With(l).Set(float64(max(s.ends[p.id], p.next) - p.start))
+	if s.waits[p.id] != nil {
+		waiting.With(l).Set(1)
+	} else {
+		waiting.With(l).Set(0)
+	}
 	for _, c := range []*prometheus.CounterVec{rowsWritten, filesWritten, bytesWritten, conflicts, failedWrites} {
 		c.With(l) // at 0, so that a rate sees the first
 	}

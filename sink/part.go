@@ -1,6 +1,7 @@
 package sink
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -27,6 +28,7 @@ type item struct {
 	marker bool
 	rows   []schemas.Row
 	reason string // not empty: undecodable
+	newer  bool   // undecodable only to this program: a schema that it does not know
 	date   string // UTC, of the interval; of the broker's timestamp if undecodable
 }
 
@@ -41,7 +43,7 @@ func decode(cluster string, r *kgo.Record) item {
 	summary, ok := record.(*schemas.JobSummary)
 	switch {
 	case err != nil:
-		it.reason = err.Error()
+		it.reason, it.newer = err.Error(), errors.Is(err, schemas.ErrUnknownSchema)
 	case !ok:
 		it.reason = fmt.Sprintf("a %T is not a JobSummary", record)
 	case summary.Cluster != cluster:

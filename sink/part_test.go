@@ -71,7 +71,7 @@ func TestPart(t *testing.T) {
 		"what was taken is not taken again":      {[]item{rows(5, "a", 1), rows(5, "a", 1), rows(4, "b", 1)}, nil, file{"a", 5, 6, 1, 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPart(0, tail{5, "z"})
+			p := newPart(0, tail{next: 5, date: "z"})
 			now := time.Unix(1000, 0)
 			shape := func() file {
 				f := p.footer("t")
@@ -81,7 +81,7 @@ func TestPart(t *testing.T) {
 			for _, it := range c.items {
 				if it.offset >= p.next && p.ends(it) {
 					files = append(files, shape())
-					p = newPart(0, tail{p.next, p.date})
+					p = newPart(0, tail{next: p.next, date: p.date})
 				}
 				p.add(it, now)
 			}
@@ -99,7 +99,7 @@ func TestPart(t *testing.T) {
 }
 
 func TestPlace(t *testing.T) {
-	held := newPart(3, tail{10, ""})
+	held := newPart(3, tail{next: 10, date: ""})
 	held.add(item{offset: 10, date: "a", rows: make([]schemas.Row, 1)}, time.Unix(0, 0))
 	for name, c := range map[string]struct {
 		part       *part
@@ -107,15 +107,15 @@ func TestPlace(t *testing.T) {
 		next       int64
 		err        error
 	}{
-		"first start":                    {newPart(3, tail{unknown, ""}), 40, 50, 40, nil},
-		"first start, empty log":         {newPart(3, tail{unknown, ""}), 0, 0, 0, nil},
-		"nothing archived, log moved on": {newPart(3, tail{40, ""}), 60, 70, 60, nil},
-		"inside":                         {newPart(3, tail{45, "a"}), 40, 50, 45, nil},
-		"at the end":                     {newPart(3, tail{50, "a"}), 40, 50, 50, nil},
-		"at the start":                   {newPart(3, tail{40, "a"}), 40, 50, 40, nil},
-		"overtaken":                      {newPart(3, tail{39, "a"}), 40, 50, 39, ErrOvertaken},
+		"first start":                    {newPart(3, tail{next: unknown, date: ""}), 40, 50, 40, nil},
+		"first start, empty log":         {newPart(3, tail{next: unknown, date: ""}), 0, 0, 0, nil},
+		"nothing archived, log moved on": {newPart(3, tail{next: 40, date: ""}), 60, 70, 60, nil},
+		"inside":                         {newPart(3, tail{next: 45, date: "a"}), 40, 50, 45, nil},
+		"at the end":                     {newPart(3, tail{next: 50, date: "a"}), 40, 50, 50, nil},
+		"at the start":                   {newPart(3, tail{next: 40, date: "a"}), 40, 50, 40, nil},
+		"overtaken":                      {newPart(3, tail{next: 39, date: "a"}), 40, 50, 39, ErrOvertaken},
 		"overtaken with rows in hand":    {held, 40, 50, 11, ErrOvertaken},
-		"ahead of the topic":             {newPart(3, tail{51, "a"}), 40, 50, 51, ErrBeyondEnd},
+		"ahead of the topic":             {newPart(3, tail{next: 51, date: "a"}), 40, 50, 51, ErrBeyondEnd},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := c.part.place(c.start, c.end)

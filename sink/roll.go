@@ -31,16 +31,18 @@ func (s *sink) roll(ctx context.Context, p *part) error {
 
 func (s *sink) commit(p *part) error {
 	f := p.footer(s.topic)
+	f.TopicID = s.topicID
 	sortRows(p.rows)
 	began := time.Now()
 	err := s.archive.commit(p.date, p.rows, f)
 	if errors.Is(err, errTaken) {
 		conflicts.With(labels(p.id)).Inc()
-		t, err := s.archive.follow(p.id, tail{p.start, p.previous})
+		t, err := s.archive.follow(p.id, tail{p.start, p.previous, s.topicID})
 		if err != nil {
 			return err
 		}
 		*p = *newPart(p.id, t)
+		delete(s.waits, p.id) // it may be passed; else it is found again
 		s.measure(p)
 		return errTaken
 	}
@@ -51,7 +53,7 @@ func (s *sink) commit(p *part) error {
 		s.log.Warn("undecodable summaries are listed in a file's footer", "partition", p.id, "offset", p.start, "count", p.badCount)
 	}
 	s.wrote(p, f, time.Since(began))
-	*p = *newPart(p.id, tail{p.next, p.date})
+	*p = *newPart(p.id, tail{p.next, p.date, s.topicID})
 	s.measure(p)
 	return nil
 }

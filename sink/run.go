@@ -21,28 +21,35 @@ const (
 	assignLimit = 10 * time.Second // for the brokers to say what the topic has
 	drainLimit  = 3 * time.Second  // for what is left in the topic at the end
 	awayLimit   = 2 * time.Second  // the same, if the brokers were away before
+	lookEvery   = 10 * time.Second // at what may change under a running sink: the topic, and the chain where it waits
 )
 
 // sink is the loop around the parts: one goroutine reads all partitions and writes all files.
 type sink struct {
-	cfg      config.Config
-	topic    string
-	log      *slog.Logger
-	archive  *archive
-	period   time.Duration // a file ends when its first record is this old
-	tails    map[int32]tail
-	parts    []*part         // by partition; empty before the topic was seen
-	ends     map[int32]int64 // of the partitions, as the last fetch had them
-	brokers  *config.Brokers
-	patience time.Duration // with the topic, at the end
+	cfg     config.Config
+	topic   string
+	log     *slog.Logger
+	archive *archive
+	period  time.Duration // a file ends when its first record is this old
+	tails   map[int32]tail
+	topicID string // in hex, as at the first contact; empty where the brokers give none
+	// identified is when the topic was last looked at.
+	identified time.Time
+	waits      map[int32]*wait // by partition
+	look       time.Duration   // lookEvery
+	parts      []*part         // by partition; empty before the topic was seen
+	ends       map[int32]int64 // of the partitions, as the last fetch had them
+	brokers    *config.Brokers
+	patience   time.Duration // with the topic, at the end
 }
 
 // Run writes the topic job-summary to the archive until ctx ends: it then reads to the topic's end, for at most three
 // seconds, and writes what it has. It returns nil if all that it had is archived.
 //
 // Brokers that are away and a disk that is full are said once and waited for. What Run cannot repair ends it, with an
-// error that says what to do: ErrHole, ErrBadFile, ErrOvertaken, ErrBeyondEnd, ErrNoTopic, ErrNoHardLinks. Several
-// sinks may share a directory.
+// error that says what to do: ErrHole, ErrBadFile, ErrOvertaken, ErrBeyondEnd, ErrTopicReplaced, ErrNoTopic, ErrNoHardLinks,
+// schemas.ErrTopics. Several sinks may share a directory. At a summary with a schema that it does not know, Run waits, in
+// that partition alone.
 func Run(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 	s := newSink(cfg, log, nil)
 	return s.run(ctx)
@@ -55,6 +62,7 @@ func newSink(cfg config.Config, log *slog.Logger, before func(action, path strin
 		archive: newArchive(cfg.Sink.Dir, topic, before),
 		period:  max(cfg.Interval, minPeriod),
 		brokers: config.NewBrokers(log), ends: map[int32]int64{}, patience: drainLimit,
+		waits: map[int32]*wait{}, look: lookEvery,
 	}
 }
 
@@ -71,6 +79,7 @@ func (s *sink) run(ctx context.Context) error {
 		case fatal(err):
 			// What is in hand may be gone from the topic.
 			return errors.Join(err, s.rollAll(ended()))
+		case errors.Is(err, errPassed): // and is read from there
 		case errors.Is(err, errTaken):
 			if !standsBy {
 				s.log.Info("another sink writes to this archive: this one stands by")
@@ -96,6 +105,11 @@ func (s *sink) open(ctx context.Context) error {
 		err := s.archive.open()
 		if err == nil {
 			s.tails, err = s.archive.tails()
+		}
+		if err == nil {
+			for _, fault := range s.archive.damaged {
+				s.log.Warn("a file of the archive is damaged: its rows cannot be read, the sink goes on without it", "err", fault)
+			}
 		}
 		if err == nil || !diskMayRecover(err) {
 			return err
@@ -125,10 +139,14 @@ func (s *sink) finish(ctx context.Context) error {
 		if err == nil {
 			err = s.rollAll(ctx)
 			if err == nil {
+				for _, w := range s.waits {
+					s.log.Warn("ended at a record that this weir does not know, it and what is behind it are read at the next start",
+						"partition", w.partition, "offset", w.offset)
+				}
 				return nil
 			}
 		}
-		if errors.Is(err, errTaken) && ctx.Err() == nil {
+		if (errors.Is(err, errTaken) || errors.Is(err, errPassed)) && ctx.Err() == nil {
 			continue
 		}
 		s.log.Warn("ended before the topic's end, the rest is read at the next start", "err", err)
@@ -138,7 +156,7 @@ func (s *sink) finish(ctx context.Context) error {
 
 // fatal reports whether waiting does not help.
 func fatal(err error) bool {
-	for _, target := range []error{ErrHole, ErrBadFile, ErrOvertaken, ErrBeyondEnd, ErrNoTopic, ErrNoHardLinks, config.ErrNoBrokers} {
+	for _, target := range []error{ErrHole, ErrBadFile, ErrOvertaken, ErrBeyondEnd, ErrTopicReplaced, ErrNoTopic, ErrNoHardLinks, schemas.ErrTopics, config.ErrNoBrokers} {
 		if errors.Is(err, target) {
 			return true
 		}
@@ -175,7 +193,7 @@ func (s *sink) drain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	behind := func(p *part) bool { return p.next < ends[p.id] }
+	behind := func(p *part) bool { return p.next < ends[p.id] && s.waits[p.id] == nil }
 	for slices.ContainsFunc(s.parts, behind) {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -210,6 +228,9 @@ func (s *sink) step(ctx context.Context, cl *kgo.Client) error {
 	}
 	s.fetched(fetches)
 	now := time.Now()
+	if err := s.attend(ctx, cl, now); err != nil {
+		return err
+	}
 	for _, p := range s.parts {
 		if p.due(now, s.period) {
 			if err := s.roll(ctx, p); err != nil {
@@ -222,7 +243,15 @@ func (s *sink) step(ctx context.Context, cl *kgo.Client) error {
 
 func (s *sink) take(ctx context.Context, r *kgo.Record) error {
 	p := s.parts[r.Partition]
+	if s.waits[p.id] != nil {
+		return nil
+	}
 	it := decode(s.cfg.Cluster, r)
+	if it.newer {
+		s.waits[p.id] = &wait{partition: p.id, offset: it.offset, since: time.Now(), reason: it.reason}
+		s.measure(p)
+		return nil
+	}
 	if it.reason != "" && p.badCount == 0 {
 		s.log.Warn("undecodable summary, listed in the next file's footer", "partition", p.id, "offset", it.offset, "err", it.reason)
 	}

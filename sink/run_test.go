@@ -197,6 +197,21 @@ func TestWrongTopic(t *testing.T) {
 	for _, partitions := range []int32{1, 2} {
 		anew := newBench(t, partitions)
 		anew.cfg.Sink.Dir = old.cfg.Sink.Dir
+		if err := anew.drain(); !errors.Is(err, ErrTopicReplaced) {
+			t.Errorf("a topic made anew with %d partitions: %v, want ErrTopicReplaced", partitions, err)
+		}
+	}
+	// The archives of before do not know the id of their topic.
+	a := newArchive(t.TempDir(), testTopic, nil)
+	if err := a.open(); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.commit("1970-01-02", nil, Footer{Topic: testTopic, Partition: 1, Start: 0, Next: 1000}); err != nil {
+		t.Fatal(err)
+	}
+	for _, partitions := range []int32{1, 2} {
+		anew := newBench(t, partitions)
+		anew.cfg.Sink.Dir = filepath.Dir(a.root)
 		if err := anew.drain(); !errors.Is(err, ErrBeyondEnd) {
 			t.Errorf("a topic made anew with %d partitions: %v, want ErrBeyondEnd", partitions, err)
 		}

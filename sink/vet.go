@@ -149,7 +149,13 @@ func decodeThrift(b []byte, v any) (rest []byte, err error) {
 // metadata reads the Parquet footer of a file.
 func metadata(r io.ReaderAt, size int64) (*parquetformat.FileMetaData, error) {
 	var end [8]byte
-	if _, err := r.ReadAt(end[:], size-int64(len(end))); err != nil || string(end[4:]) != "PAR1" {
+	if size < int64(len(end)) {
+		return nil, fmt.Errorf("a file of %d bytes", size)
+	}
+	if _, err := r.ReadAt(end[:], size-int64(len(end))); err != nil {
+		return nil, fmt.Errorf("reading the footer: %w", err)
+	}
+	if string(end[4:]) != "PAR1" {
 		return nil, errors.New("no footer at its end")
 	}
 	length := int64(binary.LittleEndian.Uint32(end[:]))

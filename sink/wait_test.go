@@ -1,0 +1,290 @@
+package sink
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/schemas"
+)
+
+const waitSays = "partition waits at a summary with an unknown schema: upgrade the sink; " +
+	"if no weir wrote that record, `weir sink accept-gap PARTITION` passes it"
+
+// ofTomorrow is a summary with a schema that this weir does not know.
+func ofTomorrow(t *testing.T) []byte {
+	t.Helper()
+	b := marshal(t, randomSummary(random(t), "c", "tomorrow", 5000))
+	b[2] ^= 0xFF // the fingerprint
+	if _, err := schemas.Unmarshal(b); !errors.Is(err, schemas.ErrUnknownSchema) {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// live starts a sink that writes files at once. The returned function ends it.
+func (b *bench) live() (end func() error) {
+	s := b.newSink(nil)
+	s.period, s.look = time.Millisecond, 10*time.Millisecond
+	ctx, cancel := context.WithCancel(b.t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.run(ctx) }()
+	return func() error {
+		cancel()
+		return <-ended
+	}
+}
+
+// eventually waits until a partition is archived up to its end.
+func (b *bench) eventually(what string, done func() bool) {
+	b.t.Helper()
+	for deadline := time.Now().Add(time.Minute); !done(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			b.t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+func (b *bench) position(partition int32) int64 {
+	b.t.Helper()
+	positions, err := Positions(b.cfg)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return positions[partition]
+}
+
+func (b *bench) end(partition int32) int64 {
+	b.t.Helper()
+	ends, err := offsets(b.t.Context(), kadm.NewClient(b.cl).ListCommittedOffsets, testTopic)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return ends[partition]
+}
+
+// TestWaitsAtNewerSchema: a sink that meets a newer weir's summary must not file it as undecodable: its rows were lost.
+func TestWaitsAtNewerSchema(t *testing.T) {
+	const waits, goesOn = 1, 0
+	b, rnd := newBench(t, 2), random(t)
+	b.summaries(rnd, waits, 3)
+	end := b.live()
+	b.transaction(waits, true, ofTomorrow(t))
+	behind := len(b.want)
+	b.summaries(rnd, waits, 3)
+	held := b.want[behind:]
+	b.want = b.want[:behind:behind]
+	b.summaries(rnd, goesOn, 3)
+	b.eventually("the other partition", func() bool { return b.position(goesOn) > 0 && b.position(goesOn) >= b.end(goesOn)-1 })
+	b.eventually("what lies before the record", func() bool { return b.position(waits) >= 3 })
+	b.eventually("a line in the log", func() bool { return b.said.of(waitSays) == 1 })
+	if value(t, waiting.With(labels(waits))) != 1 || value(t, waiting.With(labels(goesOn))) != 0 {
+		t.Error("the metric does not show which partition waits")
+	}
+	if err := end(); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.drain(); err != nil { // and once more from the start
+		t.Fatal(err)
+	}
+	b.check()
+	u, err := NextUnknown(t.Context(), b.cfg, waits, b.position(waits), b.end(waits))
+	if err != nil || u == nil || u.Offset < 3 || u.TimestampMs == 0 {
+		t.Fatalf("NextUnknown: %+v, %v", u, err)
+	}
+	if u, err := NextUnknown(t.Context(), b.cfg, goesOn, 0, b.end(goesOn)); u != nil || err != nil {
+		t.Errorf("NextUnknown where nothing waits: %+v, %v", u, err)
+	}
+
+	// The remedy for a record that no weir wrote, under a sink that runs.
+	end = b.live()
+	b.eventually("a second line in the log", func() bool { return b.said.of(waitSays) >= 2 })
+	if err := AcceptGap(t.Context(), b.cfg, waits, slog.New(b.said)); err != nil {
+		t.Fatal(err)
+	}
+	b.want = append(b.want, held...)
+	b.eventually("what lies behind the record", func() bool { return b.position(waits) >= b.end(waits)-1 })
+	if value(t, waiting.With(labels(waits))) != 0 {
+		t.Error("the metric shows a partition that does not wait")
+	}
+	if err := end(); err != nil {
+		t.Fatal(err)
+	}
+	b.check()
+	if err := AcceptGap(t.Context(), b.cfg, waits, slog.New(b.said)); !errors.Is(err, ErrNoGap) {
+		t.Errorf("a second accept-gap: %v, want ErrNoGap", err)
+	}
+}
+
+// TestAcceptsOnlyWhatIsNext: accept-gap must not pass rows that the sink has not archived yet.
+func TestAcceptsOnlyWhatIsNext(t *testing.T) {
+	b, rnd := newBench(t, 1), random(t)
+	log := slog.New(b.said)
+	b.transaction(0, true, ofTomorrow(t))
+	if err := b.drain(); err != nil {
+		t.Fatal(err)
+	}
+	if err := AcceptGap(t.Context(), b.cfg, 0, log); err != nil { // a chain that begins with it
+		t.Fatal(err)
+	}
+	b.transaction(0, false, []byte("aborted"))
+	b.summaries(rnd, 0, 2)
+	b.transaction(0, true, ofTomorrow(t))
+	if err := AcceptGap(t.Context(), b.cfg, 0, log); !errors.Is(err, ErrNoGap) {
+		t.Fatalf("accept-gap over rows: %v, want ErrNoGap", err)
+	}
+	if err := b.drain(); err != nil {
+		t.Fatal(err)
+	}
+	b.check()
+	if err := AcceptGap(t.Context(), b.cfg, 0, log); err != nil {
+		t.Fatal(err)
+	}
+	b.summaries(rnd, 0, 1)
+	if err := b.drain(); err != nil {
+		t.Fatal(err)
+	}
+	b.check()
+}
+
+func TestAcceptGapOfNothing(t *testing.T) {
+	b, rnd := newBench(t, 2), random(t)
+	b.summaries(rnd, 0, 1)
+	if err := b.drain(); err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(b.said)
+	if err := AcceptGap(t.Context(), b.cfg, 99, log); !errors.Is(err, ErrNoGap) || !strings.Contains(err.Error(), "no partition 99, only 0 to 1") {
+		t.Errorf("partition 99: %v", err)
+	}
+	b.cfg.Sink.Dir = filepath.Join(t.TempDir(), "elsewhere")
+	if err := AcceptGap(t.Context(), b.cfg, 0, log); !errors.Is(err, ErrNoGap) || !strings.Contains(err.Error(), b.cfg.Sink.Dir) {
+		t.Errorf("a directory without an archive: %v", err)
+	}
+	if _, err := os.Stat(b.cfg.Sink.Dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("accept-gap made a directory: %v", err)
+	}
+}
+
+// remake deletes the topic and makes it again.
+func (b *bench) remake(partitions int32) {
+	b.t.Helper()
+	adm := kadm.NewClient(b.cl)
+	if _, err := adm.DeleteTopics(b.t.Context(), testTopic); err != nil {
+		b.t.Fatal(err)
+	}
+	if _, err := adm.CreateTopic(b.t.Context(), partitions, 1, nil, testTopic); err != nil {
+		b.t.Fatal(err)
+	}
+	b.cl.Close() // which knows the old one
+	cl, err := kgo.NewClient(kgo.SeedBrokers(b.cfg.Kafka.Brokers...), kgo.TransactionalID("weir.test"),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.DefaultProduceTopic(testTopic))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(cl.Close)
+	b.cl = cl
+}
+
+// TestTopicReplaced: a topic that was made anew and has grown past the old position was taken for the old one, and what it
+// had before that position was skipped.
+func TestTopicReplaced(t *testing.T) {
+	b, rnd := newBench(t, 1), random(t)
+	b.summaries(rnd, 0, 3)
+	if err := b.drain(); err != nil {
+		t.Fatal(err)
+	}
+	b.check()
+	b.remake(1)
+	b.want = nil
+	b.summaries(rnd, 0, 20)
+	err := b.drain()
+	if !errors.Is(err, ErrTopicReplaced) || !strings.Contains(err.Error(), "move it away, or choose another sink.dir") {
+		t.Fatalf("a topic made anew: %v, want ErrTopicReplaced", err)
+	}
+	if err := AcceptGap(t.Context(), b.cfg, 0, slog.New(b.said)); !errors.Is(err, ErrTopicReplaced) {
+		t.Errorf("accept-gap: %v, want ErrTopicReplaced", err)
+	}
+	// Both remedies.
+	old := b.cfg.Sink.Dir
+	b.cfg.Sink.Dir = t.TempDir()
+	if err := b.drain(); err != nil {
+		t.Fatal(err)
+	}
+	b.check()
+	b.cfg.Sink.Dir = old
+	if err := os.Rename(filepath.Join(old, summariesDir), filepath.Join(old, "summaries-of-the-old-topic")); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.drain(); err != nil {
+		t.Fatal(err)
+	}
+	b.check()
+}
+
+func TestTopicReplacedUnderARunningSink(t *testing.T) {
+	b, rnd := newBench(t, 1), random(t)
+	b.summaries(rnd, 0, 3)
+	end := b.live()
+	b.eventually("the first rows", func() bool { return b.position(0) > 0 })
+	b.remake(1)
+	b.summaries(rnd, 0, 20)
+	b.want = b.want[:0]
+	s := make(chan error, 1)
+	go func() { time.Sleep(3 * time.Second); s <- end() }()
+	if err := <-s; !errors.Is(err, ErrTopicReplaced) {
+		t.Errorf("a topic made anew: %v, want ErrTopicReplaced", err)
+	}
+}
+
+// TestPartitionsAdded: what comes in partitions that are added was not read.
+func TestPartitionsAdded(t *testing.T) {
+	b, rnd := newBench(t, 1), random(t)
+	b.summaries(rnd, 0, 3)
+	end := b.live()
+	b.eventually("the first rows", func() bool { return b.position(0) > 0 })
+	if _, err := kadm.NewClient(b.cl).CreatePartitions(t.Context(), 1, testTopic); err != nil {
+		t.Fatal(err)
+	}
+	b.summaries(rnd, 0, 3)
+	ended := make(chan error, 1)
+	go func() { time.Sleep(3 * time.Second); ended <- end() }()
+	if err := <-ended; !errors.Is(err, schemas.ErrTopics) || !strings.Contains(err.Error(), "set partitions.job_summary") {
+		t.Errorf("a partition added: %v, want ErrTopics", err)
+	}
+	b.check() // what was in hand is archived
+}
+
+// TestEmbeddedBrokerKeepsTopicIDs: a restart of weir up must not look like a topic made anew.
+func TestEmbeddedBrokerKeepsTopicIDs(t *testing.T) {
+	dir := t.TempDir()
+	id := func() string {
+		cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, testTopic), kfake.DataDir(dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer cluster.Close()
+		cl, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer cl.Close()
+		_, id, err := describe(t.Context(), kadm.NewClient(cl), testTopic)
+		if err != nil || id == "" {
+			t.Fatalf("id %q, %v", id, err)
+		}
+		return id
+	}
+	if before, after := id(), id(); before != after {
+		t.Errorf("the id was %s, and is %s after a restart", before, after)
+	}
+}
