@@ -31,17 +31,26 @@ func ofTomorrow(t *testing.T) []byte {
 	return b
 }
 
-// live starts a sink that writes files at once. The returned function ends it.
-func (b *bench) live() (end func() error) {
+// live starts a sink that writes files at once. The returned function ends it; ended waits until it ends by itself.
+func (b *bench) live() (end, ended func() error) {
 	s := b.newSink(nil)
 	s.period, s.look = time.Millisecond, 10*time.Millisecond
 	ctx, cancel := context.WithCancel(b.t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- s.run(ctx) }()
+	result := make(chan error, 1)
+	go func() { result <- s.run(ctx) }()
+	ended = func() error {
+		defer cancel()
+		select {
+		case err := <-result:
+			return err
+		case <-time.After(time.Minute):
+			return errors.New("the sink goes on")
+		}
+	}
 	return func() error {
 		cancel()
-		return <-ended
-	}
+		return ended()
+	}, ended
 }
 
 // eventually waits until a partition is archived up to its end.
@@ -77,7 +86,7 @@ func TestWaitsAtNewerSchema(t *testing.T) {
 	const waits, goesOn = 1, 0
 	b, rnd := newBench(t, 2), random(t)
 	b.summaries(rnd, waits, 3)
-	end := b.live()
+	end, _ := b.live()
 	b.transaction(waits, true, ofTomorrow(t))
 	behind := len(b.want)
 	b.summaries(rnd, waits, 3)
@@ -106,7 +115,7 @@ func TestWaitsAtNewerSchema(t *testing.T) {
 	}
 
 	// The remedy for a record that no weir wrote, under a sink that runs.
-	end = b.live()
+	end, _ = b.live()
 	b.eventually("a second line in the log", func() bool { return b.said.of(waitSays) >= 2 })
 	if err := AcceptGap(t.Context(), b.cfg, waits, slog.New(b.said)); err != nil {
 		t.Fatal(err)
@@ -234,14 +243,12 @@ func TestTopicReplaced(t *testing.T) {
 func TestTopicReplacedUnderARunningSink(t *testing.T) {
 	b, rnd := newBench(t, 1), random(t)
 	b.summaries(rnd, 0, 3)
-	end := b.live()
+	_, ended := b.live()
 	b.eventually("the first rows", func() bool { return b.position(0) > 0 })
 	b.remake(1)
 	b.summaries(rnd, 0, 20)
 	b.want = b.want[:0]
-	s := make(chan error, 1)
-	go func() { time.Sleep(3 * time.Second); s <- end() }()
-	if err := <-s; !errors.Is(err, ErrTopicReplaced) {
+	if err := ended(); !errors.Is(err, ErrTopicReplaced) {
 		t.Errorf("a topic made anew: %v, want ErrTopicReplaced", err)
 	}
 }
@@ -250,15 +257,13 @@ func TestTopicReplacedUnderARunningSink(t *testing.T) {
 func TestPartitionsAdded(t *testing.T) {
 	b, rnd := newBench(t, 1), random(t)
 	b.summaries(rnd, 0, 3)
-	end := b.live()
+	_, ended := b.live()
 	b.eventually("the first rows", func() bool { return b.position(0) > 0 })
 	if _, err := kadm.NewClient(b.cl).CreatePartitions(t.Context(), 1, testTopic); err != nil {
 		t.Fatal(err)
 	}
 	b.summaries(rnd, 0, 3)
-	ended := make(chan error, 1)
-	go func() { time.Sleep(3 * time.Second); ended <- end() }()
-	if err := <-ended; !errors.Is(err, schemas.ErrTopics) || !strings.Contains(err.Error(), "set partitions.job_summary") {
+	if err := ended(); !errors.Is(err, schemas.ErrTopics) || !strings.Contains(err.Error(), "set partitions.job_summary") {
 		t.Errorf("a partition added: %v, want ErrTopics", err)
 	}
 	b.check() // what was in hand is archived
