@@ -1,6 +1,7 @@
 package sink
 
 import (
+	"bytes"
 	"errors"
 	"strings"
 	"testing"
@@ -38,6 +39,31 @@ func TestDecode(t *testing.T) {
 	}
 	if date := dateOf(1 << 62); date != "1970-01-01" {
 		t.Errorf("a timestamp far beyond all clocks goes to %s", date)
+	}
+}
+
+// TestTextThatIsNotUTF8: one such byte makes a whole file unreadable to DuckDB, so no row may have it, whoever wrote it.
+func TestTextThatIsNotUTF8(t *testing.T) {
+	number, deciles := 1.5, make([]float64, 11)
+	low, high := "lownode", "highnode"
+	good := marshal(t, &schemas.JobSummary{
+		Cluster: "c", JobID: "jobseven", IntervalStart: 5000, IntervalMs: 1000, Method: schemas.MethodExact, Parts: 1,
+		Metrics: []schemas.JobSummaryMetric{{
+			Name: "metricname", Unit: "unittext", Scope: schemas.ScopeCore, Nodes: 1, Count: 1, Mean: &number, Deciles: &deciles,
+			LowNode: &low, HighNode: &high,
+		}},
+	})
+	if it := decode("c", &kgo.Record{Value: good}); len(it.rows) != 1 {
+		t.Fatalf("the record itself: %s", it.reason)
+	}
+	for _, text := range []string{"jobseven", "metricname", "unittext", low, high} {
+		bad := bytes.Replace(good, []byte(text), append([]byte{0xB5}, text[1:]...), 1) // a micro sign in Latin-1
+		if bytes.Equal(good, bad) {
+			t.Fatalf("%s is not in the record", text)
+		}
+		if it := decode("c", &kgo.Record{Value: bad}); len(it.rows) > 0 || it.reason == "" || it.newer {
+			t.Errorf("a byte of %s that is not UTF-8 reaches %d rows, reason %q", text, len(it.rows), it.reason)
+		}
 	}
 }
 
