@@ -172,9 +172,17 @@ func newAcceptGap() *cobra.Command {
 	var conf configFlags
 	c := &cobra.Command{
 		Use:   "accept-gap PARTITION",
-		Short: "Go on where retention took summaries before they were archived",
-		Long: `The sink stops where its chain of files ends before the first summary that the topic still has. This adds an empty file
-that says so to the chain; the sink then goes on behind the gap.`,
+		Short: "Go on behind summaries that cannot be archived",
+		Long: `Adds an empty file to the archive that declares summaries of a partition lost. The sink goes on behind it. Three cases:
+
+  - A file of the archive was deleted, and the sink reports a hole.
+  - Retention deleted summaries from the topic before they were archived.
+  - The sink waits at a record with an unknown schema, and no weir wrote that record. If a newer weir did, upgrade the sink
+    instead: its rows would be lost. What lies before that record must be archived first, so let the sink run.
+
+Run it with the sink's configuration, where sink.dir is the archive.
+
+  weir sink accept-gap 3`,
 		Args: oneArg("PARTITION", "0 --config /etc/weir/sink.yaml"),
 		RunE: func(c *cobra.Command, args []string) error {
 			partition, err := strconv.ParseInt(args[0], 10, 32)

@@ -28,7 +28,10 @@ type wait struct {
 // attend looks after what changes without a record: a topic that is another one now, and the partitions that wait.
 func (s *sink) attend(ctx context.Context, cl *kgo.Client, now time.Time) error {
 	if now.Sub(s.identified) >= s.look {
-		if _, err := s.identify(ctx, kadm.NewClient(cl)); fatal(err) && !errors.Is(err, ErrNoTopic) {
+		limited, cancel := context.WithTimeout(ctx, awayLimit) // files are due, also while no broker answers
+		_, err := s.identify(limited, kadm.NewClient(cl))
+		cancel()
+		if fatal(err) && !errors.Is(err, ErrNoTopic) {
 			return err // any other error shows in the fetches
 		}
 	}
