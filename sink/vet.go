@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"reflect"
+	"slices"
+	"sync"
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
@@ -178,21 +181,20 @@ func metadata(r io.ReaderAt, size int64) (*parquetformat.FileMetaData, error) {
 
 // vet holds what a footer and the headers of pages claim against each other and against the file's size.
 func vet(r io.ReaderAt, size int64, m *parquetformat.FileMetaData) error {
-	leaves, rows := 0, int64(0)
-	for i := range m.Schema {
-		if m.Schema[i].Type.Valid {
-			leaves++
-		}
+	leaves, err := vetSchema(m.Schema)
+	if err != nil {
+		return fmt.Errorf("damaged footer: %w", err)
 	}
-	if len(m.Schema) > maxSchema {
-		return fmt.Errorf("damaged footer: a schema of %d elements", len(m.Schema))
-	}
+	rows := int64(0)
 	for _, g := range m.RowGroups {
-		if len(g.Columns) != leaves || g.NumRows < 0 {
-			return fmt.Errorf("damaged footer: %d columns and %d rows where the schema has %d columns", len(g.Columns), g.NumRows, leaves)
+		if len(g.Columns) != len(leaves) || g.NumRows < 0 {
+			return fmt.Errorf("damaged footer: %d columns and %d rows where the schema has %d columns", len(g.Columns), g.NumRows, len(leaves))
 		}
 		rows += g.NumRows
 		for i := range g.Columns {
+			if c := &g.Columns[i].MetaData; c.Type != leaves[i].Type.V || c.PathInSchema[len(c.PathInSchema)-1] != leaves[i].Name {
+				return fmt.Errorf("damaged footer: column %v is not that of the schema", c.PathInSchema)
+			}
 			if err := vetColumn(r, size, &g.Columns[i].MetaData); err != nil {
 				return fmt.Errorf("damaged column %v: %w", g.Columns[i].MetaData.PathInSchema, err)
 			}
@@ -203,6 +205,43 @@ func vet(r io.ReaderAt, size int64, m *parquetformat.FileMetaData) error {
 	}
 	return nil
 }
+
+// vetSchema holds a schema against the one that the sink writes, and returns its leaves. The library takes a value for
+// what the schema says, even if that makes a pointer of a number. Columns may be missing: older files have fewer.
+func vetSchema(schema []parquetformat.SchemaElement) (leaves []parquetformat.SchemaElement, err error) {
+	if len(schema) > maxSchema {
+		return nil, fmt.Errorf("a schema of %d elements", len(schema))
+	}
+	ours, at := ourSchema(), 0
+	for i := range schema {
+		same := func(e parquetformat.SchemaElement) bool { return reflect.DeepEqual(e, schema[i]) }
+		k := slices.IndexFunc(ours[at:], same)
+		if i == 0 { // the root, with the number of its columns
+			k = 0
+		}
+		if k < 0 {
+			return nil, fmt.Errorf("column %q is not as this weir writes it", schema[i].Name)
+		}
+		at += k + 1
+		if schema[i].Type.Valid {
+			leaves = append(leaves, schema[i])
+		}
+	}
+	return leaves, nil
+}
+
+// ourSchema is the schema that the sink writes: that of an empty file.
+var ourSchema = sync.OnceValue(func() []parquetformat.SchemaElement {
+	var b bytes.Buffer
+	err := encode(&b, nil, &Footer{})
+	if err == nil {
+		var m *parquetformat.FileMetaData
+		if m, err = metadata(bytes.NewReader(b.Bytes()), int64(b.Len())); err == nil {
+			return m.Schema
+		}
+	}
+	panic(err) // cannot fail once the tests have passed
+})
 
 // vetColumn walks the pages of a column chunk.
 func vetColumn(r io.ReaderAt, size int64, m *parquetformat.ColumnMetaData) error {
