@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -135,12 +136,14 @@ func (r *follower) reach(ends map[int32]int64) {
 	if r.gathered == nil || len(ends) > 0 {
 		return
 	}
+	horizon := r.horizon(time.Now())
 	r.mu.Lock()
 	for _, n := range r.nodes {
-		n.routes.known = nil
+		var topic []*schemas.Route
 		if g := r.gathered[n]; g != nil {
-			n.routes.known = g.known
+			topic = g.known
 		}
+		n.routes.replace(topic, horizon)
 	}
 	r.mu.Unlock()
 	r.gathered = nil
@@ -178,7 +181,7 @@ func (r *follower) take(record *kgo.Record) {
 		}
 		return
 	}
-	known.add(route)
+	known.add(route, r.horizon(time.Now()))
 }
 
 func decodeRoute(node string, value []byte) (*schemas.Route, error) {

@@ -44,7 +44,7 @@ type node struct {
 	from sampler
 
 	head    schemas.NodeHeader // of the next record; Seq counts those formed
-	last    int64              // interval_start of the newest interval formed in this run
+	last    int64              // interval_start of the newest interval formed, by the clock as it is now
 	unknown map[int32]bool     // CPUs that routes named and the node does not have, each logged once
 
 	// Guarded by the fleet's mutex.
@@ -72,7 +72,7 @@ func (f *fleet) vitals(n *node, now moment) vitals {
 
 // form turns a sample into records, by the newest route valid for its interval, and puts them in the node's ring. It
 // reports whether there was a route. An interval that is not newer than the last one formed is left out: the clock was
-// set back, and the interval was published already.
+// set back a little, and the interval was published already.
 func (f *fleet) form(n *node, s *sample) bool {
 	f.mu.Lock()
 	route := n.routes.at(s.start)

@@ -193,7 +193,7 @@ func (p *publisher) collect(now time.Time) []parcel {
 	var parcels []parcel
 	for _, n := range p.nodes {
 		for f := p.flights[n.name]; f.records < inHand; {
-			it, ok := next(n, f)
+			it, ok := next(n, f, p.horizon(now))
 			if !ok {
 				break
 			}
@@ -209,8 +209,8 @@ func (p *publisher) collect(now time.Time) []parcel {
 }
 
 // next takes a node's Gap where one is due, else its oldest record.
-func next(n *node, f *flight) (item, bool) {
-	if route := n.routes.newest(); f.gapDue && route != nil {
+func next(n *node, f *flight, horizon int64) (item, bool) {
+	if route := n.routes.at(horizon); f.gapDue && route != nil {
 		f.gapDue = false
 		if it, ok := n.ring.takeGap(route.Home); ok {
 			return it, true

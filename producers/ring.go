@@ -21,7 +21,10 @@ type batch struct {
 	items []item
 }
 
-const reasonFull = "ring full"
+const (
+	reasonFull   = "ring full"
+	reasonFuture = "clock was ahead"
+)
 
 // ring holds what one node has formed and not yet handed to the Kafka client: the records of at most capacity
 // intervals, oldest first. What does not fit is dropped, the oldest interval whole, and remembered in a Gap.
@@ -72,6 +75,18 @@ func (r *ring) trim() (first bool) {
 		r.batches = slices.Delete(r.batches, 0, 1)
 	}
 	return first
+}
+
+// loseAfter drops the records of intervals that begin after start, and returns how many.
+func (r *ring) loseAfter(start int64) (lost int) {
+	for i := len(r.batches) - 1; i >= 0 && r.batches[i].start > start; i-- {
+		for _, it := range r.batches[i].items {
+			r.lose(it, reasonFuture)
+			lost++
+		}
+		r.batches = slices.Delete(r.batches, i, i+1)
+	}
+	return lost
 }
 
 // take removes the oldest item.

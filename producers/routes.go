@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/weirhpc/weir/schemas"
 )
@@ -16,26 +17,32 @@ import (
 // send slot are needed; the others are for a balancer that writes ahead.
 const keptRoutes = 8
 
-// routes are the newest routes of one node, ascending by interval_start and epoch.
+// routes are the newest routes of one node, ascending by interval_start.
 type routes struct {
 	known []*schemas.Route
 	saved *schemas.Route // what is on disk
 }
 
-func newer(a, b *schemas.Route) int {
-	return cmp.Or(cmp.Compare(a.IntervalStart, b.IntervalStart), cmp.Compare(a.Epoch, b.Epoch))
-}
-
-// add remembers a route, in place of an older writing of the same plan.
-func (rs *routes) add(r *schemas.Route) {
-	i, found := slices.BinarySearchFunc(rs.known, r, newer)
-	if found {
-		rs.known[i] = r
-		return
-	}
-	rs.known = slices.Insert(rs.known, i, r)
+// add remembers a route. Routes come in the order in which they were written, and the last one wins: it replaces those that
+// begin with it or later. So what a balancer with a wrong clock planned for the future never comes into force again.
+// Of routes that begin after horizon only the last is kept: they must not push out the one in force.
+func (rs *routes) add(r *schemas.Route, horizon int64) {
+	rs.known = slices.DeleteFunc(rs.known, func(k *schemas.Route) bool {
+		return k.IntervalStart >= r.IntervalStart || k.IntervalStart > horizon
+	})
+	rs.known = append(rs.known, r)
 	if extra := len(rs.known) - keptRoutes; extra > 0 {
 		rs.known = slices.Delete(rs.known, 0, extra)
+	}
+}
+
+// replace puts the routes that the topic has in place of those known before. Where all of them begin after horizon, the
+// route that was in force stays.
+func (rs *routes) replace(topic []*schemas.Route, horizon int64) {
+	before := rs.at(horizon)
+	rs.known = topic
+	if before != nil && len(topic) > 0 && rs.at(horizon) == nil {
+		rs.known = slices.Insert(topic, 0, before)
 	}
 }
 
@@ -47,14 +54,6 @@ func (rs *routes) at(start int64) *schemas.Route {
 		}
 	}
 	return nil
-}
-
-// newest returns the route that is valid last, or nil.
-func (rs *routes) newest() *schemas.Route {
-	if len(rs.known) == 0 {
-		return nil
-	}
-	return rs.known[len(rs.known)-1]
 }
 
 // errOtherNode is returned when a saved route is not of the node whose name its file has.
@@ -122,21 +121,25 @@ func (f *fleet) loadRoutes() {
 			f.log.Warn("saved route is ignored", "node", n.name, "err", err)
 		}
 		if r != nil {
-			n.routes.add(r)
+			n.routes.add(r, f.horizon(time.Now()))
 			n.routes.saved = r
 		}
 	}
 }
 
-// saveRoutes writes the newest route of every node whose newest route is not on disk. It returns the first error.
+// saveRoutes writes the newest usable route of every node where it is not on disk. It returns the first error.
 func (f *fleet) saveRoutes() error {
 	if f.cfg.Agent.StateDir == "" {
 		return nil
 	}
 	var first error
+	horizon := f.horizon(time.Now())
 	for _, n := range f.nodes {
 		f.mu.Lock()
-		r, saved := n.routes.newest(), n.routes.saved
+		r, saved := n.routes.at(horizon), n.routes.saved
+		if r == nil && len(n.routes.known) > 0 {
+			r = saved // by this clock all are from the future
+		}
 		n.routes.saved = r // also where writing fails: the next route is the next try
 		f.mu.Unlock()
 		if r == saved {
@@ -153,4 +156,46 @@ func (f *fleet) saveRoutes() error {
 		}
 	}
 	return first
+}
+
+// slack is how far ahead of the clock a time may lie before one of the clocks is wrong: max(T, 10 s), as for collectors.
+func (f *fleet) slack() time.Duration { return max(f.cfg.Interval, 10*time.Second) }
+
+// horizon is the interval_start, in Unix milliseconds, after which a route is from the future.
+func (f *fleet) horizon(now time.Time) int64 { return now.Add(f.slack()).UnixMilli() }
+
+var (
+	// errFutureRoute is logged when the route written last is not usable yet, by far.
+	errFutureRoute = errors.New("the balancer's clock was ahead, or this host's is behind: set it; the balancer's next plan replaces the route")
+	// errOtherInterval is logged when the balancer's interval is not the agent's.
+	errOtherInterval = errors.New("no Tick takes the records of another interval: set `interval` to one value in every part's configuration")
+)
+
+// sayRoutes logs routes from the future, and routes of another interval: once each, and again every ten minutes.
+// Records are published all the same: they are what shows `weir status` which nodes have the wrong interval.
+func (f *fleet) sayRoutes(now time.Time) {
+	var future, differing *schemas.Route // of the first node
+	futures, differ := 0, 0
+	f.mu.Lock()
+	for _, n := range f.nodes {
+		if k := n.routes.known; len(k) > 0 && k[len(k)-1].IntervalStart > f.horizon(now) {
+			future, futures = cmp.Or(future, k[len(k)-1]), futures+1
+		}
+		if r := n.routes.at(f.horizon(now)); r != nil && r.IntervalMs != 0 && r.IntervalMs != f.cfg.Interval.Milliseconds() {
+			differing, differ = cmp.Or(differing, r), differ+1
+		}
+	}
+	f.mu.Unlock()
+	if future == nil {
+		f.future.Over()
+	} else if f.future.Worth(errFutureRoute) {
+		f.log.Warn("route from the future is not used", "node", future.Node, "count", futures,
+			"interval_start", time.UnixMilli(future.IntervalStart).UTC(), "epoch", future.Epoch, "err", errFutureRoute)
+	}
+	if differing == nil {
+		f.differing.Over()
+	} else if f.differing.Worth(errOtherInterval) {
+		f.log.Warn("interval differs from the balancer's", "node", differing.Node, "count", differ, "interval", f.cfg.Interval,
+			"balancer_interval", time.Duration(differing.IntervalMs)*time.Millisecond, "err", errOtherInterval)
+	}
 }

@@ -3,6 +3,7 @@ package producers
 import (
 	"bytes"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,19 +19,19 @@ import (
 
 func TestRoutesAt(t *testing.T) {
 	var rs routes
-	if rs.at(100) != nil || rs.newest() != nil {
+	if rs.at(100) != nil || rs.at(math.MaxInt64) != nil {
 		t.Error("a node without routes has one")
 	}
 	for _, r := range []*schemas.Route{
-		{IntervalStart: 20, Epoch: 3, Home: 1},
 		{IntervalStart: 10, Epoch: 2, Home: 2},
-		{IntervalStart: 20, Epoch: 4, Home: 3},
-		{IntervalStart: 30, Epoch: 1, Home: 4},
-		{IntervalStart: 10, Epoch: 2, Home: 5},
+		{IntervalStart: 20, Epoch: 3, Home: 1},
+		{IntervalStart: 40, Epoch: 4, Home: 9}, // the next one begins earlier and was written later
+		{IntervalStart: 20, Epoch: 5, Home: 3},
+		{IntervalStart: 30, Epoch: 6, Home: 4},
 	} {
-		rs.add(r)
+		rs.add(r, math.MaxInt64)
 	}
-	for start, home := range map[int64]int32{10: 5, 19: 5, 20: 3, 29: 3, 30: 4, 1000: 4} {
+	for start, home := range map[int64]int32{10: 2, 19: 2, 20: 3, 29: 3, 30: 4, 1000: 4} {
 		if got := rs.at(start); got == nil || got.Home != home {
 			t.Errorf("at(%d) = %+v, want home %d", start, got, home)
 		}
@@ -39,10 +40,10 @@ func TestRoutesAt(t *testing.T) {
 		t.Errorf("at(9) = %+v, want none", got)
 	}
 	for i := range int64(100) {
-		rs.add(&schemas.Route{IntervalStart: 100 + i})
+		rs.add(&schemas.Route{IntervalStart: 100 + i}, math.MaxInt64)
 	}
-	if len(rs.known) != keptRoutes || rs.newest().IntervalStart != 199 || rs.at(195).IntervalStart != 195 {
-		t.Errorf("%d routes are kept, the newest of %d", len(rs.known), rs.newest().IntervalStart)
+	if len(rs.known) != keptRoutes || rs.at(math.MaxInt64).IntervalStart != 199 || rs.at(195).IntervalStart != 195 {
+		t.Errorf("%d routes are kept, the newest of %d", len(rs.known), rs.at(math.MaxInt64).IntervalStart)
 	}
 }
 
@@ -86,7 +87,7 @@ func TestSavedRoute(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.loadRoutes()
-	if f.byName["n1"].routes.at(5000) == nil || f.byName["torn"].routes.newest() != nil || f.byName["none"].routes.newest() != nil {
+	if f.byName["n1"].routes.at(5000) == nil || f.byName["torn"].routes.at(math.MaxInt64) != nil || f.byName["none"].routes.at(math.MaxInt64) != nil {
 		t.Error("saved routes are not where they belong")
 	}
 	if n := strings.Count(logged.String(), "saved route is ignored"); n != 1 {
@@ -140,21 +141,21 @@ func TestRoutesAreInForceFromTheEndOn(t *testing.T) {
 	}
 	put("sim0001", &schemas.Route{Node: "sim0001", Epoch: 1, IntervalStart: 1000, Home: 1})
 	put("sim0003", &schemas.Route{Node: "sim0003", Epoch: 1, IntervalStart: 1000, Home: 1})
-	if f.byName["sim0001"].routes.newest() != nil || f.byName["sim0002"].routes.newest() == nil {
+	if f.byName["sim0001"].routes.at(math.MaxInt64) != nil || f.byName["sim0002"].routes.at(math.MaxInt64) == nil {
 		t.Error("before the end, only the saved route is in force")
 	}
 	put("sim0001", &schemas.Route{Node: "sim0001", Epoch: 2, IntervalStart: 2000, Home: 3})
 	put("sim0003", nil)
 	r.reach(map[int32]int64{0: 1})
-	if f.byName["sim0001"].routes.newest() != nil {
+	if f.byName["sim0001"].routes.at(math.MaxInt64) != nil {
 		t.Error("the end was not reached yet")
 	}
 	r.reach(nil)
-	if got := f.byName["sim0001"].routes.newest(); got == nil || got.Home != 3 {
+	if got := f.byName["sim0001"].routes.at(math.MaxInt64); got == nil || got.Home != 3 {
 		t.Errorf("sim0001 has %+v", got)
 	}
 	for _, name := range []string{"sim0002", "sim0003"} {
-		if got := f.byName[name].routes.newest(); got != nil {
+		if got := f.byName[name].routes.at(math.MaxInt64); got != nil {
 			t.Errorf("%s has %+v, the topic has none", name, got)
 		}
 	}
@@ -163,7 +164,7 @@ func TestRoutesAreInForceFromTheEndOn(t *testing.T) {
 	}
 	put("sim0001", nil)
 	r.save()
-	if got, err := loadRoute(c.Agent.StateDir, "sim0001"); f.byName["sim0001"].routes.newest() != nil || got != nil || err != nil {
+	if got, err := loadRoute(c.Agent.StateDir, "sim0001"); f.byName["sim0001"].routes.at(math.MaxInt64) != nil || got != nil || err != nil {
 		t.Errorf("a tombstone leaves %+v: %v", got, err)
 	}
 }

@@ -60,8 +60,9 @@ func (f *fleet) tick(ctx context.Context) {
 	var last moment
 	absent, routeless := 0, 0
 	for {
-		now := moment{boundary: boundaryAfter(time.Now(), f.cfg.Interval)}
-		if !sleepUntil(ctx, time.UnixMilli(now.boundary)) {
+		began := time.Now()
+		now := moment{boundary: boundaryAfter(began, f.cfg.Interval)}
+		if !sleepUntil(ctx, steady(began, time.UnixMilli(now.boundary))) {
 			return
 		}
 		now.start = time.Now()
@@ -74,7 +75,9 @@ func (f *fleet) tick(ctx context.Context) {
 		if last.boundary != 0 {
 			absent = f.sayAbsent(ctx, absent, publish, now)
 		}
+		f.sayRoutes(now.end)
 		if publish {
+			f.notice(last.boundary)
 			without, ok := f.formAll(ctx, last, now)
 			if !ok {
 				return
@@ -85,6 +88,27 @@ func (f *fleet) tick(ctx context.Context) {
 	}
 }
 
+// notice accepts that the clock was set back by more than the slack, when the interval that begins at start is formed after
+// later ones: otherwise nothing would be published until the clock is there again. A smaller step is waited for, so
+// that no interval is published twice. Records of the future would only be refused, and keep others out of the rings.
+func (f *fleet) notice(start int64) {
+	before, ahead := f.formed, start+f.slack().Milliseconds()
+	f.formed = max(before, start)
+	if before <= ahead {
+		return
+	}
+	f.formed = start
+	lost := 0
+	f.mu.Lock()
+	for _, n := range f.nodes {
+		n.last = -1
+		lost += n.ring.loseAfter(ahead)
+	}
+	f.mu.Unlock()
+	f.log.Warn("clock was set back: publishing goes on with earlier intervals", "interval_start", time.UnixMilli(start).UTC(),
+		"before", time.UnixMilli(before).UTC(), "count", lost)
+}
+
 // formAll forms every node's records of the interval between two readings, each at its slot. It returns the nodes that
 // have no route, and not ok when ctx ended.
 func (f *fleet) formAll(ctx context.Context, from, to moment) (routeless []string, ok bool) {
@@ -92,7 +116,7 @@ func (f *fleet) formAll(ctx context.Context, from, to moment) (routeless []strin
 	for _, n := range f.nodes {
 		s := n.from.interval(from.boundary, elapsed)
 		s.sampledAt = to.start.UnixMicro()
-		if !sleepUntil(ctx, time.UnixMilli(to.boundary).Add(n.slot)) {
+		if !sleepUntil(ctx, steady(to.start, time.UnixMilli(to.boundary).Add(n.slot))) {
 			return nil, false
 		}
 		if !f.form(n, s) {
@@ -132,5 +156,9 @@ func (f *fleet) sayRouteless(before int, now []string) int {
 	return len(now)
 }
 
-// sleepUntil returns at the wall clock's t, or false when ctx ends before.
+// steady returns the time t of the wall clock, counted from now by the steady clock: setting the wall clock back must not
+// prolong a sleep.
+func steady(now, t time.Time) time.Time { return now.Add(t.Sub(now)) }
+
+// sleepUntil returns at t, or false when ctx ends before.
 func sleepUntil(ctx context.Context, t time.Time) bool { return config.Pause(ctx, time.Until(t)) }
