@@ -24,7 +24,11 @@ func newStatus() *cobra.Command {
 		Use:   "status",
 		Short: "Say how the installation is, and what is wrong with it",
 		Long: `Shows the last plan and Tick, position, lag and owner of every partition, how far the archive is, what became of the
-records, and silent, late and routeless nodes by name. It ends with status 1 when something is wrong.`,
+records, of those of the last three closed intervals too, and silent, late, misrouted and routeless nodes by name.
+
+It ends with status 1 when something is wrong, and says what mends it. Among what is wrong: records were rejected in the
+last five minutes; records were late or misrouted in each of the last three intervals; more than half of the records were of
+jobs that ended, in each of them; the last three rows of a job lack nodes; a node or the balancer has another interval.`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := conf.load()
@@ -41,7 +45,7 @@ records, and silent, late and routeless nodes by name. It ends with status 1 whe
 				err = printStatus(c.OutOrStdout(), s)
 			}
 			if err == nil && len(s.Wrong) > 0 {
-				err = fmt.Errorf("%w: %s", errWrong, strings.Join(s.Wrong, "; "))
+				err = fmt.Errorf("%w:\n  %s", errWrong, strings.Join(s.Wrong, "\n  "))
 			}
 			return err
 		},
@@ -49,6 +53,16 @@ records, and silent, late and routeless nodes by name. It ends with status 1 whe
 	conf.add(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "one JSON object")
 	return c
+}
+
+func stateOf(p *analysis.PartitionStatus) string {
+	switch {
+	case p.Stopped, p.Replaced:
+		return "stopped"
+	case p.Behind:
+		return "behind"
+	}
+	return ""
 }
 
 func printStatus(w io.Writer, s *analysis.Status) error {
@@ -60,19 +74,19 @@ func printStatus(w io.Writer, s *analysis.Status) error {
 	if s.TickMs != nil {
 		line("tick\t%s, ended %v ago", clock(*s.TickMs), (time.Duration(*s.TickAgeMs) * time.Millisecond).Round(100*time.Millisecond))
 	}
-	line("\nSTAGE\tPARTITION\tPOSITION\tLAG\tCLOSED\tOWNER")
+	line("\nSTAGE\tPARTITION\tPOSITION\tLAG\tCLOSED\tOWNER\tSTATE")
 	for _, p := range s.Partitions {
 		closed := "-"
 		if p.ClosedMs != nil {
 			closed = clock(*p.ClosedMs)
 		}
-		line("%s\t%d\t%d\t%d\t%s\t%s", p.Stage, p.Partition, p.Position, p.Lag, closed, orDash(p.Owner))
+		line("%s\t%d\t%d\t%d\t%s\t%s\t%s", p.Stage, p.Partition, p.Position, p.Lag, closed, orDash(p.Owner), stateOf(&p))
 	}
 	for _, p := range s.Sink {
-		line("sink\t%d\t%d\t%d\t\t", p.Partition, p.Position, p.End-p.Position)
+		line("sink\t%d\t%d\t%d\t\t\t", p.Partition, p.Position, p.End-p.Position)
 	}
 	if len(s.Sink) == 0 {
-		line("sink\tits archive is not seen from here\t\t\t\t")
+		line("sink\tits archive is not seen from here\t\t\t\t\t")
 	}
 	line("\n\tSUMMARIZED\tREJECTED\tLATE\tDROPPED\tDUPLICATE\tMISROUTED\tENDED\tLOST")
 	for _, stage := range []struct {
@@ -83,10 +97,16 @@ func printStatus(w io.Writer, s *analysis.Status) error {
 		line("%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d", stage.name, c["summarized"], c["rejected"], c["late"], c["dropped"],
 			c["duplicate"], c["misrouted"], c["ended"], c["lost"])
 	}
+	if len(s.Intervals) > 0 {
+		line("\nINTERVAL\tEXPECTED\tSUMMARIZED\tLATE\tMISROUTED\tENDED")
+	}
+	for _, i := range s.Intervals {
+		line("%s\t%d\t%d\t%d\t%d\t%d", clock(i.IntervalStart), i.Expected, i.Summarized, i.Late, i.Misrouted, i.Ended)
+	}
 	for _, nodes := range []struct {
 		what  string
 		names []string
-	}{{"silent nodes", s.Silent}, {"late nodes", s.Late}, {"routeless nodes", s.Routeless}} {
+	}{{"silent nodes", s.Silent}, {"late nodes", s.Late}, {"misrouted nodes", s.Misrouted}, {"routeless nodes", s.Routeless}} {
 		if len(nodes.names) > 0 {
 			line("%s\t%s", nodes.what, strings.Join(slices.Clone(nodes.names), " "))
 		}

@@ -1,7 +1,9 @@
 package analysis
 
 import (
+	"cmp"
 	"context"
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,30 +19,54 @@ import (
 
 // Status is how an installation is. Wrong is empty when all is well; else it says what an administrator should look at.
 type Status struct {
-	TimeMs     int64             `json:"time_ms"`
-	Epoch      int64             `json:"epoch"`               // of the last plan that changed a Route
-	PlannedMs  *int64            `json:"plan_interval_start"` // from which that plan is valid; null where there is no Route
-	TickMs     *int64            `json:"tick_interval_start"` // of the last Tick; null where there is none
-	TickAgeMs  *int64            `json:"tick_age_ms"`         // since the interval of that Tick ended
-	Partitions []PartitionStatus `json:"partitions"`
-	Sink       []SinkStatus      `json:"sink"` // empty where the archive cannot be seen from here
-	Collect    map[string]int64  `json:"collect_counts"`
-	Merge      map[string]int64  `json:"merge_counts"`
-	Silent     []string          `json:"silent_nodes"`    // listed by the last Ticks, and not heard of
-	Late       []string          `json:"late_nodes"`      // heard of after the Tick
-	Routeless  []string          `json:"routeless_nodes"` // of balance.nodes, without a Route
-	Wrong      []string          `json:"wrong"`
+	TimeMs        int64             `json:"time_ms"`
+	IntervalMs    int64             `json:"interval_ms"`         // of the configuration that asks
+	Epoch         int64             `json:"epoch"`               // of the last plan that changed a Route
+	PlannedMs     *int64            `json:"plan_interval_start"` // from which that plan is valid; null where there is no Route
+	TickMs        *int64            `json:"tick_interval_start"` // of the last Tick; null where there is none
+	TickAgeMs     *int64            `json:"tick_age_ms"`         // since the interval of that Tick ended
+	TickLengthMs  *int64            `json:"tick_interval_ms"`    // the balancer's interval
+	Partitions    []PartitionStatus `json:"partitions"`
+	Rejects       []RejectStatus    `json:"rejects"` // of the last minutes, by the partition where the records were read
+	Sink          []SinkStatus      `json:"sink"`    // empty where the archive cannot be seen from here
+	SinkError     string            `json:"sink_error"`
+	Collect       map[string]int64  `json:"collect_counts"`
+	Merge         map[string]int64  `json:"merge_counts"`
+	Intervals     []IntervalStatus  `json:"intervals"`       // the last that are closed, oldest first
+	NodesExpected int64             `json:"nodes_expected"`  // by all rows of the last three intervals that have any
+	NodesReported int64             `json:"nodes_reported"`  // the same
+	Incomplete    []IncompleteJob   `json:"incomplete_jobs"` // three rows in a row lack something
+	Silent        []string          `json:"silent_nodes"`    // listed by the last Ticks, and not heard of
+	Late          []string          `json:"late_nodes"`      // heard of after the Tick
+	Misrouted     []string          `json:"misrouted_nodes"` // sent what no Tick of that partition lists
+	Routeless     []string          `json:"routeless_nodes"` // of balance.nodes, without a Route
+	OtherInterval map[string]int64  `json:"other_interval"`  // interval_ms of the nodes whose records have another
+	Wrong         []string          `json:"wrong"`           // each with its remedy
 }
 
 // PartitionStatus is how far one partition is folded, and by whom.
 type PartitionStatus struct {
-	Stage     string `json:"stage"`
+	Stage       string `json:"stage"`
+	Partition   int32  `json:"partition"`
+	Position    int64  `json:"position"`
+	End         int64  `json:"end"`
+	Lag         int64  `json:"lag"` // offsets, transaction markers included
+	ClosedMs    *int64 `json:"closed_interval_start"`
+	Owner       string `json:"owner"`        // empty: nobody
+	CommittedMs *int64 `json:"committed_ms"` // when the position was committed, by its owner's clock; null: never
+	Behind      bool   `json:"behind"`       // records wait, and the last Ticks are not folded
+	Stopped     bool   `json:"stopped"`      // behind, owned, and nothing was committed for long: see RejectReason, Replaced
+	Replaced    bool   `json:"replaced"`     // the topic is not the one of which Position is
+	// RejectReason is why the last record of this partition was rejected, as far back as topic rejects was read.
+	RejectReason string `json:"reject_reason"`
+}
+
+// RejectStatus is what was rejected of one partition in the last minutes.
+type RejectStatus struct {
+	Topic     string `json:"topic"`
 	Partition int32  `json:"partition"`
-	Position  int64  `json:"position"`
-	End       int64  `json:"end"`
-	Lag       int64  `json:"lag"` // offsets, transaction markers included
-	ClosedMs  *int64 `json:"closed_interval_start"`
-	Owner     string `json:"owner"` // empty: nobody
+	Count     int64  `json:"count"`
+	Reason    string `json:"reason"` // of the last one
 }
 
 // SinkStatus is how far one partition of summaries is archived.
@@ -51,8 +77,14 @@ type SinkStatus struct {
 	Behind    bool  `json:"behind"` // summaries wait for longer than a file takes, or the archive ends behind the topic
 }
 
-// statusTicks is how many of the last Ticks say which nodes are silent.
-const statusTicks = 3
+const (
+	// statusTicks is how many of the last Ticks say which nodes are silent, late or misrouted.
+	statusTicks = 3
+	// statusRows is how many rows of a job in a row must lack something before that is wrong.
+	statusRows = 3
+	// rejectsBack and rejectsMost bound how far back rejects count, in time and in records.
+	rejectsBack, rejectsMost = 5 * time.Minute, 10_000
+)
 
 // ReadStatus asks the brokers, and the archive where it can be seen from here.
 func ReadStatus(ctx context.Context, cfg config.Config) (*Status, error) {
@@ -64,8 +96,10 @@ func ReadStatus(ctx context.Context, cfg config.Config) (*Status, error) {
 	}
 	defer cl.Close()
 	s := &Status{
-		TimeMs: time.Now().UnixMilli(), Collect: map[string]int64{}, Merge: map[string]int64{},
-		Sink: []SinkStatus{}, Silent: []string{}, Late: []string{}, Routeless: []string{}, Wrong: []string{},
+		TimeMs: time.Now().UnixMilli(), IntervalMs: cfg.Interval.Milliseconds(), Collect: map[string]int64{}, Merge: map[string]int64{},
+		Rejects: []RejectStatus{}, Sink: []SinkStatus{}, Intervals: []IntervalStatus{}, Incomplete: []IncompleteJob{},
+		Silent: []string{}, Late: []string{}, Misrouted: []string{}, Routeless: []string{}, OtherInterval: map[string]int64{},
+		Wrong: []string{},
 	}
 	adm := kadm.NewClient(cl)
 	for _, step := range []func() error{
@@ -76,6 +110,7 @@ func ReadStatus(ctx context.Context, cfg config.Config) (*Status, error) {
 		func() error {
 			return s.stage(ctx, cfg, adm, "merge", schemas.TopicPartials, schemas.TopicMergeProgress, s.Merge)
 		},
+		func() error { return s.rejects(ctx, cfg, adm) },
 		func() error { return s.sink(ctx, cfg, adm) },
 		func() error { return s.nodes(ctx, cfg) },
 	} {
@@ -101,7 +136,7 @@ func (s *Status) balancer(ctx context.Context, cfg config.Config) error {
 		if v, err := schemas.Unmarshal(r.Value); err == nil {
 			if b, ok := v.(*schemas.BalanceState); ok {
 				age := s.TimeMs - b.IntervalStart - b.IntervalMs
-				s.TickMs, s.TickAgeMs = &b.IntervalStart, &age
+				s.TickMs, s.TickAgeMs, s.TickLengthMs = &b.IntervalStart, &age, &b.IntervalMs
 			}
 		}
 		return nil
@@ -134,11 +169,15 @@ func (s *Status) balancer(ctx context.Context, cfg config.Config) error {
 }
 
 func (s *Status) stage(ctx context.Context, cfg config.Config, adm *kadm.Client, stage, input, progress string, counts map[string]int64) error {
-	last := map[int32]*schemas.Progress{}
+	type commit struct {
+		*schemas.Progress
+		atMs int64
+	}
+	last := map[int32]commit{}
 	err := readSince(ctx, cfg, cfg.Prefix+progress, time.Time{}, func(r *kgo.Record) error {
 		if v, err := schemas.Unmarshal(r.Value); err == nil {
 			if p, ok := v.(*schemas.Progress); ok {
-				last[r.Partition] = p
+				last[r.Partition] = commit{p, r.Timestamp.UnixMilli()}
 			}
 		}
 		return nil
@@ -150,14 +189,21 @@ func (s *Status) stage(ctx context.Context, cfg config.Config, adm *kadm.Client,
 	if err != nil {
 		return fmt.Errorf("asking where %s ends: %w", cfg.Prefix+input, err)
 	}
+	details, err := adm.ListTopics(ctx, cfg.Prefix+input)
+	if err != nil {
+		return fmt.Errorf("listing %s: %w", cfg.Prefix+input, err)
+	}
+	now := details[cfg.Prefix+input].ID
+	id := hex.EncodeToString(now[:])
 	owners, err := ownersOf(ctx, adm, cfg.Prefix+stage, cfg.Prefix+progress)
 	if err != nil {
 		return err
 	}
 	for _, p := range slices.Sorted(maps.Keys(ends[cfg.Prefix+input])) {
 		status := PartitionStatus{Stage: stage, Partition: p, End: ends[cfg.Prefix+input][p].Offset, Owner: owners[p]}
-		if l := last[p]; l != nil {
-			status.Position, status.ClosedMs = l.Position, l.Closed
+		if l, ok := last[p]; ok {
+			status.Position, status.ClosedMs, status.CommittedMs = l.Position, l.Closed, &l.atMs
+			status.Replaced = l.TopicID != "" && l.TopicID != id || l.Position > status.End
 			for fate, n := range map[string]int64{
 				"summarized": l.Counts.Summarized, "rejected": l.Counts.Rejected, "late": l.Counts.Late, "dropped": l.Counts.Dropped,
 				"duplicate": l.Counts.Duplicate, "misrouted": l.Counts.Misrouted, "ended": l.Counts.Ended, "lost": l.Counts.Lost,
@@ -202,8 +248,11 @@ func ownersOf(ctx context.Context, adm *kadm.Client, group, topic string) (map[i
 
 func (s *Status) sink(ctx context.Context, cfg config.Config, adm *kadm.Client) error {
 	positions, err := sink.Positions(cfg)
+	if err != nil {
+		s.SinkError = err.Error() // the rest of the status is worth as much without it
+	}
 	if err != nil || positions == nil {
-		return err
+		return nil //nolint:nilerr // it is told
 	}
 	topic := cfg.Prefix + schemas.TopicJobSummary
 	ends, err := adm.ListCommittedOffsets(ctx, topic)
@@ -223,42 +272,29 @@ func (s *Status) sink(ctx context.Context, cfg config.Config, adm *kadm.Client) 
 	return nil
 }
 
-// nodes compares what the last Ticks list with what came.
+// nodes compares what the last Ticks list with what came, and with the rows that were made of it.
 func (s *Status) nodes(ctx context.Context, cfg config.Config) error {
 	if s.TickMs == nil {
 		return nil
 	}
-	oldest := *s.TickMs - (statusTicks-1)*cfg.Interval.Milliseconds()
-	type place struct {
-		partition int32
-		start     int64
-	}
-	closed, listed, heard, late := map[place]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
-	hear := func(r *kgo.Record, h *schemas.NodeHeader) {
-		if h.IntervalStart < oldest {
-			return
-		}
-		heard[h.Node] = true
-		if closed[place{r.Partition, h.IntervalStart}] {
-			late[h.Node] = true
-		}
-	}
+	oldest := *s.TickMs - (statusTicks-1)**s.TickLengthMs
+	a := newAccounts(oldest, s.IntervalMs)
 	err := readSince(ctx, cfg, cfg.Prefix+schemas.TopicCounters, time.UnixMilli(oldest), func(r *kgo.Record) error {
-		v, err := schemas.Unmarshal(r.Value)
-		if err != nil {
-			return nil //nolint:nilerr // collect rejects and counts it
+		if v, err := schemas.Unmarshal(r.Value); err == nil { // else collect rejects and counts it
+			a.take(r.Partition, v)
 		}
-		switch v := v.(type) {
-		case *schemas.CounterBatch:
-			hear(r, &v.NodeHeader)
-		case *schemas.NodeSummary:
-			hear(r, &v.NodeHeader)
-		case *schemas.Tick:
-			closed[place{r.Partition, v.IntervalStart}] = true
-			for _, j := range v.Jobs {
-				for _, n := range j.Nodes {
-					listed[n] = true
-				}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	of := rows{}
+	// Rows of the last intervals may not be there yet: twice as many intervals have enough.
+	since := time.UnixMilli(*s.TickMs - (2*statusRows-1)**s.TickLengthMs)
+	err = readSince(ctx, cfg, cfg.Prefix+schemas.TopicJobSummary, since, func(r *kgo.Record) error {
+		if v, err := schemas.Unmarshal(r.Value); err == nil {
+			if row, ok := v.(*schemas.JobSummary); ok && row.IntervalStart >= since.UnixMilli() {
+				of.take(row)
 			}
 		}
 		return nil
@@ -266,50 +302,55 @@ func (s *Status) nodes(ctx context.Context, cfg config.Config) error {
 	if err != nil {
 		return err
 	}
-	for n := range listed {
-		if !heard[n] {
-			s.Silent = append(s.Silent, n)
-		}
-	}
-	slices.Sort(s.Silent)
-	s.Late = append(s.Late, slices.Sorted(maps.Keys(late))...)
+	absent := a.close(s)
+	s.Incomplete, s.NodesExpected, s.NodesReported = of.judged(absent)
 	return nil
 }
 
-// judge says what is wrong.
-func (s *Status) judge(cfg config.Config) {
-	wrong := func(format string, args ...any) { s.Wrong = append(s.Wrong, fmt.Sprintf(format, args...)) }
-	ms := cfg.Interval.Milliseconds()
-	switch patience := 3*ms + cfg.Grace.Milliseconds(); {
-	case s.TickMs == nil:
-		wrong("no interval was ever closed: is a balancer running?")
-	case *s.TickAgeMs > patience:
-		wrong("the last closed interval ended %v ago: is a balancer running?", (time.Duration(*s.TickAgeMs) * time.Millisecond).Round(time.Second))
+// rejects counts what was rejected in the last minutes, and finds why a partition's last record was.
+func (s *Status) rejects(ctx context.Context, cfg config.Config, adm *kadm.Client) error {
+	topic := cfg.Prefix + schemas.TopicRejects
+	start, end, err := config.Bounds(ctx, adm, topic, 0)
+	if err != nil {
+		return err
 	}
-	for _, p := range s.Partitions {
-		switch {
-		case p.Owner == "":
-			wrong("%s: nobody owns partition %d", p.Stage, p.Partition)
-		case s.TickMs != nil && (p.ClosedMs == nil || *p.ClosedMs < *s.TickMs-2*ms) && p.Lag > 0:
-			wrong("%s: partition %d is behind by %d offsets", p.Stage, p.Partition, p.Lag)
+	type source struct {
+		topic     string
+		partition int32
+	}
+	recent, reasons := map[source]*RejectStatus{}, map[source]string{}
+	since := s.TimeMs - rejectsBack.Milliseconds()
+	err = config.ReadPartition(ctx, cfg, topic, 0, max(start, end-rejectsMost), end, func(r *kgo.Record) error {
+		v, err := schemas.Unmarshal(r.Value)
+		reject, ok := v.(*schemas.Reject)
+		if err != nil || !ok {
+			return nil //nolint:nilerr // `weir tail` shows it
 		}
-	}
-	for _, p := range s.Sink {
-		if p.Behind {
-			wrong("sink: partition %d is archived up to %d of %d", p.Partition, p.Position, p.End)
+		at := source{reject.Topic, reject.Partition}
+		reasons[at] = reject.Reason
+		if r.Timestamp.UnixMilli() < since {
+			return nil
 		}
-	}
-	for stage, counts := range map[string]map[string]int64{"collect": s.Collect, "merge": s.Merge} {
-		if n := counts["lost"]; n > 0 {
-			wrong("%s: retention took %d offsets before they were read", stage, n)
+		if recent[at] == nil {
+			recent[at] = &RejectStatus{Topic: reject.Topic, Partition: reject.Partition}
 		}
+		recent[at].Count++
+		recent[at].Reason = reject.Reason
+		return nil
+	})
+	if err != nil {
+		return err
 	}
-	named := func(what string, nodes []string) {
-		if len(nodes) > 0 {
-			wrong("%d %s: %v", len(nodes), what, nodes[:min(len(nodes), 10)])
-		}
+	for _, r := range recent {
+		s.Rejects = append(s.Rejects, *r)
 	}
-	named("nodes are silent", s.Silent)
-	named("nodes have no route", s.Routeless)
-	slices.Sort(s.Wrong)
+	slices.SortFunc(s.Rejects, func(a, b RejectStatus) int {
+		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+	})
+	inputs := map[string]string{"collect": cfg.Prefix + schemas.TopicCounters, "merge": cfg.Prefix + schemas.TopicPartials}
+	for i := range s.Partitions {
+		p := &s.Partitions[i]
+		p.RejectReason = reasons[source{inputs[p.Stage], p.Partition}]
+	}
+	return nil
 }

@@ -1,0 +1,193 @@
+package analysis
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weirhpc/weir/config"
+)
+
+// judge says what is wrong, and what mends it.
+func (s *Status) judge(cfg config.Config) {
+	s.judgeBalancer(cfg)
+	s.judgePartitions(cfg)
+	s.judgeRejects()
+	s.judgeSink(cfg)
+	s.judgeIntervals(cfg)
+	s.judgeNodes(cfg)
+	slices.Sort(s.Wrong)
+}
+
+func (s *Status) wrong(format string, args ...any) {
+	s.Wrong = append(s.Wrong, fmt.Sprintf(format, args...))
+}
+
+// few shows a list that may be long.
+func few(of []string, between string) string {
+	const most = 10
+	text := "[" + strings.Join(of[:min(len(of), most)], between) + "]"
+	if len(of) > most {
+		text += fmt.Sprintf(" and %d more", len(of)-most)
+	}
+	return text
+}
+
+func duration(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
+
+func (s *Status) judgeBalancer(cfg config.Config) {
+	const setClock = "set the clock of the balancer's host, or of this one, and start the balancer again"
+	patience, slack := 3*cfg.Interval+cfg.Grace, max(cfg.Interval, 10*time.Second)
+	switch {
+	case s.TickMs == nil:
+		s.wrong("no interval was ever closed: is a balancer running? `weir balance` starts one")
+	case duration(*s.TickAgeMs) > patience:
+		s.wrong("the last closed interval ended %v ago: is a balancer running? Its log says what it waits for",
+			duration(*s.TickAgeMs).Round(time.Second))
+	case duration(*s.TickAgeMs) < -slack:
+		s.wrong("the last closed interval ends in %v: %s", duration(-*s.TickAgeMs).Round(time.Second), setClock)
+	}
+	if s.PlannedMs != nil && duration(*s.PlannedMs-s.TimeMs) > slack {
+		s.wrong("a plan is valid only in %v: %s", duration(*s.PlannedMs-s.TimeMs).Round(time.Second), setClock)
+	}
+	if s.balancerDiffers(cfg) {
+		s.wrong("the balancer's interval is %v, this configuration has %v: set `interval` to one value in every part's configuration",
+			duration(*s.TickLengthMs), cfg.Interval)
+	}
+}
+
+func (s *Status) balancerDiffers(cfg config.Config) bool {
+	return s.TickLengthMs != nil && *s.TickLengthMs != cfg.Interval.Milliseconds()
+}
+
+// judgePartitions also notes which partitions are behind, and which stopped. One that catches up commits every ten seconds
+// at least.
+func (s *Status) judgePartitions(cfg config.Config) {
+	still := 3 * max(cfg.Interval, 10*time.Second)
+	for i := range s.Partitions {
+		p := &s.Partitions[i]
+		p.Behind = s.TickMs != nil && (p.ClosedMs == nil || *p.ClosedMs < *s.TickMs-2*cfg.Interval.Milliseconds()) && p.Lag > 0
+		p.Stopped = p.Owner != "" && p.Behind &&
+			(p.CommittedMs == nil && p.RejectReason != "" || p.CommittedMs != nil && duration(s.TimeMs-*p.CommittedMs) > still)
+		switch {
+		case p.Replaced:
+			s.wrong("%s: partition %d is stopped: its topic was deleted and made anew, position %d is of the old one: docs/operations.md says how to start anew",
+				p.Stage, p.Partition, p.Position)
+		case p.Owner == "":
+			s.wrong("%s: nobody owns partition %d: start `weir %s`", p.Stage, p.Partition, p.Stage)
+		case p.Stopped && p.RejectReason != "":
+			s.wrong("%s: partition %d is stopped at offset %d, %d offsets behind; its last reject: %s: mend what writes such records, or raise collect.max_rejects",
+				p.Stage, p.Partition, p.Position, p.Lag, p.RejectReason)
+		case p.Stopped:
+			s.wrong("%s: partition %d is stopped at offset %d, %d offsets behind: the log of %s says why",
+				p.Stage, p.Partition, p.Position, p.Lag, p.Owner)
+		case p.Behind:
+			s.wrong("%s: partition %d is behind by %d offsets: wait where this number falls, else add `weir %s` processes",
+				p.Stage, p.Partition, p.Lag, p.Stage)
+		}
+	}
+	for stage, counts := range map[string]map[string]int64{"collect": s.Collect, "merge": s.Merge} {
+		if n := counts["lost"]; n > 0 {
+			s.wrong("%s: retention took %d offsets before they were read: raise the topic's retention (docs/deploy.md)", stage, n)
+		}
+	}
+}
+
+func (s *Status) judgeRejects() {
+	if len(s.Rejects) == 0 {
+		return
+	}
+	total, last := int64(0), s.Rejects[len(s.Rejects)-1]
+	var from []string
+	for _, r := range s.Rejects {
+		total += r.Count
+		from = append(from, fmt.Sprintf("%s-%d (%d)", r.Topic, r.Partition, r.Count))
+	}
+	s.wrong("%d records were rejected in the last %v, from %s; the last one of %s-%d: %s: mend what writes them, `weir tail rejects` shows them",
+		total, rejectsBack, few(from, ", "), last.Topic, last.Partition, last.Reason)
+}
+
+func (s *Status) judgeSink(cfg config.Config) {
+	if s.SinkError != "" {
+		s.wrong("sink: archive %s cannot be read: %s: mend or move away what is named, or set sink.dir", cfg.Sink.Dir, s.SinkError)
+	}
+	for _, p := range s.Sink {
+		if p.Behind {
+			s.wrong("sink: partition %d is archived up to %d of %d: is `weir sink` running? Its log says what it waits for",
+				p.Partition, p.Position, p.End)
+		}
+	}
+}
+
+// judgeIntervals finds fates that keep rising: every one of the last intervals has them. Jobs end all the time, so of these
+// more than half of an interval's records must have ended.
+func (s *Status) judgeIntervals(cfg config.Config) {
+	if len(s.Intervals) < statusTicks {
+		return
+	}
+	keeps := func(count func(i IntervalStatus) int64) (sum int64) {
+		for _, i := range s.Intervals {
+			n := count(i)
+			if n == 0 {
+				return 0
+			}
+			sum += n
+		}
+		return sum
+	}
+	if n := keeps(func(i IntervalStatus) int64 { return i.Late }); n > 0 {
+		s.wrong("%d records of the last %d intervals came after the Tick, from %s: set those clocks, or raise `grace`",
+			n, len(s.Intervals), few(s.Late, " "))
+	}
+	if n := keeps(func(i IntervalStatus) int64 { return i.Misrouted }); n > 0 && !s.balancerDiffers(cfg) {
+		s.wrong("%d records of the last %d intervals are of jobs that no Tick lists, from %s: do these agents read topic routes? Their logs say",
+			n, len(s.Intervals), few(s.Misrouted, " "))
+	}
+	ended := keeps(func(i IntervalStatus) int64 {
+		if i.Ended <= i.Summarized {
+			return 0
+		}
+		return i.Ended
+	})
+	if ended > 0 {
+		s.wrong("%d records of the last %d intervals, more than half, are of jobs that ended within: set the clock of the job source's host, or a shorter `interval`",
+			ended, len(s.Intervals))
+	}
+}
+
+func (s *Status) judgeNodes(cfg config.Config) {
+	if len(s.OtherInterval) > 0 {
+		var other []string
+		for _, n := range slices.Sorted(maps.Keys(s.OtherInterval)) {
+			other = append(other, fmt.Sprintf("%s %v", n, duration(s.OtherInterval[n])))
+		}
+		s.wrong("%d nodes have another interval than this configuration's %v: %s: set `interval` to one value in every part's configuration",
+			len(other), cfg.Interval, few(other, ", "))
+	}
+	switch {
+	case s.NodesExpected > 0 && s.NodesReported == 0:
+		s.wrong("no node reported in the last %d intervals, of %d expected: are agents running, with the same `interval`, and clocks that agree?",
+			statusRows, s.NodesExpected)
+	case len(s.Incomplete) > 0:
+		var jobs []string
+		for _, j := range s.Incomplete {
+			job := fmt.Sprintf("%s/%d %d/%d nodes", j.JobID, j.Restart, j.NodesReported, j.NodesExpected)
+			if j.PartsReported < j.Parts {
+				job += fmt.Sprintf(" %d/%d parts", j.PartsReported, j.Parts)
+			}
+			if len(j.Missing) > 0 {
+				job += " without " + few(j.Missing, " ")
+			}
+			jobs = append(jobs, job)
+		}
+		s.wrong("%d jobs are incomplete in %d rows in a row: %s: look at the agents of these nodes", len(jobs), statusRows, few(jobs, ", "))
+	}
+	if len(s.Silent) > 0 {
+		s.wrong("%d nodes are silent: %s: is `weir agent` running there? Its log says what it waits for", len(s.Silent), few(s.Silent, " "))
+	}
+	if len(s.Routeless) > 0 {
+		s.wrong("%d nodes have no route: %s: is a balancer running, and are they in its topology?", len(s.Routeless), few(s.Routeless, " "))
+	}
+}
