@@ -120,6 +120,23 @@ func (a *accounts) tick(partition int32, t *schemas.Tick) {
 	}
 }
 
+// count adds what became of the records that came in time, and names the nodes whose records no Tick lists.
+func (w *window) count(i *IntervalStatus, misrouted map[string]bool) {
+	for o := range w.came {
+		switch goesOn, listed := w.listed[o]; {
+		case w.other:
+			i.Misrouted++
+		case !listed:
+			misrouted[o.node] = true
+			i.Misrouted++
+		case !goesOn:
+			i.Ended++
+		default:
+			i.Summarized++
+		}
+	}
+}
+
 // missing is by job the nodes that a Tick lists and that were not there in time.
 type missing map[schemas.JobKey]map[string]bool
 
@@ -137,19 +154,7 @@ func (a *accounts) close(s *Status) missing {
 			late[n] = true
 			i.Late += count
 		}
-		for o := range w.came {
-			switch goesOn, listed := w.listed[o]; {
-			case w.other:
-				i.Misrouted++
-			case !listed:
-				misrouted[o.node] = true
-				i.Misrouted++
-			case !goesOn:
-				i.Ended++
-			default:
-				i.Summarized++
-			}
-		}
+		w.count(i, misrouted)
 		for o, goesOn := range w.listed {
 			if !a.heard[o.node] {
 				silent[o.node] = true

@@ -156,15 +156,18 @@ func TestStatusSays(t *testing.T) {
 			}}, nil, []string{"1 nodes have another interval than this configuration's 2s: [n2 1s]", "set `interval`"},
 		},
 		"no node reports": {
-			says{row: func(r *schemas.JobSummary) { r.NodesReported = 0 }}, nil,
+			says{row: func(r *schemas.JobSummary) { r.NodesReported = 0 }},
+			nil,
 			[]string{"no node reported in the last 3 intervals, of 6 expected", "are agents running"},
 		},
 		"incomplete rows": {
-			says{row: func(r *schemas.JobSummary) { r.NodesReported = 1 }, batch: n2}, nil,
+			says{row: func(r *schemas.JobSummary) { r.NodesReported = 1 }, batch: n2},
+			nil,
 			[]string{"1 jobs are incomplete in 3 rows in a row: [j/0 1/2 nodes without [n1]]", "agents"},
 		},
 		"a silent collector of a split job": {
-			says{row: func(r *schemas.JobSummary) { r.Parts = 2 }}, nil,
+			says{row: func(r *schemas.JobSummary) { r.Parts = 2 }},
+			nil,
 			[]string{"1 jobs are incomplete in 3 rows in a row: [j/0 2/2 nodes 1/2 parts]", "look at"},
 		},
 		"late in every interval": {
@@ -179,7 +182,8 @@ func TestStatusSays(t *testing.T) {
 			}}, nil, []string{"3 records of the last 3 intervals are of jobs that no Tick lists, from [n2]", "Their logs say"},
 		},
 		"ended, all of it": {
-			says{tick: func(t *schemas.Tick) { t.Jobs[0].Parts = 0 }}, nil,
+			says{tick: func(t *schemas.Tick) { t.Jobs[0].Parts = 0 }},
+			nil,
 			[]string{"6 records of the last 3 intervals, more than half, are of jobs that ended within", "set the clock"},
 		},
 		"rejects": {
@@ -190,11 +194,13 @@ func TestStatusSays(t *testing.T) {
 			}, []string{"3 records were rejected in the last 5m0s, from [test.counters-1 (3)]", "of cluster d", "`weir tail rejects`"},
 		},
 		"topic made anew": {
-			says{progress: func(p *schemas.Progress, _ *installation) { p.TopicID = "000102030405060708090a0b0c0d0e0f" }}, nil,
+			says{progress: func(p *schemas.Progress, _ *installation) { p.TopicID = "000102030405060708090a0b0c0d0e0f" }},
+			nil,
 			[]string{"collect: partition 0 is stopped: its topic was deleted and made anew", "docs/operations.md"},
 		},
 		"topic made anew, shorter": {
-			says{progress: func(p *schemas.Progress, _ *installation) { p.Position = 1000 }}, nil,
+			says{progress: func(p *schemas.Progress, _ *installation) { p.Position = 1000 }},
+			nil,
 			[]string{"collect: partition 0 is stopped: its topic was deleted and made anew"},
 		},
 		"unreadable archive": {

@@ -40,7 +40,9 @@ func TestClockSetBack(t *testing.T) {
 	right := ahead - 2*time.Hour.Milliseconds()
 	publish := func(start int64) {
 		t.Helper()
-		at := func(boundary int64) moment { return moment{boundary, time.UnixMilli(boundary), time.UnixMilli(boundary)} }
+		at := func(boundary int64) moment {
+			return moment{boundary, time.UnixMilli(boundary), time.UnixMilli(boundary)}
+		}
 		f.sampled(t, at(start), at(start+ms))
 	}
 	for i := range int64(40) { // more than the ring holds
