@@ -62,19 +62,21 @@ func (s *Status) balancerDiffers(cfg config.Config) bool {
 	return s.TickLengthMs != nil && *s.TickLengthMs != cfg.Interval.Milliseconds()
 }
 
-// judgePartitions also notes which partitions are behind, and which stopped. One that catches up commits every ten seconds
-// at least.
+// judgePartitions also notes which partitions are behind, and which stopped. An owner that stops a partition says why in its
+// Progress. One that catches up commits every ten seconds at least: where nothing was committed for longer, it is stuck.
 func (s *Status) judgePartitions(cfg config.Config) {
 	still := 3 * max(cfg.Interval, 10*time.Second)
 	for i := range s.Partitions {
 		p := &s.Partitions[i]
 		p.Behind = s.TickMs != nil && (p.ClosedMs == nil || *p.ClosedMs < *s.TickMs-2*cfg.Interval.Milliseconds()) && p.Lag > 0
-		p.Stopped = p.Owner != "" && p.Behind &&
+		p.Stopped = p.StopReason != "" || p.Owner != "" && p.Behind &&
 			(p.CommittedMs == nil && p.RejectReason != "" || p.CommittedMs != nil && duration(s.TimeMs-*p.CommittedMs) > still)
 		switch {
+		case p.StopReason != "":
+			s.wrong("%s: partition %d is stopped, %d offsets behind: %s", p.Stage, p.Partition, p.Lag, p.StopReason)
 		case p.Replaced:
-			s.wrong("%s: partition %d is stopped: its topic was deleted and made anew, position %d is of the old one: docs/operations.md says how to start anew",
-				p.Stage, p.Partition, p.Position)
+			s.wrong("%s: partition %d is stopped: its topic was deleted and made anew, position %d is of the old one: stop every `weir %s`, "+
+				"delete its topic of Progress too, run `weir topics create` and start them again", p.Stage, p.Partition, p.Position, p.Stage)
 		case p.Owner == "":
 			s.wrong("%s: nobody owns partition %d: start `weir %s`", p.Stage, p.Partition, p.Stage)
 		case p.Stopped && p.RejectReason != "":

@@ -55,7 +55,8 @@ type PartitionStatus struct {
 	Owner       string `json:"owner"`        // empty: nobody
 	CommittedMs *int64 `json:"committed_ms"` // when the position was committed, by its owner's clock; null: never
 	Behind      bool   `json:"behind"`       // records wait, and the last Ticks are not folded
-	Stopped     bool   `json:"stopped"`      // behind, owned, and nothing was committed for long: see RejectReason, Replaced
+	Stopped     bool   `json:"stopped"`      // StopReason says so, or it is behind, and owned, and nothing was committed for long
+	StopReason  string `json:"stop_reason"`  // in the words of its owner; empty: it does not stand still, or its owner does not know
 	Replaced    bool   `json:"replaced"`     // the topic is not the one of which Position is
 	// RejectReason is why the last record of this partition was rejected, as far back as topic rejects was read.
 	RejectReason string `json:"reject_reason"`
@@ -203,6 +204,7 @@ func (s *Status) stage(ctx context.Context, cfg config.Config, adm *kadm.Client,
 		status := PartitionStatus{Stage: stage, Partition: p, End: ends[cfg.Prefix+input][p].Offset, Owner: owners[p]}
 		if l, ok := last[p]; ok {
 			status.Position, status.ClosedMs, status.CommittedMs = l.Position, l.Closed, &l.atMs
+			status.StopReason = l.Progress.Stopped
 			status.Replaced = l.TopicID != "" && l.TopicID != id || l.Position > status.End
 			for fate, n := range map[string]int64{
 				"summarized": l.Counts.Summarized, "rejected": l.Counts.Rejected, "late": l.Counts.Late, "dropped": l.Counts.Dropped,

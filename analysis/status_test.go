@@ -196,7 +196,13 @@ func TestStatusSays(t *testing.T) {
 		"topic made anew": {
 			says{progress: func(p *schemas.Progress, _ *installation) { p.TopicID = "000102030405060708090a0b0c0d0e0f" }},
 			nil,
-			[]string{"collect: partition 0 is stopped: its topic was deleted and made anew", "docs/operations.md"},
+			[]string{"collect: partition 0 is stopped: its topic was deleted and made anew", "delete its topic of Progress too"},
+		},
+		"a partition that its owner stopped": {
+			says{progress: func(p *schemas.Progress, _ *installation) {
+				p.Stopped = "too many rejected records; mend what writes them"
+			}}, nil,
+			[]string{"collect: partition 0 is stopped, 17 offsets behind: too many rejected records; mend what writes them"},
 		},
 		"topic made anew, shorter": {
 			says{progress: func(p *schemas.Progress, _ *installation) { p.Position = 1000 }},
