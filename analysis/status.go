@@ -204,7 +204,7 @@ func (s *Status) stage(ctx context.Context, cfg config.Config, adm *kadm.Client,
 		status := PartitionStatus{Stage: stage, Partition: p, End: ends[cfg.Prefix+input][p].Offset, Owner: owners[p]}
 		if l, ok := last[p]; ok {
 			status.Position, status.ClosedMs, status.CommittedMs = l.Position, l.Closed, &l.atMs
-			status.StopReason = l.Progress.Stopped
+			status.StopReason = l.Stopped
 			status.Replaced = l.TopicID != "" && l.TopicID != id || l.Position > status.End
 			for fate, n := range map[string]int64{
 				"summarized": l.Counts.Summarized, "rejected": l.Counts.Rejected, "late": l.Counts.Late, "dropped": l.Counts.Dropped,

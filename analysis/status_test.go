@@ -201,7 +201,8 @@ func TestStatusSays(t *testing.T) {
 		"a partition that its owner stopped": {
 			says{progress: func(p *schemas.Progress, _ *installation) {
 				p.Stopped = "too many rejected records; mend what writes them"
-			}}, nil,
+			}},
+			nil,
 			[]string{"collect: partition 0 is stopped, 17 offsets behind: too many rejected records; mend what writes them"},
 		},
 		"topic made anew, shorter": {
