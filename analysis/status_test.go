@@ -87,7 +87,7 @@ func (i *installation) run(c says) {
 		length = c.lengthMs
 	}
 	for _, n := range []string{"n1", "n2"} {
-		i.put(schemas.TopicRoutes, 0, &schemas.Route{Node: n, Epoch: 1, IntervalStart: i.starts[0], IntervalMs: length})
+		i.put(schemas.TopicRoutes, 0, &schemas.Route{Node: n, Epoch: 1, IntervalStart: i.starts[0]})
 	}
 	for _, start := range i.starts {
 		send := func(change func(*schemas.CounterBatch) bool) {

@@ -73,7 +73,7 @@ type fleet struct {
 
 	// Of the loop that samples.
 	formed            int64 // interval_start of the newest interval formed, by the clock as it is now
-	future, differing config.Trouble
+	future config.Trouble
 
 	mu sync.Mutex // guards the nodes' routes and rings: three loops and kgo's promises meet there
 }

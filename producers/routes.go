@@ -164,25 +164,17 @@ func (f *fleet) slack() time.Duration { return max(f.cfg.Interval, 10*time.Secon
 // horizon is the interval_start, in Unix milliseconds, after which a route is from the future.
 func (f *fleet) horizon(now time.Time) int64 { return now.Add(f.slack()).UnixMilli() }
 
-var (
-	// errFutureRoute is logged when the route written last is not usable yet, by far.
-	errFutureRoute = errors.New("the balancer's clock was ahead, or this host's is behind: set it; the balancer's next plan replaces the route")
-	// errOtherInterval is logged when the balancer's interval is not the agent's.
-	errOtherInterval = errors.New("no Tick takes the records of another interval: set `interval` to one value in every part's configuration")
-)
+// errFutureRoute is logged when the route written last is not usable yet, by far.
+var errFutureRoute = errors.New("the balancer's clock was ahead, or this host's is behind: set it; the balancer's next plan replaces the route")
 
-// sayRoutes logs routes from the future, and routes of another interval: once each, and again every ten minutes.
-// Records are published all the same: they are what shows `weir status` which nodes have the wrong interval.
+// sayRoutes logs routes from the future, once and again every ten minutes.
 func (f *fleet) sayRoutes(now time.Time) {
-	var future, differing *schemas.Route // of the first node
-	futures, differ := 0, 0
+	var future *schemas.Route // of the first node
+	futures := 0
 	f.mu.Lock()
 	for _, n := range f.nodes {
 		if k := n.routes.known; len(k) > 0 && k[len(k)-1].IntervalStart > f.horizon(now) {
 			future, futures = cmp.Or(future, k[len(k)-1]), futures+1
-		}
-		if r := n.routes.at(f.horizon(now)); r != nil && r.IntervalMs != 0 && r.IntervalMs != f.cfg.Interval.Milliseconds() {
-			differing, differ = cmp.Or(differing, r), differ+1
 		}
 	}
 	f.mu.Unlock()
@@ -191,11 +183,5 @@ func (f *fleet) sayRoutes(now time.Time) {
 	} else if f.future.Worth(errFutureRoute) {
 		f.log.Warn("route from the future is not used", "node", future.Node, "count", futures,
 			"interval_start", time.UnixMilli(future.IntervalStart).UTC(), "epoch", future.Epoch, "err", errFutureRoute)
-	}
-	if differing == nil {
-		f.differing.Over()
-	} else if f.differing.Worth(errOtherInterval) {
-		f.log.Warn("interval differs from the balancer's", "node", differing.Node, "count", differ, "interval", f.cfg.Interval,
-			"balancer_interval", time.Duration(differing.IntervalMs)*time.Millisecond, "err", errOtherInterval)
 	}
 }
