@@ -15,6 +15,7 @@ import (
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink"
 )
 
 func summary(job string, restart int32, start int64, metrics ...string) *schemas.JobSummary {
@@ -180,13 +181,16 @@ func TestJudge(t *testing.T) {
 		change func(s *Status)
 		says   string
 	}{
-		"all is well":  {func(*Status) {}, ""},
-		"no Tick":      {func(s *Status) { s.TickMs, s.TickAgeMs = nil, nil }, "no interval was ever closed"},
-		"old Tick":     {func(s *Status) { s.TickAgeMs = &old }, "ended 1m0s ago"},
-		"no owner":     {func(s *Status) { s.Partitions[1].Owner = "" }, "merge: nobody owns partition 0"},
-		"behind":       {func(s *Status) { s.Partitions[0].ClosedMs = &behind }, "collect: partition 0 is behind by 3 offsets"},
-		"sink behind":  {func(s *Status) { s.Sink[0].Behind = true }, "archived up to 1 of 9"},
-		"lost":         {func(s *Status) { s.Collect["lost"] = 7 }, "retention took 7 offsets"},
+		"all is well": {func(*Status) {}, ""},
+		"no Tick":     {func(s *Status) { s.TickMs, s.TickAgeMs = nil, nil }, "no interval was ever closed"},
+		"old Tick":    {func(s *Status) { s.TickAgeMs = &old }, "ended 1m0s ago"},
+		"no owner":    {func(s *Status) { s.Partitions[1].Owner = "" }, "merge: nobody owns partition 0"},
+		"behind":      {func(s *Status) { s.Partitions[0].ClosedMs = &behind }, "collect: partition 0 is behind by 3 offsets"},
+		"sink behind": {func(s *Status) { s.Sink[0].Behind = true }, "archived up to 1 of 9"},
+		"sink waits": {func(s *Status) {
+			s.Sink[0].Behind, s.Sink[0].Waits = true, &sink.Unknown{Offset: 4, TimestampMs: start, Reason: "x"}
+		}, "sink: partition 0 waits at offset 4, written at 2023-11-14T22:13:20Z, a summary of an unknown schema: upgrade the sink"},
+		"lost":         {func(s *Status) { s.Collect["lost"] = 7 }, "retention took 7 records"},
 		"silent nodes": {func(s *Status) { s.Silent = []string{"n1", "n2"} }, "2 nodes are silent: [n1 n2]"},
 		"no route":     {func(s *Status) { s.Routeless = []string{"n3"} }, "1 nodes have no route: [n3]"},
 		"stopped by rejects": {
@@ -225,7 +229,7 @@ func TestWrongNamesItsRemedy(t *testing.T) {
 		Partitions: []PartitionStatus{
 			{Stage: "collect", Owner: "a", Replaced: true}, {Stage: "collect", Partition: 1}, {Stage: "collect", Partition: 2, Owner: "a", Lag: 1},
 		},
-		Rejects: []RejectStatus{{"weir.counters", 3, 1, "of cluster d"}}, Sink: []SinkStatus{{0, 1, 2, true}}, SinkError: "x",
+		Rejects: []RejectStatus{{"weir.counters", 3, 1, "of cluster d"}}, Sink: []SinkStatus{{Position: 1, End: 2, Behind: true}}, SinkError: "x",
 		Intervals:  []IntervalStatus{{Late: 1, Ended: 1}, {Late: 1, Ended: 1}, {Late: 1, Ended: 1}},
 		Incomplete: []IncompleteJob{{JobID: "j"}}, Silent: []string{"n"}, Routeless: []string{"n"}, OtherInterval: map[string]int64{"n": 1},
 	}

@@ -92,7 +92,7 @@ func (s *Status) judgePartitions(cfg config.Config) {
 	}
 	for stage, counts := range map[string]map[string]int64{"collect": s.Collect, "merge": s.Merge} {
 		if n := counts["lost"]; n > 0 {
-			s.wrong("%s: retention took %d offsets before they were read: raise the topic's retention (docs/deploy.md)", stage, n)
+			s.wrong("%s: retention took %d records before they were used: raise the topic's retention (docs/deploy.md)", stage, n)
 		}
 	}
 }
@@ -116,7 +116,11 @@ func (s *Status) judgeSink(cfg config.Config) {
 		s.wrong("sink: archive %s cannot be read: %s: mend or move away what is named, or set sink.dir", cfg.Sink.Dir, s.SinkError)
 	}
 	for _, p := range s.Sink {
-		if p.Behind {
+		switch {
+		case p.Waits != nil:
+			s.wrong("sink: partition %d waits at offset %d, written at %s, a summary of an unknown schema: upgrade the sink; if no weir wrote it, `weir sink accept-gap %d`",
+				p.Partition, p.Waits.Offset, time.UnixMilli(p.Waits.TimestampMs).UTC().Format(time.RFC3339), p.Partition)
+		case p.Behind:
 			s.wrong("sink: partition %d is archived up to %d of %d: is `weir sink` running? Its log says what it waits for",
 				p.Partition, p.Position, p.End)
 		}

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -76,6 +78,8 @@ type SinkStatus struct {
 	Position  int64 `json:"position"`
 	End       int64 `json:"end"`
 	Behind    bool  `json:"behind"` // summaries wait for longer than a file takes, or the archive ends behind the topic
+	// Waits is the summary of an unknown schema that the sink waits at; null where it does not.
+	Waits *sink.Unknown `json:"waits"`
 }
 
 const (
@@ -249,12 +253,13 @@ func ownersOf(ctx context.Context, adm *kadm.Client, group, topic string) (map[i
 }
 
 func (s *Status) sink(ctx context.Context, cfg config.Config, adm *kadm.Client) error {
-	positions, err := sink.Positions(cfg)
-	if err != nil {
+	archive, err := sink.Look(cfg)
+	if err := errors.Join(append(archive.Damaged, err)...); err != nil {
 		s.SinkError = err.Error() // the rest of the status is worth as much without it
 	}
-	if err != nil || positions == nil {
-		return nil //nolint:nilerr // it is told
+	positions := archive.Positions
+	if positions == nil {
+		return nil
 	}
 	topic := cfg.Prefix + schemas.TopicJobSummary
 	ends, err := adm.ListCommittedOffsets(ctx, topic)
@@ -269,7 +274,13 @@ func (s *Status) sink(ctx context.Context, cfg config.Config, adm *kadm.Client) 
 	for _, p := range slices.Sorted(maps.Keys(ends[topic])) {
 		d, _ := due.Lookup(topic, p)
 		end := ends[topic][p].Offset
-		s.Sink = append(s.Sink, SinkStatus{p, positions[p], end, d.Err == nil && d.Offset > positions[p] || positions[p] > end})
+		status := SinkStatus{Partition: p, Position: positions[p], End: end, Behind: d.Err == nil && d.Offset > positions[p] || positions[p] > end}
+		if status.Behind {
+			if status.Waits, err = sink.NextUnknown(ctx, cfg, p, positions[p], end); err != nil {
+				s.SinkError = strings.TrimPrefix(s.SinkError+"\n"+err.Error(), "\n")
+			}
+		}
+		s.Sink = append(s.Sink, status)
 	}
 	return nil
 }

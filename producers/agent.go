@@ -72,7 +72,7 @@ type fleet struct {
 	wake   chan struct{} // tells the publisher that a ring has something
 
 	// Of the loop that samples.
-	formed            int64 // interval_start of the newest interval formed, by the clock as it is now
+	formed int64 // interval_start of the newest interval formed, by the clock as it is now
 	future config.Trouble
 
 	mu sync.Mutex // guards the nodes' routes and rings: three loops and kgo's promises meet there

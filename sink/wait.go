@@ -76,9 +76,9 @@ func (s *sink) passed(p *part) error {
 
 // Unknown is a record of the topic that its partition waits at.
 type Unknown struct {
-	Offset      int64
-	TimestampMs int64 // when it was written
-	Reason      string
+	Offset      int64  `json:"offset"`
+	TimestampMs int64  `json:"timestamp_ms"` // when it was written
+	Reason      string `json:"reason"`
 }
 
 // errFirst ends a read behind its first record.
