@@ -4,7 +4,7 @@ LINT    := bin/golangci-lint
 KAFKA   := bin/kafka
 LINT_V  := v2.10.1
 
-.PHONY: build up test test-kafka kafka-up kafka-down kafka-program lint fmt fuzz fuzz-nightly fuzz-keep bench accuracy bench-takeover bench-soak outside test-containers test-slurm
+.PHONY: build up test test-kafka hostile hostile-kafka kafka-up kafka-down kafka-program lint fmt fuzz fuzz-nightly fuzz-keep bench accuracy bench-takeover bench-soak outside test-containers test-slurm
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/weir .
@@ -29,6 +29,17 @@ test-containers:
 test-kafka: kafka-program
 	-$(MAKE) outside
 	exec $(KAFKA) run --restart-after 15s -- $(GO) test -race -count=1 -timeout 15m ./integration
+
+# Hostile input to a live installation, on the embedded broker: two and a half minutes.
+HOSTILE := $(GO) test -count=1 -timeout 10m -v -run 'TestHostile$$' ./integration -hostile.for=60s
+hostile:
+	$(HOSTILE)
+
+# The same on three Kafka brokers. Needs Java 17 and mvn: where they are missing, it says so and does nothing.
+hostile-kafka:
+	@command -v java >/dev/null && command -v mvn >/dev/null || \
+		{ echo "HOSTILE INPUT SKIPPED ON KAFKA: java or mvn is missing" >&2; exit 0; }; \
+	$(MAKE) kafka-program && $(KAFKA) run -- $(HOSTILE)
 
 # Jobs of a real Slurm, all of it on this machine. Needs root and Debian's slurmctld, slurmd, slurm-client and munge.
 test-slurm:

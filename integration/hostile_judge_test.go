@@ -42,9 +42,9 @@ type evidence struct {
 	wrong     map[window]string            // what is wrong with one
 	lateMs    map[window]int64             // from the end of the interval
 
-	written map[spot]string // by hand, with its kind
-	refused map[spot]bool   // what of that is not legal
-	rejects map[spot]string // the reason, from topic rejects and the footers of the archive
+	written map[spot]string  // by hand, with its kind
+	refused map[spot]bool    // what of that is not legal
+	rejects map[spot]string  // the reason, from topic rejects and the footers of the archive
 	stopped []string         // partitions that a log calls stopped, as counters-1
 	behind  map[string]int64 // the committed position of these
 

@@ -166,7 +166,7 @@ func (h *hostile) treeFile() string {
 	return file
 }
 
-func ghost(n int) string { return fmt.Sprintf("ghost%03d", n) }
+func ghost(n int) string { return fmt.Sprintf("g%d", n) }
 
 func (h *hostile) put(file, text string) {
 	h.t.Helper()
@@ -175,13 +175,13 @@ func (h *hostile) put(file, text string) {
 	}
 }
 
-// listJobs puts jobs of one node and one CPU into the jobs file.
+// listJobs puts jobs of one node and one CPU into the jobs file. Their names are short: a Tick of them is dense.
 func (h *hostile) listJobs(n int) {
 	h.t.Helper()
 	text := strings.Builder{}
 	text.WriteString("jobs:\n")
 	for j := range n {
-		fmt.Fprintf(&text, "  - {id: \"%d\", nodes: [%s], cpus: [%d]}\n", 7_000_000+j, ghost(j/ghostCPU), j%ghostCPU)
+		fmt.Fprintf(&text, "  - {id: j%d, nodes: [%s], cpus: [%d]}\n", j, ghost(j/ghostCPU), j%ghostCPU)
 	}
 	if n == 0 {
 		text.WriteString("  []\n")
@@ -444,7 +444,7 @@ func (h *hostile) oneNodeJobs() {
 	h.listJobs(ghosts * ghostCPU)
 	h.eventually("a Tick of thousands of jobs", func() bool {
 		for _, r := range h.read(schemas.TopicCounters) {
-			if r.Partition == extreme && len(r.Value) > ghosts*ghostCPU*15 {
+			if r.Partition == extreme && len(r.Value) > ghosts*ghostCPU*10 {
 				return true
 			}
 		}
@@ -452,7 +452,7 @@ func (h *hostile) oneNodeJobs() {
 	})
 	time.Sleep(3 * h.cfg.Interval)
 	h.listJobs(0)
-	h.summarized("7", ghosts*ghostCPU)
+	h.summarized("j", ghosts*ghostCPU)
 }
 
 // summarized waits for summaries of many jobs whose names begin in the same way.
@@ -488,14 +488,14 @@ func (h *hostile) manyLoads() {
 	tick := &schemas.Tick{IntervalStart: h.interval(time.Now()) + 6*h.cfg.Interval.Milliseconds(), IntervalMs: h.cfg.Interval.Milliseconds()}
 	var records []hostileRecord
 	for j := range 12_000 {
-		job := fmt.Sprintf("l%d", j)
+		job := fmt.Sprintf("w%d", j)
 		records = append(records, h.counter("a small record", h.batch(0, func(b *schemas.CounterBatch) {
 			b.Node, b.JobID, b.IntervalStart = ghost(j%ghosts), job, tick.IntervalStart
 		})))
 		tick.Jobs = append(tick.Jobs, schemas.TickJob{JobID: job, Parts: 1, JobNodes: 1, Nodes: []string{ghost(j % ghosts)}})
 	}
 	h.write(false, append(records, h.counter("a Tick of many loads", tick))...)
-	h.summarized("l", 12_000)
+	h.summarized("w", 12_000)
 	h.fence(fmt.Sprintf("%scollect-%d", h.cfg.Prefix, extreme))
 	h.commits(extreme)
 }
@@ -893,6 +893,7 @@ func (h *hostile) gather(whole bool) *evidence {
 func (h *hostile) readCounters(e *evidence) *oracle {
 	h.t.Helper()
 	var log []*kgo.Record
+	lastTick := map[int32]int64{} // offset
 	for _, r := range h.read(schemas.TopicCounters) {
 		if !slices.Contains(e.untouched, r.Partition) {
 			continue
@@ -918,7 +919,7 @@ func (h *hostile) readCounters(e *evidence) *oracle {
 					jobs = append(jobs, window{j.JobID, int(j.Restart), start})
 				}
 			}
-			e.ticks[p][start] = jobs
+			e.ticks[p][start], lastTick[p] = jobs, r.Offset
 		case *schemas.CounterBatch:
 			start = v.IntervalStart
 			e.heard[p][start]++
@@ -930,6 +931,8 @@ func (h *hostile) readCounters(e *evidence) *oracle {
 			log = append(log, r)
 		}
 	}
+	// What no Tick closes is the judge's to complain of.
+	log = slices.DeleteFunc(log, func(r *kgo.Record) bool { return r.Offset > lastTick[r.Partition] })
 	return newOracle(h.t, h.cfg.Cluster, log)
 }
 
@@ -1088,4 +1091,3 @@ func (h *hostile) topicsMadeAgain() {
 		h.t.Errorf("%d panics", n)
 	}
 }
-

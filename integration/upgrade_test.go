@@ -1,0 +1,161 @@
+package integration
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// lastRelease is the commit whose binary is upgraded.
+const lastRelease = "8bee5b987d73d47eb7aec3394b96d255dd3aa773"
+
+// upgradeOrder is that of docs/deploy.md: who reads a record is upgraded before who writes it. Agents read Routes of the
+// balancer. In the other order, older agents skip newer Routes, and their records go where nobody expects them.
+var upgradeOrder = []string{"sink", "merge", "collect", "simulate", "balance"}
+
+// TestUpgrade starts every service from the last release's binary and upgrades one stage after the other under load. Every job
+// of every Tick must have one summary with all that its nodes sent, and the archive must have them all.
+func TestUpgrade(t *testing.T) {
+	if testing.Short() {
+		t.Skip("UPGRADE TEST SKIPPED: nothing was upgraded, -short was given")
+	}
+	if os.Getenv("KAFKA_SEEDS") != "" {
+		t.Skip("UPGRADE TEST SKIPPED: it is run on the embedded broker, without KAFKA_SEEDS")
+	}
+	older := buildLastRelease(t)
+	m := newMachine(t)
+	_, address := m.startBroker()
+	s := systemOn(t, brokers{seeds: []string{address}, prefix: config.Default().Prefix, replication: 1})
+	upgraded := map[string]bool{}
+	services := m.addServices(s.plainConfigFile())
+	for name, p := range services {
+		with(p, func(cmd *exec.Cmd) {
+			if !upgraded[service(name)] {
+				cmd.Path = older
+			}
+		})
+		p.start()
+	}
+	s.eventually("the first summaries", func() bool { return len(s.read(schemas.TopicJobSummary)) > 30 })
+	for _, stage := range upgradeOrder {
+		var all []*process
+		for _, name := range slices.Sorted(maps.Keys(services)) {
+			if service(name) == stage {
+				all = append(all, services[name])
+			}
+		}
+		endAll(all...)
+		upgraded[stage] = true
+		for _, p := range all {
+			p.start()
+		}
+		time.Sleep(5 * s.cfg.Interval) // in which jobs begin and end
+	}
+	s.settle(services)
+	s.judgeUpgrade()
+	s.judgeTicks()
+	if n := m.listen().panics; n > 0 {
+		t.Errorf("%d processes panicked", n)
+	}
+}
+
+// buildLastRelease builds the last release's command from this repository's history.
+func buildLastRelease(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	script := fmt.Sprintf("cd \"$(git rev-parse --show-toplevel)\" && git archive %s | tar -x -C %q", lastRelease, dir)
+	if out, err := exec.CommandContext(t.Context(), "bash", "-o", "pipefail", "-c", script).CombinedOutput(); err != nil {
+		t.Skipf("UPGRADE TEST SKIPPED: NOTHING WAS UPGRADED, since the last release's commit %.7s is not in this clone "+
+			"(git fetch --unshallow): %v: %s", lastRelease, err, out)
+	}
+	binary := filepath.Join(dir, "weir-older")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".")
+	build.Dir = dir
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building the last release: %v\n%s", err, out)
+	}
+	return binary
+}
+
+// plainConfigFile is a configuration without keys that an older release does not know.
+func (s *system) plainConfigFile() string {
+	s.t.Helper()
+	c := s.cfg
+	text := fmt.Sprintf(`cluster: %s
+prefix: %q
+interval: %v
+backoff_cap: %v
+collectors: %d
+partitions: {routes: %d, job_summary: %d, partials: %d}
+topics: {replication: %d, counters_retention: %v, summary_retention: %v, segment_bytes: %d}
+kafka: {brokers: [%s]}
+agent: {state_dir: %q}
+sink: {dir: %q}
+`, c.Cluster, c.Prefix, c.Interval, c.BackoffCap, c.Collectors, c.Partitions.Routes, c.Partitions.JobSummary, c.Partitions.Partials,
+		c.Topics.Replication, c.Topics.CountersRetention, c.Topics.SummaryRetention, c.Topics.SegmentBytes,
+		strings.Join(c.Kafka.Brokers, ", "), c.Agent.StateDir, c.Sink.Dir)
+	file := filepath.Join(s.t.TempDir(), "weir.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	return file
+}
+
+// judgeUpgrade holds the summaries to what must not change between two releases: one for each job of each Tick, with all
+// that was sent for it.
+func (s *system) judgeUpgrade() {
+	s.t.Helper()
+	o := newOracle(s.t, s.cfg.Cluster, s.read(schemas.TopicCounters))
+	seen := map[window]bool{}
+	var summaries []*schemas.JobSummary
+	for _, r := range s.read(schemas.TopicJobSummary) {
+		v, err := schemas.Unmarshal(r.Value)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		sum := v.(*schemas.JobSummary)
+		summaries = append(summaries, sum)
+		w := window{sum.JobID, int(sum.Restart), sum.IntervalStart}
+		if seen[w] {
+			s.t.Errorf("%+v has two summaries", w)
+		}
+		seen[w] = true
+		if w.job == schemas.JobSystem { // what it counts depends on the release
+			continue
+		}
+		e := o.windows[w]
+		if e == nil || int(sum.NodesReported) != len(e.records) || sum.PartsReported != sum.Parts {
+			s.t.Errorf("%+v: %d of %d nodes, %d of %d parts; the log has %+v", w, sum.NodesReported, sum.NodesExpected, sum.PartsReported, sum.Parts, e)
+			continue
+		}
+		for i := range sum.Metrics {
+			sorted, invalid, shares := e.values(&sum.Metrics[i])
+			if err := checkMetric(&sum.Metrics[i], sorted, invalid, shares); err != nil {
+				s.t.Errorf("%+v: %s: %v", w, sum.Metrics[i].Name, err)
+			}
+		}
+	}
+	for w := range o.windows {
+		if !seen[w] {
+			s.t.Errorf("%+v has no summary", w)
+		}
+	}
+	total := s.judgeFates(o)
+	rows := s.judgeArchive(summaries)
+	s.t.Logf("%d summaries, %d rows of the archive, fates %+v", len(summaries), rows, total)
+	if total.summarized == 0 || rows == 0 {
+		s.t.Error("nothing was summarized: the run proves nothing")
+	}
+	if total.misrouted > 0 || total.late > 0 || total.rejected > 0 || total.duplicate > 0 {
+		s.t.Errorf("records were lost: %+v", total)
+	}
+}
