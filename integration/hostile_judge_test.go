@@ -16,7 +16,7 @@ const (
 	latest = 20_000 // ms
 	// silence is how many intervals in a row a partition may be without any record. One process simulates all nodes: it
 	// publishes nothing for a boundary that it missed on a busy machine.
-	silence = 2
+	silence = 5
 	// memorySlack is what a process may grow beyond twice its quiet memory. The longest legal record has 4 MiB. Its decoded
 	// form and its outputs take some five times as much, and Go's collector lets a heap double before it collects.
 	memorySlack = 64 << 20 // bytes
@@ -160,8 +160,9 @@ func (e *evidence) breakages() map[string]func(e *evidence) string {
 			return fmt.Sprintf("partition %d: %+v came %d ms after its interval", p, w, latest+1)
 		},
 		"a Tick is missing": func(e *evidence) string {
-			delete(e.ticks[p], e.to)
-			return fmt.Sprintf("partition %d has no Tick of %d", p, e.to)
+			s := job(e).start
+			delete(e.ticks[p], s)
+			return fmt.Sprintf("partition %d has no Tick of %d", p, s)
 		},
 		"nodes are silent": func(e *evidence) string {
 			for s := e.from; s < e.from+silence*e.intervalMs; s += e.intervalMs {

@@ -141,6 +141,7 @@ func newHostile(t *testing.T) *hostile {
 	}
 	h.system = systemOn(t, kafka)
 	h.cfg.Balance.JobsFile, h.cfg.Balance.TreeFile = h.jobs, h.treeFile()
+	h.cfg.Collect.MaxRejects = 3000 // a minute: what is written beside rubbish stays below
 	h.listJobs(0)
 	h.services = h.m.addServices(h.configFile())
 	return h
