@@ -650,11 +650,14 @@ func (h *hostile) current(r schemas.Record) {
 }
 
 // allowed reports whether a mutant may be written: not what is legal and whose harm no reader can know, such as another home
-// for a node of an untouched partition, or a summary of a schema that the sink has to wait for.
+// for a node of an untouched partition, or a position that nobody committed, or a summary of a schema that the sink has to wait for.
 func allowed(topic string, value []byte) bool {
 	r, err := schemas.Unmarshal(value)
 	if topic == schemas.TopicJobSummary {
 		return !errors.Is(err, schemas.ErrUnknownSchema)
+	}
+	if _, ok := r.(*schemas.Progress); ok && err == nil && (topic == schemas.TopicProgress || topic == schemas.TopicMergeProgress) {
+		return false
 	}
 	route, ok := r.(*schemas.Route)
 	return !ok || !slices.Contains(producers.SimulatedNodes(simulated)[simulated/4:], route.Node)
@@ -1029,20 +1032,35 @@ func (h *hostile) closesAccounts() {
 // unknownSchema writes a summary that only a later release could read. The sink has to wait for that release, and say so.
 func (h *hostile) unknownSchema() {
 	h.t.Helper()
+	before := h.logSizes()
 	h.write(false, hostileRecord{
 		kind: "unknown schema", topic: schemas.TopicJobSummary, partition: 0, value: append([]byte{0xC3, 1, 1, 2, 3, 4, 5, 6, 7, 8}, "a newer summary"...),
 	})
-	h.logged("sink", "unknown schema fingerprint")
+	h.logged(before, "sink", "unknown schema fingerprint")
 	h.alive("sink")
 }
 
-// logged waits for a text in the log of a service.
-func (h *hostile) logged(kind, pattern string) {
+// logSizes are how long the logs are by now.
+func (h *hostile) logSizes() map[string]int {
+	h.t.Helper()
+	sizes := map[string]int{}
+	for name, p := range h.services {
+		b, err := os.ReadFile(p.log)
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		sizes[name] = len(b)
+	}
+	return sizes
+}
+
+// logged waits for a text behind what was in the logs of a service before.
+func (h *hostile) logged(before map[string]int, kind, pattern string) {
 	h.t.Helper()
 	wanted := regexp.MustCompile(pattern)
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(500 * time.Millisecond) {
 		for name, p := range h.services {
-			if b, err := os.ReadFile(p.log); err == nil && service(name) == kind && wanted.Match(b) {
+			if b, err := os.ReadFile(p.log); err == nil && service(name) == kind && wanted.Match(b[before[name]:]) {
 				return
 			}
 		}
@@ -1079,9 +1097,10 @@ func (h *hostile) topicsMadeAgain() {
 				p.mu.Unlock()
 			}
 		}
+		before := h.logSizes()
 		deleteTopics(h.t, adm, []schemas.Topic{{Name: h.cfg.Prefix + topic.name}})
 		h.eventually(topic.name+" is made again", func() bool { return schemas.CreateTopics(h.t.Context(), h.cl, topics) == nil })
-		h.logged(topic.reader, remedy)
+		h.logged(before, topic.reader, remedy)
 		for _, kind := range []string{"simulate", "balance", "collect", "merge", "sink"} {
 			if kind != "sink" && (kind != "merge" || topic.reader == "sink") && kind != topic.reader {
 				h.alive(kind)
