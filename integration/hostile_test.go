@@ -897,7 +897,8 @@ func (h *hostile) gather(whole bool) *evidence {
 func (h *hostile) readCounters(e *evidence) *oracle {
 	h.t.Helper()
 	var log []*kgo.Record
-	lastTick := map[int32]int64{} // offset
+	lastTick := map[int32]int64{}
+	begins := map[*kgo.Record]int64{} // their intervals
 	for _, r := range h.read(schemas.TopicCounters) {
 		if !slices.Contains(e.untouched, r.Partition) {
 			continue
@@ -923,7 +924,7 @@ func (h *hostile) readCounters(e *evidence) *oracle {
 					jobs = append(jobs, window{j.JobID, int(j.Restart), start})
 				}
 			}
-			e.ticks[p][start], lastTick[p] = jobs, r.Offset
+			e.ticks[p][start], lastTick[p] = jobs, start
 		case *schemas.CounterBatch:
 			start = v.IntervalStart
 			e.heard[p][start]++
@@ -931,12 +932,12 @@ func (h *hostile) readCounters(e *evidence) *oracle {
 			start = v.IntervalStart
 			e.heard[p][start]++
 		}
-		if start <= e.to {
+		if begins[r] = start; start <= e.to {
 			log = append(log, r)
 		}
 	}
 	// What no Tick closes is the judge's to complain of.
-	log = slices.DeleteFunc(log, func(r *kgo.Record) bool { return r.Offset > lastTick[r.Partition] })
+	log = slices.DeleteFunc(log, func(r *kgo.Record) bool { return begins[r] > lastTick[r.Partition] })
 	return newOracle(h.t, h.cfg.Cluster, log)
 }
 
