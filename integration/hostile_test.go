@@ -897,7 +897,7 @@ func (h *hostile) gather(whole bool) *evidence {
 func (h *hostile) readCounters(e *evidence) *oracle {
 	h.t.Helper()
 	var log []*kgo.Record
-	lastTick := map[int32]int64{}
+	lastTick, more := map[int32]int64{}, map[int32]bool{}
 	begins := map[*kgo.Record]int64{} // their intervals
 	for _, r := range h.read(schemas.TopicCounters) {
 		if !slices.Contains(e.untouched, r.Partition) {
@@ -915,10 +915,11 @@ func (h *hostile) readCounters(e *evidence) *oracle {
 		switch v := v.(type) {
 		case *schemas.Tick:
 			start = v.IntervalStart
-			if start > e.to {
-				continue
+			if start > e.to || start < lastTick[p] || start == lastTick[p] && !more[p] {
+				continue // a second one closes nothing
 			}
 			jobs := e.ticks[p][start]
+			more[p] = v.More
 			for _, j := range v.Jobs {
 				if j.Parts == 1 {
 					jobs = append(jobs, window{j.JobID, int(j.Restart), start})
