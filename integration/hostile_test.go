@@ -63,7 +63,6 @@ type hostile struct {
 	quiet   map[string]int64
 	peak    map[string]int64
 	calm    bool // what processes have by now is their quiet memory
-	wall    time.Duration
 }
 
 // TestHostile feeds a live installation, through a plain Kafka client, with extremes that are legal, with records that are
@@ -152,7 +151,8 @@ func (h *hostile) treeFile() string {
 	h.t.Helper()
 	nodes := producers.SimulatedNodes(simulated)
 	each := len(nodes) / h.cfg.Collectors
-	text := "root: machine\nislands:\n"
+	text := strings.Builder{}
+	text.WriteString("root: machine\nislands:\n")
 	for i := range h.cfg.Collectors {
 		island := slices.Clone(nodes[i*each : (i+1)*each])
 		if i == extreme {
@@ -160,10 +160,10 @@ func (h *hostile) treeFile() string {
 				island = append(island, ghost(g))
 			}
 		}
-		text += fmt.Sprintf("  - {name: i%d, nodes: [%s]}\n", i, strings.Join(island, ", "))
+		fmt.Fprintf(&text, "  - {name: i%d, nodes: [%s]}\n", i, strings.Join(island, ", "))
 	}
 	file := filepath.Join(h.t.TempDir(), "tree.yaml")
-	h.put(file, text)
+	h.put(file, text.String())
 	return file
 }
 
