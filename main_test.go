@@ -259,7 +259,7 @@ func certificate(t *testing.T, from time.Time) {
 func TestNobodyAnswersIsStatus1(t *testing.T) {
 	t.Setenv("WEIR_KAFKA_BROKERS", "127.0.0.1:1")
 	status, _, stderr := weir(t.Context(), "jobs")
-	if status != exitFailed || !strings.Contains(stderr, "127.0.0.1:1") || !strings.Contains(stderr, "is `weir up`, or the Kafka of kafka.brokers, running?") {
+	if status != exitFailed || !strings.Contains(stderr, "127.0.0.1:1") || !strings.Contains(stderr, "is weir running? Start `weir up` or `weir broker`, or check kafka.brokers") {
 		t.Errorf("status %d, %q", status, stderr)
 	}
 }
