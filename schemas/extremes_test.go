@@ -285,9 +285,9 @@ func TestHostileTextsAreInvalid(t *testing.T) {
 		"jobs":   {func(k *Tick) { k.Jobs = append(k.Jobs, TickJob{"2", 0, 1, 1, nil}, k.Jobs[0]) }, "jobs"},
 	}.refused(t, func() *Tick { return oneNodeJobs(1, 1) }, func(r *Tick) Record { return r })
 	wrong[Route]{
-		"epoch":    {func(r *Route) { r.Epoch = math.MaxInt64 }, "epoch"},
-		"start":    {func(r *Route) { r.IntervalStart = math.MaxInt64 }, "interval_start"},
-		"cpus":     {func(r *Route) { r.Entries[0].Cpus = []int32{-1} }, "entries.cpus"},
+		"epoch": {func(r *Route) { r.Epoch = math.MaxInt64 }, "epoch"},
+		"start": {func(r *Route) { r.IntervalStart = math.MaxInt64 }, "interval_start"},
+		"cpus":  {func(r *Route) { r.Entries[0].Cpus = []int32{-1} }, "entries.cpus"},
 	}.refused(t, func() *Route { return &Route{Node: "n", Entries: []RouteEntry{{JobID: "1", Mode: ModeLocal}}} }, func(r *Route) Record { return r })
 	wrong[JobSummary]{
 		"unit":  {func(s *JobSummary) { s.Metrics[0].Unit = "\xb5s" }, "metrics.unit"},
