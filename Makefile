@@ -12,8 +12,10 @@ build:
 up: build
 	bin/weir up
 
+# The second command is the simulation of the folds once more, on its full number of schedules.
 test:
 	$(GO) test -race -count=1 -timeout 10m ./...
+	$(GO) test -count=1 -timeout 10m -run 'TestSimulated(Collector|Merger)$$' ./processors
 
 # The Python modules by which TestOutsideReader reads what weir writes. Needs python3 (3.11) with pip or venv; where it is
 # missing, that test says so and is skipped.

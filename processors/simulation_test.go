@@ -18,7 +18,7 @@ import (
 
 var (
 	seedFlag      = flag.Uint64("seed", 0, "of the first simulated log; 0: by the clock")
-	schedulesFlag = flag.Int("schedules", 10_000, "crash schedules to simulate for each fold")
+	schedulesFlag = flag.Int("schedules", defaultSchedules, "crash schedules to simulate for each fold")
 )
 
 // said is everything that a partition's transactions made durable.

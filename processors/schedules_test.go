@@ -1,0 +1,5 @@
+//go:build !race
+
+package processors
+
+const defaultSchedules = 10_000
