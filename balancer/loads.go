@@ -118,7 +118,7 @@ const progressBack = 20
 // follow reads the topic of progress, from shortly before its end, until ctx ends. While that is not possible, loads stay as
 // they are, which is said once.
 func (b *balancer) follow(ctx context.Context, opts []kgo.Opt) {
-	var trouble config.Trouble
+	var trouble, rubbish config.Trouble
 	say := func(err error) {
 		if ctx.Err() == nil && trouble.Worth(err) {
 			b.log.Warn("loads of jobs cannot be read and stay as they are, trying again", "err", err)
@@ -150,7 +150,9 @@ func (b *balancer) follow(ctx context.Context, opts []kgo.Opt) {
 		}
 		for r := range fetches.RecordsAll() {
 			if value, err := schemas.Unmarshal(r.Value); err != nil {
-				say(fmt.Errorf("%s-%d at %d: %w", r.Topic, r.Partition, r.Offset, err))
+				if rubbish.Worth(err) { // a good record between two of these does not end it
+					b.log.Warn("record in the topic of progress cannot be read, left out", "topic", r.Topic, "partition", r.Partition, "offset", r.Offset, "err", err)
+				}
 			} else if p, ok := value.(*schemas.Progress); ok {
 				trouble.Over()
 				if p.Closed != nil && p.ClosedIntervalMs != b.ms && time.Now().After(settled) && !saidOther {

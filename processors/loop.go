@@ -1,6 +1,7 @@
 package processors
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -109,7 +110,11 @@ type loop struct {
 	patience  time.Duration     // with a commit
 	last      *schemas.Progress // committed, as this run knows it
 	halted    halted
+	rubbish   config.Trouble // in the topic of positions
 }
+
+// errNotProgress is logged where a record in the topic of positions is none.
+var errNotProgress = errors.New("not a Progress")
 
 // run owns the partition until ctx ends (nil) or anything goes wrong. After an error nobody knows whether the last
 // transaction was committed; only Progress does, so the caller starts again from there.
@@ -230,7 +235,8 @@ func (l *loop) lastProgress(ctx context.Context, adm *kadm.Client) (*schemas.Pro
 	for back := int64(100); ; back *= 10 {
 		from := max(logStart, logEnd-back)
 		var last *schemas.Progress
-		var newer error
+		var newer, wrong error
+		count := 0
 		err := config.ReadPartition(ctx, l.cfg, l.stage.progress, l.partition, from, logEnd, func(r *kgo.Record) error {
 			value, err := schemas.Unmarshal(r.Value)
 			switch p, ok := value.(*schemas.Progress); {
@@ -239,11 +245,14 @@ func (l *loop) lastProgress(ctx context.Context, adm *kadm.Client) (*schemas.Pro
 			case errors.Is(err, schemas.ErrUnknownSchema) && r.Attrs.IsTransactional():
 				newer = fmt.Errorf("%s-%d at %d: %w: a newer weir wrote it", r.Topic, r.Partition, r.Offset, err)
 			default: // no weir wrote it
-				l.log.Warn("record in the topic of positions cannot be read, left out", "topic", r.Topic, "partition", r.Partition,
-					"offset", r.Offset, "err", err)
+				count++
+				wrong = fmt.Errorf("%s-%d at %d: %w", r.Topic, r.Partition, r.Offset, cmp.Or(err, errNotProgress))
 			}
 			return nil
 		})
+		if wrong != nil && l.rubbish.Worth(wrong) { // a partition that stands still reads them again and again
+			l.log.Warn("records in the topic of positions cannot be read, left out", "count", count, "err", wrong)
+		}
 		if err := errors.Join(err, newer); err != nil || last != nil || from == logStart {
 			return last, err
 		}

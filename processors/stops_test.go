@@ -330,15 +330,20 @@ func TestAnotherIntervalIsSaidOnce(t *testing.T) {
 	}
 }
 
-// A stranger's record in the topic of positions does not hold the partition up.
+// Records of strangers in the topic of positions hold the partition up no more than they fill the log.
 func TestRubbishAmongPositionsIsLeftOut(t *testing.T) {
 	b := newBench(t)
 	b.interval(9)
 	b.collectUntil("a summary", b.summaries(1))
 	unknown := append([]byte{0xC3, 0x01}, bytes.Repeat([]byte{7}, 20)...)
-	b.putTo(schemas.TopicProgress, 0, []byte("rubbish"), unknown)
+	for range 20 {
+		b.putTo(schemas.TopicProgress, 0, []byte("rubbish"), unknown, encode(t, &schemas.Gap{Node: "n", Reason: "not a Progress"}))
+	}
 	b.interval(8)
-	stop, _ := b.collect()
+	log, stop, _ := b.collectTo()
 	b.eventually("the next summary", b.summaries(2))
 	b.stopOrFail(stop)
+	if n := log.count("topic of positions"); n != 1 {
+		t.Errorf("%d lines of the log are about them", n)
+	}
 }
