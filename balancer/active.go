@@ -143,7 +143,7 @@ func (b *balancer) planInterval(ctx context.Context, cl *kgo.Client, m *memory, 
 		m.routes.end(n, start)
 	}
 	if len(changed)+len(gone) > 0 {
-		m.epoch++
+		m.epoch = nextEpoch(m.epoch)
 	}
 	for _, key := range expired {
 		delete(m.over, key)
@@ -180,7 +180,7 @@ func (b *balancer) decide(m *memory, jobs []schemas.Job, faults []scheduler.Faul
 	want, verdict := b.plan(m, has, weights, lim, start)
 	showLoad(m.loads, verdict, lim.lMax)
 	b.judge(start, verdict)
-	return m.routes.changes(want, start, m.epoch+1)
+	return m.routes.changes(want, start, nextEpoch(m.epoch))
 }
 
 // plan plans without the jobs that no record takes, and remembers why they are refused.

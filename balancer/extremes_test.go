@@ -205,8 +205,9 @@ func TestJobRecordsAreTaken(t *testing.T) {
 	odd := job("odd", "a")
 	odd.Name, odd.User, odd.Account, odd.Queue = "J\xf6rg", strings.Repeat("é", 5000), "\xff", strings.Repeat("q", 1<<20)
 	faults := []scheduler.Fault{{JobID: "bad", Reason: strings.Repeat("r\xe9", 1<<20)}}
+	faults = append(faults, scheduler.Fault{Reason: "Slurm has not answered:\n\tslurm_load_jobs error: \x1b[31mtimed out"})
 	want := jobRecords([]schemas.Job{wide, odd, job("well", "b")}, faults)
-	for id, nodes := range map[string]int{"wide": 0, "odd": 1, "well": 1, "bad": 0} {
+	for id, nodes := range map[string]int{"wide": 0, "odd": 1, "well": 1, "bad": 0, fileJobID: 0} {
 		record, err := schemas.Unmarshal(want[schemas.JobKey{JobID: id}].value)
 		if err != nil {
 			t.Errorf("%s: %v", id, err)
@@ -262,6 +263,48 @@ func TestStateFromTheFutureIsIgnored(t *testing.T) {
 	}
 	if out.count("state from the future is ignored") != 1 {
 		t.Errorf("not logged once:\n%s", out.b.String())
+	}
+}
+
+// TestRouteBeforeTheFutureStays: agents leave a Route from the future out, and send by the one before it. So do the Ticks.
+func TestRouteBeforeTheFutureStays(t *testing.T) {
+	now := &schemas.Route{Node: "a", Epoch: 1, IntervalStart: 1000, Home: 1, Entries: []schemas.RouteEntry{{JobID: "j", Partition: 1}}}
+	future := &schemas.Route{Node: "a", Epoch: 2, IntervalStart: 9_000_000, Entries: []schemas.RouteEntry{{JobID: "k"}}}
+	l := routeLog{}
+	l.add(*now)
+	l.addUntimed(*future)
+	if at := l.at(2000); len(at) != 1 || at[0].Epoch != 1 {
+		t.Errorf("in force: %v", at)
+	}
+	if !l.isUntimed("a") {
+		t.Error("the next plan would keep it")
+	}
+	if epoch, start := l.last(); epoch != 2 || start != 1000 {
+		t.Errorf("epoch %d, planned %d", epoch, start)
+	}
+	l.add(schemas.Route{Node: "a", Epoch: 3, IntervalStart: 3000})
+	for start, epoch := range map[int64]int64{2000: 1, 3000: 3, 10_000_000: 3} {
+		if at := l.at(start); len(at) != 1 || at[0].Epoch != epoch {
+			t.Errorf("in force at %d: %v, want epoch %d", start, at, epoch)
+		}
+	}
+	l.forget(3000)
+	if len(l["a"]) != 1 {
+		t.Errorf("kept: %v", l["a"])
+	}
+}
+
+// TestLastEpoch: a record with the last epoch that there is stops neither plans nor Ticks.
+func TestLastEpoch(t *testing.T) {
+	_, cfg := broker(t)
+	ms := cfg.Interval.Milliseconds()
+	produce(t, cfg, &schemas.BalanceState{Epoch: schemas.MaxEpoch, IntervalStart: time.Now().UnixMilli()/ms*ms - ms, IntervalMs: ms})
+	produceRoute(t, cfg, &schemas.Route{Node: "left", Epoch: schemas.MaxEpoch})
+	r := newReader(t, cfg)
+	background(t, func(ctx context.Context) error { return Run(ctx, cfg, sixNodes(), scheduler.Fixed(job("big", "a", "b", "c")), slog.New(slog.DiscardHandler)) })
+	r.until("Routes and Ticks", func() bool { return len(r.ticks[0]) > 3 && len(r.routes["f"]) > 0 })
+	if last := r.routes["a"]; len(last) != 1 || len(last[0].Entries) != 1 {
+		t.Errorf("Routes of node a: %v", last)
 	}
 }
 

@@ -139,6 +139,9 @@ func (l routeLog) changes(want []schemas.Route, start, epoch int64) (changed []s
 	return changed, gone
 }
 
+// nextEpoch counts epochs. A record on the topics may have the last one: the count stays there, since no part goes by it.
+func nextEpoch(epoch int64) int64 { return min(epoch+1, schemas.MaxEpoch) }
+
 // carried returns the jobs on the newest Routes that are neither among those listed nor among the faults, with what they have there
 // and no job that has the interval takes.
 func (l routeLog) carried(layout *layout, listed []schemas.Job, faults []scheduler.Fault, has []schemas.Job) []schemas.Job {
@@ -188,12 +191,12 @@ func (l routeLog) end(node string, start int64) {
 // Homes that are none. Both are the balancer's own and in no record.
 const (
 	noHome  = -1 // of a node that has left the machine
-	untimed = -2 // of a Route that is not believed when it begins: no Tick is made from it, and the next plan writes another
+	untimed = -2 // of a Route from the future: no Tick is made from it, and the next plan writes another
 )
 
-// addUntimed remembers a Route from the future, so that its jobs stay where they are.
+// addUntimed remembers a Route from the future, so that its jobs stay where they are. The Route before it stays in force.
 func (l routeLog) addUntimed(r schemas.Route) {
-	r.Home, r.IntervalStart = untimed, 0
+	r.Home = untimed
 	l.add(r)
 }
 
@@ -239,11 +242,15 @@ func inForce(routes []schemas.Route, start int64) int {
 	return 0
 }
 
-// last returns the highest epoch and the latest interval that any Route was planned for; zeros where there is none.
+// last returns the highest epoch and the latest interval that any Route was planned for, but for those from the future; zeros
+// where there is none.
 func (l routeLog) last() (epoch, start int64) {
 	for _, routes := range l {
 		for i := range routes {
-			epoch, start = max(epoch, routes[i].Epoch), max(start, routes[i].IntervalStart)
+			epoch = max(epoch, routes[i].Epoch)
+			if routes[i].Home != untimed {
+				start = max(start, routes[i].IntervalStart)
+			}
 		}
 	}
 	return epoch, start

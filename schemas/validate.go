@@ -15,6 +15,8 @@ const (
 	MaxMetrics = 1024
 	// MaxNodes is how many nodes a job may have.
 	MaxNodes = 1 << 22
+	// MaxEpoch is the last epoch: epochs are counted on from what records say.
+	MaxEpoch = 1 << 53
 )
 
 // Bounds on what a record may say. They are far above any machine, and far below what would hurt.
@@ -25,7 +27,6 @@ const (
 	minTimeMs     = 0
 	maxTimeMs     = 4102444800000 // the year 2100: sums and multiples of times stay within int64
 	maxTotal      = 1 << 60       // values of one metric of all shares: above 2 × maxCount × maxParts
-	maxEpoch      = 1 << 53       // epochs are counted on from what records say
 	maxParts      = 10_000        // collectors, as config has it
 	maxCPUs       = 1 << 16       // of one node
 	maxTextBytes  = 4096          // of free text
@@ -67,11 +68,12 @@ func ValidUnit(s string) bool { return len(s) <= maxNameBytes && isPrintable(s) 
 // validText is for free text, such as a reason or the name that a user gave a job.
 func validText(s string) bool { return len(s) <= maxTextBytes && isPrintable(s) }
 
-// CleanText makes free text valid for a record: it is printable, and what is too long is cut.
-func CleanText(s string) string {
+// CleanText makes free text valid for a record: it is printable, and cut to at most so many bytes, of which a record takes
+// 4,096.
+func CleanText(s string, most int) string {
 	const cut = "..."
-	if s = Printable(s); len(s) > maxTextBytes {
-		s = strings.ToValidUTF8(s[:maxTextBytes-len(cut)], "") + cut
+	if s = Printable(s); len(s) > most {
+		s = strings.ToValidUTF8(s[:most-len(cut)], "") + cut
 	}
 	return s
 }
@@ -140,8 +142,8 @@ func checkJob(jobID string, restart int32) error {
 }
 
 func checkEpoch(epoch int64) error {
-	if epoch < 0 || epoch > maxEpoch {
-		return invalid("epoch", "%d is not in 0 to %d", epoch, int64(maxEpoch))
+	if epoch < 0 || epoch > MaxEpoch {
+		return invalid("epoch", "%d is not in 0 to %d", epoch, int64(MaxEpoch))
 	}
 	return nil
 }
@@ -583,6 +585,9 @@ func (p *Progress) Validate() error {
 	}
 	if p.Open < 0 {
 		return invalid("open", "%d is negative", p.Open)
+	}
+	if !validText(p.Stopped) {
+		return invalid("stopped", "%.80q is not at most %d bytes of printable UTF-8", p.Stopped, maxTextBytes)
 	}
 	return nil
 }
