@@ -193,10 +193,8 @@ func checkJobs(key, path string) error {
 		return err
 	}
 	_, faults := scheduler.NewFileSource(path).Jobs(time.Now())
-	for _, fault := range faults {
-		if fault.JobID == "" {
-			return fmt.Errorf("%s: %s", key, fault.Reason)
-		}
+	if err := unreadable(faults); err != nil {
+		return fmt.Errorf("%s: %w", key, err)
 	}
 	return nil
 }

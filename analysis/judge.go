@@ -39,7 +39,7 @@ func duration(ms int64) time.Duration { return time.Duration(ms) * time.Millisec
 
 func (s *Status) judgeBalancer(cfg config.Config) {
 	const setClock = "set the clock of the balancer's host, or of this one, and start the balancer again"
-	patience, slack := 3*cfg.Interval+cfg.Grace, max(cfg.Interval, 10*time.Second)
+	patience, slack := 3*cfg.Interval+cfg.Grace, config.Slack(cfg.Interval)
 	switch {
 	case s.TickMs == nil:
 		s.wrong("no interval was ever closed: is a balancer running? `weir balance` starts one")

@@ -126,7 +126,7 @@ func (b *balancer) follow(ctx context.Context, opts []kgo.Opt) {
 	}
 	topic := b.cfg.Prefix + schemas.TopicProgress
 	// Collectors that have heard of this balancer's Ticks have its interval.
-	settled, saidOther := time.Now().Add(clockSkew+3*b.cfg.Interval), false
+	settled, saidOther := time.Now().Add(config.Slack(b.cfg.Interval)+3*b.cfg.Interval), false
 	from := map[int32]kgo.Offset{}
 	for p := range int32(b.cfg.Collectors) {
 		from[p] = kgo.NewOffset().AtEnd().Relative(-progressBack)

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/schemas"
@@ -27,13 +26,13 @@ const maxReasonBytes = 1000
 // record at all has no value.
 func newJobRecord(j schemas.Job) jobRecord {
 	for text, most := range map[*string]int{&j.Name: maxTextBytes, &j.User: maxTextBytes, &j.Account: maxTextBytes, &j.Queue: maxTextBytes, &j.Reason: maxReasonBytes} {
-		*text = cleaned(*text, most)
+		*text = schemas.CleanText(*text, most)
 	}
 	value, err := schemas.MarshalChecked(&j)
 	if err != nil {
 		short := j
 		short.Nodes, short.Cpus = nil, nil
-		short.Reason = cleaned(fmt.Sprintf("its %d nodes are not shown: %v; %s", len(j.Nodes), err, j.Reason), maxReasonBytes)
+		short.Reason = schemas.CleanText(fmt.Sprintf("its %d nodes are not shown: %v; %s", len(j.Nodes), err, j.Reason), maxReasonBytes)
 		value, _ = schemas.MarshalChecked(&short) // nil after an error
 	}
 	return jobRecord{j, value}
@@ -41,15 +40,6 @@ func newJobRecord(j schemas.Job) jobRecord {
 
 // maxTextBytes bounds every other text of a job. The sources keep theirs shorter.
 const maxTextBytes = 256
-
-// cleaned returns a text as valid UTF-8 of so many bytes at the most.
-func cleaned(text string, most int) string {
-	text = strings.ToValidUTF8(text, "?")
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most-3], "") + "..."
-	}
-	return text
-}
 
 // jobRecords returns what topic jobs should hold: every job, with the reason where it is not followed as it was given, and a SKIPPED
 // one for every other fault. A fault whose id cannot be that of a record, or is that of another one, is called _fault-1,

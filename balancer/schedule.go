@@ -48,12 +48,9 @@ func (s schedule) first(state *schemas.BalanceState, now time.Time) int64 {
 	return (end + s.ms - 1) / s.ms * s.ms
 }
 
-// clockSkew is how far two clocks may at least be apart. Collectors take Ticks by the same rule.
-const clockSkew = 10 * time.Second
-
 // tooFar reports whether a time is so far ahead that only a wrong clock has written it.
 func (s schedule) tooFar(ms int64, now time.Time) bool {
-	return ms > now.UnixMilli()+max(s.ms, clockSkew.Milliseconds())
+	return ms > now.Add(config.Slack(time.Duration(s.ms)*time.Millisecond)).UnixMilli()
 }
 
 // errClock is returned when this machine's clock was set back by more than clocks may differ.

@@ -45,6 +45,9 @@ type Config struct {
 // Outage is how far back anything is caught up, in intervals.
 const Outage = 64
 
+// Slack is how far apart the clocks of two hosts may be. What lies further ahead, a clock that is wrong has written.
+func Slack(interval time.Duration) time.Duration { return max(interval, 10*time.Second) }
+
 // Partitions are the partition counts beside Collectors.
 type Partitions struct {
 	Routes     int `mapstructure:"routes"`

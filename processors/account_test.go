@@ -291,7 +291,8 @@ func TestProgressDropsItsLoadsBeforeItFails(t *testing.T) {
 
 func TestReasonsAreBoundedText(t *testing.T) {
 	for _, reason := range []string{"short", strings.Repeat("ä", 400), "x" + strings.Repeat("ä", 400), "\xff\xfe not UTF-8", strings.Repeat("\xff", 4000), "a\x1b[2J\n"} {
-		if got := bounded(reason); !utf8.ValidString(got) || len(got) > maxReasonBytes || got != schemas.CleanText(got) || reason == "short" && got != reason {
+		got := schemas.CleanText(reason, maxReasonBytes)
+		if !utf8.ValidString(got) || len(got) > maxReasonBytes || got != schemas.Printable(got) || reason == "short" && got != reason {
 			t.Errorf("%q becomes %q", reason, got)
 		}
 	}

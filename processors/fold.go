@@ -12,7 +12,9 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"time"
 
+	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -59,18 +61,16 @@ func (r Rejected) record(topic string, partition int32) *schemas.Reject {
 }
 
 const (
-	// aheadMs is how far an interval may end after its record was appended, unless its length is more: a node's clock
-	// may be off, but a record from the far future would hold back, or close, all that is real.
-	aheadMs = 10_000
 	// never is the interval_start below all others.
 	never = math.MinInt64
 	// none is the offset behind all others.
 	none = math.MaxInt64
 )
 
-// isAhead reports whether an interval ends later than a record of it can be believed.
+// isAhead reports whether an interval ends later than a record of it can be believed: a node's clock may be off, but a
+// record from the far future would hold back, or close, all that is real.
 func isAhead(start, lengthMs, appendedMs int64) bool {
-	return start+lengthMs > appendedMs+max(lengthMs, aheadMs)
+	return start+lengthMs > appendedMs+config.Slack(time.Duration(lengthMs)*time.Millisecond).Milliseconds()
 }
 
 // ledger is what both folds keep of a partition beside its open windows.

@@ -2,28 +2,14 @@ package processors
 
 import (
 	"fmt"
-	"unicode/utf8"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/schemas"
 )
 
-// maxReasonBytes bounds the reason of a Reject, which may quote what came in.
+// maxReasonBytes bounds the reason of a Reject, which may quote what came in, and that of a stop.
 const maxReasonBytes = 512
-
-// bounded returns a text that may be written: printable, and at most maxReasonBytes long.
-func bounded(text string) string {
-	text = schemas.Printable(text)
-	if len(text) <= maxReasonBytes {
-		return text
-	}
-	end := maxReasonBytes - len("...")
-	for !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + "..."
-}
 
 // encodeOutput encodes an output, and cuts one that would be too large or could not be read: first the nodes that it shares
 // with others, then half of its metrics, from the end, again and again, until none is left. The rest always fits. A loop
@@ -103,7 +89,7 @@ func (l *loop) records(a *account) (*encoded, *schemas.Progress, error) {
 	}
 	source := fmt.Appendf(nil, "%s/%d", l.stage.input, l.partition)
 	for _, x := range a.rejects {
-		x.Reason = bounded(x.Reason)
+		x.Reason = schemas.CleanText(x.Reason, maxReasonBytes)
 		value, err := schemas.MarshalChecked(x.record(l.stage.input, l.partition))
 		if err != nil {
 			l.log.Error("rejected record cannot be reported", "stage", l.stage.name, "partition", l.partition, "offset", x.Offset, "err", err)

@@ -42,11 +42,12 @@ func (l *loop) halt(ctx context.Context, producer *kgo.Client, why error) {
 	if l.halted.trouble.Worth(why) {
 		l.log.Error("partition stopped", "stage", l.stage.name, "partition", l.partition, "err", why)
 	}
-	if l.last == nil || l.last.Stopped == bounded(why.Error()) {
+	reason := schemas.CleanText(why.Error(), maxReasonBytes)
+	if l.last == nil || l.last.Stopped == reason {
 		return
 	}
 	p := *l.last
-	p.From, p.LostFrom, p.LostTo, p.Stopped = p.Position, nil, nil, bounded(why.Error())
+	p.From, p.LostFrom, p.LostTo, p.Stopped = p.Position, nil, nil, reason
 	value, err := encodeProgress(&p)
 	if err == nil {
 		var t encoded

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -158,11 +159,8 @@ func (f *fleet) saveRoutes() error {
 	return first
 }
 
-// slack is how far ahead of the clock a time may lie before one of the clocks is wrong: max(T, 10 s), as for collectors.
-func (f *fleet) slack() time.Duration { return max(f.cfg.Interval, 10*time.Second) }
-
 // horizon is the interval_start, in Unix milliseconds, after which a route is from the future.
-func (f *fleet) horizon(now time.Time) int64 { return now.Add(f.slack()).UnixMilli() }
+func (f *fleet) horizon(now time.Time) int64 { return now.Add(config.Slack(f.cfg.Interval)).UnixMilli() }
 
 // errFutureRoute is logged when the route written last is not usable yet, by far.
 var errFutureRoute = errors.New("the balancer's clock was ahead, or this host's is behind: set it; the balancer's next plan replaces the route")

@@ -92,7 +92,7 @@ func (f *fleet) tick(ctx context.Context) {
 // later ones: otherwise nothing would be published until the clock is there again. A smaller step is waited for, so
 // that no interval is published twice. Records of the future would only be refused, and keep others out of the rings.
 func (f *fleet) notice(start int64) {
-	before, ahead := f.formed, start+f.slack().Milliseconds()
+	before, ahead := f.formed, start+config.Slack(f.cfg.Interval).Milliseconds()
 	f.formed = max(before, start)
 	if before <= ahead {
 		return

@@ -496,7 +496,7 @@ func TestCleanTextIsValid(t *testing.T) {
 		"": "", "Größe 5 µm": "Größe 5 µm", "a\xffb\xfe": "a?b?", "a\nb\x1b[0m": "a?b?[0m", "\u202egnp": "?gnp", "\ufffd": "?",
 		strings.Repeat("µ", 3000): strings.Repeat("µ", 2046) + "...",
 	} {
-		if got := CleanText(text); got != want || !validText(got) {
+		if got := CleanText(text, maxTextBytes); got != want || !validText(got) {
 			t.Errorf("%.80q becomes %.80q, want %.80q", text, got, want)
 		}
 	}

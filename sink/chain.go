@@ -257,9 +257,3 @@ func Look(cfg config.Config) (Archive, error) {
 	}
 	return a, nil
 }
-
-// Positions returns how far each partition of summaries is archived in cfg.Sink.Dir; nil where there is no archive.
-func Positions(cfg config.Config) (map[int32]int64, error) {
-	a, err := Look(cfg)
-	return a.Positions, err
-}

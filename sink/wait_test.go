@@ -65,11 +65,11 @@ func (b *bench) eventually(what string, done func() bool) {
 
 func (b *bench) position(partition int32) int64 {
 	b.t.Helper()
-	positions, err := Positions(b.cfg)
+	a, err := Look(b.cfg)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return positions[partition]
+	return a.Positions[partition]
 }
 
 func (b *bench) end(partition int32) int64 {
