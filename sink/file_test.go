@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -274,5 +275,43 @@ func BenchmarkChainOf1000Files(b *testing.B) {
 		if _, err := a.tails(); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// olderRows are what testdata/format-1.parquet holds, which the release before this one wrote.
+func olderRows() []schemas.Row {
+	name, unit, scope, low, high := "cpi", "1", "core", "n1", "n2"
+	nodes, count, invalid, mean, deviation, bound := int32(2), int64(96), int64(1), 1.5, 0.25, 0.01
+	d := [11]float64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}
+	head := schemas.Row{
+		Cluster: "c", JobID: "4711", Restart: 1, IntervalStart: 1_700_000_000_000, IntervalMs: 10_000, Method: schemas.MethodEstimated,
+		Parts: 2, PartsReported: 2, NodesExpected: 3, NodesReported: 2,
+	}
+	full := head
+	full.Metric, full.Unit, full.Scope, full.LowNode, full.HighNode = &name, &unit, &scope, &low, &high
+	full.Nodes, full.Count, full.Invalid, full.Mean, full.Stddev, full.NodeStddev = &nodes, &count, &invalid, &mean, &deviation, &deviation
+	full.D0, full.D1, full.D2, full.D3, full.D4, full.D5 = &d[0], &d[1], &d[2], &d[3], &d[4], &d[5]
+	full.D6, full.D7, full.D8, full.D9, full.D10 = &d[6], &d[7], &d[8], &d[9], &d[10]
+	exact := full
+	exact.JobID = "4712"
+	full.RankError, full.Lo, full.Hi = &bound, d[:], d[:]
+	return []schemas.Row{head, full, exact}
+}
+
+// TestOlderFileIsRead: files that the release before this one wrote stay readable, with all that they say.
+func TestOlderFileIsRead(t *testing.T) {
+	rows, f, err := ReadFile("testdata/format-1.parquet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := olderRows(); !reflect.DeepEqual(rows, want) {
+		t.Errorf("rows %+v, want %+v", rows, want)
+	}
+	want := Footer{
+		Topic: "weir.job-summary", Partition: 3, Start: 7, Next: 12, Rows: 3, FirstInterval: 1_700_000_000_000, LastInterval: 1_700_000_000_000,
+		Undecodable: []Undecodable{{9, "malformed"}}, UndecodableCount: 1, PreviousDate: "2023-11-13",
+	}
+	if !reflect.DeepEqual(f, want) {
+		t.Errorf("footer %+v, want %+v", f, want)
 	}
 }
