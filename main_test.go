@@ -224,7 +224,7 @@ func TestExpiredCertificateIsStatus2(t *testing.T) {
 		{-time.Minute, "check", exitDone, ""},
 	} {
 		certificate(t, time.Now().Add(c.from))
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // a service ends with it
 		status, _, stderr := weir(ctx, c.command)
 		cancel()
 		if status != c.status || !strings.Contains(stderr, c.says) {

@@ -301,7 +301,9 @@ func TestLastEpoch(t *testing.T) {
 	produce(t, cfg, &schemas.BalanceState{Epoch: schemas.MaxEpoch, IntervalStart: time.Now().UnixMilli()/ms*ms - ms, IntervalMs: ms})
 	produceRoute(t, cfg, &schemas.Route{Node: "left", Epoch: schemas.MaxEpoch})
 	r := newReader(t, cfg)
-	background(t, func(ctx context.Context) error { return Run(ctx, cfg, sixNodes(), scheduler.Fixed(job("big", "a", "b", "c")), slog.New(slog.DiscardHandler)) })
+	background(t, func(ctx context.Context) error {
+		return Run(ctx, cfg, sixNodes(), scheduler.Fixed(job("big", "a", "b", "c")), slog.New(slog.DiscardHandler))
+	})
 	r.until("Routes and Ticks", func() bool { return len(r.ticks[0]) > 3 && len(r.routes["f"]) > 0 })
 	if last := r.routes["a"]; len(last) != 1 || len(last[0].Entries) != 1 {
 		t.Errorf("Routes of node a: %v", last)

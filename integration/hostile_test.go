@@ -963,7 +963,7 @@ func (h *hostile) readSummaries(e *evidence, o *oracle) {
 			continue
 		}
 		sum := v.(*schemas.JobSummary)
-		w := window{sum.JobID, int(sum.Restart), sum.IntervalStart}
+		w := windowOf(sum)
 		if !expected[w] || w.start < e.from || w.start > e.to {
 			continue
 		}

@@ -364,7 +364,7 @@ func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*(math.Abs(a)+math.Ab
 
 // check compares one summary of the topic with what must be in it.
 func (o *oracle) check(s *schemas.JobSummary) error {
-	e := o.windows[window{s.JobID, int(s.Restart), s.IntervalStart}]
+	e := o.windows[windowOf(s)]
 	if e == nil {
 		return fmt.Errorf("no Tick lists it")
 	}

@@ -108,27 +108,39 @@ func (s *system) injectFaults() {
 	)
 }
 
-func (s *system) judge() {
-	s.t.Helper()
-	o := newOracle(s.t, s.cfg.Cluster, s.read(schemas.TopicCounters))
+func windowOf(sum *schemas.JobSummary) window {
+	return window{sum.JobID, int(sum.Restart), sum.IntervalStart}
+}
 
-	methods := map[string]int{}
-	seen := map[window]bool{}
-	var summaries []*schemas.JobSummary
+// summaries reads all summaries, and the windows that have one. A window that has two fails the test.
+func (s *system) summaries() (all []*schemas.JobSummary, seen map[window]bool) {
+	s.t.Helper()
+	seen = map[window]bool{}
 	for _, r := range s.read(schemas.TopicJobSummary) {
 		v, err := schemas.Unmarshal(r.Value)
 		if err != nil {
 			s.t.Fatal(err)
 		}
 		sum := v.(*schemas.JobSummary)
-		summaries = append(summaries, sum)
-		w := window{sum.JobID, int(sum.Restart), sum.IntervalStart}
+		all = append(all, sum)
+		w := windowOf(sum)
 		if seen[w] {
 			s.t.Errorf("%+v has two summaries", w)
 		}
 		seen[w] = true
+	}
+	return all, seen
+}
+
+func (s *system) judge() {
+	s.t.Helper()
+	o := newOracle(s.t, s.cfg.Cluster, s.read(schemas.TopicCounters))
+
+	methods := map[string]int{}
+	summaries, seen := s.summaries()
+	for _, sum := range summaries {
 		if err := o.check(sum); err != nil {
-			s.t.Errorf("%s %+v: %v", sum.Method, w, err)
+			s.t.Errorf("%s %+v: %v", sum.Method, windowOf(sum), err)
 		}
 		methods[sum.Method]++
 	}

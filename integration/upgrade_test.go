@@ -115,20 +115,9 @@ sink: {dir: %q}
 func (s *system) judgeUpgrade() {
 	s.t.Helper()
 	o := newOracle(s.t, s.cfg.Cluster, s.read(schemas.TopicCounters))
-	seen := map[window]bool{}
-	var summaries []*schemas.JobSummary
-	for _, r := range s.read(schemas.TopicJobSummary) {
-		v, err := schemas.Unmarshal(r.Value)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		sum := v.(*schemas.JobSummary)
-		summaries = append(summaries, sum)
-		w := window{sum.JobID, int(sum.Restart), sum.IntervalStart}
-		if seen[w] {
-			s.t.Errorf("%+v has two summaries", w)
-		}
-		seen[w] = true
+	summaries, seen := s.summaries()
+	for _, sum := range summaries {
+		w := windowOf(sum)
 		if w.job == schemas.JobSystem { // what it counts depends on the release
 			continue
 		}

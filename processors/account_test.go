@@ -3,7 +3,6 @@ package processors
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -225,17 +224,10 @@ func TestRejectedOffsetsInProgressAreBounded(t *testing.T) {
 }
 
 func TestEveryOutputFits(t *testing.T) {
-	name := strings.Repeat("x", 50)
-	wide := &schemas.JobSummary{Cluster: simCluster, JobID: "whole", IntervalStart: simEpochMs, IntervalMs: simT, Method: schemas.MethodExact, Parts: 1, PartsReported: 1}
-	mean, deciles := 1.0, slices.Repeat([]float64{1}, 11)
-	for n := range 30_000 {
-		wide.Metrics = append(wide.Metrics, schemas.JobSummaryMetric{
-			Name: fmt.Sprintf("%s%d", name, n), Unit: "1", Scope: schemas.ScopeCore, Count: 1, Mean: &mean, Deciles: &deciles,
-		})
-	}
+	wide := wideSummary("whole", 30_000)
 	share := partial("two", 0, simEpochMs, 2)
 	for n := range 100_000 {
-		share.Shared = append(share.Shared, schemas.SharedNode{Node: fmt.Sprintf("%s%d", name, n)})
+		share.Shared = append(share.Shared, schemas.SharedNode{Node: fmt.Sprintf("%050d", n)})
 	}
 	twice := partial("two", 0, simEpochMs, 2)
 	twice.Metrics = append(twice.Metrics, twice.Metrics[0]) // could be written, and not be read

@@ -90,6 +90,41 @@ func TestRubbishStopsItsPartitionAlone(t *testing.T) {
 	}
 }
 
+// A stop moves no position, and what Progress says beside that stays: open records, rejected offsets, counts, loads.
+func TestAStopKeepsWhatProgressHas(t *testing.T) {
+	b := newBench(t)
+	b.cfg.Collect.MaxRejects = 5
+	b.interval(9)
+	start := time.Now().UnixMilli()/simT*simT - 4*simT
+	b.put(encode(t, batch("n1", "whole", start, simT, 1)), []byte("rubbish"))
+	stop, _ := b.collect()
+	b.eventually("a commit with an open record", func() bool { return b.progress().Open == 1 && len(b.progress().Rejected) == 1 })
+	before := b.progress()
+	for range 9 {
+		b.put([]byte("rubbish"))
+	}
+	b.eventually("the stop", b.stopped("collect.max_rejects"))
+	b.stopOrFail(stop)
+	after := b.progress()
+	if after.Stopped = ""; after.From != after.Position {
+		t.Errorf("from %d to %d", after.From, after.Position)
+	}
+	// The nine may come in two polls: the first of them is then committed.
+	if after.Open != 1 || after.Hold != before.Hold || len(after.Loads) != len(before.Loads) || *after.Closed != *before.Closed ||
+		after.TopicID != before.TopicID || after.Counts.Summarized != before.Counts.Summarized || after.Counts.Rejected != int64(len(after.Rejected)) ||
+		after.Counts.Rejected != after.Unreadable {
+		t.Errorf("%+v after %+v", after, before)
+	}
+	b.cfg.Collect.MaxRejects = 100
+	b.put(encode(t, &schemas.Tick{
+		IntervalStart: start, IntervalMs: simT, Jobs: []schemas.TickJob{{JobID: "whole", Parts: 1, JobNodes: 1, Nodes: []string{"n1"}}},
+	}))
+	b.collectUntil("the open record's summary", b.summaries(2))
+	if c := b.progress().Counts; c.Summarized != before.Counts.Summarized+1 || c.Rejected != 10 || c.Lost > 0 {
+		t.Errorf("%+v", c)
+	}
+}
+
 // replaceCounters deletes the input topic and makes it again.
 func (b *bench) replaceCounters() {
 	b.t.Helper()

@@ -46,16 +46,12 @@ func summarize(cluster string, partition int32, t *schemas.Tick, job *schemas.Ti
 	return s
 }
 
-// reduced is a metric as its node reduced it, without numbers that contradict its count or rank_error.
+// reduced is a metric as its node reduced it, without numbers that contradict its count.
 func reduced(m *schemas.JobSummaryMetric) schemas.JobSummaryMetric {
 	if m.Count == 0 {
 		return schemas.JobSummaryMetric{Name: m.Name, Unit: m.Unit, Scope: m.Scope, Invalid: m.Invalid}
 	}
-	exact := *m
-	if exact.RankError != nil && *exact.RankError == 0 {
-		exact.Lo, exact.Hi = nil, nil
-	}
-	return exact
+	return *m
 }
 
 // column is all that records say of one metric.

@@ -160,7 +160,9 @@ func (f *fleet) saveRoutes() error {
 }
 
 // horizon is the interval_start, in Unix milliseconds, after which a route is from the future.
-func (f *fleet) horizon(now time.Time) int64 { return now.Add(config.Slack(f.cfg.Interval)).UnixMilli() }
+func (f *fleet) horizon(now time.Time) int64 {
+	return now.Add(config.Slack(f.cfg.Interval)).UnixMilli()
+}
 
 // errFutureRoute is logged when the route written last is not usable yet, by far.
 var errFutureRoute = errors.New("the balancer's clock was ahead, or this host's is behind: set it; the balancer's next plan replaces the route")
