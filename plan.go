@@ -148,7 +148,7 @@ func preview(ctx context.Context, cfg config.Config, fileAlone bool) (*balancer.
 	return p, nil
 }
 
-// unreadable says what is wrong with a list of jobs as a whole; nil if nothing.
+// unreadable returns what is wrong with a list of jobs as a whole; nil if nothing.
 func unreadable(faults []scheduler.Fault) error {
 	for _, f := range faults {
 		if f.JobID == "" && !f.Followed {

@@ -31,7 +31,7 @@ func unknownCommand(c *cobra.Command, name string) error {
 	return usageError{fmt.Errorf("%s: there is no command %q: %s", c.CommandPath(), name, remedy)}
 }
 
-// flagError says of a flag that cannot be read what it takes.
+// flagError is the error for a flag that cannot be read, with what it takes.
 func flagError(c *cobra.Command, err error) error {
 	remedy := fmt.Sprintf("`%s --help` lists the flags", c.CommandPath())
 	var invalid *pflag.InvalidValueError

@@ -10,7 +10,7 @@ import (
 	"github.com/weirhpc/weir/config"
 )
 
-// judge says what is wrong, and what mends it.
+// judge lists what is wrong, and what mends it.
 func (s *Status) judge(cfg config.Config) {
 	s.judgeBalancer(cfg)
 	s.judgePartitions(cfg)
@@ -62,8 +62,8 @@ func (s *Status) balancerDiffers(cfg config.Config) bool {
 	return s.TickLengthMs != nil && *s.TickLengthMs != cfg.Interval.Milliseconds()
 }
 
-// judgePartitions also notes which partitions are behind, and which stopped. An owner that stops a partition says why in its
-// Progress. One that catches up commits every ten seconds at least: where nothing was committed for longer, it is stuck.
+// judgePartitions also notes which partitions are behind, and which stopped. An owner that stops a partition commits the
+// reason in Progress. One that catches up commits every ten seconds at least: where nothing was committed for longer, it is stuck.
 func (s *Status) judgePartitions(cfg config.Config) {
 	still := 3 * max(cfg.Interval, 10*time.Second)
 	for i := range s.Partitions {

@@ -44,7 +44,7 @@ func Connect(ctx context.Context, cfg config.Config, further ...kgo.Opt) (*kgo.C
 	defer cancel()
 	if err := cl.Ping(ping); err != nil {
 		cl.Close()
-		if ctx.Err() != nil { // which says nothing about the brokers
+		if ctx.Err() != nil { // the brokers may be well
 			return nil, fmt.Errorf("asking %s: %w", strings.Join(cfg.Kafka.Brokers, ","), ctx.Err())
 		}
 		return nil, unreachable(cfg, err)
@@ -76,7 +76,7 @@ func onlyHere(addresses []string) bool {
 	})
 }
 
-// absent is the error for a topic that cannot be read, by what Kafka says of it.
+// absent is the error for a topic that cannot be read, by what Kafka reports of it.
 func absent(cfg config.Config, topic string, d kadm.TopicDetail) error {
 	switch {
 	case d.Err != nil && !errors.Is(d.Err, kerr.UnknownTopicOrPartition):

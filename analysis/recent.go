@@ -184,7 +184,7 @@ func names(of map[string]bool) []string {
 	return append([]string{}, slices.Sorted(maps.Keys(of))...)
 }
 
-// rowCounts is what one summary says of its completeness.
+// rowCounts is how complete one summary is.
 type rowCounts struct {
 	start                        int64
 	parts, partsReported         int32
@@ -203,8 +203,8 @@ func (r rows) take(s *schemas.JobSummary) {
 	r[key] = append(r[key], rowCounts{s.IntervalStart, s.Parts, s.PartsReported, s.NodesExpected, s.NodesReported})
 }
 
-// judged returns the jobs of whose last statusRows rows none is whole, and the nodes expected and reported by all rows of
-// the last statusRows intervals that have any. The whole machine is left out: it is all the others once more.
+// judged returns the jobs of whose last statusRows rows none is whole. It also returns the nodes expected and reported, by
+// all rows of the last statusRows intervals that have any. The whole machine is left out: it is all the others once more.
 func (r rows) judged(absent missing) (incomplete []IncompleteJob, expected, reported int64) {
 	incomplete = []IncompleteJob{}
 	starts := map[int64]bool{}

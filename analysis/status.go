@@ -57,7 +57,7 @@ type PartitionStatus struct {
 	Owner       string `json:"owner"`        // empty: nobody
 	CommittedMs *int64 `json:"committed_ms"` // when the position was committed, by its owner's clock; null: never
 	Behind      bool   `json:"behind"`       // records wait, and the last Ticks are not folded
-	Stopped     bool   `json:"stopped"`      // StopReason says so, or it is behind, and owned, and nothing was committed for long
+	Stopped     bool   `json:"stopped"`      // there is a StopReason, or it is behind, and owned, and nothing was committed for long
 	StopReason  string `json:"stop_reason"`  // in the words of its owner; empty: it does not stand still, or its owner does not know
 	Replaced    bool   `json:"replaced"`     // the topic is not the one of which Position is
 	// RejectReason is why the last record of this partition was rejected, as far back as topic rejects was read.
@@ -83,7 +83,7 @@ type SinkStatus struct {
 }
 
 const (
-	// statusTicks is how many of the last Ticks say which nodes are silent, late or misrouted.
+	// statusTicks is how many of the last Ticks decide which nodes are silent, late or misrouted.
 	statusTicks = 3
 	// statusRows is how many rows of a job in a row must lack something before that is wrong.
 	statusRows = 3

@@ -22,7 +22,7 @@ type jobRecord struct {
 // maxReasonBytes bounds the reason in a record of a job.
 const maxReasonBytes = 1000
 
-// newJobRecord makes a record that its readers take. Where the nodes do not fit, it goes without them, and says so. A job that fits no
+// newJobRecord makes a record that its readers take. Where the nodes do not fit, it goes without them, and Reason has it. A job that fits no
 // record at all has no value.
 func newJobRecord(j schemas.Job) jobRecord {
 	for text, most := range map[*string]int{&j.Name: maxTextBytes, &j.User: maxTextBytes, &j.Account: maxTextBytes, &j.Queue: maxTextBytes, &j.Reason: maxReasonBytes} {

@@ -32,7 +32,7 @@ type memory struct {
 	future future
 }
 
-// future says what was on the topics from a time that is not yet.
+// future counts what was on the topics from a time that is not yet.
 type future struct {
 	count  int
 	latest int64 // interval

@@ -56,7 +56,7 @@ func (s schedule) tooFar(ms int64, now time.Time) bool {
 // errClock is returned when this machine's clock was set back by more than clocks may differ.
 var errClock = errors.New("the clock was set back")
 
-// checkClock says that the cursor is of a time that is not yet: by it nothing would be due until then. Reading the topics anew, where
+// checkClock returns errClock for a cursor of a time that is not yet: by it nothing would be due until then. Reading the topics anew, where
 // state from the future is ignored, mends it.
 func (s schedule) checkClock(c cursor, now time.Time) error {
 	latest := max(c.next-s.ms, c.planned)

@@ -58,7 +58,7 @@ func (k Kafka) who() string {
 	return fmt.Sprintf("we are %s, at %s", user, strings.Join(k.Brokers, ","))
 }
 
-// validity says how a certificate stands to the clock.
+// validity describes until when, or from when on, a certificate is valid.
 func validity(c *x509.Certificate, now time.Time) string {
 	if now.Before(c.NotBefore) {
 		return "not valid before " + c.NotBefore.UTC().Format(time.RFC3339)

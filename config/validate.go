@@ -85,7 +85,7 @@ func (c Config) faults(huge map[string]string) (faults []fault) {
 	}
 	if c.Interval < minInterval || c.Interval > 24*time.Hour || c.Interval%time.Millisecond != 0 {
 		wrong(ErrInterval, "interval", c.Interval, "")
-	} else { // what follows from a wrong interval is not said
+	} else { // faults that follow from a wrong interval are left out
 		// The plan must be out before the interval ends, and its Tick before the next plan: else they cross.
 		lasting("plan_margin", c.PlanMargin, time.Millisecond, c.Interval/2)
 		lasting("grace", c.Grace, time.Millisecond, c.Interval/2)

@@ -22,7 +22,7 @@ type account struct {
 	counts   schemas.ProgressCounts
 	outputs  []schemas.Record
 	rejects  []Rejected
-	lost     *[2]int64 // offsets of which retention took some, to be said in the next Progress
+	lost     *[2]int64 // offsets of which retention took some, for the next Progress
 	replayed int64     // entries folded again
 
 	cut        *cut // until the replay has ended

@@ -29,7 +29,7 @@ func (l *loop) newProducer(ctx context.Context) (*kgo.Client, error) {
 	)...)
 }
 
-// placing places keyed records of some topics by their key, and all others where they say. The number of partitions is the
+// placing places keyed records of some topics by their key, and all others on the partition that they name. The number of partitions is the
 // configured one: those added since would take windows apart, and have no reader.
 type placing struct {
 	byKey kgo.Partitioner

@@ -103,7 +103,7 @@ func (c *Collector) Apply(e Entry) Effects {
 		if isAhead(r.IntervalStart, r.IntervalMs, e.AppendedMs) {
 			return c.refuse(e, "Tick from the future")
 		}
-		return c.tick(e, r).says(r.IntervalMs, "")
+		return c.tick(e, r).names(r.IntervalMs, "")
 	case *schemas.CounterBatch:
 		return c.witness(e, &r.NodeHeader, c.add(e, &r.NodeHeader, &nodeRecord{lengthMs: r.IntervalMs, batch: r}))
 	case *schemas.NodeSummary:
@@ -122,7 +122,7 @@ func (c *Collector) witness(e Entry, h *schemas.NodeHeader, fx Effects) Effects 
 	if h.SentAt > e.AppendedMs+h.IntervalMs/10 {
 		fx.Counts.ClockAhead++
 	}
-	return fx.says(h.IntervalMs, h.Node)
+	return fx.names(h.IntervalMs, h.Node)
 }
 
 func (c *Collector) add(e Entry, h *schemas.NodeHeader, r *nodeRecord) Effects {
@@ -193,7 +193,7 @@ func (c *Collector) tick(e Entry, t *schemas.Tick) Effects {
 	case k != nil && t.IntervalStart > k.start:
 		c.finish(&fx)
 	case k != nil && t.IntervalMs != k.lengthMs:
-		return c.reject(e, "Tick of another interval_ms than the one before it")
+		return c.refuse(e, "Tick of another interval_ms than the one before it")
 	}
 	if c.closing == nil {
 		c.closing = &closing{start: t.IntervalStart, lengthMs: t.IntervalMs, jobs: map[schemas.JobKey]bool{}}

@@ -32,11 +32,11 @@ type Effects struct {
 	Counts  schemas.ProgressCounts // to be added
 	Closes  bool                   // an interval was closed
 	Length  int64                  // interval_ms of a record, Tick or Watermark that was not rejected; else 0
-	Sender  string                 // node or collector that says so; empty for a Tick
+	Sender  string                 // node or collector that sent it; empty for a Tick
 }
 
-// says adds the interval length that an entry names, unless it was rejected.
-func (fx Effects) says(lengthMs int64, sender string) Effects {
+// names adds the interval length that an entry names, unless it was rejected.
+func (fx Effects) names(lengthMs int64, sender string) Effects {
 	if len(fx.Rejects) == 0 {
 		fx.Length, fx.Sender = lengthMs, sender
 	}

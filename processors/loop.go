@@ -20,7 +20,7 @@ import (
 
 var (
 	// ErrTooManyRejects stops a partition in which more records that nobody can read come within a minute of the log than
-	// collect.max_rejects allows: a bad deploy. It goes on when an administrator says so.
+	// collect.max_rejects allows: a bad deploy. It goes on when an administrator raises the limit.
 	ErrTooManyRejects = errors.New("too many rejected records")
 	// ErrTopicReplaced stops a partition whose topic is another than the one that its position was committed for.
 	ErrTopicReplaced = errors.New("the topic is not the one of the committed position")
@@ -57,7 +57,7 @@ type stage struct {
 	newFold  func(partition int32, p *schemas.Progress) Fold
 }
 
-// size is how many partitions a topic has, and the setting that says so.
+// size is how many partitions a topic has, and the setting for it.
 type size struct {
 	topic      string
 	partitions int
@@ -287,7 +287,7 @@ func (l *loop) consume(ctx context.Context, a *account, consumer, producer *kgo.
 	return nil
 }
 
-// foldAll folds what a poll brought. It commits in between where there is much to say, since one Tick may yield more than a
+// foldAll folds what a poll brought. It commits in between where there are many outputs, since one Tick may yield more than a
 // transaction should hold.
 func (l *loop) foldAll(ctx context.Context, a *account, fetches kgo.Fetches, producer *kgo.Client) error {
 	read, bytes, took := 0, 0, time.Duration(0)

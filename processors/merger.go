@@ -67,9 +67,9 @@ func (m *Merger) Apply(e Entry) Effects {
 		if err := checkPartial(r); err != nil {
 			return m.reject(e, err.Error())
 		}
-		return m.add(e, r).says(r.IntervalMs, fmt.Sprintf("collector %d", r.Collector))
+		return m.add(e, r).names(r.IntervalMs, fmt.Sprintf("collector %d", r.Collector))
 	case *schemas.Watermark:
-		return m.watermark(e, r).says(r.IntervalMs, fmt.Sprintf("collector %d", r.Collector))
+		return m.watermark(e, r).names(r.IntervalMs, fmt.Sprintf("collector %d", r.Collector))
 	default:
 		return m.reject(e, fmt.Sprintf("a %T does not belong here", r))
 	}

@@ -97,7 +97,7 @@ func (m *meter) owns(folding bool) {
 	partitionOwned.With(m.labels).Set(n)
 }
 
-// stops says whether the partition stands still until an administrator looks at it.
+// stops shows whether the partition stands still until an administrator looks at it.
 func (m *meter) stops(still bool) {
 	n := 0.
 	if still {

@@ -54,7 +54,7 @@ func (l *loop) halt(ctx context.Context, producer *kgo.Client, why error) {
 		t.add(l.stage.progress, l.partition, schemas.PartitionKey(l.partition), value)
 		err = l.transact(ctx, producer, &t)
 	}
-	if err != nil { // the next try says it
+	if err != nil { // the next try commits it
 		l.log.Debug("reason of a stop not committed", "stage", l.stage.name, "partition", l.partition, "err", err)
 	}
 }
@@ -62,7 +62,7 @@ func (l *loop) halt(ctx context.Context, producer *kgo.Client, why error) {
 // sizesEvery is how often the numbers of partitions are compared with the configuration.
 const sizesEvery = 10 * time.Second
 
-// watchSizes ends the stage once a topic has another number of partitions than the configuration says. Windows would be taken
+// watchSizes ends the stage once a topic has another number of partitions than the configuration has. Windows would be taken
 // apart, or nobody would read a partition.
 func (o *owners) watchSizes(ctx context.Context, adm *kadm.Client) {
 	for ctx.Err() == nil {

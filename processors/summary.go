@@ -61,7 +61,7 @@ type column struct {
 	invalid           int64 // values that cannot stand beside the others: of another unit or scope
 	nodes             nodeMeans
 
-	// In _system alone: what NodeSummaries say, since elsewhere one never stands beside other records of its job; and which
+	// In _system alone: what NodeSummaries have, since elsewhere one never stands beside other records of its job; and which
 	// nodes have a valid value, since a node has a mean of each of its jobs.
 	shares  []quantile.Summary
 	moments quantile.Moments // of the shares
@@ -235,7 +235,7 @@ func (s numbers) count() int32 {
 	return int32(n)
 }
 
-// system gathers, while Ticks close an interval, all that their jobs' records say: the collector's share of _system.
+// system gathers, while Ticks close an interval, all that their jobs' records have: the collector's share of _system.
 type system struct {
 	nodes    map[string]int32 // that Ticks list, numbered as they come
 	reported numbers          // those of which a record came
@@ -486,8 +486,8 @@ func summaryOf(count int64, c *schemas.Certified) quantile.Summary {
 	return s
 }
 
-// summary is the metric of all shares, and whether they name all its values. It says of at most so many nodes that they
-// have one.
+// summary is the metric of all shares, and whether they name all its values. It counts at most so many
+// nodes that have one.
 func (m *mergedMetric) summary(most int64) (s schemas.JobSummaryMetric, complete bool) {
 	s = m.JobSummaryMetric
 	estimate, ok := quantile.Merge(m.shares)

@@ -15,7 +15,7 @@ const (
 	MaxMetrics = 1024
 	// MaxNodes is how many nodes a job may have.
 	MaxNodes = 1 << 22
-	// MaxEpoch is the last epoch: epochs are counted on from what records say.
+	// MaxEpoch is the last epoch: epochs are counted on from what records have.
 	MaxEpoch = 1 << 53
 )
 

@@ -82,7 +82,7 @@ func (a *archive) tails() (map[int32]tail, error) {
 	return ends, nil
 }
 
-// lostEnd says what to do where the file that a chain ends with is damaged.
+// lostEnd is the error, with its remedy, where the file that a chain ends with is damaged.
 func lostEnd(last link) error {
 	return fmt.Errorf("%w; it is the last of its partition and says where to go on: if there is no copy, move it away, and its records are read again",
 		last.fault)

@@ -156,7 +156,7 @@ func decodeFile(r io.ReaderAt, size int64) (rows []schemas.Row, f Footer, err er
 	return rows, f, err
 }
 
-// recovered makes an error of a panic: the Parquet library also indexes by what a damaged file says.
+// recovered makes an error of a panic: the Parquet library also indexes by what a damaged file holds.
 func recovered(err *error) {
 	if fault := recover(); fault != nil {
 		*err = fmt.Errorf("damaged: %v", fault)

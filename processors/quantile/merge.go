@@ -21,7 +21,7 @@ type Estimate struct {
 	// Exact says that Lo, Hi and Deciles are the same: what Reduce says of all values, bit for bit.
 	Exact bool
 
-	// Complete says that the shares name all their values. Deciles may be exact without.
+	// Complete is true where the shares name all their values. Deciles may be exact without.
 	Complete bool
 }
 
