@@ -90,6 +90,7 @@ type oracle struct {
 	windows map[window]*expectation
 	fates   map[int32]*fates // by partition
 	rejects map[string]bool  // partition/offset
+	strays  []window         // of misrouted records
 
 	brackets int            // of estimates, checked
 	rules    map[string]int // how often each of the rules that are rarely met was checked
@@ -251,7 +252,9 @@ func (o *oracle) close(f *fates, tick *oracleRecord, records []*oracleRecord) {
 				o.windows[all].add(r)
 			}
 		}
-		*fate++
+		if *fate++; fate == &f.misrouted {
+			o.strays = append(o.strays, window{r.JobID, r.Restart, r.IntervalStart})
+		}
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// lastRelease is the commit whose binary is upgraded.
-const lastRelease = "8bee5b987d73d47eb7aec3394b96d255dd3aa773"
+// sinceRelease is a file that the first commit after the last release added: the schema of Progress as that release had it.
+const sinceRelease = "schemas/older/Progress-660cab1becc58863.avsc"
 
 // upgradeOrder is that of docs/deploy.md: who reads a record is upgraded before who writes it. Routes, which agents read, have
 // never changed, so that agents may come last.
@@ -72,10 +72,12 @@ func TestUpgrade(t *testing.T) {
 func buildLastRelease(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	script := fmt.Sprintf("cd \"$(git rev-parse --show-toplevel)\" && git archive %s | tar -x -C %q", lastRelease, dir)
-	if out, err := exec.CommandContext(t.Context(), "bash", "-o", "pipefail", "-c", script).CombinedOutput(); err != nil {
-		t.Skipf("UPGRADE TEST SKIPPED: NOTHING WAS UPGRADED, since the last release's commit %.7s is not in this clone "+
-			"(git fetch --unshallow): %v: %s", lastRelease, err, out)
+	script := fmt.Sprintf(`cd "$(git rev-parse --show-toplevel)"
+		after=$(git log --diff-filter=A --format=%%H -- %s | tail -1)
+		git archive "${after:?is not in the history}^" | tar -x -C %q`, sinceRelease, dir)
+	if out, err := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script).CombinedOutput(); err != nil {
+		t.Skipf("UPGRADE TEST SKIPPED: NOTHING WAS UPGRADED, since the last release is not in this clone "+
+			"(git fetch --unshallow): %v: %s", err, out)
 	}
 	binary := filepath.Join(dir, "weir-older")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".")
@@ -145,7 +147,13 @@ func (s *system) judgeUpgrade() {
 	if total.summarized == 0 || rows == 0 {
 		s.t.Error("nothing was summarized: the run proves nothing")
 	}
-	if total.misrouted > 0 || total.late > 0 || total.rejected > 0 || total.duplicate > 0 {
+	if total.late > 0 || total.rejected > 0 || total.duplicate > 0 {
 		s.t.Errorf("records were lost: %+v", total)
+	}
+	for _, w := range o.strays {
+		// Where no balancer planned an interval, since its upgrade took that long, no Tick lists the jobs that ended within it.
+		if o.windows[w] != nil {
+			s.t.Errorf("a record of %+v went where no Tick lists it", w)
+		}
 	}
 }
