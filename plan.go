@@ -86,7 +86,7 @@ func (f *planFlags) run(c *cobra.Command) error {
 	if err != nil {
 		return usageError{err}
 	}
-	p, err := preview(c.Context(), cfg, c.Flags().Changed("jobs"))
+	p, err := preview(c.Context(), cfg, c.Flags().Changed("jobs"), c.ErrOrStderr())
 	if err != nil {
 		return err
 	}
@@ -113,8 +113,9 @@ func planConfig(c *cobra.Command) (config.Config, error) {
 	})
 }
 
-// preview plans for the jobs of a file that was named, else for those of all sources of the configuration.
-func preview(ctx context.Context, cfg config.Config, fileAlone bool) (*balancer.Preview, error) {
+// preview plans for the jobs of a file that was named, else for those of all sources of the configuration. It reports
+// what the tree's file has that the tree does not show.
+func preview(ctx context.Context, cfg config.Config, fileAlone bool, report io.Writer) (*balancer.Preview, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends what asks in the background
 	if fileAlone {
@@ -135,6 +136,9 @@ func preview(ctx context.Context, cfg config.Config, fileAlone bool) (*balancer.
 	tree, err := treeOf(cfg, nodes)
 	if err != nil {
 		return nil, usageError{err}
+	}
+	for _, w := range tree.Warnings() {
+		say(report, "weir: tree file %s: %s", cfg.Balance.TreeFile, w)
 	}
 	if len(tree.Nodes()) == 0 {
 		return nil, usageError{errors.New("no tree: name the file with the nodes of the machine with --tree FILE")}

@@ -327,3 +327,16 @@ func TestSimulateBalancer(t *testing.T) {
 		}
 	}
 }
+
+// TestPlanReportsWhatTheTreeLeavesOut: a node of two leaf switches is no reason not to start.
+func TestPlanReportsWhatTheTreeLeavesOut(t *testing.T) {
+	jobs, _ := planFiles(t)
+	text := "SwitchName=a Nodes=n[00-23]\nSwitchName=b Nodes=n[00-23]\n"
+	if err := os.WriteFile("topology.conf", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	status, _, stderr := weir(t.Context(), "balance", "--plan", "--jobs", jobs, "--tree", "topology.conf")
+	if status != exitDone || !strings.Contains(stderr, "tree file topology.conf: line 2: node n00 is below a and below b: the first switch counts") {
+		t.Errorf("status %d, %s", status, stderr)
+	}
+}

@@ -134,6 +134,9 @@ func balance(ctx context.Context, cfg config.Config, simulate int, log *slog.Log
 	if err != nil {
 		return usageError{err}
 	}
+	for _, w := range tree.Warnings() {
+		log.Warn("tree file is not used as it is", "file", cfg.Balance.TreeFile, "reason", w)
+	}
 	if simulate > 0 {
 		sources = append(sources, balancer.NewSimSource(producers.SimulatedNodes(simulate), cfg.Interval))
 		cfg.Balance.LMax, cfg.Balance.LDist = simulatedLimits(simulate)

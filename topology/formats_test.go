@@ -92,7 +92,7 @@ func TestFaultsOfOtherFormats(t *testing.T) {
 		"conf: two parents":    {ReadTopologyConf, "SwitchName=a Switches=s\nSwitchName=b Switches=s\nSwitchName=s Nodes=n\n", "line 2: vertex s is below a and below b", ErrShape},
 		"conf: no such switch": {ReadTopologyConf, "SwitchName=a Switches=s[1-2]\nSwitchName=s1 Nodes=n\n", "line 1: vertex s2 is not defined", ErrShape},
 		"conf: switch twice":   {ReadTopologyConf, "SwitchName=a Nodes=n\nSwitchName=a Nodes=m\n", "line 2: vertex a", ErrTwice},
-		"conf: node twice":     {ReadTopologyConf, "SwitchName=a Nodes=n\nSwitchName=b Nodes=n\n", "line 2: node n", ErrTwice},
+		"conf: both kinds":     {ReadTopologyConf, "RingName=a Nodes=n SwitchName=b\n", "line 1: key SwitchName is there twice", nil},
 		"conf: empty switch":   {ReadTopologyConf, "SwitchName=a Nodes=n\nSwitchName=b\n", "line 2: island b", ErrEmpty},
 		"conf: hostlist":       {ReadTopologyConf, "SwitchName=a Nodes=n[1-\n", "line 1: switch a", ErrHostlist},
 		"conf: hostlist swap":  {ReadTopologyConf, "SwitchName=a Nodes=n[3-1]\n", `"3-1"`, ErrHostlist},
@@ -125,6 +125,17 @@ func TestFaultsOfOtherFormats(t *testing.T) {
 		"slurm yaml: element":  {ReadTopologyYAML, "- t\n", "line 1: expected a topology with tree or block, found a single value", nil},
 		"slurm yaml: hostile":  {ReadTopologyYAML, "- \"top\\e\\nology\": t\n", `line 1: unknown key "top\x1b\nology"`, nil},
 		"slurm yaml: tag":      {ReadTopologyYAML, "- !x t\n", "line 1: expected a topology with tree or block, found a single value", nil},
+		"slurm yaml: options":  {ReadTopologyYAML, "- {topology: t, flat: {alpha_step_rank: true}}\n", "set balance.nodes", ErrShape},
+		"slurm yaml: deep key": {ReadTopologyYAML, "- topology: t\n  ring:\n    rings:\n      - {ring: r, node: a}\n", `line 4: unknown key "node"`, nil},
+		"slurm yaml: no ring":  {ReadTopologyYAML, "- topology: t\n  ring: [a]\n", "line 2: expected the key rings, found a list", nil},
+		"slurm yaml: rings":    {ReadTopologyYAML, "- topology: t\n  ring:\n    rings: {ring: a}\n", "line 3: expected a list of rings, found keys", nil},
+		"slurm yaml: a ring":   {ReadTopologyYAML, "- topology: t\n  ring:\n    rings: [a]\n", "line 3: expected a ring such as {ring: r1, nodes: 'n[1-2]'}, found a single value", nil},
+		"slurm yaml: no torus": {ReadTopologyYAML, "- topology: t\n  torus3d: [a]\n", "line 2: expected the key toruses, found a list", nil},
+		"slurm yaml: toruses":  {ReadTopologyYAML, "- topology: t\n  torus3d:\n    toruses: {name: a}\n", "line 3: expected a list of toruses, found keys", nil},
+		"slurm yaml: a torus":  {ReadTopologyYAML, "- topology: t\n  torus3d:\n    toruses: [a]\n", "line 3: expected a torus such as {name: t1, nodes: 'n[1-2]'}, found a single value", nil},
+		"slurm yaml: regions":  {ReadTopologyYAML, "- topology: t\n  torus3d:\n    toruses: [{name: a, regions: b}]\n", "line 3: expected a list of regions, found a single value", nil},
+		"slurm yaml: a region": {ReadTopologyYAML, "- topology: t\n  torus3d:\n    toruses: [{name: a, regions: [b]}]\n", "line 3: expected a region such as {nodes: 'n[1-2]'}, found a single value", nil},
+		"slurm yaml: chosen":   {ReadTopologyYAML, "- {topology: s, tree: {switches: [{switch: a, nodes: n}]}}\n- topology: t\n  tree:\n    switches:\n      - {switch: a, nodes: [n1]}\n  cluster_default: true\n", "line 5: expected a name or a hostlist", nil},
 		"slurm yaml: flat":     {ReadTopologyYAML, "- {topology: t, flat: true}\n", `"t" has neither`, ErrShape},
 		"slurm yaml: key":      {ReadTopologyYAML, "- {topology: t, trees: {}}\n", "line 1", nil},
 		"slurm yaml: no name":  {ReadTopologyYAML, "- topology: t\n  tree:\n    switches:\n      - {nodes: a}\n", "without a name", nil},
@@ -279,6 +290,127 @@ func TestReadFileKnowsTheFormat(t *testing.T) {
 	}
 }
 
+// manPageYAML is the example of topology.yaml(5) in Slurm 26.05, with the default at one of its entries.
+func manPageYAML(chosen string) string {
+	text := `---
+- topology: topo1
+  tree:
+    switches:
+      - switch: sw_root
+        children: s[1-2]
+      - switch: s1
+        nodes: node[01-02]
+      - switch: s2
+        nodes: node[03-04]
+- topology: topo2
+  block:
+    block_sizes:
+      - 4
+      - 16
+    blocks:
+      - block: b1
+        nodes: node[01-04]
+      - block: b2
+        nodes: node[05-08]
+- topology: topo3
+  flat: true
+- topology: topo3a
+  flat:
+    alpha_step_rank: true
+- topology: topo4
+  ring:
+    rings:
+      - ring: ring0
+        nodes: node[04-02],node01
+      - ring: ring1
+        nodes: node[05-06]
+- topology: topo5
+  torus3d:
+    toruses:
+      - name: pod1
+        dims:
+          x: 4
+          y: 4
+          z: 2
+        nodes: node[01-02]
+        placements:
+          - dims:
+              x: 2
+              y: 2
+              z: 1
+            anchor_seed: {x: 0, y: 0, z: 0}
+- topology: topo6
+  torus3d:
+    toruses:
+      - name: pod1
+        dims: {x: 1, y: 1, z: 4}
+        regions:
+          - {anchor: {x: 0, y: 0, z: 0}, dims: {x: 1, y: 1, z: 2}, nodes: 'node[03-04]'}
+          - {anchor: {x: 0, y: 0, z: 2}, dims: {x: 1, y: 1, z: 2}, nodes: 'node[01-02]'}
+- topology: topo7
+  a_later_release: {has: [other, keys]}
+  tree: [an, older, one, had, others]
+`
+	text = strings.ReplaceAll(text, "node[04-02],", "node04,node[02-03],")
+	return strings.Replace(text, "- topology: "+chosen+"\n", "- topology: "+chosen+"\n  cluster_default: True\n", 1)
+}
+
+// TestManPageExample: each entry of Slurm's own example that names nodes makes a tree, whatever stands beside it.
+func TestManPageExample(t *testing.T) {
+	for chosen, want := range map[string]struct{ shape, warning string }{
+		"none":  {"sw_root(s1(node01 node02) s2(node03 node04))", ""},
+		"topo1": {"sw_root(s1(node01 node02) s2(node03 node04))", ""},
+		"topo2": {"root(b1(node01 node02 node03 node04) b2(node05 node06 node07 node08))", ""},
+		"topo4": {"root(ring0(node04 node02 node03 node01) ring1(node05 node06))", "a ring is read as one switch"},
+		"topo5": {"pod1(node01 node02)", "a torus is read as one switch"},
+		"topo6": {"pod1(node03 node04 node01 node02)", "a torus is read as one switch"},
+	} {
+		tree, err := ReadTopologyYAML(strings.NewReader(manPageYAML(chosen)))
+		if err != nil {
+			t.Errorf("%s: %v", chosen, err)
+			continue
+		}
+		warnings := strings.Join(tree.Warnings(), "\n")
+		if got := shape(tree); got != want.shape || !strings.Contains(warnings, want.warning) || want.warning == "" && warnings != "" {
+			t.Errorf("%s: %s, warnings %q; want %+v", chosen, got, warnings, want)
+		}
+	}
+	conf, err := ReadTopologyConf(strings.NewReader("RingName=r0 Nodes=n[1-2]\nRingName=r1 Nodes=n3\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if shape(conf) != "root(r0(n1 n2) r1(n3))" || len(conf.Warnings()) != 1 {
+		t.Errorf("%s, %q", shape(conf), conf.Warnings())
+	}
+}
+
+// TestNodesOfSeveralSwitches: a node may have a cable to several leaf switches. The first one counts, and a switch that is
+// left without nodes is not in the tree.
+func TestNodesOfSeveralSwitches(t *testing.T) {
+	for text, want := range map[string][2]string{
+		"SwitchName=a Nodes=n[1-2]\nSwitchName=b Nodes=n[2-3]\n": {
+			"root(a(n1 n2) b(n3))", "line 2: node n2 is below a and below b: the first switch counts (entries passed over: 1)",
+		},
+		"SwitchName=s0 Switches=a0,b0\nSwitchName=a0 Nodes=n[1-2]\nSwitchName=b0 Nodes=n3\nSwitchName=s1 Switches=a1,b1\nSwitchName=a1 Nodes=n[1-2]\nSwitchName=b1 Nodes=n3\n": {
+			"s0(a0(n1 n2) b0(n3))", "line 5: node n1 is below a0 and below a1: the first switch counts (entries passed over: 3)",
+		},
+		"SwitchName=top Switches=a,b\nSwitchName=a Nodes=n1\nSwitchName=b Nodes=n1\n": {"top(a(n1))", "passed over: 1"},
+		"SwitchName=a Nodes=n1,n1\n":                           {"a(n1)", "line 1: node n1 is below a and below a:"},
+		"BlockName=a Nodes=n[1-2]\nBlockName=b Nodes=n[2-3]\n": {"root(a(n1 n2) b(n3))", "line 2: node n2 is below a and below b"},
+		"SwitchName=a Nodes=n1\nSwitchName=b Nodes=n2\n":       {"root(a(n1) b(n2))", ""},
+	} {
+		tree, err := ReadTopologyConf(strings.NewReader(text))
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		warnings := strings.Join(tree.Warnings(), "\n")
+		if got := shape(tree); got != want[0] || !strings.Contains(warnings, want[1]) || want[1] == "" && warnings != "" {
+			t.Errorf("%s: %s, warnings %q; want %q", text, got, warnings, want)
+		}
+	}
+}
+
 // TestReadFileRefusesWhatIsNoFile: a pipe must not hold up the start until somebody writes into it.
 func TestReadFileRefusesWhatIsNoFile(t *testing.T) {
 	dir := t.TempDir()
@@ -348,11 +480,13 @@ func fuzzReader(f *testing.F, read func(io.Reader) (*Tree, error), seeds ...stri
 }
 
 func FuzzReadTopologyConf(f *testing.F) {
-	fuzzReader(f, ReadTopologyConf, "SwitchName=leaf1 Nodes=n[1-2],x\nSwitchName=spine Switches=leaf1 LinkSpeed=3\n", "BlockName=b Nodes=n[01-03]r[1]\\\n", "SwitchName=a Switches=a")
+	fuzzReader(f, ReadTopologyConf, "SwitchName=leaf1 Nodes=n[1-2],x\nSwitchName=spine Switches=leaf1 LinkSpeed=3\n", "SwitchName=s0 Switches=a0\nSwitchName=a0 Nodes=n[1-2]\nSwitchName=s1 Switches=a1\nSwitchName=a1 Nodes=n[1-2]\n",
+		"RingName=r Nodes=n[1-3]\n", "BlockName=b Nodes=n[01-03]r[1]\\\n", "SwitchName=a Switches=a")
 }
 
 func FuzzReadTopologyYAML(f *testing.F) {
-	fuzzReader(f, ReadTopologyYAML, "- topology: t\n  tree: {switches: [{switch: s, nodes: 'n[1-2]'}]}\n", "- {topology: t, block: {blocks: [{block: b, nodes: a}]}}")
+	fuzzReader(f, ReadTopologyYAML, "- topology: t\n  tree: {switches: [{switch: s, nodes: 'n[1-2]'}]}\n", "- {topology: t, block: {blocks: [{block: b, nodes: a}]}}",
+		manPageYAML("topo1"), manPageYAML("topo4"), manPageYAML("topo5"), manPageYAML("topo6"))
 }
 
 func FuzzReadTGF(f *testing.F) {

@@ -158,10 +158,15 @@ var (
 var yamlWords = map[string]string{
 	"topology.yamlTree": "the keys root and islands", "[]topology.yamlIsland": "a list of islands",
 	"topology.yamlIsland": "an island such as {name: i01, nodes: [n001]}", "[]yaml.Node": "a list of names such as [n001, n002]",
-	"[]topology.yamlTopology": "a list of topologies", "topology.yamlTopology": "a topology with tree or block",
+	"[]topology.yamlEntry": "a list of topologies", "topology.yamlTopology": "a topology with tree or block",
 	"topology.yamlSwitches": "the key switches", "topology.yamlBlocks": "the key blocks", "[]topology.yamlSwitch": "a list of switches or blocks",
 	"topology.yamlSwitch": "a switch or block such as {switch: s1, nodes: 'n[1-2]'}",
-	"string":              "a text", "bool": "true or false", "int": "a whole number", "[]int": "a list of whole numbers",
+	"topology.yamlRings":  "the key rings", "[]topology.yamlRing": "a list of rings",
+	"topology.yamlRing":    "a ring such as {ring: r1, nodes: 'n[1-2]'}",
+	"topology.yamlToruses": "the key toruses", "[]topology.yamlTorus": "a list of toruses",
+	"topology.yamlTorus":    "a torus such as {name: t1, nodes: 'n[1-2]'}",
+	"[]topology.yamlRegion": "a list of regions", "topology.yamlRegion": "a region such as {nodes: 'n[1-2]'}",
+	"string": "a text", "bool": "true or false", "int": "a whole number", "[]int": "a list of whole numbers",
 }
 
 // inWords puts the first error of the YAML package into words for whoever wrote the file, who knows nothing of our types.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -46,6 +47,16 @@ func (g *graph) link(parentKey, key string, line int) error {
 	return nil
 }
 
+// drop takes a vertex out of the tree that is left without nodes, and those above that then have nothing below them.
+func (g *graph) drop(p *part) {
+	for p != nil && !p.dropped && len(p.nodes) == 0 && p.gone == len(p.parts) {
+		p.dropped = true
+		if p = g.parent[p]; p != nil {
+			p.gone++
+		}
+	}
+}
+
 // tree returns the one tree that the graph is. Several are put below a vertex "root", if they may be several.
 func (g *graph) tree(several bool) (*Tree, error) {
 	var tops []*part
@@ -65,6 +76,7 @@ func (g *graph) tree(several bool) (*Tree, error) {
 			return nil, fmt.Errorf("%s is in a cycle or below one: %w", p.at("vertex"), ErrShape)
 		}
 	}
+	tops = slices.DeleteFunc(tops, func(p *part) bool { return p.dropped })
 	switch {
 	case len(tops) == 0:
 		return nil, fmt.Errorf("the tree %w", ErrEmpty)
@@ -76,14 +88,52 @@ func (g *graph) tree(several bool) (*Tree, error) {
 	return newTree(&part{named: named{name: "root"}, parts: tops})
 }
 
-// slurmSwitch is one switch or block, of either of Slurm's files.
+// slurmSwitch is one switch, block, ring or torus, of either of Slurm's files.
 type slurmSwitch struct {
 	named
 	nodes, children string // hostlists
+	shape           string // ring or torus; empty: a switch or a block
+}
+
+// placed is the nodes of the switches so far. A node may be below several switches: the first one counts.
+type placed struct {
+	first   map[string]*part // the switch of each node
+	emptied []*part          // switches whose nodes are all below earlier ones
+	passed  int              // entries passed over
+	example string
+}
+
+func (d *placed) add(p *part, nodes []string) {
+	for _, n := range nodes {
+		node := named{n, p.line}
+		if other := d.first[n]; other == nil {
+			d.first[n] = p
+			p.nodes = append(p.nodes, node)
+		} else if d.passed++; d.passed == 1 {
+			d.example = fmt.Sprintf("%s is below %s and below %s", node.at("node"), other.quoted(), p.quoted())
+		}
+	}
+	if len(nodes) > 0 && len(p.nodes) == 0 {
+		d.emptied = append(d.emptied, p)
+	}
+}
+
+// slurmWarnings returns what the tree of the switches does not show.
+func slurmWarnings(switches []slurmSwitch, d *placed) []string {
+	var warnings []string
+	if i := slices.IndexFunc(switches, func(s slurmSwitch) bool { return s.shape != "" }); i >= 0 {
+		const text = "a %s is read as one switch: its nodes keep their order, and all are at the same distance"
+		warnings = append(warnings, fmt.Sprintf(text, switches[i].shape))
+	}
+	if d.passed > 0 {
+		warnings = append(warnings, fmt.Sprintf("%s: the first switch counts (entries passed over: %d)", d.example, d.passed))
+	}
+	return warnings
 }
 
 func slurmTree(switches []slurmSwitch) (*Tree, error) {
 	g := newGraph()
+	nodesSoFar := &placed{first: map[string]*part{}}
 	total := 0
 	for _, s := range switches {
 		p, err := g.define(s.name, s.name, s.line)
@@ -97,9 +147,7 @@ func slurmTree(switches []slurmSwitch) (*Tree, error) {
 		if total += len(nodes); total > maxHosts { // a line is bounded by ExpandHosts, and a file has any number of lines
 			return nil, fmt.Errorf("%s: %w: more than %d nodes up to here", s.at("switch"), ErrHostlist, maxHosts)
 		}
-		for _, n := range nodes {
-			p.nodes = append(p.nodes, named{n, s.line})
-		}
+		nodesSoFar.add(p, nodes)
 	}
 	for _, s := range switches { // a switch may be named before it is defined
 		children, err := ExpandHosts(s.children)
@@ -112,11 +160,19 @@ func slurmTree(switches []slurmSwitch) (*Tree, error) {
 			}
 		}
 	}
-	return g.tree(true)
+	for _, p := range nodesSoFar.emptied {
+		g.drop(p)
+	}
+	t, err := g.tree(true)
+	if err != nil {
+		return nil, err
+	}
+	t.warnings = slurmWarnings(switches, nodesSoFar)
+	return t, nil
 }
 
-// ReadTopologyConf returns the tree of Slurm's topology.conf: switches with nodes or switches below them, or blocks of nodes.
-// Where several switches are at the top, they are put below a vertex "root". Link speeds and block sizes say nothing about
+// ReadTopologyConf returns the tree of Slurm's topology.conf: switches with nodes or switches below them, or blocks or
+// rings of nodes. Where several switches are at the top, they are put below a vertex "root". Link speeds and block sizes say nothing about
 // the tree and are passed over; any other key is an error. Errors name line and switch.
 func ReadTopologyConf(r io.Reader) (*Tree, error) {
 	text, err := readAll(r)
@@ -173,6 +229,8 @@ func confLine(text string, number int) (slurmSwitch, error) {
 		switch key {
 		case "switchname", "blockname":
 			s.name, key = value, "name"
+		case "ringname":
+			s.name, key, s.shape = value, "name", "ring"
 		case "nodes":
 			s.nodes = value
 		case "switches":
@@ -195,9 +253,11 @@ func confLine(text string, number int) (slurmSwitch, error) {
 type yamlTopology struct {
 	Topology       string        `yaml:"topology"`
 	ClusterDefault bool          `yaml:"cluster_default"`
-	Flat           bool          `yaml:"flat"`
+	Flat           yaml.Node     `yaml:"flat"` // true, or options
 	Tree           *yamlSwitches `yaml:"tree"`
 	Block          *yamlBlocks   `yaml:"block"`
+	Ring           *yamlRings    `yaml:"ring"`
+	Torus3D        *yamlToruses  `yaml:"torus3d"`
 }
 
 type yamlSwitches struct {
@@ -216,10 +276,49 @@ type yamlSwitch struct {
 	Nodes    yamlText `yaml:"nodes"`
 }
 
-// ReadTopologyYAML returns the tree of Slurm's topology.yaml: that of the first topology with cluster_default, or of the first
-// one. Errors name line and switch.
+type yamlRings struct {
+	Rings []yamlRing `yaml:"rings"`
+}
+
+type yamlRing struct {
+	Ring  yamlText `yaml:"ring"`
+	Nodes yamlText `yaml:"nodes"`
+}
+
+type yamlToruses struct {
+	Toruses []yamlTorus `yaml:"toruses"`
+}
+
+type yamlTorus struct {
+	Name       yamlText     `yaml:"name"`
+	Dims       yaml.Node    `yaml:"dims"`
+	Nodes      yamlText     `yaml:"nodes"`
+	Regions    []yamlRegion `yaml:"regions"`
+	Placements yaml.Node    `yaml:"placements"`
+}
+
+type yamlRegion struct {
+	Anchor yaml.Node `yaml:"anchor"`
+	Dims   yaml.Node `yaml:"dims"`
+	Nodes  yamlText  `yaml:"nodes"`
+}
+
+// yamlEntry is a topology of the list, with what is wrong with it.
+type yamlEntry struct {
+	yamlTopology
+	fault error
+}
+
+// UnmarshalYAML keeps the fault: only that of the chosen topology counts. A later release may know more keys.
+func (y *yamlEntry) UnmarshalYAML(decode func(any) error) error {
+	y.fault = decode(&y.yamlTopology)
+	return nil
+}
+
+// ReadTopologyYAML returns the tree of Slurm's topology.yaml: that of the first topology with cluster_default, or of the
+// first one. The others may hold anything. Errors name line and switch.
 func ReadTopologyYAML(r io.Reader) (*Tree, error) {
-	var list []yamlTopology
+	var list []yamlEntry
 	if err := decodeYAML(r, &list); err != nil {
 		return nil, err
 	}
@@ -233,27 +332,56 @@ func ReadTopologyYAML(r io.Reader) (*Tree, error) {
 			break
 		}
 	}
+	if chosen.fault != nil {
+		return nil, inWords(chosen.fault)
+	}
+	switches, err := chosen.switches()
+	if err != nil {
+		return nil, err
+	}
+	return slurmTree(switches)
+}
+
+// switches returns what the topology says about nodes, as switches.
+func (y *yamlTopology) switches() ([]slurmSwitch, error) {
+	var switches []slurmSwitch
+	add := func(name, nodes, children yamlText, shape string) {
+		switches = append(switches, slurmSwitch{named{name.text, name.line}, nodes.text, children.text, shape})
+	}
 	var rows []yamlSwitch
 	switch {
-	case chosen.Tree != nil:
-		rows = chosen.Tree.Switches
-	case chosen.Block != nil:
-		rows = chosen.Block.Blocks
+	case y.Tree != nil:
+		rows = y.Tree.Switches
+	case y.Block != nil:
+		rows = y.Block.Blocks
+	case y.Ring != nil:
+		for _, ring := range y.Ring.Rings {
+			add(ring.Ring, ring.Nodes, yamlText{}, "ring")
+		}
+	case y.Torus3D != nil:
+		for _, torus := range y.Torus3D.Toruses {
+			for _, region := range torus.Regions { // nodes and regions exclude each other
+				torus.Nodes.text += "," + region.Nodes.text
+			}
+			add(torus.Name, torus.Nodes, yamlText{}, "torus")
+		}
 	default:
-		return nil, fmt.Errorf("topology %.80q has neither tree nor block: %w", chosen.Topology, ErrShape)
+		return nil, fmt.Errorf("topology %.80q has neither tree nor block nor ring nor torus3d, and so names no nodes: "+
+			"set balance.nodes in place of balance.tree_file: %w", y.Topology, ErrShape)
 	}
-	var switches []slurmSwitch
 	for _, row := range rows {
 		name := row.Switch
 		if name.text == "" {
 			name = row.Block
 		}
-		if name.text == "" {
+		add(name, row.Nodes, row.Children, "")
+	}
+	for _, s := range switches {
+		if s.name == "" {
 			return nil, errors.New("a switch without a name")
 		}
-		switches = append(switches, slurmSwitch{named{name.text, name.line}, row.Nodes.text, row.Children.text})
 	}
-	return slurmTree(switches)
+	return switches, nil
 }
 
 // yamlText is a scalar as it is written, with its line.
@@ -265,7 +393,9 @@ type yamlText struct {
 // UnmarshalYAML takes any scalar: a switch called 017 is not the number 15.
 func (y *yamlText) UnmarshalYAML(n *yaml.Node) error {
 	if n.Kind != yaml.ScalarNode {
-		return fmt.Errorf("line %d: expected a name or a hostlist, found a list or keys", n.Line)
+		// An error of another type would end the decoding, and with it the search for the chosen topology.
+		fault := fmt.Sprintf("line %d: expected a name or a hostlist, found a list or keys", n.Line)
+		return &yaml.TypeError{Errors: []string{fault}}
 	}
 	*y = yamlText{n.Value, n.Line}
 	return nil

@@ -32,6 +32,7 @@ type Tree struct {
 	rack     map[string]int32 // vertices that a broker's rack names
 	nodes    []string         // in tree order
 	islands  []string
+	warnings []string
 }
 
 type vertex struct {
@@ -48,6 +49,9 @@ type part struct {
 	parts []*part
 	nodes []named
 	racks []named // broker.rack of the brokers that stand here, beside the vertex's own name
+
+	gone    int  // how many parts are dropped
+	dropped bool // not in the tree: earlier parts have all of its nodes
 }
 
 type named struct {
@@ -118,6 +122,9 @@ func (t *Tree) fill(p *part, v int32) error {
 		t.nodes = append(t.nodes, n.name)
 	}
 	for _, child := range p.parts {
+		if child.dropped {
+			continue
+		}
 		if !validName(child.name) {
 			return fmt.Errorf("%s: %w", child.at("island"), ErrName)
 		}
@@ -166,6 +173,9 @@ func (t *Tree) Root() string { return t.vertices[0].name }
 
 // Islands returns the names of the islands in tree order. The caller owns the slice.
 func (t *Tree) Islands() []string { return slices.Clone(t.islands) }
+
+// Warnings returns what of the file the tree does not show as it is there, in words for whoever wrote the file.
+func (t *Tree) Warnings() []string { return slices.Clone(t.warnings) }
 
 // Nodes returns the names of all nodes in tree order, so that the nodes of an island are neighbours. The caller owns
 // the slice.
