@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +24,10 @@ func up(ctx context.Context, o options, stdout, stderr io.Writer) error {
 		return err
 	}
 	defer unlock()
+	data := filepath.Join(o.dir, "data")
+	if err := free(o.dir, data); err != nil {
+		return err
+	}
 	before, err := readPids(filepath.Join(o.dir, "pids"))
 	if err != nil {
 		return err
@@ -36,8 +41,7 @@ func up(ctx context.Context, o options, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	data := filepath.Join(o.dir, "data")
-	if err := os.RemoveAll(data); err != nil {
+	if err := renew(data); err != nil {
 		return fmt.Errorf("emptying the data directory: %w", err)
 	}
 	began := time.Now()
@@ -57,6 +61,23 @@ func up(ctx context.Context, o options, stdout, stderr io.Writer) error {
 	fmt.Fprintf(stderr, "kafka: %d of %d brokers up after %.1f s; logs in %s\n", o.brokers, o.brokers, time.Since(began).Seconds(), data)
 	fmt.Fprintf(stderr, "kafka: for clients with a password or a certificate, signed by the authority in KAFKA_DIR/%s:\n%s\n", tlsDir, environ)
 	fmt.Fprintln(stdout, seeds)
+	return nil
+}
+
+// free returns nil if up may write into a directory: data is ours, and so are the files beside it that down removes.
+func free(dir, data string) error {
+	if err := ours(data); err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(data, mark)); err == nil {
+		return nil // an up before this one wrote the files
+	}
+	for _, name := range []string{"pids", "brokers", "environ"} {
+		file := filepath.Join(dir, name)
+		if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
+			return errors.Join(fmt.Errorf("%s is %w", file, errNotOurs), err)
+		}
+	}
 	return nil
 }
 

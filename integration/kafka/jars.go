@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -86,10 +88,10 @@ func fetch(ctx context.Context, dir string, stderr io.Writer) (libs string, err 
 	if err := require("mvn"); err != nil {
 		return "", err
 	}
-	if err := os.RemoveAll(libs); err != nil {
+	if err := renew(libs); err != nil {
 		return "", fmt.Errorf("removing old jars: %w", err)
 	}
-	file := filepath.Join(dir, "pom.xml")
+	file := filepath.Join(libs, "pom.xml")
 	if err := os.WriteFile(file, pom, 0o644); err != nil {
 		return "", fmt.Errorf("writing Maven's input: %w", err)
 	}
@@ -104,6 +106,43 @@ func fetch(ctx context.Context, dir string, stderr io.Writer) (libs string, err 
 		return "", fmt.Errorf("marking the jars as complete: %w", err)
 	}
 	return libs, nil
+}
+
+// errNotOurs is returned when a directory holds files that this program did not make.
+var errNotOurs = errors.New("not made by this program: choose another --dir, or move it away yourself")
+
+// mark is a file in each directory that this program may remove.
+const mark = "made-by-weir-kafka"
+
+// renew makes an empty directory with the mark in it. It removes one that is there, if that carries the mark.
+func renew(dir string) error {
+	if err := ours(dir); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, mark), nil, 0o644)
+}
+
+// ours returns nil if a directory carries the mark, is empty or is not there.
+func ours(dir string) error {
+	if info, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil || !info.IsDir() {
+		return errors.Join(fmt.Errorf("%s is %w", dir, errNotOurs), err)
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	if len(files) > 0 && !slices.ContainsFunc(files, func(f fs.DirEntry) bool { return f.Name() == mark }) {
+		return fmt.Errorf("%s is %w", dir, errNotOurs)
+	}
+	return nil
 }
 
 // marker is a file that holds the pom by which the jars beside it were fetched. It is written last.

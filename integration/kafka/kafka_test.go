@@ -182,3 +182,58 @@ func TestLockWaitsAndGivesUp(t *testing.T) {
 	}
 	unlock()
 }
+
+// TestUpKeepsFilesOfTheUser: a directory such as a project has libs and data of its own.
+func TestUpKeepsFilesOfTheUser(t *testing.T) {
+	bin := t.TempDir() // with a Java that starts no broker, and a Maven that fetches nothing
+	for _, name := range []string{"java", "mvn"} {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\nexit 1\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", bin)
+	for _, name := range []string{"libs/mine.jar", "data/mine.csv", "libs/complete", "pids", "brokers", "environ"} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			file := filepath.Join(dir, name)
+			if filepath.Dir(name) != "libs" { // the jars are there
+				if err := errors.Join(os.Mkdir(filepath.Join(dir, "libs"), 0o755), os.WriteFile(marker(dir), pom, 0o644)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte("mine"), 0o644)); err != nil {
+				t.Fatal(err)
+			}
+			var stderr bytes.Buffer
+			status := execute(t.Context(), []string{"up", "--dir", dir}, &stderr, &stderr)
+			if text, err := os.ReadFile(file); err != nil || string(text) != "mine" {
+				t.Fatalf("%q, %v: the user's file is gone; %s", text, err, stderr.String())
+			}
+			if status != exitFailed || !strings.Contains(stderr.String(), "choose another --dir, or move it away yourself") {
+				t.Errorf("status %d without the remedy: %s", status, stderr.String())
+			}
+		})
+	}
+
+	// A pom.xml of the user's is no fault, and stays.
+	dir := t.TempDir()
+	file := filepath.Join(dir, "pom.xml")
+	if err := os.WriteFile(file, []byte("mine"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var stderr bytes.Buffer
+	_ = execute(t.Context(), []string{"up", "--dir", dir}, &stderr, &stderr)
+	if text, err := os.ReadFile(file); err != nil || string(text) != "mine" || !strings.Contains(stderr.String(), "with Maven") {
+		t.Errorf("%q, %v; %s", text, err, stderr.String())
+	}
+
+	// What the program made itself it removes: half of the jars, as above, and the data of an earlier up.
+	if err := os.WriteFile(filepath.Join(dir, "libs", "half.jar"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	stderr.Reset()
+	_ = execute(t.Context(), []string{"up", "--dir", dir}, &stderr, &stderr)
+	if _, err := os.Stat(filepath.Join(dir, "libs", "half.jar")); !errors.Is(err, os.ErrNotExist) || !strings.Contains(stderr.String(), "with Maven") {
+		t.Errorf("%v; %s", err, stderr.String())
+	}
+}

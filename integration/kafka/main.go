@@ -7,7 +7,7 @@
 //	                                        run a command with brokers of its own
 //
 // DIR holds Kafka's jars (libs), what up started (brokers: the addresses, environ: what run tells its command, pids) and
-// its data, which begin empty with each up. A command finds in its environment
+// its data, which begin empty with each up. It removes no libs and no data but its own, which carry a mark. A command finds in its environment
 //
 //	KAFKA_SEEDS       the brokers' plaintext listeners, where everything is allowed
 //	KAFKA_SASL_SEEDS  their TLS listeners for SCRAM; there are no users but those that the command makes
