@@ -35,6 +35,9 @@ func sources() []source {
 type probe struct {
 	scope   string
 	metrics []metric
+	tells   bool // its rows are the CPUs that are online
+	// follow learns which CPUs are online, ascending, before a read; nil where that makes no difference.
+	follow func(online []int)
 	// read takes a reading into the storage given, and returns it.
 	read func(into reading, v vitals) (reading, error)
 	// form writes the metrics of the interval between two rows, elapsed apart, to out, which begins as NaN: what is not
@@ -57,6 +60,17 @@ func (r reading) row(i int) []uint64 {
 		return nil
 	}
 	return r[i]
+}
+
+// present returns the numbers of the rows that are not empty, ascending.
+func (r reading) present() []int {
+	var rows []int
+	for i := range r {
+		if len(r[i]) > 0 {
+			rows = append(rows, i)
+		}
+	}
+	return rows
 }
 
 // host samples the machine that the process runs on.
@@ -98,8 +112,13 @@ func (h *host) close() {
 	}
 }
 
+// read takes a reading of every source. The source that tells which CPUs are online is read before those that follow.
 func (h *host) read(v vitals) {
+	var online []int
 	for _, p := range h.probes {
+		if p.follow != nil && len(online) > 0 {
+			p.follow(online)
+		}
 		into := p.spare
 		if p.from != nil {
 			into = p.from
@@ -114,11 +133,15 @@ func (h *host) read(v vitals) {
 				h.log.Warn("source is absent", "source", p.name, "err", err)
 			}
 		}
+		if p.tells {
+			online = now.present()
+		}
 	}
 }
 
 // interval forms the columns of the interval between the last two readings. Its CPUs are those of either reading: one
-// that came or went in between is there, with missing values. A metric that no CPU has is left out.
+// that came or went in between is there, with missing values; one that is offline is not. A metric that no CPU has is
+// left out.
 func (h *host) interval(start int64, elapsed time.Duration) *sample {
 	s := &sample{start: start, cpus: h.cpus()}
 	for _, p := range h.probes {
@@ -135,16 +158,23 @@ func (h *host) interval(start int64, elapsed time.Duration) *sample {
 	return s
 }
 
+// cpus returns the CPUs of the source that tells which are online; where it cannot be read, those of all sources.
 func (h *host) cpus() []int32 {
 	var cpus []int32
 	for _, p := range h.probes {
 		if p.scope != schemas.ScopeCore || p.from == nil || p.to == nil {
 			continue
 		}
+		if p.tells {
+			cpus = nil
+		}
 		for i := range max(len(p.from), len(p.to)) {
 			if len(p.from.row(i))+len(p.to.row(i)) > 0 {
 				cpus = append(cpus, int32(i))
 			}
+		}
+		if p.tells {
+			break
 		}
 	}
 	slices.Sort(cpus)

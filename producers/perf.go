@@ -1,11 +1,14 @@
 package producers
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	perf "github.com/hodgesds/perf-utils"
@@ -28,6 +31,9 @@ const (
 	rowRunning
 	rowEvents
 )
+
+// errStill is returned when a group was not wanted since the last reading: its CPU went offline.
+var errStill = errors.New("they stand still")
 
 // openPerfSoftware counts the kernel's own events on every CPU. task_clock is nanoseconds per nanosecond; on a group
 // that counts a CPU and not a task the kernel lets it run while the CPU idles too, so it tells of time that was counted.
@@ -132,56 +138,118 @@ func openPerf(cfg config.Agent, log *slog.Logger, wanted []event) (probe, []even
 	if len(events) == 0 {
 		return probe{}, nil, nil
 	}
-	groups := make(map[int]perf.GroupProfiler, len(cpus))
-	var refused error
-	for _, cpu := range cpus {
-		g, err := openGroup(cpu, attrs)
-		if err != nil {
-			refused = err
-			continue
-		}
-		groups[cpu] = g
-	}
-	if len(groups) == 0 {
+	groups := newPerfGroups(log, func(cpu int) (perf.GroupProfiler, error) { return openGroup(cpu, attrs) })
+	if opened, refused := groups.openMissing(cpus); len(opened) == 0 {
 		return probe{}, nil, refused
+	} else if refused != nil {
+		log.Warn("perf events are absent on some CPUs", "count", len(cpus)-len(opened), "err", refused)
 	}
-	if refused != nil {
-		log.Warn("perf events are absent on some CPUs", "count", len(cpus)-len(groups), "err", refused)
-	}
-	closeAll := func() {
-		for _, g := range groups {
-			_ = g.Close() // counters hold nothing that could be lost
-		}
-	}
-	return probe{scope: schemas.ScopeCore, read: readGroups(groups, cpus[len(cpus)-1]), close: closeAll}, events, nil
+	return probe{scope: schemas.ScopeCore, follow: groups.follow, read: groups.read, close: groups.close}, events, nil
 }
 
-// readGroups reads every group, in the order of CPUs. A CPU whose group cannot be read has no row.
-func readGroups(groups map[int]perf.GroupProfiler, last int) func(reading, vitals) (reading, error) {
-	var value perf.GroupProfileValue
-	return func(into reading, _ vitals) (reading, error) {
-		var failed error
-		read := 0
-		for len(into) <= last {
+// perfGroups is the open group of each CPU. The groups follow the CPUs that are online: the kernel takes the events of a
+// CPU that goes offline away for good, and a read of them then repeats what they were.
+type perfGroups struct {
+	log    *slog.Logger
+	open   func(cpu int) (perf.GroupProfiler, error)
+	groups map[int]*perfGroup // of the CPUs that are online; nil: none, to be tried again
+	value  perf.GroupProfileValue
+}
+
+// perfGroup is a group with its last reading.
+type perfGroup struct {
+	perf.GroupProfiler
+	enabled uint64 // how long it was wanted, 0 before its first reading
+}
+
+func newPerfGroups(log *slog.Logger, open func(cpu int) (perf.GroupProfiler, error)) *perfGroups {
+	return &perfGroups{log: log, open: open, groups: map[int]*perfGroup{}}
+}
+
+// openMissing opens a group on each of the CPUs that has none. It returns where, and why another one was refused; a CPU
+// that was refused before is tried in silence.
+func (p *perfGroups) openMissing(cpus []int) (opened []int, refused error) {
+	for _, cpu := range cpus {
+		have, known := p.groups[cpu]
+		if have != nil {
+			continue
+		}
+		g, err := p.open(cpu)
+		switch {
+		case err == nil:
+			p.groups[cpu] = &perfGroup{GroupProfiler: g}
+			opened = append(opened, cpu)
+		case !known:
+			p.groups[cpu] = nil
+			refused = err
+		}
+	}
+	return opened, refused
+}
+
+// follow closes the groups of CPUs that went offline, and opens those of CPUs that came. online is ascending.
+func (p *perfGroups) follow(online []int) {
+	var gone []int
+	for cpu, g := range p.groups {
+		if _, ok := slices.BinarySearch(online, cpu); ok {
+			continue
+		}
+		if g != nil {
+			_ = g.Close() // counters hold nothing that could be lost
+			gone = append(gone, cpu)
+		}
+		delete(p.groups, cpu)
+	}
+	if slices.Sort(gone); len(gone) > 0 {
+		p.log.Info("perf events are closed: CPUs went offline", "cpus", gone)
+	}
+	opened, refused := p.openMissing(online)
+	if len(opened) > 0 {
+		p.log.Info("perf events are opened again: CPUs came back", "cpus", opened)
+	}
+	if refused != nil {
+		p.log.Warn("perf events are absent on some CPUs", "err", refused)
+	}
+}
+
+// read reads every group, in the order of CPUs. A CPU whose group cannot be read, or stands still, has no row: it was
+// offline since the last reading, and gets a new group before the next one.
+func (p *perfGroups) read(into reading, _ vitals) (reading, error) {
+	var failed error
+	for i := range into {
+		into[i] = into[i][:0]
+	}
+	read := 0
+	for _, cpu := range slices.Sorted(maps.Keys(p.groups)) {
+		g := p.groups[cpu]
+		if g == nil {
+			continue
+		}
+		err := g.Profile(&p.value)
+		if err != nil || p.value.TimeEnabled <= g.enabled {
+			failed = fmt.Errorf("reading the perf events of CPU %d: %w", cpu, cmp.Or(err, errStill))
+			_ = g.Close() // counters hold nothing that could be lost
+			p.groups[cpu] = nil
+			continue
+		}
+		g.enabled = p.value.TimeEnabled
+		for len(into) <= cpu {
 			into = append(into, nil)
 		}
-		for cpu := range into {
-			into[cpu] = into[cpu][:0]
-			g, ok := groups[cpu]
-			if !ok {
-				continue
-			}
-			if err := g.Profile(&value); err != nil {
-				failed = fmt.Errorf("reading the perf events of CPU %d: %w", cpu, err)
-				continue
-			}
-			into[cpu] = append(append(into[cpu], value.TimeEnabled, value.TimeRunning), value.Values...)
-			read++
+		into[cpu] = append(append(into[cpu], p.value.TimeEnabled, p.value.TimeRunning), p.value.Values...)
+		read++
+	}
+	if read == 0 {
+		return nil, failed
+	}
+	return into, nil
+}
+
+func (p *perfGroups) close() {
+	for _, g := range p.groups {
+		if g != nil {
+			_ = g.Close() // counters hold nothing that could be lost
 		}
-		if read == 0 {
-			return nil, failed
-		}
-		return into, nil
 	}
 }
 
@@ -218,11 +286,5 @@ func onlineCPUs(procPath string) ([]int, error) {
 	if err != nil {
 		return nil, fmt.Errorf("finding the CPUs in %s: %w", path, err)
 	}
-	var cpus []int
-	for i := range rows {
-		if len(rows[i]) > 0 {
-			cpus = append(cpus, i)
-		}
-	}
-	return cpus, nil
+	return rows.present(), nil
 }

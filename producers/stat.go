@@ -62,6 +62,7 @@ func openStat(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	return probe{
 		scope:   schemas.ScopeCore,
 		metrics: []metric{{"cpu_user", "1"}, {"cpu_system", "1"}, {"cpu_iowait", "1"}, {"cpu_idle", "1"}},
+		tells:   true,
 		read:    read,
 		form:    formStat,
 		close:   func() { _ = file.Close() }, // it was only read
