@@ -125,13 +125,14 @@ func newSMTMachine(t *testing.T) *smtMachine {
 }
 
 func (m *smtMachine) write() {
-	text := "cpu  0 0 0 0\n"
+	var text strings.Builder
+	text.WriteString("cpu  0 0 0 0\n")
 	for cpu := range 4 {
 		if m.kernel.online[cpu] {
-			text += fmt.Sprintf("cpu%d %d 0 0 %d\n", cpu, m.kernel.now/1e7, m.kernel.now/1e7)
+			fmt.Fprintf(&text, "cpu%d %d 0 0 %d\n", cpu, m.kernel.now/1e7, m.kernel.now/1e7)
 		}
 	}
-	write(m.t, m.stat, text+"intr 1\n")
+	write(m.t, m.stat, text.String()+"intr 1\n")
 }
 
 // interval lets ten seconds pass and returns the CPUs of the sample, and ipc of each.
