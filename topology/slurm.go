@@ -97,7 +97,7 @@ type slurmSwitch struct {
 
 // placed is the nodes of the switches so far. A node may be below several switches: the first one counts.
 type placed struct {
-	first   map[string]*part // the switch of each node
+	first   map[string]*part // the switch of each node; nil: not looked for
 	emptied []*part          // switches whose nodes are all below earlier ones
 	passed  int              // entries passed over
 	example string
@@ -107,7 +107,9 @@ func (d *placed) add(p *part, nodes []string) {
 	for _, n := range nodes {
 		node := named{n, p.line}
 		if other := d.first[n]; other == nil {
-			d.first[n] = p
+			if d.first != nil {
+				d.first[n] = p
+			}
 			p.nodes = append(p.nodes, node)
 		} else if d.passed++; d.passed == 1 {
 			d.example = fmt.Sprintf("%s is below %s and below %s", node.at("node"), other.quoted(), p.quoted())
@@ -132,8 +134,15 @@ func slurmWarnings(switches []slurmSwitch, d *placed) []string {
 }
 
 func slurmTree(switches []slurmSwitch) (*Tree, error) {
+	t, err := slurmTreeOf(switches, &placed{})
+	if errors.Is(err, ErrTwice) { // to look for first switches takes half as long again, and is seldom needed
+		t, err = slurmTreeOf(switches, &placed{first: map[string]*part{}})
+	}
+	return t, err
+}
+
+func slurmTreeOf(switches []slurmSwitch, nodesSoFar *placed) (*Tree, error) {
 	g := newGraph()
-	nodesSoFar := &placed{first: map[string]*part{}}
 	total := 0
 	for _, s := range switches {
 		p, err := g.define(s.name, s.name, s.line)
