@@ -1,0 +1,457 @@
+package integration
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+	"golang.org/x/sys/unix"
+
+	"github.com/weirhpc/weir/schemas"
+)
+
+const (
+	systemdGroup   = "@system-service"
+	systemdVersion = "systemd 252" // of testdata/system-service
+	unitNode       = "unit1"
+)
+
+// unit is the section Service of a unit file: the values of each key, in their order.
+type unit struct {
+	file     string
+	settings map[string][]string
+	lenient  bool
+}
+
+func readUnit(file string) (unit, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return unit{}, err
+	}
+	u := unit{file: file, settings: map[string][]string{}}
+	section := ""
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		key, value, setting := strings.Cut(line, "=")
+		switch {
+		case strings.HasPrefix(line, "#"), strings.HasPrefix(line, ";"):
+		case strings.HasPrefix(line, "["):
+			section = line
+		case setting && section == "[Service]":
+			u.settings[key] = append(u.settings[key], value)
+		}
+	}
+	return u, nil
+}
+
+// last is the value that holds of a key which has one.
+func (u unit) last(key string) string {
+	all := u.settings[key]
+	if len(all) == 0 {
+		return ""
+	}
+	return all[len(all)-1]
+}
+
+// name is that of the service, as weir-agent.
+func (u unit) name() string { return strings.TrimRight(strings.TrimSuffix(filepath.Base(u.file), ".service"), "@") }
+
+// calls are the numbers of the calls that the unit allows.
+func (u unit) calls() (map[uint32]bool, error) {
+	group, err := systemService()
+	if err != nil {
+		return nil, err
+	}
+	calls := map[uint32]bool{}
+	for _, name := range strings.Fields(strings.Join(u.settings["SystemCallFilter"], " ")) {
+		switch number, single := group[name]; {
+		case name == systemdGroup:
+			for _, number := range group {
+				calls[number] = true
+			}
+		case single:
+			calls[number] = true
+		case name == "perf_event_open":
+			calls[unix.SYS_PERF_EVENT_OPEN] = true
+		case name == "adjtimex":
+			calls[unix.SYS_ADJTIMEX] = true
+		default:
+			return nil, fmt.Errorf("SystemCallFilter=%s: add its number to this test", name)
+		}
+	}
+	return calls, nil
+}
+
+// systemServiceFile is where systemd's group is written down. The helper process has the same working directory.
+const systemServiceFile = "testdata/system-service"
+
+// systemService returns the calls of @system-service that amd64 has, and their numbers.
+func systemService() (map[string]uint32, error) {
+	text, err := os.ReadFile(systemServiceFile)
+	if err != nil {
+		return nil, err
+	}
+	group := map[string]uint32{}
+	for line := range strings.Lines(string(text)) {
+		f := strings.Fields(line)
+		if strings.HasPrefix(line, "#") || len(f) != 2 || f[1] == "-" {
+			continue
+		}
+		n, err := strconv.ParseUint(f[1], 10, 32)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", systemServiceFile, err)
+		}
+		group[f[0]] = uint32(n)
+	}
+	return group, nil
+}
+
+// units returns the units that are shipped.
+func units(t *testing.T) []unit {
+	t.Helper()
+	files, err := filepath.Glob("../deploy/systemd/*.service")
+	if err != nil || len(files) != 5 {
+		t.Fatalf("units: %q, %v", files, err)
+	}
+	var all []unit
+	for _, file := range files {
+		u, err := readUnit(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, u)
+	}
+	return all
+}
+
+// needFilters skips a test where no filter can be installed.
+func needFilters(t *testing.T) {
+	t.Helper()
+	if runtime.GOARCH != "amd64" {
+		t.Skipf("SKIPPED: NO UNIT RAN UNDER ITS FILTER: the numbers of system calls are those of amd64, this is %s", runtime.GOARCH)
+	}
+	_, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, 0)
+	if errno != unix.EFAULT { // a kernel that knows filters reads the program first
+		t.Skipf("SKIPPED: NO UNIT RAN UNDER ITS FILTER: this kernel has no seccomp: %v", errno)
+	}
+}
+
+// addUnit describes the service of a unit, restricted as the unit says, with another configuration.
+func (m *machine) addUnit(u unit, config, mode string) *process {
+	m.t.Helper()
+	file, err := filepath.Abs(u.file)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	env := []string{inUnit + "=" + file}
+	for _, e := range u.settings["Environment"] {
+		env = append(env, strings.NewReplacer("%H", "host", "%i", "1").Replace(e))
+	}
+	args := strings.Fields(u.last("ExecStart"))
+	if len(args) != 4 || args[0] != "/usr/bin/weir" || args[2] != "--config" || filepath.Dir(args[3]) != "/etc/weir" {
+		m.t.Fatalf("%s: ExecStart=%q", u.file, args)
+	}
+	if _, err := os.Stat(filepath.Join("../deploy/config", filepath.Base(args[3]))); err != nil {
+		m.t.Errorf("%s names a configuration that is not shipped: %v", u.file, err)
+	}
+	p := m.add(u.name(), env, args[1], "--config", config)
+	made := p.make
+	p.make = func() *exec.Cmd {
+		cmd := made()
+		cmd.Args = append([]string{os.Args[0], mode}, cmd.Args...)
+		cmd.Path = os.Args[0]
+		return cmd
+	}
+	return p
+}
+
+// TestUnits runs the service of every unit under the unit's filter, limits and capabilities: it samples, sends, folds,
+// archives, waits for a broker that is away, goes on, and ends at SIGTERM in time.
+func TestUnits(t *testing.T) {
+	needFilters(t)
+	t.Setenv("CGO_ENABLED", "0") // as make build does
+	m := newMachine(t)
+	broker, address := m.startBroker()
+	made := broker.make
+	broker.make = func() *exec.Cmd { // from now on
+		cmd := made()
+		cmd.Args[slices.Index(cmd.Args, "127.0.0.1:0")] = address
+		return cmd
+	}
+	s := systemOn(t, brokers{seeds: []string{address}, prefix: "units.", replication: 1})
+	s.cfg.Interval, s.cfg.PlanMargin, s.cfg.Grace = 500*time.Millisecond, 0, 0
+	s.cfg.Agent.Node = unitNode
+	s.cfg.Balance.Slurm.Enabled, s.cfg.Balance.Slurm.Bin = true, slurmWithOneNode(t)
+	s.cfg.Balance.JobsFile = filepath.Join(t.TempDir(), "jobs.yaml")
+	jobs := fmt.Sprintf("jobs:\n  - {id: \"1\", nodes: [%s], cpus: [0]}\n", unitNode)
+	if err := os.WriteFile(s.cfg.Balance.JobsFile, []byte(jobs), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	config := s.configFile()
+
+	services := map[string]*process{}
+	shipped := units(t)
+	for _, u := range shipped {
+		services[u.name()] = m.addUnit(u, config, strict)
+		services[u.name()].start()
+	}
+	works := func(when string) {
+		t.Helper()
+		from := time.Now().UnixMilli()
+		s.eventually("summaries of the job "+when, func() bool { return s.summaries(from) > 5 })
+		files := s.archived()
+		s.eventually("a file of the archive "+when, func() bool { return t.Failed() || s.archived() > files })
+		for name, p := range services {
+			if !p.runs() {
+				t.Fatalf("%s does not run %s", name, when)
+			}
+		}
+	}
+	works("at first")
+	broker.end()
+	time.Sleep(3 * time.Second) // an outage of some intervals
+	broker.start()
+	works("after the broker was away")
+
+	for _, u := range shipped {
+		services[u.name()].judgeMemory(u)
+	}
+	var all sync.WaitGroup
+	for _, u := range shipped {
+		all.Go(func() { services[u.name()].endInTime(u) })
+	}
+	all.Wait()
+	log, err := os.ReadFile(services["weir-agent"].log)
+	if err != nil || strings.Contains(string(log), "asking for the clock's error") {
+		t.Errorf("the agent may not ask for the state of the clock: %v\n%s", err, log)
+	}
+	endAll(broker)
+}
+
+// TestUnitRefusesWithoutKilling: a call that nobody foresaw, as that of a newer release of Go, costs what needed it. It does
+// not end the agent at every boundary.
+func TestUnitRefusesWithoutKilling(t *testing.T) {
+	needFilters(t)
+	m := newMachine(t)
+	dir := t.TempDir()
+	text, err := os.ReadFile("../deploy/systemd/weir-agent.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unforeseen := filepath.Join(dir, "weir-agent.service")
+	if err := os.WriteFile(unforeseen, []byte(strings.ReplaceAll(string(text), " adjtimex", "")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	u, err := readUnit(unforeseen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := filepath.Join(dir, "agent.yaml")
+	if err := os.WriteFile(config, []byte("{interval: 500ms, kafka: {brokers: ['127.0.0.1:1']}}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := m.addUnit(u, config, lenient)
+	p.start()
+	const refused = "asking for the clock's error: operation not permitted"
+	for deadline := time.Now().Add(30 * time.Second); p.runs() && time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		if log, err := os.ReadFile(p.log); err == nil && strings.Contains(string(log), refused) {
+			p.end()
+			return
+		}
+	}
+	t.Errorf("the agent did not say that its call was refused")
+}
+
+// TestUnitsSystemdKnows compares the calls that the filters are expanded to with those of systemd.
+func TestUnitsSystemdKnows(t *testing.T) {
+	version, err := exec.CommandContext(t.Context(), "systemd-analyze", "--version").Output()
+	if errors.Is(err, exec.ErrNotFound) {
+		t.Skip("SKIPPED: THE GROUPS OF CALLS WERE NOT COMPARED WITH SYSTEMD'S: no systemd-analyze here")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(systemServiceFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		if name, _, is := strings.Cut(line, " "); is && name != "#" {
+			ours[name] = true
+		}
+	}
+	theirs := map[string]bool{}
+	expandGroup(t, systemdGroup, theirs)
+	var differ []string
+	for name := range maps.Keys(theirs) {
+		if !ours[name] {
+			differ = append(differ, "+"+name)
+		}
+	}
+	for name := range maps.Keys(ours) {
+		if !theirs[name] {
+			differ = append(differ, "-"+name)
+		}
+	}
+	slices.Sort(differ)
+	if !strings.HasPrefix(string(version), systemdVersion+" ") {
+		t.Skipf("SKIPPED: THIS IS NOT %s, but %.20q: its %s differs by %q", systemdVersion, version, systemdGroup, differ)
+	}
+	if len(differ) > 0 {
+		t.Errorf("%s of %s differs from %s by %q", systemdGroup, systemdVersion, systemServiceFile, differ)
+	}
+}
+
+// expandGroup adds the calls of a group, and of those that it names.
+func expandGroup(t *testing.T, group string, into map[string]bool) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "systemd-analyze", "syscall-filter", group).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(out)) {
+		switch name := strings.TrimSpace(line); {
+		case name == "", name == group, strings.HasPrefix(name, "#"):
+		case strings.HasPrefix(name, "@"):
+			expandGroup(t, name, into)
+		default:
+			into[name] = true
+		}
+	}
+}
+
+// TestUnitsHaveTheirDirectories: a service of a unit writes nothing but what is below its state directory.
+func TestUnitsHaveTheirDirectories(t *testing.T) {
+	for _, u := range units(t) {
+		file := filepath.Join("../deploy/config", filepath.Base(u.last("ExecStart")))
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var c struct {
+			Agent struct {
+				Dir string `yaml:"state_dir"`
+			}
+			Sink struct{ Dir string }
+		}
+		if err := yaml.Unmarshal(text, &c); err != nil {
+			t.Fatal(err)
+		}
+		written, owned := c.Agent.Dir+c.Sink.Dir, ""
+		if name := u.last("StateDirectory"); name != "" {
+			owned = filepath.Join("/var/lib", name)
+		}
+		if written != owned {
+			t.Errorf("%s has %q, but its unit may write to %q", file, written, owned)
+		}
+	}
+}
+
+// TestUnitsVerified: systemd finds nothing wrong with a unit but that weir is not installed.
+func TestUnitsVerified(t *testing.T) {
+	for _, u := range units(t) {
+		out, err := exec.CommandContext(t.Context(), "systemd-analyze", "verify", u.file).CombinedOutput()
+		if errors.Is(err, exec.ErrNotFound) {
+			t.Skip("SKIPPED: NO UNIT WAS VERIFIED: no systemd-analyze here")
+		}
+		for line := range strings.Lines(string(out)) {
+			if !strings.Contains(line, "/usr/bin/weir is not executable") {
+				t.Errorf("%s: %s", u.file, line)
+			}
+		}
+	}
+}
+
+// slurmWithOneNode is a directory of programs that answer as Slurm does on a machine without jobs.
+func slurmWithOneNode(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"squeue": "#!/bin/sh\n", "scontrol": "#!/bin/sh\n", "sinfo": "#!/bin/sh\necho '" + unitNode + "|1|1|1|1'\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// summaries counts those of jobs, with what the node sent, whose interval began since then.
+func (s *system) summaries(from int64) (n int) {
+	for _, r := range s.read(schemas.TopicJobSummary) {
+		v, err := schemas.Unmarshal(r.Value)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if j, is := v.(*schemas.JobSummary); is && j.JobID == "1" && j.IntervalStart >= from && j.NodesReported == 1 {
+			n++
+		}
+	}
+	return n
+}
+
+// archived counts the files of the archive.
+func (s *system) archived() int {
+	files, err := filepath.Glob(filepath.Join(s.cfg.Sink.Dir, "summaries", "*", "*.parquet"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return len(files)
+}
+
+// runs reports whether there is a process.
+func (p *process) runs() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cmd != nil
+}
+
+// judgeMemory compares the most memory that the process has had with what its unit gives it.
+func (p *process) judgeMemory(u unit) {
+	p.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd == nil {
+		return
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "VmHWM:")
+	kib, err := strconv.Atoi(strings.Fields(rest + " ? ?")[0])
+	if err != nil {
+		p.t.Fatalf("%s: %v", p.name, err)
+	}
+	limit, is := strings.CutSuffix(u.last("MemoryMax"), "M")
+	p.t.Logf("%s: %d KiB at most, of %sM", p.name, kib, limit)
+	if mib, err := strconv.Atoi(limit); is && (err != nil || kib > mib*1024) {
+		p.t.Errorf("%s: %d KiB, but its unit has MemoryMax=%sM, %v", p.name, kib, limit, err)
+	}
+}
+
+// endInTime ends the process, and fails the test where systemd would have killed it.
+func (p *process) endInTime(u unit) {
+	limit, err := time.ParseDuration(u.last("TimeoutStopSec"))
+	if err != nil {
+		p.t.Errorf("%s: %v", u.file, err)
+		return
+	}
+	began := time.Now()
+	p.end()
+	if took := time.Since(began); took > limit {
+		p.t.Errorf("%s took %v to end, but its unit waits for %v", p.name, took, limit)
+	}
+}
