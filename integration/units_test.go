@@ -243,6 +243,7 @@ func TestUnits(t *testing.T) {
 // not end the agent at every boundary.
 func TestUnitRefusesWithoutKilling(t *testing.T) {
 	needFilters(t)
+	t.Setenv("CGO_ENABLED", "0")
 	m := newMachine(t)
 	dir := t.TempDir()
 	text, err := os.ReadFile("../deploy/systemd/weir-agent.service")
@@ -367,7 +368,7 @@ func TestUnitsVerified(t *testing.T) {
 			t.Skip("SKIPPED: NO UNIT WAS VERIFIED: no systemd-analyze here")
 		}
 		for line := range strings.Lines(string(out)) {
-			if !strings.Contains(line, "/usr/bin/weir is not executable") {
+			if strings.Contains(line, "weir-") && !strings.Contains(line, "/usr/bin/weir is not executable") {
 				t.Errorf("%s: %s", u.file, line)
 			}
 		}
