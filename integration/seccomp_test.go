@@ -83,7 +83,7 @@ func (u unit) limit() error {
 	}
 	keep := map[string]int{"CAP_PERFMON": unix.CAP_PERFMON}
 	kept := map[int]bool{}
-	for _, name := range strings.Fields(u.last("CapabilityBoundingSet")) {
+	for name := range strings.FieldsSeq(u.last("CapabilityBoundingSet")) {
 		c, known := keep[name]
 		if !known {
 			return fmt.Errorf("CapabilityBoundingSet=%s: add its number to this test", name)
@@ -123,7 +123,9 @@ func (u unit) filter() ([]unix.SockFilter, error) {
 		number, arch, arg = 0, 4, 16 // offsets in struct seccomp_data; its arguments have 8 bytes, the lower 4 first
 	)
 	p := []unix.SockFilter{
-		{Code: load, K: arch}, {Code: equal, K: unix.AUDIT_ARCH_X86_64, Jt: 1}, {Code: result, K: unix.SECCOMP_RET_KILL_PROCESS},
+		{Code: load, K: arch},
+		{Code: equal, K: unix.AUDIT_ARCH_X86_64, Jt: 1},
+		{Code: result, K: unix.SECCOMP_RET_KILL_PROCESS},
 		{Code: load, K: number},
 	}
 	// only refuses a call unless one of its arguments, masked, is one of those allowed.

@@ -65,7 +65,9 @@ func (u unit) last(key string) string {
 }
 
 // name is that of the service, as weir-agent.
-func (u unit) name() string { return strings.TrimRight(strings.TrimSuffix(filepath.Base(u.file), ".service"), "@") }
+func (u unit) name() string {
+	return strings.TrimRight(strings.TrimSuffix(filepath.Base(u.file), ".service"), "@")
+}
 
 // calls are the numbers of the calls that the unit allows.
 func (u unit) calls() (map[uint32]bool, error) {
@@ -74,7 +76,7 @@ func (u unit) calls() (map[uint32]bool, error) {
 		return nil, err
 	}
 	calls := map[uint32]bool{}
-	for _, name := range strings.Fields(strings.Join(u.settings["SystemCallFilter"], " ")) {
+	for name := range strings.FieldsSeq(strings.Join(u.settings["SystemCallFilter"], " ")) {
 		switch number, single := group[name]; {
 		case name == systemdGroup:
 			for _, number := range group {
