@@ -439,7 +439,7 @@ func (p *process) judgeMemory(u unit) {
 		p.t.Fatalf("%s: %v", p.name, err)
 	}
 	limit, is := strings.CutSuffix(u.last("MemoryMax"), "M")
-	p.t.Logf("%s: %d KiB at most, of %sM", p.name, kib, limit)
+	p.t.Logf("%s: %d KiB at most; MemoryMax=%s", p.name, kib, u.last("MemoryMax"))
 	if mib, err := strconv.Atoi(limit); is && (err != nil || kib > mib*1024) {
 		p.t.Errorf("%s: %d KiB, but its unit has MemoryMax=%sM, %v", p.name, kib, limit, err)
 	}
