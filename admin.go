@@ -130,7 +130,7 @@ safety, though weir works with them, it says as advice.`, "are as they should be
 }
 
 func newCheck() *cobra.Command {
-	var conf configFlags
+	conf := configFlags{reads: true}
 	c := &cobra.Command{
 		Use:   "check",
 		Short: "Validate a configuration and print it as it takes effect",

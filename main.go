@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
 )
 
 // Exit statuses.
@@ -29,12 +29,21 @@ const (
 )
 
 func main() {
-	// SIGHUP too: a terminal that is closed is no reason to leave the broker's log open. A pipe that is closed is an error
-	// of writing, not the end of the process.
+	// A pipe that is closed is an error of writing, not the end of the process.
 	signal.Ignore(syscall.SIGPIPE)
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := signal.NotifyContext(context.Background(), endSignals(signal.Ignored)...)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// endSignals are the signals that end a process in order. SIGHUP is one, since a closed terminal is no reason to leave the
+// broker's log open. Under nohup it is ignored, and stays so.
+func endSignals(ignored func(os.Signal) bool) []os.Signal {
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	return signals
 }
 
 // usageError is an error of the caller's: the command line or the configuration.
@@ -45,12 +54,15 @@ func (e usageError) Unwrap() error { return e.error }
 
 // run is main without the process: it returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	out, errs := newRelay(ctx, stdout), newRelay(ctx, stderr)
+	defer errs.close()
 	begun := false
 	root := newRoot(&begun)
 	root.SetArgs(args)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
+	root.SetOut(out)
+	root.SetErr(errs)
 	err := root.ExecuteContext(ctx)
+	out.close() // before any error is reported
 	if name, is := strings.CutPrefix(fmt.Sprint(err), `unknown command "`); is && !begun {
 		name, _, _ = strings.Cut(name, `"`)
 		err = unknownCommand(root, name)
@@ -60,13 +72,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case err == nil, errors.Is(err, syscall.EPIPE): // whoever read it has seen enough
 		return exitDone
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
-		report(stderr, fmt.Errorf("interrupted: %w", err))
+		report(errs, fmt.Errorf("interrupted: %w", err))
 		return exitFailed
 	case !begun, errors.As(err, &usage):
-		report(stderr, err)
+		report(errs, err)
 		return exitUsage
 	default:
-		report(stderr, err)
+		report(errs, err)
 		return exitFailed
 	}
 }
@@ -110,39 +122,55 @@ Begin with "weir up": it runs everything in this process, on this machine's real
 	return root
 }
 
+// etcFile is the machine's configuration.
+const etcFile = "/etc/weir/weir.yaml"
+
 // configFlags are the flags by which a command is told its configuration.
 type configFlags struct {
-	file  string
-	flags *pflag.FlagSet
+	file    string
+	reads   bool // it only reads topics: without a configuration it asks the `weir up` of this directory
+	command *cobra.Command
 }
-
-// defaultFiles are where a command looks for its configuration when it is not told: what `weir up` left in this
-// directory, then the machine's.
-func defaultFiles() []string { return []string{"weir-data/weir.yaml", "/etc/weir/weir.yaml"} }
 
 func (f *configFlags) add(c *cobra.Command) {
-	f.flags = c.Flags()
-	c.Flags().StringVar(&f.file, "config", "", "configuration `FILE` (default: weir-data/weir.yaml, then /etc/weir/weir.yaml)")
+	f.command = c
+	usage := "configuration `FILE` (default: " + etcFile + ")"
+	if f.reads {
+		usage = "configuration `FILE` (default: " + etcFile + ", else brokers, prefix and interval of " + config.RunningFile + ")"
+	}
+	c.Flags().StringVar(&f.file, "config", "", usage)
 }
 
-// configFile returns the file that was named, else the first of the default ones that is there; empty where none is.
-func configFile(named string) string {
-	if named != "" {
-		return named
+// source returns where the configuration comes from: the file that was named, else the machine's, else a running `weir up`.
+// Where a RunningFile does not count, it reports why.
+func (f *configFlags) source(etc string) config.Source {
+	src := config.Source{File: f.file, Environ: os.Environ(), Flags: f.command.Flags(), Defaults: config.Default()}
+	if f.file != "" {
+		return src
 	}
-	for _, candidate := range defaultFiles() {
-		if _, err := os.Stat(candidate); err == nil || errors.Is(err, fs.ErrPermission) {
-			return candidate
+	var ignored error
+	switch _, err := os.Stat(etc); {
+	case err == nil, errors.Is(err, fs.ErrPermission):
+		src.File, ignored = etc, fmt.Errorf("%s comes first", etc)
+	case !f.reads:
+		ignored = errors.New("this command needs a whole configuration")
+	default:
+		var dir string
+		if dir, ignored = syscall.Getwd(); ignored == nil { // not os.Getwd, whose path may have symbolic links
+			src.Defaults, ignored = config.Running(dir, os.Geteuid(), src.Defaults)
 		}
 	}
-	return ""
+	if _, err := os.Lstat(config.RunningFile); ignored != nil && (err == nil || errors.Is(err, fs.ErrPermission)) {
+		say(f.command.ErrOrStderr(), "weir: %s is ignored: %s: if you trust it, name it with --config %[1]s",
+			config.RunningFile, schemas.Printable(ignored.Error()))
+	}
+	return src
 }
 
 func (f *configFlags) load() (config.Config, error) {
-	file := configFile(f.file)
-	cfg, err := config.Load(config.Source{
-		File: file, Environ: os.Environ(), Flags: f.flags, Keys: map[string]string{"log-level": "log_level"}, Defaults: config.Default(),
-	})
+	src := f.source(etcFile)
+	src.Keys = map[string]string{"log-level": "log_level"}
+	cfg, err := config.Load(src)
 	if err != nil {
 		return cfg, usageError{err}
 	}
@@ -150,8 +178,12 @@ func (f *configFlags) load() (config.Config, error) {
 	if err := cfg.Kafka.CheckFiles(time.Now()); err != nil && !errors.Is(err, config.ErrNotYetValid) {
 		return cfg, usageError{err}
 	}
-	if len(cfg.Kafka.Brokers) == 0 && file == "" {
-		return cfg, usageError{errors.New("no configuration: start `weir up` here first, or name one with --config FILE")}
+	if len(cfg.Kafka.Brokers) == 0 && src.File == "" {
+		remedy := "name one with --config FILE"
+		if f.reads {
+			remedy = "start `weir up` here first, or " + remedy
+		}
+		return cfg, usageError{errors.New("no configuration: " + remedy)}
 	}
 	return cfg, nil
 }
@@ -169,7 +201,7 @@ func newLogger(w io.Writer, cfg config.Config) *slog.Logger {
 		opts.Level = level
 	}
 	if cfg.LogFormat == "json" {
-		return slog.New(slog.NewJSONHandler(w, opts))
+		return slog.New(slog.NewJSONHandler(escaped{w}, opts))
 	}
 	return slog.New(slog.NewTextHandler(w, opts))
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -101,16 +100,16 @@ func (f *planFlags) run(c *cobra.Command) error {
 	case f.explain != "":
 		return p.Explain(c.OutOrStdout(), f.explain)
 	case f.json:
-		return json.NewEncoder(c.OutOrStdout()).Encode(p)
+		return json.NewEncoder(escaped{c.OutOrStdout()}).Encode(p)
 	}
 	return printPlan(c.OutOrStdout(), p)
 }
 
 // planConfig is the configuration of a plan: of the same files as any command's, but it needs none.
 func planConfig(c *cobra.Command) (config.Config, error) {
-	return config.Load(config.Source{
-		File: configFile(c.Flag("config").Value.String()), Environ: os.Environ(), Flags: c.Flags(), Keys: planKeys, Defaults: config.Default(),
-	})
+	src := (&configFlags{file: c.Flag("config").Value.String(), command: c}).source(etcFile)
+	src.Keys = planKeys
+	return config.Load(src)
 }
 
 // preview plans for the jobs of a file that was named, else for those of all sources of the configuration. It reports

@@ -40,6 +40,7 @@ was asked to end, 1 when it cannot go on and said why, 2 when the command line o
 			if len(cfg.Kafka.Brokers) == 0 {
 				return usageError{config.ErrNoBrokers}
 			}
+			neverWait(c.OutOrStdout(), c.ErrOrStderr())
 			return cfg.Kafka.Explain(run(c.Context(), cfg, newLogger(c.ErrOrStderr(), cfg)))
 		},
 	}
@@ -304,6 +305,7 @@ kill -9. Make the topics with weir topics create, with topics.replication 1.`,
 				return err
 			}
 			defer func() { err = errors.Join(err, b.close()) }()
+			neverWait(c.OutOrStdout(), c.ErrOrStderr())
 			say(c.OutOrStdout(), "broker    %s", b.addr)
 			if ready != "" {
 				if err := os.WriteFile(ready, []byte(b.addr+"\n"), 0o644); err != nil {

@@ -16,7 +16,7 @@ import (
 )
 
 func newJobs() *cobra.Command {
-	var conf configFlags
+	conf := configFlags{reads: true}
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "jobs",
@@ -43,7 +43,7 @@ func newJobs() *cobra.Command {
 }
 
 func newJob() *cobra.Command {
-	var conf configFlags
+	conf := configFlags{reads: true}
 	var asJSON bool
 	var n int
 	c := &cobra.Command{
@@ -83,7 +83,7 @@ and how many of the job's nodes reported. With --json, one object a line; its na
 }
 
 func newTail() *cobra.Command {
-	var conf configFlags
+	conf := configFlags{reads: true}
 	var asJSON bool
 	var from string
 	var n int
@@ -132,7 +132,7 @@ begins with. It goes on until -n records were shown, or Ctrl-C.`,
 
 // printJSON prints one object a line.
 func printJSON[T any](w io.Writer, rows []T) error {
-	e := json.NewEncoder(w)
+	e := json.NewEncoder(escaped{w})
 	e.SetEscapeHTML(false)
 	for i := range rows {
 		if err := e.Encode(rows[i]); err != nil {
@@ -155,8 +155,8 @@ func printRecord(w io.Writer, r analysis.TailRecord) error {
 }
 
 func printJobs(w io.Writer, rows []analysis.JobRow) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(t, "JOB\tRESTART\tSTATE\tUSER\tINTERVAL\tMETHOD\tNODES\tPARTS\tMETRICS\tREASON")
+	t := newTable(0)
+	t.line("JOB\tRESTART\tSTATE\tUSER\tINTERVAL\tMETHOD\tNODES\tPARTS\tMETRICS\tREASON")
 	for _, r := range rows {
 		interval, method, nodes, parts := "-", "-", "-", "-"
 		if r.IntervalStart != nil {
@@ -164,27 +164,27 @@ func printJobs(w io.Writer, rows []analysis.JobRow) error {
 			nodes = fmt.Sprintf("%d/%d", *r.NodesReported, *r.NodesExpected)
 			parts = fmt.Sprintf("%d/%d", *r.PartsReported, *r.Parts)
 		}
-		_, _ = fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", r.JobID, r.Restart, orDash(r.State), orDash(r.User),
+		t.line("%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s", r.JobID, r.Restart, orDash(r.State), orDash(r.User),
 			interval, method, nodes, parts, r.Metrics, r.Reason)
 	}
-	return t.Flush()
+	return t.print(w)
 }
 
 func printJob(w io.Writer, rows []schemas.Row) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	_, _ = fmt.Fprintln(t, "INTERVAL\tMETRIC\tUNIT\tMIN\tD1\tD2\tD3\tD4\tD5\tD6\tD7\tD8\tD9\tMAX\tMEAN\tCOUNT\tMETHOD\tNODES\t")
+	t := newTable(tabwriter.AlignRight)
+	t.line("INTERVAL\tMETRIC\tUNIT\tMIN\tD1\tD2\tD3\tD4\tD5\tD6\tD7\tD8\tD9\tMAX\tMEAN\tCOUNT\tMETHOD\tNODES\t")
 	for _, r := range rows {
 		metric, unit, count := "-", "-", "-"
 		if r.Metric != nil {
 			metric, unit, count = *r.Metric, *r.Unit, strconv.FormatInt(*r.Count, 10)
 		}
-		_, _ = fmt.Fprintf(t, "%s\t%s\t%s\t", clock(r.IntervalStart), metric, unit)
+		var values strings.Builder
 		for _, v := range []*float64{r.D0, r.D1, r.D2, r.D3, r.D4, r.D5, r.D6, r.D7, r.D8, r.D9, r.D10, r.Mean} {
-			_, _ = fmt.Fprintf(t, "%s\t", number(v))
+			values.WriteString(number(v) + "\t")
 		}
-		_, _ = fmt.Fprintf(t, "%s\t%s\t%d/%d\t\n", count, r.Method, r.NodesReported, r.NodesExpected)
+		t.line("%s\t%s\t%s\t%v%s\t%s\t%d/%d\t", clock(r.IntervalStart), metric, unit, &values, count, r.Method, r.NodesReported, r.NodesExpected)
 	}
-	return t.Flush()
+	return t.print(w)
 }
 
 func clock(ms int64) string { return time.UnixMilli(ms).Format(time.TimeOnly) }

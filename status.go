@@ -6,19 +6,19 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/weirhpc/weir/analysis"
+	"github.com/weirhpc/weir/schemas"
 )
 
 // errWrong ends `weir status` with status 1, after it has said what is wrong.
 var errWrong = errors.New("something is wrong")
 
 func newStatus() *cobra.Command {
-	var conf configFlags
+	conf := configFlags{reads: true}
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "status",
@@ -45,7 +45,11 @@ jobs that ended, in each of them; the last three rows of a job lack nodes; a nod
 				err = printStatus(c.OutOrStdout(), s)
 			}
 			if err == nil && len(s.Wrong) > 0 {
-				err = fmt.Errorf("%w:\n  %s", errWrong, strings.Join(s.Wrong, "\n  "))
+				lines := make([]string, len(s.Wrong))
+				for i, w := range s.Wrong {
+					lines[i] = schemas.Printable(w)
+				}
+				err = fmt.Errorf("%w:\n  %s", errWrong, strings.Join(lines, "\n  "))
 			}
 			return err
 		},
@@ -66,8 +70,8 @@ func stateOf(p *analysis.PartitionStatus) string {
 }
 
 func printStatus(w io.Writer, s *analysis.Status) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	line := func(format string, args ...any) { _, _ = fmt.Fprintf(t, format+"\n", args...) }
+	t := newTable(0)
+	line := t.line
 	if s.PlannedMs != nil {
 		line("plan\tepoch %d, since %s", s.Epoch, clock(*s.PlannedMs))
 	}
@@ -111,5 +115,5 @@ func printStatus(w io.Writer, s *analysis.Status) error {
 			line("%s\t%s", nodes.what, strings.Join(slices.Clone(nodes.names), " "))
 		}
 	}
-	return t.Flush()
+	return t.print(w)
 }

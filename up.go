@@ -51,6 +51,7 @@ In a second terminal: weir jobs, weir job host, weir tail job-summary.`,
 				ctx, cancel = context.WithTimeout(ctx, f.length)
 				defer cancel()
 			}
+			neverWait(c.OutOrStdout(), c.ErrOrStderr())
 			return up(ctx, f, cfg, c.OutOrStdout(), newLogger(c.ErrOrStderr(), cfg))
 		},
 	}
@@ -97,7 +98,6 @@ func (f upFlags) config(c *cobra.Command) (config.Config, error) {
 		Replication: 1, CountersRetention: max(time.Hour, 3*config.Outage*interval),
 		SummaryRetention: max(24*time.Hour, config.Outage*interval), SegmentBytes: 1 << 20,
 	}
-	d.Kafka.Brokers = []string{f.listen} // the real address once the broker listens
 	d.Agent.StateDir, d.Sink.Dir = filepath.Join(dir, "agent"), filepath.Join(dir, "archive")
 	d.Balance.JobsFile = f.jobs
 	if f.simulate > 0 { // so small that one of the simulated jobs has to be split

@@ -290,6 +290,9 @@ func TestWrongInputIsNamed(t *testing.T) {
 		"element of a list":       {"", "WEIR_BALANCE_NODES=a,,b", "balance.nodes = \"\": must match [A-Za-z0-9._:-]{1,64} (set by WEIR_BALANCE_NODES)"},
 		"a URL":                   {"kafka: {brokers: ['http://h:1']}", "", `kafka.brokers = "http://h:1": must be host:port`},
 		"a space":                 {"kafka: {brokers: ['h :1']}", "", `kafka.brokers = "h :1": must be host:port`},
+		"port 0":                  {"kafka: {brokers: ['h:1', 'h:0']}", "", `kafka.brokers = "h:0": must be host:port: nobody can connect to port 0`},
+		"port 0, longer":          {"", "WEIR_KAFKA_BROKERS=[::1]:00", `kafka.brokers = "[::1]:00": must be host:port: nobody`},
+		"no port":                 {"", "WEIR_KAFKA_BROKERS=h:", `kafka.brokers = "h:": must be host:port (set by`},
 		"port with a sign":        {"kafka: {brokers: ['h:+1']}", "", `kafka.brokers = "h:+1": must be host:port`},
 		"key without a dash list": {"kafka: {brokers: 5}", "", "kafka.brokers: wrong kind of value: a list is wanted"},
 	} {
@@ -326,6 +329,9 @@ func TestWhatIsMeantIsTaken(t *testing.T) {
 		"a section without a key":  {"kafka:\n# brokers: []\ncollectors: 4\n", "", func(c Config) bool { return c.Collectors == 4 }},
 		"an empty text":            {"metrics: {listen: 'h:1'}", "WEIR_METRICS_LISTEN=", func(c Config) bool { return c.Metrics.Listen == "" }},
 		"an empty list":            {"balance: {nodes: [a]}", "WEIR_BALANCE_NODES=", func(c Config) bool { return len(c.Balance.Nodes) == 0 }},
+		"a comma and a space":      {"", "WEIR_KAFKA_BROKERS=k1:9092, k2:9092", func(c Config) bool { return slices.Equal(c.Kafka.Brokers, []string{"k1:9092", "k2:9092"}) }},
+		"port 0 to listen":         {"metrics: {listen: '127.0.0.1:0'}", "", func(c Config) bool { return c.Metrics.Listen == "127.0.0.1:0" }},
+		"a section in a section":   {"kafka:\n  tls:\n    # enabled: true\n  client_id: x\n", "", func(c Config) bool { return c.Kafka.ClientID == "x" && !c.Kafka.TLS.Enabled }},
 		"a list with spaces":       {"", "WEIR_KAFKA_BROKERS=h:1, [::1]:2", func(c Config) bool { return slices.Equal(c.Kafka.Brokers, []string{"h:1", "[::1]:2"}) }},
 		"an alias":                 {"cluster: &name x\nprefix: *name\n", "", func(c Config) bool { return c.Prefix == "x" }},
 		"nothing":                  {"", "", func(c Config) bool { return c.Collectors == 64 }},
@@ -334,6 +340,40 @@ func TestWhatIsMeantIsTaken(t *testing.T) {
 		if err != nil || !c.want(got) {
 			t.Errorf("%s: %v, %+v", name, err, got)
 		}
+	}
+}
+
+// TestSectionsMayBeCommentedOut: the reference with all keys commented out, its sections alone, is the default.
+func TestSectionsMayBeCommentedOut(t *testing.T) {
+	text, err := os.ReadFile("reference.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sections []string
+	for line := range strings.Lines(string(text)) {
+		name, rest, ok := strings.Cut(line, ":")
+		if value, _, _ := strings.Cut(rest, "#"); ok && !strings.Contains(name, "#") && strings.TrimSpace(value) == "" {
+			sections = append(sections, name+":\n")
+		} else {
+			sections = append(sections, "# "+line)
+		}
+	}
+	all := strings.Join(sections, "")
+	for _, section := range []string{"partitions:", "topics:", "kafka:", "  tls:", "  sasl:", "agent:", "balance:", "  slurm:", "collect:", "sink:", "metrics:"} {
+		if !strings.Contains(all, "\n"+section+"\n") {
+			t.Errorf("no section %s in\n%s", section, all)
+		}
+	}
+	want, err := Load(Source{Defaults: Default()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Load(Source{File: write(t, all), Defaults: Default()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -67,8 +67,10 @@ func (k Kafka) validate(
 	lasting func(key string, value, low, high time.Duration),
 ) {
 	for _, b := range k.Brokers {
-		if !IsAddress(b) {
+		if _, port, _ := net.SplitHostPort(b); !IsAddress(b) {
 			fault(ErrAddress, "kafka.brokers", fmt.Sprintf("%q", b), "")
+		} else if strings.Trim(port, "0") == "" {
+			fault(ErrAddress, "kafka.brokers", fmt.Sprintf("%q", b), "nobody can connect to port 0")
 		}
 	}
 	lasting("kafka.dial_timeout", k.DialTimeout, 100*time.Millisecond, time.Minute)
@@ -84,7 +86,7 @@ func (k Kafka) validate(
 	}
 }
 
-// IsAddress reports whether s is host:port; an IPv6 host is in brackets.
+// IsAddress reports whether s is host:port; an IPv6 host is in brackets. To listen, port 0 is any free one.
 func IsAddress(s string) bool {
 	host, port, err := net.SplitHostPort(s)
 	_, errPort := strconv.ParseUint(port, 10, 16)

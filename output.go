@@ -1,0 +1,195 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+	"text/tabwriter"
+	"time"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/weirhpc/weir/schemas"
+)
+
+// relay writes standard output or standard error in a goroutine of its own: a reader that pauses, such as less, never keeps
+// the process from ending. It replaces what could drive a terminal.
+type relay struct {
+	queue  chan piece
+	ended  <-chan struct{} // of the process's context
+	quit   chan struct{}
+	lossy  atomic.Bool
+	lost   atomic.Int64
+	failed atomic.Pointer[error]
+}
+
+// piece is the text of one Write. Its writer may wait for done.
+type piece struct {
+	text string
+	done chan error
+}
+
+// lastWait is how long the end of a process waits for whoever reads its output.
+const lastWait = time.Second
+
+// errUnread ends a write that nobody read until the process was asked to end.
+var errUnread = fmt.Errorf("nobody reads the output: %w", context.Canceled)
+
+func newRelay(ctx context.Context, w io.Writer) *relay {
+	r := &relay{queue: make(chan piece, 1024), ended: ctx.Done(), quit: make(chan struct{})}
+	go r.write(w)
+	return r
+}
+
+func (r *relay) write(w io.Writer) {
+	for {
+		select {
+		case <-r.quit:
+			return
+		case p := <-r.queue:
+			var err error
+			if n := r.lost.Swap(0); n > 0 {
+				_, err = fmt.Fprintf(w, "weir: %d lines dropped, since nobody read them\n", n)
+			}
+			if err == nil && p.text != "" {
+				_, err = io.WriteString(w, p.text)
+			}
+			if err != nil {
+				r.failed.CompareAndSwap(nil, &err)
+			}
+			p.done <- err
+		}
+	}
+}
+
+// Write waits until p is written. In a process that runs on it never waits: it drops lines, and returns the error of an
+// earlier Write.
+func (r *relay) Write(p []byte) (int, error) {
+	if err := r.failed.Load(); err != nil {
+		return 0, *err
+	}
+	one := piece{terminal(string(p)), make(chan error, 1)}
+	if r.lossy.Load() {
+		select {
+		case r.queue <- one:
+		default:
+			r.lost.Add(1)
+		}
+		return len(p), nil
+	}
+	if err := r.wait(one, r.ended); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// wait returns once the piece is written, or lastWait after ended.
+func (r *relay) wait(one piece, ended <-chan struct{}) error {
+	queue := r.queue
+	var late <-chan time.Time
+	for {
+		select {
+		case err := <-one.done:
+			return err
+		case queue <- one:
+			queue = nil
+		case <-ended:
+			ended, late = nil, time.After(lastWait)
+		case <-late:
+			r.failed.CompareAndSwap(nil, &errUnread)
+			return errUnread
+		}
+	}
+}
+
+// flush waits for lastWait at most until all is written.
+func (r *relay) flush() {
+	now := make(chan struct{})
+	close(now)
+	if r.failed.Load() == nil {
+		_ = r.wait(piece{done: make(chan error, 1)}, now) // the Write before had the error
+	}
+}
+
+func (r *relay) close() {
+	r.flush()
+	close(r.quit)
+}
+
+// neverWait makes the output of a process that runs on drop lines while nobody reads them: its work must not stop.
+func neverWait(outputs ...io.Writer) {
+	for _, w := range outputs {
+		if r, is := w.(*relay); is {
+			r.lossy.Store(true)
+		}
+	}
+}
+
+// terminal replaces each character that may drive a terminal by a question mark. Line ends and tabs stay.
+func terminal(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, text)
+}
+
+// escaped escapes in lines of JSON what is not printable, so that none of it is lost at a terminal.
+type escaped struct{ w io.Writer }
+
+// Write writes p, whole lines of JSON: beyond ASCII, characters are in strings alone.
+func (e escaped) Write(p []byte) (int, error) {
+	line := make([]byte, 0, len(p))
+	for rest := p; len(rest) > 0; {
+		r, n := utf8.DecodeRune(rest)
+		switch {
+		case r == utf8.RuneError && n == 1:
+			line = append(line, `\ufffd`...)
+		case r == '\n', unicode.IsPrint(r):
+			line = append(line, rest[:n]...)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			line = fmt.Appendf(line, `\u%04x\u%04x`, high, low)
+		default:
+			line = fmt.Appendf(line, `\u%04x`, r)
+		}
+		rest = rest[n:]
+	}
+	if _, err := e.w.Write(line); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// table aligns the columns of lines. What a record or a broker says stays in its column.
+type table struct {
+	text    bytes.Buffer
+	columns *tabwriter.Writer
+}
+
+func newTable(flags uint) *table {
+	t := &table{}
+	t.columns = tabwriter.NewWriter(&t.text, 0, 0, 2, ' ', flags)
+	return t
+}
+
+func (t *table) line(format string, args ...any) {
+	for i := range args {
+		if text, is := args[i].(string); is {
+			args[i] = schemas.Printable(text)
+		}
+	}
+	_, _ = fmt.Fprintf(t.columns, format+"\n", args...) // a buffer takes all
+}
+
+// print writes the table at once.
+func (t *table) print(w io.Writer) error {
+	_ = t.columns.Flush() // a buffer takes all
+	_, err := w.Write(t.text.Bytes())
+	return err
+}
