@@ -1,0 +1,314 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/analysis"
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// hostile is a text that clears a terminal, hides itself, and begins a line of its own.
+const hostile = "a\x1b[2J\u009b2J\x7f\u202e\u200b\r\nsink\tb\U000e0001c\xff"
+
+// drives reports whether a text may change what a terminal shows.
+func drives(text string) bool {
+	return strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsPrint(r) })
+}
+
+// paused is a reader that reads nothing until it is resumed.
+type paused struct {
+	output
+	resumed chan struct{}
+}
+
+func (p *paused) Write(b []byte) (int, error) {
+	<-p.resumed
+	return p.output.Write(b)
+}
+
+// TestPausedReaderStopsNothing: whoever scrolls back in less must not stop the machine's jobs, nor the end of the process.
+func TestPausedReaderStopsNothing(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	file := filepath.Join(dir, "weir.yaml")
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	out, errs := &paused{resumed: make(chan struct{})}, &paused{resumed: make(chan struct{})}
+	defer close(out.resumed)
+	defer close(errs.resumed)
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run(ctx, []string{"up", "--data", dir, "--interval", "1s", "--log-level", "debug"}, out, errs)
+	}()
+	intervals := map[string]bool{}
+	eventually(t, "intervals go on", func() bool {
+		_, stdout, _ := weir(ctx, "job", "host", "-n", "1", "--json", "--config", file)
+		var row struct {
+			Start *json.Number `json:"interval_start"`
+		}
+		if err := json.NewDecoder(strings.NewReader(stdout)).Decode(&row); err == nil && row.Start != nil {
+			intervals[row.Start.String()] = true
+		}
+		return len(intervals) > 2
+	})
+	interrupt()
+	select {
+	case status := <-ended:
+		if status != exitDone {
+			t.Errorf("status %d", status)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("up does not end")
+	}
+}
+
+// TestPausedReaderOfACommand: a command waits for its reader, but not once it is asked to end.
+func TestPausedReaderOfACommand(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	out := &paused{resumed: make(chan struct{})}
+	defer close(out.resumed)
+	ended := make(chan int, 1)
+	go func() { ended <- run(ctx, []string{"help"}, out, io.Discard) }()
+	select {
+	case status := <-ended:
+		t.Fatalf("it ended with status %d, and wrote nothing", status)
+	case <-time.After(100 * time.Millisecond):
+	}
+	interrupt()
+	select {
+	case <-ended:
+	case <-time.After(time.Minute):
+		t.Fatal("it does not end")
+	}
+}
+
+// TestLinesNobodyReadsAreDropped: memory is bounded, and what was dropped is counted.
+func TestLinesNobodyReadsAreDropped(t *testing.T) {
+	to := &paused{resumed: make(chan struct{})}
+	r := newRelay(t.Context(), to)
+	neverWait(r)
+	const lines = 5000
+	for i := range lines {
+		say(r, "line %d", i)
+	}
+	close(to.resumed)
+	r.flush()
+	say(r, "the last")
+	r.close()
+	kept, dropped, last := 0, 0, ""
+	for line := range strings.Lines(to.String()) {
+		if text, is := strings.CutSuffix(line, " lines dropped, since nobody read them\n"); is {
+			n, err := strconv.Atoi(strings.TrimPrefix(text, "weir: "))
+			if err != nil {
+				t.Error(err)
+			}
+			dropped += n
+		} else {
+			kept, last = kept+1, line
+		}
+	}
+	if kept+dropped != lines+1 || dropped == 0 || kept < 1000 || last != "the last\n" {
+		t.Errorf("%d lines kept, %d dropped of %d; the last is %q", kept, dropped, lines+1, last)
+	}
+}
+
+// TestOutputThatCannotBeWritten: a full disk is an error; a reader that has seen enough is none, and ends what runs on.
+func TestOutputThatCannotBeWritten(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("no /dev/full")
+	}
+	defer full.Close()
+	var errs output
+	t.Setenv("WEIR_KAFKA_BROKERS", "127.0.0.1:1")
+	if status := run(t.Context(), []string{"check"}, full, &errs); status != exitFailed || !strings.Contains(errs.String(), "no space left") {
+		t.Errorf("status %d, %q", status, errs.String())
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	reads, writes, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	reads.Close()
+	defer writes.Close()
+	if status := run(ctx, []string{"up", "--data", t.TempDir(), "--interval", "1s"}, writes, io.Discard); status != exitDone || ctx.Err() != nil {
+		t.Errorf("status %d, %v", status, ctx.Err())
+	}
+}
+
+// TestNothingDrivesTheTerminal: a record, a broker or a file name may hold anything, and no command passes it on.
+func TestNothingDrivesTheTerminal(t *testing.T) {
+	broker, err := startBroker(t.TempDir(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer broker.close()
+	t.Chdir(t.TempDir())
+	t.Setenv("WEIR_KAFKA_BROKERS", broker.addr)
+	t.Setenv("WEIR_COLLECTORS", "1")
+	t.Setenv("WEIR_TOPICS_REPLICATION", "1")
+	if status, _, stderr := weir(t.Context(), "topics", "create"); status != exitDone {
+		t.Fatal(stderr)
+	}
+	cl, err := kgo.NewClient(kgo.SeedBrokers(broker.addr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	quoted, err := json.Marshal(map[string]string{hostile: hostile})
+	if err != nil {
+		t.Fatal(err)
+	}
+	job, err := schemas.Marshal(&schemas.Job{JobID: "a", State: "RUNNING", User: hostile, Reason: hostile, Name: hostile})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, value := range [][]byte{[]byte(hostile), quoted, job} {
+		for _, topic := range []string{"weir.jobs", "weir.rejects"} {
+			if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Key: []byte(hostile), Value: value}).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, command := range []string{
+		"tail jobs --from start -n 3", "tail jobs --from start -n 3 --json", "tail rejects --from start -n 3", "jobs", "jobs --json",
+		"status", "status --json", "job a",
+	} {
+		_, stdout, stderr := weir(t.Context(), strings.Fields(command)...)
+		if drives(stdout + stderr) {
+			t.Errorf("%s: %q, %q", command, stdout, stderr)
+		}
+		if strings.HasPrefix(command, "tail") && strings.Count(stdout, "\n") != 3 {
+			t.Errorf("%s: %q are not 3 lines; %s", command, stdout, stderr)
+		}
+	}
+	_, stdout, _ := weir(t.Context(), "tail", "jobs", "--from", "start", "-n", "2", "--json")
+	for line := range strings.Lines(stdout) {
+		var r struct {
+			Key   string
+			Value map[string]string
+		}
+		want := strings.ToValidUTF8(hostile, "\ufffd")
+		if err := json.Unmarshal([]byte(line), &r); err != nil || r.Key != want || r.Value != nil && r.Value[want] != want {
+			t.Errorf("JSON loses something: %v, %+v", err, r)
+		}
+	}
+	for _, args := range [][]string{{"job", hostile}, {"tail", hostile}, {"check", "--config", hostile}, {hostile}, {"up", "--" + hostile}} {
+		if _, stdout, stderr := weir(t.Context(), args...); drives(stdout+stderr) || stderr == "" {
+			t.Errorf("%q: %q, %q", args, stdout, stderr)
+		}
+	}
+}
+
+// TestTablesKeepTheirLines: the owner of a partition has any name that its client gave itself.
+func TestTablesKeepTheirLines(t *testing.T) {
+	s := &analysis.Status{Partitions: []analysis.PartitionStatus{{Stage: "collect", Owner: hostile}}, Silent: []string{hostile}}
+	one := "x"
+	for name, print := range map[string]func(w io.Writer) error{
+		"status": func(w io.Writer) error { return printStatus(w, s) },
+		"jobs": func(w io.Writer) error {
+			return printJobs(w, []analysis.JobRow{{JobID: hostile, State: hostile, User: hostile, Reason: hostile}})
+		},
+		"job": func(w io.Writer) error {
+			metric := hostile
+			return printJob(w, []schemas.Row{{Metric: &metric, Unit: &metric, Count: new(int64), Method: hostile}})
+		},
+		"record": func(w io.Writer) error {
+			key := hostile
+			return printRecord(w, analysis.TailRecord{Key: &key, Schema: &one, Value: []byte(`"` + hostile + `"`)})
+		},
+	} {
+		var b bytes.Buffer
+		if err := print(&b); err != nil {
+			t.Error(err)
+		}
+		if drives(b.String()) || strings.Contains(b.String(), "\nsink\t") || strings.Contains(b.String(), "\nsink b") || strings.Contains(b.String(), "b ") && strings.Contains(b.String(), "\nsink  b") {
+			t.Errorf("%s: %q", name, b.String())
+		}
+	}
+	var b bytes.Buffer
+	if err := printJSON(&b, []*analysis.Status{s}); err != nil || drives(b.String()) || strings.Count(b.String(), "\n") != 1 || !json.Valid(b.Bytes()) {
+		t.Errorf("%v, %q", err, b.String())
+	}
+}
+
+// TestLogsDriveNoTerminal: what Kafka or a record says reaches the log too.
+func TestLogsDriveNoTerminal(t *testing.T) {
+	for _, format := range []string{"text", "json"} {
+		var b bytes.Buffer
+		cfg := config.Default()
+		cfg.LogFormat = format
+		newLogger(&b, cfg).Info("said", "owner", hostile, "err", errors.New(hostile))
+		if drives(b.String()) || strings.Count(b.String(), "\n") != 1 {
+			t.Errorf("%s: %q", format, b.String())
+		}
+		if format == "json" && !json.Valid(b.Bytes()) {
+			t.Errorf("no JSON: %q", b.String())
+		}
+	}
+}
+
+// TestNohup: SIGHUP that was ignored at the start stays ignored. Without that it ends the process in order.
+func TestNohup(t *testing.T) {
+	const process = "WEIR_TEST_PROCESS" // weir refuses unknown WEIR_ variables, but of weir broker, which has no configuration
+	if dir := os.Getenv(process); dir != "" {
+		os.Args = []string{"weir", "broker", "--listen", "127.0.0.1:0", "--data", dir, "--ready-file", filepath.Join(dir, "ready")}
+		main()
+	}
+	for _, c := range []struct {
+		name, shell string
+		survives    bool
+	}{{"nohup", `trap "" HUP; exec "$0" "$@"`, true}, {"a terminal", `exec "$0" "$@"`, false}} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			cmd := exec.CommandContext(t.Context(), "sh", "-c", c.shell, os.Args[0], "-test.run", "^TestNohup$")
+			cmd.Env = append(os.Environ(), process+"="+dir)
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			ended := make(chan error, 1)
+			go func() { ended <- cmd.Wait() }()
+			eventually(t, "weir broker is ready", func() bool { _, err := os.Stat(filepath.Join(dir, "ready")); return err == nil })
+			if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
+				t.Fatal(err)
+			}
+			patience := time.Minute
+			if c.survives {
+				patience = time.Second
+			}
+			select {
+			case err := <-ended:
+				if c.survives || err != nil {
+					t.Errorf("SIGHUP ended it: %v", err)
+				}
+				return
+			case <-time.After(patience):
+				if !c.survives {
+					t.Error("SIGHUP does not end it")
+				}
+			}
+			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-ended; err != nil {
+				t.Errorf("SIGTERM: %v", err)
+			}
+		})
+	}
+}
