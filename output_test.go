@@ -218,7 +218,7 @@ func TestNothingDrivesTheTerminal(t *testing.T) {
 
 // TestTablesKeepTheirLines: the owner of a partition has any name that its client gave itself.
 func TestTablesKeepTheirLines(t *testing.T) {
-	for name, print := range map[string]func(w io.Writer, text string) error{
+	for name, show := range map[string]func(w io.Writer, text string) error{
 		"status": func(w io.Writer, text string) error {
 			return printStatus(w, &analysis.Status{Partitions: []analysis.PartitionStatus{{Stage: "collect", Owner: text}}, Silent: []string{text}})
 		},
@@ -236,7 +236,7 @@ func TestTablesKeepTheirLines(t *testing.T) {
 		},
 	} {
 		var plain, b bytes.Buffer
-		if err := errors.Join(print(&plain, "x"), print(&b, hostile)); err != nil {
+		if err := errors.Join(show(&plain, "x"), show(&b, hostile)); err != nil {
 			t.Error(err)
 		}
 		if drives(b.String()) || strings.Count(b.String(), "\n") != strings.Count(plain.String(), "\n") || name == "JSON" && !json.Valid(b.Bytes()) {
