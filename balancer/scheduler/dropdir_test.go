@@ -422,6 +422,60 @@ func TestDropScripts(t *testing.T) {
 	run("epilog")
 }
 
+// TestDropScriptsWithoutRestartCount: Slurm's releases to 21.08 do not tell their hooks the restart.
+func TestDropScriptsWithoutRestartCount(t *testing.T) {
+	d := dropIn(t)
+	run := func(script, id string) {
+		cmd := exec.CommandContext(t.Context(), "../../deploy/slurm/"+script)
+		cmd.Env = slices.DeleteFunc(append(os.Environ(), "DROP_DIR="+d.dir, "SLURM_JOB_ID="+id, "SLURM_JOB_NODELIST=n"+id),
+			func(e string) bool { return strings.HasPrefix(e, "SLURM_JOB_RESTART_COUNT=") })
+		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+			t.Fatalf("%s: %v, %s", script, err, out)
+		}
+	}
+	for range 12 {
+		run("prolog", "47")
+		run("epilog", "47")
+	}
+	run("prolog", "47")
+	run("prolog", "471")
+	d.scan(time.Now())
+	jobs, faults := d.Jobs(time.Now())
+	if len(faults) > 0 || len(jobs) != 14 {
+		t.Fatalf("%d jobs, faults %v", len(jobs), faults)
+	}
+	for _, j := range jobs {
+		if ended := j.End != nil; ended != (j.JobID == "47" && j.Restart < 12) || j.JobID == "471" && j.Restart != 0 {
+			t.Errorf("job %s, ended: %v", j.Identity(), ended)
+		}
+	}
+}
+
+// TestDropScriptsRemoveWhatKilledOnesLeave: a killed hook leaves a file that begins with a dot.
+func TestDropScriptsRemoveWhatKilledOnesLeave(t *testing.T) {
+	dir := t.TempDir()
+	old, fresh := filepath.Join(dir, ".47.0.start.99"), filepath.Join(dir, ".48.0.end.100")
+	for _, name := range []string{old, fresh} {
+		if err := os.WriteFile(name, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chtimes(old, time.Time{}, time.Now().Add(-2*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "../../deploy/slurm/epilog")
+	cmd.Env = append(os.Environ(), "DROP_DIR="+dir, "SLURM_JOB_ID=49", "SLURM_JOB_RESTART_COUNT=0")
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(old); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the file of a hook that was killed two hours ago: %v", err)
+	}
+	if _, err := os.Stat(fresh); err != nil {
+		t.Error(err)
+	}
+}
+
 // FuzzDropName: a job and a kind of file have one name, so that no file stands for another one's.
 func FuzzDropName(f *testing.F) {
 	for _, name := range []string{"5.0.start", "5.00.start", "5.+1.end", "a.b.12.end", ".start", "5.2147483648.end"} {

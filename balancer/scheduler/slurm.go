@@ -39,14 +39,17 @@ const (
 // nothing until it goes on.
 type SlurmSource struct {
 	cfg  config.Slurm
+	uid  int        // of this process
 	book *slurmBook // of the polls alone, as are the next two
 
 	polls int64                    // in which jobs were asked for one by one
 	vain  map[schemas.JobKey]int64 // of jobs of which it is not known what they have: in which of these they were asked for last
 
+	machineFaults []Fault // in the machine, as Slurm last described it
+
 	mu     sync.Mutex
 	jobs   []schemas.Job
-	faults []Fault // in single jobs
+	faults []Fault // in single jobs, and in the machine
 	broken []Fault // of the last poll: one or none
 	good   time.Time
 	nodes  []string
@@ -54,7 +57,7 @@ type SlurmSource struct {
 
 // StartSlurm returns a source that polls until ctx ends, after a first poll.
 func StartSlurm(ctx context.Context, cfg config.Config) *SlurmSource {
-	s := &SlurmSource{cfg: cfg.Balance.Slurm, book: newSlurmBook(cfg)}
+	s := newSlurmSource(cfg)
 	s.poll(ctx)
 	go func() {
 		for config.Pause(ctx, s.cfg.Poll) {
@@ -62,6 +65,10 @@ func StartSlurm(ctx context.Context, cfg config.Config) *SlurmSource {
 		}
 	}()
 	return s
+}
+
+func newSlurmSource(cfg config.Config) *SlurmSource {
+	return &SlurmSource{cfg: cfg.Balance.Slurm, uid: os.Getuid(), book: newSlurmBook(cfg)}
 }
 
 // Jobs implements Source.
@@ -94,7 +101,8 @@ func (s *SlurmSource) poll(ctx context.Context) {
 		s.broken = []Fault{{Reason: fmt.Sprintf("Slurm has not answered %s: %v", since, err), Unread: s.good.IsZero()}}
 		return
 	}
-	s.jobs, s.faults = s.book.list()
+	jobs, faults := s.book.list()
+	s.jobs, s.faults = jobs, slices.Concat(s.machineFaults, faults)
 	s.broken, s.good, s.nodes = nil, now, s.book.names
 }
 
@@ -105,7 +113,7 @@ func (s *SlurmSource) ask(ctx context.Context, now time.Time) error {
 		return err
 	}
 	if now.Sub(s.book.asked) >= machineEvery || s.book.strange(rows) {
-		if err := s.sinfo(ctx); err != nil {
+		if err := s.askMachine(ctx); err != nil {
 			return err
 		}
 		s.book.asked = now
@@ -152,7 +160,8 @@ func (s *SlurmSource) askAlone(ctx context.Context, unknown []*slurmRow, shares 
 }
 
 // slurmStates are those in which a job has or had nodes. Pending jobs are not asked for: there may be very many.
-const slurmStates = "RUNNING,SUSPENDED,STOPPED,COMPLETING,COMPLETED,CANCELLED,FAILED,TIMEOUT,NODE_FAIL,PREEMPTED,BOOT_FAIL,DEADLINE,OUT_OF_MEMORY"
+// squeue matches a base state such as RUNNING only to a job without flags. So each flag of a job that goes on is a state here too.
+const slurmStates = "RUNNING,SIGNALING,STOPPED,RESIZING,SUSPENDED,COMPLETING,STAGE_OUT,COMPLETED,CANCELLED,FAILED,TIMEOUT,NODE_FAIL,PREEMPTED,BOOT_FAIL,DEADLINE,OUT_OF_MEMORY"
 
 // slurmFields are the fields of a row with their widths, what users choose last. 0 is no width at all. A text that a user may make
 // long has maxShownBytes, which Slurm fills up with blanks: so one user's texts cannot make the answer too long for all.
@@ -170,21 +179,54 @@ func (s *SlurmSource) squeue(ctx context.Context) ([]slurmRow, error) {
 			err = errors.New("longer than 64 MiB")
 		}
 		return err
-	}, "squeue", "--noheader", "--all", "--local", "--states="+slurmStates, "--Format="+format)
+	}, "squeue", "--noheader", "--noconvert", "--all", "--local", "--states="+slurmStates, "--Format="+format)
 	if err != nil {
 		return nil, err
 	}
 	return parseSqueue(string(text), end+"\n")
 }
 
-func (s *SlurmSource) sinfo(ctx context.Context) error {
+// askMachine brings the nodes up to date, and what is wrong with them.
+func (s *SlurmSource) askMachine(ctx context.Context) error {
 	machine := map[string]slurmNode{}
-	err := s.lines(ctx, func(line string) error { return parseSinfo(line, machine) },
-		"sinfo", "--noheader", "--all", "--local", "--Node", "--format=%N|%c|%X|%Y|%Z")
-	if err == nil {
-		s.book.setMachine(machine)
+	bad, first := 0, error(nil)
+	err := s.lines(ctx, func(line string) error {
+		if err := parseSinfo(line, machine); err != nil {
+			bad, first = bad+1, cmp.Or(first, err)
+		}
+		return nil
+	}, "sinfo", "--noheader", "--noconvert", "--all", "--local", "--Node", "--format=%N|%c|%X|%Y|%Z")
+	switch {
+	case err != nil:
+		return err
+	case bad > 0 && len(machine) == 0:
+		return fmt.Errorf("reading sinfo: %w", first)
+	}
+	s.book.setMachine(machine)
+	s.machineFaults = nil
+	if bad > 0 {
+		s.machineFaults = append(s.machineFaults, Fault{Followed: true, Reason: fmt.Sprintf("%d lines of sinfo are left out, with their nodes: %v", bad, first)})
+	}
+	hidden, err := s.hidden(ctx)
+	if hidden != "" {
+		s.machineFaults = append(s.machineFaults, Fault{Followed: true, Reason: hidden})
 	}
 	return err
+}
+
+// hidden says which of Slurm's data this process does not see; empty if none. A controller that does not tell hides nothing.
+func (s *SlurmSource) hidden(ctx context.Context) (string, error) {
+	if s.uid == 0 {
+		return "", nil
+	}
+	p := slurmPrivacy{uid: s.uid}
+	if err := s.lines(ctx, p.line, "scontrol", "--local", "show", "config"); err != nil {
+		return "", ctx.Err()
+	}
+	if p.reason() != "" { // not before: a site may have many users
+		_ = s.lines(ctx, p.line, "scontrol", "--local", "show", "assoc_mgr", "flags=users")
+	}
+	return p.reason(), ctx.Err()
 }
 
 func (s *SlurmSource) scontrol(ctx context.Context, shares map[string]*cpuShares, job ...string) error {

@@ -351,11 +351,16 @@ type fakeSlurm struct {
 }
 
 const fakeSqueue = `#!/bin/sh
+echo "$*" >"$0-asked"
 for a; do case $a in --Format=*) end=${a##*Name:200} ;; esac; done
 for f in "$0".*; do [ -e "$f" ] || continue; cat "$f"; printf '%s\n' "$end"; done
 `
 
 const fakeScontrol = `#!/bin/sh
+case "$*" in
+*"show config") cat "$0.config" 2>/dev/null; exit 0 ;;
+*"show assoc_mgr flags=users") cat "$0.users" 2>/dev/null; exit 0 ;;
+esac
 echo "$*" >>"$0.asked"
 for last; do :; done
 if [ "$last" = job ]; then cat "$0".[0-9]*; else cat "$0.$last"; fi
@@ -366,7 +371,7 @@ func newFakeSlurm(t *testing.T) *fakeSlurm {
 	f := &fakeSlurm{t, t.TempDir()}
 	f.write("squeue", fakeSqueue)
 	f.write("scontrol", fakeScontrol)
-	f.write("sinfo", "#!/bin/sh\nfor i in 1 2 3 4; do echo \"n$i|2|1|2|1\"; done\n")
+	f.write("sinfo", "#!/bin/sh\necho \"$*\" >\"$0-asked\"\nfor i in 1 2 3 4; do echo \"n$i|2|1|2|1\"; done\n")
 	return f
 }
 
@@ -380,7 +385,7 @@ func (f *fakeSlurm) write(name, text string) {
 func (f *fakeSlurm) source() *SlurmSource {
 	cfg := slurmConfig()
 	cfg.Balance.Slurm.Bin, cfg.Balance.Slurm.Timeout = f.dir, 5*time.Second
-	return &SlurmSource{cfg: cfg.Balance.Slurm, book: newSlurmBook(cfg)}
+	return newSlurmSource(cfg)
 }
 
 // job writes a row of squeue and what scontrol shows of the job.
@@ -428,6 +433,93 @@ func TestSlurmSourceShares(t *testing.T) {
 	asked, err := os.ReadFile(filepath.Join(f.dir, "scontrol.asked"))
 	if err != nil || strings.Count(string(asked), "\n") != 1 {
 		t.Errorf("scontrol was asked %q, error %v", asked, err)
+	}
+}
+
+// TestSlurmIsAskedForPlainNumbers: Slurm writes 1,024 CPUs as 1K unless it is asked not to, as slurmctld 22.05 with such nodes did.
+func TestSlurmIsAskedForPlainNumbers(t *testing.T) {
+	f := newFakeSlurm(t)
+	f.source().poll(t.Context())
+	for _, name := range []string{"squeue", "sinfo"} {
+		asked, err := os.ReadFile(filepath.Join(f.dir, name+"-asked"))
+		if err != nil || !slices.Contains(strings.Fields(string(asked)), "--noconvert") {
+			t.Errorf("%s was asked %q, error %v", name, asked, err)
+		}
+	}
+}
+
+func TestSlurmBadNodesAreOneFault(t *testing.T) {
+	f := newFakeSlurm(t)
+	f.write("sinfo", "#!/bin/sh\nprintf 'n1|2|1|2|1\\nn2|1K|2|256|2\\nn3|0|0|0|0\\nn4|2|1|2|1\\n'\n")
+	f.job(1, "0-1", "n1", "x,y", "a")
+	s := f.source()
+	s.poll(t.Context())
+	jobs, faults := s.Jobs(time.Now())
+	if len(jobs) != 1 || !slices.Equal(s.Nodes(), []string{"n1", "n4"}) {
+		t.Errorf("jobs %v on nodes %v", jobs, s.Nodes())
+	}
+	if len(faults) != 1 || !faults[0].Followed || faults[0].JobID != "" || !strings.Contains(faults[0].Reason, "2 lines") ||
+		!strings.Contains(faults[0].Reason, "n2|1K|2|256|2") {
+		t.Errorf("faults %v", faults)
+	}
+	f.write("sinfo", "#!/bin/sh\necho NODELIST CPUS\n")
+	s = f.source()
+	s.poll(t.Context())
+	if _, faults := s.Jobs(time.Now()); len(faults) != 1 || faults[0].Followed || !strings.Contains(faults[0].Reason, "NODELIST") {
+		t.Errorf("an answer without a node is none: faults %v", faults)
+	}
+}
+
+// TestSlurmSignalledJobsGoOn: a state with a flag is shown as the flag, and squeue's filter matches RUNNING to bare RUNNING only.
+func TestSlurmSignalledJobsGoOn(t *testing.T) {
+	for _, state := range []string{"SIGNALING", "STOPPED", "RESIZING"} {
+		if !slices.Contains(strings.Split(slurmStates, ","), state) {
+			t.Errorf("jobs in state %s are not asked for, as if they were gone", state)
+		}
+		s := newStory(t)
+		first := row(1, 0, "RUNNING", 0, -1, 4, "n[1-2]")
+		s.want(9, 0, map[string]string{"1/0": "n[1-2]"}, first)
+		s.want(15, 10, map[string]string{"1/0": "n[1-2]"}, strings.Replace(first, "RUNNING", state, 1))
+		s.want(29, 20, map[string]string{"1/0": "n[1-2]"}, strings.Replace(first, "RUNNING", state, 1))
+		s.want(39, 30, map[string]string{"1/0": "n[1-2]"}, first)
+	}
+}
+
+// TestSlurmSaysWhenJobsAreHidden: with PrivateData=jobs squeue shows an ordinary user an idle machine, and no error.
+func TestSlurmSaysWhenJobsAreHidden(t *testing.T) {
+	for name, tt := range map[string]struct {
+		config, users string
+		uid           int
+		hidden        string
+	}{
+		"none":           {"PrivateData             = none\n", "", 77, ""},
+		"others":         {"PrivateData             = accounts,usage\n", "", 77, ""},
+		"jobs":           {"PrivateData             = accounts,jobs\nSlurmUser               = slurm(64030)\n", "", 77, "jobs"},
+		"nodes":          {"PrivateData             = nodes,jobs\nSlurmUser               = slurm(64030)\n", "", 77, "jobs, nodes"},
+		"root":           {"PrivateData             = jobs\n", "", 0, ""},
+		"SlurmUser":      {"PrivateData             = jobs\nSlurmUser               = slurm(64030)\n", "", 64030, ""},
+		"operator":       {"PrivateData             = jobs\n", "UserName=weir(77) DefAccount=a DefWckey= AdminLevel=Operator\n", 77, ""},
+		"administrator":  {"PrivateData             = jobs\n", "UserName=weir(77) DefAccount=a DefWckey= AdminLevel=Administrator\n", 77, ""},
+		"no operator":    {"PrivateData             = jobs\n", "UserName=weir(77) DefAccount=a DefWckey= AdminLevel=None\n", 77, "jobs"},
+		"other operator": {"PrivateData             = jobs\n", "UserName=boss(7) DefAccount=a DefWckey= AdminLevel=Operator\n", 77, "jobs"},
+	} {
+		f := newFakeSlurm(t)
+		f.write("scontrol.config", tt.config)
+		f.write("scontrol.users", tt.users)
+		s := f.source()
+		s.uid = tt.uid
+		s.poll(t.Context())
+		_, faults := s.Jobs(time.Now())
+		if tt.hidden == "" {
+			if len(faults) != 0 {
+				t.Errorf("%s: faults %v", name, faults)
+			}
+			continue
+		}
+		if len(faults) != 1 || !faults[0].Followed || !strings.Contains(faults[0].Reason, "hides "+tt.hidden+" of others") ||
+			!strings.Contains(faults[0].Reason, "AdminLevel=Operator") {
+			t.Errorf("%s: faults %v", name, faults)
+		}
 	}
 }
 

@@ -78,9 +78,9 @@ func parseRow(line string) slurmRow {
 	}
 	r.job.Restart = int32(restart)
 	switch f[2] {
-	case "RUNNING":
+	case "RUNNING", "SIGNALING", "STOPPED", "RESIZING": // a stopped job keeps its CPUs
 		r.state = slurmHolds
-	case "SUSPENDED", "STOPPED":
+	case "SUSPENDED":
 		r.state = slurmSuspended
 	case "":
 		err = errors.New("it has no state")
@@ -181,6 +181,45 @@ func parseSinfo(line string, machine map[string]slurmNode) error {
 	}
 	machine[f[0]] = slurmNode{cpus: n[1], sockets: n[2], cores: n[2] * n[3], threads: n[4]}
 	return nil
+}
+
+// slurmPrivacy gathers what decides whether a user sees everybody's jobs: PrivateData, unless the user is root, SlurmUser, or has
+// AdminLevel Operator or Administrator.
+type slurmPrivacy struct {
+	uid        int
+	hides      []string
+	privileged bool
+}
+
+// line takes a line of scontrol show config, or of scontrol show assoc_mgr.
+func (p *slurmPrivacy) line(line string) error {
+	if rest, ok := strings.CutPrefix(strings.TrimSpace(line), "UserName="); ok {
+		p.privileged = p.privileged || strings.Contains(rest, fmt.Sprintf("(%d) ", p.uid)) &&
+			(strings.HasSuffix(rest, " AdminLevel=Operator") || strings.HasSuffix(rest, " AdminLevel=Administrator"))
+		return nil
+	}
+	key, value, _ := strings.Cut(line, "=")
+	switch value = strings.TrimSpace(value); strings.TrimSpace(key) {
+	case "PrivateData":
+		for what := range strings.SplitSeq(value, ",") {
+			if slices.Contains([]string{"jobs", "nodes", "partitions"}, what) {
+				p.hides = append(p.hides, what)
+			}
+		}
+		slices.Sort(p.hides)
+	case "SlurmUser":
+		p.privileged = p.privileged || strings.HasSuffix(value, fmt.Sprintf("(%d)", p.uid))
+	}
+	return nil
+}
+
+// reason says what is hidden, and the remedy; empty if nothing is.
+func (p *slurmPrivacy) reason() string {
+	if p.privileged || len(p.hides) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Slurm hides %s of others from uid %d (PrivateData in slurm.conf), so the machine may look idle: run the balancer as SlurmUser, "+
+		"or run: sacctmgr modify user NAME set AdminLevel=Operator", strings.Join(p.hides, ", "), p.uid)
 }
 
 // cpuShares are the CPUs of a job, by node, as scontrol has them: Slurm's own numbers, core by core.
