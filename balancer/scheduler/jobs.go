@@ -1,8 +1,8 @@
 package scheduler
 
 import (
+	"cmp"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"time"
@@ -58,62 +58,163 @@ func checkJob(j *schemas.Job) string {
 	case j.Start != nil && j.End != nil && *j.End < *j.Start:
 		return "ends before it starts"
 	}
-	nodes := make(map[string]bool, len(j.Nodes))
 	for _, n := range j.Nodes {
 		if !schemas.ValidName(n) {
 			return fmt.Sprintf("node %.80q is not a host's name", n)
 		}
-		if nodes[n] {
-			return fmt.Sprintf("node %s is there twice", n)
-		}
-		nodes[n] = true
 	}
-	cpus := make(map[int32]bool, len(j.Cpus))
-	for _, c := range j.Cpus {
-		if c < 0 || cpus[c] {
-			return fmt.Sprintf("cpu %d is negative or there twice", c)
-		}
-		cpus[c] = true
+	if n, twice := repeated(j.Nodes); twice {
+		return fmt.Sprintf("node %s is there twice", n)
+	}
+	c, twice := repeated(j.Cpus)
+	if i := slices.IndexFunc(j.Cpus, func(c int32) bool { return c < 0 }); i >= 0 {
+		c, twice = j.Cpus[i], true
+	}
+	if twice {
+		return fmt.Sprintf("cpu %d is negative or there twice", c)
 	}
 	return ""
+}
+
+// repeated returns a value that is there twice. Values that ascend, as nearly all lists do, need no set.
+func repeated[T cmp.Ordered](list []T) (value T, twice bool) {
+	for i := 1; i < len(list); i++ {
+		if list[i-1] < list[i] {
+			continue
+		}
+		seen := make(map[T]bool, len(list))
+		for _, v := range list {
+			if seen[v] {
+				return v, true
+			}
+			seen[v] = true
+		}
+		break
+	}
+	return value, false
 }
 
 // admit returns the jobs that can be followed, in their order and with their state at now, and a fault for each other
 // one: wrong in itself, on a node that the tree does not have, the second of its id and restart, or on a core that an
 // earlier job of the list holds at a time of its life.
 func admit(tree *topology.Tree, jobs []schemas.Job, now time.Time) (good []schemas.Job, faults []Fault) {
+	reasons := make([]string, len(jobs))
+	for i := range jobs {
+		if reasons[i] = checkJob(&jobs[i]); reasons[i] == "" {
+			reasons[i] = unknownNode(tree, &jobs[i])
+		}
+	}
+	shared := contended(jobs, reasons)
 	seen := make(map[schemas.JobKey]bool, len(jobs))
 	taken := Claims{}
+	good = make([]schemas.Job, 0, len(jobs))
 	for i := range jobs {
-		j := jobs[i]
-		key := schemas.JobKey{JobID: j.JobID, Restart: j.Restart}
-		reason := checkJob(&j)
+		j, reason := &jobs[i], reasons[i]
+		claims := onNodes(j, shared)
 		switch {
 		case reason != "":
-		case seen[key]:
+		case seen[j.Identity()]:
 			reason = fmt.Sprintf("the same id %s and restart %d as an earlier job", j.JobID, j.Restart)
-		default:
-			reason = placeable(tree, taken, &j)
+		case claims != nil:
+			reason = taken.Conflict(claims)
 		}
 		if reason != "" {
 			faults = append(faults, Fault{JobID: j.JobID, Restart: j.Restart, Reason: reason})
 			continue
 		}
-		seen[key] = true
-		taken.Add(&j)
-		j.State = stateAt(&j, now)
-		good = append(good, j)
+		seen[j.Identity()] = true
+		if claims != nil {
+			taken.Add(claims)
+		}
+		good = append(good, *j)
+		good[len(good)-1].State = stateAt(j, now)
 	}
 	return good, faults
 }
 
-func placeable(tree *topology.Tree, taken Claims, j *schemas.Job) string {
+// onNodes returns the job with those of its nodes alone that are in the set; nil where none is.
+func onNodes(j *schemas.Job, set map[string]bool) *schemas.Job {
+	if len(set) == 0 || !slices.ContainsFunc(j.Nodes, func(n string) bool { return set[n] }) {
+		return nil
+	}
+	some := *j
+	some.Nodes = slices.DeleteFunc(slices.Clone(j.Nodes), func(n string) bool { return !set[n] })
+	return &some
+}
+
+func unknownNode(tree *topology.Tree, j *schemas.Job) string {
 	for _, n := range j.Nodes {
 		if !tree.Has(n) {
 			return fmt.Sprintf("unknown node %s", n)
 		}
 	}
-	return taken.Conflict(j)
+	return ""
+}
+
+// maxSwept bounds the CPUs of a node for which contended keeps an end each. A file may give a job any number.
+const maxSwept = 1 << 12
+
+// heldUntil says until when jobs hold a node: any part of it, all of it, and each CPU.
+type heldUntil struct {
+	any, whole int64
+	cpus       []int64
+}
+
+// contended returns the nodes on which jobs without a reason may conflict, and perhaps others. Claims then decides about
+// these alone, since it has to remember each CPU of each job. Here the jobs come by their starts, so that the latest end of each
+// CPU is enough.
+func contended(jobs []schemas.Job, reasons []string) map[string]bool {
+	order := make([]int, 0, len(jobs))
+	for i := range jobs {
+		if reasons[i] == "" {
+			order = append(order, i)
+		}
+	}
+	byStart := func(a, b int) int { return cmp.Compare(Life(&jobs[a]).Start, Life(&jobs[b]).Start) }
+	if !slices.IsSortedFunc(order, byStart) {
+		slices.SortFunc(order, byStart)
+	}
+	held, shared := map[string]*heldUntil{}, map[string]bool{}
+	for _, i := range order {
+		life := Life(&jobs[i])
+		for _, n := range jobs[i].Nodes {
+			hold, holds := HoldOf(&jobs[i], n)
+			l := lifeOn(&jobs[i], hold)
+			if !holds || l.Start >= l.End {
+				continue
+			}
+			h := held[n]
+			if h == nil {
+				h = &heldUntil{any: math.MinInt64, whole: math.MinInt64}
+				held[n] = h
+			}
+			// What a job holds later than it starts is out of turn.
+			if !h.take(l, hold.Cpus) || l.Start > life.Start {
+				shared[n] = true
+			}
+		}
+	}
+	return shared
+}
+
+// take notes a life, and reports whether it begins after all others that hold the CPUs have ended. No CPUs are all.
+func (h *heldUntil) take(l Span, cpus []int32) bool {
+	free := h.whole <= l.Start
+	if len(cpus) == 0 {
+		free, h.whole = free && h.any <= l.Start, max(h.whole, l.End)
+	}
+	h.any = max(h.any, l.End)
+	if len(cpus) > 0 && slices.Max(cpus) >= maxSwept {
+		return false
+	}
+	for _, c := range cpus {
+		for int(c) >= len(h.cpus) {
+			h.cpus = append(slices.Grow(h.cpus, len(cpus)), math.MinInt64)
+		}
+		free = free && h.cpus[c] <= l.Start
+		h.cpus[c] = max(h.cpus[c], l.End)
+	}
+	return free
 }
 
 // wholeNode stands among a node's CPUs for all of them.
@@ -135,20 +236,29 @@ func (c Claims) Conflict(j *schemas.Job) string {
 			continue
 		}
 		l := lifeOn(j, hold)
-		cpus := append([]int32{wholeNode}, hold.Cpus...) // not all of the node's: there may be many jobs on it
-		if len(hold.Cpus) == 0 {
-			cpus = slices.Collect(maps.Keys(c[n]))
-		}
-		slices.Sort(cpus) // the same conflict reads the same every time
-		for _, cpu := range cpus {
-			holder, held := holderOf(c[n][cpu], l)
-			switch {
-			case !held:
-			case cpu == wholeNode:
-				return fmt.Sprintf("node %s is held by job %s at an overlapping time", n, holder)
-			default:
-				return fmt.Sprintf("cpu %d of node %s is held by job %s at an overlapping time", cpu, n, holder)
+		var first int32 // the same conflict reads the same every time
+		var by schemas.JobKey
+		found := false
+		look := func(cpu int32) {
+			if holder, held := holderOf(c[n][cpu], l); held && (!found || cpu < first) {
+				first, by, found = cpu, holder, true
 			}
+		}
+		look(wholeNode)
+		for _, cpu := range hold.Cpus { // not all of the node's: there may be many jobs on it
+			look(cpu)
+		}
+		if len(hold.Cpus) == 0 {
+			for cpu := range c[n] {
+				look(cpu)
+			}
+		}
+		switch {
+		case !found:
+		case first == wholeNode:
+			return fmt.Sprintf("node %s is held by job %s at an overlapping time", n, by)
+		default:
+			return fmt.Sprintf("cpu %d of node %s is held by job %s at an overlapping time", first, n, by)
 		}
 	}
 	return ""

@@ -1,8 +1,14 @@
 package scheduler
 
 import (
+	order "cmp"
+	"fmt"
+	"maps"
+	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -105,8 +111,6 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// randomMix returns jobs that admit takes: exclusive ones and some that share nodes.
-
 // checkRecords wants that what is said of jobs can be a record, and be read again.
 func checkRecords(t *testing.T, jobs []schemas.Job, faults []Fault) {
 	t.Helper()
@@ -122,5 +126,122 @@ func checkRecords(t *testing.T, jobs []schemas.Job, faults []Fault) {
 		if err != nil {
 			t.Fatalf("%+v: %v", all[i], err)
 		}
+	}
+}
+
+// busyMachine returns 100,000 jobs of one node each, in the order of their starts, of which all can be followed.
+func busyMachine(kind string) (*topology.Tree, []schemas.Job) {
+	const jobs, cores = 100_000, 128
+	all := make([]schemas.Job, jobs)
+	names := map[string]bool{}
+	for i := range all {
+		start := int64(i) * 10
+		j := schemas.Job{JobID: strconv.Itoa(i), Start: &start}
+		node, first, last := i/cores, i%cores, i%cores
+		switch kind {
+		case "half nodes":
+			node, first = i/2, i%2*cores/2
+			last = first + cores/2 - 1
+		case "one after the other": // two jobs a core
+			node = i / (2 * cores)
+			if i%(2*cores) < cores {
+				j.End = at(int64(i+cores) * 10)
+			}
+		case "whole nodes":
+			node, last = i, -1
+		case "whole after cores": // ten whole ones in turn where 128 jobs had a core each
+			node = i / (cores + 10)
+			if at := i % (cores + 10); at >= cores {
+				first, last = 0, -1
+			} else {
+				first, last = at, at
+			}
+			j.End = new(start + 1)
+		}
+		for c := first; c <= last; c++ {
+			j.Cpus = append(j.Cpus, int32(c))
+		}
+		j.Nodes = []string{fmt.Sprintf("n%06d", node)}
+		names[j.Nodes[0]] = true
+		all[i] = j
+	}
+	return topology.Flat(slices.Sorted(maps.Keys(names))), all
+}
+
+var busyKinds = []string{"one core each", "half nodes", "one after the other", "whole nodes", "whole after cores"}
+
+func BenchmarkAdmit(b *testing.B) {
+	for _, kind := range busyKinds {
+		b.Run(kind, func(b *testing.B) {
+			tree, jobs := busyMachine(kind)
+			var r0, r1 syscall.Rusage
+			_ = syscall.Getrusage(0, &r0)
+			defer func() {
+				_ = syscall.Getrusage(0, &r1)
+				b.ReportMetric(float64(r1.Utime.Nano()+r1.Stime.Nano()-r0.Utime.Nano()-r0.Stime.Nano())/1e6/float64(b.N), "cpu-ms/op")
+			}()
+			for b.Loop() {
+				if good, _ := admit(tree, jobs, time.UnixMilli(7)); len(good) != len(jobs) {
+					b.Fatalf("%d jobs are followed", len(good))
+				}
+			}
+		})
+	}
+}
+
+// TestAdmitEqualsClaims: what admit says of jobs is what Claims says of all of them in turn, in any order of their starts.
+func TestAdmitEqualsClaims(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	nodes := []string{"a", "b", "c", "d"}
+	tree, refused := topology.Flat(nodes), 0
+	for range 3000 {
+		var jobs []schemas.Job
+		for i := range 1 + rnd.IntN(12) {
+			j := schemas.Job{JobID: strconv.Itoa(rnd.IntN(14)), Nodes: slices.Clone(nodes[rnd.IntN(4):])}
+			if rnd.IntN(6) > 0 {
+				j.Start = at(int64(rnd.IntN(20)))
+				if rnd.IntN(3) > 0 {
+					j.End = at(*j.Start + int64(rnd.IntN(4)))
+				}
+			}
+			for range rnd.IntN(3) {
+				j.Cpus = append(j.Cpus, int32(rnd.IntN(5)*1500))
+			}
+			slices.Sort(j.Cpus)
+			j.Cpus = slices.Compact(j.Cpus)
+			if j.Start != nil && rnd.IntN(5) == 0 {
+				j.Held = map[string]schemas.Hold{j.Nodes[0]: {Cpus: j.Cpus, Since: *j.Start + int64(rnd.IntN(3))}}
+			}
+			if jobs = append(jobs, j); i%2 == 0 {
+				slices.SortFunc(jobs, func(a, b schemas.Job) int { return order.Compare(Life(&a).Start, Life(&b).Start) })
+			}
+		}
+		want, taken, seen := map[int]string{}, Claims{}, map[schemas.JobKey]bool{}
+		for i := range jobs {
+			switch conflict := taken.Conflict(&jobs[i]); {
+			case seen[jobs[i].Identity()]:
+				want[i] = "same id"
+			case conflict != "":
+				want[i] = conflict
+			default:
+				seen[jobs[i].Identity()] = true
+				taken.Add(&jobs[i])
+			}
+		}
+		good, faults := admit(tree, jobs, time.UnixMilli(7))
+		refused += len(faults)
+		if len(good) != len(jobs)-len(want) || len(faults) != len(want) {
+			t.Fatalf("%+v: %d are followed, faults %v, want %v", jobs, len(good), faults, want)
+		}
+		for k, i := range slices.Sorted(maps.Keys(want)) {
+			if f := faults[k]; f.JobID != jobs[i].JobID || !strings.Contains(f.Reason, want[i]) {
+				t.Fatalf("%+v: fault %v, want %q", jobs, f, want[i])
+			}
+		}
+	}
+	if refused < 1000 {
+		t.Errorf("only %d jobs were refused", refused)
 	}
 }
