@@ -29,6 +29,8 @@ const (
 	machineEvery = time.Minute
 	// askedAlone bounds for how many jobs scontrol is asked one by one in a poll.
 	askedAlone = 16
+	// allEvery is how long scontrol is not asked for all jobs after that took too long.
+	allEvery = time.Minute
 )
 
 // SlurmSource asks Slurm for its jobs in the background, so that a controller that hangs holds up nobody. While Slurm does
@@ -45,7 +47,9 @@ type SlurmSource struct {
 	polls int64                    // in which jobs were asked for one by one
 	vain  map[schemas.JobKey]int64 // of jobs of which it is not known what they have: in which of these they were asked for last
 
-	machineFaults []Fault // in the machine, as Slurm last described it
+	machineFaults []Fault   // in the machine, as Slurm last described it
+	slow          []Fault   // one where the last poll could not ask for all jobs
+	allAgain      time.Time // when all jobs may be asked for again
 
 	mu     sync.Mutex
 	jobs   []schemas.Job
@@ -58,10 +62,10 @@ type SlurmSource struct {
 // StartSlurm returns a source that polls until ctx ends, after a first poll.
 func StartSlurm(ctx context.Context, cfg config.Config) *SlurmSource {
 	s := newSlurmSource(cfg)
-	s.poll(ctx)
+	took := s.poll(ctx)
 	go func() {
-		for config.Pause(ctx, s.cfg.Poll) {
-			s.poll(ctx)
+		for config.Pause(ctx, max(s.cfg.Poll, took)) { // a busy controller is asked half of the time at most
+			took = s.poll(ctx)
 		}
 	}()
 	return s
@@ -85,8 +89,8 @@ func (s *SlurmSource) Nodes() []string {
 	return s.nodes
 }
 
-// poll asks once. What Jobs returned before is not changed.
-func (s *SlurmSource) poll(ctx context.Context) {
+// poll asks once, and returns how long that took. What Jobs returned before is not changed.
+func (s *SlurmSource) poll(ctx context.Context) time.Duration {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
 	now := time.Now()
@@ -99,11 +103,12 @@ func (s *SlurmSource) poll(ctx context.Context) {
 			since = "since " + s.good.UTC().Format(time.RFC3339) + "; its jobs of then stay in force"
 		}
 		s.broken = []Fault{{Reason: fmt.Sprintf("Slurm has not answered %s: %v", since, err), Unread: s.good.IsZero()}}
-		return
+		return time.Since(now)
 	}
 	jobs, faults := s.book.list()
-	s.jobs, s.faults = jobs, slices.Concat(s.machineFaults, faults)
+	s.jobs, s.faults = jobs, slices.Concat(s.machineFaults, s.slow, faults)
 	s.broken, s.good, s.nodes = nil, now, s.book.names
+	return time.Since(now)
 }
 
 // ask brings the book up to date. After an error it is as it was, or has what was learnt of the nodes and CPUs.
@@ -118,44 +123,69 @@ func (s *SlurmSource) ask(ctx context.Context, now time.Time) error {
 		}
 		s.book.asked = now
 	}
+	s.slow = nil
 	if unknown := s.book.unshared(rows); len(unknown) > 0 {
-		shares := map[string]*cpuShares{}
-		if err := s.scontrol(ctx, shares); err != nil {
-			return err
-		}
-		if err := s.askAlone(ctx, unknown, shares); err != nil {
-			return err
-		}
+		shares, err := s.askShares(ctx, now, unknown)
 		s.book.learn(unknown, shares)
+		if err != nil {
+			return err
+		}
 	}
 	s.book.take(now.UnixMilli(), rows)
 	return nil
 }
 
-// askAlone asks for those jobs one by one of which the answer for all says nothing that fits. Job names may hold lines that look like
-// scontrol's own; asked for alone, only a job's owner can disturb it. Those asked last, in vain, come last.
-func (s *SlurmSource) askAlone(ctx context.Context, unknown []*slurmRow, shares map[string]*cpuShares) error {
-	vain := map[schemas.JobKey]int64{}
-	unclear := slices.DeleteFunc(slices.Clone(unknown), func(r *slurmRow) bool { return shares[r.job.JobID].covers(r.hosts) })
-	slices.SortStableFunc(unclear, func(x, y *slurmRow) int {
+// askShares asks which CPUs jobs have. Up to askedAlone of them are asked for one by one, those first that were not yet: for more than
+// one job scontrol answers with all, pending ones too, and that may take long. Job names may hold lines that look like scontrol's own;
+// asked for alone, only a job's owner can disturb it. After an error it returns what it learnt.
+func (s *SlurmSource) askShares(ctx context.Context, now time.Time, unknown []*slurmRow) (map[string]*cpuShares, error) {
+	slices.SortStableFunc(unknown, func(x, y *slurmRow) int {
 		return cmp.Compare(s.vain[x.job.Identity()], s.vain[y.job.Identity()])
 	})
+	alone, others := unknown[:min(len(unknown), askedAlone)], unknown[min(len(unknown), askedAlone):]
+	shares, vain := map[string]*cpuShares{}, map[schemas.JobKey]int64{}
+	for _, r := range unknown {
+		vain[r.job.Identity()] = s.vain[r.job.Identity()]
+	}
 	s.polls++
-	for i, r := range unclear {
-		key := r.job.Identity()
-		if vain[key] = s.vain[key]; i >= askedAlone {
-			continue
-		}
+	for _, r := range alone {
 		one := map[string]*cpuShares{}
 		switch err := s.scontrol(ctx, one, r.job.JobID); {
 		case ctx.Err() != nil: // nothing is known of it, not even whether it has ended
-			return cmp.Or(err, ctx.Err())
+			return shares, cmp.Or(err, ctx.Err())
 		case err == nil: // an error: it has ended meanwhile
 			shares[r.job.JobID] = one[r.job.JobID]
 		}
-		vain[key] = s.polls
+		vain[r.job.Identity()] = s.polls
 	}
 	s.vain = vain
+	others = slices.DeleteFunc(slices.Clone(others), func(r *slurmRow) bool { return vain[r.job.Identity()] != 0 })
+	if len(others) == 0 {
+		return shares, nil // the rest were asked for before, and will be again in turn
+	}
+	all := map[string]*cpuShares{}
+	err := s.askAll(ctx, now, all, len(others))
+	for _, r := range others {
+		shares[r.job.JobID] = all[r.job.JobID]
+	}
+	return shares, err
+}
+
+// askAll asks for all jobs at once. Where that takes too long, it is not tried again for allEvery, and other jobs go on meanwhile.
+func (s *SlurmSource) askAll(ctx context.Context, now time.Time, all map[string]*cpuShares, jobs int) error {
+	if !now.Before(s.allAgain) {
+		err := s.scontrol(ctx, all)
+		if ctx.Err() == nil {
+			return err
+		}
+		s.allAgain = now.Add(allEvery)
+	}
+	reason := fmt.Sprintf("scontrol does not show all jobs within %v, so %d jobs on shared nodes wait, and are asked for %d in each poll: raise balance.slurm.timeout",
+		s.cfg.Timeout, jobs, askedAlone)
+	if s.good.IsZero() {
+		return errors.New(reason) // jobs on the Routes go on only while the list was never read
+	}
+	s.slow = []Fault{{Followed: true, Reason: reason}}
 	return nil
 }
 

@@ -431,8 +431,8 @@ func TestSlurmSourceShares(t *testing.T) {
 	// What is known is not asked for again.
 	s.poll(t.Context())
 	asked, err := os.ReadFile(filepath.Join(f.dir, "scontrol.asked"))
-	if err != nil || strings.Count(string(asked), "\n") != 1 {
-		t.Errorf("scontrol was asked %q, error %v", asked, err)
+	if err != nil || strings.Count(string(asked), "\n") != 3 || strings.Contains(string(asked), "show job\n") {
+		t.Errorf("scontrol was asked %q, error %v: three jobs have parts of nodes", asked, err)
 	}
 }
 
@@ -620,6 +620,79 @@ func TestSlurmSourceAsksAloneInTurn(t *testing.T) {
 	jobs, faults := s.Jobs(time.Now())
 	if len(jobs) != 1 || jobs[0].JobID != "99" || len(faults) != askedAlone {
 		t.Errorf("jobs %+v, faults %v", jobs, faults)
+	}
+}
+
+// TestSlurmIsNotAskedForAllJobsWhereFewAreNew: the answer for all has every pending job, and may take longer than a poll may.
+func TestSlurmIsNotAskedForAllJobsWhereFewAreNew(t *testing.T) {
+	f := newFakeSlurm(t)
+	f.write("scontrol", strings.Replace(fakeScontrol, "for last", `case "$*" in *"show job") exec sleep 30 ;; esac
+for last`, 1))
+	f.job(1, "0", "n1", "x", "a")
+	s := f.source()
+	s.cfg.Timeout = 20 * time.Second
+	s.poll(t.Context())
+	for id := range askedAlone {
+		f.job(2+id, "1", "n"+strconv.Itoa(1+id), "x", "b")
+	}
+	s.poll(t.Context())
+	jobs, faults := s.Jobs(time.Now())
+	if len(jobs) != 1+askedAlone || len(faults) != 0 {
+		t.Errorf("%d jobs, faults %v", len(jobs), faults)
+	}
+}
+
+// TestSlurmListGoesOnWhereAllJobsTakeTooLong: of many new jobs on shared nodes each poll learns some, and other jobs are not held up.
+func TestSlurmListGoesOnWhereAllJobsTakeTooLong(t *testing.T) {
+	f := newFakeSlurm(t)
+	f.write("scontrol", strings.Replace(fakeScontrol, "for last", `case "$*" in *"show job") exec sleep 30 ;; esac
+for last`, 1))
+	f.job(1, "0-1", "n1", "x,y", "whole")
+	s := f.source()
+	s.cfg.Timeout = 6 * time.Second
+	s.poll(t.Context())
+	const many = 2*askedAlone + 3
+	for id := range many {
+		f.job(100+id, "1", "n"+strconv.Itoa(2+id), "x", "b")
+	}
+	f.write("sinfo", "#!/bin/sh\nfor i in $(seq 50); do echo \"n$i|2|1|2|1\"; done\n")
+	f.write("squeue.1", row(1, 0, "COMPLETED", 1, 50, 2, "n1"))
+	for i, want := range []int{askedAlone, 2 * askedAlone, many} {
+		started := time.Now()
+		s.poll(t.Context())
+		jobs, faults := s.Jobs(time.Now())
+		if len(jobs) != want || jobs[0].JobID == "1" { // which ended long ago
+			t.Fatalf("poll %d: %d jobs, want %d; faults %v", i, len(jobs), want, faults)
+		}
+		if late := want < many; late != slices.ContainsFunc(faults, func(f Fault) bool {
+			return f.JobID == "" && f.Followed && strings.Contains(f.Reason, "balance.slurm.timeout")
+		}) {
+			t.Errorf("poll %d: faults %v", i, faults)
+		}
+		if i == 0 {
+			if d := time.Since(started); d < s.cfg.Timeout {
+				t.Errorf("scontrol was not asked for all: %v", d)
+			}
+		}
+	}
+	asked, err := os.ReadFile(filepath.Join(f.dir, "scontrol.asked"))
+	if err != nil || strings.Count(string(asked), "show job\n") != 1 {
+		t.Errorf("scontrol was asked %q, error %v: once for all is enough", asked, err)
+	}
+}
+
+// TestSlurmPollsFollowTheDurationOfTheLast: a controller that takes a second for an answer is not asked all the time.
+func TestSlurmPollsFollowTheDurationOfTheLast(t *testing.T) {
+	f := newFakeSlurm(t)
+	f.write("squeue", "#!/bin/sh\necho >>\"$0-polls\"\nexec sleep 1\n")
+	cfg := slurmConfig()
+	cfg.Balance.Slurm.Bin, cfg.Balance.Slurm.Poll = f.dir, 100*time.Millisecond
+	started := time.Now()
+	StartSlurm(t.Context(), cfg)
+	time.Sleep(4 * time.Second)
+	polls, err := os.ReadFile(filepath.Join(f.dir, "squeue-polls"))
+	if most := 1 + int(time.Since(started)/(2*time.Second)); err != nil || len(polls) > most {
+		t.Errorf("%d polls, want at most %d; error %v", len(polls), most, err)
 	}
 }
 
