@@ -154,15 +154,16 @@ func unknownNode(tree *topology.Tree, j *schemas.Job) string {
 // maxSwept bounds the CPUs of a node for which contended keeps an end each. A file may give a job any number.
 const maxSwept = 1 << 12
 
-// heldUntil says until when jobs hold a node: any part of it, all of it, and each CPU.
+// heldUntil says until when jobs hold a node: any part of it, all of it, and each CPU. CPUs without a known end are bits.
 type heldUntil struct {
 	any, whole int64
 	cpus       []int64
+	forever    []uint64
 }
 
 // contended returns the nodes on which jobs without a reason may conflict, and perhaps others. Claims then decides about
-// these alone, since it has to remember each CPU of each job. Here the jobs come by their starts, so that the latest end of each
-// CPU is enough.
+// these alone, since it has to remember each CPU of each job. Two jobs conflict only if one ends after the other starts. So the latest
+// end of each CPU is enough, and an order by starts makes it exact for nearly all.
 func contended(jobs []schemas.Job, reasons []string) map[string]bool {
 	order := make([]int, 0, len(jobs))
 	for i := range jobs {
@@ -174,22 +175,21 @@ func contended(jobs []schemas.Job, reasons []string) map[string]bool {
 	if !slices.IsSortedFunc(order, byStart) {
 		slices.SortFunc(order, byStart)
 	}
-	held, shared := map[string]*heldUntil{}, map[string]bool{}
+	shared := map[string]bool{}
+	at, held := make(map[string]int, len(jobs)), make([]heldUntil, 0, len(jobs))
 	for _, i := range order {
-		life := Life(&jobs[i])
 		for _, n := range jobs[i].Nodes {
 			hold, holds := HoldOf(&jobs[i], n)
 			l := lifeOn(&jobs[i], hold)
 			if !holds || l.Start >= l.End {
 				continue
 			}
-			h := held[n]
-			if h == nil {
-				h = &heldUntil{any: math.MinInt64, whole: math.MinInt64}
-				held[n] = h
+			k, known := at[n]
+			if !known {
+				k = len(held)
+				at[n], held = k, append(held, heldUntil{any: math.MinInt64, whole: math.MinInt64})
 			}
-			// What a job holds later than it starts is out of turn.
-			if !h.take(l, hold.Cpus) || l.Start > life.Start {
+			if !held[k].take(l, hold.Cpus) {
 				shared[n] = true
 			}
 		}
@@ -208,10 +208,18 @@ func (h *heldUntil) take(l Span, cpus []int32) bool {
 		return false
 	}
 	for _, c := range cpus {
+		word, bit := int(c)/64, uint64(1)<<(c%64)
+		for word >= len(h.forever) {
+			h.forever = append(h.forever, 0)
+		}
+		free = free && h.forever[word]&bit == 0 && (int(c) >= len(h.cpus) || h.cpus[c] <= l.Start)
+		if l.End == math.MaxInt64 {
+			h.forever[word] |= bit
+			continue
+		}
 		for int(c) >= len(h.cpus) {
 			h.cpus = append(slices.Grow(h.cpus, len(cpus)), math.MinInt64)
 		}
-		free = free && h.cpus[c] <= l.Start
 		h.cpus[c] = max(h.cpus[c], l.End)
 	}
 	return free
