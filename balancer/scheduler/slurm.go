@@ -164,7 +164,7 @@ func (s *SlurmSource) askShares(ctx context.Context, now time.Time, unknown []*s
 		return shares, nil // the rest were asked for before, and will be again in turn
 	}
 	all := map[string]*cpuShares{}
-	err := s.askAll(ctx, now, all, len(others))
+	err := s.askAll(ctx, now, all)
 	for _, r := range others {
 		shares[r.job.JobID] = all[r.job.JobID]
 	}
@@ -172,7 +172,7 @@ func (s *SlurmSource) askShares(ctx context.Context, now time.Time, unknown []*s
 }
 
 // askAll asks for all jobs at once. Where that takes too long, it is not tried again for allEvery, and other jobs go on meanwhile.
-func (s *SlurmSource) askAll(ctx context.Context, now time.Time, all map[string]*cpuShares, jobs int) error {
+func (s *SlurmSource) askAll(ctx context.Context, now time.Time, all map[string]*cpuShares) error {
 	if !now.Before(s.allAgain) {
 		err := s.scontrol(ctx, all)
 		if ctx.Err() == nil {
@@ -180,8 +180,8 @@ func (s *SlurmSource) askAll(ctx context.Context, now time.Time, all map[string]
 		}
 		s.allAgain = now.Add(allEvery)
 	}
-	reason := fmt.Sprintf("scontrol does not show all jobs within %v, so %d jobs on shared nodes wait, and are asked for %d in each poll: raise balance.slurm.timeout",
-		s.cfg.Timeout, jobs, askedAlone)
+	reason := fmt.Sprintf("scontrol does not show all jobs within %v, so new jobs on shared nodes wait, and %d are asked for in each poll: "+
+		"raise balance.slurm.timeout", s.cfg.Timeout, askedAlone)
 	if s.good.IsZero() {
 		return errors.New(reason) // jobs on the Routes go on only while the list was never read
 	}
