@@ -110,19 +110,23 @@ func admit(tree *topology.Tree, jobs []schemas.Job, now time.Time) (good []schem
 	good = make([]schemas.Job, 0, len(jobs))
 	for i := range jobs {
 		j, reason := &jobs[i], reasons[i]
-		claims := onNodes(j, shared)
+		claims, key, before := onNodes(j, shared), j.Identity(), len(seen)
+		if reason == "" {
+			seen[key] = true
+		}
 		switch {
 		case reason != "":
-		case seen[j.Identity()]:
+		case len(seen) == before:
 			reason = fmt.Sprintf("the same id %s and restart %d as an earlier job", j.JobID, j.Restart)
 		case claims != nil:
-			reason = taken.Conflict(claims)
+			if reason = taken.Conflict(claims); reason != "" {
+				delete(seen, key)
+			}
 		}
 		if reason != "" {
 			faults = append(faults, Fault{JobID: j.JobID, Restart: j.Restart, Reason: reason})
 			continue
 		}
-		seen[j.Identity()] = true
 		if claims != nil {
 			taken.Add(claims)
 		}
@@ -204,10 +208,10 @@ func (h *heldUntil) take(l Span, cpus []int32) bool {
 		free, h.whole = free && h.any <= l.Start, max(h.whole, l.End)
 	}
 	h.any = max(h.any, l.End)
-	if len(cpus) > 0 && slices.Max(cpus) >= maxSwept {
-		return false
-	}
 	for _, c := range cpus {
+		if c >= maxSwept {
+			return false
+		}
 		word, bit := int(c)/64, uint64(1)<<(c%64)
 		for word >= len(h.forever) {
 			h.forever = append(h.forever, 0)
