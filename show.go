@@ -50,7 +50,10 @@ func newJob() *cobra.Command {
 		Use:   "job ID",
 		Short: "Show how a job used its hardware in its last intervals",
 		Long: `Shows, for each metric and interval: the deciles (d0 is the minimum, d10 the maximum), mean, count of values, method
-and how many of the job's nodes reported. With --json, one object a line; its names are the columns of the archive.`,
+and how many of the job's nodes reported. With --json, one object a line; its names are the columns of the archive.
+
+It reads the topic back in time until it has -n intervals of the job's last restart. Where the topic has fewer, or a minute
+is not enough to find them, a line on standard error says so; the archive may have the rest.`,
 		Args: oneArg("ID", "host"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if !schemas.ValidName(args[0]) {
@@ -63,12 +66,15 @@ and how many of the job's nodes reported. With --json, one object a line; its na
 			if err != nil {
 				return err
 			}
-			rows, err := analysis.Job(c.Context(), cfg, args[0], n)
+			rows, fewer, err := analysis.Job(c.Context(), cfg, args[0], n)
 			if err != nil {
 				return err
 			}
 			if len(rows) == 0 {
-				return fmt.Errorf("job %s has no summary in the last intervals; `weir jobs` lists those that have", args[0])
+				return fmt.Errorf("%s; `weir jobs` lists those that have any", fewer)
+			}
+			if fewer != "" {
+				say(c.ErrOrStderr(), "weir: %s", fewer)
 			}
 			if asJSON {
 				return printJSON(c.OutOrStdout(), rows)

@@ -1,9 +1,12 @@
 package analysis
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -33,15 +36,70 @@ type JobRow struct {
 // Jobs returns the jobs that the scheduler knows or that had a summary in the last intervals, by id and restart.
 // Completed jobs without a recent summary are left out.
 func Jobs(ctx context.Context, cfg config.Config) ([]JobRow, error) {
-	known, err := jobRecords(ctx, cfg)
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	r, err := open(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	summaries, err := summariesSince(ctx, cfg, recent(cfg))
+	defer r.close()
+	known, err := r.jobRecords(ctx, "")
 	if err != nil {
 		return nil, err
 	}
-	return jobRows(known, summaries), nil
+	now, last := time.Now(), newest{map[string]*schemas.JobSummary{}, map[string]bool{}}
+	oldest := recent(cfg, now)
+	// Most jobs have a summary of the last three intervals, so that nine in twelve need no decoding.
+	_, err = r.back(ctx, cfg.Prefix+schemas.TopicJobSummary, now.Add(-3*cfg.Interval), last.take, func(since time.Time) (time.Time, bool) {
+		last.settle(since)
+		return oldest, since.After(oldest)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return jobRows(known, slices.Collect(maps.Values(last.of))), nil
+}
+
+// earlier is a time that is twice as long ago.
+func earlier(now, since time.Time) time.Time { return now.Add(-2 * now.Sub(since)) }
+
+// newest finds the last summary of each job, by the records' keys, where a topic is read backwards.
+type newest struct {
+	of      map[string]*schemas.JobSummary
+	settled map[string]bool // no summary of an earlier window can be a later one
+}
+
+// take notes a summary. Those of a job that is settled are not decoded. An undecodable one is passed over: the archive's
+// footers and `weir tail` show it.
+func (n newest) take(r *kgo.Record) error {
+	if n.settled[string(r.Key)] {
+		return nil
+	}
+	v, err := schemas.Unmarshal(r.Value)
+	if s, ok := v.(*schemas.JobSummary); err == nil && ok {
+		if old := n.of[string(r.Key)]; old == nil || old.IntervalStart <= s.IntervalStart {
+			n.of[string(r.Key)] = bare(s)
+		}
+	}
+	return nil
+}
+
+// settle is called once all that was written since a time has been read. What was written before is of intervals that had
+// ended by then.
+func (n newest) settle(since time.Time) {
+	for key, s := range n.of {
+		n.settled[key] = s.IntervalStart >= since.UnixMilli()
+	}
+}
+
+// unread stands for metrics of which only the number is wanted.
+var unread [schemas.MaxMetrics]schemas.JobSummaryMetric
+
+// bare returns what a JobRow shows of a summary. It holds no memory of the decoded record: there are very many.
+func bare(s *schemas.JobSummary) *schemas.JobSummary {
+	b := *s
+	b.Cluster, b.JobID, b.Method, b.Metrics = "", strings.Clone(s.JobID), strings.Clone(s.Method), unread[:len(s.Metrics)]
+	return &b
 }
 
 func jobRows(known map[schemas.JobKey]*schemas.Job, summaries []*schemas.JobSummary) []JobRow {
@@ -77,14 +135,20 @@ func jobRows(known map[schemas.JobKey]*schemas.Job, summaries []*schemas.JobSumm
 	return sorted
 }
 
-// jobRecords returns the last record of each job.
-func jobRecords(ctx context.Context, cfg config.Config) (map[schemas.JobKey]*schemas.Job, error) {
+// jobRecords returns the last record of each job, without its nodes. With a job ID, it decodes those of this job alone.
+func (r *reader) jobRecords(ctx context.Context, jobID string) (map[schemas.JobKey]*schemas.Job, error) {
 	byKey := map[string]*schemas.Job{}
-	err := readSince(ctx, cfg, cfg.Prefix+schemas.TopicJobs, time.Time{}, func(r *kgo.Record) error {
+	err := r.all(ctx, r.cfg.Prefix+schemas.TopicJobs, func(r *kgo.Record) error {
+		if jobID != "" && !isOf(r, jobID) {
+			return nil
+		}
 		delete(byKey, string(r.Key)) // a tombstone has no value
 		if v, err := schemas.Unmarshal(r.Value); err == nil {
 			if j, ok := v.(*schemas.Job); ok {
-				byKey[string(r.Key)] = j
+				byKey[string(r.Key)] = &schemas.Job{
+					JobID: strings.Clone(j.JobID), Restart: j.Restart, State: strings.Clone(j.State), Reason: strings.Clone(j.Reason),
+					User: strings.Clone(j.User), Name: strings.Clone(j.Name), Start: j.Start,
+				}
 			}
 		}
 		return nil
@@ -96,14 +160,49 @@ func jobRecords(ctx context.Context, cfg config.Config) (map[schemas.JobKey]*sch
 	return known, err
 }
 
-// Job returns the rows of a job's last intervals, at most n of them for each restart, oldest first.
-func Job(ctx context.Context, cfg config.Config, jobID string, n int) ([]schemas.Row, error) {
-	all, err := summariesSince(ctx, cfg, recent(cfg))
-	if err != nil {
-		return nil, err
-	}
-	return lastRows(all, jobID, n), nil
+// isOf reports whether a record is of a job, by its key: job_id/restart.
+func isOf(r *kgo.Record, jobID string) bool {
+	id, _, found := bytes.Cut(r.Key, []byte("/"))
+	return found && string(id) == jobID
 }
+
+// Job returns the rows of a job's last intervals, oldest first: at most n intervals of its last restart, and of earlier
+// ones what was written in that time, at most n of each. It reads as far back as n intervals need, for a minute at most.
+// Where there are fewer, why says so.
+func Job(ctx context.Context, cfg config.Config, jobID string, n int) (rows []schemas.Row, why string, err error) {
+	limited, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	r, err := open(limited, cfg)
+	if err != nil {
+		return nil, "", err
+	}
+	defer r.close()
+	now, h := time.Now(), history{jobID: jobID, n: n}
+	// Rows of the last intervals may not be there yet.
+	window := max(time.Minute, time.Duration(min(n, int(longest/cfg.Interval))+4)*cfg.Interval)
+	var failed error
+	h.begin, err = r.back(limited, cfg.Prefix+schemas.TopicJobSummary, now.Add(-window), h.take, func(since time.Time) (time.Time, bool) {
+		if h.window(since); h.enough() {
+			return since, false
+		}
+		if !h.asked {
+			var known map[schemas.JobKey]*schemas.Job
+			known, failed = r.jobRecords(limited, jobID)
+			h.scheduled(known)
+		}
+		return earlier(now, since), failed == nil && !h.whole()
+	})
+	if !h.since.IsZero() && limited.Err() != nil && ctx.Err() == nil {
+		err, failed = nil, nil // the time is over: what was read is worth showing
+	}
+	if err = cmp.Or(err, failed); err != nil {
+		return nil, "", err
+	}
+	return lastRows(h.all[:h.read], jobID, n), h.fewer(cfg), nil
+}
+
+// longest is the longest retention that a topic may have.
+const longest = 10 * 365 * 24 * time.Hour
 
 func lastRows(all []*schemas.JobSummary, jobID string, n int) []schemas.Row {
 	var rows []schemas.Row
@@ -111,14 +210,12 @@ func lastRows(all []*schemas.JobSummary, jobID string, n int) []schemas.Row {
 	slices.SortStableFunc(mine, func(a, b *schemas.JobSummary) int {
 		return cmp.Or(cmp.Compare(a.Restart, b.Restart), cmp.Compare(a.IntervalStart, b.IntervalStart))
 	})
-	for i, s := range mine {
-		after := 0 // summaries of the same life that follow
-		for _, later := range mine[i+1:] {
-			if later.Restart == s.Restart {
-				after++
-			}
-		}
-		if after < n {
+	of := map[int32]int{}
+	for _, s := range mine {
+		of[s.Restart]++
+	}
+	for _, s := range mine {
+		if of[s.Restart]--; of[s.Restart] < n { // so many of the same life follow
 			rows = append(rows, s.Rows()...)
 		}
 	}

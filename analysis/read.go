@@ -95,60 +95,110 @@ func absent(cfg config.Config, topic string, d kadm.TopicDetail) error {
 	return fmt.Errorf("topic %.100q at %s: %w: weir has %s", topic, brokers, errNoTopic, strings.Join(ours, ", "))
 }
 
-// readSince calls each with every committed record of a topic that was written since a time, partition by partition.
-// A zero time means from the beginning.
-func readSince(ctx context.Context, cfg config.Config, topic string, since time.Time, each func(r *kgo.Record) error) (err error) {
-	defer func() { err = cfg.Kafka.Explain(err) }()
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	cl, err := Connect(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	defer cl.Close()
-	adm := kadm.NewClient(cl)
-	details, err := adm.ListTopics(ctx, topic)
-	if err != nil {
-		return fmt.Errorf("listing %s: %w", topic, err)
-	}
-	if err := absent(cfg, topic, details[topic]); err != nil {
-		return err
-	}
-	var after kadm.ListedOffsets
-	if !since.IsZero() {
-		if after, err = adm.ListOffsetsAfterMilli(ctx, since.UnixMilli(), topic); err != nil {
-			return fmt.Errorf("looking for %v in %s: %w", since, topic, err)
-		}
-	}
-	for p := range details[topic].Partitions {
-		start, end, err := config.Bounds(ctx, adm, topic, p)
-		if err != nil {
-			return err
-		}
-		if o, ok := after.Lookup(topic, p); ok && o.Err == nil {
-			start = max(start, o.Offset)
-		}
-		if err := config.ReadPartition(ctx, cfg, topic, p, start, end, each); err != nil {
-			return err
-		}
-	}
-	return nil
+// reader is the one client of a command, for all topics and partitions that it reads.
+type reader struct {
+	cfg  config.Config
+	cl   *kgo.Client
+	adm  *kadm.Client
+	ends map[string]map[int32]config.Range // of the topics, as they were when they were first asked for
 }
 
-// summariesSince returns the summaries of a time on, in the order of their partitions. An undecodable one is passed over:
-// the archive's footers and `weir tail` show it.
-func summariesSince(ctx context.Context, cfg config.Config, since time.Time) ([]*schemas.JobSummary, error) {
-	var all []*schemas.JobSummary
-	err := readSince(ctx, cfg, cfg.Prefix+schemas.TopicJobSummary, since, func(r *kgo.Record) error {
-		if v, err := schemas.Unmarshal(r.Value); err == nil {
-			if s, ok := v.(*schemas.JobSummary); ok {
-				all = append(all, s)
-			}
+// open returns a reader once a broker has answered. The caller closes it.
+func open(ctx context.Context, cfg config.Config) (*reader, error) {
+	cl, err := Connect(ctx, cfg, config.ReaderOpts()...)
+	if err != nil {
+		return nil, err
+	}
+	return &reader{cfg, cl, kadm.NewClient(cl), map[string]map[int32]config.Range{}}, nil
+}
+
+func (r *reader) close() { r.cl.Close() }
+
+// bounds returns where the partitions of a topic begin and end. One command asks once for each topic.
+func (r *reader) bounds(ctx context.Context, topic string) (map[int32]config.Range, error) {
+	if known := r.ends[topic]; known != nil {
+		return known, nil
+	}
+	details, err := r.adm.ListTopics(ctx, topic)
+	if err != nil {
+		return nil, fmt.Errorf("listing %s: %w", topic, err)
+	}
+	if err := absent(r.cfg, topic, details[topic]); err != nil {
+		return nil, err
+	}
+	bounds, err := config.TopicBounds(ctx, r.adm, topic)
+	if err != nil {
+		return nil, err
+	}
+	r.ends[topic] = bounds
+	return bounds, nil
+}
+
+// after returns the part of the bounds that was written since a time.
+func (r *reader) after(ctx context.Context, topic string, bounds map[int32]config.Range, since time.Time) (map[int32]config.Range, error) {
+	offsets, err := r.adm.ListOffsetsAfterMilli(ctx, max(0, since.UnixMilli()), topic) // a negative time has a meaning of its own
+	if err != nil {
+		return nil, fmt.Errorf("looking for %v in %s: %w", since, topic, err)
+	}
+	part := make(map[int32]config.Range, len(bounds))
+	for p, b := range bounds {
+		if o, ok := offsets.Lookup(topic, p); ok && o.Err == nil {
+			b.From = min(max(b.From, o.Offset), b.To)
 		}
-		return nil
-	})
-	return all, err
+		part[p] = b
+	}
+	return part, nil
+}
+
+// all calls each with every committed record of a topic. Records of one partition come in order.
+func (r *reader) all(ctx context.Context, topic string, each func(r *kgo.Record) error) error {
+	return r.since(ctx, topic, time.Time{}, each)
+}
+
+// since calls each with every committed record of a topic that was written since a time.
+func (r *reader) since(ctx context.Context, topic string, since time.Time, each func(r *kgo.Record) error) (err error) {
+	defer func() { err = r.cfg.Kafka.Explain(err) }()
+	ranges, err := r.bounds(ctx, topic)
+	if err == nil && !since.IsZero() {
+		ranges, err = r.after(ctx, topic, ranges, since)
+	}
+	if err != nil {
+		return err
+	}
+	return config.ReadRanges(ctx, r.cl, topic, ranges, each)
+}
+
+// back reads a topic backwards in time, window by window: what was written since a time, and then what was written before
+// that and since the earlier time that next returns, and so on. It ends where next returns false, or at the topic's begin,
+// which it reports. Each record is read once.
+func (r *reader) back(
+	ctx context.Context, topic string, since time.Time, each func(r *kgo.Record) error, next func(since time.Time) (time.Time, bool),
+) (begin bool, err error) {
+	defer func() { err = r.cfg.Kafka.Explain(err) }()
+	window, err := r.bounds(ctx, topic)
+	for err == nil {
+		var ranges map[int32]config.Range
+		if ranges, err = r.after(ctx, topic, window, since); err != nil {
+			break
+		}
+		if err = config.ReadRanges(ctx, r.cl, topic, ranges, each); err != nil {
+			break
+		}
+		older, left := make(map[int32]config.Range, len(window)), int64(0)
+		for p, w := range window {
+			older[p] = config.Range{From: w.From, To: ranges[p].From}
+			left += older[p].To - older[p].From
+		}
+		var more bool
+		if since, more = next(since); !more || left == 0 {
+			return left == 0, nil
+		}
+		window = older
+	}
+	return false, err
 }
 
 // recent is how far back "the last intervals" reaches.
-func recent(cfg config.Config) time.Time { return time.Now().Add(-max(time.Minute, 12*cfg.Interval)) }
+func recent(cfg config.Config, now time.Time) time.Time {
+	return now.Add(-max(time.Minute, 12*cfg.Interval))
+}

@@ -95,29 +95,28 @@ const (
 func ReadStatus(ctx context.Context, cfg config.Config) (*Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	cl, err := Connect(ctx, cfg)
+	r, err := open(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	defer cl.Close()
+	defer r.close()
 	s := &Status{
 		TimeMs: time.Now().UnixMilli(), IntervalMs: cfg.Interval.Milliseconds(), Collect: map[string]int64{}, Merge: map[string]int64{},
 		Rejects: []RejectStatus{}, Sink: []SinkStatus{}, Intervals: []IntervalStatus{}, Incomplete: []IncompleteJob{},
 		Silent: []string{}, Late: []string{}, Misrouted: []string{}, Routeless: []string{}, OtherInterval: map[string]int64{},
 		Wrong: []string{},
 	}
-	adm := kadm.NewClient(cl)
 	for _, step := range []func() error{
-		func() error { return s.balancer(ctx, cfg) },
+		func() error { return s.balancer(ctx, r) },
 		func() error {
-			return s.stage(ctx, cfg, adm, "collect", schemas.TopicCounters, schemas.TopicProgress, s.Collect)
+			return s.stage(ctx, r, "collect", schemas.TopicCounters, schemas.TopicProgress, s.Collect)
 		},
 		func() error {
-			return s.stage(ctx, cfg, adm, "merge", schemas.TopicPartials, schemas.TopicMergeProgress, s.Merge)
+			return s.stage(ctx, r, "merge", schemas.TopicPartials, schemas.TopicMergeProgress, s.Merge)
 		},
-		func() error { return s.rejects(ctx, cfg, adm) },
-		func() error { return s.sink(ctx, cfg, adm) },
-		func() error { return s.nodes(ctx, cfg) },
+		func() error { return s.rejects(ctx, r) },
+		func() error { return s.sink(ctx, r) },
+		func() error { return s.nodes(ctx, r) },
 	} {
 		if err := patiently(ctx, step); err != nil {
 			return nil, err
@@ -136,8 +135,8 @@ func patiently(ctx context.Context, step func() error) error {
 	}
 }
 
-func (s *Status) balancer(ctx context.Context, cfg config.Config) error {
-	err := readSince(ctx, cfg, cfg.Prefix+schemas.TopicBalance, time.Time{}, func(r *kgo.Record) error {
+func (s *Status) balancer(ctx context.Context, from *reader) error {
+	err := from.all(ctx, from.cfg.Prefix+schemas.TopicBalance, func(r *kgo.Record) error {
 		if v, err := schemas.Unmarshal(r.Value); err == nil {
 			if b, ok := v.(*schemas.BalanceState); ok {
 				age := s.TimeMs - b.IntervalStart - b.IntervalMs
@@ -150,7 +149,7 @@ func (s *Status) balancer(ctx context.Context, cfg config.Config) error {
 		return err
 	}
 	routed := map[string]bool{}
-	err = readSince(ctx, cfg, cfg.Prefix+schemas.TopicRoutes, time.Time{}, func(r *kgo.Record) error {
+	err = from.all(ctx, from.cfg.Prefix+schemas.TopicRoutes, func(r *kgo.Record) error {
 		delete(routed, string(r.Key))
 		if v, err := schemas.Unmarshal(r.Value); err == nil {
 			if route, ok := v.(*schemas.Route); ok {
@@ -165,7 +164,7 @@ func (s *Status) balancer(ctx context.Context, cfg config.Config) error {
 	if err != nil {
 		return err
 	}
-	for _, n := range cfg.Balance.Nodes {
+	for _, n := range from.cfg.Balance.Nodes {
 		if !routed[n] {
 			s.Routeless = append(s.Routeless, n)
 		}
@@ -173,13 +172,14 @@ func (s *Status) balancer(ctx context.Context, cfg config.Config) error {
 	return nil
 }
 
-func (s *Status) stage(ctx context.Context, cfg config.Config, adm *kadm.Client, stage, input, progress string, counts map[string]int64) error {
+func (s *Status) stage(ctx context.Context, from *reader, stage, input, progress string, counts map[string]int64) error {
 	type commit struct {
 		*schemas.Progress
 		atMs int64
 	}
 	last := map[int32]commit{}
-	err := readSince(ctx, cfg, cfg.Prefix+progress, time.Time{}, func(r *kgo.Record) error {
+	input, progress = from.cfg.Prefix+input, from.cfg.Prefix+progress
+	err := from.all(ctx, progress, func(r *kgo.Record) error {
 		if v, err := schemas.Unmarshal(r.Value); err == nil {
 			if p, ok := v.(*schemas.Progress); ok {
 				last[r.Partition] = commit{p, r.Timestamp.UnixMilli()}
@@ -190,22 +190,22 @@ func (s *Status) stage(ctx context.Context, cfg config.Config, adm *kadm.Client,
 	if err != nil {
 		return err
 	}
-	ends, err := adm.ListCommittedOffsets(ctx, cfg.Prefix+input)
-	if err != nil {
-		return fmt.Errorf("asking where %s ends: %w", cfg.Prefix+input, err)
-	}
-	details, err := adm.ListTopics(ctx, cfg.Prefix+input)
-	if err != nil {
-		return fmt.Errorf("listing %s: %w", cfg.Prefix+input, err)
-	}
-	now := details[cfg.Prefix+input].ID
-	id := hex.EncodeToString(now[:])
-	owners, err := ownersOf(ctx, adm, cfg.Prefix+stage, cfg.Prefix+progress)
+	bounds, err := from.bounds(ctx, input)
 	if err != nil {
 		return err
 	}
-	for _, p := range slices.Sorted(maps.Keys(ends[cfg.Prefix+input])) {
-		status := PartitionStatus{Stage: stage, Partition: p, End: ends[cfg.Prefix+input][p].Offset, Owner: owners[p]}
+	details, err := from.adm.ListTopics(ctx, input)
+	if err != nil {
+		return fmt.Errorf("listing %s: %w", input, err)
+	}
+	now := details[input].ID
+	id := hex.EncodeToString(now[:])
+	owners, err := ownersOf(ctx, from.adm, from.cfg.Prefix+stage, progress)
+	if err != nil {
+		return err
+	}
+	for _, p := range slices.Sorted(maps.Keys(bounds)) {
+		status := PartitionStatus{Stage: stage, Partition: p, End: bounds[p].To, Owner: owners[p]}
 		if l, ok := last[p]; ok {
 			status.Position, status.ClosedMs, status.CommittedMs = l.Position, l.Closed, &l.atMs
 			status.StopReason = l.Stopped
@@ -252,8 +252,8 @@ func ownersOf(ctx context.Context, adm *kadm.Client, group, topic string) (map[i
 	return owners, nil
 }
 
-func (s *Status) sink(ctx context.Context, cfg config.Config, adm *kadm.Client) error {
-	archive, err := sink.Look(cfg)
+func (s *Status) sink(ctx context.Context, from *reader) error {
+	archive, err := sink.Look(from.cfg)
 	if err := errors.Join(append(archive.Damaged, err)...); err != nil {
 		s.SinkError = err.Error() // the rest of the status is worth as much without it
 	}
@@ -261,22 +261,22 @@ func (s *Status) sink(ctx context.Context, cfg config.Config, adm *kadm.Client) 
 	if positions == nil {
 		return nil
 	}
-	topic := cfg.Prefix + schemas.TopicJobSummary
-	ends, err := adm.ListCommittedOffsets(ctx, topic)
+	topic := from.cfg.Prefix + schemas.TopicJobSummary
+	bounds, err := from.bounds(ctx, topic)
 	if err != nil {
-		return fmt.Errorf("asking where %s ends: %w", topic, err)
+		return err
 	}
-	patience := 3 * max(cfg.Interval, 10*time.Second)
-	due, err := adm.ListOffsetsAfterMilli(ctx, s.TimeMs-patience.Milliseconds(), topic)
+	patience := 3 * max(from.cfg.Interval, 10*time.Second)
+	due, err := from.adm.ListOffsetsAfterMilli(ctx, s.TimeMs-patience.Milliseconds(), topic)
 	if err != nil {
 		return fmt.Errorf("asking what is old in %s: %w", topic, err)
 	}
-	for _, p := range slices.Sorted(maps.Keys(ends[topic])) {
+	for _, p := range slices.Sorted(maps.Keys(bounds)) {
 		d, _ := due.Lookup(topic, p)
-		end := ends[topic][p].Offset
+		end := bounds[p].To
 		status := SinkStatus{Partition: p, Position: positions[p], End: end, Behind: d.Err == nil && d.Offset > positions[p] || positions[p] > end}
 		if status.Behind {
-			if status.Waits, err = sink.NextUnknown(ctx, cfg, p, positions[p], end); err != nil {
+			if status.Waits, err = sink.NextUnknownOf(ctx, from.cl, from.cfg, p, positions[p], end); err != nil {
 				s.SinkError = strings.TrimPrefix(s.SinkError+"\n"+err.Error(), "\n")
 			}
 		}
@@ -286,13 +286,13 @@ func (s *Status) sink(ctx context.Context, cfg config.Config, adm *kadm.Client) 
 }
 
 // nodes compares what the last Ticks list with what came, and with the rows that were made of it.
-func (s *Status) nodes(ctx context.Context, cfg config.Config) error {
+func (s *Status) nodes(ctx context.Context, from *reader) error {
 	if s.TickMs == nil {
 		return nil
 	}
 	oldest := *s.TickMs - (statusTicks-1)**s.TickLengthMs
 	a := newAccounts(oldest, s.IntervalMs)
-	err := readSince(ctx, cfg, cfg.Prefix+schemas.TopicCounters, time.UnixMilli(oldest), func(r *kgo.Record) error {
+	err := from.since(ctx, from.cfg.Prefix+schemas.TopicCounters, time.UnixMilli(oldest), func(r *kgo.Record) error {
 		if v, err := schemas.Unmarshal(r.Value); err == nil { // else collect rejects and counts it
 			a.take(r.Partition, v)
 		}
@@ -304,7 +304,7 @@ func (s *Status) nodes(ctx context.Context, cfg config.Config) error {
 	of := rows{}
 	// Rows of the last intervals may not be there yet: twice as many intervals have enough.
 	since := time.UnixMilli(*s.TickMs - (2*statusRows-1)**s.TickLengthMs)
-	err = readSince(ctx, cfg, cfg.Prefix+schemas.TopicJobSummary, since, func(r *kgo.Record) error {
+	err = from.since(ctx, from.cfg.Prefix+schemas.TopicJobSummary, since, func(r *kgo.Record) error {
 		if v, err := schemas.Unmarshal(r.Value); err == nil {
 			if row, ok := v.(*schemas.JobSummary); ok && row.IntervalStart >= since.UnixMilli() {
 				of.take(row)
@@ -321,9 +321,9 @@ func (s *Status) nodes(ctx context.Context, cfg config.Config) error {
 }
 
 // rejects counts what was rejected in the last minutes, and finds why a partition's last record was.
-func (s *Status) rejects(ctx context.Context, cfg config.Config, adm *kadm.Client) error {
-	topic := cfg.Prefix + schemas.TopicRejects
-	start, end, err := config.Bounds(ctx, adm, topic, 0)
+func (s *Status) rejects(ctx context.Context, from *reader) error {
+	topic := from.cfg.Prefix + schemas.TopicRejects
+	bounds, err := from.bounds(ctx, topic)
 	if err != nil {
 		return err
 	}
@@ -333,7 +333,11 @@ func (s *Status) rejects(ctx context.Context, cfg config.Config, adm *kadm.Clien
 	}
 	recent, reasons := map[source]*RejectStatus{}, map[source]string{}
 	since := s.TimeMs - rejectsBack.Milliseconds()
-	err = config.ReadPartition(ctx, cfg, topic, 0, max(start, end-rejectsMost), end, func(r *kgo.Record) error {
+	last := map[int32]config.Range{}
+	for p, b := range bounds {
+		last[p] = config.Range{From: max(b.From, b.To-rejectsMost), To: b.To}
+	}
+	err = config.ReadRanges(ctx, from.cl, topic, last, func(r *kgo.Record) error {
 		v, err := schemas.Unmarshal(r.Value)
 		reject, ok := v.(*schemas.Reject)
 		if err != nil || !ok {
@@ -360,7 +364,9 @@ func (s *Status) rejects(ctx context.Context, cfg config.Config, adm *kadm.Clien
 	slices.SortFunc(s.Rejects, func(a, b RejectStatus) int {
 		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
 	})
-	inputs := map[string]string{"collect": cfg.Prefix + schemas.TopicCounters, "merge": cfg.Prefix + schemas.TopicPartials}
+	inputs := map[string]string{
+		"collect": from.cfg.Prefix + schemas.TopicCounters, "merge": from.cfg.Prefix + schemas.TopicPartials,
+	}
 	for i := range s.Partitions {
 		p := &s.Partitions[i]
 		p.RejectReason = reasons[source{inputs[p.Stage], p.Partition}]

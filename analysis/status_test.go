@@ -16,7 +16,7 @@ import (
 
 // installation is a broker with our topics, and what a balancer, two nodes and a collector wrote in six intervals.
 type installation struct {
-	t      *testing.T
+	t      testing.TB
 	cfg    config.Config
 	cl     *kgo.Client
 	starts []int64 // of the intervals, oldest first
@@ -25,17 +25,23 @@ type installation struct {
 // install starts one, of two nodes that one job has.
 func install(t *testing.T) *installation {
 	t.Helper()
+	return installOn(t, 2)
+}
+
+// installOn starts one with this many partitions of counters.
+func installOn(t testing.TB, collectors int, opts ...kfake.Opt) *installation {
+	t.Helper()
 	cfg := config.Default()
-	cfg.Cluster, cfg.Prefix, cfg.Collectors = "c", "test.", 2
+	cfg.Cluster, cfg.Prefix, cfg.Collectors = "c", "test.", collectors
 	cfg.Interval, cfg.Grace, cfg.PlanMargin = 2*time.Second, time.Second, 500*time.Millisecond
 	cfg.Sink.Dir = filepath.Join(t.TempDir(), "none")
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
+	cluster, err := kfake.NewCluster(append(opts, kfake.NumBrokers(1))...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Close)
 	for _, topic := range schemas.Topics(cfg.Prefix, schemas.Sizes{
-		Collectors: 2, Routes: 1, Partials: 1, JobSummary: 1, Replication: 1, CountersRetention: time.Hour, SummaryRetention: time.Hour,
+		Collectors: collectors, Routes: 1, Partials: 1, JobSummary: 1, Replication: 1, CountersRetention: time.Hour, SummaryRetention: time.Hour,
 	}) {
 		if err := cluster.CreateTopic(topic.Name, int32(topic.Partitions), topic.Config); err != nil {
 			t.Fatal(err)

@@ -13,61 +13,130 @@ import (
 // ErrNoPartition is returned when a topic or its partition is not there.
 var ErrNoPartition = errors.New("no such partition: `weir topics create` makes what is missing")
 
+// Range is what to read of a partition: the offsets from From on, up to To without it. To is at most the last stable
+// offset.
+type Range struct{ From, To int64 }
+
 // Bounds returns the first offset that a partition has and its last stable offset: where a reader of committed records
 // ends. Who has fenced the partition's only writer may trust the end; for everybody else it moves on.
 func Bounds(ctx context.Context, adm *kadm.Client, topic string, partition int32) (start, end int64, err error) {
-	starts, err := adm.ListStartOffsets(ctx, topic)
+	starts, ends, err := listBounds(ctx, adm, topic)
 	if err != nil {
-		return 0, 0, fmt.Errorf("asking where %s begins: %w", topic, err)
+		return 0, 0, err
 	}
-	ends, err := adm.ListCommittedOffsets(ctx, topic)
+	r, err := boundsOf(starts, ends, topic, partition)
+	return r.From, r.To, err
+}
+
+// TopicBounds returns the Bounds of all partitions of a topic, for the same two requests.
+func TopicBounds(ctx context.Context, adm *kadm.Client, topic string) (map[int32]Range, error) {
+	starts, ends, err := listBounds(ctx, adm, topic)
 	if err != nil {
-		return 0, 0, fmt.Errorf("asking where %s ends: %w", topic, err)
+		return nil, err
 	}
+	all := make(map[int32]Range, len(ends[topic]))
+	for p := range ends[topic] {
+		if all[p], err = boundsOf(starts, ends, topic, p); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+func listBounds(ctx context.Context, adm *kadm.Client, topic string) (starts, ends kadm.ListedOffsets, err error) {
+	if starts, err = adm.ListStartOffsets(ctx, topic); err != nil {
+		return nil, nil, fmt.Errorf("asking where %s begins: %w", topic, err)
+	}
+	if ends, err = adm.ListCommittedOffsets(ctx, topic); err != nil {
+		return nil, nil, fmt.Errorf("asking where %s ends: %w", topic, err)
+	}
+	return starts, ends, nil
+}
+
+func boundsOf(starts, ends kadm.ListedOffsets, topic string, partition int32) (Range, error) {
 	s, okStart := starts.Lookup(topic, partition)
 	e, okEnd := ends.Lookup(topic, partition)
 	if !okStart || !okEnd {
-		return 0, 0, fmt.Errorf("%s-%d: %w", topic, partition, ErrNoPartition)
+		return Range{}, fmt.Errorf("%s-%d: %w", topic, partition, ErrNoPartition)
 	}
 	if err := errors.Join(s.Err, e.Err); err != nil {
-		return 0, 0, fmt.Errorf("asking for the bounds of %s-%d: %w", topic, partition, err)
+		return Range{}, fmt.Errorf("asking for the bounds of %s-%d: %w", topic, partition, err)
 	}
-	return s.Offset, e.Offset, nil
+	return Range{s.Offset, e.Offset}, nil
 }
 
-// ReadPartition calls each with every committed record of [from, to), where to is a last stable offset, and ends. The
-// record at to - 1 may be a transaction marker, which is passed over; it is never compacted away, being the last.
+// ReaderOpts returns the options of a client for ReadRanges. A small fetch keeps the reader small: what it passes over is
+// in memory only for a moment.
+func ReaderOpts() []kgo.Opt {
+	return []kgo.Opt{
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(), kgo.ConsumeResetOffset(kgo.NoResetOffset()),
+		kgo.FetchMaxWait(200 * time.Millisecond), kgo.FetchMaxBytes(8 << 20),
+	}
+}
+
+// NewReader returns a client for ReadRanges. The caller closes it.
+func NewReader(ctx context.Context, c Config) (*kgo.Client, error) {
+	opts, err := c.ClientOpts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	cl, err := kgo.NewClient(append(opts, ReaderOpts()...)...)
+	if err != nil {
+		return nil, fmt.Errorf("making a Kafka client: %w", err)
+	}
+	return cl, nil
+}
+
+// ReadPartition calls each with every committed record of [from, to) of one partition, and ends.
 func ReadPartition(ctx context.Context, c Config, topic string, partition int32, from, to int64, each func(r *kgo.Record) error) error {
 	if from >= to {
 		return nil
 	}
-	opts, err := c.ClientOpts(ctx)
+	cl, err := NewReader(ctx, c)
 	if err != nil {
 		return err
 	}
-	cl, err := kgo.NewClient(append(opts,
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {partition: kgo.NewOffset().At(from)}}),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(), kgo.ConsumeResetOffset(kgo.NoResetOffset()),
-		kgo.FetchMaxWait(200*time.Millisecond),
-	)...)
-	if err != nil {
-		return fmt.Errorf("reading %s-%d: %w", topic, partition, err)
-	}
 	defer cl.Close()
-	for {
+	return ReadRanges(ctx, cl, topic, map[int32]Range{partition: {from, to}}, each)
+}
+
+// ReadRanges calls each with every committed record of the ranges of a topic's partitions, and ends. Records of one
+// partition come in order. The record at To - 1 may be a transaction marker, which is passed over; it is never compacted
+// away, being the last. The client has ReaderOpts, and reads for one caller at a time.
+func ReadRanges(ctx context.Context, cl *kgo.Client, topic string, ranges map[int32]Range, each func(r *kgo.Record) error) error {
+	open, from := map[int32]int64{}, map[int32]kgo.Offset{}
+	for p, r := range ranges {
+		if r.From < r.To {
+			open[p], from[p] = r.To, kgo.NewOffset().At(r.From)
+		}
+	}
+	if len(open) == 0 {
+		return nil
+	}
+	cl.AddConsumePartitions(map[string]map[int32]kgo.Offset{topic: from})
+	defer cl.PurgeTopicsFromClient(topic)
+	for len(open) > 0 {
 		fetches := cl.PollFetches(ctx)
 		for _, e := range fetches.Errors() {
-			return fmt.Errorf("reading %s-%d: %w", topic, partition, e.Err)
+			if e.Topic == "" { // ctx ended
+				return fmt.Errorf("reading %s: %w", topic, e.Err)
+			}
+			return fmt.Errorf("reading %s-%d: %w", topic, e.Partition, e.Err)
 		}
 		for r := range fetches.RecordsAll() {
+			to, reading := open[r.Partition]
+			if !reading {
+				continue
+			}
 			if r.Offset < to && !r.Attrs.IsControl() {
 				if err := each(r); err != nil {
-					return fmt.Errorf("%s-%d at %d: %w", topic, partition, r.Offset, err)
+					return fmt.Errorf("%s-%d at %d: %w", topic, r.Partition, r.Offset, err)
 				}
 			}
 			if r.Offset >= to-1 {
-				return nil
+				delete(open, r.Partition)
 			}
 		}
 	}
+	return nil
 }

@@ -88,8 +88,19 @@ var errFirst = errors.New("the first record")
 // follows, if its schema is not known here. Else it returns nil. Records that the sink has in hand, but not yet in the
 // archive, hide it.
 func NextUnknown(ctx context.Context, cfg config.Config, partition int32, position, end int64) (*Unknown, error) {
+	cl, err := config.NewReader(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer cl.Close()
+	return NextUnknownOf(ctx, cl, cfg, partition, position, end)
+}
+
+// NextUnknownOf is NextUnknown with a client that config.NewReader made, or that has its options.
+func NextUnknownOf(ctx context.Context, cl *kgo.Client, cfg config.Config, partition int32, position, end int64) (*Unknown, error) {
 	var first *kgo.Record
-	err := config.ReadPartition(ctx, cfg, cfg.Prefix+schemas.TopicJobSummary, partition, position, end, func(r *kgo.Record) error {
+	ranges := map[int32]config.Range{partition: {From: position, To: end}}
+	err := config.ReadRanges(ctx, cl, cfg.Prefix+schemas.TopicJobSummary, ranges, func(r *kgo.Record) error {
 		first = r
 		return errFirst
 	})
