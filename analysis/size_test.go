@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"math"
 	"net"
 	"runtime"
 	"strconv"
@@ -68,26 +69,30 @@ func (i *installation) summaries(jobs, intervals, metrics int) (bytes uint64) {
 	for back := intervals; back > 0; back-- {
 		start := now - int64(back)*ms
 		for job := range jobs {
-			s := summary("job"+strconv.Itoa(job), 0, start, names...)
-			value, err := schemas.Marshal(s)
-			if err != nil {
-				i.t.Fatal(err)
-			}
-			bytes += uint64(len(value))
-			i.cl.Produce(i.t.Context(), &kgo.Record{
-				Topic: i.cfg.Prefix + schemas.TopicJobSummary, Key: schemas.JobKey{JobID: s.JobID}.Key(), Value: value,
-				Timestamp: time.UnixMilli(start + ms),
-			}, func(_ *kgo.Record, err error) {
-				if err != nil {
-					i.t.Error(err)
-				}
-			})
+			job := "job" + strconv.Itoa(job)
+			bytes += i.write(schemas.TopicJobSummary, start+ms, summary(job, 0, start, names...), job+"/0")
 		}
 	}
 	if err := i.cl.Flush(i.t.Context()); err != nil {
 		i.t.Fatal(err)
 	}
 	return bytes
+}
+
+// write is put with a time and a key, and does not wait. It returns the bytes of the record.
+func (i *installation) write(topic string, atMs int64, r schemas.Record, key string) uint64 {
+	i.t.Helper()
+	value, err := schemas.Marshal(r)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	record := &kgo.Record{Topic: i.cfg.Prefix + topic, Key: []byte(key), Value: value, Timestamp: time.UnixMilli(atMs)}
+	i.cl.Produce(i.t.Context(), record, func(_ *kgo.Record, err error) {
+		if err != nil {
+			i.t.Error(err)
+		}
+	})
+	return uint64(len(value))
 }
 
 // allocated returns how many bytes f allocates, with those of the broker beside it.
@@ -139,5 +144,63 @@ func TestJobReadsBack(t *testing.T) {
 		if want < n != strings.Contains(why, "100 of 120 intervals") {
 			t.Errorf("-n %d: %q", n, why)
 		}
+	}
+}
+
+// TestJobThatEndedLongAgo: what is far back is found too, and where reading ends is said.
+func TestJobThatEndedLongAgo(t *testing.T) {
+	i := installOn(t, 2)
+	ended := time.Now().Add(-40*time.Minute).UnixMilli() / 2000 * 2000
+	start := ended - 3*2000
+	i.write(schemas.TopicJobs, ended, &schemas.Job{JobID: "known", Start: &start, State: schemas.StateCompleted}, "known/0")
+	for n := range int64(3) {
+		for _, job := range []string{"known", "unknown"} {
+			i.write(schemas.TopicJobSummary, start+n*2000+2000, summary(job, 0, start+n*2000, "x"), job+"/0")
+		}
+	}
+	i.summaries(1, 3, 1)
+	for job, want := range map[string]string{
+		"known": "job known has 3 of 9 intervals: it began at ", "unknown": "job unknown has 3 of 9 intervals: topic test.job-summary has no more",
+	} {
+		rows, fewer, err := Job(t.Context(), i.cfg, job, 9)
+		if err != nil || len(rows) != 3 || !strings.HasPrefix(fewer, want) {
+			t.Errorf("%s: %d rows, %q, %v", job, len(rows), fewer, err)
+		}
+		if rows, fewer, err := Job(t.Context(), i.cfg, job, 2); err != nil || len(rows) != 2 || fewer != "" {
+			t.Errorf("%s -n 2: %d rows, %q, %v", job, len(rows), fewer, err)
+		}
+	}
+	if rows, fewer, err := Job(t.Context(), i.cfg, "typo", math.MaxInt); err != nil || rows != nil || !strings.Contains(fewer, "has no more") {
+		t.Errorf("typo: %d rows, %q, %v", len(rows), fewer, err)
+	}
+}
+
+// TestLateSummaries: n summaries are not the last n intervals where some of a later interval were written before them.
+func TestLateSummaries(t *testing.T) {
+	h := history{jobID: "j", n: 2}
+	take := func(start int64) {
+		value, err := schemas.Marshal(summary("j", 1, start))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := h.take(&kgo.Record{Key: []byte("j/1"), Value: value}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	take(1000)
+	take(2000)
+	if h.window(time.UnixMilli(5000)); h.enough() {
+		t.Error("intervals that began before the window are taken for the last ones")
+	}
+	take(3000) // written before both
+	if h.window(time.UnixMilli(2000)); !h.enough() {
+		t.Error("the last two intervals are there")
+	}
+	began := int64(2500)
+	if h.scheduled(map[schemas.JobKey]*schemas.Job{{JobID: "j"}: {Start: &began}}); h.whole() {
+		t.Error("the begin of an earlier restart is taken for that of the last one")
+	}
+	if h.scheduled(map[schemas.JobKey]*schemas.Job{{JobID: "j", Restart: 1}: {Start: &began}}); !h.whole() {
+		t.Error("the job began after what was read")
 	}
 }
