@@ -66,11 +66,12 @@ func boundsOf(starts, ends kadm.ListedOffsets, topic string, partition int32) (R
 }
 
 // ReaderOpts returns the options of a client for ReadRanges. A small fetch keeps the reader small: what it passes over is
-// in memory only for a moment.
+// in memory only for a moment. It waits shortly, since what is asked for is there: between two topics, the client waits for
+// the answer to its last fetch.
 func ReaderOpts() []kgo.Opt {
 	return []kgo.Opt{
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(), kgo.ConsumeResetOffset(kgo.NoResetOffset()),
-		kgo.FetchMaxWait(200 * time.Millisecond), kgo.FetchMaxBytes(8 << 20),
+		kgo.FetchMaxWait(20 * time.Millisecond), kgo.FetchMaxBytes(8 << 20),
 	}
 }
 
