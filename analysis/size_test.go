@@ -107,6 +107,7 @@ func allocated(f func()) uint64 {
 // TestJobDecodesOnlyItsOwn: a record that is passed over costs what the client takes for it, and not its decoding.
 func TestJobDecodesOnlyItsOwn(t *testing.T) {
 	i := installOn(t, 2)
+	i.cfg.Interval = time.Minute // which no load of the machine makes old
 	written := i.summaries(400, 12, 50)
 	n := allocated(func() {
 		if rows, _, err := Job(t.Context(), i.cfg, "job7", 12); err != nil || len(rows) != 12*50 {
@@ -121,6 +122,7 @@ func TestJobDecodesOnlyItsOwn(t *testing.T) {
 // TestJobsDecodesFewSummaries: of a job with twelve intervals, the last one is wanted.
 func TestJobsDecodesFewSummaries(t *testing.T) {
 	i := installOn(t, 2)
+	i.cfg.Interval = time.Minute // which no load of the machine makes old
 	written := i.summaries(400, 12, 50)
 	n := allocated(func() {
 		if rows, err := Jobs(t.Context(), i.cfg); err != nil || len(rows) != 400 || rows[0].Metrics != 50 {
