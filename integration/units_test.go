@@ -211,7 +211,7 @@ func TestUnits(t *testing.T) {
 	works := func(when string) {
 		t.Helper()
 		from := time.Now().UnixMilli()
-		s.eventually("summaries of the job "+when, func() bool { return s.summaries(from) > 5 })
+		s.eventually("summaries of the job "+when, func() bool { return s.reported(from) > 5 })
 		files := s.archived()
 		s.eventually("a file of the archive "+when, func() bool { return t.Failed() || s.archived() > files })
 		for name, p := range services {
@@ -391,8 +391,8 @@ func slurmWithOneNode(t *testing.T) string {
 	return dir
 }
 
-// summaries counts those of jobs, with what the node sent, whose interval began since then.
-func (s *system) summaries(from int64) (n int) {
+// reported counts the summaries of jobs, with what the node sent, whose interval began since then.
+func (s *system) reported(from int64) (n int) {
 	for _, r := range s.read(schemas.TopicJobSummary) {
 		v, err := schemas.Unmarshal(r.Value)
 		if err != nil {
