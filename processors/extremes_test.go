@@ -569,6 +569,24 @@ func TestOpenCountsPartials(t *testing.T) {
 	f.closes(0)
 }
 
+// TestWatermarkOfAnotherInterval: a Watermark with a wrong interval_ms drops no window that is in time for everybody else.
+func TestWatermarkOfAnotherInterval(t *testing.T) {
+	f := newFeed(t, NewMerger(simCluster, simCollectors, nil))
+	for c := range int32(simCollectors) {
+		f.put(&schemas.Watermark{Collector: c, IntervalStart: simEpochMs, IntervalMs: simT})
+	}
+	next := simEpochMs + simT
+	f.nowMs += 2 * simT
+	f.put(partial("two", 0, next, 2), &schemas.Watermark{Collector: 0, IntervalStart: next + 1000, IntervalMs: 1})
+	f.put(partial("two", 1, next, 2))
+	if p := f.fold.Progress(f.offset); p.Open != 0 || p.Dropped != nil && *p.Dropped >= next {
+		t.Errorf("%+v", p)
+	}
+	if n := f.counts.Late; n != 0 {
+		t.Errorf("%d late", n)
+	}
+}
+
 // extreme is a number that arithmetic goes wrong with.
 func extreme(r *rand.Rand) float64 {
 	all := []float64{math.MaxFloat64, -math.MaxFloat64, 1e308, -1e308, 1.7e308, 0, math.Copysign(0, -1), 5e-324, -5e-324, 1, -1, 1e-300, 0x1p-1022, r.NormFloat64()}

@@ -24,6 +24,8 @@ var (
 	ErrTooManyRejects = errors.New("too many rejected records")
 	// ErrTopicReplaced stops a partition whose topic is another than the one that its position was committed for.
 	ErrTopicReplaced = errors.New("the topic is not the one of the committed position")
+	// errByHand is said of a Progress outside of a transaction. Loops commit theirs in one: this position is nobody's.
+	errByHand = errors.New("written by hand: a Progress is part of a transaction")
 	// errImpatient starts a loop again with more time for its transactions.
 	errImpatient = errors.New("transaction needs more time than its producer allows")
 )
@@ -239,7 +241,11 @@ func (l *loop) lastProgress(ctx context.Context, adm *kadm.Client) (*schemas.Pro
 		count := 0
 		err := config.ReadPartition(ctx, l.cfg, l.stage.progress, l.partition, from, logEnd, func(r *kgo.Record) error {
 			value, err := schemas.Unmarshal(r.Value)
-			switch p, ok := value.(*schemas.Progress); {
+			p, ok := value.(*schemas.Progress)
+			if ok && !r.Attrs.IsTransactional() {
+				ok, err = false, errByHand
+			}
+			switch {
 			case ok:
 				last, newer = p, nil
 			case errors.Is(err, schemas.ErrUnknownSchema) && r.Attrs.IsTransactional():

@@ -125,7 +125,8 @@ func (m *Merger) watermark(e Entry, w *schemas.Watermark) Effects {
 	if old, ok := m.watermarks[w.Collector]; !ok || old < w.IntervalStart {
 		m.watermarks[w.Collector] = w.IntervalStart
 	}
-	if bound := w.IntervalStart - config.Outage*w.IntervalMs; bound > max(m.dropped, m.closed) {
+	// The longer of two intervals counts, as for collectors: a wrong interval_ms must not drop what is in time for everybody else.
+	if bound := w.IntervalStart - config.Outage*max(w.IntervalMs, m.closedLengthMs); bound > max(m.dropped, m.closed) {
 		m.dropped = bound
 	}
 	if len(m.watermarks) == int(m.collectors) {

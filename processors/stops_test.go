@@ -215,11 +215,45 @@ func TestProgressWithoutATopicIDIsAdopted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.putTo(schemas.TopicProgress, 0, encode(t, &schemas.Progress{Position: end, Hold: end}))
+	b.commitProgress(&schemas.Progress{Position: end, Hold: end})
 	b.interval(29)
 	b.collectUntil("the next summary", b.summaries(1))
 	if p := b.progress(); len(p.TopicID) != 32 {
 		t.Errorf("%+v", p)
+	}
+}
+
+// commitProgress writes a Progress as a loop does.
+func (b *bench) commitProgress(p *schemas.Progress) {
+	b.t.Helper()
+	opts, err := b.cfg.ClientOpts(b.t.Context())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	cl, err := kgo.NewClient(append(opts, kgo.TransactionalID("older"), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer cl.Close()
+	if err := cl.BeginTransaction(); err != nil {
+		b.t.Fatal(err)
+	}
+	record := &kgo.Record{Topic: b.cfg.Prefix + schemas.TopicProgress, Value: encode(b.t, p)}
+	if err := errors.Join(cl.ProduceSync(b.t.Context(), record).FirstErr(), cl.EndTransaction(b.t.Context(), kgo.TryCommit)); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// A position that no loop committed moves nobody, neither back nor ahead.
+func TestProgressByHandIsLeftOut(t *testing.T) {
+	b := newBench(t)
+	b.interval(5)
+	b.collectUntil("a summary", b.summaries(1))
+	b.interval(4)
+	b.putTo(schemas.TopicProgress, 0, encode(t, &schemas.Progress{}), encode(t, &schemas.Progress{Position: 1 << 40, Hold: 1 << 40}))
+	b.collectUntil("a second summary", b.summaries(2))
+	if c := b.progress().Counts; c.Summarized != 2 || c.Ticks != 2 {
+		t.Errorf("%+v", c)
 	}
 }
 
