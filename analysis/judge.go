@@ -68,7 +68,11 @@ func (s *Status) judgePartitions(cfg config.Config) {
 	still := 3 * max(cfg.Interval, 10*time.Second)
 	for i := range s.Partitions {
 		p := &s.Partitions[i]
-		p.Behind = s.TickMs != nil && (p.ClosedMs == nil || *p.ClosedMs < *s.TickMs-2*cfg.Interval.Milliseconds()) && p.Lag > 0
+		patience := 2 * cfg.Interval
+		if p.Stage == "merge" {
+			patience += 10 * time.Second // where no job is split it has nothing to say, and commits this often
+		}
+		p.Behind = s.TickMs != nil && (p.ClosedMs == nil || *p.ClosedMs < *s.TickMs-patience.Milliseconds()) && p.Lag+p.Held > 0
 		p.Stopped = p.StopReason != "" || p.Owner != "" && p.Behind &&
 			(p.CommittedMs == nil && p.RejectReason != "" || p.CommittedMs != nil && duration(s.TimeMs-*p.CommittedMs) > still)
 		switch {
@@ -79,6 +83,9 @@ func (s *Status) judgePartitions(cfg config.Config) {
 				"delete its topic of Progress too, run `weir topics create` and start them again", p.Stage, p.Partition, p.Position, p.Stage)
 		case p.Owner == "":
 			s.wrong("%s: nobody owns partition %d: start `weir %s`", p.Stage, p.Partition, p.Stage)
+		case p.Behind && p.Lag == 0:
+			s.wrong("%s: partition %d waits at offset %d for a transaction that somebody left open there, with %d offsets behind it: "+
+				"it ends after its transaction.timeout.ms; kafka-transactions.sh find-hanging and abort end it at once", p.Stage, p.Partition, p.End, p.Held)
 		case p.Stopped && p.RejectReason != "":
 			s.wrong("%s: partition %d is stopped at offset %d, %d offsets behind; its last reject: %s: mend what writes such records, or raise collect.max_rejects",
 				p.Stage, p.Partition, p.Position, p.Lag, p.RejectReason)
@@ -120,6 +127,9 @@ func (s *Status) judgeSink(cfg config.Config) {
 		case p.Waits != nil:
 			s.wrong("sink: partition %d waits at offset %d, written at %s, a summary of an unknown schema: upgrade the sink; if no weir wrote it, `weir sink accept-gap %d`",
 				p.Partition, p.Waits.Offset, time.UnixMilli(p.Waits.TimestampMs).UTC().Format(time.RFC3339), p.Partition)
+		case p.Behind && p.Position == p.End:
+			s.wrong("sink: partition %d waits at offset %d for a transaction that somebody left open there: "+
+				"it ends after its transaction.timeout.ms; kafka-transactions.sh find-hanging and abort end it at once", p.Partition, p.Position)
 		case p.Behind:
 			s.wrong("sink: partition %d is archived up to %d of %d: is `weir sink` running? Its log says what it waits for",
 				p.Partition, p.Position, p.End)

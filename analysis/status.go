@@ -52,7 +52,8 @@ type PartitionStatus struct {
 	Partition   int32  `json:"partition"`
 	Position    int64  `json:"position"`
 	End         int64  `json:"end"`
-	Lag         int64  `json:"lag"` // offsets, transaction markers included
+	Lag         int64  `json:"lag"`  // offsets, transaction markers included
+	Held        int64  `json:"held"` // offsets from the first of a transaction that is open on: nobody may read them yet
 	ClosedMs    *int64 `json:"closed_interval_start"`
 	Owner       string `json:"owner"`        // empty: nobody
 	CommittedMs *int64 `json:"committed_ms"` // when the position was committed, by its owner's clock; null: never
@@ -194,6 +195,10 @@ func (s *Status) stage(ctx context.Context, from *reader, stage, input, progress
 	if err != nil {
 		return err
 	}
+	all, err := from.adm.ListEndOffsets(ctx, input) // open transactions included
+	if err != nil {
+		return fmt.Errorf("asking where %s ends: %w", input, err)
+	}
 	details, err := from.adm.ListTopics(ctx, input)
 	if err != nil {
 		return fmt.Errorf("listing %s: %w", input, err)
@@ -218,7 +223,10 @@ func (s *Status) stage(ctx context.Context, from *reader, stage, input, progress
 				counts[fate] += n
 			}
 		}
-		status.Lag = status.End - status.Position
+		status.Lag = max(0, status.End-status.Position)
+		if high, ok := all.Lookup(input, p); ok {
+			status.Held = max(0, high.Offset-status.End)
+		}
 		s.Partitions = append(s.Partitions, status)
 	}
 	return nil
