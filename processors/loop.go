@@ -182,6 +182,11 @@ func (l *loop) open(ctx context.Context, adm *kadm.Client) (a *account, from int
 	if err != nil {
 		return nil, 0, err
 	}
+	if p == nil && l.commits > 0 { // this process is still the owner, and knows
+		l.log.Warn("topic of positions was emptied, going on from what this process committed last", "topic", l.stage.progress,
+			"partition", l.partition, "position", l.last.Position)
+		p = l.last
+	}
 	l.last = p
 	if err := l.sameTopic(p, topicID, logEnd); err != nil {
 		return nil, 0, err

@@ -257,6 +257,29 @@ func TestProgressByHandIsLeftOut(t *testing.T) {
 	}
 }
 
+// A topic of positions that is deleted and made again under a running collector costs nothing: no summary comes twice.
+func TestProgressMadeAgainUnderARunningLoop(t *testing.T) {
+	b := newBench(t)
+	log, stop, _ := b.collectTo()
+	b.interval(5)
+	b.eventually("a summary", b.summaries(1))
+	if err := b.cluster.DeleteTopic(b.cfg.Prefix + schemas.TopicProgress); err != nil {
+		t.Fatal(err)
+	}
+	b.createTopics()
+	for n := range int64(3) {
+		b.interval(4 - n)
+		b.eventually("the next summary", b.summaries(int(n)+2))
+	}
+	if c := b.progress().Counts; c.Summarized != 4 || c.Ticks != 4 {
+		t.Errorf("%+v", c)
+	}
+	if n := log.count("topic of positions was emptied"); n != 1 {
+		t.Errorf("said %d times", n)
+	}
+	b.stopOrFail(stop)
+}
+
 // manyOf says much at the Tick that closes anything.
 type manyOf struct {
 	Fold
