@@ -196,6 +196,8 @@ func TestJudge(t *testing.T) {
 			quiet := start - 25_000
 			s.Partitions[1].ClosedMs, s.Partitions[1].Lag = &quiet, 20
 		}, ""},
+		"a topic of summaries made again": {func(s *Status) { s.Sink[0] = SinkStatus{Position: 5, End: 9, Replaced: true} },
+			"sink: partition 0: its topic was deleted and made again, and the archive holds the old one up to 5"},
 		"sink behind": {func(s *Status) { s.Sink[0].Behind = true }, "archived up to 1 of 9"},
 		"sink waits": {func(s *Status) {
 			s.Sink[0].Behind, s.Sink[0].Waits = true, &sink.Unknown{Offset: 4, TimestampMs: start, Reason: "x"}

@@ -124,6 +124,9 @@ func (s *Status) judgeSink(cfg config.Config) {
 	}
 	for _, p := range s.Sink {
 		switch {
+		case p.Replaced:
+			s.wrong("sink: partition %d: its topic was deleted and made again, and the archive holds the old one up to %d: it stays as it is; "+
+				"move it away, or choose another sink.dir, and start `weir sink`", p.Partition, p.Position)
 		case p.Waits != nil:
 			s.wrong("sink: partition %d waits at offset %d, written at %s, a summary of an unknown schema: upgrade the sink; if no weir wrote it, `weir sink accept-gap %d`",
 				p.Partition, p.Waits.Offset, time.UnixMilli(p.Waits.TimestampMs).UTC().Format(time.RFC3339), p.Partition)

@@ -78,7 +78,8 @@ type SinkStatus struct {
 	Partition int32 `json:"partition"`
 	Position  int64 `json:"position"`
 	End       int64 `json:"end"`
-	Behind    bool  `json:"behind"` // summaries wait for longer than a file takes, or the archive ends behind the topic
+	Replaced  bool  `json:"replaced"` // the topic is not the one that the archive holds
+	Behind    bool  `json:"behind"`   // summaries wait for longer than a file takes, or the archive ends behind the topic
 	// Waits is the summary of an unknown schema that the sink waits at; null where it does not.
 	Waits *sink.Unknown `json:"waits"`
 }
@@ -274,6 +275,12 @@ func (s *Status) sink(ctx context.Context, from *reader) error {
 	if err != nil {
 		return err
 	}
+	details, err := from.adm.ListTopics(ctx, topic)
+	if err != nil {
+		return fmt.Errorf("listing %s: %w", topic, err)
+	}
+	now := details[topic].ID
+	replaced := archive.TopicID != "" && archive.TopicID != hex.EncodeToString(now[:])
 	patience := 3 * max(from.cfg.Interval, 10*time.Second)
 	due, err := from.adm.ListOffsetsAfterMilli(ctx, s.TimeMs-patience.Milliseconds(), topic)
 	if err != nil {
@@ -282,8 +289,8 @@ func (s *Status) sink(ctx context.Context, from *reader) error {
 	for _, p := range slices.Sorted(maps.Keys(bounds)) {
 		d, _ := due.Lookup(topic, p)
 		end := bounds[p].To
-		status := SinkStatus{Partition: p, Position: positions[p], End: end, Behind: d.Err == nil && d.Offset > positions[p] || positions[p] > end}
-		if status.Behind {
+		status := SinkStatus{Partition: p, Position: positions[p], End: end, Replaced: replaced, Behind: d.Err == nil && d.Offset > positions[p] || positions[p] > end}
+		if status.Behind && !replaced {
 			if status.Waits, err = sink.NextUnknownOf(ctx, from.cl, from.cfg, p, positions[p], end); err != nil {
 				s.SinkError = strings.TrimPrefix(s.SinkError+"\n"+err.Error(), "\n")
 			}

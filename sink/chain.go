@@ -231,6 +231,7 @@ func listDates(root string) ([]string, error) {
 // Archive is how far an archive is, as another process sees it.
 type Archive struct {
 	Positions map[int32]int64 // by partition; nil where there is no file of the topic
+	TopicID   string          // of the topic, as the last file that has one says
 	Damaged   []error         // one for each file that cannot be read, with its path
 }
 
@@ -250,6 +251,9 @@ func Look(cfg config.Config) (Archive, error) {
 		}
 		for _, l := range links {
 			a.Positions[p] = max(a.Positions[p], l.start, l.next)
+			if l.topicID != "" {
+				a.TopicID = l.topicID
+			}
 			if l.fault != nil {
 				a.Damaged = append(a.Damaged, l.fault)
 			}
