@@ -173,6 +173,33 @@ func TestKafkaAway(t *testing.T) {
 	}
 }
 
+// TestCountersMadeAgain: an agent goes on by itself where the topic of counters was deleted and made again.
+func TestCountersMadeAgain(t *testing.T) {
+	t.Parallel()
+	c := testConfig(t)
+	cluster := startBroker(t, c, t.TempDir())
+	plan(t, c, &schemas.Route{Node: "sim0001", Epoch: 1, Home: 2})
+	_, stop := start(t, func(ctx context.Context, log *slog.Logger) error {
+		f, err := newFleet(c, []member{{"sim0001", &simulated{node: "sim0001"}}}, log)
+		if err != nil {
+			return err
+		}
+		return f.serve(ctx)
+	})
+	some := func(all []counter) bool { return from(all, "sim0001") > 2 }
+	gather(t, c, some)
+	topic := c.Prefix + schemas.TopicCounters
+	if err := cluster.DeleteTopic(topic); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Second)
+	if err := cluster.CreateTopic(topic, int32(c.Collectors), nil); err != nil {
+		t.Fatal(err)
+	}
+	gather(t, c, some)
+	stop()
+}
+
 // accounted is how many records must be there: those formed, without those that gaps name.
 func accounted(f *fleet, all []counter) int64 {
 	want := f.nodes[0].head.Seq

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/config"
@@ -34,12 +35,13 @@ type publisher struct {
 	partitions atomic.Int32 // of the topic, once the client knows
 
 	// Guarded by the fleet's mutex.
-	flights  map[string]*flight // by node
-	inFlight int                // over all nodes
-	progress time.Time          // when a broker last answered, or the first record in flight left
-	failures int                // in a row
-	resume   time.Time          // nothing is handed over before
-	said     map[string]bool    // reasons of refusals that the log has
+	flights   map[string]*flight // by node
+	inFlight  int                // over all nodes
+	progress  time.Time          // when a broker last answered, or the first record in flight left
+	failures  int                // in a row
+	resume    time.Time          // nothing is handed over before
+	said      map[string]bool    // reasons of refusals that the log has
+	madeAgain bool               // the topic has another id than the client's, which never adopts one
 }
 
 // flight is what the Kafka client holds of one node.
@@ -86,6 +88,7 @@ func (p *publisher) partitioner(string) func(*kgo.Record, int) int {
 func (p *publisher) run(sampled <-chan struct{}) {
 	var deadline <-chan time.Time
 	for {
+		p.forget()
 		p.handOver(time.Now())
 		if deadline != nil && p.idle() {
 			break
@@ -104,6 +107,17 @@ func (p *publisher) run(sampled <-chan struct{}) {
 		timer.Stop()
 	}
 	p.end()
+}
+
+// forget makes the client ask anew for a topic that was deleted and made again. What it holds of it comes back to the rings.
+func (p *publisher) forget() {
+	p.mu.Lock()
+	madeAgain := p.madeAgain
+	p.madeAgain = false
+	p.mu.Unlock()
+	if madeAgain {
+		p.client.PurgeTopicsFromProducing(p.topic)
+	}
 }
 
 // end closes the client, and says what it leaves.
@@ -240,6 +254,7 @@ func (p *publisher) settle(c parcel, err error) {
 	p.nudge()
 	gap, isGap := c.item.record.(*schemas.Gap)
 	what := fateOf(err, c.item.tries)
+	p.madeAgain = p.madeAgain || errors.Is(err, kerr.UnknownTopicID)
 	switch what {
 	case kept, again:
 		p.failures++
