@@ -190,14 +190,18 @@ func TestJudge(t *testing.T) {
 			p := &s.Partitions[0]
 			p.ClosedMs, p.End, p.Lag, p.Held = &behind, 7, 0, 4
 		}, "collect: partition 0 waits at offset 7 for a transaction that somebody left open there, with 4 offsets behind it"},
-		"an open transaction of summaries": {func(s *Status) { s.Sink[0] = SinkStatus{Position: 9, End: 9, Behind: true} },
-			"sink: partition 0 waits at offset 9 for a transaction"},
+		"an open transaction of summaries": {
+			func(s *Status) { s.Sink[0] = SinkStatus{Position: 9, End: 9, Behind: true} },
+			"sink: partition 0 waits at offset 9 for a transaction",
+		},
 		"a merge that has nothing to say": {func(s *Status) {
 			quiet := start - 25_000
 			s.Partitions[1].ClosedMs, s.Partitions[1].Lag = &quiet, 20
 		}, ""},
-		"a topic of summaries made again": {func(s *Status) { s.Sink[0] = SinkStatus{Position: 5, End: 9, Replaced: true} },
-			"sink: partition 0: its topic was deleted and made again, and the archive holds the old one up to 5"},
+		"a topic of summaries made again": {
+			func(s *Status) { s.Sink[0] = SinkStatus{Position: 5, End: 9, Replaced: true} },
+			"sink: partition 0: its topic was deleted and made again, and the archive holds the old one up to 5",
+		},
 		"sink behind": {func(s *Status) { s.Sink[0].Behind = true }, "archived up to 1 of 9"},
 		"sink waits": {func(s *Status) {
 			s.Sink[0].Behind, s.Sink[0].Waits = true, &sink.Unknown{Offset: 4, TimestampMs: start, Reason: "x"}
