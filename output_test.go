@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -267,6 +268,11 @@ func TestNohup(t *testing.T) {
 	if dir := os.Getenv(process); dir != "" {
 		os.Args = []string{"weir", "broker", "--listen", "127.0.0.1:0", "--data", dir, "--ready-file", filepath.Join(dir, "ready")}
 		main()
+	}
+	if signal.Ignored(syscall.SIGHUP) { // by whoever runs the tests, and children would inherit it
+		handled := make(chan os.Signal, 1)
+		signal.Notify(handled, syscall.SIGHUP)
+		defer signal.Stop(handled)
 	}
 	for _, c := range []struct {
 		name, shell string
