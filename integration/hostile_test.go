@@ -650,8 +650,8 @@ func (h *hostile) current(r schemas.Record) {
 	}
 }
 
-// allowed reports whether a mutant may be written: not what is legal and whose harm no reader can know, such as another home
-// for a node of an untouched partition, or a position that nobody committed, or a summary of a schema that the sink has to wait for.
+// allowed reports whether a mutant may be written. Some legal mutants do harm that no reader can know: another home for a
+// node of an untouched partition, a position that nobody committed. A summary of an unknown schema makes the sink wait.
 func allowed(topic string, value []byte) bool {
 	r, err := schemas.Unmarshal(value)
 	if topic == schemas.TopicJobSummary {

@@ -11,8 +11,8 @@ import (
 // maxReasonBytes bounds the reason of a Reject, which may quote what came in, and that of a stop.
 const maxReasonBytes = 512
 
-// encodeOutput encodes an output, and cuts one that would be too large or could not be read: first the nodes that it shares
-// with others, then half of its metrics, from the end, again and again, until none is left. The rest always fits. A loop
+// encodeOutput encodes an output, and cuts one that would be too large or could not be read. The nodes that it shares with others
+// go first. Then half of its metrics go, from the end, again and again, until none is left. The rest always fits. A loop
 // that failed here would meet the same output for ever. surplus are the metrics left out.
 func encodeOutput(o schemas.Record) (value []byte, surplus int64, err error) {
 	if value, err = schemas.MarshalChecked(o); err == nil {
