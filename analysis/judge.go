@@ -37,6 +37,9 @@ func few(of []string, between string) string {
 
 func duration(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
 
+// endTransaction is the remedy for a transaction that was left open.
+const endTransaction = "it ends after its transaction.timeout.ms; kafka-transactions.sh find-hanging and abort end it at once"
+
 func (s *Status) judgeBalancer(cfg config.Config) {
 	const setClock = "set the clock of the balancer's host, or of this one, and start the balancer again"
 	patience, slack := 3*cfg.Interval+cfg.Grace, config.Slack(cfg.Interval)
@@ -84,8 +87,8 @@ func (s *Status) judgePartitions(cfg config.Config) {
 		case p.Owner == "":
 			s.wrong("%s: nobody owns partition %d: start `weir %s`", p.Stage, p.Partition, p.Stage)
 		case p.Behind && p.Lag == 0:
-			s.wrong("%s: partition %d waits at offset %d for a transaction that somebody left open there, with %d offsets behind it: "+
-				"it ends after its transaction.timeout.ms; kafka-transactions.sh find-hanging and abort end it at once", p.Stage, p.Partition, p.End, p.Held)
+			s.wrong("%s: partition %d waits at offset %d for a transaction that somebody left open there, with %d offsets behind it: %s",
+				p.Stage, p.Partition, p.End, p.Held, endTransaction)
 		case p.Stopped && p.RejectReason != "":
 			s.wrong("%s: partition %d is stopped at offset %d, %d offsets behind; its last reject: %s: mend what writes such records, or raise collect.max_rejects",
 				p.Stage, p.Partition, p.Position, p.Lag, p.RejectReason)
@@ -131,8 +134,7 @@ func (s *Status) judgeSink(cfg config.Config) {
 			s.wrong("sink: partition %d waits at offset %d, written at %s, a summary of an unknown schema: upgrade the sink; if no weir wrote it, `weir sink accept-gap %d`",
 				p.Partition, p.Waits.Offset, time.UnixMilli(p.Waits.TimestampMs).UTC().Format(time.RFC3339), p.Partition)
 		case p.Behind && p.Position == p.End:
-			s.wrong("sink: partition %d waits at offset %d for a transaction that somebody left open there: "+
-				"it ends after its transaction.timeout.ms; kafka-transactions.sh find-hanging and abort end it at once", p.Partition, p.Position)
+			s.wrong("sink: partition %d waits at offset %d for a transaction that somebody left open there: %s", p.Partition, p.Position, endTransaction)
 		case p.Behind:
 			s.wrong("sink: partition %d is archived up to %d of %d: is `weir sink` running? Its log says what it waits for",
 				p.Partition, p.Position, p.End)

@@ -101,6 +101,7 @@ type reader struct {
 	cl   *kgo.Client
 	adm  *kadm.Client
 	ends map[string]map[int32]config.Range // of the topics, as they were when they were first asked for
+	ids  map[string]string                 // of these topics
 }
 
 // open returns a reader once a broker has answered. The caller closes it.
@@ -109,7 +110,7 @@ func open(ctx context.Context, cfg config.Config) (*reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &reader{cfg, cl, kadm.NewClient(cl), map[string]map[int32]config.Range{}}, nil
+	return &reader{cfg, cl, kadm.NewClient(cl), map[string]map[int32]config.Range{}, map[string]string{}}, nil
 }
 
 func (r *reader) close() { r.cl.Close() }
@@ -130,7 +131,7 @@ func (r *reader) bounds(ctx context.Context, topic string) (map[int32]config.Ran
 	if err != nil {
 		return nil, err
 	}
-	r.ends[topic] = bounds
+	r.ends[topic], r.ids[topic] = bounds, config.TopicID(details[topic])
 	return bounds, nil
 }
 

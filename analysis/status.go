@@ -3,7 +3,6 @@ package analysis
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -200,12 +199,6 @@ func (s *Status) stage(ctx context.Context, from *reader, stage, input, progress
 	if err != nil {
 		return fmt.Errorf("asking where %s ends: %w", input, err)
 	}
-	details, err := from.adm.ListTopics(ctx, input)
-	if err != nil {
-		return fmt.Errorf("listing %s: %w", input, err)
-	}
-	now := details[input].ID
-	id := hex.EncodeToString(now[:])
 	owners, err := ownersOf(ctx, from.adm, from.cfg.Prefix+stage, progress)
 	if err != nil {
 		return err
@@ -215,7 +208,7 @@ func (s *Status) stage(ctx context.Context, from *reader, stage, input, progress
 		if l, ok := last[p]; ok {
 			status.Position, status.ClosedMs, status.CommittedMs = l.Position, l.Closed, &l.atMs
 			status.StopReason = l.Stopped
-			status.Replaced = l.TopicID != "" && l.TopicID != id || l.Position > status.End
+			status.Replaced = !config.SameTopic(l.TopicID, from.ids[input]) || l.Position > status.End
 			for fate, n := range map[string]int64{
 				"summarized": l.Counts.Summarized, "rejected": l.Counts.Rejected, "late": l.Counts.Late, "dropped": l.Counts.Dropped,
 				"duplicate": l.Counts.Duplicate, "misrouted": l.Counts.Misrouted, "ended": l.Counts.Ended, "lost": l.Counts.Lost,
@@ -275,12 +268,7 @@ func (s *Status) sink(ctx context.Context, from *reader) error {
 	if err != nil {
 		return err
 	}
-	details, err := from.adm.ListTopics(ctx, topic)
-	if err != nil {
-		return fmt.Errorf("listing %s: %w", topic, err)
-	}
-	now := details[topic].ID
-	replaced := archive.TopicID != "" && archive.TopicID != hex.EncodeToString(now[:])
+	replaced := !config.SameTopic(archive.TopicID, from.ids[topic])
 	patience := 3 * max(from.cfg.Interval, 10*time.Second)
 	due, err := from.adm.ListOffsetsAfterMilli(ctx, s.TimeMs-patience.Milliseconds(), topic)
 	if err != nil {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -27,6 +28,18 @@ func Bounds(ctx context.Context, adm *kadm.Client, topic string, partition int32
 	r, err := boundsOf(starts, ends, topic, partition)
 	return r.From, r.To, err
 }
+
+// TopicID returns Kafka's id of a topic in hex; empty where the brokers give none. A topic that is deleted and made again has
+// another one.
+func TopicID(d kadm.TopicDetail) string {
+	if d.ID == (kadm.TopicID{}) {
+		return ""
+	}
+	return hex.EncodeToString(d.ID[:])
+}
+
+// SameTopic reports whether two ids may be of one topic: one that is not known may be any.
+func SameTopic(a, b string) bool { return a == "" || b == "" || a == b }
 
 // TopicBounds returns the Bounds of all partitions of a topic, for the same two requests.
 func TopicBounds(ctx context.Context, adm *kadm.Client, topic string) (map[int32]Range, error) {

@@ -178,8 +178,8 @@ func (m *machine) addUnit(u unit, config, mode string) *process {
 	return p
 }
 
-// TestUnits runs the service of every unit under the unit's filter, limits and capabilities: it samples, sends, folds,
-// archives, waits for a broker that is away, goes on, and ends at SIGTERM in time.
+// TestUnits runs the service of every unit under the unit's filter, limits and capabilities. The services sample, send, fold
+// and archive, wait for a broker that is away, go on, and end at SIGTERM in time.
 func TestUnits(t *testing.T) {
 	needFilters(t)
 	t.Setenv("CGO_ENABLED", "0") // as make build does

@@ -183,8 +183,8 @@ func (c *Collector) drop(start, lengthMs int64) Effects {
 }
 
 // tick closes the jobs of a Tick, and the interval with its last one. The Ticks of an interval follow each other in one
-// transaction, but whatever comes instead, the interval ends: with a Tick of a later interval, with more bytes of Ticks than
-// maxTickBytes, or where it would be dropped.
+// transaction. Where the last one never comes, the interval ends all the same: with a Tick of a later interval, with more
+// bytes of Ticks than maxTickBytes, or where it would be dropped.
 func (c *Collector) tick(e Entry, t *schemas.Tick) Effects {
 	fx := Effects{Counts: schemas.ProgressCounts{Ticks: 1}}
 	switch k := c.closing; {

@@ -67,7 +67,7 @@ const (
 	none = math.MaxInt64
 )
 
-// isAhead reports whether an interval ends later than a record of it can be believed: a node's clock may be off, but a
+// isAhead reports whether an interval ends later than a record of it can be believed. A node's clock may be off a little. A
 // record from the far future would hold back, or close, all that is real.
 func isAhead(start, lengthMs, appendedMs int64) bool {
 	return start+lengthMs > appendedMs+config.Slack(time.Duration(lengthMs)*time.Millisecond).Milliseconds()

@@ -3,7 +3,6 @@ package processors
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -208,11 +207,7 @@ func (l *loop) topicID(ctx context.Context, adm *kadm.Client) (string, error) {
 	if err := errors.Join(err, topics[l.stage.input].Err); err != nil {
 		return "", fmt.Errorf("asking for the id of topic %s: %w", l.stage.input, err)
 	}
-	id := topics[l.stage.input].ID
-	if id == (kadm.TopicID{}) {
-		return "", nil
-	}
-	return hex.EncodeToString(id[:]), nil
+	return config.TopicID(topics[l.stage.input]), nil
 }
 
 // sameTopic returns ErrTopicReplaced where p, nil at the beginning, is a position in another log than the partition's.
@@ -220,7 +215,7 @@ func (l *loop) sameTopic(p *schemas.Progress, topicID string, logEnd int64) erro
 	switch {
 	case p == nil:
 		return nil
-	case p.TopicID != "" && topicID != "" && p.TopicID != topicID:
+	case !config.SameTopic(p.TopicID, topicID):
 		return fmt.Errorf("%s-%d: position %d was committed for the topic with the id %s, the topic there has the id %s, so that it was deleted and made again: %w; "+
 			"to begin at its start, stop every `weir %s`, delete topic %s too, run `weir topics create` and start them again",
 			l.stage.input, l.partition, p.Position, p.TopicID, topicID, ErrTopicReplaced, l.stage.name, l.stage.progress)

@@ -61,8 +61,8 @@ type column struct {
 	invalid           int64 // values that cannot stand beside the others: of another unit or scope
 	nodes             nodeMeans
 
-	// In _system alone: what NodeSummaries have, since elsewhere one never stands beside other records of its job; and which
-	// nodes have a valid value, since a node has a mean of each of its jobs.
+	// In _system alone. Shares and moments are of NodeSummaries: elsewhere one never stands beside other records of its job.
+	// with has the nodes with a valid value: a node has a mean of each of its jobs.
 	shares  []quantile.Summary
 	moments quantile.Moments // of the shares
 	with    numbers

@@ -88,8 +88,8 @@ func (f *fleet) tick(ctx context.Context) {
 	}
 }
 
-// notice accepts that the clock was set back by more than the slack, when the interval that begins at start is formed after
-// later ones: otherwise nothing would be published until the clock is there again. A smaller step is waited for, so
+// notice accepts that the clock was set back by more than the slack: the interval that begins at start is formed after later
+// ones. Otherwise nothing would be published until the clock is there again. A smaller step is waited for, so
 // that no interval is published twice. Records of the future would only be refused, and keep others out of the rings.
 func (f *fleet) notice(start int64) {
 	before, ahead := f.formed, start+config.Slack(f.cfg.Interval).Milliseconds()

@@ -16,10 +16,9 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// AcceptGap declares lost what a partition's chain misses: the holes between its files; where there are none, what
-// retention deleted from the topic before it was archived; where that is nothing, the record that the chain waits at,
-// since its schema is not known here. It adds an empty file for each, whose footer says so, and the sink can go on. It
-// returns ErrNoGap if nothing is missing.
+// AcceptGap declares lost what a partition's chain misses, the first of these that there is: the holes between its files; what
+// retention deleted from the topic before it was archived; the record of an unknown schema that the chain waits at. It adds
+// an empty file for each, whose footer marks it, and the sink can go on. It returns ErrNoGap if nothing is missing.
 func AcceptGap(ctx context.Context, cfg config.Config, partition int32, log *slog.Logger) error {
 	topic := cfg.Prefix + schemas.TopicJobSummary
 	a := newArchive(cfg.Sink.Dir, topic, nil)

@@ -2,7 +2,6 @@ package sink
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -116,7 +116,7 @@ func (s *sink) identify(ctx context.Context, adm *kadm.Client) (int, error) {
 
 // sameTopic compares the ids of a topic, where both are known.
 func sameTopic(topic, archived, id string) error {
-	if archived == "" || id == "" || archived == id {
+	if config.SameTopic(archived, id) {
 		return nil
 	}
 	return fmt.Errorf("%w: the archive holds %s with the id %s, the brokers have one with the id %s: the old archive stays as it is; "+
@@ -136,10 +136,7 @@ func describe(ctx context.Context, adm *kadm.Client, topic string) (count int, i
 	case d.Err != nil:
 		return 0, "", fmt.Errorf("asking for topic %s: %w", topic, d.Err)
 	}
-	if d.ID != (kadm.TopicID{}) {
-		id = hex.EncodeToString(d.ID[:])
-	}
-	return len(d.Partitions), id, nil
+	return len(d.Partitions), config.TopicID(d), nil
 }
 
 type lister = func(context.Context, ...string) (kadm.ListedOffsets, error)
