@@ -207,7 +207,6 @@ func newCounterLog(t testing.TB) func(r *rand.Rand) []Entry {
 	return func(r *rand.Rand) []Entry {
 		w := &logWriter{t: t, r: r, next: int64(r.IntN(50)), nowMs: simEpochMs}
 		start, length := simEpochMs, simT
-		widest := r.IntN(20) == 0
 		var overdue []*schemas.Tick
 		if r.IntN(8) == 0 { // the interval was longer before, and then Ticks stay away for more than the outage
 			w.nowMs = start + 10*simT
@@ -220,7 +219,7 @@ func newCounterLog(t testing.TB) func(r *rand.Rand) []Entry {
 		for range 8 + r.IntN(10) {
 			w.nowMs = start + length
 			writeInterval(w, start, length)
-			if widest {
+			if r.IntN(20) == 0 { // drawn for each interval: drawn for each log, one run in thirteen had none
 				w.put(wide("n1", "whole", start, length, "a", 700))
 				w.put(wide("n2", "whole", start, length, "b", 700))
 			}
