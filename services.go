@@ -68,7 +68,7 @@ func checked(run serve, topics ...string) serve {
 				return run(ctx, cfg, log)
 			case errors.Is(err, schemas.ErrTopics), errors.Is(err, schemas.ErrOldBroker), errors.Is(err, config.ErrNoBrokers):
 				return err
-			case trouble.Worth(err):
+			case trouble.Worth(err, time.Now()):
 				log.Warn("brokers are away or refuse us, trying again", "err", err)
 			}
 			if !config.Pause(ctx, config.Backoff(tries, cfg.BackoffCap)) {
@@ -221,15 +221,16 @@ func checkTree(cfg config.Config) error {
 
 // machine waits until Slurm says which nodes there are; nil if ctx ends before.
 func machine(ctx context.Context, cfg config.Config, slurm *scheduler.SlurmSource, log *slog.Logger) []string {
-	for waits := false; ; waits = true {
+	var trouble config.Trouble
+	for {
 		if nodes := slurm.Nodes(); len(nodes) > 0 {
 			return nodes
 		}
-		if !waits {
-			reason := "it has none"
-			if _, faults := slurm.Jobs(time.Now()); len(faults) > 0 {
-				reason = faults[0].Reason
-			}
+		reason := "it has none"
+		if _, faults := slurm.Jobs(time.Now()); len(faults) > 0 {
+			reason = faults[0].Reason
+		}
+		if trouble.Worth(errors.New(reason), time.Now()) {
 			log.Warn("waiting for Slurm to say which nodes there are, since balance.tree_file and balance.nodes are empty", "reason", reason)
 		}
 		if !config.Pause(ctx, cfg.Balance.Slurm.Poll) {

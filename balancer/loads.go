@@ -2,6 +2,7 @@ package balancer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -112,21 +113,24 @@ func (f *follower) hear(partition int32, p *schemas.Progress) {
 	f.reports[partition] = report{*p.Closed, p.Loads}
 }
 
+// errOtherInterval is what a collector that closes another interval is to the log.
+var errOtherInterval = errors.New("interval differs")
+
 // progressBack is how many offsets before its end a partition of progress is read from: some commits, with their markers.
 const progressBack = 20
 
 // follow reads the topic of progress, from shortly before its end, until ctx ends. While that is not possible, loads stay as
 // they are, which is said once.
 func (b *balancer) follow(ctx context.Context, opts []kgo.Opt) {
-	var trouble, rubbish config.Trouble
+	var trouble, rubbish, others config.Trouble
 	say := func(err error) {
-		if ctx.Err() == nil && trouble.Worth(err) {
+		if ctx.Err() == nil && trouble.Worth(err, time.Now()) {
 			b.log.Warn("loads of jobs cannot be read and stay as they are, trying again", "err", err)
 		}
 	}
 	topic := b.cfg.Prefix + schemas.TopicProgress
 	// Collectors that have heard of this balancer's Ticks have its interval.
-	settled, saidOther := time.Now().Add(config.Slack(b.cfg.Interval)+3*b.cfg.Interval), false
+	settled := time.Now().Add(config.Slack(b.cfg.Interval) + 3*b.cfg.Interval)
 	from := map[int32]kgo.Offset{}
 	for p := range int32(b.cfg.Collectors) {
 		from[p] = kgo.NewOffset().AtEnd().Relative(-progressBack)
@@ -150,13 +154,13 @@ func (b *balancer) follow(ctx context.Context, opts []kgo.Opt) {
 		}
 		for r := range fetches.RecordsAll() {
 			if value, err := schemas.Unmarshal(r.Value); err != nil {
-				if rubbish.Worth(err) { // a good record between two of these does not end it
+				if rubbish.Worth(err, time.Now()) { // a good record between two of these does not end it
 					b.log.Warn("record in the topic of progress cannot be read, left out", "topic", r.Topic, "partition", r.Partition, "offset", r.Offset, "err", err)
 				}
 			} else if p, ok := value.(*schemas.Progress); ok {
 				trouble.Over()
-				if p.Closed != nil && p.ClosedIntervalMs != b.ms && time.Now().After(settled) && !saidOther {
-					saidOther = true
+				other, now := p.Closed != nil && p.ClosedIntervalMs != b.ms, time.Now()
+				if other && now.After(settled) && others.Worth(errOtherInterval, now) {
 					b.log.Warn("a collector closes another interval than the balancer's: set the same interval everywhere, and start all parts again",
 						"partition", r.Partition, "interval_ms", b.ms, "collector_interval_ms", p.ClosedIntervalMs)
 				}

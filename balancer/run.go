@@ -233,7 +233,7 @@ func (t *trouble) say(err error) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.tries++
-	if t.Worth(err) {
+	if t.Worth(err, time.Now()) {
 		t.log.Warn("balancer is interrupted, trying again", "what", t.what, "err", err)
 	}
 	return t.tries
@@ -242,11 +242,10 @@ func (t *trouble) say(err error) int {
 func (t *trouble) over() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.tries > 0 {
+	if t.Over() {
 		t.log.Info("balancer goes on", "what", t.what, "tries", t.tries)
 	}
 	t.tries = 0
-	t.Over()
 }
 
 // calm reports whether nothing is wrong.

@@ -20,10 +20,10 @@ type Brokers struct {
 	away map[string]*absent // by address
 }
 
-// absent is a broker that cannot be reached.
+// absent is a broker that could not be reached.
 type absent struct {
 	Trouble
-	tried time.Time // last, in vain
+	tried time.Time // last, in vain; zero: it was reached since
 }
 
 var _ kgo.HookBrokerConnect = (*Brokers)(nil)
@@ -41,9 +41,11 @@ func (b *Brokers) OnBrokerConnect(meta kgo.BrokerMetadata, _ time.Duration, _ ne
 	defer b.mu.Unlock()
 	a := b.away[address]
 	if err == nil {
-		if a != nil {
+		if a != nil && a.Over() {
 			b.log.Info("connection to broker is back", "broker", address)
-			delete(b.away, address)
+		}
+		if a != nil {
+			a.tried = time.Time{}
 		}
 		return
 	}
@@ -52,7 +54,7 @@ func (b *Brokers) OnBrokerConnect(meta kgo.BrokerMetadata, _ time.Duration, _ ne
 		b.away[address] = a
 	}
 	a.tried = time.Now()
-	if a.Worth(err) {
+	if a.Worth(err, a.tried) {
 		b.log.Warn("no connection to broker, trying again", "broker", address, "err", err)
 	}
 }

@@ -256,7 +256,7 @@ func (l *loop) lastProgress(ctx context.Context, adm *kadm.Client) (*schemas.Pro
 			}
 			return nil
 		})
-		if wrong != nil && l.rubbish.Worth(wrong) { // a partition that stands still reads them again and again
+		if wrong != nil && l.rubbish.Worth(wrong, time.Now()) { // a partition that stands still reads them again and again
 			l.log.Warn("records in the topic of positions cannot be read, left out", "count", count, "err", wrong)
 		}
 		if err := errors.Join(err, newer); err != nil || last != nil || from == logStart {
@@ -319,12 +319,12 @@ func (l *loop) foldAll(ctx context.Context, a *account, fetches kgo.Fetches, pro
 
 // reading remembers how long a partition could not be read.
 type reading struct {
+	config.Trouble
 	since time.Time // zero: it can be
-	said  bool
 }
 
 // checkFetches returns the error of a poll that ends the loop. What may pass, such as a partition without a leader, is
-// waited for, and said once when it lasts.
+// waited for, and logged when it lasts.
 func (l *loop) checkFetches(ctx context.Context, fetches kgo.Fetches, trouble *reading) error {
 	var passing error
 	for _, e := range fetches.Errors() {
@@ -341,14 +341,14 @@ func (l *loop) checkFetches(ctx context.Context, fetches kgo.Fetches, trouble *r
 	switch {
 	case passing == nil:
 		if fetches.NumRecords() > 0 {
-			*trouble = reading{}
+			trouble.since = time.Time{}
+			trouble.Over()
 		}
 		return nil
 	case trouble.since.IsZero():
 		trouble.since = time.Now()
-	case !trouble.said && time.Since(trouble.since) > readPatience:
+	case time.Since(trouble.since) > readPatience && trouble.Worth(passing, time.Now()):
 		l.log.Warn("partition cannot be read, trying again", "topic", l.stage.input, "partition", l.partition, "err", passing)
-		trouble.said = true
 	}
 	config.Pause(ctx, 250*time.Millisecond)
 	return nil

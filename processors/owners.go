@@ -120,7 +120,7 @@ func (o *owners) watch(ctx context.Context, group *kgo.Client) {
 				o.end(fmt.Errorf("instance %s-%s of group %s%s: %w", o.cfg.Instance, o.stage.name, o.cfg.Prefix, o.stage.name, e.Err))
 				return
 			}
-			if trouble.Worth(e.Err) {
+			if trouble.Worth(e.Err, time.Now()) {
 				o.log.Warn("waiting for the group", "group", o.cfg.Prefix+o.stage.name, "err", e.Err)
 			}
 			config.Pause(ctx, time.Second)
@@ -194,9 +194,10 @@ func (o *owners) fold(ctx context.Context, partition int32) {
 			continue
 		case l.commits > before:
 			tries = 1 // it had worked for a while
+			trouble.Over()
 		}
 		m.restarts()
-		if trouble.Worth(err) || tries == 1 {
+		if trouble.Worth(err, time.Now()) {
 			o.log.Warn("starting again from what is committed", "stage", o.stage.name, "partition", partition, "tries", tries, "err", err)
 		}
 		// At least two heartbeats, in which the group says whether the partition is still ours: who was fenced by its

@@ -39,7 +39,7 @@ func (l *loop) halt(ctx context.Context, producer *kgo.Client, why error) {
 	if kind := stopKind(why); !errors.Is(kind, l.halted.kind) {
 		l.halted = halted{kind: kind}
 	}
-	if l.halted.trouble.Worth(why) {
+	if l.halted.trouble.Worth(why, time.Now()) {
 		l.log.Error("partition stopped", "stage", l.stage.name, "partition", l.partition, "err", why)
 	}
 	reason := schemas.CleanText(why.Error(), maxReasonBytes)
@@ -104,10 +104,10 @@ func (o *others) tell(l *loop, a *account) {
 			"interval_ms", n.lengthMs, "own_interval_ms", a.intervalMs, "err", errOtherInterval,
 		}
 	}
-	if ticks.n > 0 && o.ticks.Worth(errOtherInterval) {
+	if ticks.n > 0 && o.ticks.Worth(errOtherInterval, time.Now()) {
 		l.log.Error("Ticks have another interval than this process", attrs(ticks)...)
 	}
-	if nodes.n > 0 && o.nodes.Worth(errOtherInterval) {
+	if nodes.n > 0 && o.nodes.Worth(errOtherInterval, time.Now()) {
 		l.log.Error("records have another interval than this process", attrs(nodes)...)
 	}
 }

@@ -27,8 +27,8 @@ type follower struct {
 	caughtUp   chan struct{}     // closed when the end was reached for the first time
 	behind     bool              // caughtUp is not closed yet
 	gathered   map[*node]*routes // what was read on the way to the end; nil behind it
-	skipped    bool              // that a value was skipped has been said
-	unsaved    bool              // that a route cannot be kept has been said
+	skipped    config.Trouble    // with values
+	unsaved    config.Trouble
 }
 
 func newFollower(f *fleet) (*follower, error) {
@@ -154,7 +154,7 @@ func (r *follower) reach(ends map[int32]int64) {
 	}
 }
 
-// take remembers a route of one of this fleet's nodes. A value that cannot be used is skipped, and the first one named.
+// take remembers a route of one of this fleet's nodes. A value that cannot be used is skipped.
 func (r *follower) take(record *kgo.Record) {
 	n := r.byName[string(record.Key)]
 	if n == nil || record.Attrs.IsControl() {
@@ -175,8 +175,7 @@ func (r *follower) take(record *kgo.Record) {
 	}
 	route, err := decodeRoute(n.name, record.Value)
 	if err != nil {
-		if !r.skipped {
-			r.skipped = true
+		if r.skipped.Worth(err, time.Now()) { // a good value between two of these does not end it
 			r.log.Warn("route is skipped", "node", n.name, "topic", record.Topic, "partition", record.Partition, "offset", record.Offset, "err", err)
 		}
 		return
@@ -197,8 +196,11 @@ func decodeRoute(node string, value []byte) (*schemas.Route, error) {
 }
 
 func (r *follower) save() {
-	if err := r.saveRoutes(); err != nil && !r.unsaved {
-		r.unsaved = true
+	err := r.saveRoutes()
+	switch {
+	case err == nil && r.unsaved.Over():
+		r.log.Info("routes are kept on disk again")
+	case err != nil && r.unsaved.Worth(err, time.Now()):
 		r.log.Warn("routes are not kept on disk", "err", err)
 	}
 }

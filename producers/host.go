@@ -85,7 +85,7 @@ type openProbe struct {
 	name     string
 	from, to reading
 	spare    reading // storage for the next reading
-	said     bool    // that a reading failed
+	absent   config.Trouble
 }
 
 // openHost opens every source. What cannot be opened is absent from then on, and named in the log.
@@ -128,10 +128,11 @@ func (h *host) read(v vitals) {
 		p.from, p.to = p.to, now
 		if err != nil {
 			p.to, p.spare = nil, into
-			if !p.said {
-				p.said = true
+			if p.absent.Worth(err, time.Now()) {
 				h.log.Warn("source is absent", "source", p.name, "err", err)
 			}
+		} else if p.absent.Over() {
+			h.log.Info("source is back", "source", p.name)
 		}
 		if p.tells {
 			online = now.present()

@@ -110,6 +110,16 @@ func TestHostInterval(t *testing.T) {
 	if s = h.interval(3000, 10*time.Second); valuesOf(s, "mem_used") == nil {
 		t.Error("mem_used did not return")
 	}
+	if n := strings.Count(logged.String(), `msg="source is back" source=memory`); n != 1 {
+		t.Errorf("the return of the memory source was logged %d times in:\n%s", n, logged.String())
+	}
+
+	// The next outage is a new one.
+	write(t, filepath.Join(dir, "meminfo"), "nonsense\n")
+	h.read(vitals{})
+	if n := strings.Count(logged.String(), `msg="source is absent" source=memory`); n != 2 {
+		t.Errorf("two outages of the memory source were logged %d times in:\n%s", n, logged.String())
+	}
 }
 
 // A machine of which nothing can be read still has an agent, and a sample that says little.

@@ -39,7 +39,7 @@ func (l *link) lost(err error) {
 	if l.dial != nil && !errors.Is(err, l.dial) {
 		err = fmt.Errorf("%w: %w", err, l.dial)
 	}
-	if !l.trouble.Worth(err) {
+	if !l.trouble.Worth(err, time.Now()) {
 		return
 	}
 	l.log.Warn("brokers do not serve the topic: waiting for them", "topic", l.topic, "err", err)

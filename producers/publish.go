@@ -40,8 +40,8 @@ type publisher struct {
 	progress  time.Time          // when a broker last answered, or the first record in flight left
 	failures  int                // in a row
 	resume    time.Time          // nothing is handed over before
-	said      map[string]bool    // reasons of refusals that the log has
-	madeAgain bool               // the topic has another id than the client's, which never adopts one
+	refusals  config.Trouble
+	madeAgain bool // the topic has another id than the client's, which never adopts one
 }
 
 // flight is what the Kafka client holds of one node.
@@ -57,7 +57,7 @@ func newPublisher(f *fleet) (*publisher, error) {
 		stop()
 		return nil, fmt.Errorf("publishing: %w", err)
 	}
-	p := &publisher{fleet: f, stop: stop, topic: f.cfg.Prefix + schemas.TopicCounters, flights: map[string]*flight{}, said: map[string]bool{}}
+	p := &publisher{fleet: f, stop: stop, topic: f.cfg.Prefix + schemas.TopicCounters, flights: map[string]*flight{}}
 	p.link = link{log: f.log, topic: p.topic}
 	for _, n := range f.nodes {
 		p.flights[n.name] = &flight{}
@@ -272,8 +272,7 @@ func (p *publisher) settle(c parcel, err error) {
 		c.node.ring.owe(gap)
 	case what == refused:
 		c.node.ring.lose(c.item, reasonOf(err))
-		if reason := reasonOf(err); !p.said[reason] && len(p.said) < maxGaps {
-			p.said[reason] = true
+		if p.refusals.Worth(err, time.Now()) { // a record that is taken between two of these does not end it
 			p.log.Warn("record is refused", "node", c.node.name, "topic", p.topic, "partition", c.item.partition,
 				"interval_start", c.item.start, "err", err)
 		}

@@ -180,7 +180,7 @@ func (f *fleet) sayRoutes(now time.Time) {
 	f.mu.Unlock()
 	if future == nil {
 		f.future.Over()
-	} else if f.future.Worth(errFutureRoute) {
+	} else if f.future.Worth(errFutureRoute, now) {
 		f.log.Warn("route from the future is not used", "node", future.Node, "count", futures,
 			"interval_start", time.UnixMilli(future.IntervalStart).UTC(), "epoch", future.Epoch, "err", errFutureRoute)
 	}

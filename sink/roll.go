@@ -13,14 +13,14 @@ import (
 func (s *sink) roll(ctx context.Context, p *part) error {
 	for tries := 1; ; tries++ {
 		err := s.commit(p)
-		if err == nil && tries > 1 {
+		if err == nil && s.unwritten.Over() {
 			s.log.Info("the archive is written again", "partition", p.id)
 		}
 		if err == nil || errors.Is(err, errTaken) || fatal(err) {
 			return err
 		}
 		failedWrites.With(labels(p.id)).Inc()
-		if tries == 1 && ctx.Err() == nil {
+		if ctx.Err() == nil && s.unwritten.Worth(err, time.Now()) {
 			s.log.Warn("cannot write to the archive, keeping the rows and trying again", "partition", p.id, "err", err)
 		}
 		if !config.Pause(ctx, config.Backoff(tries, s.cfg.BackoffCap)) {

@@ -41,6 +41,7 @@ type sink struct {
 	ends       map[int32]int64 // of the partitions, as the last fetch had them
 	brokers    *config.Brokers
 	patience   time.Duration // with the topic, at the end
+	unwritten  config.Trouble
 }
 
 // Run writes the topic job-summary to the archive until ctx ends: it then reads to the topic's end, for at most three
@@ -71,6 +72,7 @@ func (s *sink) run(ctx context.Context) error {
 		return err
 	}
 	standsBy := false
+	var trouble config.Trouble
 	for tries := 1; ctx.Err() == nil; {
 		began := time.Now()
 		err := s.follow(ctx)
@@ -88,8 +90,9 @@ func (s *sink) run(ctx context.Context) error {
 		default:
 			if time.Since(began) > time.Minute {
 				tries = 1
+				trouble.Over()
 			}
-			if tries == 1 && !s.brokers.Away() { // which was said
+			if !s.brokers.Away() && trouble.Worth(err, time.Now()) { // that they are away is in the log
 				s.log.Warn("cannot read the summaries, trying again", "err", err)
 			}
 			config.Pause(ctx, max(minPause, config.Backoff(tries, s.cfg.BackoffCap)))
@@ -101,6 +104,7 @@ func (s *sink) run(ctx context.Context) error {
 
 // open opens the archive and finds where its chains end. A full disk is waited for.
 func (s *sink) open(ctx context.Context) error {
+	var trouble config.Trouble
 	for tries := 1; ; tries++ {
 		err := s.archive.open()
 		if err == nil {
@@ -114,7 +118,7 @@ func (s *sink) open(ctx context.Context) error {
 		if err == nil || !diskMayRecover(err) {
 			return err
 		}
-		if tries == 1 {
+		if trouble.Worth(err, time.Now()) {
 			s.log.Warn("cannot write to the archive, trying again", "err", err)
 		}
 		if !config.Pause(ctx, config.Backoff(tries, s.cfg.BackoffCap)) {
@@ -248,7 +252,7 @@ func (s *sink) take(ctx context.Context, r *kgo.Record) error {
 	}
 	it := decode(s.cfg.Cluster, r)
 	if it.newer {
-		s.waits[p.id] = &wait{partition: p.id, offset: it.offset, since: time.Now(), reason: it.reason}
+		s.waits[p.id] = &wait{partition: p.id, offset: it.offset, since: time.Now(), reason: errors.New(it.reason)}
 		s.measure(p)
 		return nil
 	}

@@ -256,6 +256,39 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
+// TestAnotherFaultOfTheDisk: who made room has to see in the log that the disk fails for another reason now.
+func TestAnotherFaultOfTheDisk(t *testing.T) {
+	b, rnd := newBench(t, 1), random(t)
+	b.summaries(rnd, 0, 3)
+	faults := []error{syscall.ENOSPC, syscall.ENOSPC, syscall.EROFS, syscall.EROFS}
+	s := b.newSink(func(action, _ string) error {
+		if action != actWrite || len(faults) == 0 {
+			return nil
+		}
+		err := faults[0]
+		faults = faults[1:]
+		return err
+	})
+	s.period = time.Millisecond
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	b.said.heard = func(message string) {
+		if message == "the archive is written again" {
+			cancel()
+		}
+	}
+	if err := s.run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	b.check()
+	if n := b.said.of("cannot write to the archive, keeping the rows and trying again"); n != 2 {
+		t.Errorf("two reasons were logged %d times", n)
+	}
+	if n := b.said.of("the archive is written again"); n != 1 {
+		t.Errorf("the end was logged %d times", n)
+	}
+}
+
 func TestBrokersGone(t *testing.T) {
 	b, rnd := newBench(t, 1), random(t)
 	b.summaries(rnd, 0, 5)

@@ -12,17 +12,15 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// repeatWait is how often the log repeats that a partition waits.
-const repeatWait = 10 * time.Minute
-
 // wait is a record that a partition waits at: its schema is not known here. A newer weir wrote it, so an upgraded sink
 // can archive it; to file it as undecodable would lose its rows.
 type wait struct {
-	partition     int32
-	offset        int64
-	reason        string
-	since         time.Time
-	said, checked time.Time
+	partition int32
+	offset    int64
+	reason    error
+	since     time.Time
+	checked   time.Time
+	trouble   config.Trouble
 }
 
 // attend looks after what changes without a record: a topic that is another one now, and the partitions that wait.
@@ -37,8 +35,7 @@ func (s *sink) attend(ctx context.Context, cl *kgo.Client, now time.Time) error 
 	}
 	for _, w := range s.waits {
 		cl.PauseFetchPartitions(map[string][]int32{s.topic: {w.partition}})
-		if now.Sub(w.said) >= repeatWait {
-			w.said = now
+		if w.trouble.Worth(w.reason, now) {
 			s.log.Warn("partition waits at a summary with an unknown schema: upgrade the sink; "+
 				"if no weir wrote that record, `weir sink accept-gap PARTITION` passes it",
 				"partition", w.partition, "offset", w.offset, "since", w.since.Format(time.RFC3339), "err", w.reason)
