@@ -11,17 +11,21 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-var buildInfo = promauto.NewGaugeVec(prometheus.GaugeOpts{
-	Name: "weir_build_info", Help: "Always 1; its labels say what was built.",
-}, []string{"version", "revision", "goversion"})
+// newRegistry holds what every process shows: its build, the Go runtime and the process itself. Each part adds its own.
+func newRegistry() *prometheus.Registry {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	showBuild(registry)
+	return registry
+}
 
-// serveMetrics shows this process's metrics to Prometheus until stop is called; with an empty address it listens on
-// nothing.
-func serveMetrics(ctx context.Context, listen string, log *slog.Logger) (stop func(), err error) {
+// serveMetrics shows a registry to Prometheus until stop is called; with an empty address it listens on nothing.
+func serveMetrics(ctx context.Context, listen string, registry *prometheus.Registry, log *slog.Logger) (stop func(), err error) {
 	if listen == "" {
 		return func() {}, nil
 	}
@@ -29,9 +33,8 @@ func serveMetrics(ctx context.Context, listen string, log *slog.Logger) (stop fu
 	if err != nil {
 		return nil, fmt.Errorf("listening on metrics.listen %s: %w: give every service an address of its own (WEIR_METRICS_LISTEN), or none for no metrics", listen, err)
 	}
-	showBuild()
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.Handler())
+	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(registry, promhttp.HandlerFor(registry, promhttp.HandlerOpts{})))
 	server := &http.Server{
 		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second,
 		IdleTimeout: 2 * time.Minute, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
@@ -45,7 +48,7 @@ func serveMetrics(ctx context.Context, listen string, log *slog.Logger) (stop fu
 	return func() { _ = server.Close() }, nil
 }
 
-func showBuild() {
+func showBuild(registry prometheus.Registerer) {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return
@@ -56,5 +59,7 @@ func showBuild() {
 			revision = s.Value
 		}
 	}
-	buildInfo.WithLabelValues(info.Main.Version, revision, info.GoVersion).Set(1)
+	promauto.With(registry).NewGaugeVec(prometheus.GaugeOpts{
+		Name: "weir_build_info", Help: "Always 1; its labels say what was built.",
+	}, []string{"version", "revision", "goversion"}).WithLabelValues(info.Main.Version, revision, info.GoVersion).Set(1)
 }

@@ -15,19 +15,33 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"github.com/weirhpc/weir/balancer"
+	"github.com/weirhpc/weir/processors"
+	"github.com/weirhpc/weir/sink"
 )
 
 // shown starts the endpoint on a free port.
 func shown(t *testing.T) (url string, stop func()) {
 	t.Helper()
 	var said output
-	stop, err := serveMetrics(t.Context(), "127.0.0.1:0", slog.New(slog.NewTextHandler(&said, nil)))
+	stop, err := serveMetrics(t.Context(), "127.0.0.1:0", newRegistry(), slog.New(slog.NewTextHandler(&said, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(stop)
-	return "http://" + regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(said.String()) + "/metrics", stop
+	return addressIn(&said), stop
+}
+
+// addressIn returns the address of the metrics that a log names; empty before.
+func addressIn(log *output) string {
+	named := regexp.MustCompile(`metrics are shown.*(127\.0\.0\.1:\d+)`).FindStringSubmatch(log.String())
+	if named == nil {
+		return ""
+	}
+	return "http://" + named[1] + "/metrics"
 }
 
 func scrape(url string) (string, error) {
@@ -74,11 +88,11 @@ func TestMetricsOnATakenPortNameAddressAndRemedy(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	_, err = serveMetrics(t.Context(), l.Addr().String(), slog.New(slog.DiscardHandler))
+	_, err = serveMetrics(t.Context(), l.Addr().String(), newRegistry(), slog.New(slog.DiscardHandler))
 	if err == nil || !strings.Contains(err.Error(), l.Addr().String()) || !strings.Contains(err.Error(), "WEIR_METRICS_LISTEN") {
 		t.Errorf("got %v", err)
 	}
-	stop, err := serveMetrics(t.Context(), "", nil)
+	stop, err := serveMetrics(t.Context(), "", newRegistry(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +109,7 @@ func TestMetricsAreWhatThePageSays(t *testing.T) {
 	for _, row := range regexp.MustCompile("(?m)^\\| `(weir_[a-z_]+)` \\| (\\w+) \\|").FindAllStringSubmatch(string(page), -1) {
 		want[row[1]] = row[2]
 	}
-	url, _ := shown(t)
+	t.Setenv("WEIR_METRICS_LISTEN", "127.0.0.1:0")
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	var out, errs output
@@ -103,6 +117,8 @@ func TestMetricsAreWhatThePageSays(t *testing.T) {
 	go func() {
 		ended <- run(ctx, []string{"up", "--data", filepath.Join(t.TempDir(), "data"), "--interval", "1s", "--simulate", "16"}, &out, &errs)
 	}()
+	eventually(t, "the address", func() bool { return addressIn(&errs) != "" })
+	url := addressIn(&errs)
 	got := map[string]string{}
 	look := func() {
 		text, err := scrape(url)
@@ -134,5 +150,38 @@ func TestMetricsAreWhatThePageSays(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("docs/metrics.md (-) and what is shown (+):\n%s", diff)
+	}
+}
+
+// TestPartsOfOneProcess: each part registers once on the registry of its process, and another process has its own.
+func TestPartsOfOneProcess(t *testing.T) {
+	for range 2 {
+		registry := newRegistry()
+		sink.NewMetrics(registry)
+		balancer.NewMetrics(registry)
+		processors.NewMetrics(registry)
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var shown []string
+		for _, f := range families {
+			if strings.HasPrefix(f.GetName(), "weir_") {
+				shown = append(shown, f.GetName())
+			}
+		}
+		want := []string{"weir_balancer_active", "weir_balancer_source_failures_total", "weir_build_info"}
+		if diff := cmp.Diff(want, shown); diff != "" {
+			t.Errorf("before anything is known (-want +got)\n%s", diff)
+		}
+	}
+	families, err := prometheus.DefaultGatherer.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if strings.HasPrefix(f.GetName(), "weir_") {
+			t.Errorf("%s is on the registry that every library shares", f.GetName())
+		}
 	}
 }

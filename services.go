@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
 	"github.com/weirhpc/weir/balancer"
@@ -24,6 +25,9 @@ import (
 
 // serve is a part of weir that runs until its context ends.
 type serve func(ctx context.Context, cfg config.Config, log *slog.Logger) error
+
+// metered is a part that shows metrics.
+type metered func(ctx context.Context, cfg config.Config, log *slog.Logger, registry prometheus.Registerer) error
 
 // newService makes the command of a part that runs as a process of its own.
 func newService(use, short, long string, run serve) *cobra.Command {
@@ -51,9 +55,10 @@ was asked to end, 1 when it cannot go on and said why, 2 when the command line o
 
 // checked refuses to run a part while the brokers or its topics are not as it needs them, and shows its metrics. The agent
 // does without: it may not ask, and listens on nothing.
-func checked(run serve, topics ...string) serve {
+func checked(run metered, topics ...string) serve {
 	return func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
-		stop, err := serveMetrics(ctx, cfg.Metrics.Listen, log)
+		registry := newRegistry()
+		stop, err := serveMetrics(ctx, cfg.Metrics.Listen, registry, log)
 		if err != nil {
 			return err
 		}
@@ -65,7 +70,7 @@ func checked(run serve, topics ...string) serve {
 			case ctx.Err() != nil:
 				return nil // it ended while we asked: nothing went wrong
 			case err == nil:
-				return run(ctx, cfg, log)
+				return run(ctx, cfg, log, registry)
 			case errors.Is(err, schemas.ErrTopics), errors.Is(err, schemas.ErrOldBroker), errors.Is(err, config.ErrNoBrokers):
 				return err
 			case trouble.Worth(err, time.Now()):
@@ -88,21 +93,33 @@ needs no root (CAP_PERFMON for perf events), and Kafka being away neither blocks
 	})
 }
 
+func collect(ctx context.Context, cfg config.Config, log *slog.Logger, registry prometheus.Registerer) error {
+	return processors.Collect(ctx, cfg, log, processors.NewMetrics(registry))
+}
+
+func merge(ctx context.Context, cfg config.Config, log *slog.Logger, registry prometheus.Registerer) error {
+	return processors.Merge(ctx, cfg, log, processors.NewMetrics(registry))
+}
+
+func archive(ctx context.Context, cfg config.Config, log *slog.Logger, registry prometheus.Registerer) error {
+	return sink.Run(ctx, cfg, log, sink.NewMetrics(registry))
+}
+
 func newCollect() *cobra.Command {
 	return newService("collect", "Fold the counters into summaries", `Folds partitions of counters. Start as many as wanted, up to one a partition: they share the partitions among them.`,
-		checked(processors.Collect, schemas.TopicCounters, schemas.TopicProgress, schemas.TopicPartials, schemas.TopicJobSummary, schemas.TopicRejects))
+		checked(collect, schemas.TopicCounters, schemas.TopicProgress, schemas.TopicPartials, schemas.TopicJobSummary, schemas.TopicRejects))
 }
 
 func newMerge() *cobra.Command {
 	return newService("merge", "Merge the shares of jobs that are spread over several collectors",
 		`Folds partitions of partials. A second one stands by, or shares the partitions where there are several.`,
-		checked(processors.Merge, schemas.TopicPartials, schemas.TopicMergeProgress, schemas.TopicJobSummary, schemas.TopicRejects))
+		checked(merge, schemas.TopicPartials, schemas.TopicMergeProgress, schemas.TopicJobSummary, schemas.TopicRejects))
 }
 
 func newBalance() *cobra.Command {
 	simulate := 0
-	serve := checked(func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
-		return balance(ctx, cfg, simulate, log)
+	serve := checked(func(ctx context.Context, cfg config.Config, log *slog.Logger, registry prometheus.Registerer) error {
+		return balance(ctx, cfg, simulate, log, registry)
 	}, schemas.TopicCounters, schemas.TopicRoutes, schemas.TopicJobs, schemas.TopicBalance, schemas.TopicProgress)
 	c := newService("balance", "Plan who sends what where, and close the intervals", `The balancer: it takes the jobs of Slurm (balance.slurm), of a drop directory (balance.drop_dir) or of balance.jobs_file, on the
 nodes of balance.tree_file (or balance.nodes, or Slurm's). A second one stands by.`, func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
@@ -123,7 +140,7 @@ nodes of balance.tree_file (or balance.nodes, or Slurm's). A second one stands b
 	return c
 }
 
-func balance(ctx context.Context, cfg config.Config, simulate int, log *slog.Logger) error {
+func balance(ctx context.Context, cfg config.Config, simulate int, log *slog.Logger, registry prometheus.Registerer) error {
 	sources, slurm := schedulers(ctx, cfg)
 	nodes := append(producers.SimulatedNodes(simulate), cfg.Balance.Nodes...)
 	if len(nodes) == 0 && cfg.Balance.TreeFile == "" && slurm != nil {
@@ -148,7 +165,7 @@ func balance(ctx context.Context, cfg config.Config, simulate int, log *slog.Log
 	if len(tree.Nodes()) == 0 {
 		return usageError{errors.New("balance.tree_file and balance.nodes are empty: name the nodes of the machine")}
 	}
-	return balancer.Run(ctx, cfg, tree, scheduler.Join(sources...), log)
+	return balancer.Run(ctx, cfg, tree, scheduler.Join(sources...), log, balancer.NewMetrics(registry))
 }
 
 // readable returns nil if the file of a key can be read, or none is named. What a job file holds may be mended while the
@@ -277,7 +294,7 @@ them: weir balance --simulate N.`, func(ctx context.Context, cfg config.Config, 
 }
 
 func newSink() *cobra.Command {
-	serve := checked(sink.Run, schemas.TopicJobSummary)
+	serve := checked(archive, schemas.TopicJobSummary)
 	c := newService("sink", "Archive the summaries as Parquet", `Writes the topic of summaries to sink.dir, every summary once. A second one on the same directory stands by: of two that write
 the same file one wins.`, func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 		if err := directory("sink.dir", cfg.Sink.Dir); err != nil {

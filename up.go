@@ -117,7 +117,8 @@ func (f upFlags) config(c *cobra.Command) (config.Config, error) {
 // up runs everything until ctx ends, and then ends it in the order in which data flows, so that each part still finds
 // what the one before it left.
 func up(ctx context.Context, f upFlags, cfg config.Config, out io.Writer, log *slog.Logger) (err error) {
-	hide, err := serveMetrics(ctx, cfg.Metrics.Listen, log)
+	registry := newRegistry()
+	hide, err := serveMetrics(ctx, cfg.Metrics.Listen, registry, log)
 	if err != nil {
 		return err
 	}
@@ -139,6 +140,7 @@ func up(ctx context.Context, f upFlags, cfg config.Config, out io.Writer, log *s
 	say(out, "archive   %s/summaries/*/*.parquet", cfg.Sink.Dir)
 	say(out, "interval  %v; ask from another terminal: weir jobs, weir job host   (--config %s)", cfg.Interval, filepath.Join(f.data, "weir.yaml"))
 
+	folds := processors.NewMetrics(registry) // of both stages
 	s := &services{failure: make(chan error, 1)}
 	s.add("summary lines", func(ctx context.Context) error {
 		var failed error
@@ -148,11 +150,11 @@ func up(ctx context.Context, f upFlags, cfg config.Config, out io.Writer, log *s
 		})
 		return errors.Join(err, failed)
 	})
-	s.add("sink", func(ctx context.Context) error { return sink.Run(ctx, cfg, log) })
-	s.add("merge", func(ctx context.Context) error { return processors.Merge(ctx, cfg, log) })
-	s.add("collect", func(ctx context.Context) error { return processors.Collect(ctx, cfg, log) })
+	s.add("sink", func(ctx context.Context) error { return sink.Run(ctx, cfg, log, sink.NewMetrics(registry)) })
+	s.add("merge", func(ctx context.Context) error { return processors.Merge(ctx, cfg, log, folds) })
+	s.add("collect", func(ctx context.Context) error { return processors.Collect(ctx, cfg, log, folds) })
 	s.add("balancer", func(ctx context.Context) error {
-		return balancer.Run(ctx, cfg, topology.Flat(cfg.Balance.Nodes), f.source(cfg), log)
+		return balancer.Run(ctx, cfg, topology.Flat(cfg.Balance.Nodes), f.source(cfg), log, balancer.NewMetrics(registry))
 	})
 	if f.simulate > 0 {
 		s.add("simulated nodes", func(ctx context.Context) error {

@@ -97,9 +97,9 @@ func (b *balancer) begin(ctx context.Context, cl *kgo.Client) (*memory, error) {
 	}
 	m.answered = time.Now()
 	m.next = b.first(m.state, m.answered)
-	planEpoch.WithLabelValues().Set(float64(m.epoch))
+	b.metrics.epoch.Set(float64(m.epoch))
 	if m.state != nil {
-		tickStart.WithLabelValues().Set(float64(m.state.IntervalStart) / 1000)
+		b.metrics.tickStart.Set(float64(m.state.IntervalStart) / 1000)
 	}
 	if b.trouble.calm() {
 		b.log.Info("balancer is active", "interval_start", m.next, "epoch", m.epoch, "nodes", len(b.layout.nodes), "collectors", b.cfg.Collectors)
@@ -152,8 +152,8 @@ func (b *balancer) planInterval(ctx context.Context, cl *kgo.Client, m *memory, 
 		m.over[key] = now.UnixMilli()
 	}
 	m.planned, m.plans[start] = start, true
-	planEpoch.WithLabelValues().Set(float64(m.epoch))
-	planSeconds.WithLabelValues().Observe(time.Since(now).Seconds())
+	b.metrics.epoch.Set(float64(m.epoch))
+	b.metrics.planSeconds.Observe(time.Since(now).Seconds())
 	return nil
 }
 
@@ -178,7 +178,7 @@ func (b *balancer) decide(m *memory, jobs []schemas.Job, faults []scheduler.Faul
 		weights = nil
 	}
 	want, verdict := b.plan(m, has, weights, lim, start)
-	showLoad(m.loads, verdict, lim.lMax)
+	b.metrics.showLoad(m.loads, verdict, lim.lMax)
 	b.judge(start, verdict)
 	return m.routes.changes(want, start, nextEpoch(m.epoch))
 }
@@ -312,7 +312,7 @@ func (b *balancer) closeInterval(ctx context.Context, cl *kgo.Client, m *memory,
 	}
 	b.trouble.over() // only now: what fails at every Tick is said once
 	m.next, m.caughtUp = start+b.ms, time.Now()
-	tickStart.WithLabelValues().Set(float64(start) / 1000)
+	b.metrics.tickStart.Set(float64(start) / 1000)
 	m.routes.forget(m.next)
 	maps.DeleteFunc(m.plans, func(start int64, _ bool) bool { return start < m.next })
 	return nil

@@ -113,7 +113,7 @@ func longName(kind string, i int) string {
 func refusing(nodes []string, jobs ...schemas.Job) (jobsLeft []schemas.Job, faults []scheduler.Fault, changed []schemas.Route) {
 	cfg := config.Default()
 	cfg.Collectors, cfg.Balance.LMax = 1, 1_000_000
-	b := newBalancer(cfg, topology.Flat(nodes), scheduler.Fixed(jobs...), slog.New(slog.DiscardHandler))
+	b := newBalancer(cfg, topology.Flat(nodes), scheduler.Fixed(jobs...), slog.New(slog.DiscardHandler), unseen())
 	m := &memory{routes: routeLog{}, loads: newLoads(1)}
 	good, faults := scheduler.Ask(b.source, b.tree, time.Now())
 	changed, _ = b.decide(m, good, faults, 10_000)
@@ -241,7 +241,7 @@ func TestStateFromTheFutureIsIgnored(t *testing.T) {
 	r := newReader(t, cfg)
 	var out lines
 	up := time.Now()
-	background(t, func(ctx context.Context) error { return Run(ctx, cfg, sixNodes(), source, out.logger()) })
+	background(t, func(ctx context.Context) error { return Run(ctx, cfg, sixNodes(), source, out.logger(), unseen()) })
 	r.until("Ticks of now", func() bool { n := len(r.ticks[0]); return n > 2 && len(r.routes["f"]) > 0 })
 	for _, tick := range r.ticks[0] {
 		if tick.IntervalStart > time.Now().UnixMilli() || tick.IntervalStart < up.UnixMilli()-ms {
@@ -302,7 +302,7 @@ func TestLastEpoch(t *testing.T) {
 	produceRoute(t, cfg, &schemas.Route{Node: "left", Epoch: schemas.MaxEpoch})
 	r := newReader(t, cfg)
 	background(t, func(ctx context.Context) error {
-		return Run(ctx, cfg, sixNodes(), scheduler.Fixed(job("big", "a", "b", "c")), slog.New(slog.DiscardHandler))
+		return Run(ctx, cfg, sixNodes(), scheduler.Fixed(job("big", "a", "b", "c")), slog.New(slog.DiscardHandler), unseen())
 	})
 	r.until("Routes and Ticks", func() bool { return len(r.ticks[0]) > 3 && len(r.routes["f"]) > 0 })
 	if last := r.routes["a"]; len(last) != 1 || len(last[0].Entries) != 1 {
@@ -316,7 +316,9 @@ func TestStandbyIsLogged(t *testing.T) {
 	r := newReader(t, cfg)
 	var first, second lines
 	run := func(l *lines) func(ctx context.Context) error {
-		return func(ctx context.Context) error { return Run(ctx, cfg, sixNodes(), scheduler.Fixed(), l.logger()) }
+		return func(ctx context.Context) error {
+			return Run(ctx, cfg, sixNodes(), scheduler.Fixed(), l.logger(), unseen())
+		}
 	}
 	stop := background(t, run(&first))
 	r.until("a Tick", r.atLeast(1))

@@ -158,7 +158,7 @@ func TestHeavyJobIsSpreadOnceItWasMeasured(t *testing.T) {
 	cfg.Balance.PartitionBytesPerS = 100_000 // 10,000 bytes in an interval of 200 ms
 	produceProgress(t, cfg, 1, load("of before", 1, 10))
 	background(t, func(ctx context.Context) error {
-		return Run(ctx, cfg, sixNodes(), scheduler.Fixed(job("heavy", "a", "b", "c", "d")), (&lines{}).logger())
+		return Run(ctx, cfg, sixNodes(), scheduler.Fixed(job("heavy", "a", "b", "c", "d")), (&lines{}).logger(), unseen())
 	})
 	r := newReader(t, cfg)
 	parts := func() map[int32]bool {

@@ -2,6 +2,7 @@ package balancer
 
 import (
 	"slices"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
@@ -9,88 +10,122 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// They are without labels but vectors, so that they are absent from a process that is no balancer, and those that only the
-// active one knows from one that stands by.
-var (
-	activeNow = promauto.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "weir_balancer_active", Help: "1 while the group lets this balancer plan, 0 while it stands by.",
-	}, nil)
-	machineNodes = promauto.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "weir_balancer_nodes", Help: "Nodes of the machine that is planned for.",
-	}, nil)
-	jobsListed = promauto.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "weir_balancer_jobs", Help: "Jobs that the source lists, by state; SKIPPED are those that cannot be followed.",
-	}, []string{"state"})
-	sourceFailures = promauto.NewCounterVec(prometheus.CounterOpts{
-		Name: "weir_balancer_source_failures_total", Help: "How often the list of jobs could not be read: it is asked twice an interval.",
-	}, nil)
-	planEpoch = promauto.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "weir_balancer_epoch", Help: "Plans that changed a Route, from the beginning.",
-	}, nil)
-	tickStart = promauto.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "weir_balancer_tick_interval_start_seconds", Help: "Start of the last interval that was closed by Ticks, in Unix time.",
-	}, nil)
-	overloadedNow = promauto.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "weir_balancer_overloaded", Help: "1 while the jobs exceed what the collectors may take, else 0.",
-	}, nil)
-	collectorsNeeded = promauto.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "weir_balancer_collectors_needed", Help: "Collectors that it takes at the least for all jobs, each no more than l_max.",
-	}, nil)
-	fullest = promauto.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "weir_balancer_fullest_ratio", Help: "What jobs send to the fullest collector, as a share of l_max.",
-	}, nil)
-	nodeBytes = promauto.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "weir_balancer_node_bytes", Help: "What a node of a job sends to its collector in an interval, the mean of all jobs.",
-	}, nil)
-	planSeconds = promauto.NewHistogramVec(prometheus.HistogramOpts{
+// Metrics are what a balancer shows Prometheus.
+type Metrics struct {
+	active   prometheus.Gauge
+	failures prometheus.Counter
+	jobs     *prometheus.GaugeVec
+
+	// Only the active balancer knows them.
+	nodes, epoch, tickStart, overloaded, needed, fullest, nodeBytes *gauge
+
+	planSeconds *histogram
+}
+
+// gauge has no series while its value is not known: 0 would be taken for the value.
+type gauge struct {
+	prometheus.Gauge
+	known atomic.Bool
+}
+
+// Set implements prometheus.Gauge.
+func (g *gauge) Set(v float64) {
+	g.Gauge.Set(v)
+	g.known.Store(true)
+}
+
+// Collect implements prometheus.Collector.
+func (g *gauge) Collect(to chan<- prometheus.Metric) {
+	if g.known.Load() {
+		g.Gauge.Collect(to)
+	}
+}
+
+// histogram has no series before its first observation.
+type histogram struct {
+	prometheus.Histogram
+	begun atomic.Bool
+}
+
+// Observe implements prometheus.Observer.
+func (h *histogram) Observe(v float64) {
+	h.Histogram.Observe(v)
+	h.begun.Store(true)
+}
+
+// Collect implements prometheus.Collector.
+func (h *histogram) Collect(to chan<- prometheus.Metric) {
+	if h.begun.Load() {
+		h.Histogram.Collect(to)
+	}
+}
+
+// NewMetrics registers the metrics of this package, which a registry takes once.
+func NewMetrics(registry prometheus.Registerer) *Metrics {
+	add := promauto.With(registry)
+	known := func(name, help string) *gauge {
+		g := &gauge{Gauge: prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})}
+		registry.MustRegister(g)
+		return g
+	}
+	planSeconds := &histogram{Histogram: prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "weir_balancer_plan_seconds", Help: "Time to ask for the jobs, plan an interval and publish what changed.",
 		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
-	}, nil)
-)
-
-// shows begins to show what the active balancer knows.
-func (b *balancer) shows() {
-	activeNow.WithLabelValues().Set(1)
-	machineNodes.WithLabelValues().Set(float64(len(b.layout.nodes)))
+	})}
+	registry.MustRegister(planSeconds)
+	return &Metrics{
+		active: add.NewGauge(prometheus.GaugeOpts{
+			Name: "weir_balancer_active", Help: "1 while the group lets this balancer plan, 0 while it stands by.",
+		}),
+		failures: add.NewCounter(prometheus.CounterOpts{
+			Name: "weir_balancer_source_failures_total", Help: "How often the list of jobs could not be read: it is asked twice an interval.",
+		}),
+		jobs: add.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "weir_balancer_jobs", Help: "Jobs that the source lists, by state; SKIPPED are those that cannot be followed.",
+		}, []string{"state"}),
+		nodes:       known("weir_balancer_nodes", "Nodes of the machine that is planned for."),
+		epoch:       known("weir_balancer_epoch", "Plans that changed a Route, from the beginning."),
+		tickStart:   known("weir_balancer_tick_interval_start_seconds", "Start of the last interval that was closed by Ticks, in Unix time."),
+		overloaded:  known("weir_balancer_overloaded", "1 while the jobs exceed what the collectors may take, else 0."),
+		needed:      known("weir_balancer_collectors_needed", "Collectors that it takes at the least for all jobs, each no more than l_max."),
+		fullest:     known("weir_balancer_fullest_ratio", "What jobs send to the fullest collector, as a share of l_max."),
+		nodeBytes:   known("weir_balancer_node_bytes", "What a node of a job sends to its collector in an interval, the mean of all jobs."),
+		planSeconds: planSeconds,
+	}
 }
 
 // standsBy takes away what only the active balancer knows.
-func standsBy() {
-	activeNow.WithLabelValues().Set(0)
-	sourceFailures.WithLabelValues() // at 0, so that a rate sees the first
-	machineNodes.Reset()
-	jobsListed.Reset()
-	planEpoch.Reset()
-	tickStart.Reset()
-	overloadedNow.Reset()
-	collectorsNeeded.Reset()
-	fullest.Reset()
-	nodeBytes.Reset()
+func (m *Metrics) standsBy() {
+	m.active.Set(0)
+	m.jobs.Reset()
+	for _, g := range []*gauge{m.nodes, m.epoch, m.tickStart, m.overloaded, m.needed, m.fullest, m.nodeBytes} {
+		g.known.Store(false)
+	}
 }
 
-func showLoad(l *loads, b bounded, lMax int) {
+func (m *Metrics) showLoad(l *loads, b bounded, lMax int) {
 	overloaded := 0.0
 	if b.overloaded {
 		overloaded = 1
 	}
-	overloadedNow.WithLabelValues().Set(overloaded)
-	collectorsNeeded.WithLabelValues().Set(float64(b.needed))
-	fullest.WithLabelValues().Set(float64(slices.Max(b.load)) / float64(lMax))
+	m.overloaded.Set(overloaded)
+	m.needed.Set(float64(b.needed))
+	m.fullest.Set(float64(slices.Max(b.load)) / float64(lMax))
 	if l.measured {
-		nodeBytes.WithLabelValues().Set(l.usual)
+		m.nodeBytes.Set(l.usual)
 	}
 }
 
 // showJobs counts the jobs by state, those that were skipped among them, and whether a list of them failed.
-func showJobs(jobs []schemas.Job, skipped int, failed bool) {
+func (m *Metrics) showJobs(jobs []schemas.Job, skipped int, failed bool) {
 	if failed {
-		sourceFailures.WithLabelValues().Inc()
+		m.failures.Inc()
 	}
 	count := map[string]int{schemas.StatePending: 0, schemas.StateRunning: 0, schemas.StateCompleted: 0, schemas.StateSkipped: skipped}
 	for i := range jobs {
 		count[jobs[i].State]++
 	}
 	for state, n := range count {
-		jobsListed.WithLabelValues(state).Set(float64(n))
+		m.jobs.WithLabelValues(state).Set(float64(n))
 	}
 }

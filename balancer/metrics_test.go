@@ -16,10 +16,13 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
+// unseen are the metrics of a balancer that no test looks at.
+func unseen() *Metrics { return NewMetrics(prometheus.NewRegistry()) }
+
 // shown returns the gauges and counters of the balancer, jobs by state.
-func shown(t *testing.T) map[string]float64 {
+func shown(t *testing.T, registry prometheus.Gatherer) map[string]float64 {
 	t.Helper()
-	families, err := prometheus.DefaultGatherer.Gather()
+	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,13 +49,15 @@ func TestMetricsOfTheActiveOne(t *testing.T) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	failures := shown(t)["source_failures_total"]
+	registry := prometheus.NewRegistry()
+	metrics := NewMetrics(registry)
+	failures := shown(t, registry)["source_failures_total"]
 	stop := background(t, func(ctx context.Context) error {
-		return Run(ctx, cfg, sixNodes(), scheduler.NewFileSource(path), slog.New(slog.DiscardHandler))
+		return Run(ctx, cfg, sixNodes(), scheduler.NewFileSource(path), slog.New(slog.DiscardHandler), metrics)
 	})
 	r := newReader(t, cfg)
 	r.until("three Ticks", r.atLeast(3))
-	got := shown(t)
+	got := shown(t, registry)
 	// Of the last, its gauge may be a moment behind the topic.
 	if tick := got["tick_interval_start_seconds"] * 1000; tick < float64(r.ticks[0][1].IntervalStart) || tick > float64(time.Now().UnixMilli()) {
 		t.Errorf("the last interval with Ticks is %v, the one before the last was %d", tick, r.ticks[0][1].IntervalStart)
@@ -71,14 +76,14 @@ func TestMetricsOfTheActiveOne(t *testing.T) {
 	}
 	n := len(r.ticks[0])
 	r.until("Ticks without a list", r.atLeast(n+3))
-	got = shown(t)
+	got = shown(t, registry)
 	if got["source_failures_total"] < failures+2 || got["jobs "+schemas.StateSkipped] != 1 || got["jobs "+schemas.StateRunning] != 1 {
 		t.Errorf("the list of jobs is away: %v", got)
 	}
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
-	left := shown(t)
+	left := shown(t, registry)
 	delete(left, "source_failures_total")
 	if diff := cmp.Diff(map[string]float64{"active": 0}, left); diff != "" {
 		t.Errorf("it ended, and shows (-want +got)\n%s", diff)

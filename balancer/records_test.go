@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
@@ -68,15 +70,16 @@ func TestJobRecordsSayWhatIsInDoubt(t *testing.T) {
 // TestFaultsInTheLog: a list that cannot be read is no job that is skipped, nor is a job of which something is in doubt.
 func TestFaultsInTheLog(t *testing.T) {
 	var out lines
+	registry := prometheus.NewRegistry()
 	b := newBalancer(config.Default(), sixNodes(), asked{
 		[]schemas.Job{job("run", "a"), job("clash", "a")},
 		[]scheduler.Fault{{Reason: "no YAML"}, {JobID: "bad", Reason: "no nodes"}, {JobID: "run", Reason: "no end", Followed: true}},
-	}, out.logger())
+	}, out.logger(), NewMetrics(registry))
 	b.jobs(time.Now())
-	if skipped := shown(t)["jobs SKIPPED"]; skipped != 2 {
+	if skipped := shown(t, registry)["jobs SKIPPED"]; skipped != 2 {
 		t.Errorf("%v jobs are shown as skipped", skipped)
 	}
-	standsBy()
+	b.metrics.standsBy()
 	b.jobs(time.Now())
 	for _, line := range []string{
 		`level=WARN msg="list of jobs cannot be read" reason="no YAML"`,

@@ -41,6 +41,7 @@ type balancer struct {
 	layout  *layout
 	source  scheduler.Source
 	log     *slog.Logger
+	metrics *Metrics
 	trouble *trouble
 	said    map[scheduler.Fault]bool // faults that the log has
 
@@ -55,13 +56,15 @@ type balancer struct {
 // Run balances until ctx ends, then returns nil. Of several that run for one prefix one is active; the others take over when
 // it ends, or is not heard of for six seconds. Brokers that are away are waited for. An error means that cfg makes no
 // client. The tree and the source are Run's alone until it returns.
-func Run(ctx context.Context, cfg config.Config, tree *topology.Tree, source scheduler.Source, log *slog.Logger) error {
-	return newBalancer(cfg, tree, source, log).compete(ctx)
+func Run(
+	ctx context.Context, cfg config.Config, tree *topology.Tree, source scheduler.Source, log *slog.Logger, metrics *Metrics,
+) error {
+	return newBalancer(cfg, tree, source, log, metrics).compete(ctx)
 }
 
-func newBalancer(cfg config.Config, tree *topology.Tree, source scheduler.Source, log *slog.Logger) *balancer {
+func newBalancer(cfg config.Config, tree *topology.Tree, source scheduler.Source, log *slog.Logger, metrics *Metrics) *balancer {
 	return &balancer{
-		cfg: cfg, schedule: newSchedule(cfg), tree: tree, layout: newLayout(tree, cfg.Collectors, nil), source: source, log: log,
+		cfg: cfg, schedule: newSchedule(cfg), tree: tree, layout: newLayout(tree, cfg.Collectors, nil), source: source, log: log, metrics: metrics,
 		trouble: &trouble{log: log, what: "routes and ticks"}, said: map[scheduler.Fault]bool{},
 	}
 }
@@ -77,7 +80,7 @@ func (b *balancer) compete(ctx context.Context) error {
 	topic := b.cfg.Prefix + schemas.TopicBalance
 	group := &trouble{log: b.log, what: "its group"}
 	work := &worker{}
-	standsBy()
+	b.metrics.standsBy()
 	var mine, saidStandby bool
 	cl, err := kgo.NewClient(append(opts, kgo.WithHooks(config.NewBrokers(b.log)),
 		kgo.ConsumerGroup(topic), kgo.ConsumeTopics(topic), kgo.Balancers(kgo.CooperativeStickyBalancer()),
@@ -130,8 +133,9 @@ func (b *balancer) compete(ctx context.Context) error {
 
 // serve is active again and again until ctx ends. After an error nothing is known but what the topics say.
 func (b *balancer) serve(ctx context.Context) {
-	b.shows()
-	defer standsBy()
+	b.metrics.active.Set(1)
+	b.metrics.nodes.Set(float64(len(b.layout.nodes)))
+	defer b.metrics.standsBy()
 	for ctx.Err() == nil {
 		if err := b.active(ctx); err != nil && ctx.Err() == nil {
 			// At least two heartbeats, in which the group says whether the topic is still ours.
@@ -168,7 +172,7 @@ func (b *balancer) note(jobs []schemas.Job, faults []scheduler.Fault) {
 		said[f] = true
 	}
 	skipped := len(faults) - lists - doubtful - remarks
-	showJobs(jobs, skipped, lists > 0)
+	b.metrics.showJobs(jobs, skipped, lists > 0)
 	if fresh > 0 || len(said) != len(b.said) {
 		b.log.Info("jobs skipped in all", "count", skipped, "jobs", len(jobs), "jobs_in_doubt", doubtful, "lists_unreadable", lists)
 	}

@@ -34,7 +34,7 @@ func TestRunFromEmptyAndRestart(t *testing.T) {
 		schemas.Job{JobID: "one", Nodes: []string{"f"}, Cpus: []int32{1, 0}},
 		schemas.Job{JobID: "lost", Nodes: []string{"nowhere"}},
 	))
-	run := func(ctx context.Context) error { return Run(ctx, cfg, sixNodes(), source, out.logger()) }
+	run := func(ctx context.Context) error { return Run(ctx, cfg, sixNodes(), source, out.logger(), unseen()) }
 	r := newReader(t, cfg)
 	stop := background(t, run)
 	r.until("three Ticks", r.atLeast(3))
@@ -115,7 +115,7 @@ func TestRoutesOutlastAStartBesideASilentScheduler(t *testing.T) {
 	}
 	file("jobs: []")
 	run := func(ctx context.Context) error {
-		return Run(ctx, cfg, sixNodes(), scheduler.Join(source, scheduler.NewFileSource(path)), slog.New(slog.DiscardHandler))
+		return Run(ctx, cfg, sixNodes(), scheduler.Join(source, scheduler.NewFileSource(path)), slog.New(slog.DiscardHandler), unseen())
 	}
 	r := newReader(t, cfg)
 	lists := func(id string) bool {
@@ -168,7 +168,7 @@ func TestJobsStayWhereTheyAre(t *testing.T) {
 			var got []string
 			for i, jobs := range [][]schemas.Job{{big, small}, {small}, {small}} {
 				stop := background(t, func(ctx context.Context) error {
-					return Run(ctx, cfg, sixNodes(), scheduler.Fixed(jobs...), slog.New(slog.DiscardHandler))
+					return Run(ctx, cfg, sixNodes(), scheduler.Fixed(jobs...), slog.New(slog.DiscardHandler), unseen())
 				})
 				n := len(r.ticks[0])
 				r.until("some Ticks", r.atLeast(n+4))
@@ -213,7 +213,7 @@ func TestHomesAreWhereTheBrokersStand(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := newBalancer(cfg, tree, scheduler.Fixed(), slog.New(slog.DiscardHandler))
+		b := newBalancer(cfg, tree, scheduler.Fixed(), slog.New(slog.DiscardHandler), unseen())
 		l, err := b.locate(t.Context(), adm)
 		if err != nil {
 			t.Fatal(err)
@@ -230,7 +230,7 @@ func TestOverloadIsSaidOnce(t *testing.T) {
 	cfg.Balance.LMax, cfg.Balance.LDist = 2, 1
 	cfg.Collectors = 1
 	var out lines
-	b := newBalancer(cfg, sixNodes(), scheduler.Fixed(), out.logger())
+	b := newBalancer(cfg, sixNodes(), scheduler.Fixed(), out.logger(), unseen())
 	l := newLayout(sixNodes(), 1, nil)
 	for _, jobs := range [][]schemas.Job{{job("1", "a", "b", "c")}, {job("1", "a", "b", "c")}, {job("2", "a", "b")}, nil} {
 		_, verdict := plan(l, jobs, nil, b.limits(), routeLog{})
@@ -243,7 +243,7 @@ func TestOverloadIsSaidOnce(t *testing.T) {
 
 func TestRoutePartitionIsKafkas(t *testing.T) {
 	_, cfg := broker(t)
-	b := newBalancer(cfg, sixNodes(), scheduler.Fixed(), slog.New(slog.DiscardHandler))
+	b := newBalancer(cfg, sixNodes(), scheduler.Fixed(), slog.New(slog.DiscardHandler), unseen())
 	// Of the Java client's Utils.murmur2: "21" -> -973932308, "foobar" -> -790332482, "abc" -> 479470107.
 	for key, hash := range map[string]int32{"21": -973932308, "foobar": -790332482, "abc": 479470107} {
 		if got, want := b.routeRecord(key, nil).Partition, (hash&0x7fffffff)%5; got != want {
@@ -257,10 +257,12 @@ func TestOnlyOneIsActive(t *testing.T) {
 	var first, second lines
 	r := newReader(t, cfg)
 	stopFirst := background(t, func(ctx context.Context) error {
-		return Run(ctx, cfg, sixNodes(), scheduler.Fixed(), first.logger())
+		return Run(ctx, cfg, sixNodes(), scheduler.Fixed(), first.logger(), unseen())
 	})
 	r.until("the first balancer", r.atLeast(1))
-	background(t, func(ctx context.Context) error { return Run(ctx, cfg, sixNodes(), scheduler.Fixed(), second.logger()) })
+	background(t, func(ctx context.Context) error {
+		return Run(ctx, cfg, sixNodes(), scheduler.Fixed(), second.logger(), unseen())
+	})
 	n := len(r.ticks[0])
 	r.until("some Ticks beside a second balancer", r.atLeast(n+8))
 	if first.count("balancer is active")+second.count("balancer is active") != 1 || first.count("WARN")+second.count("WARN") != 0 {
@@ -282,11 +284,11 @@ func TestTheOlderOneIsFenced(t *testing.T) {
 	r := newReader(t, cfg)
 	ended := make(chan error, 1)
 	go func() { // as if the group had given it the topic for ever
-		ended <- newBalancer(cfg, sixNodes(), scheduler.Fixed(), slog.New(slog.DiscardHandler)).active(t.Context())
+		ended <- newBalancer(cfg, sixNodes(), scheduler.Fixed(), slog.New(slog.DiscardHandler), unseen()).active(t.Context())
 	}()
 	r.until("Ticks of the older one", r.atLeast(2))
 	stop := background(t, func(ctx context.Context) error {
-		return newBalancer(cfg, sixNodes(), scheduler.Fixed(), slog.New(slog.DiscardHandler)).active(ctx)
+		return newBalancer(cfg, sixNodes(), scheduler.Fixed(), slog.New(slog.DiscardHandler), unseen()).active(ctx)
 	})
 	if err := <-ended; !errors.Is(err, kerr.InvalidProducerEpoch) && !errors.Is(err, kerr.ProducerFenced) {
 		t.Errorf("the older one ended with %v", err)
@@ -308,7 +310,9 @@ func TestRestartAfterDaysWritesAtMostOutage(t *testing.T) {
 	r := newReader(t, cfg)
 	var out lines
 	up := time.Now().UnixMilli()
-	background(t, func(ctx context.Context) error { return Run(ctx, cfg, sixNodes(), scheduler.Fixed(), out.logger()) })
+	background(t, func(ctx context.Context) error {
+		return Run(ctx, cfg, sixNodes(), scheduler.Fixed(), out.logger(), unseen())
+	})
 	r.until("the last overdue Tick", func() bool {
 		n := len(r.ticks[0])
 		return n > 0 && r.ticks[0][n-1].IntervalStart >= up
@@ -335,7 +339,9 @@ func TestBrokerAway(t *testing.T) {
 	cluster, cfg := broker(t)
 	var out lines
 	r := newReader(t, cfg)
-	stop := background(t, func(ctx context.Context) error { return Run(ctx, cfg, sixNodes(), scheduler.Fixed(), out.logger()) })
+	stop := background(t, func(ctx context.Context) error {
+		return Run(ctx, cfg, sixNodes(), scheduler.Fixed(), out.logger(), unseen())
+	})
 	r.until("a Tick", r.atLeast(1))
 	cluster.Close()
 	if err := stop(); err != nil {
@@ -348,12 +354,12 @@ func TestCommitNoticesALostRecord(t *testing.T) {
 	cfg.Collectors = 4 // topic counters has three partitions
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	err := newBalancer(cfg, sixNodes(), scheduler.Fixed(), slog.New(slog.DiscardHandler)).active(ctx)
+	err := newBalancer(cfg, sixNodes(), scheduler.Fixed(), slog.New(slog.DiscardHandler), unseen()).active(ctx)
 	if err == nil || ctx.Err() != nil {
 		t.Fatalf("a Tick without a partition: %v", err)
 	}
 	cfg.Collectors, cfg.Partitions.Routes = 3, 4
-	if err := newBalancer(cfg, sixNodes(), scheduler.Fixed(), slog.New(slog.DiscardHandler)).active(ctx); !errors.Is(err, ErrPartitions) {
+	if err := newBalancer(cfg, sixNodes(), scheduler.Fixed(), slog.New(slog.DiscardHandler), unseen()).active(ctx); !errors.Is(err, ErrPartitions) {
 		t.Errorf("a wrong number of partitions of routes: %v", err)
 	}
 }

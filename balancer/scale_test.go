@@ -258,7 +258,7 @@ func TestPlanReachesAgents(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer agents.Close()
-	b := newBalancer(cfg, tree, c, slog.New(slog.DiscardHandler))
+	b := newBalancer(cfg, tree, c, slog.New(slog.DiscardHandler), unseen())
 	m, err := b.begin(t.Context(), cl)
 	if err != nil {
 		t.Fatal(err)

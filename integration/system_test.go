@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -197,20 +198,26 @@ func (s *system) startNodes() *part {
 func (s *system) startBalancer() *part {
 	source := balancer.NewSimSource(producers.SimulatedNodes(simulated), s.cfg.Interval)
 	return s.start("balancer", func(ctx context.Context) error {
-		return balancer.Run(ctx, s.cfg, topology.Flat(s.cfg.Balance.Nodes), source, s.log)
+		return balancer.Run(ctx, s.cfg, topology.Flat(s.cfg.Balance.Nodes), source, s.log, balancer.NewMetrics(prometheus.NewRegistry()))
 	})
 }
 
 func (s *system) startCollect() *part {
-	return s.start("collect", func(ctx context.Context) error { return processors.Collect(ctx, s.cfg, s.log) })
+	return s.start("collect", func(ctx context.Context) error {
+		return processors.Collect(ctx, s.cfg, s.log, processors.NewMetrics(prometheus.NewRegistry()))
+	})
 }
 
 func (s *system) startMerge() *part {
-	return s.start("merge", func(ctx context.Context) error { return processors.Merge(ctx, s.cfg, s.log) })
+	return s.start("merge", func(ctx context.Context) error {
+		return processors.Merge(ctx, s.cfg, s.log, processors.NewMetrics(prometheus.NewRegistry()))
+	})
 }
 
 func (s *system) startSink() *part {
-	return s.start("sink", func(ctx context.Context) error { return sink.Run(ctx, s.cfg, s.log) })
+	return s.start("sink", func(ctx context.Context) error {
+		return sink.Run(ctx, s.cfg, s.log, sink.NewMetrics(prometheus.NewRegistry()))
+	})
 }
 
 // produce puts records into the system's topics as any client could.

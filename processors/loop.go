@@ -77,9 +77,9 @@ func sizesOf(cfg config.Config, input, progress size) []size {
 // Collect folds the partitions of counters that its group gives it, until ctx ends. It returns nil then, and
 // schemas.ErrTopics where a topic has not as many partitions as it is configured to have. A partition that an
 // administrator has to look at stands still alone; anything else it waits for.
-func Collect(ctx context.Context, cfg config.Config, log *slog.Logger) error {
+func Collect(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Metrics) error {
 	input, progress := cfg.Prefix+schemas.TopicCounters, cfg.Prefix+schemas.TopicProgress
-	return own(ctx, cfg, log, stage{
+	return own(ctx, cfg, log, metrics, stage{
 		name: "collect", input: input, progress: progress,
 		sizes: sizesOf(cfg, size{input, cfg.Collectors, "collectors"}, size{progress, cfg.Collectors, "collectors"}),
 		newFold: func(partition int32, p *schemas.Progress) Fold {
@@ -89,9 +89,9 @@ func Collect(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 }
 
 // Merge folds the partitions of partials that its group gives it, as Collect does those of counters.
-func Merge(ctx context.Context, cfg config.Config, log *slog.Logger) error {
+func Merge(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Metrics) error {
 	input, progress := cfg.Prefix+schemas.TopicPartials, cfg.Prefix+schemas.TopicMergeProgress
-	return own(ctx, cfg, log, stage{
+	return own(ctx, cfg, log, metrics, stage{
 		name: "merge", input: input, progress: progress,
 		sizes:   sizesOf(cfg, size{input, cfg.Partitions.Partials, "partitions.partials"}, size{progress, cfg.Partitions.Partials, "partitions.partials"}),
 		newFold: func(_ int32, p *schemas.Progress) Fold { return NewMerger(cfg.Cluster, int32(cfg.Collectors), p) },

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -24,6 +25,8 @@ type bench struct {
 	cfg     config.Config
 	cl      *kgo.Client
 	adm     *kadm.Client
+	shown   *prometheus.Registry
+	metrics *Metrics
 }
 
 func newBench(t *testing.T) *bench { return newBenchOf(t, 1) }
@@ -52,7 +55,8 @@ func newBenchOf(t *testing.T, collectors int) *bench {
 		t.Fatal(err)
 	}
 	t.Cleanup(cl.Close)
-	b := &bench{t, cluster, cfg, cl, kadm.NewClient(cl)}
+	registry := prometheus.NewRegistry()
+	b := &bench{t, cluster, cfg, cl, kadm.NewClient(cl), registry, NewMetrics(registry)}
 	b.createTopics()
 	return b
 }
@@ -71,7 +75,7 @@ func (b *bench) createTopics() {
 func (b *bench) collect() (stop func() error, ended <-chan error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- Collect(ctx, b.cfg, slog.New(slog.NewTextHandler(b.t.Output(), nil))) }()
+	go func() { done <- Collect(ctx, b.cfg, slog.New(slog.NewTextHandler(b.t.Output(), nil)), b.metrics) }()
 	stop = func() error { cancel(); return <-done }
 	return stop, done
 }
@@ -167,8 +171,8 @@ func TestABadDeployStopsAndNamesTheSetting(t *testing.T) {
 	b.eventually("the stop", b.stopped("collect.max_rejects", schemas.ErrNotSingleObject.Error(), ErrTooManyRejects.Error()))
 	at := b.progress().Position
 	time.Sleep(2 * time.Second) // several tries
-	if len(ended) > 0 || series(t)["weir_partition_stopped"] != 1 || b.progress().Position != at {
-		t.Errorf("ended %v, stopped %v, position %d after %d", len(ended) > 0, series(t)["weir_partition_stopped"], b.progress().Position, at)
+	if len(ended) > 0 || series(t, b.shown)["weir_partition_stopped"] != 1 || b.progress().Position != at {
+		t.Errorf("ended %v, stopped %v, position %d after %d", len(ended) > 0, series(t, b.shown)["weir_partition_stopped"], b.progress().Position, at)
 	}
 	if err := stop(); err != nil {
 		t.Fatal(err)
@@ -368,7 +372,7 @@ func TestMergeWaitsForBrokers(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	var said strings.Builder
-	if err := Merge(ctx, b.cfg, slog.New(slog.NewTextHandler(&said, nil))); err != nil {
+	if err := Merge(ctx, b.cfg, slog.New(slog.NewTextHandler(&said, nil)), b.metrics); err != nil {
 		t.Errorf("brokers that are away end it: %v", err)
 	}
 	if n := strings.Count(said.String(), "no connection to broker"); n != 1 {

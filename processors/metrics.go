@@ -11,69 +11,80 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// byPartition are the labels of what belongs to a partition. Its series are there while the group gives it to this process.
-var byPartition = []string{"stage", "partition"}
+// Metrics are what collectors and mergers of one process show Prometheus.
+type Metrics struct {
+	owned, position, lag, closed, stopped                                              *prometheus.GaugeVec
+	read, bytes, folding, fates, outputs, clockAhead, otherInterval, commits, restarts *prometheus.CounterVec
+	commitSeconds                                                                      *prometheus.HistogramVec
+}
 
-var (
-	partitionOwned = promauto.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "weir_partition_owned", Help: "1 while this process folds the partition, 0 while it has it and starts or starts again.",
-	}, byPartition)
-	positionCommitted = promauto.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "weir_position", Help: "Committed position: the offset behind everything that was folded.",
-	}, byPartition)
-	lagOffsets = promauto.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "weir_lag_offsets", Help: "Offsets between what was read and the end of the partition as the last fetch had it.",
-	}, byPartition)
-	closedStart = promauto.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "weir_closed_interval_start_seconds", Help: "Start of the last interval that is closed, in Unix time.",
-	}, byPartition)
-	recordsRead = promauto.NewCounterVec(prometheus.CounterOpts{
-		Name: "weir_records_read_total", Help: "Records that this process read, those of a replay among them.",
-	}, byPartition)
-	bytesRead = promauto.NewCounterVec(prometheus.CounterOpts{
-		Name: "weir_bytes_read_total", Help: "Bytes of the records that this process read, before compression.",
-	}, byPartition)
-	foldSeconds = promauto.NewCounterVec(prometheus.CounterOpts{
-		Name: "weir_fold_seconds_total", Help: "Time that this process took to decode and fold what it read, without reading and committing.",
-	}, byPartition)
-	recordFates = promauto.NewCounterVec(prometheus.CounterOpts{
-		Name: "weir_records_total", Help: "Committed records by fate, counted from the partition's beginning, whoever folded them.",
-	}, append([]string{"fate"}, byPartition...))
-	outputsMade = promauto.NewCounterVec(prometheus.CounterOpts{
-		Name: "weir_outputs_total", Help: "Committed summaries and partials, counted from the partition's beginning, whoever made them.",
-	}, byPartition)
-	clockAhead = promauto.NewCounterVec(prometheus.CounterOpts{
-		Name: "weir_records_clock_ahead_total", Help: "Committed records sent by a clock ahead of the broker's, counted as weir_records_total.",
-	}, byPartition)
-	partitionStopped = promauto.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "weir_partition_stopped", Help: "1 while the partition stands still until an administrator looks at it, else 0.",
-	}, byPartition)
-	otherIntervals = promauto.NewCounterVec(prometheus.CounterOpts{
-		Name: "weir_records_other_interval_total", Help: "Records and Ticks read whose interval_ms is not this process's interval.",
-	}, byPartition)
-	commits = promauto.NewCounterVec(prometheus.CounterOpts{
-		Name: "weir_commits_total", Help: "Transactions that this process committed.",
-	}, byPartition)
-	loopRestarts = promauto.NewCounterVec(prometheus.CounterOpts{
-		Name: "weir_loop_restarts_total", Help: "How often this process started again from what is committed, after an error.",
-	}, byPartition)
-	commitSeconds = promauto.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "weir_commit_seconds", Help: "Time from the beginning of a transaction to its commit.",
-		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
-	}, []string{"stage"})
-)
+// NewMetrics registers the metrics of this package, which a registry takes once.
+func NewMetrics(registry prometheus.Registerer) *Metrics {
+	add := promauto.With(registry)
+	byPartition := []string{"stage", "partition"} // a series of each while this process has the partition
+	return &Metrics{
+		owned: add.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "weir_partition_owned", Help: "1 while this process folds the partition, 0 while it has it and starts or starts again.",
+		}, byPartition),
+		position: add.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "weir_position", Help: "Committed position: the offset behind everything that was folded.",
+		}, byPartition),
+		lag: add.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "weir_lag_offsets", Help: "Offsets between what was read and the end of the partition as the last fetch had it.",
+		}, byPartition),
+		closed: add.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "weir_closed_interval_start_seconds", Help: "Start of the last interval that is closed, in Unix time.",
+		}, byPartition),
+		read: add.NewCounterVec(prometheus.CounterOpts{
+			Name: "weir_records_read_total", Help: "Records that this process read, those of a replay among them.",
+		}, byPartition),
+		bytes: add.NewCounterVec(prometheus.CounterOpts{
+			Name: "weir_bytes_read_total", Help: "Bytes of the records that this process read, before compression.",
+		}, byPartition),
+		folding: add.NewCounterVec(prometheus.CounterOpts{
+			Name: "weir_fold_seconds_total", Help: "Time that this process took to decode and fold what it read, without reading and committing.",
+		}, byPartition),
+		fates: add.NewCounterVec(prometheus.CounterOpts{
+			Name: "weir_records_total", Help: "Committed records by fate, counted from the partition's beginning, whoever folded them.",
+		}, append([]string{"fate"}, byPartition...)),
+		outputs: add.NewCounterVec(prometheus.CounterOpts{
+			Name: "weir_outputs_total", Help: "Committed summaries and partials, counted from the partition's beginning, whoever made them.",
+		}, byPartition),
+		clockAhead: add.NewCounterVec(prometheus.CounterOpts{
+			Name: "weir_records_clock_ahead_total", Help: "Committed records sent by a clock ahead of the broker's, counted as weir_records_total.",
+		}, byPartition),
+		stopped: add.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "weir_partition_stopped", Help: "1 while the partition stands still until an administrator looks at it, else 0.",
+		}, byPartition),
+		otherInterval: add.NewCounterVec(prometheus.CounterOpts{
+			Name: "weir_records_other_interval_total", Help: "Records and Ticks read whose interval_ms is not this process's interval.",
+		}, byPartition),
+		commits: add.NewCounterVec(prometheus.CounterOpts{
+			Name: "weir_commits_total", Help: "Transactions that this process committed.",
+		}, byPartition),
+		restarts: add.NewCounterVec(prometheus.CounterOpts{
+			Name: "weir_loop_restarts_total", Help: "How often this process started again from what is committed, after an error.",
+		}, byPartition),
+		commitSeconds: add.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "weir_commit_seconds", Help: "Time from the beginning of a transaction to its commit.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
+		}, []string{"stage"}),
+	}
+}
 
 // meter keeps the metrics of a partition while this process has it.
 type meter struct {
+	all    *Metrics
 	labels prometheus.Labels
 	shown  map[prometheus.Counter]int64 // of the counters that show committed totals
 }
 
-func newMeter(stage string, partition int32) *meter {
-	m := &meter{prometheus.Labels{"stage": stage, "partition": strconv.Itoa(int(partition))}, map[prometheus.Counter]int64{}}
-	partitionOwned.With(m.labels).Set(0)
-	partitionStopped.With(m.labels).Set(0)
-	for _, c := range []*prometheus.CounterVec{recordsRead, bytesRead, foldSeconds, otherIntervals, commits, loopRestarts} {
+// meter begins to show a partition.
+func (all *Metrics) meter(stage string, partition int32) *meter {
+	m := &meter{all, prometheus.Labels{"stage": stage, "partition": strconv.Itoa(int(partition))}, map[prometheus.Counter]int64{}}
+	all.owned.With(m.labels).Set(0)
+	all.stopped.With(m.labels).Set(0)
+	for _, c := range []*prometheus.CounterVec{all.read, all.bytes, all.folding, all.otherInterval, all.commits, all.restarts} {
 		c.With(m.labels) // at 0, so that a rate sees the first
 	}
 	return m
@@ -81,9 +92,13 @@ func newMeter(stage string, partition int32) *meter {
 
 // forget takes the series of the partition away: whoever has it next shows them.
 func (m *meter) forget() {
-	for _, v := range []interface {
-		DeletePartialMatch(labels prometheus.Labels) int
-	}{partitionOwned, partitionStopped, otherIntervals, positionCommitted, lagOffsets, closedStart, recordsRead, bytesRead, foldSeconds, recordFates, outputsMade, clockAhead, commits, loopRestarts} {
+	all := m.all
+	for _, v := range []*prometheus.GaugeVec{all.owned, all.stopped, all.position, all.lag, all.closed} {
+		v.DeletePartialMatch(m.labels)
+	}
+	for _, v := range []*prometheus.CounterVec{
+		all.read, all.bytes, all.folding, all.fates, all.outputs, all.clockAhead, all.otherInterval, all.commits, all.restarts,
+	} {
 		v.DeletePartialMatch(m.labels)
 	}
 }
@@ -94,7 +109,7 @@ func (m *meter) owns(folding bool) {
 	if folding {
 		n = 1
 	}
-	partitionOwned.With(m.labels).Set(n)
+	m.all.owned.With(m.labels).Set(n)
 }
 
 // stops shows whether the partition stands still until an administrator looks at it.
@@ -103,23 +118,23 @@ func (m *meter) stops(still bool) {
 	if still {
 		n = 1
 	}
-	partitionStopped.With(m.labels).Set(n)
+	m.all.stopped.With(m.labels).Set(n)
 }
 
 // otherInterval notes n entries with another interval_ms than ours.
-func (m *meter) otherInterval(n int64) { otherIntervals.With(m.labels).Add(float64(n)) }
+func (m *meter) otherInterval(n int64) { m.all.otherInterval.With(m.labels).Add(float64(n)) }
 
 // lags shows how far the end of the partition is from what was read.
-func (m *meter) lags(end, read int64) { lagOffsets.With(m.labels).Set(float64(max(0, end-read))) }
+func (m *meter) lags(end, read int64) { m.all.lag.With(m.labels).Set(float64(max(0, end-read))) }
 
 // restarts notes that the loop starts again.
-func (m *meter) restarts() { loopRestarts.With(m.labels).Inc() }
+func (m *meter) restarts() { m.all.restarts.With(m.labels).Inc() }
 
 // folded notes that n records were folded.
 func (m *meter) folded(n, bytes int, took time.Duration) {
-	recordsRead.With(m.labels).Add(float64(n))
-	bytesRead.With(m.labels).Add(float64(bytes))
-	foldSeconds.With(m.labels).Add(took.Seconds())
+	m.all.read.With(m.labels).Add(float64(n))
+	m.all.bytes.With(m.labels).Add(float64(bytes))
+	m.all.folding.With(m.labels).Add(took.Seconds())
 }
 
 // reached notes up to where a poll has been read, and where its partition ends.
@@ -133,22 +148,22 @@ func (m *meter) reached(fetches kgo.Fetches, read int64) {
 
 // committed notes a transaction.
 func (m *meter) committed(p *schemas.Progress, took time.Duration) {
-	commits.With(m.labels).Inc()
-	commitSeconds.WithLabelValues(m.labels["stage"]).Observe(took.Seconds())
+	m.all.commits.With(m.labels).Inc()
+	m.all.commitSeconds.WithLabelValues(m.labels["stage"]).Observe(took.Seconds())
 	m.stands(p)
 }
 
 // stands shows the last committed Progress. Its counts go on from one owner to the next, and so do the counters that are
 // made from them.
 func (m *meter) stands(p *schemas.Progress) {
-	positionCommitted.With(m.labels).Set(float64(p.Position))
+	m.all.position.With(m.labels).Set(float64(p.Position))
 	if p.Closed != nil {
-		closedStart.With(m.labels).Set(float64(*p.Closed) / 1000)
+		m.all.closed.With(m.labels).Set(float64(*p.Closed) / 1000)
 	}
 	c := p.Counts
-	m.raise(outputsMade.With(m.labels), c.Outputs)
-	m.raise(clockAhead.With(m.labels), c.ClockAhead)
-	fates := recordFates.MustCurryWith(m.labels)
+	m.raise(m.all.outputs.With(m.labels), c.Outputs)
+	m.raise(m.all.clockAhead.With(m.labels), c.ClockAhead)
+	fates := m.all.fates.MustCurryWith(m.labels)
 	for fate, n := range map[string]int64{
 		"summarized": c.Summarized, "rejected": c.Rejected, "late": c.Late, "dropped": c.Dropped, "duplicate": c.Duplicate,
 		"misrouted": c.Misrouted, "ended": c.Ended, "lost": c.Lost,

@@ -12,9 +12,9 @@ import (
 )
 
 // series returns what is shown of partition 0 of collect, by name, or by name and fate.
-func series(t *testing.T) map[string]float64 {
+func series(t *testing.T, registry prometheus.Gatherer) map[string]float64 {
 	t.Helper()
-	families, err := prometheus.DefaultGatherer.Gather()
+	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func TestMetricsSayWhatIsCommitted(t *testing.T) {
 		t.Helper()
 		var got map[string]float64
 		p := b.progress()
-		b.eventually("what Progress says", func() bool { got = series(t); return got["weir_position"] == float64(p.Position) })
+		b.eventually("what Progress says", func() bool { got = series(t, b.shown); return got["weir_position"] == float64(p.Position) })
 		if got["weir_commits_total"] < commits {
 			t.Errorf("%v commits, want at least %v", got["weir_commits_total"], commits)
 		}
@@ -77,12 +77,12 @@ func TestMetricsSayWhatIsCommitted(t *testing.T) {
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
-	if left := series(t); len(left) > 0 {
+	if left := series(t, b.shown); len(left) > 0 {
 		t.Errorf("a partition that was given up is still shown: %v", left)
 	}
 	stop, _ = b.collect()
-	b.eventually("the partition back", func() bool { return series(t)["weir_partition_owned"] == 1 })
-	if got := series(t); got["weir_records_total summarized"] != 2 || got["weir_commits_total"] != 0 {
+	b.eventually("the partition back", func() bool { return series(t, b.shown)["weir_partition_owned"] == 1 })
+	if got := series(t, b.shown); got["weir_records_total summarized"] != 2 || got["weir_commits_total"] != 0 {
 		t.Errorf("the next owner does not go on from what was committed: %v", got)
 	}
 	b.interval(7)
@@ -101,9 +101,9 @@ func TestMetricsOfALoopThatStartsAgain(t *testing.T) {
 		return nil, errors.New("no"), true
 	})
 	stop, _ := b.collect()
-	b.eventually("two tries", func() bool { return series(t)["weir_loop_restarts_total"] >= 2 })
-	b.eventually("the pause between two", func() bool { n, has := series(t)["weir_partition_owned"]; return has && n == 0 })
-	if got := series(t); got["weir_commits_total"] != 0 || got["weir_records_total summarized"] != 0 || got["weir_outputs_total"] != 0 {
+	b.eventually("two tries", func() bool { return series(t, b.shown)["weir_loop_restarts_total"] >= 2 })
+	b.eventually("the pause between two", func() bool { n, has := series(t, b.shown)["weir_partition_owned"]; return has && n == 0 })
+	if got := series(t, b.shown); got["weir_commits_total"] != 0 || got["weir_records_total summarized"] != 0 || got["weir_outputs_total"] != 0 {
 		t.Errorf("what was not committed is shown: %v", got)
 	}
 	if err := stop(); err != nil {
@@ -113,12 +113,13 @@ func TestMetricsOfALoopThatStartsAgain(t *testing.T) {
 
 // A progress topic that was made anew counts from the beginning; a counter that fell would end the process.
 func TestACounterDoesNotFall(t *testing.T) {
-	m := newMeter("collect", 0)
+	registry := prometheus.NewRegistry()
+	m := NewMetrics(registry).meter("collect", 0)
 	defer m.forget()
 	for _, summarized := range []int64{5, 3, 6} {
 		m.stands(&schemas.Progress{Counts: schemas.ProgressCounts{Summarized: summarized}})
 	}
-	if got := series(t)["weir_records_total summarized"]; got != 6 {
+	if got := series(t, registry)["weir_records_total summarized"]; got != 6 {
 		t.Errorf("got %v", got)
 	}
 }

@@ -27,11 +27,11 @@ const (
 
 // own folds the partitions that the stage's group gives this process. The group decides who folds what; correctness does
 // not depend on it, fencing does, so a partition may be owned twice for a while and only loses time.
-func own(ctx context.Context, cfg config.Config, log *slog.Logger, s stage) error {
+func own(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Metrics, s stage) error {
 	outer := ctx
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	o := &owners{cfg: cfg, stage: s, log: log, brokers: config.NewBrokers(log), loops: map[int32]*owned{}, end: cancel, others: &others{}}
+	o := &owners{cfg: cfg, stage: s, log: log, metrics: metrics, brokers: config.NewBrokers(log), loops: map[int32]*owned{}, end: cancel, others: &others{}}
 	member, part := context.WithCancel(context.WithoutCancel(ctx)) // it leaves its group after ctx
 	defer part()
 	opts, err := cfg.ClientOpts(member)
@@ -94,6 +94,7 @@ type owners struct {
 	cfg     config.Config
 	stage   stage
 	log     *slog.Logger
+	metrics *Metrics
 	brokers *config.Brokers
 	others  *others
 	end     context.CancelCauseFunc
@@ -175,7 +176,7 @@ func (o *owners) stopAll() {
 
 // fold runs a partition's loop again and again, from what is committed, for as long as the partition is ours.
 func (o *owners) fold(ctx context.Context, partition int32) {
-	m := newMeter(o.stage.name, partition)
+	m := o.metrics.meter(o.stage.name, partition)
 	defer m.forget()
 	l := &loop{cfg: o.cfg, stage: o.stage, partition: partition, log: o.log, brokers: o.brokers, meter: m, others: o.others, patience: commitTimeout}
 	var trouble config.Trouble

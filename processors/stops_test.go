@@ -44,7 +44,7 @@ func (b *bench) collectTo() (log *lines, stop func() error, ended <-chan error) 
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	log = &lines{}
-	go func() { done <- Collect(ctx, b.cfg, slog.New(slog.NewTextHandler(log, nil))) }()
+	go func() { done <- Collect(ctx, b.cfg, slog.New(slog.NewTextHandler(log, nil)), b.metrics) }()
 	return log, func() error { cancel(); return <-done }, done
 }
 
@@ -302,7 +302,7 @@ func (b *bench) collectMany(outputs func(tick Effects) []schemas.Record) (stop f
 	}}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- own(ctx, b.cfg, slog.New(slog.NewTextHandler(b.t.Output(), nil)), s) }()
+	go func() { done <- own(ctx, b.cfg, slog.New(slog.NewTextHandler(b.t.Output(), nil)), b.metrics, s) }()
 	return func() error { cancel(); return <-done }
 }
 
@@ -408,7 +408,7 @@ func TestAnotherIntervalIsSaidOnce(t *testing.T) {
 	b.put(encode(t, &schemas.Tick{IntervalStart: start, IntervalMs: 10_000}), encode(t, &schemas.Tick{IntervalStart: start + 10_000, IntervalMs: 10_000}))
 	b.interval(3)
 	b.eventually("a summary", b.summaries(1))
-	if got := series(t)["weir_records_other_interval_total"]; got != 6 {
+	if got := series(t, b.shown)["weir_records_other_interval_total"]; got != 6 {
 		t.Errorf("%v are counted", got)
 	}
 	b.stopOrFail(stop)

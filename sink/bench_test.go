@@ -13,6 +13,7 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -30,6 +31,7 @@ type bench struct {
 	cluster *kfake.Cluster
 	cl      *kgo.Client
 	said    *sayings
+	metrics *Metrics
 	want    []schemas.Row // of everything committed
 	bad     int64         // undecodable records committed
 	serial  int64
@@ -51,7 +53,7 @@ func newBench(t *testing.T, partitions int32) *bench {
 		t.Fatal(err)
 	}
 	t.Cleanup(cl.Close)
-	return &bench{t: t, cfg: cfg, cluster: cluster, cl: cl, said: &sayings{count: map[string]int{}}}
+	return &bench{t: t, cfg: cfg, cluster: cluster, cl: cl, said: &sayings{count: map[string]int{}}, metrics: NewMetrics(prometheus.NewRegistry())}
 }
 
 // transaction writes values to a partition, and commits or aborts them.
@@ -111,7 +113,7 @@ func (b *bench) drain() error {
 
 // newSink returns a sink that takes its time at the end, on a machine that is busy.
 func (b *bench) newSink(before func(action, path string) error) *sink {
-	s := newSink(b.cfg, slog.New(b.said), before)
+	s := newSink(b.cfg, slog.New(b.said), b.metrics, before)
 	s.patience = time.Minute
 	return s
 }

@@ -27,9 +27,9 @@ func value(t *testing.T, c prometheus.Collector) float64 {
 
 func TestMetricsSayWhatIsArchived(t *testing.T) {
 	const partition = 1 // of none of the other tests' conflicts
-	rows, files, bytes := rowsWritten.With(labels(partition)), filesWritten.With(labels(partition)), bytesWritten.With(labels(partition))
-	before := []float64{value(t, rows), value(t, files), value(t, bytes)}
 	b, rnd := newBench(t, 2), random(t)
+	rows, files, bytes := b.metrics.rows.With(labels(partition)), b.metrics.files.With(labels(partition)), b.metrics.bytes.With(labels(partition))
+	before := []float64{value(t, rows), value(t, files), value(t, bytes)}
 	b.summaries(rnd, partition, 3)
 	b.transaction(partition, false, []byte("aborted"))
 	b.summaries(rnd, partition, 2)
@@ -60,9 +60,9 @@ func TestMetricsSayWhatIsArchived(t *testing.T) {
 		"rows":     {float64(len(b.want)), value(t, rows) - before[0]},
 		"files":    {float64(len(paths)), value(t, files) - before[1]},
 		"bytes":    {float64(size), value(t, bytes) - before[2]},
-		"position": {float64(next), value(t, positionArchived.With(labels(partition)))},
-		"interval": {float64(last) / 1000, value(t, lastStart.With(labels(partition)))},
-		"lag":      {0, value(t, lagOffsets.With(labels(partition)))},
+		"position": {float64(next), value(t, b.metrics.position.With(labels(partition)))},
+		"interval": {float64(last) / 1000, value(t, b.metrics.lastStart.With(labels(partition)))},
+		"lag":      {0, value(t, b.metrics.lag.With(labels(partition)))},
 	} {
 		if pair[0] != pair[1] {
 			t.Errorf("%s: %v, want %v", what, pair[1], pair[0])
@@ -72,7 +72,7 @@ func TestMetricsSayWhatIsArchived(t *testing.T) {
 
 func TestMetricsOfADiskThatFails(t *testing.T) {
 	b, rnd := newBench(t, 1), random(t)
-	failures := failedWrites.With(labels(0))
+	failures := b.metrics.failures.With(labels(0))
 	before := value(t, failures)
 	b.summaries(rnd, 0, 1)
 	failed := false

@@ -19,7 +19,7 @@ func (s *sink) roll(ctx context.Context, p *part) error {
 		if err == nil || errors.Is(err, errTaken) || fatal(err) {
 			return err
 		}
-		failedWrites.With(labels(p.id)).Inc()
+		s.metrics.failures.With(labels(p.id)).Inc()
 		if ctx.Err() == nil && s.unwritten.Worth(err, time.Now()) {
 			s.log.Warn("cannot write to the archive, keeping the rows and trying again", "partition", p.id, "err", err)
 		}
@@ -36,7 +36,7 @@ func (s *sink) commit(p *part) error {
 	began := time.Now()
 	err := s.archive.commit(p.date, p.rows, f)
 	if errors.Is(err, errTaken) {
-		conflicts.With(labels(p.id)).Inc()
+		s.metrics.conflicts.With(labels(p.id)).Inc()
 		t, err := s.archive.follow(p.id, tail{p.start, p.previous, s.topicID})
 		if err != nil {
 			return err

@@ -29,6 +29,7 @@ type sink struct {
 	cfg     config.Config
 	topic   string
 	log     *slog.Logger
+	metrics *Metrics
 	archive *archive
 	period  time.Duration // a file ends when its first record is this old
 	tails   map[int32]tail
@@ -51,15 +52,14 @@ type sink struct {
 // error that says what to do: ErrHole, ErrBadFile, ErrOvertaken, ErrBeyondEnd, ErrTopicReplaced, ErrNoTopic, ErrNoHardLinks,
 // schemas.ErrTopics. Several sinks may share a directory. At a summary with a schema that it does not know, Run waits, in
 // that partition alone.
-func Run(ctx context.Context, cfg config.Config, log *slog.Logger) error {
-	s := newSink(cfg, log, nil)
-	return s.run(ctx)
+func Run(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Metrics) error {
+	return newSink(cfg, log, metrics, nil).run(ctx)
 }
 
-func newSink(cfg config.Config, log *slog.Logger, before func(action, path string) error) *sink {
+func newSink(cfg config.Config, log *slog.Logger, metrics *Metrics, before func(action, path string) error) *sink {
 	topic := cfg.Prefix + schemas.TopicJobSummary
 	return &sink{
-		cfg: cfg, topic: topic, log: log.With("topic", topic),
+		cfg: cfg, topic: topic, log: log.With("topic", topic), metrics: metrics,
 		archive: newArchive(cfg.Sink.Dir, topic, before),
 		period:  max(cfg.Interval, minPeriod),
 		brokers: config.NewBrokers(log), ends: map[int32]int64{}, patience: drainLimit,

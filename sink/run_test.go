@@ -304,7 +304,7 @@ func TestBrokersGone(t *testing.T) {
 			cancel()
 		}
 	}
-	if err := Run(ctx, b.cfg, slog.New(b.said)); err != nil {
+	if err := Run(ctx, b.cfg, slog.New(b.said), b.metrics); err != nil {
 		t.Fatal(err)
 	}
 	b.check()

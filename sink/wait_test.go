@@ -96,7 +96,7 @@ func TestWaitsAtNewerSchema(t *testing.T) {
 	b.eventually("the other partition", func() bool { return b.position(goesOn) > 0 && b.position(goesOn) >= b.end(goesOn)-1 })
 	b.eventually("what lies before the record", func() bool { return b.position(waits) >= 3 })
 	b.eventually("a line in the log", func() bool { return b.said.of(waitSays) == 1 })
-	if value(t, waiting.With(labels(waits))) != 1 || value(t, waiting.With(labels(goesOn))) != 0 {
+	if value(t, b.metrics.waits.With(labels(waits))) != 1 || value(t, b.metrics.waits.With(labels(goesOn))) != 0 {
 		t.Error("the metric does not show which partition waits")
 	}
 	if err := end(); err != nil {
@@ -122,7 +122,7 @@ func TestWaitsAtNewerSchema(t *testing.T) {
 	}
 	b.want = append(b.want, held...)
 	b.eventually("what lies behind the record", func() bool { return b.position(waits) >= b.end(waits)-1 })
-	if value(t, waiting.With(labels(waits))) != 0 {
+	if value(t, b.metrics.waits.With(labels(waits))) != 0 {
 		t.Error("the metric shows a partition that does not wait")
 	}
 	if err := end(); err != nil {
