@@ -25,7 +25,9 @@ func newRegistry() *prometheus.Registry {
 }
 
 // serveMetrics shows a registry to Prometheus until stop is called; with an empty address it listens on nothing.
-func serveMetrics(ctx context.Context, listen string, registry *prometheus.Registry, log *slog.Logger) (stop func(), err error) {
+func serveMetrics(
+	ctx context.Context, listen string, registry *prometheus.Registry, log *slog.Logger,
+) (stop func(), err error) {
 	if listen == "" {
 		return func() {}, nil
 	}
@@ -34,7 +36,8 @@ func serveMetrics(ctx context.Context, listen string, registry *prometheus.Regis
 		return nil, fmt.Errorf("listening on metrics.listen %s: %w: give every service an address of its own (WEIR_METRICS_LISTEN), or none for no metrics", listen, err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(registry, promhttp.HandlerFor(registry, promhttp.HandlerOpts{})))
+	page := promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(registry, page))
 	server := &http.Server{
 		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second,
 		IdleTimeout: 2 * time.Minute, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),

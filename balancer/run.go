@@ -62,10 +62,12 @@ func Run(
 	return newBalancer(cfg, tree, source, log, metrics).compete(ctx)
 }
 
-func newBalancer(cfg config.Config, tree *topology.Tree, source scheduler.Source, log *slog.Logger, metrics *Metrics) *balancer {
+func newBalancer(
+	cfg config.Config, tree *topology.Tree, source scheduler.Source, log *slog.Logger, metrics *Metrics,
+) *balancer {
 	return &balancer{
-		cfg: cfg, schedule: newSchedule(cfg), tree: tree, layout: newLayout(tree, cfg.Collectors, nil), source: source, log: log, metrics: metrics,
-		trouble: &trouble{log: log, what: "routes and ticks"}, said: map[scheduler.Fault]bool{},
+		cfg: cfg, schedule: newSchedule(cfg), tree: tree, layout: newLayout(tree, cfg.Collectors, nil), source: source, log: log,
+		metrics: metrics, trouble: &trouble{log: log, what: "routes and ticks"}, said: map[scheduler.Fault]bool{},
 	}
 }
 

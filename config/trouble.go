@@ -21,10 +21,10 @@ const (
 	maxReturns = maxLines / 2
 )
 
-// Trouble decides which errors of a trouble that lasts are worth a line in the log: the first one, the first of every other
-// kind, one that comes back after another kind or after the end, and one of each kind every ten minutes. It stays within
-// maxLines in ten minutes, so an error in a loop cannot flood the log. The zero value is no trouble. One goroutine at a
-// time may use it.
+// Trouble decides which errors of a trouble that lasts are worth a line in the log. These are the first error, the
+// first of every other kind, one that comes back after another kind or after the end, and one of each kind every ten
+// minutes. It stays within maxLines in ten minutes, so an error in a loop cannot flood the log. The zero value is no
+// trouble. One goroutine at a time may use it.
 type Trouble struct {
 	kind  string // of the last error since the last end
 	told  bool   // the log has this trouble

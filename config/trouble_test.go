@@ -20,7 +20,8 @@ var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
 func refusedBy(address string) error {
 	to, _ := net.ResolveTCPAddr("tcp", address)
-	return fmt.Errorf("unable to dial: %w", &net.OpError{Op: "dial", Net: "tcp", Addr: to, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)})
+	refused := os.NewSyscallError("connect", syscall.ECONNREFUSED)
+	return fmt.Errorf("unable to dial: %w", &net.OpError{Op: "dial", Net: "tcp", Addr: to, Err: refused})
 }
 
 // TestTroubleIsSaidOncePerKind: what was only away may come back and refuse us, and that must be said.
@@ -40,7 +41,7 @@ func TestTroubleIsSaidOncePerKind(t *testing.T) {
 	}
 }
 
-// TestMissingPartitionAfterARefusedConnection: nothing is known of either error but its class, and both have to be logged.
+// TestMissingPartitionAfterARefusedConnection: no remedy is known for either error, and both have to be logged.
 func TestMissingPartitionAfterARefusedConnection(t *testing.T) {
 	var trouble Trouble
 	if !trouble.Worth(refusedBy("127.0.0.1:9092"), noon) {
@@ -55,17 +56,27 @@ func TestMissingPartitionAfterARefusedConnection(t *testing.T) {
 func TestKindsOfErrors(t *testing.T) {
 	kinds := map[string]string{}
 	for name, same := range map[string][]error{
-		"refused": {refusedBy("127.0.0.1:9092"), refusedBy("[::1]:19093"), fmt.Errorf("no answer: %w", refusedBy("10.0.0.3:9092"))},
-		"reset":   {&net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}, fmt.Errorf("at 12:00: %w", &net.OpError{Op: "read", Err: syscall.ECONNRESET})},
+		"refused": {
+			refusedBy("127.0.0.1:9092"), refusedBy("[::1]:19093"), fmt.Errorf("no answer: %w", refusedBy("10.0.0.3:9092")),
+		},
+		"reset": {
+			&net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET},
+			fmt.Errorf("at 12:00: %w", &net.OpError{Op: "read", Err: syscall.ECONNRESET}),
+		},
 		"no partition": {
 			kerr.UnknownTopicOrPartition, fmt.Errorf("reading counters-7: %w", kerr.UnknownTopicOrPartition),
 			fmt.Errorf("reading partials-0 at 99: %w", kerr.UnknownTopicOrPartition),
 		},
-		"no leader":     {kerr.LeaderNotAvailable},
-		"deadline":      {context.DeadlineExceeded, fmt.Errorf("flushing 3 records: %w", context.DeadlineExceeded)},
-		"slow dial":     {&net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}},
-		"no such host":  {&net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "one", Server: "10.0.0.1:53"}}, &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "another"}}},
-		"disk full":     {&os.PathError{Op: "write", Path: "/a/1", Err: syscall.ENOSPC}, &os.PathError{Op: "open", Path: "/b", Err: syscall.ENOSPC}},
+		"no leader": {kerr.LeaderNotAvailable},
+		"deadline":  {context.DeadlineExceeded, fmt.Errorf("flushing 3 records: %w", context.DeadlineExceeded)},
+		"slow dial": {&net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}},
+		"no such host": {
+			&net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "one", Server: "10.0.0.1:53"}},
+			&net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "another"}},
+		},
+		"disk full": {
+			&os.PathError{Op: "write", Path: "/a/1", Err: syscall.ENOSPC}, &os.PathError{Op: "open", Path: "/b", Err: syscall.ENOSPC},
+		},
 		"end of stream": {io.EOF},
 		"dates": {
 			errors.New("x509: certificate has expired: current time 2026-11-22T04:19:31Z is after 2026-11-01T00:00:00Z"),
@@ -73,7 +84,9 @@ func TestKindsOfErrors(t *testing.T) {
 		},
 		"lists":   {errors.New("brokers [1 2 3] are away"), errors.New("brokers [2 3] are away")},
 		"offsets": {errors.New("record at offset 999 is no Progress"), errors.New("record at offset 1000 is no Progress")},
-		"long":    {errors.New("at 1 " + strings.Repeat("word ", 1000)), errors.New("at 1000000 " + strings.Repeat("word ", 2000))},
+		"long": {
+			errors.New("at 1 " + strings.Repeat("word ", 1000)), errors.New("at 1000000 " + strings.Repeat("word ", 2000)),
+		},
 	} {
 		for _, err := range same {
 			if kindOf(err) != kindOf(same[0]) {
@@ -104,7 +117,7 @@ func TestTroubleThatLastsIsSaidAgain(t *testing.T) {
 	}
 }
 
-// TestTroubleStaysWithinItsLines: any errors and ends, in any order and at any pace, of few kinds or of a new one each time.
+// TestTroubleStaysWithinItsLines draws errors and ends in any order and at any pace, of few kinds or of many.
 func TestTroubleStaysWithinItsLines(t *testing.T) {
 	seed := rand.Uint64()
 	rnd := rand.New(rand.NewPCG(seed, 0))
@@ -140,8 +153,8 @@ func TestTroubleStaysWithinItsLines(t *testing.T) {
 	}
 }
 
-// TestTroubleIsSaidInTheEnd: links that broke again and again have used up their lines. An outage that stays is logged late,
-// but it is, and so is its end.
+// TestTroubleIsSaidInTheEnd: a link that broke again and again has used up its lines. An outage that stays is logged
+// late, and so is its end.
 func TestTroubleIsSaidInTheEnd(t *testing.T) {
 	var trouble Trouble
 	away, now := refusedBy("127.0.0.1:9092"), noon

@@ -151,6 +151,11 @@ func (b *bench) summaries(n int) func() bool {
 	return func() bool { return len(b.read(schemas.TopicJobSummary)) == n }
 }
 
+// tried reports whether the process that has the partition started again so often from what is committed.
+func (b *bench) tried(times float64) func() bool {
+	return func() bool { return series(b.t, b.shown)["weir_loop_restarts_total"] >= times }
+}
+
 // stopped reports whether Progress says that the partition stands still for all of these reasons.
 func (b *bench) stopped(reasons ...string) func() bool {
 	return func() bool {
@@ -170,7 +175,7 @@ func TestABadDeployStopsAndNamesTheSetting(t *testing.T) {
 	stop, ended := b.collect()
 	b.eventually("the stop", b.stopped("collect.max_rejects", schemas.ErrNotSingleObject.Error(), ErrTooManyRejects.Error()))
 	at := b.progress().Position
-	time.Sleep(2 * time.Second) // several tries
+	b.eventually("several tries", b.tried(3))
 	if len(ended) > 0 || series(t, b.shown)["weir_partition_stopped"] != 1 || b.progress().Position != at {
 		t.Errorf("ended %v, stopped %v, position %d after %d", len(ended) > 0, series(t, b.shown)["weir_partition_stopped"], b.progress().Position, at)
 	}
@@ -202,7 +207,7 @@ func TestRubbishAloneStopsToo(t *testing.T) {
 	}
 	at := b.progress()
 	stop, _ = b.collect() // another process decides the same
-	time.Sleep(3 * time.Second)
+	b.eventually("its tries", b.tried(2))
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -307,7 +312,7 @@ func TestARecordThatFailsIsNotCommittedAround(t *testing.T) {
 	set(&tiny)
 	stop, _ := b.collect()
 	b.interval(3)
-	time.Sleep(time.Second) // several tries
+	b.eventually("several tries", b.tried(2))
 	if n := len(b.read(schemas.TopicJobSummary)); n != 0 || b.progress().Closed != nil {
 		t.Fatalf("%d summaries; %+v was committed without its output", n, b.progress())
 	}

@@ -24,13 +24,15 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	byPartition := []string{"stage", "partition"} // a series of each while this process has the partition
 	return &Metrics{
 		owned: add.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "weir_partition_owned", Help: "1 while this process folds the partition, 0 while it has it and starts or starts again.",
+			Name: "weir_partition_owned",
+			Help: "1 while this process folds the partition, 0 while it has it and starts or starts again.",
 		}, byPartition),
 		position: add.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "weir_position", Help: "Committed position: the offset behind everything that was folded.",
 		}, byPartition),
 		lag: add.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "weir_lag_offsets", Help: "Offsets between what was read and the end of the partition as the last fetch had it.",
+			Name: "weir_lag_offsets",
+			Help: "Offsets between what was read and the end of the partition as the last fetch had it.",
 		}, byPartition),
 		closed: add.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "weir_closed_interval_start_seconds", Help: "Start of the last interval that is closed, in Unix time.",
@@ -42,28 +44,35 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Name: "weir_bytes_read_total", Help: "Bytes of the records that this process read, before compression.",
 		}, byPartition),
 		folding: add.NewCounterVec(prometheus.CounterOpts{
-			Name: "weir_fold_seconds_total", Help: "Time that this process took to decode and fold what it read, without reading and committing.",
+			Name: "weir_fold_seconds_total",
+			Help: "Time that this process took to decode and fold what it read, without reading and committing.",
 		}, byPartition),
 		fates: add.NewCounterVec(prometheus.CounterOpts{
-			Name: "weir_records_total", Help: "Committed records by fate, counted from the partition's beginning, whoever folded them.",
+			Name: "weir_records_total",
+			Help: "Committed records by fate, counted from the partition's beginning, whoever folded them.",
 		}, append([]string{"fate"}, byPartition...)),
 		outputs: add.NewCounterVec(prometheus.CounterOpts{
-			Name: "weir_outputs_total", Help: "Committed summaries and partials, counted from the partition's beginning, whoever made them.",
+			Name: "weir_outputs_total",
+			Help: "Committed summaries and partials, counted from the partition's beginning, whoever made them.",
 		}, byPartition),
 		clockAhead: add.NewCounterVec(prometheus.CounterOpts{
-			Name: "weir_records_clock_ahead_total", Help: "Committed records sent by a clock ahead of the broker's, counted as weir_records_total.",
+			Name: "weir_records_clock_ahead_total",
+			Help: "Committed records sent by a clock ahead of the broker's, counted as weir_records_total.",
 		}, byPartition),
 		stopped: add.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "weir_partition_stopped", Help: "1 while the partition stands still until an administrator looks at it, else 0.",
+			Name: "weir_partition_stopped",
+			Help: "1 while the partition stands still until an administrator looks at it, else 0.",
 		}, byPartition),
 		otherInterval: add.NewCounterVec(prometheus.CounterOpts{
-			Name: "weir_records_other_interval_total", Help: "Records and Ticks read whose interval_ms is not this process's interval.",
+			Name: "weir_records_other_interval_total",
+			Help: "Records and Ticks read whose interval_ms is not this process's interval.",
 		}, byPartition),
 		commits: add.NewCounterVec(prometheus.CounterOpts{
 			Name: "weir_commits_total", Help: "Transactions that this process committed.",
 		}, byPartition),
 		restarts: add.NewCounterVec(prometheus.CounterOpts{
-			Name: "weir_loop_restarts_total", Help: "How often this process started again from what is committed, after an error.",
+			Name: "weir_loop_restarts_total",
+			Help: "How often this process started again from what is committed, after an error.",
 		}, byPartition),
 		commitSeconds: add.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "weir_commit_seconds", Help: "Time from the beginning of a transaction to its commit.",
@@ -81,7 +90,8 @@ type meter struct {
 
 // meter begins to show a partition.
 func (all *Metrics) meter(stage string, partition int32) *meter {
-	m := &meter{all, prometheus.Labels{"stage": stage, "partition": strconv.Itoa(int(partition))}, map[prometheus.Counter]int64{}}
+	labels := prometheus.Labels{"stage": stage, "partition": strconv.Itoa(int(partition))}
+	m := &meter{all, labels, map[prometheus.Counter]int64{}}
 	all.owned.With(m.labels).Set(0)
 	all.stopped.With(m.labels).Set(0)
 	for _, c := range []*prometheus.CounterVec{all.read, all.bytes, all.folding, all.otherInterval, all.commits, all.restarts} {

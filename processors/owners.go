@@ -31,7 +31,10 @@ func own(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Metr
 	outer := ctx
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	o := &owners{cfg: cfg, stage: s, log: log, metrics: metrics, brokers: config.NewBrokers(log), loops: map[int32]*owned{}, end: cancel, others: &others{}}
+	o := &owners{
+		cfg: cfg, stage: s, log: log, metrics: metrics, brokers: config.NewBrokers(log), loops: map[int32]*owned{}, end: cancel,
+		others: &others{},
+	}
 	member, part := context.WithCancel(context.WithoutCancel(ctx)) // it leaves its group after ctx
 	defer part()
 	opts, err := cfg.ClientOpts(member)

@@ -53,7 +53,10 @@ func newBench(t *testing.T, partitions int32) *bench {
 		t.Fatal(err)
 	}
 	t.Cleanup(cl.Close)
-	return &bench{t: t, cfg: cfg, cluster: cluster, cl: cl, said: &sayings{count: map[string]int{}}, metrics: NewMetrics(prometheus.NewRegistry())}
+	return &bench{
+		t: t, cfg: cfg, cluster: cluster, cl: cl, said: &sayings{count: map[string]int{}},
+		metrics: NewMetrics(prometheus.NewRegistry()),
+	}
 }
 
 // transaction writes values to a partition, and commits or aborts them.

@@ -51,10 +51,12 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Name: "weir_sink_position", Help: "Archived position: where the next file of the partition starts.",
 		}, byPartition),
 		lag: add.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "weir_sink_lag_offsets", Help: "Offsets between what is archived and the end of the partition as the last fetch had it.",
+			Name: "weir_sink_lag_offsets",
+			Help: "Offsets between what is archived and the end of the partition as the last fetch had it.",
 		}, byPartition),
 		lastStart: add.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "weir_sink_interval_start_seconds", Help: "Start of the latest interval in the last file that this process wrote, in Unix time.",
+			Name: "weir_sink_interval_start_seconds",
+			Help: "Start of the latest interval in the last file that this process wrote, in Unix time.",
 		}, byPartition),
 		rows: add.NewCounterVec(prometheus.CounterOpts{
 			Name: "weir_sink_rows_total", Help: "Rows that this process archived.",
@@ -72,7 +74,8 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Name: "weir_sink_failures_total", Help: "Tries to write a file that failed and are repeated.",
 		}, byPartition),
 		waits: add.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "weir_sink_waits", Help: "1 while the partition waits at a summary with a schema that this sink does not know, else 0.",
+			Name: "weir_sink_waits",
+			Help: "1 while the partition waits at a summary with a schema that this sink does not know, else 0.",
 		}, byPartition),
 	}
 }

@@ -28,7 +28,8 @@ func value(t *testing.T, c prometheus.Collector) float64 {
 func TestMetricsSayWhatIsArchived(t *testing.T) {
 	const partition = 1 // of none of the other tests' conflicts
 	b, rnd := newBench(t, 2), random(t)
-	rows, files, bytes := b.metrics.rows.With(labels(partition)), b.metrics.files.With(labels(partition)), b.metrics.bytes.With(labels(partition))
+	of := labels(partition)
+	rows, files, bytes := b.metrics.rows.With(of), b.metrics.files.With(of), b.metrics.bytes.With(of)
 	before := []float64{value(t, rows), value(t, files), value(t, bytes)}
 	b.summaries(rnd, partition, 3)
 	b.transaction(partition, false, []byte("aborted"))

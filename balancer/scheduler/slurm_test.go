@@ -681,17 +681,17 @@ for last`, 1))
 	}
 }
 
-// TestSlurmPollsFollowTheDurationOfTheLast: a controller that takes a second for an answer is not asked all the time.
+// TestSlurmPollsFollowTheDurationOfTheLast: a controller that takes its time for an answer is not asked all the time.
 func TestSlurmPollsFollowTheDurationOfTheLast(t *testing.T) {
 	f := newFakeSlurm(t)
-	f.write("squeue", "#!/bin/sh\necho >>\"$0-polls\"\nexec sleep 1\n")
+	f.write("squeue", "#!/bin/sh\necho >>\"$0-polls\"\nexec sleep 0.4\n")
 	cfg := slurmConfig()
-	cfg.Balance.Slurm.Bin, cfg.Balance.Slurm.Poll = f.dir, 100*time.Millisecond
+	cfg.Balance.Slurm.Bin, cfg.Balance.Slurm.Poll = f.dir, 10*time.Millisecond
 	started := time.Now()
 	StartSlurm(t.Context(), cfg)
-	time.Sleep(4 * time.Second)
+	time.Sleep(1500 * time.Millisecond)
 	polls, err := os.ReadFile(filepath.Join(f.dir, "squeue-polls"))
-	if most := 1 + int(time.Since(started)/(2*time.Second)); err != nil || len(polls) > most {
+	if most := 1 + int(time.Since(started)/(800*time.Millisecond)); err != nil || len(polls) > most {
 		t.Errorf("%d polls, want at most %d; error %v", len(polls), most, err)
 	}
 }
