@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -382,5 +383,24 @@ func TestMergeWaitsForBrokers(t *testing.T) {
 	}
 	if n := strings.Count(said.String(), "no connection to broker"); n != 1 {
 		t.Errorf("said %d times that the broker is away: %s", n, said.String())
+	}
+}
+
+// TestAPartitionThatCannotBeReadForAnotherReason: the log has every reason, once.
+func TestAPartitionThatCannotBeReadForAnotherReason(t *testing.T) {
+	log := &lines{}
+	l := &loop{stage: stage{input: "counters"}, log: slog.New(slog.NewTextHandler(log, nil))}
+	trouble := reading{since: time.Now().Add(-time.Minute)}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // nothing is waited for
+	for _, err := range []error{kerr.LeaderNotAvailable, kerr.LeaderNotAvailable, kerr.NotLeaderForPartition, kerr.NotLeaderForPartition} {
+		if err := l.checkFetches(ctx, kgo.NewErrFetch(err), &trouble); err != nil {
+			t.Errorf("%v is not waited for", err)
+		}
+	}
+	for _, reason := range []string{"LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION"} {
+		if n := log.count(reason); n != 1 {
+			t.Errorf("%s was logged %d times", reason, n)
+		}
 	}
 }
