@@ -181,6 +181,15 @@ func (t *Tree) Warnings() []string { return slices.Clone(t.warnings) }
 // the slice.
 func (t *Tree) Nodes() []string { return slices.Clone(t.nodes) }
 
+// Size returns how many vertices and nodes the tree has.
+func (t *Tree) Size() int { return len(t.vertices) }
+
+// Index returns a number of the node below Size, unlike that of any other; ok is false where the tree does not have it.
+func (t *Tree) Index(node string) (index int, ok bool) {
+	v, ok := t.leaf[node]
+	return int(v), ok
+}
+
 // Has reports whether the tree has the node.
 func (t *Tree) Has(node string) bool {
 	_, ok := t.leaf[node]

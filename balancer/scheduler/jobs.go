@@ -3,6 +3,7 @@ package scheduler
 import (
 	"cmp"
 	"fmt"
+	"hash/maphash"
 	"math"
 	"slices"
 	"time"
@@ -96,32 +97,21 @@ func repeated[T cmp.Ordered](list []T) (value T, twice bool) {
 
 // admit returns the jobs that can be followed, in their order and with their state at now, and a fault for each other
 // one: wrong in itself, on a node that the tree does not have, the second of its id and restart, or on a core that an
-// earlier job of the list holds at a time of its life.
+// earlier job of the list holds at a time of its life. The list itself is returned where it is all that.
 func admit(tree *topology.Tree, jobs []schemas.Job, now time.Time) (good []schemas.Job, faults []Fault) {
-	reasons := make([]string, len(jobs))
-	for i := range jobs {
-		if reasons[i] = checkJob(&jobs[i]); reasons[i] == "" {
-			reasons[i] = unknownNode(tree, &jobs[i])
-		}
-	}
-	shared := contended(jobs, reasons)
-	seen := make(map[schemas.JobKey]bool, len(jobs))
+	found := survey(tree, jobs)
+	seen := make(map[schemas.JobKey]bool, len(found.twice))
 	taken := Claims{}
-	good = make([]schemas.Job, 0, len(jobs))
+	good = jobs
+	followed, copied := 0, false
 	for i := range jobs {
-		j, reason := &jobs[i], reasons[i]
-		claims, key, before := onNodes(j, shared), j.Identity(), len(seen)
-		if reason == "" {
-			seen[key] = true
-		}
-		switch {
-		case reason != "":
-		case len(seen) == before:
+		j, reason := &jobs[i], found.reasons[i]
+		claims, key := onNodes(j, found.shared), j.Identity()
+		if reason == "" && seen[key] {
 			reason = fmt.Sprintf("the same id %s and restart %d as an earlier job", j.JobID, j.Restart)
-		case claims != nil:
-			if reason = taken.Conflict(claims); reason != "" {
-				delete(seen, key)
-			}
+		}
+		if reason == "" && claims != nil {
+			reason = taken.Conflict(claims)
 		}
 		if reason != "" {
 			faults = append(faults, Fault{JobID: j.JobID, Restart: j.Restart, Reason: reason})
@@ -130,10 +120,19 @@ func admit(tree *topology.Tree, jobs []schemas.Job, now time.Time) (good []schem
 		if claims != nil {
 			taken.Add(claims)
 		}
-		good = append(good, *j)
-		good[len(good)-1].State = stateAt(j, now)
+		if found.twice[key] {
+			seen[key] = true
+		}
+		if state := stateAt(j, now); followed < i || state != j.State {
+			if !copied { // the source keeps its own; a copy of all takes as long as all else here
+				good, copied = slices.Clone(jobs), true
+			}
+			good[followed] = *j
+			good[followed].State = state
+		}
+		followed++
 	}
-	return good, faults
+	return slices.Clip(good[:followed]), faults
 }
 
 // onNodes returns the job with those of its nodes alone that are in the set; nil where none is.
@@ -146,15 +145,6 @@ func onNodes(j *schemas.Job, set map[string]bool) *schemas.Job {
 	return &some
 }
 
-func unknownNode(tree *topology.Tree, j *schemas.Job) string {
-	for _, n := range j.Nodes {
-		if !tree.Has(n) {
-			return fmt.Sprintf("unknown node %s", n)
-		}
-	}
-	return ""
-}
-
 // maxSwept bounds the CPUs of a node for which contended keeps an end each. A file may give a job any number.
 const maxSwept = 1 << 12
 
@@ -165,40 +155,79 @@ type heldUntil struct {
 	forever    []uint64
 }
 
-// contended returns the nodes on which jobs without a reason may conflict, and perhaps others. Claims then decides about
-// these alone, since it has to remember each CPU of each job. Two jobs conflict only if one ends after the other starts. So the latest
-// end of each CPU is enough, and an order by starts makes it exact for nearly all.
-func contended(jobs []schemas.Job, reasons []string) map[string]bool {
-	order := make([]int, 0, len(jobs))
+// surveyed is what one look at each job of a list finds.
+type surveyed struct {
+	reasons []string                // why a job cannot be followed, whatever the others are; empty: it can
+	twice   map[schemas.JobKey]bool // the keys that more than one job has, and perhaps others
+	shared  map[string]bool         // the nodes on which jobs may conflict, and perhaps others
+}
+
+// survey finds the few jobs that may disturb each other. Claims then decides about these alone, since it has to remember each CPU of
+// each job. Two jobs conflict only if one ends after the other starts. So the latest end of each CPU is enough, and an order by starts
+// makes it exact for nearly all.
+func survey(tree *topology.Tree, jobs []schemas.Job) surveyed {
+	found := surveyed{reasons: make([]string, len(jobs)), twice: map[schemas.JobKey]bool{}}
+	seed, seen := maphash.MakeSeed(), make(map[uint64]struct{}, len(jobs)) // keys in few bytes: they stay in the processor's cache
+	s := newSweep(tree)
+	for i := range jobs {
+		j := &jobs[i]
+		if found.reasons[i] = checkJob(j); found.reasons[i] == "" {
+			found.reasons[i] = s.take(j)
+		}
+		key, before := j.Identity(), len(seen)
+		if seen[maphash.Comparable(seed, key)] = struct{}{}; len(seen) == before {
+			found.twice[key] = true
+		}
+	}
+	byStart := func(a, b schemas.Job) int { return cmp.Compare(Life(&a).Start, Life(&b).Start) }
+	if len(s.shared) > 0 && !slices.IsSortedFunc(jobs, byStart) {
+		s = sweptByStart(tree, jobs, found.reasons)
+	}
+	found.shared = s.shared
+	return found
+}
+
+// sweep is until when the jobs so far hold the nodes of a tree.
+type sweep struct {
+	tree   *topology.Tree
+	held   []heldUntil // by the tree's index
+	shared map[string]bool
+}
+
+func newSweep(tree *topology.Tree) *sweep {
+	held := slices.Repeat([]heldUntil{{any: math.MinInt64, whole: math.MinInt64}}, tree.Size())
+	return &sweep{tree, held, map[string]bool{}}
+}
+
+func sweptByStart(tree *topology.Tree, jobs []schemas.Job, reasons []string) *sweep {
+	order := make([]*schemas.Job, 0, len(jobs))
 	for i := range jobs {
 		if reasons[i] == "" {
-			order = append(order, i)
+			order = append(order, &jobs[i])
 		}
 	}
-	byStart := func(a, b int) int { return cmp.Compare(Life(&jobs[a]).Start, Life(&jobs[b]).Start) }
-	if !slices.IsSortedFunc(order, byStart) {
-		slices.SortFunc(order, byStart)
+	slices.SortFunc(order, func(a, b *schemas.Job) int { return cmp.Compare(Life(a).Start, Life(b).Start) })
+	s := newSweep(tree)
+	for _, j := range order {
+		s.take(j)
 	}
-	shared := map[string]bool{}
-	at, held := make(map[string]int, len(jobs)), make([]heldUntil, 0, len(jobs))
-	for _, i := range order {
-		for _, n := range jobs[i].Nodes {
-			hold, holds := HoldOf(&jobs[i], n)
-			l := lifeOn(&jobs[i], hold)
-			if !holds || l.Start >= l.End {
-				continue
-			}
-			k, known := at[n]
-			if !known {
-				k = len(held)
-				at[n], held = k, append(held, heldUntil{any: math.MinInt64, whole: math.MinInt64})
-			}
-			if !held[k].take(l, hold.Cpus) {
-				shared[n] = true
-			}
+	return s
+}
+
+// take notes what the job holds, and returns why it cannot be followed: it is on a node that the tree does not have.
+func (s *sweep) take(j *schemas.Job) (reason string) {
+	for _, n := range j.Nodes {
+		i, known := s.tree.Index(n)
+		if !known {
+			return fmt.Sprintf("unknown node %s", n)
+		}
+		hold, holds := HoldOf(j, n)
+		l := lifeOn(j, hold)
+		if holds && l.Start < l.End && !s.held[i].take(l, hold.Cpus) {
+			s.shared[n] = true
 		}
 	}
-	return shared
+	return ""
 }
 
 // take notes a life, and reports whether it begins after all others that hold the CPUs have ended. No CPUs are all.
@@ -208,22 +237,41 @@ func (h *heldUntil) take(l Span, cpus []int32) bool {
 		free, h.whole = free && h.any <= l.Start, max(h.whole, l.End)
 	}
 	h.any = max(h.any, l.End)
-	for _, c := range cpus {
-		if c >= maxSwept {
+	for len(cpus) > 0 {
+		word, bits, n := int(cpus[0])/64, uint64(0), 0
+		for n < len(cpus) && int(cpus[n])/64 == word {
+			bits |= 1 << (cpus[n] % 64)
+			n++
+		}
+		if word >= maxSwept/64 {
 			return false
 		}
-		word, bit := int(c)/64, uint64(1)<<(c%64)
+		if h.forever == nil {
+			h.forever = make([]uint64, 0, 4) // most nodes have 256 CPUs at most
+		}
 		for word >= len(h.forever) {
 			h.forever = append(h.forever, 0)
 		}
-		free = free && h.forever[word]&bit == 0 && (int(c) >= len(h.cpus) || h.cpus[c] <= l.Start)
+		free = free && h.forever[word]&bits == 0
 		if l.End == math.MaxInt64 {
-			h.forever[word] |= bit
-			continue
+			h.forever[word] |= bits
 		}
+		if l.End < math.MaxInt64 || word*64 < len(h.cpus) {
+			free = h.takeEach(l, cpus[:n]) && free
+		}
+		cpus = cpus[n:]
+	}
+	return free
+}
+
+// takeEach is take for CPUs that have a known end, or are to have one.
+func (h *heldUntil) takeEach(l Span, cpus []int32) (free bool) {
+	free = true
+	for _, c := range cpus {
 		for int(c) >= len(h.cpus) {
 			h.cpus = append(slices.Grow(h.cpus, len(cpus)), math.MinInt64)
 		}
+		free = free && h.cpus[c] <= l.Start
 		h.cpus[c] = max(h.cpus[c], l.End)
 	}
 	return free

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/topology"
@@ -135,9 +136,12 @@ func busyMachine(kind string) (*topology.Tree, []schemas.Job) {
 	names := map[string]bool{}
 	for i := range all {
 		start := int64(i) * 10
-		j := schemas.Job{JobID: strconv.Itoa(i), Start: &start}
+		j := schemas.Job{JobID: strconv.Itoa(i), Start: &start, State: schemas.StateRunning}
 		node, first, last := i/cores, i%cores, i%cores
 		switch kind {
+		case "last starts first": // ten whole nodes in turn
+			start, last = int64(jobs-i)*10, -1
+			node, j.End = i/10, new(start+10)
 		case "half nodes":
 			node, first = i/2, i%2*cores/2
 			last = first + cores/2 - 1
@@ -160,6 +164,9 @@ func busyMachine(kind string) (*topology.Tree, []schemas.Job) {
 		for c := first; c <= last; c++ {
 			j.Cpus = append(j.Cpus, int32(c))
 		}
+		if j.End != nil {
+			j.State = schemas.StateCompleted
+		}
 		j.Nodes = []string{fmt.Sprintf("n%06d", node)}
 		names[j.Nodes[0]] = true
 		all[i] = j
@@ -167,7 +174,7 @@ func busyMachine(kind string) (*topology.Tree, []schemas.Job) {
 	return topology.Flat(slices.Sorted(maps.Keys(names))), all
 }
 
-var busyKinds = []string{"one core each", "half nodes", "one after the other", "whole nodes", "whole after cores"}
+var busyKinds = []string{"one core each", "last starts first", "half nodes", "one after the other", "whole nodes", "whole after cores"}
 
 // TestAdmitRemembersLittle: every plan admits all jobs, and what is allocated for each CPU of each costs seconds at 100,000 jobs.
 func TestAdmitRemembersLittle(t *testing.T) {
@@ -175,11 +182,14 @@ func TestAdmitRemembersLittle(t *testing.T) {
 		tree, jobs := busyMachine(kind)
 		good := 0
 		allocated := testing.AllocsPerRun(1, func() {
-			followed, _ := admit(tree, jobs, time.UnixMilli(7))
+			followed, _ := admit(tree, jobs, time.UnixMilli(10_000_000))
 			good = len(followed)
 		})
 		if good != len(jobs) || allocated > 1.2*float64(len(jobs)) {
 			t.Errorf("%s: %d of %d jobs are followed, with %.0f allocations", kind, good, len(jobs), allocated)
+		}
+		if followed, _ := admit(tree, jobs, time.UnixMilli(10_000_000)); &followed[0] != &jobs[0] {
+			t.Errorf("%s: a list of which nothing changes was copied", kind)
 		}
 	}
 }
@@ -189,7 +199,7 @@ func BenchmarkAdmit(b *testing.B) {
 		b.Run(kind, func(b *testing.B) {
 			tree, jobs := busyMachine(kind)
 			for b.Loop() {
-				if good, _ := admit(tree, jobs, time.UnixMilli(7)); len(good) != len(jobs) {
+				if good, _ := admit(tree, jobs, time.UnixMilli(10_000_000)); len(good) != len(jobs) {
 					b.Fatalf("%d jobs are followed", len(good))
 				}
 			}
@@ -218,7 +228,12 @@ func TestAdmitEqualsClaims(t *testing.T) {
 				j.Cpus = append(j.Cpus, int32(rnd.IntN(5)*1500))
 			}
 			slices.Sort(j.Cpus)
-			j.Cpus = slices.Compact(j.Cpus)
+			if j.Cpus = slices.Compact(j.Cpus); rnd.IntN(4) == 0 {
+				slices.Reverse(j.Cpus)
+			}
+			if j.Start != nil {
+				j.State = []string{"", schemas.StateRunning, schemas.StateCompleted}[rnd.IntN(3)]
+			}
 			if j.Start != nil && rnd.IntN(5) == 0 {
 				j.Held = map[string]schemas.Hold{j.Nodes[0]: {Cpus: j.Cpus, Since: *j.Start + int64(rnd.IntN(3))}}
 			}
@@ -238,7 +253,21 @@ func TestAdmitEqualsClaims(t *testing.T) {
 				taken.Add(&jobs[i])
 			}
 		}
+		given := slices.Clone(jobs)
 		good, faults := admit(tree, jobs, time.UnixMilli(7))
+		if diff := cmp.Diff(given, jobs); diff != "" {
+			t.Fatalf("the source's own list is changed: %s", diff)
+		}
+		var follow []schemas.Job
+		for i, j := range given {
+			if _, fault := want[i]; !fault {
+				j.State = stateAt(&j, time.UnixMilli(7))
+				follow = append(follow, j)
+			}
+		}
+		if diff := cmp.Diff(follow, good, cmpopts.EquateEmpty()); diff != "" {
+			t.Fatal(diff)
+		}
 		refused += len(faults)
 		if len(good) != len(jobs)-len(want) || len(faults) != len(want) {
 			t.Fatalf("%+v: %d are followed, faults %v, want %v", jobs, len(good), faults, want)

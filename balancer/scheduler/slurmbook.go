@@ -228,6 +228,9 @@ func (b *slurmBook) list() ([]schemas.Job, []Fault) {
 	jobs := make([]schemas.Job, 0, len(b.jobs))
 	for _, j := range b.jobs {
 		listed := j.job
+		if listed.State = schemas.StateRunning; listed.End != nil {
+			listed.State = schemas.StateCompleted
+		}
 		if !j.simple() {
 			listed.Held = j.held
 			if j.held == nil {
