@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/weirhpc/weir/analysis"
+	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
@@ -165,7 +166,7 @@ status 2 if anything is wrong.
 // checkFiles returns nil if all files that the configuration names can be used.
 func checkFiles(cfg config.Config) error {
 	return errors.Join(cfg.Kafka.CheckFiles(time.Now()), checkJobs("balance.jobs_file", cfg.Balance.JobsFile), checkTree(cfg), checkAgent(cfg),
-		directory("balance.drop_dir", cfg.Balance.DropDir), directory("sink.dir", cfg.Sink.Dir))
+		scheduler.CheckCPUIDs(cfg), directory("balance.drop_dir", cfg.Balance.DropDir), directory("sink.dir", cfg.Sink.Dir))
 }
 
 func newAcceptGap() *cobra.Command {

@@ -149,6 +149,7 @@ func TestMissingFilesAreStatus2(t *testing.T) {
 		"state":          {"agent: {state_dir: empty, node: n1}", "agent.state_dir empty: not a directory", []string{"check", "agent"}},
 		"archive":        {"sink: {dir: empty/archive}", "sink.dir: stat empty/archive: not a directory", []string{"check", "sink"}},
 		"drops":          {"balance: {drop_dir: empty, nodes: [n1]}", "balance.drop_dir empty: not a directory", []string{"check", "balance"}},
+		"no hostlist":    {"balance: {slurm: {cpu_ids: 'spread, gpu[16-1]=block'}}", `balance.slurm.cpu_ids: "gpu[16-1]" is not a hostlist`, []string{"check", "balance"}},
 		"tree":           {"balance: {tree_file: absent.yaml}", "balance.tree_file: reading the tree absent.yaml", []string{"check", "balance"}},
 	} {
 		if err := os.WriteFile("weir.yaml", []byte(c.yaml+"\n"), 0o600); err != nil {

@@ -120,6 +120,9 @@ func preview(ctx context.Context, cfg config.Config, fileAlone bool, report io.W
 	if fileAlone {
 		cfg.Balance.Slurm.Enabled, cfg.Balance.DropDir = false, ""
 	}
+	if err := scheduler.CheckCPUIDs(cfg); err != nil {
+		return nil, usageError{err}
+	}
 	sources, slurm := schedulers(ctx, cfg)
 	if len(sources) == 0 {
 		return nil, usageError{errors.New("no jobs: name the file that says which jobs run where with --jobs FILE, or a configuration with balance.slurm, balance.drop_dir or balance.jobs_file")}

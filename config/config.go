@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -94,7 +95,29 @@ type Slurm struct {
 	Bin     string        `mapstructure:"bin"`     // directory of squeue, scontrol and sinfo; empty: as PATH says
 	Poll    time.Duration `mapstructure:"poll"`    // how often, the drop directory too
 	Timeout time.Duration `mapstructure:"timeout"` // of one poll
-	CPUIDs  string        `mapstructure:"cpu_ids"` // how Linux numbers what Slurm calls CPUs: spread, block or interleaved
+	CPUIDs  string        `mapstructure:"cpu_ids"` // how Linux numbers what Slurm calls CPUs; see Numberings
+}
+
+// Numbering says how Linux numbers the hardware threads of some nodes.
+type Numbering struct {
+	Hosts string // a hostlist; empty: all nodes that no other Numbering names
+	Kind  string // spread, block or interleaved
+}
+
+var numberingItem = regexp.MustCompile(`(?:\[[^\]]*\]?|[^,\[])+`)
+
+// Numberings returns the items of cpu_ids, such as spread, gpu[001-016]=block. The first that names a node counts.
+func (s Slurm) Numberings() (all []Numbering) {
+	for _, item := range numberingItem.FindAllString(s.CPUIDs, -1) {
+		hosts, kind, _ := strings.Cut(item, "=")
+		if hosts, kind = strings.TrimSpace(hosts), strings.TrimSpace(kind); hosts == "" || kind == "" {
+			hosts, kind = "", strings.TrimSpace(item)
+		}
+		if kind != "" {
+			all = append(all, Numbering{hosts, kind})
+		}
+	}
+	return all
 }
 
 // Collect is the configuration of collect and merge.

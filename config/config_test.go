@@ -413,3 +413,39 @@ func TestExamplesAreValid(t *testing.T) {
 		}
 	}
 }
+
+// TestNumberings: partitions may number their CPUs differently. An item that is wrong is named, with what mends it.
+func TestNumberings(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "weir.yaml")
+	for text, want := range map[string]struct {
+		all   []Numbering
+		fault string
+	}{
+		"block":                      {[]Numbering{{"", "block"}}, ""},
+		"spread, gpu[001-016]=block": {[]Numbering{{"", "spread"}, {"gpu[001-016]", "block"}}, ""},
+		"gpu[1,3-4]x = interleaved,": {[]Numbering{{"gpu[1,3-4]x", "interleaved"}}, ""},
+		"a[1-2]b[3,4]=block, a1b3=spread": {
+			[]Numbering{{"a[1-2]b[3,4]", "block"}, {"a1b3", "spread"}}, "",
+		},
+		"spread, gpu[001-016]=cyclic": {nil, `"gpu[001-016]=cyclic": not one of the choices: spread, block, interleaved, or gpu[001-016]=block`},
+		"spread, gpu[1,2], cpu=block": {nil, `"gpu[1,2]": not one of the choices: spread, block, interleaved, or`},
+		"spread, =block":              {nil, `"=block": not one of the choices`},
+		"spread, gpu=":                {nil, `"gpu=": not one of the choices`},
+		"spread, block":               {nil, `"block": not one of the choices: spread is that of all other nodes: name the nodes, as in gpu[001-016]=block`},
+		"','":                         {nil, `"": not one of the choices`},
+	} {
+		if err := os.WriteFile(file, []byte("balance:\n  slurm:\n    cpu_ids: "+text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, err := Load(Source{File: file, Defaults: Default()})
+		if want.fault != "" {
+			if !errors.Is(err, ErrChoice) || !strings.Contains(err.Error(), "balance.slurm.cpu_ids = "+want.fault) {
+				t.Errorf("%s: %v, want %s", text, err, want.fault)
+			}
+			continue
+		}
+		if diff := cmp.Diff(want.all, c.Balance.Slurm.Numberings()); err != nil || diff != "" {
+			t.Errorf("%s: %v %s", text, err, diff)
+		}
+	}
+}

@@ -102,7 +102,7 @@ func (c Config) faults(huge map[string]string) (faults []fault) {
 	c.Topics.validate(huge["topics.segment_bytes"], wrong, within)
 	most, _ := c.CollectorNodes()
 	c.Balance.validate(most, name, within, oneOf)
-	c.Balance.Slurm.validate(oneOf, lasting)
+	c.Balance.Slurm.validate(wrong, lasting)
 	within("collect.max_rejects", int64(c.Collect.MaxRejects), 0, 100_000)
 	within("sink.roll_bytes", c.Sink.RollBytes, 1<<20, 1<<33)
 	if c.Sink.Dir == "" {
@@ -136,10 +136,28 @@ func (b *Balance) validate(collectorNodes int, name func(key, value string), wit
 	}
 }
 
-func (s Slurm) validate(oneOf func(key, value string, choices ...string), lasting func(key string, value, low, high time.Duration)) {
+func (s Slurm) validate(wrong func(rule error, key string, value any, limit string), lasting func(key string, value, low, high time.Duration)) {
 	lasting("balance.slurm.poll", s.Poll, 100*time.Millisecond, time.Minute)
 	lasting("balance.slurm.timeout", s.Timeout, time.Second, 5*time.Minute)
-	oneOf("balance.slurm.cpu_ids", s.CPUIDs, "spread", "block", "interleaved")
+	items := s.Numberings()
+	if len(items) == 0 {
+		items = append(items, Numbering{})
+	}
+	rest := "" // of the nodes that no item names
+	for _, n := range items {
+		item := n.Kind
+		if n.Hosts != "" {
+			item = n.Hosts + "=" + n.Kind
+		}
+		switch known := slices.Contains([]string{"spread", "block", "interleaved"}, n.Kind); {
+		case !known:
+			wrong(ErrChoice, "balance.slurm.cpu_ids", fmt.Sprintf("%.80q", item), "spread, block, interleaved, or gpu[001-016]=block for some nodes")
+		case n.Hosts == "" && rest != "":
+			wrong(ErrChoice, "balance.slurm.cpu_ids", fmt.Sprintf("%q", item), rest+" is that of all other nodes: name the nodes, as in gpu[001-016]="+item)
+		case n.Hosts == "":
+			rest = n.Kind
+		}
+	}
 }
 
 // minInterval: a node's clock may be ten seconds ahead before its records are refused, and that must not reach the outage.

@@ -237,6 +237,9 @@ func (s *SlurmSource) askMachine(ctx context.Context) error {
 	if bad > 0 {
 		s.machineFaults = append(s.machineFaults, Fault{Followed: true, Reason: fmt.Sprintf("%d lines of sinfo are left out, with their nodes: %v", bad, first)})
 	}
+	if unnamed := s.book.unnamed(); unnamed != "" {
+		s.machineFaults = append(s.machineFaults, Fault{Followed: true, Reason: unnamed})
+	}
 	hidden, err := s.hidden(ctx)
 	if hidden != "" {
 		s.machineFaults = append(s.machineFaults, Fault{Followed: true, Reason: hidden})

@@ -395,6 +395,34 @@ func (f *fakeSlurm) job(id int, cpus, node, ids, name string) {
 	f.write("scontrol."+strconv.Itoa(id), fmt.Sprintf("JobId=%d JobName=%s\n   UserId=ada(7)\n   JOB_GRES=(null)\n     Nodes=%s CPU_IDs=%s Mem=0 GRES=\n\n", id, name, node, cpus))
 }
 
+// TestMixedMachine: partitions that number their CPUs differently have their own numbering, and a name that no node has is said.
+func TestMixedMachine(t *testing.T) {
+	f := newFakeSlurm(t)
+	f.write("sinfo", "#!/bin/sh\nfor n in n1 gpu01 gpu02 fat1; do echo \"$n|8|2|2|2\"; done\n")
+	for id, node := range []string{"n1", "gpu01", "gpu02", "fat1"} {
+		f.job(id+1, "2-3", node, "x,y", "a")
+	}
+	s := f.source()
+	cfg := slurmConfig()
+	cfg.Balance.Slurm.CPUIDs = "spread, gpu[01,09]=block, fat1=interleaved, gpu[01-02]=spread"
+	s.book = newSlurmBook(cfg)
+	s.poll(t.Context())
+	jobs, faults := s.Jobs(time.Now())
+	got := map[string][]int32{}
+	for _, j := range jobs {
+		got[j.Nodes[0]] = j.Cpus
+	}
+	// Core 1 of four: spread 1 and 5, block 2 and 3. Interleaved it is the second core of the first socket of two: 2 and 6.
+	want := map[string][]int32{"n1": {1, 5}, "gpu01": {2, 3}, "gpu02": {1, 5}, "fat1": {2, 6}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	const said = "balance.slurm.cpu_ids names 1 nodes that sinfo does not show, gpu09: correct their names"
+	if len(faults) != 1 || !faults[0].Followed || !strings.Contains(faults[0].Reason, said) {
+		t.Errorf("faults %v, want %q", faults, said)
+	}
+}
+
 func TestSlurmSourceShares(t *testing.T) {
 	f := newFakeSlurm(t)
 	f.job(1, "0", "n1", "x", "a")

@@ -15,7 +15,7 @@ import (
 // slurmBook is what Slurm's answers so far say: a fold over them that asks nobody and looks at no clock.
 type slurmBook struct {
 	keepMs  int64  // a job stays for so long after its end
-	cpuIDs  string // how Linux numbers hardware threads
+	cpuIDs  numbering
 	machine map[string]slurmNode
 	names   []string // of machine, sorted
 	asked   time.Time
@@ -41,15 +41,62 @@ type slurmJob struct {
 	seenMs    int64 // when Slurm last had it with its nodes
 }
 
+// numbering is how Linux numbers hardware threads: those of some nodes, and those of all others.
+type numbering struct {
+	of    map[string]string
+	other string
+}
+
+func newNumbering(cfg config.Slurm) (numbering, error) {
+	n := numbering{of: map[string]string{}, other: "spread"}
+	for _, item := range cfg.Numberings() {
+		if item.Hosts == "" {
+			n.other = item.Kind
+			continue
+		}
+		hosts, err := topology.ExpandHosts(item.Hosts)
+		if err != nil {
+			return n, fmt.Errorf("balance.slurm.cpu_ids: %w", err)
+		}
+		for _, h := range hosts {
+			n.of[h] = cmp.Or(n.of[h], item.Kind) // the first item counts
+		}
+	}
+	return n, nil
+}
+
+// CheckCPUIDs returns nil if all hostlists of balance.slurm.cpu_ids are such.
+func CheckCPUIDs(cfg config.Config) error {
+	_, err := newNumbering(cfg.Balance.Slurm)
+	return err
+}
+
 func newSlurmBook(cfg config.Config) *slurmBook {
+	cpuIDs, _ := newNumbering(cfg.Balance.Slurm) // CheckCPUIDs has the error
 	return &slurmBook{
-		keepMs: (config.Outage + 2) * cfg.Interval.Milliseconds(), cpuIDs: cfg.Balance.Slurm.CPUIDs,
+		keepMs: (config.Outage + 2) * cfg.Interval.Milliseconds(), cpuIDs: cpuIDs,
 		shares: map[schemas.JobKey]*slurmShare{}, jobs: map[schemas.JobKey]*slurmJob{},
 	}
 }
 
 func (b *slurmBook) setMachine(machine map[string]slurmNode) {
 	b.machine, b.names = machine, slices.Sorted(maps.Keys(machine))
+}
+
+// unnamed says which nodes of balance.slurm.cpu_ids the machine does not have; empty if none. A wrong name would leave the right
+// node with the numbers of all others.
+func (b *slurmBook) unnamed() string {
+	var unknown []string
+	for h := range b.cpuIDs.of {
+		if _, known := b.machine[h]; !known {
+			unknown = append(unknown, h)
+		}
+	}
+	if len(unknown) == 0 {
+		return ""
+	}
+	const text = "balance.slurm.cpu_ids names %d nodes that sinfo does not show, %.80s: correct their names, or take them out"
+	return fmt.Sprintf(text, len(unknown), topology.FoldHosts(unknown))
 }
 
 // strange reports whether a job is on a node that is not known.
@@ -96,7 +143,7 @@ func (b *slurmBook) learn(unknown []*slurmRow, shares map[string]*cpuShares) {
 		}
 		share := &slurmShare{hostlist: r.hostlist, count: r.cpus, cpus: make(map[string][]int32, len(s.cpus))}
 		for h, ids := range s.cpus {
-			share.cpus[h] = b.machine[h].linux(ids, b.cpuIDs)
+			share.cpus[h] = b.machine[h].linux(ids, cmp.Or(b.cpuIDs.of[h], b.cpuIDs.other))
 		}
 		b.shares[r.job.Identity()] = share
 	}
