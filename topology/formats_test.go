@@ -89,11 +89,9 @@ func TestFaultsOfOtherFormats(t *testing.T) {
 		"conf: cycle":          {ReadTopologyConf, "SwitchName=a Switches=b\nSwitchName=b Switches=a\n", "line 1: vertex a is in a cycle", ErrShape},
 		"conf: own child":      {ReadTopologyConf, "SwitchName=s Nodes=n\nSwitchName=a Switches=a\n", "line 2: vertex a is in a cycle", ErrShape},
 		"conf: cycle aside":    {ReadTopologyConf, "SwitchName=s Nodes=n\nSwitchName=a Switches=b\nSwitchName=b Switches=a\n", "line 2: vertex a is in a cycle", ErrShape},
-		"conf: two parents":    {ReadTopologyConf, "SwitchName=a Switches=s\nSwitchName=b Switches=s\nSwitchName=s Nodes=n\n", "line 2: vertex s is below a and below b", ErrShape},
 		"conf: no such switch": {ReadTopologyConf, "SwitchName=a Switches=s[1-2]\nSwitchName=s1 Nodes=n\n", "line 1: vertex s2 is not defined", ErrShape},
 		"conf: switch twice":   {ReadTopologyConf, "SwitchName=a Nodes=n\nSwitchName=a Nodes=m\n", "line 2: vertex a", ErrTwice},
 		"conf: both kinds":     {ReadTopologyConf, "RingName=a Nodes=n SwitchName=b\n", "line 1: key SwitchName is there twice", nil},
-		"conf: empty switch":   {ReadTopologyConf, "SwitchName=a Nodes=n\nSwitchName=b\n", "line 2: island b", ErrEmpty},
 		"conf: hostlist":       {ReadTopologyConf, "SwitchName=a Nodes=n[1-\n", "line 1: switch a", ErrHostlist},
 		"conf: hostlist swap":  {ReadTopologyConf, "SwitchName=a Nodes=n[3-1]\n", `"3-1"`, ErrHostlist},
 		"conf: huge":           {ReadTopologyConf, "SwitchName=a Nodes=n[0-9][0-99999][0-99999]\n", "more than 1048576 hosts", ErrHostlist},
@@ -110,7 +108,11 @@ func TestFaultsOfOtherFormats(t *testing.T) {
 		"conf: no value":       {ReadTopologyConf, "SwitchName=a Nodes= Switches=b\n", `line 1: "Nodes= Switches=b" is not key=value`, nil},
 		"conf: half a quote":   {ReadTopologyConf, "SwitchName=a Nodes=\"n1\n", `line 1: "Nodes=\"n1" is not key=value`, nil},
 		"conf: empty quotes":   {ReadTopologyConf, "SwitchName=a Nodes=\"\"\n", "is not key=value", nil},
-		"conf: hostile child":  {ReadTopologyConf, "SwitchName=a\x1b Switches=s\nSwitchName=b\x1b Switches=s\nSwitchName=s Nodes=n\n", `vertex s is below "a\x1b" and below "b\x1b"`, ErrShape},
+		"conf: hostile child":  {ReadTopologyConf, "SwitchName=a\x1b Switches=s\nSwitchName=b\x1b Switches=s\nSwitchName=s Nodes=n\n", `line 1: root "a\x1b"`, ErrName},
+		"conf: cycle below":    {ReadTopologyConf, "SwitchName=top Switches=a,l\nSwitchName=l Nodes=n\nSwitchName=a Switches=b\nSwitchName=b Switches=a\n", "line 3: vertex a is in a cycle, a below b below a", ErrShape},
+		"conf: cycle of three": {ReadTopologyConf, "SwitchName=x Switches=y\nSwitchName=y Nodes=n\nSwitchName=a Switches=b,y\nSwitchName=b Switches=c\nSwitchName=c Switches=a\n", "line 3: vertex a is in a cycle, a below c below b below a", ErrShape},
+		"conf: all nodes":      {ReadTopologyConf, "SwitchName=a Nodes=ALL\n", "line 1: switch a: ALL is no node: write the hostlist", ErrHostlist},
+		"conf: all are empty":  {ReadTopologyConf, "SwitchName=a Switches=b\nSwitchName=b\n", "the tree has no nodes", ErrEmpty},
 		"conf: no text":        {ReadTopologyConf, "SwitchName=a Nodes=n1\x00\n", `line 1: node "n1\x00"`, ErrName},
 		"slurm yaml: no list":  {ReadTopologyYAML, "topology: t\n", "line 1: expected a list of topologies, found keys", nil},
 		"slurm yaml: switches": {ReadTopologyYAML, "- topology: t\n  tree:\n    switches: {switch: a}\n", "line 3: expected a list of switches or blocks, found keys", nil},
@@ -408,6 +410,65 @@ func TestNodesOfSeveralSwitches(t *testing.T) {
 		if got := shape(tree); got != want[0] || !strings.Contains(warnings, want[1]) || want[1] == "" && warnings != "" {
 			t.Errorf("%s: %s, warnings %q; want %q", text, got, warnings, want)
 		}
+	}
+}
+
+// TestLegalTopologies: what Slurm takes must not keep the balancer from its start. What the tree does not show is said.
+func TestLegalTopologies(t *testing.T) {
+	for text, want := range map[string][2]string{
+		"SwitchName=a Switches=s\nSwitchName=b Switches=s\nSwitchName=s Nodes=n\n": {
+			"a(s(n))", "line 2: vertex s is below a and below b: the first parent counts (entries passed over: 1)\n" +
+				"line 2: switch b is left out, since no nodes are below it (switches left out: 1)",
+		},
+		"SwitchName=c1 Switches=l[1-3]\nSwitchName=c2 Switches=l[1-4]\nSwitchName=l1 Nodes=n1\nSwitchName=l2 Nodes=n2\nSwitchName=l3 Nodes=n3\nSwitchName=l4 Nodes=n4\n": {
+			"root(c1(l1(n1) l2(n2) l3(n3)) c2(l4(n4)))", "line 2: vertex l1 is below c1 and below c2: the first parent counts (entries passed over: 3)",
+		},
+		"SwitchName=a Switches=s,s\nSwitchName=s Nodes=n\n": {"a(s(n))", "line 1: vertex s is below a and below a"},
+		"SwitchName=a Nodes=n\nSwitchName=b\n": {
+			"a(n)", "line 2: switch b is left out, since no nodes are below it (switches left out: 1)",
+		},
+		"SwitchName=top Switches=a,m\nSwitchName=a Nodes=n\nSwitchName=m Switches=e[1-2]\nSwitchName=e1\nSwitchName=e2 LinkSpeed=1\n": {
+			"top(a(n))", "line 3: switch m is left out, since no nodes are below it (switches left out: 3)",
+		},
+		"sWITCHname=s0 nODES=dev[0-1,07]-ib[0,2-3] LINKSPEED=100\nSWITCHNAME=s1 \\\n\tSWITCHES=s0\\\n LinkSpeed=2 # up\n# end\\\n": {
+			"s1(s0(dev0-ib0 dev0-ib2 dev0-ib3 dev1-ib0 dev1-ib2 dev1-ib3 dev07-ib0 dev07-ib2 dev07-ib3))", "",
+		},
+		"BlockName=block1 Nodes=node[1-2]\nBlockName=block2\nBlockName=block3 Nodes=node3\nBlockSizes=2,4\n": {
+			"root(block1(node1 node2) block3(node3))", "line 2: switch block2 is left out",
+		},
+	} {
+		tree, err := ReadTopologyConf(strings.NewReader(text))
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		warnings := strings.Join(tree.Warnings(), "\n")
+		if got := shape(tree); got != want[0] || !strings.Contains(warnings, want[1]) || want[1] == "" && warnings != "" {
+			t.Errorf("%s: %s, warnings %q; want %q", text, got, warnings, want)
+		}
+	}
+	tree, err := ReadTopologyYAML(strings.NewReader(`
+- topology: other
+  cluster_default: no
+  tree: {switches: [{switch: x, nodes: y}]}
+- topology: chosen
+  cluster_default: True
+  tree:
+    switches:
+      - {switch: core1, children: 'leaf[1-2],spare'}
+      - {switch: core2, children: 'leaf[1-2]'}
+      - {switch: leaf1, nodes: 'node[01-02]'}
+      - {switch: leaf2, nodes: node03}
+      - switch: spare
+        nodes:
+- topology: later
+  cluster_default: true
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := shape(tree); got != "core1(leaf1(node01 node02) leaf2(node03))" || len(tree.Warnings()) != 2 {
+		t.Errorf("%s, warnings %q", got, tree.Warnings())
 	}
 }
 

@@ -16,7 +16,14 @@ import (
 type graph struct {
 	order  []*part // as they are defined
 	index  map[string]*part
-	parent map[*part]*part
+	links  []link
+	parent map[*part]*part // the first of each
+	passed []link          // from a further parent
+}
+
+type link struct {
+	parent, child *part
+	line          int
 }
 
 func newGraph() *graph { return &graph{index: map[string]*part{}, parent: map[*part]*part{}} }
@@ -31,23 +38,30 @@ func (g *graph) define(key, name string, line int) (*part, error) {
 	return p, nil
 }
 
-// link puts one vertex below another.
+// link puts one vertex below another. A vertex may be below several: the first one counts.
 func (g *graph) link(parentKey, key string, line int) error {
 	for _, k := range []string{parentKey, key} {
 		if g.index[k] == nil {
 			return fmt.Errorf("%s is not defined: %w", named{k, line}.at("vertex"), ErrShape)
 		}
 	}
-	parent, child := g.index[parentKey], g.index[key]
-	if other := g.parent[child]; other != nil {
-		return fmt.Errorf("%s is below %s and below %s: %w", named{child.name, line}.at("vertex"), other.quoted(), parent.quoted(), ErrShape)
+	l := link{g.index[parentKey], g.index[key], line}
+	g.links = append(g.links, l)
+	if g.parent[l.child] != nil {
+		g.passed = append(g.passed, l)
+		return nil
 	}
-	g.parent[child] = parent
-	parent.parts = append(parent.parts, child)
+	g.parent[l.child] = l.parent
+	l.parent.parts = append(l.parent.parts, l.child)
 	return nil
 }
 
-// drop takes a vertex out of the tree that is left without nodes, and those above that then have nothing below them.
+// twoParents says of a link that was passed over which two parents the vertex has.
+func (g *graph) twoParents(l link) string {
+	return fmt.Sprintf("%s is below %s and below %s", named{l.child.name, l.line}.at("vertex"), g.parent[l.child].quoted(), l.parent.quoted())
+}
+
+// drop takes a vertex out of the tree that is without nodes, and those above that then have nothing below them.
 func (g *graph) drop(p *part) {
 	for p != nil && !p.dropped && len(p.nodes) == 0 && p.gone == len(p.parts) {
 		p.dropped = true
@@ -57,32 +71,71 @@ func (g *graph) drop(p *part) {
 	}
 }
 
-// tree returns the one tree that the graph is. Several are put below a vertex "root", if they may be several.
-func (g *graph) tree(several bool) (*Tree, error) {
-	var tops []*part
+// acyclic returns an error that names a cycle of links, those that were passed over among them, if there is one.
+func (g *graph) acyclic() error {
+	parents, below := map[*part]int{}, map[*part][]*part{}
+	for _, l := range g.links {
+		parents[l.child]++
+		below[l.parent] = append(below[l.parent], l.child)
+	}
+	var tops []*part // without parents, beside those that were taken away already
 	for _, p := range g.order {
-		if g.parent[p] == nil {
+		if parents[p] == 0 {
 			tops = append(tops, p)
 		}
 	}
-	reached := map[*part]bool{}
-	for todo := tops; len(todo) > 0; {
-		p := todo[len(todo)-1]
-		todo = append(todo[:len(todo)-1:len(todo)-1], p.parts...)
-		reached[p] = true
-	}
-	for _, p := range g.order {
-		if !reached[p] {
-			return nil, fmt.Errorf("%s is in a cycle or below one: %w", p.at("vertex"), ErrShape)
+	for len(tops) > 0 {
+		p := tops[len(tops)-1]
+		tops = tops[:len(tops)-1]
+		for _, child := range below[p] {
+			if parents[child]--; parents[child] == 0 {
+				tops = append(tops, child)
+			}
 		}
 	}
-	tops = slices.DeleteFunc(tops, func(p *part) bool { return p.dropped })
+	above := map[*part]*part{} // of each that is left, its first parent that is left: all are in a cycle or below one
+	for _, l := range g.links {
+		if parents[l.child] > 0 && parents[l.parent] > 0 && above[l.child] == nil {
+			above[l.child] = l.parent
+		}
+	}
+	for _, p := range g.order {
+		if above[p] == nil {
+			continue
+		}
+		for seen := map[*part]bool{}; !seen[p]; p = above[p] {
+			seen[p] = true
+		}
+		cycle := p.quoted()
+		for q := above[p]; q != p && len(cycle) < 200; q = above[q] {
+			cycle += " below " + q.quoted()
+		}
+		return fmt.Errorf("%s is in a cycle, %s below %s: %w", p.at("vertex"), cycle, p.quoted(), ErrShape)
+	}
+	return nil
+}
+
+// tree returns the one tree that the graph is. Slurm's may have several at the top, which are put below a vertex "root", and several
+// parents of one vertex.
+func (g *graph) tree(slurm bool) (*Tree, error) {
+	if err := g.acyclic(); err != nil {
+		return nil, err
+	}
+	if len(g.passed) > 0 && !slurm {
+		return nil, fmt.Errorf("%s: %w", g.twoParents(g.passed[0]), ErrShape)
+	}
+	var tops []*part
+	for _, p := range g.order {
+		if g.parent[p] == nil && !p.dropped {
+			tops = append(tops, p)
+		}
+	}
 	switch {
 	case len(tops) == 0:
 		return nil, fmt.Errorf("the tree %w", ErrEmpty)
 	case len(tops) == 1:
 		return newTree(tops[0])
-	case !several:
+	case !slurm:
 		return nil, fmt.Errorf("%s and %s are both at the top: %w", tops[0].at("vertex"), tops[1].quoted(), ErrShape)
 	}
 	return newTree(&part{named: named{name: "root"}, parts: tops})
@@ -98,7 +151,6 @@ type slurmSwitch struct {
 // placed is the nodes of the switches so far. A node may be below several switches: the first one counts.
 type placed struct {
 	first   map[string]*part // the switch of each node; nil: not looked for
-	emptied []*part          // switches whose nodes are all below earlier ones
 	passed  int              // entries passed over
 	example string
 }
@@ -115,13 +167,10 @@ func (d *placed) add(p *part, nodes []string) {
 			d.example = fmt.Sprintf("%s is below %s and below %s", node.at("node"), other.quoted(), p.quoted())
 		}
 	}
-	if len(nodes) > 0 && len(p.nodes) == 0 {
-		d.emptied = append(d.emptied, p)
-	}
 }
 
 // slurmWarnings returns what the tree of the switches does not show.
-func slurmWarnings(switches []slurmSwitch, d *placed) []string {
+func slurmWarnings(switches []slurmSwitch, g *graph, d *placed) []string {
 	var warnings []string
 	if i := slices.IndexFunc(switches, func(s slurmSwitch) bool { return s.shape != "" }); i >= 0 {
 		const text = "a %s is read as one switch: its nodes keep their order, and all are at the same distance"
@@ -129,6 +178,15 @@ func slurmWarnings(switches []slurmSwitch, d *placed) []string {
 	}
 	if d.passed > 0 {
 		warnings = append(warnings, fmt.Sprintf("%s: the first switch counts (entries passed over: %d)", d.example, d.passed))
+	}
+	if n := len(g.passed); n > 0 {
+		const text = "%s: the first parent counts (entries passed over: %d)"
+		warnings = append(warnings, fmt.Sprintf(text, g.twoParents(g.passed[0]), n))
+	}
+	dropped := slices.DeleteFunc(slices.Clone(g.order), func(p *part) bool { return !p.dropped })
+	if len(dropped) > 0 {
+		const text = "%s is left out, since no nodes are below it (switches left out: %d)"
+		warnings = append(warnings, fmt.Sprintf(text, dropped[0].at("switch"), len(dropped)))
 	}
 	return warnings
 }
@@ -153,6 +211,9 @@ func slurmTreeOf(switches []slurmSwitch, nodesSoFar *placed) (*Tree, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", s.at("switch"), err)
 		}
+		if slices.Contains(nodes, "ALL") {
+			return nil, fmt.Errorf("%s: ALL is no node: write the hostlist of its nodes: %w", s.at("switch"), ErrHostlist)
+		}
 		if total += len(nodes); total > maxHosts { // a line is bounded by ExpandHosts, and a file has any number of lines
 			return nil, fmt.Errorf("%s: %w: more than %d nodes up to here", s.at("switch"), ErrHostlist, maxHosts)
 		}
@@ -169,14 +230,14 @@ func slurmTreeOf(switches []slurmSwitch, nodesSoFar *placed) (*Tree, error) {
 			}
 		}
 	}
-	for _, p := range nodesSoFar.emptied {
+	for _, p := range g.order {
 		g.drop(p)
 	}
 	t, err := g.tree(true)
 	if err != nil {
 		return nil, err
 	}
-	t.warnings = slurmWarnings(switches, nodesSoFar)
+	t.warnings = slurmWarnings(switches, g, nodesSoFar)
 	return t, nil
 }
 
