@@ -4,11 +4,15 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net"
 	"os"
+	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -235,5 +239,68 @@ func TestUpKeepsFilesOfTheUser(t *testing.T) {
 	_ = execute(t.Context(), []string{"up", "--dir", dir}, &stderr, &stderr)
 	if _, err := os.Stat(filepath.Join(dir, "libs", "half.jar")); !errors.Is(err, os.ErrNotExist) || !strings.Contains(stderr.String(), "with Maven") {
 		t.Errorf("%v; %s", err, stderr.String())
+	}
+}
+
+// TestNohup: SIGHUP that was ignored at the start stays ignored. Without that it ends the process in order.
+func TestNohup(t *testing.T) {
+	const process = "TEST_PROCESS_OF_KAFKA"
+	if dir := os.Getenv(process); dir != "" {
+		os.Args = []string{"kafka", "up", "--dir", dir}
+		main()
+	}
+	if signal.Ignored(syscall.SIGHUP) { // by whoever runs the tests, and children would inherit it
+		handled := make(chan os.Signal, 1)
+		signal.Notify(handled, syscall.SIGHUP)
+		defer signal.Stop(handled)
+	}
+	for name, c := range map[string]struct {
+		shell    string
+		survives bool
+	}{"nohup": {`trap "" HUP; exec "$0" "$@"`, true}, "a terminal": {`exec "$0" "$@"`, false}} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			unlock, err := lock(t.Context(), dir, io.Discard) // so that the process waits, and asks for nothing
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer unlock()
+			cmd := exec.CommandContext(t.Context(), "sh", "-c", c.shell, os.Args[0], "-test.run", "^TestNohup$")
+			cmd.Env = append(os.Environ(), process+"="+dir)
+			said, err := cmd.StderrPipe()
+			if err == nil {
+				err = cmd.Start()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := said.Read(make([]byte, 1)); err != nil { // that it waits: it takes signals by then
+				t.Fatal(err)
+			}
+			ended := make(chan error, 1)
+			go func() { ended <- cmd.Wait() }()
+			if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
+				t.Fatal(err)
+			}
+			patience := time.Minute
+			if c.survives {
+				patience = time.Second
+			}
+			select {
+			case err := <-ended:
+				if c.survives {
+					t.Errorf("SIGHUP ended it: %v", err)
+				}
+				return
+			case <-time.After(patience):
+				if !c.survives {
+					t.Error("SIGHUP does not end it")
+				}
+			}
+			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			<-ended
+		})
 	}
 }

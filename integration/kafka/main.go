@@ -59,10 +59,19 @@ func main() {
 	// What run starts is to die with it. Linux takes that for the thread that started it, so it must be the one
 	// thread that lasts.
 	runtime.LockOSThread()
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := signal.NotifyContext(context.Background(), endSignals(signal.Ignored)...)
 	status := execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(status)
+}
+
+// endSignals are the signals that end a process in order. Under nohup SIGHUP is ignored, and stays so.
+func endSignals(ignored func(os.Signal) bool) []os.Signal {
+	signals := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
+	if !ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	return signals
 }
 
 // execute does what the arguments say and returns the exit status.
