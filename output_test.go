@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -313,5 +314,27 @@ func TestNohup(t *testing.T) {
 				t.Errorf("SIGTERM: %v", err)
 			}
 		})
+	}
+}
+
+// TestStatusOfManyNodes: thousands of names must not fill the terminal.
+func TestStatusOfManyNodes(t *testing.T) {
+	var odd, all []string
+	for n := range 9000 {
+		all = append(all, fmt.Sprintf("n%04d", n))
+		if n%2 == 1 {
+			odd = append(odd, all[n])
+		}
+	}
+	for want, names := range map[string][]string{
+		"late nodes  n[0000-8999]\n": all,
+		"late nodes  n[0001,0003,0005,0007,0009,0011,0013,0015,0017,0019,0021,0023,0025,0027,0029,0031,0033,0035,0037,0039] " +
+			"and 4480 more: --json names all\n": odd,
+		"late nodes  a7,b\n": {"b", "a7"},
+	} {
+		var b strings.Builder
+		if err := printStatus(&b, &analysis.Status{Late: names}); err != nil || !strings.HasSuffix(b.String(), want) {
+			t.Errorf("%v: want %s in %.400s", err, want, b.String())
+		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 
 	"github.com/weirhpc/weir/analysis"
 	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/topology"
 )
 
 // errWrong ends `weir status` with status 1, after it has said what is wrong.
@@ -57,6 +57,16 @@ jobs that ended, in each of them; the last three rows of a job lack nodes; a nod
 	conf.add(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "one JSON object")
 	return c
+}
+
+// hostlist returns the names as a hostlist that fits on a few lines of a terminal. There may be thousands.
+func hostlist(names []string) string {
+	const longest, shown = 400, 20
+	text := topology.FoldHosts(names)
+	if more := len(names) - shown; len(text) > longest && more > 0 {
+		return fmt.Sprintf("%s and %d more: --json names all", topology.FoldHosts(names[:shown]), more)
+	}
+	return text
 }
 
 func stateOf(p *analysis.PartitionStatus) string {
@@ -112,7 +122,7 @@ func printStatus(w io.Writer, s *analysis.Status) error {
 		names []string
 	}{{"silent nodes", s.Silent}, {"late nodes", s.Late}, {"misrouted nodes", s.Misrouted}, {"routeless nodes", s.Routeless}} {
 		if len(nodes.names) > 0 {
-			line("%s\t%s", nodes.what, strings.Join(slices.Clone(nodes.names), " "))
+			line("%s\t%s", nodes.what, hostlist(nodes.names))
 		}
 	}
 	return t.print(w)

@@ -89,7 +89,7 @@ func (h *history) fewer(cfg config.Config) string {
 	case h.whole():
 		why = "it began at " + utc(time.UnixMilli(*h.started))
 	case h.begin:
-		why = fmt.Sprintf("topic %s%s has no more; the archive may have", cfg.Prefix, schemas.TopicJobSummary)
+		why = fmt.Sprintf("topic %s%s has no more; the archive may have them", cfg.Prefix, schemas.TopicJobSummary)
 	}
 	return fmt.Sprintf("job %s has %d of %d intervals: %s", h.jobID, there, h.n, why)
 }
