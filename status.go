@@ -100,7 +100,7 @@ func printStatus(w io.Writer, s *analysis.Status) error {
 		line("sink\t%d\t%d\t%d\t\t\t", p.Partition, p.Position, p.End-p.Position)
 	}
 	if len(s.Sink) == 0 {
-		line("sink\tits archive is not seen from here\t\t\t\t\t")
+		line("sink\t\t\t\t\t\tits archive is not seen from here")
 	}
 	line("\n\tSUMMARIZED\tREJECTED\tLATE\tDROPPED\tDUPLICATE\tMISROUTED\tENDED\tLOST")
 	for _, stage := range []struct {

@@ -423,6 +423,9 @@ func TestLegalTopologies(t *testing.T) {
 		"SwitchName=c1 Switches=l[1-3]\nSwitchName=c2 Switches=l[1-4]\nSwitchName=l1 Nodes=n1\nSwitchName=l2 Nodes=n2\nSwitchName=l3 Nodes=n3\nSwitchName=l4 Nodes=n4\n": {
 			"root(c1(l1(n1) l2(n2) l3(n3)) c2(l4(n4)))", "line 2: vertex l1 is below c1 and below c2: the first parent counts (entries passed over: 3)",
 		},
+		"SwitchName=core(1) Switches=leaf/[1-2]\nSwitchName=leaf/1 Nodes=n1\nSwitchName=leaf/2 Nodes=n2\n": {
+			"core_1_(leaf_1(n1) leaf_2(n2))", `line 1: switch "core(1)" is called core_1_ here (switches with another name: 3)`,
+		},
 		"SwitchName=a Switches=s,s\nSwitchName=s Nodes=n\n": {"a(s(n))", "line 1: vertex s is below a and below a"},
 		"SwitchName=a Nodes=n\nSwitchName=b\n": {
 			"a(n)", "line 2: switch b is left out, since no nodes are below it (switches left out: 1)",

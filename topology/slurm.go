@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -148,6 +149,16 @@ type slurmSwitch struct {
 	shape           string // ring or torus; empty: a switch or a block
 }
 
+// ours returns the name that the switch has here. Slurm's may have any character.
+func (s *slurmSwitch) ours() string {
+	return strings.Map(func(r rune) rune {
+		if r > unicode.MaxASCII || !unicode.IsPrint(r) || validName("x"+string(r)) {
+			return r // the first two are refused
+		}
+		return '_'
+	}, s.name)
+}
+
 // placed is the nodes of the switches so far. A node may be below several switches: the first one counts.
 type placed struct {
 	first   map[string]*part // the switch of each node; nil: not looked for
@@ -176,6 +187,11 @@ func slurmWarnings(switches []slurmSwitch, g *graph, d *placed) []string {
 		const text = "a %s is read as one switch: its nodes keep their order, and all are at the same distance"
 		warnings = append(warnings, fmt.Sprintf(text, switches[i].shape))
 	}
+	renamed := slices.DeleteFunc(slices.Clone(switches), func(s slurmSwitch) bool { return s.name == s.ours() })
+	if n := len(renamed); n > 0 {
+		const text = "%s is called %s here (switches with another name: %d)"
+		warnings = append(warnings, fmt.Sprintf(text, renamed[0].at("switch"), renamed[0].ours(), n))
+	}
 	if d.passed > 0 {
 		warnings = append(warnings, fmt.Sprintf("%s: the first switch counts (entries passed over: %d)", d.example, d.passed))
 	}
@@ -203,7 +219,7 @@ func slurmTreeOf(switches []slurmSwitch, nodesSoFar *placed) (*Tree, error) {
 	g := newGraph()
 	total := 0
 	for _, s := range switches {
-		p, err := g.define(s.name, s.name, s.line)
+		p, err := g.define(s.name, s.ours(), s.line)
 		if err != nil {
 			return nil, err
 		}

@@ -14,7 +14,7 @@ import (
 
 // slurmBook is what Slurm's answers so far say: a fold over them that asks nobody and looks at no clock.
 type slurmBook struct {
-	keepMs  int64  // a job stays for so long after its end
+	keepMs  int64 // a job stays for so long after its end
 	cpuIDs  numbering
 	machine map[string]slurmNode
 	names   []string // of machine, sorted
