@@ -124,8 +124,8 @@ func newBalance() *cobra.Command {
 	c := newService("balance", "Plan who sends what where, and close the intervals", `The balancer: it takes the jobs of Slurm (balance.slurm), of a drop directory (balance.drop_dir) or of balance.jobs_file, on the
 nodes of balance.tree_file (or balance.nodes, or Slurm's). A second one stands by.`, func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 		// Before the brokers are asked, which may be away: a wrong name shows at once.
-		if err := errors.Join(readable("balance.jobs_file", cfg.Balance.JobsFile), directory("balance.drop_dir", cfg.Balance.DropDir), checkTree(cfg),
-			scheduler.CheckCPUIDs(cfg)); err != nil {
+		if err := errors.Join(readable("balance.jobs_file", cfg.Balance.JobsFile),
+			directory("balance.drop_dir", cfg.Balance.DropDir), checkTree(cfg), scheduler.CheckCPUIDs(cfg)); err != nil {
 			return usageError{err}
 		}
 		return serve(ctx, cfg, log)

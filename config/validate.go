@@ -136,7 +136,10 @@ func (b *Balance) validate(collectorNodes int, name func(key, value string), wit
 	}
 }
 
-func (s Slurm) validate(wrong func(rule error, key string, value any, limit string), lasting func(key string, value, low, high time.Duration)) {
+func (s Slurm) validate(wrong func(rule error, key string, value any, limit string),
+	lasting func(key string, value, low, high time.Duration),
+) {
+	const key, some = "balance.slurm.cpu_ids", "gpu[001-016]="
 	lasting("balance.slurm.poll", s.Poll, 100*time.Millisecond, time.Minute)
 	lasting("balance.slurm.timeout", s.Timeout, time.Second, 5*time.Minute)
 	items := s.Numberings()
@@ -151,9 +154,10 @@ func (s Slurm) validate(wrong func(rule error, key string, value any, limit stri
 		}
 		switch known := slices.Contains([]string{"spread", "block", "interleaved"}, n.Kind); {
 		case !known:
-			wrong(ErrChoice, "balance.slurm.cpu_ids", fmt.Sprintf("%.80q", item), "spread, block, interleaved, or gpu[001-016]=block for some nodes")
+			wrong(ErrChoice, key, fmt.Sprintf("%.80q", item), "spread, block, interleaved, or "+some+"block for some nodes")
 		case n.Hosts == "" && rest != "":
-			wrong(ErrChoice, "balance.slurm.cpu_ids", fmt.Sprintf("%q", item), rest+" is that of all other nodes: name the nodes, as in gpu[001-016]="+item)
+			remedy := rest + " is that of all other nodes: name the nodes, as in " + some + item
+			wrong(ErrChoice, key, fmt.Sprintf("%q", item), remedy)
 		case n.Hosts == "":
 			rest = n.Kind
 		}

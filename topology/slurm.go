@@ -59,7 +59,8 @@ func (g *graph) link(parentKey, key string, line int) error {
 
 // twoParents says of a link that was passed over which two parents the vertex has.
 func (g *graph) twoParents(l link) string {
-	return fmt.Sprintf("%s is below %s and below %s", named{l.child.name, l.line}.at("vertex"), g.parent[l.child].quoted(), l.parent.quoted())
+	child := named{l.child.name, l.line}.at("vertex")
+	return fmt.Sprintf("%s is below %s and below %s", child, g.parent[l.child].quoted(), l.parent.quoted())
 }
 
 // drop takes a vertex out of the tree that is without nodes, and those above that then have nothing below them.
@@ -116,8 +117,8 @@ func (g *graph) acyclic() error {
 	return nil
 }
 
-// tree returns the one tree that the graph is. Slurm's may have several at the top, which are put below a vertex "root", and several
-// parents of one vertex.
+// tree returns the one tree that the graph is. Slurm's may have several vertices at the top, which are put below a vertex
+// "root", and several parents of one vertex.
 func (g *graph) tree(slurm bool) (*Tree, error) {
 	if err := g.acyclic(); err != nil {
 		return nil, err
@@ -258,7 +259,8 @@ func slurmTreeOf(switches []slurmSwitch, nodesSoFar *placed) (*Tree, error) {
 }
 
 // ReadTopologyConf returns the tree of Slurm's topology.conf: switches with nodes or switches below them, or blocks or
-// rings of nodes. Where several switches are at the top, they are put below a vertex "root". Link speeds and block sizes say nothing about
+// rings of nodes. Of several parents the first one counts, and switches without nodes are left out: Warnings has both.
+// Where several switches are at the top, they are put below a vertex "root". Link speeds and block sizes say nothing about
 // the tree and are passed over; any other key is an error. Errors name line and switch.
 func ReadTopologyConf(r io.Reader) (*Tree, error) {
 	text, err := readAll(r)

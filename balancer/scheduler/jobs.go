@@ -162,12 +162,13 @@ type surveyed struct {
 	shared  map[string]bool         // the nodes on which jobs may conflict, and perhaps others
 }
 
-// survey finds the few jobs that may disturb each other. Claims then decides about these alone, since it has to remember each CPU of
-// each job. Two jobs conflict only if one ends after the other starts. So the latest end of each CPU is enough, and an order by starts
-// makes it exact for nearly all.
+// survey finds the few jobs that may disturb each other. Claims then decides about these alone, since it has to remember
+// each CPU of each job. Two jobs conflict only if one ends after the other starts. So the latest end of each CPU is
+// enough, and an order by starts makes it exact for nearly all.
 func survey(tree *topology.Tree, jobs []schemas.Job) surveyed {
 	found := surveyed{reasons: make([]string, len(jobs)), twice: map[schemas.JobKey]bool{}}
-	seed, seen := maphash.MakeSeed(), make(map[uint64]struct{}, len(jobs)) // keys in few bytes: they stay in the processor's cache
+	// Keys in few bytes stay in the processor's cache.
+	seed, seen := maphash.MakeSeed(), make(map[uint64]struct{}, len(jobs))
 	s := newSweep(tree)
 	for i := range jobs {
 		j := &jobs[i]

@@ -174,7 +174,9 @@ func busyMachine(kind string) (*topology.Tree, []schemas.Job) {
 	return topology.Flat(slices.Sorted(maps.Keys(names))), all
 }
 
-var busyKinds = []string{"one core each", "last starts first", "half nodes", "one after the other", "whole nodes", "whole after cores"}
+var busyKinds = []string{
+	"one core each", "last starts first", "half nodes", "one after the other", "whole nodes", "whole after cores",
+}
 
 // TestAdmitRemembersLittle: every plan admits all jobs, and what is allocated for each CPU of each costs seconds at 100,000 jobs.
 func TestAdmitRemembersLittle(t *testing.T) {

@@ -395,7 +395,8 @@ func (f *fakeSlurm) job(id int, cpus, node, ids, name string) {
 	f.write("scontrol."+strconv.Itoa(id), fmt.Sprintf("JobId=%d JobName=%s\n   UserId=ada(7)\n   JOB_GRES=(null)\n     Nodes=%s CPU_IDs=%s Mem=0 GRES=\n\n", id, name, node, cpus))
 }
 
-// TestMixedMachine: partitions that number their CPUs differently have their own numbering, and a name that no node has is said.
+// TestMixedMachine: partitions that number their CPUs differently have a numbering each. A name that no node has is a
+// fault.
 func TestMixedMachine(t *testing.T) {
 	f := newFakeSlurm(t)
 	f.write("sinfo", "#!/bin/sh\nfor n in n1 gpu01 gpu02 fat1; do echo \"$n|8|2|2|2\"; done\n")
@@ -412,7 +413,7 @@ func TestMixedMachine(t *testing.T) {
 	for _, j := range jobs {
 		got[j.Nodes[0]] = j.Cpus
 	}
-	// Core 1 of four: spread 1 and 5, block 2 and 3. Interleaved it is the second core of the first socket of two: 2 and 6.
+	// Core 1 of four: spread 1 and 5, block 2 and 3. It is the second core of the first socket of two: interleaved 2 and 6.
 	want := map[string][]int32{"n1": {1, 5}, "gpu01": {2, 3}, "gpu02": {1, 5}, "fat1": {2, 6}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

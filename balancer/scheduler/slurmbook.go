@@ -83,8 +83,8 @@ func (b *slurmBook) setMachine(machine map[string]slurmNode) {
 	b.machine, b.names = machine, slices.Sorted(maps.Keys(machine))
 }
 
-// unnamed says which nodes of balance.slurm.cpu_ids the machine does not have; empty if none. A wrong name would leave the right
-// node with the numbers of all others.
+// unnamed says which nodes of balance.slurm.cpu_ids the machine does not have; empty if none. A wrong name would leave
+// the right node with the numbers of all others.
 func (b *slurmBook) unnamed() string {
 	var unknown []string
 	for h := range b.cpuIDs.of {
@@ -95,7 +95,8 @@ func (b *slurmBook) unnamed() string {
 	if len(unknown) == 0 {
 		return ""
 	}
-	const text = "balance.slurm.cpu_ids names %d nodes that sinfo does not show, %.80s: correct their names, or take them out"
+	const text = "balance.slurm.cpu_ids names %d nodes that sinfo does not show, %.80s: " +
+		"correct their names, or take them out"
 	return fmt.Sprintf(text, len(unknown), topology.FoldHosts(unknown))
 }
 
