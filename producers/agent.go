@@ -2,7 +2,7 @@
 // do theirs, forms one record per job on the node and interval, and sends it to the partition that the node's Route
 // names.
 //
-//	sources ──readings──▶ sample ──form, by Route──▶ ring ──a few at a time──▶ kgo ──▶ topic counters
+//	sources ──readings──▶ sample ──form, by Route──▶ ring ──whole intervals──▶ kgo ──▶ topic counters
 //	                                     ▲
 //	                          topic routes, kept on disk
 //
@@ -87,7 +87,7 @@ func newFleet(cfg config.Config, members []member, log *slog.Logger) (*fleet, er
 		if !schemas.ValidName(m.name) || f.byName[m.name] != nil {
 			return nil, fmt.Errorf("node %.80q: %w", m.name, ErrNodes)
 		}
-		n := newNode(m, head, cfg)
+		n := newNode(m, head, cfg, ringBytes(len(members)))
 		f.byName[m.name] = n
 		f.nodes = append(f.nodes, n)
 	}

@@ -7,12 +7,12 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// form makes the records of one interval: one for each entry of the route, and the _rest of the CPUs that no entry
+// form shares out one interval: a record for each entry of the route, and the _rest of the CPUs that no entry
 // names where the route says that one is owed. head gives what all of them share; its Seq is that of the record before.
 //
 // A node-scoped value travels once: with the job where that is the route's only entry and holds the whole node, else
 // with _rest, else not at all. unknown are CPUs that entries name and the sample does not have; they are left out.
-// Records share the sample's values: the caller must not change it afterwards.
+// The items hold the sample: the caller must not change it afterwards.
 func form(route *schemas.Route, s *sample, head schemas.NodeHeader) (items []item, unknown []int32) {
 	head.IntervalStart, head.SampledAt, head.Epoch = s.start, s.sampledAt, route.Epoch
 	alone := len(route.Entries) == 1 && len(route.Entries[0].Cpus) == 0
@@ -26,12 +26,7 @@ func form(route *schemas.Route, s *sample, head schemas.NodeHeader) (items []ite
 		}
 		head.Seq++
 		head.JobID, head.Restart = e.JobID, e.Restart
-		share := share{s, at, alone}
-		if e.Mode == schemas.ModeLocal {
-			items = append(items, share.reduced(head, e.Partition))
-		} else {
-			items = append(items, share.collected(head, e.Partition))
-		}
+		items = append(items, (&share{s, head, at, alone, e.Mode == schemas.ModeLocal}).item(e.Partition))
 	}
 	if route.SendsRest() {
 		var at []int
@@ -42,9 +37,28 @@ func form(route *schemas.Route, s *sample, head schemas.NodeHeader) (items []ite
 		}
 		head.Seq++
 		head.JobID, head.Restart = schemas.JobRest, 0
-		items = append(items, share{s, at, true}.collected(head, route.Home))
+		items = append(items, (&share{s, head, at, true, false}).item(route.Home))
+	}
+	for i := range items {
+		items[i].bytes += s.bytes() / int64(len(items))
 	}
 	return items, unknown
+}
+
+const (
+	// itemBytes is the memory of an item and its share, their slots in slices and what the allocator adds. Pinned by TestRingCountsItsMemory.
+	itemBytes = 384
+	// columnBytes is the memory of a column beside its values.
+	columnBytes = 72
+)
+
+// bytes is the memory of a sample.
+func (s *sample) bytes() int64 {
+	n := 4 * len(s.cpus)
+	for i := range s.columns {
+		n += columnBytes + 8*len(s.columns[i].values)
+	}
+	return int64(n)
 }
 
 // locate returns the ascending positions in have of the CPUs that an entry names, all where it names none, and what it
@@ -70,13 +84,29 @@ func locate(named, have []int32) (at []int, missing []int32) {
 // share is the part of a sample that one record carries.
 type share struct {
 	*sample
-	at   []int // positions in cpus
-	node bool  // whether node-scoped values are in it
+	head  schemas.NodeHeader // of the record, without cpus and sent_at
+	at    []int              // positions in cpus
+	node  bool               // whether node-scoped values are in it
+	local bool               // whether the record has what the values come to, not the values
+}
+
+func (h *share) item(partition int32) item {
+	return item{start: h.start, partition: partition, share: h, bytes: itemBytes + int64(8*cap(h.at))}
+}
+
+// record makes the record of a share.
+func (h *share) record(sentAt int64) schemas.Record {
+	head := h.head
+	head.SentAt, head.Cpus = sentAt, h.cpuList()
+	if h.local {
+		return h.reduced(head)
+	}
+	return h.collected(head)
 }
 
 // each calls f for every metric of the share. values may be those of the sample: f must not change them. A core-scoped
 // metric of no CPU says nothing and is left out.
-func (h share) each(f func(c *column, values []float64)) {
+func (h *share) each(f func(c *column, values []float64)) {
 	for i := range h.columns {
 		c := &h.columns[i]
 		switch {
@@ -92,7 +122,7 @@ func (h share) each(f func(c *column, values []float64)) {
 	}
 }
 
-func (h share) cpuList() []int32 {
+func (h *share) cpuList() []int32 {
 	list := make([]int32, len(h.at))
 	for k, i := range h.at {
 		list[k] = h.cpus[i]
@@ -101,24 +131,22 @@ func (h share) cpuList() []int32 {
 }
 
 // collected carries the share's values to the collector that reduces the job.
-func (h share) collected(head schemas.NodeHeader, partition int32) item {
-	head.Cpus = h.cpuList()
+func (h *share) collected(head schemas.NodeHeader) *schemas.CounterBatch {
 	b := &schemas.CounterBatch{NodeHeader: head, Metrics: make([]schemas.CounterBatchMetric, 0, len(h.columns))}
 	h.each(func(c *column, values []float64) {
 		b.Metrics = append(b.Metrics, schemas.CounterBatchMetric{Name: c.name, Unit: c.unit, Scope: c.scope, Values: values})
 	})
-	return item{start: head.IntervalStart, partition: partition, record: b, head: &b.NodeHeader}
+	return b
 }
 
 // reduced carries what the share's values come to, for a job that this node has alone.
-func (h share) reduced(head schemas.NodeHeader, partition int32) item {
-	head.Cpus = h.cpuList()
+func (h *share) reduced(head schemas.NodeHeader) *schemas.NodeSummary {
 	b := &schemas.NodeSummary{NodeHeader: head, Metrics: make([]schemas.NodeSummaryMetric, 0, len(h.columns))}
 	h.each(func(c *column, values []float64) {
 		d, certified := quantile.Certify(slices.Clone(values), quantile.Large)
 		b.Metrics = append(b.Metrics, summarize(d, certified, c, head.Node))
 	})
-	return item{start: head.IntervalStart, partition: partition, record: b, head: &b.NodeHeader}
+	return b
 }
 
 // summarize writes a distribution as a job of this one node has it: exact, so without bounds, and without a deviation

@@ -40,15 +40,15 @@ type sent struct {
 func describe(items []item) []sent {
 	var all []sent
 	for _, it := range items {
-		s := sent{Job: it.head.Job().String(), Partition: it.partition, Cpus: it.head.Cpus}
-		switch r := it.record.(type) {
+		s := sent{Partition: it.partition}
+		switch r := it.record(5000).(type) {
 		case *schemas.CounterBatch:
-			s.Kind = "batch"
+			s.Kind, s.Job, s.Cpus = "batch", r.Job().String(), r.Cpus
 			for _, m := range r.Metrics {
 				s.Metrics = append(s.Metrics, fmt.Sprint(m.Name, m.Values))
 			}
 		case *schemas.NodeSummary:
-			s.Kind = "summary"
+			s.Kind, s.Job, s.Cpus = "summary", r.Job().String(), r.Cpus
 			for _, m := range r.Metrics {
 				s.Metrics = append(s.Metrics, fmt.Sprint(m.Name, m.Count, m.Invalid))
 			}
@@ -56,6 +56,17 @@ func describe(items []item) []sent {
 		all = append(all, s)
 	}
 	return all
+}
+
+// header is that of the record of an item.
+func header(it item) schemas.NodeHeader {
+	switch r := it.record(5000).(type) {
+	case *schemas.CounterBatch:
+		return r.NodeHeader
+	case *schemas.NodeSummary:
+		return r.NodeHeader
+	}
+	return schemas.NodeHeader{}
 }
 
 func TestForm(t *testing.T) {
@@ -111,7 +122,11 @@ func TestForm(t *testing.T) {
 				t.Errorf("unknown CPUs (-want +got):\n%s", diff)
 			}
 			for i, it := range items {
-				h := *it.head
+				h := header(it)
+				if h.SentAt != 5000 {
+					t.Errorf("record %d was sent at %d", i, h.SentAt)
+				}
+				h.SentAt = 0
 				h.JobID, h.Restart, h.Cpus = "", 0, nil
 				want := schemas.NodeHeader{Cluster: "c", Node: "n", Seq: int64(41 + i), IntervalStart: 3000, IntervalMs: 1000, SampledAt: 4000017, Epoch: 12}
 				if diff := cmp.Diff(want, h); diff != "" {
@@ -127,7 +142,7 @@ func TestSummary(t *testing.T) {
 	s := smallSample()
 	s.columns = append(s.columns, column{"c", "1", schemas.ScopeCore, []float64{math.NaN(), math.Inf(1), math.NaN(), math.NaN()}})
 	items, _ := form(route, s, schemas.NodeHeader{Cluster: "c", Node: "n", IntervalMs: 1000})
-	got := items[0].record.(*schemas.NodeSummary).Metrics
+	got := items[0].record(5000).(*schemas.NodeSummary).Metrics
 	at := func(v float64) *float64 { return &v }
 	node := "n"
 	want := []schemas.NodeSummaryMetric{
@@ -165,13 +180,13 @@ func TestFormProperty(t *testing.T) {
 		items, _ := form(route, s, schemas.NodeHeader{Cluster: "c", Node: "n", Seq: 5, IntervalMs: 1000})
 		cpus, nodeValues := map[int32]int{}, 0
 		for i, it := range items {
-			if it.head.Seq != int64(6+i) {
-				t.Fatalf("record %d has seq %d", i, it.head.Seq)
+			if got := header(it).Seq; got != int64(6+i) {
+				t.Fatalf("record %d has seq %d", i, got)
 			}
-			for _, c := range it.head.Cpus {
+			for _, c := range header(it).Cpus {
 				cpus[c]++
 			}
-			switch r := it.record.(type) {
+			switch r := it.record(5000).(type) {
 			case *schemas.CounterBatch:
 				nodeValues += len(slices.DeleteFunc(slices.Clone(r.Metrics), func(m schemas.CounterBatchMetric) bool { return m.Scope != schemas.ScopeNode }))
 			case *schemas.NodeSummary:

@@ -39,7 +39,7 @@ func testConfig(t *testing.T) config.Config {
 
 // startBroker starts an in-process broker where the configuration looks for it, with data of its own or that of the one
 // before, and our topics.
-func startBroker(t *testing.T, c config.Config, dir string) *kfake.Cluster {
+func startBroker(t *testing.T, c config.Config, dir string, more ...kfake.Opt) *kfake.Cluster {
 	t.Helper()
 	_, text, err := net.SplitHostPort(c.Kafka.Brokers[0])
 	if err != nil {
@@ -49,7 +49,7 @@ func startBroker(t *testing.T, c config.Config, dir string) *kfake.Cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(port), kfake.DataDir(dir))
+	cluster, err := kfake.NewCluster(append(more, kfake.NumBrokers(1), kfake.Ports(port), kfake.DataDir(dir))...)
 	if err != nil {
 		t.Fatal(err)
 	}

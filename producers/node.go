@@ -52,11 +52,11 @@ type node struct {
 	ring   ring
 }
 
-func newNode(m member, head schemas.NodeHeader, cfg config.Config) *node {
+func newNode(m member, head schemas.NodeHeader, cfg config.Config, limit int64) *node {
 	head.Node = m.name
 	return &node{
 		name: m.name, slot: slotOf(m.name, cfg.Grace/2), from: m.from, head: head, last: -1,
-		unknown: map[int32]bool{}, ring: newRing(m.name, head.RunID, config.Outage/2),
+		unknown: map[int32]bool{}, ring: newRing(m.name, head.RunID, config.Outage/2, limit),
 	}
 }
 
@@ -70,7 +70,7 @@ func (f *fleet) vitals(n *node, now moment) vitals {
 	return vitals{skew: now.start.Sub(time.UnixMilli(now.boundary)).Abs(), depth: n.ring.depth(), drops: n.ring.drops}
 }
 
-// form turns a sample into records, by the newest route valid for its interval, and puts them in the node's ring. It
+// form shares a sample out into records, by the newest route valid for its interval, and puts them in the node's ring. It
 // reports whether there was a route. An interval that is not newer than the last one formed is left out: the clock was
 // set back a little, and the interval was published already.
 func (f *fleet) form(n *node, s *sample) bool {

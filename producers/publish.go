@@ -15,9 +15,14 @@ import (
 )
 
 const (
-	// inHand is how many records of one node the Kafka client holds at most. It cannot give back what it has begun to
+	// inHand is how many intervals of one node the Kafka client holds at most. It cannot give back what it has begun to
 	// send, so what may have to be dropped stays in the ring.
 	inHand = 4
+	// inHandBytes is how much the Kafka client holds of all nodes before it gets no more. 257 records that the node reduced
+	// take 2.5 MB: they leave together, so that their number does not multiply the time of an acknowledgement.
+	inHandBytes = 8 << 20
+	// recordBytes is what a record in hand costs beside its value.
+	recordBytes = 512
 	// drainTime is how long the end of the process waits for records to be sent.
 	drainTime = 2 * time.Second
 )
@@ -25,7 +30,7 @@ const (
 // errNoAnswer is logged when records were sent and nothing came back.
 var errNoAnswer = errors.New("no answer")
 
-// publisher hands the rings' records to Kafka, a few at a time.
+// publisher hands the rings' records to Kafka, whole intervals where they fit.
 type publisher struct {
 	*fleet
 	topic      string
@@ -36,7 +41,9 @@ type publisher struct {
 
 	// Guarded by the fleet's mutex.
 	flights   map[string]*flight // by node
-	inFlight  int                // over all nodes
+	inFlight  int                // records, over all nodes
+	bytes     int                // of the records in flight
+	turn      int                // of the node that is asked next
 	progress  time.Time          // when a broker last answered, or the first record in flight left
 	failures  int                // in a row
 	resume    time.Time          // nothing is handed over before
@@ -46,8 +53,8 @@ type publisher struct {
 
 // flight is what the Kafka client holds of one node.
 type flight struct {
-	records int
-	gapDue  bool // a broker answered since a record was lost: it may be told
+	intervals map[int64]int // records in flight by interval; only intervals that have some
+	gapDue    bool          // a broker answered since a record was lost: it may be told
 }
 
 func newPublisher(f *fleet) (*publisher, error) {
@@ -60,12 +67,13 @@ func newPublisher(f *fleet) (*publisher, error) {
 	p := &publisher{fleet: f, stop: stop, topic: f.cfg.Prefix + schemas.TopicCounters, flights: map[string]*flight{}}
 	p.link = link{log: f.log, topic: p.topic}
 	for _, n := range f.nodes {
-		p.flights[n.name] = &flight{}
+		p.flights[n.name] = &flight{intervals: map[int64]int{}}
 	}
 	p.client, err = kgo.NewClient(append(opts,
 		kgo.RecordPartitioner(kgo.BasicConsistentPartitioner(p.partitioner)),
 		// A promise is called before the client forgets its record, so there is room for twice what is in hand.
-		kgo.MaxBufferedRecords(2*inHand*len(f.nodes)),
+		kgo.MaxBufferedBytes(2*inHandBytes),
+		kgo.MaxBufferedRecords(2*inHandBytes/recordBytes),
 		kgo.WithHooks(&p.link),
 		kgo.ProducerLinger(5*time.Millisecond), // a node's records, and its neighbours' in a simulation, leave together
 	)...)
@@ -170,18 +178,22 @@ func (p *publisher) untilNext(now time.Time) time.Duration {
 
 // parcel is an item on its way to the client.
 type parcel struct {
-	node *node
-	item item
+	node  *node
+	item  item
+	bytes int // in the client's hand
 }
 
 // handOver gives the client what it may hold.
 func (p *publisher) handOver(now time.Time) {
-	for _, c := range p.collect(now) {
-		value, err := encode(c.item, now)
+	p.watch(now)
+	for c, ok := p.next(now); ok; c, ok = p.next(now) {
+		value, err := encode(c.item, time.Now())
 		if err != nil {
 			p.settle(c, err)
 			continue
 		}
+		c.bytes = recordBytes + len(value)
+		p.hold(c.bytes)
 		r := &kgo.Record{Topic: p.topic, Partition: c.item.partition, Key: schemas.CollectorKey(c.item.partition), Value: value}
 		// The context is not that of the run: its end must not fail records that can still be sent.
 		p.client.TryProduce(context.Background(), r, func(_ *kgo.Record, err error) {
@@ -193,51 +205,65 @@ func (p *publisher) handOver(now time.Time) {
 	}
 }
 
-// collect takes from every ring, oldest first, what the client may have. The client is not called with the mutex held:
-// its promises want it.
-func (p *publisher) collect(now time.Time) []parcel {
+// watch notes brokers that do not answer.
+func (p *publisher) watch(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.inFlight > 0 && now.Sub(p.progress) >= p.patience() {
 		p.link.lost(errNoAnswer)
 	}
-	if now.Before(p.resume) {
-		return nil
-	}
-	var parcels []parcel
-	for _, n := range p.nodes {
-		for f := p.flights[n.name]; f.records < inHand; {
-			it, ok := next(n, f, p.horizon(now))
-			if !ok {
-				break
-			}
-			if p.inFlight == 0 {
-				p.progress = now
-			}
-			f.records++
-			p.inFlight++
-			parcels = append(parcels, parcel{n, it})
-		}
-	}
-	return parcels
 }
 
-// next takes a node's Gap where one is due, else its oldest record.
-func next(n *node, f *flight, horizon int64) (item, bool) {
+// next takes a record from the next ring that has one which the client may have. The nodes take turns, so that one with
+// much to send does not keep the others waiting. The client is not called with the mutex held: its promises want it.
+func (p *publisher) next(now time.Time) (parcel, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.bytes >= inHandBytes || now.Before(p.resume) {
+		return parcel{}, false
+	}
+	horizon := p.horizon(now)
+	for range p.nodes {
+		n := p.nodes[p.turn]
+		p.turn = (p.turn + 1) % len(p.nodes)
+		f := p.flights[n.name]
+		it, ok := f.take(n, horizon)
+		if !ok {
+			continue
+		}
+		if p.inFlight == 0 {
+			p.progress = now
+		}
+		f.intervals[it.start]++
+		p.inFlight++
+		return parcel{node: n, item: it}, true
+	}
+	return parcel{}, false
+}
+
+// take takes a node's Gap where one is due, else its oldest record unless that is of one interval too many.
+func (f *flight) take(n *node, horizon int64) (item, bool) {
 	if route := n.routes.at(horizon); f.gapDue && route != nil {
 		f.gapDue = false
 		if it, ok := n.ring.takeGap(route.Home); ok {
 			return it, true
 		}
 	}
+	if start, ok := n.ring.oldest(); !ok || f.intervals[start] == 0 && len(f.intervals) >= inHand {
+		return item{}, false
+	}
 	return n.ring.take()
 }
 
+// hold counts the bytes of a record that the client gets.
+func (p *publisher) hold(bytes int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.bytes += bytes
+}
+
 func encode(it item, now time.Time) ([]byte, error) {
-	if it.head != nil {
-		it.head.SentAt = now.UnixMilli()
-	}
-	b, err := schemas.Marshal(it.record)
+	b, err := schemas.Marshal(it.record(now.UnixMilli()))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errEncoding, err)
 	}
@@ -249,10 +275,13 @@ func (p *publisher) settle(c parcel, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f := p.flights[c.node.name]
-	f.records--
+	if f.intervals[c.item.start]--; f.intervals[c.item.start] == 0 {
+		delete(f.intervals, c.item.start)
+	}
 	p.inFlight--
+	p.bytes -= c.bytes
 	p.nudge()
-	gap, isGap := c.item.record.(*schemas.Gap)
+	isGap := c.item.gap != nil
 	what := fateOf(err, c.item.tries)
 	p.madeAgain = p.madeAgain || errors.Is(err, kerr.UnknownTopicID)
 	switch what {
@@ -269,7 +298,7 @@ func (p *publisher) settle(c parcel, err error) {
 	case what == delivered:
 		p.link.found()
 	case isGap:
-		c.node.ring.owe(gap)
+		c.node.ring.owe(c.item.gap)
 	case what == refused:
 		c.node.ring.lose(c.item, reasonOf(err))
 		if p.refusals.Worth(err, time.Now()) { // a record that is taken between two of these does not end it

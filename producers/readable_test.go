@@ -34,7 +34,7 @@ func TestRecordsAreReadable(t *testing.T) {
 		s.columns = []column{{name: "a", unit: "µs", scope: schemas.ScopeCore, values: values}, {name: "b", scope: schemas.ScopeNode, values: values[:1]}}
 		items, _ := form(route, s, schemas.NodeHeader{Cluster: "c", Node: "n1", IntervalMs: 10_000})
 		for _, it := range items {
-			if _, err := schemas.MarshalChecked(it.record); err != nil {
+			if _, err := schemas.MarshalChecked(it.record(1_700_000_020_001)); err != nil {
 				t.Fatalf("seed %d: %v: %s", seed, err, fmt.Sprint(values))
 			}
 		}

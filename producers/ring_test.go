@@ -49,7 +49,7 @@ func TestRingAgainstModel(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(uint64(seed), 1))
 	for range 300 {
-		r, m := newRing("n", "run", 3), &model{}
+		r, m := newRing("n", "run", 3, nodeBytes), &model{}
 		var flying []item
 		next, drops := int64(0), int64(0)
 		for range 100 {
@@ -83,7 +83,7 @@ func TestRingAgainstModel(t *testing.T) {
 				}
 			case 4: // tell what was lost
 				if it, ok := r.takeGap(9); ok {
-					if diff := cmp.Diff(m.gap, it.record); diff != "" {
+					if diff := cmp.Diff(m.gap, it.gap); diff != "" {
 						t.Fatalf("gap (-want +got):\n%s", diff)
 					}
 					drops += m.gap.Records
@@ -106,7 +106,7 @@ func TestRingAgainstModel(t *testing.T) {
 }
 
 func TestRingGaps(t *testing.T) {
-	r := newRing("n", "run", 2)
+	r := newRing("n", "run", 2, nodeBytes)
 	it := func(start int64) item { return item{start: start} }
 	if r.push([]item{it(1)}) || r.push([]item{it(2)}) {
 		t.Error("a ring that holds everything says that it drops")
@@ -117,7 +117,7 @@ func TestRingGaps(t *testing.T) {
 	r.lose(it(7), "MESSAGE_TOO_LARGE")
 	told, _ := r.takeGap(5)
 	r.push([]item{it(8)})
-	r.owe(told.record.(*schemas.Gap)) // it could not be sent: both are told at the next chance
+	r.owe(told.gap) // it could not be sent: both are told at the next chance
 	want := []*schemas.Gap{
 		{Node: "n", RunID: "run", FirstIntervalStart: 7, LastIntervalStart: 7, Records: 1, Reason: "MESSAGE_TOO_LARGE"},
 		{Node: "n", RunID: "run", FirstIntervalStart: 1, LastIntervalStart: 3, Records: 3, Reason: reasonFull},

@@ -1,0 +1,261 @@
+package producers
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// busy samples a node of many CPUs, each of which runs a job of its own.
+type busy struct{ cpus, metrics int }
+
+func (busy) read(vitals) {}
+
+func (b busy) interval(start int64, _ time.Duration) *sample {
+	s := &sample{start: start}
+	for c := range b.cpus {
+		s.cpus = append(s.cpus, int32(c))
+	}
+	for m := range b.metrics {
+		values := make([]float64, b.cpus)
+		for c := range values {
+			values[c] = unit(mix(uint64(start) + uint64(m*b.cpus+c)))
+		}
+		s.columns = append(s.columns, column{fmt.Sprintf("metric_%02d", m), "1", schemas.ScopeCore, values})
+	}
+	return s
+}
+
+// route gives every CPU to a job that the node reduces alone, as the balancer does, spread over the partitions. The node
+// sends one record more: _rest.
+func (b busy) route(node string, partitions int) *schemas.Route {
+	r := &schemas.Route{Node: node, Epoch: 1}
+	for c := range b.cpus {
+		r.Entries = append(r.Entries, entry(fmt.Sprint("job", c), int32(c%partitions), schemas.ModeLocal, int32(c)))
+	}
+	return r
+}
+
+// fleet is a fleet of this one node. Its slot is at the beginning of the window, which leaves most of the grace for sending.
+func (b busy) fleet(t testing.TB, c config.Config, log *slog.Logger) *fleet {
+	t.Helper()
+	name := "busy0"
+	for i := 1; slotOf(name, c.Grace/2) > c.Grace/20; i++ {
+		name = fmt.Sprint("busy", i)
+	}
+	f, err := newFleet(c, []member{{name, b}}, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.nodes[0].routes.known = []*schemas.Route{b.route(name, c.Collectors)}
+	return f
+}
+
+// lateListener makes what a broker answers arrive later.
+type lateListener struct {
+	net.Listener
+	latency *atomic.Int64
+}
+
+func (l lateListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	late := &lateConn{Conn: conn, latency: l.latency, chunks: make(chan chunk, 1024), closed: make(chan struct{})}
+	go late.deliver()
+	return late, nil
+}
+
+type chunk struct {
+	at    time.Time
+	bytes []byte
+}
+
+type lateConn struct {
+	net.Conn
+	latency *atomic.Int64
+	chunks  chan chunk
+	closed  chan struct{}
+	once    sync.Once
+}
+
+func (l *lateConn) Write(b []byte) (int, error) {
+	select {
+	case l.chunks <- chunk{time.Now().Add(time.Duration(l.latency.Load())), append([]byte(nil), b...)}:
+		return len(b), nil
+	case <-l.closed:
+		return 0, net.ErrClosed
+	}
+}
+
+func (l *lateConn) deliver() {
+	for {
+		select {
+		case c := <-l.chunks:
+			select {
+			case <-time.After(time.Until(c.at)):
+			case <-l.closed:
+				return
+			}
+			if _, err := l.Conn.Write(c.bytes); err != nil {
+				return
+			}
+		case <-l.closed:
+			return
+		}
+	}
+}
+
+func (l *lateConn) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return l.Conn.Close()
+}
+
+// startLateBroker starts a broker whose answers take the latency returned, which is 0 at first.
+func startLateBroker(t *testing.T, c config.Config) (*kfake.Cluster, *atomic.Int64) {
+	t.Helper()
+	latency := &atomic.Int64{}
+	return startBroker(t, c, t.TempDir(), kfake.ListenFn(func(network, address string) (net.Listener, error) {
+		l, err := net.Listen(network, address)
+		return lateListener{l, latency}, err
+	})), latency
+}
+
+// inLog is how many records the topic of counters has.
+func inLog(cluster *kfake.Cluster, c config.Config) (count int) {
+	for p := range c.Collectors {
+		count += int(cluster.PartitionInfo(c.Prefix+schemas.TopicCounters, int32(p)).HighWatermark)
+	}
+	return count
+}
+
+// publish runs the publisher of a fleet until the test ends.
+func publish(t *testing.T, f *fleet) *publisher {
+	t.Helper()
+	p, err := newPublisher(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sampled, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		p.run(sampled)
+		close(done)
+	}()
+	t.Cleanup(func() {
+		close(sampled)
+		<-done
+	})
+	return p
+}
+
+// forms makes the records of the interval that begins at start.
+func (f *fleet) forms(t *testing.T, start int64) {
+	t.Helper()
+	end := start + f.cfg.Interval.Milliseconds()
+	f.sampled(t, moment{start, time.UnixMilli(start), time.UnixMilli(start)}, moment{end, time.UnixMilli(end), time.UnixMilli(end)})
+}
+
+// TestIntervalNeedsNoAcknowledgement: the records of a node's interval all leave before the brokers acknowledge the first,
+// so that the number of jobs on a node does not multiply the latency.
+func TestIntervalNeedsNoAcknowledgement(t *testing.T) {
+	t.Parallel()
+	c := testConfig(t)
+	cluster, latency := startLateBroker(t, c)
+	f := busy{128, 12}.fleet(t, c, slog.New(slog.DiscardHandler))
+	p := publish(t, f)
+	start := time.Now().Add(-time.Minute).UnixMilli() / 200 * 200
+	f.forms(t, start)
+	waitFor(t, p.idle) // the client knows the brokers and its own identity
+	if got := inLog(cluster, c); got != 129 {
+		t.Fatalf("%d records are in the log, want 129", got)
+	}
+	latency.Store(int64(time.Hour))
+	f.forms(t, start+200)
+	time.Sleep(time.Second)
+	if got := inLog(cluster, c); got != 2*129 {
+		t.Errorf("%d of 129 records left before the first acknowledgement", got-129)
+	}
+}
+
+// TestBusyNodeIsInTime: whatever an acknowledgement takes, all records of an interval are in the log when its grace ends.
+func TestBusyNodeIsInTime(t *testing.T) {
+	for _, latency := range []time.Duration{20, 40, 80} {
+		latency *= time.Millisecond
+		t.Run(latency.String(), func(t *testing.T) {
+			t.Parallel()
+			c := testConfig(t)
+			c.Interval, c.Grace, c.PlanMargin = time.Second, 500*time.Millisecond, 250*time.Millisecond
+			cluster, late := startLateBroker(t, c)
+			b := busy{128, 12}
+			var f *fleet
+			ready := make(chan struct{})
+			_, stop := start(t, func(ctx context.Context, log *slog.Logger) error {
+				f = b.fleet(t, c, log)
+				close(ready)
+				return f.serve(ctx)
+			})
+			<-ready
+			plan(t, c, b.route(f.nodes[0].name, c.Collectors))
+			waitFor(t, func() bool { return inLog(cluster, c) >= 129 })
+			late.Store(int64(latency))
+			for range 5 {
+				boundary := time.UnixMilli(boundaryAfter(time.Now(), c.Interval))
+				time.Sleep(time.Until(boundary))
+				before := inLog(cluster, c)
+				time.Sleep(time.Until(boundary.Add(c.Grace)))
+				if got := inLog(cluster, c); got%129 != 0 || before%129 != 0 {
+					t.Errorf("%d of 129 records came before the boundary, %d before the end of grace", before%129, got%129)
+				}
+			}
+			stop()
+			if got := inLog(cluster, c); int64(got) != f.nodes[0].head.Seq {
+				t.Errorf("%d of %d records are in the log at the end", got, f.nodes[0].head.Seq)
+			}
+			if d := f.nodes[0].ring.depth(); d != 0 {
+				t.Errorf("%d records are left", d)
+			}
+		})
+	}
+}
+
+// heap is what is in use behind everything unused.
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC() // what a pool held for one more cycle is free now
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// TestMemoryWhileKafkaIsAway: the heap of an agent whose node runs 256 jobs, after as many intervals as it likes, leaves
+// most of the unit's GOMEMLIMIT of 72 MiB to the collector.
+func TestMemoryWhileKafkaIsAway(t *testing.T) {
+	c := testConfig(t)
+	f := busy{256, 37}.fleet(t, c, slog.New(slog.DiscardHandler))
+	before := heap()
+	start := time.Now().Add(-time.Hour).UnixMilli() / 200 * 200
+	p := publish(t, f)
+	for i := range int64(60) {
+		f.forms(t, start+i*200)
+		if i < 8 { // the client takes what it may have
+			time.Sleep(200 * time.Millisecond)
+		}
+	}
+	used := heap() - before
+	t.Logf("%d records wait, %d are in hand; the heap grew by %d bytes", f.nodes[0].ring.depth(), p.inFlight, used)
+	if used > 32<<20 {
+		t.Errorf("the heap grew by %d bytes", used)
+	}
+}
