@@ -259,3 +259,139 @@ func TestMemoryWhileKafkaIsAway(t *testing.T) {
 		t.Errorf("the heap grew by %d bytes", used)
 	}
 }
+
+// TestRingCountsItsMemory: the bytes that a ring counts are those that the heap has of it.
+func TestRingCountsItsMemory(t *testing.T) {
+	for _, b := range []busy{{256, 37}, {8, 100}, {256, 1}} {
+		c := testConfig(t)
+		f := b.fleet(t, c, slog.New(slog.DiscardHandler))
+		before := heap()
+		start := time.Now().Add(-time.Hour).UnixMilli() / 200 * 200
+		for i := range int64(32) {
+			f.forms(t, start+i*200)
+		}
+		used, counted := heap()-before, f.nodes[0].ring.bytes
+		t.Logf("%d CPUs, %d metrics: the ring counts %d bytes, the heap grew by %d", b.cpus, b.metrics, counted, used)
+		if float64(used) > 1.2*float64(counted)+64<<10 || float64(used) < 0.6*float64(counted)-64<<10 {
+			t.Errorf("%d CPUs, %d metrics: the ring counts %d bytes, the heap grew by %d", b.cpus, b.metrics, counted, used)
+		}
+		runtime.KeepAlive(f)
+	}
+}
+
+// TestHandIsBoundedInBytes: while nobody acknowledges, the client holds no more than its limit, of however many nodes. Later
+// all that was formed is in the log once, in the order of forming, or in a Gap.
+func TestHandIsBoundedInBytes(t *testing.T) {
+	t.Parallel()
+	c := testConfig(t)
+	b := busy{256, 60}
+	var members []member
+	for i := range 6 {
+		members = append(members, member{fmt.Sprint("busy", i), b})
+	}
+	f, err := newFleet(c, members, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range f.nodes {
+		n.routes.known = []*schemas.Route{b.route(n.name, 1)} // all in one partition, so that batches are as large as can be
+		n.ring.limit = 1 << 20
+	}
+	p := publish(t, f)
+	start := time.Now().Add(-time.Hour).UnixMilli() / 200 * 200
+	held := func() (bytes, records int) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		for _, n := range f.nodes {
+			if n.ring.bytes > n.ring.limit {
+				t.Errorf("a ring has %d bytes", n.ring.bytes)
+			}
+		}
+		return p.bytes, p.inFlight
+	}
+	for i := range int64(12) {
+		f.forms(t, start+i*200)
+		time.Sleep(50 * time.Millisecond)
+		held()
+	}
+	waitFor(t, func() bool { bytes, _ := held(); return bytes >= inHandBytes })
+	const aRecord = 64 << 10 // that begins below the limit
+	if bytes, records := held(); bytes > inHandBytes+aRecord || p.client.BufferedProduceBytes() > inHandBytes+aRecord {
+		t.Errorf("%d bytes of %d records are in hand, the client has %d", bytes, records, p.client.BufferedProduceBytes())
+	}
+	startBroker(t, c, t.TempDir())
+	waitFor(t, p.idle)
+	if bytes, records := held(); bytes != 0 || records != 0 {
+		t.Errorf("%d bytes of %d records are in hand at the end", bytes, records)
+	}
+
+	formed := int64(0)
+	for _, n := range f.nodes {
+		formed += n.head.Seq
+	}
+	lost := int64(0)
+	all := gather(t, c, func(all []counter) bool {
+		lost = 0
+		for _, g := range gaps(all) {
+			lost += g.Records
+			if g.Reason != reasonFull {
+				t.Fatalf("gap %+v", g)
+			}
+		}
+		return int64(len(all)-len(gaps(all)))+lost >= formed
+	})
+	if lost == 0 {
+		t.Error("nothing was dropped: the test does not test")
+	}
+	type place struct {
+		node      string
+		partition int32
+	}
+	seqs := map[place]int64{}
+	count := int64(0)
+	for _, k := range all {
+		if k.head == nil {
+			continue
+		}
+		count++
+		at := place{k.head.Node, k.partition}
+		if k.head.Seq <= seqs[at] {
+			t.Fatalf("record %d of %s is behind %d in partition %d", k.head.Seq, at.node, seqs[at], at.partition)
+		}
+		seqs[at] = k.head.Seq
+	}
+	if count+lost != formed {
+		t.Errorf("%d records and %d in gaps, of %d formed", count, lost, formed)
+	}
+}
+
+// BenchmarkInterval256Jobs is what an interval of 256 jobs that the node reduces costs, formed and encoded.
+func BenchmarkInterval256Jobs(b *testing.B) {
+	node := busy{256, 37}
+	route := node.route("n", 64)
+	s := node.interval(4000, 0)
+	b.ReportAllocs()
+	bytes := 0
+	for b.Loop() {
+		items, _ := form(route, s, schemas.NodeHeader{Cluster: "c", Node: "n", IntervalMs: 1000})
+		bytes = 0
+		for _, it := range items {
+			value, err := encode(it, time.UnixMilli(5000))
+			if err != nil {
+				b.Fatal(err)
+			}
+			bytes += len(value)
+		}
+	}
+	b.ReportMetric(float64(bytes), "value-B")
+}
+
+func BenchmarkForm256Jobs(b *testing.B) {
+	node := busy{256, 37}
+	route := node.route("n", 64)
+	s := node.interval(4000, 0)
+	b.ReportAllocs()
+	for b.Loop() {
+		form(route, s, schemas.NodeHeader{Cluster: "c", Node: "n", IntervalMs: 1000})
+	}
+}

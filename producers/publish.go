@@ -19,7 +19,7 @@ const (
 	// send, so what may have to be dropped stays in the ring.
 	inHand = 4
 	// inHandBytes is how much the Kafka client holds of all nodes before it gets no more. 257 records that the node reduced
-	// take 2.5 MB: they leave together, so that their number does not multiply the time of an acknowledgement.
+	// take 1.8 MB: they leave together, so that their number does not multiply the time of an acknowledgement.
 	inHandBytes = 8 << 20
 	// recordBytes is what a record in hand costs beside its value.
 	recordBytes = 512

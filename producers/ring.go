@@ -50,7 +50,7 @@ type ring struct {
 }
 
 const (
-	// nodeBytes is the limit of a ring. 256 jobs on 256 CPUs with 37 metrics take 7 MB in 32 intervals.
+	// nodeBytes is the limit of a ring. 256 jobs on 256 CPUs with 37 metrics take 5 MB in 32 intervals.
 	nodeBytes = 16 << 20
 	// fleetBytes is the limit of all rings of a process, which many simulated nodes share.
 	fleetBytes = 256 << 20

@@ -136,3 +136,80 @@ func TestRingGaps(t *testing.T) {
 		t.Errorf("%d gaps tell of %d records, want %d of 104", len(r.gaps), sum, maxGaps)
 	}
 }
+
+// TestRingIsBoundedInBytes: the ring never exceeds its limit, except by the newest interval alone. The newest interval stays
+// whole, and every record that is neither held nor taken is in a Gap.
+func TestRingIsBoundedInBytes(t *testing.T) {
+	seed := time.Now().UnixNano()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(uint64(seed), 2))
+	for range 300 {
+		r := newRing("n", "run", 1+rng.IntN(32), 1+rng.Int64N(2000))
+		var flying []item
+		pushed, delivered, start := 0, 0, int64(0)
+		for range 200 {
+			switch rng.IntN(4) {
+			case 0, 1: // an interval, some larger than the ring
+				start++
+				its := make([]item, 1+rng.IntN(20))
+				for i := range its {
+					its[i] = item{start: start, bytes: 1 + rng.Int64N(200)}
+				}
+				pushed += len(its)
+				r.push(its)
+				if newest := r.batches[len(r.batches)-1]; newest.start != start || len(newest.items) != len(its) {
+					t.Fatalf("of %d records of the newest interval %d, %d of interval %d are held", len(its), start, len(newest.items), newest.start)
+				}
+			case 2:
+				if it, ok := r.take(); ok {
+					flying = append(flying, it)
+				}
+			case 3: // what was sent is acknowledged, or comes back
+				if len(flying) == 0 {
+					break
+				}
+				i := rng.IntN(len(flying))
+				if rng.IntN(2) == 0 {
+					r.back(flying[i])
+				} else {
+					delivered++
+				}
+				flying = slices.Delete(flying, i, i+1)
+			}
+			var bytes int64
+			for _, b := range r.batches {
+				for _, it := range b.items {
+					bytes += it.bytes
+				}
+			}
+			if bytes != r.bytes {
+				t.Fatalf("the ring counts %d bytes and holds %d", r.bytes, bytes)
+			}
+			if bytes > r.limit && len(r.batches) > 1 {
+				t.Fatalf("%d intervals have %d bytes of %d", len(r.batches), bytes, r.limit)
+			}
+			var told int64
+			for _, g := range r.gaps {
+				told += g.Records
+			}
+			if got := r.depth() + len(flying) + delivered + int(told); got != pushed {
+				t.Fatalf("%d of %d records are accounted for", got, pushed)
+			}
+		}
+	}
+}
+
+// TestRingsShareAProcess: many simulated nodes do not multiply the limit, and each can still hold some intervals.
+func TestRingsShareAProcess(t *testing.T) {
+	if got := ringBytes(1); got != nodeBytes {
+		t.Errorf("one node has %d bytes", got)
+	}
+	sampled := (&simulated{node: "sim0001"}).interval(0, 0)
+	items, _ := form(&schemas.Route{Node: "sim0001"}, sampled, schemas.NodeHeader{})
+	for _, nodes := range []int{1, 24, 1000, 10_000} {
+		share := ringBytes(nodes)
+		if share*int64(nodes) > fleetBytes || share < 4*items[0].bytes {
+			t.Errorf("each of %d nodes has %d bytes, an interval takes %d", nodes, share, items[0].bytes)
+		}
+	}
+}
