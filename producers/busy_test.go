@@ -318,12 +318,12 @@ func TestHandIsBoundedInBytes(t *testing.T) {
 		}
 		return p.bytes, p.inFlight
 	}
+	f.forms(t, start)
+	waitFor(t, func() bool { bytes, _ := held(); return bytes >= inHandBytes })
 	for i := range int64(12) {
-		f.forms(t, start+i*200)
-		time.Sleep(50 * time.Millisecond)
+		f.forms(t, start+200+i*200)
 		held()
 	}
-	waitFor(t, func() bool { bytes, _ := held(); return bytes >= inHandBytes })
 	const aRecord = 64 << 10 // that begins below the limit
 	if bytes, records := held(); bytes > inHandBytes+aRecord || p.client.BufferedProduceBytes() > inHandBytes+aRecord {
 		t.Errorf("%d bytes of %d records are in hand, the client has %d", bytes, records, p.client.BufferedProduceBytes())

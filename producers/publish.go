@@ -180,21 +180,27 @@ func (p *publisher) untilNext(now time.Time) time.Duration {
 type parcel struct {
 	node  *node
 	item  item
-	bytes int // in the client's hand
+	value []byte // of the record, encoded
+	bytes int    // in the client's hand
 }
 
-// handOver gives the client what it may hold.
+// handOver gives the client what it may hold. All records are encoded before the client gets the first: otherwise a slow
+// node's interval would leave in many requests, and wait for the acknowledgements of the first ones.
 func (p *publisher) handOver(now time.Time) {
 	p.watch(now)
+	var parcels []parcel
 	for c, ok := p.next(now); ok; c, ok = p.next(now) {
 		value, err := encode(c.item, time.Now())
 		if err != nil {
 			p.settle(c, err)
 			continue
 		}
-		c.bytes = recordBytes + len(value)
+		c.value, c.bytes = value, recordBytes+len(value)
 		p.hold(c.bytes)
-		r := &kgo.Record{Topic: p.topic, Partition: c.item.partition, Key: schemas.CollectorKey(c.item.partition), Value: value}
+		parcels = append(parcels, c)
+	}
+	for _, c := range parcels {
+		r := &kgo.Record{Topic: p.topic, Partition: c.item.partition, Key: schemas.CollectorKey(c.item.partition), Value: c.value}
 		// The context is not that of the run: its end must not fail records that can still be sent.
 		p.client.TryProduce(context.Background(), r, func(_ *kgo.Record, err error) {
 			if n := p.partitions.Load(); err != nil && n > 0 && c.item.partition >= n {
