@@ -293,9 +293,9 @@ func TestRingCountsItsMemory(t *testing.T) {
 func TestHandIsBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	c := testConfig(t)
-	b := busy{256, 60}
+	b := busy{64, 40}
 	var members []member
-	for i := range 6 {
+	for i := range 10 {
 		members = append(members, member{fmt.Sprint("busy", i), b})
 	}
 	f, err := newFleet(c, members, slog.New(slog.DiscardHandler))
@@ -304,9 +304,15 @@ func TestHandIsBoundedInBytes(t *testing.T) {
 	}
 	for _, n := range f.nodes {
 		n.routes.known = []*schemas.Route{b.route(n.name, 1)} // all in one partition, so that batches are as large as can be
-		n.ring.limit = 1 << 20
+		n.ring.limit = 256 << 10
 	}
 	p := publish(t, f)
+	f.mu.Lock()
+	if p.limit != fleetHand {
+		t.Errorf("%d nodes may have %d bytes in hand", len(f.nodes), p.limit)
+	}
+	p.limit = 2 << 20
+	f.mu.Unlock()
 	start := time.Now().Add(-time.Hour).UnixMilli() / 200 * 200
 	held := func() (bytes, records int) {
 		f.mu.Lock()
@@ -319,13 +325,14 @@ func TestHandIsBoundedInBytes(t *testing.T) {
 		return p.bytes, p.inFlight
 	}
 	f.forms(t, start)
-	waitFor(t, func() bool { bytes, _ := held(); return bytes >= inHandBytes })
+	f.forms(t, start+200)
+	waitFor(t, func() bool { bytes, _ := held(); return bytes >= p.limit })
 	for i := range int64(12) {
-		f.forms(t, start+200+i*200)
+		f.forms(t, start+400+i*200)
 		held()
 	}
 	const aRecord = 64 << 10 // that begins below the limit
-	if bytes, records := held(); bytes > inHandBytes+aRecord || p.client.BufferedProduceBytes() > inHandBytes+aRecord {
+	if bytes, records := held(); int64(bytes) > int64(p.limit)+aRecord || p.client.BufferedProduceBytes() > int64(p.limit)+aRecord {
 		t.Errorf("%d bytes of %d records are in hand, the client has %d", bytes, records, p.client.BufferedProduceBytes())
 	}
 	startBroker(t, c, t.TempDir())

@@ -18,9 +18,11 @@ const (
 	// inHand is how many intervals of one node the Kafka client holds at most. It cannot give back what it has begun to
 	// send, so what may have to be dropped stays in the ring.
 	inHand = 4
-	// inHandBytes is how much the Kafka client holds of all nodes before it gets no more. 257 records that the node reduced
-	// take 1.8 MB: they leave together, so that their number does not multiply the time of an acknowledgement.
-	inHandBytes = 8 << 20
+	// nodeHand is how much the Kafka client holds of one node before it gets no more. 257 records that the node reduced take
+	// 1.8 MB: they leave together, so that their number does not multiply the time of an acknowledgement.
+	nodeHand = 4 << 20
+	// fleetHand is the limit of a process, whose simulated nodes share it.
+	fleetHand = 32 << 20
 	// recordBytes is what a record in hand costs beside its value.
 	recordBytes = 512
 	// drainTime is how long the end of the process waits for records to be sent.
@@ -43,6 +45,7 @@ type publisher struct {
 	flights   map[string]*flight // by node
 	inFlight  int                // records, over all nodes
 	bytes     int                // of the records in flight
+	limit     int                // of bytes: what is in flight when nothing more is handed over
 	turn      int                // of the node that is asked next
 	progress  time.Time          // when a broker last answered, or the first record in flight left
 	failures  int                // in a row
@@ -66,14 +69,15 @@ func newPublisher(f *fleet) (*publisher, error) {
 	}
 	p := &publisher{fleet: f, stop: stop, topic: f.cfg.Prefix + schemas.TopicCounters, flights: map[string]*flight{}}
 	p.link = link{log: f.log, topic: p.topic}
+	p.limit = min(nodeHand*len(f.nodes), fleetHand)
 	for _, n := range f.nodes {
 		p.flights[n.name] = &flight{intervals: map[int64]int{}}
 	}
 	p.client, err = kgo.NewClient(append(opts,
 		kgo.RecordPartitioner(kgo.BasicConsistentPartitioner(p.partitioner)),
 		// A promise is called before the client forgets its record, so there is room for twice what is in hand.
-		kgo.MaxBufferedBytes(2*inHandBytes),
-		kgo.MaxBufferedRecords(2*inHandBytes/recordBytes),
+		kgo.MaxBufferedBytes(2*p.limit),
+		kgo.MaxBufferedRecords(2*p.limit/recordBytes),
 		kgo.WithHooks(&p.link),
 		kgo.ProducerLinger(5*time.Millisecond), // a node's records, and its neighbours' in a simulation, leave together
 	)...)
@@ -225,7 +229,7 @@ func (p *publisher) watch(now time.Time) {
 func (p *publisher) next(now time.Time) (parcel, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.bytes >= inHandBytes || now.Before(p.resume) {
+	if p.bytes >= p.limit || now.Before(p.resume) {
 		return parcel{}, false
 	}
 	horizon := p.horizon(now)
