@@ -46,7 +46,8 @@ func form(route *schemas.Route, s *sample, head schemas.NodeHeader) (items []ite
 }
 
 const (
-	// itemBytes is the memory of an item and its share, their slots in slices and what the allocator adds. Pinned by TestRingCountsItsMemory.
+	// itemBytes is the memory of an item and its share, their slots in slices and what the allocator adds.
+	// TestRingCountsItsMemory pins it.
 	itemBytes = 320
 	// columnBytes is the memory of a column beside its values.
 	columnBytes = 72

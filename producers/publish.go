@@ -18,8 +18,8 @@ const (
 	// inHand is how many intervals of one node the Kafka client holds at most. It cannot give back what it has begun to
 	// send, so what may have to be dropped stays in the ring.
 	inHand = 4
-	// nodeHand is how much the Kafka client holds of one node before it gets no more. 257 records that the node reduced take
-	// 1.8 MB: they leave together, so that their number does not multiply the time of an acknowledgement.
+	// nodeHand is how much the Kafka client holds of one node before it gets no more. 257 records that the node
+	// reduced take 1.8 MB: they leave together, so that their number does not multiply the latency.
 	nodeHand = 4 << 20
 	// fleetHand is the limit of a process, whose simulated nodes share it.
 	fleetHand = 32 << 20
@@ -188,8 +188,8 @@ type parcel struct {
 	bytes int    // in the client's hand
 }
 
-// handOver gives the client what it may hold. All records are encoded before the client gets the first: otherwise a slow
-// node's interval would leave in many requests, and wait for the acknowledgements of the first ones.
+// handOver gives the client what it may hold. All records are encoded before the client gets the first: otherwise a
+// slow node's interval would leave in many requests, and wait for the acknowledgements of the first ones.
 func (p *publisher) handOver(now time.Time) {
 	p.watch(now)
 	var parcels []parcel
@@ -204,7 +204,8 @@ func (p *publisher) handOver(now time.Time) {
 		parcels = append(parcels, c)
 	}
 	for _, c := range parcels {
-		r := &kgo.Record{Topic: p.topic, Partition: c.item.partition, Key: schemas.CollectorKey(c.item.partition), Value: c.value}
+		key := schemas.CollectorKey(c.item.partition)
+		r := &kgo.Record{Topic: p.topic, Partition: c.item.partition, Key: key, Value: c.value}
 		// The context is not that of the run: its end must not fail records that can still be sent.
 		p.client.TryProduce(context.Background(), r, func(_ *kgo.Record, err error) {
 			if n := p.partitions.Load(); err != nil && n > 0 && c.item.partition >= n {

@@ -6,8 +6,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// item is a record that waits to be sent. Its partition was fixed when it was formed. The record is made when it leaves:
-// the sample's values take a small part of the memory of all its records.
+// item is a record that waits to be sent. Its partition was fixed when it was formed. The record is made when it
+// leaves: the sample's values take a small part of the memory of all its records.
 type item struct {
 	start     int64 // interval_start
 	partition int32
@@ -36,9 +36,9 @@ const (
 	reasonFuture = "clock was ahead"
 )
 
-// ring holds what one node has formed and not yet handed to the Kafka client, oldest first: the records of at most capacity
-// intervals and limit bytes. What does not fit is dropped, the oldest interval whole, and remembered in a Gap. The newest
-// interval stays, even where it alone is larger than limit: otherwise the node would never publish.
+// ring holds what one node has formed and not yet handed to the Kafka client, oldest first: the records of at most
+// capacity intervals and limit bytes. What does not fit is dropped, the oldest interval whole, and remembered in a Gap.
+// The newest interval stays, even where it alone is larger than limit: otherwise the node would never publish.
 type ring struct {
 	node, runID string
 	capacity    int   // intervals
