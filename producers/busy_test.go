@@ -326,7 +326,10 @@ func TestHandIsBoundedInBytes(t *testing.T) {
 	}
 	f.forms(t, start)
 	f.forms(t, start+200)
-	waitFor(t, func() bool { bytes, _ := held(); return bytes >= p.limit })
+	waitFor(t, func() bool {
+		bytes, records := held()
+		return bytes >= p.limit && p.client.BufferedProduceRecords() == int64(records)
+	})
 	for i := range int64(12) {
 		f.forms(t, start+400+i*200)
 		held()
