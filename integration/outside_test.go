@@ -102,15 +102,7 @@ func findReader(t *testing.T) func(t *testing.T, config string) (status int, out
 	run := func(args ...string) (int, string) {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer cancel()
-		cmd := exec.CommandContext(ctx, "python3", append([]string{"outside/reader.py"}, args...)...)
-		modules, err := filepath.Abs(outsideModules)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if more := os.Getenv("PYTHONPATH"); more != "" {
-			modules += string(filepath.ListSeparator) + more
-		}
-		cmd.Env = append(os.Environ(), "PYTHONPATH="+modules)
+		cmd := outsidePython(ctx, t, append([]string{"outside/reader.py"}, args...)...)
 		out, err := cmd.CombinedOutput()
 		if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {
 			return -1, err.Error()
@@ -119,12 +111,7 @@ func findReader(t *testing.T) func(t *testing.T, config string) (status int, out
 	}
 	if status, out := run("--help"); status != 0 {
 		lines := strings.Split(strings.TrimSpace(out), "\n")
-		missing := t.Skipf
-		if os.Getenv("REQUIRE_OUTSIDE_READER") != "" {
-			missing = t.Fatalf
-		}
-		missing("OUTSIDE READER DID NOT RUN: nothing but weir has read what weir writes: %s: `make outside`, or pip install -r "+
-			"integration/outside/requirements.txt", lines[len(lines)-1])
+		withoutModules(t, "OUTSIDE READER DID NOT RUN: nothing but weir has read what weir writes", lines[len(lines)-1])
 	}
 	return func(t *testing.T, config string) (int, string) {
 		t.Helper()
@@ -133,6 +120,31 @@ func findReader(t *testing.T) func(t *testing.T, config string) (status int, out
 		t.Logf("the outside reader took %.1f s", time.Since(began).Seconds())
 		return status, out
 	}
+}
+
+// outsidePython is a Python that has the modules of `make outside`.
+func outsidePython(ctx context.Context, t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(ctx, "python3", args...)
+	modules, err := filepath.Abs(outsideModules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if more := os.Getenv("PYTHONPATH"); more != "" {
+		modules += string(filepath.ListSeparator) + more
+	}
+	cmd.Env = append(os.Environ(), "PYTHONPATH="+modules)
+	return cmd
+}
+
+// withoutModules skips a test loudly, or fails it where the modules are required.
+func withoutModules(t *testing.T, what, why string) {
+	t.Helper()
+	missing := t.Skipf
+	if os.Getenv("REQUIRE_OUTSIDE_READER") != "" {
+		missing = t.Fatalf
+	}
+	missing("%s: %s: `make outside`, or pip install -r integration/outside/requirements.txt", what, why)
 }
 
 // wrongDecile is an exact summary of the topic once more, with a decile that is off by less than one in 10^12.

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestReadingGuideNamesFunctions: every function that the README leads a reader through is there.
+func TestReadingGuideNamesFunctions(t *testing.T) {
+	there, _ := functions(t)
+	steps := regexp.MustCompile("(?m)^([0-9]+)\\. `([^`]+)`").FindAllStringSubmatch(page(t, "README.md"), -1)
+	if len(steps) < 20 {
+		t.Fatalf("%d steps were found: the path is gone, or written otherwise", len(steps))
+	}
+	for i, s := range steps {
+		if s[1] != fmt.Sprint(i+1) {
+			t.Errorf("step %d is numbered %s", i+1, s[1])
+		}
+		if !there[s[2]] {
+			t.Errorf("step %s names %s, which is not in the source", s[1], s[2])
+		}
+	}
+}
+
+// TestPagesNameTests: a page that gives a test as the proof of a claim names one that is there.
+func TestPagesNameTests(t *testing.T) {
+	_, tests := functions(t)
+	named := 0
+	for _, name := range []string{"README.md", "CONTRIBUTING.md", "docs/design.md", "docs/balancer.md", "docs/operations.md"} {
+		for _, test := range regexp.MustCompile(`\bTest[A-Z]\w*(\([A-Z|\w\\]+\))?`).FindAllString(page(t, name), -1) {
+			named++
+			pattern := regexp.MustCompile("^" + strings.ReplaceAll(test, `\|`, "|")) // as -run, in a table
+			found := false
+			for have := range tests {
+				found = found || pattern.MatchString(have)
+			}
+			if !found {
+				t.Errorf("%s names %s, which is no test", name, test)
+			}
+		}
+	}
+	if named < 20 {
+		t.Errorf("%d tests are named: where are the proofs?", named)
+	}
+}
+
+// TestReadmeShowsTheExamples: what the README shows is what TestExamples runs.
+func TestReadmeShowsTheExamples(t *testing.T) {
+	readme := page(t, "README.md")
+	for _, name := range []string{"examples/consume.py", "examples/spread.sql"} {
+		text := page(t, name)
+		if doc, rest, ok := strings.Cut(text, "\n"); ok && strings.HasPrefix(doc, `"""`) {
+			text = rest
+		}
+		if !strings.Contains(readme, "\n"+text+"```") {
+			t.Errorf("the README shows something else than %s", name)
+		}
+	}
+}
+
+func page(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// functions returns the functions of the repository as package.Function and package.Type.method, and the names of its tests.
+func functions(t *testing.T) (there, tests map[string]bool) {
+	t.Helper()
+	there, tests = map[string]bool{}, map[string]bool{}
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() && (d.Name() == "bin" || d.Name() == "testdata") {
+			return fs.SkipDir
+		}
+		if !strings.HasSuffix(path, ".go") {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		for _, d := range file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			if strings.HasSuffix(path, "_test.go") {
+				tests[f.Name.Name] = true
+			} else {
+				there[file.Name.Name+"."+receiver(f)+f.Name.Name] = true
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return there, tests
+}
+
+// receiver returns the name of a method's type and a full stop; nothing for a function.
+func receiver(f *ast.FuncDecl) string {
+	if f.Recv == nil {
+		return ""
+	}
+	of := f.Recv.List[0].Type
+	if star, ok := of.(*ast.StarExpr); ok {
+		of = star.X
+	}
+	if name, ok := of.(*ast.Ident); ok {
+		return name.Name + "."
+	}
+	return ""
+}
