@@ -1,0 +1,49 @@
+package main
+
+import (
+	"encoding/pem"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestDeployedConfigurationsPassCheck runs `weir check` on every configuration that is shipped, on a host that has what
+// they name: /etc/weir and /var/lib are a directory of the test.
+func TestDeployedConfigurationsPassCheck(t *testing.T) {
+	host := t.TempDir()
+	put := func(name string, text []byte) string {
+		t.Helper()
+		path := filepath.Join(host, filepath.Base(name))
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	tls := httptest.NewTLSServer(nil)
+	defer tls.Close()
+	put("ca.pem", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: tls.Certificate().Raw}))
+	put("password", []byte("secret"))
+	put("jobs.yaml", []byte("jobs: []"))
+	put("tree.yaml", []byte(page(t, "deploy/config/tree.yaml")))
+
+	files, err := filepath.Glob("deploy/config/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for _, name := range files {
+		text := strings.NewReplacer("/etc/weir", host, "/var/lib", host).Replace(page(t, name))
+		if !strings.Contains(text, "kafka:") {
+			continue // the tree, which balance.yaml names
+		}
+		checked++
+		if status, _, stderr := weir(t.Context(), "check", "--config", put(name, []byte(text))); status != exitDone {
+			t.Errorf("weir check --config %s ends with %d: %s", name, status, stderr)
+		}
+	}
+	if checked < 5 {
+		t.Errorf("%d configurations were checked", checked)
+	}
+}
