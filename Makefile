@@ -87,6 +87,8 @@ release:
 		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build -trimpath -buildvcs=true -ldflags '-s -w -buildid=' -o $$binary .; \
 		(cd dist && $(GO) version -m weir_linux_$$arch) >$$binary.modules.txt; \
 	done
+	@grep -q vcs.revision dist/weir_linux_arm64.modules.txt || \
+		{ echo 'the binaries do not name their commit: run this in a clone, not in a work tree of git' >&2; exit 1; }
 	cd dist && sha256sum weir_linux_* >SHA256SUMS
 
 # Every fuzz test there is, for this long each. What fails is kept in testdata by itself; fuzz-keep adds some of what
