@@ -15,16 +15,16 @@ var (
 	link     = regexp.MustCompile(`!?\[([^\]]*)\]\([^)]*\)`)
 	listItem = regexp.MustCompile(`^\s*([-*+]|\d+\.)\s+`)
 	comment  = regexp.MustCompile(`<!--.*?-->`)
-	// ending is the end of a sentence and what begins the next one.
-	ending = regexp.MustCompile(`[.?!]["')*_]*\s+["'(*_]*[\p{Lu}\p{Nd}` + "`" + `\x00]`)
+	// ending is the end of a sentence, with what closes it.
+	ending = regexp.MustCompile(`[.?!]["')*_]*\s+`)
 	// abbreviation is a full stop that ends no sentence.
 	abbreviation = regexp.MustCompile(`\b(e\.g|i\.e|etc|vs|cf|ca|No)\.$`)
 )
 
-// placeholder stands for code in backquotes: one word, which may begin a sentence.
+// placeholder stands for code in backquotes, whatever full stops that has.
 const placeholder = "\x00"
 
-// sentences splits a paragraph. A full stop ends a sentence where a capital, a digit or code follows.
+// sentences splits a paragraph. Names such as weir and numpy begin sentences too, so that capitals tell nothing.
 func sentences(text string) []string {
 	spans := codeSpan.FindAllString(text, -1)
 	text = codeSpan.ReplaceAllString(text, placeholder)
@@ -36,12 +36,11 @@ func sentences(text string) []string {
 			if at == nil {
 				break
 			}
-			stop := from + at[0] + 1
-			if !abbreviation.MatchString(text[:stop]) {
-				end = stop
+			if !abbreviation.MatchString(text[:from+at[0]+1]) {
+				end = from + at[1]
 				break
 			}
-			from = stop
+			from += at[1]
 		}
 		all = append(all, strings.TrimSpace(text[:end]))
 		text = text[end:]
