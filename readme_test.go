@@ -66,6 +66,45 @@ func TestReadmeShowsTheExamples(t *testing.T) {
 	}
 }
 
+// TestPagesLinkToWhatIsThere: links within the repository, and headings in them.
+func TestPagesLinkToWhatIsThere(t *testing.T) {
+	var pages []string
+	for _, pattern := range []string{"*.md", "docs/*.md", "examples/*.md"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, found...)
+	}
+	for _, from := range pages {
+		for _, link := range regexp.MustCompile(`\]\(([^)]+)\)`).FindAllStringSubmatch(page(t, from), -1) {
+			if strings.Contains(link[1], "://") {
+				continue
+			}
+			name, heading, _ := strings.Cut(link[1], "#")
+			to := from
+			if name != "" {
+				to = filepath.Join(filepath.Dir(from), name)
+			}
+			if _, err := os.Stat(to); err != nil {
+				t.Errorf("%s links to %s, which is not there", from, link[1])
+			} else if heading != "" && !strings.Contains(headings(page(t, to)), "\n"+heading+"\n") {
+				t.Errorf("%s links to %s, and there is no such heading", from, link[1])
+			}
+		}
+	}
+}
+
+// headings returns the names by which a page's headings are linked to, each on a line.
+func headings(text string) string {
+	names := "\n"
+	for _, h := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(text, -1) {
+		plain := regexp.MustCompile(`[^\w\- ]`).ReplaceAllString(strings.ToLower(h[1]), "")
+		names += strings.ReplaceAll(plain, " ", "-") + "\n"
+	}
+	return names
+}
+
 func page(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(name)
