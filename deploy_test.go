@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestDeployedConfigurationsPassCheck runs `weir check` on every configuration that is shipped, on a host that has what
-// they name: /etc/weir and /var/lib are a directory of the test.
+// TestDeployedConfigurationsPassCheck runs `weir check` on every configuration that is shipped. A directory of the test
+// stands for /etc/weir and /var/lib, with the files that they name.
 func TestDeployedConfigurationsPassCheck(t *testing.T) {
 	host := t.TempDir()
 	put := func(name string, text []byte) string {

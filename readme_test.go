@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -34,7 +35,9 @@ func TestReadingGuideNamesFunctions(t *testing.T) {
 func TestPagesNameTests(t *testing.T) {
 	_, tests := functions(t)
 	named := 0
-	for _, name := range []string{"README.md", "CONTRIBUTING.md", "docs/design.md", "docs/balancer.md", "docs/operations.md"} {
+	for _, name := range []string{
+		"README.md", "CONTRIBUTING.md", "docs/design.md", "docs/balancer.md", "docs/operations.md",
+	} {
 		for _, test := range regexp.MustCompile(`\bTest[A-Z]\w*(\([A-Z|\w\\]+\))?`).FindAllString(page(t, name), -1) {
 			named++
 			pattern := regexp.MustCompile("^" + strings.ReplaceAll(test, `\|`, "|")) // as -run, in a table
@@ -88,19 +91,18 @@ func TestPagesLinkToWhatIsThere(t *testing.T) {
 			}
 			if _, err := os.Stat(to); err != nil {
 				t.Errorf("%s links to %s, which is not there", from, link[1])
-			} else if heading != "" && !strings.Contains(headings(page(t, to)), "\n"+heading+"\n") {
+			} else if heading != "" && !slices.Contains(headings(page(t, to)), heading) {
 				t.Errorf("%s links to %s, and there is no such heading", from, link[1])
 			}
 		}
 	}
 }
 
-// headings returns the names by which a page's headings are linked to, each on a line.
-func headings(text string) string {
-	names := "\n"
+// headings returns the names by which a page's headings are linked to.
+func headings(text string) (names []string) {
 	for _, h := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(text, -1) {
 		plain := regexp.MustCompile(`[^\w\- ]`).ReplaceAllString(strings.ToLower(h[1]), "")
-		names += strings.ReplaceAll(plain, " ", "-") + "\n"
+		names = append(names, strings.ReplaceAll(plain, " ", "-"))
 	}
 	return names
 }
@@ -114,7 +116,8 @@ func page(t *testing.T, name string) string {
 	return string(text)
 }
 
-// functions returns the functions of the repository as package.Function and package.Type.method, and the names of its tests.
+// functions returns the functions of the repository as package.Function and package.Type.method, and the names of its
+// tests.
 func functions(t *testing.T) (there, tests map[string]bool) {
 	t.Helper()
 	there, tests = map[string]bool{}, map[string]bool{}

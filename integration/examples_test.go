@@ -16,7 +16,8 @@ import (
 func TestExamples(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	if out, err := outsidePython(ctx, t, "-c", "import confluent_kafka, duckdb, fastavro").CombinedOutput(); err != nil {
+	modules := outsidePython(ctx, t, "-c", "import confluent_kafka, duckdb, fastavro")
+	if out, err := modules.CombinedOutput(); err != nil {
 		withoutModules(t, "EXAMPLES DID NOT RUN", strings.TrimSpace(string(out))+" "+err.Error())
 	}
 	t.Setenv("KAFKA_SEEDS", "") // the examples name topics by the default prefix
@@ -57,7 +58,8 @@ func TestExamples(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cmd := outsidePython(ctx, t, "-c", "import duckdb, sys; print(duckdb.sql(open(sys.argv[1]).read()).fetchall())", query)
+		program := "import duckdb, sys; print(duckdb.sql(open(sys.argv[1]).read()).fetchall())"
+		cmd := outsidePython(ctx, t, "-c", program, query)
 		cmd.Dir = t.TempDir()
 		if err := os.Mkdir(filepath.Join(cmd.Dir, "weir-data"), 0o755); err != nil {
 			t.Fatal(err)

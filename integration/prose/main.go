@@ -1,10 +1,10 @@
-// Command prose finds sentences of more than 25 words and lines of more than 120 columns. By default it reads README.md,
-// the other pages of the root, and docs/, and ends with status 1 where it finds any. With -go it reads the comments of
-// Go files, and only reports.
+// Command prose finds sentences of more than 25 words and lines of more than 120 columns. By default it reads the pages
+// of the root, of docs/ and of examples/, and ends with status 1 where it finds any. With -go it reads Go's comments, and
+// only reports.
 //
 // A sentence ends at a full stop, a question mark, an exclamation mark, or with its paragraph, list item or table cell.
-// Code in backquotes and the text of a link count as what a reader reads; code blocks have no sentences. Rows of tables
-// may be longer than a line. A paragraph after the line `<!-- long: REASON -->` may have long sentences.
+// Code in backquotes is one word, and of a link the text counts. Code blocks have no sentences. Rows of tables may be
+// longer than a line. A paragraph after the line `<!-- long: REASON -->` may have long sentences.
 package main
 
 import (
@@ -24,6 +24,9 @@ const (
 	maxWords   = 25
 	maxColumns = 120
 )
+
+// skipped are directories that hold no prose of ours.
+var skipped = []string{"bin", "dist", "testdata", "weir-data", "shared"}
 
 // finding is one sentence or line that is too long.
 type finding struct {
@@ -95,7 +98,7 @@ func filesOf(root string, code bool) ([]string, error) {
 		}
 		name, _ := filepath.Rel(root, path)
 		switch dir := filepath.Dir(name); {
-		case d.IsDir() && name != "." && (strings.HasPrefix(d.Name(), ".") || slices.Contains([]string{"bin", "dist", "testdata", "weir-data", "shared"}, d.Name())):
+		case d.IsDir() && name != "." && (d.Name()[0] == '.' || slices.Contains(skipped, d.Name())):
 			return filepath.SkipDir
 		case code && strings.HasSuffix(name, ".go"),
 			!code && strings.HasSuffix(name, ".md") && slices.Contains([]string{".", "docs", "examples"}, dir):

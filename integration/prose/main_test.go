@@ -29,24 +29,31 @@ func TestSentences(t *testing.T) {
 
 func TestInMarkdown(t *testing.T) {
 	code := strings.Repeat("`x y z` ", 20)
+	twoLines := long(13) + "\n" + long(13)
 	for name, c := range map[string]struct {
 		text string
 		want []string // line, size and unit
 	}{
-		"short":                     {long(12) + "\n" + long(13) + ".\n", nil},
-		"long":                      {"# Title\n\n" + long(13) + "\n" + long(13) + ".\n", []string{"3: 26 words"}},
-		"items are paragraphs":      {"- " + long(20) + "\n- " + long(20) + "\n1. " + long(26), []string{"3: 132 columns", "3: 26 words"}},
+		"short": {long(12) + "\n" + long(13) + ".\n", nil},
+		"long":  {"# Title\n\n" + long(13) + "\n" + long(13) + ".\n", []string{"3: 26 words"}},
+		"items are paragraphs": {
+			"- " + long(20) + "\n- " + long(20) + "\n1. " + long(26), []string{"3: 132 columns", "3: 26 words"},
+		},
 		"an item goes on":           {"- " + long(13) + "\n  " + long(13), []string{"1: 26 words"}},
 		"cells are paragraphs":      {"| " + long(20) + " | " + long(20) + " |", nil},
 		"a cell is read":            {"| a | " + long(26) + " |", []string{"1: 26 words"}},
 		"code blocks have no prose": {"```\n" + strings.Repeat("a ", 59) + "\n```\n", nil},
 		"code blocks have lines":    {"```\n" + strings.Repeat("a", 121) + "\n```\n", []string{"2: 121 columns"}},
 		"code is one word":          {code[:len(code)/2] + "\n" + code[len(code)/2:], nil},
-		"addresses are not read":    {"[" + long(3) + "](https://example.org/a-b?c=" + strings.Repeat("d", 60) + ")", nil},
-		"an address is not broken":  {"- https://example.org/" + strings.Repeat("d", 120), nil},
-		"with a reason":             {"<!-- long: a quotation -->\n" + long(13) + "\n" + long(13) + "\n\n" + long(13) + "\n" + long(13), []string{"5: 26 words"}},
-		"what a program wrote":      {"<!-- made by x: begin -->\n\n" + long(40) + "\n<!-- made by x: end -->\n", nil},
-		"lines":                     {strings.Repeat("a ", 60) + "bb. c", []string{"1: 125 columns", "1: 61 words"}},
+		"addresses are not read": {
+			"[" + long(3) + "](a b c d e f)\n" + long(22), nil,
+		},
+		"an address is not broken": {"- https://example.org/" + strings.Repeat("d", 120), nil},
+		"with a reason": {
+			"<!-- long: a quotation -->\n" + twoLines + "\n\n" + twoLines, []string{"5: 26 words"},
+		},
+		"what a program wrote": {"<!-- made by x: begin -->\n\n" + long(40) + "\n<!-- made by x: end -->\n", nil},
+		"lines":                {strings.Repeat("a ", 60) + "bb. c", []string{"1: 125 columns", "1: 61 words"}},
 	} {
 		var got []string
 		for _, f := range inMarkdown("page.md", c.text) {
@@ -59,7 +66,8 @@ func TestInMarkdown(t *testing.T) {
 }
 
 func TestInGo(t *testing.T) {
-	src := "package a\n\n// F does " + long(10) + "\n// " + long(20) + ".\n//\n//\tcode " + long(9) + "\n//\n//   - " + long(9) + "\nfunc F() {}\n"
+	comment := "// F does " + long(10) + "\n// " + long(20) + ".\n//\n//\tcode " + long(9) + "\n//\n//   - " + long(9)
+	src := "package a\n\n" + comment + "\nfunc F() {}\n"
 	found, err := inGo("a.go", []byte(src))
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +87,8 @@ func TestRunEndsWithTheFindings(t *testing.T) {
 	}
 	var out strings.Builder
 	write(long(26))
-	if status, err := run(&out, dir, false, false); status != 1 || err != nil || !strings.Contains(out.String(), "README.md:1: 26 words") {
+	status, err := run(&out, dir, false, false)
+	if status != 1 || err != nil || !strings.Contains(out.String(), "README.md:1: 26 words") {
 		t.Errorf("a long sentence: status %d, %v: %s", status, err, out.String())
 	}
 	write(long(20) + ".")

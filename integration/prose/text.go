@@ -92,7 +92,8 @@ func (m *markdown) add(line int, text string) {
 	m.open.text += " " + text
 }
 
-// inMarkdown finds what is too long in a page. What a program wrote, between "begin -->" and "end -->", is not looked at.
+// inMarkdown finds what is too long in a page. What a program wrote, between ": begin -->" and ": end -->", is not
+// looked at.
 func inMarkdown(file, text string) []finding {
 	m := &markdown{file: file}
 	fenced, made := false, false
