@@ -1,6 +1,6 @@
-// Command prose finds sentences of more than 25 words and lines of more than 120 columns. By default it reads the pages of
-// the root, of docs/ and of examples/, and ends with status 1 where it finds any. With -go it only reports what it finds
-// in Go files and their comments.
+// Command prose finds sentences of more than 25 words and lines of more than 120 columns. By default it reads the
+// pages of the root, of docs/ and of examples/, and ends with status 1 where it finds any. With -go it only reports
+// what it finds in Go files and their comments.
 //
 // A sentence ends at a full stop, a question mark, an exclamation mark, or with its paragraph, list item or table cell.
 // Code in backquotes is one word, and of a link the text counts. Code blocks have no sentences. Rows of tables may be
