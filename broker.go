@@ -9,6 +9,8 @@ import (
 	"syscall"
 
 	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/weirhpc/weir/config"
 )
 
 // errBusy is returned when another weir runs on the data directory.
@@ -18,6 +20,7 @@ var errBusy = errors.New("another weir runs there: stop it, or name another dire
 // kill -9: for data that matters, use Kafka.
 type embedded struct {
 	cluster *kfake.Cluster
+	stop    func() // the start of its groups' sessions
 	lock    *os.File
 	addr    string
 }
@@ -46,11 +49,17 @@ func startBroker(dir, listen string) (*embedded, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("starting the embedded broker on %s in %s: %w", listen, dir, err), lock.Close())
 	}
-	return &embedded{cluster, lock, cluster.ListenAddrs()[0]}, nil
+	stop, err := config.StartSessions(cluster)
+	if err != nil {
+		cluster.Close()
+		return nil, errors.Join(err, lock.Close())
+	}
+	return &embedded{cluster, stop, lock, cluster.ListenAddrs()[0]}, nil
 }
 
 // close ends the broker and then frees its directory.
 func (b *embedded) close() error {
+	b.stop()
 	b.cluster.Close()
 	return b.lock.Close()
 }

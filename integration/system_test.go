@@ -108,6 +108,11 @@ func findBrokers(t *testing.T) brokers {
 			t.Fatal(err)
 		}
 		t.Cleanup(cluster.Close)
+		stop, err := config.StartSessions(cluster)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(stop)
 		t.Log("on the embedded broker; KAFKA_SEEDS would name a Kafka")
 		return brokers{cluster.ListenAddrs(), config.Default().Prefix, 1, false}
 	}

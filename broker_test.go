@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// TestMemberDiesWhileJoining kills a new member whose join the broker has not answered yet. kfake starts a member's session
+// when it answers; where the connection has ended by then, it starts one or not, by chance. Without a session the group
+// stays stable, and a partition with the dead, for ever. The broker must give up the dead in every group, and keep a
+// live member that is silent within its session.
+func TestMemberDiesWhileJoining(t *testing.T) {
+	t.Parallel()
+	b, err := startBroker(t.TempDir(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	for i, name := range []string{"", "a", "", "b", "", "c", "", "d", "", "e"} {
+		group := fmt.Sprintf("g%d%s", i, name)
+		t.Run(group, func(t *testing.T) {
+			t.Parallel()
+			live := newRawMember(t, b.addr, group, "", time.Minute) // it never beats in this test
+			live.join(t.Context())
+			live.sync(t.Context())
+
+			dead := newRawMember(t, b.addr, group, name, 6*time.Second)
+			joining, kill := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			go func() { defer close(ended); dead.join(joining) }()
+			waitGroup(t, b, group, "a second member waits for the live one", func(g *kfake.GroupInfo) bool {
+				return g.State == "PreparingRebalance" && len(g.Members) == 2
+			})
+			kill()
+			<-ended
+			dead.cl.Close()
+			time.Sleep(500 * time.Millisecond) // until the broker has seen the connection's end
+			live.join(t.Context())
+			if len(live.members) != 2 {
+				t.Fatalf("the leader sees members %v, want the dead one too", live.members)
+			}
+			live.sync(t.Context())
+
+			waitGroup(t, b, group, "the dead member's session ends", func(g *kfake.GroupInfo) bool {
+				return len(g.Members) == 1 && g.Members[0].MemberID == live.id
+			})
+			live.join(t.Context())
+			live.sync(t.Context())
+			waitGroup(t, b, group, "the live member has all", func(g *kfake.GroupInfo) bool {
+				return g.State == "Stable" && len(g.Members) == 1 && g.Members[0].MemberID == live.id && g.NumAssigned() == 1
+			})
+		})
+	}
+}
+
+func waitGroup(t *testing.T, b *embedded, group, what string, ok func(*kfake.GroupInfo) bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	g, err := b.cluster.WaitGroupInfo(ctx, group, func(g *kfake.GroupInfo) bool { return g != nil && ok(g) })
+	if err != nil {
+		t.Fatalf("not within 20 s: %s: %+v", what, g)
+	}
+}
+
+// rawMember is a member of a group that sends what the test says, and nothing by itself.
+type rawMember struct {
+	t          *testing.T
+	cl         *kgo.Client
+	group      string
+	instance   *string
+	session    time.Duration
+	id         string
+	generation int32
+	members    []string // the leader's: of its last join
+}
+
+func newRawMember(t *testing.T, addr, group, name string, session time.Duration) *rawMember {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(addr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	m := &rawMember{t: t, cl: cl, group: group, session: session}
+	if name != "" {
+		m.instance = &name
+	}
+	return m
+}
+
+// join returns when the broker has answered, or ctx has ended. A member without a name asks twice: first for its id.
+func (m *rawMember) join(ctx context.Context) {
+	for range 2 {
+		r := kmsg.NewPtrJoinGroupRequest()
+		r.Group, r.MemberID, r.InstanceID, r.ProtocolType = m.group, m.id, m.instance, "consumer"
+		r.SessionTimeoutMillis, r.RebalanceTimeoutMillis = int32(m.session.Milliseconds()), 60_000
+		p := kmsg.NewJoinGroupRequestProtocol()
+		p.Name = "range"
+		metadata := kmsg.NewConsumerMemberMetadata()
+		p.Metadata = metadata.AppendTo(nil)
+		r.Protocols = append(r.Protocols, p)
+		resp, err := r.RequestWith(ctx, m.cl)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			m.t.Errorf("joining: %v", err)
+			return
+		}
+		m.id, m.generation, m.members = resp.MemberID, resp.Generation, nil
+		for _, other := range resp.Members {
+			m.members = append(m.members, other.MemberID)
+		}
+		if resp.ErrorCode == 0 {
+			return
+		}
+	}
+	m.t.Errorf("member %q cannot join", m.id)
+}
+
+// sync is the leader's: each member gets a partition.
+func (m *rawMember) sync(ctx context.Context) {
+	m.t.Helper()
+	r := kmsg.NewPtrSyncGroupRequest()
+	r.Group, r.MemberID, r.Generation = m.group, m.id, m.generation
+	for i, id := range m.members {
+		of := kmsg.NewConsumerMemberAssignment()
+		of.Topics = []kmsg.ConsumerMemberAssignmentTopic{{Topic: "t", Partitions: []int32{int32(i)}}}
+		a := kmsg.NewSyncGroupRequestGroupAssignment()
+		a.MemberID, a.MemberAssignment = id, of.AppendTo(nil)
+		r.GroupAssignment = append(r.GroupAssignment, a)
+	}
+	if resp, err := r.RequestWith(ctx, m.cl); err != nil || resp.ErrorCode != 0 {
+		m.t.Fatalf("the leader syncs: %v, %+v", err, resp)
+	}
+}

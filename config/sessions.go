@@ -1,0 +1,61 @@
+package config
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// StartSessions lets an embedded broker give up every dead member of a group, until stop is called.
+//
+// The broker, kfake, starts a new member's session when it answers the join. Where the connection has ended by then, it may
+// start none, and the leader gives partitions to a member that nobody ever ends. One heartbeat in the name of each member of
+// a new generation starts its session: who lives goes on beating, and kfake gives up who is dead. No member is ended here.
+func StartSessions(cluster *kfake.Cluster) (stop func(), err error) {
+	cl, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...))
+	if err != nil {
+		return nil, fmt.Errorf("making a client of the embedded broker: %w", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer cl.Close()
+		started := map[string]int32{} // the last generation of each group whose members have sessions
+		for Pause(ctx, time.Second) {
+			groups, err := kadm.NewClient(cl).ListGroups(ctx)
+			if err != nil {
+				continue // the next second is soon enough
+			}
+			for _, name := range groups.Groups() {
+				g := cluster.GroupInfo(name)
+				// A group that is not stable removes by itself who does not join or sync. A member that waits for its
+				// answer must not have a session yet: a live one would outlast it in a slow rebalance.
+				if g == nil || g.State != "Stable" {
+					delete(started, name)
+				} else if of, ok := started[name]; (!ok || of != g.Epoch) && beatFor(ctx, cl, g) == nil {
+					started[name] = g.Epoch
+				}
+			}
+		}
+	}()
+	return func() { cancel(); <-done }, nil
+}
+
+// beatFor sends one heartbeat for each member. What the broker answers does not matter: a member that has gone since needs
+// no session, and a newer generation has its own turn.
+func beatFor(ctx context.Context, cl *kgo.Client, g *kfake.GroupInfo) error {
+	for _, m := range g.Members {
+		beat := kmsg.NewPtrHeartbeatRequest()
+		beat.Group, beat.MemberID, beat.Generation = g.Group, m.MemberID, g.Epoch
+		if _, err := beat.RequestWith(ctx, cl); err != nil {
+			return err
+		}
+	}
+	return nil
+}
