@@ -215,10 +215,27 @@ func TestJudge(t *testing.T) {
 		},
 		"stopped before its first commit": {func(s *Status) { behindSince(s, nil, "of cluster d") }, "partition 0 is stopped at offset 0"},
 		"stopped, nobody knows why":       {func(s *Status) { behindSince(s, &stuck, "") }, "partition 0 is stopped at offset 0, 3 offsets behind: the log of a"},
-		"catching up after rejects":       {func(s *Status) { behindSince(s, &moved, "of cluster d") }, "collect: partition 0 is behind by 3 offsets"},
-		"rejected, and went on":           {func(s *Status) { s.Partitions[0].RejectReason = "of cluster d" }, ""},
-		"Tick from the future":            {func(s *Status) { ahead := int64(-7_200_000); s.TickAgeMs = &ahead }, "the last closed interval ends in 2h0m0s: set the clock"},
-		"some jobs end":                   {intervals(IntervalStatus{Summarized: 5, Ended: 5}), ""},
+		"its owner is gone": {func(s *Status) {
+			behindSince(s, &stuck, "")
+			s.Partitions[0].Owner = "weir/10.0.0.7:57478"
+		}, "collect: partition 0 is stopped at offset 0, 3 offsets behind: the log of weir/10.0.0.7:57478 says why, it has committed nothing for 1m12s; " +
+			"where it does not run, start another `weir collect`: the group then shares its partitions out anew"},
+		"its first owner is gone": {func(s *Status) {
+			behindSince(s, nil, "")
+			s.Partitions[0].ClosedMs, s.Partitions[0].FirstMs = nil, &stuck
+		}, "collect: partition 0 is stopped at offset 0, 3 offsets behind: the log of a says why, it has committed nothing for 1m12s; where it does not run"},
+		"its first owner has just begun": {func(s *Status) {
+			behindSince(s, nil, "")
+			s.Partitions[0].ClosedMs, s.Partitions[0].FirstMs = nil, &moved
+		}, "collect: partition 0 is behind by 3 offsets"},
+		"an owner without records to commit": {func(s *Status) {
+			behindSince(s, &stuck, "")
+			s.Partitions[0].Lag = 0
+		}, ""},
+		"catching up after rejects": {func(s *Status) { behindSince(s, &moved, "of cluster d") }, "collect: partition 0 is behind by 3 offsets"},
+		"rejected, and went on":     {func(s *Status) { s.Partitions[0].RejectReason = "of cluster d" }, ""},
+		"Tick from the future":      {func(s *Status) { ahead := int64(-7_200_000); s.TickAgeMs = &ahead }, "the last closed interval ends in 2h0m0s: set the clock"},
+		"some jobs end":             {intervals(IntervalStatus{Summarized: 5, Ended: 5}), ""},
 		"late once": {func(s *Status) {
 			intervals(IntervalStatus{Late: 3})(s)
 			s.Intervals[1].Late = 0

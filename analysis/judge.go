@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -66,7 +67,8 @@ func (s *Status) balancerDiffers(cfg config.Config) bool {
 }
 
 // judgePartitions also notes which partitions are behind, and which stopped. An owner that stops a partition commits the
-// reason in Progress. One that catches up commits every ten seconds at least: where nothing was committed for longer, it is stuck.
+// reason in Progress. One that catches up commits every ten seconds at least: where nothing was committed for longer while
+// records wait, it is stuck, or the group takes it for alive although it is not.
 func (s *Status) judgePartitions(cfg config.Config) {
 	still := 3 * max(cfg.Interval, 10*time.Second)
 	for i := range s.Partitions {
@@ -76,8 +78,11 @@ func (s *Status) judgePartitions(cfg config.Config) {
 			patience += 10 * time.Second // where no job is split it has nothing to say, and commits this often
 		}
 		p.Behind = s.TickMs != nil && (p.ClosedMs == nil || *p.ClosedMs < *s.TickMs-patience.Milliseconds()) && p.Lag+p.Held > 0
-		p.Stopped = p.StopReason != "" || p.Owner != "" && p.Behind &&
-			(p.CommittedMs == nil && p.RejectReason != "" || p.CommittedMs != nil && duration(s.TimeMs-*p.CommittedMs) > still)
+		silent := time.Duration(0)
+		if since := cmp.Or(p.CommittedMs, p.FirstMs); since != nil {
+			silent = duration(s.TimeMs - *since)
+		}
+		p.Stopped = p.StopReason != "" || p.Owner != "" && p.Behind && (p.CommittedMs == nil && p.RejectReason != "" || silent > still)
 		switch {
 		case p.StopReason != "":
 			s.wrong("%s: partition %d is stopped, %d offsets behind: %s", p.Stage, p.Partition, p.Lag, p.StopReason)
@@ -93,8 +98,9 @@ func (s *Status) judgePartitions(cfg config.Config) {
 			s.wrong("%s: partition %d is stopped at offset %d, %d offsets behind; its last reject: %s: mend what writes such records, or raise collect.max_rejects",
 				p.Stage, p.Partition, p.Position, p.Lag, p.RejectReason)
 		case p.Stopped:
-			s.wrong("%s: partition %d is stopped at offset %d, %d offsets behind: the log of %s says why",
-				p.Stage, p.Partition, p.Position, p.Lag, p.Owner)
+			s.wrong("%s: partition %d is stopped at offset %d, %d offsets behind: the log of %s says why, it has committed nothing for %v; "+
+				"where it does not run, start another `weir %s`: the group then shares its partitions out anew",
+				p.Stage, p.Partition, p.Position, p.Lag, p.Owner, silent.Round(time.Second), p.Stage)
 		case p.Behind:
 			s.wrong("%s: partition %d is behind by %d offsets: wait where this number falls, else add `weir %s` processes",
 				p.Stage, p.Partition, p.Lag, p.Stage)

@@ -56,6 +56,7 @@ type PartitionStatus struct {
 	ClosedMs    *int64 `json:"closed_interval_start"`
 	Owner       string `json:"owner"`        // empty: nobody
 	CommittedMs *int64 `json:"committed_ms"` // when the position was committed, by its owner's clock; null: never
+	FirstMs     *int64 `json:"first_ms"`     // when the first record was written; null where something was committed
 	Behind      bool   `json:"behind"`       // records wait, and the last Ticks are not folded
 	Stopped     bool   `json:"stopped"`      // there is a StopReason, or it is behind, and owned, and nothing was committed for long
 	StopReason  string `json:"stop_reason"`  // in the words of its owner; empty: it does not stand still, or its owner does not know
@@ -199,6 +200,20 @@ func (s *Status) stage(ctx context.Context, from *reader, stage, input, progress
 	if err != nil {
 		return fmt.Errorf("asking where %s ends: %w", input, err)
 	}
+	uncommitted := map[int32]config.Range{} // the first record of each partition of which nothing was committed
+	for p, b := range bounds {
+		if _, ok := last[p]; !ok {
+			uncommitted[p] = config.Range{From: b.From, To: min(b.From+1, b.To)}
+		}
+	}
+	first := map[int32]int64{}
+	err = config.ReadRanges(ctx, from.cl, input, uncommitted, func(r *kgo.Record) error {
+		first[r.Partition] = r.Timestamp.UnixMilli()
+		return nil
+	})
+	if err != nil {
+		return err
+	}
 	owners, err := ownersOf(ctx, from.adm, from.cfg.Prefix+stage, progress)
 	if err != nil {
 		return err
@@ -216,6 +231,9 @@ func (s *Status) stage(ctx context.Context, from *reader, stage, input, progress
 			} {
 				counts[fate] += n
 			}
+		}
+		if at, ok := first[p]; ok {
+			status.FirstMs = &at
 		}
 		status.Lag = max(0, status.End-status.Position)
 		if high, ok := all.Lookup(input, p); ok {
@@ -238,7 +256,7 @@ func ownersOf(ctx context.Context, adm *kadm.Client, group, topic string) (map[i
 		if !ok {
 			continue
 		}
-		name := m.ClientID + m.ClientHost // the host begins with a slash
+		name := m.ClientID + "/" + strings.TrimPrefix(m.ClientHost, "/") // Kafka's hosts begin with a slash, the embedded broker's do not
 		if m.InstanceID != nil {
 			name = *m.InstanceID
 		}

@@ -1,8 +1,10 @@
 package analysis
 
 import (
+	"context"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -268,5 +270,43 @@ func TestStatusSays(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestStatusNamesAnOwnerThatCommitsNothing: a member that never commits owns the partition, as one does that died while the
+// group takes it for alive. Nothing was ever committed of it, so only its first record tells how long it has waited.
+func TestStatusNamesAnOwnerThatCommitsNothing(t *testing.T) {
+	i := installOn(t, 1)
+	last := i.starts[len(i.starts)-1]
+	value, err := schemas.Marshal(&schemas.Tick{IntervalStart: last, IntervalMs: i.cfg.Interval.Milliseconds(), Epoch: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := &kgo.Record{Topic: "test.counters", Value: value, Timestamp: time.Now().Add(-90 * time.Second)}
+	if err := i.cl.ProduceSync(t.Context(), first).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	i.put(schemas.TopicBalance, 0, &schemas.BalanceState{Epoch: 1, IntervalStart: last, IntervalMs: i.cfg.Interval.Milliseconds()})
+	owns := make(chan struct{})
+	member, err := kgo.NewClient(kgo.SeedBrokers(i.cfg.Kafka.Brokers...), kgo.ClientID("weir"), kgo.ConsumerGroup("test.collect"),
+		kgo.ConsumeTopics("test.progress"), kgo.Balancers(kgo.CooperativeStickyBalancer()), kgo.DisableAutoCommit(),
+		kgo.OnPartitionsAssigned(func(context.Context, *kgo.Client, map[string][]int32) { close(owns) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer member.Close()
+	select {
+	case <-owns:
+	case <-time.After(20 * time.Second):
+		t.Fatal("the member owns nothing")
+	}
+	s, err := ReadStatus(t.Context(), i.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wants := regexp.MustCompile(`collect: partition 0 is stopped at offset 0, 1 offsets behind: the log of weir/127\.0\.0\.1:\d+ says why, ` +
+		`it has committed nothing for 1m3\ds; where it does not run, start another .weir collect.: the group then shares its partitions out anew`)
+	if text := strings.Join(s.Wrong, "\n"); !wants.MatchString(text) {
+		t.Errorf("%s\nwant %s", text, wants)
 	}
 }

@@ -1,0 +1,162 @@
+package integration
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+)
+
+var (
+	mixedSeed  = flag.Uint64("mixed.seed", 0, "first seed of the test of mixed names; 0: by the clock")
+	mixedSeeds = flag.Uint64("mixed.seeds", 1, "how many seeds, one after the other")
+	mixedFor   = flag.Duration("mixed.for", 15*time.Second, "how long each seed kills")
+)
+
+const (
+	// mixedSettle is for groups after the last kill: a session and a rebalance of the dead, and processes that start.
+	mixedSettle = 15 * time.Second
+	// mixedPatience is then for a commit in every partition: an owner commits every ten seconds at least.
+	mixedPatience = 30 * time.Second
+)
+
+// TestMixedNames kills services whose lives have a name in their group or have none, by chance, often while they still
+// join. At the end every partition must have a live owner, which is one that commits.
+func TestMixedNames(t *testing.T) {
+	if testing.Short() {
+		t.Skip("MIXED NAMES SKIPPED: nothing was killed, -short was given")
+	}
+	first := *mixedSeed
+	if first == 0 {
+		first = uint64(time.Now().UnixNano() % 1_000_000)
+	}
+	for seed := first; seed < first+*mixedSeeds; seed++ {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Logf("repeat it with -mixed.seed=%d -mixed.for=%v", seed, *mixedFor)
+			mixNames(t, rand.New(rand.NewPCG(seed, 0)))
+		})
+	}
+}
+
+func mixNames(t *testing.T, rng *rand.Rand) {
+	m := newMachine(t)
+	var embedded []*process
+	kafka := brokers{prefix: config.Default().Prefix, replication: 1}
+	if os.Getenv("KAFKA_SEEDS") != "" {
+		kafka = findBrokers(t)
+	} else {
+		broker, address := m.startBroker()
+		embedded, kafka.seeds = append(embedded, broker), []string{address}
+	}
+	s := systemOn(t, kafka)
+	services := m.addServices(s.configFile())
+	var all []*process
+	for _, p := range services {
+		p.start()
+		all = append(all, p)
+	}
+	var victims []*process
+	for _, name := range []string{"balance-a", "balance-b", "collect-a", "collect-b", "merge-a", "merge-b"} {
+		p := services[name]
+		life := p.make
+		p.make = func() *exec.Cmd {
+			cmd := life()
+			cmd.Env = slices.DeleteFunc(cmd.Env, func(e string) bool { return strings.HasPrefix(e, "WEIR_INSTANCE=") })
+			if rng.IntN(2) == 0 {
+				cmd.Env = append(cmd.Env, "WEIR_INSTANCE="+name)
+			}
+			return cmd
+		}
+		victims = append(victims, p)
+	}
+	s.eventually("every partition has an owner", func() bool { return len(s.silentSince(time.Time{})) == 0 })
+
+	kills := 0
+	strike := func(p *process) {
+		sig := syscall.SIGKILL
+		if rng.IntN(4) == 0 {
+			sig = syscall.SIGTERM
+		}
+		if ended, sent := p.signal(sig); sent {
+			select {
+			case <-ended:
+			case <-time.After(endPatience):
+				t.Fatalf("%s does not end within %v of %v", p.name, endPatience, sig)
+			}
+			kills++
+		}
+		time.Sleep([]time.Duration{0, 300 * time.Millisecond, 2 * time.Second}[rng.IntN(3)])
+		p.start()
+	}
+	for end := time.Now().Add(*mixedFor); time.Now().Before(end); {
+		p := victims[rng.IntN(len(victims))]
+		for range 1 + rng.IntN(3) { // the next life too, which may still wait for its predecessor's session to end
+			strike(p)
+			time.Sleep(time.Duration(rng.Int64N(int64(2 * time.Second))))
+		}
+	}
+	time.Sleep(mixedSettle)
+	settled := time.Now()
+	var silent []string
+	for time.Since(settled) < mixedPatience {
+		time.Sleep(time.Second)
+		if silent = s.silentSince(settled); len(silent) == 0 {
+			break
+		}
+	}
+	t.Logf("%d kills; every partition committed %.0f s after the groups had settled", kills, time.Since(settled).Seconds())
+	if len(silent) > 0 {
+		t.Errorf("nobody has committed %v for %v; the groups: %s", silent, time.Since(settled), s.groups())
+	}
+	endAll(all...)
+	endAll(embedded...)
+	if heard := m.listen(); heard.panics > 0 {
+		t.Errorf("%d processes panicked", heard.panics)
+	}
+}
+
+// silentSince are the partitions of collect and merge without a commit since then.
+func (s *system) silentSince(since time.Time) (silent []string) {
+	for topic, partitions := range map[string]int{
+		schemas.TopicProgress: s.cfg.Collectors, schemas.TopicMergeProgress: s.cfg.Partitions.Partials,
+	} {
+		last := make([]time.Time, partitions)
+		for _, r := range s.read(topic) {
+			last[r.Partition] = r.Timestamp
+		}
+		for p, t := range last {
+			if !t.After(since) {
+				silent = append(silent, fmt.Sprintf("%s-%d", topic, p))
+			}
+		}
+	}
+	return silent
+}
+
+// groups tells who has which partitions.
+func (s *system) groups() string {
+	described, err := kadm.NewClient(s.cl).DescribeGroups(s.t.Context(), s.cfg.Prefix+"collect", s.cfg.Prefix+"merge")
+	if err != nil {
+		return err.Error()
+	}
+	var text strings.Builder
+	for _, g := range described.Sorted() {
+		fmt.Fprintf(&text, "\n%s is %s", g.Group, g.State)
+		for _, m := range g.Members {
+			assigned, _ := m.Assigned.AsConsumer()
+			fmt.Fprintf(&text, "\n  %s at %s: %+v", m.MemberID, m.ClientHost, assigned)
+		}
+	}
+	return text.String()
+}
