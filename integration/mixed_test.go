@@ -115,7 +115,7 @@ func mixNames(t *testing.T, rng *rand.Rand) {
 			break
 		}
 	}
-	t.Logf("%d kills; every partition committed %.0f s after the groups had settled", kills, time.Since(settled).Seconds())
+	t.Logf("%d kills; %.0f s after the groups had settled, partitions without a commit: %v", kills, time.Since(settled).Seconds(), silent)
 	if len(silent) > 0 {
 		t.Errorf("nobody has committed %v for %v; the groups: %s", silent, time.Since(settled), s.groups())
 	}
