@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -62,6 +63,45 @@ func TestMemberDiesWhileJoining(t *testing.T) {
 		waitGroup(t, b, live.group, "the live member has all", func(g *kfake.GroupInfo) bool {
 			return g.State == "Stable" && len(g.Members) == 1 && g.Members[0].MemberID == live.id && g.NumAssigned() == 1
 		})
+	}
+}
+
+// TestLiveMembersStay: a new member waits for a slow rebalance longer than its session, and then restarts under its name.
+// Nobody may end it, and its new life has its partition.
+func TestLiveMembersStay(t *testing.T) {
+	t.Parallel()
+	b, err := startBroker(t.TempDir(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	slow := newRawMember(t, b.addr, "g", "", time.Minute)
+	slow.join(t.Context())
+	slow.sync(t.Context())
+	waits := newRawMember(t, b.addr, "g", "a", 6*time.Second)
+	joined := make(chan struct{})
+	go func() { defer close(joined); waits.join(t.Context()) }()
+	waitGroup(t, b, "g", "a second member waits for the slow one", func(g *kfake.GroupInfo) bool { return len(g.Members) == 2 })
+	time.Sleep(8 * time.Second)
+	slow.join(t.Context())
+	select {
+	case <-joined:
+	case <-time.After(5 * time.Second):
+		t.Fatal("the member that waited is forgotten")
+	}
+	slow.sync(t.Context())
+
+	again := newRawMember(t, b.addr, "g", "a", 6*time.Second)
+	again.join(t.Context())
+	time.Sleep(3 * time.Second) // longer than the broker takes to find new members, shorter than the session
+	g := b.cluster.GroupInfo("g")
+	has := slices.ContainsFunc(g.Members, func(m kfake.GroupMember) bool { return m.MemberID == again.id && m.NumAssigned() == 1 })
+	if g.State != "Stable" || len(g.Members) != 2 || !has {
+		t.Errorf("%s has no partition: %+v", again.id, g)
 	}
 }
 

@@ -26,9 +26,10 @@ func newStatus() *cobra.Command {
 		Long: `Shows the last plan and Tick, position, lag and owner of every partition, how far the archive is, what became of the
 records, of those of the last three closed intervals too, and silent, late, misrouted and routeless nodes by name.
 
-It ends with status 1 when something is wrong, and says what mends it. Among what is wrong: records were rejected in the
-last five minutes; records were late or misrouted in each of the last three intervals; more than half of the records were of
-jobs that ended, in each of them; the last three rows of a job lack nodes; a node or the balancer has another interval.`,
+It ends with status 1 when something is wrong, and says what mends it. Among what is wrong: the owner of a partition
+commits nothing for three intervals, and 30 s at least, while records wait; records were rejected in the last five
+minutes; records were late or misrouted in each of the last three intervals; more than half of the records were of jobs
+that ended, in each of them; the last three rows of a job lack nodes; a node or the balancer has another interval.`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := conf.load()
