@@ -16,6 +16,7 @@ import (
 // The broker, kfake, starts a new member's session when it answers the join. Where the connection has ended by then, it may
 // start none, and the leader gives partitions to a member that nobody ever ends. One heartbeat in the name of each member of
 // a new generation starts its session: who lives goes on beating, and kfake gives up who is dead. No member is ended here.
+// This can go once kfake starts a session whether or not its answer is heard (group.reply).
 func StartSessions(cluster *kfake.Cluster) (stop func(), err error) {
 	cl, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...))
 	if err != nil {
