@@ -109,7 +109,7 @@ bench:
 # Measures what docs/accuracy.md states and writes its tables and its picture anew, then runs the other properties on their
 # full number of cases. Ends with an error where a goal does not hold.
 accuracy:
-	$(GO) test -count=1 -timeout 20m ./processors/quantile -args -full -seed 1
+	$(GO) test -count=1 -timeout 20m ./quantile -args -full -seed 1
 
 # The tables of docs/operations.md. A quiet machine, please. Each is run on the embedded broker and on three of Kafka's.
 bench-takeover: kafka-program

@@ -10,8 +10,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/processors"
-	"github.com/weirhpc/weir/processors/quantile"
 	"github.com/weirhpc/weir/producers"
+	"github.com/weirhpc/weir/quantile"
 	"github.com/weirhpc/weir/schemas"
 )
 

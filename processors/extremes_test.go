@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weirhpc/weir/config"
-	"github.com/weirhpc/weir/processors/quantile"
+	"github.com/weirhpc/weir/quantile"
 	"github.com/weirhpc/weir/schemas"
 )
 

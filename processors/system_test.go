@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirhpc/weir/processors/quantile"
+	"github.com/weirhpc/weir/quantile"
 	"github.com/weirhpc/weir/schemas"
 )
 

@@ -3,7 +3,7 @@ package producers
 import (
 	"slices"
 
-	"github.com/weirhpc/weir/processors/quantile"
+	"github.com/weirhpc/weir/quantile"
 	"github.com/weirhpc/weir/schemas"
 )
 

@@ -263,8 +263,8 @@ func TestAccuracy(t *testing.T) {
 	treeTable(&doc, g, tab)
 	speedTable(&doc, g)
 	g.write(&doc)
-	rewrite(t, "../../docs/accuracy.md", doc.String())
-	if err := os.WriteFile("../../docs/accuracy.svg", picture(), 0o644); err != nil {
+	rewrite(t, "../docs/accuracy.md", doc.String())
+	if err := os.WriteFile("../docs/accuracy.svg", picture(), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	for _, goal := range g.lines {
