@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirhpc/weir/balancer"
+	"github.com/weirhpc/weir/balancer/assign"
 	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
@@ -193,7 +194,7 @@ func printPlan(out io.Writer, p *balancer.Preview) error {
 }
 
 func newSimulateBalancer() *cobra.Command {
-	f := balancer.Simulation{}
+	f := assign.Comparison{}
 	c := &cobra.Command{
 		Use:   "balancer",
 		Short: "Compare the balancer's algorithms on a synthetic SuperMUC",

@@ -106,7 +106,7 @@ func planLine(t *testing.T, text string) string {
 
 // TestPlanOfTheCases: the literal algorithms by the command are those of the cases, totals and all.
 func TestPlanOfTheCases(t *testing.T) {
-	files, err := filepath.Glob("balancer/testdata/balancer_small_*.txt")
+	files, err := filepath.Glob("balancer/assign/testdata/balancer_small_*.txt")
 	if err != nil || len(files) != 3 {
 		t.Fatalf("cases: %v, %v", files, err)
 	}

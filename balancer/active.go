@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/weirhpc/weir/balancer/assign"
+
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -102,7 +104,7 @@ func (b *balancer) begin(ctx context.Context, cl *kgo.Client) (*memory, error) {
 		b.metrics.tickStart.Set(float64(m.state.IntervalStart) / 1000)
 	}
 	if b.trouble.calm() {
-		b.log.Info("balancer is active", "interval_start", m.next, "epoch", m.epoch, "nodes", len(b.layout.nodes), "collectors", b.cfg.Collectors)
+		b.log.Info("balancer is active", "interval_start", m.next, "epoch", m.epoch, "nodes", len(b.layout.Nodes), "collectors", b.cfg.Collectors)
 	}
 	if latest := max(m.next-b.ms, m.planned); latest > m.answered.UnixMilli()+b.ms {
 		b.log.Warn("balancer waits for the clock to reach what is on the topics", "interval_start", latest)
@@ -170,21 +172,21 @@ func (b *balancer) decide(m *memory, jobs []schemas.Job, faults []scheduler.Faul
 		b.saidUnnamed = unnamed > 0
 		b.log.Info("jobs of before that no list names go on while one cannot be read", "count", unnamed, "interval_start", start)
 	}
-	m.loads.take(b.follower.latest(), has)
+	m.loads.update(b.follower.latest(), has)
 	weights, lim := m.loads, b.limits()
 	if b.weighs() {
-		lim.still = !m.loads.measured
+		lim.Still = !m.loads.measured
 	} else {
 		weights = nil
 	}
 	want, verdict := b.plan(m, has, weights, lim, start)
-	b.metrics.showLoad(m.loads, verdict, lim.lMax)
+	b.metrics.showLoad(m.loads, verdict, lim.LMax)
 	b.judge(start, verdict)
 	return m.routes.changes(want, start, nextEpoch(m.epoch))
 }
 
 // plan plans without the jobs that no record takes, and remembers why they are refused.
-func (b *balancer) plan(m *memory, has []schemas.Job, weights *loads, lim limits, start int64) ([]schemas.Route, bounded) {
+func (b *balancer) plan(m *memory, has []schemas.Job, weights *loads, lim assign.Limits, start int64) ([]schemas.Route, assign.Assignment) {
 	b.refused = map[schemas.JobKey]string{}
 	for {
 		want, verdict := plan(b.layout, has, weights, lim, m.routes)
@@ -238,32 +240,32 @@ func (b *balancer) weighs() bool {
 	return b.cfg.Balance.LMax == 0 && b.cfg.Balance.Algorithm != "literal"
 }
 
-func (b *balancer) limits() limits {
+func (b *balancer) limits() assign.Limits {
 	l := nodeLimits(b.cfg)
 	if b.weighs() {
-		l.lMax = int(b.cfg.CollectorBytes())
+		l.LMax = int(b.cfg.CollectorBytes())
 	}
 	return l
 }
 
 // nodeLimits are the limits where every node weighs one.
-func nodeLimits(cfg config.Config) limits {
-	l := limits{localMax: cfg.Balance.LocalMax, literal: cfg.Balance.Algorithm == "literal"}
-	l.lMax, l.lDist = cfg.CollectorNodes()
+func nodeLimits(cfg config.Config) assign.Limits {
+	l := assign.Limits{LocalMax: cfg.Balance.LocalMax, Literal: cfg.Balance.Algorithm == "literal"}
+	l.LMax, l.LDist = cfg.CollectorNodes()
 	return l
 }
 
 // judge logs when it changes whether the collectors may take what the machine sends in an interval.
-func (b *balancer) judge(start int64, verdict bounded) {
-	if verdict.overloaded == b.saidOverloaded {
+func (b *balancer) judge(start int64, verdict assign.Assignment) {
+	if verdict.Overloaded == b.saidOverloaded {
 		return
 	}
-	b.saidOverloaded = verdict.overloaded
+	b.saidOverloaded = verdict.Overloaded
 	if b.saidOverloaded {
 		b.log.Warn("jobs exceed what the collectors may take, and are spread evenly", "interval_start", start,
-			"collectors", b.cfg.Collectors, "collectors_needed", verdict.needed, "l_max", b.limits().lMax, "l_max_is_bytes", b.weighs())
+			"collectors", b.cfg.Collectors, "collectors_needed", verdict.Needed, "l_max", b.limits().LMax, "l_max_is_bytes", b.weighs())
 	} else {
-		b.log.Info("the collectors may take all jobs again", "interval_start", start, "collectors_needed", verdict.needed)
+		b.log.Info("the collectors may take all jobs again", "interval_start", start, "collectors_needed", verdict.Needed)
 	}
 }
 

@@ -24,8 +24,8 @@ type loads struct {
 	heard    map[int32]int64 // by partition: the interval that its collector spoke of last
 }
 
-// newestShare is the weight of the newest interval in a load: after five intervals two thirds of a change are in it.
-const newestShare = 0.2
+// newestWeight is the weight of the newest interval in a load: after five intervals two thirds of a change are in it.
+const newestWeight = 0.2
 
 // newLoads begins with what the configuration says of a node.
 func newLoads(nodeBytes int64) *loads {
@@ -50,9 +50,9 @@ type report struct {
 	loads    []schemas.JobLoad
 }
 
-// take brings in what the collectors said last, by partition, each interval once. A job of which they say nothing new keeps its
+// update brings in what the collectors said last, by partition, each interval once. A job of which they say nothing new keeps its
 // load; a job that is not among those planned is forgotten.
-func (l *loads) take(reports map[int32]report, jobs []schemas.Job) {
+func (l *loads) update(reports map[int32]report, jobs []schemas.Job) {
 	type sum struct{ nodes, bytes int64 }
 	var all sum
 	sent := map[schemas.JobKey]sum{}
@@ -78,7 +78,7 @@ func (l *loads) take(reports map[int32]report, jobs []schemas.Job) {
 		s, measured := sent[key]
 		switch {
 		case measured && known:
-			perNode[key] = before + newestShare*(float64(s.bytes)/float64(s.nodes)-before)
+			perNode[key] = before + newestWeight*(float64(s.bytes)/float64(s.nodes)-before)
 		case measured:
 			perNode[key] = float64(s.bytes) / float64(s.nodes)
 		case known:

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/weirhpc/weir/balancer/assign"
+
 	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/weirhpc/weir/schemas"
@@ -11,7 +13,7 @@ import (
 
 // locate lays the collectors over the tree: each stands where the tree has the rack of its partition's first replica, which is the
 // leader that Kafka prefers and comes back to. So homes stay the same while a leader is away.
-func (b *balancer) locate(ctx context.Context, adm *kadm.Client) (*layout, error) {
+func (b *balancer) locate(ctx context.Context, adm *kadm.Client) (*assign.Layout, error) {
 	topic := b.cfg.Prefix + schemas.TopicCounters
 	m, err := adm.Metadata(ctx, topic)
 	if err != nil {
@@ -28,7 +30,7 @@ func (b *balancer) locate(ctx context.Context, adm *kadm.Client) (*layout, error
 	}
 	places := make([]int, b.cfg.Collectors)
 	for c := range places {
-		places[c] = unknown
+		places[c] = assign.None
 		replicas := m.Topics[topic].Partitions[int32(c)].Replicas
 		if len(replicas) == 0 {
 			continue
@@ -37,5 +39,5 @@ func (b *balancer) locate(ctx context.Context, adm *kadm.Client) (*layout, error
 			places[c] = island
 		}
 	}
-	return newLayout(b.tree, b.cfg.Collectors, places), nil
+	return assign.NewLayout(b.tree, b.cfg.Collectors, places), nil
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/weirhpc/weir/balancer/assign"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
@@ -108,14 +110,14 @@ func (m *Metrics) standsBy() {
 	}
 }
 
-func (m *Metrics) showLoad(l *loads, b bounded, lMax int) {
+func (m *Metrics) showLoad(l *loads, b assign.Assignment, lMax int) {
 	overloaded := 0.0
-	if b.overloaded {
+	if b.Overloaded {
 		overloaded = 1
 	}
 	m.overloaded.Set(overloaded)
-	m.needed.Set(float64(b.needed))
-	m.fullest.Set(float64(slices.Max(b.load)) / float64(lMax))
+	m.needed.Set(float64(b.Needed))
+	m.fullest.Set(float64(slices.Max(b.Load)) / float64(lMax))
 	if l.measured {
 		m.nodeBytes.Set(l.usual)
 	}

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/weirhpc/weir/balancer/assign"
+
 	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/schemas"
 )
@@ -12,25 +14,25 @@ import (
 // plan returns what the Route of every node should say for the jobs: its home, and an entry for each job on it, sorted.
 // Epoch and IntervalStart are left to changes. Every job is on nodes of the layout. The newest Routes are the last assignment,
 // by which jobs stay where they are. loads and lim are in one unit.
-func plan(l *layout, jobs []schemas.Job, loads *loads, lim limits, last routeLog) ([]schemas.Route, bounded) {
-	routes := make([]schemas.Route, len(l.nodes))
-	for i, n := range l.nodes {
-		routes[i] = schemas.Route{Node: n, Home: l.home[i]}
+func plan(l *assign.Layout, jobs []schemas.Job, loads *loads, lim assign.Limits, last routeLog) ([]schemas.Route, assign.Assignment) {
+	routes := make([]schemas.Route, len(l.Nodes))
+	for i, n := range l.Nodes {
+		routes[i] = schemas.Route{Node: n, Home: l.Home[i]}
 	}
 	tasks := tasksOf(l, jobs, loads)
 	for j := range tasks {
 		last.recall(l, &jobs[j], &tasks[j])
 	}
-	b := place(l, tasks, lim)
-	for j, p := range b.placed {
+	b := assign.Place(l, tasks, lim)
+	for j, p := range b.Placed {
 		mode := schemas.ModeCollect
-		if p.local {
+		if p.Local {
 			mode = schemas.ModeLocal
 		}
-		for i, n := range tasks[j].nodes {
-			hold, _ := scheduler.HoldOf(&jobs[j], l.nodes[n]) // planned leaves no other nodes
+		for i, n := range tasks[j].Nodes {
+			hold, _ := scheduler.HoldOf(&jobs[j], l.Nodes[n]) // planned leaves no other nodes
 			routes[n].Entries = append(routes[n].Entries, schemas.RouteEntry{
-				JobID: jobs[j].JobID, Restart: jobs[j].Restart, Cpus: slices.Sorted(slices.Values(hold.Cpus)), Partition: p.at[i], Mode: mode,
+				JobID: jobs[j].JobID, Restart: jobs[j].Restart, Cpus: slices.Sorted(slices.Values(hold.Cpus)), Partition: p.At[i], Mode: mode,
 			})
 		}
 	}
@@ -43,41 +45,17 @@ func plan(l *layout, jobs []schemas.Job, loads *loads, lim limits, last routeLog
 }
 
 // tasksOf returns the jobs as the algorithms see them.
-func tasksOf(l *layout, jobs []schemas.Job, loads *loads) []task {
-	tasks := make([]task, len(jobs))
+func tasksOf(l *assign.Layout, jobs []schemas.Job, loads *loads) []assign.Task {
+	tasks := make([]assign.Task, len(jobs))
 	for j := range jobs {
 		nodes := make([]int32, len(jobs[j].Nodes))
 		for i, n := range jobs[j].Nodes {
-			nodes[i] = l.index[n]
+			nodes[i] = l.Index[n]
 		}
 		slices.Sort(nodes) // in tree order, so that a list in another order is not another plan
-		tasks[j] = task{nodes: nodes, perNode: loads.of(jobs[j].Identity())}
+		tasks[j] = assign.Task{Nodes: nodes, PerNode: loads.of(jobs[j].Identity())}
 	}
 	return tasks
-}
-
-// place assigns by the algorithm that was asked for.
-func place(l *layout, tasks []task, lim limits) bounded {
-	if !lim.literal {
-		return assignBounded(l, tasks, lim)
-	}
-	nodes := make([][]int32, len(tasks))
-	for j := range tasks {
-		nodes[j] = tasks[j].nodes
-	}
-	b := bounded{placed: assignQuick(l, nodes, lim), load: make([]int64, len(l.sync))}
-	total := 0
-	for _, p := range b.placed {
-		for _, c := range p.at {
-			if !p.local {
-				b.load[c]++
-				total++
-			}
-		}
-	}
-	b.needed = (total + lim.lMax - 1) / lim.lMax
-	b.overloaded = b.needed > len(l.sync)
-	return b
 }
 
 // sameRoute reports whether two Routes of a node say the same, whenever they do.
@@ -93,12 +71,12 @@ func sameRoute(a, b *schemas.Route) bool {
 type routeLog map[string][]schemas.Route
 
 // recall tells a task where its job has been by the newest Routes of its nodes.
-func (l routeLog) recall(layout *layout, job *schemas.Job, t *task) {
+func (l routeLog) recall(layout *assign.Layout, job *schemas.Job, t *assign.Task) {
 	known := false
-	at := make([]int32, len(t.nodes))
-	for i, n := range t.nodes {
-		at[i] = elsewhere
-		routes := l[layout.nodes[n]]
+	at := make([]int32, len(t.Nodes))
+	for i, n := range t.Nodes {
+		at[i] = assign.None
+		routes := l[layout.Nodes[n]]
 		if len(routes) == 0 {
 			continue
 		}
@@ -106,14 +84,14 @@ func (l routeLog) recall(layout *layout, job *schemas.Job, t *task) {
 			switch e := &routes[len(routes)-1].Entries[k]; {
 			case e.JobID != job.JobID || e.Restart != job.Restart:
 			case e.Mode == schemas.ModeLocal:
-				t.local = true
+				t.Local = true
 			default:
 				at[i], known = e.Partition, true
 			}
 		}
 	}
 	if known {
-		t.last = at
+		t.Last = at
 	}
 }
 
@@ -144,7 +122,7 @@ func nextEpoch(epoch int64) int64 { return min(epoch+1, schemas.MaxEpoch) }
 
 // carried returns the jobs on the newest Routes that are neither among those listed nor among the faults, with what they have there
 // and no job that has the interval takes.
-func (l routeLog) carried(layout *layout, listed []schemas.Job, faults []scheduler.Fault, has []schemas.Job) []schemas.Job {
+func (l routeLog) carried(layout *assign.Layout, listed []schemas.Job, faults []scheduler.Fault, has []schemas.Job) []schemas.Job {
 	named := make(map[schemas.JobKey]bool, len(listed)+len(faults))
 	for i := range listed {
 		named[listed[i].Identity()] = true
@@ -158,7 +136,7 @@ func (l routeLog) carried(layout *layout, listed []schemas.Job, faults []schedul
 	}
 	var carried []schemas.Job
 	at := map[schemas.JobKey]int{}
-	for _, n := range layout.nodes {
+	for _, n := range layout.Nodes {
 		routes := l[n]
 		if len(routes) == 0 {
 			continue
@@ -185,14 +163,12 @@ func (l routeLog) add(r schemas.Route) { l[r.Node] = append(l[r.Node], r) }
 
 // end notes that a node has no Route from the interval on. Ticks of earlier intervals still want those that it had.
 func (l routeLog) end(node string, start int64) {
-	l.add(schemas.Route{Node: node, IntervalStart: start, Home: noHome})
+	l.add(schemas.Route{Node: node, IntervalStart: start, Home: assign.None})
 }
 
-// Homes that are none. Both are the balancer's own and in no record.
-const (
-	noHome  = -1 // of a node that has left the machine
-	untimed = -2 // of a Route from the future: no Tick is made from it, and the next plan writes another
-)
+// untimed is the home in a Route from the future: no Tick is made from it, and the next plan writes another. Like the home
+// None, of a node that has left the machine, it is in no record.
+const untimed = -2
 
 // addUntimed remembers a Route from the future, so that its jobs stay where they are. The Route before it stays in force.
 func (l routeLog) addUntimed(r schemas.Route) {
@@ -206,7 +182,7 @@ func (l routeLog) isUntimed(node string) bool {
 	return len(routes) > 0 && routes[len(routes)-1].Home == untimed
 }
 
-func isEnd(r *schemas.Route) bool { return r.Home == noHome }
+func isEnd(r *schemas.Route) bool { return r.Home == assign.None }
 
 // at returns the Routes in force for an interval, sorted by node: of each node the newest that is valid from it or from
 // an earlier one. A node whose Routes are all younger gives its oldest.

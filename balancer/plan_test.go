@@ -3,8 +3,11 @@ package balancer
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/weirhpc/weir/balancer/assign"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -13,6 +16,23 @@ import (
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/topology"
 )
+
+func islands(sizes ...int) *topology.Tree {
+	var b strings.Builder
+	b.WriteString("root: m\nislands:\n")
+	for i, n := range sizes {
+		fmt.Fprintf(&b, "  - name: i%d\n    nodes: [", i)
+		for k := range n {
+			fmt.Fprintf(&b, "n%d-%d,", i, k)
+		}
+		b.WriteString("]\n")
+	}
+	tree, err := topology.ReadYAML(strings.NewReader(b.String()))
+	if err != nil {
+		panic(err)
+	}
+	return tree
+}
 
 func job(id string, nodes ...string) schemas.Job { return schemas.Job{JobID: id, Nodes: nodes} }
 
@@ -55,9 +75,9 @@ func TestPlanAndTicksAgree(t *testing.T) {
 		tree, p := islands(sizes...), 1+r.IntN(8)
 		jobs := randomMix(r, tree)
 		lMax := 2 + r.IntN(20)
-		lim := limits{lMax: lMax, lDist: 1 + r.IntN(lMax), localMax: r.IntN(3), literal: seed%3 == 0}
+		lim := assign.Limits{LMax: lMax, LDist: 1 + r.IntN(lMax), LocalMax: r.IntN(3), Literal: seed%3 == 0}
 		log := routeLog{}
-		routes, _ := plan(newLayout(tree, p, nil), jobs, nil, lim, log)
+		routes, _ := plan(assign.NewLayout(tree, p, nil), jobs, nil, lim, log)
 		changed, gone := log.changes(routes, 1000, 1)
 		if len(changed) != len(tree.Nodes()) || len(gone) != 0 {
 			t.Fatalf("seed %d: %d Routes for %d nodes", seed, len(changed), len(tree.Nodes()))
@@ -68,7 +88,7 @@ func TestPlanAndTicksAgree(t *testing.T) {
 			}
 			log.add(c)
 		}
-		same, _ := plan(newLayout(tree, p, nil), jobs, nil, lim, log)
+		same, _ := plan(assign.NewLayout(tree, p, nil), jobs, nil, lim, log)
 		if again, gone := log.changes(same, 2000, 2); len(again)+len(gone) > 0 {
 			t.Fatalf("seed %d: the same plan changes %v", seed, again)
 		}
@@ -107,9 +127,9 @@ func TestPlanAndTicksAgree(t *testing.T) {
 
 func TestChanges(t *testing.T) {
 	tree := topology.Flat([]string{"a", "b", "c"})
-	lim, log := limits{lMax: 2, lDist: 1}, routeLog{}
+	lim, log := assign.Limits{LMax: 2, LDist: 1}, routeLog{}
 	publish := func(start, epoch int64, jobs ...schemas.Job) (nodes []string, gone []string) {
-		want, _ := plan(newLayout(tree, 2, nil), jobs, nil, lim, log)
+		want, _ := plan(assign.NewLayout(tree, 2, nil), jobs, nil, lim, log)
 		changed, gone := log.changes(want, start, epoch)
 		for _, r := range changed {
 			log.add(r)
@@ -234,10 +254,10 @@ func BenchmarkPlanAndTicks(b *testing.B) {
 		jobs[j].Nodes = append(jobs[j].Nodes, nodes[i])
 	}
 	tree := topology.Flat(nodes)
-	l := newLayout(tree, 64, nil)
+	l := assign.NewLayout(tree, 64, nil)
 	for b.Loop() {
 		good, _ := scheduler.Ask(scheduler.Fixed(jobs...), tree, time.Now())
-		want, _ := plan(l, good, nil, limits{lMax: 100, lDist: 90}, routeLog{})
+		want, _ := plan(l, good, nil, assign.Limits{LMax: 100, LDist: 90}, routeLog{})
 		changed, _ := routeLog{}.changes(want, 0, 1)
 		ticks(closing{ms: 1000, collectors: 64, routes: changed, planned: true})
 	}
@@ -246,7 +266,7 @@ func BenchmarkPlanAndTicks(b *testing.B) {
 // TestCarriedJobs: of the jobs on the Routes those go on that nobody names, where nobody else is.
 func TestCarriedJobs(t *testing.T) {
 	tree := topology.Flat([]string{"a", "b", "c", "d", "e"})
-	l, lim := newLayout(tree, 2, nil), limits{lMax: 10}
+	l, lim := assign.NewLayout(tree, 2, nil), assign.Limits{LMax: 10}
 	before := []schemas.Job{
 		job("silent", "a", "b", "c"), on(job("shares", "d"), 0, 1), on(job("beside", "d"), 2, 3), job("named", "e"),
 	}

@@ -8,80 +8,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirhpc/weir/balancer/assign"
+
 	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/topology"
 )
-
-// hops is the topological distance of a node from a collector in the tree of nodes, collectors and SyncAgents.
-func hops(l *layout, node, collector int32) int {
-	switch home := l.home[node]; {
-	case home == collector:
-		return 1
-	case l.sync[home] == l.sync[collector]:
-		return 2
-	}
-	return 3
-}
-
-// measures are what plans are compared by. Jobs that are reduced on their node count nowhere.
-type measures struct {
-	distance   int // of all nodes from their collectors
-	lowerBound int // of the distance: jobs within lMax at their nearest collector, or as they are if split is nearer; of others every node at home
-	treeNodes  int // collectors, SyncAgents and frontends that jobs pass
-}
-
-func measure(l *layout, tasks []task, placed []placement, lMax int) measures {
-	var m measures
-	f := newField(l)
-	for j := range tasks {
-		if placed[j].local {
-			continue
-		}
-		nodes, distance := tasks[j].nodes, 0
-		for i, n := range nodes {
-			distance += hops(l, n, placed[j].at[i])
-		}
-		m.distance += distance
-		m.treeNodes += treeNodes(l, placed[j].at)
-		if tasks[j].load() > int64(lMax) {
-			m.lowerBound += len(nodes)
-			continue
-		}
-		f.take(nodes)
-		m.lowerBound += min(distance, f.distance(f.closest(len(nodes)), len(nodes)))
-		f.drop()
-	}
-	return m
-}
-
-// closest returns the collector at the least distance, whatever its load.
-func (f *field) closest(nodes int) int32 {
-	best := f.least[1]
-	f.candidates(func(c int32) {
-		if cmp.Or(cmp.Compare(f.distance(c, nodes), f.distance(best, nodes)), cmp.Compare(c, best)) < 0 {
-			best = c
-		}
-	})
-	return best
-}
-
-// treeNodes counts what a job passes whose data meet: its collectors; the SyncAgents above them if these are several, and the
-// frontend if those are.
-func treeNodes(l *layout, at []int32) int {
-	collectors, syncs := map[int32]bool{}, map[int32]bool{}
-	for _, c := range at {
-		collectors[c], syncs[l.sync[c]] = true, true
-	}
-	switch {
-	case len(collectors) == 1:
-		return 1
-	case len(syncs) == 1:
-		return len(collectors) + 1
-	}
-	return len(collectors) + len(syncs) + 1
-}
 
 // Preview is the assignment of jobs as a balancer that begins now would make it. Loads count nodes.
 type Preview struct {
@@ -99,10 +32,10 @@ type Preview struct {
 	Over   int               `json:"-"` // jobs that have ended
 
 	idle   []schemas.Job // do not run now
-	layout *layout
-	limits limits
-	tasks  []task
-	b      bounded
+	layout *assign.Layout
+	limits assign.Limits
+	tasks  []assign.Task
+	b      assign.Assignment
 }
 
 // PreviewSkip is a job that cannot be followed. Its id is as it was given, and may be anything.
@@ -136,7 +69,7 @@ type PreviewCollector struct {
 func NewPreview(cfg config.Config, tree *topology.Tree, source scheduler.Source, now time.Time) *Preview {
 	jobs, faults := scheduler.Ask(source, tree, now)
 	p := &Preview{
-		Jobs: []PreviewJob{}, Skipped: []PreviewSkip{}, Faults: faults, layout: newLayout(tree, cfg.Collectors, nil),
+		Jobs: []PreviewJob{}, Skipped: []PreviewSkip{}, Faults: faults, layout: assign.NewLayout(tree, cfg.Collectors, nil),
 		limits: nodeLimits(cfg),
 	}
 	for _, f := range p.Faults {
@@ -158,33 +91,33 @@ func NewPreview(cfg config.Config, tree *topology.Tree, source scheduler.Source,
 		p.idle = append(p.idle, j)
 	}
 	p.tasks = tasksOf(p.layout, running, nil)
-	p.b = place(p.layout, p.tasks, p.limits)
+	p.b = assign.Place(p.layout, p.tasks, p.limits)
 	for j := range running {
 		p.Jobs = append(p.Jobs, p.job(&running[j], j))
 	}
-	for c, load := range p.b.load {
+	for c, load := range p.b.Load {
 		p.Collectors = append(p.Collectors, PreviewCollector{int32(c), load})
 	}
-	m := measure(p.layout, p.tasks, p.b.placed, p.limits.lMax)
-	p.Distance, p.LowerBound, p.TreeNodesUsed = m.distance, m.lowerBound, m.treeNodes
-	p.Overloaded, p.Needed = p.b.overloaded, p.b.needed
+	m := assign.Measure(p.layout, p.tasks, p.b.Placed, p.limits.LMax)
+	p.Distance, p.LowerBound, p.TreeNodesUsed = m.Distance, m.LowerBound, m.TreeNodes
+	p.Overloaded, p.Needed = p.b.Overloaded, p.b.Needed
 	return p
 }
 
 func (p *Preview) job(job *schemas.Job, j int) PreviewJob {
 	shown := PreviewJob{JobID: job.JobID, Restart: job.Restart, Method: schemas.MethodNode, Collectors: []PreviewShare{}}
-	if p.b.placed[j].local {
+	if p.b.Placed[j].Local {
 		return shown
 	}
 	index := map[int32]int{}
-	for i, c := range p.b.placed[j].at {
+	for i, c := range p.b.Placed[j].At {
 		k, there := index[c]
 		if !there {
 			k = len(shown.Collectors)
 			index[c] = k
 			shown.Collectors = append(shown.Collectors, PreviewShare{Collector: c})
 		}
-		shown.Collectors[k].Nodes = append(shown.Collectors[k].Nodes, p.layout.nodes[p.tasks[j].nodes[i]])
+		shown.Collectors[k].Nodes = append(shown.Collectors[k].Nodes, p.layout.Nodes[p.tasks[j].Nodes[i]])
 	}
 	slices.SortFunc(shown.Collectors, func(a, b PreviewShare) int { return cmp.Compare(a.Collector, b.Collector) })
 	shown.Method = schemas.MethodExact
@@ -235,39 +168,35 @@ func (p *Preview) absent(id string) error {
 
 func (p *Preview) explain(b *strings.Builder, j int) {
 	job, t := &p.Jobs[j], &p.tasks[j]
-	fmt.Fprintf(b, "job %s restart %d: %d nodes; l_max is %d\n", job.JobID, job.Restart, len(t.nodes), p.limits.lMax)
+	fmt.Fprintf(b, "job %s restart %d: %d nodes; l_max is %d\n", job.JobID, job.Restart, len(t.Nodes), p.limits.LMax)
 	if job.Method == schemas.MethodNode {
 		b.WriteString("NODE: it has one node and is reduced there; no collector takes its values\n")
 		return
 	}
-	f := newField(p.layout)
-	f.take(t.nodes)
-	nearest := f.distance(f.closest(len(t.nodes)), len(t.nodes))
-	distance := 0
-	for i, n := range t.nodes {
-		distance += hops(p.layout, n, p.b.placed[j].at[i])
-	}
+	nearest := p.layout.Nearest(t.Nodes)
+	distance := p.layout.Distance(t.Nodes, p.b.Placed[j].At)
 	switch {
-	case len(t.nodes) == 1:
+	case len(t.Nodes) == 1:
 		b.WriteString("EXACT: it has one node, but balance.local_max others are reduced on theirs\n")
-	case p.limits.literal && job.Method == schemas.MethodExact:
+	case p.limits.Literal && job.Method == schemas.MethodExact:
 		fmt.Fprintf(b, "EXACT: one collector had the least load, and was the nearest of those; distance %d, the nearest of all is at %d\n", distance, nearest)
-	case p.limits.literal:
+	case p.limits.Literal:
 		fmt.Fprintf(b, "ESTIMATED: the collector with the least load had no room; spread by algorithm 3; distance %d\n", distance)
 	case job.Method == schemas.MethodExact && distance == nearest:
 		fmt.Fprintf(b, "EXACT: whole at the nearest collector, distance %d\n", distance)
 	case job.Method == schemas.MethodExact:
 		fmt.Fprintf(b, "EXACT: whole at the nearest collector that had room for it, distance %d; at %d are others\n", distance, nearest)
-	case len(t.nodes) > p.limits.lMax:
+	case len(t.Nodes) > p.limits.LMax:
 		fmt.Fprintf(b, "ESTIMATED: it is bigger than one collector takes, and split over as few as had the room; distance %d\n", distance)
 	default:
 		fmt.Fprintf(b, "ESTIMATED: no collector had room for all of it when its turn came; split over as few as had the room; distance %d\n", distance)
 	}
 	for _, s := range job.Collectors {
-		fmt.Fprintf(b, "  collector %d takes %d nodes: it is home to %d of the job's, %d more are under its SyncAgent; its load is %d\n", s.Collector, len(s.Nodes),
-			f.own[s.Collector], f.near[p.layout.sync[s.Collector]]-f.own[s.Collector], p.b.load[s.Collector])
+		own, near := p.layout.Below(s.Collector, t.Nodes)
+		fmt.Fprintf(b, "  collector %d takes %d nodes: it is home to %d of the job's, %d more are under its SyncAgent; its load is %d\n",
+			s.Collector, len(s.Nodes), own, near, p.b.Load[s.Collector])
 	}
 	if p.Overloaded {
-		fmt.Fprintf(b, "The jobs exceed what %d collectors take, and are spread evenly; it takes %d collectors at the least.\n", len(p.b.load), p.Needed)
+		fmt.Fprintf(b, "The jobs exceed what %d collectors take, and are spread evenly; it takes %d collectors at the least.\n", len(p.b.Load), p.Needed)
 	}
 }

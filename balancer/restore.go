@@ -54,7 +54,7 @@ func (b *balancer) restore(ctx context.Context, adm *kadm.Client) (*memory, erro
 	}
 	unreadable := 0
 	each := func(r *kgo.Record) {
-		if err := m.take(b.cfg.Prefix, r, func(ms int64) bool { return b.tooFar(ms, now) }); err != nil {
+		if err := m.apply(b.cfg.Prefix, r, func(ms int64) bool { return b.tooFar(ms, now) }); err != nil {
 			// It is as if it had never been written: a Route is written anew, a Tick's repetition is ignored by collectors.
 			if unreadable++; unreadable == 1 {
 				b.log.Warn("record of the balancer cannot be used", "topic", r.Topic, "partition", r.Partition, "offset", r.Offset, "err", err)
@@ -91,8 +91,8 @@ func (m *memory) expired(before time.Time) []schemas.JobKey {
 	return keys
 }
 
-// take remembers one record, in the order of its partition.
-func (m *memory) take(prefix string, r *kgo.Record, tooFar func(ms int64) bool) error {
+// apply remembers one record, in the order of its partition.
+func (m *memory) apply(prefix string, r *kgo.Record, tooFar func(ms int64) bool) error {
 	if r.Value == nil {
 		switch r.Topic {
 		case prefix + schemas.TopicRoutes:

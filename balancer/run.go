@@ -5,7 +5,7 @@
 // plan of an interval: a Route for each node. Shortly before the interval ends, the Routes that change are published;
 // shortly after its end, a Tick in each partition names the share that the partition has of every job. Both are one
 // transaction each, under one transactional id, so that two balancers never both write; an ordinary consumer group
-// decides which of several writes. The decisions are in assign.go, plan.go, ticks.go and schedule.go, none of which knows
+// decides which of several writes. The decisions are in package assign, plan.go, ticks.go and schedule.go, none of which knows
 // Kafka or looks at a clock.
 package balancer
 
@@ -15,6 +15,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/weirhpc/weir/balancer/assign"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -38,7 +40,7 @@ type balancer struct {
 	cfg config.Config
 	schedule
 	tree    *topology.Tree
-	layout  *layout
+	layout  *assign.Layout
 	source  scheduler.Source
 	log     *slog.Logger
 	metrics *Metrics
@@ -66,7 +68,7 @@ func newBalancer(
 	cfg config.Config, tree *topology.Tree, source scheduler.Source, log *slog.Logger, metrics *Metrics,
 ) *balancer {
 	return &balancer{
-		cfg: cfg, schedule: newSchedule(cfg), tree: tree, layout: newLayout(tree, cfg.Collectors, nil), source: source, log: log,
+		cfg: cfg, schedule: newSchedule(cfg), tree: tree, layout: assign.NewLayout(tree, cfg.Collectors, nil), source: source, log: log,
 		metrics: metrics, trouble: &trouble{log: log, what: "routes and ticks"}, said: map[scheduler.Fault]bool{},
 	}
 }
@@ -136,7 +138,7 @@ func (b *balancer) compete(ctx context.Context) error {
 // serve is active again and again until ctx ends. After an error nothing is known but what the topics say.
 func (b *balancer) serve(ctx context.Context) {
 	b.metrics.active.Set(1)
-	b.metrics.nodes.Set(float64(len(b.layout.nodes)))
+	b.metrics.nodes.Set(float64(len(b.layout.Nodes)))
 	defer b.metrics.standsBy()
 	for ctx.Err() == nil {
 		if err := b.active(ctx); err != nil && ctx.Err() == nil {

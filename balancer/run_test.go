@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirhpc/weir/balancer/assign"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -218,7 +220,7 @@ func TestHomesAreWhereTheBrokersStand(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want, l.sync); diff != "" {
+		if diff := cmp.Diff(want, l.Sync); diff != "" {
 			t.Errorf("racks %s: islands of the collectors: %s", racks, diff)
 		}
 	}
@@ -231,7 +233,7 @@ func TestOverloadIsSaidOnce(t *testing.T) {
 	cfg.Collectors = 1
 	var out lines
 	b := newBalancer(cfg, sixNodes(), scheduler.Fixed(), out.logger(), unseen())
-	l := newLayout(sixNodes(), 1, nil)
+	l := assign.NewLayout(sixNodes(), 1, nil)
 	for _, jobs := range [][]schemas.Job{{job("1", "a", "b", "c")}, {job("1", "a", "b", "c")}, {job("2", "a", "b")}, nil} {
 		_, verdict := plan(l, jobs, nil, b.limits(), routeLog{})
 		b.judge(1000, verdict)

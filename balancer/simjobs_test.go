@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirhpc/weir/balancer/assign"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weirhpc/weir/balancer/scheduler"
@@ -43,8 +45,8 @@ func simulate(t *testing.T, n int, host string, steps int) {
 		all, source = append(append([]string{}, nodes...), "host"), scheduler.Join(scheduler.Fixed(job("host", "host")), source)
 	}
 	tree := topology.Flat(all)
-	l, lMax := newLayout(tree, 4, nil), max(2, n/4)
-	lim := limits{lMax: lMax, lDist: max(1, lMax*9/10)}
+	l, lMax := assign.NewLayout(tree, 4, nil), max(2, n/4)
+	lim := assign.Limits{LMax: lMax, LDist: max(1, lMax*9/10)}
 	const ms = 5000
 	ended, seen, log := 0, map[string]bool{}, routeLog{}
 	for step := range int64(steps) {
@@ -55,7 +57,7 @@ func simulate(t *testing.T, n int, host string, steps int) {
 		}
 		jobs := scheduler.Planned(good, start, ms)
 		routes, verdict := plan(l, jobs, nil, lim, log)
-		if verdict.overloaded {
+		if verdict.Overloaded {
 			t.Fatalf("N %d, interval %d: overloaded", n, start)
 		}
 		changed, _ := log.changes(routes, start, step)

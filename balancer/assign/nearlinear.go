@@ -1,53 +1,56 @@
-package balancer
+package assign
 
 import (
 	"cmp"
 	"slices"
 )
 
-// assignQuick returns what assign returns, in time near-linear in nodes and jobs where assign looks at every collector for every
-// job, and for every node of a job that it spreads.
-func assignQuick(l *layout, jobs [][]int32, lim limits) []placement {
+// placeNearLinear returns what placeLiteral returns, in time near-linear in nodes and jobs. The literal form looks at every
+// collector for every job, and again for every node of a job that it spreads.
+func placeNearLinear(l *Layout, jobs [][]int32, lim Limits) []Placement {
 	order := make([]int32, len(jobs))
 	total := 0
 	for j := range order {
 		order[j] = int32(j)
 		total += len(jobs[j])
 	}
-	slices.SortFunc(order, func(a, b int32) int { return cmp.Or(cmp.Compare(len(jobs[b]), len(jobs[a])), cmp.Compare(a, b)) })
+	slices.SortFunc(order, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(len(jobs[b]), len(jobs[a])), cmp.Compare(a, b))
+	})
 	f := newField(l)
 	all := make([]int32, total)
-	placed := make([]placement, len(jobs))
+	placed := make([]Placement, len(jobs))
 	locals := 0
 	for _, j := range order {
 		nodes := jobs[j]
 		at := all[:len(nodes):len(nodes)]
 		all = all[len(nodes):]
-		placed[j] = placement{local: len(nodes) == 1 && (lim.localMax == 0 || locals < lim.localMax), at: at}
-		if placed[j].local {
+		placed[j] = Placement{Local: len(nodes) == 1 && (lim.LocalMax == 0 || locals < lim.LocalMax), At: at}
+		if placed[j].Local {
 			locals++
-			at[0] = l.home[nodes[0]]
+			at[0] = l.Home[nodes[0]]
 			continue
 		}
-		f.take(nodes)
-		if c := f.leastLoaded(len(nodes)); f.load[c]+int64(len(nodes)) > int64(lim.lMax) {
-			f.distribute(nodes, at, lim.lDist)
+		f.begin(nodes)
+		if c := f.leastLoaded(len(nodes)); f.load[c]+int64(len(nodes)) > int64(lim.LMax) {
+			f.distribute(nodes, at, lim.LDist)
 		} else {
 			f.add(c, int64(len(nodes)))
 			for i := range at {
 				at[i] = c
 			}
 		}
-		f.drop()
+		f.end()
 	}
 	return placed
 }
 
 // leastLoaded is algorithm 2: the least load, then the least distance, then the lowest number.
 func (f *field) leastLoaded(nodes int) int32 {
-	best := int32(-1)
+	best := int32(None)
 	f.candidates(func(c int32) {
-		if best < 0 || cmp.Or(cmp.Compare(f.load[c], f.load[best]), cmp.Compare(f.distance(c, nodes), f.distance(best, nodes)), cmp.Compare(c, best)) < 0 {
+		if best == None || cmp.Or(cmp.Compare(f.load[c], f.load[best]),
+			cmp.Compare(f.distance(c, nodes), f.distance(best, nodes)), cmp.Compare(c, best)) < 0 {
 			best = c
 		}
 	})
@@ -68,7 +71,7 @@ func (f *field) distribute(nodes, at []int32, lDist int) {
 		taken[c] = f.own[c]
 		left -= f.own[c]
 		f.add(c, int64(f.own[c]))
-		f.near[f.sync[c]] -= f.own[c]
+		f.near[f.Sync[c]] -= f.own[c]
 		f.own[c] = 0
 		if left == 0 {
 			break
@@ -76,29 +79,30 @@ func (f *field) distribute(nodes, at []int32, lDist int) {
 	}
 	for c, children := range taken { // from here on the whole job counts again
 		f.own[c] += children
-		f.near[f.sync[c]] += children
+		f.near[f.Sync[c]] += children
 	}
 	// The rest goes to the chosen in the order of load, distance and number. Only the load of the first changes each time.
 	before := func(a, b int32) int {
-		return cmp.Or(cmp.Compare(f.load[a], f.load[b]), cmp.Compare(f.distance(a, len(nodes)), f.distance(b, len(nodes))), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(f.load[a], f.load[b]),
+			cmp.Compare(f.distance(a, len(nodes)), f.distance(b, len(nodes))), cmp.Compare(a, b))
 	}
 	slices.SortFunc(chosen, before) // a sorted list is a heap
 	for i, n := range nodes {
-		if _, own := taken[f.home[n]]; own {
-			at[i] = f.home[n]
+		if _, own := taken[f.Home[n]]; own {
+			at[i] = f.Home[n]
 			continue
 		}
 		at[i] = chosen[0]
 		f.load[at[i]]++
-		sink(chosen, before)
+		siftDown(chosen, before)
 	}
 	for _, c := range chosen {
 		f.add(c, 0)
 	}
 }
 
-// sink puts the first of a heap where it belongs now.
-func sink(heap []int32, before func(a, b int32) int) {
+// siftDown restores the order of a heap whose first entry has grown.
+func siftDown(heap []int32, before func(a, b int32) int) {
 	for i := 0; ; {
 		child := 2*i + 1
 		if child >= len(heap) {

@@ -1,4 +1,4 @@
-package balancer
+package assign
 
 import (
 	"fmt"
@@ -16,13 +16,13 @@ import (
 )
 
 // regular is the layout of the cases: equal homes, equal SyncAgents.
-func regular(nodes, agentsPerCollector, collectorsPerSync, collectors int) *layout {
-	l := &layout{home: make([]int32, nodes), sync: make([]int32, collectors)}
-	for i := range l.home {
-		l.home[i] = int32(i / agentsPerCollector)
+func regular(nodes, agentsPerCollector, collectorsPerSync, collectors int) *Layout {
+	l := &Layout{Home: make([]int32, nodes), Sync: make([]int32, collectors)}
+	for i := range l.Home {
+		l.Home[i] = int32(i / agentsPerCollector)
 	}
-	for c := range l.sync {
-		l.sync[c] = int32(c / collectorsPerSync)
+	for c := range l.Sync {
+		l.Sync[c] = int32(c / collectorsPerSync)
 	}
 	return l
 }
@@ -47,16 +47,16 @@ func ranges(t *testing.T, text string) (nodes []int32) {
 }
 
 // describe writes a placement as the cases do.
-func describe(p placement) string {
-	if p.local {
+func describe(p Placement) string {
+	if p.Local {
 		return "local"
 	}
 	load := map[int32]int{}
-	for _, c := range p.at {
+	for _, c := range p.At {
 		load[c]++
 	}
 	if len(load) == 1 {
-		return fmt.Sprintf("collector %d", p.at[0])
+		return fmt.Sprintf("collector %d", p.At[0])
 	}
 	var parts []string
 	for c := range int32(1000) {
@@ -100,17 +100,17 @@ func TestAssignCases(t *testing.T) {
 			}
 			l := regular(nodes, agents, perSync, collectors)
 			load, distance := make([]int, collectors), 0
-			for j, p := range assign(l, jobs, limits{lMax: lMax, lDist: lDist}) {
+			for j, p := range placeLiteral(l, jobs, Limits{LMax: lMax, LDist: lDist}) {
 				got = append(got, describe(p))
-				for i, c := range p.at {
-					if p.local {
+				for i, c := range p.At {
+					if p.Local {
 						continue
 					}
 					load[c]++
-					switch home := l.home[jobs[j][i]]; {
+					switch home := l.Home[jobs[j][i]]; {
 					case home == c:
 						distance++
-					case l.sync[home] == l.sync[c]:
+					case l.Sync[home] == l.Sync[c]:
 						distance += 2
 					default:
 						distance += 3
@@ -128,19 +128,19 @@ func TestAssignCases(t *testing.T) {
 }
 
 // literal is the paper's text word for word, without any of assign's short cuts.
-func literal(l *layout, jobs [][]int32, lim limits) []placement {
+func literal(l *Layout, jobs [][]int32, lim Limits) []Placement {
 	distance := func(c, a int32) int {
 		switch {
-		case l.home[a] == c:
+		case l.Home[a] == c:
 			return 1
-		case l.sync[l.home[a]] == l.sync[c]:
+		case l.Sync[l.Home[a]] == l.Sync[c]:
 			return 2
 		}
 		return 3
 	}
-	load := make([]int, len(l.sync))
+	load := make([]int, len(l.Sync))
 	var all []int32
-	for c := range l.sync {
+	for c := range l.Sync {
 		all = append(all, int32(c))
 	}
 	best := func(set, agents []int32) int32 {
@@ -159,7 +159,7 @@ func literal(l *layout, jobs [][]int32, lim limits) []placement {
 		}
 		return found
 	}
-	placed := make([]placement, len(jobs))
+	placed := make([]Placement, len(jobs))
 	locals := 0
 	for size := 1 << 12; size > 0; size-- {
 		for j, nodes := range jobs {
@@ -167,27 +167,27 @@ func literal(l *layout, jobs [][]int32, lim limits) []placement {
 				continue
 			}
 			at := map[int32]int32{}
-			local := size == 1 && (lim.localMax == 0 || locals < lim.localMax)
+			local := size == 1 && (lim.LocalMax == 0 || locals < lim.LocalMax)
 			if local {
 				locals++
-				at[nodes[0]] = l.home[nodes[0]]
-			} else if c := best(all, nodes); load[c]+size <= lim.lMax {
+				at[nodes[0]] = l.Home[nodes[0]]
+			} else if c := best(all, nodes); load[c]+size <= lim.LMax {
 				load[c] += size
 				for _, a := range nodes {
 					at[a] = c
 				}
 			} else {
 				rest, chosen := slices.Clone(nodes), []int32(nil)
-				for range (size + lim.lDist - 1) / lim.lDist {
+				for range (size + lim.LDist - 1) / lim.LDist {
 					c := best(all, rest)
 					chosen = append(chosen, c)
 					for _, a := range rest {
-						if l.home[a] == c {
+						if l.Home[a] == c {
 							at[a] = c
 							load[c]++
 						}
 					}
-					rest = slices.DeleteFunc(rest, func(a int32) bool { return l.home[a] == c })
+					rest = slices.DeleteFunc(rest, func(a int32) bool { return l.Home[a] == c })
 				}
 				slices.Sort(chosen)
 				chosen = slices.Compact(chosen)
@@ -197,9 +197,9 @@ func literal(l *layout, jobs [][]int32, lim limits) []placement {
 					load[c]++
 				}
 			}
-			placed[j].local = local
+			placed[j].Local = local
 			for _, a := range nodes {
-				placed[j].at = append(placed[j].at, at[a])
+				placed[j].At = append(placed[j].At, at[a])
 			}
 		}
 	}
@@ -228,8 +228,8 @@ func TestAssignEqualsTheText(t *testing.T) {
 		l := regular(nodes, (nodes+collectors-1)/collectors, 1+r.IntN(4), collectors)
 		jobs := randomJobs(r, nodes, r.IntN(15))
 		lMax := 2 + r.IntN(nodes+1)
-		lim := limits{lMax: lMax, lDist: 1 + r.IntN(lMax), localMax: r.IntN(4)}
-		if diff := cmp.Diff(literal(l, jobs, lim), assign(l, jobs, lim), cmp.AllowUnexported(placement{})); diff != "" {
+		lim := Limits{LMax: lMax, LDist: 1 + r.IntN(lMax), LocalMax: r.IntN(4)}
+		if diff := cmp.Diff(literal(l, jobs, lim), placeLiteral(l, jobs, lim), cmp.AllowUnexported(Placement{})); diff != "" {
 			t.Fatalf("seed %d: %s", seed, diff)
 		}
 	}
@@ -241,22 +241,22 @@ func TestLiteralHonoursLocalMax(t *testing.T) {
 	l := regular(8, 4, 2, 2)
 	jobs := [][]int32{{0}, {1}, {2, 3}, {4}, {5}}
 	for most, want := range map[int]string{0: "true true false true true", 1: "true false false false false", 3: "true true false true false", 9: "true true false true true"} {
-		lim := limits{lMax: 4, lDist: 4, localMax: most, literal: true}
-		tasks := make([]task, len(jobs))
+		lim := Limits{LMax: 4, LDist: 4, LocalMax: most, Literal: true}
+		tasks := make([]Task, len(jobs))
 		for j := range jobs {
-			tasks[j] = task{nodes: jobs[j], perNode: 1}
+			tasks[j] = Task{Nodes: jobs[j], PerNode: 1}
 		}
-		b := place(l, tasks, lim)
+		b := Place(l, tasks, lim)
 		var local []string
 		load := int64(0)
-		for _, p := range b.placed {
-			local = append(local, strconv.FormatBool(p.local))
+		for _, p := range b.Placed {
+			local = append(local, strconv.FormatBool(p.Local))
 		}
-		for _, c := range b.load {
+		for _, c := range b.Load {
 			load += c
 		}
 		if got := strings.Join(local, " "); got != want || load != int64(6-strings.Count(want, "true")) {
-			t.Errorf("local_max %d: local are %s, want %s; %v at collectors", most, got, want, b.load)
+			t.Errorf("local_max %d: local are %s, want %s; %v at collectors", most, got, want, b.Load)
 		}
 	}
 }
@@ -267,7 +267,7 @@ func BenchmarkAssign(b *testing.B) {
 	for i := range nodes {
 		nodes[i] = "n" + strconv.Itoa(i)
 	}
-	l := newLayout(topology.Flat(nodes), 216, nil)
+	l := NewLayout(topology.Flat(nodes), 216, nil)
 	jobs := make([][]int32, 1000)
 	for i := range nodes {
 		j := r.IntN(len(jobs))
@@ -278,6 +278,6 @@ func BenchmarkAssign(b *testing.B) {
 	}
 	jobs = slices.DeleteFunc(jobs, func(j []int32) bool { return len(j) == 0 })
 	for b.Loop() {
-		assign(l, jobs, limits{lMax: 129, lDist: 116})
+		placeLiteral(l, jobs, Limits{LMax: 129, LDist: 116})
 	}
 }

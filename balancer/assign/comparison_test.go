@@ -1,4 +1,4 @@
-package balancer
+package assign
 
 import (
 	"math"
@@ -8,7 +8,7 @@ import (
 
 // TestTables wants the literal algorithms to come out as the paper's tables 1 and 2 do, and weir's own to do better.
 func TestTables(t *testing.T) {
-	s := Simulation{Seed: 1, Snapshots: 30, Churn: 0.02}
+	s := Comparison{Seed: 1, Snapshots: 30, Churn: 0.02}
 	rows, up, _ := s.compare(t.Context())
 	n := float64(s.Snapshots)
 	literal, near, own, kafka := rows[0], rows[1], rows[2], rows[3]
@@ -46,7 +46,7 @@ func TestTables(t *testing.T) {
 func TestSimulationIsOfItsSeed(t *testing.T) {
 	text := func(seed uint64) string {
 		var b strings.Builder
-		s := Simulation{Seed: seed, Snapshots: 2, Churn: 0.1}
+		s := Comparison{Seed: seed, Snapshots: 2, Churn: 0.1}
 		if err := s.Run(t.Context(), &b); err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package balancer
+package assign
 
 import (
 	"fmt"
@@ -44,11 +44,11 @@ func TestLayout(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			l := newLayout(islands(tt.sizes...), tt.collectors, nil)
-			if diff := cmp.Diff(tt.home, l.home); diff != "" {
+			l := NewLayout(islands(tt.sizes...), tt.collectors, nil)
+			if diff := cmp.Diff(tt.home, l.Home); diff != "" {
 				t.Errorf("home: %s", diff)
 			}
-			if diff := cmp.Diff(tt.sync, l.sync); diff != "" {
+			if diff := cmp.Diff(tt.sync, l.Sync); diff != "" {
 				t.Errorf("sync: %s", diff)
 			}
 		})
@@ -63,17 +63,17 @@ func TestLayoutOfPlaces(t *testing.T) {
 		"each in its island":         {[]int{3, 3}, []int{1, 0}, []int32{1, 1, 1, 0, 0, 0}, []int32{1, 0}},
 		"two in one":                 {[]int{4, 2}, []int{0, 1, 0}, []int32{0, 0, 2, 2, 1, 1}, []int32{0, 1, 0}},
 		"an island without":          {[]int{2, 4, 3}, []int{0, 1}, []int32{0, 0, 1, 1, 1, 1, 0, 0, 0}, []int32{0, 1}},
-		"unknown: where nodes are":   {[]int{2, 6}, []int{unknown, 0, unknown}, []int32{1, 1, 0, 0, 0, 2, 2, 2}, []int32{1, 0, 1}},
-		"all unknown, as without":    {[]int{2, 4}, []int{unknown, unknown, unknown}, []int32{0, 0, 1, 1, 2, 2}, []int32{0, 1, 1}},
+		"unknown: where nodes are":   {[]int{2, 6}, []int{None, 0, None}, []int32{1, 1, 0, 0, 0, 2, 2, 2}, []int32{1, 0, 1}},
+		"all unknown, as without":    {[]int{2, 4}, []int{None, None, None}, []int32{0, 0, 1, 1, 2, 2}, []int32{0, 1, 1}},
 		"all in one, others far off": {[]int{2, 2}, []int{0, 0}, []int32{0, 1, 0, 0}, []int32{0, 0}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			l := newLayout(islands(tt.sizes...), len(tt.places), tt.places)
-			if diff := cmp.Diff(tt.home, l.home); diff != "" {
+			l := NewLayout(islands(tt.sizes...), len(tt.places), tt.places)
+			if diff := cmp.Diff(tt.home, l.Home); diff != "" {
 				t.Errorf("home: %s", diff)
 			}
-			if diff := cmp.Diff(tt.sync, l.sync); diff != "" {
+			if diff := cmp.Diff(tt.sync, l.Sync); diff != "" {
 				t.Errorf("sync: %s", diff)
 			}
 		})
@@ -90,18 +90,18 @@ func TestLayoutProperties(t *testing.T) {
 			total += sizes[i]
 		}
 		tree, p := islands(sizes...), 1+r.IntN(40)
-		l := newLayout(tree, p, nil)
+		l := NewLayout(tree, p, nil)
 		used := map[int32]map[int]bool{}
-		for i, n := range l.nodes {
+		for i, n := range l.Nodes {
 			island, _ := tree.Island(n)
-			if used[l.home[i]] == nil {
-				used[l.home[i]] = map[int]bool{}
+			if used[l.Home[i]] == nil {
+				used[l.Home[i]] = map[int]bool{}
 			}
-			used[l.home[i]][island] = true
-			if l.home[i] < 0 || int(l.home[i]) >= p || i > 0 && l.home[i] < l.home[i-1] {
-				t.Fatalf("seed %d: homes %v are not contiguous in 0 to %d", seed, l.home, p-1)
+			used[l.Home[i]][island] = true
+			if l.Home[i] < 0 || int(l.Home[i]) >= p || i > 0 && l.Home[i] < l.Home[i-1] {
+				t.Fatalf("seed %d: homes %v are not contiguous in 0 to %d", seed, l.Home, p-1)
 			}
-			if p >= len(sizes) && int(l.sync[l.home[i]]) != island {
+			if p >= len(sizes) && int(l.Sync[l.Home[i]]) != island {
 				t.Fatalf("seed %d: a home crosses islands", seed)
 			}
 		}
@@ -109,7 +109,7 @@ func TestLayoutProperties(t *testing.T) {
 			t.Fatalf("seed %d: %d of %d collectors have an island", seed, len(used), p)
 		}
 	}
-	if l := newLayout(topology.Flat(nil), 3, nil); len(l.home) != 0 || len(l.sync) != 3 {
+	if l := NewLayout(topology.Flat(nil), 3, nil); len(l.Home) != 0 || len(l.Sync) != 3 {
 		t.Error("an empty tree has a layout too")
 	}
 }

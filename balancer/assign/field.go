@@ -1,4 +1,4 @@
-package balancer
+package assign
 
 import (
 	"container/heap"
@@ -10,7 +10,7 @@ import (
 // job in hand are at home. Of the collectors that are not home to any of these, only the one with the least load can be
 // the best, under each SyncAgent and in all; a tree over the loads tells it in logarithmic time.
 type field struct {
-	*layout
+	*Layout
 	load  []int64 // of each collector
 	order []int32 // collectors by SyncAgent
 	place []int32 // of each collector in order
@@ -23,20 +23,20 @@ type field struct {
 	syncs  []int32 // SyncAgents with near > 0
 }
 
-func newField(l *layout) *field {
-	groups := l.syncAgents()
+func newField(l *Layout) *field {
+	groups := l.countSyncAgents()
 	f := &field{
-		layout: l, load: make([]int64, len(l.sync)), order: make([]int32, len(l.sync)), place: make([]int32, len(l.sync)),
-		first: make([]int32, groups+1), own: make([]int, len(l.sync)), near: make([]int, groups),
+		Layout: l, load: make([]int64, len(l.Sync)), order: make([]int32, len(l.Sync)), place: make([]int32, len(l.Sync)),
+		first: make([]int32, groups+1), own: make([]int, len(l.Sync)), near: make([]int, groups),
 	}
-	for _, s := range l.sync {
+	for _, s := range l.Sync {
 		f.first[s+1]++
 	}
 	for s := range groups {
 		f.first[s+1] += f.first[s]
 	}
 	next := append([]int32(nil), f.first...)
-	for c, s := range l.sync {
+	for c, s := range l.Sync {
 		f.order[next[s]], f.place[c] = int32(c), next[s]
 		next[s]++
 	}
@@ -49,7 +49,7 @@ func (f *field) build() {
 	size := 1 << bits.Len(uint(max(1, len(f.order))-1))
 	f.least = make([]int32, 2*size)
 	for i := range f.least {
-		f.least[i] = -1
+		f.least[i] = None
 	}
 	copy(f.least[size:], f.order)
 	for i := size - 1; i > 0; i-- {
@@ -77,10 +77,10 @@ func (f *field) add(c int32, load int64) {
 	}
 }
 
-// leastOf returns the collector with the least load under a SyncAgent, the lowest number where several tie; -1 if it has
+// leastOf returns the collector with the least load under a SyncAgent, the lowest number where several tie; None if it has
 // none.
 func (f *field) leastOf(sync int32) int32 {
-	best := int32(-1)
+	best := int32(None)
 	for v := range f.below(sync) {
 		best = f.lighter(best, f.least[v])
 	}
@@ -108,16 +108,16 @@ func (f *field) below(sync int32) iter.Seq[int32] {
 	}
 }
 
-// take makes a job the one in hand.
-func (f *field) take(nodes []int32) {
+// begin makes a job the one in hand.
+func (f *field) begin(nodes []int32) {
 	for _, n := range nodes {
-		c := f.home[n]
+		c := f.Home[n]
 		if f.own[c]++; f.own[c] == 1 {
 			f.owners = append(f.owners, c)
 		}
 	}
 	for _, c := range f.owners {
-		s := f.sync[c]
+		s := f.Sync[c]
 		if f.near[s] == 0 {
 			f.syncs = append(f.syncs, s)
 		}
@@ -125,8 +125,8 @@ func (f *field) take(nodes []int32) {
 	}
 }
 
-// drop ends what take began.
-func (f *field) drop() {
+// end ends what take began.
+func (f *field) end() {
 	for _, c := range f.owners {
 		f.own[c] = 0
 	}
@@ -138,7 +138,7 @@ func (f *field) drop() {
 
 // distance is the total topological distance of a collector from so many nodes of the job in hand: 1 from a node whose
 // home it is, 2 from one under its SyncAgent, 3 from all others.
-func (f *field) distance(c int32, nodes int) int { return 3*nodes - f.near[f.sync[c]] - f.own[c] }
+func (f *field) distance(c int32, nodes int) int { return 3*nodes - f.near[f.Sync[c]] - f.own[c] }
 
 // candidates calls try with every collector that can be the best for the job in hand, some of them twice.
 func (f *field) candidates(try func(c int32)) {
@@ -169,15 +169,15 @@ func (f *field) byLoad(roots ...int32) *byLoad {
 	return it
 }
 
-// next returns the next collector; elsewhere after the last.
+// next returns the next collector; None after the last.
 func (it *byLoad) next() int32 {
 	if len(it.roots.of) == 0 {
-		return elsewhere
+		return None
 	}
 	i := heap.Pop(&it.roots).(int32)
 	c := it.f.least[i]
 	if c < 0 {
-		return elsewhere
+		return None
 	}
 	for int(i) < len(it.f.least)/2 { // down to the collector, past what else is there
 		i *= 2

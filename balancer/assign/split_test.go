@@ -1,4 +1,4 @@
-package balancer
+package assign
 
 import (
 	"cmp"
@@ -8,7 +8,7 @@ import (
 )
 
 // chooseLiterally is choose, collector by collector: with each it looks at all others again.
-func chooseLiterally(a *bounds, room func(int32) int, has map[int32]int, left int) (chosen []int32) {
+func chooseLiterally(a *placer, room func(int32) int, has map[int32]int, left int) (chosen []int32) {
 	var free []int32
 	for c := range int32(len(a.load)) {
 		if _, known := has[c]; !known && room(c) > 0 {
@@ -28,7 +28,7 @@ func chooseLiterally(a *bounds, room func(int32) int, has map[int32]int, left in
 			}
 			y := free[best]
 			if cmp.Or(cmp.Compare(min(a.own[x], room(x)), min(a.own[y], room(y))),
-				cmp.Compare(min(a.near[a.sync[x]], room(x)), min(a.near[a.sync[y]], room(y))), cmp.Compare(a.load[y], a.load[x]), cmp.Compare(y, x)) > 0 {
+				cmp.Compare(min(a.near[a.Sync[x]], room(x)), min(a.near[a.Sync[y]], room(y))), cmp.Compare(a.load[y], a.load[x]), cmp.Compare(y, x)) > 0 {
 				best = i
 			}
 		}
@@ -44,7 +44,7 @@ func TestChooseEqualsLiteral(t *testing.T) {
 	for seed := range uint64(20_000) {
 		r := rand.New(rand.NewPCG(seed, 12))
 		nodes, collectors := 1+r.IntN(120), 1+r.IntN(30)
-		a := &bounds{field: newField(randomLayout(r, nodes, collectors)), bound: int64(1 + r.IntN(40))}
+		a := &placer{field: newField(randomLayout(r, nodes, collectors)), bound: int64(1 + r.IntN(40))}
 		for c := range a.load {
 			a.load[c] = int64(r.IntN(int(a.bound) + 2))
 		}
@@ -61,7 +61,7 @@ func TestChooseEqualsLiteral(t *testing.T) {
 				job = append(job, n)
 			}
 		}
-		a.take(job)
+		a.begin(job)
 		left := len(job) - r.IntN(5)
 		want, got := chooseLiterally(a, room, has, left), a.choose(room, has, left)
 		if !slices.Equal(want, got) {
@@ -79,15 +79,15 @@ func TestChooseEqualsLiteral(t *testing.T) {
 // TestSplitStaysBelowItsSyncAgent: of the nodes that find no room at home those have another collector of their SyncAgent that can.
 func TestSplitStaysBelowItsSyncAgent(t *testing.T) {
 	l := regular(16, 4, 2, 4) // collectors 0 and 1, 2 and 3 below one SyncAgent
-	l.home = []int32{0, 0, 0, 0, 0, 0, 2, 2, 2, 2, 2, 2, 1, 1, 3, 3}
-	all := task{perNode: 1}
+	l.Home = []int32{0, 0, 0, 0, 0, 0, 2, 2, 2, 2, 2, 2, 1, 1, 3, 3}
+	all := Task{PerNode: 1}
 	for n := range int32(16) {
-		all.nodes = append(all.nodes, n)
+		all.Nodes = append(all.Nodes, n)
 	}
-	b := assignBounded(l, []task{all}, limits{lMax: 4})
-	for i, c := range b.placed[0].at {
-		if l.sync[c] != l.sync[l.home[i]] {
-			t.Errorf("node %d, at home at collector %d, is at %d", i, l.home[i], c)
+	b := placeBounded(l, []Task{all}, Limits{LMax: 4})
+	for i, c := range b.Placed[0].At {
+		if l.Sync[c] != l.Sync[l.Home[i]] {
+			t.Errorf("node %d, at home at collector %d, is at %d", i, l.Home[i], c)
 		}
 	}
 }
@@ -95,19 +95,19 @@ func TestSplitStaysBelowItsSyncAgent(t *testing.T) {
 // TestReliefIsNoMoreThanNeeded: a collector that is beyond the bound gives away as many nodes of a split job as it takes.
 func TestReliefIsNoMoreThanNeeded(t *testing.T) {
 	l := regular(20, 10, 1, 2)
-	split := task{perNode: 1}
+	split := Task{PerNode: 1}
 	for n := range int32(12) {
-		split.nodes, split.last = append(split.nodes, n), append(split.last, n/11) // eleven and one
+		split.Nodes, split.Last = append(split.Nodes, n), append(split.Last, n/11) // eleven and one
 	}
-	last := slices.Clone(split.last)
-	b := assignBounded(l, []task{split}, limits{lMax: 9})
+	last := slices.Clone(split.Last)
+	b := placeBounded(l, []Task{split}, Limits{LMax: 9})
 	moved := 0
-	for i, c := range b.placed[0].at {
+	for i, c := range b.Placed[0].At {
 		if c != last[i] {
 			moved++
 		}
 	}
-	if moved != 2 || !slices.Equal(split.last, last) {
-		t.Errorf("%d nodes moved: %v", moved, b.placed[0].at)
+	if moved != 2 || !slices.Equal(split.Last, last) {
+		t.Errorf("%d nodes moved: %v", moved, b.Placed[0].At)
 	}
 }

@@ -1,4 +1,4 @@
-package balancer
+package assign
 
 import (
 	"cmp"
@@ -7,25 +7,25 @@ import (
 	"github.com/weirhpc/weir/topology"
 )
 
-// layout is PerSyst's tree over the machine: every node is an agent with a parent collector, its home, and every
+// Layout is PerSyst's tree over the machine: every node is an agent with a parent collector, its home, and every
 // collector has a SyncAgent above it. Nodes and collectors go by number here; collectors are partitions of counters.
-type layout struct {
-	nodes []string         // in tree order
-	index map[string]int32 // of a node in nodes
-	home  []int32          // of a node: its parent collector
-	sync  []int32          // of a collector: its SyncAgent
+type Layout struct {
+	Nodes []string         // in tree order
+	Index map[string]int32 // of a node in nodes
+	Home  []int32          // of a node: its parent collector
+	Sync  []int32          // of a collector: its SyncAgent
 }
 
-// syncAgents returns how many numbers of SyncAgents there are: one more than the highest in use.
-func (l *layout) syncAgents() int32 {
+// countSyncAgents returns how many numbers of SyncAgents there are: one more than the highest in use.
+func (l *Layout) countSyncAgents() int32 {
 	count := int32(0)
-	for _, s := range l.sync {
+	for _, s := range l.Sync {
 		count = max(count, s+1)
 	}
 	return count
 }
 
-// newLayout lays P collectors over a tree. places says in which island each collector's leader stands, unknown where it is not
+// NewLayout lays P collectors over a tree. places says in which island each collector's leader stands, None where it is not
 // known; nil: of none. Where all are unknown, nodes that are neighbours in the tree share a home, and homes
 // are as equal as the islands let them be:
 //
@@ -34,58 +34,55 @@ func (l *layout) syncAgents() int32 {
 //   - where there are fewer, a collector is home to one or more whole islands, and is its own SyncAgent.
 //
 // Where places are known, an island is a SyncAgent of the collectors that stand in it, and these are the homes of its nodes; see
-// settle.
-func newLayout(tree *topology.Tree, collectors int, places []int) *layout {
+// homesByPlace.
+func NewLayout(tree *topology.Tree, collectors int, places []int) *Layout {
 	nodes := tree.Nodes()
-	l := &layout{
-		nodes: nodes, index: make(map[string]int32, len(nodes)),
-		home: make([]int32, len(nodes)), sync: make([]int32, collectors),
+	l := &Layout{
+		Nodes: nodes, Index: make(map[string]int32, len(nodes)),
+		Home: make([]int32, len(nodes)), Sync: make([]int32, collectors),
 	}
 	sizes := make([]int, len(tree.Islands()))
 	islands := make([]int, len(nodes))
 	for i, n := range nodes {
-		l.index[n] = int32(i)
+		l.Index[n] = int32(i)
 		islands[i], _ = tree.Island(n) // the tree has its own nodes
 		sizes[islands[i]]++
 	}
-	if slices.ContainsFunc(places, func(p int) bool { return p != unknown }) {
-		l.settle(islands, sizes, places)
+	if slices.ContainsFunc(places, func(p int) bool { return p != None }) {
+		l.homesByPlace(islands, sizes, places)
 		return l
 	}
-	first, count := shares(sizes, collectors)
+	first, count := homesOfIslands(sizes, collectors)
 	for island, at := range first {
 		for c := at; c < at+count[island]; c++ {
-			l.sync[c] = int32(island)
+			l.Sync[c] = int32(island)
 		}
 	}
 	if collectors < len(sizes) {
-		for c := range l.sync {
-			l.sync[c] = int32(c)
+		for c := range l.Sync {
+			l.Sync[c] = int32(c)
 		}
 	}
 	seen := make([]int, len(sizes)) // nodes of each island so far
 	for i, island := range islands {
-		l.home[i] = int32(first[island] + seen[island]*count[island]/sizes[island])
+		l.Home[i] = int32(first[island] + seen[island]*count[island]/sizes[island])
 		seen[island]++
 	}
 	return l
 }
 
-// unknown stands for the island of a collector whose place is not known.
-const unknown = -1
-
-// settle makes homes of collectors that stand somewhere. One of unknown place goes to the island with the most nodes per
+// homesByPlace makes homes of collectors that stand somewhere. One of unknown place goes to the island with the most nodes per
 // collector. An island where no collector stands goes as a whole to the collector that is home to the fewest nodes,
 // islands with more nodes first.
-func (l *layout) settle(islands, sizes, places []int) {
+func (l *Layout) homesByPlace(islands, sizes, places []int) {
 	in := make([][]int32, len(sizes)) // collectors of each island
 	for c, island := range places {
-		if island != unknown {
+		if island != None {
 			in[island] = append(in[island], int32(c))
 		}
 	}
 	for c, island := range places {
-		if island != unknown {
+		if island != None {
 			continue
 		}
 		fullest := 0
@@ -99,7 +96,7 @@ func (l *layout) settle(islands, sizes, places []int) {
 	homes := make([]int, len(places)) // nodes of each collector
 	for island, cs := range in {
 		for _, c := range cs {
-			l.sync[c] = int32(island)
+			l.Sync[c] = int32(island)
 			homes[c] = sizes[island] / len(cs)
 		}
 	}
@@ -117,13 +114,13 @@ func (l *layout) settle(islands, sizes, places []int) {
 	}
 	seen := make([]int, len(sizes)) // nodes of each island so far
 	for i, island := range islands {
-		l.home[i] = in[island][seen[island]*len(in[island])/sizes[island]]
+		l.Home[i] = in[island][seen[island]*len(in[island])/sizes[island]]
 		seen[island]++
 	}
 }
 
-// shares says which collectors are homes of which island: count of them from first.
-func shares(sizes []int, collectors int) (first, count []int) {
+// homesOfIslands says which collectors are homes of which island: count of them from first.
+func homesOfIslands(sizes []int, collectors int) (first, count []int) {
 	first, count = make([]int, len(sizes)), make([]int, len(sizes))
 	if collectors < len(sizes) {
 		return wholeIslands(sizes, collectors), ones(count)

@@ -1,4 +1,4 @@
-package balancer
+package assign
 
 import (
 	"cmp"
@@ -6,16 +6,16 @@ import (
 	"slices"
 )
 
-// split spreads the nodes that have no collector: over those that the job has already, then over as few more as hold them, those
-// first that are home to most of them. It costs as much as the job has nodes, but for logarithms.
-func (a *bounds) split(t *task, at []int32) {
-	room := func(c int32) int { return int(max(0, a.bound-a.load[c]) / t.perNode) }
+// split spreads the nodes that have no collector: over the collectors that the job has already, then over as few more as hold
+// the rest. Its time is near-linear in the nodes of the job.
+func (a *placer) split(t *Task, at []int32) {
+	room := func(c int32) int { return int(max(0, a.bound-a.load[c]) / t.PerNode) }
 	var nodes, chosen []int32 // nodes without a collector; collectors
 	rooms := map[int32]int{}  // of the chosen
 	left := 0                 // nodes for which the chosen have no room
 	for i, c := range at {
-		if c == elsewhere {
-			nodes = append(nodes, t.nodes[i])
+		if c == None {
+			nodes = append(nodes, t.Nodes[i])
 			left++
 		} else if _, known := rooms[c]; !known {
 			rooms[c] = room(c)
@@ -23,22 +23,22 @@ func (a *bounds) split(t *task, at []int32) {
 			left -= rooms[c]
 		}
 	}
-	a.take(nodes)
+	a.begin(nodes)
 	for _, c := range a.choose(room, rooms, left) {
 		rooms[c] = room(c)
 		chosen = append(chosen, c)
 	}
-	a.drop()
+	a.end()
 	a.fill(t, at, chosen, rooms)
 }
 
 // fill gives each node without a collector one of the chosen: as many as fit stay at home, then as many as fit under their
 // SyncAgent; the rest goes anywhere.
-func (a *bounds) fill(t *task, at, chosen []int32, rooms map[int32]int) {
+func (a *placer) fill(t *Task, at, chosen []int32, rooms map[int32]int) {
 	give := func(i int, c int32) {
 		at[i] = c
 		rooms[c]--
-		a.add(c, t.perNode)
+		a.add(c, t.PerNode)
 	}
 	next := func(queue []int32) []int32 { // from the first that has room
 		for len(queue) > 0 && rooms[queue[0]] <= 0 {
@@ -48,43 +48,43 @@ func (a *bounds) fill(t *task, at, chosen []int32, rooms map[int32]int) {
 	}
 	under := map[int32][]int32{} // of the chosen, by SyncAgent
 	for _, c := range chosen {
-		under[a.sync[c]] = append(under[a.sync[c]], c)
+		under[a.Sync[c]] = append(under[a.Sync[c]], c)
 	}
-	for i, n := range t.nodes {
-		if home := a.home[n]; at[i] == elsewhere && rooms[home] > 0 {
+	for i, n := range t.Nodes {
+		if home := a.Home[n]; at[i] == None && rooms[home] > 0 {
 			give(i, home)
 		}
 	}
-	for i, n := range t.nodes {
-		if at[i] != elsewhere {
+	for i, n := range t.Nodes {
+		if at[i] != None {
 			continue
 		}
-		s := a.sync[a.home[n]]
+		s := a.Sync[a.Home[n]]
 		if under[s] = next(under[s]); len(under[s]) > 0 {
 			give(i, under[s][0])
 		}
 	}
 	for i := range at {
-		if at[i] != elsewhere {
+		if at[i] != None {
 			continue
 		}
 		if chosen = next(chosen); len(chosen) > 0 {
 			give(i, chosen[0])
 		} else { // heavier than any room: beyond the bound, by less than one node
 			at[i] = a.least[1]
-			a.add(at[i], t.perNode)
+			a.add(at[i], t.PerNode)
 		}
 	}
 }
 
-// choose returns the fewest collectors, without those that the job has, whose rooms hold what is left of it: all that have room
-// where none of these do. Among as few it takes, one after the other, the one that is home to most nodes, as far as it has room;
-// then the one under whose SyncAgent most are; then the one with the least load, the lowest number where several tie.
-func (a *bounds) choose(room func(c int32) int, has map[int32]int, left int) []int32 {
+// choose returns the smallest set of additional collectors whose room holds the rest of the job, or every collector with room
+// if none suffices. Of equally small sets it prefers, one collector after the other, the home of most nodes as far as it has
+// room, then the one under whose SyncAgent most are, then the least load, then the lowest number.
+func (a *placer) choose(room func(c int32) int, has map[int32]int, left int) []int32 {
 	p := &pick{room: room, at: map[int32]int{}}
 	for it := a.byLoad(1); p.sum < left; {
 		c := it.next()
-		if c == elsewhere || room(c) == 0 {
+		if c == None || room(c) == 0 {
 			break // not even all suffice
 		}
 		if _, known := has[c]; !known {
@@ -93,23 +93,28 @@ func (a *bounds) choose(room func(c int32) int, has map[int32]int, left int) []i
 			p.sum += room(c)
 		}
 	}
-	p.fixed, p.places, p.surplus = make([]bool, len(p.most)), len(p.most), p.sum-left
+	p.fixed, p.places, p.spare = make([]bool, len(p.most)), len(p.most), p.sum-left
 
-	own, near := func(c int32) int { return min(a.own[c], room(c)) }, func(c int32) int { return min(a.near[a.sync[c]], room(c)) }
-	homes := slices.DeleteFunc(slices.Clone(a.owners), func(c int32) bool { _, known := has[c]; return known || room(c) == 0 })
+	own := func(c int32) int { return min(a.own[c], room(c)) }
+	near := func(c int32) int { return min(a.near[a.Sync[c]], room(c)) }
+	homes := slices.DeleteFunc(slices.Clone(a.owners), func(c int32) bool {
+		_, known := has[c]
+		return known || room(c) == 0
+	})
 	slices.SortFunc(homes, func(x, y int32) int {
-		return cmp.Or(cmp.Compare(own(y), own(x)), cmp.Compare(near(y), near(x)), cmp.Compare(a.load[x], a.load[y]), cmp.Compare(x, y))
+		return cmp.Or(cmp.Compare(own(y), own(x)), cmp.Compare(near(y), near(x)),
+			cmp.Compare(a.load[x], a.load[y]), cmp.Compare(x, y))
 	})
 	for _, c := range homes {
 		p.try(c)
 	}
 	// Under each SyncAgent the one with the most room comes first: after one whose room does not suffice, no other's does.
-	agents := queue[*agent]{less: func(x, y *agent) bool {
+	agents := queue[*syncAgent]{less: func(x, y *syncAgent) bool {
 		return cmp.Or(cmp.Compare(near(y.c), near(x.c)), cmp.Compare(a.load[x.c], a.load[y.c]), cmp.Compare(x.c, y.c)) < 0
 	}}
 	for _, s := range a.syncs {
-		b := &agent{it: a.byLoad(slices.Collect(a.below(s))...)}
-		if b.c = b.it.next(); b.c != elsewhere {
+		b := &syncAgent{it: a.byLoad(slices.Collect(a.below(s))...)}
+		if b.c = b.it.next(); b.c != None {
 			heap.Push(&agents, b)
 		}
 	}
@@ -117,7 +122,7 @@ func (a *bounds) choose(room func(c int32) int, has map[int32]int, left int) []i
 		b := agents.of[0]
 		_, known := has[b.c]
 		more := room(b.c) > 0 && (known || a.own[b.c] > 0 || p.try(b.c))
-		if b.c = b.it.next(); more && b.c != elsewhere {
+		if b.c = b.it.next(); more && b.c != None {
 			heap.Fix(&agents, 0)
 		} else {
 			heap.Pop(&agents)
@@ -131,17 +136,17 @@ func (a *bounds) choose(room func(c int32) int, has map[int32]int, left int) []i
 	return p.chosen
 }
 
-// pick takes collectors one by one. Always, those chosen and those of most[:places] that are not are together the fewest, and
-// hold what is left of the job.
+// pick takes collectors one by one. Invariant: the chosen ones together with the rest of most[:places] are the fewest possible
+// and hold the rest of the job.
 type pick struct {
-	room    func(c int32) int
-	most    []int32       // those with the most room, which comes in descending order: the fewest that hold all
-	at      map[int32]int // of each, where it is in most
-	sum     int           // of their rooms
-	chosen  []int32
-	fixed   []bool // which of most were chosen
-	places  int    // those of most from here on were chosen, or gave their place to others
-	surplus int    // room that is not needed
+	room   func(c int32) int
+	most   []int32       // those with the most room, which comes in descending order: the fewest that hold all
+	at     map[int32]int // of each, where it is in most
+	sum    int           // of their rooms
+	chosen []int32
+	fixed  []bool // which of most were chosen
+	places int    // those of most from here on were chosen, or gave their place to others
+	spare  int    // room that is not needed
 }
 
 // try chooses a collector if the room suffices with it: because it is among those with the most room, or in place of the one
@@ -157,10 +162,10 @@ func (p *pick) try(c int32) bool {
 		return false
 	}
 	loss := p.room(p.most[p.places-1]) - p.room(c)
-	if loss > p.surplus {
+	if loss > p.spare {
 		return false
 	}
-	p.surplus -= loss
+	p.spare -= loss
 	p.chosen = append(p.chosen, c)
 	p.places--
 	p.shrink()
@@ -174,8 +179,8 @@ func (p *pick) shrink() {
 	}
 }
 
-// agent is a SyncAgent whose collectors are gone through.
-type agent struct {
+// syncAgent is a SyncAgent whose collectors are gone through.
+type syncAgent struct {
 	it *byLoad
 	c  int32 // the next
 }

@@ -1,4 +1,4 @@
-package balancer
+package assign
 
 import (
 	"cmp"
@@ -25,26 +25,26 @@ const (
 	mucLDist      = 128
 	mucMean       = 50     // nodes of a job, before sets that do not fit are drawn anew
 	mucSpread     = 1.5    // of the logarithm of a job's size
-	mucSingle     = 0.06   // share of the jobs that have one node
-	mucScattered  = 0.035  // share of the jobs that lie anywhere
+	mucSingle     = 0.06   // fraction of the jobs that have one node
+	mucScattered  = 0.035  // fraction of the jobs that lie anywhere
 	mucKafka      = 10_000 // nodes of 5,000 bytes that half a partition of 10 MB/s takes in 10 s
 )
 
-// Simulation compares the algorithms on random jobs.
-type Simulation struct {
+// Comparison runs the algorithms on random jobs of the machine that PerSyst's paper describes.
+type Comparison struct {
 	Seed      uint64
 	Snapshots int
-	Churn     float64 // share of the jobs that end between two intervals
+	Churn     float64 // fraction of the jobs that end between two intervals
 }
 
 // mucLayout is the paper's tree: equal homes in tree order.
-func mucLayout() *layout {
-	l := &layout{home: make([]int32, mucNodes), sync: make([]int32, mucCollectors)}
-	for n := range l.home {
-		l.home[n] = int32(n * mucCollectors / mucNodes)
+func mucLayout() *Layout {
+	l := &Layout{Home: make([]int32, mucNodes), Sync: make([]int32, mucCollectors)}
+	for n := range l.Home {
+		l.Home[n] = int32(n * mucCollectors / mucNodes)
 	}
-	for c := range l.sync {
-		l.sync[c] = int32(c * mucSyncs / mucCollectors)
+	for c := range l.Sync {
+		l.Sync[c] = int32(c * mucSyncs / mucCollectors)
 	}
 	return l
 }
@@ -53,7 +53,7 @@ func mucLayout() *layout {
 type muc struct {
 	r    *rand.Rand
 	free []bool
-	jobs []task
+	jobs []Task
 }
 
 func newMUC(seed uint64) *muc {
@@ -84,7 +84,7 @@ func (m *muc) fill() {
 			continue
 		}
 		for _, size := range sizes {
-			m.jobs = append(m.jobs, task{nodes: m.allocate(size), perNode: 1})
+			m.jobs = append(m.jobs, Task{Nodes: m.allocate(size), PerNode: 1})
 		}
 		return
 	}
@@ -131,13 +131,13 @@ func (m *muc) allocate(size int) (nodes []int32) {
 	return nodes
 }
 
-// churn ends a share of the jobs and starts others.
-func (m *muc) churn(share float64) {
-	m.jobs = slices.DeleteFunc(m.jobs, func(t task) bool {
-		if m.r.Float64() >= share {
+// churn ends a fraction of the jobs and starts others.
+func (m *muc) churn(fraction float64) {
+	m.jobs = slices.DeleteFunc(m.jobs, func(t Task) bool {
+		if m.r.Float64() >= fraction {
 			return false
 		}
-		for _, n := range t.nodes {
+		for _, n := range t.Nodes {
 			m.free[n] = true
 		}
 		return true
@@ -149,7 +149,7 @@ func (m *muc) churn(share float64) {
 type contender struct {
 	name  string
 	lMax  int
-	place func(l *layout, tasks []task) []placement
+	place func(l *Layout, tasks []Task) []Placement
 
 	jobs, local, collector, sync, frontend float64
 	used, distance, bound                  float64
@@ -159,30 +159,30 @@ type contender struct {
 }
 
 func contenders() []*contender {
-	literally := func(algorithm func(*layout, [][]int32, limits) []placement) func(*layout, []task) []placement {
-		return func(l *layout, tasks []task) []placement {
+	literally := func(algorithm func(*Layout, [][]int32, Limits) []Placement) func(*Layout, []Task) []Placement {
+		return func(l *Layout, tasks []Task) []Placement {
 			nodes := make([][]int32, len(tasks))
 			for j := range tasks {
-				nodes[j] = tasks[j].nodes
+				nodes[j] = tasks[j].Nodes
 			}
-			return algorithm(l, nodes, limits{lMax: mucLMax, lDist: mucLDist})
+			return algorithm(l, nodes, Limits{LMax: mucLMax, LDist: mucLDist})
 		}
 	}
-	own := func(lMax int) func(*layout, []task) []placement {
-		return func(l *layout, tasks []task) []placement {
-			return assignBounded(l, tasks, limits{lMax: lMax}).placed
+	own := func(lMax int) func(*Layout, []Task) []Placement {
+		return func(l *Layout, tasks []Task) []Placement {
+			return placeBounded(l, tasks, Limits{LMax: lMax}).Placed
 		}
 	}
 	return []*contender{
-		{name: "literal", lMax: mucLMax, place: literally(assign)},
-		{name: "near-linear", lMax: mucLMax, place: literally(assignQuick)},
+		{name: "literal", lMax: mucLMax, place: literally(placeLiteral)},
+		{name: "near-linear", lMax: mucLMax, place: literally(placeNearLinear)},
 		{name: "weir", lMax: mucLMax, place: own(mucLMax)},
 		{name: "weir, Kafka", lMax: mucKafka, place: own(mucKafka)},
 	}
 }
 
 // Run writes the comparison: of the snapshots that are done, should ctx end before all are.
-func (s *Simulation) Run(ctx context.Context, out io.Writer) error {
+func (s *Comparison) Run(ctx context.Context, out io.Writer) error {
 	rows, toFrontend, done := s.compare(ctx)
 	if done == 0 {
 		return ctx.Err()
@@ -192,9 +192,9 @@ func (s *Simulation) Run(ctx context.Context, out io.Writer) error {
 	_, _ = fmt.Fprintln(w, "algorithm\tl_max\tagent %\tcollector %\tSyncAgent %\tfrontend %\texact %\ttree nodes\tratio\tdistance / bound\tmax / mean load\ttime us\tmoved %\t")
 	_, _ = fmt.Fprintf(w, "PerSyst paper\t\t6.04\t85.00\t6.37\t2.59\t91.04\t217.59\t4.16\t\t\t\t\t\n")
 	for _, c := range rows {
-		share := func(v float64) float64 { return 100 * v / c.jobs }
+		percent := func(v float64) float64 { return 100 * v / c.jobs }
 		_, _ = fmt.Fprintf(w, "%s\t%d\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%.3f\t%.2f\t%.0f\t%.2f\t\n", c.name, c.lMax,
-			share(c.local), share(c.collector), share(c.sync), share(c.frontend), share(c.local+c.collector),
+			percent(c.local), percent(c.collector), percent(c.sync), percent(c.frontend), percent(c.local+c.collector),
 			c.used/n, toFrontend/c.used, c.distance/c.bound, c.most/c.nodes, float64(c.took.Microseconds())/n, 100*c.moved/max(1, c.kept))
 	}
 	_, _ = fmt.Fprintf(w, "all to the frontend\t\t\t\t\t\t\t%.2f\t1.00\t\t\t\t\t\n", toFrontend/n)
@@ -208,16 +208,16 @@ func (s *Simulation) Run(ctx context.Context, out io.Writer) error {
 
 // compare plans all snapshots by all algorithms, or those that are done when ctx ends. toFrontend sums the tree nodes that jobs
 // pass on the way to the frontend, where none is reduced before.
-func (s *Simulation) compare(ctx context.Context) (rows []*contender, toFrontend float64, done int) {
+func (s *Comparison) compare(ctx context.Context) (rows []*contender, toFrontend float64, done int) {
 	l := mucLayout()
 	rows = contenders()
 	for ; done < s.Snapshots && ctx.Err() == nil; done++ {
 		m := newMUC(s.Seed + uint64(done)<<32)
 		for i := range m.jobs {
-			toFrontend += float64(upward(l, m.jobs[i].nodes))
+			toFrontend += float64(upward(l, m.jobs[i].Nodes))
 		}
 		first := slices.Clone(m.jobs)
-		placed := make([][]placement, len(rows))
+		placed := make([][]Placement, len(rows))
 		for i, c := range rows {
 			begun := time.Now()
 			placed[i] = c.place(l, first)
@@ -225,7 +225,7 @@ func (s *Simulation) compare(ctx context.Context) (rows []*contender, toFrontend
 			c.count(l, first, placed[i])
 		}
 		for k := range m.jobs {
-			m.jobs[k].last = []int32{int32(k)} // its number, until each algorithm has its own
+			m.jobs[k].Last = []int32{int32(k)} // its number, until each algorithm has its own
 		}
 		m.churn(s.Churn)
 		for i, c := range rows {
@@ -236,27 +236,27 @@ func (s *Simulation) compare(ctx context.Context) (rows []*contender, toFrontend
 }
 
 // upward counts homes, SyncAgents and the frontend.
-func upward(l *layout, nodes []int32) int {
+func upward(l *Layout, nodes []int32) int {
 	homes, syncs := map[int32]bool{}, map[int32]bool{}
 	for _, n := range nodes {
-		homes[l.home[n]], syncs[l.sync[l.home[n]]] = true, true
+		homes[l.Home[n]], syncs[l.Sync[l.Home[n]]] = true, true
 	}
 	return len(homes) + len(syncs) + 1
 }
 
-func (c *contender) count(l *layout, tasks []task, placed []placement) {
-	load := make([]float64, len(l.sync))
+func (c *contender) count(l *Layout, tasks []Task, placed []Placement) {
+	load := make([]float64, len(l.Sync))
 	for _, p := range placed {
 		c.jobs++
-		passed := treeNodes(l, p.at)
-		if p.local {
+		passed := treeNodes(l, p.At)
+		if p.Local {
 			c.local++
 			continue
 		}
-		for _, at := range p.at {
+		for _, at := range p.At {
 			load[at]++
 		}
-		switch parts := distinct(p.at); {
+		switch parts := distinct(p.At); {
 		case parts == 1:
 			c.collector++
 		case passed == parts+1:
@@ -265,10 +265,10 @@ func (c *contender) count(l *layout, tasks []task, placed []placement) {
 			c.frontend++
 		}
 	}
-	m := measure(l, tasks, placed, c.lMax)
-	c.used += float64(m.treeNodes)
-	c.distance += float64(m.distance)
-	c.bound += float64(m.lowerBound)
+	m := Measure(l, tasks, placed, c.lMax)
+	c.used += float64(m.TreeNodes)
+	c.distance += float64(m.Distance)
+	c.bound += float64(m.LowerBound)
 	for _, v := range load {
 		c.nodes += v / float64(len(load))
 	}
@@ -282,23 +282,23 @@ func distinct(at []int32) int {
 }
 
 // move plans the interval after the one of placed, and counts jobs that moved. A job that continues has its number in last.
-func (c *contender) move(l *layout, jobs []task, placed []placement) {
+func (c *contender) move(l *Layout, jobs []Task, placed []Placement) {
 	tasks := slices.Clone(jobs)
 	for j := range tasks {
-		if tasks[j].last == nil {
+		if tasks[j].Last == nil {
 			continue
 		}
-		p := placed[tasks[j].last[0]]
-		tasks[j].last, tasks[j].local = p.at, p.local
-		if p.local {
-			tasks[j].last = nil
+		p := placed[tasks[j].Last[0]]
+		tasks[j].Last, tasks[j].Local = p.At, p.Local
+		if p.Local {
+			tasks[j].Last = nil
 		}
 	}
 	after := c.place(l, tasks)
 	for j := range tasks {
-		if tasks[j].last != nil {
+		if tasks[j].Last != nil {
 			c.kept++
-			if !slices.Equal(tasks[j].last, after[j].at) {
+			if !slices.Equal(tasks[j].Last, after[j].At) {
 				c.moved++
 			}
 		}
