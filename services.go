@@ -157,7 +157,7 @@ func balance(ctx context.Context, cfg config.Config, simulate int, log *slog.Log
 		log.Warn("tree file is not used as it is", "file", cfg.Balance.TreeFile, "reason", w)
 	}
 	if simulate > 0 {
-		sources = append(sources, balancer.NewSimSource(producers.SimulatedNodes(simulate), cfg.Interval))
+		sources = append(sources, scheduler.NewSimulated(producers.SimulatedNodes(simulate), cfg.Interval))
 		cfg.Balance.LMax, cfg.Balance.LDist = simulatedLimits(simulate)
 	}
 	if len(sources) == 0 {

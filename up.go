@@ -170,12 +170,12 @@ func (f upFlags) source(cfg config.Config) scheduler.Source {
 	if f.jobs != "" {
 		sources = append(sources, scheduler.NewFileSource(f.jobs))
 	} else {
-		sources = append(sources, scheduler.Fixed(schemas.Job{
+		sources = append(sources, scheduler.Fixed(scheduler.Job{Job: schemas.Job{
 			JobID: "host", Name: "this machine", Nodes: []string{cfg.Agent.Node}, Start: new(int64), State: "RUNNING",
-		}))
+		}}))
 	}
 	if f.simulate > 0 {
-		sources = append(sources, balancer.NewSimSource(producers.SimulatedNodes(f.simulate), cfg.Interval))
+		sources = append(sources, scheduler.NewSimulated(producers.SimulatedNodes(f.simulate), cfg.Interval))
 	}
 	return scheduler.Join(sources...)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/weirhpc/weir/balancer"
+	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
 )
 
@@ -113,8 +113,8 @@ const maxSimulated = 100_000
 
 // checkSimulated returns nil if n simulated nodes can be had.
 func checkSimulated(flag string, n int) error {
-	if n < balancer.MinSimulated || n > maxSimulated {
-		return usageError{fmt.Errorf("--%s %d: at least %d nodes are needed for jobs that take all paths, and at most %d may be", flag, n, balancer.MinSimulated, maxSimulated)}
+	if n < scheduler.MinSimulated || n > maxSimulated {
+		return usageError{fmt.Errorf("--%s %d: at least %d nodes are needed for jobs that take all paths, and at most %d may be", flag, n, scheduler.MinSimulated, maxSimulated)}
 	}
 	return nil
 }

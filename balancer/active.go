@@ -161,7 +161,7 @@ func (b *balancer) planInterval(ctx context.Context, cl *kgo.Client, m *memory, 
 
 // decide returns the Routes that change from the interval on, and the nodes that lose theirs. While a list of jobs was never read,
 // as after a start beside a scheduler that does not answer, jobs on the Routes that no list names go on.
-func (b *balancer) decide(m *memory, jobs []schemas.Job, faults []scheduler.Fault, start int64) (changed []schemas.Route, gone []string) {
+func (b *balancer) decide(m *memory, jobs []scheduler.Job, faults []scheduler.Fault, start int64) (changed []schemas.Route, gone []string) {
 	has := scheduler.Planned(jobs, start, b.ms)
 	unnamed := 0
 	if slices.ContainsFunc(faults, func(f scheduler.Fault) bool { return f.Unread }) {
@@ -186,7 +186,7 @@ func (b *balancer) decide(m *memory, jobs []schemas.Job, faults []scheduler.Faul
 }
 
 // plan plans without the jobs that no record takes, and remembers why they are refused.
-func (b *balancer) plan(m *memory, has []schemas.Job, weights *loads, lim assign.Limits, start int64) ([]schemas.Route, assign.Assignment) {
+func (b *balancer) plan(m *memory, has []scheduler.Job, weights *loads, lim assign.Limits, start int64) ([]schemas.Route, assign.Assignment) {
 	b.refused = map[schemas.JobKey]string{}
 	for {
 		want, verdict := plan(b.layout, has, weights, lim, m.routes)
@@ -195,16 +195,16 @@ func (b *balancer) plan(m *memory, has []schemas.Job, weights *loads, lim assign
 			return want, verdict
 		}
 		maps.Copy(b.refused, wrong)
-		has = slices.DeleteFunc(slices.Clone(has), func(j schemas.Job) bool { return wrong[j.Identity()] != "" })
+		has = slices.DeleteFunc(slices.Clone(has), func(j scheduler.Job) bool { return wrong[j.Identity()] != "" })
 	}
 }
 
 // without takes the jobs that the last plan refused from those that are followed.
-func (b *balancer) without(jobs []schemas.Job, faults []scheduler.Fault) ([]schemas.Job, []scheduler.Fault) {
+func (b *balancer) without(jobs []scheduler.Job, faults []scheduler.Fault) ([]scheduler.Job, []scheduler.Fault) {
 	if len(b.refused) == 0 {
 		return jobs, faults
 	}
-	var good []schemas.Job
+	var good []scheduler.Job
 	faults = slices.Clone(faults)
 	for i := range jobs {
 		if reason := b.refused[jobs[i].Identity()]; reason != "" {

@@ -110,7 +110,7 @@ func longName(kind string, i int) string {
 }
 
 // refusing plans for a machine with one collector, as the active balancer does.
-func refusing(nodes []string, jobs ...schemas.Job) (jobsLeft []schemas.Job, faults []scheduler.Fault, changed []schemas.Route) {
+func refusing(nodes []string, jobs ...scheduler.Job) (jobsLeft []scheduler.Job, faults []scheduler.Fault, changed []schemas.Route) {
 	cfg := config.Default()
 	cfg.Collectors, cfg.Balance.LMax = 1, 1_000_000
 	b := newBalancer(cfg, topology.Flat(nodes), scheduler.Fixed(jobs...), slog.New(slog.DiscardHandler), unseen())
@@ -145,7 +145,7 @@ func TestJobThatFitsNoTickIsRefused(t *testing.T) {
 // TestRouteOfVeryManyJobs: a node takes as many jobs as its Route has room for; those beyond are refused, by name.
 func TestRouteOfVeryManyJobs(t *testing.T) {
 	for count, refused := range map[int]bool{4096: false, 60_000: true} {
-		var jobs []schemas.Job
+		var jobs []scheduler.Job
 		for i := range count {
 			jobs = append(jobs, on(job(longName("j", i), "a"), int32(i)))
 		}
@@ -206,7 +206,7 @@ func TestJobRecordsAreTaken(t *testing.T) {
 	odd.Name, odd.User, odd.Account, odd.Queue = "J\xf6rg", strings.Repeat("é", 5000), "\xff", strings.Repeat("q", 1<<20)
 	faults := []scheduler.Fault{{JobID: "bad", Reason: strings.Repeat("r\xe9", 1<<20)}}
 	faults = append(faults, scheduler.Fault{Reason: "Slurm has not answered:\n\tslurm_load_jobs error: \x1b[31mtimed out"})
-	want := jobRecords([]schemas.Job{wide, odd, job("well", "b")}, faults)
+	want := jobRecords([]scheduler.Job{wide, odd, job("well", "b")}, faults)
 	for id, nodes := range map[string]int{"wide": 0, "odd": 1, "well": 1, "bad": 0, fileJobID: 0} {
 		record, err := schemas.Unmarshal(want[schemas.JobKey{JobID: id}].value)
 		if err != nil {

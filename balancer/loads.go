@@ -12,6 +12,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 )
@@ -52,7 +53,7 @@ type report struct {
 
 // update brings in what the collectors said last, by partition, each interval once. A job of which they say nothing new keeps its
 // load; a job that is not among those planned is forgotten.
-func (l *loads) update(reports map[int32]report, jobs []schemas.Job) {
+func (l *loads) update(reports map[int32]report, jobs []scheduler.Job) {
 	type sum struct{ nodes, bytes int64 }
 	var all sum
 	sent := map[schemas.JobKey]sum{}

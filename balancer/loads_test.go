@@ -21,7 +21,7 @@ func load(id string, nodes int32, bytes int64) schemas.JobLoad {
 }
 
 func TestLoadsAreMeasuredAndSmoothed(t *testing.T) {
-	jobs := []schemas.Job{job("split", "a", "b", "c"), job("whole", "d"), job("new", "e")}
+	jobs := []scheduler.Job{job("split", "a", "b", "c"), job("whole", "d"), job("new", "e")}
 	l := newLoads(5000)
 	of := func(id string) int64 { return l.of(schemas.JobKey{JobID: id}) }
 	l.update(nil, jobs)
@@ -71,7 +71,7 @@ func TestSteadyLoadsMoveNothing(t *testing.T) {
 		l := assign.NewLayout(tree, 6, nil)
 		nodes := tree.Nodes()
 		rnd.Shuffle(len(nodes), func(i, k int) { nodes[i], nodes[k] = nodes[k], nodes[i] })
-		var jobs []schemas.Job
+		var jobs []scheduler.Job
 		sends := map[schemas.JobKey]float64{} // bytes of a node
 		for from := 0; from < len(nodes); {
 			n := min(2+rnd.IntN(20), len(nodes)-from)

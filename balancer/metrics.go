@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -124,7 +125,7 @@ func (m *Metrics) showLoad(l *loads, b assign.Assignment, lMax int) {
 }
 
 // showJobs counts the jobs by state, those that were skipped among them, and whether a list of them failed.
-func (m *Metrics) showJobs(jobs []schemas.Job, skipped int, failed bool) {
+func (m *Metrics) showJobs(jobs []scheduler.Job, skipped int, failed bool) {
 	if failed {
 		m.failures.Inc()
 	}

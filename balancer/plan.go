@@ -14,7 +14,7 @@ import (
 // plan returns what the Route of every node should say for the jobs: its home, and an entry for each job on it, sorted.
 // Epoch and IntervalStart are left to changes. Every job is on nodes of the layout. The newest Routes are the last assignment,
 // by which jobs stay where they are. loads and lim are in one unit.
-func plan(l *assign.Layout, jobs []schemas.Job, loads *loads, lim assign.Limits, last routeLog) ([]schemas.Route, assign.Assignment) {
+func plan(l *assign.Layout, jobs []scheduler.Job, loads *loads, lim assign.Limits, last routeLog) ([]schemas.Route, assign.Assignment) {
 	routes := make([]schemas.Route, len(l.Nodes))
 	for i, n := range l.Nodes {
 		routes[i] = schemas.Route{Node: n, Home: l.Home[i]}
@@ -45,7 +45,7 @@ func plan(l *assign.Layout, jobs []schemas.Job, loads *loads, lim assign.Limits,
 }
 
 // tasksOf returns the jobs as the algorithms see them.
-func tasksOf(l *assign.Layout, jobs []schemas.Job, loads *loads) []assign.Task {
+func tasksOf(l *assign.Layout, jobs []scheduler.Job, loads *loads) []assign.Task {
 	tasks := make([]assign.Task, len(jobs))
 	for j := range jobs {
 		nodes := make([]int32, len(jobs[j].Nodes))
@@ -71,7 +71,7 @@ func sameRoute(a, b *schemas.Route) bool {
 type routeLog map[string][]schemas.Route
 
 // recall tells a task where its job has been by the newest Routes of its nodes.
-func (l routeLog) recall(layout *assign.Layout, job *schemas.Job, t *assign.Task) {
+func (l routeLog) recall(layout *assign.Layout, job *scheduler.Job, t *assign.Task) {
 	known := false
 	at := make([]int32, len(t.Nodes))
 	for i, n := range t.Nodes {
@@ -122,7 +122,7 @@ func nextEpoch(epoch int64) int64 { return min(epoch+1, schemas.MaxEpoch) }
 
 // carried returns the jobs on the newest Routes that are neither among those listed nor among the faults, with what they have there
 // and no job that has the interval takes.
-func (l routeLog) carried(layout *assign.Layout, listed []schemas.Job, faults []scheduler.Fault, has []schemas.Job) []schemas.Job {
+func (l routeLog) carried(layout *assign.Layout, listed []scheduler.Job, faults []scheduler.Fault, has []scheduler.Job) []scheduler.Job {
 	named := make(map[schemas.JobKey]bool, len(listed)+len(faults))
 	for i := range listed {
 		named[listed[i].Identity()] = true
@@ -134,7 +134,7 @@ func (l routeLog) carried(layout *assign.Layout, listed []schemas.Job, faults []
 	for i := range has {
 		taken.Add(&has[i])
 	}
-	var carried []schemas.Job
+	var carried []scheduler.Job
 	at := map[schemas.JobKey]int{}
 	for _, n := range layout.Nodes {
 		routes := l[n]
@@ -143,20 +143,26 @@ func (l routeLog) carried(layout *assign.Layout, listed []schemas.Job, faults []
 		}
 		for _, e := range routes[len(routes)-1].Entries {
 			key := schemas.JobKey{JobID: e.JobID, Restart: e.Restart}
-			if named[key] || taken.Conflict(&schemas.Job{Nodes: []string{n}, Cpus: e.Cpus}) != "" {
+			if named[key] || taken.Conflict(onNode(n, e.Cpus)) != "" {
 				continue
 			}
 			i, known := at[key]
 			if !known {
 				i = len(carried)
 				at[key] = i
-				carried = append(carried, schemas.Job{JobID: e.JobID, Restart: e.Restart, Held: map[string]schemas.Hold{}})
+				carried = append(carried, scheduler.Job{
+					Job: schemas.Job{JobID: e.JobID, Restart: e.Restart}, Held: map[string]scheduler.Hold{},
+				})
 			}
 			carried[i].Nodes = append(carried[i].Nodes, n)
-			carried[i].Held[n] = schemas.Hold{Cpus: e.Cpus}
+			carried[i].Held[n] = scheduler.Hold{Cpus: e.Cpus}
 		}
 	}
 	return carried
+}
+
+func onNode(node string, cpus []int32) *scheduler.Job {
+	return &scheduler.Job{Job: schemas.Job{Nodes: []string{node}, Cpus: cpus}}
 }
 
 func (l routeLog) add(r schemas.Route) { l[r.Node] = append(l[r.Node], r) }

@@ -34,21 +34,23 @@ func islands(sizes ...int) *topology.Tree {
 	return tree
 }
 
-func job(id string, nodes ...string) schemas.Job { return schemas.Job{JobID: id, Nodes: nodes} }
+func job(id string, nodes ...string) scheduler.Job {
+	return scheduler.Job{Job: schemas.Job{JobID: id, Nodes: nodes}}
+}
 
-func lasts(j schemas.Job, start, end *int64) schemas.Job {
+func lasts(j scheduler.Job, start, end *int64) scheduler.Job {
 	j.Start, j.End = start, end
 	return j
 }
 
-func on(j schemas.Job, cpus ...int32) schemas.Job {
+func on(j scheduler.Job, cpus ...int32) scheduler.Job {
 	j.Cpus = cpus
 	return j
 }
 
-func randomMix(r *rand.Rand, tree *topology.Tree) []schemas.Job {
+func randomMix(r *rand.Rand, tree *topology.Tree) []scheduler.Job {
 	nodes := tree.Nodes()
-	var jobs []schemas.Job
+	var jobs []scheduler.Job
 	for i := range r.IntN(12) {
 		j := job(fmt.Sprintf("j%d", i))
 		for _, n := range r.Perm(len(nodes))[:1+r.IntN(1+r.IntN(len(nodes)))] {
@@ -128,7 +130,7 @@ func TestPlanAndTicksAgree(t *testing.T) {
 func TestChanges(t *testing.T) {
 	tree := topology.Flat([]string{"a", "b", "c"})
 	lim, log := assign.Limits{LMax: 2, LDist: 1}, routeLog{}
-	publish := func(start, epoch int64, jobs ...schemas.Job) (nodes []string, gone []string) {
+	publish := func(start, epoch int64, jobs ...scheduler.Job) (nodes []string, gone []string) {
 		want, _ := plan(assign.NewLayout(tree, 2, nil), jobs, nil, lim, log)
 		changed, gone := log.changes(want, start, epoch)
 		for _, r := range changed {
@@ -246,7 +248,7 @@ func tick0(start int64) schemas.Tick { return schemas.Tick{IntervalStart: start,
 func BenchmarkPlanAndTicks(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 5))
 	var nodes []string
-	jobs := make([]schemas.Job, 1000)
+	jobs := make([]scheduler.Job, 1000)
 	for i := range 10_000 {
 		nodes = append(nodes, fmt.Sprintf("n%05d", i))
 		j := r.IntN(len(jobs))
@@ -267,11 +269,11 @@ func BenchmarkPlanAndTicks(b *testing.B) {
 func TestCarriedJobs(t *testing.T) {
 	tree := topology.Flat([]string{"a", "b", "c", "d", "e"})
 	l, lim := assign.NewLayout(tree, 2, nil), assign.Limits{LMax: 10}
-	before := []schemas.Job{
+	before := []scheduler.Job{
 		job("silent", "a", "b", "c"), on(job("shares", "d"), 0, 1), on(job("beside", "d"), 2, 3), job("named", "e"),
 	}
 	log := routeLog{}
-	add := func(start int64, has []schemas.Job) {
+	add := func(start int64, has []scheduler.Job) {
 		routes, _ := plan(l, has, nil, lim, log)
 		changed, _ := log.changes(routes, start, start)
 		for i := range changed {
@@ -282,15 +284,15 @@ func TestCarriedJobs(t *testing.T) {
 	over := lasts(job("named", "e"), new(int64(0)), new(int64(1)))
 	fresh := job("fresh", "b")
 	for range 2 {
-		carried := log.carried(l, []schemas.Job{over, fresh}, []scheduler.Fault{{JobID: "beside", Reason: "skipped"}, {Unread: true}}, []schemas.Job{fresh})
-		want := []schemas.Job{
-			{JobID: "silent", Nodes: []string{"a", "c"}, Held: map[string]schemas.Hold{"a": {}, "c": {}}},
-			{JobID: "shares", Nodes: []string{"d"}, Held: map[string]schemas.Hold{"d": {Cpus: []int32{0, 1}}}},
+		carried := log.carried(l, []scheduler.Job{over, fresh}, []scheduler.Fault{{JobID: "beside", Reason: "skipped"}, {Unread: true}}, []scheduler.Job{fresh})
+		want := []scheduler.Job{
+			{Job: schemas.Job{JobID: "silent", Nodes: []string{"a", "c"}}, Held: map[string]scheduler.Hold{"a": {}, "c": {}}},
+			{Job: schemas.Job{JobID: "shares", Nodes: []string{"d"}}, Held: map[string]scheduler.Hold{"d": {Cpus: []int32{0, 1}}}},
 		}
 		if diff := cmp.Diff(want, carried, cmpopts.EquateEmpty()); diff != "" {
 			t.Fatal(diff)
 		}
-		add(2, append([]schemas.Job{fresh}, carried...)) // which makes the Routes of the second time
+		add(2, append([]scheduler.Job{fresh}, carried...)) // which makes the Routes of the second time
 	}
 	if routes := log.at(2); routes[0].Entries[0].JobID != "silent" || routes[1].Entries[0].JobID != "fresh" || len(routes[3].Entries) != 1 || len(routes[4].Entries) != 0 {
 		t.Errorf("%+v", routes)

@@ -44,7 +44,7 @@ const maxTextBytes = 256
 // jobRecords returns what topic jobs should hold: every job, with the reason where it is not followed as it was given, and a SKIPPED
 // one for every other fault. A fault whose id cannot be that of a record, or is that of another one, is called _fault-1,
 // _fault-2 and so on.
-func jobRecords(jobs []schemas.Job, faults []scheduler.Fault) map[schemas.JobKey]jobRecord {
+func jobRecords(jobs []scheduler.Job, faults []scheduler.Fault) map[schemas.JobKey]jobRecord {
 	want := make(map[schemas.JobKey]jobRecord, len(jobs)+len(faults))
 	add := func(j schemas.Job) {
 		if r := newJobRecord(j); r.value != nil {
@@ -59,7 +59,7 @@ func jobRecords(jobs []schemas.Job, faults []scheduler.Fault) map[schemas.JobKey
 	}
 	for _, j := range jobs {
 		j.Reason = doubts[j.Identity()]
-		add(j)
+		add(j.Job)
 	}
 	unnamed := 0
 	for _, f := range faults {

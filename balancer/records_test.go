@@ -16,7 +16,7 @@ func TestJobChanges(t *testing.T) {
 	running, waiting, over := job("run", "a"), job("wait", "b"), job("over", "c")
 	running.State, waiting.State, over.State = schemas.StateRunning, schemas.StatePending, schemas.StateCompleted
 	there := map[schemas.JobKey]jobRecord{}
-	publish := func(jobs []schemas.Job, faults ...scheduler.Fault) string {
+	publish := func(jobs []scheduler.Job, faults ...scheduler.Fault) string {
 		t.Helper()
 		want := jobRecords(jobs, faults)
 		changes := jobChanges(there, want)
@@ -32,18 +32,18 @@ func TestJobChanges(t *testing.T) {
 		return strings.Join(said, ", ")
 	}
 	steps := []struct {
-		jobs   []schemas.Job
+		jobs   []scheduler.Job
 		faults []scheduler.Fault
 		want   string
 	}{
-		{[]schemas.Job{running, waiting, over}, nil, "over/0 COMPLETED, run/0 RUNNING, wait/0 PENDING"},
+		{[]scheduler.Job{running, waiting, over}, nil, "over/0 COMPLETED, run/0 RUNNING, wait/0 PENDING"},
 		{
-			[]schemas.Job{running, waiting, over},
+			[]scheduler.Job{running, waiting, over},
 			[]scheduler.Fault{{JobID: "run", Reason: "same id"}, {JobID: "bad", Restart: 2, Reason: "r"}, {JobID: "?", Reason: "no id"}},
 			"_fault-1/0 SKIPPED, _fault-2/0 SKIPPED, bad/2 SKIPPED",
 		},
-		{[]schemas.Job{over}, []scheduler.Fault{{Reason: "no YAML"}}, "_fault-1/0 goes, _fault-2/0 goes, _jobs-file/0 SKIPPED, bad/2 goes"},
-		{[]schemas.Job{over}, nil, "_jobs-file/0 goes, run/0 COMPLETED, wait/0 goes"},
+		{[]scheduler.Job{over}, []scheduler.Fault{{Reason: "no YAML"}}, "_fault-1/0 goes, _fault-2/0 goes, _jobs-file/0 SKIPPED, bad/2 goes"},
+		{[]scheduler.Job{over}, nil, "_jobs-file/0 goes, run/0 COMPLETED, wait/0 goes"},
 		{nil, nil, ""},
 	}
 	for i, s := range steps {
@@ -61,7 +61,7 @@ func TestJobRecordsSayWhatIsInDoubt(t *testing.T) {
 	running := job("run", "a")
 	running.State = schemas.StateRunning
 	faults := []scheduler.Fault{{JobID: "run", Reason: "its end is missing", Followed: true}, {JobID: "none", Reason: "nobody follows it", Followed: true}}
-	want := jobRecords([]schemas.Job{running}, faults)
+	want := jobRecords([]scheduler.Job{running}, faults)
 	if got := want[running.Identity()].job; len(want) != 1 || got.State != schemas.StateRunning || got.Reason != "its end is missing" {
 		t.Errorf("%+v", want)
 	}
@@ -72,7 +72,7 @@ func TestFaultsInTheLog(t *testing.T) {
 	var out lines
 	registry := prometheus.NewRegistry()
 	b := newBalancer(config.Default(), sixNodes(), asked{
-		[]schemas.Job{job("run", "a"), job("clash", "a")},
+		[]scheduler.Job{job("run", "a"), job("clash", "a")},
 		[]scheduler.Fault{{Reason: "no YAML"}, {JobID: "bad", Reason: "no nodes"}, {JobID: "run", Reason: "no end", Followed: true}},
 	}, out.logger(), NewMetrics(registry))
 	b.jobs(time.Now())
@@ -96,8 +96,8 @@ func TestFaultsInTheLog(t *testing.T) {
 
 // asked is a source that always says the same.
 type asked struct {
-	jobs   []schemas.Job
+	jobs   []scheduler.Job
 	faults []scheduler.Fault
 }
 
-func (a asked) Jobs(time.Time) ([]schemas.Job, []scheduler.Fault) { return a.jobs, a.faults }
+func (a asked) Jobs(time.Time) ([]scheduler.Job, []scheduler.Fault) { return a.jobs, a.faults }

@@ -31,7 +31,7 @@ type Preview struct {
 	Faults []scheduler.Fault `json:"-"` // jobs that cannot be followed, or a list that cannot be read
 	Over   int               `json:"-"` // jobs that have ended
 
-	idle   []schemas.Job // do not run now
+	idle   []scheduler.Job // do not run now
 	layout *assign.Layout
 	limits assign.Limits
 	tasks  []assign.Task
@@ -77,7 +77,7 @@ func NewPreview(cfg config.Config, tree *topology.Tree, source scheduler.Source,
 			p.Skipped = append(p.Skipped, PreviewSkip{f.JobID, f.Restart, f.Reason})
 		}
 	}
-	var running []schemas.Job
+	var running []scheduler.Job
 	for _, j := range jobs {
 		switch j.State {
 		case schemas.StateRunning:
@@ -104,7 +104,7 @@ func NewPreview(cfg config.Config, tree *topology.Tree, source scheduler.Source,
 	return p
 }
 
-func (p *Preview) job(job *schemas.Job, j int) PreviewJob {
+func (p *Preview) job(job *scheduler.Job, j int) PreviewJob {
 	shown := PreviewJob{JobID: job.JobID, Restart: job.Restart, Method: schemas.MethodNode, Collectors: []PreviewShare{}}
 	if p.b.Placed[j].Local {
 		return shown

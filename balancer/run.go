@@ -149,14 +149,14 @@ func (b *balancer) serve(ctx context.Context) {
 }
 
 // jobs asks the source, leaves out what cannot be followed or was refused by the last plan, and logs this once per change.
-func (b *balancer) jobs(now time.Time) ([]schemas.Job, []scheduler.Fault) {
+func (b *balancer) jobs(now time.Time) ([]scheduler.Job, []scheduler.Fault) {
 	jobs, faults := b.without(scheduler.Ask(b.source, b.tree, now))
 	b.note(jobs, faults)
 	return jobs, faults
 }
 
 // note shows the jobs, and logs what is new of faults.
-func (b *balancer) note(jobs []schemas.Job, faults []scheduler.Fault) {
+func (b *balancer) note(jobs []scheduler.Job, faults []scheduler.Fault) {
 	said := make(map[scheduler.Fault]bool, len(faults))
 	fresh, lists, doubtful, remarks := 0, 0, 0, 0
 	for _, f := range faults {

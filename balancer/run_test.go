@@ -32,9 +32,9 @@ func TestRunFromEmptyAndRestart(t *testing.T) {
 	_, cfg := broker(t)
 	var out lines
 	source := scheduler.Join(scheduler.Fixed(
-		schemas.Job{JobID: "big", Nodes: []string{"a", "b", "c", "d", "e"}},
-		schemas.Job{JobID: "one", Nodes: []string{"f"}, Cpus: []int32{1, 0}},
-		schemas.Job{JobID: "lost", Nodes: []string{"nowhere"}},
+		scheduler.Job{Job: schemas.Job{JobID: "big", Nodes: []string{"a", "b", "c", "d", "e"}}},
+		scheduler.Job{Job: schemas.Job{JobID: "one", Nodes: []string{"f"}, Cpus: []int32{1, 0}}},
+		scheduler.Job{Job: schemas.Job{JobID: "lost", Nodes: []string{"nowhere"}}},
 	))
 	run := func(ctx context.Context) error { return Run(ctx, cfg, sixNodes(), source, out.logger(), unseen()) }
 	r := newReader(t, cfg)
@@ -94,10 +94,10 @@ func TestRunFromEmptyAndRestart(t *testing.T) {
 // waking is a scheduler that does not answer at first.
 type waking struct {
 	answers atomic.Bool
-	jobs    []schemas.Job
+	jobs    []scheduler.Job
 }
 
-func (w *waking) Jobs(time.Time) ([]schemas.Job, []scheduler.Fault) {
+func (w *waking) Jobs(time.Time) ([]scheduler.Job, []scheduler.Fault) {
 	if !w.answers.Load() {
 		return nil, []scheduler.Fault{{Reason: "it does not answer", Unread: true}}
 	}
@@ -108,7 +108,7 @@ func (w *waking) Jobs(time.Time) ([]schemas.Job, []scheduler.Fault) {
 // says is done meanwhile.
 func TestRoutesOutlastAStartBesideASilentScheduler(t *testing.T) {
 	_, cfg := broker(t)
-	source := &waking{jobs: []schemas.Job{job("goes-on", "a", "b"), job("ends", "c", "d")}}
+	source := &waking{jobs: []scheduler.Job{job("goes-on", "a", "b"), job("ends", "c", "d")}}
 	path := filepath.Join(t.TempDir(), "jobs.yaml")
 	file := func(text string) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -168,7 +168,7 @@ func TestJobsStayWhereTheyAre(t *testing.T) {
 			cfg.Balance.Algorithm = algorithm
 			r := newReader(t, cfg)
 			var got []string
-			for i, jobs := range [][]schemas.Job{{big, small}, {small}, {small}} {
+			for i, jobs := range [][]scheduler.Job{{big, small}, {small}, {small}} {
 				stop := background(t, func(ctx context.Context) error {
 					return Run(ctx, cfg, sixNodes(), scheduler.Fixed(jobs...), slog.New(slog.DiscardHandler), unseen())
 				})
@@ -234,7 +234,7 @@ func TestOverloadIsSaidOnce(t *testing.T) {
 	var out lines
 	b := newBalancer(cfg, sixNodes(), scheduler.Fixed(), out.logger(), unseen())
 	l := assign.NewLayout(sixNodes(), 1, nil)
-	for _, jobs := range [][]schemas.Job{{job("1", "a", "b", "c")}, {job("1", "a", "b", "c")}, {job("2", "a", "b")}, nil} {
+	for _, jobs := range [][]scheduler.Job{{job("1", "a", "b", "c")}, {job("1", "a", "b", "c")}, {job("2", "a", "b")}, nil} {
 		_, verdict := plan(l, jobs, nil, b.limits(), routeLog{})
 		b.judge(1000, verdict)
 	}

@@ -60,7 +60,7 @@ func bigJobs(r *rand.Rand, nodes, jobs int) [][]int {
 type churning struct {
 	r      *rand.Rand
 	layout *assign.Layout
-	jobs   []schemas.Job
+	jobs   []scheduler.Job
 	log    routeLog
 	epoch  int64
 	births int64 // how often jobs were replaced
@@ -73,7 +73,7 @@ func newChurning(nodes, jobs int) *churning {
 	}
 	c := &churning{r: rand.New(rand.NewPCG(1, 22)), layout: assign.NewLayout(topology.Flat(names), max(1, nodes/43), nil), log: routeLog{}}
 	for _, job := range bigJobs(c.r, nodes, jobs) {
-		j := schemas.Job{JobID: fmt.Sprint(1_000_000 + len(c.jobs))}
+		j := scheduler.Job{Job: schemas.Job{JobID: fmt.Sprint(1_000_000 + len(c.jobs))}}
 		for _, n := range job {
 			j.Nodes = append(j.Nodes, names[n])
 		}
@@ -207,4 +207,4 @@ func TestPlanReachesAgents(t *testing.T) {
 }
 
 // Jobs implements scheduler.Source.
-func (c *churning) Jobs(time.Time) ([]schemas.Job, []scheduler.Fault) { return c.jobs, nil }
+func (c *churning) Jobs(time.Time) ([]scheduler.Job, []scheduler.Fault) { return c.jobs, nil }

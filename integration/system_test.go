@@ -20,6 +20,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/balancer"
+	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/processors"
 	"github.com/weirhpc/weir/producers"
@@ -201,7 +202,7 @@ func (s *system) startNodes() *part {
 }
 
 func (s *system) startBalancer() *part {
-	source := balancer.NewSimSource(producers.SimulatedNodes(simulated), s.cfg.Interval)
+	source := scheduler.NewSimulated(producers.SimulatedNodes(simulated), s.cfg.Interval)
 	return s.start("balancer", func(ctx context.Context) error {
 		return balancer.Run(ctx, s.cfg, topology.Flat(s.cfg.Balance.Nodes), source, s.log, balancer.NewMetrics(prometheus.NewRegistry()))
 	})

@@ -331,17 +331,7 @@ type Job struct {
 	End     *int64   `avro:"end"`
 	State   string   `avro:"state"`
 	Reason  string   `avro:"reason"`
-
-	// Held is the balancer's own and not in the record: what the job holds, node by node, where that is not Cpus on all of
-	// Nodes from Start on. Where it is not nil, the job holds nothing of a node that it does not name.
-	Held map[string]Hold `avro:"-"`
 }
 
 // Identity returns what the job is called in other records.
 func (j *Job) Identity() JobKey { return JobKey{j.JobID, j.Restart} }
-
-// Hold is what a job holds of one node.
-type Hold struct {
-	Cpus  []int32 // empty: all
-	Since int64   // in Unix milliseconds
-}

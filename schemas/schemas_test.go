@@ -63,7 +63,7 @@ func samples() []Record {
 		},
 		&Progress{},
 		&Reject{"weir.counters", 3, 99, "malformed", "00ff", []byte{0, 1, 255}},
-		&Job{"4711", 1, "cfd", "ada", "p1", "batch", []string{"n1"}, []int32{0}, new(int64(1)), new(int64(2)), new(int64(3)), "RUNNING", "", nil},
+		&Job{"4711", 1, "cfd", "ada", "p1", "batch", []string{"n1"}, []int32{0}, new(int64(1)), new(int64(2)), new(int64(3)), "RUNNING", ""},
 		&Job{JobID: "x", State: "SKIPPED", Reason: "unknown node n9"},
 	}
 }

@@ -50,7 +50,7 @@ type DropDir struct {
 	checked time.Time // when the files of jobs that are past were last joined with the others
 
 	mu     sync.Mutex
-	jobs   []schemas.Job
+	jobs   []Job
 	faults []Fault
 	broken []Fault // of the directory as a whole: one or none, and one where it has many files
 }
@@ -58,7 +58,7 @@ type DropDir struct {
 // dropFile is a file with what it says.
 type dropFile struct {
 	info os.FileInfo
-	job  schemas.Job
+	job  Job
 	err  error
 
 	// Of a start: the end of the job as it was last known. It stays known when the files that said it are cleaned up first.
@@ -88,7 +88,7 @@ func newDropDir(cfg config.Config) *DropDir {
 }
 
 // Jobs implements Source.
-func (d *DropDir) Jobs(time.Time) ([]schemas.Job, []Fault) {
+func (d *DropDir) Jobs(time.Time) ([]Job, []Fault) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.jobs, slices.Concat(d.broken, d.faults)
@@ -151,7 +151,7 @@ func (d *DropDir) read() error {
 // readEntry reads a file about a job, if it is not as it was when it was last read.
 func (d *DropDir) readEntry(e os.DirEntry) {
 	old := d.files[e.Name()]
-	job, ok := schemas.Job{}, old != nil
+	job, ok := Job{}, old != nil
 	if !ok {
 		job, ok = dropName(e.Name())
 	} else {
@@ -175,7 +175,7 @@ func (d *DropDir) readEntry(e os.DirEntry) {
 }
 
 // dropName returns the job that a file is about. A job has one name only: no 00 for 0. An id may have dots.
-func dropName(name string) (j schemas.Job, ok bool) {
+func dropName(name string) (j Job, ok bool) {
 	stem, ok := strings.CutSuffix(name, ".start")
 	if !ok {
 		stem, ok = strings.CutSuffix(name, ".end")
@@ -189,12 +189,12 @@ func dropName(name string) (j schemas.Job, ok bool) {
 	if err != nil || strconv.FormatUint(n, 10) != restart || !schemas.ValidJobID(id) {
 		return j, false
 	}
-	return schemas.Job{JobID: id, Restart: int32(n)}, true
+	return Job{Job: schemas.Job{JobID: id, Restart: int32(n)}}, true
 }
 
-func startName(j *schemas.Job) string { return fmt.Sprintf("%s.%d.start", j.JobID, j.Restart) }
+func startName(j *Job) string { return fmt.Sprintf("%s.%d.start", j.JobID, j.Restart) }
 
-func endName(j *schemas.Job) string { return fmt.Sprintf("%s.%d.end", j.JobID, j.Restart) }
+func endName(j *Job) string { return fmt.Sprintf("%s.%d.end", j.JobID, j.Restart) }
 
 // read reads the file, which may be anything that somebody put there: a link or a pipe is not opened.
 func (f *dropFile) read(path string) error {
@@ -214,7 +214,7 @@ func (f *dropFile) read(path string) error {
 }
 
 // parseDrop fills a job with what a file says.
-func parseDrop(text string, starts bool, j *schemas.Job) error {
+func parseDrop(text string, starts bool, j *Job) error {
 	if len(text) > maxDropBytes {
 		return errors.New("longer than 1 MiB")
 	}
@@ -268,7 +268,7 @@ func dropTime(text string) (*int64, error) {
 
 // list returns the jobs that did not end too long ago. An end without a start is a job without nodes, of which only the end is
 // known.
-func (d *DropDir) list(nowMs int64) (jobs []schemas.Job, faults []Fault) {
+func (d *DropDir) list(nowMs int64) (jobs []Job, faults []Fault) {
 	jobs, doubts, faults := d.join()
 	if d.alone {
 		for _, c := range settle(jobs) {
@@ -298,7 +298,7 @@ func (d *DropDir) list(nowMs int64) (jobs []schemas.Job, faults []Fault) {
 }
 
 // join returns the jobs with their ends, what is in doubt about some of them, by index, and the files that cannot be read.
-func (d *DropDir) join() (jobs []schemas.Job, doubts map[int]string, faults []Fault) {
+func (d *DropDir) join() (jobs []Job, doubts map[int]string, faults []Fault) {
 	doubts = map[int]string{}
 	at := map[schemas.JobKey]int{}
 	names := d.present()

@@ -60,9 +60,9 @@ func TestDropDir(t *testing.T) {
 	d.drop(t, "README", "what this is")
 	d.scan(now)
 	jobs, faults := d.Jobs(now)
-	want := []schemas.Job{
-		{JobID: "17", Restart: 2, Name: "a=b", User: "ada", Queue: "batch", Nodes: []string{"n1", "n2"}, Cpus: []int32{0, 1, 4}, Start: at(1_000_123)},
-		{JobID: "18", Nodes: []string{"n3"}, Start: at(1_000_200), End: at(1_500_300)},
+	want := []Job{
+		{Job: schemas.Job{JobID: "17", Restart: 2, Name: "a=b", User: "ada", Queue: "batch", Nodes: []string{"n1", "n2"}, Cpus: []int32{0, 1, 4}, Start: at(1_000_123)}},
+		{Job: schemas.Job{JobID: "18", Nodes: []string{"n3"}, Start: at(1_000_200), End: at(1_500_300)}},
 	}
 	if diff := cmp.Diff(want, jobs); diff != "" || len(faults) > 0 {
 		t.Errorf("faults %v\n%s", faults, diff)
@@ -144,10 +144,10 @@ func TestDropDirHostileFiles(t *testing.T) {
 
 func TestTimedHasTheExactTimes(t *testing.T) {
 	slurm := Fixed(
-		schemas.Job{JobID: "1", Name: "a", Nodes: []string{"n1"}, Cpus: []int32{0}, Start: at(5000)},
-		schemas.Job{JobID: "1", Restart: 1, Nodes: []string{"n1"}, Start: at(9000), End: at(12_000)},
-		schemas.Job{JobID: "2", Nodes: []string{"n2"}, Start: at(5000)},
-		schemas.Job{JobID: "3", Nodes: []string{"n3"}, Start: at(5000)},
+		Job{Job: schemas.Job{JobID: "1", Name: "a", Nodes: []string{"n1"}, Cpus: []int32{0}, Start: at(5000)}},
+		Job{Job: schemas.Job{JobID: "1", Restart: 1, Nodes: []string{"n1"}, Start: at(9000), End: at(12_000)}},
+		Job{Job: schemas.Job{JobID: "2", Nodes: []string{"n2"}, Start: at(5000)}},
+		Job{Job: schemas.Job{JobID: "3", Nodes: []string{"n3"}, Start: at(5000)}},
 	)
 	d := dropInBesideSlurm(t)
 	d.drop(t, "1.0.start", "start_ms=5123\n")
@@ -157,11 +157,11 @@ func TestTimedHasTheExactTimes(t *testing.T) {
 	d.drop(t, "4.0.start", "start_ms=5000\nnodes=n4\n")
 	d.scan(time.UnixMilli(13_000))
 	jobs, faults := Timed(slurm, d).Jobs(time.UnixMilli(13_000))
-	want := []schemas.Job{
-		{JobID: "1", Name: "a", Nodes: []string{"n1"}, Cpus: []int32{0}, Start: at(5123), End: at(8456)},
-		{JobID: "1", Restart: 1, Nodes: []string{"n1"}, Start: at(9000), End: at(12_789)},
-		{JobID: "2", Nodes: []string{"n2"}, Start: at(5000)},
-		{JobID: "3", Nodes: []string{"n3"}, Start: at(5000)},
+	want := []Job{
+		{Job: schemas.Job{JobID: "1", Name: "a", Nodes: []string{"n1"}, Cpus: []int32{0}, Start: at(5123), End: at(8456)}},
+		{Job: schemas.Job{JobID: "1", Restart: 1, Nodes: []string{"n1"}, Start: at(9000), End: at(12_789)}},
+		{Job: schemas.Job{JobID: "2", Nodes: []string{"n2"}, Start: at(5000)}},
+		{Job: schemas.Job{JobID: "3", Nodes: []string{"n3"}, Start: at(5000)}},
 	}
 	if diff := cmp.Diff(want, jobs); diff != "" || len(faults) > 0 {
 		t.Errorf("faults %v\n%s", faults, diff)
@@ -175,8 +175,8 @@ func TestTimedHasTheExactTimes(t *testing.T) {
 // read makes a job less exact, and no more.
 func TestTimedSharesNodes(t *testing.T) {
 	slurm := Fixed(
-		schemas.Job{JobID: "1", Nodes: []string{"n1"}, Cpus: []int32{0}, Start: at(5000)},
-		schemas.Job{JobID: "2", Nodes: []string{"n1"}, Cpus: []int32{1}, Start: at(6000)},
+		Job{Job: schemas.Job{JobID: "1", Nodes: []string{"n1"}, Cpus: []int32{0}, Start: at(5000)}},
+		Job{Job: schemas.Job{JobID: "2", Nodes: []string{"n1"}, Cpus: []int32{1}, Start: at(6000)}},
 	)
 	d := dropInBesideSlurm(t)
 	d.drop(t, "1.0.start", "start_ms=5123\nnodes=n1\n")
@@ -225,17 +225,17 @@ func TestDropDirEndBeforeStart(t *testing.T) {
 func TestDropDirLostEpilog(t *testing.T) {
 	d := dropIn(t)
 	source, machine := Source(d), topology.Flat([]string{"n1", "n2", "n3"})
-	ask := func(nowMs int64) ([]schemas.Job, []Fault) {
+	ask := func(nowMs int64) ([]Job, []Fault) {
 		d.scan(time.UnixMilli(nowMs))
 		return Ask(source, machine, time.UnixMilli(nowMs))
 	}
 	d.drop(t, "7.0.start", "start_ms=1000000\nnodes=n[1-2]\n")
 	d.drop(t, "8.0.start", "start_ms=1060000\nnodes=n2\n")
 	d.drop(t, "9.0.start", "start_ms=1090000\nnodes=n1\ncpus=0-3\n")
-	want := []schemas.Job{
-		{JobID: "7", Nodes: []string{"n1", "n2"}, Start: at(1_000_000), End: at(1_060_000), State: schemas.StateCompleted},
-		{JobID: "8", Nodes: []string{"n2"}, Start: at(1_060_000), State: schemas.StateRunning},
-		{JobID: "9", Nodes: []string{"n1"}, Cpus: []int32{0, 1, 2, 3}, Start: at(1_090_000), State: schemas.StateRunning},
+	want := []Job{
+		{Job: schemas.Job{JobID: "7", Nodes: []string{"n1", "n2"}, Start: at(1_000_000), End: at(1_060_000), State: schemas.StateCompleted}},
+		{Job: schemas.Job{JobID: "8", Nodes: []string{"n2"}, Start: at(1_060_000), State: schemas.StateRunning}},
+		{Job: schemas.Job{JobID: "9", Nodes: []string{"n1"}, Cpus: []int32{0, 1, 2, 3}, Start: at(1_090_000), State: schemas.StateRunning}},
 	}
 	for range 2 { // the second scan finds nothing new
 		jobs, faults := ask(1_100_000)
@@ -312,10 +312,10 @@ func TestDropDirJobsNeverOverlap(t *testing.T) {
 	for range 300 {
 		d := dropIn(t)
 		d.files = map[string]*dropFile{}
-		var given []schemas.Job
+		var given []Job
 		for id := range 1 + r.IntN(12) {
 			for restart := range 1 + r.IntN(3) {
-				j := schemas.Job{JobID: fmt.Sprint(id), Restart: int32(restart), Start: at(1_000_000 + 10*r.Int64N(50))}
+				j := Job{Job: schemas.Job{JobID: fmt.Sprint(id), Restart: int32(restart), Start: at(1_000_000 + 10*r.Int64N(50))}}
 				for n := range 4 {
 					if r.IntN(2) == 0 {
 						j.Nodes = append(j.Nodes, fmt.Sprintf("n%d", n))
@@ -332,7 +332,7 @@ func TestDropDirJobsNeverOverlap(t *testing.T) {
 				d.files[startName(&j)] = &dropFile{job: j}
 				if r.IntN(2) == 0 {
 					j.End = at(*j.Start + 10*r.Int64N(30) - 20)
-					d.files[endName(&j)] = &dropFile{job: schemas.Job{JobID: j.JobID, Restart: j.Restart, End: j.End}}
+					d.files[endName(&j)] = &dropFile{job: Job{Job: schemas.Job{JobID: j.JobID, Restart: j.Restart, End: j.End}}}
 					if *j.End < *j.Start {
 						j.End = nil
 					}
@@ -352,8 +352,8 @@ func TestDropDirJobsNeverOverlap(t *testing.T) {
 						t.Fatalf("seed %d, scan %d: %+v and %+v overlap", seed, again, *j, jobs[k])
 					}
 				}
-				was := given[slices.IndexFunc(given, func(g schemas.Job) bool { return g.Identity() == j.Identity() })]
-				justified := Life(j).End == Life(&was).End || slices.ContainsFunc(given, func(g schemas.Job) bool {
+				was := given[slices.IndexFunc(given, func(g Job) bool { return g.Identity() == j.Identity() })]
+				justified := Life(j).End == Life(&was).End || slices.ContainsFunc(given, func(g Job) bool {
 					restarted := g.JobID == j.JobID && g.Restart > j.Restart
 					return restarted && *j.End == max(*g.Start, *j.Start) || g.Identity() != j.Identity() && shareCPU(&g, j) && *g.Start == *j.End
 				})
@@ -366,16 +366,16 @@ func TestDropDirJobsNeverOverlap(t *testing.T) {
 }
 
 // shareCPU reports whether two jobs were given the same CPU of the same node.
-func shareCPU(a, b *schemas.Job) bool {
+func shareCPU(a, b *Job) bool {
 	return slices.ContainsFunc(a.Nodes, func(n string) bool { return slices.Contains(b.Nodes, n) }) &&
 		(len(a.Cpus) == 0 || len(b.Cpus) == 0 || slices.ContainsFunc(a.Cpus, func(c int32) bool { return slices.Contains(b.Cpus, c) }))
 }
 
 func BenchmarkSettle(b *testing.B) {
 	const jobs, nodes = 16_000, 100_000
-	given := make([]schemas.Job, 2*jobs) // each node has had another job before
+	given := make([]Job, 2*jobs) // each node has had another job before
 	for i := range given {
-		given[i] = schemas.Job{JobID: fmt.Sprint(i), Start: at(int64(1_000_000 + i))}
+		given[i] = Job{Job: schemas.Job{JobID: fmt.Sprint(i), Start: at(int64(1_000_000 + i))}}
 	}
 	for n := range nodes {
 		for _, i := range []int{n * jobs / nodes, jobs + (n+nodes/2)%nodes*jobs/nodes} {
@@ -494,12 +494,12 @@ func FuzzParseDrop(f *testing.F) {
 	f.Add("end_ms=12\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, starts := range []bool{true, false} {
-			j := schemas.Job{JobID: "1"}
+			j := Job{Job: schemas.Job{JobID: "1"}}
 			err := parseDrop(text, starts, &j)
 			if err == nil && starts && j.Start == nil || err == nil && !starts && j.End == nil {
 				t.Fatal("no time")
 			}
-			if _, err := schemas.Marshal(&j); err != nil {
+			if _, err := schemas.Marshal(&j.Job); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -7,8 +7,6 @@ import (
 	"os"
 	"slices"
 	"time"
-
-	"github.com/weirhpc/weir/schemas"
 )
 
 // maxFileBytes bounds what is read of a job file.
@@ -34,7 +32,7 @@ type FileSource struct {
 	path   string
 	seen   os.FileInfo // of the file as it was last read; nil where there was none
 	good   bool        // jobs were read from it
-	jobs   []schemas.Job
+	jobs   []Job
 	faults []Fault // in single jobs
 	broken []Fault // of the file as a whole: one or none
 }
@@ -43,7 +41,7 @@ type FileSource struct {
 func NewFileSource(path string) *FileSource { return &FileSource{path: path} }
 
 // Jobs implements Source.
-func (f *FileSource) Jobs(now time.Time) ([]schemas.Job, []Fault) {
+func (f *FileSource) Jobs(now time.Time) ([]Job, []Fault) {
 	if err := f.refresh(now); err != nil {
 		stays := "; the last good file stays in force"
 		if !f.good {

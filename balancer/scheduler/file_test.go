@@ -34,12 +34,12 @@ func TestParseJobs(t *testing.T) {
 	if err != nil || len(faults) != 0 {
 		t.Fatal(err, faults)
 	}
-	want := []schemas.Job{
-		{
+	want := []Job{
+		{Job: schemas.Job{
 			JobID: "4711", Restart: 1, Name: "cfd", User: "ada", Account: "p1", Queue: "batch", Nodes: []string{"n001", "017"},
 			Cpus: []int32{0, 1}, Start: at(1769846400000), End: at(1769850000000),
-		},
-		{JobID: "plain", Nodes: []string{"n002"}},
+		}},
+		{Job: schemas.Job{JobID: "plain", Nodes: []string{"n002"}}},
 	}
 	if diff := cmp.Diff(want, jobs); diff != "" {
 		t.Error(diff)
@@ -127,10 +127,10 @@ func TestParseJobsRefusesTheFile(t *testing.T) {
 func TestParseJobsTakesHostlists(t *testing.T) {
 	text := "jobs:\n- {id: a, nodes: 'n[08-10],login'}\n- id: b\n  nodes: n[1-2]r[3-4]\n- {id: c, nodes: n7, restart: , cpus: , start: , user: \"\\e[1mada\"}\n"
 	jobs, faults, err := parseJobs([]byte(text))
-	want := []schemas.Job{
-		{JobID: "a", Nodes: []string{"n08", "n09", "n10", "login"}},
-		{JobID: "b", Nodes: []string{"n1r3", "n1r4", "n2r3", "n2r4"}},
-		{JobID: "c", Nodes: []string{"n7"}, User: "?[1mada"},
+	want := []Job{
+		{Job: schemas.Job{JobID: "a", Nodes: []string{"n08", "n09", "n10", "login"}}},
+		{Job: schemas.Job{JobID: "b", Nodes: []string{"n1r3", "n1r4", "n2r3", "n2r4"}}},
+		{Job: schemas.Job{JobID: "c", Nodes: []string{"n7"}, User: "?[1mada"}},
 	}
 	if diff := cmp.Diff(want, jobs); diff != "" || err != nil || len(faults) > 0 {
 		t.Errorf("%v, %v\n%s", err, faults, diff)
@@ -228,7 +228,7 @@ func TestFileSource(t *testing.T) {
 }
 
 // jobsAt asks a job file that says something new at a time in milliseconds.
-func (f *FileSource) jobsAt(t *testing.T, ms int64, text string) []schemas.Job {
+func (f *FileSource) jobsAt(t *testing.T, ms int64, text string) []Job {
 	t.Helper()
 	if err := os.WriteFile(f.path+".new", []byte("jobs:\n"+text), 0o600); err != nil {
 		t.Fatal(err)
@@ -244,7 +244,7 @@ func (f *FileSource) jobsAt(t *testing.T, ms int64, text string) []schemas.Job {
 }
 
 // nodesIn returns the nodes that the jobs have in an interval, as its plan has them.
-func nodesIn(jobs []schemas.Job, start, ms int64) map[string]string {
+func nodesIn(jobs []Job, start, ms int64) map[string]string {
 	nodes := map[string]string{}
 	for _, j := range Planned(jobs, start, ms) {
 		nodes[j.JobID] = strings.Join(j.Nodes, " ")
@@ -255,7 +255,7 @@ func nodesIn(jobs []schemas.Job, start, ms int64) map[string]string {
 // TestFileSourceChangesJobsAtABoundary: records of the interval that runs were formed before the file changed.
 func TestFileSourceChangesJobsAtABoundary(t *testing.T) {
 	f := NewFileSource(filepath.Join(t.TempDir(), "jobs.yaml"))
-	check := func(what string, jobs []schemas.Job, start int64, want map[string]string) {
+	check := func(what string, jobs []Job, start int64, want map[string]string) {
 		t.Helper()
 		if diff := cmp.Diff(want, nodesIn(jobs, start, 1000)); diff != "" {
 			t.Errorf("%s, interval %d: %s", what, start, diff)

@@ -9,16 +9,16 @@ import (
 )
 
 // HoldOf returns what the job holds of one of its nodes; false where it is nothing, as while it is suspended.
-func HoldOf(j *schemas.Job, node string) (schemas.Hold, bool) {
+func HoldOf(j *Job, node string) (Hold, bool) {
 	if j.Held == nil {
-		return schemas.Hold{Cpus: j.Cpus}, true
+		return Hold{Cpus: j.Cpus}, true
 	}
 	h, ok := j.Held[node]
 	return h, ok
 }
 
 // heldSince returns the job with those nodes alone that it holds from a time on or longer.
-func heldSince(j schemas.Job, start int64) schemas.Job {
+func heldSince(j Job, start int64) Job {
 	if j.Held == nil {
 		return j
 	}
@@ -33,7 +33,7 @@ func heldSince(j schemas.Job, start int64) schemas.Job {
 }
 
 // lifeOn returns when the job holds what it holds of one of its nodes.
-func lifeOn(j *schemas.Job, h schemas.Hold) Span {
+func lifeOn(j *Job, h Hold) Span {
 	l := Life(j)
 	if j.Held != nil {
 		l.Start = max(l.Start, h.Since)
@@ -43,8 +43,8 @@ func lifeOn(j *schemas.Job, h schemas.Hold) Span {
 
 // carryHeld tells the jobs of a list that was read anew at nowMs since when they hold their nodes: what they held by the list of
 // before they hold as long as before, what is new to them from now on. Held stays nil where this is no other than their life.
-func carryHeld(before, jobs []schemas.Job, nowMs int64) {
-	known := make(map[schemas.JobKey]*schemas.Job, len(before))
+func carryHeld(before, jobs []Job, nowMs int64) {
+	known := make(map[schemas.JobKey]*Job, len(before))
 	for i := range before {
 		if key := before[i].Identity(); known[key] == nil { // of two of one key the first counts
 			known[key] = &before[i]
@@ -67,13 +67,13 @@ func carryHeld(before, jobs []schemas.Job, nowMs int64) {
 				had[n] = max(since, h.Since)
 			}
 		}
-		held, differs := make(map[string]schemas.Hold, len(j.Nodes)), false
+		held, differs := make(map[string]Hold, len(j.Nodes)), false
 		for _, n := range j.Nodes {
 			s, kept := had[n]
 			if !kept {
 				s = nowMs
 			}
-			held[n] = schemas.Hold{Cpus: j.Cpus, Since: s}
+			held[n] = Hold{Cpus: j.Cpus, Since: s}
 			differs = differs || s > Life(j).Start
 		}
 		if differs {
@@ -88,7 +88,7 @@ func sameCPUs(a, b []int32) bool {
 
 // settling ends jobs earlier than they say.
 type settling struct {
-	jobs []schemas.Job
+	jobs []Job
 	cuts []cut
 }
 
@@ -101,7 +101,7 @@ type cut struct {
 // settle ends jobs so that no two hold a CPU at one time, by their starts: a life ends where the next restart of its job begins,
 // and a job where a later start takes a CPU of it. It returns the jobs that it ended, once or twice each; the last reason counts. It
 // takes time in proportion to the nodes of all jobs, beside sorting the jobs.
-func settle(jobs []schemas.Job) []cut {
+func settle(jobs []Job) []cut {
 	s := settling{jobs: jobs}
 	var started []int
 	for i := range jobs {
@@ -127,7 +127,7 @@ func (s *settling) byRestart(started []int) {
 	slices.SortFunc(started, func(a, b int) int { // the last life first
 		return cmp.Or(cmp.Compare(s.jobs[a].JobID, s.jobs[b].JobID), cmp.Compare(s.jobs[b].Restart, s.jobs[a].Restart))
 	})
-	var next *schemas.Job // of the higher restarts that which started first
+	var next *Job // of the higher restarts that which started first
 	for _, i := range started {
 		j := &s.jobs[i]
 		if next != nil && next.JobID == j.JobID {

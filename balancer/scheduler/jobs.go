@@ -17,7 +17,7 @@ type Span struct{ Start, End int64 }
 
 // Life returns when the job runs as far as is known: what is not known reaches for ever. A job that waits and has no start
 // has no life.
-func Life(j *schemas.Job) Span {
+func Life(j *Job) Span {
 	s := Span{math.MinInt64, math.MaxInt64}
 	switch {
 	case j.Start != nil:
@@ -35,7 +35,7 @@ func Life(j *schemas.Job) Span {
 func (s Span) Covers(start, ms int64) bool { return s.Start <= start && s.End >= start+ms }
 
 // stateAt derives a job's state from its start and end.
-func stateAt(j *schemas.Job, now time.Time) string {
+func stateAt(j *Job, now time.Time) string {
 	switch l, ms := Life(j), now.UnixMilli(); {
 	case l.End <= ms:
 		return schemas.StateCompleted
@@ -46,7 +46,7 @@ func stateAt(j *schemas.Job, now time.Time) string {
 }
 
 // checkJob says what is wrong with a job by itself; empty if nothing.
-func checkJob(j *schemas.Job) string {
+func checkJob(j *Job) string {
 	switch {
 	case j.JobID == "":
 		return "it has no id"
@@ -98,7 +98,7 @@ func repeated[T cmp.Ordered](list []T) (value T, twice bool) {
 // admit returns the jobs that can be followed, in their order and with their state at now, and a fault for each other
 // one: wrong in itself, on a node that the tree does not have, the second of its id and restart, or on a core that an
 // earlier job of the list holds at a time of its life. The list itself is returned where it is all that.
-func admit(tree *topology.Tree, jobs []schemas.Job, now time.Time) (good []schemas.Job, faults []Fault) {
+func admit(tree *topology.Tree, jobs []Job, now time.Time) (good []Job, faults []Fault) {
 	found := survey(tree, jobs)
 	seen := make(map[schemas.JobKey]bool, len(found.twice))
 	taken := Claims{}
@@ -136,7 +136,7 @@ func admit(tree *topology.Tree, jobs []schemas.Job, now time.Time) (good []schem
 }
 
 // onNodes returns the job with those of its nodes alone that are in the set; nil where none is.
-func onNodes(j *schemas.Job, set map[string]bool) *schemas.Job {
+func onNodes(j *Job, set map[string]bool) *Job {
 	if len(set) == 0 || !slices.ContainsFunc(j.Nodes, func(n string) bool { return set[n] }) {
 		return nil
 	}
@@ -165,7 +165,7 @@ type surveyed struct {
 // survey finds the few jobs that may disturb each other. Claims then decides about these alone, since it has to remember
 // each CPU of each job. Two jobs conflict only if one ends after the other starts. So the latest end of each CPU is
 // enough, and an order by starts makes it exact for nearly all.
-func survey(tree *topology.Tree, jobs []schemas.Job) surveyed {
+func survey(tree *topology.Tree, jobs []Job) surveyed {
 	found := surveyed{reasons: make([]string, len(jobs)), twice: map[schemas.JobKey]bool{}}
 	// Keys in few bytes stay in the processor's cache.
 	seed, seen := maphash.MakeSeed(), make(map[uint64]struct{}, len(jobs))
@@ -180,7 +180,7 @@ func survey(tree *topology.Tree, jobs []schemas.Job) surveyed {
 			found.twice[key] = true
 		}
 	}
-	byStart := func(a, b schemas.Job) int { return cmp.Compare(Life(&a).Start, Life(&b).Start) }
+	byStart := func(a, b Job) int { return cmp.Compare(Life(&a).Start, Life(&b).Start) }
 	if len(s.shared) > 0 && !slices.IsSortedFunc(jobs, byStart) {
 		s = sweptByStart(tree, jobs, found.reasons)
 	}
@@ -200,14 +200,14 @@ func newSweep(tree *topology.Tree) *sweep {
 	return &sweep{tree, held, map[string]bool{}}
 }
 
-func sweptByStart(tree *topology.Tree, jobs []schemas.Job, reasons []string) *sweep {
-	order := make([]*schemas.Job, 0, len(jobs))
+func sweptByStart(tree *topology.Tree, jobs []Job, reasons []string) *sweep {
+	order := make([]*Job, 0, len(jobs))
 	for i := range jobs {
 		if reasons[i] == "" {
 			order = append(order, &jobs[i])
 		}
 	}
-	slices.SortFunc(order, func(a, b *schemas.Job) int { return cmp.Compare(Life(a).Start, Life(b).Start) })
+	slices.SortFunc(order, func(a, b *Job) int { return cmp.Compare(Life(a).Start, Life(b).Start) })
 	s := newSweep(tree)
 	for _, j := range order {
 		s.take(j)
@@ -216,7 +216,7 @@ func sweptByStart(tree *topology.Tree, jobs []schemas.Job, reasons []string) *sw
 }
 
 // take notes what the job holds, and returns why it cannot be followed: it is on a node that the tree does not have.
-func (s *sweep) take(j *schemas.Job) (reason string) {
+func (s *sweep) take(j *Job) (reason string) {
 	for _, n := range j.Nodes {
 		i, known := s.tree.Index(n)
 		if !known {
@@ -290,7 +290,7 @@ type claim struct {
 }
 
 // Conflict names a node or CPU of the job that is taken while the job holds it, and by whom; empty if there is none.
-func (c Claims) Conflict(j *schemas.Job) string {
+func (c Claims) Conflict(j *Job) string {
 	for _, n := range j.Nodes {
 		hold, holds := HoldOf(j, n)
 		if !holds {
@@ -326,7 +326,7 @@ func (c Claims) Conflict(j *schemas.Job) string {
 }
 
 // Add notes what a job holds, and when.
-func (c Claims) Add(j *schemas.Job) {
+func (c Claims) Add(j *Job) {
 	for _, n := range j.Nodes {
 		hold, holds := HoldOf(j, n)
 		l := lifeOn(j, hold)
@@ -368,8 +368,8 @@ func holderOf(spans []claim, l Span) (schemas.JobKey, bool) {
 
 // Planned returns the jobs that have the interval: whose life, as known now, holds all of it. They have the nodes that they
 // hold from its start.
-func Planned(jobs []schemas.Job, start, ms int64) []schemas.Job {
-	var has []schemas.Job
+func Planned(jobs []Job, start, ms int64) []Job {
+	var has []Job
 	for i := range jobs {
 		if !Life(&jobs[i]).Covers(start, ms) {
 			continue

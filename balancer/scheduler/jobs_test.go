@@ -20,26 +20,26 @@ import (
 
 func at(ms int64) *int64 { return new(ms) }
 
-func job(id string, nodes ...string) schemas.Job { return schemas.Job{JobID: id, Nodes: nodes} }
+func job(id string, nodes ...string) Job { return Job{Job: schemas.Job{JobID: id, Nodes: nodes}} }
 
-func lasts(j schemas.Job, start, end *int64) schemas.Job {
+func lasts(j Job, start, end *int64) Job {
 	j.Start, j.End = start, end
 	return j
 }
 
-func on(j schemas.Job, cpus ...int32) schemas.Job {
+func on(j Job, cpus ...int32) Job {
 	j.Cpus = cpus
 	return j
 }
 
 func TestPlannedJobsHaveTheWholeInterval(t *testing.T) {
-	jobs := []schemas.Job{
+	jobs := []Job{
 		job("ever", "a"),
 		lasts(job("from-start", "a"), at(1000), nil),
 		lasts(job("too-late", "a"), at(1001), nil),
 		lasts(job("to-the-end", "a"), at(0), at(2000)),
 		lasts(job("too-early", "a"), at(0), at(1999)),
-		{JobID: "waits", Nodes: []string{"a"}, State: schemas.StatePending},
+		{Job: schemas.Job{JobID: "waits", Nodes: []string{"a"}, State: schemas.StatePending}},
 	}
 	var got []string
 	for _, j := range Planned(jobs, 1000, 1000) {
@@ -53,29 +53,29 @@ func TestPlannedJobsHaveTheWholeInterval(t *testing.T) {
 func TestAdmit(t *testing.T) {
 	tree := topology.Flat([]string{"a", "b", "c"})
 	tests := map[string]struct {
-		jobs   []schemas.Job
+		jobs   []Job
 		reason string // of the last job; empty: it is good
 	}{
-		"good":                    {[]schemas.Job{job("1", "a", "b")}, ""},
-		"unknown node":            {[]schemas.Job{job("1", "a", "x")}, "unknown node x"},
-		"no nodes":                {[]schemas.Job{job("1")}, "no nodes"},
-		"node twice":              {[]schemas.Job{job("1", "a", "a")}, "node a is there twice"},
-		"id":                      {[]schemas.Job{job("_1", "a")}, "not a job's name"},
-		"cpu negative":            {[]schemas.Job{on(job("1", "a"), -1)}, "cpu -1"},
-		"cpu twice":               {[]schemas.Job{on(job("1", "a"), 2, 2)}, "cpu 2"},
-		"ends before":             {[]schemas.Job{lasts(job("1", "a"), at(5), at(4))}, "ends before"},
-		"same id":                 {[]schemas.Job{job("1", "a"), job("1", "b")}, "same id"},
-		"another restart":         {[]schemas.Job{job("1", "a"), {JobID: "1", Restart: 1, Nodes: []string{"b"}}}, ""},
-		"both whole":              {[]schemas.Job{job("1", "a"), job("2", "b", "a")}, "node a"},
-		"whole after cpus":        {[]schemas.Job{on(job("1", "a"), 0), job("2", "a")}, "node a"},
-		"cpus after whole":        {[]schemas.Job{job("1", "a"), on(job("2", "a"), 0)}, "node a"},
-		"disjoint cpus":           {[]schemas.Job{on(job("1", "a"), 0, 1), on(job("2", "a"), 2)}, ""},
-		"one cpu in both":         {[]schemas.Job{on(job("1", "a"), 0, 1), on(job("2", "a"), 2, 1)}, "node a"},
-		"one after the other":     {[]schemas.Job{lasts(job("1", "a"), at(0), at(5)), lasts(job("2", "a"), at(5), nil)}, ""},
-		"overlapping by 1 ms":     {[]schemas.Job{lasts(job("1", "a"), at(0), at(6)), lasts(job("2", "a"), at(5), nil)}, "node a"},
-		"before one that is open": {[]schemas.Job{lasts(job("1", "a"), at(9), nil), lasts(job("2", "a"), at(5), at(9))}, ""},
+		"good":                    {[]Job{job("1", "a", "b")}, ""},
+		"unknown node":            {[]Job{job("1", "a", "x")}, "unknown node x"},
+		"no nodes":                {[]Job{job("1")}, "no nodes"},
+		"node twice":              {[]Job{job("1", "a", "a")}, "node a is there twice"},
+		"id":                      {[]Job{job("_1", "a")}, "not a job's name"},
+		"cpu negative":            {[]Job{on(job("1", "a"), -1)}, "cpu -1"},
+		"cpu twice":               {[]Job{on(job("1", "a"), 2, 2)}, "cpu 2"},
+		"ends before":             {[]Job{lasts(job("1", "a"), at(5), at(4))}, "ends before"},
+		"same id":                 {[]Job{job("1", "a"), job("1", "b")}, "same id"},
+		"another restart":         {[]Job{job("1", "a"), {Job: schemas.Job{JobID: "1", Restart: 1, Nodes: []string{"b"}}}}, ""},
+		"both whole":              {[]Job{job("1", "a"), job("2", "b", "a")}, "node a"},
+		"whole after cpus":        {[]Job{on(job("1", "a"), 0), job("2", "a")}, "node a"},
+		"cpus after whole":        {[]Job{job("1", "a"), on(job("2", "a"), 0)}, "node a"},
+		"disjoint cpus":           {[]Job{on(job("1", "a"), 0, 1), on(job("2", "a"), 2)}, ""},
+		"one cpu in both":         {[]Job{on(job("1", "a"), 0, 1), on(job("2", "a"), 2, 1)}, "node a"},
+		"one after the other":     {[]Job{lasts(job("1", "a"), at(0), at(5)), lasts(job("2", "a"), at(5), nil)}, ""},
+		"overlapping by 1 ms":     {[]Job{lasts(job("1", "a"), at(0), at(6)), lasts(job("2", "a"), at(5), nil)}, "node a"},
+		"before one that is open": {[]Job{lasts(job("1", "a"), at(9), nil), lasts(job("2", "a"), at(5), at(9))}, ""},
 		"a skipped one holds nothing": {
-			[]schemas.Job{job("1", "a"), job("2", "a", "b"), job("3", "b")}, "",
+			[]Job{job("1", "a"), job("2", "a", "b"), job("3", "b")}, "",
 		},
 	}
 	for name, tt := range tests {
@@ -97,7 +97,7 @@ func TestAdmit(t *testing.T) {
 
 func TestStates(t *testing.T) {
 	now := time.UnixMilli(100)
-	for state, j := range map[string]schemas.Job{
+	for state, j := range map[string]Job{
 		schemas.StateRunning:   lasts(job("1"), at(100), at(101)),
 		schemas.StatePending:   lasts(job("1"), at(101), nil),
 		schemas.StateCompleted: lasts(job("1"), at(0), at(100)),
@@ -106,20 +106,20 @@ func TestStates(t *testing.T) {
 			t.Errorf("%s, want %s", got, state)
 		}
 	}
-	if got := stateAt(&schemas.Job{State: schemas.StatePending}, now); got != schemas.StatePending {
+	if got := stateAt(&Job{Job: schemas.Job{State: schemas.StatePending}}, now); got != schemas.StatePending {
 		t.Errorf("a job that waits is %s", got)
 	}
 }
 
 // checkRecords wants that what is said of jobs can be a record, and be read again.
-func checkRecords(t *testing.T, jobs []schemas.Job, faults []Fault) {
+func checkRecords(t *testing.T, jobs []Job, faults []Fault) {
 	t.Helper()
 	all := slices.Clone(jobs)
 	for _, f := range faults {
-		all = append(all, schemas.Job{JobID: "x", State: schemas.StateSkipped, Reason: f.Reason})
+		all = append(all, Job{Job: schemas.Job{JobID: "x", State: schemas.StateSkipped, Reason: f.Reason}})
 	}
 	for i := range all {
-		value, err := schemas.Marshal(&all[i])
+		value, err := schemas.Marshal(&all[i].Job)
 		if err == nil {
 			_, err = schemas.Unmarshal(value)
 		}
@@ -130,13 +130,13 @@ func checkRecords(t *testing.T, jobs []schemas.Job, faults []Fault) {
 }
 
 // busyMachine returns 100,000 jobs of one node each, in the order of their starts, of which all can be followed.
-func busyMachine(kind string) (*topology.Tree, []schemas.Job) {
+func busyMachine(kind string) (*topology.Tree, []Job) {
 	const jobs, cores = 100_000, 128
-	all := make([]schemas.Job, jobs)
+	all := make([]Job, jobs)
 	names := map[string]bool{}
 	for i := range all {
 		start := int64(i) * 10
-		j := schemas.Job{JobID: strconv.Itoa(i), Start: &start, State: schemas.StateRunning}
+		j := Job{Job: schemas.Job{JobID: strconv.Itoa(i), Start: &start, State: schemas.StateRunning}}
 		node, first, last := i/cores, i%cores, i%cores
 		switch kind {
 		case "last starts first": // ten whole nodes in turn
@@ -217,9 +217,9 @@ func TestAdmitEqualsClaims(t *testing.T) {
 	nodes := []string{"a", "b", "c", "d"}
 	tree, refused := topology.Flat(nodes), 0
 	for range 3000 {
-		var jobs []schemas.Job
+		var jobs []Job
 		for i := range 1 + rnd.IntN(12) {
-			j := schemas.Job{JobID: strconv.Itoa(rnd.IntN(14)), Nodes: slices.Clone(nodes[rnd.IntN(4):])}
+			j := Job{Job: schemas.Job{JobID: strconv.Itoa(rnd.IntN(14)), Nodes: slices.Clone(nodes[rnd.IntN(4):])}}
 			if rnd.IntN(6) > 0 {
 				j.Start = at(int64(rnd.IntN(20)))
 				if rnd.IntN(3) > 0 {
@@ -237,10 +237,10 @@ func TestAdmitEqualsClaims(t *testing.T) {
 				j.State = []string{"", schemas.StateRunning, schemas.StateCompleted}[rnd.IntN(3)]
 			}
 			if j.Start != nil && rnd.IntN(5) == 0 {
-				j.Held = map[string]schemas.Hold{j.Nodes[0]: {Cpus: j.Cpus, Since: *j.Start + int64(rnd.IntN(3))}}
+				j.Held = map[string]Hold{j.Nodes[0]: {Cpus: j.Cpus, Since: *j.Start + int64(rnd.IntN(3))}}
 			}
 			if jobs = append(jobs, j); i%2 == 0 {
-				slices.SortFunc(jobs, func(a, b schemas.Job) int { return order.Compare(Life(&a).Start, Life(&b).Start) })
+				slices.SortFunc(jobs, func(a, b Job) int { return order.Compare(Life(&a).Start, Life(&b).Start) })
 			}
 		}
 		want, taken, seen := map[int]string{}, Claims{}, map[schemas.JobKey]bool{}
@@ -260,7 +260,7 @@ func TestAdmitEqualsClaims(t *testing.T) {
 		if diff := cmp.Diff(given, jobs); diff != "" {
 			t.Fatalf("the source's own list is changed: %s", diff)
 		}
-		var follow []schemas.Job
+		var follow []Job
 		for i, j := range given {
 			if _, fault := want[i]; !fault {
 				j.State = stateAt(&j, time.UnixMilli(7))

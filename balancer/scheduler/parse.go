@@ -27,7 +27,7 @@ const (
 )
 
 // parseJobs reads a job file. The error is about the file as a whole; jobs that are wrong by themselves become faults.
-func parseJobs(text []byte) ([]schemas.Job, []Fault, error) {
+func parseJobs(text []byte) ([]Job, []Fault, error) {
 	if len(text) > maxFileBytes {
 		return nil, nil, ErrTooLong
 	}
@@ -39,7 +39,7 @@ func parseJobs(text []byte) ([]schemas.Job, []Fault, error) {
 	case err != nil:
 		return nil, nil, err
 	}
-	var jobs []schemas.Job
+	var jobs []Job
 	var faults []Fault
 	nodes := 0
 	for _, n := range list {
@@ -171,8 +171,8 @@ func target(n *yaml.Node) *yaml.Node {
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
 
 // parseJob returns the job, or an error with its line, and as much of its id and restart as there is.
-func parseJob(n *yaml.Node) (schemas.Job, error) {
-	j := schemas.Job{JobID: noID}
+func parseJob(n *yaml.Node) (Job, error) {
+	j := Job{Job: schemas.Job{JobID: noID}}
 	line := n.Line
 	if n = target(n); n.Kind != yaml.MappingNode {
 		return j, fmt.Errorf(`line %d: a job is written as keys, such as {id: "4711", nodes: [n001, n002]}`, line)
@@ -197,7 +197,7 @@ func parseJob(n *yaml.Node) (schemas.Job, error) {
 }
 
 // setKey sets what one key of a job says.
-func setKey(j *schemas.Job, key string, value *yaml.Node) (err error) {
+func setKey(j *Job, key string, value *yaml.Node) (err error) {
 	switch key {
 	case "nodes":
 		j.Nodes, err = yamlNodes(value)
@@ -215,7 +215,7 @@ func setKey(j *schemas.Job, key string, value *yaml.Node) (err error) {
 }
 
 // setText sets what a key with a single text says. Nothing behind a key says nothing.
-func setText(j *schemas.Job, key string, value *yaml.Node) (err error) {
+func setText(j *Job, key string, value *yaml.Node) (err error) {
 	switch {
 	case value.Kind != yaml.ScalarNode:
 		return errors.New("not one text, but a list or keys of its own")

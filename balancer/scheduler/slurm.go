@@ -52,7 +52,7 @@ type SlurmSource struct {
 	allAgain      time.Time // when all jobs may be asked for again
 
 	mu     sync.Mutex
-	jobs   []schemas.Job
+	jobs   []Job
 	faults []Fault // in single jobs, and in the machine
 	broken []Fault // of the last poll: one or none
 	good   time.Time
@@ -76,7 +76,7 @@ func newSlurmSource(cfg config.Config) *SlurmSource {
 }
 
 // Jobs implements Source.
-func (s *SlurmSource) Jobs(time.Time) ([]schemas.Job, []Fault) {
+func (s *SlurmSource) Jobs(time.Time) ([]Job, []Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.jobs, slices.Concat(s.broken, s.faults)

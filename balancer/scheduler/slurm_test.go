@@ -58,10 +58,10 @@ func TestParseSqueue(t *testing.T) {
 		row(18, 0, "SUSPENDED", 5, -1, 1, "n1"),
 		row(19, 0, "COMPLETING", 5, 9, 1, ""),
 		row(20, 0, "CANCELLED", -1, 9, 1, ""))
-	want := schemas.Job{
+	want := Job{Job: schemas.Job{
 		JobID: "17", Restart: 2, User: "ada", Queue: "batch", Name: "a|b?2|0|RUNNING|2026-11-21T17:03:35|NONE||9|n[1-9]|root|batch||x? \uFFFD\"é",
 		Start: at((epoch + 5) * 1000), Submit: at((epoch + 5) * 1000),
-	}
+	}}
 	if diff := cmp.Diff(want, rows[0].job); diff != "" || len(rows) != 4 {
 		t.Errorf("%d rows\n%s", len(rows), diff)
 	}
@@ -191,7 +191,7 @@ func TestSlurmRequeued(t *testing.T) {
 	// Where a row cannot be told from it, nothing is gone.
 	_, faults := s.at(39, 30, "1|", row(2, 0, "RUNNING", 18, -1, 2, "n3"))
 	jobs, _ = s.book.list()
-	if i := slices.IndexFunc(jobs, func(j schemas.Job) bool { return j.Restart == 1 }); i < 0 || jobs[i].End != nil || len(faults) != 1 {
+	if i := slices.IndexFunc(jobs, func(j Job) bool { return j.Restart == 1 }); i < 0 || jobs[i].End != nil || len(faults) != 1 {
 		t.Errorf("jobs %+v, faults %v", jobs, faults)
 	}
 	s.want(59, 50, map[string]string{"1/1": "n2"}, row(1, 1, "RUNNING", 18, -1, 2, "n2"), row(2, 0, "COMPLETED", 18, 50, 2, "n3"))
@@ -438,8 +438,8 @@ func TestSlurmSourceShares(t *testing.T) {
 		t.Fatal(jobs, faults)
 	}
 	since := (epoch + int64(4)) * 1000
-	for i, want := range []schemas.Job{{Cpus: []int32{0}}, {Cpus: []int32{1}}, {}, {Held: map[string]schemas.Hold{"n3": {Since: since}, "n4": {Cpus: []int32{1}, Since: since}}}} {
-		if diff := cmp.Diff(want, schemas.Job{Cpus: jobs[i].Cpus, Held: jobs[i].Held}); diff != "" {
+	for i, want := range []Job{{Job: schemas.Job{Cpus: []int32{0}}}, {Job: schemas.Job{Cpus: []int32{1}}}, {}, {Held: map[string]Hold{"n3": {Since: since}, "n4": {Cpus: []int32{1}, Since: since}}}} {
+		if diff := cmp.Diff(want, Job{Job: schemas.Job{Cpus: jobs[i].Cpus}, Held: jobs[i].Held}); diff != "" {
 			t.Errorf("job %s\n%s", jobs[i].JobID, diff)
 		}
 	}

@@ -35,8 +35,8 @@ type slurmShare struct {
 type slurmJob struct {
 	job       schemas.Job // as it is listed
 	hostlist  string
-	count     int                     // of CPUs
-	held      map[string]schemas.Hold // of each node; nil where it holds nothing
+	count     int             // of CPUs
+	held      map[string]Hold // of each node; nil where it holds nothing
 	suspended bool
 	seenMs    int64 // when Slurm last had it with its nodes
 }
@@ -232,9 +232,9 @@ func (b *slurmBook) holds(nowMs int64, r *slurmRow) {
 	j := &slurmJob{job: r.job, hostlist: r.hostlist, count: r.cpus, suspended: suspended, seenMs: nowMs}
 	j.job.Nodes, j.job.Cpus = r.hosts, union(cpus)
 	if !suspended {
-		j.held = make(map[string]schemas.Hold, len(r.hosts))
+		j.held = make(map[string]Hold, len(r.hosts))
 		for _, h := range r.hosts {
-			hold := schemas.Hold{Cpus: cpus[h], Since: *r.job.Start}
+			hold := Hold{Cpus: cpus[h], Since: *r.job.Start}
 			if old != nil {
 				hold.Since = nowMs
 				if was, had := old.held[h]; had && slices.Equal(was.Cpus, hold.Cpus) {
@@ -272,22 +272,22 @@ func (b *slurmBook) over(nowMs int64, r *slurmRow) {
 }
 
 // list returns the jobs, those that started first before others.
-func (b *slurmBook) list() ([]schemas.Job, []Fault) {
-	jobs := make([]schemas.Job, 0, len(b.jobs))
+func (b *slurmBook) list() ([]Job, []Fault) {
+	jobs := make([]Job, 0, len(b.jobs))
 	for _, j := range b.jobs {
-		listed := j.job
+		listed := Job{Job: j.job}
 		if listed.State = schemas.StateRunning; listed.End != nil {
 			listed.State = schemas.StateCompleted
 		}
 		if !j.simple() {
 			listed.Held = j.held
 			if j.held == nil {
-				listed.Held = map[string]schemas.Hold{}
+				listed.Held = map[string]Hold{}
 			}
 		}
 		jobs = append(jobs, listed)
 	}
-	slices.SortFunc(jobs, func(a, b schemas.Job) int {
+	slices.SortFunc(jobs, func(a, b Job) int {
 		return cmp.Or(cmp.Compare(*a.Start, *b.Start), cmp.Compare(len(a.JobID), len(b.JobID)), cmp.Compare(a.JobID, b.JobID),
 			cmp.Compare(a.Restart, b.Restart))
 	})

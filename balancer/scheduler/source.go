@@ -17,7 +17,22 @@ type Source interface {
 	// Jobs returns the jobs as they are known at now, in the order in which they are placed where loads tie, and in
 	// which they take nodes where two want the same. A job that has ended stays among them, with its end, for as long as
 	// its intervals may still want Ticks. The caller must not change what the slices hold. Calls do not overlap.
-	Jobs(now time.Time) ([]schemas.Job, []Fault)
+	Jobs(now time.Time) ([]Job, []Fault)
+}
+
+// Job is a job as its source knows it.
+type Job struct {
+	schemas.Job
+
+	// Held is what the job holds node by node, where that is not Cpus on all of Nodes from Start on. Where it is not nil, the
+	// job holds nothing of a node that it does not name.
+	Held map[string]Hold
+}
+
+// Hold is what a job holds of one node.
+type Hold struct {
+	Cpus  []int32 // empty: all
+	Since int64   // in Unix milliseconds
 }
 
 // Fault is a job that cannot be followed, or not as it is given, or a list of jobs that cannot be read.
@@ -32,14 +47,14 @@ type Fault struct {
 
 // Ask returns the jobs of a source that can be followed on a machine, with their state at now, and what is wrong with others or
 // with these.
-func Ask(source Source, machine *topology.Tree, now time.Time) ([]schemas.Job, []Fault) {
+func Ask(source Source, machine *topology.Tree, now time.Time) ([]Job, []Fault) {
 	listed, faults := source.Jobs(now)
 	jobs, more := admit(machine, listed, now)
 	return jobs, slices.Concat(faultsOf(jobs, faults), more)
 }
 
 // faultsOf leaves out what is said about jobs that are followed but are not.
-func faultsOf(jobs []schemas.Job, faults []Fault) []Fault {
+func faultsOf(jobs []Job, faults []Fault) []Fault {
 	if !slices.ContainsFunc(faults, func(f Fault) bool { return f.Followed }) {
 		return faults
 	}
@@ -52,19 +67,19 @@ func faultsOf(jobs []schemas.Job, faults []Fault) []Fault {
 	})
 }
 
-type fixed []schemas.Job
+type fixed []Job
 
 // Fixed returns a source of jobs that never change.
-func Fixed(jobs ...schemas.Job) Source { return fixed(slices.Clone(jobs)) }
+func Fixed(jobs ...Job) Source { return fixed(slices.Clone(jobs)) }
 
-func (f fixed) Jobs(time.Time) ([]schemas.Job, []Fault) { return f, nil }
+func (f fixed) Jobs(time.Time) ([]Job, []Fault) { return f, nil }
 
 type joined []Source
 
 // Join returns the jobs of several sources as one, in the order of the sources.
 func Join(sources ...Source) Source { return joined(slices.Clone(sources)) }
 
-func (j joined) Jobs(now time.Time) (jobs []schemas.Job, faults []Fault) {
+func (j joined) Jobs(now time.Time) (jobs []Job, faults []Fault) {
 	for _, s := range j {
 		more, wrong := s.Jobs(now)
 		jobs, faults = append(jobs, more...), append(faults, wrong...)

@@ -16,10 +16,10 @@ type timed struct{ jobs, times Source }
 // that follow each other on a CPU by the first source, the earlier ends where the later starts.
 func Timed(jobs, times Source) Source { return timed{jobs, times} }
 
-func (t timed) Jobs(now time.Time) ([]schemas.Job, []Fault) {
+func (t timed) Jobs(now time.Time) ([]Job, []Fault) {
 	listed, faults := t.jobs.Jobs(now)
 	exact, more := t.times.Jobs(now)
-	by := make(map[schemas.JobKey]*schemas.Job, len(exact))
+	by := make(map[schemas.JobKey]*Job, len(exact))
 	for i := range exact {
 		by[exact[i].Identity()] = &exact[i]
 	}
@@ -50,7 +50,7 @@ func (t timed) Jobs(now time.Time) ([]schemas.Job, []Fault) {
 
 // inTurn ends jobs where later ones start, if only their exact times overlap: where as they were listed one was over when the other
 // started. It takes time in proportion to the CPUs of all jobs, beside sorting the jobs.
-func inTurn(listed, jobs []schemas.Job) {
+func inTurn(listed, jobs []Job) {
 	var started []int
 	for i := range jobs {
 		if jobs[i].Start != nil && listed[i].Start != nil {

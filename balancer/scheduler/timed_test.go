@@ -12,8 +12,8 @@ import (
 // TestTimedJobsFollowEachOther: the epilog of a job may run after the prolog of the next on its CPUs. Both jobs are followed, and what
 // really overlaps by the first source is still refused.
 func TestTimedJobsFollowEachOther(t *testing.T) {
-	whole := func(id string, start, end *int64) schemas.Job {
-		return schemas.Job{JobID: id, Nodes: []string{"n1"}, Start: start, End: end}
+	whole := func(id string, start, end *int64) Job {
+		return Job{Job: schemas.Job{JobID: id, Nodes: []string{"n1"}, Start: start, End: end}}
 	}
 	d := dropInBesideSlurm(t)
 	for name, text := range map[string]string{

@@ -17,7 +17,7 @@ import (
 // TestSimulatedMix plans every interval as the balancer does, and looks at what comes out.
 func TestSimulatedMix(t *testing.T) {
 	sizes := []int{500, 999, 1000, 2000}
-	for n := MinSimulated; n <= 400; n++ {
+	for n := scheduler.MinSimulated; n <= 400; n++ {
 		sizes = append(sizes, n)
 	}
 	for _, n := range sizes {
@@ -37,7 +37,7 @@ func simulate(t *testing.T, n int, host string, steps int) {
 	for i := range n {
 		nodes = append(nodes, fmt.Sprintf("sim%04d", i))
 	}
-	all, source := nodes, scheduler.Source(NewSimSource(nodes, 5*time.Second))
+	all, source := nodes, scheduler.Source(scheduler.NewSimulated(nodes, 5*time.Second))
 	switch host {
 	case "first":
 		all, source = append([]string{"host"}, nodes...), scheduler.Join(scheduler.Fixed(job("host", "host")), source)
@@ -122,14 +122,14 @@ func TestSimulatedNeedsNoPast(t *testing.T) {
 		nodes = append(nodes, fmt.Sprint("n", i))
 	}
 	now := time.UnixMilli(1_700_000_123_456)
-	a, _ := NewSimSource(nodes, time.Second).Jobs(now)
-	later := NewSimSource(nodes, time.Second)
+	a, _ := scheduler.NewSimulated(nodes, time.Second).Jobs(now)
+	later := scheduler.NewSimulated(nodes, time.Second)
 	later.Jobs(now.Add(-time.Hour))
 	b, _ := later.Jobs(now)
 	if diff := cmp.Diff(a, b); diff != "" {
 		t.Error(diff)
 	}
 	for _, few := range []int{0, 1, 5} { // too few for the mix, but no reason to panic
-		NewSimSource(nodes[:few], time.Second).Jobs(now)
+		scheduler.NewSimulated(nodes[:few], time.Second).Jobs(now)
 	}
 }

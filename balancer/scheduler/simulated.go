@@ -1,19 +1,18 @@
-package balancer
+package scheduler
 
 import (
 	"strconv"
 	"time"
 
-	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 )
 
-// MinSimulated is the least number of nodes that NewSimSource's mix of jobs needs.
+// MinSimulated is the least number of nodes that NewSimulated's mix of jobs needs.
 const MinSimulated = 16
 
-// simSlot is a set of nodes that runs one job after the other.
-type simSlot struct {
+// simulatedSlot is a set of nodes that runs one job after the other.
+type simulatedSlot struct {
 	nodes  []string
 	cpus   []int32
 	cycle  int64 // intervals from one job's start to the next one's; 0: one job for ever
@@ -23,13 +22,13 @@ type simSlot struct {
 	stop   int64 // ms into the interval after its last at which a job ends, unannounced
 }
 
-// SimSource is the simulator's job mix.
-type SimSource struct {
+// Simulated is the simulator's job mix.
+type Simulated struct {
 	ms    int64
-	slots []simSlot
+	slots []simulatedSlot
 }
 
-// NewSimSource returns jobs for simulated nodes of 32 logical CPUs, 0 to 31, at least MinSimulated of them: a pure function
+// NewSimulated returns jobs for simulated nodes of 32 logical CPUs, 0 to 31, at least MinSimulated of them: a pure function
 // of the time and of N = len(nodes). With l_max = max(2, N/4), l_dist = 0.9 l_max and four collectors over these nodes in
 // this order, in every interval:
 //
@@ -39,9 +38,9 @@ type SimSource struct {
 //   - jobs start and end as intervals pass. An end is known once it has happened, and some happen between the plan of an interval
 //     and its end;
 //   - at least one node has no job.
-func NewSimSource(nodes []string, interval time.Duration) *SimSource {
+func NewSimulated(nodes []string, interval time.Duration) *Simulated {
 	n := len(nodes)
-	s := &SimSource{ms: interval.Milliseconds()}
+	s := &Simulated{ms: interval.Milliseconds()}
 	// The big job takes every third node, so that it has nodes at every home, wherever these begin.
 	var big, rest []string
 	for i, node := range nodes {
@@ -51,25 +50,25 @@ func NewSimSource(nodes []string, interval time.Duration) *SimSource {
 			rest = append(rest, node)
 		}
 	}
-	take := func(k int) (taken []string) {
+	next := func(k int) (nodes []string) {
 		k = min(k, len(rest))
-		taken, rest = rest[:k:k], rest[k:]
-		return taken
+		nodes, rest = rest[:k:k], rest[k:]
+		return nodes
 	}
-	pair := take(2)
+	pair := next(2)
 	// The default plan of an interval is made a margin before its end: halfway between, nobody can know that a job ends.
 	unforeseen := s.ms - (min(time.Second, interval/4) / 2).Milliseconds()
-	s.slots = []simSlot{
+	s.slots = []simulatedSlot{
 		{nodes: big},
 		{nodes: pair, cpus: cpuRange(0, 16)},
 		{nodes: pair[:min(1, len(pair))], cpus: cpuRange(16, 32)},
-		{nodes: take(max(2, n/16))},
-		{nodes: take(max(2, n/20)), cycle: 5, runs: 3, offset: s.ms / 3, stop: s.ms / 2},
-		{nodes: take(max(2, n/24)), cycle: 4, runs: 2, phase: 1, stop: unforeseen},
-		{nodes: take(1)},
+		{nodes: next(max(2, n/16))},
+		{nodes: next(max(2, n/20)), cycle: 5, runs: 3, offset: s.ms / 3, stop: s.ms / 2},
+		{nodes: next(max(2, n/24)), cycle: 4, runs: 2, phase: 1, stop: unforeseen},
+		{nodes: next(1)},
 	}
 	for i := range 1 + (n-MinSimulated)/16 {
-		s.slots = append(s.slots, simSlot{nodes: take(1), cycle: 6, runs: 4, phase: int64(i), offset: s.ms / 4, stop: unforeseen})
+		s.slots = append(s.slots, simulatedSlot{nodes: next(1), cycle: 6, runs: 4, phase: int64(i), offset: s.ms / 4, stop: unforeseen})
 	}
 	return s
 }
@@ -81,9 +80,9 @@ func cpuRange(from, to int32) (cpus []int32) {
 	return cpus
 }
 
-// Jobs implements scheduler.Source.
-func (s *SimSource) Jobs(now time.Time) ([]schemas.Job, []scheduler.Fault) {
-	var jobs []schemas.Job
+// Jobs implements Source.
+func (s *Simulated) Jobs(now time.Time) ([]Job, []Fault) {
+	var jobs []Job
 	for k, slot := range s.slots {
 		if len(slot.nodes) == 0 {
 			continue
@@ -111,11 +110,11 @@ func (s *SimSource) Jobs(now time.Time) ([]schemas.Job, []scheduler.Fault) {
 	return jobs, nil
 }
 
-func (s *simSlot) job(number int, start int64, end *int64) schemas.Job {
-	j := schemas.Job{
+func (s *simulatedSlot) job(number int, start int64, end *int64) Job {
+	j := Job{Job: schemas.Job{
 		JobID: "sim-" + strconv.Itoa(number), Name: "simulated", User: "sim", Account: "weir", Queue: "sim",
 		Nodes: s.nodes, Cpus: s.cpus, End: end,
-	}
+	}}
 	if start > 0 {
 		j.Start = &start
 	}
