@@ -283,7 +283,7 @@ func TestWrongNamesItsRemedy(t *testing.T) {
 func TestAccounts(t *testing.T) {
 	a := newAccounts(2000, 1000)
 	hear := func(node, job string, start, length int64) {
-		a.take(0, &schemas.CounterBatch{NodeHeader: schemas.NodeHeader{Node: node, JobID: job, IntervalStart: start, IntervalMs: length}})
+		a.add(0, &schemas.CounterBatch{NodeHeader: schemas.NodeHeader{Node: node, JobID: job, IntervalStart: start, IntervalMs: length}})
 	}
 	list := func(job string, parts int32, nodes ...string) schemas.TickJob {
 		return schemas.TickJob{JobID: job, Parts: parts, Nodes: nodes}
@@ -294,9 +294,9 @@ func TestAccounts(t *testing.T) {
 	hear("n1", "over", 2000, 1000)
 	hear("n2", "nowhere", 2000, 1000)
 	hear("n4", "j", 2000, 500)
-	a.take(0, &schemas.Tick{IntervalStart: 2000, IntervalMs: 1000, More: true, Jobs: []schemas.TickJob{list("j", 1, "n1", "n2", "n3", "n4")}})
+	a.add(0, &schemas.Tick{IntervalStart: 2000, IntervalMs: 1000, More: true, Jobs: []schemas.TickJob{list("j", 1, "n1", "n2", "n3", "n4")}})
 	hear("n2", "k", 2000, 1000) // between the two: in time
-	a.take(0, &schemas.Tick{IntervalStart: 2000, IntervalMs: 1000, Jobs: []schemas.TickJob{list("k", 1, "n2"), list("over", 0, "n1")}})
+	a.add(0, &schemas.Tick{IntervalStart: 2000, IntervalMs: 1000, Jobs: []schemas.TickJob{list("k", 1, "n2"), list("over", 0, "n1")}})
 	hear("n5", "j", 2000, 1000)
 	hear("n1", "j", 3000, 1000) // not closed yet
 	s := &Status{}
@@ -323,7 +323,7 @@ func TestIncompleteRows(t *testing.T) {
 			at := (i + 2) % len(reported) // out of order
 			row := summary(job, 0, int64(at)*1000)
 			row.NodesReported = reported[at]
-			r.take(row)
+			r.add(row)
 		}
 	}
 	add("ok", 3, 3, 3, 3)

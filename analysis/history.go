@@ -25,9 +25,9 @@ type history struct {
 	started *int64 // of that restart, milliseconds; nil where nobody says
 }
 
-// take decodes the summaries of the job, and no others. An undecodable one is passed over: the archive's footers and
+// add decodes the summaries of the job, and no others. An undecodable one is passed over: the archive's footers and
 // `weir tail` show it.
-func (h *history) take(r *kgo.Record) error {
+func (h *history) add(r *kgo.Record) error {
 	if !isOf(r, h.jobID) {
 		return nil
 	}

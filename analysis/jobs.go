@@ -50,8 +50,8 @@ func Jobs(ctx context.Context, cfg config.Config) ([]JobRow, error) {
 	now, last := time.Now(), newest{map[string]*schemas.JobSummary{}, map[string]bool{}}
 	oldest := recent(cfg, now)
 	// Most jobs have a summary of the last three intervals, so that nine in twelve need no decoding.
-	_, err = r.back(ctx, cfg.Prefix+schemas.TopicJobSummary, now.Add(-3*cfg.Interval), last.take, func(since time.Time) (time.Time, bool) {
-		last.settle(since)
+	_, err = r.back(ctx, cfg.Prefix+schemas.TopicJobSummary, now.Add(-3*cfg.Interval), last.add, func(since time.Time) (time.Time, bool) {
+		last.readBack(since)
 		return oldest, since.After(oldest)
 	})
 	if err != nil {
@@ -65,14 +65,14 @@ func earlier(now, since time.Time) time.Time { return now.Add(-2 * now.Sub(since
 
 // newest finds the last summary of each job, by the records' keys, where a topic is read backwards.
 type newest struct {
-	of      map[string]*schemas.JobSummary
-	settled map[string]bool // no summary of an earlier window can be a later one
+	of    map[string]*schemas.JobSummary
+	final map[string]bool // no summary of an earlier window can be a later one
 }
 
-// take notes a summary. Those of a job that is settled are not decoded. An undecodable one is passed over: the archive's
-// footers and `weir tail` show it.
-func (n newest) take(r *kgo.Record) error {
-	if n.settled[string(r.Key)] {
+// add notes a summary. It does not decode those of a job whose newest summary is final. It passes over one that cannot be
+// decoded: the archive's footers and `weir tail` show it.
+func (n newest) add(r *kgo.Record) error {
+	if n.final[string(r.Key)] {
 		return nil
 	}
 	v, err := schemas.Unmarshal(r.Value)
@@ -84,11 +84,11 @@ func (n newest) take(r *kgo.Record) error {
 	return nil
 }
 
-// settle is called once all that was written since a time has been read. What was written before is of intervals that had
+// readBack is called once all that was written since a time has been read. What was written before is of intervals that had
 // ended by then.
-func (n newest) settle(since time.Time) {
+func (n newest) readBack(since time.Time) {
 	for key, s := range n.of {
-		n.settled[key] = s.IntervalStart >= since.UnixMilli()
+		n.final[key] = s.IntervalStart >= since.UnixMilli()
 	}
 }
 
@@ -181,7 +181,7 @@ func Job(ctx context.Context, cfg config.Config, jobID string, n int) (rows []sc
 	// Rows of the last intervals may not be there yet.
 	window := max(time.Minute, time.Duration(min(n, int(longest/cfg.Interval))+4)*cfg.Interval)
 	var failed error
-	h.begin, err = r.back(limited, cfg.Prefix+schemas.TopicJobSummary, now.Add(-window), h.take, func(since time.Time) (time.Time, bool) {
+	h.begin, err = r.back(limited, cfg.Prefix+schemas.TopicJobSummary, now.Add(-window), h.add, func(since time.Time) (time.Time, bool) {
 		if h.window(since); h.enough() {
 			return since, false
 		}

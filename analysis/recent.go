@@ -75,8 +75,8 @@ func (a *accounts) window(partition int32, start int64) *window {
 	return a.windows[at]
 }
 
-// take notes one record of counters, in the order of its partition.
-func (a *accounts) take(partition int32, record schemas.Record) {
+// add notes one record of counters, in the order of its partition.
+func (a *accounts) add(partition int32, record schemas.Record) {
 	switch v := record.(type) {
 	case *schemas.CounterBatch:
 		a.hear(partition, &v.NodeHeader)
@@ -198,7 +198,7 @@ func (r *rowCounts) whole() bool {
 // rows are the summaries of the last intervals, by job.
 type rows map[schemas.JobKey][]rowCounts
 
-func (r rows) take(s *schemas.JobSummary) {
+func (r rows) add(s *schemas.JobSummary) {
 	key := schemas.JobKey{JobID: s.JobID, Restart: s.Restart}
 	r[key] = append(r[key], rowCounts{s.IntervalStart, s.Parts, s.PartsReported, s.NodesExpected, s.NodesReported})
 }

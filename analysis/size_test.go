@@ -185,7 +185,7 @@ func TestLateSummaries(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := h.take(&kgo.Record{Key: []byte("j/1"), Value: value}); err != nil {
+		if err := h.add(&kgo.Record{Key: []byte("j/1"), Value: value}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -315,7 +315,7 @@ func (s *Status) nodes(ctx context.Context, from *reader) error {
 	a := newAccounts(oldest, s.IntervalMs)
 	err := from.since(ctx, from.cfg.Prefix+schemas.TopicCounters, time.UnixMilli(oldest), func(r *kgo.Record) error {
 		if v, err := schemas.Unmarshal(r.Value); err == nil { // else collect rejects and counts it
-			a.take(r.Partition, v)
+			a.add(r.Partition, v)
 		}
 		return nil
 	})
@@ -328,7 +328,7 @@ func (s *Status) nodes(ctx context.Context, from *reader) error {
 	err = from.since(ctx, from.cfg.Prefix+schemas.TopicJobSummary, since, func(r *kgo.Record) error {
 		if v, err := schemas.Unmarshal(r.Value); err == nil {
 			if row, ok := v.(*schemas.JobSummary); ok && row.IntervalStart >= since.UnixMilli() {
-				of.take(row)
+				of.add(row)
 			}
 		}
 		return nil

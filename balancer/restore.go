@@ -15,9 +15,9 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// ErrPartitions is returned when topic routes has another number of partitions than the configuration: agents would look
+// errPartitions is returned when topic routes has another number of partitions than the configuration: agents would look
 // for their Routes in the wrong one.
-var ErrPartitions = errors.New("has another number of partitions than the configuration (see weir topics check)")
+var errPartitions = errors.New("has another number of partitions than the configuration (see weir topics check)")
 
 // memory is what the active balancer knows. All of it comes from topics, and what it adds is committed there first.
 type memory struct {
@@ -142,7 +142,7 @@ func (b *balancer) readToEnds(ctx context.Context, adm *kadm.Client, each func(*
 		return fmt.Errorf("listing %s: %w", routes, err)
 	}
 	if n := len(details[routes].Partitions); n != b.cfg.Partitions.Routes {
-		return fmt.Errorf("topic %s with %d partitions, where partitions.routes is %d: %w", routes, n, b.cfg.Partitions.Routes, ErrPartitions)
+		return fmt.Errorf("topic %s with %d partitions, where partitions.routes is %d: %w", routes, n, b.cfg.Partitions.Routes, errPartitions)
 	}
 	for _, topic := range []string{b.cfg.Prefix + schemas.TopicBalance, b.cfg.Prefix + schemas.TopicJobs, routes} {
 		partitions := 1

@@ -361,7 +361,7 @@ func TestCommitNoticesALostRecord(t *testing.T) {
 		t.Fatalf("a Tick without a partition: %v", err)
 	}
 	cfg.Collectors, cfg.Partitions.Routes = 3, 4
-	if err := newBalancer(cfg, sixNodes(), scheduler.Fixed(), slog.New(slog.DiscardHandler), unseen()).active(ctx); !errors.Is(err, ErrPartitions) {
+	if err := newBalancer(cfg, sixNodes(), scheduler.Fixed(), slog.New(slog.DiscardHandler), unseen()).active(ctx); !errors.Is(err, errPartitions) {
 		t.Errorf("a wrong number of partitions of routes: %v", err)
 	}
 }

@@ -51,7 +51,7 @@ func TestBrokers(t *testing.T) {
 	s.eventually("the new leaders know their partitions' ends", s.endsKnown)
 	s.injectFaults()
 
-	s.settle(services)
+	s.drain(services)
 	s.replays.Store(m.listen().replayed)
 	s.judge()
 	s.judgeTicks()

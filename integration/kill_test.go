@@ -52,7 +52,7 @@ func TestKill(t *testing.T) {
 	s.eventually("the first summaries", func() bool { return len(s.read(schemas.TopicJobSummary)) > 30 })
 
 	done := s.perform(schedule(seed, *killFor, s.cfg.Collectors, s.cfg.Partitions.Partials), services)
-	s.settle(services)
+	s.drain(services)
 	heard := m.listen()
 	s.replays.Store(heard.replayed)
 	s.judge()
@@ -210,8 +210,8 @@ func (s *system) perform(actions []action, services map[string]*process) map[str
 	return done
 }
 
-// settle ends everything in the order in which data flows, each part once it has read to the end of what is before it.
-func (s *system) settle(services map[string]*process) {
+// drain ends everything in the order in which data flows, each part once it has read to the end of what is before it.
+func (s *system) drain(services map[string]*process) {
 	s.t.Helper()
 	both := func(kind string) {
 		endAll(services[kind+"-a"], services[kind+"-b"])

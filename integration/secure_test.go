@@ -120,7 +120,7 @@ func TestSecure(t *testing.T) {
 		p.start()
 	}
 
-	s.settle(services)
+	s.drain(services)
 	s.replays.Store(m.listen().replayed)
 	s.judge()
 	s.judgeTicks()

@@ -122,8 +122,8 @@ func (b *bench) begin(without ...string) {
 			p.start()
 		}
 	}
-	b.settled("collect")
-	b.settled("merge")
+	b.steady("collect")
+	b.steady("merge")
 }
 
 // with changes how a process is started.
@@ -163,17 +163,17 @@ func (b *bench) measureProcessor(kind string) {
 			who = kind + " with a name"
 			p := b.victim(kind)
 			b.add(who+", kill -9, restarted at once", time.Second, b.takeover(p, func() { p.kill(); p.start() }))
-			b.settled(kind)
+			b.steady(kind)
 		}
 		p := b.victim(kind)
 		b.add(who+", kill -9, left dead", 8*time.Second, b.takeover(p, func() { p.kill() }))
 		p.start()
-		b.settled(kind)
+		b.steady(kind)
 		p = b.victim(kind)
 		b.add(who+", SIGTERM, another goes on", time.Second, b.takeover(p, func() { p.signal(syscall.SIGTERM) }))
 		b.eventually(p.name+" ends", func() bool { return p.pid() == 0 })
 		p.start()
-		b.settled(kind)
+		b.steady(kind)
 	}
 }
 
@@ -186,7 +186,7 @@ func (b *bench) rename(kind string, named bool) {
 	for _, p := range both {
 		p.start()
 	}
-	b.settled(kind)
+	b.steady(kind)
 }
 
 // victim is the process of a stage that owns a partition in which there are commits.
@@ -236,8 +236,8 @@ func (b *bench) takeover(p *process, do func()) time.Duration {
 	return took
 }
 
-// settled waits until both processes of a stage own partitions, all of them since their last start, and commit.
-func (b *bench) settled(kind string) {
+// steady waits until both processes of a stage own partitions, all of them since their last start, and commit.
+func (b *bench) steady(kind string) {
 	b.t.Helper()
 	b.eventually(kind+" is shared between both", func() bool {
 		names := map[string]bool{}
@@ -386,16 +386,16 @@ func (b *bench) measureEnds() {
 		b.add(service(name)+", SIGTERM, until it has ended", 5*time.Second, time.Since(began))
 		p.start()
 	}
-	b.settled("collect")
-	b.settled("merge")
+	b.steady("collect")
+	b.steady("merge")
 }
 
 // measureHungEnds is the same while the broker neither answers nor goes away.
 func (b *bench) measureHungEnds() {
 	b.t.Helper()
 	b.broker.signal(syscall.SIGSTOP)
-	defer b.settled("merge")
-	defer b.settled("collect")
+	defer b.steady("merge")
+	defer b.steady("collect")
 	defer b.broker.signal(syscall.SIGCONT)
 	time.Sleep(takeoverInterval * 4) // until all wait for an answer
 	var wg sync.WaitGroup
@@ -597,8 +597,8 @@ func TestSoak(t *testing.T) {
 			w.judge(t)
 		}
 	}
-	b.settled("collect")
-	b.settled("merge")
+	b.steady("collect")
+	b.steady("merge")
 	if heard := b.m.listen(); heard.panics > 0 {
 		t.Errorf("%d processes panicked", heard.panics)
 	}

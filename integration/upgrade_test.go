@@ -60,7 +60,7 @@ func TestUpgrade(t *testing.T) {
 		}
 		time.Sleep(5 * s.cfg.Interval) // in which jobs begin and end
 	}
-	s.settle(services)
+	s.drain(services)
 	s.judgeUpgrade()
 	s.judgeTicks()
 	if n := m.listen().panics; n > 0 {

@@ -175,7 +175,7 @@ func (c *Collector) drop(start, lengthMs int64) Effects {
 		}
 		c.dropped = bound
 	}
-	for _, gone := range c.settle() {
+	for _, gone := range c.forgetClosed() {
 		fx.Counts.Dropped += c.intervals[gone].records
 		delete(c.intervals, gone)
 	}
@@ -221,7 +221,7 @@ func (c *Collector) finish(fx *Effects) {
 	fx.Counts.Surplus += c.all.columns.surplus()
 	fx.Outputs = append(fx.Outputs, share)
 	c.closed, c.closedLengthMs = k.start, k.lengthMs
-	for _, gone := range c.settle() {
+	for _, gone := range c.forgetClosed() {
 		fx.Counts.Misrouted += c.intervals[gone].records // what no Tick has taken
 		delete(c.intervals, gone)
 	}

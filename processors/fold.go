@@ -109,8 +109,8 @@ func (l *ledger) open(start, offset int64) {
 	}
 }
 
-// settle forgets the intervals that are closed or dropped by now, and returns them in order.
-func (l *ledger) settle() []int64 {
+// forgetClosed forgets the intervals that are closed or dropped by now, and returns them in order.
+func (l *ledger) forgetClosed() []int64 {
 	var gone []int64
 	for start := range l.first {
 		if start <= max(l.closed, l.dropped) {
@@ -125,7 +125,7 @@ func (l *ledger) settle() []int64 {
 // giveUp drops the intervals up to start, and returns those that were open. It lasts: a later replay finds them dropped.
 func (l *ledger) giveUp(start int64) []int64 {
 	l.dropped = max(l.dropped, start)
-	return l.settle()
+	return l.forgetClosed()
 }
 
 // reject notes a rejected entry. what is why.

@@ -135,12 +135,12 @@ func (m *Merger) watermark(e Entry, w *schemas.Watermark) Effects {
 			fx.Closes = true
 		}
 	}
-	return m.closeSettled(fx)
+	return m.closeForgotten(fx)
 }
 
-// closeSettled emits, with the parts that they have, the windows of intervals that are closed or dropped by now.
-func (m *Merger) closeSettled(fx Effects) Effects {
-	for _, gone := range m.settle() {
+// closeForgotten emits, with the parts that they have, the windows of intervals that are closed or dropped by now.
+func (m *Merger) closeForgotten(fx Effects) Effects {
+	for _, gone := range m.forgetClosed() {
 		jobs := slices.SortedFunc(maps.Keys(m.windows[gone]), func(a, b schemas.JobKey) int {
 			return cmp.Or(strings.Compare(a.JobID, b.JobID), cmp.Compare(a.Restart, b.Restart))
 		})

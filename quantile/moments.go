@@ -18,13 +18,13 @@ func (m Moments) Add(o Moments) Moments {
 		return o
 	}
 	n, delta := float64(m.Count+o.Count), o.Mean-m.Mean
-	share := float64(o.Count) / n
-	mean := m.Mean + float64(delta*share)
+	weight := float64(o.Count) / n
+	mean := m.Mean + float64(delta*weight)
 	if math.IsInf(delta, 0) {
-		mean = float64(m.Mean*(1-share)) + float64(o.Mean*share)
+		mean = float64(m.Mean*(1-weight)) + float64(o.Mean*weight)
 	}
 	mean = min(max(mean, min(m.Mean, o.Mean)), max(m.Mean, o.Mean))
-	m2 := m.M2 + o.M2 + float64(delta*delta*float64(m.Count)*share)
+	m2 := m.M2 + o.M2 + float64(delta*delta*float64(m.Count)*weight)
 	return Moments{m.Count + o.Count, mean, min(m2, math.MaxFloat64)}
 }
 

@@ -38,7 +38,7 @@ func AcceptGap(ctx context.Context, cfg config.Config, partition int32, log *slo
 	if err != nil {
 		return err
 	}
-	last := link{start: unknown, next: unknown} // of a chain that has not begun
+	last := link{start: unread, next: unread} // of a chain that has not begun
 	if len(links) > 0 {
 		last = links[len(links)-1]
 		if last.fault != nil {
@@ -100,7 +100,7 @@ func missing(ctx context.Context, cfg config.Config, topic string, partition int
 	if err != nil {
 		return hole{}, err
 	}
-	begun := last.next != unknown
+	begun := last.next != unread
 	switch {
 	case begun && last.next < start:
 		return hole{last, link{start: start}}, nil

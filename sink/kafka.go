@@ -67,7 +67,7 @@ func (s *sink) assign(ctx context.Context, cl *kgo.Client) error {
 	for p := int32(len(s.parts)); int(p) < count; p++ {
 		t, ok := s.tails[p]
 		if !ok {
-			t.next = unknown
+			t.next = unread
 		}
 		s.parts = append(s.parts, newPart(p, t))
 	}

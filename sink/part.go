@@ -18,8 +18,8 @@ const (
 	maxReasonBytes   = 300
 )
 
-// unknown is the position of a partition whose log was not looked at yet.
-const unknown = -1
+// unread is the position of a partition whose log was not looked at yet.
+const unread = -1
 
 // item is what a record of the topic is to the archive: rows, or the reason why there are none, or a transaction
 // marker.
@@ -150,7 +150,7 @@ func (p *part) footer(topic string) Footer {
 func (p *part) place(logStart, logEnd int64) error {
 	begun := p.previous != "" || !p.empty()
 	switch {
-	case p.next == unknown, p.next < logStart && !begun:
+	case p.next == unread, p.next < logStart && !begun:
 		p.start, p.next = logStart, logStart
 	case p.next < logStart:
 		return fmt.Errorf("%w: partition %d is archived up to %d, the topic begins at %d: what lies between is lost; "+

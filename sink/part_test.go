@@ -133,8 +133,8 @@ func TestPlace(t *testing.T) {
 		next       int64
 		err        error
 	}{
-		"first start":                    {newPart(3, tail{next: unknown, date: ""}), 40, 50, 40, nil},
-		"first start, empty log":         {newPart(3, tail{next: unknown, date: ""}), 0, 0, 0, nil},
+		"first start":                    {newPart(3, tail{next: unread, date: ""}), 40, 50, 40, nil},
+		"first start, empty log":         {newPart(3, tail{next: unread, date: ""}), 0, 0, 0, nil},
 		"nothing archived, log moved on": {newPart(3, tail{next: 40, date: ""}), 60, 70, 60, nil},
 		"inside":                         {newPart(3, tail{next: 45, date: "a"}), 40, 50, 45, nil},
 		"at the end":                     {newPart(3, tail{next: 50, date: "a"}), 40, 50, 50, nil},

@@ -271,7 +271,7 @@ func dropTime(text string) (*int64, error) {
 func (d *DropDir) list(nowMs int64) (jobs []Job, faults []Fault) {
 	jobs, doubts, faults := d.join()
 	if d.alone {
-		for _, c := range settle(jobs) {
+		for _, c := range endOverlaps(jobs) {
 			if _, said := d.files[endName(&jobs[c.job])]; !said {
 				doubts[c.job] = fmt.Sprintf("no file %s, but %s: it counts as ended then; did the epilog fail?", endName(&jobs[c.job]), c.why)
 			}

@@ -371,7 +371,7 @@ func shareCPU(a, b *Job) bool {
 		(len(a.Cpus) == 0 || len(b.Cpus) == 0 || slices.ContainsFunc(a.Cpus, func(c int32) bool { return slices.Contains(b.Cpus, c) }))
 }
 
-func BenchmarkSettle(b *testing.B) {
+func BenchmarkEndOverlaps(b *testing.B) {
 	const jobs, nodes = 16_000, 100_000
 	given := make([]Job, 2*jobs) // each node has had another job before
 	for i := range given {
@@ -383,7 +383,7 @@ func BenchmarkSettle(b *testing.B) {
 		}
 	}
 	for b.Loop() {
-		if cuts := settle(slices.Clone(given)); len(cuts) != jobs {
+		if cuts := endOverlaps(slices.Clone(given)); len(cuts) != jobs {
 			b.Fatalf("%d jobs ended", len(cuts))
 		}
 	}

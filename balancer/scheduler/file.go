@@ -12,8 +12,8 @@ import (
 // maxFileBytes bounds what is read of a job file.
 const maxFileBytes = 16 << 20
 
-// ErrTooLong is returned when a job file is longer than 16 MiB.
-var ErrTooLong = errors.New("longer than 16 MiB")
+// errTooLong is returned when a job file is longer than 16 MiB.
+var errTooLong = errors.New("longer than 16 MiB")
 
 // FileSource reads jobs from a YAML file, and again whenever it changes:
 //

@@ -86,8 +86,8 @@ func sameCPUs(a, b []int32) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
-// settling ends jobs earlier than they say.
-type settling struct {
+// overlaps are jobs of which some end earlier than they say.
+type overlaps struct {
 	jobs []Job
 	cuts []cut
 }
@@ -98,11 +98,11 @@ type cut struct {
 	why string
 }
 
-// settle ends jobs so that no two hold a CPU at one time, by their starts: a life ends where the next restart of its job begins,
-// and a job where a later start takes a CPU of it. It returns the jobs that it ended, once or twice each; the last reason counts. It
-// takes time in proportion to the nodes of all jobs, beside sorting the jobs.
-func settle(jobs []Job) []cut {
-	s := settling{jobs: jobs}
+// endOverlaps ends jobs so that no two hold a CPU at one time. A life ends where the next restart of its job begins, and a job
+// where a later one starts on a CPU of it. It returns the jobs that it ended, once or twice each: the last reason counts. Apart
+// from sorting, its time grows with the nodes of all jobs.
+func endOverlaps(jobs []Job) []cut {
+	s := overlaps{jobs: jobs}
 	var started []int
 	for i := range jobs {
 		if jobs[i].Start != nil {
@@ -115,7 +115,7 @@ func settle(jobs []Job) []cut {
 }
 
 // end ends a job at a time, or at its start where that is later, unless it has ended by then.
-func (s *settling) end(i int, at int64, format string, args ...any) {
+func (s *overlaps) end(i int, at int64, format string, args ...any) {
 	if l := Life(&s.jobs[i]); l.End > at {
 		end := max(at, l.Start)
 		s.jobs[i].End = &end
@@ -123,7 +123,7 @@ func (s *settling) end(i int, at int64, format string, args ...any) {
 	}
 }
 
-func (s *settling) byRestart(started []int) {
+func (s *overlaps) byRestart(started []int) {
 	slices.SortFunc(started, func(a, b int) int { // the last life first
 		return cmp.Or(cmp.Compare(s.jobs[a].JobID, s.jobs[b].JobID), cmp.Compare(s.jobs[b].Restart, s.jobs[a].Restart))
 	})
@@ -139,7 +139,7 @@ func (s *settling) byRestart(started []int) {
 	}
 }
 
-func (s *settling) byNode(started []int) {
+func (s *overlaps) byNode(started []int) {
 	slices.SortFunc(started, func(a, b int) int {
 		x, y := &s.jobs[a], &s.jobs[b]
 		return cmp.Or(cmp.Compare(*x.Start, *y.Start), cmp.Compare(len(x.JobID), len(y.JobID)), cmp.Compare(x.JobID, y.JobID), cmp.Compare(x.Restart, y.Restart))

@@ -29,7 +29,7 @@ const (
 // parseJobs reads a job file. The error is about the file as a whole; jobs that are wrong by themselves become faults.
 func parseJobs(text []byte) ([]Job, []Fault, error) {
 	if len(text) > maxFileBytes {
-		return nil, nil, ErrTooLong
+		return nil, nil, errTooLong
 	}
 	text, bad := readable(text)
 	list, err := jobList(text)

@@ -58,10 +58,10 @@ func TestParseSqueue(t *testing.T) {
 		row(18, 0, "SUSPENDED", 5, -1, 1, "n1"),
 		row(19, 0, "COMPLETING", 5, 9, 1, ""),
 		row(20, 0, "CANCELLED", -1, 9, 1, ""))
-	want := Job{Job: schemas.Job{
+	want := schemas.Job{
 		JobID: "17", Restart: 2, User: "ada", Queue: "batch", Name: "a|b?2|0|RUNNING|2026-11-21T17:03:35|NONE||9|n[1-9]|root|batch||x? \uFFFD\"é",
 		Start: at((epoch + 5) * 1000), Submit: at((epoch + 5) * 1000),
-	}}
+	}
 	if diff := cmp.Diff(want, rows[0].job); diff != "" || len(rows) != 4 {
 		t.Errorf("%d rows\n%s", len(rows), diff)
 	}
