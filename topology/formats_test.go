@@ -51,21 +51,21 @@ func TestFormats(t *testing.T) {
 		text, want string
 	}{
 		"yaml":           {ReadYAML, deepTree, "m(i1(s1(a b) s2(c)) i2(d))"},
-		"conf":           {ReadTopologyConf, "SwitchName=leaf1 Nodes=n[1-2]\nSwitchName=leaf2 Nodes=n[3-4]\nSwitchName=spine Switches=leaf[1-2]\n", "spine(leaf1(n1 n2) leaf2(n3 n4))"},
-		"conf, no top":   {ReadTopologyConf, "SwitchName=a Nodes=n1\nSwitchName=b Nodes=n2", "root(a(n1) b(n2))"},
-		"conf, details":  {ReadTopologyConf, "# tree\nswitchname=top switches=s1 linkspeed=100 # up\n\nSwitchName=s1 \\\n  Nodes=r[01-02]n[8-10],x\n", "top(s1(r01n8 r01n9 r01n10 r02n8 r02n9 r02n10 x))"},
-		"conf, blocks":   {ReadTopologyConf, "BlockName=b1 Nodes=n[1-2]\nBlockName=b2 Nodes=n3\nBlockSizes=2,4\n", "root(b1(n1 n2) b2(n3))"},
-		"conf, commas":   {ReadTopologyConf, "SwitchName=a Nodes=n1,,n[2-3],\n", "a(n1 n2 n3)"},
-		"conf, quotes":   {ReadTopologyConf, "SwitchName=\"a\" Nodes=\"n1, n[2-3]\"\nSwitchName = \"b\"\tNodes = n4 # \"x\n", "root(a(n1 n2 n3) b(n4))"},
-		"conf, BOM":      {ReadTopologyConf, "\xef\xbb\xbfSwitchName=a Nodes=n1\n", "a(n1)"},
-		"conf, both":     {ReadTopologyConf, "SwitchName=top Nodes=n0 Switches=s\nSwitchName=s Nodes=n1", "top(n0 s(n1))"},
-		"slurm yaml":     {ReadTopologyYAML, "- topology: other\n  flat: true\n- topology: t\n  cluster_default: true\n  tree:\n    switches:\n      - {switch: top, children: 's[1-2]'}\n      - {switch: s1, nodes: 'n[1-2]'}\n      - {switch: s2, nodes: 007}\n", "top(s1(n1 n2) s2(007))"},
-		"slurm blanks":   {ReadTopologyYAML, "- topology: t\n  tree: {switches: [{switch: s, nodes: 'n1, n[2-3] '}]}\n", "s(n1 n2 n3)"},
-		"slurm blocks":   {ReadTopologyYAML, "- topology: t\n  block:\n    block_sizes: [2]\n    blocks:\n      - {block: b1, nodes: 'n[1-2]'}\n", "b1(n1 n2)"},
-		"tgf":            {ReadTGF, "1 top\n2 s1\n3 a\n4 b\n5\n#\n1 2 100 MB/s\n2 3\n2 4\n1 5\n", "top(5 s1(a b))"},
-		"tgf, BOM":       {ReadTGF, "\xef\xbb\xbf1 top\n2 a\n#\n1 2\n", "top(a)"},
+		"conf":           {readTopologyConf, "SwitchName=leaf1 Nodes=n[1-2]\nSwitchName=leaf2 Nodes=n[3-4]\nSwitchName=spine Switches=leaf[1-2]\n", "spine(leaf1(n1 n2) leaf2(n3 n4))"},
+		"conf, no top":   {readTopologyConf, "SwitchName=a Nodes=n1\nSwitchName=b Nodes=n2", "root(a(n1) b(n2))"},
+		"conf, details":  {readTopologyConf, "# tree\nswitchname=top switches=s1 linkspeed=100 # up\n\nSwitchName=s1 \\\n  Nodes=r[01-02]n[8-10],x\n", "top(s1(r01n8 r01n9 r01n10 r02n8 r02n9 r02n10 x))"},
+		"conf, blocks":   {readTopologyConf, "BlockName=b1 Nodes=n[1-2]\nBlockName=b2 Nodes=n3\nBlockSizes=2,4\n", "root(b1(n1 n2) b2(n3))"},
+		"conf, commas":   {readTopologyConf, "SwitchName=a Nodes=n1,,n[2-3],\n", "a(n1 n2 n3)"},
+		"conf, quotes":   {readTopologyConf, "SwitchName=\"a\" Nodes=\"n1, n[2-3]\"\nSwitchName = \"b\"\tNodes = n4 # \"x\n", "root(a(n1 n2 n3) b(n4))"},
+		"conf, BOM":      {readTopologyConf, "\xef\xbb\xbfSwitchName=a Nodes=n1\n", "a(n1)"},
+		"conf, both":     {readTopologyConf, "SwitchName=top Nodes=n0 Switches=s\nSwitchName=s Nodes=n1", "top(n0 s(n1))"},
+		"slurm yaml":     {readTopologyYAML, "- topology: other\n  flat: true\n- topology: t\n  cluster_default: true\n  tree:\n    switches:\n      - {switch: top, children: 's[1-2]'}\n      - {switch: s1, nodes: 'n[1-2]'}\n      - {switch: s2, nodes: 007}\n", "top(s1(n1 n2) s2(007))"},
+		"slurm blanks":   {readTopologyYAML, "- topology: t\n  tree: {switches: [{switch: s, nodes: 'n1, n[2-3] '}]}\n", "s(n1 n2 n3)"},
+		"slurm blocks":   {readTopologyYAML, "- topology: t\n  block:\n    block_sizes: [2]\n    blocks:\n      - {block: b1, nodes: 'n[1-2]'}\n", "b1(n1 n2)"},
+		"tgf":            {readTGF, "1 top\n2 s1\n3 a\n4 b\n5\n#\n1 2 100 MB/s\n2 3\n2 4\n1 5\n", "top(5 s1(a b))"},
+		"tgf, BOM":       {readTGF, "\xef\xbb\xbf1 top\n2 a\n#\n1 2\n", "top(a)"},
 		"yaml, BOM":      {ReadYAML, "\xef\xbb\xbfroot: m\nislands: [{name: i, nodes: [a]}]\n", "m(i(a))"},
-		"tgf, same name": {ReadTGF, "1 x\n2 x\n3 x\n#\n1 2\n2 3\n", "x(x(x))"},
+		"tgf, same name": {readTGF, "1 x\n2 x\n3 x\n#\n1 2\n2 3\n", "x(x(x))"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -86,79 +86,79 @@ func TestFaultsOfOtherFormats(t *testing.T) {
 		text, names string
 		is          error
 	}{
-		"conf: cycle":          {ReadTopologyConf, "SwitchName=a Switches=b\nSwitchName=b Switches=a\n", "line 1: vertex a is in a cycle", ErrShape},
-		"conf: own child":      {ReadTopologyConf, "SwitchName=s Nodes=n\nSwitchName=a Switches=a\n", "line 2: vertex a is in a cycle", ErrShape},
-		"conf: cycle aside":    {ReadTopologyConf, "SwitchName=s Nodes=n\nSwitchName=a Switches=b\nSwitchName=b Switches=a\n", "line 2: vertex a is in a cycle", ErrShape},
-		"conf: no such switch": {ReadTopologyConf, "SwitchName=a Switches=s[1-2]\nSwitchName=s1 Nodes=n\n", "line 1: vertex s2 is not defined", ErrShape},
-		"conf: switch twice":   {ReadTopologyConf, "SwitchName=a Nodes=n\nSwitchName=a Nodes=m\n", "line 2: vertex a", ErrTwice},
-		"conf: both kinds":     {ReadTopologyConf, "RingName=a Nodes=n SwitchName=b\n", "line 1: key SwitchName is there twice", nil},
-		"conf: hostlist":       {ReadTopologyConf, "SwitchName=a Nodes=n[1-\n", "line 1: switch a", ErrHostlist},
-		"conf: hostlist swap":  {ReadTopologyConf, "SwitchName=a Nodes=n[3-1]\n", `"3-1"`, ErrHostlist},
-		"conf: huge":           {ReadTopologyConf, "SwitchName=a Nodes=n[0-9][0-99999][0-99999]\n", "more than 1048576 hosts", ErrHostlist},
-		"conf: key":            {ReadTopologyConf, "SwitchName=a Node=n\n", `line 1: unknown key "Node"`, nil},
-		"conf: no key":         {ReadTopologyConf, "\nfoo\n", `line 2: "foo"`, nil},
-		"conf: no name":        {ReadTopologyConf, "Nodes=n\n", "line 1: no SwitchName", nil},
-		"conf: node's name":    {ReadTopologyConf, "SwitchName=a Nodes=../b\n", `line 1: node "../b"`, ErrName},
-		"conf: goes on":        {ReadTopologyConf, "SwitchName=a \\\n", "line 1: the file ends", nil},
-		"conf: nothing":        {ReadTopologyConf, "# nothing\n", "", ErrEmpty},
-		"conf: nodes twice":    {ReadTopologyConf, "\nSwitchName=a Nodes=n1 nodes=n2\n", "line 2: key nodes is there twice", nil},
-		"conf: two names":      {ReadTopologyConf, "SwitchName=a Nodes=n1 SwitchName=b\n", "line 1: key SwitchName is there twice", nil},
-		"conf: two kinds":      {ReadTopologyConf, "SwitchName=a Nodes=n1 BlockName=b\n", "line 1: key BlockName is there twice", nil},
-		"conf: include":        {ReadTopologyConf, "# all\ninclude\tother.conf\n", `line 2: Include is not supported: put what "other.conf" says into this file`, nil},
-		"conf: no value":       {ReadTopologyConf, "SwitchName=a Nodes= Switches=b\n", `line 1: "Nodes= Switches=b" is not key=value`, nil},
-		"conf: half a quote":   {ReadTopologyConf, "SwitchName=a Nodes=\"n1\n", `line 1: "Nodes=\"n1" is not key=value`, nil},
-		"conf: empty quotes":   {ReadTopologyConf, "SwitchName=a Nodes=\"\"\n", "is not key=value", nil},
-		"conf: hostile child":  {ReadTopologyConf, "SwitchName=a\x1b Switches=s\nSwitchName=b\x1b Switches=s\nSwitchName=s Nodes=n\n", `line 1: root "a\x1b"`, ErrName},
-		"conf: cycle below":    {ReadTopologyConf, "SwitchName=top Switches=a,l\nSwitchName=l Nodes=n\nSwitchName=a Switches=b\nSwitchName=b Switches=a\n", "line 3: vertex a is in a cycle, a below b below a", ErrShape},
-		"conf: cycle of three": {ReadTopologyConf, "SwitchName=x Switches=y\nSwitchName=y Nodes=n\nSwitchName=a Switches=b,y\nSwitchName=b Switches=c\nSwitchName=c Switches=a\n", "line 3: vertex a is in a cycle, a below c below b below a", ErrShape},
-		"conf: all nodes":      {ReadTopologyConf, "SwitchName=a Nodes=ALL\n", "line 1: switch a: ALL is no node: write the hostlist", ErrHostlist},
-		"conf: all are empty":  {ReadTopologyConf, "SwitchName=a Switches=b\nSwitchName=b\n", "the tree has no nodes", ErrEmpty},
-		"conf: no text":        {ReadTopologyConf, "SwitchName=a Nodes=n1\x00\n", `line 1: node "n1\x00"`, ErrName},
-		"slurm yaml: no list":  {ReadTopologyYAML, "topology: t\n", "line 1: expected a list of topologies, found keys", nil},
-		"slurm yaml: switches": {ReadTopologyYAML, "- topology: t\n  tree:\n    switches: {switch: a}\n", "line 3: expected a list of switches or blocks, found keys", nil},
-		"slurm yaml: switch":   {ReadTopologyYAML, "- topology: t\n  tree:\n    switches: [a]\n", "line 3: expected a switch or block such as {switch: s1, nodes: 'n[1-2]'}, found a single value", nil},
-		"slurm yaml: tree":     {ReadTopologyYAML, "- topology: t\n  tree: [a]\n", "line 2: expected the key switches, found a list", nil},
-		"slurm yaml: block":    {ReadTopologyYAML, "- topology: t\n  block: [a]\n", "line 2: expected the key blocks, found a list", nil},
-		"slurm yaml: sizes":    {ReadTopologyYAML, "- topology: t\n  block:\n    block_sizes: 4\n", "line 3: expected a list of whole numbers, found a single value", nil},
-		"slurm yaml: size":     {ReadTopologyYAML, "- topology: t\n  block:\n    block_sizes: [x]\n", "line 3: expected a whole number, found a single value", nil},
-		"slurm yaml: default":  {ReadTopologyYAML, "- topology: t\n  cluster_default: \"a into b\"\n", "line 2: expected true or false, found a single value", nil},
-		"slurm yaml: name":     {ReadTopologyYAML, "- topology: [t]\n", "line 1: expected a text, found a list", nil},
-		"slurm yaml: text":     {ReadTopologyYAML, "- topology: t\n  tree:\n    switches:\n      - {switch: a, nodes: [n1]}\n", "line 4: expected a name or a hostlist, found a list or keys", nil},
-		"slurm yaml: element":  {ReadTopologyYAML, "- t\n", "line 1: expected a topology with tree or block, found a single value", nil},
-		"slurm yaml: hostile":  {ReadTopologyYAML, "- \"top\\e\\nology\": t\n", `line 1: unknown key "top\x1b\nology"`, nil},
-		"slurm yaml: tag":      {ReadTopologyYAML, "- !x t\n", "line 1: expected a topology with tree or block, found a single value", nil},
-		"slurm yaml: options":  {ReadTopologyYAML, "- {topology: t, flat: {alpha_step_rank: true}}\n", "set balance.nodes", ErrShape},
-		"slurm yaml: deep key": {ReadTopologyYAML, "- topology: t\n  ring:\n    rings:\n      - {ring: r, node: a}\n", `line 4: unknown key "node"`, nil},
-		"slurm yaml: no ring":  {ReadTopologyYAML, "- topology: t\n  ring: [a]\n", "line 2: expected the key rings, found a list", nil},
-		"slurm yaml: rings":    {ReadTopologyYAML, "- topology: t\n  ring:\n    rings: {ring: a}\n", "line 3: expected a list of rings, found keys", nil},
-		"slurm yaml: a ring":   {ReadTopologyYAML, "- topology: t\n  ring:\n    rings: [a]\n", "line 3: expected a ring such as {ring: r1, nodes: 'n[1-2]'}, found a single value", nil},
-		"slurm yaml: no torus": {ReadTopologyYAML, "- topology: t\n  torus3d: [a]\n", "line 2: expected the key toruses, found a list", nil},
-		"slurm yaml: toruses":  {ReadTopologyYAML, "- topology: t\n  torus3d:\n    toruses: {name: a}\n", "line 3: expected a list of toruses, found keys", nil},
-		"slurm yaml: a torus":  {ReadTopologyYAML, "- topology: t\n  torus3d:\n    toruses: [a]\n", "line 3: expected a torus such as {name: t1, nodes: 'n[1-2]'}, found a single value", nil},
-		"slurm yaml: regions":  {ReadTopologyYAML, "- topology: t\n  torus3d:\n    toruses: [{name: a, regions: b}]\n", "line 3: expected a list of regions, found a single value", nil},
-		"slurm yaml: a region": {ReadTopologyYAML, "- topology: t\n  torus3d:\n    toruses: [{name: a, regions: [b]}]\n", "line 3: expected a region such as {nodes: 'n[1-2]'}, found a single value", nil},
-		"slurm yaml: chosen":   {ReadTopologyYAML, "- {topology: s, tree: {switches: [{switch: a, nodes: n}]}}\n- topology: t\n  tree:\n    switches:\n      - {switch: a, nodes: [n1]}\n  cluster_default: true\n", "line 5: expected a name or a hostlist", nil},
-		"slurm yaml: flat":     {ReadTopologyYAML, "- {topology: t, flat: true}\n", `"t" has neither`, ErrShape},
-		"slurm yaml: key":      {ReadTopologyYAML, "- {topology: t, trees: {}}\n", "line 1", nil},
-		"slurm yaml: no name":  {ReadTopologyYAML, "- topology: t\n  tree:\n    switches:\n      - {nodes: a}\n", "without a name", nil},
-		"slurm yaml: cycle":    {ReadTopologyYAML, "- topology: t\n  tree:\n    switches:\n      - {switch: a, children: b}\n      - {switch: b, children: a}\n", "line 4: vertex a is in a cycle", ErrShape},
-		"slurm yaml: nothing":  {ReadTopologyYAML, "[]\n", "", ErrEmpty},
-		"tgf: cycle":           {ReadTGF, "1 a\n2 b\n#\n1 2\n2 1\n", "line 1: vertex a is in a cycle", ErrShape},
-		"tgf: id twice":        {ReadTGF, "1 a\n1 b\n#\n", "line 2: vertex 1", ErrTwice},
-		"tgf: name twice":      {ReadTGF, "1 r\n2 a\n3 a\n#\n1 2\n1 3\n", "line 3: node a", ErrTwice},
-		"tgf: no such id":      {ReadTGF, "1 a\n#\n1 2\n", "line 3: vertex 2 is not defined", ErrShape},
-		"tgf: two parents":     {ReadTGF, "1 r\n2 a\n3 b\n4 n\n#\n1 2\n1 3\n2 4\n3 4\n", "line 9: vertex n is below a and below b", ErrShape},
-		"tgf: two tops":        {ReadTGF, "1 r\n2 s\n3 a\n#\n1 3\n", "line 1: vertex r and s", ErrShape},
-		"tgf: half a link":     {ReadTGF, "1 r\n#\n1\n", `line 3: "1"`, nil},
-		"tgf: name":            {ReadTGF, "1 r\n2 not a name\n#\n1 2\n", `line 2: node "not a name"`, ErrName},
-		"tgf: hostile names":   {ReadTGF, "1 r\x1b\n2 a\x1b\n3 b\x1b\n4 n\n#\n1 2\n1 3\n2 4\n3 4\n", `line 9: vertex n is below "a\x1b" and below "b\x1b"`, ErrShape},
-		"tgf: hostile tops":    {ReadTGF, "1 r\x1b\n2 s\x1b\n3 a\n#\n1 3\n", `line 1: vertex "r\x1b" and "s\x1b" are both at the top`, ErrShape},
-		"tgf: hostile id":      {ReadTGF, "1\x1b r\n1\x1b s\n", `line 2: vertex "1\x1b"`, ErrTwice},
-		"tgf: hostile root":    {ReadTGF, "1 \x1b\n2 a\n#\n1 2\n", `line 1: root "\x1b"`, ErrName},
-		"tgf: alone":           {ReadTGF, "1 r\n", "", ErrEmpty},
-		"yaml: too deep":       {ReadYAML, "root: m\nislands: " + strings.Repeat("[{name: i, islands: ", 65) + strings.Repeat("}]", 65), "line 2: island i", ErrDeep},
-		"yaml: rack twice":     {ReadYAML, "root: m\nislands:\n  - {name: i, racks: [r], nodes: [a]}\n  - {name: j, racks: [r], nodes: [b]}\n", "line 4: rack r", ErrTwice},
-		"yaml: inner twice":    {ReadYAML, "root: m\nislands:\n  - name: i\n    islands:\n      - {name: i, nodes: [a]}\n", "line 5: island i", ErrTwice},
+		"conf: cycle":          {readTopologyConf, "SwitchName=a Switches=b\nSwitchName=b Switches=a\n", "line 1: vertex a is in a cycle", errShape},
+		"conf: own child":      {readTopologyConf, "SwitchName=s Nodes=n\nSwitchName=a Switches=a\n", "line 2: vertex a is in a cycle", errShape},
+		"conf: cycle aside":    {readTopologyConf, "SwitchName=s Nodes=n\nSwitchName=a Switches=b\nSwitchName=b Switches=a\n", "line 2: vertex a is in a cycle", errShape},
+		"conf: no such switch": {readTopologyConf, "SwitchName=a Switches=s[1-2]\nSwitchName=s1 Nodes=n\n", "line 1: vertex s2 is not defined", errShape},
+		"conf: switch twice":   {readTopologyConf, "SwitchName=a Nodes=n\nSwitchName=a Nodes=m\n", "line 2: vertex a", errTwice},
+		"conf: both kinds":     {readTopologyConf, "RingName=a Nodes=n SwitchName=b\n", "line 1: key SwitchName is there twice", nil},
+		"conf: hostlist":       {readTopologyConf, "SwitchName=a Nodes=n[1-\n", "line 1: switch a", errHostlist},
+		"conf: hostlist swap":  {readTopologyConf, "SwitchName=a Nodes=n[3-1]\n", `"3-1"`, errHostlist},
+		"conf: huge":           {readTopologyConf, "SwitchName=a Nodes=n[0-9][0-99999][0-99999]\n", "more than 1048576 hosts", errHostlist},
+		"conf: key":            {readTopologyConf, "SwitchName=a Node=n\n", `line 1: unknown key "Node"`, nil},
+		"conf: no key":         {readTopologyConf, "\nfoo\n", `line 2: "foo"`, nil},
+		"conf: no name":        {readTopologyConf, "Nodes=n\n", "line 1: no SwitchName", nil},
+		"conf: node's name":    {readTopologyConf, "SwitchName=a Nodes=../b\n", `line 1: node "../b"`, errName},
+		"conf: goes on":        {readTopologyConf, "SwitchName=a \\\n", "line 1: the file ends", nil},
+		"conf: nothing":        {readTopologyConf, "# nothing\n", "", errEmpty},
+		"conf: nodes twice":    {readTopologyConf, "\nSwitchName=a Nodes=n1 nodes=n2\n", "line 2: key nodes is there twice", nil},
+		"conf: two names":      {readTopologyConf, "SwitchName=a Nodes=n1 SwitchName=b\n", "line 1: key SwitchName is there twice", nil},
+		"conf: two kinds":      {readTopologyConf, "SwitchName=a Nodes=n1 BlockName=b\n", "line 1: key BlockName is there twice", nil},
+		"conf: include":        {readTopologyConf, "# all\ninclude\tother.conf\n", `line 2: Include is not supported: put what "other.conf" says into this file`, nil},
+		"conf: no value":       {readTopologyConf, "SwitchName=a Nodes= Switches=b\n", `line 1: "Nodes= Switches=b" is not key=value`, nil},
+		"conf: half a quote":   {readTopologyConf, "SwitchName=a Nodes=\"n1\n", `line 1: "Nodes=\"n1" is not key=value`, nil},
+		"conf: empty quotes":   {readTopologyConf, "SwitchName=a Nodes=\"\"\n", "is not key=value", nil},
+		"conf: hostile child":  {readTopologyConf, "SwitchName=a\x1b Switches=s\nSwitchName=b\x1b Switches=s\nSwitchName=s Nodes=n\n", `line 1: root "a\x1b"`, errName},
+		"conf: cycle below":    {readTopologyConf, "SwitchName=top Switches=a,l\nSwitchName=l Nodes=n\nSwitchName=a Switches=b\nSwitchName=b Switches=a\n", "line 3: vertex a is in a cycle, a below b below a", errShape},
+		"conf: cycle of three": {readTopologyConf, "SwitchName=x Switches=y\nSwitchName=y Nodes=n\nSwitchName=a Switches=b,y\nSwitchName=b Switches=c\nSwitchName=c Switches=a\n", "line 3: vertex a is in a cycle, a below c below b below a", errShape},
+		"conf: all nodes":      {readTopologyConf, "SwitchName=a Nodes=ALL\n", "line 1: switch a: ALL is no node: write the hostlist", errHostlist},
+		"conf: all are empty":  {readTopologyConf, "SwitchName=a Switches=b\nSwitchName=b\n", "the tree has no nodes", errEmpty},
+		"conf: no text":        {readTopologyConf, "SwitchName=a Nodes=n1\x00\n", `line 1: node "n1\x00"`, errName},
+		"slurm yaml: no list":  {readTopologyYAML, "topology: t\n", "line 1: expected a list of topologies, found keys", nil},
+		"slurm yaml: switches": {readTopologyYAML, "- topology: t\n  tree:\n    switches: {switch: a}\n", "line 3: expected a list of switches or blocks, found keys", nil},
+		"slurm yaml: switch":   {readTopologyYAML, "- topology: t\n  tree:\n    switches: [a]\n", "line 3: expected a switch or block such as {switch: s1, nodes: 'n[1-2]'}, found a single value", nil},
+		"slurm yaml: tree":     {readTopologyYAML, "- topology: t\n  tree: [a]\n", "line 2: expected the key switches, found a list", nil},
+		"slurm yaml: block":    {readTopologyYAML, "- topology: t\n  block: [a]\n", "line 2: expected the key blocks, found a list", nil},
+		"slurm yaml: sizes":    {readTopologyYAML, "- topology: t\n  block:\n    block_sizes: 4\n", "line 3: expected a list of whole numbers, found a single value", nil},
+		"slurm yaml: size":     {readTopologyYAML, "- topology: t\n  block:\n    block_sizes: [x]\n", "line 3: expected a whole number, found a single value", nil},
+		"slurm yaml: default":  {readTopologyYAML, "- topology: t\n  cluster_default: \"a into b\"\n", "line 2: expected true or false, found a single value", nil},
+		"slurm yaml: name":     {readTopologyYAML, "- topology: [t]\n", "line 1: expected a text, found a list", nil},
+		"slurm yaml: text":     {readTopologyYAML, "- topology: t\n  tree:\n    switches:\n      - {switch: a, nodes: [n1]}\n", "line 4: expected a name or a hostlist, found a list or keys", nil},
+		"slurm yaml: element":  {readTopologyYAML, "- t\n", "line 1: expected a topology with tree or block, found a single value", nil},
+		"slurm yaml: hostile":  {readTopologyYAML, "- \"top\\e\\nology\": t\n", `line 1: unknown key "top\x1b\nology"`, nil},
+		"slurm yaml: tag":      {readTopologyYAML, "- !x t\n", "line 1: expected a topology with tree or block, found a single value", nil},
+		"slurm yaml: options":  {readTopologyYAML, "- {topology: t, flat: {alpha_step_rank: true}}\n", "set balance.nodes", errShape},
+		"slurm yaml: deep key": {readTopologyYAML, "- topology: t\n  ring:\n    rings:\n      - {ring: r, node: a}\n", `line 4: unknown key "node"`, nil},
+		"slurm yaml: no ring":  {readTopologyYAML, "- topology: t\n  ring: [a]\n", "line 2: expected the key rings, found a list", nil},
+		"slurm yaml: rings":    {readTopologyYAML, "- topology: t\n  ring:\n    rings: {ring: a}\n", "line 3: expected a list of rings, found keys", nil},
+		"slurm yaml: a ring":   {readTopologyYAML, "- topology: t\n  ring:\n    rings: [a]\n", "line 3: expected a ring such as {ring: r1, nodes: 'n[1-2]'}, found a single value", nil},
+		"slurm yaml: no torus": {readTopologyYAML, "- topology: t\n  torus3d: [a]\n", "line 2: expected the key toruses, found a list", nil},
+		"slurm yaml: toruses":  {readTopologyYAML, "- topology: t\n  torus3d:\n    toruses: {name: a}\n", "line 3: expected a list of toruses, found keys", nil},
+		"slurm yaml: a torus":  {readTopologyYAML, "- topology: t\n  torus3d:\n    toruses: [a]\n", "line 3: expected a torus such as {name: t1, nodes: 'n[1-2]'}, found a single value", nil},
+		"slurm yaml: regions":  {readTopologyYAML, "- topology: t\n  torus3d:\n    toruses: [{name: a, regions: b}]\n", "line 3: expected a list of regions, found a single value", nil},
+		"slurm yaml: a region": {readTopologyYAML, "- topology: t\n  torus3d:\n    toruses: [{name: a, regions: [b]}]\n", "line 3: expected a region such as {nodes: 'n[1-2]'}, found a single value", nil},
+		"slurm yaml: chosen":   {readTopologyYAML, "- {topology: s, tree: {switches: [{switch: a, nodes: n}]}}\n- topology: t\n  tree:\n    switches:\n      - {switch: a, nodes: [n1]}\n  cluster_default: true\n", "line 5: expected a name or a hostlist", nil},
+		"slurm yaml: flat":     {readTopologyYAML, "- {topology: t, flat: true}\n", `"t" has neither`, errShape},
+		"slurm yaml: key":      {readTopologyYAML, "- {topology: t, trees: {}}\n", "line 1", nil},
+		"slurm yaml: no name":  {readTopologyYAML, "- topology: t\n  tree:\n    switches:\n      - {nodes: a}\n", "without a name", nil},
+		"slurm yaml: cycle":    {readTopologyYAML, "- topology: t\n  tree:\n    switches:\n      - {switch: a, children: b}\n      - {switch: b, children: a}\n", "line 4: vertex a is in a cycle", errShape},
+		"slurm yaml: nothing":  {readTopologyYAML, "[]\n", "", errEmpty},
+		"tgf: cycle":           {readTGF, "1 a\n2 b\n#\n1 2\n2 1\n", "line 1: vertex a is in a cycle", errShape},
+		"tgf: id twice":        {readTGF, "1 a\n1 b\n#\n", "line 2: vertex 1", errTwice},
+		"tgf: name twice":      {readTGF, "1 r\n2 a\n3 a\n#\n1 2\n1 3\n", "line 3: node a", errTwice},
+		"tgf: no such id":      {readTGF, "1 a\n#\n1 2\n", "line 3: vertex 2 is not defined", errShape},
+		"tgf: two parents":     {readTGF, "1 r\n2 a\n3 b\n4 n\n#\n1 2\n1 3\n2 4\n3 4\n", "line 9: vertex n is below a and below b", errShape},
+		"tgf: two tops":        {readTGF, "1 r\n2 s\n3 a\n#\n1 3\n", "line 1: vertex r and s", errShape},
+		"tgf: half a link":     {readTGF, "1 r\n#\n1\n", `line 3: "1"`, nil},
+		"tgf: name":            {readTGF, "1 r\n2 not a name\n#\n1 2\n", `line 2: node "not a name"`, errName},
+		"tgf: hostile names":   {readTGF, "1 r\x1b\n2 a\x1b\n3 b\x1b\n4 n\n#\n1 2\n1 3\n2 4\n3 4\n", `line 9: vertex n is below "a\x1b" and below "b\x1b"`, errShape},
+		"tgf: hostile tops":    {readTGF, "1 r\x1b\n2 s\x1b\n3 a\n#\n1 3\n", `line 1: vertex "r\x1b" and "s\x1b" are both at the top`, errShape},
+		"tgf: hostile id":      {readTGF, "1\x1b r\n1\x1b s\n", `line 2: vertex "1\x1b"`, errTwice},
+		"tgf: hostile root":    {readTGF, "1 \x1b\n2 a\n#\n1 2\n", `line 1: root "\x1b"`, errName},
+		"tgf: alone":           {readTGF, "1 r\n", "", errEmpty},
+		"yaml: too deep":       {ReadYAML, "root: m\nislands: " + strings.Repeat("[{name: i, islands: ", 65) + strings.Repeat("}]", 65), "line 2: island i", errDeep},
+		"yaml: rack twice":     {ReadYAML, "root: m\nislands:\n  - {name: i, racks: [r], nodes: [a]}\n  - {name: j, racks: [r], nodes: [b]}\n", "line 4: rack r", errTwice},
+		"yaml: inner twice":    {ReadYAML, "root: m\nislands:\n  - name: i\n    islands:\n      - {name: i, nodes: [a]}\n", "line 5: island i", errTwice},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -232,17 +232,17 @@ func TestWritersAndReaders(t *testing.T) {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 		var tgf, conf, again bytes.Buffer
-		if err := errors.Join(tree.WriteTGF(&tgf), tree.WriteTopologyConf(&conf)); err != nil {
+		if err := errors.Join(tree.writeTGF(&tgf), tree.writeTopologyConf(&conf)); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
-		read, err := ReadTGF(&tgf)
+		read, err := readTGF(&tgf)
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 		if diff := cmp.Diff(shape(tree), shape(read)); diff != "" {
 			t.Fatalf("seed %d: TGF: %s", seed, diff)
 		}
-		slurms, err := ReadTopologyConf(bytes.NewReader(conf.Bytes()))
+		slurms, err := readTopologyConf(bytes.NewReader(conf.Bytes()))
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
@@ -250,7 +250,7 @@ func TestWritersAndReaders(t *testing.T) {
 			t.Fatalf("seed %d: topology.conf: %s", seed, diff)
 		}
 		// Slurm's tree is ours but for the switches that hold nodes of a vertex with both: written again it stays as it is.
-		if err := slurms.WriteTopologyConf(&again); err != nil || again.String() != conf.String() && len(slurms.vertices) == len(tree.vertices) {
+		if err := slurms.writeTopologyConf(&again); err != nil || again.String() != conf.String() && len(slurms.vertices) == len(tree.vertices) {
 			t.Fatalf("seed %d: %v\n%s\n%s", seed, err, conf.String(), again.String())
 		}
 	}
@@ -265,7 +265,7 @@ func TestWriteTopologyConfFaults(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := tree.WriteTopologyConf(io.Discard); !errors.Is(err, ErrTwice) {
+		if err := tree.writeTopologyConf(io.Discard); !errors.Is(err, errTwice) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
@@ -367,7 +367,7 @@ func TestManPageExample(t *testing.T) {
 		"topo5": {"pod1(node01 node02)", "a torus is read as one switch"},
 		"topo6": {"pod1(node03 node04 node01 node02)", "a torus is read as one switch"},
 	} {
-		tree, err := ReadTopologyYAML(strings.NewReader(manPageYAML(chosen)))
+		tree, err := readTopologyYAML(strings.NewReader(manPageYAML(chosen)))
 		if err != nil {
 			t.Errorf("%s: %v", chosen, err)
 			continue
@@ -377,7 +377,7 @@ func TestManPageExample(t *testing.T) {
 			t.Errorf("%s: %s, warnings %q; want %+v", chosen, got, warnings, want)
 		}
 	}
-	conf, err := ReadTopologyConf(strings.NewReader("RingName=r0 Nodes=n[1-2]\nRingName=r1 Nodes=n3\n"))
+	conf, err := readTopologyConf(strings.NewReader("RingName=r0 Nodes=n[1-2]\nRingName=r1 Nodes=n3\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -401,7 +401,7 @@ func TestNodesOfSeveralSwitches(t *testing.T) {
 		"BlockName=a Nodes=n[1-2]\nBlockName=b Nodes=n[2-3]\n": {"root(a(n1 n2) b(n3))", "line 2: node n2 is below a and below b"},
 		"SwitchName=a Nodes=n1\nSwitchName=b Nodes=n2\n":       {"root(a(n1) b(n2))", ""},
 	} {
-		tree, err := ReadTopologyConf(strings.NewReader(text))
+		tree, err := readTopologyConf(strings.NewReader(text))
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
 			continue
@@ -440,7 +440,7 @@ func TestLegalTopologies(t *testing.T) {
 			"root(block1(node1 node2) block3(node3))", "line 2: switch block2 is left out",
 		},
 	} {
-		tree, err := ReadTopologyConf(strings.NewReader(text))
+		tree, err := readTopologyConf(strings.NewReader(text))
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
 			continue
@@ -450,7 +450,7 @@ func TestLegalTopologies(t *testing.T) {
 			t.Errorf("%s: %s, warnings %q; want %q", text, got, warnings, want)
 		}
 	}
-	tree, err := ReadTopologyYAML(strings.NewReader(`
+	tree, err := readTopologyYAML(strings.NewReader(`
 - topology: other
   cluster_default: no
   tree: {switches: [{switch: x, nodes: y}]}
@@ -505,8 +505,8 @@ func TestManyLinesOfManyHosts(t *testing.T) {
 	for i := range 1000 {
 		fmt.Fprintf(&conf, "BlockName=b%d Nodes=n%dx[1-300000]\n", i, i)
 	}
-	_, err := ReadTopologyConf(strings.NewReader(conf.String()))
-	if !errors.Is(err, ErrHostlist) || !strings.Contains(err.Error(), "line 4") || !strings.Contains(err.Error(), "b3") {
+	_, err := readTopologyConf(strings.NewReader(conf.String()))
+	if !errors.Is(err, errHostlist) || !strings.Contains(err.Error(), "line 4") || !strings.Contains(err.Error(), "b3") {
 		t.Errorf("%v", err)
 	}
 }
@@ -534,25 +534,25 @@ func fuzzReader(f *testing.F, read func(io.Reader) (*Tree, error), seeds ...stri
 			}
 		}
 		var b bytes.Buffer
-		if err := tree.WriteTGF(&b); err != nil {
+		if err := tree.writeTGF(&b); err != nil {
 			t.Fatal(err)
 		}
-		if again, err := ReadTGF(&b); err != nil || len(again.Nodes()) != len(tree.Nodes()) {
+		if again, err := readTGF(&b); err != nil || len(again.Nodes()) != len(tree.Nodes()) {
 			t.Fatalf("written and read: %v, %v", again, err)
 		}
 	})
 }
 
 func FuzzReadTopologyConf(f *testing.F) {
-	fuzzReader(f, ReadTopologyConf, "SwitchName=leaf1 Nodes=n[1-2],x\nSwitchName=spine Switches=leaf1 LinkSpeed=3\n", "SwitchName=s0 Switches=a0\nSwitchName=a0 Nodes=n[1-2]\nSwitchName=s1 Switches=a1\nSwitchName=a1 Nodes=n[1-2]\n",
+	fuzzReader(f, readTopologyConf, "SwitchName=leaf1 Nodes=n[1-2],x\nSwitchName=spine Switches=leaf1 LinkSpeed=3\n", "SwitchName=s0 Switches=a0\nSwitchName=a0 Nodes=n[1-2]\nSwitchName=s1 Switches=a1\nSwitchName=a1 Nodes=n[1-2]\n",
 		"RingName=r Nodes=n[1-3]\n", "BlockName=b Nodes=n[01-03]r[1]\\\n", "SwitchName=a Switches=a")
 }
 
 func FuzzReadTopologyYAML(f *testing.F) {
-	fuzzReader(f, ReadTopologyYAML, "- topology: t\n  tree: {switches: [{switch: s, nodes: 'n[1-2]'}]}\n", "- {topology: t, block: {blocks: [{block: b, nodes: a}]}}",
+	fuzzReader(f, readTopologyYAML, "- topology: t\n  tree: {switches: [{switch: s, nodes: 'n[1-2]'}]}\n", "- {topology: t, block: {blocks: [{block: b, nodes: a}]}}",
 		manPageYAML("topo1"), manPageYAML("topo4"), manPageYAML("topo5"), manPageYAML("topo6"))
 }
 
 func FuzzReadTGF(f *testing.F) {
-	fuzzReader(f, ReadTGF, "1 top\n2 s1\n3 a\n#\n1 2\n2 3 x\n", "1\n2\n#\n1 2\n2 1")
+	fuzzReader(f, readTGF, "1 top\n2 s1\n3 a\n#\n1 2\n2 3 x\n", "1\n2\n#\n1 2\n2 1")
 }

@@ -18,8 +18,8 @@ const (
 	maxHostDigits = 18
 )
 
-// ErrHostlist is returned where a text is no hostlist, or stands for more hosts than any machine has.
-var ErrHostlist = errors.New("not a hostlist such as n[001-128],login1")
+// errHostlist is returned where a text is no hostlist, or stands for more hosts than any machine has.
+var errHostlist = errors.New("not a hostlist such as n[001-128],login1")
 
 // hostPart is a piece of an item of a hostlist: text, and the numbers in the brackets after it.
 type hostPart struct {
@@ -37,7 +37,7 @@ type hostRange struct {
 // in which they stand there, and with what stands there twice. Blanks around an item and items without a text are passed
 // over, as by Slurm's own tools; unlike these it does not guess at what a bracket that is empty or never closed could mean,
 // and takes a text after brackets. A list of more than 2^20 hosts, or with a name of more than 64 bytes, is refused before
-// any of them is made. Errors wrap ErrHostlist.
+// any of them is made. Errors wrap errHostlist.
 func ExpandHosts(list string) ([]string, error) {
 	var items [][]hostPart
 	total := 0
@@ -49,10 +49,10 @@ func ExpandHosts(list string) ([]string, error) {
 		}
 		parts, count, err := parseItem(item)
 		if err != nil {
-			return nil, fmt.Errorf("%.80q is %w: %w", item, ErrHostlist, err)
+			return nil, fmt.Errorf("%.80q is %w: %w", item, errHostlist, err)
 		}
 		if total += count; total > maxHosts {
-			return nil, fmt.Errorf("%.80q is %w: more than %d hosts", list, ErrHostlist, maxHosts)
+			return nil, fmt.Errorf("%.80q is %w: more than %d hosts", list, errHostlist, maxHosts)
 		}
 		items = append(items, parts)
 	}

@@ -81,14 +81,14 @@ func TestExpandHostsRefuses(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		hosts, err := ExpandHosts(list)
 		runtime.ReadMemStats(&after)
-		if !errors.Is(err, ErrHostlist) || hosts != nil {
+		if !errors.Is(err, errHostlist) || hosts != nil {
 			t.Errorf("%.40q: %d hosts, error %v", list, len(hosts), err)
 		}
 		if n := after.TotalAlloc - before.TotalAlloc; n > 1<<20 {
 			t.Errorf("%.40q took %d bytes until it was refused", list, n)
 		}
 	}
-	if _, err := ExpandHosts(strings.Repeat("n,", maxHosts+1)); !errors.Is(err, ErrHostlist) {
+	if _, err := ExpandHosts(strings.Repeat("n,", maxHosts+1)); !errors.Is(err, errHostlist) {
 		t.Errorf("too many items: %v", err)
 	}
 }
@@ -217,7 +217,7 @@ func FuzzExpandHosts(f *testing.F) {
 	f.Fuzz(func(t *testing.T, list string) {
 		hosts, err := ExpandHosts(list)
 		if err != nil {
-			if !errors.Is(err, ErrHostlist) || hosts != nil || len(err.Error()) > 1500 {
+			if !errors.Is(err, errHostlist) || hosts != nil || len(err.Error()) > 1500 {
 				t.Fatal(err)
 			}
 			return

@@ -18,8 +18,8 @@ import (
 // maxFileBytes bounds what is read of a tree's file: a million nodes fit.
 const maxFileBytes = 64 << 20
 
-// ErrTooLong is returned when a file is longer than any machine's tree.
-var ErrTooLong = errors.New("longer than 64 MiB")
+// errTooLong is returned when a file is longer than any machine's tree.
+var errTooLong = errors.New("longer than 64 MiB")
 
 // yamlTree is the form of a tree's file. Names are kept with their lines for the errors.
 type yamlTree struct {
@@ -37,7 +37,7 @@ type yamlIsland struct {
 
 // ReadFile returns the tree that a file describes: Slurm's topology.conf where the path ends in .conf, Trivial Graph Format
 // where it ends in .tgf, else YAML, weir's own (a mapping) or Slurm's topology.yaml (a list). Errors name the file and
-// the line; see ReadYAML, ReadTopologyConf, ReadTopologyYAML and ReadTGF.
+// the line; see ReadYAML, readTopologyConf, readTopologyYAML and readTGF.
 func ReadFile(path string) (*Tree, error) {
 	text, err := readRegular(path)
 	if err != nil {
@@ -46,12 +46,12 @@ func ReadFile(path string) (*Tree, error) {
 	read := ReadYAML
 	switch filepath.Ext(path) {
 	case ".conf":
-		read = ReadTopologyConf
+		read = readTopologyConf
 	case ".tgf":
-		read = ReadTGF
+		read = readTGF
 	default:
 		if isList(text) {
-			read = ReadTopologyYAML
+			read = readTopologyYAML
 		}
 	}
 	t, err := read(bytes.NewReader(text))
@@ -92,7 +92,7 @@ func pathless(err error) error {
 func readAll(r io.Reader) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(r, maxFileBytes+1))
 	if err == nil && len(text) > maxFileBytes {
-		err = ErrTooLong
+		err = errTooLong
 	}
 	return bytes.TrimPrefix(text, []byte("\ufeff")), err
 }
@@ -116,7 +116,7 @@ func isList(text []byte) bool {
 //	      - {name: i02-r1, nodes: [n003]}
 //
 // Unknown keys, names that cannot be names, islands, nodes and racks that are there twice and islands without nodes are errors,
-// each with its line; they wrap ErrName, ErrTwice, ErrEmpty, ErrDeep or ErrTooLong where one of these is the reason.
+// each with its line; they wrap errName, errTwice, errEmpty, errDeep or errTooLong where one of these is the reason.
 func ReadYAML(r io.Reader) (*Tree, error) {
 	var y yamlTree
 	if err := decodeYAML(r, &y); err != nil {
@@ -137,7 +137,7 @@ func decodeYAML(r io.Reader, into any) error {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
 	if err := d.Decode(into); errors.Is(err, io.EOF) {
-		return fmt.Errorf("the tree %w", ErrEmpty)
+		return fmt.Errorf("the tree %w", errEmpty)
 	} else if err != nil {
 		return inWords(err)
 	}
@@ -200,7 +200,7 @@ func (y *yamlIsland) part(what string, depth int) (*part, error) {
 	}
 	p := &part{named: name}
 	if depth > maxDepth {
-		return nil, fmt.Errorf("%s: %w", name.at(what), ErrDeep)
+		return nil, fmt.Errorf("%s: %w", name.at(what), errDeep)
 	}
 	for i := range y.Nodes {
 		n, err := nameOf(&y.Nodes[i], "node")
@@ -226,14 +226,14 @@ func (y *yamlIsland) part(what string, depth int) (*part, error) {
 // nameOf returns the text of a scalar, as it is written: a node called 017 is not the number 15.
 func nameOf(n *yaml.Node, what string) (named, error) {
 	if n.Kind == 0 {
-		return named{}, fmt.Errorf("a name of the %s is missing: %w", what, ErrName)
+		return named{}, fmt.Errorf("a name of the %s is missing: %w", what, errName)
 	}
 	line := n.Line
 	if n.Kind == yaml.AliasNode && n.Alias != nil {
 		n = n.Alias
 	}
 	if n.Kind != yaml.ScalarNode || !validName(n.Value) {
-		return named{}, fmt.Errorf("line %d: %s %.80q: %w", line, what, n.Value, ErrName)
+		return named{}, fmt.Errorf("line %d: %s %.80q: %w", line, what, n.Value, errName)
 	}
 	return named{n.Value, line}, nil
 }

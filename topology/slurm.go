@@ -31,7 +31,7 @@ func newGraph() *graph { return &graph{index: map[string]*part{}, parent: map[*p
 
 func (g *graph) define(key, name string, line int) (*part, error) {
 	if g.index[key] != nil {
-		return nil, fmt.Errorf("%s %w", named{key, line}.at("vertex"), ErrTwice)
+		return nil, fmt.Errorf("%s %w", named{key, line}.at("vertex"), errTwice)
 	}
 	p := &part{named: named{name, line}}
 	g.index[key] = p
@@ -43,7 +43,7 @@ func (g *graph) define(key, name string, line int) (*part, error) {
 func (g *graph) link(parentKey, key string, line int) error {
 	for _, k := range []string{parentKey, key} {
 		if g.index[k] == nil {
-			return fmt.Errorf("%s is not defined: %w", named{k, line}.at("vertex"), ErrShape)
+			return fmt.Errorf("%s is not defined: %w", named{k, line}.at("vertex"), errShape)
 		}
 	}
 	l := link{g.index[parentKey], g.index[key], line}
@@ -112,7 +112,7 @@ func (g *graph) acyclic() error {
 		for q := above[p]; q != p && len(cycle) < 200; q = above[q] {
 			cycle += " below " + q.quoted()
 		}
-		return fmt.Errorf("%s is in a cycle, %s below %s: %w", p.at("vertex"), cycle, p.quoted(), ErrShape)
+		return fmt.Errorf("%s is in a cycle, %s below %s: %w", p.at("vertex"), cycle, p.quoted(), errShape)
 	}
 	return nil
 }
@@ -124,7 +124,7 @@ func (g *graph) tree(slurm bool) (*Tree, error) {
 		return nil, err
 	}
 	if len(g.passed) > 0 && !slurm {
-		return nil, fmt.Errorf("%s: %w", g.twoParents(g.passed[0]), ErrShape)
+		return nil, fmt.Errorf("%s: %w", g.twoParents(g.passed[0]), errShape)
 	}
 	var tops []*part
 	for _, p := range g.order {
@@ -134,11 +134,11 @@ func (g *graph) tree(slurm bool) (*Tree, error) {
 	}
 	switch {
 	case len(tops) == 0:
-		return nil, fmt.Errorf("the tree %w", ErrEmpty)
+		return nil, fmt.Errorf("the tree %w", errEmpty)
 	case len(tops) == 1:
 		return newTree(tops[0])
 	case !slurm:
-		return nil, fmt.Errorf("%s and %s are both at the top: %w", tops[0].at("vertex"), tops[1].quoted(), ErrShape)
+		return nil, fmt.Errorf("%s and %s are both at the top: %w", tops[0].at("vertex"), tops[1].quoted(), errShape)
 	}
 	return newTree(&part{named: named{name: "root"}, parts: tops})
 }
@@ -210,7 +210,7 @@ func slurmWarnings(switches []slurmSwitch, g *graph, d *placed) []string {
 
 func slurmTree(switches []slurmSwitch) (*Tree, error) {
 	t, err := slurmTreeOf(switches, &placed{})
-	if errors.Is(err, ErrTwice) { // to look for first switches takes half as long again, and is seldom needed
+	if errors.Is(err, errTwice) { // to look for first switches takes half as long again, and is seldom needed
 		t, err = slurmTreeOf(switches, &placed{first: map[string]*part{}})
 	}
 	return t, err
@@ -229,10 +229,10 @@ func slurmTreeOf(switches []slurmSwitch, nodesSoFar *placed) (*Tree, error) {
 			return nil, fmt.Errorf("%s: %w", s.at("switch"), err)
 		}
 		if slices.Contains(nodes, "ALL") {
-			return nil, fmt.Errorf("%s: ALL is no node: write the hostlist of its nodes: %w", s.at("switch"), ErrHostlist)
+			return nil, fmt.Errorf("%s: ALL is no node: write the hostlist of its nodes: %w", s.at("switch"), errHostlist)
 		}
 		if total += len(nodes); total > maxHosts { // a line is bounded by ExpandHosts, and a file has any number of lines
-			return nil, fmt.Errorf("%s: %w: more than %d nodes up to here", s.at("switch"), ErrHostlist, maxHosts)
+			return nil, fmt.Errorf("%s: %w: more than %d nodes up to here", s.at("switch"), errHostlist, maxHosts)
 		}
 		nodesSoFar.add(p, nodes)
 	}
@@ -258,11 +258,11 @@ func slurmTreeOf(switches []slurmSwitch, nodesSoFar *placed) (*Tree, error) {
 	return t, nil
 }
 
-// ReadTopologyConf returns the tree of Slurm's topology.conf: switches with nodes or switches below them, or blocks or
+// readTopologyConf returns the tree of Slurm's topology.conf: switches with nodes or switches below them, or blocks or
 // rings of nodes. Of several parents the first one counts, and switches without nodes are left out: Warnings has both.
 // Where several switches are at the top, they are put below a vertex "root". Link speeds and block sizes say nothing about
 // the tree and are passed over; any other key is an error. Errors name line and switch.
-func ReadTopologyConf(r io.Reader) (*Tree, error) {
+func readTopologyConf(r io.Reader) (*Tree, error) {
 	text, err := readAll(r)
 	if err != nil {
 		return nil, err
@@ -403,15 +403,15 @@ func (y *yamlEntry) UnmarshalYAML(decode func(any) error) error {
 	return nil
 }
 
-// ReadTopologyYAML returns the tree of Slurm's topology.yaml: that of the first topology with cluster_default, or of the
+// readTopologyYAML returns the tree of Slurm's topology.yaml: that of the first topology with cluster_default, or of the
 // first one. The others may hold anything. Errors name line and switch.
-func ReadTopologyYAML(r io.Reader) (*Tree, error) {
+func readTopologyYAML(r io.Reader) (*Tree, error) {
 	var list []yamlEntry
 	if err := decodeYAML(r, &list); err != nil {
 		return nil, err
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("the tree %w", ErrEmpty)
+		return nil, fmt.Errorf("the tree %w", errEmpty)
 	}
 	chosen := list[0]
 	for _, t := range list {
@@ -455,7 +455,7 @@ func (y *yamlTopology) switches() ([]slurmSwitch, error) {
 		}
 	default:
 		return nil, fmt.Errorf("topology %.80q has neither tree nor block nor ring nor torus3d, and so names no nodes: "+
-			"set balance.nodes in place of balance.tree_file: %w", y.Topology, ErrShape)
+			"set balance.nodes in place of balance.tree_file: %w", y.Topology, errShape)
 	}
 	for _, row := range rows {
 		name := row.Switch
@@ -489,11 +489,11 @@ func (y *yamlText) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-// WriteTopologyConf writes the tree as Slurm's topology.conf, a line for each vertex. Slurm's switches have nodes or switches
+// writeTopologyConf writes the tree as Slurm's topology.conf, a line for each vertex. Slurm's switches have nodes or switches
 // below them, never both: the nodes of a vertex that has both go to a switch of their own, named after it.
-func (t *Tree) WriteTopologyConf(w io.Writer) error {
+func (t *Tree) writeTopologyConf(w io.Writer) error {
 	if v := t.inner[t.Root()]; v != 0 {
-		return fmt.Errorf("switch %s %w: root and island", t.Root(), ErrTwice)
+		return fmt.Errorf("switch %s %w: root and island", t.Root(), errTwice)
 	}
 	nodes, parts := t.below()
 	var b strings.Builder
@@ -508,7 +508,7 @@ func (t *Tree) WriteTopologyConf(w io.Writer) error {
 		default:
 			own := name + "-nodes"
 			if _, taken := t.inner[own]; taken {
-				return fmt.Errorf("switch %s %w: it would hold the nodes of %s", own, ErrTwice, name)
+				return fmt.Errorf("switch %s %w: it would hold the nodes of %s", own, errTwice, name)
 			}
 			fmt.Fprintf(&b, "SwitchName=%s Nodes=%s\nSwitchName=%s Switches=%s,%s\n", own, strings.Join(nodes[v], ","), name, own, strings.Join(parts[v], ","))
 		}

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// ReadTGF returns the tree of a file in Trivial Graph Format: a line "id name" for each vertex, a line "#", and a line
+// readTGF returns the tree of a file in Trivial Graph Format: a line "id name" for each vertex, a line "#", and a line
 // "parent child" for each link, by their ids. A vertex without a name is called by its id; what is behind a link is passed
 // over. Vertices with nothing below them are nodes. Errors name line and vertex.
-func ReadTGF(r io.Reader) (*Tree, error) {
+func readTGF(r io.Reader) (*Tree, error) {
 	text, err := readAll(r)
 	if err != nil {
 		return nil, err
@@ -69,8 +69,8 @@ func onlyInner(all []*part, parent map[*part]*part) []*part {
 	return kept
 }
 
-// WriteTGF writes the tree in Trivial Graph Format, as ReadTGF reads it. The nodes of a vertex stand before its islands.
-func (t *Tree) WriteTGF(w io.Writer) error {
+// writeTGF writes the tree in Trivial Graph Format, as readTGF reads it. The nodes of a vertex stand before its islands.
+func (t *Tree) writeTGF(w io.Writer) error {
 	var b strings.Builder
 	for v := range t.vertices {
 		if !t.vertices[v].leaf {

@@ -9,16 +9,16 @@ import (
 )
 
 var (
-	// ErrName is returned when a root, an island or a node is not named [A-Za-z0-9._:-]{1,64}.
-	ErrName = errors.New("not a name: must match [A-Za-z0-9._:-]{1,64}")
-	// ErrTwice is returned when an island, a node or a rack is there a second time.
-	ErrTwice = errors.New("is there twice")
-	// ErrEmpty is returned when a tree has no nodes, or an island of it has none.
-	ErrEmpty = errors.New("has no nodes")
-	// ErrShape is returned when links do not make one tree: a cycle, two parents, a vertex that nothing names.
-	ErrShape = errors.New("not a tree")
-	// ErrDeep is returned when a tree has more levels than any machine.
-	ErrDeep = errors.New("more than 64 levels")
+	// errName is returned when a root, an island or a node is not named [A-Za-z0-9._:-]{1,64}.
+	errName = errors.New("not a name: must match [A-Za-z0-9._:-]{1,64}")
+	// errTwice is returned when an island, a node or a rack is there a second time.
+	errTwice = errors.New("is there twice")
+	// errEmpty is returned when a tree has no nodes, or an island of it has none.
+	errEmpty = errors.New("has no nodes")
+	// errShape is returned when links do not make one tree: a cycle, two parents, a vertex that nothing names.
+	errShape = errors.New("not a tree")
+	// errDeep is returned when a tree has more levels than any machine.
+	errDeep = errors.New("more than 64 levels")
 )
 
 const maxDepth = 64
@@ -78,7 +78,7 @@ func (n named) quoted() string {
 // newTree checks a description and numbers it.
 func newTree(root *part) (*Tree, error) {
 	if !validName(root.name) {
-		return nil, fmt.Errorf("%s: %w", root.at("root"), ErrName)
+		return nil, fmt.Errorf("%s: %w", root.at("root"), errName)
 	}
 	t := &Tree{inner: map[string]int32{}, leaf: map[string]int32{}, rack: map[string]int32{}}
 	t.vertices = append(t.vertices, vertex{name: root.name, parent: -1, island: -1})
@@ -86,7 +86,7 @@ func newTree(root *part) (*Tree, error) {
 		return nil, err
 	}
 	if len(t.nodes) == 0 {
-		return nil, fmt.Errorf("the tree %w", ErrEmpty)
+		return nil, fmt.Errorf("the tree %w", errEmpty)
 	}
 	if _, taken := t.inner[root.name]; !taken { // an island may have the root's name, and then has the name alone
 		t.inner[root.name] = 0
@@ -97,26 +97,26 @@ func newTree(root *part) (*Tree, error) {
 // fill adds what is below a part, which is vertex v already.
 func (t *Tree) fill(p *part, v int32) error {
 	if len(p.parts) == 0 && len(p.nodes) == 0 && v > 0 {
-		return fmt.Errorf("%s %w", p.at("island"), ErrEmpty)
+		return fmt.Errorf("%s %w", p.at("island"), errEmpty)
 	}
 	if t.vertices[v].depth == maxDepth {
-		return fmt.Errorf("%s: %w", p.at("island"), ErrDeep)
+		return fmt.Errorf("%s: %w", p.at("island"), errDeep)
 	}
 	if v == 0 && len(p.nodes) > 0 {
 		t.vertices[0].island = t.newIsland(p.name)
 	}
 	for _, r := range p.racks {
 		if _, twice := t.rack[r.name]; twice {
-			return fmt.Errorf("%s %w", r.at("rack"), ErrTwice)
+			return fmt.Errorf("%s %w", r.at("rack"), errTwice)
 		}
 		t.rack[r.name] = v
 	}
 	for _, n := range p.nodes {
 		if !validName(n.name) {
-			return fmt.Errorf("%s: %w", n.at("node"), ErrName)
+			return fmt.Errorf("%s: %w", n.at("node"), errName)
 		}
 		if t.Has(n.name) {
-			return fmt.Errorf("%s %w", n.at("node"), ErrTwice)
+			return fmt.Errorf("%s %w", n.at("node"), errTwice)
 		}
 		t.leaf[n.name] = t.add(n.name, v, true)
 		t.nodes = append(t.nodes, n.name)
@@ -126,10 +126,10 @@ func (t *Tree) fill(p *part, v int32) error {
 			continue
 		}
 		if !validName(child.name) {
-			return fmt.Errorf("%s: %w", child.at("island"), ErrName)
+			return fmt.Errorf("%s: %w", child.at("island"), errName)
 		}
 		if _, twice := t.inner[child.name]; twice {
-			return fmt.Errorf("%s %w", child.at("island"), ErrTwice)
+			return fmt.Errorf("%s %w", child.at("island"), errTwice)
 		}
 		c := t.add(child.name, v, false)
 		t.inner[child.name] = c
