@@ -8,11 +8,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weirhpc/weir/balancer/assign"
-
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/weirhpc/weir/balancer/assign"
 	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"

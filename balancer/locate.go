@@ -4,10 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/weirhpc/weir/balancer/assign"
-
 	"github.com/twmb/franz-go/pkg/kadm"
 
+	"github.com/weirhpc/weir/balancer/assign"
 	"github.com/weirhpc/weir/schemas"
 )
 

@@ -4,11 +4,10 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/weirhpc/weir/balancer/assign"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/weirhpc/weir/balancer/assign"
 	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/schemas"
 )

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/weirhpc/weir/balancer/assign"
-
 	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/schemas"
 )

@@ -7,11 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirhpc/weir/balancer/assign"
-
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/weirhpc/weir/balancer/assign"
 	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/topology"

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/weirhpc/weir/balancer/assign"
-
 	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"

@@ -13,13 +13,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirhpc/weir/balancer/assign"
-
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/weirhpc/weir/balancer/assign"
 	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"

@@ -9,10 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirhpc/weir/balancer/assign"
-
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/weirhpc/weir/balancer/assign"
 	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/topology"

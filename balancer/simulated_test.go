@@ -5,10 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirhpc/weir/balancer/assign"
-
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/weirhpc/weir/balancer/assign"
 	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/topology"
