@@ -1,10 +1,11 @@
-// Package assign decides which collector takes which job's data. It is pure: the same arguments give the same answer, and it
-// knows neither Kafka nor a scheduler.
+// Package assign decides which collector takes which job's data. It is pure: the same arguments give the same
+// answer, and it knows neither Kafka nor a scheduler.
 //
-// A Layout puts collectors over the tree of the machine. A Task is a job: the numbers of its nodes, with a load. Place returns
-// an Assignment by one of two algorithms. Weir's own keeps collectors below a bound and moves jobs only where it must.
-// PerSyst's exists in a literal form and in a near-linear one: the first is what tests hold the second to.
-// Measure tells how near nodes are to their collectors. Comparison runs all algorithms on random jobs.
+// A Layout puts collectors over the tree of the machine. A Task is a job: the numbers of its nodes, with a load.
+// Place returns an Assignment by one of two algorithms. Weir's own keeps collectors below a bound and moves jobs
+// only where it must. PerSyst's exists in a literal form and in a near-linear one: the first is what tests hold
+// the second to. Measure tells how near nodes are to their collectors. Comparison runs all algorithms on random
+// jobs.
 package assign
 
 // None is the number of no collector and of no island.
@@ -20,7 +21,8 @@ type Task struct {
 
 func (t *Task) load() int64 { return t.PerNode * int64(len(t.Nodes)) }
 
-// Limits say how much one collector takes. Loads count nodes, or bytes in an interval where weir's algorithm weighs them.
+// Limits say how much one collector takes. Loads count nodes, or bytes in an interval where weir's algorithm
+// weighs them.
 type Limits struct {
 	LMax     int    // load; a job with more is spread over several collectors
 	LDist    int    // nodes that each of these collectors is meant to take. PerSyst's only

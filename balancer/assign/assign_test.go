@@ -235,8 +235,8 @@ func TestAssignEqualsTheText(t *testing.T) {
 	}
 }
 
-// TestLiteralHonoursLocalMax: as many jobs of one node are reduced there as the storage takes; those beyond go to the collector with
-// the least load.
+// TestLiteralHonoursLocalMax: as many jobs of one node are reduced there as the storage takes; those beyond go to
+// the collector with the least load.
 func TestLiteralHonoursLocalMax(t *testing.T) {
 	l := regular(8, 4, 2, 2)
 	jobs := [][]int32{{0}, {1}, {2, 3}, {4}, {5}}

@@ -8,20 +8,21 @@ import (
 
 // placeBounded places jobs so that no collector takes more than LMax and each job is near its nodes. It holds:
 //
-//   - Every node of every job has one collector. A job of one node is reduced there, for at most LocalMax jobs (0: all). Jobs
-//     that are local already come first.
-//   - Nothing moves without need. A job keeps its collectors while these exist and hold it, whatever other jobs do. Nodes that
-//     it gains join it if there is room. Otherwise the whole job moves if any collector holds it.
-//   - No collector exceeds LMax while all jobs together fit: the sum of the loads is at most collectors * LMax. Where nodes
-//     differ in weight, one may be heavier than the room that is left everywhere. A collector that is beyond LMax because
-//     loads grew gives away the fewest jobs that bring it below.
-//   - The heaviest job comes first. It is whole at one collector if any has room for it: the one with the least total
-//     distance, then the least load, then the lowest number. So the total distance is the least possible where loads are low.
-//   - A job for which no collector has room is split over as few as have it. Collectors that are home to most of its nodes
-//     come first, and as many nodes as fit stay at home.
-//   - Where the jobs do not fit, Overloaded is set, and Needed says how many collectors of LMax would do. The bound is then the
-//     mean load, so that the jobs are spread evenly. An eighth is added once jobs have collectors: without it every change
-//     of a load would split jobs.
+//   - Every node of every job has one collector. A job of one node is reduced there, for at most LocalMax jobs
+//     (0: all). Jobs that are local already come first.
+//   - Nothing moves without need. A job keeps its collectors while these exist and hold it, whatever other jobs
+//     do. Nodes that it gains join it if there is room. Otherwise the whole job moves if any collector holds it.
+//   - No collector exceeds LMax while all jobs together fit: the sum of the loads is at most collectors * LMax.
+//     Where nodes differ in weight, one may be heavier than the room that is left everywhere. A collector that is
+//     beyond LMax because loads grew gives away the fewest jobs that bring it below.
+//   - The heaviest job comes first. It is whole at one collector if any has room for it. That is the one with the least
+//     total distance, then the least load, then the lowest number. So the total distance is the least possible
+//     where loads are low.
+//   - A job for which no collector has room is split over as few as have it. Collectors that are home to most of
+//     its nodes come first, and as many nodes as fit stay at home.
+//   - Where the jobs do not fit, Overloaded is set, and Needed says how many collectors of LMax would do. The
+//     bound is then the mean load, so that the jobs are spread evenly. An eighth is added once jobs have
+//     collectors: without it every change of a load would split jobs.
 //
 // Lost collectors take nothing, and what they had is placed anew. At least one collector is left.
 func placeBounded(l *Layout, tasks []Task, lim Limits) Assignment {
@@ -126,8 +127,8 @@ func (a *placer) keep() (waiting []int32) {
 	return waiting
 }
 
-// stay adds the load of a task to the collectors that it has. It returns them, nil for a new task, and whether every node has
-// one.
+// stay adds the load of a task to the collectors that it has. It returns them, nil for a new task, and whether
+// every node has one.
 func (a *placer) stay(t *Task) (at []int32, whole bool) {
 	at, whole = t.Last, t.Last != nil
 	// Neighbours mostly have one collector. Adding a run of them at once halves the time of a plan at 2 % churn.
@@ -154,8 +155,8 @@ func (a *placer) stay(t *Task) (at []int32, whole bool) {
 	return at, whole
 }
 
-// relieve takes jobs, or nodes of split jobs, from collectors beyond the bound. Each time it takes the lightest share that is
-// enough, or the heaviest where none is.
+// relieve takes jobs, or nodes of split jobs, from collectors beyond the bound. Each time it takes the lightest
+// share that is enough, or the heaviest where none is.
 func (a *placer) relieve() (moved []int32) {
 	if a.still || slices.Max(a.load) <= a.bound {
 		return nil
@@ -194,8 +195,8 @@ func (a *placer) relieve() (moved []int32) {
 	return slices.DeleteFunc(slices.Compact(moved), func(j int32) bool { return !slices.Contains(a.b.Placed[j].At, None) })
 }
 
-// release takes nodes of a task from their collector: the whole task if it is entirely there, otherwise just enough nodes to
-// remove the excess.
+// release takes nodes of a task from their collector: the whole task if it is entirely there, otherwise just
+// enough nodes to remove the excess.
 func (a *placer) release(j int32, at []int32, excess int64) {
 	t, p := &a.tasks[j], &a.b.Placed[j]
 	if len(t.Last) > 0 && &p.At[0] == &t.Last[0] {

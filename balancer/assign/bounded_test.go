@@ -432,8 +432,8 @@ func TestBoundedCases(t *testing.T) {
 	}
 }
 
-// TestOverloadTearsFewJobsApart: jobs send more than collectors may take, and waver. They stay whole but for those that are split to
-// spread them evenly at first.
+// TestOverloadTearsFewJobsApart: jobs send more than collectors may take, and waver. They stay whole but for
+// those that are split to spread them evenly at first.
 func TestOverloadTearsFewJobsApart(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// The machine of PerSyst's tables 1 and 2, as far as the paper says: 9,288 agents, 216 collectors of 43 each, 12 SyncAgents; 18 islands of
-// 516 nodes; 185.3 exclusive jobs, 6 % of them of one node. The rest is chosen so that the literal algorithms come out as the
-// tables say.
+// The machine of PerSyst's tables 1 and 2, as far as the paper says: 9,288 agents, 216 collectors of 43 each, 12
+// SyncAgents; 18 islands of 516 nodes; 185.3 exclusive jobs, 6 % of them of one node. The rest is chosen so that
+// the literal algorithms come out as the tables say.
 const (
 	mucNodes      = 9288
 	mucCollectors = 216
@@ -65,8 +65,9 @@ func newMUC(seed uint64) *muc {
 	return m
 }
 
-// fill starts jobs until there are as many as the paper has. Those that start at once are drawn anew until they fit, so that big
-// jobs are not passed over for others; where none of many draws fits, there are fewer jobs for now.
+// fill starts jobs until there are as many as the paper has. Those that start at once are drawn anew until they
+// fit, so that big jobs are not passed over for others; where none of many draws fits, there are fewer jobs for
+// now.
 func (m *muc) fill() {
 	free := 0
 	for _, is := range m.free {
@@ -98,8 +99,8 @@ func (m *muc) size() int {
 	return max(2, int(math.Round(mucMean*math.Exp(mucSpread*(m.r.NormFloat64()-mucSpread/2)))))
 }
 
-// allocate takes the least free room in one island that holds the job, or else whole islands with the most room; a few jobs
-// take any nodes. So many are free.
+// allocate takes the least free room in one island that holds the job, or else whole islands with the most room;
+// a few jobs take any nodes. So many are free.
 func (m *muc) allocate(size int) (nodes []int32) {
 	var free [mucIslands][]int32
 	var all []int32
@@ -206,8 +207,8 @@ func (s *Comparison) Run(ctx context.Context, out io.Writer) error {
 	return err
 }
 
-// compare plans all snapshots by all algorithms, or those that are done when ctx ends. toFrontend sums the tree nodes that jobs
-// pass on the way to the frontend, where none is reduced before.
+// compare plans all snapshots by all algorithms, or those that are done when ctx ends. toFrontend sums the tree
+// nodes that jobs pass on the way to the frontend, where none is reduced before.
 func (s *Comparison) compare(ctx context.Context) (rows []*contender, toFrontend float64, done int) {
 	l := mucLayout()
 	rows = contenders()
@@ -281,7 +282,8 @@ func distinct(at []int32) int {
 	return len(slices.Compact(sorted))
 }
 
-// move plans the interval after the one of placed, and counts jobs that moved. A job that continues has its number in last.
+// move plans the interval after the one of placed, and counts jobs that moved. A job that continues has its
+// number in last.
 func (c *contender) move(l *Layout, jobs []Task, placed []Placement) {
 	tasks := slices.Clone(jobs)
 	for j := range tasks {

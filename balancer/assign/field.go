@@ -6,9 +6,10 @@ import (
 	"math/bits"
 )
 
-// field is what the near-linear algorithms know while they place jobs: the load of each collector, and where the nodes of the
-// job in hand are at home. Of the collectors that are not home to any of these, only the one with the least load can be
-// the best, under each SyncAgent and in all; a tree over the loads tells it in logarithmic time.
+// field is what the near-linear algorithms know while they place jobs: the load of each collector, and where the
+// nodes of the job in hand are at home. Of the collectors that are not home to any of these, only the one with
+// the least load can be the best, under each SyncAgent and in all; a tree over the loads tells it in logarithmic
+// time.
 type field struct {
 	*Layout
 	load  []int64 // of each collector
@@ -77,8 +78,8 @@ func (f *field) add(c int32, load int64) {
 	}
 }
 
-// leastOf returns the collector with the least load under a SyncAgent, the lowest number where several tie; None if it has
-// none.
+// leastOf returns the collector with the least load under a SyncAgent, the lowest number where several tie; None
+// if it has none.
 func (f *field) leastOf(sync int32) int32 {
 	best := int32(None)
 	for v := range f.below(sync) {
@@ -87,7 +88,8 @@ func (f *field) leastOf(sync int32) int32 {
 	return best
 }
 
-// below goes through the fewest vertices of the tree that have all collectors under a SyncAgent below them, and no others.
+// below goes through the fewest vertices of the tree that have all collectors under a SyncAgent below them, and
+// no others.
 func (f *field) below(sync int32) iter.Seq[int32] {
 	return func(yield func(vertex int32) bool) {
 		low, high := len(f.least)/2+int(f.first[sync]), len(f.least)/2+int(f.first[sync+1])
@@ -153,7 +155,8 @@ func (f *field) candidates(try func(c int32)) {
 	try(f.least[1])
 }
 
-// byLoad goes through collectors by ascending load, the lowest number where several tie. Loads must not change meanwhile.
+// byLoad goes through collectors by ascending load, the lowest number where several tie. Loads must not change
+// meanwhile.
 type byLoad struct {
 	f     *field
 	roots queue[int32] // of the parts of the tree that were not gone through, the one with the least load first

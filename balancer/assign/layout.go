@@ -25,16 +25,16 @@ func (l *Layout) countSyncAgents() int32 {
 	return count
 }
 
-// NewLayout lays P collectors over a tree. places says in which island each collector's leader stands, None where it is not
-// known; nil: of none. Where all are unknown, nodes that are neighbours in the tree share a home, and homes
-// are as equal as the islands let them be:
+// NewLayout lays P collectors over a tree. places says in which island each collector's leader stands, None where
+// it is not known; nil: of none. Where all are unknown, nodes that are neighbours in the tree share a home, and
+// homes are as equal as the islands let them be:
 //
-//   - where there are as many collectors as islands or more, every island gets one, and each further one goes to the island
-//     with the most nodes per collector; no home crosses an island, and an island is a SyncAgent;
+//   - where there are as many collectors as islands or more, every island gets one, and each further one goes to
+//     the island with the most nodes per collector; no home crosses an island, and an island is a SyncAgent;
 //   - where there are fewer, a collector is home to one or more whole islands, and is its own SyncAgent.
 //
-// Where places are known, an island is a SyncAgent of the collectors that stand in it, and these are the homes of its nodes; see
-// homesByPlace.
+// Where places are known, an island is a SyncAgent of the collectors that stand in it, and these are the homes of
+// its nodes; see homesByPlace.
 func NewLayout(tree *topology.Tree, collectors int, places []int) *Layout {
 	nodes := tree.Nodes()
 	l := &Layout{
@@ -71,9 +71,9 @@ func NewLayout(tree *topology.Tree, collectors int, places []int) *Layout {
 	return l
 }
 
-// homesByPlace makes homes of collectors that stand somewhere. One of unknown place goes to the island with the most nodes per
-// collector. An island where no collector stands goes as a whole to the collector that is home to the fewest nodes,
-// islands with more nodes first.
+// homesByPlace makes homes of collectors that stand somewhere. One of unknown place goes to the island with the
+// most nodes per collector. An island where no collector stands goes as a whole to the collector that is home to
+// the fewest nodes, islands with more nodes first.
 func (l *Layout) homesByPlace(islands, sizes, places []int) {
 	in := make([][]int32, len(sizes)) // collectors of each island
 	for c, island := range places {
@@ -143,8 +143,8 @@ func homesOfIslands(sizes []int, collectors int) (first, count []int) {
 	return first, count
 }
 
-// wholeIslands gives whole islands to fewer collectors: an island goes where the middle of its nodes lies, but no collector is
-// passed over, so that none stays without an island.
+// wholeIslands gives whole islands to fewer collectors: an island goes where the middle of its nodes lies, but no
+// collector is passed over, so that none stays without an island.
 func wholeIslands(sizes []int, collectors int) []int {
 	total, before, last := 0, 0, -1
 	for _, n := range sizes {

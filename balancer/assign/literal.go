@@ -7,13 +7,14 @@ import (
 
 // placeLiteral places jobs by the three algorithms of PerSyst, read literally. A job is the numbers of its nodes.
 //
-// Algorithm 1 takes jobs in descending load, ties in their order. A job of one node is reduced there, until as many are as the
-// storage takes (LocalMax): the text above the algorithm sends those beyond through the tree. Another job goes to the
-// collector with the least load, among these the one at the least total distance from its nodes (algorithm 2), among
-// these the lowest number; if that would then hold more than l_max, algorithm 3 spreads the job. Three readings make the paper's
-// text executable: a collector's load grows by a node's load where the text overwrites it (line 16 of algorithm 3); the
-// set of n_c collectors may turn out smaller, since one without children of the job can be found again; and l_max may
-// be passed under pressure, since line 8 of algorithm 3 does not look at it.
+// Algorithm 1 takes jobs in descending load, ties in their order. A job of one node is reduced there, until as
+// many are as the storage takes (LocalMax): the text above the algorithm sends those beyond through the tree.
+// Another job goes to the collector with the least load, among these the one at the least total distance from its
+// nodes (algorithm 2), among these the lowest number; if that would then hold more than l_max, algorithm 3
+// spreads the job. Three readings make the paper's text executable: a collector's load grows by a node's load
+// where the text overwrites it (line 16 of algorithm 3); the set of n_c collectors may turn out smaller, since
+// one without children of the job can be found again; and l_max may be passed under pressure, since line 8 of
+// algorithm 3 does not look at it.
 func placeLiteral(l *Layout, jobs [][]int32, lim Limits) []Placement {
 	order := make([]int, len(jobs))
 	for j := range order {

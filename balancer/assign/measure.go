@@ -86,8 +86,8 @@ func (f *field) closest(nodes int) int32 {
 	return best
 }
 
-// treeNodes counts the collectors of a job. If there are several, the SyncAgents above them count too, and the frontend if there
-// are several of those.
+// treeNodes counts the collectors of a job. If there are several, the SyncAgents above them count too, and the
+// frontend if there are several of those.
 func treeNodes(l *Layout, at []int32) int {
 	collectors, syncs := map[int32]bool{}, map[int32]bool{}
 	for _, c := range at {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// placeNearLinear returns what placeLiteral returns, in time near-linear in nodes and jobs. The literal form looks at every
-// collector for every job, and again for every node of a job that it spreads.
+// placeNearLinear returns what placeLiteral returns, in time near-linear in nodes and jobs. The literal form
+// looks at every collector for every job, and again for every node of a job that it spreads.
 func placeNearLinear(l *Layout, jobs [][]int32, lim Limits) []Placement {
 	order := make([]int32, len(jobs))
 	total := 0

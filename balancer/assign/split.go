@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// split spreads the nodes that have no collector: over the collectors that the job has already, then over as few more as hold
-// the rest. Its time is near-linear in the nodes of the job.
+// split spreads the nodes that have no collector: over the collectors that the job has already, then over as few
+// more as hold the rest. Its time is near-linear in the nodes of the job.
 func (a *placer) split(t *Task, at []int32) {
 	room := func(c int32) int { return int(max(0, a.bound-a.load[c]) / t.PerNode) }
 	var nodes, chosen []int32 // nodes without a collector; collectors
@@ -32,8 +32,8 @@ func (a *placer) split(t *Task, at []int32) {
 	a.fill(t, at, chosen, rooms)
 }
 
-// fill gives each node without a collector one of the chosen: as many as fit stay at home, then as many as fit under their
-// SyncAgent; the rest goes anywhere.
+// fill gives each node without a collector one of the chosen: as many as fit stay at home, then as many as fit
+// under their SyncAgent; the rest goes anywhere.
 func (a *placer) fill(t *Task, at, chosen []int32, rooms map[int32]int) {
 	give := func(i int, c int32) {
 		at[i] = c
@@ -77,9 +77,10 @@ func (a *placer) fill(t *Task, at, chosen []int32, rooms map[int32]int) {
 	}
 }
 
-// choose returns the smallest set of additional collectors whose room holds the rest of the job, or every collector with room
-// if none suffices. Of equally small sets it prefers, one collector after the other, the home of most nodes as far as it has
-// room, then the one under whose SyncAgent most are, then the least load, then the lowest number.
+// choose returns the smallest set of additional collectors whose room holds the rest of the job, or every
+// collector with room if none suffices. Of equally small sets it prefers, one collector after the other, the home
+// of most nodes as far as it has room, then the one under whose SyncAgent most are, then the least load, then the
+// lowest number.
 func (a *placer) choose(room func(c int32) int, has map[int32]int, left int) []int32 {
 	p := &pick{room: room, at: map[int32]int{}}
 	for it := a.byLoad(1); p.sum < left; {
@@ -136,8 +137,8 @@ func (a *placer) choose(room func(c int32) int, has map[int32]int, left int) []i
 	return p.chosen
 }
 
-// pick takes collectors one by one. Invariant: the chosen ones together with the rest of most[:places] are the fewest possible
-// and hold the rest of the job.
+// pick takes collectors one by one. Invariant: the chosen ones together with the rest of most[:places] are the
+// fewest possible and hold the rest of the job.
 type pick struct {
 	room   func(c int32) int
 	most   []int32       // those with the most room, which comes in descending order: the fewest that hold all
@@ -149,8 +150,8 @@ type pick struct {
 	spare  int    // room that is not needed
 }
 
-// try chooses a collector if the room suffices with it: because it is among those with the most room, or in place of the one
-// among these that has the least.
+// try chooses a collector if the room suffices with it: because it is among those with the most room, or in place
+// of the one among these that has the least.
 func (p *pick) try(c int32) bool {
 	if i, among := p.at[c]; among && i < p.places {
 		p.fixed[i] = true

@@ -76,7 +76,8 @@ func TestChooseEqualsLiteral(t *testing.T) {
 	}
 }
 
-// TestSplitStaysBelowItsSyncAgent: of the nodes that find no room at home those have another collector of their SyncAgent that can.
+// TestSplitStaysBelowItsSyncAgent: of the nodes that find no room at home those have another collector of their
+// SyncAgent that can.
 func TestSplitStaysBelowItsSyncAgent(t *testing.T) {
 	l := regular(16, 4, 2, 4) // collectors 0 and 1, 2 and 3 below one SyncAgent
 	l.Home = []int32{0, 0, 0, 0, 0, 0, 2, 2, 2, 2, 2, 2, 1, 1, 3, 3}
@@ -92,7 +93,8 @@ func TestSplitStaysBelowItsSyncAgent(t *testing.T) {
 	}
 }
 
-// TestReliefIsNoMoreThanNeeded: a collector that is beyond the bound gives away as many nodes of a split job as it takes.
+// TestReliefIsNoMoreThanNeeded: a collector that is beyond the bound gives away as many nodes of a split job as
+// it takes.
 func TestReliefIsNoMoreThanNeeded(t *testing.T) {
 	l := regular(20, 10, 1, 2)
 	split := Task{PerNode: 1}

@@ -41,8 +41,9 @@ func lifeOn(j *Job, h Hold) Span {
 	return l
 }
 
-// carryHeld tells the jobs of a list that was read anew at nowMs since when they hold their nodes: what they held by the list of
-// before they hold as long as before, what is new to them from now on. Held stays nil where this is no other than their life.
+// carryHeld tells the jobs of a list that was read anew at nowMs since when they hold their nodes: what they held
+// by the list of before they hold as long as before, what is new to them from now on. Held stays nil where this
+// is no other than their life.
 func carryHeld(before, jobs []Job, nowMs int64) {
 	known := make(map[schemas.JobKey]*Job, len(before))
 	for i := range before {
@@ -98,9 +99,9 @@ type cut struct {
 	why string
 }
 
-// endOverlaps ends jobs so that no two hold a CPU at one time. A life ends where the next restart of its job begins, and a job
-// where a later one starts on a CPU of it. It returns the jobs that it ended, once or twice each: the last reason counts. Apart
-// from sorting, its time grows with the nodes of all jobs.
+// endOverlaps ends jobs so that no two hold a CPU at one time. A life ends where the next restart of its job
+// begins, and a job where a later one starts on a CPU of it. It returns the jobs that it ended, once or twice
+// each: the last reason counts. Apart from sorting, its time grows with the nodes of all jobs.
 func endOverlaps(jobs []Job) []cut {
 	s := overlaps{jobs: jobs}
 	var started []int

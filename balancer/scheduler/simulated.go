@@ -28,15 +28,16 @@ type Simulated struct {
 	slots []simulatedSlot
 }
 
-// NewSimulated returns jobs for simulated nodes of 32 logical CPUs, 0 to 31, at least MinSimulated of them: a pure function
-// of the time and of N = len(nodes). With l_max = max(2, N/4), l_dist = 0.9 l_max and four collectors over these nodes in
-// this order, in every interval:
+// NewSimulated returns jobs for simulated nodes of 32 logical CPUs, 0 to 31, at least MinSimulated of them: a
+// pure function of the time and of N = len(nodes). With l_max = max(2, N/4), l_dist = 0.9 l_max and four
+// collectors over these nodes in this order, in every interval:
 //
 //   - one job of N/3 nodes runs for ever, above l_max and so the only one that is spread;
-//   - others of two and more nodes, each within N/12 where that is at least 2, together below N/3, are whole at one collector;
+//   - others of two and more nodes, each within N/12 where that is at least 2, together below N/3, are whole at
+//     one collector;
 //   - there are jobs of one node, and one node whose CPUs two jobs share;
-//   - jobs start and end as intervals pass. An end is known once it has happened, and some happen between the plan of an interval
-//     and its end;
+//   - jobs start and end as intervals pass. An end is known once it has happened, and some happen between the
+//     plan of an interval and its end;
 //   - at least one node has no job.
 func NewSimulated(nodes []string, interval time.Duration) *Simulated {
 	n := len(nodes)

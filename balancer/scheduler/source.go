@@ -1,6 +1,7 @@
-// Package scheduler says which jobs run where and when, as the balancer plans for them: from Slurm, from what its prolog and epilog
-// drop in a directory, from a file, or from several of these. Whatever a scheduler or a user writes, what cannot be followed is one
-// Fault, and the other jobs go on. slurmbook.go and jobs.go decide, without asking anybody and without a clock.
+// Package scheduler says which jobs run where and when, as the balancer plans for them: from Slurm, from what its
+// prolog and epilog drop in a directory, from a file, or from several of these. Whatever a scheduler or a user
+// writes, what cannot be followed is one Fault, and the other jobs go on. slurmbook.go and jobs.go decide,
+// without asking anybody and without a clock.
 package scheduler
 
 import (
@@ -45,8 +46,8 @@ type Fault struct {
 	Followed bool
 }
 
-// Ask returns the jobs of a source that can be followed on a machine, with their state at now, and what is wrong with others or
-// with these.
+// Ask returns the jobs of a source that can be followed on a machine, with their state at now, and what is wrong
+// with others or with these.
 func Ask(source Source, machine *topology.Tree, now time.Time) ([]Job, []Fault) {
 	listed, faults := source.Jobs(now)
 	jobs, more := admit(machine, listed, now)
