@@ -17,6 +17,7 @@ import (
 	"github.com/weirhpc/weir/analysis"
 	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
 )
@@ -36,11 +37,11 @@ func createTopics(ctx context.Context, cfg config.Config) error {
 		return err
 	}
 	defer cl.Close()
-	if err := schemas.CreateTopics(ctx, cl, topicsOf(cfg)); err != nil {
-		return cfg.Kafka.Explain(err)
+	if err := kafka.CreateTopics(ctx, cl, topicsOf(cfg)); err != nil {
+		return kafka.Explain(cfg.Kafka, err)
 	}
-	_, err = schemas.CheckTopics(ctx, kadm.NewClient(cl), topicsOf(cfg))
-	return cfg.Kafka.Explain(err)
+	_, err = kafka.CheckTopics(ctx, kadm.NewClient(cl), topicsOf(cfg))
+	return kafka.Explain(cfg.Kafka, err)
 }
 
 // checkTopics returns nil if a part can run that uses these topics, named without the prefix.
@@ -51,13 +52,13 @@ func checkTopics(ctx context.Context, cfg config.Config, log *slog.Logger, names
 	}
 	defer cl.Close()
 	adm := kadm.NewClient(cl)
-	if err := schemas.CheckBrokers(ctx, adm); err != nil {
+	if err := kafka.CheckBrokers(ctx, adm); err != nil {
 		return err
 	}
 	used := slices.DeleteFunc(topicsOf(cfg), func(t schemas.Topic) bool {
 		return !slices.Contains(names, strings.TrimPrefix(t.Name, cfg.Prefix))
 	})
-	hidden, err := schemas.CheckTopics(ctx, adm, used)
+	hidden, err := kafka.CheckTopics(ctx, adm, used)
 	if len(hidden) > 0 {
 		log.Debug("settings of topics are not checked: we may not read them", "topics", hidden)
 	}
@@ -72,21 +73,21 @@ func inspect(ctx context.Context, cfg config.Config, out io.Writer) error {
 	}
 	defer cl.Close()
 	adm := kadm.NewClient(cl)
-	if err := schemas.CheckBrokers(ctx, adm); err != nil {
+	if err := kafka.CheckBrokers(ctx, adm); err != nil {
 		return err
 	}
-	advice, err := schemas.Advise(ctx, adm, cfg.Topics.Replication)
+	advice, err := kafka.Advise(ctx, adm, cfg.Topics.Replication)
 	if err != nil {
-		say(out, "settings of the brokers are not checked: %v", cfg.Kafka.Explain(err))
+		say(out, "settings of the brokers are not checked: %v", kafka.Explain(cfg.Kafka, err))
 	}
 	for _, a := range advice {
 		say(out, "advice: %s", a)
 	}
-	hidden, err := schemas.CheckTopics(ctx, adm, topicsOf(cfg))
+	hidden, err := kafka.CheckTopics(ctx, adm, topicsOf(cfg))
 	for _, name := range hidden {
 		say(out, "settings of topic %s are not checked: permission DESCRIBE_CONFIGS on it is missing", name)
 	}
-	return cfg.Kafka.Explain(err)
+	return kafka.Explain(cfg.Kafka, err)
 }
 
 // needsSubcommand is what a command does that only groups others.
@@ -146,7 +147,7 @@ status 2 if anything is wrong.
 				return err
 			}
 			if len(cfg.Kafka.Brokers) == 0 {
-				return usageError{config.ErrNoBrokers}
+				return usageError{kafka.ErrNoBrokers}
 			}
 			if err := checkFiles(cfg); err != nil {
 				return usageError{err}
@@ -165,7 +166,7 @@ status 2 if anything is wrong.
 
 // checkFiles returns nil if all files that the configuration names can be used.
 func checkFiles(cfg config.Config) error {
-	return errors.Join(cfg.Kafka.CheckFiles(time.Now()), checkJobs("balance.jobs_file", cfg.Balance.JobsFile), checkTree(cfg), checkAgent(cfg),
+	return errors.Join(kafka.CheckFiles(cfg.Kafka, time.Now()), checkJobs("balance.jobs_file", cfg.Balance.JobsFile), checkTree(cfg), checkAgent(cfg),
 		scheduler.CheckCPUIDs(cfg), directory("balance.drop_dir", cfg.Balance.DropDir), directory("sink.dir", cfg.Sink.Dir))
 }
 

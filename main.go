@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -175,7 +176,7 @@ func (f *configFlags) load() (config.Config, error) {
 		return cfg, usageError{err}
 	}
 	// A certificate that is not valid yet becomes valid without a hand: brokers refuse it until then, and that is logged.
-	if err := cfg.Kafka.CheckFiles(time.Now()); err != nil && !errors.Is(err, config.ErrNotYetValid) {
+	if err := kafka.CheckFiles(cfg.Kafka, time.Now()); err != nil && !errors.Is(err, kafka.ErrNotYetValid) {
 		return cfg, usageError{err}
 	}
 	if len(cfg.Kafka.Brokers) == 0 && src.File == "" {
@@ -192,7 +193,7 @@ func (f *configFlags) load() (config.Config, error) {
 func newLogger(w io.Writer, cfg config.Config) *slog.Logger {
 	opts := &slog.HandlerOptions{Level: slog.LevelInfo, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if err, is := a.Value.Any().(error); is {
-			a.Value = slog.StringValue(cfg.Kafka.Explain(err).Error())
+			a.Value = slog.StringValue(kafka.Explain(cfg.Kafka, err).Error())
 		}
 		return a
 	}}

@@ -25,6 +25,7 @@ import (
 
 	"github.com/weirhpc/weir/analysis"
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
 )
@@ -354,24 +355,24 @@ func compareArchive(t *testing.T, dir, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer broker.close()
+	defer broker.Close()
 	cfg, err := config.Load(config.Source{File: file, Defaults: config.Default()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg.Kafka.Brokers = []string{broker.addr}
+	cfg.Kafka.Brokers = []string{broker.Addr()}
 	cl, err := analysis.Connect(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer cl.Close()
 	topic := cfg.Prefix + schemas.TopicJobSummary
-	start, end, err := config.Bounds(t.Context(), kadm.NewClient(cl), topic, 0)
+	start, end, err := kafka.Bounds(t.Context(), kadm.NewClient(cl), topic, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	committed := 0
-	err = config.ReadPartition(t.Context(), cfg, topic, 0, start, end, func(r *kgo.Record) error {
+	err = kafka.ReadPartition(t.Context(), cfg, topic, 0, start, end, func(r *kgo.Record) error {
 		v, err := schemas.Unmarshal(r.Value)
 		if s, ok := v.(*schemas.JobSummary); ok {
 			committed += len(s.Rows())
@@ -400,8 +401,8 @@ func TestTopicsAreRefusedWhenTheyDiffer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer broker.close()
-	t.Setenv("WEIR_KAFKA_BROKERS", broker.addr)
+	defer broker.Close()
+	t.Setenv("WEIR_KAFKA_BROKERS", broker.Addr())
 	t.Setenv("WEIR_COLLECTORS", "4")
 	t.Setenv("WEIR_TOPICS_REPLICATION", "1")
 	if status, _, stderr := weir(t.Context(), "topics", "check"); status != exitFailed || !strings.Contains(stderr, "`weir topics create`") {
@@ -417,7 +418,7 @@ func TestTopicsAreRefusedWhenTheyDiffer(t *testing.T) {
 	if status != exitFailed || !json.Valid([]byte(stdout)) || !strings.Contains(stderr, "is a balancer running?") || !strings.Contains(stderr, "merge: nobody owns partition 0") {
 		t.Errorf("status while nothing runs: status %d, %q, %q", status, stdout, stderr)
 	}
-	broker.alter(t, "weir.counters", "message.timestamp.type", "CreateTime")
+	alter(t, broker.Addr(), "weir.counters", "message.timestamp.type", "CreateTime")
 	status, _, stderr = weir(t.Context(), "topics", "check")
 	if status != exitFailed || !strings.Contains(stderr, "message.timestamp.type is CreateTime, and should be LogAppendTime: `weir topics create`") {
 		t.Errorf("a wrong setting: status %d, %q", status, stderr)
@@ -431,9 +432,9 @@ func TestTopicsAreRefusedWhenTheyDiffer(t *testing.T) {
 	}
 }
 
-func (b *embedded) alter(t *testing.T, topic, key, value string) {
+func alter(t *testing.T, brokers, topic, key, value string) {
 	t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(b.addr))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers))
 	if err != nil {
 		t.Fatal(err)
 	}

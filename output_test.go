@@ -160,15 +160,15 @@ func TestNothingDrivesTheTerminal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer broker.close()
+	defer broker.Close()
 	t.Chdir(t.TempDir())
-	t.Setenv("WEIR_KAFKA_BROKERS", broker.addr)
+	t.Setenv("WEIR_KAFKA_BROKERS", broker.Addr())
 	t.Setenv("WEIR_COLLECTORS", "1")
 	t.Setenv("WEIR_TOPICS_REPLICATION", "1")
 	if status, _, stderr := weir(t.Context(), "topics", "create"); status != exitDone {
 		t.Fatal(stderr)
 	}
-	cl, err := kgo.NewClient(kgo.SeedBrokers(broker.addr))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(broker.Addr()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/weirhpc/weir/balancer"
 	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/processors"
 	"github.com/weirhpc/weir/producers"
 	"github.com/weirhpc/weir/schemas"
@@ -42,10 +43,10 @@ was asked to end, 1 when it cannot go on and said why, 2 when the command line o
 				return err
 			}
 			if len(cfg.Kafka.Brokers) == 0 {
-				return usageError{config.ErrNoBrokers}
+				return usageError{kafka.ErrNoBrokers}
 			}
 			neverWait(c.OutOrStdout(), c.ErrOrStderr())
-			return cfg.Kafka.Explain(run(c.Context(), cfg, newLogger(c.ErrOrStderr(), cfg)))
+			return kafka.Explain(cfg.Kafka, run(c.Context(), cfg, newLogger(c.ErrOrStderr(), cfg)))
 		},
 	}
 	conf.add(c)
@@ -63,7 +64,7 @@ func checked(run metered, topics ...string) serve {
 			return err
 		}
 		defer stop()
-		var trouble config.Trouble
+		var trouble kafka.Trouble
 		for tries := 1; ; tries++ {
 			err := checkTopics(ctx, cfg, log, topics)
 			switch {
@@ -71,12 +72,12 @@ func checked(run metered, topics ...string) serve {
 				return nil // it ended while we asked: nothing went wrong
 			case err == nil:
 				return run(ctx, cfg, log, registry)
-			case errors.Is(err, schemas.ErrTopics), errors.Is(err, schemas.ErrOldBroker), errors.Is(err, config.ErrNoBrokers):
+			case errors.Is(err, kafka.ErrTopics), errors.Is(err, kafka.ErrOldBroker), errors.Is(err, kafka.ErrNoBrokers):
 				return err
 			case trouble.Worth(err, time.Now()):
 				log.Warn("brokers are away or refuse us, trying again", "err", err)
 			}
-			if !config.Pause(ctx, config.Backoff(tries, cfg.BackoffCap)) {
+			if !kafka.Pause(ctx, kafka.Backoff(tries, cfg.BackoffCap)) {
 				return nil
 			}
 		}
@@ -239,7 +240,7 @@ func checkTree(cfg config.Config) error {
 
 // machine waits until Slurm says which nodes there are; nil if ctx ends before.
 func machine(ctx context.Context, cfg config.Config, slurm *scheduler.SlurmSource, log *slog.Logger) []string {
-	var trouble config.Trouble
+	var trouble kafka.Trouble
 	for {
 		if nodes := slurm.Nodes(); len(nodes) > 0 {
 			return nodes
@@ -251,7 +252,7 @@ func machine(ctx context.Context, cfg config.Config, slurm *scheduler.SlurmSourc
 		if trouble.Worth(errors.New(reason), time.Now()) {
 			log.Warn("waiting for Slurm to say which nodes there are, since balance.tree_file and balance.nodes are empty", "reason", reason)
 		}
-		if !config.Pause(ctx, cfg.Balance.Slurm.Poll) {
+		if !kafka.Pause(ctx, cfg.Balance.Slurm.Poll) {
 			return nil
 		}
 	}
@@ -323,11 +324,11 @@ kill -9. Make the topics with weir topics create, with topics.replication 1.`,
 			if err != nil {
 				return err
 			}
-			defer func() { err = errors.Join(err, b.close()) }()
+			defer func() { err = errors.Join(err, b.Close()) }()
 			neverWait(c.OutOrStdout(), c.ErrOrStderr())
-			say(c.OutOrStdout(), "broker    %s", b.addr)
+			say(c.OutOrStdout(), "broker    %s", b.Addr())
 			if ready != "" {
-				if err := os.WriteFile(ready, []byte(b.addr+"\n"), 0o644); err != nil {
+				if err := os.WriteFile(ready, []byte(b.Addr()+"\n"), 0o644); err != nil {
 					return fmt.Errorf("writing --ready-file: %w", err)
 				}
 			}

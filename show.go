@@ -13,6 +13,8 @@ import (
 
 	"github.com/weirhpc/weir/analysis"
 	"github.com/weirhpc/weir/schemas"
+
+	"github.com/weirhpc/weir/naming"
 )
 
 func newJobs() *cobra.Command {
@@ -56,7 +58,7 @@ It reads the topic back in time until it has -n intervals of the job's last rest
 is not enough to find them, a line on standard error says so; the archive may have the rest.`,
 		Args: oneArg("ID", "host"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if !schemas.ValidName(args[0]) {
+			if !naming.Valid(args[0]) {
 				return usageError{fmt.Errorf("job ID %q must match [A-Za-z0-9._:-]{1,64}", args[0])}
 			}
 			if n < 1 {

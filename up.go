@@ -16,6 +16,7 @@ import (
 	"github.com/weirhpc/weir/balancer"
 	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/processors"
 	"github.com/weirhpc/weir/producers"
 	"github.com/weirhpc/weir/schemas"
@@ -127,8 +128,8 @@ func up(ctx context.Context, f upFlags, cfg config.Config, out io.Writer, log *s
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, broker.close()) }()
-	cfg.Kafka.Brokers = []string{broker.addr}
+	defer func() { err = errors.Join(err, broker.Close()) }()
+	cfg.Kafka.Brokers = []string{broker.Addr()}
 	switch err := prepare(ctx, cfg, f.data); {
 	case ctx.Err() != nil: // a Ctrl-C before anything ran
 		return nil
@@ -136,7 +137,7 @@ func up(ctx context.Context, f upFlags, cfg config.Config, out io.Writer, log *s
 		return err
 	}
 	say(out, "data      %s", f.data)
-	say(out, "broker    %s (read committed)", broker.addr)
+	say(out, "broker    %s (read committed)", broker.Addr())
 	say(out, "archive   %s/summaries/*/*.parquet", cfg.Sink.Dir)
 	say(out, "interval  %v; ask from another terminal: weir jobs, weir job host   (--config %s)", cfg.Interval, filepath.Join(f.data, "weir.yaml"))
 
@@ -163,6 +164,16 @@ func up(ctx context.Context, f upFlags, cfg config.Config, out io.Writer, log *s
 	}
 	s.add("agent", func(ctx context.Context) error { return producers.Run(ctx, cfg, log) })
 	return s.wait(ctx)
+}
+
+// startBroker starts the embedded broker. A directory that cannot be used is the caller's mistake.
+func startBroker(dir, listen string) (*kafka.Embedded, error) {
+	b, err := kafka.StartEmbedded(dir, listen)
+	var unusable kafka.DirError
+	if errors.As(err, &unusable) {
+		return nil, usageError{fmt.Errorf("--data %w", err)}
+	}
+	return b, err
 }
 
 func (f upFlags) source(cfg config.Config) scheduler.Source {

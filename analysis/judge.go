@@ -70,12 +70,12 @@ func (s *Status) balancerDiffers(cfg config.Config) bool {
 // reason in Progress. One that catches up commits every ten seconds at least: where nothing was committed for longer while
 // records wait, it is stuck, or the group takes it for alive although it is not.
 func (s *Status) judgePartitions(cfg config.Config) {
-	still := 3 * max(cfg.Interval, 10*time.Second)
+	still := 3 * max(cfg.Interval, config.QuietCommit)
 	for i := range s.Partitions {
 		p := &s.Partitions[i]
 		patience := 2 * cfg.Interval
 		if p.Stage == "merge" {
-			patience += 10 * time.Second // where no job is split it has nothing to say, and commits this often
+			patience += config.QuietCommit // where no job is split it has nothing to say, and commits this often
 		}
 		p.Behind = s.TickMs != nil && (p.ClosedMs == nil || *p.ClosedMs < *s.TickMs-patience.Milliseconds()) && p.Lag+p.Held > 0
 		silent := time.Duration(0)

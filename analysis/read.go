@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -32,7 +33,7 @@ const (
 
 // Connect returns a client with further options, once a broker has answered it. The caller closes it.
 func Connect(ctx context.Context, cfg config.Config, further ...kgo.Opt) (*kgo.Client, error) {
-	opts, err := cfg.ClientOpts(ctx)
+	opts, err := kafka.ClientOpts(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +56,7 @@ func Connect(ctx context.Context, cfg config.Config, further ...kgo.Opt) (*kgo.C
 // unreachable is the error of a first contact in vain: with the brokers that were asked, and what to do.
 func unreachable(cfg config.Config, err error) error {
 	brokers := strings.Join(cfg.Kafka.Brokers, ",")
-	if explained := cfg.Kafka.Explain(err); explained != err { //nolint:errorlint // the very same
+	if explained := kafka.Explain(cfg.Kafka, err); explained != err { //nolint:errorlint // the very same
 		return fmt.Errorf("%w at %s: %w", ErrUnreachable, brokers, explained)
 	}
 	remedy := "check kafka.brokers, and that Kafka runs there"
@@ -80,7 +81,7 @@ func onlyHere(addresses []string) bool {
 func absent(cfg config.Config, topic string, d kadm.TopicDetail) error {
 	switch {
 	case d.Err != nil && !errors.Is(d.Err, kerr.UnknownTopicOrPartition):
-		return cfg.Kafka.Explain(fmt.Errorf("topic %s: %w", topic, d.Err))
+		return kafka.Explain(cfg.Kafka, fmt.Errorf("topic %s: %w", topic, d.Err))
 	case len(d.Partitions) > 0:
 		return nil
 	}
@@ -90,7 +91,7 @@ func absent(cfg config.Config, topic string, d kadm.TopicDetail) error {
 	}
 	brokers := strings.Join(cfg.Kafka.Brokers, ",")
 	if slices.Contains(ours, strings.TrimPrefix(topic, cfg.Prefix)) {
-		return fmt.Errorf("topic %s at %s: %w", topic, brokers, config.ErrNoPartition)
+		return fmt.Errorf("topic %s at %s: %w", topic, brokers, kafka.ErrNoPartition)
 	}
 	return fmt.Errorf("topic %.100q at %s: %w: weir has %s", topic, brokers, errNoTopic, strings.Join(ours, ", "))
 }
@@ -100,23 +101,23 @@ type reader struct {
 	cfg  config.Config
 	cl   *kgo.Client
 	adm  *kadm.Client
-	ends map[string]map[int32]config.Range // of the topics, as they were when they were first asked for
-	ids  map[string]string                 // of these topics
+	ends map[string]map[int32]kafka.Range // of the topics, as they were when they were first asked for
+	ids  map[string]string                // of these topics
 }
 
 // open returns a reader once a broker has answered. The caller closes it.
 func open(ctx context.Context, cfg config.Config) (*reader, error) {
-	cl, err := Connect(ctx, cfg, config.ReaderOpts()...)
+	cl, err := Connect(ctx, cfg, kafka.ReaderOpts()...)
 	if err != nil {
 		return nil, err
 	}
-	return &reader{cfg, cl, kadm.NewClient(cl), map[string]map[int32]config.Range{}, map[string]string{}}, nil
+	return &reader{cfg, cl, kadm.NewClient(cl), map[string]map[int32]kafka.Range{}, map[string]string{}}, nil
 }
 
 func (r *reader) close() { r.cl.Close() }
 
 // bounds returns where the partitions of a topic begin and end. One command asks once for each topic.
-func (r *reader) bounds(ctx context.Context, topic string) (map[int32]config.Range, error) {
+func (r *reader) bounds(ctx context.Context, topic string) (map[int32]kafka.Range, error) {
 	if known := r.ends[topic]; known != nil {
 		return known, nil
 	}
@@ -127,21 +128,21 @@ func (r *reader) bounds(ctx context.Context, topic string) (map[int32]config.Ran
 	if err := absent(r.cfg, topic, details[topic]); err != nil {
 		return nil, err
 	}
-	bounds, err := config.TopicBounds(ctx, r.adm, topic)
+	bounds, err := kafka.TopicBounds(ctx, r.adm, topic)
 	if err != nil {
 		return nil, err
 	}
-	r.ends[topic], r.ids[topic] = bounds, config.TopicID(details[topic])
+	r.ends[topic], r.ids[topic] = bounds, kafka.TopicID(details[topic])
 	return bounds, nil
 }
 
 // after returns the part of the bounds that was written since a time.
-func (r *reader) after(ctx context.Context, topic string, bounds map[int32]config.Range, since time.Time) (map[int32]config.Range, error) {
+func (r *reader) after(ctx context.Context, topic string, bounds map[int32]kafka.Range, since time.Time) (map[int32]kafka.Range, error) {
 	offsets, err := r.adm.ListOffsetsAfterMilli(ctx, max(0, since.UnixMilli()), topic) // a negative time has a meaning of its own
 	if err != nil {
 		return nil, fmt.Errorf("looking for %v in %s: %w", since, topic, err)
 	}
-	part := make(map[int32]config.Range, len(bounds))
+	part := make(map[int32]kafka.Range, len(bounds))
 	for p, b := range bounds {
 		if o, ok := offsets.Lookup(topic, p); ok && o.Err == nil {
 			b.From = min(max(b.From, o.Offset), b.To)
@@ -158,7 +159,7 @@ func (r *reader) all(ctx context.Context, topic string, each func(r *kgo.Record)
 
 // since calls each with every committed record of a topic that was written since a time.
 func (r *reader) since(ctx context.Context, topic string, since time.Time, each func(r *kgo.Record) error) (err error) {
-	defer func() { err = r.cfg.Kafka.Explain(err) }()
+	defer func() { err = kafka.Explain(r.cfg.Kafka, err) }()
 	ranges, err := r.bounds(ctx, topic)
 	if err == nil && !since.IsZero() {
 		ranges, err = r.after(ctx, topic, ranges, since)
@@ -166,7 +167,7 @@ func (r *reader) since(ctx context.Context, topic string, since time.Time, each 
 	if err != nil {
 		return err
 	}
-	return config.ReadRanges(ctx, r.cl, topic, ranges, each)
+	return kafka.ReadRanges(ctx, r.cl, topic, ranges, each)
 }
 
 // back reads a topic backwards in time, window by window: what was written since a time, and then what was written before
@@ -175,19 +176,19 @@ func (r *reader) since(ctx context.Context, topic string, since time.Time, each 
 func (r *reader) back(
 	ctx context.Context, topic string, since time.Time, each func(r *kgo.Record) error, next func(since time.Time) (time.Time, bool),
 ) (begin bool, err error) {
-	defer func() { err = r.cfg.Kafka.Explain(err) }()
+	defer func() { err = kafka.Explain(r.cfg.Kafka, err) }()
 	window, err := r.bounds(ctx, topic)
 	for err == nil {
-		var ranges map[int32]config.Range
+		var ranges map[int32]kafka.Range
 		if ranges, err = r.after(ctx, topic, window, since); err != nil {
 			break
 		}
-		if err = config.ReadRanges(ctx, r.cl, topic, ranges, each); err != nil {
+		if err = kafka.ReadRanges(ctx, r.cl, topic, ranges, each); err != nil {
 			break
 		}
-		older, left := make(map[int32]config.Range, len(window)), int64(0)
+		older, left := make(map[int32]kafka.Range, len(window)), int64(0)
 		for p, w := range window {
-			older[p] = config.Range{From: w.From, To: ranges[p].From}
+			older[p] = kafka.Range{From: w.From, To: ranges[p].From}
 			left += older[p].To - older[p].From
 		}
 		var more bool

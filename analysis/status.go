@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
 )
@@ -131,7 +132,7 @@ func ReadStatus(ctx context.Context, cfg config.Config) (*Status, error) {
 // patiently tries a step a few times: right after a broker has died, or a group is new, some answers are errors.
 func patiently(ctx context.Context, step func() error) error {
 	for tries := 1; ; tries++ {
-		if err := step(); err == nil || tries == 5 || !config.Pause(ctx, time.Second) {
+		if err := step(); err == nil || tries == 5 || !kafka.Pause(ctx, time.Second) {
 			return err
 		}
 	}
@@ -200,14 +201,14 @@ func (s *Status) stage(ctx context.Context, from *reader, stage, input, progress
 	if err != nil {
 		return fmt.Errorf("asking where %s ends: %w", input, err)
 	}
-	uncommitted := map[int32]config.Range{} // the first record of each partition of which nothing was committed
+	uncommitted := map[int32]kafka.Range{} // the first record of each partition of which nothing was committed
 	for p, b := range bounds {
 		if _, ok := last[p]; !ok {
-			uncommitted[p] = config.Range{From: b.From, To: min(b.From+1, b.To)}
+			uncommitted[p] = kafka.Range{From: b.From, To: min(b.From+1, b.To)}
 		}
 	}
 	first := map[int32]int64{}
-	err = config.ReadRanges(ctx, from.cl, input, uncommitted, func(r *kgo.Record) error {
+	err = kafka.ReadRanges(ctx, from.cl, input, uncommitted, func(r *kgo.Record) error {
 		first[r.Partition] = r.Timestamp.UnixMilli()
 		return nil
 	})
@@ -223,7 +224,7 @@ func (s *Status) stage(ctx context.Context, from *reader, stage, input, progress
 		if l, ok := last[p]; ok {
 			status.Position, status.ClosedMs, status.CommittedMs = l.Position, l.Closed, &l.atMs
 			status.StopReason = l.Stopped
-			status.Replaced = !config.SameTopic(l.TopicID, from.ids[input]) || l.Position > status.End
+			status.Replaced = !kafka.SameTopic(l.TopicID, from.ids[input]) || l.Position > status.End
 			for fate, n := range map[string]int64{
 				"summarized": l.Counts.Summarized, "rejected": l.Counts.Rejected, "late": l.Counts.Late, "dropped": l.Counts.Dropped,
 				"duplicate": l.Counts.Duplicate, "misrouted": l.Counts.Misrouted, "ended": l.Counts.Ended, "lost": l.Counts.Lost,
@@ -286,8 +287,8 @@ func (s *Status) sink(ctx context.Context, from *reader) error {
 	if err != nil {
 		return err
 	}
-	replaced := !config.SameTopic(archive.TopicID, from.ids[topic])
-	patience := 3 * max(from.cfg.Interval, 10*time.Second)
+	replaced := !kafka.SameTopic(archive.TopicID, from.ids[topic])
+	patience := 3 * config.FilePeriod(from.cfg.Interval)
 	due, err := from.adm.ListOffsetsAfterMilli(ctx, s.TimeMs-patience.Milliseconds(), topic)
 	if err != nil {
 		return fmt.Errorf("asking what is old in %s: %w", topic, err)
@@ -354,11 +355,11 @@ func (s *Status) rejects(ctx context.Context, from *reader) error {
 	}
 	recent, reasons := map[source]*RejectStatus{}, map[source]string{}
 	since := s.TimeMs - rejectsBack.Milliseconds()
-	last := map[int32]config.Range{}
+	last := map[int32]kafka.Range{}
 	for p, b := range bounds {
-		last[p] = config.Range{From: max(b.From, b.To-rejectsMost), To: b.To}
+		last[p] = kafka.Range{From: max(b.From, b.To-rejectsMost), To: b.To}
 	}
-	err = config.ReadRanges(ctx, from.cl, topic, last, func(r *kgo.Record) error {
+	err = kafka.ReadRanges(ctx, from.cl, topic, last, func(r *kgo.Record) error {
 		v, err := schemas.Unmarshal(r.Value)
 		reject, ok := v.(*schemas.Reject)
 		if err != nil || !ok {

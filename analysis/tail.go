@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -31,7 +32,7 @@ type TailRecord struct {
 // Tail calls each with the committed records of a topic, as they come, until each returns false, ctx ends or the brokers
 // are gone. The topic may be named with or without the prefix.
 func Tail(ctx context.Context, cfg config.Config, topic string, fromStart bool, each func(r TailRecord) bool) (err error) {
-	defer func() { err = cfg.Kafka.Explain(err) }()
+	defer func() { err = kafka.Explain(cfg.Kafka, err) }()
 	if !strings.HasPrefix(topic, cfg.Prefix) {
 		topic = cfg.Prefix + topic
 	}
@@ -39,7 +40,7 @@ func Tail(ctx context.Context, cfg config.Config, topic string, fromStart bool, 
 	if fromStart {
 		from = kgo.NewOffset().AtStart()
 	}
-	brokers := config.NewBrokers(slog.New(slog.DiscardHandler))
+	brokers := kafka.NewBrokers(slog.New(slog.DiscardHandler))
 	cl, err := Connect(ctx, cfg, kgo.ConsumeTopics(topic), kgo.ConsumeStartOffset(from), kgo.ConsumeResetOffset(from),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.WithHooks(brokers))
 	switch {

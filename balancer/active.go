@@ -8,19 +8,16 @@ import (
 	"sync"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/balancer/assign"
 	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
 )
 
 const (
-	// txnTimeout is after how long the broker ends the transaction of a balancer that is gone without a successor. It and
-	// patience outlast the failover of a broker.
-	txnTimeout = 40 * time.Second
 	// patience is how long one exchange with the brokers may take: fencing, a transaction.
 	patience = 20 * time.Second
 	// readPatience is how long reading the topics at the start may take.
@@ -32,20 +29,19 @@ const (
 func (b *balancer) active(ctx context.Context) error {
 	client, end := context.WithCancel(context.WithoutCancel(ctx)) // a transaction in hand outlives ctx
 	defer end()
-	opts, err := b.cfg.ClientOpts(client)
+	opts, err := kafka.ClientOpts(client, b.cfg)
 	if err != nil {
 		return err
 	}
-	cl, err := kgo.NewClient(append(opts, kgo.TransactionalID(b.cfg.Prefix+schemas.TopicBalance), kgo.TransactionTimeout(txnTimeout),
-		kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
+	producer, err := b.newProducer(client)
 	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
+		return err
 	}
-	defer cl.Close()
+	defer producer.Close()
 	var reading sync.WaitGroup
 	defer reading.Wait()
 	defer end()
-	m, err := b.begin(ctx, cl)
+	m, err := b.begin(ctx, producer)
 	if err != nil {
 		return err
 	}
@@ -57,13 +53,13 @@ func (b *balancer) active(ctx context.Context) error {
 		}
 		tick, tickDue := b.nextTick(m.cursor, now)
 		start, planDue := b.nextPlan(m.cursor, now)
-		due, work := tickDue, func() error { return b.closeInterval(ctx, cl, m, tick) }
+		due, work := tickDue, func() error { return b.closeInterval(ctx, producer, m, tick) }
 		if planDue.Before(tickDue) {
-			due, work = planDue, func() error { return b.planInterval(ctx, cl, m, start) }
+			due, work = planDue, func() error { return b.planInterval(ctx, producer, m, start) }
 		}
 		if now.Before(due) {
 			// In short steps, for the clock may be set meanwhile.
-			if !config.Pause(ctx, min(due.Sub(now), time.Second)) {
+			if !kafka.Pause(ctx, min(due.Sub(now), time.Second)) {
 				return nil
 			}
 			continue
@@ -80,20 +76,24 @@ func (b *balancer) active(ctx context.Context) error {
 	}
 }
 
+func (b *balancer) newProducer(ctx context.Context) (*kafka.Producer, error) {
+	return kafka.NewProducer(ctx, b.cfg, b.cfg.Prefix+schemas.TopicBalance, patience, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+}
+
 // begin fences, and reads what there is.
-func (b *balancer) begin(ctx context.Context, cl *kgo.Client) (*memory, error) {
+func (b *balancer) begin(ctx context.Context, producer *kafka.Producer) (*memory, error) {
 	fence, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if _, _, err := cl.ProducerID(fence); err != nil {
-		return nil, fmt.Errorf("fencing older owners of transactional id %s: %w", b.cfg.Prefix+schemas.TopicBalance, err)
+	if err := producer.Fence(fence); err != nil {
+		return nil, err
 	}
 	read, cancel := context.WithTimeout(ctx, readPatience)
 	defer cancel()
-	m, err := b.restore(read, kadm.NewClient(cl))
+	m, err := b.restore(read, producer.Admin())
 	if err != nil {
 		return nil, err
 	}
-	if b.layout, err = b.locate(read, kadm.NewClient(cl)); err != nil {
+	if b.layout, err = b.locate(read, producer.Admin()); err != nil {
 		return nil, err
 	}
 	m.answered = time.Now()
@@ -112,7 +112,7 @@ func (b *balancer) begin(ctx context.Context, cl *kgo.Client) (*memory, error) {
 }
 
 // planInterval publishes what changes from the interval on: Routes, and the records of jobs.
-func (b *balancer) planInterval(ctx context.Context, cl *kgo.Client, m *memory, start int64) error {
+func (b *balancer) planInterval(ctx context.Context, producer *kafka.Producer, m *memory, start int64) error {
 	now := time.Now()
 	jobs, faults := scheduler.Ask(b.source, b.tree, now)
 	changed, gone := b.decide(m, jobs, faults, start)
@@ -134,7 +134,7 @@ func (b *balancer) planInterval(ctx context.Context, cl *kgo.Client, m *memory, 
 	for _, key := range expired {
 		records = append(records, &kgo.Record{Topic: b.cfg.Prefix + schemas.TopicJobs, Key: key.Key()})
 	}
-	if err := commit(ctx, cl, records); err != nil {
+	if err := producer.Commit(ctx, records); err != nil {
 		return fmt.Errorf("publishing the plan of %d: %w", start, err)
 	}
 	for i := range changed {
@@ -276,7 +276,7 @@ func (b *balancer) routeRecord(node string, value []byte) *kgo.Record {
 }
 
 // closeInterval writes the Ticks of an interval to all partitions of counters, and that it did.
-func (b *balancer) closeInterval(ctx context.Context, cl *kgo.Client, m *memory, start int64) error {
+func (b *balancer) closeInterval(ctx context.Context, producer *kafka.Producer, m *memory, start int64) error {
 	jobs, _ := b.jobs(time.Now())
 	lives := make(map[schemas.JobKey]scheduler.Span, len(jobs))
 	for i := range jobs {
@@ -305,7 +305,7 @@ func (b *balancer) closeInterval(ctx context.Context, cl *kgo.Client, m *memory,
 		return fmt.Errorf("the state after %d: %w", start, err)
 	}
 	records = append(records, &kgo.Record{Topic: b.cfg.Prefix + schemas.TopicBalance, Key: []byte("balance"), Value: value})
-	if err := commit(ctx, cl, records); err != nil {
+	if err := producer.Commit(ctx, records); err != nil {
 		return fmt.Errorf("writing the Ticks of %d: %w", start, err)
 	}
 	if skipped := (start - m.next) / b.ms; skipped > 0 {
@@ -329,38 +329,4 @@ func (b *balancer) sayLeft(start int64, left []unfit) {
 		}
 	}
 	b.saidLeft = now
-}
-
-// commit writes records in one transaction; no records, no transaction. After an error nobody knows whether they are
-// written: the client is of no more use, and only the topics tell.
-func commit(ctx context.Context, cl *kgo.Client, records []*kgo.Record) error {
-	if len(records) == 0 {
-		return nil
-	}
-	ctx, cancel := config.Outlive(ctx, patience)
-	defer cancel()
-	if err := cl.BeginTransaction(); err != nil {
-		return fmt.Errorf("beginning a transaction: %w", err)
-	}
-	promise := kgo.AbortingFirstErrPromise(cl)
-	for _, r := range records {
-		done := promise.Promise()
-		cl.Produce(ctx, r, func(r *kgo.Record, err error) {
-			if err != nil {
-				err = fmt.Errorf("topic %s: %w", r.Topic, err)
-			}
-			done(r, err)
-		})
-	}
-	if err := cl.Flush(ctx); err != nil {
-		return fmt.Errorf("flushing: %w", err)
-	}
-	// Flush does not say that a record failed, and the transaction would be committed without it.
-	if err := promise.Err(); err != nil {
-		return fmt.Errorf("producing: %w", err)
-	}
-	if err := cl.EndTransaction(ctx, kgo.TryCommit); err != nil {
-		return fmt.Errorf("committing: %w", err)
-	}
-	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -76,7 +77,7 @@ type reader struct {
 
 func newReader(t *testing.T, cfg config.Config) *reader {
 	t.Helper()
-	opts, err := cfg.ClientOpts(context.Background())
+	opts, err := kafka.ClientOpts(context.Background(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,20 +178,16 @@ func produceRoute(t *testing.T, cfg config.Config, route *schemas.Route) {
 
 func produceTo(t *testing.T, cfg config.Config, record schemas.Record, topic, key string) {
 	t.Helper()
-	opts, err := cfg.ClientOpts(context.Background())
+	producer, err := kafka.NewProducer(context.Background(), cfg, cfg.Prefix+schemas.TopicBalance, patience)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cl, err := kgo.NewClient(append(opts, kgo.TransactionalID(cfg.Prefix+schemas.TopicBalance))...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cl.Close()
+	defer producer.Close()
 	value, err := schemas.Marshal(record)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := commit(t.Context(), cl, []*kgo.Record{{Topic: topic, Key: []byte(key), Value: value}}); err != nil {
+	if err := producer.Commit(t.Context(), []*kgo.Record{{Topic: topic, Key: []byte(key), Value: value}}); err != nil {
 		t.Fatal(err)
 	}
 }

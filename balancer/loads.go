@@ -14,6 +14,7 @@ import (
 
 	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -123,7 +124,7 @@ const progressBack = 20
 // follow reads the topic of progress, from shortly before its end, until ctx ends. While that is not possible, loads stay as
 // they are, which is said once.
 func (b *balancer) follow(ctx context.Context, opts []kgo.Opt) {
-	var trouble, rubbish, others config.Trouble
+	var trouble, rubbish, others kafka.Trouble
 	say := func(err error) {
 		if ctx.Err() == nil && trouble.Worth(err, time.Now()) {
 			b.log.Warn("loads of jobs cannot be read and stay as they are, trying again", "err", err)
@@ -151,7 +152,7 @@ func (b *balancer) follow(ctx context.Context, opts []kgo.Opt) {
 			say(fmt.Errorf("reading %s-%d: %w", e.Topic, e.Partition, e.Err))
 		}
 		if fetches.Err() != nil {
-			config.Pause(ctx, config.Backoff(1, b.cfg.BackoffCap))
+			kafka.Pause(ctx, kafka.Backoff(1, b.cfg.BackoffCap))
 		}
 		for r := range fetches.RecordsAll() {
 			if value, err := schemas.Unmarshal(r.Value); err != nil {

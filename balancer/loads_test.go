@@ -12,6 +12,7 @@ import (
 	"github.com/weirhpc/weir/balancer/assign"
 	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -149,7 +150,7 @@ func TestHeavyJobIsSpreadOnceItWasMeasured(t *testing.T) {
 // produceProgress says what jobs sent to a partition, as its collector does.
 func produceProgress(t *testing.T, cfg config.Config, partition int32, said ...schemas.JobLoad) {
 	t.Helper()
-	opts, err := cfg.ClientOpts(context.Background())
+	opts, err := kafka.ClientOpts(context.Background(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

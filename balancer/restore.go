@@ -2,7 +2,6 @@ package balancer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -11,13 +10,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
 )
-
-// errPartitions is returned when topic routes has another number of partitions than the configuration: agents would look
-// for their Routes in the wrong one.
-var errPartitions = errors.New("has another number of partitions than the configuration (see weir topics check)")
 
 // memory is what the active balancer knows. All of it comes from topics, and what it adds is committed there first.
 type memory struct {
@@ -141,8 +136,9 @@ func (b *balancer) readToEnds(ctx context.Context, adm *kadm.Client, each func(*
 	if err != nil {
 		return fmt.Errorf("listing %s: %w", routes, err)
 	}
-	if n := len(details[routes].Partitions); n != b.cfg.Partitions.Routes {
-		return fmt.Errorf("topic %s with %d partitions, where partitions.routes is %d: %w", routes, n, b.cfg.Partitions.Routes, errPartitions)
+	// With another number of partitions agents would look for their Routes in the wrong one.
+	if err := kafka.CheckPartitions(routes, len(details[routes].Partitions), b.cfg.Partitions.Routes, "partitions.routes"); err != nil {
+		return err
 	}
 	for _, topic := range []string{b.cfg.Prefix + schemas.TopicBalance, b.cfg.Prefix + schemas.TopicJobs, routes} {
 		partitions := 1
@@ -150,11 +146,11 @@ func (b *balancer) readToEnds(ctx context.Context, adm *kadm.Client, each func(*
 			partitions = b.cfg.Partitions.Routes
 		}
 		for p := range int32(partitions) {
-			start, end, err := config.Bounds(ctx, adm, topic, p)
+			start, end, err := kafka.Bounds(ctx, adm, topic, p)
 			if err != nil {
 				return err
 			}
-			err = config.ReadPartition(ctx, b.cfg, topic, p, start, end, func(r *kgo.Record) error {
+			err = kafka.ReadPartition(ctx, b.cfg, topic, p, start, end, func(r *kgo.Record) error {
 				each(r)
 				return nil
 			})

@@ -16,24 +16,16 @@ import (
 	"sync"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
-
 	"github.com/weirhpc/weir/balancer/assign"
 	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/topology"
 )
 
-const (
-	session   = 6 * time.Second // the least that brokers take by default
-	heartbeat = 500 * time.Millisecond
-	// rebalance is for how long the group waits for members that do not join again. Not longer than clients give a join beyond
-	// it: the embedded broker waits anew whenever one tries again.
-	rebalance = 5 * time.Second
-	// faultsShown bounds the lines about skipped jobs after one change of the jobs.
-	faultsShown = 10
-)
+// faultsShown bounds the lines about skipped jobs after one change of the jobs.
+const faultsShown = 10
 
 type balancer struct {
 	cfg config.Config
@@ -74,64 +66,26 @@ func newBalancer(
 
 // compete is active while the group gives it topic balance.
 func (b *balancer) compete(ctx context.Context) error {
-	member, part := context.WithCancel(context.WithoutCancel(ctx)) // it leaves its group after ctx
-	defer part()
-	opts, err := b.cfg.ClientOpts(member)
-	if err != nil {
-		return err
-	}
 	topic := b.cfg.Prefix + schemas.TopicBalance
 	group := &trouble{log: b.log, what: "its group"}
-	work := &worker{}
 	b.metrics.standsBy()
-	var mine, saidStandby bool
-	cl, err := kgo.NewClient(append(opts, kgo.WithHooks(config.NewBrokers(b.log)),
-		kgo.ConsumerGroup(topic), kgo.ConsumeTopics(topic), kgo.Balancers(kgo.CooperativeStickyBalancer()),
-		kgo.SessionTimeout(session), kgo.HeartbeatInterval(heartbeat), kgo.RebalanceTimeout(rebalance), kgo.DisableAutoCommit(),
-		// The group only says who is active. Nothing is fetched through it, so any position will do.
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd()),
-		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, got map[string][]int32) {
+	saidStandby := false
+	m := kafka.Member{
+		Config: b.cfg, Group: topic, Topic: topic, Brokers: kafka.NewBrokers(b.log),
+		Own: func(ctx context.Context, _ int32) error {
+			b.serve(ctx)
+			return nil
+		},
+		Assigned: func(owns bool) {
 			group.over()
-			if len(got[topic]) > 0 {
-				mine, saidStandby = true, false
-				work.start(ctx, b.serve)
-			} else if !mine && !saidStandby {
-				saidStandby = true
+			if !owns && !saidStandby {
 				b.log.Info("balancer stands by, another one is active", "group", topic)
 			}
-		}),
-		kgo.OnPartitionsRevoked(func(_ context.Context, _ *kgo.Client, lost map[string][]int32) {
-			if len(lost[topic]) > 0 {
-				mine = false
-				work.stop()
-			}
-		}),
-		kgo.OnPartitionsLost(func(context.Context, *kgo.Client, map[string][]int32) {
-			mine = false
-			work.stop()
-		}),
-	)...)
-	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
+			saidStandby = !owns
+		},
+		Waiting: func(err error) { group.say(fmt.Errorf("group %s: %w", topic, err)) },
 	}
-	cl.PauseFetchTopics(topic)
-	for ctx.Err() == nil {
-		// The group's errors come with the fetches, of which there are none else.
-		for _, e := range cl.PollFetches(ctx).Errors() {
-			if ctx.Err() == nil {
-				group.say(fmt.Errorf("group %s: %w", topic, e.Err))
-				config.Pause(ctx, config.Backoff(1, b.cfg.BackoffCap))
-			}
-		}
-	}
-	work.stop()
-	leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-	defer cancel()
-	_ = cl.LeaveGroupContext(leave) // a broker that is away learns it by the session's end
-	part()
-	cl.Close()
-	work.stop()
-	return nil
+	return m.Run(ctx)
 }
 
 // serve is active again and again until ctx ends. After an error nothing is known but what the topics say.
@@ -141,8 +95,7 @@ func (b *balancer) serve(ctx context.Context) {
 	defer b.metrics.standsBy()
 	for ctx.Err() == nil {
 		if err := b.active(ctx); err != nil && ctx.Err() == nil {
-			// At least two heartbeats, in which the group says whether the topic is still ours.
-			config.Pause(ctx, max(2*heartbeat, config.Backoff(b.trouble.say(err), b.cfg.BackoffCap)))
+			kafka.Yield(ctx, kafka.Backoff(b.trouble.say(err), b.cfg.BackoffCap))
 		}
 	}
 }
@@ -195,44 +148,13 @@ func (b *balancer) say(f scheduler.Fault) {
 	}
 }
 
-// worker runs one function in the background at a time.
-type worker struct {
-	mu     sync.Mutex
-	cancel context.CancelFunc // nil: not running
-	done   chan struct{}
-}
-
-func (w *worker) start(ctx context.Context, run func(context.Context)) {
-	w.stop()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	ctx, w.cancel = context.WithCancel(ctx)
-	done := make(chan struct{})
-	w.done = done
-	go func() {
-		defer close(done)
-		run(ctx)
-	}()
-}
-
-// stop ends the function and waits for it.
-func (w *worker) stop() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.cancel != nil {
-		w.cancel()
-		<-w.done
-		w.cancel = nil
-	}
-}
-
 // trouble logs once that something is wrong, and once that it is over.
 type trouble struct {
 	log   *slog.Logger
 	what  string // is interrupted
 	mu    sync.Mutex
 	tries int // since all was well
-	config.Trouble
+	kafka.Trouble
 }
 
 // say notes an error and returns how many there were in a row.

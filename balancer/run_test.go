@@ -21,6 +21,7 @@ import (
 	"github.com/weirhpc/weir/balancer/assign"
 	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/topology"
 )
@@ -193,7 +194,7 @@ func TestJobsStayWhereTheyAre(t *testing.T) {
 // TestHomesAreWhereTheBrokersStand: the rack of a partition's preferred leader, as the brokers have it, decides.
 func TestHomesAreWhereTheBrokersStand(t *testing.T) {
 	_, cfg := broker(t)
-	opts, err := cfg.ClientOpts(context.Background())
+	opts, err := kafka.ClientOpts(context.Background(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -360,7 +361,7 @@ func TestCommitNoticesALostRecord(t *testing.T) {
 		t.Fatalf("a Tick without a partition: %v", err)
 	}
 	cfg.Collectors, cfg.Partitions.Routes = 3, 4
-	if err := newBalancer(cfg, sixNodes(), scheduler.Fixed(), slog.New(slog.DiscardHandler), unseen()).active(ctx); !errors.Is(err, errPartitions) {
+	if err := newBalancer(cfg, sixNodes(), scheduler.Fixed(), slog.New(slog.DiscardHandler), unseen()).active(ctx); !errors.Is(err, kafka.ErrTopics) {
 		t.Errorf("a wrong number of partitions of routes: %v", err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirhpc/weir/balancer/assign"
 	"github.com/weirhpc/weir/balancer/scheduler"
+	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/topology"
 )
@@ -148,22 +149,22 @@ func TestPlanReachesAgents(t *testing.T) {
 	_, cfg := broker(t)
 	c := newChurning(nodes, nodes/6)
 	tree := topology.Flat(c.layout.Nodes)
-	opts, err := cfg.ClientOpts(context.Background())
+	opts, err := kafka.ClientOpts(context.Background(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cl, err := kgo.NewClient(append(opts, kgo.TransactionalID("t."+schemas.TopicBalance), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
+	b := newBalancer(cfg, tree, c, slog.New(slog.DiscardHandler), unseen())
+	producer, err := b.newProducer(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer cl.Close()
+	defer producer.Close()
 	agents, err := kgo.NewClient(append(opts, kgo.ConsumeTopics("t."+schemas.TopicRoutes), kgo.FetchIsolationLevel(kgo.ReadCommitted()))...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer agents.Close()
-	b := newBalancer(cfg, tree, c, slog.New(slog.DiscardHandler), unseen())
-	m, err := b.begin(t.Context(), cl)
+	m, err := b.begin(t.Context(), producer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +175,7 @@ func TestPlanReachesAgents(t *testing.T) {
 			c.churn(0.02)
 		}
 		begun, epoch, want := time.Now(), m.epoch, 0
-		if err := b.planInterval(t.Context(), cl, m, (i+1)*b.ms); err != nil {
+		if err := b.planInterval(t.Context(), producer, m, (i+1)*b.ms); err != nil {
 			t.Fatal(err)
 		}
 		for _, routes := range m.routes {

@@ -1,6 +1,6 @@
 // Package config is weir's one configuration: a typed struct, filled from defaults, a YAML file, WEIR_* variables and
-// flags, each over the one before, and validated as a whole. It also makes the options of a Kafka client, so that no
-// two parts of weir connect differently. It is the only package that knows viper.
+// flags, each over the one before, and validated as a whole. It is plain data: it connects to nothing, package kafka does. It
+// is the only package that knows viper.
 package config
 
 import (
@@ -48,6 +48,13 @@ const Outage = 64
 
 // Slack is how far apart the clocks of two hosts may be. What lies further ahead, a clock that is wrong has written.
 func Slack(interval time.Duration) time.Duration { return max(interval, 10*time.Second) }
+
+// QuietCommit is how often collect and merge commit their positions while they have nothing to say. It bounds what a
+// successor reads again, and what a full retention can make it miss.
+const QuietCommit = 10 * time.Second
+
+// FilePeriod is how old the first record of a file of the archive is when the sink ends the file.
+func FilePeriod(interval time.Duration) time.Duration { return max(interval, 10*time.Second) }
 
 // Partitions are the partition counts beside Collectors.
 type Partitions struct {
@@ -231,7 +238,7 @@ func (src Source) readFile(v *viper.Viper, known map[string]any) (faults []error
 	if src.File == "" {
 		return nil, nil
 	}
-	text, err := readFile(src.File)
+	text, err := ReadFile(src.File)
 	if err != nil {
 		return nil, fmt.Errorf("reading the configuration: %w", err)
 	}

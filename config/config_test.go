@@ -1,7 +1,6 @@
 package config
 
 import (
-	"context"
 	"errors"
 	"maps"
 	"os"
@@ -182,7 +181,7 @@ func TestValidate(t *testing.T) {
 		"log level":      {func(c *Config) { c.LogLevel = "loud" }, ErrChoice, "log_level"},
 		"broker":         {func(c *Config) { c.Kafka.Brokers = []string{"host"} }, ErrAddress, "kafka.brokers"},
 		"mechanism":      {func(c *Config) { c.Kafka.SASL.Mechanism = "MAGIC" }, ErrChoice, "kafka.sasl.mechanism"},
-		"no password":    {func(c *Config) { c.Kafka.SASL.Mechanism = scram512 }, ErrTogether, "kafka.sasl.mechanism"},
+		"no password":    {func(c *Config) { c.Kafka.SASL.Mechanism = ScramSHA512 }, ErrTogether, "kafka.sasl.mechanism"},
 		"key alone":      {func(c *Config) { c.Kafka.TLS.KeyFile = "k" }, ErrTogether, "kafka.tls.cert_file"},
 		"no archive":     {func(c *Config) { c.Sink.Dir = "" }, ErrTogether, "sink.dir"},
 	}
@@ -216,42 +215,16 @@ func TestValidate(t *testing.T) {
 }
 
 func TestNamesAgree(t *testing.T) {
+	base, err := Load(Source{Defaults: Default()})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, s := range []string{"", "a", ".", "..", "...", "a/b", "A-b_c.d:9", "ä", "a b", strings.Repeat("x", 64), strings.Repeat("x", 65), "a\n"} {
-		if validName(s) != schemas.ValidName(s) {
-			t.Errorf("%q: config says %v, schemas %v", s, validName(s), schemas.ValidName(s))
+		c := base
+		c.Cluster = s
+		if byConfig, bySchemas := !errors.Is(c.Validate(), ErrName), schemas.ValidJobID(s); byConfig != bySchemas {
+			t.Errorf("%q: config says %v, schemas %v", s, byConfig, bySchemas)
 		}
-	}
-	if maxBatchBytes != schemas.MaxMessageBytes {
-		t.Errorf("clients send batches of %d bytes, topics take %d", maxBatchBytes, schemas.MaxMessageBytes)
-	}
-}
-
-func TestBackoffIsBounded(t *testing.T) {
-	for tries := range 100 {
-		if d := Backoff(tries, 5*time.Second); d < 125*time.Millisecond || d > 5*time.Second {
-			t.Fatalf("try %d waits %v", tries, d)
-		}
-	}
-}
-
-func TestClientOptsNameWhatIsMissing(t *testing.T) {
-	c := Default()
-	if _, err := c.ClientOpts(context.Background()); !errors.Is(err, ErrNoBrokers) {
-		t.Error(err)
-	}
-	c.Kafka.Brokers = []string{"h:1"}
-	c.Kafka.TLS = TLS{Enabled: true, CAFile: write(t, "no certificate")}
-	if _, err := c.ClientOpts(context.Background()); err == nil || !strings.Contains(err.Error(), "ca_file") {
-		t.Error(err)
-	}
-	c.Kafka.TLS = TLS{}
-	c.Kafka.SASL = SASL{Mechanism: scram256, User: "u", PasswordFile: "/nowhere"}
-	if _, err := c.ClientOpts(context.Background()); err == nil || !strings.Contains(err.Error(), "password_file") {
-		t.Error(err)
-	}
-	c.Kafka.SASL.PasswordFile = write(t, "secret\n")
-	if _, err := c.ClientOpts(context.Background()); err != nil {
-		t.Error(err)
 	}
 }
 

@@ -26,8 +26,8 @@ var (
 	errSilent = fmt.Errorf("nothing came in %v: name a regular file", readTimeout)
 )
 
-// readFile returns what a file holds. The error names the file.
-func readFile(path string) ([]byte, error) {
+// ReadFile returns what a file holds. The error names the file.
+func ReadFile(path string) ([]byte, error) {
 	type answer struct {
 		text []byte
 		err  error

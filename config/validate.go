@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/weirhpc/weir/naming"
 )
 
 // The rules that Validate checks. An error wraps the rule's sentinel with key, value and limit.
@@ -47,7 +49,7 @@ func (c Config) faults(huge map[string]string) (faults []fault) {
 		faults = append(faults, fault{key, fmt.Errorf("%s = %v: %w%s", key, value, rule, limit)})
 	}
 	name := func(key, value string) {
-		if !validName(value) {
+		if !naming.Valid(value) {
 			wrong(ErrName, key, fmt.Sprintf("%.80q", value), "")
 		}
 	}
@@ -76,7 +78,7 @@ func (c Config) faults(huge map[string]string) (faults []fault) {
 	}
 
 	name("cluster", c.Cluster)
-	if name("prefix", c.Prefix); validName(c.Prefix) && strings.Contains(c.Prefix, ":") {
+	if name("prefix", c.Prefix); naming.Valid(c.Prefix) && strings.Contains(c.Prefix, ":") {
 		wrong(ErrName, "prefix", fmt.Sprintf("%q", c.Prefix), "without a colon, which no topic may have in its name")
 	}
 	name("agent.node", c.Agent.Node)
@@ -166,9 +168,3 @@ func (s Slurm) validate(wrong func(rule error, key string, value any, limit stri
 
 // minInterval: a node's clock may be ten seconds ahead before its records are refused, and that must not reach the outage.
 const minInterval = 200 * time.Millisecond
-
-// validName is schemas.ValidName: config imports nothing of ours, and TestNamesAgree holds both together.
-func validName(s string) bool {
-	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:-"
-	return s != "" && len(s) <= 64 && s != "." && s != ".." && strings.Trim(s, letters) == ""
-}

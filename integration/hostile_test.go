@@ -24,6 +24,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/producers"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
@@ -1102,7 +1103,7 @@ func (h *hostile) topicsMadeAgain() {
 		}
 		before := h.logSizes()
 		deleteTopics(h.t, adm, []schemas.Topic{{Name: h.cfg.Prefix + topic.name}})
-		h.eventually(topic.name+" is made again", func() bool { return schemas.CreateTopics(h.t.Context(), h.cl, topics) == nil })
+		h.eventually(topic.name+" is made again", func() bool { return kafka.CreateTopics(h.t.Context(), h.cl, topics) == nil })
 		h.logged(before, topic.reader, remedy)
 		for _, kind := range []string{"simulate", "balance", "collect", "merge", "sink"} {
 			if kind != "sink" && (kind != "merge" || topic.reader == "sink") && kind != topic.reader {

@@ -23,6 +23,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -300,18 +301,18 @@ func (k *keys) setPassword(role, password string) {
 }
 
 func (k *keys) byCertificate(role string) config.Kafka {
-	kafka := k.cfg.Kafka
-	kafka.Brokers = strings.Split(os.Getenv("KAFKA_MTLS_SEEDS"), ",")
-	kafka.TLS = config.TLS{Enabled: true, CAFile: k.caFile, CertFile: k.file(role, "pem"), KeyFile: k.file(role, "pem")}
-	return kafka
+	settings := k.cfg.Kafka
+	settings.Brokers = strings.Split(os.Getenv("KAFKA_MTLS_SEEDS"), ",")
+	settings.TLS = config.TLS{Enabled: true, CAFile: k.caFile, CertFile: k.file(role, "pem"), KeyFile: k.file(role, "pem")}
+	return settings
 }
 
 func (k *keys) byPassword(role string) config.Kafka {
-	kafka := k.cfg.Kafka
-	kafka.Brokers = strings.Split(os.Getenv("KAFKA_SASL_SEEDS"), ",")
-	kafka.TLS = config.TLS{Enabled: true, CAFile: k.caFile}
-	kafka.SASL = config.SASL{Mechanism: "SCRAM-SHA-512", User: k.user(role), PasswordFile: k.file(role, "password")}
-	return kafka
+	settings := k.cfg.Kafka
+	settings.Brokers = strings.Split(os.Getenv("KAFKA_SASL_SEEDS"), ",")
+	settings.TLS = config.TLS{Enabled: true, CAFile: k.caFile}
+	settings.SASL = config.SASL{Mechanism: "SCRAM-SHA-512", User: k.user(role), PasswordFile: k.file(role, "password")}
+	return settings
 }
 
 // copy keeps what a role proves itself by now: by certificate and by password.
@@ -332,10 +333,10 @@ func (k *keys) copy(role string) []config.Kafka {
 // judgeOld holds that new connections needed what is new: what was before is refused.
 func (k *keys) judgeOld(old []config.Kafka) {
 	k.t.Helper()
-	for _, kafka := range append(old, k.byCertificate("sink"), k.byPassword("sink")) {
+	for _, settings := range append(old, k.byCertificate("sink"), k.byPassword("sink")) {
 		cfg := k.cfg
-		cfg.Kafka = kafka
-		opts, err := cfg.ClientOpts(context.Background())
+		cfg.Kafka = settings
+		opts, err := kafka.ClientOpts(context.Background(), cfg)
 		if err != nil {
 			k.t.Fatal(err)
 		}
@@ -347,10 +348,10 @@ func (k *keys) judgeOld(old []config.Kafka) {
 		err = cl.Ping(ctx)
 		cancel()
 		cl.Close()
-		isOld := filepath.Dir(kafka.TLS.CertFile+kafka.SASL.PasswordFile) != k.dir
+		isOld := filepath.Dir(settings.TLS.CertFile+settings.SASL.PasswordFile) != k.dir
 		switch {
 		case isOld && err == nil:
-			k.t.Errorf("the old certificate or password still opens a connection to %v", kafka.Brokers)
+			k.t.Errorf("the old certificate or password still opens a connection to %v", settings.Brokers)
 		case isOld:
 			k.t.Logf("refused: %v", err)
 		case err != nil:

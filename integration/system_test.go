@@ -22,6 +22,7 @@ import (
 	"github.com/weirhpc/weir/balancer"
 	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/processors"
 	"github.com/weirhpc/weir/producers"
 	"github.com/weirhpc/weir/schemas"
@@ -47,20 +48,20 @@ func newSystem(t *testing.T) *system {
 }
 
 // systemOn makes the topics of a system on brokers.
-func systemOn(t *testing.T, kafka brokers) *system {
+func systemOn(t *testing.T, at brokers) *system {
 	t.Helper()
 	d := config.Default()
 	d.Cluster, d.Interval, d.Collectors, d.BackoffCap = "testbed", time.Second, 4, time.Second
 	d.Partitions = config.Partitions{Routes: 2, JobSummary: 2, Partials: 2}
-	d.Topics = config.Topics{Replication: kafka.replication, CountersRetention: time.Hour, SummaryRetention: time.Hour, SegmentBytes: 1 << 20}
-	d.Kafka.Brokers, d.Prefix = kafka.seeds, kafka.prefix
+	d.Topics = config.Topics{Replication: at.replication, CountersRetention: time.Hour, SummaryRetention: time.Hour, SegmentBytes: 1 << 20}
+	d.Kafka.Brokers, d.Prefix = at.seeds, at.prefix
 	d.Agent.StateDir, d.Sink.Dir = filepath.Join(t.TempDir(), "agent"), filepath.Join(t.TempDir(), "archive")
 	d.Balance.Nodes, d.Balance.LMax = producers.SimulatedNodes(simulated), max(2, simulated/4)
 	cfg, err := config.Load(config.Source{Defaults: d})
 	if err != nil {
 		t.Fatal(err)
 	}
-	opts, err := cfg.ClientOpts(context.Background())
+	opts, err := kafka.ClientOpts(context.Background(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,15 +75,15 @@ func systemOn(t *testing.T, kafka brokers) *system {
 		Collectors: cfg.Collectors, Routes: cfg.Partitions.Routes, Partials: cfg.Partitions.Partials, JobSummary: cfg.Partitions.JobSummary,
 		Replication: cfg.Topics.Replication, CountersRetention: time.Hour, SummaryRetention: time.Hour, SegmentBytes: cfg.Topics.SegmentBytes,
 	})
-	if err := schemas.CreateTopics(t.Context(), cl, topics); err != nil {
+	if err := kafka.CreateTopics(t.Context(), cl, topics); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { // what failed is kept for a look
-		if kafka.shared && !t.Failed() {
+		if at.shared && !t.Failed() {
 			deleteTopics(t, adm, topics)
 		}
 	})
-	if _, err := schemas.CheckTopics(t.Context(), adm, topics); err != nil {
+	if _, err := kafka.CheckTopics(t.Context(), adm, topics); err != nil {
 		t.Fatal(err)
 	}
 	replays := new(atomic.Int64)
@@ -109,7 +110,7 @@ func findBrokers(t *testing.T) brokers {
 			t.Fatal(err)
 		}
 		t.Cleanup(cluster.Close)
-		stop, err := config.StartSessions(cluster)
+		stop, err := kafka.StartSessions(cluster)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -237,7 +238,7 @@ func (s *system) produce(records ...*kgo.Record) {
 // fence does what a second owner of a partition does first. The owner that runs finds out at its next commit.
 func (s *system) fence(transactionalID string) {
 	s.t.Helper()
-	opts, err := s.cfg.ClientOpts(context.Background())
+	opts, err := kafka.ClientOpts(context.Background(), s.cfg)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -262,11 +263,11 @@ func (s *system) read(topic string) []*kgo.Record {
 	}
 	var records []*kgo.Record
 	for p := range int32(len(ends[topic])) {
-		start, end, err := config.Bounds(s.t.Context(), adm, topic, p)
+		start, end, err := kafka.Bounds(s.t.Context(), adm, topic, p)
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		err = config.ReadPartition(s.t.Context(), s.cfg, topic, p, start, end, func(r *kgo.Record) error {
+		err = kafka.ReadPartition(s.t.Context(), s.cfg, topic, p, start, end, func(r *kgo.Record) error {
 			records = append(records, r)
 			return nil
 		})

@@ -24,6 +24,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -335,7 +336,7 @@ func (b *bench) feed(ctx context.Context) {
 			b.t.Errorf("feeding the sink: %v", err)
 			return
 		}
-		config.Pause(ctx, 200*time.Millisecond)
+		kafka.Pause(ctx, 200*time.Millisecond)
 	}
 }
 
@@ -469,7 +470,7 @@ type sighting struct{ made, seen time.Time }
 
 func watch(t *testing.T, s *system) *watcher {
 	t.Helper()
-	opts, err := s.cfg.ClientOpts(context.Background())
+	opts, err := kafka.ClientOpts(context.Background(), s.cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

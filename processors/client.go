@@ -7,26 +7,19 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
 )
 
-// transactionalID is one a partition, not a process: whoever owns the partition fences whoever owned it.
-func (l *loop) transactionalID() string {
-	return fmt.Sprintf("%s%s-%d", l.cfg.Prefix, l.stage.name, l.partition)
-}
-
-func (l *loop) newProducer(ctx context.Context) (*kgo.Client, error) {
-	opts, err := l.cfg.ClientOpts(ctx)
-	if err != nil {
-		return nil, err
-	}
+// newProducer returns a producer whose transactional id is one a partition, not a process: whoever owns the partition fences
+// whoever owned it.
+func (l *loop) newProducer(ctx context.Context) (*kafka.Producer, error) {
+	id := fmt.Sprintf("%s%s-%d", l.cfg.Prefix, l.stage.name, l.partition)
 	byKey := kgo.StickyKeyPartitioner(nil) // as any Kafka client places a key
-	return kgo.NewClient(append(opts, kgo.WithHooks(l.brokers),
-		kgo.TransactionalID(l.transactionalID()), kgo.TransactionTimeout(2*l.patience), kgo.ProducerLinger(0),
+	return kafka.NewProducer(ctx, l.cfg, id, l.patience, kgo.WithHooks(l.brokers), kgo.ProducerLinger(0),
 		kgo.RecordPartitioner(placing{byKey, map[string]int{
 			l.cfg.Prefix + schemas.TopicJobSummary: l.cfg.Partitions.JobSummary, l.cfg.Prefix + schemas.TopicPartials: l.cfg.Partitions.Partials,
-		}}),
-	)...)
+		}}))
 }
 
 // placing places keyed records of some topics by their key, and all others on the partition that they name. The number of partitions is the
@@ -58,7 +51,7 @@ func (p placingTopic) Partition(r *kgo.Record, n int) int {
 }
 
 func (l *loop) newConsumer(ctx context.Context, from int64) (*kgo.Client, error) {
-	opts, err := l.cfg.ClientOpts(ctx)
+	opts, err := kafka.ClientOpts(ctx, l.cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -354,7 +354,7 @@ func TestLargestOutputsFit(t *testing.T) {
 	for n := range schemas.MaxMetrics {
 		p.Metrics = append(p.Metrics, schemas.JobPartialMetric{
 			Name: name(n), Unit: node, Scope: schemas.ScopeCore, Count: math.MaxInt64, Invalid: math.MaxInt64, Nodes: math.MaxInt32, NodeMeans: math.MaxInt64,
-			Mean: &v, M2: &v, NodeMean: &v, NodeM2: &v, LowNode: &node, LowNodeMean: &v, HighNode: &node, HighNodeMean: &v, Certified: certifiedOf(certified),
+			Mean: &v, M2: &v, NodeMean: &v, NodeM2: &v, LowNode: &node, LowNodeMean: &v, HighNode: &node, HighNodeMean: &v, Certified: schemas.NewCertified(certified.Eps, certified.Order, certified.Knots, certified.Atoms),
 		})
 		s.Metrics = append(s.Metrics, schemas.JobSummaryMetric{
 			Name: name(n), Unit: node, Scope: schemas.ScopeCore, Count: math.MaxInt64, Invalid: math.MaxInt64, Nodes: math.MaxInt32,
@@ -456,7 +456,7 @@ func TestExactMeansOneThing(t *testing.T) {
 	metric := func(name string, values []float64) schemas.JobPartialMetric {
 		d, certified := quantile.Certify(slices.Clone(values), quantile.Small)
 		node := "n"
-		m := schemas.JobPartialMetric{Name: name, Unit: "1", Scope: schemas.ScopeCore, Count: d.Count, Invalid: d.Invalid, Certified: certifiedOf(certified)}
+		m := schemas.JobPartialMetric{Name: name, Unit: "1", Scope: schemas.ScopeCore, Count: d.Count, Invalid: d.Invalid, Certified: schemas.NewCertified(certified.Eps, certified.Order, certified.Knots, certified.Atoms)}
 		if d.Count > 0 {
 			m.Nodes, m.NodeMeans, m.LowNode, m.HighNode = 1, 1, &node, &node
 			m.Mean, m.M2, m.NodeMean, m.NodeM2, m.LowNodeMean, m.HighNodeMean = &d.Mean, &d.M2, &d.Mean, new(0.0), &d.Mean, &d.Mean

@@ -1,19 +1,17 @@
 package processors
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -30,12 +28,8 @@ var (
 )
 
 const (
-	// quietCommit is how often the position is committed while there is nothing to say: it bounds what a successor reads
-	// again, and what a full retention can make it miss.
-	quietCommit = 10 * time.Second
-	// commitTimeout bounds flush and commit. The broker's timeout of a transaction is twice as long: it outlasts the failover
-	// of a broker that was killed (13 s seen on Kafka 4.3). A dead owner's transaction does not wait for it: its successor's
-	// fencing ends it.
+	// commitTimeout bounds a transaction of the usual size. It outlasts the failover of a broker that was killed (13 s seen
+	// on Kafka 4.3).
 	commitTimeout = 20 * time.Second
 	// maxCommitTimeout is within the longest transaction that Kafka allows (transaction.max.timeout.ms, 15 minutes).
 	maxCommitTimeout = 7 * time.Minute
@@ -75,7 +69,7 @@ func sizesOf(cfg config.Config, input, progress size) []size {
 }
 
 // Collect folds the partitions of counters that its group gives it, until ctx ends. It returns nil then, and
-// schemas.ErrTopics where a topic has not as many partitions as it is configured to have. A partition that an
+// kafka.ErrTopics where a topic has not as many partitions as it is configured to have. A partition that an
 // administrator has to look at stands still alone; anything else it waits for.
 func Collect(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Metrics) error {
 	input, progress := cfg.Prefix+schemas.TopicCounters, cfg.Prefix+schemas.TopicProgress
@@ -104,18 +98,15 @@ type loop struct {
 	stage     stage
 	partition int32
 	log       *slog.Logger
-	brokers   *config.Brokers
+	brokers   *kafka.Brokers
 	meter     *meter
 	others    *others
 	commits   int
 	patience  time.Duration     // with a commit
 	last      *schemas.Progress // committed, as this run knows it
 	halted    halted
-	rubbish   config.Trouble // in the topic of positions
+	rubbish   kafka.Trouble // in the topic of positions
 }
-
-// errNotProgress is logged where a record in the topic of positions is none.
-var errNotProgress = errors.New("not a Progress")
 
 // run owns the partition until ctx ends (nil) or anything goes wrong. After an error nobody knows whether the last
 // transaction was committed; only Progress does, so the caller starts again from there.
@@ -132,8 +123,8 @@ func (l *loop) run(ctx context.Context) error {
 	// that is final.
 	start, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	if _, _, err := producer.ProducerID(start); err != nil {
-		return fmt.Errorf("fencing older owners of transactional id %s: %w", l.transactionalID(), err)
+	if err := producer.Fence(start); err != nil {
+		return err
 	}
 	err = l.follow(ctx, start, producer)
 	if isStop(err) && ctx.Err() == nil {
@@ -143,8 +134,8 @@ func (l *loop) run(ctx context.Context) error {
 }
 
 // follow folds the partition from the last committed Progress on. start bounds its beginning.
-func (l *loop) follow(ctx, start context.Context, producer *kgo.Client) error {
-	a, from, err := l.open(start, kadm.NewClient(producer))
+func (l *loop) follow(ctx, start context.Context, producer *kafka.Producer) error {
+	a, from, err := l.open(start, producer.Admin())
 	if err != nil {
 		return err
 	}
@@ -167,110 +158,12 @@ func (l *loop) follow(ctx, start context.Context, producer *kgo.Client) error {
 	return l.consume(ctx, a, consumer, producer)
 }
 
-// open reads the last committed Progress and opens the account from it.
-func (l *loop) open(ctx context.Context, adm *kadm.Client) (a *account, from int64, err error) {
-	logStart, logEnd, err := config.Bounds(ctx, adm, l.stage.input, l.partition)
-	if err != nil {
-		return nil, 0, err
-	}
-	topicID, err := l.topicID(ctx, adm)
-	if err != nil {
-		return nil, 0, err
-	}
-	p, err := l.lastProgress(ctx, adm)
-	if err != nil {
-		return nil, 0, err
-	}
-	if p == nil && l.commits > 0 { // this process is still the owner, and knows
-		l.log.Warn("topic of positions was emptied, going on from what this process committed last", "topic", l.stage.progress,
-			"partition", l.partition, "position", l.last.Position)
-		p = l.last
-	}
-	l.last = p
-	if err := l.sameTopic(p, topicID, logEnd); err != nil {
-		return nil, 0, err
-	}
-	a, from = openAccount(func(p *schemas.Progress) Fold { return l.stage.newFold(l.partition, p) }, p, logStart)
-	a.topicID, a.intervalMs, a.unreadable.limit = topicID, l.cfg.Interval.Milliseconds(), int64(l.cfg.Collect.MaxRejects)
-	l.meter.lags(logEnd, a.position)
-	if p == nil {
-		p = &schemas.Progress{From: a.position, Position: a.position, Hold: a.position, TopicID: topicID}
-		l.last = p
-	}
-	l.meter.stands(p)
-	return a, from, nil
-}
-
-// topicID returns Kafka's id of the input topic, in hex; empty where brokers have none.
-func (l *loop) topicID(ctx context.Context, adm *kadm.Client) (string, error) {
-	topics, err := adm.ListTopics(ctx, l.stage.input)
-	if err := errors.Join(err, topics[l.stage.input].Err); err != nil {
-		return "", fmt.Errorf("asking for the id of topic %s: %w", l.stage.input, err)
-	}
-	return config.TopicID(topics[l.stage.input]), nil
-}
-
-// sameTopic returns ErrTopicReplaced where p, nil at the beginning, is a position in another log than the partition's.
-func (l *loop) sameTopic(p *schemas.Progress, topicID string, logEnd int64) error {
-	switch {
-	case p == nil:
-		return nil
-	case !config.SameTopic(p.TopicID, topicID):
-		return fmt.Errorf("%s-%d: position %d was committed for the topic with the id %s, the topic there has the id %s, so that it was deleted and made again: %w; "+
-			"to begin at its start, stop every `weir %s`, delete topic %s too, run `weir topics create` and start them again",
-			l.stage.input, l.partition, p.Position, p.TopicID, topicID, ErrTopicReplaced, l.stage.name, l.stage.progress)
-	case p.Position > logEnd:
-		return fmt.Errorf("%s-%d ends at %d, position %d was committed for it, so that its topic was made again or the brokers lost its end: %w; "+
-			"stop every `weir %s`, delete topics %s and %s, run `weir topics create` and start them again",
-			l.stage.input, l.partition, logEnd, p.Position, ErrTopicReplaced, l.stage.name, l.stage.input, l.stage.progress)
-	}
-	return nil
-}
-
-// lastProgress returns the last committed Progress of the partition, nil if there never was one. It looks back further
-// and further: aborted transactions and markers take offsets too, and "none" is only known once all has been read.
-func (l *loop) lastProgress(ctx context.Context, adm *kadm.Client) (*schemas.Progress, error) {
-	logStart, logEnd, err := config.Bounds(ctx, adm, l.stage.progress, l.partition)
-	if err != nil {
-		return nil, err
-	}
-	for back := int64(100); ; back *= 10 {
-		from := max(logStart, logEnd-back)
-		var last *schemas.Progress
-		var newer, wrong error
-		count := 0
-		err := config.ReadPartition(ctx, l.cfg, l.stage.progress, l.partition, from, logEnd, func(r *kgo.Record) error {
-			value, err := schemas.Unmarshal(r.Value)
-			p, ok := value.(*schemas.Progress)
-			if ok && !r.Attrs.IsTransactional() {
-				ok, err = false, errByHand
-			}
-			switch {
-			case ok:
-				last, newer = p, nil
-			case errors.Is(err, schemas.ErrUnknownSchema) && r.Attrs.IsTransactional():
-				newer = fmt.Errorf("%s-%d at %d: %w: a newer weir wrote it", r.Topic, r.Partition, r.Offset, err)
-			default: // no weir wrote it
-				count++
-				wrong = fmt.Errorf("%s-%d at %d: %w", r.Topic, r.Partition, r.Offset, cmp.Or(err, errNotProgress))
-			}
-			return nil
-		})
-		if wrong != nil && l.rubbish.Worth(wrong, time.Now()) { // a partition that stands still reads them again and again
-			l.log.Warn("records in the topic of positions cannot be read, left out", "count", count, "err", wrong)
-		}
-		if err := errors.Join(err, newer); err != nil || last != nil || from == logStart {
-			return last, err
-		}
-	}
-}
-
 // consume folds and commits until ctx ends or something goes wrong.
-func (l *loop) consume(ctx context.Context, a *account, consumer, producer *kgo.Client) error {
+func (l *loop) consume(ctx context.Context, a *account, consumer *kgo.Client, producer *kafka.Producer) error {
 	committed := time.Now()
 	var trouble reading
 	for ctx.Err() == nil {
-		poll, cancel := context.WithTimeout(ctx, quietCommit)
+		poll, cancel := context.WithTimeout(ctx, config.QuietCommit)
 		fetches := consumer.PollRecords(poll, 10_000)
 		cancel()
 		if err := l.checkFetches(ctx, fetches, &trouble); err != nil {
@@ -281,7 +174,7 @@ func (l *loop) consume(ctx context.Context, a *account, consumer, producer *kgo.
 		}
 		l.meter.reached(fetches, a.position)
 		l.others.tell(l, a)
-		quiet := a.position > a.from && time.Since(committed) >= quietCommit
+		quiet := a.position > a.from && time.Since(committed) >= config.QuietCommit
 		if !a.hasNews() && !quiet {
 			continue
 		}
@@ -295,7 +188,7 @@ func (l *loop) consume(ctx context.Context, a *account, consumer, producer *kgo.
 
 // foldAll folds what a poll brought. It commits in between where there are many outputs, since one Tick may yield more than a
 // transaction should hold.
-func (l *loop) foldAll(ctx context.Context, a *account, fetches kgo.Fetches, producer *kgo.Client) error {
+func (l *loop) foldAll(ctx context.Context, a *account, fetches kgo.Fetches, producer *kafka.Producer) error {
 	read, bytes, took := 0, 0, time.Duration(0)
 	defer func() { l.meter.folded(read, bytes, took) }()
 	for r := range fetches.RecordsAll() {
@@ -319,7 +212,7 @@ func (l *loop) foldAll(ctx context.Context, a *account, fetches kgo.Fetches, pro
 
 // reading remembers how long a partition could not be read.
 type reading struct {
-	config.Trouble
+	kafka.Trouble
 	since time.Time // zero: it can be
 }
 
@@ -350,13 +243,12 @@ func (l *loop) checkFetches(ctx context.Context, fetches kgo.Fetches, trouble *r
 	case time.Since(trouble.since) > readPatience && trouble.Worth(passing, time.Now()):
 		l.log.Warn("partition cannot be read, trying again", "topic", l.stage.input, "partition", l.partition, "err", passing)
 	}
-	config.Pause(ctx, 250*time.Millisecond)
+	kafka.Pause(ctx, 250*time.Millisecond)
 	return nil
 }
 
-// commit says all that the account holds in one transaction. It finishes a transaction that it began even when ctx ends,
-// for two seconds; what is then left open the next owner ends.
-func (l *loop) commit(ctx context.Context, a *account, producer *kgo.Client) error {
+// commit says all that the account holds in one transaction.
+func (l *loop) commit(ctx context.Context, a *account, producer *kafka.Producer) error {
 	began := time.Now()
 	if r := a.unreadable.stopped; r != nil {
 		return fmt.Errorf("%s-%d: more than %d records within a minute that nobody can read, the last at offset %d because: %s: %w; "+
@@ -386,60 +278,19 @@ func (l *loop) commit(ctx context.Context, a *account, producer *kgo.Client) err
 }
 
 // transact writes records in one transaction.
-func (l *loop) transact(ctx context.Context, producer *kgo.Client, t *encoded) (err error) {
+func (l *loop) transact(ctx context.Context, producer *kafka.Producer, t *encoded) error {
 	if needs := timeFor(t.bytes); needs > l.patience {
 		l.patience = needs
 		return fmt.Errorf("%d bytes: %w", t.bytes, errImpatient)
 	}
-	outer := ctx
-	ctx, cancel := config.Outlive(ctx, l.patience)
-	defer cancel()
-	defer func() {
-		if errors.Is(err, context.DeadlineExceeded) && outer.Err() == nil { // slow brokers: the same would happen again
-			l.patience = min(2*l.patience, maxCommitTimeout)
-		}
-	}()
-	if err := producer.BeginTransaction(); err != nil {
-		return fmt.Errorf("beginning a transaction: %w", err)
+	err := producer.Commit(ctx, t.records)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil { // slow brokers: the same would happen again
+		l.patience = min(2*l.patience, maxCommitTimeout)
 	}
-	var first firstError
-	for _, r := range t.records {
-		producer.Produce(ctx, r, first.promise)
-	}
-	if err := producer.Flush(ctx); err != nil {
-		return fmt.Errorf("flushing a transaction: %w", err)
-	}
-	// A record that failed does not make flush or commit fail: Progress would be committed without its output.
-	if err := first.err(); err != nil {
-		return err
-	}
-	if err := producer.EndTransaction(ctx, kgo.TryCommit); err != nil {
-		return fmt.Errorf("committing a transaction: %w", err)
-	}
-	return nil
+	return err
 }
 
 // timeFor returns how long a transaction of so many bytes may take.
 func timeFor(bytes int) time.Duration {
 	return max(commitTimeout, min(time.Duration(bytes/leastBytesPerSecond)*time.Second, maxCommitTimeout))
-}
-
-// firstError keeps the first error of a transaction's promises, which come from the client's goroutines.
-type firstError struct {
-	mu    sync.Mutex
-	first error
-}
-
-func (f *firstError) promise(r *kgo.Record, err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if err != nil && f.first == nil {
-		f.first = fmt.Errorf("producing to %s: %w", r.Topic, err)
-	}
-}
-
-func (f *firstError) err() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.first
 }

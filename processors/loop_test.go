@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -47,7 +48,7 @@ func newBenchOf(t *testing.T, collectors int) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	opts, err := cfg.ClientOpts(context.Background())
+	opts, err := kafka.ClientOpts(context.Background(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +68,7 @@ func (b *bench) createTopics() {
 	topics := schemas.Topics(b.cfg.Prefix, schemas.Sizes{
 		Collectors: b.cfg.Collectors, Routes: 1, Partials: 1, JobSummary: 1, Replication: 1, CountersRetention: time.Hour, SummaryRetention: time.Hour,
 	})
-	if err := schemas.CreateTopics(b.t.Context(), b.cl, topics); err != nil {
+	if err := kafka.CreateTopics(b.t.Context(), b.cl, topics); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -113,12 +114,12 @@ func (b *bench) interval(ago int64) {
 func (b *bench) read(topic string) []schemas.Record {
 	b.t.Helper()
 	topic = b.cfg.Prefix + topic
-	start, end, err := config.Bounds(b.t.Context(), b.adm, topic, 0)
+	start, end, err := kafka.Bounds(b.t.Context(), b.adm, topic, 0)
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	var records []schemas.Record
-	err = config.ReadPartition(b.t.Context(), b.cfg, topic, 0, start, end, func(r *kgo.Record) error {
+	err = kafka.ReadPartition(b.t.Context(), b.cfg, topic, 0, start, end, func(r *kgo.Record) error {
 		v, err := schemas.Unmarshal(r.Value)
 		records = append(records, v)
 		return err
@@ -221,7 +222,7 @@ func TestProgressIsFoundBehindAbortedTransactions(t *testing.T) {
 	b := newBench(t)
 	b.interval(5)
 	b.collectUntil("a summary", b.summaries(1))
-	opts, err := b.cfg.ClientOpts(context.Background())
+	opts, err := kafka.ClientOpts(context.Background(), b.cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +256,7 @@ func TestFencingComesFirst(t *testing.T) {
 	b := newBench(t)
 	b.interval(5)
 	b.collectUntil("a summary", b.summaries(1))
-	opts, err := b.cfg.ClientOpts(context.Background())
+	opts, err := kafka.ClientOpts(context.Background(), b.cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,7 +267,7 @@ func TestFencingComesFirst(t *testing.T) {
 	defer older.Close()
 	last := b.progress()
 	b.interval(4)
-	_, end, err := config.Bounds(t.Context(), b.adm, b.cfg.Prefix+schemas.TopicCounters, 0)
+	_, end, err := kafka.Bounds(t.Context(), b.adm, b.cfg.Prefix+schemas.TopicCounters, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -336,7 +337,7 @@ func TestWhatRetentionTookIsSaid(t *testing.T) {
 	before := b.progress().Position
 	b.interval(8)
 	b.interval(7)
-	_, end, err := config.Bounds(t.Context(), b.adm, b.cfg.Prefix+schemas.TopicCounters, 0)
+	_, end, err := kafka.Bounds(t.Context(), b.adm, b.cfg.Prefix+schemas.TopicCounters, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

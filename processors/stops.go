@@ -3,21 +3,19 @@ package processors
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
 )
 
 // halted remembers for what a partition stands still.
 type halted struct {
 	kind    error // ErrTooManyRejects or ErrTopicReplaced; nil: it does not
-	trouble config.Trouble
+	trouble kafka.Trouble
 }
 
 // isStop reports whether an error makes a partition stand still until an administrator looks at it.
@@ -34,7 +32,7 @@ func stopKind(err error) error {
 
 // halt shows that the partition stands still, and why: in a metric, in the log, and for other processes in Progress, whose
 // position does not move.
-func (l *loop) halt(ctx context.Context, producer *kgo.Client, why error) {
+func (l *loop) halt(ctx context.Context, producer *kafka.Producer, why error) {
 	l.meter.stops(true)
 	if kind := stopKind(why); !errors.Is(kind, l.halted.kind) {
 		l.halted = halted{kind: kind}
@@ -64,26 +62,27 @@ const sizesEvery = 10 * time.Second
 
 // watchSizes ends the stage once a topic has another number of partitions than the configuration has. Windows would be taken
 // apart, or nobody would read a partition.
-func (o *owners) watchSizes(ctx context.Context, adm *kadm.Client) {
+func (o *owners) watchSizes(ctx context.Context, adm *kadm.Client) error {
 	for ctx.Err() == nil {
 		for _, s := range o.stage.sizes {
 			topics, err := adm.ListTopics(ctx, s.topic)
 			n := len(topics[s.topic].Partitions)
-			if err != nil || topics[s.topic].Err != nil || n == 0 || n == s.partitions {
+			if err != nil || topics[s.topic].Err != nil || n == 0 {
 				continue // a topic that is away is waited for
 			}
-			o.end(fmt.Errorf("%w: topic %s has %d partitions, the configuration says %d: set %s to what is there in every part's configuration, "+
-				"or use another prefix and `weir topics create`", schemas.ErrTopics, s.topic, n, s.partitions, s.key))
-			return
+			if err := kafka.CheckPartitions(s.topic, n, s.partitions, s.key); err != nil {
+				return err
+			}
 		}
-		config.Pause(ctx, sizesEvery)
+		kafka.Pause(ctx, sizesEvery)
 	}
+	return nil
 }
 
 // others logs, once for all partitions, which entries name another interval_ms than ours.
 type others struct {
 	mu           sync.Mutex
-	ticks, nodes config.Trouble
+	ticks, nodes kafka.Trouble
 }
 
 var errOtherInterval = errors.New("interval differs: set interval to the same value in the configuration of every part, and start it again")

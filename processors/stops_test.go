@@ -17,7 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -211,7 +211,7 @@ func TestTopicIDsOutliveTheEmbeddedBroker(t *testing.T) {
 func TestProgressWithoutATopicIDIsAdopted(t *testing.T) {
 	b := newBench(t)
 	b.interval(30)
-	_, end, err := config.Bounds(t.Context(), b.adm, b.cfg.Prefix+schemas.TopicCounters, 0)
+	_, end, err := kafka.Bounds(t.Context(), b.adm, b.cfg.Prefix+schemas.TopicCounters, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +226,7 @@ func TestProgressWithoutATopicIDIsAdopted(t *testing.T) {
 // commitProgress writes a Progress as a loop does.
 func (b *bench) commitProgress(p *schemas.Progress) {
 	b.t.Helper()
-	opts, err := b.cfg.ClientOpts(b.t.Context())
+	opts, err := kafka.ClientOpts(b.t.Context(), b.cfg)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -377,7 +377,7 @@ func TestPartitionsAddedEndTheServiceWithTheRemedy(t *testing.T) {
 			}
 			select {
 			case err := <-ended:
-				if !errors.Is(err, schemas.ErrTopics) || !strings.Contains(err.Error(), b.cfg.Prefix+topic) || !strings.Contains(err.Error(), "set ") {
+				if !errors.Is(err, kafka.ErrTopics) || !strings.Contains(err.Error(), b.cfg.Prefix+topic) || !strings.Contains(err.Error(), "set ") {
 					t.Errorf("got %v", err)
 				}
 			case <-time.After(40 * time.Second):

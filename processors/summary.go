@@ -211,7 +211,7 @@ func (c *column) partial(budget quantile.Budget) schemas.JobPartialMetric {
 	m.Mean, m.M2, m.NodeMean, m.NodeM2 = &all.Mean, &all.M2, &n.Mean, &n.M2
 	m.LowNode, m.LowNodeMean = &c.nodes.lowest.node, &c.nodes.lowest.mean
 	m.HighNode, m.HighNodeMean = &c.nodes.highest.node, &c.nodes.highest.mean
-	m.Certified = certifiedOf(certified)
+	m.Certified = schemas.NewCertified(certified.Eps, certified.Order, certified.Knots, certified.Atoms)
 	return m
 }
 
@@ -462,17 +462,6 @@ func (m *mergedMetric) add(p *schemas.JobPartialMetric) {
 	}
 	m.means = m.means.Add(quantile.Moments{Count: means, Mean: *p.NodeMean, M2: *p.NodeM2})
 	m.shares = append(m.shares, summaryOf(p.Count, &p.Certified))
-}
-
-func certifiedOf(s quantile.Summary) schemas.Certified {
-	c := schemas.Certified{Eps: s.Eps, OrderStatistics: s.Order}
-	for _, k := range s.Knots {
-		c.Knots = append(c.Knots, schemas.Knot(k))
-	}
-	for _, a := range s.Atoms {
-		c.Atoms = append(c.Atoms, schemas.Atom(a))
-	}
-	return c
 }
 
 func summaryOf(count int64, c *schemas.Certified) quantile.Summary {

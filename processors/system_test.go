@@ -22,7 +22,7 @@ func reducedBatch(b *schemas.CounterBatch) *schemas.NodeSummary {
 				Name: m.Name, Unit: m.Unit, Scope: m.Scope, Count: d.Count, Invalid: d.Invalid, Nodes: 1,
 				Mean: &d.Mean, Stddev: &stddev, NodeStddev: new(0.0), LowNode: &b.Node, HighNode: &b.Node, Deciles: &deciles, RankError: new(0.0),
 			},
-			Certified: certifiedOf(certified),
+			Certified: schemas.NewCertified(certified.Eps, certified.Order, certified.Knots, certified.Atoms),
 		})
 	}
 	return s

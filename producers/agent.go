@@ -25,7 +25,10 @@ import (
 	"time"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
+
+	"github.com/weirhpc/weir/naming"
 )
 
 // ErrNodes is returned when the nodes to run are none, twice the same, or not named as hosts are.
@@ -73,7 +76,7 @@ type fleet struct {
 
 	// Of the loop that samples.
 	formed int64 // interval_start of the newest interval formed, by the clock as it is now
-	future config.Trouble
+	future kafka.Trouble
 
 	mu sync.Mutex // guards the nodes' routes and rings: three loops and kgo's promises meet there
 }
@@ -84,7 +87,7 @@ func newFleet(cfg config.Config, members []member, log *slog.Logger) (*fleet, er
 		Cluster: cfg.Cluster, BootID: bootID(cfg.Agent.ProcPath, log), RunID: newRunID(), IntervalMs: cfg.Interval.Milliseconds(),
 	}
 	for _, m := range members {
-		if !schemas.ValidName(m.name) || f.byName[m.name] != nil {
+		if !naming.Valid(m.name) || f.byName[m.name] != nil {
 			return nil, fmt.Errorf("node %.80q: %w", m.name, ErrNodes)
 		}
 		n := newNode(m, head, cfg, ringBytes(len(members)))
@@ -133,7 +136,7 @@ func (f *fleet) serve(ctx context.Context) error {
 func bootID(procPath string, log *slog.Logger) string {
 	b, err := os.ReadFile(filepath.Join(procPath, "sys/kernel/random/boot_id"))
 	id := strings.TrimSpace(string(b))
-	if err != nil || !schemas.ValidName(id) {
+	if err != nil || !naming.Valid(id) {
 		log.Warn("boot id is not known", "err", err)
 		return ""
 	}

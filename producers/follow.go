@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -27,12 +27,12 @@ type follower struct {
 	caughtUp   chan struct{}     // closed when the end was reached for the first time
 	behind     bool              // caughtUp is not closed yet
 	gathered   map[*node]*routes // what was read on the way to the end; nil behind it
-	skipped    config.Trouble    // with values
-	unsaved    config.Trouble
+	skipped    kafka.Trouble     // with values
+	unsaved    kafka.Trouble
 }
 
 func newFollower(f *fleet) (*follower, error) {
-	opts, err := f.cfg.ClientOpts(context.Background())
+	opts, err := kafka.ClientOpts(context.Background(), f.cfg)
 	if err != nil {
 		return nil, fmt.Errorf("following the routes: %w", err)
 	}
@@ -72,8 +72,8 @@ func (r *follower) run(ctx context.Context) {
 		if served {
 			tries = 1
 		}
-		pause := config.Backoff(tries, r.cfg.BackoffCap)
-		if !config.Pause(ctx, pause) {
+		pause := kafka.Backoff(tries, r.cfg.BackoffCap)
+		if !kafka.Pause(ctx, pause) {
 			return
 		}
 	}
@@ -119,7 +119,7 @@ func (r *follower) ends(ctx context.Context, client *kgo.Client) (map[int32]int6
 	defer cancel()
 	ends := map[int32]int64{}
 	for _, p := range r.partitions {
-		start, end, err := config.Bounds(ctx, kadm.NewClient(client), r.topic, p)
+		start, end, err := kafka.Bounds(ctx, kadm.NewClient(client), r.topic, p)
 		if err != nil {
 			return nil, err
 		}

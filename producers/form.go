@@ -170,12 +170,6 @@ func summarize(d quantile.Distribution, certified quantile.Summary, c *column, n
 	m.Mean, m.Stddev, m.NodeStddev, m.RankError = &v.mean, &v.stddev, &v.nodeStddev, &v.rankError
 	m.LowNode, m.HighNode = &v.node, &v.node
 	m.Deciles = &v.list
-	m.Certified = schemas.Certified{Eps: certified.Eps, OrderStatistics: certified.Order}
-	for _, k := range certified.Knots {
-		m.Certified.Knots = append(m.Certified.Knots, schemas.Knot(k))
-	}
-	for _, a := range certified.Atoms {
-		m.Certified.Atoms = append(m.Certified.Atoms, schemas.Atom(a))
-	}
+	m.Certified = schemas.NewCertified(certified.Eps, certified.Order, certified.Knots, certified.Atoms)
 	return m
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
+
+	"github.com/weirhpc/weir/kafka"
 )
 
 // source is a place that counters are read from.
@@ -85,7 +87,7 @@ type openProbe struct {
 	name     string
 	from, to reading
 	spare    reading // storage for the next reading
-	absent   config.Trouble
+	absent   kafka.Trouble
 }
 
 // openHost opens every source. What cannot be opened is absent from then on, and named in the log.

@@ -15,6 +15,8 @@ import (
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
+
+	"github.com/weirhpc/weir/naming"
 )
 
 // procTree copies the fixture tree to where a test may change it.
@@ -137,7 +139,7 @@ func TestHostOfNothing(t *testing.T) {
 func TestSourcesAreTold(t *testing.T) {
 	names := map[string]bool{}
 	for _, s := range sources() {
-		if names[s.name] || !schemas.ValidName(s.name) {
+		if names[s.name] || !naming.Valid(s.name) {
 			t.Errorf("source %q is there twice or not a name", s.name)
 		}
 		names[s.name] = true

@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -109,7 +110,7 @@ func start(t *testing.T, run func(context.Context, *slog.Logger) error) (logged 
 
 func client(t *testing.T, c config.Config, more ...kgo.Opt) *kgo.Client {
 	t.Helper()
-	opts, err := c.ClientOpts(context.Background())
+	opts, err := kafka.ClientOpts(context.Background(), c)
 	if err != nil {
 		t.Fatal(err)
 	}

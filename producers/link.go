@@ -10,7 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
 )
 
 // link remembers whether the brokers serve a topic, so that an outage is said once for each reason, and its end too,
@@ -20,7 +20,7 @@ type link struct {
 	topic string
 
 	mu      sync.Mutex
-	trouble config.Trouble
+	trouble kafka.Trouble
 	dial    error // of the last connection tried; nil when it came to be
 }
 

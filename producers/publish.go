@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -50,7 +50,7 @@ type publisher struct {
 	progress  time.Time          // when a broker last answered, or the first record in flight left
 	failures  int                // in a row
 	resume    time.Time          // nothing is handed over before
-	refusals  config.Trouble
+	refusals  kafka.Trouble
 	madeAgain bool // the topic has another id than the client's, which never adopts one
 }
 
@@ -62,7 +62,7 @@ type flight struct {
 
 func newPublisher(f *fleet) (*publisher, error) {
 	sending, stop := context.WithCancel(context.Background()) // records in hand outlive the sampling
-	opts, err := f.cfg.ClientOpts(sending)
+	opts, err := kafka.ClientOpts(sending, f.cfg)
 	if err != nil {
 		stop()
 		return nil, fmt.Errorf("publishing: %w", err)
@@ -298,7 +298,7 @@ func (p *publisher) settle(c parcel, err error) {
 	switch what {
 	case kept, again:
 		p.failures++
-		p.resume = time.Now().Add(config.Backoff(p.failures, p.cfg.BackoffCap))
+		p.resume = time.Now().Add(kafka.Backoff(p.failures, p.cfg.BackoffCap))
 		if what == kept && !errors.Is(err, kgo.ErrClientClosed) && !errors.Is(err, context.Canceled) {
 			p.link.lost(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
 )
 
 // moment is when the readings of one boundary were taken.
@@ -161,4 +162,4 @@ func (f *fleet) sayRouteless(before int, now []string) int {
 func steady(now, t time.Time) time.Time { return now.Add(t.Sub(now)) }
 
 // sleepUntil returns at t, or false when ctx ends before.
-func sleepUntil(ctx context.Context, t time.Time) bool { return config.Pause(ctx, time.Until(t)) }
+func sleepUntil(ctx context.Context, t time.Time) bool { return kafka.Pause(ctx, time.Until(t)) }

@@ -80,27 +80,6 @@ type NodeSummaryMetric struct {
 	Certified Certified `avro:"certified"`
 }
 
-// Certified bounds what is known of a share's values. Ranks count from 1. Validate leaves it to quantile.Summary.Check,
-// which whoever merges calls: what its numbers have to be to each other is mathematics.
-type Certified struct {
-	Eps             float64   `avro:"eps"`
-	OrderStatistics []float64 `avro:"order_statistics"`
-	Knots           []Knot    `avro:"knots"`
-	Atoms           []Atom    `avro:"atoms"`
-}
-
-// Knot is a value of the data with its exact rank.
-type Knot struct {
-	Value float64 `avro:"value"`
-	Rank  int64   `avro:"rank"`
-}
-
-// Atom is a value and how often it occurs.
-type Atom struct {
-	Value float64 `avro:"value"`
-	Count int64   `avro:"count"`
-}
-
 // Gap says what an agent's ring had to drop.
 type Gap struct {
 	Node               string `avro:"node"`
@@ -249,53 +228,6 @@ type Watermark struct {
 	Collector     int32 `avro:"collector"`
 	IntervalStart int64 `avro:"interval_start"`
 	IntervalMs    int64 `avro:"interval_ms"`
-}
-
-// Progress says how far one partition is folded. It is written in the transaction of what was said.
-type Progress struct {
-	From             int64          `avro:"from"`
-	Position         int64          `avro:"position"`
-	Hold             int64          `avro:"hold"`
-	Closed           *int64         `avro:"closed"`
-	ClosedIntervalMs int64          `avro:"closed_interval_ms"`
-	Dropped          *int64         `avro:"dropped"`
-	Rejected         []int64        `avro:"rejected"`
-	LostFrom         *int64         `avro:"lost_from"`
-	LostTo           *int64         `avro:"lost_to"`
-	Counts           ProgressCounts `avro:"counts"`
-	Loads            []JobLoad      `avro:"loads"`
-	TopicID          string         `avro:"topic_id"`
-	Open             int64          `avro:"open"`
-	Unreadable       int64          `avro:"unreadable"`
-	UnreadableSince  int64          `avro:"unreadable_since"`
-	Closing          *int64         `avro:"closing"`
-	Stopped          string         `avro:"stopped"`
-}
-
-// JobLoad says what a job sent to one partition of counters in an interval.
-type JobLoad struct {
-	JobID   string `avro:"job_id"`
-	Restart int32  `avro:"restart"`
-	Nodes   int32  `avro:"nodes"`
-	Bytes   int64  `avro:"bytes"`
-}
-
-// ProgressCounts are the fates of a partition's records, from its beginning.
-type ProgressCounts struct {
-	Summarized int64 `avro:"summarized"`
-	Rejected   int64 `avro:"rejected"`
-	Late       int64 `avro:"late"`
-	LateNodes  int64 `avro:"late_nodes"`
-	Dropped    int64 `avro:"dropped"`
-	Duplicate  int64 `avro:"duplicate"`
-	Misrouted  int64 `avro:"misrouted"`
-	Ended      int64 `avro:"ended"`
-	Gaps       int64 `avro:"gaps"`
-	Ticks      int64 `avro:"ticks"`
-	Outputs    int64 `avro:"outputs"`
-	Lost       int64 `avro:"lost"`
-	ClockAhead int64 `avro:"clock_ahead"`
-	Surplus    int64 `avro:"surplus"`
 }
 
 // Reject is a record that could not be used.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/weirhpc/weir/naming"
 )
 
 const (
@@ -21,7 +23,7 @@ const (
 
 // Bounds on what a record may say. They are far above any machine, and far below what would hurt.
 const (
-	maxNameBytes  = 64
+	maxNameBytes  = naming.MaxBytes // of units and of ids too
 	maxIntervalMs = 24 * 3600 * 1000
 	maxCount      = 1_000_000_000_000 // values of one metric of one share: sums over all shares stay within int64
 	minTimeMs     = 0
@@ -33,26 +35,9 @@ const (
 	maxHeadBytes  = 1024          // of a Reject
 )
 
-// ValidName reports whether s may name a host, a job or a metric: [A-Za-z0-9._:-]{1,64}, and not only dots, since
-// names end up in paths.
-func ValidName(s string) bool {
-	if s == "" || len(s) > maxNameBytes || s == "." || s == ".." {
-		return false
-	}
-	for i := range len(s) {
-		c := s[i]
-		switch {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '.', c == '_', c == ':', c == '-':
-		default:
-			return false
-		}
-	}
-	return true
-}
-
 // ValidJobID reports whether s may name a scheduler's job: a valid name that does not begin with "_", which is kept
 // for pseudo-jobs.
-func ValidJobID(s string) bool { return ValidName(s) && s[0] != '_' }
+func ValidJobID(s string) bool { return naming.Valid(s) && s[0] != '_' }
 
 // ShownJobID returns what is given as a job's id for somebody to read: as it is if it may be one, else quoted and cut.
 func ShownJobID(s string) string {
@@ -158,7 +143,7 @@ func checkTime(field string, ms int64) error {
 
 func checkNodes(field string, nodes []string) error {
 	for _, n := range nodes {
-		if !ValidName(n) {
+		if !naming.Valid(n) {
 			return invalid(field, "%.80q is not a host's name", n)
 		}
 	}
@@ -170,7 +155,7 @@ func checkNodes(field string, nodes []string) error {
 
 func checkMetric(name, unit, scope string) error {
 	switch {
-	case !ValidName(name):
+	case !naming.Valid(name):
 		return invalid("metrics.name", "%.80q is not a metric's name", name)
 	case !ValidUnit(unit):
 		return invalid("metrics.unit", "%.80q of %s is not a unit: at most %d bytes of printable UTF-8", unit, name, maxNameBytes)
@@ -192,10 +177,10 @@ func checkMetrics(n int, name func(i int) string) error {
 }
 
 func (h *NodeHeader) validate() error {
-	if !ValidName(h.Cluster) {
+	if !naming.Valid(h.Cluster) {
 		return invalid("cluster", "%.80q is not a name", h.Cluster)
 	}
-	if !ValidName(h.Node) {
+	if !naming.Valid(h.Node) {
 		return invalid("node", "%.80q is not a host's name", h.Node)
 	}
 	if !ValidUnit(h.BootID) || !ValidUnit(h.RunID) {
@@ -367,7 +352,7 @@ func (m *JobSummaryMetric) validate() error {
 
 func checkExtremes(metric string, low, high *string) error {
 	for _, n := range []*string{low, high} {
-		if n != nil && !ValidName(*n) {
+		if n != nil && !naming.Valid(*n) {
 			return invalid("metrics.low_node", "%s: %.80q is not a host's name", metric, *n)
 		}
 	}
@@ -388,7 +373,7 @@ func ascending(v []float64) bool {
 // Validate implements Record.
 func (g *Gap) Validate() error {
 	switch {
-	case !ValidName(g.Node):
+	case !naming.Valid(g.Node):
 		return invalid("node", "%.80q is not a host's name", g.Node)
 	case !ValidUnit(g.RunID):
 		return invalid("run_id", "%.80q is not at most %d bytes of printable UTF-8", g.RunID, maxNameBytes)
@@ -439,7 +424,7 @@ func compareJobs(a, b JobKey) int {
 
 // Validate implements Record.
 func (r *Route) Validate() error {
-	if !ValidName(r.Node) {
+	if !naming.Valid(r.Node) {
 		return invalid("node", "%.80q is not a host's name", r.Node)
 	}
 	if r.Home < 0 {
@@ -476,7 +461,7 @@ func (s *BalanceState) Validate() error {
 
 // Validate implements Record.
 func (s *JobSummary) Validate() error {
-	if !ValidName(s.Cluster) {
+	if !naming.Valid(s.Cluster) {
 		return invalid("cluster", "%.80q is not a name", s.Cluster)
 	}
 	if err := checkJob(s.JobID, s.Restart); err != nil {
@@ -501,7 +486,7 @@ func (s *JobSummary) Validate() error {
 
 // Validate implements Record.
 func (p *JobPartial) Validate() error {
-	if !ValidName(p.Cluster) {
+	if !naming.Valid(p.Cluster) {
 		return invalid("cluster", "%.80q is not a name", p.Cluster)
 	}
 	if err := checkJob(p.JobID, p.Restart); err != nil {
@@ -520,7 +505,7 @@ func (p *JobPartial) Validate() error {
 		return err
 	}
 	for i := range p.Shared {
-		if !ValidName(p.Shared[i].Node) {
+		if !naming.Valid(p.Shared[i].Node) {
 			return invalid("shared", "%.80q is not a host's name", p.Shared[i].Node)
 		}
 	}
@@ -609,7 +594,7 @@ func (r *Reject) Validate() error {
 
 // Validate implements Record.
 func (j *Job) Validate() error {
-	if !ValidName(j.JobID) {
+	if !naming.Valid(j.JobID) {
 		return invalid("job_id", "%.80q is not a job's name", j.JobID)
 	}
 	for _, f := range []struct{ field, text string }{
@@ -620,7 +605,7 @@ func (j *Job) Validate() error {
 		}
 	}
 	for _, n := range j.Nodes {
-		if !ValidName(n) {
+		if !naming.Valid(n) {
 			return invalid("nodes", "%.80q is not a host's name", n)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -76,7 +77,7 @@ func AcceptGap(ctx context.Context, cfg config.Config, partition int32, log *slo
 
 // missing returns what lies between the end of a chain and what the topic has of it.
 func missing(ctx context.Context, cfg config.Config, topic string, partition int32, last link) (hole, error) {
-	opts, err := cfg.ClientOpts(ctx)
+	opts, err := kafka.ClientOpts(ctx, cfg)
 	if err != nil {
 		return hole{}, err
 	}
@@ -96,7 +97,7 @@ func missing(ctx context.Context, cfg config.Config, topic string, partition int
 	if err := sameTopic(topic, last.topicID, id); err != nil {
 		return hole{}, err
 	}
-	start, end, err := config.Bounds(ctx, adm, topic, partition)
+	start, end, err := kafka.Bounds(ctx, adm, topic, partition)
 	if err != nil {
 		return hole{}, err
 	}

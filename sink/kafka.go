@@ -10,8 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/weirhpc/weir/config"
-	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/kafka"
 )
 
 const (
@@ -21,7 +20,7 @@ const (
 
 // connect returns a client that reads every partition of the topic from where its part stands.
 func (s *sink) connect(ctx context.Context) (*kgo.Client, error) {
-	opts, err := s.cfg.ClientOpts(ctx)
+	opts, err := kafka.ClientOpts(ctx, s.cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -106,9 +105,8 @@ func (s *sink) identify(ctx context.Context, adm *kadm.Client) (int, error) {
 	if err := sameTopic(s.topic, s.topicID, id); err != nil {
 		return 0, err
 	}
-	if want := s.cfg.Partitions.JobSummary; count != want {
-		return 0, fmt.Errorf("%w: topic %s has %d partitions, the configuration says %d: "+
-			"set partitions.job_summary to what is there, in every part, and start them again", schemas.ErrTopics, s.topic, count, want)
+	if err := kafka.CheckPartitions(s.topic, count, s.cfg.Partitions.JobSummary, "partitions.job_summary"); err != nil {
+		return 0, err
 	}
 	s.topicID = id
 	return count, nil
@@ -116,7 +114,7 @@ func (s *sink) identify(ctx context.Context, adm *kadm.Client) (int, error) {
 
 // sameTopic compares the ids of a topic, where both are known.
 func sameTopic(topic, archived, id string) error {
-	if config.SameTopic(archived, id) {
+	if kafka.SameTopic(archived, id) {
 		return nil
 	}
 	return fmt.Errorf("%w: the archive holds %s with the id %s, the brokers have one with the id %s: the old archive stays as it is; "+
@@ -136,7 +134,7 @@ func describe(ctx context.Context, adm *kadm.Client, topic string) (count int, i
 	case d.Err != nil:
 		return 0, "", fmt.Errorf("asking for topic %s: %w", topic, d.Err)
 	}
-	return len(d.Partitions), config.TopicID(d), nil
+	return len(d.Partitions), kafka.TopicID(d), nil
 }
 
 type lister = func(context.Context, ...string) (kadm.ListedOffsets, error)

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
 )
 
 // roll writes what is in hand of a partition, and tries again until it is there or ctx ends; at least once. Where
@@ -23,7 +23,7 @@ func (s *sink) roll(ctx context.Context, p *part) error {
 		if ctx.Err() == nil && s.unwritten.Worth(err, time.Now()) {
 			s.log.Warn("cannot write to the archive, keeping the rows and trying again", "partition", p.id, "err", err)
 		}
-		if !config.Pause(ctx, config.Backoff(tries, s.cfg.BackoffCap)) {
+		if !kafka.Pause(ctx, kafka.Backoff(tries, s.cfg.BackoffCap)) {
 			return err
 		}
 	}

@@ -12,11 +12,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
 )
 
 const (
-	minPeriod   = 10 * time.Second // of files, where the interval is shorter
 	minPause    = time.Second      // between two tries to read the topic
 	assignLimit = 10 * time.Second // for the brokers to say what the topic has
 	drainLimit  = 3 * time.Second  // for what is left in the topic at the end
@@ -31,7 +31,7 @@ type sink struct {
 	log     *slog.Logger
 	metrics *Metrics
 	archive *archive
-	period  time.Duration // a file ends when its first record is this old
+	period  time.Duration // config.FilePeriod
 	tails   map[int32]tail
 	topicID string // in hex, as at the first contact; empty where the brokers give none
 	// identified is when the topic was last looked at.
@@ -40,9 +40,9 @@ type sink struct {
 	look       time.Duration   // lookEvery
 	parts      []*part         // by partition; empty before the topic was seen
 	ends       map[int32]int64 // of the partitions, as the last fetch had them
-	brokers    *config.Brokers
+	brokers    *kafka.Brokers
 	patience   time.Duration // with the topic, at the end
-	unwritten  config.Trouble
+	unwritten  kafka.Trouble
 }
 
 // Run writes the topic job-summary to the archive until ctx ends: it then reads to the topic's end, for at most three
@@ -50,7 +50,7 @@ type sink struct {
 //
 // Brokers that are away and a disk that is full are said once and waited for. What Run cannot repair ends it, with an
 // error that says what to do: ErrHole, ErrBadFile, ErrOvertaken, ErrBeyondEnd, ErrTopicReplaced, ErrNoTopic, ErrNoHardLinks,
-// schemas.ErrTopics. Several sinks may share a directory. At a summary with a schema that it does not know, Run waits, in
+// kafka.ErrTopics. Several sinks may share a directory. At a summary with a schema that it does not know, Run waits, in
 // that partition alone.
 func Run(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Metrics) error {
 	return newSink(cfg, log, metrics, nil).run(ctx)
@@ -61,8 +61,8 @@ func newSink(cfg config.Config, log *slog.Logger, metrics *Metrics, before func(
 	return &sink{
 		cfg: cfg, topic: topic, log: log.With("topic", topic), metrics: metrics,
 		archive: newArchive(cfg.Sink.Dir, topic, before),
-		period:  max(cfg.Interval, minPeriod),
-		brokers: config.NewBrokers(log), ends: map[int32]int64{}, patience: drainLimit,
+		period:  config.FilePeriod(cfg.Interval),
+		brokers: kafka.NewBrokers(log), ends: map[int32]int64{}, patience: drainLimit,
 		waits: map[int32]*wait{}, look: lookEvery,
 	}
 }
@@ -72,7 +72,7 @@ func (s *sink) run(ctx context.Context) error {
 		return err
 	}
 	standsBy := false
-	var trouble config.Trouble
+	var trouble kafka.Trouble
 	for tries := 1; ctx.Err() == nil; {
 		began := time.Now()
 		err := s.follow(ctx)
@@ -95,7 +95,7 @@ func (s *sink) run(ctx context.Context) error {
 			if !s.brokers.Away() && trouble.Worth(err, time.Now()) { // that they are away is in the log
 				s.log.Warn("cannot read the summaries, trying again", "err", err)
 			}
-			config.Pause(ctx, max(minPause, config.Backoff(tries, s.cfg.BackoffCap)))
+			kafka.Pause(ctx, max(minPause, kafka.Backoff(tries, s.cfg.BackoffCap)))
 			tries++
 		}
 	}
@@ -104,7 +104,7 @@ func (s *sink) run(ctx context.Context) error {
 
 // open opens the archive and finds where its chains end. A full disk is waited for.
 func (s *sink) open(ctx context.Context) error {
-	var trouble config.Trouble
+	var trouble kafka.Trouble
 	for tries := 1; ; tries++ {
 		err := s.archive.open()
 		if err == nil {
@@ -121,7 +121,7 @@ func (s *sink) open(ctx context.Context) error {
 		if trouble.Worth(err, time.Now()) {
 			s.log.Warn("cannot write to the archive, trying again", "err", err)
 		}
-		if !config.Pause(ctx, config.Backoff(tries, s.cfg.BackoffCap)) {
+		if !kafka.Pause(ctx, kafka.Backoff(tries, s.cfg.BackoffCap)) {
 			return err
 		}
 	}
@@ -160,7 +160,7 @@ func (s *sink) finish(ctx context.Context) error {
 
 // fatal reports whether waiting does not help.
 func fatal(err error) bool {
-	for _, target := range []error{ErrHole, ErrBadFile, ErrOvertaken, ErrBeyondEnd, ErrTopicReplaced, ErrNoTopic, ErrNoHardLinks, schemas.ErrTopics, config.ErrNoBrokers} {
+	for _, target := range []error{ErrHole, ErrBadFile, ErrOvertaken, ErrBeyondEnd, ErrTopicReplaced, ErrNoTopic, ErrNoHardLinks, kafka.ErrTopics, kafka.ErrNoBrokers} {
 		if errors.Is(err, target) {
 			return true
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -20,7 +21,7 @@ type wait struct {
 	reason    error
 	since     time.Time
 	checked   time.Time
-	trouble   config.Trouble
+	trouble   kafka.Trouble
 }
 
 // attend looks after what changes without a record: a topic that is another one now, and the partitions that wait.
@@ -85,7 +86,7 @@ var errFirst = errors.New("the first record")
 // follows, if its schema is not known here. Else it returns nil. Records that the sink has in hand, but not yet in the
 // archive, hide it.
 func NextUnknown(ctx context.Context, cfg config.Config, partition int32, position, end int64) (*Unknown, error) {
-	cl, err := config.NewReader(ctx, cfg)
+	cl, err := kafka.NewReader(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -93,11 +94,11 @@ func NextUnknown(ctx context.Context, cfg config.Config, partition int32, positi
 	return NextUnknownOf(ctx, cl, cfg, partition, position, end)
 }
 
-// NextUnknownOf is NextUnknown with a client that config.NewReader made, or that has its options.
+// NextUnknownOf is NextUnknown with a client that kafka.NewReader made, or that has its options.
 func NextUnknownOf(ctx context.Context, cl *kgo.Client, cfg config.Config, partition int32, position, end int64) (*Unknown, error) {
 	var first *kgo.Record
-	ranges := map[int32]config.Range{partition: {From: position, To: end}}
-	err := config.ReadRanges(ctx, cl, cfg.Prefix+schemas.TopicJobSummary, ranges, func(r *kgo.Record) error {
+	ranges := map[int32]kafka.Range{partition: {From: position, To: end}}
+	err := kafka.ReadRanges(ctx, cl, cfg.Prefix+schemas.TopicJobSummary, ranges, func(r *kgo.Record) error {
 		first = r
 		return errFirst
 	})

@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -263,7 +264,7 @@ func TestPartitionsAdded(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.summaries(rnd, 0, 3)
-	if err := ended(); !errors.Is(err, schemas.ErrTopics) || !strings.Contains(err.Error(), "set partitions.job_summary") {
+	if err := ended(); !errors.Is(err, kafka.ErrTopics) || !strings.Contains(err.Error(), "set partitions.job_summary") {
 		t.Errorf("a partition added: %v, want ErrTopics", err)
 	}
 	b.check() // what was in hand is archived

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/weirhpc/weir/naming"
 )
 
 const deepTree = `root: m
@@ -526,7 +528,7 @@ func fuzzReader(f *testing.F, read func(io.Reader) (*Tree, error), seeds ...stri
 		}
 		for i, n := range tree.Nodes() {
 			at, ok := tree.Island(n)
-			if !ok || at < 0 || at >= len(tree.Islands()) || !validName(n) {
+			if !ok || at < 0 || at >= len(tree.Islands()) || !naming.Valid(n) {
 				t.Fatalf("node %q has no island or no name", n)
 			}
 			if d, ok := tree.Distance(n, tree.Root()); i < 50 && (!ok || tree.inner[tree.Root()] == 0 && !tree.Has(tree.Root()) && d < 1) {

@@ -13,6 +13,8 @@ import (
 	"syscall"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/weirhpc/weir/naming"
 )
 
 // maxFileBytes bounds what is read of a tree's file: a million nodes fit.
@@ -65,27 +67,18 @@ func ReadFile(path string) (*Tree, error) {
 func readRegular(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, pathless(err)
+		return nil, naming.Pathless(err)
 	}
 	defer func() { _ = f.Close() }() // nothing was written
 	info, err := f.Stat()
 	if err != nil {
-		return nil, pathless(err)
+		return nil, naming.Pathless(err)
 	}
 	if !info.Mode().IsRegular() {
 		return nil, errors.New("not a regular file")
 	}
 	text, err := readAll(f)
-	return text, pathless(err)
-}
-
-// pathless takes the path out of an error of package os, since it is named already.
-func pathless(err error) error {
-	var p *os.PathError
-	if errors.As(err, &p) {
-		return p.Err
-	}
-	return err
+	return text, naming.Pathless(err)
 }
 
 // readAll reads a text, without the mark that some editors put at its beginning.
@@ -232,14 +225,8 @@ func nameOf(n *yaml.Node, what string) (named, error) {
 	if n.Kind == yaml.AliasNode && n.Alias != nil {
 		n = n.Alias
 	}
-	if n.Kind != yaml.ScalarNode || !validName(n.Value) {
+	if n.Kind != yaml.ScalarNode || !naming.Valid(n.Value) {
 		return named{}, fmt.Errorf("line %d: %s %.80q: %w", line, what, n.Value, errName)
 	}
 	return named{n.Value, line}, nil
-}
-
-// validName holds names to what may become part of a path and of a Kafka key.
-func validName(s string) bool {
-	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:-"
-	return s != "" && len(s) <= 64 && s != "." && s != ".." && strings.Trim(s, letters) == ""
 }

@@ -10,6 +10,8 @@ import (
 	"unicode"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/weirhpc/weir/naming"
 )
 
 // graph gathers vertices and links until they turn out to be a tree. What a file calls a vertex by, a name or an id, is its
@@ -153,7 +155,7 @@ type slurmSwitch struct {
 // ours returns the name that the switch has here. Slurm's may have any character.
 func (s *slurmSwitch) ours() string {
 	return strings.Map(func(r rune) rune {
-		if r > unicode.MaxASCII || !unicode.IsPrint(r) || validName("x"+string(r)) {
+		if r > unicode.MaxASCII || !unicode.IsPrint(r) || naming.Valid("x"+string(r)) {
 			return r // the first two are refused
 		}
 		return '_'

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/weirhpc/weir/naming"
 )
 
 var (
@@ -69,7 +71,7 @@ func (n named) at(what string) string {
 
 // quoted returns the name as it is where it is one: what a file calls a vertex may be anything.
 func (n named) quoted() string {
-	if validName(n.name) {
+	if naming.Valid(n.name) {
 		return n.name
 	}
 	return fmt.Sprintf("%.80q", n.name)
@@ -77,7 +79,7 @@ func (n named) quoted() string {
 
 // newTree checks a description and numbers it.
 func newTree(root *part) (*Tree, error) {
-	if !validName(root.name) {
+	if !naming.Valid(root.name) {
 		return nil, fmt.Errorf("%s: %w", root.at("root"), errName)
 	}
 	t := &Tree{inner: map[string]int32{}, leaf: map[string]int32{}, rack: map[string]int32{}}
@@ -112,7 +114,7 @@ func (t *Tree) fill(p *part, v int32) error {
 		t.rack[r.name] = v
 	}
 	for _, n := range p.nodes {
-		if !validName(n.name) {
+		if !naming.Valid(n.name) {
 			return fmt.Errorf("%s: %w", n.at("node"), errName)
 		}
 		if t.Has(n.name) {
@@ -125,7 +127,7 @@ func (t *Tree) fill(p *part, v int32) error {
 		if child.dropped {
 			continue
 		}
-		if !validName(child.name) {
+		if !naming.Valid(child.name) {
 			return fmt.Errorf("%s: %w", child.at("island"), errName)
 		}
 		if _, twice := t.inner[child.name]; twice {

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/weirhpc/weir/naming"
 )
 
 const twoIslands = `root: machine
@@ -125,7 +127,7 @@ func FuzzReadYAML(f *testing.F) {
 			t.Fatal("a node is there twice, or none is")
 		}
 		for _, n := range tree.Nodes() {
-			if i, ok := tree.Island(n); !ok || i >= len(tree.Islands()) || !validName(n) {
+			if i, ok := tree.Island(n); !ok || i >= len(tree.Islands()) || !naming.Valid(n) {
 				t.Fatalf("node %q has no island or no name", n)
 			}
 		}

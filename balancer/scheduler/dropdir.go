@@ -16,8 +16,11 @@ import (
 	"time"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/topology"
+
+	"github.com/weirhpc/weir/naming"
 )
 
 const (
@@ -74,7 +77,7 @@ func StartDropDir(ctx context.Context, cfg config.Config) *DropDir {
 	d := newDropDir(cfg)
 	d.scan(time.Now())
 	go func() {
-		for config.Pause(ctx, cfg.Balance.Slurm.Poll) {
+		for kafka.Pause(ctx, cfg.Balance.Slurm.Poll) {
 			d.scan(time.Now())
 		}
 	}()
@@ -103,7 +106,7 @@ func (d *DropDir) scan(now time.Time) {
 		if d.checked.IsZero() {
 			stays = ""
 		}
-		d.broken = []Fault{{Reason: fmt.Sprintf("reading the drop directory %s: %v%s", d.dir, pathless(err), stays), Unread: d.checked.IsZero()}}
+		d.broken = []Fault{{Reason: fmt.Sprintf("reading the drop directory %s: %v%s", d.dir, naming.Pathless(err), stays), Unread: d.checked.IsZero()}}
 		return
 	}
 	if since := now.Sub(d.checked); since >= dropCheck || since < 0 {
@@ -203,12 +206,12 @@ func (f *dropFile) read(path string) error {
 	}
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return pathless(err)
+		return naming.Pathless(err)
 	}
 	defer func() { _ = file.Close() }() // nothing was written
 	text, err := io.ReadAll(io.LimitReader(file, maxDropBytes+1))
 	if err != nil {
-		return pathless(err)
+		return naming.Pathless(err)
 	}
 	return parseDrop(string(text), strings.HasSuffix(path, ".start"), &f.job)
 }

@@ -7,6 +7,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"github.com/weirhpc/weir/naming"
 )
 
 // maxFileBytes bounds what is read of a job file.
@@ -57,7 +59,7 @@ func (f *FileSource) refresh(now time.Time) error {
 	info, err := os.Stat(f.path)
 	if err != nil {
 		f.seen = nil
-		return pathless(err)
+		return naming.Pathless(err)
 	}
 	if !info.Mode().IsRegular() {
 		f.seen = nil
@@ -69,13 +71,13 @@ func (f *FileSource) refresh(now time.Time) error {
 	file, err := os.Open(f.path)
 	if err != nil {
 		f.seen = nil
-		return pathless(err)
+		return naming.Pathless(err)
 	}
 	defer func() { _ = file.Close() }() // nothing was written
 	text, err := io.ReadAll(io.LimitReader(file, maxFileBytes+1))
 	if err != nil {
 		f.seen = nil
-		return pathless(err)
+		return naming.Pathless(err)
 	}
 	// The state from before reading is kept: if the file changed meanwhile, it is read again.
 	f.seen = info
@@ -86,13 +88,4 @@ func (f *FileSource) refresh(now time.Time) error {
 	carryHeld(f.jobs, jobs, now.UnixMilli())
 	f.jobs, f.faults, f.broken, f.good = jobs, faults, nil, true
 	return nil
-}
-
-// pathless takes the path out of an error of package os, since the reason names it already.
-func pathless(err error) error {
-	var p *os.PathError
-	if errors.As(err, &p) {
-		return p.Err
-	}
-	return err
 }

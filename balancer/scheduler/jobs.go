@@ -10,6 +10,8 @@ import (
 
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/topology"
+
+	"github.com/weirhpc/weir/naming"
 )
 
 // Span is the life of a job in Unix milliseconds, [start, end).
@@ -60,7 +62,7 @@ func checkJob(j *Job) string {
 		return "ends before it starts"
 	}
 	for _, n := range j.Nodes {
-		if !schemas.ValidName(n) {
+		if !naming.Valid(n) {
 			return fmt.Sprintf("node %.80q is not a host's name", n)
 		}
 	}

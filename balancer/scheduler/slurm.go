@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -64,7 +65,7 @@ func StartSlurm(ctx context.Context, cfg config.Config) *SlurmSource {
 	s := newSlurmSource(cfg)
 	took := s.poll(ctx)
 	go func() {
-		for config.Pause(ctx, max(s.cfg.Poll, took)) { // a busy controller is asked half of the time at most
+		for kafka.Pause(ctx, max(s.cfg.Poll, took)) { // a busy controller is asked half of the time at most
 			took = s.poll(ctx)
 		}
 	}()

@@ -11,6 +11,8 @@ import (
 
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/topology"
+
+	"github.com/weirhpc/weir/naming"
 )
 
 // maxCPUs bounds the CPUs of a node.
@@ -170,7 +172,7 @@ type slurmNode struct{ cpus, sockets, cores, threads int } // cores of all socke
 func parseSinfo(line string, machine map[string]slurmNode) error {
 	f := strings.Split(line, "|")
 	var n [5]int
-	bad := len(f) != len(n) || !schemas.ValidName(f[0])
+	bad := len(f) != len(n) || !naming.Valid(f[0])
 	for i := 1; !bad && i < len(n); i++ {
 		var err error
 		n[i], err = strconv.Atoi(f[i])

@@ -1,4 +1,4 @@
-package schemas
+package kafka
 
 import (
 	"context"
@@ -12,6 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/schemas"
 )
 
 // ErrTopics is returned when the topics are not what weir needs to be correct.
@@ -19,7 +21,7 @@ var ErrTopics = errors.New("topics are not as weir needs them")
 
 // CreateTopics makes the topics that are missing, gives those that are there the settings of the table, and writes every
 // schema to the topic of schemas. It cannot change a number of partitions: CheckTopics says where that differs.
-func CreateTopics(ctx context.Context, cl *kgo.Client, topics []Topic) error {
+func CreateTopics(ctx context.Context, cl *kgo.Client, topics []schemas.Topic) error {
 	adm := kadm.NewClient(cl)
 	for _, t := range topics {
 		config := make(map[string]*string, len(t.Config))
@@ -40,7 +42,7 @@ func CreateTopics(ctx context.Context, cl *kgo.Client, topics []Topic) error {
 	return publishSchemas(ctx, cl, topics)
 }
 
-func alterTopic(ctx context.Context, adm *kadm.Client, t Topic) error {
+func alterTopic(ctx context.Context, adm *kadm.Client, t schemas.Topic) error {
 	var alter []kadm.AlterConfig
 	for _, k := range slices.Sorted(maps.Keys(t.Config)) {
 		v := t.Config[k]
@@ -58,13 +60,13 @@ func alterTopic(ctx context.Context, adm *kadm.Client, t Topic) error {
 	return nil
 }
 
-func publishSchemas(ctx context.Context, cl *kgo.Client, topics []Topic) error {
-	i := slices.IndexFunc(topics, func(t Topic) bool { return strings.HasSuffix(t.Name, TopicSchemas) })
+func publishSchemas(ctx context.Context, cl *kgo.Client, topics []schemas.Topic) error {
+	i := slices.IndexFunc(topics, func(t schemas.Topic) bool { return strings.HasSuffix(t.Name, schemas.TopicSchemas) })
 	if i < 0 {
 		return nil
 	}
 	var records []*kgo.Record
-	for _, s := range All() {
+	for _, s := range schemas.All() {
 		records = append(records, &kgo.Record{Topic: topics[i].Name, Key: []byte(s.Fingerprint), Value: []byte(s.Text)})
 	}
 	if err := cl.ProduceSync(ctx, records...).FirstErr(); err != nil {
@@ -73,12 +75,26 @@ func publishSchemas(ctx context.Context, cl *kgo.Client, topics []Topic) error {
 	return nil
 }
 
+// CheckPartitions returns nil if a topic has as many partitions as the configuration says under setting, else ErrTopics with
+// the remedy. Jobs and nodes are placed by these numbers: with another one, windows are taken apart or have no reader.
+func CheckPartitions(topic string, is, want int, setting string) error {
+	if is == want {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrTopics, otherCount(topic, is, want, setting))
+}
+
+func otherCount(topic string, is, want int, setting string) error {
+	return fmt.Errorf("topic %s has %d partitions, the configuration says %d: set %s to what is there in every part's configuration, "+
+		"or use another prefix and `weir topics create`", topic, is, want, setting)
+}
+
 // CheckTopics returns nil if the topics are as the table says, wherever it matters for correctness; else ErrTopics,
 // joined with a line for each difference that says what mends it. Hidden are topics whose settings we may not read: they
 // count as right.
-func CheckTopics(ctx context.Context, adm *kadm.Client, topics []Topic) (hidden []string, err error) {
+func CheckTopics(ctx context.Context, adm *kadm.Client, topics []schemas.Topic) (hidden []string, err error) {
 	var faults []error
-	var there []Topic
+	var there []schemas.Topic
 	for _, t := range topics { // one by one: kadm returns nothing about any where one is forbidden
 		details, err := adm.ListTopics(ctx, t.Name)
 		d := details[t.Name]
@@ -88,8 +104,7 @@ func CheckTopics(ctx context.Context, adm *kadm.Client, topics []Topic) (hidden 
 		case len(d.Partitions) == 0:
 			faults = append(faults, fmt.Errorf("topic %s is not there: `weir topics create` makes it", t.Name))
 		case len(d.Partitions) != t.Partitions:
-			faults = append(faults, fmt.Errorf("topic %s has %d partitions, the configuration says %d: "+
-				"set collectors and partitions.* to what is there, or another prefix and `weir topics create`", t.Name, len(d.Partitions), t.Partitions))
+			faults = append(faults, otherCount(t.Name, len(d.Partitions), t.Partitions, "collectors and partitions.*"))
 		default:
 			there = append(there, t)
 		}
@@ -104,7 +119,7 @@ func CheckTopics(ctx context.Context, adm *kadm.Client, topics []Topic) (hidden 
 	return hidden, nil
 }
 
-func checkSettings(ctx context.Context, adm *kadm.Client, topics []Topic) (faults []error, hidden []string, err error) {
+func checkSettings(ctx context.Context, adm *kadm.Client, topics []schemas.Topic) (faults []error, hidden []string, err error) {
 	if len(topics) == 0 {
 		return nil, nil, nil
 	}

@@ -1,4 +1,4 @@
-package config
+package kafka
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/config"
 )
 
 // ErrNoPartition is returned when a topic or its partition is not there.
@@ -89,20 +91,12 @@ func ReaderOpts() []kgo.Opt {
 }
 
 // NewReader returns a client for ReadRanges. The caller closes it.
-func NewReader(ctx context.Context, c Config) (*kgo.Client, error) {
-	opts, err := c.ClientOpts(ctx)
-	if err != nil {
-		return nil, err
-	}
-	cl, err := kgo.NewClient(append(opts, ReaderOpts()...)...)
-	if err != nil {
-		return nil, fmt.Errorf("making a Kafka client: %w", err)
-	}
-	return cl, nil
+func NewReader(ctx context.Context, c config.Config) (*kgo.Client, error) {
+	return newClient(ctx, c, ReaderOpts()...)
 }
 
 // ReadPartition calls each with every committed record of [from, to) of one partition, and ends.
-func ReadPartition(ctx context.Context, c Config, topic string, partition int32, from, to int64, each func(r *kgo.Record) error) error {
+func ReadPartition(ctx context.Context, c config.Config, topic string, partition int32, from, to int64, each func(r *kgo.Record) error) error {
 	if from >= to {
 		return nil
 	}

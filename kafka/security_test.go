@@ -1,4 +1,4 @@
-package config
+package kafka
 
 import (
 	"context"
@@ -22,6 +22,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/config"
 )
 
 // authority signs certificates for 127.0.0.1.
@@ -91,7 +93,7 @@ func secureBroker(t *testing.T, a *authority, until time.Time) string {
 	}
 	pool := x509.NewCertPool()
 	pool.AddCert(a.cert)
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.EnableSASL(), kfake.Superuser(scram512, "ada", "secret"), kfake.TLS(&tls.Config{
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.EnableSASL(), kfake.Superuser(config.ScramSHA512, "ada", "secret"), kfake.TLS(&tls.Config{
 		Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool, MinVersion: tls.VersionTLS12,
 	}))
 	if err != nil {
@@ -102,7 +104,7 @@ func secureBroker(t *testing.T, a *authority, until time.Time) string {
 }
 
 // secureConfig has everything that secureBroker wants, in files of a directory.
-func secureConfig(t *testing.T, a *authority, broker string) (Config, string) {
+func secureConfig(t *testing.T, a *authority, broker string) (config.Config, string) {
 	t.Helper()
 	dir := t.TempDir()
 	put := func(name string, b []byte) string {
@@ -113,17 +115,17 @@ func secureConfig(t *testing.T, a *authority, broker string) (Config, string) {
 		return file
 	}
 	certPEM, keyPEM := a.issue(time.Now().Add(time.Hour))
-	c := Default()
+	c := config.Default()
 	c.BackoffCap = 200 * time.Millisecond
 	c.Kafka.Brokers = []string{broker}
-	c.Kafka.TLS = TLS{Enabled: true, CAFile: put("ca.pem", a.pem), CertFile: put("cert.pem", certPEM), KeyFile: put("key.pem", keyPEM)}
-	c.Kafka.SASL = SASL{Mechanism: scram512, User: "ada", PasswordFile: put("password", []byte("secret\n"))}
+	c.Kafka.TLS = config.TLS{Enabled: true, CAFile: put("ca.pem", a.pem), CertFile: put("cert.pem", certPEM), KeyFile: put("key.pem", keyPEM)}
+	c.Kafka.SASL = config.SASL{Mechanism: config.ScramSHA512, User: "ada", PasswordFile: put("password", []byte("secret\n"))}
 	return c, dir
 }
 
-func ping(t *testing.T, c Config) (*kgo.Client, error) {
+func ping(t *testing.T, c config.Config) (*kgo.Client, error) {
 	t.Helper()
-	opts, err := c.ClientOpts(context.Background())
+	opts, err := ClientOpts(context.Background(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,24 +159,24 @@ func TestRefusals(t *testing.T) {
 	}
 	t.Cleanup(open.Close)
 	for name, c := range map[string]struct {
-		change func(c *Config)
+		change func(c *config.Config)
 		says   string
 	}{
-		"unknown authority": {func(c *Config) { c.Kafka.TLS.CAFile = write(t, string(newAuthority(t, "another").pem)) }, "kafka.tls.ca_file"},
-		"no certificate":    {func(c *Config) { c.Kafka.TLS.CertFile, c.Kafka.TLS.KeyFile = "", "" }, "kafka.tls.cert_file"},
-		"no TLS":            {func(c *Config) { c.Kafka.TLS = TLS{} }, "kafka.tls"},
-		"no TLS, no user":   {func(c *Config) { c.Kafka.TLS, c.Kafka.SASL = TLS{}, SASL{} }, "kafka.tls.enabled"},
-		"another host":      {func(c *Config) { c.Kafka.TLS.ServerName = "elsewhere" }, "kafka.tls.server_name"},
-		"wrong password":    {func(c *Config) { c.Kafka.SASL.PasswordFile = write(t, "wrong") }, "kafka.sasl"},
-		"no password":       {func(c *Config) { c.Kafka.SASL = SASL{} }, "kafka.sasl"},
-		"expired broker":    {func(c *Config) { c.Kafka.Brokers = []string{secureBroker(t, a, time.Now().Add(-time.Hour))} }, "broker's certificate is valid from"},
-		"TLS to a plaintext port": {func(c *Config) {
-			c.Kafka.Brokers, c.Kafka.SASL = open.ListenAddrs(), SASL{}
+		"unknown authority": {func(c *config.Config) { c.Kafka.TLS.CAFile = write(t, string(newAuthority(t, "another").pem)) }, "kafka.tls.ca_file"},
+		"no certificate":    {func(c *config.Config) { c.Kafka.TLS.CertFile, c.Kafka.TLS.KeyFile = "", "" }, "kafka.tls.cert_file"},
+		"no TLS":            {func(c *config.Config) { c.Kafka.TLS = config.TLS{} }, "kafka.tls"},
+		"no TLS, no user":   {func(c *config.Config) { c.Kafka.TLS, c.Kafka.SASL = config.TLS{}, config.SASL{} }, "kafka.tls.enabled"},
+		"another host":      {func(c *config.Config) { c.Kafka.TLS.ServerName = "elsewhere" }, "kafka.tls.server_name"},
+		"wrong password":    {func(c *config.Config) { c.Kafka.SASL.PasswordFile = write(t, "wrong") }, "kafka.sasl"},
+		"no password":       {func(c *config.Config) { c.Kafka.SASL = config.SASL{} }, "kafka.sasl"},
+		"expired broker":    {func(c *config.Config) { c.Kafka.Brokers = []string{secureBroker(t, a, time.Now().Add(-time.Hour))} }, "broker's certificate is valid from"},
+		"TLS to a plaintext port": {func(c *config.Config) {
+			c.Kafka.Brokers, c.Kafka.SASL = open.ListenAddrs(), config.SASL{}
 		}, "kafka.tls.enabled to false"},
-		"expired client": {func(c *Config) {
+		"expired client": {func(c *config.Config) {
 			certPEM, keyPEM := a.issue(time.Now().Add(-time.Minute))
 			c.Kafka.TLS.CertFile, c.Kafka.TLS.KeyFile = write(t, string(certPEM)), write(t, string(keyPEM))
-			c.Kafka.SASL = SASL{}
+			c.Kafka.SASL = config.SASL{}
 		}, "valid until"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -184,7 +186,7 @@ func TestRefusals(t *testing.T) {
 			if err == nil {
 				t.Fatal("it is let in")
 			}
-			explained := bad.Kafka.Explain(err)
+			explained := Explain(bad.Kafka, err)
 			if !errors.Is(explained, err) {
 				t.Errorf("the error itself is lost: %v", explained)
 			}
@@ -200,7 +202,7 @@ func TestCheckFiles(t *testing.T) {
 	a := newAuthority(t, "ours")
 	c, dir := secureConfig(t, a, "h:1")
 	now := time.Now()
-	if err := c.Kafka.CheckFiles(now); err != nil {
+	if err := CheckFiles(c.Kafka, now); err != nil {
 		t.Errorf("good files: %v", err)
 	}
 	for name, tc := range map[string]struct {
@@ -218,7 +220,7 @@ func TestCheckFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		err := c.Kafka.CheckFiles(now)
+		err := CheckFiles(c.Kafka, now)
 		if err == nil || errors.Is(err, ErrNotYetValid) != tc.later {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -227,15 +229,15 @@ func TestCheckFiles(t *testing.T) {
 				t.Errorf("%s: %v does not say %q", name, err, part)
 			}
 		}
-		c.Kafka.SASL = SASL{}
-		if text := c.Kafka.Explain(kerr.TopicAuthorizationFailed).Error(); !strings.Contains(text, tc.explained) {
+		c.Kafka.SASL = config.SASL{}
+		if text := Explain(c.Kafka, kerr.TopicAuthorizationFailed).Error(); !strings.Contains(text, tc.explained) {
 			t.Errorf("%s: %s does not say %q", name, text, tc.explained)
 		}
 	}
 	if err := os.WriteFile(filepath.Join(dir, "key.pem"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Kafka.CheckFiles(now); err == nil || !strings.Contains(err.Error(), "kafka.tls.key_file "+c.Kafka.TLS.KeyFile) {
+	if err := CheckFiles(c.Kafka, now); err == nil || !strings.Contains(err.Error(), "kafka.tls.key_file "+c.Kafka.TLS.KeyFile) {
 		t.Errorf("no key: %v", err)
 	}
 }
@@ -244,7 +246,7 @@ func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // TestExplain holds what only Kafka itself says; integration's TestRefused has it from there.
 func TestExplain(t *testing.T) {
-	k := Kafka{Brokers: []string{"k1:9093"}, SASL: SASL{Mechanism: scram512, User: "ada", PasswordFile: "/etc/weir/password"}}
+	k := config.Kafka{Brokers: []string{"k1:9093"}, SASL: config.SASL{Mechanism: config.ScramSHA512, User: "ada", PasswordFile: "/etc/weir/password"}}
 	for err, says := range map[error]string{
 		kerr.SaslAuthenticationFailed:           "/etc/weir/password",
 		kerr.UnsupportedSaslMechanism:           "kafka.sasl.mechanism",
@@ -253,7 +255,7 @@ func TestExplain(t *testing.T) {
 		kerr.TransactionalIDAuthorizationFailed: "permission WRITE on the transactional id is missing",
 		kerr.FencedInstanceID:                   "`instance`",
 	} {
-		text := k.Explain(fmt.Errorf("reading weir.counters-3: %w", err)).Error()
+		text := Explain(k, fmt.Errorf("reading weir.counters-3: %w", err)).Error()
 		for _, part := range []string{"weir.counters-3", "user ada", "k1:9093", says} {
 			if !strings.Contains(text, part) {
 				t.Errorf("%v: %q does not say %q", err, text, part)
@@ -261,7 +263,7 @@ func TestExplain(t *testing.T) {
 		}
 	}
 	plain := errors.New("disk full")
-	if got := k.Explain(plain); got.Error() != "disk full" || k.Explain(nil) != nil {
+	if got := Explain(k, plain); got.Error() != "disk full" || Explain(k, nil) != nil {
 		t.Error("an error that has nothing to do with Kafka is changed")
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package kafka
 
 import (
 	"errors"
@@ -6,33 +6,40 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"syscall"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
-	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
 )
 
 // errBusy is returned when another weir runs on the data directory.
 var errBusy = errors.New("another weir runs there: stop it, or name another directory with --data")
 
-// embedded is a Kafka broker inside this process, which keeps its data in a directory. It does not survive
+// DirError is returned where the data directory cannot be used.
+type DirError struct{ error }
+
+// Unwrap returns what the system says.
+func (e DirError) Unwrap() error { return e.error }
+
+// Embedded is a Kafka broker inside this process, which keeps its data in a directory. It does not survive
 // kill -9: for data that matters, use Kafka.
-type embedded struct {
+type Embedded struct {
 	cluster *kfake.Cluster
 	stop    func() // the start of its groups' sessions
 	lock    *os.File
 	addr    string
 }
 
-// startBroker starts the broker on a data directory, which it locks.
-func startBroker(dir, listen string) (*embedded, error) {
+// StartEmbedded starts the broker on a data directory, which it locks.
+func StartEmbedded(dir, listen string) (*Embedded, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, usageError{fmt.Errorf("--data %s: making the directory: %w", dir, err)}
+		return nil, DirError{fmt.Errorf("%s: making the directory: %w", dir, err)}
 	}
 	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("--data %s: locking the directory: %w", dir, err)}
+		return nil, DirError{fmt.Errorf("%s: locking the directory: %w", dir, err)}
 	}
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return nil, errors.Join(fmt.Errorf("locking %s: %w", dir, errBusy), lock.Close())
@@ -41,24 +48,27 @@ func startBroker(dir, listen string) (*embedded, error) {
 		kfake.NumBrokers(1), kfake.ClusterID("weir-embedded"), kfake.DataDir(filepath.Join(dir, "broker")),
 		kfake.ListenFn(func(network, _ string) (net.Listener, error) { return net.Listen(network, listen) }),
 		kfake.BrokerConfigs(map[string]string{
-			"log.cleaner.backoff.ms":  "15000",   // how often retention and compaction run
-			"message.max.bytes":       "4194304", // as our topics
+			"log.cleaner.backoff.ms":  "15000", // how often retention and compaction run
+			"message.max.bytes":       strconv.Itoa(schemas.MaxMessageBytes),
 			"state.log.compact.bytes": "1048576", // of the broker's own log of groups and transactions
 		}),
 	)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("starting the embedded broker on %s in %s: %w", listen, dir, err), lock.Close())
 	}
-	stop, err := config.StartSessions(cluster)
+	stop, err := StartSessions(cluster)
 	if err != nil {
 		cluster.Close()
 		return nil, errors.Join(err, lock.Close())
 	}
-	return &embedded{cluster, stop, lock, cluster.ListenAddrs()[0]}, nil
+	return &Embedded{cluster, stop, lock, cluster.ListenAddrs()[0]}, nil
 }
 
-// close ends the broker and then frees its directory.
-func (b *embedded) close() error {
+// Addr returns where the broker listens, as host:port.
+func (b *Embedded) Addr() string { return b.addr }
+
+// Close ends the broker and then frees its directory.
+func (b *Embedded) Close() error {
 	b.stop()
 	b.cluster.Close()
 	return b.lock.Close()

@@ -1,4 +1,4 @@
-package config
+package kafka
 
 import (
 	"context"
@@ -12,31 +12,33 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/config"
 )
 
-// ExplainedError is an error of a Kafka client that Explain knows something about.
-type ExplainedError struct{ error }
+// explainedError is an error of a Kafka client that Explain knows something about.
+type explainedError struct{ error }
 
 // Unwrap returns the error as the client has it.
-func (e ExplainedError) Unwrap() error { return e.error }
+func (e explainedError) Unwrap() error { return e.error }
 
 // Explain returns err with what a Kafka client's error leaves out: who was refused, by whom, and what mends it. An error
 // that it knows nothing about, or has explained before, and nil, it returns as they are.
-func (k Kafka) Explain(err error) error {
-	var before ExplainedError
+func Explain(k config.Kafka, err error) error {
+	var before explainedError
 	if err == nil || errors.As(err, &before) {
 		return err
 	}
-	if text := k.remedy(err); text != "" {
-		return ExplainedError{fmt.Errorf("%w (%s; %s)", err, k.who(), text)}
+	if text := remedy(k, err); text != "" {
+		return explainedError{fmt.Errorf("%w (%s; %s)", err, who(k), text)}
 	}
 	return err
 }
 
 // remedy is what mends err; empty where nothing is known of it.
-func (k Kafka) remedy(err error) string {
-	for _, of := range []func(error) string{k.denied, k.loginRefused, k.tlsRefused, k.wrongPort} {
-		if text := of(err); text != "" {
+func remedy(k config.Kafka, err error) string {
+	for _, of := range []func(config.Kafka, error) string{denied, loginRefused, tlsRefused, wrongPort} {
+		if text := of(k, err); text != "" {
 			return text
 		}
 	}
@@ -44,15 +46,15 @@ func (k Kafka) remedy(err error) string {
 }
 
 // who says as whom we speak to which brokers.
-func (k Kafka) who() string {
+func who(k config.Kafka) string {
 	user := "nobody: neither kafka.sasl nor kafka.tls.cert_file is set"
 	if k.TLS.Enabled && k.TLS.CertFile != "" {
 		user = "the holder of " + k.TLS.CertFile
-		if pair, err := k.TLS.pair(); err == nil {
+		if pair, err := certificate(k.TLS); err == nil {
 			user = fmt.Sprintf("%s of %s, %s", pair.Leaf.Subject, k.TLS.CertFile, validity(pair.Leaf, time.Now()))
 		}
 	}
-	if k.SASL.Mechanism != saslNone {
+	if k.SASL.Mechanism != config.NoSASL {
 		user = "user " + k.SASL.User
 	}
 	return fmt.Sprintf("we are %s, at %s", user, strings.Join(k.Brokers, ","))
@@ -67,7 +69,7 @@ func validity(c *x509.Certificate, now time.Time) string {
 }
 
 // denied explains a permission that is missing. What it is missing on, the error's text says already.
-func (k Kafka) denied(err error) string {
+func denied(_ config.Kafka, err error) string {
 	const list = "the table of permissions in docs/deploy.md says which each part of weir needs"
 	switch {
 	case errors.Is(err, kerr.TopicAuthorizationFailed):
@@ -81,13 +83,13 @@ func (k Kafka) denied(err error) string {
 	case errors.Is(err, kerr.FencedInstanceID):
 		return "another process runs under the same name: give each its own `instance`"
 	case errors.Is(err, kerr.InvalidSessionTimeout):
-		return "the brokers' group.min.session.timeout.ms is above 6000: lower it"
+		return "the brokers' group.min.session.timeout.ms is above " + sessionMs + ": lower it"
 	}
 	return ""
 }
 
 // loginRefused explains what SASL refuses.
-func (k Kafka) loginRefused(err error) string {
+func loginRefused(k config.Kafka, err error) string {
 	switch {
 	case errors.Is(err, kerr.SaslAuthenticationFailed):
 		return fmt.Sprintf("user or password is wrong: check kafka.sasl.user and the file %s of kafka.sasl.password_file", k.SASL.PasswordFile)
@@ -98,7 +100,7 @@ func (k Kafka) loginRefused(err error) string {
 }
 
 // tlsRefused explains certificates: the broker's, which we refuse, and ours, which it refuses.
-func (k Kafka) tlsRefused(err error) string {
+func tlsRefused(k config.Kafka, err error) string {
 	var unknown x509.UnknownAuthorityError
 	var invalid x509.CertificateInvalidError
 	var name x509.HostnameError
@@ -124,14 +126,14 @@ func (k Kafka) tlsRefused(err error) string {
 }
 
 // wrongPort explains a port that does not speak as we do. Of brokers it knows no more than that they end the connection.
-func (k Kafka) wrongPort(err error) string {
+func wrongPort(k config.Kafka, err error) string {
 	var closed *kgo.ErrFirstReadEOF
 	switch {
 	case errors.Is(err, errHandshake) && errors.Is(err, context.DeadlineExceeded):
 		return "this port is slow, or does not speak TLS: raise kafka.dial_timeout; or set kafka.tls.enabled to false, or name the port that does in kafka.brokers"
 	case errors.Is(err, errHandshake):
 		return "this port does not seem to speak TLS: set kafka.tls.enabled to false, or name the port that does in kafka.brokers"
-	case strings.Contains(err.Error(), "speaking to a tls endpoint"), errors.As(err, &closed) && !k.TLS.Enabled && k.SASL.Mechanism == saslNone:
+	case strings.Contains(err.Error(), "speaking to a tls endpoint"), errors.As(err, &closed) && !k.TLS.Enabled && k.SASL.Mechanism == config.NoSASL:
 		return "this port seems to want TLS or a user: set kafka.tls.enabled and kafka.sasl, or name a port that does without in kafka.brokers"
 	case errors.As(err, &closed), errors.Is(err, io.EOF):
 		return "the broker ends the connection at once: check kafka.sasl and kafka.tls against the port's listener"

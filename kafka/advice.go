@@ -1,4 +1,4 @@
-package schemas
+package kafka
 
 import (
 	"context"
@@ -54,8 +54,8 @@ var advised = []struct {
 		func(v int64, _ int) bool { return v <= 2 }, "1",
 	},
 	{
-		"group.min.session.timeout.ms", "collect, merge and the balancer ask for a session of 6000, and are refused",
-		func(v int64, _ int) bool { return v <= 6000 }, "6000 at most",
+		"group.min.session.timeout.ms", "collect, merge and the balancer ask for a session of " + sessionMs + ", and are refused",
+		func(v int64, _ int) bool { return v <= session.Milliseconds() }, sessionMs + " at most",
 	},
 	{
 		"transaction.state.log.replication.factor", "who was fenced and what was committed is lost with the brokers that hold it",

@@ -1,4 +1,4 @@
-package main
+package kafka
 
 import (
 	"context"
@@ -18,12 +18,12 @@ import (
 // live member that is silent within its session.
 func TestMemberDiesWhileJoining(t *testing.T) {
 	t.Parallel()
-	b, err := startBroker(t.TempDir(), "127.0.0.1:0")
+	b, err := StartEmbedded(t.TempDir(), "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := b.close(); err != nil {
+		if err := b.Close(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -70,12 +70,12 @@ func TestMemberDiesWhileJoining(t *testing.T) {
 // Nobody may end it, and its new life has its partition.
 func TestLiveMembersStay(t *testing.T) {
 	t.Parallel()
-	b, err := startBroker(t.TempDir(), "127.0.0.1:0")
+	b, err := StartEmbedded(t.TempDir(), "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := b.close(); err != nil {
+		if err := b.Close(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -105,7 +105,7 @@ func TestLiveMembersStay(t *testing.T) {
 	}
 }
 
-func waitGroup(t *testing.T, b *embedded, group, what string, ok func(*kfake.GroupInfo) bool) {
+func waitGroup(t *testing.T, b *Embedded, group, what string, ok func(*kfake.GroupInfo) bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()

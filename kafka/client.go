@@ -1,0 +1,80 @@
+// Package kafka is everything between weir and a Kafka client: how every part connects, what a broker's refusal means, the
+// topics as weir needs them, and the embedded broker. It holds the only code that knows Kafka's transactions and groups.
+//
+// It is no wrapper of the client: stages use kgo itself, with the options that this package makes. The settings are plain
+// data in package config, the records in package schemas. What a transaction holds is the stages' matter.
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// ErrNoBrokers is returned when a client is asked for and kafka.brokers is empty.
+var ErrNoBrokers = errors.New("kafka.brokers is empty: name at least one broker, as host:port")
+
+// ClientOpts returns the options that every Kafka client of weir has: where the brokers are, how to prove who we are,
+// and how patient to be. Callers add what is theirs. The client does nothing after ctx has ended: without that its close
+// waits ten seconds for a broker that hangs, so ctx ends before, or with, the need for answers.
+func ClientOpts(ctx context.Context, c config.Config) ([]kgo.Opt, error) {
+	if len(c.Kafka.Brokers) == 0 {
+		return nil, ErrNoBrokers
+	}
+	limit := c.BackoffCap
+	opts := []kgo.Opt{
+		kgo.WithContext(ctx),
+		kgo.SeedBrokers(c.Kafka.Brokers...),
+		kgo.ClientID(c.Kafka.ClientID),
+		kgo.RetryBackoffFn(func(tries int) time.Duration { return Backoff(tries, limit) }),
+		// Idle connections close after 20 s by default: with an interval longer than that, each send would dial.
+		kgo.ConnIdleTimeout(max(30*time.Second, 3*c.Interval)),
+		// A default poll of metadata is 5 minutes apart; a partition's new leader is found by errors long before.
+		kgo.MetadataMinAge(250 * time.Millisecond),
+		// A broker that hangs costs this much, in place of 10 s, before another is asked.
+		kgo.RequestTimeoutOverhead(5 * time.Second),
+		kgo.ProducerBatchMaxBytes(schemas.MaxMessageBytes),
+		kgo.DisableClientMetrics(),
+		// A fetch session saves naming many partitions in each fetch, and we read few. It would cost a slot of the 1,000 that a
+		// broker keeps, for every agent; and at its end the client waits for a last answer, ten seconds from a broker that hangs.
+		kgo.DisableFetchSessions(),
+	}
+	if c.Kafka.TLS.Enabled {
+		if _, err := tlsConfig(c.Kafka.TLS); err != nil { // now, not at the first dial
+			return nil, err
+		}
+		opts = append(opts, kgo.Dialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+			return dialTLS(ctx, c.Kafka, network, address)
+		}))
+	} else {
+		opts = append(opts, kgo.DialTimeout(c.Kafka.DialTimeout))
+	}
+	m, err := mechanism(c.Kafka.SASL)
+	if err != nil {
+		return nil, err
+	}
+	if m != nil {
+		opts = append(opts, kgo.SASL(m))
+	}
+	return opts, nil
+}
+
+// newClient returns a client with ClientOpts and further options.
+func newClient(ctx context.Context, c config.Config, further ...kgo.Opt) (*kgo.Client, error) {
+	opts, err := ClientOpts(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	cl, err := kgo.NewClient(append(opts, further...)...)
+	if err != nil {
+		return nil, fmt.Errorf("making a Kafka client: %w", err)
+	}
+	return cl, nil
+}

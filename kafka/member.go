@@ -1,0 +1,214 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/weirhpc/weir/config"
+)
+
+const (
+	// session is the least that brokers take by default: what a dead member owned moves on after it.
+	session = 6 * time.Second
+	// heartbeat is how often a member asks its group whether anything has changed.
+	heartbeat = 500 * time.Millisecond
+	// rebalance is for how long a group waits for members that do not join again. Not longer than clients give a join beyond it:
+	// the embedded broker waits anew whenever one tries again, and of two that do so in turn it would hear for ever, while it waits
+	// for a third that is dead.
+	rebalance = 5 * time.Second
+	// parting is how long leaving a group may take. A broker that is away learns it by the session's end.
+	parting = 2 * time.Second
+)
+
+// sessionMs is the session as messages have it, in milliseconds.
+var sessionMs = strconv.FormatInt(session.Milliseconds(), 10)
+
+// Member is a process in a consumer group that shares out the partitions of a topic. A partition stands for work that one
+// owner does: nothing is read through the group, and no offset is kept in it. Correctness does not depend on the group,
+// fencing does: a partition may have two owners for a while, and only loses time.
+type Member struct {
+	Config   config.Config
+	Group    string
+	Topic    string
+	Instance string // a process that starts again under this name has its partitions back at once; empty: none
+	Brokers  *Brokers
+	// Own does the work of a partition until its ctx ends, which it does when the group takes the partition away. An error
+	// ends the membership: waiting does not help.
+	Own func(ctx context.Context, partition int32) error
+	// Beside runs beside the work, on the member's connection. An error ends the membership. It may be nil.
+	Beside func(ctx context.Context, adm *kadm.Client) error
+	// Assigned hears each answer of the group: whether this member owns anything now. It may be nil.
+	Assigned func(owns bool)
+	// Waiting hears why there is no answer.
+	Waiting func(err error)
+}
+
+// Run is a member of the group until ctx ends, then returns nil; or until anything goes wrong that waiting does not mend,
+// such as another process under the same Instance. Work in hand is finished first, so that the next owner finds its
+// transaction committed instead of fencing it.
+func (m *Member) Run(ctx context.Context) error {
+	outer := ctx
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	w := &works{own: m.Own, end: end, running: map[int32]*work{}}
+	member, part := context.WithCancel(context.WithoutCancel(ctx)) // it leaves its group after ctx
+	defer part()
+	group, err := m.join(ctx, member, w)
+	if err != nil {
+		return err
+	}
+	var beside sync.WaitGroup
+	if m.Beside != nil {
+		beside.Go(func() {
+			if err := m.Beside(ctx, kadm.NewClient(group)); err != nil {
+				end(err)
+			}
+		})
+	}
+	end(m.watch(ctx, group))
+	beside.Wait()
+	w.stopAll()
+	m.leave(context.WithoutCancel(ctx), group)
+	part()
+	group.CloseAllowingRebalance()
+	w.stopAll()
+	if outer.Err() != nil {
+		return nil
+	}
+	return context.Cause(ctx)
+}
+
+// join returns the member's client, which lives as long as member. Work ends with ctx.
+func (m *Member) join(ctx, member context.Context, w *works) (*kgo.Client, error) {
+	stop := func(_ context.Context, _ *kgo.Client, lost map[string][]int32) { w.stop(lost[m.Topic]) }
+	opts := []kgo.Opt{
+		kgo.WithHooks(m.Brokers), kgo.ConsumerGroup(m.Group), kgo.ConsumeTopics(m.Topic), kgo.DisableAutoCommit(),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd()), kgo.ConsumeStartOffset(kgo.NewOffset().AtEnd()),
+		kgo.Balancers(kgo.CooperativeStickyBalancer()),
+		kgo.SessionTimeout(session), kgo.HeartbeatInterval(heartbeat), kgo.RebalanceTimeout(rebalance),
+		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, got map[string][]int32) {
+			owns := w.start(ctx, got[m.Topic])
+			if m.Assigned != nil {
+				m.Assigned(owns)
+			}
+		}),
+		kgo.OnPartitionsRevoked(stop), kgo.OnPartitionsLost(stop),
+	}
+	if m.Instance != "" {
+		opts = append(opts, kgo.InstanceID(m.Instance))
+	}
+	group, err := newClient(member, m.Config, opts...)
+	if err != nil {
+		return nil, err
+	}
+	group.PauseFetchTopics(m.Topic)
+	return group, nil
+}
+
+// watch polls the group, where its errors surface, until ctx ends.
+func (m *Member) watch(ctx context.Context, group *kgo.Client) error {
+	for ctx.Err() == nil {
+		for _, e := range group.PollFetches(ctx).Errors() {
+			switch {
+			case ctx.Err() != nil: // the end is no trouble
+			case errors.Is(e.Err, kerr.FencedInstanceID):
+				return fmt.Errorf("instance %s of group %s: %w", m.Instance, m.Group, e.Err)
+			default:
+				m.Waiting(e.Err)
+				Pause(ctx, time.Second)
+			}
+		}
+	}
+	return nil
+}
+
+// leave gives the partitions up.
+func (m *Member) leave(ctx context.Context, group *kgo.Client) {
+	ctx, cancel := context.WithTimeout(ctx, parting)
+	defer cancel()
+	id, _ := group.GroupMetadata()
+	if err := group.LeaveGroupContext(ctx); err != nil || m.Instance == "" || id == "" {
+		return
+	}
+	// The client only ends the loops of a member with a name, and its partitions would wait for it until the session's end. Who
+	// is killed keeps them, and has them back at once; who ends gives them up. The id leaves alone another that took the name.
+	member := kmsg.NewLeaveGroupRequestMember()
+	member.MemberID, member.InstanceID = id, new(m.Instance)
+	request := kmsg.NewPtrLeaveGroupRequest()
+	request.Group, request.Members = m.Group, append(request.Members, member)
+	_, _ = request.RequestWith(ctx, group)
+}
+
+// Yield waits for d, and for two heartbeats at least, in which the group says whether the partition is still ours: who was
+// fenced by its rightful owner must not fence it back.
+func Yield(ctx context.Context, d time.Duration) { Pause(ctx, max(2*heartbeat, d)) }
+
+// works is what a member does for the partitions that it owns.
+type works struct {
+	own     func(ctx context.Context, partition int32) error
+	end     context.CancelCauseFunc
+	mu      sync.Mutex
+	running map[int32]*work
+}
+
+type work struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+// start begins the work of partitions, and reports whether there is any now.
+func (w *works) start(ctx context.Context, partitions []int32) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range partitions {
+		if w.running[p] != nil {
+			continue
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		one := &work{cancel, make(chan struct{})}
+		w.running[p] = one
+		go func() {
+			defer close(one.done)
+			if err := w.own(ctx, p); err != nil {
+				w.end(err)
+			}
+		}()
+	}
+	return len(w.running) > 0
+}
+
+// stop ends the work of partitions, and waits for it.
+func (w *works) stop(partitions []int32) {
+	w.mu.Lock()
+	var stopped []*work
+	for _, p := range partitions {
+		if one := w.running[p]; one != nil {
+			one.cancel()
+			stopped = append(stopped, one)
+			delete(w.running, p)
+		}
+	}
+	w.mu.Unlock()
+	for _, one := range stopped {
+		<-one.done
+	}
+}
+
+func (w *works) stopAll() {
+	w.mu.Lock()
+	var all []int32
+	for p := range w.running {
+		all = append(all, p)
+	}
+	w.mu.Unlock()
+	w.stop(all)
+}

@@ -1,0 +1,148 @@
+package kafka
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+
+	"github.com/weirhpc/weir/config"
+)
+
+// ErrNotYetValid is returned for a certificate that time alone makes valid.
+var ErrNotYetValid = errors.New("not valid yet: set this machine's clock, or wait")
+
+// CheckFiles returns nil if the files that the configuration names can be read, and the client's certificate is valid at now.
+// A file that is missing at the start is a mistake; one that vanishes later is waited for.
+func CheckFiles(k config.Kafka, now time.Time) error {
+	if _, err := mechanism(k.SASL); err != nil {
+		return err
+	}
+	if !k.TLS.Enabled {
+		return nil
+	}
+	c, err := tlsConfig(k.TLS)
+	if err != nil || len(c.Certificates) == 0 {
+		return err
+	}
+	switch leaf := c.Certificates[0].Leaf; {
+	case now.After(leaf.NotAfter):
+		return fmt.Errorf("kafka.tls.cert_file %s expired at %s: renew it, or set this machine's clock (%s)",
+			k.TLS.CertFile, leaf.NotAfter.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+	case now.Before(leaf.NotBefore):
+		return fmt.Errorf("kafka.tls.cert_file %s is valid from %s: %w", k.TLS.CertFile, leaf.NotBefore.UTC().Format(time.RFC3339), ErrNotYetValid)
+	}
+	return nil
+}
+
+// dialTLS opens a connection with the certificates as they are on disk now: a renewed one needs no restart.
+func dialTLS(ctx context.Context, k config.Kafka, network, address string) (net.Conn, error) {
+	c, err := tlsConfig(k.TLS)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, k.DialTimeout)
+	defer cancel()
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	if c.ServerName == "" {
+		if c.ServerName, _, err = net.SplitHostPort(address); err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
+	}
+	secure := tls.Client(conn, c)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		_ = conn.Close() // which the handshake may have done
+		return nil, fmt.Errorf("%w with %s: %w", errHandshake, address, err)
+	}
+	return secure, nil
+}
+
+// errHandshake marks what went wrong after the connection and before TLS stood.
+var errHandshake = errors.New("TLS handshake")
+
+func tlsConfig(t config.TLS) (*tls.Config, error) {
+	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
+	if t.CAFile != "" {
+		pem, err := config.ReadFile(t.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("reading kafka.tls.ca_file: %w", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("kafka.tls.ca_file %s holds no certificate", t.CAFile)
+		}
+	}
+	if t.CertFile != "" {
+		pair, err := certificate(t)
+		if err != nil {
+			return nil, err
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}
+
+// certificate reads the client's certificate and its key.
+func certificate(t config.TLS) (tls.Certificate, error) {
+	certPEM, err := config.ReadFile(t.CertFile)
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("reading kafka.tls.cert_file: %w", err)
+	}
+	keyPEM, err := config.ReadFile(t.KeyFile)
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("reading kafka.tls.key_file: %w", err)
+	}
+	pair, err := tls.X509KeyPair(certPEM, keyPEM)
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("kafka.tls.cert_file %s with kafka.tls.key_file %s: %w", t.CertFile, t.KeyFile, err)
+	}
+	return pair, nil
+}
+
+func mechanism(s config.SASL) (sasl.Mechanism, error) {
+	if s.Mechanism == config.NoSASL {
+		return nil, nil
+	}
+	if _, err := password(s); err != nil { // now, not at the first connection
+		return nil, err
+	}
+	secret := func(context.Context) (scram.Auth, error) {
+		password, err := password(s)
+		return scram.Auth{User: s.User, Pass: password}, err
+	}
+	switch s.Mechanism {
+	case config.ScramSHA512:
+		return scram.Sha512(secret), nil
+	case config.ScramSHA256:
+		return scram.Sha256(secret), nil
+	default:
+		return plain.Plain(func(context.Context) (plain.Auth, error) {
+			password, err := password(s)
+			return plain.Auth{User: s.User, Pass: password}, err
+		}), nil
+	}
+}
+
+// password reads the password as it is on disk now: a new one needs no restart.
+func password(s config.SASL) (string, error) {
+	b, err := config.ReadFile(s.PasswordFile)
+	if err != nil {
+		return "", fmt.Errorf("reading kafka.sasl.password_file: %w", err)
+	}
+	password := strings.TrimRight(string(b), "\r\n")
+	if password == "" {
+		return "", fmt.Errorf("kafka.sasl.password_file %s holds no password", s.PasswordFile)
+	}
+	return password, nil
+}

@@ -1,0 +1,100 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/config"
+)
+
+// Producer writes transactions under one transactional id, which stands for something that has one owner at a time.
+//
+//  1. Fence makes its producer id. That fences every older owner, and settles the transaction that it left open.
+//  2. What the owner then reads of its topics is final, until somebody fences it.
+//  3. Commit writes all records or none.
+//
+// After an error nobody knows whether the last transaction was committed; only the topics do. Nothing is tried again on
+// such a producer: the owner closes it, waits (see Yield), and begins at 1 with another one.
+type Producer struct {
+	cl       *kgo.Client
+	id       string
+	patience time.Duration
+}
+
+// NewProducer returns a producer whose Commit takes patience at most. The broker's timeout of a transaction is twice as
+// long, so that both outlast the failover of a broker. A dead owner's transaction does not wait for it: its successor's
+// fencing ends it. ctx outlives the transaction in hand, and ends before Close.
+func NewProducer(ctx context.Context, cfg config.Config, id string, patience time.Duration, opts ...kgo.Opt) (*Producer, error) {
+	cl, err := newClient(ctx, cfg, append(opts, kgo.TransactionalID(id), kgo.TransactionTimeout(2*patience))...)
+	if err != nil {
+		return nil, err
+	}
+	return &Producer{cl, id, patience}, nil
+}
+
+// Admin returns the producer's connection for questions about its topics.
+func (p *Producer) Admin() *kadm.Client { return kadm.NewClient(p.cl) }
+
+// Close ends the producer.
+func (p *Producer) Close() { p.cl.Close() }
+
+// Fence fences the older owners of the transactional id.
+func (p *Producer) Fence(ctx context.Context) error {
+	if _, _, err := p.cl.ProducerID(ctx); err != nil {
+		return fmt.Errorf("fencing older owners of transactional id %s: %w", p.id, err)
+	}
+	return nil
+}
+
+// Commit writes records in one transaction; no records, no transaction. It finishes what it began even when ctx ends, for
+// two seconds; what is then left open the next owner ends.
+func (p *Producer) Commit(ctx context.Context, records []*kgo.Record) error {
+	if len(records) == 0 {
+		return nil
+	}
+	ctx, cancel := outlive(ctx, p.patience)
+	defer cancel()
+	if err := p.cl.BeginTransaction(); err != nil {
+		return fmt.Errorf("beginning a transaction: %w", err)
+	}
+	var first firstError
+	for _, r := range records {
+		p.cl.Produce(ctx, r, first.promise)
+	}
+	if err := p.cl.Flush(ctx); err != nil {
+		return fmt.Errorf("flushing a transaction: %w", err)
+	}
+	// A record that failed does not make flush or commit fail: the transaction would be committed without it.
+	if err := first.err(); err != nil {
+		return err
+	}
+	if err := p.cl.EndTransaction(ctx, kgo.TryCommit); err != nil {
+		return fmt.Errorf("committing a transaction: %w", err)
+	}
+	return nil
+}
+
+// firstError keeps the first error of a transaction's promises, which come from the client's goroutines.
+type firstError struct {
+	mu    sync.Mutex
+	first error
+}
+
+func (f *firstError) promise(r *kgo.Record, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err != nil && f.first == nil {
+		f.first = fmt.Errorf("producing to %s: %w", r.Topic, err)
+	}
+}
+
+func (f *firstError) err() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.first
+}

@@ -1,0 +1,109 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/config"
+)
+
+// installed returns the configuration for a broker with a topic t of two partitions.
+func installed(t *testing.T) config.Config {
+	t.Helper()
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(2, "t"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	c := config.Default()
+	c.BackoffCap = 200 * time.Millisecond
+	c.Kafka.Brokers = cluster.ListenAddrs()
+	return c
+}
+
+func owner(t *testing.T, c config.Config) *Producer {
+	t.Helper()
+	p, err := NewProducer(context.Background(), c, "id", 10*time.Second, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	if err := p.Fence(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// said is a record of a partition.
+func said(partition int32, value string) *kgo.Record {
+	return &kgo.Record{Topic: "t", Partition: partition, Value: []byte(value)}
+}
+
+// committed returns the values of the topic's first partition, to an owner that has fenced: before, a commit may be on its way.
+func committed(t *testing.T, c config.Config, p *Producer) []string {
+	t.Helper()
+	from, to, err := Bounds(t.Context(), p.Admin(), "t", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var values []string
+	err = ReadPartition(t.Context(), c, "t", 0, from, to, func(r *kgo.Record) error {
+		values = append(values, string(r.Value))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return values
+}
+
+func TestFencedProducerCommitsNothing(t *testing.T) {
+	c := installed(t)
+	older := owner(t, c)
+	if err := older.Commit(t.Context(), []*kgo.Record{said(0, "a"), said(1, "b")}); err != nil {
+		t.Fatal(err)
+	}
+	newer := owner(t, c)
+	if err := older.Commit(t.Context(), []*kgo.Record{said(0, "too late")}); !errors.Is(err, kerr.InvalidProducerEpoch) && !errors.Is(err, kerr.ProducerFenced) {
+		t.Errorf("the fenced owner: %v", err)
+	}
+	if err := newer.Commit(t.Context(), []*kgo.Record{said(0, "c")}); err != nil {
+		t.Fatal(err)
+	}
+	if got := committed(t, c, owner(t, c)); !slices.Equal(got, []string{"a", "c"}) {
+		t.Errorf("committed: %q", got)
+	}
+}
+
+// TestLostRecordCommitsNothing: neither flush nor commit of the client says that a record failed.
+func TestLostRecordCommitsNothing(t *testing.T) {
+	c := installed(t)
+	p := owner(t, c)
+	if err := p.Commit(t.Context(), []*kgo.Record{said(0, "a"), said(7, "there is no such partition")}); err == nil {
+		t.Error("a record without a partition is no error")
+	}
+	if got := committed(t, c, owner(t, c)); len(got) > 0 {
+		t.Errorf("committed: %q", got)
+	}
+}
+
+// TestTransactionInHandIsFinished: what would stay open holds up every reader.
+func TestTransactionInHandIsFinished(t *testing.T) {
+	c := installed(t)
+	p := owner(t, c)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := p.Commit(ctx, []*kgo.Record{said(0, "a")}); err != nil {
+		t.Error(err)
+	}
+	if got := committed(t, c, owner(t, c)); !slices.Equal(got, []string{"a"}) {
+		t.Errorf("committed: %q", got)
+	}
+}

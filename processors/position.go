@@ -1,0 +1,116 @@
+package processors
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// errNotProgress is logged where a record in the topic of positions is none.
+var errNotProgress = errors.New("not a Progress")
+
+// open reads the last committed Progress and opens the account from it.
+func (l *loop) open(ctx context.Context, adm *kadm.Client) (a *account, from int64, err error) {
+	logStart, logEnd, err := kafka.Bounds(ctx, adm, l.stage.input, l.partition)
+	if err != nil {
+		return nil, 0, err
+	}
+	topicID, err := l.topicID(ctx, adm)
+	if err != nil {
+		return nil, 0, err
+	}
+	p, err := l.lastProgress(ctx, adm)
+	if err != nil {
+		return nil, 0, err
+	}
+	if p == nil && l.commits > 0 { // this process is still the owner, and knows
+		l.log.Warn("topic of positions was emptied, going on from what this process committed last", "topic", l.stage.progress,
+			"partition", l.partition, "position", l.last.Position)
+		p = l.last
+	}
+	l.last = p
+	if err := l.sameTopic(p, topicID, logEnd); err != nil {
+		return nil, 0, err
+	}
+	a, from = openAccount(func(p *schemas.Progress) Fold { return l.stage.newFold(l.partition, p) }, p, logStart)
+	a.topicID, a.intervalMs, a.unreadable.limit = topicID, l.cfg.Interval.Milliseconds(), int64(l.cfg.Collect.MaxRejects)
+	l.meter.lags(logEnd, a.position)
+	if p == nil {
+		p = &schemas.Progress{From: a.position, Position: a.position, Hold: a.position, TopicID: topicID}
+		l.last = p
+	}
+	l.meter.stands(p)
+	return a, from, nil
+}
+
+// topicID returns Kafka's id of the input topic, in hex; empty where brokers have none.
+func (l *loop) topicID(ctx context.Context, adm *kadm.Client) (string, error) {
+	topics, err := adm.ListTopics(ctx, l.stage.input)
+	if err := errors.Join(err, topics[l.stage.input].Err); err != nil {
+		return "", fmt.Errorf("asking for the id of topic %s: %w", l.stage.input, err)
+	}
+	return kafka.TopicID(topics[l.stage.input]), nil
+}
+
+// sameTopic returns ErrTopicReplaced where p, nil at the beginning, is a position in another log than the partition's.
+func (l *loop) sameTopic(p *schemas.Progress, topicID string, logEnd int64) error {
+	switch {
+	case p == nil:
+		return nil
+	case !kafka.SameTopic(p.TopicID, topicID):
+		return fmt.Errorf("%s-%d: position %d was committed for the topic with the id %s, the topic there has the id %s, so that it was deleted and made again: %w; "+
+			"to begin at its start, stop every `weir %s`, delete topic %s too, run `weir topics create` and start them again",
+			l.stage.input, l.partition, p.Position, p.TopicID, topicID, ErrTopicReplaced, l.stage.name, l.stage.progress)
+	case p.Position > logEnd:
+		return fmt.Errorf("%s-%d ends at %d, position %d was committed for it, so that its topic was made again or the brokers lost its end: %w; "+
+			"stop every `weir %s`, delete topics %s and %s, run `weir topics create` and start them again",
+			l.stage.input, l.partition, logEnd, p.Position, ErrTopicReplaced, l.stage.name, l.stage.input, l.stage.progress)
+	}
+	return nil
+}
+
+// lastProgress returns the last committed Progress of the partition, nil if there never was one. It looks back further
+// and further: aborted transactions and markers take offsets too, and "none" is only known once all has been read.
+func (l *loop) lastProgress(ctx context.Context, adm *kadm.Client) (*schemas.Progress, error) {
+	logStart, logEnd, err := kafka.Bounds(ctx, adm, l.stage.progress, l.partition)
+	if err != nil {
+		return nil, err
+	}
+	for back := int64(100); ; back *= 10 {
+		from := max(logStart, logEnd-back)
+		var last *schemas.Progress
+		var newer, wrong error
+		count := 0
+		err := kafka.ReadPartition(ctx, l.cfg, l.stage.progress, l.partition, from, logEnd, func(r *kgo.Record) error {
+			value, err := schemas.Unmarshal(r.Value)
+			p, ok := value.(*schemas.Progress)
+			if ok && !r.Attrs.IsTransactional() {
+				ok, err = false, errByHand
+			}
+			switch {
+			case ok:
+				last, newer = p, nil
+			case errors.Is(err, schemas.ErrUnknownSchema) && r.Attrs.IsTransactional():
+				newer = fmt.Errorf("%s-%d at %d: %w: a newer weir wrote it", r.Topic, r.Partition, r.Offset, err)
+			default: // no weir wrote it
+				count++
+				wrong = fmt.Errorf("%s-%d at %d: %w", r.Topic, r.Partition, r.Offset, cmp.Or(err, errNotProgress))
+			}
+			return nil
+		})
+		if wrong != nil && l.rubbish.Worth(wrong, time.Now()) { // a partition that stands still reads them again and again
+			l.log.Warn("records in the topic of positions cannot be read, left out", "count", count, "err", wrong)
+		}
+		if err := errors.Join(err, newer); err != nil || last != nil || from == logStart {
+			return last, err
+		}
+	}
+}
