@@ -73,8 +73,29 @@ func (p *Producer) Commit(ctx context.Context, records []*kgo.Record) error {
 	if err := first.err(); err != nil {
 		return err
 	}
+	if err := p.awaitPartitions(ctx, records); err != nil {
+		return err
+	}
 	if err := p.cl.EndTransaction(ctx, kgo.TryCommit); err != nil {
 		return fmt.Errorf("committing a transaction: %w", err)
+	}
+	return nil
+}
+
+// awaitPartitions waits until the client has all partitions of the records in its tables. It sends the records of a topic that
+// is new to it before it enters the partitions there. A transaction that ends in between looks empty to it: it aborts the
+// transaction and returns no error (franz-go 1.22.2).
+func (p *Producer) awaitPartitions(ctx context.Context, records []*kgo.Record) error {
+	for _, r := range records {
+		for {
+			leader, _, err := p.cl.PartitionLeader(r.Topic, r.Partition)
+			if leader >= 0 || err != nil { // an error is one that is known of the partition
+				break
+			}
+			if !Pause(ctx, time.Millisecond) {
+				return fmt.Errorf("waiting for the partitions of %s: %w", r.Topic, ctx.Err())
+			}
+		}
 	}
 	return nil
 }

@@ -107,3 +107,20 @@ func TestTransactionInHandIsFinished(t *testing.T) {
 		t.Errorf("committed: %q", got)
 	}
 }
+
+// TestFirstTransactionOfAProducerIsCommitted: under the race detector, a client that had only just heard of a topic aborted
+// one in a hundred of these, without an error.
+func TestFirstTransactionOfAProducerIsCommitted(t *testing.T) {
+	const producers = 600
+	c := installed(t)
+	for range producers {
+		p := owner(t, c)
+		if err := p.Commit(t.Context(), []*kgo.Record{said(0, "a")}); err != nil {
+			t.Error(err)
+		}
+		p.Close()
+	}
+	if got := committed(t, c, owner(t, c)); len(got) != producers {
+		t.Errorf("%d of %d transactions are committed", len(got), producers)
+	}
+}
