@@ -77,7 +77,8 @@ func (b *balancer) active(ctx context.Context) error {
 }
 
 func (b *balancer) newProducer(ctx context.Context) (*kafka.Producer, error) {
-	return kafka.NewProducer(ctx, b.cfg, b.cfg.Prefix+schemas.TopicBalance, patience, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	id := b.cfg.Prefix + schemas.TopicBalance
+	return kafka.NewProducer(ctx, b.cfg, id, patience, kgo.RecordPartitioner(kgo.ManualPartitioner()))
 }
 
 // begin fences, and reads what there is.

@@ -14,8 +14,9 @@ import (
 // ErrOldBroker is returned when a broker is older than weir needs.
 var ErrOldBroker = errors.New("weir needs Kafka 4.0 or later")
 
-// transactionVersion is the level of Kafka's feature transaction.version from which a broker itself keeps a producer that
-// was fenced, or whose transaction timed out, from adding to its successor's transaction. Kafka 4.0 is the first to have it.
+// transactionVersion is the level of Kafka's feature transaction.version from which a broker itself keeps a producer
+// that was fenced, or whose transaction timed out, from adding to its successor's transaction. Kafka 4.0 is the first
+// to have it.
 const transactionVersion = 2
 
 // CheckBrokers returns ErrOldBroker if a broker that answers is older than Kafka 4.0, or goes on as an older one did.

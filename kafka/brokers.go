@@ -12,8 +12,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Brokers is a hook of Kafka clients that says once that a broker cannot be reached, and once that it can again. The client
-// itself tries for ever, and silently: a wrong password or certificate shows nowhere else. Clients may share one.
+// Brokers is a hook of Kafka clients that says once that a broker cannot be reached, and once that it can again. The
+// client itself tries for ever, and silently: a wrong password or certificate shows nowhere else. Clients may share
+// one.
 type Brokers struct {
 	log  *slog.Logger
 	mu   sync.Mutex

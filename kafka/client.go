@@ -1,8 +1,9 @@
-// Package kafka is everything between weir and a Kafka client: how every part connects, what a broker's refusal means, the
-// topics as weir needs them, and the embedded broker. It holds the only code that knows Kafka's transactions and groups.
+// Package kafka is everything between weir and a Kafka client: how every part connects, what a broker's refusal means,
+// the topics as weir needs them, and the embedded broker. It holds the only code that knows Kafka's transactions and
+// groups.
 //
-// It is no wrapper of the client: stages use kgo itself, with the options that this package makes. The settings are plain
-// data in package config, the records in package schemas. What a transaction holds is the stages' matter.
+// It is no wrapper of the client: stages use kgo itself, with the options that this package makes. The settings are
+// plain data in package config, the records in package schemas. What a transaction holds is the stages' matter.
 package kafka
 
 import (
@@ -22,8 +23,8 @@ import (
 var ErrNoBrokers = errors.New("kafka.brokers is empty: name at least one broker, as host:port")
 
 // ClientOpts returns the options that every Kafka client of weir has: where the brokers are, how to prove who we are,
-// and how patient to be. Callers add what is theirs. The client does nothing after ctx has ended: without that its close
-// waits ten seconds for a broker that hangs, so ctx ends before, or with, the need for answers.
+// and how patient to be. Callers add what is theirs. The client does nothing after ctx has ended: without that its
+// close waits ten seconds for a broker that hangs, so ctx ends before, or with, the need for answers.
 func ClientOpts(ctx context.Context, c config.Config) ([]kgo.Opt, error) {
 	if len(c.Kafka.Brokers) == 0 {
 		return nil, ErrNoBrokers
@@ -42,8 +43,9 @@ func ClientOpts(ctx context.Context, c config.Config) ([]kgo.Opt, error) {
 		kgo.RequestTimeoutOverhead(5 * time.Second),
 		kgo.ProducerBatchMaxBytes(schemas.MaxMessageBytes),
 		kgo.DisableClientMetrics(),
-		// A fetch session saves naming many partitions in each fetch, and we read few. It would cost a slot of the 1,000 that a
-		// broker keeps, for every agent; and at its end the client waits for a last answer, ten seconds from a broker that hangs.
+		// A fetch session saves naming many partitions in each fetch, and we read few. It would cost a slot of the
+		// 1,000 that a broker keeps, for every agent; and at its end the client waits for a last answer, ten seconds
+		// from a broker that hangs.
 		kgo.DisableFetchSessions(),
 	}
 	if c.Kafka.TLS.Enabled {

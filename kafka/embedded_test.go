@@ -12,10 +12,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// TestMemberDiesWhileJoining kills a new member whose join the broker has not answered yet. kfake starts a member's session
-// when it answers; where the connection has ended by then, it starts one or not, by chance. Without a session the group
-// stays stable, and a partition with the dead, for ever. The broker must give up the dead in every group, and keep a
-// live member that is silent within its session.
+// TestMemberDiesWhileJoining kills a new member whose join the broker has not answered yet. kfake starts a member's
+// session when it answers; where the connection has ended by then, it starts one or not, by chance. Without a session
+// the group stays stable, and a partition with the dead, for ever. The broker must give up the dead in every group, and
+// keep a live member that is silent within its session.
 func TestMemberDiesWhileJoining(t *testing.T) {
 	t.Parallel()
 	b, err := StartEmbedded(t.TempDir(), "127.0.0.1:0")
@@ -66,8 +66,8 @@ func TestMemberDiesWhileJoining(t *testing.T) {
 	}
 }
 
-// TestLiveMembersStay: a new member waits for a slow rebalance longer than its session, and then restarts under its name.
-// Nobody may end it, and its new life has its partition.
+// TestLiveMembersStay: a new member waits for a slow rebalance longer than its session, and then restarts under its
+// name. Nobody may end it, and its new life has its partition.
 func TestLiveMembersStay(t *testing.T) {
 	t.Parallel()
 	b, err := StartEmbedded(t.TempDir(), "127.0.0.1:0")

@@ -22,8 +22,8 @@ type explainedError struct{ error }
 // Unwrap returns the error as the client has it.
 func (e explainedError) Unwrap() error { return e.error }
 
-// Explain returns err with what a Kafka client's error leaves out: who was refused, by whom, and what mends it. An error
-// that it knows nothing about, or has explained before, and nil, it returns as they are.
+// Explain returns err with what a Kafka client's error leaves out: who was refused, by whom, and what mends it. An
+// error that it knows nothing about, or has explained before, and nil, it returns as they are.
 func Explain(k config.Kafka, err error) error {
 	var before explainedError
 	if err == nil || errors.As(err, &before) {
@@ -125,7 +125,8 @@ func tlsRefused(k config.Kafka, err error) string {
 	return ""
 }
 
-// wrongPort explains a port that does not speak as we do. Of brokers it knows no more than that they end the connection.
+// wrongPort explains a port that does not speak as we do. Of brokers it knows no more than that they end the
+// connection.
 func wrongPort(k config.Kafka, err error) string {
 	var closed *kgo.ErrFirstReadEOF
 	switch {

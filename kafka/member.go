@@ -21,9 +21,9 @@ const (
 	session = 6 * time.Second
 	// heartbeat is how often a member asks its group whether anything has changed.
 	heartbeat = 500 * time.Millisecond
-	// rebalance is for how long a group waits for members that do not join again. Not longer than clients give a join beyond it:
-	// the embedded broker waits anew whenever one tries again, and of two that do so in turn it would hear for ever, while it waits
-	// for a third that is dead.
+	// rebalance is for how long a group waits for members that do not join again. Not longer than clients give a join
+	// beyond it: the embedded broker waits anew whenever one tries again, and of two that do so in turn it would hear
+	// for ever, while it waits for a third that is dead.
 	rebalance = 5 * time.Second
 	// parting is how long leaving a group may take. A broker that is away learns it by the session's end.
 	parting = 2 * time.Second
@@ -32,17 +32,17 @@ const (
 // sessionMs is the session as messages have it, in milliseconds.
 var sessionMs = strconv.FormatInt(session.Milliseconds(), 10)
 
-// Member is a process in a consumer group that shares out the partitions of a topic. A partition stands for work that one
-// owner does: nothing is read through the group, and no offset is kept in it. Correctness does not depend on the group,
-// fencing does: a partition may have two owners for a while, and only loses time.
+// Member is a process in a consumer group that shares out the partitions of a topic. A partition stands for work that
+// one owner does: nothing is read through the group, and no offset is kept in it. Correctness does not depend on the
+// group, fencing does: a partition may have two owners for a while, and only loses time.
 type Member struct {
 	Config   config.Config
 	Group    string
 	Topic    string
 	Instance string // a process that starts again under this name has its partitions back at once; empty: none
 	Brokers  *Brokers
-	// Own does the work of a partition until its ctx ends, which it does when the group takes the partition away. An error
-	// ends the membership: waiting does not help.
+	// Own does the work of a partition until its ctx ends, which it does when the group takes the partition away. An
+	// error ends the membership: waiting does not help.
 	Own func(ctx context.Context, partition int32) error
 	// Beside runs beside the work, on the member's connection. An error ends the membership. It may be nil.
 	Beside func(ctx context.Context, adm *kadm.Client) error
@@ -52,9 +52,9 @@ type Member struct {
 	Waiting func(err error)
 }
 
-// Run is a member of the group until ctx ends, then returns nil; or until anything goes wrong that waiting does not mend,
-// such as another process under the same Instance. Work in hand is finished first, so that the next owner finds its
-// transaction committed instead of fencing it.
+// Run is a member of the group until ctx ends, then returns nil; or until anything goes wrong that waiting does not
+// mend, such as another process under the same Instance. Work in hand is finished first, so that the next owner finds
+// its transaction committed instead of fencing it.
 func (m *Member) Run(ctx context.Context) error {
 	outer := ctx
 	ctx, end := context.WithCancelCause(ctx)
@@ -139,8 +139,9 @@ func (m *Member) leave(ctx context.Context, group *kgo.Client) {
 	if err := group.LeaveGroupContext(ctx); err != nil || m.Instance == "" || id == "" {
 		return
 	}
-	// The client only ends the loops of a member with a name, and its partitions would wait for it until the session's end. Who
-	// is killed keeps them, and has them back at once; who ends gives them up. The id leaves alone another that took the name.
+	// The client only ends the loops of a member with a name, and its partitions would wait for it until the session's
+	// end. Who is killed keeps them, and has them back at once; who ends gives them up. The id leaves alone another
+	// that took the name.
 	member := kmsg.NewLeaveGroupRequestMember()
 	member.MemberID, member.InstanceID = id, new(m.Instance)
 	request := kmsg.NewPtrLeaveGroupRequest()
@@ -148,8 +149,8 @@ func (m *Member) leave(ctx context.Context, group *kgo.Client) {
 	_, _ = request.RequestWith(ctx, group)
 }
 
-// Yield waits for d, and for two heartbeats at least, in which the group says whether the partition is still ours: who was
-// fenced by its rightful owner must not fence it back.
+// Yield waits for d, and for two heartbeats at least, in which the group says whether the partition is still ours: who
+// was fenced by its rightful owner must not fence it back.
 func Yield(ctx context.Context, d time.Duration) { Pause(ctx, max(2*heartbeat, d)) }
 
 // works is what a member does for the partitions that it owns.

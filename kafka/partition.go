@@ -31,8 +31,8 @@ func Bounds(ctx context.Context, adm *kadm.Client, topic string, partition int32
 	return r.From, r.To, err
 }
 
-// TopicID returns Kafka's id of a topic in hex; empty where the brokers give none. A topic that is deleted and made again has
-// another one.
+// TopicID returns Kafka's id of a topic in hex; empty where the brokers give none. A topic that is deleted and made
+// again has another one.
 func TopicID(d kadm.TopicDetail) string {
 	if d.ID == (kadm.TopicID{}) {
 		return ""
@@ -80,9 +80,9 @@ func boundsOf(starts, ends kadm.ListedOffsets, topic string, partition int32) (R
 	return Range{s.Offset, e.Offset}, nil
 }
 
-// ReaderOpts returns the options of a client for ReadRanges. A small fetch keeps the reader small: what it passes over is
-// in memory only for a moment. It waits shortly, since what is asked for is there: between two topics, the client waits for
-// the answer to its last fetch.
+// ReaderOpts returns the options of a client for ReadRanges. A small fetch keeps the reader small: what it passes over
+// is in memory only for a moment. It waits shortly, since what is asked for is there: between two topics, the client
+// waits for the answer to its last fetch.
 func ReaderOpts() []kgo.Opt {
 	return []kgo.Opt{
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(), kgo.ConsumeResetOffset(kgo.NoResetOffset()),
@@ -109,8 +109,8 @@ func ReadPartition(ctx context.Context, c config.Config, topic string, partition
 }
 
 // ReadRanges calls each with every committed record of the ranges of a topic's partitions, and ends. Records of one
-// partition come in order. The record at To - 1 may be a transaction marker, which is passed over; it is never compacted
-// away, being the last. The client has ReaderOpts, and reads for one caller at a time.
+// partition come in order. The record at To - 1 may be a transaction marker, which is passed over; it is never
+// compacted away, being the last. The client has ReaderOpts, and reads for one caller at a time.
 func ReadRanges(ctx context.Context, cl *kgo.Client, topic string, ranges map[int32]Range, each func(r *kgo.Record) error) error {
 	open, from := map[int32]int64{}, map[int32]kgo.Offset{}
 	for p, r := range ranges {

@@ -20,8 +20,8 @@ import (
 // ErrNotYetValid is returned for a certificate that time alone makes valid.
 var ErrNotYetValid = errors.New("not valid yet: set this machine's clock, or wait")
 
-// CheckFiles returns nil if the files that the configuration names can be read, and the client's certificate is valid at now.
-// A file that is missing at the start is a mistake; one that vanishes later is waited for.
+// CheckFiles returns nil if the files that the configuration names can be read, and the client's certificate is valid
+// at now. A file that is missing at the start is a mistake; one that vanishes later is waited for.
 func CheckFiles(k config.Kafka, now time.Time) error {
 	if _, err := mechanism(k.SASL); err != nil {
 		return err

@@ -144,8 +144,8 @@ func pingClient(t *testing.T, cl *kgo.Client) error {
 	return cl.Ping(ctx)
 }
 
-// TestRefusals: every way in which a broker and we can disagree about who we are ends in a line that says who, where and
-// what mends it. The embedded broker only ends the connection where Kafka would say that a password is wrong.
+// TestRefusals: every way in which a broker and we can disagree about who we are ends in a line that says who, where
+// and what mends it. The embedded broker only ends the connection where Kafka would say that a password is wrong.
 func TestRefusals(t *testing.T) {
 	a := newAuthority(t, "ours")
 	broker := secureBroker(t, a, time.Now().Add(time.Hour))
@@ -197,7 +197,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestCheckFiles: a certificate that has expired needs a hand, one that is not valid yet only time. The broker's refusal says which.
+// TestCheckFiles: a certificate that has expired needs a hand, one that is not valid yet only time. The broker's
+// refusal says which.
 func TestCheckFiles(t *testing.T) {
 	a := newAuthority(t, "ours")
 	c, dir := secureConfig(t, a, "h:1")

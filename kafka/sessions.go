@@ -13,10 +13,10 @@ import (
 
 // StartSessions lets an embedded broker give up every dead member of a group, until stop is called.
 //
-// The broker, kfake, starts a new member's session when it answers the join. Where the connection has ended by then, it may
-// start none, and the leader gives partitions to a member that nobody ever ends. One heartbeat in the name of each member of
-// a new generation starts its session: who lives goes on beating, and kfake gives up who is dead. No member is ended here.
-// This can go once kfake starts a session whether or not its answer is heard (group.reply).
+// The broker, kfake, starts a new member's session when it answers the join. Where the connection has ended by then, it
+// may start none, and the leader gives partitions to a member that nobody ever ends. One heartbeat in the name of each
+// member of a new generation starts its session: who lives goes on beating, and kfake gives up who is dead. No member
+// is ended here. This can go once kfake starts a session whether or not its answer is heard (group.reply).
 func StartSessions(cluster *kfake.Cluster) (stop func(), err error) {
 	cl, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...))
 	if err != nil {
@@ -48,8 +48,8 @@ func StartSessions(cluster *kfake.Cluster) (stop func(), err error) {
 	return func() { cancel(); <-done }, nil
 }
 
-// beatFor sends one heartbeat for each member. What the broker answers does not matter: a member that has gone since needs
-// no session, and a newer generation has its own turn.
+// beatFor sends one heartbeat for each member. What the broker answers does not matter: a member that has gone since
+// needs no session, and a newer generation has its own turn.
 func beatFor(ctx context.Context, cl *kgo.Client, g *kfake.GroupInfo) error {
 	for _, m := range g.Members {
 		beat := kmsg.NewPtrHeartbeatRequest()

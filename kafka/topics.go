@@ -19,8 +19,8 @@ import (
 // ErrTopics is returned when the topics are not what weir needs to be correct.
 var ErrTopics = errors.New("topics are not as weir needs them")
 
-// CreateTopics makes the topics that are missing, gives those that are there the settings of the table, and writes every
-// schema to the topic of schemas. It cannot change a number of partitions: CheckTopics says where that differs.
+// CreateTopics makes the topics that are missing, gives those that are there the settings of the table, and writes
+// every schema to the topic of schemas. It cannot change a number of partitions: CheckTopics says where that differs.
 func CreateTopics(ctx context.Context, cl *kgo.Client, topics []schemas.Topic) error {
 	adm := kadm.NewClient(cl)
 	for _, t := range topics {
@@ -75,8 +75,9 @@ func publishSchemas(ctx context.Context, cl *kgo.Client, topics []schemas.Topic)
 	return nil
 }
 
-// CheckPartitions returns nil if a topic has as many partitions as the configuration says under setting, else ErrTopics with
-// the remedy. Jobs and nodes are placed by these numbers: with another one, windows are taken apart or have no reader.
+// CheckPartitions returns nil if a topic has as many partitions as the configuration says under setting, else ErrTopics
+// with the remedy. Jobs and nodes are placed by these numbers: with another one, windows are taken apart or have no
+// reader.
 func CheckPartitions(topic string, is, want int, setting string) error {
 	if is == want {
 		return nil
@@ -90,8 +91,8 @@ func otherCount(topic string, is, want int, setting string) error {
 }
 
 // CheckTopics returns nil if the topics are as the table says, wherever it matters for correctness; else ErrTopics,
-// joined with a line for each difference that says what mends it. Hidden are topics whose settings we may not read: they
-// count as right.
+// joined with a line for each difference that says what mends it. Hidden are topics whose settings we may not read:
+// they count as right.
 func CheckTopics(ctx context.Context, adm *kadm.Client, topics []schemas.Topic) (hidden []string, err error) {
 	var faults []error
 	var there []schemas.Topic

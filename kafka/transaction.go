@@ -29,7 +29,9 @@ type Producer struct {
 // NewProducer returns a producer whose Commit takes patience at most. The broker's timeout of a transaction is twice as
 // long, so that both outlast the failover of a broker. A dead owner's transaction does not wait for it: its successor's
 // fencing ends it. ctx outlives the transaction in hand, and ends before Close.
-func NewProducer(ctx context.Context, cfg config.Config, id string, patience time.Duration, opts ...kgo.Opt) (*Producer, error) {
+func NewProducer(
+	ctx context.Context, cfg config.Config, id string, patience time.Duration, opts ...kgo.Opt,
+) (*Producer, error) {
 	cl, err := newClient(ctx, cfg, append(opts, kgo.TransactionalID(id), kgo.TransactionTimeout(2*patience))...)
 	if err != nil {
 		return nil, err
@@ -51,8 +53,8 @@ func (p *Producer) Fence(ctx context.Context) error {
 	return nil
 }
 
-// Commit writes records in one transaction; no records, no transaction. It finishes what it began even when ctx ends, for
-// two seconds; what is then left open the next owner ends.
+// Commit writes records in one transaction; no records, no transaction. It finishes what it began even when ctx ends,
+// for two seconds; what is then left open the next owner ends.
 func (p *Producer) Commit(ctx context.Context, records []*kgo.Record) error {
 	if len(records) == 0 {
 		return nil
@@ -82,9 +84,9 @@ func (p *Producer) Commit(ctx context.Context, records []*kgo.Record) error {
 	return nil
 }
 
-// awaitPartitions waits until the client has all partitions of the records in its tables. It sends the records of a topic that
-// is new to it before it enters the partitions there. A transaction that ends in between looks empty to it: it aborts the
-// transaction and returns no error (franz-go 1.22.2).
+// awaitPartitions waits until the client has all partitions of the records in its tables. It sends the records of a
+// topic that is new to it before it enters the partitions there. A transaction that ends in between looks empty to it:
+// it aborts the transaction and returns no error (franz-go 1.22.2).
 func (p *Producer) awaitPartitions(ctx context.Context, records []*kgo.Record) error {
 	for _, r := range records {
 		for {

@@ -46,7 +46,8 @@ func said(partition int32, value string) *kgo.Record {
 	return &kgo.Record{Topic: "t", Partition: partition, Value: []byte(value)}
 }
 
-// committed returns the values of the topic's first partition, to an owner that has fenced: before, a commit may be on its way.
+// committed returns the values of the topic's first partition, to an owner that has fenced: before, a commit may be on
+// its way.
 func committed(t *testing.T, c config.Config, p *Producer) []string {
 	t.Helper()
 	from, to, err := Bounds(t.Context(), p.Admin(), "t", 0)
@@ -108,8 +109,8 @@ func TestTransactionInHandIsFinished(t *testing.T) {
 	}
 }
 
-// TestFirstTransactionOfAProducerIsCommitted: under the race detector, a client that had only just heard of a topic aborted
-// one in a hundred of these, without an error.
+// TestFirstTransactionOfAProducerIsCommitted: under the race detector, a client that had only just heard of a topic
+// aborted one in a hundred of these, without an error.
 func TestFirstTransactionOfAProducerIsCommitted(t *testing.T) {
 	const producers = 600
 	c := installed(t)

@@ -16,8 +16,8 @@ const (
 	sayAgain = 10 * time.Minute
 	// maxLines bounds the lines about one trouble within sayAgain, whatever its errors are.
 	maxLines = 12
-	// maxReturns bounds the lines after which a kind of error that the log has is logged again because it came back. The
-	// rest of maxLines is kept for kinds that the log does not have.
+	// maxReturns bounds the lines after which a kind of error that the log has is logged again because it came back.
+	// The rest of maxLines is kept for kinds that the log does not have.
 	maxReturns = maxLines / 2
 )
 

@@ -11,8 +11,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// newProducer returns a producer whose transactional id is one a partition, not a process: whoever owns the partition fences
-// whoever owned it.
+// newProducer returns a producer whose transactional id is one a partition, not a process: whoever owns the partition
+// fences whoever owned it.
 func (l *loop) newProducer(ctx context.Context) (*kafka.Producer, error) {
 	id := fmt.Sprintf("%s%s-%d", l.cfg.Prefix, l.stage.name, l.partition)
 	byKey := kgo.StickyKeyPartitioner(nil) // as any Kafka client places a key
@@ -22,8 +22,8 @@ func (l *loop) newProducer(ctx context.Context) (*kafka.Producer, error) {
 		}}))
 }
 
-// placing places keyed records of some topics by their key, and all others on the partition that they name. The number of partitions is the
-// configured one: those added since would take windows apart, and have no reader.
+// placing places keyed records of some topics by their key, and all others on the partition that they name. The number
+// of partitions is the configured one: those added since would take windows apart, and have no reader.
 type placing struct {
 	byKey kgo.Partitioner
 	keyed map[string]int

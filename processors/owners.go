@@ -40,8 +40,8 @@ func own(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Metr
 	return m.Run(ctx)
 }
 
-// fold runs a partition's loop again and again, from what is committed, for as long as the partition is ours. It returns an error that
-// waiting does not mend.
+// fold runs a partition's loop again and again, from what is committed, for as long as the partition is ours. It
+// returns an error that waiting does not mend.
 func (o *owners) fold(ctx context.Context, partition int32) error {
 	m := o.metrics.meter(o.stage.name, partition)
 	defer m.forget()
