@@ -90,8 +90,8 @@ func (p *Producer) Commit(ctx context.Context, records []*kgo.Record) error {
 func (p *Producer) awaitPartitions(ctx context.Context, records []*kgo.Record) error {
 	for _, r := range records {
 		for {
-			leader, _, err := p.cl.PartitionLeader(r.Topic, r.Partition)
-			if leader >= 0 || err != nil { // an error is one that is known of the partition
+			// Its error does not end the wait: before the partitions are there, it is that of an earlier question.
+			if leader, _, _ := p.cl.PartitionLeader(r.Topic, r.Partition); leader >= 0 {
 				break
 			}
 			if !Pause(ctx, time.Millisecond) {

@@ -125,3 +125,37 @@ func TestFirstTransactionOfAProducerIsCommitted(t *testing.T) {
 		t.Errorf("%d of %d transactions are committed", len(got), producers)
 	}
 }
+
+// TestRefusedTopicIsNotOneThatTheClientHas: the client keeps the refusal of a new topic until it has entered the
+// partitions, and sends records before. A transaction that ends then is aborted without an error.
+func TestRefusedTopicIsNotOneThatTheClientHas(t *testing.T) {
+	c := installed(t)
+	p := owner(t, c)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := p.cl.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	record := &kgo.Record{Topic: "late", Value: []byte("a")}
+	sent := make(chan error, 1)
+	p.cl.Produce(ctx, record, func(_ *kgo.Record, err error) { sent <- err })
+	for refusal := error(nil); refusal == nil; _, _, refusal = p.cl.PartitionLeader("late", 0) {
+		if !Pause(ctx, time.Millisecond) {
+			t.Fatal("the client was not refused")
+		}
+	}
+	short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+	defer cancel()
+	if err := p.awaitPartitions(short, []*kgo.Record{record}); err == nil {
+		t.Error("a topic without partitions is taken for one that the client has")
+	}
+	if _, err := p.Admin().CreateTopic(ctx, 1, 1, nil, "late"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-sent; err != nil {
+		t.Fatal(err)
+	}
+	if err := p.awaitPartitions(ctx, []*kgo.Record{record}); err != nil {
+		t.Error(err)
+	}
+}
