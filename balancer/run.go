@@ -72,8 +72,10 @@ func (b *balancer) compete(ctx context.Context) error {
 	saidStandby := false
 	m := kafka.Member{
 		Config: b.cfg, Group: topic, Topic: topic, Brokers: kafka.NewBrokers(b.log),
-		Own: func(ctx context.Context, _ int32) error {
-			b.serve(ctx)
+		Own: func(ctx context.Context, partition int32) error {
+			if partition == 0 { // the only one, unless somebody added others
+				b.serve(ctx)
+			}
 			return nil
 		},
 		Assigned: func(owns bool) {

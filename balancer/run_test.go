@@ -281,6 +281,33 @@ func TestOnlyOneIsActive(t *testing.T) {
 	r.checkTicks(cfg)
 }
 
+// TestOneIsActiveWhereTheTopicHasMorePartitions: who has the first one is, and once.
+func TestOneIsActiveWhereTheTopicHasMorePartitions(t *testing.T) {
+	_, cfg := broker(t)
+	opts, err := kafka.ClientOpts(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	adm, err := kadm.NewOptClient(opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer adm.Close()
+	if _, err := adm.UpdatePartitions(t.Context(), 3, cfg.Prefix+schemas.TopicBalance); err != nil {
+		t.Fatal(err)
+	}
+	var out lines
+	r := newReader(t, cfg)
+	background(t, func(ctx context.Context) error {
+		return Run(ctx, cfg, sixNodes(), scheduler.Fixed(), out.logger(), unseen())
+	})
+	r.until("some Ticks", r.atLeast(8))
+	if out.count("balancer is active") != 1 || out.count("WARN") > 0 {
+		t.Errorf("it fights itself: %s", out.b.String())
+	}
+	r.checkTicks(cfg)
+}
+
 func TestTheOlderOneIsFenced(t *testing.T) {
 	_, cfg := broker(t)
 	r := newReader(t, cfg)
