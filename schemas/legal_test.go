@@ -30,7 +30,10 @@ func (d draw) between(low, high int64) int64 {
 	case 1:
 		return high
 	}
-	return low + int64(d.Uint64N(uint64(high-low)+1))
+	if span := uint64(high) - uint64(low) + 1; span > 0 {
+		return low + int64(d.Uint64N(span))
+	}
+	return int64(d.Uint64()) // any
 }
 
 func (d draw) natural() int32 { return int32(d.between(0, math.MaxInt32)) }
