@@ -565,6 +565,8 @@ func cells(r *Row) map[string]any {
 
 // FuzzNames: a name is a name by its letters and its length, and never a path. Text becomes text that a record may have.
 func FuzzNames(f *testing.F) {
+	f.Add(x64, 61) // just as long as it may be
+	f.Add(x64, 60)
 	for _, s := range slices.Concat(goodNames, badNames, goodJobs, badJobs, goodTexts, badTexts, badUnits) {
 		f.Add(s, 64)
 	}
