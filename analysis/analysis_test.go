@@ -281,7 +281,7 @@ func TestWrongNamesItsRemedy(t *testing.T) {
 
 // What becomes of a record is judged as the collectors do, where a Tick comes in two records too.
 func TestAccounts(t *testing.T) {
-	a := newAccounts(2000, 1000)
+	a := newAccounts("", 2000, 1000)
 	hear := func(node, job string, start, length int64) {
 		a.add(0, &schemas.CounterBatch{NodeHeader: schemas.NodeHeader{Node: node, JobID: job, IntervalStart: start, IntervalMs: length}})
 	}

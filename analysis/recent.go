@@ -54,6 +54,7 @@ type window struct {
 // accounts judges the records of the last intervals as collectors do, from the log alone: a status is asked for once, and
 // counts that rise cannot be seen in one look.
 type accounts struct {
+	cluster    string
 	oldest     int64 // interval_start
 	intervalMs int64 // of the configuration
 	windows    map[place]*window
@@ -61,9 +62,10 @@ type accounts struct {
 	other      map[string]int64 // interval_ms of the nodes that have another
 }
 
-func newAccounts(oldest, intervalMs int64) *accounts {
+func newAccounts(cluster string, oldest, intervalMs int64) *accounts {
 	return &accounts{
-		oldest: oldest, intervalMs: intervalMs, windows: map[place]*window{}, heard: map[string]bool{}, other: map[string]int64{},
+		cluster: cluster, oldest: oldest, intervalMs: intervalMs,
+		windows: map[place]*window{}, heard: map[string]bool{}, other: map[string]int64{},
 	}
 }
 
@@ -92,6 +94,9 @@ func (a *accounts) hear(partition int32, h *schemas.NodeHeader) {
 		return
 	}
 	a.heard[h.Node] = true
+	if h.Cluster != a.cluster {
+		return // collect rejects it
+	}
 	if h.IntervalMs != a.intervalMs {
 		a.other[h.Node] = h.IntervalMs
 		return

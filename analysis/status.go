@@ -313,7 +313,7 @@ func (s *Status) nodes(ctx context.Context, from *reader) error {
 		return nil
 	}
 	oldest := *s.TickMs - (statusTicks-1)**s.TickLengthMs
-	a := newAccounts(oldest, s.IntervalMs)
+	a := newAccounts(from.cfg.Cluster, oldest, s.IntervalMs)
 	err := from.since(ctx, from.cfg.Prefix+schemas.TopicCounters, time.UnixMilli(oldest), func(r *kgo.Record) error {
 		if v, err := schemas.Unmarshal(r.Value); err == nil { // else collect rejects and counts it
 			a.add(r.Partition, v)
