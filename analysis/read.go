@@ -85,15 +85,20 @@ func absent(cfg config.Config, topic string, d kadm.TopicDetail) error {
 	case len(d.Partitions) > 0:
 		return nil
 	}
-	var ours []string
-	for _, t := range schemas.Topics("", schemas.Sizes{}) {
-		ours = append(ours, t.Name)
-	}
+	ours := topicNames()
 	brokers := strings.Join(cfg.Kafka.Brokers, ",")
 	if slices.Contains(ours, strings.TrimPrefix(topic, cfg.Prefix)) {
 		return fmt.Errorf("topic %s at %s: %w", topic, brokers, kafka.ErrNoPartition)
 	}
 	return fmt.Errorf("topic %.100q at %s: %w: weir has %s", topic, brokers, errNoTopic, strings.Join(ours, ", "))
+}
+
+// topicNames are those of weir's topics, without the prefix.
+func topicNames() (names []string) {
+	for _, t := range schemas.Topics("", schemas.Sizes{}) {
+		names = append(names, t.Name)
+	}
+	return names
 }
 
 // reader is the one client of a command, for all topics and partitions that it reads.

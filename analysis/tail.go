@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -33,9 +34,7 @@ type TailRecord struct {
 // are gone. The topic may be named with or without the prefix.
 func Tail(ctx context.Context, cfg config.Config, topic string, fromStart bool, each func(r TailRecord) bool) (err error) {
 	defer func() { err = kafka.Explain(cfg.Kafka, err) }()
-	if !strings.HasPrefix(topic, cfg.Prefix) {
-		topic = cfg.Prefix + topic
-	}
+	topic = topicName(cfg.Prefix, topic)
 	from := kgo.NewOffset().AtEnd()
 	if fromStart {
 		from = kgo.NewOffset().AtStart()
@@ -78,6 +77,15 @@ func Tail(ctx context.Context, cfg config.Config, topic string, fromStart bool, 
 			}
 		}
 	}
+}
+
+// topicName is the full name of a topic that is given with or without the prefix. A topic of ours may begin with the prefix:
+// job-summary does, with the prefix job-.
+func topicName(prefix, given string) string {
+	if strings.HasPrefix(given, prefix) && !slices.Contains(topicNames(), given) {
+		return given
+	}
+	return prefix + given
 }
 
 func tailRecord(r *kgo.Record) TailRecord {

@@ -10,7 +10,7 @@ import (
 // MaxBytes is how long a name may be.
 const MaxBytes = 64
 
-// Valid reports whether s may be a name: [A-Za-z0-9._:-]{1,64}, and not only dots, since names end up in paths.
+// Valid reports whether s may be a name: [A-Za-z0-9._:-]{1,64}, and neither . nor .., since names end up in paths.
 func Valid(s string) bool {
 	if s == "" || len(s) > MaxBytes || s == "." || s == ".." {
 		return false

@@ -17,6 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/linkedin/goavro/v2"
 
+	"github.com/weirhpc/weir/naming"
+
 	"github.com/twmb/avro"
 )
 
@@ -71,8 +73,10 @@ func (d draw) text(most int) string {
 
 func (d draw) float() float64 {
 	for {
-		if v := []float64{0, math.Copysign(0, -1), 0.1, -1e-7, 1e21, 123456789, math.MaxFloat64, -math.MaxFloat64, math.SmallestNonzeroFloat64,
-			math.Float64frombits(d.Uint64())}[d.IntN(10)]; finite(v) {
+		if v := []float64{
+			0, math.Copysign(0, -1), 0.1, -1e-7, 1e21, 123456789, math.MaxFloat64, -math.MaxFloat64, math.SmallestNonzeroFloat64,
+			math.Float64frombits(d.Uint64()),
+		}[d.IntN(10)]; finite(v) {
 			return v
 		}
 	}
@@ -266,7 +270,7 @@ func (d draw) progress() Record {
 func (d draw) job() Record {
 	return &Job{
 		d.name(), d.natural(), d.text(4096), d.text(64), d.text(64), d.text(64), d.names(3), d.cpus(), maybe(d, d.long), maybe(d, d.long),
-		maybe(d, d.long), d.text(64), d.text(4096), nil,
+		maybe(d, d.long), d.text(64), d.text(4096),
 	}
 }
 
@@ -574,8 +578,8 @@ func FuzzNames(f *testing.F) {
 	control := regexp.MustCompile(`[\x00-\x1f\x7f\x{80}-\x{9f}\x{200b}-\x{200f}\x{2028}-\x{202e}\x{2066}-\x{2069}\x{feff}]`)
 	f.Fuzz(func(t *testing.T, s string, most int) {
 		name := letters.MatchString(s) && !strings.HasSuffix(s, "\n") && s != "." && s != ".."
-		if ValidName(s) != name || ValidJobID(s) != (name && s[0] != '_') {
-			t.Errorf("%q: a name: %v, a job's: %v", s, ValidName(s), ValidJobID(s))
+		if naming.Valid(s) != name || ValidJobID(s) != (name && s[0] != '_') {
+			t.Errorf("%q: a name: %v, a job's: %v", s, naming.Valid(s), ValidJobID(s))
 		}
 		if ValidUnit(s) && (len(s) > 64 || control.MatchString(s)) || validText(s) && (len(s) > 4096 || control.MatchString(s)) {
 			t.Errorf("%q may change a terminal", s)

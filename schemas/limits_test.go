@@ -173,11 +173,24 @@ func TestLimitsOfNodeSummary(t *testing.T) {
 		{ScopeCore, 3, 0, 0}, {ScopeCore, 3, 0, 2}, {ScopeCore, 0, 3, 1}, {ScopeCore, 0, 3, 2}, {ScopeCore, 3, 0, math.MaxInt32},
 	})
 	bound(t, goodNodeSummary, "metrics.count", set, []counts{
-		{ScopeCore, 3, 0, 1}, {ScopeCore, 2, 1, 1}, {ScopeCore, 1, 0, 1}, {ScopeCore, 0, 3, 0}, {ScopeCore, 0, 0, 0},
-		{ScopeNode, 1, 0, 1}, {ScopeNode, 0, 1, 0}, {ScopeNode, 0, 0, 0},
+		{ScopeCore, 3, 0, 1},
+		{ScopeCore, 2, 1, 1},
+		{ScopeCore, 1, 0, 1},
+		{ScopeCore, 0, 3, 0},
+		{ScopeCore, 0, 0, 0},
+		{ScopeNode, 1, 0, 1},
+		{ScopeNode, 0, 1, 0},
+		{ScopeNode, 0, 0, 0},
 	}, []counts{
-		{ScopeCore, 4, 0, 1}, {ScopeCore, 3, 1, 1}, {ScopeCore, 2, 2, 1}, {ScopeCore, 0, 4, 0}, {ScopeNode, 1, 1, 1}, {ScopeNode, 2, 0, 1},
-		{ScopeNode, 0, 2, 0}, {ScopeCore, 4, math.MinInt64, 1}, {ScopeCore, math.MaxInt64, 0, 1},
+		{ScopeCore, 4, 0, 1},
+		{ScopeCore, 3, 1, 1},
+		{ScopeCore, 2, 2, 1},
+		{ScopeCore, 0, 4, 0},
+		{ScopeNode, 1, 1, 1},
+		{ScopeNode, 2, 0, 1},
+		{ScopeNode, 0, 2, 0},
+		{ScopeCore, 4, math.MinInt64, 1},
+		{ScopeCore, math.MaxInt64, 0, 1},
 	})
 }
 
@@ -377,7 +390,14 @@ func TestLimitsOfJobPartial(t *testing.T) {
 	}, []counts{
 		{1, 0, 1, 1}, {most, most, 1 << 22, most}, {5, 0, 5, 0}, {5, 0, 0, 0},
 	}, []counts{
-		{-1, 0, 0, 0}, {most + 1, 0, 1, 1}, {5, -1, 1, 1}, {5, most + 1, 1, 1}, {5, 0, -1, 1}, {5, 0, 6, 1}, {most, 0, 1<<22 + 1, 1}, {5, 0, 1, -1},
+		{-1, 0, 0, 0},
+		{most + 1, 0, 1, 1},
+		{5, -1, 1, 1},
+		{5, most + 1, 1, 1},
+		{5, 0, -1, 1},
+		{5, 0, 6, 1},
+		{most, 0, 1<<22 + 1, 1},
+		{5, 0, 1, -1},
 		{5, 0, 1, most + 1},
 	})
 	moments := map[string]func(m *JobPartialMetric) **float64{

@@ -1,0 +1,382 @@
+package analysis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// reading opens a reader of an installation.
+func (i *installation) reading() *reader {
+	i.t.Helper()
+	r, err := open(i.t.Context(), i.cfg)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	i.t.Cleanup(r.close)
+	return r
+}
+
+// TestTailNamesTheTopic with or without the prefix, also where a topic of ours begins with it.
+func TestTailNamesTheTopic(t *testing.T) {
+	for _, c := range []struct{ prefix, given, want string }{
+		{"weir.", "counters", "weir.counters"},
+		{"weir.", "weir.counters", "weir.counters"},
+		{"weir.", "mine", "weir.mine"},
+		{"", "counters", "counters"},
+		{"", "mine", "mine"},
+		{"job-", "job-summary", "job-job-summary"},
+		{"job-", "job-job-summary", "job-job-summary"},
+		{"job-", "jobs", "job-jobs"},
+		{"c", "counters", "ccounters"},
+		{"c", "ccounters", "ccounters"},
+	} {
+		if got := topicName(c.prefix, c.given); got != c.want {
+			t.Errorf("with prefix %q, %s is %s, want %s", c.prefix, c.given, got, c.want)
+		}
+	}
+}
+
+// TestTailShowsWhatIsCommitted, from the start where that is asked, in order, until somebody has enough.
+func TestTailShowsWhatIsCommitted(t *testing.T) {
+	i := installOn(t, 2)
+	tx, err := kgo.NewClient(kgo.SeedBrokers(i.cfg.Kafka.Brokers...), kgo.TransactionalID("t"), kgo.DefaultProduceTopic(i.cfg.Prefix+schemas.TopicRejects))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(tx.Close)
+	for n, commit := range []kgo.TransactionEndTry{kgo.TryCommit, kgo.TryAbort, kgo.TryCommit} {
+		if err := tx.BeginTransaction(); err != nil {
+			t.Fatal(err)
+		}
+		for k := range 2 {
+			if err := tx.ProduceSync(t.Context(), kgo.StringRecord(fmt.Sprintf("%d%d", n+1, k))).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := tx.EndTransaction(t.Context(), commit); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, topic := range []string{schemas.TopicRejects, i.cfg.Prefix + schemas.TopicRejects} {
+		var got []string
+		err := Tail(t.Context(), i.cfg, topic, true, func(r TailRecord) bool {
+			got = append(got, string(r.Value))
+			return len(got) < 3
+		})
+		if diff := cmp.Diff([]string{"10", "11", "30"}, got); err != nil || diff != "" {
+			t.Errorf("%v\n%s", err, diff)
+		}
+	}
+	// From the end, there is only what comes. It ends without an error where nobody wants more.
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	if err := Tail(ctx, i.cfg, schemas.TopicRejects, false, func(r TailRecord) bool { t.Errorf("%s", r.Value); return true }); err != nil {
+		t.Error(err)
+	}
+	if err := Tail(ctx, i.cfg, schemas.TopicRejects, true, func(TailRecord) bool { t.Error("shown after the end"); return true }); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFirstContact: every command names the brokers that do not answer, and ends quietly where nobody waits for it.
+func TestFirstContact(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := config.Default()
+	cfg.Kafka.Brokers = []string{l.Addr().String()}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	each := map[string]func(ctx context.Context) error{
+		"tail": func(ctx context.Context) error {
+			return Tail(ctx, cfg, "jobs", true, func(TailRecord) bool { return true })
+		},
+		"follow": func(ctx context.Context) error { return Follow(ctx, cfg, func(IntervalLine) bool { return true }) },
+		"jobs":   func(ctx context.Context) error { _, err := Jobs(ctx, cfg); return err },
+		"job":    func(ctx context.Context) error { _, _, err := Job(ctx, cfg, "j", 1); return err },
+		"status": func(ctx context.Context) error { _, err := ReadStatus(ctx, cfg); return err },
+	}
+	for name, call := range each {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := call(t.Context())
+			if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), cfg.Kafka.Brokers[0]) || !strings.Contains(err.Error(), "weir up") {
+				t.Errorf("%v", err)
+			}
+			if err := call(ended); errors.Is(err, ErrUnreachable) || err != nil && !errors.Is(err, context.Canceled) {
+				t.Errorf("of a call that nobody waits for: %v", err)
+			}
+		})
+	}
+}
+
+// TestBackReadsEachRecordOnce, in whatever windows, and says whether it came to the topic's begin.
+func TestBackReadsEachRecordOnce(t *testing.T) {
+	i := installOn(t, 3)
+	base := time.Now().Add(-time.Hour).UnixMilli()
+	const records = 60
+	for n := range int64(records) {
+		r := &kgo.Record{
+			Topic: i.cfg.Prefix + schemas.TopicProgress, Partition: int32(n % 2), Value: []byte(fmt.Sprint(n)), // partition 2 stays empty
+			Timestamp: time.UnixMilli(base + n*1000),
+		}
+		if err := i.cl.ProduceSync(t.Context(), r).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := i.reading()
+	read := func(seed uint64, windows int) (seen map[string]int, begin bool) {
+		d := rand.New(rand.NewPCG(seed, 6))
+		seen = map[string]int{}
+		since := base + records*1000 - d.Int64N(20_000)
+		before, edge := int64(1<<62), since
+		begin, err := r.back(t.Context(), i.cfg.Prefix+schemas.TopicProgress, time.UnixMilli(since), func(r *kgo.Record) error {
+			if at := r.Timestamp.UnixMilli(); at < edge || at >= before {
+				t.Errorf("seed %d: a record of %d comes in the window from %d to %d", seed, at, edge, before)
+			}
+			seen[string(r.Value)]++
+			return nil
+		}, func(since time.Time) (time.Time, bool) {
+			if since.UnixMilli() != edge {
+				t.Errorf("seed %d: the window began at %d, not %d", seed, since.UnixMilli(), edge)
+			}
+			before, edge = edge, edge-1-d.Int64N(30_000)
+			windows--
+			return time.UnixMilli(edge), windows > 0
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return seen, begin
+	}
+	for seed := range uint64(8) {
+		seen, begin := read(seed, 1000)
+		if counts := slices.Collect(maps.Values(seen)); len(seen) != records || slices.Max(counts) > 1 || !begin {
+			t.Errorf("seed %d: %d of %d records, %d times at most, begin %v", seed, len(seen), records, slices.Max(counts), begin)
+		}
+		if seen, begin := read(seed, 1); len(seen) > 20 || begin {
+			t.Errorf("seed %d: one window has %d records, begin %v", seed, len(seen), begin)
+		}
+	}
+	failed := errors.New("enough")
+	_, err := r.back(t.Context(), i.cfg.Prefix+schemas.TopicProgress, time.UnixMilli(0), func(*kgo.Record) error { return failed },
+		func(since time.Time) (time.Time, bool) { t.Error("another window"); return since, false })
+	if !errors.Is(err, failed) {
+		t.Error(err)
+	}
+	// A time before all times is the begin, and one that has not come is the end.
+	for since, want := range map[time.Time]int{time.UnixMilli(-5): records, {}: records, time.Now().Add(time.Hour): 0} {
+		n := 0
+		err := r.since(t.Context(), i.cfg.Prefix+schemas.TopicProgress, since, func(*kgo.Record) error { n++; return nil })
+		if err != nil || n != want {
+			t.Errorf("since %v there are %d, want %d: %v", since, n, want, err)
+		}
+	}
+}
+
+// TestEmptyInstallation has nothing to show, and that is no error.
+func TestEmptyInstallation(t *testing.T) {
+	i := install(t)
+	i.cfg.Balance.Nodes = []string{"n1"}
+	if rows, err := Jobs(t.Context(), i.cfg); err != nil || rows == nil || len(rows) > 0 {
+		t.Errorf("%v, %v", rows, err)
+	}
+	for n, want := range map[int]string{0: "", 1: "job j has 0 of 1 intervals: topic test.job-summary has no more"} {
+		if rows, why, err := Job(t.Context(), i.cfg, "j", n); err != nil || rows != nil || !strings.HasPrefix(why, want) || (want == "") != (why == "") {
+			t.Errorf("-n %d: %v, %q, %v", n, rows, why, err)
+		}
+	}
+	s, err := ReadStatus(t.Context(), i.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(s.Wrong, "\n")
+	for _, want := range []string{"no interval was ever closed", "collect: nobody owns partition 1", "1 nodes have no route: [n1]"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if len(s.Wrong) != 5 || len(s.Partitions) != 3 || s.TickMs != nil || s.PlannedMs != nil || s.NodesExpected != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestTombstones: a job and a node that are gone are not shown, whatever was said of them before.
+func TestTombstones(t *testing.T) {
+	i := install(t)
+	i.cfg.Balance.Nodes = []string{"n1", "n2"}
+	for _, n := range []string{"n1", "n2"} {
+		i.write(schemas.TopicRoutes, time.Now().UnixMilli(), &schemas.Route{Node: n, Epoch: 7, IntervalStart: 1}, n)
+		i.write(schemas.TopicJobs, time.Now().UnixMilli(), &schemas.Job{JobID: n, State: schemas.StateRunning, User: "ada"}, n+"/0")
+	}
+	for topic, key := range map[string]string{schemas.TopicRoutes: "n1", schemas.TopicJobs: "n1/0"} {
+		if err := i.cl.ProduceSync(t.Context(), &kgo.Record{Topic: i.cfg.Prefix + topic, Key: []byte(key)}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := ReadStatus(t.Context(), i.cfg)
+	if err != nil || !slices.Equal(s.Routeless, []string{"n1"}) || s.Epoch != 7 || s.PlannedMs == nil || *s.PlannedMs != 1 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	rows, err := Jobs(t.Context(), i.cfg)
+	if err != nil || len(rows) != 1 || rows[0].JobID != "n2" || rows[0].User != "ada" || rows[0].IntervalStart != nil {
+		t.Errorf("%+v, %v", rows, err)
+	}
+}
+
+// TestStatusNamesOwners by their instance, or by their client and host, each for the partitions that it has.
+func TestStatusNamesOwners(t *testing.T) {
+	i := installOn(t, 4)
+	i.run(says{})
+	for _, name := range []string{"left", "right"} {
+		opts := []kgo.Opt{
+			kgo.SeedBrokers(i.cfg.Kafka.Brokers...), kgo.ClientID(name), kgo.ConsumerGroup(i.cfg.Prefix + "collect"),
+			kgo.ConsumeTopics(i.cfg.Prefix + schemas.TopicCounters),
+		}
+		if name == "left" {
+			opts = append(opts, kgo.InstanceID("left-1"))
+		}
+		member, err := kgo.NewClient(opts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(member.Close)
+		go func() {
+			for t.Context().Err() == nil && !member.PollFetches(t.Context()).IsClientClosed() {
+			}
+		}()
+	}
+	r := i.reading()
+	var owners map[int32]string
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		var err error
+		if owners, err = ownersOf(t.Context(), r.adm, i.cfg.Prefix+"collect", i.cfg.Prefix+schemas.TopicCounters); err != nil {
+			t.Fatal(err)
+		}
+		count := map[string]int{}
+		for _, owner := range owners {
+			count[owner]++
+		}
+		if len(owners) == 4 && count["left-1"] == 2 && len(count) == 2 {
+			break
+		}
+	}
+	var names []string
+	for _, owner := range owners {
+		names = append(names, owner)
+	}
+	slices.Sort(names)
+	if len(names) != 4 || names[0] != "left-1" || names[1] != "left-1" || !strings.HasPrefix(names[2], "right") || names[2] != names[3] {
+		t.Errorf("%v", owners)
+	}
+	if owners, err := ownersOf(t.Context(), r.adm, "nobody", i.cfg.Prefix+schemas.TopicCounters); err != nil || len(owners) > 0 {
+		t.Errorf("%v, %v", owners, err)
+	}
+}
+
+// TestFollowShowsIntervalsInOrder, once each, whatever else is in the topic and whatever comes too late.
+func TestFollowShowsIntervalsInOrder(t *testing.T) {
+	i := install(t)
+	i.cfg.Interval = 200 * time.Millisecond
+	lines := make(chan IntervalLine, 100)
+	done := make(chan error, 1)
+	go func() {
+		done <- Follow(t.Context(), i.cfg, func(l IntervalLine) bool {
+			lines <- l
+			return l.IntervalStart < 9_000_000
+		})
+	}()
+	// Nobody says when it has begun to follow: the first line shows it.
+	start := int64(0)
+	var first IntervalLine
+	for deadline := time.Now().Add(20 * time.Second); first.IntervalStart == 0 && time.Now().Before(deadline); {
+		start += 1000
+		i.put(schemas.TopicJobSummary, 0, summary("early", 0, start))
+		select {
+		case first = <-lines:
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	if first.IntervalStart == 0 {
+		t.Fatal("no line")
+	}
+	i.put(schemas.TopicJobSummary, 0, summary("a", 0, 1_001_000, "x"))
+	i.put(schemas.TopicJobSummary, 0, &schemas.Watermark{IntervalMs: 1}) // is not one
+	i.put(schemas.TopicJobSummary, 0, summary("a", 0, 1_000_000, "x", "y"))
+	i.put(schemas.TopicJobSummary, 0, summary("b", 0, 1_000_000, "x"))
+	last, seen := first.IntervalStart, map[int64]IntervalLine{}
+	for len(seen) < 2 {
+		select {
+		case l := <-lines:
+			if l.IntervalStart <= last {
+				t.Fatalf("%v after %d", l, last)
+			}
+			if last = l.IntervalStart; l.IntervalStart >= 1_000_000 {
+				seen[l.IntervalStart] = l
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatal("no further line")
+		}
+	}
+	if a, b := seen[1_000_000], seen[1_001_000]; a.Metrics != 3 || a.Jobs[schemas.MethodExact] != 2 || a.NodesExpected != 6 || b.Metrics != 1 {
+		t.Errorf("%v\n%v", a, b)
+	}
+	i.put(schemas.TopicJobSummary, 0, summary("late", 0, 1_000_000, "x")) // its interval has its line
+	i.put(schemas.TopicJobSummary, 0, summary("a", 0, 9_000_000, "x"))
+	select {
+	case l := <-lines:
+		if l.IntervalStart != 9_000_000 || l.Metrics != 1 {
+			t.Errorf("%v", l)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("no further line")
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTailSaysThatBrokersAreGone: whoever waits for records must not wait for a broker that died.
+func TestTailSaysThatBrokersAreGone(t *testing.T) {
+	t.Parallel()
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "weir.jobs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	cfg := config.Default()
+	cfg.Kafka.Brokers = cluster.ListenAddrs()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(cfg.Kafka.Brokers...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: "weir.jobs", Value: []byte("1")}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	err = Tail(ctx, cfg, "jobs", true, func(TailRecord) bool { go cluster.Close(); return true })
+	if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "weir.jobs") {
+		t.Errorf("%v", err)
+	}
+}
