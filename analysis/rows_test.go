@@ -29,10 +29,14 @@ func (w written) record(t *testing.T) *kgo.Record {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &kgo.Record{Key: schemas.JobKey{JobID: w.JobID, Restart: w.Restart}.Key(), Value: value, Timestamp: time.UnixMilli(w.at)}
+	return &kgo.Record{
+		Key: schemas.JobKey{JobID: w.JobID, Restart: w.Restart}.Key(), Value: value,
+		Timestamp: time.UnixMilli(w.at),
+	}
 }
 
-// someJobs are the summaries of some jobs and their restarts, as they are written: each after its interval, some of them
+// someJobs are the summaries of some jobs and their restarts, as they are written: each after its interval, some of
+// them
 // much later. Every restart begins after the one before it.
 func someJobs(r *rand.Rand, now int64) (log []written) {
 	for job := range 1 + r.IntN(3) {
@@ -66,7 +70,8 @@ func between(log []written, since, before int64) (part []written) {
 	return part
 }
 
-// TestNewestSummaryInAnyWindows: wherever the windows begin in which a topic is read backwards, the last summary of each job
+// TestNewestSummaryInAnyWindows: wherever the windows begin in which a topic is read backwards, the last summary of
+// each job
 // is found.
 func TestNewestSummaryInAnyWindows(t *testing.T) {
 	const now = int64(1_700_000_000_000)
@@ -116,14 +121,18 @@ func TestWhatIsNoSummaryIsPassedOver(t *testing.T) {
 	if len(n.of)+len(h.all) > 0 {
 		t.Errorf("%v, %v", n.of, h.all)
 	}
-	for key, want := range map[string]bool{"j/0": true, "j/12": true, "j": false, "": false, "jj/0": false, "/0": false, "k/j/0": false} {
+	for key, want := range map[string]bool{
+		"j/0": true, "j/12": true, "j": false, "": false, "jj/0": false,
+		"/0": false, "k/j/0": false,
+	} {
 		if isOf(&kgo.Record{Key: []byte(key)}, "j") != want {
 			t.Errorf("key %q is of job j: %v", key, !want)
 		}
 	}
 }
 
-// TestHistoryIsTheLastIntervals: read backwards in windows until there is enough, the rows are those that reading all of the
+// TestHistoryIsTheLastIntervals: read backwards in windows until there is enough, the rows are those that reading all
+// of the
 // topic gives.
 func TestHistoryIsTheLastIntervals(t *testing.T) {
 	const now = int64(1_700_000_000_000)
@@ -142,7 +151,8 @@ func TestHistoryIsTheLastIntervals(t *testing.T) {
 			}
 		}
 		why := ""
-		for since, before := now-int64(r.IntN(10_000)), now+1; why == ""; since, before = since-int64(1+r.IntN(30_000)), since {
+		for since, before := now-int64(r.IntN(10_000)), now+1; why == ""; since,
+			before = since-int64(1+r.IntN(30_000)), since {
 			for _, w := range between(log, since, before) {
 				if err := h.take(w.record(t)); err != nil {
 					t.Fatal(err)
@@ -175,7 +185,8 @@ func TestHistoryIsTheLastIntervals(t *testing.T) {
 		if !slices.Equal(want, got) {
 			t.Fatalf("seed %d: -n %d of restart %d ends with %q and %v, want %v", seed, h.n, h.restart, why, got, want)
 		}
-		if fewer := h.fewer(config.Default()); (fewer == "") != (len(got) >= h.n) || fewer != "" && !strings.Contains(fewer, why) {
+		if fewer := h.fewer(config.Default()); (fewer == "") != (len(got) >= h.n) || fewer != "" &&
+			!strings.Contains(fewer, why) {
 			t.Errorf("seed %d: of %d intervals there are %d, for %s: %q", seed, h.n, len(got), why, fewer)
 		}
 	}
@@ -183,13 +194,15 @@ func TestHistoryIsTheLastIntervals(t *testing.T) {
 		t.Errorf("the cases are not all there: %v", ended)
 	}
 	h := history{jobID: "j", n: 2, since: time.UnixMilli(now)}
-	if fewer := h.fewer(config.Default()); fewer != "job j has 0 of 2 intervals: what was written before 2023-11-14T22:13:20Z was not read "+
+	if fewer := h.fewer(config.Default()); fewer != "job j has 0 of 2 intervals: "+
+		"what was written before 2023-11-14T22:13:20Z was not read "+
 		"within 1m0s; the archive may have it" {
 		t.Error(fewer)
 	}
 }
 
-// TestLastRowsOfEachLife compares with the definition: of each restart the last n intervals, in order, with all their metrics.
+// TestLastRowsOfEachLife compares with the definition: of each restart the last n intervals, in order, with all their
+// metrics.
 func TestLastRowsOfEachLife(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 3))
@@ -234,7 +247,10 @@ func TestJobRowsOfAll(t *testing.T) {
 				last[key] = w.JobSummary
 			}
 			if r.IntN(2) == 0 {
-				known[key] = &schemas.Job{JobID: w.JobID, Restart: w.Restart, State: schemas.StateCompleted, User: "u", Name: "n", Reason: "r"}
+				known[key] = &schemas.Job{
+					JobID: w.JobID, Restart: w.Restart, State: schemas.StateCompleted,
+					User: "u", Name: "n", Reason: "r",
+				}
 			}
 		}
 		for i := range r.IntN(3) {
@@ -255,8 +271,10 @@ func TestJobRowsOfAll(t *testing.T) {
 		want := map[schemas.JobKey]JobRow{}
 		for key, s := range last {
 			want[key] = JobRow{
-				JobID: key.JobID, Restart: key.Restart, IntervalStart: &s.IntervalStart, IntervalMs: &s.IntervalMs, Method: &s.Method,
-				Parts: &s.Parts, PartsReported: &s.PartsReported, NodesExpected: &s.NodesExpected, NodesReported: &s.NodesReported, Metrics: 1,
+				JobID: key.JobID, Restart: key.Restart, IntervalStart: &s.IntervalStart, IntervalMs: &s.IntervalMs,
+				Method: &s.Method,
+				Parts:  &s.Parts, PartsReported: &s.PartsReported, NodesExpected: &s.NodesExpected,
+				NodesReported: &s.NodesReported, Metrics: 1,
 			}
 		}
 		for key, j := range known {
@@ -264,7 +282,8 @@ func TestJobRowsOfAll(t *testing.T) {
 			if !ok && j.State == schemas.StateCompleted {
 				continue
 			}
-			row.JobID, row.Restart, row.State, row.User, row.Name, row.Reason = key.JobID, key.Restart, j.State, j.User, j.Name, j.Reason
+			row.JobID, row.Restart, row.State, row.User, row.Name, row.Reason = key.JobID, key.Restart, j.State,
+				j.User, j.Name, j.Reason
 			want[key] = row
 		}
 		if diff := gocmp.Diff(want, got); diff != "" || len(rows) != len(want) {

@@ -54,7 +54,8 @@ func TestTailNamesTheTopic(t *testing.T) {
 // TestTailShowsWhatIsCommitted, from the start where that is asked, in order, until somebody has enough.
 func TestTailShowsWhatIsCommitted(t *testing.T) {
 	i := installOn(t, 2)
-	tx, err := kgo.NewClient(kgo.SeedBrokers(i.cfg.Kafka.Brokers...), kgo.TransactionalID("t"), kgo.DefaultProduceTopic(i.cfg.Prefix+schemas.TopicRejects))
+	tx, err := kgo.NewClient(kgo.SeedBrokers(i.cfg.Kafka.Brokers...), kgo.TransactionalID("t"),
+		kgo.DefaultProduceTopic(i.cfg.Prefix+schemas.TopicRejects))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +65,8 @@ func TestTailShowsWhatIsCommitted(t *testing.T) {
 			t.Fatal(err)
 		}
 		for k := range 2 {
-			if err := tx.ProduceSync(t.Context(), kgo.StringRecord(fmt.Sprintf("%d%d", n+1, k))).FirstErr(); err != nil {
+			if err := tx.ProduceSync(t.Context(),
+				kgo.StringRecord(fmt.Sprintf("%d%d", n+1, k))).FirstErr(); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -85,10 +87,12 @@ func TestTailShowsWhatIsCommitted(t *testing.T) {
 	// From the end, there is only what comes. It ends without an error where nobody wants more.
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
-	if err := Tail(ctx, i.cfg, schemas.TopicRejects, false, func(r TailRecord) bool { t.Errorf("%s", r.Value); return true }); err != nil {
+	if err := Tail(ctx, i.cfg, schemas.TopicRejects, false,
+		func(r TailRecord) bool { t.Errorf("%s", r.Value); return true }); err != nil {
 		t.Error(err)
 	}
-	if err := Tail(ctx, i.cfg, schemas.TopicRejects, true, func(TailRecord) bool { t.Error("shown after the end"); return true }); err != nil {
+	if err := Tail(ctx, i.cfg, schemas.TopicRejects, true,
+		func(TailRecord) bool { t.Error("shown after the end"); return true }); err != nil {
 		t.Error(err)
 	}
 }
@@ -119,7 +123,8 @@ func TestFirstContact(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			err := call(t.Context())
-			if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), cfg.Kafka.Brokers[0]) || !strings.Contains(err.Error(), "weir up") {
+			if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), cfg.Kafka.Brokers[0]) ||
+				!strings.Contains(err.Error(), "weir up") {
 				t.Errorf("%v", err)
 			}
 			if err := call(ended); errors.Is(err, ErrUnreachable) || err != nil && !errors.Is(err, context.Canceled) {
@@ -136,7 +141,8 @@ func TestBackReadsEachRecordOnce(t *testing.T) {
 	const records = 60
 	for n := range int64(records) {
 		r := &kgo.Record{
-			Topic: i.cfg.Prefix + schemas.TopicProgress, Partition: int32(n % 2), Value: []byte(fmt.Sprint(n)), // partition 2 stays empty
+			// partition 2 stays empty
+			Topic: i.cfg.Prefix + schemas.TopicProgress, Partition: int32(n % 2), Value: fmt.Append(nil, n),
 			Timestamp: time.UnixMilli(base + n*1000),
 		}
 		if err := i.cl.ProduceSync(t.Context(), r).FirstErr(); err != nil {
@@ -149,20 +155,21 @@ func TestBackReadsEachRecordOnce(t *testing.T) {
 		seen = map[string]int{}
 		since := base + records*1000 - d.Int64N(20_000)
 		before, edge := int64(1<<62), since
-		begin, err := r.back(t.Context(), i.cfg.Prefix+schemas.TopicProgress, time.UnixMilli(since), func(r *kgo.Record) error {
-			if at := r.Timestamp.UnixMilli(); at < edge || at >= before {
-				t.Errorf("seed %d: a record of %d comes in the window from %d to %d", seed, at, edge, before)
-			}
-			seen[string(r.Value)]++
-			return nil
-		}, func(since time.Time) (time.Time, bool) {
-			if since.UnixMilli() != edge {
-				t.Errorf("seed %d: the window began at %d, not %d", seed, since.UnixMilli(), edge)
-			}
-			before, edge = edge, edge-1-d.Int64N(30_000)
-			windows--
-			return time.UnixMilli(edge), windows > 0
-		})
+		begin, err := r.back(t.Context(), i.cfg.Prefix+schemas.TopicProgress, time.UnixMilli(since),
+			func(r *kgo.Record) error {
+				if at := r.Timestamp.UnixMilli(); at < edge || at >= before {
+					t.Errorf("seed %d: a record of %d comes in the window from %d to %d", seed, at, edge, before)
+				}
+				seen[string(r.Value)]++
+				return nil
+			}, func(since time.Time) (time.Time, bool) {
+				if since.UnixMilli() != edge {
+					t.Errorf("seed %d: the window began at %d, not %d", seed, since.UnixMilli(), edge)
+				}
+				before, edge = edge, edge-1-d.Int64N(30_000)
+				windows--
+				return time.UnixMilli(edge), windows > 0
+			})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,14 +178,16 @@ func TestBackReadsEachRecordOnce(t *testing.T) {
 	for seed := range uint64(8) {
 		seen, begin := read(seed, 1000)
 		if counts := slices.Collect(maps.Values(seen)); len(seen) != records || slices.Max(counts) > 1 || !begin {
-			t.Errorf("seed %d: %d of %d records, %d times at most, begin %v", seed, len(seen), records, slices.Max(counts), begin)
+			t.Errorf("seed %d: %d of %d records, %d times at most, begin %v", seed, len(seen), records,
+				slices.Max(counts), begin)
 		}
 		if seen, begin := read(seed, 1); len(seen) > 20 || begin {
 			t.Errorf("seed %d: one window has %d records, begin %v", seed, len(seen), begin)
 		}
 	}
 	failed := errors.New("enough")
-	_, err := r.back(t.Context(), i.cfg.Prefix+schemas.TopicProgress, time.UnixMilli(0), func(*kgo.Record) error { return failed },
+	_, err := r.back(t.Context(), i.cfg.Prefix+schemas.TopicProgress, time.UnixMilli(0),
+		func(*kgo.Record) error { return failed },
 		func(since time.Time) (time.Time, bool) { t.Error("another window"); return since, false })
 	if !errors.Is(err, failed) {
 		t.Error(err)
@@ -186,7 +195,8 @@ func TestBackReadsEachRecordOnce(t *testing.T) {
 	// A time before all times is the begin, and one that has not come is the end.
 	for since, want := range map[time.Time]int{time.UnixMilli(-5): records, {}: records, time.Now().Add(time.Hour): 0} {
 		n := 0
-		err := r.since(t.Context(), i.cfg.Prefix+schemas.TopicProgress, since, func(*kgo.Record) error { n++; return nil })
+		err := r.since(t.Context(), i.cfg.Prefix+schemas.TopicProgress, since,
+			func(*kgo.Record) error { n++; return nil })
 		if err != nil || n != want {
 			t.Errorf("since %v there are %d, want %d: %v", since, n, want, err)
 		}
@@ -201,7 +211,8 @@ func TestEmptyInstallation(t *testing.T) {
 		t.Errorf("%v, %v", rows, err)
 	}
 	for n, want := range map[int]string{0: "", 1: "job j has 0 of 1 intervals: topic test.job-summary has no more"} {
-		if rows, why, err := Job(t.Context(), i.cfg, "j", n); err != nil || rows != nil || !strings.HasPrefix(why, want) || (want == "") != (why == "") {
+		if rows, why, err := Job(t.Context(), i.cfg, "j", n); err != nil || rows != nil ||
+			!strings.HasPrefix(why, want) || (want == "") != (why == "") {
 			t.Errorf("-n %d: %v, %q, %v", n, rows, why, err)
 		}
 	}
@@ -210,7 +221,10 @@ func TestEmptyInstallation(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := strings.Join(s.Wrong, "\n")
-	for _, want := range []string{"no interval was ever closed", "collect: nobody owns partition 1", "1 nodes have no route: [n1]"} {
+	for _, want := range []string{
+		"no interval was ever closed", "collect: nobody owns partition 1",
+		"1 nodes have no route: [n1]",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
@@ -226,15 +240,18 @@ func TestTombstones(t *testing.T) {
 	i.cfg.Balance.Nodes = []string{"n1", "n2"}
 	for _, n := range []string{"n1", "n2"} {
 		i.write(schemas.TopicRoutes, time.Now().UnixMilli(), &schemas.Route{Node: n, Epoch: 7, IntervalStart: 1}, n)
-		i.write(schemas.TopicJobs, time.Now().UnixMilli(), &schemas.Job{JobID: n, State: schemas.StateRunning, User: "ada"}, n+"/0")
+		i.write(schemas.TopicJobs, time.Now().UnixMilli(),
+			&schemas.Job{JobID: n, State: schemas.StateRunning, User: "ada"}, n+"/0")
 	}
 	for topic, key := range map[string]string{schemas.TopicRoutes: "n1", schemas.TopicJobs: "n1/0"} {
-		if err := i.cl.ProduceSync(t.Context(), &kgo.Record{Topic: i.cfg.Prefix + topic, Key: []byte(key)}).FirstErr(); err != nil {
+		if err := i.cl.ProduceSync(t.Context(),
+			&kgo.Record{Topic: i.cfg.Prefix + topic, Key: []byte(key)}).FirstErr(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	s, err := ReadStatus(t.Context(), i.cfg)
-	if err != nil || !slices.Equal(s.Routeless, []string{"n1"}) || s.Epoch != 7 || s.PlannedMs == nil || *s.PlannedMs != 1 {
+	if err != nil || !slices.Equal(s.Routeless, []string{"n1"}) || s.Epoch != 7 || s.PlannedMs == nil ||
+		*s.PlannedMs != 1 {
 		t.Errorf("%+v, %v", s, err)
 	}
 	rows, err := Jobs(t.Context(), i.cfg)
@@ -269,7 +286,8 @@ func TestStatusNamesOwners(t *testing.T) {
 	var owners map[int32]string
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		var err error
-		if owners, err = ownersOf(t.Context(), r.adm, i.cfg.Prefix+"collect", i.cfg.Prefix+schemas.TopicCounters); err != nil {
+		if owners, err = ownersOf(t.Context(), r.adm, i.cfg.Prefix+"collect",
+			i.cfg.Prefix+schemas.TopicCounters); err != nil {
 			t.Fatal(err)
 		}
 		count := map[string]int{}
@@ -285,10 +303,12 @@ func TestStatusNamesOwners(t *testing.T) {
 		names = append(names, owner)
 	}
 	slices.Sort(names)
-	if len(names) != 4 || names[0] != "left-1" || names[1] != "left-1" || !strings.HasPrefix(names[2], "right") || names[2] != names[3] {
+	if len(names) != 4 || names[0] != "left-1" || names[1] != "left-1" || !strings.HasPrefix(names[2], "right") ||
+		names[2] != names[3] {
 		t.Errorf("%v", owners)
 	}
-	if owners, err := ownersOf(t.Context(), r.adm, "nobody", i.cfg.Prefix+schemas.TopicCounters); err != nil || len(owners) > 0 {
+	if owners, err := ownersOf(t.Context(), r.adm, "nobody", i.cfg.Prefix+schemas.TopicCounters); err != nil ||
+		len(owners) > 0 {
 		t.Errorf("%v, %v", owners, err)
 	}
 }
@@ -337,7 +357,8 @@ func TestFollowShowsIntervalsInOrder(t *testing.T) {
 			t.Fatal("no further line")
 		}
 	}
-	if a, b := seen[1_000_000], seen[1_001_000]; a.Metrics != 3 || a.Jobs[schemas.MethodExact] != 2 || a.NodesExpected != 6 || b.Metrics != 1 {
+	if a, b := seen[1_000_000], seen[1_001_000]; a.Metrics != 3 || a.Jobs[schemas.MethodExact] != 2 ||
+		a.NodesExpected != 6 || b.Metrics != 1 {
 		t.Errorf("%v\n%v", a, b)
 	}
 	i.put(schemas.TopicJobSummary, 0, summary("late", 0, 1_000_000, "x")) // its interval has its line

@@ -19,7 +19,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// TestAccountsOfAnotherCluster: collect refuses a record of another cluster, so the node is missing. It is heard of: its
+// TestAccountsOfAnotherCluster: collect refuses a record of another cluster, so the node is missing. It is heard of:
+// its
 // agent runs.
 func TestAccountsOfAnotherCluster(t *testing.T) {
 	a := newAccounts("c", 2000, 1000)
@@ -28,7 +29,10 @@ func TestAccountsOfAnotherCluster(t *testing.T) {
 			Cluster: cluster, Node: node, JobID: "j", IntervalStart: 2000, IntervalMs: 1000,
 		}})
 	}
-	a.take(0, &schemas.Tick{IntervalStart: 2000, IntervalMs: 1000, Jobs: []schemas.TickJob{{JobID: "j", Parts: 1, Nodes: []string{"n1", "n2"}}}})
+	a.take(0, &schemas.Tick{
+		IntervalStart: 2000, IntervalMs: 1000,
+		Jobs: []schemas.TickJob{{JobID: "j", Parts: 1, Nodes: []string{"n1", "n2"}}},
+	})
 	a.take(0, &schemas.NodeSummary{NodeHeader: schemas.NodeHeader{
 		Cluster: "d", Node: "n3", JobID: "j", IntervalStart: 2000, IntervalMs: 500,
 	}})
@@ -71,7 +75,8 @@ func TestAccountsAddUp(t *testing.T) {
 			}
 			return &s.record.(*schemas.NodeSummary).NodeHeader
 		}
-		for start := int64(1000); start <= 4000; start += 1000 { // of which the first is too old, and the last stays open
+		// of which the first is too old, and the last stays open
+		for start := int64(1000); start <= 4000; start += 1000 {
 			for range r.IntN(12) {
 				b := batch(start)
 				inTime = append(inTime, b)
@@ -93,7 +98,8 @@ func TestAccountsAddUp(t *testing.T) {
 				cut := r.IntN(len(tick.Jobs) + 1)
 				first := &schemas.Tick{IntervalStart: start, IntervalMs: 1000, Jobs: tick.Jobs[:cut], More: true}
 				tick.Jobs = tick.Jobs[cut:]
-				ticks = append(ticks, sent{p, first}, sent{p, tick}, sent{p, &schemas.Tick{IntervalStart: start, IntervalMs: 1000}})
+				ticks = append(ticks, sent{p, first}, sent{p, tick},
+					sent{p, &schemas.Tick{IntervalStart: start, IntervalMs: 1000}})
 				for range r.IntN(3) {
 					b := batch(start)
 					b.partition = p
@@ -130,10 +136,13 @@ func TestAccountsAddUp(t *testing.T) {
 				wantLate++
 			}
 		}
-		if sum.Expected != expected || sum.Summarized != int64(len(pairs)) || sum.Late != wantLate || len(s.Late) != len(late) || len(s.Intervals) != 2 {
-			t.Fatalf("seed %d: %+v of %d expected, %d in time, %d late of %d nodes", seed, sum, expected, len(pairs), wantLate, len(late))
+		if sum.Expected != expected || sum.Summarized != int64(len(pairs)) || sum.Late != wantLate ||
+			len(s.Late) != len(late) || len(s.Intervals) != 2 {
+			t.Fatalf("seed %d: %+v of %d expected, %d in time, %d late of %d nodes", seed, sum, expected, len(pairs),
+				wantLate, len(late))
 		}
-		if s.Misrouted == nil || s.Silent == nil || s.Late == nil || !slices.IsSorted(s.Silent) || !slices.IsSorted(s.Misrouted) {
+		if s.Misrouted == nil || s.Silent == nil || s.Late == nil || !slices.IsSorted(s.Silent) ||
+			!slices.IsSorted(s.Misrouted) {
 			t.Errorf("seed %d: names out of order: %v %v", seed, s.Silent, s.Misrouted)
 		}
 		r.Shuffle(len(inTime), func(i, k int) { inTime[i], inTime[k] = inTime[k], inTime[i] })
@@ -169,7 +178,8 @@ func TestIncompleteNeedsThreeRowsInARow(t *testing.T) {
 	incomplete, expected, reported := r.judged(missing{{JobID: "three"}: {"b": true, "a": true}})
 	var got []string
 	for _, j := range incomplete {
-		got = append(got, fmt.Sprintf("%s/%d at %d %d/%d %d/%d %v", j.JobID, j.Restart, j.IntervalStart, j.NodesReported, j.NodesExpected,
+		got = append(got, fmt.Sprintf("%s/%d at %d %d/%d %d/%d %v", j.JobID, j.Restart, j.IntervalStart,
+			j.NodesReported, j.NodesExpected,
 			j.PartsReported, j.Parts, j.Missing))
 	}
 	want := []string{
@@ -216,37 +226,69 @@ func TestJudgeAtItsLimits(t *testing.T) {
 		change func(s *Status)
 		says   string // empty: nothing is wrong
 	}{
-		"good":                      {func(*Status) {}, ""},
-		"Tick as old as it may be":  {func(s *Status) { *s.TickAgeMs = patience }, ""},
-		"Tick older":                {func(s *Status) { *s.TickAgeMs = patience + 1 }, "the last closed interval ended"},
-		"Tick ahead, within slack":  {func(s *Status) { *s.TickAgeMs = -slack }, ""},
-		"Tick ahead":                {func(s *Status) { *s.TickAgeMs = -slack - 1 }, "the last closed interval ends in"},
-		"plan ahead, within slack":  {func(s *Status) { *s.PlannedMs = now + slack }, ""},
-		"plan ahead":                {func(s *Status) { *s.PlannedMs = now + slack + 1 }, "a plan is valid only in"},
-		"no plan":                   {func(s *Status) { s.PlannedMs = nil }, ""},
-		"another interval":          {func(s *Status) { s.TickLengthMs = new(ms + 1) }, "the balancer's interval is"},
-		"two intervals behind":      {closed(0, 2*ms), ""},
-		"more":                      {closed(0, 2*ms+1), "collect: partition 0 is behind by 1 offsets"},
-		"a merge behind":            {closed(1, 2*ms+10_000), ""},
-		"a merge more behind":       {closed(1, 2*ms+10_001), "merge: partition 0 is behind by 1 offsets"},
-		"behind nothing":            {func(s *Status) { closed(0, 9*ms)(s); s.Partitions[0].Lag = 0 }, ""},
-		"nothing was ever closed":   {func(s *Status) { s.Partitions[0].ClosedMs = nil }, "collect: partition 0 is behind by 1 offsets"},
-		"committed just in time":    {stuck(still), "collect: partition 0 is behind by 1 offsets"},
-		"committed too long ago":    {stuck(still + 1), "collect: partition 0 is stopped at offset 0, 1 offsets behind: the log of a"},
-		"two late intervals":        {intervals(late, late), ""},
-		"three late intervals":      {intervals(late, late, late), "3 records of the last 3 intervals came after the Tick"},
-		"one of three was in time":  {intervals(late, late, misrouted), ""},
-		"three of misrouted":        {intervals(misrouted, misrouted, misrouted), "3 records of the last 3 intervals are of jobs that no Tick"},
-		"as many ended as went on":  {intervals(IntervalStatus{Summarized: 2, Ended: 2}, IntervalStatus{Ended: 2}, IntervalStatus{Ended: 2}), ""},
-		"more ended":                {intervals(IntervalStatus{Summarized: 1, Ended: 2}, IntervalStatus{Ended: 2}, IntervalStatus{Ended: 1}), "5 records"},
-		"merge lost records":        {func(s *Status) { s.Merge = map[string]int64{"lost": 1} }, "merge: retention took 1 records"},
-		"nothing was expected":      {func(s *Status) { s.NodesExpected, s.NodesReported = 0, 0 }, ""},
-		"nobody reported":           {func(s *Status) { s.NodesExpected = 1 }, "no node reported in the last 3 intervals, of 1 expected"},
+		"good":                     {func(*Status) {}, ""},
+		"Tick as old as it may be": {func(s *Status) { *s.TickAgeMs = patience }, ""},
+		"Tick older": {
+			func(s *Status) { *s.TickAgeMs = patience + 1 },
+			"the last closed interval ended",
+		},
+		"Tick ahead, within slack": {func(s *Status) { *s.TickAgeMs = -slack }, ""},
+		"Tick ahead": {
+			func(s *Status) { *s.TickAgeMs = -slack - 1 },
+			"the last closed interval ends in",
+		},
+		"plan ahead, within slack": {func(s *Status) { *s.PlannedMs = now + slack }, ""},
+		"plan ahead":               {func(s *Status) { *s.PlannedMs = now + slack + 1 }, "a plan is valid only in"},
+		"no plan":                  {func(s *Status) { s.PlannedMs = nil }, ""},
+		"another interval":         {func(s *Status) { s.TickLengthMs = new(ms + 1) }, "the balancer's interval is"},
+		"two intervals behind":     {closed(0, 2*ms), ""},
+		"more":                     {closed(0, 2*ms+1), "collect: partition 0 is behind by 1 offsets"},
+		"a merge behind":           {closed(1, 2*ms+10_000), ""},
+		"a merge more behind":      {closed(1, 2*ms+10_001), "merge: partition 0 is behind by 1 offsets"},
+		"behind nothing":           {func(s *Status) { closed(0, 9*ms)(s); s.Partitions[0].Lag = 0 }, ""},
+		"nothing was ever closed": {
+			func(s *Status) { s.Partitions[0].ClosedMs = nil },
+			"collect: partition 0 is behind by 1 offsets",
+		},
+		"committed just in time": {stuck(still), "collect: partition 0 is behind by 1 offsets"},
+		"committed too long ago": {
+			stuck(still + 1),
+			"collect: partition 0 is stopped at offset 0, 1 offsets behind: the log of a",
+		},
+		"two late intervals": {intervals(late, late), ""},
+		"three late intervals": {
+			intervals(late, late, late),
+			"3 records of the last 3 intervals came after the Tick",
+		},
+		"one of three was in time": {intervals(late, late, misrouted), ""},
+		"three of misrouted": {
+			intervals(misrouted, misrouted, misrouted),
+			"3 records of the last 3 intervals are of jobs that no Tick",
+		},
+		"as many ended as went on": {intervals(IntervalStatus{Summarized: 2, Ended: 2}, IntervalStatus{Ended: 2},
+			IntervalStatus{Ended: 2}), ""},
+		"more ended": {intervals(IntervalStatus{Summarized: 1, Ended: 2}, IntervalStatus{Ended: 2},
+			IntervalStatus{Ended: 1}), "5 records"},
+		"merge lost records": {
+			func(s *Status) { s.Merge = map[string]int64{"lost": 1} },
+			"merge: retention took 1 records",
+		},
+		"nothing was expected": {func(s *Status) { s.NodesExpected, s.NodesReported = 0, 0 }, ""},
+		"nobody reported": {
+			func(s *Status) { s.NodesExpected = 1 },
+			"no node reported in the last 3 intervals, of 1 expected",
+		},
 		"the archive just in order": {func(s *Status) { s.Sink = []SinkStatus{{Position: 9, End: 9}} }, ""},
-		"an archive ahead":          {func(s *Status) { s.Sink = []SinkStatus{{Position: 9, End: 4, Behind: true}} }, "archived up to 9 of 4"},
+		"an archive ahead": {
+			func(s *Status) { s.Sink = []SinkStatus{{Position: 9, End: 4, Behind: true}} },
+			"archived up to 9 of 4",
+		},
 		"whole rows of many parts": {
 			func(s *Status) {
-				s.Incomplete = []IncompleteJob{{JobID: "j", Restart: 2, Parts: 3, PartsReported: 3, NodesExpected: 5, NodesReported: 4}}
+				s.Incomplete = []IncompleteJob{{
+					JobID: "j", Restart: 2, Parts: 3, PartsReported: 3, NodesExpected: 5,
+					NodesReported: 4,
+				}}
 			}, "1 jobs are incomplete in 3 rows in a row: [j/2 4/5 nodes]: look",
 		},
 		"eleven silent nodes": {
@@ -254,13 +296,15 @@ func TestJudgeAtItsLimits(t *testing.T) {
 			"11 nodes are silent: [a b c d e f g h i j] and 1 more: is `weir agent` running",
 		},
 		"ten silent nodes": {
-			func(s *Status) { s.Silent = strings.Fields("a b c d e f g h i j") }, "10 nodes are silent: [a b c d e f g h i j]: is",
+			func(s *Status) { s.Silent = strings.Fields("a b c d e f g h i j") },
+			"10 nodes are silent: [a b c d e f g h i j]: is",
 		},
 	} {
 		s := good()
 		c.change(s)
 		s.judge(cfg)
-		if text := strings.Join(s.Wrong, "; "); c.says == "" && text != "" || !strings.Contains(text, c.says) || len(s.Wrong) > 1 {
+		if text := strings.Join(s.Wrong, "; "); c.says == "" && text != "" || !strings.Contains(text, c.says) ||
+			len(s.Wrong) > 1 {
 			t.Errorf("%s: %q, want %q alone", name, text, c.says)
 		}
 	}
@@ -291,7 +335,8 @@ func TestUnreachableNamesARemedy(t *testing.T) {
 		cfg := config.Default()
 		cfg.Kafka.Brokers = strings.Split(c.brokers, ",")
 		err := unreachable(cfg, c.err)
-		if !errors.Is(err, ErrUnreachable) || !errors.Is(err, c.err) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), c.brokers) {
+		if !errors.Is(err, ErrUnreachable) || !errors.Is(err, c.err) || !strings.Contains(err.Error(), c.says) ||
+			!strings.Contains(err.Error(), c.brokers) {
 			t.Errorf("%s, %v: %v, want %q", c.brokers, c.err, err, c.says)
 		}
 		if strings.Contains(err.Error(), "weir up") != strings.Contains(c.says, "weir up") {
@@ -309,14 +354,26 @@ func TestAbsentIsWhatCannotBeRead(t *testing.T) {
 		d     kadm.TopicDetail
 		want  error // nil: it can be read
 	}{
-		"there":                   {"weir.counters", kadm.TopicDetail{Partitions: there}, nil},
-		"another's, there":        {"weir.mine", kadm.TopicDetail{Partitions: there}, nil},
-		"not there":               {"weir.counters", kadm.TopicDetail{Err: kerr.UnknownTopicOrPartition}, config.ErrNoPartition},
+		"there":            {"weir.counters", kadm.TopicDetail{Partitions: there}, nil},
+		"another's, there": {"weir.mine", kadm.TopicDetail{Partitions: there}, nil},
+		"not there": {
+			"weir.counters",
+			kadm.TopicDetail{Err: kerr.UnknownTopicOrPartition},
+			config.ErrNoPartition,
+		},
 		"without a partition":     {"weir.jobs", kadm.TopicDetail{}, config.ErrNoPartition},
 		"another's, not there":    {"weir.mine", kadm.TopicDetail{Err: kerr.UnknownTopicOrPartition}, errNoTopic},
 		"with the prefix of ours": {"weir.weir.jobs", kadm.TopicDetail{}, errNoTopic},
-		"not to be read":          {"weir.jobs", kadm.TopicDetail{Err: kerr.TopicAuthorizationFailed, Partitions: there}, kerr.TopicAuthorizationFailed},
-		"without a leader":        {"weir.jobs", kadm.TopicDetail{Err: kerr.LeaderNotAvailable}, kerr.LeaderNotAvailable},
+		"not to be read": {
+			"weir.jobs",
+			kadm.TopicDetail{Err: kerr.TopicAuthorizationFailed, Partitions: there},
+			kerr.TopicAuthorizationFailed,
+		},
+		"without a leader": {
+			"weir.jobs",
+			kadm.TopicDetail{Err: kerr.LeaderNotAvailable},
+			kerr.LeaderNotAvailable,
+		},
 	} {
 		err := absent(cfg, c.topic, c.d)
 		if !errors.Is(err, c.want) || err != nil && !strings.Contains(err.Error(), c.topic) {
@@ -328,7 +385,10 @@ func TestAbsentIsWhatCannotBeRead(t *testing.T) {
 // TestIntervalLineCounts: pseudo-jobs are no jobs, and the whole machine is all the others once more.
 func TestIntervalLineCounts(t *testing.T) {
 	l := IntervalLine{IntervalStart: 1_700_000_000_000, Jobs: map[string]int{}}
-	for i, method := range []string{schemas.MethodNode, schemas.MethodExact, schemas.MethodNode, schemas.MethodEstimated} {
+	for i, method := range []string{
+		schemas.MethodNode, schemas.MethodExact, schemas.MethodNode,
+		schemas.MethodEstimated,
+	} {
 		s := summary(fmt.Sprint("j", i), 0, 0, "a", "b")
 		s.Method = method
 		l.add(s)

@@ -10,8 +10,9 @@ import (
 // A consumer of job-summary decodes the values of its records. The bytes name their schema, so no registry is asked.
 func ExampleUnmarshal() {
 	value, err := schemas.MarshalChecked(&schemas.JobSummary{
-		Cluster: "cluster", JobID: "4711", IntervalStart: 1_700_000_010_000, IntervalMs: 10_000, Method: schemas.MethodExact,
-		Parts: 1, PartsReported: 1, NodesExpected: 2, NodesReported: 2,
+		Cluster: "cluster", JobID: "4711", IntervalStart: 1_700_000_010_000, IntervalMs: 10_000,
+		Method: schemas.MethodExact,
+		Parts:  1, PartsReported: 1, NodesExpected: 2, NodesReported: 2,
 		Metrics: []schemas.JobSummaryMetric{{
 			Name: "cpu_user", Unit: "1", Scope: schemas.ScopeCore, Count: 8, Nodes: 2, Mean: new(0.75),
 			Deciles: &[]float64{0, 0, 0.5, 0.5, 1, 1, 1, 1, 1, 1, 1},
@@ -36,7 +37,10 @@ func ExampleUnmarshal() {
 
 // JSON shows a record whose type does not matter.
 func ExampleJSON() {
-	value, err := schemas.Marshal(&schemas.Watermark{Collector: 3, IntervalStart: 1_700_000_010_000, IntervalMs: 10_000})
+	value, err := schemas.Marshal(&schemas.Watermark{
+		Collector: 3, IntervalStart: 1_700_000_010_000,
+		IntervalMs: 10_000,
+	})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -74,7 +74,8 @@ func (d draw) text(most int) string {
 func (d draw) float() float64 {
 	for {
 		if v := []float64{
-			0, math.Copysign(0, -1), 0.1, -1e-7, 1e21, 123456789, math.MaxFloat64, -math.MaxFloat64, math.SmallestNonzeroFloat64,
+			0, math.Copysign(0, -1), 0.1, -1e-7, 1e21, 123456789, math.MaxFloat64, -math.MaxFloat64,
+			math.SmallestNonzeroFloat64,
 			math.Float64frombits(d.Uint64()),
 		}[d.IntN(10)]; finite(v) {
 			return v
@@ -124,7 +125,8 @@ func (d draw) header() NodeHeader {
 	start, length := d.place()
 	job := d.key()
 	return NodeHeader{
-		d.name(), d.name(), d.text(64), d.text(64), d.between(0, math.MaxInt64), start, length, d.between(0, maxTimeMs*1000),
+		d.name(), d.name(), d.text(64), d.text(64), d.between(0, math.MaxInt64), start, length,
+		d.between(0, maxTimeMs*1000),
 		d.between(0, maxTimeMs), job.JobID, job.Restart, d.between(0, MaxEpoch), d.cpus(),
 	}
 }
@@ -193,7 +195,8 @@ func (d draw) summary() Record {
 	for _, name := range d.names(4) {
 		m := JobSummaryMetric{
 			Name: name, Unit: d.text(64), Scope: d.scope(), Invalid: d.between(0, maxTotal), Nodes: d.natural(),
-			Stddev: maybe(d, deviation), NodeStddev: maybe(d, deviation), LowNode: maybe(d, d.name), HighNode: maybe(d, d.name),
+			Stddev: maybe(d, deviation), NodeStddev: maybe(d, deviation), LowNode: maybe(d, d.name),
+			HighNode:  maybe(d, d.name),
 			RankError: maybe(d, d.Float64), Lo: maybe(d, eleven), Hi: maybe(d, eleven),
 		}
 		if d.IntN(3) > 0 {
@@ -210,15 +213,20 @@ func (d draw) partial() Record {
 	nodes := d.between(0, MaxNodes)
 	expected := d.between(0, nodes)
 	p := &JobPartial{
-		d.name(), job.JobID, job.Restart, start, length, d.natural(), int32(d.between(1, maxParts)), int32(nodes), int32(expected),
+		d.name(), job.JobID, job.Restart, start, length, d.natural(), int32(d.between(1, maxParts)), int32(nodes),
+		int32(expected),
 		int32(d.between(0, expected)), nil, nil,
 	}
 	for _, name := range d.names(4) {
-		m := JobPartialMetric{Name: name, Unit: d.text(64), Scope: d.scope(), Invalid: d.between(0, maxCount), NodeMeans: d.between(0, maxCount)}
+		m := JobPartialMetric{
+			Name: name, Unit: d.text(64), Scope: d.scope(), Invalid: d.between(0, maxCount),
+			NodeMeans: d.between(0, maxCount),
+		}
 		if d.IntN(3) > 0 {
 			m.Count = d.between(1, maxCount)
 			m.Nodes = int32(d.between(0, min(m.Count, MaxNodes)))
-			m.Mean, m.M2, m.NodeMean, m.NodeM2 = new(d.float()), new(math.Abs(d.float())), new(d.float()), new(math.Abs(d.float()))
+			m.Mean, m.M2, m.NodeMean, m.NodeM2 = new(d.float()), new(math.Abs(d.float())), new(d.float()),
+				new(math.Abs(d.float()))
 			ends := d.ascending(2)
 			m.LowNode, m.HighNode, m.LowNodeMean, m.HighNodeMean = new(d.name()), new(d.name()), &ends[0], &ends[1]
 			m.Certified = d.certified(d.ascending(1 + d.IntN(12)))
@@ -236,7 +244,10 @@ func (d draw) tick() Record {
 	k := &Tick{start, length, d.between(0, MaxEpoch), nil, d.names(3), d.IntN(2) == 0}
 	for i, job := range d.names(4) {
 		nodes := d.names(3)
-		k.Jobs = append(k.Jobs, TickJob{job, int32(i), int32(d.between(0, maxParts)), int32(d.between(int64(len(nodes)), MaxNodes)), nodes})
+		k.Jobs = append(k.Jobs, TickJob{
+			job, int32(i), int32(d.between(0, maxParts)),
+			int32(d.between(int64(len(nodes)), MaxNodes)), nodes,
+		})
 	}
 	return k
 }
@@ -244,7 +255,10 @@ func (d draw) tick() Record {
 func (d draw) route() Record {
 	r := &Route{d.name(), d.between(0, MaxEpoch), d.between(0, maxTimeMs), d.natural(), nil}
 	for _, job := range d.names(4) {
-		r.Entries = append(r.Entries, RouteEntry{job, d.natural(), d.cpus(), d.natural(), []string{ModeCollect, ModeLocal}[d.IntN(2)]})
+		r.Entries = append(r.Entries, RouteEntry{
+			job, d.natural(), d.cpus(), d.natural(),
+			[]string{ModeCollect, ModeLocal}[d.IntN(2)],
+		})
 	}
 	return r
 }
@@ -269,17 +283,22 @@ func (d draw) progress() Record {
 
 func (d draw) job() Record {
 	return &Job{
-		d.name(), d.natural(), d.text(4096), d.text(64), d.text(64), d.text(64), d.names(3), d.cpus(), maybe(d, d.long), maybe(d, d.long),
+		d.name(), d.natural(), d.text(4096), d.text(64), d.text(64), d.text(64), d.names(3), d.cpus(),
+		maybe(d, d.long), maybe(d, d.long),
 		maybe(d, d.long), d.text(64), d.text(4096),
 	}
 }
 
 // legal has a way to draw each record.
 var legal = map[string]func(d draw) Record{
-	"CounterBatch": draw.batch, "NodeSummary": draw.nodeSummary, "JobSummary": draw.summary, "JobPartial": draw.partial, "Tick": draw.tick,
+	"CounterBatch": draw.batch, "NodeSummary": draw.nodeSummary, "JobSummary": draw.summary,
+	"JobPartial": draw.partial, "Tick": draw.tick,
 	"Route": draw.route, "Progress": draw.progress, "Job": draw.job,
 	"Gap": func(d draw) Record {
-		return &Gap{d.name(), d.text(64), d.between(0, maxTimeMs), d.between(0, maxTimeMs), d.between(0, math.MaxInt64), d.text(4096)}
+		return &Gap{
+			d.name(), d.text(64), d.between(0, maxTimeMs), d.between(0, maxTimeMs),
+			d.between(0, math.MaxInt64), d.text(4096),
+		}
 	},
 	"Reject": func(d draw) Record {
 		head := make([]byte, d.IntN(maxHeadBytes+1))
@@ -354,7 +373,8 @@ func cachedOracle(t *testing.T, e *entry) *goavro.Codec {
 	return oracles[e]
 }
 
-// TestOlderWritersAreRead: what a process of yesterday says of a record of today arrives, and what it cannot say is zero.
+// TestOlderWritersAreRead: what a process of yesterday says of a record of today arrives, and what it cannot say is
+// zero.
 func TestOlderWritersAreRead(t *testing.T) {
 	for _, e := range table.byFingerprint {
 		name := strings.TrimPrefix(e.name, "weir.v1.")
@@ -425,7 +445,7 @@ func TestJSONSaysWhatTheRecordSays(t *testing.T) {
 		} else if name == "Reject" {
 			t.Error("no head_schema")
 		}
-		if diff := cmp.Diff(plain(reflect.ValueOf(r).Elem()), any(numbered(got, r))); diff != "" {
+		if diff := cmp.Diff(plain(reflect.ValueOf(r).Elem()), numbered(got, r)); diff != "" {
 			t.Errorf("%s\n%s", diff, text)
 		}
 		if _, again, err := JSON(b); err != nil || !bytes.Equal(again, text) {
@@ -567,7 +587,8 @@ func cells(r *Row) map[string]any {
 	return cells
 }
 
-// FuzzNames: a name is a name by its letters and its length, and never a path. Text becomes text that a record may have.
+// FuzzNames: a name is a name by its letters and its length, and never a path. Text becomes text that a record may
+// have.
 func FuzzNames(f *testing.F) {
 	f.Add(x64, 61) // just as long as it may be
 	f.Add(x64, 60)
@@ -575,13 +596,15 @@ func FuzzNames(f *testing.F) {
 		f.Add(s, 64)
 	}
 	letters := regexp.MustCompile(`^[A-Za-z0-9._:-]{1,64}$`)
-	control := regexp.MustCompile(`[\x00-\x1f\x7f\x{80}-\x{9f}\x{200b}-\x{200f}\x{2028}-\x{202e}\x{2066}-\x{2069}\x{feff}]`)
+	control := regexp.MustCompile(
+		`[\x00-\x1f\x7f\x{80}-\x{9f}\x{200b}-\x{200f}\x{2028}-\x{202e}\x{2066}-\x{2069}\x{feff}]`)
 	f.Fuzz(func(t *testing.T, s string, most int) {
 		name := letters.MatchString(s) && !strings.HasSuffix(s, "\n") && s != "." && s != ".."
 		if naming.Valid(s) != name || ValidJobID(s) != (name && s[0] != '_') {
 			t.Errorf("%q: a name: %v, a job's: %v", s, naming.Valid(s), ValidJobID(s))
 		}
-		if ValidUnit(s) && (len(s) > 64 || control.MatchString(s)) || validText(s) && (len(s) > 4096 || control.MatchString(s)) {
+		if ValidUnit(s) && (len(s) > 64 || control.MatchString(s)) || validText(s) &&
+			(len(s) > 4096 || control.MatchString(s)) {
 			t.Errorf("%q may change a terminal", s)
 		}
 		switch shown := ShownJobID(s); {
@@ -625,7 +648,10 @@ func TestTwice(t *testing.T) {
 		}
 	}
 	items := slices.Sorted(slices.Values(shortNames(1000)))
-	if n := testing.AllocsPerRun(10, func() { twice(len(items), func(a, b int) int { return strings.Compare(items[a], items[b]) }) }); n > 0 {
+	if n := testing.AllocsPerRun(10, func() {
+		twice(len(items),
+			func(a, b int) int { return strings.Compare(items[a], items[b]) })
+	}); n > 0 {
 		t.Errorf("%v allocations where the items ascend", n)
 	}
 }

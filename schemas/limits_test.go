@@ -11,7 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// bound sets one field of a legal record. It takes the values up to the field's limit, through the codec and back, and it
+// bound sets one field of a legal record. It takes the values up to the field's limit, through the codec and back,
+// and it
 // refuses those beyond it, with the name of the field.
 func bound[R Record, V any](t *testing.T, legal func() R, field string, set func(r R, v V), taken, refused []V) {
 	t.Helper()
@@ -23,7 +24,8 @@ func bound[R Record, V any](t *testing.T, legal func() R, field string, set func
 			t.Errorf("%T, %s %.80v: %v", r, field, v, err)
 			continue
 		}
-		if back, err := Unmarshal(b); err != nil || !cmp.Equal(Record(r), back, cmpopts.EquateEmpty(), cmpopts.EquateNaNs()) {
+		if back, err := Unmarshal(b); err != nil ||
+			!cmp.Equal(Record(r), back, cmpopts.EquateEmpty(), cmpopts.EquateNaNs()) {
 			t.Errorf("%T, %s %.80v: another record comes back, %v", r, field, v, err)
 		}
 	}
@@ -49,7 +51,8 @@ var (
 
 	goodNames = []string{"a", "z", "A", "Z", "0", "9", "-", "_", ":", "a.b_c:d-9", "...", "_x", x64}
 	badNames  = []string{
-		"", ".", "..", x64 + "x", "a/b", "a;b", "a@b", "a[b", "a`b", "a{b", "a,b", "a b", "µ", "\xff", "a\x00", "a\n", "../etc",
+		"", ".", "..", x64 + "x", "a/b", "a;b", "a@b", "a[b", "a`b", "a{b", "a,b", "a b", "µ", "\xff", "a\x00", "a\n",
+		"../etc",
 	}
 	goodJobs      = []string{"4711", "a_b", JobRest, "rest", x64}
 	badJobs       = append([]string{"_mine", "_", "__rest", "_REST"}, badNames...)
@@ -74,8 +77,10 @@ var (
 // placed are the fields of every record of an interval.
 func placed[R Record](t *testing.T, legal func() R, fields func(r R) (start, length *int64)) {
 	t.Helper()
-	bound(t, legal, "interval_ms", func(r R, v int64) { start, length := fields(r); *start, *length = 0, v }, goodLengths, badLengths)
-	bound(t, legal, "interval_start", func(r R, v int64) { start, length := fields(r); *start, *length = v, 10_000 }, goodStarts, badStarts)
+	bound(t, legal, "interval_ms", func(r R, v int64) { start, length := fields(r); *start, *length = 0, v },
+		goodLengths, badLengths)
+	bound(t, legal, "interval_start", func(r R, v int64) { start, length := fields(r); *start, *length = v, 10_000 },
+		goodStarts, badStarts)
 }
 
 // owned are the fields of every record of a job.
@@ -91,7 +96,8 @@ func measured[R Record](t *testing.T, legal func() R, fields func(r R) (name, un
 	t.Helper()
 	bound(t, legal, "metrics.name", func(r R, v string) { name, _, _ := fields(r); *name = v }, goodNames, badNames)
 	bound(t, legal, "metrics.unit", func(r R, v string) { _, unit, _ := fields(r); *unit = v }, goodUnits, badUnits)
-	bound(t, legal, "metrics.scope", func(r R, v string) { _, _, scope := fields(r); *scope = v }, nil, []string{"", "Core", "nodes", "rack"})
+	bound(t, legal, "metrics.scope", func(r R, v string) { _, _, scope := fields(r); *scope = v }, nil,
+		[]string{"", "Core", "nodes", "rack"})
 }
 
 func sent[R Record](t *testing.T, legal func() R, header func(r R) *NodeHeader) {
@@ -101,7 +107,8 @@ func sent[R Record](t *testing.T, legal func() R, header func(r R) *NodeHeader) 
 	bound(t, legal, "job_id", func(r R, v string) { header(r).JobID = v }, nil, []string{JobSystem})
 	bound(t, legal, "run_id", func(r R, v string) { header(r).BootID = v }, goodUnits, badUnits)
 	bound(t, legal, "run_id", func(r R, v string) { header(r).RunID = v }, goodUnits, badUnits)
-	bound(t, legal, "seq", func(r R, v int64) { header(r).Seq = v }, []int64{0, math.MaxInt64}, []int64{-1, math.MinInt64})
+	bound(t, legal, "seq", func(r R, v int64) { header(r).Seq = v }, []int64{0, math.MaxInt64},
+		[]int64{-1, math.MinInt64})
 	bound(t, legal, "epoch", func(r R, v int64) { header(r).Epoch = v }, goodEpochs, badEpochs)
 	bound(t, legal, "sent_at", func(r R, v int64) { header(r).SentAt = v }, goodTimes, badTimes)
 	bound(t, legal, "sampled_at", func(r R, v int64) { header(r).SampledAt = v },
@@ -136,19 +143,27 @@ func TestLimitsOfCounterBatch(t *testing.T) {
 		[][]float64{{math.NaN(), math.Inf(1), -math.MaxFloat64}}, [][]float64{nil, ofCPUs(2), ofCPUs(4)})
 	bound(t, legal, "metrics.values", func(b *CounterBatch, v []float64) { b.Metrics[1].Values = v },
 		[][]float64{{math.Inf(-1)}}, [][]float64{nil, ofCPUs(2), ofCPUs(3)})
-	bound(t, legal, "metrics", func(b *CounterBatch, n int) { b.Metrics = fullBatch(n, 3).Metrics }, goodMetricLen, badMetricLen)
-	bound(t, legal, "metrics.name", func(b *CounterBatch, v string) { b.Metrics[1].Name = v }, nil, []string{legal().Metrics[0].Name})
+	bound(t, legal, "metrics", func(b *CounterBatch, n int) { b.Metrics = fullBatch(n, 3).Metrics }, goodMetricLen,
+		badMetricLen)
+	bound(t, legal, "metrics.name", func(b *CounterBatch, v string) { b.Metrics[1].Name = v }, nil,
+		[]string{legal().Metrics[0].Name})
 	bound(t, legal, "cpus", func(b *CounterBatch, v []int32) { b.Cpus, b.Metrics = v, b.Metrics[1:] },
 		[][]int32{nil, {0}, {math.MaxInt32, 0}, cpusUpTo(65536)}, [][]int32{cpusUpTo(65537)})
 }
 
 func TestLimitsOfNodeSummary(t *testing.T) {
 	sent(t, goodNodeSummary, func(s *NodeSummary) *NodeHeader { return &s.NodeHeader })
-	bound(t, goodNodeSummary, "metrics", func(s *NodeSummary, n int) { s.Metrics = fullSummary(n).Metrics }, goodMetricLen, badMetricLen)
-	bound(t, goodNodeSummary, "node", func(s *NodeSummary, v string) { s.Node, s.Metrics = v, nil }, goodNames, badNames)
+	bound(t, goodNodeSummary, "metrics", func(s *NodeSummary, n int) { s.Metrics = fullSummary(n).Metrics },
+		goodMetricLen, badMetricLen)
+	bound(t, goodNodeSummary, "node", func(s *NodeSummary, v string) { s.Node, s.Metrics = v, nil }, goodNames,
+		badNames)
 	bound(t, goodNodeSummary, "metrics.low_node", func(s *NodeSummary, v string) { s.Node = v }, nil, []string{"n18"})
 	first := func(s *NodeSummary) *JobSummaryMetric { return &s.Metrics[0].JobSummaryMetric }
-	measured(t, goodNodeSummary, func(s *NodeSummary) (name, unit, scope *string) { m := first(s); return &m.Name, &m.Unit, &m.Scope })
+	measured(t, goodNodeSummary, func(s *NodeSummary) (name, unit, scope *string) {
+		m := first(s)
+		return &m.Name,
+			&m.Unit, &m.Scope
+	})
 	reduced(t, goodNodeSummary, first)
 	bound(t, goodNodeSummary, "metrics.name", func(s *NodeSummary, name string) {
 		s.Metrics = append(s.Metrics, s.Metrics[0])
@@ -170,7 +185,11 @@ func TestLimitsOfNodeSummary(t *testing.T) {
 		}
 	}
 	bound(t, goodNodeSummary, "metrics.nodes", set, nil, []counts{
-		{ScopeCore, 3, 0, 0}, {ScopeCore, 3, 0, 2}, {ScopeCore, 0, 3, 1}, {ScopeCore, 0, 3, 2}, {ScopeCore, 3, 0, math.MaxInt32},
+		{ScopeCore, 3, 0, 0},
+		{ScopeCore, 3, 0, 2},
+		{ScopeCore, 0, 3, 1},
+		{ScopeCore, 0, 3, 2},
+		{ScopeCore, 3, 0, math.MaxInt32},
 	})
 	bound(t, goodNodeSummary, "metrics.count", set, []counts{
 		{ScopeCore, 3, 0, 1},
@@ -201,17 +220,25 @@ func TestNodeSummaryAgreesWithItself(t *testing.T) {
 	type changes = []func(m *NodeSummaryMetric)
 	bound(t, goodNodeSummary, "metrics.low_node", set,
 		changes{func(m *NodeSummaryMetric) { m.LowNode, m.HighNode = nil, nil }},
-		changes{func(m *NodeSummaryMetric) { m.LowNode = new("n1") }, func(m *NodeSummaryMetric) { m.HighNode = new("n1") }})
+		changes{
+			func(m *NodeSummaryMetric) { m.LowNode = new("n1") },
+			func(m *NodeSummaryMetric) { m.HighNode = new("n1") },
+		})
 	bound(t, goodNodeSummary, "metrics.rank_error", set,
-		changes{func(m *NodeSummaryMetric) { m.RankError = nil }, func(m *NodeSummaryMetric) { m.RankError = new(math.Copysign(0, -1)) }},
+		changes{
+			func(m *NodeSummaryMetric) { m.RankError = nil },
+			func(m *NodeSummaryMetric) { m.RankError = new(math.Copysign(0, -1)) },
+		},
 		changes{
 			func(m *NodeSummaryMetric) { m.RankError = new(1e-300) }, func(m *NodeSummaryMetric) { m.Lo = m.Deciles },
-			func(m *NodeSummaryMetric) { m.Hi = m.Deciles }, func(m *NodeSummaryMetric) { m.Lo, m.Hi = m.Deciles, m.Deciles },
+			func(m *NodeSummaryMetric) { m.Hi = m.Deciles },
+			func(m *NodeSummaryMetric) { m.Lo, m.Hi = m.Deciles, m.Deciles },
 		})
 	bound(t, goodNodeSummary, "metrics.mean", set,
 		changes{func(m *NodeSummaryMetric) { m.Mean = new(1.0) }, func(m *NodeSummaryMetric) { m.Mean = new(3.0) }},
 		changes{
-			func(m *NodeSummaryMetric) { m.Mean = new(math.Nextafter(1, 0)) }, func(m *NodeSummaryMetric) { m.Mean = new(math.Nextafter(3, 4)) },
+			func(m *NodeSummaryMetric) { m.Mean = new(math.Nextafter(1, 0)) },
+			func(m *NodeSummaryMetric) { m.Mean = new(math.Nextafter(3, 4)) },
 		})
 	ends := func(first, last float64) func(m *NodeSummaryMetric) {
 		return func(m *NodeSummaryMetric) {
@@ -237,13 +264,16 @@ func TestNodeSummaryAgreesWithItself(t *testing.T) {
 	disordered := Certified{OrderStatistics: []float64{1, 0.5, 9}}
 	bound(t, goodNodeSummary, "metrics.deciles", set, changes{
 		knots(ends(1, 3), Knot{1, 1}, Knot{3, 3}), knots(ends(1, 3), Knot{1, 1}, Knot{2, 2}, Knot{3, 3}),
-		knots(ends(0, 9)),                                                                    // nothing is known
-		knots(ends(0, 9), Knot{1, 2}, Knot{3, 3}), knots(ends(0, 9), Knot{1, 1}, Knot{3, 2}), // the ends are not among them
+		knots(ends(0, 9)), // nothing is known
+		// the ends are not among them
+		knots(ends(0, 9), Knot{1, 2}, Knot{3, 3}), knots(ends(0, 9), Knot{1, 1}, Knot{3, 2}),
 		both(ends(1, 3), statistics), both(ends(0, 9), disordered),
-		both(ends(0, 9), Certified{Atoms: []Atom{{1, 1}, {3, 1}}}), both(ends(0, 9), Certified{Atoms: []Atom{{1, 1}, {3, 3}}}),
+		both(ends(0, 9), Certified{Atoms: []Atom{{1, 1}, {3, 1}}}),
+		both(ends(0, 9), Certified{Atoms: []Atom{{1, 1}, {3, 3}}}),
 		both(ends(1, 3), Certified{Atoms: []Atom{{1, 1}, {3, 2}}, OrderStatistics: []float64{7, 8}}),
 	}, changes{
-		ends(0, 3), ends(1, 4), ends(0, 4), knots(ends(0, 3), Knot{1, 1}, Knot{3, 3}), knots(ends(1, 4), Knot{1, 1}, Knot{3, 3}),
+		ends(0, 3), ends(1, 4), ends(0, 4), knots(ends(0, 3), Knot{1, 1}, Knot{3, 3}),
+		knots(ends(1, 4), Knot{1, 1}, Knot{3, 3}),
 		both(ends(0, 3), statistics), both(ends(1, 4), statistics),
 		both(ends(0, 3), Certified{Atoms: []Atom{{1, 1}, {3, 2}}}),
 	})
@@ -267,7 +297,8 @@ func TestNodeSummaryAgreesWithItself(t *testing.T) {
 		func(m *NodeSummaryMetric) { (*m.Deciles)[5], m.Count = 5.5, 9 }, // of fewer values, nothing follows
 		func(m *NodeSummaryMetric) { (*m.Deciles)[1], m.Certified.OrderStatistics = 1, []float64{1, 11} },
 	}, changes{
-		decile(1, math.Nextafter(2, 0)), decile(1, math.Nextafter(3, 4)), decile(9, 9.5), statistic(10, 12), statistic(0, 0),
+		decile(1, math.Nextafter(2, 0)), decile(1, math.Nextafter(3, 4)), decile(9, 9.5), statistic(10, 12),
+		statistic(0, 0),
 		statistic(5, 6.5), func(m *NodeSummaryMetric) { (*m.Deciles)[8], (*m.Deciles)[9] = 10.5, 10.5 },
 	})
 }
@@ -293,8 +324,10 @@ func reduced[R Record](t *testing.T, legal func() R, of func(r R) *JobSummaryMet
 		bound(t, legal, "metrics."+field, func(r R, v float64) { set(of(r), &v) }, nil, refused)
 	}
 	absent := map[string]func(m *JobSummaryMetric){
-		"no mean": func(m *JobSummaryMetric) { m.Mean = nil }, "no deciles": func(m *JobSummaryMetric) { m.Deciles = nil },
-		"neither": func(m *JobSummaryMetric) { m.Mean, m.Deciles = nil, nil }, "no values": func(m *JobSummaryMetric) { m.Count = 0 },
+		"no mean":              func(m *JobSummaryMetric) { m.Mean = nil },
+		"no deciles":           func(m *JobSummaryMetric) { m.Deciles = nil },
+		"neither":              func(m *JobSummaryMetric) { m.Mean, m.Deciles = nil, nil },
+		"no values":            func(m *JobSummaryMetric) { m.Count = 0 },
 		"deciles of no values": func(m *JobSummaryMetric) { m.Count, m.Mean = 0, nil },
 	}
 	for name, change := range absent {
@@ -310,12 +343,17 @@ func reduced[R Record](t *testing.T, legal func() R, of func(r R) *JobSummaryMet
 		c[at] = v
 		return c
 	}
-	lists := [][]float64{{}, eleven[:10], append(changed(0, 0), math.MaxFloat64), changed(0, nan), changed(0, -inf), changed(10, inf), changed(5, -1), changed(9, nan)}
+	lists := [][]float64{
+		{},
+		eleven[:10], append(changed(0, 0), math.MaxFloat64), changed(0, nan), changed(0, -inf),
+		changed(10, inf), changed(5, -1), changed(9, nan),
+	}
 	bound(t, legal, "metrics.deciles", func(r R, v []float64) { of(r).Deciles = &v }, nil, lists)
 	bound(t, legal, "metrics.lo", func(r R, v []float64) { of(r).Lo = &v }, nil, lists)
 	bound(t, legal, "metrics.hi", func(r R, v []float64) { of(r).Hi = &v }, nil, lists)
 	bound(t, legal, "metrics.count", func(r R, v int64) { of(r).Count = v }, nil, []int64{-1, 1<<60 + 1, math.MaxInt64})
-	bound(t, legal, "metrics.count", func(r R, v int64) { of(r).Invalid = v }, nil, []int64{-1, 1<<60 + 1, math.MaxInt64})
+	bound(t, legal, "metrics.count", func(r R, v int64) { of(r).Invalid = v }, nil,
+		[]int64{-1, 1<<60 + 1, math.MaxInt64})
 	bound(t, legal, "metrics.count", func(r R, v int32) { of(r).Nodes = v }, nil, negative)
 }
 
@@ -325,7 +363,11 @@ func TestLimitsOfJobSummary(t *testing.T) {
 	placed(t, legal, func(s *JobSummary) (*int64, *int64) { return &s.IntervalStart, &s.IntervalMs })
 	owned(t, legal, func(s *JobSummary) (*string, *string, *int32) { return &s.Cluster, &s.JobID, &s.Restart })
 	bound(t, legal, "job_id", func(s *JobSummary, v string) { s.JobID = v }, []string{JobSystem}, nil)
-	measured(t, legal, func(s *JobSummary) (name, unit, scope *string) { m := first(s); return &m.Name, &m.Unit, &m.Scope })
+	measured(t, legal, func(s *JobSummary) (name, unit, scope *string) {
+		m := first(s)
+		return &m.Name, &m.Unit,
+			&m.Scope
+	})
 	reduced(t, legal, first)
 	bound(t, legal, "method", func(s *JobSummary, v string) { s.Method = v },
 		[]string{MethodNode, MethodExact, MethodEstimated}, []string{"", "exact", "SOMEHOW"})
@@ -339,11 +381,15 @@ func TestLimitsOfJobSummary(t *testing.T) {
 		return func(s *JobSummary, v float64) { set(first(s), v) }
 	}
 	most := []float64{0, math.MaxFloat64, math.SmallestNonzeroFloat64}
-	bound(t, legal, "metrics.mean", ofMetric(func(m *JobSummaryMetric, v float64) { m.Mean = &v }), append(most, -math.MaxFloat64), nil)
+	bound(t, legal, "metrics.mean", ofMetric(func(m *JobSummaryMetric, v float64) { m.Mean = &v }),
+		append(most, -math.MaxFloat64), nil)
 	bound(t, legal, "metrics.stddev", ofMetric(func(m *JobSummaryMetric, v float64) { m.Stddev = &v }), most, nil)
-	bound(t, legal, "metrics.node_stddev", ofMetric(func(m *JobSummaryMetric, v float64) { m.NodeStddev = &v }), most, nil)
-	bound(t, legal, "metrics.rank_error", ofMetric(func(m *JobSummaryMetric, v float64) { m.RankError = &v }), []float64{0, 0.5, 1}, nil)
-	bound(t, legal, "metrics.count", func(s *JobSummary, v int64) { first(s).Count, first(s).Invalid = v, v }, []int64{1, 1 << 60}, nil)
+	bound(t, legal, "metrics.node_stddev", ofMetric(func(m *JobSummaryMetric, v float64) { m.NodeStddev = &v }), most,
+		nil)
+	bound(t, legal, "metrics.rank_error", ofMetric(func(m *JobSummaryMetric, v float64) { m.RankError = &v }),
+		[]float64{0, 0.5, 1}, nil)
+	bound(t, legal, "metrics.count", func(s *JobSummary, v int64) { first(s).Count, first(s).Invalid = v, v },
+		[]int64{1, 1 << 60}, nil)
 	bound(t, legal, "metrics.count", func(s *JobSummary, v int32) { first(s).Nodes = v }, natural, nil)
 	bound(t, legal, "metrics.low_node", func(s *JobSummary, v string) { first(s).LowNode = &v }, goodNames, badNames)
 	bound(t, legal, "metrics.low_node", func(s *JobSummary, v string) { first(s).HighNode = &v }, goodNames, badNames)
@@ -368,15 +414,29 @@ func TestLimitsOfJobPartial(t *testing.T) {
 	placed(t, legalPartial, func(p *JobPartial) (*int64, *int64) { return &p.IntervalStart, &p.IntervalMs })
 	owned(t, legalPartial, func(p *JobPartial) (*string, *string, *int32) { return &p.Cluster, &p.JobID, &p.Restart })
 	bound(t, legalPartial, "job_id", func(p *JobPartial, v string) { p.JobID = v }, []string{JobSystem}, nil)
-	measured(t, legalPartial, func(p *JobPartial) (name, unit, scope *string) { m := first(p); return &m.Name, &m.Unit, &m.Scope })
+	measured(t, legalPartial, func(p *JobPartial) (name, unit, scope *string) {
+		m := first(p)
+		return &m.Name,
+			&m.Unit, &m.Scope
+	})
 	bound(t, legalPartial, "collector", func(p *JobPartial, v int32) { p.Collector = v }, natural, negative)
-	bound(t, legalPartial, "collector", func(p *JobPartial, v int32) { p.Parts = v }, []int32{1, 10_000}, []int32{0, -1, 10_001})
+	bound(t, legalPartial, "collector", func(p *JobPartial, v int32) { p.Parts = v }, []int32{1, 10_000},
+		[]int32{0, -1, 10_001})
 	type nodes struct{ reported, expected, job int32 }
 	bound(t, legalPartial, "collector", func(p *JobPartial, v nodes) {
 		p.NodesReported, p.NodesExpected, p.JobNodes = v.reported, v.expected, v.job
 	},
 		[]nodes{{0, 0, 0}, {0, 5, 5}, {5, 5, 5}, {5, 5, 1 << 22}, {1 << 22, 1 << 22, 1 << 22}},
-		[]nodes{{-1, 0, 0}, {1, 0, 1}, {2, 1, 5}, {0, 6, 5}, {0, -1, 0}, {5, 5, 1<<22 + 1}, {0, 0, math.MaxInt32}, {0, 0, -1}})
+		[]nodes{
+			{-1, 0, 0},
+			{1, 0, 1},
+			{2, 1, 5},
+			{0, 6, 5},
+			{0, -1, 0},
+			{5, 5, 1<<22 + 1},
+			{0, 0, math.MaxInt32},
+			{0, 0, -1},
+		})
 
 	const most = 1_000_000_000_000
 	type counts struct {
@@ -401,43 +461,59 @@ func TestLimitsOfJobPartial(t *testing.T) {
 		{5, 0, 1, most + 1},
 	})
 	moments := map[string]func(m *JobPartialMetric) **float64{
-		"mean": func(m *JobPartialMetric) **float64 { return &m.Mean }, "m2": func(m *JobPartialMetric) **float64 { return &m.M2 },
-		"node_mean": func(m *JobPartialMetric) **float64 { return &m.NodeMean }, "node_m2": func(m *JobPartialMetric) **float64 { return &m.NodeM2 },
+		"mean":           func(m *JobPartialMetric) **float64 { return &m.Mean },
+		"m2":             func(m *JobPartialMetric) **float64 { return &m.M2 },
+		"node_mean":      func(m *JobPartialMetric) **float64 { return &m.NodeMean },
+		"node_m2":        func(m *JobPartialMetric) **float64 { return &m.NodeM2 },
 		"low_node_mean":  func(m *JobPartialMetric) **float64 { return &m.LowNodeMean },
 		"high_node_mean": func(m *JobPartialMetric) **float64 { return &m.HighNodeMean },
 	}
 	for field, of := range moments {
 		set := func(p *JobPartial, v *float64) { *of(first(p)) = v }
-		bound(t, legalPartial, "metrics.mean", set, nil, []*float64{nil, new(math.NaN()), new(math.Inf(1)), new(math.Inf(-1))})
+		bound(t, legalPartial, "metrics.mean", set, nil,
+			[]*float64{nil, new(math.NaN()), new(math.Inf(1)), new(math.Inf(-1))})
 		none := func(p *JobPartial, v *float64) { *of(&p.Metrics[1]) = v } // a metric without values
 		bound(t, legalPartial, "metrics.mean", none, nil, []*float64{new(0.0), new(math.NaN())})
 		if strings.HasSuffix(field, "m2") {
-			bound(t, legalPartial, "metrics.m2", set, []*float64{new(0.0), new(math.MaxFloat64)}, []*float64{new(-math.SmallestNonzeroFloat64), new(-1.0)})
+			bound(t, legalPartial, "metrics.m2", set, []*float64{new(0.0), new(math.MaxFloat64)},
+				[]*float64{new(-math.SmallestNonzeroFloat64), new(-1.0)})
 		}
 	}
 	type extremes struct{ low, high float64 }
-	bound(t, legalPartial, "metrics.low_node_mean", func(p *JobPartial, v extremes) { first(p).LowNodeMean, first(p).HighNodeMean = &v.low, &v.high },
+	bound(t, legalPartial, "metrics.low_node_mean",
+		func(p *JobPartial, v extremes) { first(p).LowNodeMean, first(p).HighNodeMean = &v.low, &v.high },
 		[]extremes{{1, 1}, {-math.MaxFloat64, math.MaxFloat64}}, []extremes{{math.Nextafter(1, 2), 1}, {5, -5}})
 	for _, of := range []func(m *JobPartialMetric) **string{
-		func(m *JobPartialMetric) **string { return &m.LowNode }, func(m *JobPartialMetric) **string { return &m.HighNode },
+		func(m *JobPartialMetric) **string { return &m.LowNode },
+		func(m *JobPartialMetric) **string { return &m.HighNode },
 	} {
-		bound(t, legalPartial, "metrics.low_node", func(p *JobPartial, v string) { *of(first(p)) = &v }, goodNames, badNames)
-		bound(t, legalPartial, "metrics.low_node", func(p *JobPartial, v *string) { *of(first(p)) = v }, nil, []*string{nil})
-		bound(t, legalPartial, "metrics.low_node", func(p *JobPartial, v *string) { *of(&p.Metrics[1]) = v }, nil, []*string{new("n1")})
+		bound(t, legalPartial, "metrics.low_node", func(p *JobPartial, v string) { *of(first(p)) = &v }, goodNames,
+			badNames)
+		bound(t, legalPartial, "metrics.low_node", func(p *JobPartial, v *string) { *of(first(p)) = v }, nil,
+			[]*string{nil})
+		bound(t, legalPartial, "metrics.low_node", func(p *JobPartial, v *string) { *of(&p.Metrics[1]) = v }, nil,
+			[]*string{new("n1")})
 	}
-	bound(t, legalPartial, "metrics.name", func(p *JobPartial, v string) { p.Metrics[1].Name = v }, nil, []string{"ipc"})
+	bound(t, legalPartial, "metrics.name", func(p *JobPartial, v string) { p.Metrics[1].Name = v }, nil,
+		[]string{"ipc"})
 	bound(t, legalPartial, "metrics", func(p *JobPartial, n int) {
 		p.Metrics = nil
 		for _, name := range shortNames(n) {
 			p.Metrics = append(p.Metrics, JobPartialMetric{Name: name, Scope: ScopeCore})
 		}
 	}, goodMetricLen, badMetricLen)
-	bound(t, legalPartial, "shared", func(p *JobPartial, v string) { p.Shared[1].Node = v }, goodNames, append([]string{"n1"}, badNames...))
+	bound(t, legalPartial, "shared", func(p *JobPartial, v string) { p.Shared[1].Node = v }, goodNames,
+		append([]string{"n1"}, badNames...))
 }
 
 func TestLimitsOfPlans(t *testing.T) {
 	tick := func() *Tick {
-		return &Tick{1_700_000_010_000, 10_000, 3, []TickJob{{"1", 0, 1, 2, []string{"n1", "n2"}}, {"1", 1, 1, 1, nil}}, []string{"n1", "n2"}, true}
+		return &Tick{
+			1_700_000_010_000, 10_000, 3,
+			[]TickJob{{"1", 0, 1, 2, []string{"n1", "n2"}}, {"1", 1, 1, 1, nil}},
+			[]string{"n1", "n2"},
+			true,
+		}
 	}
 	placed(t, tick, func(k *Tick) (*int64, *int64) { return &k.IntervalStart, &k.IntervalMs })
 	bound(t, tick, "epoch", func(k *Tick, v int64) { k.Epoch = v }, goodEpochs, badEpochs)
@@ -445,23 +521,32 @@ func TestLimitsOfPlans(t *testing.T) {
 	bound(t, tick, "restart", func(k *Tick, v int32) { k.Jobs[0].Restart = v }, []int32{0, 2, math.MaxInt32}, negative)
 	bound(t, tick, "jobs", func(k *Tick, v string) { k.Jobs[0].JobID = v }, nil, []string{JobSystem})
 	bound(t, tick, "jobs", func(k *Tick, v int32) { k.Jobs[0].Restart = v }, nil, []int32{1}) // there already
-	bound(t, tick, "jobs", func(k *Tick, v int32) { k.Jobs[0].Parts = v }, []int32{0, 10_000}, []int32{-1, 10_001, math.MaxInt32})
-	bound(t, tick, "jobs", func(k *Tick, v int32) { k.Jobs[0].JobNodes = v }, []int32{2, 1 << 22}, []int32{1, 0, -1, 1<<22 + 1})
-	bound(t, tick, "jobs.nodes", func(k *Tick, v string) { k.Jobs[0].Nodes[0] = v }, goodNames, append([]string{"n2"}, badNames...))
-	bound(t, tick, "shared", func(k *Tick, v string) { k.Shared[0] = v }, goodNames, append([]string{"n2"}, badNames...))
+	bound(t, tick, "jobs", func(k *Tick, v int32) { k.Jobs[0].Parts = v }, []int32{0, 10_000},
+		[]int32{-1, 10_001, math.MaxInt32})
+	bound(t, tick, "jobs", func(k *Tick, v int32) { k.Jobs[0].JobNodes = v }, []int32{2, 1 << 22},
+		[]int32{1, 0, -1, 1<<22 + 1})
+	bound(t, tick, "jobs.nodes", func(k *Tick, v string) { k.Jobs[0].Nodes[0] = v }, goodNames,
+		append([]string{"n2"}, badNames...))
+	bound(t, tick, "shared", func(k *Tick, v string) { k.Shared[0] = v }, goodNames,
+		append([]string{"n2"}, badNames...))
 
 	route := func() *Route {
-		return &Route{"n17", 3, 1_700_000_010_001, 2, []RouteEntry{{"1", 0, nil, 0, ModeLocal}, {"4711", 1, []int32{0, 1}, 5, ModeCollect}}}
+		return &Route{
+			"n17", 3, 1_700_000_010_001, 2,
+			[]RouteEntry{{"1", 0, nil, 0, ModeLocal}, {"4711", 1, []int32{0, 1}, 5, ModeCollect}},
+		}
 	}
 	last := func(r *Route) *RouteEntry { return &r.Entries[1] }
 	bound(t, route, "node", func(r *Route, v string) { r.Node = v }, goodNames, badNames)
 	bound(t, route, "epoch", func(r *Route, v int64) { r.Epoch = v }, goodEpochs, badEpochs)
 	bound(t, route, "interval_start", func(r *Route, v int64) { r.IntervalStart = v }, goodTimes, badTimes)
 	bound(t, route, "home", func(r *Route, v int32) { r.Home = v }, natural, negative)
-	bound(t, route, "entries.job_id", func(r *Route, v string) { last(r).JobID = v }, []string{"a", x64}, append([]string{JobRest, JobSystem}, badJobs...))
+	bound(t, route, "entries.job_id", func(r *Route, v string) { last(r).JobID = v }, []string{"a", x64},
+		append([]string{JobRest, JobSystem}, badJobs...))
 	bound(t, route, "entries.job_id", func(r *Route, v int32) { last(r).Restart = v }, natural, negative)
 	bound(t, route, "entries.partition", func(r *Route, v int32) { last(r).Partition = v }, natural, negative)
-	bound(t, route, "entries.mode", func(r *Route, v string) { last(r).Mode = v }, []string{ModeLocal, ModeCollect}, []string{"", "local", "DROP"})
+	bound(t, route, "entries.mode", func(r *Route, v string) { last(r).Mode = v }, []string{ModeLocal, ModeCollect},
+		[]string{"", "local", "DROP"})
 	bound(t, route, "entries.cpus", func(r *Route, v []int32) { last(r).Cpus = v },
 		[][]int32{nil, {0}, cpusUpTo(65536)}, [][]int32{{0, -1}, {math.MinInt32}, cpusUpTo(65537)})
 
@@ -479,23 +564,31 @@ func TestLimitsOfReports(t *testing.T) {
 		return &Progress{From: 1, Position: 9, Hold: 4, Loads: []JobLoad{{"1", 0, 1, 1}, {"4711", 1, 12, 60_000}}}
 	}
 	type positions struct{ from, hold, position int64 }
-	bound(t, progress, "position", func(p *Progress, v positions) { p.From, p.Hold, p.Position = v.from, v.hold, v.position }, []positions{
+	bound(t, progress, "position", func(p *Progress, v positions) {
+		p.From, p.Hold, p.Position = v.from, v.hold,
+			v.position
+	}, []positions{
 		{0, 0, 0}, {5, 0, 5}, {0, 5, 5}, {0, 0, math.MaxInt64}, {math.MaxInt64, math.MaxInt64, math.MaxInt64},
 	}, []positions{{-1, 0, 0}, {6, 0, 5}, {0, 6, 5}, {0, -1, 5}, {0, 0, -1}, {math.MinInt64, 0, 0}})
 	last := func(p *Progress) *JobLoad { return &p.Loads[1] }
-	bound(t, progress, "job_id", func(p *Progress, v string) { last(p).JobID = v }, append([]string{JobSystem}, goodJobs...), badJobs)
+	bound(t, progress, "job_id", func(p *Progress, v string) { last(p).JobID = v },
+		append([]string{JobSystem}, goodJobs...), badJobs)
 	bound(t, progress, "restart", func(p *Progress, v int32) { last(p).Restart = v }, natural, negative)
-	bound(t, progress, "loads", func(p *Progress, v int32) { last(p).Nodes = v }, []int32{1, math.MaxInt32}, []int32{0, -1})
-	bound(t, progress, "loads", func(p *Progress, v int64) { last(p).Bytes = v }, []int64{0, 1 << 50}, []int64{-1, 1<<50 + 1, math.MaxInt64})
+	bound(t, progress, "loads", func(p *Progress, v int32) { last(p).Nodes = v }, []int32{1, math.MaxInt32},
+		[]int32{0, -1})
+	bound(t, progress, "loads", func(p *Progress, v int64) { last(p).Bytes = v }, []int64{0, 1 << 50},
+		[]int64{-1, 1<<50 + 1, math.MaxInt64})
 	bound(t, progress, "topic_id", func(p *Progress, v string) { p.TopicID = v }, goodUnits, badUnits)
-	bound(t, progress, "open", func(p *Progress, v int64) { p.Open = v }, []int64{0, math.MaxInt64}, []int64{-1, math.MinInt64})
+	bound(t, progress, "open", func(p *Progress, v int64) { p.Open = v }, []int64{0, math.MaxInt64},
+		[]int64{-1, math.MinInt64})
 	bound(t, progress, "stopped", func(p *Progress, v string) { p.Stopped = v }, goodTexts, badTexts)
 
 	gap := func() *Gap { return &Gap{"n17", "r", 1, 2, 12, "ring full"} }
 	bound(t, gap, "node", func(g *Gap, v string) { g.Node = v }, goodNames, badNames)
 	bound(t, gap, "run_id", func(g *Gap, v string) { g.RunID = v }, goodUnits, badUnits)
 	bound(t, gap, "reason", func(g *Gap, v string) { g.Reason = v }, goodTexts, badTexts)
-	bound(t, gap, "records", func(g *Gap, v int64) { g.Records = v }, []int64{0, math.MaxInt64}, []int64{-1, math.MinInt64})
+	bound(t, gap, "records", func(g *Gap, v int64) { g.Records = v }, []int64{0, math.MaxInt64},
+		[]int64{-1, math.MinInt64})
 	bound(t, gap, "first_interval_start", func(g *Gap, v int64) { g.FirstIntervalStart = v }, goodTimes, badTimes)
 	bound(t, gap, "last_interval_start", func(g *Gap, v int64) { g.LastIntervalStart = v }, goodTimes, badTimes)
 
@@ -503,7 +596,8 @@ func TestLimitsOfReports(t *testing.T) {
 	bound(t, reject, "topic", func(r *Reject, v string) { r.Topic = v }, goodTexts, badTexts)
 	bound(t, reject, "reason", func(r *Reject, v string) { r.Reason = v }, goodTexts, badTexts)
 	bound(t, reject, "hash", func(r *Reject, v string) { r.Hash = v }, goodUnits, badUnits)
-	bound(t, reject, "head", func(r *Reject, v []byte) { r.Head = v }, [][]byte{nil, make([]byte, 1024)}, [][]byte{make([]byte, 1025)})
+	bound(t, reject, "head", func(r *Reject, v []byte) { r.Head = v }, [][]byte{nil, make([]byte, 1024)},
+		[][]byte{make([]byte, 1025)})
 
 	job := func() *Job { return &Job{JobID: "4711", Nodes: []string{"n1", "n2"}, State: StateRunning} }
 	bound(t, job, "job_id", func(j *Job, v string) { j.JobID = v }, goodNames, badNames)

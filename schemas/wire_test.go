@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// TestWalk pins what the walk takes of each type, byte by byte: the decoder behind it must not be the one that finds out.
+// TestWalk pins what the walk takes of each type, byte by byte: the decoder behind it must not be the one that finds
+// out.
 func TestWalk(t *testing.T) {
 	varint := func(v int64) []byte { return binary.AppendVarint(nil, v) }
 	join := func(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
@@ -77,7 +78,10 @@ func TestWalk(t *testing.T) {
 		{"a list with a bad item", list, join(varint(1), two64, varint(0)), errVarint},
 		{"as many as it may have", two, join(varint(2), varint(7), varint(8), varint(0)), nil},
 		{"one more", two, join(varint(3), varint(7), varint(8), varint(9), varint(0)), errTooMany},
-		{"one more, in blocks", two, join(varint(2), varint(7), varint(8), varint(1), varint(9), varint(0)), errTooMany},
+		{
+			"one more, in blocks", two, join(varint(2), varint(7), varint(8), varint(1), varint(9), varint(0)),
+			errTooMany,
+		},
 		{"a record", &shape{kind: "record", fields: []*shape{number, maybe}}, join(varint(7), varint(0)), nil},
 		{"half a record", &shape{kind: "record", fields: []*shape{number, maybe}}, varint(7), errTruncated},
 	} {
@@ -99,13 +103,27 @@ func TestWalkSpends(t *testing.T) {
 		budget int
 	}{
 		{"text", shape{kind: "string"}, []byte{6, 'a', 'b', 'c'}, 2 * 3},
-		{"a pointer", shape{kind: "union", fields: []*shape{{kind: "null"}, {kind: "double", size: 8}}}, append([]byte{2}, make([]byte, 8)...), 8},
+		{
+			"a pointer",
+			shape{kind: "union", fields: []*shape{{kind: "null"}, {kind: "double", size: 8}}},
+			append([]byte{2}, make([]byte, 8)...), 8,
+		},
 		{"no pointer", shape{kind: "union", fields: []*shape{{kind: "null"}, {kind: "double", size: 8}}}, []byte{0}, 0},
 		{"an empty list", shape{kind: "array", fields: []*shape{number}}, []byte{0}, 24},
 		{"a list", shape{kind: "array", fields: []*shape{number}}, []byte{6, 0, 0, 0, 0}, 24 + 3*4 + 3*4},
 		// The items of the first block are copied with those of the second.
-		{"two blocks", shape{kind: "array", fields: []*shape{number}}, []byte{4, 0, 0, 2, 0, 0}, 24 + 2*4 + 2*4 + 24 + 3*4 + 1*4},
-		{"a record", shape{kind: "record", fields: []*shape{{kind: "string"}, {kind: "string"}}}, []byte{2, 'a', 4, 'b', 'c'}, 2 * 3},
+		{
+			"two blocks",
+			shape{kind: "array", fields: []*shape{number}},
+			[]byte{4, 0, 0, 2, 0, 0},
+			24 + 2*4 + 2*4 + 24 + 3*4 + 1*4,
+		},
+		{
+			"a record",
+			shape{kind: "record", fields: []*shape{{kind: "string"}, {kind: "string"}}},
+			[]byte{2, 'a', 4, 'b', 'c'},
+			2 * 3,
+		},
 	} {
 		for perByte := range 3 { // a budget grows with the body
 			s := c.shape
@@ -158,19 +176,27 @@ func TestWhatIsNoRecord(t *testing.T) {
 		"the last byte":      {good[:len(good)-1], ErrMalformed, "weir.v1.Watermark: malformed record: truncated"},
 		"one more byte":      {append(slices.Clone(good), 0), ErrMalformed, "bytes after the record"},
 		"the longest record": {largest, ErrInvalid, "weir.v1.Reject: invalid record: head"},
-		"a longer one":       {mustMarshal(t, reject), ErrTooLarge, "weir.v1.Reject: record too large: 4193281 bytes of at most 4193280"},
-		"cut":                {long(1 << 16), ErrMalformed, "truncated"},
+		"a longer one": {
+			mustMarshal(t, reject), ErrTooLarge,
+			"weir.v1.Reject: record too large: 4193281 bytes of at most 4193280",
+		},
+		"cut": {long(1 << 16), ErrMalformed, "truncated"},
 	} {
 		_, err := Unmarshal(c.b)
 		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want %v with %q", name, err, c.want, c.says)
 		}
-		if _, _, jsonErr := JSON(c.b); c.want != ErrInvalid && (jsonErr == nil || jsonErr.Error() != err.Error()) {
+		if _, _, jsonErr := JSON(c.b); !errors.Is(err, ErrInvalid) &&
+			(jsonErr == nil || jsonErr.Error() != err.Error()) {
 			t.Errorf("%s: JSON says %v, Unmarshal %v", name, jsonErr, err)
 		}
 	}
 	if name, _, err := JSON(good[:12]); name != "weir.v1.Watermark" || err == nil {
 		t.Errorf("the schema of a cut record is %q, %v", name, err)
+	}
+	batch := fullBatch(1025, 0)
+	if _, err := Unmarshal(mustMarshal(t, batch)); !errors.Is(err, ErrInvalid) || errors.Is(err, ErrMalformed) {
+		t.Errorf("too many metrics: %v", err)
 	}
 	var of Record = foreign{}
 	if _, err := Marshal(of); !errors.Is(err, ErrUnknownSchema) || !strings.Contains(err.Error(), "schemas.foreign") {
@@ -206,7 +232,8 @@ func TestSchemasAreListedInOrder(t *testing.T) {
 // TestTopicSettings: each is what a part relies on.
 func TestTopicSettings(t *testing.T) {
 	z := Sizes{
-		Collectors: 4, Routes: 2, Partials: 1, JobSummary: 3, Replication: 2, CountersRetention: time.Hour, SummaryRetention: 48 * time.Hour,
+		Collectors: 4, Routes: 2, Partials: 1, JobSummary: 3, Replication: 2, CountersRetention: time.Hour,
+		SummaryRetention: 48 * time.Hour,
 	}
 	logged := map[string]string{ // the others keep the last record of each key, for ever
 		TopicCounters: "3600000", TopicPartials: "3600000", TopicJobSummary: "172800000", TopicRejects: "172800000",
@@ -215,7 +242,10 @@ func TestTopicSettings(t *testing.T) {
 		z.SegmentBytes = segment
 		for _, topic := range Topics("p.", z) {
 			name := strings.TrimPrefix(topic.Name, "p.")
-			want := map[string]string{"cleanup.policy": "compact", "max.message.bytes": "4194304", "min.insync.replicas": "1"}
+			want := map[string]string{
+				"cleanup.policy": "compact", "max.message.bytes": "4194304",
+				"min.insync.replicas": "1",
+			}
 			if ms, ok := logged[name]; ok {
 				want["cleanup.policy"], want["retention.ms"] = "delete", ms
 			}
