@@ -86,11 +86,11 @@ func TestNewestSummaryInAnyWindows(t *testing.T) {
 		n := newest{map[string]*schemas.JobSummary{}, map[string]bool{}}
 		for since, before := now, now+1; before > now-200_000; since, before = since-int64(1+r.IntN(30_000)), since {
 			for _, w := range between(log, since, before) {
-				if err := n.take(w.record(t)); err != nil {
+				if err := n.add(w.record(t)); err != nil {
 					t.Fatal(err)
 				}
 			}
-			n.settle(time.UnixMilli(since))
+			n.readBack(time.UnixMilli(since))
 		}
 		got := map[string]int64{}
 		for key, s := range n.of {

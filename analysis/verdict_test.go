@@ -49,6 +49,40 @@ func TestAccountsOfAnotherCluster(t *testing.T) {
 	}
 }
 
+// TestAccountsOfOtherTicks: a Tick of another interval takes no record, a second Tick says nothing, and what is older than
+// the last Ticks counts for nothing.
+func TestAccountsOfOtherTicks(t *testing.T) {
+	a := newAccounts("c", 2000, 1000)
+	hear := func(partition int32, node string, start int64) {
+		a.take(partition, &schemas.CounterBatch{NodeHeader: schemas.NodeHeader{
+			Cluster: "c", Node: node, JobID: "j", IntervalStart: start, IntervalMs: 1000,
+		}})
+	}
+	tick := func(partition int32, start, length int64, nodes ...string) {
+		a.take(partition, &schemas.Tick{
+			IntervalStart: start, IntervalMs: length, Jobs: []schemas.TickJob{{JobID: "j", Parts: 1, Nodes: nodes}},
+		})
+	}
+	hear(0, "n1", 2000)
+	hear(0, "n2", 1000) // before the last Ticks
+	tick(0, 1000, 1000, "n1", "n2", "n9")
+	tick(0, 2000, 500, "n1", "n2")
+	hear(1, "n3", 2000)
+	tick(1, 2000, 1000, "n3")
+	tick(1, 2000, 1000, "n4", "n5") // again
+	s := &Status{}
+	absent := a.close(s)
+	if diff := cmp.Diff([]IntervalStatus{{IntervalStart: 2000, Expected: 3, Summarized: 1, Misrouted: 1}}, s.Intervals); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(missing{{JobID: "j"}: {"n1": true, "n2": true}}, absent); diff != "" {
+		t.Error(diff)
+	}
+	if !slices.Equal(s.Silent, []string{"n2"}) || len(s.Misrouted) > 0 { // the balancer is wrong, and not n1
+		t.Errorf("silent %v, misrouted %v", s.Silent, s.Misrouted)
+	}
+}
+
 // TestAccountsAddUp: every pair of a node and a job has one fate, whatever the order in which the records come.
 func TestAccountsAddUp(t *testing.T) {
 	for seed := range uint64(300) {
@@ -164,6 +198,7 @@ func TestIncompleteNeedsThreeRowsInARow(t *testing.T) {
 	for start := int64(1000); start <= 5000; start += 1000 {
 		r.take(row("more than expected", 0, start, 4, 3))
 		r.take(row("of parts", 1, start, 3, 1))
+		r.take(row(schemas.JobSystem, 0, start, 0, 0)) // all the others once more
 		r.take(row("of parts", 0, start, 2, 2))
 		if start > 2000 {
 			r.take(row("three", 0, start, 0, 0))
@@ -307,6 +342,15 @@ func TestJudgeAtItsLimits(t *testing.T) {
 			len(s.Wrong) > 1 {
 			t.Errorf("%s: %q, want %q alone", name, text, c.says)
 		}
+	}
+	// Several lines come in order, and a reason that is known is said before what it looks like.
+	many := good()
+	stuck(still + 1)(many)
+	many.Partitions[0].StopReason, many.Partitions[0].Replaced, many.Partitions[1].Owner = "too many rejects", true, ""
+	many.Merge, many.Silent = map[string]int64{"lost": 1}, []string{"n1"}
+	if many.judge(cfg); len(many.Wrong) != 4 || !slices.IsSorted(many.Wrong) ||
+		many.Wrong[1] != "collect: partition 0 is stopped, 1 offsets behind: too many rejects" {
+		t.Errorf("%q", many.Wrong)
 	}
 	// Where the balancer has another interval, that is what is wrong, and not what comes of it.
 	s := good()

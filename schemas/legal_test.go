@@ -339,7 +339,7 @@ var sameRecord = cmp.Options{cmpopts.EquateEmpty(), cmpopts.EquateNaNs()}
 
 // TestLegalRecordsComeBack, to the bit: through our codec, and through goavro both ways.
 func TestLegalRecordsComeBack(t *testing.T) {
-	forLegal(t, 150, func(t *testing.T, name string, _ uint64, r Record) {
+	forLegal(t, 60, func(t *testing.T, name string, _ uint64, r Record) {
 		b, err := MarshalChecked(r)
 		if err != nil {
 			t.Fatal(err)
@@ -428,7 +428,7 @@ func forget(n *avro.SchemaNode, v reflect.Value) {
 
 // TestJSONSaysWhatTheRecordSays: each field under its name, to the last bit, and the same text each time.
 func TestJSONSaysWhatTheRecordSays(t *testing.T) {
-	forLegal(t, 60, func(t *testing.T, name string, _ uint64, r Record) {
+	forLegal(t, 30, func(t *testing.T, name string, _ uint64, r Record) {
 		b := mustMarshal(t, r)
 		full, text, err := JSON(b)
 		if err != nil || full != "weir.v1."+name {

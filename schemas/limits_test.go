@@ -11,9 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// bound sets one field of a legal record. It takes the values up to the field's limit, through the codec and back,
-// and it
-// refuses those beyond it, with the name of the field.
+// bound sets one field of a legal record. It takes the values up to the field's limit, through the codec and back.
+// It refuses those beyond it, with the name of the field.
 func bound[R Record, V any](t *testing.T, legal func() R, field string, set func(r R, v V), taken, refused []V) {
 	t.Helper()
 	for _, v := range taken {
@@ -161,8 +160,7 @@ func TestLimitsOfNodeSummary(t *testing.T) {
 	first := func(s *NodeSummary) *JobSummaryMetric { return &s.Metrics[0].JobSummaryMetric }
 	measured(t, goodNodeSummary, func(s *NodeSummary) (name, unit, scope *string) {
 		m := first(s)
-		return &m.Name,
-			&m.Unit, &m.Scope
+		return &m.Name, &m.Unit, &m.Scope
 	})
 	reduced(t, goodNodeSummary, first)
 	bound(t, goodNodeSummary, "metrics.name", func(s *NodeSummary, name string) {
@@ -416,8 +414,7 @@ func TestLimitsOfJobPartial(t *testing.T) {
 	bound(t, legalPartial, "job_id", func(p *JobPartial, v string) { p.JobID = v }, []string{JobSystem}, nil)
 	measured(t, legalPartial, func(p *JobPartial) (name, unit, scope *string) {
 		m := first(p)
-		return &m.Name,
-			&m.Unit, &m.Scope
+		return &m.Name, &m.Unit, &m.Scope
 	})
 	bound(t, legalPartial, "collector", func(p *JobPartial, v int32) { p.Collector = v }, natural, negative)
 	bound(t, legalPartial, "collector", func(p *JobPartial, v int32) { p.Parts = v }, []int32{1, 10_000},

@@ -154,12 +154,8 @@ func TestWhatIsNoRecord(t *testing.T) {
 		r := &Reject{Head: make([]byte, bytes)}
 		return mustMarshal(t, r)[:bytes:bytes]
 	}
-	reject := &Reject{}
-	for n := MaxRecordBytes - 100; ; n++ {
-		if reject.Head = make([]byte, n); len(mustMarshal(t, reject)) == MaxRecordBytes {
-			break
-		}
-	}
+	reject := &Reject{Head: make([]byte, MaxRecordBytes-100)}
+	reject.Head = make([]byte, len(reject.Head)+MaxRecordBytes-len(mustMarshal(t, reject)))
 	largest := mustMarshal(t, reject)
 	reject.Head = append(reject.Head, 0)
 	for name, c := range map[string]struct {
