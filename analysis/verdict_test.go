@@ -352,6 +352,25 @@ func TestJudgeAtItsLimits(t *testing.T) {
 		many.Wrong[1] != "collect: partition 0 is stopped, 1 offsets behind: too many rejects" {
 		t.Errorf("%q", many.Wrong)
 	}
+	// Who stopped: an owner that says so, or that is behind and commits nothing. Where nobody owns it, nobody stopped it.
+	for name, c := range map[string]struct {
+		change func(p *PartitionStatus)
+		want   bool
+	}{
+		"says so":       {func(p *PartitionStatus) { p.StopReason, p.ClosedMs = "why", new(now) }, true},
+		"is stuck":      {func(*PartitionStatus) {}, true},
+		"nobody":        {func(p *PartitionStatus) { p.Owner = "" }, false},
+		"not behind":    {func(p *PartitionStatus) { p.ClosedMs = new(now) }, false},
+		"new, rejects":  {func(p *PartitionStatus) { p.CommittedMs, p.RejectReason = nil, "of cluster d" }, true},
+		"new, no words": {func(p *PartitionStatus) { p.CommittedMs = nil }, false},
+	} {
+		s := good()
+		stuck(still + 1)(s)
+		c.change(&s.Partitions[0])
+		if s.judge(cfg); s.Partitions[0].Stopped != c.want {
+			t.Errorf("%s: stopped is %v, %q", name, s.Partitions[0].Stopped, s.Wrong)
+		}
+	}
 	// Where the balancer has another interval, that is what is wrong, and not what comes of it.
 	s := good()
 	s.TickLengthMs, s.Intervals = new(ms+1), []IntervalStatus{misrouted, misrouted, misrouted}
