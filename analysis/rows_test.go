@@ -114,7 +114,7 @@ func TestWhatIsNoSummaryIsPassedOver(t *testing.T) {
 	n, h := newest{map[string]*schemas.JobSummary{}, map[string]bool{}}, history{jobID: "j", n: 1}
 	for _, value := range [][]byte{nil, []byte("rubbish"), watermark, watermark[:11]} {
 		r := &kgo.Record{Key: []byte("j/0"), Value: value}
-		if err := cmp.Or(n.take(r), h.take(r)); err != nil {
+		if err := cmp.Or(n.add(r), h.add(r)); err != nil {
 			t.Error(err)
 		}
 	}
@@ -154,7 +154,7 @@ func TestHistoryIsTheLastIntervals(t *testing.T) {
 		for since, before := now-int64(r.IntN(10_000)), now+1; why == ""; since,
 			before = since-int64(1+r.IntN(30_000)), since {
 			for _, w := range between(log, since, before) {
-				if err := h.take(w.record(t)); err != nil {
+				if err := h.add(w.record(t)); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -25,15 +26,15 @@ import (
 func TestAccountsOfAnotherCluster(t *testing.T) {
 	a := newAccounts("c", 2000, 1000)
 	for node, cluster := range map[string]string{"n1": "c", "n2": "d"} {
-		a.take(0, &schemas.CounterBatch{NodeHeader: schemas.NodeHeader{
+		a.add(0, &schemas.CounterBatch{NodeHeader: schemas.NodeHeader{
 			Cluster: cluster, Node: node, JobID: "j", IntervalStart: 2000, IntervalMs: 1000,
 		}})
 	}
-	a.take(0, &schemas.Tick{
+	a.add(0, &schemas.Tick{
 		IntervalStart: 2000, IntervalMs: 1000,
 		Jobs: []schemas.TickJob{{JobID: "j", Parts: 1, Nodes: []string{"n1", "n2"}}},
 	})
-	a.take(0, &schemas.NodeSummary{NodeHeader: schemas.NodeHeader{
+	a.add(0, &schemas.NodeSummary{NodeHeader: schemas.NodeHeader{
 		Cluster: "d", Node: "n3", JobID: "j", IntervalStart: 2000, IntervalMs: 500,
 	}})
 	s := &Status{}
@@ -54,12 +55,12 @@ func TestAccountsOfAnotherCluster(t *testing.T) {
 func TestAccountsOfOtherTicks(t *testing.T) {
 	a := newAccounts("c", 2000, 1000)
 	hear := func(partition int32, node string, start int64) {
-		a.take(partition, &schemas.CounterBatch{NodeHeader: schemas.NodeHeader{
+		a.add(partition, &schemas.CounterBatch{NodeHeader: schemas.NodeHeader{
 			Cluster: "c", Node: node, JobID: "j", IntervalStart: start, IntervalMs: 1000,
 		}})
 	}
 	tick := func(partition int32, start, length int64, nodes ...string) {
-		a.take(partition, &schemas.Tick{
+		a.add(partition, &schemas.Tick{
 			IntervalStart: start, IntervalMs: length, Jobs: []schemas.TickJob{{JobID: "j", Parts: 1, Nodes: nodes}},
 		})
 	}
@@ -147,7 +148,7 @@ func TestAccountsAddUp(t *testing.T) {
 			a := newAccounts("c", 2000, 1000)
 			for _, part := range [][]sent{inTime, ticks, after} {
 				for _, s := range part {
-					a.take(s.partition, s.record)
+					a.add(s.partition, s.record)
 				}
 			}
 			s := &Status{}
@@ -196,18 +197,18 @@ func TestIncompleteNeedsThreeRowsInARow(t *testing.T) {
 	}
 	r := rows{}
 	for start := int64(1000); start <= 5000; start += 1000 {
-		r.take(row("more than expected", 0, start, 4, 3))
-		r.take(row("of parts", 1, start, 3, 1))
-		r.take(row(schemas.JobSystem, 0, start, 0, 0)) // all the others once more
-		r.take(row("of parts", 0, start, 2, 2))
+		r.add(row("more than expected", 0, start, 4, 3))
+		r.add(row("of parts", 1, start, 3, 1))
+		r.add(row(schemas.JobSystem, 0, start, 0, 0)) // all the others once more
+		r.add(row("of parts", 0, start, 2, 2))
 		if start > 2000 {
-			r.take(row("three", 0, start, 0, 0))
+			r.add(row("three", 0, start, 0, 0))
 		}
 		if start > 3000 {
-			r.take(row("two", 0, start, 0, 0))
+			r.add(row("two", 0, start, 0, 0))
 		}
 		if start < 3000 {
-			r.take(row("long ago", 0, start, 3, 2))
+			r.add(row("long ago", 0, start, 3, 2))
 		}
 	}
 	incomplete, expected, reported := r.judged(missing{{JobID: "three"}: {"b": true, "a": true}})
@@ -422,9 +423,9 @@ func TestAbsentIsWhatCannotBeRead(t *testing.T) {
 		"not there": {
 			"weir.counters",
 			kadm.TopicDetail{Err: kerr.UnknownTopicOrPartition},
-			config.ErrNoPartition,
+			kafka.ErrNoPartition,
 		},
-		"without a partition":     {"weir.jobs", kadm.TopicDetail{}, config.ErrNoPartition},
+		"without a partition":     {"weir.jobs", kadm.TopicDetail{}, kafka.ErrNoPartition},
 		"another's, not there":    {"weir.mine", kadm.TopicDetail{Err: kerr.UnknownTopicOrPartition}, errNoTopic},
 		"with the prefix of ours": {"weir.weir.jobs", kadm.TopicDetail{}, errNoTopic},
 		"not to be read": {
