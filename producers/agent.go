@@ -1,14 +1,13 @@
-// Package producers is the node's side of weir: it reads every counter of a node at the same instant as all other nodes
-// do theirs, forms one record per job on the node and interval, and sends it to the partition that the node's Route
-// names.
+// Package producers is the node's side of weir. All nodes read their counters at the same instant. A node then forms
+// one record for each job that runs on it, and sends the record to the partition that the node's Route names.
 //
 //	sources ──readings──▶ sample ──form, by Route──▶ ring ──whole intervals──▶ kgo ──▶ topic counters
 //	                                     ▲
 //	                          topic routes, kept on disk
 //
-// Kafka being away never blocks a reading, never grows memory and never ends the agent: the ring drops its oldest
-// interval and a Gap record says so. Simulated nodes differ from a real one in where their values come from, and in
-// nothing else.
+// An outage of Kafka never blocks a reading, never grows memory and never ends the agent. A full ring drops its oldest
+// interval, and a Gap record reports the loss. Simulated nodes differ from a real one only in the source of their
+// values.
 package producers
 
 import (
@@ -31,12 +30,12 @@ import (
 	"github.com/weirhpc/weir/naming"
 )
 
-// ErrNodes is returned when the nodes to run are none, twice the same, or not named as hosts are.
+// ErrNodes is returned when there is no node to run, a node is named twice, or a name is not valid.
 var ErrNodes = errors.New("nodes must be named once each, by [A-Za-z0-9._:-]{1,64}")
 
-// Run is the agent of this host, which it calls cfg.Agent.Node. It blocks until ctx ends, then spends at most two
+// Run is the agent of this host, under the name cfg.Agent.Node. It blocks until ctx ends, then spends at most two
 // seconds on sending what it holds, and returns nil. It returns an error only for a configuration from which no Kafka
-// client can be made; whatever else is wrong is logged and waited for.
+// client can be made. Every other trouble is logged, and the agent waits for its end.
 func Run(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 	h := openHost(cfg.Agent, log)
 	defer h.close()
@@ -66,7 +65,7 @@ type member struct {
 	from sampler
 }
 
-// fleet is the nodes of this process and what they share.
+// fleet is the nodes of this process, with their Kafka clients, routes and clock in common.
 type fleet struct {
 	cfg    config.Config
 	log    *slog.Logger
@@ -74,17 +73,18 @@ type fleet struct {
 	byName map[string]*node
 	wake   chan struct{} // tells the publisher that a ring has something
 
-	// Of the loop that samples.
-	formed int64 // interval_start of the newest interval formed, by the clock as it is now
+	// Only the loop that samples uses these two.
+	formed int64 // interval_start of the newest interval formed; a clock set back resets it
 	future kafka.Trouble
 
-	mu sync.Mutex // guards the nodes' routes and rings: three loops and kgo's promises meet there
+	mu sync.Mutex // guards the nodes' routes and rings, which three loops and kgo's promises use
 }
 
 func newFleet(cfg config.Config, members []member, log *slog.Logger) (*fleet, error) {
 	f := &fleet{cfg: cfg, log: log, byName: map[string]*node{}, wake: make(chan struct{}, 1)}
 	head := schemas.NodeHeader{
-		Cluster: cfg.Cluster, BootID: bootID(cfg.Agent.ProcPath, log), RunID: newRunID(), IntervalMs: cfg.Interval.Milliseconds(),
+		Cluster: cfg.Cluster, IntervalMs: cfg.Interval.Milliseconds(),
+		BootID: bootID(cfg.Agent.ProcPath, log), RunID: newRunID(),
 	}
 	for _, m := range members {
 		if !naming.Valid(m.name) || f.byName[m.name] != nil {
@@ -101,7 +101,8 @@ func newFleet(cfg config.Config, members []member, log *slog.Logger) (*fleet, er
 	return f, nil
 }
 
-// serve works three loops until ctx ends: one follows the routes, one samples and forms, one sends. Sending ends last.
+// serve runs three loops until ctx ends: one follows the routes, one samples and forms, one sends. The sending loop
+// ends last.
 func (f *fleet) serve(ctx context.Context) error {
 	p, err := newPublisher(f)
 	if err != nil {
@@ -120,8 +121,8 @@ func (f *fleet) serve(ctx context.Context) error {
 	loops.Go(func() { r.run(ctx) })
 	loops.Go(func() { p.run(sampled) })
 
-	// Records formed by the route on disk would go where jobs were before this start. Where the brokers answer, the newest
-	// routes are here at once; where they do not, the one on disk is the best there is.
+	// The route on disk is from before this start, and may send records where jobs no longer are. The newest routes
+	// arrive at once where the brokers answer. Where they do not, the route on disk is the best one known.
 	select {
 	case <-r.caughtUp:
 	case <-time.After(min(f.cfg.Interval, f.cfg.BackoffCap)):
@@ -132,7 +133,7 @@ func (f *fleet) serve(ctx context.Context) error {
 	return nil
 }
 
-// bootID names this boot of the host; empty where the kernel does not say.
+// bootID names this boot of the host. It is empty where the kernel does not tell.
 func bootID(procPath string, log *slog.Logger) string {
 	b, err := os.ReadFile(filepath.Join(procPath, "sys/kernel/random/boot_id"))
 	id := strings.TrimSpace(string(b))
@@ -143,14 +144,14 @@ func bootID(procPath string, log *slog.Logger) string {
 	return id
 }
 
-// newRunID names this start of the process, so that its sequence numbers can be told from those of the last start.
+// newRunID names this start of the process, which tells its sequence numbers from those of the last start.
 func newRunID() string {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // does not fail: crypto/rand ends the process instead
 	return hex.EncodeToString(b[:])
 }
 
-// nudge wakes the publisher; it never blocks.
+// nudge wakes the publisher. It never blocks.
 func (f *fleet) nudge() {
 	select {
 	case f.wake <- struct{}{}:

@@ -114,7 +114,7 @@ func follows(t *testing.T, dir string) (n *node, put func(*schemas.Route), r *fo
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.take(&kgo.Record{Key: []byte(route.Node), Value: value})
+		r.apply(&kgo.Record{Key: []byte(route.Node), Value: value})
 		r.save()
 	}, r
 }

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/kafka"
 )
 
-// maxTries is how often a record may fail for a reason of no known kind before it is given up.
+// maxTries is how often a record may fail for an unknown reason before it is given up.
 const maxTries = 5
 
 var (
@@ -24,14 +27,16 @@ type fate int
 
 const (
 	delivered fate = iota // acknowledged
-	kept                  // not now: back into the ring
-	again                 // the same, for a reason that is not known: not for ever
-	refused               // never: lost, and told in a Gap
+	kept                  // not now: it goes back into the ring
+	again                 // as kept, for an unknown reason: at most maxTries times
+	refused               // never: it is lost, and a Gap reports it
 )
 
-// fateOf decides by the client's verdict. The client itself repeats what can be repeated, without end; what it gives
-// back is final for this record, unless it says that we may not write (which an administrator can change), that the
-// client's own identity is worn out (which it renews), or that the client is full or closing.
+// fateOf decides by the client's error. The client itself repeats without end what can be repeated, so its error is
+// final for most records.
+//
+// A record is kept in three cases. We may not write, which an administrator can change. The client's own identity is
+// worn out, and the client renews it. The client is full or closing.
 func fateOf(err error, tries int) fate {
 	var broker *kerr.Error
 	switch {
@@ -49,7 +54,8 @@ func fateOf(err error, tries int) fate {
 		return refused
 	}
 	switch broker {
-	case kerr.TopicAuthorizationFailed, kerr.ClusterAuthorizationFailed, kerr.SaslAuthenticationFailed, kerr.IllegalSaslState,
+	case kerr.TopicAuthorizationFailed, kerr.ClusterAuthorizationFailed,
+		kerr.SaslAuthenticationFailed, kerr.IllegalSaslState,
 		kerr.InvalidProducerEpoch, kerr.ProducerFenced, kerr.OutOfOrderSequenceNumber, kerr.UnknownProducerID,
 		kerr.InvalidProducerIDMapping:
 		return kept
@@ -60,11 +66,54 @@ func fateOf(err error, tries int) fate {
 	return refused
 }
 
-// reasonOf is how a Gap names why a record was refused.
+// reasonOf is the reason that a Gap gives for a refused record.
 func reasonOf(err error) string {
 	var broker *kerr.Error
 	if errors.As(err, &broker) {
 		return broker.Message
 	}
 	return fmt.Sprintf("%.100s", err.Error())
+}
+
+// settle decides by the broker's answer what becomes of a record. kgo calls it from a goroutine of its own.
+func (p *publisher) settle(c parcel, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f := p.flights[c.node.name]
+	if f.intervals[c.item.start]--; f.intervals[c.item.start] == 0 {
+		delete(f.intervals, c.item.start)
+	}
+	p.inFlight--
+	p.bytes -= c.bytes
+	p.nudge()
+	isGap := c.item.gap != nil
+	what := fateOf(err, c.item.tries)
+	p.madeAgain = p.madeAgain || errors.Is(err, kerr.UnknownTopicID)
+	switch what {
+	case kept, again:
+		p.failures++
+		p.resume = time.Now().Add(kafka.Backoff(p.failures, p.cfg.BackoffCap))
+		if what == kept && !errors.Is(err, kgo.ErrClientClosed) && !errors.Is(err, context.Canceled) {
+			p.link.lost(err)
+		}
+	case delivered, refused: // a broker has answered, so a Gap may leave; a refused Gap waits for the next answer
+		p.progress, p.failures, f.gapDue = time.Now(), 0, !isGap || err == nil
+	}
+	switch {
+	case what == delivered:
+		p.link.found()
+	case isGap:
+		c.node.ring.owe(c.item.gap)
+	case what == refused:
+		c.node.ring.lose(c.item, reasonOf(err))
+		if p.refusals.Worth(err, time.Now()) { // a delivered record in between does not end the trouble
+			p.log.Warn("record is refused", "node", c.node.name, "topic", p.topic, "partition", c.item.partition,
+				"interval_start", c.item.start, "err", err)
+		}
+	default:
+		if what == again {
+			c.item.tries++
+		}
+		c.node.ring.back(c.item)
+	}
 }

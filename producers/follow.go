@@ -17,17 +17,17 @@ import (
 // errNotRoute is returned when a value of the routes topic is not the Route of its key's node.
 var errNotRoute = errors.New("not the route of the node that the key names")
 
-// follower reads the partitions of the routes topic that hold this fleet's nodes, from their beginning, for ever.
+// follower reads the partitions of the routes topic that hold this fleet's nodes, from their beginning and without end.
 type follower struct {
 	*fleet
 	topic      string
 	partitions []int32
 	opts       []kgo.Opt
 	link       link
-	caughtUp   chan struct{}     // closed when the end was reached for the first time
+	caughtUp   chan struct{}     // closed when the reader reaches the end for the first time
 	behind     bool              // caughtUp is not closed yet
-	gathered   map[*node]*routes // what was read on the way to the end; nil behind it
-	skipped    kafka.Trouble     // with values
+	gathered   map[*node]*routes // what was read on the way to the end; nil after it
+	skipped    kafka.Trouble     // of values that are no routes
 	unsaved    kafka.Trouble
 }
 
@@ -50,18 +50,19 @@ func newFollower(f *fleet) (*follower, error) {
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{r.topic: begin}),
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()), // a position out of range is an error, not a jump
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.KeepControlRecords(), // a transaction's marker may be the last offset: without it the end is never reached
+		kgo.KeepControlRecords(), // the last offset may be a transaction's marker, and must be reached
 	)
 	return r, nil
 }
 
-// routesPartition is where Kafka's own partitioner puts a node's routes, so that any client's keyed write lands there.
+// routesPartition is the partition of a node's routes by Kafka's own partitioner. So a keyed write of any client
+// arrives there.
 func routesPartition(node string, partitions int) int32 {
 	byKey := kgo.StickyKeyPartitioner(nil).ForTopic("")
 	return int32(byKey.Partition(&kgo.Record{Key: []byte(node)}, partitions))
 }
 
-// run follows the routes until ctx ends. Any error begins the reading anew, with a new client, after a pause.
+// run follows the routes until ctx ends. After any error it pauses, and reads anew with a new client.
 func (r *follower) run(ctx context.Context) {
 	for tries := 1; ; tries++ {
 		served, err := r.read(ctx)
@@ -79,7 +80,7 @@ func (r *follower) run(ctx context.Context) {
 	}
 }
 
-// read reads from the beginning until an error. It reports whether the brokers served any record before.
+// read reads from the beginning until an error. It reports whether the brokers served a fetch before the error.
 func (r *follower) read(ctx context.Context) (served bool, err error) {
 	client, err := kgo.NewClient(append(slices.Clone(r.opts), kgo.WithContext(ctx))...)
 	if err != nil {
@@ -106,15 +107,15 @@ func (r *follower) read(ctx context.Context) (served bool, err error) {
 			if record.Offset+1 >= ends[record.Partition] {
 				delete(ends, record.Partition)
 			}
-			r.take(record)
+			r.apply(record)
 		})
 		r.save()
 	}
 }
 
-// ends returns where the committed records of each partition end now; a partition without any is left out.
+// ends returns the end of the committed records of each partition. A partition without any is left out.
 func (r *follower) ends(ctx context.Context, client *kgo.Client) (map[int32]int64, error) {
-	// Brokers that are away would be dialled for minutes: an answer that long in coming is none.
+	// The client would dial absent brokers for minutes. An answer that takes longer than this counts as none.
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.BackoffCap+r.cfg.Kafka.DialTimeout)
 	defer cancel()
 	ends := map[int32]int64{}
@@ -130,8 +131,8 @@ func (r *follower) ends(ctx context.Context, client *kgo.Client) (map[int32]int6
 	return ends, nil
 }
 
-// reach puts what was read in force, all at once, when nothing is left to read up to the end: a route that was overtaken
-// days ago must not form a record on the way. A node that the topic has no route for has none.
+// reach puts the routes that were read in force, all at once, when every partition is read to its end. A route that was
+// replaced days ago must not form a record on the way. A node without a route in the topic has none.
 func (r *follower) reach(ends map[int32]int64) {
 	if r.gathered == nil || len(ends) > 0 {
 		return
@@ -154,8 +155,8 @@ func (r *follower) reach(ends map[int32]int64) {
 	}
 }
 
-// take remembers a route of one of this fleet's nodes. A value that cannot be used is skipped.
-func (r *follower) take(record *kgo.Record) {
+// apply remembers a route of one of this fleet's nodes. A value that is no route is skipped.
+func (r *follower) apply(record *kgo.Record) {
 	n := r.byName[string(record.Key)]
 	if n == nil || record.Attrs.IsControl() {
 		return
@@ -175,8 +176,9 @@ func (r *follower) take(record *kgo.Record) {
 	}
 	route, err := decodeRoute(n.name, record.Value)
 	if err != nil {
-		if r.skipped.Worth(err, time.Now()) { // a good value between two of these does not end it
-			r.log.Warn("route is skipped", "node", n.name, "topic", record.Topic, "partition", record.Partition, "offset", record.Offset, "err", err)
+		if r.skipped.Worth(err, time.Now()) { // a good value in between does not end the trouble
+			r.log.Warn("route is skipped", "node", n.name,
+				"topic", record.Topic, "partition", record.Partition, "offset", record.Offset, "err", err)
 		}
 		return
 	}

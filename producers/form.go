@@ -7,12 +7,15 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// form shares out one interval: a record for each entry of the route, and the _rest of the CPUs that no entry
-// names where the route says that one is owed. head gives what all of them share; its Seq is that of the record before.
+// form makes the records of one interval, one for each entry of the route. Where the route asks for it, _rest has the
+// CPUs that no entry names. head holds the fields that all records have in common; its Seq is that of the record
+// before.
 //
-// A node-scoped value travels once: with the job where that is the route's only entry and holds the whole node, else
-// with _rest, else not at all. unknown are CPUs that entries name and the sample does not have; they are left out.
-// The items hold the sample: the caller must not change it afterwards.
+// A node-scoped value travels at most once. It goes with the job where the route's only entry holds the whole node,
+// otherwise with _rest if there is one.
+//
+// The CPUs in unknown are named by entries and absent from the sample; they are left out. The items hold the sample, so
+// the caller must not change it afterwards.
 func form(route *schemas.Route, s *sample, head schemas.NodeHeader) (items []item, unknown []int32) {
 	head.IntervalStart, head.SampledAt, head.Epoch = s.start, s.sampledAt, route.Epoch
 	alone := len(route.Entries) == 1 && len(route.Entries[0].Cpus) == 0
@@ -26,7 +29,7 @@ func form(route *schemas.Route, s *sample, head schemas.NodeHeader) (items []ite
 		}
 		head.Seq++
 		head.JobID, head.Restart = e.JobID, e.Restart
-		items = append(items, (&share{s, head, at, alone, e.Mode == schemas.ModeLocal}).item(e.Partition))
+		items = append(items, (&portion{s, head, at, alone, e.Mode == schemas.ModeLocal}).item(e.Partition))
 	}
 	if route.SendsRest() {
 		var at []int
@@ -37,7 +40,7 @@ func form(route *schemas.Route, s *sample, head schemas.NodeHeader) (items []ite
 		}
 		head.Seq++
 		head.JobID, head.Restart = schemas.JobRest, 0
-		items = append(items, (&share{s, head, at, true, false}).item(route.Home))
+		items = append(items, (&portion{s, head, at, true, false}).item(route.Home))
 	}
 	for i := range items {
 		items[i].bytes += s.bytes() / int64(len(items))
@@ -46,7 +49,7 @@ func form(route *schemas.Route, s *sample, head schemas.NodeHeader) (items []ite
 }
 
 const (
-	// itemBytes is the memory of an item and its share, their slots in slices and what the allocator adds.
+	// itemBytes is the memory of an item and its portion, their slots in slices and what the allocator adds.
 	// TestRingCountsItsMemory pins it.
 	itemBytes = 320
 	// columnBytes is the memory of a column beside its values.
@@ -62,8 +65,8 @@ func (s *sample) bytes() int64 {
 	return int64(n)
 }
 
-// locate returns the ascending positions in have of the CPUs that an entry names, all where it names none, and what it
-// names in vain. A CPU that is named twice counts once.
+// locate returns the ascending positions in have of the CPUs that an entry names, and the CPUs that are not there. An
+// entry that names none has all. A CPU that is named twice counts once.
 func locate(named, have []int32) (at []int, missing []int32) {
 	if len(named) == 0 {
 		for i := range have {
@@ -82,21 +85,21 @@ func locate(named, have []int32) (at []int, missing []int32) {
 	return slices.Compact(at), missing
 }
 
-// share is the part of a sample that one record carries.
-type share struct {
+// portion is what one record carries of a sample.
+type portion struct {
 	*sample
 	head  schemas.NodeHeader // of the record, without cpus and sent_at
 	at    []int              // positions in cpus
-	node  bool               // whether node-scoped values are in it
-	local bool               // whether the record has what the values come to, not the values
+	node  bool               // whether it has node-scoped values
+	local bool               // whether the record has the distribution of the values, not the values
 }
 
-func (h *share) item(partition int32) item {
-	return item{start: h.start, partition: partition, share: h, bytes: itemBytes + int64(8*cap(h.at))}
+func (h *portion) item(partition int32) item {
+	return item{start: h.start, partition: partition, portion: h, bytes: itemBytes + int64(8*cap(h.at))}
 }
 
-// record makes the record of a share.
-func (h *share) record(sentAt int64) schemas.Record {
+// record makes the record of a portion.
+func (h *portion) record(sentAt int64) schemas.Record {
 	head := h.head
 	head.SentAt, head.Cpus = sentAt, h.cpuList()
 	if h.local {
@@ -105,13 +108,14 @@ func (h *share) record(sentAt int64) schemas.Record {
 	return h.collected(head)
 }
 
-// each calls f for every metric of the share. values may be those of the sample: f must not change them. A core-scoped
-// metric of no CPU says nothing and is left out.
-func (h *share) each(f func(c *column, values []float64)) {
+// each calls f for every metric of the portion. values may be those of the sample, so f must not change them. A
+// core-scoped metric of no CPU has no values and is left out.
+func (h *portion) each(f func(c *column, values []float64)) {
 	for i := range h.columns {
 		c := &h.columns[i]
 		switch {
-		case c.scope == schemas.ScopeNode && h.node, c.scope == schemas.ScopeCore && len(h.at) == len(h.cpus) && len(h.at) > 0:
+		case c.scope == schemas.ScopeNode && h.node,
+			c.scope == schemas.ScopeCore && len(h.at) == len(h.cpus) && len(h.at) > 0:
 			f(c, c.values)
 		case c.scope == schemas.ScopeCore && len(h.at) > 0:
 			values := make([]float64, len(h.at))
@@ -123,7 +127,7 @@ func (h *share) each(f func(c *column, values []float64)) {
 	}
 }
 
-func (h *share) cpuList() []int32 {
+func (h *portion) cpuList() []int32 {
 	list := make([]int32, len(h.at))
 	for k, i := range h.at {
 		list[k] = h.cpus[i]
@@ -131,17 +135,18 @@ func (h *share) cpuList() []int32 {
 	return list
 }
 
-// collected carries the share's values to the collector that reduces the job.
-func (h *share) collected(head schemas.NodeHeader) *schemas.CounterBatch {
+// collected carries the portion's values to the collector that reduces the job.
+func (h *portion) collected(head schemas.NodeHeader) *schemas.CounterBatch {
 	b := &schemas.CounterBatch{NodeHeader: head, Metrics: make([]schemas.CounterBatchMetric, 0, len(h.columns))}
 	h.each(func(c *column, values []float64) {
-		b.Metrics = append(b.Metrics, schemas.CounterBatchMetric{Name: c.name, Unit: c.unit, Scope: c.scope, Values: values})
+		m := schemas.CounterBatchMetric{Name: c.name, Unit: c.unit, Scope: c.scope, Values: values}
+		b.Metrics = append(b.Metrics, m)
 	})
 	return b
 }
 
-// reduced carries what the share's values come to, for a job that this node has alone.
-func (h *share) reduced(head schemas.NodeHeader) *schemas.NodeSummary {
+// reduced carries the distribution of the portion's values, for a job that runs on this node alone.
+func (h *portion) reduced(head schemas.NodeHeader) *schemas.NodeSummary {
 	b := &schemas.NodeSummary{NodeHeader: head, Metrics: make([]schemas.NodeSummaryMetric, 0, len(h.columns))}
 	h.each(func(c *column, values []float64) {
 		d, certified := quantile.Certify(slices.Clone(values), quantile.Large)
@@ -150,8 +155,8 @@ func (h *share) reduced(head schemas.NodeHeader) *schemas.NodeSummary {
 	return b
 }
 
-// summarize writes a distribution as a job of this one node has it: exact, so without bounds, and without a deviation
-// among nodes. Without valid values everything but the counts is nil.
+// summarize writes the distribution of a job on this one node. It is exact, so it has no bounds and no deviation among
+// nodes. Without valid values everything but the counts is nil.
 func summarize(d quantile.Distribution, certified quantile.Summary, c *column, node string) schemas.NodeSummaryMetric {
 	m := schemas.NodeSummaryMetric{JobSummaryMetric: schemas.JobSummaryMetric{
 		Name: c.name, Unit: c.unit, Scope: c.scope, Count: d.Count, Invalid: d.Invalid,

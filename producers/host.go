@@ -13,13 +13,13 @@ import (
 	"github.com/weirhpc/weir/kafka"
 )
 
-// source is a place that counters are read from.
+// source is a place to read counters from.
 type source struct {
 	name string
 	open func(config.Agent, *slog.Logger) (probe, error)
 }
 
-// sources is every source of the agent. A new one is a line here and a file beside this one.
+// sources is every source of the agent. A new one is a line here, and a file of its own beside this one.
 func sources() []source {
 	return []source{
 		{"stat", openStat},
@@ -38,14 +38,14 @@ type probe struct {
 	scope   string
 	metrics []metric
 	tells   bool // its rows are the CPUs that are online
-	// follow learns which CPUs are online, ascending, before a read; nil where that makes no difference.
+	// follow is given the CPUs that are online, ascending, before a read. It is nil where that makes no difference.
 	follow func(online []int)
 	// read takes a reading into the storage given, and returns it.
 	read func(into reading, v vitals) (reading, error)
-	// form writes the metrics of the interval between two rows, elapsed apart, to out, which begins as NaN: what is not
-	// written is missing. Both rows have the same length. It is a function of its arguments alone.
+	// form writes to out the metrics of the interval between two rows of the same length, which are elapsed apart. out
+	// begins as NaN, so what form does not write is missing. It is a function of its arguments alone.
 	form func(from, to []uint64, elapsed time.Duration, out []float64)
-	// close releases what the source holds; nil where that is nothing.
+	// close releases what the source holds. It is nil where that is nothing.
 	close func()
 }
 
@@ -53,7 +53,7 @@ type probe struct {
 type metric struct{ name, unit string }
 
 // reading is the raw counters of one source at one instant. A core-scoped source has a row for every CPU number, empty
-// where there is no such CPU; a node-scoped one has a single row.
+// where there is no such CPU. A node-scoped source has a single row.
 type reading [][]uint64
 
 // row returns row i, or nil.
@@ -81,7 +81,7 @@ type host struct {
 	probes []*openProbe
 }
 
-// openProbe is a probe with its last two readings; nil is a reading that failed.
+// openProbe is a probe with its last two readings. A reading that failed is nil.
 type openProbe struct {
 	probe
 	name     string
@@ -90,7 +90,7 @@ type openProbe struct {
 	absent   kafka.Trouble
 }
 
-// openHost opens every source. What cannot be opened is absent from then on, and named in the log.
+// openHost opens every source. A source that cannot be opened is logged, and absent from then on.
 func openHost(cfg config.Agent, log *slog.Logger) *host {
 	h := &host{log: log}
 	for _, s := range sources() {
@@ -114,7 +114,8 @@ func (h *host) close() {
 	}
 }
 
-// read takes a reading of every source. The source that tells which CPUs are online is read before those that follow.
+// read takes a reading of every source. sources lists the one that tells which CPUs are online before those that follow
+// it.
 func (h *host) read(v vitals) {
 	var online []int
 	for _, p := range h.probes {
@@ -143,8 +144,7 @@ func (h *host) read(v vitals) {
 }
 
 // interval forms the columns of the interval between the last two readings. Its CPUs are those of either reading: one
-// that came or went in between is there, with missing values; one that is offline is not. A metric that no CPU has is
-// left out.
+// that came or went in between has missing values, one that is offline is absent. A metric that no CPU has is left out.
 func (h *host) interval(start int64, elapsed time.Duration) *sample {
 	s := &sample{start: start, cpus: h.cpus()}
 	for _, p := range h.probes {
@@ -161,7 +161,8 @@ func (h *host) interval(start int64, elapsed time.Duration) *sample {
 	return s
 }
 
-// cpus returns the CPUs of the source that tells which are online; where it cannot be read, those of all sources.
+// cpus returns the CPUs of the source that tells which are online. Where it cannot be read, they are those of all
+// sources.
 func (h *host) cpus() []int32 {
 	var cpus []int32
 	for _, p := range h.probes {
@@ -184,7 +185,7 @@ func (h *host) cpus() []int32 {
 	return slices.Compact(cpus)
 }
 
-// columns forms the probe's metrics, one value for each of the rows named. Those without any value are left out.
+// columns forms the probe's metrics, with one value for each of the rows named. Metrics without any value are left out.
 func (p *openProbe) columns(rows []int32, elapsed time.Duration) []column {
 	values := make([]float64, len(p.metrics)*len(rows))
 	out := make([]float64, len(p.metrics))
@@ -209,8 +210,8 @@ func (p *openProbe) columns(rows []int32, elapsed time.Duration) []column {
 	return columns
 }
 
-// grown is how much a counter grew between two readings. It is not ok for one that went backwards: the kernel began it
-// anew, and what it counted before is not known.
+// grown is how much a counter grew between two readings. It is not ok for a counter that went backwards: the kernel
+// began it anew, and what it counted before is not known.
 func grown(from, to uint64) (float64, bool) {
 	if to < from {
 		return 0, false

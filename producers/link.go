@@ -13,19 +13,19 @@ import (
 	"github.com/weirhpc/weir/kafka"
 )
 
-// link remembers whether the brokers serve a topic, so that an outage is said once for each reason, and its end too,
-// however many tries lie between. It may be used by several goroutines.
+// link remembers whether the brokers serve a topic. It logs an outage once for each reason, and its end once, over any
+// number of tries. Several goroutines may use it.
 type link struct {
 	log   *slog.Logger
 	topic string
 
 	mu      sync.Mutex
 	trouble kafka.Trouble
-	dial    error // of the last connection tried; nil when it came to be
+	dial    error // of the last connection that was tried; nil when it succeeded
 }
 
-// OnBrokerConnect implements kgo.HookBrokerConnect. A wrong password or certificate shows here, and nowhere else: the
-// client takes it for a broker that is away.
+// OnBrokerConnect implements kgo.HookBrokerConnect. A wrong password or certificate shows only here: the client treats
+// it as a broker that is away.
 func (l *link) OnBrokerConnect(_ kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -45,7 +45,7 @@ func (l *link) lost(err error) {
 	l.log.Warn("brokers do not serve the topic: waiting for them", "topic", l.topic, "err", err)
 }
 
-// found notes that they do.
+// found notes that the brokers serve the topic.
 func (l *link) found() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,11 +8,11 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// sampler is where a node's values come from: the kernel of this host, or a simulation. It is used by one goroutine.
+// sampler is the source of a node's values: the kernel of this host, or a simulation. One goroutine uses it.
 type sampler interface {
 	// read takes a reading of everything, now.
 	read(v vitals)
-	// interval returns what lies between the last two readings, which are elapsed apart. The caller keeps the result.
+	// interval returns what was measured between the last two readings, which are elapsed apart. The caller keeps it.
 	interval(start int64, elapsed time.Duration) *sample
 }
 
@@ -31,20 +31,21 @@ type sample struct {
 	columns   []column
 }
 
-// column is one metric of a sample: one value per entry of the sample's cpus, or one of the node; NaN is missing.
+// column is one metric of a sample, with a value for each of the sample's cpus or one for the node. NaN is a missing
+// value.
 type column struct {
 	name, unit, scope string
 	values            []float64
 }
 
-// node is the state of one node's agent: which routes it knows, what it has formed, and what waits to be sent.
+// node is the state of one node's agent: the routes that it knows, what it has formed, and what waits to be sent.
 type node struct {
 	name string
 	slot time.Duration // after a boundary: when records are formed
 	from sampler
 
 	head    schemas.NodeHeader // of the next record; Seq counts those formed
-	last    int64              // interval_start of the newest interval formed, by the clock as it is now
+	last    int64              // interval_start of the newest interval formed; a clock set back resets it
 	unknown map[int32]bool     // CPUs that routes named and the node does not have, each logged once
 
 	// Guarded by the fleet's mutex.
@@ -60,7 +61,7 @@ func newNode(m member, head schemas.NodeHeader, cfg config.Config, limit int64) 
 	}
 }
 
-// maxUnknown bounds the CPUs that are remembered as logged.
+// maxUnknown bounds the CPUs that a node remembers as logged.
 const maxUnknown = 1024
 
 // vitals returns what the agent measures of itself for one node.
@@ -70,9 +71,9 @@ func (f *fleet) vitals(n *node, now moment) vitals {
 	return vitals{skew: now.start.Sub(time.UnixMilli(now.boundary)).Abs(), depth: n.ring.depth(), drops: n.ring.drops}
 }
 
-// form shares a sample out into records, by the newest route valid for its interval, and puts them in the node's ring. It
-// reports whether there was a route. An interval that is not newer than the last one formed is left out: the clock was
-// set back a little, and the interval was published already.
+// form makes records of a sample, by the newest route valid for its interval, and puts them into the node's ring. It
+// reports whether there was a route. An interval that is not newer than the last one formed is left out: it was
+// published before the clock was set back a little.
 func (f *fleet) form(n *node, s *sample) bool {
 	f.mu.Lock()
 	route := n.routes.at(s.start)
@@ -81,7 +82,8 @@ func (f *fleet) form(n *node, s *sample) bool {
 		return false
 	}
 	if s.start <= n.last {
-		f.log.Debug("interval is absent: it was published before the clock was set back", "node", n.name, "interval_start", s.start)
+		f.log.Debug("interval is absent: it was published before the clock was set back",
+			"node", n.name, "interval_start", s.start)
 		return true
 	}
 	n.last = s.start
@@ -100,7 +102,7 @@ func (f *fleet) form(n *node, s *sample) bool {
 	return true
 }
 
-// sayUnknown logs, once each, the CPUs that routes name in vain.
+// sayUnknown logs the CPUs that routes name and the node does not have, each of them once.
 func (n *node) sayUnknown(cpus []int32, log *slog.Logger) {
 	var fresh []int32
 	for _, c := range cpus {

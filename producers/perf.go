@@ -25,18 +25,19 @@ type event struct {
 	config uint64
 }
 
-// A row of a perf source: how long the group was wanted and how long it counted, in nanoseconds, then its events.
+// A row of a perf source begins with two times in nanoseconds: how long the group was wanted, and how long it counted.
+// The counts of its events follow.
 const (
 	rowEnabled = iota
 	rowRunning
 	rowEvents
 )
 
-// errStill is returned when a group was not wanted since the last reading: its CPU went offline.
+// errStill is returned for a group that was not wanted since the last reading, because its CPU went offline.
 var errStill = errors.New("they stand still")
 
-// openPerfSoftware counts the kernel's own events on every CPU. task_clock is nanoseconds per nanosecond; on a group
-// that counts a CPU and not a task the kernel lets it run while the CPU idles too, so it tells of time that was counted.
+// openPerfSoftware counts the kernel's own events on every CPU. task_clock is nanoseconds per nanosecond. The group
+// counts a CPU and not a task, so its task_clock runs while the CPU idles too: it measures the time that was counted.
 func openPerfSoftware(cfg config.Agent, log *slog.Logger) (probe, error) {
 	if !cfg.Perf {
 		return probe{}, nil
@@ -82,7 +83,7 @@ func openPerfHardware(cfg config.Agent, log *slog.Logger) (probe, error) {
 	if err != nil {
 		return probe{}, err
 	}
-	if len(events) < len(wanted) { // the log has named which; one alone makes no ratio
+	if len(events) < len(wanted) { // the log has named the absent one; one alone makes no ratio
 		if p.close != nil {
 			p.close()
 		}
@@ -93,7 +94,7 @@ func openPerfHardware(cfg config.Agent, log *slog.Logger) (probe, error) {
 	return p, nil
 }
 
-// formIPC gives instructions per cycle; missing where the CPU had no cycle.
+// formIPC gives instructions per cycle. It is missing where the CPU had no cycle.
 func formIPC(from, to []uint64, _ time.Duration, out []float64) {
 	cycles, ok := scaled(from, to, rowEvents)
 	instructions, ok2 := scaled(from, to, rowEvents+1)
@@ -102,9 +103,9 @@ func formIPC(from, to []uint64, _ time.Duration, out []float64) {
 	}
 }
 
-// scaled is how often event i of a row occurred between two readings. Where the CPU has fewer counters than are wanted,
-// the kernel counts groups in turn; the count is then extended to the time that was wanted. Not ok where nothing was
-// counted at all.
+// scaled is how often event i of a row occurred between two readings. Where more counters are wanted than the CPU has,
+// the kernel counts groups in turn. The count is then extended to the time that was wanted. It is not ok where nothing
+// was counted.
 func scaled(from, to []uint64, i int) (float64, bool) {
 	enabled, ok1 := grown(from[rowEnabled], to[rowEnabled])
 	running, ok2 := grown(from[rowRunning], to[rowRunning])
@@ -115,11 +116,12 @@ func scaled(from, to []uint64, i int) (float64, bool) {
 	return count * (enabled / running), true
 }
 
-// openPerf opens one group of events on every CPU that is online, for all tasks, and returns the events that the kernel
-// has; what it lacks is named in the log. A group is read by one call: reading a remote CPU's counters interrupts that CPU, however many they are.
+// openPerf opens one group of events on every CPU that is online, for all tasks. It returns the events that the kernel
+// has, and logs those that it lacks. One call reads a group: reading a remote CPU's counters interrupts that CPU, and
+// one call interrupts it once.
 //
-// perf-utils reads the groups. It opens them one after the other here, because it keeps a buffer of the last group
-// opened in a variable of its package; and each event is first tried alone, because it reports errors as text only.
+// perf-utils reads the groups. They are opened one after the other, because perf-utils keeps a buffer of the last group
+// opened in a variable of its package. Each event is first tried alone, because perf-utils reports errors as text only.
 func openPerf(cfg config.Agent, log *slog.Logger, wanted []event) (probe, []event, error) {
 	cpus, err := onlineCPUs(cfg.ProcPath)
 	if err != nil {
@@ -147,12 +149,12 @@ func openPerf(cfg config.Agent, log *slog.Logger, wanted []event) (probe, []even
 	return probe{scope: schemas.ScopeCore, follow: groups.follow, read: groups.read, close: groups.close}, events, nil
 }
 
-// perfGroups is the open group of each CPU. The groups follow the CPUs that are online: the kernel takes the events of a
-// CPU that goes offline away for good, and a read of them then repeats what they were.
+// perfGroups is the open group of each CPU. The groups follow the CPUs that are online. The kernel takes away the
+// events of a CPU that goes offline for good, and a read then repeats their last counts.
 type perfGroups struct {
 	log    *slog.Logger
 	open   func(cpu int) (perf.GroupProfiler, error)
-	groups map[int]*perfGroup // of the CPUs that are online; nil: none, to be tried again
+	groups map[int]*perfGroup // of the CPUs that are online; nil where it must be opened again
 	value  perf.GroupProfileValue
 }
 
@@ -166,8 +168,8 @@ func newPerfGroups(log *slog.Logger, open func(cpu int) (perf.GroupProfiler, err
 	return &perfGroups{log: log, open: open, groups: map[int]*perfGroup{}}
 }
 
-// openMissing opens a group on each of the CPUs that has none. It returns where, and why another one was refused; a CPU
-// that was refused before is tried in silence.
+// openMissing opens a group on each of the CPUs that has none. It returns the CPUs where it did, and why another one
+// was refused. A CPU that was refused before is tried without an error.
 func (p *perfGroups) openMissing(cpus []int) (opened []int, refused error) {
 	for _, cpu := range cpus {
 		have, known := p.groups[cpu]
@@ -187,7 +189,7 @@ func (p *perfGroups) openMissing(cpus []int) (opened []int, refused error) {
 	return opened, refused
 }
 
-// follow closes the groups of CPUs that went offline, and opens those of CPUs that came. online is ascending.
+// follow closes the groups of CPUs that went offline, and opens groups on CPUs that came. online is ascending.
 func (p *perfGroups) follow(online []int) {
 	var gone []int
 	for cpu, g := range p.groups {
@@ -212,7 +214,7 @@ func (p *perfGroups) follow(online []int) {
 	}
 }
 
-// read reads every group, in the order of CPUs. A CPU whose group cannot be read, or stands still, has no row: it was
+// read reads every group, in the order of CPUs. A CPU whose group cannot be read, or stands still, has no row. It was
 // offline since the last reading, and gets a new group before the next one.
 func (p *perfGroups) read(into reading, _ vitals) (reading, error) {
 	var failed error
@@ -264,8 +266,8 @@ func openGroup(cpu int, attrs []unix.PerfEventAttr) (perf.GroupProfiler, error) 
 	return g, nil
 }
 
-// tryEvent says why the kernel does not give an event on a CPU: ENOENT or EOPNOTSUPP where the hardware lacks it, EACCES
-// or EPERM where the process needs CAP_PERFMON or a lower kernel.perf_event_paranoid.
+// tryEvent returns why the kernel does not give an event on a CPU. ENOENT and EOPNOTSUPP mean that the hardware lacks
+// it. EACCES and EPERM mean that the process needs CAP_PERFMON or a lower kernel.perf_event_paranoid.
 func tryEvent(attr unix.PerfEventAttr, cpu int) error {
 	attr.Bits = unix.PerfBitDisabled | unix.PerfBitExcludeHv
 	fd, err := unix.PerfEventOpen(&attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
@@ -275,7 +277,7 @@ func tryEvent(attr unix.PerfEventAttr, cpu int) error {
 	return unix.Close(fd)
 }
 
-// onlineCPUs are the CPUs of which /proc/stat speaks, at least one, ascending.
+// onlineCPUs are the CPUs that /proc/stat lists, at least one, ascending.
 func onlineCPUs(procPath string) ([]int, error) {
 	path := filepath.Join(procPath, "stat")
 	data, err := os.ReadFile(path)

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/kafka"
@@ -15,21 +14,21 @@ import (
 )
 
 const (
-	// inHand is how many intervals of one node the Kafka client holds at most. It cannot give back what it has begun to
-	// send, so what may have to be dropped stays in the ring.
+	// inHand is how many intervals of one node the Kafka client holds at most. The client cannot give back what it has
+	// begun to send, so the rest stays in the ring, where it may be dropped.
 	inHand = 4
-	// nodeHand is how much the Kafka client holds of one node before it gets no more. 257 records that the node
-	// reduced take 1.8 MB: they leave together, so that their number does not multiply the latency.
+	// nodeHand is how many bytes of one node the Kafka client holds before it gets no more. 257 records that the node
+	// reduced take 1.8 MB. They leave together, so that their number does not multiply the latency.
 	nodeHand = 4 << 20
-	// fleetHand is the limit of a process, whose simulated nodes share it.
+	// fleetHand is the limit for all simulated nodes of a process together.
 	fleetHand = 32 << 20
-	// recordBytes is what a record in hand costs beside its value.
+	// recordBytes is the memory of a record in hand beside its value.
 	recordBytes = 512
 	// drainTime is how long the end of the process waits for records to be sent.
 	drainTime = 2 * time.Second
 )
 
-// errNoAnswer is logged when records were sent and nothing came back.
+// errNoAnswer is logged when the brokers have not answered for the records that were sent.
 var errNoAnswer = errors.New("no answer")
 
 // publisher hands the rings' records to Kafka, whole intervals where they fit.
@@ -45,11 +44,11 @@ type publisher struct {
 	flights   map[string]*flight // by node
 	inFlight  int                // records, over all nodes
 	bytes     int                // of the records in flight
-	limit     int                // of bytes: what is in flight when nothing more is handed over
-	turn      int                // of the node that is asked next
+	limit     int                // of bytes: nothing more is handed over from here on
+	turn      int                // index of the node that is asked next
 	progress  time.Time          // when a broker last answered, or the first record in flight left
 	failures  int                // in a row
-	resume    time.Time          // nothing is handed over before
+	resume    time.Time          // nothing is handed over before this time
 	refusals  kafka.Trouble
 	madeAgain bool // the topic has another id than the client's, which never adopts one
 }
@@ -57,7 +56,7 @@ type publisher struct {
 // flight is what the Kafka client holds of one node.
 type flight struct {
 	intervals map[int64]int // records in flight by interval; only intervals that have some
-	gapDue    bool          // a broker answered since a record was lost: it may be told
+	gapDue    bool          // a broker has answered since a record was lost, so a Gap may leave
 }
 
 func newPublisher(f *fleet) (*publisher, error) {
@@ -87,8 +86,8 @@ func newPublisher(f *fleet) (*publisher, error) {
 	return p, nil
 }
 
-// partitioner is kgo.ManualPartitioner, since the partition was fixed when the record was formed; it also notes how many
-// partitions there are, because the client does not say in its error that this is what was wrong.
+// partitioner is kgo.ManualPartitioner, since the partition was fixed when the record was formed. It also notes how
+// many partitions there are: the client's error does not tell that a partition is missing.
 func (p *publisher) partitioner(string) func(*kgo.Record, int) int {
 	return func(r *kgo.Record, partitions int) int {
 		p.partitions.Store(int32(partitions))
@@ -96,7 +95,7 @@ func (p *publisher) partitioner(string) func(*kgo.Record, int) int {
 	}
 }
 
-// run sends until sampled is closed and the rings are empty, or drainTime has passed since.
+// run sends until sampled is closed and the rings are empty, for at most drainTime after sampled.
 func (p *publisher) run(sampled <-chan struct{}) {
 	var deadline <-chan time.Time
 	for {
@@ -121,7 +120,8 @@ func (p *publisher) run(sampled <-chan struct{}) {
 	p.end()
 }
 
-// forget makes the client ask anew for a topic that was deleted and made again. What it holds of it comes back to the rings.
+// forget makes the client look up anew a topic that was deleted and made again. The records that the client holds of it
+// go back to the rings.
 func (p *publisher) forget() {
 	p.mu.Lock()
 	madeAgain := p.madeAgain
@@ -132,7 +132,7 @@ func (p *publisher) forget() {
 	}
 }
 
-// end closes the client, and says what it leaves.
+// end closes the client, and logs the records that were not sent.
 func (p *publisher) end() {
 	p.stop()
 	p.client.Close() // returns what is in flight to the rings
@@ -167,7 +167,7 @@ func (p *publisher) patience() time.Duration {
 	return p.cfg.BackoffCap + p.cfg.Kafka.DialTimeout
 }
 
-// untilNext is when there is something to do without being woken: the end of a pause, or of patience.
+// untilNext is how long the loop sleeps unless it is woken: to the end of a pause, or of patience.
 func (p *publisher) untilNext(now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -188,8 +188,8 @@ type parcel struct {
 	bytes int    // in the client's hand
 }
 
-// handOver gives the client what it may hold. All records are encoded before the client gets the first: otherwise a
-// slow node's interval would leave in many requests, and wait for the acknowledgements of the first ones.
+// handOver gives the client what it may hold. All records are encoded before the client gets the first. Otherwise a
+// slow node's interval would leave in many requests, each waiting for the one before.
 func (p *publisher) handOver(now time.Time) {
 	p.watch(now)
 	var parcels []parcel
@@ -206,7 +206,7 @@ func (p *publisher) handOver(now time.Time) {
 	for _, c := range parcels {
 		key := schemas.CollectorKey(c.item.partition)
 		r := &kgo.Record{Topic: p.topic, Partition: c.item.partition, Key: key, Value: c.value}
-		// The context is not that of the run: its end must not fail records that can still be sent.
+		// The end of the run must not fail records that can still be sent, so they have another context.
 		p.client.TryProduce(context.Background(), r, func(_ *kgo.Record, err error) {
 			if n := p.partitions.Load(); err != nil && n > 0 && c.item.partition >= n {
 				err = fmt.Errorf("%w: %d of %d", errNoPartition, c.item.partition, n)
@@ -225,8 +225,9 @@ func (p *publisher) watch(now time.Time) {
 	}
 }
 
-// next takes a record from the next ring that has one which the client may have. The nodes take turns, so that one with
-// much to send does not keep the others waiting. The client is not called with the mutex held: its promises want it.
+// next takes a record for the client from the next ring that has one to give. The nodes take turns, so that a node with
+// much to send does not keep the others waiting. The caller hands the record over without the mutex: the client's
+// promises lock it.
 func (p *publisher) next(now time.Time) (parcel, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -252,7 +253,8 @@ func (p *publisher) next(now time.Time) (parcel, bool) {
 	return parcel{}, false
 }
 
-// take takes a node's Gap where one is due, else its oldest record unless that is of one interval too many.
+// take removes a Gap where one is due, otherwise the oldest record. It returns nothing where that record would open one
+// interval too many.
 func (f *flight) take(n *node, horizon int64) (item, bool) {
 	if route := n.routes.at(horizon); f.gapDue && route != nil {
 		f.gapDue = false
@@ -279,47 +281,4 @@ func encode(it item, now time.Time) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %w", errEncoding, err)
 	}
 	return b, nil
-}
-
-// settle deals with what became of a record. kgo calls it from a goroutine of its own.
-func (p *publisher) settle(c parcel, err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	f := p.flights[c.node.name]
-	if f.intervals[c.item.start]--; f.intervals[c.item.start] == 0 {
-		delete(f.intervals, c.item.start)
-	}
-	p.inFlight--
-	p.bytes -= c.bytes
-	p.nudge()
-	isGap := c.item.gap != nil
-	what := fateOf(err, c.item.tries)
-	p.madeAgain = p.madeAgain || errors.Is(err, kerr.UnknownTopicID)
-	switch what {
-	case kept, again:
-		p.failures++
-		p.resume = time.Now().Add(kafka.Backoff(p.failures, p.cfg.BackoffCap))
-		if what == kept && !errors.Is(err, kgo.ErrClientClosed) && !errors.Is(err, context.Canceled) {
-			p.link.lost(err)
-		}
-	case delivered, refused: // a broker has answered, so a Gap may go; one that was refused waits for the next answer
-		p.progress, p.failures, f.gapDue = time.Now(), 0, !isGap || err == nil
-	}
-	switch {
-	case what == delivered:
-		p.link.found()
-	case isGap:
-		c.node.ring.owe(c.item.gap)
-	case what == refused:
-		c.node.ring.lose(c.item, reasonOf(err))
-		if p.refusals.Worth(err, time.Now()) { // a record that is taken between two of these does not end it
-			p.log.Warn("record is refused", "node", c.node.name, "topic", p.topic, "partition", c.item.partition,
-				"interval_start", c.item.start, "err", err)
-		}
-	default:
-		if what == again {
-			c.item.tries++
-		}
-		c.node.ring.back(c.item)
-	}
 }

@@ -6,15 +6,15 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// item is a record that waits to be sent. Its partition was fixed when it was formed. The record is made when it
-// leaves: the sample's values take a small part of the memory of all its records.
+// item is a record that waits to be sent. Its partition was fixed when it was formed. The record itself is made when it
+// leaves, because the sample's values take a small part of the memory of all its records.
 type item struct {
 	start     int64 // interval_start
 	partition int32
-	bytes     int64 // of memory, with an equal part of the sample that all items of the interval share
-	tries     int   // how often it failed for a reason of no known kind
-	share     *share
-	gap       *schemas.Gap // in place of a share
+	bytes     int64 // of memory, the sample divided evenly among the items of its interval
+	tries     int   // how often it failed for an unknown reason
+	portion   *portion
+	gap       *schemas.Gap // in place of a portion
 }
 
 // record makes the record of an item.
@@ -22,7 +22,7 @@ func (it item) record(sentAt int64) schemas.Record {
 	if it.gap != nil {
 		return it.gap
 	}
-	return it.share.record(sentAt)
+	return it.portion.record(sentAt)
 }
 
 // batch is the records of one interval.
@@ -36,37 +36,37 @@ const (
 	reasonFuture = "clock was ahead"
 )
 
-// ring holds what one node has formed and not yet handed to the Kafka client, oldest first: the records of at most
-// capacity intervals and limit bytes. What does not fit is dropped, the oldest interval whole, and remembered in a Gap.
-// The newest interval stays, even where it alone is larger than limit: otherwise the node would never publish.
+// ring holds what one node has formed and not yet handed to the Kafka client, oldest first. It holds the records of at
+// most capacity intervals and limit bytes. If they exceed either, it drops the oldest interval whole, and remembers the
+// loss in a Gap. The newest interval stays even if it alone exceeds limit: otherwise the node would never publish.
 type ring struct {
 	node, runID string
 	capacity    int   // intervals
 	limit       int64 // bytes
 	batches     []batch
 	bytes       int64          // of all batches
-	gaps        []*schemas.Gap // what was lost and not yet told, at most maxGaps
+	gaps        []*schemas.Gap // losses not yet reported, at most maxGaps
 	drops       int64          // records lost since the start
 }
 
 const (
 	// nodeBytes is the limit of a ring. 256 jobs on 256 CPUs with 37 metrics take 5 MB in 32 intervals.
 	nodeBytes = 16 << 20
-	// fleetBytes is the limit of all rings of a process, which many simulated nodes share.
+	// fleetBytes is the limit of all rings of a process, which may run many simulated nodes.
 	fleetBytes = 256 << 20
 )
 
-// ringBytes is the limit of each ring of a process that runs so many nodes.
+// ringBytes is the limit of each ring in a process with so many nodes.
 func ringBytes(nodes int) int64 { return min(nodeBytes, fleetBytes/int64(nodes)) }
 
-// maxGaps bounds the different reasons that are told apart before a Gap can be sent.
+// maxGaps bounds the reasons that are kept apart until a Gap can be sent.
 const maxGaps = 8
 
 func newRing(node, runID string, capacity int, limit int64) ring {
 	return ring{node: node, runID: runID, capacity: capacity, limit: limit}
 }
 
-// push adds the records of an interval. It reports whether the ring begins to drop with them: no Gap of that was pending.
+// push adds the records of an interval. It reports whether the ring begins to drop: no Gap for a full ring was pending.
 func (r *ring) push(items []item) (first bool) {
 	for _, it := range items {
 		r.insert(it)
@@ -74,7 +74,7 @@ func (r *ring) push(items []item) (first bool) {
 	return r.trim()
 }
 
-// back returns an item that was taken and could not be sent, to its place. It may be dropped at once.
+// back returns an item that was taken and could not be sent. A full ring may drop it at once.
 func (r *ring) back(it item) {
 	r.insert(it)
 	r.trim()
@@ -130,7 +130,7 @@ func (r *ring) take() (item, bool) {
 	}
 	b := &r.batches[0]
 	it := b.items[0]
-	b.items[0] = item{} // the array lives on, and what the item held need not
+	b.items[0] = item{} // frees what the item held, since the array stays
 	b.items = b.items[1:]
 	r.bytes -= it.bytes
 	if len(b.items) == 0 {
@@ -152,11 +152,12 @@ func (r *ring) depth() int {
 func (r *ring) lose(it item, reason string) (first bool) {
 	r.drops++
 	return r.owe(&schemas.Gap{
-		Node: r.node, RunID: r.runID, FirstIntervalStart: it.start, LastIntervalStart: it.start, Records: 1, Reason: reason,
+		Node: r.node, RunID: r.runID,
+		FirstIntervalStart: it.start, LastIntervalStart: it.start, Records: 1, Reason: reason,
 	})
 }
 
-// owe adds to what must be told: to the Gap of the same reason, where there is one. It reports whether there was none.
+// owe adds a loss to the pending Gap of the same reason. It reports whether there was none.
 func (r *ring) owe(g *schemas.Gap) (first bool) {
 	i := slices.IndexFunc(r.gaps, func(have *schemas.Gap) bool { return have.Reason == g.Reason })
 	if i < 0 && len(r.gaps) < maxGaps {

@@ -14,8 +14,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// keptRoutes is how many routes a node remembers. The plan of the running interval and of the one that waits for its
-// send slot are needed; the others are for a balancer that writes ahead.
+// keptRoutes is how many routes a node remembers. Two are needed: the plan of the running interval, and that of the
+// interval that waits for its send slot. The others serve a balancer that plans ahead.
 const keptRoutes = 8
 
 // routes are the newest routes of one node, ascending by interval_start.
@@ -24,9 +24,9 @@ type routes struct {
 	saved *schemas.Route // what is on disk
 }
 
-// add remembers a route. Routes come in the order in which they were written, and the last one wins: it replaces those that
-// begin with it or later. So what a balancer with a wrong clock planned for the future never comes into force again.
-// Of routes that begin after horizon only the last is kept: they must not push out the one in force.
+// add remembers a route. Routes come in the order in which they were written, and the last one wins: it replaces those
+// that begin with it or later. So a route that a balancer with a wrong clock planned for the future never comes into
+// force again. Of the routes that begin after horizon only the last is kept: they must not push out the one in force.
 func (rs *routes) add(r *schemas.Route, horizon int64) {
 	rs.known = slices.DeleteFunc(rs.known, func(k *schemas.Route) bool {
 		return k.IntervalStart >= r.IntervalStart || k.IntervalStart > horizon
@@ -37,8 +37,8 @@ func (rs *routes) add(r *schemas.Route, horizon int64) {
 	}
 }
 
-// replace puts the routes that the topic has in place of those known before. Where all of them begin after horizon, the
-// route that was in force stays.
+// replace puts the routes of the topic in place of those known before. If all of them begin after horizon, the route
+// that was in force stays.
 func (rs *routes) replace(topic []*schemas.Route, horizon int64) {
 	before := rs.at(horizon)
 	rs.known = topic
@@ -57,12 +57,12 @@ func (rs *routes) at(start int64) *schemas.Route {
 	return nil
 }
 
-// errOtherNode is returned when a saved route is not of the node whose name its file has.
+// errOtherNode is returned when a saved route is of another node than its file's name tells.
 var errOtherNode = errors.New("route of another node")
 
 func routePath(dir, node string) string { return filepath.Join(dir, "route-"+node+".avro") }
 
-// removeRoute removes the route of a node that has none any more.
+// removeRoute removes the saved route of a node that no longer has one.
 func removeRoute(dir, node string) error {
 	if err := os.Remove(routePath(dir, node)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("removing the saved route: %w", err)
@@ -70,7 +70,7 @@ func removeRoute(dir, node string) error {
 	return nil
 }
 
-// saveRoute writes a node's route beside the old one and renames it into place: a reader finds one or the other, whole.
+// saveRoute writes a node's route beside the old one and renames it into place, so a reader always finds a whole file.
 func saveRoute(dir string, r *schemas.Route) error {
 	b, err := schemas.Marshal(r)
 	if err != nil {
@@ -89,7 +89,7 @@ func saveRoute(dir string, r *schemas.Route) error {
 	return nil
 }
 
-// loadRoute reads a node's saved route. Without a file it is nil, and so is the error.
+// loadRoute reads a node's saved route. It returns nil without an error where there is no file.
 func loadRoute(dir, node string) (*schemas.Route, error) {
 	b, err := os.ReadFile(routePath(dir, node))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -128,7 +128,7 @@ func (f *fleet) loadRoutes() {
 	}
 }
 
-// saveRoutes writes the newest usable route of every node where it is not on disk. It returns the first error.
+// saveRoutes writes the newest usable route of every node where the disk has another. It returns the first error.
 func (f *fleet) saveRoutes() error {
 	if f.cfg.Agent.StateDir == "" {
 		return nil
@@ -139,9 +139,9 @@ func (f *fleet) saveRoutes() error {
 		f.mu.Lock()
 		r, saved := n.routes.at(horizon), n.routes.saved
 		if r == nil && len(n.routes.known) > 0 {
-			r = saved // by this clock all are from the future
+			r = saved // this clock takes all of them for the future
 		}
-		n.routes.saved = r // also where writing fails: the next route is the next try
+		n.routes.saved = r // also if writing fails: the next route is the next try
 		f.mu.Unlock()
 		if r == saved {
 			continue
@@ -164,10 +164,11 @@ func (f *fleet) horizon(now time.Time) int64 {
 	return now.Add(config.Slack(f.cfg.Interval)).UnixMilli()
 }
 
-// errFutureRoute is logged when the route written last is not usable yet, by far.
-var errFutureRoute = errors.New("the balancer's clock was ahead, or this host's is behind: set it; the balancer's next plan replaces the route")
+// errFutureRoute is logged when the route that was written last begins far in the future.
+var errFutureRoute = errors.New("the balancer's clock was ahead, or this host's is behind: set it; " +
+	"the balancer's next plan replaces the route")
 
-// sayRoutes logs routes from the future, once and again every ten minutes.
+// sayRoutes logs routes from the future, once and then every ten minutes.
 func (f *fleet) sayRoutes(now time.Time) {
 	var future *schemas.Route // of the first node
 	futures := 0

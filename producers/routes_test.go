@@ -137,7 +137,7 @@ func TestRoutesAreInForceFromTheEndOn(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		r.take(record)
+		r.apply(record)
 	}
 	put("sim0001", &schemas.Route{Node: "sim0001", Epoch: 1, IntervalStart: 1000, Home: 1})
 	put("sim0003", &schemas.Route{Node: "sim0003", Epoch: 1, IntervalStart: 1000, Home: 1})

@@ -9,7 +9,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// simulatedCPUs is so many that the shares of a spread job are not all said value by value: there are estimates to see.
+// simulatedCPUs is large enough that the shares of a split job do not list every value, so their merge estimates.
 const simulatedCPUs = 32
 
 // SimulatedNodes names n nodes: sim0001, sim0002 and so on.
@@ -21,14 +21,15 @@ func SimulatedNodes(n int) []string {
 	return names
 }
 
-// shape is a simulated metric. value makes it of a draw for this node, metric, CPU and interval, and of one for the node.
+// shape is a simulated metric. value makes a value of two draws: one for the node, metric, CPU and interval, and one
+// for the node and metric.
 type shape struct {
 	metric
 	scope string
 	value func(draw, node uint64) float64
 }
 
-// shapes is every simulated metric, ascending by name: columns that real counters look like.
+// shapes is every simulated metric, ascending by name. Their columns look like those of real counters.
 func shapes() []shape {
 	return []shape{
 		{metric{"sim_count", "1"}, schemas.ScopeCore, func(draw, _ uint64) float64 { return float64(draw % 20) }},
@@ -38,11 +39,17 @@ func shapes() []shape {
 			}
 			return unit(mix(draw))
 		}},
-		{metric{"sim_load", "1"}, schemas.ScopeNode, func(draw, node uint64) float64 { return 4*unit(node) + unit(draw) }},
-		{metric{"sim_memory", "B"}, schemas.ScopeNode, func(draw, node uint64) float64 { return float64(node%(1<<38) + draw%(1<<30)) }},
-		{metric{"sim_node", "1"}, schemas.ScopeCore, func(draw, node uint64) float64 { return 100*unit(node) + unit(draw) }},
-		{metric{"sim_normal", "1"}, schemas.ScopeCore, func(draw, _ uint64) float64 { // a sum of uniform draws is nearly normal
-			sum := 50.0
+		{metric{"sim_load", "1"}, schemas.ScopeNode, func(draw, node uint64) float64 {
+			return 4*unit(node) + unit(draw)
+		}},
+		{metric{"sim_memory", "B"}, schemas.ScopeNode, func(draw, node uint64) float64 {
+			return float64(node%(1<<38) + draw%(1<<30))
+		}},
+		{metric{"sim_node", "1"}, schemas.ScopeCore, func(draw, node uint64) float64 {
+			return 100*unit(node) + unit(draw)
+		}},
+		{metric{"sim_normal", "1"}, schemas.ScopeCore, func(draw, _ uint64) float64 {
+			sum := 50.0 // a sum of uniform draws is nearly normal
 			for range 6 {
 				draw = mix(draw)
 				sum += 10 * (unit(draw) - 0.5)
@@ -61,9 +68,9 @@ func shapes() []shape {
 	}
 }
 
-// SimulatedValue is what a simulated node measures: a function of its arguments alone, so that a test can know what a
-// record should hold. cpu is ignored for node-scoped metrics. A metric that is not simulated is NaN, as are some values
-// of sim_gaps.
+// SimulatedValue is what a simulated node measures. It depends on its arguments alone, so that a test can compute what
+// a record should hold. cpu is ignored for node-scoped metrics. Some values of sim_gaps are NaN, and so are those of a
+// metric that is not simulated.
 func SimulatedValue(node, metric string, cpu int, intervalStartMs int64) float64 {
 	for _, s := range shapes() {
 		if s.name == metric {
@@ -98,8 +105,8 @@ func hashOf(s string) uint64 {
 	return h.Sum64()
 }
 
-// simulated is the sampler of a node that is not there. Its intervals are bounded by readings as a real node's are, and
-// are absent when the process could not keep time.
+// simulated is the sampler of a node that does not exist. Readings bound its intervals as those of a real node. An
+// interval is absent where the process did not keep time.
 type simulated struct{ node string }
 
 func (*simulated) read(vitals) {}

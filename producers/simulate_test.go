@@ -42,7 +42,7 @@ func TestSimulatedValues(t *testing.T) {
 			}
 		}
 	}
-	share := func(name string, f func(float64) bool) float64 {
+	fraction := func(name string, f func(float64) bool) float64 {
 		n := 0
 		for _, v := range pooled[name] {
 			if f(v) {
@@ -51,16 +51,16 @@ func TestSimulatedValues(t *testing.T) {
 		}
 		return float64(n) / float64(len(pooled[name]))
 	}
-	if zero := share("sim_sparse", func(v float64) bool { return v == 0 }); zero < 0.85 || zero > 0.95 {
+	if zero := fraction("sim_sparse", func(v float64) bool { return v == 0 }); zero < 0.85 || zero > 0.95 {
 		t.Errorf("%g of sim_sparse are zero", zero)
 	}
-	if missing := share("sim_gaps", math.IsNaN); missing < 0.02 || missing > 0.07 {
+	if missing := fraction("sim_gaps", math.IsNaN); missing < 0.02 || missing > 0.07 {
 		t.Errorf("%g of sim_gaps are missing", missing)
 	}
-	if whole := share("sim_count", func(v float64) bool { return v == math.Trunc(v) }); whole != 1 {
+	if whole := fraction("sim_count", func(v float64) bool { return v == math.Trunc(v) }); whole != 1 {
 		t.Errorf("%g of sim_count are whole numbers", whole)
 	}
-	if huge := share("sim_tail", func(v float64) bool { return v > 100 }); huge == 0 || huge > 0.03 {
+	if huge := fraction("sim_tail", func(v float64) bool { return v > 100 }); huge == 0 || huge > 0.03 {
 		t.Errorf("%g of sim_tail are above 100", huge)
 	}
 	if len(pooled["sim_load"]) != 400 || scopes["sim_load"] != schemas.ScopeNode || len(pooled["sim_normal"]) != 400*simulatedCPUs {

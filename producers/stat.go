@@ -14,8 +14,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// States of a CPU in /proc/stat, in the kernel's order. What follows them, guest and guest_nice, is part of user and
-// nice already.
+// States of a CPU in /proc/stat, in the kernel's order. The fields after them, guest and guest_nice, are part of user
+// and nice already.
 const (
 	stateUser = iota
 	stateNice
@@ -38,8 +38,8 @@ var (
 	errNoCPU = errors.New("no CPU")
 )
 
-// openStat reads how each CPU spends its time. The file is kept open and read whole at its beginning: on 128 CPUs that,
-// and a parser that stops behind the CPUs, takes an eightieth of the general library's time.
+// openStat reads how each CPU spends its time. The file stays open, and every read begins at 0. The parser stops after
+// the lines of CPUs. On 128 CPUs that takes an eightieth of the time of the general library.
 func openStat(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	path := filepath.Join(cfg.ProcPath, "stat")
 	file, err := os.Open(path)
@@ -69,8 +69,8 @@ func openStat(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	}, nil
 }
 
-// readAt0 reads a file of the kernel from its beginning into the buffer, which it returns, grown where it was too small.
-// Such a file is made anew for every read at 0, so it must fit into one.
+// readAt0 reads a file of the kernel from its beginning into the buffer. It returns the buffer, grown where the file
+// did not fit. The kernel makes such a file anew for every read at 0, so one read must get it all.
 func readAt0(file *os.File, buffer []byte) (data, grown []byte, err error) {
 	for {
 		n, err := file.ReadAt(buffer, 0)
@@ -130,7 +130,7 @@ func parseStat(into reading, data []byte) (reading, error) {
 	return into, nil
 }
 
-// number reads the decimal number that b begins with; not ok where there is none, or it does not fit.
+// number reads the decimal number at the beginning of b. It is not ok where there is none, or it does not fit.
 func number(b []byte) (v uint64, rest []byte, ok bool) {
 	i := 0
 	for ; i < len(b) && '0' <= b[i] && b[i] <= '9'; i++ {
@@ -142,9 +142,9 @@ func number(b []byte) (v uint64, rest []byte, ok bool) {
 	return v, b[i:], i > 0
 }
 
-// formStat gives each state's share of the CPU's time, from 0 to 1: user with nice, system with irq and softirq, iowait,
+// formStat gives the fraction of the CPU's time in each state: user with nice, system with irq and softirq, iowait,
 // idle. Steal is in none of them, so on a virtual machine they may sum to less than 1. A state whose counter went
-// backwards, as iowait's does, is missing and counts for nothing in the others.
+// backwards, as that of iowait may, is missing, and counts for nothing in the others.
 func formStat(from, to []uint64, _ time.Duration, out []float64) {
 	var d [states]float64
 	var ok [states]bool

@@ -118,7 +118,7 @@ func TestFormStat(t *testing.T) {
 	}
 }
 
-// Whatever two files say, a share is missing or from 0 to 1, and the shares sum to 1 at most.
+// Whatever two files say, a fraction is missing or from 0 to 1, and the fractions sum to 1 at most.
 func FuzzStat(f *testing.F) {
 	data, err := os.ReadFile("testdata/proc/stat")
 	if err != nil {
@@ -142,7 +142,7 @@ func FuzzStat(f *testing.F) {
 					continue
 				}
 				if v < 0 || v > 1 {
-					t.Fatalf("share %g", v)
+					t.Fatalf("fraction %g", v)
 				}
 				sum += v
 			}

@@ -23,9 +23,9 @@ func (m moment) skew() time.Duration {
 	return max(m.start.Sub(b).Abs(), m.end.Sub(b).Abs())
 }
 
-// whole reports whether two readings bound an interval that may be published: neighbouring boundaries, each reading
-// within a tenth of the interval from its own, and no more or less time between them than that allows. The last rule
-// finds a wall clock that was set between them, since time between readings is taken from the monotonic clock.
+// whole reports whether two readings bound an interval that may be published. Their boundaries are neighbours, and each
+// reading is within a tenth of the interval from its own. The time between them, by the monotonic clock, differs from
+// the interval by at most a fifth. That last rule finds a wall clock that was set between the readings.
 func whole(from, to moment, interval time.Duration) bool {
 	if to.boundary-from.boundary != interval.Milliseconds() {
 		return false
@@ -42,8 +42,8 @@ func boundaryAfter(t time.Time, interval time.Duration) int64 {
 	return (t.UnixMilli()/ms + 1) * ms
 }
 
-// slotOf spreads the nodes evenly over the window, by the hash of their names: the network and the brokers see a steady
-// stream instead of the whole machine at once.
+// slotOf spreads the nodes evenly over the window, by the hash of their names. So the network and the brokers see a
+// steady stream, not the whole machine at once.
 func slotOf(node string, window time.Duration) time.Duration {
 	if window <= 0 {
 		return 0
@@ -52,11 +52,13 @@ func slotOf(node string, window time.Duration) time.Duration {
 }
 
 func sortBySlot(nodes []*node) {
-	slices.SortFunc(nodes, func(a, b *node) int { return cmp.Or(cmp.Compare(a.slot, b.slot), cmp.Compare(a.name, b.name)) })
+	slices.SortFunc(nodes, func(a, b *node) int {
+		return cmp.Or(cmp.Compare(a.slot, b.slot), cmp.Compare(a.name, b.name))
+	})
 }
 
-// tick samples all nodes at every boundary, and forms each node's records when its send slot comes, until ctx ends. All
-// slots lie before the next boundary. A boundary that has passed while work was going on is left out, never caught up.
+// tick samples all nodes at every boundary, and forms each node's records at its send slot, until ctx ends. All slots
+// lie before the next boundary. A boundary that passes during other work is left out, and never caught up.
 func (f *fleet) tick(ctx context.Context) {
 	var last moment
 	absent, routeless := 0, 0
@@ -89,9 +91,10 @@ func (f *fleet) tick(ctx context.Context) {
 	}
 }
 
-// notice accepts that the clock was set back by more than the slack: the interval that begins at start is formed after later
-// ones. Otherwise nothing would be published until the clock is there again. A smaller step is waited for, so
-// that no interval is published twice. Records of the future would only be refused, and keep others out of the rings.
+// notice accepts a clock that was set back by more than the slack: the interval that begins at start is formed after
+// later ones. Otherwise nothing would be published until the clock has caught up. After a smaller step the fleet waits,
+// so that no interval is published twice. Records of the future would be refused, and keep others out of the rings, so
+// they are dropped.
 func (f *fleet) notice(start int64) {
 	before, ahead := f.formed, start+config.Slack(f.cfg.Interval).Milliseconds()
 	f.formed = max(before, start)
@@ -106,12 +109,12 @@ func (f *fleet) notice(start int64) {
 		lost += n.ring.loseAfter(ahead)
 	}
 	f.mu.Unlock()
-	f.log.Warn("clock was set back: publishing goes on with earlier intervals", "interval_start", time.UnixMilli(start).UTC(),
-		"before", time.UnixMilli(before).UTC(), "count", lost)
+	f.log.Warn("clock was set back: publishing goes on with earlier intervals",
+		"interval_start", time.UnixMilli(start).UTC(), "before", time.UnixMilli(before).UTC(), "count", lost)
 }
 
-// formAll forms every node's records of the interval between two readings, each at its slot. It returns the nodes that
-// have no route, and not ok when ctx ended.
+// formAll forms every node's records of the interval between two readings, each at its slot. It returns the nodes
+// without a route, and not ok when ctx ended.
 func (f *fleet) formAll(ctx context.Context, from, to moment) (routeless []string, ok bool) {
 	elapsed := to.start.Sub(from.start)
 	for _, n := range f.nodes {
@@ -127,11 +130,11 @@ func (f *fleet) formAll(ctx context.Context, from, to moment) (routeless []strin
 	return routeless, true
 }
 
-// manyAbsent is how many intervals in a row are absent before this is more than a hiccup of the machine.
+// manyAbsent is how many absent intervals in a row are more than a hiccup of the machine.
 const manyAbsent = 5
 
-// sayAbsent logs an interval that is not published because its readings are not both at its boundaries, and returns how
-// many in a row are so. The last of manyAbsent is a warning: a machine or a clock that never keeps time publishes nothing.
+// sayAbsent logs an interval that is not published because one of its readings missed its boundary. It returns how many
+// in a row are absent. Number manyAbsent is a warning: a machine or a clock that never keeps time publishes nothing.
 func (f *fleet) sayAbsent(ctx context.Context, before int, publish bool, now moment) int {
 	if publish {
 		return 0
@@ -141,7 +144,8 @@ func (f *fleet) sayAbsent(ctx context.Context, before int, publish bool, now mom
 		level = slog.LevelWarn
 	}
 	f.log.Log(ctx, level, "interval is absent: it has no two readings at its boundaries",
-		"interval_start", now.boundary-f.cfg.Interval.Milliseconds(), "skew_us", now.skew().Microseconds(), "count", before+1)
+		"interval_start", now.boundary-f.cfg.Interval.Milliseconds(),
+		"skew_us", now.skew().Microseconds(), "count", before+1)
 	return before + 1
 }
 
@@ -157,8 +161,8 @@ func (f *fleet) sayRouteless(before int, now []string) int {
 	return len(now)
 }
 
-// steady returns the time t of the wall clock, counted from now by the steady clock: setting the wall clock back must not
-// prolong a sleep.
+// steady returns the wall clock's time t as a time of the monotonic clock. Setting the wall clock back must not prolong
+// a sleep.
 func steady(now, t time.Time) time.Time { return now.Add(t.Sub(now)) }
 
 // sleepUntil returns at t, or false when ctx ends before.
