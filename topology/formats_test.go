@@ -31,11 +31,11 @@ islands:
 
 // shape writes a tree on one line: node names, and for a vertex its name and what is below it in parentheses.
 func shape(t *Tree) string {
-	nodes, parts := t.below()
+	nodes, branches := t.below()
 	var write func(v int32) string
 	write = func(v int32) string {
 		all := nodes[v]
-		for _, p := range parts[v] {
+		for _, p := range branches[v] {
 			for i := range t.vertices {
 				if t.vertices[i].name == p && !t.vertices[i].leaf && t.vertices[i].parent == v && i > 0 {
 					all = append(all, write(int32(i)))

@@ -13,12 +13,12 @@ import (
 const (
 	// maxHosts bounds what one hostlist may expand to.
 	maxHosts = 1 << 20
-	// maxHostBytes is what a host's name has at most, and maxHostDigits a number in it.
+	// maxHostBytes bounds the name of a host, and maxHostDigits a number in it.
 	maxHostBytes  = 64
 	maxHostDigits = 18
 )
 
-// errHostlist is returned where a text is no hostlist, or stands for more hosts than any machine has.
+// errHostlist is returned for a text that is no hostlist, or stands for more hosts than any machine has.
 var errHostlist = errors.New("not a hostlist such as n[001-128],login1")
 
 // hostPart is a piece of an item of a hostlist: text, and the numbers in the brackets after it.
@@ -30,14 +30,14 @@ type hostPart struct {
 // hostRange is the numbers from low to high.
 type hostRange struct {
 	low, high int64
-	width     int // digits at least, with leading zeros
+	width     int // the least number of digits, with leading zeros
 }
 
-// ExpandHosts returns the hosts of a list as Slurm writes it, such as n[001-003,7],rack[1-2]node[01-16],login, in the order
-// in which they stand there, and with what stands there twice. Blanks around an item and items without a text are passed
-// over, as by Slurm's own tools; unlike these it does not guess at what a bracket that is empty or never closed could mean,
-// and takes a text after brackets. A list of more than 2^20 hosts, or with a name of more than 64 bytes, is refused before
-// any of them is made. Errors wrap errHostlist.
+// ExpandHosts returns the hosts of a list as Slurm writes it, such as n[001-003,7],rack[1-2]node[01-16],login. It keeps
+// their order, and hosts that are listed twice. As Slurm's own tools do, it ignores blanks around an item, and empty
+// items. Unlike them it refuses a bracket that is empty or never closed, and accepts text after brackets. A list of
+// more than 2^20 hosts, or with a name of more than 64 bytes, is refused before any host is made. Errors wrap
+// errHostlist.
 func ExpandHosts(list string) ([]string, error) {
 	var items [][]hostPart
 	total := 0
@@ -118,8 +118,8 @@ func parseItem(item string) (parts []hostPart, count int, err error) {
 	return parts, count, nil
 }
 
-// ExpandRanges returns the numbers of a list such as 0-3,8, in the order in which they stand there, and with what stands
-// there twice. A list of more than 2^20 of them is an error, and so is one that has anything but digits, hyphens and commas.
+// ExpandRanges returns the numbers of a list such as 0-3,8. It keeps their order, and numbers that are listed twice. It
+// refuses a list of more than 2^20 numbers, or with anything but digits, hyphens and commas.
 func ExpandRanges(list string) ([]int64, error) {
 	ranges, count, err := parseRanges(list)
 	if err != nil {
@@ -160,7 +160,7 @@ func parseRanges(list string) (ranges []hostRange, count int, err error) {
 	return ranges, count, nil
 }
 
-// hostNumber is strict: digits alone.
+// hostNumber takes digits alone: no sign, no blank.
 func hostNumber(text string) (int64, error) {
 	if text == "" || len(text) > maxHostDigits || strings.Trim(text, "0123456789") != "" {
 		return 0, fmt.Errorf("%.40q is not a number of up to %d digits", text, maxHostDigits)
@@ -189,8 +189,8 @@ func padded(n int64, width int) string {
 	return strings.Repeat("0", max(0, width-len(digits))) + digits
 }
 
-// FoldHosts returns a short list of the hosts, which ExpandHosts expands again: sorted, each once, and with ranges where
-// names differ by the number at their end.
+// FoldHosts returns a short list of the hosts, which ExpandHosts expands again. The list is sorted and has each host
+// once. Names that differ only by the number at their end become ranges.
 func FoldHosts(hosts []string) string {
 	type host struct {
 		name, stem string
@@ -211,7 +211,7 @@ func FoldHosts(hosts []string) string {
 		return cmp.Or(cmp.Compare(a.stem, b.stem), cmp.Compare(a.number, b.number), cmp.Compare(a.digits, b.digits))
 	})
 	sorted = slices.CompactFunc(sorted, func(a, b host) bool { return a.name == b.name })
-	follows := func(a, b host, by int) bool { // a name with more digits than a number may have has another stem
+	follows := func(a, b host, by int) bool { // with more than maxHostDigits digits the stem differs
 		return b.stem == a.stem && b.name == a.stem+padded(a.number+int64(by), a.digits)
 	}
 	var items []string

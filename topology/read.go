@@ -17,13 +17,13 @@ import (
 	"github.com/weirhpc/weir/naming"
 )
 
-// maxFileBytes bounds what is read of a tree's file: a million nodes fit.
+// maxFileBytes bounds what is read of a tree's file. A million nodes fit.
 const maxFileBytes = 64 << 20
 
 // errTooLong is returned when a file is longer than any machine's tree.
 var errTooLong = errors.New("longer than 64 MiB")
 
-// yamlTree is the form of a tree's file. Names are kept with their lines for the errors.
+// yamlTree is the form of weir's own file of a tree. Names keep their lines for the errors.
 type yamlTree struct {
 	Root    yaml.Node    `yaml:"root"`
 	Racks   []yaml.Node  `yaml:"racks"`
@@ -37,9 +37,9 @@ type yamlIsland struct {
 	Islands []yamlIsland `yaml:"islands"`
 }
 
-// ReadFile returns the tree that a file describes: Slurm's topology.conf where the path ends in .conf, Trivial Graph Format
-// where it ends in .tgf, else YAML, weir's own (a mapping) or Slurm's topology.yaml (a list). Errors name the file and
-// the line; see ReadYAML, readTopologyConf, readTopologyYAML and readTGF.
+// ReadFile returns the tree that a file describes. A path that ends in .conf is Slurm's topology.conf, and one in .tgf
+// is Trivial Graph Format. Any other file is YAML: a mapping is weir's own, a list is Slurm's topology.yaml. Errors
+// name the file and the line. See ReadYAML, readTopologyConf, readTopologyYAML and readTGF.
 func ReadFile(path string) (*Tree, error) {
 	text, err := readRegular(path)
 	if err != nil {
@@ -63,7 +63,7 @@ func ReadFile(path string) (*Tree, error) {
 	return t, nil
 }
 
-// readRegular reads a file and nothing else: a pipe would hold us up until somebody writes.
+// readRegular reads a regular file only: a pipe would block until another process writes.
 func readRegular(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -81,7 +81,7 @@ func readRegular(path string) ([]byte, error) {
 	return text, naming.Pathless(err)
 }
 
-// readAll reads a text, without the mark that some editors put at its beginning.
+// readAll reads a text, without the byte order mark that some editors put at its beginning.
 func readAll(r io.Reader) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(r, maxFileBytes+1))
 	if err == nil && len(text) > maxFileBytes {
@@ -90,7 +90,7 @@ func readAll(r io.Reader) ([]byte, error) {
 	return bytes.TrimPrefix(text, []byte("\ufeff")), err
 }
 
-// isList reports whether a YAML text is a list, however it is written.
+// isList reports whether a YAML text is a list, in block or flow style.
 func isList(text []byte) bool {
 	var doc yaml.Node
 	err := yaml.Unmarshal(text, &doc)
@@ -104,18 +104,18 @@ func isList(text []byte) bool {
 //	  - name: i01
 //	    nodes: [n001, n002]
 //	  - name: i02
-//	    racks: [dc1-a]       # brokers with this broker.rack stand here; those whose rack is i02 do so anyway
+//	    racks: [dc1-a]       # brokers with this broker.rack stand here, as those with i02 do
 //	    islands:             # any depth
 //	      - {name: i02-r1, nodes: [n003]}
 //
-// Unknown keys, names that cannot be names, islands, nodes and racks that are there twice and islands without nodes are errors,
-// each with its line; they wrap errName, errTwice, errEmpty, errDeep or errTooLong where one of these is the reason.
+// Errors are an unknown key, an invalid name, an island without nodes, and an island, node or rack that occurs twice.
+// Each names its line, and wraps errName, errTwice, errEmpty, errDeep or errTooLong where one of these is the reason.
 func ReadYAML(r io.Reader) (*Tree, error) {
 	var y yamlTree
 	if err := decodeYAML(r, &y); err != nil {
 		return nil, err
 	}
-	root, err := (&yamlIsland{Name: y.Root, Racks: y.Racks, Islands: y.Islands}).part("root", 0)
+	root, err := (&yamlIsland{Name: y.Root, Racks: y.Racks, Islands: y.Islands}).branch("root", 0)
 	if err != nil {
 		return nil, err
 	}
@@ -140,21 +140,24 @@ func decodeYAML(r io.Reader, into any) error {
 	return nil
 }
 
-// The YAML package's words for what is wrong with a value.
+// The messages of the YAML package about a wrong value.
 var (
 	wrongKind  = regexp.MustCompile(`(?s)^(line \d+): cannot unmarshal (\S*).* into (.+)$`)
 	unknownKey = regexp.MustCompile(`(?s)^(line \d+): field (.*) not found in type .+$`)
 	keyTwice   = regexp.MustCompile(`(?s)^(line \d+): mapping key (".*") already defined at (line \d+)$`)
 )
 
-// yamlWords says what is expected where the YAML package names a type of ours.
+// yamlWords is what was expected where the YAML package names a type of ours.
 var yamlWords = map[string]string{
-	"topology.yamlTree": "the keys root and islands", "[]topology.yamlIsland": "a list of islands",
-	"topology.yamlIsland": "an island such as {name: i01, nodes: [n001]}", "[]yaml.Node": "a list of names such as [n001, n002]",
-	"[]topology.yamlEntry": "a list of topologies", "topology.yamlTopology": "a topology with tree or block",
-	"topology.yamlSwitches": "the key switches", "topology.yamlBlocks": "the key blocks", "[]topology.yamlSwitch": "a list of switches or blocks",
-	"topology.yamlSwitch": "a switch or block such as {switch: s1, nodes: 'n[1-2]'}",
-	"topology.yamlRings":  "the key rings", "[]topology.yamlRing": "a list of rings",
+	"topology.yamlTree":     "the keys root and islands",
+	"[]topology.yamlIsland": "a list of islands",
+	"topology.yamlIsland":   "an island such as {name: i01, nodes: [n001]}",
+	"[]yaml.Node":           "a list of names such as [n001, n002]",
+	"[]topology.yamlEntry":  "a list of topologies", "topology.yamlTopology": "a topology with tree or block",
+	"topology.yamlSwitches": "the key switches", "topology.yamlBlocks": "the key blocks",
+	"[]topology.yamlSwitch": "a list of switches or blocks",
+	"topology.yamlSwitch":   "a switch or block such as {switch: s1, nodes: 'n[1-2]'}",
+	"topology.yamlRings":    "the key rings", "[]topology.yamlRing": "a list of rings",
 	"topology.yamlRing":    "a ring such as {ring: r1, nodes: 'n[1-2]'}",
 	"topology.yamlToruses": "the key toruses", "[]topology.yamlTorus": "a list of toruses",
 	"topology.yamlTorus":    "a torus such as {name: t1, nodes: 'n[1-2]'}",
@@ -162,7 +165,7 @@ var yamlWords = map[string]string{
 	"string": "a text", "bool": "true or false", "int": "a whole number", "[]int": "a list of whole numbers",
 }
 
-// inWords puts the first error of the YAML package into words for whoever wrote the file, who knows nothing of our types.
+// inWords puts the first error of the YAML package into words for the file's author, who does not know our types.
 func inWords(err error) error {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
 	var wrong *yaml.TypeError
@@ -185,13 +188,13 @@ func inWords(err error) error {
 	return errors.New(text)
 }
 
-// part turns an island into what newTree takes.
-func (y *yamlIsland) part(what string, depth int) (*part, error) {
+// branch turns an island into a branch for newTree.
+func (y *yamlIsland) branch(what string, depth int) (*branch, error) {
 	name, err := nameOf(&y.Name, what)
 	if err != nil {
 		return nil, err
 	}
-	p := &part{named: name}
+	p := &branch{named: name}
 	if depth > maxDepth {
 		return nil, fmt.Errorf("%s: %w", name.at(what), errDeep)
 	}
@@ -203,20 +206,20 @@ func (y *yamlIsland) part(what string, depth int) (*part, error) {
 		p.nodes = append(p.nodes, n)
 	}
 	for i := range y.Racks {
-		// A rack is a broker's, and its name as free as a broker's.
+		// A broker.rack may be any text, so it need not be a valid name.
 		p.racks = append(p.racks, named{y.Racks[i].Value, y.Racks[i].Line})
 	}
 	for i := range y.Islands {
-		child, err := y.Islands[i].part("island", depth+1)
+		child, err := y.Islands[i].branch("island", depth+1)
 		if err != nil {
 			return nil, err
 		}
-		p.parts = append(p.parts, child)
+		p.branches = append(p.branches, child)
 	}
 	return p, nil
 }
 
-// nameOf returns the text of a scalar, as it is written: a node called 017 is not the number 15.
+// nameOf returns the text of a scalar as it is written: a node called 017 is not the number 15.
 func nameOf(n *yaml.Node, what string) (named, error) {
 	if n.Kind == 0 {
 		return named{}, fmt.Errorf("a name of the %s is missing: %w", what, errName)

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// readTGF returns the tree of a file in Trivial Graph Format: a line "id name" for each vertex, a line "#", and a line
-// "parent child" for each link, by their ids. A vertex without a name is called by its id; what is behind a link is passed
-// over. Vertices with nothing below them are nodes. Errors name line and vertex.
+// readTGF returns the tree of a file in Trivial Graph Format. The file has a line "id name" for each vertex, then a
+// line "#", then a line "parent child" for each link, by their ids. A vertex without a name has its id as name. Text
+// after a link is ignored. Vertices with nothing below them are nodes. Errors name line and vertex.
 func readTGF(r io.Reader) (*Tree, error) {
 	text, err := readAll(r)
 	if err != nil {
@@ -46,30 +46,30 @@ func readTGF(r io.Reader) (*Tree, error) {
 }
 
 // leavesToNodes makes nodes of the vertices below p that have nothing below them.
-func (g *graph) leavesToNodes(p *part) {
-	kept := p.parts[:0:0]
-	for _, child := range p.parts {
-		if len(child.parts)+len(child.nodes) == 0 {
+func (g *graph) leavesToNodes(p *branch) {
+	kept := p.branches[:0:0]
+	for _, child := range p.branches {
+		if len(child.branches)+len(child.nodes) == 0 {
 			p.nodes = append(p.nodes, child.named)
 		} else {
 			kept = append(kept, child)
 		}
 	}
-	p.parts = kept
+	p.branches = kept
 }
 
 // onlyInner drops the vertices that are nodes now.
-func onlyInner(all []*part, parent map[*part]*part) []*part {
+func onlyInner(all []*branch, parent map[*branch]*branch) []*branch {
 	kept := all[:0:0]
 	for _, p := range all {
-		if parent[p] == nil || len(p.parts)+len(p.nodes) > 0 {
+		if parent[p] == nil || len(p.branches)+len(p.nodes) > 0 {
 			kept = append(kept, p)
 		}
 	}
 	return kept
 }
 
-// writeTGF writes the tree in Trivial Graph Format, as readTGF reads it. The nodes of a vertex stand before its islands.
+// writeTGF writes the tree in Trivial Graph Format, as readTGF reads it. The nodes of a vertex come before its islands.
 func (t *Tree) writeTGF(w io.Writer) error {
 	var b strings.Builder
 	for v := range t.vertices {

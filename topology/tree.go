@@ -1,5 +1,5 @@
-// Package topology holds the tree of the machine: named vertices of any depth, and the nodes below them. It knows nothing
-// of jobs and nothing of Kafka.
+// Package topology holds the tree of the machine: named vertices of any depth, and the nodes below them. It reads and
+// writes the tree's files, and Slurm's hostlists. It knows nothing of jobs and nothing of Kafka.
 package topology
 
 import (
@@ -13,11 +13,11 @@ import (
 var (
 	// errName is returned when a root, an island or a node is not named [A-Za-z0-9._:-]{1,64}.
 	errName = errors.New("not a name: must match [A-Za-z0-9._:-]{1,64}")
-	// errTwice is returned when an island, a node or a rack is there a second time.
+	// errTwice is returned when an island, a node or a rack occurs a second time.
 	errTwice = errors.New("is there twice")
-	// errEmpty is returned when a tree has no nodes, or an island of it has none.
+	// errEmpty is returned when a tree or one of its islands has no nodes.
 	errEmpty = errors.New("has no nodes")
-	// errShape is returned when links do not make one tree: a cycle, two parents, a vertex that nothing names.
+	// errShape is returned when links do not make one tree, as with a cycle, two parents or an undefined vertex.
 	errShape = errors.New("not a tree")
 	// errDeep is returned when a tree has more levels than any machine.
 	errDeep = errors.New("more than 64 levels")
@@ -25,13 +25,13 @@ var (
 
 const maxDepth = 64
 
-// Tree is the machine: nodes below vertices below one root. The children of the root are its islands; where the root has nodes
-// of its own, it is an island too. It does not change once it is made, and may be shared.
+// Tree is the machine: nodes below vertices below one root. The children of the root are its islands. A root that has
+// nodes of its own is an island too. A tree does not change once it is made, so goroutines may share it.
 type Tree struct {
 	vertices []vertex         // parents before their children; the root is 0
 	inner    map[string]int32 // vertices by name
 	leaf     map[string]int32 // nodes by name
-	rack     map[string]int32 // vertices that a broker's rack names
+	rack     map[string]int32 // vertices by the broker.rack that the file gives them
 	nodes    []string         // in tree order
 	islands  []string
 	warnings []string
@@ -41,19 +41,19 @@ type vertex struct {
 	name   string
 	parent int32 // -1: the root
 	depth  int32
-	island int32 // index into islands; -1: the root where it is none
+	island int32 // index into islands; -1: a root that is no island
 	leaf   bool
 }
 
-// part is a vertex as a file describes it. Lines are for errors; 0: none.
-type part struct {
+// branch is a vertex as a file describes it. Errors name its line; 0 is no line.
+type branch struct {
 	named
-	parts []*part
-	nodes []named
-	racks []named // broker.rack of the brokers that stand here, beside the vertex's own name
+	branches []*branch
+	nodes    []named
+	racks    []named // broker.rack of the brokers here, beside the vertex's own name
 
-	gone    int  // how many parts are dropped
-	dropped bool // not in the tree: earlier parts have all of its nodes
+	gone    int  // how many of its branches are dropped
+	dropped bool // not in the tree, since earlier branches have all of its nodes
 }
 
 type named struct {
@@ -69,7 +69,7 @@ func (n named) at(what string) string {
 	return fmt.Sprintf("line %d: %s %s", n.line, what, n.quoted())
 }
 
-// quoted returns the name as it is where it is one: what a file calls a vertex may be anything.
+// quoted returns a valid name as it is, and any other text in quotes.
 func (n named) quoted() string {
 	if naming.Valid(n.name) {
 		return n.name
@@ -78,7 +78,7 @@ func (n named) quoted() string {
 }
 
 // newTree checks a description and numbers it.
-func newTree(root *part) (*Tree, error) {
+func newTree(root *branch) (*Tree, error) {
 	if !naming.Valid(root.name) {
 		return nil, fmt.Errorf("%s: %w", root.at("root"), errName)
 	}
@@ -90,15 +90,15 @@ func newTree(root *part) (*Tree, error) {
 	if len(t.nodes) == 0 {
 		return nil, fmt.Errorf("the tree %w", errEmpty)
 	}
-	if _, taken := t.inner[root.name]; !taken { // an island may have the root's name, and then has the name alone
+	if _, taken := t.inner[root.name]; !taken { // an island with the root's name has the name alone
 		t.inner[root.name] = 0
 	}
 	return t, nil
 }
 
-// fill adds what is below a part, which is vertex v already.
-func (t *Tree) fill(p *part, v int32) error {
-	if len(p.parts) == 0 && len(p.nodes) == 0 && v > 0 {
+// fill adds what is below a branch, which is vertex v already.
+func (t *Tree) fill(p *branch, v int32) error {
+	if len(p.branches) == 0 && len(p.nodes) == 0 && v > 0 {
 		return fmt.Errorf("%s %w", p.at("island"), errEmpty)
 	}
 	if t.vertices[v].depth == maxDepth {
@@ -123,7 +123,7 @@ func (t *Tree) fill(p *part, v int32) error {
 		t.leaf[n.name] = t.add(n.name, v, true)
 		t.nodes = append(t.nodes, n.name)
 	}
-	for _, child := range p.parts {
+	for _, child := range p.branches {
 		if child.dropped {
 			continue
 		}
@@ -152,14 +152,18 @@ func (t *Tree) newIsland(name string) int32 {
 
 func (t *Tree) add(name string, parent int32, leaf bool) int32 {
 	up := t.vertices[parent]
-	t.vertices = append(t.vertices, vertex{name: name, parent: parent, depth: up.depth + 1, island: up.island, leaf: leaf})
+	v := vertex{name: name, parent: parent, depth: up.depth + 1, island: up.island, leaf: leaf}
+	t.vertices = append(t.vertices, v)
 	return int32(len(t.vertices) - 1)
 }
 
-// Flat returns a tree with one island that holds all nodes, in their order; a node that is named twice counts once.
-// It is the tree of a machine of which nothing is known.
+// Flat returns a tree with one island that holds all nodes, in their order. A node that is named twice counts once. It
+// is the tree of a machine of which nothing is known.
 func Flat(nodes []string) *Tree {
-	t := &Tree{inner: map[string]int32{"root": 0, "all": 1}, leaf: make(map[string]int32, len(nodes)), rack: map[string]int32{}, islands: []string{"all"}}
+	t := &Tree{
+		inner: map[string]int32{"root": 0, "all": 1}, leaf: make(map[string]int32, len(nodes)),
+		rack: map[string]int32{}, islands: []string{"all"},
+	}
 	t.vertices = []vertex{{name: "root", parent: -1, island: -1}, {name: "all", depth: 1}}
 	for _, n := range nodes {
 		if !t.Has(n) {
@@ -176,7 +180,7 @@ func (t *Tree) Root() string { return t.vertices[0].name }
 // Islands returns the names of the islands in tree order. The caller owns the slice.
 func (t *Tree) Islands() []string { return slices.Clone(t.islands) }
 
-// Warnings returns what of the file the tree does not show as it is there, in words for whoever wrote the file.
+// Warnings returns where the tree differs from the file, in words for the file's author.
 func (t *Tree) Warnings() []string { return slices.Clone(t.warnings) }
 
 // Nodes returns the names of all nodes in tree order, so that the nodes of an island are neighbours. The caller owns
@@ -186,7 +190,7 @@ func (t *Tree) Nodes() []string { return slices.Clone(t.nodes) }
 // Size returns how many vertices and nodes the tree has.
 func (t *Tree) Size() int { return len(t.vertices) }
 
-// Index returns a number of the node below Size, unlike that of any other; ok is false where the tree does not have it.
+// Index returns a number below Size that only this node has. ok is false where the tree does not have the node.
 func (t *Tree) Index(node string) (index int, ok bool) {
 	v, ok := t.leaf[node]
 	return int(v), ok
@@ -198,14 +202,16 @@ func (t *Tree) Has(node string) bool {
 	return ok
 }
 
-// Island returns the index into Islands of the island that holds the node; ok is false where the tree does not have it.
+// Island returns the index into Islands of the island that holds the node. ok is false where the tree does not have the
+// node.
 func (t *Tree) Island(node string) (index int, ok bool) {
 	v, ok := t.leaf[node]
 	return int(t.vertices[v].island), ok
 }
 
-// RackIsland returns the index into Islands of the island where a broker with this broker.rack stands: the file says so,
-// or a vertex has the rack's name. ok is false where the rack is unknown, or stands at the root and so in no island.
+// RackIsland returns the index into Islands of the island where a broker with this broker.rack stands. The file gives
+// the rack's vertex, or a vertex has the rack's name. ok is false where the rack is unknown, or stands at a root that
+// is no island.
 func (t *Tree) RackIsland(rack string) (index int, ok bool) {
 	v, ok := t.rack[rack]
 	if !ok {
@@ -217,9 +223,10 @@ func (t *Tree) RackIsland(rack string) (index int, ok bool) {
 	return int(t.vertices[v].island), true
 }
 
-// Distance is PerSyst's topological distance of two nodes or vertices: how far the farther of them is from the root of
-// the smallest subtree that holds both. A vertex is at 1 from its children, two nodes at one switch are at 1 from each other. A
-// name that is a node's as well as a vertex's is the node. ok is false where the tree does not have one of them.
+// Distance is PerSyst's topological distance of two nodes or vertices. It is how far the farther of them is from the
+// root of the smallest subtree that holds both. So a vertex is at 1 from its children, and two nodes at one switch are
+// at 1 from each other. A name that both a node and a vertex have is the node's. ok is false where the tree does not
+// have one of them.
 func (t *Tree) Distance(a, b string) (distance int, ok bool) {
 	x, okA := t.find(a)
 	y, okB := t.find(b)
