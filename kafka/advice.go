@@ -14,12 +14,12 @@ import (
 // ErrOldBroker is returned when a broker is older than weir needs.
 var ErrOldBroker = errors.New("weir needs Kafka 4.0 or later")
 
-// transactionVersion is the level of Kafka's feature transaction.version from which a broker itself keeps a producer
-// that was fenced, or whose transaction timed out, from adding to its successor's transaction. Kafka 4.0 is the first
-// to have it.
+// transactionVersion is the level of Kafka's feature transaction.version from which a broker itself guards
+// transactions. A producer that was fenced, or whose transaction timed out, can then not add to its successor's. Kafka
+// 4.0 is the first to have it.
 const transactionVersion = 2
 
-// CheckBrokers returns ErrOldBroker if a broker that answers is older than Kafka 4.0, or goes on as an older one did.
+// CheckBrokers returns ErrOldBroker if a broker that answers is older than Kafka 4.0, or still behaves as an older one.
 func CheckBrokers(ctx context.Context, adm *kadm.Client) error {
 	versions, err := adm.ApiVersions(ctx)
 	if err != nil {
@@ -27,7 +27,7 @@ func CheckBrokers(ctx context.Context, adm *kadm.Client) error {
 	}
 	for _, id := range slices.Sorted(maps.Keys(versions)) {
 		v := versions[id]
-		if v.Err != nil { // it is away: the next to ask it will hear
+		if v.Err != nil { // it is away: its clients will report it
 			continue
 		}
 		level := int16(0)
@@ -37,42 +37,48 @@ func CheckBrokers(ctx context.Context, adm *kadm.Client) error {
 			}
 		}
 		if level < transactionVersion {
-			return fmt.Errorf("broker %d looks like Kafka %s, with transaction.version %d: %w, with transaction.version %d: upgrade, then kafka-features upgrade --feature transaction.version=%d",
-				id, v.VersionGuess(), level, ErrOldBroker, transactionVersion, transactionVersion)
+			const text = "broker %d looks like Kafka %s, with transaction.version %d: " +
+				"%w, with transaction.version %d: upgrade, then kafka-features upgrade --feature transaction.version=%d"
+			return fmt.Errorf(text, id, v.VersionGuess(), level, ErrOldBroker, transactionVersion, transactionVersion)
 		}
 	}
 	return nil
 }
 
-// advised are settings of brokers that weir works without, and why they are worth setting.
+// advised are brokers' settings that weir does not need, and why they are worth setting.
 var advised = []struct {
 	key, why string
 	good     func(value int64, replicas int) bool
 	want     string
 }{
 	{
-		"add.partitions.to.txn.retry.backoff.ms", "a transaction waits that long inside the broker, once for every broker that it touches",
+		"add.partitions.to.txn.retry.backoff.ms",
+		"a transaction waits that long inside the broker, once for every broker that it touches",
 		func(v int64, _ int) bool { return v <= 2 }, "1",
 	},
 	{
-		"group.min.session.timeout.ms", "collect, merge and the balancer ask for a session of " + sessionMs + ", and are refused",
+		"group.min.session.timeout.ms",
+		"collect, merge and the balancer ask for a session of " + sessionMs + ", and are refused",
 		func(v int64, _ int) bool { return v <= session.Milliseconds() }, sessionMs + " at most",
 	},
 	{
-		"transaction.state.log.replication.factor", "who was fenced and what was committed is lost with the brokers that hold it",
+		"transaction.state.log.replication.factor",
+		"who was fenced and what was committed is lost with the brokers that hold it",
 		func(v int64, replicas int) bool { return v >= int64(replicas) }, "as many as topics.replication",
 	},
 	{
-		"transaction.state.log.min.isr", "an acknowledged commit may be on one broker only",
+		"transaction.state.log.min.isr",
+		"an acknowledged commit may be on one broker only",
 		func(v int64, replicas int) bool { return replicas < 3 || v >= 2 }, "2",
 	},
 	{
-		"offsets.topic.replication.factor", "who owns which partition is lost with the brokers that hold it",
+		"offsets.topic.replication.factor",
+		"who owns which partition is lost with the brokers that hold it",
 		func(v int64, replicas int) bool { return v >= int64(replicas) }, "as many as topics.replication",
 	},
 }
 
-// Advise says which settings of the brokers cost time or safety, a line each. Replicas is how many the topics have.
+// Advise returns a line for each setting of a broker that costs time or safety. Replicas is how many the topics have.
 func Advise(ctx context.Context, adm *kadm.Client, replicas int) ([]string, error) {
 	known, err := adm.ListBrokers(ctx)
 	if err != nil {
@@ -94,7 +100,8 @@ func Advise(ctx context.Context, adm *kadm.Client, replicas int) ([]string, erro
 			}
 			is := d.Configs[i].MaybeValue()
 			if v, err := strconv.ParseInt(is, 10, 64); err == nil && !a.good(v, replicas) {
-				lines = append(lines, fmt.Sprintf("broker %s: %s is %s, better %s: %s", d.Name, a.key, is, a.want, a.why))
+				line := fmt.Sprintf("broker %s: %s is %s, better %s: %s", d.Name, a.key, is, a.want, a.why)
+				lines = append(lines, line)
 			}
 		}
 	}

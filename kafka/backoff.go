@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Backoff is how long to wait before try number tries (from 1): from a quarter of a second, doubling, at most limit,
-// with half of it drawn by chance so that ten thousand agents do not come back at once.
+// Backoff is how long to wait before try number tries, from 1. It begins at a quarter of a second and doubles, up to
+// limit. Half of it is drawn by chance, so that ten thousand agents do not come back at once.
 func Backoff(tries int, limit time.Duration) time.Duration {
 	d := min(250*time.Millisecond<<min(max(tries-1, 0), 10), limit)
 	return d/2 + rand.N(d/2+1)
 }
 
-// Pause waits for d, and reports whether ctx still goes on then. It returns at once when ctx ends.
+// Pause waits for d, and reports whether ctx still runs then. It returns at once when ctx ends.
 func Pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -25,9 +25,8 @@ func Pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// outlive returns a context that ends after limit, and two seconds after ctx does: so that a transaction in hand is
-// finished at the end, since left open it would hold up every reader, and still the process ends soon where it cannot
-// be.
+// outlive returns a context that ends after limit, or two seconds after ctx. Within that time a transaction in hand can
+// be finished: an open one would block every reader. The process still ends soon where finishing it fails.
 func outlive(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	longer, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	stop := context.AfterFunc(ctx, func() {

@@ -12,9 +12,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Brokers is a hook of Kafka clients that says once that a broker cannot be reached, and once that it can again. The
-// client itself tries for ever, and silently: a wrong password or certificate shows nowhere else. Clients may share
-// one.
+// Brokers is a hook of Kafka clients that logs once that a broker cannot be reached, and once that it can again. The
+// client itself tries again without end or log: a wrong password or certificate shows only here. Clients may share one
+// hook.
 type Brokers struct {
 	log  *slog.Logger
 	mu   sync.Mutex
@@ -24,7 +24,7 @@ type Brokers struct {
 // absent is a broker that could not be reached.
 type absent struct {
 	Trouble
-	tried time.Time // last, in vain; zero: it was reached since
+	tried time.Time // last try that failed; zero where it was reached since
 }
 
 var _ kgo.HookBrokerConnect = (*Brokers)(nil)
@@ -60,7 +60,7 @@ func (b *Brokers) OnBrokerConnect(meta kgo.BrokerMetadata, _ time.Duration, _ ne
 	}
 }
 
-// Away reports whether a broker was tried in vain in the last half minute, and not reached since.
+// Away reports whether a try to reach a broker failed in the last half minute, and none succeeded since.
 func (b *Brokers) Away() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,9 +1,9 @@
-// Package kafka is everything between weir and a Kafka client: how every part connects, what a broker's refusal means,
-// the topics as weir needs them, and the embedded broker. It holds the only code that knows Kafka's transactions and
+// Package kafka is everything between weir and a Kafka client. It connects every part, explains a broker's refusal,
+// makes and checks topics, and runs the embedded broker. It holds the only code that knows Kafka's transactions and
 // groups.
 //
-// It is no wrapper of the client: stages use kgo itself, with the options that this package makes. The settings are
-// plain data in package config, the records in package schemas. What a transaction holds is the stages' matter.
+// It does not wrap the client: stages use kgo itself, with the options that this package makes. Package config has the
+// settings as plain data, package schemas has the records. The stages decide what a transaction holds.
 package kafka
 
 import (
@@ -22,9 +22,9 @@ import (
 // ErrNoBrokers is returned when a client is asked for and kafka.brokers is empty.
 var ErrNoBrokers = errors.New("kafka.brokers is empty: name at least one broker, as host:port")
 
-// ClientOpts returns the options that every Kafka client of weir has: where the brokers are, how to prove who we are,
-// and how patient to be. Callers add what is theirs. The client does nothing after ctx has ended: without that its
-// close waits ten seconds for a broker that hangs, so ctx ends before, or with, the need for answers.
+// ClientOpts returns the options that every Kafka client of weir has: where the brokers are, how to log in, and how
+// long to wait. Callers add their own. The client does nothing after ctx has ended. Otherwise its close would wait ten
+// seconds for a broker that hangs. So ctx must not outlast the need for answers.
 func ClientOpts(ctx context.Context, c config.Config) ([]kgo.Opt, error) {
 	if len(c.Kafka.Brokers) == 0 {
 		return nil, ErrNoBrokers
@@ -37,15 +37,15 @@ func ClientOpts(ctx context.Context, c config.Config) ([]kgo.Opt, error) {
 		kgo.RetryBackoffFn(func(tries int) time.Duration { return Backoff(tries, limit) }),
 		// Idle connections close after 20 s by default: with an interval longer than that, each send would dial.
 		kgo.ConnIdleTimeout(max(30*time.Second, 3*c.Interval)),
-		// A default poll of metadata is 5 minutes apart; a partition's new leader is found by errors long before.
+		// An error shows a partition's new leader long before the client's poll of metadata, which is every 5 minutes.
 		kgo.MetadataMinAge(250 * time.Millisecond),
-		// A broker that hangs costs this much, in place of 10 s, before another is asked.
+		// The client waits this long for a broker that hangs, in place of 10 s, before it asks another.
 		kgo.RequestTimeoutOverhead(5 * time.Second),
 		kgo.ProducerBatchMaxBytes(schemas.MaxMessageBytes),
 		kgo.DisableClientMetrics(),
-		// A fetch session saves naming many partitions in each fetch, and we read few. It would cost a slot of the
-		// 1,000 that a broker keeps, for every agent; and at its end the client waits for a last answer, ten seconds
-		// from a broker that hangs.
+		// A fetch session saves naming many partitions in each fetch, and we read few. It would cost each agent one of
+		// the 1,000 slots that a broker keeps. At its end the client waits for a last answer, ten seconds where the
+		// broker hangs.
 		kgo.DisableFetchSessions(),
 	}
 	if c.Kafka.TLS.Enabled {

@@ -14,20 +14,20 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// errBusy is returned when another weir runs on the data directory.
+// errBusy is returned when another weir uses the data directory.
 var errBusy = errors.New("another weir runs there: stop it, or name another directory with --data")
 
-// DirError is returned where the data directory cannot be used.
+// DirError is returned when the data directory cannot be used.
 type DirError struct{ error }
 
-// Unwrap returns what the system says.
+// Unwrap returns the error of the system.
 func (e DirError) Unwrap() error { return e.error }
 
-// Embedded is a Kafka broker inside this process, which keeps its data in a directory. It does not survive
-// kill -9: for data that matters, use Kafka.
+// Embedded is a Kafka broker inside this process, which keeps its data in a directory. It does not survive kill -9: for
+// data that matters, use Kafka.
 type Embedded struct {
 	cluster *kfake.Cluster
-	stop    func() // the start of its groups' sessions
+	stop    func() // ends StartSessions
 	lock    *os.File
 	addr    string
 }
@@ -54,7 +54,8 @@ func StartEmbedded(dir, listen string) (*Embedded, error) {
 		}),
 	)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("starting the embedded broker on %s in %s: %w", listen, dir, err), lock.Close())
+		err = fmt.Errorf("starting the embedded broker on %s in %s: %w", listen, dir, err)
+		return nil, errors.Join(err, lock.Close())
 	}
 	stop, err := StartSessions(cluster)
 	if err != nil {

@@ -16,14 +16,14 @@ import (
 	"github.com/weirhpc/weir/config"
 )
 
-// explainedError is an error of a Kafka client that Explain knows something about.
+// explainedError is an error of a Kafka client that Explain has explained.
 type explainedError struct{ error }
 
 // Unwrap returns the error as the client has it.
 func (e explainedError) Unwrap() error { return e.error }
 
-// Explain returns err with what a Kafka client's error leaves out: who was refused, by whom, and what mends it. An
-// error that it knows nothing about, or has explained before, and nil, it returns as they are.
+// Explain returns err with what a Kafka client's error leaves out: who was refused, by whom, and the remedy. It returns
+// nil, an error that it does not know, and one that it has explained before as they are.
 func Explain(k config.Kafka, err error) error {
 	var before explainedError
 	if err == nil || errors.As(err, &before) {
@@ -35,7 +35,7 @@ func Explain(k config.Kafka, err error) error {
 	return err
 }
 
-// remedy is what mends err; empty where nothing is known of it.
+// remedy is what mends err. It is empty for an unknown error.
 func remedy(k config.Kafka, err error) string {
 	for _, of := range []func(config.Kafka, error) string{denied, loginRefused, tlsRefused, wrongPort} {
 		if text := of(k, err); text != "" {
@@ -45,7 +45,7 @@ func remedy(k config.Kafka, err error) string {
 	return ""
 }
 
-// who says as whom we speak to which brokers.
+// who describes which user we are, and at which brokers.
 func who(k config.Kafka) string {
 	user := "nobody: neither kafka.sasl nor kafka.tls.cert_file is set"
 	if k.TLS.Enabled && k.TLS.CertFile != "" {
@@ -68,7 +68,7 @@ func validity(c *x509.Certificate, now time.Time) string {
 	return "valid until " + c.NotAfter.UTC().Format(time.RFC3339)
 }
 
-// denied explains a permission that is missing. What it is missing on, the error's text says already.
+// denied explains a permission that is missing. The error's own text names the thing that it is missing for.
 func denied(_ config.Kafka, err error) string {
 	const list = "the table of permissions in docs/deploy.md says which each part of weir needs"
 	switch {
@@ -92,14 +92,17 @@ func denied(_ config.Kafka, err error) string {
 func loginRefused(k config.Kafka, err error) string {
 	switch {
 	case errors.Is(err, kerr.SaslAuthenticationFailed):
-		return fmt.Sprintf("user or password is wrong: check kafka.sasl.user and the file %s of kafka.sasl.password_file", k.SASL.PasswordFile)
+		const text = "user or password is wrong: check kafka.sasl.user and the file %s of kafka.sasl.password_file"
+		return fmt.Sprintf(text, k.SASL.PasswordFile)
 	case errors.Is(err, kerr.UnsupportedSaslMechanism), errors.Is(err, kerr.IllegalSaslState):
-		return fmt.Sprintf("this port does not take kafka.sasl.mechanism %q: set the one that the brokers' sasl.enabled.mechanisms has", k.SASL.Mechanism)
+		const text = "this port does not take kafka.sasl.mechanism %q: " +
+			"set the one that the brokers' sasl.enabled.mechanisms has"
+		return fmt.Sprintf(text, k.SASL.Mechanism)
 	}
 	return ""
 }
 
-// tlsRefused explains certificates: the broker's, which we refuse, and ours, which it refuses.
+// tlsRefused explains a refused certificate: the broker's, which we refuse, or ours, which it refuses.
 func tlsRefused(k config.Kafka, err error) string {
 	var unknown x509.UnknownAuthorityError
 	var invalid x509.CertificateInvalidError
@@ -111,31 +114,36 @@ func tlsRefused(k config.Kafka, err error) string {
 		if ca == "" {
 			ca = "the system's authorities"
 		}
-		return fmt.Sprintf("nobody in %s has signed the broker's certificate: put its authority into kafka.tls.ca_file", ca)
+		const text = "nobody in %s has signed the broker's certificate: put its authority into kafka.tls.ca_file"
+		return fmt.Sprintf(text, ca)
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return fmt.Sprintf("the broker's certificate is valid from %s to %s: renew it there, or set this clock",
 			invalid.Cert.NotBefore.UTC().Format(time.RFC3339), invalid.Cert.NotAfter.UTC().Format(time.RFC3339))
 	case errors.As(err, &invalid):
 		return "the broker's certificate will not do: renew it there"
 	case errors.As(err, &name):
-		return "the broker's certificate is another host's: set kafka.tls.server_name to a name that it has, or renew it there"
+		return "the broker's certificate is another host's: " +
+			"set kafka.tls.server_name to a name that it has, or renew it there"
 	case errors.As(err, &alert), strings.Contains(err.Error(), "remote error: tls:"):
 		return "the broker refuses our side: check kafka.tls.cert_file, its authority and its dates"
 	}
 	return ""
 }
 
-// wrongPort explains a port that does not speak as we do. Of brokers it knows no more than that they end the
-// connection.
+// wrongPort explains a port with another protocol than ours. A broker only ends the connection then.
 func wrongPort(k config.Kafka, err error) string {
 	var closed *kgo.ErrFirstReadEOF
 	switch {
 	case errors.Is(err, errHandshake) && errors.Is(err, context.DeadlineExceeded):
-		return "this port is slow, or does not speak TLS: raise kafka.dial_timeout; or set kafka.tls.enabled to false, or name the port that does in kafka.brokers"
+		return "this port is slow, or does not speak TLS: raise kafka.dial_timeout; " +
+			"or set kafka.tls.enabled to false, or name the port that does in kafka.brokers"
 	case errors.Is(err, errHandshake):
-		return "this port does not seem to speak TLS: set kafka.tls.enabled to false, or name the port that does in kafka.brokers"
-	case strings.Contains(err.Error(), "speaking to a tls endpoint"), errors.As(err, &closed) && !k.TLS.Enabled && k.SASL.Mechanism == config.NoSASL:
-		return "this port seems to want TLS or a user: set kafka.tls.enabled and kafka.sasl, or name a port that does without in kafka.brokers"
+		return "this port does not seem to speak TLS: " +
+			"set kafka.tls.enabled to false, or name the port that does in kafka.brokers"
+	case strings.Contains(err.Error(), "speaking to a tls endpoint"),
+		errors.As(err, &closed) && !k.TLS.Enabled && k.SASL.Mechanism == config.NoSASL:
+		return "this port seems to want TLS or a user: " +
+			"set kafka.tls.enabled and kafka.sasl, or name a port that does without in kafka.brokers"
 	case errors.As(err, &closed), errors.Is(err, io.EOF):
 		return "the broker ends the connection at once: check kafka.sasl and kafka.tls against the port's listener"
 	}

@@ -17,50 +17,50 @@ import (
 )
 
 const (
-	// session is the least that brokers take by default: what a dead member owned moves on after it.
+	// session is the shortest that brokers accept by default. After it the partitions of a dead member move on.
 	session = 6 * time.Second
 	// heartbeat is how often a member asks its group whether anything has changed.
 	heartbeat = 500 * time.Millisecond
-	// rebalance is for how long a group waits for members that do not join again. Not longer than clients give a join
-	// beyond it: the embedded broker waits anew whenever one tries again, and of two that do so in turn it would hear
-	// for ever, while it waits for a third that is dead.
+	// rebalance is how long a group waits for members that do not join again. It must not exceed the extra time that
+	// clients give a join beyond it. The embedded broker restarts its wait whenever a member tries again. So two
+	// members that try again in turn would keep it waiting without end for a third, dead one.
 	rebalance = 5 * time.Second
-	// parting is how long leaving a group may take. A broker that is away learns it by the session's end.
+	// parting is how long leaving a group may take. A broker that is away finds out at the session's end.
 	parting = 2 * time.Second
 )
 
 // sessionMs is the session as messages have it, in milliseconds.
 var sessionMs = strconv.FormatInt(session.Milliseconds(), 10)
 
-// Member is a process in a consumer group that shares out the partitions of a topic. A partition stands for work that
-// one owner does: nothing is read through the group, and no offset is kept in it. Correctness does not depend on the
-// group, fencing does: a partition may have two owners for a while, and only loses time.
+// Member is a process in a consumer group that divides the partitions of a topic. A partition stands for work that one
+// owner does: nothing is read through the group, and no offset is kept in it. Correctness depends on fencing, not on
+// the group: a partition may have two owners for a while, which only costs time.
 type Member struct {
 	Config   config.Config
 	Group    string
 	Topic    string
-	Instance string // a process that starts again under this name has its partitions back at once; empty: none
+	Instance string // a process restarted under this name has its partitions back at once; empty for none
 	Brokers  *Brokers
-	// Own does the work of a partition until its ctx ends, which it does when the group takes the partition away. An
-	// error ends the membership: waiting does not help.
+	// Own does the work of a partition until its ctx ends. The ctx ends when the group takes the partition away. An
+	// error is one that waiting does not mend, and ends the membership.
 	Own func(ctx context.Context, partition int32) error
 	// Beside runs beside the work, on the member's connection. An error ends the membership. It may be nil.
 	Beside func(ctx context.Context, adm *kadm.Client) error
-	// Assigned hears each answer of the group: whether this member owns anything now. It may be nil.
+	// Assigned is told at each answer of the group whether this member owns anything now. It may be nil.
 	Assigned func(owns bool)
-	// Waiting hears why there is no answer.
+	// Waiting is told why the group does not answer.
 	Waiting func(err error)
 }
 
-// Run is a member of the group until ctx ends, then returns nil; or until anything goes wrong that waiting does not
-// mend, such as another process under the same Instance. Work in hand is finished first, so that the next owner finds
-// its transaction committed instead of fencing it.
+// Run keeps the member in the group until ctx ends, then returns nil. It returns earlier with an error that waiting
+// does not mend, such as another process under the same Instance. Work in hand is finished first: the next owner then
+// finds its transaction committed, and need not fence it.
 func (m *Member) Run(ctx context.Context) error {
 	outer := ctx
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	w := &works{own: m.Own, end: end, running: map[int32]*work{}}
-	member, part := context.WithCancel(context.WithoutCancel(ctx)) // it leaves its group after ctx
+	member, part := context.WithCancel(context.WithoutCancel(ctx)) // the member leaves its group after ctx ends
 	defer part()
 	group, err := m.join(ctx, member, w)
 	if err != nil {
@@ -114,7 +114,7 @@ func (m *Member) join(ctx, member context.Context, w *works) (*kgo.Client, error
 	return group, nil
 }
 
-// watch polls the group, where its errors surface, until ctx ends.
+// watch polls the group until ctx ends, because only a poll returns the group's errors.
 func (m *Member) watch(ctx context.Context, group *kgo.Client) error {
 	for ctx.Err() == nil {
 		for _, e := range group.PollFetches(ctx).Errors() {
@@ -139,9 +139,9 @@ func (m *Member) leave(ctx context.Context, group *kgo.Client) {
 	if err := group.LeaveGroupContext(ctx); err != nil || m.Instance == "" || id == "" {
 		return
 	}
-	// The client only ends the loops of a member with a name, and its partitions would wait for it until the session's
-	// end. Who is killed keeps them, and has them back at once; who ends gives them up. The id leaves alone another
-	// that took the name.
+	// For a member with a name the client only ends its loops, and the partitions would wait for the session's end. A
+	// member that ends gives them up here, while one that was killed has them back at its restart. The request has the
+	// member's id, so it does not remove another process that took the name.
 	member := kmsg.NewLeaveGroupRequestMember()
 	member.MemberID, member.InstanceID = id, new(m.Instance)
 	request := kmsg.NewPtrLeaveGroupRequest()
@@ -149,8 +149,8 @@ func (m *Member) leave(ctx context.Context, group *kgo.Client) {
 	_, _ = request.RequestWith(ctx, group)
 }
 
-// Yield waits for d, and for two heartbeats at least, in which the group says whether the partition is still ours: who
-// was fenced by its rightful owner must not fence it back.
+// Yield waits for d, and for at least two heartbeats. In these the group tells whether the partition is still ours. So
+// a member that its rightful successor fenced does not fence it back.
 func Yield(ctx context.Context, d time.Duration) { Pause(ctx, max(2*heartbeat, d)) }
 
 // works is what a member does for the partitions that it owns.

@@ -13,15 +13,15 @@ import (
 	"github.com/weirhpc/weir/config"
 )
 
-// ErrNoPartition is returned when a topic or its partition is not there.
+// ErrNoPartition is returned when a topic or its partition does not exist.
 var ErrNoPartition = errors.New("no such partition: `weir topics create` makes what is missing")
 
-// Range is what to read of a partition: the offsets from From on, up to To without it. To is at most the last stable
+// Range is what to read of a partition: the offsets from From up to, and without, To. To is at most the last stable
 // offset.
 type Range struct{ From, To int64 }
 
-// Bounds returns the first offset that a partition has and its last stable offset: where a reader of committed records
-// ends. Who has fenced the partition's only writer may trust the end; for everybody else it moves on.
+// Bounds returns the first offset of a partition and its last stable offset, where a reader of committed records ends.
+// The end is final only for a caller that has fenced the partition's only writer. For all others it moves on.
 func Bounds(ctx context.Context, adm *kadm.Client, topic string, partition int32) (start, end int64, err error) {
 	starts, ends, err := listBounds(ctx, adm, topic)
 	if err != nil {
@@ -31,8 +31,8 @@ func Bounds(ctx context.Context, adm *kadm.Client, topic string, partition int32
 	return r.From, r.To, err
 }
 
-// TopicID returns Kafka's id of a topic in hex; empty where the brokers give none. A topic that is deleted and made
-// again has another one.
+// TopicID returns Kafka's id of a topic in hex. It is empty where the brokers give none. A topic that is deleted and
+// made again has another id.
 func TopicID(d kadm.TopicDetail) string {
 	if d.ID == (kadm.TopicID{}) {
 		return ""
@@ -40,10 +40,10 @@ func TopicID(d kadm.TopicDetail) string {
 	return hex.EncodeToString(d.ID[:])
 }
 
-// SameTopic reports whether two ids may be of one topic: one that is not known may be any.
+// SameTopic reports whether two ids may be of one topic. An id that is not known may be any.
 func SameTopic(a, b string) bool { return a == "" || b == "" || a == b }
 
-// TopicBounds returns the Bounds of all partitions of a topic, for the same two requests.
+// TopicBounds returns the Bounds of all partitions of a topic, by the same two requests.
 func TopicBounds(ctx context.Context, adm *kadm.Client, topic string) (map[int32]Range, error) {
 	starts, ends, err := listBounds(ctx, adm, topic)
 	if err != nil {
@@ -80,12 +80,13 @@ func boundsOf(starts, ends kadm.ListedOffsets, topic string, partition int32) (R
 	return Range{s.Offset, e.Offset}, nil
 }
 
-// ReaderOpts returns the options of a client for ReadRanges. A small fetch keeps the reader small: what it passes over
-// is in memory only for a moment. It waits shortly, since what is asked for is there: between two topics, the client
+// ReaderOpts returns the options of a client for ReadRanges. Small fetches keep the reader small, since a fetch is in
+// memory only for a moment. The reader waits shortly, because the records exist already: between two topics the client
 // waits for the answer to its last fetch.
 func ReaderOpts() []kgo.Opt {
 	return []kgo.Opt{
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(), kgo.ConsumeResetOffset(kgo.NoResetOffset()),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
+		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
 		kgo.FetchMaxWait(20 * time.Millisecond), kgo.FetchMaxBytes(8 << 20),
 	}
 }
@@ -95,8 +96,11 @@ func NewReader(ctx context.Context, c config.Config) (*kgo.Client, error) {
 	return newClient(ctx, c, ReaderOpts()...)
 }
 
-// ReadPartition calls each with every committed record of [from, to) of one partition, and ends.
-func ReadPartition(ctx context.Context, c config.Config, topic string, partition int32, from, to int64, each func(r *kgo.Record) error) error {
+// ReadPartition calls each with every committed record of [from, to) of one partition, then returns.
+func ReadPartition(
+	ctx context.Context, c config.Config,
+	topic string, partition int32, from, to int64, each func(r *kgo.Record) error,
+) error {
 	if from >= to {
 		return nil
 	}
@@ -108,10 +112,13 @@ func ReadPartition(ctx context.Context, c config.Config, topic string, partition
 	return ReadRanges(ctx, cl, topic, map[int32]Range{partition: {from, to}}, each)
 }
 
-// ReadRanges calls each with every committed record of the ranges of a topic's partitions, and ends. Records of one
-// partition come in order. The record at To - 1 may be a transaction marker, which is passed over; it is never
-// compacted away, being the last. The client has ReaderOpts, and reads for one caller at a time.
-func ReadRanges(ctx context.Context, cl *kgo.Client, topic string, ranges map[int32]Range, each func(r *kgo.Record) error) error {
+// ReadRanges calls each with every committed record of the ranges of a topic's partitions, then returns. The records of
+// one partition come in order. The record at To - 1 may be a transaction's marker, which is not passed on. It ends the
+// range, and as the last record it is never compacted away. The client has ReaderOpts, and reads for one caller at a
+// time.
+func ReadRanges(
+	ctx context.Context, cl *kgo.Client, topic string, ranges map[int32]Range, each func(r *kgo.Record) error,
+) error {
 	open, from := map[int32]int64{}, map[int32]kgo.Offset{}
 	for p, r := range ranges {
 		if r.From < r.To {

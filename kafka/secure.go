@@ -21,7 +21,7 @@ import (
 var ErrNotYetValid = errors.New("not valid yet: set this machine's clock, or wait")
 
 // CheckFiles returns nil if the files that the configuration names can be read, and the client's certificate is valid
-// at now. A file that is missing at the start is a mistake; one that vanishes later is waited for.
+// at now. A file that is missing at the start is a mistake. A file that vanishes later is waited for.
 func CheckFiles(k config.Kafka, now time.Time) error {
 	if _, err := mechanism(k.SASL); err != nil {
 		return err
@@ -38,12 +38,13 @@ func CheckFiles(k config.Kafka, now time.Time) error {
 		return fmt.Errorf("kafka.tls.cert_file %s expired at %s: renew it, or set this machine's clock (%s)",
 			k.TLS.CertFile, leaf.NotAfter.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 	case now.Before(leaf.NotBefore):
-		return fmt.Errorf("kafka.tls.cert_file %s is valid from %s: %w", k.TLS.CertFile, leaf.NotBefore.UTC().Format(time.RFC3339), ErrNotYetValid)
+		return fmt.Errorf("kafka.tls.cert_file %s is valid from %s: %w",
+			k.TLS.CertFile, leaf.NotBefore.UTC().Format(time.RFC3339), ErrNotYetValid)
 	}
 	return nil
 }
 
-// dialTLS opens a connection with the certificates as they are on disk now: a renewed one needs no restart.
+// dialTLS opens a connection with the certificates that are on disk now, so a renewed one needs no restart.
 func dialTLS(ctx context.Context, k config.Kafka, network, address string) (net.Conn, error) {
 	c, err := tlsConfig(k.TLS)
 	if err != nil {
@@ -62,13 +63,13 @@ func dialTLS(ctx context.Context, k config.Kafka, network, address string) (net.
 	}
 	secure := tls.Client(conn, c)
 	if err := secure.HandshakeContext(ctx); err != nil {
-		_ = conn.Close() // which the handshake may have done
+		_ = conn.Close() // the handshake may have closed it already
 		return nil, fmt.Errorf("%w with %s: %w", errHandshake, address, err)
 	}
 	return secure, nil
 }
 
-// errHandshake marks what went wrong after the connection and before TLS stood.
+// errHandshake marks a fault after the connection was made and before TLS was.
 var errHandshake = errors.New("TLS handshake")
 
 func tlsConfig(t config.TLS) (*tls.Config, error) {
@@ -105,7 +106,8 @@ func certificate(t config.TLS) (tls.Certificate, error) {
 	}
 	pair, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("kafka.tls.cert_file %s with kafka.tls.key_file %s: %w", t.CertFile, t.KeyFile, err)
+		return tls.Certificate{}, fmt.Errorf("kafka.tls.cert_file %s with kafka.tls.key_file %s: %w",
+			t.CertFile, t.KeyFile, err)
 	}
 	return pair, nil
 }
@@ -134,7 +136,7 @@ func mechanism(s config.SASL) (sasl.Mechanism, error) {
 	}
 }
 
-// password reads the password as it is on disk now: a new one needs no restart.
+// password reads the password that is on disk now, so a new one needs no restart.
 func password(s config.SASL) (string, error) {
 	b, err := config.ReadFile(s.PasswordFile)
 	if err != nil {

@@ -13,10 +13,11 @@ import (
 
 // StartSessions lets an embedded broker give up every dead member of a group, until stop is called.
 //
-// The broker, kfake, starts a new member's session when it answers the join. Where the connection has ended by then, it
-// may start none, and the leader gives partitions to a member that nobody ever ends. One heartbeat in the name of each
-// member of a new generation starts its session: who lives goes on beating, and kfake gives up who is dead. No member
-// is ended here. This can go once kfake starts a session whether or not its answer is heard (group.reply).
+// The broker, kfake, starts a new member's session when it answers the join. If the connection has ended by then, it
+// may start none. The leader then gives partitions to a member that no timeout ever removes. One heartbeat in the name
+// of each member of a new generation starts its session. A live member goes on with its own heartbeats, and kfake gives
+// up a dead one. StartSessions itself removes no member. It can go once kfake starts a session even if its answer is
+// lost (group.reply).
 func StartSessions(cluster *kfake.Cluster) (stop func(), err error) {
 	cl, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...))
 	if err != nil {
@@ -27,16 +28,16 @@ func StartSessions(cluster *kfake.Cluster) (stop func(), err error) {
 	go func() {
 		defer close(done)
 		defer cl.Close()
-		started := map[string]int32{} // the last generation of each group whose members have sessions
+		started := map[string]int32{} // by group: the last generation whose members have sessions
 		for Pause(ctx, time.Second) {
 			groups, err := kadm.NewClient(cl).ListGroups(ctx)
 			if err != nil {
-				continue // the next second is soon enough
+				continue // the next second tries again
 			}
 			for _, name := range groups.Groups() {
 				g := cluster.GroupInfo(name)
-				// A group that is not stable removes by itself who does not join or sync. A member that waits for its
-				// answer must not have a session yet: a live one would outlast it in a slow rebalance.
+				// A group that is not stable removes by itself members that do not join or sync. A member that waits
+				// for its answer must not have a session yet: in a slow rebalance a live one would lose it.
 				if g == nil || g.State != "Stable" {
 					delete(started, name)
 				} else if of, ok := started[name]; (!ok || of != g.Epoch) && beatFor(ctx, cl, g) == nil {
@@ -48,8 +49,8 @@ func StartSessions(cluster *kfake.Cluster) (stop func(), err error) {
 	return func() { cancel(); <-done }, nil
 }
 
-// beatFor sends one heartbeat for each member. What the broker answers does not matter: a member that has gone since
-// needs no session, and a newer generation has its own turn.
+// beatFor sends one heartbeat for each member. The answer does not matter: a member that has left needs no session, and
+// a newer generation gets heartbeats of its own.
 func beatFor(ctx context.Context, cl *kgo.Client, g *kfake.GroupInfo) error {
 	for _, m := range g.Members {
 		beat := kmsg.NewPtrHeartbeatRequest()

@@ -19,8 +19,8 @@ import (
 // ErrTopics is returned when the topics are not what weir needs to be correct.
 var ErrTopics = errors.New("topics are not as weir needs them")
 
-// CreateTopics makes the topics that are missing, gives those that are there the settings of the table, and writes
-// every schema to the topic of schemas. It cannot change a number of partitions: CheckTopics says where that differs.
+// CreateTopics makes the topics that are missing, and gives the others the settings of the table. It writes every
+// schema to the topic of schemas. It cannot change a number of partitions: CheckTopics reports where that differs.
 func CreateTopics(ctx context.Context, cl *kgo.Client, topics []schemas.Topic) error {
 	adm := kadm.NewClient(cl)
 	for _, t := range topics {
@@ -33,7 +33,8 @@ func CreateTopics(ctx context.Context, cl *kgo.Client, topics []schemas.Topic) e
 			err = alterTopic(ctx, adm, t)
 		}
 		if errors.Is(err, kerr.InvalidReplicationFactor) {
-			return fmt.Errorf("creating topic %s: topics.replication is %d, which is more than there are brokers: %w", t.Name, t.Replicas, err)
+			return fmt.Errorf("creating topic %s: topics.replication is %d, which is more than there are brokers: %w",
+				t.Name, t.Replicas, err)
 		}
 		if err != nil {
 			return fmt.Errorf("creating topic %s: %w", t.Name, err)
@@ -75,9 +76,9 @@ func publishSchemas(ctx context.Context, cl *kgo.Client, topics []schemas.Topic)
 	return nil
 }
 
-// CheckPartitions returns nil if a topic has as many partitions as the configuration says under setting, else ErrTopics
-// with the remedy. Jobs and nodes are placed by these numbers: with another one, windows are taken apart or have no
-// reader.
+// CheckPartitions returns nil if a topic has as many partitions as the configuration has under setting, otherwise
+// ErrTopics with the remedy. Jobs and nodes are placed by these numbers: with another one, windows are split up or have
+// no reader.
 func CheckPartitions(topic string, is, want int, setting string) error {
 	if is == want {
 		return nil
@@ -86,17 +87,18 @@ func CheckPartitions(topic string, is, want int, setting string) error {
 }
 
 func otherCount(topic string, is, want int, setting string) error {
-	return fmt.Errorf("topic %s has %d partitions, the configuration says %d: set %s to what is there in every part's configuration, "+
-		"or use another prefix and `weir topics create`", topic, is, want, setting)
+	const text = "topic %s has %d partitions, the configuration says %d: " +
+		"set %s to what is there in every part's configuration, or use another prefix and `weir topics create`"
+	return fmt.Errorf(text, topic, is, want, setting)
 }
 
-// CheckTopics returns nil if the topics are as the table says, wherever it matters for correctness; else ErrTopics,
-// joined with a line for each difference that says what mends it. Hidden are topics whose settings we may not read:
+// CheckTopics returns nil if the topics agree with the table wherever correctness needs it. Otherwise it returns
+// ErrTopics, joined with a line and a remedy for each difference. Hidden are topics whose settings we may not read:
 // they count as right.
 func CheckTopics(ctx context.Context, adm *kadm.Client, topics []schemas.Topic) (hidden []string, err error) {
 	var faults []error
 	var there []schemas.Topic
-	for _, t := range topics { // one by one: kadm returns nothing about any where one is forbidden
+	for _, t := range topics { // one by one: if one is forbidden, kadm returns nothing about all
 		details, err := adm.ListTopics(ctx, t.Name)
 		d := details[t.Name]
 		switch err := errors.Join(err, d.Err); {
@@ -120,11 +122,13 @@ func CheckTopics(ctx context.Context, adm *kadm.Client, topics []schemas.Topic) 
 	return hidden, nil
 }
 
-func checkSettings(ctx context.Context, adm *kadm.Client, topics []schemas.Topic) (faults []error, hidden []string, err error) {
+func checkSettings(
+	ctx context.Context, adm *kadm.Client, topics []schemas.Topic,
+) (faults []error, hidden []string, err error) {
 	if len(topics) == 0 {
 		return nil, nil, nil
 	}
-	for _, t := range topics { // one by one: kadm returns nothing about any where one is forbidden
+	for _, t := range topics { // one by one: if one is forbidden, kadm returns nothing about all
 		described, err := adm.DescribeTopicConfigs(ctx, t.Name)
 		if errors.Is(err, kerr.TopicAuthorizationFailed) {
 			hidden = append(hidden, t.Name)
@@ -137,15 +141,16 @@ func checkSettings(ctx context.Context, adm *kadm.Client, topics []schemas.Topic
 		for _, c := range d.Configs {
 			want, ours := t.Config[c.Key]
 			if ours && !suffices(c.Key, c.MaybeValue(), want) {
-				faults = append(faults, fmt.Errorf("topic %s: %s is %s, and should be %s: `weir topics create` sets it", t.Name, c.Key, c.MaybeValue(), want))
+				const text = "topic %s: %s is %s, and should be %s: `weir topics create` sets it"
+				faults = append(faults, fmt.Errorf(text, t.Name, c.Key, c.MaybeValue(), want))
 			}
 		}
 	}
 	return faults, hidden, nil
 }
 
-// suffices reports whether a topic's setting will do: what counts bytes, brokers or milliseconds may be more, and
-// the size of segments is a matter of taste.
+// suffices reports whether a topic's setting will do. Numbers of bytes, brokers or milliseconds may be larger than
+// wanted. The size of segments never matters.
 func suffices(key, is, want string) bool {
 	switch key {
 	case "segment.bytes":

@@ -14,12 +14,12 @@ import (
 
 // Producer writes transactions under one transactional id, which stands for something that has one owner at a time.
 //
-//  1. Fence makes its producer id. That fences every older owner, and settles the transaction that it left open.
+//  1. Fence makes its producer id. That fences every older owner, and ends the transaction that it left open.
 //  2. What the owner then reads of its topics is final, until somebody fences it.
 //  3. Commit writes all records or none.
 //
-// After an error nobody knows whether the last transaction was committed; only the topics do. Nothing is tried again on
-// such a producer: the owner closes it, waits (see Yield), and begins at 1 with another one.
+// After an error only the topics show whether the last transaction was committed. Nothing is tried again on such a
+// producer: the owner closes it, waits (see Yield), and begins at 1 with another one.
 type Producer struct {
 	cl       *kgo.Client
 	id       string
@@ -27,8 +27,8 @@ type Producer struct {
 }
 
 // NewProducer returns a producer whose Commit takes patience at most. The broker's timeout of a transaction is twice as
-// long, so that both outlast the failover of a broker. A dead owner's transaction does not wait for it: its successor's
-// fencing ends it. ctx outlives the transaction in hand, and ends before Close.
+// long, so that both outlast the failover of a broker. A dead owner's transaction ends earlier, when its successor
+// fences it. ctx must outlive the transaction in hand, and end before Close.
 func NewProducer(
 	ctx context.Context, cfg config.Config, id string, patience time.Duration, opts ...kgo.Opt,
 ) (*Producer, error) {
@@ -53,8 +53,8 @@ func (p *Producer) Fence(ctx context.Context) error {
 	return nil
 }
 
-// Commit writes records in one transaction; no records, no transaction. It finishes what it began even when ctx ends,
-// for two seconds; what is then left open the next owner ends.
+// Commit writes records in one transaction, or nothing where there are none. When ctx ends, it spends at most two more
+// seconds on finishing. A transaction that is still open then is ended by the next owner.
 func (p *Producer) Commit(ctx context.Context, records []*kgo.Record) error {
 	if len(records) == 0 {
 		return nil
@@ -71,7 +71,7 @@ func (p *Producer) Commit(ctx context.Context, records []*kgo.Record) error {
 	if err := p.cl.Flush(ctx); err != nil {
 		return fmt.Errorf("flushing a transaction: %w", err)
 	}
-	// A record that failed does not make flush or commit fail: the transaction would be committed without it.
+	// A record that fails makes neither flush nor commit fail. The transaction would be committed without it.
 	if err := first.err(); err != nil {
 		return err
 	}
@@ -84,9 +84,9 @@ func (p *Producer) Commit(ctx context.Context, records []*kgo.Record) error {
 	return nil
 }
 
-// awaitPartitions waits until the client has all partitions of the records in its tables. It sends the records of a
-// topic that is new to it before it enters the partitions there. A transaction that ends in between looks empty to it:
-// it aborts the transaction and returns no error (franz-go 1.22.2).
+// awaitPartitions waits until the client has all partitions of the records in its tables. For a topic that is new to
+// it, the client sends the records before it enters the partitions there. If the transaction ends in between, it looks
+// empty to the client, which aborts it and returns no error (franz-go 1.22.2).
 func (p *Producer) awaitPartitions(ctx context.Context, records []*kgo.Record) error {
 	for _, r := range records {
 		for {
@@ -102,7 +102,7 @@ func (p *Producer) awaitPartitions(ctx context.Context, records []*kgo.Record) e
 	return nil
 }
 
-// firstError keeps the first error of a transaction's promises, which come from the client's goroutines.
+// firstError keeps the first error of a transaction's promises, which the client calls from its own goroutines.
 type firstError struct {
 	mu    sync.Mutex
 	first error

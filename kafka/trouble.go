@@ -12,23 +12,23 @@ import (
 )
 
 const (
-	// sayAgain is the time after which a trouble that lasts is logged again: a log of today should have it.
+	// sayAgain is the time after which a trouble that lasts is logged again, so that the log of each day has it.
 	sayAgain = 10 * time.Minute
-	// maxLines bounds the lines about one trouble within sayAgain, whatever its errors are.
+	// maxLines bounds the lines about one trouble within sayAgain, for any number of errors.
 	maxLines = 12
-	// maxReturns bounds the lines after which a kind of error that the log has is logged again because it came back.
-	// The rest of maxLines is kept for kinds that the log does not have.
+	// maxReturns bounds the lines after which a logged kind of error is logged again because it came back. The rest of
+	// maxLines is kept for kinds that the log does not have.
 	maxReturns = maxLines / 2
 )
 
-// Trouble decides which errors of a trouble that lasts are worth a line in the log. These are the first error, the
-// first of every other kind, one that comes back after another kind or after the end, and one of each kind every ten
-// minutes. It stays within maxLines in ten minutes, so an error in a loop cannot flood the log. The zero value is no
+// Trouble decides which errors of a trouble that lasts are worth a line in the log. The first error is, and the first
+// of every other kind. So is an error that comes back after another kind or after the end, and one of each kind every
+// ten minutes. Within ten minutes it allows maxLines, so an error in a loop cannot flood the log. The zero value is no
 // trouble. One goroutine at a time may use it.
 type Trouble struct {
 	kind  string // of the last error since the last end
 	told  bool   // the log has this trouble
-	lines []line // of the last ten minutes, oldest first, those of earlier troubles among them
+	lines []line // of the last ten minutes, oldest first, also those of earlier troubles
 }
 
 // line is an error that was worth a line.
@@ -37,7 +37,7 @@ type line struct {
 	at   time.Time
 }
 
-// Worth reports whether an error of this moment is worth a line. The caller logs it then.
+// Worth reports whether the caller should log an error of this moment.
 func (t *Trouble) Worth(err error, now time.Time) bool {
 	kind := kindOf(err)
 	lasts := t.told && kind == t.kind
@@ -57,7 +57,7 @@ func (t *Trouble) Worth(err error, now time.Time) bool {
 	return true
 }
 
-// Over ends the trouble, and reports whether the log has it. The caller logs the end then.
+// Over ends the trouble. It reports whether the caller should log the end, because the log has the trouble.
 func (t *Trouble) Over() bool {
 	told := t.told
 	t.kind, t.told = "", false
@@ -67,8 +67,9 @@ func (t *Trouble) Over() bool {
 // maxKind bounds the text of a kind, in bytes.
 const maxKind = 300
 
-// kindOf returns what stays the same while one cause yields error after error: the brokers' code, that of the system, a
-// timeout. Of any other error it is the text without words that hold a digit: offsets, addresses and times vary.
+// kindOf returns what stays the same while one cause yields error after error: the brokers' code, that of the system,
+// or a timeout. For any other error it is the text without words that hold a digit, because offsets, addresses and
+// times vary.
 func kindOf(err error) string {
 	var broker *kerr.Error
 	var operation *net.OpError

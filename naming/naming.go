@@ -1,5 +1,5 @@
-// Package naming says what may be the name of a host, a job, a metric or a part of weir, and keeps a file's name from
-// standing twice in a message. It is a leaf that every package may import; it knows nothing of what it names.
+// Package naming decides what may be the name of a host, a job, a metric or a part of weir. It also keeps a file's name
+// from appearing twice in a message. Every package may import it; it knows nothing of what it names.
 package naming
 
 import (
@@ -7,10 +7,11 @@ import (
 	"os"
 )
 
-// MaxBytes is how long a name may be.
+// MaxBytes is the greatest length of a name.
 const MaxBytes = 64
 
-// Valid reports whether s may be a name: [A-Za-z0-9._:-]{1,64}, and neither . nor .., since names end up in paths.
+// Valid reports whether s may be a name: [A-Za-z0-9._:-]{1,64}, but neither "." nor "..", because names become parts of
+// paths.
 func Valid(s string) bool {
 	if s == "" || len(s) > MaxBytes || s == "." || s == ".." {
 		return false
@@ -26,7 +27,7 @@ func Valid(s string) bool {
 	return true
 }
 
-// Pathless takes the path out of an error of package os, for a message that names the file already.
+// Pathless takes the path out of an error of package os, for a message that already names the file.
 func Pathless(err error) error {
 	var p *os.PathError
 	if errors.As(err, &p) {

@@ -1,8 +1,6 @@
 package topology
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // graph gathers vertices and links until they turn out to be a tree. A vertex has the name or the id that the file uses
 // as its key.
