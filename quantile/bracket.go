@@ -2,8 +2,8 @@ package quantile
 
 import "math"
 
-// bracket holds type-4 decile k of all values: it lies between two neighbouring order statistics, each of which has a
-// bracket, and rises with both.
+// bracket holds type-4 decile k of all values. The decile lies between two neighbouring order statistics and rises with
+// both, and each of these has a bracket.
 func (m *merger) bracket(k int) (lo, hi float64) {
 	j, g := position(m.count, k)
 	lo, hi = m.orderBracket(max(j, 1))
@@ -16,13 +16,14 @@ func (m *merger) bracket(k int) (lo, hi float64) {
 		d := lerp(lo, nextLo, g)
 		return d, d
 	}
-	// In real numbers the interpolation rises with both ends. Rounded it may fall by as much as rounding them does.
+	// In real numbers the interpolation rises with both ends. Its rounding may lower it by as much as pad.
 	pad := math.Ldexp(max(math.Abs(lo), math.Abs(nextHi)), -51)
 	return max(lerp(lo, nextLo, g)-pad, lo), min(lerp(hi, nextHi, g)+pad, nextHi)
 }
 
-// orderBracket holds the value of that rank. It is at least v where #{x < v} <= rank-1, at most v where
-// #{x <= v} >= rank: the greatest and the least v of which that is proven, or nearly so, since the proof holds for any.
+// orderBracket holds the value of that rank. The value is at least v where #{x < v} <= rank-1, and at most v where #{x
+// <= v} >= rank. The bracket is the greatest and the least v for which that is proven, or nearly so: any proven v gives
+// a valid bracket.
 func (m *merger) orderBracket(rank int64) (lo, hi float64) {
 	least := func(s *standing) bool { return s.least >= rank }
 	most := func(s *standing) bool { return s.most >= rank }
@@ -39,8 +40,8 @@ func (m *merger) orderBracket(rank int64) (lo, hi float64) {
 	return lo, hi
 }
 
-// narrow brings the values of the union before i, which is not enough, and at i, which is, nearer to each other, until
-// about a 4096th of all values is left between them.
+// narrow brings two neighbouring values of the union nearer to each other: that before i is not enough, that at i is.
+// It ends when about a 4096th of all values is left between them.
 func (m *merger) narrow(i int, enough func(*standing) bool) (a, b float64) {
 	a, b = m.union[i-1], m.union[i]
 	for span := m.knot(i).below - m.knot(i-1).above; span>>8 > m.count; span /= 2 {

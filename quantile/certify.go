@@ -5,26 +5,28 @@ import (
 	"slices"
 )
 
-// Budget is what a summary may cost.
+// Budget bounds the size of a summary, and the work on it.
 type Budget struct {
 	Bytes int // of the summary, at least Small's
-	Ranks int // that are looked at for it, evenly spaced; of a column of up to twice as many values, all of them
+	Ranks int // evenly spaced ranks that Certify looks at; all ranks of a column of fewer than twice as many values
 }
 
-// Budgets that weir uses, and Small, which shows what fewer bytes are worth. docs/accuracy.md says what each is good for.
+// Large and Quick are the budgets that weir uses. Small shows what fewer bytes are worth. docs/accuracy.md gives the
+// accuracy of each.
 var (
 	Large = Budget{512, 1024} // 11 order statistics with about 37 more knots, or 45 atoms
 	Quick = Budget{512, 256}  // the same in half the time
 	Small = Budget{210, 1024} // about 9 more knots, or 18 atoms
 )
 
-// Certify describes a column as Reduce does, bit for bit, and adds a summary within the budget.
-// Values is scratch afterwards.
+// Certify describes a column as Reduce does, bit for bit, and adds a summary within the budget. Values is scratch
+// afterwards.
 //
-// The summary is the column's atoms where they fit. Else it has the 11 order statistics and as many knots as fit, placed
-// one after the other where the curve so far misses a rank by most (Ramer 1972, Douglas and Peucker 1973, in ranks). Eps
-// holds for all values, also for those between the ranks that Certify looks at: there the column and the curve both only
-// rise, so that the ranks on either side bound the distance. Pinned by TestEpsHoldsForEveryValue.
+// The summary is the column's atoms where they fit. Otherwise it has the 11 order statistics and as many knots as fit.
+// Each knot is placed where the curve so far misses a rank by most (Ramer 1972, Douglas and Peucker 1973, in ranks).
+//
+// Eps holds for all values, also for those between the ranks that Certify looks at. There the column and the curve both
+// only rise, so the ranks on either side bound the distance. Pinned by TestEpsHoldsForEveryValue.
 func Certify(values []float64, budget Budget) (Distribution, Summary) {
 	valid, lo, hi := clean(values)
 	n := len(valid)
@@ -60,7 +62,7 @@ func Certify(values []float64, budget Budget) (Distribution, Summary) {
 	return d, s
 }
 
-// gridRanks are the ranks, from 0, that Certify looks at, the deciles' among them.
+// gridRanks are the ranks, from 0, that Certify looks at. The ranks of the deciles are among them.
 func gridRanks(n, grid int) []int {
 	step := max(1, n/grid)
 	ranks := make([]int, 0, n/step+2*N)
@@ -87,7 +89,7 @@ func gridRanks(n, grid int) []int {
 	return appendRank(ranks, n-1)
 }
 
-// appendRank appends a rank that is not less than the last one, once.
+// appendRank appends a rank that is at least the last one, unless it is the last one.
 func appendRank(ranks []int, r int) []int {
 	if k := len(ranks); k > 0 && ranks[k-1] == r {
 		return ranks
@@ -95,8 +97,8 @@ func appendRank(ranks []int, r int) []int {
 	return append(ranks, r)
 }
 
-// atoms are the distinct values with their counts, nil where they need more than maxBytes. The values at ranks are in
-// place. Between two ranks that have the same value all are equal; few atoms leave few other gaps to sort.
+// atoms are the distinct values with their counts, or nil where they need more than maxBytes. The values at ranks are
+// in place. Two ranks with the same value have only equal values between them. Few atoms leave few other gaps to sort.
 func atoms(valid []float64, ranks []int, maxBytes int) []Atom {
 	mixed, most := 0, maxBytes/pairBytes(1)
 	for i := 1; i < len(ranks); i++ {
@@ -132,7 +134,7 @@ func atoms(valid []float64, ranks []int, maxBytes int) []Atom {
 	return s.Atoms
 }
 
-// point is a place on the curve that knots are chosen from.
+// point is a place on the curve where a knot may be.
 type point struct{ value, rank float64 }
 
 // segment is the curve between two neighbouring knots, and the point in it that the straight line misses by most.
@@ -146,7 +148,7 @@ func newSegment(points []point, from, to int) segment {
 	a, b := points[from], points[to]
 	slope := (b.rank - a.rank) / (b.value - a.value)
 	if math.IsInf(slope, 0) {
-		return s // upright, or nearly so
+		return s // vertical, or nearly so
 	}
 	for i := from + 1; i < to; i++ {
 		if miss := math.Abs(a.rank + (points[i].value-a.value)*slope - points[i].rank); miss > s.miss {
@@ -156,10 +158,10 @@ func newSegment(points []point, from, to int) segment {
 	return s
 }
 
-// choose adds to the points at, ascending, among them the first and the last, as many as budget bytes allow: always the
-// one that is missed by most, the first of equals.
+// choose adds as many points as budget bytes allow to the points at, which ascend and include the first and the last.
+// It always adds the point that the curve misses by most, the first of equals.
 func choose(points []point, at []int, budget int) []int {
-	budget -= longBytes(int64(budget / pairBytes(1))) // the array's length, beyond what an empty one costs
+	budget -= longBytes(int64(budget / pairBytes(1))) // the array's length beyond that of an empty one
 	segments := make([]segment, 0, len(at)+budget/pairBytes(1))
 	for i := 1; i < len(at); i++ {
 		segments = append(segments, newSegment(points, at[i-1], at[i]))
@@ -184,15 +186,15 @@ func choose(points []point, at []int, budget int) []int {
 	return chosen
 }
 
-// deviation bounds by how many ranks the curve through the chosen points misses what lies at and between neighbouring
-// points a and b: values whose rank is from a.rank+inner to b.rank-inner, by the curve from its rank at a to its rank at b,
-// since neither ever falls.
+// deviation bounds by how many ranks the curve through the chosen points misses a value. Between two neighbouring
+// points a and b, values have ranks from a.rank+inner to b.rank-inner. There the curve goes from its rank at a to its
+// rank at b. Neither ever falls, so the bound follows from the points alone.
 func deviation(points []point, chosen []int, inner float64) float64 {
 	worst := 0.0
 	for i := 1; i < len(chosen); i++ {
 		a, b := points[chosen[i-1]], points[chosen[i]]
 		if a.value == b.value {
-			continue // the curve is upright: it has all the ranks of this value
+			continue // the curve is vertical, and has all the ranks of this value
 		}
 		before := a.rank
 		for j := chosen[i-1] + 1; j <= chosen[i]; j++ {

@@ -2,24 +2,28 @@ package quantile
 
 import "math"
 
-// unit is the fraction of a rank in which ranks are added: as integers, so that a sum over shares is the same in any order.
+// unit is how many units a rank has. Ranks are added as integers in units, so that a sum over shares is the same in any
+// order.
 const unit = 1 << 20
 
-// slack, in units, is more than what rounding to units and floating point can shift a rank of count values by.
+// slack is a bound, in units, of how far rounding to units and in floating point can shift a rank of count values.
 func slack(count int64) int64 { return 4 + count>>30 }
 
-// share is a Summary made ready to be asked where a value stands in it.
+// share is a Summary prepared for finding where a value stands in it.
 type share struct {
 	count  int64
-	points []Knot // of the curve; of atoms with how many values are not above each
+	points []Knot // of the curve; for atoms, the rank of the last value of each
 	off    int64  // units by which the curve may be off: eps and half a rank
 	exact  bool   // the ranks are exact
 	atoms  bool   // the points are all values
-	near   int    // where the last value asked for was: the next is mostly near
+	near   int    // index of the last value looked up: the next is mostly near
 }
 
 func newShare(s *Summary) share {
-	sh := share{count: s.Count, off: int64(math.Ceil((s.Eps+0.5)*unit)) + slack(s.Count), exact: len(s.Order) > 0, atoms: len(s.Atoms) > 0}
+	sh := share{
+		count: s.Count, off: int64(math.Ceil((s.Eps+0.5)*unit)) + slack(s.Count),
+		exact: len(s.Order) > 0, atoms: len(s.Atoms) > 0,
+	}
 	if !sh.atoms {
 		sh.points = s.curve()
 		return sh
@@ -35,12 +39,14 @@ func newShare(s *Summary) share {
 
 // standing is where a value v stands in a share, or, added up, in several.
 //
-// Below and above are the estimate of #{x < v} and #{x <= v}, in units: 0 below the least value, the count above the
-// greatest, and between them h - 1/2, where h is the curve through the knots. The half makes it the middle of the step at
-// a value. Without it every share would add half a rank too many: (shares-1)/2 in all. Of atoms they are exact.
+// Below and above are the estimate of #{x < v} and #{x <= v}, in units. They are 0 below the least value, and the count
+// above the greatest. Between them they are h - 1/2, where h is the curve through the knots. The half makes it the
+// middle of the step at a value. Without it every share would add half a rank too many: (shares-1)/2 in all. For atoms
+// they are exact.
 //
-// Least and most are proven: #{x <= v} >= least and #{x < v} <= most. They follow from the exact ranks, a value with rank
-// r having r at or below it and at most r-1 below, and from the curve, which is off by at most eps + 1/2.
+// Least and most are proven: #{x <= v} >= least and #{x < v} <= most. They follow from the exact ranks: a value with
+// rank r has r values at or below it, and at most r-1 below. They also follow from the curve, which is off by at most
+// eps + 1/2.
 type standing struct{ below, above, least, most int64 }
 
 func (a *standing) add(b standing) {

@@ -13,24 +13,24 @@ type Estimate struct {
 	// Lo and Hi hold the true deciles, always: Lo[k] <= type-4 decile k of all values <= Hi[k].
 	Lo, Hi [N]float64
 
-	// RankError bounds, as a fraction of Count, how far any of the estimates is from its decile in rank. A value q stands
-	// between the ranks #{x < q} and #{x <= q} + 1, decile k at n·k/10; the bound is the larger distance between that and
-	// either, by what is proven of those. It is 0 if Exact, and only then.
+	// RankError bounds, as a fraction of Count, how far any of the estimates is from its decile in rank. A value q
+	// stands between the ranks #{x < q} and #{x <= q} + 1, and decile k at n·k/10. The bound is the larger distance of
+	// the decile from either rank, by what is proven of them. It is 0 if Exact, and only then.
 	RankError float64
 
-	// Exact says that Lo, Hi and Deciles are the same: what Reduce says of all values, bit for bit.
+	// Exact is true where Lo, Hi and Deciles are equal: they are the result of Reduce on all values, bit for bit.
 	Exact bool
 
-	// Complete is true where the shares name all their values. Deciles may be exact without.
+	// Complete is true where the shares hold all their values. Deciles may be exact without it.
 	Complete bool
 }
 
-// Merge estimates the deciles of the union of shares that passed Check. It is not ok where there is no value, or more than
-// MaxCount. Any order of the shares gives the same bits.
+// Merge estimates the deciles of the union of shares that passed Check. It is not ok where there is no value, or more
+// than MaxCount. Any order of the shares gives the same bits.
 //
-// The estimate is where the sum of the shares' mid-ranks reaches n·k/10 - 1/2. The sum is linear between two neighbouring
-// knots of the union, so that the inversion is exact. Shares that are all atoms are merged value by value instead, and
-// the result is exact. Pinned by TestMergeOfOneShare, TestMergeIsOrderFree, TestMergeOfAtomsIsExact and
+// The estimate is the value where the sum of the shares' mid-ranks reaches n·k/10 - 1/2. The sum is linear between two
+// neighbouring knots of the union, so its inversion is exact. Shares that are all atoms are merged value by value
+// instead, and the result is exact. Pinned by TestMergeOfOneShare, TestMergeIsOrderFree, TestMergeOfAtomsIsExact and
 // TestBracketsHoldTheTruth.
 func Merge(shares []Summary) (Estimate, bool) {
 	m, ok := newMerger(shares)
@@ -48,12 +48,12 @@ func Merge(shares []Summary) (Estimate, bool) {
 	lo, hi := m.union[0], m.union[len(m.union)-1]
 	e.Deciles[0], e.Lo[0], e.Hi[0] = lo, lo, lo
 	e.Deciles[N-1], e.Lo[N-1], e.Hi[N-1] = hi, hi, hi
-	for k := 1; k < N; k++ { // deciles ascend, so their bounds do
+	for k := 1; k < N; k++ { // deciles ascend, so a bound holds for its neighbours
 		e.Lo[k] = max(e.Lo[k], e.Lo[k-1])
 		e.Hi[N-1-k] = min(e.Hi[N-1-k], e.Hi[N-k])
 	}
 	for k := range N {
-		e.Hi[k] = max(e.Lo[k], e.Hi[k]) // of shares that contradict themselves
+		e.Hi[k] = max(e.Lo[k], e.Hi[k]) // matters only for shares that contradict themselves
 		e.Deciles[k] = min(max(e.Deciles[k], e.Lo[k]), e.Hi[k])
 		e.RankError = max(e.RankError, m.rankError(k, &e))
 	}
@@ -118,7 +118,8 @@ func (m *merger) knot(i int) *standing {
 	return &m.known[i]
 }
 
-// first is the first value of the union whose standing is enough, which must rise; the last where none is.
+// first is the index of the first value of the union whose standing is enough, or of the last value. enough must not
+// turn false again.
 func (m *merger) first(enough func(*standing) bool) int {
 	lo, hi := 0, len(m.union)-1
 	for lo < hi {
@@ -131,8 +132,8 @@ func (m *merger) first(enough func(*standing) bool) int {
 	return lo
 }
 
-// invert finds the value at which the summed mid-rank reaches target: a knot, where the sum jumps across it, else a point
-// between two knots.
+// invert finds the value at which the summed mid-rank reaches target. It is a knot where the sum jumps across target,
+// otherwise a point between two knots.
 func (m *merger) invert(target int64) float64 {
 	i := m.first(func(s *standing) bool { return s.above >= target })
 	if i == 0 || m.knot(i).below <= target {

@@ -8,8 +8,8 @@ type Moments struct {
 	Mean, M2 float64
 }
 
-// Add joins two sets of moments by Chan, Golub and LeVeque's formula (1979). Its rounding depends on the order: callers
-// that want the same bits add in a fixed one. Pinned by TestMomentsAddByChan.
+// Add joins two sets of moments by Chan, Golub and LeVeque's formula (1979). Its rounding depends on the order, so
+// callers that want the same bits add in a fixed order. Pinned by TestMomentsAddByChan.
 func (m Moments) Add(o Moments) Moments {
 	switch {
 	case o.Count == 0:
@@ -31,8 +31,8 @@ func (m Moments) Add(o Moments) Moments {
 // Stddev is sqrt(m2/n) for n > 0. A sum of squares beyond the largest number gives the largest number.
 func Stddev(m2 float64, n int64) float64 { return math.Sqrt(m2 / float64(n)) }
 
-// Mean is the mean of the valid values, not ok where there are none. It leaves values as they are; the same values give
-// the same bits in any order.
+// Mean is the mean of the valid values. It is not ok where there are none. It does not change values, and the same
+// values give the same bits in any order.
 func Mean(values []float64) (mean float64, ok bool) {
 	lo, hi, clean := bounds(values)
 	if !clean {
@@ -45,10 +45,10 @@ func Mean(values []float64) (mean float64, ok bool) {
 	return newScale(lo, hi).mean(values, lo, hi), true
 }
 
-// bounds are the least and the greatest value. It is clean if all are finite and there is one.
+// bounds are the least and the greatest value. clean is true if there is a value and all are finite.
 func bounds(values []float64) (lo, hi float64, clean bool) {
 	low, high := int64(math.MaxInt64), int64(math.MinInt64)
-	for _, v := range values { // as integers, where NaN lies beyond the infinities and nothing branches
+	for _, v := range values { // as integers: NaN lies beyond the infinities, and no comparison branches
 		k := key(v)
 		low, high = min(low, k), max(high, k)
 	}
@@ -56,7 +56,7 @@ func bounds(values []float64) (lo, hi float64, clean bool) {
 	return unkey(low) + 0, unkey(high) + 0, clean
 }
 
-// compact drops what is not finite from values, in place.
+// compact removes what is not finite from values, in place.
 func compact(values []float64) (valid []float64, lo, hi float64) {
 	valid = values[:0]
 	for _, v := range values {
@@ -68,8 +68,8 @@ func compact(values []float64) (valid []float64, lo, hi float64) {
 	return valid, lo, hi
 }
 
-// scale brings a column to integers, whose sum is exact and so the same in any order: floating point sums of 1,000 values
-// in 40 orders come out in nearly 40 ways. Its factors are powers of two, so that scaling rounds nothing.
+// scale brings a column to integers, whose sum is exact and so the same in any order. Floating point sums of 1,000
+// values in 40 orders come out in nearly 40 ways. Its factors are powers of two, so scaling does not round.
 type scale struct {
 	exponent int     // values times 2^exponent are at most 1, and far from underflow
 	factor   float64 // 2^exponent
@@ -81,8 +81,8 @@ func newScale(lo, hi float64) scale {
 	return scale{e, math.Ldexp(1, e)}
 }
 
-// mean cuts each value to a multiple of 2^-62 of the column's largest magnitude M, sums those exactly, and divides once:
-// the error is at most n·2^-62·M beside a rounding or two. Pinned by TestMomentsAreExact.
+// mean cuts each value to a multiple of 2^-62 of the column's largest magnitude M. It adds those exactly, and divides
+// once. The error is at most n·2^-62·M beside a rounding or two. Pinned by TestMomentsAreExact.
 func (s scale) mean(values []float64, lo, hi float64) float64 {
 	_, e := math.Frexp(max(-lo, hi) * s.factor)
 	up := math.Ldexp(1, 62-e)
@@ -96,8 +96,8 @@ func (s scale) mean(values []float64, lo, hi float64) float64 {
 	return min(max(m, lo), hi)
 }
 
-// squares is the sum of squared deviations from mean, each cut to a multiple of 2^-62 of the largest. Two passes, since
-// one pass over squares cancels where the deviations are small beside the values.
+// squares is the sum of squared deviations from mean, each cut to a multiple of 2^-62 of the largest. There are two
+// passes, because a single pass cancels where the deviations are small beside the values.
 func (s scale) squares(values []float64, lo, hi, mean float64) float64 {
 	m := mean * s.factor
 	_, e := math.Frexp(max(hi*s.factor-m, m-lo*s.factor))

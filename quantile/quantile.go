@@ -1,12 +1,12 @@
-// Package quantile is weir's mathematics: exact deciles of a column of values, the certified summary of a share of a
-// column, from which shares merge within proven bounds, and the moments beside them. It knows values only: no records, no
-// clock, no order of arrival.
+// Package quantile is weir's mathematics: exact deciles of a column of values, and their moments. A certified summary
+// describes a share of a column, and summaries merge within proven bounds. The package knows values only: no records,
+// no clock, no order of arrival.
 //
-// Deciles are of Hyndman and Fan's type 4, as PerSyst defines them; numpy calls the method interpolated_inverted_cdf. Where
-// n·k/10 < 1 PerSyst's paper is silent: the decile is the least value then, which is our reading.
+// Deciles are of Hyndman and Fan's type 4, as PerSyst defines them. numpy calls the method interpolated_inverted_cdf.
+// PerSyst's paper does not cover n·k/10 < 1. We take the least value as the decile then.
 //
-// Reduce is exact. Certify describes a share, Merge joins shares and says how far off it may be, Recompress joins them
-// into one that merges again. Everything gives the same bits for the same values in any order.
+// Reduce is exact. Certify describes a share. Merge joins shares and bounds its error. Recompress joins shares into one
+// that merges again. Each gives the same bits for the same values in any order.
 package quantile
 
 import "math"
@@ -28,7 +28,7 @@ type Distribution struct {
 // Stddev is the standard deviation, divided by n.
 func (d Distribution) Stddev() float64 { return Stddev(d.M2, d.Count) }
 
-// Reduce describes a column. It drops NaN and infinite values and counts them, and turns -0 into 0; values is scratch
+// Reduce describes a column. It drops NaN and infinite values and counts them, and turns -0 into 0. Values is scratch
 // afterwards. It allocates nothing.
 //
 // Pinned by TestReduceEqualsASort (the definition, bit for bit) and TestReduceIsOrderFree.
@@ -42,7 +42,7 @@ func Reduce(values []float64) Distribution {
 	return describe(valid, lo, hi, len(values))
 }
 
-// clean returns the finite ones of values, with the least and the greatest of them.
+// clean returns the finite values, with the least and the greatest of them.
 func clean(values []float64) (valid []float64, lo, hi float64) {
 	lo, hi, ok := bounds(values)
 	if ok {
@@ -51,7 +51,8 @@ func clean(values []float64) (valid []float64, lo, hi float64) {
 	return compact(values)
 }
 
-// describe is the Distribution of a column whose decileRanks are in place, of so many values with the invalid ones.
+// describe is the Distribution of a column whose decileRanks are in place. The column had so many values, the invalid
+// ones included.
 func describe(valid []float64, lo, hi float64, values int) Distribution {
 	d := Distribution{Count: int64(len(valid)), Invalid: int64(values - len(valid))}
 	for k := 1; k < N-1; k++ {
@@ -67,14 +68,15 @@ func describe(valid []float64, lo, hi float64, values int) Distribution {
 	return d
 }
 
-// position is where decile k of n values lies, from 1: j = floor(n·k/10), and g, the rest of that division in tenths. Decile
-// k is x_1 for j < 1, x_n for j >= n, else x_j + g (x_{j+1} - x_j). Both are found in integers: n·(k/10) in floating point
-// is wrong for one n in 400.
+// position is where decile k of n values lies, from 1: j = floor(n·k/10), and g is the rest of that division in tenths.
+// Decile k is x_1 for j < 1, x_n for j >= n, otherwise x_j + g (x_{j+1} - x_j). Both are found in integers: n·(k/10) in
+// floating point is wrong for one n in 400.
 func position(n int64, k int) (j int64, g float64) {
 	return n * int64(k) / 10, float64(n*int64(k)%10) / 10
 }
 
-// decileRanks appends the ranks, from 0, that deciles 1 to 9 of n values are made of. They ascend where n >= 10.
+// decileRanks appends the ranks, from 0, of the values that deciles 1 to 9 of n values are made of. They ascend where n
+// >= 10.
 func decileRanks(ranks []int, n int) []int {
 	for k := 1; k < N-1; k++ {
 		if j, _ := position(int64(n), k); j >= 1 {
@@ -84,8 +86,8 @@ func decileRanks(ranks []int, n int) []int {
 	return ranks
 }
 
-// lerp is a + g (b - a) for a <= b and 0 <= g < 1, never outside [a, b], also where b - a overflows. The conversions keep
-// a processor from fusing the product and the sum, so that all give the same bits.
+// lerp is a + g (b - a) for a <= b and 0 <= g < 1. It is never outside [a, b], even if b - a overflows. The conversions
+// keep a processor from fusing the product and the sum, so that all processors give the same bits.
 func lerp(a, b, g float64) float64 {
 	if a == b || g == 0 {
 		return a

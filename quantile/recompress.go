@@ -1,9 +1,9 @@
 package quantile
 
-// Recompress joins shares that passed Check into one summary within the budget, that merges again.
-// Atoms stay atoms if they fit. Else it has knots only, chosen on the sum of the shares' curves as Certify chooses them,
-// and Eps is the sum of what the shares leave open and of what the choice adds, so that brackets made of it still hold.
-// Any order of the shares gives the same bits. It is not ok where Merge is not.
+// Recompress joins shares that passed Check into one summary within the budget, which merges again. Atoms stay atoms if
+// they fit. Otherwise the summary has knots only, chosen on the sum of the shares' curves as Certify chooses them. Eps
+// is the sum of the shares' errors and of that of the choice, so that brackets made of it still hold. Any order of the
+// shares gives the same bits. It is not ok where Merge is not.
 //
 // Pinned by TestBracketsHoldTheTruth, which merges recompressed shares too, and TestMergeIsOrderFree.
 func Recompress(shares []Summary, budget Budget) (Summary, bool) {
@@ -23,7 +23,7 @@ func Recompress(shares []Summary, budget Budget) (Summary, bool) {
 	last := len(points) - 1
 	chosen := choose(points, []int{0, last}, budget.Bytes-s.Bytes()-pairBytes(1)-pairBytes(m.count))
 	kept := chosen[:0]
-	for _, i := range chosen { // one of each rank, the last one always
+	for _, i := range chosen { // one point of each rank, and always the last point
 		if k := len(kept); k > 0 && points[kept[k-1]].rank == points[i].rank {
 			if i != last {
 				continue
@@ -35,8 +35,8 @@ func Recompress(shares []Summary, budget Budget) (Summary, bool) {
 	for _, i := range kept {
 		s.Knots = append(s.Knots, Knot{points[i].value, int64(points[i].rank)})
 	}
-	// A point is off by what the shares' curves may be off, and by half a rank of rounding: the half that Eps, by its meaning,
-	// does not count.
+	// A point is off by as much as the shares' curves, and by half a rank of rounding. Eps by its definition does not
+	// count that half.
 	off := slack(m.count)
 	for i := range m.shares {
 		if !m.shares[i].atoms {
@@ -47,11 +47,12 @@ func Recompress(shares []Summary, budget Budget) (Summary, bool) {
 	return s, true
 }
 
-// points are the corners of the sum of the shares' curves, two where it is upright, at the nearest whole ranks; and the
-// inner that deviation needs. Of more than twice grid values it takes about grid, and what lies between is bounded by
-// those on either side.
+// points are the corners of the sum of the shares' curves at the nearest whole ranks, two where the sum is vertical.
+// inner is the argument for deviation. Of more than twice grid values points takes about grid. Those on either side
+// bound what lies between.
 //
-// Between the ranks k of one value and k+1 of the next, k + 1/2 is the estimate: it is rounded to the rank of the value.
+// Between the ranks k of one value and k+1 of the next, the estimate is k + 1/2. It is rounded to the rank of the
+// value.
 func (m *merger) points(grid int) (points []point, inner float64) {
 	step := max(1, len(m.union)/grid)
 	inner = float64(m.count) // nothing lies between

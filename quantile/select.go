@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// selectRanks moves the values that belong at ranks, counted from 0 and ascending, to their places, with no greater one
-// before them and no lesser one after them. No value may be NaN. It allocates nothing.
+// selectRanks moves the values that belong at ranks to their places. No greater value is before them, and no lesser one
+// after them. Ranks count from 0 and ascend. No value may be NaN. It allocates nothing.
 //
-// It is a quickselect for many ranks at once (Chambers 1971) without a branch that depends on a value: mispredicted
-// branches are nearly all of what a textbook quickselect costs. BenchmarkSelect shows the ratio to slices.Sort; a
-// partition that the compiler turns back into a branch falls from 15 times to 5.
+// It is a quickselect for many ranks at once (Chambers 1971), without a branch that depends on a value. Mispredicted
+// branches are nearly all of the cost of a textbook quickselect. BenchmarkSelect shows the ratio to slices.Sort. If the
+// compiler turns a partition back into a branch, it falls from 15 times to 5.
 func selectRanks(v []float64, ranks []int) { selectFrom(v, ranks, 0, 2*bits.Len(uint(len(v)))) }
 
-// sortAll sorts values, none of them NaN: several times as fast as slices.Sort.
+// sortAll sorts values, none of them NaN, several times as fast as slices.Sort.
 func sortAll(v []float64) {
 	ranks := make([]int, len(v))
 	for i := range ranks {
@@ -22,8 +22,8 @@ func sortAll(v []float64) {
 	selectRanks(v, ranks)
 }
 
-// selectFrom is selectRanks where v starts at rank base. Depth is how many more partitions may follow before the pivots
-// count as bad, as only a column made for that purpose has them, and a sort takes over.
+// selectFrom is selectRanks where v starts at rank base. Depth is how many more partitions may follow. After that the
+// pivots count as bad, which takes a column made for that purpose, and a sort takes over.
 func selectFrom(v []float64, ranks []int, base, depth int) {
 	for len(ranks) > 0 {
 		n := len(v)
@@ -38,7 +38,7 @@ func selectFrom(v []float64, ranks []int, base, depth int) {
 		depth--
 		p := pivot(v, ranks[len(ranks)/2]-base)
 		less := partitionLess(v, p)
-		end := less // of those equal to the pivot, which are in place
+		end := less // of the values equal to the pivot, which are in place
 		if less < n/16 {
 			end += partitionUpTo(v[less:], p) // likely a run of ties; also why every round makes progress
 		}
@@ -59,8 +59,8 @@ func pivot(v []float64, rank int) float64 {
 	return sample[rank*len(sample)/len(v)]
 }
 
-// partitionLess brings the values below p to the front and returns how many they are. It is Lomuto's partition with an
-// index that the comparison's result advances.
+// partitionLess brings the values below p to the front and returns how many there are. It is Lomuto's partition with an
+// index that the result of the comparison advances.
 func partitionLess(v []float64, p float64) int {
 	i := 0
 	for j, x := range v {
@@ -75,7 +75,7 @@ func partitionLess(v []float64, p float64) int {
 	return i
 }
 
-// partitionUpTo is partitionLess for values that are not above p.
+// partitionUpTo is partitionLess for values of at most p.
 func partitionUpTo(v []float64, p float64) int {
 	i := 0
 	for j, x := range v {

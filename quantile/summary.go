@@ -5,12 +5,12 @@ import (
 	"math"
 )
 
-// Summary is what a merge needs of one share of a column, in a few hundred bytes. It takes one of three forms:
+// Summary is what a merge needs of one share of a column, in a few hundred bytes. It has one of three forms:
 //
 //   - Atoms are all its values. A merge of atoms alone is exact.
 //   - Order and Knots are values of the share with their exact ranks. The curve through them misses no value's rank by
 //     more than Eps.
-//   - Knots without Order come from Recompress: the curve through them misses no rank by more than Eps, but only its ends,
+//   - Knots without Order come from Recompress. The curve through them misses no rank by more than Eps. Only its ends,
 //     the least and the greatest value, are known to be values of the share.
 type Summary struct {
 	Count int64
@@ -35,11 +35,12 @@ type Atom struct {
 // Rank is the rank, from 1, of the order statistic that stands for decile k of n values: floor(n·k/10) within [1, n].
 func Rank(k int, n int64) int64 { return min(max(n*int64(k)/10, 1), n) }
 
-// MaxCount is how many values a share may have, and all shares of a merge: ranks are added in 63 bits, in units of 2^-20.
+// MaxCount is how many values a share, or all shares of a merge, may have. Ranks are added in 63 bits, in units of
+// 2^-20.
 const MaxCount = 1 << 42
 
-// Check reports, by the name of the field, why the summary cannot be one. Whatever passes, Merge and Recompress take
-// without panic; only a summary that tells the truth makes their bounds true.
+// Check reports why the summary cannot be one, with the name of the field. Merge and Recompress take every summary that
+// passes, without panic. Only a summary with true numbers makes their bounds true.
 func (s *Summary) Check() error {
 	switch {
 	case s.Count < 0 || s.Count > MaxCount:
@@ -59,7 +60,8 @@ func (s *Summary) Check() error {
 		}
 	}
 	for i, k := range s.Knots {
-		if !finite(k.Value) || k.Rank < 1 || k.Rank > s.Count || i > 0 && (k.Value < s.Knots[i-1].Value || k.Rank <= s.Knots[i-1].Rank) {
+		if !finite(k.Value) || k.Rank < 1 || k.Rank > s.Count ||
+			i > 0 && (k.Value < s.Knots[i-1].Value || k.Rank <= s.Knots[i-1].Rank) {
 			return fmt.Errorf("knots: %d is not finite, out of order or not in 1 to %d", i, s.Count)
 		}
 	}
@@ -85,7 +87,7 @@ func (s *Summary) checkAtoms() error {
 	return nil
 }
 
-// checkCurve finds whether order statistics and knots, each in order, agree, and reach from the first to the last rank.
+// checkCurve checks that order statistics and knots, each in order, agree, and reach from the first to the last rank.
 func (s *Summary) checkCurve() error {
 	curve := s.curve()
 	for i := 1; i < len(curve); i++ {
@@ -99,7 +101,7 @@ func (s *Summary) checkCurve() error {
 	return nil
 }
 
-// curve is Order, each rank once, and Knots, ascending by rank.
+// curve is the order statistics, one of each rank, and the knots, ascending by rank.
 func (s *Summary) curve() []Knot {
 	curve := make([]Knot, 0, len(s.Order)+len(s.Knots))
 	i := 0
@@ -119,7 +121,7 @@ func (s *Summary) curve() []Knot {
 	return curve
 }
 
-// Bytes is how large the summary is as Avro writes it: eight bytes a number, ranks and counts in as many as they need.
+// Bytes is the size of the summary in Avro. A value has eight bytes, and a rank or a count as many as it needs.
 func (s *Summary) Bytes() int {
 	n := 8 + arrayBytes(len(s.Order)) + 8*len(s.Order) + arrayBytes(len(s.Knots)) + arrayBytes(len(s.Atoms))
 	for _, k := range s.Knots {
@@ -131,7 +133,7 @@ func (s *Summary) Bytes() int {
 	return n
 }
 
-// arrayBytes is what an array of n costs beside its items: their number where there are any, and a zero.
+// arrayBytes is the size of an array of n without its items: their number where there are any, and a zero.
 func arrayBytes(n int) int {
 	if n == 0 {
 		return 1
@@ -139,7 +141,7 @@ func arrayBytes(n int) int {
 	return 1 + longBytes(int64(n))
 }
 
-// pairBytes is what a knot of that rank or an atom of that count costs.
+// pairBytes is the size of a knot of that rank, or of an atom of that count.
 func pairBytes(long int64) int { return 8 + longBytes(long) }
 
 // longBytes is the length of a positive long: 7 bits a byte, of which the sign takes one.
