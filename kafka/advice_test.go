@@ -49,7 +49,8 @@ func TestAdvise(t *testing.T) {
 	if err != nil || len(lines) > 0 {
 		t.Errorf("nothing is wrong: %q, %v", lines, err)
 	}
-	lines, err = Advise(t.Context(), embedded(t, kfake.BrokerConfigs(map[string]string{"group.min.session.timeout.ms": "10000"})), 1)
+	lines, err = Advise(t.Context(),
+		embedded(t, kfake.BrokerConfigs(map[string]string{"group.min.session.timeout.ms": "10000"})), 1)
 	if err != nil || len(lines) != 1 || !strings.Contains(lines[0], "group.min.session.timeout.ms is 10000") {
 		t.Errorf("a session that is refused: %q, %v", lines, err)
 	}

@@ -61,7 +61,8 @@ func TestMemberDiesWhileJoining(t *testing.T) {
 		live.join(t.Context())
 		live.sync(t.Context())
 		waitGroup(t, b, live.group, "the live member has all", func(g *kfake.GroupInfo) bool {
-			return g.State == "Stable" && len(g.Members) == 1 && g.Members[0].MemberID == live.id && g.NumAssigned() == 1
+			return g.State == "Stable" && len(g.Members) == 1 && g.Members[0].MemberID == live.id &&
+				g.NumAssigned() == 1
 		})
 	}
 }
@@ -85,7 +86,9 @@ func TestLiveMembersStay(t *testing.T) {
 	waits := newRawMember(t, b.addr, "g", "a", 6*time.Second)
 	joined := make(chan struct{})
 	go func() { defer close(joined); waits.join(t.Context()) }()
-	waitGroup(t, b, "g", "a second member waits for the slow one", func(g *kfake.GroupInfo) bool { return len(g.Members) == 2 })
+	waitGroup(t, b, "g", "a second member waits for the slow one", func(g *kfake.GroupInfo) bool {
+		return len(g.Members) == 2
+	})
 	time.Sleep(8 * time.Second)
 	slow.join(t.Context())
 	select {
@@ -99,7 +102,9 @@ func TestLiveMembersStay(t *testing.T) {
 	again.join(t.Context())
 	time.Sleep(3 * time.Second) // longer than the broker takes to find new members, shorter than the session
 	g := b.cluster.GroupInfo("g")
-	has := slices.ContainsFunc(g.Members, func(m kfake.GroupMember) bool { return m.MemberID == again.id && m.NumAssigned() == 1 })
+	has := slices.ContainsFunc(g.Members, func(m kfake.GroupMember) bool {
+		return m.MemberID == again.id && m.NumAssigned() == 1
+	})
 	if g.State != "Stable" || len(g.Members) != 2 || !has {
 		t.Errorf("%s has no partition: %+v", again.id, g)
 	}

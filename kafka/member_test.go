@@ -14,10 +14,13 @@ import (
 )
 
 // member joins group g.
-func member(t *testing.T, c config.Config, instance string, own func(ctx context.Context, partition int32) error) (stop func() error, ended chan error) {
+func member(
+	t *testing.T, c config.Config, instance string, own func(ctx context.Context, partition int32) error,
+) (stop func() error, ended chan error) {
 	t.Helper()
 	m := &Member{
-		Config: c, Group: "g", Topic: "t", Instance: instance, Brokers: NewBrokers(slog.New(slog.DiscardHandler)), Own: own,
+		Config: c, Group: "g", Topic: "t", Instance: instance, Brokers: NewBrokers(slog.New(slog.DiscardHandler)),
+		Own:     own,
 		Waiting: func(err error) { t.Logf("waiting: %v", err) },
 	}
 	ctx, cancel := context.WithCancel(context.Background())

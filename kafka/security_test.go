@@ -68,8 +68,9 @@ func (a *authority) issueFrom(from, until time.Time) (certPEM, keyPEM []byte) {
 		a.t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "weir"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: from, NotAfter: until,
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "weir"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore:   from, NotAfter: until,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &key.PublicKey, a.key)
@@ -80,7 +81,8 @@ func (a *authority) issueFrom(from, until time.Time) (certPEM, keyPEM []byte) {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})
 }
 
 // secureBroker wants TLS with a client certificate, and SCRAM.
@@ -93,9 +95,11 @@ func secureBroker(t *testing.T, a *authority, until time.Time) string {
 	}
 	pool := x509.NewCertPool()
 	pool.AddCert(a.cert)
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.EnableSASL(), kfake.Superuser(config.ScramSHA512, "ada", "secret"), kfake.TLS(&tls.Config{
-		Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool, MinVersion: tls.VersionTLS12,
-	}))
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.EnableSASL(),
+		kfake.Superuser(config.ScramSHA512, "ada", "secret"), kfake.TLS(&tls.Config{
+			Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool,
+			MinVersion: tls.VersionTLS12,
+		}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,8 +122,10 @@ func secureConfig(t *testing.T, a *authority, broker string) (config.Config, str
 	c := config.Default()
 	c.BackoffCap = 200 * time.Millisecond
 	c.Kafka.Brokers = []string{broker}
-	c.Kafka.TLS = config.TLS{Enabled: true, CAFile: put("ca.pem", a.pem), CertFile: put("cert.pem", certPEM), KeyFile: put("key.pem", keyPEM)}
-	c.Kafka.SASL = config.SASL{Mechanism: config.ScramSHA512, User: "ada", PasswordFile: put("password", []byte("secret\n"))}
+	c.Kafka.TLS = config.TLS{Enabled: true, CAFile: put("ca.pem", a.pem), CertFile: put("cert.pem", certPEM),
+		KeyFile: put("key.pem", keyPEM)}
+	c.Kafka.SASL = config.SASL{Mechanism: config.ScramSHA512, User: "ada",
+		PasswordFile: put("password", []byte("secret\n"))}
 	return c, dir
 }
 
@@ -144,8 +150,8 @@ func pingClient(t *testing.T, cl *kgo.Client) error {
 	return cl.Ping(ctx)
 }
 
-// TestRefusals: every way in which a broker and we can disagree about who we are ends in a line that says who, where
-// and what mends it. The embedded broker only ends the connection where Kafka would say that a password is wrong.
+// TestRefusals: a broker and we can disagree in many ways about who we are. Each ends in a line with the two names and
+// the remedy. The embedded broker only ends the connection where Kafka would report a wrong password.
 func TestRefusals(t *testing.T) {
 	a := newAuthority(t, "ours")
 	broker := secureBroker(t, a, time.Now().Add(time.Hour))
@@ -162,14 +168,20 @@ func TestRefusals(t *testing.T) {
 		change func(c *config.Config)
 		says   string
 	}{
-		"unknown authority": {func(c *config.Config) { c.Kafka.TLS.CAFile = write(t, string(newAuthority(t, "another").pem)) }, "kafka.tls.ca_file"},
-		"no certificate":    {func(c *config.Config) { c.Kafka.TLS.CertFile, c.Kafka.TLS.KeyFile = "", "" }, "kafka.tls.cert_file"},
-		"no TLS":            {func(c *config.Config) { c.Kafka.TLS = config.TLS{} }, "kafka.tls"},
-		"no TLS, no user":   {func(c *config.Config) { c.Kafka.TLS, c.Kafka.SASL = config.TLS{}, config.SASL{} }, "kafka.tls.enabled"},
-		"another host":      {func(c *config.Config) { c.Kafka.TLS.ServerName = "elsewhere" }, "kafka.tls.server_name"},
-		"wrong password":    {func(c *config.Config) { c.Kafka.SASL.PasswordFile = write(t, "wrong") }, "kafka.sasl"},
-		"no password":       {func(c *config.Config) { c.Kafka.SASL = config.SASL{} }, "kafka.sasl"},
-		"expired broker":    {func(c *config.Config) { c.Kafka.Brokers = []string{secureBroker(t, a, time.Now().Add(-time.Hour))} }, "broker's certificate is valid from"},
+		"unknown authority": {func(c *config.Config) {
+			c.Kafka.TLS.CAFile = write(t, string(newAuthority(t, "another").pem))
+		}, "kafka.tls.ca_file"},
+		"no certificate": {func(c *config.Config) { c.Kafka.TLS.CertFile, c.Kafka.TLS.KeyFile = "", "" },
+			"kafka.tls.cert_file"},
+		"no TLS": {func(c *config.Config) { c.Kafka.TLS = config.TLS{} }, "kafka.tls"},
+		"no TLS, no user": {func(c *config.Config) { c.Kafka.TLS, c.Kafka.SASL = config.TLS{}, config.SASL{} },
+			"kafka.tls.enabled"},
+		"another host":   {func(c *config.Config) { c.Kafka.TLS.ServerName = "elsewhere" }, "kafka.tls.server_name"},
+		"wrong password": {func(c *config.Config) { c.Kafka.SASL.PasswordFile = write(t, "wrong") }, "kafka.sasl"},
+		"no password":    {func(c *config.Config) { c.Kafka.SASL = config.SASL{} }, "kafka.sasl"},
+		"expired broker": {func(c *config.Config) {
+			c.Kafka.Brokers = []string{secureBroker(t, a, time.Now().Add(-time.Hour))}
+		}, "broker's certificate is valid from"},
 		"TLS to a plaintext port": {func(c *config.Config) {
 			c.Kafka.Brokers, c.Kafka.SASL = open.ListenAddrs(), config.SASL{}
 		}, "kafka.tls.enabled to false"},
@@ -190,7 +202,8 @@ func TestRefusals(t *testing.T) {
 			if !errors.Is(explained, err) {
 				t.Errorf("the error itself is lost: %v", explained)
 			}
-			if text := explained.Error(); !strings.Contains(text, c.says) || !strings.Contains(text, bad.Kafka.Brokers[0]) || strings.Contains(text, "\n") {
+			if text := explained.Error(); !strings.Contains(text, c.says) ||
+				!strings.Contains(text, bad.Kafka.Brokers[0]) || strings.Contains(text, "\n") {
 				t.Errorf("not one line that says %q and where: %v", c.says, text)
 			}
 		})
@@ -212,8 +225,12 @@ func TestCheckFiles(t *testing.T) {
 		later       bool
 		explained   string
 	}{
-		"expired":   {now.Add(-2 * time.Hour), now.Add(-time.Hour), []string{"expired at " + stamp(now.Add(-time.Hour)), "renew it"}, false, "valid until " + stamp(now.Add(-time.Hour))},
-		"not valid": {now.Add(time.Hour), now.Add(2 * time.Hour), []string{"valid from " + stamp(now.Add(time.Hour)), "clock"}, true, "not valid before " + stamp(now.Add(time.Hour))},
+		"expired": {now.Add(-2 * time.Hour), now.Add(-time.Hour),
+			[]string{"expired at " + stamp(now.Add(-time.Hour)), "renew it"}, false,
+			"valid until " + stamp(now.Add(-time.Hour))},
+		"not valid": {now.Add(time.Hour), now.Add(2 * time.Hour),
+			[]string{"valid from " + stamp(now.Add(time.Hour)), "clock"}, true,
+			"not valid before " + stamp(now.Add(time.Hour))},
 	} {
 		certPEM, keyPEM := a.issueFrom(tc.from, tc.until)
 		for file, text := range map[string][]byte{"cert.pem": certPEM, "key.pem": keyPEM} {
@@ -238,7 +255,8 @@ func TestCheckFiles(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "key.pem"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := CheckFiles(c.Kafka, now); err == nil || !strings.Contains(err.Error(), "kafka.tls.key_file "+c.Kafka.TLS.KeyFile) {
+	if err := CheckFiles(c.Kafka, now); err == nil ||
+		!strings.Contains(err.Error(), "kafka.tls.key_file "+c.Kafka.TLS.KeyFile) {
 		t.Errorf("no key: %v", err)
 	}
 }
@@ -247,7 +265,8 @@ func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // TestExplain holds what only Kafka itself says; integration's TestRefused has it from there.
 func TestExplain(t *testing.T) {
-	k := config.Kafka{Brokers: []string{"k1:9093"}, SASL: config.SASL{Mechanism: config.ScramSHA512, User: "ada", PasswordFile: "/etc/weir/password"}}
+	k := config.Kafka{Brokers: []string{"k1:9093"},
+		SASL: config.SASL{Mechanism: config.ScramSHA512, User: "ada", PasswordFile: "/etc/weir/password"}}
 	for err, says := range map[error]string{
 		kerr.SaslAuthenticationFailed:           "/etc/weir/password",
 		kerr.UnsupportedSaslMechanism:           "kafka.sasl.mechanism",

@@ -72,7 +72,8 @@ func TestFencedProducerCommitsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	newer := owner(t, c)
-	if err := older.Commit(t.Context(), []*kgo.Record{said(0, "too late")}); !errors.Is(err, kerr.InvalidProducerEpoch) && !errors.Is(err, kerr.ProducerFenced) {
+	err := older.Commit(t.Context(), []*kgo.Record{said(0, "too late")})
+	if !errors.Is(err, kerr.InvalidProducerEpoch) && !errors.Is(err, kerr.ProducerFenced) {
 		t.Errorf("the fenced owner: %v", err)
 	}
 	if err := newer.Commit(t.Context(), []*kgo.Record{said(0, "c")}); err != nil {

@@ -57,7 +57,8 @@ func TestKindsOfErrors(t *testing.T) {
 	kinds := map[string]string{}
 	for name, same := range map[string][]error{
 		"refused": {
-			refusedBy("127.0.0.1:9092"), refusedBy("[::1]:19093"), fmt.Errorf("no answer: %w", refusedBy("10.0.0.3:9092")),
+			refusedBy("127.0.0.1:9092"), refusedBy("[::1]:19093"),
+			fmt.Errorf("no answer: %w", refusedBy("10.0.0.3:9092")),
 		},
 		"reset": {
 			&net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET},
@@ -75,17 +76,22 @@ func TestKindsOfErrors(t *testing.T) {
 			&net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "another"}},
 		},
 		"disk full": {
-			&os.PathError{Op: "write", Path: "/a/1", Err: syscall.ENOSPC}, &os.PathError{Op: "open", Path: "/b", Err: syscall.ENOSPC},
+			&os.PathError{Op: "write", Path: "/a/1", Err: syscall.ENOSPC},
+			&os.PathError{Op: "open", Path: "/b", Err: syscall.ENOSPC},
 		},
 		"end of stream": {io.EOF},
 		"dates": {
-			errors.New("x509: certificate has expired: current time 2026-11-22T04:19:31Z is after 2026-11-01T00:00:00Z"),
-			errors.New("x509: certificate has expired: current time 2026-11-22T04:19:41Z is after 2026-11-01T00:00:00Z"),
+			errors.New("x509: certificate has expired: " +
+				"current time 2026-11-22T04:19:31Z is after 2026-11-01T00:00:00Z"),
+			errors.New("x509: certificate has expired: " +
+				"current time 2026-11-22T04:19:41Z is after 2026-11-01T00:00:00Z"),
 		},
-		"lists":   {errors.New("brokers [1 2 3] are away"), errors.New("brokers [2 3] are away")},
-		"offsets": {errors.New("record at offset 999 is no Progress"), errors.New("record at offset 1000 is no Progress")},
+		"lists": {errors.New("brokers [1 2 3] are away"), errors.New("brokers [2 3] are away")},
+		"offsets": {errors.New("record at offset 999 is no Progress"),
+			errors.New("record at offset 1000 is no Progress")},
 		"long": {
-			errors.New("at 1 " + strings.Repeat("word ", 1000)), errors.New("at 1000000 " + strings.Repeat("word ", 2000)),
+			errors.New("at 1 " + strings.Repeat("word ", 1000)),
+			errors.New("at 1000000 " + strings.Repeat("word ", 2000)),
 		},
 	} {
 		for _, err := range same {

@@ -25,11 +25,15 @@ func TestRecordsFollowTheirRoute(t *testing.T) {
 	c.Agent.StateDir = t.TempDir()
 	startBroker(t, c, t.TempDir())
 	plan(t, c,
-		&schemas.Route{Node: "sim0001", Epoch: 7, Home: 0, Entries: []schemas.RouteEntry{entry("local", 2, schemas.ModeLocal)}},
-		&schemas.Route{Node: "sim0002", Epoch: 8, Home: 3, Entries: []schemas.RouteEntry{entry("half", 1, schemas.ModeCollect, 0, 1, 2, 3)}},
+		&schemas.Route{Node: "sim0001", Epoch: 7, Home: 0,
+			Entries: []schemas.RouteEntry{entry("local", 2, schemas.ModeLocal)}},
+		&schemas.Route{Node: "sim0002", Epoch: 8, Home: 3,
+			Entries: []schemas.RouteEntry{entry("half", 1, schemas.ModeCollect, 0, 1, 2, 3)}},
 		&schemas.Route{Node: "sim0004", Epoch: 8, Home: 3}, // nobody's here
 	)
-	logged, stop := start(t, func(ctx context.Context, log *slog.Logger) error { return Simulate(ctx, c, SimulatedNodes(3), log) })
+	logged, stop := start(t, func(ctx context.Context, log *slog.Logger) error {
+		return Simulate(ctx, c, SimulatedNodes(3), log)
+	})
 	all := gather(t, c, func(all []counter) bool { return from(all, "sim0001") >= 3 && from(all, "sim0002") >= 6 })
 	stop()
 
@@ -42,7 +46,8 @@ func TestRecordsFollowTheirRoute(t *testing.T) {
 		if k.key != string(schemas.CollectorKey(k.partition)) {
 			t.Errorf("key %s in partition %d", k.key, k.partition)
 		}
-		if h := k.head; h.IntervalMs != 200 || h.SentAt < h.IntervalStart+200 || h.SampledAt/1000 < h.IntervalStart+200 || h.RunID == "" {
+		if h := k.head; h.IntervalMs != 200 || h.SentAt < h.IntervalStart+200 ||
+			h.SampledAt/1000 < h.IntervalStart+200 || h.RunID == "" {
 			t.Errorf("header %+v", h)
 		}
 		wantCpus := make([]int32, simulatedCPUs)
@@ -109,13 +114,15 @@ func TestRoutesSwitchAtTheBoundary(t *testing.T) {
 			want = 1
 		}
 		if k.partition != want || k.head.Epoch != int64(want+1) {
-			t.Errorf("interval %d by epoch %d is in partition %d; the switch is at %d", k.head.IntervalStart, k.head.Epoch, k.partition, at)
+			t.Errorf("interval %d by epoch %d is in partition %d; the switch is at %d",
+				k.head.IntervalStart, k.head.Epoch, k.partition, at)
 		}
 	}
 }
 
-// Kafka is away at the start: the route on disk forms records, the ring drops its oldest and says so in a Gap when Kafka
-// comes; nothing of what was formed goes missing untold. Then it goes away again, with its data, and returns.
+// Kafka is away at the start: the route on disk forms records. The ring drops its oldest, and reports them in a Gap
+// when Kafka comes. Every record that was formed arrives, or a Gap has it. Then Kafka goes away again, with its data,
+// and returns.
 func TestKafkaAway(t *testing.T) {
 	t.Parallel()
 	c := testConfig(t)
@@ -216,10 +223,14 @@ func TestRefusedAndForbidden(t *testing.T) {
 	cluster := startBroker(t, c, t.TempDir())
 	plan(t, c, &schemas.Route{Node: "sim0001", Epoch: 1, Home: 2},
 		// There is no partition 9: the client itself refuses.
-		&schemas.Route{Node: "sim0002", Epoch: 1, Home: 3, Entries: []schemas.RouteEntry{entry("j", 9, schemas.ModeCollect, 1)}})
+		&schemas.Route{Node: "sim0002", Epoch: 1, Home: 3,
+			Entries: []schemas.RouteEntry{entry("j", 9, schemas.ModeCollect, 1)}})
 	produce := []kmsg.Key{kmsg.Produce}
-	cluster.Fault(kfake.Fault{Keys: produce, Topic: c.Prefix + schemas.TopicCounters, Partitions: []int32{2}, Err: kerr.MessageTooLarge, Count: 1})
-	logged, _ := start(t, func(ctx context.Context, log *slog.Logger) error { return Simulate(ctx, c, SimulatedNodes(2), log) })
+	cluster.Fault(kfake.Fault{Keys: produce, Topic: c.Prefix + schemas.TopicCounters, Partitions: []int32{2},
+		Err: kerr.MessageTooLarge, Count: 1})
+	logged, _ := start(t, func(ctx context.Context, log *slog.Logger) error {
+		return Simulate(ctx, c, SimulatedNodes(2), log)
+	})
 
 	reasons := map[string]int64{}
 	before := gather(t, c, func(all []counter) bool {
@@ -232,11 +243,13 @@ func TestRefusedAndForbidden(t *testing.T) {
 	if reasons["sim0001 MESSAGE_TOO_LARGE"] != 1 {
 		t.Errorf("gaps: %v", reasons)
 	}
-	if !slices.ContainsFunc(slices.Collect(maps.Keys(reasons)), func(r string) bool { return strings.HasPrefix(r, "sim0002 no such partition") }) {
+	if !slices.ContainsFunc(slices.Collect(maps.Keys(reasons)),
+		func(r string) bool { return strings.HasPrefix(r, "sim0002 no such partition") }) {
 		t.Errorf("gaps: %v", reasons)
 	}
 
-	forbidden := cluster.Fault(kfake.Fault{Keys: produce, Partitions: []int32{2}, Err: kerr.TopicAuthorizationFailed, Count: -1})
+	forbidden := cluster.Fault(kfake.Fault{Keys: produce, Partitions: []int32{2}, Err: kerr.TopicAuthorizationFailed,
+		Count: -1})
 	waitFor(t, func() bool { return strings.Contains(logged.String(), "TOPIC_AUTHORIZATION_FAILED") })
 	forbidden.Remove()
 	all := gather(t, c, func(all []counter) bool { return from(all, "sim0001") > from(before, "sim0001")+3 })
@@ -255,7 +268,8 @@ func TestRunThisHost(t *testing.T) {
 	}
 	c := testConfig(t)
 	startBroker(t, c, t.TempDir())
-	plan(t, c, &schemas.Route{Node: "host1", Epoch: 1, Home: 1, Entries: []schemas.RouteEntry{entry("host", 1, schemas.ModeCollect)}})
+	plan(t, c, &schemas.Route{Node: "host1", Epoch: 1, Home: 1,
+		Entries: []schemas.RouteEntry{entry("host", 1, schemas.ModeCollect)}})
 	start(t, func(ctx context.Context, log *slog.Logger) error { return Run(ctx, c, log) })
 	all := gather(t, c, func(all []counter) bool { return from(all, "host1") > 1 })
 	b := all[0].record.(*schemas.CounterBatch)

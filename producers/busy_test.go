@@ -37,8 +37,8 @@ func (b busy) interval(start int64, _ time.Duration) *sample {
 	return s
 }
 
-// route gives every CPU to a job that the node reduces alone, as the balancer does, spread over the partitions. The node
-// sends one record more: _rest.
+// route gives every CPU to a job that the node reduces alone, as the balancer does, spread over the partitions. The
+// node sends one record more: _rest.
 func (b busy) route(node string, partitions int) *schemas.Route {
 	r := &schemas.Route{Node: node, Epoch: 1}
 	for c := range b.cpus {
@@ -47,7 +47,8 @@ func (b busy) route(node string, partitions int) *schemas.Route {
 	return r
 }
 
-// fleet is a fleet of this one node. Its slot is at the beginning of the window, which leaves most of the grace for sending.
+// fleet is a fleet of this one node. Its slot is at the beginning of the window, which leaves most of the grace for
+// sending.
 func (b busy) fleet(t testing.TB, c config.Config, log *slog.Logger) *fleet {
 	t.Helper()
 	name := "busy0"
@@ -164,11 +165,12 @@ func publish(t *testing.T, f *fleet) *publisher {
 func (f *fleet) forms(t *testing.T, start int64) {
 	t.Helper()
 	end := start + f.cfg.Interval.Milliseconds()
-	f.sampled(t, moment{start, time.UnixMilli(start), time.UnixMilli(start)}, moment{end, time.UnixMilli(end), time.UnixMilli(end)})
+	f.sampled(t, moment{start, time.UnixMilli(start), time.UnixMilli(start)},
+		moment{end, time.UnixMilli(end), time.UnixMilli(end)})
 }
 
-// TestIntervalNeedsNoAcknowledgement: the records of a node's interval all leave before the brokers acknowledge the first,
-// so that the number of jobs on a node does not multiply the latency.
+// TestIntervalNeedsNoAcknowledgement: all records of a node's interval leave before the brokers acknowledge the first.
+// So the number of jobs on a node does not multiply the latency.
 func TestIntervalNeedsNoAcknowledgement(t *testing.T) {
 	t.Parallel()
 	c := testConfig(t)
@@ -192,7 +194,8 @@ func TestIntervalNeedsNoAcknowledgement(t *testing.T) {
 	}
 }
 
-// TestBusyNodeIsInTime: whatever an acknowledgement takes, all records of an interval are in the log when its grace ends.
+// TestBusyNodeIsInTime: at any latency of acknowledgements, all records of an interval are in the log when its grace
+// ends.
 func TestBusyNodeIsInTime(t *testing.T) {
 	for _, latency := range []time.Duration{20 * time.Millisecond, 40 * time.Millisecond, 80 * time.Millisecond} {
 		t.Run(latency.String(), func(t *testing.T) {
@@ -218,7 +221,8 @@ func TestBusyNodeIsInTime(t *testing.T) {
 				before := inLog(cluster, c)
 				time.Sleep(time.Until(boundary.Add(c.Grace)))
 				if got := inLog(cluster, c); got%129 != 0 || before%129 != 0 {
-					t.Errorf("%d of 129 records came before the boundary, %d before the end of grace", before%129, got%129)
+					t.Errorf("%d of 129 records came before the boundary, %d before the end of grace",
+						before%129, got%129)
 				}
 			}
 			stop()
@@ -241,8 +245,8 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestMemoryWhileKafkaIsAway: the heap of an agent whose node runs 256 jobs takes at most half of the unit's GOMEMLIMIT of
-// 72 MiB, after any number of intervals and with any number of metrics.
+// TestMemoryWhileKafkaIsAway: the heap of an agent with 256 jobs takes at most half of the unit's GOMEMLIMIT of 72 MiB.
+// That holds after any number of intervals and with any number of metrics.
 func TestMemoryWhileKafkaIsAway(t *testing.T) {
 	for _, metrics := range []int{37, 300} {
 		t.Run(fmt.Sprint(metrics, " metrics"), func(t *testing.T) {
@@ -260,7 +264,8 @@ func TestMemoryWhileKafkaIsAway(t *testing.T) {
 			used := heap() - before
 			f.mu.Lock()
 			n := &f.nodes[0].ring
-			t.Logf("%d intervals of %d bytes wait, %d bytes are in hand; the heap grew by %d", len(n.batches), n.bytes, p.bytes, used)
+			t.Logf("%d intervals of %d bytes wait, %d bytes are in hand; the heap grew by %d",
+				len(n.batches), n.bytes, p.bytes, used)
 			f.mu.Unlock()
 			if used > 36<<20 {
 				t.Errorf("the heap grew by %d bytes", used)
@@ -282,14 +287,15 @@ func TestRingCountsItsMemory(t *testing.T) {
 		used, counted := heap()-before, f.nodes[0].ring.bytes
 		t.Logf("%d CPUs, %d metrics: the ring counts %d bytes, the heap grew by %d", b.cpus, b.metrics, counted, used)
 		if float64(used) > 1.2*float64(counted)+64<<10 || float64(used) < 0.6*float64(counted)-64<<10 {
-			t.Errorf("%d CPUs, %d metrics: the ring counts %d bytes, the heap grew by %d", b.cpus, b.metrics, counted, used)
+			t.Errorf("%d CPUs, %d metrics: the ring counts %d bytes, the heap grew by %d",
+				b.cpus, b.metrics, counted, used)
 		}
 		runtime.KeepAlive(f)
 	}
 }
 
-// TestHandIsBoundedInBytes: while nobody acknowledges, the client holds no more than its limit, of however many nodes. Later
-// all that was formed is in the log once, in the order of forming, or in a Gap.
+// TestHandIsBoundedInBytes: while nobody acknowledges, the client holds no more than its limit, of however many nodes.
+// Later all that was formed is in the log once, in the order of forming, or in a Gap.
 func TestHandIsBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	c := testConfig(t)
@@ -303,7 +309,8 @@ func TestHandIsBoundedInBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, n := range f.nodes {
-		n.routes.known = []*schemas.Route{b.route(n.name, 1)} // all in one partition, so that batches are as large as can be
+		// all in one partition, so that batches are as large as can be
+		n.routes.known = []*schemas.Route{b.route(n.name, 1)}
 		n.ring.limit = 256 << 10
 	}
 	p := publish(t, f)
@@ -335,8 +342,10 @@ func TestHandIsBoundedInBytes(t *testing.T) {
 		held()
 	}
 	const aRecord = 64 << 10 // that begins below the limit
-	if bytes, records := held(); int64(bytes) > int64(p.limit)+aRecord || p.client.BufferedProduceBytes() > int64(p.limit)+aRecord {
-		t.Errorf("%d bytes of %d records are in hand, the client has %d", bytes, records, p.client.BufferedProduceBytes())
+	if bytes, records := held(); int64(bytes) > int64(p.limit)+aRecord ||
+		p.client.BufferedProduceBytes() > int64(p.limit)+aRecord {
+		t.Errorf("%d bytes of %d records are in hand, the client has %d",
+			bytes, records, p.client.BufferedProduceBytes())
 	}
 	startBroker(t, c, t.TempDir())
 	waitFor(t, p.idle)

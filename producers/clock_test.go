@@ -24,12 +24,13 @@ func pending(r *ring, from int64) []int64 {
 	return starts
 }
 
-// A clock that was two hours ahead is set right: the next whole interval is published, without a restart, and what waits
-// from the future makes room for it and is told in a Gap. A small step back publishes no interval twice.
+// A clock that was two hours ahead is set right. The next whole interval is published without a restart. Records from
+// the future make room for it, and a Gap reports them. A small step back publishes no interval twice.
 func TestClockSetBack(t *testing.T) {
 	c := testConfig(t)
 	var logged bytes.Buffer
-	f, err := newFleet(c, []member{{"sim0001", &simulated{node: "sim0001"}}}, slog.New(slog.NewTextHandler(&logged, nil)))
+	f, err := newFleet(c, []member{{"sim0001", &simulated{node: "sim0001"}}},
+		slog.New(slog.NewTextHandler(&logged, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,11 +89,12 @@ func (f *fleet) sampled(t *testing.T, from, to moment) {
 	}
 }
 
-// What a sleep waits for is counted by the steady clock: one that began before the wall clock was set back ends in time.
+// A sleep is measured by the monotonic clock: one that began before the wall clock was set back ends in time.
 func TestSleepIsSteady(t *testing.T) {
 	now := time.Now()
 	at := steady(now, time.UnixMilli(now.UnixMilli()+500))
-	if !strings.Contains(at.String(), " m=") || at.Sub(now) > 500*time.Millisecond || at.Sub(now) < 499*time.Millisecond {
+	if !strings.Contains(at.String(), " m=") || at.Sub(now) > 500*time.Millisecond ||
+		at.Sub(now) < 499*time.Millisecond {
 		t.Errorf("%v after %v", at, now)
 	}
 }
@@ -119,8 +121,8 @@ func follows(t *testing.T, dir string) (n *node, put func(*schemas.Route), r *fo
 	}, r
 }
 
-// A balancer whose clock was two hours ahead wrote a Route in every interval. The route of before stays in force, on disk
-// too. The mended balancer's Route wins, then and two hours later.
+// A balancer whose clock was two hours ahead wrote a Route in every interval. The earlier Route stays in force, on disk
+// too. The Route of the mended balancer wins, then and two hours later.
 func TestRoutesFromTheFuture(t *testing.T) {
 	dir := t.TempDir()
 	n, put, _ := follows(t, dir)
@@ -152,7 +154,8 @@ func TestRoutesFromTheFuture(t *testing.T) {
 func TestOnlyARouteFromTheFuture(t *testing.T) {
 	dir := t.TempDir()
 	now := time.Now().UnixMilli()
-	if err := saveRoute(dir, &schemas.Route{Node: "sim0001", Epoch: 1, IntervalStart: now - 60_000, Home: 1}); err != nil {
+	if err := saveRoute(dir,
+		&schemas.Route{Node: "sim0001", Epoch: 1, IntervalStart: now - 60_000, Home: 1}); err != nil {
 		t.Fatal(err)
 	}
 	n, put, r := follows(t, dir)
@@ -167,7 +170,8 @@ func TestOnlyARouteFromTheFuture(t *testing.T) {
 	}
 }
 
-// A balancer with a clock ahead is said once, with what an administrator has to know. Records go by the Route of before.
+// A balancer with a clock ahead is logged once, with what an administrator has to know. Records go by the earlier
+// Route.
 func TestTroubleWithRoutesIsSaid(t *testing.T) {
 	t.Parallel()
 	c := testConfig(t)
@@ -177,13 +181,17 @@ func TestTroubleWithRoutesIsSaid(t *testing.T) {
 		&schemas.Route{Node: "sim0002", Epoch: 1},
 		&schemas.Route{Node: "sim0002", Epoch: 2, IntervalStart: time.Now().Add(2 * time.Hour).UnixMilli()},
 	)
-	logged, stop := start(t, func(ctx context.Context, log *slog.Logger) error { return Simulate(ctx, c, SimulatedNodes(2), log) })
+	logged, stop := start(t, func(ctx context.Context, log *slog.Logger) error {
+		return Simulate(ctx, c, SimulatedNodes(2), log)
+	})
 	gather(t, c, func(all []counter) bool { return from(all, "sim0001") >= 3 && from(all, "sim0002") >= 3 })
 	stop()
 	for _, words := range [][]string{
 		{"route from the future is not used", "node=sim0002", "count=1", "clock", "set it"},
 	} {
-		lines := slices.DeleteFunc(strings.Split(logged.String(), "\n"), func(l string) bool { return !strings.Contains(l, words[0]) })
+		lines := slices.DeleteFunc(strings.Split(logged.String(), "\n"), func(l string) bool {
+			return !strings.Contains(l, words[0])
+		})
 		if len(lines) != 1 {
 			t.Errorf("%q was logged %d times", words[0], len(lines))
 			continue

@@ -53,7 +53,8 @@ func TestHostInterval(t *testing.T) {
 
 	h.read(vitals{drops: 5})
 	// CPU 1 goes offline, CPU 2 comes, the others spend 100 jiffies.
-	write(t, filepath.Join(dir, "stat"), "cpu  0\ncpu0 425 4 200 3075 40 0 20 3 0 0\ncpu2 9 9 9 9 9 9 9 9\ncpu3 300 3 200 2500 80 0 10 2 0 0\nintr 1\n")
+	write(t, filepath.Join(dir, "stat"),
+		"cpu  0\ncpu0 425 4 200 3075 40 0 20 3 0 0\ncpu2 9 9 9 9 9 9 9 9\ncpu3 300 3 200 2500 80 0 10 2 0 0\nintr 1\n")
 	write(t, filepath.Join(dir, "meminfo"), "MemTotal:  1000 kB\nMemFree: 1 kB\nMemAvailable:  400 kB\n")
 	write(t, filepath.Join(dir, "loadavg"), "0.75 0.1 0.2 1/80 999\n")
 	write(t, filepath.Join(dir, "self/statm"), "100 25 1 1 0 1 0\n")

@@ -28,7 +28,8 @@ func testConfig(t *testing.T) config.Config {
 	}
 	defer l.Close()
 	c := config.Default()
-	c.Prefix, c.Interval, c.Grace, c.PlanMargin = "test.", 200*time.Millisecond, 100*time.Millisecond, 50*time.Millisecond
+	c.Prefix, c.Interval, c.Grace, c.PlanMargin = "test.", 200*time.Millisecond, 100*time.Millisecond,
+		50*time.Millisecond
 	c.BackoffCap, c.Collectors, c.Partitions.Routes = 200*time.Millisecond, 4, 2
 	c.Kafka.Brokers = []string{l.Addr().String()}
 	c.Agent.Node, c.Balance.LDist = "host1", 1
@@ -156,7 +157,8 @@ type counter struct {
 // gather reads the counters topic from its start until enough says so.
 func gather(t *testing.T, c config.Config, enough func([]counter) bool) []counter {
 	t.Helper()
-	cl := client(t, c, kgo.ConsumeTopics(c.Prefix+schemas.TopicCounters), kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()))
+	cl := client(t, c, kgo.ConsumeTopics(c.Prefix+schemas.TopicCounters),
+		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()))
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	defer cancel()
 	var all []counter
@@ -256,7 +258,8 @@ func checkLocal(t *testing.T, s *schemas.NodeSummary) {
 			valid = 1
 		}
 		if m.Count != int64(valid) || (*m.Deciles)[0] != low || (*m.Deciles)[10] != high {
-			t.Errorf("%s: count %d and deciles %v, want %d within [%g, %g]", m.Name, m.Count, *m.Deciles, valid, low, high)
+			t.Errorf("%s: count %d and deciles %v, want %d within [%g, %g]",
+				m.Name, m.Count, *m.Deciles, valid, low, high)
 		}
 	}
 }

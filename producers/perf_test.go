@@ -20,8 +20,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// fakeKernel has perf events as Linux has them: a CPU that goes offline detaches its events, which then stand still, and
-// it does not take them back.
+// fakeKernel has perf events as Linux has them. A CPU that goes offline detaches its events for good, and their counts
+// stand still.
 type fakeKernel struct {
 	now    uint64 // ns
 	online map[int]bool
@@ -98,7 +98,8 @@ type smtMachine struct {
 func newSMTMachine(t *testing.T) *smtMachine {
 	t.Helper()
 	dir := t.TempDir()
-	m := &smtMachine{t: t, stat: filepath.Join(dir, "stat"), kernel: &fakeKernel{now: 1, online: map[int]bool{0: true, 1: true, 2: true, 3: true}, refuse: map[int]bool{}}}
+	m := &smtMachine{t: t, stat: filepath.Join(dir, "stat"),
+		kernel: &fakeKernel{now: 1, online: map[int]bool{0: true, 1: true, 2: true, 3: true}, refuse: map[int]bool{}}}
 	log := slog.New(slog.NewTextHandler(&m.logged, nil))
 	m.write()
 	stat, err := openStat(config.Agent{ProcPath: dir}, log)
@@ -178,7 +179,8 @@ func TestCPUsThatGoAndComeBack(t *testing.T) {
 	for range 3 {
 		m.expect("when they are back", all, []float64{1.5, 1.5, 1.5, 1.5})
 	}
-	for _, line := range []string{`msg="perf events are closed: CPUs went offline" cpus="[2 3]"`, `msg="perf events are opened again: CPUs came back" cpus="[2 3]"`} {
+	for _, line := range []string{`msg="perf events are closed: CPUs went offline" cpus="[2 3]"`,
+		`msg="perf events are opened again: CPUs came back" cpus="[2 3]"`} {
 		if strings.Count(m.logged.String(), line) != 1 {
 			t.Errorf("not logged once: %s\n%s", line, m.logged.String())
 		}
@@ -200,8 +202,8 @@ func TestCPUThatIsAwayBetweenReadings(t *testing.T) {
 	}
 }
 
-// TestRefusedEventsAreTriedAgain: a CPU that comes back has no events where the kernel refuses them, and gets them later. The
-// log names the refusal once.
+// TestRefusedEventsAreTriedAgain: a CPU that comes back has no events where the kernel refuses them, and gets them
+// later. The log names the refusal once.
 func TestRefusedEventsAreTriedAgain(t *testing.T) {
 	m := newSMTMachine(t)
 	m.kernel.set(3, false)

@@ -12,7 +12,8 @@ import (
 // TestRecordsAreReadable: whatever a source reads, no collector refuses the records that are formed of it.
 func TestRecordsAreReadable(t *testing.T) {
 	extremes := []float64{
-		math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat64, -math.MaxFloat64, 1e308, math.SmallestNonzeroFloat64, math.Copysign(0, -1), 0, 1, 1e-300,
+		math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat64, -math.MaxFloat64, 1e308, math.SmallestNonzeroFloat64,
+		math.Copysign(0, -1), 0, 1, 1e-300,
 	}
 	route := &schemas.Route{Node: "n1", Entries: []schemas.RouteEntry{{JobID: "1", Mode: schemas.ModeLocal}}}
 	for seed := range uint64(3000) {
@@ -31,7 +32,8 @@ func TestRecordsAreReadable(t *testing.T) {
 				values[i] = r.NormFloat64() * math.Pow(10, float64(r.IntN(40)-20))
 			}
 		}
-		s.columns = []column{{name: "a", unit: "µs", scope: schemas.ScopeCore, values: values}, {name: "b", scope: schemas.ScopeNode, values: values[:1]}}
+		s.columns = []column{{name: "a", unit: "µs", scope: schemas.ScopeCore, values: values},
+			{name: "b", scope: schemas.ScopeNode, values: values[:1]}}
 		items, _ := form(route, s, schemas.NodeHeader{Cluster: "c", Node: "n1", IntervalMs: 10_000})
 		for _, it := range items {
 			if _, err := schemas.MarshalChecked(it.record(1_700_000_020_001)); err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// model is the ring as one would say it: records in order of interval, then arrival; of more intervals than fit, the
-// oldest goes, and is counted.
+// model is the ring in its simplest form: records in order of interval, then arrival. Of more intervals than fit, the
+// oldest is dropped and counted.
 type model struct {
 	held []item
 	gap  *schemas.Gap
@@ -37,7 +37,8 @@ func (m *model) add(its ...item) {
 
 func (m *model) lose(it item) {
 	if m.gap == nil {
-		m.gap = &schemas.Gap{Node: "n", RunID: "run", FirstIntervalStart: it.start, LastIntervalStart: it.start, Reason: reasonFull}
+		m.gap = &schemas.Gap{Node: "n", RunID: "run", FirstIntervalStart: it.start, LastIntervalStart: it.start,
+			Reason: reasonFull}
 	}
 	m.gap.FirstIntervalStart = min(m.gap.FirstIntervalStart, it.start)
 	m.gap.LastIntervalStart = max(m.gap.LastIntervalStart, it.start)
@@ -137,8 +138,8 @@ func TestRingGaps(t *testing.T) {
 	}
 }
 
-// TestRingIsBoundedInBytes: the ring never exceeds its limit, except by the newest interval alone. The newest interval stays
-// whole, and every record that is neither held nor taken is in a Gap.
+// TestRingIsBoundedInBytes: the ring never exceeds its limit, except by the newest interval alone. The newest interval
+// stays whole, and every record that is neither held nor taken is in a Gap.
 func TestRingIsBoundedInBytes(t *testing.T) {
 	seed := time.Now().UnixNano()
 	t.Logf("seed %d", seed)
@@ -158,7 +159,8 @@ func TestRingIsBoundedInBytes(t *testing.T) {
 				pushed += len(its)
 				r.push(its)
 				if newest := r.batches[len(r.batches)-1]; newest.start != start || len(newest.items) != len(its) {
-					t.Fatalf("of %d records of the newest interval %d, %d of interval %d are held", len(its), start, len(newest.items), newest.start)
+					t.Fatalf("of %d records of the newest interval %d, %d of interval %d are held",
+						len(its), start, len(newest.items), newest.start)
 				}
 			case 2:
 				if it, ok := r.take(); ok {

@@ -52,7 +52,8 @@ func TestSavedRoute(t *testing.T) {
 	if r, err := loadRoute(dir, "n1"); r != nil || err != nil {
 		t.Errorf("without a file: %v, %v", r, err)
 	}
-	want := &schemas.Route{Node: "n1", Epoch: 3, IntervalStart: 5000, Home: 2, Entries: []schemas.RouteEntry{entry("j", 1, schemas.ModeLocal, 1, 2)}}
+	want := &schemas.Route{Node: "n1", Epoch: 3, IntervalStart: 5000, Home: 2,
+		Entries: []schemas.RouteEntry{entry("j", 1, schemas.ModeLocal, 1, 2)}}
 	if err := saveRoute(dir, want); err != nil {
 		t.Fatal(err)
 	}
@@ -82,12 +83,14 @@ func TestSavedRoute(t *testing.T) {
 	cfg := config.Default()
 	cfg.Agent.StateDir = dir
 	var logged bytes.Buffer
-	f, err := newFleet(cfg, []member{{"n1", nil}, {"torn", nil}, {"none", nil}}, slog.New(slog.NewTextHandler(&logged, nil)))
+	f, err := newFleet(cfg, []member{{"n1", nil}, {"torn", nil}, {"none", nil}},
+		slog.New(slog.NewTextHandler(&logged, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.loadRoutes()
-	if f.byName["n1"].routes.at(5000) == nil || f.byName["torn"].routes.at(math.MaxInt64) != nil || f.byName["none"].routes.at(math.MaxInt64) != nil {
+	if f.byName["n1"].routes.at(5000) == nil || f.byName["torn"].routes.at(math.MaxInt64) != nil ||
+		f.byName["none"].routes.at(math.MaxInt64) != nil {
 		t.Error("saved routes are not where they belong")
 	}
 	if n := strings.Count(logged.String(), "saved route is ignored"); n != 1 {
@@ -97,7 +100,8 @@ func TestSavedRoute(t *testing.T) {
 
 // The vectors are of Kafka's own test of murmur2: what a keyed write by any client hits is what the agent reads.
 func TestRoutesPartition(t *testing.T) {
-	for key, hash := range map[string]int32{"21": -973932308, "foobar": -790332482, "a-little-bit-long-string": -985981536} {
+	for key, hash := range map[string]int32{"21": -973932308, "foobar": -790332482,
+		"a-little-bit-long-string": -985981536} {
 		if got, want := routesPartition(key, 16), (hash&0x7fffffff)%16; got != want {
 			t.Errorf("partition of %s is %d, want %d", key, got, want)
 		}
@@ -114,12 +118,13 @@ func TestNewFleetRefuses(t *testing.T) {
 	}
 }
 
-// What the topic says when it has been read to its end is in force at once: an overtaken route forms no record on the way,
-// and a node that the topic has no route for, or a tombstone, has none, on disk neither.
+// The routes of the topic come into force at once, when it has been read to its end. A route that was replaced forms no
+// record on the way. A node with a tombstone, or without a route in the topic, has none, on disk either.
 func TestRoutesAreInForceFromTheEndOn(t *testing.T) {
 	c := testConfig(t)
 	c.Agent.StateDir = t.TempDir()
-	members := []member{{"sim0001", &simulated{node: "sim0001"}}, {"sim0002", &simulated{node: "sim0002"}}, {"sim0003", &simulated{node: "sim0003"}}}
+	members := []member{{"sim0001", &simulated{node: "sim0001"}}, {"sim0002", &simulated{node: "sim0002"}},
+		{"sim0003", &simulated{node: "sim0003"}}}
 	f, err := newFleet(c, members, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
@@ -164,7 +169,8 @@ func TestRoutesAreInForceFromTheEndOn(t *testing.T) {
 	}
 	put("sim0001", nil)
 	r.save()
-	if got, err := loadRoute(c.Agent.StateDir, "sim0001"); f.byName["sim0001"].routes.at(math.MaxInt64) != nil || got != nil || err != nil {
+	if got, err := loadRoute(c.Agent.StateDir, "sim0001"); f.byName["sim0001"].routes.at(math.MaxInt64) != nil ||
+		got != nil || err != nil {
 		t.Errorf("a tombstone leaves %+v: %v", got, err)
 	}
 }

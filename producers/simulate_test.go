@@ -63,7 +63,8 @@ func TestSimulatedValues(t *testing.T) {
 	if huge := fraction("sim_tail", func(v float64) bool { return v > 100 }); huge == 0 || huge > 0.03 {
 		t.Errorf("%g of sim_tail are above 100", huge)
 	}
-	if len(pooled["sim_load"]) != 400 || scopes["sim_load"] != schemas.ScopeNode || len(pooled["sim_normal"]) != 400*simulatedCPUs {
+	if len(pooled["sim_load"]) != 400 || scopes["sim_load"] != schemas.ScopeNode ||
+		len(pooled["sim_normal"]) != 400*simulatedCPUs {
 		t.Error("a scope is not what it should be")
 	}
 	if !math.IsNaN(SimulatedValue("sim0001", "cpu_user", 0, 0)) {

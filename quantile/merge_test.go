@@ -65,16 +65,21 @@ func violations(r *rand.Rand, merges int, change func(*rand.Rand, []float64, *Su
 			if e.Lo[k] == e.Hi[k] {
 				off = 0
 			}
-			if d < e.Lo[k] || d > e.Hi[k] || off > e.RankError+1e-12 || q < e.Lo[k] || q > e.Hi[k] || e.Exact && q != d {
+			if d < e.Lo[k] || d > e.Hi[k] || off > e.RankError+1e-12 || q < e.Lo[k] || q > e.Hi[k] ||
+				e.Exact && q != d {
 				if bad++; first == "" {
-					first = fmt.Sprintf("%s: n=%d in %d shares, D%d is %v, estimated %v in [%v, %v], %v off of %v", name, e.Count, len(shares), k, d, q, e.Lo[k], e.Hi[k], off*float64(e.Count), e.RankError*float64(e.Count))
+					first = fmt.Sprintf("%s: n=%d in %d shares, D%d is %v, estimated %v in [%v, %v], %v off of %v",
+						name, e.Count, len(shares), k, d, q, e.Lo[k], e.Hi[k], off*float64(e.Count),
+						e.RankError*float64(e.Count))
 				}
 			}
 		}
 		if e.Exact != (e.RankError == 0) || e.Complete && !e.Exact {
-			return merges, fmt.Sprintf("%s: exact %t, complete %t, rank error %v", name, e.Exact, e.Complete, e.RankError)
+			return merges,
+				fmt.Sprintf("%s: exact %t, complete %t, rank error %v", name, e.Exact, e.Complete, e.RankError)
 		}
-		if !slices.IsSorted(e.Deciles[:]) || !slices.IsSorted(e.Lo[:]) || !slices.IsSorted(e.Hi[:]) || e.Count != int64(len(t.sorted)) {
+		if !slices.IsSorted(e.Deciles[:]) || !slices.IsSorted(e.Lo[:]) || !slices.IsSorted(e.Hi[:]) ||
+			e.Count != int64(len(t.sorted)) {
 			return merges, name + ": out of order"
 		}
 	}
@@ -153,7 +158,8 @@ func TestEpsHoldsForEveryValue(t *testing.T) {
 				last < len(column) && math.Abs(float64(st.above)/unit+0.5-float64(last)) > sum.Eps+1e-5 ||
 				int64(last) < st.least || int64(first) > st.most {
 				t.Fatalf("%s, n=%d: %v has ranks %d to %d, the curve %v to %v, eps %v, proven %d and %d",
-					s.name, len(column), v, first+1, last, float64(st.below)/unit+0.5, float64(st.above)/unit+0.5, sum.Eps, st.least, st.most)
+					s.name, len(column), v, first+1, last, float64(st.below)/unit+0.5, float64(st.above)/unit+0.5,
+					sum.Eps, st.least, st.most)
 			}
 		}
 	}
@@ -181,7 +187,8 @@ func TestMergeOfAtomsIsExact(t *testing.T) {
 			all = all && (s.Count == 0 || len(s.Atoms) > 0)
 		}
 		e, ok := Merge(summaries)
-		if all && (!ok || !e.Exact || e.RankError != 0 || !sameBits(e.Deciles, want.Deciles) || e.Lo != e.Deciles || e.Hi != e.Deciles) {
+		if all && (!ok || !e.Exact || e.RankError != 0 || !sameBits(e.Deciles, want.Deciles) || e.Lo != e.Deciles ||
+			e.Hi != e.Deciles) {
 			t.Fatalf("%+v, want %+v", e, want)
 		} else if !all && len(column) < 40 {
 			t.Fatalf("%d values are not atoms", len(column))
@@ -222,7 +229,8 @@ func TestMergeOfOneShare(t *testing.T) {
 	line := Summary{Count: 100, Eps: 100, Knots: []Knot{{1, 1}, {100, 100}}}
 	e, _ := Merge([]Summary{line, line})
 	for k := 1; k < N-1; k++ {
-		if want := 10*float64(k) + 0.25; math.Abs(e.Deciles[k]-want) > 1e-6 { // of 1, 1, 2, 2, ...: between ranks 20k and 20k + 1
+		// of 1, 1, 2, 2, ...: between ranks 20k and 20k + 1
+		if want := 10*float64(k) + 0.25; math.Abs(e.Deciles[k]-want) > 1e-6 {
 			t.Errorf("D%d of a line twice is %v, want %v", k, e.Deciles[k], want)
 		}
 	}
@@ -408,7 +416,9 @@ func hostile(data *[]byte) Summary {
 		curve := s.Knots
 		s.Knots = nil
 		for k := range N {
-			i, found := slices.BinarySearchFunc(curve, Rank(k, s.Count), func(c Knot, r int64) int { return int(min(max(c.Rank-r, -1), 1)) })
+			i, found := slices.BinarySearchFunc(curve, Rank(k, s.Count), func(c Knot, r int64) int {
+				return int(min(max(c.Rank-r, -1), 1))
+			})
 			s.Order = append(s.Order, curve[i].Value)
 			if found {
 				curve = slices.Clone(curve)

@@ -7,8 +7,9 @@ import (
 	"math/rand/v2"
 )
 
-// picture is PerSyst's figure 2 for a merge: how many values the merges believe lie below each value, against how many do,
-// and the difference. The job has eight shares of one core that leads, cores that wait for memory and cores that compute.
+// picture is PerSyst's figure 2 for a merge: how many values the merges believe lie below each value, against how many
+// do, and the difference. The job has eight shares of one core that leads, cores that wait for memory and cores that
+// compute.
 func picture() []byte {
 	r := rand.New(rand.NewPCG(4, 4))
 	var mix population
@@ -46,7 +47,8 @@ func picture() []byte {
 		put(&off.weir, v, percent(ours-truth))
 	}
 	var b bytes.Buffer
-	b.WriteString(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 460" font-family="sans-serif" font-size="12">
+	b.WriteString(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 460"` +
+		` font-family="sans-serif" font-size="12">
 <style>
 text { fill: #333 } .axis { stroke: #999; fill: none } .true { stroke: #999; stroke-width: 5; fill: none; opacity: .6 }
 .persyst { stroke: #c2410c; stroke-width: 1.5; fill: none } .weir { stroke: #1d6fd1; stroke-width: 1.5; fill: none }
@@ -57,7 +59,10 @@ text { fill: #333 } .axis { stroke: #999; fill: none } .true { stroke: #999; str
 		y    float64
 		text string
 	}{{20, "100 %"}, {115, "50 %"}, {210, "0 %"}, {250, "+10 %"}, {330, "0"}, {410, "-10 %"}} {
-		fmt.Fprintf(&b, `<text x="52" y="%.0f" text-anchor="end">%s</text><path class="axis" d="M56 %.0fH620" opacity=".35"/>`+"\n", tick.y+4, tick.text, tick.y)
+		fmt.Fprintf(&b,
+			`<text x="52" y="%.0f" text-anchor="end">%s</text>`+
+				`<path class="axis" d="M56 %.0fH620" opacity=".35"/>`+"\n",
+			tick.y+4, tick.text, tick.y)
 	}
 	for v := range 5 {
 		fmt.Fprintf(&b, `<text x="%.0f" y="436" text-anchor="middle">%d</text>`+"\n", x(float64(v)), v)
@@ -65,10 +70,12 @@ text { fill: #333 } .axis { stroke: #999; fill: none } .true { stroke: #999; str
 	for _, l := range []struct {
 		class string
 		b     *bytes.Buffer
-	}{{"true", &cdf.real}, {"persyst", &cdf.perSyst}, {"weir", &cdf.weir}, {"persyst", &off.perSyst}, {"weir", &off.weir}} {
+	}{{"true", &cdf.real}, {"persyst", &cdf.perSyst}, {"weir", &cdf.weir}, {"persyst", &off.perSyst},
+		{"weir", &off.weir}} {
 		fmt.Fprintf(&b, `<polyline class="%s" points="%s"/>`+"\n", l.class, bytes.TrimSpace(l.b.Bytes()))
 	}
-	b.WriteString(`<text x="340" y="13" text-anchor="middle">values at or below v: the truth, and what a merge takes it to be</text>
+	b.WriteString(`<text x="340" y="13" text-anchor="middle">` +
+		`values at or below v: the truth, and what a merge takes it to be</text>
 <text x="340" y="238" text-anchor="middle">the difference, in ranks</text>
 <text x="340" y="454" text-anchor="middle">v</text>
 <path class="true" d="M440 150h24"/><text x="470" y="154">true</text>

@@ -14,8 +14,8 @@ type population struct {
 	shares       func(r *rand.Rand, n, shares int) [][]float64
 }
 
-// The families of populations. The last is harder than what the goals are for: staircases, where a curve of some fifty
-// knots cannot follow hundreds of steps of up to 2 % each, and shares that each mix two kinds of cores.
+// The families of populations. The last is harder than the goals demand. It has staircases, where a curve of some fifty
+// knots cannot follow hundreds of steps of up to 2 % each. It also has shares that each mix two kinds of cores.
 const (
 	smooth    = "smooth"
 	atomic    = "atoms"
@@ -31,7 +31,9 @@ func alike(value func(r *rand.Rand) float64) func(*rand.Rand, int, int) [][]floa
 }
 
 // differing deals n values of a distribution that each share has for itself.
-func differing(of func(r *rand.Rand, share, shares int) func(*rand.Rand) float64) func(*rand.Rand, int, int) [][]float64 {
+func differing(
+	of func(r *rand.Rand, share, shares int) func(*rand.Rand) float64,
+) func(*rand.Rand, int, int) [][]float64 {
 	return func(r *rand.Rand, n, shares int) [][]float64 {
 		all := make([][]float64, shares)
 		for p := range all {
@@ -230,9 +232,9 @@ func quantileOf(sorted []float64, k, parts int) float64 {
 	return lerp(sorted[j-1], sorted[j], g)
 }
 
-// rankError is how far the position n·k/10 is from where q stands: between the ranks of the values that equal it, or, in
-// a gap, where the straight line across the gap has it. As a fraction of n. A q within 1e-4 of the interquartile range of
-// an atom counts as on it, else every method that rounds would be charged a whole atom.
+// rankError is how far the position n·k/10 is from where q stands, as a fraction of n. q stands between the ranks of
+// the values that equal it. In a gap it stands where the straight line across the gap has it. A q within 1e-4 of the
+// interquartile range of an atom counts as on it. Otherwise every method that rounds would be charged a whole atom.
 func (t *truth) rankError(q float64, k int) float64 {
 	n := len(t.sorted)
 	at := max(1, float64(n)*float64(k)/10)

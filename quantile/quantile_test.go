@@ -91,7 +91,8 @@ func TestReduceEqualsASort(t *testing.T) {
 				t.Fatalf("%s, n=%d: D%d = %v, a sort says %v", s.name, len(column), k, d.Deciles[k], want)
 			}
 		}
-		if !slices.IsSorted(d.Deciles[:]) || d.Mean < d.Deciles[0] || d.Mean > d.Deciles[10] || !finite(d.M2) || d.M2 < 0 {
+		if !slices.IsSorted(d.Deciles[:]) || d.Mean < d.Deciles[0] || d.Mean > d.Deciles[10] || !finite(d.M2) ||
+			d.M2 < 0 {
 			t.Fatalf("%s, n=%d: %+v", s.name, len(column), d)
 		}
 	}
@@ -110,7 +111,8 @@ func TestReduceOfALargeColumn(t *testing.T) {
 				distinct++
 			}
 		}
-		if (len(summary.Atoms) > 0) != (distinct <= 40) || distinct <= 40 && len(summary.Atoms) != distinct || summary.Check() != nil {
+		if (len(summary.Atoms) > 0) != (distinct <= 40) || distinct <= 40 && len(summary.Atoms) != distinct ||
+			summary.Check() != nil {
 			t.Errorf("%s: %d atoms of %d distinct values: %v", s.name, len(summary.Atoms), distinct, summary.Check())
 		}
 		for k := range N {
@@ -270,7 +272,8 @@ func TestMomentsAddByChan(t *testing.T) {
 			d := Reduce(part)
 			got = got.Add(Moments{d.Count, d.Mean, d.M2})
 		}
-		if got.Count != want.Count || math.Abs(got.Mean-want.Mean) > 1e-12*math.Abs(want.Mean)+1e-15 || math.Abs(got.M2-want.M2) > 1e-9*want.M2+1e-20 {
+		if got.Count != want.Count || math.Abs(got.Mean-want.Mean) > 1e-12*math.Abs(want.Mean)+1e-15 ||
+			math.Abs(got.M2-want.M2) > 1e-9*want.M2+1e-20 {
 			t.Errorf("%s: %+v, want mean %g m2 %g", s.name, got, want.Mean, want.M2)
 		}
 	}

@@ -68,8 +68,8 @@ func TestReduceAllocatesNothing(t *testing.T) {
 	}
 }
 
-// fresh calls f on copies of column, one after the other so that none is sorted yet, and returns the least time of a value
-// in nanoseconds.
+// fresh calls f on copies of column, one after the other, so that none is sorted yet. It returns the least time of a
+// value in nanoseconds.
 func fresh(column []float64, f func([]float64)) float64 {
 	n := len(column)
 	copies := make([]float64, n*max(1, 300_000/n))
@@ -115,8 +115,8 @@ func selectTime(column []float64) float64 {
 	return fresh(column, func(v []float64) { selectRanks(v, ranks) })
 }
 
-// BenchmarkSelect guards that the kernel has no branch that depends on a value: the ratio to slices.Sort, both in one run
-// on the same columns, is above 12 at 150,000 values, 5 at 1,000 and 4 at 16.
+// BenchmarkSelect guards that the kernel has no branch that depends on a value. It compares with slices.Sort in one run
+// on the same columns. The ratio is above 12 at 150,000 values, 5 at 1,000 and 4 at 16.
 func BenchmarkSelect(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for _, n := range []int{16, 48, 112, 256, 1000, 4096, 16_384, 65_536, 150_000, 1_000_000} {
@@ -149,8 +149,8 @@ func BenchmarkShapes(b *testing.B) {
 	}
 }
 
-// BenchmarkMachine is the whole of SuperMUC, 148,608 cores with 40 metrics, moments included: as one job, as jobs of 1,000
-// values, and certified. Only the reduction is timed.
+// BenchmarkMachine is the whole of SuperMUC, 148,608 cores with 40 metrics, moments included: as one job, as jobs of
+// 1,000 values, and certified. Only the reduction is timed.
 func BenchmarkMachine(b *testing.B) {
 	const cores, metrics = 148_608, 40
 	column := shapes[0].column(rand.New(rand.NewPCG(1, 1)), cores)

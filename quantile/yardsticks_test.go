@@ -12,8 +12,8 @@ import (
 
 // What weir's merge is measured against. None of it runs in production.
 
-// quantilesOf is a share as PerSyst's collectors send it: how many values, and interpolated quantiles with the least value
-// as the first: 11 for deciles, 101 for percentiles.
+// quantilesOf is a share as PerSyst's collectors send it: the number of values, and interpolated quantiles. The least
+// value is the first of them. There are 11 for deciles, 101 for percentiles.
 type quantilesOf struct {
 	n int
 	q []float64
@@ -36,10 +36,10 @@ func (s quantilesOf) deciles() (d [N]float64) {
 	return d
 }
 
-// perSyst is PerSyst's merge (Guillen, Hesse and Brehm, section 4, equations 1 to 6): it recreates every share from its
+// perSyst is PerSyst's merge (Guillen, Hesse and Brehm, section 4, equations 1 to 6). It recreates every share from its
 // quantiles, with uniformly random values between them, and takes the quantiles of all. Literally, floor(n/parts) - 1
-// values lie between two quantiles and one less in the first interval, which loses n mod parts values of each share. Read
-// favourably, the numbers are rounded so that each share has its n values again.
+// values lie between two quantiles and one less in the first interval. That loses n mod parts values of each share.
+// Read favourably, the numbers are rounded so that each share has its n values again.
 func perSyst(r *rand.Rand, shares []quantilesOf, literal bool) quantilesOf {
 	var all []float64
 	total, parts := 0, len(shares[0].q)-1
@@ -109,7 +109,8 @@ func quantileInverse(shares []quantilesOf) (result [N]float64) {
 		i = min(i, len(union)-1)
 		result[k] = union[i]
 		if i > 0 {
-			if low, high := quantileCurve(shares, union[i-1], false), quantileCurve(shares, union[i], true); target < high {
+			low, high := quantileCurve(shares, union[i-1], false), quantileCurve(shares, union[i], true)
+			if target < high {
 				result[k] = lerp(union[i-1], union[i], (target-low)/(high-low))
 			}
 		}

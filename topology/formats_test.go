@@ -52,18 +52,31 @@ func TestFormats(t *testing.T) {
 		read       func(io.Reader) (*Tree, error)
 		text, want string
 	}{
-		"yaml":           {ReadYAML, deepTree, "m(i1(s1(a b) s2(c)) i2(d))"},
-		"conf":           {readTopologyConf, "SwitchName=leaf1 Nodes=n[1-2]\nSwitchName=leaf2 Nodes=n[3-4]\nSwitchName=spine Switches=leaf[1-2]\n", "spine(leaf1(n1 n2) leaf2(n3 n4))"},
-		"conf, no top":   {readTopologyConf, "SwitchName=a Nodes=n1\nSwitchName=b Nodes=n2", "root(a(n1) b(n2))"},
-		"conf, details":  {readTopologyConf, "# tree\nswitchname=top switches=s1 linkspeed=100 # up\n\nSwitchName=s1 \\\n  Nodes=r[01-02]n[8-10],x\n", "top(s1(r01n8 r01n9 r01n10 r02n8 r02n9 r02n10 x))"},
-		"conf, blocks":   {readTopologyConf, "BlockName=b1 Nodes=n[1-2]\nBlockName=b2 Nodes=n3\nBlockSizes=2,4\n", "root(b1(n1 n2) b2(n3))"},
-		"conf, commas":   {readTopologyConf, "SwitchName=a Nodes=n1,,n[2-3],\n", "a(n1 n2 n3)"},
-		"conf, quotes":   {readTopologyConf, "SwitchName=\"a\" Nodes=\"n1, n[2-3]\"\nSwitchName = \"b\"\tNodes = n4 # \"x\n", "root(a(n1 n2 n3) b(n4))"},
-		"conf, BOM":      {readTopologyConf, "\xef\xbb\xbfSwitchName=a Nodes=n1\n", "a(n1)"},
-		"conf, both":     {readTopologyConf, "SwitchName=top Nodes=n0 Switches=s\nSwitchName=s Nodes=n1", "top(n0 s(n1))"},
-		"slurm yaml":     {readTopologyYAML, "- topology: other\n  flat: true\n- topology: t\n  cluster_default: true\n  tree:\n    switches:\n      - {switch: top, children: 's[1-2]'}\n      - {switch: s1, nodes: 'n[1-2]'}\n      - {switch: s2, nodes: 007}\n", "top(s1(n1 n2) s2(007))"},
-		"slurm blanks":   {readTopologyYAML, "- topology: t\n  tree: {switches: [{switch: s, nodes: 'n1, n[2-3] '}]}\n", "s(n1 n2 n3)"},
-		"slurm blocks":   {readTopologyYAML, "- topology: t\n  block:\n    block_sizes: [2]\n    blocks:\n      - {block: b1, nodes: 'n[1-2]'}\n", "b1(n1 n2)"},
+		"yaml": {ReadYAML, deepTree, "m(i1(s1(a b) s2(c)) i2(d))"},
+		"conf": {readTopologyConf,
+			"SwitchName=leaf1 Nodes=n[1-2]\nSwitchName=leaf2 Nodes=n[3-4]\nSwitchName=spine Switches=leaf[1-2]\n",
+			"spine(leaf1(n1 n2) leaf2(n3 n4))"},
+		"conf, no top": {readTopologyConf, "SwitchName=a Nodes=n1\nSwitchName=b Nodes=n2", "root(a(n1) b(n2))"},
+		"conf, details": {readTopologyConf,
+			"# tree\nswitchname=top switches=s1 linkspeed=100 # up\n\nSwitchName=s1 \\\n  Nodes=r[01-02]n[8-10],x\n",
+			"top(s1(r01n8 r01n9 r01n10 r02n8 r02n9 r02n10 x))"},
+		"conf, blocks": {readTopologyConf, "BlockName=b1 Nodes=n[1-2]\nBlockName=b2 Nodes=n3\nBlockSizes=2,4\n",
+			"root(b1(n1 n2) b2(n3))"},
+		"conf, commas": {readTopologyConf, "SwitchName=a Nodes=n1,,n[2-3],\n", "a(n1 n2 n3)"},
+		"conf, quotes": {readTopologyConf,
+			"SwitchName=\"a\" Nodes=\"n1, n[2-3]\"\nSwitchName = \"b\"\tNodes = n4 # \"x\n", "root(a(n1 n2 n3) b(n4))"},
+		"conf, BOM": {readTopologyConf, "\xef\xbb\xbfSwitchName=a Nodes=n1\n", "a(n1)"},
+		"conf, both": {readTopologyConf, "SwitchName=top Nodes=n0 Switches=s\nSwitchName=s Nodes=n1",
+			"top(n0 s(n1))"},
+		"slurm yaml": {readTopologyYAML,
+			"- topology: other\n  flat: true\n- topology: t\n  cluster_default: true\n  tree:\n    switches:\n" +
+				"      - {switch: top, children: 's[1-2]'}\n      - {switch: s1, nodes: 'n[1-2]'}\n" +
+				"      - {switch: s2, nodes: 007}\n", "top(s1(n1 n2) s2(007))"},
+		"slurm blanks": {readTopologyYAML,
+			"- topology: t\n  tree: {switches: [{switch: s, nodes: 'n1, n[2-3] '}]}\n", "s(n1 n2 n3)"},
+		"slurm blocks": {readTopologyYAML,
+			"- topology: t\n  block:\n    block_sizes: [2]\n    blocks:\n      - {block: b1, nodes: 'n[1-2]'}\n",
+			"b1(n1 n2)"},
 		"tgf":            {readTGF, "1 top\n2 s1\n3 a\n4 b\n5\n#\n1 2 100 MB/s\n2 3\n2 4\n1 5\n", "top(5 s1(a b))"},
 		"tgf, BOM":       {readTGF, "\xef\xbb\xbf1 top\n2 a\n#\n1 2\n", "top(a)"},
 		"yaml, BOM":      {ReadYAML, "\xef\xbb\xbfroot: m\nislands: [{name: i, nodes: [a]}]\n", "m(i(a))"},
@@ -88,79 +101,140 @@ func TestFaultsOfOtherFormats(t *testing.T) {
 		text, names string
 		is          error
 	}{
-		"conf: cycle":          {readTopologyConf, "SwitchName=a Switches=b\nSwitchName=b Switches=a\n", "line 1: vertex a is in a cycle", errShape},
-		"conf: own child":      {readTopologyConf, "SwitchName=s Nodes=n\nSwitchName=a Switches=a\n", "line 2: vertex a is in a cycle", errShape},
-		"conf: cycle aside":    {readTopologyConf, "SwitchName=s Nodes=n\nSwitchName=a Switches=b\nSwitchName=b Switches=a\n", "line 2: vertex a is in a cycle", errShape},
-		"conf: no such switch": {readTopologyConf, "SwitchName=a Switches=s[1-2]\nSwitchName=s1 Nodes=n\n", "line 1: vertex s2 is not defined", errShape},
-		"conf: switch twice":   {readTopologyConf, "SwitchName=a Nodes=n\nSwitchName=a Nodes=m\n", "line 2: vertex a", errTwice},
-		"conf: both kinds":     {readTopologyConf, "RingName=a Nodes=n SwitchName=b\n", "line 1: key SwitchName is there twice", nil},
-		"conf: hostlist":       {readTopologyConf, "SwitchName=a Nodes=n[1-\n", "line 1: switch a", errHostlist},
-		"conf: hostlist swap":  {readTopologyConf, "SwitchName=a Nodes=n[3-1]\n", `"3-1"`, errHostlist},
-		"conf: huge":           {readTopologyConf, "SwitchName=a Nodes=n[0-9][0-99999][0-99999]\n", "more than 1048576 hosts", errHostlist},
-		"conf: key":            {readTopologyConf, "SwitchName=a Node=n\n", `line 1: unknown key "Node"`, nil},
-		"conf: no key":         {readTopologyConf, "\nfoo\n", `line 2: "foo"`, nil},
-		"conf: no name":        {readTopologyConf, "Nodes=n\n", "line 1: no SwitchName", nil},
-		"conf: node's name":    {readTopologyConf, "SwitchName=a Nodes=../b\n", `line 1: node "../b"`, errName},
-		"conf: goes on":        {readTopologyConf, "SwitchName=a \\\n", "line 1: the file ends", nil},
-		"conf: nothing":        {readTopologyConf, "# nothing\n", "", errEmpty},
-		"conf: nodes twice":    {readTopologyConf, "\nSwitchName=a Nodes=n1 nodes=n2\n", "line 2: key nodes is there twice", nil},
-		"conf: two names":      {readTopologyConf, "SwitchName=a Nodes=n1 SwitchName=b\n", "line 1: key SwitchName is there twice", nil},
-		"conf: two kinds":      {readTopologyConf, "SwitchName=a Nodes=n1 BlockName=b\n", "line 1: key BlockName is there twice", nil},
-		"conf: include":        {readTopologyConf, "# all\ninclude\tother.conf\n", `line 2: Include is not supported: put what "other.conf" says into this file`, nil},
-		"conf: no value":       {readTopologyConf, "SwitchName=a Nodes= Switches=b\n", `line 1: "Nodes= Switches=b" is not key=value`, nil},
-		"conf: half a quote":   {readTopologyConf, "SwitchName=a Nodes=\"n1\n", `line 1: "Nodes=\"n1" is not key=value`, nil},
-		"conf: empty quotes":   {readTopologyConf, "SwitchName=a Nodes=\"\"\n", "is not key=value", nil},
-		"conf: hostile child":  {readTopologyConf, "SwitchName=a\x1b Switches=s\nSwitchName=b\x1b Switches=s\nSwitchName=s Nodes=n\n", `line 1: root "a\x1b"`, errName},
-		"conf: cycle below":    {readTopologyConf, "SwitchName=top Switches=a,l\nSwitchName=l Nodes=n\nSwitchName=a Switches=b\nSwitchName=b Switches=a\n", "line 3: vertex a is in a cycle, a below b below a", errShape},
-		"conf: cycle of three": {readTopologyConf, "SwitchName=x Switches=y\nSwitchName=y Nodes=n\nSwitchName=a Switches=b,y\nSwitchName=b Switches=c\nSwitchName=c Switches=a\n", "line 3: vertex a is in a cycle, a below c below b below a", errShape},
-		"conf: all nodes":      {readTopologyConf, "SwitchName=a Nodes=ALL\n", "line 1: switch a: ALL is no node: write the hostlist", errHostlist},
-		"conf: all are empty":  {readTopologyConf, "SwitchName=a Switches=b\nSwitchName=b\n", "the tree has no nodes", errEmpty},
-		"conf: no text":        {readTopologyConf, "SwitchName=a Nodes=n1\x00\n", `line 1: node "n1\x00"`, errName},
-		"slurm yaml: no list":  {readTopologyYAML, "topology: t\n", "line 1: expected a list of topologies, found keys", nil},
-		"slurm yaml: switches": {readTopologyYAML, "- topology: t\n  tree:\n    switches: {switch: a}\n", "line 3: expected a list of switches or blocks, found keys", nil},
-		"slurm yaml: switch":   {readTopologyYAML, "- topology: t\n  tree:\n    switches: [a]\n", "line 3: expected a switch or block such as {switch: s1, nodes: 'n[1-2]'}, found a single value", nil},
-		"slurm yaml: tree":     {readTopologyYAML, "- topology: t\n  tree: [a]\n", "line 2: expected the key switches, found a list", nil},
-		"slurm yaml: block":    {readTopologyYAML, "- topology: t\n  block: [a]\n", "line 2: expected the key blocks, found a list", nil},
-		"slurm yaml: sizes":    {readTopologyYAML, "- topology: t\n  block:\n    block_sizes: 4\n", "line 3: expected a list of whole numbers, found a single value", nil},
-		"slurm yaml: size":     {readTopologyYAML, "- topology: t\n  block:\n    block_sizes: [x]\n", "line 3: expected a whole number, found a single value", nil},
-		"slurm yaml: default":  {readTopologyYAML, "- topology: t\n  cluster_default: \"a into b\"\n", "line 2: expected true or false, found a single value", nil},
-		"slurm yaml: name":     {readTopologyYAML, "- topology: [t]\n", "line 1: expected a text, found a list", nil},
-		"slurm yaml: text":     {readTopologyYAML, "- topology: t\n  tree:\n    switches:\n      - {switch: a, nodes: [n1]}\n", "line 4: expected a name or a hostlist, found a list or keys", nil},
-		"slurm yaml: element":  {readTopologyYAML, "- t\n", "line 1: expected a topology with tree or block, found a single value", nil},
-		"slurm yaml: hostile":  {readTopologyYAML, "- \"top\\e\\nology\": t\n", `line 1: unknown key "top\x1b\nology"`, nil},
-		"slurm yaml: tag":      {readTopologyYAML, "- !x t\n", "line 1: expected a topology with tree or block, found a single value", nil},
-		"slurm yaml: options":  {readTopologyYAML, "- {topology: t, flat: {alpha_step_rank: true}}\n", "set balance.nodes", errShape},
-		"slurm yaml: deep key": {readTopologyYAML, "- topology: t\n  ring:\n    rings:\n      - {ring: r, node: a}\n", `line 4: unknown key "node"`, nil},
-		"slurm yaml: no ring":  {readTopologyYAML, "- topology: t\n  ring: [a]\n", "line 2: expected the key rings, found a list", nil},
-		"slurm yaml: rings":    {readTopologyYAML, "- topology: t\n  ring:\n    rings: {ring: a}\n", "line 3: expected a list of rings, found keys", nil},
-		"slurm yaml: a ring":   {readTopologyYAML, "- topology: t\n  ring:\n    rings: [a]\n", "line 3: expected a ring such as {ring: r1, nodes: 'n[1-2]'}, found a single value", nil},
-		"slurm yaml: no torus": {readTopologyYAML, "- topology: t\n  torus3d: [a]\n", "line 2: expected the key toruses, found a list", nil},
-		"slurm yaml: toruses":  {readTopologyYAML, "- topology: t\n  torus3d:\n    toruses: {name: a}\n", "line 3: expected a list of toruses, found keys", nil},
-		"slurm yaml: a torus":  {readTopologyYAML, "- topology: t\n  torus3d:\n    toruses: [a]\n", "line 3: expected a torus such as {name: t1, nodes: 'n[1-2]'}, found a single value", nil},
-		"slurm yaml: regions":  {readTopologyYAML, "- topology: t\n  torus3d:\n    toruses: [{name: a, regions: b}]\n", "line 3: expected a list of regions, found a single value", nil},
-		"slurm yaml: a region": {readTopologyYAML, "- topology: t\n  torus3d:\n    toruses: [{name: a, regions: [b]}]\n", "line 3: expected a region such as {nodes: 'n[1-2]'}, found a single value", nil},
-		"slurm yaml: chosen":   {readTopologyYAML, "- {topology: s, tree: {switches: [{switch: a, nodes: n}]}}\n- topology: t\n  tree:\n    switches:\n      - {switch: a, nodes: [n1]}\n  cluster_default: true\n", "line 5: expected a name or a hostlist", nil},
-		"slurm yaml: flat":     {readTopologyYAML, "- {topology: t, flat: true}\n", `"t" has neither`, errShape},
-		"slurm yaml: key":      {readTopologyYAML, "- {topology: t, trees: {}}\n", "line 1", nil},
-		"slurm yaml: no name":  {readTopologyYAML, "- topology: t\n  tree:\n    switches:\n      - {nodes: a}\n", "without a name", nil},
-		"slurm yaml: cycle":    {readTopologyYAML, "- topology: t\n  tree:\n    switches:\n      - {switch: a, children: b}\n      - {switch: b, children: a}\n", "line 4: vertex a is in a cycle", errShape},
-		"slurm yaml: nothing":  {readTopologyYAML, "[]\n", "", errEmpty},
-		"tgf: cycle":           {readTGF, "1 a\n2 b\n#\n1 2\n2 1\n", "line 1: vertex a is in a cycle", errShape},
-		"tgf: id twice":        {readTGF, "1 a\n1 b\n#\n", "line 2: vertex 1", errTwice},
-		"tgf: name twice":      {readTGF, "1 r\n2 a\n3 a\n#\n1 2\n1 3\n", "line 3: node a", errTwice},
-		"tgf: no such id":      {readTGF, "1 a\n#\n1 2\n", "line 3: vertex 2 is not defined", errShape},
-		"tgf: two parents":     {readTGF, "1 r\n2 a\n3 b\n4 n\n#\n1 2\n1 3\n2 4\n3 4\n", "line 9: vertex n is below a and below b", errShape},
-		"tgf: two tops":        {readTGF, "1 r\n2 s\n3 a\n#\n1 3\n", "line 1: vertex r and s", errShape},
-		"tgf: half a link":     {readTGF, "1 r\n#\n1\n", `line 3: "1"`, nil},
-		"tgf: name":            {readTGF, "1 r\n2 not a name\n#\n1 2\n", `line 2: node "not a name"`, errName},
-		"tgf: hostile names":   {readTGF, "1 r\x1b\n2 a\x1b\n3 b\x1b\n4 n\n#\n1 2\n1 3\n2 4\n3 4\n", `line 9: vertex n is below "a\x1b" and below "b\x1b"`, errShape},
-		"tgf: hostile tops":    {readTGF, "1 r\x1b\n2 s\x1b\n3 a\n#\n1 3\n", `line 1: vertex "r\x1b" and "s\x1b" are both at the top`, errShape},
-		"tgf: hostile id":      {readTGF, "1\x1b r\n1\x1b s\n", `line 2: vertex "1\x1b"`, errTwice},
-		"tgf: hostile root":    {readTGF, "1 \x1b\n2 a\n#\n1 2\n", `line 1: root "\x1b"`, errName},
-		"tgf: alone":           {readTGF, "1 r\n", "", errEmpty},
-		"yaml: too deep":       {ReadYAML, "root: m\nislands: " + strings.Repeat("[{name: i, islands: ", 65) + strings.Repeat("}]", 65), "line 2: island i", errDeep},
-		"yaml: rack twice":     {ReadYAML, "root: m\nislands:\n  - {name: i, racks: [r], nodes: [a]}\n  - {name: j, racks: [r], nodes: [b]}\n", "line 4: rack r", errTwice},
-		"yaml: inner twice":    {ReadYAML, "root: m\nislands:\n  - name: i\n    islands:\n      - {name: i, nodes: [a]}\n", "line 5: island i", errTwice},
+		"conf: cycle": {readTopologyConf, "SwitchName=a Switches=b\nSwitchName=b Switches=a\n",
+			"line 1: vertex a is in a cycle", errShape},
+		"conf: own child": {readTopologyConf, "SwitchName=s Nodes=n\nSwitchName=a Switches=a\n",
+			"line 2: vertex a is in a cycle", errShape},
+		"conf: cycle aside": {readTopologyConf,
+			"SwitchName=s Nodes=n\nSwitchName=a Switches=b\nSwitchName=b Switches=a\n",
+			"line 2: vertex a is in a cycle", errShape},
+		"conf: no such switch": {readTopologyConf, "SwitchName=a Switches=s[1-2]\nSwitchName=s1 Nodes=n\n",
+			"line 1: vertex s2 is not defined", errShape},
+		"conf: switch twice": {readTopologyConf, "SwitchName=a Nodes=n\nSwitchName=a Nodes=m\n", "line 2: vertex a",
+			errTwice},
+		"conf: both kinds": {readTopologyConf, "RingName=a Nodes=n SwitchName=b\n",
+			"line 1: key SwitchName is there twice", nil},
+		"conf: hostlist":      {readTopologyConf, "SwitchName=a Nodes=n[1-\n", "line 1: switch a", errHostlist},
+		"conf: hostlist swap": {readTopologyConf, "SwitchName=a Nodes=n[3-1]\n", `"3-1"`, errHostlist},
+		"conf: huge": {readTopologyConf, "SwitchName=a Nodes=n[0-9][0-99999][0-99999]\n",
+			"more than 1048576 hosts", errHostlist},
+		"conf: key":         {readTopologyConf, "SwitchName=a Node=n\n", `line 1: unknown key "Node"`, nil},
+		"conf: no key":      {readTopologyConf, "\nfoo\n", `line 2: "foo"`, nil},
+		"conf: no name":     {readTopologyConf, "Nodes=n\n", "line 1: no SwitchName", nil},
+		"conf: node's name": {readTopologyConf, "SwitchName=a Nodes=../b\n", `line 1: node "../b"`, errName},
+		"conf: goes on":     {readTopologyConf, "SwitchName=a \\\n", "line 1: the file ends", nil},
+		"conf: nothing":     {readTopologyConf, "# nothing\n", "", errEmpty},
+		"conf: nodes twice": {readTopologyConf, "\nSwitchName=a Nodes=n1 nodes=n2\n",
+			"line 2: key nodes is there twice", nil},
+		"conf: two names": {readTopologyConf, "SwitchName=a Nodes=n1 SwitchName=b\n",
+			"line 1: key SwitchName is there twice", nil},
+		"conf: two kinds": {readTopologyConf, "SwitchName=a Nodes=n1 BlockName=b\n",
+			"line 1: key BlockName is there twice", nil},
+		"conf: include": {readTopologyConf, "# all\ninclude\tother.conf\n",
+			`line 2: Include is not supported: put what "other.conf" says into this file`, nil},
+		"conf: no value": {readTopologyConf, "SwitchName=a Nodes= Switches=b\n",
+			`line 1: "Nodes= Switches=b" is not key=value`, nil},
+		"conf: half a quote": {readTopologyConf, "SwitchName=a Nodes=\"n1\n",
+			`line 1: "Nodes=\"n1" is not key=value`, nil},
+		"conf: empty quotes": {readTopologyConf, "SwitchName=a Nodes=\"\"\n", "is not key=value", nil},
+		"conf: hostile child": {readTopologyConf,
+			"SwitchName=a\x1b Switches=s\nSwitchName=b\x1b Switches=s\nSwitchName=s Nodes=n\n", `line 1: root "a\x1b"`,
+			errName},
+		"conf: cycle below": {readTopologyConf,
+			"SwitchName=top Switches=a,l\nSwitchName=l Nodes=n\nSwitchName=a Switches=b\nSwitchName=b Switches=a\n",
+			"line 3: vertex a is in a cycle, a below b below a", errShape},
+		"conf: cycle of three": {readTopologyConf,
+			"SwitchName=x Switches=y\nSwitchName=y Nodes=n\nSwitchName=a Switches=b,y\nSwitchName=b Switches=c\n" +
+				"SwitchName=c Switches=a\n", "line 3: vertex a is in a cycle, a below c below b below a", errShape},
+		"conf: all nodes": {readTopologyConf, "SwitchName=a Nodes=ALL\n",
+			"line 1: switch a: ALL is no node: write the hostlist", errHostlist},
+		"conf: all are empty": {readTopologyConf, "SwitchName=a Switches=b\nSwitchName=b\n", "the tree has no nodes",
+			errEmpty},
+		"conf: no text": {readTopologyConf, "SwitchName=a Nodes=n1\x00\n", `line 1: node "n1\x00"`, errName},
+		"slurm yaml: no list": {readTopologyYAML, "topology: t\n",
+			"line 1: expected a list of topologies, found keys", nil},
+		"slurm yaml: switches": {readTopologyYAML, "- topology: t\n  tree:\n    switches: {switch: a}\n",
+			"line 3: expected a list of switches or blocks, found keys", nil},
+		"slurm yaml: switch": {readTopologyYAML, "- topology: t\n  tree:\n    switches: [a]\n",
+			"line 3: expected a switch or block such as {switch: s1, nodes: 'n[1-2]'}, found a single value", nil},
+		"slurm yaml: tree": {readTopologyYAML, "- topology: t\n  tree: [a]\n",
+			"line 2: expected the key switches, found a list", nil},
+		"slurm yaml: block": {readTopologyYAML, "- topology: t\n  block: [a]\n",
+			"line 2: expected the key blocks, found a list", nil},
+		"slurm yaml: sizes": {readTopologyYAML, "- topology: t\n  block:\n    block_sizes: 4\n",
+			"line 3: expected a list of whole numbers, found a single value", nil},
+		"slurm yaml: size": {readTopologyYAML, "- topology: t\n  block:\n    block_sizes: [x]\n",
+			"line 3: expected a whole number, found a single value", nil},
+		"slurm yaml: default": {readTopologyYAML, "- topology: t\n  cluster_default: \"a into b\"\n",
+			"line 2: expected true or false, found a single value", nil},
+		"slurm yaml: name": {readTopologyYAML, "- topology: [t]\n", "line 1: expected a text, found a list", nil},
+		"slurm yaml: text": {readTopologyYAML,
+			"- topology: t\n  tree:\n    switches:\n      - {switch: a, nodes: [n1]}\n",
+			"line 4: expected a name or a hostlist, found a list or keys", nil},
+		"slurm yaml: element": {readTopologyYAML, "- t\n",
+			"line 1: expected a topology with tree or block, found a single value", nil},
+		"slurm yaml: hostile": {readTopologyYAML, "- \"top\\e\\nology\": t\n", `line 1: unknown key "top\x1b\nology"`,
+			nil},
+		"slurm yaml: tag": {readTopologyYAML, "- !x t\n",
+			"line 1: expected a topology with tree or block, found a single value", nil},
+		"slurm yaml: options": {readTopologyYAML, "- {topology: t, flat: {alpha_step_rank: true}}\n",
+			"set balance.nodes", errShape},
+		"slurm yaml: deep key": {readTopologyYAML, "- topology: t\n  ring:\n    rings:\n      - {ring: r, node: a}\n",
+			`line 4: unknown key "node"`, nil},
+		"slurm yaml: no ring": {readTopologyYAML, "- topology: t\n  ring: [a]\n",
+			"line 2: expected the key rings, found a list", nil},
+		"slurm yaml: rings": {readTopologyYAML, "- topology: t\n  ring:\n    rings: {ring: a}\n",
+			"line 3: expected a list of rings, found keys", nil},
+		"slurm yaml: a ring": {readTopologyYAML, "- topology: t\n  ring:\n    rings: [a]\n",
+			"line 3: expected a ring such as {ring: r1, nodes: 'n[1-2]'}, found a single value", nil},
+		"slurm yaml: no torus": {readTopologyYAML, "- topology: t\n  torus3d: [a]\n",
+			"line 2: expected the key toruses, found a list", nil},
+		"slurm yaml: toruses": {readTopologyYAML, "- topology: t\n  torus3d:\n    toruses: {name: a}\n",
+			"line 3: expected a list of toruses, found keys", nil},
+		"slurm yaml: a torus": {readTopologyYAML, "- topology: t\n  torus3d:\n    toruses: [a]\n",
+			"line 3: expected a torus such as {name: t1, nodes: 'n[1-2]'}, found a single value", nil},
+		"slurm yaml: regions": {readTopologyYAML, "- topology: t\n  torus3d:\n    toruses: [{name: a, regions: b}]\n",
+			"line 3: expected a list of regions, found a single value", nil},
+		"slurm yaml: a region": {readTopologyYAML,
+			"- topology: t\n  torus3d:\n    toruses: [{name: a, regions: [b]}]\n",
+			"line 3: expected a region such as {nodes: 'n[1-2]'}, found a single value", nil},
+		"slurm yaml: chosen": {readTopologyYAML,
+			"- {topology: s, tree: {switches: [{switch: a, nodes: n}]}}\n- topology: t\n  tree:\n    switches:\n" +
+				"      - {switch: a, nodes: [n1]}\n  cluster_default: true\n",
+			"line 5: expected a name or a hostlist", nil},
+		"slurm yaml: flat": {readTopologyYAML, "- {topology: t, flat: true}\n", `"t" has neither`, errShape},
+		"slurm yaml: key":  {readTopologyYAML, "- {topology: t, trees: {}}\n", "line 1", nil},
+		"slurm yaml: no name": {readTopologyYAML, "- topology: t\n  tree:\n    switches:\n      - {nodes: a}\n",
+			"without a name", nil},
+		"slurm yaml: cycle": {readTopologyYAML,
+			"- topology: t\n  tree:\n    switches:\n      - {switch: a, children: b}\n" +
+				"      - {switch: b, children: a}\n", "line 4: vertex a is in a cycle", errShape},
+		"slurm yaml: nothing": {readTopologyYAML, "[]\n", "", errEmpty},
+		"tgf: cycle":          {readTGF, "1 a\n2 b\n#\n1 2\n2 1\n", "line 1: vertex a is in a cycle", errShape},
+		"tgf: id twice":       {readTGF, "1 a\n1 b\n#\n", "line 2: vertex 1", errTwice},
+		"tgf: name twice":     {readTGF, "1 r\n2 a\n3 a\n#\n1 2\n1 3\n", "line 3: node a", errTwice},
+		"tgf: no such id":     {readTGF, "1 a\n#\n1 2\n", "line 3: vertex 2 is not defined", errShape},
+		"tgf: two parents": {readTGF, "1 r\n2 a\n3 b\n4 n\n#\n1 2\n1 3\n2 4\n3 4\n",
+			"line 9: vertex n is below a and below b", errShape},
+		"tgf: two tops":    {readTGF, "1 r\n2 s\n3 a\n#\n1 3\n", "line 1: vertex r and s", errShape},
+		"tgf: half a link": {readTGF, "1 r\n#\n1\n", `line 3: "1"`, nil},
+		"tgf: name":        {readTGF, "1 r\n2 not a name\n#\n1 2\n", `line 2: node "not a name"`, errName},
+		"tgf: hostile names": {readTGF, "1 r\x1b\n2 a\x1b\n3 b\x1b\n4 n\n#\n1 2\n1 3\n2 4\n3 4\n",
+			`line 9: vertex n is below "a\x1b" and below "b\x1b"`, errShape},
+		"tgf: hostile tops": {readTGF, "1 r\x1b\n2 s\x1b\n3 a\n#\n1 3\n",
+			`line 1: vertex "r\x1b" and "s\x1b" are both at the top`, errShape},
+		"tgf: hostile id":   {readTGF, "1\x1b r\n1\x1b s\n", `line 2: vertex "1\x1b"`, errTwice},
+		"tgf: hostile root": {readTGF, "1 \x1b\n2 a\n#\n1 2\n", `line 1: root "\x1b"`, errName},
+		"tgf: alone":        {readTGF, "1 r\n", "", errEmpty},
+		"yaml: too deep": {ReadYAML,
+			"root: m\nislands: " + strings.Repeat("[{name: i, islands: ", 65) + strings.Repeat("}]", 65),
+			"line 2: island i", errDeep},
+		"yaml: rack twice": {ReadYAML,
+			"root: m\nislands:\n  - {name: i, racks: [r], nodes: [a]}\n  - {name: j, racks: [r], nodes: [b]}\n",
+			"line 4: rack r", errTwice},
+		"yaml: inner twice": {ReadYAML,
+			"root: m\nislands:\n  - name: i\n    islands:\n      - {name: i, nodes: [a]}\n", "line 5: island i",
+			errTwice},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -171,7 +245,8 @@ func TestFaultsOfOtherFormats(t *testing.T) {
 			if tt.is != nil && !errors.Is(err, tt.is) || !strings.Contains(err.Error(), tt.names) {
 				t.Errorf("error %q: wants %v and %q", err, tt.is, tt.names)
 			}
-			if strings.ContainsAny(err.Error(), "\n\x1b") || strings.Contains(err.Error(), "unmarshal") || strings.Contains(err.Error(), "topology.") {
+			if strings.ContainsAny(err.Error(), "\n\x1b") || strings.Contains(err.Error(), "unmarshal") ||
+				strings.Contains(err.Error(), "topology.") {
 				t.Errorf("error %q is not in words for whoever wrote the file", err)
 			}
 		})
@@ -184,7 +259,8 @@ func TestDistance(t *testing.T) {
 		t.Fatal(err)
 	}
 	for pair, want := range map[[2]string]int{
-		{"a", "a"}: 0, {"a", "b"}: 1, {"a", "s1"}: 1, {"a", "c"}: 2, {"a", "i1"}: 2, {"s1", "s2"}: 1, {"a", "d"}: 3, {"d", "a"}: 3, {"m", "a"}: 3, {"d", "i2"}: 1, {"s1", "i2"}: 2,
+		{"a", "a"}: 0, {"a", "b"}: 1, {"a", "s1"}: 1, {"a", "c"}: 2, {"a", "i1"}: 2, {"s1", "s2"}: 1, {"a", "d"}: 3,
+		{"d", "a"}: 3, {"m", "a"}: 3, {"d", "i2"}: 1, {"s1", "i2"}: 2,
 	} {
 		if got, ok := tree.Distance(pair[0], pair[1]); !ok || got != want {
 			t.Errorf("%v: %d, %v; want %d", pair, got, ok, want)
@@ -251,8 +327,10 @@ func TestWritersAndReaders(t *testing.T) {
 		if diff := cmp.Diff(tree.Nodes(), slurms.Nodes()); diff != "" {
 			t.Fatalf("seed %d: topology.conf: %s", seed, diff)
 		}
-		// Slurm's tree is ours but for the switches that hold nodes of a vertex with both: written again it stays as it is.
-		if err := slurms.writeTopologyConf(&again); err != nil || again.String() != conf.String() && len(slurms.vertices) == len(tree.vertices) {
+		// Slurm's tree is ours but for the switches that hold nodes of a vertex with both: written again it stays as it
+		// is.
+		if err := slurms.writeTopologyConf(&again); err != nil ||
+			again.String() != conf.String() && len(slurms.vertices) == len(tree.vertices) {
 			t.Fatalf("seed %d: %v\n%s\n%s", seed, err, conf.String(), again.String())
 		}
 	}
@@ -276,7 +354,8 @@ func TestWriteTopologyConfFaults(t *testing.T) {
 func TestReadFileKnowsTheFormat(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"a.conf": "SwitchName=s Nodes=n[1-2]\n", "a.tgf": "1 s\n2 n1\n3 n2\n#\n1 2\n1 3\n", "a.yaml": "root: s\nislands: [{name: i, nodes: [n1, n2]}]\n",
+		"a.conf": "SwitchName=s Nodes=n[1-2]\n", "a.tgf": "1 s\n2 n1\n3 n2\n#\n1 2\n1 3\n",
+		"a.yaml": "root: s\nislands: [{name: i, nodes: [n1, n2]}]\n",
 		"b.yaml": "---\n# Slurm's\n- topology: t\n  tree: {switches: [{switch: s, nodes: 'n[1-2]'}]}\n",
 		"c.yaml": "[{topology: t, tree: {switches: [{switch: s, nodes: 'n[1-2]'}]}}]\n",
 		"d.yaml": "%YAML 1.1\n---\n-\n  topology: t\n  tree: {switches: [{switch: s, nodes: 'n[1-2]'}]}\n",
@@ -288,7 +367,8 @@ func TestReadFileKnowsTheFormat(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if tree, err := ReadFile(path); err != nil || !cmp.Equal(tree.Nodes(), []string{"n1", "n2"}) || tree.Root() != "s" {
+		if tree, err := ReadFile(path); err != nil || !cmp.Equal(tree.Nodes(), []string{"n1", "n2"}) ||
+			tree.Root() != "s" {
 			t.Errorf("%s: %v, %v", name, tree, err)
 		}
 	}
@@ -375,7 +455,8 @@ func TestManPageExample(t *testing.T) {
 			continue
 		}
 		warnings := strings.Join(tree.Warnings(), "\n")
-		if got := shape(tree); got != want.shape || !strings.Contains(warnings, want.warning) || want.warning == "" && warnings != "" {
+		if got := shape(tree); got != want.shape || !strings.Contains(warnings, want.warning) ||
+			want.warning == "" && warnings != "" {
 			t.Errorf("%s: %s, warnings %q; want %+v", chosen, got, warnings, want)
 		}
 	}
@@ -388,20 +469,24 @@ func TestManPageExample(t *testing.T) {
 	}
 }
 
-// TestNodesOfSeveralSwitches: a node may have a cable to several leaf switches. The first one counts, and a switch that is
-// left without nodes is not in the tree.
+// TestNodesOfSeveralSwitches: a node may have a cable to several leaf switches. The first one counts, and a switch that
+// is left without nodes is not in the tree.
 func TestNodesOfSeveralSwitches(t *testing.T) {
 	for text, want := range map[string][2]string{
 		"SwitchName=a Nodes=n[1-2]\nSwitchName=b Nodes=n[2-3]\n": {
-			"root(a(n1 n2) b(n3))", "line 2: node n2 is below a and below b: the first switch counts (entries passed over: 1)",
+			"root(a(n1 n2) b(n3))",
+			"line 2: node n2 is below a and below b: the first switch counts (entries passed over: 1)",
 		},
-		"SwitchName=s0 Switches=a0,b0\nSwitchName=a0 Nodes=n[1-2]\nSwitchName=b0 Nodes=n3\nSwitchName=s1 Switches=a1,b1\nSwitchName=a1 Nodes=n[1-2]\nSwitchName=b1 Nodes=n3\n": {
-			"s0(a0(n1 n2) b0(n3))", "line 5: node n1 is below a0 and below a1: the first switch counts (entries passed over: 3)",
+		"SwitchName=s0 Switches=a0,b0\nSwitchName=a0 Nodes=n[1-2]\nSwitchName=b0 Nodes=n3\n" +
+			"SwitchName=s1 Switches=a1,b1\nSwitchName=a1 Nodes=n[1-2]\nSwitchName=b1 Nodes=n3\n": {
+			"s0(a0(n1 n2) b0(n3))",
+			"line 5: node n1 is below a0 and below a1: the first switch counts (entries passed over: 3)",
 		},
 		"SwitchName=top Switches=a,b\nSwitchName=a Nodes=n1\nSwitchName=b Nodes=n1\n": {"top(a(n1))", "passed over: 1"},
-		"SwitchName=a Nodes=n1,n1\n":                           {"a(n1)", "line 1: node n1 is below a and below a:"},
-		"BlockName=a Nodes=n[1-2]\nBlockName=b Nodes=n[2-3]\n": {"root(a(n1 n2) b(n3))", "line 2: node n2 is below a and below b"},
-		"SwitchName=a Nodes=n1\nSwitchName=b Nodes=n2\n":       {"root(a(n1) b(n2))", ""},
+		"SwitchName=a Nodes=n1,n1\n": {"a(n1)", "line 1: node n1 is below a and below a:"},
+		"BlockName=a Nodes=n[1-2]\nBlockName=b Nodes=n[2-3]\n": {"root(a(n1 n2) b(n3))",
+			"line 2: node n2 is below a and below b"},
+		"SwitchName=a Nodes=n1\nSwitchName=b Nodes=n2\n": {"root(a(n1) b(n2))", ""},
 	} {
 		tree, err := readTopologyConf(strings.NewReader(text))
 		if err != nil {
@@ -409,7 +494,8 @@ func TestNodesOfSeveralSwitches(t *testing.T) {
 			continue
 		}
 		warnings := strings.Join(tree.Warnings(), "\n")
-		if got := shape(tree); got != want[0] || !strings.Contains(warnings, want[1]) || want[1] == "" && warnings != "" {
+		if got := shape(tree); got != want[0] || !strings.Contains(warnings, want[1]) ||
+			want[1] == "" && warnings != "" {
 			t.Errorf("%s: %s, warnings %q; want %q", text, got, warnings, want)
 		}
 	}
@@ -422,20 +508,25 @@ func TestLegalTopologies(t *testing.T) {
 			"a(s(n))", "line 2: vertex s is below a and below b: the first parent counts (entries passed over: 1)\n" +
 				"line 2: switch b is left out, since no nodes are below it (switches left out: 1)",
 		},
-		"SwitchName=c1 Switches=l[1-3]\nSwitchName=c2 Switches=l[1-4]\nSwitchName=l1 Nodes=n1\nSwitchName=l2 Nodes=n2\nSwitchName=l3 Nodes=n3\nSwitchName=l4 Nodes=n4\n": {
-			"root(c1(l1(n1) l2(n2) l3(n3)) c2(l4(n4)))", "line 2: vertex l1 is below c1 and below c2: the first parent counts (entries passed over: 3)",
+		"SwitchName=c1 Switches=l[1-3]\nSwitchName=c2 Switches=l[1-4]\nSwitchName=l1 Nodes=n1\n" +
+			"SwitchName=l2 Nodes=n2\nSwitchName=l3 Nodes=n3\nSwitchName=l4 Nodes=n4\n": {
+			"root(c1(l1(n1) l2(n2) l3(n3)) c2(l4(n4)))",
+			"line 2: vertex l1 is below c1 and below c2: the first parent counts (entries passed over: 3)",
 		},
 		"SwitchName=core(1) Switches=leaf/[1-2]\nSwitchName=leaf/1 Nodes=n1\nSwitchName=leaf/2 Nodes=n2\n": {
-			"core_1_(leaf_1(n1) leaf_2(n2))", `line 1: switch "core(1)" is called core_1_ here (switches with another name: 3)`,
+			"core_1_(leaf_1(n1) leaf_2(n2))",
+			`line 1: switch "core(1)" is called core_1_ here (switches with another name: 3)`,
 		},
 		"SwitchName=a Switches=s,s\nSwitchName=s Nodes=n\n": {"a(s(n))", "line 1: vertex s is below a and below a"},
 		"SwitchName=a Nodes=n\nSwitchName=b\n": {
 			"a(n)", "line 2: switch b is left out, since no nodes are below it (switches left out: 1)",
 		},
-		"SwitchName=top Switches=a,m\nSwitchName=a Nodes=n\nSwitchName=m Switches=e[1-2]\nSwitchName=e1\nSwitchName=e2 LinkSpeed=1\n": {
+		"SwitchName=top Switches=a,m\nSwitchName=a Nodes=n\nSwitchName=m Switches=e[1-2]\nSwitchName=e1\n" +
+			"SwitchName=e2 LinkSpeed=1\n": {
 			"top(a(n))", "line 3: switch m is left out, since no nodes are below it (switches left out: 3)",
 		},
-		"sWITCHname=s0 nODES=dev[0-1,07]-ib[0,2-3] LINKSPEED=100\nSWITCHNAME=s1 \\\n\tSWITCHES=s0\\\n LinkSpeed=2 # up\n# end\\\n": {
+		"sWITCHname=s0 nODES=dev[0-1,07]-ib[0,2-3] LINKSPEED=100\nSWITCHNAME=s1 \\\n\tSWITCHES=s0\\\n" +
+			" LinkSpeed=2 # up\n# end\\\n": {
 			"s1(s0(dev0-ib0 dev0-ib2 dev0-ib3 dev1-ib0 dev1-ib2 dev1-ib3 dev07-ib0 dev07-ib2 dev07-ib3))", "",
 		},
 		"BlockName=block1 Nodes=node[1-2]\nBlockName=block2\nBlockName=block3 Nodes=node3\nBlockSizes=2,4\n": {
@@ -448,7 +539,8 @@ func TestLegalTopologies(t *testing.T) {
 			continue
 		}
 		warnings := strings.Join(tree.Warnings(), "\n")
-		if got := shape(tree); got != want[0] || !strings.Contains(warnings, want[1]) || want[1] == "" && warnings != "" {
+		if got := shape(tree); got != want[0] || !strings.Contains(warnings, want[1]) ||
+			want[1] == "" && warnings != "" {
 			t.Errorf("%s: %s, warnings %q; want %q", text, got, warnings, want)
 		}
 	}
@@ -508,7 +600,8 @@ func TestManyLinesOfManyHosts(t *testing.T) {
 		fmt.Fprintf(&conf, "BlockName=b%d Nodes=n%dx[1-300000]\n", i, i)
 	}
 	_, err := readTopologyConf(strings.NewReader(conf.String()))
-	if !errors.Is(err, errHostlist) || !strings.Contains(err.Error(), "line 4") || !strings.Contains(err.Error(), "b3") {
+	if !errors.Is(err, errHostlist) || !strings.Contains(err.Error(), "line 4") ||
+		!strings.Contains(err.Error(), "b3") {
 		t.Errorf("%v", err)
 	}
 }
@@ -531,7 +624,8 @@ func fuzzReader(f *testing.F, read func(io.Reader) (*Tree, error), seeds ...stri
 			if !ok || at < 0 || at >= len(tree.Islands()) || !naming.Valid(n) {
 				t.Fatalf("node %q has no island or no name", n)
 			}
-			if d, ok := tree.Distance(n, tree.Root()); i < 50 && (!ok || tree.inner[tree.Root()] == 0 && !tree.Has(tree.Root()) && d < 1) {
+			if d, ok := tree.Distance(n, tree.Root()); i < 50 &&
+				(!ok || tree.inner[tree.Root()] == 0 && !tree.Has(tree.Root()) && d < 1) {
 				t.Fatalf("node %q is at %d from the root", n, d)
 			}
 		}
@@ -546,12 +640,15 @@ func fuzzReader(f *testing.F, read func(io.Reader) (*Tree, error), seeds ...stri
 }
 
 func FuzzReadTopologyConf(f *testing.F) {
-	fuzzReader(f, readTopologyConf, "SwitchName=leaf1 Nodes=n[1-2],x\nSwitchName=spine Switches=leaf1 LinkSpeed=3\n", "SwitchName=s0 Switches=a0\nSwitchName=a0 Nodes=n[1-2]\nSwitchName=s1 Switches=a1\nSwitchName=a1 Nodes=n[1-2]\n",
+	fuzzReader(f, readTopologyConf, "SwitchName=leaf1 Nodes=n[1-2],x\nSwitchName=spine Switches=leaf1 LinkSpeed=3\n",
+		"SwitchName=s0 Switches=a0\nSwitchName=a0 Nodes=n[1-2]\nSwitchName=s1 Switches=a1\n"+
+			"SwitchName=a1 Nodes=n[1-2]\n",
 		"RingName=r Nodes=n[1-3]\n", "BlockName=b Nodes=n[01-03]r[1]\\\n", "SwitchName=a Switches=a")
 }
 
 func FuzzReadTopologyYAML(f *testing.F) {
-	fuzzReader(f, readTopologyYAML, "- topology: t\n  tree: {switches: [{switch: s, nodes: 'n[1-2]'}]}\n", "- {topology: t, block: {blocks: [{block: b, nodes: a}]}}",
+	fuzzReader(f, readTopologyYAML, "- topology: t\n  tree: {switches: [{switch: s, nodes: 'n[1-2]'}]}\n",
+		"- {topology: t, block: {blocks: [{block: b, nodes: a}]}}",
 		manPageYAML("topo1"), manPageYAML("topo4"), manPageYAML("topo5"), manPageYAML("topo6"))
 }
 

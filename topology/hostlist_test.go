@@ -19,26 +19,27 @@ import (
 
 // hostlists are what Slurm's own tools make of lists.
 var hostlists = map[string]string{
-	"n[1-3,7],rack[01-02]node[001-003]": "n1 n2 n3 n7 rack01node001 rack01node002 rack01node003 rack02node001 rack02node002 rack02node003",
-	"n[1-3,2]":                          "n1 n2 n3 n2",
-	"n[08-11]":                          "n08 n09 n10 n11",
-	"n[001-3]":                          "n001 n002 n003",
-	"n[9-011]":                          "n9 n10 n11",
-	"n[1-2][3-4]":                       "n13 n14 n23 n24",
-	"r[01-02]n[8-10],x":                 "r01n8 r01n9 r01n10 r02n8 r02n9 r02n10 x",
-	"n[00]":                             "n00",
-	"n[1-2],[3-4]":                      "n1 n2 3 4",
-	"a,b,a":                             "a b a",
-	"n1,":                               "n1",
-	",n1":                               "n1",
-	"n1,,n2":                            "n1 n2",
-	"n[1-2],,n[3-4],":                   "n1 n2 n3 n4",
-	" n1 , n2":                          "n1 n2",
-	"n1,\n\tn[2-3] ":                    "n1 n2 n3",
-	"":                                  "",
-	" ":                                 "",
-	",":                                 "",
-	"login-1.site,n[099-100]":           "login-1.site n099 n100",
+	"n[1-3,7],rack[01-02]node[001-003]": "n1 n2 n3 n7 " +
+		"rack01node001 rack01node002 rack01node003 rack02node001 rack02node002 rack02node003",
+	"n[1-3,2]":                "n1 n2 n3 n2",
+	"n[08-11]":                "n08 n09 n10 n11",
+	"n[001-3]":                "n001 n002 n003",
+	"n[9-011]":                "n9 n10 n11",
+	"n[1-2][3-4]":             "n13 n14 n23 n24",
+	"r[01-02]n[8-10],x":       "r01n8 r01n9 r01n10 r02n8 r02n9 r02n10 x",
+	"n[00]":                   "n00",
+	"n[1-2],[3-4]":            "n1 n2 3 4",
+	"a,b,a":                   "a b a",
+	"n1,":                     "n1",
+	",n1":                     "n1",
+	"n1,,n2":                  "n1 n2",
+	"n[1-2],,n[3-4],":         "n1 n2 n3 n4",
+	" n1 , n2":                "n1 n2",
+	"n1,\n\tn[2-3] ":          "n1 n2 n3",
+	"":                        "",
+	" ":                       "",
+	",":                       "",
+	"login-1.site,n[099-100]": "login-1.site n099 n100",
 }
 
 func TestExpandHosts(t *testing.T) {
@@ -59,7 +60,8 @@ func TestExpandHosts(t *testing.T) {
 		}
 	}
 	most := []string{"n[0-1048575]", "n[0-1023]x[0-1023]", "n[0-524287],m[0-524287]"}
-	for _, list := range append(most, strings.Repeat("n", maxHostBytes), strings.Repeat("n", maxHostBytes-3)+"[9-100]") {
+	for _, list := range append(most, strings.Repeat("n", maxHostBytes),
+		strings.Repeat("n", maxHostBytes-3)+"[9-100]") {
 		hosts, err := ExpandHosts(list)
 		if err != nil || slices.Contains(most, list) && len(hosts) != maxHosts {
 			t.Errorf("%.40q is as much as may be: %d hosts, error %v", list, len(hosts), err)
@@ -70,12 +72,15 @@ func TestExpandHosts(t *testing.T) {
 func TestExpandHostsRefuses(t *testing.T) {
 	digits := strings.Repeat("[000000000000000001-2]", 4) // 18 in each name
 	for _, list := range []string{
-		"n[", "n]", "n[]", "n[1", "n[1-", "n[1,]", "n[3-1]", "n[a-b]", "n[-1]", "n[1-2-3]", "n[[1-2]]", "n1]2[", "n[ 1-2]", "n[1, 2]", "n[+1-2]",
+		"n[", "n]", "n[]", "n[1", "n[1-", "n[1,]", "n[3-1]", "n[a-b]", "n[-1]", "n[1-2-3]", "n[[1-2]]", "n1]2[",
+		"n[ 1-2]", "n[1, 2]", "n[+1-2]",
 		"n 1", "n1 n2", "n1\tn2", "n1\r\nn2", "n\u00a01", "n1,n[1-2],n[",
-		"n[0-999999999]", "n[1-999999999999999999]", "n[1-9999999999999999999999]", "n[0-9999][0-9999][0-9999][0-9999][0-9999]",
+		"n[0-999999999]", "n[1-999999999999999999]", "n[1-9999999999999999999999]",
+		"n[0-9999][0-9999][0-9999][0-9999][0-9999]",
 		"n[0-65535][0-65535][0-65535][0-65535]", // 2^64 of them
 		"n[0-1048576]", "n[0-1048575],m", "n[0-1048575,1]", "n[0-1023]x[0-1024]", strings.Repeat("n[1-60000],", 20),
-		strings.Repeat("n", maxHostBytes+1), strings.Repeat("n", maxHostBytes-2) + "[9-100]", digits, strings.Repeat("[1-2]", 70),
+		strings.Repeat("n", maxHostBytes+1), strings.Repeat("n", maxHostBytes-2) + "[9-100]", digits,
+		strings.Repeat("[1-2]", 70),
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
@@ -94,7 +99,8 @@ func TestExpandHostsRefuses(t *testing.T) {
 }
 
 func TestExpandRanges(t *testing.T) {
-	for list, want := range map[string][]int64{"0-3,8": {0, 1, 2, 3, 8}, "007": {7}, "2,0-2": {2, 0, 1, 2}, "999999999999999999": {999999999999999999}} {
+	for list, want := range map[string][]int64{"0-3,8": {0, 1, 2, 3, 8}, "007": {7}, "2,0-2": {2, 0, 1, 2},
+		"999999999999999999": {999999999999999999}} {
 		if got, err := ExpandRanges(list); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%q: %v, error %v, want %v", list, got, err, want)
 		}
@@ -102,7 +108,8 @@ func TestExpandRanges(t *testing.T) {
 	if got, err := ExpandRanges("0-1048575"); err != nil || len(got) != 1<<20 {
 		t.Errorf("as many as may be: %d, error %v", len(got), err)
 	}
-	for _, list := range []string{"", ",", "1,", "-1", "1-", "3-1", "a", "+1", " 1", "1-2-3", "[1]", "0-1048576", "0-1048575,0", "9999999999999999999"} {
+	for _, list := range []string{"", ",", "1,", "-1", "1-", "3-1", "a", "+1", " 1", "1-2-3", "[1]", "0-1048576",
+		"0-1048575,0", "9999999999999999999"} {
 		if got, err := ExpandRanges(list); err == nil || got != nil {
 			t.Errorf("%q: %d numbers, error %v", list, len(got), err)
 		}

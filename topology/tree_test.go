@@ -46,25 +46,30 @@ func TestReadYAMLFaults(t *testing.T) {
 		text, names string
 		is          error
 	}{
-		"empty":            {"", "", errEmpty},
-		"no islands":       {"root: m\nislands: []\n", "", errEmpty},
-		"empty island":     {"root: m\nislands:\n  - name: i\n    nodes: []\n", "line 3: island i", errEmpty},
-		"no root":          {"islands:\n  - {name: i, nodes: [a]}\n", "root", errName},
-		"root not a name":  {"root: [a]\nislands:\n  - {name: i, nodes: [a]}\n", "line 1", errName},
-		"node not a name":  {"root: m\nislands:\n  - {name: i, nodes: [a, ../b]}\n", `line 3: node "../b"`, errName},
-		"dots":             {"root: m\nislands:\n  - {name: i, nodes: [..]}\n", "line 3", errName},
-		"null node":        {"root: m\nislands:\n  - {name: i, nodes: [~x, ]}\n", "line 3", errName},
-		"island no name":   {"root: m\nislands:\n  - {nodes: [a]}\n", "island", errName},
-		"node twice":       {"root: m\nislands:\n  - {name: i, nodes: [a]}\n  - {name: j, nodes: [a]}\n", "line 4: node a", errTwice},
-		"island twice":     {"root: m\nislands:\n  - {name: i, nodes: [a]}\n  - {name: i, nodes: [b]}\n", "line 4: island i", errTwice},
-		"unknown key":      {"root: m\nislands:\n  - {name: i, node: [a]}\n", `line 3: unknown key "node"`, nil},
-		"key twice":        {"root: m\nroot: n\nislands:\n  - {name: i, nodes: [a]}\n", `line 2: key "root" is there already at line 1`, nil},
+		"empty":           {"", "", errEmpty},
+		"no islands":      {"root: m\nislands: []\n", "", errEmpty},
+		"empty island":    {"root: m\nislands:\n  - name: i\n    nodes: []\n", "line 3: island i", errEmpty},
+		"no root":         {"islands:\n  - {name: i, nodes: [a]}\n", "root", errName},
+		"root not a name": {"root: [a]\nislands:\n  - {name: i, nodes: [a]}\n", "line 1", errName},
+		"node not a name": {"root: m\nislands:\n  - {name: i, nodes: [a, ../b]}\n", `line 3: node "../b"`, errName},
+		"dots":            {"root: m\nislands:\n  - {name: i, nodes: [..]}\n", "line 3", errName},
+		"null node":       {"root: m\nislands:\n  - {name: i, nodes: [~x, ]}\n", "line 3", errName},
+		"island no name":  {"root: m\nislands:\n  - {nodes: [a]}\n", "island", errName},
+		"node twice": {"root: m\nislands:\n  - {name: i, nodes: [a]}\n  - {name: j, nodes: [a]}\n",
+			"line 4: node a", errTwice},
+		"island twice": {"root: m\nislands:\n  - {name: i, nodes: [a]}\n  - {name: i, nodes: [b]}\n",
+			"line 4: island i", errTwice},
+		"unknown key": {"root: m\nislands:\n  - {name: i, node: [a]}\n", `line 3: unknown key "node"`, nil},
+		"key twice": {"root: m\nroot: n\nislands:\n  - {name: i, nodes: [a]}\n",
+			`line 2: key "root" is there already at line 1`, nil},
 		"not YAML":         {"root: [", "line 1", nil},
 		"two documents":    {twoIslands + "---\n" + twoIslands, "more than one", nil},
 		"a list, no tree":  {"- a\n", "line 1: expected the keys root and islands, found a list", nil},
 		"islands a scalar": {"root: m\nislands: 3\n", "line 2: expected a list of islands, found a single value", nil},
-		"island a scalar":  {"root: m\nislands: [3]\n", "line 2: expected an island such as {name: i01, nodes: [n001]}, found a single value", nil},
-		"nodes a scalar":   {"root: m\nislands:\n  - {name: i, nodes: a}\n", "line 3: expected a list of names such as [n001, n002], found a single value", nil},
+		"island a scalar": {"root: m\nislands: [3]\n",
+			"line 2: expected an island such as {name: i01, nodes: [n001]}, found a single value", nil},
+		"nodes a scalar": {"root: m\nislands:\n  - {name: i, nodes: a}\n",
+			"line 3: expected a list of names such as [n001, n002], found a single value", nil},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -75,7 +80,8 @@ func TestReadYAMLFaults(t *testing.T) {
 			if tt.is != nil && !errors.Is(err, tt.is) || !strings.Contains(err.Error(), tt.names) {
 				t.Errorf("error %q: wants %v and %q", err, tt.is, tt.names)
 			}
-			if strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "unmarshal") || strings.Contains(err.Error(), "topology.") {
+			if strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "unmarshal") ||
+				strings.Contains(err.Error(), "topology.") {
 				t.Errorf("error %q is not in words for whoever wrote the file", err)
 			}
 		})
