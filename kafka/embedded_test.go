@@ -120,7 +120,7 @@ func waitGroup(t *testing.T, b *Embedded, group, what string, ok func(*kfake.Gro
 	}
 }
 
-// rawMember is a member of a group that sends what the test says, and nothing by itself.
+// rawMember is a member of a group that sends only what the test makes it send.
 type rawMember struct {
 	t          *testing.T
 	cl         *kgo.Client

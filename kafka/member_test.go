@@ -88,7 +88,7 @@ func TestMemberEndsWithTheErrorOfItsWork(t *testing.T) {
 	}
 }
 
-// TestMemberWhoseNameIsTakenEnds: of two under one name the older ends, and says whose name it is.
+// TestMemberWhoseNameIsTakenEnds: of two members under one name the older ends with an error that has the name.
 func TestMemberWhoseNameIsTakenEnds(t *testing.T) {
 	c := installed(t)
 	started := make(chan int32, 10)

@@ -122,10 +122,14 @@ func secureConfig(t *testing.T, a *authority, broker string) (config.Config, str
 	c := config.Default()
 	c.BackoffCap = 200 * time.Millisecond
 	c.Kafka.Brokers = []string{broker}
-	c.Kafka.TLS = config.TLS{Enabled: true, CAFile: put("ca.pem", a.pem), CertFile: put("cert.pem", certPEM),
-		KeyFile: put("key.pem", keyPEM)}
-	c.Kafka.SASL = config.SASL{Mechanism: config.ScramSHA512, User: "ada",
-		PasswordFile: put("password", []byte("secret\n"))}
+	c.Kafka.TLS = config.TLS{
+		Enabled: true, CAFile: put("ca.pem", a.pem), CertFile: put("cert.pem", certPEM),
+		KeyFile: put("key.pem", keyPEM),
+	}
+	c.Kafka.SASL = config.SASL{
+		Mechanism: config.ScramSHA512, User: "ada",
+		PasswordFile: put("password", []byte("secret\n")),
+	}
 	return c, dir
 }
 
@@ -171,11 +175,15 @@ func TestRefusals(t *testing.T) {
 		"unknown authority": {func(c *config.Config) {
 			c.Kafka.TLS.CAFile = write(t, string(newAuthority(t, "another").pem))
 		}, "kafka.tls.ca_file"},
-		"no certificate": {func(c *config.Config) { c.Kafka.TLS.CertFile, c.Kafka.TLS.KeyFile = "", "" },
-			"kafka.tls.cert_file"},
+		"no certificate": {
+			func(c *config.Config) { c.Kafka.TLS.CertFile, c.Kafka.TLS.KeyFile = "", "" },
+			"kafka.tls.cert_file",
+		},
 		"no TLS": {func(c *config.Config) { c.Kafka.TLS = config.TLS{} }, "kafka.tls"},
-		"no TLS, no user": {func(c *config.Config) { c.Kafka.TLS, c.Kafka.SASL = config.TLS{}, config.SASL{} },
-			"kafka.tls.enabled"},
+		"no TLS, no user": {
+			func(c *config.Config) { c.Kafka.TLS, c.Kafka.SASL = config.TLS{}, config.SASL{} },
+			"kafka.tls.enabled",
+		},
 		"another host":   {func(c *config.Config) { c.Kafka.TLS.ServerName = "elsewhere" }, "kafka.tls.server_name"},
 		"wrong password": {func(c *config.Config) { c.Kafka.SASL.PasswordFile = write(t, "wrong") }, "kafka.sasl"},
 		"no password":    {func(c *config.Config) { c.Kafka.SASL = config.SASL{} }, "kafka.sasl"},
@@ -225,12 +233,18 @@ func TestCheckFiles(t *testing.T) {
 		later       bool
 		explained   string
 	}{
-		"expired": {now.Add(-2 * time.Hour), now.Add(-time.Hour),
-			[]string{"expired at " + stamp(now.Add(-time.Hour)), "renew it"}, false,
-			"valid until " + stamp(now.Add(-time.Hour))},
-		"not valid": {now.Add(time.Hour), now.Add(2 * time.Hour),
-			[]string{"valid from " + stamp(now.Add(time.Hour)), "clock"}, true,
-			"not valid before " + stamp(now.Add(time.Hour))},
+		"expired": {
+			now.Add(-2 * time.Hour), now.Add(-time.Hour),
+			[]string{"expired at " + stamp(now.Add(-time.Hour)), "renew it"},
+			false,
+			"valid until " + stamp(now.Add(-time.Hour)),
+		},
+		"not valid": {
+			now.Add(time.Hour), now.Add(2 * time.Hour),
+			[]string{"valid from " + stamp(now.Add(time.Hour)), "clock"},
+			true,
+			"not valid before " + stamp(now.Add(time.Hour)),
+		},
 	} {
 		certPEM, keyPEM := a.issueFrom(tc.from, tc.until)
 		for file, text := range map[string][]byte{"cert.pem": certPEM, "key.pem": keyPEM} {
@@ -265,8 +279,10 @@ func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // TestExplain holds what only Kafka itself says; integration's TestRefused has it from there.
 func TestExplain(t *testing.T) {
-	k := config.Kafka{Brokers: []string{"k1:9093"},
-		SASL: config.SASL{Mechanism: config.ScramSHA512, User: "ada", PasswordFile: "/etc/weir/password"}}
+	k := config.Kafka{
+		Brokers: []string{"k1:9093"},
+		SASL:    config.SASL{Mechanism: config.ScramSHA512, User: "ada", PasswordFile: "/etc/weir/password"},
+	}
 	for err, says := range map[error]string{
 		kerr.SaslAuthenticationFailed:           "/etc/weir/password",
 		kerr.UnsupportedSaslMechanism:           "kafka.sasl.mechanism",

@@ -71,7 +71,7 @@ func (p *Producer) Commit(ctx context.Context, records []*kgo.Record) error {
 	if err := p.cl.Flush(ctx); err != nil {
 		return fmt.Errorf("flushing a transaction: %w", err)
 	}
-	// A record that fails makes neither flush nor commit fail. The transaction would be committed without it.
+	// A failed record makes neither flush nor commit fail: unchecked, the transaction would commit without it.
 	if err := first.err(); err != nil {
 		return err
 	}

@@ -84,7 +84,7 @@ func TestFencedProducerCommitsNothing(t *testing.T) {
 	}
 }
 
-// TestLostRecordCommitsNothing: neither flush nor commit of the client says that a record failed.
+// TestLostRecordCommitsNothing: neither flush nor commit of the client reports that a record failed.
 func TestLostRecordCommitsNothing(t *testing.T) {
 	c := installed(t)
 	p := owner(t, c)

@@ -24,7 +24,7 @@ func refusedBy(address string) error {
 	return fmt.Errorf("unable to dial: %w", &net.OpError{Op: "dial", Net: "tcp", Addr: to, Err: refused})
 }
 
-// TestTroubleIsSaidOncePerKind: what was only away may come back and refuse us, and that must be said.
+// TestTroubleIsSaidOncePerKind: a broker that was away may come back and refuse us, which must be logged.
 func TestTroubleIsSaidOncePerKind(t *testing.T) {
 	away, refused := errors.New("connection refused"), fmt.Errorf("asking: %w", kerr.SaslAuthenticationFailed)
 	var trouble Trouble
@@ -87,8 +87,10 @@ func TestKindsOfErrors(t *testing.T) {
 				"current time 2026-11-22T04:19:41Z is after 2026-11-01T00:00:00Z"),
 		},
 		"lists": {errors.New("brokers [1 2 3] are away"), errors.New("brokers [2 3] are away")},
-		"offsets": {errors.New("record at offset 999 is no Progress"),
-			errors.New("record at offset 1000 is no Progress")},
+		"offsets": {
+			errors.New("record at offset 999 is no Progress"),
+			errors.New("record at offset 1000 is no Progress"),
+		},
 		"long": {
 			errors.New("at 1 " + strings.Repeat("word ", 1000)),
 			errors.New("at 1000000 " + strings.Repeat("word ", 2000)),

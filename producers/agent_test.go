@@ -25,10 +25,14 @@ func TestRecordsFollowTheirRoute(t *testing.T) {
 	c.Agent.StateDir = t.TempDir()
 	startBroker(t, c, t.TempDir())
 	plan(t, c,
-		&schemas.Route{Node: "sim0001", Epoch: 7, Home: 0,
-			Entries: []schemas.RouteEntry{entry("local", 2, schemas.ModeLocal)}},
-		&schemas.Route{Node: "sim0002", Epoch: 8, Home: 3,
-			Entries: []schemas.RouteEntry{entry("half", 1, schemas.ModeCollect, 0, 1, 2, 3)}},
+		&schemas.Route{
+			Node: "sim0001", Epoch: 7, Home: 0,
+			Entries: []schemas.RouteEntry{entry("local", 2, schemas.ModeLocal)},
+		},
+		&schemas.Route{
+			Node: "sim0002", Epoch: 8, Home: 3,
+			Entries: []schemas.RouteEntry{entry("half", 1, schemas.ModeCollect, 0, 1, 2, 3)},
+		},
 		&schemas.Route{Node: "sim0004", Epoch: 8, Home: 3}, // nobody's here
 	)
 	logged, stop := start(t, func(ctx context.Context, log *slog.Logger) error {
@@ -216,18 +220,22 @@ func accounted(f *fleet, all []counter) int64 {
 	return want
 }
 
-// What the broker refuses for good is told in a Gap with its reason; what it may accept later is kept.
+// A record that the broker refuses for good is in a Gap with its reason. One that it may accept later is kept.
 func TestRefusedAndForbidden(t *testing.T) {
 	t.Parallel()
 	c := testConfig(t)
 	cluster := startBroker(t, c, t.TempDir())
 	plan(t, c, &schemas.Route{Node: "sim0001", Epoch: 1, Home: 2},
 		// There is no partition 9: the client itself refuses.
-		&schemas.Route{Node: "sim0002", Epoch: 1, Home: 3,
-			Entries: []schemas.RouteEntry{entry("j", 9, schemas.ModeCollect, 1)}})
+		&schemas.Route{
+			Node: "sim0002", Epoch: 1, Home: 3,
+			Entries: []schemas.RouteEntry{entry("j", 9, schemas.ModeCollect, 1)},
+		})
 	produce := []kmsg.Key{kmsg.Produce}
-	cluster.Fault(kfake.Fault{Keys: produce, Topic: c.Prefix + schemas.TopicCounters, Partitions: []int32{2},
-		Err: kerr.MessageTooLarge, Count: 1})
+	cluster.Fault(kfake.Fault{
+		Keys: produce, Topic: c.Prefix + schemas.TopicCounters, Partitions: []int32{2},
+		Err: kerr.MessageTooLarge, Count: 1,
+	})
 	logged, _ := start(t, func(ctx context.Context, log *slog.Logger) error {
 		return Simulate(ctx, c, SimulatedNodes(2), log)
 	})
@@ -248,8 +256,10 @@ func TestRefusedAndForbidden(t *testing.T) {
 		t.Errorf("gaps: %v", reasons)
 	}
 
-	forbidden := cluster.Fault(kfake.Fault{Keys: produce, Partitions: []int32{2}, Err: kerr.TopicAuthorizationFailed,
-		Count: -1})
+	forbidden := cluster.Fault(kfake.Fault{
+		Keys: produce, Partitions: []int32{2}, Err: kerr.TopicAuthorizationFailed,
+		Count: -1,
+	})
 	waitFor(t, func() bool { return strings.Contains(logged.String(), "TOPIC_AUTHORIZATION_FAILED") })
 	forbidden.Remove()
 	all := gather(t, c, func(all []counter) bool { return from(all, "sim0001") > from(before, "sim0001")+3 })
@@ -268,8 +278,10 @@ func TestRunThisHost(t *testing.T) {
 	}
 	c := testConfig(t)
 	startBroker(t, c, t.TempDir())
-	plan(t, c, &schemas.Route{Node: "host1", Epoch: 1, Home: 1,
-		Entries: []schemas.RouteEntry{entry("host", 1, schemas.ModeCollect)}})
+	plan(t, c, &schemas.Route{
+		Node: "host1", Epoch: 1, Home: 1,
+		Entries: []schemas.RouteEntry{entry("host", 1, schemas.ModeCollect)},
+	})
 	start(t, func(ctx context.Context, log *slog.Logger) error { return Run(ctx, c, log) })
 	all := gather(t, c, func(all []counter) bool { return from(all, "host1") > 1 })
 	b := all[0].record.(*schemas.CounterBatch)

@@ -87,8 +87,10 @@ func TestForm(t *testing.T) {
 			want:    []sent{{"j/1", 2, "summary", []int32{0, 1, 4, 5}, []string{"a3 1", "b1 0"}}},
 		},
 		"two share the node": {
-			entries: []schemas.RouteEntry{entry("j", 2, schemas.ModeCollect, 4, 0),
-				entry("k", 1, schemas.ModeLocal, 5)},
+			entries: []schemas.RouteEntry{
+				entry("j", 2, schemas.ModeCollect, 4, 0),
+				entry("k", 1, schemas.ModeLocal, 5),
+			},
 			want: []sent{
 				{"j/1", 2, "batch", []int32{0, 4}, []string{"a[10 14]"}},
 				{"k/1", 1, "summary", []int32{5}, []string{"a0 1"}},
@@ -103,8 +105,10 @@ func TestForm(t *testing.T) {
 			},
 		},
 		"cpus that are not there, or named twice": {
-			entries: []schemas.RouteEntry{entry("j", 2, schemas.ModeCollect, 9, 1, 1),
-				entry("k", 2, schemas.ModeCollect, 8)},
+			entries: []schemas.RouteEntry{
+				entry("j", 2, schemas.ModeCollect, 9, 1, 1),
+				entry("k", 2, schemas.ModeCollect, 8),
+			},
 			want: []sent{
 				{"j/1", 2, "batch", []int32{1}, []string{"a[11]"}},
 				{"k/1", 2, "batch", []int32{}, nil},
@@ -130,8 +134,10 @@ func TestForm(t *testing.T) {
 				}
 				h.SentAt = 0
 				h.JobID, h.Restart, h.Cpus = "", 0, nil
-				want := schemas.NodeHeader{Cluster: "c", Node: "n", Seq: int64(41 + i), IntervalStart: 3000,
-					IntervalMs: 1000, SampledAt: 4000017, Epoch: 12}
+				want := schemas.NodeHeader{
+					Cluster: "c", Node: "n", Seq: int64(41 + i), IntervalStart: 3000,
+					IntervalMs: 1000, SampledAt: 4000017, Epoch: 12,
+				}
 				if diff := cmp.Diff(want, h); diff != "" {
 					t.Errorf("header %d (-want +got):\n%s", i, diff)
 				}
@@ -156,8 +162,11 @@ func TestSummary(t *testing.T) {
 			RankError: at(0),
 			// 3k/10 = 0, .3, .6, .9, 1.2, 1.5, 1.8, 2.1, 2.4, 2.7, 3 among 10, 11, 14
 			Deciles: &[]float64{10, 10, 10, 10, 10.2, 10.5, 10.8, 11.3, 12.2, 13.1, 14},
-		}, Certified: schemas.Certified{Atoms: []schemas.Atom{{Value: 10, Count: 1}, {Value: 11, Count: 1},
-			{Value: 14, Count: 1}}}},
+		}, Certified: schemas.Certified{Atoms: []schemas.Atom{
+			{Value: 10, Count: 1},
+			{Value: 11, Count: 1},
+			{Value: 14, Count: 1},
+		}}},
 		{JobSummaryMetric: schemas.JobSummaryMetric{
 			Name: "b", Unit: "B", Scope: "node", Count: 1, Nodes: 1,
 			Mean: at(7), Stddev: at(0), NodeStddev: at(0), LowNode: &node, HighNode: &node, RankError: at(0),

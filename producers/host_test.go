@@ -90,7 +90,7 @@ func TestHostInterval(t *testing.T) {
 		t.Errorf("weir_agent_cpu_ms = %v", v)
 	}
 
-	// What cannot be read any more is absent, said once, and its neighbours stay.
+	// A source that can no longer be read is absent, and logged once. Its neighbours stay.
 	write(t, filepath.Join(dir, "meminfo"), "nonsense\n")
 	write(t, filepath.Join(dir, "loadavg"), "")
 	h.read(vitals{})
@@ -125,7 +125,7 @@ func TestHostInterval(t *testing.T) {
 	}
 }
 
-// A machine of which nothing can be read still has an agent, and a sample that says little.
+// A machine without a readable source still has an agent, and an almost empty sample.
 func TestHostOfNothing(t *testing.T) {
 	h := openHost(config.Agent{ProcPath: t.TempDir(), Perf: true}, slog.New(slog.DiscardHandler))
 	defer h.close()
@@ -147,7 +147,7 @@ func TestSourcesAreTold(t *testing.T) {
 	}
 }
 
-// What this machine says lies where it must: fractions of a CPU, memory below what the machine has.
+// The values of this machine are in their ranges: fractions of a CPU, memory below that of the machine.
 func TestHostOfThisMachine(t *testing.T) {
 	if _, err := os.Stat("/proc/stat"); err != nil {
 		t.Skip("no /proc here")

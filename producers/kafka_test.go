@@ -154,7 +154,7 @@ type counter struct {
 	record    schemas.Record
 }
 
-// gather reads the counters topic from its start until enough says so.
+// gather reads the counters topic from its start until enough is true.
 func gather(t *testing.T, c config.Config, enough func([]counter) bool) []counter {
 	t.Helper()
 	cl := client(t, c, kgo.ConsumeTopics(c.Prefix+schemas.TopicCounters),

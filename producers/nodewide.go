@@ -94,8 +94,10 @@ func openAgent(config.Agent, *slog.Logger) (probe, error) {
 	return probe{
 		scope: schemas.ScopeNode,
 		metrics: []metric{
-			{"weir_agent_cpu_ms", "ms"}, {"weir_agent_drops", "1"},
-			{"weir_agent_skew_us", "us"}, {"weir_agent_ring_depth", "1"},
+			{"weir_agent_cpu_ms", "ms"},
+			{"weir_agent_drops", "1"},
+			{"weir_agent_skew_us", "us"},
+			{"weir_agent_ring_depth", "1"},
 		},
 		read: read,
 		form: form,

@@ -98,8 +98,10 @@ type smtMachine struct {
 func newSMTMachine(t *testing.T) *smtMachine {
 	t.Helper()
 	dir := t.TempDir()
-	m := &smtMachine{t: t, stat: filepath.Join(dir, "stat"),
-		kernel: &fakeKernel{now: 1, online: map[int]bool{0: true, 1: true, 2: true, 3: true}, refuse: map[int]bool{}}}
+	m := &smtMachine{
+		t: t, stat: filepath.Join(dir, "stat"),
+		kernel: &fakeKernel{now: 1, online: map[int]bool{0: true, 1: true, 2: true, 3: true}, refuse: map[int]bool{}},
+	}
 	log := slog.New(slog.NewTextHandler(&m.logged, nil))
 	m.write()
 	stat, err := openStat(config.Agent{ProcPath: dir}, log)
@@ -179,8 +181,10 @@ func TestCPUsThatGoAndComeBack(t *testing.T) {
 	for range 3 {
 		m.expect("when they are back", all, []float64{1.5, 1.5, 1.5, 1.5})
 	}
-	for _, line := range []string{`msg="perf events are closed: CPUs went offline" cpus="[2 3]"`,
-		`msg="perf events are opened again: CPUs came back" cpus="[2 3]"`} {
+	for _, line := range []string{
+		`msg="perf events are closed: CPUs went offline" cpus="[2 3]"`,
+		`msg="perf events are opened again: CPUs came back" cpus="[2 3]"`,
+	} {
 		if strings.Count(m.logged.String(), line) != 1 {
 			t.Errorf("not logged once: %s\n%s", line, m.logged.String())
 		}

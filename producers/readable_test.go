@@ -9,7 +9,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// TestRecordsAreReadable: whatever a source reads, no collector refuses the records that are formed of it.
+// TestRecordsAreReadable: no collector refuses a record, for any values that a source reads.
 func TestRecordsAreReadable(t *testing.T) {
 	extremes := []float64{
 		math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat64, -math.MaxFloat64, 1e308, math.SmallestNonzeroFloat64,
@@ -32,8 +32,10 @@ func TestRecordsAreReadable(t *testing.T) {
 				values[i] = r.NormFloat64() * math.Pow(10, float64(r.IntN(40)-20))
 			}
 		}
-		s.columns = []column{{name: "a", unit: "µs", scope: schemas.ScopeCore, values: values},
-			{name: "b", scope: schemas.ScopeNode, values: values[:1]}}
+		s.columns = []column{
+			{name: "a", unit: "µs", scope: schemas.ScopeCore, values: values},
+			{name: "b", scope: schemas.ScopeNode, values: values[:1]},
+		}
 		items, _ := form(route, s, schemas.NodeHeader{Cluster: "c", Node: "n1", IntervalMs: 10_000})
 		for _, it := range items {
 			if _, err := schemas.MarshalChecked(it.record(1_700_000_020_001)); err != nil {

@@ -37,8 +37,10 @@ func (m *model) add(its ...item) {
 
 func (m *model) lose(it item) {
 	if m.gap == nil {
-		m.gap = &schemas.Gap{Node: "n", RunID: "run", FirstIntervalStart: it.start, LastIntervalStart: it.start,
-			Reason: reasonFull}
+		m.gap = &schemas.Gap{
+			Node: "n", RunID: "run", FirstIntervalStart: it.start, LastIntervalStart: it.start,
+			Reason: reasonFull,
+		}
 	}
 	m.gap.FirstIntervalStart = min(m.gap.FirstIntervalStart, it.start)
 	m.gap.LastIntervalStart = max(m.gap.LastIntervalStart, it.start)

@@ -52,8 +52,10 @@ func TestSavedRoute(t *testing.T) {
 	if r, err := loadRoute(dir, "n1"); r != nil || err != nil {
 		t.Errorf("without a file: %v, %v", r, err)
 	}
-	want := &schemas.Route{Node: "n1", Epoch: 3, IntervalStart: 5000, Home: 2,
-		Entries: []schemas.RouteEntry{entry("j", 1, schemas.ModeLocal, 1, 2)}}
+	want := &schemas.Route{
+		Node: "n1", Epoch: 3, IntervalStart: 5000, Home: 2,
+		Entries: []schemas.RouteEntry{entry("j", 1, schemas.ModeLocal, 1, 2)},
+	}
 	if err := saveRoute(dir, want); err != nil {
 		t.Fatal(err)
 	}
@@ -100,8 +102,10 @@ func TestSavedRoute(t *testing.T) {
 
 // The vectors are of Kafka's own test of murmur2: what a keyed write by any client hits is what the agent reads.
 func TestRoutesPartition(t *testing.T) {
-	for key, hash := range map[string]int32{"21": -973932308, "foobar": -790332482,
-		"a-little-bit-long-string": -985981536} {
+	for key, hash := range map[string]int32{
+		"21": -973932308, "foobar": -790332482,
+		"a-little-bit-long-string": -985981536,
+	} {
 		if got, want := routesPartition(key, 16), (hash&0x7fffffff)%16; got != want {
 			t.Errorf("partition of %s is %d, want %d", key, got, want)
 		}
@@ -123,8 +127,11 @@ func TestNewFleetRefuses(t *testing.T) {
 func TestRoutesAreInForceFromTheEndOn(t *testing.T) {
 	c := testConfig(t)
 	c.Agent.StateDir = t.TempDir()
-	members := []member{{"sim0001", &simulated{node: "sim0001"}}, {"sim0002", &simulated{node: "sim0002"}},
-		{"sim0003", &simulated{node: "sim0003"}}}
+	members := []member{
+		{"sim0001", &simulated{node: "sim0001"}},
+		{"sim0002", &simulated{node: "sim0002"}},
+		{"sim0003", &simulated{node: "sim0003"}},
+	}
 	f, err := newFleet(c, members, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

@@ -19,7 +19,7 @@ func TestSimulatedNodes(t *testing.T) {
 	}
 }
 
-// The sampler and SimulatedValue say the same, and the metrics have the shapes that they are there for.
+// The sampler and SimulatedValue agree, and the metrics have their intended shapes.
 func TestSimulatedValues(t *testing.T) {
 	pooled := map[string][]float64{}
 	scopes := map[string]string{}

@@ -101,15 +101,24 @@ func TestFormStat(t *testing.T) {
 		from, to []uint64
 		want     []float64 // user, system, iowait, idle
 	}{
-		"shares": {[]uint64{10, 10, 10, 10, 10, 10, 10, 10}, []uint64{20, 15, 13, 90, 11, 10, 11, 10},
-			[]float64{0.15, 0.04, 0.01, 0.8}},
+		"shares": {
+			[]uint64{10, 10, 10, 10, 10, 10, 10, 10},
+			[]uint64{20, 15, 13, 90, 11, 10, 11, 10},
+			[]float64{0.15, 0.04, 0.01, 0.8},
+		},
 		"steal is in none": {make([]uint64, 8), []uint64{1, 0, 0, 1, 0, 0, 0, 2}, []float64{0.25, 0, 0, 0.25}},
 		"nothing passed":   {make([]uint64, 8), make([]uint64, 8), []float64{nan, nan, nan, nan}},
-		"iowait went back": {[]uint64{0, 0, 0, 0, 9, 0, 0, 0}, []uint64{1, 0, 0, 3, 5, 0, 0, 0},
-			[]float64{0.25, 0, nan, 0.75}},
+		"iowait went back": {
+			[]uint64{0, 0, 0, 0, 9, 0, 0, 0},
+			[]uint64{1, 0, 0, 3, 5, 0, 0, 0},
+			[]float64{0.25, 0, nan, 0.75},
+		},
 		"all went back": {[]uint64{9, 9, 9, 9, 9, 9, 9, 9}, make([]uint64, 8), []float64{nan, nan, nan, nan}},
-		"near the end of all": {[]uint64{math.MaxUint64 - 1, 0, 0, 0, 0, 0, 0, 0},
-			[]uint64{math.MaxUint64, 0, 0, 1, 0, 0, 0, 0}, []float64{0.5, 0, 0, 0.5}},
+		"near the end of all": {
+			[]uint64{math.MaxUint64 - 1, 0, 0, 0, 0, 0, 0, 0},
+			[]uint64{math.MaxUint64, 0, 0, 1, 0, 0, 0, 0},
+			[]float64{0.5, 0, 0, 0.5},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := []float64{nan, nan, nan, nan}
@@ -121,7 +130,7 @@ func TestFormStat(t *testing.T) {
 	}
 }
 
-// Whatever two files say, a fraction is missing or from 0 to 1, and the fractions sum to 1 at most.
+// For any two files, a fraction is missing or from 0 to 1, and the fractions sum to 1 at most.
 func FuzzStat(f *testing.F) {
 	data, err := os.ReadFile("testdata/proc/stat")
 	if err != nil {

@@ -70,8 +70,13 @@ text { fill: #333 } .axis { stroke: #999; fill: none } .true { stroke: #999; str
 	for _, l := range []struct {
 		class string
 		b     *bytes.Buffer
-	}{{"true", &cdf.real}, {"persyst", &cdf.perSyst}, {"weir", &cdf.weir}, {"persyst", &off.perSyst},
-		{"weir", &off.weir}} {
+	}{
+		{"true", &cdf.real},
+		{"persyst", &cdf.perSyst},
+		{"weir", &cdf.weir},
+		{"persyst", &off.perSyst},
+		{"weir", &off.weir},
+	} {
 		fmt.Fprintf(&b, `<polyline class="%s" points="%s"/>`+"\n", l.class, bytes.TrimSpace(l.b.Bytes()))
 	}
 	b.WriteString(`<text x="340" y="13" text-anchor="middle">` +

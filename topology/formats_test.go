@@ -53,30 +53,46 @@ func TestFormats(t *testing.T) {
 		text, want string
 	}{
 		"yaml": {ReadYAML, deepTree, "m(i1(s1(a b) s2(c)) i2(d))"},
-		"conf": {readTopologyConf,
+		"conf": {
+			readTopologyConf,
 			"SwitchName=leaf1 Nodes=n[1-2]\nSwitchName=leaf2 Nodes=n[3-4]\nSwitchName=spine Switches=leaf[1-2]\n",
-			"spine(leaf1(n1 n2) leaf2(n3 n4))"},
+			"spine(leaf1(n1 n2) leaf2(n3 n4))",
+		},
 		"conf, no top": {readTopologyConf, "SwitchName=a Nodes=n1\nSwitchName=b Nodes=n2", "root(a(n1) b(n2))"},
-		"conf, details": {readTopologyConf,
+		"conf, details": {
+			readTopologyConf,
 			"# tree\nswitchname=top switches=s1 linkspeed=100 # up\n\nSwitchName=s1 \\\n  Nodes=r[01-02]n[8-10],x\n",
-			"top(s1(r01n8 r01n9 r01n10 r02n8 r02n9 r02n10 x))"},
-		"conf, blocks": {readTopologyConf, "BlockName=b1 Nodes=n[1-2]\nBlockName=b2 Nodes=n3\nBlockSizes=2,4\n",
-			"root(b1(n1 n2) b2(n3))"},
+			"top(s1(r01n8 r01n9 r01n10 r02n8 r02n9 r02n10 x))",
+		},
+		"conf, blocks": {
+			readTopologyConf, "BlockName=b1 Nodes=n[1-2]\nBlockName=b2 Nodes=n3\nBlockSizes=2,4\n",
+			"root(b1(n1 n2) b2(n3))",
+		},
 		"conf, commas": {readTopologyConf, "SwitchName=a Nodes=n1,,n[2-3],\n", "a(n1 n2 n3)"},
-		"conf, quotes": {readTopologyConf,
-			"SwitchName=\"a\" Nodes=\"n1, n[2-3]\"\nSwitchName = \"b\"\tNodes = n4 # \"x\n", "root(a(n1 n2 n3) b(n4))"},
+		"conf, quotes": {
+			readTopologyConf,
+			"SwitchName=\"a\" Nodes=\"n1, n[2-3]\"\nSwitchName = \"b\"\tNodes = n4 # \"x\n", "root(a(n1 n2 n3) b(n4))",
+		},
 		"conf, BOM": {readTopologyConf, "\xef\xbb\xbfSwitchName=a Nodes=n1\n", "a(n1)"},
-		"conf, both": {readTopologyConf, "SwitchName=top Nodes=n0 Switches=s\nSwitchName=s Nodes=n1",
-			"top(n0 s(n1))"},
-		"slurm yaml": {readTopologyYAML,
+		"conf, both": {
+			readTopologyConf, "SwitchName=top Nodes=n0 Switches=s\nSwitchName=s Nodes=n1",
+			"top(n0 s(n1))",
+		},
+		"slurm yaml": {
+			readTopologyYAML,
 			"- topology: other\n  flat: true\n- topology: t\n  cluster_default: true\n  tree:\n    switches:\n" +
 				"      - {switch: top, children: 's[1-2]'}\n      - {switch: s1, nodes: 'n[1-2]'}\n" +
-				"      - {switch: s2, nodes: 007}\n", "top(s1(n1 n2) s2(007))"},
-		"slurm blanks": {readTopologyYAML,
-			"- topology: t\n  tree: {switches: [{switch: s, nodes: 'n1, n[2-3] '}]}\n", "s(n1 n2 n3)"},
-		"slurm blocks": {readTopologyYAML,
+				"      - {switch: s2, nodes: 007}\n", "top(s1(n1 n2) s2(007))",
+		},
+		"slurm blanks": {
+			readTopologyYAML,
+			"- topology: t\n  tree: {switches: [{switch: s, nodes: 'n1, n[2-3] '}]}\n", "s(n1 n2 n3)",
+		},
+		"slurm blocks": {
+			readTopologyYAML,
 			"- topology: t\n  block:\n    block_sizes: [2]\n    blocks:\n      - {block: b1, nodes: 'n[1-2]'}\n",
-			"b1(n1 n2)"},
+			"b1(n1 n2)",
+		},
 		"tgf":            {readTGF, "1 top\n2 s1\n3 a\n4 b\n5\n#\n1 2 100 MB/s\n2 3\n2 4\n1 5\n", "top(5 s1(a b))"},
 		"tgf, BOM":       {readTGF, "\xef\xbb\xbf1 top\n2 a\n#\n1 2\n", "top(a)"},
 		"yaml, BOM":      {ReadYAML, "\xef\xbb\xbfroot: m\nislands: [{name: i, nodes: [a]}]\n", "m(i(a))"},
@@ -101,140 +117,238 @@ func TestFaultsOfOtherFormats(t *testing.T) {
 		text, names string
 		is          error
 	}{
-		"conf: cycle": {readTopologyConf, "SwitchName=a Switches=b\nSwitchName=b Switches=a\n",
-			"line 1: vertex a is in a cycle", errShape},
-		"conf: own child": {readTopologyConf, "SwitchName=s Nodes=n\nSwitchName=a Switches=a\n",
-			"line 2: vertex a is in a cycle", errShape},
-		"conf: cycle aside": {readTopologyConf,
+		"conf: cycle": {
+			readTopologyConf, "SwitchName=a Switches=b\nSwitchName=b Switches=a\n",
+			"line 1: vertex a is in a cycle", errShape,
+		},
+		"conf: own child": {
+			readTopologyConf, "SwitchName=s Nodes=n\nSwitchName=a Switches=a\n",
+			"line 2: vertex a is in a cycle", errShape,
+		},
+		"conf: cycle aside": {
+			readTopologyConf,
 			"SwitchName=s Nodes=n\nSwitchName=a Switches=b\nSwitchName=b Switches=a\n",
-			"line 2: vertex a is in a cycle", errShape},
-		"conf: no such switch": {readTopologyConf, "SwitchName=a Switches=s[1-2]\nSwitchName=s1 Nodes=n\n",
-			"line 1: vertex s2 is not defined", errShape},
-		"conf: switch twice": {readTopologyConf, "SwitchName=a Nodes=n\nSwitchName=a Nodes=m\n", "line 2: vertex a",
-			errTwice},
-		"conf: both kinds": {readTopologyConf, "RingName=a Nodes=n SwitchName=b\n",
-			"line 1: key SwitchName is there twice", nil},
+			"line 2: vertex a is in a cycle", errShape,
+		},
+		"conf: no such switch": {
+			readTopologyConf, "SwitchName=a Switches=s[1-2]\nSwitchName=s1 Nodes=n\n",
+			"line 1: vertex s2 is not defined", errShape,
+		},
+		"conf: switch twice": {
+			readTopologyConf, "SwitchName=a Nodes=n\nSwitchName=a Nodes=m\n", "line 2: vertex a",
+			errTwice,
+		},
+		"conf: both kinds": {
+			readTopologyConf, "RingName=a Nodes=n SwitchName=b\n",
+			"line 1: key SwitchName is there twice", nil,
+		},
 		"conf: hostlist":      {readTopologyConf, "SwitchName=a Nodes=n[1-\n", "line 1: switch a", errHostlist},
 		"conf: hostlist swap": {readTopologyConf, "SwitchName=a Nodes=n[3-1]\n", `"3-1"`, errHostlist},
-		"conf: huge": {readTopologyConf, "SwitchName=a Nodes=n[0-9][0-99999][0-99999]\n",
-			"more than 1048576 hosts", errHostlist},
+		"conf: huge": {
+			readTopologyConf, "SwitchName=a Nodes=n[0-9][0-99999][0-99999]\n",
+			"more than 1048576 hosts", errHostlist,
+		},
 		"conf: key":         {readTopologyConf, "SwitchName=a Node=n\n", `line 1: unknown key "Node"`, nil},
 		"conf: no key":      {readTopologyConf, "\nfoo\n", `line 2: "foo"`, nil},
 		"conf: no name":     {readTopologyConf, "Nodes=n\n", "line 1: no SwitchName", nil},
 		"conf: node's name": {readTopologyConf, "SwitchName=a Nodes=../b\n", `line 1: node "../b"`, errName},
 		"conf: goes on":     {readTopologyConf, "SwitchName=a \\\n", "line 1: the file ends", nil},
 		"conf: nothing":     {readTopologyConf, "# nothing\n", "", errEmpty},
-		"conf: nodes twice": {readTopologyConf, "\nSwitchName=a Nodes=n1 nodes=n2\n",
-			"line 2: key nodes is there twice", nil},
-		"conf: two names": {readTopologyConf, "SwitchName=a Nodes=n1 SwitchName=b\n",
-			"line 1: key SwitchName is there twice", nil},
-		"conf: two kinds": {readTopologyConf, "SwitchName=a Nodes=n1 BlockName=b\n",
-			"line 1: key BlockName is there twice", nil},
-		"conf: include": {readTopologyConf, "# all\ninclude\tother.conf\n",
-			`line 2: Include is not supported: put what "other.conf" says into this file`, nil},
-		"conf: no value": {readTopologyConf, "SwitchName=a Nodes= Switches=b\n",
-			`line 1: "Nodes= Switches=b" is not key=value`, nil},
-		"conf: half a quote": {readTopologyConf, "SwitchName=a Nodes=\"n1\n",
-			`line 1: "Nodes=\"n1" is not key=value`, nil},
+		"conf: nodes twice": {
+			readTopologyConf, "\nSwitchName=a Nodes=n1 nodes=n2\n",
+			"line 2: key nodes is there twice", nil,
+		},
+		"conf: two names": {
+			readTopologyConf, "SwitchName=a Nodes=n1 SwitchName=b\n",
+			"line 1: key SwitchName is there twice", nil,
+		},
+		"conf: two kinds": {
+			readTopologyConf, "SwitchName=a Nodes=n1 BlockName=b\n",
+			"line 1: key BlockName is there twice", nil,
+		},
+		"conf: include": {
+			readTopologyConf, "# all\ninclude\tother.conf\n",
+			`line 2: Include is not supported: put what "other.conf" says into this file`, nil,
+		},
+		"conf: no value": {
+			readTopologyConf, "SwitchName=a Nodes= Switches=b\n",
+			`line 1: "Nodes= Switches=b" is not key=value`, nil,
+		},
+		"conf: half a quote": {
+			readTopologyConf, "SwitchName=a Nodes=\"n1\n",
+			`line 1: "Nodes=\"n1" is not key=value`, nil,
+		},
 		"conf: empty quotes": {readTopologyConf, "SwitchName=a Nodes=\"\"\n", "is not key=value", nil},
-		"conf: hostile child": {readTopologyConf,
+		"conf: hostile child": {
+			readTopologyConf,
 			"SwitchName=a\x1b Switches=s\nSwitchName=b\x1b Switches=s\nSwitchName=s Nodes=n\n", `line 1: root "a\x1b"`,
-			errName},
-		"conf: cycle below": {readTopologyConf,
+			errName,
+		},
+		"conf: cycle below": {
+			readTopologyConf,
 			"SwitchName=top Switches=a,l\nSwitchName=l Nodes=n\nSwitchName=a Switches=b\nSwitchName=b Switches=a\n",
-			"line 3: vertex a is in a cycle, a below b below a", errShape},
-		"conf: cycle of three": {readTopologyConf,
+			"line 3: vertex a is in a cycle, a below b below a", errShape,
+		},
+		"conf: cycle of three": {
+			readTopologyConf,
 			"SwitchName=x Switches=y\nSwitchName=y Nodes=n\nSwitchName=a Switches=b,y\nSwitchName=b Switches=c\n" +
-				"SwitchName=c Switches=a\n", "line 3: vertex a is in a cycle, a below c below b below a", errShape},
-		"conf: all nodes": {readTopologyConf, "SwitchName=a Nodes=ALL\n",
-			"line 1: switch a: ALL is no node: write the hostlist", errHostlist},
-		"conf: all are empty": {readTopologyConf, "SwitchName=a Switches=b\nSwitchName=b\n", "the tree has no nodes",
-			errEmpty},
+				"SwitchName=c Switches=a\n", "line 3: vertex a is in a cycle, a below c below b below a", errShape,
+		},
+		"conf: all nodes": {
+			readTopologyConf, "SwitchName=a Nodes=ALL\n",
+			"line 1: switch a: ALL is no node: write the hostlist", errHostlist,
+		},
+		"conf: all are empty": {
+			readTopologyConf, "SwitchName=a Switches=b\nSwitchName=b\n", "the tree has no nodes",
+			errEmpty,
+		},
 		"conf: no text": {readTopologyConf, "SwitchName=a Nodes=n1\x00\n", `line 1: node "n1\x00"`, errName},
-		"slurm yaml: no list": {readTopologyYAML, "topology: t\n",
-			"line 1: expected a list of topologies, found keys", nil},
-		"slurm yaml: switches": {readTopologyYAML, "- topology: t\n  tree:\n    switches: {switch: a}\n",
-			"line 3: expected a list of switches or blocks, found keys", nil},
-		"slurm yaml: switch": {readTopologyYAML, "- topology: t\n  tree:\n    switches: [a]\n",
-			"line 3: expected a switch or block such as {switch: s1, nodes: 'n[1-2]'}, found a single value", nil},
-		"slurm yaml: tree": {readTopologyYAML, "- topology: t\n  tree: [a]\n",
-			"line 2: expected the key switches, found a list", nil},
-		"slurm yaml: block": {readTopologyYAML, "- topology: t\n  block: [a]\n",
-			"line 2: expected the key blocks, found a list", nil},
-		"slurm yaml: sizes": {readTopologyYAML, "- topology: t\n  block:\n    block_sizes: 4\n",
-			"line 3: expected a list of whole numbers, found a single value", nil},
-		"slurm yaml: size": {readTopologyYAML, "- topology: t\n  block:\n    block_sizes: [x]\n",
-			"line 3: expected a whole number, found a single value", nil},
-		"slurm yaml: default": {readTopologyYAML, "- topology: t\n  cluster_default: \"a into b\"\n",
-			"line 2: expected true or false, found a single value", nil},
+		"slurm yaml: no list": {
+			readTopologyYAML, "topology: t\n",
+			"line 1: expected a list of topologies, found keys", nil,
+		},
+		"slurm yaml: switches": {
+			readTopologyYAML, "- topology: t\n  tree:\n    switches: {switch: a}\n",
+			"line 3: expected a list of switches or blocks, found keys", nil,
+		},
+		"slurm yaml: switch": {
+			readTopologyYAML, "- topology: t\n  tree:\n    switches: [a]\n",
+			"line 3: expected a switch or block such as {switch: s1, nodes: 'n[1-2]'}, found a single value", nil,
+		},
+		"slurm yaml: tree": {
+			readTopologyYAML, "- topology: t\n  tree: [a]\n",
+			"line 2: expected the key switches, found a list", nil,
+		},
+		"slurm yaml: block": {
+			readTopologyYAML, "- topology: t\n  block: [a]\n",
+			"line 2: expected the key blocks, found a list", nil,
+		},
+		"slurm yaml: sizes": {
+			readTopologyYAML, "- topology: t\n  block:\n    block_sizes: 4\n",
+			"line 3: expected a list of whole numbers, found a single value", nil,
+		},
+		"slurm yaml: size": {
+			readTopologyYAML, "- topology: t\n  block:\n    block_sizes: [x]\n",
+			"line 3: expected a whole number, found a single value", nil,
+		},
+		"slurm yaml: default": {
+			readTopologyYAML, "- topology: t\n  cluster_default: \"a into b\"\n",
+			"line 2: expected true or false, found a single value", nil,
+		},
 		"slurm yaml: name": {readTopologyYAML, "- topology: [t]\n", "line 1: expected a text, found a list", nil},
-		"slurm yaml: text": {readTopologyYAML,
+		"slurm yaml: text": {
+			readTopologyYAML,
 			"- topology: t\n  tree:\n    switches:\n      - {switch: a, nodes: [n1]}\n",
-			"line 4: expected a name or a hostlist, found a list or keys", nil},
-		"slurm yaml: element": {readTopologyYAML, "- t\n",
-			"line 1: expected a topology with tree or block, found a single value", nil},
-		"slurm yaml: hostile": {readTopologyYAML, "- \"top\\e\\nology\": t\n", `line 1: unknown key "top\x1b\nology"`,
-			nil},
-		"slurm yaml: tag": {readTopologyYAML, "- !x t\n",
-			"line 1: expected a topology with tree or block, found a single value", nil},
-		"slurm yaml: options": {readTopologyYAML, "- {topology: t, flat: {alpha_step_rank: true}}\n",
-			"set balance.nodes", errShape},
-		"slurm yaml: deep key": {readTopologyYAML, "- topology: t\n  ring:\n    rings:\n      - {ring: r, node: a}\n",
-			`line 4: unknown key "node"`, nil},
-		"slurm yaml: no ring": {readTopologyYAML, "- topology: t\n  ring: [a]\n",
-			"line 2: expected the key rings, found a list", nil},
-		"slurm yaml: rings": {readTopologyYAML, "- topology: t\n  ring:\n    rings: {ring: a}\n",
-			"line 3: expected a list of rings, found keys", nil},
-		"slurm yaml: a ring": {readTopologyYAML, "- topology: t\n  ring:\n    rings: [a]\n",
-			"line 3: expected a ring such as {ring: r1, nodes: 'n[1-2]'}, found a single value", nil},
-		"slurm yaml: no torus": {readTopologyYAML, "- topology: t\n  torus3d: [a]\n",
-			"line 2: expected the key toruses, found a list", nil},
-		"slurm yaml: toruses": {readTopologyYAML, "- topology: t\n  torus3d:\n    toruses: {name: a}\n",
-			"line 3: expected a list of toruses, found keys", nil},
-		"slurm yaml: a torus": {readTopologyYAML, "- topology: t\n  torus3d:\n    toruses: [a]\n",
-			"line 3: expected a torus such as {name: t1, nodes: 'n[1-2]'}, found a single value", nil},
-		"slurm yaml: regions": {readTopologyYAML, "- topology: t\n  torus3d:\n    toruses: [{name: a, regions: b}]\n",
-			"line 3: expected a list of regions, found a single value", nil},
-		"slurm yaml: a region": {readTopologyYAML,
+			"line 4: expected a name or a hostlist, found a list or keys", nil,
+		},
+		"slurm yaml: element": {
+			readTopologyYAML, "- t\n",
+			"line 1: expected a topology with tree or block, found a single value", nil,
+		},
+		"slurm yaml: hostile": {
+			readTopologyYAML, "- \"top\\e\\nology\": t\n", `line 1: unknown key "top\x1b\nology"`,
+			nil,
+		},
+		"slurm yaml: tag": {
+			readTopologyYAML, "- !x t\n",
+			"line 1: expected a topology with tree or block, found a single value", nil,
+		},
+		"slurm yaml: options": {
+			readTopologyYAML, "- {topology: t, flat: {alpha_step_rank: true}}\n",
+			"set balance.nodes", errShape,
+		},
+		"slurm yaml: deep key": {
+			readTopologyYAML, "- topology: t\n  ring:\n    rings:\n      - {ring: r, node: a}\n",
+			`line 4: unknown key "node"`, nil,
+		},
+		"slurm yaml: no ring": {
+			readTopologyYAML, "- topology: t\n  ring: [a]\n",
+			"line 2: expected the key rings, found a list", nil,
+		},
+		"slurm yaml: rings": {
+			readTopologyYAML, "- topology: t\n  ring:\n    rings: {ring: a}\n",
+			"line 3: expected a list of rings, found keys", nil,
+		},
+		"slurm yaml: a ring": {
+			readTopologyYAML, "- topology: t\n  ring:\n    rings: [a]\n",
+			"line 3: expected a ring such as {ring: r1, nodes: 'n[1-2]'}, found a single value", nil,
+		},
+		"slurm yaml: no torus": {
+			readTopologyYAML, "- topology: t\n  torus3d: [a]\n",
+			"line 2: expected the key toruses, found a list", nil,
+		},
+		"slurm yaml: toruses": {
+			readTopologyYAML, "- topology: t\n  torus3d:\n    toruses: {name: a}\n",
+			"line 3: expected a list of toruses, found keys", nil,
+		},
+		"slurm yaml: a torus": {
+			readTopologyYAML, "- topology: t\n  torus3d:\n    toruses: [a]\n",
+			"line 3: expected a torus such as {name: t1, nodes: 'n[1-2]'}, found a single value", nil,
+		},
+		"slurm yaml: regions": {
+			readTopologyYAML, "- topology: t\n  torus3d:\n    toruses: [{name: a, regions: b}]\n",
+			"line 3: expected a list of regions, found a single value", nil,
+		},
+		"slurm yaml: a region": {
+			readTopologyYAML,
 			"- topology: t\n  torus3d:\n    toruses: [{name: a, regions: [b]}]\n",
-			"line 3: expected a region such as {nodes: 'n[1-2]'}, found a single value", nil},
-		"slurm yaml: chosen": {readTopologyYAML,
+			"line 3: expected a region such as {nodes: 'n[1-2]'}, found a single value", nil,
+		},
+		"slurm yaml: chosen": {
+			readTopologyYAML,
 			"- {topology: s, tree: {switches: [{switch: a, nodes: n}]}}\n- topology: t\n  tree:\n    switches:\n" +
 				"      - {switch: a, nodes: [n1]}\n  cluster_default: true\n",
-			"line 5: expected a name or a hostlist", nil},
+			"line 5: expected a name or a hostlist", nil,
+		},
 		"slurm yaml: flat": {readTopologyYAML, "- {topology: t, flat: true}\n", `"t" has neither`, errShape},
 		"slurm yaml: key":  {readTopologyYAML, "- {topology: t, trees: {}}\n", "line 1", nil},
-		"slurm yaml: no name": {readTopologyYAML, "- topology: t\n  tree:\n    switches:\n      - {nodes: a}\n",
-			"without a name", nil},
-		"slurm yaml: cycle": {readTopologyYAML,
+		"slurm yaml: no name": {
+			readTopologyYAML, "- topology: t\n  tree:\n    switches:\n      - {nodes: a}\n",
+			"without a name", nil,
+		},
+		"slurm yaml: cycle": {
+			readTopologyYAML,
 			"- topology: t\n  tree:\n    switches:\n      - {switch: a, children: b}\n" +
-				"      - {switch: b, children: a}\n", "line 4: vertex a is in a cycle", errShape},
+				"      - {switch: b, children: a}\n", "line 4: vertex a is in a cycle", errShape,
+		},
 		"slurm yaml: nothing": {readTopologyYAML, "[]\n", "", errEmpty},
 		"tgf: cycle":          {readTGF, "1 a\n2 b\n#\n1 2\n2 1\n", "line 1: vertex a is in a cycle", errShape},
 		"tgf: id twice":       {readTGF, "1 a\n1 b\n#\n", "line 2: vertex 1", errTwice},
 		"tgf: name twice":     {readTGF, "1 r\n2 a\n3 a\n#\n1 2\n1 3\n", "line 3: node a", errTwice},
 		"tgf: no such id":     {readTGF, "1 a\n#\n1 2\n", "line 3: vertex 2 is not defined", errShape},
-		"tgf: two parents": {readTGF, "1 r\n2 a\n3 b\n4 n\n#\n1 2\n1 3\n2 4\n3 4\n",
-			"line 9: vertex n is below a and below b", errShape},
+		"tgf: two parents": {
+			readTGF, "1 r\n2 a\n3 b\n4 n\n#\n1 2\n1 3\n2 4\n3 4\n",
+			"line 9: vertex n is below a and below b", errShape,
+		},
 		"tgf: two tops":    {readTGF, "1 r\n2 s\n3 a\n#\n1 3\n", "line 1: vertex r and s", errShape},
 		"tgf: half a link": {readTGF, "1 r\n#\n1\n", `line 3: "1"`, nil},
 		"tgf: name":        {readTGF, "1 r\n2 not a name\n#\n1 2\n", `line 2: node "not a name"`, errName},
-		"tgf: hostile names": {readTGF, "1 r\x1b\n2 a\x1b\n3 b\x1b\n4 n\n#\n1 2\n1 3\n2 4\n3 4\n",
-			`line 9: vertex n is below "a\x1b" and below "b\x1b"`, errShape},
-		"tgf: hostile tops": {readTGF, "1 r\x1b\n2 s\x1b\n3 a\n#\n1 3\n",
-			`line 1: vertex "r\x1b" and "s\x1b" are both at the top`, errShape},
+		"tgf: hostile names": {
+			readTGF, "1 r\x1b\n2 a\x1b\n3 b\x1b\n4 n\n#\n1 2\n1 3\n2 4\n3 4\n",
+			`line 9: vertex n is below "a\x1b" and below "b\x1b"`, errShape,
+		},
+		"tgf: hostile tops": {
+			readTGF, "1 r\x1b\n2 s\x1b\n3 a\n#\n1 3\n",
+			`line 1: vertex "r\x1b" and "s\x1b" are both at the top`, errShape,
+		},
 		"tgf: hostile id":   {readTGF, "1\x1b r\n1\x1b s\n", `line 2: vertex "1\x1b"`, errTwice},
 		"tgf: hostile root": {readTGF, "1 \x1b\n2 a\n#\n1 2\n", `line 1: root "\x1b"`, errName},
 		"tgf: alone":        {readTGF, "1 r\n", "", errEmpty},
-		"yaml: too deep": {ReadYAML,
+		"yaml: too deep": {
+			ReadYAML,
 			"root: m\nislands: " + strings.Repeat("[{name: i, islands: ", 65) + strings.Repeat("}]", 65),
-			"line 2: island i", errDeep},
-		"yaml: rack twice": {ReadYAML,
+			"line 2: island i", errDeep,
+		},
+		"yaml: rack twice": {
+			ReadYAML,
 			"root: m\nislands:\n  - {name: i, racks: [r], nodes: [a]}\n  - {name: j, racks: [r], nodes: [b]}\n",
-			"line 4: rack r", errTwice},
-		"yaml: inner twice": {ReadYAML,
+			"line 4: rack r", errTwice,
+		},
+		"yaml: inner twice": {
+			ReadYAML,
 			"root: m\nislands:\n  - name: i\n    islands:\n      - {name: i, nodes: [a]}\n", "line 5: island i",
-			errTwice},
+			errTwice,
+		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -439,7 +553,7 @@ func manPageYAML(chosen string) string {
 	return strings.Replace(text, "- topology: "+chosen+"\n", "- topology: "+chosen+"\n  cluster_default: True\n", 1)
 }
 
-// TestManPageExample: each entry of Slurm's own example that names nodes makes a tree, whatever stands beside it.
+// TestManPageExample: each entry of Slurm's own example that names nodes makes a tree, with any other entries.
 func TestManPageExample(t *testing.T) {
 	for chosen, want := range map[string]struct{ shape, warning string }{
 		"none":  {"sw_root(s1(node01 node02) s2(node03 node04))", ""},
@@ -484,8 +598,10 @@ func TestNodesOfSeveralSwitches(t *testing.T) {
 		},
 		"SwitchName=top Switches=a,b\nSwitchName=a Nodes=n1\nSwitchName=b Nodes=n1\n": {"top(a(n1))", "passed over: 1"},
 		"SwitchName=a Nodes=n1,n1\n": {"a(n1)", "line 1: node n1 is below a and below a:"},
-		"BlockName=a Nodes=n[1-2]\nBlockName=b Nodes=n[2-3]\n": {"root(a(n1 n2) b(n3))",
-			"line 2: node n2 is below a and below b"},
+		"BlockName=a Nodes=n[1-2]\nBlockName=b Nodes=n[2-3]\n": {
+			"root(a(n1 n2) b(n3))",
+			"line 2: node n2 is below a and below b",
+		},
 		"SwitchName=a Nodes=n1\nSwitchName=b Nodes=n2\n": {"root(a(n1) b(n2))", ""},
 	} {
 		tree, err := readTopologyConf(strings.NewReader(text))
@@ -501,7 +617,7 @@ func TestNodesOfSeveralSwitches(t *testing.T) {
 	}
 }
 
-// TestLegalTopologies: what Slurm takes must not keep the balancer from its start. What the tree does not show is said.
+// TestLegalTopologies: a file that Slurm accepts must not stop the balancer. Warnings has what the tree does not show.
 func TestLegalTopologies(t *testing.T) {
 	for text, want := range map[string][2]string{
 		"SwitchName=a Switches=s\nSwitchName=b Switches=s\nSwitchName=s Nodes=n\n": {

@@ -99,8 +99,10 @@ func TestExpandHostsRefuses(t *testing.T) {
 }
 
 func TestExpandRanges(t *testing.T) {
-	for list, want := range map[string][]int64{"0-3,8": {0, 1, 2, 3, 8}, "007": {7}, "2,0-2": {2, 0, 1, 2},
-		"999999999999999999": {999999999999999999}} {
+	for list, want := range map[string][]int64{
+		"0-3,8": {0, 1, 2, 3, 8}, "007": {7}, "2,0-2": {2, 0, 1, 2},
+		"999999999999999999": {999999999999999999},
+	} {
 		if got, err := ExpandRanges(list); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%q: %v, error %v, want %v", list, got, err, want)
 		}
@@ -108,8 +110,10 @@ func TestExpandRanges(t *testing.T) {
 	if got, err := ExpandRanges("0-1048575"); err != nil || len(got) != 1<<20 {
 		t.Errorf("as many as may be: %d, error %v", len(got), err)
 	}
-	for _, list := range []string{"", ",", "1,", "-1", "1-", "3-1", "a", "+1", " 1", "1-2-3", "[1]", "0-1048576",
-		"0-1048575,0", "9999999999999999999"} {
+	for _, list := range []string{
+		"", ",", "1,", "-1", "1-", "3-1", "a", "+1", " 1", "1-2-3", "[1]", "0-1048576",
+		"0-1048575,0", "9999999999999999999",
+	} {
 		if got, err := ExpandRanges(list); err == nil || got != nil {
 			t.Errorf("%q: %d numbers, error %v", list, len(got), err)
 		}

@@ -55,21 +55,31 @@ func TestReadYAMLFaults(t *testing.T) {
 		"dots":            {"root: m\nislands:\n  - {name: i, nodes: [..]}\n", "line 3", errName},
 		"null node":       {"root: m\nislands:\n  - {name: i, nodes: [~x, ]}\n", "line 3", errName},
 		"island no name":  {"root: m\nislands:\n  - {nodes: [a]}\n", "island", errName},
-		"node twice": {"root: m\nislands:\n  - {name: i, nodes: [a]}\n  - {name: j, nodes: [a]}\n",
-			"line 4: node a", errTwice},
-		"island twice": {"root: m\nislands:\n  - {name: i, nodes: [a]}\n  - {name: i, nodes: [b]}\n",
-			"line 4: island i", errTwice},
+		"node twice": {
+			"root: m\nislands:\n  - {name: i, nodes: [a]}\n  - {name: j, nodes: [a]}\n",
+			"line 4: node a", errTwice,
+		},
+		"island twice": {
+			"root: m\nislands:\n  - {name: i, nodes: [a]}\n  - {name: i, nodes: [b]}\n",
+			"line 4: island i", errTwice,
+		},
 		"unknown key": {"root: m\nislands:\n  - {name: i, node: [a]}\n", `line 3: unknown key "node"`, nil},
-		"key twice": {"root: m\nroot: n\nislands:\n  - {name: i, nodes: [a]}\n",
-			`line 2: key "root" is there already at line 1`, nil},
+		"key twice": {
+			"root: m\nroot: n\nislands:\n  - {name: i, nodes: [a]}\n",
+			`line 2: key "root" is there already at line 1`, nil,
+		},
 		"not YAML":         {"root: [", "line 1", nil},
 		"two documents":    {twoIslands + "---\n" + twoIslands, "more than one", nil},
 		"a list, no tree":  {"- a\n", "line 1: expected the keys root and islands, found a list", nil},
 		"islands a scalar": {"root: m\nislands: 3\n", "line 2: expected a list of islands, found a single value", nil},
-		"island a scalar": {"root: m\nislands: [3]\n",
-			"line 2: expected an island such as {name: i01, nodes: [n001]}, found a single value", nil},
-		"nodes a scalar": {"root: m\nislands:\n  - {name: i, nodes: a}\n",
-			"line 3: expected a list of names such as [n001, n002], found a single value", nil},
+		"island a scalar": {
+			"root: m\nislands: [3]\n",
+			"line 2: expected an island such as {name: i01, nodes: [n001]}, found a single value", nil,
+		},
+		"nodes a scalar": {
+			"root: m\nislands:\n  - {name: i, nodes: a}\n",
+			"line 3: expected a list of names such as [n001, n002], found a single value", nil,
+		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
