@@ -31,7 +31,8 @@ func unkey(k int64) float64 { return math.Float64frombits(uint64(k ^ int64(uint6
 // Programming, volume 3, section 5.3.4). Each statement has up to four comparators of different inputs, so that they
 // run at the same time. Pinned by TestNetworkSortsAllZeroOneInputs, which by the 0-1 principle is a proof.
 func network(x *[16]int64) {
-	a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p := x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7], x[8], x[9], x[10], x[11], x[12], x[13], x[14], x[15]
+	a, b, c, d, e, f, g, h := x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]
+	i, j, k, l, m, n, o, p := x[8], x[9], x[10], x[11], x[12], x[13], x[14], x[15]
 	a, b, c, d, e, f, g, h = min(a, b), max(a, b), min(c, d), max(c, d), min(e, f), max(e, f), min(g, h), max(g, h)
 	i, j, k, l, m, n, o, p = min(i, j), max(i, j), min(k, l), max(k, l), min(m, n), max(m, n), min(o, p), max(o, p)
 	a, c, b, d, e, g, f, h = min(a, c), max(a, c), min(b, d), max(b, d), min(e, g), max(e, g), min(f, h), max(f, h)
