@@ -15,7 +15,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A configuration, a certificate or a password is short, and its file answers at once. A named pipe may never answer.
+// A configuration, a certificate or a password is short, and a regular file answers at once. A named pipe may never
+// answer.
 const (
 	maxFileBytes = 1 << 20
 	readTimeout  = 5 * time.Second
@@ -54,7 +55,7 @@ func ReadFile(path string) ([]byte, error) {
 	}
 }
 
-// parseYAML returns the keys of a configuration file. A key without a value is as if it were not there.
+// parseYAML returns the keys of a configuration file. A key without a value counts as absent.
 func parseYAML(text []byte) (map[string]any, error) {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	var document, further yaml.Node
@@ -81,14 +82,14 @@ func parseYAML(text []byte) (map[string]any, error) {
 	return tree, sameKeys("", tree)
 }
 
-// keepNumbers makes texts of the whole numbers that no int64 holds: YAML would round them.
+// keepNumbers makes texts of the whole numbers beyond int64, because YAML would round them.
 func keepNumbers(n *yaml.Node) {
 	if n.Kind == yaml.ScalarNode && n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) == 0 {
 		if _, err := strconv.ParseInt(n.Value, 10, 64); errors.Is(err, strconv.ErrRange) {
 			n.Tag = "!!str"
 		}
 	}
-	for _, child := range n.Content { // an alias has none: no file makes this long
+	for _, child := range n.Content { // an alias has none, so this ends
 		keepNumbers(child)
 	}
 }

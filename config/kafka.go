@@ -18,7 +18,7 @@ type Kafka struct {
 	SASL        SASL          `mapstructure:"sasl"`
 }
 
-// TLS encrypts the connection, and with a certificate of its own proves who the client is.
+// TLS encrypts the connection. A client certificate also proves who the client is.
 type TLS struct {
 	Enabled    bool   `mapstructure:"enabled"`
 	CAFile     string `mapstructure:"ca_file"` // empty: the system's
@@ -45,32 +45,30 @@ const (
 
 var mechanisms = []string{ScramSHA512, ScramSHA256, plainSASL}
 
-func (k Kafka) validate(
-	fault func(rule error, key string, value any, limit string),
-	oneOf func(key, value string, choices ...string),
-	lasting func(key string, value, low, high time.Duration),
-) {
+func (k Kafka) validate(f *findings) {
 	for _, b := range k.Brokers {
 		if _, port, _ := net.SplitHostPort(b); !IsAddress(b) {
-			fault(ErrAddress, "kafka.brokers", fmt.Sprintf("%q", b), "")
+			f.wrong(ErrAddress, "kafka.brokers", fmt.Sprintf("%q", b), "")
 		} else if strings.Trim(port, "0") == "" {
-			fault(ErrAddress, "kafka.brokers", fmt.Sprintf("%q", b), "nobody can connect to port 0")
+			f.wrong(ErrAddress, "kafka.brokers", fmt.Sprintf("%q", b), "nobody can connect to port 0")
 		}
 	}
-	lasting("kafka.dial_timeout", k.DialTimeout, 100*time.Millisecond, time.Minute)
-	oneOf("kafka.sasl.mechanism", k.SASL.Mechanism, append([]string{NoSASL}, mechanisms...)...)
+	f.lasting("kafka.dial_timeout", k.DialTimeout, 100*time.Millisecond, time.Minute)
+	f.oneOf("kafka.sasl.mechanism", k.SASL.Mechanism, append([]string{NoSASL}, mechanisms...)...)
 	if slices.Contains(mechanisms, k.SASL.Mechanism) && (k.SASL.User == "" || k.SASL.PasswordFile == "") {
-		fault(ErrTogether, "kafka.sasl.mechanism", k.SASL.Mechanism, "kafka.sasl.user and kafka.sasl.password_file")
+		f.wrong(ErrTogether, "kafka.sasl.mechanism", k.SASL.Mechanism, "kafka.sasl.user and kafka.sasl.password_file")
 	}
 	if k.SASL.Mechanism == plainSASL && !k.TLS.Enabled {
-		fault(ErrTogether, "kafka.sasl.mechanism", k.SASL.Mechanism, "kafka.tls.enabled, since PLAIN sends the password as it is")
+		f.wrong(ErrTogether, "kafka.sasl.mechanism", k.SASL.Mechanism,
+			"kafka.tls.enabled, since PLAIN sends the password as it is")
 	}
 	if (k.TLS.CertFile == "") != (k.TLS.KeyFile == "") {
-		fault(ErrTogether, "kafka.tls.cert_file", fmt.Sprintf("%q", k.TLS.CertFile), "kafka.tls.key_file beside it")
+		f.wrong(ErrTogether, "kafka.tls.cert_file", fmt.Sprintf("%q", k.TLS.CertFile), "kafka.tls.key_file beside it")
 	}
 }
 
-// IsAddress reports whether s is host:port; an IPv6 host is in brackets. To listen, port 0 is any free one.
+// IsAddress reports whether s is host:port. An IPv6 host is in brackets. Port 0 is valid: to listen, it is any free
+// port.
 func IsAddress(s string) bool {
 	host, port, err := net.SplitHostPort(s)
 	_, errPort := strconv.ParseUint(port, 10, 16)

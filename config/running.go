@@ -15,9 +15,9 @@ import (
 // RunningFile is where `weir up` leaves its configuration, seen from the directory where it was started.
 const RunningFile = "weir-data/weir.yaml"
 
-// Running returns d with the brokers, the prefix and the interval of the RunningFile below dir, an absolute path without
-// symbolic links. Nobody named that file, so it counts only where no other user than uid and root can have written it. Files
-// and programs that it names never count.
+// Running returns d with the brokers, the prefix and the interval of the RunningFile below dir. The path dir is
+// absolute and without symbolic links. The user did not name that file, so it counts only if nobody but uid and root
+// can have written it. Files and programs that it names never count.
 func Running(dir string, uid int, d Config) (Config, error) {
 	file := filepath.Join(dir, RunningFile)
 	if err := trusted(file, uid); err != nil {
@@ -33,13 +33,14 @@ func Running(dir string, uid int, d Config) (Config, error) {
 		}
 	}
 	d.Kafka.Brokers, d.Prefix, d.Interval = c.Kafka.Brokers, c.Prefix, c.Interval
-	d.Topics.CountersRetention = max(d.Topics.CountersRetention, 3*Outage*d.Interval) // an interval may be too long for the defaults
+	// An interval may be too long for the default retentions.
+	d.Topics.CountersRetention = max(d.Topics.CountersRetention, 3*Outage*d.Interval)
 	d.Topics.SummaryRetention = max(d.Topics.SummaryRetention, Outage*d.Interval)
 	return d, nil
 }
 
-// trusted returns nil if no other user than uid and root can change the file or put another in its place. It looks from the
-// root down: what lies in a trusted directory cannot be exchanged afterwards.
+// trusted returns nil if nobody but uid and root can change the file or put another in its place. It looks from the
+// root directory down: an entry of a trusted directory cannot be exchanged afterwards.
 func trusted(file string, uid int) error {
 	paths := []string{file}
 	for p := file; p != filepath.Dir(p); {
@@ -58,8 +59,9 @@ func trusted(file string, uid int) error {
 	return nil
 }
 
-// distrust returns why uid cannot trust a file (above is 0), its directory (1) or a directory above; empty where it can. In a
-// sticky directory such as /tmp others cannot rename what is not theirs. But they can add files, so the file's own may not be.
+// distrust returns why uid cannot trust a file (above is 0), its directory (1) or a directory above, or "" if it can.
+// In a sticky directory such as /tmp others cannot rename files of uid. They can add files, so the file's own directory
+// must not be writable, sticky or not.
 func distrust(info fs.FileInfo, above, uid int) string {
 	mode := info.Mode()
 	stat, ok := info.Sys().(*syscall.Stat_t)

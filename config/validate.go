@@ -22,13 +22,16 @@ var (
 	ErrAddress  = errors.New("must be host:port")
 )
 
+// minInterval follows from the outage: a clock may be ten seconds ahead, and that must not be longer than the outage.
+const minInterval = 200 * time.Millisecond
+
 // fault is what is wrong with the value of a key.
 type fault struct {
 	key string
 	error
 }
 
-// Unwrap returns the rule that is broken.
+// Unwrap returns an error that wraps the broken rule.
 func (f fault) Unwrap() error { return f.error }
 
 // Validate returns nil, or all faults of the configuration joined, each with its key, its value and the limit.
@@ -40,110 +43,122 @@ func (c Config) Validate() error {
 	return errors.Join(all...)
 }
 
-// faults are the faults of Validate. Of numbers beyond int64, huge has what was given.
-func (c Config) faults(huge map[string]string) (faults []fault) {
-	wrong := func(rule error, key string, value any, limit string) {
-		if limit != "" {
-			limit = ": " + limit
-		}
-		faults = append(faults, fault{key, fmt.Errorf("%s = %v: %w%s", key, value, rule, limit)})
-	}
-	name := func(key, value string) {
-		if !naming.Valid(value) {
-			wrong(ErrName, key, fmt.Sprintf("%.80q", value), "")
-		}
-	}
-	within := func(key string, value, low, high int64) {
-		switch given, isHuge := huge[key]; {
-		case isHuge:
-			wrong(ErrRange, key, given, fmt.Sprintf("%d to %d", low, high))
-		case value < low || value > high:
-			wrong(ErrRange, key, value, fmt.Sprintf("%d to %d", low, high))
-		}
-	}
-	lasting := func(key string, value, low, high time.Duration) {
-		if value < low || value > high {
-			wrong(ErrRange, key, value, fmt.Sprintf("%v to %v", low, high))
-		}
-	}
-	oneOf := func(key, value string, choices ...string) {
-		if slices.Contains(choices, value) {
-			return
-		}
-		listed := strings.Join(choices, ", ")
-		if choices[0] == "" {
-			listed = `"" (none)` + listed
-		}
-		wrong(ErrChoice, key, fmt.Sprintf("%.80q", value), listed)
-	}
+// findings collects the faults of a configuration.
+type findings struct {
+	faults []fault
+	huge   map[string]string // by key: a number beyond int64, as it was given
+}
 
-	name("cluster", c.Cluster)
-	if name("prefix", c.Prefix); naming.Valid(c.Prefix) && strings.Contains(c.Prefix, ":") {
-		wrong(ErrName, "prefix", fmt.Sprintf("%q", c.Prefix), "without a colon, which no topic may have in its name")
+func (f *findings) wrong(rule error, key string, value any, limit string) {
+	if limit != "" {
+		limit = ": " + limit
 	}
-	name("agent.node", c.Agent.Node)
+	f.faults = append(f.faults, fault{key, fmt.Errorf("%s = %v: %w%s", key, value, rule, limit)})
+}
+
+func (f *findings) name(key, value string) {
+	if !naming.Valid(value) {
+		f.wrong(ErrName, key, fmt.Sprintf("%.80q", value), "")
+	}
+}
+
+func (f *findings) within(key string, value, low, high int64) {
+	switch given, isHuge := f.huge[key]; {
+	case isHuge:
+		f.wrong(ErrRange, key, given, fmt.Sprintf("%d to %d", low, high))
+	case value < low || value > high:
+		f.wrong(ErrRange, key, value, fmt.Sprintf("%d to %d", low, high))
+	}
+}
+
+func (f *findings) lasting(key string, value, low, high time.Duration) {
+	if value < low || value > high {
+		f.wrong(ErrRange, key, value, fmt.Sprintf("%v to %v", low, high))
+	}
+}
+
+func (f *findings) oneOf(key, value string, choices ...string) {
+	if slices.Contains(choices, value) {
+		return
+	}
+	listed := strings.Join(choices, ", ")
+	if choices[0] == "" {
+		listed = `"" (none)` + listed
+	}
+	f.wrong(ErrChoice, key, fmt.Sprintf("%.80q", value), listed)
+}
+
+// faults returns the faults of Validate. For numbers beyond int64, huge holds what was given.
+func (c Config) faults(huge map[string]string) []fault {
+	f := &findings{huge: huge}
+	f.name("cluster", c.Cluster)
+	if f.name("prefix", c.Prefix); naming.Valid(c.Prefix) && strings.Contains(c.Prefix, ":") {
+		f.wrong(ErrName, "prefix", fmt.Sprintf("%q", c.Prefix), "without a colon, which no topic may have in its name")
+	}
+	f.name("agent.node", c.Agent.Node)
 	if c.Instance != "" {
-		name("instance", c.Instance)
+		f.name("instance", c.Instance)
 	}
 	if c.Interval < minInterval || c.Interval > 24*time.Hour || c.Interval%time.Millisecond != 0 {
-		wrong(ErrInterval, "interval", c.Interval, "")
-	} else { // faults that follow from a wrong interval are left out
-		// The plan must be out before the interval ends, and its Tick before the next plan: else they cross.
-		lasting("plan_margin", c.PlanMargin, time.Millisecond, c.Interval/2)
-		lasting("grace", c.Grace, time.Millisecond, c.Interval/2)
-		lasting("topics.counters_retention", c.Topics.CountersRetention, 3*Outage*c.Interval, 365*24*time.Hour)
-		lasting("topics.summary_retention", c.Topics.SummaryRetention, Outage*c.Interval, 10*365*24*time.Hour)
+		f.wrong(ErrInterval, "interval", c.Interval, "")
+	} else { // a wrong interval would make each of these a fault as well
+		// The plan must be out before the interval ends, and its Tick before the next plan. Otherwise they cross.
+		f.lasting("plan_margin", c.PlanMargin, time.Millisecond, c.Interval/2)
+		f.lasting("grace", c.Grace, time.Millisecond, c.Interval/2)
+		f.lasting("topics.counters_retention", c.Topics.CountersRetention, 3*Outage*c.Interval, 365*24*time.Hour)
+		f.lasting("topics.summary_retention", c.Topics.SummaryRetention, Outage*c.Interval, 10*365*24*time.Hour)
 	}
-	lasting("backoff_cap", c.BackoffCap, 100*time.Millisecond, time.Minute)
-	oneOf("log_level", c.LogLevel, "debug", "info", "warn", "error")
-	oneOf("log_format", c.LogFormat, "text", "json")
-	within("collectors", int64(c.Collectors), 1, 10_000)
-	within("partitions.routes", int64(c.Partitions.Routes), 1, 10_000)
-	within("partitions.job_summary", int64(c.Partitions.JobSummary), 1, 10_000)
-	within("partitions.partials", int64(c.Partitions.Partials), 1, 1_000)
-	c.Topics.validate(huge["topics.segment_bytes"], wrong, within)
+	f.lasting("backoff_cap", c.BackoffCap, 100*time.Millisecond, time.Minute)
+	f.oneOf("log_level", c.LogLevel, "debug", "info", "warn", "error")
+	f.oneOf("log_format", c.LogFormat, "text", "json")
+	f.within("collectors", int64(c.Collectors), 1, 10_000)
+	f.within("partitions.routes", int64(c.Partitions.Routes), 1, 10_000)
+	f.within("partitions.job_summary", int64(c.Partitions.JobSummary), 1, 10_000)
+	f.within("partitions.partials", int64(c.Partitions.Partials), 1, 1_000)
+	c.Topics.validate(f)
 	most, _ := c.CollectorNodes()
-	c.Balance.validate(most, name, within, oneOf)
-	c.Balance.Slurm.validate(wrong, lasting)
-	within("collect.max_rejects", int64(c.Collect.MaxRejects), 0, 100_000)
-	within("sink.roll_bytes", c.Sink.RollBytes, 1<<20, 1<<33)
+	c.Balance.validate(f, most)
+	c.Balance.Slurm.validate(f)
+	f.within("collect.max_rejects", int64(c.Collect.MaxRejects), 0, 100_000)
+	f.within("sink.roll_bytes", c.Sink.RollBytes, 1<<20, 1<<33)
 	if c.Sink.Dir == "" {
-		wrong(ErrTogether, "sink.dir", `""`, "a directory for the archive")
+		f.wrong(ErrTogether, "sink.dir", `""`, "a directory for the archive")
 	}
 	if c.Metrics.Listen != "" && !IsAddress(c.Metrics.Listen) {
-		wrong(ErrAddress, "metrics.listen", fmt.Sprintf("%q", c.Metrics.Listen), "127.0.0.1:9100 for this machine alone")
+		f.wrong(ErrAddress, "metrics.listen", fmt.Sprintf("%q", c.Metrics.Listen),
+			"127.0.0.1:9100 for this machine alone")
 	}
-	c.Kafka.validate(wrong, oneOf, lasting)
-	return faults
+	c.Kafka.validate(f)
+	return f.faults
 }
 
-func (t Topics) validate(huge string, wrong func(rule error, key string, value any, limit string), within func(key string, value, low, high int64)) {
-	within("topics.replication", int64(t.Replication), 1, 15)
+func (t Topics) validate(f *findings) {
+	f.within("topics.replication", int64(t.Replication), 1, 15)
 	if n := t.SegmentBytes; n != 0 && (n < 64<<10 || n > 1<<31-1) {
-		wrong(ErrRange, "topics.segment_bytes", cmp.Or(huge, strconv.FormatInt(n, 10)), "0 (the broker's own), or 65536 to 2147483647")
+		const key = "topics.segment_bytes"
+		given := cmp.Or(f.huge[key], strconv.FormatInt(n, 10))
+		f.wrong(ErrRange, key, given, "0 (the broker's own), or 65536 to 2147483647")
 	}
 }
 
-func (b *Balance) validate(collectorNodes int, name func(key, value string), within func(key string, value, low, high int64), oneOf func(key, value string, choices ...string)) {
-	oneOf("balance.algorithm", b.Algorithm, "weir", "literal")
-	within("balance.partition_bytes_per_s", b.PartitionBytesPerS, 1000, 1<<40)
-	within("balance.node_bytes", b.NodeBytes, 1, 1<<30)
-	within("balance.l_max", int64(b.LMax), 0, 1_000_000)
-	if b.LDist != 0 && collectorNodes > 0 { // else balance.l_max is wrong already
-		within("balance.l_dist", int64(b.LDist), 1, int64(collectorNodes))
+func (b *Balance) validate(f *findings, collectorNodes int) {
+	f.oneOf("balance.algorithm", b.Algorithm, "weir", "literal")
+	f.within("balance.partition_bytes_per_s", b.PartitionBytesPerS, 1000, 1<<40)
+	f.within("balance.node_bytes", b.NodeBytes, 1, 1<<30)
+	f.within("balance.l_max", int64(b.LMax), 0, 1_000_000)
+	if b.LDist != 0 && collectorNodes > 0 { // otherwise balance.l_max is wrong already
+		f.within("balance.l_dist", int64(b.LDist), 1, int64(collectorNodes))
 	}
-	within("balance.local_max", int64(b.LocalMax), 0, 1_000_000)
+	f.within("balance.local_max", int64(b.LocalMax), 0, 1_000_000)
 	for _, n := range b.Nodes {
-		name("balance.nodes", n)
+		f.name("balance.nodes", n)
 	}
 }
 
-func (s Slurm) validate(wrong func(rule error, key string, value any, limit string),
-	lasting func(key string, value, low, high time.Duration),
-) {
+func (s Slurm) validate(f *findings) {
 	const key, some = "balance.slurm.cpu_ids", "gpu[001-016]="
-	lasting("balance.slurm.poll", s.Poll, 100*time.Millisecond, time.Minute)
-	lasting("balance.slurm.timeout", s.Timeout, time.Second, 5*time.Minute)
+	f.lasting("balance.slurm.poll", s.Poll, 100*time.Millisecond, time.Minute)
+	f.lasting("balance.slurm.timeout", s.Timeout, time.Second, 5*time.Minute)
 	items := s.Numberings()
 	if len(items) == 0 {
 		items = append(items, Numbering{})
@@ -156,15 +171,13 @@ func (s Slurm) validate(wrong func(rule error, key string, value any, limit stri
 		}
 		switch known := slices.Contains([]string{"spread", "block", "interleaved"}, n.Kind); {
 		case !known:
-			wrong(ErrChoice, key, fmt.Sprintf("%.80q", item), "spread, block, interleaved, or "+some+"block for some nodes")
+			f.wrong(ErrChoice, key, fmt.Sprintf("%.80q", item),
+				"spread, block, interleaved, or "+some+"block for some nodes")
 		case n.Hosts == "" && rest != "":
 			remedy := rest + " is that of all other nodes: name the nodes, as in " + some + item
-			wrong(ErrChoice, key, fmt.Sprintf("%q", item), remedy)
+			f.wrong(ErrChoice, key, fmt.Sprintf("%q", item), remedy)
 		case n.Hosts == "":
 			rest = n.Kind
 		}
 	}
 }
-
-// minInterval: a node's clock may be ten seconds ahead before its records are refused, and that must not reach the outage.
-const minInterval = 200 * time.Millisecond

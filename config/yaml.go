@@ -9,7 +9,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// marshalYAML writes a configuration in the order of its struct, durations as a person writes them.
+// YAML returns the configuration as a file that Load reads. It holds no password, only the names of their files.
+func (c Config) YAML() ([]byte, error) { return marshalYAML(c) }
+
+// marshalYAML writes a configuration in the order of its struct, with durations such as 10s.
 func marshalYAML(c Config) ([]byte, error) {
 	var b bytes.Buffer
 	e := yaml.NewEncoder(&b)
@@ -31,8 +34,8 @@ func yamlNode(v reflect.Value) *yaml.Node {
 		case f.Type() == reflect.TypeFor[time.Duration]():
 			value.SetString(f.Interface().(time.Duration).String())
 		default:
-			if err := value.Encode(f.Interface()); err != nil { // strings, numbers, booleans, lists of strings: cannot fail
-				panic(err)
+			if err := value.Encode(f.Interface()); err != nil {
+				panic(err) // strings, numbers, booleans and lists of strings cannot fail
 			}
 		}
 		n.Content = append(n.Content, key, value)
