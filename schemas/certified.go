@@ -1,7 +1,7 @@
 package schemas
 
-// Certified bounds what is known of a share's values. Ranks count from 1. Validate leaves it to quantile.Summary.Check,
-// which whoever merges calls: what its numbers have to be to each other is mathematics.
+// Certified is a summary of a share's values with exact ranks. Ranks count from 1. Validate does not check its
+// consistency: callers that merge must call quantile.Summary.Check.
 type Certified struct {
 	Eps             float64   `avro:"eps"`
 	OrderStatistics []float64 `avro:"order_statistics"`
@@ -21,7 +21,7 @@ type Atom struct {
 	Count int64   `avro:"count"`
 }
 
-// NewCertified returns a summary as records have it, of one with knots and atoms of another package's types.
+// NewCertified makes a Certified from knots and atoms of another package's types.
 func NewCertified[
 	K ~struct {
 		Value float64

@@ -1,8 +1,8 @@
-// Package schemas is the contract between the parts of weir: the Avro schemas of its records, their Go structs, the
-// codec between both, and the table of topics. It is the only package that knows Avro.
+// Package schemas is the contract between the parts of weir. It has the Avro schemas of the records, their Go structs,
+// the codec between both, and the table of topics. It is the only package that knows Avro.
 //
 // A value is Avro single-object encoded: two marker bytes, the CRC-64-AVRO fingerprint of the schema, the body. The
-// fingerprint alone says what a value is, so topics may mix records and no registry is asked.
+// fingerprint alone identifies the schema, so topics may mix records, and no registry is needed.
 package schemas
 
 import (
@@ -30,7 +30,7 @@ var (
 	ErrUnknownSchema = errors.New("unknown schema fingerprint")
 	// ErrMalformed is returned when a body does not decode as its schema, to its last byte.
 	ErrMalformed = errors.New("malformed record")
-	// ErrInvalid is returned when a record decodes but says what no weir process would.
+	// ErrInvalid is returned when a record decodes but has values that no weir process writes.
 	ErrInvalid = errors.New("invalid record")
 	// ErrTooLarge is returned for a record of more than MaxRecordBytes.
 	ErrTooLarge = errors.New("record too large")
@@ -38,7 +38,7 @@ var (
 
 // Record is one of the records that travel, as a pointer.
 type Record interface {
-	// Validate says what is wrong with the record, naming the field; nil if it may be used.
+	// Validate returns what is wrong with the record, with the field's name, or nil if it may be used.
 	Validate() error
 }
 
@@ -55,7 +55,7 @@ type entry struct {
 }
 
 // table holds every schema ever shipped: the current ones by name, all by fingerprint. When a record gets a field, its
-// schema of before goes to older/NAME-FINGERPRINT.avsc. It is decoded into the same struct, where the field stays at its
+// previous schema goes to older/NAME-FINGERPRINT.avsc. It is decoded into the same struct. There the field stays at its
 // zero, which is also its default.
 var table = newTable()
 
@@ -83,7 +83,7 @@ func newTable() schemaTable {
 	add := func(file, name string) *entry {
 		text, err := files.ReadFile(file)
 		if err != nil {
-			panic(err) // the file is embedded: cannot fail once the tests have passed
+			panic(err) // the file is embedded, so this cannot fail once the tests have passed
 		}
 		e := &entry{name: "weir.v1." + name, text: string(text), schema: avro.MustParse(string(text)), zero: zero[name]}
 		e.shape, e.dynamic = newShape(e.schema, reflect.TypeOf(e.zero()).Elem()), sync.OnceValues(e.compile)
@@ -154,8 +154,8 @@ func Marshal(r Record) ([]byte, error) {
 	return b, nil
 }
 
-// MarshalChecked encodes a record and fails exactly where Unmarshal of its bytes would, so that nobody commits what nobody
-// can read. Errors wrap ErrInvalid, ErrMalformed or ErrTooLarge.
+// MarshalChecked encodes a record and fails exactly where Unmarshal of its bytes would, so that no unreadable record is
+// committed. Errors wrap ErrInvalid, ErrMalformed or ErrTooLarge.
 func MarshalChecked(r Record) ([]byte, error) {
 	if err := r.Validate(); err != nil {
 		return nil, fmt.Errorf("%s: %w", nameOf(r), err)
@@ -171,9 +171,11 @@ func MarshalChecked(r Record) ([]byte, error) {
 }
 
 // Unmarshal decodes and validates a single-object value of any schema ever shipped. The result does not alias b.
-// Errors wrap ErrNotSingleObject, ErrUnknownSchema, ErrTooLarge, ErrMalformed or ErrInvalid. For any bytes, it allocates at
-// most 25 × len(b) + 1 MiB. The factor follows from the schemas: a job of a Tick or a Route takes 20 times its shortest
-// encoding, and the runtime rounds allocations up by a quarter at most. Records of metrics need less (TestBounds).
+// Errors wrap ErrNotSingleObject, ErrUnknownSchema, ErrTooLarge, ErrMalformed or ErrInvalid.
+//
+// For any bytes, it allocates at most 25 × len(b) + 1 MiB. The factor follows from the schemas: a job of a Tick or a
+// Route takes 20 times its shortest encoding. The runtime rounds allocations up by a quarter at most. Records of
+// metrics need less (TestBounds).
 func Unmarshal(b []byte) (Record, error) {
 	e, err := lookupChecked(b)
 	if err != nil {
@@ -189,8 +191,8 @@ func Unmarshal(b []byte) (Record, error) {
 	return r, nil
 }
 
-// lookupChecked returns the schema of a value whose size and shape are good. With an error it returns the schema if it is
-// known.
+// lookupChecked returns the schema of a value whose size and shape are good. With an error it returns the schema if it
+// is known.
 func lookupChecked(b []byte) (*entry, error) {
 	e, err := lookup(b)
 	if err != nil {

@@ -10,8 +10,9 @@ import (
 )
 
 func (e *entry) compile() (*goavro.Codec, error) {
-	// Times stay the integers that they are in the record: a reader can compute with them.
-	plain := strings.NewReplacer(`, "logicalType": "timestamp-millis"`, "", `, "logicalType": "timestamp-micros"`, "").Replace(e.text)
+	// Times stay integers, as in the record: a reader can compute with them.
+	const millis, micros = `, "logicalType": "timestamp-millis"`, `, "logicalType": "timestamp-micros"`
+	plain := strings.NewReplacer(millis, "", micros, "").Replace(e.text)
 	c, err := goavro.NewCodecForStandardJSONFull(plain)
 	if err != nil {
 		return nil, fmt.Errorf("compiling %s: %w", e.name, err)
@@ -19,12 +20,14 @@ func (e *entry) compile() (*goavro.Codec, error) {
 	return c, nil
 }
 
-// JSON returns the full name of the schema that b was written with, and its value as plain JSON: times in
-// milliseconds (sampled_at: microseconds), unions without their branch, NaN as null, bytes in base64. A Reject has a
-// further field, head_schema: the full name of the schema that its head begins with, else null. JSON takes what Unmarshal
-// takes, and also records that Validate refuses, so that a rejected record can be looked at. Errors are those of Unmarshal.
+// JSON returns the full name of the schema that b was written with, and its value as plain JSON. Times are in
+// milliseconds (sampled_at: microseconds), unions have no branch, NaN is null, bytes are in base64. A Reject has a
+// further field, head_schema: the full name of the schema that its head begins with, or null.
+//
+// JSON takes what Unmarshal takes, and also records that Validate refuses, so that a user can look at a rejected
+// record. Errors are those of Unmarshal.
 func JSON(b []byte) (name string, value json.RawMessage, err error) {
-	e, err := lookupChecked(b) // first of all: goavro would reserve whatever a hostile count asks for
+	e, err := lookupChecked(b) // must come first: goavro reserves what a hostile count claims
 	if e != nil {
 		name = e.name
 	}
@@ -49,8 +52,8 @@ func JSON(b []byte) (name string, value json.RawMessage, err error) {
 	return e.name, value, nil
 }
 
-// readable puts the names of JSON objects in order, which goavro draws by chance: the same record reads the same. It
-// writes a Reject's head as base64, where Avro has an escape for each byte.
+// readable sorts the names in JSON objects, so that the same record always reads the same. goavro's order is random. It
+// also writes a Reject's head as base64, where Avro has an escape for each byte.
 func readable(text json.RawMessage, native any) (json.RawMessage, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber() // digits stay as they are

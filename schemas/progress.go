@@ -1,6 +1,6 @@
 package schemas
 
-// Progress says how far one partition is folded. It is written in the transaction of what was said.
+// Progress tells how far one partition is folded. The transaction of the outputs contains it.
 type Progress struct {
 	From             int64          `avro:"from"`
 	Position         int64          `avro:"position"`
@@ -21,7 +21,7 @@ type Progress struct {
 	Stopped          string         `avro:"stopped"`
 }
 
-// JobLoad says what a job sent to one partition of counters in an interval.
+// JobLoad is what a job sent to one partition of counters in an interval.
 type JobLoad struct {
 	JobID   string `avro:"job_id"`
 	Restart int32  `avro:"restart"`

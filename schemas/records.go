@@ -1,7 +1,7 @@
 package schemas
 
-// Times in records are Unix milliseconds (sampled_at: microseconds), as they travel: the fold compares and divides
-// them, and a time.Time would be made for every record only to be taken apart again.
+// Times in records are Unix milliseconds (sampled_at: microseconds), as they travel. The fold compares and divides
+// them, so a time.Time would be of no use.
 
 // Scopes of a metric.
 const (
@@ -80,7 +80,7 @@ type NodeSummaryMetric struct {
 	Certified Certified `avro:"certified"`
 }
 
-// Gap says what an agent's ring had to drop.
+// Gap tells which records an agent's ring had to drop.
 type Gap struct {
 	Node               string `avro:"node"`
 	RunID              string `avro:"run_id"`
@@ -128,8 +128,8 @@ type RouteEntry struct {
 	Mode      string  `avro:"mode"`
 }
 
-// SendsRest reports whether the node owes its home partition a _rest record: unless a job holds all of it.
-// Balancer and agent both decide by this, so that what is expected is what is sent.
+// SendsRest reports whether the node sends a _rest record to its home partition: unless a job holds all of it.
+// Balancer and agent both decide by this, so that the Tick expects exactly what the agent sends.
 func (r *Route) SendsRest() bool {
 	for i := range r.Entries {
 		if len(r.Entries[i].Cpus) == 0 {
@@ -223,7 +223,7 @@ type JobPartialMetric struct {
 	NodeMeans    int64     `avro:"node_means"`
 }
 
-// Watermark says that all partials of a collector up to an interval are written.
+// Watermark follows all partials of a collector up to an interval.
 type Watermark struct {
 	Collector     int32 `avro:"collector"`
 	IntervalStart int64 `avro:"interval_start"`
@@ -265,5 +265,5 @@ type Job struct {
 	Reason  string   `avro:"reason"`
 }
 
-// Identity returns what the job is called in other records.
+// Identity returns the job's key in other records.
 func (j *Job) Identity() JobKey { return JobKey{j.JobID, j.Restart} }

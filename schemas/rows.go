@@ -1,7 +1,7 @@
 package schemas
 
-// Row is one metric of one summary, as the archive keeps it and as `weir job` shows it: its columns are what
-// users' queries rely on. A summary without metrics is one row without Metric.
+// Row is one metric of one summary, as the archive keeps it and as `weir job` shows it. Users' queries rely on its
+// columns. A summary without metrics is one row without Metric.
 type Row struct {
 	Cluster       string    `parquet:"cluster,dict" json:"cluster"`
 	JobID         string    `parquet:"job_id,dict" json:"job_id"`
@@ -40,11 +40,12 @@ type Row struct {
 	Hi            []float64 `parquet:"hi,optional,list" json:"hi"`
 }
 
-// Rows returns a row for each metric of the summary, in their order; one row without a metric where it has none. The
-// rows share what the summary points to.
+// Rows returns a row for each metric of the summary, in their order, or one row without a metric. The rows share memory
+// with the summary.
 func (s *JobSummary) Rows() []Row {
 	head := Row{
-		Cluster: s.Cluster, JobID: s.JobID, Restart: s.Restart, IntervalStart: s.IntervalStart, IntervalMs: s.IntervalMs,
+		Cluster: s.Cluster, JobID: s.JobID, Restart: s.Restart,
+		IntervalStart: s.IntervalStart, IntervalMs: s.IntervalMs,
 		Method: s.Method, Parts: s.Parts, PartsReported: s.PartsReported,
 		NodesExpected: s.NodesExpected, NodesReported: s.NodesReported,
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/twmb/avro"
 )
 
-// A shape walks the bytes of a record before anything is decoded. It finds truncated, oversized and trailing bytes,
-// and it adds up what the Go value needs: an empty string is one byte on the wire and sixteen in memory.
+// A shape walks the bytes of a record before anything is decoded. It finds truncated, oversized and trailing bytes. It
+// adds up the memory of the Go value: an empty string is one byte on the wire and sixteen in memory.
 type shape struct {
 	kind    string
 	fields  []*shape // record: fields; union: branches; array: the items' shape
@@ -19,8 +19,8 @@ type shape struct {
 	size    int      // of the Go value itself, without what it points to
 	most    int      // array: the number of items that a record may have; 0: any
 
-	// The budget of a body, for the shape of a whole record: perByte × its length + constant. It is the most that a body
-	// with one block an array can need, so only hostile bodies exceed it.
+	// The budget of a body, for the shape of a whole record: perByte × its length + constant. It is the most that a
+	// body with one block an array can need, so only hostile bodies exceed it.
 	perByte, constant int
 }
 
@@ -61,7 +61,8 @@ func shapeOf(n *avro.SchemaNode, t reflect.Type) *shape {
 		}
 		for i := range n.Fields {
 			f := &n.Fields[i]
-			s.fields = append(s.fields, shapeOf(&f.Type, types[f.Name])) // a struct without the field panics in the first test
+			// A struct without the field panics here, in the first test.
+			s.fields = append(s.fields, shapeOf(&f.Type, types[f.Name]))
 			if f.Name == "metrics" {
 				s.fields[i].most = MaxMetrics
 			}
@@ -79,8 +80,8 @@ func shapeOf(n *avro.SchemaNode, t reflect.Type) *shape {
 	return s
 }
 
-// excess is by how much the memory that a value points to can pass perByte × its bytes on the wire. The items of an array
-// with any number of them count nothing: exceeds finds whether they may.
+// excess returns by how much the memory that a value points to can pass perByte × its bytes on the wire. Items of an
+// array without a bound on their number do not count. exceeds checks these.
 func (s *shape) excess(perByte int) int {
 	switch s.kind {
 	case "record":
@@ -107,7 +108,7 @@ func (s *shape) excess(perByte int) int {
 	return -perByte // one byte at least; more bytes of a string need no more than textFactor each
 }
 
-// itemExcess is the excess of an item of an array.
+// itemExcess returns the excess of an item of an array.
 func (s *shape) itemExcess(perByte int) int { return s.size + itemBytes + s.excess(perByte) }
 
 // exceeds reports whether enough items of an array, or enough bytes of a string, pass any budget with this perByte.
@@ -118,8 +119,8 @@ func (s *shape) exceeds(perByte int) bool {
 	return slices.ContainsFunc(s.fields, func(f *shape) bool { return f.exceeds(perByte) })
 }
 
-// bound is the most that Unmarshal allocates for a body of so many bytes: the budget, and a quarter more, since the runtime
-// rounds the size of what it allocates up.
+// bound returns the most that Unmarshal allocates for a body of so many bytes. It is the budget and a quarter more,
+// since the runtime rounds the sizes of allocations up.
 func (s *shape) bound(bytes int) int { return (s.perByte*bytes + s.constant) / 4 * 5 }
 
 type walk struct {
@@ -167,21 +168,9 @@ func (w *walk) value(s *shape) error {
 		_, err := w.index(s.symbols)
 		return err
 	case "string", "bytes":
-		n, err := w.long()
-		if err != nil {
-			return err
-		}
-		if n < 0 || n > int64(len(w.rest)) {
-			return errTruncated
-		}
-		w.rest = w.rest[n:]
-		return w.spend(textFactor, int(n))
+		return w.text()
 	case "double":
-		if len(w.rest) < 8 {
-			return errTruncated
-		}
-		w.rest = w.rest[8:]
-		return nil
+		return w.skip(8)
 	case "boolean":
 		if len(w.rest) < 1 {
 			return errTruncated
@@ -202,8 +191,28 @@ func (w *walk) value(s *shape) error {
 	}
 }
 
-// array walks the blocks of an array. The decoder makes room for the items of one block at a time, and copies those of the
-// blocks before: many small blocks would cost the square of their number.
+// text walks a string or bytes.
+func (w *walk) text() error {
+	n, err := w.long()
+	if err != nil {
+		return err
+	}
+	if err := w.skip(n); err != nil {
+		return err
+	}
+	return w.spend(textFactor, int(n))
+}
+
+func (w *walk) skip(n int64) error {
+	if n < 0 || n > int64(len(w.rest)) {
+		return errTruncated
+	}
+	w.rest = w.rest[n:]
+	return nil
+}
+
+// array walks the blocks of an array. For each block, the decoder makes room for its items and copies the items before.
+// So many small blocks would cost the square of their number.
 func (w *walk) array(s *shape) error {
 	items := s.fields[0]
 	for have := 0; ; {

@@ -19,11 +19,11 @@ const (
 	TopicSchemas       = "schemas"
 )
 
-// MaxMessageBytes is the largest record batch that a topic of ours takes: a Tick that lists 100,000 nodes fits.
+// MaxMessageBytes is the largest record batch that our topics take. A Tick that lists 100,000 nodes fits.
 const MaxMessageBytes = 4 << 20
 
-// MaxRecordBytes is the largest record of ours. A batch of one record adds less than 1 KiB: 61 bytes of its own, some 30
-// for the record's lengths, and a key of at most 76.
+// MaxRecordBytes is the largest record of ours. A batch of one record adds less than 1 KiB. It takes 61 bytes itself,
+// about 30 for the record's lengths, and at most 76 for the key.
 const MaxRecordBytes = MaxMessageBytes - 1<<10
 
 // Sizes are the numbers by which one installation's topics differ from another's.
@@ -54,12 +54,15 @@ func Topics(prefix string, z Sizes) []Topic {
 	}
 	arrival := func(retention time.Duration) map[string]string {
 		c := logged(retention)
-		c["message.timestamp.type"] = "LogAppendTime" // the broker's clock is the witness against a node's
+		c["message.timestamp.type"] = "LogAppendTime" // the broker's clock shows which nodes' clocks are wrong
 		return c
 	}
 	compacted := z.settings(map[string]string{"cleanup.policy": "compact"})
 	table := []Topic{
-		{TopicCounters, z.Collectors, 0, arrival(z.CountersRetention), "collector key, c<partition>", "CounterBatch, NodeSummary, Gap, Tick"},
+		{
+			TopicCounters, z.Collectors, 0, arrival(z.CountersRetention),
+			"collector key, c<partition>", "CounterBatch, NodeSummary, Gap, Tick",
+		},
 		{TopicRoutes, z.Routes, 0, compacted, "node", "Route"},
 		{TopicBalance, 1, 0, compacted, "", "BalanceState"},
 		{TopicPartials, z.Partials, 0, arrival(z.CountersRetention), "job_id/restart", "JobPartial, Watermark"},

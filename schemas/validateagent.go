@@ -1,0 +1,168 @@
+package schemas
+
+import (
+	"cmp"
+
+	"github.com/weirhpc/weir/naming"
+)
+
+// The records of agents: CounterBatch, NodeSummary, Gap.
+
+func (h *NodeHeader) validate() error {
+	if !naming.Valid(h.Cluster) {
+		return invalid("cluster", "%.80q is not a name", h.Cluster)
+	}
+	if !naming.Valid(h.Node) {
+		return invalid("node", "%.80q is not a host's name", h.Node)
+	}
+	if !ValidUnit(h.BootID) || !ValidUnit(h.RunID) {
+		return invalid("run_id", "boot_id or run_id is not at most %d bytes of printable UTF-8", maxNameBytes)
+	}
+	if h.JobID == JobSystem {
+		return invalid("job_id", "nobody sends %s", JobSystem)
+	}
+	if err := checkJob(h.JobID, h.Restart); err != nil {
+		return err
+	}
+	if h.Seq < 0 {
+		return invalid("seq", "%d is negative", h.Seq)
+	}
+	if err := checkEpoch(h.Epoch); err != nil {
+		return err
+	}
+	if len(h.Cpus) > maxCPUs {
+		return invalid("cpus", "%d are more than %d", len(h.Cpus), maxCPUs)
+	}
+	for _, c := range h.Cpus {
+		if c < 0 {
+			return invalid("cpus", "%d is negative", c)
+		}
+	}
+	if i := twice(len(h.Cpus), func(a, b int) int { return cmp.Compare(h.Cpus[a], h.Cpus[b]) }); i >= 0 {
+		return invalid("cpus", "%d is there twice", h.Cpus[i])
+	}
+	if err := checkTime("sampled_at", h.SampledAt/1000); err != nil {
+		return err
+	}
+	if err := checkTime("sent_at", h.SentAt); err != nil {
+		return err
+	}
+	return checkInterval(h.IntervalStart, h.IntervalMs)
+}
+
+// Validate implements Record.
+func (b *CounterBatch) Validate() error {
+	if err := b.validate(); err != nil {
+		return err
+	}
+	for i := range b.Metrics {
+		m := &b.Metrics[i]
+		if err := checkMetric(m.Name, m.Unit, m.Scope); err != nil {
+			return err
+		}
+		want := 1
+		if m.Scope == ScopeCore {
+			want = len(b.Cpus)
+		}
+		if len(m.Values) != want {
+			return invalid("metrics.values", "%s has %d values where %d belong", m.Name, len(m.Values), want)
+		}
+	}
+	return checkMetrics(len(b.Metrics), func(i int) string { return b.Metrics[i].Name })
+}
+
+// Validate implements Record.
+func (s *NodeSummary) Validate() error {
+	if err := s.validate(); err != nil {
+		return err
+	}
+	for i := range s.Metrics {
+		m := &s.Metrics[i]
+		if err := m.validate(); err != nil {
+			return err
+		}
+		if m.Nodes > 1 || (m.Nodes == 1) != (m.Count > 0) {
+			return invalid("metrics.nodes", "%s has %d values of %d nodes", m.Name, m.Count, m.Nodes)
+		}
+		values := int64(1)
+		if m.Scope == ScopeCore {
+			values = int64(len(s.Cpus))
+		}
+		if m.Count > values || m.Invalid > values-m.Count {
+			return invalid("metrics.count", "%s has %d values and %d invalid ones where %d belong",
+				m.Name, m.Count, m.Invalid, values)
+		}
+		if err := m.checkReduced(s.Node); err != nil {
+			return err
+		}
+	}
+	return checkMetrics(len(s.Metrics), func(i int) string { return s.Metrics[i].Name })
+}
+
+// checkReduced checks a metric that a node reduced from all of its values. It becomes the row of a summary unchanged.
+func (m *NodeSummaryMetric) checkReduced(node string) error {
+	for _, name := range []*string{m.LowNode, m.HighNode} {
+		if name != nil && *name != node {
+			return invalid("metrics.low_node", "%s: low_node or high_node is not %s", m.Name, node)
+		}
+	}
+	if m.Lo != nil || m.Hi != nil || m.RankError != nil && *m.RankError != 0 {
+		return invalid("metrics.rank_error", "%s: a node knows its values exactly, without rank_error, lo and hi",
+			m.Name)
+	}
+	if m.Count == 0 {
+		return nil
+	}
+	d := *m.Deciles
+	if *m.Mean < d[0] || *m.Mean > d[10] {
+		return invalid("metrics.mean", "%s: not between the least and the greatest value", m.Name)
+	}
+	least, greatest, ok := m.Certified.ends(m.Count)
+	if ok && (least != d[0] || greatest != d[10]) {
+		return invalid("metrics.deciles", "%s: the first and the last are not the ends of certified", m.Name)
+	}
+	// The order statistic k is the value at or below decile k. From ten values on, the next one is not below it.
+	if o := m.Certified.OrderStatistics; ok && len(o) == len(d) && m.Count >= 10 {
+		for k := range d {
+			if d[k] < o[k] || d[k] > o[min(k+1, 10)] {
+				return invalid("metrics.deciles", "%s: decile %d contradicts order_statistics", m.Name, k)
+			}
+		}
+	}
+	return nil
+}
+
+// ends returns the least and the greatest of count values. It is not ok if there are none, or if the summary
+// contradicts itself: quantile.Summary.Check finds that.
+func (c *Certified) ends(count int64) (least, greatest float64, ok bool) {
+	switch n := len(c.Knots); {
+	case len(c.Atoms) > 0:
+		for i := range c.Atoms {
+			count -= c.Atoms[i].Count
+		}
+		return c.Atoms[0].Value, c.Atoms[len(c.Atoms)-1].Value, count == 0
+	case len(c.OrderStatistics) > 0:
+		return c.OrderStatistics[0], c.OrderStatistics[len(c.OrderStatistics)-1], ascending(c.OrderStatistics)
+	case n > 0:
+		return c.Knots[0].Value, c.Knots[n-1].Value, c.Knots[0].Rank == 1 && c.Knots[n-1].Rank == count
+	}
+	return 0, 0, false
+}
+
+// Validate implements Record.
+func (g *Gap) Validate() error {
+	switch {
+	case !naming.Valid(g.Node):
+		return invalid("node", "%.80q is not a host's name", g.Node)
+	case !ValidUnit(g.RunID):
+		return invalid("run_id", "%.80q is not at most %d bytes of printable UTF-8", g.RunID, maxNameBytes)
+	case !validText(g.Reason):
+		return invalid("reason", "%.80q is not at most %d bytes of printable UTF-8", g.Reason, maxTextBytes)
+	case g.Records < 0:
+		return invalid("records", "%d is negative", g.Records)
+	}
+	if err := checkTime("first_interval_start", g.FirstIntervalStart); err != nil {
+		return err
+	}
+	return checkTime("last_interval_start", g.LastIntervalStart)
+}

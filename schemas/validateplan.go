@@ -1,0 +1,107 @@
+package schemas
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/weirhpc/weir/naming"
+)
+
+// The records of the balancer: Tick, Route, BalanceState, Job.
+
+// Validate implements Record.
+func (t *Tick) Validate() error {
+	if err := checkInterval(t.IntervalStart, t.IntervalMs); err != nil {
+		return err
+	}
+	if err := checkEpoch(t.Epoch); err != nil {
+		return err
+	}
+	for i := range t.Jobs {
+		j := &t.Jobs[i]
+		if err := checkJob(j.JobID, j.Restart); err != nil {
+			return err
+		}
+		if j.JobID == JobSystem {
+			return invalid("jobs", "nobody plans %s", JobSystem)
+		}
+		if j.Parts < 0 || j.Parts > maxParts || int(j.JobNodes) < len(j.Nodes) || j.JobNodes > MaxNodes {
+			return invalid("jobs", "%s/%d: parts %d or job_nodes %d is out of range, or less than its nodes here",
+				j.JobID, j.Restart, j.Parts, j.JobNodes)
+		}
+		if err := checkNodes("jobs.nodes", j.Nodes); err != nil {
+			return err
+		}
+	}
+	key := func(i int) JobKey { return JobKey{t.Jobs[i].JobID, t.Jobs[i].Restart} }
+	if i := twice(len(t.Jobs), func(a, b int) int { return compareJobs(key(a), key(b)) }); i >= 0 {
+		return invalid("jobs", "%s is there twice", key(i))
+	}
+	return checkNodes("shared", t.Shared)
+}
+
+func compareJobs(a, b JobKey) int {
+	return cmp.Or(cmp.Compare(a.JobID, b.JobID), cmp.Compare(a.Restart, b.Restart))
+}
+
+// Validate implements Record.
+func (r *Route) Validate() error {
+	if !naming.Valid(r.Node) {
+		return invalid("node", "%.80q is not a host's name", r.Node)
+	}
+	if r.Home < 0 {
+		return invalid("home", "%d is not a partition", r.Home)
+	}
+	for i := range r.Entries {
+		e := &r.Entries[i]
+		if !ValidJobID(e.JobID) || e.Restart < 0 {
+			return invalid("entries.job_id", "%.80q/%d is not a job", e.JobID, e.Restart)
+		}
+		if e.Partition < 0 {
+			return invalid("entries.partition", "%d is not a partition", e.Partition)
+		}
+		if e.Mode != ModeCollect && e.Mode != ModeLocal {
+			return invalid("entries.mode", "%.80q is neither %s nor %s", e.Mode, ModeCollect, ModeLocal)
+		}
+		if len(e.Cpus) > maxCPUs || slices.ContainsFunc(e.Cpus, func(c int32) bool { return c < 0 }) {
+			return invalid("entries.cpus", "more than %d, or a negative one", maxCPUs)
+		}
+	}
+	if err := checkEpoch(r.Epoch); err != nil {
+		return err
+	}
+	return checkTime("interval_start", r.IntervalStart)
+}
+
+// Validate implements Record.
+func (s *BalanceState) Validate() error {
+	if err := checkEpoch(s.Epoch); err != nil {
+		return err
+	}
+	return checkInterval(s.IntervalStart, s.IntervalMs)
+}
+
+// Validate implements Record.
+func (j *Job) Validate() error {
+	if !naming.Valid(j.JobID) {
+		return invalid("job_id", "%.80q is not a job's name", j.JobID)
+	}
+	for _, f := range []struct{ field, text string }{
+		{"name", j.Name},
+		{"user", j.User},
+		{"account", j.Account},
+		{"queue", j.Queue},
+		{"state", j.State},
+		{"reason", j.Reason},
+	} {
+		if !validText(f.text) {
+			return invalid(f.field, "%.80q is not at most %d bytes of printable UTF-8", f.text, maxTextBytes)
+		}
+	}
+	for _, n := range j.Nodes {
+		if !naming.Valid(n) {
+			return invalid("nodes", "%.80q is not a host's name", n)
+		}
+	}
+	return nil
+}
