@@ -1,7 +1,7 @@
 package schemas
 
 // Times in records are Unix milliseconds (sampled_at: microseconds), as they travel. The fold compares and divides
-// them, so a time.Time would be of no use.
+// them, so a time.Time would be made for every record only to be taken apart again.
 
 // Scopes of a metric.
 const (

@@ -28,11 +28,11 @@ type archive struct {
 	root  string // <sink.dir>/summaries
 	topic string
 	host  string
-	// damaged holds an error for each file that tails could not read, and could do without.
+	// damaged holds an error for each file that tails could not read and did not need.
 	damaged []error
 	// made holds the dates whose directory this process knows to be durable.
 	made map[string]bool
-	// before is called ahead of each action on the disk and may fail in its place; nil outside tests.
+	// before is called ahead of each action on the disk and may fail in its place. It is nil outside tests.
 	before func(action, path string) error
 }
 
@@ -48,7 +48,7 @@ func (a *archive) do(action, path string, run func() error) error {
 
 func (a *archive) dateDir(date string) string { return filepath.Join(a.root, datePrefix+date) }
 
-// tails verifies the chain of every partition and returns where each ends, durable.
+// tails verifies the chain of every partition, makes its end durable and returns it.
 func (a *archive) tails() (map[int32]tail, error) {
 	found, oldest, err := chains(a.root, a.topic)
 	if err != nil {
@@ -62,7 +62,8 @@ func (a *archive) tails() (map[int32]tail, error) {
 			return nil, err
 		}
 		if len(holes) > 0 {
-			return nil, fmt.Errorf("%w; if it is lost for good, accept that with `weir sink accept-gap %d`", holes[0].err(), partition)
+			return nil, fmt.Errorf("%w; if it is lost for good, accept that with `weir sink accept-gap %d`",
+				holes[0].err(), partition)
 		}
 		last := links[len(links)-1]
 		if last.fault != nil {
@@ -82,13 +83,13 @@ func (a *archive) tails() (map[int32]tail, error) {
 	return ends, nil
 }
 
-// lostEnd is the error, with its remedy, where the file that a chain ends with is damaged.
+// lostEnd returns the error, with its remedy, of a chain whose last file is damaged.
 func lostEnd(last link) error {
-	return fmt.Errorf("%w; it is the last of its partition and says where to go on: if there is no copy, move it away, and its records are read again",
-		last.fault)
+	return fmt.Errorf("%w; it is the last of its partition and says where to go on: "+
+		"if there is no copy, move it away, and its records are read again", last.fault)
 }
 
-// follow goes on from t over what other sinks have written, and makes the last of it durable.
+// follow goes on from t over the files of other sinks, and makes the last of them durable.
 func (a *archive) follow(partition int32, t tail) (tail, error) {
 	for {
 		date, err := a.find(partition, t.next)
@@ -110,7 +111,7 @@ func (a *archive) path(date string, partition int32, start int64) string {
 	return filepath.Join(a.dateDir(date), fileName(a.topic, partition, start))
 }
 
-// find returns the date under which a partition's file with this start lies; empty if there is none.
+// find returns the date of a partition's file with this start, or "" if there is none.
 func (a *archive) find(partition int32, start int64) (string, error) {
 	dates, err := listDates(a.root)
 	if err != nil {
@@ -127,12 +128,12 @@ func (a *archive) find(partition int32, start int64) (string, error) {
 	return "", nil
 }
 
-// commit adds a file to the chain: once it returns nil, the file is there whole, and stays. The error is errTaken where
-// another sink was first; after any other error nothing is under the final name, or all of it, and commit may be
-// tried again.
+// commit adds a file to the chain. Once it returns nil, the whole file is there, and stays. It returns errTaken if
+// another sink was first. After any other error the final name has the whole file or none, and the caller may try
+// again.
 func (a *archive) commit(date string, rows []schemas.Row, f Footer) error {
-	// The file system compares names in one directory only. All sinks choose the same one, but accept-gap cannot know
-	// what they have in hand.
+	// link(2) compares names in one directory only. All sinks choose the same one. But accept-gap does not know their
+	// drafts, and may choose another.
 	switch there, err := a.find(f.Partition, f.Start); {
 	case err != nil:
 		return err
@@ -151,7 +152,7 @@ func (a *archive) commit(date string, rows []schemas.Row, f Footer) error {
 	if err == nil {
 		err = a.syncDir(dir)
 	}
-	// A temporary file that stays is removed at a later start: what counts is decided.
+	// The commit is decided by now. A temporary file that stays is removed at a later start.
 	_ = a.do(actRemove, temp, func() error { return os.Remove(temp) })
 	return err
 }
@@ -167,7 +168,7 @@ func (a *archive) link(temp, final string) error {
 	return nil
 }
 
-// makeDate makes a date's directory, durable.
+// makeDate makes a date's directory, and makes its name durable.
 func (a *archive) makeDate(date string) error {
 	dir := a.dateDir(date)
 	err := a.do(actMakeDir, dir, func() error { return os.Mkdir(dir, 0o755) })

@@ -1,13 +1,13 @@
-// Package sink keeps the topic job-summary as Parquet files, every summary exactly once.
+// Package sink archives the topic job-summary as Parquet files, every summary exactly once.
 //
-// The directory is the commit log; no offset is kept anywhere else. A file is named by topic, partition and the
-// position where it starts, and its footer says where the next one starts:
+// The directory is the commit log: no offset is kept anywhere else. The name of a file holds topic, partition and the
+// position where it starts. Its footer holds the position where the next one starts:
 //
 //	summaries/date=2026-11-21/weir.job-summary-0-00000000000000000000.parquet   next 1810
 //	summaries/date=2026-11-21/weir.job-summary-0-00000000000000001810.parquet   next 3620
 //
 // The chain of files of a partition is the sink's position in it. A file appears whole, by link(2), which never
-// overwrites: of several sinks on one directory one wins each link, and the others go on from there.
+// overwrites. Of several sinks on one directory one wins each link, and the others go on from there.
 package sink
 
 import (
@@ -29,28 +29,28 @@ import (
 )
 
 var (
-	// ErrHole is returned when a file is missing between two others of a partition, and its date is not one of those
-	// that were deleted from the old end of the archive.
+	// ErrHole is returned when a file is missing between two others of a partition. Dates that were deleted from the
+	// old end of the archive leave no hole.
 	ErrHole = errors.New("the archive has a hole")
-	// ErrBadFile is returned when a file of the archive has no readable footer, or one that belies its name.
+	// ErrBadFile is returned when a file of the archive has no readable footer, or one that contradicts its name.
 	ErrBadFile = errors.New("not a file of the sink")
 	// ErrOvertaken is returned when the topic's retention deleted records that the archive does not have yet.
 	ErrOvertaken = errors.New("retention overtook the archive")
 	// ErrBeyondEnd is returned when the archive is ahead of the topic: another cluster's, or a topic made anew.
 	ErrBeyondEnd = errors.New("the archive is ahead of the topic")
-	// ErrTopicReplaced is returned when the archive holds a topic that was deleted: one with the same name, but another
-	// id, has taken its place, and begins anew.
+	// ErrTopicReplaced is returned when the archived topic was deleted. A topic with the same name and another id has
+	// taken its place, and begins anew.
 	ErrTopicReplaced = errors.New("the topic was deleted and made again")
 	// ErrNoTopic is returned when the topic does not exist.
 	ErrNoTopic = errors.New("no such topic: make it with `weir topics create`")
-	// ErrNoHardLinks is returned when the archive's file system cannot do what exactly-once needs.
+	// ErrNoHardLinks is returned when the archive's file system has no hard links, which exactly-once needs.
 	ErrNoHardLinks = errors.New("the file system has no hard links: choose another sink.dir")
 	// ErrNoGap is returned by AcceptGap when there is nothing to accept.
 	ErrNoGap = errors.New("no gap")
 
 	// errTaken is returned when a file with the same start exists: another sink was first.
 	errTaken = errors.New("another sink wrote this file")
-	// errPassed is returned when the chain went on behind a record that this sink waits at.
+	// errPassed is returned when another process continued the chain behind a record that this sink waits at.
 	errPassed = errors.New("the chain goes on behind the record that was waited at")
 )
 
@@ -120,10 +120,11 @@ func parseDate(name string) (date string, ok bool) {
 	return date, err == nil
 }
 
-// check sorts a partition's files by start and returns the holes between them. oldest is the oldest date that has a
-// file: a missing file of an older date is no hole, since users delete old dates, and around midnight the files of two
-// dates alternate. Files that overlap are an error. A damaged file reaches to the next one: its rows cannot be read, but
-// the chain does not need them.
+// check sorts a partition's files by start and returns the holes between them. Files that overlap are an error.
+//
+// oldest is the oldest date that has a file. A missing file of an older date is no hole, since users delete old dates.
+// Around midnight the files of two dates alternate. A damaged file reaches to the next one: its rows are unreadable,
+// but the chain does not need them.
 func check(links []link, oldest string) ([]hole, error) {
 	slices.SortFunc(links, func(a, b link) int { return cmp.Compare(a.start, b.start) })
 	var holes []hole
@@ -135,8 +136,8 @@ func check(links []link, oldest string) ([]hole, error) {
 		switch {
 		case after.fault != nil && after.start >= before.next: // what lay before it is not known
 		case after.start < before.next:
-			return nil, fmt.Errorf("%w: %s reaches to %d, where %s has begun: move away the one that does not belong here",
-				ErrBadFile, before.path, before.next, after.path)
+			return nil, fmt.Errorf("%w: %s reaches to %d, where %s has begun: "+
+				"move away the one that does not belong here", ErrBadFile, before.path, before.next, after.path)
 		case after.start > before.next && (after.previous == "" || after.previous >= oldest):
 			holes = append(holes, hole{before, after})
 		}
@@ -144,8 +145,8 @@ func check(links []link, oldest string) ([]hole, error) {
 	return holes, nil
 }
 
-// chains reads every footer of a topic below root and returns the files of each partition, unsorted, with the oldest
-// date that has one. Users may delete dates meanwhile: what is gone is left out.
+// chains reads every footer of a topic below root. It returns the files of each partition, unsorted, and the oldest
+// date that has one. Users may delete dates meanwhile, so missing files are left out.
 func chains(root, topic string) (map[int32][]link, string, error) {
 	found := map[int32][]link{}
 	dates, err := listDates(root)
@@ -195,7 +196,7 @@ func chains(root, topic string) (map[int32][]link, string, error) {
 	return found, oldest, nil
 }
 
-// readLink reads the footer of a file and holds it against the file's name.
+// readLink reads the footer of a file and compares it with the file's name.
 func readLink(topic string, partition int32, start int64, path string) (Footer, error) {
 	f, err := readFooter(path)
 	if err != nil {
@@ -228,7 +229,7 @@ func listDates(root string) ([]string, error) {
 	return dates, nil // ReadDir sorts by name
 }
 
-// Archive is how far an archive is, as another process sees it.
+// Archive tells how far an archive is, as another process sees it.
 type Archive struct {
 	Positions map[int32]int64 // by partition; nil where there is no file of the topic
 	TopicID   string          // of the topic, as the last file that has one says

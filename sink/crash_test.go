@@ -76,14 +76,14 @@ func onePass(dir string, log []item, rnd *rand.Rand, before func(action, path st
 	if err != nil {
 		return err
 	}
-	p := newPart(0, tails[0])
+	p := newDraft(0, tails[0])
 	write := func() error {
 		f := p.footer("t")
 		sortRows(p.rows)
 		if err := a.commit(p.date, p.rows, f); err != nil {
 			return err
 		}
-		p = newPart(0, tail{next: p.next, date: p.date})
+		p = newDraft(0, tail{next: p.next, date: p.date})
 		return nil
 	}
 	for _, it := range log[p.next:] {

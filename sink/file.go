@@ -53,7 +53,7 @@ func compareNullFirst(a, b *string) int {
 	return cmp.Compare(*a, *b)
 }
 
-// build names the build of this program: its revision, else its version.
+// build names the build of this program: its revision, or without one its version.
 var build = sync.OnceValue(func() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -67,7 +67,7 @@ var build = sync.OnceValue(func() string {
 	return cmp.Or(info.Main.Version, "unknown")
 })
 
-// encode writes rows, in the order that they have, and the footer as one Parquet file.
+// encode writes rows, in their order, and the footer as one Parquet file.
 func encode(w io.Writer, rows []schemas.Row, f *Footer) error {
 	kv, err := f.keyValues()
 	if err != nil {
@@ -93,8 +93,8 @@ func encode(w io.Writer, rows []schemas.Row, f *Footer) error {
 	return nil
 }
 
-// ReadFile reads a file of the archive, rows in file order. The error wraps ErrBadFile where the file is not one of
-// the sink's, or torn.
+// ReadFile reads a file of the archive, rows in file order. The error wraps ErrBadFile if no sink wrote the file, or if
+// it is damaged.
 func ReadFile(path string) ([]schemas.Row, Footer, error) {
 	var rows []schemas.Row
 	f, err := open(path, func(r io.ReaderAt, size int64) (f Footer, err error) {
@@ -104,7 +104,7 @@ func ReadFile(path string) ([]schemas.Row, Footer, error) {
 	return rows, f, err
 }
 
-// readFooter reads what a file says of itself, without its rows.
+// readFooter reads the footer of a file, without its rows.
 func readFooter(path string) (Footer, error) {
 	return open(path, func(r io.ReaderAt, size int64) (Footer, error) {
 		_, f, err := decodeFooter(r, size)
@@ -132,7 +132,7 @@ func open(path string, read func(r io.ReaderAt, size int64) (Footer, error)) (f 
 	return f, nil
 }
 
-// decodeFooter decodes the footer of a Parquet file. Whatever the bytes, it returns.
+// decodeFooter decodes the footer of a Parquet file. It returns for any bytes, without a panic.
 func decodeFooter(r io.ReaderAt, size int64) (m *parquetformat.FileMetaData, f Footer, err error) {
 	defer recovered(&err)
 	if m, err = metadata(r, size); err != nil {
@@ -142,7 +142,7 @@ func decodeFooter(r io.ReaderAt, size int64) (m *parquetformat.FileMetaData, f F
 	return m, f, err
 }
 
-// decodeFile decodes a Parquet file. Whatever the bytes, it returns.
+// decodeFile decodes a Parquet file. It returns for any bytes, without a panic.
 func decodeFile(r io.ReaderAt, size int64) (rows []schemas.Row, f Footer, err error) {
 	defer recovered(&err)
 	m, f, err := decodeFooter(r, size)
@@ -156,7 +156,7 @@ func decodeFile(r io.ReaderAt, size int64) (rows []schemas.Row, f Footer, err er
 	return rows, f, err
 }
 
-// recovered makes an error of a panic: the Parquet library also indexes by what a damaged file holds.
+// recovered makes an error of a panic. The Parquet library uses numbers of a damaged file as indexes.
 func recovered(err *error) {
 	if fault := recover(); fault != nil {
 		*err = fmt.Errorf("damaged: %v", fault)

@@ -7,11 +7,10 @@ import (
 	"strconv"
 )
 
-// maxUndecodable bounds the list in a footer; UndecodableCount counts those beyond it too.
+// maxUndecodable bounds the list in a footer. UndecodableCount also counts those beyond it.
 const maxUndecodable = 10_000
 
-// Footer is what a file says of itself, as key/value metadata of the Parquet footer under names that begin with
-// "weir.".
+// Footer describes a file. It is key/value metadata of the Parquet footer, under names that begin with "weir.".
 type Footer struct {
 	Topic     string
 	Partition int32
@@ -26,7 +25,8 @@ type Footer struct {
 	// Gap marks an empty file: [Start, Next) is lost, and an administrator accepted it.
 	Gap          bool
 	PreviousDate string // the date of the file before; empty in the first
-	TopicID      string // Kafka's id of the topic, in hex; empty in files of before it was kept, and where the broker has none
+	// TopicID is Kafka's id of the topic, in hex. It is empty in older files, and if the broker has none.
+	TopicID string
 }
 
 // Undecodable is a record of the topic that is no summary of this cluster.
@@ -35,7 +35,7 @@ type Undecodable struct {
 	Reason string `json:"reason"`
 }
 
-// keyValues returns the footer as it is written.
+// keyValues returns the footer as key/value metadata.
 func (f *Footer) keyValues() ([][2]string, error) {
 	undecodable, err := json.Marshal(append([]Undecodable{}, f.Undecodable...)) // none is [], not null
 	if err != nil {
@@ -54,7 +54,9 @@ func (f *Footer) keyValues() ([][2]string, error) {
 		{"weir.previous_date", f.PreviousDate},
 	}
 	if f.Rows > 0 {
-		kv = append(kv, [2]string{"weir.first_interval", number(f.FirstInterval)}, [2]string{"weir.last_interval", number(f.LastInterval)})
+		kv = append(kv,
+			[2]string{"weir.first_interval", number(f.FirstInterval)},
+			[2]string{"weir.last_interval", number(f.LastInterval)})
 	}
 	if f.TopicID != "" {
 		kv = append(kv, [2]string{"weir.topic_id", f.TopicID})

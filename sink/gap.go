@@ -17,9 +17,13 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// AcceptGap declares lost what a partition's chain misses, the first of these that there is: the holes between its files; what
-// retention deleted from the topic before it was archived; the record of an unknown schema that the chain waits at. It adds
-// an empty file for each, whose footer marks it, and the sink can go on. It returns ErrNoGap if nothing is missing.
+// AcceptGap declares lost what a partition's chain misses. It takes the first of these that exists:
+//   - the holes between its files,
+//   - what retention deleted from the topic before it was archived,
+//   - the record of an unknown schema that the chain waits at.
+//
+// It adds an empty file for each, whose footer marks it, and the sink can go on. It returns ErrNoGap if nothing is
+// missing.
 func AcceptGap(ctx context.Context, cfg config.Config, partition int32, log *slog.Logger) error {
 	topic := cfg.Prefix + schemas.TopicJobSummary
 	a := newArchive(cfg.Sink.Dir, topic, nil)
@@ -46,7 +50,7 @@ func AcceptGap(ctx context.Context, cfg config.Config, partition int32, log *slo
 			return lostEnd(last)
 		}
 	}
-	if len(holes) == 0 { // only then does it matter what the topic has: a hole can be accepted while no broker is up
+	if len(holes) == 0 { // a hole is accepted without the topic, so also while no broker is up
 		h, err := missing(ctx, cfg, topic, partition, last)
 		if err != nil {
 			return err
@@ -75,7 +79,7 @@ func AcceptGap(ctx context.Context, cfg config.Config, partition int32, log *slo
 	return nil
 }
 
-// missing returns what lies between the end of a chain and what the topic has of it.
+// missing returns the hole between the end of a chain and the first record of the topic that can be archived.
 func missing(ctx context.Context, cfg config.Config, topic string, partition int32, last link) (hole, error) {
 	opts, err := kafka.ClientOpts(ctx, cfg)
 	if err != nil {
@@ -106,7 +110,8 @@ func missing(ctx context.Context, cfg config.Config, topic string, partition int
 	case begun && last.next < start:
 		return hole{last, link{start: start}}, nil
 	case begun && last.next > end:
-		return hole{}, fmt.Errorf("%w: partition %d of %s is archived up to %d, and the topic ends at %d", ErrBeyondEnd, partition, topic, last.next, end)
+		return hole{}, fmt.Errorf("%w: partition %d of %s is archived up to %d, and the topic ends at %d",
+			ErrBeyondEnd, partition, topic, last.next, end)
 	case !begun:
 		last.next = start
 	}
@@ -118,8 +123,9 @@ func missing(ctx context.Context, cfg config.Config, topic string, partition int
 	case u != nil:
 		return hole{last, link{start: u.Offset + 1, date: dateOf(u.TimestampMs)}}, nil
 	case !begun:
-		return hole{}, fmt.Errorf("%w: partition %d of %s has no files yet, its chain begins where the topic does", ErrNoGap, partition, topic)
+		return hole{}, fmt.Errorf("%w: partition %d of %s has no files yet, its chain begins where the topic does",
+			ErrNoGap, partition, topic)
 	}
-	return hole{}, fmt.Errorf("%w: partition %d of %s is archived up to %d, the topic begins at %d, and what follows can be archived: run the sink",
-		ErrNoGap, partition, topic, last.next, start)
+	return hole{}, fmt.Errorf("%w: partition %d of %s is archived up to %d, the topic begins at %d, "+
+		"and what follows can be archived: run the sink", ErrNoGap, partition, topic, last.next, start)
 }

@@ -18,7 +18,7 @@ const (
 	fetchPartitionBytes = 1 << 20
 )
 
-// connect returns a client that reads every partition of the topic from where its part stands.
+// connect returns a client that reads every partition of the topic from the position of its draft.
 func (s *sink) connect(ctx context.Context) (*kgo.Client, error) {
 	opts, err := kafka.ClientOpts(ctx, s.cfg)
 	if err != nil {
@@ -26,7 +26,7 @@ func (s *sink) connect(ctx context.Context) (*kgo.Client, error) {
 	}
 	cl, err := kgo.NewClient(append(opts,
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.KeepControlRecords(), // they are part of the positions
+		kgo.KeepControlRecords(), // transaction markers take offsets, which positions must pass
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
 		kgo.FetchMaxBytes(fetchBytes),
 		kgo.FetchMaxPartitionBytes(fetchPartitionBytes),
@@ -42,16 +42,17 @@ func (s *sink) connect(ctx context.Context) (*kgo.Client, error) {
 	return cl, nil
 }
 
-// assign holds the parts against what the topic has, and begins to read there.
+// assign compares the drafts with the offsets of the topic, and begins to read at their positions.
 func (s *sink) assign(ctx context.Context, cl *kgo.Client) error {
-	// The brokers may be away for long: whoever called says so, and tries again.
+	// The brokers may be away for long. The caller logs that and tries again.
 	ctx, cancel := context.WithTimeout(ctx, assignLimit)
 	defer cancel()
 	adm := kadm.NewClient(cl)
 	count, err := s.identify(ctx, adm)
 	if err != nil {
-		if len(s.parts) > 0 && errors.Is(err, ErrNoTopic) {
-			return errors.New("the topic was there before: " + err.Error()) // a broker may not have heard of it yet: not fatal
+		if len(s.drafts) > 0 && errors.Is(err, ErrNoTopic) {
+			// A broker may not know the topic yet: not fatal.
+			return errors.New("the topic was there before: " + err.Error())
 		}
 		return err
 	}
@@ -63,15 +64,15 @@ func (s *sink) assign(ctx context.Context, cl *kgo.Client) error {
 	if err != nil {
 		return err
 	}
-	for p := int32(len(s.parts)); int(p) < count; p++ {
+	for p := int32(len(s.drafts)); int(p) < count; p++ {
 		t, ok := s.tails[p]
 		if !ok {
 			t.next = unread
 		}
-		s.parts = append(s.parts, newPart(p, t))
+		s.drafts = append(s.drafts, newDraft(p, t))
 	}
 	positions := map[int32]kgo.Offset{}
-	for _, p := range s.parts {
+	for _, p := range s.drafts {
 		start, ok := starts[p.id]
 		end, alsoEnd := ends[p.id]
 		if !ok || !alsoEnd {
@@ -86,8 +87,8 @@ func (s *sink) assign(ctx context.Context, cl *kgo.Client) error {
 	return nil
 }
 
-// identify makes sure that the topic is the one that the archive holds, and has the configured number of partitions. It
-// returns that number.
+// identify checks that the topic is the archived one and has the configured number of partitions. It returns that
+// number.
 func (s *sink) identify(ctx context.Context, adm *kadm.Client) (int, error) {
 	s.identified = time.Now()
 	count, id, err := describe(ctx, adm, s.topic)
@@ -99,7 +100,8 @@ func (s *sink) identify(ctx context.Context, adm *kadm.Client) (int, error) {
 			return 0, err
 		}
 		if int(p) >= count {
-			return 0, fmt.Errorf("%w: partition %d is archived up to %d, the topic has %d partitions", ErrBeyondEnd, p, t.next, count)
+			return 0, fmt.Errorf("%w: partition %d is archived up to %d, the topic has %d partitions",
+				ErrBeyondEnd, p, t.next, count)
 		}
 	}
 	if err := sameTopic(s.topic, s.topicID, id); err != nil {
@@ -117,11 +119,12 @@ func sameTopic(topic, archived, id string) error {
 	if kafka.SameTopic(archived, id) {
 		return nil
 	}
-	return fmt.Errorf("%w: the archive holds %s with the id %s, the brokers have one with the id %s: the old archive stays as it is; "+
-		"move it away, or choose another sink.dir", ErrTopicReplaced, topic, archived, id)
+	return fmt.Errorf("%w: the archive holds %s with the id %s, the brokers have one with the id %s: "+
+		"the old archive stays as it is; move it away, or choose another sink.dir",
+		ErrTopicReplaced, topic, archived, id)
 }
 
-// describe asks how many partitions a topic has, and for its id in hex, which is empty where the brokers give none.
+// describe returns how many partitions a topic has, and its id in hex. The id is empty if the brokers have none.
 func describe(ctx context.Context, adm *kadm.Client, topic string) (count int, id string, err error) {
 	topics, err := adm.ListTopics(ctx, topic)
 	if err != nil {
@@ -139,7 +142,7 @@ func describe(ctx context.Context, adm *kadm.Client, topic string) (count int, i
 
 type lister = func(context.Context, ...string) (kadm.ListedOffsets, error)
 
-// offsets returns what list says of each partition of the topic, if it says so of all of them.
+// offsets returns the offset that list has of each partition of the topic. One missing offset is an error.
 func offsets(ctx context.Context, list lister, topic string) (map[int32]int64, error) {
 	listed, err := list(ctx, topic)
 	if err == nil {

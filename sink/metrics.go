@@ -37,7 +37,7 @@ func (h *histogram) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// NewMetrics registers the metrics of this package, which a registry takes once.
+// NewMetrics registers the metrics of this package. A registry accepts them only once.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
 	add, byPartition := promauto.With(registry), []string{"partition"}
 	fileSeconds := &histogram{Histogram: prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -84,8 +84,8 @@ func labels(partition int32) prometheus.Labels {
 	return prometheus.Labels{"partition": strconv.Itoa(int(partition))}
 }
 
-// measure shows how far a partition is archived.
-func (s *sink) measure(p *part) {
+// measure sets the gauges of a partition.
+func (s *sink) measure(p *draft) {
 	l := labels(p.id)
 	s.metrics.position.With(l).Set(float64(p.start))
 	s.metrics.lag.With(l).Set(float64(max(s.ends[p.id], p.next) - p.start))
@@ -94,7 +94,8 @@ func (s *sink) measure(p *part) {
 	} else {
 		s.metrics.waits.With(l).Set(0)
 	}
-	for _, c := range []*prometheus.CounterVec{s.metrics.rows, s.metrics.files, s.metrics.bytes, s.metrics.conflicts, s.metrics.failures} {
+	m := s.metrics
+	for _, c := range []*prometheus.CounterVec{m.rows, m.files, m.bytes, m.conflicts, m.failures} {
 		c.With(l) // at 0, so that a rate sees the first
 	}
 }
@@ -104,13 +105,13 @@ func (s *sink) fetched(fetches kgo.Fetches) {
 	fetches.EachPartition(func(f kgo.FetchTopicPartition) {
 		if len(f.Records) > 0 {
 			s.ends[f.Partition] = f.HighWatermark
-			s.measure(s.parts[f.Partition])
+			s.measure(s.drafts[f.Partition])
 		}
 	})
 }
 
-// wrote notes a file of a partition that was committed.
-func (s *sink) wrote(p *part, f Footer, took time.Duration) {
+// wrote counts a committed file of a partition.
+func (s *sink) wrote(p *draft, f Footer, took time.Duration) {
 	l := labels(p.id)
 	s.metrics.files.With(l).Inc()
 	s.metrics.rows.With(l).Add(float64(f.Rows))
@@ -118,7 +119,7 @@ func (s *sink) wrote(p *part, f Footer, took time.Duration) {
 	if f.Rows > 0 {
 		s.metrics.lastStart.With(l).Set(float64(f.LastInterval) / 1000)
 	}
-	// Already gone if somebody deletes dates: then its bytes are not counted.
+	// A user may have deleted the date already. Then its bytes are not counted.
 	if info, err := os.Stat(s.archive.path(p.date, p.id, f.Start)); err == nil {
 		s.metrics.bytes.With(l).Add(float64(info.Size()))
 	}

@@ -14,12 +14,12 @@ import (
 
 const tempPrefix = ".tmp-"
 
-// newArchive names an archive; open makes it ready.
+// newArchive returns an archive that open must prepare.
 func newArchive(dir, topic string, before func(action, path string) error) *archive {
 	return &archive{root: filepath.Join(dir, summariesDir), topic: topic, made: map[string]bool{}, before: before}
 }
 
-// open makes the directory where it is missing, and makes sure that it can hold a chain.
+// open makes the directory if it is missing, and checks that it can hold a chain.
 func (a *archive) open() error {
 	host, err := os.Hostname()
 	if err != nil {
@@ -37,10 +37,11 @@ func (a *archive) open() error {
 
 // diskMayRecover reports whether an error of opening the archive can go away by itself.
 func diskMayRecover(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EIO) || errors.Is(err, syscall.ESTALE)
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) ||
+		errors.Is(err, syscall.EIO) || errors.Is(err, syscall.ESTALE)
 }
 
-// makeRoot makes the archive's directory, and every new parent durable.
+// makeRoot makes the archive's directory. It makes every new parent durable.
 func (a *archive) makeRoot() error {
 	root, err := filepath.Abs(a.root)
 	if err != nil {
@@ -62,17 +63,17 @@ func (a *archive) makeRoot() error {
 		}
 	}
 	a.root = root
-	return a.syncDir(root) // whoever made a date's directory may have died before this
+	return a.syncDir(root) // a sink that made a date's directory may have died before syncing it
 }
 
-// probe finds out whether the file system has hard links.
+// probe checks that the file system has hard links.
 func (a *archive) probe() error {
 	one, two := a.tempPath(a.root), a.tempPath(a.root)
 	f, err := os.OpenFile(one, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {
 		return fmt.Errorf("writing to sink.dir: %w", err)
 	}
-	defer os.Remove(one) // removeDead finds what stays
+	defer os.Remove(one) // removeDead removes what stays
 	if err := f.Close(); err != nil {
 		return fmt.Errorf("writing to sink.dir: %w", err)
 	}
@@ -86,12 +87,12 @@ func (a *archive) probe() error {
 	return fmt.Errorf("linking in sink.dir: %w", err)
 }
 
-// tempPath returns a new name in dir that no reader's glob (*.parquet) matches. It tells who writes it.
+// tempPath returns a new name in dir that no reader's glob (*.parquet) matches. It holds the host and the pid.
 func (a *archive) tempPath(dir string) string {
 	return filepath.Join(dir, fmt.Sprintf("%s%d-%s-%016x", tempPrefix, os.Getpid(), a.host, rand.Uint64()))
 }
 
-// parseTemp says who wrote a temporary file.
+// parseTemp returns which process wrote a temporary file.
 func parseTemp(name string) (host string, pid int, ok bool) {
 	rest, ok := strings.CutPrefix(name, tempPrefix)
 	if !ok {
@@ -106,8 +107,8 @@ func parseTemp(name string) (host string, pid int, ok bool) {
 	return right[:end], pid, true
 }
 
-// removeDead removes the temporary files of processes of this host that are gone. Nothing depends on it: a file that is
-// removed from under a living sink is written again.
+// removeDead removes the temporary files of dead processes of this host. Nothing depends on it: a living sink whose
+// file is removed writes it again.
 func (a *archive) removeDead() error {
 	dates, err := listDates(a.root)
 	if err != nil {

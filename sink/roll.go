@@ -8,9 +8,9 @@ import (
 	"github.com/weirhpc/weir/kafka"
 )
 
-// roll writes what is in hand of a partition, and tries again until it is there or ctx ends; at least once. Where
-// another sink was first, it returns errTaken, and the part goes on from that sink's files.
-func (s *sink) roll(ctx context.Context, p *part) error {
+// roll writes the draft of a partition. It tries at least once, until the file is there or ctx ends. If another sink
+// was first, it returns errTaken, and the draft goes on from that sink's files.
+func (s *sink) roll(ctx context.Context, p *draft) error {
 	for tries := 1; ; tries++ {
 		err := s.commit(p)
 		if err == nil && s.unwritten.Over() {
@@ -29,7 +29,7 @@ func (s *sink) roll(ctx context.Context, p *part) error {
 	}
 }
 
-func (s *sink) commit(p *part) error {
+func (s *sink) commit(p *draft) error {
 	f := p.footer(s.topic)
 	f.TopicID = s.topicID
 	sortRows(p.rows)
@@ -41,8 +41,8 @@ func (s *sink) commit(p *part) error {
 		if err != nil {
 			return err
 		}
-		*p = *newPart(p.id, t)
-		delete(s.waits, p.id) // it may be passed; else it is found again
+		*p = *newDraft(p.id, t)
+		delete(s.waits, p.id) // the chain may have passed the record; otherwise it is found again
 		s.measure(p)
 		return errTaken
 	}
@@ -50,18 +50,19 @@ func (s *sink) commit(p *part) error {
 		return err
 	}
 	if p.badCount > 1 {
-		s.log.Warn("undecodable summaries are listed in a file's footer", "partition", p.id, "offset", p.start, "count", p.badCount)
+		s.log.Warn("undecodable summaries are listed in a file's footer",
+			"partition", p.id, "offset", p.start, "count", p.badCount)
 	}
 	s.wrote(p, f, time.Since(began))
-	*p = *newPart(p.id, tail{p.next, p.date, s.topicID})
+	*p = *newDraft(p.id, tail{p.next, p.date, s.topicID})
 	s.measure(p)
 	return nil
 }
 
-// rollAll writes everything in hand.
+// rollAll writes all drafts.
 func (s *sink) rollAll(ctx context.Context) error {
 	var faults []error
-	for _, p := range s.parts {
+	for _, p := range s.drafts {
 		if !p.empty() {
 			faults = append(faults, s.roll(ctx, p))
 		}

@@ -18,13 +18,13 @@ import (
 
 const (
 	minPause    = time.Second      // between two tries to read the topic
-	assignLimit = 10 * time.Second // for the brokers to say what the topic has
-	drainLimit  = 3 * time.Second  // for what is left in the topic at the end
+	assignLimit = 10 * time.Second // for the brokers to describe the topic
+	drainLimit  = 3 * time.Second  // for the rest of the topic at the end
 	awayLimit   = 2 * time.Second  // the same, if the brokers were away before
-	lookEvery   = 10 * time.Second // at what may change under a running sink: the topic, and the chain where it waits
+	lookEvery   = 10 * time.Second // between looks at the topic's id, and at chains that wait
 )
 
-// sink is the loop around the parts: one goroutine reads all partitions and writes all files.
+// sink is the loop around the drafts: one goroutine reads all partitions and writes all files.
 type sink struct {
 	cfg     config.Config
 	topic   string
@@ -33,25 +33,25 @@ type sink struct {
 	archive *archive
 	period  time.Duration // config.FilePeriod
 	tails   map[int32]tail
-	topicID string // in hex, as at the first contact; empty where the brokers give none
+	topicID string // in hex, as at the first contact; empty if the brokers have none
 	// identified is when the topic was last looked at.
 	identified time.Time
 	waits      map[int32]*wait // by partition
 	look       time.Duration   // lookEvery
-	parts      []*part         // by partition; empty before the topic was seen
-	ends       map[int32]int64 // of the partitions, as the last fetch had them
+	drafts     []*draft        // by partition; empty before the topic was seen
+	ends       map[int32]int64 // of the partitions, from the last fetch
 	brokers    *kafka.Brokers
 	patience   time.Duration // with the topic, at the end
 	unwritten  kafka.Trouble
 }
 
-// Run writes the topic job-summary to the archive until ctx ends: it then reads to the topic's end, for at most three
-// seconds, and writes what it has. It returns nil if all that it had is archived.
+// Run writes the topic job-summary to the archive until ctx ends. Then it reads to the topic's end, for at most three
+// seconds, and writes its drafts. It returns nil if all that it read is archived.
 //
-// Brokers that are away and a disk that is full are said once and waited for. What Run cannot repair ends it, with an
-// error that says what to do: ErrHole, ErrBadFile, ErrOvertaken, ErrBeyondEnd, ErrTopicReplaced, ErrNoTopic, ErrNoHardLinks,
-// kafka.ErrTopics. Several sinks may share a directory. At a summary with a schema that it does not know, Run waits, in
-// that partition alone.
+// Run logs once that brokers are away or that the disk is full, and waits. An error that waiting does not help ends it,
+// with the remedy: ErrHole, ErrBadFile, ErrOvertaken, ErrBeyondEnd, ErrTopicReplaced, ErrNoTopic, ErrNoHardLinks,
+// kafka.ErrTopics, kafka.ErrNoBrokers. Several sinks may share a directory. At a summary with an unknown schema, Run
+// waits, in that partition alone.
 func Run(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Metrics) error {
 	return newSink(cfg, log, metrics, nil).run(ctx)
 }
@@ -79,9 +79,9 @@ func (s *sink) run(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 		case fatal(err):
-			// What is in hand may be gone from the topic.
+			// The records of the drafts may be gone from the topic.
 			return errors.Join(err, s.rollAll(ended()))
-		case errors.Is(err, errPassed): // and is read from there
+		case errors.Is(err, errPassed): // the chain's new end is read next
 		case errors.Is(err, errTaken):
 			if !standsBy {
 				s.log.Info("another sink writes to this archive: this one stands by")
@@ -92,7 +92,7 @@ func (s *sink) run(ctx context.Context) error {
 				tries = 1
 				trouble.Over()
 			}
-			if !s.brokers.Away() && trouble.Worth(err, time.Now()) { // that they are away is in the log
+			if !s.brokers.Away() && trouble.Worth(err, time.Now()) { // absent brokers are in the log already
 				s.log.Warn("cannot read the summaries, trying again", "err", err)
 			}
 			kafka.Pause(ctx, max(minPause, kafka.Backoff(tries, s.cfg.BackoffCap)))
@@ -112,7 +112,8 @@ func (s *sink) open(ctx context.Context) error {
 		}
 		if err == nil {
 			for _, fault := range s.archive.damaged {
-				s.log.Warn("a file of the archive is damaged: its rows cannot be read, the sink goes on without it", "err", fault)
+				s.log.Warn("a file of the archive is damaged: its rows cannot be read, the sink goes on without it",
+					"err", fault)
 			}
 		}
 		if err == nil || !diskMayRecover(err) {
@@ -127,7 +128,7 @@ func (s *sink) open(ctx context.Context) error {
 	}
 }
 
-// finish archives what the topic holds by now, as far as the brokers answer, and all that is in hand.
+// finish archives all drafts, and the rest of the topic as far as the brokers answer.
 func (s *sink) finish(ctx context.Context) error {
 	limit := s.patience
 	if s.brokers.Away() {
@@ -144,7 +145,8 @@ func (s *sink) finish(ctx context.Context) error {
 			err = s.rollAll(ctx)
 			if err == nil {
 				for _, w := range s.waits {
-					s.log.Warn("ended at a record that this weir does not know, it and what is behind it are read at the next start",
+					s.log.Warn("ended at a record that this weir does not know, "+
+						"it and what is behind it are read at the next start",
 						"partition", w.partition, "offset", w.offset)
 				}
 				return nil
@@ -160,7 +162,10 @@ func (s *sink) finish(ctx context.Context) error {
 
 // fatal reports whether waiting does not help.
 func fatal(err error) bool {
-	for _, target := range []error{ErrHole, ErrBadFile, ErrOvertaken, ErrBeyondEnd, ErrTopicReplaced, ErrNoTopic, ErrNoHardLinks, kafka.ErrTopics, kafka.ErrNoBrokers} {
+	for _, target := range []error{
+		ErrHole, ErrBadFile, ErrOvertaken, ErrBeyondEnd, ErrTopicReplaced, ErrNoTopic, ErrNoHardLinks,
+		kafka.ErrTopics, kafka.ErrNoBrokers,
+	} {
 		if errors.Is(err, target) {
 			return true
 		}
@@ -175,7 +180,7 @@ func (s *sink) follow(ctx context.Context) error {
 		return err
 	}
 	defer cl.Close()
-	for _, p := range s.parts {
+	for _, p := range s.drafts {
 		s.measure(p)
 	}
 	for ctx.Err() == nil {
@@ -186,7 +191,7 @@ func (s *sink) follow(ctx context.Context) error {
 	return nil
 }
 
-// drain reads the topic up to where it ends now.
+// drain reads the topic up to its present end.
 func (s *sink) drain(ctx context.Context) error {
 	cl, err := s.connect(ctx)
 	if err != nil {
@@ -197,8 +202,8 @@ func (s *sink) drain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	behind := func(p *part) bool { return p.next < ends[p.id] && s.waits[p.id] == nil }
-	for slices.ContainsFunc(s.parts, behind) {
+	behind := func(p *draft) bool { return p.next < ends[p.id] && s.waits[p.id] == nil }
+	for slices.ContainsFunc(s.drafts, behind) {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -209,10 +214,10 @@ func (s *sink) drain(ctx context.Context) error {
 	return nil
 }
 
-// step takes what one poll brings, and writes the files that end by it or by time.
+// step accepts the records of one poll, and writes the files that end by them or by time.
 func (s *sink) step(ctx context.Context, cl *kgo.Client) error {
 	wait := time.Second
-	for _, p := range s.parts {
+	for _, p := range s.drafts {
 		if !p.empty() {
 			wait = min(wait, max(time.Until(p.since.Add(s.period)), time.Millisecond))
 		}
@@ -226,7 +231,7 @@ func (s *sink) step(ctx context.Context, cl *kgo.Client) error {
 		}
 	}
 	for it := fetches.RecordIter(); !it.Done(); {
-		if err := s.take(ctx, it.Next()); err != nil {
+		if err := s.accept(ctx, it.Next()); err != nil {
 			return err
 		}
 	}
@@ -235,7 +240,7 @@ func (s *sink) step(ctx context.Context, cl *kgo.Client) error {
 	if err := s.attend(ctx, cl, now); err != nil {
 		return err
 	}
-	for _, p := range s.parts {
+	for _, p := range s.drafts {
 		if p.due(now, s.period) {
 			if err := s.roll(ctx, p); err != nil {
 				return err
@@ -245,8 +250,9 @@ func (s *sink) step(ctx context.Context, cl *kgo.Client) error {
 	return nil
 }
 
-func (s *sink) take(ctx context.Context, r *kgo.Record) error {
-	p := s.parts[r.Partition]
+// accept adds a record to its draft, and writes files that end: this one by date, the fullest by size.
+func (s *sink) accept(ctx context.Context, r *kgo.Record) error {
+	p := s.drafts[r.Partition]
 	if s.waits[p.id] != nil {
 		return nil
 	}
@@ -257,7 +263,8 @@ func (s *sink) take(ctx context.Context, r *kgo.Record) error {
 		return nil
 	}
 	if it.reason != "" && p.badCount == 0 {
-		s.log.Warn("undecodable summary, listed in the next file's footer", "partition", p.id, "offset", it.offset, "err", it.reason)
+		s.log.Warn("undecodable summary, listed in the next file's footer",
+			"partition", p.id, "offset", it.offset, "err", it.reason)
 	}
 	if p.ends(it) {
 		if err := s.roll(ctx, p); err != nil {
@@ -267,7 +274,7 @@ func (s *sink) take(ctx context.Context, r *kgo.Record) error {
 	p.add(it, time.Now())
 	var bytes int64
 	fullest := p
-	for _, other := range s.parts {
+	for _, other := range s.drafts {
 		if bytes += other.bytes; other.bytes > fullest.bytes {
 			fullest = other
 		}
@@ -278,7 +285,7 @@ func (s *sink) take(ctx context.Context, r *kgo.Record) error {
 	return s.roll(ctx, fullest)
 }
 
-// ended returns a context that is over: for one try and no waiting.
+// ended returns a context that is over, for one try without waiting.
 func ended() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

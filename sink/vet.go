@@ -12,142 +12,19 @@ import (
 	"sync"
 
 	"github.com/parquet-go/parquet-go"
-	"github.com/parquet-go/parquet-go/encoding/thrift"
 	parquetformat "github.com/parquet-go/parquet-go/format"
 )
 
-// The Parquet library trusts a file: it reserves what a list, a page or a dictionary claims to hold. One damaged byte may
-// ask for more memory than there is, which ends the process. So everything that claims a size is held against the bytes
-// that are there, before the library sees it.
+// The Parquet library trusts a file: it reserves the size that a list, a page or a dictionary claims. One damaged byte
+// may claim more memory than there is, which ends the process. So every claimed size is checked against the bytes that
+// are there, before the library sees it.
 
 const (
-	maxDepth     = 16   // of structures in a footer; ours have 6
 	maxSchema    = 1000 // elements; ours have 40
 	maxPageBytes = 64 << 20
-	listBudget   = 64 << 20 // of the lists in a footer, with footerBudget for each of its bytes
-	footerBudget = 64
-	structBytes  = 1 << 10 // of an element of a list that is a structure: none of the format's is larger in memory
-	scalarBytes  = 24
 )
 
-var (
-	errThrift    = errors.New("not a Thrift structure")
-	errListBytes = errors.New("a list that is longer than its bytes")
-	zstdMagic    = []byte{0x28, 0xB5, 0x2F, 0xFD}
-)
-
-// thriftWalk walks a structure of the compact Thrift protocol, without a schema. It refuses what no Parquet footer holds:
-// sets, maps, and lists of booleans.
-type thriftWalk struct {
-	rest   []byte
-	budget int
-}
-
-// structure walks to the end of a structure.
-func (w *thriftWalk) structure(depth int) error {
-	if depth > maxDepth {
-		return errThrift
-	}
-	for {
-		b, err := w.take(1)
-		if err != nil || b[0] == 0 {
-			return err
-		}
-		if b[0]>>4 == 0 { // the field's number follows
-			if _, err := w.varint(); err != nil {
-				return err
-			}
-		}
-		if err := w.value(thrift.Type(b[0]&0xF), depth); err != nil {
-			return err
-		}
-	}
-}
-
-func (w *thriftWalk) value(kind thrift.Type, depth int) error {
-	size := uint64(0)
-	var err error
-	switch kind {
-	case thrift.TRUE, thrift.FALSE: // the type is the value
-	case thrift.I8:
-		size = 1
-	case thrift.DOUBLE:
-		size = 8
-	case thrift.I16, thrift.I32, thrift.I64:
-		_, err = w.varint()
-	case thrift.BINARY:
-		size, err = w.varint()
-	case thrift.LIST:
-		return w.list(depth + 1)
-	case thrift.STRUCT:
-		return w.structure(depth + 1)
-	default:
-		return errThrift
-	}
-	if err == nil {
-		_, err = w.take(size)
-	}
-	return err
-}
-
-func (w *thriftWalk) list(depth int) error {
-	b, err := w.take(1)
-	if err != nil {
-		return err
-	}
-	kind, n := thrift.Type(b[0]&0xF), uint64(b[0]>>4)
-	if n == 15 {
-		if n, err = w.varint(); err != nil {
-			return err
-		}
-	}
-	cost := scalarBytes
-	switch kind {
-	case thrift.TRUE, thrift.FALSE:
-		return errThrift
-	case thrift.STRUCT, thrift.LIST:
-		cost = structBytes
-	}
-	if n > uint64(len(w.rest)) {
-		return errListBytes
-	}
-	if w.budget -= int(n) * cost; w.budget < 0 {
-		return errListBytes
-	}
-	for range n {
-		if err := w.value(kind, depth); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (w *thriftWalk) take(n uint64) ([]byte, error) {
-	if n > uint64(len(w.rest)) {
-		return nil, io.ErrUnexpectedEOF
-	}
-	b := w.rest[:n]
-	w.rest = w.rest[n:]
-	return b, nil
-}
-
-func (w *thriftWalk) varint() (uint64, error) {
-	v, n := binary.Uvarint(w.rest)
-	if n <= 0 {
-		return 0, errThrift
-	}
-	w.rest = w.rest[n:]
-	return v, nil
-}
-
-// decodeThrift decodes the structure that b begins with into v, and returns the bytes behind it.
-func decodeThrift(b []byte, v any) (rest []byte, err error) {
-	w := thriftWalk{rest: b, budget: listBudget + footerBudget*len(b)}
-	if err := w.structure(0); err != nil {
-		return nil, err
-	}
-	return w.rest, thrift.Unmarshal(new(thrift.CompactProtocol), b[:len(b)-len(w.rest)], v)
-}
+var zstdMagic = []byte{0x28, 0xB5, 0x2F, 0xFD}
 
 // metadata reads the Parquet footer of a file.
 func metadata(r io.ReaderAt, size int64) (*parquetformat.FileMetaData, error) {
@@ -179,7 +56,7 @@ func metadata(r io.ReaderAt, size int64) (*parquetformat.FileMetaData, error) {
 	return m, nil
 }
 
-// vet holds what a footer and the headers of pages claim against each other and against the file's size.
+// vet compares the claims of a footer and of page headers with each other and with the file's size.
 func vet(r io.ReaderAt, size int64, m *parquetformat.FileMetaData) error {
 	leaves, err := vetSchema(m.Schema)
 	if err != nil {
@@ -188,15 +65,17 @@ func vet(r io.ReaderAt, size int64, m *parquetformat.FileMetaData) error {
 	rows := int64(0)
 	for _, g := range m.RowGroups {
 		if len(g.Columns) != len(leaves) || g.NumRows < 0 {
-			return fmt.Errorf("damaged footer: %d columns and %d rows where the schema has %d columns", len(g.Columns), g.NumRows, len(leaves))
+			return fmt.Errorf("damaged footer: %d columns and %d rows where the schema has %d columns",
+				len(g.Columns), g.NumRows, len(leaves))
 		}
 		rows += g.NumRows
 		for i := range g.Columns {
-			if c := &g.Columns[i].MetaData; c.Type != leaves[i].Type.V || c.PathInSchema[len(c.PathInSchema)-1] != leaves[i].Name {
+			c := &g.Columns[i].MetaData
+			if c.Type != leaves[i].Type.V || c.PathInSchema[len(c.PathInSchema)-1] != leaves[i].Name {
 				return fmt.Errorf("damaged footer: column %v is not that of the schema", c.PathInSchema)
 			}
-			if err := vetColumn(r, size, &g.Columns[i].MetaData); err != nil {
-				return fmt.Errorf("damaged column %v: %w", g.Columns[i].MetaData.PathInSchema, err)
+			if err := vetColumn(r, size, c); err != nil {
+				return fmt.Errorf("damaged column %v: %w", c.PathInSchema, err)
 			}
 		}
 	}
@@ -206,8 +85,8 @@ func vet(r io.ReaderAt, size int64, m *parquetformat.FileMetaData) error {
 	return nil
 }
 
-// vetSchema holds a schema against the one that the sink writes, and returns its leaves. The library takes a value for
-// what the schema says, even if that makes a pointer of a number. Columns may be missing: older files have fewer.
+// vetSchema compares a schema with the one that the sink writes, and returns its leaves. The library believes the
+// schema's type of a value, even if that makes a pointer of a number. Columns may be missing: older files have fewer.
 func vetSchema(schema []parquetformat.SchemaElement) (leaves []parquetformat.SchemaElement, err error) {
 	if len(schema) > maxSchema {
 		return nil, fmt.Errorf("a schema of %d elements", len(schema))
@@ -240,7 +119,7 @@ var ourSchema = sync.OnceValue(func() []parquetformat.SchemaElement {
 			return m.Schema
 		}
 	}
-	panic(err) // cannot fail once the tests have passed
+	panic(err) // this cannot fail once the tests have passed
 })
 
 // vetColumn walks the pages of a column chunk.
@@ -249,7 +128,8 @@ func vetColumn(r io.ReaderAt, size int64, m *parquetformat.ColumnMetaData) error
 	if m.DictionaryPageOffset != 0 {
 		start = m.DictionaryPageOffset
 	}
-	if m.Codec != parquetformat.Zstd || start < 4 || m.TotalCompressedSize < 0 || start > size || m.TotalCompressedSize > size-start {
+	if m.Codec != parquetformat.Zstd || start < 4 || start > size ||
+		m.TotalCompressedSize < 0 || m.TotalCompressedSize > size-start {
 		return fmt.Errorf("%d bytes at %d of a file of %d", m.TotalCompressedSize, start, size)
 	}
 	rest := make([]byte, m.TotalCompressedSize)
@@ -264,7 +144,8 @@ func vetColumn(r io.ReaderAt, size int64, m *parquetformat.ColumnMetaData) error
 		if err != nil {
 			return fmt.Errorf("header of a page: %w", err)
 		}
-		if h.CompressedPageSize < 0 || int(h.CompressedPageSize) > len(body) || h.UncompressedPageSize < 0 || h.UncompressedPageSize > maxPageBytes {
+		if h.CompressedPageSize < 0 || int(h.CompressedPageSize) > len(body) ||
+			h.UncompressedPageSize < 0 || h.UncompressedPageSize > maxPageBytes {
 			return fmt.Errorf("a page of %d bytes, %d when decompressed", h.CompressedPageSize, h.UncompressedPageSize)
 		}
 		plain += int64(len(rest)-len(body)) + int64(h.UncompressedPageSize)
@@ -285,7 +166,8 @@ func vetColumn(r io.ReaderAt, size int64, m *parquetformat.ColumnMetaData) error
 		return fmt.Errorf("pages of data begin at %d, where the footer says %d", dataAt, m.DataPageOffset)
 	}
 	if values != m.NumValues || plain != m.TotalUncompressedSize {
-		return fmt.Errorf("%d values in %d bytes, where the footer says %d in %d", values, plain, m.NumValues, m.TotalUncompressedSize)
+		return fmt.Errorf("%d values in %d bytes, where the footer says %d in %d",
+			values, plain, m.NumValues, m.TotalUncompressedSize)
 	}
 	return nil
 }
@@ -297,11 +179,13 @@ func vetPage(h *parquetformat.PageHeader, body []byte) (int64, error) {
 	case h.Type == parquetformat.DictionaryPage && d.Valid && d.V.Encoding == parquetformat.Plain &&
 		d.V.NumValues >= 0 && d.V.NumValues <= h.UncompressedPageSize && bytes.HasPrefix(body, zstdMagic):
 		return 0, nil
-	case h.Type == parquetformat.DataPageV2 && v.Valid && v.V.NumValues >= 0 && v.V.NumNulls >= 0 && v.V.NumNulls <= v.V.NumValues &&
+	case h.Type == parquetformat.DataPageV2 && v.Valid &&
+		v.V.NumValues >= 0 && v.V.NumNulls >= 0 && v.V.NumNulls <= v.V.NumValues &&
 		(v.V.Encoding == parquetformat.Plain || v.V.Encoding == parquetformat.RLEDictionary):
-		// The levels are run lengths, which nothing bounds: the compressed values must begin right behind them.
-		levels := int64(v.V.RepetitionLevelsByteLength) + int64(v.V.DefinitionLevelsByteLength)
-		if v.V.RepetitionLevelsByteLength >= 0 && levels >= 0 && levels <= int64(len(body)) && bytes.HasPrefix(body[levels:], zstdMagic) {
+		// The levels are run lengths, which have no bound. The compressed values must begin right behind them.
+		repetition := int64(v.V.RepetitionLevelsByteLength)
+		levels := repetition + int64(v.V.DefinitionLevelsByteLength)
+		if repetition >= 0 && levels >= 0 && levels <= int64(len(body)) && bytes.HasPrefix(body[levels:], zstdMagic) {
 			return int64(v.V.NumValues), nil
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// wait is a record that a partition waits at: its schema is not known here. A newer weir wrote it, so an upgraded sink
-// can archive it; to file it as undecodable would lose its rows.
+// wait is a record that a partition waits at, because its schema is unknown. A newer weir wrote it, so an upgraded sink
+// can archive it. To list it as undecodable would lose its rows.
 type wait struct {
 	partition int32
 	offset    int64
@@ -24,10 +24,10 @@ type wait struct {
 	trouble   kafka.Trouble
 }
 
-// attend looks after what changes without a record: a topic that is another one now, and the partitions that wait.
+// attend looks after changes that no record shows: a topic that was replaced, and partitions that wait.
 func (s *sink) attend(ctx context.Context, cl *kgo.Client, now time.Time) error {
 	if now.Sub(s.identified) >= s.look {
-		limited, cancel := context.WithTimeout(ctx, awayLimit) // files are due, also while no broker answers
+		limited, cancel := context.WithTimeout(ctx, awayLimit) // files become due while no broker answers
 		_, err := s.identify(limited, kadm.NewClient(cl))
 		cancel()
 		if fatal(err) && !errors.Is(err, ErrNoTopic) {
@@ -45,15 +45,15 @@ func (s *sink) attend(ctx context.Context, cl *kgo.Client, now time.Time) error 
 			continue
 		}
 		w.checked = now
-		if err := s.passed(s.parts[w.partition]); err != nil {
+		if err := s.passed(s.drafts[w.partition]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// passed returns errPassed where an upgraded sink, or accept-gap, has taken the chain on behind a partition that waits.
-func (s *sink) passed(p *part) error {
+// passed returns errPassed if an upgraded sink, or accept-gap, has continued the chain of a partition that waits.
+func (s *sink) passed(p *draft) error {
 	if !p.empty() { // its own file comes first
 		return nil
 	}
@@ -65,14 +65,14 @@ func (s *sink) passed(p *part) error {
 	if err != nil {
 		return err
 	}
-	*p = *newPart(p.id, t)
+	*p = *newDraft(p.id, t)
 	delete(s.waits, p.id)
 	s.measure(p)
 	s.log.Info("the chain goes on behind the summary with an unknown schema", "partition", p.id, "offset", p.start)
 	return errPassed
 }
 
-// Unknown is a record of the topic that its partition waits at.
+// Unknown is a record that its partition waits at.
 type Unknown struct {
 	Offset      int64  `json:"offset"`
 	TimestampMs int64  `json:"timestamp_ms"` // when it was written
@@ -82,9 +82,9 @@ type Unknown struct {
 // errFirst ends a read behind its first record.
 var errFirst = errors.New("the first record")
 
-// NextUnknown returns the record that a sink waits at in a partition that is archived up to position: the first one that
-// follows, if its schema is not known here. Else it returns nil. Records that the sink has in hand, but not yet in the
-// archive, hide it.
+// NextUnknown returns the first record from position on, if its schema is unknown here. A sink that has archived the
+// partition up to position waits at that record. Otherwise NextUnknown returns nil. Records of the sink's draft hide
+// it.
 func NextUnknown(ctx context.Context, cfg config.Config, partition int32, position, end int64) (*Unknown, error) {
 	cl, err := kafka.NewReader(ctx, cfg)
 	if err != nil {
@@ -95,7 +95,8 @@ func NextUnknown(ctx context.Context, cfg config.Config, partition int32, positi
 }
 
 // NextUnknownOf is NextUnknown with a client that kafka.NewReader made, or that has its options.
-func NextUnknownOf(ctx context.Context, cl *kgo.Client, cfg config.Config, partition int32, position, end int64) (*Unknown, error) {
+func NextUnknownOf(ctx context.Context, cl *kgo.Client, cfg config.Config, partition int32, position, end int64,
+) (*Unknown, error) {
 	var first *kgo.Record
 	ranges := map[int32]kafka.Range{partition: {From: position, To: end}}
 	err := kafka.ReadRanges(ctx, cl, cfg.Prefix+schemas.TopicJobSummary, ranges, func(r *kgo.Record) error {

@@ -67,7 +67,7 @@ func TestTextThatIsNotUTF8(t *testing.T) {
 	}
 }
 
-func TestPart(t *testing.T) {
+func TestDraft(t *testing.T) {
 	rows := func(offset int64, date string, n int) item {
 		return item{offset: offset, date: date, rows: make([]schemas.Row, n)}
 	}
@@ -97,7 +97,7 @@ func TestPart(t *testing.T) {
 		"what was taken is not taken again":      {[]item{rows(5, "a", 1), rows(5, "a", 1), rows(4, "b", 1)}, nil, file{"a", 5, 6, 1, 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPart(0, tail{next: 5, date: "z"})
+			p := newDraft(0, tail{next: 5, date: "z"})
 			now := time.Unix(1000, 0)
 			shape := func() file {
 				f := p.footer("t")
@@ -107,7 +107,7 @@ func TestPart(t *testing.T) {
 			for _, it := range c.items {
 				if it.offset >= p.next && p.ends(it) {
 					files = append(files, shape())
-					p = newPart(0, tail{next: p.next, date: p.date})
+					p = newDraft(0, tail{next: p.next, date: p.date})
 				}
 				p.add(it, now)
 			}
@@ -125,28 +125,28 @@ func TestPart(t *testing.T) {
 }
 
 func TestPlace(t *testing.T) {
-	held := newPart(3, tail{next: 10, date: ""})
+	held := newDraft(3, tail{next: 10, date: ""})
 	held.add(item{offset: 10, date: "a", rows: make([]schemas.Row, 1)}, time.Unix(0, 0))
 	for name, c := range map[string]struct {
-		part       *part
+		draft      *draft
 		start, end int64
 		next       int64
 		err        error
 	}{
-		"first start":                    {newPart(3, tail{next: unread, date: ""}), 40, 50, 40, nil},
-		"first start, empty log":         {newPart(3, tail{next: unread, date: ""}), 0, 0, 0, nil},
-		"nothing archived, log moved on": {newPart(3, tail{next: 40, date: ""}), 60, 70, 60, nil},
-		"inside":                         {newPart(3, tail{next: 45, date: "a"}), 40, 50, 45, nil},
-		"at the end":                     {newPart(3, tail{next: 50, date: "a"}), 40, 50, 50, nil},
-		"at the start":                   {newPart(3, tail{next: 40, date: "a"}), 40, 50, 40, nil},
-		"overtaken":                      {newPart(3, tail{next: 39, date: "a"}), 40, 50, 39, ErrOvertaken},
+		"first start":                    {newDraft(3, tail{next: unread, date: ""}), 40, 50, 40, nil},
+		"first start, empty log":         {newDraft(3, tail{next: unread, date: ""}), 0, 0, 0, nil},
+		"nothing archived, log moved on": {newDraft(3, tail{next: 40, date: ""}), 60, 70, 60, nil},
+		"inside":                         {newDraft(3, tail{next: 45, date: "a"}), 40, 50, 45, nil},
+		"at the end":                     {newDraft(3, tail{next: 50, date: "a"}), 40, 50, 50, nil},
+		"at the start":                   {newDraft(3, tail{next: 40, date: "a"}), 40, 50, 40, nil},
+		"overtaken":                      {newDraft(3, tail{next: 39, date: "a"}), 40, 50, 39, ErrOvertaken},
 		"overtaken with rows in hand":    {held, 40, 50, 11, ErrOvertaken},
-		"ahead of the topic":             {newPart(3, tail{next: 51, date: "a"}), 40, 50, 51, ErrBeyondEnd},
+		"ahead of the topic":             {newDraft(3, tail{next: 51, date: "a"}), 40, 50, 51, ErrBeyondEnd},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := c.part.place(c.start, c.end)
-			if !errors.Is(err, c.err) || c.part.next != c.next {
-				t.Errorf("place: next %d, %v; want %d, %v", c.part.next, err, c.next, c.err)
+			err := c.draft.place(c.start, c.end)
+			if !errors.Is(err, c.err) || c.draft.next != c.next {
+				t.Errorf("place: next %d, %v; want %d, %v", c.draft.next, err, c.next, c.err)
 			}
 			if errors.Is(c.err, ErrOvertaken) && !strings.Contains(err.Error(), "weir sink accept-gap 3") {
 				t.Errorf("the remedy is missing: %v", err)

@@ -10,7 +10,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// Memory that a row in hand takes, in bytes: the row, the metric that it points into, and its deciles.
+// Memory of a row in a draft, in bytes: the row, the metric that it points into, and its deciles.
 const (
 	rowBytes         = 850
 	listBytes        = 120 // lo or hi
@@ -18,21 +18,21 @@ const (
 	maxReasonBytes   = 300
 )
 
-// unread is the position of a partition whose log was not looked at yet.
+// unread is the position of a partition whose offsets are not known yet.
 const unread = -1
 
-// item is what a record of the topic is to the archive: rows, or the reason why there are none, or a transaction
+// item is a record of the topic as the archive sees it: rows, or the reason why there are none, or a transaction
 // marker.
 type item struct {
 	offset int64
 	marker bool
 	rows   []schemas.Row
 	reason string // not empty: undecodable
-	newer  bool   // undecodable only to this program: a schema that it does not know
+	newer  bool   // undecodable because this program does not know the schema
 	date   string // UTC, of the interval; of the broker's timestamp if undecodable
 }
 
-// decode says what a record is.
+// decode makes an item of a record.
 func decode(cluster string, r *kgo.Record) item {
 	it := item{offset: r.Offset}
 	if r.Attrs.IsControl() {
@@ -57,7 +57,7 @@ func decode(cluster string, r *kgo.Record) item {
 	return it
 }
 
-// dateOf returns the UTC date of a time in Unix milliseconds; the first of 1970 for a time that no clock shows.
+// dateOf returns the UTC date of a time in Unix milliseconds, or the first of 1970 for an impossible time.
 func dateOf(ms int64) string {
 	const year2100 = 4102444800000
 	if ms < 0 || ms > year2100 {
@@ -66,16 +66,15 @@ func dateOf(ms int64) string {
 	return time.UnixMilli(ms).UTC().Format(time.DateOnly)
 }
 
-// part is what the sink has in hand of one partition: the file to come. It is pure: times are passed in, and whoever
-// holds it writes the file.
-type part struct {
+// draft is the next file of one partition, in memory. It is pure: times are passed in, and the caller writes the file.
+type draft struct {
 	id       int32
 	start    int64 // where the file starts, as the chain has it
-	next     int64 // behind everything taken
+	next     int64 // behind everything that was added
 	previous string
 
-	// date is that of the first record that is not a marker, so it follows from start and the log alone: two sinks
-	// with the same start choose the same directory, and meet at link(2).
+	// date is that of the first record that is not a marker, so it follows from start and the log alone. Two sinks with
+	// the same start choose the same directory, and meet at link(2).
 	date        string
 	rows        []schemas.Row
 	undecodable []Undecodable
@@ -84,22 +83,22 @@ type part struct {
 	since       time.Time // when the first record that is not a marker came
 }
 
-func newPart(id int32, t tail) *part {
-	return &part{id: id, start: t.next, next: t.next, previous: t.date}
+func newDraft(id int32, t tail) *draft {
+	return &draft{id: id, start: t.next, next: t.next, previous: t.date}
 }
 
-// empty reports whether there is nothing to write. Markers alone make no file: they are read again at the next start.
-func (p *part) empty() bool { return p.date == "" }
+// empty reports whether there is nothing to write. Markers alone make no file. They are read again at the next start.
+func (p *draft) empty() bool { return p.date == "" }
 
-// ends reports whether the file must end before it, since it holds rows of one date only.
-func (p *part) ends(it item) bool {
+// ends reports whether the file must end before the item. A file holds rows of one date only.
+func (p *draft) ends(it item) bool {
 	return !p.empty() && len(it.rows) > 0 && it.date != p.date
 }
 
-// add takes a record. The caller has written the file first where it ends.
-func (p *part) add(it item, now time.Time) {
+// add adds an item. If the file ends before it, the caller has written the file first.
+func (p *draft) add(it item, now time.Time) {
 	if it.offset < p.next {
-		return // taken before
+		return // added before
 	}
 	p.next = it.offset + 1
 	if it.marker {
@@ -125,12 +124,12 @@ func (p *part) add(it item, now time.Time) {
 }
 
 // due reports whether the file has been open for a whole period.
-func (p *part) due(now time.Time, period time.Duration) bool {
+func (p *draft) due(now time.Time, period time.Duration) bool {
 	return !p.empty() && now.Sub(p.since) >= period
 }
 
 // footer describes the file as it would be written now.
-func (p *part) footer(topic string) Footer {
+func (p *draft) footer(topic string) Footer {
 	f := Footer{
 		Topic: topic, Partition: p.id, Start: p.start, Next: p.next, Rows: int64(len(p.rows)),
 		Undecodable: p.undecodable, UndecodableCount: p.badCount, PreviousDate: p.previous,
@@ -145,9 +144,9 @@ func (p *part) footer(topic string) Footer {
 	return f
 }
 
-// place holds the position against what the topic has, [logStart, logEnd). A chain that has not begun begins at
+// place checks the position against the offsets of the topic, [logStart, logEnd). A chain that has not begun begins at
 // logStart.
-func (p *part) place(logStart, logEnd int64) error {
+func (p *draft) place(logStart, logEnd int64) error {
 	begun := p.previous != "" || !p.empty()
 	switch {
 	case p.next == unread, p.next < logStart && !begun:
@@ -156,7 +155,8 @@ func (p *part) place(logStart, logEnd int64) error {
 		return fmt.Errorf("%w: partition %d is archived up to %d, the topic begins at %d: what lies between is lost; "+
 			"accept it with `weir sink accept-gap %d`", ErrOvertaken, p.id, p.next, logStart, p.id)
 	case p.next > logEnd:
-		return fmt.Errorf("%w: partition %d is archived up to %d, the topic ends at %d: it was made anew, or is another cluster's; "+
+		return fmt.Errorf("%w: partition %d is archived up to %d, the topic ends at %d: "+
+			"it was made anew, or is another cluster's; "+
 			"choose another sink.dir, or move the old archive away", ErrBeyondEnd, p.id, p.next, logEnd)
 	}
 	return nil
