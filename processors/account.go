@@ -6,23 +6,23 @@ import "github.com/weirhpc/weir/schemas"
 type Fold interface {
 	// Apply folds the next entry of the log.
 	Apply(e Entry) Effects
-	// Progress is the state once everything before position has been folded.
+	// Progress returns the state once everything before position has been folded.
 	Progress(position int64) *schemas.Progress
-	// abandon gives up what a replay cannot tell, after retention took its beginning.
+	// abandon gives up what a replay cannot know, after retention deleted its beginning.
 	abandon()
 }
 
-// account holds what a fold has said since the last commit. It is where exactly-once is kept: a successor folds from hold,
-// and what the fold says of entries before position was said, and counted, by its predecessor.
+// account holds the effects of a fold since the last commit. It keeps exactly-once: a successor folds from hold, and
+// drops the effects of entries before position, since its predecessor has committed and counted these.
 type account struct {
 	fold     Fold
 	from     int64 // position of the last commit
 	resumed  int64 // position when this account was opened: entries before it are only replayed
-	position int64 // behind everything that was read
+	position int64 // behind everything that was read, transaction markers included
 	counts   schemas.ProgressCounts
 	outputs  []schemas.Record
 	rejects  []Rejected
-	lost     *[2]int64 // offsets of which retention took some, for the next Progress
+	lost     *[2]int64 // offsets of which retention deleted some, for the next Progress
 	replayed int64     // entries folded again
 
 	cut        *cut // until the replay has ended
@@ -33,15 +33,16 @@ type account struct {
 	otherNodes otherInterval
 }
 
-// cut is a replay of which retention took the beginning.
+// cut is a replay whose beginning retention deleted.
 type cut struct {
 	from, to int64 // offsets that are gone
 	open     int64 // records without a fate at the last commit
 }
 
-// openAccount continues from the last committed Progress, nil at the beginning of a partition, and says where to read
+// openAccount continues from the last committed Progress, nil at the beginning of a partition. It returns where to read
 // from. logStart is the first offset that the partition still has.
-func openAccount(newFold func(p *schemas.Progress) Fold, p *schemas.Progress, logStart int64) (a *account, start int64) {
+func openAccount(newFold func(p *schemas.Progress) Fold, p *schemas.Progress, logStart int64,
+) (a *account, start int64) {
 	a = &account{fold: newFold(p)}
 	if p == nil {
 		a.from, a.resumed, a.position = logStart, logStart, logStart
@@ -61,8 +62,8 @@ func openAccount(newFold func(p *schemas.Progress) Fold, p *schemas.Progress, lo
 	return a, max(p.Hold, logStart)
 }
 
-// take folds an entry.
-func (a *account) take(e Entry) {
+// add folds an entry. It drops what a predecessor has committed.
+func (a *account) add(e Entry) {
 	if e.Offset >= a.resumed {
 		a.endReplay()
 	}
@@ -83,7 +84,7 @@ func (a *account) take(e Entry) {
 	a.advance(e.Offset + 1)
 }
 
-// advance notes that everything before next has been read, transaction markers included.
+// advance moves the position to next, behind entries or transaction markers.
 func (a *account) advance(next int64) {
 	if next > a.resumed {
 		a.endReplay()
@@ -91,7 +92,7 @@ func (a *account) advance(next int64) {
 	a.position = max(a.position, next)
 }
 
-// endReplay counts as lost the records that were open at the last commit and that retention took before the replay.
+// endReplay counts as lost the records that were open at the last commit and that retention deleted before the replay.
 func (a *account) endReplay() {
 	if a.cut == nil {
 		return
@@ -107,11 +108,11 @@ func (a *account) endReplay() {
 // hasNews reports whether there is something to commit at once.
 func (a *account) hasNews() bool { return len(a.outputs) > 0 || len(a.rejects) > 0 || a.lost != nil }
 
-// maxHeldRejects bounds the offsets that a Progress lists. Without the oldest of more, a replay rejects these entries for
-// what they are: the list only matters where another version would read one that this version could not.
+// maxHeldRejects bounds the offsets that a Progress lists. The oldest of more are left out. A replay rejects these
+// entries again for what they are, unless another version can read what this one could not.
 const maxHeldRejects = 100_000
 
-// progress is what to commit with the outputs and rejects.
+// progress returns the Progress to commit with the outputs and rejects.
 func (a *account) progress() *schemas.Progress {
 	p := a.fold.Progress(a.position)
 	p.From, p.Counts, p.TopicID = a.from, a.counts, a.topicID
@@ -125,7 +126,7 @@ func (a *account) progress() *schemas.Progress {
 	return p
 }
 
-// committed notes that everything said so far is durable.
+// committed forgets the effects that are durable now.
 func (a *account) committed() {
 	a.from, a.outputs, a.rejects, a.lost = a.position, nil, nil, nil
 }
@@ -133,8 +134,9 @@ func (a *account) committed() {
 // minuteMs is the time within which unreadable records are counted.
 const minuteMs = 60_000
 
-// unreadable counts the records that nobody can read: a bad deploy writes many in a short time. It goes by append times,
-// so that a replay decides the same. Records that a rule refuses do not count: of a node with a wrong clock, all would.
+// unreadable counts the records that nobody can read. A bad deploy writes many of them in a short time. Append times
+// decide, so that a replay decides the same. Records that a rule refuses do not count, or one node with a wrong clock
+// would stop the partition.
 type unreadable struct {
 	limit   int64
 	since   int64 // append time of the first
@@ -142,9 +144,10 @@ type unreadable struct {
 	stopped *Rejected
 }
 
-// add notes an unreadable record. The one that passes the limit stops the partition.
+// add counts an unreadable record. The one that passes the limit stops the partition.
 func (u *unreadable) add(appendedMs int64, r Rejected) {
-	if age := appendedMs - u.since; u.n == 0 || age >= minuteMs || age <= -minuteMs { // a broker's clock may be set back
+	age := appendedMs - u.since // negative if a broker's clock was set back
+	if u.n == 0 || age >= minuteMs || age <= -minuteMs {
 		u.since, u.n = appendedMs, 0
 	}
 	if u.n++; u.n > u.limit && u.stopped == nil {
@@ -159,7 +162,8 @@ type otherInterval struct {
 	sender   string // of the last one
 }
 
-// compare notes an entry with another interval_ms than ours: its record becomes misrouted, or its Tick takes no record.
+// compare counts an entry with another interval_ms than ours. Its record becomes misrouted, or its Tick takes no
+// record.
 func (a *account) compare(fx Effects) {
 	if a.intervalMs == 0 || fx.Length == 0 || fx.Length == a.intervalMs {
 		return

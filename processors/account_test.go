@@ -40,7 +40,7 @@ func TestAccountsCloseWhereverRetentionCuts(t *testing.T) {
 				if i >= int64(len(log)) {
 					break
 				}
-				a.take(log[i])
+				a.add(log[i])
 				i++
 				if a.position == a.from && a.lost == nil || r.IntN(4) > 0 && i < int64(len(log)) {
 					continue
@@ -73,7 +73,7 @@ func TestLossOfOpenRecordsIsSaidOnce(t *testing.T) {
 	open := func(p *schemas.Progress) Fold { return NewCollector(simCluster, 0, 1, p) }
 	a, _ := openAccount(open, nil, 0)
 	for i := range int64(4) {
-		a.take(Entry{Offset: i, AppendedMs: simEpochMs + simT, Value: encode(t, batch(fmt.Sprintf("n%d", i), "whole", simEpochMs, simT, 1))})
+		a.add(Entry{Offset: i, AppendedMs: simEpochMs + simT, Value: encode(t, batch(fmt.Sprintf("n%d", i), "whole", simEpochMs, simT, 1))})
 	}
 	last := a.progress()
 	for range 2 {
@@ -81,7 +81,7 @@ func TestLossOfOpenRecordsIsSaidOnce(t *testing.T) {
 		if from != 3 || b.hasNews() {
 			t.Fatalf("from %d, %+v", from, b)
 		}
-		b.take(Entry{Offset: 3, AppendedMs: simEpochMs + simT, Value: encode(t, batch("n3", "whole", simEpochMs, simT, 1))})
+		b.add(Entry{Offset: 3, AppendedMs: simEpochMs + simT, Value: encode(t, batch("n3", "whole", simEpochMs, simT, 1))})
 		if b.hasNews() {
 			t.Error("the replay has not ended, and something is said already")
 		}
@@ -102,7 +102,7 @@ func TestACutReplayEmitsNoWindowTwice(t *testing.T) {
 	newFold := func(p *schemas.Progress) Fold { return newMergerFold(p) }
 	a, _ := openAccount(newFold, nil, 0)
 	put := func(a *account, offset int64, r schemas.Record) {
-		a.take(Entry{Offset: offset, AppendedMs: simEpochMs + simT, Value: encode(t, r)})
+		a.add(Entry{Offset: offset, AppendedMs: simEpochMs + simT, Value: encode(t, r)})
 	}
 	put(a, 0, partial("two", 0, simEpochMs, 2))
 	put(a, 1, partial("two", 1, simEpochMs, 2))
@@ -128,7 +128,7 @@ func rubbishAt(t *testing.T, limit int64, appended []int64, crashes func(i int) 
 	a, _ := openAccount(newCollectorFold, nil, 0)
 	for i, ms := range appended {
 		a.unreadable.limit = limit
-		a.take(Entry{Offset: int64(i), AppendedMs: ms, Value: []byte{1}})
+		a.add(Entry{Offset: int64(i), AppendedMs: ms, Value: []byte{1}})
 		if a.unreadable.stopped != nil {
 			return i
 		}
@@ -182,10 +182,10 @@ func TestNodesWithAWrongClockStopNothing(t *testing.T) {
 				b = batch(fmt.Sprintf("n%d", n), "whole", start, length, 1)
 				b.Cluster = "elsewhere"
 			}
-			a.take(Entry{Offset: offset, AppendedMs: start + length, Value: encode(t, b)})
+			a.add(Entry{Offset: offset, AppendedMs: start + length, Value: encode(t, b)})
 			offset++
 		}
-		a.take(Entry{Offset: offset, AppendedMs: start + length, Value: encode(t, batch("good", "whole", start, length, 1))})
+		a.add(Entry{Offset: offset, AppendedMs: start + length, Value: encode(t, batch("good", "whole", start, length, 1))})
 		offset++
 	}
 	p := a.progress()
@@ -199,9 +199,9 @@ func TestNodesWithAWrongClockStopNothing(t *testing.T) {
 
 func TestRejectedOffsetsInProgressAreBounded(t *testing.T) {
 	a, _ := openAccount(newCollectorFold, nil, 0)
-	a.take(Entry{Offset: 0, AppendedMs: simEpochMs + simT, Value: encode(t, batch("n1", "whole", simEpochMs, simT, 1))}) // open
+	a.add(Entry{Offset: 0, AppendedMs: simEpochMs + simT, Value: encode(t, batch("n1", "whole", simEpochMs, simT, 1))}) // open
 	for i := range int64(maxHeldRejects + 7) {
-		a.take(Entry{Offset: 1 + i, AppendedMs: simEpochMs + simT, Value: []byte{1}})
+		a.add(Entry{Offset: 1 + i, AppendedMs: simEpochMs + simT, Value: []byte{1}})
 	}
 	p := a.progress()
 	if len(p.Rejected) != maxHeldRejects || p.Rejected[0] != 8 {
@@ -216,7 +216,7 @@ func TestRejectedOffsetsInProgressAreBounded(t *testing.T) {
 		if o == 0 {
 			value = encode(t, batch("n1", "whole", simEpochMs, simT, 1))
 		}
-		b.take(Entry{Offset: o, AppendedMs: simEpochMs + simT, Value: value})
+		b.add(Entry{Offset: o, AppendedMs: simEpochMs + simT, Value: value})
 	}
 	if diff := cmp.Diff(p.Rejected, b.progress().Rejected); diff != "" || b.hasNews() {
 		t.Errorf("news %v: %s", b.hasNews(), diff)

@@ -11,19 +11,21 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// newProducer returns a producer whose transactional id is one a partition, not a process: whoever owns the partition
-// fences whoever owned it.
+// newProducer returns a producer whose transactional id names a partition, not a process. So the new owner of a
+// partition fences the old one.
 func (l *loop) newProducer(ctx context.Context) (*kafka.Producer, error) {
 	id := fmt.Sprintf("%s%s-%d", l.cfg.Prefix, l.stage.name, l.partition)
 	byKey := kgo.StickyKeyPartitioner(nil) // as any Kafka client places a key
+	keyed := map[string]int{
+		l.cfg.Prefix + schemas.TopicJobSummary: l.cfg.Partitions.JobSummary,
+		l.cfg.Prefix + schemas.TopicPartials:   l.cfg.Partitions.Partials,
+	}
 	return kafka.NewProducer(ctx, l.cfg, id, l.patience, kgo.WithHooks(l.brokers), kgo.ProducerLinger(0),
-		kgo.RecordPartitioner(placing{byKey, map[string]int{
-			l.cfg.Prefix + schemas.TopicJobSummary: l.cfg.Partitions.JobSummary, l.cfg.Prefix + schemas.TopicPartials: l.cfg.Partitions.Partials,
-		}}))
+		kgo.RecordPartitioner(placing{byKey, keyed}))
 }
 
-// placing places keyed records of some topics by their key, and all others on the partition that they name. The number
-// of partitions is the configured one: those added since would take windows apart, and have no reader.
+// placing places keyed records of some topics by their key, and all others on the partition that they name. It uses the
+// configured number of partitions. Partitions that were added since would split windows, and have no reader.
 type placing struct {
 	byKey kgo.Partitioner
 	keyed map[string]int
@@ -39,7 +41,7 @@ type placingTopic struct {
 	partitions    int // 0: not by key
 }
 
-// RequiresConsistency implements kgo.TopicPartitioner: a partition without a leader is waited for, never avoided.
+// RequiresConsistency implements kgo.TopicPartitioner: records wait for a partition without a leader.
 func (placingTopic) RequiresConsistency(*kgo.Record) bool { return true }
 
 // Partition implements kgo.TopicPartitioner.
@@ -60,7 +62,7 @@ func (l *loop) newConsumer(ctx context.Context, from int64) (*kgo.Client, error)
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.KeepControlRecords(),                    // markers take offsets: the position must pass them
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()), // a position out of range is an error, never a jump
-		kgo.KeepRetryableFetchErrors(),              // they are said when they last
+		kgo.KeepRetryableFetchErrors(),              // they are logged when they last
 		kgo.FetchMaxWait(500*time.Millisecond), kgo.FetchMaxBytes(16<<20), kgo.FetchMaxPartitionBytes(8<<20),
 	)...)
 }

@@ -1,10 +1,7 @@
 package processors
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
@@ -12,18 +9,18 @@ import (
 
 // Collector folds one partition of counters.
 //
-// Records gather by job and interval. A Tick closes its interval: each job that it lists yields one output from the
-// records of the nodes that it lists, with or without records, and all of them together this partition's share of _system;
-// then every interval up to the Tick's is closed. A Tick with More closes its jobs, and leaves the interval open for the
-// Ticks that follow. Each record meets exactly one fate, the first of these that holds:
+// Records gather by job and interval. A Tick closes its interval. Each job that it lists yields one output from the
+// records of the nodes that it lists, even if there are none. All records together yield this partition's share of
+// _system. Then every interval up to the Tick's is closed. A Tick with More closes its jobs, and leaves the interval
+// open for the Ticks that follow. Each record meets exactly one fate, the first of these that holds:
 //
-//	rejected    it cannot be decoded, contradicts itself, is of another cluster or from the future, or is a NodeSummary of a
-//	            job of several nodes
+//	rejected    it cannot be decoded, contradicts itself, is of another cluster or from the future, or is a
+//	            NodeSummary of a job of several nodes
 //	late        its interval is closed, or a Tick with More has closed its job
-//	dropped     its interval is more than the outage older than one that was seen since, and no Tick came
+//	dropped     its interval is older by more than the outage than one that was seen since, and no Tick came
 //	duplicate   a record with its natural key (node, interval, job, restart) came before
 //	misrouted   no Tick lists it here, or the Tick's interval_ms is another
-//	ended       its job ended before the interval did: _system alone takes its values
+//	ended       its job ended before the interval did, so that only _system takes its values
 //	summarized  an output was made from it
 type Collector struct {
 	ledger
@@ -33,10 +30,10 @@ type Collector struct {
 	closing               *closing
 	all                   system
 	loads                 []schemas.JobLoad // of the last interval that was closed
-	resumedIn             *int64            // interval_start of a Tick in parts that the Progress stood within
+	resumedIn             *int64            // interval that had Ticks, but not its last one, at the Progress
 }
 
-// closing is an interval of which a Tick came, and not yet the last one.
+// closing is an interval that had a Tick, but not its last one.
 type closing struct {
 	start, lengthMs int64
 	tickBytes       int
@@ -45,31 +42,17 @@ type closing struct {
 }
 
 const (
-	// maxTickBytes bounds what the collector remembers of the Ticks of one interval: one that reaches it is the last.
+	// maxTickBytes bounds the memory for the Ticks of one interval. A Tick that reaches it is the last.
 	maxTickBytes = 32 << 20
-	// maxLoadsBytes bounds the loads of a Progress, a quarter of the largest message.
-	maxLoadsBytes = 1 << 20
 )
 
-// interval is what has come for one interval_start.
-type interval struct {
-	jobs    map[schemas.JobKey]map[string]*nodeRecord // by node: first come, first served
-	records int64
-}
-
-// nodeRecord is a CounterBatch or a NodeSummary.
-type nodeRecord struct {
-	entry    Entry // value only kept for a NodeSummary, which a Tick may yet reject
-	bytes    int
-	lengthMs int64
-	number   int32 // of its node in the interval's _system
-	batch    *schemas.CounterBatch
-	summary  *schemas.NodeSummary
-}
-
-// NewCollector continues from p, nil at the beginning of a partition. collectors is the number of partitions of counters.
+// NewCollector continues from p, nil at the beginning of a partition. collectors is the number of partitions of
+// counters.
 func NewCollector(cluster string, partition, collectors int32, p *schemas.Progress) *Collector {
-	c := &Collector{ledger: newLedger(p), cluster: cluster, partition: partition, collectors: collectors, intervals: map[int64]*interval{}}
+	c := &Collector{
+		ledger: newLedger(p), cluster: cluster, partition: partition, collectors: collectors,
+		intervals: map[int64]*interval{},
+	}
 	if p != nil {
 		c.loads, c.resumedIn = p.Loads, p.Closing
 	}
@@ -116,8 +99,9 @@ func (c *Collector) Apply(e Entry) Effects {
 	}
 }
 
-// witness counts the records that were sent, by their node's clock, later than the broker received them, by more than a
-// tenth of the interval: that clock is ahead. A late one is not told from a record that waited.
+// witness counts the records of clocks that are ahead: the node's time of sending is later than the broker's time of
+// receipt by more than a tenth of the interval. A clock that is behind looks like a record that waited, and is not
+// counted.
 func (c *Collector) witness(e Entry, h *schemas.NodeHeader, fx Effects) Effects {
 	if h.SentAt > e.AppendedMs+h.IntervalMs/10 {
 		fx.Counts.ClockAhead++
@@ -158,14 +142,14 @@ func (c *Collector) add(e Entry, h *schemas.NodeHeader, r *nodeRecord) Effects {
 	nodes[h.Node] = r
 	i.records++
 	if e.Offset < c.resumed {
-		return Effects{} // what this record dropped is in the Progress that the replay began with
+		return Effects{} // the Progress where the replay began has what this record dropped
 	}
 	return c.drop(start, h.IntervalMs)
 }
 
-// drop bounds memory while Ticks are missing: a record of interval start drops what is more than the outage older. The
-// length of an interval is the record's or the last Tick's, whichever is more, so that a node with a wrong interval_ms
-// cannot drop what is in time for everybody else.
+// drop bounds memory while Ticks are missing: a record of interval start drops what is older by more than the outage.
+// The longer of the record's interval and the last Tick's counts. So a node with a wrong interval_ms cannot drop the
+// records of others that are in time.
 func (c *Collector) drop(start, lengthMs int64) Effects {
 	length := max(lengthMs, c.closedLengthMs)
 	var fx Effects
@@ -182,14 +166,14 @@ func (c *Collector) drop(start, lengthMs int64) Effects {
 	return fx
 }
 
-// tick closes the jobs of a Tick, and the interval with its last one. The Ticks of an interval follow each other in one
-// transaction. Where the last one never comes, the interval ends all the same: with a Tick of a later interval, with more
-// bytes of Ticks than maxTickBytes, or where it would be dropped.
+// tick closes the jobs of a Tick, and with the last Tick the interval. The Ticks of an interval follow each other in
+// one transaction. The interval also ends without its last Tick: with a Tick of a later interval, with more bytes of
+// Ticks than maxTickBytes, or when it would be dropped.
 func (c *Collector) tick(e Entry, t *schemas.Tick) Effects {
 	fx := Effects{Counts: schemas.ProgressCounts{Ticks: 1}}
 	switch k := c.closing; {
 	case t.IntervalStart <= c.closed, k != nil && t.IntervalStart < k.start:
-		return fx // a second Tick of this interval, or one that comes after a later one
+		return fx // a second Tick of this interval, or a Tick behind a later one
 	case k != nil && t.IntervalStart > k.start:
 		c.finish(&fx)
 	case k != nil && t.IntervalMs != k.lengthMs:
@@ -222,14 +206,15 @@ func (c *Collector) finish(fx *Effects) {
 	fx.Outputs = append(fx.Outputs, share)
 	c.closed, c.closedLengthMs = k.start, k.lengthMs
 	for _, gone := range c.forgetClosed() {
-		fx.Counts.Misrouted += c.intervals[gone].records // what no Tick has taken
+		fx.Counts.Misrouted += c.intervals[gone].records // no Tick has taken these
 		delete(c.intervals, gone)
 	}
-	fx.Outputs = append(fx.Outputs, &schemas.Watermark{Collector: c.partition, IntervalStart: k.start, IntervalMs: k.lengthMs})
+	mark := &schemas.Watermark{Collector: c.partition, IntervalStart: k.start, IntervalMs: k.lengthMs}
+	fx.Outputs = append(fx.Outputs, mark)
 }
 
-// closeJob makes the output of one job that a Tick lists, and takes the job's records out of the interval. A job that an
-// earlier Tick of the interval lists has its output.
+// closeJob makes the output of one job that a Tick lists, and takes the job's records out of the interval. A job that
+// an earlier Tick of the interval lists already has its output.
 func (c *Collector) closeJob(fx *Effects, t *schemas.Tick, job *schemas.TickJob) {
 	key := schemas.JobKey{JobID: job.JobID, Restart: job.Restart}
 	if c.closing.jobs[key] {
@@ -245,7 +230,8 @@ func (c *Collector) closeJob(fx *Effects, t *schemas.Tick, job *schemas.TickJob)
 		case r == nil:
 		case r.summary != nil && job.JobNodes > 1:
 			c.rejected[r.entry.Offset] = true
-			fx.Rejects = append(fx.Rejects, Rejected{r.entry.Offset, "NodeSummary of a job of several nodes", r.entry.Value, true})
+			why := "NodeSummary of a job of several nodes"
+			fx.Rejects = append(fx.Rejects, Rejected{r.entry.Offset, why, r.entry.Value, true})
 			fx.Counts.Rejected++
 		default:
 			r.number = number
@@ -267,8 +253,8 @@ func (c *Collector) closeJob(fx *Effects, t *schemas.Tick, job *schemas.TickJob)
 	fx.Outputs = append(fx.Outputs, summarize(c.cluster, c.partition, t, job, records, sorted))
 }
 
-// abandon gives up an interval that stood within its Ticks, after retention took the beginning of a replay. The Ticks that
-// are gone had closed some of its jobs: what is left of these looks open, and has met its fate.
+// abandon gives up an interval that stood between its Ticks, after retention deleted the beginning of a replay. The
+// deleted Ticks had closed some of its jobs. Their remaining records look open, and have met their fate.
 func (c *Collector) abandon() {
 	if c.resumedIn == nil {
 		return
@@ -279,8 +265,8 @@ func (c *Collector) abandon() {
 	}
 }
 
-// weigh notes what the values of a job weighed: the balancer counts with it. What was reduced on its node, and _rest, are
-// where they are whatever they weigh.
+// weigh notes the bytes of a job for the balancer. It leaves out data that the balancer cannot move: records that were
+// reduced on their node, and _rest.
 func (c *Collector) weigh(job *schemas.TickJob, records []*nodeRecord) {
 	l := schemas.JobLoad{JobID: job.JobID, Restart: job.Restart}
 	for _, r := range records {
@@ -292,49 +278,4 @@ func (c *Collector) weigh(job *schemas.TickJob, records []*nodeRecord) {
 	if l.Nodes > 0 && job.JobID != schemas.JobRest {
 		c.closing.loads = append(c.closing.loads, l)
 	}
-}
-
-// heaviest cuts loads to those with most bytes that fit into maxLoadsBytes, the least keys of equals, in the order that they have.
-func heaviest(loads []schemas.JobLoad) []schemas.JobLoad {
-	const numbers = 20 // bytes of a load beside its id, at most
-	order := slices.Clone(loads)
-	slices.SortFunc(order, func(a, b schemas.JobLoad) int {
-		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), strings.Compare(a.JobID, b.JobID), cmp.Compare(a.Restart, b.Restart))
-	})
-	kept, room := map[schemas.JobKey]bool{}, maxLoadsBytes
-	for _, l := range order {
-		if room -= len(l.JobID) + numbers; room < 0 {
-			break
-		}
-		kept[schemas.JobKey{JobID: l.JobID, Restart: l.Restart}] = true
-	}
-	return slices.DeleteFunc(loads, func(l schemas.JobLoad) bool { return !kept[schemas.JobKey{JobID: l.JobID, Restart: l.Restart}] })
-}
-
-// take removes and returns a node's record of a job, nil where there is none of this interval length.
-func (i *interval) take(key schemas.JobKey, node string, lengthMs int64) *nodeRecord {
-	if i == nil {
-		return nil
-	}
-	r := i.jobs[key][node]
-	if r == nil || r.lengthMs != lengthMs {
-		return nil
-	}
-	delete(i.jobs[key], node)
-	i.records--
-	return r
-}
-
-// byNode orders records as summaries are computed: by node, whatever the order of arrival.
-func byNode(records []*nodeRecord) {
-	slices.SortFunc(records, func(a, b *nodeRecord) int {
-		return strings.Compare(a.header().Node, b.header().Node)
-	})
-}
-
-func (r *nodeRecord) header() *schemas.NodeHeader {
-	if r.summary != nil {
-		return &r.summary.NodeHeader
-	}
-	return &r.batch.NodeHeader
 }

@@ -1,9 +1,10 @@
-// Package processors turns the log of counters into summaries. Collect folds one partition of counters into a summary of
-// each job and interval; merge folds the shares of jobs that are spread over several partitions.
+// Package processors turns the log of counters into summaries. Collect folds one partition of counters into a summary
+// of each job and interval. Merge folds the shares of jobs that several partitions have.
 //
-// A fold is a pure function of one partition's log: no wall clock, no second topic. Whatever it says of a log it says
-// again, to the byte, when the log is read again; that is what makes exactly-once cheap. collector.go and merger.go are
-// the two folds, summary.go is their arithmetic, loop.go commits what they say, owners.go decides who folds what.
+// A fold is a pure function of one partition's log: no wall clock, no second topic. Its outputs are the same, to the
+// byte, when the log is read again. That makes exactly-once cheap. collector.go and merger.go are the two folds.
+// summary.go, column.go and system.go are their arithmetic. loop.go commits the outputs, owners.go runs a loop for each
+// partition of this process.
 package processors
 
 import (
@@ -25,17 +26,17 @@ type Entry struct {
 	Value      []byte
 }
 
-// Effects are what folding one Entry says. A caller that has heard them before, because it replays, drops them.
+// Effects are the results of folding one Entry. A caller that replays drops them: its predecessor committed them.
 type Effects struct {
 	Outputs []schemas.Record // JobSummary, JobPartial and Watermark, in a fixed order
 	Rejects []Rejected
 	Counts  schemas.ProgressCounts // to be added
 	Closes  bool                   // an interval was closed
-	Length  int64                  // interval_ms of a record, Tick or Watermark that was not rejected; else 0
+	Length  int64                  // interval_ms of a record, Tick or Watermark; 0 if it was rejected
 	Sender  string                 // node or collector that sent it; empty for a Tick
 }
 
-// names adds the interval length that an entry names, unless it was rejected.
+// names adds the interval length of an entry and its sender, unless it was rejected.
 func (fx Effects) names(lengthMs int64, sender string) Effects {
 	if len(fx.Rejects) == 0 {
 		fx.Length, fx.Sender = lengthMs, sender
@@ -67,21 +68,21 @@ const (
 	none = math.MaxInt64
 )
 
-// isAhead reports whether an interval ends later than a record of it can be believed. A node's clock may be off a little. A
-// record from the far future would hold back, or close, all that is real.
+// isAhead reports whether an interval ends too late for a record of it to be credible. A node's clock may be off a
+// little. A record from the far future would hold back, or close, all real intervals.
 func isAhead(start, lengthMs, appendedMs int64) bool {
 	return start+lengthMs > appendedMs+config.Slack(time.Duration(lengthMs)*time.Millisecond).Milliseconds()
 }
 
-// ledger is what both folds keep of a partition beside its open windows.
+// ledger is the state of a partition that both folds keep beside its open windows.
 type ledger struct {
 	closed         int64 // intervals up to here are closed
 	closedLengthMs int64 // interval_ms of what closed the last one
-	dropped        int64 // intervals up to here were dropped, for lack of what closes them
+	dropped        int64 // intervals up to here were dropped, since nothing closed them
 	first          map[int64]int64
-	rejected       map[int64]bool // offsets; those of a replay are rejected again, whatever they decode to by now
+	rejected       map[int64]bool // offsets; a replay rejects them again, even if this version can read them
 	resumed        int64          // entries before this offset are replayed
-	begun          int64          // offset of the first Tick of an interval that waits for its last one; else none
+	begun          int64          // offset of the first Tick of an interval that waits for its last one, or none
 }
 
 func newLedger(p *schemas.Progress) ledger {
@@ -102,14 +103,14 @@ func newLedger(p *schemas.Progress) ledger {
 	return l
 }
 
-// open notes that an interval has a record at offset.
+// open remembers the first offset of an interval.
 func (l *ledger) open(start, offset int64) {
 	if _, ok := l.first[start]; !ok {
 		l.first[start] = offset
 	}
 }
 
-// forgetClosed forgets the intervals that are closed or dropped by now, and returns them in order.
+// forgetClosed forgets the intervals that are closed or dropped, and returns them in order.
 func (l *ledger) forgetClosed() []int64 {
 	var gone []int64
 	for start := range l.first {
@@ -122,29 +123,32 @@ func (l *ledger) forgetClosed() []int64 {
 	return gone
 }
 
-// giveUp drops the intervals up to start, and returns those that were open. It lasts: a later replay finds them dropped.
+// giveUp drops the intervals up to start, and returns those that were open. A later replay finds them dropped, too.
 func (l *ledger) giveUp(start int64) []int64 {
 	l.dropped = max(l.dropped, start)
 	return l.forgetClosed()
 }
 
-// reject notes a rejected entry. what is why.
-func (l *ledger) reject(e Entry, what string) Effects {
+// reject rejects an entry, and remembers its offset.
+func (l *ledger) reject(e Entry, why string) Effects {
 	l.rejected[e.Offset] = true
-	return Effects{Rejects: []Rejected{{Offset: e.Offset, Reason: what, Value: e.Value}}, Counts: schemas.ProgressCounts{Rejected: 1}}
+	return Effects{
+		Rejects: []Rejected{{Offset: e.Offset, Reason: why, Value: e.Value}},
+		Counts:  schemas.ProgressCounts{Rejected: 1},
+	}
 }
 
-// refuse notes an entry that can be read and that a rule rejects.
-func (l *ledger) refuse(e Entry, what string) Effects {
-	fx := l.reject(e, what)
+// refuse rejects an entry that can be read, by a rule.
+func (l *ledger) refuse(e Entry, why string) Effects {
+	fx := l.reject(e, why)
 	fx.Rejects[0].ByRule = true
 	return fx
 }
 
-// hold is where a successor must begin to fold: at the first record of any interval that is neither closed nor dropped, or
-// at the first Tick of an interval that waits for its last one.
-// It goes by interval, not by window: an interval that lost all its windows to one verdict still has records whose
-// verdict a replay has to find again.
+// hold returns where a successor must begin to fold. That is the first record of any interval that is neither closed
+// nor dropped, or the first Tick of an interval that waits for its last one.
+//
+// Intervals count, not windows. An interval without windows may still have records whose fate a replay must find again.
 func (l *ledger) hold(position int64) int64 {
 	position = min(position, l.begun)
 	for _, offset := range l.first {
@@ -153,8 +157,8 @@ func (l *ledger) hold(position int64) int64 {
 	return position
 }
 
-// Progress is the state of the fold once everything before position has been folded, as its successor needs it. The
-// counts are the caller's.
+// Progress returns the state of the fold once everything before position has been folded, as its successor needs it.
+// The caller adds the counts.
 func (l *ledger) Progress(position int64) *schemas.Progress {
 	p := &schemas.Progress{Position: position, Hold: l.hold(position), ClosedIntervalMs: l.closedLengthMs}
 	if closed := l.closed; closed != never {
@@ -174,7 +178,7 @@ func (l *ledger) Progress(position int64) *schemas.Progress {
 	return p
 }
 
-// decode reads an entry's value. A rejected offset of a replay stays rejected, as does a cluster that is not ours.
+// decode decodes an entry's value. An offset that was rejected stays rejected in a replay.
 func (l *ledger) decode(e Entry) (schemas.Record, error) {
 	if l.rejected[e.Offset] {
 		return nil, errReplayed

@@ -16,81 +16,32 @@ import (
 )
 
 var (
-	// ErrTooManyRejects stops a partition in which more records that nobody can read come within a minute of the log than
+	// ErrTooManyRejects stops a partition that has more unreadable records within a minute of the log than
 	// collect.max_rejects allows: a bad deploy. It goes on when an administrator raises the limit.
 	ErrTooManyRejects = errors.New("too many rejected records")
-	// ErrTopicReplaced stops a partition whose topic is another than the one that its position was committed for.
+	// ErrTopicReplaced stops a partition whose position was committed for another topic of the same name.
 	ErrTopicReplaced = errors.New("the topic is not the one of the committed position")
-	// errByHand is said of a Progress outside of a transaction. Loops commit theirs in one: this position is nobody's.
+	// errByHand is the fault of a Progress outside of a transaction. No loop wrote it: loops commit in transactions.
 	errByHand = errors.New("written by hand: a Progress is part of a transaction")
 	// errImpatient starts a loop again with more time for its transactions.
 	errImpatient = errors.New("transaction needs more time than its producer allows")
 )
 
 const (
-	// commitTimeout bounds a transaction of the usual size. It outlasts the failover of a broker that was killed (13 s seen
-	// on Kafka 4.3).
+	// commitTimeout bounds a transaction of the usual size. It outlasts the failover of a broker that was killed (13 s
+	// seen on Kafka 4.3).
 	commitTimeout = 20 * time.Second
 	// maxCommitTimeout is within the longest transaction that Kafka allows (transaction.max.timeout.ms, 15 minutes).
 	maxCommitTimeout = 7 * time.Minute
-	// leastBytesPerSecond is what brokers take at the least: a transaction gets time by its bytes.
+	// leastBytesPerSecond is the least throughput of brokers. By it a transaction gets time for its bytes.
 	leastBytesPerSecond = 2 << 20
-	// manyOutputs is after how many outputs a transaction is committed before the rest of a poll is folded.
+	// manyOutputs is how many outputs make the loop commit before it folds the rest of a poll.
 	manyOutputs = 10_000
 	// startTimeout bounds a start, from fencing, which may wait for a new coordinator, to reading Progress.
 	startTimeout = 30 * time.Second
-	// readPatience is how long reading may fail before that is said.
+	// readPatience is how long reading may fail before that is logged.
 	readPatience = 5 * time.Second
 )
-
-// stage is one of the two uses of the loop.
-type stage struct {
-	name     string // also its group
-	input    string // topic
-	progress string // topic, as many partitions as input
-	sizes    []size
-	newFold  func(partition int32, p *schemas.Progress) Fold
-}
-
-// size is how many partitions a topic has, and the setting for it.
-type size struct {
-	topic      string
-	partitions int
-	key        string
-}
-
-// sizesOf returns the partitions of the topics that a stage reads and writes.
-func sizesOf(cfg config.Config, input, progress size) []size {
-	return []size{
-		input, progress,
-		{cfg.Prefix + schemas.TopicPartials, cfg.Partitions.Partials, "partitions.partials"},
-		{cfg.Prefix + schemas.TopicJobSummary, cfg.Partitions.JobSummary, "partitions.job_summary"},
-	}
-}
-
-// Collect folds the partitions of counters that its group gives it, until ctx ends. It returns nil then, and
-// kafka.ErrTopics where a topic has not as many partitions as it is configured to have. A partition that an
-// administrator has to look at stands still alone; anything else it waits for.
-func Collect(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Metrics) error {
-	input, progress := cfg.Prefix+schemas.TopicCounters, cfg.Prefix+schemas.TopicProgress
-	return own(ctx, cfg, log, metrics, stage{
-		name: "collect", input: input, progress: progress,
-		sizes: sizesOf(cfg, size{input, cfg.Collectors, "collectors"}, size{progress, cfg.Collectors, "collectors"}),
-		newFold: func(partition int32, p *schemas.Progress) Fold {
-			return NewCollector(cfg.Cluster, partition, int32(cfg.Collectors), p)
-		},
-	})
-}
-
-// Merge folds the partitions of partials that its group gives it, as Collect does those of counters.
-func Merge(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Metrics) error {
-	input, progress := cfg.Prefix+schemas.TopicPartials, cfg.Prefix+schemas.TopicMergeProgress
-	return own(ctx, cfg, log, metrics, stage{
-		name: "merge", input: input, progress: progress,
-		sizes:   sizesOf(cfg, size{input, cfg.Partitions.Partials, "partitions.partials"}, size{progress, cfg.Partitions.Partials, "partitions.partials"}),
-		newFold: func(_ int32, p *schemas.Progress) Fold { return NewMerger(cfg.Cluster, int32(cfg.Collectors), p) },
-	})
-}
 
 // loop folds one partition, from fencing its predecessor to the first error.
 type loop struct {
@@ -105,13 +56,13 @@ type loop struct {
 	patience  time.Duration     // with a commit
 	last      *schemas.Progress // committed, as this run knows it
 	halted    halted
-	rubbish   kafka.Trouble // in the topic of positions
+	rubbish   kafka.Trouble // unreadable records in the topic of positions
 }
 
-// run owns the partition until ctx ends (nil) or anything goes wrong. After an error nobody knows whether the last
-// transaction was committed; only Progress does, so the caller starts again from there.
+// run owns the partition until ctx ends (nil) or anything goes wrong. After an error only Progress tells whether the
+// last transaction was committed, so the caller starts again from there.
 func (l *loop) run(ctx context.Context) error {
-	clients, end := context.WithCancel(context.WithoutCancel(ctx)) // a commit in hand outlives ctx
+	clients, end := context.WithCancel(context.WithoutCancel(ctx)) // a commit that has begun outlives ctx
 	producer, err := l.newProducer(clients)
 	if err != nil {
 		end()
@@ -119,8 +70,8 @@ func (l *loop) run(ctx context.Context) error {
 	}
 	defer producer.Close()
 	defer end()
-	// The producer id first: making it fences every older owner and settles its open transaction. What is read after
-	// that is final.
+	// The producer id comes first. It fences every older owner and ends its open transaction, so that what is read
+	// afterwards is final.
 	start, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	if err := producer.Fence(start); err != nil {
@@ -151,10 +102,11 @@ func (l *loop) follow(ctx, start context.Context, producer *kafka.Producer) erro
 	l.meter.owns(true)
 	defer l.meter.owns(false)
 	level := slog.LevelInfo
-	if l.halted.kind != nil { // it is tried every few seconds
+	if l.halted.kind != nil { // a partition that stands still is tried every few seconds
 		level = slog.LevelDebug
 	}
-	l.log.Log(ctx, level, "partition is ours", "stage", l.stage.name, "partition", l.partition, "position", a.position, "replay_from", from)
+	l.log.Log(ctx, level, "partition is ours", "stage", l.stage.name, "partition", l.partition,
+		"position", a.position, "replay_from", from)
 	return l.consume(ctx, a, consumer, producer)
 }
 
@@ -186,7 +138,7 @@ func (l *loop) consume(ctx context.Context, a *account, consumer *kgo.Client, pr
 	return nil
 }
 
-// foldAll folds what a poll brought. It commits in between where there are many outputs, since one Tick may yield more than a
+// foldAll folds the records of a poll. It commits in between after many outputs, since one Tick may yield more than a
 // transaction should hold.
 func (l *loop) foldAll(ctx context.Context, a *account, fetches kgo.Fetches, producer *kafka.Producer) error {
 	read, bytes, took := 0, 0, time.Duration(0)
@@ -199,7 +151,7 @@ func (l *loop) foldAll(ctx context.Context, a *account, fetches kgo.Fetches, pro
 		read++
 		bytes += len(r.Value)
 		began := time.Now()
-		a.take(Entry{Offset: r.Offset, AppendedMs: r.Timestamp.UnixMilli(), Value: r.Value})
+		a.add(Entry{Offset: r.Offset, AppendedMs: r.Timestamp.UnixMilli(), Value: r.Value})
 		took += time.Since(began)
 		if len(a.outputs) >= manyOutputs {
 			if err := l.commit(ctx, a, producer); err != nil {
@@ -210,22 +162,23 @@ func (l *loop) foldAll(ctx context.Context, a *account, fetches kgo.Fetches, pro
 	return nil
 }
 
-// reading remembers how long a partition could not be read.
+// reading remembers since when a partition cannot be read.
 type reading struct {
 	kafka.Trouble
 	since time.Time // zero: it can be
 }
 
-// checkFetches returns the error of a poll that ends the loop. What may pass, such as a partition without a leader, is
-// waited for, and logged when it lasts.
+// checkFetches returns the error of a poll that ends the loop. It waits for errors that may pass, such as a partition
+// without a leader, and logs them when they last.
 func (l *loop) checkFetches(ctx context.Context, fetches kgo.Fetches, trouble *reading) error {
 	var passing error
 	for _, e := range fetches.Errors() {
 		var broker *kerr.Error
 		switch {
 		case errors.Is(e.Err, context.DeadlineExceeded), errors.Is(e.Err, context.Canceled): // of the poll itself
-		case errors.As(e.Err, &broker) && (!broker.Retriable || broker == kerr.UnknownTopicID || broker == kerr.InconsistentTopicID):
-			// The client never adopts another id of its topic. A new start compares it with the position's.
+		case errors.As(e.Err, &broker) &&
+			(!broker.Retriable || broker == kerr.UnknownTopicID || broker == kerr.InconsistentTopicID):
+			// The client never adopts another id of its topic. A new start compares that id with the position's.
 			return fmt.Errorf("reading %s-%d: %w", l.stage.input, l.partition, e.Err)
 		default:
 			passing = e.Err
@@ -241,17 +194,19 @@ func (l *loop) checkFetches(ctx context.Context, fetches kgo.Fetches, trouble *r
 	case trouble.since.IsZero():
 		trouble.since = time.Now()
 	case time.Since(trouble.since) > readPatience && trouble.Worth(passing, time.Now()):
-		l.log.Warn("partition cannot be read, trying again", "topic", l.stage.input, "partition", l.partition, "err", passing)
+		l.log.Warn("partition cannot be read, trying again",
+			"topic", l.stage.input, "partition", l.partition, "err", passing)
 	}
 	kafka.Pause(ctx, 250*time.Millisecond)
 	return nil
 }
 
-// commit says all that the account holds in one transaction.
+// commit commits all effects of the account in one transaction.
 func (l *loop) commit(ctx context.Context, a *account, producer *kafka.Producer) error {
 	began := time.Now()
 	if r := a.unreadable.stopped; r != nil {
-		return fmt.Errorf("%s-%d: more than %d records within a minute that nobody can read, the last at offset %d because: %s: %w; "+
+		return fmt.Errorf("%s-%d: more than %d records within a minute that nobody can read, "+
+			"the last at offset %d because: %s: %w; "+
 			"mend what writes them, and raise collect.max_rejects (WEIR_COLLECT_MAX_REJECTS) to go on",
 			l.stage.input, l.partition, a.unreadable.limit, r.Offset, r.Reason, ErrTooManyRejects)
 	}
@@ -284,7 +239,7 @@ func (l *loop) transact(ctx context.Context, producer *kafka.Producer, t *encode
 		return fmt.Errorf("%d bytes: %w", t.bytes, errImpatient)
 	}
 	err := producer.Commit(ctx, t.records)
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil { // slow brokers: the same would happen again
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil { // slow brokers would fail the next try too
 		l.patience = min(2*l.patience, maxCommitTimeout)
 	}
 	return err

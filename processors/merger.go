@@ -13,10 +13,13 @@ import (
 
 // Merger folds one partition of partials.
 //
-// A window, one interval of one split job, closes when all its parts are there; silent parts come too. Two bounds see to
-// it that it closes without: the least Watermark of all collectors, behind which nothing more can come, and any Watermark
-// less the outage, so that a collector that is hours behind holds nobody up: its whole jobs come late and complete, its
-// shares of split jobs are missed, and parts_reported says so.
+// A window is one interval of one split job. It closes when all its parts are there. Parts without records come too.
+// Two bounds close it without all parts:
+//   - the least Watermark of all collectors, since nothing more can come behind it,
+//   - any Watermark less the outage, so that a collector that is hours behind delays nobody.
+//
+// Whole jobs of such a collector come late and complete. Its shares of split jobs are missing, and parts_reported shows
+// that.
 //
 // Fates: rejected; late, with its nodes, for a window that is closed or dropped; duplicate, the second partial of one
 // collector; summarized.
@@ -29,7 +32,7 @@ type Merger struct {
 	waiting    int64 // partials of windows that are not emitted
 }
 
-// mergeWindow keeps who has been heard after it has been emitted, until its interval is closed.
+// mergeWindow keeps which collectors reported, also after it was emitted, until its interval is closed.
 type mergeWindow struct {
 	parts   map[int32]*schemas.JobPartial
 	emitted bool
@@ -41,7 +44,7 @@ func NewMerger(cluster string, collectors int32, p *schemas.Progress) *Merger {
 		ledger: newLedger(p), cluster: cluster, collectors: collectors,
 		watermarks: map[int32]int64{}, windows: map[int64]map[schemas.JobKey]*mergeWindow{},
 	}
-	if m.closed != never { // every collector had come this far
+	if m.closed != never { // every collector had closed this interval
 		for c := range collectors {
 			m.watermarks[c] = m.closed
 		}
@@ -125,7 +128,7 @@ func (m *Merger) watermark(e Entry, w *schemas.Watermark) Effects {
 	if old, ok := m.watermarks[w.Collector]; !ok || old < w.IntervalStart {
 		m.watermarks[w.Collector] = w.IntervalStart
 	}
-	// The longer of two intervals counts, as for collectors: a wrong interval_ms must not drop what is in time for everybody else.
+	// The longer of two intervals counts, as for collectors: a wrong interval_ms must not drop shares that are in time.
 	if bound := w.IntervalStart - config.Outage*max(w.IntervalMs, m.closedLengthMs); bound > max(m.dropped, m.closed) {
 		m.dropped = bound
 	}
@@ -138,7 +141,7 @@ func (m *Merger) watermark(e Entry, w *schemas.Watermark) Effects {
 	return m.closeForgotten(fx)
 }
 
-// closeForgotten emits, with the parts that they have, the windows of intervals that are closed or dropped by now.
+// closeForgotten emits the windows of intervals that are closed or dropped, with the parts that they have.
 func (m *Merger) closeForgotten(fx Effects) Effects {
 	for _, gone := range m.forgetClosed() {
 		jobs := slices.SortedFunc(maps.Keys(m.windows[gone]), func(a, b schemas.JobKey) int {
@@ -160,7 +163,7 @@ func (m *Merger) emit(w *mergeWindow) Effects {
 	parts := make([]*schemas.JobPartial, 0, len(w.parts))
 	for _, collector := range slices.Sorted(maps.Keys(w.parts)) {
 		parts = append(parts, w.parts[collector])
-		w.parts[collector] = nil // heard, and no longer needed
+		w.parts[collector] = nil // frees the share, keeps who reported
 	}
 	w.emitted = true
 	m.waiting -= int64(len(parts))
@@ -171,8 +174,8 @@ func (m *Merger) emit(w *mergeWindow) Effects {
 	}
 }
 
-// abandon gives up the windows that a replay left open, after retention took its beginning. What is left of a window that
-// was emitted looks like an open one, and would be emitted twice.
+// abandon gives up the windows that a replay left open, after retention deleted its beginning. The rest of a window
+// that was emitted looks like an open window, and would be emitted twice.
 func (m *Merger) abandon() {
 	newest := int64(never)
 	for start, windows := range m.windows {

@@ -18,62 +18,42 @@ type Metrics struct {
 	commitSeconds                                                                      *prometheus.HistogramVec
 }
 
-// NewMetrics registers the metrics of this package, which a registry takes once.
+// NewMetrics registers the metrics of this package. A registry accepts them only once.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
 	add := promauto.With(registry)
 	byPartition := []string{"stage", "partition"} // a series of each while this process has the partition
+	gauge := func(name, help string) *prometheus.GaugeVec {
+		return add.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, byPartition)
+	}
+	counter := func(name, help string, more ...string) *prometheus.CounterVec {
+		return add.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append(more, byPartition...))
+	}
 	return &Metrics{
-		owned: add.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "weir_partition_owned",
-			Help: "1 while this process folds the partition, 0 while it has it and starts or starts again.",
-		}, byPartition),
-		position: add.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "weir_position", Help: "Committed position: the offset behind everything that was folded.",
-		}, byPartition),
-		lag: add.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "weir_lag_offsets",
-			Help: "Offsets between what was read and the end of the partition as the last fetch had it.",
-		}, byPartition),
-		closed: add.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "weir_closed_interval_start_seconds", Help: "Start of the last interval that is closed, in Unix time.",
-		}, byPartition),
-		read: add.NewCounterVec(prometheus.CounterOpts{
-			Name: "weir_records_read_total", Help: "Records that this process read, those of a replay among them.",
-		}, byPartition),
-		bytes: add.NewCounterVec(prometheus.CounterOpts{
-			Name: "weir_bytes_read_total", Help: "Bytes of the records that this process read, before compression.",
-		}, byPartition),
-		folding: add.NewCounterVec(prometheus.CounterOpts{
-			Name: "weir_fold_seconds_total",
-			Help: "Time that this process took to decode and fold what it read, without reading and committing.",
-		}, byPartition),
-		fates: add.NewCounterVec(prometheus.CounterOpts{
-			Name: "weir_records_total",
-			Help: "Committed records by fate, counted from the partition's beginning, whoever folded them.",
-		}, append([]string{"fate"}, byPartition...)),
-		outputs: add.NewCounterVec(prometheus.CounterOpts{
-			Name: "weir_outputs_total",
-			Help: "Committed summaries and partials, counted from the partition's beginning, whoever made them.",
-		}, byPartition),
-		clockAhead: add.NewCounterVec(prometheus.CounterOpts{
-			Name: "weir_records_clock_ahead_total",
-			Help: "Committed records sent by a clock ahead of the broker's, counted as weir_records_total.",
-		}, byPartition),
-		stopped: add.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "weir_partition_stopped",
-			Help: "1 while the partition stands still until an administrator looks at it, else 0.",
-		}, byPartition),
-		otherInterval: add.NewCounterVec(prometheus.CounterOpts{
-			Name: "weir_records_other_interval_total",
-			Help: "Records and Ticks read whose interval_ms is not this process's interval.",
-		}, byPartition),
-		commits: add.NewCounterVec(prometheus.CounterOpts{
-			Name: "weir_commits_total", Help: "Transactions that this process committed.",
-		}, byPartition),
-		restarts: add.NewCounterVec(prometheus.CounterOpts{
-			Name: "weir_loop_restarts_total",
-			Help: "How often this process started again from what is committed, after an error.",
-		}, byPartition),
+		owned: gauge("weir_partition_owned",
+			"1 while this process folds the partition, 0 while it has it and starts or starts again."),
+		position: gauge("weir_position", "Committed position: the offset behind everything that was folded."),
+		lag: gauge("weir_lag_offsets",
+			"Offsets between what was read and the end of the partition as the last fetch had it."),
+		closed: gauge("weir_closed_interval_start_seconds",
+			"Start of the last interval that is closed, in Unix time."),
+		read: counter("weir_records_read_total", "Records that this process read, those of a replay among them."),
+		bytes: counter("weir_bytes_read_total",
+			"Bytes of the records that this process read, before compression."),
+		folding: counter("weir_fold_seconds_total",
+			"Time that this process took to decode and fold what it read, without reading and committing."),
+		fates: counter("weir_records_total",
+			"Committed records by fate, counted from the partition's beginning, whoever folded them.", "fate"),
+		outputs: counter("weir_outputs_total",
+			"Committed summaries and partials, counted from the partition's beginning, whoever made them."),
+		clockAhead: counter("weir_records_clock_ahead_total",
+			"Committed records sent by a clock ahead of the broker's, counted as weir_records_total."),
+		stopped: gauge("weir_partition_stopped",
+			"1 while the partition stands still until an administrator looks at it, else 0."),
+		otherInterval: counter("weir_records_other_interval_total",
+			"Records and Ticks read whose interval_ms is not this process's interval."),
+		commits: counter("weir_commits_total", "Transactions that this process committed."),
+		restarts: counter("weir_loop_restarts_total",
+			"How often this process started again from what is committed, after an error."),
 		commitSeconds: add.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "weir_commit_seconds", Help: "Time from the beginning of a transaction to its commit.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
@@ -81,7 +61,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	}
 }
 
-// meter keeps the metrics of a partition while this process has it.
+// meter sets the metrics of a partition while this process has it.
 type meter struct {
 	all    *Metrics
 	labels prometheus.Labels
@@ -94,26 +74,29 @@ func (all *Metrics) meter(stage string, partition int32) *meter {
 	m := &meter{all, labels, map[prometheus.Counter]int64{}}
 	all.owned.With(m.labels).Set(0)
 	all.stopped.With(m.labels).Set(0)
-	for _, c := range []*prometheus.CounterVec{all.read, all.bytes, all.folding, all.otherInterval, all.commits, all.restarts} {
+	for _, c := range []*prometheus.CounterVec{
+		all.read, all.bytes, all.folding, all.otherInterval, all.commits, all.restarts,
+	} {
 		c.With(m.labels) // at 0, so that a rate sees the first
 	}
 	return m
 }
 
-// forget takes the series of the partition away: whoever has it next shows them.
+// forget removes the series of the partition, which its next owner shows.
 func (m *meter) forget() {
 	all := m.all
 	for _, v := range []*prometheus.GaugeVec{all.owned, all.stopped, all.position, all.lag, all.closed} {
 		v.DeletePartialMatch(m.labels)
 	}
 	for _, v := range []*prometheus.CounterVec{
-		all.read, all.bytes, all.folding, all.fates, all.outputs, all.clockAhead, all.otherInterval, all.commits, all.restarts,
+		all.read, all.bytes, all.folding, all.fates, all.outputs,
+		all.clockAhead, all.otherInterval, all.commits, all.restarts,
 	} {
 		v.DeletePartialMatch(m.labels)
 	}
 }
 
-// owns says whether the partition is being folded.
+// owns shows whether this process folds the partition.
 func (m *meter) owns(folding bool) {
 	n := 0.
 	if folding {
@@ -131,40 +114,40 @@ func (m *meter) stops(still bool) {
 	m.all.stopped.With(m.labels).Set(n)
 }
 
-// otherInterval notes n entries with another interval_ms than ours.
+// otherInterval counts n entries with another interval_ms than ours.
 func (m *meter) otherInterval(n int64) { m.all.otherInterval.With(m.labels).Add(float64(n)) }
 
 // lags shows how far the end of the partition is from what was read.
 func (m *meter) lags(end, read int64) { m.all.lag.With(m.labels).Set(float64(max(0, end-read))) }
 
-// restarts notes that the loop starts again.
+// restarts counts a new start of the loop.
 func (m *meter) restarts() { m.all.restarts.With(m.labels).Inc() }
 
-// folded notes that n records were folded.
+// folded counts n folded records.
 func (m *meter) folded(n, bytes int, took time.Duration) {
 	m.all.read.With(m.labels).Add(float64(n))
 	m.all.bytes.With(m.labels).Add(float64(bytes))
 	m.all.folding.With(m.labels).Add(took.Seconds())
 }
 
-// reached notes up to where a poll has been read, and where its partition ends.
+// reached shows the lag after a poll.
 func (m *meter) reached(fetches kgo.Fetches, read int64) {
 	fetches.EachPartition(func(p kgo.FetchTopicPartition) {
-		if len(p.Records) > 0 { // else it may be an error, which knows no end
+		if len(p.Records) > 0 { // an answer with an error has no end
 			m.lags(p.HighWatermark, read)
 		}
 	})
 }
 
-// committed notes a transaction.
+// committed counts a transaction, and shows its Progress.
 func (m *meter) committed(p *schemas.Progress, took time.Duration) {
 	m.all.commits.With(m.labels).Inc()
 	m.all.commitSeconds.WithLabelValues(m.labels["stage"]).Observe(took.Seconds())
 	m.stands(p)
 }
 
-// stands shows the last committed Progress. Its counts go on from one owner to the next, and so do the counters that are
-// made from them.
+// stands shows the last committed Progress. Its counts go on from one owner to the next, and so do the counters made
+// from them.
 func (m *meter) stands(p *schemas.Progress) {
 	m.all.position.With(m.labels).Set(float64(p.Position))
 	if p.Closed != nil {
@@ -175,8 +158,8 @@ func (m *meter) stands(p *schemas.Progress) {
 	m.raise(m.all.clockAhead.With(m.labels), c.ClockAhead)
 	fates := m.all.fates.MustCurryWith(m.labels)
 	for fate, n := range map[string]int64{
-		"summarized": c.Summarized, "rejected": c.Rejected, "late": c.Late, "dropped": c.Dropped, "duplicate": c.Duplicate,
-		"misrouted": c.Misrouted, "ended": c.Ended, "lost": c.Lost,
+		"summarized": c.Summarized, "rejected": c.Rejected, "late": c.Late, "dropped": c.Dropped,
+		"duplicate": c.Duplicate, "misrouted": c.Misrouted, "ended": c.Ended, "lost": c.Lost,
 	} {
 		m.raise(fates.WithLabelValues(fate), n)
 	}

@@ -8,12 +8,12 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// maxReasonBytes bounds the reason of a Reject, which may quote what came in, and that of a stop.
+// maxReasonBytes bounds the reason of a Reject, which may quote the record, and that of a stop.
 const maxReasonBytes = 512
 
-// encodeOutput encodes an output, and cuts one that would be too large or could not be read. The nodes that it shares with others
-// go first. Then half of its metrics go, from the end, again and again, until none is left. The rest always fits. A loop
-// that failed here would meet the same output for ever. surplus are the metrics left out.
+// encodeOutput encodes an output, and cuts one that is too large or invalid. Its shared nodes go first. Then half of
+// its metrics go, from the end, again and again, until none is left. The rest always fits. A loop that failed here
+// would meet the same output for ever. surplus is how many metrics are left out.
 func encodeOutput(o schemas.Record) (value []byte, surplus int64, err error) {
 	if value, err = schemas.MarshalChecked(o); err == nil {
 		return value, 0, nil
@@ -55,8 +55,8 @@ func encodeProgress(p *schemas.Progress) ([]byte, error) {
 	}
 	p.Loads = nil
 	if value, err = schemas.MarshalChecked(p); err != nil {
-		return nil, fmt.Errorf("position %d with %d rejected offsets since %d: %w; a balancer that runs closes their intervals",
-			p.Position, len(p.Rejected), p.Hold, err)
+		return nil, fmt.Errorf("position %d with %d rejected offsets since %d: %w; "+
+			"a balancer that runs closes their intervals", p.Position, len(p.Rejected), p.Hold, err)
 	}
 	return value, nil
 }
@@ -72,14 +72,15 @@ func (t *encoded) add(topic string, partition int32, key, value []byte) {
 	t.bytes += len(value)
 }
 
-// records encodes what a transaction holds, and returns the Progress in it.
+// records encodes the records of a transaction, and returns the Progress among them.
 func (l *loop) records(a *account) (*encoded, *schemas.Progress, error) {
 	t := &encoded{records: make([]*kgo.Record, 0, len(a.outputs)+len(a.rejects)+1)}
 	for _, o := range a.outputs {
 		value, surplus, err := encodeOutput(o)
 		if surplus > 0 || err != nil {
 			a.counts.Surplus += surplus
-			l.log.Error("output does not fit into a record, metrics left out", l.about(o, "count", surplus, "err", err)...)
+			l.log.Error("output does not fit into a record, metrics left out",
+				l.about(o, "count", surplus, "err", err)...)
 		}
 		if err != nil {
 			a.counts.Outputs--
@@ -92,7 +93,8 @@ func (l *loop) records(a *account) (*encoded, *schemas.Progress, error) {
 		x.Reason = schemas.CleanText(x.Reason, maxReasonBytes)
 		value, err := schemas.MarshalChecked(x.record(l.stage.input, l.partition))
 		if err != nil {
-			l.log.Error("rejected record cannot be reported", "stage", l.stage.name, "partition", l.partition, "offset", x.Offset, "err", err)
+			l.log.Error("rejected record cannot be reported",
+				"stage", l.stage.name, "partition", l.partition, "offset", x.Offset, "err", err)
 			continue
 		}
 		t.add(l.cfg.Prefix+schemas.TopicRejects, 0, source, value)
@@ -106,7 +108,7 @@ func (l *loop) records(a *account) (*encoded, *schemas.Progress, error) {
 	return t, p, nil
 }
 
-// place adds an output to the topic that it belongs to.
+// place adds an output under its topic and key. A Watermark goes to every partition of partials.
 func (l *loop) place(t *encoded, o schemas.Record, value []byte) {
 	switch o := o.(type) {
 	case *schemas.JobSummary:
@@ -120,7 +122,7 @@ func (l *loop) place(t *encoded, o schemas.Record, value []byte) {
 	}
 }
 
-// about are the attributes of a log line about an output.
+// about returns the attributes of a log line about an output.
 func (l *loop) about(o schemas.Record, more ...any) []any {
 	attrs := append([]any{"stage", l.stage.name, "partition", l.partition}, more...)
 	switch o := o.(type) {

@@ -8,7 +8,60 @@ import (
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/schemas"
 )
+
+// stage is one of the two uses of the loop.
+type stage struct {
+	name     string // also its group
+	input    string // topic
+	progress string // topic, as many partitions as input
+	sizes    []size
+	newFold  func(partition int32, p *schemas.Progress) Fold
+}
+
+// size is the number of partitions that a topic must have, and its key in the configuration.
+type size struct {
+	topic      string
+	partitions int
+	key        string
+}
+
+// sizesOf returns the partitions of the topics that a stage reads and writes.
+func sizesOf(cfg config.Config, input, progress size) []size {
+	return []size{
+		input, progress,
+		{cfg.Prefix + schemas.TopicPartials, cfg.Partitions.Partials, "partitions.partials"},
+		{cfg.Prefix + schemas.TopicJobSummary, cfg.Partitions.JobSummary, "partitions.job_summary"},
+	}
+}
+
+// Collect folds the partitions of counters that its group gives it, until ctx ends. It returns nil then, and
+// kafka.ErrTopics if a topic has another number of partitions than configured. A partition that needs an administrator
+// stands still alone. Collect waits for anything else.
+func Collect(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Metrics) error {
+	input, progress := cfg.Prefix+schemas.TopicCounters, cfg.Prefix+schemas.TopicProgress
+	return own(ctx, cfg, log, metrics, stage{
+		name: "collect", input: input, progress: progress,
+		sizes: sizesOf(cfg, size{input, cfg.Collectors, "collectors"}, size{progress, cfg.Collectors, "collectors"}),
+		newFold: func(partition int32, p *schemas.Progress) Fold {
+			return NewCollector(cfg.Cluster, partition, int32(cfg.Collectors), p)
+		},
+	})
+}
+
+// Merge folds the partitions of partials that its group gives it, as Collect does those of counters.
+func Merge(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Metrics) error {
+	input, progress := cfg.Prefix+schemas.TopicPartials, cfg.Prefix+schemas.TopicMergeProgress
+	partials := cfg.Partitions.Partials
+	return own(ctx, cfg, log, metrics, stage{
+		name: "merge", input: input, progress: progress,
+		sizes: sizesOf(cfg, size{input, partials, "partitions.partials"}, size{progress, partials, "partitions.partials"}),
+		newFold: func(_ int32, p *schemas.Progress) Fold {
+			return NewMerger(cfg.Cluster, int32(cfg.Collectors), p)
+		},
+	})
+}
 
 // owners are the loops of the partitions that this process owns.
 type owners struct {
@@ -20,8 +73,8 @@ type owners struct {
 	others  *others
 }
 
-// own folds the partitions that the stage's group gives this process. The group is over the progress topic, which has a
-// partition for each of the input's: the position is in Progress, committed with what was said.
+// own folds the partitions that the stage's group gives this process. The group is over the progress topic, which has
+// as many partitions as the input. The position is in Progress, which the transaction of the outputs contains.
 func own(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Metrics, s stage) error {
 	o := &owners{cfg: cfg, stage: s, log: log, metrics: metrics, brokers: kafka.NewBrokers(log), others: &others{}}
 	group := cfg.Prefix + s.name
@@ -40,12 +93,15 @@ func own(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Metr
 	return m.Run(ctx)
 }
 
-// fold runs a partition's loop again and again, from what is committed, for as long as the partition is ours. It
-// returns an error that waiting does not mend.
+// fold runs a partition's loop again and again, from what is committed, as long as the partition is ours. It returns an
+// error that waiting does not mend.
 func (o *owners) fold(ctx context.Context, partition int32) error {
 	m := o.metrics.meter(o.stage.name, partition)
 	defer m.forget()
-	l := &loop{cfg: o.cfg, stage: o.stage, partition: partition, log: o.log, brokers: o.brokers, meter: m, others: o.others, patience: commitTimeout}
+	l := &loop{
+		cfg: o.cfg, stage: o.stage, partition: partition, log: o.log,
+		brokers: o.brokers, meter: m, others: o.others, patience: commitTimeout,
+	}
 	var trouble kafka.Trouble
 	for tries := 1; ctx.Err() == nil; tries++ {
 		before := l.commits
@@ -55,7 +111,7 @@ func (o *owners) fold(ctx context.Context, partition int32) error {
 			return nil
 		case errors.Is(err, kafka.ErrNoBrokers):
 			return err
-		case isStop(err): // it stands still alone, and stays ours: another process would meet the same
+		case isStop(err): // it stands still and stays ours: another process would meet the same error
 			m.restarts()
 			kafka.Yield(ctx, o.cfg.BackoffCap)
 			continue
@@ -65,7 +121,8 @@ func (o *owners) fold(ctx context.Context, partition int32) error {
 		}
 		m.restarts()
 		if trouble.Worth(err, time.Now()) {
-			o.log.Warn("starting again from what is committed", "stage", o.stage.name, "partition", partition, "tries", tries, "err", err)
+			o.log.Warn("starting again from what is committed",
+				"stage", o.stage.name, "partition", partition, "tries", tries, "err", err)
 		}
 		kafka.Yield(ctx, kafka.Backoff(tries, o.cfg.BackoffCap))
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// errNotProgress is logged where a record in the topic of positions is none.
+// errNotProgress is the fault of other records in the topic of positions.
 var errNotProgress = errors.New("not a Progress")
 
 // open reads the last committed Progress and opens the account from it.
@@ -31,9 +31,9 @@ func (l *loop) open(ctx context.Context, adm *kadm.Client) (a *account, from int
 	if err != nil {
 		return nil, 0, err
 	}
-	if p == nil && l.commits > 0 { // this process is still the owner, and knows
-		l.log.Warn("topic of positions was emptied, going on from what this process committed last", "topic", l.stage.progress,
-			"partition", l.partition, "position", l.last.Position)
+	if p == nil && l.commits > 0 { // this process is still the owner, and knows its last position
+		l.log.Warn("topic of positions was emptied, going on from what this process committed last",
+			"topic", l.stage.progress, "partition", l.partition, "position", l.last.Position)
 		p = l.last
 	}
 	l.last = p
@@ -41,7 +41,8 @@ func (l *loop) open(ctx context.Context, adm *kadm.Client) (a *account, from int
 		return nil, 0, err
 	}
 	a, from = openAccount(func(p *schemas.Progress) Fold { return l.stage.newFold(l.partition, p) }, p, logStart)
-	a.topicID, a.intervalMs, a.unreadable.limit = topicID, l.cfg.Interval.Milliseconds(), int64(l.cfg.Collect.MaxRejects)
+	a.topicID, a.intervalMs = topicID, l.cfg.Interval.Milliseconds()
+	a.unreadable.limit = int64(l.cfg.Collect.MaxRejects)
 	l.meter.lags(logEnd, a.position)
 	if p == nil {
 		p = &schemas.Progress{From: a.position, Position: a.position, Hold: a.position, TopicID: topicID}
@@ -51,7 +52,7 @@ func (l *loop) open(ctx context.Context, adm *kadm.Client) (a *account, from int
 	return a, from, nil
 }
 
-// topicID returns Kafka's id of the input topic, in hex; empty where brokers have none.
+// topicID returns Kafka's id of the input topic, in hex, or "" if the brokers have none.
 func (l *loop) topicID(ctx context.Context, adm *kadm.Client) (string, error) {
 	topics, err := adm.ListTopics(ctx, l.stage.input)
 	if err := errors.Join(err, topics[l.stage.input].Err); err != nil {
@@ -60,25 +61,32 @@ func (l *loop) topicID(ctx context.Context, adm *kadm.Client) (string, error) {
 	return kafka.TopicID(topics[l.stage.input]), nil
 }
 
-// sameTopic returns ErrTopicReplaced where p, nil at the beginning, is a position in another log than the partition's.
+// sameTopic returns ErrTopicReplaced if p is a position in another log than the partition's. p is nil at the beginning.
 func (l *loop) sameTopic(p *schemas.Progress, topicID string, logEnd int64) error {
 	switch {
 	case p == nil:
 		return nil
 	case !kafka.SameTopic(p.TopicID, topicID):
-		return fmt.Errorf("%s-%d: position %d was committed for the topic with the id %s, the topic there has the id %s, so that it was deleted and made again: %w; "+
-			"to begin at its start, stop every `weir %s`, delete topic %s too, run `weir topics create` and start them again",
-			l.stage.input, l.partition, p.Position, p.TopicID, topicID, ErrTopicReplaced, l.stage.name, l.stage.progress)
+		return fmt.Errorf("%s-%d: position %d was committed for the topic with the id %s, "+
+			"the topic there has the id %s, so that it was deleted and made again: %w; "+
+			"to begin at its start, stop every `weir %s`, delete topic %s too, "+
+			"run `weir topics create` and start them again",
+			l.stage.input, l.partition, p.Position, p.TopicID,
+			topicID, ErrTopicReplaced,
+			l.stage.name, l.stage.progress)
 	case p.Position > logEnd:
-		return fmt.Errorf("%s-%d ends at %d, position %d was committed for it, so that its topic was made again or the brokers lost its end: %w; "+
+		return fmt.Errorf("%s-%d ends at %d, position %d was committed for it, "+
+			"so that its topic was made again or the brokers lost its end: %w; "+
 			"stop every `weir %s`, delete topics %s and %s, run `weir topics create` and start them again",
-			l.stage.input, l.partition, logEnd, p.Position, ErrTopicReplaced, l.stage.name, l.stage.input, l.stage.progress)
+			l.stage.input, l.partition, logEnd, p.Position, ErrTopicReplaced,
+			l.stage.name, l.stage.input, l.stage.progress)
 	}
 	return nil
 }
 
 // lastProgress returns the last committed Progress of the partition, nil if there never was one. It looks back further
-// and further: aborted transactions and markers take offsets too, and "none" is only known once all has been read.
+// and further: aborted transactions and markers take offsets too. It must read the whole partition to find that there
+// is none.
 func (l *loop) lastProgress(ctx context.Context, adm *kadm.Client) (*schemas.Progress, error) {
 	logStart, logEnd, err := kafka.Bounds(ctx, adm, l.stage.progress, l.partition)
 	if err != nil {
@@ -100,13 +108,14 @@ func (l *loop) lastProgress(ctx context.Context, adm *kadm.Client) (*schemas.Pro
 				last, newer = p, nil
 			case errors.Is(err, schemas.ErrUnknownSchema) && r.Attrs.IsTransactional():
 				newer = fmt.Errorf("%s-%d at %d: %w: a newer weir wrote it", r.Topic, r.Partition, r.Offset, err)
-			default: // no weir wrote it
+			default: // not written by weir
 				count++
 				wrong = fmt.Errorf("%s-%d at %d: %w", r.Topic, r.Partition, r.Offset, cmp.Or(err, errNotProgress))
 			}
 			return nil
 		})
-		if wrong != nil && l.rubbish.Worth(wrong, time.Now()) { // a partition that stands still reads them again and again
+		// A partition that stands still reads these records again and again.
+		if wrong != nil && l.rubbish.Worth(wrong, time.Now()) {
 			l.log.Warn("records in the topic of positions cannot be read, left out", "count", count, "err", wrong)
 		}
 		if err := errors.Join(err, newer); err != nil || last != nil || from == logStart {

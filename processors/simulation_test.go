@@ -34,7 +34,7 @@ type said struct {
 // machine runs a fold as the loop does, and dies when it is told to.
 type machine struct {
 	newFold func(p *schemas.Progress) Fold
-	take    func(a *account, e Entry) // account.take, or a variant with an error
+	add     func(a *account, e Entry) // account.add, or a variant with an error
 	log     []Entry
 	replays int64
 }
@@ -57,7 +57,7 @@ func (m *machine) run(t *testing.T, r *rand.Rand, dies func() bool) said {
 							durable.Lost = append(durable.Lost, fmt.Sprintf("at %d: %d of %d", last.Position, open, last.Open))
 						}
 					}
-					m.take(a, m.log[i])
+					m.add(a, m.log[i])
 					i++
 				}
 			}
@@ -120,7 +120,7 @@ func simulate(t *testing.T, schedules int, newLog func(r *rand.Rand) []Entry, m 
 		seed = uint64(time.Now().UnixNano())
 	}
 	reference := m
-	reference.take = (*account).take
+	reference.add = (*account).add
 	var replays, crashes int64
 	const schedulesPerLog = 20
 	for n := range schedules / schedulesPerLog {
@@ -354,7 +354,7 @@ func tickJobs(r *rand.Rand) []schemas.TickJob {
 func newCollectorFold(p *schemas.Progress) Fold { return NewCollector(simCluster, 3, 4, p) }
 
 func TestSimulatedCollector(t *testing.T) {
-	diff, c := simulate(t, *schedulesFlag, newCounterLog(t), machine{newFold: newCollectorFold, take: (*account).take})
+	diff, c := simulate(t, *schedulesFlag, newCounterLog(t), machine{newFold: newCollectorFold, add: (*account).add})
 	if diff != "" {
 		t.Fatal(diff)
 	}
@@ -453,7 +453,7 @@ func writeShare(w *logWriter, c int32, start int64) {
 func newMergerFold(p *schemas.Progress) Fold { return NewMerger(simCluster, simCollectors, p) }
 
 func TestSimulatedMerger(t *testing.T) {
-	diff, c := simulate(t, *schedulesFlag, newPartialLog(t), machine{newFold: newMergerFold, take: (*account).take})
+	diff, c := simulate(t, *schedulesFlag, newPartialLog(t), machine{newFold: newMergerFold, add: (*account).add})
 	if diff != "" {
 		t.Fatal(diff)
 	}
@@ -523,25 +523,25 @@ func TestSimulationCatchesErrors(t *testing.T) {
 		if e.Offset < resumed {
 			a.resumed = 0
 		}
-		a.take(e)
+		a.add(e)
 		a.resumed = resumed
 	}
 	variants := map[string]struct {
 		newLog  func(r *rand.Rand) []Entry
 		machine machine
 	}{
-		"output not discarded on replay, collect": {newCounterLog(t), machine{newFold: newCollectorFold, take: speaksTwice}},
-		"output not discarded on replay, merge":   {newPartialLog(t), machine{newFold: newMergerFold, take: speaksTwice}},
-		"hold by window, merge": {newPartialLog(t), machine{take: (*account).take, newFold: func(p *schemas.Progress) Fold {
+		"output not discarded on replay, collect": {newCounterLog(t), machine{newFold: newCollectorFold, add: speaksTwice}},
+		"output not discarded on replay, merge":   {newPartialLog(t), machine{newFold: newMergerFold, add: speaksTwice}},
+		"hold by window, merge": {newPartialLog(t), machine{add: (*account).add, newFold: func(p *schemas.Progress) Fold {
 			return holdsByWindow{NewMerger(simCluster, simCollectors, p)}
 		}}},
-		"no hold, collect": {newCounterLog(t), machine{take: (*account).take, newFold: func(p *schemas.Progress) Fold {
+		"no hold, collect": {newCounterLog(t), machine{add: (*account).add, newFold: func(p *schemas.Progress) Fold {
 			return holdsNothing{newCollectorFold(p)}
 		}}},
-		"no hold for Ticks in parts": {newCounterLog(t), machine{take: (*account).take, newFold: func(p *schemas.Progress) Fold {
+		"no hold for Ticks in parts": {newCounterLog(t), machine{add: (*account).add, newFold: func(p *schemas.Progress) Fold {
 			return forgetsParts{NewCollector(simCluster, 3, 4, p)}
 		}}},
-		"no hold, merge": {newPartialLog(t), machine{take: (*account).take, newFold: func(p *schemas.Progress) Fold {
+		"no hold, merge": {newPartialLog(t), machine{add: (*account).add, newFold: func(p *schemas.Progress) Fold {
 			return holdsNothing{newMergerFold(p)}
 		}}},
 	}

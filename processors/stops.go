@@ -12,7 +12,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// halted remembers for what a partition stands still.
+// halted remembers why a partition stands still.
 type halted struct {
 	kind    error // ErrTooManyRejects or ErrTopicReplaced; nil: it does not
 	trouble kafka.Trouble
@@ -30,8 +30,8 @@ func stopKind(err error) error {
 	return nil
 }
 
-// halt shows that the partition stands still, and why: in a metric, in the log, and for other processes in Progress, whose
-// position does not move.
+// halt shows that the partition stands still, and why. It sets a metric, logs, and commits a Progress for other
+// processes. The position does not move.
 func (l *loop) halt(ctx context.Context, producer *kafka.Producer, why error) {
 	l.meter.stops(true)
 	if kind := stopKind(why); !errors.Is(kind, l.halted.kind) {
@@ -60,15 +60,15 @@ func (l *loop) halt(ctx context.Context, producer *kafka.Producer, why error) {
 // sizesEvery is how often the numbers of partitions are compared with the configuration.
 const sizesEvery = 10 * time.Second
 
-// watchSizes ends the stage once a topic has another number of partitions than the configuration has. Windows would be taken
-// apart, or nobody would read a partition.
+// watchSizes ends the stage once a topic has another number of partitions than configured. Otherwise windows would be
+// split, or a partition would have no reader.
 func (o *owners) watchSizes(ctx context.Context, adm *kadm.Client) error {
 	for ctx.Err() == nil {
 		for _, s := range o.stage.sizes {
 			topics, err := adm.ListTopics(ctx, s.topic)
 			n := len(topics[s.topic].Partitions)
 			if err != nil || topics[s.topic].Err != nil || n == 0 {
-				continue // a topic that is away is waited for
+				continue // an absent topic may come back
 			}
 			if err := kafka.CheckPartitions(s.topic, n, s.partitions, s.key); err != nil {
 				return err
@@ -85,9 +85,10 @@ type others struct {
 	ticks, nodes kafka.Trouble
 }
 
-var errOtherInterval = errors.New("interval differs: set interval to the same value in the configuration of every part, and start it again")
+var errOtherInterval = errors.New("interval differs: " +
+	"set interval to the same value in the configuration of every part, and start it again")
 
-// tell logs and counts what an account has noted.
+// tell logs and counts the entries with another interval_ms that an account has met.
 func (o *others) tell(l *loop, a *account) {
 	ticks, nodes := a.otherTicks, a.otherNodes
 	if ticks.n+nodes.n == 0 {

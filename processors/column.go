@@ -1,0 +1,192 @@
+package processors
+
+import (
+	"maps"
+	"math/bits"
+	"slices"
+
+	"github.com/weirhpc/weir/quantile"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// column holds the values of one metric in several records.
+type column struct {
+	name, unit, scope string
+	values            []float64
+	invalid           int64 // values of another unit or scope than the others
+	nodes             nodeMeans
+
+	// These are only for _system. Shares and moments come from NodeSummaries. Elsewhere a NodeSummary is the only
+	// record of its job. with has the nodes with a valid value, since a node has a mean of each of its jobs.
+	shares  []quantile.Summary
+	moments quantile.Moments // of the shares
+	with    numbers
+}
+
+// nodeMeans are the means of the nodes that have a valid value, and the nodes' numbers.
+type nodeMeans struct {
+	means           []float64
+	numbers         []int32
+	lowest, highest nodeMean
+}
+
+type nodeMean struct {
+	node string
+	mean float64
+}
+
+// columns gathers columns by name. Of more than schemas.MaxMetrics names the least stay, in any order of arrival. Until
+// they are sorted there may be twice as many.
+type columns struct {
+	byName map[string]*column
+	last   string              // the greatest name that may stay
+	left   map[string]struct{} // names that do not stay; nil: all may
+}
+
+// column returns the column of a metric, and whether it has this unit and scope. The column is nil for a metric that is
+// left out.
+func (s *columns) column(name, unit, scope string) (c *column, fits bool) {
+	if c = s.byName[name]; c != nil {
+		return c, c.unit == unit && c.scope == scope
+	}
+	if len(s.byName) >= 2*schemas.MaxMetrics {
+		s.cut()
+	}
+	if s.left != nil && name > s.last {
+		s.left[name] = struct{}{}
+		return nil, false
+	}
+	c = &column{name: name, unit: unit, scope: scope}
+	s.byName[name] = c
+	return c, true
+}
+
+func (s *columns) cut() {
+	if len(s.byName) <= schemas.MaxMetrics {
+		return
+	}
+	names := slices.Sorted(maps.Keys(s.byName))
+	if s.last = names[schemas.MaxMetrics-1]; s.left == nil {
+		s.left = map[string]struct{}{}
+	}
+	for _, name := range names[schemas.MaxMetrics:] {
+		s.left[name] = struct{}{}
+		delete(s.byName, name)
+	}
+}
+
+// sorted returns the columns that stay, by name.
+func (s *columns) sorted() []*column {
+	s.cut()
+	sorted := make([]*column, 0, len(s.byName))
+	for _, name := range slices.Sorted(maps.Keys(s.byName)) {
+		sorted = append(sorted, s.byName[name])
+	}
+	return sorted
+}
+
+// surplus returns how many metrics are left out.
+func (s *columns) surplus() int64 { return int64(len(s.left)) }
+
+// newColumns makes a column of each metric of CounterBatches, which are ordered by node. The least node decides on a
+// metric's unit and scope.
+func newColumns(records []*nodeRecord) columns {
+	all := columns{byName: map[string]*column{}}
+	for _, r := range records {
+		if r.batch == nil {
+			continue
+		}
+		for i := range r.batch.Metrics {
+			m := &r.batch.Metrics[i]
+			c, fits := all.column(m.Name, m.Unit, m.Scope)
+			switch {
+			case c == nil:
+			case fits:
+				c.add(r.batch.Node, r.number, m.Values)
+			default:
+				c.invalid += int64(len(m.Values))
+			}
+		}
+	}
+	return all
+}
+
+func (c *column) add(node string, number int32, values []float64) {
+	c.values = append(c.values, values...)
+	if mean, ok := quantile.Mean(values); ok {
+		c.nodes.add(nodeMean{node, mean}, nodeMean{node, mean})
+		c.nodes.means, c.nodes.numbers = append(c.nodes.means, mean), append(c.nodes.numbers, number)
+	}
+}
+
+// add adds the lowest and the highest mean of further nodes. Of nodes that tie the least name stays.
+func (n *nodeMeans) add(low, high nodeMean) {
+	if n.lowest.node == "" || low.mean < n.lowest.mean || low.mean == n.lowest.mean && low.node < n.lowest.node {
+		n.lowest = low
+	}
+	if n.highest.node == "" || high.mean > n.highest.mean || high.mean == n.highest.mean && high.node < n.highest.node {
+		n.highest = high
+	}
+}
+
+func (c *column) exact() schemas.JobSummaryMetric {
+	d := quantile.Reduce(c.values)
+	m := schemas.JobSummaryMetric{
+		Name: c.name, Unit: c.unit, Scope: c.scope,
+		Count: d.Count, Invalid: d.Invalid + c.invalid, Nodes: int32(len(c.nodes.means)),
+	}
+	if d.Count == 0 {
+		return m
+	}
+	stddev, zero, deciles := d.Stddev(), 0.0, d.Deciles[:]
+	nodeStddev := quantile.Reduce(c.nodes.means).Stddev()
+	m.Mean, m.Stddev, m.NodeStddev = &d.Mean, &stddev, &nodeStddev
+	m.LowNode, m.HighNode = &c.nodes.lowest.node, &c.nodes.highest.node
+	m.Deciles, m.RankError = &deciles, &zero
+	return m
+}
+
+func (c *column) partial(budget quantile.Budget) schemas.JobPartialMetric {
+	d, certified := quantile.Certify(c.values, budget)
+	all := quantile.Moments{Count: d.Count, Mean: d.Mean, M2: d.M2}.Add(c.moments)
+	m := schemas.JobPartialMetric{
+		Name: c.name, Unit: c.unit, Scope: c.scope,
+		Count: all.Count, Invalid: d.Invalid + c.invalid,
+		Nodes: int32(len(c.nodes.means)), NodeMeans: int64(len(c.nodes.means)),
+	}
+	if c.with != nil {
+		m.Nodes = c.with.count()
+	}
+	if all.Count == 0 {
+		return m
+	}
+	if len(c.shares) > 0 {
+		certified, _ = quantile.Recompress(append(c.shares, certified), budget) // there are values, and not too many
+	}
+	n := quantile.Reduce(c.nodes.means)
+	m.Mean, m.M2, m.NodeMean, m.NodeM2 = &all.Mean, &all.M2, &n.Mean, &n.M2
+	m.LowNode, m.LowNodeMean = &c.nodes.lowest.node, &c.nodes.lowest.mean
+	m.HighNode, m.HighNodeMean = &c.nodes.highest.node, &c.nodes.highest.mean
+	m.Certified = schemas.NewCertified(certified.Eps, certified.Order, certified.Knots, certified.Atoms)
+	return m
+}
+
+// numbers is a set of small numbers.
+type numbers []uint64
+
+func (s *numbers) add(n int32) {
+	for len(*s) <= int(n/64) {
+		*s = append(*s, 0)
+	}
+	(*s)[n/64] |= 1 << (n % 64)
+}
+
+func (s numbers) has(n int32) bool { return int(n/64) < len(s) && s[n/64]>>(n%64)&1 == 1 }
+
+func (s numbers) count() int32 {
+	n := 0
+	for _, word := range s {
+		n += bits.OnesCount64(word)
+	}
+	return int32(n)
+}
