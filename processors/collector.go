@@ -41,10 +41,8 @@ type closing struct {
 	loads           []schemas.JobLoad
 }
 
-const (
-	// maxTickBytes bounds the memory for the Ticks of one interval. A Tick that reaches it is the last.
-	maxTickBytes = 32 << 20
-)
+// maxTickBytes bounds the memory for the Ticks of one interval. A Tick that reaches it is the last.
+const maxTickBytes = 32 << 20
 
 // NewCollector continues from p, nil at the beginning of a partition. collectors is the number of partitions of
 // counters.
@@ -99,9 +97,8 @@ func (c *Collector) Apply(e Entry) Effects {
 	}
 }
 
-// witness counts the records of clocks that are ahead: the node's time of sending is later than the broker's time of
-// receipt by more than a tenth of the interval. A clock that is behind looks like a record that waited, and is not
-// counted.
+// witness counts the records of clocks that are ahead. Such a clock's time of sending is later than the broker's time
+// of receipt, by more than a tenth of the interval. A clock that is behind looks like a record that waited.
 func (c *Collector) witness(e Entry, h *schemas.NodeHeader, fx Effects) Effects {
 	if h.SentAt > e.AppendedMs+h.IntervalMs/10 {
 		fx.Counts.ClockAhead++
@@ -167,8 +164,8 @@ func (c *Collector) drop(start, lengthMs int64) Effects {
 }
 
 // tick closes the jobs of a Tick, and with the last Tick the interval. The Ticks of an interval follow each other in
-// one transaction. The interval also ends without its last Tick: with a Tick of a later interval, with more bytes of
-// Ticks than maxTickBytes, or when it would be dropped.
+// one transaction. The interval also ends without its last Tick: with a Tick of a later interval, with maxTickBytes of
+// Ticks, or when it would be dropped.
 func (c *Collector) tick(e Entry, t *schemas.Tick) Effects {
 	fx := Effects{Counts: schemas.ProgressCounts{Ticks: 1}}
 	switch k := c.closing; {

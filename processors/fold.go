@@ -145,8 +145,8 @@ func (l *ledger) refuse(e Entry, why string) Effects {
 	return fx
 }
 
-// hold returns where a successor must begin to fold. That is the first record of any interval that is neither closed
-// nor dropped, or the first Tick of an interval that waits for its last one.
+// hold returns where a successor must begin to fold: the first record of any interval that is neither closed nor
+// dropped. An interval that waits for its last Tick holds at its first one.
 //
 // Intervals count, not windows. An interval without windows may still have records whose fate a replay must find again.
 func (l *ledger) hold(position int64) int64 {

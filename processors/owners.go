@@ -56,7 +56,9 @@ func Merge(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Me
 	partials := cfg.Partitions.Partials
 	return own(ctx, cfg, log, metrics, stage{
 		name: "merge", input: input, progress: progress,
-		sizes: sizesOf(cfg, size{input, partials, "partitions.partials"}, size{progress, partials, "partitions.partials"}),
+		sizes: sizesOf(cfg,
+			size{input, partials, "partitions.partials"},
+			size{progress, partials, "partitions.partials"}),
 		newFold: func(_ int32, p *schemas.Progress) Fold {
 			return NewMerger(cfg.Cluster, int32(cfg.Collectors), p)
 		},

@@ -39,8 +39,7 @@ func (s *system) expect(node string) int32 {
 	return n
 }
 
-// join adds a job's records, ordered by node, and their columns. It copies values, since reducing a column reorders
-// them.
+// join adds a job's records, ordered by node, and their columns. The columns may be reduced afterwards.
 func (s *system) join(records []*nodeRecord, columns []*column) {
 	for _, c := range columns {
 		to, fits := s.column(c.name, c.unit, c.scope)
