@@ -228,7 +228,8 @@ func TestNamesAgree(t *testing.T) {
 	}
 }
 
-// TestWrongInputIsNamed: each mistake ends in one line with the key or the file, the value as it was given, and what may be.
+// TestWrongInputIsNamed: each mistake ends in one line with the key or the file, the value as it was given, and what
+// may be.
 func TestWrongInputIsNamed(t *testing.T) {
 	for name, c := range map[string]struct {
 		yaml, environ string

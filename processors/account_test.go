@@ -168,8 +168,8 @@ func TestUnreadableRecordsStopByTheLogAlone(t *testing.T) {
 	}
 }
 
-// TestNodesWithAWrongClockStopNothing: eight nodes with a wrong clock, and eight with a wrong cluster, at 200 ms, for an
-// outage and more without a Tick.
+// TestNodesWithAWrongClockStopNothing: eight nodes with a wrong clock, and eight with a wrong cluster, at 200 ms, for
+// an outage and more without a Tick.
 func TestNodesWithAWrongClockStopNothing(t *testing.T) {
 	const length = 200
 	a, _ := openAccount(newCollectorFold, nil, 0)

@@ -8,9 +8,9 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// BenchmarkInterval is one collector's share of an interval of a machine of 9,288 nodes with 16 CPUs over 64 collectors: 145
-// nodes of jobs of 16, 40 metrics. It reports nanoseconds a value for each of its steps: reading the records from their
-// bytes, the summaries of the jobs, and what _system adds. docs/accuracy.md names it.
+// BenchmarkInterval is one collector's share of an interval of a machine of 9,288 nodes with 16 CPUs over 64
+// collectors: 145 nodes of jobs of 16, 40 metrics. It reports nanoseconds a value for each of its steps: reading the
+// records from their bytes, the summaries of the jobs, and what _system adds. docs/accuracy.md names it.
 func BenchmarkInterval(b *testing.B) {
 	const nodes, cpus, metrics, jobSize = 145, 16, 40, 16
 	r := rand.New(rand.NewPCG(1, 1))

@@ -8,7 +8,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// TestProgressSaysWhatJobsSent: by job, of the values that were used, until the next interval is closed; a successor says it too.
+// TestProgressSaysWhatJobsSent: by job, of the values that were used, until the next interval is closed; a successor
+// says it too.
 func TestProgressSaysWhatJobsSent(t *testing.T) {
 	const start = simEpochMs
 	c := NewCollector(simCluster, 0, 1, nil)

@@ -140,8 +140,8 @@ func TestTickInParts(t *testing.T) {
 	}
 }
 
-// TestTickWithoutItsLastPart: an interval whose last Tick never comes is closed by whatever comes next, and no record is
-// without a fate.
+// TestTickWithoutItsLastPart: an interval whose last Tick never comes is closed by whatever comes next, and no record
+// is without a fate.
 func TestTickWithoutItsLastPart(t *testing.T) {
 	begin := func(t *testing.T) *feed {
 		t.Helper()
@@ -256,8 +256,8 @@ func TestLoadsFitIntoProgress(t *testing.T) {
 	}
 }
 
-// TestOutputsHaveBoundedColumns: of more metrics than an output may have the least names stay, in whatever order records
-// come, and the others are counted.
+// TestOutputsHaveBoundedColumns: of more metrics than an output may have the least names stay, in whatever order
+// records come, and the others are counted.
 func TestOutputsHaveBoundedColumns(t *testing.T) {
 	const nodes, each = 5, 900
 	r := rand.New(rand.NewPCG(5, 5))
@@ -388,8 +388,8 @@ func TestLargestOutputsFit(t *testing.T) {
 	}
 }
 
-// TestSystemCountsNodes: a node that has several jobs, ended ones among them, and several collectors, is one node of the
-// machine; its values all count.
+// TestSystemCountsNodes: a node that has several jobs, ended ones among them, and several collectors, is one node of
+// the machine; its values all count.
 func TestSystemCountsNodes(t *testing.T) {
 	records := [][]schemas.Record{
 		{
@@ -450,8 +450,8 @@ func TestOlderSharesMerge(t *testing.T) {
 	}
 }
 
-// TestExactMeansOneThing: a metric whose rank_error is 0 has neither lo nor hi, whatever the others have; EXACT is a merge that
-// knows every value, of at least one metric.
+// TestExactMeansOneThing: a metric whose rank_error is 0 has neither lo nor hi, whatever the others have; EXACT is a
+// merge that knows every value, of at least one metric.
 func TestExactMeansOneThing(t *testing.T) {
 	metric := func(name string, values []float64) schemas.JobPartialMetric {
 		d, certified := quantile.Certify(slices.Clone(values), quantile.Small)
@@ -518,8 +518,8 @@ func TestExactMeansOneThing(t *testing.T) {
 	}
 }
 
-// TestOneNodeWithAnotherInterval: a node with a wrong interval_ms, and starts that no Tick names, takes nothing from the others
-// and holds nothing up.
+// TestOneNodeWithAnotherInterval: a node with a wrong interval_ms, and starts that no Tick names, takes nothing from
+// the others and holds nothing up.
 func TestOneNodeWithAnotherInterval(t *testing.T) {
 	run := func(wrong bool) (said []string, f *feed) {
 		f = newFeed(t, NewCollector(simCluster, 0, 1, nil))
@@ -569,7 +569,8 @@ func TestOpenCountsPartials(t *testing.T) {
 	f.closes(0)
 }
 
-// TestWatermarkOfAnotherInterval: a Watermark with a wrong interval_ms drops no window that is in time for everybody else.
+// TestWatermarkOfAnotherInterval: a Watermark with a wrong interval_ms drops no window that is in time for everybody
+// else.
 func TestWatermarkOfAnotherInterval(t *testing.T) {
 	f := newFeed(t, NewMerger(simCluster, simCollectors, nil))
 	for c := range int32(simCollectors) {
@@ -737,8 +738,8 @@ func hostilePartial(r *rand.Rand, collector int32) *schemas.JobPartial {
 	return p
 }
 
-// TestHostileInputsGiveValidOutputs: whatever decodes, each output passes its own Validate, can be encoded and read again, and a
-// collector's partials pass the merger's checks. One that did not would be met again at every start.
+// TestHostileInputsGiveValidOutputs: whatever decodes, each output passes its own Validate, can be encoded and read
+// again, and a collector's partials pass the merger's checks. One that did not would be met again at every start.
 func TestHostileInputsGiveValidOutputs(t *testing.T) {
 	seed := *seedFlag
 	if seed == 0 {

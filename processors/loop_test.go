@@ -250,8 +250,8 @@ func TestProgressIsFoundBehindAbortedTransactions(t *testing.T) {
 	}
 }
 
-// TestFencingComesFirst: an older owner commits at the last moment, when the newer one asks for its producer id. Who had
-// read Progress before that would fold again what the older one has said.
+// TestFencingComesFirst: an older owner commits at the last moment, when the newer one asks for its producer id. Who
+// had read Progress before that would fold again what the older one has said.
 func TestFencingComesFirst(t *testing.T) {
 	b := newBench(t)
 	b.interval(5)

@@ -2,6 +2,6 @@
 
 package processors
 
-// The folds have no goroutine: the race detector finds nothing in their simulation, and makes it ten times slower. `make test` runs
-// the full number without it.
+// The folds have no goroutine: the race detector finds nothing in their simulation, and makes it ten times slower.
+// `make test` runs the full number without it.
 const defaultSchedules = 1_000

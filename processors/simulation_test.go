@@ -262,7 +262,8 @@ func newCounterLog(t testing.TB) func(r *rand.Rand) []Entry {
 	}
 }
 
-// putTick writes a Tick, at times in parts. A part may be there twice, records may come between, and the last may be missing.
+// putTick writes a Tick, at times in parts. A part may be there twice, records may come between, and the last may be
+// missing.
 func putTick(w *logWriter, tick *schemas.Tick) {
 	r := w.r
 	if r.IntN(3) > 0 {

@@ -28,8 +28,8 @@ func reducedBatch(b *schemas.CounterBatch) *schemas.NodeSummary {
 	return s
 }
 
-// TestSystemHoldsTheWholeMachine folds an interval of several collectors, with jobs that are whole, split and reduced on
-// their node, and merges their shares of _system: every value counts once, and every bracket holds the true decile.
+// TestSystemHoldsTheWholeMachine folds an interval of several collectors, with jobs that are whole, split and reduced
+// on their node, and merges their shares of _system: every value counts once, and every bracket holds the true decile.
 func TestSystemHoldsTheWholeMachine(t *testing.T) {
 	const collectors = 3
 	for name, c := range map[string]struct {
@@ -150,8 +150,8 @@ func TestContradictionsAreRejected(t *testing.T) {
 	}
 }
 
-// TestTooManyValuesToMerge: shares that each may be believed can together say more than ranks are counted to. That is no
-// reason to stop, and none to say deciles.
+// TestTooManyValuesToMerge: shares that each may be believed can together say more than ranks are counted to. That is
+// no reason to stop, and none to say deciles.
 func TestTooManyValuesToMerge(t *testing.T) {
 	var parts []*schemas.JobPartial
 	for c := range int32(6) {

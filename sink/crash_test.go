@@ -13,8 +13,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// TestCrashes runs a sink over random logs and lets it crash ahead of a random action on the disk, again and again. Every
-// row must be stored once, and no link may be made before the link that it follows is durable.
+// TestCrashes runs a sink over random logs and lets it crash ahead of a random action on the disk, again and again.
+// Every row must be stored once, and no link may be made before the link that it follows is durable.
 func TestCrashes(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -100,8 +100,8 @@ func onePass(dir string, log []item, rnd *rand.Rand, before func(action, path st
 	return write()
 }
 
-// checkOrder replays the actions that were done, and fails where a power cut could leave a hole: a link to a file that is
-// not durable, in a directory that is not, or after a link that is not.
+// checkOrder replays the actions that were done, and fails where a power cut could leave a hole: a link to a file that
+// is not durable, in a directory that is not, or after a link that is not.
 func checkOrder(t *testing.T, trace [][2]string) {
 	t.Helper()
 	synced, made := map[string]bool{}, map[string]bool{}

@@ -42,7 +42,8 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// TestTextThatIsNotUTF8: one such byte makes a whole file unreadable to DuckDB, so no row may have it, whoever wrote it.
+// TestTextThatIsNotUTF8: one such byte makes a whole file unreadable to DuckDB, so no row may have it, whoever wrote
+// it.
 func TestTextThatIsNotUTF8(t *testing.T) {
 	number, deciles := 1.5, make([]float64, 11)
 	low, high := "lownode", "highnode"
