@@ -184,15 +184,19 @@ func (a *placer) relieve() (moved []int32) {
 		slices.SortStableFunc(of, func(x, y share) int { return cmp.Compare(x.load, y.load) })
 		for a.load[c] > a.bound && len(of) > 0 {
 			excess := a.load[c] - a.bound
-			i, _ := slices.BinarySearchFunc(of, excess, func(s share, excess int64) int { return cmp.Compare(s.load, excess) })
-			i = min(i, len(of)-1)
+			enough, _ := slices.BinarySearchFunc(of, excess, func(s share, excess int64) int {
+				return cmp.Compare(s.load, excess)
+			})
+			i := min(enough, len(of)-1)
 			a.release(of[i].j, of[i].at, excess)
 			moved = append(moved, of[i].j)
 			of = slices.Delete(of, i, i+1)
 		}
 	}
 	slices.Sort(moved)
-	return slices.DeleteFunc(slices.Compact(moved), func(j int32) bool { return !slices.Contains(a.b.Placed[j].At, None) })
+	return slices.DeleteFunc(slices.Compact(moved), func(j int32) bool {
+		return !slices.Contains(a.b.Placed[j].At, None)
+	})
 }
 
 // release takes nodes of a task from their collector: the whole task if it is entirely there, otherwise just
@@ -254,8 +258,8 @@ func (a *placer) place(t *Task, p *Placement) {
 	a.add(c, 0)
 }
 
-// nearest returns the collector with room for a whole job that is at the least distance, then the least load, then the
-// lowest number; None if none has room.
+// nearest returns the best collector that has room for a whole job: the least distance counts first, then the least
+// load, then the lowest number. It returns None if no collector has room.
 func (a *placer) nearest(nodes int, load int64) int32 {
 	best := int32(None)
 	a.candidates(func(c int32) {

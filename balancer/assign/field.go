@@ -6,17 +6,16 @@ import (
 	"math/bits"
 )
 
-// field is what the near-linear algorithms know while they place jobs: the load of each collector, and where the
-// nodes of the job in hand are at home. Of the collectors that are not home to any of these, only the one with
-// the least load can be the best, under each SyncAgent and in all; a tree over the loads tells it in logarithmic
-// time.
+// field is what the near-linear algorithms know while they place jobs. It has the load of each collector, and the
+// homes of the nodes of the job in hand. Of the collectors that are no home of these nodes, only the least loaded can
+// be the best, under each SyncAgent and in all. A tree over the loads finds it in logarithmic time.
 type field struct {
 	*Layout
 	load  []int64 // of each collector
 	order []int32 // collectors by SyncAgent
 	place []int32 // of each collector in order
 	first []int32 // of each SyncAgent, its first place in order; one more at the end
-	least []int32 // a binary tree over order: the collector with the least load below, the lowest number where several tie
+	least []int32 // a binary tree over order: the collector below with the least load, then the lowest number
 
 	own    []int   // of each collector: nodes of the job in hand that are at home there
 	near   []int   // of each SyncAgent: the same
@@ -27,8 +26,9 @@ type field struct {
 func newField(l *Layout) *field {
 	groups := l.countSyncAgents()
 	f := &field{
-		Layout: l, load: make([]int64, len(l.Sync)), order: make([]int32, len(l.Sync)), place: make([]int32, len(l.Sync)),
-		first: make([]int32, groups+1), own: make([]int, len(l.Sync)), near: make([]int, groups),
+		Layout: l, load: make([]int64, len(l.Sync)),
+		order: make([]int32, len(l.Sync)), place: make([]int32, len(l.Sync)), first: make([]int32, groups+1),
+		own: make([]int, len(l.Sync)), near: make([]int, groups),
 	}
 	for _, s := range l.Sync {
 		f.first[s+1]++
@@ -78,8 +78,8 @@ func (f *field) add(c int32, load int64) {
 	}
 }
 
-// leastOf returns the collector with the least load under a SyncAgent, the lowest number where several tie; None
-// if it has none.
+// leastOf returns the collector with the least load under a SyncAgent, then the lowest number. It returns None for a
+// SyncAgent without collectors.
 func (f *field) leastOf(sync int32) int32 {
 	best := int32(None)
 	for v := range f.below(sync) {
@@ -88,8 +88,8 @@ func (f *field) leastOf(sync int32) int32 {
 	return best
 }
 
-// below goes through the fewest vertices of the tree that have all collectors under a SyncAgent below them, and
-// no others.
+// below goes through the smallest set of vertices of the tree that covers the collectors under a SyncAgent, and no
+// other collector.
 func (f *field) below(sync int32) iter.Seq[int32] {
 	return func(yield func(vertex int32) bool) {
 		low, high := len(f.least)/2+int(f.first[sync]), len(f.least)/2+int(f.first[sync+1])
@@ -127,7 +127,7 @@ func (f *field) begin(nodes []int32) {
 	}
 }
 
-// end ends what take began.
+// end leaves no job in hand.
 func (f *field) end() {
 	for _, c := range f.owners {
 		f.own[c] = 0
@@ -138,11 +138,11 @@ func (f *field) end() {
 	f.owners, f.syncs = f.owners[:0], f.syncs[:0]
 }
 
-// distance is the total topological distance of a collector from so many nodes of the job in hand: 1 from a node whose
-// home it is, 2 from one under its SyncAgent, 3 from all others.
+// distance is the total topological distance of a collector from the nodes of the job in hand. Each node counts 1 if
+// the collector is its home, 2 if they share a SyncAgent, and 3 otherwise.
 func (f *field) distance(c int32, nodes int) int { return 3*nodes - f.near[f.Sync[c]] - f.own[c] }
 
-// candidates calls try with every collector that can be the best for the job in hand, some of them twice.
+// candidates calls try with every collector that can be the best for the job in hand. It may repeat a collector.
 func (f *field) candidates(try func(c int32)) {
 	for _, c := range f.owners {
 		try(c)
@@ -155,14 +155,13 @@ func (f *field) candidates(try func(c int32)) {
 	try(f.least[1])
 }
 
-// byLoad goes through collectors by ascending load, the lowest number where several tie. Loads must not change
-// meanwhile.
+// byLoad goes through collectors by ascending load, then by number. Loads must not change meanwhile.
 type byLoad struct {
 	f     *field
-	roots queue[int32] // of the parts of the tree that were not gone through, the one with the least load first
+	roots queue[int32] // of the subtrees still to visit, the one with the least load first
 }
 
-// byLoad begins with what is below some vertices of the tree over the loads, of which none is below another.
+// byLoad goes through the collectors below some vertices of the tree over the loads. No vertex may be below another.
 func (f *field) byLoad(roots ...int32) *byLoad {
 	it := &byLoad{f: f, roots: queue[int32]{of: roots, less: func(x, y int32) bool {
 		a, b := f.least[x], f.least[y]
@@ -172,7 +171,7 @@ func (f *field) byLoad(roots ...int32) *byLoad {
 	return it
 }
 
-// next returns the next collector; None after the last.
+// next returns None after the last collector.
 func (it *byLoad) next() int32 {
 	if len(it.roots.of) == 0 {
 		return None
@@ -182,7 +181,7 @@ func (it *byLoad) next() int32 {
 	if c < 0 {
 		return None
 	}
-	for int(i) < len(it.f.least)/2 { // down to the collector, past what else is there
+	for int(i) < len(it.f.least)/2 { // down to the collector; the other subtrees on the way are visited later
 		i *= 2
 		if it.f.least[i] != c {
 			i++

@@ -7,8 +7,8 @@ import (
 	"github.com/weirhpc/weir/topology"
 )
 
-// Layout is PerSyst's tree over the machine: every node is an agent with a parent collector, its home, and every
-// collector has a SyncAgent above it. Nodes and collectors go by number here; collectors are partitions of counters.
+// Layout is PerSyst's tree over the machine. Every node is an agent with a parent collector, its home. Every collector
+// has a SyncAgent above it. Nodes and collectors go by number here. A collector's number is its partition of counters.
 type Layout struct {
 	Nodes []string         // in tree order
 	Index map[string]int32 // of a node in nodes
@@ -25,16 +25,16 @@ func (l *Layout) countSyncAgents() int32 {
 	return count
 }
 
-// NewLayout lays P collectors over a tree. places says in which island each collector's leader stands, None where
-// it is not known; nil: of none. Where all are unknown, nodes that are neighbours in the tree share a home, and
-// homes are as equal as the islands let them be:
+// NewLayout lays collectors over a tree. places has the island where each collector's leader stands, None where it is
+// not known, and may be nil. If all places are unknown, neighbours in the tree share a home, and homes are as equal as
+// the islands let them be:
 //
-//   - where there are as many collectors as islands or more, every island gets one, and each further one goes to
-//     the island with the most nodes per collector; no home crosses an island, and an island is a SyncAgent;
-//   - where there are fewer, a collector is home to one or more whole islands, and is its own SyncAgent.
+//   - With at least as many collectors as islands, every island gets one. Each further collector goes to the island
+//     with the most nodes per collector. No home crosses an island, and an island is a SyncAgent.
+//   - With fewer, a collector is home to one or more whole islands, and is its own SyncAgent.
 //
-// Where places are known, an island is a SyncAgent of the collectors that stand in it, and these are the homes of
-// its nodes; see homesByPlace.
+// If places are known, an island is the SyncAgent of the collectors that stand in it. These are the homes of its
+// nodes; see homesByPlace.
 func NewLayout(tree *topology.Tree, collectors int, places []int) *Layout {
 	nodes := tree.Nodes()
 	l := &Layout{
@@ -71,9 +71,9 @@ func NewLayout(tree *topology.Tree, collectors int, places []int) *Layout {
 	return l
 }
 
-// homesByPlace makes homes of collectors that stand somewhere. One of unknown place goes to the island with the
-// most nodes per collector. An island where no collector stands goes as a whole to the collector that is home to
-// the fewest nodes, islands with more nodes first.
+// homesByPlace gives the nodes of an island to the collectors that stand in it. A collector of unknown place goes to
+// the island with the most nodes per collector. An island without a collector goes as a whole to the collector that
+// is home to the fewest nodes. Of such islands, the one with the most nodes comes first.
 func (l *Layout) homesByPlace(islands, sizes, places []int) {
 	in := make([][]int32, len(sizes)) // collectors of each island
 	for c, island := range places {
@@ -119,7 +119,7 @@ func (l *Layout) homesByPlace(islands, sizes, places []int) {
 	}
 }
 
-// homesOfIslands says which collectors are homes of which island: count of them from first.
+// homesOfIslands returns the collectors that are homes of each island: count of them, from first on.
 func homesOfIslands(sizes []int, collectors int) (first, count []int) {
 	first, count = make([]int, len(sizes)), make([]int, len(sizes))
 	if collectors < len(sizes) {
@@ -143,8 +143,8 @@ func homesOfIslands(sizes []int, collectors int) (first, count []int) {
 	return first, count
 }
 
-// wholeIslands gives whole islands to fewer collectors: an island goes where the middle of its nodes lies, but no
-// collector is passed over, so that none stays without an island.
+// wholeIslands gives whole islands to fewer collectors. An island goes to the collector in whose equal part of all
+// nodes its middle lies. No collector is passed over, so that each one has an island.
 func wholeIslands(sizes []int, collectors int) []int {
 	total, before, last := 0, 0, -1
 	for _, n := range sizes {

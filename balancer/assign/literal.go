@@ -7,14 +7,16 @@ import (
 
 // placeLiteral places jobs by the three algorithms of PerSyst, read literally. A job is the numbers of its nodes.
 //
-// Algorithm 1 takes jobs in descending load, ties in their order. A job of one node is reduced there, until as
-// many are as the storage takes (LocalMax): the text above the algorithm sends those beyond through the tree.
-// Another job goes to the collector with the least load, among these the one at the least total distance from its
-// nodes (algorithm 2), among these the lowest number; if that would then hold more than l_max, algorithm 3
-// spreads the job. Three readings make the paper's text executable: a collector's load grows by a node's load
-// where the text overwrites it (line 16 of algorithm 3); the set of n_c collectors may turn out smaller, since
-// one without children of the job can be found again; and l_max may be passed under pressure, since line 8 of
-// algorithm 3 does not look at it.
+// Algorithm 1 takes jobs in descending load, ties in their order. Up to LocalMax jobs of one node are reduced there, as
+// many as the storage takes. The text above the algorithm sends all others through the tree. Algorithm 2 picks the
+// collector with the least load, then the least total distance from the job's nodes, then the lowest number. If the
+// job would lift it above l_max, algorithm 3 spreads the job.
+//
+// Three readings make the paper's text executable:
+//
+//   - A collector's load grows by a node's load where the text overwrites it (line 16 of algorithm 3).
+//   - The set of n_c collectors may turn out smaller, since one without children of the job can be found again.
+//   - A load may exceed l_max under pressure, since line 8 of algorithm 3 does not look at it.
 func placeLiteral(l *Layout, jobs [][]int32, lim Limits) []Placement {
 	order := make([]int, len(jobs))
 	for j := range order {
@@ -71,8 +73,8 @@ func (a *persyst) count(nodes []int32, by int) {
 	}
 }
 
-// best is algorithm 2 over the candidates, in ascending order; nil: all collectors. A node is at distance 1 from its
-// parent, 2 from a collector under the same SyncAgent, 3 from all others.
+// best is algorithm 2 over the candidates, which ascend; nil means all collectors. A node is at distance 1 from its
+// parent, 2 from a collector under the same SyncAgent, and 3 from all others.
 func (a *persyst) best(candidates []int32, agents int) int32 {
 	best, bestDistance := int32(None), 0
 	try := func(c int32) {
@@ -93,7 +95,7 @@ func (a *persyst) best(candidates []int32, agents int) int32 {
 	return best
 }
 
-// distribute is algorithm 3. It fills at.
+// distribute is algorithm 3. It writes the collector of each node to at.
 func (a *persyst) distribute(nodes, at []int32) {
 	children := make(map[int32][]int) // of a collector: positions in nodes
 	for i, n := range nodes {
@@ -105,7 +107,7 @@ func (a *persyst) distribute(nodes, at []int32) {
 	for range (len(nodes) + a.LDist - 1) / a.LDist {
 		c := a.best(nil, left)
 		if slices.Contains(chosen, c) {
-			break // it has no children left: nothing would change, and it would be found for ever
+			break // it has no children left: nothing would change, and it would be found again each time
 		}
 		chosen = append(chosen, c)
 		mine := children[c]

@@ -22,14 +22,14 @@ func (l *Layout) Distance(nodes, at []int32) int {
 	return distance
 }
 
-// Nearest is the total distance of nodes from the collector that is nearest to all of them, whatever its load.
+// Nearest is the total distance of nodes from the collector that is nearest to all of them. Its load does not count.
 func (l *Layout) Nearest(nodes []int32) int {
 	f := newField(l)
 	f.begin(nodes)
 	return f.distance(f.closest(len(nodes)), len(nodes))
 }
 
-// Below counts the nodes of which a collector is the home, and those whose home is another one under its SyncAgent.
+// Below counts the nodes that have a collector as their home, and those that only share its SyncAgent.
 func (l *Layout) Below(collector int32, nodes []int32) (own, near int) {
 	for _, n := range nodes {
 		switch l.hops(n, collector) {
@@ -47,12 +47,12 @@ type Measures struct {
 	Distance  int // of all nodes from their collectors
 	TreeNodes int // collectors, SyncAgents and frontends that jobs pass
 
-	// LowerBound is the least distance that there could be. A job within LMax is at its nearest collector, or as it is if split
-	// is nearer. Of others every node is at home.
+	// LowerBound is the least distance that an assignment could have. It has a job within LMax at the nearest
+	// collector, or where the job is if it is split and nearer so. It has every node of other jobs at home.
 	LowerBound int
 }
 
-// Measure compares an assignment of tasks with the least distance that there could be.
+// Measure compares an assignment of tasks with the least distance that one could have.
 func Measure(l *Layout, tasks []Task, placed []Placement, lMax int) Measures {
 	var m Measures
 	f := newField(l)
@@ -75,7 +75,7 @@ func Measure(l *Layout, tasks []Task, placed []Placement, lMax int) Measures {
 	return m
 }
 
-// closest returns the collector at the least distance, whatever its load.
+// closest returns the collector at the least distance, then the lowest number. Loads do not count.
 func (f *field) closest(nodes int) int32 {
 	best := f.least[1]
 	f.candidates(func(c int32) {

@@ -57,7 +57,8 @@ func (f *field) leastLoaded(nodes int) int32 {
 	return best
 }
 
-// distribute is algorithm 3. It fills at. While collectors are chosen, own and near count the nodes that are left.
+// distribute is algorithm 3. It writes the collector of each node to at. While collectors are chosen, own and near
+// count the nodes that are left.
 func (f *field) distribute(nodes, at []int32, lDist int) {
 	var chosen []int32
 	taken := make(map[int32]int) // children of the job that a chosen collector has
@@ -65,7 +66,7 @@ func (f *field) distribute(nodes, at []int32, lDist int) {
 	for range (len(nodes) + lDist - 1) / lDist {
 		c := f.leastLoaded(left)
 		if _, again := taken[c]; again {
-			break // it has no children left: nothing would change, and it would be found for ever
+			break // it has no children left: nothing would change, and it would be found again each time
 		}
 		chosen = append(chosen, c)
 		taken[c] = f.own[c]
@@ -81,7 +82,7 @@ func (f *field) distribute(nodes, at []int32, lDist int) {
 		f.own[c] += children
 		f.near[f.Sync[c]] += children
 	}
-	// The rest goes to the chosen in the order of load, distance and number. Only the load of the first changes each time.
+	// The rest goes to the chosen in the order of load, distance and number. Each time only the first load changes.
 	before := func(a, b int32) int {
 		return cmp.Or(cmp.Compare(f.load[a], f.load[b]),
 			cmp.Compare(f.distance(a, len(nodes)), f.distance(b, len(nodes))), cmp.Compare(a, b))

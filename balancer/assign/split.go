@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// split spreads the nodes that have no collector: over the collectors that the job has already, then over as few
-// more as hold the rest. Its time is near-linear in the nodes of the job.
+// split spreads the nodes without a collector over the collectors of the job, then over as few more as hold the rest.
+// Its time is near-linear in the nodes of the job.
 func (a *placer) split(t *Task, at []int32) {
 	room := func(c int32) int { return int(max(0, a.bound-a.load[c]) / t.PerNode) }
 	var nodes, chosen []int32 // nodes without a collector; collectors
@@ -32,8 +32,8 @@ func (a *placer) split(t *Task, at []int32) {
 	a.fill(t, at, chosen, rooms)
 }
 
-// fill gives each node without a collector one of the chosen: as many as fit stay at home, then as many as fit
-// under their SyncAgent; the rest goes anywhere.
+// fill gives each node without a collector one of the chosen. As many nodes as fit stay at home, then as many as fit
+// stay under their SyncAgent. The rest goes anywhere.
 func (a *placer) fill(t *Task, at, chosen []int32, rooms map[int32]int) {
 	give := func(i int, c int32) {
 		at[i] = c
@@ -70,17 +70,17 @@ func (a *placer) fill(t *Task, at, chosen []int32, rooms map[int32]int) {
 		}
 		if chosen = next(chosen); len(chosen) > 0 {
 			give(i, chosen[0])
-		} else { // heavier than any room: beyond the bound, by less than one node
+		} else { // the node is heavier than the room of any collector: the bound is exceeded by less than one node
 			at[i] = a.least[1]
 			a.add(at[i], t.PerNode)
 		}
 	}
 }
 
-// choose returns the smallest set of additional collectors whose room holds the rest of the job, or every
-// collector with room if none suffices. Of equally small sets it prefers, one collector after the other, the home
-// of most nodes as far as it has room, then the one under whose SyncAgent most are, then the least load, then the
-// lowest number.
+// choose returns the smallest set of additional collectors whose room holds the rest of the job, or every collector
+// with room if none suffices. Of equally small sets it builds the best one, collector by collector. First counts how
+// many nodes the collector is home to and has room for. Then count the nodes under its SyncAgent in the same way, the
+// least load, and the lowest number.
 func (a *placer) choose(room func(c int32) int, has map[int32]int, left int) []int32 {
 	p := &pick{room: room, at: map[int32]int{}}
 	for it := a.byLoad(1); p.sum < left; {
@@ -109,9 +109,11 @@ func (a *placer) choose(room func(c int32) int, has map[int32]int, left int) []i
 	for _, c := range homes {
 		p.try(c)
 	}
-	// Under each SyncAgent the one with the most room comes first: after one whose room does not suffice, no other's does.
+	// Under each SyncAgent the collector with the most room comes first. After one whose room does not suffice, no
+	// other has enough.
 	agents := queue[*syncAgent]{less: func(x, y *syncAgent) bool {
-		return cmp.Or(cmp.Compare(near(y.c), near(x.c)), cmp.Compare(a.load[x.c], a.load[y.c]), cmp.Compare(x.c, y.c)) < 0
+		return cmp.Or(cmp.Compare(near(y.c), near(x.c)),
+			cmp.Compare(a.load[x.c], a.load[y.c]), cmp.Compare(x.c, y.c)) < 0
 	}}
 	for _, s := range a.syncs {
 		b := &syncAgent{it: a.byLoad(slices.Collect(a.below(s))...)}
@@ -141,17 +143,17 @@ func (a *placer) choose(room func(c int32) int, has map[int32]int, left int) []i
 // fewest possible and hold the rest of the job.
 type pick struct {
 	room   func(c int32) int
-	most   []int32       // those with the most room, which comes in descending order: the fewest that hold all
-	at     map[int32]int // of each, where it is in most
+	most   []int32       // the fewest collectors that hold the rest, by descending room
+	at     map[int32]int // of each, its index in most
 	sum    int           // of their rooms
 	chosen []int32
 	fixed  []bool // which of most were chosen
-	places int    // those of most from here on were chosen, or gave their place to others
+	places int    // collectors of most from this index on were chosen, or gave their place to others
 	spare  int    // room that is not needed
 }
 
-// try chooses a collector if the room suffices with it: because it is among those with the most room, or in place
-// of the one among these that has the least.
+// try chooses a collector if the room suffices with it. A collector of most always does. Another one takes the place
+// of the last in most if there is spare room for the difference.
 func (p *pick) try(c int32) bool {
 	if i, among := p.at[c]; among && i < p.places {
 		p.fixed[i] = true
@@ -173,15 +175,15 @@ func (p *pick) try(c int32) bool {
 	return true
 }
 
-// shrink leaves as the last of the places one that is not chosen.
+// shrink drops places from the end until the last one is not chosen.
 func (p *pick) shrink() {
 	for p.places > 0 && p.fixed[p.places-1] {
 		p.places--
 	}
 }
 
-// syncAgent is a SyncAgent whose collectors are gone through.
+// syncAgent is a SyncAgent with the collectors under it that are still to try.
 type syncAgent struct {
 	it *byLoad
-	c  int32 // the next
+	c  int32 // the next collector
 }
