@@ -9,18 +9,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
-	"github.com/weirhpc/weir/schemas"
-	"github.com/weirhpc/weir/topology"
-
 	"github.com/weirhpc/weir/naming"
+	"github.com/weirhpc/weir/schemas"
 )
 
 const (
@@ -30,27 +26,27 @@ const (
 	manyDropFiles = 1 << 18
 	// dropBatch is how many names are read at once.
 	dropBatch = 1 << 12
-	// dropCheck is how often jobs that ended long ago are joined with the others again. Other polls leave them out: they are nearly
-	// all jobs of a busy day.
+	// dropCheck is how often jobs that ended long ago are joined with the others again. Other polls leave them out,
+	// for they are nearly all jobs of a busy day.
 	dropCheck = 10 * time.Minute
 )
 
-// DropDir reads a directory into which a scheduler's prolog and epilog write when jobs start and end, to the millisecond.
-// A job has a file ID.RESTART.start, and one ID.RESTART.end once it is over, each put in place by rename(2). Their lines
-// are key=value: start_ms or end_ms, in Unix milliseconds; and in .start also nodes (a hostlist), cpus (such as 0-3,8; on each node;
-// none: all), user, account, queue and name, all of which may be missing where another source knows the job too. Files with
-// other names are left alone. A fault in one file leaves that file out.
+// DropDir reads a directory into which a scheduler's prolog and epilog write when jobs start and end, to the
+// millisecond. A job has a file ID.RESTART.start, and one ID.RESTART.end once it is over, each put in place by
+// rename(2). Their lines are key=value: start_ms or end_ms, in Unix milliseconds. .start also has nodes (a hostlist),
+// cpus (such as 0-3,8; on each node; none: all), user, account, queue and name. These may be missing if another source
+// knows the job too. Files with other names are left alone. A fault in one file leaves that file out.
 //
-// An epilog may never run, and the clocks of two hosts differ. So where no other source knows the jobs, what the latest prolog says
-// holds: a job ends at the latest where its next restart begins, or where another job starts on a CPU that it has.
+// An epilog may never run, and the clocks of two hosts differ. So if no other source knows the jobs, the latest prolog
+// counts. A job ends at the latest where its next restart begins, or where another job starts on a CPU that it has.
 type DropDir struct {
 	dir    string
 	alone  bool // no other source knows the jobs
 	keepMs int64
 
-	files   map[string]*dropFile // as they were last read; of the scans alone, as are the next two
+	files   map[string]*dropFile // as they were last read; only scan uses this and the next two
 	scans   int
-	checked time.Time // when the files of jobs that are past were last joined with the others
+	checked time.Time // when the files of past jobs were last joined with the others
 
 	mu     sync.Mutex
 	jobs   []Job
@@ -64,15 +60,15 @@ type dropFile struct {
 	job  Job
 	err  error
 
-	// Of a start: the end of the job as it was last known. It stays known when the files that said it are cleaned up first.
+	// Of a start: the end of the job as it was last known. It stays known if the file with the end is removed first.
 	end   *int64
-	doubt string // why that is not what the job's own file says
+	doubt string // why end is not from the job's own file
 	past  bool   // the job ended too long ago for any interval
 
-	scan int // in which the directory had it last
+	scan int // the last scan that found it
 }
 
-// StartDropDir returns a source that reads the directory every so often until ctx ends, after a first time.
+// StartDropDir reads the directory once, and returns a source that reads it again at each poll until ctx ends.
 func StartDropDir(ctx context.Context, cfg config.Config) *DropDir {
 	d := newDropDir(cfg)
 	d.scan(time.Now())
@@ -86,7 +82,8 @@ func StartDropDir(ctx context.Context, cfg config.Config) *DropDir {
 
 func newDropDir(cfg config.Config) *DropDir {
 	return &DropDir{
-		dir: cfg.Balance.DropDir, alone: !cfg.Balance.Slurm.Enabled, keepMs: (config.Outage + 2) * cfg.Interval.Milliseconds(),
+		dir: cfg.Balance.DropDir, alone: !cfg.Balance.Slurm.Enabled,
+		keepMs: (config.Outage + 2) * cfg.Interval.Milliseconds(),
 	}
 }
 
@@ -97,7 +94,7 @@ func (d *DropDir) Jobs(time.Time) ([]Job, []Fault) {
 	return d.jobs, slices.Concat(d.broken, d.faults)
 }
 
-// scan reads what is new. Where that is not possible, what was known stays.
+// scan reads what is new. After an error, what was known stays.
 func (d *DropDir) scan(now time.Time) {
 	if err := d.read(); err != nil {
 		d.mu.Lock()
@@ -106,7 +103,8 @@ func (d *DropDir) scan(now time.Time) {
 		if d.checked.IsZero() {
 			stays = ""
 		}
-		d.broken = []Fault{{Reason: fmt.Sprintf("reading the drop directory %s: %v%s", d.dir, naming.Pathless(err), stays), Unread: d.checked.IsZero()}}
+		reason := fmt.Sprintf("reading the drop directory %s: %v%s", d.dir, naming.Pathless(err), stays)
+		d.broken = []Fault{{Reason: reason, Unread: d.checked.IsZero()}}
 		return
 	}
 	if since := now.Sub(d.checked); since >= dropCheck || since < 0 {
@@ -120,12 +118,13 @@ func (d *DropDir) scan(now time.Time) {
 	defer d.mu.Unlock()
 	d.jobs, d.faults, d.broken = jobs, faults, nil
 	if len(d.files) > manyDropFiles {
-		d.broken = []Fault{{Followed: true, Reason: fmt.Sprintf("the drop directory %s has more than %d files, which makes reading it slow: remove old ones, as deploy/slurm/epilog does",
-			d.dir, manyDropFiles)}}
+		reason := fmt.Sprintf("the drop directory %s has more than %d files, which makes reading it slow: "+
+			"remove old ones, as deploy/slurm/epilog does", d.dir, manyDropFiles)
+		d.broken = []Fault{{Followed: true, Reason: reason}}
 	}
 }
 
-// read brings the files up to date. After an error none is forgotten.
+// read brings the files up to date. It forgets none after an error.
 func (d *DropDir) read() error {
 	dir, err := os.Open(d.dir)
 	if err != nil {
@@ -151,7 +150,7 @@ func (d *DropDir) read() error {
 	}
 }
 
-// readEntry reads a file about a job, if it is not as it was when it was last read.
+// readEntry reads a file about a job if it has changed since it was last read.
 func (d *DropDir) readEntry(e os.DirEntry) {
 	old := d.files[e.Name()]
 	job, ok := Job{}, old != nil
@@ -167,7 +166,7 @@ func (d *DropDir) readEntry(e os.DirEntry) {
 	if err != nil {
 		return // it went meanwhile
 	}
-	if old != nil && os.SameFile(info, old.info) && info.Size() == old.info.Size() && info.ModTime().Equal(old.info.ModTime()) {
+	if old != nil && unchanged(old.info, info) {
 		old.scan = d.scans
 		return
 	}
@@ -177,106 +176,15 @@ func (d *DropDir) readEntry(e os.DirEntry) {
 	}
 }
 
-// dropName returns the job that a file is about. A job has one name only: no 00 for 0. An id may have dots.
-func dropName(name string) (j Job, ok bool) {
-	stem, ok := strings.CutSuffix(name, ".start")
-	if !ok {
-		stem, ok = strings.CutSuffix(name, ".end")
-	}
-	dot := strings.LastIndexByte(stem, '.')
-	if !ok || dot < 0 {
-		return j, false
-	}
-	id, restart := stem[:dot], stem[dot+1:]
-	n, err := strconv.ParseUint(restart, 10, 31)
-	if err != nil || strconv.FormatUint(n, 10) != restart || !schemas.ValidJobID(id) {
-		return j, false
-	}
-	return Job{Job: schemas.Job{JobID: id, Restart: int32(n)}}, true
-}
-
-func startName(j *Job) string { return fmt.Sprintf("%s.%d.start", j.JobID, j.Restart) }
-
-func endName(j *Job) string { return fmt.Sprintf("%s.%d.end", j.JobID, j.Restart) }
-
-// read reads the file, which may be anything that somebody put there: a link or a pipe is not opened.
-func (f *dropFile) read(path string) error {
-	if !f.info.Mode().IsRegular() {
-		return errors.New("not a regular file")
-	}
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return naming.Pathless(err)
-	}
-	defer func() { _ = file.Close() }() // nothing was written
-	text, err := io.ReadAll(io.LimitReader(file, maxDropBytes+1))
-	if err != nil {
-		return naming.Pathless(err)
-	}
-	return parseDrop(string(text), strings.HasSuffix(path, ".start"), &f.job)
-}
-
-// parseDrop fills a job with what a file says.
-func parseDrop(text string, starts bool, j *Job) error {
-	if len(text) > maxDropBytes {
-		return errors.New("longer than 1 MiB")
-	}
-	seen := map[string]bool{}
-	for line := range strings.Lines(text) {
-		line, whole := strings.CutSuffix(line, "\n")
-		key, value, ok := strings.Cut(line, "=")
-		if !ok || !whole || seen[key] {
-			return fmt.Errorf("line %.80q is no key=value, or there twice", line)
-		}
-		seen[key] = true
-		var err error
-		switch {
-		case starts && key == "start_ms":
-			j.Start, err = dropTime(value)
-		case !starts && key == "end_ms":
-			j.End, err = dropTime(value)
-		case starts && key == "nodes":
-			j.Nodes, err = topology.ExpandHosts(value)
-		case starts && key == "cpus" && value != "":
-			j.Cpus, err = parseCPUs(value)
-		case starts && key == "cpus":
-		case starts && key == "user":
-			j.User = printable(value)
-		case starts && key == "account":
-			j.Account = printable(value)
-		case starts && key == "queue":
-			j.Queue = printable(value)
-		case starts && key == "name":
-			j.Name = printable(value)
-		default:
-			err = errors.New("unknown key")
-		}
-		if err != nil {
-			return fmt.Errorf("line %.80q: %w", line, err)
-		}
-	}
-	if starts && j.Start == nil || !starts && j.End == nil {
-		return errors.New("it says no time")
-	}
-	return nil
-}
-
-func dropTime(text string) (*int64, error) {
-	ms, err := strconv.ParseInt(text, 10, 64)
-	if t := time.UnixMilli(ms).UTC(); err != nil || t.Year() < 1970 || t.Year() > 2100 {
-		return nil, errors.New("not a time in Unix milliseconds between 1970 and 2100")
-	}
-	return &ms, nil
-}
-
-// list returns the jobs that did not end too long ago. An end without a start is a job without nodes, of which only the end is
-// known.
+// list returns the jobs that did not end too long ago. An end without a start is a job without nodes, of which only
+// the end is known.
 func (d *DropDir) list(nowMs int64) (jobs []Job, faults []Fault) {
 	jobs, doubts, faults := d.join()
 	if d.alone {
 		for _, c := range endOverlaps(jobs) {
 			if _, said := d.files[endName(&jobs[c.job])]; !said {
-				doubts[c.job] = fmt.Sprintf("no file %s, but %s: it counts as ended then; did the epilog fail?", endName(&jobs[c.job]), c.why)
+				doubts[c.job] = fmt.Sprintf("no file %s, but %s: it counts as ended then; did the epilog fail?",
+					endName(&jobs[c.job]), c.why)
 			}
 		}
 	}
@@ -300,7 +208,8 @@ func (d *DropDir) list(nowMs int64) (jobs []Job, faults []Fault) {
 	return kept, faults
 }
 
-// join returns the jobs with their ends, what is in doubt about some of them, by index, and the files that cannot be read.
+// join joins starts with ends. It returns the jobs, doubts about some of them by index, and faults for unreadable
+// files.
 func (d *DropDir) join() (jobs []Job, doubts map[int]string, faults []Fault) {
 	doubts = map[int]string{}
 	at := map[schemas.JobKey]int{}
@@ -312,7 +221,8 @@ func (d *DropDir) join() (jobs []Job, doubts map[int]string, faults []Fault) {
 				continue
 			}
 			if f.err != nil {
-				faults = append(faults, Fault{JobID: f.job.JobID, Restart: f.job.Restart, Reason: fmt.Sprintf("file %s of the drop directory: %v", name, f.err)})
+				reason := fmt.Sprintf("file %s of the drop directory: %v", name, f.err)
+				faults = append(faults, Fault{JobID: f.job.JobID, Restart: f.job.Restart, Reason: reason})
 				continue
 			}
 			i, known := at[f.job.Identity()]
@@ -324,9 +234,10 @@ func (d *DropDir) join() (jobs []Job, doubts map[int]string, faults []Fault) {
 				if !ends && f.end != nil {
 					jobs[i].End, doubts[i] = f.end, f.doubt
 				}
-			case d.isPast(startName(&f.job)): // an end that comes so late is of no use
+			case d.isPast(startName(&f.job)): // no interval needs an end that comes so late
 			case *f.job.End < *jobs[i].Start:
-				doubts[i] = fmt.Sprintf("file %s of the drop directory ends it at %s, before its start at %s, and is left out", name, Stamp(*f.job.End), Stamp(*jobs[i].Start))
+				doubts[i] = fmt.Sprintf("file %s of the drop directory ends it at %s, before its start at %s, "+
+					"and is left out", name, Stamp(*f.job.End), Stamp(*jobs[i].Start))
 			default:
 				jobs[i].End, doubts[i] = f.job.End, ""
 			}
@@ -335,7 +246,7 @@ func (d *DropDir) join() (jobs []Job, doubts map[int]string, faults []Fault) {
 	return jobs, doubts, faults
 }
 
-// isPast reports whether a file is there, of a job that is past.
+// isPast reports whether the directory has the file, and its job ended too long ago for any interval.
 func (d *DropDir) isPast(name string) bool { f := d.files[name]; return f != nil && f.past }
 
 // present returns the names of the files of jobs that are not past, sorted.
@@ -345,7 +256,7 @@ func (d *DropDir) present() []string {
 		if !f.past {
 			names[name] = true
 			for _, both := range []string{startName(&f.job), endName(&f.job)} {
-				if _, there := d.files[both]; there { // past, where the other file is new
+				if _, there := d.files[both]; there { // a past file counts again if the job's other file is new
 					names[both] = true
 				}
 			}

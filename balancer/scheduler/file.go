@@ -1,14 +1,19 @@
 package scheduler
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/weirhpc/weir/naming"
+	"go.yaml.in/yaml/v3"
 )
 
 // maxFileBytes bounds what is read of a job file.
@@ -27,9 +32,9 @@ var errTooLong = errors.New("longer than 16 MiB")
 //	    start: 2026-01-31T08:00:00Z   # without it: since ever
 //	    end: 2026-01-31T09:00:00Z     # without it: not known yet
 //
-// restart (0), name, account and queue may stand there too, and nodes may be a hostlist such as n[001-016]. A fault in one job
-// leaves that job out. A file that cannot be read or is no YAML of this form leaves the last good one in force. A job that gains
-// nodes or changes its cpus has the new ones from when the file was read, not for the interval that runs by then.
+// restart (0), name, account and queue may stand there too, and nodes may be a hostlist such as n[001-016]. A fault in
+// one job leaves that job out. If a file cannot be read or has another form, the last good one stays in force. New
+// nodes and changed cpus of a job count from when the file was read, not for the interval that runs by then.
 type FileSource struct {
 	path   string
 	seen   os.FileInfo // of the file as it was last read; nil where there was none
@@ -54,6 +59,11 @@ func (f *FileSource) Jobs(now time.Time) ([]Job, []Fault) {
 	return f.jobs, slices.Concat(f.broken, f.faults)
 }
 
+// unchanged reports whether a file is still the one that was read, as far as its name, size and time tell.
+func unchanged(seen, now os.FileInfo) bool {
+	return os.SameFile(now, seen) && now.Size() == seen.Size() && now.ModTime().Equal(seen.ModTime())
+}
+
 // refresh reads the file if it is not the one that was read last.
 func (f *FileSource) refresh(now time.Time) error {
 	info, err := os.Stat(f.path)
@@ -65,8 +75,8 @@ func (f *FileSource) refresh(now time.Time) error {
 		f.seen = nil
 		return errors.New("not a regular file")
 	}
-	if f.seen != nil && os.SameFile(info, f.seen) && info.Size() == f.seen.Size() && info.ModTime().Equal(f.seen.ModTime()) {
-		return nil // also where it was broken: the fault stands
+	if f.seen != nil && unchanged(f.seen, info) {
+		return nil // if it was broken, the fault stands
 	}
 	file, err := os.Open(f.path)
 	if err != nil {
@@ -87,5 +97,66 @@ func (f *FileSource) refresh(now time.Time) error {
 	}
 	carryHeld(f.jobs, jobs, now.UnixMilli())
 	f.jobs, f.faults, f.broken, f.good = jobs, faults, nil, true
+	return nil
+}
+
+// badByte is a byte of a job file that YAML does not accept, and its position.
+type badByte struct {
+	line, column int
+	value        byte
+}
+
+func (b *badByte) remedy() string {
+	if b.value < utf8.RuneSelf {
+		return fmt.Sprintf("line %d, column %d: byte 0x%02x is a control character: remove it",
+			b.line, b.column, b.value)
+	}
+	return fmt.Sprintf("line %d, column %d: byte 0x%02x is not UTF-8: save the file as UTF-8",
+		b.line, b.column, b.value)
+}
+
+// readable replaces what YAML does not accept by U+FFFD, so that it costs one job and not the file. It returns the
+// replaced bytes.
+func readable(text []byte) ([]byte, []badByte) {
+	if bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff")) {
+		return text, nil // UTF-16
+	}
+	var bad []badByte
+	clean := make([]byte, 0, len(text))
+	for i, line, column := 0, 1, 1; i < len(text); column++ {
+		r, size := utf8.DecodeRune(text[i:])
+		switch {
+		case r == utf8.RuneError && size == 1,
+			r < ' ' && r != '\t' && r != '\n' && r != '\r', r == 0x7f, r > 0x7f && r < 0xa0 && r != 0x85,
+			r == 0xfeff && i > 0, r == 0xfffe, r == 0xffff:
+			bad = append(bad, badByte{line, column, text[i]})
+			clean = utf8.AppendRune(clean, utf8.RuneError)
+		default:
+			clean = append(clean, text[i:i+size]...)
+		}
+		if r == '\n' {
+			line, column = line+1, 0
+		}
+		i += size
+	}
+	return clean, bad
+}
+
+// badIn returns a byte that was replaced in the texts of a job, or nil. The bad bytes must ascend by line.
+func badIn(n *yaml.Node, bad []badByte) *badByte {
+	if len(bad) == 0 {
+		return nil
+	}
+	if n.Kind == yaml.ScalarNode && strings.ContainsRune(n.Value, utf8.RuneError) {
+		i, _ := slices.BinarySearchFunc(bad, n.Line, func(b badByte, line int) int { return cmp.Compare(b.line, line) })
+		if i < len(bad) {
+			return &bad[i]
+		}
+	}
+	for _, inner := range n.Content {
+		if b := badIn(inner, bad); b != nil {
+			return b
+		}
+	}
 	return nil
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// HoldOf returns what the job holds of one of its nodes; false where it is nothing, as while it is suspended.
+// HoldOf returns what the job holds of one of its nodes. It returns false if the job holds nothing, as while it is
+// suspended.
 func HoldOf(j *Job, node string) (Hold, bool) {
 	if j.Held == nil {
 		return Hold{Cpus: j.Cpus}, true
@@ -17,7 +18,7 @@ func HoldOf(j *Job, node string) (Hold, bool) {
 	return h, ok
 }
 
-// heldSince returns the job with those nodes alone that it holds from a time on or longer.
+// heldSince returns the job with only those nodes that it has held since a time or before.
 func heldSince(j Job, start int64) Job {
 	if j.Held == nil {
 		return j
@@ -32,7 +33,7 @@ func heldSince(j Job, start int64) Job {
 	return j
 }
 
-// lifeOn returns when the job holds what it holds of one of its nodes.
+// lifeOn returns the span in which a job has its hold of one node.
 func lifeOn(j *Job, h Hold) Span {
 	l := Life(j)
 	if j.Held != nil {
@@ -41,13 +42,12 @@ func lifeOn(j *Job, h Hold) Span {
 	return l
 }
 
-// carryHeld tells the jobs of a list that was read anew at nowMs since when they hold their nodes: what they held
-// by the list of before they hold as long as before, what is new to them from now on. Held stays nil where this
-// is no other than their life.
+// carryHeld sets since when the jobs of a list hold their nodes. Nodes kept from the previous list keep their start
+// time. New nodes start at nowMs, when the list was read. Held stays nil if the job holds all nodes since its start.
 func carryHeld(before, jobs []Job, nowMs int64) {
 	known := make(map[schemas.JobKey]*Job, len(before))
 	for i := range before {
-		if key := before[i].Identity(); known[key] == nil { // of two of one key the first counts
+		if key := before[i].Identity(); known[key] == nil { // the first of two jobs with one key counts
 			known[key] = &before[i]
 		}
 	}
@@ -87,7 +87,7 @@ func sameCPUs(a, b []int32) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
-// overlaps are jobs of which some end earlier than they say.
+// overlaps ends jobs that overlap, and remembers which.
 type overlaps struct {
 	jobs []Job
 	cuts []cut
@@ -99,9 +99,9 @@ type cut struct {
 	why string
 }
 
-// endOverlaps ends jobs so that no two hold a CPU at one time. A life ends where the next restart of its job
-// begins, and a job where a later one starts on a CPU of it. It returns the jobs that it ended, once or twice
-// each: the last reason counts. Apart from sorting, its time grows with the nodes of all jobs.
+// endOverlaps ends jobs so that no two hold a CPU at one time. A life ends where the next restart of its job begins,
+// and a job ends where a later one starts on one of its CPUs. It returns the jobs that it ended, once or twice each.
+// The last reason counts. Apart from sorting, its time grows with the nodes of all jobs.
 func endOverlaps(jobs []Job) []cut {
 	s := overlaps{jobs: jobs}
 	var started []int
@@ -115,7 +115,7 @@ func endOverlaps(jobs []Job) []cut {
 	return s.cuts
 }
 
-// end ends a job at a time, or at its start where that is later, unless it has ended by then.
+// end ends a job at a time, or at its start if that is later. A job that ended before stays as it is.
 func (s *overlaps) end(i int, at int64, format string, args ...any) {
 	if l := Life(&s.jobs[i]); l.End > at {
 		end := max(at, l.Start)
@@ -128,7 +128,7 @@ func (s *overlaps) byRestart(started []int) {
 	slices.SortFunc(started, func(a, b int) int { // the last life first
 		return cmp.Or(cmp.Compare(s.jobs[a].JobID, s.jobs[b].JobID), cmp.Compare(s.jobs[b].Restart, s.jobs[a].Restart))
 	})
-	var next *Job // of the higher restarts that which started first
+	var next *Job // of the higher restarts, the one that started first
 	for _, i := range started {
 		j := &s.jobs[i]
 		if next != nil && next.JobID == j.JobID {
@@ -143,7 +143,8 @@ func (s *overlaps) byRestart(started []int) {
 func (s *overlaps) byNode(started []int) {
 	slices.SortFunc(started, func(a, b int) int {
 		x, y := &s.jobs[a], &s.jobs[b]
-		return cmp.Or(cmp.Compare(*x.Start, *y.Start), cmp.Compare(len(x.JobID), len(y.JobID)), cmp.Compare(x.JobID, y.JobID), cmp.Compare(x.Restart, y.Restart))
+		return cmp.Or(cmp.Compare(*x.Start, *y.Start),
+			cmp.Compare(len(x.JobID), len(y.JobID)), cmp.Compare(x.JobID, y.JobID), cmp.Compare(x.Restart, y.Restart))
 	})
 	holders := map[string]*holder{}
 	for _, i := range started {
@@ -162,13 +163,13 @@ func (s *overlaps) byNode(started []int) {
 	}
 }
 
-// holder says which jobs, by index, were given a node's CPUs last.
+// holder has the jobs, by index, that were last given the CPUs of a node.
 type holder struct {
 	whole []int // all CPUs: one or none
 	cpus  map[int32]int
 }
 
-// give gives a job CPUs of the node, or all where there are none, and returns those that had them.
+// give gives a job CPUs of the node, or all if it names none. It returns the jobs that had them.
 func (h *holder) give(job int, cpus []int32) (had []int) {
 	for _, w := range h.whole {
 		if w != job {

@@ -2,21 +2,17 @@ package scheduler
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
-
-	"go.yaml.in/yaml/v3"
 
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/topology"
+	"go.yaml.in/yaml/v3"
 )
 
 const (
@@ -64,63 +60,6 @@ func parseJobs(text []byte) ([]Job, []Fault, error) {
 	return jobs, faults, nil
 }
 
-// badByte is a byte of a job file that YAML does not take, and where it stands.
-type badByte struct {
-	line, column int
-	value        byte
-}
-
-func (b *badByte) remedy() string {
-	if b.value < utf8.RuneSelf {
-		return fmt.Sprintf("line %d, column %d: byte 0x%02x is a control character: remove it", b.line, b.column, b.value)
-	}
-	return fmt.Sprintf("line %d, column %d: byte 0x%02x is not UTF-8: save the file as UTF-8", b.line, b.column, b.value)
-}
-
-// readable puts U+FFFD in place of what YAML does not take, so that it costs one job and not the file. It returns where that was.
-func readable(text []byte) ([]byte, []badByte) {
-	if bytes.HasPrefix(text, []byte("\xff\xfe")) || bytes.HasPrefix(text, []byte("\xfe\xff")) {
-		return text, nil // UTF-16
-	}
-	var bad []badByte
-	clean := make([]byte, 0, len(text))
-	for i, line, column := 0, 1, 1; i < len(text); column++ {
-		r, size := utf8.DecodeRune(text[i:])
-		switch {
-		case r == utf8.RuneError && size == 1, r < ' ' && r != '\t' && r != '\n' && r != '\r', r == 0x7f, r > 0x7f && r < 0xa0 && r != 0x85,
-			r == 0xfeff && i > 0, r == 0xfffe, r == 0xffff:
-			bad = append(bad, badByte{line, column, text[i]})
-			clean = utf8.AppendRune(clean, utf8.RuneError)
-		default:
-			clean = append(clean, text[i:i+size]...)
-		}
-		if r == '\n' {
-			line, column = line+1, 0
-		}
-		i += size
-	}
-	return clean, bad
-}
-
-// badIn returns a byte that was replaced in the texts of a job; nil if none was. All in the file ascend by line.
-func badIn(n *yaml.Node, bad []badByte) *badByte {
-	if len(bad) == 0 {
-		return nil
-	}
-	if n.Kind == yaml.ScalarNode && strings.ContainsRune(n.Value, utf8.RuneError) {
-		i, _ := slices.BinarySearchFunc(bad, n.Line, func(b badByte, line int) int { return cmp.Compare(b.line, line) })
-		if i < len(bad) {
-			return &bad[i]
-		}
-	}
-	for _, inner := range n.Content {
-		if b := badIn(inner, bad); b != nil {
-			return b
-		}
-	}
-	return nil
-}
-
 // jobList returns the list under the one key of a job file.
 func jobList(text []byte) ([]*yaml.Node, error) {
 	const none = "no jobs at all are written as jobs: []"
@@ -138,7 +77,8 @@ func jobList(text []byte) ([]*yaml.Node, error) {
 	}
 	root := doc.Content[0]
 	if root.Kind != yaml.MappingNode {
-		return nil, fmt.Errorf("line %d: a job file begins with the key jobs and has the list of jobs behind it", root.Line)
+		return nil, fmt.Errorf("line %d: a job file begins with the key jobs and has the list of jobs behind it",
+			root.Line)
 	}
 	var jobs *yaml.Node
 	line := root.Line
@@ -160,7 +100,7 @@ func jobList(text []byte) ([]*yaml.Node, error) {
 	return jobs.Content, nil
 }
 
-// target returns the node itself, or what it is an alias of.
+// target returns the node, or the node that it is an alias of.
 func target(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode && n.Alias != nil {
 		return n.Alias
@@ -170,7 +110,7 @@ func target(n *yaml.Node) *yaml.Node {
 
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
 
-// parseJob returns the job, or an error with its line, and as much of its id and restart as there is.
+// parseJob returns the job. After an error, which has the line, it has as much of the id and restart as is there.
 func parseJob(n *yaml.Node) (Job, error) {
 	j := Job{Job: schemas.Job{JobID: noID}}
 	line := n.Line
@@ -196,7 +136,7 @@ func parseJob(n *yaml.Node) (Job, error) {
 	return j, wrong
 }
 
-// setKey sets what one key of a job says.
+// setKey sets the field of a job that a key names.
 func setKey(j *Job, key string, value *yaml.Node) (err error) {
 	switch key {
 	case "nodes":
@@ -214,7 +154,7 @@ func setKey(j *Job, key string, value *yaml.Node) (err error) {
 	return nil
 }
 
-// setText sets what a key with a single text says. Nothing behind a key says nothing.
+// setText sets a field that has a single text. An empty value leaves the field as it is.
 func setText(j *Job, key string, value *yaml.Node) (err error) {
 	switch {
 	case value.Kind != yaml.ScalarNode:
@@ -243,7 +183,7 @@ func setText(j *Job, key string, value *yaml.Node) (err error) {
 	return err
 }
 
-// yamlNodes returns the nodes of a list as they are written (017 is not the number 15), or those of a hostlist.
+// yamlNodes returns the nodes of a list or of a hostlist. A name stays as it is written: 017 is not the number 15.
 func yamlNodes(n *yaml.Node) ([]string, error) {
 	switch {
 	case isNull(n):
@@ -293,13 +233,14 @@ func yamlNumber(n *yaml.Node) (int32, error) {
 func parseTime(text string) (*int64, error) {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil || t.Year() < 1970 || t.Year() > 2100 {
-		return nil, fmt.Errorf("%.80q is not a time of RFC 3339 between 1970 and 2100, such as 2026-01-31T08:00:00Z", text)
+		return nil, fmt.Errorf("%.80q is not a time of RFC 3339 between 1970 and 2100, such as 2026-01-31T08:00:00Z",
+			text)
 	}
 	ms := t.UnixMilli()
 	return &ms, nil
 }
 
-// oneLine makes one line of the YAML package's errors, which list what is wrong, and keeps it short.
+// oneLine makes one short line of an error of the YAML package, which has a line for each thing that is wrong.
 func oneLine(err error) error {
 	text := strings.TrimPrefix(strings.Join(strings.Fields(err.Error()), " "), "yaml: ")
 	if len(text) > 300 {

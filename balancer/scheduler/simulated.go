@@ -28,21 +28,21 @@ type Simulated struct {
 	slots []simulatedSlot
 }
 
-// NewSimulated returns jobs for simulated nodes of 32 logical CPUs, 0 to 31, at least MinSimulated of them: a
-// pure function of the time and of N = len(nodes). With l_max = max(2, N/4), l_dist = 0.9 l_max and four
-// collectors over these nodes in this order, in every interval:
+// NewSimulated returns jobs for N = len(nodes) simulated nodes, at least MinSimulated, of 32 logical CPUs, 0 to 31.
+// The jobs are a pure function of the time and of N. Let l_max be max(2, N/4), l_dist 0.9 l_max, and let four
+// collectors lie over these nodes in this order. Then in every interval:
 //
-//   - one job of N/3 nodes runs for ever, above l_max and so the only one that is spread;
-//   - others of two and more nodes, each within N/12 where that is at least 2, together below N/3, are whole at
-//     one collector;
-//   - there are jobs of one node, and one node whose CPUs two jobs share;
-//   - jobs start and end as intervals pass. An end is known once it has happened, and some happen between the
-//     plan of an interval and its end;
-//   - at least one node has no job.
+//   - One job of N/3 nodes runs for ever. It is above l_max, and so the only one that is spread.
+//   - Others of two and more nodes are whole at one collector. Each is within N/12 if that is at least 2, and together
+//     they are below N/3.
+//   - There are jobs of one node, and one node whose CPUs two jobs share.
+//   - Jobs start and end as intervals pass. An end is known once it has happened. Some happen between the plan of an
+//     interval and its end.
+//   - At least one node has no job.
 func NewSimulated(nodes []string, interval time.Duration) *Simulated {
 	n := len(nodes)
 	s := &Simulated{ms: interval.Milliseconds()}
-	// The big job takes every third node, so that it has nodes at every home, wherever these begin.
+	// The big job takes every third node, so that it has nodes at every home.
 	var big, rest []string
 	for i, node := range nodes {
 		if i%3 == 0 && len(big) < n/3 {
@@ -57,7 +57,7 @@ func NewSimulated(nodes []string, interval time.Duration) *Simulated {
 		return nodes
 	}
 	pair := next(2)
-	// The default plan of an interval is made a margin before its end: halfway between, nobody can know that a job ends.
+	// The default plan of an interval is made a margin before its end. No plan knows of an end halfway between.
 	unforeseen := s.ms - (min(time.Second, interval/4) / 2).Milliseconds()
 	s.slots = []simulatedSlot{
 		{nodes: big},
@@ -69,7 +69,9 @@ func NewSimulated(nodes []string, interval time.Duration) *Simulated {
 		{nodes: next(1)},
 	}
 	for i := range 1 + (n-MinSimulated)/16 {
-		s.slots = append(s.slots, simulatedSlot{nodes: next(1), cycle: 6, runs: 4, phase: int64(i), offset: s.ms / 4, stop: unforeseen})
+		s.slots = append(s.slots, simulatedSlot{
+			nodes: next(1), cycle: 6, runs: 4, phase: int64(i), offset: s.ms / 4, stop: unforeseen,
+		})
 	}
 	return s
 }

@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -9,12 +8,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/weirhpc/weir/config"
@@ -30,23 +26,23 @@ const (
 	machineEvery = time.Minute
 	// askedAlone bounds for how many jobs scontrol is asked one by one in a poll.
 	askedAlone = 16
-	// allEvery is how long scontrol is not asked for all jobs after that took too long.
+	// allEvery is the pause after scontrol took too long to show all jobs.
 	allEvery = time.Minute
 )
 
-// SlurmSource asks Slurm for its jobs in the background, so that a controller that hangs holds up nobody. While Slurm does
-// not answer, the jobs of its last answer stay in force, and a Fault says since when.
+// SlurmSource asks Slurm for its jobs in the background, so that a controller that hangs holds up nobody. While Slurm
+// does not answer, the jobs of its last answer stay in force, and a Fault says since when.
 //
-// Every task of an array and every component of a heterogeneous job is a job of its own, under the number that Slurm gives it
-// (SLURM_JOB_ID is that of the first component in all of them); its restart is Slurm's count of restarts. A suspended job holds
-// nothing until it goes on.
+// Every task of an array and every component of a heterogeneous job is a job of its own. Its id is the number that
+// Slurm gives it; SLURM_JOB_ID is the first component's number in all components. Its restart is Slurm's count of
+// restarts. A suspended job holds nothing until it goes on.
 type SlurmSource struct {
 	cfg  config.Slurm
 	uid  int        // of this process
-	book *slurmBook // of the polls alone, as are the next two
+	book *slurmBook // only polls use this and the next two
 
 	polls int64                    // in which jobs were asked for one by one
-	vain  map[schemas.JobKey]int64 // of jobs of which it is not known what they have: in which of these they were asked for last
+	vain  map[schemas.JobKey]int64 // of jobs of unknown allocation: the last of these polls that asked for the job
 
 	machineFaults []Fault   // in the machine, as Slurm last described it
 	slow          []Fault   // one where the last poll could not ask for all jobs
@@ -60,7 +56,7 @@ type SlurmSource struct {
 	nodes  []string
 }
 
-// StartSlurm returns a source that polls until ctx ends, after a first poll.
+// StartSlurm polls once, and returns a source that polls again until ctx ends.
 func StartSlurm(ctx context.Context, cfg config.Config) *SlurmSource {
 	s := newSlurmSource(cfg)
 	took := s.poll(ctx)
@@ -83,14 +79,14 @@ func (s *SlurmSource) Jobs(time.Time) ([]Job, []Fault) {
 	return s.jobs, slices.Concat(s.broken, s.faults)
 }
 
-// Nodes returns the machine as Slurm's last answer has it.
+// Nodes returns the nodes of the machine in Slurm's last answer.
 func (s *SlurmSource) Nodes() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.nodes
 }
 
-// poll asks once, and returns how long that took. What Jobs returned before is not changed.
+// poll asks once, and returns how long that took. It does not change what Jobs returned before.
 func (s *SlurmSource) poll(ctx context.Context) time.Duration {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
@@ -112,7 +108,7 @@ func (s *SlurmSource) poll(ctx context.Context) time.Duration {
 	return time.Since(now)
 }
 
-// ask brings the book up to date. After an error it is as it was, or has what was learnt of the nodes and CPUs.
+// ask brings the book up to date. After an error the book has its old jobs, and possibly newer nodes and allocations.
 func (s *SlurmSource) ask(ctx context.Context, now time.Time) error {
 	rows, err := s.squeue(ctx)
 	if err != nil {
@@ -125,55 +121,59 @@ func (s *SlurmSource) ask(ctx context.Context, now time.Time) error {
 		s.book.asked = now
 	}
 	s.slow = nil
-	if unknown := s.book.unshared(rows); len(unknown) > 0 {
-		shares, err := s.askShares(ctx, now, unknown)
-		s.book.learn(unknown, shares)
+	if unknown := s.book.unknownAllocations(rows); len(unknown) > 0 {
+		allocations, err := s.askAllocations(ctx, now, unknown)
+		s.book.learn(unknown, allocations)
 		if err != nil {
 			return err
 		}
 	}
-	s.book.take(now.UnixMilli(), rows)
+	s.book.update(now.UnixMilli(), rows)
 	return nil
 }
 
-// askShares asks which CPUs jobs have. Up to askedAlone of them are asked for one by one, those first that were not yet: for more than
-// one job scontrol answers with all, pending ones too, and that may take long. Job names may hold lines that look like scontrol's own;
-// asked for alone, only a job's owner can disturb it. After an error it returns what it learnt.
-func (s *SlurmSource) askShares(ctx context.Context, now time.Time, unknown []*slurmRow) (map[string]*cpuShares, error) {
+// askAllocations asks which CPUs jobs have. It asks for up to askedAlone jobs one by one, first for those not asked
+// for yet. For more than one job scontrol answers with all, even pending ones, and that may take long. Job names may
+// hold lines that look like scontrol's own. If asked for alone, only a job's owner can disturb the answer. After an
+// error it returns what it learnt.
+func (s *SlurmSource) askAllocations(
+	ctx context.Context, now time.Time, unknown []*slurmRow,
+) (map[string]*rawAllocation, error) {
 	slices.SortStableFunc(unknown, func(x, y *slurmRow) int {
 		return cmp.Compare(s.vain[x.job.Identity()], s.vain[y.job.Identity()])
 	})
 	alone, others := unknown[:min(len(unknown), askedAlone)], unknown[min(len(unknown), askedAlone):]
-	shares, vain := map[string]*cpuShares{}, map[schemas.JobKey]int64{}
+	allocations, vain := map[string]*rawAllocation{}, map[schemas.JobKey]int64{}
 	for _, r := range unknown {
 		vain[r.job.Identity()] = s.vain[r.job.Identity()]
 	}
 	s.polls++
 	for _, r := range alone {
-		one := map[string]*cpuShares{}
+		one := map[string]*rawAllocation{}
 		switch err := s.scontrol(ctx, one, r.job.JobID); {
-		case ctx.Err() != nil: // nothing is known of it, not even whether it has ended
-			return shares, cmp.Or(err, ctx.Err())
-		case err == nil: // an error: it has ended meanwhile
-			shares[r.job.JobID] = one[r.job.JobID]
+		case ctx.Err() != nil: // nothing is known of the job, not even whether it has ended
+			return allocations, cmp.Or(err, ctx.Err())
+		case err == nil: // an error means that the job has ended meanwhile
+			allocations[r.job.JobID] = one[r.job.JobID]
 		}
 		vain[r.job.Identity()] = s.polls
 	}
 	s.vain = vain
 	others = slices.DeleteFunc(slices.Clone(others), func(r *slurmRow) bool { return vain[r.job.Identity()] != 0 })
 	if len(others) == 0 {
-		return shares, nil // the rest were asked for before, and will be again in turn
+		return allocations, nil // the rest were asked for before, and will be again in turn
 	}
-	all := map[string]*cpuShares{}
+	all := map[string]*rawAllocation{}
 	err := s.askAll(ctx, now, all)
 	for _, r := range others {
-		shares[r.job.JobID] = all[r.job.JobID]
+		allocations[r.job.JobID] = all[r.job.JobID]
 	}
-	return shares, err
+	return allocations, err
 }
 
-// askAll asks for all jobs at once. Where that takes too long, it is not tried again for allEvery, and other jobs go on meanwhile.
-func (s *SlurmSource) askAll(ctx context.Context, now time.Time, all map[string]*cpuShares) error {
+// askAll asks for all jobs at once. If that takes too long, it does not try again for allEvery, and other jobs go on
+// meanwhile.
+func (s *SlurmSource) askAll(ctx context.Context, now time.Time, all map[string]*rawAllocation) error {
 	if !now.Before(s.allAgain) {
 		err := s.scontrol(ctx, all)
 		if ctx.Err() == nil {
@@ -181,8 +181,8 @@ func (s *SlurmSource) askAll(ctx context.Context, now time.Time, all map[string]
 		}
 		s.allAgain = now.Add(allEvery)
 	}
-	reason := fmt.Sprintf("scontrol does not show all jobs within %v, so new jobs on shared nodes wait, and %d are asked for in each poll: "+
-		"raise balance.slurm.timeout", s.cfg.Timeout, askedAlone)
+	reason := fmt.Sprintf("scontrol does not show all jobs within %v, so new jobs on shared nodes wait, "+
+		"and %d are asked for in each poll: raise balance.slurm.timeout", s.cfg.Timeout, askedAlone)
 	if s.good.IsZero() {
 		return errors.New(reason) // jobs on the Routes go on only while the list was never read
 	}
@@ -191,15 +191,21 @@ func (s *SlurmSource) askAll(ctx context.Context, now time.Time, all map[string]
 }
 
 // slurmStates are those in which a job has or had nodes. Pending jobs are not asked for: there may be very many.
-// squeue matches a base state such as RUNNING only to a job without flags. So each flag of a job that goes on is a state here too.
-const slurmStates = "RUNNING,SIGNALING,STOPPED,RESIZING,SUSPENDED,COMPLETING,STAGE_OUT,COMPLETED,CANCELLED,FAILED,TIMEOUT,NODE_FAIL,PREEMPTED,BOOT_FAIL,DEADLINE,OUT_OF_MEMORY"
+// squeue matches a base state such as RUNNING only to a job without flags. So each flag of a job that goes on is a
+// state here too.
+const slurmStates = "RUNNING,SIGNALING,STOPPED,RESIZING,SUSPENDED,COMPLETING,STAGE_OUT," +
+	"COMPLETED,CANCELLED,FAILED,TIMEOUT,NODE_FAIL,PREEMPTED,BOOT_FAIL,DEADLINE,OUT_OF_MEMORY"
 
-// slurmFields are the fields of a row with their widths, what users choose last. 0 is no width at all. A text that a user may make
-// long has maxShownBytes, which Slurm fills up with blanks: so one user's texts cannot make the answer too long for all.
-var slurmFields = []string{"JobID:0", "RestartCnt:0", "State:0", "StartTime:0", "EndTime:0", "SubmitTime:0", "NumCPUs:0", "NodeList:0", "UserName:0", "Partition:0", "Account:200", "Name:200"}
+// slurmFields are the fields of a row with their widths; 0 means none. What users choose comes last. A text that a
+// user may make long has maxShownBytes, so that one user's texts cannot make the answer too long for all. Slurm fills
+// such a field up with blanks.
+var slurmFields = []string{
+	"JobID:0", "RestartCnt:0", "State:0", "StartTime:0", "EndTime:0", "SubmitTime:0",
+	"NumCPUs:0", "NodeList:0", "UserName:0", "Partition:0", "Account:200", "Name:200",
+}
 
-// squeue returns the rows. A row ends with a text that nobody can know before, since a job's name may hold whatever a
-// user likes: separators, line feeds, whole rows.
+// squeue returns the rows. Each row ends with a random text that no user can know before. A job's name may hold
+// anything: separators, line feeds, whole rows.
 func (s *SlurmSource) squeue(ctx context.Context) ([]slurmRow, error) {
 	end := ";" + rand.Text()
 	format := strings.Join(slurmFields, "|,") + end
@@ -217,7 +223,7 @@ func (s *SlurmSource) squeue(ctx context.Context) ([]slurmRow, error) {
 	return parseSqueue(string(text), end+"\n")
 }
 
-// askMachine brings the nodes up to date, and what is wrong with them.
+// askMachine brings the nodes and the faults of the machine up to date.
 func (s *SlurmSource) askMachine(ctx context.Context) error {
 	machine := map[string]slurmNode{}
 	bad, first := 0, error(nil)
@@ -236,7 +242,8 @@ func (s *SlurmSource) askMachine(ctx context.Context) error {
 	s.book.setMachine(machine)
 	s.machineFaults = nil
 	if bad > 0 {
-		s.machineFaults = append(s.machineFaults, Fault{Followed: true, Reason: fmt.Sprintf("%d lines of sinfo are left out, with their nodes: %v", bad, first)})
+		reason := fmt.Sprintf("%d lines of sinfo are left out, with their nodes: %v", bad, first)
+		s.machineFaults = append(s.machineFaults, Fault{Followed: true, Reason: reason})
 	}
 	if unnamed := s.book.unnamed(); unnamed != "" {
 		s.machineFaults = append(s.machineFaults, Fault{Followed: true, Reason: unnamed})
@@ -248,7 +255,8 @@ func (s *SlurmSource) askMachine(ctx context.Context) error {
 	return err
 }
 
-// hidden says which of Slurm's data this process does not see; empty if none. A controller that does not tell hides nothing.
+// hidden says which of Slurm's data this process does not see; empty if none. If the controller does not answer, it
+// counts as hiding nothing.
 func (s *SlurmSource) hidden(ctx context.Context) (string, error) {
 	if s.uid == 0 {
 		return "", nil
@@ -257,95 +265,13 @@ func (s *SlurmSource) hidden(ctx context.Context) (string, error) {
 	if err := s.lines(ctx, p.line, "scontrol", "--local", "show", "config"); err != nil {
 		return "", ctx.Err()
 	}
-	if p.reason() != "" { // not before: a site may have many users
+	if p.reason() != "" { // only if needed: a site may have many users
 		_ = s.lines(ctx, p.line, "scontrol", "--local", "show", "assoc_mgr", "flags=users")
 	}
 	return p.reason(), ctx.Err()
 }
 
-func (s *SlurmSource) scontrol(ctx context.Context, shares map[string]*cpuShares, job ...string) error {
-	p := scontrolReader{shares: shares}
+func (s *SlurmSource) scontrol(ctx context.Context, allocations map[string]*rawAllocation, job ...string) error {
+	p := scontrolReader{allocations: allocations}
 	return s.lines(ctx, p.line, "scontrol", append([]string{"--details", "--all", "--local", "show", "job"}, job...)...)
-}
-
-// lines hands each line of a command to take.
-func (s *SlurmSource) lines(ctx context.Context, take func(line string) error, name string, args ...string) error {
-	return s.run(ctx, func(r io.Reader) error {
-		lines := bufio.NewScanner(r)
-		lines.Buffer(nil, maxLineBytes)
-		for lines.Scan() {
-			if err := take(lines.Text()); err != nil {
-				return err
-			}
-		}
-		if errors.Is(lines.Err(), bufio.ErrTooLong) {
-			return errors.New("a line longer than 4 MiB")
-		}
-		return lines.Err()
-	}, name, args...)
-}
-
-// run runs one of Slurm's commands and hands over what it says. A command that hangs is killed when ctx ends, with all that
-// it started: it may be a site's script around Slurm's own.
-func (s *SlurmSource) run(ctx context.Context, read func(io.Reader) error, name string, args ...string) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // kills what has not been read to its end
-	cmd := exec.CommandContext(ctx, filepath.Join(s.cfg.Bin, name), args...)
-	cmd.Env = slurmEnviron(os.Environ())
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	var said strings.Builder
-	cmd.Stderr = &limitedWriter{to: &said, left: 300}
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		return fmt.Errorf("starting %s: %w", name, err)
-	}
-	// Also where a process that has left the group keeps it open, and its errors.
-	cmd.WaitDelay = time.Second
-	defer context.AfterFunc(ctx, func() { _ = out.Close() })()
-	if err := read(out); err != nil && ctx.Err() == nil {
-		cancel()
-		_ = cmd.Wait() // we ended it
-		return fmt.Errorf("reading %s: %w", name, err)
-	}
-	err = cmd.Wait()
-	switch text := strings.Join(strings.Fields(said.String()), " "); {
-	case ctx.Err() != nil && text != "":
-		return fmt.Errorf("running %s: no answer within %v: %.200q", name, s.cfg.Timeout, text)
-	case ctx.Err() != nil:
-		return fmt.Errorf("running %s: no answer within %v", name, s.cfg.Timeout)
-	case err != nil && text != "":
-		return fmt.Errorf("running %s: %w: %.200q", name, err, text)
-	case err != nil:
-		return fmt.Errorf("running %s: %w", name, err)
-	}
-	return nil
-}
-
-// slurmEnviron is an environment in which Slurm's commands print what we ask for: no filters or formats of the
-// administrator's, times in UTC.
-func slurmEnviron(environ []string) []string {
-	kept := slices.DeleteFunc(slices.Clone(environ), func(e string) bool {
-		return strings.HasPrefix(e, "SQUEUE_") || strings.HasPrefix(e, "SINFO_") || strings.HasPrefix(e, "SCONTROL_") ||
-			strings.HasPrefix(e, "SLURM_CLUSTERS=")
-	})
-	return append(kept, "TZ=UTC", "LC_ALL=C", "SLURM_TIME_FORMAT=standard")
-}
-
-// limitedWriter keeps the beginning of what is written and drops the rest.
-type limitedWriter struct {
-	to   io.Writer
-	left int
-}
-
-func (w *limitedWriter) Write(p []byte) (int, error) {
-	n := min(len(p), w.left)
-	w.left -= n
-	if _, err := w.to.Write(p[:n]); err != nil {
-		return 0, err
-	}
-	return len(p), nil
 }

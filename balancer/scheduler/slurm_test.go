@@ -135,7 +135,7 @@ func newStory(t *testing.T) *story {
 // with, and all faults.
 func (s *story) at(seconds, interval int64, rows ...string) (nodes map[string]string, faults []Fault) {
 	s.t.Helper()
-	s.book.take((epoch+seconds)*1000, parsed(s.t, rows...))
+	s.book.update((epoch+seconds)*1000, parsed(s.t, rows...))
 	jobs, faults := s.book.list()
 	good, more := admit(s.tree, jobs, time.Unix(epoch+seconds, 0))
 	nodes = map[string]string{}
@@ -809,16 +809,16 @@ func FuzzSlurmAnswers(f *testing.F) {
 		if err != nil {
 			return
 		}
-		shares := map[string]*cpuShares{}
-		p := scontrolReader{shares: shares}
+		allocations := map[string]*rawAllocation{}
+		p := scontrolReader{allocations: allocations}
 		for line := range strings.SplitSeq(scontrol, "\n") {
 			_ = p.line(line)
 		}
 		s := newStory(t)
 		b := s.book
 		for range 2 {
-			b.learn(b.unshared(rows), shares)
-			b.take(epoch*1000, rows)
+			b.learn(b.unknownAllocations(rows), allocations)
+			b.update(epoch*1000, rows)
 		}
 		jobs, faults := b.list()
 		good, more := admit(s.tree, jobs, time.Unix(epoch, 0))
@@ -848,10 +848,10 @@ func BenchmarkSlurmTake(b *testing.B) {
 	book.setMachine(machine)
 	for b.Loop() {
 		rows, err := parseSqueue(text.String(), ";END\n")
-		if err != nil || book.strange(rows) || len(book.unshared(rows)) > 0 {
+		if err != nil || book.strange(rows) || len(book.unknownAllocations(rows)) > 0 {
 			b.Fatal(err)
 		}
-		book.take(epoch*1000+50_000, rows)
+		book.update(epoch*1000+50_000, rows)
 		if jobs, _ := book.list(); len(jobs) != 16_000 {
 			b.Fatal(len(jobs))
 		}

@@ -12,23 +12,16 @@ import (
 	"github.com/weirhpc/weir/topology"
 )
 
-// slurmBook is what Slurm's answers so far say: a fold over them that asks nobody and looks at no clock.
+// slurmBook is the state after Slurm's answers so far: a fold over them that asks nobody and looks at no clock.
 type slurmBook struct {
-	keepMs  int64 // a job stays for so long after its end
-	cpuIDs  numbering
-	machine map[string]slurmNode
-	names   []string // of machine, sorted
-	asked   time.Time
-	shares  map[schemas.JobKey]*slurmShare // of jobs with parts of nodes
-	jobs    map[schemas.JobKey]*slurmJob
-	faults  []Fault
-}
-
-// slurmShare is what a job with parts of nodes has of them, which holds as long as it has these.
-type slurmShare struct {
-	hostlist string
-	count    int
-	cpus     map[string][]int32 // by node, in Linux's numbers; empty: all
+	keepMs      int64 // a job stays for so long after its end
+	cpuIDs      numbering
+	machine     map[string]slurmNode
+	names       []string // of machine, sorted
+	asked       time.Time
+	allocations map[schemas.JobKey]*allocation // of jobs with parts of nodes
+	jobs        map[schemas.JobKey]*slurmJob
+	faults      []Fault
 }
 
 // slurmJob is a job that has or had nodes.
@@ -41,41 +34,11 @@ type slurmJob struct {
 	seenMs    int64 // when Slurm last had it with its nodes
 }
 
-// numbering is how Linux numbers hardware threads: those of some nodes, and those of all others.
-type numbering struct {
-	of    map[string]string
-	other string
-}
-
-func newNumbering(cfg config.Slurm) (numbering, error) {
-	n := numbering{of: map[string]string{}, other: "spread"}
-	for _, item := range cfg.Numberings() {
-		if item.Hosts == "" {
-			n.other = item.Kind
-			continue
-		}
-		hosts, err := topology.ExpandHosts(item.Hosts)
-		if err != nil {
-			return n, fmt.Errorf("balance.slurm.cpu_ids: %w", err)
-		}
-		for _, h := range hosts {
-			n.of[h] = cmp.Or(n.of[h], item.Kind) // the first item counts
-		}
-	}
-	return n, nil
-}
-
-// CheckCPUIDs returns nil if all hostlists of balance.slurm.cpu_ids are such.
-func CheckCPUIDs(cfg config.Config) error {
-	_, err := newNumbering(cfg.Balance.Slurm)
-	return err
-}
-
 func newSlurmBook(cfg config.Config) *slurmBook {
 	cpuIDs, _ := newNumbering(cfg.Balance.Slurm) // CheckCPUIDs has the error
 	return &slurmBook{
 		keepMs: (config.Outage + 2) * cfg.Interval.Milliseconds(), cpuIDs: cpuIDs,
-		shares: map[schemas.JobKey]*slurmShare{}, jobs: map[schemas.JobKey]*slurmJob{},
+		allocations: map[schemas.JobKey]*allocation{}, jobs: map[schemas.JobKey]*slurmJob{},
 	}
 }
 
@@ -100,7 +63,7 @@ func (b *slurmBook) unnamed() string {
 	return fmt.Sprintf(text, len(unknown), topology.FoldHosts(unknown))
 }
 
-// strange reports whether a job is on a node that is not known.
+// strange reports whether a job is on a node that sinfo has not shown.
 func (b *slurmBook) strange(rows []slurmRow) bool {
 	return slices.ContainsFunc(rows, func(r slurmRow) bool {
 		return r.holds() && slices.ContainsFunc(r.hosts, func(h string) bool { return b.machine[h].cpus == 0 })
@@ -109,7 +72,7 @@ func (b *slurmBook) strange(rows []slurmRow) bool {
 
 func (r *slurmRow) holds() bool { return r.fault == "" && r.state != slurmOver }
 
-// whole reports whether the job has all CPUs of its nodes, as it is taken to have where these are not known.
+// whole reports whether the job has all CPUs of its nodes. On an unknown node it counts as having all.
 func (b *slurmBook) whole(r *slurmRow) bool {
 	all := 0
 	for _, h := range r.hosts {
@@ -121,14 +84,14 @@ func (b *slurmBook) whole(r *slurmRow) bool {
 	return r.cpus >= all
 }
 
-// unshared returns the jobs with parts of nodes of which it is not known which.
-func (b *slurmBook) unshared(rows []slurmRow) (unknown []*slurmRow) {
+// unknownAllocations returns the jobs that have parts of nodes, and whose CPUs are not known.
+func (b *slurmBook) unknownAllocations(rows []slurmRow) (unknown []*slurmRow) {
 	for i := range rows {
 		r := &rows[i]
 		if !r.holds() || b.whole(r) {
 			continue
 		}
-		if s := b.shares[r.job.Identity()]; s == nil || s.hostlist != r.hostlist || s.count != r.cpus {
+		if s := b.allocations[r.job.Identity()]; s == nil || s.hostlist != r.hostlist || s.count != r.cpus {
 			unknown = append(unknown, r)
 		}
 	}
@@ -136,44 +99,24 @@ func (b *slurmBook) unshared(rows []slurmRow) (unknown []*slurmRow) {
 }
 
 // learn notes the CPUs of jobs, in Slurm's numbers by job id. It leaves out those that do not fit the job.
-func (b *slurmBook) learn(unknown []*slurmRow, shares map[string]*cpuShares) {
+func (b *slurmBook) learn(unknown []*slurmRow, allocations map[string]*rawAllocation) {
 	for _, r := range unknown {
-		s := shares[r.job.JobID]
+		s := allocations[r.job.JobID]
 		if !s.covers(r.hosts) {
 			continue
 		}
-		share := &slurmShare{hostlist: r.hostlist, count: r.cpus, cpus: make(map[string][]int32, len(s.cpus))}
+		known := &allocation{hostlist: r.hostlist, count: r.cpus, cpus: make(map[string][]int32, len(s.cpus))}
 		for h, ids := range s.cpus {
-			share.cpus[h] = b.machine[h].linux(ids, cmp.Or(b.cpuIDs.of[h], b.cpuIDs.other))
+			known.cpus[h] = b.machine[h].linux(ids, cmp.Or(b.cpuIDs.of[h], b.cpuIDs.other))
 		}
-		b.shares[r.job.Identity()] = share
+		b.allocations[r.job.Identity()] = known
 	}
 }
 
-// linux turns Slurm's numbers, which go socket by socket and core by core, into Linux's; empty where they are all of the node.
-// They name hardware threads even where cores alone are Slurm's CPUs.
-func (n slurmNode) linux(ids []int32, numbering string) []int32 {
-	if len(ids) >= n.cores*n.threads {
-		return nil
-	}
-	cpus := slices.Clone(ids)
-	for i, id := range ids {
-		core, thread := int(id)/n.threads, int(id)%n.threads
-		switch numbering {
-		case "spread":
-			cpus[i] = int32(core + thread*n.cores)
-		case "interleaved":
-			perSocket := n.cores / n.sockets
-			cpus[i] = int32(core/perSocket + core%perSocket*n.sockets + thread*n.cores)
-		}
-	}
-	slices.Sort(cpus)
-	return cpus
-}
-
-// take takes in one answer. A job that the answer no longer has ended when it was last seen, unless a row cannot be told
-// from it; but a later life of it says so whatever else cannot be read.
-func (b *slurmBook) take(nowMs int64, rows []slurmRow) {
+// update applies one answer of Slurm. A job that the answer no longer has ended when it was last seen. If a row has no
+// readable id, it may be that job, and nothing is concluded from absence. Only a later life of the job proves its end
+// even then.
+func (b *slurmBook) update(nowMs int64, rows []slurmRow) {
 	b.faults = nil
 	there := make(map[schemas.JobKey]bool, len(rows))
 	lives := make(map[string]int32, len(rows)) // the highest restart of each
@@ -197,7 +140,7 @@ func (b *slurmBook) take(nowMs int64, rows []slurmRow) {
 		there[key] = true
 		lives[key.JobID] = max(lives[key.JobID], key.Restart)
 	}
-	maps.DeleteFunc(b.shares, func(key schemas.JobKey, _ *slurmShare) bool { return !there[key] && !doubt })
+	maps.DeleteFunc(b.allocations, func(key schemas.JobKey, _ *allocation) bool { return !there[key] && !doubt })
 	for key, j := range b.jobs {
 		if j.job.End == nil && !there[key] && (!doubt || key.Restart < lives[key.JobID]) {
 			end := max(j.seenMs, *j.job.Start)
@@ -209,21 +152,23 @@ func (b *slurmBook) take(nowMs int64, rows []slurmRow) {
 	}
 }
 
-// holds takes in a job that has its nodes. What is new to a job that was known is its from now on.
+// holds applies a row of a job that has its nodes. A known job has new nodes and CPUs from nowMs on.
 func (b *slurmBook) holds(nowMs int64, r *slurmRow) {
 	key := r.job.Identity()
 	suspended := r.state == slurmSuspended
 	old := b.jobs[key]
-	if old != nil && old.job.End == nil && old.hostlist == r.hostlist && old.count == r.cpus && old.suspended == suspended {
+	if old != nil && old.job.End == nil &&
+		old.hostlist == r.hostlist && old.count == r.cpus && old.suspended == suspended {
 		old.job.Start, old.seenMs = r.job.Start, nowMs
 		old.job.Name, old.job.Account, old.job.Queue = r.job.Name, r.job.Account, r.job.Queue
 		return
 	}
 	var cpus map[string][]int32
 	if !b.whole(r) {
-		s := b.shares[key]
+		s := b.allocations[key]
 		if s == nil || s.hostlist != r.hostlist || s.count != r.cpus {
-			b.faults = append(b.faults, Fault{JobID: r.job.JobID, Restart: r.job.Restart, Reason: fmt.Sprintf("scontrol does not say which CPUs it has on %.80q", topology.FoldHosts(r.hosts))})
+			reason := fmt.Sprintf("scontrol does not say which CPUs it has on %.80q", topology.FoldHosts(r.hosts))
+			b.faults = append(b.faults, Fault{JobID: r.job.JobID, Restart: r.job.Restart, Reason: reason})
 			delete(b.jobs, key)
 			return
 		}
@@ -247,8 +192,8 @@ func (b *slurmBook) holds(nowMs int64, r *slurmRow) {
 	b.jobs[key] = j
 }
 
-// over takes in a job that has ended. While it completes Slurm takes its nodes away one by one: those that it had when
-// it ran stay.
+// over applies a row of a job that has ended. While a job completes, Slurm takes its nodes away one by one. Its record
+// keeps the nodes that it had when it ran.
 func (b *slurmBook) over(nowMs int64, r *slurmRow) {
 	key := r.job.Identity()
 	j := b.jobs[key]
@@ -271,7 +216,7 @@ func (b *slurmBook) over(nowMs int64, r *slurmRow) {
 	j.job.End, j.held = &end, nil
 }
 
-// list returns the jobs, those that started first before others.
+// list returns the jobs by start.
 func (b *slurmBook) list() ([]Job, []Fault) {
 	jobs := make([]Job, 0, len(b.jobs))
 	for _, j := range b.jobs {
@@ -288,13 +233,13 @@ func (b *slurmBook) list() ([]Job, []Fault) {
 		jobs = append(jobs, listed)
 	}
 	slices.SortFunc(jobs, func(a, b Job) int {
-		return cmp.Or(cmp.Compare(*a.Start, *b.Start), cmp.Compare(len(a.JobID), len(b.JobID)), cmp.Compare(a.JobID, b.JobID),
-			cmp.Compare(a.Restart, b.Restart))
+		return cmp.Or(cmp.Compare(*a.Start, *b.Start),
+			cmp.Compare(len(a.JobID), len(b.JobID)), cmp.Compare(a.JobID, b.JobID), cmp.Compare(a.Restart, b.Restart))
 	})
 	return jobs, b.faults
 }
 
-// simple reports whether the job holds the same CPUs of all its nodes since its start.
+// simple reports whether the job has held the same CPUs of all its nodes since its start.
 func (j *slurmJob) simple() bool {
 	for _, h := range j.held {
 		if h.Since > *j.job.Start || !slices.Equal(h.Cpus, j.job.Cpus) {
@@ -304,7 +249,7 @@ func (j *slurmJob) simple() bool {
 	return j.held != nil
 }
 
-// union returns the CPUs that a job has on one of its nodes or another, sorted; empty where it has all of one.
+// union returns the CPUs that a job has on any of its nodes, sorted; empty if it has all of a node.
 func union(cpus map[string][]int32) (all []int32) {
 	for _, c := range cpus {
 		if len(c) == 0 {

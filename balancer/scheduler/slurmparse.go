@@ -9,23 +9,22 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/weirhpc/weir/naming"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/topology"
-
-	"github.com/weirhpc/weir/naming"
 )
 
 // maxCPUs bounds the CPUs of a node.
 const maxCPUs = 1 << 16
 
-// slurmRow is a job as a row of squeue has it.
+// slurmRow is one row of squeue: a job.
 type slurmRow struct {
 	job      schemas.Job // without nodes and CPUs
 	state    slurmState
 	cpus     int
 	hostlist string
 	hosts    []string
-	fault    string // what is wrong with the row; id and restart may be known
+	fault    string // why the row cannot be used; id and restart may be known
 }
 
 // slurmState is what a state of Slurm means here.
@@ -44,7 +43,8 @@ func parseSqueue(text, end string) ([]slurmRow, error) {
 	}
 	all, found := strings.CutSuffix(text, end)
 	if !found {
-		return nil, fmt.Errorf("squeue's output is none that weir knows: it begins with %.80q, and does not end as it was asked to", text)
+		return nil, fmt.Errorf("squeue's output is none that weir knows: it begins with %.80q, "+
+			"and does not end as it was asked to", text)
 	}
 	var rows []slurmRow
 	usable := 0
@@ -72,7 +72,10 @@ func parseRow(line string) slurmRow {
 		r.fault = fmt.Sprintf("row %.80q of squeue does not begin with the number of a job", line)
 		return r
 	}
-	r.job = schemas.Job{JobID: f[0], User: printable(f[8]), Queue: printable(f[9]), Account: printable(unpadded(f[10])), Name: printable(unpadded(f[11]))}
+	r.job = schemas.Job{
+		JobID: f[0], User: printable(f[8]), Queue: printable(f[9]),
+		Account: printable(unpadded(f[10])), Name: printable(unpadded(f[11])),
+	}
 	restart, err := strconv.ParseUint(f[1], 10, 31)
 	if err != nil {
 		r.fault = fmt.Sprintf("its restart count %.40q is not a number", f[1])
@@ -129,7 +132,7 @@ func (r *slurmRow) times(start, end, submit string) (err error) {
 	return err
 }
 
-// slurmTime returns a time in Unix milliseconds; nil where Slurm has none.
+// slurmTime returns a time in Unix milliseconds; nil if Slurm has none.
 func slurmTime(text string) (*int64, error) {
 	switch text {
 	case "", "NONE", "N/A", "None", "Unknown", "(null)":
@@ -143,10 +146,10 @@ func slurmTime(text string) (*int64, error) {
 	return &ms, nil
 }
 
-// maxShownBytes bounds what a user may have put into a record of a job; slurmFields has it too.
+// maxShownBytes bounds a user's text in a record of a job. slurmFields has the same number.
 const maxShownBytes = 200
 
-// printable makes a text harmless: a job's name may be any bytes.
+// printable replaces what is not printable and bounds the length, since a job's name may be any bytes.
 func printable(text string) string {
 	if text == "(null)" {
 		return ""
@@ -166,7 +169,7 @@ func printable(text string) string {
 // unpadded takes away the blanks with which Slurm fills up a field.
 func unpadded(text string) string { return strings.TrimRight(text, " ") }
 
-// slurmNode is what sinfo says of a node.
+// slurmNode is the shape of a node by sinfo.
 type slurmNode struct{ cpus, sockets, cores, threads int } // cores of all sockets, threads of each core
 
 func parseSinfo(line string, machine map[string]slurmNode) error {
@@ -185,15 +188,15 @@ func parseSinfo(line string, machine map[string]slurmNode) error {
 	return nil
 }
 
-// slurmPrivacy gathers what decides whether a user sees everybody's jobs: PrivateData, unless the user is root, SlurmUser, or has
-// AdminLevel Operator or Administrator.
+// slurmPrivacy gathers what decides whether a user sees everybody's jobs. PrivateData hides them, unless the user is
+// root, SlurmUser, or has AdminLevel Operator or Administrator.
 type slurmPrivacy struct {
 	uid        int
 	hides      []string
 	privileged bool
 }
 
-// line takes a line of scontrol show config, or of scontrol show assoc_mgr.
+// line reads a line of scontrol show config, or of scontrol show assoc_mgr.
 func (p *slurmPrivacy) line(line string) error {
 	if rest, ok := strings.CutPrefix(strings.TrimSpace(line), "UserName="); ok {
 		p.privileged = p.privileged || strings.Contains(rest, fmt.Sprintf("(%d) ", p.uid)) &&
@@ -215,93 +218,12 @@ func (p *slurmPrivacy) line(line string) error {
 	return nil
 }
 
-// reason says what is hidden, and the remedy; empty if nothing is.
+// reason names what is hidden and the remedy; empty if nothing is.
 func (p *slurmPrivacy) reason() string {
 	if p.privileged || len(p.hides) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("Slurm hides %s of others from uid %d (PrivateData in slurm.conf), so the machine may look idle: run the balancer as SlurmUser, "+
-		"or run: sacctmgr modify user NAME set AdminLevel=Operator", strings.Join(p.hides, ", "), p.uid)
-}
-
-// cpuShares are the CPUs of a job, by node, as scontrol has them: Slurm's own numbers, core by core.
-type cpuShares struct {
-	bad  bool // a node was there twice, or a line unreadable
-	cpus map[string][]int32
-}
-
-// Covers reports whether the shares are those of a job on the nodes.
-func (s *cpuShares) covers(hosts []string) bool {
-	if s == nil || s.bad || len(s.cpus) != len(hosts) {
-		return false
-	}
-	for _, h := range hosts {
-		if _, ok := s.cpus[h]; !ok {
-			return false
-		}
-	}
-	return true
-}
-
-// scontrolReader gathers the shares of the jobs that scontrol shows.
-type scontrolReader struct {
-	shares map[string]*cpuShares
-	at     *cpuShares // of the job whose lines come
-}
-
-func (p *scontrolReader) line(line string) error {
-	if rest, ok := strings.CutPrefix(line, "JobId="); ok {
-		id, _, _ := strings.Cut(rest, " ")
-		if p.at = p.shares[id]; p.at == nil {
-			p.at = &cpuShares{cpus: map[string][]int32{}}
-			p.shares[id] = p.at
-		}
-		return nil
-	}
-	rest, ok := strings.CutPrefix(line, "     Nodes=")
-	if !ok || p.at == nil {
-		return nil
-	}
-	list, rest, ok := strings.Cut(rest, " CPU_IDs=")
-	if !ok {
-		return nil
-	}
-	ids, _, _ := strings.Cut(rest, " ")
-	hosts, err := topology.ExpandHosts(list)
-	if err == nil {
-		err = p.at.add(hosts, ids)
-	}
-	p.at.bad = p.at.bad || err != nil
-	return nil // the other jobs may be well
-}
-
-func (s *cpuShares) add(hosts []string, ids string) error {
-	cpus, err := parseCPUs(ids)
-	if err != nil {
-		return err
-	}
-	for _, h := range hosts {
-		if _, there := s.cpus[h]; there {
-			return fmt.Errorf("node %s is there twice", h)
-		}
-		s.cpus[h] = cpus
-	}
-	return nil
-}
-
-// parseCPUs returns the numbers of a list such as 0-3,8.
-func parseCPUs(text string) ([]int32, error) {
-	numbers, err := topology.ExpandRanges(text)
-	if err != nil {
-		return nil, err
-	}
-	cpus := make([]int32, len(numbers))
-	for i, n := range numbers {
-		if n >= maxCPUs {
-			return nil, fmt.Errorf("CPU %d is beyond any", n)
-		}
-		cpus[i] = int32(n)
-	}
-	slices.Sort(cpus)
-	return slices.Compact(cpus), nil
+	return fmt.Sprintf("Slurm hides %s of others from uid %d (PrivateData in slurm.conf), so the machine may look "+
+		"idle: run the balancer as SlurmUser, or run: sacctmgr modify user NAME set AdminLevel=Operator",
+		strings.Join(p.hides, ", "), p.uid)
 }

@@ -1,7 +1,7 @@
-// Package scheduler says which jobs run where and when, as the balancer plans for them: from Slurm, from what its
-// prolog and epilog drop in a directory, from a file, or from several of these. Whatever a scheduler or a user
-// writes, what cannot be followed is one Fault, and the other jobs go on. slurmbook.go and jobs.go decide,
-// without asking anybody and without a clock.
+// Package scheduler knows which jobs run where and when, so that the balancer can plan for them. A Source is Slurm, a
+// directory into which prolog and epilog write, a file, a simulation, or several of these. A job that cannot be
+// followed is one Fault, and the other jobs go on. The decisions are in slurmbook.go, jobs.go and claims.go, which ask
+// nobody and look at no clock.
 package scheduler
 
 import (
@@ -12,12 +12,12 @@ import (
 	"github.com/weirhpc/weir/topology"
 )
 
-// Source says which jobs there are. Its jobs hold node names and times; their State may be empty, and the balancer
-// derives it from start and end. What a source cannot use it leaves out and names as a Fault.
+// Source lists jobs. Its jobs hold node names and times. Their State may be empty, since the balancer derives it from
+// start and end. A source leaves out what it cannot use, and names it in a Fault.
 type Source interface {
-	// Jobs returns the jobs as they are known at now, in the order in which they are placed where loads tie, and in
-	// which they take nodes where two want the same. A job that has ended stays among them, with its end, for as long as
-	// its intervals may still want Ticks. The caller must not change what the slices hold. Calls do not overlap.
+	// Jobs returns the jobs as they are known at now. Their order decides where loads tie, and where two jobs want the
+	// same node. A job that has ended stays in the list, with its end, while its intervals may still want Ticks. The
+	// caller must not change what the slices hold. Calls do not overlap.
 	Jobs(now time.Time) ([]Job, []Fault)
 }
 
@@ -25,8 +25,8 @@ type Source interface {
 type Job struct {
 	schemas.Job
 
-	// Held is what the job holds node by node, where that is not Cpus on all of Nodes from Start on. Where it is not nil, the
-	// job holds nothing of a node that it does not name.
+	// Held is what the job holds node by node. It is nil if the job holds Cpus on all of Nodes from Start on.
+	// Otherwise the job holds nothing of a node that Held does not name.
 	Held map[string]Hold
 }
 
@@ -42,19 +42,20 @@ type Fault struct {
 	Restart int32
 	Reason  string
 	Unread  bool // the list as a whole was never read, so that nobody knows which jobs there are
-	// Followed: the job is followed all the same, though not as it is given; or the list as a whole is read all the same.
+	// Followed: the job is followed in spite of the fault, though not as it is given. Of a list: it is read in spite
+	// of the fault.
 	Followed bool
 }
 
-// Ask returns the jobs of a source that can be followed on a machine, with their state at now, and what is wrong
-// with others or with these.
+// Ask returns the jobs of a source that can be followed on a machine, with their state at now. The faults are about
+// these and about all others.
 func Ask(source Source, machine *topology.Tree, now time.Time) ([]Job, []Fault) {
 	listed, faults := source.Jobs(now)
 	jobs, more := admit(machine, listed, now)
 	return jobs, slices.Concat(faultsOf(jobs, faults), more)
 }
 
-// faultsOf leaves out what is said about jobs that are followed but are not.
+// faultsOf leaves out a fault that calls a job followed if the job is not among those that are.
 func faultsOf(jobs []Job, faults []Fault) []Fault {
 	if !slices.ContainsFunc(faults, func(f Fault) bool { return f.Followed }) {
 		return faults

@@ -11,9 +11,9 @@ import (
 // timed gives the jobs of one source the times of another.
 type timed struct{ jobs, times Source }
 
-// Timed returns the jobs of one source with the starts and ends that another knows to the millisecond. What only the other
-// knows is left out: the first will have it soon, and knows more of it. Prolog and epilog of two jobs may run in any order: of jobs
-// that follow each other on a CPU by the first source, the earlier ends where the later starts.
+// Timed returns the jobs of one source with the starts and ends that another knows to the millisecond. A job that only
+// the other knows is left out: the first will have it soon, and knows more of it. Prolog and epilog of two jobs may run
+// in any order. If two jobs follow each other on a CPU by the first source, the earlier ends where the later starts.
 func Timed(jobs, times Source) Source { return timed{jobs, times} }
 
 func (t timed) Jobs(now time.Time) ([]Job, []Fault) {
@@ -41,15 +41,15 @@ func (t timed) Jobs(now time.Time) ([]Job, []Fault) {
 			j.Start, j.End = start, end
 		}
 	}
-	for i := range more { // without it the jobs are known all the same
+	for i := range more { // the first source knows the jobs without these times
 		more[i].Unread, more[i].Followed = false, more[i].Followed || more[i].JobID != ""
 	}
 	inTurn(listed, jobs)
 	return jobs, slices.Concat(faults, more)
 }
 
-// inTurn ends jobs where later ones start, if only their exact times overlap: where as they were listed one was over when the other
-// started. It takes time in proportion to the CPUs of all jobs, beside sorting the jobs.
+// inTurn ends jobs where later ones start, if only their exact times overlap. By the listed times one was over when the
+// other started. Apart from sorting, its time grows with the CPUs of all jobs.
 func inTurn(listed, jobs []Job) {
 	var started []int
 	for i := range jobs {

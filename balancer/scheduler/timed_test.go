@@ -40,11 +40,11 @@ func TestTimedJobsFollowEachOther(t *testing.T) {
 // TestTimedSlurmJobsFollowEachOther is the same with what Slurm says of jobs with parts of a node.
 func TestTimedSlurmJobsFollowEachOther(t *testing.T) {
 	s := newStory(t)
-	share := &slurmShare{hostlist: "n1", count: 1, cpus: map[string][]int32{"n1": {0}}}
-	s.book.shares[schemas.JobKey{JobID: "1"}] = share
-	s.book.take(epoch*1000+4000, parsed(t, row(1, 0, "RUNNING", 1, -1, 1, "n1")))
-	s.book.shares[schemas.JobKey{JobID: "5"}] = share
-	s.book.take(epoch*1000+9000, parsed(t, row(1, 0, "COMPLETED", 1, 5, 1, "n1"), row(5, 0, "RUNNING", 5, -1, 1, "n1")))
+	held := &allocation{hostlist: "n1", count: 1, cpus: map[string][]int32{"n1": {0}}}
+	s.book.allocations[schemas.JobKey{JobID: "1"}] = held
+	s.book.update(epoch*1000+4000, parsed(t, row(1, 0, "RUNNING", 1, -1, 1, "n1")))
+	s.book.allocations[schemas.JobKey{JobID: "5"}] = held
+	s.book.update(epoch*1000+9000, parsed(t, row(1, 0, "COMPLETED", 1, 5, 1, "n1"), row(5, 0, "RUNNING", 5, -1, 1, "n1")))
 	d := dropInBesideSlurm(t)
 	ms := func(offset int64) string { return strconv.FormatInt(int64(epoch)*1000+offset, 10) + "\n" }
 	d.drop(t, "1.0.start", "start_ms="+ms(1010))
