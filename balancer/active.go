@@ -4,15 +4,11 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
-
-	"github.com/weirhpc/weir/balancer/assign"
 	"github.com/weirhpc/weir/balancer/scheduler"
-	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
 )
@@ -24,10 +20,10 @@ const (
 	readPatience = 5 * time.Minute
 )
 
-// active plans and closes intervals until ctx ends, then returns nil, or until anything goes wrong. It fences every other
-// balancer of this prefix first, so that what it then reads is the truth until somebody fences it.
+// active plans and closes intervals until ctx ends, and then returns nil. It returns the first error. It begins by
+// fencing every other balancer of this prefix. So what it reads is the truth until another balancer fences it.
 func (b *balancer) active(ctx context.Context) error {
-	client, end := context.WithCancel(context.WithoutCancel(ctx)) // a transaction in hand outlives ctx
+	client, end := context.WithCancel(context.WithoutCancel(ctx)) // an open transaction outlives ctx
 	defer end()
 	opts, err := kafka.ClientOpts(client, b.cfg)
 	if err != nil {
@@ -58,7 +54,7 @@ func (b *balancer) active(ctx context.Context) error {
 			due, work = planDue, func() error { return b.planInterval(ctx, producer, m, start) }
 		}
 		if now.Before(due) {
-			// In short steps, for the clock may be set meanwhile.
+			// The pause is short, since the clock may be set meanwhile.
 			if !kafka.Pause(ctx, min(due.Sub(now), time.Second)) {
 				return nil
 			}
@@ -68,7 +64,7 @@ func (b *balancer) active(ctx context.Context) error {
 			return err
 		}
 		if time.Since(now) > time.Duration(atOnce*b.ms)*time.Millisecond {
-			m.answered = time.Now() // they were away meanwhile, though not for so long that anything failed
+			m.answered = time.Now() // the brokers were away, though not so long that anything failed
 		}
 		if ctx.Err() != nil {
 			return nil
@@ -81,7 +77,7 @@ func (b *balancer) newProducer(ctx context.Context) (*kafka.Producer, error) {
 	return kafka.NewProducer(ctx, b.cfg, id, patience, kgo.RecordPartitioner(kgo.ManualPartitioner()))
 }
 
-// begin fences, and reads what there is.
+// begin fences other balancers, and restores the memory from the topics.
 func (b *balancer) begin(ctx context.Context, producer *kafka.Producer) (*memory, error) {
 	fence, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -104,7 +100,8 @@ func (b *balancer) begin(ctx context.Context, producer *kafka.Producer) (*memory
 		b.metrics.tickStart.Set(float64(m.state.IntervalStart) / 1000)
 	}
 	if b.trouble.calm() {
-		b.log.Info("balancer is active", "interval_start", m.next, "epoch", m.epoch, "nodes", len(b.layout.Nodes), "collectors", b.cfg.Collectors)
+		b.log.Info("balancer is active", "interval_start", m.next, "epoch", m.epoch,
+			"nodes", len(b.layout.Nodes), "collectors", b.cfg.Collectors)
 	}
 	if latest := max(m.next-b.ms, m.planned); latest > m.answered.UnixMilli()+b.ms {
 		b.log.Warn("balancer waits for the clock to reach what is on the topics", "interval_start", latest)
@@ -112,7 +109,8 @@ func (b *balancer) begin(ctx context.Context, producer *kafka.Producer) (*memory
 	return m, nil
 }
 
-// planInterval publishes what changes from the interval on: Routes, and the records of jobs.
+// planInterval publishes the Routes and the records of jobs that change from the interval on. The memory changes only
+// after the commit.
 func (b *balancer) planInterval(ctx context.Context, producer *kafka.Producer, m *memory, start int64) error {
 	now := time.Now()
 	jobs, faults := scheduler.Ask(b.source, b.tree, now)
@@ -125,15 +123,16 @@ func (b *balancer) planInterval(ctx context.Context, producer *kafka.Producer, m
 	b.note(jobs, faults)
 	wantJobs := jobRecords(jobs, faults)
 	jobsChanged := jobChanges(m.jobs, wantJobs)
+	topic := b.cfg.Prefix + schemas.TopicJobs
 	for _, r := range jobsChanged {
-		records = append(records, &kgo.Record{Topic: b.cfg.Prefix + schemas.TopicJobs, Key: r.job.Identity().Key(), Value: r.value})
+		records = append(records, &kgo.Record{Topic: topic, Key: r.job.Identity().Key(), Value: r.value})
 	}
 	for key := range wantJobs { // a source may name a job again
 		delete(m.over, key)
 	}
 	expired := m.expired(now.Add(-b.cfg.Topics.SummaryRetention))
 	for _, key := range expired {
-		records = append(records, &kgo.Record{Topic: b.cfg.Prefix + schemas.TopicJobs, Key: key.Key()})
+		records = append(records, &kgo.Record{Topic: topic, Key: key.Key()})
 	}
 	if err := producer.Commit(ctx, records); err != nil {
 		return fmt.Errorf("publishing the plan of %d: %w", start, err)
@@ -159,124 +158,14 @@ func (b *balancer) planInterval(ctx context.Context, producer *kafka.Producer, m
 	return nil
 }
 
-// decide returns the Routes that change from the interval on, and the nodes that lose theirs. While a list of jobs was never read,
-// as after a start beside a scheduler that does not answer, jobs on the Routes that no list names go on.
-func (b *balancer) decide(m *memory, jobs []scheduler.Job, faults []scheduler.Fault, start int64) (changed []schemas.Route, gone []string) {
-	has := scheduler.Planned(jobs, start, b.ms)
-	unnamed := 0
-	if slices.ContainsFunc(faults, func(f scheduler.Fault) bool { return f.Unread }) {
-		carried := m.routes.carried(b.layout, jobs, faults, has)
-		unnamed, has = len(carried), append(has, carried...)
-	}
-	if (unnamed > 0) != b.saidUnnamed {
-		b.saidUnnamed = unnamed > 0
-		b.log.Info("jobs of before that no list names go on while one cannot be read", "count", unnamed, "interval_start", start)
-	}
-	m.loads.update(b.follower.latest(), has)
-	weights, lim := m.loads, b.limits()
-	if b.weighs() {
-		lim.Still = !m.loads.measured
-	} else {
-		weights = nil
-	}
-	want, verdict := b.plan(m, has, weights, lim, start)
-	b.metrics.showLoad(m.loads, verdict, lim.LMax)
-	b.judge(start, verdict)
-	return m.routes.changes(want, start, nextEpoch(m.epoch))
-}
-
-// plan plans without the jobs that no record takes, and remembers why they are refused.
-func (b *balancer) plan(m *memory, has []scheduler.Job, weights *loads, lim assign.Limits, start int64) ([]schemas.Route, assign.Assignment) {
-	b.refused = map[schemas.JobKey]string{}
-	for {
-		want, verdict := plan(b.layout, has, weights, lim, m.routes)
-		wrong := unfitting(want, start, b.ms)
-		if len(wrong) == 0 {
-			return want, verdict
-		}
-		maps.Copy(b.refused, wrong)
-		has = slices.DeleteFunc(slices.Clone(has), func(j scheduler.Job) bool { return wrong[j.Identity()] != "" })
-	}
-}
-
-// without takes the jobs that the last plan refused from those that are followed.
-func (b *balancer) without(jobs []scheduler.Job, faults []scheduler.Fault) ([]scheduler.Job, []scheduler.Fault) {
-	if len(b.refused) == 0 {
-		return jobs, faults
-	}
-	var good []scheduler.Job
-	faults = slices.Clone(faults)
-	for i := range jobs {
-		if reason := b.refused[jobs[i].Identity()]; reason != "" {
-			faults = append(faults, scheduler.Fault{JobID: jobs[i].JobID, Restart: jobs[i].Restart, Reason: reason})
-		} else {
-			good = append(good, jobs[i])
-		}
-	}
-	return good, faults
-}
-
-// routeRecords returns the records of Routes that change, and those of the Routes that have one. A node whose Route no agent would take
-// keeps the one that it has, by which its Ticks are made too.
-func (b *balancer) routeRecords(m *memory, changed []schemas.Route) (records []*kgo.Record, written []schemas.Route, faults []scheduler.Fault) {
-	for _, r := range changed {
-		value, err := schemas.MarshalChecked(&r)
-		if err != nil {
-			faults = append(faults, scheduler.Fault{Followed: true, Reason: fmt.Sprintf("node %s keeps the route that it has: %v", r.Node, err)})
-			continue
-		}
-		if m.routes.isUntimed(r.Node) {
-			// An agent forgets what it has at a tombstone, also a Route that begins later than this one.
-			records = append(records, b.routeRecord(r.Node, nil))
-		}
-		records, written = append(records, b.routeRecord(r.Node, value)), append(written, r)
-	}
-	return records, written, faults
-}
-
-// weighs reports whether jobs count by what they send. Where the configuration says how many nodes a collector takes, and by
-// PerSyst's algorithms, nodes are counted.
-func (b *balancer) weighs() bool {
-	return b.cfg.Balance.LMax == 0 && b.cfg.Balance.Algorithm != "literal"
-}
-
-func (b *balancer) limits() assign.Limits {
-	l := nodeLimits(b.cfg)
-	if b.weighs() {
-		l.LMax = int(b.cfg.CollectorBytes())
-	}
-	return l
-}
-
-// nodeLimits are the limits where every node weighs one.
-func nodeLimits(cfg config.Config) assign.Limits {
-	l := assign.Limits{LocalMax: cfg.Balance.LocalMax, Literal: cfg.Balance.Algorithm == "literal"}
-	l.LMax, l.LDist = cfg.CollectorNodes()
-	return l
-}
-
-// judge logs when it changes whether the collectors may take what the machine sends in an interval.
-func (b *balancer) judge(start int64, verdict assign.Assignment) {
-	if verdict.Overloaded == b.saidOverloaded {
-		return
-	}
-	b.saidOverloaded = verdict.Overloaded
-	if b.saidOverloaded {
-		b.log.Warn("jobs exceed what the collectors may take, and are spread evenly", "interval_start", start,
-			"collectors", b.cfg.Collectors, "collectors_needed", verdict.Needed, "l_max", b.limits().LMax, "l_max_is_bytes", b.weighs())
-	} else {
-		b.log.Info("the collectors may take all jobs again", "interval_start", start, "collectors_needed", verdict.Needed)
-	}
-}
-
-// routeRecord places a Route where its node looks for it: on the partition that Kafka's own clients give its key.
+// routeRecord places a Route where its node looks for it: in the partition that Kafka's own clients give to its key.
 func (b *balancer) routeRecord(node string, value []byte) *kgo.Record {
 	r := &kgo.Record{Topic: b.cfg.Prefix + schemas.TopicRoutes, Key: []byte(node), Value: value}
 	r.Partition = int32(kgo.StickyKeyPartitioner(nil).ForTopic(r.Topic).Partition(r, b.cfg.Partitions.Routes))
 	return r
 }
 
-// closeInterval writes the Ticks of an interval to all partitions of counters, and that it did.
+// closeInterval writes the Ticks of an interval to all partitions of counters, and the new state to topic balance.
 func (b *balancer) closeInterval(ctx context.Context, producer *kafka.Producer, m *memory, start int64) error {
 	jobs, _ := b.jobs(time.Now())
 	lives := make(map[schemas.JobKey]scheduler.Span, len(jobs))
@@ -284,7 +173,8 @@ func (b *balancer) closeInterval(ctx context.Context, producer *kafka.Producer, 
 		lives[jobs[i].Identity()] = scheduler.Life(&jobs[i])
 	}
 	all := ticks(closing{
-		start: start, ms: b.ms, collectors: b.cfg.Collectors, routes: m.routes.at(start), lives: lives, planned: m.plans[start],
+		start: start, ms: b.ms, collectors: b.cfg.Collectors,
+		routes: m.routes.at(start), lives: lives, planned: m.plans[start],
 	})
 	records := make([]*kgo.Record, 0, len(all)+1)
 	var left []unfit
@@ -296,7 +186,8 @@ func (b *balancer) closeInterval(ctx context.Context, producer *kafka.Producer, 
 		left = append(left, more...)
 		for _, value := range values {
 			records = append(records, &kgo.Record{
-				Topic: b.cfg.Prefix + schemas.TopicCounters, Partition: int32(p), Key: schemas.CollectorKey(int32(p)), Value: value,
+				Topic: b.cfg.Prefix + schemas.TopicCounters, Partition: int32(p),
+				Key: schemas.CollectorKey(int32(p)), Value: value,
 			})
 		}
 	}
@@ -305,14 +196,15 @@ func (b *balancer) closeInterval(ctx context.Context, producer *kafka.Producer, 
 	if err != nil {
 		return fmt.Errorf("the state after %d: %w", start, err)
 	}
-	records = append(records, &kgo.Record{Topic: b.cfg.Prefix + schemas.TopicBalance, Key: []byte("balance"), Value: value})
+	topic := b.cfg.Prefix + schemas.TopicBalance
+	records = append(records, &kgo.Record{Topic: topic, Key: []byte("balance"), Value: value})
 	if err := producer.Commit(ctx, records); err != nil {
 		return fmt.Errorf("writing the Ticks of %d: %w", start, err)
 	}
 	if skipped := (start - m.next) / b.ms; skipped > 0 {
 		b.log.Warn("intervals too long ago stay without ticks", "interval_start", m.next, "count", skipped)
 	}
-	b.trouble.over() // only now: what fails at every Tick is said once
+	b.trouble.over() // only after a Tick, so that what fails at every Tick is logged once
 	m.next, m.caughtUp = start+b.ms, time.Now()
 	b.metrics.tickStart.Set(float64(start) / 1000)
 	m.routes.forget(m.next)
@@ -320,13 +212,13 @@ func (b *balancer) closeInterval(ctx context.Context, producer *kafka.Producer, 
 	return nil
 }
 
-// sayLeft logs the jobs that no Tick of an interval could have, each once while it is so.
+// sayLeft logs the jobs that fit no Tick of an interval. It logs a job again only after the job fitted meanwhile.
 func (b *balancer) sayLeft(start int64, left []unfit) {
 	now := make(map[schemas.JobKey]bool, len(left))
 	for _, u := range left {
 		if now[u.job] = true; !b.saidLeft[u.job] {
-			b.log.Warn("job is left out of ticks: more collectors, or a smaller balance.l_max", "job_id", u.job.JobID, "restart", u.job.Restart,
-				"interval_start", start, "err", u.err)
+			b.log.Warn("job is left out of ticks: more collectors, or a smaller balance.l_max",
+				"job_id", u.job.JobID, "restart", u.job.Restart, "interval_start", start, "err", u.err)
 		}
 	}
 	b.saidLeft = now

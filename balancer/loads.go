@@ -18,18 +18,18 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// loads says what a node of each job sends in an interval, in bytes, smoothed. Nil says one for all: nodes are counted.
+// loads has the bytes that a node of each job sends in an interval, smoothed. With nil loads every node weighs one.
 type loads struct {
 	perNode  map[schemas.JobKey]float64
-	usual    float64         // of a job that was not measured yet: the mean of all that were
-	measured bool            // any was
-	heard    map[int32]int64 // by partition: the interval that its collector spoke of last
+	usual    float64         // of a job that was not measured yet: the mean of all measured jobs
+	measured bool            // any job was measured
+	heard    map[int32]int64 // by partition: the interval of its collector's last report
 }
 
 // newestWeight is the weight of the newest interval in a load: after five intervals two thirds of a change are in it.
 const newestWeight = 0.2
 
-// newLoads begins with what the configuration says of a node.
+// newLoads begins with the load of a node from the configuration.
 func newLoads(nodeBytes int64) *loads {
 	return &loads{usual: float64(nodeBytes), heard: map[int32]int64{}}
 }
@@ -46,14 +46,14 @@ func (l *loads) of(key schemas.JobKey) int64 {
 	return max(1, int64(math.Round(bytes)))
 }
 
-// report is what a collector said of the interval that it closed last.
+// report has the loads of the interval that a collector closed last.
 type report struct {
 	closedMs int64 // its start
 	loads    []schemas.JobLoad
 }
 
-// update brings in what the collectors said last, by partition, each interval once. A job of which they say nothing new keeps its
-// load; a job that is not among those planned is forgotten.
+// update applies the collectors' last reports, by partition, each interval once. A job without a new report keeps its
+// load. A job that is not planned is forgotten.
 func (l *loads) update(reports map[int32]report, jobs []scheduler.Job) {
 	type sum struct{ nodes, bytes int64 }
 	var all sum
@@ -90,13 +90,13 @@ func (l *loads) update(reports map[int32]report, jobs []scheduler.Job) {
 	l.perNode = perNode
 }
 
-// follower reads what collectors say of loads, in their Progress.
+// follower keeps the loads that collectors write into their Progress.
 type follower struct {
 	mu      sync.Mutex
 	reports map[int32]report // by partition
 }
 
-// latest returns what each collector said last.
+// latest returns the last report of each collector.
 func (f *follower) latest() map[int32]report {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -115,14 +115,14 @@ func (f *follower) hear(partition int32, p *schemas.Progress) {
 	f.reports[partition] = report{*p.Closed, p.Loads}
 }
 
-// errOtherInterval is what a collector that closes another interval is to the log.
+// errOtherInterval is the trouble of a collector whose interval has another length.
 var errOtherInterval = errors.New("interval differs")
 
-// progressBack is how many offsets before its end a partition of progress is read from: some commits, with their markers.
+// progressBack is how many offsets of a partition of progress are read before its end: some commits with their markers.
 const progressBack = 20
 
-// follow reads the topic of progress, from shortly before its end, until ctx ends. While that is not possible, loads stay as
-// they are, which is said once.
+// follow reads the topic of progress from shortly before its end until ctx ends. While that fails, loads stay as they
+// are, and follow logs it once.
 func (b *balancer) follow(ctx context.Context, opts []kgo.Opt) {
 	var trouble, rubbish, others kafka.Trouble
 	say := func(err error) {
@@ -131,15 +131,16 @@ func (b *balancer) follow(ctx context.Context, opts []kgo.Opt) {
 		}
 	}
 	topic := b.cfg.Prefix + schemas.TopicProgress
-	// Collectors that have heard of this balancer's Ticks have its interval.
-	settled := time.Now().Add(config.Slack(b.cfg.Interval) + 3*b.cfg.Interval)
+	// By then collectors have read Ticks of this balancer. A collector with another interval before that is no fault.
+	informed := time.Now().Add(config.Slack(b.cfg.Interval) + 3*b.cfg.Interval)
 	from := map[int32]kgo.Offset{}
 	for p := range int32(b.cfg.Collectors) {
 		from[p] = kgo.NewOffset().AtEnd().Relative(-progressBack)
 	}
 	cl, err := kgo.NewClient(append(slices.Clip(opts),
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd()), // whatever the topic lost, its end will do
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd()), // new reports make up for records that the topic lost
 	)...)
 	if err != nil {
 		say(err)
@@ -157,13 +158,15 @@ func (b *balancer) follow(ctx context.Context, opts []kgo.Opt) {
 		for r := range fetches.RecordsAll() {
 			if value, err := schemas.Unmarshal(r.Value); err != nil {
 				if rubbish.Worth(err, time.Now()) { // a good record between two of these does not end it
-					b.log.Warn("record in the topic of progress cannot be read, left out", "topic", r.Topic, "partition", r.Partition, "offset", r.Offset, "err", err)
+					b.log.Warn("record in the topic of progress cannot be read, left out",
+						"topic", r.Topic, "partition", r.Partition, "offset", r.Offset, "err", err)
 				}
 			} else if p, ok := value.(*schemas.Progress); ok {
 				trouble.Over()
 				other, now := p.Closed != nil && p.ClosedIntervalMs != b.ms, time.Now()
-				if other && now.After(settled) && others.Worth(errOtherInterval, now) {
-					b.log.Warn("a collector closes another interval than the balancer's: set the same interval everywhere, and start all parts again",
+				if other && now.After(informed) && others.Worth(errOtherInterval, now) {
+					b.log.Warn("a collector closes another interval than the balancer's: "+
+						"set the same interval everywhere, and start all parts again",
 						"partition", r.Partition, "interval_ms", b.ms, "collector_interval_ms", p.ClosedIntervalMs)
 				}
 				b.follower.hear(r.Partition, p)

@@ -10,8 +10,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// locate lays the collectors over the tree: each stands where the tree has the rack of its partition's first replica, which is the
-// leader that Kafka prefers and comes back to. So homes stay the same while a leader is away.
+// locate lays the collectors over the tree. A collector stands in the island of its partition's first replica, by the
+// broker's rack. Kafka prefers this replica as the leader, and homes stay the same while it is away.
 func (b *balancer) locate(ctx context.Context, adm *kadm.Client) (*assign.Layout, error) {
 	topic := b.cfg.Prefix + schemas.TopicCounters
 	m, err := adm.Metadata(ctx, topic)

@@ -12,13 +12,13 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// Metrics are what a balancer shows Prometheus.
+// Metrics are the balancer's metrics for Prometheus.
 type Metrics struct {
 	active   prometheus.Gauge
 	failures prometheus.Counter
 	jobs     *prometheus.GaugeVec
 
-	// Only the active balancer knows them.
+	// Only the active balancer knows these.
 	nodes, epoch, tickStart, overloaded, needed, fullest, nodeBytes *gauge
 
 	planSeconds *histogram
@@ -71,7 +71,8 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		return g
 	}
 	planSeconds := &histogram{Histogram: prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name: "weir_balancer_plan_seconds", Help: "Time to ask for the jobs, plan an interval and publish what changed.",
+		Name:    "weir_balancer_plan_seconds",
+		Help:    "Time to ask for the jobs, plan an interval and publish what changed.",
 		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 	})}
 	registry.MustRegister(planSeconds)
@@ -101,7 +102,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	}
 }
 
-// standsBy takes away what only the active balancer knows.
+// standsBy hides the series that only the active balancer knows.
 func (m *Metrics) standsBy() {
 	m.active.Set(0)
 	m.jobs.Reset()
@@ -123,12 +124,14 @@ func (m *Metrics) showLoad(l *loads, b assign.Assignment, lMax int) {
 	}
 }
 
-// showJobs counts the jobs by state, those that were skipped among them, and whether a list of them failed.
+// showJobs counts the jobs by state, skipped jobs included. It counts a failure if a list of them failed.
 func (m *Metrics) showJobs(jobs []scheduler.Job, skipped int, failed bool) {
 	if failed {
 		m.failures.Inc()
 	}
-	count := map[string]int{schemas.StatePending: 0, schemas.StateRunning: 0, schemas.StateCompleted: 0, schemas.StateSkipped: skipped}
+	count := map[string]int{
+		schemas.StatePending: 0, schemas.StateRunning: 0, schemas.StateCompleted: 0, schemas.StateSkipped: skipped,
+	}
 	for i := range jobs {
 		count[jobs[i].State]++
 	}

@@ -10,10 +10,12 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// plan returns what the Route of every node should say for the jobs: its home, and an entry for each job on it, sorted.
-// Epoch and IntervalStart are left to changes. Every job is on nodes of the layout. The newest Routes are the last assignment,
-// by which jobs stay where they are. loads and lim are in one unit.
-func plan(l *assign.Layout, jobs []scheduler.Job, loads *loads, lim assign.Limits, last routeLog) ([]schemas.Route, assign.Assignment) {
+// plan returns a Route for every node: its home, and a sorted entry for each of its jobs. The method changes sets Epoch
+// and IntervalStart. Every job is on nodes of the layout. Jobs stay where the newest Routes of last have them. loads
+// and lim have the same unit.
+func plan(
+	l *assign.Layout, jobs []scheduler.Job, loads *loads, lim assign.Limits, last routeLog,
+) ([]schemas.Route, assign.Assignment) {
 	routes := make([]schemas.Route, len(l.Nodes))
 	for i, n := range l.Nodes {
 		routes[i] = schemas.Route{Node: n, Home: l.Home[i]}
@@ -29,9 +31,10 @@ func plan(l *assign.Layout, jobs []scheduler.Job, loads *loads, lim assign.Limit
 			mode = schemas.ModeLocal
 		}
 		for i, n := range tasks[j].Nodes {
-			hold, _ := scheduler.HoldOf(&jobs[j], l.Nodes[n]) // planned leaves no other nodes
+			hold, _ := scheduler.HoldOf(&jobs[j], l.Nodes[n]) // scheduler.Planned leaves only nodes that the job holds
 			routes[n].Entries = append(routes[n].Entries, schemas.RouteEntry{
-				JobID: jobs[j].JobID, Restart: jobs[j].Restart, Cpus: slices.Sorted(slices.Values(hold.Cpus)), Partition: p.At[i], Mode: mode,
+				JobID: jobs[j].JobID, Restart: jobs[j].Restart, Cpus: slices.Sorted(slices.Values(hold.Cpus)),
+				Partition: p.At[i], Mode: mode,
 			})
 		}
 	}
@@ -43,7 +46,7 @@ func plan(l *assign.Layout, jobs []scheduler.Job, loads *loads, lim assign.Limit
 	return routes, b
 }
 
-// tasksOf returns the jobs as the algorithms see them.
+// tasksOf turns jobs into tasks of the algorithms.
 func tasksOf(l *assign.Layout, jobs []scheduler.Job, loads *loads) []assign.Task {
 	tasks := make([]assign.Task, len(jobs))
 	for j := range jobs {
@@ -57,7 +60,7 @@ func tasksOf(l *assign.Layout, jobs []scheduler.Job, loads *loads) []assign.Task
 	return tasks
 }
 
-// sameRoute reports whether two Routes of a node say the same, whenever they do.
+// sameRoute reports whether two Routes of a node are equal but for epoch and interval.
 func sameRoute(a, b *schemas.Route) bool {
 	return a.Home == b.Home && slices.EqualFunc(a.Entries, b.Entries, func(x, y schemas.RouteEntry) bool {
 		return x.JobID == y.JobID && x.Restart == y.Restart && x.Partition == y.Partition && x.Mode == y.Mode &&
@@ -65,11 +68,11 @@ func sameRoute(a, b *schemas.Route) bool {
 	})
 }
 
-// routeLog holds the Routes that may still decide about an interval: of each node, oldest first. Ticks of past intervals
-// are made from the Routes of their time, since agents formed their records from these.
+// routeLog holds the Routes that an interval may still need, by node and oldest first. Ticks of past intervals are made
+// from the Routes of their time, since agents formed their records from these.
 type routeLog map[string][]schemas.Route
 
-// recall tells a task where its job has been by the newest Routes of its nodes.
+// recall sets where the job of a task has been, by the newest Routes of its nodes.
 func (l routeLog) recall(layout *assign.Layout, job *scheduler.Job, t *assign.Task) {
 	known := false
 	at := make([]int32, len(t.Nodes))
@@ -94,8 +97,8 @@ func (l routeLog) recall(layout *assign.Layout, job *scheduler.Job, t *assign.Ta
 	}
 }
 
-// changes compares a plan for the interval with the newest Routes: what is new gets the epoch and is valid from the
-// interval on; gone are the nodes that have a Route and are not in the plan. Where nothing changed, both are empty.
+// changes compares a plan for the interval with the newest Routes. A Route that differs gets the epoch, and is valid
+// from the interval on. gone are the nodes that have a Route and are not in the plan.
 func (l routeLog) changes(want []schemas.Route, start, epoch int64) (changed []schemas.Route, gone []string) {
 	wanted := make(map[string]bool, len(want))
 	for i := range want {
@@ -116,12 +119,14 @@ func (l routeLog) changes(want []schemas.Route, start, epoch int64) (changed []s
 	return changed, gone
 }
 
-// nextEpoch counts epochs. A record on the topics may have the last one: the count stays there, since no part goes by it.
+// nextEpoch counts epochs. The count stays at the highest one, which a record may have. Nothing is decided by epochs.
 func nextEpoch(epoch int64) int64 { return min(epoch+1, schemas.MaxEpoch) }
 
-// carried returns the jobs on the newest Routes that are neither among those listed nor among the faults, with what they have there
-// and no job that has the interval takes.
-func (l routeLog) carried(layout *assign.Layout, listed []scheduler.Job, faults []scheduler.Fault, has []scheduler.Job) []scheduler.Job {
+// carried returns the jobs that have Routes but appear in no list or fault. They keep only the nodes and CPUs that no
+// planned job claims. has are the planned jobs.
+func (l routeLog) carried(
+	layout *assign.Layout, listed []scheduler.Job, faults []scheduler.Fault, has []scheduler.Job,
+) []scheduler.Job {
 	named := make(map[schemas.JobKey]bool, len(listed)+len(faults))
 	for i := range listed {
 		named[listed[i].Identity()] = true
@@ -166,22 +171,22 @@ func onNode(node string, cpus []int32) *scheduler.Job {
 
 func (l routeLog) add(r schemas.Route) { l[r.Node] = append(l[r.Node], r) }
 
-// end notes that a node has no Route from the interval on. Ticks of earlier intervals still want those that it had.
+// end notes that a node has no Route from the interval on. Ticks of earlier intervals still need its old Routes.
 func (l routeLog) end(node string, start int64) {
 	l.add(schemas.Route{Node: node, IntervalStart: start, Home: assign.None})
 }
 
-// untimed is the home in a Route from the future: no Tick is made from it, and the next plan writes another. Like the home
-// None, of a node that has left the machine, it is in no record.
+// untimed is the home in a Route from the future. No Tick is made from such a Route, and the next plan writes another.
+// No record has this home, nor the home None of a node that has left the machine.
 const untimed = -2
 
-// addUntimed remembers a Route from the future, so that its jobs stay where they are. The Route before it stays in force.
+// addUntimed remembers a Route from the future, so that its jobs stay where they are. The Route before stays in force.
 func (l routeLog) addUntimed(r schemas.Route) {
 	r.Home = untimed
 	l.add(r)
 }
 
-// isUntimed reports whether the newest Route of a node is not believed.
+// isUntimed reports whether the newest Route of a node is from the future.
 func (l routeLog) isUntimed(node string) bool {
 	routes := l[node]
 	return len(routes) > 0 && routes[len(routes)-1].Home == untimed
@@ -189,8 +194,8 @@ func (l routeLog) isUntimed(node string) bool {
 
 func isEnd(r *schemas.Route) bool { return r.Home == assign.None }
 
-// at returns the Routes in force for an interval, sorted by node: of each node the newest that is valid from it or from
-// an earlier one. A node whose Routes are all younger gives its oldest.
+// at returns the Routes in force for an interval, sorted by node. A Route is in force from its interval until the next
+// one of its node. The oldest Route of a node is also in force before.
 func (l routeLog) at(start int64) []schemas.Route {
 	routes := make([]schemas.Route, 0, len(l))
 	for _, n := range slices.Sorted(maps.Keys(l)) {
@@ -201,7 +206,7 @@ func (l routeLog) at(start int64) []schemas.Route {
 	return routes
 }
 
-// forget drops what no interval from start on needs.
+// forget drops the Routes that no interval from start on needs.
 func (l routeLog) forget(start int64) {
 	for n, routes := range l {
 		i := inForce(routes, start)
@@ -223,8 +228,8 @@ func inForce(routes []schemas.Route, start int64) int {
 	return 0
 }
 
-// last returns the highest epoch and the latest interval that any Route was planned for, but for those from the future; zeros
-// where there is none.
+// last returns the highest epoch of all Routes, and the latest interval that a Route was planned for. Intervals from
+// the future do not count. Both are 0 if there is no Route.
 func (l routeLog) last() (epoch, start int64) {
 	for _, routes := range l {
 		for i := range routes {

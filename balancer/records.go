@@ -10,10 +10,10 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// fileJobID is the job_id of the record that says what is wrong with the lists of jobs as a whole, of whatever source.
+// fileJobID is the job_id of the record of faults in the lists of jobs as a whole. All sources share it.
 const fileJobID = "_jobs-file"
 
-// jobRecord is one record of topic jobs: the job, and the bytes that are there. A job that shall go has no bytes.
+// jobRecord is one record of topic jobs: the job and its encoding. A tombstone has no encoding.
 type jobRecord struct {
 	job   schemas.Job
 	value []byte
@@ -22,17 +22,19 @@ type jobRecord struct {
 // maxReasonBytes bounds the reason in a record of a job.
 const maxReasonBytes = 1000
 
-// newJobRecord makes a record that its readers take. Where the nodes do not fit, it goes without them, and Reason has it. A job that fits no
-// record at all has no value.
+// newJobRecord makes a record that its readers accept. If the nodes do not fit, it leaves them out, and Reason says so.
+// A job that fits no record at all has no value.
 func newJobRecord(j schemas.Job) jobRecord {
-	for text, most := range map[*string]int{&j.Name: maxTextBytes, &j.User: maxTextBytes, &j.Account: maxTextBytes, &j.Queue: maxTextBytes, &j.Reason: maxReasonBytes} {
-		*text = schemas.CleanText(*text, most)
+	for _, text := range []*string{&j.Name, &j.User, &j.Account, &j.Queue} {
+		*text = schemas.CleanText(*text, maxTextBytes)
 	}
+	j.Reason = schemas.CleanText(j.Reason, maxReasonBytes)
 	value, err := schemas.MarshalChecked(&j)
 	if err != nil {
 		short := j
 		short.Nodes, short.Cpus = nil, nil
-		short.Reason = schemas.CleanText(fmt.Sprintf("its %d nodes are not shown: %v; %s", len(j.Nodes), err, j.Reason), maxReasonBytes)
+		reason := fmt.Sprintf("its %d nodes are not shown: %v; %s", len(j.Nodes), err, j.Reason)
+		short.Reason = schemas.CleanText(reason, maxReasonBytes)
 		value, _ = schemas.MarshalChecked(&short) // nil after an error
 	}
 	return jobRecord{j, value}
@@ -41,9 +43,9 @@ func newJobRecord(j schemas.Job) jobRecord {
 // maxTextBytes bounds every other text of a job. The sources keep theirs shorter.
 const maxTextBytes = 256
 
-// jobRecords returns what topic jobs should hold: every job, with the reason where it is not followed as it was given, and a SKIPPED
-// one for every other fault. A fault whose id cannot be that of a record, or is that of another one, is called _fault-1,
-// _fault-2 and so on.
+// jobRecords returns what topic jobs should hold. Every job has a record, with the reason if it is not followed as it
+// was given. Every other fault has a SKIPPED record. Its id is _fault-1, _fault-2 and so on if its own is not valid or
+// belongs to another record.
 func jobRecords(jobs []scheduler.Job, faults []scheduler.Fault) map[schemas.JobKey]jobRecord {
 	want := make(map[schemas.JobKey]jobRecord, len(jobs)+len(faults))
 	add := func(j schemas.Job) {
@@ -81,9 +83,9 @@ func jobRecords(jobs []scheduler.Job, faults []scheduler.Fault) map[schemas.JobK
 	return want
 }
 
-// jobChanges returns the records that bring topic jobs from what is there to what should be, sorted by key. A job that its
-// source does not name any more is over, though nobody said when: COMPLETED. A fault that is gone, or a job that never
-// ran, leaves nothing: its record goes. Nothing is concluded from absence while the list of jobs as a whole is in doubt.
+// jobChanges returns the records that bring topic jobs from what is there to what should be, sorted by key. A job that
+// its source no longer names becomes COMPLETED. The record of a fault that is gone, or of a job that never ran, is
+// deleted. Nothing is concluded from absence while the list of jobs as a whole is in doubt.
 func jobChanges(there, want map[schemas.JobKey]jobRecord) []jobRecord {
 	var changes []jobRecord
 	for key, r := range want {
@@ -113,8 +115,8 @@ func jobChanges(there, want map[schemas.JobKey]jobRecord) []jobRecord {
 	return changes
 }
 
-// applyJobs notes changes that were written. Of completed jobs that the source has forgotten, which it returns, no more
-// than the key need be remembered.
+// applyJobs notes changes that were written. It drops and returns the completed jobs that the source no longer names:
+// only their keys need to be remembered.
 func applyJobs(there, want map[schemas.JobKey]jobRecord, changes []jobRecord) (over []schemas.JobKey) {
 	for _, r := range changes {
 		if r.value == nil {

@@ -37,7 +37,7 @@ type Preview struct {
 	b      assign.Assignment
 }
 
-// PreviewSkip is a job that cannot be followed. Its id is as it was given, and may be anything.
+// PreviewSkip is a job that cannot be followed. Its id is as it was given, and may be invalid.
 type PreviewSkip struct {
 	JobID   string `json:"job_id"`
 	Restart int32  `json:"restart"`
@@ -58,7 +58,7 @@ type PreviewShare struct {
 	Nodes     []string `json:"nodes"`
 }
 
-// PreviewCollector says how many nodes of jobs one collector takes.
+// PreviewCollector is the load of one collector: the nodes of jobs that it takes.
 type PreviewCollector struct {
 	Collector int32 `json:"collector"`
 	Load      int64 `json:"load"`
@@ -68,8 +68,8 @@ type PreviewCollector struct {
 func NewPreview(cfg config.Config, tree *topology.Tree, source scheduler.Source, now time.Time) *Preview {
 	jobs, faults := scheduler.Ask(source, tree, now)
 	p := &Preview{
-		Jobs: []PreviewJob{}, Skipped: []PreviewSkip{}, Faults: faults, layout: assign.NewLayout(tree, cfg.Collectors, nil),
-		limits: nodeLimits(cfg),
+		Jobs: []PreviewJob{}, Skipped: []PreviewSkip{}, Faults: faults,
+		layout: assign.NewLayout(tree, cfg.Collectors, nil), limits: nodeLimits(cfg),
 	}
 	for _, f := range p.Faults {
 		if f.JobID != "" {
@@ -104,7 +104,9 @@ func NewPreview(cfg config.Config, tree *topology.Tree, source scheduler.Source,
 }
 
 func (p *Preview) job(job *scheduler.Job, j int) PreviewJob {
-	shown := PreviewJob{JobID: job.JobID, Restart: job.Restart, Method: schemas.MethodNode, Collectors: []PreviewShare{}}
+	shown := PreviewJob{
+		JobID: job.JobID, Restart: job.Restart, Method: schemas.MethodNode, Collectors: []PreviewShare{},
+	}
 	if p.b.Placed[j].Local {
 		return shown
 	}
@@ -126,8 +128,8 @@ func (p *Preview) job(job *scheduler.Job, j int) PreviewJob {
 	return shown
 }
 
-// Explain writes why a job is where it is: all its lives that run now. The error says that there is none, and what the job does
-// instead.
+// Explain writes why a job is where it is, for each of its lives that run now. If none runs, the error says what the
+// job does instead.
 func (p *Preview) Explain(w io.Writer, id string) error {
 	var b strings.Builder
 	for j := range p.Jobs {
@@ -142,7 +144,7 @@ func (p *Preview) Explain(w io.Writer, id string) error {
 	return err
 }
 
-// absent says why a job does not run.
+// absent returns why a job does not run.
 func (p *Preview) absent(id string) error {
 	var says []string
 	for i := range p.idle {
@@ -178,24 +180,31 @@ func (p *Preview) explain(b *strings.Builder, j int) {
 	case len(t.Nodes) == 1:
 		b.WriteString("EXACT: it has one node, but balance.local_max others are reduced on theirs\n")
 	case p.limits.Literal && job.Method == schemas.MethodExact:
-		fmt.Fprintf(b, "EXACT: one collector had the least load, and was the nearest of those; distance %d, the nearest of all is at %d\n", distance, nearest)
+		fmt.Fprintf(b, "EXACT: one collector had the least load, and was the nearest of those; "+
+			"distance %d, the nearest of all is at %d\n", distance, nearest)
 	case p.limits.Literal:
-		fmt.Fprintf(b, "ESTIMATED: the collector with the least load had no room; spread by algorithm 3; distance %d\n", distance)
+		fmt.Fprintf(b, "ESTIMATED: the collector with the least load had no room; "+
+			"spread by algorithm 3; distance %d\n", distance)
 	case job.Method == schemas.MethodExact && distance == nearest:
 		fmt.Fprintf(b, "EXACT: whole at the nearest collector, distance %d\n", distance)
 	case job.Method == schemas.MethodExact:
-		fmt.Fprintf(b, "EXACT: whole at the nearest collector that had room for it, distance %d; at %d are others\n", distance, nearest)
+		fmt.Fprintf(b, "EXACT: whole at the nearest collector that had room for it, distance %d; "+
+			"at %d are others\n", distance, nearest)
 	case len(t.Nodes) > p.limits.LMax:
-		fmt.Fprintf(b, "ESTIMATED: it is bigger than one collector takes, and split over as few as had the room; distance %d\n", distance)
+		fmt.Fprintf(b, "ESTIMATED: it is bigger than one collector takes, "+
+			"and split over as few as had the room; distance %d\n", distance)
 	default:
-		fmt.Fprintf(b, "ESTIMATED: no collector had room for all of it when its turn came; split over as few as had the room; distance %d\n", distance)
+		fmt.Fprintf(b, "ESTIMATED: no collector had room for all of it when its turn came; "+
+			"split over as few as had the room; distance %d\n", distance)
 	}
 	for _, s := range job.Collectors {
 		own, near := p.layout.Below(s.Collector, t.Nodes)
-		fmt.Fprintf(b, "  collector %d takes %d nodes: it is home to %d of the job's, %d more are under its SyncAgent; its load is %d\n",
+		fmt.Fprintf(b, "  collector %d takes %d nodes: it is home to %d of the job's, "+
+			"%d more are under its SyncAgent; its load is %d\n",
 			s.Collector, len(s.Nodes), own, near, p.b.Load[s.Collector])
 	}
 	if p.Overloaded {
-		fmt.Fprintf(b, "The jobs exceed what %d collectors take, and are spread evenly; it takes %d collectors at the least.\n", len(p.b.Load), p.Needed)
+		fmt.Fprintf(b, "The jobs exceed what %d collectors take, and are spread evenly; "+
+			"it takes %d collectors at the least.\n", len(p.b.Load), p.Needed)
 	}
 }

@@ -14,20 +14,20 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// memory is what the active balancer knows. All of it comes from topics, and what it adds is committed there first.
+// memory is what the active balancer knows. All of it comes from topics. The balancer commits a change there first.
 type memory struct {
 	cursor
 	epoch  int64
 	routes routeLog
-	plans  map[int64]bool // intervals not before next that somebody planned
+	plans  map[int64]bool // the planned intervals, from next on
 	jobs   map[schemas.JobKey]jobRecord
 	over   map[schemas.JobKey]int64 // completed jobs whose record is still on the topic, and since when this is known
-	state  *schemas.BalanceState    // as it was read; nil where there is none
+	state  *schemas.BalanceState    // as it was read; nil if there is none
 	loads  *loads
 	future future
 }
 
-// future counts what was on the topics from a time that is not yet.
+// future counts the records on the topics that are from the future.
 type future struct {
 	count  int
 	latest int64 // interval
@@ -38,21 +38,22 @@ func (f *future) note(start int64) {
 	f.latest = max(f.latest, start)
 }
 
-// restore reads topics balance, routes and jobs to their ends. It may only be called after fencing: then nobody else writes
-// these topics, no transaction is open, and the last stable offset is the end.
-// What a wrong clock wrote for times to come is ignored: by it the balancer would wait until then.
+// restore reads topics balance, routes and jobs to their ends. It may only be called after fencing. Then nobody else
+// writes these topics, no transaction is open, and the last stable offset is the end. It ignores records from the
+// future, which a wrong clock wrote: because of them the balancer would wait until then.
 func (b *balancer) restore(ctx context.Context, adm *kadm.Client) (*memory, error) {
 	now := time.Now()
 	m := &memory{
-		routes: routeLog{}, plans: map[int64]bool{}, jobs: map[schemas.JobKey]jobRecord{}, over: map[schemas.JobKey]int64{},
-		loads: newLoads(b.cfg.Balance.NodeBytes),
+		routes: routeLog{}, plans: map[int64]bool{}, loads: newLoads(b.cfg.Balance.NodeBytes),
+		jobs: map[schemas.JobKey]jobRecord{}, over: map[schemas.JobKey]int64{},
 	}
 	unreadable := 0
 	each := func(r *kgo.Record) {
 		if err := m.apply(b.cfg.Prefix, r, func(ms int64) bool { return b.tooFar(ms, now) }); err != nil {
-			// It is as if it had never been written: a Route is written anew, a Tick's repetition is ignored by collectors.
+			// Nothing is lost: the next plan writes the Route again, and collectors ignore a Tick that is repeated.
 			if unreadable++; unreadable == 1 {
-				b.log.Warn("record of the balancer cannot be used", "topic", r.Topic, "partition", r.Partition, "offset", r.Offset, "err", err)
+				b.log.Warn("record of the balancer cannot be used",
+					"topic", r.Topic, "partition", r.Partition, "offset", r.Offset, "err", err)
 			}
 		}
 	}
@@ -65,7 +66,8 @@ func (b *balancer) restore(ctx context.Context, adm *kadm.Client) (*memory, erro
 	epoch, planned := m.routes.last()
 	m.epoch, m.planned = max(m.epoch, epoch), planned
 	if m.future.count > 0 {
-		b.log.Warn("state from the future is ignored, a balancer's clock was ahead", "interval_start", m.future.latest, "count", m.future.count)
+		b.log.Warn("state from the future is ignored, a balancer's clock was ahead",
+			"interval_start", m.future.latest, "count", m.future.count)
 	}
 	if m.state != nil && m.state.IntervalMs != b.ms {
 		b.log.Info("the interval is another one than before", "interval_ms", b.ms, "before_ms", m.state.IntervalMs,
@@ -74,8 +76,8 @@ func (b *balancer) restore(ctx context.Context, adm *kadm.Client) (*memory, erro
 	return m, nil
 }
 
-// expired returns the completed jobs that are known to be over since before a time. Their records go: by then their
-// summaries have left the topic too, and without this the topic of jobs would grow for ever.
+// expired returns the completed jobs that are known to be over since before a time. Their records are deleted, or the
+// topic of jobs would grow without end. Their summaries have left their topic by then.
 func (m *memory) expired(before time.Time) []schemas.JobKey {
 	var keys []schemas.JobKey
 	for key, since := range m.over {
@@ -137,7 +139,8 @@ func (b *balancer) readToEnds(ctx context.Context, adm *kadm.Client, each func(*
 		return fmt.Errorf("listing %s: %w", routes, err)
 	}
 	// With another number of partitions agents would look for their Routes in the wrong one.
-	if err := kafka.CheckPartitions(routes, len(details[routes].Partitions), b.cfg.Partitions.Routes, "partitions.routes"); err != nil {
+	there := len(details[routes].Partitions)
+	if err := kafka.CheckPartitions(routes, there, b.cfg.Partitions.Routes, "partitions.routes"); err != nil {
 		return err
 	}
 	for _, topic := range []string{b.cfg.Prefix + schemas.TopicBalance, b.cfg.Prefix + schemas.TopicJobs, routes} {

@@ -1,12 +1,12 @@
-// Package balancer says which partition of counters, its "collector", takes which node's records of which job, and
+// Package balancer decides which collector, a partition of counters, takes the records of each job from each node. It
 // closes every interval.
 //
-// Jobs come from a scheduler.Source. From them, the tree of the machine and the number of collectors a pure function makes the
-// plan of an interval: a Route for each node. Shortly before the interval ends, the Routes that change are published;
-// shortly after its end, a Tick in each partition names the share that the partition has of every job. Both are one
-// transaction each, under one transactional id, so that two balancers never both write; an ordinary consumer group
-// decides which of several writes. The decisions are in package assign, plan.go, ticks.go and schedule.go, none of which knows
-// Kafka or looks at a clock.
+// Jobs come from a scheduler.Source. A pure function makes the plan of an interval from the jobs, the tree of the
+// machine and the number of collectors. A plan is a Route for each node. Shortly before the interval ends, the balancer
+// commits the Routes that change. Shortly after its end, it commits a Tick in each partition, with the share that the
+// partition has of every job. Each of the two is one transaction under one transactional id, so that two balancers
+// never both write. A consumer group decides which of several balancers is active. The decisions are in package assign,
+// plan.go, ticks.go, records.go and schedule.go. None of these knows Kafka or reads a clock.
 package balancer
 
 import (
@@ -36,21 +36,22 @@ type balancer struct {
 	log     *slog.Logger
 	metrics *Metrics
 	trouble *trouble
-	said    map[scheduler.Fault]bool // faults that the log has
+	said    map[scheduler.Fault]bool // the faults that were logged
 
-	saidOverloaded, saidUnnamed bool // what the log has
+	saidOverloaded, saidUnnamed bool // the last state that was logged
 	saidLeft                    map[schemas.JobKey]bool
 
-	refused map[schemas.JobKey]string // jobs that the last plan could not have, and why
+	refused map[schemas.JobKey]string // the jobs that the last plan refused, and why
 
 	follower follower
 }
 
-// Run balances until ctx ends, then returns nil. Of several that run for one prefix one is active; the others take over when
-// it ends, or is not heard of for six seconds. Brokers that are away are waited for. An error means that cfg makes no
-// client. The tree and the source are Run's alone until it returns.
+// Run balances until ctx ends, and then returns nil. Of several balancers with one prefix, one is active. Another takes
+// over when it ends, or after six seconds without its heartbeat. Run waits for brokers that are away. An error means
+// that cfg makes no client. Only Run may use the tree and the source until it returns.
 func Run(
-	ctx context.Context, cfg config.Config, tree *topology.Tree, source scheduler.Source, log *slog.Logger, metrics *Metrics,
+	ctx context.Context, cfg config.Config, tree *topology.Tree, source scheduler.Source,
+	log *slog.Logger, metrics *Metrics,
 ) error {
 	return newBalancer(cfg, tree, source, log, metrics).compete(ctx)
 }
@@ -59,12 +60,14 @@ func newBalancer(
 	cfg config.Config, tree *topology.Tree, source scheduler.Source, log *slog.Logger, metrics *Metrics,
 ) *balancer {
 	return &balancer{
-		cfg: cfg, schedule: newSchedule(cfg), tree: tree, layout: assign.NewLayout(tree, cfg.Collectors, nil), source: source, log: log,
-		metrics: metrics, trouble: &trouble{log: log, what: "routes and ticks"}, said: map[scheduler.Fault]bool{},
+		cfg: cfg, schedule: newSchedule(cfg), source: source,
+		tree: tree, layout: assign.NewLayout(tree, cfg.Collectors, nil),
+		log: log, metrics: metrics, trouble: &trouble{log: log, what: "routes and ticks"},
+		said: map[scheduler.Fault]bool{},
 	}
 }
 
-// compete is active while the group gives it topic balance.
+// compete serves while the group assigns topic balance to this balancer.
 func (b *balancer) compete(ctx context.Context) error {
 	topic := b.cfg.Prefix + schemas.TopicBalance
 	group := &trouble{log: b.log, what: "its group"}
@@ -90,7 +93,7 @@ func (b *balancer) compete(ctx context.Context) error {
 	return m.Run(ctx)
 }
 
-// serve is active again and again until ctx ends. After an error nothing is known but what the topics say.
+// serve calls active until ctx ends. After an error only the topics are trusted, and active reads them again.
 func (b *balancer) serve(ctx context.Context) {
 	b.metrics.active.Set(1)
 	b.metrics.nodes.Set(float64(len(b.layout.Nodes)))
@@ -102,14 +105,15 @@ func (b *balancer) serve(ctx context.Context) {
 	}
 }
 
-// jobs asks the source, leaves out what cannot be followed or was refused by the last plan, and logs this once per change.
+// jobs asks the source, and leaves out jobs that cannot be followed or that the last plan refused. It logs this once
+// per change.
 func (b *balancer) jobs(now time.Time) ([]scheduler.Job, []scheduler.Fault) {
 	jobs, faults := b.without(scheduler.Ask(b.source, b.tree, now))
 	b.note(jobs, faults)
 	return jobs, faults
 }
 
-// note shows the jobs, and logs what is new of faults.
+// note counts the jobs in the metrics, and logs new faults.
 func (b *balancer) note(jobs []scheduler.Job, faults []scheduler.Fault) {
 	said := make(map[scheduler.Fault]bool, len(faults))
 	fresh, lists, doubtful, remarks := 0, 0, 0, 0
@@ -132,7 +136,8 @@ func (b *balancer) note(jobs []scheduler.Job, faults []scheduler.Fault) {
 	skipped := len(faults) - lists - doubtful - remarks
 	b.metrics.showJobs(jobs, skipped, lists > 0)
 	if fresh > 0 || len(said) != len(b.said) {
-		b.log.Info("jobs skipped in all", "count", skipped, "jobs", len(jobs), "jobs_in_doubt", doubtful, "lists_unreadable", lists)
+		b.log.Info("jobs skipped in all",
+			"count", skipped, "jobs", len(jobs), "jobs_in_doubt", doubtful, "lists_unreadable", lists)
 	}
 	b.said = said
 }
@@ -144,18 +149,19 @@ func (b *balancer) say(f scheduler.Fault) {
 	case f.JobID == "":
 		b.log.Warn("list of jobs cannot be read", "reason", f.Reason)
 	case f.Followed:
-		b.log.Warn("job is followed, but not as it is given", "job_id", f.JobID, "restart", f.Restart, "reason", f.Reason)
+		b.log.Warn("job is followed, but not as it is given",
+			"job_id", f.JobID, "restart", f.Restart, "reason", f.Reason)
 	default:
 		b.log.Warn("job skipped", "job_id", f.JobID, "restart", f.Restart, "reason", f.Reason)
 	}
 }
 
-// trouble logs once that something is wrong, and once that it is over.
+// trouble logs once that an error interrupts something, and once that it is over.
 type trouble struct {
 	log   *slog.Logger
-	what  string // is interrupted
+	what  string // the thing that is interrupted
 	mu    sync.Mutex
-	tries int // since all was well
+	tries int // errors in a row
 	kafka.Trouble
 }
 
@@ -179,7 +185,7 @@ func (t *trouble) over() {
 	t.tries = 0
 }
 
-// calm reports whether nothing is wrong.
+// calm reports whether there was no error since the last success.
 func (t *trouble) calm() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

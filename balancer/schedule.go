@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// atOnce is how many overdue Ticks are written without waiting: a restart or a change of the active balancer.
+	// atOnce is how many overdue Ticks are written without waiting, as after a restart or a change of balancers.
 	atOnce = 2
-	// perInterval is how many are written in each interval where more are overdue, oldest first, so that agents and
-	// collectors keep up with what they close.
+	// perInterval is how many Ticks are written in each interval if more are overdue, oldest first. Agents and
+	// collectors can then keep up.
 	perInterval = 8
 )
 
@@ -29,7 +29,7 @@ type schedule struct {
 type cursor struct {
 	next     int64     // the first interval without Ticks
 	planned  int64     // the last interval with a plan
-	answered time.Time // when the brokers answered, after they had been away or at the start
+	answered time.Time // when the brokers first answered: at the start, or after they were away
 	caughtUp time.Time // when the last overdue Tick was written
 }
 
@@ -37,9 +37,9 @@ func newSchedule(cfg config.Config) schedule {
 	return schedule{cfg.Interval.Milliseconds(), cfg.PlanMargin, cfg.Grace, cfg.BackoffCap}
 }
 
-// first returns the first interval that wants Ticks. Without a state nobody has planned anything, and it is the first one
-// that begins after now. Otherwise it follows the last Tick; where the interval's length has changed, it is the first
-// multiple of the new length that does not begin before the last Tick's end.
+// first returns the first interval that needs Ticks. Without a state nothing was planned, and it is the first interval
+// after now. Otherwise it follows the last Tick. If the length has changed, it is the first multiple of the new length
+// at or after the end of the last Tick's interval.
 func (s schedule) first(state *schemas.BalanceState, now time.Time) int64 {
 	if state == nil {
 		return s.containing(now) + s.ms
@@ -48,7 +48,7 @@ func (s schedule) first(state *schemas.BalanceState, now time.Time) int64 {
 	return (end + s.ms - 1) / s.ms * s.ms
 }
 
-// tooFar reports whether a time is so far ahead that only a wrong clock has written it.
+// tooFar reports whether a time is so far ahead that only a wrong clock can have written it.
 func (s schedule) tooFar(ms int64, now time.Time) bool {
 	return ms > now.Add(config.Slack(time.Duration(s.ms)*time.Millisecond)).UnixMilli()
 }
@@ -56,12 +56,13 @@ func (s schedule) tooFar(ms int64, now time.Time) bool {
 // errClock is returned when this machine's clock was set back by more than clocks may differ.
 var errClock = errors.New("the clock was set back")
 
-// checkClock returns errClock for a cursor of a time that is not yet: by it nothing would be due until then. Reading the topics anew, where
-// state from the future is ignored, mends it.
+// checkClock returns errClock if the cursor is in the future, since nothing would be due until then. After the error
+// the balancer reads the topics again, and ignores state from the future.
 func (s schedule) checkClock(c cursor, now time.Time) error {
 	latest := max(c.next-s.ms, c.planned)
 	if s.tooFar(latest, now) {
-		return fmt.Errorf("%w by %v: Ticks and plans of later are ignored", errClock, time.UnixMilli(latest).Sub(now).Round(time.Second))
+		ahead := time.UnixMilli(latest).Sub(now).Round(time.Second)
+		return fmt.Errorf("%w by %v: Ticks and plans of later are ignored", errClock, ahead)
 	}
 	return nil
 }
@@ -69,8 +70,8 @@ func (s schedule) checkClock(c cursor, now time.Time) error {
 // containing returns the interval that t lies in.
 func (s schedule) containing(t time.Time) int64 { return t.UnixMilli() / s.ms * s.ms }
 
-// nextPlan returns the interval to plan next and when that is due, which may have passed. An interval that has ended is
-// not planned any more: its Ticks come from the Routes as they stand.
+// nextPlan returns the interval to plan next, and the due time, which may have passed. An interval that has ended is no
+// longer planned: its Ticks come from the Routes in force.
 func (s schedule) nextPlan(c cursor, now time.Time) (start int64, due time.Time) {
 	start = max(s.containing(now), c.next)
 	if start <= c.planned {
@@ -79,10 +80,10 @@ func (s schedule) nextPlan(c cursor, now time.Time) (start int64, due time.Time)
 	return start, time.UnixMilli(start + s.ms).Add(-s.margin)
 }
 
-// nextTick returns the interval whose Ticks are next, and when they may be written, which may have passed. It is c.next, or
-// a later one where more than config.Outage are overdue: older ones are never written. Up to two overdue Ticks need not
-// wait; before more, agents get two backoff caps from the brokers' answer on to drain their rings, and then there are
-// eight in an interval.
+// nextTick returns the interval of the next Ticks, and their due time, which may have passed. It is c.next, or a later
+// one if more than config.Outage intervals are overdue: older Ticks are never written. Up to two overdue Ticks need not
+// wait. With more, agents first get two backoff caps after the brokers' answer to drain their rings. Then eight Ticks
+// are written in an interval.
 func (s schedule) nextTick(c cursor, now time.Time) (start int64, due time.Time) {
 	due = time.UnixMilli(c.next + s.ms).Add(s.grace)
 	if due.After(now) {

@@ -10,25 +10,25 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// closing is what the Ticks of one interval are made from.
+// closing is the input for the Ticks of one interval.
 type closing struct {
 	start, ms  int64
 	collectors int
 	routes     []schemas.Route                   // in force for the interval
-	lives      map[schemas.JobKey]scheduler.Span // of the jobs, as known now; a job that is not among them covers all intervals
+	lives      map[schemas.JobKey]scheduler.Span // of the jobs, as known now; an unknown job covers all intervals
 	planned    bool                              // a plan was made for this interval
 }
 
-// tickBytes is how long a Tick of several jobs may be. Longer ones are split: a collector holds a Tick in memory many times its
-// length, and a fetch should have room for records beside it. A job alone may have schemas.MaxRecordBytes.
+// tickBytes is how long a Tick of several jobs may be. Longer ones are split: in a collector's memory a Tick takes many
+// times its length, and a fetch should have room for other records. One job alone may have schemas.MaxRecordBytes.
 const tickBytes = 1 << 20
 
-// ticks returns one Tick for each partition, however long. A job is where the Routes have it, for they decide what agents send:
-// partition by partition its nodes, and with each how many there are in all and over how many partitions.
+// ticks returns one Tick for each partition, of any length. A job is where the Routes have it, since these decide what
+// agents send. A Tick has the nodes of the job in the partition, and the number of its nodes and partitions in all.
 //
-// A job that ended before the interval did has parts 0; its nodes stay listed, so that their records are counted as those
-// of an ended job. Where nobody planned the interval, a job whose life does not cover it is left out.
-// Entries beyond the last partition are left out too: they are of another number of collectors.
+// A job that ended before the interval did has parts 0. Its nodes stay listed, so that their records count as those of
+// an ended job. If the interval was not planned, a job whose life does not cover it is left out. Entries beyond the
+// last partition are left out too: they come from another number of collectors.
 func ticks(c closing) []schemas.Tick {
 	shares := make([]map[schemas.JobKey][]string, c.collectors)
 	for p := range shares {
@@ -42,7 +42,8 @@ func ticks(c closing) []schemas.Tick {
 		epoch, at = max(epoch, r.Epoch), at[:0]
 		for k := range r.Entries {
 			e := &r.Entries[k]
-			if key := (schemas.JobKey{JobID: e.JobID, Restart: e.Restart}); int(e.Partition) < c.collectors && c.lists(key) {
+			key := schemas.JobKey{JobID: e.JobID, Restart: e.Restart}
+			if int(e.Partition) < c.collectors && c.lists(key) {
 				shares[e.Partition][key] = append(shares[e.Partition][key], r.Node)
 				at = append(at, e.Partition)
 			}
@@ -72,7 +73,10 @@ func ticks(c closing) []schemas.Tick {
 		all[p] = schemas.Tick{IntervalStart: c.start, IntervalMs: c.ms, Epoch: epoch, Shared: shared[p]}
 		for key, nodes := range share {
 			slices.Sort(nodes)
-			j := schemas.TickJob{JobID: key.JobID, Restart: key.Restart, Parts: sizes[key].parts, JobNodes: sizes[key].nodes, Nodes: nodes}
+			j := schemas.TickJob{
+				JobID: key.JobID, Restart: key.Restart,
+				Parts: sizes[key].parts, JobNodes: sizes[key].nodes, Nodes: nodes,
+			}
 			if c.ended(key) {
 				j.Parts = 0
 			}
@@ -85,7 +89,7 @@ func ticks(c closing) []schemas.Tick {
 	return all
 }
 
-// lists reports whether the Ticks name the job at all.
+// lists reports whether the Ticks name the job.
 func (c *closing) lists(key schemas.JobKey) bool {
 	l, known := c.lives[key]
 	return c.planned || !known || l.Covers(c.start, c.ms)
@@ -97,14 +101,14 @@ func (c *closing) ended(key schemas.JobKey) bool {
 	return known && l.End < c.start+c.ms
 }
 
-// unfit is a job whose share no record takes, and why.
+// unfit is a job whose share fits no record, and why.
 type unfit struct {
 	job schemas.JobKey
 	err error
 }
 
-// encodeTick returns the records of a Tick in their order, and the jobs that none of them can have. Those are left out: the interval
-// is closed for all others.
+// encodeTick returns the records of a Tick in their order, and the jobs that fit none of them. These jobs are left out,
+// so that the interval is closed for all others.
 func encodeTick(t schemas.Tick) (values [][]byte, left []unfit, err error) {
 	pieces, values, left := splitTick(t)
 	last := schemas.Tick{IntervalStart: t.IntervalStart, IntervalMs: t.IntervalMs, Epoch: t.Epoch}
@@ -116,7 +120,7 @@ func encodeTick(t schemas.Tick) (values [][]byte, left []unfit, err error) {
 	return append(values, value), left, err
 }
 
-// splitTick returns the pieces of a Tick, as such and encoded, all with More.
+// splitTick returns the pieces of a Tick and their encodings, all with More.
 func splitTick(t schemas.Tick) (pieces []schemas.Tick, values [][]byte, left []unfit) {
 	t.More = true
 	value, err := schemas.MarshalChecked(&t)
@@ -137,7 +141,7 @@ func splitTick(t schemas.Tick) (pieces []schemas.Tick, values [][]byte, left []u
 	return pieces, values, left
 }
 
-// sharedBy returns those of the shared nodes, which are sorted, that the jobs have.
+// sharedBy returns the shared nodes that the jobs have. shared must be sorted.
 func sharedBy(jobs []schemas.TickJob, shared []string) []string {
 	if len(shared) == 0 {
 		return nil
@@ -154,11 +158,12 @@ func sharedBy(jobs []schemas.TickJob, shared []string) []string {
 	return slices.Compact(has)
 }
 
-// checkAbove is how long the parts of records are that a plan tries out: what is shorter fits anyway.
+// checkAbove is the estimated length above which a part of a record is encoded to see whether it fits. Shorter parts
+// always fit.
 const checkAbove = 64 << 10
 
-// unfitting returns the jobs that a plan cannot have, with the reason: their share of one partition would fit no Tick, or the Route of
-// a node has no room for them. Collectors would meet neither in time.
+// unfitting returns the jobs that a plan cannot have, with the reason. The share of such a job in one partition fits no
+// Tick, or the Route of a node has no room for it. Collectors would find out too late.
 func unfitting(routes []schemas.Route, start, ms int64) map[schemas.JobKey]string {
 	type share struct {
 		job schemas.JobKey
@@ -174,8 +179,10 @@ func unfitting(routes []schemas.Route, start, ms int64) map[schemas.JobKey]strin
 			length += 16 + len(e.JobID) + 2*len(e.Cpus)
 		}
 		if length > checkAbove {
+			reason := fmt.Sprintf("node %s has %d jobs, more than one Route takes: fewer jobs on the node",
+				r.Node, len(r.Entries))
 			for _, e := range r.Entries[roomIn(r):] {
-				wrong[schemas.JobKey{JobID: e.JobID, Restart: e.Restart}] = fmt.Sprintf("node %s has %d jobs, more than one Route takes: fewer jobs on the node", r.Node, len(r.Entries))
+				wrong[schemas.JobKey{JobID: e.JobID, Restart: e.Restart}] = reason
 			}
 		}
 	}
@@ -183,7 +190,10 @@ func unfitting(routes []schemas.Route, start, ms int64) map[schemas.JobKey]strin
 		if length <= checkAbove {
 			continue
 		}
-		t := schemas.Tick{IntervalStart: start, IntervalMs: ms, Jobs: []schemas.TickJob{{JobID: s.job.JobID, Restart: s.job.Restart, Parts: 1}}}
+		t := schemas.Tick{
+			IntervalStart: start, IntervalMs: ms,
+			Jobs: []schemas.TickJob{{JobID: s.job.JobID, Restart: s.job.Restart, Parts: 1}},
+		}
 		j := &t.Jobs[0]
 		for i := range routes {
 			for _, e := range routes[i].Entries {
@@ -195,13 +205,14 @@ func unfitting(routes []schemas.Route, start, ms int64) map[schemas.JobKey]strin
 		t.Shared = j.Nodes // at the most
 		j.JobNodes = int32(len(j.Nodes))
 		if _, err := schemas.MarshalChecked(&t); err != nil {
-			wrong[s.job] = fmt.Sprintf("its %d nodes at collector %d do not fit into one Tick (%v): more collectors, or a smaller balance.l_max", len(j.Nodes), s.at, err)
+			wrong[s.job] = fmt.Sprintf("its %d nodes at collector %d do not fit into one Tick (%v): "+
+				"more collectors, or a smaller balance.l_max", len(j.Nodes), s.at, err)
 		}
 	}
 	return wrong
 }
 
-// roomIn returns how many of its entries a Route can have.
+// roomIn returns how many of its entries fit into a Route.
 func roomIn(r *schemas.Route) int {
 	return sort.Search(len(r.Entries), func(n int) bool {
 		some := *r
