@@ -30,7 +30,8 @@ func crowd(nodes, jobs, collectors int) (routes []schemas.Route) {
 	return routes
 }
 
-// TestTicksOfManyJobsAreTaken: whatever the mix of jobs, a collector reads what the balancer writes, and every job once.
+// TestTicksOfManyJobsAreTaken: whatever the mix of jobs, a collector reads what the balancer writes, and every job
+// once.
 func TestTicksOfManyJobsAreTaken(t *testing.T) {
 	for name, routes := range map[string][]schemas.Route{
 		"12,544 one-core jobs on 392 nodes":    crowd(392, 32, 2),
@@ -53,7 +54,8 @@ func TestTicksOfManyJobsAreTaken(t *testing.T) {
 				}
 			}
 		}
-		for _, want := range ticks(closing{start: 5000, ms: 5000, collectors: collectors, routes: routes, planned: true}) {
+		for _, want := range ticks(closing{start: 5000, ms: 5000, collectors: collectors, routes: routes,
+			planned: true}) {
 			values, left, err := encodeTick(want)
 			if err != nil || len(left) > 0 {
 				t.Fatalf("%s: left %v, error %v", name, left, err)
@@ -66,7 +68,8 @@ func TestTicksOfManyJobsAreTaken(t *testing.T) {
 					t.Fatalf("%s: part %d of %d: %v", name, i+1, len(values), err)
 				}
 				part := record.(*schemas.Tick)
-				if len(value) > tickBytes || part.More != (i+1 < len(values)) || part.IntervalStart != 5000 || part.IntervalMs != 5000 {
+				if len(value) > tickBytes || part.More != (i+1 < len(values)) || part.IntervalStart != 5000 ||
+					part.IntervalMs != 5000 {
 					t.Errorf("%s: part %d of %d has %d bytes, more %v", name, i+1, len(values), len(value), part.More)
 				}
 				got.Jobs, got.Shared = append(got.Jobs, part.Jobs...), append(got.Shared, part.Shared...)
@@ -79,7 +82,8 @@ func TestTicksOfManyJobsAreTaken(t *testing.T) {
 				got.Shared = want.Shared
 			}
 			if !reflect.DeepEqual(want, got) {
-				t.Errorf("%s: the parts have %d jobs that are not the Tick's %d, or other nodes", name, len(got.Jobs), len(want.Jobs))
+				t.Errorf("%s: the parts have %d jobs that are not the Tick's %d, or other nodes",
+					name, len(got.Jobs), len(want.Jobs))
 			}
 		}
 	}
@@ -93,7 +97,8 @@ func TestSharedNodes(t *testing.T) {
 	routes := []schemas.Route{
 		{Node: "a", Home: 0, Entries: []schemas.RouteEntry{entry("here", 0)}},
 		{Node: "b", Home: 0, Entries: []schemas.RouteEntry{entry("there", 1), entry("too", 1)}},
-		{Node: "c", Home: 1, Entries: []schemas.RouteEntry{{JobID: "whole", Partition: 0, Mode: schemas.ModeCollect}}}, // no _rest
+		// No _rest.
+		{Node: "c", Home: 1, Entries: []schemas.RouteEntry{{JobID: "whole", Partition: 0, Mode: schemas.ModeCollect}}},
 		{Node: "d", Home: 2, Entries: []schemas.RouteEntry{entry("here", 0), entry("there", 1)}},
 	}
 	var got []string
@@ -110,7 +115,9 @@ func longName(kind string, i int) string {
 }
 
 // refusing plans for a machine with one collector, as the active balancer does.
-func refusing(nodes []string, jobs ...scheduler.Job) (jobsLeft []scheduler.Job, faults []scheduler.Fault, changed []schemas.Route) {
+func refusing(
+	nodes []string, jobs ...scheduler.Job,
+) (jobsLeft []scheduler.Job, faults []scheduler.Fault, changed []schemas.Route) {
 	cfg := config.Default()
 	cfg.Collectors, cfg.Balance.LMax = 1, 1_000_000
 	b := newBalancer(cfg, topology.Flat(nodes), scheduler.Fixed(jobs...), slog.New(slog.DiscardHandler), unseen())
@@ -122,15 +129,16 @@ func refusing(nodes []string, jobs ...scheduler.Job) (jobsLeft []scheduler.Job, 
 	return jobsLeft, faults, changed
 }
 
-// TestJobThatFitsNoTickIsRefused: a job of 64,000 nodes with long names at one collector is refused when it is planned, with the remedy.
-// The others go on.
+// TestJobThatFitsNoTickIsRefused: a job of 64,000 nodes with long names at one collector is refused when it is planned,
+// with the remedy. The others go on.
 func TestJobThatFitsNoTickIsRefused(t *testing.T) {
 	nodes := []string{"a"}
 	for i := range 64_000 {
 		nodes = append(nodes, longName("n", i))
 	}
 	jobs, faults, changed := refusing(nodes, job("huge", nodes[1:]...), job("one", "a"))
-	if len(jobs) != 1 || jobs[0].JobID != "one" || len(faults) != 1 || faults[0].JobID != "huge" || !strings.Contains(faults[0].Reason, "more collectors, or a smaller balance.l_max") {
+	if len(jobs) != 1 || jobs[0].JobID != "one" || len(faults) != 1 || faults[0].JobID != "huge" ||
+		!strings.Contains(faults[0].Reason, "more collectors, or a smaller balance.l_max") {
 		t.Errorf("%d jobs, faults %.300v", len(jobs), faults)
 	}
 	if len(changed) != len(nodes) || len(changed[0].Entries) != 1 || len(changed[1].Entries) != 0 {
@@ -150,7 +158,8 @@ func TestRouteOfVeryManyJobs(t *testing.T) {
 			jobs = append(jobs, on(job(longName("j", i), "a"), int32(i)))
 		}
 		good, faults, changed := refusing([]string{"a", "b"}, append(jobs, job("beside", "b"))...)
-		if refused != (len(faults) > 0) || len(good)+len(faults) != count+1 || len(changed) != 2 || len(changed[0].Entries) != len(good)-1 || len(changed[1].Entries) != 1 {
+		if refused != (len(faults) > 0) || len(good)+len(faults) != count+1 || len(changed) != 2 ||
+			len(changed[0].Entries) != len(good)-1 || len(changed[1].Entries) != 1 {
 			t.Errorf("%d jobs: %d are followed, %d are refused", count, len(good), len(faults))
 		}
 		if refused && !strings.Contains(faults[0].Reason, "node a has 60000 jobs, more than one Route takes") {
@@ -169,7 +178,8 @@ func TestTickLeavesOutWhatFitsNowhere(t *testing.T) {
 	for i := range 70_000 {
 		huge.Nodes = append(huge.Nodes, longName("n", i))
 	}
-	tick.Jobs = []schemas.TickJob{{JobID: "a", Parts: 1, JobNodes: 1, Nodes: []string{"x"}}, huge, {JobID: "z", Parts: 1, JobNodes: 1, Nodes: []string{"y"}}}
+	tick.Jobs = []schemas.TickJob{{JobID: "a", Parts: 1, JobNodes: 1, Nodes: []string{"x"}}, huge,
+		{JobID: "z", Parts: 1, JobNodes: 1, Nodes: []string{"y"}}}
 	for from, want := range map[int]string{0: "a z", 1: "z"} {
 		part := tick
 		part.Jobs = tick.Jobs[from:]
@@ -196,16 +206,19 @@ func TestTickLeavesOutWhatFitsNowhere(t *testing.T) {
 	}
 }
 
-// TestJobRecordsAreTaken: texts that a source let through, and more nodes than a record takes, neither stop the others nor the job.
+// TestJobRecordsAreTaken: texts that a source let through, and more nodes than a record takes, neither stop the others
+// nor the job.
 func TestJobRecordsAreTaken(t *testing.T) {
 	wide := job("wide")
 	for i := range 70_000 {
 		wide.Nodes = append(wide.Nodes, longName("n", i))
 	}
 	odd := job("odd", "a")
-	odd.Name, odd.User, odd.Account, odd.Queue = "J\xf6rg", strings.Repeat("é", 5000), "\xff", strings.Repeat("q", 1<<20)
+	odd.Name, odd.User, odd.Account, odd.Queue = "J\xf6rg", strings.Repeat("é", 5000), "\xff",
+		strings.Repeat("q", 1<<20)
 	faults := []scheduler.Fault{{JobID: "bad", Reason: strings.Repeat("r\xe9", 1<<20)}}
-	faults = append(faults, scheduler.Fault{Reason: "Slurm has not answered:\n\tslurm_load_jobs error: \x1b[31mtimed out"})
+	unanswered := "Slurm has not answered:\n\tslurm_load_jobs error: \x1b[31mtimed out"
+	faults = append(faults, scheduler.Fault{Reason: unanswered})
 	want := jobRecords([]scheduler.Job{wide, odd, job("well", "b")}, faults)
 	for id, nodes := range map[string]int{"wide": 0, "odd": 1, "well": 1, "bad": 0, fileJobID: 0} {
 		record, err := schemas.Unmarshal(want[schemas.JobKey{JobID: id}].value)
@@ -214,7 +227,8 @@ func TestJobRecordsAreTaken(t *testing.T) {
 			continue
 		}
 		j := record.(*schemas.Job)
-		if len(j.Nodes) != nodes || len(j.Name)+len(j.User)+len(j.Account)+len(j.Queue) > 4*maxTextBytes || len(j.Reason) > maxReasonBytes {
+		if len(j.Nodes) != nodes || len(j.Name)+len(j.User)+len(j.Account)+len(j.Queue) > 4*maxTextBytes ||
+			len(j.Reason) > maxReasonBytes {
 			t.Errorf("%s: %d nodes, reason %.80s", id, len(j.Nodes), j.Reason)
 		}
 		if id == "wide" && !strings.Contains(j.Reason, "its 70000 nodes are not shown") {
@@ -223,8 +237,8 @@ func TestJobRecordsAreTaken(t *testing.T) {
 	}
 }
 
-// TestStateFromTheFutureIsIgnored: a balancer whose clock was two hours ahead holds up nobody. Routes of then are written anew, behind a
-// tombstone, so that agents forget them; jobs stay where they were.
+// TestStateFromTheFutureIsIgnored: a balancer whose clock was two hours ahead holds up nobody. Routes of then are
+// written anew, behind a tombstone, so that agents forget them; jobs stay where they were.
 func TestStateFromTheFutureIsIgnored(t *testing.T) {
 	_, cfg := broker(t)
 	ms := cfg.Interval.Milliseconds()
@@ -266,9 +280,11 @@ func TestStateFromTheFutureIsIgnored(t *testing.T) {
 	}
 }
 
-// TestRouteBeforeTheFutureStays: agents leave a Route from the future out, and send by the one before it. So do the Ticks.
+// TestRouteBeforeTheFutureStays: agents leave a Route from the future out, and send by the one before it. So do the
+// Ticks.
 func TestRouteBeforeTheFutureStays(t *testing.T) {
-	now := &schemas.Route{Node: "a", Epoch: 1, IntervalStart: 1000, Home: 1, Entries: []schemas.RouteEntry{{JobID: "j", Partition: 1}}}
+	now := &schemas.Route{Node: "a", Epoch: 1, IntervalStart: 1000, Home: 1,
+		Entries: []schemas.RouteEntry{{JobID: "j", Partition: 1}}}
 	future := &schemas.Route{Node: "a", Epoch: 2, IntervalStart: 9_000_000, Entries: []schemas.RouteEntry{{JobID: "k"}}}
 	l := routeLog{}
 	l.add(*now)
@@ -298,11 +314,13 @@ func TestRouteBeforeTheFutureStays(t *testing.T) {
 func TestLastEpoch(t *testing.T) {
 	_, cfg := broker(t)
 	ms := cfg.Interval.Milliseconds()
-	produce(t, cfg, &schemas.BalanceState{Epoch: schemas.MaxEpoch, IntervalStart: time.Now().UnixMilli()/ms*ms - ms, IntervalMs: ms})
+	produce(t, cfg, &schemas.BalanceState{Epoch: schemas.MaxEpoch, IntervalStart: time.Now().UnixMilli()/ms*ms - ms,
+		IntervalMs: ms})
 	produceRoute(t, cfg, &schemas.Route{Node: "left", Epoch: schemas.MaxEpoch})
 	r := newReader(t, cfg)
 	background(t, func(ctx context.Context) error {
-		return Run(ctx, cfg, sixNodes(), scheduler.Fixed(job("big", "a", "b", "c")), slog.New(slog.DiscardHandler), unseen())
+		return Run(ctx, cfg, sixNodes(), scheduler.Fixed(job("big", "a", "b", "c")), slog.New(slog.DiscardHandler),
+			unseen())
 	})
 	r.until("Routes and Ticks", func() bool { return len(r.ticks[0]) > 3 && len(r.routes["f"]) > 0 })
 	if last := r.routes["a"]; len(last) != 1 || len(last[0].Entries) != 1 {

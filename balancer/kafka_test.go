@@ -48,7 +48,8 @@ func broker(t *testing.T) (*kfake.Cluster, config.Config) {
 	t.Cleanup(cluster.Close)
 	cfg := config.Default()
 	cfg.Prefix = "t."
-	cfg.Interval, cfg.PlanMargin, cfg.Grace, cfg.BackoffCap = 200*time.Millisecond, 50*time.Millisecond, 50*time.Millisecond, 100*time.Millisecond
+	cfg.Interval, cfg.PlanMargin, cfg.Grace, cfg.BackoffCap = 200*time.Millisecond, 50*time.Millisecond,
+		50*time.Millisecond, 100*time.Millisecond
 	cfg.Collectors, cfg.Partitions = 3, config.Partitions{Routes: 5, JobSummary: 1, Partials: 1}
 	cfg.Balance.LMax, cfg.Balance.LDist = 4, 3
 	cfg.Kafka.Brokers = cluster.ListenAddrs()
@@ -85,14 +86,16 @@ func newReader(t *testing.T, cfg config.Config) *reader {
 	for _, name := range []string{schemas.TopicCounters, schemas.TopicRoutes, schemas.TopicBalance, schemas.TopicJobs} {
 		topics = append(topics, cfg.Prefix+name)
 	}
-	cl, err := kgo.NewClient(append(opts, kgo.ConsumeTopics(topics...), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+	cl, err := kgo.NewClient(append(opts, kgo.ConsumeTopics(topics...),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()))...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(cl.Close)
 	return &reader{
-		t: t, cl: cl, ticks: map[int32][]*schemas.Tick{}, routes: map[string][]*schemas.Route{}, jobs: map[string]*schemas.Job{}, hash: map[string]int32{},
+		t: t, cl: cl, ticks: map[int32][]*schemas.Tick{}, routes: map[string][]*schemas.Route{},
+		jobs: map[string]*schemas.Job{}, hash: map[string]int32{},
 	}
 }
 
@@ -147,7 +150,8 @@ func (r *reader) checkTicks(cfg config.Config) {
 	for p := range int32(cfg.Collectors) {
 		for i, tick := range r.ticks[p] {
 			if want := r.ticks[0][0].IntervalStart + int64(i)*ms; tick.IntervalStart != want || tick.IntervalMs != ms {
-				r.t.Errorf("partition %d, Tick %d: interval %d of %d ms, want %d of %d ms", p, i, tick.IntervalStart, tick.IntervalMs, want, ms)
+				r.t.Errorf("partition %d, Tick %d: interval %d of %d ms, want %d of %d ms",
+					p, i, tick.IntervalStart, tick.IntervalMs, want, ms)
 			}
 		}
 	}

@@ -35,13 +35,15 @@ func TestLoadsAreMeasuredAndSmoothed(t *testing.T) {
 	for range 3 { // no more is known by saying it again
 		l.update(said, jobs)
 		if of("split") != 3000 || of("whole") != 600 || of("new") != 2000 || !l.measured {
-			t.Errorf("the first measurement is believed, one of no measurement takes the mean of five nodes: %d, %d, %d", of("split"), of("whole"), of("new"))
+			t.Errorf("the first measurement is believed, one of no measurement takes the mean of five nodes: "+
+				"%d, %d, %d", of("split"), of("whole"), of("new"))
 		}
 		said[0].loads[1].Bytes, said[3].loads[1].Bytes = 700, 300
 	}
 	for i, want := range []int64{3667, 4200, 4627} {
 		closed := int64(2000 + i)
-		said[0], said[3] = report{closed, []schemas.JobLoad{load("split", 1, 14_000)}}, report{closed, []schemas.JobLoad{load("split", 2, 5000)}}
+		said[0], said[3] = report{closed, []schemas.JobLoad{load("split", 1, 14_000)}},
+			report{closed, []schemas.JobLoad{load("split", 2, 5000)}}
 		if l.update(said, jobs); of("split") != want {
 			t.Errorf("interval %d: %d bytes, want %d", i, of("split"), want)
 		}
@@ -59,8 +61,8 @@ func TestLoadsAreMeasuredAndSmoothed(t *testing.T) {
 	}
 }
 
-// TestSteadyLoadsMoveNothing: what jobs send wavers by a fifth from interval to interval, and none of them moves while the fullest
-// collector has a fifth of room left, nor does any collector pass the bound.
+// TestSteadyLoadsMoveNothing: the loads of jobs waver by a fifth from interval to interval. No job moves while the
+// fullest collector has a fifth of its room left, and no collector exceeds the bound.
 func TestSteadyLoadsMoveNothing(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -118,14 +120,16 @@ func TestSteadyLoadsMoveNothing(t *testing.T) {
 	}
 }
 
-// TestHeavyJobIsSpreadOnceItWasMeasured: a job fits one collector by its nodes, and does not by what collectors say that it sends.
+// TestHeavyJobIsSpreadOnceItWasMeasured: a job fits one collector by its nodes, and does not by what collectors say
+// that it sends.
 func TestHeavyJobIsSpreadOnceItWasMeasured(t *testing.T) {
 	_, cfg := broker(t)
 	cfg.Balance.LMax, cfg.Balance.LDist, cfg.Balance.NodeBytes = 0, 0, 1000
 	cfg.Balance.PartitionBytesPerS = 100_000 // 10,000 bytes in an interval of 200 ms
 	produceProgress(t, cfg, 1, load("of before", 1, 10))
 	background(t, func(ctx context.Context) error {
-		return Run(ctx, cfg, sixNodes(), scheduler.Fixed(job("heavy", "a", "b", "c", "d")), (&lines{}).logger(), unseen())
+		return Run(ctx, cfg, sixNodes(), scheduler.Fixed(job("heavy", "a", "b", "c", "d")), (&lines{}).logger(),
+			unseen())
 	})
 	r := newReader(t, cfg)
 	parts := func() map[int32]bool {
@@ -163,7 +167,8 @@ func produceProgress(t *testing.T, cfg config.Config, partition int32, said ...s
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &kgo.Record{Topic: cfg.Prefix + schemas.TopicProgress, Partition: partition, Key: schemas.PartitionKey(partition), Value: value}
+	r := &kgo.Record{Topic: cfg.Prefix + schemas.TopicProgress, Partition: partition,
+		Key: schemas.PartitionKey(partition), Value: value}
 	if err := cl.ProduceSync(t.Context(), r).FirstErr(); err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,8 @@ func shown(t *testing.T, registry prometheus.Gatherer) map[string]float64 {
 func TestMetricsOfTheActiveOne(t *testing.T) {
 	_, cfg := broker(t)
 	path := filepath.Join(t.TempDir(), "jobs.yaml")
-	text := "jobs:\n  - {id: big, nodes: [a, b]}\n  - {id: later, nodes: [c], start: 2099-01-01T00:00:00Z}\n  - {id: lost, nodes: [nowhere]}\n"
+	text := "jobs:\n  - {id: big, nodes: [a, b]}\n" +
+		"  - {id: later, nodes: [c], start: 2099-01-01T00:00:00Z}\n  - {id: lost, nodes: [nowhere]}\n"
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -59,14 +60,17 @@ func TestMetricsOfTheActiveOne(t *testing.T) {
 	r.until("three Ticks", r.atLeast(3))
 	got := shown(t, registry)
 	// Of the last, its gauge may be a moment behind the topic.
-	if tick := got["tick_interval_start_seconds"] * 1000; tick < float64(r.ticks[0][1].IntervalStart) || tick > float64(time.Now().UnixMilli()) {
-		t.Errorf("the last interval with Ticks is %v, the one before the last was %d", tick, r.ticks[0][1].IntervalStart)
+	if tick := got["tick_interval_start_seconds"] * 1000; tick < float64(r.ticks[0][1].IntervalStart) ||
+		tick > float64(time.Now().UnixMilli()) {
+		t.Errorf("the last interval with Ticks is %v, the one before the last was %d",
+			tick, r.ticks[0][1].IntervalStart)
 	}
 	delete(got, "tick_interval_start_seconds")
 	want := map[string]float64{
 		"epoch": 1, "overloaded": 0, "collectors_needed": 1, "fullest_ratio": 0.5, // two nodes of four
 		"active": 1, "nodes": 6, "source_failures_total": failures,
-		"jobs " + schemas.StateRunning: 1, "jobs " + schemas.StatePending: 1, "jobs " + schemas.StateCompleted: 0, "jobs " + schemas.StateSkipped: 1,
+		"jobs " + schemas.StateRunning: 1, "jobs " + schemas.StatePending: 1, "jobs " + schemas.StateCompleted: 0,
+		"jobs " + schemas.StateSkipped: 1,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -77,7 +81,8 @@ func TestMetricsOfTheActiveOne(t *testing.T) {
 	n := len(r.ticks[0])
 	r.until("Ticks without a list", r.atLeast(n+3))
 	got = shown(t, registry)
-	if got["source_failures_total"] < failures+2 || got["jobs "+schemas.StateSkipped] != 1 || got["jobs "+schemas.StateRunning] != 1 {
+	if got["source_failures_total"] < failures+2 || got["jobs "+schemas.StateSkipped] != 1 ||
+		got["jobs "+schemas.StateRunning] != 1 {
 		t.Errorf("the list of jobs is away: %v", got)
 	}
 	if err := stop(); err != nil {

@@ -64,8 +64,8 @@ func randomMix(r *rand.Rand, tree *topology.Tree) []scheduler.Job {
 	return good
 }
 
-// TestPlanAndTicksAgree checks that every node of every job is in exactly one partition's Tick, with the right numbers,
-// and that _rest is expected from exactly the nodes that send it.
+// TestPlanAndTicksAgree checks that every node of every job is in exactly one partition's Tick, with the right numbers.
+// _rest is expected from exactly the nodes that send it.
 func TestPlanAndTicksAgree(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 4))
@@ -118,7 +118,8 @@ func TestPlanAndTicksAgree(t *testing.T) {
 		}
 		for _, tick := range all {
 			for _, j := range tick.Jobs {
-				if int(j.JobNodes) != want[j.JobID] || len(listed[j.JobID]) != want[j.JobID] || j.Parts != parts[j.JobID] {
+				if int(j.JobNodes) != want[j.JobID] || len(listed[j.JobID]) != want[j.JobID] ||
+					j.Parts != parts[j.JobID] {
 					t.Fatalf("seed %d: %+v, want %d nodes over %d parts", seed, j, want[j.JobID], parts[j.JobID])
 				}
 			}
@@ -150,7 +151,8 @@ func TestChanges(t *testing.T) {
 	if nodes, _ := publish(40, 3, on(job("1", "b"), 1, 3)); len(nodes) != 0 {
 		t.Errorf("the same cpus in another order change %v", nodes)
 	}
-	if r := log["b"][1]; r.Epoch != 2 || r.IntervalStart != 30 || r.Entries[0].Mode != schemas.ModeLocal || r.Entries[0].Partition != r.Home {
+	if r := log["b"][1]; r.Epoch != 2 || r.IntervalStart != 30 || r.Entries[0].Mode != schemas.ModeLocal ||
+		r.Entries[0].Partition != r.Home {
 		t.Errorf("the Route of a job of one node: %+v", r)
 	}
 	// The past is judged by the Routes of its time, and forgotten once it is closed.
@@ -165,7 +167,8 @@ func TestChanges(t *testing.T) {
 		t.Errorf("last: epoch %d, interval %d", epoch, start)
 	}
 	tree = topology.Flat([]string{"a", "b"})
-	if nodes, gone := publish(50, 3, on(job("1", "b"), 3, 1)); !cmp.Equal(gone, []string{"c"}) || !cmp.Equal(nodes, []string{"b"}) {
+	if nodes, gone := publish(50, 3, on(job("1", "b"), 3, 1)); !cmp.Equal(gone, []string{"c"}) ||
+		!cmp.Equal(nodes, []string{"b"}) {
 		t.Errorf("without c, b has a home of its own: %v, gone %v", nodes, gone)
 	}
 }
@@ -202,7 +205,8 @@ func TestTicks(t *testing.T) {
 	routes := []schemas.Route{
 		{Node: "a", Epoch: 3, Home: 0, Entries: []schemas.RouteEntry{entry("split", 0)}},
 		{Node: "b", Epoch: 4, Home: 0, Entries: []schemas.RouteEntry{entry("ended", 1, 0), entry("split", 1, 1)}},
-		{Node: "c", Epoch: 2, Home: 1, Entries: []schemas.RouteEntry{entry("before", 1), entry("young", 1, 0), entry("elsewhere", 9)}},
+		{Node: "c", Epoch: 2, Home: 1, Entries: []schemas.RouteEntry{entry("before", 1), entry("young", 1, 0),
+			entry("elsewhere", 9)}},
 		{Node: "d", Epoch: 2, Home: 1},
 		{Node: "e", Epoch: 2, Home: 7},
 	}
@@ -283,17 +287,21 @@ func TestCarriedJobs(t *testing.T) {
 	over := lasts(job("named", "e"), new(int64(0)), new(int64(1)))
 	fresh := job("fresh", "b")
 	for range 2 {
-		carried := log.carried(l, []scheduler.Job{over, fresh}, []scheduler.Fault{{JobID: "beside", Reason: "skipped"}, {Unread: true}}, []scheduler.Job{fresh})
+		carried := log.carried(l, []scheduler.Job{over, fresh},
+			[]scheduler.Fault{{JobID: "beside", Reason: "skipped"}, {Unread: true}}, []scheduler.Job{fresh})
 		want := []scheduler.Job{
-			{Job: schemas.Job{JobID: "silent", Nodes: []string{"a", "c"}}, Held: map[string]scheduler.Hold{"a": {}, "c": {}}},
-			{Job: schemas.Job{JobID: "shares", Nodes: []string{"d"}}, Held: map[string]scheduler.Hold{"d": {Cpus: []int32{0, 1}}}},
+			{Job: schemas.Job{JobID: "silent", Nodes: []string{"a", "c"}},
+				Held: map[string]scheduler.Hold{"a": {}, "c": {}}},
+			{Job: schemas.Job{JobID: "shares", Nodes: []string{"d"}},
+				Held: map[string]scheduler.Hold{"d": {Cpus: []int32{0, 1}}}},
 		}
 		if diff := cmp.Diff(want, carried, cmpopts.EquateEmpty()); diff != "" {
 			t.Fatal(diff)
 		}
 		add(2, append([]scheduler.Job{fresh}, carried...)) // which makes the Routes of the second time
 	}
-	if routes := log.at(2); routes[0].Entries[0].JobID != "silent" || routes[1].Entries[0].JobID != "fresh" || len(routes[3].Entries) != 1 || len(routes[4].Entries) != 0 {
+	if routes := log.at(2); routes[0].Entries[0].JobID != "silent" || routes[1].Entries[0].JobID != "fresh" ||
+		len(routes[3].Entries) != 1 || len(routes[4].Entries) != 0 {
 		t.Errorf("%+v", routes)
 	}
 }

@@ -104,8 +104,8 @@ func (w *waking) Jobs(time.Time) ([]scheduler.Job, []scheduler.Fault) {
 	return w.jobs, nil
 }
 
-// TestRoutesOutlastAStartBesideASilentScheduler: nobody says that jobs are over because nobody says anything. What another source
-// says is done meanwhile.
+// TestRoutesOutlastAStartBesideASilentScheduler: nobody says that jobs are over because nobody says anything. What
+// another source says is done meanwhile.
 func TestRoutesOutlastAStartBesideASilentScheduler(t *testing.T) {
 	_, cfg := broker(t)
 	source := &waking{jobs: []scheduler.Job{job("goes-on", "a", "b"), job("ends", "c", "d")}}
@@ -117,13 +117,15 @@ func TestRoutesOutlastAStartBesideASilentScheduler(t *testing.T) {
 	}
 	file("jobs: []")
 	run := func(ctx context.Context) error {
-		return Run(ctx, cfg, sixNodes(), scheduler.Join(source, scheduler.NewFileSource(path)), slog.New(slog.DiscardHandler), unseen())
+		return Run(ctx, cfg, sixNodes(), scheduler.Join(source, scheduler.NewFileSource(path)),
+			slog.New(slog.DiscardHandler), unseen())
 	}
 	r := newReader(t, cfg)
 	lists := func(id string) bool {
 		last := false
 		for _, ticks := range r.ticks {
-			if len(ticks) > 0 && slices.ContainsFunc(ticks[len(ticks)-1].Jobs, func(j schemas.TickJob) bool { return j.JobID == id }) {
+			if len(ticks) > 0 && slices.ContainsFunc(ticks[len(ticks)-1].Jobs,
+				func(j schemas.TickJob) bool { return j.JobID == id }) {
 				last = true
 			}
 		}
@@ -158,11 +160,13 @@ func TestRoutesOutlastAStartBesideASilentScheduler(t *testing.T) {
 	})
 }
 
-// TestJobsStayWhereTheyAre: a job for which there was no room at home stays where it went when there is room again, through a
-// restart of the balancer too, unless PerSyst's algorithms are asked for.
+// TestJobsStayWhereTheyAre: a job for which there was no room at home stays where it went when there is room again. It
+// stays through a restart of the balancer too. Only PerSyst's algorithms move it.
 func TestJobsStayWhereTheyAre(t *testing.T) {
 	big, small := on(job("big", "a", "b", "c"), 0), on(job("small", "a", "b"), 1)
-	for algorithm, want := range map[string]string{"weir": "at 0, then at 1; at 1; at 1", "literal": "at 0, then at 1; at 0; at 0"} {
+	for algorithm, want := range map[string]string{
+		"weir": "at 0, then at 1; at 1; at 1", "literal": "at 0, then at 1; at 0; at 0",
+	} {
 		t.Run(algorithm, func(t *testing.T) {
 			_, cfg := broker(t)
 			cfg.Balance.Algorithm = algorithm
@@ -179,7 +183,8 @@ func TestJobsStayWhereTheyAre(t *testing.T) {
 				}
 				last := r.routes["a"][len(r.routes["a"])-1]
 				if i == 0 {
-					got = append(got, fmt.Sprintf("at %d, then at %d", last.Entries[0].Partition, last.Entries[1].Partition))
+					got = append(got, fmt.Sprintf("at %d, then at %d",
+						last.Entries[0].Partition, last.Entries[1].Partition))
 				} else {
 					got = append(got, fmt.Sprintf("at %d", last.Entries[0].Partition))
 				}
@@ -211,7 +216,8 @@ func TestHomesAreWhereTheBrokersStand(t *testing.T) {
 	for racks, want := range map[string][]int32{
 		fmt.Sprintf("[%q]", *brokers[0].Rack): {1, 1, 1}, "[elsewhere]": {0, 1, 1},
 	} {
-		tree, err := topology.ReadYAML(strings.NewReader("root: m\nislands:\n  - {name: i, nodes: [a, b]}\n  - {name: j, nodes: [c, d, e], racks: " + racks + "}\n"))
+		tree, err := topology.ReadYAML(strings.NewReader("root: m\nislands:\n  - {name: i, nodes: [a, b]}\n" +
+			"  - {name: j, nodes: [c, d, e], racks: " + racks + "}\n"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -234,11 +240,14 @@ func TestOverloadIsSaidOnce(t *testing.T) {
 	var out lines
 	b := newBalancer(cfg, sixNodes(), scheduler.Fixed(), out.logger(), unseen())
 	l := assign.NewLayout(sixNodes(), 1, nil)
-	for _, jobs := range [][]scheduler.Job{{job("1", "a", "b", "c")}, {job("1", "a", "b", "c")}, {job("2", "a", "b")}, nil} {
+	for _, jobs := range [][]scheduler.Job{
+		{job("1", "a", "b", "c")}, {job("1", "a", "b", "c")}, {job("2", "a", "b")}, nil,
+	} {
 		_, verdict := plan(l, jobs, nil, b.limits(), routeLog{})
 		b.judge(1000, verdict)
 	}
-	if out.count("collectors_needed=2") != 1 || out.count("level=WARN") != 1 || out.count("may take all jobs again") != 1 {
+	if out.count("collectors_needed=2") != 1 || out.count("level=WARN") != 1 ||
+		out.count("may take all jobs again") != 1 {
 		t.Errorf("log: %s", out.b.String())
 	}
 }
@@ -267,7 +276,8 @@ func TestOnlyOneIsActive(t *testing.T) {
 	})
 	n := len(r.ticks[0])
 	r.until("some Ticks beside a second balancer", r.atLeast(n+8))
-	if first.count("balancer is active")+second.count("balancer is active") != 1 || first.count("WARN")+second.count("WARN") != 0 {
+	if first.count("balancer is active")+second.count("balancer is active") != 1 ||
+		first.count("WARN")+second.count("WARN") != 0 {
 		t.Errorf("both were active, or fought: %s %s", first.b.String(), second.b.String())
 	}
 	if err := stopFirst(); err != nil {
@@ -313,7 +323,8 @@ func TestTheOlderOneIsFenced(t *testing.T) {
 	r := newReader(t, cfg)
 	ended := make(chan error, 1)
 	go func() { // as if the group had given it the topic for ever
-		ended <- newBalancer(cfg, sixNodes(), scheduler.Fixed(), slog.New(slog.DiscardHandler), unseen()).active(t.Context())
+		b := newBalancer(cfg, sixNodes(), scheduler.Fixed(), slog.New(slog.DiscardHandler), unseen())
+		ended <- b.active(t.Context())
 	}()
 	r.until("Ticks of the older one", r.atLeast(2))
 	stop := background(t, func(ctx context.Context) error {
@@ -388,7 +399,8 @@ func TestCommitNoticesALostRecord(t *testing.T) {
 		t.Fatalf("a Tick without a partition: %v", err)
 	}
 	cfg.Collectors, cfg.Partitions.Routes = 3, 4
-	if err := newBalancer(cfg, sixNodes(), scheduler.Fixed(), slog.New(slog.DiscardHandler), unseen()).active(ctx); !errors.Is(err, kafka.ErrTopics) {
+	b := newBalancer(cfg, sixNodes(), scheduler.Fixed(), slog.New(slog.DiscardHandler), unseen())
+	if err := b.active(ctx); !errors.Is(err, kafka.ErrTopics) {
 		t.Errorf("a wrong number of partitions of routes: %v", err)
 	}
 }

@@ -20,7 +20,8 @@ import (
 
 var bigSizes = []struct{ nodes, jobs int }{{1000, 160}, {10_000, 1600}, {100_000, 16_000}}
 
-// BenchmarkSticky is everything that an interval costs the balancer but Kafka: jobs in, changed Routes out, at 2 % churn.
+// BenchmarkSticky is everything that an interval costs the balancer but Kafka: jobs in, changed Routes out, at 2 %
+// churn.
 func BenchmarkSticky(b *testing.B) {
 	for _, s := range bigSizes {
 		b.Run(fmt.Sprintf("nodes=%d/jobs=%d", s.nodes, s.jobs), func(b *testing.B) {
@@ -33,7 +34,8 @@ func BenchmarkSticky(b *testing.B) {
 	}
 }
 
-// bigJobs returns the nodes of so many exclusive jobs, of neighbours mostly, one in a hundred of them many times as big as others.
+// bigJobs returns the nodes of so many exclusive jobs, of neighbours mostly, one in a hundred of them many times as big
+// as others.
 func bigJobs(r *rand.Rand, nodes, jobs int) [][]int {
 	var all [][]int
 	mean := float64(nodes) / float64(jobs)
@@ -71,7 +73,8 @@ func newChurning(nodes, jobs int) *churning {
 	for i := range names {
 		names[i] = fmt.Sprintf("node-%06d.cluster", i)
 	}
-	c := &churning{r: rand.New(rand.NewPCG(1, 22)), layout: assign.NewLayout(topology.Flat(names), max(1, nodes/43), nil), log: routeLog{}}
+	c := &churning{r: rand.New(rand.NewPCG(1, 22)),
+		layout: assign.NewLayout(topology.Flat(names), max(1, nodes/43), nil), log: routeLog{}}
 	for _, job := range bigJobs(c.r, nodes, jobs) {
 		j := scheduler.Job{Job: schemas.Job{JobID: fmt.Sprint(1_000_000 + len(c.jobs))}}
 		for _, n := range job {
@@ -111,8 +114,8 @@ func (c *churning) step(tb testing.TB, fraction float64) []schemas.Route {
 	return changed
 }
 
-// TestRoutesAtScale measures what is published, and what an agent reads of it, on 10,000 nodes where 2 % of the jobs end in
-// each interval and others start.
+// TestRoutesAtScale measures what is published, and what an agent reads of it, on 10,000 nodes. In each interval 2 % of
+// the jobs end and others start.
 func TestRoutesAtScale(t *testing.T) {
 	const nodes, intervals = 10_000, 20
 	c := newChurning(nodes, nodes/6)
@@ -130,9 +133,11 @@ func TestRoutesAtScale(t *testing.T) {
 		}
 	}
 	perAgent := float64(bytes) / intervals / nodes
-	t.Logf("per interval: %d of %d routes change, %d bytes in all, %.1f bytes per agent", routes/intervals, nodes, bytes/intervals, perAgent)
+	t.Logf("per interval: %d of %d routes change, %d bytes in all, %.1f bytes per agent",
+		routes/intervals, nodes, bytes/intervals, perAgent)
 	for _, partitions := range []int{16, 64, 256, 1024} {
-		t.Logf("with %d partitions of routes an agent reads %.0f bytes per interval", partitions, float64(bytes)/intervals/float64(partitions))
+		t.Logf("with %d partitions of routes an agent reads %.0f bytes per interval",
+			partitions, float64(bytes)/intervals/float64(partitions))
 	}
 	if perAgent > 100 {
 		t.Errorf("%.1f bytes per agent and interval, the goal is 100", perAgent)
@@ -142,8 +147,8 @@ func TestRoutesAtScale(t *testing.T) {
 	}
 }
 
-// TestPlanReachesAgents measures, on an in-process broker, how long it takes from the moment that a plan is due until the last
-// changed Route is read from its partition: asking for jobs, planning, the transaction and the fetch.
+// TestPlanReachesAgents measures the time from the moment that a plan is due until the last changed Route is read from
+// its partition. It includes asking for jobs, planning, the transaction and the fetch. The broker is in the process.
 func TestPlanReachesAgents(t *testing.T) {
 	const nodes, intervals = 10_000, 10
 	_, cfg := broker(t)
@@ -159,7 +164,8 @@ func TestPlanReachesAgents(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer producer.Close()
-	agents, err := kgo.NewClient(append(opts, kgo.ConsumeTopics("t."+schemas.TopicRoutes), kgo.FetchIsolationLevel(kgo.ReadCommitted()))...)
+	agents, err := kgo.NewClient(append(opts, kgo.ConsumeTopics("t."+schemas.TopicRoutes),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()))...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,8 @@ func simulate(t *testing.T, n int, host string, steps int) {
 	case "first":
 		all, source = append([]string{"host"}, nodes...), scheduler.Join(scheduler.Fixed(job("host", "host")), source)
 	case "last":
-		all, source = append(append([]string{}, nodes...), "host"), scheduler.Join(scheduler.Fixed(job("host", "host")), source)
+		all, source = append(append([]string{}, nodes...), "host"),
+			scheduler.Join(scheduler.Fixed(job("host", "host")), source)
 	}
 	tree := topology.Flat(all)
 	l, lMax := assign.NewLayout(tree, 4, nil), max(2, n/4)
@@ -92,7 +93,8 @@ func simulate(t *testing.T, n int, host string, steps int) {
 					t.Fatalf("N %d (host %s): the big job is in %d parts", n, host, k)
 				}
 			case k != 1:
-				t.Fatalf("N %d (host %s), interval %d: job %s of %d nodes is in %d parts", n, host, start, j.JobID, len(j.Nodes), k)
+				t.Fatalf("N %d (host %s), interval %d: job %s of %d nodes is in %d parts",
+					n, host, start, j.JobID, len(j.Nodes), k)
 			case len(j.Nodes) == 1 && j.JobID != "host":
 				local++
 			case len(j.Nodes) > 1:
@@ -100,9 +102,11 @@ func simulate(t *testing.T, n int, host string, steps int) {
 			}
 		}
 		if split != 1 || local < 2 || exact < 2 || idle < 1 || shared != 1 {
-			t.Fatalf("N %d, interval %d: %d split, %d local, %d exact, %d idle, %d shared", n, start, split, local, exact, idle, shared)
+			t.Fatalf("N %d, interval %d: %d split, %d local, %d exact, %d idle, %d shared",
+				n, start, split, local, exact, idle, shared)
 		}
-		for _, tick := range ticks(closing{start: start, ms: ms, collectors: 4, routes: routes, lives: lives, planned: true}) {
+		for _, tick := range ticks(closing{start: start, ms: ms, collectors: 4, routes: routes, lives: lives,
+			planned: true}) {
 			for _, j := range tick.Jobs {
 				if j.Parts == 0 {
 					ended++

@@ -85,12 +85,14 @@ func TestAssignCases(t *testing.T) {
 				line = strings.TrimSpace(line)
 				switch fields := strings.Split(line, ";"); {
 				case strings.HasPrefix(line, "# nodes"):
-					if _, err := fmt.Sscanf(line, "# nodes %d agents_per_collector %d collectors_per_syncagent %d lmax %d ldist %d collectors %d",
+					if _, err := fmt.Sscanf(line,
+						"# nodes %d agents_per_collector %d collectors_per_syncagent %d lmax %d ldist %d collectors %d",
 						&nodes, &agents, &perSync, &lMax, &lDist, &collectors); err != nil {
 						t.Fatal(err)
 					}
 				case strings.HasPrefix(line, "# totals"):
-					if _, err := fmt.Sscanf(line[strings.Index(line, "max_load"):], "max_load %d total_distance %d", &maxLoad, &total); err != nil {
+					if _, err := fmt.Sscanf(line[strings.Index(line, "max_load"):], "max_load %d total_distance %d",
+						&maxLoad, &total); err != nil {
 						t.Fatal(err)
 					}
 				case len(fields) == 3 && line[0] != '#':
@@ -229,7 +231,8 @@ func TestAssignEqualsTheText(t *testing.T) {
 		jobs := randomJobs(r, nodes, r.IntN(15))
 		lMax := 2 + r.IntN(nodes+1)
 		lim := Limits{LMax: lMax, LDist: 1 + r.IntN(lMax), LocalMax: r.IntN(4)}
-		if diff := cmp.Diff(literal(l, jobs, lim), placeLiteral(l, jobs, lim), cmp.AllowUnexported(Placement{})); diff != "" {
+		if diff := cmp.Diff(literal(l, jobs, lim), placeLiteral(l, jobs, lim),
+			cmp.AllowUnexported(Placement{})); diff != "" {
 			t.Fatalf("seed %d: %s", seed, diff)
 		}
 	}
@@ -240,7 +243,8 @@ func TestAssignEqualsTheText(t *testing.T) {
 func TestLiteralHonoursLocalMax(t *testing.T) {
 	l := regular(8, 4, 2, 2)
 	jobs := [][]int32{{0}, {1}, {2, 3}, {4}, {5}}
-	for most, want := range map[int]string{0: "true true false true true", 1: "true false false false false", 3: "true true false true false", 9: "true true false true true"} {
+	for most, want := range map[int]string{0: "true true false true true", 1: "true false false false false",
+		3: "true true false true false", 9: "true true false true true"} {
 		lim := Limits{LMax: 4, LDist: 4, LocalMax: most, Literal: true}
 		tasks := make([]Task, len(jobs))
 		for j := range jobs {

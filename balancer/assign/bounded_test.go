@@ -35,7 +35,8 @@ func TestQuickEqualsLiteral(t *testing.T) {
 		jobs := randomJobs(r, nodes, r.IntN(40))
 		lMax := 2 + r.IntN(nodes+1)
 		lim := Limits{LMax: lMax, LDist: 1 + r.IntN(lMax), LocalMax: r.IntN(6)}
-		if diff := cmp.Diff(placeLiteral(l, jobs, lim), placeNearLinear(l, jobs, lim), cmp.AllowUnexported(Placement{})); diff != "" {
+		if diff := cmp.Diff(placeLiteral(l, jobs, lim), placeNearLinear(l, jobs, lim),
+			cmp.AllowUnexported(Placement{})); diff != "" {
 			t.Fatalf("seed %d (-literal +quick): %s", seed, diff)
 		}
 	}
@@ -154,7 +155,8 @@ func (m *machine) firstWrong(b Assignment) string {
 	if most := slices.Max(b.Load); most > bound {
 		return fmt.Sprintf("%d at one collector, the bound is %d, l_max %d, loads %v", most, bound, m.lim.LMax, b.Load)
 	}
-	if needed := int((total + int64(m.lim.LMax) - 1) / int64(m.lim.LMax)); b.Overloaded != overloaded || b.Needed != needed {
+	if needed := int((total + int64(m.lim.LMax) - 1) / int64(m.lim.LMax)); b.Overloaded != overloaded ||
+		b.Needed != needed {
 		return fmt.Sprintf("overloaded %v, needed %d; want %v, %d", b.Overloaded, b.Needed, overloaded, needed)
 	}
 	return ""
@@ -203,12 +205,15 @@ func TestBoundedFromScratch(t *testing.T) {
 				room[c] += task.PerNode
 			}
 			if most := slices.Max(room); most >= task.load() {
-				t.Fatalf("seed %d: job %d of load %d is split, though a collector has room for %d", seed, j, task.load(), most)
+				t.Fatalf("seed %d: job %d of load %d is split, though a collector has room for %d",
+					seed, j, task.load(), most)
 			}
 		}
-		if p, w := distinct(b.Placed[heaviest].At), m.tasks[heaviest].PerNode; len(m.tasks[heaviest].Nodes) > 1 && bound >= w {
+		if p, w := distinct(b.Placed[heaviest].At), m.tasks[heaviest].PerNode; len(m.tasks[heaviest].Nodes) > 1 &&
+			bound >= w {
 			perCollector := bound / w
-			if want := (int64(len(m.tasks[heaviest].Nodes)) + perCollector - 1) / perCollector; int64(p) != min(want, int64(len(b.Load))) {
+			want := (int64(len(m.tasks[heaviest].Nodes)) + perCollector - 1) / perCollector
+			if int64(p) != min(want, int64(len(b.Load))) {
 				t.Fatalf("seed %d: the heaviest job is in %d parts, %d would do", seed, p, want)
 			}
 		}
@@ -361,7 +366,8 @@ func TestBoundedGrowth(t *testing.T) {
 			for j := range m.tasks {
 				task := &m.tasks[j]
 				task.PerNode = max(1, task.PerNode+r.Int64N(9)-3)
-				if n := int32(r.IntN(len(m.layout.Home))); task.Last != nil && r.IntN(10) == 0 && !slices.Contains(task.Nodes, n) {
+				if n := int32(r.IntN(len(m.layout.Home))); task.Last != nil && r.IntN(10) == 0 &&
+					!slices.Contains(task.Nodes, n) {
 					task.Nodes, task.Last = append(slices.Clone(task.Nodes), n), append(slices.Clone(task.Last), None)
 				}
 			}
@@ -396,10 +402,12 @@ func TestBoundedCases(t *testing.T) {
 		lim   Limits
 		want  string // of each task
 	}{
-		"at home":               {[]Task{{Nodes: nodes("0-3"), PerNode: 1}, {Nodes: nodes("4-7"), PerNode: 1}}, Limits{LMax: 10}, "collector 0; collector 1"},
+		"at home": {[]Task{{Nodes: nodes("0-3"), PerNode: 1}, {Nodes: nodes("4-7"), PerNode: 1}},
+			Limits{LMax: 10}, "collector 0; collector 1"},
 		"where most is at home": {[]Task{{Nodes: nodes("3-6"), PerNode: 1}}, Limits{LMax: 10}, "collector 1"},
-		"no room at home":       {[]Task{{Nodes: nodes("0-3"), PerNode: 1}, {Nodes: nodes("0-2"), PerNode: 1}}, Limits{LMax: 6}, "collector 0; collector 1"},
-		"as few as hold it":     {[]Task{{Nodes: nodes("0-15"), PerNode: 1}}, Limits{LMax: 8}, "distributed 0:8,1:8"},
+		"no room at home": {[]Task{{Nodes: nodes("0-3"), PerNode: 1}, {Nodes: nodes("0-2"), PerNode: 1}},
+			Limits{LMax: 6}, "collector 0; collector 1"},
+		"as few as hold it": {[]Task{{Nodes: nodes("0-15"), PerNode: 1}}, Limits{LMax: 8}, "distributed 0:8,1:8"},
 		"as few as have the room": {
 			[]Task{
 				{Nodes: nodes("0-11"), PerNode: 1},
@@ -408,16 +416,28 @@ func TestBoundedCases(t *testing.T) {
 				{Nodes: nodes("12-18"), PerNode: 1, Last: at("2 2 2 2 2 2 2")},
 			}, Limits{LMax: 8}, "distributed 3:8,4:4; collector 0; collector 1; collector 2",
 		},
-		"local":                       {[]Task{{Nodes: nodes("5"), PerNode: 1}}, Limits{LMax: 8}, "local"},
-		"local, a limit":              {[]Task{{Nodes: nodes("5"), PerNode: 1}, {Nodes: nodes("9"), PerNode: 1, Local: true}, {Nodes: nodes("6"), PerNode: 1}}, Limits{LMax: 8, LocalMax: 2}, "local; local; collector 1"},
-		"local before, no more":       {[]Task{{Nodes: nodes("5"), PerNode: 1}, {Nodes: nodes("9"), PerNode: 1, Local: true}}, Limits{LMax: 8, LocalMax: 1}, "collector 1; local"},
-		"it stays where it is":        {[]Task{{Nodes: nodes("0-3"), PerNode: 1, Last: at("5 5 5 5")}}, Limits{LMax: 8}, "collector 5"},
-		"gains a node":                {[]Task{{Nodes: nodes("0-4"), PerNode: 1, Last: append(at("5 5 5 5"), None)}}, Limits{LMax: 8}, "collector 5"},
-		"gains a node, no room":       {[]Task{{Nodes: nodes("0-4"), PerNode: 1, Last: append(at("5 5 5 5"), None)}, {Nodes: nodes("8-11"), PerNode: 1, Last: at("5 5 5 5")}}, Limits{LMax: 8}, "collector 0; collector 5"},
-		"split, gains a node":         {[]Task{{Nodes: nodes("0-4"), PerNode: 1, Last: append(at("4 4 5 5"), None)}}, Limits{LMax: 4}, "distributed 4:3,5:2"},
-		"heavier: the least moves":    {[]Task{{Nodes: nodes("0-2"), PerNode: 2, Last: at("0 0 0")}, {Nodes: nodes("1-2"), PerNode: 2, Last: at("0 0")}}, Limits{LMax: 8}, "collector 0; collector 1"},
-		"one heavier than any room":   {[]Task{{Nodes: nodes("0-1"), PerNode: 5}}, Limits{LMax: 4}, "distributed 0:1,1:1"},
-		"a collector that is no more": {[]Task{{Nodes: nodes("0-1"), PerNode: 1, Last: at("9 9")}}, Limits{LMax: 4}, "collector 0"},
+		"local": {[]Task{{Nodes: nodes("5"), PerNode: 1}}, Limits{LMax: 8}, "local"},
+		"local, a limit": {[]Task{
+			{Nodes: nodes("5"), PerNode: 1},
+			{Nodes: nodes("9"), PerNode: 1, Local: true},
+			{Nodes: nodes("6"), PerNode: 1},
+		}, Limits{LMax: 8, LocalMax: 2}, "local; local; collector 1"},
+		"local before, no more": {[]Task{{Nodes: nodes("5"), PerNode: 1},
+			{Nodes: nodes("9"), PerNode: 1, Local: true}}, Limits{LMax: 8, LocalMax: 1}, "collector 1; local"},
+		"it stays where it is": {[]Task{{Nodes: nodes("0-3"), PerNode: 1, Last: at("5 5 5 5")}}, Limits{LMax: 8},
+			"collector 5"},
+		"gains a node": {[]Task{{Nodes: nodes("0-4"), PerNode: 1, Last: append(at("5 5 5 5"), None)}},
+			Limits{LMax: 8}, "collector 5"},
+		"gains a node, no room": {[]Task{{Nodes: nodes("0-4"), PerNode: 1, Last: append(at("5 5 5 5"), None)},
+			{Nodes: nodes("8-11"), PerNode: 1, Last: at("5 5 5 5")}}, Limits{LMax: 8}, "collector 0; collector 5"},
+		"split, gains a node": {[]Task{{Nodes: nodes("0-4"), PerNode: 1, Last: append(at("4 4 5 5"), None)}},
+			Limits{LMax: 4}, "distributed 4:3,5:2"},
+		"heavier: the least moves": {[]Task{{Nodes: nodes("0-2"), PerNode: 2, Last: at("0 0 0")},
+			{Nodes: nodes("1-2"), PerNode: 2, Last: at("0 0")}}, Limits{LMax: 8}, "collector 0; collector 1"},
+		"one heavier than any room": {[]Task{{Nodes: nodes("0-1"), PerNode: 5}}, Limits{LMax: 4},
+			"distributed 0:1,1:1"},
+		"a collector that is no more": {[]Task{{Nodes: nodes("0-1"), PerNode: 1, Last: at("9 9")}}, Limits{LMax: 4},
+			"collector 0"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

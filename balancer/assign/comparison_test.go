@@ -26,11 +26,13 @@ func TestTables(t *testing.T) {
 	within("% at the frontend", 100*literal.frontend/literal.jobs, 2.59, 2)
 	within("tree nodes", literal.used/n, 217.59, 0.05*217.59)
 	within("tree nodes, all to the frontend", up/n, 905.81, 0.05*905.81)
-	if near.used != literal.used || near.distance != literal.distance || near.moved != literal.moved || near.most != literal.most {
+	if near.used != literal.used || near.distance != literal.distance || near.moved != literal.moved ||
+		near.most != literal.most {
 		t.Errorf("the near-linear form differs: %+v, %+v", *near, *literal)
 	}
 	if own.moved+kafka.moved > 0 || own.kept < 1000 || literal.moved == 0 {
-		t.Errorf("of %v jobs that continue, %v and %v move; literally %v", own.kept, own.moved, kafka.moved, literal.moved)
+		t.Errorf("of %v jobs that continue, %v and %v move; literally %v",
+			own.kept, own.moved, kafka.moved, literal.moved)
 	}
 	if exact := (kafka.local + kafka.collector) / kafka.jobs; exact < 0.99 {
 		t.Errorf("%.4f of the jobs are exact with the l_max of a Kafka partition", exact)
@@ -39,7 +41,8 @@ func TestTables(t *testing.T) {
 		t.Errorf("distance is %.3f of the lower bound", r)
 	}
 	if own.distance >= literal.distance || own.local+own.collector < literal.local+literal.collector {
-		t.Errorf("weir's own: distance %v, exact %v; literally %v, %v", own.distance, own.local+own.collector, literal.distance, literal.local+literal.collector)
+		t.Errorf("weir's own: distance %v, exact %v; literally %v, %v",
+			own.distance, own.local+own.collector, literal.distance, literal.local+literal.collector)
 	}
 }
 

@@ -72,7 +72,8 @@ func BenchmarkAssignment(b *testing.B) {
 			b.ReportMetric(float64(m.Distance)/float64(m.LowerBound), "distance/bound")
 		})
 	})
-	b.Run("pressed", func(b *testing.B) { // jobs of a third of what a collector takes, which leaves it room for one node more
+	// Each job is a third of what a collector takes, which leaves room for one node more.
+	b.Run("pressed", func(b *testing.B) {
 		eachBig(b, func(b *testing.B, l *Layout, _ []Task) {
 			var tasks []Task
 			for n := range l.Home {
@@ -111,7 +112,9 @@ func BenchmarkAssignment(b *testing.B) {
 			}
 		})
 	})
-	for name, algorithm := range map[string]func(*Layout, [][]int32, Limits) []Placement{"near-linear": placeNearLinear, "literal": placeLiteral} {
+	for name, algorithm := range map[string]func(*Layout, [][]int32, Limits) []Placement{
+		"near-linear": placeNearLinear, "literal": placeLiteral,
+	} {
 		b.Run(name, func(b *testing.B) {
 			eachBig(b, func(b *testing.B, l *Layout, tasks []Task) {
 				nodes := make([][]int32, len(tasks))
@@ -141,14 +144,16 @@ func TestBigMachine(t *testing.T) {
 		allocated := after.TotalAlloc - before.TotalAlloc
 		m := Measure(l, tasks, b.Placed, 10_000)
 		ratio := float64(m.Distance) / float64(m.LowerBound)
-		t.Logf("%d nodes, %d jobs: distance %.4f of the bound, fullest %d, %d KiB allocated", s.nodes, len(tasks), ratio, slices.Max(b.Load), allocated/1024)
+		t.Logf("%d nodes, %d jobs: distance %.4f of the bound, fullest %d, %d KiB allocated",
+			s.nodes, len(tasks), ratio, slices.Max(b.Load), allocated/1024)
 		if ratio > 1.05 {
 			t.Errorf("%d nodes: distance is %.3f of the lower bound", s.nodes, ratio)
 		}
 		perNode = append(perNode, float64(allocated)/float64(s.nodes))
 		tight := placeBounded(l, tasks, Limits{LMax: 129})
 		if m := Measure(l, tasks, tight.Placed, 129); float64(m.Distance)/float64(m.LowerBound) > 1.05 {
-			t.Errorf("%d nodes, l_max 129: distance is %.3f of the lower bound", s.nodes, float64(m.Distance)/float64(m.LowerBound))
+			t.Errorf("%d nodes, l_max 129: distance is %.3f of the lower bound",
+				s.nodes, float64(m.Distance)/float64(m.LowerBound))
 		}
 	}
 	if perNode[2] > 2*perNode[0] {

@@ -28,7 +28,8 @@ func chooseLiterally(a *placer, room func(int32) int, has map[int32]int, left in
 			}
 			y := free[best]
 			if cmp.Or(cmp.Compare(min(a.own[x], room(x)), min(a.own[y], room(y))),
-				cmp.Compare(min(a.near[a.Sync[x]], room(x)), min(a.near[a.Sync[y]], room(y))), cmp.Compare(a.load[y], a.load[x]), cmp.Compare(y, x)) > 0 {
+				cmp.Compare(min(a.near[a.Sync[x]], room(x)), min(a.near[a.Sync[y]], room(y))),
+				cmp.Compare(a.load[y], a.load[x]), cmp.Compare(y, x)) > 0 {
 				best = i
 			}
 		}

@@ -51,7 +51,8 @@ func TestDropDir(t *testing.T) {
 	if jobs, faults := d.Jobs(now); len(jobs)+len(faults) != 0 {
 		t.Fatal(jobs, faults)
 	}
-	d.drop(t, "17.2.start", "start_ms=1000123\nnodes=n[1-2]\ncpus=0-1,4\nuser=ada\naccount=(null)\nqueue=batch\nname=a=b\n")
+	d.drop(t, "17.2.start",
+		"start_ms=1000123\nnodes=n[1-2]\ncpus=0-1,4\nuser=ada\naccount=(null)\nqueue=batch\nname=a=b\n")
 	d.drop(t, "18.0.start", "start_ms=1000200\nnodes=n3\n")
 	d.drop(t, "18.0.end", "end_ms=1500300\n")
 	d.drop(t, "19.0.start", "start_ms=1000\nnodes=n3\n")
@@ -61,7 +62,8 @@ func TestDropDir(t *testing.T) {
 	d.scan(now)
 	jobs, faults := d.Jobs(now)
 	want := []Job{
-		{Job: schemas.Job{JobID: "17", Restart: 2, Name: "a=b", User: "ada", Queue: "batch", Nodes: []string{"n1", "n2"}, Cpus: []int32{0, 1, 4}, Start: at(1_000_123)}},
+		{Job: schemas.Job{JobID: "17", Restart: 2, Name: "a=b", User: "ada", Queue: "batch",
+			Nodes: []string{"n1", "n2"}, Cpus: []int32{0, 1, 4}, Start: at(1_000_123)}},
 		{Job: schemas.Job{JobID: "18", Nodes: []string{"n3"}, Start: at(1_000_200), End: at(1_500_300)}},
 	}
 	if diff := cmp.Diff(want, jobs); diff != "" || len(faults) > 0 {
@@ -79,7 +81,8 @@ func TestDropDir(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.scan(now)
-	if jobs, faults := d.Jobs(now); len(jobs) != 2 || len(faults) != 1 || faults[0].JobID != "" || !strings.Contains(faults[0].Reason, "no such file") {
+	if jobs, faults := d.Jobs(now); len(jobs) != 2 || len(faults) != 1 || faults[0].JobID != "" ||
+		!strings.Contains(faults[0].Reason, "no such file") {
 		t.Errorf("without the directory: %v, %v", jobs, faults)
 	}
 }
@@ -106,7 +109,8 @@ func TestDropDirHostileFiles(t *testing.T) {
 		d.drop(t, "2.0.start", good)
 		d.scan(time.UnixMilli(1_000_200))
 		jobs, faults := d.Jobs(time.Time{})
-		if len(jobs) != 1 || jobs[0].JobID != "2" || len(faults) != 1 || faults[0].JobID != "1" || !strings.Contains(faults[0].Reason, tt.reason) ||
+		if len(jobs) != 1 || jobs[0].JobID != "2" || len(faults) != 1 || faults[0].JobID != "1" ||
+			!strings.Contains(faults[0].Reason, tt.reason) ||
 			len(faults[0].Reason) > 500 {
 			t.Errorf("%s: jobs %+v, faults %v, want %q", name, jobs, faults, tt.reason)
 		}
@@ -121,7 +125,8 @@ func TestDropDirHostileFiles(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(d.dir, "4.0.end"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"_rest.0.start", "5.-1.start", "5.99999999999.start", "5.start", ".0.start", "a b.0.start", "5.00.start", "5.+1.start", "5.01.end", "5. 1.start"} {
+	for _, name := range []string{"_rest.0.start", "5.-1.start", "5.99999999999.start", "5.start", ".0.start",
+		"a b.0.start", "5.00.start", "5.+1.start", "5.01.end", "5. 1.start"} {
 		d.drop(t, name, good)
 	}
 	done := make(chan struct{})
@@ -158,7 +163,8 @@ func TestTimedHasTheExactTimes(t *testing.T) {
 	d.scan(time.UnixMilli(13_000))
 	jobs, faults := Timed(slurm, d).Jobs(time.UnixMilli(13_000))
 	want := []Job{
-		{Job: schemas.Job{JobID: "1", Name: "a", Nodes: []string{"n1"}, Cpus: []int32{0}, Start: at(5123), End: at(8456)}},
+		{Job: schemas.Job{JobID: "1", Name: "a", Nodes: []string{"n1"}, Cpus: []int32{0}, Start: at(5123),
+			End: at(8456)}},
 		{Job: schemas.Job{JobID: "1", Restart: 1, Nodes: []string{"n1"}, Start: at(9000), End: at(12_789)}},
 		{Job: schemas.Job{JobID: "2", Nodes: []string{"n2"}, Start: at(5000)}},
 		{Job: schemas.Job{JobID: "3", Nodes: []string{"n3"}, Start: at(5000)}},
@@ -171,8 +177,8 @@ func TestTimedHasTheExactTimes(t *testing.T) {
 	}
 }
 
-// TestTimedSharesNodes: beside Slurm, which knows the CPUs of its jobs, a start on a node ends nobody there. A file that cannot be
-// read makes a job less exact, and no more.
+// TestTimedSharesNodes: beside Slurm, which knows the CPUs of its jobs, a start on a node ends nobody there. A file
+// that cannot be read makes a job less exact, and no more.
 func TestTimedSharesNodes(t *testing.T) {
 	slurm := Fixed(
 		Job{Job: schemas.Job{JobID: "1", Nodes: []string{"n1"}, Cpus: []int32{0}, Start: at(5000)}},
@@ -199,7 +205,8 @@ func TestDropDirTakesIDsWithDots(t *testing.T) {
 	d.drop(t, "17.pbs.0.start", "start_ms=1000123\nnodes=n1\n")
 	d.drop(t, "17.pbs.0.end", "end_ms=1000200\n")
 	d.scan(time.UnixMilli(1_000_300))
-	if jobs, faults := d.Jobs(time.Time{}); len(jobs) != 1 || jobs[0].JobID != "17.pbs" || jobs[0].Restart != 0 || jobs[0].End == nil || len(faults) > 0 {
+	if jobs, faults := d.Jobs(time.Time{}); len(jobs) != 1 || jobs[0].JobID != "17.pbs" || jobs[0].Restart != 0 ||
+		jobs[0].End == nil || len(faults) > 0 {
 		t.Errorf("%+v, %v", jobs, faults)
 	}
 }
@@ -214,14 +221,15 @@ func TestDropDirEndBeforeStart(t *testing.T) {
 	if len(jobs) != 1 || jobs[0].End != nil || jobs[0].State != schemas.StateRunning {
 		t.Errorf("the job goes on: %+v", jobs)
 	}
-	want := "file 5.0.end of the drop directory ends it at 1970-01-01T00:16:40.499Z, before its start at 1970-01-01T00:16:40.500Z, and is left out"
+	want := "file 5.0.end of the drop directory ends it at 1970-01-01T00:16:40.499Z, " +
+		"before its start at 1970-01-01T00:16:40.500Z, and is left out"
 	if diff := cmp.Diff([]Fault{{JobID: "5", Reason: want, Followed: true}}, faults); diff != "" {
 		t.Error(diff)
 	}
 }
 
-// TestDropDirLostEpilog: nodes are not blocked by a job whose end nobody wrote. The job ends at the next start on one of its nodes, and
-// does not come back when the files of that later job are cleaned up.
+// TestDropDirLostEpilog: a job whose end nobody wrote does not block its nodes. The job ends at the next start on one
+// of its nodes. It does not come back when the files of that later job are removed.
 func TestDropDirLostEpilog(t *testing.T) {
 	d := dropIn(t)
 	source, machine := Source(d), topology.Flat([]string{"n1", "n2", "n3"})
@@ -233,16 +241,19 @@ func TestDropDirLostEpilog(t *testing.T) {
 	d.drop(t, "8.0.start", "start_ms=1060000\nnodes=n2\n")
 	d.drop(t, "9.0.start", "start_ms=1090000\nnodes=n1\ncpus=0-3\n")
 	want := []Job{
-		{Job: schemas.Job{JobID: "7", Nodes: []string{"n1", "n2"}, Start: at(1_000_000), End: at(1_060_000), State: schemas.StateCompleted}},
+		{Job: schemas.Job{JobID: "7", Nodes: []string{"n1", "n2"}, Start: at(1_000_000), End: at(1_060_000),
+			State: schemas.StateCompleted}},
 		{Job: schemas.Job{JobID: "8", Nodes: []string{"n2"}, Start: at(1_060_000), State: schemas.StateRunning}},
-		{Job: schemas.Job{JobID: "9", Nodes: []string{"n1"}, Cpus: []int32{0, 1, 2, 3}, Start: at(1_090_000), State: schemas.StateRunning}},
+		{Job: schemas.Job{JobID: "9", Nodes: []string{"n1"}, Cpus: []int32{0, 1, 2, 3}, Start: at(1_090_000),
+			State: schemas.StateRunning}},
 	}
 	for range 2 { // the second scan finds nothing new
 		jobs, faults := ask(1_100_000)
 		if diff := cmp.Diff(want, jobs); diff != "" {
 			t.Fatal(diff)
 		}
-		reason := "no file 7.0.end, but job 8/0 took node n2 at 1970-01-01T00:17:40.000Z: it counts as ended then; did the epilog fail?"
+		reason := "no file 7.0.end, but job 8/0 took node n2 at 1970-01-01T00:17:40.000Z: " +
+			"it counts as ended then; did the epilog fail?"
 		if diff := cmp.Diff([]Fault{{JobID: "7", Reason: reason, Followed: true}}, faults); diff != "" {
 			t.Fatal(diff)
 		}
@@ -270,13 +281,16 @@ func TestDropDirLostEpilog(t *testing.T) {
 func TestDropDirOverlaps(t *testing.T) {
 	d := dropIn(t)
 	for name, text := range map[string]string{
-		"1.0.start": "start_ms=1000000\nnodes=n1\n", "1.0.end": "end_ms=1010050\n", "2.0.start": "start_ms=1010000\nnodes=n1\n",
-		"3.0.start": "start_ms=1000000\nnodes=n2\n", "3.0.end": "end_ms=1005050\n", "3.1.start": "start_ms=1005000\nnodes=n3\n",
-		"3.1.end": "end_ms=1007000\n", "3.2.start": "start_ms=1008000\nnodes=n2\n",
+		"1.0.start": "start_ms=1000000\nnodes=n1\n", "1.0.end": "end_ms=1010050\n",
+		"2.0.start": "start_ms=1010000\nnodes=n1\n",
+		"3.0.start": "start_ms=1000000\nnodes=n2\n", "3.0.end": "end_ms=1005050\n",
+		"3.1.start": "start_ms=1005000\nnodes=n3\n",
+		"3.1.end":   "end_ms=1007000\n", "3.2.start": "start_ms=1008000\nnodes=n2\n",
 		"4.0.start": "start_ms=1000000\nnodes=n4\n", "4.2.start": "start_ms=1007000\nnodes=n4\n",
 		"5.0.start": "start_ms=1000000\nnodes=n5\ncpus=0-3\n", "6.0.start": "start_ms=1000500\nnodes=n5\ncpus=4-7\n",
 		// A life that begins after the next one is none, and takes nothing from others.
-		"7.0.start": "start_ms=1009000\nnodes=n6\n", "7.1.start": "start_ms=1001000\nnodes=n7\n", "8.0.start": "start_ms=1002000\nnodes=n6\n",
+		"7.0.start": "start_ms=1009000\nnodes=n6\n", "7.1.start": "start_ms=1001000\nnodes=n7\n",
+		"8.0.start": "start_ms=1002000\nnodes=n6\n",
 	} {
 		d.drop(t, name, text)
 	}
@@ -288,23 +302,26 @@ func TestDropDirOverlaps(t *testing.T) {
 	}
 	const goesOn = math.MaxInt64
 	want := map[string]int64{
-		"1/0": 1_010_000, "2/0": goesOn, "3/0": 1_005_000, "3/1": 1_007_000, "3/2": goesOn, "4/0": 1_007_000, "4/2": goesOn,
+		"1/0": 1_010_000, "2/0": goesOn, "3/0": 1_005_000, "3/1": 1_007_000, "3/2": goesOn, "4/0": 1_007_000,
+		"4/2": goesOn,
 		"5/0": goesOn, "6/0": goesOn, "7/0": 1_009_000, "7/1": goesOn, "8/0": goesOn,
 	}
 	if diff := cmp.Diff(want, ends); diff != "" {
 		t.Error(diff)
 	}
 	wantFaults := []Fault{
-		{JobID: "4", Reason: "no file 4.0.end, but its restart 2 began at 1970-01-01T00:16:47.000Z: it counts as ended then; did the epilog fail?", Followed: true},
-		{JobID: "7", Reason: "no file 7.0.end, but its restart 1 began at 1970-01-01T00:16:41.000Z: it counts as ended then; did the epilog fail?", Followed: true},
+		{JobID: "4", Reason: "no file 4.0.end, but its restart 2 began at 1970-01-01T00:16:47.000Z: " +
+			"it counts as ended then; did the epilog fail?", Followed: true},
+		{JobID: "7", Reason: "no file 7.0.end, but its restart 1 began at 1970-01-01T00:16:41.000Z: " +
+			"it counts as ended then; did the epilog fail?", Followed: true},
 	}
 	if diff := cmp.Diff(wantFaults, faults); diff != "" {
 		t.Error(diff)
 	}
 }
 
-// TestDropDirJobsNeverOverlap: whatever prologs and epilogs wrote or did not write, no two jobs hold a CPU at one time, none is lost,
-// and none ends but where its epilog said, its job was restarted or somebody took a CPU of it.
+// TestDropDirJobsNeverOverlap: no two jobs hold a CPU at one time, whatever prologs and epilogs wrote. No job is lost.
+// A job ends only by its epilog, by a restart, or because another job took a CPU of it.
 func TestDropDirJobsNeverOverlap(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -315,7 +332,8 @@ func TestDropDirJobsNeverOverlap(t *testing.T) {
 		var given []Job
 		for id := range 1 + r.IntN(12) {
 			for restart := range 1 + r.IntN(3) {
-				j := Job{Job: schemas.Job{JobID: fmt.Sprint(id), Restart: int32(restart), Start: at(1_000_000 + 10*r.Int64N(50))}}
+				j := Job{Job: schemas.Job{JobID: fmt.Sprint(id), Restart: int32(restart),
+					Start: at(1_000_000 + 10*r.Int64N(50))}}
 				for n := range 4 {
 					if r.IntN(2) == 0 {
 						j.Nodes = append(j.Nodes, fmt.Sprintf("n%d", n))
@@ -332,7 +350,8 @@ func TestDropDirJobsNeverOverlap(t *testing.T) {
 				d.files[startName(&j)] = &dropFile{job: j}
 				if r.IntN(2) == 0 {
 					j.End = at(*j.Start + 10*r.Int64N(30) - 20)
-					d.files[endName(&j)] = &dropFile{job: Job{Job: schemas.Job{JobID: j.JobID, Restart: j.Restart, End: j.End}}}
+					d.files[endName(&j)] = &dropFile{job: Job{Job: schemas.Job{JobID: j.JobID, Restart: j.Restart,
+						End: j.End}}}
 					if *j.End < *j.Start {
 						j.End = nil
 					}
@@ -342,20 +361,23 @@ func TestDropDirJobsNeverOverlap(t *testing.T) {
 		}
 		for again := range 2 {
 			jobs, _ := d.list(1_000_600)
-			if _, faults := admit(topology.Flat([]string{"n0", "n1", "n2", "n3"}), jobs, time.UnixMilli(1_000_600)); len(faults) > 0 || len(jobs) != len(given) {
+			if _, faults := admit(topology.Flat([]string{"n0", "n1", "n2", "n3"}), jobs,
+				time.UnixMilli(1_000_600)); len(faults) > 0 || len(jobs) != len(given) {
 				t.Fatalf("seed %d, scan %d: %d jobs of %d, %v", seed, again, len(jobs), len(given), faults)
 			}
 			for i := range jobs {
 				j := &jobs[i]
 				for k := range jobs[:i] {
-					if a, b := Life(j), Life(&jobs[k]); shareCPU(j, &jobs[k]) && max(a.Start, b.Start) < min(a.End, b.End) {
+					if a, b := Life(j), Life(&jobs[k]); shareCPU(j, &jobs[k]) &&
+						max(a.Start, b.Start) < min(a.End, b.End) {
 						t.Fatalf("seed %d, scan %d: %+v and %+v overlap", seed, again, *j, jobs[k])
 					}
 				}
 				was := given[slices.IndexFunc(given, func(g Job) bool { return g.Identity() == j.Identity() })]
 				justified := Life(j).End == Life(&was).End || slices.ContainsFunc(given, func(g Job) bool {
 					restarted := g.JobID == j.JobID && g.Restart > j.Restart
-					return restarted && *j.End == max(*g.Start, *j.Start) || g.Identity() != j.Identity() && shareCPU(&g, j) && *g.Start == *j.End
+					return restarted && *j.End == max(*g.Start, *j.Start) ||
+						g.Identity() != j.Identity() && shareCPU(&g, j) && *g.Start == *j.End
 				})
 				if !justified {
 					t.Fatalf("seed %d, scan %d: %+v ends for no reason, given as %+v", seed, again, *j, was)
@@ -368,7 +390,8 @@ func TestDropDirJobsNeverOverlap(t *testing.T) {
 // shareCPU reports whether two jobs were given the same CPU of the same node.
 func shareCPU(a, b *Job) bool {
 	return slices.ContainsFunc(a.Nodes, func(n string) bool { return slices.Contains(b.Nodes, n) }) &&
-		(len(a.Cpus) == 0 || len(b.Cpus) == 0 || slices.ContainsFunc(a.Cpus, func(c int32) bool { return slices.Contains(b.Cpus, c) }))
+		(len(a.Cpus) == 0 || len(b.Cpus) == 0 ||
+			slices.ContainsFunc(a.Cpus, func(c int32) bool { return slices.Contains(b.Cpus, c) }))
 }
 
 func BenchmarkEndOverlaps(b *testing.B) {
@@ -394,8 +417,10 @@ func TestDropScripts(t *testing.T) {
 	d := dropIn(t)
 	run := func(script string) {
 		cmd := exec.CommandContext(t.Context(), "../../deploy/slurm/"+script)
-		cmd.Env = append(os.Environ(), "DROP_DIR="+d.dir, "SLURM_JOB_ID=4711", "SLURM_JOB_RESTART_COUNT=2", "SLURM_JOB_NODELIST=n[1-3]",
-			"SLURM_JOB_USER=ada", "SLURM_JOB_ACCOUNT=(null)", "SLURM_JOB_PARTITION=batch", "SLURM_JOB_NAME=$(id) `id`\nend_ms=1\n%s\x1f'\"")
+		cmd.Env = append(os.Environ(), "DROP_DIR="+d.dir, "SLURM_JOB_ID=4711", "SLURM_JOB_RESTART_COUNT=2",
+			"SLURM_JOB_NODELIST=n[1-3]",
+			"SLURM_JOB_USER=ada", "SLURM_JOB_ACCOUNT=(null)", "SLURM_JOB_PARTITION=batch",
+			"SLURM_JOB_NAME=$(id) `id`\nend_ms=1\n%s\x1f'\"")
 		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
 			t.Fatalf("%s: %v, %s", script, err, out)
 		}
@@ -410,7 +435,8 @@ func TestDropScripts(t *testing.T) {
 		t.Fatal(jobs, faults)
 	}
 	j := jobs[0]
-	if j.JobID != "4711" || j.Restart != 2 || !slices.Equal(j.Nodes, []string{"n1", "n2", "n3"}) || j.User != "ada" || j.Account != "" || j.Queue != "batch" ||
+	if j.JobID != "4711" || j.Restart != 2 || !slices.Equal(j.Nodes, []string{"n1", "n2", "n3"}) || j.User != "ada" ||
+		j.Account != "" || j.Queue != "batch" ||
 		j.Name != "$(id) `id`end_ms=1%s'\"" {
 		t.Errorf("%+v", j)
 	}
@@ -427,7 +453,8 @@ func TestDropScriptsWithoutRestartCount(t *testing.T) {
 	d := dropIn(t)
 	run := func(script, id string) {
 		cmd := exec.CommandContext(t.Context(), "../../deploy/slurm/"+script)
-		cmd.Env = slices.DeleteFunc(append(os.Environ(), "DROP_DIR="+d.dir, "SLURM_JOB_ID="+id, "SLURM_JOB_NODELIST=n"+id),
+		cmd.Env = slices.DeleteFunc(
+			append(os.Environ(), "DROP_DIR="+d.dir, "SLURM_JOB_ID="+id, "SLURM_JOB_NODELIST=n"+id),
 			func(e string) bool { return strings.HasPrefix(e, "SLURM_JOB_RESTART_COUNT=") })
 		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
 			t.Fatalf("%s: %v, %s", script, err, out)
@@ -515,7 +542,8 @@ func TestDropDirReadsOnBeyondItsBound(t *testing.T) {
 	d.drop(t, "0.0.end", "end_ms=2\n")
 	for i := 1; i <= manyDropFiles/2; i++ { // links are quickly made
 		for _, kind := range []string{".start", ".end"} {
-			if err := os.Link(filepath.Join(d.dir, "0.0"+kind), filepath.Join(d.dir, strconv.Itoa(i)+".0"+kind)); err != nil {
+			if err := os.Link(filepath.Join(d.dir, "0.0"+kind),
+				filepath.Join(d.dir, strconv.Itoa(i)+".0"+kind)); err != nil {
 				if errors.Is(err, syscall.EMLINK) {
 					t.Skip("this file system has few links a file")
 				}
@@ -526,12 +554,14 @@ func TestDropDirReadsOnBeyondItsBound(t *testing.T) {
 	d.drop(t, "new.0.start", "start_ms=999999000\nnodes=n2\n")
 	d.scan(now)
 	jobs, faults := Ask(d, topology.Flat([]string{"n1", "n2"}), now)
-	if len(jobs) != 1 || jobs[0].JobID != "new" || len(faults) != 1 || !faults[0].Followed || !strings.Contains(faults[0].Reason, "epilog") {
+	if len(jobs) != 1 || jobs[0].JobID != "new" || len(faults) != 1 || !faults[0].Followed ||
+		!strings.Contains(faults[0].Reason, "epilog") {
 		t.Errorf("%d jobs, faults %+v", len(jobs), faults)
 	}
 }
 
-// TestDropDirPastJobs: what is skipped in most polls is noticed all the same: an end that comes late, and a file that changed.
+// TestDropDirPastJobs: what is skipped in most polls is noticed all the same: an end that comes late, and a file that
+// changed.
 func TestDropDirPastJobs(t *testing.T) {
 	d := dropIn(t)
 	const hour = 3_600_000

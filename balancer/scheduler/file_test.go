@@ -36,8 +36,9 @@ func TestParseJobs(t *testing.T) {
 	}
 	want := []Job{
 		{Job: schemas.Job{
-			JobID: "4711", Restart: 1, Name: "cfd", User: "ada", Account: "p1", Queue: "batch", Nodes: []string{"n001", "017"},
-			Cpus: []int32{0, 1}, Start: at(1769846400000), End: at(1769850000000),
+			JobID: "4711", Restart: 1, Name: "cfd", User: "ada", Account: "p1", Queue: "batch",
+			Nodes: []string{"n001", "017"},
+			Cpus:  []int32{0, 1}, Start: at(1769846400000), End: at(1769850000000),
 		}},
 		{Job: schemas.Job{JobID: "plain", Nodes: []string{"n002"}}},
 	}
@@ -48,32 +49,37 @@ func TestParseJobs(t *testing.T) {
 
 func TestParseJobsSkipsOnlyWhatIsWrong(t *testing.T) {
 	tests := map[string]struct{ job, id, reason string }{
-		"unknown key":   {"{id: x, nodes: [a], node: b}", "x", `line 2: unknown key "node"`},
-		"key twice":     {"{id: x, nodes: [a], nodes: [b]}", "x", `line 2: key "nodes" is there twice`},
-		"no id":         {"{nodes: [a]}", noID, "line 2: it has no id"},
-		"id null":       {"{id: , nodes: [a]}", noID, "line 2: it has no id"},
-		"id a list":     {"{id: [a], nodes: [a]}", noID, "line 2: id: not one text"},
-		"id raw":        {`{id: "\e[31mred", nodes: [a]}`, "\x1b[31mred", `line 2: id "\x1b[31mred" is not a job's name`},
-		"pseudo-job":    {"{id: _rest, nodes: [a]}", "_rest", "not a job's name"},
-		"no nodes":      {"{id: x}", "x", "no nodes"},
-		"nodes keys":    {"{id: x, nodes: {a: b}}", "x", "line 2: nodes: not a list such as [n001, n002], or a hostlist such as n[001-016]"},
+		"unknown key": {"{id: x, nodes: [a], node: b}", "x", `line 2: unknown key "node"`},
+		"key twice":   {"{id: x, nodes: [a], nodes: [b]}", "x", `line 2: key "nodes" is there twice`},
+		"no id":       {"{nodes: [a]}", noID, "line 2: it has no id"},
+		"id null":     {"{id: , nodes: [a]}", noID, "line 2: it has no id"},
+		"id a list":   {"{id: [a], nodes: [a]}", noID, "line 2: id: not one text"},
+		"id raw": {`{id: "\e[31mred", nodes: [a]}`, "\x1b[31mred",
+			`line 2: id "\x1b[31mred" is not a job's name`},
+		"pseudo-job": {"{id: _rest, nodes: [a]}", "_rest", "not a job's name"},
+		"no nodes":   {"{id: x}", "x", "no nodes"},
+		"nodes keys": {"{id: x, nodes: {a: b}}", "x",
+			"line 2: nodes: not a list such as [n001, n002], or a hostlist such as n[001-016]"},
 		"nodes lists":   {"{id: x, nodes: [[a]]}", "x", "line 2: nodes: not a list of names"},
 		"hostlist":      {"{id: x, nodes: 'n[2-1]'}", "x", `line 2: nodes: "n[2-1]" is not a hostlist`},
 		"huge hostlist": {"{id: x, nodes: 'n[1-9][0-999999]'}", "x", "more than 1048576 hosts"},
 		"start":         {"{id: x, nodes: [a], start: 2026-01-31}", "x", `start: "2026-01-31"`},
 		"year":          {"{id: x, nodes: [a], end: 9999-01-31T00:00:00Z}", "x", "end"},
-		"end first":     {"{id: x, nodes: [a], start: 2026-01-31T00:00:01Z, end: 2026-01-31T00:00:00Z}", "x", "ends before"},
-		"cpus":          {"{id: x, nodes: [a], cpus: [0, -2]}", "x", "cpu -2"},
-		"cpus a text":   {"{id: x, nodes: [a], cpus: 0-3}", "x", "line 2: cpus: not a list of numbers such as [0, 1, 2, 3]"},
-		"cpu too large": {"{id: x, nodes: [a], cpus: [99999999999]}", "x", `line 2: cpus: "99999999999" is not a whole number`},
-		"half a cpu":    {"{id: x, nodes: [a], cpus: [0.5]}", "x", `line 2: cpus: "0.5" is not a whole number`},
-		"node twice":    {"{id: x, nodes: [a, a]}", "x", "node a is there twice"},
-		"node's name":   {"{id: x, nodes: [../a]}", "x", `node "../a"`},
-		"restart":       {"{id: x, nodes: [a], restart: -1}", "x", "restart -1"},
-		"restart word":  {"{id: x, nodes: [a], restart: one}", "x", `line 2: restart: "one" is not a whole number`},
-		"later line":    {"id: x\n    nodes: [a]\n    restart: [1]", "x", "line 4: restart: not one text"},
-		"no mapping":    {"[a, b]", noID, "line 2: a job is written as keys"},
-		"null":          {"null", noID, "line 2: a job is written as keys"},
+		"end first": {"{id: x, nodes: [a], start: 2026-01-31T00:00:01Z, end: 2026-01-31T00:00:00Z}", "x",
+			"ends before"},
+		"cpus": {"{id: x, nodes: [a], cpus: [0, -2]}", "x", "cpu -2"},
+		"cpus a text": {"{id: x, nodes: [a], cpus: 0-3}", "x",
+			"line 2: cpus: not a list of numbers such as [0, 1, 2, 3]"},
+		"cpu too large": {"{id: x, nodes: [a], cpus: [99999999999]}", "x",
+			`line 2: cpus: "99999999999" is not a whole number`},
+		"half a cpu":   {"{id: x, nodes: [a], cpus: [0.5]}", "x", `line 2: cpus: "0.5" is not a whole number`},
+		"node twice":   {"{id: x, nodes: [a, a]}", "x", "node a is there twice"},
+		"node's name":  {"{id: x, nodes: [../a]}", "x", `node "../a"`},
+		"restart":      {"{id: x, nodes: [a], restart: -1}", "x", "restart -1"},
+		"restart word": {"{id: x, nodes: [a], restart: one}", "x", `line 2: restart: "one" is not a whole number`},
+		"later line":   {"id: x\n    nodes: [a]\n    restart: [1]", "x", "line 4: restart: not one text"},
+		"no mapping":   {"[a, b]", noID, "line 2: a job is written as keys"},
+		"null":         {"null", noID, "line 2: a job is written as keys"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -85,7 +91,8 @@ func TestParseJobsSkipsOnlyWhatIsWrong(t *testing.T) {
 			if f.JobID != tt.id || !strings.Contains(f.Reason, tt.reason) {
 				t.Errorf("fault %+v, want %q", f, tt.reason)
 			}
-			if strings.ContainsAny(f.Reason, "\n\x1b") || strings.Contains(f.Reason, "unmarshal") || strings.Contains(f.Reason, "balancer.") {
+			if strings.ContainsAny(f.Reason, "\n\x1b") || strings.Contains(f.Reason, "unmarshal") ||
+				strings.Contains(f.Reason, "balancer.") {
 				t.Errorf("not in words for whoever wrote the file: %q", f.Reason)
 			}
 		})
@@ -109,10 +116,12 @@ func TestParseJobsRefusesTheFile(t *testing.T) {
 		"- id: x":                     "line 1: a job file begins with the key jobs",
 		"x":                           "line 1: a job file begins with the key jobs",
 		goodFile + "---\n" + goodFile: "more than one",
-		"jobs:" + strings.Repeat("\n- {id: x, nodes: 'n[1-1000000]'}", 5): "line 6: more than 4194304 nodes in all jobs",
+		"jobs:" + strings.Repeat("\n- {id: x, nodes: 'n[1-1000000]'}", 5): "line 6: " +
+			"more than 4194304 nodes in all jobs",
 	} {
 		jobs, _, err := parseJobs([]byte(text))
-		if err == nil || !strings.Contains(err.Error(), reason) || jobs != nil || strings.ContainsAny(err.Error(), "\n!") {
+		if err == nil || !strings.Contains(err.Error(), reason) || jobs != nil ||
+			strings.ContainsAny(err.Error(), "\n!") {
 			t.Errorf("%q: %d jobs, error %v, want %q", text[:min(80, len(text))], len(jobs), err, reason)
 		}
 	}
@@ -125,7 +134,8 @@ func TestParseJobsRefusesTheFile(t *testing.T) {
 
 // TestParseJobsTakesHostlists: Slurm's users have their nodes as a hostlist.
 func TestParseJobsTakesHostlists(t *testing.T) {
-	text := "jobs:\n- {id: a, nodes: 'n[08-10],login'}\n- id: b\n  nodes: n[1-2]r[3-4]\n- {id: c, nodes: n7, restart: , cpus: , start: , user: \"\\e[1mada\"}\n"
+	text := "jobs:\n- {id: a, nodes: 'n[08-10],login'}\n- id: b\n  nodes: n[1-2]r[3-4]\n" +
+		"- {id: c, nodes: n7, restart: , cpus: , start: , user: \"\\e[1mada\"}\n"
 	jobs, faults, err := parseJobs([]byte(text))
 	want := []Job{
 		{Job: schemas.Job{JobID: "a", Nodes: []string{"n08", "n09", "n10", "login"}}},
@@ -137,9 +147,11 @@ func TestParseJobsTakesHostlists(t *testing.T) {
 	}
 }
 
-// TestParseJobsNamesBytesThatAreNotUTF8: such a byte, or a control character, costs its own job, with line and column; in a comment none.
+// TestParseJobsNamesBytesThatAreNotUTF8: such a byte, or a control character, costs its own job, with line and column;
+// in a comment none.
 func TestParseJobsNamesBytesThatAreNotUTF8(t *testing.T) {
-	text := "# caf\xe9\njobs:\n- {id: a, nodes: [n1]}\n- id: b\n  user: J\xf6rg\n  nodes: [n2]\n- {id: c, name: \"x\x07\", nodes: [n3]}\n- {id: d, name: é, nodes: [n4]}\n"
+	text := "# caf\xe9\njobs:\n- {id: a, nodes: [n1]}\n- id: b\n  user: J\xf6rg\n  nodes: [n2]\n" +
+		"- {id: c, name: \"x\x07\", nodes: [n3]}\n- {id: d, name: é, nodes: [n4]}\n"
 	jobs, faults, err := parseJobs([]byte(text))
 	if err != nil || len(jobs) != 2 || jobs[0].JobID != "a" || jobs[1].JobID != "d" || jobs[1].Name != "é" {
 		t.Fatalf("jobs %v, error %v", jobs, err)
@@ -151,7 +163,8 @@ func TestParseJobsNamesBytesThatAreNotUTF8(t *testing.T) {
 	if diff := cmp.Diff(want, faults); diff != "" {
 		t.Error(diff)
 	}
-	if _, _, err := parseJobs([]byte("jobs:\n- {id: a, nodes: [n1]}\nj\xf6bs: []\n")); err == nil || !strings.Contains(err.Error(), "line 3, column 2: byte 0xf6 is not UTF-8") {
+	if _, _, err := parseJobs([]byte("jobs:\n- {id: a, nodes: [n1]}\nj\xf6bs: []\n")); err == nil ||
+		!strings.Contains(err.Error(), "line 3, column 2: byte 0xf6 is not UTF-8") {
 		t.Errorf("a key of the file: %v", err)
 	}
 }
@@ -261,22 +274,27 @@ func TestFileSourceChangesJobsAtABoundary(t *testing.T) {
 			t.Errorf("%s, interval %d: %s", what, start, diff)
 		}
 	}
-	jobs := f.jobsAt(t, 5_900, "- {id: a, nodes: [n1, n2], cpus: [0, 1]}\n- {id: b, nodes: [n3], start: 1970-01-01T00:00:02Z}\n")
+	jobs := f.jobsAt(t, 5_900, "- {id: a, nodes: [n1, n2], cpus: [0, 1]}\n"+
+		"- {id: b, nodes: [n3], start: 1970-01-01T00:00:02Z}\n")
 	check("at first", jobs, 5_000, map[string]string{"a": "n1 n2", "b": "n3"})
 	for _, j := range jobs {
 		if j.Held != nil {
 			t.Errorf("the first reading: %+v", j)
 		}
 	}
-	jobs = f.jobsAt(t, 6_900, "- {id: a, nodes: [n2, n4], cpus: [1, 0]}\n- {id: b, nodes: [n3, n5], cpus: [2], start: 1970-01-01T00:00:02Z}\n- {id: c, nodes: [n6]}\n")
+	jobs = f.jobsAt(t, 6_900, "- {id: a, nodes: [n2, n4], cpus: [1, 0]}\n"+
+		"- {id: b, nodes: [n3, n5], cpus: [2], start: 1970-01-01T00:00:02Z}\n- {id: c, nodes: [n6]}\n")
 	check("a moves, b has other CPUs", jobs, 6_000, map[string]string{"a": "n2", "c": "n6"})
 	check("a moves, b has other CPUs", jobs, 7_000, map[string]string{"a": "n2 n4", "b": "n3 n5", "c": "n6"})
 	// The file changes again before the interval ends, though not for a.
-	jobs = f.jobsAt(t, 6_950, "- {id: a, nodes: [n2, n4], cpus: [1, 0]}\n- {id: b, nodes: [n3, n5], cpus: [2], start: 1970-01-01T00:00:02Z}\n- {id: c, nodes: [n6, n7]}\n")
+	jobs = f.jobsAt(t, 6_950, "- {id: a, nodes: [n2, n4], cpus: [1, 0]}\n"+
+		"- {id: b, nodes: [n3, n5], cpus: [2], start: 1970-01-01T00:00:02Z}\n- {id: c, nodes: [n6, n7]}\n")
 	check("c grows", jobs, 6_000, map[string]string{"a": "n2", "c": "n6"})
-	jobs = f.jobsAt(t, 7_900, "- {id: a, nodes: [n2, n4], cpus: [1, 0]}\n- {id: b, nodes: [n3, n5], cpus: [2], start: 1970-01-01T00:00:02Z}\n- {id: c, nodes: [n6]}\n")
+	jobs = f.jobsAt(t, 7_900, "- {id: a, nodes: [n2, n4], cpus: [1, 0]}\n"+
+		"- {id: b, nodes: [n3, n5], cpus: [2], start: 1970-01-01T00:00:02Z}\n- {id: c, nodes: [n6]}\n")
 	check("c shrinks", jobs, 7_000, map[string]string{"a": "n2 n4", "b": "n3 n5", "c": "n6"})
-	jobs = f.jobsAt(t, 8_900, "- {id: a, nodes: [n2, n4, n7], cpus: [0, 1]}\n- {id: b, restart: 1, nodes: [n3, n5, n8], cpus: [2]}\n- {id: c, nodes: [n6]}\n")
+	jobs = f.jobsAt(t, 8_900, "- {id: a, nodes: [n2, n4, n7], cpus: [0, 1]}\n"+
+		"- {id: b, restart: 1, nodes: [n3, n5, n8], cpus: [2]}\n- {id: c, nodes: [n6]}\n")
 	check("a grows, b is another life", jobs, 8_000, map[string]string{"a": "n2 n4", "b": "n3 n5 n8", "c": "n6"})
 	if jobs[1].Held != nil || jobs[2].Held != nil {
 		t.Errorf("nothing of them changed: %+v", jobs[1:])
@@ -285,12 +303,15 @@ func TestFileSourceChangesJobsAtABoundary(t *testing.T) {
 		t.Errorf("the same file, later: %s", cmp.Diff(jobs, again))
 	}
 	// What is new before a job begins is no news for it, nor what it takes over from one that has ended a conflict.
-	f.jobsAt(t, 20_100, "- {id: d, nodes: [n1], start: 1970-01-01T00:00:30Z}\n- {id: e, nodes: [n2], end: 1970-01-01T00:00:20Z}\n- {id: f, nodes: [n3]}\n")
-	jobs = f.jobsAt(t, 20_200, "- {id: d, nodes: [n1, n9], start: 1970-01-01T00:00:30Z}\n- {id: e, nodes: [n2], end: 1970-01-01T00:00:20Z}\n- {id: f, nodes: [n3, n2]}\n")
+	f.jobsAt(t, 20_100, "- {id: d, nodes: [n1], start: 1970-01-01T00:00:30Z}\n"+
+		"- {id: e, nodes: [n2], end: 1970-01-01T00:00:20Z}\n- {id: f, nodes: [n3]}\n")
+	jobs = f.jobsAt(t, 20_200, "- {id: d, nodes: [n1, n9], start: 1970-01-01T00:00:30Z}\n"+
+		"- {id: e, nodes: [n2], end: 1970-01-01T00:00:20Z}\n- {id: f, nodes: [n3, n2]}\n")
 	if jobs[0].Held != nil {
 		t.Errorf("%+v", jobs[0])
 	}
-	if good, faults := admit(topology.Flat([]string{"n1", "n2", "n3", "n9"}), jobs, time.UnixMilli(20_200)); len(good) != 3 {
+	if good, faults := admit(topology.Flat([]string{"n1", "n2", "n3", "n9"}), jobs,
+		time.UnixMilli(20_200)); len(good) != 3 {
 		t.Errorf("faults %v", faults)
 	}
 }

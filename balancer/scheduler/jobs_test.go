@@ -56,23 +56,25 @@ func TestAdmit(t *testing.T) {
 		jobs   []Job
 		reason string // of the last job; empty: it is good
 	}{
-		"good":                    {[]Job{job("1", "a", "b")}, ""},
-		"unknown node":            {[]Job{job("1", "a", "x")}, "unknown node x"},
-		"no nodes":                {[]Job{job("1")}, "no nodes"},
-		"node twice":              {[]Job{job("1", "a", "a")}, "node a is there twice"},
-		"id":                      {[]Job{job("_1", "a")}, "not a job's name"},
-		"cpu negative":            {[]Job{on(job("1", "a"), -1)}, "cpu -1"},
-		"cpu twice":               {[]Job{on(job("1", "a"), 2, 2)}, "cpu 2"},
-		"ends before":             {[]Job{lasts(job("1", "a"), at(5), at(4))}, "ends before"},
-		"same id":                 {[]Job{job("1", "a"), job("1", "b")}, "same id"},
-		"another restart":         {[]Job{job("1", "a"), {Job: schemas.Job{JobID: "1", Restart: 1, Nodes: []string{"b"}}}}, ""},
-		"both whole":              {[]Job{job("1", "a"), job("2", "b", "a")}, "node a"},
-		"whole after cpus":        {[]Job{on(job("1", "a"), 0), job("2", "a")}, "node a"},
-		"cpus after whole":        {[]Job{job("1", "a"), on(job("2", "a"), 0)}, "node a"},
-		"disjoint cpus":           {[]Job{on(job("1", "a"), 0, 1), on(job("2", "a"), 2)}, ""},
-		"one cpu in both":         {[]Job{on(job("1", "a"), 0, 1), on(job("2", "a"), 2, 1)}, "node a"},
-		"one after the other":     {[]Job{lasts(job("1", "a"), at(0), at(5)), lasts(job("2", "a"), at(5), nil)}, ""},
-		"overlapping by 1 ms":     {[]Job{lasts(job("1", "a"), at(0), at(6)), lasts(job("2", "a"), at(5), nil)}, "node a"},
+		"good":         {[]Job{job("1", "a", "b")}, ""},
+		"unknown node": {[]Job{job("1", "a", "x")}, "unknown node x"},
+		"no nodes":     {[]Job{job("1")}, "no nodes"},
+		"node twice":   {[]Job{job("1", "a", "a")}, "node a is there twice"},
+		"id":           {[]Job{job("_1", "a")}, "not a job's name"},
+		"cpu negative": {[]Job{on(job("1", "a"), -1)}, "cpu -1"},
+		"cpu twice":    {[]Job{on(job("1", "a"), 2, 2)}, "cpu 2"},
+		"ends before":  {[]Job{lasts(job("1", "a"), at(5), at(4))}, "ends before"},
+		"same id":      {[]Job{job("1", "a"), job("1", "b")}, "same id"},
+		"another restart": {[]Job{job("1", "a"),
+			{Job: schemas.Job{JobID: "1", Restart: 1, Nodes: []string{"b"}}}}, ""},
+		"both whole":          {[]Job{job("1", "a"), job("2", "b", "a")}, "node a"},
+		"whole after cpus":    {[]Job{on(job("1", "a"), 0), job("2", "a")}, "node a"},
+		"cpus after whole":    {[]Job{job("1", "a"), on(job("2", "a"), 0)}, "node a"},
+		"disjoint cpus":       {[]Job{on(job("1", "a"), 0, 1), on(job("2", "a"), 2)}, ""},
+		"one cpu in both":     {[]Job{on(job("1", "a"), 0, 1), on(job("2", "a"), 2, 1)}, "node a"},
+		"one after the other": {[]Job{lasts(job("1", "a"), at(0), at(5)), lasts(job("2", "a"), at(5), nil)}, ""},
+		"overlapping by 1 ms": {[]Job{lasts(job("1", "a"), at(0), at(6)), lasts(job("2", "a"), at(5), nil)},
+			"node a"},
 		"before one that is open": {[]Job{lasts(job("1", "a"), at(9), nil), lasts(job("2", "a"), at(5), at(9))}, ""},
 		"a skipped one holds nothing": {
 			[]Job{job("1", "a"), job("2", "a", "b"), job("3", "b")}, "",
@@ -178,7 +180,8 @@ var busyKinds = []string{
 	"one core each", "last starts first", "half nodes", "one after the other", "whole nodes", "whole after cores",
 }
 
-// TestAdmitRemembersLittle: every plan admits all jobs, and what is allocated for each CPU of each costs seconds at 100,000 jobs.
+// TestAdmitRemembersLittle: every plan admits all jobs, and what is allocated for each CPU of each costs seconds at
+// 100,000 jobs.
 func TestAdmitRemembersLittle(t *testing.T) {
 	for _, kind := range busyKinds {
 		tree, jobs := busyMachine(kind)
@@ -209,7 +212,8 @@ func BenchmarkAdmit(b *testing.B) {
 	}
 }
 
-// TestAdmitEqualsClaims: what admit says of jobs is what Claims says of all of them in turn, in any order of their starts.
+// TestAdmitEqualsClaims: what admit says of jobs is what Claims says of all of them in turn, in any order of their
+// starts.
 func TestAdmitEqualsClaims(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

@@ -37,7 +37,8 @@ func row(id, restart int, state string, start, end int64, cpus int, nodes string
 		}
 		return time.Unix(epoch+s, 0).UTC().Format("2006-01-02T15:04:05")
 	}
-	return fmt.Sprintf("%d|%d|%s|%s|%s|%s|%d|%s|ada|batch|(null)|%s", id, restart, state, stamp(start), stamp(end), stamp(start), cpus, nodes,
+	return fmt.Sprintf("%d|%d|%s|%s|%s|%s|%d|%s|ada|batch|(null)|%s",
+		id, restart, state, stamp(start), stamp(end), stamp(start), cpus, nodes,
 		strings.Join(append(name, "cfd")[:1], ""))
 }
 
@@ -59,7 +60,8 @@ func TestParseSqueue(t *testing.T) {
 		row(19, 0, "COMPLETING", 5, 9, 1, ""),
 		row(20, 0, "CANCELLED", -1, 9, 1, ""))
 	want := schemas.Job{
-		JobID: "17", Restart: 2, User: "ada", Queue: "batch", Name: "a|b?2|0|RUNNING|2026-11-21T17:03:35|NONE||9|n[1-9]|root|batch||x? \uFFFD\"é",
+		JobID: "17", Restart: 2, User: "ada", Queue: "batch",
+		Name:  "a|b?2|0|RUNNING|2026-11-21T17:03:35|NONE||9|n[1-9]|root|batch||x? \uFFFD\"é",
 		Start: at((epoch + 5) * 1000), Submit: at((epoch + 5) * 1000),
 	}
 	if diff := cmp.Diff(want, rows[0].job); diff != "" || len(rows) != 4 {
@@ -89,15 +91,19 @@ func TestParseSqueueNamesWhatIsWrong(t *testing.T) {
 		"no nodes":           {row(7, 0, "RUNNING", 1, -1, 1, ""), "7", "has no nodes"},
 		"no start":           {row(7, 0, "RUNNING", -1, -1, 1, "n1"), "7", "has no start"},
 		"unknown state":      {row(7, 0, "LAUNCHING", 1, -1, 1, "n1"), "7", `state "LAUNCHING"`},
-		"restart":            {strings.Replace(row(7, 0, "RUNNING", 1, -1, 1, "n1"), "|0|", "|N/A|", 1), "7", "restart count"},
-		"cpus":               {strings.Replace(row(7, 0, "RUNNING", 1, -1, 33, "n1"), "|33|", "|many|", 1), "7", "number of CPUs"},
-		"time":               {strings.Replace(row(7, 0, "RUNNING", 1, -1, 1, "n1"), "|2026-", "|26-", 1), "7", "not a time"},
-		"too few fields":     {"7|0|RUNNING", noID, "3 fields instead of 12"},
-		"no number":          {"JOBID|" + good, noID, "number of a job"},
-		"number with sign":   {"+" + good, noID, "number of a job"},
+		"restart": {strings.Replace(row(7, 0, "RUNNING", 1, -1, 1, "n1"), "|0|", "|N/A|", 1), "7",
+			"restart count"},
+		"cpus": {strings.Replace(row(7, 0, "RUNNING", 1, -1, 33, "n1"), "|33|", "|many|", 1), "7",
+			"number of CPUs"},
+		"time": {strings.Replace(row(7, 0, "RUNNING", 1, -1, 1, "n1"), "|2026-", "|26-", 1), "7",
+			"not a time"},
+		"too few fields":   {"7|0|RUNNING", noID, "3 fields instead of 12"},
+		"no number":        {"JOBID|" + good, noID, "number of a job"},
+		"number with sign": {"+" + good, noID, "number of a job"},
 	} {
 		rows := parsed(t, good, tt.row)
-		if rows[0].fault != "" || rows[1].job.JobID != tt.id || !strings.Contains(rows[1].fault, tt.fault) || len(rows[1].fault) > 300 {
+		if rows[0].fault != "" || rows[1].job.JobID != tt.id || !strings.Contains(rows[1].fault, tt.fault) ||
+			len(rows[1].fault) > 300 {
 			t.Errorf("%s: %q of job %s, want %q of %s", name, rows[1].fault, rows[1].job.JobID, tt.fault, tt.id)
 		}
 	}
@@ -107,7 +113,8 @@ func TestParseSqueueNamesWhatIsWrong(t *testing.T) {
 		"cut off":       good + ";END\n" + good[:20],
 		"JSON":          `{"jobs": []}`,
 	} {
-		if rows, err := parseSqueue(text, ";END\n"); err == nil || !strings.Contains(err.Error(), "none that weir knows") {
+		if rows, err := parseSqueue(text, ";END\n"); err == nil ||
+			!strings.Contains(err.Error(), "none that weir knows") {
 			t.Errorf("%s: %d rows, error %v", name, len(rows), err)
 		}
 	}
@@ -131,8 +138,8 @@ func newStory(t *testing.T) *story {
 	return &story{t, b, topology.Flat(b.names)}
 }
 
-// at takes an answer some seconds after epoch and returns, by job, the nodes that an interval of ten seconds would be planned
-// with, and all faults.
+// at applies an answer some seconds after epoch. It returns all faults, and by job the nodes that a plan for an
+// interval of ten seconds would have.
 func (s *story) at(seconds, interval int64, rows ...string) (nodes map[string]string, faults []Fault) {
 	s.t.Helper()
 	s.book.update((epoch+seconds)*1000, parsed(s.t, rows...))
@@ -160,11 +167,15 @@ func TestSlurmJobsTakeNodesAtABoundary(t *testing.T) {
 	s.want(29, 20, map[string]string{"1/0": "n[1-4]"}, row(1, 0, "RUNNING", 0, -1, 8, "n[1-4]"))
 	s.want(35, 30, map[string]string{"1/0": "n1"}, row(1, 0, "RUNNING", 0, -1, 2, "n1"))
 	// One moves to where another was until then: the other's past is not in its way.
-	s.want(45, 40, map[string]string{"1/0": "n1"}, row(1, 0, "RUNNING", 0, -1, 2, "n1"), row(2, 0, "RUNNING", 41, -1, 2, "n2"))
-	s.want(55, 50, map[string]string{"1/0": "n1"}, row(1, 0, "RUNNING", 0, -1, 4, "n[1-2]"), row(2, 0, "COMPLETED", 41, 52, 2, "n2"))
-	s.want(65, 60, map[string]string{"1/0": "n[1-2]"}, row(1, 0, "RUNNING", 0, -1, 4, "n[1-2]"), row(2, 0, "COMPLETED", 41, 52, 2, "n2"))
+	s.want(45, 40, map[string]string{"1/0": "n1"}, row(1, 0, "RUNNING", 0, -1, 2, "n1"),
+		row(2, 0, "RUNNING", 41, -1, 2, "n2"))
+	s.want(55, 50, map[string]string{"1/0": "n1"}, row(1, 0, "RUNNING", 0, -1, 4, "n[1-2]"),
+		row(2, 0, "COMPLETED", 41, 52, 2, "n2"))
+	s.want(65, 60, map[string]string{"1/0": "n[1-2]"}, row(1, 0, "RUNNING", 0, -1, 4, "n[1-2]"),
+		row(2, 0, "COMPLETED", 41, 52, 2, "n2"))
 	// Its own are known from the start.
-	s.want(75, 70, map[string]string{"3/0": "n9"}, row(3, 0, "RUNNING", 70, -1, 2, "n9"), row(1, 0, "TIMEOUT", 0, 72, 4, "n1"))
+	s.want(75, 70, map[string]string{"3/0": "n9"}, row(3, 0, "RUNNING", 70, -1, 2, "n9"),
+		row(1, 0, "TIMEOUT", 0, 72, 4, "n1"))
 }
 
 func TestSlurmSuspended(t *testing.T) {
@@ -191,10 +202,12 @@ func TestSlurmRequeued(t *testing.T) {
 	// Where a row cannot be told from it, nothing is gone.
 	_, faults := s.at(39, 30, "1|", row(2, 0, "RUNNING", 18, -1, 2, "n3"))
 	jobs, _ = s.book.list()
-	if i := slices.IndexFunc(jobs, func(j Job) bool { return j.Restart == 1 }); i < 0 || jobs[i].End != nil || len(faults) != 1 {
+	if i := slices.IndexFunc(jobs, func(j Job) bool { return j.Restart == 1 }); i < 0 || jobs[i].End != nil ||
+		len(faults) != 1 {
 		t.Errorf("jobs %+v, faults %v", jobs, faults)
 	}
-	s.want(59, 50, map[string]string{"1/1": "n2"}, row(1, 1, "RUNNING", 18, -1, 2, "n2"), row(2, 0, "COMPLETED", 18, 50, 2, "n3"))
+	s.want(59, 50, map[string]string{"1/1": "n2"}, row(1, 1, "RUNNING", 18, -1, 2, "n2"),
+		row(2, 0, "COMPLETED", 18, 50, 2, "n3"))
 	// But for an earlier life of what is there.
 	nodes, faults := s.at(69, 60, "?|", row(1, 2, "RUNNING", 60, -1, 2, "n2"))
 	if nodes["1/2"] != "n2" || len(faults) != 1 {
@@ -205,9 +218,11 @@ func TestSlurmRequeued(t *testing.T) {
 func TestSlurmEnds(t *testing.T) {
 	s := newStory(t)
 	s.at(9, 0, row(1, 0, "RUNNING", 0, 99, 6, "n[1-3]"))
-	s.at(12, 0, row(1, 0, "COMPLETING", 0, 11, 2, "n3"), row(2, 0, "FAILED", 3, 4, 2, "n9"), row(3, 0, "CANCELLED", -1, 4, 2, ""))
+	s.at(12, 0, row(1, 0, "COMPLETING", 0, 11, 2, "n3"), row(2, 0, "FAILED", 3, 4, 2, "n9"),
+		row(3, 0, "CANCELLED", -1, 4, 2, ""))
 	jobs, faults := s.book.list()
-	if len(jobs) != 2 || len(faults) != 0 || topology.FoldHosts(jobs[0].Nodes) != "n[1-3]" || *jobs[0].End != (epoch+11)*1000 || *jobs[1].End != (epoch+4)*1000 {
+	if len(jobs) != 2 || len(faults) != 0 || topology.FoldHosts(jobs[0].Nodes) != "n[1-3]" ||
+		*jobs[0].End != (epoch+11)*1000 || *jobs[1].End != (epoch+4)*1000 {
 		t.Errorf("%+v, faults %v", jobs, faults)
 	}
 	s.at(2000, 0)
@@ -234,15 +249,16 @@ func TestSlurmFaultsSkipOneJob(t *testing.T) {
 	} {
 		s := newStory(t)
 		nodes, faults := s.at(9, 0, good, tt.row)
-		if nodes["1/0"] != "n1" || len(nodes) != 1 || len(faults) != 1 || faults[0].JobID != tt.id || !strings.Contains(faults[0].Reason, tt.reason) {
+		if nodes["1/0"] != "n1" || len(nodes) != 1 || len(faults) != 1 || faults[0].JobID != tt.id ||
+			!strings.Contains(faults[0].Reason, tt.reason) {
 			t.Errorf("%s: nodes %v, faults %v, want %q", name, nodes, faults, tt.reason)
 		}
 		checkRecords(t, nil, faults)
 	}
 }
 
-// TestSlurmPlansOnlyWhatIsHeld moves jobs about at random. At every plan, the nodes of a job are those that it had, running, in
-// every answer since the interval began, and the last before that.
+// TestSlurmPlansOnlyWhatIsHeld moves jobs about at random. At every plan, a job has the nodes on which it ran in all
+// answers since the interval began, and in the one before.
 func TestSlurmPlansOnlyWhatIsHeld(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -306,7 +322,8 @@ func TestSlurmPlansOnlyWhatIsHeld(t *testing.T) {
 					checked++
 					n := int(h[1] - '1')
 					if owner[n] != j || !running[j] || since[n] > start {
-						t.Fatalf("at %d, for %d, job %d has %s, which is %d's since %d, running %v", now, start, j, h, owner[n], since[n], running[j])
+						t.Fatalf("at %d, for %d, job %d has %s, which is %d's since %d, running %v",
+							now, start, j, h, owner[n], since[n], running[j])
 					}
 				}
 			}
@@ -392,7 +409,8 @@ func (f *fakeSlurm) source() *SlurmSource {
 func (f *fakeSlurm) job(id int, cpus, node, ids, name string) {
 	count := len(strings.Split(ids, ","))
 	f.write("squeue."+strconv.Itoa(id), row(id, 0, "RUNNING", int64(id), -1, count, node, name))
-	f.write("scontrol."+strconv.Itoa(id), fmt.Sprintf("JobId=%d JobName=%s\n   UserId=ada(7)\n   JOB_GRES=(null)\n     Nodes=%s CPU_IDs=%s Mem=0 GRES=\n\n", id, name, node, cpus))
+	f.write("scontrol."+strconv.Itoa(id), fmt.Sprintf("JobId=%d JobName=%s\n   UserId=ada(7)\n   JOB_GRES=(null)\n"+
+		"     Nodes=%s CPU_IDs=%s Mem=0 GRES=\n\n", id, name, node, cpus))
 }
 
 // TestMixedMachine: partitions that number their CPUs differently have a numbering each. A name that no node has is a
@@ -413,7 +431,8 @@ func TestMixedMachine(t *testing.T) {
 	for _, j := range jobs {
 		got[j.Nodes[0]] = j.Cpus
 	}
-	// Core 1 of four: spread 1 and 5, block 2 and 3. It is the second core of the first socket of two: interleaved 2 and 6.
+	// Core 1 of four: spread 1 and 5, block 2 and 3. It is the second core of the first socket of two: interleaved 2
+	// and 6.
 	want := map[string][]int32{"n1": {1, 5}, "gpu01": {2, 3}, "gpu02": {1, 5}, "fat1": {2, 6}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -430,7 +449,8 @@ func TestSlurmSourceShares(t *testing.T) {
 	f.job(2, "1", "n1", "x", "b")
 	f.job(3, "0-1", "n2", "x,y", "whole")
 	f.write("squeue.4", row(4, 0, "RUNNING", 4, -1, 3, "n[3-4]"))
-	f.write("scontrol.4", "JobId=4 HetJobId=4 JobName=d\n     Nodes=n3 CPU_IDs=0-1 Mem=0 GRES=\n     Nodes=n4 CPU_IDs=1 Mem=0 GRES=\n")
+	f.write("scontrol.4", "JobId=4 HetJobId=4 JobName=d\n"+
+		"     Nodes=n3 CPU_IDs=0-1 Mem=0 GRES=\n     Nodes=n4 CPU_IDs=1 Mem=0 GRES=\n")
 	s := f.source()
 	s.poll(t.Context())
 	jobs, faults := s.Jobs(time.Now())
@@ -438,7 +458,8 @@ func TestSlurmSourceShares(t *testing.T) {
 		t.Fatal(jobs, faults)
 	}
 	since := (epoch + int64(4)) * 1000
-	for i, want := range []Job{{Job: schemas.Job{Cpus: []int32{0}}}, {Job: schemas.Job{Cpus: []int32{1}}}, {}, {Held: map[string]Hold{"n3": {Since: since}, "n4": {Cpus: []int32{1}, Since: since}}}} {
+	for i, want := range []Job{{Job: schemas.Job{Cpus: []int32{0}}}, {Job: schemas.Job{Cpus: []int32{1}}}, {},
+		{Held: map[string]Hold{"n3": {Since: since}, "n4": {Cpus: []int32{1}, Since: since}}}} {
 		if diff := cmp.Diff(want, Job{Job: schemas.Job{Cpus: jobs[i].Cpus}, Held: jobs[i].Held}); diff != "" {
 			t.Errorf("job %s\n%s", jobs[i].JobID, diff)
 		}
@@ -465,7 +486,8 @@ func TestSlurmSourceShares(t *testing.T) {
 	}
 }
 
-// TestSlurmIsAskedForPlainNumbers: Slurm writes 1,024 CPUs as 1K unless it is asked not to, as slurmctld 22.05 with such nodes did.
+// TestSlurmIsAskedForPlainNumbers: Slurm writes 1,024 CPUs as 1K unless it is asked not to, as slurmctld 22.05 with
+// such nodes did.
 func TestSlurmIsAskedForPlainNumbers(t *testing.T) {
 	f := newFakeSlurm(t)
 	f.source().poll(t.Context())
@@ -487,19 +509,22 @@ func TestSlurmBadNodesAreOneFault(t *testing.T) {
 	if len(jobs) != 1 || !slices.Equal(s.Nodes(), []string{"n1", "n4"}) {
 		t.Errorf("jobs %v on nodes %v", jobs, s.Nodes())
 	}
-	if len(faults) != 1 || !faults[0].Followed || faults[0].JobID != "" || !strings.Contains(faults[0].Reason, "2 lines") ||
+	if len(faults) != 1 || !faults[0].Followed || faults[0].JobID != "" ||
+		!strings.Contains(faults[0].Reason, "2 lines") ||
 		!strings.Contains(faults[0].Reason, "n2|1K|2|256|2") {
 		t.Errorf("faults %v", faults)
 	}
 	f.write("sinfo", "#!/bin/sh\necho NODELIST CPUS\n")
 	s = f.source()
 	s.poll(t.Context())
-	if _, faults := s.Jobs(time.Now()); len(faults) != 1 || faults[0].Followed || !strings.Contains(faults[0].Reason, "NODELIST") {
+	if _, faults := s.Jobs(time.Now()); len(faults) != 1 || faults[0].Followed ||
+		!strings.Contains(faults[0].Reason, "NODELIST") {
 		t.Errorf("an answer without a node is none: faults %v", faults)
 	}
 }
 
-// TestSlurmSignalledJobsGoOn: a state with a flag is shown as the flag, and squeue's filter matches RUNNING to bare RUNNING only.
+// TestSlurmSignalledJobsGoOn: a state with a flag is shown as the flag, and squeue's filter matches RUNNING to bare
+// RUNNING only.
 func TestSlurmSignalledJobsGoOn(t *testing.T) {
 	for _, state := range []string{"SIGNALING", "STOPPED", "RESIZING"} {
 		if !slices.Contains(strings.Split(slurmStates, ","), state) {
@@ -521,16 +546,22 @@ func TestSlurmSaysWhenJobsAreHidden(t *testing.T) {
 		uid           int
 		hidden        string
 	}{
-		"none":           {"PrivateData             = none\n", "", 77, ""},
-		"others":         {"PrivateData             = accounts,usage\n", "", 77, ""},
-		"jobs":           {"PrivateData             = accounts,jobs\nSlurmUser               = slurm(64030)\n", "", 77, "jobs"},
-		"nodes":          {"PrivateData             = nodes,jobs\nSlurmUser               = slurm(64030)\n", "", 77, "jobs, nodes"},
-		"root":           {"PrivateData             = jobs\n", "", 0, ""},
-		"SlurmUser":      {"PrivateData             = jobs\nSlurmUser               = slurm(64030)\n", "", 64030, ""},
-		"operator":       {"PrivateData             = jobs\n", "UserName=weir(77) DefAccount=a DefWckey= AdminLevel=Operator\n", 77, ""},
-		"administrator":  {"PrivateData             = jobs\n", "UserName=weir(77) DefAccount=a DefWckey= AdminLevel=Administrator\n", 77, ""},
-		"no operator":    {"PrivateData             = jobs\n", "UserName=weir(77) DefAccount=a DefWckey= AdminLevel=None\n", 77, "jobs"},
-		"other operator": {"PrivateData             = jobs\n", "UserName=boss(7) DefAccount=a DefWckey= AdminLevel=Operator\n", 77, "jobs"},
+		"none":   {"PrivateData             = none\n", "", 77, ""},
+		"others": {"PrivateData             = accounts,usage\n", "", 77, ""},
+		"jobs": {"PrivateData             = accounts,jobs\nSlurmUser               = slurm(64030)\n", "", 77,
+			"jobs"},
+		"nodes": {"PrivateData             = nodes,jobs\nSlurmUser               = slurm(64030)\n", "", 77,
+			"jobs, nodes"},
+		"root":      {"PrivateData             = jobs\n", "", 0, ""},
+		"SlurmUser": {"PrivateData             = jobs\nSlurmUser               = slurm(64030)\n", "", 64030, ""},
+		"operator": {"PrivateData             = jobs\n",
+			"UserName=weir(77) DefAccount=a DefWckey= AdminLevel=Operator\n", 77, ""},
+		"administrator": {"PrivateData             = jobs\n",
+			"UserName=weir(77) DefAccount=a DefWckey= AdminLevel=Administrator\n", 77, ""},
+		"no operator": {"PrivateData             = jobs\n",
+			"UserName=weir(77) DefAccount=a DefWckey= AdminLevel=None\n", 77, "jobs"},
+		"other operator": {"PrivateData             = jobs\n",
+			"UserName=boss(7) DefAccount=a DefWckey= AdminLevel=Operator\n", 77, "jobs"},
 	} {
 		f := newFakeSlurm(t)
 		f.write("scontrol.config", tt.config)
@@ -545,7 +576,8 @@ func TestSlurmSaysWhenJobsAreHidden(t *testing.T) {
 			}
 			continue
 		}
-		if len(faults) != 1 || !faults[0].Followed || !strings.Contains(faults[0].Reason, "hides "+tt.hidden+" of others") ||
+		if len(faults) != 1 || !faults[0].Followed ||
+			!strings.Contains(faults[0].Reason, "hides "+tt.hidden+" of others") ||
 			!strings.Contains(faults[0].Reason, "AdminLevel=Operator") {
 			t.Errorf("%s: faults %v", name, faults)
 		}
@@ -558,10 +590,12 @@ func TestSlurmIsAskedForBoundedTexts(t *testing.T) {
 	f.write("squeue", "#!/bin/sh\necho \"$*\" >\"$0.asked\"\n")
 	f.source().poll(t.Context())
 	asked, err := os.ReadFile(filepath.Join(f.dir, "squeue.asked"))
-	if err != nil || !strings.Contains(string(asked), "NodeList:0|") || !strings.Contains(string(asked), "Account:200|,Name:200;") {
+	if err != nil || !strings.Contains(string(asked), "NodeList:0|") ||
+		!strings.Contains(string(asked), "Account:200|,Name:200;") {
 		t.Errorf("squeue was asked %q, error %v", asked, err)
 	}
-	padded := strings.Replace(row(1, 0, "RUNNING", 1, -1, 1, "n1", "a\tb\n\xff|c"+strings.Repeat(" ", 194)), "(null)", "phys"+strings.Repeat(" ", 196), 1)
+	padded := strings.Replace(row(1, 0, "RUNNING", 1, -1, 1, "n1", "a\tb\n\xff|c"+strings.Repeat(" ", 194)), "(null)",
+		"phys"+strings.Repeat(" ", 196), 1)
 	long := row(2, 0, "RUNNING", 1, -1, 1, "n2", strings.Repeat("é", 99)+"x\xc3")
 	rows := parsed(t, padded, long)
 	if j := rows[0].job; j.Name != "a?b?\ufffd|c" || j.Account != "phys" {
@@ -575,13 +609,15 @@ func TestSlurmIsAskedForBoundedTexts(t *testing.T) {
 // TestSlurmSourceIsNotFooled has a user whose job's name holds lines of squeue and of scontrol about another's job.
 func TestSlurmSourceIsNotFooled(t *testing.T) {
 	f := newFakeSlurm(t)
-	f.job(1, "0", "n1", "x", "evil\nJobId=2 JobName=x\n     Nodes=n2 CPU_IDs=1 Mem=0 GRES=\n"+row(2, 0, "RUNNING", 1, -1, 2, "n3"))
+	f.job(1, "0", "n1", "x", "evil\nJobId=2 JobName=x\n     Nodes=n2 CPU_IDs=1 Mem=0 GRES=\n"+
+		row(2, 0, "RUNNING", 1, -1, 2, "n3"))
 	f.job(2, "0", "n2", "x", "victim")
 	f.job(3, "0", "n3", "x", "evil too\n     Nodes=n3 CPU_IDs=1 Mem=0 GRES=")
 	s := f.source()
 	s.poll(t.Context())
 	jobs, faults := s.Jobs(time.Now())
-	if len(jobs) != 1 || jobs[0].JobID != "2" || !slices.Equal(jobs[0].Nodes, []string{"n2"}) || !slices.Equal(jobs[0].Cpus, []int32{0}) {
+	if len(jobs) != 1 || jobs[0].JobID != "2" || !slices.Equal(jobs[0].Nodes, []string{"n2"}) ||
+		!slices.Equal(jobs[0].Cpus, []int32{0}) {
 		t.Errorf("jobs %+v", jobs)
 	}
 	ids := []string{}
@@ -635,7 +671,8 @@ func TestSlurmSourceKeepsItsLastJobs(t *testing.T) {
 	}
 }
 
-// TestSlurmSourceAsksAloneInTurn: users whose jobs' names make them unreadable do not keep weir from asking for another's.
+// TestSlurmSourceAsksAloneInTurn: users whose jobs' names make them unreadable do not keep weir from asking for
+// another's.
 func TestSlurmSourceAsksAloneInTurn(t *testing.T) {
 	f := newFakeSlurm(t)
 	for id := range askedAlone {
@@ -652,7 +689,8 @@ func TestSlurmSourceAsksAloneInTurn(t *testing.T) {
 	}
 }
 
-// TestSlurmIsNotAskedForAllJobsWhereFewAreNew: the answer for all has every pending job, and may take longer than a poll may.
+// TestSlurmIsNotAskedForAllJobsWhereFewAreNew: the answer for all has every pending job, and may take longer than a
+// poll may.
 func TestSlurmIsNotAskedForAllJobsWhereFewAreNew(t *testing.T) {
 	f := newFakeSlurm(t)
 	f.write("scontrol", strings.Replace(fakeScontrol, "for last", `case "$*" in *"show job") exec sleep 30 ;; esac
@@ -671,7 +709,8 @@ for last`, 1))
 	}
 }
 
-// TestSlurmListGoesOnWhereAllJobsTakeTooLong: of many new jobs on shared nodes each poll learns some, and other jobs are not held up.
+// TestSlurmListGoesOnWhereAllJobsTakeTooLong: of many new jobs on shared nodes each poll learns some, and other jobs
+// are not held up.
 func TestSlurmListGoesOnWhereAllJobsTakeTooLong(t *testing.T) {
 	f := newFakeSlurm(t)
 	f.write("scontrol", strings.Replace(fakeScontrol, "for last", `case "$*" in *"show job") exec sleep 30 ;; esac
@@ -736,12 +775,14 @@ func TestSlurmSourceKeepsJobsWhereAPollRunsOutOfTime(t *testing.T) {
 	f.write("scontrol", "#!/bin/sh\nfor last; do :; done\n[ \"$last\" = job ] || exec sleep 30\n")
 	s.poll(t.Context())
 	jobs, faults := s.Jobs(time.Now())
-	if len(jobs) != 1 || !slices.Equal(jobs[0].Nodes, []string{"n1"}) || len(faults) != 1 || !strings.Contains(faults[0].Reason, "no answer within 2s") {
+	if len(jobs) != 1 || !slices.Equal(jobs[0].Nodes, []string{"n1"}) || len(faults) != 1 ||
+		!strings.Contains(faults[0].Reason, "no answer within 2s") {
 		t.Errorf("jobs %+v, faults %v", jobs, faults)
 	}
 }
 
-// TestSlurmSourceIsNotHeldByADaemon that a site's script around Slurm's commands started, and that keeps what it prints open.
+// TestSlurmSourceIsNotHeldByADaemon that a site's script around Slurm's commands started, and that keeps what it prints
+// open.
 func TestSlurmSourceIsNotHeldByADaemon(t *testing.T) {
 	f := newFakeSlurm(t)
 	f.write("squeue", "#!/bin/sh\nsetsid sh -c 'echo $$ >'$0'.child; exec sleep 300' 2>/dev/null &\nexit 0\n")
@@ -759,7 +800,8 @@ func TestSlurmSourceIsNotHeldByADaemon(t *testing.T) {
 	}
 	if text, err := os.ReadFile(filepath.Join(f.dir, "squeue.child")); err != nil {
 		t.Error(err)
-	} else if child, err := strconv.Atoi(strings.TrimSpace(string(text))); err != nil || syscall.Kill(child, syscall.SIGKILL) != nil {
+	} else if child, err := strconv.Atoi(strings.TrimSpace(string(text))); err != nil ||
+		syscall.Kill(child, syscall.SIGKILL) != nil {
 		t.Errorf("the daemon, %q, was not to be ended", text)
 	}
 }
@@ -778,7 +820,8 @@ func TestSlurmSourceNeverBlocks(t *testing.T) {
 		t.Errorf("Jobs took %v while squeue hung", d)
 	}
 	<-done
-	if _, faults := s.Jobs(started); len(faults) != 1 || !strings.Contains(faults[0].Reason, "since weir started") || !faults[0].Unread {
+	if _, faults := s.Jobs(started); len(faults) != 1 || !strings.Contains(faults[0].Reason, "since weir started") ||
+		!faults[0].Unread {
 		t.Error(faults)
 	}
 	text, err := os.ReadFile(filepath.Join(f.dir, "squeue.child"))
@@ -801,8 +844,10 @@ func TestSlurmSourceNeverBlocks(t *testing.T) {
 }
 
 func FuzzSlurmAnswers(f *testing.F) {
-	f.Add(row(1, 0, "RUNNING", 0, -1, 1, "n[1-2]")+";END\n", "JobId=1 JobName=x\n     Nodes=n[1-2] CPU_IDs=0 Mem=0 GRES=\n")
-	f.Add(row(1, 0, "COMPLETED", 9, 3, 1, "n1")+";END\n"+row(1, 0, "SUSPENDED", 0, -1, 1, "n1")+";END\n", "     Nodes=\nJobId=\n")
+	f.Add(row(1, 0, "RUNNING", 0, -1, 1, "n[1-2]")+";END\n",
+		"JobId=1 JobName=x\n     Nodes=n[1-2] CPU_IDs=0 Mem=0 GRES=\n")
+	f.Add(row(1, 0, "COMPLETED", 9, 3, 1, "n1")+";END\n"+row(1, 0, "SUSPENDED", 0, -1, 1, "n1")+";END\n",
+		"     Nodes=\nJobId=\n")
 	f.Add("||||||||||||;END\n", "JobId=1 \n     Nodes=n1 CPU_IDs=65536 \n     Nodes=n1 CPU_IDs=0-99999999 ")
 	f.Fuzz(func(t *testing.T, squeue, scontrol string) {
 		rows, err := parseSqueue(squeue, ";END\n")
