@@ -54,8 +54,10 @@ func TestTicksOfManyJobsAreTaken(t *testing.T) {
 				}
 			}
 		}
-		for _, want := range ticks(closing{start: 5000, ms: 5000, collectors: collectors, routes: routes,
-			planned: true}) {
+		for _, want := range ticks(closing{
+			start: 5000, ms: 5000, collectors: collectors, routes: routes,
+			planned: true,
+		}) {
 			values, left, err := encodeTick(want)
 			if err != nil || len(left) > 0 {
 				t.Fatalf("%s: left %v, error %v", name, left, err)
@@ -178,8 +180,11 @@ func TestTickLeavesOutWhatFitsNowhere(t *testing.T) {
 	for i := range 70_000 {
 		huge.Nodes = append(huge.Nodes, longName("n", i))
 	}
-	tick.Jobs = []schemas.TickJob{{JobID: "a", Parts: 1, JobNodes: 1, Nodes: []string{"x"}}, huge,
-		{JobID: "z", Parts: 1, JobNodes: 1, Nodes: []string{"y"}}}
+	tick.Jobs = []schemas.TickJob{
+		{JobID: "a", Parts: 1, JobNodes: 1, Nodes: []string{"x"}},
+		huge,
+		{JobID: "z", Parts: 1, JobNodes: 1, Nodes: []string{"y"}},
+	}
 	for from, want := range map[int]string{0: "a z", 1: "z"} {
 		part := tick
 		part.Jobs = tick.Jobs[from:]
@@ -283,8 +288,10 @@ func TestStateFromTheFutureIsIgnored(t *testing.T) {
 // TestRouteBeforeTheFutureStays: agents leave a Route from the future out, and send by the one before it. So do the
 // Ticks.
 func TestRouteBeforeTheFutureStays(t *testing.T) {
-	now := &schemas.Route{Node: "a", Epoch: 1, IntervalStart: 1000, Home: 1,
-		Entries: []schemas.RouteEntry{{JobID: "j", Partition: 1}}}
+	now := &schemas.Route{
+		Node: "a", Epoch: 1, IntervalStart: 1000, Home: 1,
+		Entries: []schemas.RouteEntry{{JobID: "j", Partition: 1}},
+	}
 	future := &schemas.Route{Node: "a", Epoch: 2, IntervalStart: 9_000_000, Entries: []schemas.RouteEntry{{JobID: "k"}}}
 	l := routeLog{}
 	l.add(*now)
@@ -314,8 +321,10 @@ func TestRouteBeforeTheFutureStays(t *testing.T) {
 func TestLastEpoch(t *testing.T) {
 	_, cfg := broker(t)
 	ms := cfg.Interval.Milliseconds()
-	produce(t, cfg, &schemas.BalanceState{Epoch: schemas.MaxEpoch, IntervalStart: time.Now().UnixMilli()/ms*ms - ms,
-		IntervalMs: ms})
+	produce(t, cfg, &schemas.BalanceState{
+		Epoch: schemas.MaxEpoch, IntervalStart: time.Now().UnixMilli()/ms*ms - ms,
+		IntervalMs: ms,
+	})
 	produceRoute(t, cfg, &schemas.Route{Node: "left", Epoch: schemas.MaxEpoch})
 	r := newReader(t, cfg)
 	background(t, func(ctx context.Context) error {

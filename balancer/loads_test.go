@@ -167,8 +167,10 @@ func produceProgress(t *testing.T, cfg config.Config, partition int32, said ...s
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &kgo.Record{Topic: cfg.Prefix + schemas.TopicProgress, Partition: partition,
-		Key: schemas.PartitionKey(partition), Value: value}
+	r := &kgo.Record{
+		Topic: cfg.Prefix + schemas.TopicProgress, Partition: partition,
+		Key: schemas.PartitionKey(partition), Value: value,
+	}
 	if err := cl.ProduceSync(t.Context(), r).FirstErr(); err != nil {
 		t.Fatal(err)
 	}

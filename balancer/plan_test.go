@@ -205,8 +205,10 @@ func TestTicks(t *testing.T) {
 	routes := []schemas.Route{
 		{Node: "a", Epoch: 3, Home: 0, Entries: []schemas.RouteEntry{entry("split", 0)}},
 		{Node: "b", Epoch: 4, Home: 0, Entries: []schemas.RouteEntry{entry("ended", 1, 0), entry("split", 1, 1)}},
-		{Node: "c", Epoch: 2, Home: 1, Entries: []schemas.RouteEntry{entry("before", 1), entry("young", 1, 0),
-			entry("elsewhere", 9)}},
+		{Node: "c", Epoch: 2, Home: 1, Entries: []schemas.RouteEntry{
+			entry("before", 1), entry("young", 1, 0),
+			entry("elsewhere", 9),
+		}},
 		{Node: "d", Epoch: 2, Home: 1},
 		{Node: "e", Epoch: 2, Home: 7},
 	}
@@ -290,10 +292,14 @@ func TestCarriedJobs(t *testing.T) {
 		carried := log.carried(l, []scheduler.Job{over, fresh},
 			[]scheduler.Fault{{JobID: "beside", Reason: "skipped"}, {Unread: true}}, []scheduler.Job{fresh})
 		want := []scheduler.Job{
-			{Job: schemas.Job{JobID: "silent", Nodes: []string{"a", "c"}},
-				Held: map[string]scheduler.Hold{"a": {}, "c": {}}},
-			{Job: schemas.Job{JobID: "shares", Nodes: []string{"d"}},
-				Held: map[string]scheduler.Hold{"d": {Cpus: []int32{0, 1}}}},
+			{
+				Job:  schemas.Job{JobID: "silent", Nodes: []string{"a", "c"}},
+				Held: map[string]scheduler.Hold{"a": {}, "c": {}},
+			},
+			{
+				Job:  schemas.Job{JobID: "shares", Nodes: []string{"d"}},
+				Held: map[string]scheduler.Hold{"d": {Cpus: []int32{0, 1}}},
+			},
 		}
 		if diff := cmp.Diff(want, carried, cmpopts.EquateEmpty()); diff != "" {
 			t.Fatal(diff)
