@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"

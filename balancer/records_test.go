@@ -39,12 +39,18 @@ func TestJobChanges(t *testing.T) {
 		{[]scheduler.Job{running, waiting, over}, nil, "over/0 COMPLETED, run/0 RUNNING, wait/0 PENDING"},
 		{
 			[]scheduler.Job{running, waiting, over},
-			[]scheduler.Fault{{JobID: "run", Reason: "same id"}, {JobID: "bad", Restart: 2, Reason: "r"},
-				{JobID: "?", Reason: "no id"}},
+			[]scheduler.Fault{
+				{JobID: "run", Reason: "same id"},
+				{JobID: "bad", Restart: 2, Reason: "r"},
+				{JobID: "?", Reason: "no id"},
+			},
 			"_fault-1/0 SKIPPED, _fault-2/0 SKIPPED, bad/2 SKIPPED",
 		},
-		{[]scheduler.Job{over}, []scheduler.Fault{{Reason: "no YAML"}},
-			"_fault-1/0 goes, _fault-2/0 goes, _jobs-file/0 SKIPPED, bad/2 goes"},
+		{
+			[]scheduler.Job{over},
+			[]scheduler.Fault{{Reason: "no YAML"}},
+			"_fault-1/0 goes, _fault-2/0 goes, _jobs-file/0 SKIPPED, bad/2 goes",
+		},
 		{[]scheduler.Job{over}, nil, "_jobs-file/0 goes, run/0 COMPLETED, wait/0 goes"},
 		{nil, nil, ""},
 	}
@@ -63,8 +69,10 @@ func TestJobChanges(t *testing.T) {
 func TestJobRecordsSayWhatIsInDoubt(t *testing.T) {
 	running := job("run", "a")
 	running.State = schemas.StateRunning
-	faults := []scheduler.Fault{{JobID: "run", Reason: "its end is missing", Followed: true},
-		{JobID: "none", Reason: "nobody follows it", Followed: true}}
+	faults := []scheduler.Fault{
+		{JobID: "run", Reason: "its end is missing", Followed: true},
+		{JobID: "none", Reason: "nobody follows it", Followed: true},
+	}
 	want := jobRecords([]scheduler.Job{running}, faults)
 	if got := want[running.Identity()].job; len(want) != 1 || got.State != schemas.StateRunning ||
 		got.Reason != "its end is missing" {
@@ -79,8 +87,11 @@ func TestFaultsInTheLog(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	b := newBalancer(config.Default(), sixNodes(), asked{
 		[]scheduler.Job{job("run", "a"), job("clash", "a")},
-		[]scheduler.Fault{{Reason: "no YAML"}, {JobID: "bad", Reason: "no nodes"},
-			{JobID: "run", Reason: "no end", Followed: true}},
+		[]scheduler.Fault{
+			{Reason: "no YAML"},
+			{JobID: "bad", Reason: "no nodes"},
+			{JobID: "run", Reason: "no end", Followed: true},
+		},
 	}, out.logger(), NewMetrics(registry))
 	b.jobs(time.Now())
 	if skipped := shown(t, registry)["jobs SKIPPED"]; skipped != 2 {

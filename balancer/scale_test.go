@@ -73,8 +73,10 @@ func newChurning(nodes, jobs int) *churning {
 	for i := range names {
 		names[i] = fmt.Sprintf("node-%06d.cluster", i)
 	}
-	c := &churning{r: rand.New(rand.NewPCG(1, 22)),
-		layout: assign.NewLayout(topology.Flat(names), max(1, nodes/43), nil), log: routeLog{}}
+	c := &churning{
+		r:      rand.New(rand.NewPCG(1, 22)),
+		layout: assign.NewLayout(topology.Flat(names), max(1, nodes/43), nil), log: routeLog{},
+	}
 	for _, job := range bigJobs(c.r, nodes, jobs) {
 		j := scheduler.Job{Job: schemas.Job{JobID: fmt.Sprint(1_000_000 + len(c.jobs))}}
 		for _, n := range job {

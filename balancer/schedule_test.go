@@ -88,8 +88,10 @@ func TestNextTick(t *testing.T) {
 		"due":                 {cursor{next: 990_000, answered: up}, 1_001_000, 990_000, 1_001_000},
 		"two overdue at once": {cursor{next: 980_000, answered: up}, 1_001_000, 980_000, 991_000},
 		"three wait":          {cursor{next: 970_000, answered: up}, 1_001_000, 970_000, 1_010_000},
-		"three, an eighth apart": {cursor{next: 970_000, answered: up, caughtUp: time.UnixMilli(1_010_000)},
-			1_010_500, 970_000, 1_011_250},
+		"three, an eighth apart": {
+			cursor{next: 970_000, answered: up, caughtUp: time.UnixMilli(1_010_000)},
+			1_010_500, 970_000, 1_011_250,
+		},
 		"sixty-four": {cursor{next: 360_000, answered: up}, 1_001_000, 360_000, 1_010_000},
 		"sixty-five": {cursor{next: 350_000, answered: up}, 1_001_000, 360_000, 1_010_000},
 	}

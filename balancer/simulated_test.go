@@ -105,8 +105,10 @@ func simulate(t *testing.T, n int, host string, steps int) {
 			t.Fatalf("N %d, interval %d: %d split, %d local, %d exact, %d idle, %d shared",
 				n, start, split, local, exact, idle, shared)
 		}
-		for _, tick := range ticks(closing{start: start, ms: ms, collectors: 4, routes: routes, lives: lives,
-			planned: true}) {
+		for _, tick := range ticks(closing{
+			start: start, ms: ms, collectors: 4, routes: routes, lives: lives,
+			planned: true,
+		}) {
 			for _, j := range tick.Jobs {
 				if j.Parts == 0 {
 					ended++

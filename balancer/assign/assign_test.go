@@ -243,8 +243,10 @@ func TestAssignEqualsTheText(t *testing.T) {
 func TestLiteralHonoursLocalMax(t *testing.T) {
 	l := regular(8, 4, 2, 2)
 	jobs := [][]int32{{0}, {1}, {2, 3}, {4}, {5}}
-	for most, want := range map[int]string{0: "true true false true true", 1: "true false false false false",
-		3: "true true false true false", 9: "true true false true true"} {
+	for most, want := range map[int]string{
+		0: "true true false true true", 1: "true false false false false",
+		3: "true true false true false", 9: "true true false true true",
+	} {
 		lim := Limits{LMax: 4, LDist: 4, LocalMax: most, Literal: true}
 		tasks := make([]Task, len(jobs))
 		for j := range jobs {

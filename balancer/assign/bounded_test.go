@@ -402,11 +402,17 @@ func TestBoundedCases(t *testing.T) {
 		lim   Limits
 		want  string // of each task
 	}{
-		"at home": {[]Task{{Nodes: nodes("0-3"), PerNode: 1}, {Nodes: nodes("4-7"), PerNode: 1}},
-			Limits{LMax: 10}, "collector 0; collector 1"},
+		"at home": {
+			[]Task{{Nodes: nodes("0-3"), PerNode: 1}, {Nodes: nodes("4-7"), PerNode: 1}},
+			Limits{LMax: 10},
+			"collector 0; collector 1",
+		},
 		"where most is at home": {[]Task{{Nodes: nodes("3-6"), PerNode: 1}}, Limits{LMax: 10}, "collector 1"},
-		"no room at home": {[]Task{{Nodes: nodes("0-3"), PerNode: 1}, {Nodes: nodes("0-2"), PerNode: 1}},
-			Limits{LMax: 6}, "collector 0; collector 1"},
+		"no room at home": {
+			[]Task{{Nodes: nodes("0-3"), PerNode: 1}, {Nodes: nodes("0-2"), PerNode: 1}},
+			Limits{LMax: 6},
+			"collector 0; collector 1",
+		},
 		"as few as hold it": {[]Task{{Nodes: nodes("0-15"), PerNode: 1}}, Limits{LMax: 8}, "distributed 0:8,1:8"},
 		"as few as have the room": {
 			[]Task{
@@ -422,22 +428,43 @@ func TestBoundedCases(t *testing.T) {
 			{Nodes: nodes("9"), PerNode: 1, Local: true},
 			{Nodes: nodes("6"), PerNode: 1},
 		}, Limits{LMax: 8, LocalMax: 2}, "local; local; collector 1"},
-		"local before, no more": {[]Task{{Nodes: nodes("5"), PerNode: 1},
-			{Nodes: nodes("9"), PerNode: 1, Local: true}}, Limits{LMax: 8, LocalMax: 1}, "collector 1; local"},
-		"it stays where it is": {[]Task{{Nodes: nodes("0-3"), PerNode: 1, Last: at("5 5 5 5")}}, Limits{LMax: 8},
-			"collector 5"},
-		"gains a node": {[]Task{{Nodes: nodes("0-4"), PerNode: 1, Last: append(at("5 5 5 5"), None)}},
-			Limits{LMax: 8}, "collector 5"},
-		"gains a node, no room": {[]Task{{Nodes: nodes("0-4"), PerNode: 1, Last: append(at("5 5 5 5"), None)},
-			{Nodes: nodes("8-11"), PerNode: 1, Last: at("5 5 5 5")}}, Limits{LMax: 8}, "collector 0; collector 5"},
-		"split, gains a node": {[]Task{{Nodes: nodes("0-4"), PerNode: 1, Last: append(at("4 4 5 5"), None)}},
-			Limits{LMax: 4}, "distributed 4:3,5:2"},
-		"heavier: the least moves": {[]Task{{Nodes: nodes("0-2"), PerNode: 2, Last: at("0 0 0")},
-			{Nodes: nodes("1-2"), PerNode: 2, Last: at("0 0")}}, Limits{LMax: 8}, "collector 0; collector 1"},
-		"one heavier than any room": {[]Task{{Nodes: nodes("0-1"), PerNode: 5}}, Limits{LMax: 4},
-			"distributed 0:1,1:1"},
-		"a collector that is no more": {[]Task{{Nodes: nodes("0-1"), PerNode: 1, Last: at("9 9")}}, Limits{LMax: 4},
-			"collector 0"},
+		"local before, no more": {[]Task{
+			{Nodes: nodes("5"), PerNode: 1},
+			{Nodes: nodes("9"), PerNode: 1, Local: true},
+		}, Limits{LMax: 8, LocalMax: 1}, "collector 1; local"},
+		"it stays where it is": {
+			[]Task{{Nodes: nodes("0-3"), PerNode: 1, Last: at("5 5 5 5")}},
+			Limits{LMax: 8},
+			"collector 5",
+		},
+		"gains a node": {
+			[]Task{{Nodes: nodes("0-4"), PerNode: 1, Last: append(at("5 5 5 5"), None)}},
+			Limits{LMax: 8},
+			"collector 5",
+		},
+		"gains a node, no room": {[]Task{
+			{Nodes: nodes("0-4"), PerNode: 1, Last: append(at("5 5 5 5"), None)},
+			{Nodes: nodes("8-11"), PerNode: 1, Last: at("5 5 5 5")},
+		}, Limits{LMax: 8}, "collector 0; collector 5"},
+		"split, gains a node": {
+			[]Task{{Nodes: nodes("0-4"), PerNode: 1, Last: append(at("4 4 5 5"), None)}},
+			Limits{LMax: 4},
+			"distributed 4:3,5:2",
+		},
+		"heavier: the least moves": {[]Task{
+			{Nodes: nodes("0-2"), PerNode: 2, Last: at("0 0 0")},
+			{Nodes: nodes("1-2"), PerNode: 2, Last: at("0 0")},
+		}, Limits{LMax: 8}, "collector 0; collector 1"},
+		"one heavier than any room": {
+			[]Task{{Nodes: nodes("0-1"), PerNode: 5}},
+			Limits{LMax: 4},
+			"distributed 0:1,1:1",
+		},
+		"a collector that is no more": {
+			[]Task{{Nodes: nodes("0-1"), PerNode: 1, Last: at("9 9")}},
+			Limits{LMax: 4},
+			"collector 0",
+		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -63,10 +63,18 @@ func TestLayoutOfPlaces(t *testing.T) {
 		"each in its island": {[]int{3, 3}, []int{1, 0}, []int32{1, 1, 1, 0, 0, 0}, []int32{1, 0}},
 		"two in one":         {[]int{4, 2}, []int{0, 1, 0}, []int32{0, 0, 2, 2, 1, 1}, []int32{0, 1, 0}},
 		"an island without":  {[]int{2, 4, 3}, []int{0, 1}, []int32{0, 0, 1, 1, 1, 1, 0, 0, 0}, []int32{0, 1}},
-		"unknown: where nodes are": {[]int{2, 6}, []int{None, 0, None}, []int32{1, 1, 0, 0, 0, 2, 2, 2},
-			[]int32{1, 0, 1}},
-		"all unknown, as without": {[]int{2, 4}, []int{None, None, None}, []int32{0, 0, 1, 1, 2, 2},
-			[]int32{0, 1, 1}},
+		"unknown: where nodes are": {
+			[]int{2, 6},
+			[]int{None, 0, None},
+			[]int32{1, 1, 0, 0, 0, 2, 2, 2},
+			[]int32{1, 0, 1},
+		},
+		"all unknown, as without": {
+			[]int{2, 4},
+			[]int{None, None, None},
+			[]int32{0, 0, 1, 1, 2, 2},
+			[]int32{0, 1, 1},
+		},
 		"all in one, others far off": {[]int{2, 2}, []int{0, 0}, []int32{0, 1, 0, 0}, []int32{0, 0}},
 	}
 	for name, tt := range tests {

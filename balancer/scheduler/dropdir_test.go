@@ -62,8 +62,10 @@ func TestDropDir(t *testing.T) {
 	d.scan(now)
 	jobs, faults := d.Jobs(now)
 	want := []Job{
-		{Job: schemas.Job{JobID: "17", Restart: 2, Name: "a=b", User: "ada", Queue: "batch",
-			Nodes: []string{"n1", "n2"}, Cpus: []int32{0, 1, 4}, Start: at(1_000_123)}},
+		{Job: schemas.Job{
+			JobID: "17", Restart: 2, Name: "a=b", User: "ada", Queue: "batch",
+			Nodes: []string{"n1", "n2"}, Cpus: []int32{0, 1, 4}, Start: at(1_000_123),
+		}},
 		{Job: schemas.Job{JobID: "18", Nodes: []string{"n3"}, Start: at(1_000_200), End: at(1_500_300)}},
 	}
 	if diff := cmp.Diff(want, jobs); diff != "" || len(faults) > 0 {
@@ -125,8 +127,10 @@ func TestDropDirHostileFiles(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(d.dir, "4.0.end"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"_rest.0.start", "5.-1.start", "5.99999999999.start", "5.start", ".0.start",
-		"a b.0.start", "5.00.start", "5.+1.start", "5.01.end", "5. 1.start"} {
+	for _, name := range []string{
+		"_rest.0.start", "5.-1.start", "5.99999999999.start", "5.start", ".0.start",
+		"a b.0.start", "5.00.start", "5.+1.start", "5.01.end", "5. 1.start",
+	} {
 		d.drop(t, name, good)
 	}
 	done := make(chan struct{})
@@ -163,8 +167,10 @@ func TestTimedHasTheExactTimes(t *testing.T) {
 	d.scan(time.UnixMilli(13_000))
 	jobs, faults := Timed(slurm, d).Jobs(time.UnixMilli(13_000))
 	want := []Job{
-		{Job: schemas.Job{JobID: "1", Name: "a", Nodes: []string{"n1"}, Cpus: []int32{0}, Start: at(5123),
-			End: at(8456)}},
+		{Job: schemas.Job{
+			JobID: "1", Name: "a", Nodes: []string{"n1"}, Cpus: []int32{0}, Start: at(5123),
+			End: at(8456),
+		}},
 		{Job: schemas.Job{JobID: "1", Restart: 1, Nodes: []string{"n1"}, Start: at(9000), End: at(12_789)}},
 		{Job: schemas.Job{JobID: "2", Nodes: []string{"n2"}, Start: at(5000)}},
 		{Job: schemas.Job{JobID: "3", Nodes: []string{"n3"}, Start: at(5000)}},
@@ -241,11 +247,15 @@ func TestDropDirLostEpilog(t *testing.T) {
 	d.drop(t, "8.0.start", "start_ms=1060000\nnodes=n2\n")
 	d.drop(t, "9.0.start", "start_ms=1090000\nnodes=n1\ncpus=0-3\n")
 	want := []Job{
-		{Job: schemas.Job{JobID: "7", Nodes: []string{"n1", "n2"}, Start: at(1_000_000), End: at(1_060_000),
-			State: schemas.StateCompleted}},
+		{Job: schemas.Job{
+			JobID: "7", Nodes: []string{"n1", "n2"}, Start: at(1_000_000), End: at(1_060_000),
+			State: schemas.StateCompleted,
+		}},
 		{Job: schemas.Job{JobID: "8", Nodes: []string{"n2"}, Start: at(1_060_000), State: schemas.StateRunning}},
-		{Job: schemas.Job{JobID: "9", Nodes: []string{"n1"}, Cpus: []int32{0, 1, 2, 3}, Start: at(1_090_000),
-			State: schemas.StateRunning}},
+		{Job: schemas.Job{
+			JobID: "9", Nodes: []string{"n1"}, Cpus: []int32{0, 1, 2, 3}, Start: at(1_090_000),
+			State: schemas.StateRunning,
+		}},
 	}
 	for range 2 { // the second scan finds nothing new
 		jobs, faults := ask(1_100_000)
@@ -332,8 +342,10 @@ func TestDropDirJobsNeverOverlap(t *testing.T) {
 		var given []Job
 		for id := range 1 + r.IntN(12) {
 			for restart := range 1 + r.IntN(3) {
-				j := Job{Job: schemas.Job{JobID: fmt.Sprint(id), Restart: int32(restart),
-					Start: at(1_000_000 + 10*r.Int64N(50))}}
+				j := Job{Job: schemas.Job{
+					JobID: fmt.Sprint(id), Restart: int32(restart),
+					Start: at(1_000_000 + 10*r.Int64N(50)),
+				}}
 				for n := range 4 {
 					if r.IntN(2) == 0 {
 						j.Nodes = append(j.Nodes, fmt.Sprintf("n%d", n))
@@ -350,8 +362,10 @@ func TestDropDirJobsNeverOverlap(t *testing.T) {
 				d.files[startName(&j)] = &dropFile{job: j}
 				if r.IntN(2) == 0 {
 					j.End = at(*j.Start + 10*r.Int64N(30) - 20)
-					d.files[endName(&j)] = &dropFile{job: Job{Job: schemas.Job{JobID: j.JobID, Restart: j.Restart,
-						End: j.End}}}
+					d.files[endName(&j)] = &dropFile{job: Job{Job: schemas.Job{
+						JobID: j.JobID, Restart: j.Restart,
+						End: j.End,
+					}}}
 					if *j.End < *j.Start {
 						j.End = nil
 					}

@@ -12,8 +12,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/weirhpc/weir/naming"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/weirhpc/weir/naming"
 )
 
 // maxFileBytes bounds what is read of a job file.

@@ -10,9 +10,10 @@ import (
 	"strings"
 	"time"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/topology"
-	"go.yaml.in/yaml/v3"
 )
 
 const (

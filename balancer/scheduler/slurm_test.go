@@ -91,12 +91,18 @@ func TestParseSqueueNamesWhatIsWrong(t *testing.T) {
 		"no nodes":           {row(7, 0, "RUNNING", 1, -1, 1, ""), "7", "has no nodes"},
 		"no start":           {row(7, 0, "RUNNING", -1, -1, 1, "n1"), "7", "has no start"},
 		"unknown state":      {row(7, 0, "LAUNCHING", 1, -1, 1, "n1"), "7", `state "LAUNCHING"`},
-		"restart": {strings.Replace(row(7, 0, "RUNNING", 1, -1, 1, "n1"), "|0|", "|N/A|", 1), "7",
-			"restart count"},
-		"cpus": {strings.Replace(row(7, 0, "RUNNING", 1, -1, 33, "n1"), "|33|", "|many|", 1), "7",
-			"number of CPUs"},
-		"time": {strings.Replace(row(7, 0, "RUNNING", 1, -1, 1, "n1"), "|2026-", "|26-", 1), "7",
-			"not a time"},
+		"restart": {
+			strings.Replace(row(7, 0, "RUNNING", 1, -1, 1, "n1"), "|0|", "|N/A|", 1), "7",
+			"restart count",
+		},
+		"cpus": {
+			strings.Replace(row(7, 0, "RUNNING", 1, -1, 33, "n1"), "|33|", "|many|", 1), "7",
+			"number of CPUs",
+		},
+		"time": {
+			strings.Replace(row(7, 0, "RUNNING", 1, -1, 1, "n1"), "|2026-", "|26-", 1), "7",
+			"not a time",
+		},
 		"too few fields":   {"7|0|RUNNING", noID, "3 fields instead of 12"},
 		"no number":        {"JOBID|" + good, noID, "number of a job"},
 		"number with sign": {"+" + good, noID, "number of a job"},
@@ -458,8 +464,12 @@ func TestSlurmSourceShares(t *testing.T) {
 		t.Fatal(jobs, faults)
 	}
 	since := (epoch + int64(4)) * 1000
-	for i, want := range []Job{{Job: schemas.Job{Cpus: []int32{0}}}, {Job: schemas.Job{Cpus: []int32{1}}}, {},
-		{Held: map[string]Hold{"n3": {Since: since}, "n4": {Cpus: []int32{1}, Since: since}}}} {
+	for i, want := range []Job{
+		{Job: schemas.Job{Cpus: []int32{0}}},
+		{Job: schemas.Job{Cpus: []int32{1}}},
+		{},
+		{Held: map[string]Hold{"n3": {Since: since}, "n4": {Cpus: []int32{1}, Since: since}}},
+	} {
 		if diff := cmp.Diff(want, Job{Job: schemas.Job{Cpus: jobs[i].Cpus}, Held: jobs[i].Held}); diff != "" {
 			t.Errorf("job %s\n%s", jobs[i].JobID, diff)
 		}
@@ -548,20 +558,32 @@ func TestSlurmSaysWhenJobsAreHidden(t *testing.T) {
 	}{
 		"none":   {"PrivateData             = none\n", "", 77, ""},
 		"others": {"PrivateData             = accounts,usage\n", "", 77, ""},
-		"jobs": {"PrivateData             = accounts,jobs\nSlurmUser               = slurm(64030)\n", "", 77,
-			"jobs"},
-		"nodes": {"PrivateData             = nodes,jobs\nSlurmUser               = slurm(64030)\n", "", 77,
-			"jobs, nodes"},
+		"jobs": {
+			"PrivateData             = accounts,jobs\nSlurmUser               = slurm(64030)\n", "", 77,
+			"jobs",
+		},
+		"nodes": {
+			"PrivateData             = nodes,jobs\nSlurmUser               = slurm(64030)\n", "", 77,
+			"jobs, nodes",
+		},
 		"root":      {"PrivateData             = jobs\n", "", 0, ""},
 		"SlurmUser": {"PrivateData             = jobs\nSlurmUser               = slurm(64030)\n", "", 64030, ""},
-		"operator": {"PrivateData             = jobs\n",
-			"UserName=weir(77) DefAccount=a DefWckey= AdminLevel=Operator\n", 77, ""},
-		"administrator": {"PrivateData             = jobs\n",
-			"UserName=weir(77) DefAccount=a DefWckey= AdminLevel=Administrator\n", 77, ""},
-		"no operator": {"PrivateData             = jobs\n",
-			"UserName=weir(77) DefAccount=a DefWckey= AdminLevel=None\n", 77, "jobs"},
-		"other operator": {"PrivateData             = jobs\n",
-			"UserName=boss(7) DefAccount=a DefWckey= AdminLevel=Operator\n", 77, "jobs"},
+		"operator": {
+			"PrivateData             = jobs\n",
+			"UserName=weir(77) DefAccount=a DefWckey= AdminLevel=Operator\n", 77, "",
+		},
+		"administrator": {
+			"PrivateData             = jobs\n",
+			"UserName=weir(77) DefAccount=a DefWckey= AdminLevel=Administrator\n", 77, "",
+		},
+		"no operator": {
+			"PrivateData             = jobs\n",
+			"UserName=weir(77) DefAccount=a DefWckey= AdminLevel=None\n", 77, "jobs",
+		},
+		"other operator": {
+			"PrivateData             = jobs\n",
+			"UserName=boss(7) DefAccount=a DefWckey= AdminLevel=Operator\n", 77, "jobs",
+		},
 	} {
 		f := newFakeSlurm(t)
 		f.write("scontrol.config", tt.config)
