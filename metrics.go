@@ -7,12 +7,10 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"runtime/debug"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
@@ -49,20 +47,4 @@ func serveMetrics(
 	}()
 	log.Info("metrics are shown", "address", listener.Addr().String())
 	return func() { _ = server.Close() }, nil
-}
-
-func showBuild(registry prometheus.Registerer) {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return
-	}
-	revision := ""
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			revision = s.Value
-		}
-	}
-	promauto.With(registry).NewGaugeVec(prometheus.GaugeOpts{
-		Name: "weir_build_info", Help: "Always 1; its labels say what was built.",
-	}, []string{"version", "revision", "goversion"}).WithLabelValues(info.Main.Version, revision, info.GoVersion).Set(1)
 }

@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"text/tabwriter"
@@ -193,3 +195,33 @@ func (t *table) print(w io.Writer) error {
 	_, err := w.Write(t.text.Bytes())
 	return err
 }
+
+// printJSON prints one object a line.
+func printJSON[T any](w io.Writer, rows []T) error {
+	e := json.NewEncoder(escaped{w})
+	e.SetEscapeHTML(false)
+	for i := range rows {
+		if err := e.Encode(rows[i]); err != nil {
+			return fmt.Errorf("printing JSON: %w", err)
+		}
+	}
+	return nil
+}
+
+func clock(ms int64) string { return time.UnixMilli(ms).Format(time.TimeOnly) }
+
+func number(v *float64) string {
+	if v == nil {
+		return "-"
+	}
+	return strconv.FormatFloat(*v, 'g', 4, 64)
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+func say(out io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(out, format+"\n", args...) }

@@ -16,7 +16,6 @@ import (
 	"github.com/weirhpc/weir/balancer"
 	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
-	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/processors"
 	"github.com/weirhpc/weir/producers"
 	"github.com/weirhpc/weir/schemas"
@@ -166,16 +165,6 @@ func up(ctx context.Context, f upFlags, cfg config.Config, out io.Writer, log *s
 	return s.wait(ctx)
 }
 
-// startBroker starts the embedded broker. A directory that cannot be used is the caller's mistake.
-func startBroker(dir, listen string) (*kafka.Embedded, error) {
-	b, err := kafka.StartEmbedded(dir, listen)
-	var unusable kafka.DirError
-	if errors.As(err, &unusable) {
-		return nil, usageError{fmt.Errorf("--data %w", err)}
-	}
-	return b, err
-}
-
 func (f upFlags) source(cfg config.Config) scheduler.Source {
 	var sources []scheduler.Source
 	if f.jobs != "" {
@@ -210,8 +199,6 @@ func prepare(ctx context.Context, cfg config.Config, dir string) error {
 	}
 	return nil
 }
-
-func say(out io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(out, format+"\n", args...) }
 
 // services run side by side and end one after the other, the last added first. The first that fails ends all.
 type services struct {

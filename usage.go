@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
 )
 
@@ -108,13 +107,13 @@ func newHelp() *cobra.Command {
 	}
 }
 
-// maxSimulated is how many simulated nodes one process has at most.
-const maxSimulated = 100_000
-
-// checkSimulated returns nil if n simulated nodes can be had.
-func checkSimulated(flag string, n int) error {
-	if n < scheduler.MinSimulated || n > maxSimulated {
-		return usageError{fmt.Errorf("--%s %d: at least %d nodes are needed for jobs that take all paths, and at most %d may be", flag, n, scheduler.MinSimulated, maxSimulated)}
+// needsSubcommand is what a command does that only groups others.
+func needsSubcommand(c *cobra.Command, args []string) error {
+	var names []string
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
 	}
-	return nil
+	return usageError{fmt.Errorf("%s: name one of its commands: %s", strings.Join(append([]string{c.CommandPath()}, args...), " "), strings.Join(names, ", "))}
 }

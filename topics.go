@@ -2,24 +2,18 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/weirhpc/weir/analysis"
-	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
-	"github.com/weirhpc/weir/sink"
 )
 
 // topicsOf is the table of topics of a configuration.
@@ -90,17 +84,6 @@ func inspect(ctx context.Context, cfg config.Config, out io.Writer) error {
 	return kafka.Explain(cfg.Kafka, err)
 }
 
-// needsSubcommand is what a command does that only groups others.
-func needsSubcommand(c *cobra.Command, args []string) error {
-	var names []string
-	for _, sub := range c.Commands() {
-		if sub.IsAvailableCommand() {
-			names = append(names, sub.Name())
-		}
-	}
-	return usageError{fmt.Errorf("%s: name one of its commands: %s", strings.Join(append([]string{c.CommandPath()}, args...), " "), strings.Join(names, ", "))}
-}
-
 func newTopics() *cobra.Command {
 	topics := &cobra.Command{Use: "topics", Short: "Make the topics, or check them", RunE: needsSubcommand}
 	command := func(use, short, long, done string, act func(ctx context.Context, cfg config.Config, out io.Writer) error) *cobra.Command {
@@ -129,75 +112,4 @@ partitions it never changes: jobs and nodes are placed by it.`, "are there",
 safety, though weir works with them, it says as advice.`, "are as they should be", inspect),
 	)
 	return topics
-}
-
-func newCheck() *cobra.Command {
-	conf := configFlags{reads: true}
-	c := &cobra.Command{
-		Use:   "check",
-		Short: "Validate a configuration and print it as it takes effect",
-		Long: `Validates a configuration with the files that it names, and prints it as it takes effect. It asks no broker. It ends with
-status 2 if anything is wrong.
-
-  weir check --config /etc/weir/collect.yaml`,
-		Args: noArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, err := conf.load()
-			if err != nil {
-				return err
-			}
-			if len(cfg.Kafka.Brokers) == 0 {
-				return usageError{kafka.ErrNoBrokers}
-			}
-			if err := checkFiles(cfg); err != nil {
-				return usageError{err}
-			}
-			text, err := cfg.YAML()
-			if err != nil {
-				return err
-			}
-			_, err = c.OutOrStdout().Write(text)
-			return err
-		},
-	}
-	conf.add(c)
-	return c
-}
-
-// checkFiles returns nil if all files that the configuration names can be used.
-func checkFiles(cfg config.Config) error {
-	return errors.Join(kafka.CheckFiles(cfg.Kafka, time.Now()), checkJobs("balance.jobs_file", cfg.Balance.JobsFile), checkTree(cfg), checkAgent(cfg),
-		scheduler.CheckCPUIDs(cfg), directory("balance.drop_dir", cfg.Balance.DropDir), directory("sink.dir", cfg.Sink.Dir))
-}
-
-func newAcceptGap() *cobra.Command {
-	var conf configFlags
-	c := &cobra.Command{
-		Use:   "accept-gap PARTITION",
-		Short: "Go on behind summaries that cannot be archived",
-		Long: `Adds an empty file to the archive that declares summaries of a partition lost. The sink goes on behind it. Three cases:
-
-  - A file of the archive was deleted, and the sink reports a hole.
-  - Retention deleted summaries from the topic before they were archived.
-  - The sink waits at a record with an unknown schema, and no weir wrote that record. If a newer weir did, upgrade the sink
-    instead: its rows would be lost. What lies before that record must be archived first, so let the sink run.
-
-Run it with the sink's configuration, where sink.dir is the archive.
-
-  weir sink accept-gap 3`,
-		Args: oneArg("PARTITION", "0 --config /etc/weir/sink.yaml"),
-		RunE: func(c *cobra.Command, args []string) error {
-			partition, err := strconv.ParseInt(args[0], 10, 32)
-			if err != nil || partition < 0 {
-				return usageError{fmt.Errorf("PARTITION %q is not a number of a partition", args[0])}
-			}
-			cfg, err := conf.load()
-			if err != nil {
-				return err
-			}
-			return sink.AcceptGap(c.Context(), cfg, int32(partition), newLogger(c.ErrOrStderr(), cfg))
-		},
-	}
-	conf.add(c)
-	return c
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirhpc/weir/balancer"
-	"github.com/weirhpc/weir/balancer/assign"
 	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
@@ -155,16 +154,6 @@ func preview(ctx context.Context, cfg config.Config, fileAlone bool, report io.W
 	return p, nil
 }
 
-// unreadable returns what is wrong with a list of jobs as a whole; nil if nothing.
-func unreadable(faults []scheduler.Fault) error {
-	for _, f := range faults {
-		if f.JobID == "" && !f.Followed {
-			return errors.New(f.Reason)
-		}
-	}
-	return nil
-}
-
 func printPlan(out io.Writer, p *balancer.Preview) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	_, _ = fmt.Fprintln(w, "JOB\tRESTART\tMETHOD\tCOLLECTORS (NODES)")
@@ -191,30 +180,4 @@ func printPlan(out io.Writer, p *balancer.Preview) error {
 		_, err = fmt.Fprintf(out, "jobs that do not run now: %d waiting, %d over\n", p.Waits, p.Over)
 	}
 	return err
-}
-
-func newSimulateBalancer() *cobra.Command {
-	f := assign.Comparison{}
-	c := &cobra.Command{
-		Use:   "balancer",
-		Short: "Compare the balancer's algorithms on a synthetic SuperMUC",
-		Long: `Plans random jobs on a machine in the shape of tables 1 and 2 of the PerSyst paper: 9,288 nodes in 18 islands, 216
-collectors, 12 SyncAgents, 185 exclusive jobs. Literally by PerSyst's algorithms, by their near-linear form, and by weir's own,
-with PerSyst's l_max and with that of a Kafka partition. docs/balancer.md says what was chosen where the paper says nothing.
-Touches no broker. The same seed gives the same numbers, but for the times.`,
-		Args: noArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if f.Snapshots < 1 || f.Snapshots > 10_000 {
-				return usageError{fmt.Errorf("--snapshots %d must be 1 to 10000", f.Snapshots)}
-			}
-			if !(f.Churn >= 0 && f.Churn <= 1) { // NaN neither
-				return usageError{fmt.Errorf("--churn %v must be 0 to 1", f.Churn)}
-			}
-			return f.Run(c.Context(), c.OutOrStdout())
-		},
-	}
-	c.Flags().Uint64Var(&f.Seed, "seed", 1, "`SEED` of the jobs")
-	c.Flags().IntVar(&f.Snapshots, "snapshots", 30, "`N` sets of jobs to average over")
-	c.Flags().Float64Var(&f.Churn, "churn", 0.02, "`SHARE` of the jobs that end between two intervals")
-	return c
 }

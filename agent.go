@@ -1,0 +1,34 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/producers"
+)
+
+func newAgent() *cobra.Command {
+	return newService("agent", "Sample this node's counters and send them", `The node agent: it reads all its sources at every interval boundary, and sends what its route says. It listens on nothing,
+needs no root (CAP_PERFMON for perf events), and Kafka being away neither blocks nor grows nor ends it.`, func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
+		if err := checkAgent(cfg); err != nil {
+			return usageError{err}
+		}
+		return producers.Run(ctx, cfg, log)
+	})
+}
+
+// checkAgent returns nil if an agent finds what its keys name. Without /proc it would have nothing to send.
+func checkAgent(cfg config.Config) error {
+	_, err := os.Stat(filepath.Join(cfg.Agent.ProcPath, "stat"))
+	if err != nil {
+		err = fmt.Errorf("agent.proc_path %q is no mount of procfs: %w", cfg.Agent.ProcPath, err)
+	}
+	return errors.Join(err, directory("agent.state_dir", cfg.Agent.StateDir))
+}

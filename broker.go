@@ -1,0 +1,55 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirhpc/weir/kafka"
+)
+
+func newBroker() *cobra.Command {
+	var data, listen, ready string
+	c := &cobra.Command{
+		Use:   "broker",
+		Short: "Run the embedded broker as a process of its own",
+		Long: `A Kafka broker for trying weir without Kafka: one node, no replicas. It keeps its data through a clean stop, not through
+kill -9. Make the topics with weir topics create, with topics.replication 1.`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) (err error) {
+			if err := checkAddress("listen", listen); err != nil {
+				return err
+			}
+			b, err := startBroker(data, listen)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, b.Close()) }()
+			neverWait(c.OutOrStdout(), c.ErrOrStderr())
+			say(c.OutOrStdout(), "broker    %s", b.Addr())
+			if ready != "" {
+				if err := os.WriteFile(ready, []byte(b.Addr()+"\n"), 0o644); err != nil {
+					return fmt.Errorf("writing --ready-file: %w", err)
+				}
+			}
+			<-c.Context().Done()
+			return nil
+		},
+	}
+	c.Flags().StringVar(&data, "data", "weir-broker", "`DIR` for its log")
+	c.Flags().StringVar(&listen, "listen", "127.0.0.1:9092", "`ADDR` where it listens")
+	c.Flags().StringVar(&ready, "ready-file", "", "write the address to this `FILE` once it listens")
+	return c
+}
+
+// startBroker starts the embedded broker. A directory that cannot be used is the caller's mistake.
+func startBroker(dir, listen string) (*kafka.Embedded, error) {
+	b, err := kafka.StartEmbedded(dir, listen)
+	var unusable kafka.DirError
+	if errors.As(err, &unusable) {
+		return nil, usageError{fmt.Errorf("--data %w", err)}
+	}
+	return b, err
+}

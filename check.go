@@ -1,0 +1,115 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirhpc/weir/balancer/scheduler"
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
+)
+
+// readable returns nil if the file of a key can be read, or none is named. What a job file holds may be mended while the
+// balancer runs; that it is there at the start shows that the name is right.
+func readable(key, path string) error {
+	if path == "" {
+		return nil
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("%s: %w", key, err)
+	}
+	defer func() { _ = file.Close() }() // nothing was written
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		return errors.Join(fmt.Errorf("%s %s: not a regular file", key, path), err)
+	}
+	return nil
+}
+
+// directory returns nil if a key names a directory, or nothing that is there.
+func directory(key, path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case path == "", errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("%s: %w", key, err)
+	case !info.IsDir():
+		return fmt.Errorf("%s %s: not a directory", key, path)
+	}
+	return nil
+}
+
+// checkJobs returns nil if the job file of a key or flag holds jobs, or none is named. A fault in one job does not count.
+func checkJobs(key, path string) error {
+	if err := readable(key, path); path == "" || err != nil {
+		return err
+	}
+	_, faults := scheduler.NewFileSource(path).Jobs(time.Now())
+	if err := unreadable(faults); err != nil {
+		return fmt.Errorf("%s: %w", key, err)
+	}
+	return nil
+}
+
+// checkTree returns nil if the tree can be read, or no file is named.
+func checkTree(cfg config.Config) error {
+	if _, err := treeOf(cfg, nil); err != nil {
+		return fmt.Errorf("balance.tree_file: %w", err)
+	}
+	return nil
+}
+
+func newCheck() *cobra.Command {
+	conf := configFlags{reads: true}
+	c := &cobra.Command{
+		Use:   "check",
+		Short: "Validate a configuration and print it as it takes effect",
+		Long: `Validates a configuration with the files that it names, and prints it as it takes effect. It asks no broker. It ends with
+status 2 if anything is wrong.
+
+  weir check --config /etc/weir/collect.yaml`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			cfg, err := conf.load()
+			if err != nil {
+				return err
+			}
+			if len(cfg.Kafka.Brokers) == 0 {
+				return usageError{kafka.ErrNoBrokers}
+			}
+			if err := checkFiles(cfg); err != nil {
+				return usageError{err}
+			}
+			text, err := cfg.YAML()
+			if err != nil {
+				return err
+			}
+			_, err = c.OutOrStdout().Write(text)
+			return err
+		},
+	}
+	conf.add(c)
+	return c
+}
+
+// checkFiles returns nil if all files that the configuration names can be used.
+func checkFiles(cfg config.Config) error {
+	return errors.Join(kafka.CheckFiles(cfg.Kafka, time.Now()), checkJobs("balance.jobs_file", cfg.Balance.JobsFile), checkTree(cfg), checkAgent(cfg),
+		scheduler.CheckCPUIDs(cfg), directory("balance.drop_dir", cfg.Balance.DropDir), directory("sink.dir", cfg.Sink.Dir))
+}
+
+// unreadable returns what is wrong with a list of jobs as a whole; nil if nothing.
+func unreadable(faults []scheduler.Fault) error {
+	for _, f := range faults {
+		if f.JobID == "" && !f.Followed {
+			return errors.New(f.Reason)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirhpc/weir/analysis"
+	"github.com/weirhpc/weir/naming"
+	"github.com/weirhpc/weir/schemas"
+)
+
+func newJob() *cobra.Command {
+	conf := configFlags{reads: true}
+	var asJSON bool
+	var n int
+	c := &cobra.Command{
+		Use:   "job ID",
+		Short: "Show how a job used its hardware in its last intervals",
+		Long: `Shows, for each metric and interval: the deciles (d0 is the minimum, d10 the maximum), mean, count of values, method
+and how many of the job's nodes reported. With --json, one object a line; its names are the columns of the archive.
+
+It reads the topic back in time until it has -n intervals of the job's last restart. Where the topic has fewer, or a minute
+is not enough to find them, a line on standard error says so; the archive may have the rest.`,
+		Args: oneArg("ID", "host"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if !naming.Valid(args[0]) {
+				return usageError{fmt.Errorf("job ID %q must match [A-Za-z0-9._:-]{1,64}", args[0])}
+			}
+			if n < 1 {
+				return usageError{fmt.Errorf("-n %d must be at least 1", n)}
+			}
+			cfg, err := conf.load()
+			if err != nil {
+				return err
+			}
+			rows, fewer, err := analysis.Job(c.Context(), cfg, args[0], n)
+			if err != nil {
+				return err
+			}
+			if len(rows) == 0 {
+				return fmt.Errorf("%s; `weir jobs` lists those that have any", fewer)
+			}
+			if fewer != "" {
+				say(c.ErrOrStderr(), "weir: %s", fewer)
+			}
+			if asJSON {
+				return printJSON(c.OutOrStdout(), rows)
+			}
+			return printJob(c.OutOrStdout(), rows)
+		},
+	}
+	conf.add(c)
+	c.Flags().BoolVar(&asJSON, "json", false, "one JSON object a line")
+	c.Flags().IntVarP(&n, "intervals", "n", 3, "how many of the last intervals")
+	return c
+}
+
+func printJob(w io.Writer, rows []schemas.Row) error {
+	t := newTable(tabwriter.AlignRight)
+	t.line("INTERVAL\tMETRIC\tUNIT\tMIN\tD1\tD2\tD3\tD4\tD5\tD6\tD7\tD8\tD9\tMAX\tMEAN\tCOUNT\tMETHOD\tNODES\t")
+	for _, r := range rows {
+		metric, unit, count := "-", "-", "-"
+		if r.Metric != nil {
+			metric, unit, count = *r.Metric, *r.Unit, strconv.FormatInt(*r.Count, 10)
+		}
+		var values strings.Builder
+		for _, v := range []*float64{r.D0, r.D1, r.D2, r.D3, r.D4, r.D5, r.D6, r.D7, r.D8, r.D9, r.D10, r.Mean} {
+			values.WriteString(number(v) + "\t")
+		}
+		t.line("%s\t%s\t%s\t%v%s\t%s\t%d/%d\t", clock(r.IntervalStart), metric, unit, &values, count, r.Method, r.NodesReported, r.NodesExpected)
+	}
+	return t.print(w)
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
+)
+
+// serve is a part of weir that runs until its context ends.
+type serve func(ctx context.Context, cfg config.Config, log *slog.Logger) error
+
+// metered is a part that shows metrics.
+type metered func(ctx context.Context, cfg config.Config, log *slog.Logger, registry prometheus.Registerer) error
+
+// newService makes the command of a part that runs as a process of its own.
+func newService(use, short, long string, run serve) *cobra.Command {
+	var conf configFlags
+	c := &cobra.Command{
+		Use: use, Short: short, Long: long + "\n\n" + `It waits for brokers that are away or refuse it, which it says once, and ends at SIGTERM or Ctrl-C. Exit status: 0 when it
+was asked to end, 1 when it cannot go on and said why, 2 when the command line or the configuration is wrong.`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			cfg, err := conf.load()
+			if err != nil {
+				return err
+			}
+			if len(cfg.Kafka.Brokers) == 0 {
+				return usageError{kafka.ErrNoBrokers}
+			}
+			neverWait(c.OutOrStdout(), c.ErrOrStderr())
+			return kafka.Explain(cfg.Kafka, run(c.Context(), cfg, newLogger(c.ErrOrStderr(), cfg)))
+		},
+	}
+	conf.add(c)
+	c.Flags().String("log-level", "", "debug, info, warn or error (default: log_level of the configuration)")
+	return c
+}
+
+// checked refuses to run a part while the brokers or its topics are not as it needs them, and shows its metrics. The agent
+// does without: it may not ask, and listens on nothing.
+func checked(run metered, topics ...string) serve {
+	return func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
+		registry := newRegistry()
+		stop, err := serveMetrics(ctx, cfg.Metrics.Listen, registry, log)
+		if err != nil {
+			return err
+		}
+		defer stop()
+		var trouble kafka.Trouble
+		for tries := 1; ; tries++ {
+			err := checkTopics(ctx, cfg, log, topics)
+			switch {
+			case ctx.Err() != nil:
+				return nil // it ended while we asked: nothing went wrong
+			case err == nil:
+				return run(ctx, cfg, log, registry)
+			case errors.Is(err, kafka.ErrTopics), errors.Is(err, kafka.ErrOldBroker), errors.Is(err, kafka.ErrNoBrokers):
+				return err
+			case trouble.Worth(err, time.Now()):
+				log.Warn("brokers are away or refuse us, trying again", "err", err)
+			}
+			if !kafka.Pause(ctx, kafka.Backoff(tries, cfg.BackoffCap)) {
+				return nil
+			}
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirhpc/weir/analysis"
+	"github.com/weirhpc/weir/schemas"
+)
+
+func newTail() *cobra.Command {
+	conf := configFlags{reads: true}
+	var asJSON bool
+	var from string
+	var n int
+	c := &cobra.Command{
+		Use:   "tail TOPIC",
+		Short: "Show the records of a topic as they come",
+		Long: `Shows the committed records of a topic, with or without the prefix: counters, routes, balance, partials, job-summary,
+jobs, progress, merge-progress, rejects, schemas. With --json, one object a line: topic, partition, offset, timestamp,
+key, schema, value. Of a Reject, the value has the whole head in base64, and in head_schema the name of the schema that it
+begins with. It goes on until -n records were shown, or Ctrl-C.`,
+		Args: oneArg("TOPIC", "job-summary"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if from != "start" && from != "end" {
+				return usageError{fmt.Errorf("--from %q must be start or end", from)}
+			}
+			if n < 0 {
+				return usageError{fmt.Errorf("-n %d must not be negative", n)}
+			}
+			cfg, err := conf.load()
+			if err != nil {
+				return err
+			}
+			out, shown := c.OutOrStdout(), 0
+			var failed error
+			err = analysis.Tail(c.Context(), cfg, args[0], from == "start", func(r analysis.TailRecord) bool {
+				if asJSON {
+					failed = printJSON(out, []analysis.TailRecord{r})
+				} else {
+					failed = printRecord(out, r)
+				}
+				shown++
+				return failed == nil && (n == 0 || shown < n)
+			})
+			if err != nil {
+				return err
+			}
+			return failed
+		},
+	}
+	conf.add(c)
+	c.Flags().BoolVar(&asJSON, "json", false, "one JSON object a line")
+	c.Flags().StringVar(&from, "from", "end", "start or end of the topic")
+	c.Flags().IntVarP(&n, "number", "n", 0, "end after this many records (0: never)")
+	return c
+}
+
+func printRecord(w io.Writer, r analysis.TailRecord) error {
+	key, schema := "-", "-"
+	if r.Key != nil {
+		key = schemas.Printable(*r.Key)
+	}
+	if r.Schema != nil {
+		schema = strings.TrimPrefix(*r.Schema, "weir.v1.")
+	}
+	_, err := fmt.Fprintf(w, "%d/%d  %s  %s  %s  %s\n", r.Partition, r.Offset, clock(r.Timestamp), key, schema, r.Text())
+	return err
+}
