@@ -15,8 +15,15 @@ import (
 )
 
 func newAgent() *cobra.Command {
-	return newService("agent", "Sample this node's counters and send them", `The node agent: it reads all its sources at every interval boundary, and sends what its route says. It listens on nothing,
-needs no root (CAP_PERFMON for perf events), and Kafka being away neither blocks nor grows nor ends it.`, func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
+	return newService(&cobra.Command{
+		Use:   "agent",
+		Short: "Sample this node's counters and send them",
+		Long: `Samples this node's counters at every interval boundary, and sends them.
+
+Its Route names the jobs of this node and their partitions. It listens on nothing. It needs no root, but CAP_PERFMON
+for perf events. While Kafka is away it goes on, its memory does not grow, and it drops the oldest intervals.`,
+		Example: `  weir agent --config /etc/weir/agent.yaml`,
+	}, func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 		if err := checkAgent(cfg); err != nil {
 			return usageError{err}
 		}

@@ -19,31 +19,62 @@ import (
 )
 
 func newBalance() *cobra.Command {
+	var plan planFlags
 	simulate := 0
-	serve := checked(func(ctx context.Context, cfg config.Config, log *slog.Logger, registry prometheus.Registerer) error {
-		return balance(ctx, cfg, simulate, log, registry)
-	}, schemas.TopicCounters, schemas.TopicRoutes, schemas.TopicJobs, schemas.TopicBalance, schemas.TopicProgress)
-	c := newService("balance", "Plan who sends what where, and close the intervals", `The balancer: it takes the jobs of Slurm (balance.slurm), of a drop directory (balance.drop_dir) or of balance.jobs_file, on the
-nodes of balance.tree_file (or balance.nodes, or Slurm's). A second one stands by.`, func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
-		// Before the brokers are asked, which may be away: a wrong name shows at once.
-		if err := errors.Join(readable("balance.jobs_file", cfg.Balance.JobsFile),
-			directory("balance.drop_dir", cfg.Balance.DropDir), checkTree(cfg), scheduler.CheckCPUIDs(cfg)); err != nil {
-			return usageError{err}
+	c := &cobra.Command{
+		Use:   "balance",
+		Short: "Plan who sends what where, and close the intervals",
+		Long: `Plans who sends what where, and closes the intervals.
+
+The balancer takes the jobs of Slurm (balance.slurm), a drop directory (balance.drop_dir) or a file
+(balance.jobs_file). The nodes are those of balance.tree_file, else of balance.nodes, else Slurm's. A second balancer
+stands by.`,
+		Example: `  weir balance --config /etc/weir/balance.yaml
+  weir balance --plan --jobs jobs.yaml --tree tree.yaml --collectors 8 --l-max 1000
+  weir balance --explain 4711 --config /etc/weir/balance.yaml`,
+	}
+	conf := asService(c)
+	plan.add(c)
+	c.Long += planHelp
+	c.Flags().IntVar(&simulate, "simulate", 0,
+		"plan for `N` simulated nodes and their jobs too, 16 to 100000 (default: none; see weir simulate)")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if simulate != 0 {
+			if err := checkSimulated("simulate", simulate); err != nil {
+				return err
+			}
 		}
-		return serve(ctx, cfg, log)
-	})
-	c.Flags().IntVar(&simulate, "simulate", 0, "plan for `N` simulated nodes and their jobs too (see weir simulate)")
-	addPlan(c)
-	c.PreRunE = func(*cobra.Command, []string) error {
-		if simulate == 0 {
-			return nil
+		if plan.wanted() {
+			return plan.show(c, conf)
 		}
-		return checkSimulated("simulate", simulate)
+		if err := plan.unused(c); err != nil {
+			return err
+		}
+		return conf.serve(c, balanceOf(simulate))
 	}
 	return c
 }
 
-func balance(ctx context.Context, cfg config.Config, simulate int, log *slog.Logger, registry prometheus.Registerer) error {
+// balanceOf is the balancer as a service, for simulated nodes too.
+func balanceOf(simulate int) serve {
+	run := checked(func(
+		ctx context.Context, cfg config.Config, log *slog.Logger, registry prometheus.Registerer,
+	) error {
+		return balance(ctx, cfg, simulate, log, registry)
+	}, schemas.TopicCounters, schemas.TopicRoutes, schemas.TopicJobs, schemas.TopicBalance, schemas.TopicProgress)
+	return func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
+		// Files first: a wrong name is reported at once, even while the brokers are away.
+		if err := errors.Join(readable("balance.jobs_file", cfg.Balance.JobsFile),
+			directory("balance.drop_dir", cfg.Balance.DropDir), checkTree(cfg), scheduler.CheckCPUIDs(cfg)); err != nil {
+			return usageError{err}
+		}
+		return run(ctx, cfg, log)
+	}
+}
+
+func balance(
+	ctx context.Context, cfg config.Config, simulate int, log *slog.Logger, registry prometheus.Registerer,
+) error {
 	sources, slurm := schedulers(ctx, cfg)
 	nodes := append(producers.SimulatedNodes(simulate), cfg.Balance.Nodes...)
 	if len(nodes) == 0 && cfg.Balance.TreeFile == "" && slurm != nil {
@@ -63,7 +94,8 @@ func balance(ctx context.Context, cfg config.Config, simulate int, log *slog.Log
 		cfg.Balance.LMax, cfg.Balance.LDist = simulatedLimits(simulate)
 	}
 	if len(sources) == 0 {
-		return usageError{errors.New("nothing says which jobs run where: set balance.slurm.enabled, balance.drop_dir or balance.jobs_file")}
+		return usageError{errors.New("nothing says which jobs run where: " +
+			"set balance.slurm.enabled, balance.drop_dir or balance.jobs_file")}
 	}
 	if len(tree.Nodes()) == 0 {
 		return usageError{errors.New("balance.tree_file and balance.nodes are empty: name the nodes of the machine")}
@@ -79,7 +111,7 @@ func treeOf(cfg config.Config, nodes []string) (*topology.Tree, error) {
 	return topology.ReadFile(cfg.Balance.TreeFile)
 }
 
-// machine waits until Slurm says which nodes there are; nil if ctx ends before.
+// machine waits until Slurm says which nodes there are. It returns nil if ctx ends before.
 func machine(ctx context.Context, cfg config.Config, slurm *scheduler.SlurmSource, log *slog.Logger) []string {
 	var trouble kafka.Trouble
 	for {
@@ -91,7 +123,8 @@ func machine(ctx context.Context, cfg config.Config, slurm *scheduler.SlurmSourc
 			reason = faults[0].Reason
 		}
 		if trouble.Worth(errors.New(reason), time.Now()) {
-			log.Warn("waiting for Slurm to say which nodes there are, since balance.tree_file and balance.nodes are empty", "reason", reason)
+			log.Warn("waiting for Slurm to say which nodes there are, since balance.tree_file and balance.nodes are empty",
+				"reason", reason)
 		}
 		if !kafka.Pause(ctx, cfg.Balance.Slurm.Poll) {
 			return nil
@@ -99,7 +132,7 @@ func machine(ctx context.Context, cfg config.Config, slurm *scheduler.SlurmSourc
 	}
 }
 
-// schedulers returns where the jobs come from, and Slurm by itself if it is one of these.
+// schedulers returns the sources of jobs, and Slurm by itself if it is one of them.
 func schedulers(ctx context.Context, cfg config.Config) (sources []scheduler.Source, slurm *scheduler.SlurmSource) {
 	if cfg.Balance.Slurm.Enabled {
 		slurm = scheduler.StartSlurm(ctx, cfg)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/weirhpc/weir/balancer"
 	"github.com/weirhpc/weir/balancer/scheduler"
@@ -20,15 +21,17 @@ import (
 
 const planHelp = `
 
-With --plan it only shows where the jobs of a list would be reduced, and touches no broker; with --explain JOB, why one of them is
-where it is. The jobs that run now are planned as by a balancer that begins now: one that runs keeps jobs where they are. What
-is not given comes from the configuration, if there is one: jobs from all of its sources (Slurm, drop directory, balance.jobs_file), the
-tree from balance.tree_file (or balance.nodes, or Slurm's). With --json, one object: jobs with method and the nodes at each of their collectors (a job of method NODE has
-none), the load of each collector in nodes, distance and its lower_bound, tree_nodes_used, overloaded, the jobs skipped because they
-cannot be followed, and how many are waiting for their start. Skipped jobs are named on standard error too.
+With --plan it only shows where the jobs of a list would be reduced. With --explain JOB, it shows why that job is where
+it is. Neither touches a broker. The plan is that of a balancer that begins now; one that runs keeps jobs where they
+are. The configuration, if there is one, has what the options leave out: the jobs of all sources, and the tree.
 
-  weir balance --plan --jobs jobs.yaml --tree tree.yaml --collectors 8 --l-max 1000
-  weir balance --explain 4711 --config /etc/weir/balance.yaml`
+The object of --plan --json has these names:
+
+  - jobs: each with its method, and its nodes at each collector. A job of method NODE has no collector.
+  - collectors: each with its load in nodes
+  - distance, lower_bound, tree_nodes_used, overloaded
+  - skipped: the jobs that cannot be followed. They are on standard error too.
+  - waiting: how many jobs wait for their start`
 
 // planFlags are the flags of weir balance that show a plan in place of balancing.
 type planFlags struct {
@@ -42,46 +45,55 @@ var planKeys = map[string]string{
 	"l-max": "balance.l_max", "l-dist": "balance.l_dist", "log-level": "log_level",
 }
 
-// addPlan gives weir balance the flags that show a plan.
-func addPlan(c *cobra.Command) {
-	var f planFlags
+// add gives a command the flags that show a plan.
+func (f *planFlags) add(c *cobra.Command) {
 	d := config.Default()
-	c.Long += planHelp
 	flags := c.Flags()
-	flags.BoolVar(&f.plan, "plan", false, "show an assignment, without Kafka")
-	flags.StringVar(&f.explain, "explain", "", "say why `JOB` is where it is, without Kafka")
-	flags.BoolVar(&f.json, "json", false, "with --plan: one JSON object")
+	flags.BoolVar(&f.plan, "plan", false, "show a plan, without Kafka")
+	flags.StringVar(&f.explain, "explain", "", "show why `JOB` is where it is, without Kafka")
+	flags.BoolVar(&f.json, "json", false, "with --plan: print one JSON object")
 	flags.String("jobs", "", "with --plan: job `FILE` (YAML)")
 	flags.String("tree", "", "with --plan: `FILE` with the tree: YAML, topology.conf, topology.yaml or .tgf")
-	flags.String("algorithm", d.Balance.Algorithm, "with --plan: weir or literal")
+	flags.String("algorithm", d.Balance.Algorithm, "with --plan: `NAME` of the algorithm: weir or literal")
 	flags.Int("collectors", d.Collectors, "with --plan: `N` collectors")
-	flags.Int("l-max", d.Balance.LMax, "with --plan: `NODES` whose jobs one collector takes (0: from the configuration's rates)")
-	flags.Int("l-dist", d.Balance.LDist, "with --plan, literal: `NODES` of a split job for one collector (0: 0.9 l-max)")
-	serve := c.RunE
-	c.RunE = func(c *cobra.Command, args []string) error {
-		if f.plan || f.explain != "" {
-			return f.run(c)
-		}
-		for name := range planKeys {
-			if name != "log-level" && c.Flags().Changed(name) {
-				return usageError{fmt.Errorf("--%s is for --plan and --explain; a balancer takes %s from its configuration", name, planKeys[name])}
-			}
-		}
-		if f.json {
-			return usageError{errors.New("--json is for --plan")}
-		}
-		return serve(c, args)
-	}
+	flags.Int("l-max", d.Balance.LMax, "with --plan: `NODES` that one collector takes (default: from the configured rates)")
+	flags.Int("l-dist", d.Balance.LDist,
+		"with --plan and literal: `NODES` of a split job at one collector (default: 0.9 l-max)")
+	offerFiles(c, "jobs", yamlFiles...)
+	offerFiles(c, "tree", append([]string{"conf", "tgf"}, yamlFiles...)...)
+	offer(c, "algorithm", "weir", "literal")
 }
 
-func (f *planFlags) run(c *cobra.Command) error {
+// wanted reports whether a plan is to be shown.
+func (f *planFlags) wanted() bool { return f.plan || f.explain != "" }
+
+// unused returns an error if a flag was given that only a plan has.
+func (f *planFlags) unused(c *cobra.Command) (err error) {
+	c.Flags().Visit(func(given *pflag.Flag) {
+		key, only := planKeys[given.Name]
+		switch {
+		case err != nil || given.Name == "log-level":
+		case only:
+			err = usageError{fmt.Errorf("--%s is for --plan and --explain; a balancer takes %s from its configuration",
+				given.Name, key)}
+		case given.Name == "json" && f.json:
+			err = usageError{errors.New("--json is for --plan")}
+		}
+	})
+	return err
+}
+
+// show prints a plan, or why a job is where it is. Both need no configuration.
+func (f *planFlags) show(c *cobra.Command, conf *configFlags) error {
 	if c.Flags().Changed("simulate") {
 		return usageError{errors.New("--simulate is for a balancer that runs; a plan wants --jobs FILE")}
 	}
 	if f.explain != "" && f.json {
 		return usageError{errors.New("--explain and --json: choose one; --plan --json has what --explain says in words")}
 	}
-	cfg, err := planConfig(c)
+	src := conf.source(etcFile)
+	src.Keys = planKeys
+	cfg, err := config.Load(src)
 	if err != nil {
 		return usageError{err}
 	}
@@ -93,8 +105,8 @@ func (f *planFlags) run(c *cobra.Command) error {
 		say(c.ErrOrStderr(), "weir: job %s skipped: %s", schemas.ShownJobID(s.JobID), s.Reason)
 	}
 	if most, _ := cfg.CollectorNodes(); p.Overloaded {
-		say(c.ErrOrStderr(), "weir: overloaded: the jobs need %d collectors of %d nodes, there are %d; raise collectors (under a new prefix) or what a collector takes (balance.l_max)",
-			p.Needed, most, cfg.Collectors)
+		say(c.ErrOrStderr(), "weir: overloaded: the jobs need %d collectors of %d nodes, there are %d; "+
+			"raise collectors (under a new prefix) or what a collector takes (balance.l_max)", p.Needed, most, cfg.Collectors)
 	}
 	switch {
 	case f.explain != "":
@@ -105,18 +117,11 @@ func (f *planFlags) run(c *cobra.Command) error {
 	return printPlan(c.OutOrStdout(), p)
 }
 
-// planConfig is the configuration of a plan: of the same files as any command's, but it needs none.
-func planConfig(c *cobra.Command) (config.Config, error) {
-	src := (&configFlags{file: c.Flag("config").Value.String(), command: c}).source(etcFile)
-	src.Keys = planKeys
-	return config.Load(src)
-}
-
-// preview plans for the jobs of a file that was named, else for those of all sources of the configuration. It reports
-// what the tree's file has that the tree does not show.
+// preview plans the jobs of all sources of the configuration, or with fileAlone those of the job file. It reports what of
+// the tree file the tree leaves out.
 func preview(ctx context.Context, cfg config.Config, fileAlone bool, report io.Writer) (*balancer.Preview, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // ends what asks in the background
+	defer cancel() // ends the sources, which ask in the background
 	if fileAlone {
 		cfg.Balance.Slurm.Enabled, cfg.Balance.DropDir = false, ""
 	}
@@ -125,7 +130,8 @@ func preview(ctx context.Context, cfg config.Config, fileAlone bool, report io.W
 	}
 	sources, slurm := schedulers(ctx, cfg)
 	if len(sources) == 0 {
-		return nil, usageError{errors.New("no jobs: name the file that says which jobs run where with --jobs FILE, or a configuration with balance.slurm, balance.drop_dir or balance.jobs_file")}
+		return nil, usageError{errors.New("no jobs: name the file that says which jobs run where with --jobs FILE, " +
+			"or a configuration with balance.slurm, balance.drop_dir or balance.jobs_file")}
 	}
 	source := scheduler.Join(sources...)
 	nodes := cfg.Balance.Nodes
@@ -174,7 +180,8 @@ func printPlan(out io.Writer, p *balancer.Preview) error {
 		}
 		most = max(most, c.Load)
 	}
-	_, err := fmt.Fprintf(out, "\ndistance %d, lower bound %d; tree nodes used %d; %d of %d collectors used, the fullest takes %d nodes\n",
+	_, err := fmt.Fprintf(out, "\ndistance %d, lower bound %d; tree nodes used %d; "+
+		"%d of %d collectors used, the fullest takes %d nodes\n",
 		p.Distance, p.LowerBound, p.TreeNodesUsed, used, len(p.Collectors), most)
 	if err == nil && p.Waits+p.Over > 0 {
 		_, err = fmt.Fprintf(out, "jobs that do not run now: %d waiting, %d over\n", p.Waits, p.Over)

@@ -15,9 +15,12 @@ func newBroker() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "broker",
 		Short: "Run the embedded broker as a process of its own",
-		Long: `A Kafka broker for trying weir without Kafka: one node, no replicas. It keeps its data through a clean stop, not through
-kill -9. Make the topics with weir topics create, with topics.replication 1.`,
-		Args: noArgs,
+		Long: `Runs the embedded broker, to try weir without Kafka.
+
+It is one node without replicas. It keeps its data through a clean stop, but not through kill -9. Set
+topics.replication to 1, and make the topics with "weir topics create".`,
+		Example: `  weir broker --data /tmp/weir-broker --listen 127.0.0.1:9092`,
+		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
 			if err := checkAddress("listen", listen); err != nil {
 				return err
@@ -38,9 +41,11 @@ kill -9. Make the topics with weir topics create, with topics.replication 1.`,
 			return nil
 		},
 	}
-	c.Flags().StringVar(&data, "data", "weir-broker", "`DIR` for its log")
-	c.Flags().StringVar(&listen, "listen", "127.0.0.1:9092", "`ADDR` where it listens")
-	c.Flags().StringVar(&ready, "ready-file", "", "write the address to this `FILE` once it listens")
+	c.Flags().StringVar(&data, "data", "weir-broker", "`DIR` for the broker's log")
+	c.Flags().StringVar(&listen, "listen", "127.0.0.1:9092", "`HOST:PORT` where the broker listens")
+	c.Flags().StringVar(&ready, "ready-file", "", "write the address to this `FILE` once the broker listens")
+	offerDirectories(c, "data")
+	offerFiles(c, "ready-file")
 	return c
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/weirhpc/weir/kafka"
 )
 
-// readable returns nil if the file of a key can be read, or none is named. What a job file holds may be mended while the
-// balancer runs; that it is there at the start shows that the name is right.
+// readable returns nil if the file of a key can be read, or none is named. A person may mend the text of a job file while
+// the balancer runs. A file that is missing at the start is a wrong name.
 func readable(key, path string) error {
 	if path == "" {
 		return nil
@@ -70,11 +70,11 @@ func newCheck() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check",
 		Short: "Validate a configuration and print it as it takes effect",
-		Long: `Validates a configuration with the files that it names, and prints it as it takes effect. It asks no broker. It ends with
-status 2 if anything is wrong.
+		Long: `Validates a configuration and the files that it names, and prints it as it takes effect.
 
-  weir check --config /etc/weir/collect.yaml`,
-		Args: noArgs,
+It asks no broker. It ends with status 2 if anything is wrong.`,
+		Example: `  weir check --config /etc/weir/collect.yaml`,
+		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := conf.load()
 			if err != nil {
@@ -100,8 +100,9 @@ status 2 if anything is wrong.
 
 // checkFiles returns nil if all files that the configuration names can be used.
 func checkFiles(cfg config.Config) error {
-	return errors.Join(kafka.CheckFiles(cfg.Kafka, time.Now()), checkJobs("balance.jobs_file", cfg.Balance.JobsFile), checkTree(cfg), checkAgent(cfg),
-		scheduler.CheckCPUIDs(cfg), directory("balance.drop_dir", cfg.Balance.DropDir), directory("sink.dir", cfg.Sink.Dir))
+	return errors.Join(kafka.CheckFiles(cfg.Kafka, time.Now()),
+		checkJobs("balance.jobs_file", cfg.Balance.JobsFile), checkTree(cfg), checkAgent(cfg), scheduler.CheckCPUIDs(cfg),
+		directory("balance.drop_dir", cfg.Balance.DropDir), directory("sink.dir", cfg.Sink.Dir))
 }
 
 // unreadable returns what is wrong with a list of jobs as a whole; nil if nothing.

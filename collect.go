@@ -17,6 +17,13 @@ func collect(ctx context.Context, cfg config.Config, log *slog.Logger, registry 
 }
 
 func newCollect() *cobra.Command {
-	return newService("collect", "Fold the counters into summaries", `Folds partitions of counters. Start as many as wanted, up to one a partition: they share the partitions among them.`,
-		checked(collect, schemas.TopicCounters, schemas.TopicProgress, schemas.TopicPartials, schemas.TopicJobSummary, schemas.TopicRejects))
+	return newService(&cobra.Command{
+		Use:   "collect",
+		Short: "Fold the counters into summaries",
+		Long: `Folds the counters of jobs into summaries.
+
+Several processes share the partitions of the topic counters. Start as many as you want, up to one for each partition.`,
+		Example: `  weir collect --config /etc/weir/collect.yaml`,
+	}, checked(collect, schemas.TopicCounters, schemas.TopicProgress, schemas.TopicPartials, schemas.TopicJobSummary,
+		schemas.TopicRejects))
 }

@@ -21,11 +21,15 @@ func newJob() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "job ID",
 		Short: "Show how a job used its hardware in its last intervals",
-		Long: `Shows, for each metric and interval: the deciles (d0 is the minimum, d10 the maximum), mean, count of values, method
-and how many of the job's nodes reported. With --json, one object a line; its names are the columns of the archive.
+		Long: `Shows how a job used its hardware in its last intervals.
 
-It reads the topic back in time until it has -n intervals of the job's last restart. Where the topic has fewer, or a minute
-is not enough to find them, a line on standard error says so; the archive may have the rest.`,
+Each line is one metric in one interval. It has minimum, deciles, maximum, mean, count of values, method, and how many
+of the job's nodes reported. The names of --json are the columns of the archive.
+
+It reads the topic back in time until it has -n intervals of the job's last restart. If the topic has fewer, or a minute
+is not enough to find them, it reports so on standard error. The archive may have the rest.`,
+		Example: `  weir job host
+  weir job 4711 -n 10 --json`,
 		Args: oneArg("ID", "host"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if !naming.Valid(args[0]) {
@@ -55,8 +59,8 @@ is not enough to find them, a line on standard error says so; the archive may ha
 		},
 	}
 	conf.add(c)
-	c.Flags().BoolVar(&asJSON, "json", false, "one JSON object a line")
-	c.Flags().IntVarP(&n, "intervals", "n", 3, "how many of the last intervals")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
+	c.Flags().IntVarP(&n, "intervals", "n", 3, "show the last `N` intervals")
 	return c
 }
 
@@ -72,7 +76,8 @@ func printJob(w io.Writer, rows []schemas.Row) error {
 		for _, v := range []*float64{r.D0, r.D1, r.D2, r.D3, r.D4, r.D5, r.D6, r.D7, r.D8, r.D9, r.D10, r.Mean} {
 			values.WriteString(number(v) + "\t")
 		}
-		t.line("%s\t%s\t%s\t%v%s\t%s\t%d/%d\t", clock(r.IntervalStart), metric, unit, &values, count, r.Method, r.NodesReported, r.NodesExpected)
+		t.line("%s\t%s\t%s\t%v%s\t%s\t%d/%d\t", clock(r.IntervalStart), metric, unit, &values, count,
+			r.Method, r.NodesReported, r.NodesExpected)
 	}
 	return t.print(w)
 }

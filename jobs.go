@@ -15,7 +15,13 @@ func newJobs() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "jobs",
 		Short: "Show the jobs: their state, and how complete their last interval is",
-		Args:  noArgs,
+		Long: `Shows the jobs: their state, and how complete their last interval is.
+
+NODES is how many of the job's nodes reported, and PARTS how many shares of a split job came. REASON is why a job is
+skipped.`,
+		Example: `  weir jobs
+  weir jobs --json --config /etc/weir/weir.yaml`,
+		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := conf.load()
 			if err != nil {
@@ -32,7 +38,7 @@ func newJobs() *cobra.Command {
 		},
 	}
 	conf.add(c)
-	c.Flags().BoolVar(&asJSON, "json", false, "one JSON object a line")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
 	return c
 }
 

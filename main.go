@@ -37,8 +37,8 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// endSignals are the signals that end a process in order. SIGHUP is one, since a closed terminal is no reason to leave the
-// broker's log open. Under nohup it is ignored, and stays so.
+// endSignals are the signals that end a process in order. SIGHUP is one: the broker's log is closed even if the terminal
+// is. Under nohup it is ignored, and stays so.
 func endSignals(ignored func(os.Signal) bool) []os.Signal {
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !ignored(syscall.SIGHUP) {
@@ -100,6 +100,9 @@ func newRoot(begun *bool) *cobra.Command {
 		Long: `weir measures how well every job uses its hardware, all the time, on the whole machine.
 
 Begin with "weir up": it runs everything in this process, on this machine's real counters.`,
+		Example: `  weir up
+  weir jobs
+  weir job host`,
 		SilenceErrors: true, SilenceUsage: true,
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
 			*begun = true
@@ -107,10 +110,15 @@ Begin with "weir up": it runs everything in this process, on this machine's real
 		},
 		DisableSuggestions: true, // of several lines
 	}
-	root.CompletionOptions.DisableDefaultCmd = true
+	root.CompletionOptions.DisableDefaultCmd = true // newCompletion takes its place
+	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
+	root.Version = versionText()
+	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
+	root.Flags().Bool("version", false, "report version, commit, Go version and platform")
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(newHelp())
-	root.AddGroup(&cobra.Group{ID: "use", Title: "Use:"}, &cobra.Group{ID: "service", Title: "Services:"}, &cobra.Group{ID: "admin", Title: "Administration:"})
+	root.AddGroup(&cobra.Group{ID: "use", Title: "Use:"}, &cobra.Group{ID: "service", Title: "Services:"},
+		&cobra.Group{ID: "admin", Title: "Administration:"})
 	add := func(group string, commands ...*cobra.Command) {
 		for _, c := range commands {
 			c.GroupID = group
@@ -119,9 +127,15 @@ Begin with "weir up": it runs everything in this process, on this machine's real
 	}
 	add("use", newUp(), newJobs(), newJob(), newTail())
 	add("service", newAgent(), newBalance(), newCollect(), newMerge(), newSink(), newSimulate(), newBroker())
-	add("admin", newStatus(), newTopics(), newCheck())
+	add("admin", newStatus(), newTopics(), newCheck(), newCompletion(), newMan())
 	return root
 }
+
+// Values that the shell offers.
+var (
+	logLevels = []string{"debug", "info", "warn", "error"}
+	yamlFiles = []string{"yaml", "yml"}
+)
 
 // etcFile is the machine's configuration.
 const etcFile = "/etc/weir/weir.yaml"
@@ -137,13 +151,14 @@ func (f *configFlags) add(c *cobra.Command) {
 	f.command = c
 	usage := "configuration `FILE` (default: " + etcFile + ")"
 	if f.reads {
-		usage = "configuration `FILE` (default: " + etcFile + ", else brokers, prefix and interval of " + config.RunningFile + ")"
+		usage = "configuration `FILE` (default: " + etcFile + ", else that of weir up: " + config.RunningFile + ")"
 	}
 	c.Flags().StringVar(&f.file, "config", "", usage)
+	offerFiles(c, "config", yamlFiles...)
 }
 
-// source returns where the configuration comes from: the file that was named, else the machine's, else a running `weir up`.
-// Where a RunningFile does not count, it reports why.
+// source returns where the configuration comes from: the named file, else the machine's, else a running weir up. If there
+// is a RunningFile that does not count, source reports why.
 func (f *configFlags) source(etc string) config.Source {
 	src := config.Source{File: f.file, Environ: os.Environ(), Flags: f.command.Flags(), Defaults: config.Default()}
 	if f.file != "" {
@@ -175,7 +190,7 @@ func (f *configFlags) load() (config.Config, error) {
 	if err != nil {
 		return cfg, usageError{err}
 	}
-	// A certificate that is not valid yet becomes valid without a hand: brokers refuse it until then, and that is logged.
+	// A certificate that is not valid yet needs no person. Until then brokers refuse it, and that is logged.
 	if err := kafka.CheckFiles(cfg.Kafka, time.Now()); err != nil && !errors.Is(err, kafka.ErrNotYetValid) {
 		return cfg, usageError{err}
 	}

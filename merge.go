@@ -17,7 +17,12 @@ func merge(ctx context.Context, cfg config.Config, log *slog.Logger, registry pr
 }
 
 func newMerge() *cobra.Command {
-	return newService("merge", "Merge the shares of jobs that are spread over several collectors",
-		`Folds partitions of partials. A second one stands by, or shares the partitions where there are several.`,
-		checked(merge, schemas.TopicPartials, schemas.TopicMergeProgress, schemas.TopicJobSummary, schemas.TopicRejects))
+	return newService(&cobra.Command{
+		Use:   "merge",
+		Short: "Merge the shares of jobs that are spread over several collectors",
+		Long: `Merges the shares of jobs that are spread over several collectors.
+
+It folds the topic partials. Several processes share its partitions; one that gets none stands by.`,
+		Example: `  weir merge --config /etc/weir/merge.yaml`,
+	}, checked(merge, schemas.TopicPartials, schemas.TopicMergeProgress, schemas.TopicJobSummary, schemas.TopicRejects))
 }

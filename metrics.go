@@ -31,7 +31,8 @@ func serveMetrics(
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
 	if err != nil {
-		return nil, fmt.Errorf("listening on metrics.listen %s: %w: give every service an address of its own (WEIR_METRICS_LISTEN), or none for no metrics", listen, err)
+		return nil, fmt.Errorf("listening on metrics.listen %s: %w: give every service an address of its own "+
+			"(WEIR_METRICS_LISTEN), or none for no metrics", listen, err)
 	}
 	mux := http.NewServeMux()
 	page := promhttp.HandlerFor(registry, promhttp.HandlerOpts{})

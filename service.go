@@ -19,32 +19,47 @@ type serve func(ctx context.Context, cfg config.Config, log *slog.Logger) error
 // metered is a part that shows metrics.
 type metered func(ctx context.Context, cfg config.Config, log *slog.Logger, registry prometheus.Registerer) error
 
-// newService makes the command of a part that runs as a process of its own.
-func newService(use, short, long string, run serve) *cobra.Command {
-	var conf configFlags
-	c := &cobra.Command{
-		Use: use, Short: short, Long: long + "\n\n" + `It waits for brokers that are away or refuse it, which it says once, and ends at SIGTERM or Ctrl-C. Exit status: 0 when it
-was asked to end, 1 when it cannot go on and said why, 2 when the command line or the configuration is wrong.`,
-		Args: noArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, err := conf.load()
-			if err != nil {
-				return err
-			}
-			if len(cfg.Kafka.Brokers) == 0 {
-				return usageError{kafka.ErrNoBrokers}
-			}
-			neverWait(c.OutOrStdout(), c.ErrOrStderr())
-			return kafka.Explain(cfg.Kafka, run(c.Context(), cfg, newLogger(c.ErrOrStderr(), cfg)))
-		},
-	}
-	conf.add(c)
-	c.Flags().String("log-level", "", "debug, info, warn or error (default: log_level of the configuration)")
+const serviceHelp = `
+
+It waits for brokers that are away or refuse it, and logs that once. It ends at SIGTERM or Ctrl-C. Exit status:
+
+  - 0: it was asked to end
+  - 1: it cannot go on, and reports why
+  - 2: the command line or the configuration is wrong`
+
+// newService completes the command of a part that runs as a process of its own.
+func newService(c *cobra.Command, run serve) *cobra.Command {
+	conf := asService(c)
+	c.RunE = func(c *cobra.Command, _ []string) error { return conf.serve(c, run) }
 	return c
 }
 
-// checked refuses to run a part while the brokers or its topics are not as it needs them, and shows its metrics. The agent
-// does without: it may not ask, and listens on nothing.
+// asService gives a command what every service has, but for what it runs.
+func asService(c *cobra.Command) *configFlags {
+	conf := &configFlags{}
+	c.Long += serviceHelp
+	c.Args = noArgs
+	conf.add(c)
+	c.Flags().String("log-level", "", "`LEVEL` of the log: debug, info, warn or error (default: log_level of the configuration)")
+	offer(c, "log-level", logLevels...)
+	return conf
+}
+
+// serve runs a part until the command's context ends.
+func (f *configFlags) serve(c *cobra.Command, run serve) error {
+	cfg, err := f.load()
+	if err != nil {
+		return err
+	}
+	if len(cfg.Kafka.Brokers) == 0 {
+		return usageError{kafka.ErrNoBrokers}
+	}
+	neverWait(c.OutOrStdout(), c.ErrOrStderr())
+	return kafka.Explain(cfg.Kafka, run(c.Context(), cfg, newLogger(c.ErrOrStderr(), cfg)))
+}
+
+// checked runs a part once the brokers and its topics are as it needs them, and shows its metrics. The agent does without:
+// it may not ask, and listens on nothing.
 func checked(run metered, topics ...string) serve {
 	return func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 		registry := newRegistry()
@@ -58,10 +73,11 @@ func checked(run metered, topics ...string) serve {
 			err := checkTopics(ctx, cfg, log, topics)
 			switch {
 			case ctx.Err() != nil:
-				return nil // it ended while we asked: nothing went wrong
+				return nil // asked to end during the check: nothing went wrong
 			case err == nil:
 				return run(ctx, cfg, log, registry)
-			case errors.Is(err, kafka.ErrTopics), errors.Is(err, kafka.ErrOldBroker), errors.Is(err, kafka.ErrNoBrokers):
+			case errors.Is(err, kafka.ErrTopics), errors.Is(err, kafka.ErrOldBroker),
+				errors.Is(err, kafka.ErrNoBrokers):
 				return err
 			case trouble.Worth(err, time.Now()):
 				log.Warn("brokers are away or refuse us, trying again", "err", err)

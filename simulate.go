@@ -21,11 +21,17 @@ func simulatedLimits(nodes int) (lMax, lDist int) {
 
 func newSimulate() *cobra.Command {
 	nodes := 0
-	c := newService("simulate", "Run simulated nodes", `Simulated nodes that measure a machine that is not there, through the agent's own publishing code. The balancer has to plan for
-them: weir balance --simulate N.`, func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
+	c := newService(&cobra.Command{
+		Use:   "simulate",
+		Short: "Run simulated nodes",
+		Long: `Runs simulated nodes, which publish made-up counters by the agent's own code.
+
+The balancer must plan for as many of them: weir balance --simulate N.`,
+		Example: `  weir simulate --nodes 1000 --config /etc/weir/weir.yaml`,
+	}, func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 		return producers.Simulate(ctx, cfg, producers.SimulatedNodes(nodes), log)
 	})
-	c.Flags().IntVar(&nodes, "nodes", 0, "`N` nodes, 16 to 100000")
+	c.Flags().IntVar(&nodes, "nodes", 0, "simulate `N` nodes, 16 to 100000; it must be given")
 	c.AddCommand(newSimulateBalancer())
 	c.PreRunE = func(*cobra.Command, []string) error { return checkSimulated("nodes", nodes) }
 	return c
@@ -36,24 +42,29 @@ func newSimulateBalancer() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "balancer",
 		Short: "Compare the balancer's algorithms on a synthetic SuperMUC",
-		Long: `Plans random jobs on a machine in the shape of tables 1 and 2 of the PerSyst paper: 9,288 nodes in 18 islands, 216
-collectors, 12 SyncAgents, 185 exclusive jobs. Literally by PerSyst's algorithms, by their near-linear form, and by weir's own,
-with PerSyst's l_max and with that of a Kafka partition. docs/balancer.md says what was chosen where the paper says nothing.
-Touches no broker. The same seed gives the same numbers, but for the times.`,
-		Args: noArgs,
+		Long: `Compares the balancer's algorithms on random jobs of a synthetic machine.
+
+The machine has the shape of tables 1 and 2 of the PerSyst paper: 9,288 nodes in 18 islands, 216 collectors,
+12 SyncAgents, 185 exclusive jobs. The algorithms are PerSyst's to the letter, their near-linear form, and weir's own.
+Each plans with PerSyst's l_max and with that of a Kafka partition. docs/balancer.md has the choices that the paper
+leaves open.
+
+It touches no broker. The same seed gives the same numbers, except for the times.`,
+		Example: `  weir simulate balancer --snapshots 10 --seed 7`,
+		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if f.Snapshots < 1 || f.Snapshots > 10_000 {
 				return usageError{fmt.Errorf("--snapshots %d must be 1 to 10000", f.Snapshots)}
 			}
-			if !(f.Churn >= 0 && f.Churn <= 1) { // NaN neither
+			if !(f.Churn >= 0 && f.Churn <= 1) { // also refuses NaN
 				return usageError{fmt.Errorf("--churn %v must be 0 to 1", f.Churn)}
 			}
 			return f.Run(c.Context(), c.OutOrStdout())
 		},
 	}
-	c.Flags().Uint64Var(&f.Seed, "seed", 1, "`SEED` of the jobs")
-	c.Flags().IntVar(&f.Snapshots, "snapshots", 30, "`N` sets of jobs to average over")
-	c.Flags().Float64Var(&f.Churn, "churn", 0.02, "`SHARE` of the jobs that end between two intervals")
+	c.Flags().Uint64Var(&f.Seed, "seed", 1, "`SEED` of the random jobs")
+	c.Flags().IntVar(&f.Snapshots, "snapshots", 30, "average over `N` sets of jobs, 1 to 10000")
+	c.Flags().Float64Var(&f.Churn, "churn", 0.02, "`SHARE` of the jobs that end between two intervals, 0 to 1")
 	return c
 }
 
@@ -63,7 +74,8 @@ const maxSimulated = 100_000
 // checkSimulated returns nil if n simulated nodes can be had.
 func checkSimulated(flag string, n int) error {
 	if n < scheduler.MinSimulated || n > maxSimulated {
-		return usageError{fmt.Errorf("--%s %d: at least %d nodes are needed for jobs that take all paths, and at most %d may be", flag, n, scheduler.MinSimulated, maxSimulated)}
+		return usageError{fmt.Errorf("--%s %d: at least %d nodes are needed for jobs that take all paths, "+
+			"and at most %d may be", flag, n, scheduler.MinSimulated, maxSimulated)}
 	}
 	return nil
 }

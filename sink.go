@@ -20,8 +20,14 @@ func archive(ctx context.Context, cfg config.Config, log *slog.Logger, registry 
 
 func newSink() *cobra.Command {
 	serve := checked(archive, schemas.TopicJobSummary)
-	c := newService("sink", "Archive the summaries as Parquet", `Writes the topic of summaries to sink.dir, every summary once. A second one on the same directory stands by: of two that write
-the same file one wins.`, func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
+	c := newService(&cobra.Command{
+		Use:   "sink",
+		Short: "Archive the summaries as Parquet",
+		Long: `Archives the summaries as Parquet files below sink.dir, every summary once.
+
+A second process on the same directory stands by. If both write the same file, one of them wins.`,
+		Example: `  weir sink --config /etc/weir/sink.yaml`,
+	}, func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 		if err := directory("sink.dir", cfg.Sink.Dir); err != nil {
 			return usageError{err}
 		}
@@ -36,17 +42,18 @@ func newAcceptGap() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "accept-gap PARTITION",
 		Short: "Go on behind summaries that cannot be archived",
-		Long: `Adds an empty file to the archive that declares summaries of a partition lost. The sink goes on behind it. Three cases:
+		Long: `Declares summaries of a partition lost, by an empty file in the archive.
+
+The sink goes on behind that file. There are three cases for it:
 
   - A file of the archive was deleted, and the sink reports a hole.
   - Retention deleted summaries from the topic before they were archived.
-  - The sink waits at a record with an unknown schema, and no weir wrote that record. If a newer weir did, upgrade the sink
-    instead: its rows would be lost. What lies before that record must be archived first, so let the sink run.
+  - The sink waits at a record with an unknown schema, and no weir wrote that record. If a newer weir wrote it, upgrade
+    the sink instead: otherwise its rows are lost. Let the sink run first, so that it archives what lies before.
 
-Run it with the sink's configuration, where sink.dir is the archive.
-
-  weir sink accept-gap 3`,
-		Args: oneArg("PARTITION", "0 --config /etc/weir/sink.yaml"),
+Run it with the sink's configuration, where sink.dir is the archive.`,
+		Example: `  weir sink accept-gap 3 --config /etc/weir/sink.yaml`,
+		Args:    oneArg("PARTITION", "0 --config /etc/weir/sink.yaml"),
 		RunE: func(c *cobra.Command, args []string) error {
 			partition, err := strconv.ParseInt(args[0], 10, 32)
 			if err != nil || partition < 0 {

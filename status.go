@@ -23,13 +23,22 @@ func newStatus() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Say how the installation is, and what is wrong with it",
-		Long: `Shows the last plan and Tick, position, lag and owner of every partition, how far the archive is, what became of the
-records, of those of the last three closed intervals too, and silent, late, misrouted and routeless nodes by name.
+		Long: `Reports how the installation is, and what is wrong with it.
 
-It ends with status 1 when something is wrong, and says what mends it. Among what is wrong: the owner of a partition
-commits nothing for three intervals, and 30 s at least, while records wait; records were rejected in the last five
-minutes; records were late or misrouted in each of the last three intervals; more than half of the records were of jobs
-that ended, in each of them; the last three rows of a job lack nodes; a node or the balancer has another interval.`,
+It shows the last plan and Tick, and position, lag and owner of every partition. It shows how far the archive is, and
+the fates of the records: all of them, and those of the last three closed intervals. Silent, late, misrouted and
+routeless nodes are named.
+
+It ends with status 1 if something is wrong, and reports what mends it. Among what is wrong:
+
+  - The owner of a partition commits nothing for three intervals, and 30 s at least, while records wait.
+  - Records were rejected in the last five minutes.
+  - Records were late or misrouted in each of the last three intervals.
+  - In each of them, more than half of the records were of jobs that ended.
+  - The last three rows of a job lack nodes.
+  - A node or the balancer has another interval.`,
+		Example: `  weir status
+  weir status --json --config /etc/weir/weir.yaml`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := conf.load()
@@ -56,7 +65,7 @@ that ended, in each of them; the last three rows of a job lack nodes; a node or 
 		},
 	}
 	conf.add(c)
-	c.Flags().BoolVar(&asJSON, "json", false, "one JSON object")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
 }
 
@@ -87,7 +96,8 @@ func printStatus(w io.Writer, s *analysis.Status) error {
 		line("plan\tepoch %d, since %s", s.Epoch, clock(*s.PlannedMs))
 	}
 	if s.TickMs != nil {
-		line("tick\t%s, ended %v ago", clock(*s.TickMs), (time.Duration(*s.TickAgeMs) * time.Millisecond).Round(100*time.Millisecond))
+		age := time.Duration(*s.TickAgeMs) * time.Millisecond
+		line("tick\t%s, ended %v ago", clock(*s.TickMs), age.Round(100*time.Millisecond))
 	}
 	line("\nSTAGE\tPARTITION\tPOSITION\tLAG\tCLOSED\tOWNER\tSTATE")
 	for _, p := range s.Partitions {
@@ -95,7 +105,8 @@ func printStatus(w io.Writer, s *analysis.Status) error {
 		if p.ClosedMs != nil {
 			closed = clock(*p.ClosedMs)
 		}
-		line("%s\t%d\t%d\t%d\t%s\t%s\t%s", p.Stage, p.Partition, p.Position, p.Lag, closed, orDash(p.Owner), stateOf(&p))
+		line("%s\t%d\t%d\t%d\t%s\t%s\t%s", p.Stage, p.Partition, p.Position, p.Lag, closed,
+			orDash(p.Owner), stateOf(&p))
 	}
 	for _, p := range s.Sink {
 		line("sink\t%d\t%d\t%d\t\t\t", p.Partition, p.Position, p.End-p.Position)
@@ -121,7 +132,10 @@ func printStatus(w io.Writer, s *analysis.Status) error {
 	for _, nodes := range []struct {
 		what  string
 		names []string
-	}{{"silent nodes", s.Silent}, {"late nodes", s.Late}, {"misrouted nodes", s.Misrouted}, {"routeless nodes", s.Routeless}} {
+	}{
+		{"silent nodes", s.Silent}, {"late nodes", s.Late},
+		{"misrouted nodes", s.Misrouted}, {"routeless nodes", s.Routeless},
+	} {
 		if len(nodes.names) > 0 {
 			line("%s\t%s", nodes.what, hostlist(nodes.names))
 		}

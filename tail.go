@@ -19,11 +19,17 @@ func newTail() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "tail TOPIC",
 		Short: "Show the records of a topic as they come",
-		Long: `Shows the committed records of a topic, with or without the prefix: counters, routes, balance, partials, job-summary,
-jobs, progress, merge-progress, rejects, schemas. With --json, one object a line: topic, partition, offset, timestamp,
-key, schema, value. Of a Reject, the value has the whole head in base64, and in head_schema the name of the schema that it
-begins with. It goes on until -n records were shown, or Ctrl-C.`,
-		Args: oneArg("TOPIC", "job-summary"),
+		Long: `Shows the committed records of a topic as they come, until Ctrl-C.
+
+TOPIC is one of these names, with or without the prefix: counters, routes, balance, partials, job-summary, jobs,
+progress, merge-progress, rejects, schemas.
+
+An object of --json has topic, partition, offset, timestamp, key, schema and value. The value of a Reject has the whole
+head in base64. Its head_schema names the schema with which the head begins.`,
+		Example: `  weir tail job-summary
+  weir tail counters --from start -n 2 --json`,
+		Args:      oneArg("TOPIC", "job-summary"),
+		ValidArgs: topicNames(),
 		RunE: func(c *cobra.Command, args []string) error {
 			if from != "start" && from != "end" {
 				return usageError{fmt.Errorf("--from %q must be start or end", from)}
@@ -53,9 +59,10 @@ begins with. It goes on until -n records were shown, or Ctrl-C.`,
 		},
 	}
 	conf.add(c)
-	c.Flags().BoolVar(&asJSON, "json", false, "one JSON object a line")
-	c.Flags().StringVar(&from, "from", "end", "start or end of the topic")
-	c.Flags().IntVarP(&n, "number", "n", 0, "end after this many records (0: never)")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
+	c.Flags().StringVar(&from, "from", "end", "begin at this `PLACE` of the topic: start or end")
+	c.Flags().IntVarP(&n, "number", "n", 0, "end after `N` records (default 0: go on until Ctrl-C)")
+	offer(c, "from", "start", "end")
 	return c
 }
 
@@ -67,6 +74,7 @@ func printRecord(w io.Writer, r analysis.TailRecord) error {
 	if r.Schema != nil {
 		schema = strings.TrimPrefix(*r.Schema, "weir.v1.")
 	}
-	_, err := fmt.Fprintf(w, "%d/%d  %s  %s  %s  %s\n", r.Partition, r.Offset, clock(r.Timestamp), key, schema, r.Text())
+	_, err := fmt.Fprintf(w, "%d/%d  %s  %s  %s  %s\n",
+		r.Partition, r.Offset, clock(r.Timestamp), key, schema, r.Text())
 	return err
 }

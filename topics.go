@@ -19,7 +19,8 @@ import (
 // topicsOf is the table of topics of a configuration.
 func topicsOf(cfg config.Config) []schemas.Topic {
 	return schemas.Topics(cfg.Prefix, schemas.Sizes{
-		Collectors: cfg.Collectors, Routes: cfg.Partitions.Routes, Partials: cfg.Partitions.Partials, JobSummary: cfg.Partitions.JobSummary,
+		Collectors: cfg.Collectors,
+		Routes:     cfg.Partitions.Routes, Partials: cfg.Partitions.Partials, JobSummary: cfg.Partitions.JobSummary,
 		Replication: cfg.Topics.Replication, CountersRetention: cfg.Topics.CountersRetention,
 		SummaryRetention: cfg.Topics.SummaryRetention, SegmentBytes: cfg.Topics.SegmentBytes,
 	})
@@ -85,31 +86,52 @@ func inspect(ctx context.Context, cfg config.Config, out io.Writer) error {
 }
 
 func newTopics() *cobra.Command {
-	topics := &cobra.Command{Use: "topics", Short: "Make the topics, or check them", RunE: needsSubcommand}
-	command := func(use, short, long, done string, act func(ctx context.Context, cfg config.Config, out io.Writer) error) *cobra.Command {
-		var conf configFlags
-		c := &cobra.Command{Use: use, Short: short, Long: long, Args: noArgs, RunE: func(c *cobra.Command, _ []string) error {
-			cfg, err := conf.load()
-			if err != nil {
-				return err
-			}
-			if err := act(c.Context(), cfg, c.OutOrStdout()); err != nil {
-				return err
-			}
-			say(c.OutOrStdout(), "%d topics with prefix %s %s", len(topicsOf(cfg)), cfg.Prefix, done)
-			return nil
-		}}
-		conf.add(c)
-		return c
+	topics := &cobra.Command{
+		Use:   "topics",
+		Short: "Make the topics, or check them",
+		Long:  "Makes the topics of a configuration, or checks them.",
+		Example: `  weir topics create --config /etc/weir/weir.yaml
+  weir topics check --config /etc/weir/weir.yaml`,
+		RunE: needsSubcommand,
 	}
-	topics.AddCommand(
-		command("create", "Make the topics that are missing, and give all the settings that correctness needs",
-			`Makes what is missing and gives what is there the settings that correctness needs. Doing it twice does no harm. A number of
-partitions it never changes: jobs and nodes are placed by it.`, "are there",
-			func(ctx context.Context, cfg config.Config, _ io.Writer) error { return createTopics(ctx, cfg) }),
-		command("check", "Compare brokers and topics with what correctness needs",
-			`Says of each difference what mends it, and ends with status 1 if there is any. Settings of the brokers that cost time or
-safety, though weir works with them, it says as advice.`, "are as they should be", inspect),
-	)
+	topics.AddCommand(newTopicsCommand(&cobra.Command{
+		Use:   "create",
+		Short: "Make the topics that are missing, and give all the settings that correctness needs",
+		Long: `Makes the topics that are missing, and gives all the settings that correctness needs.
+
+A second run does no harm. It never changes a number of partitions, since jobs and nodes are placed by it.`,
+		Example: `  weir topics create --config /etc/weir/weir.yaml`,
+	}, "are there", func(ctx context.Context, cfg config.Config, _ io.Writer) error {
+		return createTopics(ctx, cfg)
+	}), newTopicsCommand(&cobra.Command{
+		Use:   "check",
+		Short: "Compare brokers and topics with what correctness needs",
+		Long: `Compares brokers and topics with what correctness needs.
+
+It reports each difference with its remedy, and ends with status 1 if there is any. Settings of the brokers that cost
+time or safety, but with which weir works, are reported as advice.`,
+		Example: `  weir topics check --config /etc/weir/weir.yaml`,
+	}, "are as they should be", inspect))
 	return topics
+}
+
+// newTopicsCommand completes a command that acts on all topics of a configuration, and then reports that they are done.
+func newTopicsCommand(
+	c *cobra.Command, done string, act func(ctx context.Context, cfg config.Config, out io.Writer) error,
+) *cobra.Command {
+	var conf configFlags
+	c.Args = noArgs
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		cfg, err := conf.load()
+		if err != nil {
+			return err
+		}
+		if err := act(c.Context(), cfg, c.OutOrStdout()); err != nil {
+			return err
+		}
+		say(c.OutOrStdout(), "%d topics with prefix %s %s", len(topicsOf(cfg)), cfg.Prefix, done)
+		return nil
+	}
+	conf.add(c)
+	return c
 }

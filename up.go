@@ -34,11 +34,14 @@ func newUp() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "up",
 		Short: "Run everything in this process, on this machine's counters",
-		Long: `Runs the whole of weir in one process: an embedded broker, the agent on this host, balancer, collect, merge and sink.
-One job "host" holds all CPUs of this machine, so that there is something to see. It ends at Ctrl-C; what was committed
-is then in the archive, and the next start goes on from there.
+		Long: `Runs the whole of weir in one process, on this machine's counters.
 
-In a second terminal: weir jobs, weir job host, weir tail job-summary.`,
+It runs an embedded broker, the agent of this host, balancer, collect, merge and sink. One job "host" holds all CPUs of
+this machine, so that there is something to see. In a second terminal try "weir jobs" and "weir job host".
+
+It ends at Ctrl-C. All that was committed is then in the archive, and the next start goes on from there.`,
+		Example: `  weir up
+  weir up --simulate 48 --interval 1s --for 10m`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cfg, err := f.config(c)
@@ -57,12 +60,15 @@ In a second terminal: weir jobs, weir job host, weir tail job-summary.`,
 	}
 	flags := c.Flags()
 	flags.StringVar(&f.data, "data", "weir-data", "`DIR` for the broker's log, the archive and the agent's state")
-	flags.Duration("interval", 5*time.Second, "length of an interval")
-	flags.IntVar(&f.simulate, "simulate", 0, "beside this machine, `N` simulated nodes (at least 16) with a job mix")
+	flags.Duration("interval", 5*time.Second, "`LENGTH` of an interval, from 200ms to 24h")
+	flags.IntVar(&f.simulate, "simulate", 0, "add `N` simulated nodes with a job mix, 16 to 100000 (default: none)")
 	flags.StringVar(&f.jobs, "jobs", "", "job `FILE` (YAML) in place of the job host")
-	flags.StringVar(&f.listen, "listen", "127.0.0.1:0", "`ADDR` where the embedded broker listens")
-	flags.DurationVar(&f.length, "for", 0, "end by itself after this `DURATION`")
-	flags.String("log-level", "info", "debug, info, warn or error")
+	flags.StringVar(&f.listen, "listen", "127.0.0.1:0", "`HOST:PORT` where the embedded broker listens; port 0: any free one")
+	flags.DurationVar(&f.length, "for", 0, "end after this `DURATION`, such as 10m (default: go on until Ctrl-C)")
+	flags.String("log-level", "info", "`LEVEL` of the log: debug, info, warn or error")
+	offerDirectories(c, "data")
+	offerFiles(c, "jobs", yamlFiles...)
+	offer(c, "log-level", logLevels...)
 	return c
 }
 
@@ -138,7 +144,8 @@ func up(ctx context.Context, f upFlags, cfg config.Config, out io.Writer, log *s
 	say(out, "data      %s", f.data)
 	say(out, "broker    %s (read committed)", broker.Addr())
 	say(out, "archive   %s/summaries/*/*.parquet", cfg.Sink.Dir)
-	say(out, "interval  %v; ask from another terminal: weir jobs, weir job host   (--config %s)", cfg.Interval, filepath.Join(f.data, "weir.yaml"))
+	say(out, "interval  %v; ask from another terminal: weir jobs, weir job host   (--config %s)",
+		cfg.Interval, filepath.Join(f.data, "weir.yaml"))
 
 	folds := processors.NewMetrics(registry) // of both stages
 	s := &services{failure: make(chan error, 1)}

@@ -74,9 +74,11 @@ func noArgs(c *cobra.Command, args []string) error {
 	case c.HasAvailableSubCommands():
 		return unknownCommand(c, args[0])
 	case c.Flags().Lookup("config") != nil && !c.Flags().Changed("config") && len(args) == 1:
-		return usageError{fmt.Errorf("%[1]s takes no argument, but was given %[2]q; a configuration is named so: %[1]s --config %[2]s", c.CommandPath(), args[0])}
+		return usageError{fmt.Errorf("%[1]s takes no argument, but was given %[2]q; "+
+			"a configuration is named so: %[1]s --config %[2]s", c.CommandPath(), args[0])}
 	}
-	return usageError{fmt.Errorf("%[1]s takes no argument, but was given %[2]q: `%[1]s --help` shows its flags", c.CommandPath(), args[0])}
+	return usageError{fmt.Errorf("%[1]s takes no argument, but was given %[2]q: `%[1]s --help` shows its flags",
+		c.CommandPath(), args[0])}
 }
 
 // oneArg is for commands with a single argument, which has a name and an example.
@@ -86,17 +88,22 @@ func oneArg(name, example string) cobra.PositionalArgs {
 		case 1:
 			return nil
 		case 0:
-			return usageError{fmt.Errorf("%[1]s: its argument %[2]s is missing: for example `%[1]s %[3]s`", c.CommandPath(), name, example)}
+			return usageError{fmt.Errorf("%[1]s: its argument %[2]s is missing: for example `%[1]s %[3]s`",
+				c.CommandPath(), name, example)}
 		}
-		return usageError{fmt.Errorf("%[1]s takes one argument, %[2]s, but was given %[4]q: for example `%[1]s %[3]s`", c.CommandPath(), name, example, args)}
+		return usageError{fmt.Errorf("%[1]s takes one argument, %[2]s, but was given %[4]q: for example `%[1]s %[3]s`",
+			c.CommandPath(), name, example, args)}
 	}
 }
 
-// newHelp is cobra's help, which for a command that is not there would end with status 0.
+// newHelp replaces cobra's help, which ends with status 0 for a command that does not exist.
 func newHelp() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",
 		Short: "Show the help of a command",
+		Long:  "Shows the help of a command.",
+		Example: `  weir help balance
+  weir help sink accept-gap`,
 		RunE: func(c *cobra.Command, args []string) error {
 			about, rest, err := c.Root().Find(args)
 			if err != nil || len(rest) > 0 {
@@ -115,5 +122,6 @@ func needsSubcommand(c *cobra.Command, args []string) error {
 			names = append(names, sub.Name())
 		}
 	}
-	return usageError{fmt.Errorf("%s: name one of its commands: %s", strings.Join(append([]string{c.CommandPath()}, args...), " "), strings.Join(names, ", "))}
+	line := strings.Join(append([]string{c.CommandPath()}, args...), " ")
+	return usageError{fmt.Errorf("%s: name one of its commands: %s", line, strings.Join(names, ", "))}
 }

@@ -1,24 +1,64 @@
 package main
 
 import (
+	"fmt"
+	"runtime"
 	"runtime/debug"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
+// build is what the Go command recorded about this program.
+type build struct {
+	version, revision, goVersion string
+	modified                     bool // the tree had changes that the revision lacks
+}
+
+func buildOf(info *debug.BuildInfo) build {
+	b := build{version: info.Main.Version, goVersion: info.GoVersion}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			b.revision = s.Value
+		case "vcs.modified":
+			b.modified = s.Value == "true"
+		}
+	}
+	return b
+}
+
+// text is what `weir --version` reports after the name.
+func (b build) text() string {
+	version, commit := b.version, "commit "+b.revision
+	if version == "" {
+		version = "(devel)"
+	}
+	if b.revision == "" {
+		commit = "commit unknown"
+	}
+	if b.modified {
+		commit += " with changes"
+	}
+	return fmt.Sprintf("%s, %s, %s %s/%s", version, commit, b.goVersion, runtime.GOOS, runtime.GOARCH)
+}
+
+// versionText is for --version.
+func versionText() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		info = &debug.BuildInfo{GoVersion: runtime.Version()}
+	}
+	return buildOf(info).text()
+}
+
 func showBuild(registry prometheus.Registerer) {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return
 	}
-	revision := ""
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			revision = s.Value
-		}
-	}
+	b := buildOf(info)
 	promauto.With(registry).NewGaugeVec(prometheus.GaugeOpts{
 		Name: "weir_build_info", Help: "Always 1; its labels say what was built.",
-	}, []string{"version", "revision", "goversion"}).WithLabelValues(info.Main.Version, revision, info.GoVersion).Set(1)
+	}, []string{"version", "revision", "goversion"}).WithLabelValues(b.version, b.revision, b.goVersion).Set(1)
 }
