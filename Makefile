@@ -6,7 +6,7 @@ LINT_V  := v2.10.1
 VULN    := bin/govulncheck
 VULN_V  := v1.9.0
 
-.PHONY: build up test test-kafka hostile hostile-kafka kafka-up kafka-down kafka-program lint vuln release fmt fuzz fuzz-nightly fuzz-keep bench accuracy bench-takeover bench-soak outside test-containers test-slurm
+.PHONY: build up test test-kafka hostile hostile-kafka kafka-up kafka-down kafka-program lint vuln release man fmt fuzz fuzz-nightly fuzz-keep bench accuracy bench-takeover bench-soak outside test-containers test-slurm
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/weir .
@@ -76,7 +76,12 @@ vuln: $(VULN)
 	case "$$out" in *"fetching vulnerabilities"*) \
 		echo "VULNERABILITIES NOT CHECKED: THE DATABASE CANNOT BE REACHED" >&2; exit 0;; esac; exit $$status
 
-# What is published, in dist/: a static binary for each architecture, the modules in it with their hashes, and checksums.
+# The manual pages in bin/man1; to read one: man -l bin/man1/weir-up.1
+man:
+	$(GO) run . man bin/man1
+
+# What is published, in dist/: a static binary for each architecture, the modules in it with their hashes, the manual
+# pages, and checksums.
 # The same commit and Go give the same bytes. A tree with changes is refused, since no commit would have these bytes.
 release:
 	@test -z "$$(git status --porcelain)" || { echo 'commit first: a release is built from a commit' >&2; exit 1; }
@@ -88,7 +93,12 @@ release:
 	done
 	@grep -q vcs.revision dist/weir_linux_arm64.modules.txt || \
 		{ echo 'the binaries do not name their commit: run this in a clone, not in a work tree of git' >&2; exit 1; }
-	cd dist && sha256sum weir_linux_* >SHA256SUMS
+	set -e; export TZ=UTC SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct); \
+		$(GO) run . man dist/man1; \
+		tar -C dist --sort=name --mtime=@$$SOURCE_DATE_EPOCH --owner=0 --group=0 --numeric-owner \
+			--mode='u=rwX,go=rX' -cf dist/weir_man.tar man1; \
+		rm -r dist/man1
+	cd dist && sha256sum weir_* >SHA256SUMS
 
 # Every fuzz test there is, for this long each. What fails is kept in testdata by itself; fuzz-keep adds some of what
 # widened the coverage.
