@@ -65,7 +65,8 @@ func balanceOf(simulate int) serve {
 	return func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 		// Files first: a wrong name is reported at once, even while the brokers are away.
 		if err := errors.Join(readable("balance.jobs_file", cfg.Balance.JobsFile),
-			directory("balance.drop_dir", cfg.Balance.DropDir), checkTree(cfg), scheduler.CheckCPUIDs(cfg)); err != nil {
+			directory("balance.drop_dir", cfg.Balance.DropDir), checkTree(cfg),
+			scheduler.CheckCPUIDs(cfg)); err != nil {
 			return usageError{err}
 		}
 		return run(ctx, cfg, log)
@@ -123,7 +124,8 @@ func machine(ctx context.Context, cfg config.Config, slurm *scheduler.SlurmSourc
 			reason = faults[0].Reason
 		}
 		if trouble.Worth(errors.New(reason), time.Now()) {
-			log.Warn("waiting for Slurm to say which nodes there are, since balance.tree_file and balance.nodes are empty",
+			log.Warn("waiting for Slurm to say which nodes there are, "+
+				"since balance.tree_file and balance.nodes are empty",
 				"reason", reason)
 		}
 		if !kafka.Pause(ctx, cfg.Balance.Slurm.Poll) {

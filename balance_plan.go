@@ -41,7 +41,8 @@ type planFlags struct {
 
 // planKeys are the configuration keys that flags of a plan set.
 var planKeys = map[string]string{
-	"jobs": "balance.jobs_file", "tree": "balance.tree_file", "algorithm": "balance.algorithm", "collectors": "collectors",
+	"jobs": "balance.jobs_file", "tree": "balance.tree_file",
+	"algorithm": "balance.algorithm", "collectors": "collectors",
 	"l-max": "balance.l_max", "l-dist": "balance.l_dist", "log-level": "log_level",
 }
 
@@ -56,7 +57,8 @@ func (f *planFlags) add(c *cobra.Command) {
 	flags.String("tree", "", "with --plan: `FILE` with the tree: YAML, topology.conf, topology.yaml or .tgf")
 	flags.String("algorithm", d.Balance.Algorithm, "with --plan: `NAME` of the algorithm: weir or literal")
 	flags.Int("collectors", d.Collectors, "with --plan: `N` collectors")
-	flags.Int("l-max", d.Balance.LMax, "with --plan: `NODES` that one collector takes (default: from the configured rates)")
+	flags.Int("l-max", d.Balance.LMax,
+		"with --plan: `NODES` that one collector takes (default: from the configured rates)")
 	flags.Int("l-dist", d.Balance.LDist,
 		"with --plan and literal: `NODES` of a split job at one collector (default: 0.9 l-max)")
 	offerFiles(c, "jobs", yamlFiles...)
@@ -89,7 +91,8 @@ func (f *planFlags) show(c *cobra.Command, conf *configFlags) error {
 		return usageError{errors.New("--simulate is for a balancer that runs; a plan wants --jobs FILE")}
 	}
 	if f.explain != "" && f.json {
-		return usageError{errors.New("--explain and --json: choose one; --plan --json has what --explain says in words")}
+		return usageError{errors.New("--explain and --json: choose one; " +
+			"--plan --json has what --explain says in words")}
 	}
 	src := conf.source(etcFile)
 	src.Keys = planKeys
@@ -106,7 +109,8 @@ func (f *planFlags) show(c *cobra.Command, conf *configFlags) error {
 	}
 	if most, _ := cfg.CollectorNodes(); p.Overloaded {
 		say(c.ErrOrStderr(), "weir: overloaded: the jobs need %d collectors of %d nodes, there are %d; "+
-			"raise collectors (under a new prefix) or what a collector takes (balance.l_max)", p.Needed, most, cfg.Collectors)
+			"raise collectors (under a new prefix) or what a collector takes (balance.l_max)",
+			p.Needed, most, cfg.Collectors)
 	}
 	switch {
 	case f.explain != "":
@@ -117,8 +121,8 @@ func (f *planFlags) show(c *cobra.Command, conf *configFlags) error {
 	return printPlan(c.OutOrStdout(), p)
 }
 
-// preview plans the jobs of all sources of the configuration, or with fileAlone those of the job file. It reports what of
-// the tree file the tree leaves out.
+// preview plans the jobs of all sources of the configuration, or with fileAlone those of the job file. It reports what
+// of the tree file the tree leaves out.
 func preview(ctx context.Context, cfg config.Config, fileAlone bool, report io.Writer) (*balancer.Preview, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the sources, which ask in the background

@@ -14,8 +14,8 @@ import (
 	"github.com/weirhpc/weir/kafka"
 )
 
-// readable returns nil if the file of a key can be read, or none is named. A person may mend the text of a job file while
-// the balancer runs. A file that is missing at the start is a wrong name.
+// readable returns nil if the file of a key can be read, or none is named. A person may mend the text of a job file
+// while the balancer runs. A file that is missing at the start is a wrong name.
 func readable(key, path string) error {
 	if path == "" {
 		return nil
@@ -45,7 +45,8 @@ func directory(key, path string) error {
 	return nil
 }
 
-// checkJobs returns nil if the job file of a key or flag holds jobs, or none is named. A fault in one job does not count.
+// checkJobs returns nil if the job file of a key or flag holds jobs, or none is named. A fault in one job does not
+// count.
 func checkJobs(key, path string) error {
 	if err := readable(key, path); path == "" || err != nil {
 		return err
@@ -101,7 +102,8 @@ It asks no broker. It ends with status 2 if anything is wrong.`,
 // checkFiles returns nil if all files that the configuration names can be used.
 func checkFiles(cfg config.Config) error {
 	return errors.Join(kafka.CheckFiles(cfg.Kafka, time.Now()),
-		checkJobs("balance.jobs_file", cfg.Balance.JobsFile), checkTree(cfg), checkAgent(cfg), scheduler.CheckCPUIDs(cfg),
+		checkJobs("balance.jobs_file", cfg.Balance.JobsFile), checkTree(cfg), checkAgent(cfg),
+		scheduler.CheckCPUIDs(cfg),
 		directory("balance.drop_dir", cfg.Balance.DropDir), directory("sink.dir", cfg.Sink.Dir))
 }
 

@@ -37,8 +37,8 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// endSignals are the signals that end a process in order. SIGHUP is one: the broker's log is closed even if the terminal
-// is. Under nohup it is ignored, and stays so.
+// endSignals are the signals that end a process in order. SIGHUP is one: the broker's log is closed even if the
+// terminal is. Under nohup it is ignored, and stays so.
 func endSignals(ignored func(os.Signal) bool) []os.Signal {
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !ignored(syscall.SIGHUP) {
@@ -157,8 +157,8 @@ func (f *configFlags) add(c *cobra.Command) {
 	offerFiles(c, "config", yamlFiles...)
 }
 
-// source returns where the configuration comes from: the named file, else the machine's, else a running weir up. If there
-// is a RunningFile that does not count, source reports why.
+// source returns where the configuration comes from: the named file, else the machine's, else a running weir up. If
+// there is a RunningFile that does not count, source reports why.
 func (f *configFlags) source(etc string) config.Source {
 	src := config.Source{File: f.file, Environ: os.Environ(), Flags: f.command.Flags(), Defaults: config.Default()}
 	if f.file != "" {

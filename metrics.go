@@ -17,7 +17,8 @@ import (
 // newRegistry holds what every process shows: its build, the Go runtime and the process itself. Each part adds its own.
 func newRegistry() *prometheus.Registry {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	showBuild(registry)
 	return registry
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// relay writes standard output or standard error in a goroutine of its own: a reader that pauses, such as less, never keeps
-// the process from ending. It replaces what could drive a terminal.
+// relay writes standard output or standard error in a goroutine of its own: a reader that pauses, such as less, never
+// keeps the process from ending. It replaces what could drive a terminal.
 type relay struct {
 	queue  chan piece
 	ended  <-chan struct{} // of the process's context

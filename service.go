@@ -40,7 +40,8 @@ func asService(c *cobra.Command) *configFlags {
 	c.Long += serviceHelp
 	c.Args = noArgs
 	conf.add(c)
-	c.Flags().String("log-level", "", "`LEVEL` of the log: debug, info, warn or error (default: log_level of the configuration)")
+	c.Flags().String("log-level", "",
+		"`LEVEL` of the log: debug, info, warn or error (default: log_level of the configuration)")
 	offer(c, "log-level", logLevels...)
 	return conf
 }
@@ -58,8 +59,8 @@ func (f *configFlags) serve(c *cobra.Command, run serve) error {
 	return kafka.Explain(cfg.Kafka, run(c.Context(), cfg, newLogger(c.ErrOrStderr(), cfg)))
 }
 
-// checked runs a part once the brokers and its topics are as it needs them, and shows its metrics. The agent does without:
-// it may not ask, and listens on nothing.
+// checked runs a part once the brokers and its topics are as it needs them, and shows its metrics. The agent does
+// without: it may not ask, and listens on nothing.
 func checked(run metered, topics ...string) serve {
 	return func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 		registry := newRegistry()

@@ -133,8 +133,10 @@ func printStatus(w io.Writer, s *analysis.Status) error {
 		what  string
 		names []string
 	}{
-		{"silent nodes", s.Silent}, {"late nodes", s.Late},
-		{"misrouted nodes", s.Misrouted}, {"routeless nodes", s.Routeless},
+		{"silent nodes", s.Silent},
+		{"late nodes", s.Late},
+		{"misrouted nodes", s.Misrouted},
+		{"routeless nodes", s.Routeless},
 	} {
 		if len(nodes.names) > 0 {
 			line("%s\t%s", nodes.what, hostlist(nodes.names))

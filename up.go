@@ -63,7 +63,8 @@ It ends at Ctrl-C. All that was committed is then in the archive, and the next s
 	flags.Duration("interval", 5*time.Second, "`LENGTH` of an interval, from 200ms to 24h")
 	flags.IntVar(&f.simulate, "simulate", 0, "add `N` simulated nodes with a job mix, 16 to 100000 (default: none)")
 	flags.StringVar(&f.jobs, "jobs", "", "job `FILE` (YAML) in place of the job host")
-	flags.StringVar(&f.listen, "listen", "127.0.0.1:0", "`HOST:PORT` where the embedded broker listens; port 0: any free one")
+	flags.StringVar(&f.listen, "listen", "127.0.0.1:0",
+		"`HOST:PORT` where the embedded broker listens; port 0: any free one")
 	flags.DurationVar(&f.length, "for", 0, "end after this `DURATION`, such as 10m (default: go on until Ctrl-C)")
 	flags.String("log-level", "info", "`LEVEL` of the log: debug, info, warn or error")
 	offerDirectories(c, "data")
@@ -161,7 +162,8 @@ func up(ctx context.Context, f upFlags, cfg config.Config, out io.Writer, log *s
 	s.add("merge", func(ctx context.Context) error { return processors.Merge(ctx, cfg, log, folds) })
 	s.add("collect", func(ctx context.Context) error { return processors.Collect(ctx, cfg, log, folds) })
 	s.add("balancer", func(ctx context.Context) error {
-		return balancer.Run(ctx, cfg, topology.Flat(cfg.Balance.Nodes), f.source(cfg), log, balancer.NewMetrics(registry))
+		return balancer.Run(ctx, cfg, topology.Flat(cfg.Balance.Nodes), f.source(cfg), log,
+			balancer.NewMetrics(registry))
 	})
 	if f.simulate > 0 {
 		s.add("simulated nodes", func(ctx context.Context) error {
@@ -196,7 +198,8 @@ func prepare(ctx context.Context, cfg config.Config, dir string) error {
 	if err != nil {
 		return err
 	}
-	head := "# Written by `weir up` at each start, never read by it: where the running instance is, for other commands.\n"
+	head := "# Written by `weir up` at each start, never read by it: " +
+		"where the running instance is, for other commands.\n"
 	temporary := filepath.Join(dir, ".weir.yaml.tmp")
 	if err := os.WriteFile(temporary, append([]byte(head), text...), 0o644); err != nil {
 		return fmt.Errorf("writing the running configuration: %w", err)

@@ -53,7 +53,8 @@ func flagError(c *cobra.Command, err error) error {
 	if errors.Is(err, strconv.ErrRange) {
 		wanted += " below 2^63"
 	}
-	return usageError{fmt.Errorf("--%s %q: %s is wanted: %s", invalid.GetFlag().Name, invalid.GetValue(), wanted, remedy)}
+	return usageError{fmt.Errorf("--%s %q: %s is wanted: %s",
+		invalid.GetFlag().Name, invalid.GetValue(), wanted, remedy)}
 }
 
 // emptyFlags returns an error if a flag was given an empty text, such as that of a shell variable which is not set.

@@ -84,7 +84,8 @@ func (h *history) fewer(cfg config.Config) string {
 		return ""
 	}
 	utc := func(t time.Time) string { return t.UTC().Format(time.RFC3339) }
-	why := fmt.Sprintf("what was written before %s was not read within %v; the archive may have it", utc(h.since), readTimeout)
+	why := fmt.Sprintf("what was written before %s was not read within %v; the archive may have it",
+		utc(h.since), readTimeout)
 	switch {
 	case h.whole():
 		why = "it began at " + utc(time.UnixMilli(*h.started))

@@ -50,7 +50,8 @@ func Jobs(ctx context.Context, cfg config.Config) ([]JobRow, error) {
 	now, last := time.Now(), newest{map[string]*schemas.JobSummary{}, map[string]bool{}}
 	oldest := recent(cfg, now)
 	// Most jobs have a summary of the last three intervals, so that nine in twelve need no decoding.
-	_, err = r.back(ctx, cfg.Prefix+schemas.TopicJobSummary, now.Add(-3*cfg.Interval), last.add, func(since time.Time) (time.Time, bool) {
+	topic := cfg.Prefix + schemas.TopicJobSummary
+	_, err = r.back(ctx, topic, now.Add(-3*cfg.Interval), last.add, func(since time.Time) (time.Time, bool) {
 		last.readBack(since)
 		return oldest, since.After(oldest)
 	})
@@ -69,8 +70,8 @@ type newest struct {
 	final map[string]bool // no summary of an earlier window can be a later one
 }
 
-// add notes a summary. It does not decode those of a job whose newest summary is final. It passes over one that cannot be
-// decoded: the archive's footers and `weir tail` show it.
+// add notes a summary. It does not decode those of a job whose newest summary is final. It passes over one that cannot
+// be decoded: the archive's footers and `weir tail` show it.
 func (n newest) add(r *kgo.Record) error {
 	if n.final[string(r.Key)] {
 		return nil
@@ -84,8 +85,8 @@ func (n newest) add(r *kgo.Record) error {
 	return nil
 }
 
-// readBack is called once all that was written since a time has been read. What was written before is of intervals that had
-// ended by then.
+// readBack is called once all that was written since a time has been read. What was written before is of intervals that
+// had ended by then.
 func (n newest) readBack(since time.Time) {
 	for key, s := range n.of {
 		n.final[key] = s.IntervalStart >= since.UnixMilli()
@@ -98,7 +99,8 @@ var unread [schemas.MaxMetrics]schemas.JobSummaryMetric
 // bare returns what a JobRow shows of a summary. It holds no memory of the decoded record: there are very many.
 func bare(s *schemas.JobSummary) *schemas.JobSummary {
 	b := *s
-	b.Cluster, b.JobID, b.Method, b.Metrics = "", strings.Clone(s.JobID), strings.Clone(s.Method), unread[:len(s.Metrics)]
+	b.Cluster, b.JobID, b.Method, b.Metrics = "", strings.Clone(s.JobID), strings.Clone(s.Method),
+		unread[:len(s.Metrics)]
 	return &b
 }
 
@@ -146,8 +148,9 @@ func (r *reader) jobRecords(ctx context.Context, jobID string) (map[schemas.JobK
 		if v, err := schemas.Unmarshal(r.Value); err == nil {
 			if j, ok := v.(*schemas.Job); ok {
 				byKey[string(r.Key)] = &schemas.Job{
-					JobID: strings.Clone(j.JobID), Restart: j.Restart, State: strings.Clone(j.State), Reason: strings.Clone(j.Reason),
-					User: strings.Clone(j.User), Name: strings.Clone(j.Name), Start: j.Start,
+					JobID: strings.Clone(j.JobID), Restart: j.Restart, State: strings.Clone(j.State),
+					Reason: strings.Clone(j.Reason),
+					User:   strings.Clone(j.User), Name: strings.Clone(j.Name), Start: j.Start,
 				}
 			}
 		}
@@ -167,8 +170,8 @@ func isOf(r *kgo.Record, jobID string) bool {
 }
 
 // Job returns the rows of a job's last intervals, oldest first: at most n intervals of its last restart, and of earlier
-// ones what was written in that time, at most n of each. It reads as far back as n intervals need, for a minute at most.
-// Where there are fewer, why says so.
+// ones what was written in that time, at most n of each. It reads as far back as n intervals need, for a minute at
+// most. Where there are fewer, why says so.
 func Job(ctx context.Context, cfg config.Config, jobID string, n int) (rows []schemas.Row, why string, err error) {
 	limited, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -181,7 +184,8 @@ func Job(ctx context.Context, cfg config.Config, jobID string, n int) (rows []sc
 	// Rows of the last intervals may not be there yet.
 	window := max(time.Minute, time.Duration(min(n, int(longest/cfg.Interval))+4)*cfg.Interval)
 	var failed error
-	h.begin, err = r.back(limited, cfg.Prefix+schemas.TopicJobSummary, now.Add(-window), h.add, func(since time.Time) (time.Time, bool) {
+	topic := cfg.Prefix + schemas.TopicJobSummary
+	h.begin, err = r.back(limited, topic, now.Add(-window), h.add, func(since time.Time) (time.Time, bool) {
 		if h.window(since); h.enough() {
 			return since, false
 		}

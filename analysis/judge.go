@@ -39,7 +39,8 @@ func few(of []string, between string) string {
 func duration(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
 
 // endTransaction is the remedy for a transaction that was left open.
-const endTransaction = "it ends after its transaction.timeout.ms; kafka-transactions.sh find-hanging and abort end it at once"
+const endTransaction = "it ends after its transaction.timeout.ms; " +
+	"kafka-transactions.sh find-hanging and abort end it at once"
 
 func (s *Status) judgeBalancer(cfg config.Config) {
 	const setClock = "set the clock of the balancer's host, or of this one, and start the balancer again"
@@ -57,7 +58,8 @@ func (s *Status) judgeBalancer(cfg config.Config) {
 		s.wrong("a plan is valid only in %v: %s", duration(*s.PlannedMs-s.TimeMs).Round(time.Second), setClock)
 	}
 	if s.balancerDiffers(cfg) {
-		s.wrong("the balancer's interval is %v, this configuration has %v: set `interval` to one value in every part's configuration",
+		s.wrong("the balancer's interval is %v, this configuration has %v: "+
+			"set `interval` to one value in every part's configuration",
 			duration(*s.TickLengthMs), cfg.Interval)
 	}
 }
@@ -66,9 +68,9 @@ func (s *Status) balancerDiffers(cfg config.Config) bool {
 	return s.TickLengthMs != nil && *s.TickLengthMs != cfg.Interval.Milliseconds()
 }
 
-// judgePartitions also notes which partitions are behind, and which stopped. An owner that stops a partition commits the
-// reason in Progress. One that catches up commits every ten seconds at least: where nothing was committed for longer while
-// records wait, it is stuck, or the group takes it for alive although it is not.
+// judgePartitions also notes which partitions are behind, and which stopped. An owner that stops a partition commits
+// the reason in Progress. One that catches up commits every ten seconds at least: where nothing was committed for
+// longer while records wait, it is stuck, or the group takes it for alive although it is not.
 func (s *Status) judgePartitions(cfg config.Config) {
 	still := 3 * max(cfg.Interval, config.QuietCommit)
 	for i := range s.Partitions {
@@ -77,38 +79,46 @@ func (s *Status) judgePartitions(cfg config.Config) {
 		if p.Stage == "merge" {
 			patience += config.QuietCommit // where no job is split it has nothing to say, and commits this often
 		}
-		p.Behind = s.TickMs != nil && (p.ClosedMs == nil || *p.ClosedMs < *s.TickMs-patience.Milliseconds()) && p.Lag+p.Held > 0
+		old := s.TickMs != nil && (p.ClosedMs == nil || *p.ClosedMs < *s.TickMs-patience.Milliseconds())
+		p.Behind = old && p.Lag+p.Held > 0
 		silent := time.Duration(0)
 		if since := cmp.Or(p.CommittedMs, p.FirstMs); since != nil {
 			silent = duration(s.TimeMs - *since)
 		}
-		p.Stopped = p.StopReason != "" || p.Owner != "" && p.Behind && (p.CommittedMs == nil && p.RejectReason != "" || silent > still)
+		idle := p.CommittedMs == nil && p.RejectReason != "" || silent > still
+		p.Stopped = p.StopReason != "" || p.Owner != "" && p.Behind && idle
 		switch {
 		case p.StopReason != "":
 			s.wrong("%s: partition %d is stopped, %d offsets behind: %s", p.Stage, p.Partition, p.Lag, p.StopReason)
 		case p.Replaced:
-			s.wrong("%s: partition %d is stopped: its topic was deleted and made anew, position %d is of the old one: stop every `weir %s`, "+
-				"delete its topic of Progress too, run `weir topics create` and start them again", p.Stage, p.Partition, p.Position, p.Stage)
+			s.wrong("%s: partition %d is stopped: its topic was deleted and made anew, position %d is of the "+
+				"old one: stop every `weir %s`, delete its topic of Progress too, run `weir topics create` and "+
+				"start them again", p.Stage, p.Partition, p.Position, p.Stage)
 		case p.Owner == "":
 			s.wrong("%s: nobody owns partition %d: start `weir %s`", p.Stage, p.Partition, p.Stage)
 		case p.Behind && p.Lag == 0:
-			s.wrong("%s: partition %d waits at offset %d for a transaction that somebody left open there, with %d offsets behind it: %s",
+			s.wrong("%s: partition %d waits at offset %d for a transaction that somebody left open there, with %d "+
+				"offsets behind it: %s",
 				p.Stage, p.Partition, p.End, p.Held, endTransaction)
 		case p.Stopped && p.RejectReason != "":
-			s.wrong("%s: partition %d is stopped at offset %d, %d offsets behind; its last reject: %s: mend what writes such records, or raise collect.max_rejects",
+			s.wrong("%s: partition %d is stopped at offset %d, %d offsets behind; its last reject: %s: mend what "+
+				"writes such records, or raise collect.max_rejects",
 				p.Stage, p.Partition, p.Position, p.Lag, p.RejectReason)
 		case p.Stopped:
-			s.wrong("%s: partition %d is stopped at offset %d, %d offsets behind: the log of %s says why, it has committed nothing for %v; "+
+			s.wrong("%s: partition %d is stopped at offset %d, %d offsets behind: the log of %s says why, "+
+				"it has committed nothing for %v; "+
 				"where it does not run, start another `weir %s`: the group then shares its partitions out anew",
 				p.Stage, p.Partition, p.Position, p.Lag, p.Owner, silent.Round(time.Second), p.Stage)
 		case p.Behind:
-			s.wrong("%s: partition %d is behind by %d offsets: wait where this number falls, else add `weir %s` processes",
+			s.wrong("%s: partition %d is behind by %d offsets: wait where this number falls, "+
+				"else add `weir %s` processes",
 				p.Stage, p.Partition, p.Lag, p.Stage)
 		}
 	}
 	for stage, counts := range map[string]map[string]int64{"collect": s.Collect, "merge": s.Merge} {
 		if n := counts["lost"]; n > 0 {
-			s.wrong("%s: retention took %d records before they were used: raise the topic's retention (docs/deploy.md)", stage, n)
+			s.wrong("%s: retention took %d records before they were used: raise the topic's retention (docs/deploy.md)",
+				stage, n)
 		}
 	}
 }
@@ -123,33 +133,40 @@ func (s *Status) judgeRejects() {
 		total += r.Count
 		from = append(from, fmt.Sprintf("%s-%d (%d)", r.Topic, r.Partition, r.Count))
 	}
-	s.wrong("%d records were rejected in the last %v, from %s; the last one of %s-%d: %s: mend what writes them, `weir tail rejects` shows them",
+	s.wrong("%d records were rejected in the last %v, from %s; the last one of %s-%d: %s: mend what writes them, "+
+		"`weir tail rejects` shows them",
 		total, rejectsBack, few(from, ", "), last.Topic, last.Partition, last.Reason)
 }
 
 func (s *Status) judgeSink(cfg config.Config) {
 	if s.SinkError != "" {
-		s.wrong("sink: archive %s cannot be read: %s: mend or move away what is named, or set sink.dir", cfg.Sink.Dir, s.SinkError)
+		s.wrong("sink: archive %s cannot be read: %s: mend or move away what is named, or set sink.dir",
+			cfg.Sink.Dir, s.SinkError)
 	}
 	for _, p := range s.Sink {
 		switch {
 		case p.Replaced:
-			s.wrong("sink: partition %d: its topic was deleted and made again, and the archive holds the old one up to %d: it stays as it is; "+
+			s.wrong("sink: partition %d: its topic was deleted and made again, and the archive holds the old one up "+
+				"to %d: it stays as it is; "+
 				"move it away, or choose another sink.dir, and start `weir sink`", p.Partition, p.Position)
 		case p.Waits != nil:
-			s.wrong("sink: partition %d waits at offset %d, written at %s, a summary of an unknown schema: upgrade the sink; if no weir wrote it, `weir sink accept-gap %d`",
-				p.Partition, p.Waits.Offset, time.UnixMilli(p.Waits.TimestampMs).UTC().Format(time.RFC3339), p.Partition)
+			s.wrong("sink: partition %d waits at offset %d, written at %s, a summary of an unknown schema: upgrade "+
+				"the sink; if no weir wrote it, `weir sink accept-gap %d`",
+				p.Partition, p.Waits.Offset, time.UnixMilli(p.Waits.TimestampMs).UTC().Format(time.RFC3339),
+				p.Partition)
 		case p.Behind && p.Position == p.End:
-			s.wrong("sink: partition %d waits at offset %d for a transaction that somebody left open there: %s", p.Partition, p.Position, endTransaction)
+			s.wrong("sink: partition %d waits at offset %d for a transaction that somebody left open there: %s",
+				p.Partition, p.Position, endTransaction)
 		case p.Behind:
-			s.wrong("sink: partition %d is archived up to %d of %d: is `weir sink` running? Its log says what it waits for",
+			s.wrong("sink: partition %d is archived up to %d of %d: is `weir sink` running? "+
+				"Its log says what it waits for",
 				p.Partition, p.Position, p.End)
 		}
 	}
 }
 
-// judgeIntervals finds fates that keep rising: every one of the last intervals has them. Jobs end all the time, so of these
-// more than half of an interval's records must have ended.
+// judgeIntervals finds fates that keep rising: every one of the last intervals has them. Jobs end all the time, so of
+// these more than half of an interval's records must have ended.
 func (s *Status) judgeIntervals(cfg config.Config) {
 	if len(s.Intervals) < statusTicks {
 		return
@@ -169,7 +186,8 @@ func (s *Status) judgeIntervals(cfg config.Config) {
 			n, len(s.Intervals), few(s.Late, " "))
 	}
 	if n := keeps(func(i IntervalStatus) int64 { return i.Misrouted }); n > 0 && !s.balancerDiffers(cfg) {
-		s.wrong("%d records of the last %d intervals are of jobs that no Tick lists, from %s: do these agents read topic routes? Their logs say",
+		s.wrong("%d records of the last %d intervals are of jobs that no Tick lists, from %s: do these agents read "+
+			"topic routes? Their logs say",
 			n, len(s.Intervals), few(s.Misrouted, " "))
 	}
 	ended := keeps(func(i IntervalStatus) int64 {
@@ -179,7 +197,8 @@ func (s *Status) judgeIntervals(cfg config.Config) {
 		return i.Ended
 	})
 	if ended > 0 {
-		s.wrong("%d records of the last %d intervals, more than half, are of jobs that ended within: set the clock of the job source's host, or a shorter `interval`",
+		s.wrong("%d records of the last %d intervals, more than half, are of jobs that ended within: set the clock "+
+			"of the job source's host, or a shorter `interval`",
 			ended, len(s.Intervals))
 	}
 }
@@ -190,12 +209,14 @@ func (s *Status) judgeNodes(cfg config.Config) {
 		for _, n := range slices.Sorted(maps.Keys(s.OtherInterval)) {
 			other = append(other, fmt.Sprintf("%s %v", n, duration(s.OtherInterval[n])))
 		}
-		s.wrong("%d nodes have another interval than this configuration's %v: %s: set `interval` to one value in every part's configuration",
+		s.wrong("%d nodes have another interval than this configuration's %v: %s: set `interval` to one value in "+
+			"every part's configuration",
 			len(other), cfg.Interval, few(other, ", "))
 	}
 	switch {
 	case s.NodesExpected > 0 && s.NodesReported == 0:
-		s.wrong("no node reported in the last %d intervals, of %d expected: are agents running, with the same `interval`, and clocks that agree?",
+		s.wrong("no node reported in the last %d intervals, of %d expected: are agents running, with the same "+
+			"`interval`, and clocks that agree?",
 			statusRows, s.NodesExpected)
 	case len(s.Incomplete) > 0:
 		var jobs []string
@@ -209,12 +230,15 @@ func (s *Status) judgeNodes(cfg config.Config) {
 			}
 			jobs = append(jobs, job)
 		}
-		s.wrong("%d jobs are incomplete in %d rows in a row: %s: look at the agents of these nodes", len(jobs), statusRows, few(jobs, ", "))
+		s.wrong("%d jobs are incomplete in %d rows in a row: %s: look at the agents of these nodes",
+			len(jobs), statusRows, few(jobs, ", "))
 	}
 	if len(s.Silent) > 0 {
-		s.wrong("%d nodes are silent: %s: is `weir agent` running there? Its log says what it waits for", len(s.Silent), few(s.Silent, " "))
+		s.wrong("%d nodes are silent: %s: is `weir agent` running there? Its log says what it waits for",
+			len(s.Silent), few(s.Silent, " "))
 	}
 	if len(s.Routeless) > 0 {
-		s.wrong("%d nodes have no route: %s: is a balancer running, and are they in its topology?", len(s.Routeless), few(s.Routeless, " "))
+		s.wrong("%d nodes have no route: %s: is a balancer running, and are they in its topology?",
+			len(s.Routeless), few(s.Routeless, " "))
 	}
 }

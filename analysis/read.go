@@ -64,7 +64,8 @@ func unreachable(cfg config.Config, err error) error {
 	case errors.Is(err, syscall.ECONNREFUSED) && onlyHere(cfg.Kafka.Brokers):
 		remedy = "is weir running? Start `weir up` or `weir broker`, or check kafka.brokers"
 	case errors.Is(err, context.DeadlineExceeded):
-		remedy = fmt.Sprintf("nothing came in %v: check kafka.brokers, that Kafka runs there, and the firewall", pingTimeout)
+		remedy = fmt.Sprintf("nothing came in %v: check kafka.brokers, that Kafka runs there, and the firewall",
+			pingTimeout)
 	}
 	return fmt.Errorf("%w at %s (%s): %w", ErrUnreachable, brokers, remedy, err)
 }
@@ -142,8 +143,11 @@ func (r *reader) bounds(ctx context.Context, topic string) (map[int32]kafka.Rang
 }
 
 // after returns the part of the bounds that was written since a time.
-func (r *reader) after(ctx context.Context, topic string, bounds map[int32]kafka.Range, since time.Time) (map[int32]kafka.Range, error) {
-	offsets, err := r.adm.ListOffsetsAfterMilli(ctx, max(0, since.UnixMilli()), topic) // a negative time has a meaning of its own
+func (r *reader) after(
+	ctx context.Context, topic string, bounds map[int32]kafka.Range, since time.Time,
+) (map[int32]kafka.Range, error) {
+	sinceMs := max(0, since.UnixMilli()) // a negative time has a meaning of its own
+	offsets, err := r.adm.ListOffsetsAfterMilli(ctx, sinceMs, topic)
 	if err != nil {
 		return nil, fmt.Errorf("looking for %v in %s: %w", since, topic, err)
 	}
@@ -175,11 +179,12 @@ func (r *reader) since(ctx context.Context, topic string, since time.Time, each 
 	return kafka.ReadRanges(ctx, r.cl, topic, ranges, each)
 }
 
-// back reads a topic backwards in time, window by window: what was written since a time, and then what was written before
-// that and since the earlier time that next returns, and so on. It ends where next returns false, or at the topic's begin,
-// which it reports. Each record is read once.
+// back reads a topic backwards in time, window by window: what was written since a time, and then what was written
+// before that and since the earlier time that next returns, and so on. It ends where next returns false, or at the
+// topic's begin, which it reports. Each record is read once.
 func (r *reader) back(
-	ctx context.Context, topic string, since time.Time, each func(r *kgo.Record) error, next func(since time.Time) (time.Time, bool),
+	ctx context.Context, topic string, since time.Time,
+	each func(r *kgo.Record) error, next func(since time.Time) (time.Time, bool),
 ) (begin bool, err error) {
 	defer func() { err = kafka.Explain(r.cfg.Kafka, err) }()
 	window, err := r.bounds(ctx, topic)

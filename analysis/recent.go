@@ -51,8 +51,8 @@ type window struct {
 	late   map[string]int64
 }
 
-// accounts judges the records of the last intervals as collectors do, from the log alone: a status is asked for once, and
-// counts that rise cannot be seen in one look.
+// accounts judges the records of the last intervals as collectors do, from the log alone: a status is asked for once,
+// and counts that rise cannot be seen in one look.
 type accounts struct {
 	cluster    string
 	oldest     int64 // interval_start
@@ -208,8 +208,9 @@ func (r rows) add(s *schemas.JobSummary) {
 	r[key] = append(r[key], rowCounts{s.IntervalStart, s.Parts, s.PartsReported, s.NodesExpected, s.NodesReported})
 }
 
-// judged returns the jobs of whose last statusRows rows none is whole. It also returns the nodes expected and reported, by
-// all rows of the last statusRows intervals that have any. The whole machine is left out: it is all the others once more.
+// judged returns the jobs of whose last statusRows rows none is whole. It also returns the nodes expected and reported,
+// by all rows of the last statusRows intervals that have any. The whole machine is left out: it is all the others once
+// more.
 func (r rows) judged(absent missing) (incomplete []IncompleteJob, expected, reported int64) {
 	incomplete = []IncompleteJob{}
 	starts := map[int64]bool{}
@@ -227,7 +228,8 @@ func (r rows) judged(absent missing) (incomplete []IncompleteJob, expected, repo
 		}
 		c := last[len(last)-1]
 		incomplete = append(incomplete, IncompleteJob{
-			JobID: key.JobID, Restart: key.Restart, IntervalStart: c.start, Parts: c.parts, PartsReported: c.partsReported,
+			JobID: key.JobID, Restart: key.Restart, IntervalStart: c.start, Parts: c.parts,
+			PartsReported: c.partsReported,
 			NodesExpected: c.nodesExpected, NodesReported: c.nodesReported, Missing: names(absent[key]),
 		})
 	}

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/config"
@@ -19,17 +18,17 @@ import (
 	"github.com/weirhpc/weir/sink"
 )
 
-// Status is how an installation is. Wrong is empty when all is well; else it says what an administrator should look at.
+// Status is how an installation is. Wrong names what an administrator should look at; it is empty if all is well.
 type Status struct {
 	TimeMs        int64             `json:"time_ms"`
 	IntervalMs    int64             `json:"interval_ms"`         // of the configuration that asks
 	Epoch         int64             `json:"epoch"`               // of the last plan that changed a Route
-	PlannedMs     *int64            `json:"plan_interval_start"` // from which that plan is valid; null where there is no Route
+	PlannedMs     *int64            `json:"plan_interval_start"` // that plan's first interval; null without a Route
 	TickMs        *int64            `json:"tick_interval_start"` // of the last Tick; null where there is none
 	TickAgeMs     *int64            `json:"tick_age_ms"`         // since the interval of that Tick ended
 	TickLengthMs  *int64            `json:"tick_interval_ms"`    // the balancer's interval
 	Partitions    []PartitionStatus `json:"partitions"`
-	Rejects       []RejectStatus    `json:"rejects"` // of the last minutes, by the partition where the records were read
+	Rejects       []RejectStatus    `json:"rejects"` // of the last minutes, by the partition of the records
 	Sink          []SinkStatus      `json:"sink"`    // empty where the archive cannot be seen from here
 	SinkError     string            `json:"sink_error"`
 	Collect       map[string]int64  `json:"collect_counts"`
@@ -46,26 +45,6 @@ type Status struct {
 	Wrong         []string          `json:"wrong"`           // each with its remedy
 }
 
-// PartitionStatus is how far one partition is folded, and by whom.
-type PartitionStatus struct {
-	Stage       string `json:"stage"`
-	Partition   int32  `json:"partition"`
-	Position    int64  `json:"position"`
-	End         int64  `json:"end"`
-	Lag         int64  `json:"lag"`  // offsets, transaction markers included
-	Held        int64  `json:"held"` // offsets from the first of a transaction that is open on: nobody may read them yet
-	ClosedMs    *int64 `json:"closed_interval_start"`
-	Owner       string `json:"owner"`        // empty: nobody
-	CommittedMs *int64 `json:"committed_ms"` // when the position was committed, by its owner's clock; null: never
-	FirstMs     *int64 `json:"first_ms"`     // when the first record was written; null where something was committed
-	Behind      bool   `json:"behind"`       // records wait, and the last Ticks are not folded
-	Stopped     bool   `json:"stopped"`      // there is a StopReason, or it is behind, and owned, and nothing was committed for long
-	StopReason  string `json:"stop_reason"`  // in the words of its owner; empty: it does not stand still, or its owner does not know
-	Replaced    bool   `json:"replaced"`     // the topic is not the one of which Position is
-	// RejectReason is why the last record of this partition was rejected, as far back as topic rejects was read.
-	RejectReason string `json:"reject_reason"`
-}
-
 // RejectStatus is what was rejected of one partition in the last minutes.
 type RejectStatus struct {
 	Topic     string `json:"topic"`
@@ -80,8 +59,9 @@ type SinkStatus struct {
 	Position  int64 `json:"position"`
 	End       int64 `json:"end"`
 	Replaced  bool  `json:"replaced"` // the topic is not the one that the archive holds
-	Behind    bool  `json:"behind"`   // summaries wait for longer than a file takes, or the archive ends behind the topic
-	// Waits is the summary of an unknown schema that the sink waits at; null where it does not.
+	// Behind: summaries wait for longer than a file takes, or the archive ends behind the topic.
+	Behind bool `json:"behind"`
+	// Waits is the summary of an unknown schema at which the sink waits; null if it does not wait.
 	Waits *sink.Unknown `json:"waits"`
 }
 
@@ -104,10 +84,11 @@ func ReadStatus(ctx context.Context, cfg config.Config) (*Status, error) {
 	}
 	defer r.close()
 	s := &Status{
-		TimeMs: time.Now().UnixMilli(), IntervalMs: cfg.Interval.Milliseconds(), Collect: map[string]int64{}, Merge: map[string]int64{},
+		TimeMs: time.Now().UnixMilli(), IntervalMs: cfg.Interval.Milliseconds(),
+		Collect: map[string]int64{}, Merge: map[string]int64{},
 		Rejects: []RejectStatus{}, Sink: []SinkStatus{}, Intervals: []IntervalStatus{}, Incomplete: []IncompleteJob{},
-		Silent: []string{}, Late: []string{}, Misrouted: []string{}, Routeless: []string{}, OtherInterval: map[string]int64{},
-		Wrong: []string{},
+		Silent: []string{}, Late: []string{}, Misrouted: []string{}, Routeless: []string{},
+		OtherInterval: map[string]int64{}, Wrong: []string{},
 	}
 	for _, step := range []func() error{
 		func() error { return s.balancer(ctx, r) },
@@ -175,104 +156,6 @@ func (s *Status) balancer(ctx context.Context, from *reader) error {
 	return nil
 }
 
-func (s *Status) stage(ctx context.Context, from *reader, stage, input, progress string, counts map[string]int64) error {
-	type commit struct {
-		*schemas.Progress
-		atMs int64
-	}
-	last := map[int32]commit{}
-	input, progress = from.cfg.Prefix+input, from.cfg.Prefix+progress
-	err := from.all(ctx, progress, func(r *kgo.Record) error {
-		if v, err := schemas.Unmarshal(r.Value); err == nil {
-			if p, ok := v.(*schemas.Progress); ok {
-				last[r.Partition] = commit{p, r.Timestamp.UnixMilli()}
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	bounds, err := from.bounds(ctx, input)
-	if err != nil {
-		return err
-	}
-	all, err := from.adm.ListEndOffsets(ctx, input) // open transactions included
-	if err != nil {
-		return fmt.Errorf("asking where %s ends: %w", input, err)
-	}
-	uncommitted := map[int32]kafka.Range{} // the first record of each partition of which nothing was committed
-	for p, b := range bounds {
-		if _, ok := last[p]; !ok {
-			uncommitted[p] = kafka.Range{From: b.From, To: min(b.From+1, b.To)}
-		}
-	}
-	first := map[int32]int64{}
-	err = kafka.ReadRanges(ctx, from.cl, input, uncommitted, func(r *kgo.Record) error {
-		first[r.Partition] = r.Timestamp.UnixMilli()
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	owners, err := ownersOf(ctx, from.adm, from.cfg.Prefix+stage, progress)
-	if err != nil {
-		return err
-	}
-	for _, p := range slices.Sorted(maps.Keys(bounds)) {
-		status := PartitionStatus{Stage: stage, Partition: p, End: bounds[p].To, Owner: owners[p]}
-		if l, ok := last[p]; ok {
-			status.Position, status.ClosedMs, status.CommittedMs = l.Position, l.Closed, &l.atMs
-			status.StopReason = l.Stopped
-			status.Replaced = !kafka.SameTopic(l.TopicID, from.ids[input]) || l.Position > status.End
-			for fate, n := range map[string]int64{
-				"summarized": l.Counts.Summarized, "rejected": l.Counts.Rejected, "late": l.Counts.Late, "dropped": l.Counts.Dropped,
-				"duplicate": l.Counts.Duplicate, "misrouted": l.Counts.Misrouted, "ended": l.Counts.Ended, "lost": l.Counts.Lost,
-				"outputs": l.Counts.Outputs, "clock_ahead": l.Counts.ClockAhead,
-			} {
-				counts[fate] += n
-			}
-		}
-		if at, ok := first[p]; ok {
-			status.FirstMs = &at
-		}
-		status.Lag = max(0, status.End-status.Position)
-		if high, ok := all.Lookup(input, p); ok {
-			status.Held = max(0, high.Offset-status.End)
-		}
-		s.Partitions = append(s.Partitions, status)
-	}
-	return nil
-}
-
-// ownersOf returns the member of a group that has each partition of a topic.
-func ownersOf(ctx context.Context, adm *kadm.Client, group, topic string) (map[int32]string, error) {
-	described, err := adm.DescribeGroups(ctx, group)
-	if err != nil {
-		return nil, fmt.Errorf("describing group %s: %w", group, err)
-	}
-	owners := map[int32]string{}
-	for _, m := range described[group].Members {
-		assigned, ok := m.Assigned.AsConsumer()
-		if !ok {
-			continue
-		}
-		name := m.ClientID + "/" + strings.TrimPrefix(m.ClientHost, "/") // Kafka's hosts begin with a slash, the embedded broker's do not
-		if m.InstanceID != nil {
-			name = *m.InstanceID
-		}
-		for _, t := range assigned.Topics {
-			if t.Topic != topic {
-				continue
-			}
-			for _, p := range t.Partitions {
-				owners[p] = name
-			}
-		}
-	}
-	return owners, nil
-}
-
 func (s *Status) sink(ctx context.Context, from *reader) error {
 	archive, err := sink.Look(from.cfg)
 	if err := errors.Join(append(archive.Damaged, err)...); err != nil {
@@ -296,7 +179,10 @@ func (s *Status) sink(ctx context.Context, from *reader) error {
 	for _, p := range slices.Sorted(maps.Keys(bounds)) {
 		d, _ := due.Lookup(topic, p)
 		end := bounds[p].To
-		status := SinkStatus{Partition: p, Position: positions[p], End: end, Replaced: replaced, Behind: d.Err == nil && d.Offset > positions[p] || positions[p] > end}
+		status := SinkStatus{
+			Partition: p, Position: positions[p], End: end, Replaced: replaced,
+			Behind: d.Err == nil && d.Offset > positions[p] || positions[p] > end,
+		}
 		if status.Behind && !replaced {
 			if status.Waits, err = sink.NextUnknownOf(ctx, from.cl, from.cfg, p, positions[p], end); err != nil {
 				s.SinkError = strings.TrimPrefix(s.SinkError+"\n"+err.Error(), "\n")

@@ -30,9 +30,11 @@ type TailRecord struct {
 	Error     string          `json:"error,omitempty"` // why the value cannot be shown
 }
 
-// Tail calls each with the committed records of a topic, as they come, until each returns false, ctx ends or the brokers
-// are gone. The topic may be named with or without the prefix.
-func Tail(ctx context.Context, cfg config.Config, topic string, fromStart bool, each func(r TailRecord) bool) (err error) {
+// Tail calls each with the committed records of a topic, as they come, until each returns false, ctx ends or the
+// brokers are gone. The topic may be named with or without the prefix.
+func Tail(
+	ctx context.Context, cfg config.Config, topic string, fromStart bool, each func(r TailRecord) bool,
+) (err error) {
 	defer func() { err = kafka.Explain(cfg.Kafka, err) }()
 	topic = topicName(cfg.Prefix, topic)
 	from := kgo.NewOffset().AtEnd()
@@ -115,7 +117,8 @@ func tailRecord(r *kgo.Record) TailRecord {
 // shownHead is how many bytes Text shows of a Reject's head.
 const shownHead = 24
 
-// Text returns the value for somebody to read: printable JSON in one line, but of a Reject's head its first bytes, in hex.
+// Text returns the value for somebody to read: printable JSON in one line, but of a Reject's head its first bytes, in
+// hex.
 func (t *TailRecord) Text() string {
 	switch {
 	case t.Error != "":
