@@ -85,7 +85,7 @@ func (f *planFlags) unused(c *cobra.Command) (err error) {
 	return err
 }
 
-// show prints a plan, or why a job is where it is. Both need no configuration.
+// show prints a plan, or why a job is where it is. It works without a configuration.
 func (f *planFlags) show(c *cobra.Command, conf *configFlags) error {
 	if c.Flags().Changed("simulate") {
 		return usageError{errors.New("--simulate is for a balancer that runs; a plan wants --jobs FILE")}

@@ -36,7 +36,8 @@ func TestSlurmsMachineIsWaitedFor(t *testing.T) {
 		// A row of squeue ends with a text that is drawn anew each time: without rows there is none.
 		"sinfo": "echo 'n1|4|1|4|1'; echo 'n2|4|1|4|1'", "squeue": "", "scontrol": "",
 	} {
-		if err := os.WriteFile(filepath.Join(cfg.Balance.Slurm.Bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+		if err := os.WriteFile(filepath.Join(cfg.Balance.Slurm.Bin, name), []byte("#!/bin/sh\n"+script+"\n"),
+			0o755); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -45,7 +45,7 @@ func directory(key, path string) error {
 	return nil
 }
 
-// checkJobs returns nil if the job file of a key or flag holds jobs, or none is named. A fault in one job does not
+// checkJobs returns nil if the job file of a key or flag holds jobs, or none is named. Faults of single jobs do not
 // count.
 func checkJobs(key, path string) error {
 	if err := readable(key, path); path == "" || err != nil {
@@ -107,7 +107,7 @@ func checkFiles(cfg config.Config) error {
 		directory("balance.drop_dir", cfg.Balance.DropDir), directory("sink.dir", cfg.Sink.Dir))
 }
 
-// unreadable returns what is wrong with a list of jobs as a whole; nil if nothing.
+// unreadable returns the fault of a list of jobs as a whole, or nil.
 func unreadable(faults []scheduler.Fault) error {
 	for _, f := range faults {
 		if f.JobID == "" && !f.Followed {

@@ -13,7 +13,8 @@ import (
 func TestCompletionScripts(t *testing.T) {
 	for _, shell := range []string{"bash", "zsh", "fish"} {
 		status, stdout, stderr := weir(t.Context(), "completion", shell)
-		if status != exitDone || stderr != "" || !strings.Contains(stdout, "completion ") || !strings.Contains(stdout, "for weir ") {
+		if status != exitDone || stderr != "" || !strings.Contains(stdout, "completion ") || !strings.Contains(stdout,
+			"for weir ") {
 			t.Errorf("%s: status %d, %.200q, %q", shell, status, stdout, stderr)
 			continue
 		}
@@ -52,7 +53,8 @@ func TestCompletionOffersFixedValues(t *testing.T) {
 	t.Setenv("WEIR_KAFKA_BROKERS", broker.Addr().String())
 	const noFiles, yaml, directories = ":4", ":8", ":16"
 	for line, want := range map[string]string{
-		"tail ":                          "balance counters job-summary jobs merge-progress partials progress rejects routes schemas " + noFiles,
+		"tail ": "balance counters job-summary jobs merge-progress partials progress " +
+			"rejects routes schemas " + noFiles,
 		"tail counters ":                 "" + noFiles,
 		"tail counters --from ":          "start end " + noFiles,
 		"collect --log-level ":           "debug info warn error " + noFiles,

@@ -26,11 +26,11 @@ import (
 const (
 	exitDone   = 0
 	exitFailed = 1 // something went wrong
-	exitUsage  = 2 // wrong usage or configuration: nothing was begun
+	exitUsage  = 2 // wrong usage or configuration: nothing began
 )
 
 func main() {
-	// A pipe that is closed is an error of writing, not the end of the process.
+	// Writing to a closed pipe returns an error. It does not end the process.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), endSignals(signal.Ignored)...)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
@@ -47,7 +47,7 @@ func endSignals(ignored func(os.Signal) bool) []os.Signal {
 	return signals
 }
 
-// usageError is an error of the caller's: the command line or the configuration.
+// usageError is a mistake of the caller, on the command line or in the configuration.
 type usageError struct{ error }
 
 // Unwrap returns what was wrong.
@@ -70,7 +70,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	var usage usageError
 	switch {
-	case err == nil, errors.Is(err, syscall.EPIPE): // whoever read it has seen enough
+	case err == nil, errors.Is(err, syscall.EPIPE): // the reader closed the pipe
 		return exitDone
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		report(errs, fmt.Errorf("interrupted: %w", err))
@@ -108,7 +108,7 @@ Begin with "weir up": it runs everything in this process, on this machine's real
 			*begun = true
 			return emptyFlags(c)
 		},
-		DisableSuggestions: true, // of several lines
+		DisableSuggestions: true, // they have several lines; unknownCommand has one
 	}
 	root.CompletionOptions.DisableDefaultCmd = true // newCompletion takes its place
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
@@ -140,7 +140,7 @@ var (
 // etcFile is the machine's configuration.
 const etcFile = "/etc/weir/weir.yaml"
 
-// configFlags are the flags by which a command is told its configuration.
+// configFlags is the flag --config of a command.
 type configFlags struct {
 	file    string
 	reads   bool // it only reads topics: without a configuration it asks the `weir up` of this directory
@@ -204,7 +204,7 @@ func (f *configFlags) load() (config.Config, error) {
 	return cfg, nil
 }
 
-// newLogger makes the log of a process. It explains what a Kafka client says about being refused.
+// newLogger makes the log of a process. It explains why a broker refuses the client.
 func newLogger(w io.Writer, cfg config.Config) *slog.Logger {
 	opts := &slog.HandlerOptions{Level: slog.LevelInfo, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if err, is := a.Value.Any().(error); is {

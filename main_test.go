@@ -134,24 +134,61 @@ func TestMissingFilesAreStatus2(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	all := []string{"check", "collect", "merge", "sink", "balance", "agent", "jobs", "tail counters", "status", "topics check"}
+	all := []string{
+		"check", "collect", "merge", "sink", "balance", "agent", "jobs", "tail counters", "status",
+		"topics check",
+	}
 	for name, c := range map[string]struct {
 		yaml, says string
 		commands   []string
 	}{
-		"authority":      {"kafka: {tls: {enabled: true, ca_file: absent.pem}}", "kafka.tls.ca_file: open absent.pem", all},
-		"no authority":   {"kafka: {tls: {enabled: true, ca_file: none.pem}}", "none.pem holds no certificate", all},
-		"certificate":    {"kafka: {tls: {enabled: true, cert_file: absent.pem, key_file: absent.key}}", "kafka.tls.cert_file: open absent.pem", all},
-		"password":       {"kafka: {sasl: {mechanism: SCRAM-SHA-512, user: u, password_file: absent}}", "kafka.sasl.password_file: open absent", all},
-		"empty password": {"kafka: {sasl: {mechanism: SCRAM-SHA-512, user: u, password_file: empty}}", "empty holds no password", all},
-		"jobs":           {"balance: {jobs_file: absent.yaml}", "balance.jobs_file: open absent.yaml", []string{"check", "balance"}},
-		"jobs, no YAML":  {"balance: {jobs_file: nojobs.yaml}", "nojobs.yaml: line 1", []string{"check"}},
-		"no procfs":      {"agent: {proc_path: none, node: n1}", `agent.proc_path "none" is no mount of procfs`, []string{"check", "agent"}},
-		"state":          {"agent: {state_dir: empty, node: n1}", "agent.state_dir empty: not a directory", []string{"check", "agent"}},
-		"archive":        {"sink: {dir: empty/archive}", "sink.dir: stat empty/archive: not a directory", []string{"check", "sink"}},
-		"drops":          {"balance: {drop_dir: empty, nodes: [n1]}", "balance.drop_dir empty: not a directory", []string{"check", "balance"}},
-		"no hostlist":    {"balance: {slurm: {cpu_ids: 'spread, gpu[16-1]=block'}}", `balance.slurm.cpu_ids: "gpu[16-1]" is not a hostlist`, []string{"check", "balance"}},
-		"tree":           {"balance: {tree_file: absent.yaml}", "balance.tree_file: reading the tree absent.yaml", []string{"check", "balance"}},
+		"authority": {
+			"kafka: {tls: {enabled: true, ca_file: absent.pem}}", "kafka.tls.ca_file: open absent.pem",
+			all,
+		},
+		"no authority": {"kafka: {tls: {enabled: true, ca_file: none.pem}}", "none.pem holds no certificate", all},
+		"certificate": {
+			"kafka: {tls: {enabled: true, cert_file: absent.pem, key_file: absent.key}}",
+			"kafka.tls.cert_file: open absent.pem", all,
+		},
+		"password": {
+			"kafka: {sasl: {mechanism: SCRAM-SHA-512, user: u, password_file: absent}}",
+			"kafka.sasl.password_file: open absent", all,
+		},
+		"empty password": {
+			"kafka: {sasl: {mechanism: SCRAM-SHA-512, user: u, password_file: empty}}",
+			"empty holds no password", all,
+		},
+		"jobs": {
+			"balance: {jobs_file: absent.yaml}", "balance.jobs_file: open absent.yaml",
+			[]string{"check", "balance"},
+		},
+		"jobs, no YAML": {"balance: {jobs_file: nojobs.yaml}", "nojobs.yaml: line 1", []string{"check"}},
+		"no procfs": {
+			"agent: {proc_path: none, node: n1}", `agent.proc_path "none" is no mount of procfs`,
+			[]string{"check", "agent"},
+		},
+		"state": {
+			"agent: {state_dir: empty, node: n1}", "agent.state_dir empty: not a directory",
+			[]string{"check", "agent"},
+		},
+		"archive": {
+			"sink: {dir: empty/archive}", "sink.dir: stat empty/archive: not a directory",
+			[]string{"check", "sink"},
+		},
+		"drops": {
+			"balance: {drop_dir: empty, nodes: [n1]}", "balance.drop_dir empty: not a directory",
+			[]string{"check", "balance"},
+		},
+		"no hostlist": {
+			"balance: {slurm: {cpu_ids: 'spread, gpu[16-1]=block'}}",
+			`balance.slurm.cpu_ids: "gpu[16-1]" is not a hostlist`,
+			[]string{"check", "balance"},
+		},
+		"tree": {
+			"balance: {tree_file: absent.yaml}", "balance.tree_file: reading the tree absent.yaml",
+			[]string{"check", "balance"},
+		},
 	} {
 		if err := os.WriteFile("weir.yaml", []byte(c.yaml+"\n"), 0o600); err != nil {
 			t.Fatal(err)
@@ -162,7 +199,8 @@ func TestMissingFilesAreStatus2(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 				defer cancel()
 				status, stdout, stderr := weir(ctx, append(strings.Fields(command), "--config", "weir.yaml")...)
-				if status != exitUsage || stdout != "" || !strings.Contains(stderr, c.says) || strings.Count(stderr, "\n") != 1 {
+				if status != exitUsage || stdout != "" || !strings.Contains(stderr, c.says) || strings.Count(stderr,
+					"\n") != 1 {
 					t.Errorf("status %d, %q, %q; want 2 and a line that names %q", status, stdout, stderr, c.says)
 				}
 			})
@@ -196,7 +234,8 @@ func TestUnitsStartCrashedServicesAgain(t *testing.T) {
 		}
 		out, _ := cmd.CombinedOutput() // it has to fail
 		state, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
-		if !ok || !state.Signaled() || state.Signal() != syscall.SIGABRT || !strings.Contains(string(out), "panic: as asked") {
+		if !ok || !state.Signaled() || state.Signal() != syscall.SIGABRT || !strings.Contains(string(out),
+			"panic: as asked") {
 			t.Errorf("%s: ended with %v, %.300s", unit, cmd.ProcessState, out)
 		}
 		if !strings.Contains(string(text), "\nLimitCORE=0\n") {
@@ -230,7 +269,8 @@ func TestExpiredCertificateIsStatus2(t *testing.T) {
 		status, _, stderr := weir(ctx, c.command)
 		cancel()
 		if status != c.status || !strings.Contains(stderr, c.says) {
-			t.Errorf("%s, valid in %v: status %d, %q; want %d and %q", c.command, c.from, status, stderr, c.status, c.says)
+			t.Errorf("%s, valid in %v: status %d, %q; want %d and %q", c.command, c.from, status, stderr, c.status,
+				c.says)
 		}
 	}
 }
@@ -251,7 +291,10 @@ func certificate(t *testing.T, from time.Time) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, block := range map[string]*pem.Block{"cert.pem": {Type: "CERTIFICATE", Bytes: der}, "key.pem": {Type: "PRIVATE KEY", Bytes: pkcs8}} {
+	for name, block := range map[string]*pem.Block{
+		"cert.pem": {Type: "CERTIFICATE", Bytes: der},
+		"key.pem":  {Type: "PRIVATE KEY", Bytes: pkcs8},
+	} {
 		if err := os.WriteFile(name, pem.EncodeToMemory(block), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -261,7 +304,8 @@ func certificate(t *testing.T, from time.Time) {
 func TestNobodyAnswersIsStatus1(t *testing.T) {
 	t.Setenv("WEIR_KAFKA_BROKERS", "127.0.0.1:1")
 	status, _, stderr := weir(t.Context(), "jobs")
-	if status != exitFailed || !strings.Contains(stderr, "127.0.0.1:1") || !strings.Contains(stderr, "is weir running? Start `weir up` or `weir broker`, or check kafka.brokers") {
+	if status != exitFailed || !strings.Contains(stderr, "127.0.0.1:1") || !strings.Contains(stderr,
+		"is weir running? Start `weir up` or `weir broker`, or check kafka.brokers") {
 		t.Errorf("status %d, %q", status, stderr)
 	}
 }
@@ -271,7 +315,8 @@ func TestNobodyAnswersAtAnotherHost(t *testing.T) {
 	broker := strings.Repeat("x", 64) + ":9092" // too long for a host: nobody is asked for its address
 	t.Setenv("WEIR_KAFKA_BROKERS", broker)
 	status, _, stderr := weir(t.Context(), "jobs")
-	if status != exitFailed || !strings.Contains(stderr, broker+" (check kafka.brokers, and that Kafka runs there)") || strings.Contains(stderr, "is weir running?") {
+	if status != exitFailed || !strings.Contains(stderr,
+		broker+" (check kafka.brokers, and that Kafka runs there)") || strings.Contains(stderr, "is weir running?") {
 		t.Errorf("status %d, %q", status, stderr)
 	}
 }
@@ -289,17 +334,20 @@ func TestUp(t *testing.T) {
 	}()
 	eventually(t, "a line for an interval with jobs of all kinds", func() bool {
 		for line := range strings.Lines(out.String()) {
-			if strings.Contains(line, " ESTIMATED ") && !strings.Contains(line, " 0 ESTIMATED") && !strings.Contains(line, " 0 EXACT") {
+			if strings.Contains(line, " ESTIMATED ") && !strings.Contains(line,
+				" 0 ESTIMATED") && !strings.Contains(line, " 0 EXACT") {
 				return true
 			}
 		}
 		return false
 	})
 
-	if status, _, stderr := weir(ctx, "up", "--data", dir); status != exitFailed || !strings.Contains(stderr, "another weir") {
+	if status, _, stderr := weir(ctx, "up", "--data", dir); status != exitFailed || !strings.Contains(stderr,
+		"another weir") {
 		t.Errorf("a second up: status %d, %q", status, stderr)
 	}
-	if status, stdout, stderr := weir(ctx, "jobs", "--config", file); status != exitDone || !strings.Contains(stdout, "host") {
+	if status, stdout, stderr := weir(ctx, "jobs", "--config", file); status != exitDone || !strings.Contains(stdout,
+		"host") {
 		t.Errorf("jobs: status %d, %q, %q", status, stdout, stderr)
 	}
 	eventually(t, "weir job host", func() bool {
@@ -313,12 +361,17 @@ func TestUp(t *testing.T) {
 		}
 		return row["method"] == "NODE" && row["d10"] != nil && row["nodes_reported"] == 1.0
 	})
-	if status, stdout, _ := weir(ctx, "job", "host", "--config", file); status != exitDone || !strings.Contains(stdout, "cpu_user") {
+	if status, stdout, _ := weir(ctx, "job", "host", "--config", file); status != exitDone || !strings.Contains(stdout,
+		"cpu_user") {
 		t.Errorf("job host: status %d, %q", status, stdout)
 	}
-	for _, topic := range []string{"counters", "routes", "balance", "job-summary", "jobs", "progress", "schemas", "weir.partials"} {
+	for _, topic := range []string{
+		"counters", "routes", "balance", "job-summary", "jobs", "progress", "schemas",
+		"weir.partials",
+	} {
 		status, stdout, stderr := weir(ctx, "tail", topic, "--from", "start", "-n", "2", "--json", "--config", file)
-		if status != exitDone || strings.Count(stdout, "\n") != 2 || !json.Valid([]byte(strings.SplitN(stdout, "\n", 2)[0])) {
+		if status != exitDone || strings.Count(stdout, "\n") != 2 || !json.Valid([]byte(strings.SplitN(stdout, "\n",
+			2)[0])) {
 			t.Errorf("tail %s: status %d, %q, %q", topic, status, stdout, stderr)
 		}
 	}
@@ -326,7 +379,8 @@ func TestUp(t *testing.T) {
 		status, stdout, _ := weir(ctx, "status", "--config", file)
 		return status == exitDone && strings.Contains(stdout, "up-collect")
 	})
-	if status, _, stderr := weir(ctx, "tail", "nosuch", "--config", file); status != exitFailed || !strings.Contains(stderr, "weir.nosuch") {
+	if status, _, stderr := weir(ctx, "tail", "nosuch", "--config",
+		file); status != exitFailed || !strings.Contains(stderr, "weir.nosuch") {
 		t.Errorf("tail of a topic that is not there: status %d, %q", status, stderr)
 	}
 	if status, _, stderr := weir(ctx, "topics", "check", "--config", file); status != exitDone {
@@ -383,7 +437,9 @@ func compareArchive(t *testing.T, dir, file string) {
 		t.Fatal(err)
 	}
 	archived := 0
-	err = filepath.WalkDir(filepath.Join(dir, "archive", "summaries"), func(path string, d fs.DirEntry, err error) error {
+	err = filepath.WalkDir(filepath.Join(dir, "archive", "summaries"), func(path string, d fs.DirEntry,
+		err error,
+	) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
@@ -405,7 +461,8 @@ func TestTopicsAreRefusedWhenTheyDiffer(t *testing.T) {
 	t.Setenv("WEIR_KAFKA_BROKERS", broker.Addr())
 	t.Setenv("WEIR_COLLECTORS", "4")
 	t.Setenv("WEIR_TOPICS_REPLICATION", "1")
-	if status, _, stderr := weir(t.Context(), "topics", "check"); status != exitFailed || !strings.Contains(stderr, "`weir topics create`") {
+	if status, _, stderr := weir(t.Context(), "topics", "check"); status != exitFailed || !strings.Contains(stderr,
+		"`weir topics create`") {
 		t.Errorf("without topics: status %d, %q", status, stderr)
 	}
 	if status, _, stderr := weir(t.Context(), "topics", "create"); status != exitDone {
@@ -415,19 +472,22 @@ func TestTopicsAreRefusedWhenTheyDiffer(t *testing.T) {
 		t.Errorf("check: status %d, %q", status, stderr)
 	}
 	status, stdout, stderr := weir(t.Context(), "status", "--json")
-	if status != exitFailed || !json.Valid([]byte(stdout)) || !strings.Contains(stderr, "is a balancer running?") || !strings.Contains(stderr, "merge: nobody owns partition 0") {
+	if status != exitFailed || !json.Valid([]byte(stdout)) || !strings.Contains(stderr,
+		"is a balancer running?") || !strings.Contains(stderr, "merge: nobody owns partition 0") {
 		t.Errorf("status while nothing runs: status %d, %q, %q", status, stdout, stderr)
 	}
 	alter(t, broker.Addr(), "weir.counters", "message.timestamp.type", "CreateTime")
 	status, _, stderr = weir(t.Context(), "topics", "check")
-	if status != exitFailed || !strings.Contains(stderr, "message.timestamp.type is CreateTime, and should be LogAppendTime: `weir topics create`") {
+	if status != exitFailed || !strings.Contains(stderr, "message.timestamp.type is CreateTime, and should be "+
+		"LogAppendTime: `weir topics create`") {
 		t.Errorf("a wrong setting: status %d, %q", status, stderr)
 	}
 	if status, _, stderr := weir(t.Context(), "topics", "create"); status != exitDone {
 		t.Errorf("create does not mend it: status %d, %q", status, stderr)
 	}
 	t.Setenv("WEIR_COLLECTORS", "8")
-	if status, _, stderr := weir(t.Context(), "topics", "check"); status != exitFailed || !strings.Contains(stderr, "has 4 partitions, the configuration says 8") {
+	if status, _, stderr := weir(t.Context(), "topics", "check"); status != exitFailed || !strings.Contains(stderr,
+		"has 4 partitions, the configuration says 8") {
 		t.Errorf("another number of partitions: status %d, %q", status, stderr)
 	}
 }
@@ -439,7 +499,10 @@ func alter(t *testing.T, brokers, topic, key, value string) {
 		t.Fatal(err)
 	}
 	defer cl.Close()
-	r, err := kadm.NewClient(cl).AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: key, Value: &value}}, topic)
+	r, err := kadm.NewClient(cl).AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{
+		Op: kadm.SetConfig, Name: key,
+		Value: &value,
+	}}, topic)
 	if err != nil || r[0].Err != nil {
 		t.Fatal(err, r)
 	}

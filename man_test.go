@@ -62,7 +62,8 @@ func TestManPages(t *testing.T) {
 	if files, err := os.ReadDir(dir); err != nil || len(files) != pages {
 		t.Errorf("%d files for %d commands: %v", len(files), pages, err)
 	}
-	if status, _, stderr := weir(t.Context(), "man", "man_test.go"); status != exitUsage || !strings.Contains(stderr, "man_test.go") {
+	if status, _, stderr := weir(t.Context(), "man", "man_test.go"); status != exitUsage || !strings.Contains(stderr,
+		"man_test.go") {
 		t.Errorf("a file in place of a directory: status %d, %q", status, stderr)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// newRegistry holds what every process shows: its build, the Go runtime and the process itself. Each part adds its own.
+// newRegistry returns the metrics of every process: build, Go runtime and process. Each part adds its own.
 func newRegistry() *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(),
@@ -23,7 +23,7 @@ func newRegistry() *prometheus.Registry {
 	return registry
 }
 
-// serveMetrics shows a registry to Prometheus until stop is called; with an empty address it listens on nothing.
+// serveMetrics shows a registry to Prometheus until stop is called. With an empty address it listens on nothing.
 func serveMetrics(
 	ctx context.Context, listen string, registry *prometheus.Registry, log *slog.Logger,
 ) (stop func(), err error) {

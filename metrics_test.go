@@ -89,7 +89,8 @@ func TestMetricsOnATakenPortNameAddressAndRemedy(t *testing.T) {
 	}
 	defer l.Close()
 	_, err = serveMetrics(t.Context(), l.Addr().String(), newRegistry(), slog.New(slog.DiscardHandler))
-	if err == nil || !strings.Contains(err.Error(), l.Addr().String()) || !strings.Contains(err.Error(), "WEIR_METRICS_LISTEN") {
+	if err == nil || !strings.Contains(err.Error(), l.Addr().String()) || !strings.Contains(err.Error(),
+		"WEIR_METRICS_LISTEN") {
 		t.Errorf("got %v", err)
 	}
 	stop, err := serveMetrics(t.Context(), "", newRegistry(), nil)
@@ -106,7 +107,8 @@ func TestMetricsAreWhatThePageSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]string{} // type by name
-	for _, row := range regexp.MustCompile("(?m)^\\| `(weir_[a-z_]+)` \\| (\\w+) \\|").FindAllStringSubmatch(string(page), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `(weir_[a-z_]+)` \\| (\\w+) \\|").FindAllStringSubmatch(string(page),
+		-1) {
 		want[row[1]] = row[2]
 	}
 	t.Setenv("WEIR_METRICS_LISTEN", "127.0.0.1:0")
@@ -115,7 +117,10 @@ func TestMetricsAreWhatThePageSays(t *testing.T) {
 	var out, errs output
 	ended := make(chan int, 1)
 	go func() {
-		ended <- run(ctx, []string{"up", "--data", filepath.Join(t.TempDir(), "data"), "--interval", "1s", "--simulate", "16"}, &out, &errs)
+		ended <- run(ctx, []string{
+			"up", "--data", filepath.Join(t.TempDir(), "data"), "--interval", "1s",
+			"--simulate", "16",
+		}, &out, &errs)
 	}()
 	eventually(t, "the address", func() bool { return addressIn(&errs) != "" })
 	url := addressIn(&errs)
@@ -130,7 +135,8 @@ func TestMetricsAreWhatThePageSays(t *testing.T) {
 		}
 	}
 	start := time.Now()
-	eventually(t, "all metrics", func() bool { look(); return len(got) >= len(want) || time.Since(start) > 25*time.Second })
+	eventually(t, "all metrics",
+		func() bool { look(); return len(got) >= len(want) || time.Since(start) > 25*time.Second })
 	text, err := scrape(url)
 	if err != nil {
 		t.Fatal(err)

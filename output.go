@@ -18,8 +18,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// relay writes standard output or standard error in a goroutine of its own: a reader that pauses, such as less, never
-// keeps the process from ending. It replaces what could drive a terminal.
+// relay writes standard output or standard error in a goroutine of its own. So a reader that pauses, such as less,
+// never keeps the process from ending. relay replaces characters that could drive a terminal.
 type relay struct {
 	queue  chan piece
 	ended  <-chan struct{} // of the process's context
@@ -35,7 +35,7 @@ type piece struct {
 	done chan error
 }
 
-// lastWait is how long the end of a process waits for whoever reads its output.
+// lastWait is how long the process waits at its end for the reader of its output.
 const lastWait = time.Second
 
 // errUnread ends a write that nobody read until the process was asked to end.
@@ -68,8 +68,8 @@ func (r *relay) write(w io.Writer) {
 	}
 }
 
-// Write waits until p is written. In a process that runs on it never waits: it drops lines, and returns the error of an
-// earlier Write.
+// Write waits until p is written. After neverWait it does not wait: it drops lines, and returns the error of an earlier
+// Write.
 func (r *relay) Write(p []byte) (int, error) {
 	if err := r.failed.Load(); err != nil {
 		return 0, *err
@@ -113,7 +113,7 @@ func (r *relay) flush() {
 	now := make(chan struct{})
 	close(now)
 	if r.failed.Load() == nil {
-		_ = r.wait(piece{done: make(chan error, 1)}, now) // the Write before had the error
+		_ = r.wait(piece{done: make(chan error, 1)}, now) // an earlier Write returned the error
 	}
 }
 
@@ -122,7 +122,7 @@ func (r *relay) close() {
 	close(r.quit)
 }
 
-// neverWait makes the output of a process that runs on drop lines while nobody reads them: its work must not stop.
+// neverWait makes outputs drop lines while nobody reads them, since the work of a service must not stop.
 func neverWait(outputs ...io.Writer) {
 	for _, w := range outputs {
 		if r, is := w.(*relay); is {
@@ -141,10 +141,10 @@ func terminal(text string) string {
 	}, text)
 }
 
-// escaped escapes in lines of JSON what is not printable, so that none of it is lost at a terminal.
+// escaped escapes unprintable characters in lines of JSON, so that a terminal loses none of them.
 type escaped struct{ w io.Writer }
 
-// Write writes p, whole lines of JSON: beyond ASCII, characters are in strings alone.
+// Write writes p, which is whole lines of JSON. In JSON only strings hold characters beyond ASCII.
 func (e escaped) Write(p []byte) (int, error) {
 	line := make([]byte, 0, len(p))
 	for rest := p; len(rest) > 0; {
@@ -168,7 +168,7 @@ func (e escaped) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// table aligns the columns of lines. What a record or a broker says stays in its column.
+// table aligns the columns of lines. Text of a record or a broker stays in its column.
 type table struct {
 	text    bytes.Buffer
 	columns *tabwriter.Writer

@@ -138,7 +138,8 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 	defer full.Close()
 	var errs output
 	t.Setenv("WEIR_KAFKA_BROKERS", "127.0.0.1:1")
-	if status := run(t.Context(), []string{"check"}, full, &errs); status != exitFailed || !strings.Contains(errs.String(), "no space left") {
+	if status := run(t.Context(), []string{"check"}, full,
+		&errs); status != exitFailed || !strings.Contains(errs.String(), "no space left") {
 		t.Errorf("status %d, %q", status, errs.String())
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -149,7 +150,8 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 	}
 	reads.Close()
 	defer writes.Close()
-	if status := run(ctx, []string{"up", "--data", t.TempDir(), "--interval", "1s"}, writes, io.Discard); status != exitDone || ctx.Err() != nil {
+	if status := run(ctx, []string{"up", "--data", t.TempDir(), "--interval", "1s"}, writes,
+		io.Discard); status != exitDone || ctx.Err() != nil {
 		t.Errorf("status %d, %v", status, ctx.Err())
 	}
 }
@@ -177,19 +179,26 @@ func TestNothingDrivesTheTerminal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	job, err := schemas.Marshal(&schemas.Job{JobID: "a", State: "RUNNING", User: hostile, Reason: hostile, Name: hostile})
+	job, err := schemas.Marshal(&schemas.Job{
+		JobID: "a", State: "RUNNING", User: hostile, Reason: hostile,
+		Name: hostile,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, value := range [][]byte{[]byte(hostile), quoted, job} {
 		for _, topic := range []string{"weir.jobs", "weir.rejects"} {
-			if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Key: []byte(hostile), Value: value}).FirstErr(); err != nil {
+			if err := cl.ProduceSync(t.Context(), &kgo.Record{
+				Topic: topic, Key: []byte(hostile),
+				Value: value,
+			}).FirstErr(); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	for _, command := range []string{
-		"tail jobs --from start -n 3", "tail jobs --from start -n 3 --json", "tail rejects --from start -n 3", "jobs", "jobs --json",
+		"tail jobs --from start -n 3", "tail jobs --from start -n 3 --json", "tail rejects --from start -n 3", "jobs",
+		"jobs --json",
 		"status", "status --json", "job a",
 	} {
 		_, stdout, stderr := weir(t.Context(), strings.Fields(command)...)
@@ -207,11 +216,18 @@ func TestNothingDrivesTheTerminal(t *testing.T) {
 			Value map[string]string
 		}
 		want := strings.ToValidUTF8(hostile, "\ufffd")
-		if err := json.Unmarshal([]byte(line), &r); err != nil || r.Key != want || r.Value != nil && r.Value[want] != want {
+		if err := json.Unmarshal([]byte(line),
+			&r); err != nil || r.Key != want || r.Value != nil && r.Value[want] != want {
 			t.Errorf("JSON loses something: %v, %+v", err, r)
 		}
 	}
-	for _, args := range [][]string{{"job", hostile}, {"tail", hostile}, {"check", "--config", hostile}, {hostile}, {"up", "--" + hostile}} {
+	for _, args := range [][]string{
+		{"job", hostile},
+		{"tail", hostile},
+		{"check", "--config", hostile},
+		{hostile},
+		{"up", "--" + hostile},
+	} {
 		if _, stdout, stderr := weir(t.Context(), args...); drives(stdout+stderr) || stderr == "" {
 			t.Errorf("%q: %q, %q", args, stdout, stderr)
 		}
@@ -222,7 +238,10 @@ func TestNothingDrivesTheTerminal(t *testing.T) {
 func TestTablesKeepTheirLines(t *testing.T) {
 	for name, show := range map[string]func(w io.Writer, text string) error{
 		"status": func(w io.Writer, text string) error {
-			return printStatus(w, &analysis.Status{Partitions: []analysis.PartitionStatus{{Stage: "collect", Owner: text}}, Silent: []string{text}})
+			return printStatus(w, &analysis.Status{Partitions: []analysis.PartitionStatus{{
+				Stage: "collect",
+				Owner: text,
+			}}, Silent: []string{text}})
 		},
 		"jobs": func(w io.Writer, text string) error {
 			return printJobs(w, []analysis.JobRow{{JobID: text, State: text, User: text, Reason: text}})
@@ -241,7 +260,8 @@ func TestTablesKeepTheirLines(t *testing.T) {
 		if err := errors.Join(show(&plain, "x"), show(&b, hostile)); err != nil {
 			t.Error(err)
 		}
-		if drives(b.String()) || strings.Count(b.String(), "\n") != strings.Count(plain.String(), "\n") || name == "JSON" && !json.Valid(b.Bytes()) {
+		if drives(b.String()) || strings.Count(b.String(), "\n") != strings.Count(plain.String(),
+			"\n") || name == "JSON" && !json.Valid(b.Bytes()) {
 			t.Errorf("%s: %q", name, b.String())
 		}
 	}
@@ -267,7 +287,10 @@ func TestLogsDriveNoTerminal(t *testing.T) {
 func TestNohup(t *testing.T) {
 	const process = "TEST_PROCESS_OF_WEIR"
 	if dir := os.Getenv(process); dir != "" {
-		os.Args = []string{"weir", "broker", "--listen", "127.0.0.1:0", "--data", dir, "--ready-file", filepath.Join(dir, "ready")}
+		os.Args = []string{
+			"weir", "broker", "--listen", "127.0.0.1:0", "--data", dir, "--ready-file",
+			filepath.Join(dir, "ready"),
+		}
 		main()
 	}
 	if signal.Ignored(syscall.SIGHUP) { // by whoever runs the tests, and children would inherit it
@@ -288,7 +311,11 @@ func TestNohup(t *testing.T) {
 			}
 			ended := make(chan error, 1)
 			go func() { ended <- cmd.Wait() }()
-			eventually(t, "weir broker is ready", func() bool { _, err := os.Stat(filepath.Join(dir, "ready")); return err == nil })
+			eventually(t, "weir broker is ready", func() bool {
+				_, err := os.Stat(filepath.Join(dir,
+					"ready"))
+				return err == nil
+			})
 			if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
 				t.Fatal(err)
 			}
@@ -328,7 +355,8 @@ func TestStatusOfManyNodes(t *testing.T) {
 	}
 	for want, names := range map[string][]string{
 		"late nodes  n[0000-8999]\n": all,
-		"late nodes  n[0001,0003,0005,0007,0009,0011,0013,0015,0017,0019,0021,0023,0025,0027,0029,0031,0033,0035,0037,0039] " +
+		"late nodes  " +
+			"n[0001,0003,0005,0007,0009,0011,0013,0015,0017,0019,0021,0023,0025,0027,0029,0031,0033,0035,0037,0039] " +
 			"and 4480 more: --json names all\n": odd,
 		"late nodes  a7,b\n": {"b", "a7"},
 	} {

@@ -63,12 +63,16 @@ balance: {nodes: [n1], slurm: {enabled: true, bin: `+dir+`}}
 	if err := os.Chmod(".", 0o777); err != nil {
 		t.Fatal(err)
 	}
-	for _, command := range []string{"status", "jobs", "job a", "tail jobs", "check", "collect", "balance", "balance --plan", "topics check", "sink accept-gap 0"} {
+	for _, command := range []string{
+		"status", "jobs", "job a", "tail jobs", "check", "collect", "balance",
+		"balance --plan", "topics check", "sink accept-gap 0",
+	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // for what begins though it should not
 		status, stdout, stderr := weir(ctx, strings.Fields(command)...)
 		cancel()
 		first, _, _ := strings.Cut(stderr, "\n")
-		if status != exitUsage || stdout != "" || !strings.HasPrefix(first, "weir: weir-data/weir.yaml is ignored: ") || !strings.HasSuffix(first, "--config weir-data/weir.yaml") {
+		if status != exitUsage || stdout != "" || !strings.HasPrefix(first,
+			"weir: weir-data/weir.yaml is ignored: ") || !strings.HasSuffix(first, "--config weir-data/weir.yaml") {
 			t.Errorf("%s: status %d, %q, %q", command, status, stdout, stderr)
 		}
 	}
@@ -91,7 +95,8 @@ func TestConfigurationThatIsNamedCountsWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	status, stdout, stderr := weir(t.Context(), "check", "--config", config.RunningFile)
-	if status != exitDone || stderr != "" || !strings.Contains(stdout, "cluster: named") || !strings.Contains(stdout, "192.0.2.1:9092") {
+	if status != exitDone || stderr != "" || !strings.Contains(stdout, "cluster: named") || !strings.Contains(stdout,
+		"192.0.2.1:9092") {
 		t.Errorf("status %d, %q, %q", status, stdout, stderr)
 	}
 }
@@ -129,7 +134,8 @@ func TestEtcComesFirst(t *testing.T) {
 			if src.File != c.file || (len(src.Defaults.Kafka.Brokers) > 0) != c.broker {
 				t.Errorf("%q, %v", src.File, src.Defaults.Kafka.Brokers)
 			}
-			if said := errs.String(); c.says == "" && said != "" || !strings.Contains(said, c.says) || strings.Count(said, "\n") > 1 {
+			if said := errs.String(); c.says == "" && said != "" || !strings.Contains(said,
+				c.says) || strings.Count(said, "\n") > 1 {
 				t.Errorf("%q", said)
 			}
 		})
@@ -156,7 +162,9 @@ func TestCommandsFindTheRunningUp(t *testing.T) {
 		return status == exitDone && stderr == ""
 	})
 	for _, command := range []string{"jobs", "job host -n 1", "tail jobs --from start -n 1"} {
-		if status, stdout, stderr := weir(ctx, strings.Fields(command)...); status != exitDone || !strings.Contains(stdout, "host") && command == "jobs" || stderr != "" {
+		if status, stdout, stderr := weir(ctx,
+			strings.Fields(command)...); status != exitDone || !strings.Contains(stdout,
+			"host") && command == "jobs" || stderr != "" {
 			t.Errorf("%s: status %d, %q, %q", command, status, stdout, stderr)
 		}
 	}

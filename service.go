@@ -59,8 +59,8 @@ func (f *configFlags) serve(c *cobra.Command, run serve) error {
 	return kafka.Explain(cfg.Kafka, run(c.Context(), cfg, newLogger(c.ErrOrStderr(), cfg)))
 }
 
-// checked runs a part once the brokers and its topics are as it needs them, and shows its metrics. The agent does
-// without: it may not ask, and listens on nothing.
+// checked shows the metrics of a part, and runs it once the brokers and its topics are as it needs them. The agent is
+// not checked: it may not describe topics, and listens on nothing.
 func checked(run metered, topics ...string) serve {
 	return func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 		registry := newRegistry()

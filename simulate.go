@@ -13,7 +13,7 @@ import (
 	"github.com/weirhpc/weir/producers"
 )
 
-// simulatedLimits are so small that one of the simulated jobs has to be split, and no other.
+// simulatedLimits are so small that exactly one of the simulated jobs is split.
 func simulatedLimits(nodes int) (lMax, lDist int) {
 	lMax = max(2, nodes/4)
 	return lMax, max(1, lMax*9/10)
@@ -71,7 +71,7 @@ It touches no broker. The same seed gives the same numbers, except for the times
 // maxSimulated is how many simulated nodes one process has at most.
 const maxSimulated = 100_000
 
-// checkSimulated returns nil if n simulated nodes can be had.
+// checkSimulated returns nil if n is a possible number of simulated nodes.
 func checkSimulated(flag string, n int) error {
 	if n < scheduler.MinSimulated || n > maxSimulated {
 		return usageError{fmt.Errorf("--%s %d: at least %d nodes are needed for jobs that take all paths, "+

@@ -14,7 +14,7 @@ import (
 	"github.com/weirhpc/weir/topology"
 )
 
-// errWrong ends `weir status` with status 1, after it has said what is wrong.
+// errWrong ends `weir status` with status 1, after the report of what is wrong.
 var errWrong = errors.New("something is wrong")
 
 func newStatus() *cobra.Command {

@@ -39,7 +39,7 @@ func createTopics(ctx context.Context, cfg config.Config) error {
 	return kafka.Explain(cfg.Kafka, err)
 }
 
-// checkTopics returns nil if a part can run that uses these topics, named without the prefix.
+// checkTopics returns nil if a part that uses these topics can run. The names have no prefix.
 func checkTopics(ctx context.Context, cfg config.Config, log *slog.Logger, names []string) error {
 	cl, err := analysis.Connect(ctx, cfg)
 	if err != nil {
@@ -60,7 +60,7 @@ func checkTopics(ctx context.Context, cfg config.Config, log *slog.Logger, names
 	return err
 }
 
-// inspect checks brokers and topics as an administrator wants it: with what costs time or safety, though it works.
+// inspect checks brokers and topics for an administrator. It also gives advice on settings that cost time or safety.
 func inspect(ctx context.Context, cfg config.Config, out io.Writer) error {
 	cl, err := analysis.Connect(ctx, cfg)
 	if err != nil {

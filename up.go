@@ -97,7 +97,7 @@ func (f upFlags) config(c *cobra.Command) (config.Config, error) {
 	if err != nil {
 		return config.Config{}, err
 	}
-	interval = min(max(interval, 0), 24*time.Hour) // Validate refuses what is beyond
+	interval = min(max(interval, 0), 24*time.Hour) // Validate refuses other lengths
 	d := config.Default()
 	d.Interval, d.Collectors, d.Instance = 5*time.Second, 4, "up"
 	d.Partitions = config.Partitions{Routes: 1, JobSummary: 1, Partials: 1}
@@ -121,8 +121,8 @@ func (f upFlags) config(c *cobra.Command) (config.Config, error) {
 	return cfg, cfg.Validate()
 }
 
-// up runs everything until ctx ends, and then ends it in the order in which data flows, so that each part still finds
-// what the one before it left.
+// up runs everything until ctx ends. Then it ends the parts in the order in which data flows. So each part still takes
+// the last records of the part before it.
 func up(ctx context.Context, f upFlags, cfg config.Config, out io.Writer, log *slog.Logger) (err error) {
 	registry := newRegistry()
 	hide, err := serveMetrics(ctx, cfg.Metrics.Listen, registry, log)
@@ -189,7 +189,7 @@ func (f upFlags) source(cfg config.Config) scheduler.Source {
 	return scheduler.Join(sources...)
 }
 
-// prepare makes the topics and tells other commands where the broker is.
+// prepare makes the topics, and writes the address of the broker for other commands.
 func prepare(ctx context.Context, cfg config.Config, dir string) error {
 	if err := createTopics(ctx, cfg); err != nil {
 		return err
@@ -221,7 +221,7 @@ type service struct {
 	done   chan struct{}
 }
 
-// add starts a service. Its context is not the caller's: a Ctrl-C is passed on in order, by wait.
+// add starts a service. Its context is not the caller's, since wait passes a Ctrl-C on in order.
 func (s *services) add(name string, run func(ctx context.Context) error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	one := &service{cancel, make(chan struct{})}
@@ -252,7 +252,7 @@ func (s *services) wait(ctx context.Context) error {
 		return failed
 	}
 	select {
-	case failed = <-s.failure: // at the end: what could not be finished
+	case failed = <-s.failure: // a service failed while it ended
 	default:
 	}
 	return failed

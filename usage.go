@@ -30,7 +30,7 @@ func unknownCommand(c *cobra.Command, name string) error {
 	return usageError{fmt.Errorf("%s: there is no command %q: %s", c.CommandPath(), name, remedy)}
 }
 
-// flagError is the error for a flag that cannot be read, with what it takes.
+// flagError is the error for a flag that cannot be read. It names the values that the flag takes.
 func flagError(c *cobra.Command, err error) error {
 	remedy := fmt.Sprintf("`%s --help` lists the flags", c.CommandPath())
 	var invalid *pflag.InvalidValueError
@@ -57,7 +57,7 @@ func flagError(c *cobra.Command, err error) error {
 		invalid.GetFlag().Name, invalid.GetValue(), wanted, remedy)}
 }
 
-// emptyFlags returns an error if a flag was given an empty text, such as that of a shell variable which is not set.
+// emptyFlags returns an error if the value of a flag is empty, as that of an unset shell variable is.
 func emptyFlags(c *cobra.Command) (err error) {
 	c.Flags().Visit(func(f *pflag.Flag) {
 		if f.Value.Type() == "string" && f.Value.String() == "" {
@@ -115,7 +115,7 @@ func newHelp() *cobra.Command {
 	}
 }
 
-// needsSubcommand is what a command does that only groups others.
+// needsSubcommand is run by a command that only groups others.
 func needsSubcommand(c *cobra.Command, args []string) error {
 	var names []string
 	for _, sub := range c.Commands() {

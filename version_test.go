@@ -18,9 +18,12 @@ func TestVersionIsOneLine(t *testing.T) {
 
 // TestVersionNamesTheCommit: a release names its tag, and a build of a tree with changes is not taken for a release.
 func TestVersionNamesTheCommit(t *testing.T) {
-	released := &debug.BuildInfo{GoVersion: "go1.26.8", Main: debug.Module{Version: "v1.2.3"}, Settings: []debug.BuildSetting{
-		{Key: "vcs.revision", Value: "0123abcd"}, {Key: "vcs.modified", Value: "false"},
-	}}
+	released := &debug.BuildInfo{
+		GoVersion: "go1.26.8", Main: debug.Module{Version: "v1.2.3"},
+		Settings: []debug.BuildSetting{
+			{Key: "vcs.revision", Value: "0123abcd"}, {Key: "vcs.modified", Value: "false"},
+		},
+	}
 	platform := ", go1.26.8 " + runtime.GOOS + "/" + runtime.GOARCH
 	if got, want := buildOf(released).text(), "v1.2.3, commit 0123abcd"+platform; got != want {
 		t.Errorf("a release: %q, want %q", got, want)
@@ -29,7 +32,8 @@ func TestVersionNamesTheCommit(t *testing.T) {
 	if got, want := buildOf(released).text(), "v1.2.3, commit 0123abcd with changes"+platform; got != want {
 		t.Errorf("a tree with changes: %q, want %q", got, want)
 	}
-	if got, want := buildOf(&debug.BuildInfo{GoVersion: "go1.26.8"}).text(), "(devel), commit unknown"+platform; got != want {
+	if got, want := buildOf(&debug.BuildInfo{GoVersion: "go1.26.8"}).text(),
+		"(devel), commit unknown"+platform; got != want {
 		t.Errorf("without git: %q, want %q", got, want)
 	}
 }

@@ -59,7 +59,8 @@ func TestJobRows(t *testing.T) {
 
 func TestLastRows(t *testing.T) {
 	all := []*schemas.JobSummary{
-		summary("a", 0, 3000, "x"), summary("a", 0, 1000, "x"), summary("a", 0, 2000, "x", "y"), summary("a", 1, 9000), summary("b", 0, 9000, "x"),
+		summary("a", 0, 3000, "x"), summary("a", 0, 1000, "x"), summary("a", 0, 2000, "x", "y"), summary("a", 1, 9000),
+		summary("b", 0, 9000, "x"),
 	}
 	var got []int64
 	for _, r := range lastRows(all, "a", 2) {
@@ -88,17 +89,23 @@ func TestTailShowsRejects(t *testing.T) {
 			`"head":"` + base64.StdEncoding.EncodeToString(tick) + `","head_schema":"weir.v1.Tick"`,
 		},
 		"rubbish": {
-			bytes.Repeat([]byte{0x1b, 0xff}, 512), `"head":"` + strings.Repeat("1bff", 12) + `... of 1024 bytes","head_schema":null`,
-			`"head":"` + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{0x1b, 0xff}, 512)) + `","head_schema":null`,
+			bytes.Repeat([]byte{0x1b, 0xff}, 512), `"head":"` + strings.Repeat("1bff",
+				12) + `... of 1024 bytes","head_schema":null`,
+			`"head":"` + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{0x1b, 0xff},
+				512)) + `","head_schema":null`,
 		},
 		"nothing": {nil, `"head":"","head_schema":null`, `"head":"","head_schema":null`},
 	} {
-		value, err := schemas.Marshal(&schemas.Reject{Topic: "weir.counters", Partition: 3, Offset: 99, Reason: "malformed", Hash: "00ff", Head: c.head})
+		value, err := schemas.Marshal(&schemas.Reject{
+			Topic: "weir.counters", Partition: 3, Offset: 99,
+			Reason: "malformed", Hash: "00ff", Head: c.head,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		r := tailRecord(&kgo.Record{Topic: "weir.rejects", Value: value})
-		if text := r.Text(); !strings.Contains(text, c.shown) || !strings.Contains(text, `"reason":"malformed"`) || len(text) > 300 {
+		if text := r.Text(); !strings.Contains(text, c.shown) || !strings.Contains(text,
+			`"reason":"malformed"`) || len(text) > 300 {
 			t.Errorf("%s is shown as\n%s, want in it\n%s", name, text, c.shown)
 		}
 		if !strings.Contains(string(r.Value), c.carried) {
@@ -115,7 +122,8 @@ func TestTailIsPrintable(t *testing.T) {
 	}
 	for _, v := range [][]byte{value, []byte("{\"\u009b\": 1}"), []byte("\u009b")} {
 		r := tailRecord(&kgo.Record{Topic: "weir.x", Value: v})
-		if text := r.Text(); strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) || text == "" {
+		if text := r.Text(); strings.ContainsFunc(text,
+			func(r rune) bool { return !unicode.IsPrint(r) }) || text == "" {
 			t.Errorf("%q", text)
 		}
 	}
@@ -136,7 +144,10 @@ func TestTailRecord(t *testing.T) {
 		"rubbish":     {[]byte("rubbish"), "", `null`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			line, err := json.Marshal(tailRecord(&kgo.Record{Topic: "weir.x", Partition: 1, Offset: 7, Key: []byte("k"), Value: c.value}))
+			line, err := json.Marshal(tailRecord(&kgo.Record{
+				Topic: "weir.x", Partition: 1, Offset: 7,
+				Key: []byte("k"), Value: c.value,
+			}))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -163,8 +174,11 @@ func TestJudge(t *testing.T) {
 	good := func() *Status {
 		return &Status{
 			TickMs: &start, TickAgeMs: &age, Collect: map[string]int64{}, Merge: map[string]int64{},
-			Partitions: []PartitionStatus{{Stage: "collect", Owner: "a", ClosedMs: &start, Lag: 3}, {Stage: "merge", Owner: "a"}},
-			Sink:       []SinkStatus{{Position: 1, End: 9}},
+			Partitions: []PartitionStatus{{Stage: "collect", Owner: "a", ClosedMs: &start, Lag: 3}, {
+				Stage: "merge",
+				Owner: "a",
+			}},
+			Sink: []SinkStatus{{Position: 1, End: 9}},
 		}
 	}
 	old := int64(60_000)
@@ -185,11 +199,13 @@ func TestJudge(t *testing.T) {
 		"no Tick":     {func(s *Status) { s.TickMs, s.TickAgeMs = nil, nil }, "no interval was ever closed"},
 		"old Tick":    {func(s *Status) { s.TickAgeMs = &old }, "ended 1m0s ago"},
 		"no owner":    {func(s *Status) { s.Partitions[1].Owner = "" }, "merge: nobody owns partition 0"},
-		"behind":      {func(s *Status) { s.Partitions[0].ClosedMs = &behind }, "collect: partition 0 is behind by 3 offsets"},
+		"behind": {func(s *Status) { s.Partitions[0].ClosedMs = &behind }, "collect: partition 0 is behind by " +
+			"3 offsets"},
 		"an open transaction": {func(s *Status) {
 			p := &s.Partitions[0]
 			p.ClosedMs, p.End, p.Lag, p.Held = &behind, 7, 0, 4
-		}, "collect: partition 0 waits at offset 7 for a transaction that somebody left open there, with 4 offsets behind it"},
+		}, "collect: partition 0 waits at offset 7 for a transaction that somebody left open there, with 4 offsets " +
+			"behind it"},
 		"an open transaction of summaries": {
 			func(s *Status) { s.Sink[0] = SinkStatus{Position: 9, End: 9, Behind: true} },
 			"sink: partition 0 waits at offset 9 for a transaction",
@@ -205,25 +221,35 @@ func TestJudge(t *testing.T) {
 		"sink behind": {func(s *Status) { s.Sink[0].Behind = true }, "archived up to 1 of 9"},
 		"sink waits": {func(s *Status) {
 			s.Sink[0].Behind, s.Sink[0].Waits = true, &sink.Unknown{Offset: 4, TimestampMs: start, Reason: "x"}
-		}, "sink: partition 0 waits at offset 4, written at 2023-11-14T22:13:20Z, a summary of an unknown schema: upgrade the sink"},
+		}, "sink: partition 0 waits at offset 4, written at 2023-11-14T22:13:20Z, a summary of an unknown schema: " +
+			"upgrade the sink"},
 		"lost":         {func(s *Status) { s.Collect["lost"] = 7 }, "retention took 7 records"},
 		"silent nodes": {func(s *Status) { s.Silent = []string{"n1", "n2"} }, "2 nodes are silent: [n1 n2]"},
 		"no route":     {func(s *Status) { s.Routeless = []string{"n3"} }, "1 nodes have no route: [n3]"},
 		"stopped by rejects": {
 			func(s *Status) { behindSince(s, &stuck, "of cluster d") },
-			"collect: partition 0 is stopped at offset 0, 3 offsets behind; its last reject: of cluster d: mend what writes such records",
+			"collect: partition 0 is stopped at offset 0, 3 offsets behind; its last reject: of cluster d: mend " +
+				"what writes such records",
 		},
-		"stopped before its first commit": {func(s *Status) { behindSince(s, nil, "of cluster d") }, "partition 0 is stopped at offset 0"},
-		"stopped, nobody knows why":       {func(s *Status) { behindSince(s, &stuck, "") }, "partition 0 is stopped at offset 0, 3 offsets behind: the log of a"},
+		"stopped before its first commit": {
+			func(s *Status) { behindSince(s, nil, "of cluster d") },
+			"partition 0 is stopped at offset 0",
+		},
+		"stopped, nobody knows why": {
+			func(s *Status) { behindSince(s, &stuck, "") },
+			"partition 0 is stopped at offset 0, 3 offsets behind: the log of a",
+		},
 		"its owner is gone": {func(s *Status) {
 			behindSince(s, &stuck, "")
 			s.Partitions[0].Owner = "weir/10.0.0.7:57478"
-		}, "collect: partition 0 is stopped at offset 0, 3 offsets behind: the log of weir/10.0.0.7:57478 says why, it has committed nothing for 1m12s; " +
+		}, "collect: partition 0 is stopped at offset 0, 3 offsets behind: the log of weir/10.0.0.7:57478 says why, " +
+			"it has committed nothing for 1m12s; " +
 			"where it does not run, start another `weir collect`: the group then shares its partitions out anew"},
 		"its first owner is gone": {func(s *Status) {
 			behindSince(s, nil, "")
 			s.Partitions[0].ClosedMs, s.Partitions[0].FirstMs = nil, &stuck
-		}, "collect: partition 0 is stopped at offset 0, 3 offsets behind: the log of a says why, it has committed nothing for 1m12s; where it does not run"},
+		}, "collect: partition 0 is stopped at offset 0, 3 offsets behind: the log of a says why, it has committed " +
+			"nothing for 1m12s; where it does not run"},
 		"its first owner has just begun": {func(s *Status) {
 			behindSince(s, nil, "")
 			s.Partitions[0].ClosedMs, s.Partitions[0].FirstMs = nil, &moved
@@ -232,10 +258,16 @@ func TestJudge(t *testing.T) {
 			behindSince(s, &stuck, "")
 			s.Partitions[0].Lag = 0
 		}, ""},
-		"catching up after rejects": {func(s *Status) { behindSince(s, &moved, "of cluster d") }, "collect: partition 0 is behind by 3 offsets"},
-		"rejected, and went on":     {func(s *Status) { s.Partitions[0].RejectReason = "of cluster d" }, ""},
-		"Tick from the future":      {func(s *Status) { ahead := int64(-7_200_000); s.TickAgeMs = &ahead }, "the last closed interval ends in 2h0m0s: set the clock"},
-		"some jobs end":             {intervals(IntervalStatus{Summarized: 5, Ended: 5}), ""},
+		"catching up after rejects": {
+			func(s *Status) { behindSince(s, &moved, "of cluster d") },
+			"collect: partition 0 is behind by 3 offsets",
+		},
+		"rejected, and went on": {func(s *Status) { s.Partitions[0].RejectReason = "of cluster d" }, ""},
+		"Tick from the future": {
+			func(s *Status) { ahead := int64(-7_200_000); s.TickAgeMs = &ahead },
+			"the last closed interval ends in 2h0m0s: set the clock",
+		},
+		"some jobs end": {intervals(IntervalStatus{Summarized: 5, Ended: 5}), ""},
 		"late once": {func(s *Status) {
 			intervals(IntervalStatus{Late: 3})(s)
 			s.Intervals[1].Late = 0
@@ -246,7 +278,8 @@ func TestJudge(t *testing.T) {
 			s := good()
 			c.change(s)
 			s.judge(cfg)
-			if text := strings.Join(s.Wrong, "; "); c.says == "" && text != "" || !strings.Contains(text, c.says) || len(s.Wrong) > 1 {
+			if text := strings.Join(s.Wrong, "; "); c.says == "" && text != "" || !strings.Contains(text,
+				c.says) || len(s.Wrong) > 1 {
 				t.Errorf("%q, want %q alone", text, c.says)
 			}
 		})
@@ -260,11 +293,18 @@ func TestWrongNamesItsRemedy(t *testing.T) {
 		TimeMs: start, TickMs: &start, TickAgeMs: &age, TickLengthMs: &other, PlannedMs: new(int64),
 		Collect: map[string]int64{"lost": 1}, Merge: map[string]int64{},
 		Partitions: []PartitionStatus{
-			{Stage: "collect", Owner: "a", Replaced: true}, {Stage: "collect", Partition: 1}, {Stage: "collect", Partition: 2, Owner: "a", Lag: 1},
+			{Stage: "collect", Owner: "a", Replaced: true}, {Stage: "collect", Partition: 1}, {
+				Stage:     "collect",
+				Partition: 2, Owner: "a", Lag: 1,
+			},
 		},
-		Rejects: []RejectStatus{{"weir.counters", 3, 1, "of cluster d"}}, Sink: []SinkStatus{{Position: 1, End: 2, Behind: true}}, SinkError: "x",
+		Rejects: []RejectStatus{{"weir.counters", 3, 1, "of cluster d"}}, Sink: []SinkStatus{{
+			Position: 1, End: 2,
+			Behind: true,
+		}}, SinkError: "x",
 		Intervals:  []IntervalStatus{{Late: 1, Ended: 1}, {Late: 1, Ended: 1}, {Late: 1, Ended: 1}},
-		Incomplete: []IncompleteJob{{JobID: "j"}}, Silent: []string{"n"}, Routeless: []string{"n"}, OtherInterval: map[string]int64{"n": 1},
+		Incomplete: []IncompleteJob{{JobID: "j"}}, Silent: []string{"n"}, Routeless: []string{"n"},
+		OtherInterval: map[string]int64{"n": 1},
 	}
 	*s.PlannedMs = start + 7_200_000
 	s.judge(config.Default())
@@ -283,7 +323,10 @@ func TestWrongNamesItsRemedy(t *testing.T) {
 func TestAccounts(t *testing.T) {
 	a := newAccounts("", 2000, 1000)
 	hear := func(node, job string, start, length int64) {
-		a.add(0, &schemas.CounterBatch{NodeHeader: schemas.NodeHeader{Node: node, JobID: job, IntervalStart: start, IntervalMs: length}})
+		a.add(0, &schemas.CounterBatch{NodeHeader: schemas.NodeHeader{
+			Node: node, JobID: job, IntervalStart: start,
+			IntervalMs: length,
+		}})
 	}
 	list := func(job string, parts int32, nodes ...string) schemas.TickJob {
 		return schemas.TickJob{JobID: job, Parts: parts, Nodes: nodes}
@@ -294,18 +337,26 @@ func TestAccounts(t *testing.T) {
 	hear("n1", "over", 2000, 1000)
 	hear("n2", "nowhere", 2000, 1000)
 	hear("n4", "j", 2000, 500)
-	a.add(0, &schemas.Tick{IntervalStart: 2000, IntervalMs: 1000, More: true, Jobs: []schemas.TickJob{list("j", 1, "n1", "n2", "n3", "n4")}})
+	a.add(0, &schemas.Tick{IntervalStart: 2000, IntervalMs: 1000, More: true, Jobs: []schemas.TickJob{list("j", 1,
+		"n1", "n2", "n3", "n4")}})
 	hear("n2", "k", 2000, 1000) // between the two: in time
-	a.add(0, &schemas.Tick{IntervalStart: 2000, IntervalMs: 1000, Jobs: []schemas.TickJob{list("k", 1, "n2"), list("over", 0, "n1")}})
+	a.add(0, &schemas.Tick{IntervalStart: 2000, IntervalMs: 1000, Jobs: []schemas.TickJob{
+		list("k", 1, "n2"),
+		list("over", 0, "n1"),
+	}})
 	hear("n5", "j", 2000, 1000)
 	hear("n1", "j", 3000, 1000) // not closed yet
 	s := &Status{}
 	absent := a.close(s)
-	if diff := cmp.Diff([]IntervalStatus{{IntervalStart: 2000, Expected: 5, Summarized: 2, Late: 1, Misrouted: 1, Ended: 1}}, s.Intervals); diff != "" {
+	if diff := cmp.Diff([]IntervalStatus{{
+		IntervalStart: 2000, Expected: 5, Summarized: 2, Late: 1, Misrouted: 1,
+		Ended: 1,
+	}}, s.Intervals); diff != "" {
 		t.Error(diff)
 	}
 	want := &Status{
-		Intervals: s.Intervals, Silent: []string{"n3"}, Late: []string{"n5"}, Misrouted: []string{"n2"}, OtherInterval: map[string]int64{"n4": 500},
+		Intervals: s.Intervals, Silent: []string{"n3"}, Late: []string{"n5"}, Misrouted: []string{"n2"},
+		OtherInterval: map[string]int64{"n4": 500},
 	}
 	if diff := cmp.Diff(want, s); diff != "" {
 		t.Error(diff)
@@ -333,7 +384,8 @@ func TestIncompleteRows(t *testing.T) {
 	add(schemas.JobSystem, 0, 0, 0, 0)
 	incomplete, expected, reported := r.judged(missing{{JobID: "broken"}: {"n2": true, "n1": true}})
 	want := []IncompleteJob{{
-		JobID: "broken", IntervalStart: 3000, Parts: 1, PartsReported: 1, NodesExpected: 3, NodesReported: 1, Missing: []string{"n1", "n2"},
+		JobID: "broken", IntervalStart: 3000, Parts: 1, PartsReported: 1, NodesExpected: 3, NodesReported: 1,
+		Missing: []string{"n1", "n2"},
 	}}
 	if diff := cmp.Diff(want, incomplete); diff != "" {
 		t.Error(diff)
@@ -347,7 +399,8 @@ func TestIntervalLine(t *testing.T) {
 	l := IntervalLine{Jobs: map[string]int{}}
 	l.add(summary("a", 0, 0, "x", "y"))
 	l.add(summary(schemas.JobRest, 0, 0, "x"))
-	if text := l.String(); !strings.Contains(text, "1 EXACT") || !strings.Contains(text, "nodes 4/6") || !strings.Contains(text, "metrics 3") {
+	if text := l.String(); !strings.Contains(text, "1 EXACT") || !strings.Contains(text,
+		"nodes 4/6") || !strings.Contains(text, "metrics 3") {
 		t.Error(text)
 	}
 }

@@ -30,7 +30,7 @@ func (l IntervalLine) String() string {
 }
 
 func (l *IntervalLine) add(s *schemas.JobSummary) {
-	if s.JobID == schemas.JobSystem { // all the others once more
+	if s.JobID == schemas.JobSystem { // the sum of all others
 		return
 	}
 	l.NodesExpected += s.NodesExpected
@@ -41,9 +41,8 @@ func (l *IntervalLine) add(s *schemas.JobSummary) {
 	}
 }
 
-// Follow calls each with a line for every interval, in order, once no further summary of it came for a moment. What
-// comes later than that is not shown: it is in the topic and in the archive. It returns when ctx ends or each returns
-// false.
+// Follow calls each with a line for every interval, in order. A line is due once no summary of its interval came for a
+// moment. Later summaries are only in the topic and in the archive. Follow returns when ctx ends or each returns false.
 func Follow(ctx context.Context, cfg config.Config, each func(l IntervalLine) bool) error {
 	cl, err := Connect(ctx, cfg, kgo.ConsumeTopics(cfg.Prefix+schemas.TopicJobSummary),
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtEnd()), kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd()),

@@ -16,13 +16,13 @@ type history struct {
 	n     int
 
 	all   []*schemas.JobSummary
-	read  int       // of all, those of windows that were read to their ends
-	since time.Time // all that was written from then on has been read
-	begin bool      // the topic has nothing before that
+	read  int       // summaries in windows that were read completely
+	since time.Time // every record written from then on has been read
+	begin bool      // the topic has nothing before since
 
-	asked   bool   // of the scheduler's record
-	restart int32  // the last one that is known
-	started *int64 // of that restart, milliseconds; nil where nobody says
+	asked   bool   // whether the scheduler's record was read
+	restart int32  // the last known one
+	started *int64 // start of that restart in milliseconds; nil if unknown
 }
 
 // add decodes the summaries of the job, and no others. An undecodable one is passed over: the archive's footers and
@@ -38,7 +38,7 @@ func (h *history) add(r *kgo.Record) error {
 	return nil
 }
 
-// window notes that all that was written since a time has been read.
+// window notes that every record written since a time has been read.
 func (h *history) window(since time.Time) {
 	h.since, h.read = since, len(h.all)
 	for _, s := range h.all {
@@ -70,14 +70,14 @@ func (h *history) intervals(from int64) (n int) {
 	return n
 }
 
-// enough reports whether the last n intervals are there. A summary is written after its interval, so what has not been
-// read is of intervals before h.since. Summaries may be late: n rows alone would not be the last ones.
+// enough reports whether the last n intervals are there. A summary is written after its interval, so unread
+// summaries are of intervals before h.since. Summaries may be late: the first n rows need not be the last intervals.
 func (h *history) enough() bool { return h.intervals(h.since.UnixMilli()) >= h.n }
 
 // whole reports whether the job began after h.since.
 func (h *history) whole() bool { return h.started != nil && *h.started >= h.since.UnixMilli() }
 
-// fewer says why there are less than n intervals. It is empty where there are n.
+// fewer returns why there are less than n intervals. It is empty if there are n.
 func (h *history) fewer(cfg config.Config) string {
 	there := h.intervals(0)
 	if there >= h.n {

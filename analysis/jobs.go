@@ -64,14 +64,14 @@ func Jobs(ctx context.Context, cfg config.Config) ([]JobRow, error) {
 // earlier is a time that is twice as long ago.
 func earlier(now, since time.Time) time.Time { return now.Add(-2 * now.Sub(since)) }
 
-// newest finds the last summary of each job, by the records' keys, where a topic is read backwards.
+// newest finds the last summary of each job in a topic that is read backwards, by the records' keys.
 type newest struct {
 	of    map[string]*schemas.JobSummary
 	final map[string]bool // no summary of an earlier window can be a later one
 }
 
-// add notes a summary. It does not decode those of a job whose newest summary is final. It passes over one that cannot
-// be decoded: the archive's footers and `weir tail` show it.
+// add notes a summary. It does not decode those of a job whose newest summary is final. It skips one that it cannot
+// decode: the archive's footers and `weir tail` show it.
 func (n newest) add(r *kgo.Record) error {
 	if n.final[string(r.Key)] {
 		return nil
@@ -85,18 +85,18 @@ func (n newest) add(r *kgo.Record) error {
 	return nil
 }
 
-// readBack is called once all that was written since a time has been read. What was written before is of intervals that
-// had ended by then.
+// readBack is called once every record written since a time has been read. Earlier records are of intervals that had
+// ended by then.
 func (n newest) readBack(since time.Time) {
 	for key, s := range n.of {
 		n.final[key] = s.IntervalStart >= since.UnixMilli()
 	}
 }
 
-// unread stands for metrics of which only the number is wanted.
+// unread stands for metrics when only their number is shown.
 var unread [schemas.MaxMetrics]schemas.JobSummaryMetric
 
-// bare returns what a JobRow shows of a summary. It holds no memory of the decoded record: there are very many.
+// bare returns what a JobRow shows of a summary. It keeps no memory of the decoded record, since there are very many.
 func bare(s *schemas.JobSummary) *schemas.JobSummary {
 	b := *s
 	b.Cluster, b.JobID, b.Method, b.Metrics = "", strings.Clone(s.JobID), strings.Clone(s.Method),
@@ -169,9 +169,9 @@ func isOf(r *kgo.Record, jobID string) bool {
 	return found && string(id) == jobID
 }
 
-// Job returns the rows of a job's last intervals, oldest first: at most n intervals of its last restart, and of earlier
-// ones what was written in that time, at most n of each. It reads as far back as n intervals need, for a minute at
-// most. Where there are fewer, why says so.
+// Job returns the rows of a job's last intervals, oldest first. These are at most n intervals of its last restart, and
+// at most n of each earlier restart in the same time. It reads as far back as n intervals need, for a minute at most.
+// If there are fewer intervals, why has the reason.
 func Job(ctx context.Context, cfg config.Config, jobID string, n int) (rows []schemas.Row, why string, err error) {
 	limited, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -197,7 +197,7 @@ func Job(ctx context.Context, cfg config.Config, jobID string, n int) (rows []sc
 		return earlier(now, since), failed == nil && !h.whole()
 	})
 	if !h.since.IsZero() && limited.Err() != nil && ctx.Err() == nil {
-		err, failed = nil, nil // the time is over: what was read is worth showing
+		err, failed = nil, nil // out of time: the records read so far are worth showing
 	}
 	if err = cmp.Or(err, failed); err != nil {
 		return nil, "", err
@@ -219,7 +219,7 @@ func lastRows(all []*schemas.JobSummary, jobID string, n int) []schemas.Row {
 		of[s.Restart]++
 	}
 	for _, s := range mine {
-		if of[s.Restart]--; of[s.Restart] < n { // so many of the same life follow
+		if of[s.Restart]--; of[s.Restart] < n { // n intervals of the same restart are newer
 			rows = append(rows, s.Rows()...)
 		}
 	}

@@ -69,15 +69,15 @@ func (s *Status) balancerDiffers(cfg config.Config) bool {
 }
 
 // judgePartitions also notes which partitions are behind, and which stopped. An owner that stops a partition commits
-// the reason in Progress. One that catches up commits every ten seconds at least: where nothing was committed for
-// longer while records wait, it is stuck, or the group takes it for alive although it is not.
+// the reason in Progress. An owner that catches up commits every ten seconds at least. If none commits for longer while
+// records wait, the owner is stuck, or dead and still a member of the group.
 func (s *Status) judgePartitions(cfg config.Config) {
 	still := 3 * max(cfg.Interval, config.QuietCommit)
 	for i := range s.Partitions {
 		p := &s.Partitions[i]
 		patience := 2 * cfg.Interval
 		if p.Stage == "merge" {
-			patience += config.QuietCommit // where no job is split it has nothing to say, and commits this often
+			patience += config.QuietCommit // without split jobs it commits only this often
 		}
 		old := s.TickMs != nil && (p.ClosedMs == nil || *p.ClosedMs < *s.TickMs-patience.Milliseconds())
 		p.Behind = old && p.Lag+p.Held > 0
@@ -165,8 +165,8 @@ func (s *Status) judgeSink(cfg config.Config) {
 	}
 }
 
-// judgeIntervals finds fates that keep rising: every one of the last intervals has them. Jobs end all the time, so of
-// these more than half of an interval's records must have ended.
+// judgeIntervals finds fates that keep rising: each of the last intervals has them. Jobs end all the time, so the fate
+// ended counts only if more than half of an interval's records have it.
 func (s *Status) judgeIntervals(cfg config.Config) {
 	if len(s.Intervals) < statusTicks {
 		return

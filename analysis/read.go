@@ -25,7 +25,7 @@ var ErrUnreachable = errors.New("no broker answers")
 
 var errNoTopic = errors.New("there is none of this name")
 
-// A person waits for the answer: of the first contact, and of a whole topic.
+// A person waits for the answer. One limit is for the first contact, one for a whole topic.
 const (
 	pingTimeout = 5 * time.Second
 	readTimeout = time.Minute
@@ -45,7 +45,7 @@ func Connect(ctx context.Context, cfg config.Config, further ...kgo.Opt) (*kgo.C
 	defer cancel()
 	if err := cl.Ping(ping); err != nil {
 		cl.Close()
-		if ctx.Err() != nil { // the brokers may be well
+		if ctx.Err() != nil { // the caller ended it, and the brokers may be well
 			return nil, fmt.Errorf("asking %s: %w", strings.Join(cfg.Kafka.Brokers, ","), ctx.Err())
 		}
 		return nil, unreachable(cfg, err)
@@ -53,10 +53,10 @@ func Connect(ctx context.Context, cfg config.Config, further ...kgo.Opt) (*kgo.C
 	return cl, nil
 }
 
-// unreachable is the error of a first contact in vain: with the brokers that were asked, and what to do.
+// unreachable is the error of a failed first contact. It names the brokers that were asked, and the remedy.
 func unreachable(cfg config.Config, err error) error {
 	brokers := strings.Join(cfg.Kafka.Brokers, ",")
-	if explained := kafka.Explain(cfg.Kafka, err); explained != err { //nolint:errorlint // the very same
+	if explained := kafka.Explain(cfg.Kafka, err); explained != err { //nolint:errorlint // whether it is the same value
 		return fmt.Errorf("%w at %s: %w", ErrUnreachable, brokers, explained)
 	}
 	remedy := "check kafka.brokers, and that Kafka runs there"
@@ -107,7 +107,7 @@ type reader struct {
 	cfg  config.Config
 	cl   *kgo.Client
 	adm  *kadm.Client
-	ends map[string]map[int32]kafka.Range // of the topics, as they were when they were first asked for
+	ends map[string]map[int32]kafka.Range // of each topic, as first asked for
 	ids  map[string]string                // of these topics
 }
 
@@ -179,9 +179,9 @@ func (r *reader) since(ctx context.Context, topic string, since time.Time, each 
 	return kafka.ReadRanges(ctx, r.cl, topic, ranges, each)
 }
 
-// back reads a topic backwards in time, window by window: what was written since a time, and then what was written
-// before that and since the earlier time that next returns, and so on. It ends where next returns false, or at the
-// topic's begin, which it reports. Each record is read once.
+// back reads a topic backwards in time, window by window. The first window has the records written since a time. Each
+// further window begins at the earlier time that next returns. It ends when next returns false, or at the topic's
+// begin, which it reports. Each record is read once.
 func (r *reader) back(
 	ctx context.Context, topic string, since time.Time,
 	each func(r *kgo.Record) error, next func(since time.Time) (time.Time, bool),

@@ -14,7 +14,8 @@ import (
 // TestTailNamesUserAndRemedy: whoever may not read a topic learns as whom they asked, and which permission is missing. Kafka
 // says the same of a topic that is not there.
 func TestTailNamesUserAndRemedy(t *testing.T) {
-	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.EnableSASL(), kfake.EnableACLs(), kfake.User("SCRAM-SHA-512", "ada", "secret"))
+	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.EnableSASL(), kfake.EnableACLs(),
+		kfake.User("SCRAM-SHA-512", "ada", "secret"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +32,10 @@ func TestTailNamesUserAndRemedy(t *testing.T) {
 		if err == nil {
 			t.Fatalf("%s is shown", topic)
 		}
-		for _, part := range []string{"weir." + topic, "user ada", "permission on the topic is missing", cfg.Kafka.Brokers[0]} {
+		for _, part := range []string{
+			"weir." + topic, "user ada", "permission on the topic is missing",
+			cfg.Kafka.Brokers[0],
+		} {
 			if !strings.Contains(err.Error(), part) {
 				t.Errorf("%v does not say %q", err, part)
 			}
@@ -49,11 +53,13 @@ func TestAbsentTopicIsNamed(t *testing.T) {
 	cfg := config.Default()
 	cfg.Kafka.Brokers = broker.ListenAddrs()
 	for topic, says := range map[string]string{
-		"counters": "`weir topics create` makes what is missing", "nope": "weir has counters, routes,", "weir.nope": `"weir.nope"`,
+		"counters": "`weir topics create` makes what is missing", "nope": "weir has counters, routes,",
+		"weir.nope":               `"weir.nope"`,
 		strings.Repeat("x", 1000): "weir has counters",
 	} {
 		err := Tail(t.Context(), cfg, topic, false, func(TailRecord) bool { return false })
-		if err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), cfg.Kafka.Brokers[0]) || len(err.Error()) > 400 {
+		if err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(),
+			cfg.Kafka.Brokers[0]) || len(err.Error()) > 400 {
 			t.Errorf("%.20s: %v, want a short line with %q", topic, err, says)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// IntervalStatus is what became of the records of one closed interval, over all partitions of counters, so far.
+// IntervalStatus has the fates of the records of one closed interval, over all partitions of counters, so far.
 type IntervalStatus struct {
 	IntervalStart int64 `json:"interval_start"`
 	Expected      int64 `json:"expected"` // (node, job) pairs that the Ticks list, without jobs that ended
@@ -27,7 +27,7 @@ type IncompleteJob struct {
 	PartsReported int32    `json:"parts_reported"`
 	NodesExpected int32    `json:"nodes_expected"`
 	NodesReported int32    `json:"nodes_reported"`
-	Missing       []string `json:"missing_nodes"` // listed by one of the last Ticks, and not there in time
+	Missing       []string `json:"missing_nodes"` // listed by one of the last Ticks, without a record in time
 }
 
 // place is one interval in one partition of counters.
@@ -51,8 +51,8 @@ type window struct {
 	late   map[string]int64
 }
 
-// accounts judges the records of the last intervals as collectors do, from the log alone: a status is asked for once,
-// and counts that rise cannot be seen in one look.
+// accounts judges the records of the last intervals as collectors do, from the log alone. A status is read once, and
+// one look cannot show that a counter rises.
 type accounts struct {
 	cluster    string
 	oldest     int64 // interval_start
@@ -125,7 +125,7 @@ func (a *accounts) tick(partition int32, t *schemas.Tick) {
 	}
 }
 
-// count adds what became of the records that came in time, and names the nodes whose records no Tick lists.
+// count adds the fates of the records that came in time, and names the nodes whose records no Tick lists.
 func (w *window) count(i *IntervalStatus, misrouted map[string]bool) {
 	for o := range w.came {
 		switch goesOn, listed := w.listed[o]; {
@@ -142,7 +142,7 @@ func (w *window) count(i *IntervalStatus, misrouted map[string]bool) {
 	}
 }
 
-// missing is by job the nodes that a Tick lists and that were not there in time.
+// missing has, by job, the nodes that a Tick lists and whose records did not come in time.
 type missing map[schemas.JobKey]map[string]bool
 
 // close returns the closed intervals, oldest first, and names the nodes that are silent, late or misrouted.
@@ -184,7 +184,7 @@ func (a *accounts) close(s *Status) missing {
 	return absent
 }
 
-// names are sorted, and never nil: they become a JSON array.
+// names returns the keys sorted, and never nil: they become a JSON array.
 func names(of map[string]bool) []string {
 	return append([]string{}, slices.Sorted(maps.Keys(of))...)
 }
@@ -208,9 +208,9 @@ func (r rows) add(s *schemas.JobSummary) {
 	r[key] = append(r[key], rowCounts{s.IntervalStart, s.Parts, s.PartsReported, s.NodesExpected, s.NodesReported})
 }
 
-// judged returns the jobs of whose last statusRows rows none is whole. It also returns the nodes expected and reported,
-// by all rows of the last statusRows intervals that have any. The whole machine is left out: it is all the others once
-// more.
+// judged returns the jobs whose last statusRows rows are all incomplete. It also returns the nodes expected and
+// reported by all rows of the last statusRows intervals. It leaves out the whole machine, which is the sum of all
+// others.
 func (r rows) judged(absent missing) (incomplete []IncompleteJob, expected, reported int64) {
 	incomplete = []IncompleteJob{}
 	starts := map[int64]bool{}

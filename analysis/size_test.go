@@ -44,8 +44,14 @@ func TestStatusOpensFewConnections(t *testing.T) {
 	i.run(says{})
 	last := i.starts[len(i.starts)-1]
 	for p := range int32(256) {
-		i.put(schemas.TopicCounters, p, &schemas.Tick{IntervalStart: last, IntervalMs: i.cfg.Interval.Milliseconds(), Epoch: 1})
-		i.put(schemas.TopicProgress, p, &schemas.Progress{Position: 1, Closed: &last, ClosedIntervalMs: i.cfg.Interval.Milliseconds()})
+		i.put(schemas.TopicCounters, p, &schemas.Tick{
+			IntervalStart: last, IntervalMs: i.cfg.Interval.Milliseconds(),
+			Epoch: 1,
+		})
+		i.put(schemas.TopicProgress, p, &schemas.Progress{
+			Position: 1, Closed: &last,
+			ClosedIntervalMs: i.cfg.Interval.Milliseconds(),
+		})
 	}
 	before := accepted.Load()
 	s, err := ReadStatus(t.Context(), i.cfg)
@@ -154,7 +160,8 @@ func TestJobThatEndedLongAgo(t *testing.T) {
 	i := installOn(t, 2)
 	ended := time.Now().Add(-40*time.Minute).UnixMilli() / 2000 * 2000
 	start := ended - 3*2000
-	i.write(schemas.TopicJobs, ended, &schemas.Job{JobID: "known", Start: &start, State: schemas.StateCompleted}, "known/0")
+	i.write(schemas.TopicJobs, ended, &schemas.Job{JobID: "known", Start: &start, State: schemas.StateCompleted},
+		"known/0")
 	for n := range int64(3) {
 		for _, job := range []string{"known", "unknown"} {
 			i.write(schemas.TopicJobSummary, start+n*2000+2000, summary(job, 0, start+n*2000, "x"), job+"/0")
@@ -162,7 +169,8 @@ func TestJobThatEndedLongAgo(t *testing.T) {
 	}
 	i.summaries(1, 3, 1)
 	for job, want := range map[string]string{
-		"known": "job known has 3 of 9 intervals: it began at ", "unknown": "job unknown has 3 of 9 intervals: topic test.job-summary has no more",
+		"known": "job known has 3 of 9 intervals: it began at ", "unknown": "job unknown has 3 of 9 intervals: " +
+			"topic test.job-summary has no more",
 	} {
 		rows, fewer, err := Job(t.Context(), i.cfg, job, 9)
 		if err != nil || len(rows) != 3 || !strings.HasPrefix(fewer, want) {
@@ -172,7 +180,8 @@ func TestJobThatEndedLongAgo(t *testing.T) {
 			t.Errorf("%s -n 2: %d rows, %q, %v", job, len(rows), fewer, err)
 		}
 	}
-	if rows, fewer, err := Job(t.Context(), i.cfg, "typo", math.MaxInt); err != nil || rows != nil || !strings.Contains(fewer, "has no more") {
+	if rows, fewer, err := Job(t.Context(), i.cfg, "typo",
+		math.MaxInt); err != nil || rows != nil || !strings.Contains(fewer, "has no more") {
 		t.Errorf("typo: %d rows, %q, %v", len(rows), fewer, err)
 	}
 }

@@ -37,15 +37,15 @@ type Status struct {
 	NodesExpected int64             `json:"nodes_expected"`  // by all rows of the last three intervals that have any
 	NodesReported int64             `json:"nodes_reported"`  // the same
 	Incomplete    []IncompleteJob   `json:"incomplete_jobs"` // three rows in a row lack something
-	Silent        []string          `json:"silent_nodes"`    // listed by the last Ticks, and not heard of
-	Late          []string          `json:"late_nodes"`      // heard of after the Tick
-	Misrouted     []string          `json:"misrouted_nodes"` // sent what no Tick of that partition lists
+	Silent        []string          `json:"silent_nodes"`    // listed by the last Ticks, without a record
+	Late          []string          `json:"late_nodes"`      // their records came after the Tick
+	Misrouted     []string          `json:"misrouted_nodes"` // no Tick of that partition lists their records
 	Routeless     []string          `json:"routeless_nodes"` // of balance.nodes, without a Route
 	OtherInterval map[string]int64  `json:"other_interval"`  // interval_ms of the nodes whose records have another
 	Wrong         []string          `json:"wrong"`           // each with its remedy
 }
 
-// RejectStatus is what was rejected of one partition in the last minutes.
+// RejectStatus counts the rejects of one partition in the last minutes.
 type RejectStatus struct {
 	Topic     string `json:"topic"`
 	Partition int32  `json:"partition"`
@@ -159,7 +159,7 @@ func (s *Status) balancer(ctx context.Context, from *reader) error {
 func (s *Status) sink(ctx context.Context, from *reader) error {
 	archive, err := sink.Look(from.cfg)
 	if err := errors.Join(append(archive.Damaged, err)...); err != nil {
-		s.SinkError = err.Error() // the rest of the status is worth as much without it
+		s.SinkError = err.Error() // the rest of the status does not need the archive
 	}
 	positions := archive.Positions
 	if positions == nil {
@@ -193,7 +193,7 @@ func (s *Status) sink(ctx context.Context, from *reader) error {
 	return nil
 }
 
-// nodes compares what the last Ticks list with what came, and with the rows that were made of it.
+// nodes compares the nodes that the last Ticks list with the records that came, and with the rows made of them.
 func (s *Status) nodes(ctx context.Context, from *reader) error {
 	if s.TickMs == nil {
 		return nil
@@ -201,7 +201,7 @@ func (s *Status) nodes(ctx context.Context, from *reader) error {
 	oldest := *s.TickMs - (statusTicks-1)**s.TickLengthMs
 	a := newAccounts(from.cfg.Cluster, oldest, s.IntervalMs)
 	err := from.since(ctx, from.cfg.Prefix+schemas.TopicCounters, time.UnixMilli(oldest), func(r *kgo.Record) error {
-		if v, err := schemas.Unmarshal(r.Value); err == nil { // else collect rejects and counts it
+		if v, err := schemas.Unmarshal(r.Value); err == nil { // collect rejects and counts the others
 			a.add(r.Partition, v)
 		}
 		return nil
@@ -228,7 +228,7 @@ func (s *Status) nodes(ctx context.Context, from *reader) error {
 	return nil
 }
 
-// rejects counts what was rejected in the last minutes, and finds why a partition's last record was.
+// rejects counts the rejects of the last minutes, and finds the reason of each partition's last one.
 func (s *Status) rejects(ctx context.Context, from *reader) error {
 	topic := from.cfg.Prefix + schemas.TopicRejects
 	bounds, err := from.bounds(ctx, topic)

@@ -43,7 +43,8 @@ func installOn(t testing.TB, collectors int, opts ...kfake.Opt) *installation {
 	}
 	t.Cleanup(cluster.Close)
 	for _, topic := range schemas.Topics(cfg.Prefix, schemas.Sizes{
-		Collectors: collectors, Routes: 1, Partials: 1, JobSummary: 1, Replication: 1, CountersRetention: time.Hour, SummaryRetention: time.Hour,
+		Collectors: collectors, Routes: 1, Partials: 1, JobSummary: 1, Replication: 1, CountersRetention: time.Hour,
+		SummaryRetention: time.Hour,
 	}) {
 		if err := cluster.CreateTopic(topic.Name, int32(topic.Partitions), topic.Config); err != nil {
 			t.Fatal(err)
@@ -99,7 +100,8 @@ func (i *installation) run(c says) {
 		send := func(change func(*schemas.CounterBatch) bool) {
 			for _, n := range []string{"n1", "n2"} {
 				b := &schemas.CounterBatch{NodeHeader: schemas.NodeHeader{
-					Cluster: "c", Node: n, RunID: "r", IntervalStart: start, IntervalMs: i.cfg.Interval.Milliseconds(), JobID: "j",
+					Cluster: "c", Node: n, RunID: "r", IntervalStart: start, IntervalMs: i.cfg.Interval.Milliseconds(),
+					JobID: "j",
 				}}
 				if change(b) {
 					i.put(schemas.TopicCounters, 0, b)
@@ -151,7 +153,10 @@ func TestStatusSays(t *testing.T) {
 	}{
 		"all is well": {},
 		"balancer of another interval": {
-			says{lengthMs: 1000}, nil, []string{"the balancer's interval is 1s, this configuration has 2s", "set `interval`"},
+			says{lengthMs: 1000}, nil, []string{
+				"the balancer's interval is 1s, this configuration has 2s",
+				"set `interval`",
+			},
 		},
 		"agent of another interval": {
 			says{batch: func(b *schemas.CounterBatch) bool {
@@ -177,7 +182,10 @@ func TestStatusSays(t *testing.T) {
 			[]string{"1 jobs are incomplete in 3 rows in a row: [j/0 2/2 nodes 1/2 parts]", "look at"},
 		},
 		"late in every interval": {
-			says{after: n2}, nil, []string{"3 records of the last 3 intervals came after the Tick, from [n2]", "clocks"},
+			says{after: n2}, nil, []string{
+				"3 records of the last 3 intervals came after the Tick, from [n2]",
+				"clocks",
+			},
 		},
 		"misrouted in every interval": {
 			says{batch: func(b *schemas.CounterBatch) bool {
@@ -185,31 +193,51 @@ func TestStatusSays(t *testing.T) {
 					b.JobID = "gone"
 				}
 				return true
-			}}, nil, []string{"3 records of the last 3 intervals are of jobs that no Tick lists, from [n2]", "Their logs say"},
+			}}, nil, []string{
+				"3 records of the last 3 intervals are of jobs that no Tick lists, from [n2]",
+				"Their logs say",
+			},
 		},
 		"ended, all of it": {
 			says{tick: func(t *schemas.Tick) { t.Jobs[0].Parts = 0 }},
 			nil,
-			[]string{"6 records of the last 3 intervals, more than half, are of jobs that ended within", "set the clock"},
+			[]string{
+				"6 records of the last 3 intervals, more than half, are of jobs that ended within",
+				"set the clock",
+			},
 		},
 		"rejects": {
 			says{}, func(i *installation) {
 				for offset := range int64(3) {
-					i.put(schemas.TopicRejects, 0, &schemas.Reject{Topic: "test.counters", Partition: 1, Offset: offset, Reason: "of cluster d"})
+					i.put(schemas.TopicRejects, 0, &schemas.Reject{
+						Topic: "test.counters", Partition: 1,
+						Offset: offset, Reason: "of cluster d",
+					})
 				}
-			}, []string{"3 records were rejected in the last 5m0s, from [test.counters-1 (3)]", "of cluster d", "`weir tail rejects`"},
+			}, []string{
+				"3 records were rejected in the last 5m0s, from [test.counters-1 (3)]", "of cluster d",
+				"`weir tail rejects`",
+			},
 		},
 		"topic made anew": {
-			says{progress: func(p *schemas.Progress, _ *installation) { p.TopicID = "000102030405060708090a0b0c0d0e0f" }},
+			says{progress: func(p *schemas.Progress,
+				_ *installation,
+			) {
+				p.TopicID = "000102030405060708090a0b0c0d0e0f"
+			}},
 			nil,
-			[]string{"collect: partition 0 is stopped: its topic was deleted and made anew", "delete its topic of Progress too"},
+			[]string{
+				"collect: partition 0 is stopped: its topic was deleted and made anew",
+				"delete its topic of Progress too",
+			},
 		},
 		"a partition that its owner stopped": {
 			says{progress: func(p *schemas.Progress, _ *installation) {
 				p.Stopped = "too many rejected records; mend what writes them"
 			}},
 			nil,
-			[]string{"collect: partition 0 is stopped, 17 offsets behind: too many rejected records; mend what writes them"},
+			[]string{"collect: partition 0 is stopped, 17 offsets behind: too many rejected records; mend what " +
+				"writes them"},
 		},
 		"topic made anew, shorter": {
 			says{progress: func(p *schemas.Progress, _ *installation) { p.Position = 1000 }},
@@ -222,7 +250,8 @@ func TestStatusSays(t *testing.T) {
 				if err := os.MkdirAll(dir, 0o755); err != nil {
 					i.t.Fatal(err)
 				}
-				if err := os.WriteFile(filepath.Join(dir, "test.job-summary-0-00000000000000000000.parquet"), []byte("rubbish"), 0o600); err != nil {
+				if err := os.WriteFile(filepath.Join(dir, "test.job-summary-0-00000000000000000000.parquet"),
+					[]byte("rubbish"), 0o600); err != nil {
 					i.t.Fatal(err)
 				}
 			}, []string{"sink: archive", "cannot be read", "sink.dir"},
@@ -278,7 +307,10 @@ func TestStatusSays(t *testing.T) {
 func TestStatusNamesAnOwnerThatCommitsNothing(t *testing.T) {
 	i := installOn(t, 1)
 	last := i.starts[len(i.starts)-1]
-	value, err := schemas.Marshal(&schemas.Tick{IntervalStart: last, IntervalMs: i.cfg.Interval.Milliseconds(), Epoch: 1})
+	value, err := schemas.Marshal(&schemas.Tick{
+		IntervalStart: last, IntervalMs: i.cfg.Interval.Milliseconds(),
+		Epoch: 1,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,9 +318,13 @@ func TestStatusNamesAnOwnerThatCommitsNothing(t *testing.T) {
 	if err := i.cl.ProduceSync(t.Context(), first).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
-	i.put(schemas.TopicBalance, 0, &schemas.BalanceState{Epoch: 1, IntervalStart: last, IntervalMs: i.cfg.Interval.Milliseconds()})
+	i.put(schemas.TopicBalance, 0, &schemas.BalanceState{
+		Epoch: 1, IntervalStart: last,
+		IntervalMs: i.cfg.Interval.Milliseconds(),
+	})
 	owns := make(chan struct{})
-	member, err := kgo.NewClient(kgo.SeedBrokers(i.cfg.Kafka.Brokers...), kgo.ClientID("weir"), kgo.ConsumerGroup("test.collect"),
+	member, err := kgo.NewClient(kgo.SeedBrokers(i.cfg.Kafka.Brokers...), kgo.ClientID("weir"),
+		kgo.ConsumerGroup("test.collect"),
 		kgo.ConsumeTopics("test.progress"), kgo.Balancers(kgo.CooperativeStickyBalancer()), kgo.DisableAutoCommit(),
 		kgo.OnPartitionsAssigned(func(context.Context, *kgo.Client, map[string][]int32) { close(owns) }))
 	if err != nil {

@@ -70,7 +70,7 @@ func Tail(
 				return fmt.Errorf("reading %s: %w", topic, e.Err)
 			}
 		}
-		if fetches.NumRecords() == 0 && brokers.Away() { // the client would try for ever, and say nothing
+		if fetches.NumRecords() == 0 && brokers.Away() { // the client would retry for ever, without an error
 			return fmt.Errorf("reading %s: %w any more at %v", topic, ErrUnreachable, cfg.Kafka.Brokers)
 		}
 		for r := range fetches.RecordsAll() {
@@ -117,8 +117,7 @@ func tailRecord(r *kgo.Record) TailRecord {
 // shownHead is how many bytes Text shows of a Reject's head.
 const shownHead = 24
 
-// Text returns the value for somebody to read: printable JSON in one line, but of a Reject's head its first bytes, in
-// hex.
+// Text returns the value as printable JSON in one line. A Reject's head is cut to its first bytes, in hex.
 func (t *TailRecord) Text() string {
 	switch {
 	case t.Error != "":
