@@ -15,7 +15,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// planFiles writes a machine of three islands of eight nodes, and the jobs of testdata's first case, with one of one node.
+// planFiles writes a machine of three islands of eight nodes, and the jobs of testdata's first case, with one of one
+// node.
 func planFiles(t *testing.T) (jobs, tree string) {
 	t.Helper()
 	t.Chdir(t.TempDir()) // no weir-data here
@@ -193,7 +194,8 @@ func TestPlanOfTheCases(t *testing.T) {
 		for _, c := range p.Collectors {
 			load = max(load, c.Load)
 		}
-		if p.Distance != distance || p.TreeNodesUsed != used || int(load) != most || used == 0 || p.LowerBound > distance {
+		if p.Distance != distance || p.TreeNodesUsed != used || int(load) != most || used == 0 ||
+			p.LowerBound > distance {
 			t.Errorf("%s: distance %d, tree nodes %d, most %d; want %d, %d, %d", file, p.Distance, p.TreeNodesUsed,
 				load, distance, used, most)
 		}
@@ -224,7 +226,8 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestExplainOfSlurmsJobs: Slurm as the only source of jobs and nodes is enough. Where it does not answer, that is said.
+// TestExplainOfSlurmsJobs: Slurm as the only source of jobs and nodes is enough. Where it does not answer, that is
+// said.
 func TestExplainOfSlurmsJobs(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {
@@ -300,7 +303,8 @@ func TestPlanFaults(t *testing.T) {
 	}
 }
 
-// TestPlanOfHostileJobs: ids that are none do not reach the terminal as they are, and what is skipped is an array though nothing is.
+// TestPlanOfHostileJobs: ids that are none do not reach the terminal as they are, and what is skipped is an array
+// though nothing is.
 func TestPlanOfHostileJobs(t *testing.T) {
 	_, tree := planFiles(t)
 	text := "jobs:\n- {id: \"\\e[31mred\\n\", nodes: [n01]}\n- {nodes: [n01]}\n- {id: _rest, nodes: [n01]}\n- {id: " +

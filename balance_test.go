@@ -14,8 +14,8 @@ import (
 	"github.com/weirhpc/weir/config"
 )
 
-// TestSlurmsMachineIsWaitedFor: a balancer that knows its nodes from Slurm alone begins when Slurm answers, and ends when it is asked
-// to before that.
+// TestSlurmsMachineIsWaitedFor: a balancer that knows its nodes from Slurm alone begins when Slurm answers, and ends
+// when it is asked to before that.
 func TestSlurmsMachineIsWaitedFor(t *testing.T) {
 	cfg := config.Default()
 	cfg.Balance.Slurm.Enabled, cfg.Balance.Slurm.Bin, cfg.Balance.Slurm.Poll = true, t.TempDir(), 50*time.Millisecond

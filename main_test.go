@@ -208,8 +208,8 @@ func TestMissingFilesAreStatus2(t *testing.T) {
 	}
 }
 
-// TestUnitsStartCrashedServicesAgain: systemd tells a crash from status 2, after which a service stays down. It crashes in the
-// environment of each unit to see.
+// TestUnitsStartCrashedServicesAgain: systemd tells a crash from status 2, after which a service stays down. It crashes
+// in the environment of each unit to see.
 func TestUnitsStartCrashedServicesAgain(t *testing.T) {
 	const crashes = "WEIR_TEST_CRASHES"
 	if os.Getenv(crashes) != "" {

@@ -22,7 +22,8 @@ func commands(c *cobra.Command) []*cobra.Command {
 	return all
 }
 
-// TestManPages: every command has a page with its name, its options and its example, and man reads it without a warning.
+// TestManPages: every command has a page with its name, its options and its example, and man reads it without a
+// warning.
 func TestManPages(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", "1800000000")
 	dir := filepath.Join(t.TempDir(), "new", "man1")

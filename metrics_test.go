@@ -107,8 +107,8 @@ func TestMetricsAreWhatThePageSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]string{} // type by name
-	for _, row := range regexp.MustCompile("(?m)^\\| `(weir_[a-z_]+)` \\| (\\w+) \\|").FindAllStringSubmatch(string(page),
-		-1) {
+	rows := regexp.MustCompile("(?m)^\\| `(weir_[a-z_]+)` \\| (\\w+) \\|")
+	for _, row := range rows.FindAllStringSubmatch(string(page), -1) {
 		want[row[1]] = row[2]
 	}
 	t.Setenv("WEIR_METRICS_LISTEN", "127.0.0.1:0")

@@ -44,7 +44,8 @@ func (p *paused) Write(b []byte) (int, error) {
 	return p.output.Write(b)
 }
 
-// TestPausedReaderStopsNothing: whoever scrolls back in less must not stop the machine's jobs, nor the end of the process.
+// TestPausedReaderStopsNothing: whoever scrolls back in less must not stop the machine's jobs, nor the end of the
+// process.
 func TestPausedReaderStopsNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	file := filepath.Join(dir, "weir.yaml")

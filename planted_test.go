@@ -101,7 +101,8 @@ func TestConfigurationThatIsNamedCountsWhole(t *testing.T) {
 	}
 }
 
-// TestEtcComesFirst: the machine's configuration counts before what `weir up` left here, and without a word where nothing is.
+// TestEtcComesFirst: the machine's configuration counts before what `weir up` left here, and without a word where
+// nothing is.
 func TestEtcComesFirst(t *testing.T) {
 	for name, c := range map[string]struct {
 		etc, here, reads bool

@@ -34,7 +34,7 @@ It ends with status 1 if something is wrong, and reports what mends it. Among wh
   - The owner of a partition commits nothing for three intervals, and 30 s at least, while records wait.
   - Records were rejected in the last five minutes.
   - Records were late or misrouted in each of the last three intervals.
-  - In each of them, more than half of the records were of jobs that ended.
+  - In each of them, more than half of the records were of jobs that had ended.
   - The last three rows of a job lack nodes.
   - A node or the balancer has another interval.`,
 		Example: `  weir status

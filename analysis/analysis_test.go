@@ -74,7 +74,8 @@ func TestLastRows(t *testing.T) {
 	}
 }
 
-// TestTailShowsRejects: two kilobytes of escapes a record are unreadable, and a control character may change a terminal.
+// TestTailShowsRejects: two kilobytes of escapes a record are unreadable, and a control character may change a
+// terminal.
 func TestTailShowsRejects(t *testing.T) {
 	tick, err := schemas.Marshal(&schemas.Tick{IntervalStart: 1000, IntervalMs: 1000})
 	if err != nil {
@@ -160,7 +161,8 @@ func TestTailRecord(t *testing.T) {
 			if err := json.Unmarshal(line, &got); err != nil {
 				t.Fatal(err)
 			}
-			if got.Schema != c.schema || string(got.Value) != c.want || got.Key != "k" || got.Offset != 7 || (got.Error != "") != (name == "rubbish") {
+			if got.Schema != c.schema || string(got.Value) != c.want || got.Key != "k" || got.Offset != 7 ||
+				(got.Error != "") != (name == "rubbish") {
 				t.Errorf("%s", line)
 			}
 		})
@@ -313,7 +315,9 @@ func TestWrongNamesItsRemedy(t *testing.T) {
 	}
 	for _, w := range s.Wrong {
 		remedy := w[strings.LastIndex(w, ": ")+1:]
-		if !regexp.MustCompile(`set |start |add |raise |mend |says|say$|is (a|.weir .*.) .*running|look at|is in its`).MatchString(remedy) {
+		known := regexp.MustCompile(
+			`set |start |add |raise |mend |says|say$|is (a|.weir .*.) .*running|look at|is in its`)
+		if !known.MatchString(remedy) {
 			t.Errorf("%q names no remedy", w)
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/weirhpc/weir/config"
 )
 
-// TestTailNamesUserAndRemedy: whoever may not read a topic learns as whom they asked, and which permission is missing. Kafka
-// says the same of a topic that is not there.
+// TestTailNamesUserAndRemedy: whoever may not read a topic learns as whom they asked, and which permission is missing.
+// Kafka says the same of a topic that is not there.
 func TestTailNamesUserAndRemedy(t *testing.T) {
 	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.EnableSASL(), kfake.EnableACLs(),
 		kfake.User("SCRAM-SHA-512", "ada", "secret"))

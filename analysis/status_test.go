@@ -302,8 +302,9 @@ func TestStatusSays(t *testing.T) {
 	}
 }
 
-// TestStatusNamesAnOwnerThatCommitsNothing: a member that never commits owns the partition, as one does that died while the
-// group takes it for alive. Nothing was ever committed of it, so only its first record tells how long it has waited.
+// TestStatusNamesAnOwnerThatCommitsNothing: a member that never commits owns the partition, as one does that died while
+// the group takes it for alive. Nothing was ever committed of it, so only its first record tells how long it has
+// waited.
 func TestStatusNamesAnOwnerThatCommitsNothing(t *testing.T) {
 	i := installOn(t, 1)
 	last := i.starts[len(i.starts)-1]
@@ -340,8 +341,9 @@ func TestStatusNamesAnOwnerThatCommitsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wants := regexp.MustCompile(`collect: partition 0 is stopped at offset 0, 1 offsets behind: the log of weir/127\.0\.0\.1:\d+ says why, ` +
-		`it has committed nothing for 1m3\ds; where it does not run, start another .weir collect.: the group then shares its partitions out anew`)
+	wants := regexp.MustCompile(`collect: partition 0 is stopped at offset 0, 1 offsets behind: ` +
+		`the log of weir/127\.0\.0\.1:\d+ says why, it has committed nothing for 1m3\ds; ` +
+		`where it does not run, start another .weir collect.: the group then shares its partitions out anew`)
 	if text := strings.Join(s.Wrong, "\n"); !wants.MatchString(text) {
 		t.Errorf("%s\nwant %s", text, wants)
 	}
