@@ -65,6 +65,7 @@ lint: $(LINT)
 	$(GO) mod tidy -diff
 	cd integration/containers && $(GO) mod tidy -diff && $(GO) vet ./...
 	$(GO) run ./integration/prose
+	$(GO) run ./integration/prose -go -q
 	@! grep -rn --include='*.go' '"failed to' . || { echo 'say what was done, not that it failed: "reading x: %w"'; exit 1; }
 
 fmt: $(LINT)

@@ -81,8 +81,8 @@ func Tail(
 	}
 }
 
-// topicName is the full name of a topic that is given with or without the prefix. A topic of ours may begin with the prefix:
-// job-summary does, with the prefix job-.
+// topicName is the full name of a topic that is given with or without the prefix. The name itself may begin like the
+// prefix: job-summary does, with the prefix job-.
 func topicName(prefix, given string) string {
 	if strings.HasPrefix(given, prefix) && !slices.Contains(topicNames(), given) {
 		return given

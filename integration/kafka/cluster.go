@@ -36,8 +36,8 @@ type cluster struct {
 	processes []process // of each node, the last
 }
 
-// startCluster formats and starts count brokers on an empty directory and returns when all of them answer. When one does
-// not, none is left running.
+// startCluster formats and starts count brokers on an empty directory and returns when all of them answer. When one
+// does not, none is left running.
 func startCluster(ctx context.Context, dir, libs string, count int, attr *syscall.SysProcAttr) (*cluster, error) {
 	ports, err := freePorts(portsPerNode * count)
 	if err != nil {
@@ -71,7 +71,8 @@ func (c *cluster) log4j() string { return filepath.Join(c.dir, "log4j2.propertie
 func (c *cluster) writeFiles() error {
 	var faults []error
 	for _, n := range c.nodes {
-		faults = append(faults, os.MkdirAll(n.dir, 0o755), os.WriteFile(n.properties(), []byte(propertiesText(n, c.nodes)), 0o644))
+		properties := []byte(propertiesText(n, c.nodes))
+		faults = append(faults, os.MkdirAll(n.dir, 0o755), os.WriteFile(n.properties(), properties, 0o644))
 	}
 	return errors.Join(append(faults, os.WriteFile(c.log4j(), []byte(log4jText()), 0o644))...)
 }
@@ -147,13 +148,14 @@ func (c *cluster) start(n node) (process, error) {
 	}
 	p := process{cmd.Process.Pid, n.properties()}
 	if err := p.appear(); err != nil {
-		return process{}, errors.Join(fmt.Errorf("starting broker %d: %w; its log ends with\n%s", n.id, err, tail(n.log())), cmd.Process.Kill())
+		err = fmt.Errorf("starting broker %d: %w; its log ends with\n%s", n.id, err, tail(n.log()))
+		return process{}, errors.Join(err, cmd.Process.Kill())
 	}
 	return p, nil
 }
 
-// tend returns a function to call every so often: it starts a broker that has ended again, some time after it has found it
-// so, and lists all anew. The thread that calls it must outlast the brokers.
+// tend returns a function to call every so often. Some time after that finds a broker ended, it starts the broker again
+// and lists all anew. The thread that calls it must outlast the brokers.
 func (c *cluster) tend(after time.Duration, stderr io.Writer) func() {
 	due := make([]time.Time, len(c.nodes)) // zero: it runs
 	return func() {
@@ -204,7 +206,8 @@ func (c *cluster) wait(ctx context.Context) error {
 			if errors.Is(ctx.Err(), context.Canceled) {
 				return fmt.Errorf("waiting for broker %d: %w", n.id, context.Cause(ctx))
 			}
-			return fmt.Errorf("waiting for broker %d: %w (%w); its log ends with\n%s", n.id, ctx.Err(), err, tail(n.log()))
+			const format = "waiting for broker %d: %w (%w); its log ends with\n%s"
+			return fmt.Errorf(format, n.id, ctx.Err(), err, tail(n.log()))
 		case <-poll.C:
 		}
 	}

@@ -58,8 +58,10 @@ func up(ctx context.Context, o options, stdout, stderr io.Writer) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("writing what runs where: %w", err), stopAll(c.processes, stderr))
 	}
-	fmt.Fprintf(stderr, "kafka: %d of %d brokers up after %.1f s; logs in %s\n", o.brokers, o.brokers, time.Since(began).Seconds(), data)
-	fmt.Fprintf(stderr, "kafka: for clients with a password or a certificate, signed by the authority in KAFKA_DIR/%s:\n%s\n", tlsDir, environ)
+	fmt.Fprintf(stderr, "kafka: %d of %d brokers up after %.1f s; logs in %s\n",
+		o.brokers, o.brokers, time.Since(began).Seconds(), data)
+	const others = "kafka: for clients with a password or a certificate, signed by the authority in KAFKA_DIR/%s:\n%s\n"
+	fmt.Fprintf(stderr, others, tlsDir, environ)
 	fmt.Fprintln(stdout, seeds)
 	return nil
 }
@@ -129,9 +131,11 @@ func run(ctx context.Context, o options, stdout, stderr io.Writer) (status int, 
 }
 
 // runCommand runs a command and returns its exit status, 128 + n when signal n ended it. When ctx ends, the command and
-// what it started get SIGTERM; the command has 10 s to end, and what is left after it gets SIGKILL. Meanwhile this
-// goroutine, whose thread lasts, tends the brokers.
-func runCommand(ctx context.Context, command, environ []string, tend func(), stdout, stderr io.Writer) (status int, err error) {
+// what it started get SIGTERM. The command has 10 s to end; what is left after it gets SIGKILL.
+// Meanwhile this goroutine, whose thread lasts, tends the brokers.
+func runCommand(
+	ctx context.Context, command, environ []string, tend func(), stdout, stderr io.Writer,
+) (status int, err error) {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Env = append(os.Environ(), environ...)
 	cmd.Stdout, cmd.Stderr = stdout, stderr

@@ -36,8 +36,8 @@ func require(name string) error {
 	return nil
 }
 
-// lock keeps other processes of this program out of a directory until unlock, so that none sees half of the jars, and
-// no two start brokers there.
+// lock keeps other processes of this program out of a directory until unlock. None sees half of the jars then, and no
+// two start brokers there.
 func lock(ctx context.Context, dir string, stderr io.Writer) (unlock func(), err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("making %s: %w", dir, err)

@@ -1,13 +1,14 @@
-// Command kafka runs a real Kafka of one or three brokers on this machine's loopback interface, for tests and for people
-// who want to try weir on one. It needs Java and Maven, no container engine and no root.
+// Command kafka runs a real Kafka of one or three brokers on this machine's loopback interface. It is for tests, and
+// for people who want to try weir on one. It needs Java and Maven, no container engine and no root.
 //
 //	kafka up   [--brokers 1|3] [--dir DIR]  start brokers and leave them running
 //	kafka down [--dir DIR]                  stop them
 //	kafka run  [--brokers 1|3] [--dir DIR] [--restart-after 5s] -- COMMAND ARGS...
 //	                                        run a command with brokers of its own
 //
-// DIR holds Kafka's jars (libs), what up started (brokers: the addresses, environ: what run tells its command, pids) and
-// its data, which begin empty with each up. It removes no libs and no data but its own, which carry a mark. A command finds in its environment
+// DIR holds Kafka's jars (libs), and what up started: brokers has the addresses, environ what run tells its command,
+// pids the processes. Its data begin empty with each up. It removes no libs and no data but its own, which carry a
+// mark. A command finds in its environment
 //
 //	KAFKA_SEEDS       the brokers' plaintext listeners, where everything is allowed
 //	KAFKA_SASL_SEEDS  their TLS listeners for SCRAM; there are no users but those that the command makes

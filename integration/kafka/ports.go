@@ -7,7 +7,7 @@ import (
 	"net"
 )
 
-// Ports are taken from below those that the system gives to outgoing connections (on Linux from 32768 on): Kafka must
+// Ports are taken from below those that the system gives to outgoing connections (on Linux from 32768 on). Kafka must
 // find them still free when it opens them a little later.
 const (
 	firstPort = 20_000
@@ -21,7 +21,8 @@ var errPorts = errors.New("no free ports")
 func freePorts(count int) ([]int, error) {
 	ports := probe(rand.IntN(lastPort-firstPort), count) // two that start at once hardly meet
 	if len(ports) < count {
-		return nil, fmt.Errorf("%w: %d wanted between %d and %d, %d found", errPorts, count, firstPort, lastPort, len(ports))
+		const format = "%w: %d wanted between %d and %d, %d found"
+		return nil, fmt.Errorf(format, errPorts, count, firstPort, lastPort, len(ports))
 	}
 	return ports, nil
 }

@@ -45,7 +45,7 @@ func (p process) alive() bool {
 	return err == nil && isBroker(cmdline, p.properties)
 }
 
-// appear returns when the broker, a child of this process, can be known by its command line: the kernel sets it after
+// appear returns when the broker, a child of this process, can be known by its command line. The kernel sets that after
 // the call that starts a program has returned, and java may be a script that ends in exec.
 func (p process) appear() error {
 	poll := time.NewTicker(5 * time.Millisecond)

@@ -19,6 +19,9 @@ type node struct {
 // portsPerNode is how many ports a node has.
 const portsPerNode = 4
 
+// scramLogin is the module by which a broker lets users in who show a password.
+const scramLogin = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+
 // properties is the file by which the node is started.
 func (n node) properties() string { return filepath.Join(n.dir, "broker.properties") }
 
@@ -43,7 +46,8 @@ func propertiesText(n node, cluster []node) string {
 		voters = append(voters, fmt.Sprintf("%d@127.0.0.1:%d", v.id, v.controller))
 	}
 	replicas, inSync := len(cluster), max(1, len(cluster)-1)
-	clients := fmt.Sprintf("PLAINTEXT://127.0.0.1:%d,SASL_SSL://127.0.0.1:%d,MTLS://127.0.0.1:%d", n.plaintext, n.sasl, n.mtls)
+	const listeners = "PLAINTEXT://127.0.0.1:%d,SASL_SSL://127.0.0.1:%d,MTLS://127.0.0.1:%d"
+	clients := fmt.Sprintf(listeners, n.plaintext, n.sasl, n.mtls)
 	lines := []string{
 		"process.roles=broker,controller",
 		fmt.Sprintf("node.id=%d", n.id),
@@ -89,8 +93,8 @@ func securityLines(n node) []string {
 		"listener.name.mtls.ssl.client.auth=required",
 		"ssl.principal.mapping.rules=RULE:^CN=([^,]+),O=weir$/$1/,DEFAULT",
 		"sasl.enabled.mechanisms=SCRAM-SHA-256,SCRAM-SHA-512",
-		"listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;",
-		"listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;",
+		"listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config=" + scramLogin,
+		"listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config=" + scramLogin,
 		// A client that stays connected shows its password again soon: a test sees whether it has the new one.
 		"connections.max.reauth.ms=10000",
 		"authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",

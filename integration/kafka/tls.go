@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// What is in the data directory beside the nodes': the authority that signs the brokers' certificates, with its key so
-// that others can have theirs signed.
+// Beside the nodes' data there is the authority that signs the brokers' certificates. Its key is there too, so that
+// others can have theirs signed.
 const (
 	tlsDir = "tls"
 	caCert = "ca.crt"
@@ -67,7 +67,8 @@ func issue(n node, ca *x509.Certificate, caKey *ecdsa.PrivateKey) ([]byte, error
 	}
 	t := template(fmt.Sprintf("broker%d", n.id), int64(n.id)+1)
 	t.IPAddresses, t.DNSNames = []net.IP{net.IPv4(127, 0, 0, 1)}, []string{"localhost"}
-	t.KeyUsage, t.ExtKeyUsage = x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+	t.KeyUsage = x509.KeyUsageDigitalSignature
+	t.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 	cert, err := sign(t, ca, key, caKey)
 	if err != nil {
 		return nil, err
