@@ -23,7 +23,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/producers"
 	"github.com/weirhpc/weir/schemas"
@@ -133,14 +132,8 @@ func newHostile(t *testing.T) *hostile {
 		m: newMachine(t), rng: rand.New(rand.NewPCG(seed, 0)), jobs: filepath.Join(t.TempDir(), "jobs.yaml"), said: map[string]bool{},
 		written: map[spot]string{}, refused: map[spot]bool{}, quiet: map[string]int64{}, peak: map[string]int64{},
 	}
-	kafka := brokers{prefix: config.Default().Prefix, replication: 1}
-	if os.Getenv("KAFKA_SEEDS") != "" {
-		kafka = findBrokers(t)
-	} else {
-		_, address := h.m.startBroker()
-		kafka.seeds = []string{address}
-	}
-	h.system = systemOn(t, kafka)
+	at, _ := h.m.findBrokers()
+	h.system = systemOn(t, at)
 	h.cfg.Balance.JobsFile, h.cfg.Balance.TreeFile = h.jobs, h.treeFile()
 	h.cfg.Collect.MaxRejects = 3000 // a minute: what is written beside rubbish stays below
 	h.listJobs(0)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -36,15 +34,8 @@ func TestKill(t *testing.T) {
 	t.Logf("seed %d: repeat it with -kill.seed=%d", seed, seed)
 
 	m := newMachine(t)
-	var embedded []*process
-	kafka := brokers{prefix: config.Default().Prefix, replication: 1}
-	if os.Getenv("KAFKA_SEEDS") != "" {
-		kafka = findBrokers(t)
-	} else {
-		broker, address := m.startBroker()
-		embedded, kafka.seeds = append(embedded, broker), []string{address}
-	}
-	s := systemOn(t, kafka)
+	at, embedded := m.findBrokers()
+	s := systemOn(t, at)
 	services := m.addServices(s.configFile())
 	for _, p := range services {
 		p.start()

@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
-	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -51,15 +49,8 @@ func TestMixedNames(t *testing.T) {
 
 func mixNames(t *testing.T, rng *rand.Rand) {
 	m := newMachine(t)
-	var embedded []*process
-	kafka := brokers{prefix: config.Default().Prefix, replication: 1}
-	if os.Getenv("KAFKA_SEEDS") != "" {
-		kafka = findBrokers(t)
-	} else {
-		broker, address := m.startBroker()
-		embedded, kafka.seeds = append(embedded, broker), []string{address}
-	}
-	s := systemOn(t, kafka)
+	at, embedded := m.findBrokers()
+	s := systemOn(t, at)
 	services := m.addServices(s.configFile())
 	var all []*process
 	for _, p := range services {

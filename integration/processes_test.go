@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/weirhpc/weir/config"
 )
 
 // endPatience is how long a process may take to end at SIGTERM: the sink drains its topic for up to ten seconds.
@@ -178,6 +180,17 @@ func (m *machine) startBroker() (*process, string) {
 	}
 	m.t.Fatal("the broker does not listen")
 	return nil, ""
+}
+
+// findBrokers returns the Kafka that KAFKA_SEEDS names. Without it, it starts the embedded broker as a process and
+// returns that too.
+func (m *machine) findBrokers() (at brokers, embedded []*process) {
+	m.t.Helper()
+	if os.Getenv("KAFKA_SEEDS") != "" {
+		return findBrokers(m.t), nil
+	}
+	broker, address := m.startBroker()
+	return brokers{seeds: []string{address}, prefix: config.Default().Prefix, replication: 1}, []*process{broker}
 }
 
 // configFile writes the configuration of the system's processes. Which nodes are simulated their flags say.

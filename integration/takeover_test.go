@@ -91,15 +91,13 @@ type measure struct {
 func newBench(t *testing.T, change func(cfg *config.Config)) *bench {
 	t.Helper()
 	b := &bench{m: newMachine(t), where: "embedded broker", started: map[string]time.Time{}}
-	kafka := brokers{prefix: config.Default().Prefix, replication: 1}
-	if os.Getenv("KAFKA_SEEDS") != "" {
-		kafka = findBrokers(t)
-		b.where = fmt.Sprintf("Kafka of %d brokers", len(kafka.seeds))
+	at, embedded := b.m.findBrokers()
+	if len(embedded) > 0 {
+		b.broker = embedded[0]
 	} else {
-		broker, address := b.m.startBroker()
-		b.broker, kafka.seeds = broker, []string{address}
+		b.where = fmt.Sprintf("Kafka of %d brokers", len(at.seeds))
 	}
-	b.system = systemOn(t, kafka)
+	b.system = systemOn(t, at)
 	change(&b.cfg)
 	b.services = b.m.addServices(b.configFile())
 	for name, p := range b.services {
