@@ -450,8 +450,8 @@ func TestOlderSharesMerge(t *testing.T) {
 	}
 }
 
-// TestExactMeansOneThing: a metric whose rank_error is 0 has neither lo nor hi, whatever the others have; EXACT is a
-// merge that knows every value, of at least one metric.
+// TestExactMeansOneThing: a metric whose rank_error is 0 has neither lo nor hi, whatever the others have. A merge is
+// EXACT if it knows every value of all its metrics, of which there is at least one.
 func TestExactMeansOneThing(t *testing.T) {
 	metric := func(name string, values []float64) schemas.JobPartialMetric {
 		d, certified := quantile.Certify(slices.Clone(values), quantile.Small)

@@ -28,8 +28,8 @@ func reducedBatch(b *schemas.CounterBatch) *schemas.NodeSummary {
 	return s
 }
 
-// TestSystemHoldsTheWholeMachine folds an interval of several collectors, with jobs that are whole, split and reduced
-// on their node, and merges their shares of _system: every value counts once, and every bracket holds the true decile.
+// TestSystemHoldsTheWholeMachine folds an interval of several collectors and merges their shares of _system. Jobs are
+// whole, split, or reduced on their node. Every value counts once, and every bracket holds the true decile.
 func TestSystemHoldsTheWholeMachine(t *testing.T) {
 	const collectors = 3
 	for name, c := range map[string]struct {

@@ -100,8 +100,8 @@ func onePass(dir string, log []item, rnd *rand.Rand, before func(action, path st
 	return write()
 }
 
-// checkOrder replays the actions that were done, and fails where a power cut could leave a hole: a link to a file that
-// is not durable, in a directory that is not, or after a link that is not.
+// checkOrder replays the actions that were done, and fails where a power cut could leave a hole. A link leaves one if
+// its file, its directory or the link before it is not durable.
 func checkOrder(t *testing.T, trace [][2]string) {
 	t.Helper()
 	synced, made := map[string]bool{}, map[string]bool{}

@@ -205,8 +205,8 @@ func (b *bench) remake(partitions int32) {
 	b.cl = cl
 }
 
-// TestTopicReplaced: a topic that was made anew and has grown past the old position was taken for the old one, and what
-// it had before that position was skipped.
+// TestTopicReplaced makes a topic anew and lets it grow past the old position. The sink took it for the old topic once,
+// and skipped its records before that position.
 func TestTopicReplaced(t *testing.T) {
 	b, rnd := newBench(t, 1), random(t)
 	b.summaries(rnd, 0, 3)
