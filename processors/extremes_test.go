@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -741,10 +740,7 @@ func hostilePartial(r *rand.Rand, collector int32) *schemas.JobPartial {
 // TestHostileInputsGiveValidOutputs: whatever decodes, each output passes its own Validate, can be encoded and read
 // again, and a collector's partials pass the merger's checks. One that did not would be met again at every start.
 func TestHostileInputsGiveValidOutputs(t *testing.T) {
-	seed := *seedFlag
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
-	}
+	seed := newSeed()
 	t.Logf("seed %d (repeat with -seed)", seed)
 	var outputs, partials, rejects int
 	for n := range uint64(2000) {
