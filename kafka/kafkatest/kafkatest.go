@@ -1,5 +1,5 @@
-// Package kafkatest is what the tests of several packages share. It has a broker in the process with weir's topics, a
-// client, a log that may be read while it is written, and a wait for what must come. Only tests import it.
+// Package kafkatest is what the tests of several packages share. It has a broker in the process and a client of it.
+// It has a log that may be read while it is written, and a wait for what must come. Only tests import it.
 package kafkatest
 
 import (
