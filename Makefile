@@ -14,10 +14,11 @@ build:
 up: build
 	bin/weir up
 
-# The second command is the simulation of the folds once more, on its full number of schedules.
+# The other commands run once more, in full numbers, what has no goroutine: the folds' simulation, codec and quantiles.
 test:
 	$(GO) test -race -count=1 -timeout 10m ./...
 	$(GO) test -count=1 -timeout 10m -run 'TestSimulated(Collector|Merger)$$' ./processors
+	$(GO) test -count=1 -timeout 10m ./schemas ./quantile
 
 # The Python modules by which TestOutsideReader reads what weir writes. Needs python3 (3.11) with pip or venv; where it is
 # missing, that test says so and is skipped.

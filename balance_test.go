@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka/kafkatest"
 )
 
 // TestSlurmsMachineIsWaitedFor: a balancer that knows its nodes from Slurm alone begins when Slurm answers, and ends
@@ -20,13 +21,13 @@ func TestSlurmsMachineIsWaitedFor(t *testing.T) {
 	cfg := config.Default()
 	cfg.Balance.Slurm.Enabled, cfg.Balance.Slurm.Bin, cfg.Balance.Slurm.Poll = true, t.TempDir(), 50*time.Millisecond
 	slurm := scheduler.StartSlurm(t.Context(), cfg)
-	var said output
+	var said kafkatest.Log
 	log := slog.New(slog.NewTextHandler(&said, nil))
 
 	ctx, interrupt := context.WithCancel(t.Context())
 	got := make(chan []string, 1)
 	go func() { got <- machine(ctx, cfg, slurm, log) }()
-	eventually(t, "a word of it", func() bool { return strings.Contains(said.String(), "waiting for Slurm") })
+	kafkatest.Eventually(t, "a word of it", func() bool { return strings.Contains(said.String(), "waiting for Slurm") })
 	interrupt()
 	if nodes := <-got; nodes != nil {
 		t.Errorf("it was to end, and returned %v", nodes)

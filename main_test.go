@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -9,13 +8,14 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"flag"
+	"io"
 	"io/fs"
 	"math/big"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -26,30 +26,37 @@ import (
 	"github.com/weirhpc/weir/analysis"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
 )
 
-// output is a writer that the test reads while commands still write.
-type output struct {
-	mu sync.Mutex
-	b  bytes.Buffer
+// asWeir in the environment makes the test binary the program weir.
+const asWeir = "TEST_PROCESS_OF_WEIR"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asWeir) != "" {
+		main()
+	}
+	flag.Parse()
+	// Parallel tests wait for intervals and processes. They hardly compute, so more of them run than there are CPUs.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
 }
 
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.String()
+// process is weir as a process of its own, with the environment env added to that of the test.
+func process(t *testing.T, env []string, args ...string) *exec.Cmd {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), os.Args[0], args...)
+	c.Env = append(os.Environ(), asWeir+"=1", "GORACE="+os.Getenv("GORACE")+" atexit_sleep_ms=0") // no second per process
+	c.Env = append(c.Env, env...)
+	return c
 }
 
 func weir(ctx context.Context, args ...string) (status int, stdout, stderr string) {
-	var out, errs output
+	var out, errs kafkatest.Log
 	status = run(ctx, args, &out, &errs)
 	return status, out.String(), errs.String()
 }
@@ -115,7 +122,7 @@ func TestWrongUsageIsStatus2(t *testing.T) {
 		"jobs are no YAML":        {[]string{"up", "--jobs", noYAML}, "line 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // for what begins though it should not
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // for what begins though it should not
 			defer cancel()
 			status, _, stderr := weir(ctx, c.args...)
 			if status != exitUsage || !strings.Contains(stderr, c.says) || strings.Count(stderr, "\n") > 2 {
@@ -196,7 +203,7 @@ func TestMissingFilesAreStatus2(t *testing.T) {
 		t.Setenv("WEIR_KAFKA_BROKERS", "127.0.0.1:1")
 		for _, command := range c.commands {
 			t.Run(name+", "+command, func(t *testing.T) {
-				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				status, stdout, stderr := weir(ctx, append(strings.Fields(command), "--config", "weir.yaml")...)
 				if status != exitUsage || stdout != "" || !strings.Contains(stderr, c.says) || strings.Count(stderr,
@@ -265,9 +272,17 @@ func TestExpiredCertificateIsStatus2(t *testing.T) {
 		{-time.Minute, "check", exitDone, ""},
 	} {
 		certificate(t, time.Now().Add(c.from))
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // a service ends with it
-		status, _, stderr := weir(ctx, c.command)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		var errs kafkatest.Log
+		ended := make(chan int, 1)
+		go func() { ended <- run(ctx, []string{c.command}, io.Discard, &errs) }()
+		if c.command == "collect" && c.status == exitDone { // a service goes on until it is asked to end
+			kafkatest.Eventually(t, c.says, func() bool { return strings.Contains(errs.String(), c.says) })
+			cancel()
+		}
+		status := <-ended
 		cancel()
+		stderr := errs.String()
 		if status != c.status || !strings.Contains(stderr, c.says) {
 			t.Errorf("%s, valid in %v: status %d, %q; want %d and %q", c.command, c.from, status, stderr, c.status,
 				c.says)
@@ -323,16 +338,17 @@ func TestNobodyAnswersAtAnotherHost(t *testing.T) {
 
 // TestUp is what a new user does: up, look around from another terminal, Ctrl-C, open the archive.
 func TestUp(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	file := filepath.Join(dir, "weir.yaml")
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
-	var out, errs output
+	var out, errs kafkatest.Log
 	ended := make(chan int, 1)
 	go func() {
 		ended <- run(ctx, []string{"up", "--data", dir, "--interval", "1s", "--simulate", "16"}, &out, &errs)
 	}()
-	eventually(t, "a line for an interval with jobs of all kinds", func() bool {
+	kafkatest.Eventually(t, "a line for an interval with jobs of all kinds", func() bool {
 		for line := range strings.Lines(out.String()) {
 			if strings.Contains(line, " ESTIMATED ") && !strings.Contains(line,
 				" 0 ESTIMATED") && !strings.Contains(line, " 0 EXACT") {
@@ -350,7 +366,7 @@ func TestUp(t *testing.T) {
 		"host") {
 		t.Errorf("jobs: status %d, %q, %q", status, stdout, stderr)
 	}
-	eventually(t, "weir job host", func() bool {
+	kafkatest.Eventually(t, "weir job host", func() bool {
 		status, stdout, _ := weir(ctx, "job", "host", "-n", "1", "--json", "--config", file)
 		if status != exitDone {
 			return false
@@ -375,7 +391,7 @@ func TestUp(t *testing.T) {
 			t.Errorf("tail %s: status %d, %q, %q", topic, status, stdout, stderr)
 		}
 	}
-	eventually(t, "weir status finds nothing wrong", func() bool {
+	kafkatest.Eventually(t, "weir status finds nothing wrong", func() bool {
 		status, stdout, _ := weir(ctx, "status", "--config", file)
 		return status == exitDone && strings.Contains(stdout, "up-collect")
 	})
@@ -494,11 +510,7 @@ func TestTopicsAreRefusedWhenTheyDiffer(t *testing.T) {
 
 func alter(t *testing.T, brokers, topic, key, value string) {
 	t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cl.Close()
+	cl := kafkatest.Client(t, []string{brokers})
 	r, err := kadm.NewClient(cl).AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{
 		Op: kadm.SetConfig, Name: key,
 		Value: &value,
@@ -519,14 +531,4 @@ func TestLintKnowsEveryPackage(t *testing.T) {
 			t.Errorf("no import rule for %s", stage)
 		}
 	}
-}
-
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
-		if holds() {
-			return
-		}
-	}
-	t.Fatalf("a minute was not enough: %s", what)
 }

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode"
 
@@ -22,6 +23,7 @@ import (
 
 	"github.com/weirhpc/weir/analysis"
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -35,18 +37,19 @@ func drives(text string) bool {
 
 // paused is a reader that reads nothing until it is resumed.
 type paused struct {
-	output
+	kafkatest.Log
 	resumed chan struct{}
 }
 
 func (p *paused) Write(b []byte) (int, error) {
 	<-p.resumed
-	return p.output.Write(b)
+	return p.Log.Write(b)
 }
 
 // TestPausedReaderStopsNothing: whoever scrolls back in less must not stop the machine's jobs, nor the end of the
 // process.
 func TestPausedReaderStopsNothing(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	file := filepath.Join(dir, "weir.yaml")
 	ctx, interrupt := context.WithCancel(t.Context())
@@ -56,10 +59,10 @@ func TestPausedReaderStopsNothing(t *testing.T) {
 	defer close(errs.resumed)
 	ended := make(chan int, 1)
 	go func() {
-		ended <- run(ctx, []string{"up", "--data", dir, "--interval", "1s", "--log-level", "debug"}, out, errs)
+		ended <- run(ctx, []string{"up", "--data", dir, "--interval", "500ms", "--log-level", "debug"}, out, errs)
 	}()
 	intervals := map[string]bool{}
-	eventually(t, "intervals go on", func() bool {
+	kafkatest.Eventually(t, "intervals go on", func() bool {
 		_, stdout, _ := weir(ctx, "job", "host", "-n", "1", "--json", "--config", file)
 		var row struct {
 			Start *json.Number `json:"interval_start"`
@@ -82,22 +85,25 @@ func TestPausedReaderStopsNothing(t *testing.T) {
 
 // TestPausedReaderOfACommand: a command waits for its reader, but not once it is asked to end.
 func TestPausedReaderOfACommand(t *testing.T) {
-	ctx, interrupt := context.WithCancel(t.Context())
-	out := &paused{resumed: make(chan struct{})}
-	defer close(out.resumed)
-	ended := make(chan int, 1)
-	go func() { ended <- run(ctx, []string{"help"}, out, io.Discard) }()
-	select {
-	case status := <-ended:
-		t.Fatalf("it ended with status %d, and wrote nothing", status)
-	case <-time.After(100 * time.Millisecond):
-	}
-	interrupt()
-	select {
-	case <-ended:
-	case <-time.After(time.Minute):
-		t.Fatal("it does not end")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		ctx, interrupt := context.WithCancel(t.Context())
+		out := &paused{resumed: make(chan struct{})}
+		defer close(out.resumed)
+		ended := make(chan int, 1)
+		go func() { ended <- run(ctx, []string{"help"}, out, io.Discard) }()
+		time.Sleep(time.Hour) // of the bubble's clock
+		select {
+		case status := <-ended:
+			t.Fatalf("it ended with status %d, and wrote nothing", status)
+		default:
+		}
+		interrupt()
+		select {
+		case <-ended:
+		case <-time.After(time.Minute):
+			t.Fatal("it does not end")
+		}
+	})
 }
 
 // TestLinesNobodyReadsAreDropped: memory is bounded, and what was dropped is counted.
@@ -130,19 +136,24 @@ func TestLinesNobodyReadsAreDropped(t *testing.T) {
 	}
 }
 
-// TestOutputThatCannotBeWritten: a full disk is an error; a reader that has seen enough is none, and ends what runs on.
+// TestOutputThatCannotBeWritten: a full disk is an error.
 func TestOutputThatCannotBeWritten(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
 		t.Skip("no /dev/full")
 	}
 	defer full.Close()
-	var errs output
+	var errs kafkatest.Log
 	t.Setenv("WEIR_KAFKA_BROKERS", "127.0.0.1:1")
 	if status := run(t.Context(), []string{"check"}, full,
 		&errs); status != exitFailed || !strings.Contains(errs.String(), "no space left") {
 		t.Errorf("status %d, %q", status, errs.String())
 	}
+}
+
+// TestReaderThatHasSeenEnough is no error, and ends what would run on.
+func TestReaderThatHasSeenEnough(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	reads, writes, err := os.Pipe()
@@ -151,7 +162,7 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 	}
 	reads.Close()
 	defer writes.Close()
-	if status := run(ctx, []string{"up", "--data", t.TempDir(), "--interval", "1s"}, writes,
+	if status := run(ctx, []string{"up", "--data", t.TempDir(), "--interval", "500ms"}, writes,
 		io.Discard); status != exitDone || ctx.Err() != nil {
 		t.Errorf("status %d, %v", status, ctx.Err())
 	}
@@ -171,11 +182,7 @@ func TestNothingDrivesTheTerminal(t *testing.T) {
 	if status, _, stderr := weir(t.Context(), "topics", "create"); status != exitDone {
 		t.Fatal(stderr)
 	}
-	cl, err := kgo.NewClient(kgo.SeedBrokers(broker.Addr()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cl.Close()
+	cl := kafkatest.Client(t, []string{broker.Addr()})
 	quoted, err := json.Marshal(map[string]string{hostile: hostile})
 	if err != nil {
 		t.Fatal(err)
@@ -286,14 +293,7 @@ func TestLogsDriveNoTerminal(t *testing.T) {
 
 // TestNohup: SIGHUP that was ignored at the start stays ignored. Without that it ends the process in order.
 func TestNohup(t *testing.T) {
-	const process = "TEST_PROCESS_OF_WEIR"
-	if dir := os.Getenv(process); dir != "" {
-		os.Args = []string{
-			"weir", "broker", "--listen", "127.0.0.1:0", "--data", dir, "--ready-file",
-			filepath.Join(dir, "ready"),
-		}
-		main()
-	}
+	t.Parallel()
 	if signal.Ignored(syscall.SIGHUP) { // by whoever runs the tests, and children would inherit it
 		handled := make(chan os.Signal, 1)
 		signal.Notify(handled, syscall.SIGHUP)
@@ -304,17 +304,19 @@ func TestNohup(t *testing.T) {
 		survives    bool
 	}{{"nohup", `trap "" HUP; exec "$0" "$@"`, true}, {"a terminal", `exec "$0" "$@"`, false}} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			dir := t.TempDir()
-			cmd := exec.CommandContext(t.Context(), "sh", "-c", c.shell, os.Args[0], "-test.run", "^TestNohup$")
-			cmd.Env = append(os.Environ(), process+"="+dir)
+			broker := process(t, nil, "broker", "--listen", "127.0.0.1:0", "--data", dir, "--ready-file",
+				filepath.Join(dir, "ready"))
+			cmd := exec.CommandContext(t.Context(), "sh", append([]string{"-c", c.shell}, broker.Args...)...)
+			cmd.Env = broker.Env
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
 			ended := make(chan error, 1)
 			go func() { ended <- cmd.Wait() }()
-			eventually(t, "weir broker is ready", func() bool {
-				_, err := os.Stat(filepath.Join(dir,
-					"ready"))
+			kafkatest.Eventually(t, "weir broker is ready", func() bool {
+				_, err := os.Stat(filepath.Join(dir, "ready"))
 				return err == nil
 			})
 			if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
@@ -322,7 +324,7 @@ func TestNohup(t *testing.T) {
 			}
 			patience := time.Minute
 			if c.survives {
-				patience = time.Second
+				patience = time.Second // what must not happen cannot be waited for: a slow end is missed, none is invented
 			}
 			select {
 			case err := <-ended:

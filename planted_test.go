@@ -2,9 +2,9 @@ package main
 
 import (
 	"context"
-	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka/kafkatest"
 )
 
 // plant makes a weir-data/weir.yaml in the working directory.
@@ -67,7 +68,7 @@ balance: {nodes: [n1], slurm: {enabled: true, bin: `+dir+`}}
 		"status", "jobs", "job a", "tail jobs", "check", "collect", "balance",
 		"balance --plan", "topics check", "sink accept-gap 0",
 	} {
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // for what begins though it should not
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // for what begins though it should not
 		status, stdout, stderr := weir(ctx, strings.Fields(command)...)
 		cancel()
 		first, _, _ := strings.Cut(stderr, "\n")
@@ -128,7 +129,7 @@ func TestEtcComesFirst(t *testing.T) {
 			if c.here {
 				plant(t, "kafka: {brokers: ['127.0.0.1:9']}\n")
 			}
-			var errs output
+			var errs kafkatest.Log
 			command := &cobra.Command{}
 			command.SetErr(&errs)
 			src := (&configFlags{reads: c.reads, command: command}).source("etc.yaml")
@@ -145,31 +146,42 @@ func TestEtcComesFirst(t *testing.T) {
 
 // TestCommandsFindTheRunningUp: in its directory they need no flag, and take nothing else of its file.
 func TestCommandsFindTheRunningUp(t *testing.T) {
-	t.Chdir(t.TempDir())
-	if err := os.Chmod(".", 0o755); err != nil {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("WEIR_PREFIX", "mine.")
-	ctx, interrupt := context.WithCancel(t.Context())
-	ended := make(chan int, 1)
-	go func() { ended <- run(ctx, []string{"up", "--interval", "1s"}, io.Discard, io.Discard) }()
-	defer func() { interrupt(); <-ended }()
-	eventually(t, "up runs", func() bool { _, err := os.Stat(config.RunningFile); return err == nil })
-	if err := os.Unsetenv("WEIR_PREFIX"); err != nil {
+	up := process(t, []string{"WEIR_PREFIX=mine."}, "up", "--interval", "1s")
+	up.Dir = dir
+	if err := up.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "weir status is content", func() bool {
-		status, _, stderr := weir(ctx, "status")
+	defer func() {
+		_ = up.Process.Signal(os.Interrupt)
+		_ = up.Wait()
+	}()
+	ask := func(command string) (status int, stdout, stderr string) {
+		var out, errs kafkatest.Log
+		c := process(t, nil, strings.Fields(command)...)
+		c.Dir, c.Stdout, c.Stderr = dir, &out, &errs
+		_ = c.Run() // the status tells
+		return c.ProcessState.ExitCode(), out.String(), errs.String()
+	}
+	kafkatest.Eventually(t, "up runs", func() bool {
+		_, err := os.Stat(filepath.Join(dir, config.RunningFile))
+		return err == nil
+	})
+	kafkatest.Eventually(t, "weir status is content", func() bool {
+		status, _, stderr := ask("status")
 		return status == exitDone && stderr == ""
 	})
 	for _, command := range []string{"jobs", "job host -n 1", "tail jobs --from start -n 1"} {
-		if status, stdout, stderr := weir(ctx,
-			strings.Fields(command)...); status != exitDone || !strings.Contains(stdout,
-			"host") && command == "jobs" || stderr != "" {
+		status, stdout, stderr := ask(command)
+		if status != exitDone || !strings.Contains(stdout, "host") && command == "jobs" || stderr != "" {
 			t.Errorf("%s: status %d, %q, %q", command, status, stdout, stderr)
 		}
 	}
-	if _, err := os.Stat("archive"); err == nil {
+	if _, err := os.Stat(filepath.Join(dir, "archive")); err == nil {
 		t.Error("a command made an archive")
 	}
 }

@@ -11,11 +11,13 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
 // TestReadingGuideNamesFunctions: every function that the README leads a reader through is there.
 func TestReadingGuideNamesFunctions(t *testing.T) {
+	t.Parallel()
 	there, _ := functions(t)
 	steps := regexp.MustCompile("(?m)^([0-9]+)\\. `([^`]+)`").FindAllStringSubmatch(page(t, "README.md"), -1)
 	if len(steps) < 20 {
@@ -33,6 +35,7 @@ func TestReadingGuideNamesFunctions(t *testing.T) {
 
 // TestPagesNameTests: a page that gives a test as the proof of a claim names one that is there.
 func TestPagesNameTests(t *testing.T) {
+	t.Parallel()
 	_, tests := functions(t)
 	named := 0
 	for _, name := range []string{
@@ -57,6 +60,7 @@ func TestPagesNameTests(t *testing.T) {
 
 // TestReadmeShowsTheExamples: what the README shows is what TestExamples runs.
 func TestReadmeShowsTheExamples(t *testing.T) {
+	t.Parallel()
 	readme := page(t, "README.md")
 	for _, name := range []string{"examples/consume.py", "examples/spread.sql"} {
 		text := page(t, name)
@@ -71,6 +75,7 @@ func TestReadmeShowsTheExamples(t *testing.T) {
 
 // TestPagesLinkToWhatIsThere: links within the repository, and headings in them.
 func TestPagesLinkToWhatIsThere(t *testing.T) {
+	t.Parallel()
 	var pages []string
 	for _, pattern := range []string{"*.md", "docs/*.md", "examples/*.md"} {
 		found, err := filepath.Glob(pattern)
@@ -120,7 +125,16 @@ func page(t *testing.T, name string) string {
 // tests.
 func functions(t *testing.T) (there, tests map[string]bool) {
 	t.Helper()
-	there, tests = map[string]bool{}, map[string]bool{}
+	all, err := source()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all[0], all[1]
+}
+
+// source reads the repository once for all tests, since that takes a second.
+var source = sync.OnceValues(func() ([2]map[string]bool, error) {
+	there, tests := map[string]bool{}, map[string]bool{}
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() && (d.Name() == "bin" || d.Name() == "testdata") {
 			return fs.SkipDir
@@ -145,11 +159,8 @@ func functions(t *testing.T) (there, tests map[string]bool) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return there, tests
-}
+	return [2]map[string]bool{there, tests}, err
+})
 
 // receiver returns the name of a method's type and a full stop; nothing for a function.
 func receiver(f *ast.FuncDecl) string {

@@ -92,18 +92,18 @@ func fullSummary(metrics int) *NodeSummary {
 
 // TestLegalExtremesAreReadable: what a process of weir can have to write, it can read.
 func TestLegalExtremesAreReadable(t *testing.T) {
-	for name, r := range map[string]Record{
-		"20,000 one-node jobs":               oneNodeJobs(20_000, 1),
-		"20,000 one-node jobs with long ids": oneNodeJobs(20_000, 64),
-		"130,000 one-node jobs":              oneNodeJobs(130_000, 1),
-		"100,000 loads":                      progressWith(100_000, 0),
-		"100,000 rejected offsets":           progressWith(0, 100_000),
-		"both":                               progressWith(100_000, 100_000),
-		"100,000 nodes of one letter":        &Job{JobID: "1", Nodes: shortNames(100_000)},
-		"100,000 jobs without a node":        jobsWithoutNodes(100_000),
-		"100,000 entries of a route":         routeWith(100_000),
-		"100,000 shared nodes":               sharedBy(100_000),
-		"1,024 metrics of 400 CPUs":          fullBatch(1024, 400),
+	for name, r := range map[string]Record{ // a tenth of each under the race detector
+		"20,000 one-node jobs":               oneNodeJobs(20_000/slower, 1),
+		"20,000 one-node jobs with long ids": oneNodeJobs(20_000/slower, 64),
+		"130,000 one-node jobs":              oneNodeJobs(130_000/slower, 1),
+		"100,000 loads":                      progressWith(100_000/slower, 0),
+		"100,000 rejected offsets":           progressWith(0, 100_000/slower),
+		"both":                               progressWith(100_000/slower, 100_000/slower),
+		"100,000 nodes of one letter":        &Job{JobID: "1", Nodes: shortNames(100_000 / slower)},
+		"100,000 jobs without a node":        jobsWithoutNodes(100_000 / slower),
+		"100,000 entries of a route":         routeWith(100_000 / slower),
+		"100,000 shared nodes":               sharedBy(100_000 / slower),
+		"1,024 metrics of 400 CPUs":          fullBatch(1024, 400/slower),
 		"1,024 summaries":                    fullSummary(1024),
 	} {
 		b, err := MarshalChecked(r)
@@ -387,7 +387,7 @@ func (s *shape) densest(b []byte, most int, r *rand.Rand) []byte {
 // what decoding it allocates is within the bound.
 func TestNoSingleBlockIsTooDense(t *testing.T) {
 	for _, e := range table.byFingerprint {
-		for seed := range uint64(24) {
+		for seed := range uint64(max(4, 24/slower)) {
 			r := rand.New(rand.NewPCG(seed, 11))
 			b := e.shape.densest(e.header(), []int{1, 10, 1000, 30_000}[seed%4], r)
 			if len(b) > MaxRecordBytes {
@@ -407,8 +407,9 @@ func TestNoSingleBlockIsTooDense(t *testing.T) {
 
 // TestMarshalCheckedFailsWhereUnmarshalDoes changes fields of good records by chance.
 func TestMarshalCheckedFailsWhereUnmarshalDoes(t *testing.T) {
+	const seeds = 8000 / slower
 	refused, taken := 0, 0
-	for seed := range uint64(8000) {
+	for seed := range uint64(seeds) {
 		r := rand.New(rand.NewPCG(seed, 12))
 		all := append(samples(), goodNodeSummary(), oneNodeJobs(3, 1), routeWith(2), fullBatch(3, 2))
 		record := all[r.IntN(len(all))]
@@ -433,7 +434,7 @@ func TestMarshalCheckedFailsWhereUnmarshalDoes(t *testing.T) {
 			t.Fatalf("seed %d: other bytes", seed)
 		}
 	}
-	if refused < 1000 || taken < 1000 {
+	if refused < seeds/8 || taken < seeds/8 {
 		t.Errorf("%d were refused and %d taken: they tell nothing", refused, taken)
 	}
 	// Of the size, a Tick of few bytes in memory: 65,000 jobs with ids of 64 bytes.

@@ -1,0 +1,6 @@
+//go:build !race
+
+package quantile
+
+// slower divides the number of cases of a property.
+const slower = 1

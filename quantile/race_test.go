@@ -1,0 +1,7 @@
+//go:build race
+
+package quantile
+
+// This package has no goroutine: the race detector finds nothing in it, and makes its tests ten times slower.
+// `make test` runs the full numbers without it.
+const slower = 4
