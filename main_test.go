@@ -50,7 +50,8 @@ func TestMain(m *testing.M) {
 func process(t *testing.T, env []string, args ...string) *exec.Cmd {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), os.Args[0], args...)
-	c.Env = append(os.Environ(), asWeir+"=1", "GORACE="+os.Getenv("GORACE")+" atexit_sleep_ms=0") // no second per process
+	// The race detector sleeps for a second at the end of each process, unless it is told otherwise.
+	c.Env = append(os.Environ(), asWeir+"=1", "GORACE="+os.Getenv("GORACE")+" atexit_sleep_ms=0")
 	c.Env = append(c.Env, env...)
 	return c
 }

@@ -324,7 +324,7 @@ func TestNohup(t *testing.T) {
 			}
 			patience := time.Minute
 			if c.survives {
-				patience = time.Second // what must not happen cannot be waited for: a slow end is missed, none is invented
+				patience = time.Second // nothing tells that it goes on: a slow end would be missed, none be invented
 			}
 			select {
 			case err := <-ended:

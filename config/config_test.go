@@ -73,8 +73,11 @@ func TestLaterSourcesWin(t *testing.T) {
 		t.Fatal(err)
 	}
 	src := Source{
-		File:     write(t, "cluster: file\nprefix: file.\ninterval: 20s\nkafka: {brokers: ['a:1', 'b:2']}\n"),
-		Environ:  []string{"WEIR_PREFIX=env.", "WEIR_INTERVAL=5s", "WEIR_KAFKA_TLS_ENABLED=true", "WEIR_BALANCE_NODES=n1,n2", "HOME=/"},
+		File: write(t, "cluster: file\nprefix: file.\ninterval: 20s\nkafka: {brokers: ['a:1', 'b:2']}\n"),
+		Environ: []string{
+			"WEIR_PREFIX=env.", "WEIR_INTERVAL=5s", "WEIR_KAFKA_TLS_ENABLED=true",
+			"WEIR_BALANCE_NODES=n1,n2", "HOME=/",
+		},
 		Flags:    flags,
 		Keys:     map[string]string{"interval": "interval"},
 		Defaults: Default(),
@@ -83,15 +86,18 @@ func TestLaterSourcesWin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Cluster != "file" || c.Prefix != "env." || c.Interval != 2*time.Second || c.Collectors != 64 || !c.Kafka.TLS.Enabled {
+	if c.Cluster != "file" || c.Prefix != "env." || c.Interval != 2*time.Second || c.Collectors != 64 ||
+		!c.Kafka.TLS.Enabled {
 		t.Errorf("%+v", c)
 	}
 	if !slices.Equal(c.Kafka.Brokers, []string{"a:1", "b:2"}) || !slices.Equal(c.Balance.Nodes, []string{"n1", "n2"}) {
 		t.Errorf("lists: %q, %q", c.Kafka.Brokers, c.Balance.Nodes)
 	}
 	most, dist := c.CollectorNodes()
-	if c.PlanMargin != 500*time.Millisecond || c.Grace != time.Second || c.CollectorBytes() != 10_000_000 || most != 2000 || dist != 1800 || c.Agent.Node == "" {
-		t.Errorf("derived: %v, %v, %d bytes, %d and %d nodes, %q", c.PlanMargin, c.Grace, c.CollectorBytes(), most, dist, c.Agent.Node)
+	if c.PlanMargin != 500*time.Millisecond || c.Grace != time.Second || c.CollectorBytes() != 10_000_000 ||
+		most != 2000 || dist != 1800 || c.Agent.Node == "" {
+		t.Errorf("derived: %v, %v, %d bytes, %d and %d nodes, %q", c.PlanMargin, c.Grace, c.CollectorBytes(), most,
+			dist, c.Agent.Node)
 	}
 	c.Balance.LMax = 50
 	if most, dist = c.CollectorNodes(); most != 50 || dist != 45 {
@@ -119,7 +125,8 @@ func TestYAMLRoundTrip(t *testing.T) {
 
 func TestUnknownKeysAreErrors(t *testing.T) {
 	_, err := Load(Source{
-		File: write(t, "intervall: 1s\nkafka: {broker: x}\n"), Environ: []string{"WEIR_KAFKA_BROKER=x"}, Defaults: Default(),
+		File: write(t, "intervall: 1s\nkafka: {broker: x}\n"), Environ: []string{"WEIR_KAFKA_BROKER=x"},
+		Defaults: Default(),
 	})
 	for _, name := range []string{"intervall", "kafka.broker", "WEIR_KAFKA_BROKER"} {
 		if !errors.Is(err, ErrUnknownKey) || !strings.Contains(err.Error(), name) {
@@ -133,7 +140,8 @@ func TestBadFiles(t *testing.T) {
 		t.Error("what is no YAML is accepted")
 	}
 	for text, says := range map[string]string{
-		"interval: soon": "soon", "interval: 5": "5", "collectors: many": "many", "collectors: 2.7": "2.7", "collectors: true": "collectors",
+		"interval: soon": "soon", "interval: 5": "5", "collectors: many": "many", "collectors: 2.7": "2.7",
+		"collectors: true":       "collectors",
 		"agent: {perf: perhaps}": "perhaps", "cluster: [a]": "cluster", "kafka: {brokers: 3}": "brokers",
 	} {
 		_, err := Load(Source{File: write(t, text+"\nprefix: a/b\n"), Defaults: Default()})
@@ -142,11 +150,14 @@ func TestBadFiles(t *testing.T) {
 		}
 	}
 	_, err := Load(Source{Environ: []string{"WEIR_INTERVAL=zz", "WEIR_CLUSTER=a/b"}, Defaults: Default()})
-	if !errors.Is(err, ErrValue) || !errors.Is(err, ErrName) || !strings.Contains(err.Error(), "interval") || !strings.Contains(err.Error(), "zz") {
+	if !errors.Is(err, ErrValue) || !errors.Is(err, ErrName) || !strings.Contains(err.Error(), "interval") ||
+		!strings.Contains(err.Error(), "zz") {
 		t.Errorf("%v", err)
 	}
 	_, err = Load(Source{File: write(t, "collectors: many\nbalance: {nodes: 7}\n"), Defaults: Default()})
-	if want := "collectors: wrong kind of value: \"many\" is not a whole number\nbalance.nodes: wrong kind of value: a list is wanted, got int"; err == nil || err.Error() != want {
+	want := "collectors: wrong kind of value: \"many\" is not a whole number\n" +
+		"balance.nodes: wrong kind of value: a list is wanted, got int"
+	if err == nil || err.Error() != want {
 		t.Errorf("%v, want a line for each\n%s", err, want)
 	}
 	if _, err := Load(Source{File: "none.yaml", Defaults: Default()}); !errors.Is(err, os.ErrNotExist) {
@@ -172,7 +183,9 @@ func TestValidate(t *testing.T) {
 		"late plan":      {func(c *Config) { c.PlanMargin = c.Interval }, ErrRange, "plan_margin"},
 		"long grace":     {func(c *Config) { c.Grace = c.Interval }, ErrRange, "grace"},
 		"no collectors":  {func(c *Config) { c.Collectors = 0 }, ErrRange, "collectors"},
-		"retention":      {func(c *Config) { c.Topics.CountersRetention = time.Minute }, ErrRange, "topics.counters_retention"},
+		"retention": {
+			func(c *Config) { c.Topics.CountersRetention = time.Minute }, ErrRange, "topics.counters_retention",
+		},
 		"l_dist":         {func(c *Config) { c.Balance.LMax, c.Balance.LDist = 10, 11 }, ErrRange, "balance.l_dist"},
 		"negative l_max": {func(c *Config) { c.Balance.LMax, c.Balance.LDist = -1, 5 }, ErrRange, "balance.l_max"},
 		"slurm's poll":   {func(c *Config) { c.Balance.Slurm.Poll = 0 }, ErrRange, "balance.slurm.poll"},
@@ -181,9 +194,11 @@ func TestValidate(t *testing.T) {
 		"log level":      {func(c *Config) { c.LogLevel = "loud" }, ErrChoice, "log_level"},
 		"broker":         {func(c *Config) { c.Kafka.Brokers = []string{"host"} }, ErrAddress, "kafka.brokers"},
 		"mechanism":      {func(c *Config) { c.Kafka.SASL.Mechanism = "MAGIC" }, ErrChoice, "kafka.sasl.mechanism"},
-		"no password":    {func(c *Config) { c.Kafka.SASL.Mechanism = ScramSHA512 }, ErrTogether, "kafka.sasl.mechanism"},
-		"key alone":      {func(c *Config) { c.Kafka.TLS.KeyFile = "k" }, ErrTogether, "kafka.tls.cert_file"},
-		"no archive":     {func(c *Config) { c.Sink.Dir = "" }, ErrTogether, "sink.dir"},
+		"no password": {
+			func(c *Config) { c.Kafka.SASL.Mechanism = ScramSHA512 }, ErrTogether, "kafka.sasl.mechanism",
+		},
+		"key alone":  {func(c *Config) { c.Kafka.TLS.KeyFile = "k" }, ErrTogether, "kafka.tls.cert_file"},
+		"no archive": {func(c *Config) { c.Sink.Dir = "" }, ErrTogether, "sink.dir"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -201,7 +216,8 @@ func TestValidate(t *testing.T) {
 	}
 	// One mistake is said once, and with what may be: 0 too.
 	one.Balance.LMax, one.Balance.LDist = -1, 5
-	if err := one.Validate(); err == nil || strings.Contains(err.Error(), "l_dist") || !strings.Contains(err.Error(), "0 to 1000000") {
+	if err := one.Validate(); err == nil || strings.Contains(err.Error(), "l_dist") ||
+		!strings.Contains(err.Error(), "0 to 1000000") {
 		t.Errorf("negative l_max: %v", err)
 	}
 	bad := base
@@ -219,7 +235,10 @@ func TestNamesAgree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range []string{"", "a", ".", "..", "...", "a/b", "A-b_c.d:9", "ä", "a b", strings.Repeat("x", 64), strings.Repeat("x", 65), "a\n"} {
+	for _, s := range []string{
+		"", "a", ".", "..", "...", "a/b", "A-b_c.d:9", "ä", "a b", strings.Repeat("x", 64),
+		strings.Repeat("x", 65), "a\n",
+	} {
 		c := base
 		c.Cluster = s
 		if byConfig, bySchemas := !errors.Is(c.Validate(), ErrName), schemas.ValidJobID(s); byConfig != bySchemas {
@@ -235,37 +254,76 @@ func TestWrongInputIsNamed(t *testing.T) {
 		yaml, environ string
 		says          string
 	}{
-		"beyond int64":            {"collectors: 99999999999999999999", "", "collectors = 99999999999999999999: out of range: 1 to 10000"},
-		"far below":               {"sink: {roll_bytes: -99999999999999999999}", "", "sink.roll_bytes = -99999999999999999999: out of range: 1048576"},
-		"an uint64":               {"collectors: 18446744073709551615", "", "collectors = 18446744073709551615: out of range: 1 to 10000"},
-		"a huge float":            {"collectors: 1e300", "", "collectors = 1e+300: out of range: 1 to 10000"},
-		"infinite":                {"collectors: .inf", "", "collectors = +Inf: out of range: 1 to 10000"},
-		"no number":               {"collectors: .nan", "", "collectors = NaN: out of range: 1 to 10000"},
-		"beyond int64, variable":  {"", "WEIR_COLLECTORS=99999999999999999999", "collectors = 99999999999999999999: out of range: 1 to 10000 (set by WEIR_COLLECTORS)"},
-		"segments":                {"topics: {segment_bytes: -1}", "", "topics.segment_bytes = -1: out of range: 0 (the broker's own), or 65536 to 2147483647"},
-		"list as number":          {"collectors: [1]", "", "[1] is not a whole number"},
-		"number as name":          {"cluster: 1.5", "", "1.5 is not a text: put a number or a date in quotes"},
-		"number as boolean":       {"kafka: {tls: {enabled: 1}}", "", "kafka.tls.enabled: wrong kind of value: 1 is neither true nor false"},
-		"huge interval":           {"interval: 2500000h", "", "interval = 2500000h0m0s: must be whole milliseconds"},
-		"colon in the prefix":     {`prefix: "a:b."`, "", `prefix = "a:b.": must match [A-Za-z0-9._:-]{1,64}: without a colon`},
-		"choices with none":       {"kafka: {sasl: {mechanism: MAGIC}}", "", `not one of the choices: "" (none), SCRAM-SHA-512`},
-		"value in a section":      {"kafka: h:1", "", "kafka in FILE: wrong kind of value: keys below it are wanted, such as kafka.brokers"},
-		"twice":                   {"collectors: 4\ncollectors: 5", "", "line 2: mapping key \"collectors\" already defined at line 1"},
-		"twice, in another case":  {"collectors: 4\nCollectors: 5", "", "Collectors and collectors are the same key"},
-		"tab":                     {"kafka:\n\tbrokers: []", "", "line 2: found character that cannot start any token (a tab?"},
-		"two documents":           {"collectors: 4\n---\ncollectors: 5", "", "more than one document"},
-		"list":                    {"[1, 2]", "", "line 1: keys with values are wanted"},
-		"bomb":                    {bomb, "", "excessive aliasing"},
-		"control characters":      {"\x00\x01\x02", "", "control characters are not allowed"},
-		"100 MB":                  {strings.Repeat("#", maxFileBytes+1), "", "FILE: longer than 1 MiB"},
-		"empty number":            {"", "WEIR_COLLECTORS=", "(set by WEIR_COLLECTORS, which is empty: give it a value or unset it)"},
-		"empty boolean":           {"", "WEIR_KAFKA_TLS_ENABLED=", "(set by WEIR_KAFKA_TLS_ENABLED, which is empty"},
-		"empty name":              {"", "WEIR_PREFIX=", `prefix = "": must match [A-Za-z0-9._:-]{1,64} (set by WEIR_PREFIX, which is empty`},
-		"element of a list":       {"", "WEIR_BALANCE_NODES=a,,b", "balance.nodes = \"\": must match [A-Za-z0-9._:-]{1,64} (set by WEIR_BALANCE_NODES)"},
-		"a URL":                   {"kafka: {brokers: ['http://h:1']}", "", `kafka.brokers = "http://h:1": must be host:port`},
-		"a space":                 {"kafka: {brokers: ['h :1']}", "", `kafka.brokers = "h :1": must be host:port`},
-		"port 0":                  {"kafka: {brokers: ['h:1', 'h:0']}", "", `kafka.brokers = "h:0": must be host:port: nobody can connect to port 0`},
-		"port 0, longer":          {"", "WEIR_KAFKA_BROKERS=[::1]:00", `kafka.brokers = "[::1]:00": must be host:port: nobody`},
+		"beyond int64": {
+			"collectors: 99999999999999999999", "", "collectors = 99999999999999999999: out of range: 1 to 10000",
+		},
+		"far below": {
+			"sink: {roll_bytes: -99999999999999999999}", "",
+			"sink.roll_bytes = -99999999999999999999: out of range: 1048576",
+		},
+		"an uint64": {
+			"collectors: 18446744073709551615", "", "collectors = 18446744073709551615: out of range: 1 to 10000",
+		},
+		"a huge float": {"collectors: 1e300", "", "collectors = 1e+300: out of range: 1 to 10000"},
+		"infinite":     {"collectors: .inf", "", "collectors = +Inf: out of range: 1 to 10000"},
+		"no number":    {"collectors: .nan", "", "collectors = NaN: out of range: 1 to 10000"},
+		"beyond int64, variable": {
+			"", "WEIR_COLLECTORS=99999999999999999999",
+			"collectors = 99999999999999999999: out of range: 1 to 10000 (set by WEIR_COLLECTORS)",
+		},
+		"segments": {
+			"topics: {segment_bytes: -1}", "",
+			"topics.segment_bytes = -1: out of range: 0 (the broker's own), or 65536 to 2147483647",
+		},
+		"list as number": {"collectors: [1]", "", "[1] is not a whole number"},
+		"number as name": {"cluster: 1.5", "", "1.5 is not a text: put a number or a date in quotes"},
+		"number as boolean": {
+			"kafka: {tls: {enabled: 1}}", "", "kafka.tls.enabled: wrong kind of value: 1 is neither true nor false",
+		},
+		"huge interval": {"interval: 2500000h", "", "interval = 2500000h0m0s: must be whole milliseconds"},
+		"colon in the prefix": {
+			`prefix: "a:b."`, "", `prefix = "a:b.": must match [A-Za-z0-9._:-]{1,64}: without a colon`,
+		},
+		"choices with none": {
+			"kafka: {sasl: {mechanism: MAGIC}}", "", `not one of the choices: "" (none), SCRAM-SHA-512`,
+		},
+		"value in a section": {
+			"kafka: h:1", "", "kafka in FILE: wrong kind of value: keys below it are wanted, such as kafka.brokers",
+		},
+		"twice": {
+			"collectors: 4\ncollectors: 5", "", "line 2: mapping key \"collectors\" already defined at line 1",
+		},
+		"twice, in another case": {"collectors: 4\nCollectors: 5", "", "Collectors and collectors are the same key"},
+		"tab": {
+			"kafka:\n\tbrokers: []", "", "line 2: found character that cannot start any token (a tab?",
+		},
+		"two documents":      {"collectors: 4\n---\ncollectors: 5", "", "more than one document"},
+		"list":               {"[1, 2]", "", "line 1: keys with values are wanted"},
+		"bomb":               {bomb, "", "excessive aliasing"},
+		"control characters": {"\x00\x01\x02", "", "control characters are not allowed"},
+		"100 MB":             {strings.Repeat("#", maxFileBytes+1), "", "FILE: longer than 1 MiB"},
+		"empty number": {
+			"", "WEIR_COLLECTORS=", "(set by WEIR_COLLECTORS, which is empty: give it a value or unset it)",
+		},
+		"empty boolean": {"", "WEIR_KAFKA_TLS_ENABLED=", "(set by WEIR_KAFKA_TLS_ENABLED, which is empty"},
+		"empty name": {
+			"", "WEIR_PREFIX=", `prefix = "": must match [A-Za-z0-9._:-]{1,64} (set by WEIR_PREFIX, which is empty`,
+		},
+		"element of a list": {
+			"", "WEIR_BALANCE_NODES=a,,b",
+			"balance.nodes = \"\": must match [A-Za-z0-9._:-]{1,64} (set by WEIR_BALANCE_NODES)",
+		},
+		"a URL": {
+			"kafka: {brokers: ['http://h:1']}", "", `kafka.brokers = "http://h:1": must be host:port`,
+		},
+		"a space": {"kafka: {brokers: ['h :1']}", "", `kafka.brokers = "h :1": must be host:port`},
+		"port 0": {
+			"kafka: {brokers: ['h:1', 'h:0']}", "",
+			`kafka.brokers = "h:0": must be host:port: nobody can connect to port 0`,
+		},
+		"port 0, longer": {
+			"", "WEIR_KAFKA_BROKERS=[::1]:00", `kafka.brokers = "[::1]:00": must be host:port: nobody`,
+		},
 		"no port":                 {"", "WEIR_KAFKA_BROKERS=h:", `kafka.brokers = "h:": must be host:port (set by`},
 		"port with a sign":        {"kafka: {brokers: ['h:+1']}", "", `kafka.brokers = "h:+1": must be host:port`},
 		"key without a dash list": {"kafka: {brokers: 5}", "", "kafka.brokers: wrong kind of value: a list is wanted"},
@@ -276,7 +334,8 @@ func TestWrongInputIsNamed(t *testing.T) {
 			if err == nil {
 				t.Fatal("it is accepted")
 			}
-			if says := strings.ReplaceAll(c.says, "FILE", file); !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "\n") {
+			if says := strings.ReplaceAll(c.says, "FILE", file); !strings.Contains(err.Error(), says) ||
+				strings.Contains(err.Error(), "\n") {
 				t.Errorf("%q is not one line with %q", err, says)
 			}
 		})
@@ -298,17 +357,38 @@ func TestWhatIsMeantIsTaken(t *testing.T) {
 		yaml, environ string
 		want          func(c Config) bool
 	}{
-		"a mark of the byte order": {"\xef\xbb\xbfcollectors: 4\r\n", "", func(c Config) bool { return c.Collectors == 4 }},
-		"a key without a value":    {"collectors:\n", "", func(c Config) bool { return c.Collectors == 64 }},
-		"a section without a key":  {"kafka:\n# brokers: []\ncollectors: 4\n", "", func(c Config) bool { return c.Collectors == 4 }},
-		"an empty text":            {"metrics: {listen: 'h:1'}", "WEIR_METRICS_LISTEN=", func(c Config) bool { return c.Metrics.Listen == "" }},
-		"an empty list":            {"balance: {nodes: [a]}", "WEIR_BALANCE_NODES=", func(c Config) bool { return len(c.Balance.Nodes) == 0 }},
-		"a comma and a space":      {"", "WEIR_KAFKA_BROKERS=k1:9092, k2:9092", func(c Config) bool { return slices.Equal(c.Kafka.Brokers, []string{"k1:9092", "k2:9092"}) }},
-		"port 0 to listen":         {"metrics: {listen: '127.0.0.1:0'}", "", func(c Config) bool { return c.Metrics.Listen == "127.0.0.1:0" }},
-		"a section in a section":   {"kafka:\n  tls:\n    # enabled: true\n  client_id: x\n", "", func(c Config) bool { return c.Kafka.ClientID == "x" && !c.Kafka.TLS.Enabled }},
-		"a list with spaces":       {"", "WEIR_KAFKA_BROKERS=h:1, [::1]:2", func(c Config) bool { return slices.Equal(c.Kafka.Brokers, []string{"h:1", "[::1]:2"}) }},
-		"an alias":                 {"cluster: &name x\nprefix: *name\n", "", func(c Config) bool { return c.Prefix == "x" }},
-		"nothing":                  {"", "", func(c Config) bool { return c.Collectors == 64 }},
+		"a mark of the byte order": {
+			"\xef\xbb\xbfcollectors: 4\r\n", "", func(c Config) bool { return c.Collectors == 4 },
+		},
+		"a key without a value": {"collectors:\n", "", func(c Config) bool { return c.Collectors == 64 }},
+		"a section without a key": {
+			"kafka:\n# brokers: []\ncollectors: 4\n", "", func(c Config) bool { return c.Collectors == 4 },
+		},
+		"an empty text": {
+			"metrics: {listen: 'h:1'}", "WEIR_METRICS_LISTEN=", func(c Config) bool { return c.Metrics.Listen == "" },
+		},
+		"an empty list": {
+			"balance: {nodes: [a]}", "WEIR_BALANCE_NODES=", func(c Config) bool { return len(c.Balance.Nodes) == 0 },
+		},
+		"a comma and a space": {
+			"", "WEIR_KAFKA_BROKERS=k1:9092, k2:9092",
+			func(c Config) bool { return slices.Equal(c.Kafka.Brokers, []string{"k1:9092", "k2:9092"}) },
+		},
+		"port 0 to listen": {
+			"metrics: {listen: '127.0.0.1:0'}", "", func(c Config) bool { return c.Metrics.Listen == "127.0.0.1:0" },
+		},
+		"a section in a section": {
+			"kafka:\n  tls:\n    # enabled: true\n  client_id: x\n", "",
+			func(c Config) bool { return c.Kafka.ClientID == "x" && !c.Kafka.TLS.Enabled },
+		},
+		"a list with spaces": {
+			"", "WEIR_KAFKA_BROKERS=h:1, [::1]:2",
+			func(c Config) bool { return slices.Equal(c.Kafka.Brokers, []string{"h:1", "[::1]:2"}) },
+		},
+		"an alias": {
+			"cluster: &name x\nprefix: *name\n", "", func(c Config) bool { return c.Prefix == "x" },
+		},
+		"nothing": {"", "", func(c Config) bool { return c.Collectors == 64 }},
 	} {
 		got, err := Load(Source{File: write(t, c.yaml), Environ: []string{c.environ}, Defaults: Default()})
 		if err != nil || !c.want(got) {
@@ -333,7 +413,10 @@ func TestSectionsMayBeCommentedOut(t *testing.T) {
 		}
 	}
 	all := strings.Join(sections, "")
-	for _, section := range []string{"partitions:", "topics:", "kafka:", "  tls:", "  sasl:", "agent:", "balance:", "  slurm:", "collect:", "sink:", "metrics:"} {
+	for _, section := range []string{
+		"partitions:", "topics:", "kafka:", "  tls:", "  sasl:", "agent:", "balance:",
+		"  slurm:", "collect:", "sink:", "metrics:",
+	} {
 		if !strings.Contains(all, "\n"+section+"\n") {
 			t.Errorf("no section %s in\n%s", section, all)
 		}
@@ -401,12 +484,18 @@ func TestNumberings(t *testing.T) {
 		"a[1-2]b[3,4]=block, a1b3=spread": {
 			[]Numbering{{"a[1-2]b[3,4]", "block"}, {"a1b3", "spread"}}, "",
 		},
-		"spread, gpu[001-016]=cyclic": {nil, `"gpu[001-016]=cyclic": not one of the choices: spread, block, interleaved, or gpu[001-016]=block`},
+		"spread, gpu[001-016]=cyclic": {
+			nil, `"gpu[001-016]=cyclic": not one of the choices: spread, block, interleaved, or gpu[001-016]=block`,
+		},
 		"spread, gpu[1,2], cpu=block": {nil, `"gpu[1,2]": not one of the choices: spread, block, interleaved, or`},
 		"spread, =block":              {nil, `"=block": not one of the choices`},
 		"spread, gpu=":                {nil, `"gpu=": not one of the choices`},
-		"spread, block":               {nil, `"block": not one of the choices: spread is that of all other nodes: name the nodes, as in gpu[001-016]=block`},
-		"','":                         {nil, `"": not one of the choices`},
+		"spread, block": {
+			nil,
+			`"block": not one of the choices: ` +
+				`spread is that of all other nodes: name the nodes, as in gpu[001-016]=block`,
+		},
+		"','": {nil, `"": not one of the choices`},
 	} {
 		if err := os.WriteFile(file, []byte("balance:\n  slurm:\n    cpu_ids: "+text+"\n"), 0o600); err != nil {
 			t.Fatal(err)

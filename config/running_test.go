@@ -49,7 +49,8 @@ sink: {dir: x}
 		t.Fatal(err)
 	}
 	want := Default()
-	want.Prefix, want.Interval, want.Kafka.Brokers = "other.", 6*time.Hour, []string{"127.0.0.1:9092", "[::1]:9092", "localhost:9092"}
+	want.Prefix, want.Interval, want.Kafka.Brokers = "other.", 6*time.Hour,
+		[]string{"127.0.0.1:9092", "[::1]:9092", "localhost:9092"}
 	want.Topics.CountersRetention, want.Topics.SummaryRetention = 3*Outage*want.Interval, Outage*want.Interval
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -83,31 +84,44 @@ func TestRunningIsIgnored(t *testing.T) {
 		change func(dir string) error
 		says   string // empty: it counts
 	}{
-		"as weir up leaves it":          {good, nil, ""},
-		"readable by all":               {good, mode(data, 0o755), ""},
-		"below a sticky directory":      {good, mode(".", 0o777|os.ModeSticky), ""},
-		"file, of the group":            {good, mode(file, 0o620), "weir.yaml can be written by its group"},
-		"file, of everybody":            {good, mode(file, 0o602), "weir.yaml can be written by everybody"},
-		"directory, of the group":       {good, mode(data, 0o770), "weir-data can be written by its group"},
-		"directory, of everybody":       {good, mode(data, 0o777), "weir-data can be written by everybody"},
-		"a sticky directory":            {good, mode(data, 0o777|os.ModeSticky), "weir-data can be written by everybody"},
-		"above, of the group":           {good, mode(".", 0o770), "here can be written by its group"},
-		"above, of everybody":           {good, mode(".", 0o777), "here can be written by everybody"},
-		"further above":                 {good, mode("..", 0o777), "can be written by everybody"},
-		"file is a link":                {good, link(file), "weir.yaml is a symbolic link"},
-		"directory is a link":           {good, link(data), "weir-data is a symbolic link"},
-		"file of another user":          {good, owner(file), "weir.yaml belongs to another user, 65534"},
-		"directory of another user":     {good, owner(data), "weir-data belongs to another user"},
-		"above, of another user":        {good, owner("."), "here belongs to another user"},
-		"planted in a sticky directory": {good, func(dir string) error { return firstError(mode(".", 0o777|os.ModeSticky)(dir), owner(data)(dir)) }, "weir-data belongs to"},
+		"as weir up leaves it":     {good, nil, ""},
+		"readable by all":          {good, mode(data, 0o755), ""},
+		"below a sticky directory": {good, mode(".", 0o777|os.ModeSticky), ""},
+		"file, of the group":       {good, mode(file, 0o620), "weir.yaml can be written by its group"},
+		"file, of everybody":       {good, mode(file, 0o602), "weir.yaml can be written by everybody"},
+		"directory, of the group":  {good, mode(data, 0o770), "weir-data can be written by its group"},
+		"directory, of everybody":  {good, mode(data, 0o777), "weir-data can be written by everybody"},
+		"a sticky directory": {
+			good, mode(data, 0o777|os.ModeSticky), "weir-data can be written by everybody",
+		},
+		"above, of the group":       {good, mode(".", 0o770), "here can be written by its group"},
+		"above, of everybody":       {good, mode(".", 0o777), "here can be written by everybody"},
+		"further above":             {good, mode("..", 0o777), "can be written by everybody"},
+		"file is a link":            {good, link(file), "weir.yaml is a symbolic link"},
+		"directory is a link":       {good, link(data), "weir-data is a symbolic link"},
+		"file of another user":      {good, owner(file), "weir.yaml belongs to another user, 65534"},
+		"directory of another user": {good, owner(data), "weir-data belongs to another user"},
+		"above, of another user":    {good, owner("."), "here belongs to another user"},
+		"planted in a sticky directory": {
+			good, func(dir string) error { return firstError(mode(".", 0o777|os.ModeSticky)(dir), owner(data)(dir)) },
+			"weir-data belongs to",
+		},
 		"file is a pipe": {good, func(dir string) error {
 			return firstError(os.Remove(filepath.Join(dir, file)), syscall.Mkfifo(filepath.Join(dir, file), 0o600))
 		}, "is not a regular file"},
-		"no file":                       {good, func(dir string) error { return os.Remove(filepath.Join(dir, file)) }, "no such file"},
-		"another host":                  {"kafka: {brokers: ['192.0.2.1:9092']}", nil, "its broker 192.0.2.1:9092 is not on the loopback"},
-		"another host beside":           {"kafka: {brokers: ['127.0.0.1:1', 'localhost.example:2']}", nil, "localhost.example:2"},
+		"no file": {
+			good, func(dir string) error { return os.Remove(filepath.Join(dir, file)) }, "no such file",
+		},
+		"another host": {
+			"kafka: {brokers: ['192.0.2.1:9092']}", nil, "its broker 192.0.2.1:9092 is not on the loopback",
+		},
+		"another host beside": {
+			"kafka: {brokers: ['127.0.0.1:1', 'localhost.example:2']}", nil, "localhost.example:2",
+		},
 		"no configuration, in one line": {"a: 1\nb: 2", nil, "unknown key a"},
-		"a password that nobody reads":  {"kafka: {brokers: ['127.0.0.1:1'], sasl: {mechanism: SCRAM-SHA-512, user: u, password_file: /no}}", nil, ""},
+		"a password that nobody reads": {
+			"kafka: {brokers: ['127.0.0.1:1'], sasl: {mechanism: SCRAM-SHA-512, user: u, password_file: /no}}", nil, "",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := running(t, c.text)

@@ -112,7 +112,7 @@ func TestLegalExtremesAreReadable(t *testing.T) {
 			continue
 		}
 		var back Record
-		n := allocated(func() { back, err = Unmarshal(b) })
+		n := allocated(memoryBound(b), func() { back, err = Unmarshal(b) })
 		t.Logf("%s: %d bytes, %d in memory", name, len(b), n)
 		if n > memoryBound(b) {
 			t.Errorf("%s: %d bytes allocate %d, more than %d", name, len(b), n, memoryBound(b))
@@ -135,12 +135,12 @@ func manyBlocks(t testing.TB, n int) []byte {
 	return append(b, 0, 0)
 }
 
-// TestManyBlocksAllocateLittle: the decoder copies a list once for each of its blocks, so 2,865 bytes cost 477,928, and a
-// million bytes would cost 250 GB.
+// TestManyBlocksAllocateLittle: the decoder copies a list once for each of its blocks. So 2,865 bytes cost 477,928, and
+// a million bytes would cost 250 GB.
 func TestManyBlocksAllocateLittle(t *testing.T) {
 	for _, n := range []int{1, 2, 1_400, 100_000} {
 		b := manyBlocks(t, n)
-		if got := allocated(func() { _, _ = Unmarshal(b) }); got > memoryBound(b) {
+		if got := allocated(memoryBound(b), func() { _, _ = Unmarshal(b) }); got > memoryBound(b) {
 			t.Errorf("%d bytes allocate %d, more than %d", len(b), got, memoryBound(b))
 		}
 	}
@@ -183,11 +183,12 @@ func goodNodeSummary() *NodeSummary {
 	deciles := []float64{1, 1, 1, 1, 1.2, 1.5, 1.8, 2.1, 2.4, 2.7, 3}
 	return &NodeSummary{
 		NodeHeader: NodeHeader{
-			Cluster: "c1", Node: "n17", IntervalStart: 1_700_000_010_000, IntervalMs: 10_000, JobID: "4711", Cpus: []int32{0, 1, 4},
+			Cluster: "c1", Node: "n17", IntervalStart: 1_700_000_010_000, IntervalMs: 10_000, JobID: "4711",
+			Cpus: []int32{0, 1, 4},
 		},
 		Metrics: []NodeSummaryMetric{{JobSummaryMetric{
-			Name: "ipc", Unit: "1", Scope: ScopeCore, Count: 3, Nodes: 1, Mean: new(2.0), Stddev: new(0.8), NodeStddev: new(0.0),
-			LowNode: new("n17"), HighNode: new("n17"), Deciles: &deciles, RankError: new(0.0),
+			Name: "ipc", Unit: "1", Scope: ScopeCore, Count: 3, Nodes: 1, Mean: new(2.0), Stddev: new(0.8),
+			NodeStddev: new(0.0), LowNode: new("n17"), HighNode: new("n17"), Deciles: &deciles, RankError: new(0.0),
 		}, Certified{Atoms: []Atom{{1, 1}, {2, 1}, {3, 1}}}}},
 	}
 }
@@ -204,16 +205,18 @@ func TestHostileNodeSummariesAreInvalid(t *testing.T) {
 		"counts overflow":   {func(s *NodeSummary) { s.Metrics[0].Invalid = math.MaxInt64 }, "metrics.count"},
 		"stddev":            {func(s *NodeSummary) { s.Metrics[0].Stddev = new(-1.0) }, "metrics.stddev"},
 		"nodes":             {func(s *NodeSummary) { s.Metrics[0].Nodes = 0 }, "metrics.nodes"},
-		"stddev of nodes":   {func(s *NodeSummary) { s.Metrics[0].NodeStddev = new(math.NaN()) }, "metrics.node_stddev"},
-		"rank error":        {func(s *NodeSummary) { s.Metrics[0].RankError = new(2.0) }, "metrics.rank_error"},
-		"estimated":         {func(s *NodeSummary) { s.Metrics[0].RankError = new(0.5) }, "metrics.rank_error"},
-		"bounds":            {func(s *NodeSummary) { s.Metrics[0].Lo = s.Metrics[0].Deciles }, "metrics.rank_error"},
-		"mean":              {func(s *NodeSummary) { s.Metrics[0].Mean = new(1e308) }, "metrics.mean"},
-		"ends":              {func(s *NodeSummary) { s.Metrics[0].Certified.Atoms[2].Value = 4 }, "metrics.deciles"},
-		"epoch":             {func(s *NodeSummary) { s.Epoch = math.MaxInt64 }, "epoch"},
-		"seq":               {func(s *NodeSummary) { s.Seq = -1 }, "seq"},
-		"sent":              {func(s *NodeSummary) { s.SentAt = math.MaxInt64 }, "sent_at"},
-		"sampled":           {func(s *NodeSummary) { s.SampledAt = math.MinInt64 }, "sampled_at"},
+		"stddev of nodes": {
+			func(s *NodeSummary) { s.Metrics[0].NodeStddev = new(math.NaN()) }, "metrics.node_stddev",
+		},
+		"rank error": {func(s *NodeSummary) { s.Metrics[0].RankError = new(2.0) }, "metrics.rank_error"},
+		"estimated":  {func(s *NodeSummary) { s.Metrics[0].RankError = new(0.5) }, "metrics.rank_error"},
+		"bounds":     {func(s *NodeSummary) { s.Metrics[0].Lo = s.Metrics[0].Deciles }, "metrics.rank_error"},
+		"mean":       {func(s *NodeSummary) { s.Metrics[0].Mean = new(1e308) }, "metrics.mean"},
+		"ends":       {func(s *NodeSummary) { s.Metrics[0].Certified.Atoms[2].Value = 4 }, "metrics.deciles"},
+		"epoch":      {func(s *NodeSummary) { s.Epoch = math.MaxInt64 }, "epoch"},
+		"seq":        {func(s *NodeSummary) { s.Seq = -1 }, "seq"},
+		"sent":       {func(s *NodeSummary) { s.SentAt = math.MaxInt64 }, "sent_at"},
+		"sampled":    {func(s *NodeSummary) { s.SampledAt = math.MinInt64 }, "sampled_at"},
 		"order statistics": {func(s *NodeSummary) {
 			m := &s.Metrics[0]
 			s.Cpus, m.Count = []int32{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, 10
@@ -231,18 +234,23 @@ func TestHostilePartialsAreInvalid(t *testing.T) {
 	good := func() *JobPartial {
 		return &JobPartial{"c1", "4711", 0, 1_700_000_010_000, 10_000, 5, 2, 7, 3, 2, []JobPartialMetric{
 			{
-				"ipc", "1", ScopeCore, 3, 0, 2, new(1.0), new(2.0), new(3.0), new(4.0), new("a"), new(5.0), new("b"), new(6.0),
+				"ipc", "1", ScopeCore, 3, 0, 2, new(1.0), new(2.0), new(3.0), new(4.0), new("a"), new(5.0), new("b"),
+				new(6.0),
 				Certified{Atoms: []Atom{{1, 3}}},
 				4,
 			},
 		}, []SharedNode{{"n1", true}}}
 	}
 	wrong[JobPartial]{
-		"low node":         {func(p *JobPartial) { p.Metrics[0].LowNode = new("\xff") }, "metrics.low_node"},
-		"high node":        {func(p *JobPartial) { p.Metrics[0].HighNode = new(strings.Repeat("n", 1<<20)) }, "metrics.low_node"},
-		"unit":             {func(p *JobPartial) { p.Metrics[0].Unit = "\xb5s" }, "metrics.unit"},
-		"node means":       {func(p *JobPartial) { p.Metrics[0].NodeMeans = math.MaxInt64 }, "metrics.count"},
-		"nodes":            {func(p *JobPartial) { p.Metrics[0].Nodes, p.Metrics[0].Count = math.MaxInt32, maxCount }, "metrics.count"},
+		"low node": {func(p *JobPartial) { p.Metrics[0].LowNode = new("\xff") }, "metrics.low_node"},
+		"high node": {
+			func(p *JobPartial) { p.Metrics[0].HighNode = new(strings.Repeat("n", 1<<20)) }, "metrics.low_node",
+		},
+		"unit":       {func(p *JobPartial) { p.Metrics[0].Unit = "\xb5s" }, "metrics.unit"},
+		"node means": {func(p *JobPartial) { p.Metrics[0].NodeMeans = math.MaxInt64 }, "metrics.count"},
+		"nodes": {
+			func(p *JobPartial) { p.Metrics[0].Nodes, p.Metrics[0].Count = math.MaxInt32, maxCount }, "metrics.count",
+		},
 		"parts":            {func(p *JobPartial) { p.Parts = math.MaxInt32 }, "collector"},
 		"nodes of the job": {func(p *JobPartial) { p.JobNodes = math.MaxInt32 }, "collector"},
 		"extremes":         {func(p *JobPartial) { p.Metrics[0].LowNodeMean = new(7.0) }, "metrics.low_node_mean"},
@@ -260,7 +268,8 @@ func TestHostileTextsAreInvalid(t *testing.T) {
 		"queue":   {func(j *Job) { j.Queue = long }, "queue"},
 		"reason":  {func(j *Job) { j.Reason = "\x00" }, "reason"},
 		"nodes":   {func(j *Job) { j.Nodes = []string{"\xff"} }, "nodes"},
-	}.refused(t, func() *Job { return &Job{JobID: "1", Name: "Größe µ", State: StateRunning} }, func(r *Job) Record { return r })
+	}.refused(t, func() *Job { return &Job{JobID: "1", Name: "Größe µ", State: StateRunning} },
+		func(r *Job) Record { return r })
 	wrong[Gap]{
 		"reason":  {func(g *Gap) { g.Reason = "\xff" }, "reason"},
 		"run":     {func(g *Gap) { g.RunID = "\xff" }, "run_id"},
@@ -288,7 +297,8 @@ func TestHostileTextsAreInvalid(t *testing.T) {
 		"epoch": {func(r *Route) { r.Epoch = math.MaxInt64 }, "epoch"},
 		"start": {func(r *Route) { r.IntervalStart = math.MaxInt64 }, "interval_start"},
 		"cpus":  {func(r *Route) { r.Entries[0].Cpus = []int32{-1} }, "entries.cpus"},
-	}.refused(t, func() *Route { return &Route{Node: "n", Entries: []RouteEntry{{JobID: "1", Mode: ModeLocal}}} }, func(r *Route) Record { return r })
+	}.refused(t, func() *Route { return &Route{Node: "n", Entries: []RouteEntry{{JobID: "1", Mode: ModeLocal}}} },
+		func(r *Route) Record { return r })
 	wrong[JobSummary]{
 		"unit":  {func(s *JobSummary) { s.Metrics[0].Unit = "\xb5s" }, "metrics.unit"},
 		"node":  {func(s *JobSummary) { s.Metrics[0].LowNode = new("\xff") }, "metrics.low_node"},
@@ -308,7 +318,8 @@ func TestMetricsAreBounded(t *testing.T) {
 		for i := range n {
 			name := fmt.Sprint("m", i)
 			m := JobSummaryMetric{Name: name, Scope: ScopeNode}
-			batch.Metrics = append(batch.Metrics, CounterBatchMetric{Name: name, Scope: ScopeNode, Values: []float64{1}})
+			batch.Metrics = append(batch.Metrics,
+				CounterBatchMetric{Name: name, Scope: ScopeNode, Values: []float64{1}})
 			reduced.Metrics = append(reduced.Metrics, NodeSummaryMetric{JobSummaryMetric: m})
 			summary.Metrics = append(summary.Metrics, m)
 			partial.Metrics = append(partial.Metrics, JobPartialMetric{Name: name, Scope: ScopeNode})
@@ -322,7 +333,8 @@ func TestMetricsAreBounded(t *testing.T) {
 	}
 	for _, n := range []int{1025, 30_000} {
 		for _, r := range with(n) {
-			if _, err := Unmarshal(mustMarshal(t, r)); !errors.Is(err, ErrInvalid) || !strings.Contains(fmt.Sprint(err), "metrics:") {
+			if _, err := Unmarshal(mustMarshal(t, r)); !errors.Is(err, ErrInvalid) ||
+				!strings.Contains(fmt.Sprint(err), "metrics:") {
 				t.Errorf("%s with %d metrics: %v", nameOf(r), n, err)
 			}
 		}
@@ -383,18 +395,18 @@ func (s *shape) densest(b []byte, most int, r *rand.Rand) []byte {
 	return b
 }
 
-// TestNoSingleBlockIsTooDense: whatever the items, a body with one block an array is within the budget of its schema, and
-// what decoding it allocates is within the bound.
+// TestNoSingleBlockIsTooDense: a body with one block an array is within the budget of its schema, with any items. What
+// decoding it allocates is within the bound.
 func TestNoSingleBlockIsTooDense(t *testing.T) {
 	for _, e := range table.byFingerprint {
-		for seed := range uint64(max(4, 24/slower)) {
+		for seed := uint64(0); seed < max(4, 24/slower); seed++ {
 			r := rand.New(rand.NewPCG(seed, 11))
 			b := e.shape.densest(e.header(), []int{1, 10, 1000, 30_000}[seed%4], r)
 			if len(b) > MaxRecordBytes {
 				continue
 			}
 			var err error
-			n := allocated(func() { _, err = Unmarshal(b) })
+			n := allocated(memoryBound(b), func() { _, err = Unmarshal(b) })
 			if errors.Is(err, ErrMalformed) {
 				t.Errorf("%s, seed %d, %d bytes: %v", e.name, seed, len(b), err)
 			}
@@ -444,7 +456,8 @@ func TestMarshalCheckedFailsWhereUnmarshalDoes(t *testing.T) {
 	if !errors.Is(err, ErrTooLarge) || !errors.Is(checkedErr, ErrTooLarge) {
 		t.Errorf("%v, %v", err, checkedErr)
 	}
-	if _, err := MarshalChecked(&JobSummary{Cluster: "c", JobID: "1", IntervalMs: 1, Method: "SOMEHOW"}); !errors.Is(err, ErrInvalid) {
+	_, err = MarshalChecked(&JobSummary{Cluster: "c", JobID: "1", IntervalMs: 1, Method: "SOMEHOW"})
+	if !errors.Is(err, ErrInvalid) {
 		t.Errorf("an enum's own symbol: %v", err)
 	}
 }
@@ -494,14 +507,16 @@ func mutate(v reflect.Value, r *rand.Rand) {
 
 func TestCleanTextIsValid(t *testing.T) {
 	for text, want := range map[string]string{
-		"": "", "Größe 5 µm": "Größe 5 µm", "a\xffb\xfe": "a?b?", "a\nb\x1b[0m": "a?b?[0m", "\u202egnp": "?gnp", "\ufffd": "?",
+		"": "", "Größe 5 µm": "Größe 5 µm", "a\xffb\xfe": "a?b?", "a\nb\x1b[0m": "a?b?[0m", "\u202egnp": "?gnp",
+		"\ufffd":                  "?",
 		strings.Repeat("µ", 3000): strings.Repeat("µ", 2046) + "...",
 	} {
 		if got := CleanText(text, maxTextBytes); got != want || !validText(got) {
 			t.Errorf("%.80q becomes %.80q, want %.80q", text, got, want)
 		}
 	}
-	if ValidUnit("\xb5s") || ValidUnit("a\tb") || ValidUnit(strings.Repeat("x", 65)) || !ValidUnit("") || !ValidUnit("µs") || !ValidUnit("°C") {
+	if ValidUnit("\xb5s") || ValidUnit("a\tb") || ValidUnit(strings.Repeat("x", 65)) || !ValidUnit("") ||
+		!ValidUnit("µs") || !ValidUnit("°C") {
 		t.Error("ValidUnit")
 	}
 }
