@@ -399,7 +399,7 @@ func (s *shape) densest(b []byte, most int, r *rand.Rand) []byte {
 // decoding it allocates is within the bound.
 func TestNoSingleBlockIsTooDense(t *testing.T) {
 	for _, e := range table.byFingerprint {
-		for seed := uint64(0); seed < max(4, 24/slower); seed++ {
+		for seed := range max(uint64(4), 24/slower) {
 			r := rand.New(rand.NewPCG(seed, 11))
 			b := e.shape.densest(e.header(), []int{1, 10, 1000, 30_000}[seed%4], r)
 			if len(b) > MaxRecordBytes {
