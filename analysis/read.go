@@ -20,8 +20,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// ErrUnreachable is returned when no broker answers.
-var ErrUnreachable = errors.New("no broker answers")
+// errUnreachable is returned when no broker answers.
+var errUnreachable = errors.New("no broker answers")
 
 var errNoTopic = errors.New("there is none of this name")
 
@@ -57,7 +57,7 @@ func Connect(ctx context.Context, cfg config.Config, further ...kgo.Opt) (*kgo.C
 func unreachable(cfg config.Config, err error) error {
 	brokers := strings.Join(cfg.Kafka.Brokers, ",")
 	if explained := kafka.Explain(cfg.Kafka, err); explained != err { //nolint:errorlint // whether it is the same value
-		return fmt.Errorf("%w at %s: %w", ErrUnreachable, brokers, explained)
+		return fmt.Errorf("%w at %s: %w", errUnreachable, brokers, explained)
 	}
 	remedy := "check kafka.brokers, and that Kafka runs there"
 	switch {
@@ -67,7 +67,7 @@ func unreachable(cfg config.Config, err error) error {
 		remedy = fmt.Sprintf("nothing came in %v: check kafka.brokers, that Kafka runs there, and the firewall",
 			pingTimeout)
 	}
-	return fmt.Errorf("%w at %s (%s): %w", ErrUnreachable, brokers, remedy, err)
+	return fmt.Errorf("%w at %s (%s): %w", errUnreachable, brokers, remedy, err)
 }
 
 // onlyHere reports whether all addresses are of this machine, where the embedded broker may be.

@@ -71,7 +71,7 @@ func Tail(
 			}
 		}
 		if fetches.NumRecords() == 0 && brokers.Away() { // the client would retry for ever, without an error
-			return fmt.Errorf("reading %s: %w any more at %v", topic, ErrUnreachable, cfg.Kafka.Brokers)
+			return fmt.Errorf("reading %s: %w any more at %v", topic, errUnreachable, cfg.Kafka.Brokers)
 		}
 		for r := range fetches.RecordsAll() {
 			if !each(tailRecord(r)) {

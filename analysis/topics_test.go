@@ -123,11 +123,11 @@ func TestFirstContact(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			err := call(t.Context())
-			if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), cfg.Kafka.Brokers[0]) ||
+			if !errors.Is(err, errUnreachable) || !strings.Contains(err.Error(), cfg.Kafka.Brokers[0]) ||
 				!strings.Contains(err.Error(), "weir up") {
 				t.Errorf("%v", err)
 			}
-			if err := call(ended); errors.Is(err, ErrUnreachable) || err != nil && !errors.Is(err, context.Canceled) {
+			if err := call(ended); errors.Is(err, errUnreachable) || err != nil && !errors.Is(err, context.Canceled) {
 				t.Errorf("of a call that nobody waits for: %v", err)
 			}
 		})
@@ -397,7 +397,7 @@ func TestTailSaysThatBrokersAreGone(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	err = Tail(ctx, cfg, "jobs", true, func(TailRecord) bool { go cluster.Close(); return true })
-	if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "weir.jobs") {
+	if !errors.Is(err, errUnreachable) || !strings.Contains(err.Error(), "weir.jobs") {
 		t.Errorf("%v", err)
 	}
 }

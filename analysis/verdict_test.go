@@ -399,7 +399,7 @@ func TestUnreachableNamesARemedy(t *testing.T) {
 		cfg := config.Default()
 		cfg.Kafka.Brokers = strings.Split(c.brokers, ",")
 		err := unreachable(cfg, c.err)
-		if !errors.Is(err, ErrUnreachable) || !errors.Is(err, c.err) || !strings.Contains(err.Error(), c.says) ||
+		if !errors.Is(err, errUnreachable) || !errors.Is(err, c.err) || !strings.Contains(err.Error(), c.says) ||
 			!strings.Contains(err.Error(), c.brokers) {
 			t.Errorf("%s, %v: %v, want %q", c.brokers, c.err, err, c.says)
 		}
