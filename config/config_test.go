@@ -48,7 +48,7 @@ func TestReferenceIsTheDefault(t *testing.T) {
 	if err := yaml.Unmarshal(text, &tree); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(Keys(), slices.Sorted(maps.Keys(leaves("", tree)))); diff != "" {
+	if diff := cmp.Diff(allKeys(), slices.Sorted(maps.Keys(leaves("", tree)))); diff != "" {
 		t.Errorf("keys of the struct (-), of reference.yaml (+)\n%s", diff)
 	}
 }
@@ -129,7 +129,7 @@ func TestUnknownKeysAreErrors(t *testing.T) {
 		Defaults: Default(),
 	})
 	for _, name := range []string{"intervall", "kafka.broker", "WEIR_KAFKA_BROKER"} {
-		if !errors.Is(err, ErrUnknownKey) || !strings.Contains(err.Error(), name) {
+		if !errors.Is(err, errUnknownKey) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s is not named: %v", name, err)
 		}
 	}
@@ -145,12 +145,12 @@ func TestBadFiles(t *testing.T) {
 		"agent: {perf: perhaps}": "perhaps", "cluster: [a]": "cluster", "kafka: {brokers: 3}": "brokers",
 	} {
 		_, err := Load(Source{File: write(t, text+"\nprefix: a/b\n"), Defaults: Default()})
-		if !errors.Is(err, ErrValue) || !errors.Is(err, ErrName) || !strings.Contains(err.Error(), says) {
+		if !errors.Is(err, errValue) || !errors.Is(err, errName) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v does not name the value, or hides the other fault", text, err)
 		}
 	}
 	_, err := Load(Source{Environ: []string{"WEIR_INTERVAL=zz", "WEIR_CLUSTER=a/b"}, Defaults: Default()})
-	if !errors.Is(err, ErrValue) || !errors.Is(err, ErrName) || !strings.Contains(err.Error(), "interval") ||
+	if !errors.Is(err, errValue) || !errors.Is(err, errName) || !strings.Contains(err.Error(), "interval") ||
 		!strings.Contains(err.Error(), "zz") {
 		t.Errorf("%v", err)
 	}
@@ -175,30 +175,30 @@ func TestValidate(t *testing.T) {
 		want   error
 		key    string
 	}{
-		"cluster":        {func(c *Config) { c.Cluster = "a/b" }, ErrName, "cluster"},
-		"prefix":         {func(c *Config) { c.Prefix = "" }, ErrName, "prefix"},
-		"node":           {func(c *Config) { c.Agent.Node = ".." }, ErrName, "agent.node"},
-		"short interval": {func(c *Config) { c.Interval = time.Millisecond }, ErrInterval, "interval"},
-		"odd interval":   {func(c *Config) { c.Interval = time.Second + 1 }, ErrInterval, "interval"},
-		"late plan":      {func(c *Config) { c.PlanMargin = c.Interval }, ErrRange, "plan_margin"},
-		"long grace":     {func(c *Config) { c.Grace = c.Interval }, ErrRange, "grace"},
-		"no collectors":  {func(c *Config) { c.Collectors = 0 }, ErrRange, "collectors"},
+		"cluster":        {func(c *Config) { c.Cluster = "a/b" }, errName, "cluster"},
+		"prefix":         {func(c *Config) { c.Prefix = "" }, errName, "prefix"},
+		"node":           {func(c *Config) { c.Agent.Node = ".." }, errName, "agent.node"},
+		"short interval": {func(c *Config) { c.Interval = time.Millisecond }, errInterval, "interval"},
+		"odd interval":   {func(c *Config) { c.Interval = time.Second + 1 }, errInterval, "interval"},
+		"late plan":      {func(c *Config) { c.PlanMargin = c.Interval }, errRange, "plan_margin"},
+		"long grace":     {func(c *Config) { c.Grace = c.Interval }, errRange, "grace"},
+		"no collectors":  {func(c *Config) { c.Collectors = 0 }, errRange, "collectors"},
 		"retention": {
-			func(c *Config) { c.Topics.CountersRetention = time.Minute }, ErrRange, "topics.counters_retention",
+			func(c *Config) { c.Topics.CountersRetention = time.Minute }, errRange, "topics.counters_retention",
 		},
-		"l_dist":         {func(c *Config) { c.Balance.LMax, c.Balance.LDist = 10, 11 }, ErrRange, "balance.l_dist"},
-		"negative l_max": {func(c *Config) { c.Balance.LMax, c.Balance.LDist = -1, 5 }, ErrRange, "balance.l_max"},
-		"slurm's poll":   {func(c *Config) { c.Balance.Slurm.Poll = 0 }, ErrRange, "balance.slurm.poll"},
-		"slurm's time":   {func(c *Config) { c.Balance.Slurm.Timeout = time.Hour }, ErrRange, "balance.slurm.timeout"},
-		"slurm's CPUs":   {func(c *Config) { c.Balance.Slurm.CPUIDs = "cyclic" }, ErrChoice, "balance.slurm.cpu_ids"},
-		"log level":      {func(c *Config) { c.LogLevel = "loud" }, ErrChoice, "log_level"},
-		"broker":         {func(c *Config) { c.Kafka.Brokers = []string{"host"} }, ErrAddress, "kafka.brokers"},
-		"mechanism":      {func(c *Config) { c.Kafka.SASL.Mechanism = "MAGIC" }, ErrChoice, "kafka.sasl.mechanism"},
+		"l_dist":         {func(c *Config) { c.Balance.LMax, c.Balance.LDist = 10, 11 }, errRange, "balance.l_dist"},
+		"negative l_max": {func(c *Config) { c.Balance.LMax, c.Balance.LDist = -1, 5 }, errRange, "balance.l_max"},
+		"slurm's poll":   {func(c *Config) { c.Balance.Slurm.Poll = 0 }, errRange, "balance.slurm.poll"},
+		"slurm's time":   {func(c *Config) { c.Balance.Slurm.Timeout = time.Hour }, errRange, "balance.slurm.timeout"},
+		"slurm's CPUs":   {func(c *Config) { c.Balance.Slurm.CPUIDs = "cyclic" }, errChoice, "balance.slurm.cpu_ids"},
+		"log level":      {func(c *Config) { c.LogLevel = "loud" }, errChoice, "log_level"},
+		"broker":         {func(c *Config) { c.Kafka.Brokers = []string{"host"} }, errAddress, "kafka.brokers"},
+		"mechanism":      {func(c *Config) { c.Kafka.SASL.Mechanism = "MAGIC" }, errChoice, "kafka.sasl.mechanism"},
 		"no password": {
-			func(c *Config) { c.Kafka.SASL.Mechanism = ScramSHA512 }, ErrTogether, "kafka.sasl.mechanism",
+			func(c *Config) { c.Kafka.SASL.Mechanism = ScramSHA512 }, errTogether, "kafka.sasl.mechanism",
 		},
-		"key alone":  {func(c *Config) { c.Kafka.TLS.KeyFile = "k" }, ErrTogether, "kafka.tls.cert_file"},
-		"no archive": {func(c *Config) { c.Sink.Dir = "" }, ErrTogether, "sink.dir"},
+		"key alone":  {func(c *Config) { c.Kafka.TLS.KeyFile = "k" }, errTogether, "kafka.tls.cert_file"},
+		"no archive": {func(c *Config) { c.Sink.Dir = "" }, errTogether, "sink.dir"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -223,7 +223,7 @@ func TestValidate(t *testing.T) {
 	bad := base
 	bad.Cluster, bad.Collectors, bad.LogLevel = "", 0, ""
 	err = bad.Validate()
-	for _, rule := range []error{ErrName, ErrRange, ErrChoice} {
+	for _, rule := range []error{errName, errRange, errChoice} {
 		if !errors.Is(err, rule) {
 			t.Errorf("%v is missing from %v", rule, err)
 		}
@@ -241,7 +241,7 @@ func TestNamesAgree(t *testing.T) {
 	} {
 		c := base
 		c.Cluster = s
-		if byConfig, bySchemas := !errors.Is(c.Validate(), ErrName), schemas.ValidJobID(s); byConfig != bySchemas {
+		if byConfig, bySchemas := !errors.Is(c.Validate(), errName), schemas.ValidJobID(s); byConfig != bySchemas {
 			t.Errorf("%q: config says %v, schemas %v", s, byConfig, bySchemas)
 		}
 	}
@@ -502,7 +502,7 @@ func TestNumberings(t *testing.T) {
 		}
 		c, err := Load(Source{File: file, Defaults: Default()})
 		if want.fault != "" {
-			if !errors.Is(err, ErrChoice) || !strings.Contains(err.Error(), "balance.slurm.cpu_ids = "+want.fault) {
+			if !errors.Is(err, errChoice) || !strings.Contains(err.Error(), "balance.slurm.cpu_ids = "+want.fault) {
 				t.Errorf("%s: %v, want %s", text, err, want.fault)
 			}
 			continue

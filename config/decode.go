@@ -51,7 +51,7 @@ func wrongValues(err error) (faults []fault) {
 	case nil:
 	case *mapstructure.DecodeError:
 		reason := strings.Replace(e.Unwrap().Error(), "source data must be an array or slice", "a list is wanted", 1)
-		faults = append(faults, fault{e.Name(), fmt.Errorf("%s: %w: %s", e.Name(), ErrValue, reason)})
+		faults = append(faults, fault{e.Name(), fmt.Errorf("%s: %w: %s", e.Name(), errValue, reason)})
 	case interface{ Unwrap() []error }:
 		for _, one := range e.Unwrap() {
 			faults = append(faults, wrongValues(one)...)
@@ -59,7 +59,7 @@ func wrongValues(err error) (faults []fault) {
 	case interface{ Unwrap() error }:
 		return wrongValues(e.Unwrap())
 	default:
-		faults = append(faults, fault{"", fmt.Errorf("%w: %w", ErrValue, err)})
+		faults = append(faults, fault{"", fmt.Errorf("%w: %w", errValue, err)})
 	}
 	return faults
 }

@@ -48,22 +48,22 @@ var mechanisms = []string{ScramSHA512, ScramSHA256, plainSASL}
 func (k Kafka) validate(f *findings) {
 	for _, b := range k.Brokers {
 		if _, port, _ := net.SplitHostPort(b); !IsAddress(b) {
-			f.wrong(ErrAddress, "kafka.brokers", fmt.Sprintf("%q", b), "")
+			f.wrong(errAddress, "kafka.brokers", fmt.Sprintf("%q", b), "")
 		} else if strings.Trim(port, "0") == "" {
-			f.wrong(ErrAddress, "kafka.brokers", fmt.Sprintf("%q", b), "nobody can connect to port 0")
+			f.wrong(errAddress, "kafka.brokers", fmt.Sprintf("%q", b), "nobody can connect to port 0")
 		}
 	}
 	f.lasting("kafka.dial_timeout", k.DialTimeout, 100*time.Millisecond, time.Minute)
 	f.oneOf("kafka.sasl.mechanism", k.SASL.Mechanism, append([]string{NoSASL}, mechanisms...)...)
 	if slices.Contains(mechanisms, k.SASL.Mechanism) && (k.SASL.User == "" || k.SASL.PasswordFile == "") {
-		f.wrong(ErrTogether, "kafka.sasl.mechanism", k.SASL.Mechanism, "kafka.sasl.user and kafka.sasl.password_file")
+		f.wrong(errTogether, "kafka.sasl.mechanism", k.SASL.Mechanism, "kafka.sasl.user and kafka.sasl.password_file")
 	}
 	if k.SASL.Mechanism == plainSASL && !k.TLS.Enabled {
-		f.wrong(ErrTogether, "kafka.sasl.mechanism", k.SASL.Mechanism,
+		f.wrong(errTogether, "kafka.sasl.mechanism", k.SASL.Mechanism,
 			"kafka.tls.enabled, since PLAIN sends the password as it is")
 	}
 	if (k.TLS.CertFile == "") != (k.TLS.KeyFile == "") {
-		f.wrong(ErrTogether, "kafka.tls.cert_file", fmt.Sprintf("%q", k.TLS.CertFile), "kafka.tls.key_file beside it")
+		f.wrong(errTogether, "kafka.tls.cert_file", fmt.Sprintf("%q", k.TLS.CertFile), "kafka.tls.key_file beside it")
 	}
 }
 

@@ -23,10 +23,10 @@ type Source struct {
 }
 
 var (
-	// ErrUnknownKey is returned when a file or the environment sets a key that does not exist.
-	ErrUnknownKey = errors.New("unknown key")
-	// ErrValue is returned when a value is not of its key's kind.
-	ErrValue = errors.New("wrong kind of value")
+	// errUnknownKey is returned when a file or the environment sets a key that does not exist.
+	errUnknownKey = errors.New("unknown key")
+	// errValue is returned when a value is not of its key's kind.
+	errValue = errors.New("wrong kind of value")
 )
 
 // Load fills Defaults from the file, WEIR_* variables (WEIR_KAFKA_BROKERS sets kafka.brokers) and flags, in this order,
@@ -49,7 +49,7 @@ func Load(src Source) (Config, error) {
 		}
 		key, ok := keyOf(strings.TrimPrefix(name, "WEIR_"), known)
 		if !ok {
-			faults = append(faults, fmt.Errorf("%w: the environment variable %s", ErrUnknownKey, name))
+			faults = append(faults, fmt.Errorf("%w: the environment variable %s", errUnknownKey, name))
 			continue
 		}
 		v.Set(key, value)
@@ -116,9 +116,9 @@ func (src Source) readFile(v *viper.Viper, known map[string]any) (faults []error
 		if _, ok := known[key]; ok {
 			continue
 		}
-		fault := fmt.Errorf("%w %s in %s", ErrUnknownKey, key, src.File)
+		fault := fmt.Errorf("%w %s in %s", errUnknownKey, key, src.File)
 		if example := sections[key]; example != "" {
-			fault = fmt.Errorf("%s in %s: %w: keys below it are wanted, such as %s", key, src.File, ErrValue, example)
+			fault = fmt.Errorf("%s in %s: %w: keys below it are wanted, such as %s", key, src.File, errValue, example)
 		}
 		faults = append(faults, fault)
 	}
@@ -149,8 +149,8 @@ func keyOf(name string, known map[string]any) (string, bool) {
 	return "", false
 }
 
-// Keys returns every key, sorted.
-func Keys() []string {
+// allKeys returns every key, sorted.
+func allKeys() []string {
 	var keys []string
 	for key := range flatten("", reflect.ValueOf(Config{})) {
 		keys = append(keys, key)

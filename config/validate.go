@@ -14,12 +14,12 @@ import (
 
 // The rules that Validate checks. An error wraps the rule's sentinel with key, value and limit.
 var (
-	ErrName     = errors.New("must match [A-Za-z0-9._:-]{1,64}")
-	ErrInterval = errors.New("must be whole milliseconds from 200ms to 24h")
-	ErrRange    = errors.New("out of range")
-	ErrChoice   = errors.New("not one of the choices")
-	ErrTogether = errors.New("needs another key")
-	ErrAddress  = errors.New("must be host:port")
+	errName     = errors.New("must match [A-Za-z0-9._:-]{1,64}")
+	errInterval = errors.New("must be whole milliseconds from 200ms to 24h")
+	errRange    = errors.New("out of range")
+	errChoice   = errors.New("not one of the choices")
+	errTogether = errors.New("needs another key")
+	errAddress  = errors.New("must be host:port")
 )
 
 // minInterval follows from the outage: a clock may be ten seconds ahead, and that must not be longer than the outage.
@@ -58,22 +58,22 @@ func (f *findings) wrong(rule error, key string, value any, limit string) {
 
 func (f *findings) name(key, value string) {
 	if !naming.Valid(value) {
-		f.wrong(ErrName, key, fmt.Sprintf("%.80q", value), "")
+		f.wrong(errName, key, fmt.Sprintf("%.80q", value), "")
 	}
 }
 
 func (f *findings) within(key string, value, low, high int64) {
 	switch given, isHuge := f.huge[key]; {
 	case isHuge:
-		f.wrong(ErrRange, key, given, fmt.Sprintf("%d to %d", low, high))
+		f.wrong(errRange, key, given, fmt.Sprintf("%d to %d", low, high))
 	case value < low || value > high:
-		f.wrong(ErrRange, key, value, fmt.Sprintf("%d to %d", low, high))
+		f.wrong(errRange, key, value, fmt.Sprintf("%d to %d", low, high))
 	}
 }
 
 func (f *findings) lasting(key string, value, low, high time.Duration) {
 	if value < low || value > high {
-		f.wrong(ErrRange, key, value, fmt.Sprintf("%v to %v", low, high))
+		f.wrong(errRange, key, value, fmt.Sprintf("%v to %v", low, high))
 	}
 }
 
@@ -85,7 +85,7 @@ func (f *findings) oneOf(key, value string, choices ...string) {
 	if choices[0] == "" {
 		listed = `"" (none)` + listed
 	}
-	f.wrong(ErrChoice, key, fmt.Sprintf("%.80q", value), listed)
+	f.wrong(errChoice, key, fmt.Sprintf("%.80q", value), listed)
 }
 
 // faults returns the faults of Validate. For numbers beyond int64, huge holds what was given.
@@ -93,14 +93,14 @@ func (c Config) faults(huge map[string]string) []fault {
 	f := &findings{huge: huge}
 	f.name("cluster", c.Cluster)
 	if f.name("prefix", c.Prefix); naming.Valid(c.Prefix) && strings.Contains(c.Prefix, ":") {
-		f.wrong(ErrName, "prefix", fmt.Sprintf("%q", c.Prefix), "without a colon, which no topic may have in its name")
+		f.wrong(errName, "prefix", fmt.Sprintf("%q", c.Prefix), "without a colon, which no topic may have in its name")
 	}
 	f.name("agent.node", c.Agent.Node)
 	if c.Instance != "" {
 		f.name("instance", c.Instance)
 	}
 	if c.Interval < minInterval || c.Interval > 24*time.Hour || c.Interval%time.Millisecond != 0 {
-		f.wrong(ErrInterval, "interval", c.Interval, "")
+		f.wrong(errInterval, "interval", c.Interval, "")
 	} else { // a wrong interval would make each of these a fault as well
 		// The plan must be out before the interval ends, and its Tick before the next plan. Otherwise they cross.
 		f.lasting("plan_margin", c.PlanMargin, time.Millisecond, c.Interval/2)
@@ -122,10 +122,10 @@ func (c Config) faults(huge map[string]string) []fault {
 	f.within("collect.max_rejects", int64(c.Collect.MaxRejects), 0, 100_000)
 	f.within("sink.roll_bytes", c.Sink.RollBytes, 1<<20, 1<<33)
 	if c.Sink.Dir == "" {
-		f.wrong(ErrTogether, "sink.dir", `""`, "a directory for the archive")
+		f.wrong(errTogether, "sink.dir", `""`, "a directory for the archive")
 	}
 	if c.Metrics.Listen != "" && !IsAddress(c.Metrics.Listen) {
-		f.wrong(ErrAddress, "metrics.listen", fmt.Sprintf("%q", c.Metrics.Listen),
+		f.wrong(errAddress, "metrics.listen", fmt.Sprintf("%q", c.Metrics.Listen),
 			"127.0.0.1:9100 for this machine alone")
 	}
 	c.Kafka.validate(f)
@@ -137,7 +137,7 @@ func (t Topics) validate(f *findings) {
 	if n := t.SegmentBytes; n != 0 && (n < 64<<10 || n > 1<<31-1) {
 		const key = "topics.segment_bytes"
 		given := cmp.Or(f.huge[key], strconv.FormatInt(n, 10))
-		f.wrong(ErrRange, key, given, "0 (the broker's own), or 65536 to 2147483647")
+		f.wrong(errRange, key, given, "0 (the broker's own), or 65536 to 2147483647")
 	}
 }
 
@@ -171,11 +171,11 @@ func (s Slurm) validate(f *findings) {
 		}
 		switch known := slices.Contains([]string{"spread", "block", "interleaved"}, n.Kind); {
 		case !known:
-			f.wrong(ErrChoice, key, fmt.Sprintf("%.80q", item),
+			f.wrong(errChoice, key, fmt.Sprintf("%.80q", item),
 				"spread, block, interleaved, or "+some+"block for some nodes")
 		case n.Hosts == "" && rest != "":
 			remedy := rest + " is that of all other nodes: name the nodes, as in " + some + item
-			f.wrong(ErrChoice, key, fmt.Sprintf("%q", item), remedy)
+			f.wrong(errChoice, key, fmt.Sprintf("%q", item), remedy)
 		case n.Hosts == "":
 			rest = n.Kind
 		}
