@@ -28,12 +28,12 @@ var (
 	ErrNotSingleObject = errors.New("not an Avro single-object value")
 	// ErrUnknownSchema is returned when no shipped schema has a value's fingerprint.
 	ErrUnknownSchema = errors.New("unknown schema fingerprint")
-	// ErrMalformed is returned when a body does not decode as its schema, to its last byte.
-	ErrMalformed = errors.New("malformed record")
+	// errMalformed is returned when a body does not decode as its schema, to its last byte.
+	errMalformed = errors.New("malformed record")
 	// ErrInvalid is returned when a record decodes but has values that no weir process writes.
 	ErrInvalid = errors.New("invalid record")
-	// ErrTooLarge is returned for a record of more than MaxRecordBytes.
-	ErrTooLarge = errors.New("record too large")
+	// errOversized is returned for a record of more than MaxRecordBytes.
+	errOversized = errors.New("record too large")
 )
 
 // Record is one of the records that travel, as a pointer.
@@ -155,7 +155,7 @@ func Marshal(r Record) ([]byte, error) {
 }
 
 // MarshalChecked encodes a record and fails exactly where Unmarshal of its bytes would, so that no unreadable record is
-// committed. Errors wrap ErrInvalid, ErrMalformed or ErrTooLarge.
+// committed. Errors wrap ErrInvalid, errMalformed or errOversized.
 func MarshalChecked(r Record) ([]byte, error) {
 	if err := r.Validate(); err != nil {
 		return nil, fmt.Errorf("%s: %w", nameOf(r), err)
@@ -171,7 +171,7 @@ func MarshalChecked(r Record) ([]byte, error) {
 }
 
 // Unmarshal decodes and validates a single-object value of any schema ever shipped. The result does not alias b.
-// Errors wrap ErrNotSingleObject, ErrUnknownSchema, ErrTooLarge, ErrMalformed or ErrInvalid.
+// Errors wrap ErrNotSingleObject, ErrUnknownSchema, errOversized, errMalformed or ErrInvalid.
 //
 // For any bytes, it allocates at most 25 × len(b) + 1 MiB. The factor follows from the schemas: a job of a Tick or a
 // Route takes 20 times its shortest encoding. The runtime rounds allocations up by a quarter at most. Records of
@@ -183,7 +183,7 @@ func Unmarshal(b []byte) (Record, error) {
 	}
 	r := e.zero()
 	if _, err := e.schema.Decode(b[headerBytes:], r); err != nil {
-		return nil, fmt.Errorf("%s: %w: %w", e.name, ErrMalformed, err)
+		return nil, fmt.Errorf("%s: %w: %w", e.name, errMalformed, err)
 	}
 	if err := r.Validate(); err != nil {
 		return nil, fmt.Errorf("%s: %w", e.name, err)
@@ -199,14 +199,14 @@ func lookupChecked(b []byte) (*entry, error) {
 		return nil, err
 	}
 	if len(b) > MaxRecordBytes {
-		return e, fmt.Errorf("%s: %w: %d bytes of at most %d", e.name, ErrTooLarge, len(b), MaxRecordBytes)
+		return e, fmt.Errorf("%s: %w: %d bytes of at most %d", e.name, errOversized, len(b), MaxRecordBytes)
 	}
 	err = e.shape.check(b[headerBytes:])
 	switch {
 	case errors.Is(err, ErrInvalid):
 		return e, fmt.Errorf("%s: %w", e.name, err)
 	case err != nil:
-		return e, fmt.Errorf("%s: %w: %w", e.name, ErrMalformed, err)
+		return e, fmt.Errorf("%s: %w: %w", e.name, errMalformed, err)
 	}
 	return e, nil
 }

@@ -40,7 +40,7 @@ func JSON(b []byte) (name string, value json.RawMessage, err error) {
 	}
 	native, _, err := c.NativeFromBinary(b[headerBytes:])
 	if err != nil {
-		return e.name, nil, fmt.Errorf("%s: %w: %w", e.name, ErrMalformed, err)
+		return e.name, nil, fmt.Errorf("%s: %w: %w", e.name, errMalformed, err)
 	}
 	value, err = c.TextualFromNative(nil, native)
 	if err == nil {

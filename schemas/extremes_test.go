@@ -147,7 +147,7 @@ func TestManyBlocksAllocateLittle(t *testing.T) {
 	if _, err := Unmarshal(manyBlocks(t, 1)); err != nil {
 		t.Errorf("one block: %v", err)
 	}
-	if _, err := Unmarshal(manyBlocks(t, 100_000)); !errors.Is(err, ErrMalformed) {
+	if _, err := Unmarshal(manyBlocks(t, 100_000)); !errors.Is(err, errMalformed) {
 		t.Errorf("100,000 blocks: %v", err)
 	}
 	// Two blocks are as Avro allows.
@@ -407,7 +407,7 @@ func TestNoSingleBlockIsTooDense(t *testing.T) {
 			}
 			var err error
 			n := allocated(memoryBound(b), func() { _, err = Unmarshal(b) })
-			if errors.Is(err, ErrMalformed) {
+			if errors.Is(err, errMalformed) {
 				t.Errorf("%s, seed %d, %d bytes: %v", e.name, seed, len(b), err)
 			}
 			if n > memoryBound(b) {
@@ -453,7 +453,7 @@ func TestMarshalCheckedFailsWhereUnmarshalDoes(t *testing.T) {
 	large := oneNodeJobs(65_000, 64)
 	_, err := Unmarshal(mustMarshal(t, large))
 	_, checkedErr := MarshalChecked(large)
-	if !errors.Is(err, ErrTooLarge) || !errors.Is(checkedErr, ErrTooLarge) {
+	if !errors.Is(err, errOversized) || !errors.Is(checkedErr, errOversized) {
 		t.Errorf("%v, %v", err, checkedErr)
 	}
 	_, err = MarshalChecked(&JobSummary{Cluster: "c", JobID: "1", IntervalMs: 1, Method: "SOMEHOW"})
@@ -515,9 +515,9 @@ func TestCleanTextIsValid(t *testing.T) {
 			t.Errorf("%.80q becomes %.80q, want %.80q", text, got, want)
 		}
 	}
-	if ValidUnit("\xb5s") || ValidUnit("a\tb") || ValidUnit(strings.Repeat("x", 65)) || !ValidUnit("") ||
-		!ValidUnit("µs") || !ValidUnit("°C") {
-		t.Error("ValidUnit")
+	if validUnit("\xb5s") || validUnit("a\tb") || validUnit(strings.Repeat("x", 65)) || !validUnit("") ||
+		!validUnit("µs") || !validUnit("°C") {
+		t.Error("validUnit")
 	}
 }
 

@@ -603,7 +603,7 @@ func FuzzNames(f *testing.F) {
 		if naming.Valid(s) != name || ValidJobID(s) != (name && s[0] != '_') {
 			t.Errorf("%q: a name: %v, a job's: %v", s, naming.Valid(s), ValidJobID(s))
 		}
-		if ValidUnit(s) && (len(s) > 64 || control.MatchString(s)) || validText(s) &&
+		if validUnit(s) && (len(s) > 64 || control.MatchString(s)) || validText(s) &&
 			(len(s) > 4096 || control.MatchString(s)) {
 			t.Errorf("%q may change a terminal", s)
 		}

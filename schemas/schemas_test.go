@@ -263,7 +263,7 @@ func TestEveryTruncationAndTrailingByteIsRefused(t *testing.T) {
 				t.Errorf("%s: %d of %d bytes are accepted", nameOf(r), n, len(b))
 			}
 		}
-		if _, err := Unmarshal(append(b, 0)); !errors.Is(err, ErrMalformed) {
+		if _, err := Unmarshal(append(b, 0)); !errors.Is(err, errMalformed) {
 			t.Errorf("%s: a trailing byte gives %v", nameOf(r), err)
 		}
 	}

@@ -21,8 +21,8 @@ func ShownJobID(s string) string {
 	return fmt.Sprintf("%.80q", s)
 }
 
-// ValidUnit reports whether s may be a unit, a boot id or a run id: 0 to 64 bytes of printable UTF-8.
-func ValidUnit(s string) bool { return len(s) <= maxNameBytes && isPrintable(s) }
+// validUnit reports whether s may be a unit, a boot id or a run id: 0 to 64 bytes of printable UTF-8.
+func validUnit(s string) bool { return len(s) <= maxNameBytes && isPrintable(s) }
 
 // validText reports whether s may be free text, such as a reason or the name that a user gave a job.
 func validText(s string) bool { return len(s) <= maxTextBytes && isPrintable(s) }

@@ -110,7 +110,7 @@ func checkMetric(name, unit, scope string) error {
 	switch {
 	case !naming.Valid(name):
 		return invalid("metrics.name", "%.80q is not a metric's name", name)
-	case !ValidUnit(unit):
+	case !validUnit(unit):
 		return invalid("metrics.unit", "%.80q of %s is not a unit: at most %d bytes of printable UTF-8",
 			unit, name, maxNameBytes)
 	case scope != ScopeCore && scope != ScopeNode:

@@ -15,7 +15,7 @@ func (h *NodeHeader) validate() error {
 	if !naming.Valid(h.Node) {
 		return invalid("node", "%.80q is not a host's name", h.Node)
 	}
-	if !ValidUnit(h.BootID) || !ValidUnit(h.RunID) {
+	if !validUnit(h.BootID) || !validUnit(h.RunID) {
 		return invalid("run_id", "boot_id or run_id is not at most %d bytes of printable UTF-8", maxNameBytes)
 	}
 	if h.JobID == JobSystem {
@@ -154,7 +154,7 @@ func (g *Gap) Validate() error {
 	switch {
 	case !naming.Valid(g.Node):
 		return invalid("node", "%.80q is not a host's name", g.Node)
-	case !ValidUnit(g.RunID):
+	case !validUnit(g.RunID):
 		return invalid("run_id", "%.80q is not at most %d bytes of printable UTF-8", g.RunID, maxNameBytes)
 	case !validText(g.Reason):
 		return invalid("reason", "%.80q is not at most %d bytes of printable UTF-8", g.Reason, maxTextBytes)

@@ -161,7 +161,7 @@ func (p *Progress) Validate() error {
 			return invalid("loads", "job %s with %d nodes and %d bytes", l.JobID, l.Nodes, l.Bytes)
 		}
 	}
-	if !ValidUnit(p.TopicID) {
+	if !validUnit(p.TopicID) {
 		return invalid("topic_id", "%.80q is not at most %d bytes of printable UTF-8", p.TopicID, maxNameBytes)
 	}
 	if p.Open < 0 {
@@ -180,7 +180,7 @@ func (r *Reject) Validate() error {
 		return invalid("topic", "%.80q is not at most %d bytes of printable UTF-8", r.Topic, maxTextBytes)
 	case !validText(r.Reason):
 		return invalid("reason", "%.80q is not at most %d bytes of printable UTF-8", r.Reason, maxTextBytes)
-	case !ValidUnit(r.Hash):
+	case !validUnit(r.Hash):
 		return invalid("hash", "%.80q is not a SHA-256 in hex", r.Hash)
 	case len(r.Head) > maxHeadBytes:
 		return invalid("head", "%d bytes are more than %d", len(r.Head), maxHeadBytes)

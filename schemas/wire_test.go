@@ -165,18 +165,18 @@ func TestWhatIsNoRecord(t *testing.T) {
 	}{
 		"nothing":            {nil, ErrNotSingleObject, "not an Avro single-object value"},
 		"half a header":      {good[:9], ErrNotSingleObject, "not an Avro single-object value"},
-		"a header":           {good[:10], ErrMalformed, "weir.v1.Watermark"},
+		"a header":           {good[:10], errMalformed, "weir.v1.Watermark"},
 		"another first byte": {with(0, 0xC2), ErrNotSingleObject, "not an Avro"},
 		"another version":    {with(1, 2), ErrNotSingleObject, "not an Avro"},
 		"another schema":     {with(9, good[9]+1), ErrUnknownSchema, "unknown schema fingerprint"},
-		"the last byte":      {good[:len(good)-1], ErrMalformed, "weir.v1.Watermark: malformed record: truncated"},
-		"one more byte":      {append(slices.Clone(good), 0), ErrMalformed, "bytes after the record"},
+		"the last byte":      {good[:len(good)-1], errMalformed, "weir.v1.Watermark: malformed record: truncated"},
+		"one more byte":      {append(slices.Clone(good), 0), errMalformed, "bytes after the record"},
 		"the longest record": {largest, ErrInvalid, "weir.v1.Reject: invalid record: head"},
 		"a longer one": {
-			mustMarshal(t, reject), ErrTooLarge,
+			mustMarshal(t, reject), errOversized,
 			"weir.v1.Reject: record too large: 4193281 bytes of at most 4193280",
 		},
-		"cut": {long(1 << 16), ErrMalformed, "truncated"},
+		"cut": {long(1 << 16), errMalformed, "truncated"},
 	} {
 		_, err := Unmarshal(c.b)
 		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
@@ -193,7 +193,7 @@ func TestWhatIsNoRecord(t *testing.T) {
 		t.Errorf("the schema of a cut record is %q, %v", name, err)
 	}
 	batch := fullBatch(1025, 0)
-	if _, err := Unmarshal(mustMarshal(t, batch)); !errors.Is(err, ErrInvalid) || errors.Is(err, ErrMalformed) {
+	if _, err := Unmarshal(mustMarshal(t, batch)); !errors.Is(err, ErrInvalid) || errors.Is(err, errMalformed) {
 		t.Errorf("too many metrics: %v", err)
 	}
 	var of Record = foreign{}
