@@ -29,24 +29,24 @@ import (
 )
 
 var (
-	// ErrHole is returned when a file is missing between two others of a partition. Dates that were deleted from the
+	// errHole is returned when a file is missing between two others of a partition. Dates that were deleted from the
 	// old end of the archive leave no hole.
-	ErrHole = errors.New("the archive has a hole")
-	// ErrBadFile is returned when a file of the archive has no readable footer, or one that contradicts its name.
-	ErrBadFile = errors.New("not a file of the sink")
-	// ErrOvertaken is returned when the topic's retention deleted records that the archive does not have yet.
-	ErrOvertaken = errors.New("retention overtook the archive")
-	// ErrBeyondEnd is returned when the archive is ahead of the topic: another cluster's, or a topic made anew.
-	ErrBeyondEnd = errors.New("the archive is ahead of the topic")
-	// ErrTopicReplaced is returned when the archived topic was deleted. A topic with the same name and another id has
+	errHole = errors.New("the archive has a hole")
+	// errBadFile is returned when a file of the archive has no readable footer, or one that contradicts its name.
+	errBadFile = errors.New("not a file of the sink")
+	// errOvertaken is returned when the topic's retention deleted records that the archive does not have yet.
+	errOvertaken = errors.New("retention overtook the archive")
+	// errBeyondEnd is returned when the archive is ahead of the topic: another cluster's, or a topic made anew.
+	errBeyondEnd = errors.New("the archive is ahead of the topic")
+	// errTopicReplaced is returned when the archived topic was deleted. A topic with the same name and another id has
 	// taken its place, and begins anew.
-	ErrTopicReplaced = errors.New("the topic was deleted and made again")
-	// ErrNoTopic is returned when the topic does not exist.
-	ErrNoTopic = errors.New("no such topic: make it with `weir topics create`")
-	// ErrNoHardLinks is returned when the archive's file system has no hard links, which exactly-once needs.
-	ErrNoHardLinks = errors.New("the file system has no hard links: choose another sink.dir")
-	// ErrNoGap is returned by AcceptGap when there is nothing to accept.
-	ErrNoGap = errors.New("no gap")
+	errTopicReplaced = errors.New("the topic was deleted and made again")
+	// errNoTopic is returned when the topic does not exist.
+	errNoTopic = errors.New("no such topic: make it with `weir topics create`")
+	// errNoHardLinks is returned when the archive's file system has no hard links, which exactly-once needs.
+	errNoHardLinks = errors.New("the file system has no hard links: choose another sink.dir")
+	// errNoGap is returned by AcceptGap when there is nothing to accept.
+	errNoGap = errors.New("no gap")
 
 	// errTaken is returned when a file with the same start exists: another sink was first.
 	errTaken = errors.New("another sink wrote this file")
@@ -82,7 +82,7 @@ type hole struct{ before, after link }
 
 func (h hole) err() error {
 	return fmt.Errorf("%w: positions %d to %d, between %s and %s: bring the missing file back",
-		ErrHole, h.before.next, h.after.start, h.before.path, h.after.path)
+		errHole, h.before.next, h.after.start, h.before.path, h.after.path)
 }
 
 func fileName(topic string, partition int32, start int64) string {
@@ -137,7 +137,7 @@ func check(links []link, oldest string) ([]hole, error) {
 		case after.fault != nil && after.start >= before.next: // what lay before it is not known
 		case after.start < before.next:
 			return nil, fmt.Errorf("%w: %s reaches to %d, where %s has begun: "+
-				"move away the one that does not belong here", ErrBadFile, before.path, before.next, after.path)
+				"move away the one that does not belong here", errBadFile, before.path, before.next, after.path)
 		case after.start > before.next && (after.previous == "" || after.previous >= oldest):
 			holes = append(holes, hole{before, after})
 		}
@@ -204,7 +204,7 @@ func readLink(topic string, partition int32, start int64, path string) (Footer, 
 	}
 	if f.Topic != topic || f.Partition != partition || f.Start != start {
 		return Footer{}, fmt.Errorf("%w: %s calls itself %s: give it its name back, or move it away",
-			ErrBadFile, path, fileName(f.Topic, f.Partition, f.Start))
+			errBadFile, path, fileName(f.Topic, f.Partition, f.Start))
 	}
 	return f, nil
 }

@@ -153,11 +153,11 @@ func (p *draft) place(logStart, logEnd int64) error {
 		p.start, p.next = logStart, logStart
 	case p.next < logStart:
 		return fmt.Errorf("%w: partition %d is archived up to %d, the topic begins at %d: what lies between is lost; "+
-			"accept it with `weir sink accept-gap %d`", ErrOvertaken, p.id, p.next, logStart, p.id)
+			"accept it with `weir sink accept-gap %d`", errOvertaken, p.id, p.next, logStart, p.id)
 	case p.next > logEnd:
 		return fmt.Errorf("%w: partition %d is archived up to %d, the topic ends at %d: "+
 			"it was made anew, or is another cluster's; "+
-			"choose another sink.dir, or move the old archive away", ErrBeyondEnd, p.id, p.next, logEnd)
+			"choose another sink.dir, or move the old archive away", errBeyondEnd, p.id, p.next, logEnd)
 	}
 	return nil
 }

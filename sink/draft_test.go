@@ -140,16 +140,16 @@ func TestPlace(t *testing.T) {
 		"inside":                         {newDraft(3, tail{next: 45, date: "a"}), 40, 50, 45, nil},
 		"at the end":                     {newDraft(3, tail{next: 50, date: "a"}), 40, 50, 50, nil},
 		"at the start":                   {newDraft(3, tail{next: 40, date: "a"}), 40, 50, 40, nil},
-		"overtaken":                      {newDraft(3, tail{next: 39, date: "a"}), 40, 50, 39, ErrOvertaken},
-		"overtaken with rows in hand":    {held, 40, 50, 11, ErrOvertaken},
-		"ahead of the topic":             {newDraft(3, tail{next: 51, date: "a"}), 40, 50, 51, ErrBeyondEnd},
+		"overtaken":                      {newDraft(3, tail{next: 39, date: "a"}), 40, 50, 39, errOvertaken},
+		"overtaken with rows in hand":    {held, 40, 50, 11, errOvertaken},
+		"ahead of the topic":             {newDraft(3, tail{next: 51, date: "a"}), 40, 50, 51, errBeyondEnd},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := c.draft.place(c.start, c.end)
 			if !errors.Is(err, c.err) || c.draft.next != c.next {
 				t.Errorf("place: next %d, %v; want %d, %v", c.draft.next, err, c.next, c.err)
 			}
-			if errors.Is(c.err, ErrOvertaken) && !strings.Contains(err.Error(), "weir sink accept-gap 3") {
+			if errors.Is(c.err, errOvertaken) && !strings.Contains(err.Error(), "weir sink accept-gap 3") {
 				t.Errorf("the remedy is missing: %v", err)
 			}
 		})

@@ -22,7 +22,7 @@ import (
 const format = 1
 
 // errDamaged is the error of a file that cannot be read.
-var errDamaged = fmt.Errorf("%w", ErrBadFile)
+var errDamaged = fmt.Errorf("%w", errBadFile)
 
 // errNewerFormat is the error of a file that a newer weir wrote.
 var errNewerFormat = errors.New("its format is newer than this weir")
@@ -93,7 +93,7 @@ func encode(w io.Writer, rows []schemas.Row, f *Footer) error {
 	return nil
 }
 
-// ReadFile reads a file of the archive, rows in file order. The error wraps ErrBadFile if no sink wrote the file, or if
+// ReadFile reads a file of the archive, rows in file order. The error wraps errBadFile if no sink wrote the file, or if
 // it is damaged.
 func ReadFile(path string) ([]schemas.Row, Footer, error) {
 	var rows []schemas.Row
@@ -125,7 +125,7 @@ func open(path string, read func(r io.ReaderAt, size int64) (Footer, error)) (f 
 	f, err = read(file, info.Size())
 	switch {
 	case errors.Is(err, errNewerFormat):
-		return Footer{}, fmt.Errorf("%w: %s: %w: upgrade this part", ErrBadFile, path, err)
+		return Footer{}, fmt.Errorf("%w: %s: %w: upgrade this part", errBadFile, path, err)
 	case err != nil:
 		return Footer{}, fmt.Errorf("%w: %s: %w: bring it back from a copy", errDamaged, path, err)
 	}

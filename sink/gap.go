@@ -22,14 +22,14 @@ import (
 //   - what retention deleted from the topic before it was archived,
 //   - the record of an unknown schema that the chain waits at.
 //
-// It adds an empty file for each, whose footer marks it, and the sink can go on. It returns ErrNoGap if nothing is
+// It adds an empty file for each, whose footer marks it, and the sink can go on. It returns errNoGap if nothing is
 // missing.
 func AcceptGap(ctx context.Context, cfg config.Config, partition int32, log *slog.Logger) error {
 	topic := cfg.Prefix + schemas.TopicJobSummary
 	a := newArchive(cfg.Sink.Dir, topic, nil)
 	if _, err := os.Stat(a.root); errors.Is(err, fs.ErrNotExist) {
 		dir, _ := filepath.Abs(cfg.Sink.Dir)
-		return fmt.Errorf("%w: there is no archive in %s: set sink.dir to the sink's directory", ErrNoGap, dir)
+		return fmt.Errorf("%w: there is no archive in %s: set sink.dir to the sink's directory", errNoGap, dir)
 	}
 	if err := a.open(); err != nil {
 		return err
@@ -96,7 +96,7 @@ func missing(ctx context.Context, cfg config.Config, topic string, partition int
 		return hole{}, err
 	}
 	if int(partition) >= count {
-		return hole{}, fmt.Errorf("%w: topic %s has no partition %d, only 0 to %d", ErrNoGap, topic, partition, count-1)
+		return hole{}, fmt.Errorf("%w: topic %s has no partition %d, only 0 to %d", errNoGap, topic, partition, count-1)
 	}
 	if err := sameTopic(topic, last.topicID, id); err != nil {
 		return hole{}, err
@@ -111,12 +111,12 @@ func missing(ctx context.Context, cfg config.Config, topic string, partition int
 		return hole{last, link{start: start}}, nil
 	case begun && last.next > end:
 		return hole{}, fmt.Errorf("%w: partition %d of %s is archived up to %d, and the topic ends at %d",
-			ErrBeyondEnd, partition, topic, last.next, end)
+			errBeyondEnd, partition, topic, last.next, end)
 	case !begun:
 		last.next = start
 	}
 	last.topicID = id
-	u, err := NextUnknown(ctx, cfg, partition, last.next, end)
+	u, err := nextUnknown(ctx, cfg, partition, last.next, end)
 	switch {
 	case err != nil:
 		return hole{}, err
@@ -124,8 +124,8 @@ func missing(ctx context.Context, cfg config.Config, topic string, partition int
 		return hole{last, link{start: u.Offset + 1, date: dateOf(u.TimestampMs)}}, nil
 	case !begun:
 		return hole{}, fmt.Errorf("%w: partition %d of %s has no files yet, its chain begins where the topic does",
-			ErrNoGap, partition, topic)
+			errNoGap, partition, topic)
 	}
 	return hole{}, fmt.Errorf("%w: partition %d of %s is archived up to %d, the topic begins at %d, "+
-		"and what follows can be archived: run the sink", ErrNoGap, partition, topic, last.next, start)
+		"and what follows can be archived: run the sink", errNoGap, partition, topic, last.next, start)
 }

@@ -50,7 +50,7 @@ func (s *sink) assign(ctx context.Context, cl *kgo.Client) error {
 	adm := kadm.NewClient(cl)
 	count, err := s.identify(ctx, adm)
 	if err != nil {
-		if len(s.drafts) > 0 && errors.Is(err, ErrNoTopic) {
+		if len(s.drafts) > 0 && errors.Is(err, errNoTopic) {
 			// A broker may not know the topic yet: not fatal.
 			return errors.New("the topic was there before: " + err.Error())
 		}
@@ -101,7 +101,7 @@ func (s *sink) identify(ctx context.Context, adm *kadm.Client) (int, error) {
 		}
 		if int(p) >= count {
 			return 0, fmt.Errorf("%w: partition %d is archived up to %d, the topic has %d partitions",
-				ErrBeyondEnd, p, t.next, count)
+				errBeyondEnd, p, t.next, count)
 		}
 	}
 	if err := sameTopic(s.topic, s.topicID, id); err != nil {
@@ -121,7 +121,7 @@ func sameTopic(topic, archived, id string) error {
 	}
 	return fmt.Errorf("%w: the archive holds %s with the id %s, the brokers have one with the id %s: "+
 		"the old archive stays as it is; move it away, or choose another sink.dir",
-		ErrTopicReplaced, topic, archived, id)
+		errTopicReplaced, topic, archived, id)
 }
 
 // describe returns how many partitions a topic has, and its id in hex. The id is empty if the brokers have none.
@@ -133,7 +133,7 @@ func describe(ctx context.Context, adm *kadm.Client, topic string) (count int, i
 	d, ok := topics[topic]
 	switch {
 	case !ok || errors.Is(d.Err, kerr.UnknownTopicOrPartition):
-		return 0, "", fmt.Errorf("%s: %w", topic, ErrNoTopic)
+		return 0, "", fmt.Errorf("%s: %w", topic, errNoTopic)
 	case d.Err != nil:
 		return 0, "", fmt.Errorf("asking for topic %s: %w", topic, d.Err)
 	}

@@ -82,7 +82,7 @@ func (a *archive) probe() error {
 	case err == nil:
 		return os.Remove(two)
 	case errors.Is(err, syscall.EPERM), errors.Is(err, syscall.ENOTSUP), errors.Is(err, syscall.ENOSYS):
-		return fmt.Errorf("%s: %w (%w)", a.root, ErrNoHardLinks, err)
+		return fmt.Errorf("%s: %w (%w)", a.root, errNoHardLinks, err)
 	}
 	return fmt.Errorf("linking in sink.dir: %w", err)
 }

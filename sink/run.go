@@ -49,7 +49,7 @@ type sink struct {
 // seconds, and writes its drafts. It returns nil if all that it read is archived.
 //
 // Run logs once that brokers are away or that the disk is full, and waits. An error that waiting does not help ends it,
-// with the remedy: ErrHole, ErrBadFile, ErrOvertaken, ErrBeyondEnd, ErrTopicReplaced, ErrNoTopic, ErrNoHardLinks,
+// with the remedy: errHole, errBadFile, errOvertaken, errBeyondEnd, errTopicReplaced, errNoTopic, errNoHardLinks,
 // kafka.ErrTopics, kafka.ErrNoBrokers. Several sinks may share a directory. At a summary with an unknown schema, Run
 // waits, in that partition alone.
 func Run(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Metrics) error {
@@ -163,7 +163,7 @@ func (s *sink) finish(ctx context.Context) error {
 // fatal reports whether waiting does not help.
 func fatal(err error) bool {
 	for _, target := range []error{
-		ErrHole, ErrBadFile, ErrOvertaken, ErrBeyondEnd, ErrTopicReplaced, ErrNoTopic, ErrNoHardLinks,
+		errHole, errBadFile, errOvertaken, errBeyondEnd, errTopicReplaced, errNoTopic, errNoHardLinks,
 		kafka.ErrTopics, kafka.ErrNoBrokers,
 	} {
 		if errors.Is(err, target) {

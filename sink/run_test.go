@@ -121,8 +121,8 @@ func TestGaps(t *testing.T) {
 	b, rnd := newBench(t, 1), random(t)
 	log := slog.New(b.said)
 	b.summaries(rnd, 0, 4)
-	if err := AcceptGap(t.Context(), b.cfg, 0, log); !errors.Is(err, ErrNoGap) {
-		t.Fatalf("AcceptGap of no chain: %v, want ErrNoGap", err)
+	if err := AcceptGap(t.Context(), b.cfg, 0, log); !errors.Is(err, errNoGap) {
+		t.Fatalf("AcceptGap of no chain: %v, want errNoGap", err)
 	}
 	if err := b.drain(); err != nil {
 		t.Fatal(err)
@@ -136,14 +136,14 @@ func TestGaps(t *testing.T) {
 	}
 	b.deleteBefore(ends[0])
 	b.summaries(rnd, 0, 2)
-	if err := b.drain(); !errors.Is(err, ErrOvertaken) {
-		t.Fatalf("Run behind the log's start: %v, want ErrOvertaken", err)
+	if err := b.drain(); !errors.Is(err, errOvertaken) {
+		t.Fatalf("Run behind the log's start: %v, want errOvertaken", err)
 	}
 	if err := AcceptGap(t.Context(), b.cfg, 0, log); err != nil {
 		t.Fatal(err)
 	}
-	if err := AcceptGap(t.Context(), b.cfg, 0, log); !errors.Is(err, ErrNoGap) {
-		t.Fatalf("AcceptGap a second time: %v, want ErrNoGap", err)
+	if err := AcceptGap(t.Context(), b.cfg, 0, log); !errors.Is(err, errNoGap) {
+		t.Fatalf("AcceptGap a second time: %v, want errNoGap", err)
 	}
 	if err := b.drain(); err != nil {
 		t.Fatal(err)
@@ -174,8 +174,8 @@ func TestGaps(t *testing.T) {
 	if gaps != 1 {
 		t.Errorf("%d gaps, want 1", gaps)
 	}
-	if err := b.drain(); !errors.Is(err, ErrHole) {
-		t.Fatalf("Run over a hole: %v, want ErrHole", err)
+	if err := b.drain(); !errors.Is(err, errHole) {
+		t.Fatalf("Run over a hole: %v, want errHole", err)
 	}
 	if err := AcceptGap(t.Context(), b.cfg, 0, log); err != nil {
 		t.Fatal(err)
@@ -197,8 +197,8 @@ func TestWrongTopic(t *testing.T) {
 	for _, partitions := range []int32{1, 2} {
 		anew := newBench(t, partitions)
 		anew.cfg.Sink.Dir = old.cfg.Sink.Dir
-		if err := anew.drain(); !errors.Is(err, ErrTopicReplaced) {
-			t.Errorf("a topic made anew with %d partitions: %v, want ErrTopicReplaced", partitions, err)
+		if err := anew.drain(); !errors.Is(err, errTopicReplaced) {
+			t.Errorf("a topic made anew with %d partitions: %v, want errTopicReplaced", partitions, err)
 		}
 	}
 	// The archives of before do not know the id of their topic.
@@ -212,13 +212,13 @@ func TestWrongTopic(t *testing.T) {
 	for _, partitions := range []int32{1, 2} {
 		anew := newBench(t, partitions)
 		anew.cfg.Sink.Dir = filepath.Dir(a.root)
-		if err := anew.drain(); !errors.Is(err, ErrBeyondEnd) {
-			t.Errorf("a topic made anew with %d partitions: %v, want ErrBeyondEnd", partitions, err)
+		if err := anew.drain(); !errors.Is(err, errBeyondEnd) {
+			t.Errorf("a topic made anew with %d partitions: %v, want errBeyondEnd", partitions, err)
 		}
 	}
 	old.cfg.Prefix = "other."
-	if err := old.drain(); !errors.Is(err, ErrNoTopic) {
-		t.Errorf("no topic: %v, want ErrNoTopic", err)
+	if err := old.drain(); !errors.Is(err, errNoTopic) {
+		t.Errorf("no topic: %v, want errNoTopic", err)
 	}
 }
 

@@ -30,7 +30,7 @@ func (s *sink) attend(ctx context.Context, cl *kgo.Client, now time.Time) error 
 		limited, cancel := context.WithTimeout(ctx, awayLimit) // files become due while no broker answers
 		_, err := s.identify(limited, kadm.NewClient(cl))
 		cancel()
-		if fatal(err) && !errors.Is(err, ErrNoTopic) {
+		if fatal(err) && !errors.Is(err, errNoTopic) {
 			return err // any other error shows in the fetches
 		}
 	}
@@ -82,10 +82,10 @@ type Unknown struct {
 // errFirst ends a read behind its first record.
 var errFirst = errors.New("the first record")
 
-// NextUnknown returns the first record from position on, if its schema is unknown here. A sink that has archived the
-// partition up to position waits at that record. Otherwise NextUnknown returns nil. Records of the sink's draft hide
+// nextUnknown returns the first record from position on, if its schema is unknown here. A sink that has archived the
+// partition up to position waits at that record. Otherwise nextUnknown returns nil. Records of the sink's draft hide
 // it.
-func NextUnknown(ctx context.Context, cfg config.Config, partition int32, position, end int64) (*Unknown, error) {
+func nextUnknown(ctx context.Context, cfg config.Config, partition int32, position, end int64) (*Unknown, error) {
 	cl, err := kafka.NewReader(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func NextUnknown(ctx context.Context, cfg config.Config, partition int32, positi
 	return NextUnknownOf(ctx, cl, cfg, partition, position, end)
 }
 
-// NextUnknownOf is NextUnknown with a client that kafka.NewReader made, or that has its options.
+// NextUnknownOf is nextUnknown with a client that kafka.NewReader made, or that has its options.
 func NextUnknownOf(ctx context.Context, cl *kgo.Client, cfg config.Config, partition int32, position, end int64,
 ) (*Unknown, error) {
 	var first *kgo.Record

@@ -107,12 +107,12 @@ func TestWaitsAtNewerSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.check()
-	u, err := NextUnknown(t.Context(), b.cfg, waits, b.position(waits), b.end(waits))
+	u, err := nextUnknown(t.Context(), b.cfg, waits, b.position(waits), b.end(waits))
 	if err != nil || u == nil || u.Offset < 3 || u.TimestampMs == 0 {
-		t.Fatalf("NextUnknown: %+v, %v", u, err)
+		t.Fatalf("nextUnknown: %+v, %v", u, err)
 	}
-	if u, err := NextUnknown(t.Context(), b.cfg, goesOn, 0, b.end(goesOn)); u != nil || err != nil {
-		t.Errorf("NextUnknown where nothing waits: %+v, %v", u, err)
+	if u, err := nextUnknown(t.Context(), b.cfg, goesOn, 0, b.end(goesOn)); u != nil || err != nil {
+		t.Errorf("nextUnknown where nothing waits: %+v, %v", u, err)
 	}
 
 	// The remedy for a record that no weir wrote, under a sink that runs.
@@ -130,8 +130,8 @@ func TestWaitsAtNewerSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.check()
-	if err := AcceptGap(t.Context(), b.cfg, waits, slog.New(b.said)); !errors.Is(err, ErrNoGap) {
-		t.Errorf("a second accept-gap: %v, want ErrNoGap", err)
+	if err := AcceptGap(t.Context(), b.cfg, waits, slog.New(b.said)); !errors.Is(err, errNoGap) {
+		t.Errorf("a second accept-gap: %v, want errNoGap", err)
 	}
 }
 
@@ -149,8 +149,8 @@ func TestAcceptsOnlyWhatIsNext(t *testing.T) {
 	b.transaction(0, false, []byte("aborted"))
 	b.summaries(rnd, 0, 2)
 	b.transaction(0, true, ofTomorrow(t))
-	if err := AcceptGap(t.Context(), b.cfg, 0, log); !errors.Is(err, ErrNoGap) {
-		t.Fatalf("accept-gap over rows: %v, want ErrNoGap", err)
+	if err := AcceptGap(t.Context(), b.cfg, 0, log); !errors.Is(err, errNoGap) {
+		t.Fatalf("accept-gap over rows: %v, want errNoGap", err)
 	}
 	if err := b.drain(); err != nil {
 		t.Fatal(err)
@@ -173,11 +173,11 @@ func TestAcceptGapOfNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := slog.New(b.said)
-	if err := AcceptGap(t.Context(), b.cfg, 99, log); !errors.Is(err, ErrNoGap) || !strings.Contains(err.Error(), "no partition 99, only 0 to 1") {
+	if err := AcceptGap(t.Context(), b.cfg, 99, log); !errors.Is(err, errNoGap) || !strings.Contains(err.Error(), "no partition 99, only 0 to 1") {
 		t.Errorf("partition 99: %v", err)
 	}
 	b.cfg.Sink.Dir = filepath.Join(t.TempDir(), "elsewhere")
-	if err := AcceptGap(t.Context(), b.cfg, 0, log); !errors.Is(err, ErrNoGap) || !strings.Contains(err.Error(), b.cfg.Sink.Dir) {
+	if err := AcceptGap(t.Context(), b.cfg, 0, log); !errors.Is(err, errNoGap) || !strings.Contains(err.Error(), b.cfg.Sink.Dir) {
 		t.Errorf("a directory without an archive: %v", err)
 	}
 	if _, err := os.Stat(b.cfg.Sink.Dir); !errors.Is(err, os.ErrNotExist) {
@@ -218,11 +218,11 @@ func TestTopicReplaced(t *testing.T) {
 	b.want = nil
 	b.summaries(rnd, 0, 20)
 	err := b.drain()
-	if !errors.Is(err, ErrTopicReplaced) || !strings.Contains(err.Error(), "move it away, or choose another sink.dir") {
-		t.Fatalf("a topic made anew: %v, want ErrTopicReplaced", err)
+	if !errors.Is(err, errTopicReplaced) || !strings.Contains(err.Error(), "move it away, or choose another sink.dir") {
+		t.Fatalf("a topic made anew: %v, want errTopicReplaced", err)
 	}
-	if err := AcceptGap(t.Context(), b.cfg, 0, slog.New(b.said)); !errors.Is(err, ErrTopicReplaced) {
-		t.Errorf("accept-gap: %v, want ErrTopicReplaced", err)
+	if err := AcceptGap(t.Context(), b.cfg, 0, slog.New(b.said)); !errors.Is(err, errTopicReplaced) {
+		t.Errorf("accept-gap: %v, want errTopicReplaced", err)
 	}
 	// Both remedies.
 	old := b.cfg.Sink.Dir
@@ -249,8 +249,8 @@ func TestTopicReplacedUnderARunningSink(t *testing.T) {
 	b.remake(1)
 	b.summaries(rnd, 0, 20)
 	b.want = b.want[:0]
-	if err := ended(); !errors.Is(err, ErrTopicReplaced) {
-		t.Errorf("a topic made anew: %v, want ErrTopicReplaced", err)
+	if err := ended(); !errors.Is(err, errTopicReplaced) {
+		t.Errorf("a topic made anew: %v, want errTopicReplaced", err)
 	}
 }
 
