@@ -30,8 +30,8 @@ import (
 	"github.com/weirhpc/weir/naming"
 )
 
-// ErrNodes is returned when there is no node to run, a node is named twice, or a name is not valid.
-var ErrNodes = errors.New("nodes must be named once each, by [A-Za-z0-9._:-]{1,64}")
+// errNodes is returned when there is no node to run, a node is named twice, or a name is not valid.
+var errNodes = errors.New("nodes must be named once each, by [A-Za-z0-9._:-]{1,64}")
 
 // Run is the agent of this host, under the name cfg.Agent.Node. It blocks until ctx ends, then spends at most two
 // seconds on sending what it holds, and returns nil. It returns an error only for a configuration from which no Kafka
@@ -88,14 +88,14 @@ func newFleet(cfg config.Config, members []member, log *slog.Logger) (*fleet, er
 	}
 	for _, m := range members {
 		if !naming.Valid(m.name) || f.byName[m.name] != nil {
-			return nil, fmt.Errorf("node %.80q: %w", m.name, ErrNodes)
+			return nil, fmt.Errorf("node %.80q: %w", m.name, errNodes)
 		}
 		n := newNode(m, head, cfg, ringBytes(len(members)))
 		f.byName[m.name] = n
 		f.nodes = append(f.nodes, n)
 	}
 	if len(f.nodes) == 0 {
-		return nil, fmt.Errorf("no node: %w", ErrNodes)
+		return nil, fmt.Errorf("no node: %w", errNodes)
 	}
 	sortBySlot(f.nodes)
 	return f, nil
