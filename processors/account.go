@@ -21,7 +21,7 @@ type account struct {
 	position int64 // behind everything that was read, transaction markers included
 	counts   schemas.ProgressCounts
 	outputs  []schemas.Record
-	rejects  []Rejected
+	rejects  []rejectedEntry
 	lost     *[2]int64 // offsets of which retention deleted some, for the next Progress
 	replayed int64     // entries folded again
 
@@ -141,11 +141,11 @@ type unreadable struct {
 	limit   int64
 	since   int64 // append time of the first
 	n       int64 // within a minute from since on
-	stopped *Rejected
+	stopped *rejectedEntry
 }
 
 // add counts an unreadable record. The one that passes the limit stops the partition.
-func (u *unreadable) add(appendedMs int64, r Rejected) {
+func (u *unreadable) add(appendedMs int64, r rejectedEntry) {
 	age := appendedMs - u.since // negative if a broker's clock was set back
 	if u.n == 0 || age >= minuteMs || age <= -minuteMs {
 		u.since, u.n = appendedMs, 0

@@ -228,7 +228,7 @@ func (c *Collector) closeJob(fx *Effects, t *schemas.Tick, job *schemas.TickJob)
 		case r.summary != nil && job.JobNodes > 1:
 			c.rejected[r.entry.Offset] = true
 			why := "NodeSummary of a job of several nodes"
-			fx.Rejects = append(fx.Rejects, Rejected{r.entry.Offset, why, r.entry.Value, true})
+			fx.Rejects = append(fx.Rejects, rejectedEntry{r.entry.Offset, why, r.entry.Value, true})
 			fx.Counts.Rejected++
 		default:
 			r.number = number

@@ -29,7 +29,7 @@ type Entry struct {
 // Effects are the results of folding one Entry. A caller that replays drops them: its predecessor committed them.
 type Effects struct {
 	Outputs []schemas.Record // JobSummary, JobPartial and Watermark, in a fixed order
-	Rejects []Rejected
+	Rejects []rejectedEntry
 	Counts  schemas.ProgressCounts // to be added
 	Closes  bool                   // an interval was closed
 	Length  int64                  // interval_ms of a record, Tick or Watermark; 0 if it was rejected
@@ -44,16 +44,16 @@ func (fx Effects) names(lengthMs int64, sender string) Effects {
 	return fx
 }
 
-// Rejected is an entry that could not be used, and why.
-type Rejected struct {
+// rejectedEntry is an entry that could not be used, and why.
+type rejectedEntry struct {
 	Offset int64
 	Reason string
 	Value  []byte
 	ByRule bool // it can be read, but a rule refuses it: another cluster, from the future
 }
 
-// record makes the record of a Rejected.
-func (r Rejected) record(topic string, partition int32) *schemas.Reject {
+// record makes the Reject that is written.
+func (r rejectedEntry) record(topic string, partition int32) *schemas.Reject {
 	hash := sha256.Sum256(r.Value)
 	return &schemas.Reject{
 		Topic: topic, Partition: partition, Offset: r.Offset, Reason: r.Reason,
@@ -133,7 +133,7 @@ func (l *ledger) giveUp(start int64) []int64 {
 func (l *ledger) reject(e Entry, why string) Effects {
 	l.rejected[e.Offset] = true
 	return Effects{
-		Rejects: []Rejected{{Offset: e.Offset, Reason: why, Value: e.Value}},
+		Rejects: []rejectedEntry{{Offset: e.Offset, Reason: why, Value: e.Value}},
 		Counts:  schemas.ProgressCounts{Rejected: 1},
 	}
 }

@@ -16,11 +16,11 @@ import (
 )
 
 var (
-	// ErrTooManyRejects stops a partition that has more unreadable records within a minute of the log than
+	// errTooManyRejects stops a partition that has more unreadable records within a minute of the log than
 	// collect.max_rejects allows: a bad deploy. It goes on when an administrator raises the limit.
-	ErrTooManyRejects = errors.New("too many rejected records")
-	// ErrTopicReplaced stops a partition whose position was committed for another topic of the same name.
-	ErrTopicReplaced = errors.New("the topic is not the one of the committed position")
+	errTooManyRejects = errors.New("too many rejected records")
+	// errTopicReplaced stops a partition whose position was committed for another topic of the same name.
+	errTopicReplaced = errors.New("the topic is not the one of the committed position")
 	// errByHand is the fault of a Progress outside of a transaction. No loop wrote it: loops commit in transactions.
 	errByHand = errors.New("written by hand: a Progress is part of a transaction")
 	// errImpatient starts a loop again with more time for its transactions.
@@ -90,7 +90,7 @@ func (l *loop) follow(ctx, start context.Context, producer *kafka.Producer) erro
 	if err != nil {
 		return err
 	}
-	if errors.Is(l.halted.kind, ErrTopicReplaced) { // the other kind is over with the next commit
+	if errors.Is(l.halted.kind, errTopicReplaced) { // the other kind is over with the next commit
 		l.halted = halted{}
 		l.meter.stops(false)
 	}
@@ -208,7 +208,7 @@ func (l *loop) commit(ctx context.Context, a *account, producer *kafka.Producer)
 		return fmt.Errorf("%s-%d: more than %d records within a minute that nobody can read, "+
 			"the last at offset %d because: %s: %w; "+
 			"mend what writes them, and raise collect.max_rejects (WEIR_COLLECT_MAX_REJECTS) to go on",
-			l.stage.input, l.partition, a.unreadable.limit, r.Offset, r.Reason, ErrTooManyRejects)
+			l.stage.input, l.partition, a.unreadable.limit, r.Offset, r.Reason, errTooManyRejects)
 	}
 	if a.lost != nil {
 		l.log.Error("retention took records before they were used", "topic", l.stage.input, "partition", l.partition,

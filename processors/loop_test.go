@@ -175,7 +175,7 @@ func TestABadDeployStopsAndNamesTheSetting(t *testing.T) {
 		b.put([]byte("rubbish"))
 	}
 	stop, ended := b.collect()
-	b.eventually("the stop", b.stopped("collect.max_rejects", schemas.ErrNotSingleObject.Error(), ErrTooManyRejects.Error()))
+	b.eventually("the stop", b.stopped("collect.max_rejects", schemas.ErrNotSingleObject.Error(), errTooManyRejects.Error()))
 	at := b.progress().Position
 	b.eventually("several tries", b.tried(3))
 	if len(ended) > 0 || series(t, b.shown)["weir_partition_stopped"] != 1 || b.progress().Position != at {

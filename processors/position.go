@@ -61,7 +61,7 @@ func (l *loop) topicID(ctx context.Context, adm *kadm.Client) (string, error) {
 	return kafka.TopicID(topics[l.stage.input]), nil
 }
 
-// sameTopic returns ErrTopicReplaced if p is a position in another log than the partition's. p is nil at the beginning.
+// sameTopic returns errTopicReplaced if p is a position in another log than the partition's. p is nil at the beginning.
 func (l *loop) sameTopic(p *schemas.Progress, topicID string, logEnd int64) error {
 	switch {
 	case p == nil:
@@ -72,13 +72,13 @@ func (l *loop) sameTopic(p *schemas.Progress, topicID string, logEnd int64) erro
 			"to begin at its start, stop every `weir %s`, delete topic %s too, "+
 			"run `weir topics create` and start them again",
 			l.stage.input, l.partition, p.Position, p.TopicID,
-			topicID, ErrTopicReplaced,
+			topicID, errTopicReplaced,
 			l.stage.name, l.stage.progress)
 	case p.Position > logEnd:
 		return fmt.Errorf("%s-%d ends at %d, position %d was committed for it, "+
 			"so that its topic was made again or the brokers lost its end: %w; "+
 			"stop every `weir %s`, delete topics %s and %s, run `weir topics create` and start them again",
-			l.stage.input, l.partition, logEnd, p.Position, ErrTopicReplaced,
+			l.stage.input, l.partition, logEnd, p.Position, errTopicReplaced,
 			l.stage.name, l.stage.input, l.stage.progress)
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 
 // halted remembers why a partition stands still.
 type halted struct {
-	kind    error // ErrTooManyRejects or ErrTopicReplaced; nil: it does not
+	kind    error // errTooManyRejects or errTopicReplaced; nil: it does not
 	trouble kafka.Trouble
 }
 
@@ -22,7 +22,7 @@ type halted struct {
 func isStop(err error) bool { return stopKind(err) != nil }
 
 func stopKind(err error) error {
-	for _, kind := range []error{ErrTooManyRejects, ErrTopicReplaced} {
+	for _, kind := range []error{errTooManyRejects, errTopicReplaced} {
 		if errors.Is(err, kind) {
 			return kind
 		}
