@@ -376,11 +376,11 @@ func TestDistance(t *testing.T) {
 		{"a", "a"}: 0, {"a", "b"}: 1, {"a", "s1"}: 1, {"a", "c"}: 2, {"a", "i1"}: 2, {"s1", "s2"}: 1, {"a", "d"}: 3,
 		{"d", "a"}: 3, {"m", "a"}: 3, {"d", "i2"}: 1, {"s1", "i2"}: 2,
 	} {
-		if got, ok := tree.Distance(pair[0], pair[1]); !ok || got != want {
+		if got, ok := tree.distance(pair[0], pair[1]); !ok || got != want {
 			t.Errorf("%v: %d, %v; want %d", pair, got, ok, want)
 		}
 	}
-	if _, ok := tree.Distance("a", "x"); ok {
+	if _, ok := tree.distance("a", "x"); ok {
 		t.Error("x is not in the tree")
 	}
 	for rack, want := range map[string]int{"room-7": 0, "i1": 0, "s2": 0, "i2": 1, "m": -1, "x": -1} {
@@ -482,7 +482,7 @@ func TestReadFileKnowsTheFormat(t *testing.T) {
 			t.Fatal(err)
 		}
 		if tree, err := ReadFile(path); err != nil || !cmp.Equal(tree.Nodes(), []string{"n1", "n2"}) ||
-			tree.Root() != "s" {
+			tree.top() != "s" {
 			t.Errorf("%s: %v, %v", name, tree, err)
 		}
 	}
@@ -740,8 +740,8 @@ func fuzzReader(f *testing.F, read func(io.Reader) (*Tree, error), seeds ...stri
 			if !ok || at < 0 || at >= len(tree.Islands()) || !naming.Valid(n) {
 				t.Fatalf("node %q has no island or no name", n)
 			}
-			if d, ok := tree.Distance(n, tree.Root()); i < 50 &&
-				(!ok || tree.inner[tree.Root()] == 0 && !tree.Has(tree.Root()) && d < 1) {
+			if d, ok := tree.distance(n, tree.top()); i < 50 &&
+				(!ok || tree.inner[tree.top()] == 0 && !tree.has(tree.top()) && d < 1) {
 				t.Fatalf("node %q is at %d from the root", n, d)
 			}
 		}

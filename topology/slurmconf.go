@@ -91,8 +91,8 @@ func confLine(text string, number int) (slurmSwitch, error) {
 // writeTopologyConf writes the tree as Slurm's topology.conf, a line for each vertex. A switch of Slurm's has nodes or
 // switches below it, never both. So where a vertex has both, its nodes go to a switch of their own, named after it.
 func (t *Tree) writeTopologyConf(w io.Writer) error {
-	if v := t.inner[t.Root()]; v != 0 {
-		return fmt.Errorf("switch %s %w: root and island", t.Root(), errTwice)
+	if v := t.inner[t.top()]; v != 0 {
+		return fmt.Errorf("switch %s %w: root and island", t.top(), errTwice)
 	}
 	nodes, branches := t.below()
 	var b strings.Builder

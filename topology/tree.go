@@ -117,7 +117,7 @@ func (t *Tree) fill(p *branch, v int32) error {
 		if !naming.Valid(n.name) {
 			return fmt.Errorf("%s: %w", n.at("node"), errName)
 		}
-		if t.Has(n.name) {
+		if t.has(n.name) {
 			return fmt.Errorf("%s %w", n.at("node"), errTwice)
 		}
 		t.leaf[n.name] = t.add(n.name, v, true)
@@ -166,7 +166,7 @@ func Flat(nodes []string) *Tree {
 	}
 	t.vertices = []vertex{{name: "root", parent: -1, island: -1}, {name: "all", depth: 1}}
 	for _, n := range nodes {
-		if !t.Has(n) {
+		if !t.has(n) {
 			t.leaf[n] = t.add(n, 1, true)
 			t.nodes = append(t.nodes, n)
 		}
@@ -174,8 +174,8 @@ func Flat(nodes []string) *Tree {
 	return t
 }
 
-// Root returns the name of the whole machine.
-func (t *Tree) Root() string { return t.vertices[0].name }
+// top returns the name of the whole machine.
+func (t *Tree) top() string { return t.vertices[0].name }
 
 // Islands returns the names of the islands in tree order. The caller owns the slice.
 func (t *Tree) Islands() []string { return slices.Clone(t.islands) }
@@ -196,8 +196,8 @@ func (t *Tree) Index(node string) (index int, ok bool) {
 	return int(v), ok
 }
 
-// Has reports whether the tree has the node.
-func (t *Tree) Has(node string) bool {
+// has reports whether the tree has the node.
+func (t *Tree) has(node string) bool {
 	_, ok := t.leaf[node]
 	return ok
 }
@@ -221,33 +221,4 @@ func (t *Tree) RackIsland(rack string) (index int, ok bool) {
 		return 0, false
 	}
 	return int(t.vertices[v].island), true
-}
-
-// Distance is PerSyst's topological distance of two nodes or vertices. It is how far the farther of them is from the
-// root of the smallest subtree that holds both. So a vertex is at 1 from its children, and two nodes at one switch are
-// at 1 from each other. A name that both a node and a vertex have is the node's. ok is false where the tree does not
-// have one of them.
-func (t *Tree) Distance(a, b string) (distance int, ok bool) {
-	x, okA := t.find(a)
-	y, okB := t.find(b)
-	if !okA || !okB {
-		return 0, false
-	}
-	deepest := max(t.vertices[x].depth, t.vertices[y].depth)
-	for x != y {
-		if t.vertices[x].depth >= t.vertices[y].depth {
-			x = t.vertices[x].parent
-		} else {
-			y = t.vertices[y].parent
-		}
-	}
-	return int(deepest - t.vertices[x].depth), true
-}
-
-func (t *Tree) find(name string) (int32, bool) {
-	if v, ok := t.leaf[name]; ok {
-		return v, true
-	}
-	v, ok := t.inner[name]
-	return v, ok
 }

@@ -36,7 +36,7 @@ func TestReadYAML(t *testing.T) {
 	if i, ok := tree.Island("017"); !ok || i != 1 {
 		t.Errorf("Island(017) = %d, %v", i, ok)
 	}
-	if _, ok := tree.Island("n004"); ok || tree.Has("n004") || !tree.Has("n001") || tree.Root() != "machine" {
+	if _, ok := tree.Island("n004"); ok || tree.has("n004") || !tree.has("n001") || tree.top() != "machine" {
 		t.Error("the tree has what it has not, or the other way round")
 	}
 }
@@ -156,4 +156,33 @@ func TestExampleIsValid(t *testing.T) {
 	if err != nil || len(tree.Nodes()) != 8 || len(tree.Islands()) != 2 {
 		t.Errorf("%v, %v", tree, err)
 	}
+}
+
+// distance is PerSyst's topological distance of two nodes or vertices. It is how far the farther of them is from the
+// root of the smallest subtree that holds both. So a vertex is at 1 from its children, and two nodes at one switch are
+// at 1 from each other. A name that both a node and a vertex have is the node's. ok is false where the tree does not
+// have one of them.
+func (t *Tree) distance(a, b string) (distance int, ok bool) {
+	x, okA := t.find(a)
+	y, okB := t.find(b)
+	if !okA || !okB {
+		return 0, false
+	}
+	deepest := max(t.vertices[x].depth, t.vertices[y].depth)
+	for x != y {
+		if t.vertices[x].depth >= t.vertices[y].depth {
+			x = t.vertices[x].parent
+		} else {
+			y = t.vertices[y].parent
+		}
+	}
+	return int(deepest - t.vertices[x].depth), true
+}
+
+func (t *Tree) find(name string) (int32, bool) {
+	if v, ok := t.leaf[name]; ok {
+		return v, true
+	}
+	v, ok := t.inner[name]
+	return v, ok
 }
