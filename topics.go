@@ -16,26 +16,16 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// topicsOf is the table of topics of a configuration.
-func topicsOf(cfg config.Config) []schemas.Topic {
-	return schemas.Topics(cfg.Prefix, schemas.Sizes{
-		Collectors: cfg.Collectors,
-		Routes:     cfg.Partitions.Routes, Partials: cfg.Partitions.Partials, JobSummary: cfg.Partitions.JobSummary,
-		Replication: cfg.Topics.Replication, CountersRetention: cfg.Topics.CountersRetention,
-		SummaryRetention: cfg.Topics.SummaryRetention, SegmentBytes: cfg.Topics.SegmentBytes,
-	})
-}
-
 func createTopics(ctx context.Context, cfg config.Config) error {
 	cl, err := analysis.Connect(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	defer cl.Close()
-	if err := kafka.CreateTopics(ctx, cl, topicsOf(cfg)); err != nil {
+	if err := kafka.CreateTopics(ctx, cl, kafka.Topics(cfg)); err != nil {
 		return kafka.Explain(cfg.Kafka, err)
 	}
-	_, err = kafka.CheckTopics(ctx, kadm.NewClient(cl), topicsOf(cfg))
+	_, err = kafka.CheckTopics(ctx, kadm.NewClient(cl), kafka.Topics(cfg))
 	return kafka.Explain(cfg.Kafka, err)
 }
 
@@ -50,7 +40,7 @@ func checkTopics(ctx context.Context, cfg config.Config, log *slog.Logger, names
 	if err := kafka.CheckBrokers(ctx, adm); err != nil {
 		return err
 	}
-	used := slices.DeleteFunc(topicsOf(cfg), func(t schemas.Topic) bool {
+	used := slices.DeleteFunc(kafka.Topics(cfg), func(t schemas.Topic) bool {
 		return !slices.Contains(names, strings.TrimPrefix(t.Name, cfg.Prefix))
 	})
 	hidden, err := kafka.CheckTopics(ctx, adm, used)
@@ -78,7 +68,7 @@ func inspect(ctx context.Context, cfg config.Config, out io.Writer) error {
 	for _, a := range advice {
 		say(out, "advice: %s", a)
 	}
-	hidden, err := kafka.CheckTopics(ctx, adm, topicsOf(cfg))
+	hidden, err := kafka.CheckTopics(ctx, adm, kafka.Topics(cfg))
 	for _, name := range hidden {
 		say(out, "settings of topic %s are not checked: permission DESCRIBE_CONFIGS on it is missing", name)
 	}
@@ -129,7 +119,7 @@ func newTopicsCommand(
 		if err := act(c.Context(), cfg, c.OutOrStdout()); err != nil {
 			return err
 		}
-		say(c.OutOrStdout(), "%d topics with prefix %s %s", len(topicsOf(cfg)), cfg.Prefix, done)
+		say(c.OutOrStdout(), "%d topics with prefix %s %s", len(kafka.Topics(cfg)), cfg.Prefix, done)
 		return nil
 	}
 	conf.add(c)

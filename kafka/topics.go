@@ -13,11 +13,22 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 )
 
 // ErrTopics is returned when the topics are not what weir needs to be correct.
 var ErrTopics = errors.New("topics are not as weir needs them")
+
+// Topics is the table of topics of a configuration, with its prefix. Commands create and check these, and no others.
+func Topics(cfg config.Config) []schemas.Topic {
+	return schemas.Topics(cfg.Prefix, schemas.Sizes{
+		Collectors: cfg.Collectors,
+		Routes:     cfg.Partitions.Routes, Partials: cfg.Partitions.Partials, JobSummary: cfg.Partitions.JobSummary,
+		Replication: cfg.Topics.Replication, CountersRetention: cfg.Topics.CountersRetention,
+		SummaryRetention: cfg.Topics.SummaryRetention, SegmentBytes: cfg.Topics.SegmentBytes,
+	})
+}
 
 // CreateTopics makes the topics that are missing, and gives the others the settings of the table. It writes every
 // schema to the topic of schemas. It cannot change a number of partitions: CheckTopics reports where that differs.
