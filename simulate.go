@@ -64,7 +64,7 @@ It touches no broker. The same seed gives the same numbers, except for the times
 	}
 	c.Flags().Uint64Var(&f.Seed, "seed", 1, "`SEED` of the random jobs")
 	c.Flags().IntVar(&f.Snapshots, "snapshots", 30, "average over `N` sets of jobs, 1 to 10000")
-	c.Flags().Float64Var(&f.Churn, "churn", 0.02, "`SHARE` of the jobs that end between two intervals, 0 to 1")
+	c.Flags().Float64Var(&f.Churn, "churn", 0.02, "`FRACTION` of the jobs that end between two intervals, 0 to 1")
 	return c
 }
 

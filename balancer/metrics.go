@@ -95,7 +95,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		overloaded: known("weir_balancer_overloaded", "1 while the jobs exceed what the collectors may take, else 0."),
 		needed: known("weir_balancer_collectors_needed",
 			"Collectors that it takes at the least for all jobs, each no more than l_max."),
-		fullest: known("weir_balancer_fullest_ratio", "What jobs send to the fullest collector, as a share of l_max."),
+		fullest: known("weir_balancer_fullest_ratio", "What jobs send to the fullest collector, as a fraction of l_max."),
 		nodeBytes: known("weir_balancer_node_bytes",
 			"What a node of a job sends to its collector in an interval, the mean of all jobs."),
 		planSeconds: planSeconds,

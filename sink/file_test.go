@@ -37,7 +37,7 @@ func randomSummary(rnd *rand.Rand, cluster, job string, interval int64) *schemas
 		Parts:  1 + rnd.Int32N(3), PartsReported: rnd.Int32N(4), NodesExpected: rnd.Int32N(100), NodesReported: rnd.Int32N(100),
 	}
 	number := func() *float64 { v := rnd.NormFloat64(); return &v }
-	share := func() *float64 { v := rnd.Float64(); return &v } // neither a deviation nor a rank error is negative
+	fraction := func() *float64 { v := rnd.Float64(); return &v } // neither a deviation nor a rank error is negative
 	sorted := func() *[]float64 {
 		v := make([]float64, 11)
 		for i := range v {
@@ -50,11 +50,11 @@ func randomSummary(rnd *rand.Rand, cluster, job string, interval int64) *schemas
 		m := schemas.JobSummaryMetric{Name: fmt.Sprintf("metric_%d", rnd.IntN(1000)*10+i), Unit: "1", Scope: schemas.ScopeCore, Invalid: rnd.Int64N(3)}
 		if rnd.IntN(4) > 0 {
 			name := fmt.Sprintf("node%d", i)
-			m.Count, m.Nodes, m.Mean, m.Stddev, m.NodeStddev = 1+rnd.Int64N(1000), 1, number(), share(), share()
+			m.Count, m.Nodes, m.Mean, m.Stddev, m.NodeStddev = 1+rnd.Int64N(1000), 1, number(), fraction(), fraction()
 			m.Deciles, m.LowNode, m.HighNode = sorted(), &name, &name
 		}
 		if m.Count > 0 && rnd.IntN(2) == 0 {
-			m.RankError, m.Lo, m.Hi = share(), sorted(), sorted()
+			m.RankError, m.Lo, m.Hi = fraction(), sorted(), sorted()
 		}
 		s.Metrics = append(s.Metrics, m)
 	}
