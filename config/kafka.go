@@ -45,6 +45,8 @@ const (
 
 var mechanisms = []string{ScramSHA512, ScramSHA256, plainSASL}
 
+// validate looks at the values only. Whether the files hold what they should is for kafka.CheckFiles: nothing here
+// knows TLS.
 func (k Kafka) validate(f *findings) {
 	for _, b := range k.Brokers {
 		if _, port, _ := net.SplitHostPort(b); !IsAddress(b) {

@@ -62,6 +62,8 @@ func (f *findings) name(key, value string) {
 	}
 }
 
+// within checks a number. One beyond int64 was kept as text: the fault then names what the file has, and not what an
+// overflow made of it.
 func (f *findings) within(key string, value, low, high int64) {
 	switch given, isHuge := f.huge[key]; {
 	case isHuge:
@@ -71,12 +73,15 @@ func (f *findings) within(key string, value, low, high int64) {
 	}
 }
 
+// lasting checks a duration. Both ends are allowed.
 func (f *findings) lasting(key string, value, low, high time.Duration) {
 	if value < low || value > high {
 		f.wrong(errRange, key, value, fmt.Sprintf("%v to %v", low, high))
 	}
 }
 
+// oneOf checks a name that has fixed choices, and lists all of them in the fault. Where none is a choice, it comes
+// first.
 func (f *findings) oneOf(key, value string, choices ...string) {
 	if slices.Contains(choices, value) {
 		return
@@ -132,6 +137,7 @@ func (c Config) faults(huge map[string]string) []fault {
 	return f.faults
 }
 
+// validate refuses what a broker would refuse later, when some of the topics are made and others are not.
 func (t Topics) validate(f *findings) {
 	f.within("topics.replication", int64(t.Replication), 1, 15)
 	if n := t.SegmentBytes; n != 0 && (n < 64<<10 || n > 1<<31-1) {
@@ -141,6 +147,8 @@ func (t Topics) validate(f *findings) {
 	}
 }
 
+// validate takes the most nodes that a collector can have, which l_dist must not pass. 0: they are not known, because
+// another setting is at fault.
 func (b *Balance) validate(f *findings, collectorNodes int) {
 	f.oneOf("balance.algorithm", b.Algorithm, "weir", "literal")
 	f.within("balance.partition_bytes_per_s", b.PartitionBytesPerS, 1000, 1<<40)
@@ -155,6 +163,8 @@ func (b *Balance) validate(f *findings, collectorNodes int) {
 	}
 }
 
+// validate reads the list of numberings to its end, so that an administrator sees every wrong item at once. One item
+// may have no nodes: it is that of all others.
 func (s Slurm) validate(f *findings) {
 	const key, some = "balance.slurm.cpu_ids", "gpu[001-016]="
 	f.lasting("balance.slurm.poll", s.Poll, 100*time.Millisecond, time.Minute)

@@ -23,6 +23,8 @@ func marshalYAML(c Config) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
+// yamlNode takes the keys from the tags of mapstructure, which the YAML package does not know. They keep the order of
+// the struct, so that a person can compare the output with the reference file.
 func yamlNode(v reflect.Value) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode}
 	for i := range v.NumField() {

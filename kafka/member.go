@@ -161,6 +161,7 @@ type works struct {
 	running map[int32]*work
 }
 
+// work is what runs for one partition. done is closed once nothing of it runs any more.
 type work struct {
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -204,6 +205,7 @@ func (w *works) stop(partitions []int32) {
 	}
 }
 
+// stopAll is stop for every partition that there is. It gives the lock back first, since stop takes it again.
 func (w *works) stopAll() {
 	w.mu.Lock()
 	var all []int32

@@ -58,6 +58,8 @@ func TopicBounds(ctx context.Context, adm *kadm.Client, topic string) (map[int32
 	return all, nil
 }
 
+// listBounds asks for all partitions of a topic at once. The end is that of the last stable offset: records of open
+// transactions do not count as there.
 func listBounds(ctx context.Context, adm *kadm.Client, topic string) (starts, ends kadm.ListedOffsets, err error) {
 	if starts, err = adm.ListStartOffsets(ctx, topic); err != nil {
 		return nil, nil, fmt.Errorf("asking where %s begins: %w", topic, err)
@@ -68,6 +70,7 @@ func listBounds(ctx context.Context, adm *kadm.Client, topic string) (starts, en
 	return starts, ends, nil
 }
 
+// boundsOf finds one partition in the answers, which may lack it or hold an error of its own.
 func boundsOf(starts, ends kadm.ListedOffsets, topic string, partition int32) (Range, error) {
 	s, okStart := starts.Lookup(topic, partition)
 	e, okEnd := ends.Lookup(topic, partition)

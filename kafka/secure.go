@@ -72,6 +72,8 @@ func dialTLS(ctx context.Context, k config.Kafka, network, address string) (net.
 // errHandshake marks a fault after the connection was made and before TLS was.
 var errHandshake = errors.New("TLS handshake")
 
+// tlsConfig reads the files at each call. So a renewed certificate counts at the next connection, and no service
+// restarts for it.
 func tlsConfig(t config.TLS) (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
 	if t.CAFile != "" {
@@ -112,6 +114,8 @@ func certificate(t config.TLS) (tls.Certificate, error) {
 	return pair, nil
 }
 
+// mechanism returns nil where no SASL is configured. The password is read once here to fail early, and again at each
+// connection, so that a new one needs no restart.
 func mechanism(s config.SASL) (sasl.Mechanism, error) {
 	if s.Mechanism == config.NoSASL {
 		return nil, nil

@@ -54,6 +54,7 @@ func CreateTopics(ctx context.Context, cl *kgo.Client, topics []schemas.Topic) e
 	return publishSchemas(ctx, cl, topics)
 }
 
+// alterTopic sets our settings, and leaves all others as an administrator has them.
 func alterTopic(ctx context.Context, adm *kadm.Client, t schemas.Topic) error {
 	var alter []kadm.AlterConfig
 	for _, k := range slices.Sorted(maps.Keys(t.Config)) {
@@ -72,6 +73,8 @@ func alterTopic(ctx context.Context, adm *kadm.Client, t schemas.Topic) error {
 	return nil
 }
 
+// publishSchemas writes every schema under its fingerprint, for readers outside weir. The topic is compacted, so a
+// further run adds nothing for good.
 func publishSchemas(ctx context.Context, cl *kgo.Client, topics []schemas.Topic) error {
 	i := slices.IndexFunc(topics, func(t schemas.Topic) bool { return strings.HasSuffix(t.Name, schemas.TopicSchemas) })
 	if i < 0 {
@@ -97,6 +100,7 @@ func CheckPartitions(topic string, is, want int, setting string) error {
 	return fmt.Errorf("%w: %w", ErrTopics, otherCount(topic, is, want, setting))
 }
 
+// otherCount names both numbers and both ways out, since weir never changes a number of partitions itself.
 func otherCount(topic string, is, want int, setting string) error {
 	const text = "topic %s has %d partitions, the configuration says %d: " +
 		"set %s to what is there in every part's configuration, or use another prefix and `weir topics create`"
@@ -133,6 +137,8 @@ func CheckTopics(ctx context.Context, adm *kadm.Client, topics []schemas.Topic) 
 	return hidden, nil
 }
 
+// checkSettings compares the settings that correctness needs. A topic whose settings we may not read is no fault: the
+// permission is an administrator's choice.
 func checkSettings(
 	ctx context.Context, adm *kadm.Client, topics []schemas.Topic,
 ) (faults []error, hidden []string, err error) {

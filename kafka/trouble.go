@@ -93,6 +93,8 @@ func kindOf(err error) string {
 	return withoutNumbers(err.Error())
 }
 
+// withoutNumbers makes one kind of errors that differ by port, offset or time. Two ports of one broker that is away are
+// one outage, and are logged once.
 func withoutNumbers(text string) string {
 	const number = "#"
 	var kind strings.Builder

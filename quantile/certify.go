@@ -143,6 +143,8 @@ type segment struct {
 	miss            float64
 }
 
+// newSegment finds by how many ranks the straight line between two points misses those between them. A vertical line
+// has no slope to compute with, and counts as without a miss.
 func newSegment(points []point, from, to int) segment {
 	s := segment{from: from, to: to}
 	a, b := points[from], points[to]

@@ -19,6 +19,8 @@ type share struct {
 	near   int    // index of the last value looked up: the next is mostly near
 }
 
+// newShare prepares a summary once, since a merge looks values up in it thousands of times. Adding 0 makes -0 and 0 the
+// same value.
 func newShare(s *Summary) share {
 	sh := share{
 		count: s.Count, off: int64(math.Ceil((s.Eps+0.5)*unit)) + slack(s.Count),
@@ -56,6 +58,8 @@ func (a *standing) add(b standing) {
 	a.most += b.most
 }
 
+// at finds where v stands. It searches from the last place, because a merge asks for values that are near each other.
+// It changes the share, so only one goroutine may have it.
 func (s *share) at(v float64) standing {
 	last := len(s.points) - 1
 	switch {

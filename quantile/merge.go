@@ -71,6 +71,8 @@ type merger struct {
 	asked  []bool // where known is filled
 }
 
+// newMerger gathers the knots of all shares. Between two neighbours of their union every curve is straight, so their
+// sum is too. It is false where no share has a value, or all together have too many.
 func newMerger(summaries []Summary) (*merger, bool) {
 	m := &merger{atoms: true, shares: make([]share, 0, len(summaries))}
 	points := 0

@@ -68,6 +68,8 @@ func (s *Summary) Check() error {
 	return s.checkCurve()
 }
 
+// checkAtoms checks a summary that lists every value. It stops adding once the sum is too large: hostile counts must
+// not overflow it.
 func (s *Summary) checkAtoms() error {
 	if len(s.Order) > 0 || len(s.Knots) > 0 || s.Eps != 0 {
 		return fmt.Errorf("atoms: beside eps, order_statistics or knots")

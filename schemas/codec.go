@@ -44,6 +44,7 @@ type Record interface {
 
 const headerBytes = 10 // marker and fingerprint
 
+// entry is one schema ever shipped, with what is derived from its text.
 type entry struct {
 	name   string // full name, weir.v1.<Name>
 	text   string // the .avsc file
@@ -59,6 +60,8 @@ type entry struct {
 // zero, which is also its default.
 var table = newTable()
 
+// schemaTable finds the schema to write a record with by name, and the one that a value was written with by
+// fingerprint. Nothing changes it after the start, so goroutines share it without a lock.
 type schemaTable struct {
 	byName        map[string]*entry
 	byFingerprint map[uint64]*entry
@@ -110,6 +113,8 @@ func (e *entry) fingerprint() uint64 {
 	return h.Sum64()
 }
 
+// nameOf returns the full name of a record's schema, or the Go type of what is no record of ours. A switch and not the
+// type's name: a renamed struct must not change what is on the wire.
 func nameOf(r Record) string {
 	switch r.(type) {
 	case *BalanceState:
@@ -211,6 +216,8 @@ func lookupChecked(b []byte) (*entry, error) {
 	return e, nil
 }
 
+// lookup finds the schema of a value by its first ten bytes alone. Nothing behind them is looked at, so even a cut
+// value has a name for the log.
 func lookup(b []byte) (*entry, error) {
 	if len(b) < headerBytes || b[0] != 0xC3 || b[1] != 0x01 {
 		return nil, ErrNotSingleObject

@@ -9,6 +9,7 @@ import (
 	"github.com/linkedin/goavro/v2"
 )
 
+// compile makes the codec that reads a value without a Go struct. It is slow, and most processes never show a record.
 func (e *entry) compile() (*goavro.Codec, error) {
 	// Times stay integers, as in the record: a reader can compute with them.
 	const millis, micros = `, "logicalType": "timestamp-millis"`, `, "logicalType": "timestamp-micros"`

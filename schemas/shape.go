@@ -51,6 +51,8 @@ func newShape(s *avro.Schema, t reflect.Type) *shape {
 	return top
 }
 
+// shapeOf follows schema and struct side by side. The bytes on the wire come from one, those in memory from the other.
+// It panics where they disagree.
 func shapeOf(n *avro.SchemaNode, t reflect.Type) *shape {
 	s := &shape{kind: n.Type, symbols: len(n.Symbols), size: int(t.Size())}
 	switch n.Type {
@@ -123,6 +125,7 @@ func (s *shape) exceeds(perByte int) bool {
 // since the runtime rounds the sizes of allocations up.
 func (s *shape) bound(bytes int) int { return (s.perByte*bytes + s.constant) / 4 * 5 }
 
+// walk is one pass over a body: the bytes that are left, and the memory that may still be needed.
 type walk struct {
 	rest   []byte
 	budget int
@@ -140,6 +143,8 @@ func (s *shape) check(body []byte) error {
 	return nil
 }
 
+// value walks one value. It takes from the budget before it goes on, so hostile counts fail before anything is
+// allocated for them.
 func (w *walk) value(s *shape) error {
 	switch s.kind {
 	case "record":
@@ -203,6 +208,7 @@ func (w *walk) text() error {
 	return w.spend(textFactor, int(n))
 }
 
+// skip leaves n bytes out. A negative n is a length that only hostile bytes have.
 func (w *walk) skip(n int64) error {
 	if n < 0 || n > int64(len(w.rest)) {
 		return errTruncated
@@ -252,6 +258,7 @@ func (w *walk) block() (int, error) {
 	return int(n), nil
 }
 
+// spend takes items × bytes from the budget. Both are bounded by the body's length, so the product does not overflow.
 func (w *walk) spend(items, bytes int) error {
 	if w.budget -= items * bytes; w.budget < 0 {
 		return errTooLarge
@@ -259,6 +266,7 @@ func (w *walk) spend(items, bytes int) error {
 	return nil
 }
 
+// index reads the number of a union's branch or of an enum's symbol, below n.
 func (w *walk) index(n int) (int64, error) {
 	i, err := w.long()
 	if err == nil && (i < 0 || i >= int64(n)) {
@@ -267,6 +275,7 @@ func (w *walk) index(n int) (int64, error) {
 	return i, err
 }
 
+// long reads an int or a long. Avro writes both alike, so the caller checks the range of an int.
 func (w *walk) long() (int64, error) {
 	v, n := binary.Varint(w.rest) // zig-zag, least significant group first: as Avro has it
 	if n == 0 {

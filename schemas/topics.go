@@ -80,6 +80,7 @@ func Topics(prefix string, z Sizes) []Topic {
 	return table
 }
 
+// settings adds what all topics have. It changes the map that it is given.
 func (z Sizes) settings(c map[string]string) map[string]string {
 	c["max.message.bytes"] = strconv.Itoa(MaxMessageBytes)
 	// With three replicas an acknowledged record is on two brokers at least, and one may be away.
@@ -98,6 +99,7 @@ func CollectorKey(partition int32) []byte {
 // Key is the key of a job's records: job_id/restart.
 func (k JobKey) Key() []byte { return []byte(k.String()) }
 
+// String is the form that people type and logs show. It is unique, since no job's id has a slash.
 func (k JobKey) String() string { return k.JobID + "/" + strconv.Itoa(int(k.Restart)) }
 
 // PartitionKey is the key of a partition's Progress.

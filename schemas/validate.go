@@ -55,10 +55,14 @@ func twice(n int, compare func(a, b int) int) int {
 	return -1
 }
 
+// invalid names the field first, since the log and the topic of rejects are searched by it. Callers cut what a record
+// says to 80 bytes: it may be anything.
 func invalid(field, format string, args ...any) error {
 	return fmt.Errorf("%w: %s: %s", ErrInvalid, field, fmt.Sprintf(format, args...))
 }
 
+// checkInterval checks what every fold relies on: records of one interval have the same start, wherever they were sent.
+// So a start is a multiple of the length, and both are in milliseconds.
 func checkInterval(start, ms int64) error {
 	if ms <= 0 || ms > maxIntervalMs {
 		return invalid("interval_ms", "%d is not in 1 to %d", ms, int64(maxIntervalMs))
@@ -69,6 +73,7 @@ func checkInterval(start, ms int64) error {
 	return nil
 }
 
+// checkJob allows the two ids of ours that no job may have, because records of nodes and of the machine carry them.
 func checkJob(jobID string, restart int32) error {
 	if !ValidJobID(jobID) && jobID != JobRest && jobID != JobSystem {
 		return invalid("job_id", "%.80q is not a job's name", jobID)
@@ -94,6 +99,7 @@ func checkTime(field string, ms int64) error {
 	return nil
 }
 
+// checkNodes refuses a node that is listed twice, since it would count twice among those that are expected.
 func checkNodes(field string, nodes []string) error {
 	for _, n := range nodes {
 		if !naming.Valid(n) {
@@ -106,6 +112,7 @@ func checkNodes(field string, nodes []string) error {
 	return nil
 }
 
+// checkMetric checks what a metric is called. Names and units reach terminals and SQL as they are.
 func checkMetric(name, unit, scope string) error {
 	switch {
 	case !naming.Valid(name):
@@ -132,6 +139,8 @@ func checkMetrics(n int, name func(i int) string) error {
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
+// ascending reports whether all values are finite and none is below the one before it. Equal neighbours are as they
+// should be: many nodes may have the same value.
 func ascending(v []float64) bool {
 	for i := range v {
 		if !finite(v[i]) || i > 0 && v[i] < v[i-1] {

@@ -8,6 +8,8 @@ import (
 
 // The records of agents: CounterBatch, NodeSummary, Gap.
 
+// validate checks what records of agents have in common. The id of the whole machine is refused, because only
+// collectors make records of it.
 func (h *NodeHeader) validate() error {
 	if !naming.Valid(h.Cluster) {
 		return invalid("cluster", "%.80q is not a name", h.Cluster)

@@ -34,6 +34,8 @@ func (s *JobSummary) Validate() error {
 	return checkInterval(s.IntervalStart, s.IntervalMs)
 }
 
+// validate checks ranges, not sense: whether the deciles fit the mean is the fold's concern, and the sink archives what
+// was committed. An optional field is nil where the writer could not know it.
 func (m *JobSummaryMetric) validate() error {
 	if err := checkMetric(m.Name, m.Unit, m.Scope); err != nil {
 		return err
@@ -69,6 +71,7 @@ func (m *JobSummaryMetric) validate() error {
 	return checkExtremes(m.Name, m.LowNode, m.HighNode)
 }
 
+// checkExtremes checks the nodes with the lowest and highest mean. nil is allowed here: who needs them checks that.
 func checkExtremes(metric string, low, high *string) error {
 	for _, n := range []*string{low, high} {
 		if n != nil && !naming.Valid(*n) {
@@ -111,6 +114,8 @@ func (p *JobPartial) Validate() error {
 	return checkInterval(p.IntervalStart, p.IntervalMs)
 }
 
+// validate is stricter than that of a summary, since merge computes with these numbers. A missing moment, or a NaN,
+// would spoil the whole job's summary and not one row.
 func (m *JobPartialMetric) validate() error {
 	if err := checkMetric(m.Name, m.Unit, m.Scope); err != nil {
 		return err

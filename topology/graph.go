@@ -12,6 +12,7 @@ type graph struct {
 	passed []link              // from a further parent
 }
 
+// link says that child is below parent, and in which line.
 type link struct {
 	parent, child *branch
 	line          int
@@ -19,6 +20,7 @@ type link struct {
 
 func newGraph() *graph { return &graph{index: map[string]*branch{}, parent: map[*branch]*branch{}} }
 
+// define adds a vertex. Key is how links name it, which in TGF is another text than its name.
 func (g *graph) define(key, name string, line int) (*branch, error) {
 	if g.index[key] != nil {
 		return nil, fmt.Errorf("%s %w", named{key, line}.at("vertex"), errTwice)

@@ -168,6 +168,8 @@ func hostNumber(text string) (int64, error) {
 	return strconv.ParseInt(text, 10, 64)
 }
 
+// appendHosts counts as an odometer does: the last range runs fastest, as in Slurm. The caller has bounded the product
+// of all ranges.
 func appendHosts(hosts []string, prefix string, parts []hostPart) []string {
 	if len(parts) == 0 {
 		return append(hosts, prefix)

@@ -30,6 +30,7 @@ type yamlTree struct {
 	Islands []yamlIsland `yaml:"islands"`
 }
 
+// yamlIsland is a vertex of weir's own file, at any depth. It has nodes, or further islands, or both.
 type yamlIsland struct {
 	Name    yaml.Node    `yaml:"name"`
 	Nodes   []yaml.Node  `yaml:"nodes"`
@@ -122,6 +123,7 @@ func ReadYAML(r io.Reader) (*Tree, error) {
 	return newTree(root)
 }
 
+// decodeYAML refuses unknown keys: a misspelt one would silently leave a part of the machine out.
 func decodeYAML(r io.Reader, into any) error {
 	text, err := readAll(r)
 	if err != nil {

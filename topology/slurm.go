@@ -34,6 +34,8 @@ type placed struct {
 	example string
 }
 
+// add puts nodes below a switch, unless an earlier switch has them. Slurm allows that, and a tree does not. One example
+// is kept for the warning.
 func (d *placed) add(p *branch, nodes []string) {
 	for _, n := range nodes {
 		node := named{n, p.line}
@@ -76,6 +78,7 @@ func slurmWarnings(switches []slurmSwitch, g *graph, d *placed) []string {
 	return warnings
 }
 
+// slurmTree tries the cheap way first: nodes that are below two switches show up as an error.
 func slurmTree(switches []slurmSwitch) (*Tree, error) {
 	t, err := slurmTreeOf(switches, &placed{})
 	if errors.Is(err, errTwice) { // finding first switches takes half as long again, and is seldom needed
@@ -84,6 +87,8 @@ func slurmTree(switches []slurmSwitch) (*Tree, error) {
 	return t, err
 }
 
+// slurmTreeOf makes the tree in two passes over the switches, because one may be named before it is defined. Bounds are
+// checked while hostlists grow, since a line of a few bytes can name a million nodes.
 func slurmTreeOf(switches []slurmSwitch, nodesSoFar *placed) (*Tree, error) {
 	g := newGraph()
 	total := 0

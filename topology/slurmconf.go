@@ -50,6 +50,8 @@ func readTopologyConf(r io.Reader) (*Tree, error) {
 // confField is one key=value as Slurm reads it. Blanks may stand around the = and in a value in quotes.
 var confField = regexp.MustCompile(`^\s*(\w+)\s*=\s*("[^"]+"|[^\s"=]+)(?:\s+|$)`)
 
+// confLine reads one line whose continuation lines are joined. Keys count in any case, as in Slurm. An unknown key is
+// an error, because it may be one that moves nodes.
 func confLine(text string, number int) (slurmSwitch, error) {
 	s := slurmSwitch{named: named{line: number}}
 	if words := strings.Fields(text); strings.EqualFold(words[0], "include") {

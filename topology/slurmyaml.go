@@ -8,6 +8,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
+// yamlTopology is one topology of Slurm's file. Keys of options that shape no tree are read and ignored, so that a
+// working file of a cluster is no error.
 type yamlTopology struct {
 	Topology       string        `yaml:"topology"`
 	ClusterDefault bool          `yaml:"cluster_default"`
@@ -27,6 +29,7 @@ type yamlBlocks struct {
 	Blocks     []yamlSwitch `yaml:"blocks"`
 }
 
+// yamlSwitch is a switch of topology/tree or a block of topology/block. Both have nodes, and only one of the names.
 type yamlSwitch struct {
 	Switch   yamlText `yaml:"switch"`
 	Block    yamlText `yaml:"block"`
@@ -47,6 +50,8 @@ type yamlToruses struct {
 	Toruses []yamlTorus `yaml:"toruses"`
 }
 
+// yamlTorus is a torus, whose nodes are listed as a whole or by region. Where they stand in it is not used: the tree
+// has no such distances.
 type yamlTorus struct {
 	Name       yamlText     `yaml:"name"`
 	Dims       yaml.Node    `yaml:"dims"`

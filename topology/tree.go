@@ -37,6 +37,7 @@ type Tree struct {
 	warnings []string
 }
 
+// vertex is a node, or what nodes are below. Indices in place of pointers keep a tree of a million nodes small.
 type vertex struct {
 	name   string
 	parent int32 // -1: the root
@@ -56,6 +57,7 @@ type branch struct {
 	dropped bool // not in the tree, since earlier branches have all of its nodes
 }
 
+// named is a name with the line where the file has it. Line 0: the name does not come from a file.
 type named struct {
 	name string
 	line int
