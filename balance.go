@@ -73,6 +73,8 @@ func balanceOf(simulate int) serve {
 	}
 }
 
+// balance gathers the machine and the sources of jobs, and runs the balancer on them. What a person must set is a wrong
+// usage, with the settings that would do.
 func balance(
 	ctx context.Context, cfg config.Config, simulate int, log *slog.Logger, registry prometheus.Registerer,
 ) error {

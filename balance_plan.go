@@ -164,6 +164,7 @@ func preview(ctx context.Context, cfg config.Config, fileAlone bool, report io.W
 	return p, nil
 }
 
+// printPlan shows numbers of nodes where the JSON has their names, since a plan of a machine has thousands.
 func printPlan(out io.Writer, p *balancer.Preview) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	_, _ = fmt.Fprintln(w, "JOB\tRESTART\tMETHOD\tCOLLECTORS (NODES)")

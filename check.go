@@ -66,6 +66,8 @@ func checkTree(cfg config.Config) error {
 	return nil
 }
 
+// newCheck makes the command that an administrator runs before a service sees the file. It asks no broker, because the
+// file is often written first.
 func newCheck() *cobra.Command {
 	conf := configFlags{reads: true}
 	c := &cobra.Command{

@@ -64,6 +64,7 @@ is not enough to find them, it reports so on standard error. The archive may hav
 	return c
 }
 
+// printJob shows a row for each metric. An interval without metrics has a row too, so that nobody takes it for missing.
 func printJob(w io.Writer, rows []schemas.Row) error {
 	t := newTable(tabwriter.AlignRight)
 	t.line("INTERVAL\tMETRIC\tUNIT\tMIN\tD1\tD2\tD3\tD4\tD5\tD6\tD7\tD8\tD9\tMAX\tMEAN\tCOUNT\tMETHOD\tNODES\t")

@@ -42,6 +42,7 @@ skipped.`,
 	return c
 }
 
+// printJobs shows - for what no summary has yet, since 0 would be a claim.
 func printJobs(w io.Writer, rows []analysis.JobRow) error {
 	t := newTable(0)
 	t.line("JOB\tRESTART\tSTATE\tUSER\tINTERVAL\tMETHOD\tNODES\tPARTS\tMETRICS\tREASON")

@@ -79,6 +79,7 @@ func hostlist(names []string) string {
 	return text
 }
 
+// stateOf is one word for the table. The reason is in the list of what is wrong.
 func stateOf(p *analysis.PartitionStatus) string {
 	switch {
 	case p.Stopped, p.Replaced:
@@ -89,6 +90,8 @@ func stateOf(p *analysis.PartitionStatus) string {
 	return ""
 }
 
+// printStatus shows the way of the data from top to bottom: plan, stages, archive, fates, nodes. What is not known is
+// left out.
 func printStatus(w io.Writer, s *analysis.Status) error {
 	t := newTable(0)
 	line := t.line

@@ -66,6 +66,7 @@ head in base64. Its head_schema names the schema with which the head begins.`,
 	return c
 }
 
+// printRecord shows a record on one line. A key may hold any bytes, so it is made printable.
 func printRecord(w io.Writer, r analysis.TailRecord) error {
 	key, schema := "-", "-"
 	if r.Key != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
+// createTopics checks what it made, since a broker may accept a setting and keep its own.
 func createTopics(ctx context.Context, cfg config.Config) error {
 	cl, err := analysis.Connect(ctx, cfg)
 	if err != nil {

@@ -23,6 +23,7 @@ import (
 	"github.com/weirhpc/weir/topology"
 )
 
+// upFlags are the flags that set no key of the configuration by its name.
 type upFlags struct {
 	data, jobs, listen string
 	simulate           int
@@ -174,6 +175,7 @@ func up(ctx context.Context, f upFlags, cfg config.Config, out io.Writer, log *s
 	return s.wait(ctx)
 }
 
+// source is where the jobs come from: the file, or one job on this host that never ends. Simulated jobs come on top.
 func (f upFlags) source(cfg config.Config) scheduler.Source {
 	var sources []scheduler.Source
 	if f.jobs != "" {
@@ -216,6 +218,7 @@ type services struct {
 	failure chan error
 }
 
+// service is one part of weir that runs in this process. done is closed when it has ended.
 type service struct {
 	cancel context.CancelFunc
 	done   chan struct{}

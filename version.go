@@ -15,6 +15,7 @@ type build struct {
 	modified                     bool // the tree had changes that the revision lacks
 }
 
+// buildOf reads what `go build` leaves in the program. A build without git, as from a release archive, has no revision.
 func buildOf(info *debug.BuildInfo) build {
 	b := build{version: info.Main.Version, goVersion: info.GoVersion}
 	for _, s := range info.Settings {
@@ -52,6 +53,7 @@ func versionText() string {
 	return buildOf(info).text()
 }
 
+// showBuild gives every process the metric by which a dashboard finds hosts with another build.
 func showBuild(registry prometheus.Registerer) {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

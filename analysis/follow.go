@@ -29,6 +29,8 @@ func (l IntervalLine) String() string {
 		l.Jobs[schemas.MethodEstimated], l.NodesReported, l.NodesExpected, l.Metrics)
 }
 
+// add counts one summary. That of the whole machine is left out, since it is made of all others. What no job has counts
+// its nodes, but is no job.
 func (l *IntervalLine) add(s *schemas.JobSummary) {
 	if s.JobID == schemas.JobSystem { // the sum of all others
 		return

@@ -104,6 +104,8 @@ func bare(s *schemas.JobSummary) *schemas.JobSummary {
 	return &b
 }
 
+// jobRows has a row for each job that runs or has a summary. A job may have both, or one alone: a summary comes after
+// the job's end, and a job is listed before its first interval ends.
 func jobRows(known map[schemas.JobKey]*schemas.Job, summaries []*schemas.JobSummary) []JobRow {
 	rows := map[schemas.JobKey]*JobRow{}
 	for key, j := range known {
@@ -208,6 +210,8 @@ func Job(ctx context.Context, cfg config.Config, jobID string, n int) (rows []sc
 // longest is the longest retention that a topic may have.
 const longest = 10 * 365 * 24 * time.Hour
 
+// lastRows returns the rows of the last n intervals of each restart, the oldest first. Restarts count alone, so a job
+// that has just begun again does not hide how its last life ended.
 func lastRows(all []*schemas.JobSummary, jobID string, n int) []schemas.Row {
 	var rows []schemas.Row
 	mine := slices.DeleteFunc(slices.Clone(all), func(s *schemas.JobSummary) bool { return s.JobID != jobID })

@@ -42,6 +42,8 @@ func duration(ms int64) time.Duration { return time.Duration(ms) * time.Millisec
 const endTransaction = "it ends after its transaction.timeout.ms; " +
 	"kafka-transactions.sh find-hanging and abort end it at once"
 
+// judgeBalancer waits for three intervals, since one Tick may be late while a new balancer takes over. Times beyond the
+// slack come from clocks that disagree.
 func (s *Status) judgeBalancer(cfg config.Config) {
 	const setClock = "set the clock of the balancer's host, or of this one, and start the balancer again"
 	patience, slack := 3*cfg.Interval+cfg.Grace, config.Slack(cfg.Interval)
@@ -123,6 +125,7 @@ func (s *Status) judgePartitions(cfg config.Config) {
 	}
 }
 
+// judgeRejects names the last reason alone. Rejects come in series: whoever writes one wrong record writes many.
 func (s *Status) judgeRejects() {
 	if len(s.Rejects) == 0 {
 		return
@@ -138,6 +141,7 @@ func (s *Status) judgeRejects() {
 		total, rejectsBack, few(from, ", "), last.Topic, last.Partition, last.Reason)
 }
 
+// judgeSink reports one line for a partition: the cause that a person must remove first.
 func (s *Status) judgeSink(cfg config.Config) {
 	if s.SinkError != "" {
 		s.wrong("sink: archive %s cannot be read: %s: mend or move away what is named, or set sink.dir",
@@ -203,6 +207,8 @@ func (s *Status) judgeIntervals(cfg config.Config) {
 	}
 }
 
+// judgeNodes reports nodes from the general to the particular: another interval, none at all, then jobs, then single
+// nodes. Lists are cut, for one fault may touch thousands.
 func (s *Status) judgeNodes(cfg config.Config) {
 	if len(s.OtherInterval) > 0 {
 		var other []string

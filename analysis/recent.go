@@ -89,6 +89,7 @@ func (a *accounts) add(partition int32, record schemas.Record) {
 	}
 }
 
+// hear notes that a node sent something, even if it counts nowhere: such a node is wrong, but not silent.
 func (a *accounts) hear(partition int32, h *schemas.NodeHeader) {
 	if h.IntervalStart < a.oldest {
 		return
@@ -108,6 +109,8 @@ func (a *accounts) hear(partition int32, h *schemas.NodeHeader) {
 	}
 }
 
+// tick notes whom an interval expects. An interval may have several Ticks. The one without More closes it, and what
+// comes later changes nothing.
 func (a *accounts) tick(partition int32, t *schemas.Tick) {
 	if t.IntervalStart < a.oldest {
 		return

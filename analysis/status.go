@@ -119,6 +119,8 @@ func patiently(ctx context.Context, step func() error) error {
 	}
 }
 
+// balancer reads what the balancer last wrote, and not the balancer itself: so it also tells of one that is gone. Both
+// topics are compacted, and the last record of a key counts.
 func (s *Status) balancer(ctx context.Context, from *reader) error {
 	err := from.all(ctx, from.cfg.Prefix+schemas.TopicBalance, func(r *kgo.Record) error {
 		if v, err := schemas.Unmarshal(r.Value); err == nil {
@@ -156,6 +158,8 @@ func (s *Status) balancer(ctx context.Context, from *reader) error {
 	return nil
 }
 
+// sink compares the archive with the topic. A difference alone is no fault, because the sink gathers records before it
+// writes a file. What is behind must be older than three such periods.
 func (s *Status) sink(ctx context.Context, from *reader) error {
 	archive, err := sink.Look(from.cfg)
 	if err := errors.Join(append(archive.Damaged, err)...); err != nil {

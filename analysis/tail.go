@@ -90,6 +90,8 @@ func topicName(prefix, given string) string {
 	return prefix + given
 }
 
+// tailRecord shows any record, also one that weir cannot read: tail is what an administrator looks with when something
+// is wrong.
 func tailRecord(r *kgo.Record) TailRecord {
 	t := TailRecord{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Timestamp: r.Timestamp.UnixMilli()}
 	if r.Key != nil {

@@ -103,6 +103,7 @@ func (f *follower) latest() map[int32]report {
 	return maps.Clone(f.reports)
 }
 
+// hear keeps the last report of a partition. One without a closed interval has measured nothing yet.
 func (f *follower) hear(partition int32, p *schemas.Progress) {
 	if p.Closed == nil {
 		return

@@ -112,6 +112,7 @@ func (m *Metrics) standsBy() {
 	}
 }
 
+// showLoad shows the load of the plan that was made, with jobs that the collectors may not have met yet.
 func (m *Metrics) showLoad(l *loads, b assign.Assignment, lMax int) {
 	overloaded := 0.0
 	if b.Overloaded {

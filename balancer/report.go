@@ -103,6 +103,8 @@ func NewPreview(cfg config.Config, tree *topology.Tree, source scheduler.Source,
 	return p
 }
 
+// job turns the plan's numbers of one job into names. The collectors come in their order, since the plan lists them by
+// node.
 func (p *Preview) job(job *scheduler.Job, j int) PreviewJob {
 	shown := PreviewJob{
 		JobID: job.JobID, Restart: job.Restart, Method: schemas.MethodNode, Collectors: []PreviewShare{},
@@ -167,6 +169,7 @@ func (p *Preview) absent(id string) error {
 	return fmt.Errorf("job %s %s", schemas.ShownJobID(id), strings.Join(says, "; "))
 }
 
+// explain gives the reason why a job is where it is. The plan does not keep reasons, so they follow from its result.
 func (p *Preview) explain(b *strings.Builder, j int) {
 	job, t := &p.Jobs[j], &p.tasks[j]
 	fmt.Fprintf(b, "job %s restart %d: %d nodes; l_max is %d\n", job.JobID, job.Restart, len(t.Nodes), p.limits.LMax)

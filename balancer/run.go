@@ -27,6 +27,7 @@ import (
 // faultsShown bounds the lines about skipped jobs after one change of the jobs.
 const faultsShown = 10
 
+// balancer plans, with what it has said: a state is logged when it begins and when it ends, not in each interval.
 type balancer struct {
 	cfg config.Config
 	schedule
@@ -56,6 +57,8 @@ func Run(
 	return newBalancer(cfg, tree, source, log, metrics).compete(ctx)
 }
 
+// newBalancer starts nothing: a standby has a balancer too, and reads neither jobs nor loads until the group chooses
+// it.
 func newBalancer(
 	cfg config.Config, tree *topology.Tree, source scheduler.Source, log *slog.Logger, metrics *Metrics,
 ) *balancer {
@@ -142,6 +145,7 @@ func (b *balancer) note(jobs []scheduler.Job, faults []scheduler.Fault) {
 	b.said = said
 }
 
+// say logs a fault in the list of jobs. Each kind has a message of its own, so that it can be searched for.
 func (b *balancer) say(f scheduler.Fault) {
 	switch {
 	case f.JobID == "" && f.Followed:

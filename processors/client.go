@@ -36,6 +36,7 @@ func (p placing) ForTopic(topic string) kgo.TopicPartitioner {
 	return placingTopic{kgo.ManualPartitioner().ForTopic(topic), p.byKey.ForTopic(topic), p.keyed[topic]}
 }
 
+// placingTopic places the records of one topic: by the partition that they name, or by their key.
 type placingTopic struct {
 	manual, byKey kgo.TopicPartitioner
 	partitions    int // 0: not by key
@@ -52,6 +53,8 @@ func (p placingTopic) Partition(r *kgo.Record, n int) int {
 	return p.manual.Partition(r, n)
 }
 
+// newConsumer reads one partition from a position of its own, which is in Progress. The group keeps no offsets: it only
+// says who owns the partition.
 func (l *loop) newConsumer(ctx context.Context, from int64) (*kgo.Client, error) {
 	opts, err := kafka.ClientOpts(ctx, l.cfg)
 	if err != nil {

@@ -106,6 +106,8 @@ func (c *Collector) witness(e Entry, h *schemas.NodeHeader, fx Effects) Effects 
 	return fx.names(h.IntervalMs, h.Node)
 }
 
+// add gives a record its fate, or keeps it until its interval closes. The order of the cases matters, since a replay
+// must find the same fate.
 func (c *Collector) add(e Entry, h *schemas.NodeHeader, r *nodeRecord) Effects {
 	start := h.IntervalStart
 	switch {

@@ -30,6 +30,7 @@ type nodeMeans struct {
 	lowest, highest nodeMean
 }
 
+// nodeMean is a node with the mean of its values.
 type nodeMean struct {
 	node string
 	mean float64
@@ -61,6 +62,8 @@ func (s *columns) column(name, unit, scope string) (c *column, fits bool) {
 	return c, true
 }
 
+// cut keeps the least names. Which names stay must not depend on the order of arrival, or a successor would write
+// another summary of the same records.
 func (s *columns) cut() {
 	if len(s.byName) <= schemas.MaxMetrics {
 		return
@@ -129,6 +132,7 @@ func (n *nodeMeans) add(low, high nodeMean) {
 	}
 }
 
+// exact reduces all values of a job, which are here. It reorders them, so it comes last.
 func (c *column) exact() schemas.JobSummaryMetric {
 	d := quantile.Reduce(c.values)
 	m := schemas.JobSummaryMetric{
@@ -146,6 +150,8 @@ func (c *column) exact() schemas.JobSummaryMetric {
 	return m
 }
 
+// partial reduces one collector's values of a job for merge. It keeps moments, which add up, and ranks of some values,
+// which bound the deciles of the whole.
 func (c *column) partial(budget quantile.Budget) schemas.JobPartialMetric {
 	d, certified := quantile.Certify(c.values, budget)
 	all := quantile.Moments{Count: d.Count, Mean: d.Mean, M2: d.M2}.Add(c.moments)

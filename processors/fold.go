@@ -85,6 +85,8 @@ type ledger struct {
 	begun          int64          // offset of the first Tick of an interval that waits for its last one, or none
 }
 
+// newLedger goes on from a Progress; nil is the beginning of the partition. It knows what the predecessor closed, so
+// that records of a replay have the fate that they had.
 func newLedger(p *schemas.Progress) ledger {
 	l := ledger{closed: never, dropped: never, first: map[int64]int64{}, rejected: map[int64]bool{}, begun: none}
 	if p == nil {

@@ -78,6 +78,7 @@ func (m *Merger) Apply(e Entry) Effects {
 	}
 }
 
+// add keeps a share until all of its job are here. A late share also counts the nodes whose values are lost with it.
 func (m *Merger) add(e Entry, p *schemas.JobPartial) Effects {
 	start, late := p.IntervalStart, schemas.ProgressCounts{Late: 1, LateNodes: int64(p.NodesReported)}
 	switch {
@@ -114,6 +115,8 @@ func (m *Merger) add(e Entry, p *schemas.JobPartial) Effects {
 	return m.emit(w)
 }
 
+// watermark closes an interval once every collector has passed it. A collector that stands still would keep all others
+// open, so after an outage's length intervals are dropped without it.
 func (m *Merger) watermark(e Entry, w *schemas.Watermark) Effects {
 	if w.Collector >= m.collectors {
 		return m.refuse(e, fmt.Sprintf("Watermark of collector %d of %d", w.Collector, m.collectors))
@@ -159,6 +162,8 @@ func (m *Merger) closeForgotten(fx Effects) Effects {
 	return fx
 }
 
+// emit joins the shares in the order of collectors, since sums of floats depend on it. Replicas and replays must agree
+// to the last bit.
 func (m *Merger) emit(w *mergeWindow) Effects {
 	parts := make([]*schemas.JobPartial, 0, len(w.parts))
 	for _, collector := range slices.Sorted(maps.Keys(w.parts)) {

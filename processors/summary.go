@@ -131,6 +131,8 @@ type mergedMetric struct {
 	shares        []quantile.Summary
 }
 
+// add takes one collector's share of the metric. The first unit and scope count, and values of others are invalid:
+// numbers of two units have no sum.
 func (m *mergedMetric) add(p *schemas.JobPartialMetric) {
 	m.Invalid += p.Invalid
 	switch {
@@ -152,6 +154,7 @@ func (m *mergedMetric) add(p *schemas.JobPartialMetric) {
 	m.shares = append(m.shares, summaryOf(p.Count, &p.Certified))
 }
 
+// summaryOf is the way back from the wire to what quantile computes with. The count is beside it in the record.
 func summaryOf(count int64, c *schemas.Certified) quantile.Summary {
 	s := quantile.Summary{Count: count, Eps: c.Eps, Order: c.OrderStatistics}
 	for _, k := range c.Knots {
@@ -195,6 +198,8 @@ func checkCertified(name string, count int64, c *schemas.Certified) error {
 	return nil
 }
 
+// checkPartial refuses what Validate lets pass and merge would trust. A wrong rank would spoil the proof of the whole
+// job, so the record is rejected.
 func checkPartial(p *schemas.JobPartial) error {
 	for i := range p.Metrics {
 		m := &p.Metrics[i]
@@ -208,6 +213,7 @@ func checkPartial(p *schemas.JobPartial) error {
 	return nil
 }
 
+// checkNodeSummary is checkPartial for what an agent reduced.
 func checkNodeSummary(s *schemas.NodeSummary) error {
 	for i := range s.Metrics {
 		m := &s.Metrics[i]

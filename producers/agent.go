@@ -80,6 +80,8 @@ type fleet struct {
 	mu sync.Mutex // guards the nodes' routes and rings, which three loops and kgo's promises use
 }
 
+// newFleet makes the nodes of a process. A real agent has one, a simulation has thousands, which share the memory for
+// records that wait.
 func newFleet(cfg config.Config, members []member, log *slog.Logger) (*fleet, error) {
 	f := &fleet{cfg: cfg, log: log, byName: map[string]*node{}, wake: make(chan struct{}, 1)}
 	head := schemas.NodeHeader{

@@ -31,6 +31,8 @@ type follower struct {
 	unsaved    kafka.Trouble
 }
 
+// newFollower reads only the partitions of its own nodes, from their beginning: the topic is compacted, and the last
+// Route of a node counts. A machine's agents would otherwise read all Routes each.
 func newFollower(f *fleet) (*follower, error) {
 	opts, err := kafka.ClientOpts(context.Background(), f.cfg)
 	if err != nil {
@@ -185,6 +187,8 @@ func (r *follower) apply(record *kgo.Record) {
 	known.add(route, r.horizon(time.Now()))
 }
 
+// decodeRoute refuses a Route that names another node than its key. Following it would send this node's values under a
+// wrong plan.
 func decodeRoute(node string, value []byte) (*schemas.Route, error) {
 	decoded, err := schemas.Unmarshal(value)
 	if err != nil {
@@ -197,6 +201,7 @@ func decodeRoute(node string, value []byte) (*schemas.Route, error) {
 	return route, nil
 }
 
+// save logs a fault and goes on, because the file only serves a start while no broker answers.
 func (r *follower) save() {
 	err := r.saveRoutes()
 	switch {

@@ -255,6 +255,8 @@ func (p *perfGroups) close() {
 	}
 }
 
+// openGroup counts events of one CPU as a group, so that the kernel measures all of them at the same time. Their ratios
+// would mean nothing otherwise.
 func openGroup(cpu int, attrs []unix.PerfEventAttr) (perf.GroupProfiler, error) {
 	g, err := perf.NewGroupProfiler(-1, cpu, unix.PERF_FLAG_FD_CLOEXEC, attrs...)
 	if err != nil {

@@ -59,6 +59,8 @@ type flight struct {
 	gapDue    bool          // a broker has answered since a record was lost, so a Gap may leave
 }
 
+// newPublisher bounds the bytes in hand. What the brokers do not take must wait in the ring, which drops the oldest
+// first. The client would keep all of it.
 func newPublisher(f *fleet) (*publisher, error) {
 	sending, stop := context.WithCancel(context.Background()) // records in hand outlive the sampling
 	opts, err := kafka.ClientOpts(sending, f.cfg)

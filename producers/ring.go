@@ -80,6 +80,8 @@ func (r *ring) back(it item) {
 	r.trim()
 }
 
+// insert keeps the batches in the order of their intervals, since a record that comes back from the client is older
+// than what waits.
 func (r *ring) insert(it item) {
 	i, found := slices.BinarySearchFunc(r.batches, it.start, func(b batch, start int64) int {
 		return int(min(max(b.start-start, -1), 1))
@@ -91,6 +93,8 @@ func (r *ring) insert(it item) {
 	r.bytes += it.bytes
 }
 
+// trim drops the oldest intervals while there is too much, and keeps the last one at any size. It reports whether the
+// ring begins to drop.
 func (r *ring) trim() (first bool) {
 	for len(r.batches) > r.capacity || r.bytes > r.limit && len(r.batches) > 1 {
 		for _, it := range r.batches[0].items {

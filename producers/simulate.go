@@ -111,6 +111,7 @@ type simulated struct{ node string }
 
 func (*simulated) read(vitals) {}
 
+// interval depends on node, CPU and time alone, so a test can compute what a node must have sent.
 func (m *simulated) interval(start int64, _ time.Duration) *sample {
 	s := &sample{start: start, cpus: make([]int32, simulatedCPUs)}
 	for c := range s.cpus {

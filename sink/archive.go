@@ -157,6 +157,8 @@ func (a *archive) commit(date string, rows []schemas.Row, f Footer) error {
 	return err
 }
 
+// link gives a finished file its name. Unlike a rename, it fails where the name is taken: so of two sinks one wins, and
+// no file is replaced.
 func (a *archive) link(temp, final string) error {
 	err := a.do(actLink, final, func() error { return os.Link(temp, final) })
 	if errors.Is(err, fs.ErrExist) {

@@ -41,6 +41,8 @@ func sortRows(rows []schemas.Row) {
 	})
 }
 
+// compareNullFirst orders texts that may be missing. What is missing comes first, so that the same rows always make the
+// same file.
 func compareNullFirst(a, b *string) int {
 	switch {
 	case a == nil && b == nil:
@@ -112,6 +114,7 @@ func readFooter(path string) (Footer, error) {
 	})
 }
 
+// open names the remedy in the error. A file of a newer weir is whole, and must not be moved away as a damaged one.
 func open(path string, read func(r io.ReaderAt, size int64) (Footer, error)) (f Footer, err error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -163,6 +166,7 @@ func recovered(err *error) {
 	}
 }
 
+// readRows believes no number of the file before it reserves memory by it.
 func readRows(p *parquet.File, f Footer) ([]schemas.Row, error) {
 	n := p.NumRows()
 	switch {

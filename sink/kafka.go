@@ -140,6 +140,7 @@ func describe(ctx context.Context, adm *kadm.Client, topic string) (count int, i
 	return len(d.Partitions), kafka.TopicID(d), nil
 }
 
+// lister is one of the methods of kadm that list offsets.
 type lister = func(context.Context, ...string) (kadm.ListedOffsets, error)
 
 // offsets returns the offset that list has of each partition of the topic. One missing offset is an error.

@@ -29,6 +29,8 @@ func (s *sink) roll(ctx context.Context, p *draft) error {
 	}
 }
 
+// commit writes the draft as the next file of its chain. If another sink has that name, the draft is dropped: the other
+// file holds the same records, and the chain goes on behind it.
 func (s *sink) commit(p *draft) error {
 	f := p.footer(s.topic)
 	f.TopicID = s.topicID

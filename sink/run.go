@@ -56,6 +56,7 @@ func Run(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Metr
 	return newSink(cfg, log, metrics, nil).run(ctx)
 }
 
+// newSink takes before, which is called ahead of each action on the disk. Tests let it fail, or end the sink there.
 func newSink(cfg config.Config, log *slog.Logger, metrics *Metrics, before func(action, path string) error) *sink {
 	topic := cfg.Prefix + schemas.TopicJobSummary
 	return &sink{
@@ -67,6 +68,8 @@ func newSink(cfg config.Config, log *slog.Logger, metrics *Metrics, before func(
 	}
 }
 
+// run follows the topic until ctx ends, and begins anew after every fault that may pass. Whatever ends it, the drafts
+// are written first: their records may be deleted before anybody reads them again.
 func (s *sink) run(ctx context.Context) error {
 	if err := s.open(ctx); err != nil {
 		return err

@@ -49,6 +49,7 @@ func (w *thriftWalk) structure(depth int) error {
 	}
 }
 
+// value walks one value. Lists and structs count their depth, because hostile bytes may nest them without end.
 func (w *thriftWalk) value(kind thrift.Type, depth int) error {
 	size := uint64(0)
 	var err error
@@ -75,6 +76,8 @@ func (w *thriftWalk) value(kind thrift.Type, depth int) error {
 	return err
 }
 
+// list takes what its items will need in memory from the budget before it walks them. A count of a few bytes could
+// otherwise reserve gigabytes in the decoder.
 func (w *thriftWalk) list(depth int) error {
 	b, err := w.take(1)
 	if err != nil {

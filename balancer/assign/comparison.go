@@ -29,6 +29,7 @@ type contender struct {
 	kept, moved                            float64 // jobs that continue, and those of them that move
 }
 
+// contenders are the algorithms of the comparison, each with the limits that it was made for.
 func contenders() []*contender {
 	literally := func(algorithm func(*Layout, [][]int32, Limits) []Placement) func(*Layout, []Task) []Placement {
 		return func(l *Layout, tasks []Task) []Placement {
@@ -122,6 +123,8 @@ func upward(l *Layout, nodes []int32) int {
 	return len(homes) + len(syncs) + 1
 }
 
+// count adds one plan to the means. A job is counted by how far its values travel: at one collector, under one
+// SyncAgent, or over the frontend.
 func (c *contender) count(l *Layout, tasks []Task, placed []Placement) {
 	load := make([]float64, len(l.Sync))
 	for _, p := range placed {

@@ -23,6 +23,8 @@ type field struct {
 	syncs  []int32 // SyncAgents with near > 0
 }
 
+// newField puts the collectors of each SyncAgent side by side, so that each is a range of the tree that finds the
+// lightest.
 func newField(l *Layout) *field {
 	groups := l.countSyncAgents()
 	f := &field{
@@ -58,6 +60,8 @@ func (f *field) build() {
 	}
 }
 
+// lighter decides ties by the number, so that the same jobs always have the same plan. A negative number is no
+// collector.
 func (f *field) lighter(a, b int32) int32 {
 	switch {
 	case b < 0:

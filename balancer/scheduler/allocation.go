@@ -43,6 +43,7 @@ type scontrolReader struct {
 	at          *rawAllocation // of the job whose lines come
 }
 
+// line reads one line of `scontrol show job -d`. A job whose CPUs cannot be read is marked, and the reading goes on.
 func (p *scontrolReader) line(line string) error {
 	if rest, ok := strings.CutPrefix(line, "JobId="); ok {
 		id, _, _ := strings.Cut(rest, " ")
@@ -69,6 +70,7 @@ func (p *scontrolReader) line(line string) error {
 	return nil // the other jobs may be well
 }
 
+// add gives the same CPUs to all hosts of a line, as Slurm folds hosts with the same CPUs into one.
 func (s *rawAllocation) add(hosts []string, ids string) error {
 	cpus, err := parseCPUs(ids)
 	if err != nil {
@@ -106,6 +108,7 @@ type numbering struct {
 	other string
 }
 
+// newNumbering expands the hostlists once, because every job asks for the numbering of its nodes.
 func newNumbering(cfg config.Slurm) (numbering, error) {
 	n := numbering{of: map[string]string{}, other: "spread"}
 	for _, item := range cfg.Numberings() {

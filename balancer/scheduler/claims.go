@@ -67,6 +67,8 @@ func newSweep(tree *topology.Tree) *sweep {
 	return &sweep{tree, held, map[string]bool{}}
 }
 
+// sweptByStart takes the jobs in the order of their start. In the order of a list, a later job may seem to conflict
+// with one that had ended.
 func sweptByStart(tree *topology.Tree, jobs []Job, reasons []string) *sweep {
 	order := make([]*Job, 0, len(jobs))
 	for i := range jobs {
@@ -152,6 +154,7 @@ const wholeNode int32 = -1
 // Claims says when each CPU of each node is held, and by which job. The spans of one CPU are disjoint and ascend.
 type Claims map[string]map[int32][]claim
 
+// claim is a time during which a job holds a CPU or a node.
 type claim struct {
 	Span
 	by schemas.JobKey

@@ -124,6 +124,7 @@ func (s *overlaps) end(i int, at int64, format string, args ...any) {
 	}
 }
 
+// byRestart ends a life of a job where its next one begins. A list may still show the one before.
 func (s *overlaps) byRestart(started []int) {
 	slices.SortFunc(started, func(a, b int) int { // the last life first
 		return cmp.Or(cmp.Compare(s.jobs[a].JobID, s.jobs[b].JobID), cmp.Compare(s.jobs[b].Restart, s.jobs[a].Restart))
@@ -140,6 +141,8 @@ func (s *overlaps) byRestart(started []int) {
 	}
 }
 
+// byNode ends a job where another takes its CPUs. A job whose end was never heard of would otherwise hold its nodes for
+// ever.
 func (s *overlaps) byNode(started []int) {
 	slices.SortFunc(started, func(a, b int) int {
 		x, y := &s.jobs[a], &s.jobs[b]

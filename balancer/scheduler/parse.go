@@ -204,6 +204,7 @@ func yamlNodes(n *yaml.Node) ([]string, error) {
 	return nodes, nil
 }
 
+// yamlCPUs returns nil for a job that has its nodes alone, which the file leaves out or writes as null.
 func yamlCPUs(n *yaml.Node) ([]int32, error) {
 	switch {
 	case isNull(n):

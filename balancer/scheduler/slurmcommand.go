@@ -88,6 +88,7 @@ type limitedWriter struct {
 	left int
 }
 
+// Write takes everything and keeps the beginning. An error would end the command, and its exit status would be lost.
 func (w *limitedWriter) Write(p []byte) (int, error) {
 	n := min(len(p), w.left)
 	w.left -= n

@@ -61,6 +61,8 @@ func parseSqueue(text, end string) ([]slurmRow, error) {
 	return rows, nil
 }
 
+// parseRow returns a fault with what it could read before it, so that the fault names the job. Fields that users choose
+// come last: they may hold the separator.
 func parseRow(line string) slurmRow {
 	r := slurmRow{job: schemas.Job{JobID: noID}}
 	f := strings.SplitN(line, "|", len(slurmFields))
@@ -172,6 +174,7 @@ func unpadded(text string) string { return strings.TrimRight(text, " ") }
 // slurmNode is the shape of a node by sinfo.
 type slurmNode struct{ cpus, sockets, cores, threads int } // cores of all sockets, threads of each core
 
+// parseSinfo reads the shape of one node. It refuses zero of anything, since no node that runs jobs is without CPUs.
 func parseSinfo(line string, machine map[string]slurmNode) error {
 	f := strings.Split(line, "|")
 	var n [5]int

@@ -16,6 +16,8 @@ type timed struct{ jobs, times Source }
 // in any order. If two jobs follow each other on a CPU by the first source, the earlier ends where the later starts.
 func Timed(jobs, times Source) Source { return timed{jobs, times} }
 
+// Jobs keeps the first source's list, with times of the second where it has them. A pair of times that runs backwards
+// is ignored: each source has a clock of its own.
 func (t timed) Jobs(now time.Time) ([]Job, []Fault) {
 	listed, faults := t.jobs.Jobs(now)
 	exact, more := t.times.Jobs(now)
