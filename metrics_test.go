@@ -113,7 +113,7 @@ func TestMetricsAreWhatThePageSays(t *testing.T) {
 		want[row[1]] = row[2]
 	}
 	up := process(t, []string{"WEIR_METRICS_LISTEN=127.0.0.1:0"}, "up", "--data", filepath.Join(t.TempDir(), "data"),
-		"--interval", "1s", "--simulate", "16")
+		"--interval", "1s", "--simulate", "16", "--for", "10m")
 	var errs kafkatest.Log
 	up.Stderr = &errs
 	if err := up.Start(); err != nil {
@@ -137,7 +137,7 @@ func TestMetricsAreWhatThePageSays(t *testing.T) {
 	kafkatest.Eventually(t, "all metrics", func() bool {
 		time.Sleep(200 * time.Millisecond) // a scrape gathers all series: it costs more than it waits
 		look()
-		return len(got) >= len(want) || time.Since(start) > time.Minute
+		return len(got) >= len(want) || time.Since(start) > 80*time.Second
 	})
 	text, err := scrape(url)
 	if err != nil {

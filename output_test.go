@@ -108,32 +108,34 @@ func TestPausedReaderOfACommand(t *testing.T) {
 
 // TestLinesNobodyReadsAreDropped: memory is bounded, and what was dropped is counted.
 func TestLinesNobodyReadsAreDropped(t *testing.T) {
-	to := &paused{resumed: make(chan struct{})}
-	r := newRelay(t.Context(), to)
-	neverWait(r)
-	const lines = 5000
-	for i := range lines {
-		say(r, "line %d", i)
-	}
-	close(to.resumed)
-	r.flush()
-	say(r, "the last")
-	r.close()
-	kept, dropped, last := 0, 0, ""
-	for line := range strings.Lines(to.String()) {
-		if text, is := strings.CutSuffix(line, " lines dropped, since nobody read them\n"); is {
-			n, err := strconv.Atoi(strings.TrimPrefix(text, "weir: "))
-			if err != nil {
-				t.Error(err)
-			}
-			dropped += n
-		} else {
-			kept, last = kept+1, line
+	synctest.Test(t, func(t *testing.T) { // a slow machine does not use up the last second
+		to := &paused{resumed: make(chan struct{})}
+		r := newRelay(t.Context(), to)
+		neverWait(r)
+		const lines = 5000
+		for i := range lines {
+			say(r, "line %d", i)
 		}
-	}
-	if kept+dropped != lines+1 || dropped == 0 || kept < 1000 || last != "the last\n" {
-		t.Errorf("%d lines kept, %d dropped of %d; the last is %q", kept, dropped, lines+1, last)
-	}
+		close(to.resumed)
+		r.flush()
+		say(r, "the last")
+		r.close()
+		kept, dropped, last := 0, 0, ""
+		for line := range strings.Lines(to.String()) {
+			if text, is := strings.CutSuffix(line, " lines dropped, since nobody read them\n"); is {
+				n, err := strconv.Atoi(strings.TrimPrefix(text, "weir: "))
+				if err != nil {
+					t.Error(err)
+				}
+				dropped += n
+			} else {
+				kept, last = kept+1, line
+			}
+		}
+		if kept+dropped != lines+1 || dropped == 0 || kept < 1000 || last != "the last\n" {
+			t.Errorf("%d lines kept, %d dropped of %d; the last is %q", kept, dropped, lines+1, last)
+		}
+	})
 }
 
 // TestOutputThatCannotBeWritten: a full disk is an error.
@@ -297,7 +299,7 @@ func TestNohup(t *testing.T) {
 	if signal.Ignored(syscall.SIGHUP) { // by whoever runs the tests, and children would inherit it
 		handled := make(chan os.Signal, 1)
 		signal.Notify(handled, syscall.SIGHUP)
-		defer signal.Stop(handled)
+		t.Cleanup(func() { signal.Stop(handled) }) // not before the subtests have ended
 	}
 	for _, c := range []struct {
 		name, shell string

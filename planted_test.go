@@ -151,7 +151,7 @@ func TestCommandsFindTheRunningUp(t *testing.T) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	up := process(t, []string{"WEIR_PREFIX=mine."}, "up", "--interval", "1s")
+	up := process(t, []string{"WEIR_PREFIX=mine."}, "up", "--interval", "1s", "--for", "10m")
 	up.Dir = dir
 	if err := up.Start(); err != nil {
 		t.Fatal(err)
