@@ -112,15 +112,10 @@ func TestMetricsAreWhatThePageSays(t *testing.T) {
 	for _, row := range rows.FindAllStringSubmatch(string(page), -1) {
 		want[row[1]] = row[2]
 	}
-	up := process(t, []string{"WEIR_METRICS_LISTEN=127.0.0.1:0"}, "up", "--data", filepath.Join(t.TempDir(), "data"),
-		"--interval", "1s", "--simulate", "16", "--for", "10m")
-	var errs kafkatest.Log
-	up.Stderr = &errs
-	if err := up.Start(); err != nil {
-		t.Fatal(err)
-	}
-	kafkatest.Eventually(t, "the address", func() bool { return addressIn(&errs) != "" })
-	url := addressIn(&errs)
+	up := start(t, process(t, []string{"WEIR_METRICS_LISTEN=127.0.0.1:0"}, "up", "--data",
+		filepath.Join(t.TempDir(), "data"), "--interval", "1s", "--simulate", "16", "--for", "10m"))
+	kafkatest.Eventually(t, "the address", func() bool { return addressIn(&up.errs) != "" })
+	url := addressIn(&up.errs)
 	got := map[string]string{}
 	look := func() {
 		text, err := scrape(url)
@@ -152,11 +147,8 @@ func TestMetricsAreWhatThePageSays(t *testing.T) {
 			t.Errorf("%s: %s", p.Metric, p.Text)
 		}
 	}
-	if err := up.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	if err := up.Wait(); err != nil {
-		t.Fatalf("%v: %s", err, errs.String())
+	if status := up.interrupt(t); status != exitDone {
+		t.Fatalf("status %d: %s", status, up.errs.String())
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("docs/metrics.md (-) and what is shown (+):\n%s", diff)

@@ -156,17 +156,16 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 // TestReaderThatHasSeenEnough is no error, and ends what would run on.
 func TestReaderThatHasSeenEnough(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
 	reads, writes, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	reads.Close()
 	defer writes.Close()
-	if status := run(ctx, []string{"up", "--data", t.TempDir(), "--interval", "500ms"}, writes,
-		io.Discard); status != exitDone || ctx.Err() != nil {
-		t.Errorf("status %d, %v", status, ctx.Err())
+	up := process(t, nil, "up", "--data", t.TempDir(), "--interval", "500ms", "--for", "10m")
+	up.Stdout = writes
+	if status := start(t, up).end(t); status != exitDone {
+		t.Errorf("status %d", status)
 	}
 }
 
@@ -296,10 +295,10 @@ func TestLogsDriveNoTerminal(t *testing.T) {
 // TestNohup: SIGHUP that was ignored at the start stays ignored. Without that it ends the process in order.
 func TestNohup(t *testing.T) {
 	t.Parallel()
-	if signal.Ignored(syscall.SIGHUP) { // by whoever runs the tests, and children would inherit it
-		handled := make(chan os.Signal, 1)
-		signal.Notify(handled, syscall.SIGHUP)
-		t.Cleanup(func() { signal.Stop(handled) }) // not before the subtests have ended
+	// Whoever runs the tests may ignore SIGHUP, and children would inherit that. It stays handled from here on: after
+	// signal.Stop it would be ignored again, and signal.Ignored not say so.
+	if signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
 	for _, c := range []struct {
 		name, shell string

@@ -151,21 +151,15 @@ func TestCommandsFindTheRunningUp(t *testing.T) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	up := process(t, []string{"WEIR_PREFIX=mine."}, "up", "--interval", "1s", "--for", "10m")
-	up.Dir = dir
-	if err := up.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		_ = up.Process.Signal(os.Interrupt)
-		_ = up.Wait()
-	}()
+	program := process(t, []string{"WEIR_PREFIX=mine."}, "up", "--interval", "1s", "--for", "10m")
+	program.Dir = dir
+	up := start(t, program)
+	defer up.interrupt(t)
 	ask := func(command string) (status int, stdout, stderr string) {
-		var out, errs kafkatest.Log
 		c := process(t, nil, strings.Fields(command)...)
-		c.Dir, c.Stdout, c.Stderr = dir, &out, &errs
-		_ = c.Run() // the status tells
-		return c.ProcessState.ExitCode(), out.String(), errs.String()
+		c.Dir = dir
+		s := start(t, c)
+		return s.end(t), s.out.String(), s.errs.String()
 	}
 	kafkatest.Eventually(t, "up runs", func() bool {
 		_, err := os.Stat(filepath.Join(dir, config.RunningFile))
