@@ -8,9 +8,10 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// BenchmarkInterval is one collector's share of an interval of a machine of 9,288 nodes with 16 CPUs over 64
-// collectors: 145 nodes of jobs of 16, 40 metrics. It reports nanoseconds a value for each of its steps: reading the
-// records from their bytes, the summaries of the jobs, and what _system adds. docs/accuracy.md names it.
+// BenchmarkInterval is one collector's share of an interval. The machine has 9,288 nodes with 16 CPUs, and 64
+// collectors. The share has 145 nodes in jobs of 16, and 40 metrics. It reports nanoseconds a value for each of its
+// steps: reading the records from their bytes, the summaries of the jobs, and what _system adds. docs/accuracy.md names
+// it.
 func BenchmarkInterval(b *testing.B) {
 	const nodes, cpus, metrics, jobSize = 145, 16, 40, 16
 	r := rand.New(rand.NewPCG(1, 1))
@@ -25,7 +26,8 @@ func BenchmarkInterval(b *testing.B) {
 			batch.Cpus = append(batch.Cpus, c)
 		}
 		for m := range metrics {
-			metric := schemas.CounterBatchMetric{Name: fmt.Sprintf("metric_%02d", m), Unit: "1", Scope: schemas.ScopeCore}
+			name := fmt.Sprintf("metric_%02d", m)
+			metric := schemas.CounterBatchMetric{Name: name, Unit: "1", Scope: schemas.ScopeCore}
 			for range cpus {
 				metric.Values = append(metric.Values, r.ExpFloat64())
 			}

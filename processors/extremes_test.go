@@ -46,10 +46,9 @@ func (f *feed) put(records ...schemas.Record) (all Effects) {
 // closes fails the test unless each record has one fate or is open.
 func (f *feed) closes(open int64) {
 	f.t.Helper()
-	c := f.counts
-	all := c.Summarized + c.Rejected + c.Late + c.Dropped + c.Duplicate + c.Misrouted + c.Ended + c.Gaps + c.Ticks
+	all := fatesOf(f.counts)
 	if got := f.fold.Progress(f.offset).Open; got != open || all+open != f.offset {
-		f.t.Errorf("%d records: %d open, want %d, and %d with a fate: %+v", f.offset, got, open, all, c)
+		f.t.Errorf("%d records: %d open, want %d, and %d with a fate: %+v", f.offset, got, open, all, f.counts)
 	}
 }
 
@@ -92,8 +91,9 @@ func TestTickInParts(t *testing.T) {
 		tickOf(simEpochMs, false, tickJob("d", 0, "n4"), tickJob("_rest", 1, "n5")),
 	}
 	records := []schemas.Record{
-		batch("n1", "a", simEpochMs, simT, 1), batch("n2", "b", simEpochMs, simT, 2), batch("n3", "c", simEpochMs, simT, 3),
-		batch("n4", "d", simEpochMs, simT, 4), batch("n1", "nobody", simEpochMs, simT, 5),
+		batch("n1", "a", simEpochMs, simT, 1), batch("n2", "b", simEpochMs, simT, 2),
+		batch("n3", "c", simEpochMs, simT, 3), batch("n4", "d", simEpochMs, simT, 4),
+		batch("n1", "nobody", simEpochMs, simT, 5),
 	}
 	f := newFeed(t, NewCollector(simCluster, 0, 1, nil))
 	f.put(records...)
@@ -167,7 +167,9 @@ func TestTickWithoutItsLastPart(t *testing.T) {
 	})
 	t.Run("another length", func(t *testing.T) {
 		f := begin(t)
-		fx := f.put(&schemas.Tick{IntervalStart: simEpochMs, IntervalMs: simT / 2, Jobs: []schemas.TickJob{tickJob("b", 1, "n2")}})
+		other := tickOf(simEpochMs, false, tickJob("b", 1, "n2"))
+		other.IntervalMs = simT / 2
+		fx := f.put(other)
 		if len(fx.Rejects) != 1 || len(fx.Outputs) > 0 {
 			t.Errorf("%+v", fx)
 		}
@@ -185,14 +187,18 @@ func TestTickWithoutItsLastPart(t *testing.T) {
 	})
 	t.Run("Ticks for ever", func(t *testing.T) {
 		f := begin(t)
-		var node [20_000]string
+		var number, node [20_000]string
+		for i := range number {
+			number[i] = fmt.Sprintf("-%030d", i)
+		}
 		for n, sent := 0, 0; ; n++ {
+			job := fmt.Sprintf("%032d", n)
 			for i := range node {
-				node[i] = fmt.Sprintf("%032d-%030d", n, i)
+				node[i] = job + number[i]
+				sent += len(node[i])
 			}
-			tick := tickOf(simEpochMs, true, tickJob(fmt.Sprint("j", n), 1, node[:]...))
-			fx := f.put(tick)
-			if sent += len(encode(t, tick)); sent > 40<<20 {
+			fx := f.put(tickOf(simEpochMs, true, tickJob(fmt.Sprint("j", n), 1, node[:]...)))
+			if sent > 40<<20 {
 				t.Fatalf("%d bytes of Ticks, and the interval is open", sent)
 			}
 			if fx.Closes {
@@ -206,7 +212,7 @@ func TestTickWithoutItsLastPart(t *testing.T) {
 // TestLoadsFitIntoProgress: a Progress that could not be read again would stop its partition for ever.
 func TestLoadsFitIntoProgress(t *testing.T) {
 	f := newFeed(t, NewCollector(simCluster, 0, 1, nil))
-	const jobs, aPart = 100_000, 10_000
+	const jobs, aPart = max(20_000, 100_000/fewer), 10_000
 	id := func(n int) string { return fmt.Sprintf("%064d", n) }
 	for n := range jobs {
 		b := batch("n1", id(n), simEpochMs, simT, 1)
@@ -267,8 +273,9 @@ func TestOutputsHaveBoundedColumns(t *testing.T) {
 		job.Nodes = append(job.Nodes, node)
 		b := wide(node, "j", simEpochMs, simT, "", 0)
 		for m := range each {
+			name := fmt.Sprintf("m%05d", m*nodes+n)
 			b.Metrics = append(b.Metrics, schemas.CounterBatchMetric{
-				Name: fmt.Sprintf("m%05d", m*nodes+n), Unit: "1", Scope: schemas.ScopeNode, Values: []float64{float64(m)},
+				Name: name, Unit: "1", Scope: schemas.ScopeNode, Values: []float64{float64(m)},
 			})
 		}
 		r.Shuffle(len(b.Metrics), func(i, k int) { b.Metrics[i], b.Metrics[k] = b.Metrics[k], b.Metrics[i] })
@@ -281,10 +288,12 @@ func TestOutputsHaveBoundedColumns(t *testing.T) {
 		f.put(records...)
 		fx := f.put(tickOf(simEpochMs, false, job, tickJob("_rest", 1, "n9")))
 		s, machine := fx.Outputs[0].(*schemas.JobSummary), fx.Outputs[2].(*schemas.JobPartial)
-		if len(s.Metrics) != 1024 || s.Metrics[0].Name != "cpu_user" || s.Metrics[1023].Name != "m01022" || s.NodesReported != nodes {
+		if len(s.Metrics) != 1024 || s.Metrics[0].Name != "cpu_user" || s.Metrics[1023].Name != "m01022" ||
+			s.NodesReported != nodes {
 			t.Fatalf("%d metrics, last %s", len(s.Metrics), s.Metrics[len(s.Metrics)-1].Name)
 		}
-		if surplus := int64(nodes*each + 1 - 1024); len(machine.Metrics) != 1024 || fx.Counts.Surplus != surplus {
+		surplus := int64(nodes*each + 1 - 1024)
+		if len(machine.Metrics) != 1024 || fx.Counts.Surplus != surplus {
 			t.Fatalf("%d metrics of _system, %d left out, not %d", len(machine.Metrics), fx.Counts.Surplus, surplus)
 		}
 		got := append(encode(t, s), encode(t, machine)...)
@@ -304,7 +313,8 @@ func TestOutputsHaveBoundedColumns(t *testing.T) {
 	}
 	fx := f.put(tick)
 	machine := fx.Outputs[9].(*schemas.JobPartial)
-	if m := machine.Metrics; len(m) != 1024 || m[0].Name != "cpu_user" || m[1].Name != "r0000" || m[1023].Name != "t0022" || m[1].Count != 1 {
+	if m := machine.Metrics; len(m) != 1024 || m[0].Name != "cpu_user" || m[1].Name != "r0000" ||
+		m[1023].Name != "t0022" || m[1].Count != 1 {
 		t.Errorf("_system has %d metrics, from %s to %s", len(m), m[0].Name, m[len(m)-1].Name)
 	}
 	if fx.Counts.Surplus != 9*500+1-1024 {
@@ -322,7 +332,8 @@ func TestOutputsHaveBoundedColumns(t *testing.T) {
 		}
 		fx = m.put(p)
 	}
-	if s := fx.Outputs[0].(*schemas.JobSummary); len(s.Metrics) != 1024 || s.Metrics[1023].Name != "m1-422" || fx.Counts.Surplus != 3*600+1-1024 {
+	if s := fx.Outputs[0].(*schemas.JobSummary); len(s.Metrics) != 1024 || s.Metrics[1023].Name != "m1-422" ||
+		fx.Counts.Surplus != 3*600+1-1024 {
 		t.Errorf("%d metrics, %d left out", len(s.Metrics), fx.Counts.Surplus)
 	}
 }
@@ -334,13 +345,14 @@ func TestLargestOutputsFit(t *testing.T) {
 	name := func(n int) string { return fmt.Sprintf("%s%04d", long, n%10_000) }
 	v, eleven := math.Pi, make([]float64, quantile.N)
 	node := name(0)
+	const many, most64 = math.MaxInt32, math.MaxInt64
 	p := &schemas.JobPartial{
-		Cluster: node, JobID: node, Restart: math.MaxInt32, IntervalStart: simEpochMs, IntervalMs: simT,
-		Collector: math.MaxInt32, Parts: math.MaxInt32, JobNodes: math.MaxInt32, NodesExpected: math.MaxInt32, NodesReported: math.MaxInt32,
+		Cluster: node, JobID: node, Restart: many, IntervalStart: simEpochMs, IntervalMs: simT,
+		Collector: many, Parts: many, JobNodes: many, NodesExpected: many, NodesReported: many,
 	}
 	s := &schemas.JobSummary{
-		Cluster: node, JobID: node, Restart: math.MaxInt32, IntervalStart: simEpochMs, IntervalMs: simT, Method: schemas.MethodEstimated,
-		Parts: math.MaxInt32, PartsReported: math.MaxInt32, NodesExpected: math.MaxInt32, NodesReported: math.MaxInt32,
+		Cluster: node, JobID: node, Restart: many, IntervalStart: simEpochMs, IntervalMs: simT,
+		Method: schemas.MethodEstimated, Parts: many, PartsReported: many, NodesExpected: many, NodesReported: many,
 	}
 	column := make([]float64, 100_000)
 	for i := range column {
@@ -352,12 +364,16 @@ func TestLargestOutputsFit(t *testing.T) {
 	}
 	for n := range schemas.MaxMetrics {
 		p.Metrics = append(p.Metrics, schemas.JobPartialMetric{
-			Name: name(n), Unit: node, Scope: schemas.ScopeCore, Count: math.MaxInt64, Invalid: math.MaxInt64, Nodes: math.MaxInt32, NodeMeans: math.MaxInt64,
-			Mean: &v, M2: &v, NodeMean: &v, NodeM2: &v, LowNode: &node, LowNodeMean: &v, HighNode: &node, HighNodeMean: &v, Certified: schemas.NewCertified(certified.Eps, certified.Order, certified.Knots, certified.Atoms),
+			Name: name(n), Unit: node, Scope: schemas.ScopeCore,
+			Count: most64, Invalid: most64, Nodes: many, NodeMeans: most64,
+			Mean: &v, M2: &v, NodeMean: &v, NodeM2: &v, LowNode: &node, LowNodeMean: &v,
+			HighNode: &node, HighNodeMean: &v,
+			Certified: schemas.NewCertified(certified.Eps, certified.Order, certified.Knots, certified.Atoms),
 		})
 		s.Metrics = append(s.Metrics, schemas.JobSummaryMetric{
-			Name: name(n), Unit: node, Scope: schemas.ScopeCore, Count: math.MaxInt64, Invalid: math.MaxInt64, Nodes: math.MaxInt32,
-			Mean: &v, Stddev: &v, NodeStddev: &v, LowNode: &node, HighNode: &node, Deciles: &eleven, RankError: &v, Lo: &eleven, Hi: &eleven,
+			Name: name(n), Unit: node, Scope: schemas.ScopeCore, Count: most64, Invalid: most64, Nodes: many,
+			Mean: &v, Stddev: &v, NodeStddev: &v, LowNode: &node, HighNode: &node,
+			Deciles: &eleven, RankError: &v, Lo: &eleven, Hi: &eleven,
 		})
 	}
 	job, summary := len(encode(t, p)), len(encode(t, s))
@@ -367,19 +383,22 @@ func TestLargestOutputsFit(t *testing.T) {
 	const nodes, aPart = 80_000, 20_000
 	var fx Effects
 	for from := 0; from < nodes; from += aPart {
-		tick := tickOf(simEpochMs, from+aPart < nodes, schemas.TickJob{JobID: fmt.Sprint("j", from), Parts: 1, JobNodes: aPart})
+		var names []string
 		for n := from; n < from+aPart; n++ {
-			tick.Jobs[0].Nodes = append(tick.Jobs[0].Nodes, fmt.Sprintf("%064d", n))
+			names = append(names, fmt.Sprintf("%064d", n))
 		}
-		tick.Shared = tick.Jobs[0].Nodes
+		tick := tickOf(simEpochMs, from+aPart < nodes, tickJob(fmt.Sprint("j", from), 1, names...))
+		tick.Shared = names
 		fx = f.put(tick)
 	}
 	machine := fx.Outputs[len(fx.Outputs)-2].(*schemas.JobPartial)
-	if n := len(machine.Shared); n < 30_000 || n+int(machine.NodesExpected) != nodes || machine.Shared[n-1].Node != fmt.Sprintf("%064d", n-1) {
+	if n := len(machine.Shared); n < 30_000 || n+int(machine.NodesExpected) != nodes ||
+		machine.Shared[n-1].Node != fmt.Sprintf("%064d", n-1) {
 		t.Errorf("%d shared nodes and %d others of %d", n, machine.NodesExpected, nodes)
 	}
 	share := len(encode(t, machine))
-	t.Logf("JobPartial %d bytes, JobSummary %d, the nodes of _system %d; a message %d", job, summary, share, schemas.MaxMessageBytes)
+	t.Logf("JobPartial %d bytes, JobSummary %d, the nodes of _system %d; a message %d",
+		job, summary, share, schemas.MaxMessageBytes)
 	for what, size := range map[string]int{"JobPartial": job, "JobSummary": summary, "_system": job + share} {
 		if size > most {
 			t.Errorf("%s: %d bytes", what, size)
@@ -392,13 +411,15 @@ func TestLargestOutputsFit(t *testing.T) {
 func TestSystemCountsNodes(t *testing.T) {
 	records := [][]schemas.Record{
 		{
-			batch("n1", "a", simEpochMs, simT, 1), batch("n1", "gone", simEpochMs, simT, 3), batch("n2", "gone", simEpochMs, simT, 5),
-			nodeSummary("n3", "local-gone", simEpochMs, simT), batch("n2", "nobody", simEpochMs, simT, 99), batch("n1", "a", simEpochMs, simT, 98),
+			batch("n1", "a", simEpochMs, simT, 1), batch("n1", "gone", simEpochMs, simT, 3),
+			batch("n2", "gone", simEpochMs, simT, 5), nodeSummary("n3", "local-gone", simEpochMs, simT),
+			batch("n2", "nobody", simEpochMs, simT, 99), batch("n1", "a", simEpochMs, simT, 98),
 		},
 		{batch("n1", "_rest", simEpochMs, simT, 7), batch("n4", "b", simEpochMs, simT, 9)},
 	}
 	ticks := []*schemas.Tick{
-		tickOf(simEpochMs, false, tickJob("a", 1, "n1"), tickJob("b", 1, "n5"), tickJob("gone", 0, "n1", "n2"), tickJob("local-gone", 0, "n3")),
+		tickOf(simEpochMs, false, tickJob("a", 1, "n1"), tickJob("b", 1, "n5"),
+			tickJob("gone", 0, "n1", "n2"), tickJob("local-gone", 0, "n3")),
 		tickOf(simEpochMs, false, tickJob("_rest", 1, "n1", "n2"), tickJob("b", 1, "n4", "n5")),
 	}
 	ticks[0].Shared, ticks[1].Shared = []string{"n1", "n2", "n5"}, []string{"n5", "n2", "n1", "not-listed"}
@@ -410,7 +431,8 @@ func TestSystemCountsNodes(t *testing.T) {
 		fx := f.put(ticks[c])
 		share := fx.Outputs[len(fx.Outputs)-2].(*schemas.JobPartial)
 		if c == 0 {
-			if fx.Counts.Ended != 3 || fx.Counts.Misrouted != 1 || share.NodesExpected != 1 || share.NodesReported != 1 ||
+			if fx.Counts.Ended != 3 || fx.Counts.Misrouted != 1 ||
+				share.NodesExpected != 1 || share.NodesReported != 1 ||
 				share.Metrics[0].Nodes != 3 || share.Metrics[0].NodeMeans != 4 {
 				t.Errorf("%+v %+v", fx.Counts, share)
 			}
@@ -427,7 +449,8 @@ func TestSystemCountsNodes(t *testing.T) {
 		t.Fatalf("%+v", merged)
 	}
 	// 1 2, 3 4, 5 6, the 1 and 2 of the NodeSummary, 7 8, 9 10
-	if c := merged.Metrics[0]; c.Count != 12 || c.Nodes != 4 || math.Abs(*c.Mean-58.0/12) > 1e-12 || *c.LowNode != "n1" || *c.HighNode != "n4" {
+	if c := merged.Metrics[0]; c.Count != 12 || c.Nodes != 4 || math.Abs(*c.Mean-58.0/12) > 1e-12 ||
+		*c.LowNode != "n1" || *c.HighNode != "n4" {
 		t.Errorf("%+v", c)
 	}
 	means := []float64{1.5, 3.5, 5.5, 1.5, 7.5, 9.5}
@@ -455,10 +478,13 @@ func TestExactMeansOneThing(t *testing.T) {
 	metric := func(name string, values []float64) schemas.JobPartialMetric {
 		d, certified := quantile.Certify(slices.Clone(values), quantile.Small)
 		node := "n"
-		m := schemas.JobPartialMetric{Name: name, Unit: "1", Scope: schemas.ScopeCore, Count: d.Count, Invalid: d.Invalid, Certified: schemas.NewCertified(certified.Eps, certified.Order, certified.Knots, certified.Atoms)}
+		m := schemas.JobPartialMetric{
+			Name: name, Unit: "1", Scope: schemas.ScopeCore, Count: d.Count, Invalid: d.Invalid,
+			Certified: schemas.NewCertified(certified.Eps, certified.Order, certified.Knots, certified.Atoms),
+		}
 		if d.Count > 0 {
-			m.Nodes, m.NodeMeans, m.LowNode, m.HighNode = 1, 1, &node, &node
-			m.Mean, m.M2, m.NodeMean, m.NodeM2, m.LowNodeMean, m.HighNodeMean = &d.Mean, &d.M2, &d.Mean, new(0.0), &d.Mean, &d.Mean
+			m.Nodes, m.NodeMeans, m.Mean, m.M2, m.NodeMean, m.NodeM2 = 1, 1, &d.Mean, &d.M2, &d.Mean, new(0.0)
+			m.LowNode, m.HighNode, m.LowNodeMean, m.HighNodeMean = &node, &node, &d.Mean, &d.Mean
 		}
 		return m
 	}
@@ -469,16 +495,21 @@ func TestExactMeansOneThing(t *testing.T) {
 	few := []float64{1, 2, 3}
 	plateau := metric("plateau", slices.Repeat([]float64{4}, 100)) // one value, not said to be all
 	plateau.Certified = schemas.Certified{OrderStatistics: slices.Repeat([]float64{4}, quantile.N)}
+	type metrics = []schemas.JobPartialMetric
 	for name, c := range map[string]struct {
-		metrics []schemas.JobPartialMetric
+		metrics metrics
 		method  string
 		exact   []bool
 	}{
-		"all values":            {[]schemas.JobPartialMetric{metric("few", few)}, schemas.MethodExact, []bool{true}},
-		"one metric of two":     {[]schemas.JobPartialMetric{metric("few", few), metric("many", many)}, schemas.MethodEstimated, []bool{true, false}},
-		"deciles that must be":  {[]schemas.JobPartialMetric{plateau}, schemas.MethodEstimated, []bool{true}},
-		"an invalid value":      {[]schemas.JobPartialMetric{metric("invalid", invalid), metric("many", many)}, schemas.MethodEstimated, []bool{false, false}},
-		"nothing but invalid":   {[]schemas.JobPartialMetric{metric("invalid", invalid)}, schemas.MethodExact, []bool{false}},
+		"all values": {metrics{metric("few", few)}, schemas.MethodExact, []bool{true}},
+		"one metric of two": {
+			metrics{metric("few", few), metric("many", many)}, schemas.MethodEstimated, []bool{true, false},
+		},
+		"deciles that must be": {metrics{plateau}, schemas.MethodEstimated, []bool{true}},
+		"an invalid value": {
+			metrics{metric("invalid", invalid), metric("many", many)}, schemas.MethodEstimated, []bool{false, false},
+		},
+		"nothing but invalid":   {metrics{metric("invalid", invalid)}, schemas.MethodExact, []bool{false}},
 		"no metrics, no record": {nil, schemas.MethodEstimated, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -510,7 +541,8 @@ func TestExactMeansOneThing(t *testing.T) {
 	empty := batch("n2", "empty", simEpochMs, simT, 1)
 	empty.Metrics = nil
 	f.put(empty)
-	for _, o := range f.put(tickOf(simEpochMs, false, tickJob("silent", 1, "n1"), tickJob("empty", 1, "n2"))).Outputs[:2] {
+	fx := f.put(tickOf(simEpochMs, false, tickJob("silent", 1, "n1"), tickJob("empty", 1, "n2")))
+	for _, o := range fx.Outputs[:2] {
 		if s := o.(*schemas.JobSummary); s.Method != schemas.MethodEstimated {
 			t.Errorf("%s has no metrics and is %s", s.JobID, s.Method)
 		}
@@ -528,7 +560,8 @@ func TestOneNodeWithAnotherInterval(t *testing.T) {
 			f.nowMs = start + simT
 			if wrong {
 				for _, length := range []int64{1, 7, 10 * simT, 24 * 3600 * 1000} {
-					f.put(batch("n9", "j", f.nowMs/length*length-length, length, 99), batch("n9", "j", f.nowMs/length*length, length, 99))
+					at := f.nowMs / length * length
+					f.put(batch("n9", "j", at-length, length, 99), batch("n9", "j", at, length, 99))
 				}
 			}
 			f.put(batch("n1", "j", start, simT, float64(i)))
@@ -540,7 +573,8 @@ func TestOneNodeWithAnotherInterval(t *testing.T) {
 			}
 			p := f.fold.Progress(f.offset)
 			if held := f.fold.(*Collector).held(); held > 8 || p.Hold < f.offset-60 || p.Open > 8 {
-				t.Fatalf("after interval %d: %d intervals held, hold %d of %d, %d open", i, held, p.Hold, f.offset, p.Open)
+				t.Fatalf("after interval %d: %d intervals held, hold %d of %d, %d open",
+					i, held, p.Hold, f.offset, p.Open)
 			}
 		}
 		f.closes(f.fold.Progress(f.offset).Open)
@@ -559,7 +593,8 @@ func TestOneNodeWithAnotherInterval(t *testing.T) {
 // TestOpenCountsPartials: Watermarks do not count, nor does what was emitted.
 func TestOpenCountsPartials(t *testing.T) {
 	f := newFeed(t, NewMerger(simCluster, simCollectors, nil))
-	f.put(partial("two", 0, simEpochMs, 2), partial("all", 0, simEpochMs, 3), &schemas.Watermark{Collector: 0, IntervalStart: simEpochMs, IntervalMs: simT})
+	f.put(partial("two", 0, simEpochMs, 2), partial("all", 0, simEpochMs, 3),
+		&schemas.Watermark{Collector: 0, IntervalStart: simEpochMs, IntervalMs: simT})
 	f.closes(2)
 	f.put(partial("two", 1, simEpochMs, 2), partial("two", 1, simEpochMs, 2))
 	f.closes(1)
@@ -589,7 +624,10 @@ func TestWatermarkOfAnotherInterval(t *testing.T) {
 
 // extreme is a number that arithmetic goes wrong with.
 func extreme(r *rand.Rand) float64 {
-	all := []float64{math.MaxFloat64, -math.MaxFloat64, 1e308, -1e308, 1.7e308, 0, math.Copysign(0, -1), 5e-324, -5e-324, 1, -1, 1e-300, 0x1p-1022, r.NormFloat64()}
+	all := []float64{
+		math.MaxFloat64, -math.MaxFloat64, 1e308, -1e308, 1.7e308, 0, math.Copysign(0, -1),
+		5e-324, -5e-324, 1, -1, 1e-300, 0x1p-1022, r.NormFloat64(),
+	}
 	return all[r.IntN(len(all))]
 }
 
@@ -660,7 +698,10 @@ func hostileRecord(r *rand.Rand, node, job string) schemas.Record {
 	if r.IntN(3) > 0 {
 		b := &schemas.CounterBatch{NodeHeader: h}
 		for m := range r.IntN(5) {
-			metric := schemas.CounterBatchMetric{Name: fmt.Sprint("m", m), Unit: units[r.IntN(3)], Scope: schemas.ScopeCore, Values: extremes(r, len(h.Cpus), true)}
+			metric := schemas.CounterBatchMetric{
+				Name: fmt.Sprint("m", m), Unit: units[r.IntN(3)], Scope: schemas.ScopeCore,
+				Values: extremes(r, len(h.Cpus), true),
+			}
 			if r.IntN(4) == 0 {
 				metric.Scope, metric.Values = schemas.ScopeNode, extremes(r, 1, true)
 			}
@@ -672,8 +713,9 @@ func hostileRecord(r *rand.Rand, node, job string) schemas.Record {
 	for m := range r.IntN(5) {
 		stddev, nodeStddev := math.Abs(extreme(r)), math.Abs(extreme(r))
 		metric := schemas.NodeSummaryMetric{JobSummaryMetric: schemas.JobSummaryMetric{
-			Name: fmt.Sprint("m", m), Unit: units[r.IntN(3)], Scope: schemas.ScopeCore, Count: r.Int64N(int64(len(h.Cpus)) + 1),
-			Nodes: int32(r.IntN(2)), Stddev: &stddev, NodeStddev: &nodeStddev, RankError: new(0.0),
+			Name: fmt.Sprint("m", m), Unit: units[r.IntN(3)], Scope: schemas.ScopeCore,
+			Count: r.Int64N(int64(len(h.Cpus)) + 1), Nodes: int32(r.IntN(2)),
+			Stddev: &stddev, NodeStddev: &nodeStddev, RankError: new(0.0),
 		}}
 		metric.Invalid = r.Int64N(int64(len(h.Cpus)) - metric.Count + 1)
 		if metric.Count > 0 {
@@ -712,7 +754,8 @@ func hostileDeciles(r *rand.Rand, c *schemas.Certified) []float64 {
 func hostilePartial(r *rand.Rand, collector int32) *schemas.JobPartial {
 	nodes := []int32{0, 1, 5, schemas.MaxNodes}[r.IntN(4)]
 	p := &schemas.JobPartial{
-		Cluster: simCluster, JobID: []string{"two", schemas.JobSystem}[r.IntN(2)], IntervalStart: simEpochMs, IntervalMs: simT,
+		Cluster: simCluster, JobID: []string{"two", schemas.JobSystem}[r.IntN(2)],
+		IntervalStart: simEpochMs, IntervalMs: simT,
 		Collector: collector, Parts: simCollectors, JobNodes: nodes, NodesExpected: nodes, NodesReported: nodes,
 	}
 	for n := range r.IntN(3) {
@@ -723,11 +766,12 @@ func hostilePartial(r *rand.Rand, collector int32) *schemas.JobPartial {
 		slices.Sort(v[2:4])
 		node, m2, nodeM2 := "n1", math.Abs(v[4]), math.Abs(v[5])
 		metric := schemas.JobPartialMetric{
-			Name: fmt.Sprint("m", m), Unit: units[r.IntN(3)], Scope: schemas.ScopeCore, Count: []int64{0, 1, 2, 1000, 1e12}[r.IntN(5)],
-			Invalid: []int64{0, 1, 1e12}[r.IntN(3)],
+			Name: fmt.Sprint("m", m), Unit: units[r.IntN(3)], Scope: schemas.ScopeCore,
+			Count: []int64{0, 1, 2, 1000, 1e12}[r.IntN(5)], Invalid: []int64{0, 1, 1e12}[r.IntN(3)],
 		}
 		if metric.Count > 0 {
-			metric.Nodes, metric.NodeMeans = int32(min(metric.Count, int64(nodes))), []int64{0, 1, metric.Count, 1, metric.Count + 1}[r.IntN(5)]
+			metric.Nodes = int32(min(metric.Count, int64(nodes)))
+			metric.NodeMeans = []int64{0, 1, metric.Count, 1, metric.Count + 1}[r.IntN(5)]
 			metric.Mean, metric.M2, metric.NodeMean, metric.NodeM2 = &v[0], &m2, &v[1], &nodeM2
 			metric.LowNode, metric.LowNodeMean, metric.HighNode, metric.HighNodeMean = &node, &v[2], &node, &v[3]
 			metric.Certified = hostileCertified(r, metric.Count)
@@ -737,66 +781,91 @@ func hostilePartial(r *rand.Rand, collector int32) *schemas.JobPartial {
 	return p
 }
 
-// TestHostileInputsGiveValidOutputs: whatever decodes, each output passes its own Validate, can be encoded and read
-// again, and a collector's partials pass the merger's checks. One that did not would be met again at every start.
-func TestHostileInputsGiveValidOutputs(t *testing.T) {
-	seed := newSeed()
-	t.Logf("seed %d (repeat with -seed)", seed)
-	var outputs, partials, rejects int
-	for n := range uint64(2000) {
-		r := rand.New(rand.NewPCG(seed, n))
-		merger := NewMerger(simCluster, simCollectors, nil)
-		var offset int64
-		apply := func(f Fold, rec schemas.Record) Effects {
-			offset++
-			fx := f.Apply(Entry{Offset: offset, AppendedMs: simEpochMs + simT, Value: encode(t, rec)})
-			rejects += len(fx.Rejects)
-			for _, o := range fx.Outputs {
-				outputs++
-				if err := o.Validate(); err != nil {
-					t.Fatalf("seed %d, case %d: %v", seed, n, err)
-				}
-				if _, err := schemas.Unmarshal(encode(t, o)); err != nil {
-					t.Fatalf("seed %d, case %d: %v", seed, n, err)
-				}
-				if p, ok := o.(*schemas.JobPartial); ok {
-					partials++
-					if err := checkPartial(p); err != nil {
-						t.Fatalf("seed %d, case %d: %s: %v", seed, n, p.JobID, err)
-					}
-				}
-				if s, ok := o.(*schemas.JobSummary); ok {
-					expectConsistent(t, s)
-				}
-			}
-			return fx
+// hostile counts what came of hostile inputs.
+type hostile struct {
+	t                          *testing.T
+	what                       string // the case, for a failure
+	offset                     int64
+	outputs, partials, rejects int
+}
+
+// apply folds a record, and checks each output.
+func (h *hostile) apply(f Fold, rec schemas.Record) Effects {
+	h.t.Helper()
+	h.offset++
+	fx := f.Apply(entry(h.t, h.offset, rec))
+	h.rejects += len(fx.Rejects)
+	for _, o := range fx.Outputs {
+		h.outputs++
+		if err := o.Validate(); err != nil {
+			h.t.Fatalf("%s: %v", h.what, err)
 		}
-		for collector := range int32(simCollectors) {
-			fold := NewCollector(simCluster, collector, simCollectors, nil)
-			tick := tickOf(simEpochMs, false)
-			for j, parts := range []int32{0, 1, 1, 2, simCollectors} {
-				job := schemas.TickJob{JobID: []string{"gone", "local", "one", "two", "all"}[j], Parts: parts, JobNodes: int32(1 + r.IntN(2)*r.IntN(schemas.MaxNodes))}
-				for i := range min(3, int(job.JobNodes)) {
-					job.Nodes = append(job.Nodes, fmt.Sprint("n", i))
-					apply(fold, hostileRecord(r, job.Nodes[i], job.JobID))
-				}
-				tick.Jobs = append(tick.Jobs, job)
-			}
-			tick.Shared = []string{"n0", "n2"}[:r.IntN(3)]
-			for _, o := range apply(fold, tick).Outputs {
-				if p, ok := o.(*schemas.JobPartial); ok && r.IntN(4) > 0 {
-					apply(merger, p)
-				}
-			}
-			apply(merger, hostilePartial(r, collector))
+		if _, err := schemas.Unmarshal(encode(h.t, o)); err != nil {
+			h.t.Fatalf("%s: %v", h.what, err)
 		}
-		for collector := range int32(simCollectors) {
-			apply(merger, &schemas.Watermark{Collector: collector, IntervalStart: simEpochMs, IntervalMs: simT})
+		if p, ok := o.(*schemas.JobPartial); ok {
+			h.partials++
+			if err := checkPartial(p); err != nil {
+				h.t.Fatalf("%s: %s: %v", h.what, p.JobID, err)
+			}
+		}
+		if s, ok := o.(*schemas.JobSummary); ok {
+			expectConsistent(h.t, s)
 		}
 	}
-	t.Logf("%d outputs, %d of them partials; %d records rejected", outputs, partials, rejects)
-	if outputs < 10_000 || partials < 10_000 || rejects == 0 {
-		t.Error("the run proves nothing")
+	return fx
+}
+
+// interval folds the hostile records of one interval, and merges what comes of them.
+func (h *hostile) interval(r *rand.Rand) {
+	h.t.Helper()
+	h.offset = 0
+	merger := NewMerger(simCluster, simCollectors, nil)
+	for collector := range int32(simCollectors) {
+		fold := NewCollector(simCluster, collector, simCollectors, nil)
+		tick := tickOf(simEpochMs, false)
+		for j, parts := range []int32{0, 1, 1, 2, simCollectors} {
+			id := []string{"gone", "local", "one", "two", "all"}[j]
+			job := schemas.TickJob{JobID: id, Parts: parts, JobNodes: int32(1 + r.IntN(2)*r.IntN(schemas.MaxNodes))}
+			for i := range min(3, int(job.JobNodes)) {
+				job.Nodes = append(job.Nodes, fmt.Sprint("n", i))
+				h.apply(fold, hostileRecord(r, job.Nodes[i], job.JobID))
+			}
+			tick.Jobs = append(tick.Jobs, job)
+		}
+		tick.Shared = []string{"n0", "n2"}[:r.IntN(3)]
+		for _, o := range h.apply(fold, tick).Outputs {
+			if p, ok := o.(*schemas.JobPartial); ok && r.IntN(4) > 0 {
+				h.apply(merger, p)
+			}
+		}
+		h.apply(merger, hostilePartial(r, collector))
+	}
+	for collector := range int32(simCollectors) {
+		h.apply(merger, &schemas.Watermark{Collector: collector, IntervalStart: simEpochMs, IntervalMs: simT})
+	}
+}
+
+// TestHostileInputsGiveValidOutputs: each output passes its own Validate, can be encoded and read again, and a
+// collector's partials pass the merger's checks. One that did not would be met again at every start.
+func TestHostileInputsGiveValidOutputs(t *testing.T) {
+	t.Parallel()
+	run := func(seed, cases uint64) *hostile {
+		h := &hostile{t: t}
+		for n := range cases {
+			h.what = fmt.Sprintf("seed %d, case %d", seed, n)
+			h.interval(rand.New(rand.NewPCG(seed, n)))
+		}
+		t.Logf("seed %d: %d outputs, %d of them partials; %d records rejected", seed, h.outputs, h.partials, h.rejects)
+		// Each collector has two whole jobs, three partials and a Watermark, whatever comes.
+		if least := int(cases) * simCollectors; h.outputs < 6*least || h.partials < 3*least {
+			t.Error("outputs are missing")
+		}
+		return h
+	}
+	run(newSeed(), 2000/fewer)
+	if h := run(1, 10); h.rejects == 0 { // the same in every run
+		t.Error("no input was hostile")
 	}
 }
 
@@ -808,7 +877,8 @@ func expectConsistent(t *testing.T, s *schemas.JobSummary) {
 	}
 	for _, m := range s.Metrics {
 		switch {
-		case m.Count == 0 && (m.RankError != nil || m.Lo != nil || m.Hi != nil || m.LowNode != nil || m.Stddev != nil || m.Nodes != 0):
+		case m.Count == 0 && (m.RankError != nil || m.Lo != nil || m.Hi != nil ||
+			m.LowNode != nil || m.Stddev != nil || m.Nodes != 0):
 			t.Fatalf("%s: nothing has no distribution: %+v", s.Method, m)
 		case m.Count > 0 && (*m.RankError == 0) != (m.Lo == nil && m.Hi == nil):
 			t.Fatalf("%s: rank_error %v, lo %v, hi %v", s.Method, *m.RankError, m.Lo, m.Hi)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -31,15 +32,16 @@ type bench struct {
 	metrics *Metrics
 }
 
-func newBench(t *testing.T) *bench { return newBenchOf(t, 1) }
+// newBench is the only one of its test. The test runs beside others, since it waits more than it works.
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	t.Parallel()
+	return newBenchOf(t, 1)
+}
 
 func newBenchOf(t *testing.T, collectors int) *bench {
 	t.Helper()
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cluster.Close)
+	cluster := kafkatest.Broker(t)
 	d := config.Default()
 	d.Cluster, d.Interval, d.Collectors, d.BackoffCap = simCluster, time.Second, collectors, 300*time.Millisecond
 	d.Partitions = config.Partitions{Routes: 1, JobSummary: 1, Partials: 1}
@@ -48,29 +50,28 @@ func newBenchOf(t *testing.T, collectors int) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	opts, err := kafka.ClientOpts(context.Background(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cl, err := kgo.NewClient(append(opts, kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cl.Close)
 	registry := prometheus.NewRegistry()
-	b := &bench{t, cluster, cfg, cl, kadm.NewClient(cl), registry, NewMetrics(registry)}
+	b := &bench{t: t, cluster: cluster, cfg: cfg, shown: registry, metrics: NewMetrics(registry)}
+	b.cl = b.client()
+	b.adm = kadm.NewClient(b.cl)
 	b.createTopics()
 	return b
 }
 
-func (b *bench) createTopics() {
+// client connects as every part of weir does, until the test ends. Records name their partition.
+func (b *bench) client(further ...kgo.Opt) *kgo.Client {
 	b.t.Helper()
-	topics := schemas.Topics(b.cfg.Prefix, schemas.Sizes{
-		Collectors: b.cfg.Collectors, Routes: 1, Partials: 1, JobSummary: 1, Replication: 1, CountersRetention: time.Hour, SummaryRetention: time.Hour,
-	})
-	if err := kafka.CreateTopics(b.t.Context(), b.cl, topics); err != nil {
+	opts, err := kafka.ClientOpts(context.Background(), b.cfg)
+	if err != nil {
 		b.t.Fatal(err)
 	}
+	opts = append(opts, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	return kafkatest.Client(b.t, b.cfg.Kafka.Brokers, append(opts, further...)...)
+}
+
+func (b *bench) createTopics() {
+	b.t.Helper()
+	kafkatest.CreateTopics(b.t, b.cluster, b.cfg)
 }
 
 // collect runs Collect; stop ends it and returns its error.
@@ -106,9 +107,8 @@ func (b *bench) put(values ...[]byte) {
 func (b *bench) interval(ago int64) {
 	b.t.Helper()
 	start := time.Now().UnixMilli()/simT*simT - ago*simT
-	b.put(encode(b.t, batch("n1", "whole", start, simT, 1)), encode(b.t, &schemas.Tick{
-		IntervalStart: start, IntervalMs: simT, Jobs: []schemas.TickJob{{JobID: "whole", Parts: 1, JobNodes: 1, Nodes: []string{"n1"}}},
-	}))
+	tick := tickOf(start, false, tickJob("whole", 1, "n1"))
+	b.put(encode(b.t, batch("n1", "whole", start, simT, 1)), encode(b.t, tick))
 }
 
 func (b *bench) read(topic string) []schemas.Record {
@@ -141,12 +141,7 @@ func (b *bench) progress() *schemas.Progress {
 
 func (b *bench) eventually(what string, holds func() bool) {
 	b.t.Helper()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		if holds() {
-			return
-		}
-	}
-	b.t.Fatalf("a minute was not enough: %s", what)
+	kafkatest.Eventually(b.t, what, holds)
 }
 
 func (b *bench) summaries(n int) func() bool {
@@ -170,16 +165,19 @@ func TestABadDeployStopsAndNamesTheSetting(t *testing.T) {
 	b := newBench(t)
 	b.cfg.Collect.MaxRejects = 5
 	b.interval(3)
-	b.put(encode(t, batch("n1", "whole", time.Now().UnixMilli()/simT*simT, simT, 1))) // open: holds back what follows
+	open := time.Now().UnixMilli() / simT * simT // it holds back what follows
+	b.put(encode(t, batch("n1", "whole", open, simT, 1)))
 	for range 7 {
 		b.put([]byte("rubbish"))
 	}
 	stop, ended := b.collect()
-	b.eventually("the stop", b.stopped("collect.max_rejects", schemas.ErrNotSingleObject.Error(), errTooManyRejects.Error()))
+	b.eventually("the stop",
+		b.stopped("collect.max_rejects", schemas.ErrNotSingleObject.Error(), errTooManyRejects.Error()))
 	at := b.progress().Position
 	b.eventually("several tries", b.tried(3))
-	if len(ended) > 0 || series(t, b.shown)["weir_partition_stopped"] != 1 || b.progress().Position != at {
-		t.Errorf("ended %v, stopped %v, position %d after %d", len(ended) > 0, series(t, b.shown)["weir_partition_stopped"], b.progress().Position, at)
+	shown := series(t, b.shown)["weir_partition_stopped"]
+	if now := b.progress().Position; len(ended) > 0 || shown != 1 || now != at {
+		t.Errorf("ended %v, stopped %v, position %d after %d", len(ended) > 0, shown, now, at)
 	}
 	if err := stop(); err != nil {
 		t.Fatal(err)
@@ -222,21 +220,14 @@ func TestProgressIsFoundBehindAbortedTransactions(t *testing.T) {
 	b := newBench(t)
 	b.interval(5)
 	b.collectUntil("a summary", b.summaries(1))
-	opts, err := kafka.ClientOpts(context.Background(), b.cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	zombie, err := kgo.NewClient(append(opts, kgo.TransactionalID("someone"), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer zombie.Close()
+	zombie := b.client(kgo.TransactionalID("someone"))
+	value := encode(t, &schemas.Progress{Position: 999, Hold: 999})
 	for range 150 {
 		if err := zombie.BeginTransaction(); err != nil {
 			t.Fatal(err)
 		}
-		wrong := encode(t, &schemas.Progress{Position: 999, Hold: 999})
-		if err := zombie.ProduceSync(t.Context(), &kgo.Record{Topic: b.cfg.Prefix + schemas.TopicProgress, Value: wrong}).FirstErr(); err != nil {
+		wrong := &kgo.Record{Topic: b.cfg.Prefix + schemas.TopicProgress, Value: value}
+		if err := zombie.ProduceSync(t.Context(), wrong).FirstErr(); err != nil {
 			t.Fatal(err)
 		}
 		if err := zombie.EndTransaction(t.Context(), kgo.TryAbort); err != nil {
@@ -250,21 +241,13 @@ func TestProgressIsFoundBehindAbortedTransactions(t *testing.T) {
 	}
 }
 
-// TestFencingComesFirst: an older owner commits at the last moment, when the newer one asks for its producer id. Who
-// had read Progress before that would fold again what the older one has said.
+// TestFencingComesFirst: an older owner commits at the last moment, when the newer one asks for its producer id. An
+// owner that reads Progress before that would fold again what the older one committed.
 func TestFencingComesFirst(t *testing.T) {
 	b := newBench(t)
 	b.interval(5)
 	b.collectUntil("a summary", b.summaries(1))
-	opts, err := kafka.ClientOpts(context.Background(), b.cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	older, err := kgo.NewClient(append(opts, kgo.TransactionalID(b.cfg.Prefix+"collect-0"), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer older.Close()
+	older := b.client(kgo.TransactionalID(b.cfg.Prefix + "collect-0"))
 	last := b.progress()
 	b.interval(4)
 	_, end, err := kafka.Bounds(t.Context(), b.adm, b.cfg.Prefix+schemas.TopicCounters, 0)
@@ -277,10 +260,13 @@ func TestFencingComesFirst(t *testing.T) {
 	if err := older.BeginTransaction(); err != nil {
 		t.Fatal(err)
 	}
-	summary := &schemas.JobSummary{Cluster: simCluster, JobID: "whole", IntervalStart: closed, IntervalMs: simT, Method: schemas.MethodExact}
+	summary := &schemas.JobSummary{
+		Cluster: simCluster, JobID: "whole", IntervalStart: closed, IntervalMs: simT, Method: schemas.MethodExact,
+	}
 	err = older.ProduceSync(t.Context(),
 		&kgo.Record{Topic: b.cfg.Prefix + schemas.TopicJobSummary, Value: encode(t, summary)},
-		&kgo.Record{Topic: b.cfg.Prefix + schemas.TopicProgress, Key: schemas.PartitionKey(0), Value: encode(t, &p)}).FirstErr()
+		&kgo.Record{Topic: b.cfg.Prefix + schemas.TopicProgress, Key: schemas.PartitionKey(0), Value: encode(t, &p)},
+	).FirstErr()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -307,7 +293,8 @@ func TestARecordThatFailsIsNotCommittedAround(t *testing.T) {
 	b := newBench(t)
 	topic, tiny, roomy := b.cfg.Prefix+schemas.TopicJobSummary, "100", "4194304"
 	set := func(v *string) {
-		if _, err := b.adm.AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "max.message.bytes", Value: v}}, topic); err != nil {
+		limit := []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "max.message.bytes", Value: v}}
+		if _, err := b.adm.AlterTopicConfigs(t.Context(), limit, topic); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -376,31 +363,39 @@ func TestATopicMadeAnewIsNotTakenForTheOldOne(t *testing.T) {
 func TestMergeWaitsForBrokers(t *testing.T) {
 	b := newBench(t)
 	b.cfg.Kafka.Brokers = []string{"127.0.0.1:1"}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	var said strings.Builder
-	if err := Merge(ctx, b.cfg, slog.New(slog.NewTextHandler(&said, nil)), b.metrics); err != nil {
+	var log kafkatest.Log
+	ended := make(chan error, 1)
+	go func() { ended <- Merge(ctx, b.cfg, log.Logger(), b.metrics) }()
+	away := func() int { return log.Count("no connection to broker") }
+	b.eventually("the outage in the log", func() bool { return away() > 0 })
+	<-time.After(time.Second) // several tries, at back-offs of 300 ms at most: nothing shows them
+	cancel()
+	if err := <-ended; err != nil {
 		t.Errorf("brokers that are away end it: %v", err)
 	}
-	if n := strings.Count(said.String(), "no connection to broker"); n != 1 {
-		t.Errorf("said %d times that the broker is away: %s", n, said.String())
+	if n := away(); n != 1 {
+		t.Errorf("logged %d times that the broker is away: %s", n, log.String())
 	}
 }
 
 // TestAPartitionThatCannotBeReadForAnotherReason: the log has every reason, once.
 func TestAPartitionThatCannotBeReadForAnotherReason(t *testing.T) {
-	log := &lines{}
-	l := &loop{stage: stage{input: "counters"}, log: slog.New(slog.NewTextHandler(log, nil))}
+	var log kafkatest.Log
+	l := &loop{stage: stage{input: "counters"}, log: log.Logger()}
 	trouble := reading{since: time.Now().Add(-time.Minute)}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // nothing is waited for
-	for _, err := range []error{kerr.LeaderNotAvailable, kerr.LeaderNotAvailable, kerr.NotLeaderForPartition, kerr.NotLeaderForPartition} {
+	for _, err := range []error{
+		kerr.LeaderNotAvailable, kerr.LeaderNotAvailable, kerr.NotLeaderForPartition, kerr.NotLeaderForPartition,
+	} {
 		if err := l.checkFetches(ctx, kgo.NewErrFetch(err), &trouble); err != nil {
 			t.Errorf("%v is not waited for", err)
 		}
 	}
 	for _, reason := range []string{"LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION"} {
-		if n := log.count(reason); n != 1 {
+		if n := log.Count(reason); n != 1 {
 			t.Errorf("%s was logged %d times", reason, n)
 		}
 	}

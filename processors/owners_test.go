@@ -8,8 +8,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// TestInstanceTaken: of two processes that run under one name the older ends and says so. The two would else take their
-// partitions from each other for ever.
+// TestInstanceTaken: of two processes that run under one name the older ends, with an error. Otherwise the two would
+// take their partitions from each other for ever.
 func TestInstanceTaken(t *testing.T) {
 	b := newBench(t)
 	b.cfg.Instance = "a"
@@ -24,7 +24,7 @@ func TestInstanceTaken(t *testing.T) {
 		}
 	case err := <-newer:
 		t.Fatalf("the newer ends: %v", err)
-	case <-time.After(30 * time.Second):
+	case <-time.After(90 * time.Second):
 		t.Fatal("both go on")
 	}
 	before := b.progress().Position

@@ -2,6 +2,6 @@
 
 package processors
 
-// The folds have no goroutine: the race detector finds nothing in their simulation, and makes it ten times slower.
-// `make test` runs the full number without it.
-const defaultSchedules = 1_000
+// fewer divides how many random cases there are. The folds have no goroutine. The race detector finds nothing in them,
+// and makes them eight times slower. `make test` then runs the full numbers without it.
+const fewer = 50

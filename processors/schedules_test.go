@@ -2,4 +2,4 @@
 
 package processors
 
-const defaultSchedules = 10_000
+const fewer = 1

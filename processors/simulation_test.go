@@ -18,7 +18,7 @@ import (
 
 var (
 	seedFlag      = flag.Uint64("seed", 0, "of the first simulated log; 0: by the clock")
-	schedulesFlag = flag.Int("schedules", defaultSchedules, "crash schedules to simulate for each fold")
+	schedulesFlag = flag.Int("schedules", 10_000/fewer, "crash schedules to simulate for each fold")
 )
 
 // said is everything that a partition's transactions made durable.
@@ -54,7 +54,8 @@ func (m *machine) run(t *testing.T, r *rand.Rand, dies func() bool) said {
 					if !resumed && m.log[i].Offset >= last.Position {
 						resumed = true
 						if open := a.fold.Progress(last.Position).Open; open != last.Open {
-							durable.Lost = append(durable.Lost, fmt.Sprintf("at %d: %d of %d", last.Position, open, last.Open))
+							lost := fmt.Sprintf("at %d: %d of %d", last.Position, open, last.Open)
+							durable.Lost = append(durable.Lost, lost)
 						}
 					}
 					m.add(a, m.log[i])
@@ -120,44 +121,53 @@ func newSeed() uint64 {
 	return uint64(time.Now().UnixNano())
 }
 
-// simulate compares runs that crash with the run that does not, and returns the first difference.
-func simulate(t *testing.T, seed uint64, schedules int, newLog func(r *rand.Rand) []Entry, m machine) (difference string) {
+// simulation is what came of a simulation.
+type simulation struct {
+	difference       string // the first one; empty: there is none
+	crashes, replays int64
+}
+
+// simulate compares runs that crash with the run that does not, until one differs.
+func simulate(
+	t *testing.T, seed uint64, schedules int, newLog func(r *rand.Rand) []Entry, m machine,
+) (done simulation) {
 	t.Helper()
 	reference := m
 	reference.add = (*account).add
 	var counts schemas.ProgressCounts
-	var replays, crashes int64
 	const schedulesPerLog = 20
 	for n := range schedules / schedulesPerLog {
-		r := rand.New(rand.NewPCG(seed+uint64(n), 7))
+		seed := seed + uint64(n)
+		r := rand.New(rand.NewPCG(seed, 7))
 		log := newLog(r)
 		reference.log, m.log = log, log
 		want := reference.run(t, r, func() bool { return false })
 		addCounts(&counts, want.Counts)
-		c := want.Counts
-		if all := c.Summarized + c.Rejected + c.Late + c.Dropped + c.Duplicate + c.Misrouted + c.Ended + c.Gaps + c.Ticks; all+want.Open != int64(len(log)) {
-			return fmt.Sprintf("seed %d: %d records have a fate and %d are open, of %d", seed+uint64(n), all, want.Open, len(log))
+		if all := fatesOf(want.Counts); all+want.Open != int64(len(log)) {
+			done.difference = fmt.Sprintf("seed %d: %d records have a fate and %d are open, of %d",
+				seed, all, want.Open, len(log))
+			return done
 		}
 		for range schedulesPerLog {
 			often := 3 + r.IntN(10+len(log)/8)
 			got := m.run(t, r, func() bool {
 				dies := r.IntN(often) == 0
 				if dies {
-					crashes++
+					done.crashes++
 				}
 				return dies
 			})
 			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
-				return fmt.Sprintf("seed %d (repeat with -seed): with crashes (+), without (-):\n%s", seed+uint64(n), diff)
+				done.difference = fmt.Sprintf("seed %d (repeat with -seed): with crashes (+), without (-):\n%s",
+					seed, diff)
+				return done
 			}
 		}
 	}
-	replays = m.replays
-	t.Logf("seed %d: %d schedules, %d crashes, %d entries replayed, fates %+v", seed, schedules, crashes, replays, counts)
-	if crashes == 0 || replays == 0 {
-		return "nothing crashed or nothing was replayed: the run proves nothing"
-	}
-	return ""
+	done.replays = m.replays
+	t.Logf("seed %d: %d schedules, %d crashes, %d entries replayed, fates %+v",
+		seed, schedules, done.crashes, done.replays, counts)
+	return done
 }
 
 const (
@@ -183,13 +193,18 @@ func (w *logWriter) putBytes(b []byte) {
 }
 
 func header(node, job string, start, length int64) schemas.NodeHeader {
-	return schemas.NodeHeader{Cluster: simCluster, Node: node, IntervalStart: start, IntervalMs: length, JobID: job, Cpus: []int32{0, 1}}
+	return schemas.NodeHeader{
+		Cluster: simCluster, Node: node, IntervalStart: start, IntervalMs: length, JobID: job, Cpus: []int32{0, 1},
+	}
 }
 
 func batch(node, job string, start, length int64, v float64) *schemas.CounterBatch {
-	return &schemas.CounterBatch{NodeHeader: header(node, job, start, length), Metrics: []schemas.CounterBatchMetric{
-		{Name: "cpu_user", Unit: "1", Scope: schemas.ScopeCore, Values: []float64{v, v + 1}},
-	}}
+	return &schemas.CounterBatch{
+		NodeHeader: header(node, job, start, length),
+		Metrics: []schemas.CounterBatchMetric{
+			{Name: "cpu_user", Unit: "1", Scope: schemas.ScopeCore, Values: []float64{v, v + 1}},
+		},
+	}
 }
 
 func nodeSummary(node, job string, start, length int64) *schemas.NodeSummary {
@@ -200,7 +215,8 @@ func nodeSummary(node, job string, start, length int64) *schemas.NodeSummary {
 	}
 	return &schemas.NodeSummary{NodeHeader: header(node, job, start, length), Metrics: []schemas.NodeSummaryMetric{{
 		JobSummaryMetric: schemas.JobSummaryMetric{
-			Name: "cpu_user", Unit: "1", Scope: schemas.ScopeCore, Count: 2, Nodes: 1, Mean: &mean, Stddev: new(0.5), NodeStddev: &zero,
+			Name: "cpu_user", Unit: "1", Scope: schemas.ScopeCore, Count: 2, Nodes: 1,
+			Mean: &mean, Stddev: new(0.5), NodeStddev: &zero,
 			LowNode: &node, HighNode: &node, Deciles: &deciles, RankError: &zero,
 		},
 		Certified: certified,
@@ -294,9 +310,13 @@ func putTick(w *logWriter, tick *schemas.Tick) {
 		case 1:
 			writeInterval(w, tick.IntervalStart, tick.IntervalMs)
 		case 2: // of two planners at once
-			w.put(&schemas.Tick{IntervalStart: tick.IntervalStart, IntervalMs: 2 * tick.IntervalMs, More: r.IntN(2) == 0})
+			w.put(&schemas.Tick{
+				IntervalStart: tick.IntervalStart, IntervalMs: 2 * tick.IntervalMs, More: r.IntN(2) == 0,
+			})
 		case 3:
-			w.put(&schemas.Tick{IntervalStart: tick.IntervalStart - tick.IntervalMs, IntervalMs: tick.IntervalMs, More: r.IntN(2) == 0})
+			w.put(&schemas.Tick{
+				IntervalStart: tick.IntervalStart - tick.IntervalMs, IntervalMs: tick.IntervalMs, More: r.IntN(2) == 0,
+			})
 		case 4:
 			start := tick.IntervalStart + tick.IntervalMs*int64(config.Outage+r.IntN(4))
 			w.nowMs = max(w.nowMs, start+tick.IntervalMs)
@@ -360,8 +380,23 @@ func tickJobs(r *rand.Rand) []schemas.TickJob {
 func newCollectorFold(p *schemas.Progress) Fold { return NewCollector(simCluster, 3, 4, p) }
 
 func TestSimulatedCollector(t *testing.T) {
-	if diff := simulate(t, newSeed(), *schedulesFlag, newCounterLog(t), machine{newFold: newCollectorFold, add: (*account).add}); diff != "" {
+	t.Parallel()
+	m := machine{newFold: newCollectorFold, add: (*account).add}
+	if diff := simulate(t, newSeed(), *schedulesFlag, newCounterLog(t), m).difference; diff != "" {
 		t.Fatal(diff)
+	}
+}
+
+// TestSimulationCrashes with the same logs in every run: a simulation without crashes would prove nothing.
+func TestSimulationCrashes(t *testing.T) {
+	for name, m := range map[string]struct {
+		newLog func(r *rand.Rand) []Entry
+		fold   func(p *schemas.Progress) Fold
+	}{"collect": {newCounterLog(t), newCollectorFold}, "merge": {newPartialLog(t), newMergerFold}} {
+		done := simulate(t, 1, 40, m.newLog, machine{newFold: m.fold, add: (*account).add})
+		if done.difference != "" || done.crashes == 0 || done.replays == 0 {
+			t.Errorf("%s: %+v", name, done)
+		}
 	}
 }
 
@@ -370,8 +405,9 @@ func TestSimulatedCollector(t *testing.T) {
 func TestSimulatedLogsHaveEveryFate(t *testing.T) {
 	c := foldWithoutCrashes(t, newCounterLog(t), newCollectorFold)
 	expectAll(t, map[string]int64{
-		"summarized": c.Summarized, "rejected": c.Rejected, "late": c.Late, "dropped": c.Dropped, "duplicate": c.Duplicate,
-		"misrouted": c.Misrouted, "ended": c.Ended, "gaps": c.Gaps, "outputs": c.Outputs, "left out of an output": c.Surplus,
+		"summarized": c.Summarized, "rejected": c.Rejected, "late": c.Late, "dropped": c.Dropped,
+		"duplicate": c.Duplicate, "misrouted": c.Misrouted, "ended": c.Ended, "gaps": c.Gaps,
+		"outputs": c.Outputs, "left out of an output": c.Surplus,
 	})
 	c = foldWithoutCrashes(t, newPartialLog(t), newMergerFold)
 	expectAll(t, map[string]int64{
@@ -380,12 +416,14 @@ func TestSimulatedLogsHaveEveryFate(t *testing.T) {
 	})
 }
 
-// foldWithoutCrashes folds 300 logs that are the same in every run.
-func foldWithoutCrashes(t *testing.T, newLog func(r *rand.Rand) []Entry, newFold func(p *schemas.Progress) Fold) schemas.ProgressCounts {
+// foldWithoutCrashes folds logs that are the same in every run.
+func foldWithoutCrashes(
+	t *testing.T, newLog func(r *rand.Rand) []Entry, newFold func(p *schemas.Progress) Fold,
+) schemas.ProgressCounts {
 	t.Helper()
 	var counts schemas.ProgressCounts
-	for seed := range uint64(300) {
-		r := rand.New(rand.NewPCG(seed, 7))
+	for seed := range max(60, 300/fewer) { // sixty have every fate
+		r := rand.New(rand.NewPCG(uint64(seed), 7))
 		m := machine{newFold: newFold, add: (*account).add, log: newLog(r)}
 		addCounts(&counts, m.run(t, r, func() bool { return false }).Counts)
 	}
@@ -407,10 +445,11 @@ func partial(job string, collector int32, start int64, parts int32) *schemas.Job
 	mean, zero, node := float64(collector), 0.0, fmt.Sprintf("n%d", collector)
 	order := slices.Repeat([]float64{mean}, 11)
 	return &schemas.JobPartial{
-		Cluster: simCluster, JobID: job, IntervalStart: start, IntervalMs: simT, Collector: collector, Parts: parts, JobNodes: 3,
-		NodesExpected: 1, NodesReported: 1,
+		Cluster: simCluster, JobID: job, IntervalStart: start, IntervalMs: simT, Collector: collector, Parts: parts,
+		JobNodes: 3, NodesExpected: 1, NodesReported: 1,
 		Metrics: []schemas.JobPartialMetric{{
-			Name: "m", Unit: "1", Scope: schemas.ScopeNode, Count: 1, Nodes: 1, Mean: &mean, M2: &zero, NodeMean: &mean, NodeM2: &zero,
+			Name: "m", Unit: "1", Scope: schemas.ScopeNode, Count: 1, Nodes: 1,
+			Mean: &mean, M2: &zero, NodeMean: &mean, NodeM2: &zero,
 			LowNode: &node, LowNodeMean: &mean, HighNode: &node, HighNodeMean: &mean,
 			Certified: schemas.Certified{OrderStatistics: order},
 		}},
@@ -463,7 +502,8 @@ func writeShare(w *logWriter, c int32, start int64) {
 		machine := partial(schemas.JobSystem, c, start, simCollectors)
 		for n := range 3 {
 			if r.IntN(2) == 0 {
-				machine.Shared = append(machine.Shared, schemas.SharedNode{Node: fmt.Sprint("shared", n), Reported: r.IntN(2) == 0})
+				node := schemas.SharedNode{Node: fmt.Sprint("shared", n), Reported: r.IntN(2) == 0}
+				machine.Shared = append(machine.Shared, node)
 			}
 		}
 		w.put(machine)
@@ -486,7 +526,9 @@ func writeShare(w *logWriter, c int32, start int64) {
 func newMergerFold(p *schemas.Progress) Fold { return NewMerger(simCluster, simCollectors, p) }
 
 func TestSimulatedMerger(t *testing.T) {
-	if diff := simulate(t, newSeed(), *schedulesFlag, newPartialLog(t), machine{newFold: newMergerFold, add: (*account).add}); diff != "" {
+	t.Parallel()
+	m := machine{newFold: newMergerFold, add: (*account).add}
+	if diff := simulate(t, newSeed(), *schedulesFlag, newPartialLog(t), m).difference; diff != "" {
 		t.Fatal(diff)
 	}
 }
@@ -551,28 +593,30 @@ func TestSimulationCatchesErrors(t *testing.T) {
 		a.add(e)
 		a.resumed = resumed
 	}
+	counters, partials := newCounterLog(t), newPartialLog(t)
+	add := (*account).add
 	variants := map[string]struct {
 		newLog  func(r *rand.Rand) []Entry
 		machine machine
 	}{
-		"output not discarded on replay, collect": {newCounterLog(t), machine{newFold: newCollectorFold, add: speaksTwice}},
-		"output not discarded on replay, merge":   {newPartialLog(t), machine{newFold: newMergerFold, add: speaksTwice}},
-		"hold by window, merge": {newPartialLog(t), machine{add: (*account).add, newFold: func(p *schemas.Progress) Fold {
+		"output not discarded on replay, collect": {counters, machine{newFold: newCollectorFold, add: speaksTwice}},
+		"output not discarded on replay, merge":   {partials, machine{newFold: newMergerFold, add: speaksTwice}},
+		"hold by window, merge": {partials, machine{add: add, newFold: func(p *schemas.Progress) Fold {
 			return holdsByWindow{NewMerger(simCluster, simCollectors, p)}
 		}}},
-		"no hold, collect": {newCounterLog(t), machine{add: (*account).add, newFold: func(p *schemas.Progress) Fold {
+		"no hold, collect": {counters, machine{add: add, newFold: func(p *schemas.Progress) Fold {
 			return holdsNothing{newCollectorFold(p)}
 		}}},
-		"no hold for Ticks in parts": {newCounterLog(t), machine{add: (*account).add, newFold: func(p *schemas.Progress) Fold {
+		"no hold for Ticks in parts": {counters, machine{add: add, newFold: func(p *schemas.Progress) Fold {
 			return forgetsParts{NewCollector(simCluster, 3, 4, p)}
 		}}},
-		"no hold, merge": {newPartialLog(t), machine{add: (*account).add, newFold: func(p *schemas.Progress) Fold {
+		"no hold, merge": {partials, machine{add: add, newFold: func(p *schemas.Progress) Fold {
 			return holdsNothing{newMergerFold(p)}
 		}}},
 	}
 	for name, v := range variants {
 		t.Run(name, func(t *testing.T) {
-			if diff := simulate(t, 1, 4000, v.newLog, v.machine); diff == "" {
+			if simulate(t, 1, 4000, v.newLog, v.machine).difference == "" {
 				t.Error("not caught")
 			}
 		})
@@ -632,10 +676,11 @@ func TestSummariesDoNotDependOnTheOrderOfArrival(t *testing.T) {
 		}
 		records = append(records, b)
 	}
-	tick := &schemas.Tick{IntervalStart: simEpochMs, IntervalMs: simT, Jobs: []schemas.TickJob{{JobID: "j", Parts: 1, JobNodes: 13}}}
+	var nodes []string
 	for n := range 13 {
-		tick.Jobs[0].Nodes = append(tick.Jobs[0].Nodes, fmt.Sprintf("n%02d", n))
+		nodes = append(nodes, fmt.Sprintf("n%02d", n))
 	}
+	tick := tickOf(simEpochMs, false, tickJob("j", 1, nodes...))
 	var want []byte
 	for range 20 {
 		r.Shuffle(len(records), func(i, j int) { records[i], records[j] = records[j], records[i] })
@@ -651,7 +696,8 @@ func TestSummariesDoNotDependOnTheOrderOfArrival(t *testing.T) {
 			}
 			want = got
 			s := fx.Outputs[0].(*schemas.JobSummary)
-			if m := s.Metrics[0]; s.NodesExpected != 13 || s.NodesReported != 12 || m.Count != 22 || m.Invalid != 2 || m.Nodes != 11 || m.Unit != "1" {
+			if m := s.Metrics[0]; s.NodesExpected != 13 || s.NodesReported != 12 ||
+				m.Count != 22 || m.Invalid != 2 || m.Nodes != 11 || m.Unit != "1" {
 				t.Fatalf("%+v", s)
 			}
 		}

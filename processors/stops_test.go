@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,33 +17,16 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
 )
 
-// lines is a log that may be read while it is written.
-type lines struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *lines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(b)
-}
-
-func (l *lines) count(s string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.buf.String(), s)
-}
-
 // collectTo runs Collect and keeps its log.
-func (b *bench) collectTo() (log *lines, stop func() error, ended <-chan error) {
+func (b *bench) collectTo() (log *kafkatest.Log, stop func() error, ended <-chan error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	log = &lines{}
-	go func() { done <- Collect(ctx, b.cfg, slog.New(slog.NewTextHandler(log, nil)), b.metrics) }()
+	log = &kafkatest.Log{}
+	go func() { done <- Collect(ctx, b.cfg, log.Logger(), b.metrics) }()
 	return log, func() error { cancel(); return <-done }, done
 }
 
@@ -59,13 +41,15 @@ func (b *bench) stopOrFail(stop func() error) {
 func (b *bench) putTo(topic string, partition int32, values ...[]byte) {
 	b.t.Helper()
 	for _, v := range values {
-		if err := b.cl.ProduceSync(b.t.Context(), &kgo.Record{Topic: b.cfg.Prefix + topic, Partition: partition, Value: v}).FirstErr(); err != nil {
+		r := &kgo.Record{Topic: b.cfg.Prefix + topic, Partition: partition, Value: v}
+		if err := b.cl.ProduceSync(b.t.Context(), r).FirstErr(); err != nil {
 			b.t.Fatal(err)
 		}
 	}
 }
 
 func TestRubbishStopsItsPartitionAlone(t *testing.T) {
+	t.Parallel()
 	b := newBenchOf(t, 2)
 	b.cfg.Collect.MaxRejects = 5
 	log, stop, ended := b.collectTo()
@@ -76,16 +60,15 @@ func TestRubbishStopsItsPartitionAlone(t *testing.T) {
 	start := time.Now().UnixMilli()/simT*simT - 5*simT
 	for i := range int64(3) {
 		at := start + i*simT
-		b.putTo(schemas.TopicCounters, 1, encode(t, batch("n1", "whole", at, simT, 1)), encode(t, &schemas.Tick{
-			IntervalStart: at, IntervalMs: simT, Jobs: []schemas.TickJob{{JobID: "whole", Parts: 1, JobNodes: 1, Nodes: []string{"n1"}}},
-		}))
+		tick := tickOf(at, false, tickJob("whole", 1, "n1"))
+		b.putTo(schemas.TopicCounters, 1, encode(t, batch("n1", "whole", at, simT, 1)), encode(t, tick))
 		b.eventually("the interval of the other partition", b.summaries(int(i)+1))
 	}
 	if len(ended) > 0 {
 		t.Errorf("the process ended: %v", <-ended)
 	}
 	b.stopOrFail(stop)
-	if n := log.count("partition stopped"); n != 1 {
+	if n := log.Count("partition stopped"); n != 1 {
 		t.Errorf("said %d times", n)
 	}
 }
@@ -98,7 +81,10 @@ func TestAStopKeepsWhatProgressHas(t *testing.T) {
 	start := time.Now().UnixMilli()/simT*simT - 4*simT
 	b.put(encode(t, batch("n1", "whole", start, simT, 1)), []byte("rubbish"))
 	stop, _ := b.collect()
-	b.eventually("a commit with an open record", func() bool { return b.progress().Open == 1 && len(b.progress().Rejected) == 1 })
+	b.eventually("a commit with an open record", func() bool {
+		p := b.progress()
+		return p.Open == 1 && len(p.Rejected) == 1
+	})
 	before := b.progress()
 	for range 9 {
 		b.put([]byte("rubbish"))
@@ -110,15 +96,14 @@ func TestAStopKeepsWhatProgressHas(t *testing.T) {
 		t.Errorf("from %d to %d", after.From, after.Position)
 	}
 	// The nine may come in two polls: the first of them is then committed.
-	if after.Open != 1 || after.Hold != before.Hold || len(after.Loads) != len(before.Loads) || *after.Closed != *before.Closed ||
-		after.TopicID != before.TopicID || after.Counts.Summarized != before.Counts.Summarized || after.Counts.Rejected != int64(len(after.Rejected)) ||
-		after.Counts.Rejected != after.Unreadable {
+	if after.Open != 1 || after.Hold != before.Hold || len(after.Loads) != len(before.Loads) ||
+		*after.Closed != *before.Closed || after.TopicID != before.TopicID ||
+		after.Counts.Summarized != before.Counts.Summarized ||
+		after.Counts.Rejected != int64(len(after.Rejected)) || after.Counts.Rejected != after.Unreadable {
 		t.Errorf("%+v after %+v", after, before)
 	}
 	b.cfg.Collect.MaxRejects = 100
-	b.put(encode(t, &schemas.Tick{
-		IntervalStart: start, IntervalMs: simT, Jobs: []schemas.TickJob{{JobID: "whole", Parts: 1, JobNodes: 1, Nodes: []string{"n1"}}},
-	}))
+	b.put(encode(t, tickOf(start, false, tickJob("whole", 1, "n1"))))
 	b.collectUntil("the open record's summary", b.summaries(2))
 	if c := b.progress().Counts; c.Summarized != before.Counts.Summarized+1 || c.Rejected != 10 || c.Lost > 0 {
 		t.Errorf("%+v", c)
@@ -146,7 +131,8 @@ func TestATopicMadeAnewThatHasGrownIsNotSkipped(t *testing.T) {
 		b.interval(20 - i)
 	}
 	stop, _ := b.collect()
-	b.eventually("the stop", b.stopped("deleted and made again", old.TopicID, b.cfg.Prefix+schemas.TopicProgress))
+	b.eventually("the stop",
+		b.stopped("deleted and made again", old.TopicID, b.cfg.Prefix+schemas.TopicProgress))
 	b.stopOrFail(stop)
 	if p := b.progress(); p.Position != old.Position || len(b.read(schemas.TopicJobSummary)) != 2 {
 		t.Errorf("it went on: %+v", p)
@@ -176,17 +162,12 @@ func TestATopicMadeAnewWhileItIsRead(t *testing.T) {
 
 // The embedded broker keeps the ids of its topics through a clean stop.
 func TestTopicIDsOutliveTheEmbeddedBroker(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "broker")
 	var ids []string
 	for range 2 {
-		cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.DataDir(dir))
-		if err != nil {
-			t.Fatal(err)
-		}
-		cl, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...))
-		if err != nil {
-			t.Fatal(err)
-		}
+		cluster := kafkatest.Broker(t, kfake.DataDir(dir))
+		cl := kafkatest.Client(t, cluster.ListenAddrs())
 		adm := kadm.NewClient(cl)
 		if len(ids) == 0 {
 			if _, err := adm.CreateTopic(t.Context(), 1, 1, nil, "counters"); err != nil {
@@ -226,20 +207,13 @@ func TestProgressWithoutATopicIDIsAdopted(t *testing.T) {
 // commitProgress writes a Progress as a loop does.
 func (b *bench) commitProgress(p *schemas.Progress) {
 	b.t.Helper()
-	opts, err := kafka.ClientOpts(b.t.Context(), b.cfg)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	cl, err := kgo.NewClient(append(opts, kgo.TransactionalID("older"), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	defer cl.Close()
+	cl := b.client(kgo.TransactionalID("older"))
 	if err := cl.BeginTransaction(); err != nil {
 		b.t.Fatal(err)
 	}
 	record := &kgo.Record{Topic: b.cfg.Prefix + schemas.TopicProgress, Value: encode(b.t, p)}
-	if err := errors.Join(cl.ProduceSync(b.t.Context(), record).FirstErr(), cl.EndTransaction(b.t.Context(), kgo.TryCommit)); err != nil {
+	err := cl.ProduceSync(b.t.Context(), record).FirstErr()
+	if err := errors.Join(err, cl.EndTransaction(b.t.Context(), kgo.TryCommit)); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -250,7 +224,8 @@ func TestProgressByHandIsLeftOut(t *testing.T) {
 	b.interval(5)
 	b.collectUntil("a summary", b.summaries(1))
 	b.interval(4)
-	b.putTo(schemas.TopicProgress, 0, encode(t, &schemas.Progress{}), encode(t, &schemas.Progress{Position: 1 << 40, Hold: 1 << 40}))
+	ahead := &schemas.Progress{Position: 1 << 40, Hold: 1 << 40}
+	b.putTo(schemas.TopicProgress, 0, encode(t, &schemas.Progress{}), encode(t, ahead))
 	b.collectUntil("a second summary", b.summaries(2))
 	if c := b.progress().Counts; c.Summarized != 2 || c.Ticks != 2 {
 		t.Errorf("%+v", c)
@@ -274,13 +249,13 @@ func TestProgressMadeAgainUnderARunningLoop(t *testing.T) {
 	if c := b.progress().Counts; c.Summarized != 4 || c.Ticks != 4 {
 		t.Errorf("%+v", c)
 	}
-	if n := log.count("topic of positions was emptied"); n != 1 {
+	if n := log.Count("topic of positions was emptied"); n != 1 {
 		t.Errorf("said %d times", n)
 	}
 	b.stopOrFail(stop)
 }
 
-// manyOf says much at the Tick that closes anything.
+// manyOf has many outputs at the Tick that closes anything.
 type manyOf struct {
 	Fold
 	outputs func(tick Effects) []schemas.Record
@@ -294,12 +269,13 @@ func (f manyOf) Apply(e Entry) Effects {
 	return fx
 }
 
-// collectStage runs the loop over a fold that says more.
+// collectMany runs the loop over a fold that has more outputs.
 func (b *bench) collectMany(outputs func(tick Effects) []schemas.Record) (stop func() error) {
 	input, progress := b.cfg.Prefix+schemas.TopicCounters, b.cfg.Prefix+schemas.TopicProgress
-	s := stage{name: "collect", input: input, progress: progress, newFold: func(partition int32, p *schemas.Progress) Fold {
+	newFold := func(partition int32, p *schemas.Progress) Fold {
 		return manyOf{NewCollector(b.cfg.Cluster, partition, 1, p), outputs}
-	}}
+	}
+	s := stage{name: "collect", input: input, progress: progress, newFold: newFold}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- own(ctx, b.cfg, slog.New(slog.NewTextHandler(b.t.Output(), nil)), b.metrics, s) }()
@@ -307,11 +283,15 @@ func (b *bench) collectMany(outputs func(tick Effects) []schemas.Record) (stop f
 }
 
 func wideSummary(job string, metrics int) *schemas.JobSummary {
-	s := &schemas.JobSummary{Cluster: simCluster, JobID: job, IntervalStart: simEpochMs, IntervalMs: simT, Method: schemas.MethodExact, Parts: 1, PartsReported: 1}
+	s := &schemas.JobSummary{
+		Cluster: simCluster, JobID: job, IntervalStart: simEpochMs, IntervalMs: simT,
+		Method: schemas.MethodExact, Parts: 1, PartsReported: 1,
+	}
 	mean, deciles := 1.0, slices.Repeat([]float64{1}, 11)
 	for n := range metrics {
 		s.Metrics = append(s.Metrics, schemas.JobSummaryMetric{
-			Name: fmt.Sprintf("metric_with_a_long_name_that_a_stranger_has_chosen_%d", n), Unit: "1", Scope: schemas.ScopeCore, Count: 1, Mean: &mean, Deciles: &deciles,
+			Name: fmt.Sprintf("metric_with_a_long_name_that_a_stranger_has_chosen_%d", n), Unit: "1",
+			Scope: schemas.ScopeCore, Count: 1, Mean: &mean, Deciles: &deciles,
 		})
 	}
 	return s
@@ -323,7 +303,7 @@ func TestATickOfManyJobsCommits(t *testing.T) {
 	b := newBench(t)
 	stop := b.collectMany(func(Effects) (all []schemas.Record) {
 		for n := range jobs {
-			all = append(all, wideSummary(fmt.Sprintf("j%d", n), 3))
+			all = append(all, wideSummary(fmt.Sprintf("j%d", n), 1))
 		}
 		return all
 	})
@@ -352,36 +332,53 @@ func TestAnOutputThatFitsNowhereDoesNotStopTheLoop(t *testing.T) {
 
 // Slow brokers: a commit that takes too long gets more time, and one of many bytes has it from the beginning.
 func TestTransactionsGetTimeByTheirBytes(t *testing.T) {
-	for bytes, want := range map[int]time.Duration{0: commitTimeout, 1 << 20: commitTimeout, 400 << 20: 200 * time.Second, 1 << 40: maxCommitTimeout} {
+	for bytes, want := range map[int]time.Duration{
+		0: commitTimeout, 1 << 20: commitTimeout, 400 << 20: 200 * time.Second, 1 << 40: maxCommitTimeout,
+	} {
 		if got := timeFor(bytes); got != want {
 			t.Errorf("%d bytes: %v, want %v", bytes, got, want)
 		}
 	}
 	b := newBench(t)
 	l := &loop{cfg: b.cfg, patience: commitTimeout}
-	if err := l.transact(t.Context(), nil, &encoded{bytes: 400 << 20}); !errors.Is(err, errImpatient) || l.patience != 200*time.Second {
+	err := l.transact(t.Context(), nil, &encoded{bytes: 400 << 20})
+	if !errors.Is(err, errImpatient) || l.patience != 200*time.Second {
 		t.Errorf("%v, then %v", err, l.patience)
 	}
 }
 
+// One pause between two looks at the partitions is ten seconds: all of them pass at the same time.
 func TestPartitionsAddedEndTheServiceWithTheRemedy(t *testing.T) {
-	for _, topic := range []string{schemas.TopicPartials, schemas.TopicJobSummary, schemas.TopicProgress, schemas.TopicCounters} {
-		t.Run(topic, func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t)
-			stop, ended := b.collect()
-			b.interval(9)
-			b.eventually("a summary", b.summaries(1))
-			if _, err := b.adm.CreatePartitions(t.Context(), 2, b.cfg.Prefix+topic); err != nil {
-				t.Fatal(err)
-			}
+	t.Parallel()
+	type added struct {
+		topic string
+		stop  func() error
+		ended <-chan error
+	}
+	var all []added
+	for _, topic := range []string{
+		schemas.TopicPartials, schemas.TopicJobSummary, schemas.TopicProgress, schemas.TopicCounters,
+	} {
+		b := newBenchOf(t, 1)
+		stop, ended := b.collect()
+		b.interval(9)
+		b.eventually("a summary", b.summaries(1))
+		topic = b.cfg.Prefix + topic
+		if _, err := b.adm.CreatePartitions(t.Context(), 2, topic); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, added{topic, stop, ended})
+	}
+	for _, c := range all {
+		t.Run(c.topic, func(t *testing.T) {
 			select {
-			case err := <-ended:
-				if !errors.Is(err, kafka.ErrTopics) || !strings.Contains(err.Error(), b.cfg.Prefix+topic) || !strings.Contains(err.Error(), "set ") {
+			case err := <-c.ended:
+				if !errors.Is(err, kafka.ErrTopics) || !strings.Contains(err.Error(), c.topic) ||
+					!strings.Contains(err.Error(), "set ") {
 					t.Errorf("got %v", err)
 				}
-			case <-time.After(40 * time.Second):
-				t.Errorf("it goes on: %v", stop())
+			case <-time.After(90 * time.Second):
+				t.Errorf("it goes on: %v", c.stop())
 			}
 		})
 	}
@@ -400,12 +397,14 @@ func TestJobsArePlacedByTheConfiguredPartitions(t *testing.T) {
 func TestAnotherIntervalIsSaidOnce(t *testing.T) {
 	b := newBench(t)
 	log, stop, _ := b.collectTo()
+	const slow = 10_000
+	now := time.Now().UnixMilli() / slow * slow
 	for i := range int64(4) {
-		start := time.Now().UnixMilli()/10_000*10_000 - (i+2)*10_000
-		b.put(encode(t, batch("slow", "whole", start, 10_000, 1)))
+		b.put(encode(t, batch("slow", "whole", now-(i+2)*slow, slow, 1)))
 	}
-	start := time.Now().UnixMilli()/10_000*10_000 - 100_000
-	b.put(encode(t, &schemas.Tick{IntervalStart: start, IntervalMs: 10_000}), encode(t, &schemas.Tick{IntervalStart: start + 10_000, IntervalMs: 10_000}))
+	for i := range int64(2) {
+		b.put(encode(t, &schemas.Tick{IntervalStart: now - (10-i)*slow, IntervalMs: slow}))
+	}
 	b.interval(3)
 	b.eventually("a summary", b.summaries(1))
 	if got := series(t, b.shown)["weir_records_other_interval_total"]; got != 6 {
@@ -413,11 +412,12 @@ func TestAnotherIntervalIsSaidOnce(t *testing.T) {
 	}
 	b.stopOrFail(stop)
 	for _, want := range []string{"records have another interval", "Ticks have another interval"} {
-		if n := log.count(want); n != 1 {
+		if n := log.Count(want); n != 1 {
 			t.Errorf("%q is said %d times", want, n)
 		}
 	}
-	if log.count("node=slow") != 1 || log.count("interval_ms=10000") != 2 || log.count("own_interval_ms=1000") != 2 || log.count("set interval to the same value") != 2 {
+	if log.Count("node=slow") != 1 || log.Count("interval_ms=10000") != 2 || log.Count("own_interval_ms=1000") != 2 ||
+		log.Count("set interval to the same value") != 2 {
 		t.Error("the values, a node or the remedy are missing")
 	}
 }
@@ -429,13 +429,14 @@ func TestRubbishAmongPositionsIsLeftOut(t *testing.T) {
 	b.collectUntil("a summary", b.summaries(1))
 	unknown := append([]byte{0xC3, 0x01}, bytes.Repeat([]byte{7}, 20)...)
 	for range 20 {
-		b.putTo(schemas.TopicProgress, 0, []byte("rubbish"), unknown, encode(t, &schemas.Gap{Node: "n", Reason: "not a Progress"}))
+		other := encode(t, &schemas.Gap{Node: "n", Reason: "not a Progress"})
+		b.putTo(schemas.TopicProgress, 0, []byte("rubbish"), unknown, other)
 	}
 	b.interval(8)
 	log, stop, _ := b.collectTo()
 	b.eventually("the next summary", b.summaries(2))
 	b.stopOrFail(stop)
-	if n := log.count("topic of positions"); n != 1 {
+	if n := log.Count("topic of positions"); n != 1 {
 		t.Errorf("%d lines of the log are about them", n)
 	}
 }

@@ -20,7 +20,8 @@ func reducedBatch(b *schemas.CounterBatch) *schemas.NodeSummary {
 		s.Metrics = append(s.Metrics, schemas.NodeSummaryMetric{
 			JobSummaryMetric: schemas.JobSummaryMetric{
 				Name: m.Name, Unit: m.Unit, Scope: m.Scope, Count: d.Count, Invalid: d.Invalid, Nodes: 1,
-				Mean: &d.Mean, Stddev: &stddev, NodeStddev: new(0.0), LowNode: &b.Node, HighNode: &b.Node, Deciles: &deciles, RankError: new(0.0),
+				Mean: &d.Mean, Stddev: &stddev, NodeStddev: new(0.0), LowNode: &b.Node, HighNode: &b.Node,
+				Deciles: &deciles, RankError: new(0.0),
 			},
 			Certified: schemas.NewCertified(certified.Eps, certified.Order, certified.Knots, certified.Atoms),
 		})
@@ -55,9 +56,10 @@ func TestSystemHoldsTheWholeMachine(t *testing.T) {
 				}
 				for n := range c.nodes {
 					node := fmt.Sprintf("n%d-%d", p, n)
-					b := &schemas.CounterBatch{NodeHeader: header(node, "", simEpochMs, simT), Metrics: []schemas.CounterBatchMetric{
-						{Name: "ipc", Unit: "1", Scope: schemas.ScopeCore},
-					}}
+					ipc := schemas.CounterBatchMetric{Name: "ipc", Unit: "1", Scope: schemas.ScopeCore}
+					b := &schemas.CounterBatch{
+						NodeHeader: header(node, "", simEpochMs, simT), Metrics: []schemas.CounterBatchMetric{ipc},
+					}
 					b.Cpus = nil
 					for i := range c.cpus {
 						b.Cpus = append(b.Cpus, int32(i))
@@ -65,7 +67,8 @@ func TestSystemHoldsTheWholeMachine(t *testing.T) {
 					}
 					all = append(all, b.Metrics[0].Values...)
 					means++
-					job := schemas.TickJob{JobID: []string{"split", fmt.Sprint("whole", p), "local" + node, "_rest"}[n%4], Parts: 1, JobNodes: 1, Nodes: []string{node}}
+					id := []string{"split", fmt.Sprint("whole", p), "local" + node, "_rest"}[n%4]
+					job := tickJob(id, 1, node)
 					if job.JobID == "split" {
 						job.Parts, job.JobNodes = collectors, int32(collectors*c.nodes)
 					}
@@ -76,7 +79,8 @@ func TestSystemHoldsTheWholeMachine(t *testing.T) {
 						job.JobNodes = int32(c.nodes * collectors)
 						apply(b)
 					}
-					if i := slices.IndexFunc(tick.Jobs, func(k schemas.TickJob) bool { return k.JobID == job.JobID }); i >= 0 {
+					same := func(k schemas.TickJob) bool { return k.JobID == job.JobID }
+					if i := slices.IndexFunc(tick.Jobs, same); i >= 0 {
 						tick.Jobs[i].Nodes = append(tick.Jobs[i].Nodes, node)
 					} else {
 						tick.Jobs = append(tick.Jobs, job)
@@ -96,7 +100,8 @@ func TestSystemHoldsTheWholeMachine(t *testing.T) {
 			}
 			s, _ := mergePartials(shares)
 			m := s.Metrics[0]
-			if s.NodesReported != reported || s.NodesExpected != reported+collectors || m.Count != int64(len(all)) || int(m.Nodes) != means {
+			if s.NodesReported != reported || s.NodesExpected != reported+collectors ||
+				m.Count != int64(len(all)) || int(m.Nodes) != means {
 				t.Errorf("nodes %d of %d, %d values of %d nodes; want %d of %d, %d of %d",
 					s.NodesReported, s.NodesExpected, m.Count, m.Nodes, reported, reported+collectors, len(all), means)
 			}
