@@ -9,17 +9,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka/kafkatest"
 )
 
 // TestTailNamesUserAndRemedy: whoever may not read a topic learns as whom they asked, and which permission is missing.
 // Kafka says the same of a topic that is not there.
 func TestTailNamesUserAndRemedy(t *testing.T) {
-	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.EnableSASL(), kfake.EnableACLs(),
-		kfake.User("SCRAM-SHA-512", "ada", "secret"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(broker.Close)
+	broker := kafkatest.Broker(t, kfake.EnableSASL(), kfake.EnableACLs(), kfake.User("SCRAM-SHA-512", "ada", "secret"))
 	password := filepath.Join(t.TempDir(), "password")
 	if err := os.WriteFile(password, []byte("secret\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -33,8 +29,7 @@ func TestTailNamesUserAndRemedy(t *testing.T) {
 			t.Fatalf("%s is shown", topic)
 		}
 		for _, part := range []string{
-			"weir." + topic, "user ada", "permission on the topic is missing",
-			cfg.Kafka.Brokers[0],
+			"weir." + topic, "user ada", "permission on the topic is missing", cfg.Kafka.Brokers[0],
 		} {
 			if !strings.Contains(err.Error(), part) {
 				t.Errorf("%v does not say %q", err, part)
@@ -45,11 +40,7 @@ func TestTailNamesUserAndRemedy(t *testing.T) {
 
 // TestAbsentTopicIsNamed: a topic of weir's is made by a command; for another there is a list.
 func TestAbsentTopicIsNamed(t *testing.T) {
-	broker, err := kfake.NewCluster(kfake.NumBrokers(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(broker.Close)
+	broker := kafkatest.Broker(t)
 	cfg := config.Default()
 	cfg.Kafka.Brokers = broker.ListenAddrs()
 	for topic, says := range map[string]string{
@@ -58,8 +49,8 @@ func TestAbsentTopicIsNamed(t *testing.T) {
 		strings.Repeat("x", 1000): "weir has counters",
 	} {
 		err := Tail(t.Context(), cfg, topic, false, func(TailRecord) bool { return false })
-		if err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(),
-			cfg.Kafka.Brokers[0]) || len(err.Error()) > 400 {
+		if err == nil || !strings.Contains(err.Error(), says) ||
+			!strings.Contains(err.Error(), cfg.Kafka.Brokers[0]) || len(err.Error()) > 400 {
 			t.Errorf("%.20s: %v, want a short line with %q", topic, err, says)
 		}
 	}

@@ -36,8 +36,7 @@ func (w written) record(t *testing.T) *kgo.Record {
 }
 
 // someJobs are the summaries of some jobs and their restarts, as they are written: each after its interval, some of
-// them
-// much later. Every restart begins after the one before it.
+// them much later. Every restart begins after the one before it.
 func someJobs(r *rand.Rand, now int64) (log []written) {
 	for job := range 1 + r.IntN(3) {
 		start := now - 1000*int64(20+r.IntN(60))
@@ -71,8 +70,7 @@ func between(log []written, since, before int64) (part []written) {
 }
 
 // TestNewestSummaryInAnyWindows: wherever the windows begin in which a topic is read backwards, the last summary of
-// each job
-// is found.
+// each job is found.
 func TestNewestSummaryInAnyWindows(t *testing.T) {
 	const now = int64(1_700_000_000_000)
 	for seed := range uint64(400) {
@@ -132,8 +130,7 @@ func TestWhatIsNoSummaryIsPassedOver(t *testing.T) {
 }
 
 // TestHistoryIsTheLastIntervals: read backwards in windows until there is enough, the rows are those that reading all
-// of the
-// topic gives.
+// of the topic gives.
 func TestHistoryIsTheLastIntervals(t *testing.T) {
 	const now = int64(1_700_000_000_000)
 	ended := map[string]int{}
@@ -151,8 +148,8 @@ func TestHistoryIsTheLastIntervals(t *testing.T) {
 			}
 		}
 		why := ""
-		for since, before := now-int64(r.IntN(10_000)), now+1; why == ""; since,
-			before = since-int64(1+r.IntN(30_000)), since {
+		before := now + 1
+		for since := now - int64(r.IntN(10_000)); why == ""; since, before = since-int64(1+r.IntN(30_000)), since {
 			for _, w := range between(log, since, before) {
 				if err := h.add(w.record(t)); err != nil {
 					t.Fatal(err)

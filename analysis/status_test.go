@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -35,34 +36,27 @@ func installOn(t testing.TB, collectors int, opts ...kfake.Opt) *installation {
 	t.Helper()
 	cfg := config.Default()
 	cfg.Cluster, cfg.Prefix, cfg.Collectors = "c", "test.", collectors
-	cfg.Interval, cfg.Grace, cfg.PlanMargin = 2*time.Second, time.Second, 500*time.Millisecond
+	cfg.Partitions = config.Partitions{Routes: 1, Partials: 1, JobSummary: 1}
+	cfg.Grace, cfg.PlanMargin = time.Second, 500*time.Millisecond
 	cfg.Sink.Dir = filepath.Join(t.TempDir(), "none")
-	cluster, err := kfake.NewCluster(append(opts, kfake.NumBrokers(1))...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cluster.Close)
-	for _, topic := range schemas.Topics(cfg.Prefix, schemas.Sizes{
-		Collectors: collectors, Routes: 1, Partials: 1, JobSummary: 1, Replication: 1, CountersRetention: time.Hour,
-		SummaryRetention: time.Hour,
-	}) {
-		if err := cluster.CreateTopic(topic.Name, int32(topic.Partitions), topic.Config); err != nil {
-			t.Fatal(err)
-		}
-	}
+	cluster := kafkatest.Broker(t, opts...)
 	cfg.Kafka.Brokers = cluster.ListenAddrs()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(cfg.Kafka.Brokers...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cl.Close)
-	i := &installation{t: t, cfg: cfg, cl: cl}
-	ms := cfg.Interval.Milliseconds()
+	kafkatest.CreateTopics(t, cluster, cfg)
+	i := &installation{t: t, cfg: cfg}
+	i.cl = kafkatest.Client(t, cfg.Kafka.Brokers, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	i.every(2 * time.Second)
+	return i
+}
+
+// every sets the interval, and the starts of the six that are closed.
+func (i *installation) every(interval time.Duration) {
+	i.cfg.Interval = interval
+	ms := interval.Milliseconds()
 	last := time.Now().UnixMilli()/ms*ms - 2*ms
+	i.starts = nil
 	for n := range int64(6) {
 		i.starts = append(i.starts, last-(5-n)*ms)
 	}
-	return i
 }
 
 func (i *installation) put(topic string, partition int32, r schemas.Record) {
@@ -146,6 +140,7 @@ func (i *installation) run(c says) {
 // Every situation that an administrator has to mend is in `weir status`, with its remedy, and what is in order is not.
 func TestStatusSays(t *testing.T) {
 	n2 := func(b *schemas.CounterBatch) bool { return b.Node == "n2" }
+	later := time.Now().Add(150*time.Minute).UnixMilli() / 60_000 * 60_000
 	for name, c := range map[string]struct {
 		says says
 		also func(i *installation)
@@ -153,8 +148,8 @@ func TestStatusSays(t *testing.T) {
 	}{
 		"all is well": {},
 		"balancer of another interval": {
-			says{lengthMs: 1000}, nil, []string{
-				"the balancer's interval is 1s, this configuration has 2s",
+			says{lengthMs: 30_000}, nil, []string{
+				"the balancer's interval is 30s, this configuration has 1m0s",
 				"set `interval`",
 			},
 		},
@@ -164,7 +159,10 @@ func TestStatusSays(t *testing.T) {
 					b.IntervalMs = 1000
 				}
 				return true
-			}}, nil, []string{"1 nodes have another interval than this configuration's 2s: [n2 1s]", "set `interval`"},
+			}}, nil, []string{
+				"1 nodes have another interval than this configuration's 1m0s: [n2 1s]",
+				"set `interval`",
+			},
 		},
 		"no node reports": {
 			says{row: func(r *schemas.JobSummary) { r.NodesReported = 0 }},
@@ -220,9 +218,7 @@ func TestStatusSays(t *testing.T) {
 			},
 		},
 		"topic made anew": {
-			says{progress: func(p *schemas.Progress,
-				_ *installation,
-			) {
+			says{progress: func(p *schemas.Progress, _ *installation) {
 				p.TopicID = "000102030405060708090a0b0c0d0e0f"
 			}},
 			nil,
@@ -258,13 +254,13 @@ func TestStatusSays(t *testing.T) {
 		},
 		"balancer's clock ahead": {
 			says{}, func(i *installation) {
-				later := time.Now().Add(2*time.Hour+10*time.Second).UnixMilli() / 2000 * 2000
-				i.put(schemas.TopicBalance, 0, &schemas.BalanceState{Epoch: 2, IntervalStart: later, IntervalMs: 2000})
+				i.put(schemas.TopicBalance, 0, &schemas.BalanceState{
+					Epoch: 2, IntervalStart: later, IntervalMs: 60_000,
+				})
 			}, []string{"the last closed interval ends in 2h", "set the clock"},
 		},
 		"routes from the future": {
 			says{}, func(i *installation) {
-				later := time.Now().Add(2*time.Hour+10*time.Second).UnixMilli() / 2000 * 2000
 				i.put(schemas.TopicRoutes, 0, &schemas.Route{Node: "n1", Epoch: 2, IntervalStart: later})
 			}, []string{"a plan is valid only in 2h", "set the clock"},
 		},
@@ -272,6 +268,7 @@ func TestStatusSays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			i := install(t)
+			i.every(time.Minute) // no load of the machine makes the last one old
 			i.run(c.says)
 			if c.also != nil {
 				c.also(i)
@@ -315,7 +312,8 @@ func TestStatusNamesAnOwnerThatCommitsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := &kgo.Record{Topic: "test.counters", Value: value, Timestamp: time.Now().Add(-90 * time.Second)}
+	wrote := time.Now().Add(-90 * time.Second)
+	first := &kgo.Record{Topic: "test.counters", Value: value, Timestamp: wrote}
 	if err := i.cl.ProduceSync(t.Context(), first).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
@@ -324,17 +322,12 @@ func TestStatusNamesAnOwnerThatCommitsNothing(t *testing.T) {
 		IntervalMs: i.cfg.Interval.Milliseconds(),
 	})
 	owns := make(chan struct{})
-	member, err := kgo.NewClient(kgo.SeedBrokers(i.cfg.Kafka.Brokers...), kgo.ClientID("weir"),
-		kgo.ConsumerGroup("test.collect"),
+	kafkatest.Client(t, i.cfg.Kafka.Brokers, kgo.ClientID("weir"), kgo.ConsumerGroup("test.collect"),
 		kgo.ConsumeTopics("test.progress"), kgo.Balancers(kgo.CooperativeStickyBalancer()), kgo.DisableAutoCommit(),
 		kgo.OnPartitionsAssigned(func(context.Context, *kgo.Client, map[string][]int32) { close(owns) }))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer member.Close()
 	select {
 	case <-owns:
-	case <-time.After(20 * time.Second):
+	case <-time.After(90 * time.Second):
 		t.Fatal("the member owns nothing")
 	}
 	s, err := ReadStatus(t.Context(), i.cfg)
@@ -342,9 +335,15 @@ func TestStatusNamesAnOwnerThatCommitsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	wants := regexp.MustCompile(`collect: partition 0 is stopped at offset 0, 1 offsets behind: ` +
-		`the log of weir/127\.0\.0\.1:\d+ says why, it has committed nothing for 1m3\ds; ` +
+		`the log of weir/127\.0\.0\.1:\d+ says why, it has committed nothing for (\S+); ` +
 		`where it does not run, start another .weir collect.: the group then shares its partitions out anew`)
-	if text := strings.Join(s.Wrong, "\n"); !wants.MatchString(text) {
-		t.Errorf("%s\nwant %s", text, wants)
+	text := strings.Join(s.Wrong, "\n")
+	found := wants.FindStringSubmatch(text)
+	if found == nil {
+		t.Fatalf("%s\nwant %s", text, wants)
+	}
+	silent, err := time.ParseDuration(found[1])
+	if most := time.Since(wrote) + time.Second; err != nil || silent < 90*time.Second || silent > most {
+		t.Errorf("silent for %s, want 1m30s to %v: %v", found[1], most, err)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -17,8 +16,31 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
 )
+
+// together puts records in one transaction: a reader of what is committed sees all of them at once.
+func (i *installation) together(topic string, records ...schemas.Record) {
+	i.t.Helper()
+	tx := kafkatest.Client(i.t, i.cfg.Kafka.Brokers, kgo.TransactionalID("together"))
+	if err := tx.BeginTransaction(); err != nil {
+		i.t.Fatal(err)
+	}
+	for _, r := range records {
+		value, err := schemas.Marshal(r)
+		if err != nil {
+			i.t.Fatal(err)
+		}
+		record := &kgo.Record{Topic: i.cfg.Prefix + topic, Value: value}
+		if err := tx.ProduceSync(i.t.Context(), record).FirstErr(); err != nil {
+			i.t.Fatal(err)
+		}
+	}
+	if err := tx.EndTransaction(i.t.Context(), kgo.TryCommit); err != nil {
+		i.t.Fatal(err)
+	}
+}
 
 // reading opens a reader of an installation.
 func (i *installation) reading() *reader {
@@ -54,19 +76,15 @@ func TestTailNamesTheTopic(t *testing.T) {
 // TestTailShowsWhatIsCommitted, from the start where that is asked, in order, until somebody has enough.
 func TestTailShowsWhatIsCommitted(t *testing.T) {
 	i := installOn(t, 2)
-	tx, err := kgo.NewClient(kgo.SeedBrokers(i.cfg.Kafka.Brokers...), kgo.TransactionalID("t"),
+	tx := kafkatest.Client(t, i.cfg.Kafka.Brokers, kgo.TransactionalID("t"),
 		kgo.DefaultProduceTopic(i.cfg.Prefix+schemas.TopicRejects))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(tx.Close)
 	for n, commit := range []kgo.TransactionEndTry{kgo.TryCommit, kgo.TryAbort, kgo.TryCommit} {
 		if err := tx.BeginTransaction(); err != nil {
 			t.Fatal(err)
 		}
 		for k := range 2 {
-			if err := tx.ProduceSync(t.Context(),
-				kgo.StringRecord(fmt.Sprintf("%d%d", n+1, k))).FirstErr(); err != nil {
+			value := kgo.StringRecord(fmt.Sprintf("%d%d", n+1, k))
+			if err := tx.ProduceSync(t.Context(), value).FirstErr(); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -85,10 +103,25 @@ func TestTailShowsWhatIsCommitted(t *testing.T) {
 		}
 	}
 	// From the end, there is only what comes. It ends without an error where nobody wants more.
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	if err := Tail(ctx, i.cfg, schemas.TopicRejects, false,
-		func(r TailRecord) bool { t.Errorf("%s", r.Value); return true }); err != nil {
+	done := make(chan error, 1)
+	go func() {
+		done <- Tail(ctx, i.cfg, schemas.TopicRejects, false, func(r TailRecord) bool {
+			if cancel(); string(r.Value) != "99" {
+				t.Errorf("%s", r.Value)
+			}
+			return true
+		})
+	}()
+	kafkatest.Eventually(t, "a record that came after the begin", func() bool { // which nothing else shows
+		r := &kgo.Record{Topic: i.cfg.Prefix + schemas.TopicRejects, Value: []byte("99")}
+		if err := i.cl.ProduceSync(t.Context(), r).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		return ctx.Err() != nil
+	})
+	if err := <-done; err != nil {
 		t.Error(err)
 	}
 	if err := Tail(ctx, i.cfg, schemas.TopicRejects, true,
@@ -99,15 +132,8 @@ func TestTailShowsWhatIsCommitted(t *testing.T) {
 
 // TestFirstContact: every command names the brokers that do not answer, and ends quietly where nobody waits for it.
 func TestFirstContact(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	cfg := config.Default()
-	cfg.Kafka.Brokers = []string{l.Addr().String()}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	cfg.Kafka.Brokers = []string{"127.0.0.1:1"} // a port that no other test is given
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	each := map[string]func(ctx context.Context) error{
@@ -266,17 +292,13 @@ func TestStatusNamesOwners(t *testing.T) {
 	i.run(says{})
 	for _, name := range []string{"left", "right"} {
 		opts := []kgo.Opt{
-			kgo.SeedBrokers(i.cfg.Kafka.Brokers...), kgo.ClientID(name), kgo.ConsumerGroup(i.cfg.Prefix + "collect"),
+			kgo.ClientID(name), kgo.ConsumerGroup(i.cfg.Prefix + "collect"),
 			kgo.ConsumeTopics(i.cfg.Prefix + schemas.TopicCounters),
 		}
 		if name == "left" {
 			opts = append(opts, kgo.InstanceID("left-1"))
 		}
-		member, err := kgo.NewClient(opts...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(member.Close)
+		member := kafkatest.Client(t, i.cfg.Kafka.Brokers, opts...)
 		go func() {
 			for t.Context().Err() == nil && !member.PollFetches(t.Context()).IsClientClosed() {
 			}
@@ -284,20 +306,18 @@ func TestStatusNamesOwners(t *testing.T) {
 	}
 	r := i.reading()
 	var owners map[int32]string
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	kafkatest.Eventually(t, "two partitions of each", func() bool {
 		var err error
-		if owners, err = ownersOf(t.Context(), r.adm, i.cfg.Prefix+"collect",
-			i.cfg.Prefix+schemas.TopicCounters); err != nil {
+		owners, err = ownersOf(t.Context(), r.adm, i.cfg.Prefix+"collect", i.cfg.Prefix+schemas.TopicCounters)
+		if err != nil {
 			t.Fatal(err)
 		}
 		count := map[string]int{}
 		for _, owner := range owners {
 			count[owner]++
 		}
-		if len(owners) == 4 && count["left-1"] == 2 && len(count) == 2 {
-			break
-		}
-	}
+		return len(owners) == 4 && count["left-1"] == 2 && len(count) == 2
+	})
 	var names []string
 	for _, owner := range owners {
 		names = append(names, owner)
@@ -328,33 +348,38 @@ func TestFollowShowsIntervalsInOrder(t *testing.T) {
 	// Nobody says when it has begun to follow: the first line shows it.
 	start := int64(0)
 	var first IntervalLine
-	for deadline := time.Now().Add(20 * time.Second); first.IntervalStart == 0 && time.Now().Before(deadline); {
-		start += 1000
+	kafkatest.Eventually(t, "a line", func() bool {
+		start += 100
 		i.put(schemas.TopicJobSummary, 0, summary("early", 0, start))
 		select {
 		case first = <-lines:
+			return true
 		case <-time.After(50 * time.Millisecond):
+			return false
 		}
+	})
+	i.together(schemas.TopicJobSummary, summary("a", 0, 1_001_000, "x"),
+		&schemas.Watermark{IntervalMs: 1}, // is not one
+		summary("a", 0, 1_000_000, "x", "y"), summary("b", 0, 1_000_000, "x"))
+	next := func() (l IntervalLine) {
+		kafkatest.Eventually(t, "a further line", func() bool {
+			select {
+			case l = <-lines:
+				return true
+			default:
+				return false
+			}
+		})
+		return l
 	}
-	if first.IntervalStart == 0 {
-		t.Fatal("no line")
-	}
-	i.put(schemas.TopicJobSummary, 0, summary("a", 0, 1_001_000, "x"))
-	i.put(schemas.TopicJobSummary, 0, &schemas.Watermark{IntervalMs: 1}) // is not one
-	i.put(schemas.TopicJobSummary, 0, summary("a", 0, 1_000_000, "x", "y"))
-	i.put(schemas.TopicJobSummary, 0, summary("b", 0, 1_000_000, "x"))
 	last, seen := first.IntervalStart, map[int64]IntervalLine{}
 	for len(seen) < 2 {
-		select {
-		case l := <-lines:
-			if l.IntervalStart <= last {
-				t.Fatalf("%v after %d", l, last)
-			}
-			if last = l.IntervalStart; l.IntervalStart >= 1_000_000 {
-				seen[l.IntervalStart] = l
-			}
-		case <-time.After(20 * time.Second):
-			t.Fatal("no further line")
+		l := next()
+		if l.IntervalStart <= last {
+			t.Fatalf("%v after %d", l, last)
+		}
+		if last = l.IntervalStart; l.IntervalStart >= 1_000_000 {
+			seen[l.IntervalStart] = l
 		}
 	}
 	if a, b := seen[1_000_000], seen[1_001_000]; a.Metrics != 3 || a.Jobs[schemas.MethodExact] != 2 ||
@@ -363,13 +388,8 @@ func TestFollowShowsIntervalsInOrder(t *testing.T) {
 	}
 	i.put(schemas.TopicJobSummary, 0, summary("late", 0, 1_000_000, "x")) // its interval has its line
 	i.put(schemas.TopicJobSummary, 0, summary("a", 0, 9_000_000, "x"))
-	select {
-	case l := <-lines:
-		if l.IntervalStart != 9_000_000 || l.Metrics != 1 {
-			t.Errorf("%v", l)
-		}
-	case <-time.After(20 * time.Second):
-		t.Fatal("no further line")
+	if l := next(); l.IntervalStart != 9_000_000 || l.Metrics != 1 {
+		t.Errorf("%v", l)
 	}
 	if err := <-done; err != nil {
 		t.Error(err)
@@ -379,24 +399,16 @@ func TestFollowShowsIntervalsInOrder(t *testing.T) {
 // TestTailSaysThatBrokersAreGone: whoever waits for records must not wait for a broker that died.
 func TestTailSaysThatBrokersAreGone(t *testing.T) {
 	t.Parallel()
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "weir.jobs"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cluster.Close)
+	cluster := kafkatest.Broker(t, kfake.SeedTopics(1, "weir.jobs"))
 	cfg := config.Default()
 	cfg.Kafka.Brokers = cluster.ListenAddrs()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(cfg.Kafka.Brokers...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cl.Close)
+	cl := kafkatest.Client(t, cfg.Kafka.Brokers)
 	if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: "weir.jobs", Value: []byte("1")}).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	defer cancel()
-	err = Tail(ctx, cfg, "jobs", true, func(TailRecord) bool { go cluster.Close(); return true })
+	err := Tail(ctx, cfg, "jobs", true, func(TailRecord) bool { go cluster.Close(); return true })
 	if !errors.Is(err, errUnreachable) || !strings.Contains(err.Error(), "weir.jobs") {
 		t.Errorf("%v", err)
 	}

@@ -20,9 +20,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// TestAccountsOfAnotherCluster: collect refuses a record of another cluster, so the node is missing. It is heard of:
-// its
-// agent runs.
+// TestAccountsOfAnotherCluster: collect refuses a record of another cluster, so the node is missing. It is not silent,
+// since its agent runs.
 func TestAccountsOfAnotherCluster(t *testing.T) {
 	a := newAccounts("c", 2000, 1000)
 	for node, cluster := range map[string]string{"n1": "c", "n2": "d"} {
@@ -50,8 +49,8 @@ func TestAccountsOfAnotherCluster(t *testing.T) {
 	}
 }
 
-// TestAccountsOfOtherTicks: a Tick of another interval takes no record, a second Tick says nothing, and what is older than
-// the last Ticks counts for nothing.
+// TestAccountsOfOtherTicks: a Tick of another interval takes no record, and a second Tick changes nothing. Records that
+// are older than the last Ticks count for nothing.
 func TestAccountsOfOtherTicks(t *testing.T) {
 	a := newAccounts("c", 2000, 1000)
 	hear := func(partition int32, node string, start int64) {
@@ -73,7 +72,8 @@ func TestAccountsOfOtherTicks(t *testing.T) {
 	tick(1, 2000, 1000, "n4", "n5") // again
 	s := &Status{}
 	absent := a.close(s)
-	if diff := cmp.Diff([]IntervalStatus{{IntervalStart: 2000, Expected: 3, Summarized: 1, Misrouted: 1}}, s.Intervals); diff != "" {
+	want := []IntervalStatus{{IntervalStart: 2000, Expected: 3, Summarized: 1, Misrouted: 1}}
+	if diff := cmp.Diff(want, s.Intervals); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff(missing{{JobID: "j"}: {"n1": true, "n2": true}}, absent); diff != "" {
@@ -353,7 +353,7 @@ func TestJudgeAtItsLimits(t *testing.T) {
 		many.Wrong[1] != "collect: partition 0 is stopped, 1 offsets behind: too many rejects" {
 		t.Errorf("%q", many.Wrong)
 	}
-	// Who stopped: an owner that says so, or that is behind and commits nothing. Where nobody owns it, nobody stopped it.
+	// An owner stopped a partition if it says so, or if it is behind and commits nothing. Without an owner, nobody did.
 	for name, c := range map[string]struct {
 		change func(p *PartitionStatus)
 		want   bool
