@@ -38,9 +38,9 @@ func countConnections(accepted *atomic.Int64) kfake.Opt {
 }
 
 // TestStatusOpensFewConnections: a status of many partitions must not be a load for the brokers. One client dials the
-// address that it was given, and the broker. It dials again for some of the nine topics that it reads: abandoning the
-// last fetch of the topic before ends a connection. A client for each partition, or for each topic and its requests,
-// would exceed the limit, which leaves room for dials that are repeated.
+// address that it was given, and the broker. It may dial again for each of the nine topics that it reads: where the last
+// fetch of the topic before is abandoned, its connection ends. The limit leaves room for as many again. A client for
+// each partition would open a thousand.
 func TestStatusOpensFewConnections(t *testing.T) {
 	const partitions, most = 256, 32
 	var accepted atomic.Int64
