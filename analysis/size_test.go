@@ -39,8 +39,8 @@ func countConnections(accepted *atomic.Int64) kfake.Opt {
 
 // TestStatusOpensFewConnections: a status of many partitions must not be a load for the brokers. One client dials the
 // address that it was given, and the broker. It may dial again for each of the nine topics that it reads, since a fetch
-// that is abandoned ends its connection. The limit leaves room for as many again. A client for each partition would open
-// a thousand.
+// that is abandoned ends its connection. The limit leaves room for as many again. A client for each partition would
+// open a thousand.
 func TestStatusOpensFewConnections(t *testing.T) {
 	const partitions, most = 256, 32
 	var accepted atomic.Int64
