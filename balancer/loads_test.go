@@ -14,6 +14,7 @@ import (
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/topology"
 )
 
 func load(id string, nodes int32, bytes int64) schemas.JobLoad {
@@ -62,14 +63,13 @@ func TestLoadsAreMeasuredAndSmoothed(t *testing.T) {
 }
 
 // TestSteadyLoadsMoveNothing: the loads of jobs waver by a fifth from interval to interval. No job moves while the
-// fullest collector has a fifth of its room left, and no collector exceeds the bound.
+// fullest collector has a fifth of its room left, and no collector exceeds the bound. The seed is fixed: how often there
+// was room is a matter of chance.
 func TestSteadyLoadsMoveNothing(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 0))
+	rnd := rand.New(rand.NewPCG(1, 0))
 	compared := 0
 	for range 20 {
-		tree := islands(60, 60, 60, 60)
+		tree := topology.Regular(60, 60, 60, 60)
 		l := assign.NewLayout(tree, 6, nil)
 		nodes := tree.Nodes()
 		rnd.Shuffle(len(nodes), func(i, k int) { nodes[i], nodes[k] = nodes[k], nodes[i] })

@@ -3,7 +3,6 @@ package balancer
 import (
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,23 +14,6 @@ import (
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/topology"
 )
-
-func islands(sizes ...int) *topology.Tree {
-	var b strings.Builder
-	b.WriteString("root: m\nislands:\n")
-	for i, n := range sizes {
-		fmt.Fprintf(&b, "  - name: i%d\n    nodes: [", i)
-		for k := range n {
-			fmt.Fprintf(&b, "n%d-%d,", i, k)
-		}
-		b.WriteString("]\n")
-	}
-	tree, err := topology.ReadYAML(strings.NewReader(b.String()))
-	if err != nil {
-		panic(err)
-	}
-	return tree
-}
 
 func job(id string, nodes ...string) scheduler.Job {
 	return scheduler.Job{Job: schemas.Job{JobID: id, Nodes: nodes}}
@@ -73,7 +55,7 @@ func TestPlanAndTicksAgree(t *testing.T) {
 		for i := range sizes {
 			sizes[i] = 1 + r.IntN(12)
 		}
-		tree, p := islands(sizes...), 1+r.IntN(8)
+		tree, p := topology.Regular(sizes...), 1+r.IntN(8)
 		jobs := randomMix(r, tree)
 		lMax := 2 + r.IntN(20)
 		lim := assign.Limits{LMax: lMax, LDist: 1 + r.IntN(lMax), LocalMax: r.IntN(3), Literal: seed%3 == 0}

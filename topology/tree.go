@@ -25,6 +25,9 @@ var (
 
 const maxDepth = 64
 
+// none stands for the vertex above the root, and for the island of a root that is no island.
+const none int32 = -1
+
 // Tree is the machine: nodes below vertices below one root. The children of the root are its islands. A root that has
 // nodes of its own is an island too. A tree does not change once it is made, so goroutines may share it.
 type Tree struct {
@@ -40,9 +43,9 @@ type Tree struct {
 // vertex is a node, or what nodes are below. Indices in place of pointers keep a tree of a million nodes small.
 type vertex struct {
 	name   string
-	parent int32 // -1: the root
+	parent int32 // none: the root
 	depth  int32
-	island int32 // index into islands; -1: a root that is no island
+	island int32 // index into islands, or none
 	leaf   bool
 }
 
@@ -85,7 +88,7 @@ func newTree(root *branch) (*Tree, error) {
 		return nil, fmt.Errorf("%s: %w", root.at("root"), errName)
 	}
 	t := &Tree{inner: map[string]int32{}, leaf: map[string]int32{}, rack: map[string]int32{}}
-	t.vertices = append(t.vertices, vertex{name: root.name, parent: -1, island: -1})
+	t.vertices = append(t.vertices, vertex{name: root.name, parent: none, island: none})
 	if err := t.fill(root, 0); err != nil {
 		return nil, err
 	}
@@ -166,12 +169,30 @@ func Flat(nodes []string) *Tree {
 		inner: map[string]int32{"root": 0, "all": 1}, leaf: make(map[string]int32, len(nodes)),
 		rack: map[string]int32{}, islands: []string{"all"},
 	}
-	t.vertices = []vertex{{name: "root", parent: -1, island: -1}, {name: "all", depth: 1}}
+	t.vertices = []vertex{{name: "root", parent: none, island: none}, {name: "all", depth: 1}}
 	for _, n := range nodes {
 		if !t.has(n) {
 			t.leaf[n] = t.add(n, 1, true)
 			t.nodes = append(t.nodes, n)
 		}
+	}
+	return t
+}
+
+// Regular returns a tree with an island for each size, of at least one node each. The islands are i0, i1 and so on, and
+// the nodes of i0 are n0-0, n0-1 and so on.
+func Regular(sizes ...int) *Tree {
+	root := &branch{named: named{name: "root"}}
+	for i, size := range sizes {
+		island := &branch{named: named{name: fmt.Sprintf("i%d", i)}}
+		for k := range size {
+			island.nodes = append(island.nodes, named{name: fmt.Sprintf("n%d-%d", i, k)})
+		}
+		root.branches = append(root.branches, island)
+	}
+	t, err := newTree(root)
+	if err != nil {
+		panic(err) // only an island without nodes is wrong
 	}
 	return t
 }
@@ -219,7 +240,7 @@ func (t *Tree) RackIsland(rack string) (index int, ok bool) {
 	if !ok {
 		v, ok = t.inner[rack]
 	}
-	if !ok || t.vertices[v].island < 0 {
+	if !ok || t.vertices[v].island == none {
 		return 0, false
 	}
 	return int(t.vertices[v].island), true

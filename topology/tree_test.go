@@ -127,6 +127,16 @@ func TestFlat(t *testing.T) {
 	}
 }
 
+func TestRegular(t *testing.T) {
+	tree := Regular(2, 1)
+	if got := shape(tree); got != "root(i0(n0-0 n0-1) i1(n1-0))" {
+		t.Error(got)
+	}
+	if i, ok := tree.Island("n1-0"); !ok || i != 1 {
+		t.Errorf("node n1-0 is on island %d, there: %v", i, ok)
+	}
+}
+
 func FuzzReadYAML(f *testing.F) {
 	f.Add(twoIslands)
 	f.Add("root: &r m\nislands: [{name: *r, nodes: [a, *r]}]")

@@ -6,9 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // randomLayout is any layout that newLayout may make, and some that it does not.
@@ -35,10 +32,7 @@ func TestQuickEqualsLiteral(t *testing.T) {
 		jobs := randomJobs(r, nodes, r.IntN(40))
 		lMax := 2 + r.IntN(nodes+1)
 		lim := Limits{LMax: lMax, LDist: 1 + r.IntN(lMax), LocalMax: r.IntN(6)}
-		if diff := cmp.Diff(placeLiteral(l, jobs, lim), placeNearLinear(l, jobs, lim),
-			cmp.AllowUnexported(Placement{})); diff != "" {
-			t.Fatalf("seed %d (-literal +quick): %s", seed, diff)
-		}
+		wantSame(t, seed, placeLiteral(l, jobs, lim), placeNearLinear(l, jobs, lim))
 	}
 }
 
@@ -117,8 +111,8 @@ func (m *machine) check(b Assignment) string {
 			load[c] += t.PerNode
 		}
 	}
-	if diff := cmp.Diff(load, b.Load); diff != "" {
-		return "loads: " + diff
+	if !slices.Equal(load, b.Load) {
+		return fmt.Sprintf("loads %v, want %v", b.Load, load)
 	}
 	return ""
 }
@@ -479,12 +473,10 @@ func TestBoundedCases(t *testing.T) {
 	}
 }
 
-// TestOverloadTearsFewJobsApart: jobs send more than collectors may take, and waver. They stay whole but for
-// those that are split to spread them evenly at first.
+// TestOverloadTearsFewJobsApart: jobs send more than collectors may take, and waver. They stay whole but for those that
+// are split to spread them evenly at first. The seed is fixed: how many are split or move is a matter of chance.
 func TestOverloadTearsFewJobsApart(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 0))
+	rnd := rand.New(rand.NewPCG(1, 0))
 	l := regular(1600, 100, 4, 16)
 	var tasks []Task
 	total := int64(0)

@@ -1,32 +1,13 @@
 package assign
 
 import (
-	"fmt"
 	"math/rand/v2"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weirhpc/weir/topology"
 )
-
-func islands(sizes ...int) *topology.Tree {
-	var b strings.Builder
-	b.WriteString("root: m\nislands:\n")
-	for i, n := range sizes {
-		fmt.Fprintf(&b, "  - name: i%d\n    nodes: [", i)
-		for k := range n {
-			fmt.Fprintf(&b, "n%d-%d,", i, k)
-		}
-		b.WriteString("]\n")
-	}
-	tree, err := topology.ReadYAML(strings.NewReader(b.String()))
-	if err != nil {
-		panic(err)
-	}
-	return tree
-}
 
 func TestLayout(t *testing.T) {
 	tests := map[string]struct {
@@ -44,7 +25,7 @@ func TestLayout(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			l := NewLayout(islands(tt.sizes...), tt.collectors, nil)
+			l := NewLayout(topology.Regular(tt.sizes...), tt.collectors, nil)
 			if diff := cmp.Diff(tt.home, l.Home); diff != "" {
 				t.Errorf("home: %s", diff)
 			}
@@ -79,7 +60,7 @@ func TestLayoutOfPlaces(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			l := NewLayout(islands(tt.sizes...), len(tt.places), tt.places)
+			l := NewLayout(topology.Regular(tt.sizes...), len(tt.places), tt.places)
 			if diff := cmp.Diff(tt.home, l.Home); diff != "" {
 				t.Errorf("home: %s", diff)
 			}
@@ -99,7 +80,7 @@ func TestLayoutProperties(t *testing.T) {
 			sizes[i] = 1 + r.IntN(30)
 			total += sizes[i]
 		}
-		tree, p := islands(sizes...), 1+r.IntN(40)
+		tree, p := topology.Regular(sizes...), 1+r.IntN(40)
 		l := NewLayout(tree, p, nil)
 		used := map[int32]map[int]bool{}
 		for i, n := range l.Nodes {

@@ -1,0 +1,6 @@
+//go:build !race
+
+package kafkatest
+
+// Raced reports whether the race detector watches.
+const Raced = false
