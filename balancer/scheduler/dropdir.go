@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/weirhpc/weir/config"
-	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/naming"
 	"github.com/weirhpc/weir/schemas"
 )
@@ -22,7 +21,7 @@ import (
 const (
 	// maxDropBytes bounds a file of the drop directory.
 	maxDropBytes = 1 << 20
-	// manyDropFiles in the directory are worth a warning: 131,072 jobs. They are read all the same.
+	// manyDropFiles in the directory are worth a warning: those of 131,072 jobs. They are read all the same.
 	manyDropFiles = 1 << 18
 	// dropBatch is how many names are read at once.
 	dropBatch = 1 << 12
@@ -43,6 +42,7 @@ type DropDir struct {
 	dir    string
 	alone  bool // no other source knows the jobs
 	keepMs int64
+	many   int // so many files are worth a warning
 
 	files   map[string]*dropFile // as they were last read; only scan uses this and the next two
 	scans   int
@@ -71,19 +71,19 @@ type dropFile struct {
 // StartDropDir reads the directory once, and returns a source that reads it again at each poll until ctx ends.
 func StartDropDir(ctx context.Context, cfg config.Config) *DropDir {
 	d := newDropDir(cfg)
-	d.scan(time.Now())
-	go func() {
-		for kafka.Pause(ctx, cfg.Balance.Slurm.Poll) {
-			d.scan(time.Now())
-		}
-	}()
+	scan := func() (pause time.Duration) {
+		d.scan(time.Now())
+		return cfg.Balance.Slurm.Poll
+	}
+	pause := scan()
+	go repeat(ctx, pause, scan)
 	return d
 }
 
 func newDropDir(cfg config.Config) *DropDir {
 	return &DropDir{
 		dir: cfg.Balance.DropDir, alone: !cfg.Balance.Slurm.Enabled,
-		keepMs: (config.Outage + 2) * cfg.Interval.Milliseconds(),
+		keepMs: (config.Outage + 2) * cfg.Interval.Milliseconds(), many: manyDropFiles,
 	}
 }
 
@@ -117,9 +117,9 @@ func (d *DropDir) scan(now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.jobs, d.faults, d.broken = jobs, faults, nil
-	if len(d.files) > manyDropFiles {
+	if len(d.files) > d.many {
 		reason := fmt.Sprintf("the drop directory %s has more than %d files, which makes reading it slow: "+
-			"remove old ones, as deploy/slurm/epilog does", d.dir, manyDropFiles)
+			"remove old ones, as deploy/slurm/epilog does", d.dir, d.many)
 		d.broken = []Fault{{Followed: true, Reason: reason}}
 	}
 }

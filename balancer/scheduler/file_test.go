@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/topology"
 )
@@ -110,7 +111,7 @@ func TestParseJobsSkipsOnlyWhatIsWrong(t *testing.T) {
 }
 
 func TestParseJobsRefusesTheFile(t *testing.T) {
-	for text, reason := range map[string]string{
+	texts := map[string]string{
 		"":                            "line 1: empty; no jobs at all are written as jobs: []",
 		"# to come\n":                 "line 1: empty; no jobs at all",
 		"---\n":                       "line 1: empty; no jobs at all",
@@ -126,9 +127,11 @@ func TestParseJobsRefusesTheFile(t *testing.T) {
 		"- id: x":                     "line 1: a job file begins with the key jobs",
 		"x":                           "line 1: a job file begins with the key jobs",
 		goodFile + "---\n" + goodFile: "more than one",
-		"jobs:" + strings.Repeat("\n- {id: x, nodes: 'n[1-1000000]'}", 5): "line 6: " +
-			"more than 4194304 nodes in all jobs",
-	} {
+	}
+	if !kafkatest.Raced {
+		texts["jobs:"+strings.Repeat("\n- {id: x, nodes: 'n[1-1000000]'}", 5)] = "line 6: more than 4194304 nodes in all jobs"
+	}
+	for text, reason := range texts {
 		jobs, _, err := parseJobs([]byte(text))
 		if err == nil || !strings.Contains(err.Error(), reason) || jobs != nil ||
 			strings.ContainsAny(err.Error(), "\n!") {

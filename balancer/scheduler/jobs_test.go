@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,8 +13,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/topology"
 )
@@ -135,9 +136,9 @@ func checkRecords(t *testing.T, jobs []Job, faults []Fault) {
 	}
 }
 
-// busyMachine returns 100,000 jobs of one node each, in the order of their starts, of which all can be followed.
-func busyMachine(kind string) (*topology.Tree, []Job) {
-	const jobs, cores = 100_000, 128
+// busyMachine returns jobs of one node each, in the order of their starts, of which all can be followed.
+func busyMachine(kind string, jobs int) (*topology.Tree, []Job) {
+	const cores = 128
 	all := make([]Job, jobs)
 	names := map[string]bool{}
 	for i := range all {
@@ -187,17 +188,18 @@ var busyKinds = []string{
 // TestAdmitRemembersLittle: every plan admits all jobs, and what is allocated for each CPU of each costs seconds at
 // 100,000 jobs.
 func TestAdmitRemembersLittle(t *testing.T) {
+	count := 100_000
+	if kafkatest.Raced {
+		count = 20_000
+	}
 	for _, kind := range busyKinds {
-		tree, jobs := busyMachine(kind)
-		good := 0
-		allocated := testing.AllocsPerRun(1, func() {
-			followed, _ := admit(tree, jobs, time.UnixMilli(10_000_000))
-			good = len(followed)
-		})
-		if good != len(jobs) || allocated > 1.2*float64(len(jobs)) {
-			t.Errorf("%s: %d of %d jobs are followed, with %.0f allocations", kind, good, len(jobs), allocated)
+		tree, jobs := busyMachine(kind, count)
+		var good []Job
+		allocated := testing.AllocsPerRun(1, func() { good, _ = admit(tree, jobs, time.UnixMilli(10_000_000)) })
+		if len(good) != len(jobs) || allocated > 1.2*float64(len(jobs)) {
+			t.Errorf("%s: %d of %d jobs are followed, with %.0f allocations", kind, len(good), len(jobs), allocated)
 		}
-		if followed, _ := admit(tree, jobs, time.UnixMilli(10_000_000)); &followed[0] != &jobs[0] {
+		if &good[0] != &jobs[0] {
 			t.Errorf("%s: a list of which nothing changes was copied", kind)
 		}
 	}
@@ -206,7 +208,7 @@ func TestAdmitRemembersLittle(t *testing.T) {
 func BenchmarkAdmit(b *testing.B) {
 	for _, kind := range busyKinds {
 		b.Run(kind, func(b *testing.B) {
-			tree, jobs := busyMachine(kind)
+			tree, jobs := busyMachine(kind, 100_000)
 			for b.Loop() {
 				if good, _ := admit(tree, jobs, time.UnixMilli(10_000_000)); len(good) != len(jobs) {
 					b.Fatalf("%d jobs are followed", len(good))
@@ -217,11 +219,9 @@ func BenchmarkAdmit(b *testing.B) {
 }
 
 // TestAdmitEqualsClaims: what admit says of jobs is what Claims says of all of them in turn, in any order of their
-// starts.
+// starts. The seed is fixed, since the test counts the jobs that it refused.
 func TestAdmitEqualsClaims(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 0))
+	rnd := rand.New(rand.NewPCG(1, 0))
 	nodes := []string{"a", "b", "c", "d"}
 	tree, refused := topology.Flat(nodes), 0
 	for range 3000 {
@@ -265,8 +265,8 @@ func TestAdmitEqualsClaims(t *testing.T) {
 		}
 		given := slices.Clone(jobs)
 		good, faults := admit(tree, jobs, time.UnixMilli(7))
-		if diff := cmp.Diff(given, jobs); diff != "" {
-			t.Fatalf("the source's own list is changed: %s", diff)
+		if !reflect.DeepEqual(given, jobs) { // cmp is only asked for the difference: it is slow
+			t.Fatalf("the source's own list is changed: %s", cmp.Diff(given, jobs))
 		}
 		var follow []Job
 		for i, j := range given {
@@ -275,8 +275,8 @@ func TestAdmitEqualsClaims(t *testing.T) {
 				follow = append(follow, j)
 			}
 		}
-		if diff := cmp.Diff(follow, good, cmpopts.EquateEmpty()); diff != "" {
-			t.Fatal(diff)
+		if len(follow)+len(good) > 0 && !reflect.DeepEqual(follow, good) {
+			t.Fatal(cmp.Diff(follow, good))
 		}
 		refused += len(faults)
 		if len(good) != len(jobs)-len(want) || len(faults) != len(want) {

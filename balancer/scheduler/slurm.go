@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/weirhpc/weir/config"
-	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -59,12 +58,13 @@ type SlurmSource struct {
 // StartSlurm polls once, and returns a source that polls again until ctx ends.
 func StartSlurm(ctx context.Context, cfg config.Config) *SlurmSource {
 	s := newSlurmSource(cfg)
-	took := s.poll(ctx)
-	go func() {
-		for kafka.Pause(ctx, max(s.cfg.Poll, took)) { // a busy controller is asked half of the time at most
-			took = s.poll(ctx)
-		}
-	}()
+	poll := func() (pause time.Duration) {
+		begun := time.Now()
+		s.poll(ctx, begun)
+		return max(s.cfg.Poll, time.Since(begun)) // a busy controller is asked half of the time at most
+	}
+	pause := poll()
+	go repeat(ctx, pause, poll)
 	return s
 }
 
@@ -86,11 +86,10 @@ func (s *SlurmSource) Nodes() []string {
 	return s.nodes
 }
 
-// poll asks once, and returns how long that took. It does not change what Jobs returned before.
-func (s *SlurmSource) poll(ctx context.Context) time.Duration {
+// poll asks once. It does not change what Jobs returned before.
+func (s *SlurmSource) poll(ctx context.Context, now time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
-	now := time.Now()
 	err := s.ask(ctx, now)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,12 +99,11 @@ func (s *SlurmSource) poll(ctx context.Context) time.Duration {
 			since = "since " + s.good.UTC().Format(time.RFC3339) + "; its jobs of then stay in force"
 		}
 		s.broken = []Fault{{Reason: fmt.Sprintf("Slurm has not answered %s: %v", since, err), Unread: s.good.IsZero()}}
-		return time.Since(now)
+		return
 	}
 	jobs, faults := s.book.list()
 	s.jobs, s.faults = jobs, slices.Concat(s.machineFaults, s.slow, faults)
 	s.broken, s.good, s.nodes = nil, now, s.book.names
-	return time.Since(now)
 }
 
 // ask brings the book up to date. After an error the book has its old jobs, and possibly newer nodes and allocations.

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -16,12 +17,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/topology"
 )
 
 // epoch is the second from which the rows of these tests count.
 const epoch = 1_795_000_000
+
+// dayLater is when these tests poll, whatever this machine's clock says.
+var dayLater = time.Unix(epoch+86_400, 0)
 
 func slurmConfig() config.Config {
 	cfg := config.Default()
@@ -264,11 +269,9 @@ func TestSlurmFaultsSkipOneJob(t *testing.T) {
 }
 
 // TestSlurmPlansOnlyWhatIsHeld moves jobs about at random. At every plan, a job has the nodes on which it ran in all
-// answers since the interval began, and in the one before.
+// answers since the interval began, and in the one before. The seed is fixed, since the test counts how often it looked.
 func TestSlurmPlansOnlyWhatIsHeld(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 0))
+	rnd := rand.New(rand.NewPCG(1, 0))
 	checked := 0
 	for range 60 {
 		s := newStory(t)
@@ -407,8 +410,32 @@ func (f *fakeSlurm) write(name, text string) {
 
 func (f *fakeSlurm) source() *SlurmSource {
 	cfg := slurmConfig()
-	cfg.Balance.Slurm.Bin, cfg.Balance.Slurm.Timeout = f.dir, 5*time.Second
+	cfg.Balance.Slurm.Bin, cfg.Balance.Slurm.Timeout = f.dir, 90*time.Second // for a busy machine
 	return newSlurmSource(cfg)
+}
+
+func (f *fakeSlurm) read(name string) string {
+	text, _ := os.ReadFile(filepath.Join(f.dir, name)) // a file that is not there yet is empty
+	return string(text)
+}
+
+// hang polls until something holds, and then on until the returned function ends the time of this poll and waits for
+// it. A busy machine may need any time until then, so no limit in seconds would do.
+func (f *fakeSlurm) hang(s *SlurmSource, what string, holds func() bool) (end func()) {
+	f.t.Helper()
+	ctx, cancel := context.WithCancel(f.t.Context())
+	ended := make(chan struct{})
+	go func() { s.poll(ctx, dayLater); close(ended) }()
+	kafkatest.Eventually(f.t, what, holds)
+	return func() {
+		f.t.Helper()
+		cancel()
+		select {
+		case <-ended:
+		case <-time.After(90 * time.Second):
+			f.t.Fatal("the poll goes on after its time")
+		}
+	}
 }
 
 // job writes a row of squeue and what scontrol shows of the job.
@@ -431,8 +458,8 @@ func TestMixedMachine(t *testing.T) {
 	cfg := slurmConfig()
 	cfg.Balance.Slurm.CPUIDs = "spread, gpu[01,09]=block, fat1=interleaved, gpu[01-02]=spread"
 	s.book = newSlurmBook(cfg)
-	s.poll(t.Context())
-	jobs, faults := s.Jobs(time.Now())
+	s.poll(t.Context(), dayLater)
+	jobs, faults := s.Jobs(dayLater)
 	got := map[string][]int32{}
 	for _, j := range jobs {
 		got[j.Nodes[0]] = j.Cpus
@@ -458,8 +485,8 @@ func TestSlurmSourceShares(t *testing.T) {
 	f.write("scontrol.4", "JobId=4 HetJobId=4 JobName=d\n"+
 		"     Nodes=n3 CPU_IDs=0-1 Mem=0 GRES=\n     Nodes=n4 CPU_IDs=1 Mem=0 GRES=\n")
 	s := f.source()
-	s.poll(t.Context())
-	jobs, faults := s.Jobs(time.Now())
+	s.poll(t.Context(), dayLater)
+	jobs, faults := s.Jobs(dayLater)
 	if len(faults) > 0 || len(jobs) != 4 {
 		t.Fatal(jobs, faults)
 	}
@@ -489,7 +516,7 @@ func TestSlurmSourceShares(t *testing.T) {
 		t.Errorf("they hold %s", got)
 	}
 	// What is known is not asked for again.
-	s.poll(t.Context())
+	s.poll(t.Context(), dayLater)
 	asked, err := os.ReadFile(filepath.Join(f.dir, "scontrol.asked"))
 	if err != nil || strings.Count(string(asked), "\n") != 3 || strings.Contains(string(asked), "show job\n") {
 		t.Errorf("scontrol was asked %q, error %v: three jobs have parts of nodes", asked, err)
@@ -500,7 +527,7 @@ func TestSlurmSourceShares(t *testing.T) {
 // such nodes did.
 func TestSlurmIsAskedForPlainNumbers(t *testing.T) {
 	f := newFakeSlurm(t)
-	f.source().poll(t.Context())
+	f.source().poll(t.Context(), dayLater)
 	for _, name := range []string{"squeue", "sinfo"} {
 		asked, err := os.ReadFile(filepath.Join(f.dir, name+"-asked"))
 		if err != nil || !slices.Contains(strings.Fields(string(asked)), "--noconvert") {
@@ -514,8 +541,8 @@ func TestSlurmBadNodesAreOneFault(t *testing.T) {
 	f.write("sinfo", "#!/bin/sh\nprintf 'n1|2|1|2|1\\nn2|1K|2|256|2\\nn3|0|0|0|0\\nn4|2|1|2|1\\n'\n")
 	f.job(1, "0-1", "n1", "x,y", "a")
 	s := f.source()
-	s.poll(t.Context())
-	jobs, faults := s.Jobs(time.Now())
+	s.poll(t.Context(), dayLater)
+	jobs, faults := s.Jobs(dayLater)
 	if len(jobs) != 1 || !slices.Equal(s.Nodes(), []string{"n1", "n4"}) {
 		t.Errorf("jobs %v on nodes %v", jobs, s.Nodes())
 	}
@@ -526,8 +553,8 @@ func TestSlurmBadNodesAreOneFault(t *testing.T) {
 	}
 	f.write("sinfo", "#!/bin/sh\necho NODELIST CPUS\n")
 	s = f.source()
-	s.poll(t.Context())
-	if _, faults := s.Jobs(time.Now()); len(faults) != 1 || faults[0].Followed ||
+	s.poll(t.Context(), dayLater)
+	if _, faults := s.Jobs(dayLater); len(faults) != 1 || faults[0].Followed ||
 		!strings.Contains(faults[0].Reason, "NODELIST") {
 		t.Errorf("an answer without a node is none: faults %v", faults)
 	}
@@ -590,8 +617,8 @@ func TestSlurmSaysWhenJobsAreHidden(t *testing.T) {
 		f.write("scontrol.users", tt.users)
 		s := f.source()
 		s.uid = tt.uid
-		s.poll(t.Context())
-		_, faults := s.Jobs(time.Now())
+		s.poll(t.Context(), dayLater)
+		_, faults := s.Jobs(dayLater)
 		if tt.hidden == "" {
 			if len(faults) != 0 {
 				t.Errorf("%s: faults %v", name, faults)
@@ -610,7 +637,7 @@ func TestSlurmSaysWhenJobsAreHidden(t *testing.T) {
 func TestSlurmIsAskedForBoundedTexts(t *testing.T) {
 	f := newFakeSlurm(t)
 	f.write("squeue", "#!/bin/sh\necho \"$*\" >\"$0.asked\"\n")
-	f.source().poll(t.Context())
+	f.source().poll(t.Context(), dayLater)
 	asked, err := os.ReadFile(filepath.Join(f.dir, "squeue.asked"))
 	if err != nil || !strings.Contains(string(asked), "NodeList:0|") ||
 		!strings.Contains(string(asked), "Account:200|,Name:200;") {
@@ -636,8 +663,8 @@ func TestSlurmSourceIsNotFooled(t *testing.T) {
 	f.job(2, "0", "n2", "x", "victim")
 	f.job(3, "0", "n3", "x", "evil too\n     Nodes=n3 CPU_IDs=1 Mem=0 GRES=")
 	s := f.source()
-	s.poll(t.Context())
-	jobs, faults := s.Jobs(time.Now())
+	s.poll(t.Context(), dayLater)
+	jobs, faults := s.Jobs(dayLater)
 	if len(jobs) != 1 || jobs[0].JobID != "2" || !slices.Equal(jobs[0].Nodes, []string{"n2"}) ||
 		!slices.Equal(jobs[0].Cpus, []int32{0}) {
 		t.Errorf("jobs %+v", jobs)
@@ -652,31 +679,37 @@ func TestSlurmSourceIsNotFooled(t *testing.T) {
 }
 
 func TestSlurmSourceKeepsItsLastJobs(t *testing.T) {
-	for name, tt := range map[string]struct{ squeue, reason string }{
-		"hangs":    {"#!/bin/sh\nexec sleep 60\n", "no answer within 1s"},
-		"child":    {"#!/bin/sh\nsleep 60\n", "no answer within 1s"},
-		"fails":    {"#!/bin/sh\necho slurm_load_jobs error: Unable to contact >&2\nexit 1\n", "Unable to contact"},
-		"unknown":  {"#!/bin/sh\necho JOBID PARTITION\n", "none that weir knows"},
-		"cut off":  {"#!/bin/sh\nprintf 1\n", "none that weir knows"},
-		"no shell": {"#!/nowhere\n", "starting squeue"},
+	long, short := 90*time.Second, 200*time.Millisecond
+	for name, tt := range map[string]struct {
+		squeue, reason string
+		timeout        time.Duration
+	}{
+		"hangs": {"#!/bin/sh\nexec sleep 60\n", "no answer within 200ms", short},
+		"child": {"#!/bin/sh\nsleep 60\n", "no answer within 200ms", short},
+		"fails": {
+			"#!/bin/sh\necho slurm_load_jobs error: Unable to contact >&2\nexit 1\n", "Unable to contact", long,
+		},
+		"unknown":  {"#!/bin/sh\necho JOBID PARTITION\n", "none that weir knows", long},
+		"cut off":  {"#!/bin/sh\nprintf 1\n", "none that weir knows", long},
+		"no shell": {"#!/nowhere\n", "starting squeue", long},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFakeSlurm(t)
 			f.job(1, "0-1", "n1", "x,y", "a")
 			s := f.source()
-			s.cfg.Timeout = time.Second
-			s.poll(t.Context())
-			before, faults := s.Jobs(time.Now())
+			s.poll(t.Context(), dayLater)
+			before, faults := s.Jobs(dayLater)
 			if len(before) != 1 || len(faults) > 0 {
 				t.Fatal(before, faults)
 			}
 			f.write("squeue", tt.squeue)
+			s.cfg.Timeout = tt.timeout
 			started := time.Now()
-			s.poll(t.Context())
-			if d := time.Since(started); d > 4*time.Second {
+			s.poll(t.Context(), dayLater)
+			if d := time.Since(started); d > 30*time.Second { // half of what squeue would take
 				t.Errorf("the poll took %v", d)
 			}
-			after, faults := s.Jobs(time.Now())
+			after, faults := s.Jobs(dayLater)
 			if diff := cmp.Diff(before, after); diff != "" {
 				t.Error(diff)
 			}
@@ -685,8 +718,9 @@ func TestSlurmSourceKeepsItsLastJobs(t *testing.T) {
 				t.Errorf("faults %v, want %q", faults, tt.reason)
 			}
 			f.write("squeue", fakeSqueue)
-			s.poll(t.Context())
-			if again, faults := s.Jobs(time.Now()); len(faults) > 0 || len(again) != 1 {
+			s.cfg.Timeout = long
+			s.poll(t.Context(), dayLater)
+			if again, faults := s.Jobs(dayLater); len(faults) > 0 || len(again) != 1 {
 				t.Errorf("it answers again: %v, %v", again, faults)
 			}
 		})
@@ -703,9 +737,9 @@ func TestSlurmSourceAsksAloneInTurn(t *testing.T) {
 	f.write("scontrol.01", "JobId=99 JobName=forged\n     Nodes=n2 CPU_IDs=0 Mem=0 GRES=\n")
 	f.job(99, "0", "n2", "x", "victim")
 	s := f.source()
-	s.poll(t.Context())
-	s.poll(t.Context())
-	jobs, faults := s.Jobs(time.Now())
+	s.poll(t.Context(), dayLater)
+	s.poll(t.Context(), dayLater)
+	jobs, faults := s.Jobs(dayLater)
 	if len(jobs) != 1 || jobs[0].JobID != "99" || len(faults) != askedAlone {
 		t.Errorf("jobs %+v, faults %v", jobs, faults)
 	}
@@ -719,13 +753,12 @@ func TestSlurmIsNotAskedForAllJobsWhereFewAreNew(t *testing.T) {
 for last`, 1))
 	f.job(1, "0", "n1", "x", "a")
 	s := f.source()
-	s.cfg.Timeout = 20 * time.Second
-	s.poll(t.Context())
+	s.poll(t.Context(), dayLater)
 	for id := range askedAlone {
 		f.job(2+id, "1", "n"+strconv.Itoa(1+id), "x", "b")
 	}
-	s.poll(t.Context())
-	jobs, faults := s.Jobs(time.Now())
+	s.poll(t.Context(), dayLater)
+	jobs, faults := s.Jobs(dayLater)
 	if len(jobs) != 1+askedAlone || len(faults) != 0 {
 		t.Errorf("%d jobs, faults %v", len(jobs), faults)
 	}
@@ -739,18 +772,21 @@ func TestSlurmListGoesOnWhereAllJobsTakeTooLong(t *testing.T) {
 for last`, 1))
 	f.job(1, "0-1", "n1", "x,y", "whole")
 	s := f.source()
-	s.cfg.Timeout = 6 * time.Second
-	s.poll(t.Context())
+	s.poll(t.Context(), dayLater)
 	const many = 2*askedAlone + 3
 	for id := range many {
 		f.job(100+id, "1", "n"+strconv.Itoa(2+id), "x", "b")
 	}
 	f.write("sinfo", "#!/bin/sh\nfor i in $(seq 50); do echo \"n$i|2|1|2|1\"; done\n")
 	f.write("squeue.1", row(1, 0, "COMPLETED", 1, 50, 2, "n1"))
+	askedForAll := func() bool { return strings.Contains(f.read("scontrol.asked"), "show job\n") }
 	for i, want := range []int{askedAlone, 2 * askedAlone, many} {
-		started := time.Now()
-		s.poll(t.Context())
-		jobs, faults := s.Jobs(time.Now())
+		if i == 0 {
+			f.hang(s, "scontrol being asked for all", askedForAll)()
+		} else {
+			s.poll(t.Context(), dayLater)
+		}
+		jobs, faults := s.Jobs(dayLater)
 		if len(jobs) != want || jobs[0].JobID == "1" { // which ended long ago
 			t.Fatalf("poll %d: %d jobs, want %d; faults %v", i, len(jobs), want, faults)
 		}
@@ -759,30 +795,24 @@ for last`, 1))
 		}) {
 			t.Errorf("poll %d: faults %v", i, faults)
 		}
-		if i == 0 {
-			if d := time.Since(started); d < s.cfg.Timeout {
-				t.Errorf("scontrol was not asked for all: %v", d)
-			}
-		}
 	}
-	asked, err := os.ReadFile(filepath.Join(f.dir, "scontrol.asked"))
-	if err != nil || strings.Count(string(asked), "show job\n") != 1 {
-		t.Errorf("scontrol was asked %q, error %v: once for all is enough", asked, err)
+	if asked := f.read("scontrol.asked"); strings.Count(asked, "show job\n") != 1 {
+		t.Errorf("scontrol was asked %q: once for all is enough", asked)
 	}
 }
 
 // TestSlurmPollsFollowTheDurationOfTheLast: a controller that takes its time for an answer is not asked all the time.
 func TestSlurmPollsFollowTheDurationOfTheLast(t *testing.T) {
 	f := newFakeSlurm(t)
-	f.write("squeue", "#!/bin/sh\necho >>\"$0-polls\"\nexec sleep 0.4\n")
+	// The fourth answer never comes, so that no process writes here when the test is over.
+	f.write("squeue", "#!/bin/sh\necho >>\"$0-polls\"\n[ $(wc -l <\"$0-polls\") -lt 4 ] || exec sleep 60\nexec sleep 0.1\n")
 	cfg := slurmConfig()
 	cfg.Balance.Slurm.Bin, cfg.Balance.Slurm.Poll = f.dir, 10*time.Millisecond
 	started := time.Now()
 	StartSlurm(t.Context(), cfg)
-	time.Sleep(1500 * time.Millisecond)
-	polls, err := os.ReadFile(filepath.Join(f.dir, "squeue-polls"))
-	if most := 1 + int(time.Since(started)/(800*time.Millisecond)); err != nil || len(polls) > most {
-		t.Errorf("%d polls, want at most %d; error %v", len(polls), most, err)
+	kafkatest.Eventually(t, "the fourth poll", func() bool { return len(f.read("squeue-polls")) >= 4 })
+	if d := time.Since(started); d < 3*2*100*time.Millisecond {
+		t.Errorf("three polls of 0.1 s each, and the pauses after them, took %v together", d)
 	}
 }
 
@@ -791,14 +821,14 @@ func TestSlurmSourceKeepsJobsWhereAPollRunsOutOfTime(t *testing.T) {
 	f := newFakeSlurm(t)
 	f.job(1, "0", "n1", "x", "a")
 	s := f.source()
-	s.cfg.Timeout = 2 * time.Second
-	s.poll(t.Context())
+	s.poll(t.Context(), dayLater)
 	f.job(1, "0", "n2", "x", "a")
-	f.write("scontrol", "#!/bin/sh\nfor last; do :; done\n[ \"$last\" = job ] || exec sleep 30\n")
-	s.poll(t.Context())
-	jobs, faults := s.Jobs(time.Now())
+	f.write("scontrol",
+		"#!/bin/sh\nfor last; do :; done\n[ \"$last\" = job ] || { echo >\"$0-hangs\"; exec sleep 60; }\n")
+	f.hang(s, "scontrol", func() bool { return f.read("scontrol-hangs") != "" })()
+	jobs, faults := s.Jobs(dayLater)
 	if len(jobs) != 1 || !slices.Equal(jobs[0].Nodes, []string{"n1"}) || len(faults) != 1 ||
-		!strings.Contains(faults[0].Reason, "no answer within 2s") {
+		!strings.Contains(faults[0].Reason, "no answer within 1m30s") {
 		t.Errorf("jobs %+v, faults %v", jobs, faults)
 	}
 }
@@ -809,60 +839,49 @@ func TestSlurmSourceIsNotHeldByADaemon(t *testing.T) {
 	f := newFakeSlurm(t)
 	f.write("squeue", "#!/bin/sh\nsetsid sh -c 'echo $$ >'$0'.child; exec sleep 300' 2>/dev/null &\nexit 0\n")
 	s := f.source()
-	s.cfg.Timeout = time.Second
-	done := make(chan struct{})
-	go func() { s.poll(t.Context()); close(done) }()
-	select {
-	case <-done:
-	case <-time.After(60 * time.Second):
-		t.Error("a poll waits for a daemon")
-	}
-	if _, faults := s.Jobs(time.Now()); len(faults) != 1 || !strings.Contains(faults[0].Reason, "no answer within 1s") {
+	child := 0
+	f.hang(s, "the daemon", func() bool { child = f.child(); return child > 0 })()
+	if _, faults := s.Jobs(dayLater); len(faults) != 1 ||
+		!strings.Contains(faults[0].Reason, "no answer within 1m30s") {
 		t.Error(faults)
 	}
-	if text, err := os.ReadFile(filepath.Join(f.dir, "squeue.child")); err != nil {
-		t.Error(err)
-	} else if child, err := strconv.Atoi(strings.TrimSpace(string(text))); err != nil ||
-		syscall.Kill(child, syscall.SIGKILL) != nil {
-		t.Errorf("the daemon, %q, was not to be ended", text)
+	if err := syscall.Kill(child, syscall.SIGKILL); err != nil {
+		t.Errorf("the daemon, process %d, was not to be ended: %v", child, err)
 	}
+}
+
+// child returns the process that squeue has written down, or 0.
+func (f *fakeSlurm) child() int {
+	line, complete := strings.CutSuffix(f.read("squeue.child"), "\n")
+	child, err := strconv.Atoi(line)
+	if !complete || err != nil {
+		return 0
+	}
+	return child
+}
+
+// alive reports whether a process runs. One that is dead and not yet waited for does not.
+func alive(process int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", process))
+	return err == nil && !strings.Contains(string(stat), ") Z ")
 }
 
 func TestSlurmSourceNeverBlocks(t *testing.T) {
 	f := newFakeSlurm(t)
-	f.write("squeue", "#!/bin/sh\nsleep 60 &\necho $! >$0.child\nwait\n") // a site's own, around Slurm's
+	f.write("squeue", "#!/bin/sh\nsleep 300 &\necho $! >$0.child\nwait\n") // a site's own, around Slurm's
 	s := f.source()
-	s.cfg.Timeout = 2 * time.Second
-	done := make(chan struct{})
-	go func() { s.poll(t.Context()); close(done) }()
-	time.Sleep(200 * time.Millisecond)
-	started := time.Now()
-	s.Jobs(started)
-	if d := time.Since(started); d > 100*time.Millisecond {
-		t.Errorf("Jobs took %v while squeue hung", d)
+	child := 0
+	end := f.hang(s, "squeue", func() bool { child = f.child(); return child > 0 })
+	s.Jobs(dayLater)
+	if !alive(child) {
+		t.Error("Jobs waited for squeue, which hung")
 	}
-	<-done
-	if _, faults := s.Jobs(started); len(faults) != 1 || !strings.Contains(faults[0].Reason, "since weir started") ||
+	end()
+	if _, faults := s.Jobs(dayLater); len(faults) != 1 || !strings.Contains(faults[0].Reason, "since weir started") ||
 		!faults[0].Unread {
 		t.Error(faults)
 	}
-	text, err := os.ReadFile(filepath.Join(f.dir, "squeue.child"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	child, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child))
-		if err != nil || strings.Contains(string(stat), ") Z ") { // gone, or dead and not yet waited for
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("what squeue started, process %d, goes on", child)
-		}
-	}
+	kafkatest.Eventually(t, "the end of what squeue started", func() bool { return !alive(child) })
 }
 
 func FuzzSlurmAnswers(f *testing.F) {

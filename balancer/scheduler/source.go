@@ -5,6 +5,7 @@
 package scheduler
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -67,6 +68,20 @@ func faultsOf(jobs []Job, faults []Fault) []Fault {
 	return slices.DeleteFunc(slices.Clone(faults), func(f Fault) bool {
 		return f.Followed && f.JobID != "" && !followed[schemas.JobKey{JobID: f.JobID, Restart: f.Restart}]
 	})
+}
+
+// repeat polls until ctx ends. Before each poll it waits for the pause that the poll before asked for.
+func repeat(ctx context.Context, pause time.Duration, poll func() (pause time.Duration)) {
+	for {
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		pause = poll()
+	}
 }
 
 type fixed []Job
