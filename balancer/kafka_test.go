@@ -1,10 +1,9 @@
 package balancer
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,52 +14,22 @@ import (
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
 )
-
-// lines is a log that a test can read while it is written.
-type lines struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lines) count(text string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.b.String(), text)
-}
-
-func (l *lines) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
 // broker starts an in-process broker with weir's topics, and a configuration with short intervals for it.
 func broker(t *testing.T) (*kfake.Cluster, config.Config) {
 	t.Helper()
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cluster.Close)
+	cluster := kafkatest.Broker(t)
 	cfg := config.Default()
 	cfg.Prefix = "t."
-	cfg.Interval, cfg.PlanMargin, cfg.Grace, cfg.BackoffCap = 200*time.Millisecond, 50*time.Millisecond,
+	cfg.Interval, cfg.PlanMargin, cfg.Grace, cfg.BackoffCap = 150*time.Millisecond, 50*time.Millisecond,
 		50*time.Millisecond, 100*time.Millisecond
 	cfg.Collectors, cfg.Partitions = 3, config.Partitions{Routes: 5, JobSummary: 1, Partials: 1}
 	cfg.Balance.LMax, cfg.Balance.LDist = 4, 3
 	cfg.Kafka.Brokers = cluster.ListenAddrs()
-	for _, topic := range schemas.Topics(cfg.Prefix, schemas.Sizes{
-		Collectors: cfg.Collectors, Routes: 5, Partials: 1, JobSummary: 1, Replication: 1,
-		CountersRetention: time.Hour, SummaryRetention: time.Hour,
-	}) {
-		if err := cluster.CreateTopic(topic.Name, int32(topic.Partitions), topic.Config); err != nil {
-			t.Fatal(err)
-		}
-	}
+	kafkatest.CreateTopics(t, cluster, cfg)
 	return cluster, cfg
 }
 
@@ -74,25 +43,17 @@ type reader struct {
 	gone   []string                // nodes with a tombstone, in order
 	states []*schemas.BalanceState
 	hash   map[string]int32 // partition of each node's Route
+	began  time.Time        // when the first Tick was written
 }
 
 func newReader(t *testing.T, cfg config.Config) *reader {
 	t.Helper()
-	opts, err := kafka.ClientOpts(context.Background(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var topics []string
 	for _, name := range []string{schemas.TopicCounters, schemas.TopicRoutes, schemas.TopicBalance, schemas.TopicJobs} {
 		topics = append(topics, cfg.Prefix+name)
 	}
-	cl, err := kgo.NewClient(append(opts, kgo.ConsumeTopics(topics...),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()))...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cl.Close)
+	cl := kafkatest.Client(t, cfg.Kafka.Brokers, kgo.ConsumeTopics(topics...),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
 	return &reader{
 		t: t, cl: cl, ticks: map[int32][]*schemas.Tick{}, routes: map[string][]*schemas.Route{},
 		jobs: map[string]*schemas.Job{}, hash: map[string]int32{},
@@ -102,7 +63,7 @@ func newReader(t *testing.T, cfg config.Config) *reader {
 // until reads on until it has what done wants.
 func (r *reader) until(what string, done func() bool) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(r.t.Context(), 90*time.Second)
 	defer cancel()
 	for !done() {
 		fetches := r.cl.PollFetches(ctx)
@@ -124,6 +85,9 @@ func (r *reader) until(what string, done func() bool) {
 			}
 			switch v := record.(type) {
 			case *schemas.Tick:
+				if r.began.IsZero() {
+					r.began = k.Timestamp
+				}
 				r.ticks[k.Partition] = append(r.ticks[k.Partition], v)
 				if string(k.Key) != fmt.Sprintf("c%d", k.Partition) {
 					r.t.Errorf("a Tick of partition %d has key %s", k.Partition, k.Key)
@@ -141,6 +105,27 @@ func (r *reader) until(what string, done func() bool) {
 
 func (r *reader) atLeast(ticks int) func() bool {
 	return func() bool { return len(r.ticks[0]) >= ticks }
+}
+
+// more is for so many Ticks of intervals that begin from now on. Others may be on the topic already, and not yet read.
+func (r *reader) more(ticks int) func() bool {
+	since := time.Now().UnixMilli()
+	return func() bool {
+		i := slices.IndexFunc(r.ticks[0], func(t *schemas.Tick) bool { return t.IntervalStart >= since })
+		return i >= 0 && len(r.ticks[0])-i >= ticks
+	}
+}
+
+// entries returns how many jobs the newest Route of each of some nodes has.
+func (r *reader) entries(nodes ...string) (counts []int) {
+	for _, n := range nodes {
+		count := 0
+		if of := r.routes[n]; len(of) > 0 {
+			count = len(of[len(of)-1].Entries)
+		}
+		counts = append(counts, count)
+	}
+	return counts
 }
 
 // checkTicks wants every partition to have one Tick for each interval, without a hole.

@@ -2,6 +2,7 @@ package balancer
 
 import (
 	"context"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -12,7 +13,7 @@ import (
 	"github.com/weirhpc/weir/balancer/assign"
 	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
-	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/topology"
 )
@@ -123,12 +124,13 @@ func TestSteadyLoadsMoveNothing(t *testing.T) {
 // TestHeavyJobIsSpreadOnceItWasMeasured: a job fits one collector by its nodes, and does not by what collectors say
 // that it sends.
 func TestHeavyJobIsSpreadOnceItWasMeasured(t *testing.T) {
+	t.Parallel()
 	_, cfg := broker(t)
 	cfg.Balance.LMax, cfg.Balance.LDist, cfg.Balance.NodeBytes = 0, 0, 1000
-	cfg.Balance.PartitionBytesPerS = 100_000 // 10,000 bytes in an interval of 200 ms
+	cfg.Interval, cfg.Balance.PartitionBytesPerS = 200*time.Millisecond, 100_000 // 10,000 bytes in an interval
 	produceProgress(t, cfg, 1, load("of before", 1, 10))
 	background(t, func(ctx context.Context) error {
-		return Run(ctx, cfg, sixNodes(), scheduler.Fixed(job("heavy", "a", "b", "c", "d")), (&lines{}).logger(),
+		return Run(ctx, cfg, sixNodes(), scheduler.Fixed(job("heavy", "a", "b", "c", "d")), slog.New(slog.DiscardHandler),
 			unseen())
 	})
 	r := newReader(t, cfg)
@@ -154,15 +156,7 @@ func TestHeavyJobIsSpreadOnceItWasMeasured(t *testing.T) {
 // produceProgress says what jobs sent to a partition, as its collector does.
 func produceProgress(t *testing.T, cfg config.Config, partition int32, said ...schemas.JobLoad) {
 	t.Helper()
-	opts, err := kafka.ClientOpts(context.Background(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cl, err := kgo.NewClient(append(opts, kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cl.Close()
+	cl := kafkatest.Client(t, cfg.Kafka.Brokers, kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	value, err := schemas.Marshal(&schemas.Progress{Closed: new(time.Now().UnixMilli()), Loads: said})
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -83,7 +84,7 @@ func TestJobRecordsSayWhatIsInDoubt(t *testing.T) {
 // TestFaultsInTheLog: a list that cannot be read is no job that is skipped, nor is a job of which something is in
 // doubt.
 func TestFaultsInTheLog(t *testing.T) {
-	var out lines
+	var out kafkatest.Log
 	registry := prometheus.NewRegistry()
 	b := newBalancer(config.Default(), sixNodes(), asked{
 		[]scheduler.Job{job("run", "a"), job("clash", "a")},
@@ -92,7 +93,7 @@ func TestFaultsInTheLog(t *testing.T) {
 			{JobID: "bad", Reason: "no nodes"},
 			{JobID: "run", Reason: "no end", Followed: true},
 		},
-	}, out.logger(), NewMetrics(registry))
+	}, out.Logger(), NewMetrics(registry))
 	b.jobs(time.Now())
 	if skipped := shown(t, registry)["jobs SKIPPED"]; skipped != 2 {
 		t.Errorf("%v jobs are shown as skipped", skipped)
@@ -106,8 +107,8 @@ func TestFaultsInTheLog(t *testing.T) {
 		`level=WARN msg="job is followed, but not as it is given" job_id=run restart=0 reason="no end"`,
 		`level=INFO msg="jobs skipped in all" count=2 jobs=1 jobs_in_doubt=1 lists_unreadable=1`,
 	} {
-		if out.count(line) != 1 {
-			t.Errorf("%d times %s in:\n%s", out.count(line), line, out.b.String())
+		if out.Count(line) != 1 {
+			t.Errorf("%d times %s in:\n%s", out.Count(line), line, out.String())
 		}
 	}
 }
