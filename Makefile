@@ -17,9 +17,10 @@ up: build
 # The race detector makes pure code eight times slower and finds nothing in it: the first command runs few of its random
 # cases. The others run all of them.
 FOLDS := TestSimulated|TestAccountsClose|TestHostileInputs|TestLoadsFit
+PLANS := TestRouteOfVery|TestTicksOfMany|TestAdmitRemembers|TestParseJobsRefuses
 test:
 	$(GO) test -race -count=1 -timeout 10m ./...
-	$(GO) test -count=1 -timeout 10m -run '$(FOLDS)' ./processors
+	$(GO) test -count=1 -timeout 10m -run '$(FOLDS)|$(PLANS)' ./processors ./balancer ./balancer/scheduler
 	$(GO) test -count=1 -timeout 10m ./schemas ./quantile
 
 # The Python modules by which TestOutsideReader reads what weir writes. Needs python3 (3.11) with pip or venv; where it is
