@@ -64,8 +64,8 @@ func TestLoadsAreMeasuredAndSmoothed(t *testing.T) {
 }
 
 // TestSteadyLoadsMoveNothing: the loads of jobs waver by a fifth from interval to interval. No job moves while the
-// fullest collector has a fifth of its room left, and no collector exceeds the bound. The seed is fixed: how often there
-// was room is a matter of chance.
+// fullest collector has a fifth of its room left, and no collector exceeds the bound. The seed is fixed: how often
+// there was room is a matter of chance.
 func TestSteadyLoadsMoveNothing(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 0))
 	compared := 0
@@ -130,8 +130,8 @@ func TestHeavyJobIsSpreadOnceItWasMeasured(t *testing.T) {
 	cfg.Interval, cfg.Balance.PartitionBytesPerS = 200*time.Millisecond, 100_000 // 10,000 bytes in an interval
 	produceProgress(t, cfg, 1, load("of before", 1, 10))
 	background(t, func(ctx context.Context) error {
-		return Run(ctx, cfg, sixNodes(), scheduler.Fixed(job("heavy", "a", "b", "c", "d")), slog.New(slog.DiscardHandler),
-			unseen())
+		source := scheduler.Fixed(job("heavy", "a", "b", "c", "d"))
+		return Run(ctx, cfg, sixNodes(), source, slog.New(slog.DiscardHandler), unseen())
 	})
 	r := newReader(t, cfg)
 	parts := func() map[int32]bool {

@@ -129,7 +129,8 @@ func TestParseJobsRefusesTheFile(t *testing.T) {
 		goodFile + "---\n" + goodFile: "more than one",
 	}
 	if !kafkatest.Raced {
-		texts["jobs:"+strings.Repeat("\n- {id: x, nodes: 'n[1-1000000]'}", 5)] = "line 6: more than 4194304 nodes in all jobs"
+		wide := "jobs:" + strings.Repeat("\n- {id: x, nodes: 'n[1-1000000]'}", 5)
+		texts[wide] = "line 6: more than 4194304 nodes in all jobs"
 	}
 	for text, reason := range texts {
 		jobs, _, err := parseJobs([]byte(text))

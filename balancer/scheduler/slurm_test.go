@@ -269,7 +269,7 @@ func TestSlurmFaultsSkipOneJob(t *testing.T) {
 }
 
 // TestSlurmPlansOnlyWhatIsHeld moves jobs about at random. At every plan, a job has the nodes on which it ran in all
-// answers since the interval began, and in the one before. The seed is fixed, since the test counts how often it looked.
+// answers since the interval began, and in the one before. The seed is fixed: the test counts how often it looked.
 func TestSlurmPlansOnlyWhatIsHeld(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 0))
 	checked := 0
@@ -805,7 +805,11 @@ for last`, 1))
 func TestSlurmPollsFollowTheDurationOfTheLast(t *testing.T) {
 	f := newFakeSlurm(t)
 	// The fourth answer never comes, so that no process writes here when the test is over.
-	f.write("squeue", "#!/bin/sh\necho >>\"$0-polls\"\n[ $(wc -l <\"$0-polls\") -lt 4 ] || exec sleep 60\nexec sleep 0.1\n")
+	f.write("squeue", `#!/bin/sh
+echo >>"$0-polls"
+[ $(wc -l <"$0-polls") -lt 4 ] || exec sleep 60
+exec sleep 0.1
+`)
 	cfg := slurmConfig()
 	cfg.Balance.Slurm.Bin, cfg.Balance.Slurm.Poll = f.dir, 10*time.Millisecond
 	started := time.Now()
