@@ -16,7 +16,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/balancer/assign"
 	"github.com/weirhpc/weir/balancer/scheduler"
@@ -211,16 +210,7 @@ func TestJobsStayWhereTheyAre(t *testing.T) {
 func TestHomesAreWhereTheBrokersStand(t *testing.T) {
 	t.Parallel()
 	_, cfg := broker(t)
-	opts, err := kafka.ClientOpts(context.Background(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cl, err := kgo.NewClient(opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cl.Close()
-	adm := kadm.NewClient(cl)
+	adm := kadm.NewClient(kafkatest.Client(t, cfg.Kafka.Brokers))
 	brokers, err := adm.ListBrokers(t.Context())
 	if err != nil || brokers[0].Rack == nil {
 		t.Skipf("NOT TESTED: the in-process broker has no rack (%v), so nothing tells where collectors stand", err)
@@ -308,15 +298,7 @@ func TestOnlyOneIsActive(t *testing.T) {
 func TestOneIsActiveWhereTheTopicHasMorePartitions(t *testing.T) {
 	t.Parallel()
 	_, cfg := broker(t)
-	opts, err := kafka.ClientOpts(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	adm, err := kadm.NewOptClient(opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer adm.Close()
+	adm := kadm.NewClient(kafkatest.Client(t, cfg.Kafka.Brokers))
 	if _, err := adm.UpdatePartitions(t.Context(), 3, cfg.Prefix+schemas.TopicBalance); err != nil {
 		t.Fatal(err)
 	}

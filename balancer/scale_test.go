@@ -13,7 +13,7 @@ import (
 
 	"github.com/weirhpc/weir/balancer/assign"
 	"github.com/weirhpc/weir/balancer/scheduler"
-	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/topology"
 )
@@ -156,22 +156,14 @@ func TestPlanReachesAgents(t *testing.T) {
 	_, cfg := broker(t)
 	c := newChurning(nodes, nodes/6)
 	tree := topology.Flat(c.layout.Nodes)
-	opts, err := kafka.ClientOpts(context.Background(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
 	b := newBalancer(cfg, tree, c, slog.New(slog.DiscardHandler), unseen())
 	producer, err := b.newProducer(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer producer.Close()
-	agents, err := kgo.NewClient(append(opts, kgo.ConsumeTopics("t."+schemas.TopicRoutes),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()))...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer agents.Close()
+	agents := kafkatest.Client(t, cfg.Kafka.Brokers, kgo.ConsumeTopics("t."+schemas.TopicRoutes),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()))
 	m, err := b.begin(t.Context(), producer)
 	if err != nil {
 		t.Fatal(err)
