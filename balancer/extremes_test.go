@@ -34,6 +34,7 @@ func crowd(nodes, jobs, collectors int) (routes []schemas.Route) {
 // TestTicksOfManyJobsAreTaken: whatever the mix of jobs, a collector reads what the balancer writes, and every job
 // once.
 func TestTicksOfManyJobsAreTaken(t *testing.T) {
+	t.Parallel()
 	homes := 1000
 	if kafkatest.Raced {
 		homes = 100
@@ -139,6 +140,7 @@ func refusing(
 // TestJobThatFitsNoTickIsRefused: a job of 64,000 nodes with long names at one collector is refused when it is planned,
 // with the remedy. The others go on.
 func TestJobThatFitsNoTickIsRefused(t *testing.T) {
+	t.Parallel()
 	nodes := []string{"a"}
 	for i := range 64_000 {
 		nodes = append(nodes, longName("n", i))
@@ -159,6 +161,7 @@ func TestJobThatFitsNoTickIsRefused(t *testing.T) {
 
 // TestRouteOfVeryManyJobs: a node takes as many jobs as its Route has room for; those beyond are refused, by name.
 func TestRouteOfVeryManyJobs(t *testing.T) {
+	t.Parallel()
 	counts := map[int]bool{4096: false}
 	if !kafkatest.Raced {
 		counts[60_000] = true
@@ -184,6 +187,7 @@ func TestRouteOfVeryManyJobs(t *testing.T) {
 
 // TestTickLeavesOutWhatFitsNowhere: a share that nobody refused, as of Routes of before, costs its own job only.
 func TestTickLeavesOutWhatFitsNowhere(t *testing.T) {
+	t.Parallel()
 	tick := tick0(1000)
 	huge := schemas.TickJob{JobID: "huge", Parts: 1, JobNodes: 70_000}
 	for i := range 70_000 {
@@ -223,6 +227,7 @@ func TestTickLeavesOutWhatFitsNowhere(t *testing.T) {
 // TestJobRecordsAreTaken: texts that a source let through, and more nodes than a record takes, neither stop the others
 // nor the job.
 func TestJobRecordsAreTaken(t *testing.T) {
+	t.Parallel()
 	wide := job("wide")
 	for i := range 70_000 {
 		wide.Nodes = append(wide.Nodes, longName("n", i))

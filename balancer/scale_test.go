@@ -119,6 +119,7 @@ func (c *churning) step(tb testing.TB, fraction float64) []schemas.Route {
 // TestRoutesAtScale measures what is published, and what an agent reads of it, on 10,000 nodes. In each interval 2 % of
 // the jobs end and others start.
 func TestRoutesAtScale(t *testing.T) {
+	t.Parallel()
 	const nodes, intervals = 10_000, 20
 	c := newChurning(nodes, nodes/6)
 	c.step(t, 0)

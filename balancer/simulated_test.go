@@ -16,6 +16,7 @@ import (
 
 // TestSimulatedMix plans every interval as the balancer does, and looks at what comes out.
 func TestSimulatedMix(t *testing.T) {
+	t.Parallel()
 	sizes := []int{500, 999, 1000, 2000}
 	for n := scheduler.MinSimulated; n <= 400; n++ {
 		if n <= 64 || n%8 == 0 || !kafkatest.Raced {
