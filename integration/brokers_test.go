@@ -33,8 +33,8 @@ func TestBrokers(t *testing.T) {
 	for _, p := range services {
 		p.start()
 	}
-	s.eventually("the first summaries", func() bool { return len(s.read(schemas.TopicJobSummary)) > 30 })
-	s.makeReplays(m)
+	s.summarizes()
+	s.makeReplays(m.replayed)
 
 	type outage struct {
 		name     string
@@ -50,6 +50,7 @@ func TestBrokers(t *testing.T) {
 	}
 	s.eventually("the new leaders know their partitions' ends", s.endsKnown)
 	s.injectFaults()
+	s.meetAll()
 
 	s.drain(services)
 	s.replays.Store(m.listen().replayed)
@@ -160,21 +161,6 @@ func (s *system) endsKnown() bool {
 	ends, err := kadm.NewClient(s.cl).ListCommittedOffsets(s.t.Context(), s.cfg.Prefix+schemas.TopicCounters,
 		s.cfg.Prefix+schemas.TopicProgress, s.cfg.Prefix+schemas.TopicMergeProgress)
 	return err == nil && ends.Error() == nil
-}
-
-// makeReplays has records rejected, which is said at once, before their interval is closed, and takes partitions away by
-// force, until a successor has had something to fold again.
-func (s *system) makeReplays(m *machine) {
-	s.t.Helper()
-	s.eventually("a successor folds something again", func() bool {
-		s.injectFaults()
-		for p := range s.cfg.Collectors {
-			s.fence(fmt.Sprintf("%scollect-%d", s.cfg.Prefix, p))
-			time.Sleep(300 * time.Millisecond)
-		}
-		time.Sleep(time.Second)
-		return m.listen().replayed > 0
-	})
 }
 
 // gaps are the longest times without a commit, by partition.

@@ -14,14 +14,14 @@ import (
 
 // TestExamples runs what the README shows, unchanged, against a running system.
 func TestExamples(t *testing.T) {
+	beside(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	modules := outsidePython(ctx, t, "-c", "import confluent_kafka, duckdb, fastavro")
 	if out, err := modules.CombinedOutput(); err != nil {
 		withoutModules(t, "EXAMPLES DID NOT RUN", strings.TrimSpace(string(out))+" "+err.Error())
 	}
-	t.Setenv("KAFKA_SEEDS", "") // the examples name topics by the default prefix
-	s := newSystem(t)
+	s := systemOn(t, embeddedBroker(t)) // whose topics have the default prefix, which the examples name
 	s.startSink()
 	s.startMerge()
 	s.startCollect()

@@ -20,13 +20,14 @@ var (
 	killFor  = flag.Duration("kill.for", time.Minute, "how long the kill test kills")
 )
 
-// TestKill runs every service as a process of its own, two of most, and for a minute kills them, stops them for longer
-// than their groups wait and lets them go on, and takes their partitions away by force. Then all that is left must be as
-// if nothing had happened.
+// TestKill runs every service as a process of its own, two of most. For a minute it kills them, stops them for longer than
+// their groups wait and lets them go on, and takes their partitions away by force. Then all that is left must be as if
+// nothing had happened.
 func TestKill(t *testing.T) {
 	if testing.Short() {
 		t.Skip("KILL TEST SKIPPED: nothing was killed, -short was given")
 	}
+	beside(t)
 	seed := *killSeed
 	if seed == 0 {
 		seed = uint64(time.Now().UnixNano() % 1_000_000)
@@ -40,9 +41,10 @@ func TestKill(t *testing.T) {
 	for _, p := range services {
 		p.start()
 	}
-	s.eventually("the first summaries", func() bool { return len(s.read(schemas.TopicJobSummary)) > 30 })
+	s.summarizes()
 
 	done := s.perform(schedule(seed, *killFor, s.cfg.Collectors, s.cfg.Partitions.Partials), services)
+	s.meetAll()
 	s.drain(services)
 	heard := m.listen()
 	s.replays.Store(heard.replayed)
@@ -70,8 +72,8 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// addServices describes all services but the broker. One of two has a name in its group and gets its partitions back at
-// once when it is started again, the other has to wait until its predecessor is given up.
+// addServices describes all services but the broker. One of two has a name in its group: started again, it gets its
+// partitions back at once. The other has to wait until its predecessor is given up.
 func (m *machine) addServices(file string) map[string]*process {
 	services := map[string]*process{}
 	add := func(kind, instance string, more ...string) {
@@ -174,6 +176,9 @@ func (s *system) perform(actions []action, services map[string]*process) map[str
 	began := time.Now()
 	done := map[string]int{}
 	for _, a := range actions {
+		// On a slow machine the schedule grows longer: a stop lasts for longer than a session however long it takes
+		// to begin.
+		began = began.Add(max(0, time.Since(began.Add(a.at))))
 		time.Sleep(time.Until(began.Add(a.at)))
 		s.log.Info("schedule", "at", a.at, "what", a.what, "target", a.target)
 		p, ok := services[a.target], true
@@ -208,27 +213,11 @@ func (s *system) drain(services map[string]*process) {
 		endAll(services[kind+"-a"], services[kind+"-b"])
 	}
 	endAll(services["simulate-a"])
-	var newest int64
-	for _, r := range s.read(schemas.TopicCounters) {
-		switch v, _ := schemas.Unmarshal(r.Value); v := v.(type) { // what is no record has no interval
-		case *schemas.CounterBatch:
-			newest = max(newest, v.IntervalStart)
-		case *schemas.NodeSummary:
-			newest = max(newest, v.IntervalStart)
-		}
-	}
-	s.eventually("the Ticks of what the nodes sent last", func() bool {
-		states := s.read(schemas.TopicBalance)
-		v, err := schemas.Unmarshal(states[len(states)-1].Value)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		return v.(*schemas.BalanceState).IntervalStart >= newest
-	})
+	s.awaitTicks(s.newest())
 	both("balance")
-	s.eventually("collect reads to the end", func() bool { return s.lag(schemas.TopicCounters, schemas.TopicProgress) == 0 })
+	s.awaitCollect()
 	both("collect")
-	s.eventually("merge reads to the end", func() bool { return s.lag(schemas.TopicPartials, schemas.TopicMergeProgress) == 0 })
+	s.awaitMerge()
 	both("merge")
 	both("sink")
 	if s.leftovers() > 0 { // of sinks that were killed: the next one to start removes them

@@ -86,6 +86,15 @@ func (e *expectation) reported() int {
 
 type fates struct{ summarized, rejected, late, duplicate, misrouted, ended int64 }
 
+func fatesOf(c schemas.ProgressCounts) fates {
+	return fates{c.Summarized, c.Rejected, c.Late, c.Duplicate, c.Misrouted, c.Ended}
+}
+
+func (f *fates) add(g fates) {
+	f.summarized, f.rejected, f.late = f.summarized+g.summarized, f.rejected+g.rejected, f.late+g.late
+	f.duplicate, f.misrouted, f.ended = f.duplicate+g.duplicate, f.misrouted+g.misrouted, f.ended+g.ended
+}
+
 type oracle struct {
 	windows map[window]*expectation
 	fates   map[int32]*fates // by partition

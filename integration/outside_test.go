@@ -21,19 +21,20 @@ const outsideModules = "../bin/outside"
 // TestOutsideReader lets a program that shares no code with weir, and no library, read what weir has written, and then
 // makes sure that it would have noticed.
 func TestOutsideReader(t *testing.T) {
+	beside(t)
 	reader := findReader(t)
 	s := newSystem(t)
 	sinkPart, merge, collect := s.startSink(), s.startMerge(), s.startCollect()
 	balance, nodes := s.startBalancer(), s.startNodes()
-	s.eventually("the first summaries", func() bool { return len(s.read(schemas.TopicJobSummary)) > 30 })
+	s.summarizes()
 	s.injectFaults()
-	time.Sleep(5 * s.cfg.Interval)
+	s.meetAll()
 	nodes.stop()
-	time.Sleep(3 * s.cfg.Interval) // the Ticks of what the nodes sent last
+	s.awaitTicks(s.newest())
 	balance.stop()
-	s.eventually("collect reads to the end", func() bool { return s.lag(schemas.TopicCounters, schemas.TopicProgress) == 0 })
+	s.awaitCollect()
 	collect.stop()
-	s.eventually("merge reads to the end", func() bool { return s.lag(schemas.TopicPartials, schemas.TopicMergeProgress) == 0 })
+	s.awaitMerge()
 	merge.stop()
 	sinkPart.stop()
 

@@ -16,20 +16,29 @@ import (
 	"time"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka/kafkatest"
 )
 
 // endPatience is how long a process may take to end at SIGTERM: the sink drains its topic for up to ten seconds.
 const endPatience = 20 * time.Second
 
-// buildWeir builds the command as users have it, without the race detector.
-func buildWeir(t *testing.T) string {
-	t.Helper()
-	binary := filepath.Join(t.TempDir(), "weir")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "github.com/weirhpc/weir")
+// binaries is the directory of programs that the tests build. It ends with them.
+var binaries string
+
+// buildWeir builds the command once for all tests, as `make build` does: static, and without the race detector.
+var buildWeir = sync.OnceValues(func() (string, error) {
+	binary := filepath.Join(binaries, "weir")
+	return binary, goBuild("..", binary)
+})
+
+// goBuild builds the command in a directory. What was compiled there serves other directories with the same text.
+func goBuild(dir, binary string) error {
+	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", binary, ".")
+	build.Dir, build.Env = dir, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building weir: %v\n%s", err, out)
+		return fmt.Errorf("building weir in %s: %w\n%s", dir, err, out)
 	}
-	return binary
+	return nil
 }
 
 // machine starts weir's services as processes, each with a file for what it writes to stderr.
@@ -42,7 +51,11 @@ type machine struct {
 
 func newMachine(t *testing.T) *machine {
 	t.Helper()
-	m := &machine{t: t, binary: buildWeir(t), logs: t.TempDir()}
+	binary, err := buildWeir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &machine{t: t, binary: binary, logs: t.TempDir()}
 	t.Cleanup(func() { // however the test ends, and before the directories go
 		for _, p := range m.all {
 			p.kill()
@@ -173,13 +186,13 @@ func (m *machine) startBroker() (*process, string) {
 	ready := filepath.Join(dir, "ready")
 	p := m.add("broker", nil, "broker", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0", "--ready-file", ready)
 	p.start()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		if b, err := os.ReadFile(ready); err == nil && bytes.HasSuffix(b, []byte("\n")) {
-			return p, strings.TrimSpace(string(b))
-		}
-	}
-	m.t.Fatal("the broker does not listen")
-	return nil, ""
+	var address string
+	kafkatest.Eventually(m.t, "the broker's address", func() bool {
+		b, err := os.ReadFile(ready)
+		address = strings.TrimSpace(string(b))
+		return err == nil && bytes.HasSuffix(b, []byte("\n"))
+	})
+	return p, address
 }
 
 // findBrokers returns the Kafka that KAFKA_SEEDS names. Without it, it starts the embedded broker as a process and
@@ -258,6 +271,9 @@ func (m *machine) listen() said {
 	}
 	return heard
 }
+
+// replayed is how many offsets the processes have folded again, as their logs say.
+func (m *machine) replayed() int64 { return m.listen().replayed }
 
 // tails logs the last lines of every process.
 func (m *machine) tails(lines int) {

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"runtime"
@@ -22,15 +23,34 @@ const (
 	strict  = "strict"
 )
 
-// TestMain runs the tests. With inUnit it restricts this process as systemd does, and becomes the program of its arguments.
+// atOnce is how many tests run at a time unless -parallel says otherwise. They wait for intervals and sessions, and need
+// little of a processor.
+const atOnce = "8"
+
+// TestMain runs the tests. With inUnit it restricts this process as systemd does, and becomes the program of its
+// arguments.
 func TestMain(m *testing.M) {
 	file, is := os.LookupEnv(inUnit)
 	if !is {
-		os.Exit(m.Run())
+		os.Exit(runTests(m))
 	}
 	err := becomeUnit(file, os.Args[1] == lenient, os.Args[2:])
 	fmt.Fprintln(os.Stderr, "becoming a unit:", err)
 	os.Exit(70)
+}
+
+func runTests(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "weir-integration")
+	if err == nil {
+		binaries = dir
+		err = flag.Set("test.parallel", atOnce) // which the command line overrides
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "preparing the tests:", err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	return m.Run()
 }
 
 // becomeUnit only returns with an error.

@@ -81,8 +81,8 @@ func TestSecure(t *testing.T) {
 	for _, p := range services {
 		p.start()
 	}
-	s.eventually("the first summaries", func() bool { return len(s.read(schemas.TopicJobSummary)) > 30 })
-	s.makeReplays(m)
+	s.summarizes()
+	s.makeReplays(m.replayed)
 
 	before, calm := time.Now(), m.count("level=WARN")
 	old := k.copy("sink")
@@ -121,6 +121,7 @@ func TestSecure(t *testing.T) {
 		p.start()
 	}
 
+	s.meetAll()
 	s.drain(services)
 	s.replays.Store(m.listen().replayed)
 	s.judge()

@@ -23,6 +23,7 @@ import (
 	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/processors"
 	"github.com/weirhpc/weir/producers"
 	"github.com/weirhpc/weir/schemas"
@@ -45,6 +46,14 @@ const simulated = 24
 func newSystem(t *testing.T) *system {
 	t.Helper()
 	return systemOn(t, findBrokers(t))
+}
+
+// beside lets a test run beside others. On a Kafka that all share, they run one after another.
+func beside(t *testing.T) {
+	t.Helper()
+	if os.Getenv("KAFKA_SEEDS") == "" {
+		t.Parallel()
+	}
 }
 
 // systemOn makes the topics of a system on brokers.
@@ -105,32 +114,29 @@ func findBrokers(t *testing.T) brokers {
 	t.Helper()
 	seeds := os.Getenv("KAFKA_SEEDS")
 	if seeds == "" {
-		cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.DataDir(t.TempDir()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(cluster.Close)
-		stop, err := kafka.StartSessions(cluster)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(stop)
 		t.Log("on the embedded broker; KAFKA_SEEDS would name a Kafka")
-		return brokers{cluster.ListenAddrs(), config.Default().Prefix, 1, false}
+		return embeddedBroker(t)
 	}
 	b := brokers{seeds: strings.Split(seeds, ","), prefix: fmt.Sprintf("t%08x.", rand.Uint32()), shared: true}
-	cl, err := kgo.NewClient(kgo.SeedBrokers(b.seeds...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cl.Close()
-	known, err := kadm.NewClient(cl).ListBrokers(t.Context())
+	known, err := kadm.NewClient(kafkatest.Client(t, b.seeds)).ListBrokers(t.Context())
 	if err != nil {
 		t.Fatalf("asking KAFKA_SEEDS=%s: %v", seeds, err)
 	}
 	b.replication = min(3, len(known))
 	t.Logf("on the Kafka of %d brokers at %s, prefix %s, replication %d", len(known), seeds, b.prefix, b.replication)
 	return b
+}
+
+// embeddedBroker starts a broker in this process.
+func embeddedBroker(t *testing.T) brokers {
+	t.Helper()
+	cluster := kafkatest.Broker(t, kfake.DataDir(t.TempDir()))
+	stop, err := kafka.StartSessions(cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	return brokers{cluster.ListenAddrs(), config.Default().Prefix, 1, false}
 }
 
 // deleteTopics leaves a Kafka as it was.
@@ -289,27 +295,89 @@ func (s *system) lag(topic, progress string) int64 {
 	for _, e := range ends[s.cfg.Prefix+topic] {
 		lag += e.Offset
 	}
-	position := map[int32]int64{}
-	for _, r := range s.read(progress) {
-		v, err := schemas.Unmarshal(r.Value)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		position[r.Partition] = v.(*schemas.Progress).Position
-	}
-	for _, p := range position {
-		lag -= p
+	for _, p := range s.lastProgress(progress) {
+		lag -= p.Position
 	}
 	return lag
 }
 
-// eventually waits for what must come, but not for ever.
+// lastProgress is the newest record of each partition of a topic of Progress.
+func (s *system) lastProgress(topic string) map[int32]*schemas.Progress {
+	s.t.Helper()
+	last := map[int32]*schemas.Progress{}
+	for _, r := range s.read(topic) {
+		v, err := schemas.Unmarshal(r.Value)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		last[r.Partition] = v.(*schemas.Progress)
+	}
+	return last
+}
+
+// eventually waits for what must come. It pauses between looks, since most of them read whole topics.
 func (s *system) eventually(what string, holds func() bool) {
 	s.t.Helper()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
-		if holds() {
-			return
+	kafkatest.Eventually(s.t, what, func() bool {
+		time.Sleep(100 * time.Millisecond)
+		return holds()
+	})
+}
+
+// summarizes waits for the first summaries, after which every service has done its part.
+func (s *system) summarizes() {
+	s.t.Helper()
+	s.eventually("the first summaries", func() bool { return len(s.read(schemas.TopicJobSummary)) > 30 })
+}
+
+// newest is the last interval of which a node has sent anything.
+func (s *system) newest() (start int64) {
+	s.t.Helper()
+	for _, r := range s.read(schemas.TopicCounters) {
+		switch v, _ := schemas.Unmarshal(r.Value); v := v.(type) { // what is no record has no interval
+		case *schemas.CounterBatch:
+			start = max(start, v.IntervalStart)
+		case *schemas.NodeSummary:
+			start = max(start, v.IntervalStart)
 		}
 	}
-	s.t.Fatalf("a minute was not enough: %s", what)
+	return start
+}
+
+// awaitTicks waits until a balancer has closed an interval.
+func (s *system) awaitTicks(start int64) {
+	s.t.Helper()
+	s.eventually("the Ticks of an interval", func() bool {
+		states := s.read(schemas.TopicBalance)
+		if len(states) == 0 {
+			return false
+		}
+		v, err := schemas.Unmarshal(states[len(states)-1].Value)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		return v.(*schemas.BalanceState).IntervalStart >= start
+	})
+}
+
+// awaitCollect and awaitMerge wait until a stage has read all that is before it.
+func (s *system) awaitCollect() {
+	s.t.Helper()
+	s.eventually("collect reads to the end", func() bool {
+		return s.lag(schemas.TopicCounters, schemas.TopicProgress) == 0
+	})
+}
+
+func (s *system) awaitMerge() {
+	s.t.Helper()
+	s.eventually("merge reads to the end", func() bool {
+		return s.lag(schemas.TopicPartials, schemas.TopicMergeProgress) == 0
+	})
+}
+
+// awaitCommits waits until every partition has had a commit from now on.
+func (s *system) awaitCommits() {
+	s.t.Helper()
+	from := time.Now()
+	s.eventually("a commit in every partition", func() bool { return s.committedSince(from) })
 }

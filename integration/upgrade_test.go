@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
@@ -31,6 +30,7 @@ func TestUpgrade(t *testing.T) {
 	if os.Getenv("KAFKA_SEEDS") != "" {
 		t.Skip("UPGRADE TEST SKIPPED: it is run on the embedded broker, without KAFKA_SEEDS")
 	}
+	beside(t)
 	older := buildLastRelease(t)
 	m := newMachine(t)
 	_, address := m.startBroker()
@@ -45,7 +45,7 @@ func TestUpgrade(t *testing.T) {
 		})
 		p.start()
 	}
-	s.eventually("the first summaries", func() bool { return len(s.read(schemas.TopicJobSummary)) > 30 })
+	s.summarizes()
 	for _, stage := range upgradeOrder {
 		var all []*process
 		for _, name := range slices.Sorted(maps.Keys(services)) {
@@ -58,7 +58,8 @@ func TestUpgrade(t *testing.T) {
 		for _, p := range all {
 			p.start()
 		}
-		time.Sleep(5 * s.cfg.Interval) // in which jobs begin and end
+		s.awaitCommits()
+		s.awaitTicks(s.newest() + 4*s.cfg.Interval.Milliseconds()) // five intervals, in which jobs begin and end
 	}
 	s.drain(services)
 	s.judgeUpgrade()
@@ -80,10 +81,8 @@ func buildLastRelease(t *testing.T) string {
 			"(git fetch --unshallow): %v: %s", err, out)
 	}
 	binary := filepath.Join(dir, "weir-older")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".")
-	build.Dir = dir
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building the last release: %v\n%s", err, out)
+	if err := goBuild(dir, binary); err != nil {
+		t.Fatalf("the last release: %v", err)
 	}
 	return binary
 }
