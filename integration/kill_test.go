@@ -45,6 +45,9 @@ func TestKill(t *testing.T) {
 
 	done := s.perform(schedule(seed, *killFor, s.cfg.Collectors, s.cfg.Partitions.Partials), services)
 	s.meetAll()
+	if m.replayed() == 0 {
+		s.makeReplays(m.replayed)
+	}
 	s.drain(services)
 	heard := m.listen()
 	s.replays.Store(heard.replayed)
@@ -219,7 +222,9 @@ func (s *system) drain(services map[string]*process) {
 	both("collect")
 	s.awaitMerge()
 	both("merge")
-	both("sink")
+	sinks := []*process{services["sink-a"], services["sink-b"]}
+	endSinks(func() int { return sinks[0].count(cutShort) + sinks[1].count(cutShort) },
+		func() { endAll(sinks...) }, func() { sinks[0].start(); sinks[1].start() })
 	if s.leftovers() > 0 { // of sinks that were killed: the next one to start removes them
 		services["sink-a"].start()
 		s.eventually("a sink removes what killed ones left", func() bool { return s.leftovers() == 0 })

@@ -25,6 +25,7 @@ type oracleMetric struct {
 type oracleRecord struct {
 	partition     int32
 	offset        int64
+	appended      int64 // ms, by the broker's clock
 	schema        string
 	Cluster       string `json:"cluster"`
 	Node          string `json:"node"`
@@ -100,6 +101,7 @@ type oracle struct {
 	fates   map[int32]*fates // by partition
 	rejects map[string]bool  // partition/offset
 	strays  []window         // of misrouted records
+	late    []*oracleRecord
 
 	brackets int            // of estimates, checked
 	rules    map[string]int // how often each of the rules that are rarely met was checked
@@ -124,7 +126,7 @@ func newOracle(t *testing.T, cluster string, log []*kgo.Record) *oracle {
 		if o.fates[r.Partition] == nil {
 			o.fates[r.Partition] = &fates{}
 		}
-		rec := &oracleRecord{partition: r.Partition, offset: r.Offset}
+		rec := &oracleRecord{partition: r.Partition, offset: r.Offset, appended: r.Timestamp.UnixMilli()}
 		name, value, err := schemas.JSON(r.Value)
 		if err == nil {
 			err = json.Unmarshal(value, rec)
@@ -168,6 +170,7 @@ func (o *oracle) judge(t *testing.T, partition int32, records []*oracleRecord) {
 		switch {
 		case closer >= 0 && ticks[closer].closes(r) < r.offset:
 			f.late++
+			o.late = append(o.late, r)
 			continue
 		case first[key]:
 			f.duplicate++

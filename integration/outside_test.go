@@ -36,7 +36,7 @@ func TestOutsideReader(t *testing.T) {
 	collect.stop()
 	s.awaitMerge()
 	merge.stop()
-	sinkPart.stop()
+	s.endSink(sinkPart)
 
 	config := s.configFile()
 	status, out := reader(t, config)

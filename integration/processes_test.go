@@ -79,6 +79,7 @@ type process struct {
 	ended  chan struct{} // closed once cmd has been waited for
 	wanted bool          // we asked it to end, so it may
 	began  time.Time
+	logged int64 // bytes, before it began
 	status error // of the last one to end
 }
 
@@ -110,13 +111,17 @@ func (p *process) start() {
 		p.t.Fatal(err)
 	}
 	defer file.Close() // the process has its own
+	info, err := file.Stat()
+	if err != nil {
+		p.t.Fatal(err)
+	}
 	cmd := p.make()
 	cmd.Stderr = file
 	if err := cmd.Start(); err != nil {
 		p.t.Fatalf("starting %s: %v", p.name, err)
 	}
 	ended := make(chan struct{})
-	p.cmd, p.ended, p.wanted, p.began = cmd, ended, false, time.Now()
+	p.cmd, p.ended, p.wanted, p.began, p.logged = cmd, ended, false, time.Now(), info.Size()
 	go func() {
 		defer close(ended)
 		err := cmd.Wait()
@@ -141,6 +146,36 @@ func (p *process) signal(sig syscall.Signal) (ended chan struct{}, sent bool) {
 	return p.ended, p.cmd.Process.Signal(sig) == nil
 }
 
+// runs reports whether there is a process.
+func (p *process) runs() bool { return p.pid() != 0 }
+
+// listens reports whether the process heeds signals by now: it does before it logs anything or opens a connection.
+func (p *process) listens() bool {
+	if info, err := os.Stat(p.log); err == nil && info.Size() > p.logged {
+		return true
+	}
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", p.pid()))
+	return slices.ContainsFunc(files, func(file string) bool {
+		to, err := os.Readlink(file)
+		return err == nil && strings.HasPrefix(to, "socket:")
+	})
+}
+
+// count is how many lines of the process's log have a text in them.
+func (p *process) count(text string) (n int) {
+	p.t.Helper()
+	b, err := os.ReadFile(p.log)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(b)) {
+		if strings.Contains(line, text) {
+			n++
+		}
+	}
+	return n
+}
+
 // kill ends the process as a crash would, and reports whether there was one.
 func (p *process) kill() bool {
 	ended, sent := p.signal(syscall.SIGKILL)
@@ -153,7 +188,9 @@ func (p *process) kill() bool {
 // end asks the process to end, and fails the test where it does not, or says that something went wrong.
 func (p *process) end() {
 	p.t.Helper()
-	time.Sleep(time.Until(p.began.Add(3 * time.Second))) // on a busy machine one that has just begun does not listen yet
+	for p.runs() && !p.listens() && time.Since(p.began) < endPatience { // SIGTERM would kill one that has just begun
+		time.Sleep(10 * time.Millisecond)
+	}
 	ended, sent := p.signal(syscall.SIGTERM)
 	if !sent {
 		p.t.Errorf("%s does not run at its end", p.name)

@@ -159,15 +159,7 @@ func (m *machine) count(text string) int {
 	m.t.Helper()
 	n := 0
 	for _, p := range m.all {
-		b, err := os.ReadFile(p.log)
-		if err != nil {
-			m.t.Fatal(err)
-		}
-		for line := range strings.Lines(string(b)) {
-			if strings.Contains(line, text) {
-				n++
-			}
-		}
+		n += p.count(text)
 	}
 	return n
 }

@@ -57,7 +57,7 @@ func TestSpine(t *testing.T) {
 	collect.stop()
 	s.awaitMerge()
 	merge.stop()
-	sinkPart.stop()
+	s.endSink(sinkPart)
 	s.judge()
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -37,6 +38,7 @@ type system struct {
 	cfg      config.Config
 	cl       *kgo.Client
 	log      *slog.Logger
+	said     *kafkatest.Log // to it
 	replays  *atomic.Int64
 	injected int // how often faults were injected
 }
@@ -95,9 +97,9 @@ func systemOn(t *testing.T, at brokers) *system {
 	if _, err := kafka.CheckTopics(t.Context(), adm, topics); err != nil {
 		t.Fatal(err)
 	}
-	replays := new(atomic.Int64)
-	log := slog.New(&counting{Handler: slog.NewTextHandler(t.Output(), nil), replays: replays})
-	return &system{t: t, cfg: cfg, cl: cl, log: log, replays: replays}
+	replays, said := new(atomic.Int64), new(kafkatest.Log)
+	log := slog.New(&counting{Handler: slog.NewTextHandler(io.MultiWriter(t.Output(), said), nil), replays: replays})
+	return &system{t: t, cfg: cfg, cl: cl, log: log, said: said, replays: replays}
 }
 
 // brokers are where a system runs.
@@ -233,6 +235,11 @@ func (s *system) startSink() *part {
 	})
 }
 
+// endSink ends the sink once it has archived all summaries.
+func (s *system) endSink(p *part) {
+	endSinks(func() int { return s.said.Count(cutShort) }, func() { p.stop() }, func() { p = s.startSink() })
+}
+
 // produce puts records into the system's topics as any client could.
 func (s *system) produce(records ...*kgo.Record) {
 	s.t.Helper()
@@ -322,6 +329,20 @@ func (s *system) eventually(what string, holds func() bool) {
 		time.Sleep(100 * time.Millisecond)
 		return holds()
 	})
+}
+
+// cutShort is what a sink logs that had too little time at its end.
+const cutShort = "ended before the topic's end"
+
+// endSinks ends sinks, and lets them begin and end again for as long as they say that they had too little time.
+func endSinks(said func() int, end, begin func()) {
+	for before := said(); ; before = said() {
+		end()
+		if said() == before {
+			return
+		}
+		begin()
+	}
 }
 
 // summarizes waits for the first summaries, after which every service has done its part.

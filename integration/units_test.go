@@ -413,13 +413,6 @@ func (s *system) archived() int {
 	return len(files)
 }
 
-// runs reports whether there is a process.
-func (p *process) runs() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.cmd != nil
-}
-
 // judgeMemory compares the most memory that the process has had with what its unit gives it.
 func (p *process) judgeMemory(u unit) {
 	p.t.Helper()

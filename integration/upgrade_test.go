@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -8,9 +9,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -45,6 +51,7 @@ func TestUpgrade(t *testing.T) {
 		})
 		p.start()
 	}
+	w := watchMachine(s)
 	s.summarizes()
 	for _, stage := range upgradeOrder {
 		var all []*process
@@ -62,7 +69,7 @@ func TestUpgrade(t *testing.T) {
 		s.awaitTicks(s.newest() + 4*s.cfg.Interval.Milliseconds()) // five intervals, in which jobs begin and end
 	}
 	s.drain(services)
-	s.judgeUpgrade()
+	s.judgeUpgrade(w)
 	s.judgeTicks()
 	if n := m.listen().panics; n > 0 {
 		t.Errorf("%d processes panicked", n)
@@ -111,9 +118,44 @@ sink: {dir: %q}
 	return file
 }
 
-// judgeUpgrade holds the summaries to what must not change between two releases: one for each job of each Tick, with all
+// slowness asks the broker for something all the time, and notes when an answer was slow to come. What a busy machine
+// delays by more than a grace or a margin is lost, and no upgrade is to blame.
+type slowness struct {
+	mu    sync.Mutex
+	slow  []time.Time // when each began
+	after time.Duration
+}
+
+// watchMachine begins to ask. An answer is slow by a fraction of what the machine may delay a record.
+func watchMachine(s *system) *slowness {
+	w := &slowness{after: s.cfg.Interval / 20}
+	s.start("the one who asks", func(ctx context.Context) error {
+		for began := time.Now(); kafka.Pause(ctx, w.after/2); began = time.Now() {
+			_, err := kadm.NewClient(s.cl).ListEndOffsets(ctx, s.cfg.Prefix+schemas.TopicBalance)
+			if err != nil && ctx.Err() == nil {
+				return err
+			}
+			if time.Since(began) > w.after {
+				w.mu.Lock()
+				w.slow = append(w.slow, began)
+				w.mu.Unlock()
+			}
+		}
+		return nil
+	})
+	return w
+}
+
+// within reports whether any answer was slow between two times in ms.
+func (w *slowness) within(from, to int64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.ContainsFunc(w.slow, func(t time.Time) bool { return from <= t.UnixMilli() && t.UnixMilli() <= to })
+}
+
+// judgeUpgrade holds the summaries to what must not change between two releases. Each job of each Tick has one, with all
 // that was sent for it.
-func (s *system) judgeUpgrade() {
+func (s *system) judgeUpgrade(w *slowness) {
 	s.t.Helper()
 	o := newOracle(s.t, s.cfg.Cluster, s.read(schemas.TopicCounters))
 	summaries, seen := s.summaries()
@@ -146,13 +188,23 @@ func (s *system) judgeUpgrade() {
 	if total.summarized == 0 || rows == 0 {
 		s.t.Error("nothing was summarized: the run proves nothing")
 	}
-	if total.late > 0 || total.rejected > 0 || total.duplicate > 0 {
+	if total.rejected > 0 || total.duplicate > 0 {
 		s.t.Errorf("records were lost: %+v", total)
 	}
-	for _, w := range o.strays {
-		// Where no balancer planned an interval, since its upgrade took that long, no Tick lists the jobs that ended within it.
-		if o.windows[w] != nil {
-			s.t.Errorf("a record of %+v went where no Tick lists it", w)
+	s.t.Logf("%d slow answers of the broker", len(w.slow))
+	ms := s.cfg.Interval.Milliseconds()
+	for _, r := range o.late {
+		end := r.IntervalStart + r.IntervalMs
+		if r.appended < end+s.cfg.Grace.Milliseconds() || !w.within(end-ms, r.appended) {
+			s.t.Errorf("a record of %s of %d came %d ms after its interval and was lost",
+				r.Node, r.IntervalStart, r.appended-end)
+		}
+	}
+	for _, stray := range o.strays {
+		// Where no balancer planned an interval, since its upgrade took that long, no Tick lists the jobs that ended
+		// within it. A slow machine may deliver a Route after the interval for which it was planned.
+		if o.windows[stray] != nil && !w.within(stray.start, stray.start+2*ms) {
+			s.t.Errorf("a record of %+v went where no Tick lists it", stray)
 		}
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/weirhpc/weir/kafka/kafkatest"
 )
 
 func TestIsBroker(t *testing.T) {
@@ -76,7 +78,7 @@ func TestAppear(t *testing.T) {
 			t.Errorf("%s: %v, alive %v, ended %v", script, err, p.alive(), p.ended())
 		}
 		in.Close()
-		eventually(t, "its end", p.ended)
+		kafkatest.Eventually(t, "its end", p.ended)
 	}
 }
 
@@ -137,7 +139,7 @@ func TestRunCommandEndsWhatItStarted(t *testing.T) {
 		status <- s
 	}()
 	var child string
-	eventually(t, "the child to run", func() bool {
+	kafkatest.Eventually(t, "the child to run", func() bool {
 		text, err := os.ReadFile(file)
 		child = strings.TrimSpace(string(text))
 		return err == nil
@@ -146,20 +148,10 @@ func TestRunCommandEndsWhatItStarted(t *testing.T) {
 	if s := <-status; s != 128+int(syscall.SIGTERM) {
 		t.Errorf("status %d", s)
 	}
-	eventually(t, "the child to end", func() bool {
+	kafkatest.Eventually(t, "the child to end", func() bool {
 		cmdline, err := os.ReadFile(filepath.Join("/proc", child, "cmdline"))
 		return err != nil || len(cmdline) == 0
 	})
-}
-
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		if holds() {
-			return
-		}
-	}
-	t.Fatalf("a minute was not enough for %s", what)
 }
 
 // TestTend: a broker that ends comes back after its while as another process, and is listed.
@@ -198,7 +190,7 @@ func TestTend(t *testing.T) {
 	const after = 300 * time.Millisecond
 	tend := c.tend(after, os.Stderr)
 	killed := kill()
-	eventually(t, "the broker to come back", func() bool { tend(); return c.processes[1].pid != before[1].pid })
+	kafkatest.Eventually(t, "the broker to come back", func() bool { tend(); return c.processes[1].pid != before[1].pid })
 	if away := time.Since(killed); away < after {
 		t.Errorf("it was back after %v, not %v", away, after)
 	}
@@ -212,7 +204,7 @@ func TestTend(t *testing.T) {
 
 	never := c.tend(0, os.Stderr)
 	kill()
-	eventually(t, "the broker to end", func() bool { never(); return !c.processes[1].alive() })
+	kafkatest.Eventually(t, "the broker to end", func() bool { never(); return !c.processes[1].alive() })
 	for range 10 {
 		never()
 		time.Sleep(20 * time.Millisecond)
