@@ -23,8 +23,8 @@ import (
 // and 10 s.
 const resumeLimit = 6*time.Second + 10*time.Second
 
-// TestBrokers stops one broker of three as an administrator does, and kills another, while every service runs. Each time
-// all partitions must go on long before the broker is back, and at the end all must be as if nothing had happened.
+// TestBrokers stops one broker of three as an administrator does, and kills another, while every service runs. Each
+// time all partitions must go on long before the broker is back, and at the end all must be as if nothing had happened.
 func TestBrokers(t *testing.T) {
 	b := needBrokers(t)
 	m := newMachine(t)
@@ -45,7 +45,10 @@ func TestBrokers(t *testing.T) {
 		id, leads := s.busiestBroker()
 		began := time.Now()
 		b.end(id, sig)
-		outages = append(outages, outage{fmt.Sprintf("%v of broker %d, which led %s", sig, id, leads), began, time.Now()})
+		outages = append(outages, outage{
+			fmt.Sprintf("%v of broker %d, which led %s", sig, id, leads), began,
+			time.Now(),
+		})
 		s.eventually("all replicas are in sync", s.inSync)
 	}
 	s.eventually("the new leaders know their partitions' ends", s.endsKnown)
@@ -58,7 +61,8 @@ func TestBrokers(t *testing.T) {
 	s.judgeTicks()
 	for _, o := range outages {
 		gaps := s.commitGaps(o.from, o.to)
-		t.Logf("%s: it was back after %.1f s; the longest time without a commit %s", o.name, o.to.Sub(o.from).Seconds(), gaps)
+		t.Logf("%s: it was back after %.1f s; the longest time without a commit %s", o.name,
+			o.to.Sub(o.from).Seconds(), gaps)
 		for partition, gap := range gaps {
 			if gap > resumeLimit {
 				t.Errorf("%s: %s had no commit for %v", o.name, partition, gap)
@@ -107,7 +111,8 @@ func (b liveBrokers) pid(id int32) int {
 func (b liveBrokers) end(id int32, sig syscall.Signal) {
 	b.t.Helper()
 	pid := b.pid(id)
-	if cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err != nil || !bytes.Contains(cmdline, []byte("kafka.Kafka")) {
+	if cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err != nil ||
+		!bytes.Contains(cmdline, []byte("kafka.Kafka")) {
 		b.t.Fatalf("process %d is not broker %d: %q, %v", pid, id, cmdline, err)
 	}
 	if err := syscall.Kill(pid, sig); err != nil {
@@ -156,7 +161,8 @@ func (s *system) inSync() bool {
 	return all
 }
 
-// endsKnown reports whether every partition of ours has an end to ask for: a leader just elected does not say for a moment.
+// endsKnown reports whether every partition of ours has an end to ask for: a leader just elected does not say for a
+// moment.
 func (s *system) endsKnown() bool {
 	ends, err := kadm.NewClient(s.cl).ListCommittedOffsets(s.t.Context(), s.cfg.Prefix+schemas.TopicCounters,
 		s.cfg.Prefix+schemas.TopicProgress, s.cfg.Prefix+schemas.TopicMergeProgress)
@@ -166,8 +172,8 @@ func (s *system) endsKnown() bool {
 // gaps are the longest times without a commit, by partition.
 type gaps map[string]time.Duration
 
-// commitGaps looks for them between two times. What was committed is read when all is over: it has its time in it, and no
-// reader who suffers from the same fault is asked.
+// commitGaps looks for them between two times. What was committed is read when all is over. Each commit has its time in
+// it, and no reader who suffers from the same fault is asked.
 func (s *system) commitGaps(from, to time.Time) gaps {
 	s.t.Helper()
 	longest, last := gaps{}, map[string]time.Time{}

@@ -23,8 +23,8 @@ const (
 	foldStart      = int64(1_700_000_000_000)
 )
 
-// foldLog is a log of counters as agents and a balancer write it: nodes with several jobs, jobs over several partitions, jobs that
-// ended, missing records, and Ticks in parts.
+// foldLog is a log of counters as agents and a balancer write it. It has nodes with several jobs, jobs over several
+// partitions, jobs that ended, missing records, and Ticks in parts.
 type foldLog struct {
 	t   *testing.T
 	r   *rand.Rand
@@ -37,20 +37,27 @@ func (l *foldLog) put(partition int32, start int64, rec schemas.Record) {
 		l.t.Fatal(err)
 	}
 	l.log[partition] = append(l.log[partition], &kgo.Record{
-		Partition: partition, Offset: int64(len(l.log[partition])), Timestamp: time.UnixMilli(start + foldT), Value: value,
+		Partition: partition, Offset: int64(len(l.log[partition])), Timestamp: time.UnixMilli(start + foldT),
+		Value: value,
 	})
 }
 
 // send is what a node measured for a job: its values, or what they come to.
 func (l *foldLog) send(partition int32, node, job string, start int64, cpus []int32, local bool) {
-	head := schemas.NodeHeader{Cluster: foldCluster, Node: node, IntervalStart: start, IntervalMs: foldT, JobID: job, Cpus: cpus}
+	head := schemas.NodeHeader{
+		Cluster: foldCluster, Node: node, IntervalStart: start, IntervalMs: foldT, JobID: job,
+		Cpus: cpus,
+	}
 	b, s := &schemas.CounterBatch{NodeHeader: head}, &schemas.NodeSummary{NodeHeader: head}
 	for _, metric := range []string{"sim_tail", "sim_tied", "sim_gaps", "not_simulated"} {
 		var values []float64
 		for _, cpu := range cpus {
 			values = append(values, producers.SimulatedValue(node, metric, int(cpu), start))
 		}
-		b.Metrics = append(b.Metrics, schemas.CounterBatchMetric{Name: metric, Unit: "1", Scope: schemas.ScopeCore, Values: values})
+		b.Metrics = append(b.Metrics, schemas.CounterBatchMetric{
+			Name: metric, Unit: "1", Scope: schemas.ScopeCore,
+			Values: values,
+		})
 		d, c := quantile.Certify(slices.Clone(values), quantile.Large)
 		m := schemas.NodeSummaryMetric{JobSummaryMetric: schemas.JobSummaryMetric{
 			Name: metric, Unit: "1", Scope: schemas.ScopeCore, Count: d.Count, Invalid: d.Invalid,
@@ -76,7 +83,8 @@ func (l *foldLog) send(partition int32, node, job string, start int64, cpus []in
 	}
 }
 
-// interval writes one interval: on each node a job of its own, one of several nodes, one that ended, and _rest at its home.
+// interval writes one interval: on each node a job of its own, one of several nodes, one that ended, and _rest at its
+// home.
 func (l *foldLog) interval(start int64) {
 	var ticks [foldCollectors]schemas.Tick
 	listed := map[string]map[int32]bool{}
@@ -84,7 +92,10 @@ func (l *foldLog) interval(start int64) {
 		t := &ticks[partition]
 		i := slices.IndexFunc(t.Jobs, func(j schemas.TickJob) bool { return j.JobID == job })
 		if i < 0 {
-			i, t.Jobs = len(t.Jobs), append(t.Jobs, schemas.TickJob{JobID: job, Parts: int32(parts), JobNodes: int32(jobNodes)})
+			i, t.Jobs = len(t.Jobs), append(t.Jobs, schemas.TickJob{
+				JobID: job, Parts: int32(parts),
+				JobNodes: int32(jobNodes),
+			})
 		}
 		t.Jobs[i].Nodes = append(t.Jobs[i].Nodes, node)
 		if listed[node] == nil {
@@ -138,8 +149,8 @@ func (l *foldLog) interval(start int64) {
 	}
 }
 
-// TestOracleJudgesTheFolds: both folds over a log that needs every rule, held to the oracle; and the oracle to summaries
-// that break each rule.
+// TestOracleJudgesTheFolds: both folds over a log that needs every rule, held to the oracle; and the oracle to
+// summaries that break each rule.
 func TestOracleJudgesTheFolds(t *testing.T) {
 	o, summaries := foldAndJudge(t, 1)
 	for _, rule := range []string{
@@ -222,11 +233,15 @@ func expectOracleSees(t *testing.T, o *oracle, summaries []*schemas.JobSummary) 
 		return nil
 	}
 	exact := func(m *schemas.JobSummaryMetric) bool { return *m.RankError == 0 }
+	machine := func(s *schemas.JobSummary) bool { return s.JobID == schemas.JobSystem }
 	for rule, spoil := range map[string]func(s *schemas.JobSummary) bool{
-		"nodes_expected":  func(s *schemas.JobSummary) bool { s.NodesExpected++; return s.JobID == schemas.JobSystem },
-		"nodes_reported":  func(s *schemas.JobSummary) bool { s.NodesReported--; return s.JobID == schemas.JobSystem },
-		"EXACT estimates": func(s *schemas.JobSummary) bool { s.Method = schemas.MethodExact; return s.JobID == schemas.JobSystem },
-		"EXACT nothing":   func(s *schemas.JobSummary) bool { s.Method = schemas.MethodExact; return len(s.Metrics) == 0 },
+		"nodes_expected":  func(s *schemas.JobSummary) bool { s.NodesExpected++; return machine(s) },
+		"nodes_reported":  func(s *schemas.JobSummary) bool { s.NodesReported--; return machine(s) },
+		"EXACT estimates": func(s *schemas.JobSummary) bool { s.Method = schemas.MethodExact; return machine(s) },
+		"EXACT nothing": func(s *schemas.JobSummary) bool {
+			s.Method = schemas.MethodExact
+			return len(s.Metrics) == 0
+		},
 		"nodes": func(s *schemas.JobSummary) bool {
 			m := metric(s, exact)
 			if m != nil {

@@ -11,14 +11,15 @@ import (
 )
 
 const (
-	// latest is when a summary must be there, after the end of its interval: a balancer that was killed is missed after six
-	// seconds, and brokers may ask for a pause of backoff_cap.
+	// latest is when a summary must be there, after the end of its interval. A balancer that was killed is missed after
+	// six seconds, and brokers may ask for a pause of backoff_cap.
 	latest = 20_000 // ms
 	// silence is how many intervals in a row a partition may be without any record. One process simulates all nodes: it
 	// publishes nothing for a boundary that it missed on a busy machine.
 	silence = 5
-	// memorySlack is what a process may grow beyond twice its quiet memory. The longest legal record has 4 MiB. Its decoded
-	// form and its outputs take some five times as much, and Go's collector lets a heap double before it collects.
+	// memorySlack is what a process may grow beyond twice its quiet memory. The longest legal record has 4 MiB. Its
+	// decoded form and its outputs take some five times as much, and Go's collector lets a heap double before it
+	// collects.
 	memorySlack = 64 << 20 // bytes
 )
 
@@ -59,7 +60,8 @@ func (e *evidence) complaints() []string {
 	return slices.Concat(e.missedIntervals(), e.missedRejects(), e.lostProcesses(), e.grownProcesses())
 }
 
-// missedIntervals looks for a Tick and a right summary of every job for every interval of the partitions nobody touched.
+// missedIntervals looks for a Tick and a right summary of every job for every interval of the partitions nobody
+// touched.
 func (e *evidence) missedIntervals() (faults []string) {
 	for _, p := range e.untouched {
 		silent := 0
@@ -76,21 +78,24 @@ func (e *evidence) missedIntervals() (faults []string) {
 				case e.wrong[w] != "":
 					faults = append(faults, fmt.Sprintf("partition %d: %+v: %s", p, w, e.wrong[w]))
 				case e.lateMs[w] > latest:
-					faults = append(faults, fmt.Sprintf("partition %d: %+v came %d ms after its interval", p, w, e.lateMs[w]))
+					faults = append(faults, fmt.Sprintf("partition %d: %+v came %d ms after its interval", p, w,
+						e.lateMs[w]))
 				}
 			}
 			if silent++; e.heard[p][s] > 0 {
 				silent = 0
 			}
 			if silent == silence {
-				faults = append(faults, fmt.Sprintf("partition %d: no node was heard of in %d intervals up to %d", p, silence, s))
+				faults = append(faults, fmt.Sprintf("partition %d: no node was heard of in %d intervals up to %d", p,
+					silence, s))
 			}
 		}
 	}
 	return faults
 }
 
-// missedRejects looks for the reason of every record that is not legal. What a stopped partition has not read yet has none.
+// missedRejects looks for the reason of every record that is not legal. What a stopped partition has not read yet has
+// none.
 func (e *evidence) missedRejects() (faults []string) {
 	for at := range e.refused {
 		part := fmt.Sprintf("%s-%d", at.topic, at.partition)
@@ -123,7 +128,8 @@ func (e *evidence) lostProcesses() (faults []string) {
 func (e *evidence) grownProcesses() (faults []string) {
 	for _, name := range slices.Sorted(maps.Keys(e.peak)) {
 		if limit := 2*e.quiet[name] + memorySlack; e.peak[name] > limit {
-			faults = append(faults, fmt.Sprintf("%s took %d MiB, where it took %d MiB in quiet", name, e.peak[name]>>20, e.quiet[name]>>20))
+			faults = append(faults, fmt.Sprintf("%s took %d MiB, where it took %d MiB in quiet", name,
+				e.peak[name]>>20, e.quiet[name]>>20))
 		}
 	}
 	return faults
@@ -141,7 +147,8 @@ func (e *evidence) breakages() map[string]func(e *evidence) string {
 		return window{}
 	}
 	least := func(at map[spot]bool) spot {
-		return slices.MinFunc(slices.Collect(maps.Keys(at)), func(a, b spot) int { return strings.Compare(a.String(), b.String()) })
+		return slices.MinFunc(slices.Collect(maps.Keys(at)),
+			func(a, b spot) int { return strings.Compare(a.String(), b.String()) })
 	}
 	return map[string]func(e *evidence) string{
 		"a summary is missing": func(e *evidence) string {
@@ -169,7 +176,8 @@ func (e *evidence) breakages() map[string]func(e *evidence) string {
 				delete(e.heard[p], s)
 			}
 			e.heard[p][e.from+silence*e.intervalMs] = 1
-			return fmt.Sprintf("partition %d: no node was heard of in %d intervals up to %d", p, silence, e.from+(silence-1)*e.intervalMs)
+			return fmt.Sprintf("partition %d: no node was heard of in %d intervals up to %d", p, silence,
+				e.from+(silence-1)*e.intervalMs)
 		},
 		"a reject is missing": func(e *evidence) string {
 			kept := map[spot]bool{}
@@ -194,7 +202,8 @@ func (e *evidence) breakages() map[string]func(e *evidence) string {
 		"memory is out of bounds": func(e *evidence) string {
 			name := slices.Min(slices.Collect(maps.Keys(e.peak)))
 			e.peak[name] = 2*e.quiet[name] + memorySlack + 1
-			return fmt.Sprintf("%s took %d MiB, where it took %d MiB in quiet", name, e.peak[name]>>20, e.quiet[name]>>20)
+			return fmt.Sprintf("%s took %d MiB, where it took %d MiB in quiet", name, e.peak[name]>>20,
+				e.quiet[name]>>20)
 		},
 	}
 }
@@ -234,7 +243,10 @@ func TestHostileJudge(t *testing.T) {
 		from: 1000, to: 9000, intervalMs: 1000, untouched: []int32{2},
 		ticks: map[int32]map[int64][]window{2: {}}, heard: map[int32]map[int64]int{2: {}},
 		summaries: map[window]int{}, wrong: map[window]string{}, lateMs: map[window]int64{},
-		written: map[spot]string{{"counters", 0, 7}: "rubbish", {"counters", 0, 8}: "legal", {"counters", 1, 5}: "unread"},
+		written: map[spot]string{
+			{"counters", 0, 7}: "rubbish", {"counters", 0, 8}: "legal",
+			{"counters", 1, 5}: "unread",
+		},
 		refused: map[spot]bool{{"counters", 0, 7}: true, {"counters", 1, 5}: true},
 		rejects: map[spot]string{{"counters", 0, 7}: "not an Avro single-object value"},
 		stopped: []string{"counters-1"}, behind: map[string]int64{"counters-1": 5},

@@ -33,11 +33,15 @@ func mutants(name string, value []byte) []mutant {
 	for _, percent := range []int{0, 1, 10, 25, 50, 75, 90, 99} {
 		add(fmt.Sprintf("cut at %d %%", percent), value[:at(percent)])
 		for what, varint := range map[string][]byte{
-			"the greatest count": binary.AppendVarint(nil, math.MaxInt64), "the least count": binary.AppendVarint(nil, math.MinInt64),
-			"a count of a billion": binary.AppendVarint(nil, 1_000_000_000), "an endless varint": slices.Repeat([]byte{0xff}, 12),
+			"the greatest count":   binary.AppendVarint(nil, math.MaxInt64),
+			"the least count":      binary.AppendVarint(nil, math.MinInt64),
+			"a count of a billion": binary.AppendVarint(nil, 1_000_000_000),
+			"an endless varint":    slices.Repeat([]byte{0xff}, 12),
 		} {
-			add(fmt.Sprintf("%s at %d %%", what, percent), slices.Concat(value[:at(percent)], varint, value[at(percent):]))
-			add(fmt.Sprintf("%s in place of what is at %d %%", what, percent), slices.Concat(value[:at(percent)], varint))
+			add(fmt.Sprintf("%s at %d %%", what, percent), slices.Concat(value[:at(percent)], varint,
+				value[at(percent):]))
+			add(fmt.Sprintf("%s in place of what is at %d %%", what, percent),
+				slices.Concat(value[:at(percent)], varint))
 		}
 	}
 	for _, n := range []int{0, 1, 2, 9, 10} {
@@ -100,22 +104,30 @@ func fieldMutants(r schemas.Record) (all []mutant) {
 		case reflect.Slice:
 			if v.Len() > 0 && v.Type().Elem().Kind() != reflect.Uint8 {
 				walk(path+"[0]", v.Index(0))
-				try(path+" twice", v, reflect.AppendSlice(reflect.AppendSlice(reflect.Zero(v.Type()), v), v).Interface())
+				try(path+" twice", v, reflect.AppendSlice(reflect.AppendSlice(reflect.Zero(v.Type()), v),
+					v).Interface())
 			}
 			try(path+" empty", v, reflect.Zero(v.Type()).Interface())
 		case reflect.Int32, reflect.Int64:
-			for _, n := range []int64{0, -1, 1, math.MaxInt64, math.MinInt64, math.MaxInt32, math.MinInt32, 4_000_000_000_000} {
+			for _, n := range []int64{
+				0, -1, 1, math.MaxInt64, math.MinInt64, math.MaxInt32, math.MinInt32,
+				4_000_000_000_000,
+			} {
 				if !v.OverflowInt(n) {
 					try(fmt.Sprintf("%s %d", path, n), v, n)
 				}
 			}
 		case reflect.Float64:
-			for _, f := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), 1e308, -1e308, 5e-324, math.Copysign(0, -1)} {
+			for _, f := range []float64{
+				math.NaN(), math.Inf(1), math.Inf(-1), 1e308, -1e308, 5e-324,
+				math.Copysign(0, -1),
+			} {
 				try(fmt.Sprintf("%s %g", path, f), v, f)
 			}
 		case reflect.String:
 			for _, s := range []string{
-				"", "\xff\xfe", "caf\xe9", "a\x00b", "../../etc", "..", "_system", "_rest", "%s%n", "\u202e", "'; drop", strings.Repeat("x", 65),
+				"", "\xff\xfe", "caf\xe9", "a\x00b", "../../etc", "..", "_system", "_rest", "%s%n", "\u202e",
+				"'; drop", strings.Repeat("x", 65),
 				strings.Repeat("y", 100_000),
 			} {
 				try(fmt.Sprintf("%s %.20q", path, s), v, s)
@@ -134,8 +146,12 @@ func TestMutants(t *testing.T) {
 	ten := []float64{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}
 	one := 1.0
 	value, err := schemas.Marshal(&schemas.JobSummary{
-		Cluster: "c", JobID: "j", IntervalStart: 1000, IntervalMs: 1000, Method: schemas.MethodExact, Metrics: []schemas.JobSummaryMetric{
-			{Name: "m", Unit: "1", Scope: schemas.ScopeNode, Count: 1, Nodes: 1, Mean: &one, LowNode: &low, HighNode: &low, Deciles: &ten},
+		Cluster: "c", JobID: "j", IntervalStart: 1000, IntervalMs: 1000, Method: schemas.MethodExact,
+		Metrics: []schemas.JobSummaryMetric{
+			{
+				Name: "m", Unit: "1", Scope: schemas.ScopeNode, Count: 1, Nodes: 1, Mean: &one, LowNode: &low,
+				HighNode: &low, Deciles: &ten,
+			},
 		},
 	})
 	if err != nil {

@@ -30,7 +30,8 @@ import (
 )
 
 var (
-	hostileFor   = flag.Duration("hostile.for", 0, "how long random bytes and mutants are written to every topic; 0: no hostile input at all")
+	hostileFor = flag.Duration("hostile.for", 0,
+		"how long random bytes and mutants are written to every topic; 0: no hostile input at all")
 	hostileSeed  = flag.Uint64("hostile.seed", 0, "seed of the hostile input; 0: by the clock")
 	hostilePhase = flag.String("hostile.phase", ".", "pattern of the phases to run")
 )
@@ -65,8 +66,8 @@ type hostile struct {
 	calm    bool // what processes have by now is their quiet memory
 }
 
-// TestHostile feeds a live installation, through a plain Kafka client, with extremes that are legal, with records that are
-// not, and with bytes that are no records. A judge looks at it after each phase, and is broken on purpose at the end.
+// TestHostile feeds a live installation through a plain Kafka client. It sends extremes that are legal, records that
+// are not, and bytes that are no records. A judge looks at it after each phase, and is broken on purpose at the end.
 func TestHostile(t *testing.T) {
 	if *hostileFor == 0 {
 		t.Skip("SKIPPED: NOTHING HOSTILE WAS WRITTEN: make hostile does")
@@ -129,7 +130,8 @@ func newHostile(t *testing.T) *hostile {
 	}
 	t.Logf("seed %d: repeat it with -hostile.seed=%d", seed, seed)
 	h := &hostile{
-		m: newMachine(t), rng: rand.New(rand.NewPCG(seed, 0)), jobs: filepath.Join(t.TempDir(), "jobs.yaml"), said: map[string]bool{},
+		m: newMachine(t), rng: rand.New(rand.NewPCG(seed, 0)), jobs: filepath.Join(t.TempDir(), "jobs.yaml"),
+		said:    map[string]bool{},
 		written: map[spot]string{}, refused: map[spot]bool{}, quiet: map[string]int64{}, peak: map[string]int64{},
 	}
 	at, _ := h.m.findBrokers()
@@ -279,8 +281,9 @@ func (h *hostile) report(phase string, e *evidence, took time.Duration) {
 	for _, name := range slices.Sorted(maps.Keys(e.peak)) {
 		memory = append(memory, fmt.Sprintf("%s %d/%d", name, e.peak[name]>>20, e.quiet[name]>>20))
 	}
-	h.t.Logf("%s: %.0f s, %d new complaints; %d intervals, %d summaries of untouched partitions; %d records by hand, %d to refuse, "+
-		"%d rejects; stopped %v; MiB at most and in quiet: %s", phase, took.Seconds(), fresh, (e.to-e.from)/e.intervalMs+1, summaries,
+	h.t.Logf("%s: %.0f s, %d new complaints; %d intervals, %d summaries of untouched partitions; "+
+		"%d records by hand, %d to refuse, %d rejects; stopped %v; MiB at most and in quiet: %s",
+		phase, took.Seconds(), fresh, (e.to-e.from)/e.intervalMs+1, summaries,
 		len(e.written), len(e.refused), len(e.rejects), e.stopped, strings.Join(memory, ", "))
 }
 
@@ -311,7 +314,10 @@ func (h *hostile) write(certain bool, records ...hostileRecord) {
 		where := spot{r.topic, r.partition, result.Record.Offset}
 		h.written[where] = r.kind
 		if certain || h.refuses(r.topic, r.value) {
-			h.refused[where] = slices.Contains([]string{schemas.TopicCounters, schemas.TopicPartials, schemas.TopicJobSummary}, r.topic)
+			h.refused[where] = slices.Contains([]string{
+				schemas.TopicCounters, schemas.TopicPartials,
+				schemas.TopicJobSummary,
+			}, r.topic)
 		}
 		if !h.refused[where] {
 			delete(h.refused, where)
@@ -361,22 +367,29 @@ func (h *hostile) encode(r schemas.Record) []byte {
 	return value
 }
 
-// batch is a legal record of a simulated node of the touched partition for the running interval: it comes before the node's
-// own, and so is the one that counts.
+// batch is a legal record of a simulated node of the touched partition for the running interval. It comes before the
+// node's own, and so is the one that counts.
 func (h *hostile) batch(node int, change func(b *schemas.CounterBatch)) *schemas.CounterBatch {
 	b := &schemas.CounterBatch{
 		NodeHeader: schemas.NodeHeader{
-			Cluster: h.cfg.Cluster, Node: producers.SimulatedNodes(simulated)[node], JobID: schemas.JobRest, RunID: "hostile",
+			Cluster: h.cfg.Cluster, Node: producers.SimulatedNodes(simulated)[node], JobID: schemas.JobRest,
+			RunID:         "hostile",
 			IntervalStart: h.interval(time.Now()), IntervalMs: h.cfg.Interval.Milliseconds(), Cpus: []int32{0},
 		},
-		Metrics: []schemas.CounterBatchMetric{{Name: "sim_load", Unit: "1", Scope: schemas.ScopeNode, Values: []float64{1}}},
+		Metrics: []schemas.CounterBatchMetric{{
+			Name: "sim_load", Unit: "1", Scope: schemas.ScopeNode,
+			Values: []float64{1},
+		}},
 	}
 	change(b)
 	return b
 }
 
 func (h *hostile) counter(kind string, r schemas.Record) hostileRecord {
-	return hostileRecord{kind: kind, topic: schemas.TopicCounters, partition: extreme, key: schemas.CollectorKey(extreme), value: h.encode(r)}
+	return hostileRecord{
+		kind: kind, topic: schemas.TopicCounters, partition: extreme,
+		key: schemas.CollectorKey(extreme), value: h.encode(r),
+	}
 }
 
 // namesOutsideUTF8 writes units and names that are not UTF-8 to every topic that has some.
@@ -386,12 +399,14 @@ func (h *hostile) namesOutsideUTF8() {
 	ten := []float64{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}
 	b := h.batch(0, func(b *schemas.CounterBatch) { b.Metrics[0].Unit = latin })
 	metric := schemas.JobSummaryMetric{
-		Name: "m", Unit: "1", Scope: schemas.ScopeNode, Count: 1, Nodes: 1, Mean: &one, LowNode: &name, HighNode: &name, Deciles: &ten,
+		Name: "m", Unit: "1", Scope: schemas.ScopeNode, Count: 1, Nodes: 1, Mean: &one, LowNode: &name,
+		HighNode: &name, Deciles: &ten,
 	}
 	start, ms := b.IntervalStart, b.IntervalMs
 	summary := func(m schemas.JobSummaryMetric) []byte {
 		return h.encode(&schemas.JobSummary{
-			Cluster: h.cfg.Cluster, JobID: "latin", IntervalStart: start, IntervalMs: ms, Method: schemas.MethodExact, Parts: 1, PartsReported: 1,
+			Cluster: h.cfg.Cluster, JobID: "latin", IntervalStart: start, IntervalMs: ms, Method: schemas.MethodExact,
+			Parts: 1, PartsReported: 1,
 			NodesExpected: 1, NodesReported: 1, Metrics: []schemas.JobSummaryMetric{m},
 		})
 	}
@@ -400,11 +415,21 @@ func (h *hostile) namesOutsideUTF8() {
 	certified := schemas.Certified{Atoms: []schemas.Atom{{Value: 1, Count: 1}}}
 	h.write(true,
 		h.counter("unit of a CounterBatch", b),
-		h.counter("low_node of a NodeSummary", &schemas.NodeSummary{NodeHeader: b.NodeHeader, Metrics: []schemas.NodeSummaryMetric{{JobSummaryMetric: metric, Certified: certified}}}),
-		h.counter("unit of a NodeSummary", &schemas.NodeSummary{NodeHeader: b.NodeHeader, Metrics: []schemas.NodeSummaryMetric{{JobSummaryMetric: unit, Certified: certified}}}),
-		h.counter("node of a Tick", &schemas.Tick{IntervalStart: start, IntervalMs: ms, Jobs: []schemas.TickJob{{JobID: "latin", Parts: 1, JobNodes: 1, Nodes: []string{latin}}}}),
+		h.counter("low_node of a NodeSummary", &schemas.NodeSummary{
+			NodeHeader: b.NodeHeader,
+			Metrics:    []schemas.NodeSummaryMetric{{JobSummaryMetric: metric, Certified: certified}},
+		}),
+		h.counter("unit of a NodeSummary", &schemas.NodeSummary{
+			NodeHeader: b.NodeHeader,
+			Metrics:    []schemas.NodeSummaryMetric{{JobSummaryMetric: unit, Certified: certified}},
+		}),
+		h.counter("node of a Tick", &schemas.Tick{
+			IntervalStart: start, IntervalMs: ms,
+			Jobs: []schemas.TickJob{{JobID: "latin", Parts: 1, JobNodes: 1, Nodes: []string{latin}}},
+		}),
 		hostileRecord{kind: "unit of a JobPartial", topic: schemas.TopicPartials, value: h.encode(&schemas.JobPartial{
-			Cluster: h.cfg.Cluster, JobID: "latin", IntervalStart: start, IntervalMs: ms, Parts: 2, JobNodes: 1, NodesExpected: 1, NodesReported: 1,
+			Cluster: h.cfg.Cluster, JobID: "latin", IntervalStart: start, IntervalMs: ms, Parts: 2, JobNodes: 1,
+			NodesExpected: 1, NodesReported: 1,
 			Metrics: []schemas.JobPartialMetric{{Name: "m", Unit: latin, Scope: schemas.ScopeNode}},
 		})},
 		hostileRecord{kind: "low_node of a JobSummary", topic: schemas.TopicJobSummary, value: summary(metric)},
@@ -422,7 +447,9 @@ func (h *hostile) wrongNodes() (stop func()) {
 			for n := range 8 {
 				records = append(records, h.counter("wrong clock", h.batch(0, func(b *schemas.CounterBatch) {
 					b.Node, b.IntervalStart = ghost(n), b.IntervalStart+3_600_000
-				})), h.counter("wrong cluster", h.batch(0, func(b *schemas.CounterBatch) { b.Node, b.Cluster = ghost(n), "elsewhere" })))
+				})), h.counter("wrong cluster", h.batch(0, func(b *schemas.CounterBatch) {
+					b.Node, b.Cluster = ghost(n), "elsewhere"
+				})))
 			}
 			h.write(true, records...)
 			select {
@@ -472,23 +499,32 @@ func (h *hostile) summarized(prefix string, jobs int) {
 func (h *hostile) longTick() {
 	tick := &schemas.Tick{IntervalStart: h.interval(time.Now()), IntervalMs: h.cfg.Interval.Milliseconds()}
 	for j := range int(listed) {
-		tick.Jobs = append(tick.Jobs, schemas.TickJob{JobID: fmt.Sprintf("t%d", j), Parts: 1, JobNodes: 1, Nodes: []string{ghost(j % ghosts)}})
+		tick.Jobs = append(tick.Jobs, schemas.TickJob{
+			JobID: fmt.Sprintf("t%d", j), Parts: 1, JobNodes: 1,
+			Nodes: []string{ghost(j % ghosts)},
+		})
 	}
 	h.write(false, h.counter("a long Tick", tick))
 	h.summarized("t", listed)
 }
 
-// manyLoads closes an interval in which 12,000 jobs have sent records, and makes the partition's next owner read the Progress
-// that says what each of them sent. No other Tick closes an interval meanwhile, since this one is ahead.
+// manyLoads closes an interval in which 12,000 jobs have sent records. Then it makes the partition's next owner read
+// the Progress that says what each of them sent. No other Tick closes an interval meanwhile, since this one is ahead.
 func (h *hostile) manyLoads() {
-	tick := &schemas.Tick{IntervalStart: h.interval(time.Now()) + 6*h.cfg.Interval.Milliseconds(), IntervalMs: h.cfg.Interval.Milliseconds()}
+	tick := &schemas.Tick{
+		IntervalStart: h.interval(time.Now()) + 6*h.cfg.Interval.Milliseconds(),
+		IntervalMs:    h.cfg.Interval.Milliseconds(),
+	}
 	var records []hostileRecord
 	for j := range 12_000 {
 		job := fmt.Sprintf("w%d", j)
 		records = append(records, h.counter("a small record", h.batch(0, func(b *schemas.CounterBatch) {
 			b.Node, b.JobID, b.IntervalStart = ghost(j%ghosts), job, tick.IntervalStart
 		})))
-		tick.Jobs = append(tick.Jobs, schemas.TickJob{JobID: job, Parts: 1, JobNodes: 1, Nodes: []string{ghost(j % ghosts)}})
+		tick.Jobs = append(tick.Jobs, schemas.TickJob{
+			JobID: job, Parts: 1, JobNodes: 1,
+			Nodes: []string{ghost(j % ghosts)},
+		})
 	}
 	h.write(false, append(records, h.counter("a Tick of many loads", tick))...)
 	h.summarized("w", 12_000)
@@ -518,7 +554,8 @@ func (h *hostile) metricNames() {
 			b.Metrics = nil
 			for m := range n {
 				b.Metrics = append(b.Metrics, schemas.CounterBatchMetric{
-					Name: fmt.Sprintf("node%d_a_rather_long_name_%05d", node, m), Unit: "1", Scope: schemas.ScopeNode, Values: []float64{float64(m)},
+					Name: fmt.Sprintf("node%d_a_rather_long_name_%05d", node, m), Unit: "1", Scope: schemas.ScopeNode,
+					Values: []float64{float64(m)},
 				})
 			}
 		}))
@@ -531,7 +568,10 @@ func (h *hostile) metricNames() {
 	thirty := h.batch(0, func(b *schemas.CounterBatch) {
 		b.Metrics = nil
 		for m := range 30_000 {
-			b.Metrics = append(b.Metrics, schemas.CounterBatchMetric{Name: fmt.Sprintf("metric_%08d", m), Scope: schemas.ScopeNode, Values: []float64{1}})
+			b.Metrics = append(b.Metrics, schemas.CounterBatchMetric{
+				Name:  fmt.Sprintf("metric_%08d", m),
+				Scope: schemas.ScopeNode, Values: []float64{1},
+			})
 		}
 	})
 	h.write(true, h.counter("30,000 metrics", thirty))
@@ -543,7 +583,8 @@ func (h *hostile) rubbish() {
 	var records []hostileRecord
 	for range 5000 {
 		records = append(records, hostileRecord{
-			kind: "rubbish", topic: schemas.TopicCounters, partition: rubbish, key: schemas.CollectorKey(rubbish), value: h.bytes(200),
+			kind: "rubbish", topic: schemas.TopicCounters, partition: rubbish, key: schemas.CollectorKey(rubbish),
+			value: h.bytes(200),
 		})
 	}
 	h.write(true, records...)
@@ -566,8 +607,11 @@ func (h *hostile) bytes(most int) []byte {
 func (h *hostile) stateFromTheFuture() {
 	ahead := h.interval(time.Now()) + 2*3_600_000
 	ms := h.cfg.Interval.Milliseconds()
-	records := []hostileRecord{{kind: "BalanceState from the future", topic: schemas.TopicBalance, key: []byte{}, value: h.encode(
-		&schemas.BalanceState{Epoch: 1_000_000, IntervalStart: ahead, IntervalMs: ms})}}
+	records := []hostileRecord{{
+		kind: "BalanceState from the future", topic: schemas.TopicBalance, key: []byte{},
+		value: h.encode(
+			&schemas.BalanceState{Epoch: 1_000_000, IntervalStart: ahead, IntervalMs: ms}),
+	}}
 	routes := map[string]*kgo.Record{}
 	for _, r := range h.read(schemas.TopicRoutes) {
 		routes[string(r.Key)] = r
@@ -578,7 +622,8 @@ func (h *hostile) stateFromTheFuture() {
 				route := v.(*schemas.Route)
 				route.IntervalStart, route.Epoch, route.Entries = ahead+n*ms, 1_000_000+n, nil
 				records = append(records, hostileRecord{
-					kind: "Route from the future", topic: schemas.TopicRoutes, partition: r.Partition, key: []byte(node), value: h.encode(route),
+					kind: "Route from the future", topic: schemas.TopicRoutes, partition: r.Partition,
+					key: []byte(node), value: h.encode(route),
 				})
 			}
 		}
@@ -600,7 +645,8 @@ func (h *hostile) samples() map[string]sampled {
 	h.t.Helper()
 	all := map[string]sampled{}
 	for _, topic := range []string{
-		schemas.TopicCounters, schemas.TopicRoutes, schemas.TopicBalance, schemas.TopicPartials, schemas.TopicJobSummary, schemas.TopicJobs,
+		schemas.TopicCounters, schemas.TopicRoutes, schemas.TopicBalance, schemas.TopicPartials,
+		schemas.TopicJobSummary, schemas.TopicJobs,
 		schemas.TopicProgress, schemas.TopicMergeProgress, schemas.TopicRejects,
 	} {
 		for _, r := range h.read(topic) {
@@ -644,27 +690,30 @@ func (h *hostile) current(r schemas.Record) {
 	}
 }
 
-// allowed reports whether a mutant may be written. Some legal mutants do harm that no reader can know: another home for a
-// node of an untouched partition, a position that nobody committed. A summary of an unknown schema makes the sink wait.
+// allowed reports whether a mutant may be written. Some legal mutants do harm that no reader can know: another home for
+// a node of an untouched partition, a position that nobody committed. A summary of an unknown schema makes the sink
+// wait.
 func allowed(topic string, value []byte) bool {
 	r, err := schemas.Unmarshal(value)
 	if topic == schemas.TopicJobSummary {
 		return !errors.Is(err, schemas.ErrUnknownSchema)
 	}
-	if _, ok := r.(*schemas.Progress); ok && err == nil && (topic == schemas.TopicProgress || topic == schemas.TopicMergeProgress) {
+	if _, ok := r.(*schemas.Progress); ok && err == nil && (topic == schemas.TopicProgress ||
+		topic == schemas.TopicMergeProgress) {
 		return false
 	}
 	route, ok := r.(*schemas.Route)
 	return !ok || !slices.Contains(producers.SimulatedNodes(simulated)[simulated/4:], route.Node)
 }
 
-// mutantsAndNoise writes mutants of all records to all topics, and random bytes between them. All of it goes to partition 0 of
-// a topic, but what is read only at a start goes where a partition may stop.
+// mutantsAndNoise writes mutants of all records to all topics, and random bytes between them. All of it goes to
+// partition 0 of a topic, but what is read only at a start goes where a partition may stop.
 func (h *hostile) mutantsAndNoise() {
 	h.t.Helper()
 	samples := h.samples()
 	topics := []string{
-		schemas.TopicCounters, schemas.TopicRoutes, schemas.TopicBalance, schemas.TopicPartials, schemas.TopicJobSummary, schemas.TopicJobs,
+		schemas.TopicCounters, schemas.TopicRoutes, schemas.TopicBalance, schemas.TopicPartials,
+		schemas.TopicJobSummary, schemas.TopicJobs,
 		schemas.TopicProgress, schemas.TopicMergeProgress, schemas.TopicRejects, schemas.TopicSchemas,
 	}
 	type job struct{ schema, topic string }
@@ -756,7 +805,10 @@ func (h *hostile) readToEnd() {
 	adm := kadm.NewClient(h.cl)
 	behind := func() (late []string) {
 		stopped := h.stopped()
-		for input, progress := range map[string]string{schemas.TopicCounters: schemas.TopicProgress, schemas.TopicPartials: schemas.TopicMergeProgress} {
+		for input, progress := range map[string]string{
+			schemas.TopicCounters: schemas.TopicProgress,
+			schemas.TopicPartials: schemas.TopicMergeProgress,
+		} {
 			positions := h.positions(progress)
 			ends, err := adm.ListCommittedOffsets(h.t.Context(), h.cfg.Prefix+input)
 			if err != nil {
@@ -773,7 +825,8 @@ func (h *hostile) readToEnd() {
 				h.mu.Unlock()
 				name := fmt.Sprintf("%s-%d", input, end.Partition)
 				if positions[end.Partition] <= last && !slices.Contains(stopped, name) {
-					late = append(late, fmt.Sprintf("%s is read up to %d, of %d", name, positions[end.Partition], last+1))
+					late = append(late, fmt.Sprintf("%s is read up to %d, of %d", name, positions[end.Partition],
+						last+1))
 				}
 			}
 		}
@@ -832,13 +885,15 @@ func (h *hostile) stopped() []string {
 			h.t.Fatal(err)
 		}
 		for text := range strings.Lines(string(b)) {
-			if service(name) != "collect" && service(name) != "merge" || !strings.Contains(text, "level=WARN") && !strings.Contains(text, "level=ERROR") {
+			if service(name) != "collect" && service(name) != "merge" || !strings.Contains(text, "level=WARN") &&
+				!strings.Contains(text, "level=ERROR") {
 				continue
 			}
 			input := map[string]string{"collect": schemas.TopicCounters, "merge": schemas.TopicPartials}[service(name)]
 			if f := line.FindStringSubmatch(text); f != nil {
 				seen[f[1]+"-"+f[2]] = true
-			} else if f := partition.FindStringSubmatch(text); f != nil && (strings.Contains(text, "too many rejected") || other.MatchString(text)) {
+			} else if f := partition.FindStringSubmatch(text); f != nil &&
+				(strings.Contains(text, "too many rejected") || other.MatchString(text)) {
 				seen[input+"-"+f[1]] = true
 			}
 		}
@@ -853,7 +908,8 @@ func (h *hostile) gather(whole bool) *evidence {
 	now := time.Now()
 	e := &evidence{
 		from: h.from, to: h.interval(now.Add(-latest * time.Millisecond / 2)), intervalMs: ms, untouched: h.untouched(),
-		ticks: map[int32]map[int64][]window{}, heard: map[int32]map[int64]int{}, summaries: map[window]int{}, wrong: map[window]string{},
+		ticks: map[int32]map[int64][]window{}, heard: map[int32]map[int64]int{}, summaries: map[window]int{},
+		wrong:  map[window]string{},
 		lateMs: map[window]int64{}, rejects: map[spot]string{}, stopped: h.stopped(), behind: map[string]int64{},
 	}
 	if whole {
@@ -881,7 +937,8 @@ func (h *hostile) gather(whole bool) *evidence {
 	e.panics = h.m.listen().panics
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	e.written, e.quiet, e.peak, e.refused = maps.Clone(h.written), maps.Clone(h.quiet), maps.Clone(h.peak), map[spot]bool{}
+	e.written, e.refused = maps.Clone(h.written), map[spot]bool{}
+	e.quiet, e.peak = maps.Clone(h.quiet), maps.Clone(h.peak)
 	if whole { // before, some are still on their way
 		e.refused = maps.Clone(h.refused)
 	}
@@ -992,16 +1049,17 @@ func (h *hostile) readRejects(e *evidence) {
 // readFooters adds what the sink could not read, by the footers of its files.
 func (h *hostile) readFooters(e *evidence) {
 	h.t.Helper()
-	err := filepath.WalkDir(filepath.Join(h.cfg.Sink.Dir, "summaries"), func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || filepath.Ext(path) != ".parquet" {
+	err := filepath.WalkDir(filepath.Join(h.cfg.Sink.Dir, "summaries"),
+		func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || filepath.Ext(path) != ".parquet" {
+				return err
+			}
+			_, footer, err := sink.ReadFile(path)
+			for _, u := range footer.Undecodable {
+				e.rejects[spot{schemas.TopicJobSummary, footer.Partition, u.Offset}] = u.Reason
+			}
 			return err
-		}
-		_, footer, err := sink.ReadFile(path)
-		for _, u := range footer.Undecodable {
-			e.rejects[spot{schemas.TopicJobSummary, footer.Partition, u.Offset}] = u.Reason
-		}
-		return err
-	})
+		})
 	if err != nil {
 		h.t.Error(err)
 	}
@@ -1019,19 +1077,22 @@ func (h *hostile) closesAccounts() {
 	}
 	for p, progress := range last {
 		c := progress.Counts
-		sum := c.Summarized + c.Rejected + c.Late + c.Dropped + c.Duplicate + c.Misrouted + c.Ended + c.Gaps + c.Ticks + progress.Open
+		sum := c.Summarized + c.Rejected + c.Late + c.Dropped + c.Duplicate + c.Misrouted + c.Ended + c.Gaps +
+			c.Ticks + progress.Open
 		if sum != records[p] {
 			h.t.Errorf("partition %d: %d records were read, and %d have a fate or are open: %+v", p, records[p], sum, c)
 		}
 	}
 }
 
-// unknownSchema writes a summary that only a later release could read. The sink has to wait for that release, and say so.
+// unknownSchema writes a summary that only a later release could read. The sink has to wait for that release, and say
+// so.
 func (h *hostile) unknownSchema() {
 	h.t.Helper()
 	before := h.logSizes()
 	h.write(false, hostileRecord{
-		kind: "unknown schema", topic: schemas.TopicJobSummary, partition: 0, value: append([]byte{0xC3, 1, 1, 2, 3, 4, 5, 6, 7, 8}, "a newer summary"...),
+		kind: "unknown schema", topic: schemas.TopicJobSummary, partition: 0,
+		value: append([]byte{0xC3, 1, 1, 2, 3, 4, 5, 6, 7, 8}, "a newer summary"...),
 	})
 	h.logged(before, "sink", `unknown schema.*since|since.*unknown schema`)
 	h.alive("sink")
@@ -1080,7 +1141,8 @@ func (h *hostile) topicsMadeAgain() {
 	h.t.Helper()
 	adm := kadm.NewClient(h.cl)
 	topics := schemas.Topics(h.cfg.Prefix, schemas.Sizes{
-		Collectors: h.cfg.Collectors, Routes: h.cfg.Partitions.Routes, Partials: h.cfg.Partitions.Partials, JobSummary: h.cfg.Partitions.JobSummary,
+		Collectors: h.cfg.Collectors, Routes: h.cfg.Partitions.Routes, Partials: h.cfg.Partitions.Partials,
+		JobSummary:  h.cfg.Partitions.JobSummary,
 		Replication: h.cfg.Topics.Replication, CountersRetention: time.Hour, SummaryRetention: time.Hour,
 	})
 	remedy := `deleted and made (anew|again)|was made again`
@@ -1096,7 +1158,10 @@ func (h *hostile) topicsMadeAgain() {
 		}
 		before := h.logSizes()
 		deleteTopics(h.t, adm, []schemas.Topic{{Name: h.cfg.Prefix + topic.name}})
-		h.eventually(topic.name+" is made again", func() bool { return kafka.CreateTopics(h.t.Context(), h.cl, topics) == nil })
+		h.eventually(topic.name+" is made again", func() bool {
+			return kafka.CreateTopics(h.t.Context(), h.cl,
+				topics) == nil
+		})
 		h.logged(before, topic.reader, remedy)
 		for _, kind := range []string{"simulate", "balance", "collect", "merge", "sink"} {
 			if kind != "sink" && (kind != "merge" || topic.reader == "sink") && kind != topic.reader {

@@ -20,9 +20,9 @@ var (
 	killFor  = flag.Duration("kill.for", time.Minute, "how long the kill test kills")
 )
 
-// TestKill runs every service as a process of its own, two of most. For a minute it kills them, stops them for longer than
-// their groups wait and lets them go on, and takes their partitions away by force. Then all that is left must be as if
-// nothing had happened.
+// TestKill runs every service as a process of its own, two of most. For a minute it kills them, and stops them for
+// longer than their groups wait. It takes their partitions away by force. Then all that is left must be as if nothing
+// had happened.
 func TestKill(t *testing.T) {
 	if testing.Short() {
 		t.Skip("KILL TEST SKIPPED: nothing was killed, -short was given")
@@ -65,7 +65,10 @@ func TestKill(t *testing.T) {
 			t.Errorf("no %s was killed", kind)
 		}
 	}
-	for what, n := range map[string]int{"fenced": fenced, "replayed": heard.replays, "taken over": heard.takeovers, "given up": heard.evicted} {
+	for what, n := range map[string]int{
+		"fenced": fenced, "replayed": heard.replays, "taken over": heard.takeovers,
+		"given up": heard.evicted,
+	} {
 		if n == 0 {
 			t.Errorf("nothing was %s: the run proves nothing about it", what)
 		}
@@ -114,8 +117,8 @@ type action struct {
 	target string // process; with fence transactional id, less the prefix
 }
 
-// schedule is a function of its arguments alone. In each round every kind of service loses a process, one is stopped, and
-// partitions are taken by force, in any order. What is killed or stopped already is left alone meanwhile.
+// schedule is a function of its arguments alone. In each round every kind of service loses a process, one is stopped,
+// and partitions are taken by force, in any order. What is killed or stopped already is left alone meanwhile.
 func schedule(seed uint64, length time.Duration, collectors, partials int) []action {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	between := func(low, high time.Duration) time.Duration { return low + time.Duration(rng.Int64N(int64(high-low))) }

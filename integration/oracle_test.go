@@ -14,8 +14,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// The oracle knows the rules, not the code: it reads the log of counters through the generic Avro codec, says what must
-// have become of every record, and computes every summary that it can from the values themselves.
+// The oracle knows the rules, not the code. It reads the log of counters through the generic Avro codec, and says what
+// must have become of every record. It computes every summary that it can from the values themselves.
 
 type oracleMetric struct {
 	Name, Unit, Scope string
@@ -120,7 +120,10 @@ const (
 
 func newOracle(t *testing.T, cluster string, log []*kgo.Record) *oracle {
 	t.Helper()
-	o := &oracle{windows: map[window]*expectation{}, fates: map[int32]*fates{}, rejects: map[string]bool{}, rules: map[string]int{}}
+	o := &oracle{
+		windows: map[window]*expectation{}, fates: map[int32]*fates{}, rejects: map[string]bool{},
+		rules: map[string]int{},
+	}
 	byPartition := map[int32][]*oracleRecord{}
 	for _, r := range log {
 		if o.fates[r.Partition] == nil {
@@ -188,8 +191,8 @@ func (o *oracle) judge(t *testing.T, partition int32, records []*oracleRecord) {
 	}
 }
 
-// closers are the Ticks that close something, in order. Those of one interval that come in parts are joined: each part closes
-// its jobs, the last one the interval.
+// closers are the Ticks that close something, in order. Those of one interval that come in parts are joined: each part
+// closes its jobs, the last one the interval.
 func (o *oracle) closers(t *testing.T, partition int32, records []*oracleRecord) (ticks []*oracleRecord) {
 	t.Helper()
 	var parts *oracleRecord
@@ -303,7 +306,9 @@ type share struct {
 }
 
 // values are all valid values of a metric of a window, sorted, and how many were not valid.
-func (e *expectation) values(m *schemas.JobSummaryMetric) (sorted []float64, invalid int64, shares map[share][]float64) {
+func (e *expectation) values(m *schemas.JobSummaryMetric) (sorted []float64, invalid int64,
+	shares map[share][]float64,
+) {
 	shares = map[share][]float64{}
 	for _, r := range e.records {
 		for _, v := range r.values(m) {
@@ -320,8 +325,8 @@ func (e *expectation) values(m *schemas.JobSummaryMetric) (sorted []float64, inv
 	return sorted, invalid, shares
 }
 
-// values are what the record's node has measured. A NodeSummary no longer has them, but what a simulated node measures is
-// known.
+// values are what the record's node has measured. A NodeSummary no longer has them, but what a simulated node measures
+// is known.
 func (r *oracleRecord) values(m *schemas.JobSummaryMetric) []float64 {
 	var values []float64
 	for _, of := range r.Metrics {
@@ -383,7 +388,8 @@ func (o *oracle) check(s *schemas.JobSummary) error {
 	if e == nil {
 		return fmt.Errorf("no Tick lists it")
 	}
-	if int(s.Parts) != e.parts || s.PartsReported != s.Parts || int(s.NodesExpected) != e.expected() || int(s.NodesReported) != e.reported() {
+	if int(s.Parts) != e.parts || s.PartsReported != s.Parts || int(s.NodesExpected) != e.expected() ||
+		int(s.NodesReported) != e.reported() {
 		return fmt.Errorf("parts %d/%d, nodes %d/%d; want %d parts, nodes %d/%d",
 			s.PartsReported, s.Parts, s.NodesReported, s.NodesExpected, e.parts, e.reported(), e.expected())
 	}
@@ -412,8 +418,8 @@ func (o *oracle) check(s *schemas.JobSummary) error {
 	return nil
 }
 
-// checkMethod holds method to how the summary came about. A merge is EXACT where its shares name all their values, which no
-// topic of summaries says: checkDeciles holds it to exact deciles.
+// checkMethod holds method to how the summary came about. A merge is EXACT where its shares name all their values,
+// which no topic of summaries says: checkDeciles holds it to exact deciles.
 func (o *oracle) checkMethod(s *schemas.JobSummary, e *expectation) error {
 	merged := e.parts > 1 || s.JobID == schemas.JobSystem
 	want := s.Method
@@ -434,12 +440,15 @@ func (o *oracle) checkMethod(s *schemas.JobSummary, e *expectation) error {
 	return nil
 }
 
-func checkMetric(m *schemas.JobSummaryMetric, sorted []float64, invalid int64, shares map[share][]float64, reported int) error {
+func checkMetric(m *schemas.JobSummaryMetric, sorted []float64, invalid int64, shares map[share][]float64,
+	reported int,
+) error {
 	if m.Count != int64(len(sorted)) || m.Invalid != invalid {
 		return fmt.Errorf("count %d, invalid %d; want %d, %d", m.Count, m.Invalid, len(sorted), invalid)
 	}
 	if len(sorted) == 0 {
-		if m.Mean != nil || m.Stddev != nil || m.Deciles != nil || m.LowNode != nil || m.RankError != nil || m.Lo != nil || m.Hi != nil || m.Nodes != 0 {
+		if m.Mean != nil || m.Stddev != nil || m.Deciles != nil || m.LowNode != nil || m.RankError != nil ||
+			m.Lo != nil || m.Hi != nil || m.Nodes != 0 {
 			return fmt.Errorf("no values, and yet %+v", m)
 		}
 		return nil
@@ -462,14 +471,15 @@ func checkMetric(m *schemas.JobSummaryMetric, sorted []float64, invalid int64, s
 	case !near(*m.Mean, mean(sorted)) || !near(*m.Stddev, deviation(sorted)):
 		return fmt.Errorf("mean %v, stddev %v; want %v, %v", *m.Mean, *m.Stddev, mean(sorted), deviation(sorted))
 	case int(m.Nodes) != min(len(nodes), reported) || !near(*m.NodeStddev, deviation(means)):
-		return fmt.Errorf("nodes %d, node_stddev %v; want %d, %v", m.Nodes, *m.NodeStddev, min(len(nodes), reported), deviation(means))
+		return fmt.Errorf("nodes %d, node_stddev %v; want %d, %v", m.Nodes, *m.NodeStddev, min(len(nodes), reported),
+			deviation(means))
 	case !isLow || !isHigh:
 		return fmt.Errorf("low %s, high %s have not the means %v and %v", *m.LowNode, *m.HighNode, low, high)
 	}
 	return nil
 }
 
-// checkDeciles holds exact deciles to the definition, and estimates to what they promise: the true decile lies in each
+// checkDeciles holds exact deciles to the definition, and estimates to what they promise. The true decile lies in each
 // bracket, and no estimate is further off in rank than rank_error.
 func (o *oracle) checkDeciles(method string, m *schemas.JobSummaryMetric, sorted []float64) error {
 	n := len(sorted)
@@ -483,7 +493,8 @@ func (o *oracle) checkDeciles(method string, m *schemas.JobSummaryMetric, sorted
 	}
 	exact := *m.RankError == 0
 	switch {
-	case (m.Lo == nil) != exact || (m.Hi == nil) != exact, !exact && method != schemas.MethodEstimated, !exact && slices.Equal(*m.Lo, *m.Hi):
+	case (m.Lo == nil) != exact || (m.Hi == nil) != exact, !exact && method != schemas.MethodEstimated, !exact &&
+		slices.Equal(*m.Lo, *m.Hi):
 		return fmt.Errorf("%s with rank_error %v, lo %v, hi %v", method, *m.RankError, m.Lo, m.Hi)
 	case exact && method == schemas.MethodEstimated:
 		o.rules[ruleExact]++
@@ -512,7 +523,8 @@ func (o *oracle) checkDeciles(method string, m *schemas.JobSummaryMetric, sorted
 			return 1
 		})
 		at := max(float64(n*k)/10, 1)
-		if off := max(at-float64(upTo), float64(below+1)-at, 0); *m.RankError == 0 && d[k] != want || off > *m.RankError*float64(n)+1e-6 {
+		if off := max(at-float64(upTo), float64(below+1)-at, 0); *m.RankError == 0 && d[k] != want ||
+			off > *m.RankError*float64(n)+1e-6 {
 			return fmt.Errorf("d%d is %v ranks off, rank_error is %v of %d", k, off, *m.RankError, n)
 		}
 	}

@@ -18,8 +18,8 @@ import (
 // outsideModules is where `make outside` installs what the outside reader needs.
 const outsideModules = "../bin/outside"
 
-// TestOutsideReader lets a program that shares no code with weir, and no library, read what weir has written, and then
-// makes sure that it would have noticed.
+// TestOutsideReader has what weir wrote read by a program that shares no code with weir, and no library. Then it makes
+// sure that the program would have noticed what is wrong.
 func TestOutsideReader(t *testing.T) {
 	beside(t)
 	reader := findReader(t)
@@ -73,7 +73,8 @@ func TestOutsideReader(t *testing.T) {
 			}
 			return false
 		}))
-		if status, out := reader(t, config); status != 1 || !strings.Contains(out, "DIFFERENCE: rank_error, lo, hi EXACT") {
+		if status, out := reader(t, config); status != 1 || !strings.Contains(out,
+			"DIFFERENCE: rank_error, lo, hi EXACT") {
 			t.Errorf("exits %d\n%s", status, out)
 		}
 	})

@@ -90,8 +90,8 @@ func (m *machine) add(name string, env []string, args ...string) *process {
 		cmd := exec.Command(m.binary, args...)
 		cmd.Env = slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "WEIR_") })
 		cmd.Env = append(cmd.Env, env...)
-		// A test that is killed leaves nothing behind. The signal follows the thread that started the process, and Go ends
-		// no thread that is not locked.
+		// A test that is killed leaves nothing behind. The signal follows the thread that started the process, and Go
+		// ends no thread that is not locked.
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		return cmd
 	}
@@ -221,7 +221,8 @@ func (m *machine) startBroker() (*process, string) {
 	m.t.Helper()
 	dir := m.t.TempDir()
 	ready := filepath.Join(dir, "ready")
-	p := m.add("broker", nil, "broker", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0", "--ready-file", ready)
+	p := m.add("broker", nil, "broker", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0",
+		"--ready-file", ready)
 	p.start()
 	var address string
 	kafkatest.Eventually(m.t, "the broker's address", func() bool {

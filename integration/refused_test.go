@@ -12,8 +12,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// refusal is one thing that is wrong between a service and Kafka, and what the service has to say about it: in one line
-// everything that says names, and the host.
+// refusal is one thing that is wrong between a service and Kafka, and what the service has to say about it. One line
+// holds everything that says names, and the host.
 type refusal struct {
 	name    string
 	service string
@@ -80,15 +80,18 @@ func refusals(prefix string) []refusal {
 			return kafka
 		}, all["sink"], []string{"kafka.tls.cert_file"}},
 		{
-			"topic not readable", "collect", byPassword, without("collect", func(r *role) { r.reads = drop(r.reads, schemas.TopicCounters) }),
+			"topic not readable", "collect", byPassword, without("collect",
+				func(r *role) { r.reads = drop(r.reads, schemas.TopicCounters) }),
 			[]string{prefix + schemas.TopicCounters, "permission on the topic is missing"},
 		},
 		{
-			"topic not writable", "balance", byCertificate, without("balance", func(r *role) { r.writes = drop(r.writes, schemas.TopicBalance) }),
+			"topic not writable", "balance", byCertificate, without("balance",
+				func(r *role) { r.writes = drop(r.writes, schemas.TopicBalance) }),
 			[]string{prefix + schemas.TopicBalance, "permission on the topic is missing"},
 		},
 		{ // after a balancer that could write routes: without one it has nothing to send
-			"topic of the agent not writable", "simulate", byPassword, without("simulate", func(r *role) { r.writes = nil }),
+			"topic of the agent not writable", "simulate", byPassword, without("simulate",
+				func(r *role) { r.writes = nil }),
 			[]string{prefix + schemas.TopicCounters, "permission"},
 		},
 		{
@@ -103,10 +106,11 @@ func refusals(prefix string) []refusal {
 }
 
 // TestRefused runs services that Kafka refuses, one for each reason. Each has to say so in a line that names who it is,
-// where, what is refused and what mends it, to go on trying, and not to fill the log with it.
+// where, what is refused and what mends it. It has to go on trying, and not to fill the log.
 func TestRefused(t *testing.T) {
 	if os.Getenv("KAFKA_SASL_SEEDS") == "" || os.Getenv("KAFKA_MTLS_SEEDS") == "" || os.Getenv("KAFKA_DIR") == "" {
-		t.Skip("SKIPPED: NO SERVICE WAS REFUSED ANYTHING BY A KAFKA, for KAFKA_SASL_SEEDS, KAFKA_MTLS_SEEDS and KAFKA_DIR are not set: make test-kafka does")
+		t.Skip("SKIPPED: NO SERVICE WAS REFUSED ANYTHING BY A KAFKA, for KAFKA_SASL_SEEDS, KAFKA_MTLS_SEEDS " +
+			"and KAFKA_DIR are not set: make test-kafka does")
 	}
 	m := newMachine(t)
 	s := systemOn(t, findBrokers(t))

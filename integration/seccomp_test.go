@@ -23,8 +23,8 @@ const (
 	strict  = "strict"
 )
 
-// atOnce is how many tests run at a time unless -parallel says otherwise. They wait for intervals and sessions, and need
-// little of a processor.
+// atOnce is how many tests run at a time unless -parallel says otherwise. They wait for intervals and sessions, and
+// need little of a processor.
 const atOnce = "8"
 
 // TestMain runs the tests. With inUnit it restricts this process as systemd does, and becomes the program of its
@@ -87,7 +87,10 @@ func becomeUnit(file string, lenient bool, args []string) error {
 
 // limit sets the resource limits, and takes the capabilities away that the unit has not.
 func (u unit) limit() error {
-	for key, resource := range map[string]int{"LimitCORE": unix.RLIMIT_CORE, "LimitNOFILE": unix.RLIMIT_NOFILE, "LimitMEMLOCK": unix.RLIMIT_MEMLOCK} {
+	for key, resource := range map[string]int{
+		"LimitCORE": unix.RLIMIT_CORE, "LimitNOFILE": unix.RLIMIT_NOFILE,
+		"LimitMEMLOCK": unix.RLIMIT_MEMLOCK,
+	} {
 		if text := u.last(key); text != "" {
 			n, err := strconv.ParseUint(text, 10, 64)
 			if err != nil {
@@ -120,8 +123,8 @@ func (u unit) limit() error {
 	return nil
 }
 
-// filter is the program by which the kernel judges each call. A refused call kills the process: a unit that answers with an
-// error number would hide it. If u is lenient, the answer is the one of the unit.
+// filter is the program by which the kernel judges each call. A refused call kills the process: a unit that answers
+// with an error number would hide it. If u is lenient, the answer is the one of the unit.
 func (u unit) filter() ([]unix.SockFilter, error) {
 	calls, err := u.calls()
 	if err != nil {
@@ -176,14 +179,17 @@ func (u unit) filter() ([]unix.SockFilter, error) {
 		only(unix.SYS_PKEY_MPROTECT, 2, unix.PROT_EXEC, 0)
 	}
 	if u.last("RestrictNamespaces") == "yes" {
-		only(unix.SYS_CLONE, 0, unix.CLONE_NEWNS|unix.CLONE_NEWCGROUP|unix.CLONE_NEWUTS|unix.CLONE_NEWIPC|unix.CLONE_NEWUSER|
-			unix.CLONE_NEWPID|unix.CLONE_NEWNET, 0)
-		for _, call := range []int{unix.SYS_CLONE3, unix.SYS_UNSHARE, unix.SYS_SETNS} { // systemd answers clone3 with ENOSYS
+		only(unix.SYS_CLONE, 0,
+			unix.CLONE_NEWNS|unix.CLONE_NEWCGROUP|unix.CLONE_NEWUTS|unix.CLONE_NEWIPC|unix.CLONE_NEWUSER|
+				unix.CLONE_NEWPID|unix.CLONE_NEWNET, 0)
+		// Systemd answers clone3 with ENOSYS.
+		for _, call := range []int{unix.SYS_CLONE3, unix.SYS_UNSHARE, unix.SYS_SETNS} {
 			delete(calls, uint32(call))
 		}
 	}
 	for call := range calls {
-		p = append(p, unix.SockFilter{Code: equal, K: call, Jf: 1}, unix.SockFilter{Code: result, K: unix.SECCOMP_RET_ALLOW})
+		p = append(p, unix.SockFilter{Code: equal, K: call, Jf: 1},
+			unix.SockFilter{Code: result, K: unix.SECCOMP_RET_ALLOW})
 	}
 	return append(p, unix.SockFilter{Code: result, K: deny}), nil
 }

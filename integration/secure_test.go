@@ -49,8 +49,11 @@ func roles() map[string]role {
 			group:  "balance", transactions: "balance",
 		},
 		"collect": {
-			writes: []string{schemas.TopicPartials, schemas.TopicJobSummary, schemas.TopicRejects, schemas.TopicProgress},
-			reads:  []string{schemas.TopicCounters, schemas.TopicProgress}, group: "collect", transactions: "collect-",
+			writes: []string{
+				schemas.TopicPartials, schemas.TopicJobSummary, schemas.TopicRejects,
+				schemas.TopicProgress,
+			},
+			reads: []string{schemas.TopicCounters, schemas.TopicProgress}, group: "collect", transactions: "collect-",
 		},
 		"merge": {
 			writes: []string{schemas.TopicJobSummary, schemas.TopicRejects, schemas.TopicMergeProgress},
@@ -60,12 +63,13 @@ func roles() map[string]role {
 	}
 }
 
-// TestSecure runs every service over TLS, of two one with a password and one with a certificate, each with the least
-// permissions of its role, and gives them new certificates and passwords while they run. The old ones hold no longer when
-// a broker comes back that all must connect to anew.
+// TestSecure runs every service over TLS, of two one with a password and one with a certificate. Each has the least
+// permissions of its role, and gets new certificates and passwords while it runs. The old ones hold no longer when a
+// broker comes back that all must connect to anew.
 func TestSecure(t *testing.T) {
 	if os.Getenv("KAFKA_SASL_SEEDS") == "" || os.Getenv("KAFKA_MTLS_SEEDS") == "" {
-		t.Skip("SKIPPED: NO TLS, NO PASSWORD AND NO CERTIFICATE WAS TRIED, for KAFKA_SASL_SEEDS and KAFKA_MTLS_SEEDS are not set: make test-kafka does")
+		t.Skip("SKIPPED: NO TLS, NO PASSWORD AND NO CERTIFICATE WAS TRIED, for KAFKA_SASL_SEEDS and KAFKA_MTLS_SEEDS " +
+			"are not set: make test-kafka does")
 	}
 	b := needBrokers(t)
 	m := newMachine(t)
@@ -127,7 +131,8 @@ func TestSecure(t *testing.T) {
 	s.judge()
 	s.judgeTicks()
 	k.judgeOld(old)
-	t.Logf("longest time without a commit: with new certificates and passwords %s; without broker %d, which led %s and was back after %.1f s, %s",
+	t.Logf("longest time without a commit: with new certificates and passwords %s; "+
+		"without broker %d, which led %s and was back after %.1f s, %s",
 		s.commitGaps(before, renewed), id, leads, back.Sub(stopped).Seconds(), s.commitGaps(stopped, back))
 	t.Logf("%v", m.listen())
 }
@@ -194,7 +199,8 @@ func (s *system) permit(name string, r role) {
 	topics(r.reads, kadm.OpRead)
 	topics(r.writes, kadm.OpWrite)
 	if r.group != "" {
-		acls = append(acls, kadm.NewACLs().Groups(s.cfg.Prefix+r.group).Operations(kadm.OpRead).ResourcePatternType(kadm.ACLPatternLiteral))
+		acls = append(acls, kadm.NewACLs().Groups(s.cfg.Prefix+r.group).Operations(kadm.OpRead).
+			ResourcePatternType(kadm.ACLPatternLiteral))
 	}
 	if r.transactions != "" {
 		acls = append(acls, kadm.NewACLs().TransactionalIDs(s.cfg.Prefix+r.transactions).Operations(kadm.OpWrite).
@@ -265,7 +271,10 @@ func (k *keys) issueFrom(role string, from time.Time, lasting time.Duration) {
 	}
 	k.serial++
 	cert := &x509.Certificate{
-		SerialNumber: big.NewInt(1000 + k.serial), Subject: pkix.Name{CommonName: k.user(role), Organization: []string{"weir"}},
+		SerialNumber: big.NewInt(1000 + k.serial), Subject: pkix.Name{
+			CommonName:   k.user(role),
+			Organization: []string{"weir"},
+		},
 		NotBefore: from, NotAfter: time.Now().Add(lasting),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
@@ -296,7 +305,10 @@ func (k *keys) setPassword(role, password string) {
 func (k *keys) byCertificate(role string) config.Kafka {
 	settings := k.cfg.Kafka
 	settings.Brokers = strings.Split(os.Getenv("KAFKA_MTLS_SEEDS"), ",")
-	settings.TLS = config.TLS{Enabled: true, CAFile: k.caFile, CertFile: k.file(role, "pem"), KeyFile: k.file(role, "pem")}
+	settings.TLS = config.TLS{
+		Enabled: true, CAFile: k.caFile, CertFile: k.file(role, "pem"),
+		KeyFile: k.file(role, "pem"),
+	}
 	return settings
 }
 

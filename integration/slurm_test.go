@@ -22,7 +22,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// slurmCluster is a Slurm with nodes n1 to n4 of two CPUs, and t1 and t2 of two cores with two threads, all on this machine.
+// slurmCluster is a Slurm, all of it on this machine. Nodes n1 to n4 have two CPUs, and t1 and t2 two cores with two
+// threads.
 type slurmCluster struct {
 	t   *testing.T
 	dir string
@@ -32,9 +33,13 @@ type slurmCluster struct {
 func startSlurm(t *testing.T) *slurmCluster {
 	t.Helper()
 	if os.Getenv("REQUIRE_SLURM") == "" {
-		t.Skip("SLURM TEST SKIPPED: jobs of a real Slurm were not followed; make test-slurm does, with Debian's slurmctld, slurmd, slurm-client and munge")
+		t.Skip("SLURM TEST SKIPPED: jobs of a real Slurm were not followed; make test-slurm does, with Debian's " +
+			"slurmctld, slurmd, slurm-client and munge")
 	}
-	for _, command := range []string{"slurmctld", "slurmd", "munged", "squeue", "scontrol", "sbatch", "scancel", "python3"} {
+	for _, command := range []string{
+		"slurmctld", "slurmd", "munged", "squeue", "scontrol", "sbatch", "scancel",
+		"python3",
+	} {
 		if _, err := exec.LookPath(command); err != nil {
 			t.Errorf("%v (apt-get install --no-install-recommends slurmctld slurmd slurm-client munge)", err)
 		}
@@ -45,7 +50,7 @@ func startSlurm(t *testing.T) *slurmCluster {
 	if t.Failed() {
 		t.FailNow()
 	}
-	parent, err := os.MkdirTemp("", "weir-slurm") //nolint:usetesting // munged's user cannot reach the test's own directory
+	parent, err := os.MkdirTemp("", "weir-slurm") //nolint:usetesting // munged's user cannot reach the test's own one
 	if err == nil {
 		err = os.Chmod(parent, 0o755)
 	}
@@ -147,7 +152,8 @@ func TestSlurm(t *testing.T) {
 	s.eventually("rows of idle nodes", func() bool { return len(s.rows()[schemas.JobKey{JobID: schemas.JobRest}]) > 0 })
 
 	// A user may put into a job's name what looks like another row of squeue, or another job of scontrol's.
-	alone := slurm.submit("-N1", "--exclusive", "-w", "n1", "--job-name", "x|y\n1|0|RUNNING\nJobId=2 JobName=z\n     Nodes=n2 CPU_IDs=0-1 Mem=0")
+	alone := slurm.submit("-N1", "--exclusive", "-w", "n1", "--job-name",
+		"x|y\n1|0|RUNNING\nJobId=2 JobName=z\n     Nodes=n2 CPU_IDs=0-1 Mem=0")
 	left := slurm.submit("-n1", "-c1", "-w", "n2")
 	right := slurm.submit("-n1", "-c1", "-w", "n2")
 	shrinks := slurm.submit("-N2", "--exclusive", "-w", "n[3-4]")
@@ -155,7 +161,8 @@ func TestSlurm(t *testing.T) {
 	het := slurm.submit("-p", "smt", "-n1", "-c1", "-w", "t1", ":", "-p", "smt", "-n1", "-c1", "-w", "t2")
 	component := [2]schemas.JobKey{{JobID: slurm.jobID(het + "+0")}, {JobID: slurm.jobID(het + "+1")}}
 	s.wantRows(5, map[schemas.JobKey]int32{
-		{JobID: alone}: 1, {JobID: left}: 1, {JobID: right}: 1, {JobID: shrinks}: 2, paused: 2, component[0]: 1, component[1]: 1,
+		{JobID: alone}: 1, {JobID: left}: 1, {JobID: right}: 1, {JobID: shrinks}: 2, paused: 2, component[0]: 1,
+		component[1]: 1,
 	})
 	for _, node := range []string{"t1", "t2"} {
 		for _, e := range s.route(node).Entries {
@@ -202,7 +209,8 @@ func TestSlurm(t *testing.T) {
 	slurm.run("scancel", big)
 	again := schemas.JobKey{JobID: requeued, Restart: 1}
 	s.wantRows(3, map[schemas.JobKey]int32{again: 1})
-	t.Logf("slurmd of %s was killed, and %v later its job had three intervals on %s", was, time.Since(killed).Round(time.Second), slurm.nodes(requeued))
+	t.Logf("slurmd of %s was killed, and %v later its job had three intervals on %s", was,
+		time.Since(killed).Round(time.Second), slurm.nodes(requeued))
 
 	// A controller that hangs: its last jobs stay in force, and it is said since when.
 	slurm.signal("ctld", syscall.SIGSTOP)
@@ -219,7 +227,10 @@ func TestSlurm(t *testing.T) {
 		return len(rows) > 2 && rows[len(rows)-2].IntervalStart >= wentOn
 	})
 	slurm.run("scancel", requeued, paused.JobID, het)
-	s.eventually("the end of the last job", func() bool { j, ok := s.jobs()[again]; return ok && j.State == "COMPLETED" && j.End != nil })
+	s.eventually("the end of the last job", func() bool {
+		j, ok := s.jobs()[again]
+		return ok && j.State == "COMPLETED" && j.End != nil
+	})
 
 	s.judgeSlurm(map[schemas.JobKey][]int32{
 		{JobID: alone}: {1}, {JobID: left}: {1}, {JobID: right}: {1}, {JobID: shrinks}: {1, 2}, first: {1}, second: {1},
@@ -241,13 +252,14 @@ func TestSlurm(t *testing.T) {
 	}
 }
 
-// jobID returns the number of what squeue shows as a task of an array, such as 5_0, or as a component of a heterogeneous job, such as
-// 7+1, once it runs.
+// jobID returns the number of a job once it runs. squeue shows the job as a task of an array, such as 5_0, or as a
+// component of a heterogeneous job, such as 7+1.
 func (s *slurmCluster) jobID(shown string) string {
 	s.t.Helper()
 	whole := shown[:strings.IndexAny(shown, "_+")]
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
-		for line := range strings.Lines(s.run("squeue", "--noheader", "--states=RUNNING", "--format=%i %A", "--jobs="+whole)) {
+		for line := range strings.Lines(s.run("squeue", "--noheader", "--states=RUNNING", "--format=%i %A",
+			"--jobs="+whole)) {
 			if name, id, _ := strings.Cut(strings.TrimSpace(line), " "); name == shown {
 				return id
 			}
@@ -336,7 +348,9 @@ func (s *system) route(node string) (newest *schemas.Route) {
 
 // routed reports whether a Route has the job on its node.
 func routed(r *schemas.Route, key schemas.JobKey) bool {
-	return slices.ContainsFunc(r.Entries, func(e schemas.RouteEntry) bool { return e.JobID == key.JobID && e.Restart == key.Restart })
+	return slices.ContainsFunc(r.Entries, func(e schemas.RouteEntry) bool {
+		return e.JobID == key.JobID && e.Restart == key.Restart
+	})
 }
 
 // rows returns the summaries by job, each job's in order.
@@ -364,7 +378,9 @@ func (s *system) jobs() map[schemas.JobKey]*schemas.Job {
 	jobs := map[schemas.JobKey]*schemas.Job{}
 	for _, r := range s.read(schemas.TopicJobs) {
 		if r.Value == nil {
-			maps.DeleteFunc(jobs, func(key schemas.JobKey, _ *schemas.Job) bool { return string(key.Key()) == string(r.Key) })
+			maps.DeleteFunc(jobs, func(key schemas.JobKey, _ *schemas.Job) bool {
+				return string(key.Key()) == string(r.Key)
+			})
 			continue
 		}
 		record, err := schemas.Unmarshal(r.Value)
@@ -397,8 +413,9 @@ func (s *system) wantRows(count int, nodes map[schemas.JobKey]int32) {
 	})
 }
 
-// judgeSlurm looks at all rows: each job has the numbers of nodes that it may have, and values of its CPUs of each that reported in time;
-// its intervals lie within its life and follow each other, but for the pause of one. No value is counted twice.
+// judgeSlurm looks at all rows. Each job has the numbers of nodes that it may have, and values of its CPUs of each node
+// that reported in time. Its intervals lie within its life and follow each other, but for the pause of one. No value is
+// counted twice.
 func (s *system) judgeSlurm(nodes map[schemas.JobKey][]int32, paused schemas.JobKey) {
 	s.t.Helper()
 	rows, jobs, host := s.rows(), s.jobs(), hostCPUs(s.t)
@@ -430,13 +447,15 @@ func (s *system) judgeSlurm(nodes map[schemas.JobKey][]int32, paused schemas.Job
 			case !slices.Contains(allowed, r.NodesExpected):
 				s.t.Errorf("job %s at %d has %d nodes, want of %v", key, r.IntervalStart, r.NodesExpected, allowed)
 			case int(r.NodesReported) != sent:
-				s.t.Errorf("job %s at %d: %d nodes reported, and %d sent in time", key, r.IntervalStart, r.NodesReported, sent)
+				s.t.Errorf("job %s at %d: %d nodes reported, and %d sent in time", key, r.IntervalStart,
+					r.NodesReported, sent)
 			case !slow[r.IntervalStart] && (r.IntervalStart < *j.Start || r.IntervalStart+r.IntervalMs > end):
 				s.t.Errorf("job %s at %d is not within its life from %d to %d", key, r.IntervalStart, *j.Start, end)
 			case i > 0 && r.IntervalStart != rows[key][i-1].IntervalStart+r.IntervalMs && key != paused:
 				s.t.Errorf("job %s has no row between %d and %d", key, rows[key][i-1].IntervalStart, r.IntervalStart)
 			case coreValues(r) != int64(cpus)*int64(r.NodesReported):
-				s.t.Errorf("job %s at %d has values of %d CPUs of %d nodes, with CPUs %v", key, r.IntervalStart, coreValues(r), r.NodesReported, j.Cpus)
+				s.t.Errorf("job %s at %d has values of %d CPUs of %d nodes, with CPUs %v", key, r.IntervalStart,
+					coreValues(r), r.NodesReported, j.Cpus)
 			}
 		}
 		if len(seen) != len(allowed) {
@@ -455,15 +474,17 @@ func (s *system) judgeSlurm(nodes map[schemas.JobKey][]int32, paused schemas.Job
 	}
 	for start, values := range machineValues(rows) {
 		if values > int64(len(host)*len(slurmNodes)) {
-			s.t.Errorf("at %d there are values of %d CPUs, where the machine has %d", start, values, len(host)*len(slurmNodes))
+			s.t.Errorf("at %d there are values of %d CPUs, where the machine has %d", start, values,
+				len(host)*len(slurmNodes))
 		}
 	}
-	s.t.Logf("%d rows of %d jobs; of %d intervals, %d on a machine that was late or just before or after that", total, len(nodes),
+	s.t.Logf("%d rows of %d jobs; of %d intervals, %d on a machine that was late or just before or after that", total,
+		len(nodes),
 		len(machineValues(rows)), len(slow))
 }
 
-// judgePause looks at a job that was suspended once: it has no rows meanwhile, what it had of its nodes is _rest, and it goes on with
-// an interval that it has whole.
+// judgePause looks at a job that was suspended once. It has no rows meanwhile, what it had of its nodes is _rest, and
+// it goes on with an interval that it has whole.
 func (s *system) judgePause(key schemas.JobKey, wentOnMs int64) {
 	s.t.Helper()
 	rows := s.rows()
@@ -480,18 +501,20 @@ func (s *system) judgePause(key schemas.JobKey, wentOnMs int64) {
 		}
 		for at := next; at+of[i].IntervalMs <= wentOnMs; at += of[i].IntervalMs {
 			if all[at] != machine && !slow[at] {
-				s.t.Errorf("at %d, with job %s suspended, jobs and _rest have values of %d CPUs of %d", at, key, all[at], machine)
+				s.t.Errorf("at %d, with job %s suspended, jobs and _rest have values of %d CPUs of %d", at, key,
+					all[at], machine)
 			}
 		}
-		s.t.Logf("job %s was suspended and has no rows of %d intervals", key, (of[i].IntervalStart-next)/of[i].IntervalMs)
+		s.t.Logf("job %s was suspended and has no rows of %d intervals", key,
+			(of[i].IntervalStart-next)/of[i].IntervalMs)
 	}
 	if pauses != 1 {
 		s.t.Errorf("job %s was suspended once, and its rows have %d gaps", key, pauses)
 	}
 }
 
-// slowIntervals returns those in which a node did not report in time, and their neighbours. The machine was busy, and weir may have
-// learnt late of what Slurm did.
+// slowIntervals returns those in which a node did not report in time, and their neighbours. The machine was busy, and
+// weir may have learnt late of what Slurm did.
 func slowIntervals(rows map[schemas.JobKey][]*schemas.JobSummary) map[int64]bool {
 	slow := map[int64]bool{}
 	for _, of := range rows {

@@ -151,15 +151,21 @@ func (s *system) injectFaults() {
 	current := time.Now().UnixMilli() / s.cfg.Interval.Milliseconds() * s.cfg.Interval.Milliseconds()
 	s.injected++
 	s.produce(
-		again(oldest, func(*schemas.CounterBatch) {}),                                                                             // late
-		again(last, func(b *schemas.CounterBatch) { b.IntervalStart, b.Node = current, "stranger" }),                              // misrouted: not listed
-		again(last, func(b *schemas.CounterBatch) { b.IntervalStart, b.IntervalMs = current/2000*2000, 2000 }),                    // misrouted: another length
-		again(last, func(b *schemas.CounterBatch) { b.IntervalStart, b.Node = current, "twin" }),                                  // misrouted
-		again(last, func(b *schemas.CounterBatch) { b.IntervalStart, b.Node = current, "twin" }),                                  // duplicate
-		again(last, func(b *schemas.CounterBatch) { b.Cluster = "elsewhere" }),                                                    // rejected
-		&kgo.Record{Topic: last.Topic, Partition: last.Partition, Key: last.Key, Value: []byte("not a record")},                   // rejected
-		&kgo.Record{Topic: last.Topic, Partition: last.Partition, Key: last.Key, Value: last.Value[:len(last.Value)/2]},           // rejected
-		&kgo.Record{Topic: s.cfg.Prefix + schemas.TopicPartials, Partition: 1, Value: []byte{0xC3, 0x01, 1, 2, 3, 4, 5, 6, 7, 8}}, // rejected by merge
+		// One is late.
+		again(oldest, func(*schemas.CounterBatch) {}),
+		// Three are misrouted: of a node that no Tick lists, or of another length. The fourth is a duplicate.
+		again(last, func(b *schemas.CounterBatch) { b.IntervalStart, b.Node = current, "stranger" }),
+		again(last, func(b *schemas.CounterBatch) { b.IntervalStart, b.IntervalMs = current/2000*2000, 2000 }),
+		again(last, func(b *schemas.CounterBatch) { b.IntervalStart, b.Node = current, "twin" }),
+		again(last, func(b *schemas.CounterBatch) { b.IntervalStart, b.Node = current, "twin" }),
+		// Three are rejected, and one more by merge.
+		again(last, func(b *schemas.CounterBatch) { b.Cluster = "elsewhere" }),
+		&kgo.Record{Topic: last.Topic, Partition: last.Partition, Key: last.Key, Value: []byte("not a record")},
+		&kgo.Record{Topic: last.Topic, Partition: last.Partition, Key: last.Key, Value: last.Value[:len(last.Value)/2]},
+		&kgo.Record{
+			Topic: s.cfg.Prefix + schemas.TopicPartials, Partition: 1,
+			Value: []byte{0xC3, 0x01, 1, 2, 3, 4, 5, 6, 7, 8},
+		},
 	)
 }
 
@@ -208,15 +214,14 @@ func (s *system) judge() {
 	s.judgeRejects(o)
 	rows := s.judgeArchive(summaries)
 
-	s.t.Logf("compared: %d NODE, %d EXACT, %d ESTIMATED summaries, %d rows of the archive; %d records summarized, %d late, %d duplicate, "+
-		"%d misrouted, %d rejected, %d ended; %d offsets replayed; %d brackets of estimates; %v", methods[schemas.MethodNode], methods[schemas.MethodExact],
-		methods[schemas.MethodEstimated], rows, total.summarized, total.late, total.duplicate, total.misrouted, total.rejected, total.ended, s.replays.Load(),
-		o.brackets, o.rules)
+	s.t.Logf("compared: %v summaries, %d rows of the archive; fates %+v; %d offsets replayed; "+
+		"%d brackets of estimates; %v", methods, rows, total, s.replays.Load(), o.brackets, o.rules)
 	for what, n := range map[string]int64{
-		"NODE": int64(methods[schemas.MethodNode]), "EXACT": int64(methods[schemas.MethodExact]), "ESTIMATED": int64(methods[schemas.MethodEstimated]),
-		"late": total.late, "duplicate": total.duplicate, "misrouted": total.misrouted, "rejected": total.rejected, "ended": total.ended,
-		"replayed": s.replays.Load(), "rows": int64(rows), "bracketed": int64(o.brackets),
-		ruleEnded: int64(o.rules[ruleEnded]), ruleJobs: int64(o.rules[ruleJobs]), ruleShared: int64(o.rules[ruleShared]),
+		"NODE": int64(methods[schemas.MethodNode]), "EXACT": int64(methods[schemas.MethodExact]),
+		"ESTIMATED": int64(methods[schemas.MethodEstimated]), "rows": int64(rows), "bracketed": int64(o.brackets),
+		"late": total.late, "duplicate": total.duplicate, "misrouted": total.misrouted, "rejected": total.rejected,
+		"ended": total.ended, "replayed": s.replays.Load(), ruleEnded: int64(o.rules[ruleEnded]),
+		ruleJobs: int64(o.rules[ruleJobs]), ruleShared: int64(o.rules[ruleShared]),
 	} {
 		if n == 0 {
 			s.t.Errorf("nothing was met of %q: the run proves nothing about it", what)
@@ -293,20 +298,21 @@ func (s *system) judgeArchive(summaries []*schemas.JobSummary) int {
 			want = append(want, text(r))
 		}
 	}
-	err := filepath.WalkDir(filepath.Join(s.cfg.Sink.Dir, "summaries"), func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+	err := filepath.WalkDir(filepath.Join(s.cfg.Sink.Dir, "summaries"),
+		func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			if filepath.Ext(path) != ".parquet" {
+				s.t.Errorf("%s is left over", path)
+				return nil
+			}
+			rows, _, err := sink.ReadFile(path)
+			for _, r := range rows {
+				got = append(got, text(r))
+			}
 			return err
-		}
-		if filepath.Ext(path) != ".parquet" {
-			s.t.Errorf("%s is left over", path)
-			return nil
-		}
-		rows, _, err := sink.ReadFile(path)
-		for _, r := range rows {
-			got = append(got, text(r))
-		}
-		return err
-	})
+		})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -64,7 +64,10 @@ func systemOn(t *testing.T, at brokers) *system {
 	d := config.Default()
 	d.Cluster, d.Interval, d.Collectors, d.BackoffCap = "testbed", time.Second, 4, time.Second
 	d.Partitions = config.Partitions{Routes: 2, JobSummary: 2, Partials: 2}
-	d.Topics = config.Topics{Replication: at.replication, CountersRetention: time.Hour, SummaryRetention: time.Hour, SegmentBytes: 1 << 20}
+	d.Topics = config.Topics{
+		Replication: at.replication, CountersRetention: time.Hour, SummaryRetention: time.Hour,
+		SegmentBytes: 1 << 20,
+	}
 	d.Kafka.Brokers, d.Prefix = at.seeds, at.prefix
 	d.Agent.StateDir, d.Sink.Dir = filepath.Join(t.TempDir(), "agent"), filepath.Join(t.TempDir(), "archive")
 	d.Balance.Nodes, d.Balance.LMax = producers.SimulatedNodes(simulated), max(2, simulated/4)
@@ -83,8 +86,10 @@ func systemOn(t *testing.T, at brokers) *system {
 	t.Cleanup(cl.Close)
 	adm := kadm.NewClient(cl)
 	topics := schemas.Topics(cfg.Prefix, schemas.Sizes{
-		Collectors: cfg.Collectors, Routes: cfg.Partitions.Routes, Partials: cfg.Partitions.Partials, JobSummary: cfg.Partitions.JobSummary,
-		Replication: cfg.Topics.Replication, CountersRetention: time.Hour, SummaryRetention: time.Hour, SegmentBytes: cfg.Topics.SegmentBytes,
+		Collectors: cfg.Collectors, Routes: cfg.Partitions.Routes, Partials: cfg.Partitions.Partials,
+		JobSummary:  cfg.Partitions.JobSummary,
+		Replication: cfg.Topics.Replication, CountersRetention: time.Hour, SummaryRetention: time.Hour,
+		SegmentBytes: cfg.Topics.SegmentBytes,
 	})
 	if err := kafka.CreateTopics(t.Context(), cl, topics); err != nil {
 		t.Fatal(err)
@@ -213,7 +218,8 @@ func (s *system) startNodes() *part {
 func (s *system) startBalancer() *part {
 	source := scheduler.NewSimulated(producers.SimulatedNodes(simulated), s.cfg.Interval)
 	return s.start("balancer", func(ctx context.Context) error {
-		return balancer.Run(ctx, s.cfg, topology.Flat(s.cfg.Balance.Nodes), source, s.log, balancer.NewMetrics(prometheus.NewRegistry()))
+		return balancer.Run(ctx, s.cfg, topology.Flat(s.cfg.Balance.Nodes), source, s.log,
+			balancer.NewMetrics(prometheus.NewRegistry()))
 	})
 }
 

@@ -30,12 +30,14 @@ import (
 
 var (
 	benchTakeover = flag.Bool("takeover", false, "measure how long a takeover takes")
-	soakFor       = flag.Duration("soak.for", 0, "how long to restart processes while the others are watched; 0: not at all")
+	soakFor       = flag.Duration("soak.for", 0,
+		"how long to restart processes while the others are watched; 0: not at all")
 )
 
 const (
-	takeoverRuns     = 3
-	takeoverInterval = 250 * time.Millisecond // a measured takeover ends with a Tick: on average half of this is waiting for it
+	takeoverRuns = 3
+	// A measured takeover ends with a Tick: on average half of this is waiting for it.
+	takeoverInterval = 250 * time.Millisecond
 )
 
 // TestTakeover measures what an outage of one process costs, three times each, and prints a table. A measure above its
@@ -201,8 +203,8 @@ func (b *bench) victim(kind string) *process {
 	return nil
 }
 
-// takeover does something to a process and returns how long it took, from then, until a reader of the progress topic sees
-// the first commit of an owner after it; of several busy partitions the last one counts.
+// takeover does something to a process and returns how long the takeover took from then. It ends when a reader of the
+// progress topic sees the first commit of an owner after it. Of several busy partitions the last one counts.
 func (b *bench) takeover(p *process, do func()) time.Duration {
 	b.t.Helper()
 	busy := b.watcher.busy(service(p.name))
@@ -310,24 +312,30 @@ func (b *bench) measureSink() {
 	one, other := b.services["sink-a"], b.services["sink-b"]
 	b.untilFiles("the first files", func() {})
 	b.add("next files, nothing happens", 0, b.untilFiles("files", func() {}))
-	b.add("sink, kill -9, restarted at once", 2*time.Second, b.untilFiles("files after a restart", func() { one.kill(); one.start() }))
+	b.add("sink, kill -9, restarted at once", 2*time.Second,
+		b.untilFiles("files after a restart", func() { one.kill(); one.start() }))
 	other.start()
 	time.Sleep(2 * time.Second) // until it stands by
-	b.add("sink, kill -9, the one that stands by goes on", 2*time.Second, b.untilFiles("files of the other", func() { one.kill() }))
+	b.add("sink, kill -9, the one that stands by goes on", 2*time.Second,
+		b.untilFiles("files of the other", func() { one.kill() }))
 	one.start()
 	time.Sleep(2 * time.Second)
-	b.add("sink, SIGTERM, the one that stands by goes on", 0, b.untilFiles("files of the other", func() { other.end() }))
+	b.add("sink, SIGTERM, the one that stands by goes on", 0,
+		b.untilFiles("files of the other", func() { other.end() }))
 }
 
 // feed produces summaries, five times a second, until ctx ends.
 func (b *bench) feed(ctx context.Context) {
 	summaries := b.read(schemas.TopicJobSummary)
-	value := slices.MaxFunc(summaries, func(x, y *kgo.Record) int { return cmp.Compare(len(x.Value), len(y.Value)) }).Value
+	value := slices.MaxFunc(summaries, func(x, y *kgo.Record) int {
+		return cmp.Compare(len(x.Value), len(y.Value))
+	}).Value
 	for ctx.Err() == nil {
 		var records []*kgo.Record
 		for i := range 300 {
 			records = append(records, &kgo.Record{
-				Topic: b.cfg.Prefix + schemas.TopicJobSummary, Partition: int32(i % b.cfg.Partitions.JobSummary), Value: value,
+				Topic: b.cfg.Prefix + schemas.TopicJobSummary, Partition: int32(i % b.cfg.Partitions.JobSummary),
+				Value: value,
 			})
 		}
 		if err := b.cl.ProduceSync(ctx, records...).FirstErr(); err != nil && ctx.Err() == nil {
@@ -475,7 +483,8 @@ func watch(t *testing.T, s *system) *watcher {
 	stages := map[string]string{
 		s.cfg.Prefix + schemas.TopicProgress: "collect", s.cfg.Prefix + schemas.TopicMergeProgress: "merge",
 	}
-	cl, err := kgo.NewClient(append(opts, kgo.ConsumeTopics(s.cfg.Prefix+schemas.TopicProgress, s.cfg.Prefix+schemas.TopicMergeProgress),
+	cl, err := kgo.NewClient(append(opts, kgo.ConsumeTopics(s.cfg.Prefix+schemas.TopicProgress,
+		s.cfg.Prefix+schemas.TopicMergeProgress),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()))...)
 	if err != nil {
 		t.Fatal(err)
@@ -510,8 +519,8 @@ func (w *watcher) firstAfter(at place, made time.Time) (time.Time, bool) {
 	return w.seen[at][i].seen, true
 }
 
-// busy are the partitions of a stage that have news in every interval. A partition of partials has none where no split job
-// falls into it.
+// busy are the partitions of a stage that have news in every interval. A partition of partials has none where no split
+// job falls into it.
 func (w *watcher) busy(stage string) []place {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -607,11 +616,15 @@ func TestSoak(t *testing.T) {
 func (b *bench) retain(retention time.Duration) {
 	b.t.Helper()
 	var topics []string
-	for _, name := range []string{schemas.TopicCounters, schemas.TopicPartials, schemas.TopicJobSummary, schemas.TopicRejects} {
+	for _, name := range []string{
+		schemas.TopicCounters, schemas.TopicPartials, schemas.TopicJobSummary,
+		schemas.TopicRejects,
+	} {
 		topics = append(topics, b.cfg.Prefix+name)
 	}
 	ms := strconv.FormatInt(retention.Milliseconds(), 10)
-	altered, err := kadm.NewClient(b.cl).AlterTopicConfigs(b.t.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "retention.ms", Value: &ms}}, topics...)
+	altered, err := kadm.NewClient(b.cl).AlterTopicConfigs(b.t.Context(),
+		[]kadm.AlterConfig{{Op: kadm.SetConfig, Name: "retention.ms", Value: &ms}}, topics...)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -668,7 +681,10 @@ func (w *watched) sample(t *testing.T, at time.Duration) {
 	if err != nil {
 		t.Fatalf("%s: %v", w.name, err)
 	}
-	u := usage{at: at, rssMiB: number(statusRSS, status) / 1024, threads: number(statusThreads, status), files: float64(len(files))}
+	u := usage{
+		at: at, rssMiB: number(statusRSS, status) / 1024, threads: number(statusThreads, status),
+		files: float64(len(files)),
+	}
 	if w.metrics != "" {
 		scraper := http.Client{Timeout: 5 * time.Second}
 		if answer, err := scraper.Get(w.metrics); err == nil { // the simulated nodes listen on nothing

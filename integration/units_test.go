@@ -142,7 +142,8 @@ func units(t *testing.T) []unit {
 func needFilters(t *testing.T) {
 	t.Helper()
 	if runtime.GOARCH != "amd64" {
-		t.Skipf("SKIPPED: NO UNIT RAN UNDER ITS FILTER: the numbers of system calls are those of amd64, this is %s", runtime.GOARCH)
+		t.Skipf("SKIPPED: NO UNIT RAN UNDER ITS FILTER: the numbers of system calls are those of amd64, this is %s",
+			runtime.GOARCH)
 	}
 	_, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, 0)
 	if errno != unix.EFAULT { // a kernel that knows filters reads the program first
@@ -179,8 +180,8 @@ func (m *machine) addUnit(u unit, config, mode string) *process {
 	return p
 }
 
-// TestUnits runs the service of every unit under the unit's filter, limits and capabilities. The services sample, send, fold
-// and archive, wait for a broker that is away, go on, and end at SIGTERM in time.
+// TestUnits runs the service of every unit under the unit's filter, limits and capabilities. The services sample, send,
+// fold and archive, wait for a broker that is away, go on, and end at SIGTERM in time.
 func TestUnits(t *testing.T) {
 	needFilters(t)
 	beside(t)
@@ -242,8 +243,8 @@ func TestUnits(t *testing.T) {
 	endAll(broker)
 }
 
-// TestUnitRefusesWithoutKilling: a call that nobody foresaw, as that of a newer release of Go, costs what needed it. It does
-// not end the agent at every boundary.
+// TestUnitRefusesWithoutKilling: a call that nobody foresaw, as that of a newer release of Go, costs what needed it. It
+// does not end the agent at every boundary.
 func TestUnitRefusesWithoutKilling(t *testing.T) {
 	needFilters(t)
 	beside(t)
@@ -309,7 +310,8 @@ func TestUnitsSystemdKnows(t *testing.T) {
 	}
 	slices.Sort(differ)
 	if !strings.HasPrefix(string(version), systemdVersion+" ") {
-		t.Skipf("SKIPPED: THIS IS NOT %s, but %.20q: its %s differs by %q", systemdVersion, version, systemdGroup, differ)
+		t.Skipf("SKIPPED: THIS IS NOT %s, but %.20q: its %s differs by %q", systemdVersion, version, systemdGroup,
+			differ)
 	}
 	if len(differ) > 0 {
 		t.Errorf("%s of %s differs from %s by %q", systemdGroup, systemdVersion, systemServiceFile, differ)

@@ -20,15 +20,16 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// sinceRelease is a file that the first commit after the last release added: the schema of Progress as that release had it.
+// sinceRelease is a file that the first commit after the last release added: the schema of Progress as that release had
+// it.
 const sinceRelease = "schemas/older/Progress-660cab1becc58863.avsc"
 
-// upgradeOrder is that of docs/deploy.md: who reads a record is upgraded before who writes it. Routes, which agents read, have
-// never changed, so that agents may come last.
+// upgradeOrder is that of docs/deploy.md: who reads a record is upgraded before who writes it. Routes, which agents
+// read, have never changed, so that agents may come last.
 var upgradeOrder = []string{"sink", "merge", "collect", "balance", "simulate"}
 
-// TestUpgrade starts every service from the last release's binary and upgrades one stage after the other under load. Every job
-// of every Tick must have one summary with all that its nodes sent, and the archive must have them all.
+// TestUpgrade starts every service from the last release's binary and upgrades one stage after the other under load.
+// Every job of every Tick must have one summary with all that its nodes sent, and the archive must have them all.
 func TestUpgrade(t *testing.T) {
 	if testing.Short() {
 		t.Skip("UPGRADE TEST SKIPPED: nothing was upgraded, -short was given")
@@ -83,7 +84,8 @@ func buildLastRelease(t *testing.T) string {
 	script := fmt.Sprintf(`cd "$(git rev-parse --show-toplevel)"
 		after=$(git log --diff-filter=A --format=%%H -- %s | tail -1)
 		git archive "${after:?is not in the history}^" | tar -x -C %q`, sinceRelease, dir)
-	if out, err := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c",
+		script).CombinedOutput(); err != nil {
 		t.Skipf("UPGRADE TEST SKIPPED: NOTHING WAS UPGRADED, since the last release is not in this clone "+
 			"(git fetch --unshallow): %v: %s", err, out)
 	}
@@ -108,7 +110,8 @@ topics: {replication: %d, counters_retention: %v, summary_retention: %v, segment
 kafka: {brokers: [%s]}
 agent: {state_dir: %q}
 sink: {dir: %q}
-`, c.Cluster, c.Prefix, c.Interval, c.BackoffCap, c.Collectors, c.Partitions.Routes, c.Partitions.JobSummary, c.Partitions.Partials,
+`, c.Cluster, c.Prefix, c.Interval, c.BackoffCap, c.Collectors,
+		c.Partitions.Routes, c.Partitions.JobSummary, c.Partitions.Partials,
 		c.Topics.Replication, c.Topics.CountersRetention, c.Topics.SummaryRetention, c.Topics.SegmentBytes,
 		strings.Join(c.Kafka.Brokers, ", "), c.Agent.StateDir, c.Sink.Dir)
 	file := filepath.Join(s.t.TempDir(), "weir.yaml")
@@ -153,8 +156,8 @@ func (w *slowness) within(from, to int64) bool {
 	return slices.ContainsFunc(w.slow, func(t time.Time) bool { return from <= t.UnixMilli() && t.UnixMilli() <= to })
 }
 
-// judgeUpgrade holds the summaries to what must not change between two releases. Each job of each Tick has one, with all
-// that was sent for it.
+// judgeUpgrade holds the summaries to what must not change between two releases. Each job of each Tick has one, with
+// all that was sent for it.
 func (s *system) judgeUpgrade(w *slowness) {
 	s.t.Helper()
 	o := newOracle(s.t, s.cfg.Cluster, s.read(schemas.TopicCounters))
@@ -166,14 +169,17 @@ func (s *system) judgeUpgrade(w *slowness) {
 		}
 		e := o.windows[w]
 		if e == nil || int(sum.NodesReported) != len(e.records) || sum.PartsReported != sum.Parts {
-			s.t.Errorf("%+v: %d of %d nodes, %d of %d parts; the log has %+v", w, sum.NodesReported, sum.NodesExpected, sum.PartsReported, sum.Parts, e)
+			s.t.Errorf("%+v: %d of %d nodes, %d of %d parts; the log has %+v", w, sum.NodesReported, sum.NodesExpected,
+				sum.PartsReported, sum.Parts, e)
 			continue
 		}
 		for i := range sum.Metrics {
 			m := &sum.Metrics[i]
 			sorted, invalid, _ := e.values(m)
-			if m.Count != int64(len(sorted)) || m.Invalid != invalid || len(sorted) > 0 && !near(*m.Mean, mean(sorted)) {
-				s.t.Errorf("%+v: %s has %d values and %d invalid ones; want %d and %d", w, m.Name, m.Count, m.Invalid, len(sorted), invalid)
+			if m.Count != int64(len(sorted)) || m.Invalid != invalid || len(sorted) > 0 &&
+				!near(*m.Mean, mean(sorted)) {
+				s.t.Errorf("%+v: %s has %d values and %d invalid ones; want %d and %d", w, m.Name, m.Count, m.Invalid,
+					len(sorted), invalid)
 			}
 		}
 	}

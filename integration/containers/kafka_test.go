@@ -1,5 +1,5 @@
-// Package containers runs weir's scenarios on a Kafka in a container, where there is a Docker engine. It is a module of its
-// own, so that what it takes to talk to the engine is no dependency of weir.
+// Package containers runs weir's scenarios on a Kafka in a container, where there is a Docker engine. It is a module of
+// its own, so that what it takes to talk to the engine is no dependency of weir.
 package containers
 
 import (
@@ -98,7 +98,8 @@ func startKafka(t *testing.T) string {
 	if err := kafka.CopyToContainer(ctx, []byte(script), addressFile, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := wait.ForLog("Kafka Server started").WithStartupTimeout(startPeriod).WaitUntilReady(ctx, kafka); err != nil {
+	if err := wait.ForLog("Kafka Server started").WithStartupTimeout(startPeriod).WaitUntilReady(ctx,
+		kafka); err != nil {
 		t.Fatal(err)
 	}
 	return address

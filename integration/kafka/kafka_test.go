@@ -24,12 +24,18 @@ func TestParse(t *testing.T) {
 		args string
 		want options
 	}{
-		"up":               {"up --dir /d", options{"up", 3, "/d", 0, nil}},
-		"one broker":       {"up --dir /d/../e --brokers 1", options{"up", 1, "/e", 0, nil}},
-		"down":             {"down --dir=/d", options{"down", 1, "/d", 0, nil}},
-		"run":              {"run --dir /d -- go test -v", options{"run", 3, "/d", 5 * time.Second, []string{"go", "test", "-v"}}},
-		"run without dash": {"run --dir /d true --brokers", options{"run", 3, "/d", 5 * time.Second, []string{"true", "--brokers"}}},
-		"never again":      {"run --dir /d --restart-after 0 true", options{"run", 3, "/d", 0, []string{"true"}}},
+		"up":         {"up --dir /d", options{"up", 3, "/d", 0, nil}},
+		"one broker": {"up --dir /d/../e --brokers 1", options{"up", 1, "/e", 0, nil}},
+		"down":       {"down --dir=/d", options{"down", 1, "/d", 0, nil}},
+		"run": {"run --dir /d -- go test -v", options{
+			"run", 3, "/d", 5 * time.Second,
+			[]string{"go", "test", "-v"},
+		}},
+		"run without dash": {"run --dir /d true --brokers", options{
+			"run", 3, "/d", 5 * time.Second,
+			[]string{"true", "--brokers"},
+		}},
+		"never again": {"run --dir /d --restart-after 0 true", options{"run", 3, "/d", 0, []string{"true"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := parse(strings.Fields(c.args))
@@ -45,7 +51,8 @@ func TestParse(t *testing.T) {
 
 func TestWrongUsageIsStatus2(t *testing.T) {
 	for _, args := range []string{
-		"", "fly", "up now", "up --brokers 2", "up --brokers many", "down --brokers 1", "down now", "run", "run --", "run --restart-after -1s true",
+		"", "fly", "up now", "up --brokers 2", "up --brokers many", "down --brokers 1", "down now", "run", "run --",
+		"run --restart-after -1s true",
 		"up --restart-after 1s", "up --fast", "--dir /d",
 	} {
 		var stderr bytes.Buffer
@@ -77,11 +84,13 @@ func TestPropertiesText(t *testing.T) {
 			"advertised.listeners=PLAINTEXT://127.0.0.1:20005,SASL_SSL://127.0.0.1:20006,MTLS://127.0.0.1:20007",
 			"ssl.keystore.location=/d/broker2/keystore.pem", "ssl.truststore.location=/d/tls/ca.crt",
 			"log.dirs=/d/broker2/data", "broker.rack=rack2", "default.replication.factor=3", "min.insync.replicas=2",
-			"transaction.state.log.replication.factor=3", "transaction.state.log.min.isr=2", "offsets.topic.replication.factor=3",
+			"transaction.state.log.replication.factor=3", "transaction.state.log.min.isr=2",
+			"offsets.topic.replication.factor=3",
 			"add.partitions.to.txn.retry.backoff.ms=1", "auto.create.topics.enable=false",
 		}},
 		"alone": {propertiesText(one[0], one), []string{
-			"controller.quorum.voters=1@127.0.0.1:20004", "min.insync.replicas=1", "transaction.state.log.replication.factor=1",
+			"controller.quorum.voters=1@127.0.0.1:20004", "min.insync.replicas=1",
+			"transaction.state.log.replication.factor=1",
 			"transaction.state.log.min.isr=1", "share.coordinator.state.topic.min.isr=1",
 		}},
 	} {
@@ -176,7 +185,8 @@ func TestLockWaitsAndGivesUp(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := lock(ctx, dir, &stderr); !errors.Is(err, context.Canceled) || !strings.Contains(stderr.String(), "waiting") {
+	if _, err := lock(ctx, dir, &stderr); !errors.Is(err, context.Canceled) ||
+		!strings.Contains(stderr.String(), "waiting") {
 		t.Errorf("%v, %s", err, stderr.String())
 	}
 	unlock()
@@ -201,11 +211,13 @@ func TestUpKeepsFilesOfTheUser(t *testing.T) {
 			dir := t.TempDir()
 			file := filepath.Join(dir, name)
 			if filepath.Dir(name) != "libs" { // the jars are there
-				if err := errors.Join(os.Mkdir(filepath.Join(dir, "libs"), 0o755), os.WriteFile(marker(dir), pom, 0o644)); err != nil {
+				if err := errors.Join(os.Mkdir(filepath.Join(dir, "libs"), 0o755),
+					os.WriteFile(marker(dir), pom, 0o644)); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte("mine"), 0o644)); err != nil {
+			if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755),
+				os.WriteFile(file, []byte("mine"), 0o644)); err != nil {
 				t.Fatal(err)
 			}
 			var stderr bytes.Buffer
@@ -213,7 +225,8 @@ func TestUpKeepsFilesOfTheUser(t *testing.T) {
 			if text, err := os.ReadFile(file); err != nil || string(text) != "mine" {
 				t.Fatalf("%q, %v: the user's file is gone; %s", text, err, stderr.String())
 			}
-			if status != exitFailed || !strings.Contains(stderr.String(), "choose another --dir, or move it away yourself") {
+			if status != exitFailed || !strings.Contains(stderr.String(),
+				"choose another --dir, or move it away yourself") {
 				t.Errorf("status %d without the remedy: %s", status, stderr.String())
 			}
 		})
@@ -227,7 +240,8 @@ func TestUpKeepsFilesOfTheUser(t *testing.T) {
 	}
 	var stderr bytes.Buffer
 	_ = execute(t.Context(), []string{"up", "--dir", dir}, &stderr, &stderr)
-	if text, err := os.ReadFile(file); err != nil || string(text) != "mine" || !strings.Contains(stderr.String(), "with Maven") {
+	if text, err := os.ReadFile(file); err != nil || string(text) != "mine" ||
+		!strings.Contains(stderr.String(), "with Maven") {
 		t.Errorf("%q, %v; %s", text, err, stderr.String())
 	}
 
@@ -237,7 +251,8 @@ func TestUpKeepsFilesOfTheUser(t *testing.T) {
 	}
 	stderr.Reset()
 	_ = execute(t.Context(), []string{"up", "--dir", dir}, &stderr, &stderr)
-	if _, err := os.Stat(filepath.Join(dir, "libs", "half.jar")); !errors.Is(err, os.ErrNotExist) || !strings.Contains(stderr.String(), "with Maven") {
+	if _, err := os.Stat(filepath.Join(dir, "libs", "half.jar")); !errors.Is(err, os.ErrNotExist) ||
+		!strings.Contains(stderr.String(), "with Maven") {
 		t.Errorf("%v; %s", err, stderr.String())
 	}
 }

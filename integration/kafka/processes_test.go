@@ -89,7 +89,8 @@ func TestStrangersAreLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := errors.Join(stranger.Process.Signal(syscall.SIGTERM), stranger.Wait()); !strings.Contains(err.Error(), "terminated") {
+		err := errors.Join(stranger.Process.Signal(syscall.SIGTERM), stranger.Wait())
+		if !strings.Contains(err.Error(), "terminated") {
 			t.Errorf("the stranger had ended: %v", err)
 		}
 	}()
@@ -114,12 +115,14 @@ func TestRunCommand(t *testing.T) {
 		"exit 0": 0, "exit 7": 7, "kill -9 $$": 128 + 9, `test "$KAFKA_SEEDS" = a:1,b:2`: 0,
 	} {
 		var out bytes.Buffer
-		status, err := runCommand(t.Context(), []string{"sh", "-c", command}, []string{"KAFKA_SEEDS=a:1,b:2"}, func() {}, &out, &out)
+		status, err := runCommand(t.Context(), []string{"sh", "-c", command}, []string{"KAFKA_SEEDS=a:1,b:2"},
+			func() {}, &out, &out)
 		if err != nil || status != want {
 			t.Errorf("%s: status %d, %v, %s; want %d", command, status, err, out.String(), want)
 		}
 	}
-	if status, err := runCommand(t.Context(), []string{"/no/such/command"}, nil, nil, nil, nil); err == nil || status != exitFailed {
+	if status, err := runCommand(t.Context(), []string{"/no/such/command"}, nil, nil, nil, nil); err == nil ||
+		status != exitFailed {
 		t.Errorf("a command that is not there: status %d, %v", status, err)
 	}
 }
@@ -129,7 +132,8 @@ func TestRunCommandEndsWhatItStarted(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	file := filepath.Join(t.TempDir(), "child")
-	script := `sh -c 'trap "" TERM; echo $$ > ` + file + `.new; mv ` + file + `.new ` + file + `; while :; do sleep 1; done' & wait`
+	script := `sh -c 'trap "" TERM; echo $$ > ` + file + `.new; mv ` + file + `.new ` + file +
+		`; while :; do sleep 1; done' & wait`
 	status := make(chan int, 1)
 	go func() {
 		s, err := runCommand(ctx, []string{"sh", "-c", script}, nil, func() {}, os.Stdout, os.Stderr)
@@ -190,7 +194,8 @@ func TestTend(t *testing.T) {
 	const after = 300 * time.Millisecond
 	tend := c.tend(after, os.Stderr)
 	killed := kill()
-	kafkatest.Eventually(t, "the broker to come back", func() bool { tend(); return c.processes[1].pid != before[1].pid })
+	kafkatest.Eventually(t, "the broker to come back",
+		func() bool { tend(); return c.processes[1].pid != before[1].pid })
 	if away := time.Since(killed); away < after {
 		t.Errorf("it was back after %v, not %v", away, after)
 	}

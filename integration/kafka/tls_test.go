@@ -38,7 +38,10 @@ func TestCertificates(t *testing.T) {
 		}
 		for _, host := range []string{"127.0.0.1", "localhost"} {
 			for _, usage := range []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth} {
-				if _, err := pair.Leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: host, KeyUsages: []x509.ExtKeyUsage{usage}}); err != nil {
+				if _, err := pair.Leaf.Verify(x509.VerifyOptions{
+					Roots: roots, DNSName: host,
+					KeyUsages: []x509.ExtKeyUsage{usage},
+				}); err != nil {
 					t.Errorf("broker %d as %s, usage %d: %v", n.id, host, usage, err)
 				}
 			}
