@@ -66,7 +66,7 @@ func (s *system) owners(stage string) (n int) {
 	s.t.Helper()
 	described, err := kadm.NewClient(s.cl).DescribeGroups(s.t.Context(), s.cfg.Prefix+stage)
 	if err != nil {
-		s.t.Fatal(err)
+		return 0 // asked while the group moves
 	}
 	for _, m := range described[s.cfg.Prefix+stage].Members {
 		assigned, is := m.Assigned.AsConsumer()
@@ -97,14 +97,16 @@ func (s *system) makeReplays(replayed func() int64) {
 // duplicates, it injects more.
 func (s *system) meetAll() {
 	s.t.Helper()
+	injected := time.Now()
 	s.eventually("everything that a run must meet", func() bool {
 		var c fates
 		for _, p := range s.lastProgress(schemas.TopicProgress) {
 			c.add(fatesOf(p.Counts))
 		}
 		if min(c.late, c.duplicate, c.misrouted, c.rejected) == 0 {
-			if s.lag(schemas.TopicCounters, schemas.TopicProgress) == 0 {
+			if time.Since(injected) > 3*s.cfg.Interval { // what was injected before has been read and closed
 				s.injectFaults()
+				injected = time.Now()
 			}
 			return false
 		}

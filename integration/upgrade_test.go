@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -9,14 +8,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
-
-	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/weirhpc/weir/config"
-	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -52,7 +46,7 @@ func TestUpgrade(t *testing.T) {
 		})
 		p.start()
 	}
-	w := watchMachine(s)
+	w := s.watchMachine()
 	s.summarizes()
 	for _, stage := range upgradeOrder {
 		var all []*process
@@ -121,41 +115,6 @@ sink: {dir: %q}
 	return file
 }
 
-// slowness asks the broker for something all the time, and notes when an answer was slow to come. What a busy machine
-// delays by more than a grace or a margin is lost, and no upgrade is to blame.
-type slowness struct {
-	mu    sync.Mutex
-	slow  []time.Time // when each began
-	after time.Duration
-}
-
-// watchMachine begins to ask. An answer is slow by a fraction of what the machine may delay a record.
-func watchMachine(s *system) *slowness {
-	w := &slowness{after: s.cfg.Interval / 20}
-	s.start("the one who asks", func(ctx context.Context) error {
-		for began := time.Now(); kafka.Pause(ctx, w.after/2); began = time.Now() {
-			_, err := kadm.NewClient(s.cl).ListEndOffsets(ctx, s.cfg.Prefix+schemas.TopicBalance)
-			if err != nil && ctx.Err() == nil {
-				return err
-			}
-			if time.Since(began) > w.after {
-				w.mu.Lock()
-				w.slow = append(w.slow, began)
-				w.mu.Unlock()
-			}
-		}
-		return nil
-	})
-	return w
-}
-
-// within reports whether any answer was slow between two times in ms.
-func (w *slowness) within(from, to int64) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.ContainsFunc(w.slow, func(t time.Time) bool { return from <= t.UnixMilli() && t.UnixMilli() <= to })
-}
-
 // judgeUpgrade holds the summaries to what must not change between two releases. Each job of each Tick has one, with
 // all that was sent for it.
 func (s *system) judgeUpgrade(w *slowness) {
@@ -197,7 +156,7 @@ func (s *system) judgeUpgrade(w *slowness) {
 	if total.rejected > 0 || total.duplicate > 0 {
 		s.t.Errorf("records were lost: %+v", total)
 	}
-	s.t.Logf("%d slow answers of the broker", len(w.slow))
+	s.t.Logf("%d slow answers of the broker", w.count())
 	ms := s.cfg.Interval.Milliseconds()
 	for _, r := range o.late {
 		end := r.IntervalStart + r.IntervalMs

@@ -1,0 +1,55 @@
+package integration
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// slowness asks the broker for something all the time, and notes when an answer was slow to come. What a busy machine
+// delays by more than a grace, a margin or a limit is then nobody's fault.
+type slowness struct {
+	*part
+	mu   sync.Mutex
+	slow []int64 // when each was asked for, in ms
+}
+
+// watchMachine begins to ask, until the watch is stopped or the test ends. An answer is slow by a small part of what a
+// machine may delay a record.
+func (s *system) watchMachine() *slowness {
+	w, limit := &slowness{}, s.cfg.Interval/20
+	w.part = s.start("the one who asks", func(ctx context.Context) error {
+		for asked := time.Now(); kafka.Pause(ctx, limit/2); asked = time.Now() {
+			_, err := kadm.NewClient(s.cl).ListEndOffsets(ctx, s.cfg.Prefix+schemas.TopicBalance)
+			if err != nil {
+				return err
+			}
+			if time.Since(asked) > limit {
+				w.mu.Lock()
+				w.slow = append(w.slow, asked.UnixMilli())
+				w.mu.Unlock()
+			}
+		}
+		return nil
+	})
+	return w
+}
+
+// within reports whether any answer was slow between two times in ms.
+func (w *slowness) within(from, to int64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.ContainsFunc(w.slow, func(asked int64) bool { return from <= asked && asked <= to })
+}
+
+func (w *slowness) count() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.slow)
+}
