@@ -16,6 +16,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
+	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -45,10 +46,8 @@ func TestBrokers(t *testing.T) {
 		id, leads := s.busiestBroker()
 		began := time.Now()
 		b.end(id, sig)
-		outages = append(outages, outage{
-			fmt.Sprintf("%v of broker %d, which led %s", sig, id, leads), began,
-			time.Now(),
-		})
+		what := fmt.Sprintf("%v of broker %d, which led %s", sig, id, leads)
+		outages = append(outages, outage{what, began, time.Now()})
 		s.eventually("all replicas are in sync", s.inSync)
 	}
 	s.eventually("the new leaders know their partitions' ends", s.endsKnown)
@@ -118,11 +117,7 @@ func (b liveBrokers) end(id int32, sig syscall.Signal) {
 	if err := syscall.Kill(pid, sig); err != nil {
 		b.t.Fatalf("sending %v to broker %d: %v", sig, id, err)
 	}
-	for deadline := time.Now().Add(time.Minute); b.pid(id) == pid; time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			b.t.Fatalf("nobody starts broker %d again", id)
-		}
-	}
+	kafkatest.Eventually(b.t, fmt.Sprintf("another process of broker %d", id), func() bool { return b.pid(id) != pid })
 }
 
 // busiestBroker is the broker that coordinates the most transactions, and of several that leads the most partitions.

@@ -473,7 +473,7 @@ func (h *hostile) oneNodeJobs() {
 		}
 		return false
 	})
-	time.Sleep(3 * h.cfg.Interval)
+	time.Sleep(3 * h.cfg.Interval) // the jobs run for some intervals
 	h.listJobs(0)
 	h.summarized("j", ghosts*ghostCPU)
 }
@@ -563,7 +563,7 @@ func (h *hostile) metricNames() {
 	for range 3 {
 		h.write(true, named(0, 15_000), named(1, 15_000))
 		h.write(false, named(2, 1024), named(3, 1024), named(4, 1024), named(5, 1024))
-		time.Sleep(h.cfg.Interval)
+		time.Sleep(h.cfg.Interval) // the same in the next interval
 	}
 	thirty := h.batch(0, func(b *schemas.CounterBatch) {
 		b.Metrics = nil
@@ -588,7 +588,7 @@ func (h *hostile) rubbish() {
 		})
 	}
 	h.write(true, records...)
-	time.Sleep(5 * h.cfg.Interval)
+	time.Sleep(5 * h.cfg.Interval) // in which the other partitions have to go on
 }
 
 // bytes are random. They never begin as a record does: no schema is unknown by chance.
@@ -637,7 +637,7 @@ func (h *hostile) stateFromTheFuture() {
 	for _, name := range []string{"balance-a", "balance-b"} {
 		h.services[name].start()
 	}
-	time.Sleep(12 * time.Second)
+	time.Sleep(12 * time.Second) // a session, in which a successor is found, and some intervals to close
 }
 
 // samples are the newest records of each schema that are on the topics, with the topic where they belong.
@@ -796,7 +796,7 @@ func (h *hostile) restartAll() {
 		h.services[name].end()
 		h.services[name].start()
 	}
-	time.Sleep(8 * time.Second)
+	time.Sleep(8 * time.Second) // a session, and some intervals to close
 }
 
 // readToEnd waits until every partition that may not stop is read up to now.
@@ -913,7 +913,7 @@ func (h *hostile) gather(whole bool) *evidence {
 		lateMs: map[window]int64{}, rejects: map[spot]string{}, stopped: h.stopped(), behind: map[string]int64{},
 	}
 	if whole {
-		time.Sleep(5 * time.Second)
+		time.Sleep(5 * time.Second) // what the nodes sent last becomes summaries
 	}
 	oracle := h.readCounters(e)
 	h.readSummaries(e, oracle)

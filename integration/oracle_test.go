@@ -25,7 +25,6 @@ type oracleMetric struct {
 type oracleRecord struct {
 	partition     int32
 	offset        int64
-	appended      int64 // ms, by the broker's clock
 	schema        string
 	Cluster       string `json:"cluster"`
 	Node          string `json:"node"`
@@ -129,7 +128,7 @@ func newOracle(t *testing.T, cluster string, log []*kgo.Record) *oracle {
 		if o.fates[r.Partition] == nil {
 			o.fates[r.Partition] = &fates{}
 		}
-		rec := &oracleRecord{partition: r.Partition, offset: r.Offset, appended: r.Timestamp.UnixMilli()}
+		rec := &oracleRecord{partition: r.Partition, offset: r.Offset}
 		name, value, err := schemas.JSON(r.Value)
 		if err == nil {
 			err = json.Unmarshal(value, rec)

@@ -140,7 +140,7 @@ func TestRefused(t *testing.T) {
 				says = append(says, s.user(user))
 			}
 			as.eventually("a line that explains it", func() bool { return len(linesWith(t, p.log, says)) > 0 })
-			time.Sleep(2 * time.Second)
+			time.Sleep(2 * time.Second) // it tries again, and again
 			p.end()
 			if n := len(linesWith(t, p.log, nil)); n > 12 {
 				t.Errorf("%d lines in a few seconds", n)

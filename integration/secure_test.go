@@ -27,8 +27,9 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// firstCertificates is how long the certificates hold that the services start with.
-const firstCertificates = 35 * time.Second
+// firstCertificates is how long the certificates hold that the services start with. They are renewed before, even on a
+// slow machine.
+const firstCertificates = time.Minute
 
 // askedAgain is after how long, at the most, Kafka asks a client that stays connected for its password again.
 const askedAgain = 10 * time.Second
@@ -93,24 +94,24 @@ func TestSecure(t *testing.T) {
 	for name := range roles() {
 		k.issue(name, time.Hour)
 	}
-	time.Sleep(3 * time.Second)
+	time.Sleep(3 * time.Second) // services look at the files and say what is wrong
 	if n := m.count("level=WARN") - calm; n > 0 {
 		t.Errorf("new certificates in place of those in use are worth %d warnings", n)
 	}
 	for name := range roles() {
 		k.setPassword(name, "second")
 	}
-	time.Sleep(askedAgain + 2*time.Second)
+	time.Sleep(askedAgain + 2*time.Second) // every connection needs the new password
 	renewed := time.Now()
 
-	time.Sleep(time.Until(expiry))
+	time.Sleep(time.Until(expiry)) // the first certificates open no connection from now on
 	id, leads := s.busiestBroker()
 	stopped := time.Now()
 	b.end(id, syscall.SIGTERM)
 	s.eventually("all replicas are in sync", s.inSync)
 	s.electPreferred()
 	back := time.Now()
-	time.Sleep(3 * time.Second)
+	time.Sleep(3 * time.Second) // clients connect to the broker anew
 	s.eventually("the new leaders know their partitions' ends", s.endsKnown)
 	s.injectFaults()
 	if n := m.count("unknown certificate") + m.count("bad certificate"); n > 0 {

@@ -17,7 +17,7 @@ import (
 type slowness struct {
 	*part
 	mu   sync.Mutex
-	slow []int64 // when each was asked for, in ms
+	slow [][2]int64 // when each was asked for, and when it came, in ms
 }
 
 // watchMachine begins to ask, until the watch is stopped or the test ends. An answer is slow by a small part of what a
@@ -32,7 +32,7 @@ func (s *system) watchMachine() *slowness {
 			}
 			if time.Since(asked) > limit {
 				w.mu.Lock()
-				w.slow = append(w.slow, asked.UnixMilli())
+				w.slow = append(w.slow, [2]int64{asked.UnixMilli(), time.Now().UnixMilli()})
 				w.mu.Unlock()
 			}
 		}
@@ -41,11 +41,11 @@ func (s *system) watchMachine() *slowness {
 	return w
 }
 
-// within reports whether any answer was slow between two times in ms.
+// within reports whether a slow answer was waited for at any time between two, in ms.
 func (w *slowness) within(from, to int64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.ContainsFunc(w.slow, func(asked int64) bool { return from <= asked && asked <= to })
+	return slices.ContainsFunc(w.slow, func(wait [2]int64) bool { return from <= wait[1] && wait[0] <= to })
 }
 
 func (w *slowness) count() int {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -74,14 +75,11 @@ func startSlurm(t *testing.T) *slurmCluster {
 		}
 		_ = os.RemoveAll(parent)
 	})
-	for deadline := time.Now().Add(40 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		if _, err := os.Stat(filepath.Join(s.dir, "ready")); err == nil {
-			return s
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("Slurm does not start")
-		}
-	}
+	kafkatest.Eventually(t, "Slurm to start", func() bool {
+		_, err := os.Stat(filepath.Join(s.dir, "ready"))
+		return err == nil
+	})
+	return s
 }
 
 func (s *slurmCluster) conf() string { return "SLURM_CONF=" + filepath.Join(s.dir, "slurm.conf") }

@@ -319,7 +319,7 @@ func (b *bench) measureSink() {
 	b.add("sink, kill -9, the one that stands by goes on", 2*time.Second,
 		b.untilFiles("files of the other", func() { one.kill() }))
 	one.start()
-	time.Sleep(2 * time.Second)
+	time.Sleep(2 * time.Second) // until it stands by
 	b.add("sink, SIGTERM, the one that stands by goes on", 0,
 		b.untilFiles("files of the other", func() { other.end() }))
 }
@@ -386,7 +386,7 @@ func (b *bench) measureEnds() {
 		p := b.services[name]
 		if p.pid() == 0 {
 			p.start()
-			time.Sleep(2 * time.Second)
+			time.Sleep(2 * time.Second) // until it works
 		}
 		began := time.Now()
 		p.end()
