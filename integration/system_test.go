@@ -17,6 +17,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -272,7 +273,7 @@ func (s *system) fence(transactionalID string) {
 }
 
 // read returns all committed records of a topic, partition by partition in offset order.
-func (s *system) read(topic string) []*kgo.Record {
+func (s *system) read(topic string) (records []*kgo.Record) {
 	s.t.Helper()
 	topic = s.cfg.Prefix + topic
 	adm := kadm.NewClient(s.cl)
@@ -280,21 +281,29 @@ func (s *system) read(topic string) []*kgo.Record {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	var records []*kgo.Record
 	for p := range int32(len(ends[topic])) {
-		start, end, err := kafka.Bounds(s.t.Context(), adm, topic, p)
+		of, err := s.readPartition(adm, topic, p)
+		for errors.Is(err, kerr.OffsetOutOfRange) { // compaction has removed what was the first record
+			of, err = s.readPartition(adm, topic, p)
+		}
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		err = kafka.ReadPartition(s.t.Context(), s.cfg, topic, p, start, end, func(r *kgo.Record) error {
-			records = append(records, r)
-			return nil
-		})
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		records = append(records, of...)
 	}
 	return records
+}
+
+func (s *system) readPartition(adm *kadm.Client, topic string, p int32) (records []*kgo.Record, err error) {
+	start, end, err := kafka.Bounds(s.t.Context(), adm, topic, p)
+	if err != nil {
+		return nil, err
+	}
+	err = kafka.ReadPartition(s.t.Context(), s.cfg, topic, p, start, end, func(r *kgo.Record) error {
+		records = append(records, r)
+		return nil
+	})
+	return records, err
 }
 
 // lag is how many offsets of a topic are not yet folded, by the Progress in another.
