@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/schemas"
 )
@@ -33,7 +34,12 @@ type Embedded struct {
 }
 
 // StartEmbedded starts the broker on a data directory, which it locks.
-func StartEmbedded(dir, listen string) (*Embedded, error) {
+func StartEmbedded(dir, listen string) (*Embedded, error) { return startEmbedded(dir, listen, net.Listen) }
+
+// startEmbedded is StartEmbedded on any network, which the broker's own client reaches by opts.
+func startEmbedded(
+	dir, listen string, listenOn func(network, address string) (net.Listener, error), opts ...kgo.Opt,
+) (*Embedded, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, DirError{fmt.Errorf("%s: making the directory: %w", dir, err)}
 	}
@@ -46,7 +52,7 @@ func StartEmbedded(dir, listen string) (*Embedded, error) {
 	}
 	cluster, err := kfake.NewCluster(
 		kfake.NumBrokers(1), kfake.ClusterID("weir-embedded"), kfake.DataDir(filepath.Join(dir, "broker")),
-		kfake.ListenFn(func(network, _ string) (net.Listener, error) { return net.Listen(network, listen) }),
+		kfake.ListenFn(func(network, _ string) (net.Listener, error) { return listenOn(network, listen) }),
 		kfake.BrokerConfigs(map[string]string{
 			"log.cleaner.backoff.ms":  "15000", // how often retention and compaction run
 			"message.max.bytes":       strconv.Itoa(schemas.MaxMessageBytes),
@@ -57,7 +63,7 @@ func StartEmbedded(dir, listen string) (*Embedded, error) {
 		err = fmt.Errorf("starting the embedded broker on %s in %s: %w", listen, dir, err)
 		return nil, errors.Join(err, lock.Close())
 	}
-	stop, err := StartSessions(cluster)
+	stop, err := StartSessions(cluster, opts...)
 	if err != nil {
 		cluster.Close()
 		return nil, errors.Join(err, lock.Close())

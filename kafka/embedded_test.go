@@ -5,109 +5,116 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/weirhpc/weir/kafka/kafkatest"
 )
+
+// inBubble runs a test with an embedded broker on a fake clock, and on a network in memory, which the clock needs. A
+// time that nobody works through takes no time, so no load of the machine ends a session.
+func inBubble(t *testing.T, test func(t *testing.T, b *Embedded, dial kgo.Opt)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		var network kfake.VirtualNetwork
+		dial := kgo.Dialer(network.DialContext)
+		b, err := startEmbedded(t.TempDir(), "127.0.0.1:9092", network.Listen, dial)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := b.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		test(t, b, dial)
+	})
+}
 
 // TestMemberDiesWhileJoining kills a new member whose join the broker has not answered yet. kfake starts a member's
 // session when it answers; where the connection has ended by then, it starts one or not, by chance. Without a session
 // the group stays stable, and a partition with the dead, for ever. The broker must give up the dead in every group, and
 // keep a live member that is silent within its session.
 func TestMemberDiesWhileJoining(t *testing.T) {
-	t.Parallel()
-	b, err := StartEmbedded(t.TempDir(), "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := b.Close(); err != nil {
-			t.Error(err)
+	inBubble(t, func(t *testing.T, b *Embedded, dial kgo.Opt) {
+		var groups []*rawMember // the live one of each
+		for i, name := range []string{"", "a", "", "b", "", "c", "", "d", "", "e"} {
+			group := fmt.Sprintf("g%d", i)
+			live := newRawMember(t, b.addr, dial, group, "", time.Minute) // it never beats in this test
+			live.join(t.Context())
+			live.sync(t.Context())
+			groups = append(groups, live)
+
+			dead := newRawMember(t, b.addr, dial, group, name, 6*time.Second)
+			joining, kill := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			go func() { defer close(ended); dead.join(joining) }()
+			waitGroup(t, b, group, "a second member waits for the live one", func(g *kfake.GroupInfo) bool {
+				return g.State == "PreparingRebalance" && len(g.Members) == 2
+			})
+			kill()
+			<-ended
+			dead.cl.Close()
+		}
+		synctest.Wait() // until the broker has seen the last connection's end
+		for _, live := range groups {
+			live.join(t.Context())
+			if len(live.members) != 2 {
+				t.Fatalf("the leader of %s sees members %v, want the dead one too", live.group, live.members)
+			}
+			live.sync(t.Context())
+		}
+		for _, live := range groups {
+			waitGroup(t, b, live.group, "the dead member's session ends", func(g *kfake.GroupInfo) bool {
+				return len(g.Members) == 1 && g.Members[0].MemberID == live.id
+			})
+			live.join(t.Context())
+			live.sync(t.Context())
+			waitGroup(t, b, live.group, "the live member has all", func(g *kfake.GroupInfo) bool {
+				return g.State == "Stable" && len(g.Members) == 1 && g.Members[0].MemberID == live.id &&
+					g.NumAssigned() == 1
+			})
 		}
 	})
-	var groups []*rawMember // the live one of each
-	for i, name := range []string{"", "a", "", "b", "", "c", "", "d", "", "e"} {
-		group := fmt.Sprintf("g%d", i)
-		live := newRawMember(t, b.addr, group, "", time.Minute) // it never beats in this test
-		live.join(t.Context())
-		live.sync(t.Context())
-		groups = append(groups, live)
-
-		dead := newRawMember(t, b.addr, group, name, 6*time.Second)
-		joining, kill := context.WithCancel(t.Context())
-		ended := make(chan struct{})
-		go func() { defer close(ended); dead.join(joining) }()
-		waitGroup(t, b, group, "a second member waits for the live one", func(g *kfake.GroupInfo) bool {
-			return g.State == "PreparingRebalance" && len(g.Members) == 2
-		})
-		kill()
-		<-ended
-		dead.cl.Close()
-	}
-	time.Sleep(500 * time.Millisecond) // until the broker has seen the last connection's end
-	for _, live := range groups {
-		live.join(t.Context())
-		if len(live.members) != 2 {
-			t.Fatalf("the leader of %s sees members %v, want the dead one too", live.group, live.members)
-		}
-		live.sync(t.Context())
-	}
-	for _, live := range groups {
-		waitGroup(t, b, live.group, "the dead member's session ends", func(g *kfake.GroupInfo) bool {
-			return len(g.Members) == 1 && g.Members[0].MemberID == live.id
-		})
-		live.join(t.Context())
-		live.sync(t.Context())
-		waitGroup(t, b, live.group, "the live member has all", func(g *kfake.GroupInfo) bool {
-			return g.State == "Stable" && len(g.Members) == 1 && g.Members[0].MemberID == live.id &&
-				g.NumAssigned() == 1
-		})
-	}
 }
 
 // TestLiveMembersStay: a new member waits for a slow rebalance longer than its session, and then restarts under its
 // name. Nobody may end it, and its new life has its partition.
 func TestLiveMembersStay(t *testing.T) {
-	t.Parallel()
-	b, err := StartEmbedded(t.TempDir(), "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := b.Close(); err != nil {
-			t.Error(err)
+	inBubble(t, func(t *testing.T, b *Embedded, dial kgo.Opt) {
+		slow := newRawMember(t, b.addr, dial, "g", "", time.Minute)
+		slow.join(t.Context())
+		slow.sync(t.Context())
+		waits := newRawMember(t, b.addr, dial, "g", "a", 6*time.Second)
+		joined := make(chan struct{})
+		go func() { defer close(joined); waits.join(t.Context()) }()
+		waitGroup(t, b, "g", "a second member waits for the slow one", func(g *kfake.GroupInfo) bool {
+			return len(g.Members) == 2
+		})
+		time.Sleep(8 * time.Second) // longer than its session
+		slow.join(t.Context())
+		select {
+		case <-joined:
+		case <-time.After(5 * time.Second):
+			t.Fatal("the member that waited is forgotten")
+		}
+		slow.sync(t.Context())
+
+		again := newRawMember(t, b.addr, dial, "g", "a", 6*time.Second)
+		again.join(t.Context())
+		time.Sleep(3 * time.Second) // longer than the broker takes to find new members, shorter than the session
+		g := b.cluster.GroupInfo("g")
+		has := slices.ContainsFunc(g.Members, func(m kfake.GroupMember) bool {
+			return m.MemberID == again.id && m.NumAssigned() == 1
+		})
+		if g.State != "Stable" || len(g.Members) != 2 || !has {
+			t.Errorf("%s has no partition: %+v", again.id, g)
 		}
 	})
-	slow := newRawMember(t, b.addr, "g", "", time.Minute)
-	slow.join(t.Context())
-	slow.sync(t.Context())
-	waits := newRawMember(t, b.addr, "g", "a", 6*time.Second)
-	joined := make(chan struct{})
-	go func() { defer close(joined); waits.join(t.Context()) }()
-	waitGroup(t, b, "g", "a second member waits for the slow one", func(g *kfake.GroupInfo) bool {
-		return len(g.Members) == 2
-	})
-	time.Sleep(8 * time.Second)
-	slow.join(t.Context())
-	select {
-	case <-joined:
-	case <-time.After(5 * time.Second):
-		t.Fatal("the member that waited is forgotten")
-	}
-	slow.sync(t.Context())
-
-	again := newRawMember(t, b.addr, "g", "a", 6*time.Second)
-	again.join(t.Context())
-	time.Sleep(3 * time.Second) // longer than the broker takes to find new members, shorter than the session
-	g := b.cluster.GroupInfo("g")
-	has := slices.ContainsFunc(g.Members, func(m kfake.GroupMember) bool {
-		return m.MemberID == again.id && m.NumAssigned() == 1
-	})
-	if g.State != "Stable" || len(g.Members) != 2 || !has {
-		t.Errorf("%s has no partition: %+v", again.id, g)
-	}
 }
 
 func waitGroup(t *testing.T, b *Embedded, group, what string, ok func(*kfake.GroupInfo) bool) {
@@ -132,13 +139,9 @@ type rawMember struct {
 	members    []string // the leader's: of its last join
 }
 
-func newRawMember(t *testing.T, addr, group, name string, session time.Duration) *rawMember {
+func newRawMember(t *testing.T, addr string, dial kgo.Opt, group, name string, session time.Duration) *rawMember {
 	t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(addr))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cl.Close)
+	cl := kafkatest.Client(t, []string{addr}, dial)
 	m := &rawMember{t: t, cl: cl, group: group, session: session}
 	if name != "" {
 		m.instance = &name

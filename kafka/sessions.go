@@ -11,15 +11,16 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// StartSessions lets an embedded broker give up every dead member of a group, until stop is called.
+// StartSessions lets an embedded broker give up every dead member of a group, until stop is called. Its client needs
+// opts only on a network that is not the system's.
 //
 // The broker, kfake, starts a new member's session when it answers the join. If the connection has ended by then, it
 // may start none. The leader then gives partitions to a member that no timeout ever removes. One heartbeat in the name
 // of each member of a new generation starts its session. A live member goes on with its own heartbeats, and kfake gives
 // up a dead one. StartSessions itself removes no member. It can go once kfake starts a session even if its answer is
 // lost (group.reply).
-func StartSessions(cluster *kfake.Cluster) (stop func(), err error) {
-	cl, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...))
+func StartSessions(cluster *kfake.Cluster, opts ...kgo.Opt) (stop func(), err error) {
+	cl, err := kgo.NewClient(append(opts, kgo.SeedBrokers(cluster.ListenAddrs()...))...)
 	if err != nil {
 		return nil, fmt.Errorf("making a client of the embedded broker: %w", err)
 	}
