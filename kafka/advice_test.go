@@ -7,23 +7,14 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kversion"
+
+	"github.com/weirhpc/weir/kafka/kafkatest"
 )
 
 func embedded(t *testing.T, opts ...kfake.Opt) *kadm.Client {
 	t.Helper()
-	cluster, err := kfake.NewCluster(append(opts, kfake.NumBrokers(1))...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cluster.Close)
-	cl, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cl.Close)
-	return kadm.NewClient(cl)
+	return kadm.NewClient(kafkatest.Client(t, kafkatest.Broker(t, opts...).ListenAddrs()))
 }
 
 func TestCheckBrokers(t *testing.T) {

@@ -34,7 +34,9 @@ type Embedded struct {
 }
 
 // StartEmbedded starts the broker on a data directory, which it locks.
-func StartEmbedded(dir, listen string) (*Embedded, error) { return startEmbedded(dir, listen, net.Listen) }
+func StartEmbedded(dir, listen string) (*Embedded, error) {
+	return startEmbedded(dir, listen, net.Listen)
+}
 
 // startEmbedded is StartEmbedded on any network, which the broker's own client reaches by opts.
 func startEmbedded(

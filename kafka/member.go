@@ -50,6 +50,8 @@ type Member struct {
 	Assigned func(owns bool)
 	// Waiting is told why the group does not answer.
 	Waiting func(err error)
+
+	opts []kgo.Opt // of the client: tests have a network in memory
 }
 
 // Run keeps the member in the group until ctx ends, then returns nil. It returns earlier with an error that waiting
@@ -106,7 +108,7 @@ func (m *Member) join(ctx, member context.Context, w *works) (*kgo.Client, error
 	if m.Instance != "" {
 		opts = append(opts, kgo.InstanceID(m.Instance))
 	}
-	group, err := newClient(member, m.Config, opts...)
+	group, err := newClient(member, m.Config, append(opts, m.opts...)...)
 	if err != nil {
 		return nil, err
 	}
