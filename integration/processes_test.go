@@ -188,9 +188,7 @@ func (p *process) kill() bool {
 // end asks the process to end, and fails the test where it does not, or says that something went wrong.
 func (p *process) end() {
 	p.t.Helper()
-	for p.runs() && !p.listens() && time.Since(p.began) < endPatience { // SIGTERM would kill one that has just begun
-		time.Sleep(10 * time.Millisecond)
-	}
+	p.awaitSignals()
 	ended, sent := p.signal(syscall.SIGTERM)
 	if !sent {
 		p.t.Errorf("%s does not run at its end", p.name)
@@ -204,6 +202,13 @@ func (p *process) end() {
 	case <-time.After(endPatience):
 		p.t.Errorf("%s does not end within %v of SIGTERM", p.name, endPatience)
 		p.kill()
+	}
+}
+
+// awaitSignals waits until a process that has just begun handles signals: SIGTERM would kill it before.
+func (p *process) awaitSignals() {
+	for p.runs() && !p.listens() && time.Since(p.began) < endPatience {
+		time.Sleep(10 * time.Millisecond)
 	}
 }
 

@@ -388,6 +388,7 @@ func (b *bench) measureEnds() {
 			p.start()
 			time.Sleep(2 * time.Second) // until it works
 		}
+		p.awaitSignals() // no part of what is measured
 		began := time.Now()
 		p.end()
 		b.add(service(name)+", SIGTERM, until it has ended", 5*time.Second, time.Since(began))
