@@ -21,7 +21,7 @@ type Metrics struct {
 	// Only the active balancer knows these.
 	nodes, epoch, tickStart, overloaded, needed, fullest, nodeBytes *gauge
 
-	planSeconds *histogram
+	planSeconds prometheus.Histogram
 }
 
 // gauge has no series while its value is not known: 0 would be taken for the value.
@@ -43,25 +43,6 @@ func (g *gauge) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// histogram has no series before its first observation.
-type histogram struct {
-	prometheus.Histogram
-	begun atomic.Bool
-}
-
-// Observe implements prometheus.Observer.
-func (h *histogram) Observe(v float64) {
-	h.Histogram.Observe(v)
-	h.begun.Store(true)
-}
-
-// Collect implements prometheus.Collector.
-func (h *histogram) Collect(to chan<- prometheus.Metric) {
-	if h.begun.Load() {
-		h.Histogram.Collect(to)
-	}
-}
-
 // NewMetrics registers the metrics of this package, which a registry takes once.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
 	add := promauto.With(registry)
@@ -70,12 +51,6 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		registry.MustRegister(g)
 		return g
 	}
-	planSeconds := &histogram{Histogram: prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name:    "weir_balancer_plan_seconds",
-		Help:    "Time to ask for the jobs, plan an interval and publish what changed.",
-		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
-	})}
-	registry.MustRegister(planSeconds)
 	return &Metrics{
 		active: add.NewGauge(prometheus.GaugeOpts{
 			Name: "weir_balancer_active", Help: "1 while the group lets this balancer plan, 0 while it stands by.",
@@ -99,7 +74,11 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			"What jobs send to the fullest collector, as a fraction of l_max."),
 		nodeBytes: known("weir_balancer_node_bytes",
 			"What a node of a job sends to its collector in an interval, the mean of all jobs."),
-		planSeconds: planSeconds,
+		planSeconds: add.NewHistogram(prometheus.HistogramOpts{
+			Name:    "weir_balancer_plan_seconds",
+			Help:    "Time to ask for the jobs, plan an interval and publish what changed.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
+		}),
 	}
 }
 

@@ -43,6 +43,21 @@ func shown(t *testing.T, registry prometheus.Gatherer) map[string]float64 {
 	return all
 }
 
+// plans returns how many plans the histogram counts, or -1 where it is not shown.
+func plans(t *testing.T, registry prometheus.Gatherer) int {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "weir_balancer_plan_seconds" {
+			return int(f.GetMetric()[0].GetHistogram().GetSampleCount())
+		}
+	}
+	return -1
+}
+
 func TestMetricsOfTheActiveOne(t *testing.T) {
 	t.Parallel()
 	_, cfg := broker(t)
@@ -55,6 +70,9 @@ func TestMetricsOfTheActiveOne(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	metrics := NewMetrics(registry)
 	failures := shown(t, registry)["source_failures_total"]
+	if n := plans(t, registry); n != 0 {
+		t.Errorf("%d plans are counted at first, want 0: a rate has to see the first", n)
+	}
 	stop := background(t, func(ctx context.Context) error {
 		return Run(ctx, cfg, sixNodes(), scheduler.NewFileSource(path), slog.New(slog.DiscardHandler), metrics)
 	})
@@ -62,6 +80,9 @@ func TestMetricsOfTheActiveOne(t *testing.T) {
 	r.until("three Ticks and a plan", func() bool { return len(r.ticks[0]) >= 3 && len(r.routes) == 6 })
 	kafkatest.Eventually(t, "the epoch of the plan", func() bool { return shown(t, registry)["epoch"] == 1 })
 	got := shown(t, registry)
+	if n := plans(t, registry); n < 1 {
+		t.Errorf("%d plans are counted after three Ticks", n)
+	}
 	// Of the last, its gauge may be a moment behind the topic.
 	if tick := got["tick_interval_start_seconds"] * 1000; tick < float64(r.ticks[0][1].IntervalStart) ||
 		tick > float64(time.Now().UnixMilli()) {

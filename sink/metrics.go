@@ -3,7 +3,6 @@ package sink
 import (
 	"os"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,38 +14,17 @@ import (
 type Metrics struct {
 	position, lag, lastStart, waits         *prometheus.GaugeVec
 	rows, files, bytes, conflicts, failures *prometheus.CounterVec
-	fileSeconds                             *histogram
-}
-
-// histogram has no series before its first observation.
-type histogram struct {
-	prometheus.Histogram
-	begun atomic.Bool
-}
-
-// Observe implements prometheus.Observer.
-func (h *histogram) Observe(v float64) {
-	h.Histogram.Observe(v)
-	h.begun.Store(true)
-}
-
-// Collect implements prometheus.Collector.
-func (h *histogram) Collect(to chan<- prometheus.Metric) {
-	if h.begun.Load() {
-		h.Histogram.Collect(to)
-	}
+	fileSeconds                             prometheus.Histogram
 }
 
 // NewMetrics registers the metrics of this package. A registry accepts them only once.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
 	add, byPartition := promauto.With(registry), []string{"partition"}
-	fileSeconds := &histogram{Histogram: prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name: "weir_sink_file_seconds", Help: "Time to write a file and make it durable.",
-		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
-	})}
-	registry.MustRegister(fileSeconds)
 	return &Metrics{
-		fileSeconds: fileSeconds,
+		fileSeconds: add.NewHistogram(prometheus.HistogramOpts{
+			Name: "weir_sink_file_seconds", Help: "Time to write a file and make it durable.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+		}),
 		position: add.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "weir_sink_position", Help: "Archived position: where the next file of the partition starts.",
 		}, byPartition),

@@ -25,12 +25,27 @@ func value(t *testing.T, c prometheus.Collector) float64 {
 	return m.GetGauge().GetValue() + m.GetCounter().GetValue()
 }
 
+// written returns how many files the histogram counts.
+func written(t *testing.T, b *bench) float64 {
+	t.Helper()
+	r := prometheus.NewPedanticRegistry()
+	r.MustRegister(b.metrics.fileSeconds)
+	families, err := r.Gather()
+	if err != nil || len(families) != 1 {
+		t.Fatalf("the time to write a file is not shown: %v %v", families, err)
+	}
+	return float64(families[0].GetMetric()[0].GetHistogram().GetSampleCount())
+}
+
 func TestMetricsSayWhatIsArchived(t *testing.T) {
 	const partition = 1 // of none of the other tests' conflicts
 	b, rnd := newBench(t, 2), random(t)
 	of := labels(partition)
 	rows, files, bytes := b.metrics.rows.With(of), b.metrics.files.With(of), b.metrics.bytes.With(of)
 	before := []float64{value(t, rows), value(t, files), value(t, bytes)}
+	if n := written(t, b); n != 0 {
+		t.Errorf("%v files are counted at first, want 0: a rate has to see the first", n)
+	}
 	b.summaries(rnd, partition, 3)
 	b.transaction(partition, false, []byte("aborted"))
 	b.summaries(rnd, partition, 2)
@@ -60,6 +75,7 @@ func TestMetricsSayWhatIsArchived(t *testing.T) {
 	for what, pair := range map[string][2]float64{
 		"rows":     {float64(len(b.want)), value(t, rows) - before[0]},
 		"files":    {float64(len(paths)), value(t, files) - before[1]},
+		"timed":    {float64(len(paths)), written(t, b)},
 		"bytes":    {float64(size), value(t, bytes) - before[2]},
 		"position": {float64(next), value(t, b.metrics.position.With(labels(partition)))},
 		"interval": {float64(last) / 1000, value(t, b.metrics.lastStart.With(labels(partition)))},
