@@ -23,6 +23,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
@@ -72,6 +74,7 @@ type fleet struct {
 	nodes  []*node // in the order of their send slots
 	byName map[string]*node
 	wake   chan struct{} // tells the publisher that a ring has something
+	opts   []kgo.Opt     // of the clients: tests have a network in memory
 
 	// Only the loop that samples uses these two.
 	formed int64 // interval_start of the newest interval formed; a clock set back resets it
@@ -101,6 +104,12 @@ func newFleet(cfg config.Config, members []member, log *slog.Logger) (*fleet, er
 	}
 	sortBySlot(f.nodes)
 	return f, nil
+}
+
+// clientOpts returns the options of the fleet's clients.
+func (f *fleet) clientOpts(ctx context.Context) ([]kgo.Opt, error) {
+	opts, err := kafka.ClientOpts(ctx, f.cfg)
+	return append(opts, f.opts...), err
 }
 
 // serve runs three loops until ctx ends: one follows the routes, one samples and forms, one sends. The sending loop

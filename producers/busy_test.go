@@ -1,7 +1,6 @@
 package producers
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"net"
@@ -13,7 +12,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
-	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -49,17 +48,14 @@ func (b busy) route(node string, partitions int) *schemas.Route {
 
 // fleet is a fleet of this one node. Its slot is at the beginning of the window, which leaves most of the grace for
 // sending.
-func (b busy) fleet(t testing.TB, c config.Config, log *slog.Logger) *fleet {
+func (b busy) fleet(t testing.TB, l *lab, log *slog.Logger) *fleet {
 	t.Helper()
 	name := "busy0"
-	for i := 1; slotOf(name, c.Grace/2) > c.Grace/20; i++ {
+	for i := 1; slotOf(name, l.Grace/2) > l.Grace/20; i++ {
 		name = fmt.Sprint("busy", i)
 	}
-	f, err := newFleet(c, []member{{name, b}}, log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.nodes[0].routes.known = []*schemas.Route{b.route(name, c.Collectors)}
+	f := l.newFleet(t, []member{{name, b}}, log)
+	f.nodes[0].routes.known = []*schemas.Route{b.route(name, l.Collectors)}
 	return f
 }
 
@@ -125,19 +121,19 @@ func (l *lateConn) Close() error {
 }
 
 // startLateBroker starts a broker whose answers take the latency returned, which is 0 at first.
-func startLateBroker(t *testing.T, c config.Config) (*kfake.Cluster, *atomic.Int64) {
+func (l *lab) startLateBroker(t *testing.T) (*kfake.Cluster, *atomic.Int64) {
 	t.Helper()
 	latency := &atomic.Int64{}
-	return startBroker(t, c, t.TempDir(), kfake.ListenFn(func(network, address string) (net.Listener, error) {
-		l, err := net.Listen(network, address)
-		return lateListener{l, latency}, err
+	return l.startBroker(t, t.TempDir(), kfake.ListenFn(func(network, address string) (net.Listener, error) {
+		listener, err := l.network.Listen(network, address)
+		return lateListener{listener, latency}, err
 	})), latency
 }
 
 // inLog is how many records the topic of counters has.
-func inLog(cluster *kfake.Cluster, c config.Config) (count int) {
-	for p := range c.Collectors {
-		count += int(cluster.PartitionInfo(c.Prefix+schemas.TopicCounters, int32(p)).HighWatermark)
+func (l *lab) inLog(cluster *kfake.Cluster) (count int) {
+	for p := range l.Collectors {
+		count += int(cluster.PartitionInfo(l.Prefix+schemas.TopicCounters, int32(p)).HighWatermark)
 	}
 	return count
 }
@@ -172,66 +168,59 @@ func (f *fleet) forms(t *testing.T, start int64) {
 // TestIntervalNeedsNoAcknowledgement: all records of a node's interval leave before the brokers acknowledge the first.
 // So the number of jobs on a node does not multiply the latency.
 func TestIntervalNeedsNoAcknowledgement(t *testing.T) {
-	t.Parallel()
-	c := testConfig(t)
-	cluster, latency := startLateBroker(t, c)
-	f := busy{128, 12}.fleet(t, c, slog.New(slog.DiscardHandler))
-	p := publish(t, f)
-	start := time.Now().Add(-time.Minute).UnixMilli() / 200 * 200
-	f.forms(t, start)
-	waitFor(t, p.idle) // the client knows the brokers and its own identity
-	if got := inLog(cluster, c); got != 129 {
-		t.Fatalf("%d records are in the log, want 129", got)
-	}
-	latency.Store(int64(time.Hour))
-	f.forms(t, start+200)
-	deadline := time.Now().Add(10 * time.Second)
-	for inLog(cluster, c) < 2*129 && time.Now().Before(deadline) {
-		time.Sleep(10 * time.Millisecond)
-	}
-	if got := inLog(cluster, c); got != 2*129 {
-		t.Errorf("%d of 129 records left before the first acknowledgement", got-129)
-	}
+	inBubble(t, func(t *testing.T, l *lab) {
+		cluster, latency := l.startLateBroker(t)
+		f := busy{128, 12}.fleet(t, l, slog.New(slog.DiscardHandler))
+		p := publish(t, f)
+		start := time.Now().Add(-time.Minute).UnixMilli() / 200 * 200
+		f.forms(t, start)
+		kafkatest.Eventually(t, "a client that knows the brokers and its own identity", p.idle)
+		if got := l.inLog(cluster); got != 129 {
+			t.Fatalf("%d records are in the log, want 129", got)
+		}
+		latency.Store(int64(time.Hour))
+		f.forms(t, start+200)
+		time.Sleep(10 * time.Second)
+		if got := l.inLog(cluster); got != 2*129 {
+			t.Errorf("%d of 129 records left before the first acknowledgement", got-129)
+		}
+	})
 }
 
 // TestBusyNodeIsInTime: at any latency of acknowledgements, all records of an interval are in the log when its grace
-// ends.
+// ends. Nothing but the latency takes time here: what the machine needs for the work is in the benchmarks.
 func TestBusyNodeIsInTime(t *testing.T) {
 	for _, latency := range []time.Duration{20 * time.Millisecond, 40 * time.Millisecond, 80 * time.Millisecond} {
 		t.Run(latency.String(), func(t *testing.T) {
 			t.Parallel()
-			c := testConfig(t)
-			c.Interval, c.Grace, c.PlanMargin = time.Second, 500*time.Millisecond, 250*time.Millisecond
-			cluster, late := startLateBroker(t, c)
-			b := busy{128, 12}
-			var f *fleet
-			ready := make(chan struct{})
-			_, stop := start(t, func(ctx context.Context, log *slog.Logger) error {
-				f = b.fleet(t, c, log)
-				close(ready)
-				return f.serve(ctx)
-			})
-			<-ready
-			plan(t, c, b.route(f.nodes[0].name, c.Collectors))
-			waitFor(t, func() bool { return inLog(cluster, c) >= 129 })
-			late.Store(int64(latency))
-			for range 5 {
-				boundary := time.UnixMilli(boundaryAfter(time.Now(), c.Interval))
-				time.Sleep(time.Until(boundary))
-				before := inLog(cluster, c)
-				time.Sleep(time.Until(boundary.Add(c.Grace)))
-				if got := inLog(cluster, c); got%129 != 0 || before%129 != 0 {
-					t.Errorf("%d of 129 records came before the boundary, %d before the end of grace",
-						before%129, got%129)
+			inBubble(t, func(t *testing.T, l *lab) {
+				l.Interval, l.Grace, l.PlanMargin = time.Second, 500*time.Millisecond, 250*time.Millisecond
+				cluster, late := l.startLateBroker(t)
+				b := busy{128, 12}
+				logged := &kafkatest.Log{}
+				f := b.fleet(t, l, logged.Logger())
+				stop := start(t, logged, f.serve)
+				l.plan(t, b.route(f.nodes[0].name, l.Collectors))
+				kafkatest.Eventually(t, "the first interval", func() bool { return l.inLog(cluster) >= 129 })
+				late.Store(int64(latency))
+				for range 5 {
+					boundary := time.UnixMilli(boundaryAfter(time.Now(), l.Interval))
+					time.Sleep(time.Until(boundary))
+					before := l.inLog(cluster)
+					time.Sleep(time.Until(boundary.Add(l.Grace)))
+					if got := l.inLog(cluster); got%129 != 0 || before%129 != 0 {
+						t.Errorf("%d of 129 records came before the boundary, %d before the end of grace",
+							before%129, got%129)
+					}
 				}
-			}
-			stop()
-			if got := inLog(cluster, c); int64(got) != f.nodes[0].head.Seq {
-				t.Errorf("%d of %d records are in the log at the end", got, f.nodes[0].head.Seq)
-			}
-			if d := f.nodes[0].ring.depth(); d != 0 {
-				t.Errorf("%d records are left", d)
-			}
+				stop()
+				if got := l.inLog(cluster); int64(got) != f.nodes[0].head.Seq {
+					t.Errorf("%d of %d records are in the log at the end", got, f.nodes[0].head.Seq)
+				}
+				if d := f.nodes[0].ring.depth(); d != 0 {
+					t.Errorf("%d records are left", d)
+				}
+			})
 		})
 	}
 }
@@ -250,26 +239,27 @@ func heap() int64 {
 func TestMemoryWhileKafkaIsAway(t *testing.T) {
 	for _, metrics := range []int{37, 300} {
 		t.Run(fmt.Sprint(metrics, " metrics"), func(t *testing.T) {
-			c := testConfig(t)
-			f := busy{256, metrics}.fleet(t, c, slog.New(slog.DiscardHandler))
-			before := heap()
-			start := time.Now().Add(-time.Hour).UnixMilli() / 200 * 200
-			p := publish(t, f)
-			for i := range int64(60) {
-				f.forms(t, start+i*200)
-				if i < 8 { // the client takes what it may have
-					time.Sleep(200 * time.Millisecond)
+			inBubble(t, func(t *testing.T, l *lab) {
+				f := busy{256, metrics}.fleet(t, l, slog.New(slog.DiscardHandler))
+				before := heap()
+				start := time.Now().Add(-time.Hour).UnixMilli() / 200 * 200
+				p := publish(t, f)
+				for i := range int64(60) {
+					f.forms(t, start+i*200)
+					if i < 8 { // the client takes what it may have
+						time.Sleep(200 * time.Millisecond)
+					}
 				}
-			}
-			used := heap() - before
-			f.mu.Lock()
-			n := &f.nodes[0].ring
-			t.Logf("%d intervals of %d bytes wait, %d bytes are in hand; the heap grew by %d",
-				len(n.batches), n.bytes, p.bytes, used)
-			f.mu.Unlock()
-			if used > 36<<20 {
-				t.Errorf("the heap grew by %d bytes", used)
-			}
+				used := heap() - before
+				f.mu.Lock()
+				n := &f.nodes[0].ring
+				t.Logf("%d intervals of %d bytes wait, %d bytes are in hand; the heap grew by %d",
+					len(n.batches), n.bytes, p.bytes, used)
+				f.mu.Unlock()
+				if used > 36<<20 {
+					t.Errorf("the heap grew by %d bytes", used)
+				}
+			})
 		})
 	}
 }
@@ -277,8 +267,7 @@ func TestMemoryWhileKafkaIsAway(t *testing.T) {
 // TestRingCountsItsMemory: the bytes that a ring counts are those that the heap has of it.
 func TestRingCountsItsMemory(t *testing.T) {
 	for _, b := range []busy{{256, 37}, {8, 100}, {256, 1}} {
-		c := testConfig(t)
-		f := b.fleet(t, c, slog.New(slog.DiscardHandler))
+		f := b.fleet(t, newLab(t), slog.New(slog.DiscardHandler))
 		before := heap()
 		start := time.Now().Add(-time.Hour).UnixMilli() / 200 * 200
 		for i := range int64(32) {
@@ -297,100 +286,97 @@ func TestRingCountsItsMemory(t *testing.T) {
 // TestHandIsBoundedInBytes: while nobody acknowledges, the client holds no more than its limit, of however many nodes.
 // Later all that was formed is in the log once, in the order of forming, or in a Gap.
 func TestHandIsBoundedInBytes(t *testing.T) {
-	t.Parallel()
-	c := testConfig(t)
-	b := busy{64, 40}
-	var members []member
-	for i := range 10 {
-		members = append(members, member{fmt.Sprint("busy", i), b})
-	}
-	f, err := newFleet(c, members, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, n := range f.nodes {
-		// all in one partition, so that batches are as large as can be
-		n.routes.known = []*schemas.Route{b.route(n.name, 1)}
-		n.ring.limit = 256 << 10
-	}
-	p := publish(t, f)
-	f.mu.Lock()
-	if p.limit != fleetHand {
-		t.Errorf("%d nodes may have %d bytes in hand", len(f.nodes), p.limit)
-	}
-	p.limit = 2 << 20
-	f.mu.Unlock()
-	start := time.Now().Add(-time.Hour).UnixMilli() / 200 * 200
-	held := func() (bytes, records int) {
-		f.mu.Lock()
-		defer f.mu.Unlock()
+	inBubble(t, func(t *testing.T, l *lab) {
+		b := busy{64, 40}
+		var members []member
+		for i := range 10 {
+			members = append(members, member{fmt.Sprint("busy", i), b})
+		}
+		f := l.newFleet(t, members, slog.New(slog.DiscardHandler))
 		for _, n := range f.nodes {
-			if n.ring.bytes > n.ring.limit {
-				t.Errorf("a ring has %d bytes", n.ring.bytes)
-			}
+			// all in one partition, so that batches are as large as can be
+			n.routes.known = []*schemas.Route{b.route(n.name, 1)}
+			n.ring.limit = 256 << 10
 		}
-		return p.bytes, p.inFlight
-	}
-	f.forms(t, start)
-	f.forms(t, start+200)
-	waitFor(t, func() bool {
-		bytes, records := held()
-		return bytes >= p.limit && p.client.BufferedProduceRecords() == int64(records)
-	})
-	for i := range int64(12) {
-		f.forms(t, start+400+i*200)
-		held()
-	}
-	const aRecord = 64 << 10 // that begins below the limit
-	if bytes, records := held(); int64(bytes) > int64(p.limit)+aRecord ||
-		p.client.BufferedProduceBytes() > int64(p.limit)+aRecord {
-		t.Errorf("%d bytes of %d records are in hand, the client has %d",
-			bytes, records, p.client.BufferedProduceBytes())
-	}
-	startBroker(t, c, t.TempDir())
-	waitFor(t, p.idle)
-	if bytes, records := held(); bytes != 0 || records != 0 {
-		t.Errorf("%d bytes of %d records are in hand at the end", bytes, records)
-	}
+		p := publish(t, f)
+		f.mu.Lock()
+		if p.limit != fleetHand {
+			t.Errorf("%d nodes may have %d bytes in hand", len(f.nodes), p.limit)
+		}
+		p.limit = 2 << 20
+		f.mu.Unlock()
+		start := time.Now().Add(-time.Hour).UnixMilli() / 200 * 200
+		held := func() (bytes, records int) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			for _, n := range f.nodes {
+				if n.ring.bytes > n.ring.limit {
+					t.Errorf("a ring has %d bytes", n.ring.bytes)
+				}
+			}
+			return p.bytes, p.inFlight
+		}
+		f.forms(t, start)
+		f.forms(t, start+200)
+		kafkatest.Eventually(t, "a client with its hands full", func() bool {
+			bytes, records := held()
+			return bytes >= p.limit && p.client.BufferedProduceRecords() == int64(records)
+		})
+		for i := range int64(12) {
+			f.forms(t, start+400+i*200)
+			held()
+		}
+		const aRecord = 64 << 10 // that begins below the limit
+		if bytes, records := held(); int64(bytes) > int64(p.limit)+aRecord ||
+			p.client.BufferedProduceBytes() > int64(p.limit)+aRecord {
+			t.Errorf("%d bytes of %d records are in hand, the client has %d",
+				bytes, records, p.client.BufferedProduceBytes())
+		}
+		l.startBroker(t, t.TempDir())
+		kafkatest.Eventually(t, "empty rings", p.idle)
+		if bytes, records := held(); bytes != 0 || records != 0 {
+			t.Errorf("%d bytes of %d records are in hand at the end", bytes, records)
+		}
 
-	formed := int64(0)
-	for _, n := range f.nodes {
-		formed += n.head.Seq
-	}
-	lost := int64(0)
-	all := gather(t, c, func(all []counter) bool {
-		lost = 0
-		for _, g := range gaps(all) {
-			lost += g.Records
-			if g.Reason != reasonFull {
-				t.Fatalf("gap %+v", g)
+		formed := int64(0)
+		for _, n := range f.nodes {
+			formed += n.head.Seq
+		}
+		lost := int64(0)
+		all := l.gather(t, func(all []counter) bool {
+			lost = 0
+			for _, g := range gaps(all) {
+				lost += g.Records
+				if g.Reason != reasonFull {
+					t.Fatalf("gap %+v", g)
+				}
 			}
+			return int64(len(all)-len(gaps(all)))+lost >= formed
+		})
+		if lost == 0 {
+			t.Error("nothing was dropped: the test does not test")
 		}
-		return int64(len(all)-len(gaps(all)))+lost >= formed
+		type place struct {
+			node      string
+			partition int32
+		}
+		seqs := map[place]int64{}
+		count := int64(0)
+		for _, k := range all {
+			if k.head == nil {
+				continue
+			}
+			count++
+			at := place{k.head.Node, k.partition}
+			if k.head.Seq <= seqs[at] {
+				t.Fatalf("record %d of %s is behind %d in partition %d", k.head.Seq, at.node, seqs[at], at.partition)
+			}
+			seqs[at] = k.head.Seq
+		}
+		if count+lost != formed {
+			t.Errorf("%d records and %d in gaps, of %d formed", count, lost, formed)
+		}
 	})
-	if lost == 0 {
-		t.Error("nothing was dropped: the test does not test")
-	}
-	type place struct {
-		node      string
-		partition int32
-	}
-	seqs := map[place]int64{}
-	count := int64(0)
-	for _, k := range all {
-		if k.head == nil {
-			continue
-		}
-		count++
-		at := place{k.head.Node, k.partition}
-		if k.head.Seq <= seqs[at] {
-			t.Fatalf("record %d of %s is behind %d in partition %d", k.head.Seq, at.node, seqs[at], at.partition)
-		}
-		seqs[at] = k.head.Seq
-	}
-	if count+lost != formed {
-		t.Errorf("%d records and %d in gaps, of %d formed", count, lost, formed)
-	}
 }
 
 // BenchmarkInterval256Jobs is what an interval of 256 jobs that the node reduces costs, formed and encoded.

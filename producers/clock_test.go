@@ -2,7 +2,6 @@ package producers
 
 import (
 	"bytes"
-	"context"
 	"log/slog"
 	"slices"
 	"strings"
@@ -27,16 +26,12 @@ func pending(r *ring, from int64) []int64 {
 // A clock that was two hours ahead is set right. The next whole interval is published without a restart. Records from
 // the future make room for it, and a Gap reports them. A small step back publishes no interval twice.
 func TestClockSetBack(t *testing.T) {
-	c := testConfig(t)
+	l := newLab(t)
 	var logged bytes.Buffer
-	f, err := newFleet(c, []member{{"sim0001", &simulated{node: "sim0001"}}},
-		slog.New(slog.NewTextHandler(&logged, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := l.newFleet(t, []member{{"sim0001", &simulated{node: "sim0001"}}}, slog.New(slog.NewTextHandler(&logged, nil)))
 	n := f.nodes[0]
 	n.routes.known = []*schemas.Route{{Node: n.name, Epoch: 1}}
-	ms := c.Interval.Milliseconds()
+	ms := l.Interval.Milliseconds()
 	ahead := time.Now().UnixMilli() / ms * ms
 	right := ahead - 2*time.Hour.Milliseconds()
 	publish := func(start int64) {
@@ -102,12 +97,9 @@ func TestSleepIsSteady(t *testing.T) {
 // follows is a fleet of one node, whose follower has read its topic to the end.
 func follows(t *testing.T, dir string) (n *node, put func(*schemas.Route), r *follower) {
 	t.Helper()
-	c := testConfig(t)
-	c.Agent.StateDir = dir
-	f, err := newFleet(c, []member{{"sim0001", &simulated{node: "sim0001"}}}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := newLab(t)
+	l.Agent.StateDir = dir
+	f := l.newFleet(t, []member{{"sim0001", &simulated{node: "sim0001"}}}, slog.New(slog.DiscardHandler))
 	f.loadRoutes()
 	r = &follower{fleet: f, caughtUp: make(chan struct{})}
 	return f.nodes[0], func(route *schemas.Route) {
@@ -173,33 +165,31 @@ func TestOnlyARouteFromTheFuture(t *testing.T) {
 // A balancer with a clock ahead is logged once, with what an administrator has to know. Records go by the earlier
 // Route.
 func TestTroubleWithRoutesIsSaid(t *testing.T) {
-	t.Parallel()
-	c := testConfig(t)
-	startBroker(t, c, t.TempDir())
-	plan(t, c,
-		&schemas.Route{Node: "sim0001", Epoch: 1},
-		&schemas.Route{Node: "sim0002", Epoch: 1},
-		&schemas.Route{Node: "sim0002", Epoch: 2, IntervalStart: time.Now().Add(2 * time.Hour).UnixMilli()},
-	)
-	logged, stop := start(t, func(ctx context.Context, log *slog.Logger) error {
-		return Simulate(ctx, c, SimulatedNodes(2), log)
-	})
-	gather(t, c, func(all []counter) bool { return from(all, "sim0001") >= 3 && from(all, "sim0002") >= 3 })
-	stop()
-	for _, words := range [][]string{
-		{"route from the future is not used", "node=sim0002", "count=1", "clock", "set it"},
-	} {
-		lines := slices.DeleteFunc(strings.Split(logged.String(), "\n"), func(l string) bool {
-			return !strings.Contains(l, words[0])
-		})
-		if len(lines) != 1 {
-			t.Errorf("%q was logged %d times", words[0], len(lines))
-			continue
-		}
-		for _, w := range words {
-			if !strings.Contains(lines[0], w) {
-				t.Errorf("%q lacks %q", lines[0], w)
+	inBubble(t, func(t *testing.T, l *lab) {
+		l.startBroker(t, t.TempDir())
+		l.plan(t,
+			&schemas.Route{Node: "sim0001", Epoch: 1},
+			&schemas.Route{Node: "sim0002", Epoch: 1},
+			&schemas.Route{Node: "sim0002", Epoch: 2, IntervalStart: time.Now().Add(2 * time.Hour).UnixMilli()},
+		)
+		_, logged, stop := l.simulate(t, 2)
+		l.gather(t, func(all []counter) bool { return from(all, "sim0001") >= 3 && from(all, "sim0002") >= 3 })
+		stop()
+		for _, words := range [][]string{
+			{"route from the future is not used", "node=sim0002", "count=1", "clock", "set it"},
+		} {
+			lines := slices.DeleteFunc(strings.Split(logged.String(), "\n"), func(l string) bool {
+				return !strings.Contains(l, words[0])
+			})
+			if len(lines) != 1 {
+				t.Errorf("%q was logged %d times", words[0], len(lines))
+				continue
+			}
+			for _, w := range words {
+				if !strings.Contains(lines[0], w) {
+					t.Errorf("%q lacks %q", lines[0], w)
+				}
 			}
 		}
-	}
+	})
 }

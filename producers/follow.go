@@ -34,7 +34,7 @@ type follower struct {
 // newFollower reads only the partitions of its own nodes, from their beginning: the topic is compacted, and the last
 // Route of a node counts. A machine's agents would otherwise read all Routes each.
 func newFollower(f *fleet) (*follower, error) {
-	opts, err := kafka.ClientOpts(context.Background(), f.cfg)
+	opts, err := f.clientOpts(context.Background())
 	if err != nil {
 		return nil, fmt.Errorf("following the routes: %w", err)
 	}

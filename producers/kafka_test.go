@@ -1,14 +1,12 @@
 package producers
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"math"
-	"net"
-	"strconv"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -16,86 +14,89 @@ import (
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
 )
 
-// testConfig is for brokers that do not exist yet, on a port that was free a moment ago.
-func testConfig(t *testing.T) config.Config {
+// lab is a configuration, and the network where its brokers are.
+type lab struct {
+	config.Config
+	network *kfake.VirtualNetwork // nil: the system's
+}
+
+// newLab has a network in memory, for brokers that do not exist yet.
+func newLab(t *testing.T) *lab {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
 	c := config.Default()
 	c.Prefix, c.Interval, c.Grace, c.PlanMargin = "test.", 200*time.Millisecond, 100*time.Millisecond,
 		50*time.Millisecond
 	c.BackoffCap, c.Collectors, c.Partitions.Routes = 200*time.Millisecond, 4, 2
-	c.Kafka.Brokers = []string{l.Addr().String()}
+	c.Kafka.Brokers = []string{"localhost:9092"}
 	c.Agent.Node, c.Balance.LDist = "host1", 1
 	if err := c.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	return c
+	return &lab{c, &kfake.VirtualNetwork{}}
 }
 
-// startBroker starts an in-process broker where the configuration looks for it, with data of its own or that of the one
-// before, and our topics.
-func startBroker(t *testing.T, c config.Config, dir string, more ...kfake.Opt) *kfake.Cluster {
+// inBubble runs a test on a fake clock, with a network in memory, which such a clock needs. Only waiting takes time
+// there: no load of the machine makes an agent late.
+func inBubble(t *testing.T, test func(t *testing.T, l *lab)) {
 	t.Helper()
-	_, text, err := net.SplitHostPort(c.Kafka.Brokers[0])
+	synctest.Test(t, func(t *testing.T) { test(t, newLab(t)) })
+}
+
+// dial is how clients reach the brokers.
+func (l *lab) dial() []kgo.Opt {
+	if l.network == nil {
+		return nil
+	}
+	return []kgo.Opt{kgo.Dialer(l.network.DialContext)}
+}
+
+// newFleet is a fleet whose clients reach the brokers.
+func (l *lab) newFleet(t testing.TB, members []member, log *slog.Logger) *fleet {
+	t.Helper()
+	f, err := newFleet(l.Config, members, log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	port, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatal(err)
+	f.opts = l.dial()
+	return f
+}
+
+// simulate starts simulated nodes, until the test ends.
+func (l *lab) simulate(t *testing.T, nodes int) (f *fleet, logged *kafkatest.Log, stop func()) {
+	t.Helper()
+	var members []member
+	for _, name := range SimulatedNodes(nodes) {
+		members = append(members, member{name, &simulated{node: name}})
 	}
-	cluster, err := kfake.NewCluster(append(more, kfake.NumBrokers(1), kfake.Ports(port), kfake.DataDir(dir))...)
-	if err != nil {
-		t.Fatal(err)
+	logged = &kafkatest.Log{}
+	f = l.newFleet(t, members, logged.Logger())
+	return f, logged, start(t, logged, f.serve)
+}
+
+// startBroker starts a broker where the configuration looks for it, or anywhere on the system's network. It has data of
+// its own or that of the one before, and our topics.
+func (l *lab) startBroker(t *testing.T, dir string, more ...kfake.Opt) *kfake.Cluster {
+	t.Helper()
+	opts := []kfake.Opt{kfake.DataDir(dir)}
+	if l.network != nil {
+		opts = append(opts, kfake.Ports(9092), kfake.ListenFn(l.network.Listen))
 	}
-	t.Cleanup(cluster.Close)
-	for _, topic := range schemas.Topics(c.Prefix, schemas.Sizes{
-		Collectors: c.Collectors, Routes: c.Partitions.Routes, Partials: 1, JobSummary: 1, Replication: 1,
-		CountersRetention: time.Hour, SummaryRetention: time.Hour,
-	}) {
-		if cluster.TopicInfo(topic.Name) == nil {
-			if err := cluster.CreateTopic(topic.Name, int32(topic.Partitions), topic.Config); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
+	cluster := kafkatest.Broker(t, append(opts, more...)...)
+	l.Kafka.Brokers = cluster.ListenAddrs()
+	kafkatest.CreateTopics(t, cluster, l.Config)
 	return cluster
 }
 
-// logBuffer is a log that a test reads while it is written.
-type logBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
 // start runs an agent or a simulation until the test ends, and returns what ends it before and waits for it.
-func start(t *testing.T, run func(context.Context, *slog.Logger) error) (logged *logBuffer, stop func()) {
+func start(t *testing.T, logged *kafkatest.Log, run func(context.Context) error) (stop func()) {
 	t.Helper()
-	logged = &logBuffer{}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() {
-		done <- run(ctx, slog.New(slog.NewTextHandler(logged, &slog.HandlerOptions{Level: slog.LevelDebug})))
-	}()
+	go func() { done <- run(ctx) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -106,27 +107,22 @@ func start(t *testing.T, run func(context.Context, *slog.Logger) error) (logged 
 		}
 	})
 	t.Cleanup(stop)
-	return logged, stop
+	return stop
 }
 
-func client(t *testing.T, c config.Config, more ...kgo.Opt) *kgo.Client {
+func (l *lab) client(t *testing.T, more ...kgo.Opt) *kgo.Client {
 	t.Helper()
-	opts, err := kafka.ClientOpts(context.Background(), c)
+	opts, err := kafka.ClientOpts(context.Background(), l.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cl, err := kgo.NewClient(append(opts, more...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cl.Close)
-	return cl
+	return kafkatest.Client(t, l.Kafka.Brokers, append(append(opts, l.dial()...), more...)...)
 }
 
 // plan writes routes as the balancer does: keyed, in one transaction.
-func plan(t *testing.T, c config.Config, routes ...*schemas.Route) {
+func (l *lab) plan(t *testing.T, routes ...*schemas.Route) {
 	t.Helper()
-	cl := client(t, c, kgo.TransactionalID(c.Prefix+t.Name()), kgo.DefaultProduceTopic(c.Prefix+schemas.TopicRoutes))
+	cl := l.client(t, kgo.TransactionalID(l.Prefix+t.Name()), kgo.DefaultProduceTopic(l.Prefix+schemas.TopicRoutes))
 	if err := cl.BeginTransaction(); err != nil {
 		t.Fatal(err)
 	}
@@ -155,9 +151,9 @@ type counter struct {
 }
 
 // gather reads the counters topic from its start until enough is true.
-func gather(t *testing.T, c config.Config, enough func([]counter) bool) []counter {
+func (l *lab) gather(t *testing.T, enough func([]counter) bool) []counter {
 	t.Helper()
-	cl := client(t, c, kgo.ConsumeTopics(c.Prefix+schemas.TopicCounters),
+	cl := l.client(t, kgo.ConsumeTopics(l.Prefix+schemas.TopicCounters),
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()))
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	defer cancel()
@@ -204,18 +200,6 @@ func gaps(all []counter) []*schemas.Gap {
 		}
 	}
 	return found
-}
-
-func waitFor(t *testing.T, ok func() bool) {
-	t.Helper()
-	deadline := time.After(90 * time.Second)
-	for !ok() {
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-deadline:
-			t.Fatal("waited in vain")
-		}
-	}
 }
 
 func checkValues(t *testing.T, b *schemas.CounterBatch) {

@@ -63,7 +63,7 @@ type flight struct {
 // first. The client would keep all of it.
 func newPublisher(f *fleet) (*publisher, error) {
 	sending, stop := context.WithCancel(context.Background()) // records in hand outlive the sampling
-	opts, err := kafka.ClientOpts(sending, f.cfg)
+	opts, err := f.clientOpts(sending)
 	if err != nil {
 		stop()
 		return nil, fmt.Errorf("publishing: %w", err)

@@ -125,19 +125,19 @@ func TestNewFleetRefuses(t *testing.T) {
 // The routes of the topic come into force at once, when it has been read to its end. A route that was replaced forms no
 // record on the way. A node with a tombstone, or without a route in the topic, has none, on disk either.
 func TestRoutesAreInForceFromTheEndOn(t *testing.T) {
-	c := testConfig(t)
-	c.Agent.StateDir = t.TempDir()
+	l := newLab(t)
+	l.Agent.StateDir = t.TempDir()
 	members := []member{
 		{"sim0001", &simulated{node: "sim0001"}},
 		{"sim0002", &simulated{node: "sim0002"}},
 		{"sim0003", &simulated{node: "sim0003"}},
 	}
-	f, err := newFleet(c, members, slog.New(slog.DiscardHandler))
+	f, err := newFleet(l.Config, members, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	saved := &schemas.Route{Node: "sim0002", Epoch: 9, IntervalStart: 9000, Home: 1}
-	if err := saveRoute(c.Agent.StateDir, saved); err != nil {
+	if err := saveRoute(l.Agent.StateDir, saved); err != nil {
 		t.Fatal(err)
 	}
 	f.loadRoutes()
@@ -171,12 +171,12 @@ func TestRoutesAreInForceFromTheEndOn(t *testing.T) {
 			t.Errorf("%s has %+v, the topic has none", name, got)
 		}
 	}
-	if got, err := loadRoute(c.Agent.StateDir, "sim0002"); got != nil || err != nil {
+	if got, err := loadRoute(l.Agent.StateDir, "sim0002"); got != nil || err != nil {
 		t.Errorf("%+v is still on disk: %v", got, err)
 	}
 	put("sim0001", nil)
 	r.save()
-	if got, err := loadRoute(c.Agent.StateDir, "sim0001"); f.byName["sim0001"].routes.at(math.MaxInt64) != nil ||
+	if got, err := loadRoute(l.Agent.StateDir, "sim0001"); f.byName["sim0001"].routes.at(math.MaxInt64) != nil ||
 		got != nil || err != nil {
 		t.Errorf("a tombstone leaves %+v: %v", got, err)
 	}
