@@ -173,7 +173,7 @@ func TestKafkaAway(t *testing.T) {
 			t.Errorf("%d records and %d in gaps, of %d formed", len(seen), lost, formed)
 		}
 		if n := logged.Count("brokers do not serve"); n > 4 {
-			t.Errorf("two outages were said %d times", n)
+			t.Errorf("two outages were said %d times:\n%s", n, logged)
 		}
 	})
 }
@@ -190,7 +190,7 @@ func TestCountersMadeAgain(t *testing.T) {
 		if err := cluster.DeleteTopic(topic); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) // while records are refused; no condition shows that
 		if err := cluster.CreateTopic(topic, int32(l.Collectors), nil); err != nil {
 			t.Fatal(err)
 		}

@@ -1,10 +1,10 @@
 package producers
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -36,7 +36,8 @@ func (l *link) OnBrokerConnect(_ kgo.BrokerMetadata, _ time.Duration, _ net.Conn
 func (l *link) lost(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.dial != nil && !errors.Is(err, l.dial) {
+	// The client dials again and again: err may have the same cause from another try.
+	if l.dial != nil && !strings.Contains(err.Error(), l.dial.Error()) {
 		err = fmt.Errorf("%w: %w", err, l.dial)
 	}
 	if !l.trouble.Worth(err, time.Now()) {
