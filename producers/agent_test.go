@@ -57,7 +57,8 @@ func TestRecordsFollowTheirRoute(t *testing.T) {
 				wantCpus[c] = int32(c)
 			}
 			switch job := k.head.JobID; {
-			case k.head.Node == "sim0001" && job == "local" && k.partition == 2 && k.head.Epoch == 7 && k.head.Restart == 1:
+			case k.head.Node == "sim0001" && job == "local" && k.partition == 2 && k.head.Epoch == 7 &&
+				k.head.Restart == 1:
 				checkLocal(t, k.record.(*schemas.NodeSummary))
 			case k.head.Node == "sim0002" && job == "half" && k.partition == 1 && k.head.Epoch == 8:
 				wantCpus = wantCpus[:4]

@@ -264,8 +264,8 @@ func TestMemoryWhileKafkaIsAway(t *testing.T) {
 	}
 }
 
-// TestRingCountsItsMemory: the bytes that a ring counts are those that the heap has of it. What the runtime itself takes
-// and frees meanwhile is little against several rings.
+// TestRingCountsItsMemory: the bytes that a ring counts are those that the heap has of it. The runtime itself takes and
+// frees some meanwhile, which is little against several rings.
 func TestRingCountsItsMemory(t *testing.T) {
 	const rings = 4
 	for _, b := range []busy{{256, 37}, {8, 100}, {256, 1}} {
