@@ -80,6 +80,7 @@ func TestCommitTaken(t *testing.T) {
 }
 
 func TestFailedActions(t *testing.T) {
+	t.Parallel()
 	for _, failing := range []string{actMakeDir, actCreate, actWrite, actSync, actClose, actLink, actSyncDir, actRemove} {
 		t.Run(failing, func(t *testing.T) {
 			var broken bool
@@ -151,6 +152,7 @@ func TestDeadTemps(t *testing.T) {
 }
 
 func TestBrokenChains(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		harm func(t *testing.T, a *archive)
 		err  error

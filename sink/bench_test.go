@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -30,7 +29,7 @@ type bench struct {
 	cfg     config.Config
 	cluster *kfake.Cluster
 	cl      *kgo.Client
-	said    *sayings
+	logged  kafkatest.Log
 	metrics *Metrics
 	want    []schemas.Row // of everything committed
 	bad     int64         // undecodable records committed
@@ -39,24 +38,21 @@ type bench struct {
 
 func newBench(t *testing.T, partitions int32) *bench {
 	t.Helper()
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, testTopic))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cluster.Close)
+	cluster := kafkatest.Broker(t, kfake.SeedTopics(partitions, testTopic))
 	cfg := config.Default()
 	cfg.Partitions.JobSummary = int(partitions)
-	cfg.Cluster, cfg.Sink.Dir, cfg.Kafka.Brokers, cfg.BackoffCap = "c", t.TempDir(), cluster.ListenAddrs(), 100*time.Millisecond
-	cl, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.TransactionalID("weir.test"),
+	cfg.Cluster, cfg.Sink.Dir, cfg.BackoffCap = "c", t.TempDir(), 100*time.Millisecond
+	cfg.Kafka.Brokers = cluster.ListenAddrs()
+	b := &bench{t: t, cfg: cfg, cluster: cluster, metrics: NewMetrics(prometheus.NewRegistry())}
+	b.connect()
+	return b
+}
+
+// connect gives the bench a new producer.
+func (b *bench) connect() {
+	b.t.Helper()
+	b.cl = kafkatest.Client(b.t, b.cfg.Kafka.Brokers, kgo.TransactionalID("weir.test"),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.DefaultProduceTopic(testTopic))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cl.Close)
-	return &bench{
-		t: t, cfg: cfg, cluster: cluster, cl: cl, said: &sayings{count: map[string]int{}},
-		metrics: NewMetrics(prometheus.NewRegistry()),
-	}
 }
 
 // transaction writes values to a partition, and commits or aborts them.
@@ -116,7 +112,7 @@ func (b *bench) drain() error {
 
 // newSink returns a sink that takes its time at the end, on a machine that is busy.
 func (b *bench) newSink(before func(action, path string) error) *sink {
-	s := newSink(b.cfg, slog.New(b.said), b.metrics, before)
+	s := newSink(b.cfg, b.logged.Logger(), b.metrics, before)
 	s.patience = time.Minute
 	return s
 }
@@ -162,32 +158,6 @@ func (b *bench) check() {
 	if bad != b.bad {
 		b.t.Errorf("%d undecodable records in the footers, want %d", bad, b.bad)
 	}
-}
-
-// sayings is a log handler that counts messages and calls heard, if any, for each.
-type sayings struct {
-	mu    sync.Mutex
-	count map[string]int
-	heard func(message string)
-}
-
-func (s *sayings) Enabled(context.Context, slog.Level) bool { return true }
-func (s *sayings) WithAttrs([]slog.Attr) slog.Handler       { return s }
-func (s *sayings) WithGroup(string) slog.Handler            { return s }
-func (s *sayings) Handle(_ context.Context, r slog.Record) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.count[r.Message]++
-	if s.heard != nil {
-		s.heard(r.Message)
-	}
-	return nil
-}
-
-func (s *sayings) of(message string) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.count[message]
 }
 
 func random(t *testing.T) *rand.Rand {

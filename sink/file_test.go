@@ -62,6 +62,7 @@ func randomSummary(rnd *rand.Rand, cluster, job string, interval int64) *schemas
 }
 
 func TestFileRoundTrip(t *testing.T) {
+	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 0))
@@ -153,6 +154,7 @@ func sample(t testing.TB) []byte {
 }
 
 func TestTornFile(t *testing.T) {
+	t.Parallel()
 	whole := sample(t)
 	path := filepath.Join(t.TempDir(), "f")
 	for n := 0; n < len(whole); n += 1 + n%23 {

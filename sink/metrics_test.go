@@ -1,15 +1,15 @@
 package sink
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/weirhpc/weir/kafka/kafkatest"
 )
 
 // value returns what a gauge or counter of one series shows.
@@ -38,6 +38,7 @@ func written(t *testing.T, b *bench) float64 {
 }
 
 func TestMetricsSayWhatIsArchived(t *testing.T) {
+	t.Parallel()
 	const partition = 1 // of none of the other tests' conflicts
 	b, rnd := newBench(t, 2), random(t)
 	of := labels(partition)
@@ -88,6 +89,7 @@ func TestMetricsSayWhatIsArchived(t *testing.T) {
 }
 
 func TestMetricsOfADiskThatFails(t *testing.T) {
+	t.Parallel()
 	b, rnd := newBench(t, 1), random(t)
 	failures := b.metrics.failures.With(labels(0))
 	before := value(t, failures)
@@ -100,19 +102,13 @@ func TestMetricsOfADiskThatFails(t *testing.T) {
 		}
 		return nil
 	})
-	s.period = time.Millisecond
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- s.run(ctx) }()
+	end, _ := b.live(s)
 	files := func() []string {
 		paths, _ := filepath.Glob(filepath.Join(b.cfg.Sink.Dir, "summaries", datePrefix+"*", "*.parquet"))
 		return paths
 	}
-	for deadline := time.Now().Add(time.Minute); len(files()) == 0 && time.Now().Before(deadline); {
-		time.Sleep(10 * time.Millisecond)
-	}
-	cancel()
-	if err := <-ended; err != nil {
+	kafkatest.Eventually(t, "a file", func() bool { return len(files()) > 0 })
+	if err := end(); err != nil {
 		t.Fatal(err)
 	}
 	b.check()

@@ -3,7 +3,6 @@ package sink
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -12,10 +11,14 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/weirhpc/weir/kafka/kafkatest"
 )
 
 func TestRun(t *testing.T) {
+	t.Parallel()
 	b, rnd := newBench(t, 2), random(t)
+	b.summaries(rnd, 0, 1) // whatever chance brings
 	for range 4 {
 		b.some(rnd)
 		if err := b.drain(); err != nil {
@@ -29,6 +32,7 @@ func TestRun(t *testing.T) {
 }
 
 func TestRunCrashes(t *testing.T) {
+	t.Parallel()
 	b, rnd := newBench(t, 2), random(t)
 	crashes := 0
 	for round := range 15 {
@@ -70,6 +74,7 @@ func TestRunCrashes(t *testing.T) {
 }
 
 func TestTwoSinks(t *testing.T) {
+	t.Parallel()
 	b, rnd := newBench(t, 2), random(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -95,10 +100,12 @@ func TestTwoSinks(t *testing.T) {
 	cancel()
 	wg.Wait()
 	b.check()
-	t.Logf("directory syncs %d and %d, taken %d times", links[0].Load(), links[1].Load(), b.said.of("another sink writes to this archive: this one stands by"))
+	t.Logf("directory syncs %d and %d, taken %d times", links[0].Load(), links[1].Load(),
+		b.logged.Count("another sink writes to this archive: this one stands by"))
 }
 
 func TestMarkersAlone(t *testing.T) {
+	t.Parallel()
 	b, rnd := newBench(t, 1), random(t)
 	b.transaction(0, false, []byte("x"))
 	b.transaction(0, false, []byte("y"))
@@ -118,8 +125,9 @@ func TestMarkersAlone(t *testing.T) {
 }
 
 func TestGaps(t *testing.T) {
+	t.Parallel()
 	b, rnd := newBench(t, 1), random(t)
-	log := slog.New(b.said)
+	log := b.logged.Logger()
 	b.summaries(rnd, 0, 4)
 	if err := AcceptGap(t.Context(), b.cfg, 0, log); !errors.Is(err, errNoGap) {
 		t.Fatalf("AcceptGap of no chain: %v, want errNoGap", err)
@@ -187,6 +195,7 @@ func TestGaps(t *testing.T) {
 }
 
 func TestWrongTopic(t *testing.T) {
+	t.Parallel()
 	old, rnd := newBench(t, 2), random(t)
 	for range 5 {
 		old.summaries(rnd, 1, 2)
@@ -222,14 +231,32 @@ func TestWrongTopic(t *testing.T) {
 	}
 }
 
+// heals runs a sink until the archive is written again after a fault, then ends it. It returns how often the fault was
+// logged.
+func (b *bench) heals(s *sink) (faults int) {
+	b.t.Helper()
+	const fault = "cannot write to the archive, keeping the rows and trying again"
+	const healed = "the archive is written again"
+	end, _ := b.live(s)
+	kafkatest.Eventually(b.t, "an archive that is written again", func() bool { return b.logged.Count(healed) > 0 })
+	if err := end(); err != nil {
+		b.t.Fatal(err)
+	}
+	b.check()
+	if n := b.logged.Count(healed); n != 1 {
+		b.t.Errorf("the end of the fault was logged %d times", n)
+	}
+	return b.logged.Count(fault)
+}
+
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	b, rnd := newBench(t, 1), random(t)
 	for range 3 {
 		b.summaries(rnd, 0, 3)
 	}
-	const said = "cannot write to the archive, keeping the rows and trying again"
 	var failed, healed atomic.Int64
-	s := b.newSink(func(action, _ string) error {
+	faults := b.heals(b.newSink(func(action, _ string) error {
 		if action == actWrite && failed.Load() < 4 {
 			failed.Add(1)
 			return syscall.ENOSPC
@@ -238,77 +265,53 @@ func TestFullDisk(t *testing.T) {
 			healed.Add(1)
 		}
 		return nil
-	})
-	s.period = time.Millisecond
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	b.said.heard = func(message string) {
-		if message == "the archive is written again" {
-			cancel()
-		}
-	}
-	if err := s.run(ctx); err != nil {
-		t.Fatal(err)
-	}
-	b.check()
-	if b.said.of(said) != 1 || failed.Load() != 4 || healed.Load() == 0 {
-		t.Errorf("said %d times, %d failures, %d links", b.said.of(said), failed.Load(), healed.Load())
+	}))
+	if faults != 1 || failed.Load() != 4 || healed.Load() == 0 {
+		t.Errorf("logged %d times, %d failures, %d links", faults, failed.Load(), healed.Load())
 	}
 }
 
 // TestAnotherFaultOfTheDisk: who made room has to see in the log that the disk fails for another reason now.
 func TestAnotherFaultOfTheDisk(t *testing.T) {
+	t.Parallel()
 	b, rnd := newBench(t, 1), random(t)
 	b.summaries(rnd, 0, 3)
 	faults := []error{syscall.ENOSPC, syscall.ENOSPC, syscall.EROFS, syscall.EROFS}
-	s := b.newSink(func(action, _ string) error {
+	logged := b.heals(b.newSink(func(action, _ string) error {
 		if action != actWrite || len(faults) == 0 {
 			return nil
 		}
 		err := faults[0]
 		faults = faults[1:]
 		return err
-	})
-	s.period = time.Millisecond
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	b.said.heard = func(message string) {
-		if message == "the archive is written again" {
-			cancel()
-		}
-	}
-	if err := s.run(ctx); err != nil {
-		t.Fatal(err)
-	}
-	b.check()
-	if n := b.said.of("cannot write to the archive, keeping the rows and trying again"); n != 2 {
-		t.Errorf("two reasons were logged %d times", n)
-	}
-	if n := b.said.of("the archive is written again"); n != 1 {
-		t.Errorf("the end was logged %d times", n)
+	}))
+	if logged != 2 {
+		t.Errorf("two reasons were logged %d times", logged)
 	}
 }
 
 func TestBrokersGone(t *testing.T) {
+	t.Parallel()
 	b, rnd := newBench(t, 1), random(t)
 	b.summaries(rnd, 0, 5)
 	b.transaction(0, true, []byte("garbage"))
 	b.bad++
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	b.said.heard = func(message string) {
-		switch message {
-		case "undecodable summary, listed in the next file's footer": // all before it is in hand
-			go b.cluster.Close()
-		case "no connection to broker, trying again":
-			cancel()
-		}
-	}
-	if err := Run(ctx, b.cfg, slog.New(b.said), b.metrics); err != nil {
+	ended := make(chan error, 1)
+	go func() { ended <- Run(ctx, b.cfg, b.logged.Logger(), b.metrics) }()
+	kafkatest.Eventually(t, "the last record in hand", func() bool {
+		return b.logged.Count("undecodable summary, listed in the next file's footer") > 0
+	})
+	b.cluster.Close()
+	const gone = "no connection to broker, trying again"
+	kafkatest.Eventually(t, "a line that the broker is gone", func() bool { return b.logged.Count(gone) > 0 })
+	cancel()
+	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
 	b.check()
-	if n := b.said.of("no connection to broker, trying again"); n != 1 {
-		t.Errorf("said %d times, want once", n)
+	if n := b.logged.Count(gone); n != 1 {
+		t.Errorf("logged %d times, want once", n)
 	}
 }

@@ -3,7 +3,6 @@ package sink
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,9 +11,9 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -32,9 +31,8 @@ func ofTomorrow(t *testing.T) []byte {
 	return b
 }
 
-// live starts a sink that writes files at once. The returned function ends it; ended waits until it ends by itself.
-func (b *bench) live() (end, ended func() error) {
-	s := b.newSink(nil)
+// live starts a sink, which writes files at once. The returned function ends it; ended waits until it ends by itself.
+func (b *bench) live(s *sink) (end, ended func() error) {
 	s.period, s.look = time.Millisecond, 10*time.Millisecond
 	ctx, cancel := context.WithCancel(b.t.Context())
 	result := make(chan error, 1)
@@ -44,7 +42,7 @@ func (b *bench) live() (end, ended func() error) {
 		select {
 		case err := <-result:
 			return err
-		case <-time.After(time.Minute):
+		case <-time.After(90 * time.Second):
 			return errors.New("the sink goes on")
 		}
 	}
@@ -52,16 +50,6 @@ func (b *bench) live() (end, ended func() error) {
 		cancel()
 		return ended()
 	}, ended
-}
-
-// eventually waits until a partition is archived up to its end.
-func (b *bench) eventually(what string, done func() bool) {
-	b.t.Helper()
-	for deadline := time.Now().Add(time.Minute); !done(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			b.t.Fatalf("waited in vain for %s", what)
-		}
-	}
 }
 
 func (b *bench) position(partition int32) int64 {
@@ -84,19 +72,22 @@ func (b *bench) end(partition int32) int64 {
 
 // TestWaitsAtNewerSchema: a sink that meets a newer weir's summary must not file it as undecodable: its rows were lost.
 func TestWaitsAtNewerSchema(t *testing.T) {
+	t.Parallel()
 	const waits, goesOn = 1, 0
 	b, rnd := newBench(t, 2), random(t)
 	b.summaries(rnd, waits, 3)
-	end, _ := b.live()
+	end, _ := b.live(b.newSink(nil))
 	b.transaction(waits, true, ofTomorrow(t))
 	behind := len(b.want)
 	b.summaries(rnd, waits, 3)
 	held := b.want[behind:]
 	b.want = b.want[:behind:behind]
 	b.summaries(rnd, goesOn, 3)
-	b.eventually("the other partition", func() bool { return b.position(goesOn) > 0 && b.position(goesOn) >= b.end(goesOn)-1 })
-	b.eventually("what lies before the record", func() bool { return b.position(waits) >= 3 })
-	b.eventually("a line in the log", func() bool { return b.said.of(waitSays) == 1 })
+	kafkatest.Eventually(t, "the other partition", func() bool {
+		return b.position(goesOn) > 0 && b.position(goesOn) >= b.end(goesOn)-1
+	})
+	kafkatest.Eventually(t, "what lies before the record", func() bool { return b.position(waits) >= 3 })
+	kafkatest.Eventually(t, "a line in the log", func() bool { return b.logged.Count(waitSays) == 1 })
 	if value(t, b.metrics.waits.With(labels(waits))) != 1 || value(t, b.metrics.waits.With(labels(goesOn))) != 0 {
 		t.Error("the metric does not show which partition waits")
 	}
@@ -116,13 +107,13 @@ func TestWaitsAtNewerSchema(t *testing.T) {
 	}
 
 	// The remedy for a record that no weir wrote, under a sink that runs.
-	end, _ = b.live()
-	b.eventually("a second line in the log", func() bool { return b.said.of(waitSays) >= 2 })
-	if err := AcceptGap(t.Context(), b.cfg, waits, slog.New(b.said)); err != nil {
+	end, _ = b.live(b.newSink(nil))
+	kafkatest.Eventually(t, "a second line in the log", func() bool { return b.logged.Count(waitSays) >= 2 })
+	if err := AcceptGap(t.Context(), b.cfg, waits, b.logged.Logger()); err != nil {
 		t.Fatal(err)
 	}
 	b.want = append(b.want, held...)
-	b.eventually("what lies behind the record", func() bool { return b.position(waits) >= b.end(waits)-1 })
+	kafkatest.Eventually(t, "what lies behind the record", func() bool { return b.position(waits) >= b.end(waits)-1 })
 	if value(t, b.metrics.waits.With(labels(waits))) != 0 {
 		t.Error("the metric shows a partition that does not wait")
 	}
@@ -130,15 +121,16 @@ func TestWaitsAtNewerSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.check()
-	if err := AcceptGap(t.Context(), b.cfg, waits, slog.New(b.said)); !errors.Is(err, errNoGap) {
+	if err := AcceptGap(t.Context(), b.cfg, waits, b.logged.Logger()); !errors.Is(err, errNoGap) {
 		t.Errorf("a second accept-gap: %v, want errNoGap", err)
 	}
 }
 
 // TestAcceptsOnlyWhatIsNext: accept-gap must not pass rows that the sink has not archived yet.
 func TestAcceptsOnlyWhatIsNext(t *testing.T) {
+	t.Parallel()
 	b, rnd := newBench(t, 1), random(t)
-	log := slog.New(b.said)
+	log := b.logged.Logger()
 	b.transaction(0, true, ofTomorrow(t))
 	if err := b.drain(); err != nil {
 		t.Fatal(err)
@@ -167,17 +159,20 @@ func TestAcceptsOnlyWhatIsNext(t *testing.T) {
 }
 
 func TestAcceptGapOfNothing(t *testing.T) {
+	t.Parallel()
 	b, rnd := newBench(t, 2), random(t)
 	b.summaries(rnd, 0, 1)
 	if err := b.drain(); err != nil {
 		t.Fatal(err)
 	}
-	log := slog.New(b.said)
-	if err := AcceptGap(t.Context(), b.cfg, 99, log); !errors.Is(err, errNoGap) || !strings.Contains(err.Error(), "no partition 99, only 0 to 1") {
+	log := b.logged.Logger()
+	err := AcceptGap(t.Context(), b.cfg, 99, log)
+	if !errors.Is(err, errNoGap) || !strings.Contains(err.Error(), "no partition 99, only 0 to 1") {
 		t.Errorf("partition 99: %v", err)
 	}
 	b.cfg.Sink.Dir = filepath.Join(t.TempDir(), "elsewhere")
-	if err := AcceptGap(t.Context(), b.cfg, 0, log); !errors.Is(err, errNoGap) || !strings.Contains(err.Error(), b.cfg.Sink.Dir) {
+	err = AcceptGap(t.Context(), b.cfg, 0, log)
+	if !errors.Is(err, errNoGap) || !strings.Contains(err.Error(), b.cfg.Sink.Dir) {
 		t.Errorf("a directory without an archive: %v", err)
 	}
 	if _, err := os.Stat(b.cfg.Sink.Dir); !errors.Is(err, os.ErrNotExist) {
@@ -196,18 +191,13 @@ func (b *bench) remake(partitions int32) {
 		b.t.Fatal(err)
 	}
 	b.cl.Close() // which knows the old one
-	cl, err := kgo.NewClient(kgo.SeedBrokers(b.cfg.Kafka.Brokers...), kgo.TransactionalID("weir.test"),
-		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.DefaultProduceTopic(testTopic))
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	b.t.Cleanup(cl.Close)
-	b.cl = cl
+	b.connect()
 }
 
 // TestTopicReplaced makes a topic anew and lets it grow past the old position. The sink took it for the old topic once,
 // and skipped its records before that position.
 func TestTopicReplaced(t *testing.T) {
+	t.Parallel()
 	b, rnd := newBench(t, 1), random(t)
 	b.summaries(rnd, 0, 3)
 	if err := b.drain(); err != nil {
@@ -221,7 +211,7 @@ func TestTopicReplaced(t *testing.T) {
 	if !errors.Is(err, errTopicReplaced) || !strings.Contains(err.Error(), "move it away, or choose another sink.dir") {
 		t.Fatalf("a topic made anew: %v, want errTopicReplaced", err)
 	}
-	if err := AcceptGap(t.Context(), b.cfg, 0, slog.New(b.said)); !errors.Is(err, errTopicReplaced) {
+	if err := AcceptGap(t.Context(), b.cfg, 0, b.logged.Logger()); !errors.Is(err, errTopicReplaced) {
 		t.Errorf("accept-gap: %v, want errTopicReplaced", err)
 	}
 	// Both remedies.
@@ -232,7 +222,8 @@ func TestTopicReplaced(t *testing.T) {
 	}
 	b.check()
 	b.cfg.Sink.Dir = old
-	if err := os.Rename(filepath.Join(old, summariesDir), filepath.Join(old, "summaries-of-the-old-topic")); err != nil {
+	aside := filepath.Join(old, "summaries-of-the-old-topic")
+	if err := os.Rename(filepath.Join(old, summariesDir), aside); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.drain(); err != nil {
@@ -242,10 +233,11 @@ func TestTopicReplaced(t *testing.T) {
 }
 
 func TestTopicReplacedUnderARunningSink(t *testing.T) {
+	t.Parallel()
 	b, rnd := newBench(t, 1), random(t)
 	b.summaries(rnd, 0, 3)
-	_, ended := b.live()
-	b.eventually("the first rows", func() bool { return b.position(0) > 0 })
+	_, ended := b.live(b.newSink(nil))
+	kafkatest.Eventually(t, "the first rows", func() bool { return b.position(0) > 0 })
 	b.remake(1)
 	b.summaries(rnd, 0, 20)
 	b.want = b.want[:0]
@@ -256,15 +248,17 @@ func TestTopicReplacedUnderARunningSink(t *testing.T) {
 
 // TestPartitionsAdded: what comes in partitions that are added was not read.
 func TestPartitionsAdded(t *testing.T) {
+	t.Parallel()
 	b, rnd := newBench(t, 1), random(t)
 	b.summaries(rnd, 0, 3)
-	_, ended := b.live()
-	b.eventually("the first rows", func() bool { return b.position(0) > 0 })
+	_, ended := b.live(b.newSink(nil))
+	kafkatest.Eventually(t, "the first rows", func() bool { return b.position(0) > 0 })
 	if _, err := kadm.NewClient(b.cl).CreatePartitions(t.Context(), 1, testTopic); err != nil {
 		t.Fatal(err)
 	}
 	b.summaries(rnd, 0, 3)
-	if err := ended(); !errors.Is(err, kafka.ErrTopics) || !strings.Contains(err.Error(), "set partitions.job_summary") {
+	err := ended()
+	if !errors.Is(err, kafka.ErrTopics) || !strings.Contains(err.Error(), "set partitions.job_summary") {
 		t.Errorf("a partition added: %v, want ErrTopics", err)
 	}
 	b.check() // what was in hand is archived
@@ -272,17 +266,12 @@ func TestPartitionsAdded(t *testing.T) {
 
 // TestEmbeddedBrokerKeepsTopicIDs: a restart of weir up must not look like a topic made anew.
 func TestEmbeddedBrokerKeepsTopicIDs(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	id := func() string {
-		cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, testTopic), kfake.DataDir(dir))
-		if err != nil {
-			t.Fatal(err)
-		}
+		cluster := kafkatest.Broker(t, kfake.SeedTopics(1, testTopic), kfake.DataDir(dir))
 		defer cluster.Close()
-		cl, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...))
-		if err != nil {
-			t.Fatal(err)
-		}
+		cl := kafkatest.Client(t, cluster.ListenAddrs())
 		defer cl.Close()
 		_, id, err := describe(t.Context(), kadm.NewClient(cl), testTopic)
 		if err != nil || id == "" {
