@@ -18,9 +18,10 @@ up: build
 # cases. The others run all of them.
 FOLDS := TestSimulated|TestAccountsClose|TestHostileInputs|TestLoadsFit
 PLANS := TestRouteOfVery|TestTicksOfMany|TestAdmitRemembers|TestParseJobsRefuses
+FILES := TestFlippedByte
 test:
 	$(GO) test -race -count=1 -timeout 10m ./...
-	$(GO) test -count=1 -timeout 10m -run '$(FOLDS)|$(PLANS)' ./processors ./balancer ./balancer/scheduler
+	$(GO) test -count=1 -timeout 10m -run '$(FOLDS)|$(PLANS)|$(FILES)' ./processors ./balancer ./balancer/scheduler ./sink
 	$(GO) test -count=1 -timeout 10m ./schemas ./quantile
 
 # The Python modules by which TestOutsideReader reads what weir writes. Needs python3 (3.11) with pip or venv; where it is

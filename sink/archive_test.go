@@ -65,7 +65,8 @@ func TestCommitTaken(t *testing.T) {
 			t.Errorf("a second file with the same start under %s: %v, want errTaken", date, err)
 		}
 	}
-	if err := a.commit("1970-01-02", nil, Footer{Topic: "t", Start: 5, Next: 9, PreviousDate: "1970-01-01"}); err != nil {
+	next := Footer{Topic: "t", Start: 5, Next: 9, PreviousDate: "1970-01-01"}
+	if err := a.commit("1970-01-02", nil, next); err != nil {
 		t.Fatal(err)
 	}
 	got, err := a.follow(0, tail{})
@@ -81,7 +82,9 @@ func TestCommitTaken(t *testing.T) {
 
 func TestFailedActions(t *testing.T) {
 	t.Parallel()
-	for _, failing := range []string{actMakeDir, actCreate, actWrite, actSync, actClose, actLink, actSyncDir, actRemove} {
+	for _, failing := range []string{
+		actMakeDir, actCreate, actWrite, actSync, actClose, actLink, actSyncDir, actRemove,
+	} {
 		t.Run(failing, func(t *testing.T) {
 			var broken bool
 			a := openTest(t, t.TempDir(), func(action, path string) error {
@@ -108,7 +111,8 @@ func TestFailedActions(t *testing.T) {
 				}
 			}
 			broken = false
-			if err := a.commit("1970-01-01", rows, Footer{Topic: "t", Next: 1, Rows: 1}); err != nil && !errors.Is(err, errTaken) {
+			err = a.commit("1970-01-01", rows, Footer{Topic: "t", Next: 1, Rows: 1})
+			if err != nil && !errors.Is(err, errTaken) {
 				t.Fatalf("the second try: %v", err)
 			}
 			if diff := cmp.Diff([]int64{0}, storedOffsets(t, a)); diff != "" {
@@ -189,7 +193,8 @@ func TestBrokenChains(t *testing.T) {
 			remove(t, a.path("1970-01-01", 0, 1))
 		}, nil, ""},
 		"the oldest date has only another topic's files, and notes": {func(t *testing.T, a *archive) {
-			if err := os.Rename(a.path("1970-01-01", 0, 1), filepath.Join(a.dateDir("1970-01-01"), fileName("other", 0, 1))); err != nil {
+			other := filepath.Join(a.dateDir("1970-01-01"), fileName("other", 0, 1))
+			if err := os.Rename(a.path("1970-01-01", 0, 1), other); err != nil {
 				t.Fatal(err)
 			}
 		}, nil, ""},
@@ -274,7 +279,8 @@ func TestLook(t *testing.T) {
 	a.topic = cfg.Prefix + schemas.TopicJobSummary
 	look(nil)
 	for i := range int64(3) {
-		if err := a.commit("1970-01-02", nil, Footer{Topic: a.topic, Start: i * 5, Next: i*5 + 5, PreviousDate: "1970-01-02"}); err != nil {
+		f := Footer{Topic: a.topic, Start: i * 5, Next: i*5 + 5, PreviousDate: "1970-01-02"}
+		if err := a.commit("1970-01-02", nil, f); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -54,20 +54,44 @@ func TestCheck(t *testing.T) {
 		holes  [][2]int64
 		err    error
 	}{
-		"nothing":              {},
-		"one, anywhere":        {links: []link{at(d2, d1, 50, 60)}, oldest: d2},
-		"whole, unsorted":      {links: []link{at(d2, d1, 20, 30), at(d1, "", 0, 20)}, oldest: d1},
-		"a file is gone":       {links: []link{at(d1, "", 0, 10), at(d1, d1, 20, 30)}, oldest: d1, holes: [][2]int64{{10, 20}}},
-		"two holes":            {links: []link{at(d1, "", 0, 1), at(d1, d1, 2, 3), at(d1, d1, 4, 5)}, oldest: d1, holes: [][2]int64{{1, 2}, {3, 4}}},
-		"old date deleted":     {links: []link{at(d2, d1, 0, 10), at(d2, d1, 20, 30)}, oldest: d2},
-		"middle date deleted":  {links: []link{at(d1, "", 0, 10), at(d3, d2, 20, 30)}, oldest: d1, holes: [][2]int64{{10, 20}}},
-		"two beginnings":       {links: []link{at(d2, "", 0, 10), at(d2, "", 20, 30)}, oldest: d2, holes: [][2]int64{{10, 20}}},
+		"nothing":         {},
+		"one, anywhere":   {links: []link{at(d2, d1, 50, 60)}, oldest: d2},
+		"whole, unsorted": {links: []link{at(d2, d1, 20, 30), at(d1, "", 0, 20)}, oldest: d1},
+		"a file is gone": {
+			links:  []link{at(d1, "", 0, 10), at(d1, d1, 20, 30)},
+			oldest: d1, holes: [][2]int64{{10, 20}},
+		},
+		"two holes": {
+			links:  []link{at(d1, "", 0, 1), at(d1, d1, 2, 3), at(d1, d1, 4, 5)},
+			oldest: d1, holes: [][2]int64{{1, 2}, {3, 4}},
+		},
+		"old date deleted": {links: []link{at(d2, d1, 0, 10), at(d2, d1, 20, 30)}, oldest: d2},
+		"middle date deleted": {
+			links:  []link{at(d1, "", 0, 10), at(d3, d2, 20, 30)},
+			oldest: d1, holes: [][2]int64{{10, 20}},
+		},
+		"two beginnings": {
+			links:  []link{at(d2, "", 0, 10), at(d2, "", 20, 30)},
+			oldest: d2, holes: [][2]int64{{10, 20}},
+		},
 		"damaged, in between":  {links: []link{at(d1, "", 0, 10), broken(10), at(d1, d1, 20, 30)}, oldest: d1},
 		"damaged, after a gap": {links: []link{at(d1, "", 0, 10), broken(15), at(d1, d1, 20, 30)}, oldest: d1},
-		"hole behind damaged":  {links: []link{broken(0), at(d1, d1, 10, 20), at(d1, d1, 30, 40)}, oldest: d1, holes: [][2]int64{{20, 30}}},
-		"overlap, damaged":     {links: []link{at(d1, "", 0, 11), broken(10), at(d1, d1, 20, 30)}, oldest: d1, err: errBadFile},
-		"overlap":              {links: []link{at(d1, "", 0, 11), at(d1, d1, 10, 20)}, oldest: d1, err: errBadFile},
-		"two of the same name": {links: []link{at(d1, "", 0, 10), at(d2, "", 0, 10)}, oldest: d1, err: errBadFile},
+		"hole behind damaged": {
+			links:  []link{broken(0), at(d1, d1, 10, 20), at(d1, d1, 30, 40)},
+			oldest: d1, holes: [][2]int64{{20, 30}},
+		},
+		"overlap, damaged": {
+			links:  []link{at(d1, "", 0, 11), broken(10), at(d1, d1, 20, 30)},
+			oldest: d1, err: errBadFile,
+		},
+		"overlap": {
+			links:  []link{at(d1, "", 0, 11), at(d1, d1, 10, 20)},
+			oldest: d1, err: errBadFile,
+		},
+		"two of the same name": {
+			links:  []link{at(d1, "", 0, 10), at(d2, "", 0, 10)},
+			oldest: d1, err: errBadFile,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			holes, err := check(c.links, c.oldest)

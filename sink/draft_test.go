@@ -15,7 +15,9 @@ import (
 
 func TestDecode(t *testing.T) {
 	const ms = 1795305600000 // 2026-11-22 00:00 UTC
-	good := &schemas.JobSummary{Cluster: "c", JobID: "7", IntervalStart: ms, IntervalMs: 1000, Method: schemas.MethodExact, Parts: 1}
+	good := &schemas.JobSummary{
+		Cluster: "c", JobID: "7", IntervalStart: ms, IntervalMs: 1000, Method: schemas.MethodExact, Parts: 1,
+	}
 	foreign := *good
 	foreign.Cluster = "other"
 	for name, c := range map[string]struct {
@@ -24,16 +26,20 @@ func TestDecode(t *testing.T) {
 		reason string
 		date   string
 	}{
-		"summary":         {marshal(t, good), 1, "", "2026-11-22"},
-		"of another":      {marshal(t, &foreign), 0, "of cluster other, not c", "2026-11-23"},
-		"another record":  {marshal(t, &schemas.Watermark{IntervalMs: 1000}), 0, "Watermark is not a JobSummary", "2026-11-23"},
+		"summary":    {marshal(t, good), 1, "", "2026-11-22"},
+		"of another": {marshal(t, &foreign), 0, "of cluster other, not c", "2026-11-23"},
+		"another record": {
+			marshal(t, &schemas.Watermark{IntervalMs: 1000}), 0, "Watermark is not a JobSummary", "2026-11-23",
+		},
 		"no record":       {[]byte("hello"), 0, schemas.ErrNotSingleObject.Error(), "2026-11-23"},
 		"no value at all": {nil, 0, schemas.ErrNotSingleObject.Error(), "2026-11-23"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			it := decode("c", &kgo.Record{Value: c.value, Offset: 3, Timestamp: time.UnixMilli(ms + 24*3600*1000)})
-			if len(it.rows) != c.rows || !strings.Contains(it.reason, c.reason) || (it.reason == "") != (c.reason == "") || it.date != c.date || it.marker {
-				t.Errorf("decode: %d rows, reason %q, date %s, want %d, %q, %s", len(it.rows), it.reason, it.date, c.rows, c.reason, c.date)
+			rightReason := strings.Contains(it.reason, c.reason) && (it.reason == "") == (c.reason == "")
+			if len(it.rows) != c.rows || !rightReason || it.date != c.date || it.marker {
+				t.Errorf("decode: %d rows, reason %q, date %s, want %d, %q, %s",
+					len(it.rows), it.reason, it.date, c.rows, c.reason, c.date)
 			}
 		})
 	}
@@ -50,8 +56,8 @@ func TestTextThatIsNotUTF8(t *testing.T) {
 	good := marshal(t, &schemas.JobSummary{
 		Cluster: "c", JobID: "jobseven", IntervalStart: 5000, IntervalMs: 1000, Method: schemas.MethodExact, Parts: 1,
 		Metrics: []schemas.JobSummaryMetric{{
-			Name: "metricname", Unit: "unittext", Scope: schemas.ScopeCore, Nodes: 1, Count: 1, Mean: &number, Deciles: &deciles,
-			LowNode: &low, HighNode: &high,
+			Name: "metricname", Unit: "unittext", Scope: schemas.ScopeCore, Nodes: 1, Count: 1,
+			Mean: &number, Deciles: &deciles, LowNode: &low, HighNode: &high,
 		}},
 	})
 	if it := decode("c", &kgo.Record{Value: good}); len(it.rows) != 1 {
@@ -85,17 +91,25 @@ func TestDraft(t *testing.T) {
 	}{
 		"nothing": {nil, nil, file{Start: 5, Next: 5}},
 		"markers alone make no file, but are behind us": {[]item{marker(5), marker(6)}, nil, file{Start: 5, Next: 7}},
-		"markers belong to the file before them":        {[]item{rows(5, "a", 2), marker(6)}, nil, file{"a", 5, 7, 2, 0}},
+		"markers belong to the file before them": {
+			[]item{rows(5, "a", 2), marker(6)}, nil, file{"a", 5, 7, 2, 0},
+		},
 		"a date ends the file, forward and back": {
 			[]item{rows(5, "a", 2), marker(6), rows(7, "b", 1), rows(8, "a", 1)},
 			[]file{{"a", 5, 7, 2, 0}, {"b", 7, 8, 1, 0}},
 			file{"a", 8, 9, 1, 0},
 		},
-		"aborted records leave no trace":         {[]item{rows(9, "a", 1), marker(10)}, nil, file{"a", 5, 11, 1, 0}},
-		"undecodable ones never end a file":      {[]item{rows(5, "a", 1), bad(6, "b"), rows(7, "a", 1)}, nil, file{"a", 5, 8, 2, 1}},
-		"undecodable ones alone make a file":     {[]item{bad(5, "b")}, nil, file{"b", 5, 6, 0, 1}},
-		"the first record decides the directory": {[]item{bad(5, "b"), rows(6, "a", 1)}, []file{{"b", 5, 6, 0, 1}}, file{"a", 6, 7, 1, 0}},
-		"what was taken is not taken again":      {[]item{rows(5, "a", 1), rows(5, "a", 1), rows(4, "b", 1)}, nil, file{"a", 5, 6, 1, 0}},
+		"aborted records leave no trace": {[]item{rows(9, "a", 1), marker(10)}, nil, file{"a", 5, 11, 1, 0}},
+		"undecodable ones never end a file": {
+			[]item{rows(5, "a", 1), bad(6, "b"), rows(7, "a", 1)}, nil, file{"a", 5, 8, 2, 1},
+		},
+		"undecodable ones alone make a file": {[]item{bad(5, "b")}, nil, file{"b", 5, 6, 0, 1}},
+		"the first record decides the directory": {
+			[]item{bad(5, "b"), rows(6, "a", 1)}, []file{{"b", 5, 6, 0, 1}}, file{"a", 6, 7, 1, 0},
+		},
+		"what was taken is not taken again": {
+			[]item{rows(5, "a", 1), rows(5, "a", 1), rows(4, "b", 1)}, nil, file{"a", 5, 6, 1, 0},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newDraft(0, tail{next: 5, date: "z"})
@@ -118,7 +132,8 @@ func TestDraft(t *testing.T) {
 			if diff := cmp.Diff(c.left, shape()); diff != "" {
 				t.Errorf("in hand (-want +got):\n%s", diff)
 			}
-			if p.due(now.Add(9*time.Second), 10*time.Second) || p.due(now.Add(10*time.Second), 10*time.Second) == p.empty() {
+			const period = 10 * time.Second
+			if p.due(now.Add(9*time.Second), period) || p.due(now.Add(period), period) == p.empty() {
 				t.Errorf("a file is due after a period, if there is one")
 			}
 		})

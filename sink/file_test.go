@@ -34,7 +34,8 @@ func randomSummary(rnd *rand.Rand, cluster, job string, interval int64) *schemas
 	s := &schemas.JobSummary{
 		Cluster: cluster, JobID: job, Restart: rnd.Int32N(2), IntervalStart: interval, IntervalMs: 1000,
 		Method: []string{schemas.MethodNode, schemas.MethodExact, schemas.MethodEstimated}[rnd.IntN(3)],
-		Parts:  1 + rnd.Int32N(3), PartsReported: rnd.Int32N(4), NodesExpected: rnd.Int32N(100), NodesReported: rnd.Int32N(100),
+		Parts:  1 + rnd.Int32N(3), PartsReported: rnd.Int32N(4),
+		NodesExpected: rnd.Int32N(100), NodesReported: rnd.Int32N(100),
 	}
 	number := func() *float64 { v := rnd.NormFloat64(); return &v }
 	fraction := func() *float64 { v := rnd.Float64(); return &v } // neither a deviation nor a rank error is negative
@@ -47,7 +48,10 @@ func randomSummary(rnd *rand.Rand, cluster, job string, interval int64) *schemas
 		return &v
 	}
 	for i := range rnd.IntN(5) {
-		m := schemas.JobSummaryMetric{Name: fmt.Sprintf("metric_%d", rnd.IntN(1000)*10+i), Unit: "1", Scope: schemas.ScopeCore, Invalid: rnd.Int64N(3)}
+		m := schemas.JobSummaryMetric{
+			Name: fmt.Sprintf("metric_%d", rnd.IntN(1000)*10+i), Unit: "1", Scope: schemas.ScopeCore,
+			Invalid: rnd.Int64N(3),
+		}
 		if rnd.IntN(4) > 0 {
 			name := fmt.Sprintf("node%d", i)
 			m.Count, m.Nodes, m.Mean, m.Stddev, m.NodeStddev = 1+rnd.Int64N(1000), 1, number(), fraction(), fraction()
@@ -72,7 +76,10 @@ func TestFileRoundTrip(t *testing.T) {
 			rows = append(rows, randomSummary(rnd, "c", fmt.Sprintf("job%d", rnd.IntN(20)), int64(i)*1000).Rows()...)
 		}
 		sortRows(rows)
-		f := Footer{Topic: "weir.job-summary", Partition: 3, Start: 10, Next: 12 + rnd.Int64N(1000), Rows: int64(len(rows)), PreviousDate: "2026-11-20"}
+		f := Footer{
+			Topic: "weir.job-summary", Partition: 3, Start: 10, Next: 12 + rnd.Int64N(1000),
+			Rows: int64(len(rows)), PreviousDate: "2026-11-20",
+		}
 		if len(rows) > 0 {
 			f.FirstInterval, f.LastInterval = 0, 199_000
 			f.Undecodable, f.UndecodableCount = []Undecodable{{11, "not \"good\"\n\x01"}}, 1
@@ -176,7 +183,9 @@ func TestParseFooter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, change := range append(kv, [2]string{"weir.format", "2"}, [2]string{"weir.next", "1"}, [2]string{"weir.start", "-1"}, [2]string{"weir.partition", "4294967296"}) {
+	for _, change := range append(kv, [][2]string{
+		{"weir.format", "2"}, {"weir.next", "1"}, {"weir.start", "-1"}, {"weir.partition", "4294967296"},
+	}...) {
 		lookup := func(key string) (string, bool) {
 			if key == change[0] {
 				return change[1], !slices.Contains(kv, change) // its own value: left out
@@ -221,7 +230,8 @@ func intervalRows() []schemas.Row {
 			deciles, node := v[:11], fmt.Sprint("node", job)
 			s.Metrics = append(s.Metrics, schemas.JobSummaryMetric{
 				Name: fmt.Sprint("metric_", m), Unit: "1", Scope: schemas.ScopeCore, Count: 1024, Nodes: 8,
-				Mean: &v[11], Stddev: &v[12], NodeStddev: &v[13], LowNode: &node, HighNode: &node, Deciles: &deciles, RankError: &v[14],
+				Mean: &v[11], Stddev: &v[12], NodeStddev: &v[13], LowNode: &node, HighNode: &node,
+				Deciles: &deciles, RankError: &v[14],
 			})
 		}
 		rows = append(rows, s.Rows()...)
@@ -241,6 +251,11 @@ func BenchmarkEncodeInterval(b *testing.B) {
 	}
 }
 
+// footerAt is the footer of a file with one record.
+func footerAt(start int64, rows []schemas.Row) Footer {
+	return Footer{Topic: "t", Start: start, Next: start + 1, Rows: int64(len(rows)), PreviousDate: "2026-11-21"}
+}
+
 func BenchmarkCommitInterval(b *testing.B) {
 	rows := intervalRows()
 	a := newArchive(b.TempDir(), "t", nil)
@@ -249,7 +264,7 @@ func BenchmarkCommitInterval(b *testing.B) {
 	}
 	var bytes, start int64
 	for b.Loop() {
-		if err := a.commit("2026-11-21", rows, Footer{Topic: "t", Start: start, Next: start + 1, Rows: int64(len(rows)), PreviousDate: "2026-11-21"}); err != nil {
+		if err := a.commit("2026-11-21", rows, footerAt(start, rows)); err != nil {
 			b.Fatal(err)
 		}
 		info, err := os.Stat(a.path("2026-11-21", 0, start))
@@ -269,7 +284,7 @@ func BenchmarkChainOf1000Files(b *testing.B) {
 		b.Fatal(err)
 	}
 	for start := range int64(1000) {
-		if err := a.commit("2026-11-21", rows, Footer{Topic: "t", Start: start, Next: start + 1, Rows: int64(len(rows)), PreviousDate: "2026-11-21"}); err != nil {
+		if err := a.commit("2026-11-21", rows, footerAt(start, rows)); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -286,12 +301,13 @@ func olderRows() []schemas.Row {
 	nodes, count, invalid, mean, deviation, bound := int32(2), int64(96), int64(1), 1.5, 0.25, 0.01
 	d := [11]float64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}
 	head := schemas.Row{
-		Cluster: "c", JobID: "4711", Restart: 1, IntervalStart: 1_700_000_000_000, IntervalMs: 10_000, Method: schemas.MethodEstimated,
-		Parts: 2, PartsReported: 2, NodesExpected: 3, NodesReported: 2,
+		Cluster: "c", JobID: "4711", Restart: 1, IntervalStart: 1_700_000_000_000, IntervalMs: 10_000,
+		Method: schemas.MethodEstimated, Parts: 2, PartsReported: 2, NodesExpected: 3, NodesReported: 2,
 	}
 	full := head
 	full.Metric, full.Unit, full.Scope, full.LowNode, full.HighNode = &name, &unit, &scope, &low, &high
-	full.Nodes, full.Count, full.Invalid, full.Mean, full.Stddev, full.NodeStddev = &nodes, &count, &invalid, &mean, &deviation, &deviation
+	full.Nodes, full.Count, full.Invalid = &nodes, &count, &invalid
+	full.Mean, full.Stddev, full.NodeStddev = &mean, &deviation, &deviation
 	full.D0, full.D1, full.D2, full.D3, full.D4, full.D5 = &d[0], &d[1], &d[2], &d[3], &d[4], &d[5]
 	full.D6, full.D7, full.D8, full.D9, full.D10 = &d[6], &d[7], &d[8], &d[9], &d[10]
 	exact := full
@@ -310,7 +326,8 @@ func TestOlderFileIsRead(t *testing.T) {
 		t.Errorf("rows %+v, want %+v", rows, want)
 	}
 	want := Footer{
-		Topic: "weir.job-summary", Partition: 3, Start: 7, Next: 12, Rows: 3, FirstInterval: 1_700_000_000_000, LastInterval: 1_700_000_000_000,
+		Topic: "weir.job-summary", Partition: 3, Start: 7, Next: 12, Rows: 3,
+		FirstInterval: 1_700_000_000_000, LastInterval: 1_700_000_000_000,
 		Undecodable: []Undecodable{{9, "malformed"}}, UndecodableCount: 1, PreviousDate: "2023-11-13",
 	}
 	if !reflect.DeepEqual(f, want) {
