@@ -18,7 +18,7 @@ up: build
 # cases. The others run all of them.
 FOLDS := TestSimulated|TestAccountsClose|TestHostileInputs|TestLoadsFit
 PLANS := TestRouteOfVery|TestTicksOfMany|TestAdmitRemembers|TestParseJobsRefuses
-FILES := TestFlippedByte
+FILES := TestFlippedByte|TestCrashes
 test:
 	$(GO) test -race -count=1 -timeout 10m ./...
 	$(GO) test -count=1 -timeout 10m -run '$(FOLDS)|$(PLANS)|$(FILES)' ./processors ./balancer ./balancer/scheduler ./sink

@@ -20,7 +20,7 @@ func TestCrashes(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	for round := range uint64(10) {
+	for round := range uint64(crashRounds) {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
 			t.Parallel() // the rounds wait for the disk
 			rnd := rand.New(rand.NewPCG(seed, round))
