@@ -251,13 +251,17 @@ func TestPartitionsAdded(t *testing.T) {
 	t.Parallel()
 	b, rnd := newBench(t, 1), random(t)
 	b.summaries(rnd, 0, 3)
-	_, ended := b.live(b.newSink(nil))
-	kafkatest.Eventually(t, "the first rows", func() bool { return b.position(0) > 0 })
+	s := b.newSink(nil)
+	s.period, s.look = time.Hour, 10*time.Millisecond // rows of the last date stay in hand
+	ended := make(chan error, 1)
+	go func() { ended <- s.run(t.Context()) }()
+	kafkatest.Eventually(t, "the rows", func() bool {
+		return value(t, b.metrics.position.With(labels(0)))+value(t, b.metrics.lag.With(labels(0))) >= 3
+	})
 	if _, err := kadm.NewClient(b.cl).CreatePartitions(t.Context(), 1, testTopic); err != nil {
 		t.Fatal(err)
 	}
-	b.summaries(rnd, 0, 3)
-	err := ended()
+	err := <-ended
 	if !errors.Is(err, kafka.ErrTopics) || !strings.Contains(err.Error(), "set partitions.job_summary") {
 		t.Errorf("a partition added: %v, want ErrTopics", err)
 	}
