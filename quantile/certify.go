@@ -42,7 +42,7 @@ func Certify(values []float64, budget Budget) (Distribution, Summary) {
 	}
 	points := make([]point, len(ranks))
 	for i, r := range ranks {
-		points[i] = point{valid[r] + 0, float64(r + 1)}
+		points[i] = point{valid[r] + 0, float64(r + 1), 1}
 	}
 	var at []int
 	for k := range N {
@@ -58,7 +58,7 @@ func Certify(values []float64, budget Budget) (Distribution, Summary) {
 			s.Knots = append(s.Knots, Knot{points[i].value, int64(points[i].rank)})
 		}
 	}
-	s.Eps = deviation(points, chosen, 1)
+	s.Eps = deviation(points, chosen)
 	return d, s
 }
 
@@ -134,8 +134,9 @@ func atoms(valid []float64, ranks []int, maxBytes int) []Atom {
 	return s.Atoms
 }
 
-// point is a place on the curve where a knot may be.
-type point struct{ value, rank float64 }
+// point is a place on the curve where a knot may be. The values between the point before and this one have ranks that
+// are at least inner away from the ranks of both.
+type point struct{ value, rank, inner float64 }
 
 // segment is the curve between two neighbouring knots, and the point in it that the straight line misses by most.
 type segment struct {
@@ -189,9 +190,9 @@ func choose(points []point, at []int, budget int) []int {
 }
 
 // deviation bounds by how many ranks the curve through the chosen points misses a value. Between two neighbouring
-// points a and b, values have ranks from a.rank+inner to b.rank-inner. There the curve goes from its rank at a to its
-// rank at b. Neither ever falls, so the bound follows from the points alone.
-func deviation(points []point, chosen []int, inner float64) float64 {
+// points a and b, values have ranks from a.rank+b.inner to b.rank-b.inner. There the curve goes from its rank at a to
+// its rank at b. Neither ever falls, so the bound follows from the points alone.
+func deviation(points []point, chosen []int) float64 {
 	worst := 0.0
 	for i := 1; i < len(chosen); i++ {
 		a, b := points[chosen[i-1]], points[chosen[i]]
@@ -201,6 +202,7 @@ func deviation(points []point, chosen []int, inner float64) float64 {
 		before := a.rank
 		for j := chosen[i-1] + 1; j <= chosen[i]; j++ {
 			at := a.rank + float64(fraction(a.value, b.value, points[j].value)*(b.rank-a.rank))
+			inner := points[j].inner
 			worst = max(worst, at-points[j-1].rank-inner, points[j].rank-inner-before, math.Abs(at-points[j].rank))
 			before = at
 		}

@@ -162,6 +162,18 @@ var populations = []population{
 			return math.Exp(at + 0.8*r.NormFloat64())
 		}
 	})},
+	{hpc, "idle at zero", differing(func(r *rand.Rand, _, _ int) func(*rand.Rand) float64 {
+		idle, at := 0.1+0.3*r.Float64(), 80+15*r.Float64()
+		return func(r *rand.Rand) float64 {
+			switch u := r.Float64(); {
+			case u < 0.002:
+				return -0.01 * r.ExpFloat64() // the error of a difference of two counters
+			case u < idle:
+				return 0
+			}
+			return at + 2*r.NormFloat64()
+		}
+	})},
 
 	{constants, "one", alike(func(*rand.Rand) float64 { return 42 })},
 	{constants, "one a share", differing(func(r *rand.Rand, _, _ int) func(*rand.Rand) float64 {

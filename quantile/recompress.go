@@ -19,7 +19,7 @@ func Recompress(shares []Summary, budget Budget) (Summary, bool) {
 		}
 		s.Atoms = nil
 	}
-	points, inner := m.points(budget.Ranks)
+	points := m.points(budget.Ranks)
 	last := len(points) - 1
 	chosen := choose(points, []int{0, last}, budget.Bytes-s.Bytes()-pairBytes(1)-pairBytes(m.count))
 	kept := chosen[:0]
@@ -43,36 +43,60 @@ func Recompress(shares []Summary, budget Budget) (Summary, bool) {
 			off += m.shares[i].off
 		}
 	}
-	s.Eps = min(deviation(points, kept, inner)+float64(off)/unit, float64(m.count))
+	s.Eps = min(deviation(points, kept)+float64(off)/unit, float64(m.count))
 	return s, true
 }
 
 // points are the corners of the sum of the shares' curves at the nearest whole ranks, two where the sum is vertical.
-// inner is the argument for deviation. Of more than twice grid values points takes about grid. Those on either side
-// bound what lies between.
+// What lies between two corners is on a straight line, unless corners are left out there.
 //
 // Between the ranks k of one value and k+1 of the next, the estimate is k + 1/2. It is rounded to the rank of the
 // value.
-func (m *merger) points(grid int) (points []point, inner float64) {
-	step := max(1, len(m.union)/grid)
-	inner = float64(m.count) // nothing lies between
-	if step > 1 {
-		inner = 0
-	}
-	add := func(v float64, rank int64) {
+func (m *merger) points(grid int) []point {
+	nothing := float64(m.count) // lies between
+	var points []point
+	add := func(v float64, rank int64, inner float64) {
 		r := float64(min(max(rank, 1), m.count))
 		if n := len(points); n == 0 || points[n-1].value < v || points[n-1].rank < r {
-			points = append(points, point{v, r})
+			points = append(points, point{v, r, inner})
 		}
 	}
-	for i := 0; i < len(m.union); i += step {
+	add(m.union[0], 1, nothing)
+	before := 0
+	for _, i := range m.corners(grid) {
+		inner := nothing
+		if i > before+1 {
+			inner = 0
+		}
 		s := m.knot(i)
-		if i == 0 {
-			add(m.union[i], 1)
-		}
-		add(m.union[i], (s.below+unit)>>20)
-		add(m.union[i], (s.above+unit-1)>>20)
+		add(m.union[i], (s.below+unit)>>20, inner)
+		add(m.union[i], (s.above+unit-1)>>20, nothing)
+		before = i
 	}
-	add(m.union[len(m.union)-1], m.count)
-	return points, inner
+	add(m.union[len(m.union)-1], m.count, nothing)
+	return points
+}
+
+// corners are the indices of the union's values, from the first to the last. Of more than twice grid some are left out,
+// where the sum rises by at most a grid-th of all ranks. So no jump is left out that matters.
+func (m *merger) corners(grid int) []int {
+	at := make([]int, 1, 2*grid)
+	last := len(m.union) - 1
+	if last < 2*grid {
+		for i := range last {
+			at = append(at, i+1)
+		}
+		return at
+	}
+	return append(m.cornersBetween(at, 0, last, m.count*unit/int64(grid)), last)
+}
+
+// cornersBetween appends corners between a and b, without those where the sum rises by at most gap.
+func (m *merger) cornersBetween(at []int, a, b int, gap int64) []int {
+	if b-a < 2 || m.knot(b).below-m.knot(a).above <= gap {
+		return at
+	}
+	mid := (a + b) / 2
+	at = append(m.cornersBetween(at, a, mid, gap), mid)
+	return m.cornersBetween(at, mid, b, gap)
 }

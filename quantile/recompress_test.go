@@ -1,0 +1,69 @@
+package quantile
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+// A recompressed summary is nearly as good as one for which the sum was looked at at every corner, and no jump is lost.
+// Its brackets hold, and are nearly as narrow. The union of 60 shares has more corners than twice Large's ranks.
+func TestRecompressKeepsJumps(t *testing.T) {
+	const more = 1.5 / 1024 // of all values, for what lies between the corners that it looks at
+	for i, p := range slices.Concat(populations, harderPopulations) {
+		for try := range cases(4, 40) {
+			r := rand.New(rand.NewPCG(uint64(i), uint64(try)))
+			shares := p.shares(r, 30_000+r.IntN(90_000), 60)
+			summaries, _ := summarise(shares, Large)
+			joined, _ := Recompress(summaries, Large)
+			everyCorner, _ := Recompress(summaries, Budget{Large.Bytes, 1 << 20})
+			e, _ := Merge([]Summary{joined})
+			fine, _ := Merge([]Summary{everyCorner})
+			truth := newTruth(shares)
+			width, fineWidth := 0.0, 0.0
+			for k := range N {
+				if d := truth.deciles[k]; d < e.Lo[k] || d > e.Hi[k] {
+					t.Errorf("%s, n=%d: D%d is %v, outside of [%v, %v]", p.name, e.Count, k, d, e.Lo[k], e.Hi[k])
+				}
+				width += truth.width(e.Lo[k], e.Hi[k]) / N
+				fineWidth += truth.width(fine.Lo[k], fine.Hi[k]) / N
+			}
+			if joined.Eps > everyCorner.Eps+more*float64(e.Count) || e.RankError > fine.RankError+2*more ||
+				width > fineWidth+2*more {
+				t.Errorf("%s, n=%d: of all values eps is %.2f %%, the rank error %.2f %% and a bracket %.2f %%, "+
+					"with every corner %.2f, %.2f and %.2f %%", p.name, e.Count,
+					100*joined.Eps/float64(e.Count), 100*e.RankError, 100*width,
+					100*everyCorner.Eps/float64(e.Count), 100*fine.RankError, 100*fineWidth)
+			}
+		}
+	}
+}
+
+// BenchmarkRecompress compares with a Merge of the same shares in one run, each at its best.
+func BenchmarkRecompress(b *testing.B) {
+	for _, p := range populations {
+		if p.name != "normal" && p.name != "idle at zero" || p.family == mixed {
+			continue
+		}
+		for _, shares := range []int{8, 60, 150} {
+			r := rand.New(rand.NewPCG(1, 1))
+			summaries, _ := summarise(p.shares(r, 2000*shares, shares), Large)
+			for _, budget := range []Budget{Large, Quick} {
+				b.Run(fmt.Sprintf("%s/%d/%d", p.name, shares, budget.Ranks), func(b *testing.B) {
+					merge, recompress := time.Hour, time.Hour
+					for b.Loop() {
+						start := time.Now()
+						Recompress(summaries, budget)
+						middle := time.Now()
+						Merge(summaries)
+						recompress, merge = min(recompress, middle.Sub(start)), min(merge, time.Since(middle))
+					}
+					b.ReportMetric(float64(recompress.Microseconds()), "us")
+					b.ReportMetric(recompress.Seconds()/merge.Seconds(), "x_merge")
+				})
+			}
+		}
+	}
+}
