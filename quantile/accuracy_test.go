@@ -98,6 +98,7 @@ func perSystTree(levels int) func(*rand.Rand, *trial) outcome {
 const (
 	favourable  = "PerSyst, read favourably"
 	percentiles = "PerSyst, 100 percentiles"
+	joinedAll   = "weir, all joined into one summary"
 	treeBytes   = 8 + 4 + 42*11 // 42 knots of shares up to a million values
 )
 
@@ -134,6 +135,12 @@ var trees = []method{
 	{"weir, flat", tree(1, treeBudget)},
 	{"weir, 2 levels", tree(2, treeBudget)},
 	{"weir, 3 levels", tree(3, treeBudget)},
+	{joinedAll, func(_ *rand.Rand, t *trial) outcome {
+		summaries, bytes := summarise(t.shares, treeBudget)
+		joined, _ := Recompress(summaries, treeBudget)
+		e, _ := Merge([]Summary{joined})
+		return outcome{e.Deciles, max(bytes, joined.Bytes()), &e}
+	}},
 	{"PerSyst, flat", perSystTree(1)},
 	{"PerSyst, 2 levels", perSystTree(2)},
 	{"PerSyst, 3 levels", perSystTree(3)},
@@ -436,6 +443,10 @@ func treeTable(b *strings.Builder, g *goals, tab *table) {
 	_, _, worst := c.rank.stats()
 	g.check(worst <= 0.4 && c.outside == 0,
 		"tree of 3 levels, 42 knots: at most 0.4 %", "%.2f, %d outside their brackets", worst, c.outside)
+	c = tab.cell(joinedAll, "tree")
+	_, _, worst = c.proven.stats()
+	g.check(worst <= 2 && c.outside == 0, "64 shares joined into one summary: proven rank error at most 2 %",
+		"%.2f, %d outside their brackets", worst, c.outside)
 }
 
 // speedTable takes the best of many runs: what else the machine does can only slow them.
