@@ -44,7 +44,8 @@ func Certify(values []float64, budget Budget) (Distribution, Summary) {
 	for i, r := range ranks {
 		points[i] = point{valid[r] + 0, float64(r + 1), 1}
 	}
-	var at []int
+	s.Order = make([]float64, 0, N)
+	at := make([]int, 0, N)
 	for k := range N {
 		r := int(Rank(k, d.Count)) - 1
 		s.Order = append(s.Order, valid[r]+0)
@@ -53,6 +54,7 @@ func Certify(values []float64, budget Budget) (Distribution, Summary) {
 		}
 	}
 	chosen := choose(points, at, budget.Bytes-s.Bytes())
+	s.Knots = make([]Knot, 0, len(chosen)-len(at))
 	for _, i := range chosen {
 		if _, order := slices.BinarySearch(at, i); !order {
 			s.Knots = append(s.Knots, Knot{points[i].value, int64(points[i].rank)})
@@ -66,11 +68,14 @@ func Certify(values []float64, budget Budget) (Distribution, Summary) {
 func gridRanks(n, grid int) []int {
 	step := max(1, n/grid)
 	ranks := make([]int, 0, n/step+2*N)
-	var buffer [2 * N]int
-	deciles := buffer[:0]
-	if step > 1 {
-		deciles = decileRanks(deciles, n)
+	if step == 1 {
+		for r := range n {
+			ranks = append(ranks, r)
+		}
+		return ranks
 	}
+	var buffer [2 * N]int
+	deciles := decileRanks(buffer[:0], n)
 	next := func() int { // of the deciles
 		if len(deciles) == 0 {
 			return n
@@ -153,9 +158,9 @@ func newSegment(points []point, from, to int) segment {
 	if math.IsInf(slope, 0) {
 		return s // vertical, or nearly so
 	}
-	for i := from + 1; i < to; i++ {
-		if miss := math.Abs(a.rank + (points[i].value-a.value)*slope - points[i].rank); miss > s.miss {
-			s.worst, s.miss = i, miss
+	for i, p := range points[from+1 : to] {
+		if miss := math.Abs(a.rank + (p.value-a.value)*slope - p.rank); miss > s.miss {
+			s.worst, s.miss = from+1+i, miss
 		}
 	}
 	return s
@@ -169,7 +174,7 @@ func choose(points []point, at []int, budget int) []int {
 	for i := 1; i < len(at); i++ {
 		segments = append(segments, newSegment(points, at[i-1], at[i]))
 	}
-	chosen := slices.Clone(at)
+	chosen := append(make([]int, 0, cap(segments)+1), at...)
 	for len(segments) > 0 {
 		w := 0
 		for i := range segments {
@@ -199,12 +204,21 @@ func deviation(points []point, chosen []int) float64 {
 		if a.value == b.value {
 			continue // the curve is vertical, and has all the ranks of this value
 		}
-		before := a.rank
-		for j := chosen[i-1] + 1; j <= chosen[i]; j++ {
-			at := a.rank + float64(fraction(a.value, b.value, points[j].value)*(b.rank-a.rank))
-			inner := points[j].inner
-			worst = max(worst, at-points[j-1].rank-inner, points[j].rank-inner-before, math.Abs(at-points[j].rank))
-			before = at
+		before, at, rise := a, a.rank, b.rank-a.rank
+		for _, p := range points[chosen[i-1]+1 : chosen[i]+1] {
+			was := at
+			at = a.rank + float64(fraction(a.value, b.value, p.value)*rise)
+			// Not by max, which also minds NaN and takes half of the time of Certify.
+			if d := at - before.rank - p.inner; d > worst {
+				worst = d
+			}
+			if d := p.rank - p.inner - was; d > worst {
+				worst = d
+			}
+			if d := math.Abs(at - p.rank); d > worst {
+				worst = d
+			}
+			before = p
 		}
 	}
 	return worst

@@ -1,5 +1,7 @@
 package quantile
 
+import "slices"
+
 // Recompress joins shares that passed Check into one summary within the budget, which merges again. Atoms stay atoms if
 // they fit. Otherwise the summary has knots only, chosen on the sum of the shares' curves as Certify chooses them. Eps
 // is the sum of the shares' errors and of that of the choice, so that brackets made of it still hold. Any order of the
@@ -21,7 +23,7 @@ func Recompress(shares []Summary, budget Budget) (Summary, bool) {
 	}
 	points := m.points(budget.Ranks)
 	last := len(points) - 1
-	chosen := choose(points, []int{0, last}, budget.Bytes-s.Bytes()-pairBytes(1)-pairBytes(m.count))
+	chosen := choose(points, slices.Compact([]int{0, last}), budget.Bytes-s.Bytes()-pairBytes(1)-pairBytes(m.count))
 	kept := chosen[:0]
 	for _, i := range chosen { // one point of each rank, and always the last point
 		if k := len(kept); k > 0 && points[kept[k-1]].rank == points[i].rank {

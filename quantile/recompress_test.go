@@ -41,6 +41,22 @@ func TestRecompressKeepsJumps(t *testing.T) {
 	}
 }
 
+// A curve of one value has one point.
+func TestRecompressOfOneValue(t *testing.T) {
+	one := Summary{Count: 1, Eps: 0.5, Knots: []Knot{{3, 1}}}
+	if err := one.Check(); err != nil {
+		t.Fatal(err)
+	}
+	joined, ok := Recompress([]Summary{one}, Large)
+	if want := []Knot{{3, 1}}; !ok || joined.Check() != nil || !slices.Equal(joined.Knots, want) {
+		t.Errorf("%+v", joined)
+	}
+	same, _ := Recompress([]Summary{one, one, one}, Large)
+	if e, ok := Merge([]Summary{same}); !ok || same.Check() != nil || !e.Exact || e.Deciles[5] != 3 {
+		t.Errorf("%+v of %+v", e, same)
+	}
+}
+
 // BenchmarkRecompress compares with a Merge of the same shares in one run, each at its best.
 func BenchmarkRecompress(b *testing.B) {
 	for _, p := range populations {
