@@ -121,6 +121,7 @@ func (s Slurm) Numberings() (all []Numbering) {
 // Collect is the configuration of collect and merge.
 type Collect struct {
 	MaxRejects int `mapstructure:"max_rejects"` // unreadable records within a minute before the partition stops
+	Sketch     int `mapstructure:"sketch"`      // bytes of a certified summary in a JobSummary; 0: it has none
 }
 
 // Sink is the configuration of the sink.
@@ -140,14 +141,14 @@ func Default() Config {
 		Cluster: "cluster", Prefix: "weir.", Interval: 10 * time.Second, BackoffCap: 5 * time.Second, Collectors: 64,
 		LogLevel: "info", LogFormat: "text",
 		Partitions: Partitions{Routes: 16, JobSummary: 8, Partials: 1},
-		Topics:     Topics{Replication: 3, CountersRetention: 24 * time.Hour, SummaryRetention: 7 * 24 * time.Hour},
+		Topics:     Topics{Replication: 3, CountersRetention: 24 * time.Hour, SummaryRetention: 3 * 24 * time.Hour},
 		Kafka:      Kafka{ClientID: "weir", DialTimeout: 2 * time.Second},
 		Agent:      Agent{ProcPath: "/proc", Perf: true},
 		Balance: Balance{
 			Algorithm: "weir", PartitionBytesPerS: 10_000_000, NodeBytes: 5000,
 			Slurm: Slurm{Poll: 2 * time.Second, Timeout: 10 * time.Second, CPUIDs: "spread"},
 		},
-		Collect: Collect{MaxRejects: 1000},
+		Collect: Collect{MaxRejects: 1000, Sketch: 512},
 		Sink:    Sink{Dir: "archive", RollBytes: 64 << 20},
 	}
 }

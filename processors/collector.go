@@ -23,6 +23,9 @@ import (
 //	ended       its job ended before the interval did, so that only _system takes its values
 //	summarized  an output was made from it
 type Collector struct {
+	// Sketch is the most bytes of a certified summary in a JobSummary; 0: it has none.
+	Sketch int
+
 	ledger
 	cluster               string
 	partition, collectors int32
@@ -249,7 +252,7 @@ func (c *Collector) closeJob(fx *Effects, t *schemas.Tick, job *schemas.TickJob)
 	fx.Counts.Outputs++
 	fx.Counts.Surplus += cols.surplus()
 	c.weigh(job, records)
-	fx.Outputs = append(fx.Outputs, summarize(c.cluster, c.partition, t, job, records, sorted))
+	fx.Outputs = append(fx.Outputs, summarize(c.cluster, c.partition, t, job, records, sorted, c.Sketch))
 }
 
 // abandon gives up an interval that stood between its Ticks, after retention deleted the beginning of a replay. The

@@ -132,9 +132,10 @@ func (n *nodeMeans) add(low, high nodeMean) {
 	}
 }
 
-// exact reduces all values of a job, which are here. It reorders them, so it comes last.
-func (c *column) exact() schemas.JobSummaryMetric {
-	d := quantile.Reduce(c.values)
+// exact reduces all values of a job, which are here. It reorders them, so it comes last. The certified summary has at
+// most sketch bytes; with 0 there is none.
+func (c *column) exact(sketch int) schemas.JobSummaryMetric {
+	d, certified := describe(c.values, sketch)
 	m := schemas.JobSummaryMetric{
 		Name: c.name, Unit: c.unit, Scope: c.scope,
 		Count: d.Count, Invalid: d.Invalid + c.invalid, Nodes: int32(len(c.nodes.means)),
@@ -146,8 +147,25 @@ func (c *column) exact() schemas.JobSummaryMetric {
 	nodeStddev := quantile.Reduce(c.nodes.means).Stddev()
 	m.Mean, m.Stddev, m.NodeStddev = &d.Mean, &stddev, &nodeStddev
 	m.LowNode, m.HighNode = &c.nodes.lowest.node, &c.nodes.highest.node
-	m.Deciles, m.RankError = &deciles, &zero
+	m.Deciles, m.RankError, m.Certified = &deciles, &zero, certified
 	return m
+}
+
+// describe is Reduce, with a certified summary of sketch bytes at most unless that is 0, or there is no value.
+func describe(values []float64, sketch int) (quantile.Distribution, *schemas.Certified) {
+	if sketch == 0 {
+		return quantile.Reduce(values), nil
+	}
+	d, s := quantile.Certify(values, quantile.Budget{Bytes: sketch, Ranks: quantile.Large.Ranks})
+	if d.Count == 0 {
+		return d, nil
+	}
+	return d, certifiedOf(&s)
+}
+
+func certifiedOf(s *quantile.Summary) *schemas.Certified {
+	c := schemas.NewCertified(s.Eps, s.Order, s.Knots, s.Atoms)
+	return &c
 }
 
 // partial reduces one collector's values of a job for merge. It keeps moments, which add up, and ranks of some values,
@@ -173,7 +191,7 @@ func (c *column) partial(budget quantile.Budget) schemas.JobPartialMetric {
 	m.Mean, m.M2, m.NodeMean, m.NodeM2 = &all.Mean, &all.M2, &n.Mean, &n.M2
 	m.LowNode, m.LowNodeMean = &c.nodes.lowest.node, &c.nodes.lowest.mean
 	m.HighNode, m.HighNodeMean = &c.nodes.highest.node, &c.nodes.highest.mean
-	m.Certified = schemas.NewCertified(certified.Eps, certified.Order, certified.Knots, certified.Atoms)
+	m.Certified = *certifiedOf(&certified)
 	return m
 }
 

@@ -24,6 +24,9 @@ import (
 // Fates: rejected; late, with its nodes, for a window that is closed or dropped; duplicate, the second partial of one
 // collector; summarized.
 type Merger struct {
+	// Sketch is the most bytes of a certified summary in a JobSummary; 0: it has none.
+	Sketch int
+
 	ledger
 	cluster    string
 	collectors int32
@@ -172,7 +175,7 @@ func (m *Merger) emit(w *mergeWindow) Effects {
 	}
 	w.emitted = true
 	m.waiting -= int64(len(parts))
-	summary, surplus := mergePartials(parts)
+	summary, surplus := mergePartials(parts, m.Sketch)
 	return Effects{
 		Outputs: []schemas.Record{summary},
 		Counts:  schemas.ProgressCounts{Summarized: int64(len(parts)), Outputs: 1, Surplus: surplus},

@@ -45,7 +45,9 @@ func Collect(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *
 		name: "collect", input: input, progress: progress,
 		sizes: sizesOf(cfg, size{input, cfg.Collectors, "collectors"}, size{progress, cfg.Collectors, "collectors"}),
 		newFold: func(partition int32, p *schemas.Progress) Fold {
-			return NewCollector(cfg.Cluster, partition, int32(cfg.Collectors), p)
+			fold := NewCollector(cfg.Cluster, partition, int32(cfg.Collectors), p)
+			fold.Sketch = cfg.Collect.Sketch
+			return fold
 		},
 	})
 }
@@ -60,7 +62,9 @@ func Merge(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Me
 			size{input, partials, "partitions.partials"},
 			size{progress, partials, "partitions.partials"}),
 		newFold: func(_ int32, p *schemas.Progress) Fold {
-			return NewMerger(cfg.Cluster, int32(cfg.Collectors), p)
+			fold := NewMerger(cfg.Cluster, int32(cfg.Collectors), p)
+			fold.Sketch = cfg.Collect.Sketch
+			return fold
 		},
 	})
 }

@@ -11,9 +11,9 @@ import (
 )
 
 // summarize makes the output of one Tick's job from its records, ordered by node, and their columns. It is a JobSummary
-// if all of the job is here, otherwise a JobPartial.
+// if all of the job is here, otherwise a JobPartial. The certified summaries of a JobSummary have at most sketch bytes.
 func summarize(cluster string, partition int32, t *schemas.Tick, job *schemas.TickJob,
-	records []*nodeRecord, columns []*column,
+	records []*nodeRecord, columns []*column, sketch int,
 ) schemas.Record {
 	if job.Parts > 1 {
 		p := &schemas.JobPartial{
@@ -36,12 +36,12 @@ func summarize(cluster string, partition int32, t *schemas.Tick, job *schemas.Ti
 	if len(records) == 1 && records[0].summary != nil {
 		s.Method = schemas.MethodNode
 		for i := range records[0].summary.Metrics {
-			s.Metrics = append(s.Metrics, reduced(&records[0].summary.Metrics[i].JobSummaryMetric))
+			s.Metrics = append(s.Metrics, reduced(&records[0].summary.Metrics[i], sketch))
 		}
 		return s
 	}
 	for _, c := range columns {
-		s.Metrics = append(s.Metrics, c.exact())
+		s.Metrics = append(s.Metrics, c.exact(sketch))
 	}
 	if len(s.Metrics) == 0 {
 		s.Method = schemas.MethodEstimated // nothing is known: EXACT would promise a value
@@ -49,17 +49,34 @@ func summarize(cluster string, partition int32, t *schemas.Tick, job *schemas.Ti
 	return s
 }
 
-// reduced returns a metric as its node reduced it, without numbers that contradict its count.
-func reduced(m *schemas.JobSummaryMetric) schemas.JobSummaryMetric {
+// reduced returns a metric as its node reduced it, without numbers that contradict its count. The node's certified
+// summary is recompressed if it has more than sketch bytes.
+func reduced(m *schemas.NodeSummaryMetric, sketch int) schemas.JobSummaryMetric {
 	if m.Count == 0 {
 		return schemas.JobSummaryMetric{Name: m.Name, Unit: m.Unit, Scope: m.Scope, Invalid: m.Invalid}
 	}
-	return *m
+	s := m.JobSummaryMetric
+	if sketch == 0 {
+		return s
+	}
+	s.Certified = &m.Certified
+	if c := summaryOf(m.Count, s.Certified); c.Bytes() > sketch {
+		s.Certified = recompress([]quantile.Summary{c}, sketch)
+	}
+	return s
+}
+
+// recompress joins certified summaries, at least one with values and not too many, into one of sketch bytes at most.
+// Quick's ranks leave out corners of more than eleven shares only.
+func recompress(shares []quantile.Summary, sketch int) *schemas.Certified {
+	joined, _ := quantile.Recompress(shares, quantile.Budget{Bytes: sketch, Ranks: quantile.Quick.Ranks})
+	return certifiedOf(&joined)
 }
 
 // mergePartials joins the shares of one window, at least one, ordered by collector. The summary is EXACT if it has
-// metrics, and the shares name all values of each. surplus is how many metrics are left out.
-func mergePartials(parts []*schemas.JobPartial) (s *schemas.JobSummary, surplus int64) {
+// metrics, and the shares name all values of each. Its certified summaries have at most sketch bytes. surplus is how many
+// metrics are left out.
+func mergePartials(parts []*schemas.JobPartial, sketch int) (s *schemas.JobSummary, surplus int64) {
 	p := parts[0]
 	s = &schemas.JobSummary{
 		Cluster: p.Cluster, JobID: p.JobID, Restart: p.Restart,
@@ -92,7 +109,7 @@ func mergePartials(parts []*schemas.JobPartial) (s *schemas.JobSummary, surplus 
 	}
 	complete := len(names) > 0
 	for _, name := range names {
-		m, all := byName[name].summary(most)
+		m, all := byName[name].summary(most, sketch)
 		complete = complete && all
 		s.Metrics = append(s.Metrics, m)
 	}
@@ -157,6 +174,7 @@ func (m *mergedMetric) add(p *schemas.JobPartialMetric) {
 // summaryOf is the way back from the wire to what quantile computes with. The count is beside it in the record.
 func summaryOf(count int64, c *schemas.Certified) quantile.Summary {
 	s := quantile.Summary{Count: count, Eps: c.Eps, Order: c.OrderStatistics}
+	s.Knots, s.Atoms = slices.Grow(s.Knots, len(c.Knots)), slices.Grow(s.Atoms, len(c.Atoms))
 	for _, k := range c.Knots {
 		s.Knots = append(s.Knots, quantile.Knot(k))
 	}
@@ -166,8 +184,9 @@ func summaryOf(count int64, c *schemas.Certified) quantile.Summary {
 	return s
 }
 
-// summary returns the metric of all shares, and whether they name all its values. It counts at most so many nodes.
-func (m *mergedMetric) summary(most int64) (s schemas.JobSummaryMetric, complete bool) {
+// summary returns the metric of all shares, and whether they name all its values. It counts at most so many nodes. Its
+// certified summary has at most sketch bytes.
+func (m *mergedMetric) summary(most int64, sketch int) (s schemas.JobSummaryMetric, complete bool) {
 	s = m.JobSummaryMetric
 	estimate, ok := quantile.Merge(m.shares)
 	if !ok { // there is no value, or more than any machine has
@@ -185,6 +204,9 @@ func (m *mergedMetric) summary(most int64) (s schemas.JobSummaryMetric, complete
 	if !estimate.Exact {
 		lo, hi := estimate.Lo[:], estimate.Hi[:]
 		s.Lo, s.Hi = &lo, &hi
+	}
+	if sketch > 0 {
+		s.Certified = recompress(m.shares, sketch)
 	}
 	return s, estimate.Complete
 }

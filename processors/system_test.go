@@ -98,7 +98,7 @@ func TestSystemHoldsTheWholeMachine(t *testing.T) {
 				}
 				shares = append(shares, share)
 			}
-			s, _ := mergePartials(shares)
+			s, _ := mergePartials(shares, 0)
 			m := s.Metrics[0]
 			if s.NodesReported != reported || s.NodesExpected != reported+collectors ||
 				m.Count != int64(len(all)) || int(m.Nodes) != means {
@@ -168,7 +168,7 @@ func TestTooManyValuesToMerge(t *testing.T) {
 		encode(t, p)
 		parts = append(parts, p)
 	}
-	s, _ := mergePartials(parts)
+	s, _ := mergePartials(parts, 0)
 	if m := s.Metrics[0]; m.Count != 0 || m.Invalid != 6e12 || m.Deciles != nil {
 		t.Errorf("%+v", m)
 	}

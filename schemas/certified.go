@@ -1,5 +1,7 @@
 package schemas
 
+import "slices"
+
 // Certified is a summary of a share's values with exact ranks. Ranks count from 1. Validate does not check its
 // consistency: callers that merge must call quantile.Summary.Check.
 type Certified struct {
@@ -33,6 +35,7 @@ func NewCertified[
 	},
 ](eps float64, order []float64, knots []K, atoms []A) Certified {
 	c := Certified{Eps: eps, OrderStatistics: order}
+	c.Knots, c.Atoms = slices.Grow(c.Knots, len(knots)), slices.Grow(c.Atoms, len(atoms))
 	for _, k := range knots {
 		c.Knots = append(c.Knots, Knot(k))
 	}

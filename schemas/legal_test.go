@@ -201,6 +201,7 @@ func (d draw) summary() Record {
 		}
 		if d.IntN(3) > 0 {
 			m.Count, m.Mean, m.Deciles = d.between(1, maxTotal), new(d.float()), new(eleven())
+			m.Certified = maybe(d, func() Certified { return d.certified(d.ascending(3)) })
 		}
 		s.Metrics = append(s.Metrics, m)
 	}

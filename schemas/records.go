@@ -74,7 +74,7 @@ type NodeSummary struct {
 	Metrics []NodeSummaryMetric `avro:"metrics"`
 }
 
-// NodeSummaryMetric is a JobSummaryMetric with what a merge needs of its values.
+// NodeSummaryMetric is a JobSummaryMetric that always has what a merge needs of its values.
 type NodeSummaryMetric struct {
 	JobSummaryMetric
 	Certified Certified `avro:"certified"`
@@ -178,6 +178,7 @@ type JobSummaryMetric struct {
 	RankError  *float64   `avro:"rank_error"`
 	Lo         *[]float64 `avro:"lo"`
 	Hi         *[]float64 `avro:"hi"`
+	Certified  *Certified `avro:"certified"`
 }
 
 // JobPartial is one collector's share of a split job.

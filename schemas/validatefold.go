@@ -46,6 +46,9 @@ func (m *JobSummaryMetric) validate() error {
 	if (m.Count > 0) != (m.Mean != nil && m.Deciles != nil) {
 		return invalid("metrics.mean", "%s: mean and deciles are there exactly where count > 0", m.Name)
 	}
+	if m.Certified != nil && m.Count == 0 {
+		return invalid("metrics.certified", "%s: it is there only where count > 0", m.Name)
+	}
 	for _, f := range []struct {
 		field string
 		v     *[]float64
