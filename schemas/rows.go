@@ -1,5 +1,7 @@
 package schemas
 
+import "slices"
+
 // Row is one metric of one summary, as the archive keeps it and as `weir job` shows it. Users' queries rely on its
 // columns. A summary without metrics is one row without Metric.
 type Row struct {
@@ -38,6 +40,14 @@ type Row struct {
 	RankError     *float64  `parquet:"rank_error,optional" json:"rank_error"`
 	Lo            []float64 `parquet:"lo,optional,list" json:"lo"`
 	Hi            []float64 `parquet:"hi,optional,list" json:"hi"`
+
+	// The certified summary. Only the archive has it: it is for merging rows, not for looking at.
+	Eps             *float64  `parquet:"eps,optional" json:"-"`
+	OrderStatistics []float64 `parquet:"order_statistics,optional,list" json:"-"`
+	KnotValues      []float64 `parquet:"knot_values,optional,list" json:"-"`
+	KnotRanks       []int64   `parquet:"knot_ranks,optional,list" json:"-"`
+	AtomValues      []float64 `parquet:"atom_values,optional,list" json:"-"`
+	AtomCounts      []int64   `parquet:"atom_counts,optional,list" json:"-"`
 }
 
 // Rows returns a row for each metric of the summary, in their order, or one row without a metric. The rows share memory
@@ -63,6 +73,7 @@ func (s *JobSummary) Rows() []Row {
 		if m.Lo != nil && m.Hi != nil {
 			r.Lo, r.Hi = *m.Lo, *m.Hi
 		}
+		r.setCertified(m.Certified)
 		if m.Deciles == nil || len(*m.Deciles) != 11 {
 			continue
 		}
@@ -75,4 +86,38 @@ func (s *JobSummary) Rows() []Row {
 
 func (r *Row) deciles() [11]**float64 {
 	return [11]**float64{&r.D0, &r.D1, &r.D2, &r.D3, &r.D4, &r.D5, &r.D6, &r.D7, &r.D8, &r.D9, &r.D10}
+}
+
+func (r *Row) setCertified(c *Certified) {
+	if c == nil {
+		return
+	}
+	r.Eps = &c.Eps
+	if len(c.OrderStatistics) > 0 { // otherwise null, and not a list of nothing
+		r.OrderStatistics = c.OrderStatistics
+	}
+	r.KnotValues, r.KnotRanks = slices.Grow(r.KnotValues, len(c.Knots)), slices.Grow(r.KnotRanks, len(c.Knots))
+	for _, k := range c.Knots {
+		r.KnotValues, r.KnotRanks = append(r.KnotValues, k.Value), append(r.KnotRanks, k.Rank)
+	}
+	r.AtomValues, r.AtomCounts = slices.Grow(r.AtomValues, len(c.Atoms)), slices.Grow(r.AtomCounts, len(c.Atoms))
+	for _, a := range c.Atoms {
+		r.AtomValues, r.AtomCounts = append(r.AtomValues, a.Value), append(r.AtomCounts, a.Count)
+	}
+}
+
+// Certified returns the row's certified summary, or nil if it has none. Lists of two lengths make nil too: no sink
+// wrote them.
+func (r *Row) Certified() *Certified {
+	if r.Eps == nil || len(r.KnotValues) != len(r.KnotRanks) || len(r.AtomValues) != len(r.AtomCounts) {
+		return nil
+	}
+	c := &Certified{Eps: *r.Eps, OrderStatistics: r.OrderStatistics}
+	for i, v := range r.KnotValues {
+		c.Knots = append(c.Knots, Knot{v, r.KnotRanks[i]})
+	}
+	for i, v := range r.AtomValues {
+		c.Atoms = append(c.Atoms, Atom{v, r.AtomCounts[i]})
+	}
+	return c
 }

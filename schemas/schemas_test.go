@@ -503,7 +503,7 @@ func TestRows(t *testing.T) {
 	if rows := (&JobSummary{JobID: "1"}).Rows(); len(rows) != 1 || rows[0].Metric != nil {
 		t.Errorf("a summary without metrics gives %+v", rows)
 	}
-	if n := reflect.TypeFor[Row]().NumField(); n != 35 {
+	if n := reflect.TypeFor[Row]().NumField(); n != 41 {
 		t.Errorf("%d columns", n)
 	}
 }

@@ -12,8 +12,10 @@ import (
 
 // Memory of a row in a draft, in bytes: the row, the metric that it points into, and its deciles.
 const (
-	rowBytes         = 850
-	listBytes        = 120 // lo or hi
+	rowBytes         = 990
+	listBytes        = 120 // lo, hi or order_statistics
+	certifiedBytes   = 80
+	pairBytes        = 32 // a knot or an atom, in the metric and in the row
 	undecodableBytes = 400
 	maxReasonBytes   = 300
 )
@@ -115,12 +117,20 @@ func (p *draft) add(it item, now time.Time) {
 		return
 	}
 	p.rows = append(p.rows, it.rows...)
-	p.bytes += int64(len(it.rows)) * rowBytes
 	for i := range it.rows {
-		if it.rows[i].Lo != nil {
-			p.bytes += 2 * listBytes
-		}
+		p.bytes += memory(&it.rows[i])
 	}
+}
+
+func memory(r *schemas.Row) int64 {
+	n := rowBytes
+	if r.Lo != nil {
+		n += 2 * listBytes
+	}
+	if r.Eps != nil {
+		n += certifiedBytes + listBytes + pairBytes*(len(r.KnotValues)+len(r.AtomValues))
+	}
+	return int64(n)
 }
 
 // due reports whether the file has been open for a whole period.

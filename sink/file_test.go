@@ -60,6 +60,9 @@ func randomSummary(rnd *rand.Rand, cluster, job string, interval int64) *schemas
 		if m.Count > 0 && rnd.IntN(2) == 0 {
 			m.RankError, m.Lo, m.Hi = fraction(), sorted(), sorted()
 		}
+		if m.Count > 0 && rnd.IntN(2) == 0 {
+			m.Certified = randomCertified(rnd, *sorted())
+		}
 		s.Metrics = append(s.Metrics, m)
 	}
 	return s

@@ -20,7 +20,7 @@ import (
 // are there, before the library sees it.
 
 const (
-	maxSchema    = 1000 // elements; ours have 40
+	maxSchema    = 1000 // elements; ours have 60
 	maxPageBytes = 64 << 20
 )
 
