@@ -84,6 +84,20 @@ func TestOutsideReader(t *testing.T) {
 			t.Errorf("exits %d\n%s", status, out)
 		}
 	})
+	t.Run("sees a certified summary that promises too much", func(t *testing.T) {
+		s.produce(s.wrong(t, func(sum *schemas.JobSummary) bool {
+			for i := range sum.Metrics {
+				if c := sum.Metrics[i].Certified; c != nil && c.Eps > 0.01 && sum.Method == schemas.MethodExact {
+					c.Eps = 0
+					return true
+				}
+			}
+			return false
+		}))
+		if status, out := reader(t, config); status != 1 || !strings.Contains(out, "DIFFERENCE: eps") {
+			t.Errorf("exits %d\n%s", status, out)
+		}
+	})
 	t.Run("sees a file that is missing", func(t *testing.T) {
 		files, err := filepath.Glob(filepath.Join(s.cfg.Sink.Dir, "summaries", "*", "*.parquet"))
 		if err != nil || len(files) == 0 {

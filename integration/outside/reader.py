@@ -44,7 +44,8 @@ SHOWN, LONGEST = 20, 1000  # differences, and letters of what tells more
 HEAD = ["cluster", "job_id", "restart", "interval_start", "interval_ms", "method", "parts", "parts_reported", "nodes_expected",
         "nodes_reported"]
 METRIC = ["name", "unit", "scope", "count", "invalid", "nodes", "mean", "stddev", "node_stddev", "low_node", "high_node", "rank_error"]
-COLUMNS = HEAD + ["metric"] + METRIC[1:] + ["lo", "hi"] + [f"d{k}" for k in range(11)]  # of a row, as it is compared here
+CERTIFIED = ["eps", "order_statistics", "knot_values", "knot_ranks", "atom_values", "atom_counts"]  # files of before have none
+COLUMNS = HEAD + ["metric"] + METRIC[1:] + ["lo", "hi"] + [f"d{k}" for k in range(11)] + CERTIFIED  # of a row, as it is compared here
 
 
 class CannotCompare(Exception):
@@ -212,6 +213,37 @@ def finite(record, metric):
     return values[np.isfinite(values)], invalid + int(np.sum(~np.isfinite(values)))
 
 
+def check_certified(differences, c, x, where, met):
+    """A certified summary of the sorted values x, by what its fields promise."""
+    if c is None:
+        return  # collect.sketch is 0
+    if c["atoms"]:
+        values, counts = np.unique(x, return_counts=True)
+        said = [(a["value"], a["count"]) for a in c["atoms"]]
+        differences.expect(said == list(zip(values.tolist(), counts.tolist())), "atoms", where, c)
+        met["certified summaries that are all values"] += 1
+        return
+    n, order = len(x), c["order_statistics"]
+    points = {min(max(n * k // 10, 1), n): v for k, v in enumerate(order)} | {k["rank"]: k["value"] for k in c["knots"]}
+    ranks = np.array(sorted(points))
+    curve = np.array([points[r] for r in ranks])
+    if not differences.expect(ranks[0] == 1 and ranks[-1] == n and np.all(np.diff(curve) >= 0), "knots", where, c):
+        return
+    exact = x[ranks - 1] == curve
+    differences.expect(exact.all() if order else exact[0] and exact[-1], "values at their ranks", where, c)
+    values = np.unique(x)
+    first, last = np.searchsorted(x, values) + 1, np.searchsorted(x, values, side="right")
+    left, right = np.searchsorted(curve, values), np.searchsorted(curve, values, side="right")  # the points around a value
+    on = left < right
+    a, b = np.maximum(left - 1, 0), np.minimum(left, len(curve) - 1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        between = ranks[a] + (values - curve[a]) / (curve[b] - curve[a]) * (ranks[b] - ranks[a])
+    below, above = np.where(on, ranks[b], between), np.where(on, ranks[np.maximum(right - 1, 0)], between)
+    off = max(np.abs(below - first).max(), np.abs(above - last).max())
+    differences.expect(off <= c["eps"] + 1e-3, "eps", where, c, off)
+    met["certified summaries by 11 ranks" if order else "certified summaries of merges"] += 1
+
+
 def check_metric(differences, method, m, taken, reported, where, met):
     """One metric of a summary. Counts how many deciles were compared with the true ones."""
     exact = m["rank_error"] == 0
@@ -225,12 +257,13 @@ def check_metric(differences, method, m, taken, reported, where, met):
     x = np.sort(np.concatenate([v for v, _ in by_node.values()]))
     differences.expect((m["count"], m["invalid"]) == (len(x), sum(n for _, n in by_node.values())), "count, invalid", where, m)
     if not len(x):
-        nothing = ("mean", "stddev", "node_stddev", "deciles", "low_node", "high_node", "rank_error", "lo", "hi")
+        nothing = ("mean", "stddev", "node_stddev", "deciles", "low_node", "high_node", "rank_error", "lo", "hi", "certified")
         differences.expect(all(m[k] is None for k in nothing) and m["nodes"] == 0, "values of nothing", where, m)
         met["metrics without a value"] += 1
         return
     if not differences.expect(m["deciles"] is not None and len(m["deciles"]) == 11 and m["mean"] is not None, "no deciles", where, m):
         return
+    check_certified(differences, m["certified"], x, where, met)
     size = np.abs(x).max()  # what rounding is measured by
     same = lambda a, b: np.isclose(a, b, rtol=1e-9, atol=1e-12 * size)
     differences.expect(same(m["mean"], x.mean()) and same(m["stddev"], x.std()), "mean, stddev", where, m, x.mean(), x.std())
@@ -279,8 +312,12 @@ def check_summaries(differences, summaries, windows, machine, met):
         met["summaries without metrics"] += not s["metrics"]
         differences.expect(s["method"] == method and not (merged and method == "NODE"), where, f"is {method}")
         if reduced:  # the node's own values are in no topic
-            said = [{k: v for k, v in m.items() if k != "certified"} for m in taken[0]["metrics"]]
-            differences.expect(s["metrics"] == said, where, "not what the node says", s["metrics"], said)
+            # Its certified summaries are left out, or cut, where collect.sketch says so.
+            shown = lambda metrics: [{k: v for k, v in m.items() if k != "certified"} for m in metrics]
+            said = taken[0]["metrics"]
+            differences.expect(shown(s["metrics"]) == shown(said), where, "not what the node says", s["metrics"], said)
+            same = [a["certified"] in (None, b["certified"]) for a, b in zip(s["metrics"], said) if b["count"]]
+            met["certified summaries of nodes"] += sum(same)
             continue
         metrics = {m["name"] for r in taken for m in r["metrics"]}
         differences.expect(sorted(m["name"] for m in s["metrics"]) == sorted(metrics), where, "metrics are not", metrics)
@@ -298,7 +335,15 @@ def rows_of(s):
     if not s["metrics"]:
         return [tuple(head + [None] * (len(COLUMNS) - len(HEAD)))]
     listed = lambda v: None if v is None else tuple(v)
-    return [(*head, *(m[c] for c in METRIC), listed(m["lo"]), listed(m["hi"]), *(m["deciles"] or [None] * 11)) for m in s["metrics"]]
+
+    def certified(c):
+        if c is None:
+            return [None] * len(CERTIFIED)
+        lists = [c["order_statistics"], *([p[k] for p in c[of]] for of, k in (("knots", "value"), ("knots", "rank"), ("atoms", "value"), ("atoms", "count")))]
+        return [c["eps"], *(tuple(v) or None for v in lists)]
+
+    return [(*head, *(m[c] for c in METRIC), listed(m["lo"]), listed(m["hi"]), *(m["deciles"] or [None] * 11), *certified(m["certified"]))
+            for m in s["metrics"]]
 
 
 class File:
@@ -317,7 +362,8 @@ class File:
     def rows(self):
         table = self.table.set_column(self.table.schema.get_field_index("interval_start"), "interval_start",
                                       self.table["interval_start"].cast(pa.int64()))
-        columns = [[tuple(v) if isinstance(v, list) else v for v in table[c].to_pylist()] for c in COLUMNS]
+        there = set(table.column_names)
+        columns = [[tuple(v) if isinstance(v, list) else v for v in table[c].to_pylist()] if c in there else [None] * len(table) for c in COLUMNS]
         return list(zip(*columns, strict=True))
 
 
@@ -357,8 +403,10 @@ def open_archive(archive):
 
 
 def duckdb_rows(paths):
-    columns = ", ".join("epoch_ms(interval_start)" if c == "interval_start" else c for c in COLUMNS)
-    found = duckdb.execute(f"select {columns} from read_parquet($paths, hive_partitioning = false)", {"paths": paths}).fetchall()
+    files = "read_parquet($paths, hive_partitioning = false, union_by_name = true)"
+    there = {name for name, *_ in duckdb.execute(f"describe from {files}", {"paths": paths}).fetchall()}
+    columns = ", ".join("epoch_ms(interval_start)" if c == "interval_start" else c if c in there else "null" for c in COLUMNS)
+    found = duckdb.execute(f"select {columns} from {files}", {"paths": paths}).fetchall()
     return [tuple(tuple(v) if isinstance(v, list) else v for v in row) for row in found]
 
 
