@@ -1,0 +1,147 @@
+package integration
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/quantile"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// TestArchivePage runs what docs/archive.md shows on an archive whose values are known, beside a file that an older
+// weir wrote.
+func TestArchivePage(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	if out, err := outsidePython(ctx, t, "-c", "import duckdb, pyarrow.dataset").CombinedOutput(); err != nil {
+		withoutModules(t, "THE ARCHIVE'S PAGE WAS NOT TRIED", strings.TrimSpace(string(out))+" "+err.Error())
+	}
+	t.Setenv("KAFKA_SEEDS", "")
+	s := newSystem(t)
+	values := s.knownJob(t, "4711")
+	s.startSink().stop()
+	older, err := os.ReadFile("../sink/testdata/format-1.parquet")
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := filepath.Join(s.cfg.Sink.Dir, "summaries", "date=2023-11-14")
+	if err := os.Mkdir(there, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(there, "older.parquet"), older, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	run := func(program, text string) []byte {
+		t.Helper()
+		cmd := outsidePython(ctx, t, "-c", program, text)
+		cmd.Dir = t.TempDir()
+		if err := os.Symlink(s.cfg.Sink.Dir, filepath.Join(cmd.Dir, "archive")); err != nil {
+			t.Fatal(err)
+		}
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return out
+	}
+	page, err := os.ReadFile("../docs/archive.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sql := func(query string) (rows [][]float64) {
+		t.Helper()
+		const program = "import duckdb, json, sys; print(json.dumps([[float(v) for v in r] for r in duckdb.sql(sys.argv[1]).fetchall()]))"
+		if out := run(program, query); json.Unmarshal(out, &rows) != nil {
+			t.Fatalf("%s", out)
+		}
+		return rows
+	}
+	queries := regexp.MustCompile("(?s)```sql\n(.*?)```").FindAllStringSubmatch(string(page), -1)
+	if len(queries) != 2 {
+		t.Fatalf("%d queries", len(queries))
+	}
+	atoms, named := sql(queries[0][1]), 0
+	for _, a := range atoms {
+		n := 0
+		for _, v := range values.named {
+			if v == a[0] {
+				n++
+			}
+		}
+		if named += n; float64(n) != a[1] {
+			t.Errorf("%v occurs %d times, the query says %v", a[0], n, a[1])
+		}
+	}
+	if named != len(values.named) || named == 0 {
+		t.Errorf("the query has %d of %d values", named, len(values.named))
+	}
+	below, _ := slices.BinarySearch(slices.Sorted(slices.Values(values.all)), 0.5000001)
+	truth := float64(below) / float64(len(values.all))
+	got := sql(queries[1][1])[0]
+	if got[0] > truth || truth > got[1] || got[1]-got[0] > 0.05 || got[2] != float64(len(values.all)) {
+		t.Errorf("%v of %d values are at most 0.5; the query says %v", truth, len(values.all), got)
+	}
+	python := regexp.MustCompile("(?s)```python\n(.*?)```").FindStringSubmatch(string(page))[1]
+	out := run("import sys; exec(sys.argv[1]); print(table.num_rows, table['eps'].null_count)", python)
+	if rows, null := 0, 0; true {
+		if _, err := fmt.Sscan(string(out), &rows, &null); err != nil || null != 3 || rows <= null {
+			t.Errorf("%v: %s", err, out)
+		}
+	}
+}
+
+// known are the values of a job: all of them, and those of the rows that name theirs.
+type known struct{ all, named []float64 }
+
+// knownJob writes summaries of a job into the topic, whose certified summaries have all three forms.
+func (s *system) knownJob(t *testing.T, job string) (values known) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(5, 5))
+	start := time.Now().UnixMilli() / 1000 * 1000
+	for i := range int64(30) {
+		column := make([]float64, 40+r.IntN(2000))
+		for k := range column {
+			if column[k] = r.Float64(); i%3 == 0 {
+				column[k] = float64(r.IntN(5)) / 4
+			}
+		}
+		values.all = append(values.all, column...)
+		if i%3 == 0 || len(column) <= 45 {
+			values.named = append(values.named, column...)
+		}
+		parts := []quantile.Summary{}
+		for half := range slices.Chunk(slices.Clone(column), len(column)/2+1) {
+			_, c := quantile.Certify(half, quantile.Large)
+			parts = append(parts, c)
+		}
+		d, c := quantile.Certify(column, quantile.Large)
+		if i%3 == 1 {
+			c, _ = quantile.Recompress(parts, quantile.Large)
+		}
+		deciles, certified := d.Deciles[:], schemas.NewCertified(c.Eps, c.Order, c.Knots, c.Atoms)
+		sum := &schemas.JobSummary{
+			Cluster: s.cfg.Cluster, JobID: job, IntervalStart: start + i*1000, IntervalMs: 1000, Method: schemas.MethodExact,
+			Parts: 1, PartsReported: 1, NodesExpected: 1, NodesReported: 1, Metrics: []schemas.JobSummaryMetric{{
+				Name: "cpu_user", Unit: "1", Scope: schemas.ScopeCore, Count: d.Count, Nodes: 1, Mean: &d.Mean, Deciles: &deciles,
+				Certified: &certified,
+			}},
+		}
+		value, err := schemas.MarshalChecked(sum)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.produce(&kgo.Record{Topic: s.cfg.Prefix + schemas.TopicJobSummary, Value: value})
+	}
+	return values
+}
