@@ -61,7 +61,8 @@ func TestArchivePage(t *testing.T) {
 	}
 	sql := func(query string) (rows [][]float64) {
 		t.Helper()
-		const program = "import duckdb, json, sys; print(json.dumps([[float(v) for v in r] for r in duckdb.sql(sys.argv[1]).fetchall()]))"
+		const program = "import duckdb, json, sys; rows = duckdb.sql(sys.argv[1]).fetchall(); " +
+			"print(json.dumps([[float(v) for v in r] for r in rows]))"
 		if out := run(program, query); json.Unmarshal(out, &rows) != nil {
 			t.Fatalf("%s", out)
 		}
@@ -131,10 +132,11 @@ func (s *system) knownJob(t *testing.T, job string) (values known) {
 		}
 		deciles, certified := d.Deciles[:], schemas.NewCertified(c.Eps, c.Order, c.Knots, c.Atoms)
 		sum := &schemas.JobSummary{
-			Cluster: s.cfg.Cluster, JobID: job, IntervalStart: start + i*1000, IntervalMs: 1000, Method: schemas.MethodExact,
-			Parts: 1, PartsReported: 1, NodesExpected: 1, NodesReported: 1, Metrics: []schemas.JobSummaryMetric{{
-				Name: "cpu_user", Unit: "1", Scope: schemas.ScopeCore, Count: d.Count, Nodes: 1, Mean: &d.Mean, Deciles: &deciles,
-				Certified: &certified,
+			Cluster: s.cfg.Cluster, JobID: job, IntervalStart: start + i*1000, IntervalMs: 1000,
+			Method: schemas.MethodExact, Parts: 1, PartsReported: 1, NodesExpected: 1, NodesReported: 1,
+			Metrics: []schemas.JobSummaryMetric{{
+				Name: "cpu_user", Unit: "1", Scope: schemas.ScopeCore, Count: d.Count, Nodes: 1, Mean: &d.Mean,
+				Deciles: &deciles, Certified: &certified,
 			}},
 		}
 		value, err := schemas.MarshalChecked(sum)

@@ -14,8 +14,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// measured is a record with metric "flops", whose values are all different, "cpu_user" with three values, "none" whose
-// values are all invalid, and the values of flops.
+// measured returns a record and the values of its metric "flops", which are all different. "cpu_user" has three values.
+// Those of "none" are all invalid.
 func measured(r *rand.Rand, node, job string, cpus int32) (*schemas.CounterBatch, []float64) {
 	b := &schemas.CounterBatch{NodeHeader: header(node, job, simEpochMs, simT)}
 	b.Cpus = nil
@@ -87,26 +87,34 @@ func TestSummariesCarryTheirValues(t *testing.T) {
 				t.Errorf("sketch %d: %+v, and there are no values", sketch, last)
 			}
 			for i := range s.Metrics[:2] {
-				if sketch == 0 {
-					if s.Metrics[i].Certified != nil {
-						t.Errorf("sketch 0: %+v", s.Metrics[i].Certified)
-					}
-					continue
-				}
-				e, ok := quantile.Merge([]quantile.Summary{certifiedIn(t, s, i, sketch)})
-				if exact := slices.Equal(e.Deciles[:], *s.Metrics[i].Deciles); !ok || !exact && s.Method == schemas.MethodExact {
-					t.Errorf("sketch %d: %s has %v, its certified summary says %v", sketch, s.Metrics[i].Name,
-						*s.Metrics[i].Deciles, e.Deciles)
-				}
-				for k, d := range *s.Metrics[i].Deciles {
-					if d < e.Lo[k] || d > e.Hi[k] {
-						t.Errorf("sketch %d: D%d of %s is %v, not in [%v, %v]", sketch, k, s.Metrics[i].Name, d, e.Lo[k], e.Hi[k])
-					}
-				}
+				expectDeciles(t, s, i, sketch)
 			}
 		}
-		if got := all[1].Metrics[1].Certified; sketch == 512 && !cmp.Equal(local.Metrics[1].Certified, *got, cmpopts.EquateEmpty()) {
-			t.Errorf("the node's certified summary has changed: %+v", got)
+		if got := all[1].Metrics[1].Certified; sketch == 512 {
+			if diff := cmp.Diff(local.Metrics[1].Certified, *got, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("the node's certified summary has changed: %s", diff)
+			}
+		}
+	}
+}
+
+// expectDeciles merges the certified summary of a metric: it gives the metric's deciles again.
+func expectDeciles(t *testing.T, s *schemas.JobSummary, metric, sketch int) {
+	t.Helper()
+	m := &s.Metrics[metric]
+	if sketch == 0 {
+		if m.Certified != nil {
+			t.Errorf("sketch 0: %+v", m.Certified)
+		}
+		return
+	}
+	e, ok := quantile.Merge([]quantile.Summary{certifiedIn(t, s, metric, sketch)})
+	if exact := slices.Equal(e.Deciles[:], *m.Deciles); !ok || !exact && s.Method == schemas.MethodExact {
+		t.Errorf("sketch %d: %s has %v, its certified summary says %v", sketch, m.Name, *m.Deciles, e.Deciles)
+	}
+	for k, d := range *m.Deciles {
+		if d < e.Lo[k] || d > e.Hi[k] {
+			t.Errorf("sketch %d: D%d of %s is %v, not in [%v, %v]", sketch, k, m.Name, d, e.Lo[k], e.Hi[k])
 		}
 	}
 }

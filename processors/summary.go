@@ -74,8 +74,8 @@ func recompress(shares []quantile.Summary, sketch int) *schemas.Certified {
 }
 
 // mergePartials joins the shares of one window, at least one, ordered by collector. The summary is EXACT if it has
-// metrics, and the shares name all values of each. Its certified summaries have at most sketch bytes. surplus is how many
-// metrics are left out.
+// metrics, and the shares name all values of each. Its certified summaries have at most sketch bytes. surplus is how
+// many metrics are left out.
 func mergePartials(parts []*schemas.JobPartial, sketch int) (s *schemas.JobSummary, surplus int64) {
 	p := parts[0]
 	s = &schemas.JobSummary{

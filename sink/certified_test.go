@@ -37,7 +37,9 @@ func randomCertified(rnd *rand.Rand, ascending []float64) *schemas.Certified {
 // TestFilesKeepCertifiedSummaries: rows read from a file merge as the summaries did that the topic had.
 func TestFilesKeepCertifiedSummaries(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 1))
-	s := &schemas.JobSummary{Cluster: "c", JobID: "1", IntervalStart: 5000, IntervalMs: 1000, Method: schemas.MethodExact, Parts: 1}
+	s := &schemas.JobSummary{
+		Cluster: "c", JobID: "1", IntervalStart: 5000, IntervalMs: 1000, Method: schemas.MethodExact, Parts: 1,
+	}
 	want := map[string]*schemas.Certified{}
 	for name, values := range map[string]int{"atoms": 5, "curve": 1000, "joined": 1000, "nothing": 0} {
 		m := schemas.JobSummaryMetric{Name: name, Unit: "1", Scope: schemas.ScopeCore}
