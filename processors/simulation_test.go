@@ -377,7 +377,11 @@ func tickJobs(r *rand.Rand) []schemas.TickJob {
 	return slices.Delete(jobs, r.IntN(6), 5)
 }
 
-func newCollectorFold(p *schemas.Progress) Fold { return NewCollector(simCluster, 3, 4, p) }
+func newCollectorFold(p *schemas.Progress) Fold {
+	fold := NewCollector(simCluster, 3, 4, p)
+	fold.Sketch = 512
+	return fold
+}
 
 func TestSimulatedCollector(t *testing.T) {
 	t.Parallel()
@@ -523,7 +527,11 @@ func writeShare(w *logWriter, c int32, start int64) {
 	w.put(&schemas.Watermark{Collector: c, IntervalStart: start, IntervalMs: simT})
 }
 
-func newMergerFold(p *schemas.Progress) Fold { return NewMerger(simCluster, simCollectors, p) }
+func newMergerFold(p *schemas.Progress) Fold {
+	fold := NewMerger(simCluster, simCollectors, p)
+	fold.Sketch = 512
+	return fold
+}
 
 func TestSimulatedMerger(t *testing.T) {
 	t.Parallel()
