@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestSketch: a certified summary has one of the sizes whose accuracy is known. Another one is refused with the choices.
+// TestSketch: a certified summary has a size whose accuracy is known. Another one is refused with the choices.
 func TestSketch(t *testing.T) {
 	load := func(value string) (Config, error) {
 		return Load(Source{File: write(t, "collect: {sketch: "+value+"}"), Defaults: Default()})
@@ -19,12 +19,12 @@ func TestSketch(t *testing.T) {
 	}
 	for _, value := range []string{"511", "1", "-1", "99999999999999999999"} {
 		_, err := load(value)
-		if !errors.Is(err, ErrChoice) || !strings.Contains(err.Error(), "collect.sketch") ||
+		if !errors.Is(err, errChoice) || !strings.Contains(err.Error(), "collect.sketch") ||
 			!strings.Contains(err.Error(), value) || !strings.Contains(err.Error(), "512, 210, 0") {
 			t.Errorf("%s: %v", value, err)
 		}
 	}
-	if _, err := load("large"); !errors.Is(err, ErrValue) {
+	if _, err := load("large"); !errors.Is(err, errValue) {
 		t.Errorf("a word: %v", err)
 	}
 	if c := Default(); c.Collect.Sketch != 512 || c.Topics.SummaryRetention != 72*time.Hour {
