@@ -20,7 +20,7 @@ FOLDS := TestSimulated|TestAccountsClose|TestHostileInputs|TestLoadsFit
 PLANS := TestRouteOfVery|TestTicksOfMany|TestAdmitRemembers|TestParseJobsRefuses
 FILES := TestFlippedByte|TestCrashes
 test:
-	$(GO) test -race -count=1 -timeout 10m ./...
+	$(GO) test -race -count=1 -timeout 20m ./...
 	$(GO) test -count=1 -timeout 10m -run '$(FOLDS)|$(PLANS)|$(FILES)' ./processors ./balancer ./balancer/scheduler ./sink
 	$(GO) test -count=1 -timeout 10m ./schemas ./quantile
 

@@ -104,8 +104,8 @@ func bare(s *schemas.JobSummary) *schemas.JobSummary {
 	return &b
 }
 
-// jobRows has a row for each job that runs or has a summary. A job may have both, or one alone: a summary comes after
-// the job's end, and a job is listed before its first interval ends.
+// jobRows has a row for each job that has not ended or has a summary. A job may be both, or one alone: a summary comes
+// after the job's end, and a job that waits has none.
 func jobRows(known map[schemas.JobKey]*schemas.Job, summaries []*schemas.JobSummary) []JobRow {
 	rows := map[schemas.JobKey]*JobRow{}
 	for key, j := range known {

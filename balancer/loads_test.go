@@ -65,7 +65,7 @@ func TestLoadsAreMeasuredAndSmoothed(t *testing.T) {
 
 // TestSteadyLoadsMoveNothing: the loads of jobs waver by a fifth from interval to interval. No job moves while the
 // fullest collector has a fifth of its room left, and no collector exceeds the bound. The seed is fixed: how often
-// there was room is a matter of chance.
+// there was room is a matter of chance, and so is how far the loads waver together.
 func TestSteadyLoadsMoveNothing(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 0))
 	compared := 0

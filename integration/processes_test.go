@@ -20,7 +20,7 @@ import (
 )
 
 // endPatience is how long a process may take to end at SIGTERM: the sink drains its topic for up to ten seconds.
-const endPatience = 20 * time.Second
+const endPatience = 90 * time.Second
 
 // binaries is the directory of programs that the tests build. It ends with them.
 var binaries string
@@ -222,11 +222,13 @@ func endAll(processes ...*process) {
 }
 
 // startBroker starts the embedded broker and returns it with its address.
-func (m *machine) startBroker() (*process, string) {
+func (m *machine) startBroker() (*process, string) { return m.startBrokerOn("127.0.0.1:0") }
+
+func (m *machine) startBrokerOn(listen string) (*process, string) {
 	m.t.Helper()
 	dir := m.t.TempDir()
 	ready := filepath.Join(dir, "ready")
-	p := m.add("broker", nil, "broker", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0",
+	p := m.add("broker", nil, "broker", "--data", filepath.Join(dir, "data"), "--listen", listen,
 		"--ready-file", ready)
 	p.start()
 	var address string

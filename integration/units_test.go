@@ -186,11 +186,12 @@ func TestUnits(t *testing.T) {
 	needFilters(t)
 	beside(t)
 	m := newMachine(t)
-	broker, address := m.startBroker()
+	const listen = "127.9.9.9:0" // nobody else is given a port of this address while the broker is away
+	broker, address := m.startBrokerOn(listen)
 	made := broker.make
 	broker.make = func() *exec.Cmd { // from now on
 		cmd := made()
-		cmd.Args[slices.Index(cmd.Args, "127.0.0.1:0")] = address
+		cmd.Args[slices.Index(cmd.Args, listen)] = address
 		return cmd
 	}
 	s := systemOn(t, brokers{seeds: []string{address}, prefix: "units.", replication: 1})

@@ -184,7 +184,7 @@ func TestRefusals(t *testing.T) {
 		}, "broker's certificate is valid from"},
 		"TLS to a plaintext port": {func(c *config.Config) {
 			c.Kafka.Brokers, c.Kafka.SASL = open.ListenAddrs(), config.SASL{}
-			c.Kafka.DialTimeout = 100 * time.Millisecond // the broker waits for more, without end
+			c.Kafka.DialTimeout = 3 * time.Second // the broker waits for more, without end
 		}, "kafka.tls.enabled to false"},
 		"expired client": {func(c *config.Config) {
 			certPEM, keyPEM := a.issue(time.Now().Add(-time.Minute))

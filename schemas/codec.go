@@ -160,7 +160,7 @@ func Marshal(r Record) ([]byte, error) {
 }
 
 // MarshalChecked encodes a record and fails exactly where Unmarshal of its bytes would, so that no unreadable record is
-// committed. Errors wrap ErrInvalid, errMalformed or errOversized.
+// committed. Errors wrap ErrInvalid, or say that the record is too large.
 func MarshalChecked(r Record) ([]byte, error) {
 	if err := r.Validate(); err != nil {
 		return nil, fmt.Errorf("%s: %w", nameOf(r), err)
@@ -176,7 +176,7 @@ func MarshalChecked(r Record) ([]byte, error) {
 }
 
 // Unmarshal decodes and validates a single-object value of any schema ever shipped. The result does not alias b.
-// Errors wrap ErrNotSingleObject, ErrUnknownSchema, errOversized, errMalformed or ErrInvalid.
+// Errors wrap ErrNotSingleObject, ErrUnknownSchema or ErrInvalid, or say that b is too large or malformed.
 //
 // For any bytes, it allocates at most 25 × len(b) + 1 MiB. The factor follows from the schemas: a job of a Tick or a
 // Route takes 20 times its shortest encoding. The runtime rounds allocations up by a quarter at most. Records of

@@ -95,8 +95,8 @@ func encode(w io.Writer, rows []schemas.Row, f *Footer) error {
 	return nil
 }
 
-// ReadFile reads a file of the archive, rows in file order. The error wraps errBadFile if no sink wrote the file, or if
-// it is damaged.
+// ReadFile reads a file of the archive, rows in file order. If no sink wrote the file, or if it is damaged, the
+// error says so, with the remedy.
 func ReadFile(path string) ([]schemas.Row, Footer, error) {
 	var rows []schemas.Row
 	f, err := open(path, func(r io.ReaderAt, size int64) (f Footer, err error) {

@@ -22,8 +22,8 @@ import (
 //   - what retention deleted from the topic before it was archived,
 //   - the record of an unknown schema that the chain waits at.
 //
-// It adds an empty file for each, whose footer marks it, and the sink can go on. It returns errNoGap if nothing is
-// missing.
+// It adds an empty file for each, whose footer marks it, and the sink can go on. If nothing is missing, it
+// returns an error.
 func AcceptGap(ctx context.Context, cfg config.Config, partition int32, log *slog.Logger) error {
 	topic := cfg.Prefix + schemas.TopicJobSummary
 	a := newArchive(cfg.Sink.Dir, topic, nil)

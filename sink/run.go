@@ -49,9 +49,9 @@ type sink struct {
 // seconds, and writes its drafts. It returns nil if all that it read is archived.
 //
 // Run logs once that brokers are away or that the disk is full, and waits. An error that waiting does not help ends it,
-// with the remedy: errHole, errBadFile, errOvertaken, errBeyondEnd, errTopicReplaced, errNoTopic, errNoHardLinks,
-// kafka.ErrTopics, kafka.ErrNoBrokers. Several sinks may share a directory. At a summary with an unknown schema, Run
-// waits, in that partition alone.
+// and names the remedy. Such are a hole, a damaged file, and a directory without hard links. So are a topic that is
+// gone, made anew or behind the archive, and a retention that was too short. Several sinks may share a directory.
+// At a summary with an unknown schema, Run waits, in that partition alone.
 func Run(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Metrics) error {
 	return newSink(cfg, log, metrics, nil).run(ctx)
 }

@@ -45,7 +45,8 @@ type persyst struct {
 	near   []int // of each SyncAgent: agents below it
 }
 
-// place puts one job as PerSyst's paper has it: whole at the lightest collector, or spread where that one has no room.
+// place puts one job as PerSyst's paper has it. A job of one node stays on its node while LocalMax allows it. Any other
+// is whole at the collector that best chooses, or spread where that one has no room.
 func (a *persyst) place(nodes []int32) Placement {
 	p := Placement{At: make([]int32, len(nodes))}
 	if len(nodes) == 1 && (a.LocalMax == 0 || a.locals < a.LocalMax) {

@@ -269,10 +269,18 @@ func TestSlurmFaultsSkipOneJob(t *testing.T) {
 }
 
 // TestSlurmPlansOnlyWhatIsHeld moves jobs about at random. At every plan, a job has the nodes on which it ran in all
-// answers since the interval began, and in the one before. The seed is fixed: the test counts how often it looked.
+// answers since the interval began, and in the one before. One seed is fixed: the test counts how often it looked.
 func TestSlurmPlansOnlyWhatIsHeld(t *testing.T) {
-	rnd := rand.New(rand.NewPCG(1, 0))
-	checked := 0
+	if checked := plansOnlyWhatIsHeld(t, 1); checked < 1000 {
+		t.Fatalf("only %d nodes were checked", checked)
+	}
+	plansOnlyWhatIsHeld(t, uint64(time.Now().UnixNano()))
+}
+
+func plansOnlyWhatIsHeld(t *testing.T, seed uint64) (checked int) {
+	t.Helper()
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 0))
 	for range 60 {
 		s := newStory(t)
 		owner := make([]int, 9) // of each node; 0: none
@@ -338,9 +346,7 @@ func TestSlurmPlansOnlyWhatIsHeld(t *testing.T) {
 			}
 		}
 	}
-	if checked < 1000 {
-		t.Fatalf("only %d nodes were checked", checked)
-	}
+	return checked
 }
 
 func TestLinuxNumbersOfCPUs(t *testing.T) {
