@@ -65,7 +65,7 @@ kafka-program:
 	$(GO) build -o $(KAFKA) ./integration/kafka
 
 lint: $(LINT)
-	$(LINT) run
+	$(LINT) run --allow-parallel-runners
 	@! $(LINT) fmt --diff | grep . || { echo 'not formatted: make fmt'; exit 1; }
 	$(GO) mod tidy -diff
 	cd integration/containers && $(GO) mod tidy -diff && $(GO) vet ./...
