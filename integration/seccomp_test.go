@@ -23,8 +23,8 @@ const (
 	strict  = "strict"
 )
 
-// atOnce is how many tests run at a time unless -parallel says otherwise. They wait for intervals and sessions, and
-// need little of a processor.
+// atOnce is how many tests run at a time unless -parallel says otherwise. Most wait for intervals and sessions,
+// and need little of a processor.
 const atOnce = "6"
 
 // TestMain runs the tests. With inUnit it restricts this process as systemd does, and becomes the program of its

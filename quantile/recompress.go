@@ -4,8 +4,9 @@ import "slices"
 
 // Recompress joins shares that passed Check into one summary within the budget, which merges again. Atoms stay atoms if
 // they fit. Otherwise the summary has knots only, chosen on the sum of the shares' curves as Certify chooses them. Eps
-// is the sum of the shares' errors and of that of the choice, so that brackets made of it still hold. Any order of the
-// shares gives the same bits. It is not ok where Merge is not.
+// is the sum of the shares' errors and of that of the choice, so that brackets made of it still hold. Ranks are rounded
+// outward, so the curve can miss a rank by Eps and one more. Any order of the shares gives the same bits. It is not ok
+// where Merge is not.
 //
 // Pinned by TestBracketsHoldTheTruth, which merges recompressed shares too, and TestMergeIsOrderFree.
 func Recompress(shares []Summary, budget Budget) (Summary, bool) {
