@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -20,7 +21,7 @@ func fatesOf(c schemas.ProgressCounts) int64 {
 // TestAccountsCloseWhereverRetentionCuts: every offset before the position has one fate, is open or is lost.
 func TestAccountsCloseWhereverRetentionCuts(t *testing.T) {
 	t.Parallel()
-	foldCutLogs(t, newSeed(), 500/fewer)
+	foldCutLogs(t, newSeed(), uint64(kafkatest.Cases(500, 10)))
 	if lostOpen, lostUnread := foldCutLogs(t, 1, 10); lostOpen == 0 || lostUnread == 0 { // the same in every run
 		t.Errorf("%d times open records were lost, %d times unread ones: the test proves nothing", lostOpen, lostUnread)
 	}

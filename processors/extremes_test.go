@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/quantile"
 	"github.com/weirhpc/weir/schemas"
 )
@@ -212,7 +213,7 @@ func TestTickWithoutItsLastPart(t *testing.T) {
 // TestLoadsFitIntoProgress: a Progress that could not be read again would stop its partition for ever.
 func TestLoadsFitIntoProgress(t *testing.T) {
 	f := newFeed(t, NewCollector(simCluster, 0, 1, nil))
-	const jobs, aPart = max(20_000, 100_000/fewer), 10_000
+	jobs, aPart := kafkatest.Cases(100_000, 20_000), 10_000
 	id := func(n int) string { return fmt.Sprintf("%064d", n) }
 	for n := range jobs {
 		b := batch("n1", id(n), simEpochMs, simT, 1)
@@ -863,7 +864,7 @@ func TestHostileInputsGiveValidOutputs(t *testing.T) {
 		}
 		return h
 	}
-	run(newSeed(), 2000/fewer)
+	run(newSeed(), uint64(kafkatest.Cases(2000, 40)))
 	if h := run(1, 10); h.rejects == 0 { // the same in every run
 		t.Error("no input was hostile")
 	}

@@ -13,12 +13,13 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
 )
 
 var (
 	seedFlag      = flag.Uint64("seed", 0, "of the first simulated log; 0: by the clock")
-	schedulesFlag = flag.Int("schedules", 10_000/fewer, "crash schedules to simulate for each fold")
+	schedulesFlag = flag.Int("schedules", kafkatest.Cases(10_000, 200), "crash schedules to simulate for each fold")
 )
 
 // said is everything that a partition's transactions made durable.
@@ -426,8 +427,8 @@ func foldWithoutCrashes(
 ) schemas.ProgressCounts {
 	t.Helper()
 	var counts schemas.ProgressCounts
-	for seed := range max(60, 300/fewer) { // sixty have every fate
-		r := rand.New(rand.NewPCG(uint64(seed), 7))
+	for seed := range uint64(kafkatest.Cases(300, 60)) { // sixty have every fate
+		r := rand.New(rand.NewPCG(seed, 7))
 		m := machine{newFold: newFold, add: (*account).add, log: newLog(r)}
 		addCounts(&counts, m.run(t, r, func() bool { return false }).Counts)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -20,7 +21,7 @@ func TestCrashes(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	for round := range uint64(crashRounds) {
+	for round := range uint64(kafkatest.Cases(10, 4)) {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
 			t.Parallel() // the rounds wait for the disk
 			rnd := rand.New(rand.NewPCG(seed, round))

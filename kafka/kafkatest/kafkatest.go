@@ -65,6 +65,14 @@ func Eventually(t testing.TB, what string, holds func() bool) {
 	}
 }
 
+// Cases returns how many cases a test of code without goroutines tries: all, or few where the race detector watches.
+func Cases(all, few int) int {
+	if Raced {
+		return few
+	}
+	return all
+}
+
 // Log keeps what is logged to it, as text of level debug and above. It may be read while it is written. The zero value
 // is ready.
 type Log struct {

@@ -1,5 +1,0 @@
-//go:build !race
-
-package processors
-
-const fewer = 1

@@ -1,8 +1,0 @@
-//go:build !race
-
-package sink
-
-const (
-	flipEvery   = 8
-	crashRounds = 10
-)
