@@ -1,0 +1,145 @@
+package audit
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// merger is the audit's fold of one partition of partials. It decides which shares a summary has, not what they come
+// to: the values are in the log of counters.
+type merger struct {
+	b         *Books
+	account   *Account
+	partition int32
+	position  int64 // what lies behind it is not folded by merge, and may be read
+
+	closed, closedMs, dropped int64
+	watermarks                map[int32]int64
+	windows                   map[int64]map[schemas.JobKey]*merging
+	ended                     bool
+}
+
+// merging is a window that the topic has shares of.
+type merging struct {
+	parts   map[int32]bool
+	emitted bool
+}
+
+func (m *merger) front() int64 {
+	if m.ended {
+		return ended
+	}
+	return max(m.closed, m.dropped)
+}
+
+// apply folds the next entry of the partition.
+func (m *merger) apply(e Entry) {
+	value, err := schemas.Unmarshal(e.Value)
+	folded := e.Offset < m.position
+	switch v := value.(type) {
+	case *schemas.Watermark:
+		if folded {
+			m.watermark(e, v)
+		}
+		return
+	case *schemas.JobPartial:
+		if err == nil && m.usable(e, v) {
+			m.b.found(m.partition, e, v)
+			if folded {
+				m.account.Records++
+				m.add(v)
+			}
+			return
+		}
+	}
+	if folded {
+		m.account.Records++
+		m.account.Fates.Rejected++
+	}
+}
+
+// usable reports whether merge takes a share.
+func (m *merger) usable(e Entry, p *schemas.JobPartial) bool {
+	if p.Cluster != m.b.terms.Cluster || p.Collector >= m.b.terms.Collectors ||
+		isAhead(p.IntervalStart, p.IntervalMs, e.AppendedMs) {
+		return false
+	}
+	for i := range p.Metrics {
+		c := &p.Metrics[i]
+		if c.NodeMeans < 0 || c.NodeMeans > c.Count || checkCertified(c.Count, &c.Certified) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+func (m *merger) add(p *schemas.JobPartial) {
+	if p.IntervalStart <= max(m.closed, m.dropped) {
+		m.account.Fates.Late++
+		return
+	}
+	if m.windows[p.IntervalStart] == nil {
+		m.windows[p.IntervalStart] = map[schemas.JobKey]*merging{}
+	}
+	w := window{schemas.JobKey{JobID: p.JobID, Restart: p.Restart}, p.IntervalStart}
+	at := m.windows[w.start][w.job]
+	if at == nil {
+		at = &merging{parts: map[int32]bool{}}
+		m.windows[w.start][w.job] = at
+	}
+	switch {
+	case at.parts[p.Collector]:
+		m.account.Fates.Duplicate++
+		return
+	case at.emitted:
+		m.account.Fates.Late++
+		return
+	}
+	at.parts[p.Collector] = true
+	m.account.Open++
+	if len(at.parts) >= int(p.Parts) {
+		m.emit(w, at)
+	}
+}
+
+func (m *merger) emit(w window, at *merging) {
+	at.emitted = true
+	m.account.Open -= int64(len(at.parts))
+	m.account.Fates.Summarized += int64(len(at.parts))
+	m.account.Fates.Outputs++
+	m.b.merged(w, slices.Sorted(maps.Keys(at.parts)))
+}
+
+func (m *merger) watermark(e Entry, w *schemas.Watermark) {
+	if w.Collector >= m.b.terms.Collectors || isAhead(w.IntervalStart, w.IntervalMs, e.AppendedMs) {
+		m.account.Records++
+		m.account.Fates.Rejected++
+		return
+	}
+	m.account.Fates.Ticks++
+	if old, ok := m.watermarks[w.Collector]; !ok || old < w.IntervalStart {
+		m.watermarks[w.Collector] = w.IntervalStart
+	}
+	if bound := w.IntervalStart - config.Outage*max(w.IntervalMs, m.closedMs); bound > max(m.closed, m.dropped) {
+		m.dropped = bound
+	}
+	if len(m.watermarks) == int(m.b.terms.Collectors) {
+		if least := slices.Min(slices.Collect(maps.Values(m.watermarks))); least > m.closed {
+			m.closed, m.closedMs, m.account.closed = least, w.IntervalMs, least
+		}
+	}
+	for start, jobs := range m.windows {
+		if start > max(m.closed, m.dropped) {
+			continue
+		}
+		for job, at := range jobs {
+			if !at.emitted {
+				m.emit(window{job, start}, at)
+			}
+		}
+		delete(m.windows, start)
+	}
+}

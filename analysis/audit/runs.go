@@ -1,0 +1,100 @@
+package audit
+
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// Run is one run of a node's agent. It numbers its records, so that one that vanished leaves a hole. A Gap accounts for
+// the records that the agent itself gave up.
+type Run struct {
+	Node    string `json:"node"`
+	RunID   string `json:"run_id"`
+	Records int64  `json:"records"` // acknowledged, of the audited intervals
+	Fates   Fates  `json:"fates"`
+	Open    int64  `json:"open"`
+	Gaps    int64  `json:"gap_records"` // records that Gaps account for
+	// Missing is how many numbers have neither a record nor a Gap. The last 64 intervals of the run are left out:
+	// these records may still wait in the agent, or have died with it.
+	Missing int64 `json:"missing"`
+
+	low       int64           // numbers from here on are not settled
+	words     map[int64]*word // nil before the first record
+	settled   bool            // some numbers are
+	newest    int64           // interval
+	partition int32           // of a record of that interval
+	holes     int64
+	hole      [2]int64 // numbers, among which the first hole is
+}
+
+// word is 64 numbers of a run: which have a record, and the last interval of these.
+type word struct {
+	seen  uint64
+	start int64
+}
+
+// add notes the number of a record. A number that is settled is that of a copy.
+func (r *Run) add(partition int32, h *schemas.NodeHeader) {
+	at := h.Seq >> 6
+	switch {
+	case r.words == nil:
+		r.words, r.low = map[int64]*word{}, h.Seq
+	case h.Seq < r.low && !r.settled:
+		r.low = h.Seq // partitions are read side by side, not record by record
+	case h.Seq < r.low:
+		return
+	}
+	w := r.words[at]
+	if w == nil {
+		w = &word{}
+		r.words[at] = w
+	}
+	w.seen |= 1 << (h.Seq & 63)
+	w.start = max(w.start, h.IntervalStart)
+	if r.newest < h.IntervalStart {
+		r.newest, r.partition = h.IntervalStart, partition
+		r.settle(r.newest - config.Outage*h.IntervalMs)
+	}
+}
+
+// settle counts the holes among the numbers whose records belong to intervals up to bound, and forgets these numbers.
+func (r *Run) settle(bound int64) {
+	top, seen := int64(-1), int64(0)
+	for at, w := range r.words {
+		if w.start <= bound {
+			top = max(top, at)
+		}
+	}
+	for at, w := range r.words {
+		if at <= top {
+			seen += int64(bits.OnesCount64(w.seen))
+			delete(r.words, at)
+		}
+	}
+	next := (top + 1) << 6
+	if missing := next - r.low - seen; top >= 0 && missing > 0 {
+		if r.holes == 0 {
+			r.hole = [2]int64{r.low, next - 1}
+		}
+		r.holes += missing
+	}
+	if top >= 0 {
+		r.low, r.settled = next, true
+	}
+}
+
+// close compares the holes with what Gaps account for. Only a run counts that Ticks list: others may number their
+// records as they like.
+func (r *Run) close(report *Report, topic string) {
+	if r.Fates.Summarized+r.Fates.Ended == 0 {
+		return
+	}
+	if r.Missing = max(0, r.holes-r.Gaps); r.Missing > 0 {
+		report.differ(Difference{Kind: KindRun, Topic: topic, Partition: r.partition, Text: fmt.Sprintf(
+			"run %s of node %s: %d records are neither in the log nor in a Gap, first among numbers %d to %d",
+			r.RunID, r.Node, r.Missing, r.hole[0], r.hole[1])})
+	}
+}

@@ -1,0 +1,194 @@
+package audit
+
+import (
+	"errors"
+	"maps"
+	"math"
+	"runtime"
+	"slices"
+
+	"github.com/weirhpc/weir/schemas"
+)
+
+var (
+	errForeign    = errors.New("it does not belong here")
+	errNoValues   = errors.New("there are numbers of no values")
+	errIncomplete = errors.New("there are values, but not all numbers of them")
+	errBounds     = errors.New("lo and hi must be there exactly where rank_error is above 0")
+)
+
+// atOnce is how many metrics are reduced at a time.
+var atOnce = runtime.GOMAXPROCS(0)
+
+// share is what one partition has of one job in one interval, or of the whole machine.
+type share struct {
+	partition       int32
+	offset          int64 // of the Tick
+	parts, jobNodes int32
+	nodes           map[string]bool // that Ticks list, and whether a record was taken
+	records         []*record       // ordered by node; none of the machine
+	columns         map[string]*column
+}
+
+func (s *share) reported() (n int32) {
+	for _, came := range s.nodes {
+		if came {
+			n++
+		}
+	}
+	return n
+}
+
+// column has the values of one metric.
+type column struct {
+	unit, scope string
+	values      []float64 // finite
+	invalid     int64
+	means       []nodeMean                   // of each node with a value; of the machine, of each of its jobs
+	with        map[string]bool              // of the machine: the nodes with a value
+	parts       []*column                    // of the machine: where further values are
+	reduced     []*schemas.NodeSummaryMetric // of the machine: values that only a node knows
+}
+
+type nodeMean struct {
+	node string
+	mean float64
+}
+
+func (c *column) count() int64 {
+	n := int64(len(c.values))
+	for _, p := range c.parts {
+		n += int64(len(p.values))
+	}
+	for _, m := range c.reduced {
+		n += m.Count
+	}
+	return n
+}
+
+// reduce makes a column of each metric of the CounterBatches. The least node decides on unit and scope: what has others
+// is invalid.
+func (s *share) reduce() {
+	s.columns = map[string]*column{}
+	for _, r := range s.records {
+		if r.batch == nil {
+			continue
+		}
+		for i := range r.batch.Metrics {
+			m := &r.batch.Metrics[i]
+			c := s.columns[m.Name]
+			if c == nil {
+				c = &column{unit: m.Unit, scope: m.Scope}
+				s.columns[m.Name] = c
+			}
+			if c.unit != m.Unit || c.scope != m.Scope {
+				c.invalid += int64(len(m.Values))
+				continue
+			}
+			before := len(c.values)
+			for _, v := range m.Values {
+				if math.IsNaN(v) || math.IsInf(v, 0) {
+					c.invalid++
+					continue
+				}
+				c.values = append(c.values, v+0) // -0 + 0 is 0
+			}
+			if of := c.values[before:]; len(of) > 0 {
+				c.means = append(c.means, nodeMean{r.Node, momentsOf(of).mean})
+			}
+		}
+	}
+	cut(s.columns)
+}
+
+// join adds a job's share to the machine's.
+func (s *share) join(job *share) {
+	if s.columns == nil {
+		s.columns = map[string]*column{}
+	}
+	for _, name := range slices.Sorted(maps.Keys(job.columns)) {
+		from := job.columns[name]
+		c, fits := s.column(name, from.unit, from.scope)
+		c.invalid += from.invalid
+		if !fits {
+			c.invalid += from.count()
+			continue
+		}
+		c.parts = append(c.parts, from)
+		c.means = append(c.means, from.means...)
+		for _, m := range from.means {
+			c.with[m.node] = true
+		}
+	}
+	for _, r := range job.records {
+		if r.summary == nil {
+			continue
+		}
+		for i := range r.summary.Metrics {
+			m := &r.summary.Metrics[i]
+			c, fits := s.column(m.Name, m.Unit, m.Scope)
+			c.invalid += m.Invalid
+			if !fits {
+				c.invalid += m.Count
+			} else if m.Count > 0 {
+				c.reduced = append(c.reduced, m)
+				c.means = append(c.means, nodeMean{r.Node, *m.Mean})
+				c.with[r.Node] = true
+			}
+		}
+	}
+}
+
+func (s *share) column(name, unit, scope string) (c *column, fits bool) {
+	if c = s.columns[name]; c == nil {
+		c = &column{unit: unit, scope: scope, with: map[string]bool{}}
+		s.columns[name] = c
+	}
+	return c, c.unit == unit && c.scope == scope
+}
+
+// cut leaves the metrics with the least names, as many as a record may have.
+func cut[V any](columns map[string]V) {
+	if len(columns) <= schemas.MaxMetrics {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(columns))[schemas.MaxMetrics:] {
+		delete(columns, name)
+	}
+}
+
+// known appends the values that a NodeSummary's metric stands for, each as low and as high as it may be: an element of
+// a rank lies between the nearest elements whose ranks are known. Without order statistics only its ends are known.
+func known(low, high []float64, m *schemas.NodeSummaryMetric) (l, h []float64) {
+	if len(m.Certified.Atoms) > 0 {
+		for _, a := range m.Certified.Atoms {
+			for range a.Count {
+				low, high = append(low, a.Value+0), append(high, a.Value+0)
+			}
+		}
+		return low, high
+	}
+	at := map[int64]float64{}
+	for k, v := range m.Certified.OrderStatistics {
+		at[min(max(m.Count*int64(k)/10, 1), m.Count)] = v
+	}
+	for i, k := range m.Certified.Knots {
+		if len(m.Certified.OrderStatistics) > 0 || i == 0 || i == len(m.Certified.Knots)-1 {
+			at[k.Rank] = k.Value
+		}
+	}
+	ranks := slices.Sorted(maps.Keys(at))
+	next := 0 // the first known rank at or above the element's
+	for rank := int64(1); rank <= m.Count; rank++ {
+		for next < len(ranks)-1 && ranks[next] < rank {
+			next++
+		}
+		above := at[ranks[next]]
+		below := above
+		if ranks[next] != rank && next > 0 {
+			below = at[ranks[next-1]]
+		}
+		low, high = append(low, below+0), append(high, above+0)
+	}
+	return low, high
+}
