@@ -198,7 +198,7 @@ func chains(root, topic string) (map[int32][]link, string, error) {
 
 // readLink reads the footer of a file and compares it with the file's name.
 func readLink(topic string, partition int32, start int64, path string) (Footer, error) {
-	f, err := readFooter(path)
+	f, err := ReadFooter(path)
 	if err != nil {
 		return Footer{}, err
 	}

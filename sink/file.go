@@ -106,8 +106,8 @@ func ReadFile(path string) ([]schemas.Row, Footer, error) {
 	return rows, f, err
 }
 
-// readFooter reads the footer of a file, without its rows.
-func readFooter(path string) (Footer, error) {
+// ReadFooter reads the footer of a file, without its rows. Its errors are those of ReadFile.
+func ReadFooter(path string) (Footer, error) {
 	return open(path, func(r io.ReaderAt, size int64) (Footer, error) {
 		_, f, err := decodeFooter(r, size)
 		return f, err

@@ -26,7 +26,7 @@ type Report struct {
 	FromMs      *int64       `json:"from_interval_start"` // null: from the first record on
 	ToMs        *int64       `json:"to_interval_start"`   // the last interval that all partitions have closed
 	Partitions  []*Account   `json:"partitions"`
-	Runs        []*Run       `json:"runs"`
+	Runs        []*AgentRun  `json:"runs"`
 	Summaries   Summaries    `json:"summaries"`
 	Archive     []*Chain     `json:"archive"` // empty: the archive is not seen from here, or was not asked for
 	Notes       []string     `json:"notes"`   // what could not be compared, and why
@@ -195,6 +195,10 @@ func isAhead(start, lengthMs, appendedMs int64) bool {
 type window struct {
 	job   schemas.JobKey
 	start int64
+}
+
+func windowOf(s *schemas.JobSummary) window {
+	return window{schemas.JobKey{JobID: s.JobID, Restart: s.Restart}, s.IntervalStart}
 }
 
 func (w window) mark(d Difference) Difference {

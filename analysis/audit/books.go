@@ -47,7 +47,7 @@ type Source struct {
 type Books struct {
 	terms      Terms
 	report     Report
-	runs       map[[2]string]*Run
+	runs       map[[2]string]*AgentRun
 	collectors map[int32]*collector
 	mergers    map[int32]*merger
 	topic      map[int32]*summaryFront
@@ -106,13 +106,13 @@ func (f *summaryFront) front() int64 {
 // NewBooks opens the accounts.
 func NewBooks(t Terms) *Books {
 	b := &Books{
-		terms: t, runs: map[[2]string]*Run{},
+		terms: t, runs: map[[2]string]*AgentRun{},
 		collectors: map[int32]*collector{}, mergers: map[int32]*merger{}, topic: map[int32]*summaryFront{},
 		opened: map[*Account]*Fates{}, expected: map[window]*expectation{}, actual: map[window]*found{},
 		recent: map[int64]map[schemas.JobKey]bool{}, splits: map[int64]*split{}, decided: map[window][]int32{},
 		settled: never, promised: map[shareKey]*share{}, shares: map[shareKey]foundShare{},
 	}
-	b.report.Runs, b.report.Archive = []*Run{}, []*Chain{}
+	b.report.Runs, b.report.Archive = []*AgentRun{}, []*Chain{}
 	b.report.Notes, b.report.Differences = []string{}, []Difference{}
 	for p := range t.Collectors {
 		if t.Only >= 0 && t.Only != p {
@@ -146,11 +146,11 @@ func (b *Books) account(stage string, partition int32, s Span) *Account {
 }
 
 // run returns the account of an agent's run.
-func (b *Books) run(node, runID string) *Run {
+func (b *Books) run(node, runID string) *AgentRun {
 	key := [2]string{node, runID}
 	r := b.runs[key]
 	if r == nil {
-		r = &Run{Node: node, RunID: runID}
+		r = &AgentRun{Node: node, RunID: runID}
 		b.runs[key] = r
 	}
 	return r
@@ -402,7 +402,7 @@ func (b *Books) summary(partition int32, e Entry) {
 		})
 		return
 	}
-	w := window{schemas.JobKey{JobID: s.JobID, Restart: s.Restart}, s.IntervalStart}
+	w := windowOf(s)
 	b.topic[partition].start = max(b.topic[partition].start, w.start)
 	if w.start < b.terms.From {
 		return
@@ -424,8 +424,7 @@ func (b *Books) summary(partition int32, e Entry) {
 }
 
 func (b *Books) differ(f *found, text string) {
-	w := window{schemas.JobKey{JobID: f.JobID, Restart: f.Restart}, f.IntervalStart}
-	b.report.differ(w.mark(Difference{
+	b.report.differ(windowOf(f.JobSummary).mark(Difference{
 		Kind: KindSummary, Topic: b.terms.Prefix + schemas.TopicJobSummary, Partition: f.partition, Offset: &f.offset,
 		Text: text,
 	}))

@@ -45,7 +45,7 @@ type record struct {
 	*schemas.NodeHeader
 	batch   *schemas.CounterBatch
 	summary *schemas.NodeSummary
-	run     *Run // nil: of an interval before the audited ones
+	run     *AgentRun // nil: of an interval before the audited ones
 }
 
 // front returns the interval up to which the partition is folded.

@@ -8,9 +8,9 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// Run is one run of a node's agent. It numbers its records, so that one that vanished leaves a hole. A Gap accounts for
+// AgentRun is one run of a node's agent. It numbers its records, so that one that vanished leaves a hole. A Gap accounts for
 // the records that the agent itself gave up.
-type Run struct {
+type AgentRun struct {
 	Node    string `json:"node"`
 	RunID   string `json:"run_id"`
 	Records int64  `json:"records"` // acknowledged, of the audited intervals
@@ -37,7 +37,7 @@ type word struct {
 }
 
 // add notes the number of a record. A number that is settled is that of a copy.
-func (r *Run) add(partition int32, h *schemas.NodeHeader) {
+func (r *AgentRun) add(partition int32, h *schemas.NodeHeader) {
 	at := h.Seq >> 6
 	switch {
 	case r.words == nil:
@@ -61,7 +61,7 @@ func (r *Run) add(partition int32, h *schemas.NodeHeader) {
 }
 
 // settle counts the holes among the numbers whose records belong to intervals up to bound, and forgets these numbers.
-func (r *Run) settle(bound int64) {
+func (r *AgentRun) settle(bound int64) {
 	top, seen := int64(-1), int64(0)
 	for at, w := range r.words {
 		if w.start <= bound {
@@ -88,7 +88,7 @@ func (r *Run) settle(bound int64) {
 
 // close compares the holes with what Gaps account for. Only a run counts that Ticks list: others may number their
 // records as they like.
-func (r *Run) close(report *Report, topic string) {
+func (r *AgentRun) close(report *Report, topic string) {
 	if r.Fates.Summarized+r.Fates.Ended == 0 {
 		return
 	}

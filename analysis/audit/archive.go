@@ -1,0 +1,436 @@
+package audit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink"
+)
+
+// File is one file of the archive, as its footer describes it.
+type File struct {
+	Path, Date string
+	sink.Footer
+	fault error // not nil: it cannot be read
+}
+
+// List returns the files of a topic in an archive, by partition and in the order of their positions. Users may delete
+// dates meanwhile. There may be no archive.
+func List(dir, topic string) (map[int32][]File, error) {
+	files := map[int32][]File{}
+	root := filepath.Join(dir, "summaries")
+	dates, err := os.ReadDir(root)
+	if errors.Is(err, fs.ErrNotExist) {
+		return files, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing %s: %w", root, err)
+	}
+	for _, d := range dates {
+		date, ok := strings.CutPrefix(d.Name(), "date=")
+		if !ok {
+			continue
+		}
+		names, err := os.ReadDir(filepath.Join(root, d.Name()))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("listing %s: %w", d.Name(), err)
+		}
+		for _, n := range names {
+			rest, ours := strings.CutPrefix(n.Name(), topic+"-")
+			var partition int32
+			var start int64
+			if _, err := fmt.Sscanf(rest, "%d-%d.parquet", &partition, &start); !ours || err != nil ||
+				filepath.Ext(rest) != ".parquet" {
+				continue
+			}
+			f := File{Path: filepath.Join(root, d.Name(), n.Name()), Date: date}
+			if f.Footer, f.fault = sink.ReadFooter(f.Path); errors.Is(f.fault, fs.ErrNotExist) {
+				continue
+			}
+			if f.fault == nil && (f.Topic != topic || f.Partition != partition || f.Start != start) {
+				f.fault = errName
+			}
+			if f.fault != nil {
+				f.Footer = sink.Footer{Topic: topic, Partition: partition, Start: start, Next: start}
+			}
+			files[partition] = append(files[partition], f)
+		}
+	}
+	for _, all := range files {
+		slices.SortFunc(all, func(a, b File) int { return cmp.Compare(a.Start, b.Start) })
+	}
+	return files, nil
+}
+
+var errName = errors.New("its name is not that of its footer")
+
+// Contiguous reports the holes and overlaps of a partition's files, and those that cannot be read. oldest is the oldest
+// date of the archive: what is missing of older ones, users deleted.
+func (r *Report) Contiguous(files []File, oldest string) {
+	differ := func(f *File, format string, args ...any) {
+		r.differ(Difference{
+			Kind: KindChain, Topic: f.Topic, Partition: f.Partition, Offset: &f.Start, File: f.Path,
+			Text: fmt.Sprintf(format, args...),
+		})
+	}
+	for i := range files {
+		f := &files[i]
+		if f.fault != nil {
+			differ(f, "it cannot be read: %v", f.fault)
+			if i+1 < len(files) {
+				f.Next = files[i+1].Start // its rows are lost, the chain is not
+			}
+		}
+		if i == 0 {
+			continue
+		}
+		before := &files[i-1]
+		switch {
+		case f.Start < before.Next:
+			differ(f, "it overlaps %s, which reaches to %d", before.Path, before.Next)
+		case f.Start > before.Next && f.fault == nil && (f.PreviousDate == "" || f.PreviousDate >= oldest):
+			differ(f, "a hole in the chain: offsets %d to %d are in no file", before.Next, f.Start)
+		}
+	}
+}
+
+// Rows are the rows of one file, until the topic's summaries have taken them.
+type Rows struct {
+	left map[rowKey][]*schemas.Row
+}
+
+// rowKey names a row. metric is nil in the row of a summary without metrics.
+type rowKey struct {
+	window
+	metric string
+	none   bool
+}
+
+// NewRows takes the rows of a file.
+func NewRows(rows []schemas.Row) *Rows {
+	r := &Rows{map[rowKey][]*schemas.Row{}}
+	for i := range rows {
+		key := rowKey{
+			window: window{schemas.JobKey{JobID: rows[i].JobID, Restart: rows[i].Restart}, rows[i].IntervalStart},
+			none:   rows[i].Metric == nil,
+		}
+		if rows[i].Metric != nil {
+			key.metric = *rows[i].Metric
+		}
+		r.left[key] = append(r.left[key], &rows[i])
+	}
+	return r
+}
+
+// Take removes the rows of a summary and returns how many there were, or the first that is missing or differs.
+func (r *Rows) Take(s *schemas.JobSummary) (n int64, err error) {
+	w := windowOf(s)
+	if len(s.Metrics) == 0 {
+		return r.take(rowKey{window: w, none: true}, s, &schemas.JobSummaryMetric{})
+	}
+	for i := range s.Metrics {
+		one, fault := r.take(rowKey{window: w, metric: s.Metrics[i].Name}, s, &s.Metrics[i])
+		n += one
+		err = cmp.Or(err, fault)
+	}
+	return n, err
+}
+
+func (r *Rows) take(key rowKey, s *schemas.JobSummary, m *schemas.JobSummaryMetric) (int64, error) {
+	rows := r.left[key]
+	if len(rows) == 0 {
+		return 0, fmt.Errorf("metric %s: the row is missing", m.Name)
+	}
+	if r.left[key] = rows[1:]; len(rows) == 1 {
+		delete(r.left, key)
+	}
+	if column := different(rows[0], s, m, key.none); column != "" {
+		return 1, fmt.Errorf("metric %s: column %s is not as the topic has it", m.Name, column)
+	}
+	return 1, nil
+}
+
+// different returns the first column of a row that is not what the summary has, or "".
+func different(r *schemas.Row, s *schemas.JobSummary, m *schemas.JobSummaryMetric, none bool) string {
+	numbers := [11]*float64{}
+	for k := range numbers {
+		if m.Deciles != nil {
+			numbers[k] = &(*m.Deciles)[k]
+		}
+	}
+	name, unit, scope, nodes, count, invalid := &m.Name, &m.Unit, &m.Scope, &m.Nodes, &m.Count, &m.Invalid
+	if none {
+		name, unit, scope, nodes, count, invalid = nil, nil, nil, nil, nil, nil
+	}
+	for _, c := range []struct {
+		column string
+		same   bool
+	}{
+		{"cluster", r.Cluster == s.Cluster},
+		{"interval_ms", r.IntervalMs == s.IntervalMs},
+		{"metric", equal(r.Metric, name)},
+		{"unit", equal(r.Unit, unit)},
+		{"scope", equal(r.Scope, scope)},
+		{"method", r.Method == s.Method},
+		{"parts", r.Parts == s.Parts},
+		{"parts_reported", r.PartsReported == s.PartsReported},
+		{"nodes_expected", r.NodesExpected == s.NodesExpected},
+		{"nodes_reported", r.NodesReported == s.NodesReported},
+		{"nodes", equal(r.Nodes, nodes)},
+		{"count", equal(r.Count, count)},
+		{"invalid", equal(r.Invalid, invalid)},
+		{"mean", equal(r.Mean, m.Mean)},
+		{"stddev", equal(r.Stddev, m.Stddev)},
+		{"node_stddev", equal(r.NodeStddev, m.NodeStddev)},
+		{"low_node", equal(r.LowNode, m.LowNode)},
+		{"high_node", equal(r.HighNode, m.HighNode)},
+		{"rank_error", equal(r.RankError, m.RankError)},
+		{"lo", equalList(r.Lo, m.Lo)},
+		{"hi", equalList(r.Hi, m.Hi)},
+	} {
+		if !c.same {
+			return c.column
+		}
+	}
+	for k, d := range []*float64{r.D0, r.D1, r.D2, r.D3, r.D4, r.D5, r.D6, r.D7, r.D8, r.D9, r.D10} {
+		if !equal(d, numbers[k]) {
+			return fmt.Sprintf("d%d", k)
+		}
+	}
+	return ""
+}
+
+func equal[V comparable](a, b *V) bool { return (a == nil) == (b == nil) && (a == nil || *a == *b) }
+
+func equalList(a []float64, b *[]float64) bool {
+	if b == nil {
+		return a == nil
+	}
+	return slices.Equal(a, *b)
+}
+
+// Left reports the rows that no summary of the topic has taken, with a text that says why they should not be there.
+func (r *Rows) Left(report *Report, f *File) {
+	keys := slices.SortedFunc(maps.Keys(r.left), func(a, b rowKey) int {
+		return cmp.Or(byWindow(a.window, b.window), strings.Compare(a.metric, b.metric))
+	})
+	for _, key := range keys {
+		report.differ(key.mark(Difference{
+			Kind: KindArchive, Topic: f.Topic, Partition: f.Partition, File: f.Path,
+			Text: fmt.Sprintf("metric %s: %d rows more than the topic has", key.metric, len(r.left[key])),
+		}))
+	}
+}
+
+// listArchive lists the files of the archive, if it is seen from here. A sink may link a file into a date that was
+// listed before, and another one into a later date. So a hole must be there three times.
+func (a *auditor) listArchive(ctx context.Context) (map[int32][]File, error) {
+	if a.o.Partition >= 0 {
+		return nil, nil
+	}
+	for tries := 1; ; tries++ {
+		files, err := List(a.cfg.Sink.Dir, a.cfg.Prefix+schemas.TopicJobSummary)
+		if err != nil || tries == 3 {
+			return files, err
+		}
+		var r Report
+		for _, of := range files {
+			r.Contiguous(slices.Clone(of), oldestDate(files))
+		}
+		if r.Found == 0 || !kafka.Pause(ctx, time.Second) {
+			return files, nil
+		}
+	}
+}
+
+func oldestDate(files map[int32][]File) (oldest string) {
+	for _, of := range files {
+		for i := range of {
+			if oldest == "" || of[i].Date < oldest {
+				oldest = of[i].Date
+			}
+		}
+	}
+	return oldest
+}
+
+// compareArchive compares the files with the topic, one after the other: as far as the topic holds their summaries.
+func (a *auditor) compareArchive(ctx context.Context, files map[int32][]File, r *Report) error {
+	if a.o.Partition >= 0 {
+		return nil
+	}
+	if len(files) == 0 {
+		dir, _ := filepath.Abs(a.cfg.Sink.Dir)
+		r.Notes = append(r.Notes, "the archive is not compared: there is none in "+dir)
+		return nil
+	}
+	for _, p := range slices.Sorted(maps.Keys(a.topics[schemas.TopicJobSummary].ranges)) {
+		of := files[p]
+		r.Contiguous(of, oldestDate(files))
+		if err := a.compareChain(ctx, p, of, oldestDate(files), r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compareChain compares the files of one partition with the topic.
+func (a *auditor) compareChain(ctx context.Context, p int32, files []File, oldest string, r *Report) error {
+	name := a.cfg.Prefix + schemas.TopicJobSummary
+	bounds, err := kafka.TopicBounds(ctx, a.adm, name)
+	if err != nil {
+		return err
+	}
+	c := &Chain{Partition: p, Files: int64(len(files)), End: bounds[p].To}
+	r.Archive = append(r.Archive, c)
+	if len(files) == 0 {
+		return nil
+	}
+	first, last := files[0], files[len(files)-1]
+	c.Next = last.Next
+	if last.Next > bounds[p].To || !kafka.SameTopic(last.TopicID, a.topics[schemas.TopicJobSummary].id) {
+		r.differ(Difference{
+			Kind: KindChain, Topic: name, Partition: p, Offset: &last.Next, File: last.Path,
+			Text: fmt.Sprintf("it is of another topic than the one that ends at %d", bounds[p].To),
+		})
+		return nil
+	}
+	from := max(a.topics[schemas.TopicJobSummary].ranges[p].From, bounds[p].From)
+	read := kafka.Range{From: from, To: last.Next}
+	if first.fault != nil || first.PreviousDate != "" && first.PreviousDate < oldest { // users delete old dates
+		read.From = max(from, first.Start)
+	}
+	s := openStream(ctx, a.cfg, name, p, read)
+	defer s.close()
+	l := &lookahead{s: s}
+	if err := first.uncovered(l, r); err != nil {
+		return err
+	}
+	for i := range files {
+		if err := a.compareFile(&files[i], from, l, c, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lookahead is a stream whose next record can be seen before it is taken.
+type lookahead struct {
+	s    *stream
+	e    Entry
+	full bool
+}
+
+// before returns the next record if its offset is below next.
+func (l *lookahead) before(next int64) (e Entry, ok bool, err error) {
+	if !l.full {
+		if l.e, l.full, err = l.s.next(); err != nil || !l.full {
+			return Entry{}, false, err
+		}
+	}
+	if l.e.Offset >= next {
+		return Entry{}, false, nil
+	}
+	l.full = false
+	return l.e, true, nil
+}
+
+// compareFile compares a file with the summaries of its offsets, of which the topic has those from an offset on.
+func (a *auditor) compareFile(f *File, from int64, l *lookahead, c *Chain, r *Report) error {
+	if f.Gap {
+		c.Gaps++
+	}
+	if f.Next <= from {
+		return nil
+	}
+	for { // what lies in a hole before the file, the names of files tell
+		if _, ok, err := l.before(f.Start); err != nil {
+			return err
+		} else if !ok {
+			break
+		}
+	}
+	var rows []schemas.Row
+	if f.fault == nil && !f.Gap {
+		var err error
+		if rows, _, err = sink.ReadFile(f.Path); errors.Is(err, fs.ErrNotExist) {
+			r.Notes = append(r.Notes, f.Path+" was deleted meanwhile")
+			f.fault = err
+		} else if err != nil {
+			f.fault = err
+			r.differ(Difference{
+				Kind: KindArchive, Topic: f.Topic, Partition: f.Partition, Offset: &f.Start, File: f.Path,
+				Text: fmt.Sprintf("it cannot be read: %v", err),
+			})
+		}
+	}
+	left, unreadable := NewRows(rows), int64(0)
+	for {
+		e, ok, err := l.before(f.Next)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			break
+		}
+		value, err := schemas.Unmarshal(e.Value)
+		s, is := value.(*schemas.JobSummary)
+		if err != nil || !is || s.Cluster != a.cfg.Cluster {
+			unreadable++
+			continue
+		}
+		if f.fault != nil || f.Gap {
+			continue
+		}
+		c.Summaries++
+		n, err := left.Take(s)
+		c.Rows += n
+		if err != nil {
+			r.differ(windowOf(s).mark(Difference{
+				Kind: KindArchive, Topic: f.Topic, Partition: f.Partition, Offset: &e.Offset, File: f.Path, Text: err.Error(),
+			}))
+		}
+	}
+	if f.Start < from || f.fault != nil || f.Gap {
+		return nil
+	}
+	c.Compared++
+	if left.Left(r, f); unreadable != f.UndecodableCount {
+		r.differ(Difference{
+			Kind: KindArchive, Topic: f.Topic, Partition: f.Partition, Offset: &f.Start, File: f.Path,
+			Text: fmt.Sprintf("it lists %d unreadable records, the topic has %d", f.UndecodableCount, unreadable),
+		})
+	}
+	return nil
+}
+
+// uncovered reports the summaries that lie before the first file of a chain.
+func (f *File) uncovered(l *lookahead, r *Report) error {
+	for {
+		e, ok, err := l.before(f.Start)
+		if err != nil || !ok {
+			return err
+		}
+		d := Difference{
+			Kind: KindArchive, Topic: f.Topic, Partition: f.Partition, Offset: &e.Offset,
+			Text: "the archive lacks it: it begins with " + f.Path,
+		}
+		if value, err := schemas.Unmarshal(e.Value); err == nil {
+			if s, ok := value.(*schemas.JobSummary); ok {
+				d = windowOf(s).mark(d)
+			}
+		}
+		r.differ(d)
+	}
+}

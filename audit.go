@@ -1,0 +1,152 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirhpc/weir/analysis/audit"
+)
+
+// errDiffers ends `weir audit` with status 1, after the report.
+var errDiffers = errors.New("the accounts do not close")
+
+func newAudit() *cobra.Command {
+	conf := configFlags{reads: true}
+	var asJSON bool
+	var since time.Duration
+	var partition int
+	c := &cobra.Command{
+		Use:   "audit",
+		Short: "Close the accounts: recompute from the log what was summarized and archived",
+		Long: `Closes the accounts of a running installation.
+
+It folds the log of counters anew, by code of its own, and compares:
+
+  - The fates of all records with those that Progress counts, and the numbers of each agent's records with its Gaps.
+  - Every summary with the records that it was made of. Exact numbers must be exact. A bracket must hold the true
+    decile. Split jobs too.
+  - Every row of the archive with the topic, and the chain of files. The archive must be visible in sink.dir.
+
+It audits the intervals that all topics still hold, up to the committed positions. It ends with status 1 if anything
+differs, and names where. It only reads.
+
+It holds the records of the open intervals in memory, not the log. --since bounds the time, and --partition audits one
+partition of counters without split jobs, agents and archive.`,
+		Example: `  weir audit
+  weir audit --since 1h --json --config /etc/weir/weir.yaml`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			o := audit.Options{Partition: -1, Progress: progressTo(c.ErrOrStderr(), time.Now)}
+			if c.Flags().Changed("partition") {
+				if partition < 0 || partition > math.MaxInt32 {
+					return usageError{fmt.Errorf("--partition %d is not the number of a partition", partition)}
+				}
+				o.Partition = int32(partition)
+			}
+			if c.Flags().Changed("since") {
+				if since <= 0 {
+					return usageError{fmt.Errorf("--since %v must be more than 0", since)}
+				}
+				o.Since = time.Now().Add(-since)
+			}
+			cfg, err := conf.load()
+			if err != nil {
+				return err
+			}
+			r, err := audit.Run(c.Context(), cfg, o)
+			if errors.Is(err, audit.ErrNoPartition) {
+				return usageError{err}
+			}
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				err = printJSON(c.OutOrStdout(), []*audit.Report{r})
+			} else {
+				err = printAudit(c.OutOrStdout(), r)
+			}
+			if err == nil && r.Found > 0 {
+				err = fmt.Errorf("%w: %d differences", errDiffers, r.Found)
+			}
+			return err
+		},
+	}
+	conf.add(c)
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	c.Flags().DurationVar(&since, "since", 0,
+		"audit the intervals of this last `TIME`, such as 1h (default: all that the topics hold)")
+	c.Flags().IntVar(&partition, "partition", 0, "audit partition `N` of counters alone (default: all)")
+	return c
+}
+
+// progressTo reports every five seconds how far a long audit is.
+func progressTo(w io.Writer, now func() time.Time) func(read, all, interval int64) {
+	const every = 5 * time.Second
+	last := now()
+	return func(read, all, interval int64) {
+		if at := now(); at.Sub(last) >= every {
+			last = at
+			text := ""
+			if interval > 0 {
+				text = ", up to interval " + audit.Instant(interval)
+			}
+			say(w, "weir audit: %d of %d offsets read%s", read, all, text)
+		}
+	}
+}
+
+// shownDifferences is how many differences the table shows.
+const shownDifferences = 20
+
+func printAudit(w io.Writer, r *audit.Report) error {
+	t := newTable(0)
+	from, to := "the first record", "-"
+	if r.FromMs != nil {
+		from = audit.Instant(*r.FromMs)
+	}
+	if r.ToMs != nil {
+		to = audit.Instant(*r.ToMs)
+	}
+	t.line("intervals\tfrom %s to %s", from, to)
+	t.line("\nSTAGE\tPARTITION\tPOSITION\tRECORDS\tSUMMARIZED\tLATE\tDROPPED\tDUPLICATE\tMISROUTED\tENDED\tREJECTED\tOPEN")
+	for _, a := range r.Partitions {
+		f := a.Fates
+		t.line("%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d", a.Stage, a.Partition, a.Position, a.Records,
+			f.Summarized, f.Late, f.Dropped, f.Duplicate, f.Misrouted, f.Ended, f.Rejected, a.Open)
+	}
+	if len(r.Archive) > 0 {
+		t.line("\nARCHIVE\tPARTITION\tPOSITION\tFILES\tCOMPARED\tSUMMARIES\tROWS\tGAPS\tLAG")
+	}
+	for _, c := range r.Archive {
+		t.line("sink\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d",
+			c.Partition, c.Next, c.Files, c.Compared, c.Summaries, c.Rows, c.Gaps, c.End-c.Next)
+	}
+	var records, gaps, missing int64
+	for _, run := range r.Runs {
+		records, gaps, missing = records+run.Records, gaps+run.Gaps, missing+run.Missing
+	}
+	t.line("\nagents\t%d runs: %d records acknowledged, %d given up and reported in Gaps, %d missing",
+		len(r.Runs), records, gaps, missing)
+	s := r.Summaries
+	t.line("summaries\t%d recomputed: %d NODE, %d EXACT, %d ESTIMATED with %d brackets; %d in flight",
+		s.Recomputed, s.Node, s.Exact, s.Estimated, s.Brackets, s.InFlight)
+	t.line("shares\t%d of split jobs", s.Shares)
+	for _, n := range r.Notes {
+		t.line("note\t%s", n)
+	}
+	for i := range r.Differences[:min(len(r.Differences), shownDifferences)] {
+		t.line("differs\t%s", r.Differences[i].String())
+	}
+	switch more := r.Found - shownDifferences; {
+	case r.Found == 0:
+		t.line("\nThe accounts close.")
+	case more > 0:
+		t.line("differs\tand %d more: --json lists up to 1,000", more)
+	}
+	return t.print(w)
+}
