@@ -2,6 +2,7 @@ package integration
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/weirhpc/weir/analysis/audit"
@@ -12,13 +13,25 @@ import (
 // bookkept is an installation without brokers: the logs of the topics that an audit reads, and the last Progress of
 // each partition.
 type bookkept struct {
-	t      *testing.T
-	topics map[audit.Source][]audit.Entry
-	terms  audit.Terms
+	t       *testing.T
+	topics  map[audit.Source][]audit.Entry
+	terms   audit.Terms
+	history []moment // after each record of counters
+	now     moment
 }
 
-// bookkeep lets both folds of the pipeline process the logs of counters, interval by interval.
-func bookkeep(t *testing.T, l *foldLog) *bookkept {
+// moment is how far the folds were at some time.
+type moment struct {
+	read, closed        [foldCollectors]int64
+	counts              [foldCollectors]schemas.ProgressCounts
+	merged              schemas.ProgressCounts
+	mergeClosed         int64
+	partials, summaries int64
+}
+
+// bookkeep lets both folds of the pipeline process the logs of counters, interval by interval. see says what the folds
+// get in place of a record; it may be nil.
+func bookkeep(t *testing.T, l *foldLog, see func(partition int, value []byte) []byte) *bookkept {
 	t.Helper()
 	b := &bookkept{
 		t: t, topics: map[audit.Source][]audit.Entry{},
@@ -48,11 +61,18 @@ func bookkeep(t *testing.T, l *foldLog) *bookkept {
 	for left := true; left; {
 		left = false
 		for p, log := range l.log {
-			for closed := false; read[p] < len(log) && !closed; read[p]++ {
+			for closed := false; read[p] < len(log) && !closed; {
 				r := log[read[p]]
+				read[p]++
 				e := processors.Entry{Offset: r.Offset, AppendedMs: r.Timestamp.UnixMilli(), Value: r.Value}
 				at := audit.Source{Topic: schemas.TopicCounters, Partition: int32(p)}
 				b.topics[at] = append(b.topics[at], audit.Entry(e))
+				if see != nil {
+					e.Value = see(p, e.Value)
+				}
+				if e.Value == nil {
+					continue
+				}
 				fx := folds[p].Apply(e)
 				addFates(&counts[p], fx.Counts)
 				for _, out := range fx.Outputs {
@@ -67,19 +87,61 @@ func bookkeep(t *testing.T, l *foldLog) *bookkept {
 					}
 				}
 				left, closed = true, fx.Closes
+				if b.now.read[p], b.now.counts[p], b.now.merged = int64(read[p]), counts[p], merged; fx.Closes {
+					b.now.closed[p] = *folds[p].Progress(0).Closed
+				}
+				if c := merger.Progress(0).Closed; c != nil {
+					b.now.mergeClosed = *c
+				}
+				b.now.partials = int64(len(b.topics[audit.Source{Topic: schemas.TopicPartials}]))
+				b.now.summaries = int64(len(b.topics[audit.Source{Topic: schemas.TopicJobSummary}]))
+				b.history = append(b.history, b.now)
 			}
 		}
 	}
-	for p := range folds {
+	b.end(b.now, b.now, b.now)
+	return b
+}
+
+// end makes the audit one that read the positions of merge, then those of collect, then the ends of the topics.
+func (b *bookkept) end(merge, collect, ends moment) {
+	for p := range foldCollectors {
+		at := audit.Source{Topic: schemas.TopicCounters, Partition: int32(p)}
+		b.topics[at] = b.topics[at][:collect.read[p]]
 		b.terms.Counters[int32(p)] = audit.Span{
-			Position: int64(read[p]), Opening: &schemas.ProgressCounts{}, Closing: counts[p],
+			Position: collect.read[p], Opening: &schemas.ProgressCounts{}, Closing: collect.counts[p],
 		}
 	}
 	b.terms.Merges[0] = audit.Span{
-		Position: int64(len(b.topics[audit.Source{Topic: schemas.TopicPartials}])),
-		Opening:  &schemas.ProgressCounts{}, Closing: merged,
+		Position: merge.partials, Opening: &schemas.ProgressCounts{}, Closing: merge.merged,
 	}
-	return b
+	partials, summaries := audit.Source{Topic: schemas.TopicPartials}, audit.Source{Topic: schemas.TopicJobSummary}
+	b.topics[partials], b.topics[summaries] = b.topics[partials][:ends.partials], b.topics[summaries][:ends.summaries]
+}
+
+// begin makes the audit one of topics that retention has shortened, to what was written since a moment.
+func (b *bookkept) begin(since moment) {
+	const slackMs = 10_000
+	cutTo := func(topic string, partition, offset int64) {
+		at := audit.Source{Topic: topic, Partition: int32(partition)}
+		b.topics[at] = slices.DeleteFunc(b.topics[at], func(e audit.Entry) bool { return e.Offset < offset })
+		b.terms.From = max(b.terms.From, b.topics[at][0].AppendedMs+2*slackMs)
+	}
+	cutTo(schemas.TopicPartials, 0, since.partials)
+	cutTo(schemas.TopicJobSummary, 0, since.summaries)
+	for p := range int64(foldCollectors) {
+		cutTo(schemas.TopicCounters, p, since.read[p])
+	}
+	for p := range int32(foldCollectors) {
+		s := b.terms.Counters[p]
+		i := slices.IndexFunc(b.history, func(m moment) bool { return m.closed[p] >= b.terms.From })
+		s.Opening, s.OpenedAt, s.From = &b.history[i].counts[p], b.history[i].read[p], since.read[p]
+		b.terms.Counters[p] = s
+	}
+	s := b.terms.Merges[0]
+	i := slices.IndexFunc(b.history, func(m moment) bool { return m.mergeClosed >= b.terms.From })
+	s.Opening, s.OpenedAt, s.From = &b.history[i].merged, b.history[i].partials, since.partials
+	b.terms.Merges[0] = s
 }
 
 func addFates(sum *schemas.ProgressCounts, c schemas.ProgressCounts) {
@@ -123,7 +185,7 @@ func auditedLog(t *testing.T, intervals int64) *foldLog {
 
 // TestAuditAgreesWithTheFolds: an audit of what the pipeline's folds made of a log that needs every rule is clean.
 func TestAuditAgreesWithTheFolds(t *testing.T) {
-	report, _ := bookkeep(t, auditedLog(t, 30)).audited()
+	report, _ := bookkeep(t, auditedLog(t, 30), nil).audited()
 	for _, d := range report.Differences {
 		t.Error(d)
 	}
@@ -131,5 +193,73 @@ func TestAuditAgreesWithTheFolds(t *testing.T) {
 	t.Logf("%+v, notes %q", s, report.Notes)
 	if s.Node == 0 || s.Exact == 0 || s.Estimated == 0 || s.Brackets == 0 || s.Shares == 0 || s.InFlight != 0 {
 		t.Errorf("the log did not need every kind of summary: %+v", s)
+	}
+}
+
+// TestAuditOfARunningSystem: positions and ends are read while the folds go on. What is in flight is no difference.
+func TestAuditOfARunningSystem(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 1))
+	inFlight, recomputed := int64(0), int64(0)
+	for range 40 {
+		b := bookkeep(t, auditedLog(t, 6), nil)
+		at := []int{r.IntN(len(b.history)), r.IntN(len(b.history)), r.IntN(len(b.history))}
+		slices.Sort(at)
+		if r.IntN(2) == 0 { // soon after each other, as they are read
+			at[1], at[2] = min(at[0]+r.IntN(20), at[1]), min(at[0]+20+r.IntN(20), at[2])
+		}
+		b.end(b.history[at[0]], b.history[at[1]], b.history[at[2]])
+		report, _ := b.audited()
+		for _, d := range report.Differences {
+			t.Error(at, d)
+		}
+		inFlight, recomputed = inFlight+report.Summaries.InFlight, recomputed+report.Summaries.Recomputed
+	}
+	if inFlight == 0 || recomputed == 0 {
+		t.Errorf("%d summaries were in flight, %d recomputed: the runs prove nothing about them", inFlight, recomputed)
+	}
+}
+
+// TestAuditBeginsAnywhere: retention has deleted the beginning of every topic. The audit is of the intervals that all
+// topics hold whole, and compares the fates from a Progress within them on.
+func TestAuditBeginsAnywhere(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 1))
+	for range 10 {
+		b := bookkeep(t, auditedLog(t, 45), nil)
+		b.begin(b.history[r.IntN(len(b.history)/3)])
+		report, _ := b.audited()
+		for _, d := range report.Differences {
+			t.Error(d)
+		}
+		if report.Summaries.Recomputed == 0 || report.Summaries.Estimated == 0 {
+			t.Errorf("nothing was recomputed from %d on", b.terms.From)
+		}
+		for _, a := range report.Partitions {
+			if a.Compared == nil || a.Compared.Summarized == 0 {
+				t.Errorf("the fates of %s %d were not compared", a.Stage, a.Partition)
+			}
+		}
+	}
+}
+
+// TestAuditHoldsOpenIntervals: what an audit holds in memory does not grow with the log.
+func TestAuditHoldsOpenIntervals(t *testing.T) {
+	_, short := bookkeep(t, auditedLog(t, 80), nil).audited()
+	_, long := bookkeep(t, auditedLog(t, 240), nil).audited()
+	t.Logf("%d things in 80 intervals, %d in 240", short, long)
+	if long > short+short/10 {
+		t.Errorf("an audit of 80 intervals held %d records, shares and summaries; one of 240 held %d", short, long)
+	}
+}
+
+// TestAuditOfOnePartition: an audit of one partition compares its fates and its whole jobs, and nothing of others.
+func TestAuditOfOnePartition(t *testing.T) {
+	b := bookkeep(t, auditedLog(t, 80), nil)
+	b.terms.Only = 1
+	report, held := b.audited()
+	for _, d := range report.Differences {
+		t.Error(d)
+	}
+	if report.Summaries.Exact == 0 || report.Summaries.Shares != 0 || len(report.Partitions) != 1 || held > 700 {
+		t.Errorf("%+v, %d held, %d partitions", report.Summaries, held, len(report.Partitions))
 	}
 }
