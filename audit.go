@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirhpc/weir/analysis/audit"
+	"github.com/weirhpc/weir/config"
 )
 
 // errDiffers ends `weir audit` with status 1, after the report.
@@ -58,22 +59,7 @@ partition of counters without split jobs, agents and archive.`,
 			if err != nil {
 				return err
 			}
-			r, err := audit.Run(c.Context(), cfg, o)
-			if errors.Is(err, audit.ErrNoPartition) {
-				return usageError{err}
-			}
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				err = printJSON(c.OutOrStdout(), []*audit.Report{r})
-			} else {
-				err = printAudit(c.OutOrStdout(), r)
-			}
-			if err == nil && r.Found > 0 {
-				err = fmt.Errorf("%w: %d differences", errDiffers, r.Found)
-			}
-			return err
+			return runAudit(c, cfg, o, asJSON)
 		},
 	}
 	conf.add(c)
@@ -82,6 +68,24 @@ partition of counters without split jobs, agents and archive.`,
 		"audit the intervals of this last `TIME`, such as 1h (default: all that the topics hold)")
 	c.Flags().IntVar(&partition, "partition", 0, "audit partition `N` of counters alone (default: all)")
 	return c
+}
+
+func runAudit(c *cobra.Command, cfg config.Config, o audit.Options, asJSON bool) error {
+	r, err := audit.Run(c.Context(), cfg, o)
+	switch {
+	case errors.Is(err, audit.ErrNoPartition):
+		return usageError{err}
+	case err != nil:
+		return err
+	case asJSON:
+		err = printJSON(c.OutOrStdout(), []*audit.Report{r})
+	default:
+		err = printAudit(c.OutOrStdout(), r)
+	}
+	if err == nil && r.Found > 0 {
+		err = fmt.Errorf("%w: %d differences", errDiffers, r.Found)
+	}
+	return err
 }
 
 // progressTo reports every five seconds how far a long audit is.
@@ -113,7 +117,8 @@ func printAudit(w io.Writer, r *audit.Report) error {
 		to = audit.Instant(*r.ToMs)
 	}
 	t.line("intervals\tfrom %s to %s", from, to)
-	t.line("\nSTAGE\tPARTITION\tPOSITION\tRECORDS\tSUMMARIZED\tLATE\tDROPPED\tDUPLICATE\tMISROUTED\tENDED\tREJECTED\tOPEN")
+	t.line("\nSTAGE\tPARTITION\tPOSITION\tRECORDS\tSUMMARIZED\tLATE\tDROPPED\tDUPLICATE\tMISROUTED\tENDED\t" +
+		"REJECTED\tOPEN")
 	for _, a := range r.Partitions {
 		f := a.Fates
 		t.line("%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d", a.Stage, a.Partition, a.Position, a.Records,

@@ -274,7 +274,10 @@ func TestAuditFindsErrors(t *testing.T) {
 				b.drop(schemas.TopicPartials, o)
 				return o
 			},
-			want: []string{"weir.counters-1 at ", "job split/0" + at + "it was folded, and topic partials lacks its share"},
+			want: []string{
+				"weir.counters-1 at ",
+				"job split/0" + at + "it was folded, and topic partials lacks its share",
+			},
 		},
 		"share doubled": {
 			change: func(b *bookkept) int64 {

@@ -4,21 +4,28 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"math"
 	"os"
 	"os/exec"
-	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress/zstd"
+
 	"github.com/weirhpc/weir/analysis/audit"
 	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink"
 )
 
 // audit runs `weir audit` as a user does, and returns its report and exit status.
 func (m *machine) audit(file string, more ...string) (*audit.Report, int) {
 	m.t.Helper()
-	cmd := exec.CommandContext(m.t.Context(), m.binary, append([]string{"audit", "--json", "--config", file}, more...)...)
+	args := append([]string{"audit", "--json", "--config", file}, more...)
+	cmd := exec.CommandContext(m.t.Context(), m.binary, args...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()
@@ -38,8 +45,8 @@ func (m *machine) audit(file string, more ...string) (*audit.Report, int) {
 	return r, cmd.ProcessState.ExitCode()
 }
 
-// TestAuditWhileKilled audits a system again and again, while its services are killed, stopped and fenced, and once more
-// after its end. The accounts close each time. Then a file of the archive is taken away, and they do not.
+// TestAuditWhileKilled audits a system again and again, while its services are killed, stopped and fenced. It audits
+// once more after their end. The accounts close each time. Then a file of the archive is spoiled, and they do not.
 func TestAuditWhileKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("AUDIT OF A KILLED SYSTEM SKIPPED: -short was given")
@@ -87,18 +94,92 @@ func TestAuditWhileKilled(t *testing.T) {
 	if r.Summaries.Node == 0 || r.Summaries.Exact == 0 || r.Summaries.Brackets == 0 || r.Archive[0].Rows == 0 {
 		t.Errorf("the system did not need every kind of summary: %+v", r.Summaries)
 	}
+	s.expectArchiveErrors(m, file)
+	endAll(embedded...)
+}
+
+// expectArchiveErrors spoils a file of the archive in one way after the other. Each audit names it.
+func (s *system) expectArchiveErrors(m *machine, config string) {
+	s.t.Helper()
 	files, err := audit.List(s.cfg.Sink.Dir, s.cfg.Prefix+schemas.TopicJobSummary)
 	if err != nil || len(files[0]) == 0 {
-		t.Fatalf("%d files, %v", len(files[0]), err)
+		s.t.Fatalf("%d files, %v", len(files[0]), err)
 	}
-	gone := files[0][0]
-	if err := os.Rename(gone.Path, filepath.Join(t.TempDir(), "away")); err != nil {
+	path := files[0][0].Path
+	rows, footer, err := sink.ReadFile(path)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	moved := slices.Clone(rows)
+	i := slices.IndexFunc(rows, func(r schemas.Row) bool { return r.D5 != nil })
+	moved[i].D5 = new(math.Nextafter(*moved[i].D5, math.Inf(1)))
+	for name, c := range map[string]struct {
+		spoil func()
+		want  string
+	}{
+		"row missing": {func() { rewrite(s.t, path, rows[1:], footer) }, ": the row is missing"},
+		"row doubled": {
+			func() { rewrite(s.t, path, append(slices.Clone(rows), rows[0]), footer) },
+			"rows more than the topic has",
+		},
+		"decile moved": {func() { rewrite(s.t, path, moved, footer) }, ": column d5 is not as the topic has it"},
+		"torn": {
+			func() {
+				if err := os.WriteFile(path, whole[:len(whole)/2], 0o644); err != nil {
+					s.t.Fatal(err)
+				}
+			}, "it cannot be read: ",
+		},
+	} {
+		c.spoil()
+		r, status := m.audit(config)
+		if status != 1 || r == nil || r.Found != 1 || r.Differences[0].File != path ||
+			!strings.Contains(r.Differences[0].Text, c.want) {
+			s.t.Errorf("%s: status %d, %+v", name, status, r)
+		}
+	}
+	if err := os.WriteFile(path, whole, 0o644); err != nil {
+		s.t.Fatal(err)
+	}
+	if r, status := m.audit(config); status != 0 {
+		s.t.Errorf("with the file as it was: status %d, %+v", status, r)
+	}
+}
+
+// rewrite writes a file of the archive with other rows, and a footer that fits them.
+func rewrite(t *testing.T, path string, rows []schemas.Row, f sink.Footer) {
+	t.Helper()
+	old, err := os.ReadFile(path)
+	if err != nil {
 		t.Fatal(err)
 	}
-	r, status = m.audit(file)
-	if len(files[0]) > 1 && (status != 1 || r == nil || r.Found == 0 ||
-		!strings.Contains(r.Differences[0].String(), "job-summary-0 at 0: job ")) {
-		t.Errorf("without %s: status %d, %+v", gone.Path, status, r)
+	p, err := parquet.OpenFile(bytes.NewReader(old), int64(len(old)))
+	if err != nil {
+		t.Fatal(err)
 	}
-	endAll(embedded...)
+	options := []parquet.WriterOption{parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest})}
+	for _, kv := range p.Metadata().KeyValueMetadata {
+		if kv.Key == "weir.rows" {
+			kv.Value = strconv.Itoa(len(rows))
+		}
+		options = append(options, parquet.KeyValueMetadata(kv.Key, kv.Value))
+	}
+	var b bytes.Buffer
+	w := parquet.NewGenericWriter[schemas.Row](&b, options...)
+	if _, err := w.Write(rows); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, got, err := sink.ReadFile(path); err != nil || got.Start != f.Start {
+		t.Fatalf("%+v, %v", got, err)
+	}
 }

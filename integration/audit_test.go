@@ -244,10 +244,10 @@ func TestAuditBeginsAnywhere(t *testing.T) {
 // TestAuditHoldsOpenIntervals: what an audit holds in memory does not grow with the log.
 func TestAuditHoldsOpenIntervals(t *testing.T) {
 	_, short := bookkeep(t, auditedLog(t, 80), nil).audited()
-	_, long := bookkeep(t, auditedLog(t, 240), nil).audited()
-	t.Logf("%d things in 80 intervals, %d in 240", short, long)
+	_, long := bookkeep(t, auditedLog(t, 160), nil).audited()
+	t.Logf("%d things in 80 intervals, %d in 160", short, long)
 	if long > short+short/10 {
-		t.Errorf("an audit of 80 intervals held %d records, shares and summaries; one of 240 held %d", short, long)
+		t.Errorf("an audit of 80 intervals held %d records, shares and summaries; one of 160 held %d", short, long)
 	}
 }
 

@@ -73,16 +73,22 @@ func List(dir, topic string) (map[int32][]File, error) {
 	return files, nil
 }
 
+func (f *File) difference(offset *int64, format string, args ...any) Difference {
+	return Difference{
+		Kind: KindArchive, Topic: f.Topic, Partition: f.Partition, Offset: offset, File: f.Path,
+		Text: fmt.Sprintf(format, args...),
+	}
+}
+
 var errName = errors.New("its name is not that of its footer")
 
 // Contiguous reports the holes and overlaps of a partition's files, and those that cannot be read. oldest is the oldest
 // date of the archive: what is missing of older ones, users deleted.
 func (r *Report) Contiguous(files []File, oldest string) {
 	differ := func(f *File, format string, args ...any) {
-		r.differ(Difference{
-			Kind: KindChain, Topic: f.Topic, Partition: f.Partition, Offset: &f.Start, File: f.Path,
-			Text: fmt.Sprintf(format, args...),
-		})
+		d := f.difference(&f.Start, format, args...)
+		d.Kind = KindChain
+		r.differ(d)
 	}
 	for i := range files {
 		f := &files[i]
@@ -226,10 +232,8 @@ func (r *Rows) Left(report *Report, f *File) {
 		return cmp.Or(byWindow(a.window, b.window), strings.Compare(a.metric, b.metric))
 	})
 	for _, key := range keys {
-		report.differ(key.mark(Difference{
-			Kind: KindArchive, Topic: f.Topic, Partition: f.Partition, File: f.Path,
-			Text: fmt.Sprintf("metric %s: %d rows more than the topic has", key.metric, len(r.left[key])),
-		}))
+		report.differ(key.mark(f.difference(nil, "metric %s: %d rows more than the topic has",
+			key.metric, len(r.left[key]))))
 	}
 }
 
@@ -314,7 +318,7 @@ func (a *auditor) compareChain(ctx context.Context, p int32, files []File, oldes
 	s := openStream(ctx, a.cfg, name, p, read)
 	defer s.close()
 	l := &lookahead{s: s}
-	if err := first.uncovered(l, r); err != nil {
+	if err := first.uncovered(l, a.cfg.Cluster, r); err != nil {
 		return err
 	}
 	for i := range files {
@@ -346,6 +350,15 @@ func (l *lookahead) before(next int64) (e Entry, ok bool, err error) {
 	return l.e, true, nil
 }
 
+// skip passes the records before an offset.
+func (l *lookahead) skip(to int64) error {
+	for {
+		if _, ok, err := l.before(to); err != nil || !ok {
+			return err
+		}
+	}
+}
+
 // compareFile compares a file with the summaries of its offsets, of which the topic has those from an offset on.
 func (a *auditor) compareFile(f *File, from int64, l *lookahead, c *Chain, r *Report) error {
 	if f.Gap {
@@ -354,28 +367,11 @@ func (a *auditor) compareFile(f *File, from int64, l *lookahead, c *Chain, r *Re
 	if f.Next <= from {
 		return nil
 	}
-	for { // what lies in a hole before the file, the names of files tell
-		if _, ok, err := l.before(f.Start); err != nil {
-			return err
-		} else if !ok {
-			break
-		}
+	if err := l.skip(f.Start); err != nil { // what lies in a hole before the file, the names of files tell
+		return err
 	}
-	var rows []schemas.Row
-	if f.fault == nil && !f.Gap {
-		var err error
-		if rows, _, err = sink.ReadFile(f.Path); errors.Is(err, fs.ErrNotExist) {
-			r.Notes = append(r.Notes, f.Path+" was deleted meanwhile")
-			f.fault = err
-		} else if err != nil {
-			f.fault = err
-			r.differ(Difference{
-				Kind: KindArchive, Topic: f.Topic, Partition: f.Partition, Offset: &f.Start, File: f.Path,
-				Text: fmt.Sprintf("it cannot be read: %v", err),
-			})
-		}
-	}
-	left, unreadable := NewRows(rows), int64(0)
+	rows, readable := f.rows(r)
+	unreadable := int64(0)
 	for {
 		e, ok, err := l.before(f.Next)
 		if err != nil {
@@ -384,52 +380,63 @@ func (a *auditor) compareFile(f *File, from int64, l *lookahead, c *Chain, r *Re
 		if !ok {
 			break
 		}
-		value, err := schemas.Unmarshal(e.Value)
-		s, is := value.(*schemas.JobSummary)
-		if err != nil || !is || s.Cluster != a.cfg.Cluster {
+		switch s := summaryOf(e, a.cfg.Cluster); {
+		case s == nil:
 			unreadable++
-			continue
-		}
-		if f.fault != nil || f.Gap {
-			continue
-		}
-		c.Summaries++
-		n, err := left.Take(s)
-		c.Rows += n
-		if err != nil {
-			r.differ(windowOf(s).mark(Difference{
-				Kind: KindArchive, Topic: f.Topic, Partition: f.Partition, Offset: &e.Offset, File: f.Path, Text: err.Error(),
-			}))
+		case readable:
+			c.Summaries++
+			n, fault := rows.Take(s)
+			if c.Rows += n; fault != nil {
+				r.differ(windowOf(s).mark(f.difference(&e.Offset, "%v", fault)))
+			}
 		}
 	}
-	if f.Start < from || f.fault != nil || f.Gap {
+	if f.Start < from || !readable {
 		return nil
 	}
 	c.Compared++
-	if left.Left(r, f); unreadable != f.UndecodableCount {
-		r.differ(Difference{
-			Kind: KindArchive, Topic: f.Topic, Partition: f.Partition, Offset: &f.Start, File: f.Path,
-			Text: fmt.Sprintf("it lists %d unreadable records, the topic has %d", f.UndecodableCount, unreadable),
-		})
+	if rows.Left(r, f); unreadable != f.UndecodableCount {
+		r.differ(f.difference(&f.Start, "it lists %d unreadable records, the topic has %d",
+			f.UndecodableCount, unreadable))
 	}
 	return nil
 }
 
+// summaryOf returns the summary of this cluster that a record is, or nil.
+func summaryOf(e Entry, cluster string) *schemas.JobSummary {
+	value, err := schemas.Unmarshal(e.Value)
+	s, ok := value.(*schemas.JobSummary)
+	if err != nil || !ok || s.Cluster != cluster {
+		return nil
+	}
+	return s
+}
+
+// rows reads the rows of a file. They are not readable if the file stands for a gap, is damaged or was deleted.
+func (f *File) rows(r *Report) (rows *Rows, readable bool) {
+	if f.fault != nil || f.Gap {
+		return nil, false
+	}
+	all, _, err := sink.ReadFile(f.Path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		r.Notes = append(r.Notes, f.Path+" was deleted meanwhile")
+	case err != nil:
+		r.differ(f.difference(&f.Start, "it cannot be read: %v", err))
+	}
+	return NewRows(all), err == nil
+}
+
 // uncovered reports the summaries that lie before the first file of a chain.
-func (f *File) uncovered(l *lookahead, r *Report) error {
+func (f *File) uncovered(l *lookahead, cluster string, r *Report) error {
 	for {
 		e, ok, err := l.before(f.Start)
 		if err != nil || !ok {
 			return err
 		}
-		d := Difference{
-			Kind: KindArchive, Topic: f.Topic, Partition: f.Partition, Offset: &e.Offset,
-			Text: "the archive lacks it: it begins with " + f.Path,
-		}
-		if value, err := schemas.Unmarshal(e.Value); err == nil {
-			if s, ok := value.(*schemas.JobSummary); ok {
-				d = windowOf(s).mark(d)
-			}
+		d := f.difference(&e.Offset, "the archive lacks it, and begins behind it")
+		if s := summaryOf(e, cluster); s != nil {
+			d = windowOf(s).mark(d)
 		}
 		r.differ(d)
 	}

@@ -130,7 +130,8 @@ func NewBooks(t Terms) *Books {
 		}
 		b.mergers[p] = &merger{
 			b: b, partition: p, position: t.Merges[p].Position, account: b.account("merge", p, t.Merges[p]),
-			closed: never, dropped: never, watermarks: map[int32]int64{}, windows: map[int64]map[schemas.JobKey]*merging{},
+			closed: never, dropped: never, watermarks: map[int32]int64{},
+			windows: map[int64]map[schemas.JobKey]*merging{},
 		}
 	}
 	for p := range t.Summaries {
@@ -445,8 +446,8 @@ func (b *Books) compare(e *expectation, f *found) {
 	b.recent[e.start][e.job] = true
 }
 
-// Held returns how many records, shares and summaries are in memory: those of open intervals, and those that one topic
-// has and another one not yet.
+// Held returns how many records, shares and summaries are in memory. They are of open intervals, or one topic has them
+// and another one not yet.
 func (b *Books) Held() int {
 	n := len(b.expected) + len(b.actual) + len(b.decided) + len(b.promised) + len(b.shares)
 	for _, c := range b.collectors {

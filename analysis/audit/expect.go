@@ -234,8 +234,8 @@ func (e *expectation) compareReduced(s *schemas.JobSummary) error {
 	return nil
 }
 
-// compareMethod compares the method with how the summary came about. Whether the shares of a merge named all their
-// values is not in the log of counters: such a summary is held to exact deciles if it is EXACT.
+// compareMethod compares the method with how the summary came about. The log of counters does not tell whether the
+// shares of a merge named all their values. So a merge may be EXACT, and then its deciles must be exact.
 func (e *expectation) compareMethod(s *schemas.JobSummary) error {
 	want := schemas.MethodExact
 	switch {

@@ -186,8 +186,18 @@ func (a *auditor) first(ctx context.Context, topic string, p int32, r kafka.Rang
 	return s.next()
 }
 
-// spans reads the positions of collect or merge, and the fates that were counted.
-func (a *auditor) spans(ctx context.Context, input, positions string) (map[int32]Span, error) {
+// spans reads the positions of collect or merge, and the fates that were counted. Compaction may move the begin of the
+// positions' topic while it is read.
+func (a *auditor) spans(ctx context.Context, input, positions string) (spans map[int32]Span, err error) {
+	for tries := 1; ; tries++ {
+		spans, err = a.readSpans(ctx, input, positions)
+		if !errors.Is(err, kerr.OffsetOutOfRange) || tries == 5 || !kafka.Pause(ctx, time.Second) {
+			return spans, err
+		}
+	}
+}
+
+func (a *auditor) readSpans(ctx context.Context, input, positions string) (map[int32]Span, error) {
 	t := a.topics[input]
 	spans := make(map[int32]Span, len(t.ranges))
 	for p, r := range t.ranges {
@@ -346,6 +356,6 @@ func (s *stream) next() (e Entry, ok bool, err error) {
 // close ends the stream, and waits until it has ended.
 func (s *stream) close() {
 	s.cancel()
-	for range s.entries { //nolint:revive // until it is closed
+	for range s.entries { // it is closed at the end
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// AgentRun is one run of a node's agent. It numbers its records, so that one that vanished leaves a hole. A Gap accounts for
-// the records that the agent itself gave up.
+// AgentRun is one run of a node's agent. It numbers its records, so that one that vanished leaves a hole. A Gap
+// accounts for the records that the agent itself gave up.
 type AgentRun struct {
 	Node    string `json:"node"`
 	RunID   string `json:"run_id"`

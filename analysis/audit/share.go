@@ -157,8 +157,8 @@ func cut[V any](columns map[string]V) {
 	}
 }
 
-// known appends the values that a NodeSummary's metric stands for, each as low and as high as it may be: an element of
-// a rank lies between the nearest elements whose ranks are known. Without order statistics only its ends are known.
+// known appends the values that a NodeSummary's metric stands for, each as low and as high as it may be. An element
+// lies between the nearest elements whose ranks are known. Without order statistics only the ends are known.
 func known(low, high []float64, m *schemas.NodeSummaryMetric) (l, h []float64) {
 	if len(m.Certified.Atoms) > 0 {
 		for _, a := range m.Certified.Atoms {
