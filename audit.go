@@ -83,7 +83,7 @@ func runAudit(c *cobra.Command, cfg config.Config, o audit.Options, asJSON bool)
 		err = printAudit(c.OutOrStdout(), r)
 	}
 	if err == nil && r.Found > 0 {
-		err = fmt.Errorf("%w: %d differences", errDiffers, r.Found)
+		err = fmt.Errorf("%w: differences: %d", errDiffers, r.Found)
 	}
 	return err
 }

@@ -1,6 +1,6 @@
 // Package audit closes the accounts of a live installation. It folds the log of counters anew, by the rules of
-// docs/design.md. It compares the results with what the services committed: fates of records, summaries, shares of split
-// jobs, and rows of the archive.
+// docs/design.md. It compares the results with what the services committed: fates of records, summaries, shares of
+// split jobs, and rows of the archive.
 //
 // It shares no code with package processors, so that it does not repeat a mistake of the folds. Deciles are read from
 // sorted values. Package schemas decides what a record is, and quantile.Summary.Check whether a summary contradicts

@@ -1,0 +1,58 @@
+package audit
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/weirhpc/weir/schemas"
+)
+
+// BenchmarkInterval folds an interval of one partition: 256 nodes with 48 CPUs and 40 metrics, in one job.
+func BenchmarkInterval(b *testing.B) {
+	const nodes, cpus, metrics = 256, 48, 40
+	r := rand.New(rand.NewPCG(1, 1))
+	var names []string
+	var log [][]byte
+	put := func(rec schemas.Record) {
+		value, err := schemas.Marshal(rec)
+		if err != nil {
+			b.Fatal(err)
+		}
+		log = append(log, value)
+	}
+	for n := range nodes {
+		batch := &schemas.CounterBatch{NodeHeader: schemas.NodeHeader{
+			Cluster: "c", Node: fmt.Sprintf("n%04d", n), JobID: "1", IntervalStart: 10_000, IntervalMs: 10_000,
+		}}
+		names = append(names, batch.Node)
+		for c := range int32(cpus) {
+			batch.Cpus = append(batch.Cpus, c)
+		}
+		for m := range metrics {
+			values := make([]float64, cpus)
+			for i := range values {
+				values[i] = r.NormFloat64()
+			}
+			batch.Metrics = append(batch.Metrics, schemas.CounterBatchMetric{
+				Name: fmt.Sprintf("m%02d", m), Unit: "1", Scope: schemas.ScopeCore, Values: values,
+			})
+		}
+		put(batch)
+	}
+	put(&schemas.Tick{IntervalStart: 10_000, IntervalMs: 10_000, Jobs: []schemas.TickJob{
+		{JobID: "1", Parts: 1, JobNodes: nodes, Nodes: names},
+	}})
+	for b.Loop() {
+		books := NewBooks(Terms{Cluster: "c", Collectors: 1, From: Beginning, Only: -1})
+		at := Source{schemas.TopicCounters, 0}
+		for o, value := range log {
+			books.Add(at, Entry{int64(o), 20_000, value})
+		}
+		books.End(at)
+		if len(books.expected) != 1 {
+			b.Fatal(books.expected)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/(nodes*cpus*metrics), "ns/value")
+}
