@@ -37,7 +37,8 @@ func TestKill(t *testing.T) {
 	m := newMachine(t)
 	at, embedded := m.findBrokers()
 	s := systemOn(t, at)
-	services := m.addServices(s.configFile())
+	file := s.configFile()
+	services := m.addServices(file)
 	for _, p := range services {
 		p.start()
 	}
@@ -53,6 +54,9 @@ func TestKill(t *testing.T) {
 	s.replays.Store(heard.replayed)
 	s.judge()
 	s.judgeTicks()
+	if r, status := m.audit(file); status != 0 {
+		t.Errorf("audit ends with status %d: %+v", status, r)
+	}
 	endAll(embedded...)
 
 	t.Logf("seed %d: %v; %v", seed, done, heard)

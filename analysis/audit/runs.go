@@ -22,6 +22,7 @@ type AgentRun struct {
 	Missing int64 `json:"missing"`
 
 	low       int64           // numbers from here on are not settled
+	last      int64           // number that was read
 	words     map[int64]*word // nil before the first record
 	settled   bool            // some numbers are
 	newest    int64           // interval
@@ -36,17 +37,25 @@ type word struct {
 	start int64
 }
 
-// add notes the number of a record. A number that is settled is that of a copy.
+// mostApart bounds how far two numbers of a run can be apart that are read after each other. An agent forms far fewer
+// records in all the intervals that it keeps.
+const mostApart = 1 << 20
+
+// add notes the number of a record. A number that is settled is that of a copy. One that is far from the last one is no
+// number of this run, whoever wrote it.
 func (r *AgentRun) add(partition int32, h *schemas.NodeHeader) {
 	at := h.Seq >> 6
 	switch {
 	case r.words == nil:
-		r.words, r.low = map[int64]*word{}, h.Seq
+		r.words, r.low, r.last = map[int64]*word{}, h.Seq, h.Seq
+	case h.Seq < r.last-mostApart, h.Seq-mostApart > r.last:
+		return
 	case h.Seq < r.low && !r.settled:
 		r.low = h.Seq // partitions are read side by side, not record by record
 	case h.Seq < r.low:
 		return
 	}
+	r.last = h.Seq
 	w := r.words[at]
 	if w == nil {
 		w = &word{}

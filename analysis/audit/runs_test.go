@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ func TestAgentRuns(t *testing.T) {
 	for name, c := range map[string]struct {
 		lost    []int64 // numbers without a record
 		copies  []int64 // numbers whose record is there again at the end
+		strange []int64 // numbers of further records, in the middle
 		gaps    int64
 		swap    bool // records of odd numbers come 10 records later
 		missing int64
@@ -25,6 +27,7 @@ func TestAgentRuns(t *testing.T) {
 		"more lost than in a Gap":  {lost: span(100, 120), gaps: 19, missing: 1},
 		"lost, and another copied": {lost: []int64{70}, copies: []int64{71, 72}, missing: 1},
 		"of the last 64 intervals": {lost: span(450, 490)},
+		"numbers of a stranger":    {strange: []int64{math.MaxInt64, 1 << 40}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			lost := map[int64]bool{}
@@ -38,6 +41,11 @@ func TestAgentRuns(t *testing.T) {
 				}
 			}
 			for seq := int64(1); seq <= 520; seq++ {
+				for _, strange := range c.strange {
+					if seq == 250 {
+						r.add(3, &schemas.NodeHeader{Seq: strange, IntervalStart: seq * 1000, IntervalMs: 1000})
+					}
+				}
 				switch {
 				case !c.swap:
 					put(seq)
