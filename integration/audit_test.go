@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/weirhpc/weir/analysis/audit"
 	"github.com/weirhpc/weir/processors"
 	"github.com/weirhpc/weir/schemas"
@@ -30,8 +32,8 @@ type moment struct {
 }
 
 // bookkeep lets both folds of the pipeline process the logs of counters, interval by interval. see says what the folds
-// get in place of a record; it may be nil.
-func bookkeep(t *testing.T, l *foldLog, see func(partition int, value []byte) []byte) *bookkept {
+// get in place of a record; it may be nil. A partition that lags is folded behind all others.
+func bookkeep(t *testing.T, l *foldLog, see func(partition int, value []byte) []byte, lags ...int) *bookkept {
 	t.Helper()
 	b := &bookkept{
 		t: t, topics: map[audit.Source][]audit.Entry{},
@@ -58,9 +60,13 @@ func bookkeep(t *testing.T, l *foldLog, see func(partition int, value []byte) []
 	for p := range folds {
 		folds[p] = processors.NewCollector(foldCluster, int32(p), foldCollectors, nil)
 	}
-	for left := true; left; {
+	for left, late := true, false; left || !late; {
+		late = !left
 		left = false
 		for p, log := range l.log {
+			if !late && slices.Contains(lags, p) {
+				continue
+			}
 			for closed := false; read[p] < len(log) && !closed; {
 				r := log[read[p]]
 				read[p]++
@@ -261,5 +267,46 @@ func TestAuditOfOnePartition(t *testing.T) {
 	}
 	if report.Summaries.Exact == 0 || report.Summaries.Shares != 0 || len(report.Partitions) != 1 || held > 700 {
 		t.Errorf("%+v, %d held, %d partitions", report.Summaries, held, len(report.Partitions))
+	}
+}
+
+// TestAuditOfALaggingCollector: a collector is 100 intervals behind. Merge goes on without its shares after 64, and the
+// audit knows which shares each summary has.
+func TestAuditOfALaggingCollector(t *testing.T) {
+	report, _ := bookkeep(t, auditedLog(t, 100), nil, 1).audited()
+	for _, d := range report.Differences {
+		t.Error(d)
+	}
+	merge := report.Partitions[len(report.Partitions)-1].Fates
+	if merge.Late == 0 || report.Summaries.Estimated == 0 || report.Summaries.InFlight != 0 {
+		t.Errorf("no share came late: %+v, %+v", merge, report.Summaries)
+	}
+}
+
+// TestAuditOfAnOutageOfTheBalancer: no Tick comes for 70 intervals. Records are dropped, and the audit counts them.
+func TestAuditOfAnOutageOfTheBalancer(t *testing.T) {
+	l := auditedLog(t, 80)
+	for p := range l.log {
+		l.log[p] = slices.DeleteFunc(l.log[p], func(r *kgo.Record) bool {
+			v, err := schemas.Unmarshal(r.Value)
+			tick, ok := v.(*schemas.Tick)
+			i := int64(0)
+			if err == nil && ok {
+				i = (tick.IntervalStart - foldStart) / foldT
+			}
+			return i >= 5 && i < 75
+		})
+		for o, r := range l.log[p] {
+			r.Offset = int64(o)
+		}
+	}
+	report, _ := bookkeep(t, l, nil).audited()
+	for _, d := range report.Differences {
+		t.Error(d)
+	}
+	for _, a := range report.Partitions[:foldCollectors] {
+		if a.Fates.Dropped == 0 || a.Fates.Misrouted == 0 || a.Fates.Summarized == 0 {
+			t.Errorf("partition %d: %+v", a.Partition, a.Fates)
+		}
 	}
 }
