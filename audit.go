@@ -42,7 +42,7 @@ partition of counters without split jobs, agents and archive.`,
   weir audit --since 1h --json --config /etc/weir/weir.yaml`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			o := audit.Options{Partition: -1, Progress: progressTo(c.ErrOrStderr(), time.Now)}
+			o := audit.Options{Partition: -1, Progress: progressTo(c.ErrOrStderr())}
 			if c.Flags().Changed("partition") {
 				if partition < 0 || partition > math.MaxInt32 {
 					return usageError{fmt.Errorf("--partition %d is not the number of a partition", partition)}
@@ -88,19 +88,14 @@ func runAudit(c *cobra.Command, cfg config.Config, o audit.Options, asJSON bool)
 	return err
 }
 
-// progressTo reports every five seconds how far a long audit is.
-func progressTo(w io.Writer, now func() time.Time) func(read, all, interval int64) {
-	const every = 5 * time.Second
-	last := now()
+// progressTo returns a function that reports how far a long audit is.
+func progressTo(w io.Writer) func(read, all, interval int64) {
 	return func(read, all, interval int64) {
-		if at := now(); at.Sub(last) >= every {
-			last = at
-			text := ""
-			if interval > 0 {
-				text = ", up to interval " + audit.Instant(interval)
-			}
-			say(w, "weir audit: %d of %d offsets read%s", read, all, text)
+		at := ""
+		if interval > 0 {
+			at = ", at interval " + audit.Instant(interval)
 		}
+		say(w, "weir audit: %d of %d offsets read%s", read, all, at)
 	}
 }
 

@@ -101,7 +101,7 @@ func TestAuditWhileKilled(t *testing.T) {
 // expectArchiveErrors spoils a file of the archive in one way after the other. Each audit names it.
 func (s *system) expectArchiveErrors(m *machine, config string) {
 	s.t.Helper()
-	files, err := audit.List(s.cfg.Sink.Dir, s.cfg.Prefix+schemas.TopicJobSummary)
+	files, err := audit.List(s.cfg.Sink.Dir, s.cfg.Prefix+schemas.TopicJobSummary, "")
 	if err != nil || len(files[0]) == 0 {
 		s.t.Fatalf("%d files, %v", len(files[0]), err)
 	}

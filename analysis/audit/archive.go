@@ -10,8 +10,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
@@ -25,21 +28,21 @@ type File struct {
 	fault error // not nil: it cannot be read
 }
 
-// List returns the files of a topic in an archive, by partition and in the order of their positions. Users may delete
-// dates meanwhile. There may be no archive.
-func List(dir, topic string) (map[int32][]File, error) {
-	files := map[int32][]File{}
+// List returns the files of a topic in an archive, by partition and in the order of their positions. It leaves out the
+// dates before since. Users may delete dates meanwhile. There may be no archive.
+func List(dir, topic, since string) (map[int32][]File, error) {
 	root := filepath.Join(dir, "summaries")
 	dates, err := os.ReadDir(root)
 	if errors.Is(err, fs.ErrNotExist) {
-		return files, nil
+		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("listing %s: %w", root, err)
 	}
+	var all []*File
 	for _, d := range dates {
 		date, ok := strings.CutPrefix(d.Name(), "date=")
-		if !ok {
+		if !ok || date < since {
 			continue
 		}
 		names, err := os.ReadDir(filepath.Join(root, d.Name()))
@@ -47,30 +50,55 @@ func List(dir, topic string) (map[int32][]File, error) {
 			return nil, fmt.Errorf("listing %s: %w", d.Name(), err)
 		}
 		for _, n := range names {
-			rest, ours := strings.CutPrefix(n.Name(), topic+"-")
-			var partition int32
-			var start int64
-			if _, err := fmt.Sscanf(rest, "%d-%d.parquet", &partition, &start); !ours || err != nil ||
-				filepath.Ext(rest) != ".parquet" {
-				continue
+			f := &File{Path: filepath.Join(root, d.Name(), n.Name()), Date: date}
+			if f.Topic = topic; f.parseName(n.Name()) {
+				all = append(all, f)
 			}
-			f := File{Path: filepath.Join(root, d.Name(), n.Name()), Date: date}
-			if f.Footer, f.fault = sink.ReadFooter(f.Path); errors.Is(f.fault, fs.ErrNotExist) {
-				continue
-			}
-			if f.fault == nil && (f.Topic != topic || f.Partition != partition || f.Start != start) {
-				f.fault = errName
-			}
-			if f.fault != nil {
-				f.Footer = sink.Footer{Topic: topic, Partition: partition, Start: start, Next: start}
-			}
-			files[partition] = append(files[partition], f)
 		}
 	}
-	for _, all := range files {
-		slices.SortFunc(all, func(a, b File) int { return cmp.Compare(a.Start, b.Start) })
+	var g errgroup.Group
+	g.SetLimit(atOnce)
+	for _, f := range all {
+		g.Go(func() error {
+			f.readFooter()
+			return nil
+		})
+	}
+	_ = g.Wait() // each file has its own fault
+	files := map[int32][]File{}
+	for _, f := range all {
+		if !errors.Is(f.fault, fs.ErrNotExist) {
+			files[f.Partition] = append(files[f.Partition], *f)
+		}
+	}
+	for _, of := range files {
+		slices.SortFunc(of, func(a, b File) int { return cmp.Compare(a.Start, b.Start) })
 	}
 	return files, nil
+}
+
+// parseName reads partition and start from the name of a file. It is not ok for the names of other files.
+func (f *File) parseName(name string) (ok bool) {
+	rest, ok := strings.CutPrefix(name, f.Topic+"-")
+	numbers, parquet := strings.CutSuffix(rest, ".parquet")
+	partition, start, two := strings.Cut(numbers, "-")
+	p, err := strconv.ParseInt(partition, 10, 32)
+	s, fault := strconv.ParseInt(start, 10, 64)
+	f.Partition, f.Start, f.Next = int32(p), s, s
+	return ok && parquet && two && err == nil && fault == nil
+}
+
+// readFooter replaces what the name says of a file by what the footer says.
+func (f *File) readFooter() {
+	footer, err := sink.ReadFooter(f.Path)
+	switch {
+	case err != nil:
+		f.fault = err
+	case footer.Topic != f.Topic || footer.Partition != f.Partition || footer.Start != f.Start:
+		f.fault = errName
+	default:
+		f.Footer = footer
+	}
 }
 
 func (f *File) difference(offset *int64, format string, args ...any) Difference {
@@ -244,7 +272,11 @@ func (a *auditor) listArchive(ctx context.Context) (map[int32][]File, error) {
 		return nil, nil
 	}
 	for tries := 1; ; tries++ {
-		files, err := List(a.cfg.Sink.Dir, a.cfg.Prefix+schemas.TopicJobSummary)
+		since := ""
+		if !a.o.Since.IsZero() {
+			since = a.o.Since.UTC().Format(time.DateOnly)
+		}
+		files, err := List(a.cfg.Sink.Dir, a.cfg.Prefix+schemas.TopicJobSummary, since)
 		if err != nil || tries == 3 {
 			return files, err
 		}
@@ -311,7 +343,7 @@ func (a *auditor) compareChain(ctx context.Context, p int32, files []File, oldes
 		return nil
 	}
 	from := max(a.topics[schemas.TopicJobSummary].ranges[p].From, bounds[p].From)
-	read := kafka.Range{From: from, To: last.Next}
+	read := kafka.Range{From: from, To: last.Next}                                     // what lies in a hole before a file, the names of files tell
 	if first.fault != nil || first.PreviousDate != "" && first.PreviousDate < oldest { // users delete old dates
 		read.From = max(from, first.Start)
 	}
@@ -367,7 +399,8 @@ func (a *auditor) compareFile(f *File, from int64, l *lookahead, c *Chain, r *Re
 	if f.Next <= from {
 		return nil
 	}
-	if err := l.skip(f.Start); err != nil { // what lies in a hole before the file, the names of files tell
+	defer a.progress(f.Next-max(f.Start, from), f.LastInterval)
+	if err := l.skip(f.Start); err != nil {
 		return err
 	}
 	rows, readable := f.rows(r)

@@ -22,7 +22,7 @@ import (
 type Options struct {
 	Since     time.Time // audit intervals that begin then or later; zero: all that the topics hold
 	Partition int32     // audit this partition of counters alone; -1: all
-	// Progress is called now and then: how many offsets of all were read, and up to which interval. It may be nil.
+	// Progress is called every five seconds: how many offsets of all were read, and the interval. It may be nil.
 	Progress func(read, all, interval int64)
 }
 
@@ -64,7 +64,9 @@ type auditor struct {
 	notes   []string
 	faults  []Difference
 	streams map[Source]*stream
-	all     int64 // offsets to read
+
+	read, all int64     // offsets
+	told      time.Time // when Progress was called last
 }
 
 // topic is what the audit reads of a topic.
@@ -112,7 +114,16 @@ func (a *auditor) run(ctx context.Context) (*Report, error) {
 	for _, d := range a.faults {
 		books.report.differ(d)
 	}
-	if err := a.read(ctx, books); err != nil {
+	for _, t := range a.topics {
+		for _, r := range t.ranges {
+			a.all += max(0, r.To-r.From)
+		}
+	}
+	for p, of := range files { // their topic is read twice
+		r := a.topics[schemas.TopicJobSummary].ranges[p]
+		a.all += max(0, of[len(of)-1].Next-r.From)
+	}
+	if err := a.fold(ctx, books); err != nil {
 		return nil, err
 	}
 	r := books.Close()
@@ -253,16 +264,25 @@ func (a *auditor) checkPosition(input string, p int32, last *schemas.Progress, s
 	spans[p] = s
 }
 
-// read hands the records of all partitions to the books, in the order that they ask for.
-func (a *auditor) read(ctx context.Context, books *Books) error {
-	read := int64(0)
-	for _, t := range a.topics {
-		for _, r := range t.ranges {
-			a.all += max(0, r.To-r.From)
-		}
+// progress notes that further offsets were read.
+func (a *auditor) progress(offsets, interval int64) {
+	a.read += offsets
+	if a.o.Progress == nil || time.Since(a.told) < progressEvery {
+		return
 	}
+	if !a.told.IsZero() {
+		a.o.Progress(a.read, a.all, interval)
+	}
+	a.told = time.Now()
+}
+
+// progressEvery is how often the progress of a long audit is reported.
+const progressEvery = 5 * time.Second
+
+// fold hands the records of all partitions to the books, in the order that they ask for.
+func (a *auditor) fold(ctx context.Context, books *Books) error {
 	at := map[Source]int64{}
-	for n := 0; ; n++ {
+	for {
 		s, ok := books.Next()
 		if !ok {
 			return nil
@@ -280,10 +300,8 @@ func (a *auditor) read(ctx context.Context, books *Books) error {
 			continue
 		}
 		books.Add(s, e)
-		read, at[s] = read+e.Offset+1-at[s], e.Offset+1
-		if n%1000 == 0 && a.o.Progress != nil {
-			a.o.Progress(read, a.all, books.settled)
-		}
+		a.progress(e.Offset+1-at[s], books.settled)
+		at[s] = e.Offset + 1
 	}
 }
 
