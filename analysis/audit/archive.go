@@ -146,7 +146,7 @@ type Rows struct {
 
 // rowKey names a row. metric is nil in the row of a summary without metrics.
 type rowKey struct {
-	window
+	jobInterval
 	metric string
 	none   bool
 }
@@ -155,10 +155,8 @@ type rowKey struct {
 func NewRows(rows []schemas.Row) *Rows {
 	r := &Rows{map[rowKey][]*schemas.Row{}}
 	for i := range rows {
-		key := rowKey{
-			window: window{schemas.JobKey{JobID: rows[i].JobID, Restart: rows[i].Restart}, rows[i].IntervalStart},
-			none:   rows[i].Metric == nil,
-		}
+		job := schemas.JobKey{JobID: rows[i].JobID, Restart: rows[i].Restart}
+		key := rowKey{jobInterval: jobInterval{job, rows[i].IntervalStart}, none: rows[i].Metric == nil}
 		if rows[i].Metric != nil {
 			key.metric = *rows[i].Metric
 		}
@@ -169,12 +167,12 @@ func NewRows(rows []schemas.Row) *Rows {
 
 // Take removes the rows of a summary and returns how many there were, or the first that is missing or differs.
 func (r *Rows) Take(s *schemas.JobSummary) (n int64, err error) {
-	w := windowOf(s)
+	w := intervalOf(s)
 	if len(s.Metrics) == 0 {
-		return r.take(rowKey{window: w, none: true}, s, &schemas.JobSummaryMetric{})
+		return r.take(rowKey{jobInterval: w, none: true}, s, &schemas.JobSummaryMetric{})
 	}
 	for i := range s.Metrics {
-		one, fault := r.take(rowKey{window: w, metric: s.Metrics[i].Name}, s, &s.Metrics[i])
+		one, fault := r.take(rowKey{jobInterval: w, metric: s.Metrics[i].Name}, s, &s.Metrics[i])
 		n += one
 		err = cmp.Or(err, fault)
 	}
@@ -257,7 +255,7 @@ func equalList(a []float64, b *[]float64) bool {
 // Left reports the rows that no summary of the topic has taken, with a text that says why they should not be there.
 func (r *Rows) Left(report *Report, f *File) {
 	keys := slices.SortedFunc(maps.Keys(r.left), func(a, b rowKey) int {
-		return cmp.Or(byWindow(a.window, b.window), strings.Compare(a.metric, b.metric))
+		return cmp.Or(byInterval(a.jobInterval, b.jobInterval), strings.Compare(a.metric, b.metric))
 	})
 	for _, key := range keys {
 		report.differ(key.mark(f.difference(nil, "metric %s: %d rows more than the topic has",
@@ -343,7 +341,8 @@ func (a *auditor) compareChain(ctx context.Context, p int32, files []File, oldes
 		return nil
 	}
 	from := max(a.topics[schemas.TopicJobSummary].ranges[p].From, bounds[p].From)
-	read := kafka.Range{From: from, To: last.Next}                                     // what lies in a hole before a file, the names of files tell
+	// Its records in holes between files are passed over: the names of files tell of holes.
+	read := kafka.Range{From: from, To: last.Next}
 	if first.fault != nil || first.PreviousDate != "" && first.PreviousDate < oldest { // users delete old dates
 		read.From = max(from, first.Start)
 	}
@@ -420,7 +419,7 @@ func (a *auditor) compareFile(f *File, from int64, l *lookahead, c *Chain, r *Re
 			c.Summaries++
 			n, fault := rows.Take(s)
 			if c.Rows += n; fault != nil {
-				r.differ(windowOf(s).mark(f.difference(&e.Offset, "%v", fault)))
+				r.differ(intervalOf(s).mark(f.difference(&e.Offset, "%v", fault)))
 			}
 		}
 	}
@@ -469,7 +468,7 @@ func (f *File) uncovered(l *lookahead, cluster string, r *Report) error {
 		}
 		d := f.difference(&e.Offset, "the archive lacks it, and begins behind it")
 		if s := summaryOf(e, cluster); s != nil {
-			d = windowOf(s).mark(d)
+			d = intervalOf(s).mark(d)
 		}
 		r.differ(d)
 	}

@@ -191,17 +191,17 @@ func isAhead(start, lengthMs, appendedMs int64) bool {
 	return start+lengthMs-appendedMs > slack
 }
 
-// window is one job in one interval.
-type window struct {
+// jobInterval is one job in one interval.
+type jobInterval struct {
 	job   schemas.JobKey
 	start int64
 }
 
-func windowOf(s *schemas.JobSummary) window {
-	return window{schemas.JobKey{JobID: s.JobID, Restart: s.Restart}, s.IntervalStart}
+func intervalOf(s *schemas.JobSummary) jobInterval {
+	return jobInterval{schemas.JobKey{JobID: s.JobID, Restart: s.Restart}, s.IntervalStart}
 }
 
-func (w window) mark(d Difference) Difference {
+func (w jobInterval) mark(d Difference) Difference {
 	d.JobID, d.Restart, d.IntervalStart = &w.job.JobID, &w.job.Restart, &w.start
 	return d
 }

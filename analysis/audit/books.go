@@ -53,12 +53,12 @@ type Books struct {
 	topic      map[int32]*summaryFront
 	opened     map[*Account]*Fates // fates at OpenedAt
 
-	expected map[window]*expectation // of no summary yet
-	actual   map[window]*found       // of no expectation yet
+	expected map[jobInterval]*expectation // of no summary yet
+	actual   map[jobInterval]*found       // of no expectation yet
 	recent   map[int64]map[schemas.JobKey]bool
 	splits   map[int64]*split // intervals with shares, until all partitions have closed them
-	decided  map[window][]int32
-	settled  int64 // intervals up to here have no shares any more
+	decided  map[jobInterval][]int32
+	joined   int64 // intervals up to here have no shares any more
 	promised map[shareKey]*share
 	shares   map[shareKey]foundShare
 	lengthMs int64 // of the last Tick
@@ -79,7 +79,7 @@ type found struct {
 
 // shareKey names one share of a split job.
 type shareKey struct {
-	window
+	jobInterval
 	collector int32
 }
 
@@ -108,9 +108,9 @@ func NewBooks(t Terms) *Books {
 	b := &Books{
 		terms: t, runs: map[[2]string]*AgentRun{},
 		collectors: map[int32]*collector{}, mergers: map[int32]*merger{}, topic: map[int32]*summaryFront{},
-		opened: map[*Account]*Fates{}, expected: map[window]*expectation{}, actual: map[window]*found{},
-		recent: map[int64]map[schemas.JobKey]bool{}, splits: map[int64]*split{}, decided: map[window][]int32{},
-		settled: never, promised: map[shareKey]*share{}, shares: map[shareKey]foundShare{},
+		opened: map[*Account]*Fates{}, expected: map[jobInterval]*expectation{}, actual: map[jobInterval]*found{},
+		recent: map[int64]map[schemas.JobKey]bool{}, splits: map[int64]*split{}, decided: map[jobInterval][]int32{},
+		joined: never, promised: map[shareKey]*share{}, shares: map[shareKey]foundShare{},
 	}
 	b.report.Runs, b.report.Archive = []*AgentRun{}, []*Chain{}
 	b.report.Notes, b.report.Differences = []string{}, []Difference{}
@@ -204,12 +204,12 @@ func (b *Books) Add(s Source, e Entry) {
 		c := b.collectors[s.Partition]
 		b.open(c.account, b.terms.Counters[s.Partition], e.Offset)
 		c.apply(e)
-		b.settle()
+		b.join()
 	case schemas.TopicPartials:
 		m := b.mergers[s.Partition]
 		b.open(m.account, b.terms.Merges[s.Partition], e.Offset)
 		m.apply(e)
-		b.settle()
+		b.join()
 	default:
 		b.summary(s.Partition, e)
 	}
@@ -230,19 +230,19 @@ func (b *Books) End(s Source) {
 		c := b.collectors[s.Partition]
 		b.open(c.account, b.terms.Counters[s.Partition], b.terms.Counters[s.Partition].Position)
 		c.ended = true
-		b.settle()
+		b.join()
 	case schemas.TopicPartials:
 		m := b.mergers[s.Partition]
 		b.open(m.account, b.terms.Merges[s.Partition], b.terms.Merges[s.Partition].Position)
 		m.ended = true
-		b.settle()
+		b.join()
 	default:
 		b.topic[s.Partition].ended = true
 	}
 }
 
 // due takes the share of a job that a Tick has closed.
-func (b *Books) due(w window, lengthMs int64, s *share) {
+func (b *Books) due(w jobInterval, lengthMs int64, s *share) {
 	b.lengthMs = lengthMs
 	if w.start < b.terms.From {
 		return
@@ -277,7 +277,7 @@ func (b *Books) found(partition int32, e Entry, p *schemas.JobPartial) {
 	if p.IntervalStart < b.terms.From {
 		return
 	}
-	key := shareKey{window{schemas.JobKey{JobID: p.JobID, Restart: p.Restart}, p.IntervalStart}, p.Collector}
+	key := shareKey{jobInterval{schemas.JobKey{JobID: p.JobID, Restart: p.Restart}, p.IntervalStart}, p.Collector}
 	header := *p
 	header.Metrics, header.Shared = nil, nil
 	f := foundShare{header, partition, e.Offset}
@@ -313,20 +313,20 @@ func (b *Books) compareShare(key shareKey, s *share, f foundShare) {
 }
 
 // merged notes which collectors' shares a summary must have.
-func (b *Books) merged(w window, collectors []int32) {
-	if w.start >= b.terms.From && w.start > b.settled {
+func (b *Books) merged(w jobInterval, collectors []int32) {
+	if w.start >= b.terms.From && w.start > b.joined {
 		b.decided[w] = collectors
 	}
 }
 
-// settle makes the expectations of the split jobs of all intervals that every partition has closed, and whose shares
+// join makes the expectations of the split jobs of all intervals that every partition has closed, and whose shares
 // were all read.
-func (b *Books) settle() {
+func (b *Books) join() {
 	least := b.least()
 	if _, front, ok := behind(b.mergers, (*merger).front); ok {
 		least = min(least, front)
 	}
-	if least <= b.settled {
+	if least <= b.joined {
 		return
 	}
 	for _, start := range slices.Sorted(maps.Keys(b.splits)) {
@@ -335,13 +335,13 @@ func (b *Books) settle() {
 		}
 		at := b.splits[start]
 		for _, job := range slices.SortedFunc(maps.Keys(at.jobs), byJob) {
-			b.join(window{job, start}, at.lengthMs, at.jobs[job])
+			b.joinShares(jobInterval{job, start}, at.lengthMs, at.jobs[job])
 		}
 		delete(b.splits, start)
 	}
-	b.settled = least
+	b.joined = least
 	if b.terms.Only >= 0 {
-		maps.DeleteFunc(b.actual, func(w window, _ *found) bool { return w.start <= least })
+		maps.DeleteFunc(b.actual, func(w jobInterval, _ *found) bool { return w.start <= least })
 	}
 	for start := range b.recent {
 		if least != ended && start < least-config.Outage*b.lengthMs {
@@ -354,8 +354,8 @@ func byJob(a, b schemas.JobKey) int {
 	return cmp.Or(cmp.Compare(a.JobID, b.JobID), cmp.Compare(a.Restart, b.Restart))
 }
 
-// join makes the expectation of a split job, if merge has emitted its summary.
-func (b *Books) join(w window, lengthMs int64, shares map[int32]*share) {
+// joinShares makes the expectation of a split job, if merge has emitted its summary.
+func (b *Books) joinShares(w jobInterval, lengthMs int64, shares map[int32]*share) {
 	collectors, decided := b.decided[w]
 	delete(b.decided, w)
 	if !decided {
@@ -379,15 +379,15 @@ func (b *Books) join(w window, lengthMs int64, shares map[int32]*share) {
 
 // expect compares a summary with what it must be, or waits for it.
 func (b *Books) expect(e *expectation) {
-	if s := b.actual[e.window]; s != nil {
-		delete(b.actual, e.window)
+	if s := b.actual[e.jobInterval]; s != nil {
+		delete(b.actual, e.jobInterval)
 		b.compare(e, s)
 		return
 	}
 	for _, m := range e.metrics {
 		m.sorted = nil
 	}
-	b.expected[e.window] = e
+	b.expected[e.jobInterval] = e
 }
 
 var errNotSummary = errors.New("not a JobSummary")
@@ -403,7 +403,7 @@ func (b *Books) summary(partition int32, e Entry) {
 		})
 		return
 	}
-	w := windowOf(s)
+	w := intervalOf(s)
 	b.topic[partition].start = max(b.topic[partition].start, w.start)
 	if w.start < b.terms.From {
 		return
@@ -414,7 +414,7 @@ func (b *Books) summary(partition int32, e Entry) {
 		b.compare(want, f)
 		return
 	}
-	if b.terms.Only >= 0 && w.start <= b.settled {
+	if b.terms.Only >= 0 && w.start <= b.joined {
 		return // of another partition
 	}
 	if b.actual[w] != nil || b.recent[w.start][w.job] {
@@ -425,7 +425,7 @@ func (b *Books) summary(partition int32, e Entry) {
 }
 
 func (b *Books) differ(f *found, text string) {
-	b.report.differ(windowOf(f.JobSummary).mark(Difference{
+	b.report.differ(intervalOf(f.JobSummary).mark(Difference{
 		Kind: KindSummary, Topic: b.terms.Prefix + schemas.TopicJobSummary, Partition: f.partition, Offset: &f.offset,
 		Text: text,
 	}))

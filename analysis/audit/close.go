@@ -68,7 +68,7 @@ func (b *Books) compareFates(a *Account) {
 
 // missing reports the summaries and shares that the positions promise and the topics lack.
 func (b *Books) missing() {
-	for _, w := range slices.SortedFunc(maps.Keys(b.expected), byWindow) {
+	for _, w := range slices.SortedFunc(maps.Keys(b.expected), byInterval) {
 		e := b.expected[w]
 		b.report.differ(w.mark(Difference{
 			Kind: KindSummary, Topic: b.terms.Prefix + schemas.TopicCounters, Partition: e.partition, Offset: &e.offset,
@@ -86,20 +86,20 @@ func (b *Books) missing() {
 // extra reports the summaries and shares that nothing explains. What belongs to intervals that are not closed at the
 // committed positions is in flight.
 func (b *Books) extra(closed int64) {
-	waiting := map[window]bool{} // for a merge whose position was read before
+	waiting := map[jobInterval]bool{} // for a merge whose position was read before
 	for _, m := range b.mergers {
 		for start, jobs := range m.windows {
 			for job, at := range jobs {
 				if !at.emitted {
-					waiting[window{job, start}] = true
+					waiting[jobInterval{job, start}] = true
 				}
 			}
 		}
 	}
 	for key := range b.shares {
-		waiting[key.window] = true
+		waiting[key.jobInterval] = true
 	}
-	for _, w := range slices.SortedFunc(maps.Keys(b.actual), byWindow) {
+	for _, w := range slices.SortedFunc(maps.Keys(b.actual), byInterval) {
 		if w.start > closed || waiting[w] || b.actual[w].Parts != 1 && b.behind(w) {
 			b.report.Summaries.InFlight++
 			continue
@@ -113,8 +113,8 @@ func (b *Books) extra(closed int64) {
 	}
 }
 
-// behind reports whether a partition of partials is not folded up to a window, so that its summary may be in flight.
-func (b *Books) behind(w window) bool {
+// behind reports whether a partition of partials is not folded up to an interval, so that its summary may be in flight.
+func (b *Books) behind(w jobInterval) bool {
 	for _, m := range b.mergers {
 		if w.start > max(m.closed, m.dropped) {
 			return true
@@ -123,8 +123,10 @@ func (b *Books) behind(w window) bool {
 	return false
 }
 
-func byWindow(a, b window) int { return cmp.Or(cmp.Compare(a.start, b.start), byJob(a.job, b.job)) }
+func byInterval(a, b jobInterval) int {
+	return cmp.Or(cmp.Compare(a.start, b.start), byJob(a.job, b.job))
+}
 
 func byShare(a, b shareKey) int {
-	return cmp.Or(byWindow(a.window, b.window), cmp.Compare(a.collector, b.collector))
+	return cmp.Or(byInterval(a.jobInterval, b.jobInterval), cmp.Compare(a.collector, b.collector))
 }

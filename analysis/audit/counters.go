@@ -271,7 +271,7 @@ func (c *collector) closeJob(e Entry, t *schemas.Tick, job *schemas.TickJob) {
 		return
 	}
 	c.account.Fates.Outputs++
-	c.b.due(window{key, t.IntervalStart}, t.IntervalMs, s)
+	c.b.due(jobInterval{key, t.IntervalStart}, t.IntervalMs, s)
 }
 
 // take removes and returns a node's record of a job.
@@ -294,7 +294,7 @@ func (c *collector) finish() {
 	k := c.closing
 	c.closing = nil
 	c.account.Fates.Outputs++
-	c.b.due(window{schemas.JobKey{JobID: schemas.JobSystem}, k.start}, k.lengthMs, &k.machine)
+	c.b.due(jobInterval{schemas.JobKey{JobID: schemas.JobSystem}, k.start}, k.lengthMs, &k.machine)
 	c.closed, c.closedMs, c.account.closed = k.start, k.lengthMs, k.start
 	c.forget(misrouted)
 }

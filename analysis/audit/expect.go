@@ -14,7 +14,7 @@ import (
 
 // expectation is what a summary must be, by the log of counters.
 type expectation struct {
-	window
+	jobInterval
 	lengthMs                     int64
 	partition                    int32 // of the Tick
 	offset                       int64
@@ -38,7 +38,7 @@ type metric struct {
 }
 
 // expectWhole returns what the summary of a job with one share must be.
-func expectWhole(w window, lengthMs int64, s *share) *expectation {
+func expectWhole(w jobInterval, lengthMs int64, s *share) *expectation {
 	e := expectMerged(w, lengthMs, []*share{s})
 	e.merged, e.nodesExpected = false, int32(len(s.nodes))
 	if len(s.records) == 1 && s.records[0].summary != nil {
@@ -48,10 +48,10 @@ func expectWhole(w window, lengthMs int64, s *share) *expectation {
 }
 
 // expectMerged returns what the summary of a job with these shares must be, which are ordered by partition.
-func expectMerged(w window, lengthMs int64, shares []*share) *expectation {
+func expectMerged(w jobInterval, lengthMs int64, shares []*share) *expectation {
 	first := shares[0]
 	e := &expectation{
-		window: w, lengthMs: lengthMs, partition: first.partition, offset: first.offset, merged: true,
+		jobInterval: w, lengthMs: lengthMs, partition: first.partition, offset: first.offset, merged: true,
 		parts: first.parts, partsReported: int32(len(shares)), nodesExpected: first.jobNodes,
 	}
 	machine := map[string]bool{} // nodes of several partitions count once

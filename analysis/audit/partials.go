@@ -84,7 +84,7 @@ func (m *merger) add(p *schemas.JobPartial) {
 	if m.windows[p.IntervalStart] == nil {
 		m.windows[p.IntervalStart] = map[schemas.JobKey]*merging{}
 	}
-	w := window{schemas.JobKey{JobID: p.JobID, Restart: p.Restart}, p.IntervalStart}
+	w := jobInterval{schemas.JobKey{JobID: p.JobID, Restart: p.Restart}, p.IntervalStart}
 	at := m.windows[w.start][w.job]
 	if at == nil {
 		at = &merging{parts: map[int32]bool{}}
@@ -105,7 +105,7 @@ func (m *merger) add(p *schemas.JobPartial) {
 	}
 }
 
-func (m *merger) emit(w window, at *merging) {
+func (m *merger) emit(w jobInterval, at *merging) {
 	at.emitted = true
 	m.account.Open -= int64(len(at.parts))
 	m.account.Fates.Summarized += int64(len(at.parts))
@@ -137,7 +137,7 @@ func (m *merger) watermark(e Entry, w *schemas.Watermark) {
 		}
 		for job, at := range jobs {
 			if !at.emitted {
-				m.emit(window{job, start}, at)
+				m.emit(jobInterval{job, start}, at)
 			}
 		}
 		delete(m.windows, start)

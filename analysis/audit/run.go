@@ -300,7 +300,7 @@ func (a *auditor) fold(ctx context.Context, books *Books) error {
 			continue
 		}
 		books.Add(s, e)
-		a.progress(e.Offset+1-at[s], books.settled)
+		a.progress(e.Offset+1-at[s], books.joined)
 		at[s] = e.Offset + 1
 	}
 }

@@ -21,10 +21,10 @@ type AgentRun struct {
 	// these records may still wait in the agent, or have died with it.
 	Missing int64 `json:"missing"`
 
-	low       int64           // numbers from here on are not settled
+	low       int64           // numbers from here on are not counted
 	last      int64           // number that was read
 	words     map[int64]*word // nil before the first record
-	settled   bool            // some numbers are
+	counted   bool            // some numbers are
 	newest    int64           // interval
 	partition int32           // of a record of that interval
 	holes     int64
@@ -41,8 +41,8 @@ type word struct {
 // records in all the intervals that it keeps.
 const mostApart = 1 << 20
 
-// add notes the number of a record. A number that is settled is that of a copy. One that is far from the last one is no
-// number of this run, whoever wrote it.
+// add notes the number of a record. A number that was counted is that of a copy. One that is far from the last one is
+// no number of this run, whoever wrote it.
 func (r *AgentRun) add(partition int32, h *schemas.NodeHeader) {
 	at := h.Seq >> 6
 	switch {
@@ -50,7 +50,7 @@ func (r *AgentRun) add(partition int32, h *schemas.NodeHeader) {
 		r.words, r.low, r.last = map[int64]*word{}, h.Seq, h.Seq
 	case h.Seq < r.last-mostApart, h.Seq-mostApart > r.last:
 		return
-	case h.Seq < r.low && !r.settled:
+	case h.Seq < r.low && !r.counted:
 		r.low = h.Seq // partitions are read side by side, not record by record
 	case h.Seq < r.low:
 		return
@@ -65,12 +65,12 @@ func (r *AgentRun) add(partition int32, h *schemas.NodeHeader) {
 	w.start = max(w.start, h.IntervalStart)
 	if r.newest < h.IntervalStart {
 		r.newest, r.partition = h.IntervalStart, partition
-		r.settle(r.newest - config.Outage*h.IntervalMs)
+		r.count(r.newest - config.Outage*h.IntervalMs)
 	}
 }
 
-// settle counts the holes among the numbers whose records belong to intervals up to bound, and forgets these numbers.
-func (r *AgentRun) settle(bound int64) {
+// count counts the holes among the numbers whose records belong to intervals up to bound, and forgets these numbers.
+func (r *AgentRun) count(bound int64) {
 	top, seen := int64(-1), int64(0)
 	for at, w := range r.words {
 		if w.start <= bound {
@@ -91,7 +91,7 @@ func (r *AgentRun) settle(bound int64) {
 		r.holes += missing
 	}
 	if top >= 0 {
-		r.low, r.settled = next, true
+		r.low, r.counted = next, true
 	}
 }
 
