@@ -106,7 +106,7 @@ func (s *system) expectArchiveErrors(m *machine, config string) {
 		s.t.Fatalf("%d files, %v", len(files[0]), err)
 	}
 	path := files[0][0].Path
-	rows, footer, err := sink.ReadFile(path)
+	rows, _, err := sink.ReadFile(path)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -121,12 +121,12 @@ func (s *system) expectArchiveErrors(m *machine, config string) {
 		spoil func()
 		want  string
 	}{
-		"row missing": {func() { rewrite(s.t, path, rows[1:], footer) }, ": the row is missing"},
+		"row missing": {func() { rewrite(s.t, path, whole, rows[1:]) }, ": the row is missing"},
 		"row doubled": {
-			func() { rewrite(s.t, path, append(slices.Clone(rows), rows[0]), footer) },
+			func() { rewrite(s.t, path, whole, append(slices.Clone(rows), rows[0])) },
 			"rows more than the topic has",
 		},
-		"decile moved": {func() { rewrite(s.t, path, moved, footer) }, ": column d5 is not as the topic has it"},
+		"decile moved": {func() { rewrite(s.t, path, whole, moved) }, ": column d5 is not as the topic has it"},
 		"torn": {
 			func() {
 				if err := os.WriteFile(path, whole[:len(whole)/2], 0o644); err != nil {
@@ -150,13 +150,9 @@ func (s *system) expectArchiveErrors(m *machine, config string) {
 	}
 }
 
-// rewrite writes a file of the archive with other rows, and a footer that fits them.
-func rewrite(t *testing.T, path string, rows []schemas.Row, f sink.Footer) {
+// rewrite writes a file of the archive with other rows than it had.
+func rewrite(t *testing.T, path string, old []byte, rows []schemas.Row) {
 	t.Helper()
-	old, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
 	p, err := parquet.OpenFile(bytes.NewReader(old), int64(len(old)))
 	if err != nil {
 		t.Fatal(err)
@@ -179,7 +175,7 @@ func rewrite(t *testing.T, path string, rows []schemas.Row, f sink.Footer) {
 	if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, got, err := sink.ReadFile(path); err != nil || got.Start != f.Start {
-		t.Fatalf("%+v, %v", got, err)
+	if _, _, err := sink.ReadFile(path); err != nil {
+		t.Fatal(err)
 	}
 }

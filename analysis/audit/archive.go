@@ -151,6 +151,14 @@ type rowKey struct {
 	none   bool
 }
 
+// String returns which row of its job and interval it is.
+func (k rowKey) String() string {
+	if k.none {
+		return "without metric"
+	}
+	return "metric " + k.metric
+}
+
 // NewRows takes the rows of a file.
 func NewRows(rows []schemas.Row) *Rows {
 	r := &Rows{map[rowKey][]*schemas.Row{}}
@@ -182,13 +190,13 @@ func (r *Rows) Take(s *schemas.JobSummary) (n int64, err error) {
 func (r *Rows) take(key rowKey, s *schemas.JobSummary, m *schemas.JobSummaryMetric) (int64, error) {
 	rows := r.left[key]
 	if len(rows) == 0 {
-		return 0, fmt.Errorf("metric %s: the row is missing", m.Name)
+		return 0, fmt.Errorf("%s: the row is missing", key)
 	}
 	if r.left[key] = rows[1:]; len(rows) == 1 {
 		delete(r.left, key)
 	}
 	if column := different(rows[0], s, m, key.none); column != "" {
-		return 1, fmt.Errorf("metric %s: column %s is not as the topic has it", m.Name, column)
+		return 1, fmt.Errorf("%s: column %s is not as the topic has it", key, column)
 	}
 	return 1, nil
 }
@@ -258,8 +266,7 @@ func (r *Rows) Left(report *Report, f *File) {
 		return cmp.Or(byInterval(a.jobInterval, b.jobInterval), strings.Compare(a.metric, b.metric))
 	})
 	for _, key := range keys {
-		report.differ(key.mark(f.difference(nil, "metric %s: %d rows more than the topic has",
-			key.metric, len(r.left[key]))))
+		report.differ(key.mark(f.difference(nil, "%s: %d rows more than the topic has", key, len(r.left[key]))))
 	}
 }
 

@@ -46,7 +46,7 @@ func TestRowsOfAFile(t *testing.T) {
 		},
 		"last row gone": {
 			func(rows []schemas.Row) []schemas.Row { return rows[:4] },
-			"job 3/0: metric : the row is missing",
+			"job 3/0: without metric: the row is missing",
 		},
 		"decile": {
 			func(rows []schemas.Row) []schemas.Row { rows[2].D7 = new(7.25); return rows },

@@ -73,7 +73,6 @@ type auditor struct {
 type topic struct {
 	id     string
 	ranges map[int32]kafka.Range
-	begun  map[int32]bool // partitions whose first record is still there
 }
 
 func (a *auditor) run(ctx context.Context) (*Report, error) {
@@ -160,8 +159,7 @@ func (a *auditor) beginOf(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	t := &topic{kafka.TopicID(listed[full]), bounds, map[int32]bool{}}
-	a.topics[name] = t
+	a.topics[name] = &topic{kafka.TopicID(listed[full]), bounds}
 	slack := 2 * config.Slack(a.cfg.Interval)
 	var later kadm.ListedOffsets
 	if !a.o.Since.IsZero() {
@@ -175,17 +173,23 @@ func (a *auditor) beginOf(ctx context.Context, name string) error {
 			bounds[p] = kafka.Range{From: min(l.Offset, r.To), To: r.To}
 			continue
 		}
-		if t.begun[p] = r.From == 0; t.begun[p] || r.From == r.To {
+		if r.From == 0 {
 			continue
 		}
-		// Retention deleted the records before this one: the next intervals may be incomplete.
+		// Retention deleted the records before the first one, or all: the next intervals may be incomplete.
+		retention := a.cfg.Topics.CountersRetention
+		if name == schemas.TopicJobSummary {
+			retention = a.cfg.Topics.SummaryRetention
+		}
+		since := time.Now().Add(-retention).UnixMilli()
 		first, ok, err := a.first(ctx, full, p, r)
 		if err != nil {
 			return err
 		}
 		if ok {
-			a.from = max(a.from, first.AppendedMs+slack.Milliseconds())
+			since = first.AppendedMs
 		}
+		a.from = max(a.from, since+slack.Milliseconds())
 	}
 	return nil
 }
