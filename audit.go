@@ -135,6 +135,7 @@ func printAudit(w io.Writer, r *audit.Report) error {
 	s := r.Summaries
 	t.line("summaries\t%d recomputed: %d NODE, %d EXACT, %d ESTIMATED with %d brackets; %d in flight",
 		s.Recomputed, s.Node, s.Exact, s.Estimated, s.Brackets, s.InFlight)
+	t.line("certified\t%d summaries of metrics compared with the values", s.Certified)
 	t.line("shares\t%d of split jobs", s.Shares)
 	for _, n := range r.Notes {
 		t.line("note\t%s", n)

@@ -232,6 +232,69 @@ func TestAuditFindsErrors(t *testing.T) {
 			},
 			all: true,
 		},
+		"atom": {
+			change: func(b *bookkept) int64 {
+				return change(b, schemas.TopicJobSummary, summaryOf("whole"), func(s *schemas.JobSummary) {
+					a := metricOf(b.t, s, "sim_tied").Certified.Atoms
+					i := slices.IndexFunc(a, func(a schemas.Atom) bool { return a.Count > 1 })
+					a[i].Count--
+					a[(i+1)%len(a)].Count++
+				})
+			},
+			want: []string{whole + "metric sim_tied: atom "},
+			all:  true,
+		},
+		"order statistic of another rank": {
+			change: func(b *bookkept) int64 {
+				sorted := b.values("whole", "sim_tail")
+				return change(b, schemas.TopicJobSummary, summaryOf("whole"), func(s *schemas.JobSummary) {
+					c := metricOf(b.t, s, "sim_tail").Certified
+					c.OrderStatistics[5] = sorted[len(sorted)/2]
+				})
+			},
+			want: []string{whole + "metric sim_tail: "},
+			all:  true,
+		},
+		"merged curve that promises too much": {
+			change: func(b *bookkept) int64 {
+				return change(b, schemas.TopicJobSummary, summaryOf("split"), func(s *schemas.JobSummary) {
+					metricOf(b.t, s, "sim_tail").Certified.Eps = 0
+				})
+			},
+			want: []string{split + "metric sim_tail: its certified summary misses a value by "},
+			all:  true,
+		},
+		"curve without order statistics": {
+			change: func(b *bookkept) int64 {
+				return change(b, schemas.TopicJobSummary, summaryOf("whole"), func(s *schemas.JobSummary) {
+					m := metricOf(b.t, s, "sim_tail")
+					m.Certified = &schemas.Certified{Eps: float64(m.Count), Knots: []schemas.Knot{
+						{Value: (*m.Deciles)[0], Rank: 1}, {Value: (*m.Deciles)[10], Rank: m.Count},
+					}}
+				})
+			},
+			want: []string{whole + "metric sim_tail: its certified summary has neither "},
+			all:  true,
+		},
+		"certified summary missing": {
+			change: func(b *bookkept) int64 {
+				return change(b, schemas.TopicJobSummary, summaryOf("split"), func(s *schemas.JobSummary) {
+					metricOf(b.t, s, "sim_tail").Certified = nil
+				})
+			},
+			want: []string{split + "metric sim_tail: it has no certified summary, and collect.sketch is 210"},
+			all:  true,
+		},
+		"certified summary of one node": {
+			change: func(b *bookkept) int64 {
+				return change(b, schemas.TopicJobSummary, summaryOf("own-2"), func(s *schemas.JobSummary) {
+					a := metricOf(b.t, s, "sim_tail").Certified.Atoms
+					a[0].Value = math.Nextafter(a[0].Value, math.Inf(-1))
+				})
+			},
+			want: []string{"weir.job-summary-0 at %: job own-2/0" + at + "metric sim_tail: atom "},
+			all:  true,
+		},
 		"summary missing": {
 			change: func(b *bookkept) int64 {
 				b.drop(schemas.TopicJobSummary, change(b, schemas.TopicJobSummary, summaryOf("whole"), nil))

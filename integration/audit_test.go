@@ -13,6 +13,9 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
+// auditedSketch makes certified summaries of all three forms from auditedLog.
+const auditedSketch = 210
+
 // bookkept is an installation without brokers: the logs of the topics that an audit reads, and the last Progress of
 // each partition.
 type bookkept struct {
@@ -40,7 +43,7 @@ func bookkeep(t *testing.T, l *foldLog, see func(partition int, value []byte) []
 		t: t, topics: map[audit.Source][]audit.Entry{},
 		terms: audit.Terms{
 			Cluster: foldCluster, Prefix: "weir.", Collectors: foldCollectors, Partials: 1, Summaries: 1,
-			From: audit.Beginning, Only: -1, Counters: map[int32]audit.Span{}, Merges: map[int32]audit.Span{},
+			Sketch: auditedSketch, From: audit.Beginning, Only: -1, Counters: map[int32]audit.Span{}, Merges: map[int32]audit.Span{},
 		},
 	}
 	put := func(topic string, appendedMs int64, r schemas.Record) processors.Entry {
@@ -54,12 +57,14 @@ func bookkeep(t *testing.T, l *foldLog, see func(partition int, value []byte) []
 		return e
 	}
 	merger := processors.NewMerger(foldCluster, foldCollectors, nil)
+	merger.Sketch = auditedSketch
 	var merged schemas.ProgressCounts
 	var folds [foldCollectors]*processors.Collector
 	var counts [foldCollectors]schemas.ProgressCounts
 	var read [foldCollectors]int
 	for p := range folds {
 		folds[p] = processors.NewCollector(foldCluster, int32(p), foldCollectors, nil)
+		folds[p].Sketch = auditedSketch
 	}
 	for left, late := true, false; left || !late; {
 		late = !left

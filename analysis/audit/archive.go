@@ -248,7 +248,46 @@ func different(r *schemas.Row, s *schemas.JobSummary, m *schemas.JobSummaryMetri
 			return fmt.Sprintf("d%d", k)
 		}
 	}
+	return differentCertified(r, m.Certified)
+}
+
+// differentCertified compares the columns of the certified summary. Where it has no items, a list is null.
+func differentCertified(r *schemas.Row, c *schemas.Certified) string {
+	var eps *float64
+	if c == nil {
+		c = &schemas.Certified{}
+	} else {
+		eps = &c.Eps
+	}
+	for _, c := range []struct {
+		column string
+		same   bool
+	}{
+		{"eps", equal(r.Eps, eps)},
+		{"order_statistics", equalItems(r.OrderStatistics, c.OrderStatistics, func(v *float64) float64 { return *v })},
+		{"knot_values", equalItems(r.KnotValues, c.Knots, func(k *schemas.Knot) float64 { return k.Value })},
+		{"knot_ranks", equalItems(r.KnotRanks, c.Knots, func(k *schemas.Knot) int64 { return k.Rank })},
+		{"atom_values", equalItems(r.AtomValues, c.Atoms, func(a *schemas.Atom) float64 { return a.Value })},
+		{"atom_counts", equalItems(r.AtomCounts, c.Atoms, func(a *schemas.Atom) int64 { return a.Count })},
+	} {
+		if !c.same {
+			return c.column
+		}
+	}
 	return ""
+}
+
+// equalItems reports whether a list has one field of each item.
+func equalItems[V comparable, I any](list []V, items []I, field func(*I) V) bool {
+	if len(list) != len(items) || (list == nil) != (len(items) == 0) {
+		return false
+	}
+	for i := range items {
+		if list[i] != field(&items[i]) {
+			return false
+		}
+	}
+	return true
 }
 
 func equal[V comparable](a, b *V) bool { return (a == nil) == (b == nil) && (a == nil || *a == *b) }

@@ -22,7 +22,9 @@ func summaryOfJob(job string) *schemas.JobSummary {
 		s.Metrics = append(s.Metrics, schemas.JobSummaryMetric{
 			Name: name, Unit: "1", Scope: schemas.ScopeCore, Count: 30, Nodes: 2, Mean: new(5.0), Stddev: new(1.0),
 			NodeStddev: new(0.5), LowNode: new("n1"), HighNode: new("n2"), Deciles: &d, RankError: new(0.1),
-			Lo: &lo, Hi: &hi,
+			Lo: &lo, Hi: &hi, Certified: &schemas.Certified{
+				Eps: 1.5, OrderStatistics: d, Knots: []schemas.Knot{{Value: 2.5, Rank: 7}, {Value: 3.5, Rank: 10}},
+			},
 		})
 	}
 	return s
@@ -55,6 +57,33 @@ func TestRowsOfAFile(t *testing.T) {
 		"bound": {
 			func(rows []schemas.Row) []schemas.Row { rows[2].Hi = rows[2].Lo; return rows },
 			"job 2/0: metric cpu: column hi is not as the topic has it",
+		},
+		"eps": {
+			func(rows []schemas.Row) []schemas.Row { rows[2].Eps = new(1.0); return rows },
+			"job 2/0: metric cpu: column eps is not as the topic has it",
+		},
+		"order statistic": {
+			func(rows []schemas.Row) []schemas.Row {
+				rows[2].OrderStatistics = append(rows[2].OrderStatistics[:10:10], 11)
+				return rows
+			},
+			"job 2/0: metric cpu: column order_statistics is not as the topic has it",
+		},
+		"knot": {
+			func(rows []schemas.Row) []schemas.Row { rows[2].KnotValues[1]++; return rows },
+			"job 2/0: metric cpu: column knot_values is not as the topic has it",
+		},
+		"rank": {
+			func(rows []schemas.Row) []schemas.Row { rows[2].KnotRanks[0]++; return rows },
+			"job 2/0: metric cpu: column knot_ranks is not as the topic has it",
+		},
+		"atoms": {
+			func(rows []schemas.Row) []schemas.Row { rows[2].AtomValues = []float64{1}; return rows },
+			"job 2/0: metric cpu: column atom_values is not as the topic has it",
+		},
+		"no atoms": {
+			func(rows []schemas.Row) []schemas.Row { rows[2].AtomCounts = []int64{}; return rows },
+			"job 2/0: metric cpu: column atom_counts is not as the topic has it",
 		},
 		"null": {
 			func(rows []schemas.Row) []schemas.Row { rows[2].Mean = nil; return rows },

@@ -107,8 +107,11 @@ type Summaries struct {
 	Exact      int64 `json:"exact"`
 	Estimated  int64 `json:"estimated"`
 	Brackets   int64 `json:"brackets"`  // of estimates, each compared with the true decile
+	Certified  int64 `json:"certified"` // certified summaries of metrics, each compared with the values
 	InFlight   int64 `json:"in_flight"` // committed after the positions were read, or not yet due
 	Shares     int64 `json:"shares"`    // of split jobs, found on topic partials
+
+	unheld int64 // certified summaries that came too late to keep the values for them
 }
 
 // Chain is one partition of summaries and its files in the archive.

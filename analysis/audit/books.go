@@ -18,6 +18,8 @@ type Terms struct {
 	Collectors int32  // partitions of counters
 	Partials   int32  // partitions of partials
 	Summaries  int32  // partitions of job-summary
+	// Sketch is collect.sketch. Unless it is 0, each metric with values must have a certified summary.
+	Sketch int
 	// From is the first audited interval. The records of older ones may be gone.
 	From int64
 	// Only is the one partition of counters to audit, or -1: all. Split jobs need all.
@@ -62,6 +64,8 @@ type Books struct {
 	promised map[shareKey]*share
 	shares   map[shareKey]foundShare
 	lengthMs int64 // of the last Tick
+
+	waiting, mostWaiting int64 // values of expected
 }
 
 // split has the shares of an interval's split jobs, and of the machine.
@@ -110,7 +114,7 @@ func NewBooks(t Terms) *Books {
 		collectors: map[int32]*collector{}, mergers: map[int32]*merger{}, topic: map[int32]*summaryFront{},
 		opened: map[*Account]*Fates{}, expected: map[jobInterval]*expectation{}, actual: map[jobInterval]*found{},
 		recent: map[int64]map[schemas.JobKey]bool{}, splits: map[int64]*split{}, decided: map[jobInterval][]int32{},
-		joined: never, promised: map[shareKey]*share{}, shares: map[shareKey]foundShare{},
+		mostWaiting: mostWaiting, joined: never, promised: map[shareKey]*share{}, shares: map[shareKey]foundShare{},
 	}
 	b.report.Runs, b.report.Archive = []*AgentRun{}, []*Chain{}
 	b.report.Notes, b.report.Differences = []string{}, []Difference{}
@@ -385,10 +389,16 @@ func (b *Books) expect(e *expectation) {
 		return
 	}
 	for _, m := range e.metrics {
-		m.sorted = nil
+		if b.waiting+m.truth.size() > b.mostWaiting {
+			m.truth = truth{}
+		}
+		b.waiting += m.truth.size()
 	}
 	b.expected[e.jobInterval] = e
 }
+
+// mostWaiting bounds how many values wait for their summaries: 64 MiB. Summaries that came late exceed it.
+const mostWaiting = 8 << 20
 
 var errNotSummary = errors.New("not a JobSummary")
 
@@ -411,6 +421,9 @@ func (b *Books) summary(partition int32, e Entry) {
 	f := &found{s, partition, e.Offset}
 	if want := b.expected[w]; want != nil {
 		delete(b.expected, w)
+		for _, m := range want.metrics {
+			b.waiting -= m.truth.size()
+		}
 		b.compare(want, f)
 		return
 	}
@@ -437,7 +450,7 @@ func (b *Books) compare(e *expectation, f *found) {
 	*map[string]*int64{
 		schemas.MethodNode: &tally.Node, schemas.MethodExact: &tally.Exact, schemas.MethodEstimated: &tally.Estimated,
 	}[f.Method]++
-	if err := e.compare(b.terms.Cluster, f.JobSummary, &tally.Brackets); err != nil {
+	if err := e.compare(&b.terms, f.JobSummary, tally); err != nil {
 		b.differ(f, err.Error())
 	}
 	if b.recent[e.start] == nil {

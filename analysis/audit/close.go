@@ -27,6 +27,10 @@ func (b *Books) Close() *Report {
 	for _, a := range r.Partitions {
 		b.compareFates(a)
 	}
+	if n := r.Summaries.unheld; n > 0 {
+		r.Notes = append(r.Notes, fmt.Sprintf(
+			"%d certified summaries came long after others of their interval: not compared with the values", n))
+	}
 	b.missing()
 	b.extra(closed)
 	for _, key := range slices.SortedFunc(maps.Keys(b.runs), func(x, y [2]string) int {

@@ -34,7 +34,7 @@ type metric struct {
 	values, nodeMeans  moments
 	lowNodes, topNodes []string // nodes whose means are the lowest and the highest, but for rounding
 	low, high          [11]float64
-	sorted             []float64 // until the summary was compared; nil if some values are not known
+	truth              truth // until the summary was compared
 }
 
 // expectWhole returns what the summary of a job with one share must be.
@@ -142,13 +142,14 @@ func (m *metric) reduce(columns []*column, nodes int32) {
 	all := slices.Concat(lists...)
 	if len(low) == 0 {
 		slices.Sort(all)
-		m.sorted, m.low = all, deciles(all)
+		m.truth, m.low = truth{all, all}, deciles(all)
 		m.high = m.low
 		return
 	}
 	low, high = append(low, all...), append(high, all...)
 	slices.Sort(low)
 	slices.Sort(high)
+	m.truth = newTruth(low, high)
 	m.low, m.high = deciles(low), deciles(high)
 }
 
@@ -176,10 +177,11 @@ func (m *metric) extremes(means []nodeMean) {
 	}
 }
 
-// compare returns how a summary differs from what it must be, or nil. brackets counts the brackets of estimates.
-func (e *expectation) compare(cluster string, s *schemas.JobSummary, brackets *int64) error {
-	if s.Cluster != cluster || s.IntervalMs != e.lengthMs {
-		return fmt.Errorf("cluster %s, interval_ms %d: recomputed %s, %d", s.Cluster, s.IntervalMs, cluster, e.lengthMs)
+// compare returns how a summary differs from what it must be, or nil. tally counts what was compared.
+func (e *expectation) compare(t *Terms, s *schemas.JobSummary, tally *Summaries) error {
+	if s.Cluster != t.Cluster || s.IntervalMs != e.lengthMs {
+		return fmt.Errorf("cluster %s, interval_ms %d: recomputed %s, %d",
+			s.Cluster, s.IntervalMs, t.Cluster, e.lengthMs)
 	}
 	if s.Parts != e.parts || s.PartsReported != e.partsReported {
 		return fmt.Errorf("parts %d of %d: recomputed %d of %d", s.PartsReported, s.Parts, e.partsReported, e.parts)
@@ -189,19 +191,13 @@ func (e *expectation) compare(cluster string, s *schemas.JobSummary, brackets *i
 			s.NodesReported, s.NodesExpected, e.nodesReported, e.nodesExpected)
 	}
 	if e.reduced != nil {
-		return e.compareReduced(s)
+		return e.compareReduced(t, s, tally)
 	}
 	if err := e.compareMethod(s); err != nil {
 		return err
 	}
-	for i := range s.Metrics {
-		m := e.metrics[s.Metrics[i].Name]
-		if m == nil {
-			return fmt.Errorf("metric %s: no record has it", s.Metrics[i].Name)
-		}
-		if err := m.compare(s.Method, &s.Metrics[i], brackets); err != nil {
-			return fmt.Errorf("metric %s: %w", s.Metrics[i].Name, err)
-		}
+	if err := e.compareMetrics(t, s, tally); err != nil {
+		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.metrics)) {
 		if !slices.ContainsFunc(s.Metrics, func(m schemas.JobSummaryMetric) bool { return m.Name == name }) {
@@ -214,8 +210,27 @@ func (e *expectation) compare(cluster string, s *schemas.JobSummary, brackets *i
 	return nil
 }
 
+// compareMetrics compares the metrics that a summary has.
+func (e *expectation) compareMetrics(t *Terms, s *schemas.JobSummary, tally *Summaries) error {
+	for i := range s.Metrics {
+		of := &s.Metrics[i]
+		m := e.metrics[of.Name]
+		if m == nil {
+			return fmt.Errorf("metric %s: no record has it", of.Name)
+		}
+		err := m.compare(s.Method, of, &tally.Brackets)
+		if err == nil && of.Count > 0 {
+			err = e.compareCertified(t, of, m, tally)
+		}
+		if err != nil {
+			return fmt.Errorf("metric %s: %w", of.Name, err)
+		}
+	}
+	return nil
+}
+
 // compareReduced compares a summary with the NodeSummary that it must repeat.
-func (e *expectation) compareReduced(s *schemas.JobSummary) error {
+func (e *expectation) compareReduced(t *Terms, s *schemas.JobSummary, tally *Summaries) error {
 	if s.Method != schemas.MethodNode {
 		return fmt.Errorf("method %s: recomputed %s", s.Method, schemas.MethodNode)
 	}
@@ -227,8 +242,18 @@ func (e *expectation) compareReduced(s *schemas.JobSummary) error {
 		if want.Count == 0 {
 			want = schemas.JobSummaryMetric{Name: want.Name, Unit: want.Unit, Scope: want.Scope, Invalid: want.Invalid}
 		}
-		if !reflect.DeepEqual(s.Metrics[i], want) {
+		got := s.Metrics[i]
+		if want.Count > 0 {
+			got.Certified = nil
+		}
+		if !reflect.DeepEqual(got, want) {
 			return fmt.Errorf("metric %s: it is not as its node sent it", want.Name)
+		}
+		if want.Count == 0 {
+			continue
+		}
+		if err := compareCoarser(t, &s.Metrics[i], &e.reduced.Metrics[i], tally); err != nil {
+			return fmt.Errorf("metric %s: %w", want.Name, err)
 		}
 	}
 	return nil
@@ -260,7 +285,7 @@ func (m *metric) compare(method string, s *schemas.JobSummaryMetric, brackets *i
 	}
 	if s.Count == 0 {
 		if s.Mean != nil || s.Stddev != nil || s.NodeStddev != nil || s.LowNode != nil || s.HighNode != nil ||
-			s.Deciles != nil || s.RankError != nil || s.Lo != nil || s.Hi != nil {
+			s.Deciles != nil || s.RankError != nil || s.Lo != nil || s.Hi != nil || s.Certified != nil {
 			return errNoValues
 		}
 		return nil
@@ -329,21 +354,23 @@ func (m *metric) compareEstimate(s *schemas.JobSummaryMetric, brackets *int64) e
 			return fmt.Errorf("d%d %v: outside its bracket [%v, %v]", k, d, lo, hi)
 		}
 		*brackets++
-		if m.sorted == nil || d == m.low[k] {
+		if !m.truth.known() || d == m.low[k] {
 			continue
 		}
-		if off := ranksOff(m.sorted, k, d); off > *s.RankError*float64(len(m.sorted))+1e-6 {
+		if off := ranksOff(m.truth.low, k, d); off > *s.RankError*float64(s.Count)+1e-6 {
 			return fmt.Errorf("d%d %v: %v of %d ranks off, which is more than rank_error %v",
-				k, d, off, len(m.sorted), *s.RankError)
+				k, d, off, s.Count, *s.RankError)
 		}
 	}
 	return nil
 }
 
 // decile returns a true decile as text, or the two values that it lies between.
-func (m *metric) decile(k int) string {
-	if m.low[k] == m.high[k] {
-		return fmt.Sprint(m.low[k])
+func (m *metric) decile(k int) string { return between(m.low[k], m.high[k]) }
+
+func between(low, high float64) string {
+	if low == high {
+		return fmt.Sprint(low)
 	}
-	return fmt.Sprintf("%v to %v", m.low[k], m.high[k])
+	return fmt.Sprintf("%v to %v", low, high)
 }

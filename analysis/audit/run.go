@@ -104,7 +104,7 @@ func (a *auditor) run(ctx context.Context) (*Report, error) {
 		a.topics[schemas.TopicCounters].ranges[p] = kafka.Range{From: s.From, To: s.Position}
 	}
 	books := NewBooks(Terms{
-		Cluster: a.cfg.Cluster, Prefix: a.cfg.Prefix,
+		Cluster: a.cfg.Cluster, Prefix: a.cfg.Prefix, Sketch: a.cfg.Collect.Sketch,
 		Collectors: int32(len(counters)), Partials: int32(len(merges)),
 		Summaries: int32(len(a.topics[schemas.TopicJobSummary].ranges)),
 		From:      a.from, Only: a.o.Partition, Counters: counters, Merges: merges,

@@ -14,6 +14,7 @@ var (
 	errForeign    = errors.New("it does not belong here")
 	errNoValues   = errors.New("there are numbers of no values")
 	errIncomplete = errors.New("there are values, but not all numbers of them")
+	errNoOrder    = errors.New("its certified summary has neither order_statistics nor atoms, and the job one part")
 	errBounds     = errors.New("lo and hi must be there exactly where rank_error is above 0")
 )
 
@@ -168,25 +169,19 @@ func known(low, high []float64, m *schemas.NodeSummaryMetric) (l, h []float64) {
 		}
 		return low, high
 	}
-	at := map[int64]float64{}
-	for k, v := range m.Certified.OrderStatistics {
-		at[min(max(m.Count*int64(k)/10, 1), m.Count)] = v
+	at := curveOf(m.Count, &m.Certified)
+	if len(m.Certified.OrderStatistics) == 0 {
+		at = []schemas.Knot{at[0], at[len(at)-1]}
 	}
-	for i, k := range m.Certified.Knots {
-		if len(m.Certified.OrderStatistics) > 0 || i == 0 || i == len(m.Certified.Knots)-1 {
-			at[k.Rank] = k.Value
-		}
-	}
-	ranks := slices.Sorted(maps.Keys(at))
 	next := 0 // the first known rank at or above the element's
 	for rank := int64(1); rank <= m.Count; rank++ {
-		for next < len(ranks)-1 && ranks[next] < rank {
+		for next < len(at)-1 && at[next].Rank < rank {
 			next++
 		}
-		above := at[ranks[next]]
+		above := at[next].Value
 		below := above
-		if ranks[next] != rank && next > 0 {
-			below = at[ranks[next-1]]
+		if at[next].Rank != rank && next > 0 {
+			below = at[next-1].Value
 		}
 		low, high = append(low, below+0), append(high, above+0)
 	}
