@@ -3,8 +3,10 @@ package audit
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
+	"github.com/weirhpc/weir/quantile"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -56,4 +58,25 @@ func BenchmarkInterval(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/(nodes*cpus*metrics), "ns/value")
+}
+
+// BenchmarkCertified compares the certified summary of one metric with its sorted values.
+func BenchmarkCertified(b *testing.B) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for _, n := range []int{48, 800, 12288} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			values := make([]float64, n)
+			for i := range values {
+				values[i] = r.NormFloat64()
+			}
+			_, s := quantile.Certify(slices.Clone(values), quantile.Large)
+			c, sorted := certifiedOf(s), sortedOf(values)
+			for b.Loop() {
+				if err := (truth{sorted, sorted}).compare(c); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/value")
+		})
+	}
 }

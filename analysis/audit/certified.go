@@ -128,13 +128,20 @@ func curveOf(n int64, c *schemas.Certified) []schemas.Knot {
 // before a value's first rank, and end up to one behind its last, beside eps.
 func (t truth) missed(curve []schemas.Knot, steps float64) (worst float64) {
 	known := t.known()
+	note := func(off float64) { // max also minds NaN, which takes longer
+		if off > worst {
+			worst = off
+		}
+	}
 	along(curve, t.low, func(first, last, below, above float64) {
-		if worst = max(worst, below-first); known {
-			worst = max(worst, first-below-steps, last-above, above-last-steps)
+		if note(below - first); known {
+			note(first - below - steps)
+			note(last - above)
+			note(above - last - steps)
 		}
 	})
 	if !known {
-		along(curve, t.high, func(_, last, _, above float64) { worst = max(worst, last-above) })
+		along(curve, t.high, func(_, last, _, above float64) { note(last - above) })
 	}
 	return worst
 }
