@@ -16,6 +16,7 @@ func TestAuditTable(t *testing.T) {
 		Runs:       []*audit.AgentRun{{Records: 70, Gaps: 5, Missing: 1}, {Records: 10}},
 		Archive:    []*audit.Chain{{Partition: 1, Next: 40, End: 50, Files: 4, Rows: 99}},
 		Notes:      []string{"something was not compared"},
+		Summaries:  audit.Summaries{Certified: 77},
 		Found:      30,
 	}
 	for i := range int64(30) {
@@ -34,6 +35,7 @@ func TestAuditTable(t *testing.T) {
 		"collect  3          90        80",
 		"sink     1          40        4",
 		"2 runs: 80 records acknowledged, 5 given up and reported in Gaps, 1 missing",
+		"certified  77 summaries of metrics compared with the values",
 		"note       something was not compared",
 		"differs    weir.job-summary-2 at 19: job job19/1: interval 2023-11-14T22:13:20Z: a row",
 		"differs    and 10 more: --json lists up to 1,000",

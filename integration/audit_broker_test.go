@@ -20,6 +20,7 @@ func (b *bookkept) onBroker() (config.Config, *kadm.Client) {
 	cfg := config.Default()
 	cfg.Cluster, cfg.Interval, cfg.Collectors = foldCluster, time.Duration(foldT)*time.Millisecond, foldCollectors
 	cfg.Partitions = config.Partitions{Routes: 1, JobSummary: 1, Partials: 1}
+	cfg.Collect.Sketch = auditedSketch
 	cfg.Kafka.Brokers, cfg.Sink.Dir = cluster.ListenAddrs(), b.t.TempDir()
 	kafkatest.CreateTopics(b.t, cluster, cfg)
 	cl := kafkatest.Client(b.t, cfg.Kafka.Brokers, kgo.TransactionalID("bookkept"),

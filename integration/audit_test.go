@@ -39,11 +39,20 @@ type moment struct {
 // get in place of a record; it may be nil. A partition that lags is folded behind all others.
 func bookkeep(t *testing.T, l *foldLog, see func(partition int, value []byte) []byte, lags ...int) *bookkept {
 	t.Helper()
+	return bookkeepSketches(t, l, auditedSketch, see, lags...)
+}
+
+// bookkeepSketches is bookkeep with another collect.sketch.
+func bookkeepSketches(
+	t *testing.T, l *foldLog, sketch int, see func(partition int, value []byte) []byte, lags ...int,
+) *bookkept {
+	t.Helper()
 	b := &bookkept{
 		t: t, topics: map[audit.Source][]audit.Entry{},
 		terms: audit.Terms{
 			Cluster: foldCluster, Prefix: "weir.", Collectors: foldCollectors, Partials: 1, Summaries: 1,
-			Sketch: auditedSketch, From: audit.Beginning, Only: -1, Counters: map[int32]audit.Span{}, Merges: map[int32]audit.Span{},
+			Sketch: sketch, From: audit.Beginning, Only: -1,
+			Counters: map[int32]audit.Span{}, Merges: map[int32]audit.Span{},
 		},
 	}
 	put := func(topic string, appendedMs int64, r schemas.Record) processors.Entry {
@@ -57,14 +66,14 @@ func bookkeep(t *testing.T, l *foldLog, see func(partition int, value []byte) []
 		return e
 	}
 	merger := processors.NewMerger(foldCluster, foldCollectors, nil)
-	merger.Sketch = auditedSketch
+	merger.Sketch = sketch
 	var merged schemas.ProgressCounts
 	var folds [foldCollectors]*processors.Collector
 	var counts [foldCollectors]schemas.ProgressCounts
 	var read [foldCollectors]int
 	for p := range folds {
 		folds[p] = processors.NewCollector(foldCluster, int32(p), foldCollectors, nil)
-		folds[p].Sketch = auditedSketch
+		folds[p].Sketch = sketch
 	}
 	for left, late := true, false; left || !late; {
 		late = !left
@@ -206,16 +215,23 @@ func auditedLog(t *testing.T, intervals int64) *foldLog {
 	return l
 }
 
-// TestAuditAgreesWithTheFolds: an audit of what the pipeline's folds made of a log that needs every rule is clean.
+// TestAuditAgreesWithTheFolds: an audit of what the pipeline's folds made of a log that needs every rule is clean, with
+// each collect.sketch.
 func TestAuditAgreesWithTheFolds(t *testing.T) {
-	report, _ := bookkeep(t, auditedLog(t, 30), nil).audited()
-	for _, d := range report.Differences {
-		t.Error(d)
-	}
-	s := report.Summaries
-	t.Logf("%+v, notes %q", s, report.Notes)
-	if s.Node == 0 || s.Exact == 0 || s.Estimated == 0 || s.Brackets == 0 || s.Shares == 0 || s.InFlight != 0 {
-		t.Errorf("the log did not need every kind of summary: %+v", s)
+	log := auditedLog(t, 30)
+	for _, sketch := range []int{512, 210, 0} {
+		report, _ := bookkeepSketches(t, log, sketch, nil).audited()
+		for _, d := range report.Differences {
+			t.Error(sketch, d)
+		}
+		s := report.Summaries
+		t.Logf("%d: %+v, notes %q", sketch, s, report.Notes)
+		if s.Node == 0 || s.Exact == 0 || s.Estimated == 0 || s.Brackets == 0 || s.Shares == 0 || s.InFlight != 0 {
+			t.Errorf("the log did not need every kind of summary: %+v", s)
+		}
+		if (s.Certified > 0) != (sketch > 0) {
+			t.Errorf("collect.sketch is %d: %d certified summaries", sketch, s.Certified)
+		}
 	}
 }
 

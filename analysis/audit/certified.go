@@ -82,7 +82,8 @@ func (t truth) compare(c *schemas.Certified) error {
 	for _, a := range c.Atoms {
 		last := first + a.Count - 1
 		if a.Value < t.low[last-1] || a.Value > t.high[first-1] {
-			return fmt.Errorf("atom %v of %d values: recomputed %s to %s", a.Value, a.Count, t.at(first), t.at(last))
+			return fmt.Errorf("atom %v of %d values, of which the ranks begin at %d: recomputed %s",
+				a.Value, a.Count, first, between(t.low[first-1], t.high[last-1]))
 		}
 		first = last + 1
 	}
@@ -93,7 +94,8 @@ func (t truth) compare(c *schemas.Certified) error {
 	for i, k := range curve {
 		exact := len(c.OrderStatistics) > 0 || i == 0 || i == len(curve)-1
 		if exact && (k.Value < t.low[k.Rank-1] || k.Value > t.high[k.Rank-1]) {
-			return fmt.Errorf("%v at rank %d of its certified summary: recomputed %s", k.Value, k.Rank, t.at(k.Rank))
+			return fmt.Errorf("%v at rank %d of its certified summary: recomputed %s",
+				k.Value, k.Rank, between(t.low[k.Rank-1], t.high[k.Rank-1]))
 		}
 	}
 	steps := 0.0
@@ -105,9 +107,6 @@ func (t truth) compare(c *schemas.Certified) error {
 	}
 	return nil
 }
-
-// at returns the value of a rank as text.
-func (t truth) at(rank int64) string { return between(t.low[rank-1], t.high[rank-1]) }
 
 // curveOf returns the order statistics and knots of a certified summary that passed its check, by rank.
 func curveOf(n int64, c *schemas.Certified) []schemas.Knot {
@@ -121,8 +120,8 @@ func curveOf(n int64, c *schemas.Certified) []schemas.Knot {
 }
 
 // missed returns by how many ranks a curve misses the values at most. Equal values have a first and a last rank, and so
-// has the curve where it is vertical. Of values between bounds it returns what is proven: at a lower bound the curve may
-// not be above the ranks there, at an upper bound not below them.
+// has the curve where it is vertical. Of values between bounds it returns what is proven. At a lower bound the curve
+// may not be above the ranks there, at an upper bound not below them.
 //
 // A merge knows #{x < v} and #{x <= v}, and rounds them outward to whole ranks. So its curve may begin up to one step
 // before a value's first rank, and end up to one behind its last, beside eps.
@@ -146,8 +145,8 @@ func (t truth) missed(curve []schemas.Knot, steps float64) (worst float64) {
 	return worst
 }
 
-// along calls at for each distinct one of sorted values: with its first and its last rank, and with the ranks between
-// which the curve passes it.
+// along calls at for each distinct one of sorted values. It passes the value's first and last rank, and the ranks that
+// the curve has there.
 func along(curve []schemas.Knot, sorted []float64, at func(first, last, below, above float64)) {
 	next := 0 // the first point at or above the value
 	for i := 0; i < len(sorted); {

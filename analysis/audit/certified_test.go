@@ -106,7 +106,9 @@ func TestSpoiledCertifiedSummaries(t *testing.T) {
 		change func(c *schemas.Certified)
 		want   string
 	}{
-		"count of an atom": {few, atoms, func(c *schemas.Certified) { c.Atoms[2].Count++ }, "atoms: not 100 values in all"},
+		"count of an atom": {
+			few, atoms, func(c *schemas.Certified) { c.Atoms[2].Count++ }, "atoms: not 100 values in all",
+		},
 		"counts of two atoms": {
 			few, atoms, func(c *schemas.Certified) { c.Atoms[2].Count++; c.Atoms[3].Count-- }, "atom 2 of ",
 		},
@@ -161,7 +163,7 @@ func TestCoarserThanTheNode(t *testing.T) {
 	}{
 		"the same":             {s, func(*schemas.JobSummaryMetric) {}, ""},
 		"coarser":              {coarser, func(*schemas.JobSummaryMetric) {}, ""},
-		"a knot moved":         {s, func(m *schemas.JobSummaryMetric) { m.Certified.Knots[7].Value += 1e-6 }, " at rank "},
+		"a knot moved":         {s, func(m *schemas.JobSummaryMetric) { m.Certified.Knots[7].Value += 1e-6 }, "at rank"},
 		"eps below the node's": {s, func(m *schemas.JobSummaryMetric) { m.Certified.Eps = 0 }, "eps 0 of "},
 		"coarser, and without knots": {coarser, func(m *schemas.JobSummaryMetric) {
 			m.Certified.Knots = slices.Delete(m.Certified.Knots, 2, 9)
@@ -174,5 +176,45 @@ func TestCoarserThanTheNode(t *testing.T) {
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %q", name, err, c.want)
 		}
+	}
+}
+
+// TestSummariesThatCameLate: values wait for their summaries up to a bound. The summaries of values beyond it are
+// compared in themselves only, and the report says so.
+func TestSummariesThatCameLate(t *testing.T) {
+	b := NewBooks(Terms{Cluster: "c", Sketch: 512, From: Beginning, Only: -1, Summaries: 1})
+	b.mostWaiting = 3
+	want := map[string]*expectation{}
+	for _, job := range []string{"1", "2"} {
+		c := &column{unit: "1", scope: schemas.ScopeCore, values: []float64{1, 2}, means: []nodeMean{{"n", 1.5}}}
+		s := &share{parts: 1, nodes: map[string]bool{"n": true}, columns: map[string]*column{"cpu": c}}
+		want[job] = expectWhole(jobInterval{schemas.JobKey{JobID: job}, 1000}, 1000, s)
+		b.expect(want[job])
+	}
+	if b.waiting != 2 {
+		t.Errorf("%d values wait", b.waiting)
+	}
+	for o, job := range []string{"1", "2"} {
+		s := summaryOfJob(job)
+		s.Method, s.Parts, s.PartsReported, s.NodesExpected, s.NodesReported = schemas.MethodExact, 1, 1, 1, 1
+		m, d := &s.Metrics[0], deciles([]float64{1, 2})
+		list := d[:]
+		m.Count, m.Nodes, m.Mean, m.Stddev, m.NodeStddev = 2, 1, new(1.5), new(0.5), new(0.0)
+		m.LowNode, m.HighNode, m.Deciles, m.RankError, m.Lo, m.Hi = new("n"), new("n"), &list, new(0.0), nil, nil
+		wrong := schemas.Atom{Value: 3, Count: 1}
+		m.Certified = &schemas.Certified{Atoms: []schemas.Atom{{Value: 1, Count: 1}, wrong}}
+		s.Metrics = s.Metrics[:1]
+		value, err := schemas.MarshalChecked(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Add(Source{schemas.TopicJobSummary, 0}, Entry{int64(o), 2000, value})
+	}
+	report := b.Close()
+	if b.waiting != 0 || report.Found != 1 || !strings.HasSuffix(report.Differences[0].Text, "at 2: recomputed 2") {
+		t.Errorf("%d values wait, differences %v", b.waiting, report.Differences)
+	}
+	if len(report.Notes) != 1 || !strings.HasPrefix(report.Notes[0], "1 certified summaries came long after ") {
+		t.Errorf("notes %q", report.Notes)
 	}
 }
