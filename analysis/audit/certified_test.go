@@ -161,9 +161,11 @@ func TestCoarserThanTheNode(t *testing.T) {
 		to   func(m *schemas.JobSummaryMetric)
 		want string
 	}{
-		"the same":             {s, func(*schemas.JobSummaryMetric) {}, ""},
-		"coarser":              {coarser, func(*schemas.JobSummaryMetric) {}, ""},
-		"a knot moved":         {s, func(m *schemas.JobSummaryMetric) { m.Certified.Knots[7].Value += 1e-6 }, "at rank"},
+		"the same": {s, func(*schemas.JobSummaryMetric) {}, ""},
+		"coarser":  {coarser, func(*schemas.JobSummaryMetric) {}, ""},
+		"a knot moved": {s, func(m *schemas.JobSummaryMetric) {
+			m.Certified.Knots[7].Value += 1e-6
+		}, " at rank "},
 		"eps below the node's": {s, func(m *schemas.JobSummaryMetric) { m.Certified.Eps = 0 }, "eps 0 of "},
 		"coarser, and without knots": {coarser, func(m *schemas.JobSummaryMetric) {
 			m.Certified.Knots = slices.Delete(m.Certified.Knots, 2, 9)
