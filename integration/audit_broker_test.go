@@ -70,6 +70,7 @@ func (b *bookkept) onBroker() (config.Config, *kadm.Client) {
 // TestAuditOnABroker audits logs on a broker: all of them, the last intervals, one partition, and what is left after
 // their beginnings were deleted.
 func TestAuditOnABroker(t *testing.T) {
+	t.Parallel()
 	b := bookkeep(t, auditedLog(t, 60), nil)
 	cfg, adm := b.onBroker()
 	whole := expectClean(t, cfg, audit.Options{Partition: -1})

@@ -106,6 +106,7 @@ func (b *bookkept) double(topic string, offset int64) {
 
 // TestAuditFindsErrors: the pipeline makes one error, and the audit names partition, job and interval of it.
 func TestAuditFindsErrors(t *testing.T) {
+	t.Parallel()
 	const at = ": interval 2023-11-14T22:13:25Z: "
 	log := auditedLog(t, 10)
 	right := bookkeep(t, log, nil)

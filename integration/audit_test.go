@@ -218,6 +218,7 @@ func auditedLog(t *testing.T, intervals int64) *foldLog {
 // TestAuditAgreesWithTheFolds: an audit of what the pipeline's folds made of a log that needs every rule is clean, with
 // each collect.sketch.
 func TestAuditAgreesWithTheFolds(t *testing.T) {
+	t.Parallel()
 	log := auditedLog(t, 30)
 	for _, sketch := range []int{512, 210, 0} {
 		report, _ := bookkeepSketches(t, log, sketch, nil).audited()
@@ -237,6 +238,7 @@ func TestAuditAgreesWithTheFolds(t *testing.T) {
 
 // TestAuditOfARunningSystem: positions and ends are read while the folds go on. What is in flight is no difference.
 func TestAuditOfARunningSystem(t *testing.T) {
+	t.Parallel()
 	r := rand.New(rand.NewPCG(8, 1))
 	inFlight, recomputed := int64(0), int64(0)
 	all := bookkeep(t, auditedLog(t, 6), nil)
@@ -262,6 +264,7 @@ func TestAuditOfARunningSystem(t *testing.T) {
 // TestAuditBeginsAnywhere: retention has deleted the beginning of every topic. The audit is of the intervals that all
 // topics hold whole, and compares the fates from a Progress within them on.
 func TestAuditBeginsAnywhere(t *testing.T) {
+	t.Parallel()
 	r := rand.New(rand.NewPCG(9, 1))
 	all := bookkeep(t, auditedLog(t, 45), nil)
 	for range 5 {
@@ -284,6 +287,7 @@ func TestAuditBeginsAnywhere(t *testing.T) {
 
 // TestAuditHoldsOpenIntervals: what an audit holds in memory does not grow with the log.
 func TestAuditHoldsOpenIntervals(t *testing.T) {
+	t.Parallel()
 	_, short := bookkeep(t, auditedLog(t, 70), nil).audited()
 	_, long := bookkeep(t, auditedLog(t, 120), nil).audited()
 	t.Logf("%d things in 70 intervals, %d in 120", short, long)
@@ -294,6 +298,7 @@ func TestAuditHoldsOpenIntervals(t *testing.T) {
 
 // TestAuditOfOnePartition: an audit of one partition compares its fates and its whole jobs, and nothing of others.
 func TestAuditOfOnePartition(t *testing.T) {
+	t.Parallel()
 	b := bookkeep(t, auditedLog(t, 20), nil)
 	b.terms.Only = 1
 	report, held := b.audited()
@@ -308,6 +313,7 @@ func TestAuditOfOnePartition(t *testing.T) {
 // TestAuditOfALaggingCollector: a collector is 75 intervals behind. Merge goes on without its shares after 64, and the
 // audit knows which shares each summary has.
 func TestAuditOfALaggingCollector(t *testing.T) {
+	t.Parallel()
 	report, _ := bookkeep(t, auditedLog(t, 75), nil, 1).audited()
 	for _, d := range report.Differences {
 		t.Error(d)
@@ -320,6 +326,7 @@ func TestAuditOfALaggingCollector(t *testing.T) {
 
 // TestAuditOfAnOutageOfTheBalancer: no Tick comes for 70 intervals. Records are dropped, and the audit counts them.
 func TestAuditOfAnOutageOfTheBalancer(t *testing.T) {
+	t.Parallel()
 	l := auditedLog(t, 80)
 	for p := range l.log {
 		l.log[p] = slices.DeleteFunc(l.log[p], func(r *kgo.Record) bool {
