@@ -41,7 +41,7 @@ func (e *expectation) compareCertified(t *Terms, s *schemas.JobSummaryMetric, m 
 		return errNoOrder
 	case m.truth.low == nil:
 		tally.unheld++
-		return checkCertified(s.Count, c)
+		return consistent(s.Count, c)
 	}
 	tally.Certified++
 	return m.truth.compare(c)
@@ -72,11 +72,19 @@ func compareCoarser(t *Terms, s *schemas.JobSummaryMetric, node *schemas.NodeSum
 	return newTruth(known(nil, nil, node)).compare(c)
 }
 
+// consistent returns an error for a certified summary that contradicts itself or the count.
+func consistent(count int64, c *schemas.Certified) error {
+	if err := checkCertified(count, c); err != nil {
+		return fmt.Errorf("its certified summary: %w", err)
+	}
+	return nil
+}
+
 // compare holds a certified summary to what it says of the values.
 func (t truth) compare(c *schemas.Certified) error {
 	n := int64(len(t.low))
-	if err := checkCertified(n, c); err != nil {
-		return fmt.Errorf("its certified summary: %w", err)
+	if err := consistent(n, c); err != nil {
+		return err
 	}
 	first := int64(1)
 	for _, a := range c.Atoms {
