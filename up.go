@@ -107,6 +107,7 @@ func (f upFlags) config(c *cobra.Command) (config.Config, error) {
 		SummaryRetention: max(24*time.Hour, config.Outage*interval), SegmentBytes: 1 << 20,
 	}
 	d.Agent.StateDir, d.Sink.Dir = filepath.Join(dir, "agent"), filepath.Join(dir, "archive")
+	d.Sink.Period = 10 * time.Second // a person waits for the first file
 	d.Balance.JobsFile = f.jobs
 	if f.simulate > 0 { // so small that one of the simulated jobs has to be split
 		d.Balance.LMax, d.Balance.LDist = simulatedLimits(f.simulate)

@@ -175,7 +175,7 @@ func (s *Status) sink(ctx context.Context, from *reader) error {
 		return err
 	}
 	replaced := !kafka.SameTopic(archive.TopicID, from.ids[topic])
-	patience := 3 * config.FilePeriod(from.cfg.Interval)
+	patience := 3 * from.cfg.FilePeriod()
 	due, err := from.adm.ListOffsetsAfterMilli(ctx, s.TimeMs-patience.Milliseconds(), topic)
 	if err != nil {
 		return fmt.Errorf("asking what is old in %s: %w", topic, err)

@@ -43,7 +43,7 @@ func Slack(interval time.Duration) time.Duration { return max(interval, 10*time.
 const QuietCommit = 10 * time.Second
 
 // FilePeriod is how old the first record of a file of the archive is when the sink ends the file.
-func FilePeriod(interval time.Duration) time.Duration { return max(interval, 10*time.Second) }
+func (c *Config) FilePeriod() time.Duration { return max(c.Interval, c.Sink.Period) }
 
 // Partitions are the partition counts beside Collectors.
 type Partitions struct {
@@ -126,8 +126,9 @@ type Collect struct {
 
 // Sink is the configuration of the sink.
 type Sink struct {
-	Dir       string `mapstructure:"dir"`
-	RollBytes int64  `mapstructure:"roll_bytes"`
+	Dir       string        `mapstructure:"dir"`
+	RollBytes int64         `mapstructure:"roll_bytes"`
+	Period    time.Duration `mapstructure:"period"` // a file ends after it, or after an interval if that is longer
 }
 
 // Metrics says where a service shows its numbers to Prometheus.
@@ -149,7 +150,7 @@ func Default() Config {
 			Slurm: Slurm{Poll: 2 * time.Second, Timeout: 10 * time.Second, CPUIDs: "spread"},
 		},
 		Collect: Collect{MaxRejects: 1000, Sketch: 512},
-		Sink:    Sink{Dir: "archive", RollBytes: 64 << 20},
+		Sink:    Sink{Dir: "archive", RollBytes: 64 << 20, Period: 5 * time.Minute},
 	}
 }
 

@@ -127,6 +127,7 @@ func (c Config) faults(huge map[string]string) []fault {
 	f.within("collect.max_rejects", int64(c.Collect.MaxRejects), 0, 100_000)
 	f.oneOf("collect.sketch", cmp.Or(huge["collect.sketch"], strconv.Itoa(c.Collect.Sketch)), "512", "210", "0")
 	f.within("sink.roll_bytes", c.Sink.RollBytes, 1<<20, 1<<33)
+	f.lasting("sink.period", c.Sink.Period, time.Second, 24*time.Hour)
 	if c.Sink.Dir == "" {
 		f.wrong(errTogether, "sink.dir", `""`, "a directory for the archive")
 	}

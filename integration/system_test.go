@@ -70,6 +70,7 @@ func systemOn(t *testing.T, at brokers) *system {
 		SegmentBytes: 1 << 20,
 	}
 	d.Kafka.Brokers, d.Prefix = at.seeds, at.prefix
+	d.Sink.Period = 10 * time.Second // tests wait for files
 	d.Agent.StateDir, d.Sink.Dir = filepath.Join(t.TempDir(), "agent"), filepath.Join(t.TempDir(), "archive")
 	d.Balance.Nodes, d.Balance.LMax = producers.SimulatedNodes(simulated), max(2, simulated/4)
 	cfg, err := config.Load(config.Source{Defaults: d})

@@ -2,11 +2,15 @@ package sink
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
 
 	"github.com/weirhpc/weir/schemas"
 )
@@ -32,6 +36,8 @@ type archive struct {
 	damaged []error
 	// made holds the dates whose directory this process knows to be durable.
 	made map[string]bool
+	// compacted holds what the compacted files of a date hold, as its directory was at the last look.
+	compacted map[string]compactedDate
 	// before is called ahead of each action on the disk and may fail in its place. It is nil outside tests.
 	before func(action, path string) error
 }
@@ -46,10 +52,30 @@ func (a *archive) do(action, path string, run func() error) error {
 	return run()
 }
 
+// compactedDate is the compacted files of a date. A replaced directory is another inode.
+type compactedDate struct {
+	inode    uint64
+	modified time.Time
+	files    []File
+}
+
+// dir is sink.dir.
+func (a *archive) dir() string { return filepath.Dir(a.root) }
+
+func (a *archive) stage() string { return StagePath(a.dir()) }
+
 func (a *archive) dateDir(date string) string { return filepath.Join(a.root, datePrefix+date) }
 
 // tails verifies the chain of every partition, makes its end durable and returns it.
-func (a *archive) tails() (map[int32]tail, error) {
+func (a *archive) tails() (ends map[int32]tail, err error) {
+	err = a.shared(func() error { ends, err = a.lockedTails(); return err })
+	return ends, err
+}
+
+// shared runs fn while no date is replaced.
+func (a *archive) shared(fn func() error) error { return Shared(context.Background(), a.dir(), fn) }
+
+func (a *archive) lockedTails() (map[int32]tail, error) {
 	found, oldest, err := chains(a.root, a.topic)
 	if err != nil {
 		return nil, err
@@ -90,20 +116,29 @@ func lostEnd(last link) error {
 }
 
 // follow goes on from t over the files of other sinks, and makes the last of them durable.
-func (a *archive) follow(partition int32, t tail) (tail, error) {
+func (a *archive) follow(partition int32, t tail) (end tail, err error) {
+	err = a.shared(func() error { end, err = a.lockedFollow(partition, t); return err })
+	return end, err
+}
+
+func (a *archive) lockedFollow(partition int32, t tail) (tail, error) {
 	for {
-		date, err := a.find(partition, t.next)
+		file, err := a.locate(partition, t.next)
 		if err != nil {
 			return tail{}, err
 		}
-		if date == "" {
+		if file == nil {
 			return t, a.syncDir(a.dateDir(t.date))
 		}
-		f, err := readLink(a.topic, partition, t.next, a.path(date, partition, t.next))
+		f, err := file.readFooter(a.topic)
 		if err != nil {
 			return tail{}, err
 		}
-		t = tail{f.Next, date, f.TopicID}
+		for _, r := range f.Ranges() {
+			if r.Start <= t.next && t.next < r.Next {
+				t = tail{r.Next, file.Date, f.TopicID}
+			}
+		}
 	}
 }
 
@@ -111,46 +146,117 @@ func (a *archive) path(date string, partition int32, start int64) string {
 	return filepath.Join(a.dateDir(date), fileName(a.topic, partition, start))
 }
 
-// find returns the date of a partition's file with this start, or "" if there is none.
-func (a *archive) find(partition int32, start int64) (string, error) {
+// has reports whether the chain has a position: some file begins there, or a compacted file holds it.
+func (a *archive) has(partition int32, start int64) (has bool, err error) {
+	err = a.shared(func() error {
+		file, err := a.locate(partition, start)
+		has = file != nil
+		return err
+	})
+	return has, err
+}
+
+// locate returns the file of a partition that begins at start, or the compacted file that holds this position, or nil.
+// A sink that stood still with rows in hand may find the start of its draft only in a compacted file.
+func (a *archive) locate(partition int32, start int64) (*File, error) {
 	dates, err := listDates(a.root)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	for _, date := range dates {
-		switch _, err := os.Lstat(a.path(date, partition, start)); {
+		path := a.path(date, partition, start)
+		switch _, err := os.Lstat(path); {
 		case err == nil:
-			return date, nil
+			name := filepath.Base(path)
+			return &File{Path: path, Date: date, Name: name, Partition: partition, Start: start}, nil
 		case !errors.Is(err, fs.ErrNotExist):
-			return "", fmt.Errorf("looking for a file of the chain: %w", err)
+			return nil, fmt.Errorf("looking for a file of the chain: %w", err)
+		}
+		files, err := a.compactedFiles(date)
+		if err != nil {
+			return nil, err
+		}
+		for i := range files {
+			holds := func(r Range) bool { return r.Start <= start && start < r.Next }
+			if files[i].Partition == partition && slices.ContainsFunc(files[i].Footer.Ranges(), holds) {
+				return &files[i], nil
+			}
 		}
 	}
-	return "", nil
+	return nil, nil
+}
+
+// compactedFiles returns the compacted files of a date. It reads their footers again when the directory has changed.
+func (a *archive) compactedFiles(date string) ([]File, error) {
+	info, err := os.Stat(a.dateDir(date))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking for a compacted file: %w", err)
+	}
+	now := compactedDate{modified: info.ModTime()}
+	if stat, is := info.Sys().(*syscall.Stat_t); is {
+		now.inode = stat.Ino
+	}
+	if known, ok := a.compacted[date]; ok && known.inode == now.inode && known.modified.Equal(now.modified) {
+		return known.files, nil
+	}
+	files, err := listFiles(a.root, a.topic, date)
+	if err != nil {
+		return nil, err
+	}
+	now.files = slices.DeleteFunc(files, func(f File) bool { return !f.Compacted })
+	if err := readFooters(a.topic, now.files); err != nil {
+		return nil, err
+	}
+	for _, f := range now.files {
+		if f.Fault != nil {
+			return nil, fmt.Errorf("what it holds is not known: %w", f.Fault)
+		}
+	}
+	a.compacted[date] = now
+	return now.files, nil
 }
 
 // commit adds a file to the chain. Once it returns nil, the whole file is there, and stays. It returns errTaken if
 // another sink was first. After any other error the final name has the whole file or none, and the caller may try
 // again.
 func (a *archive) commit(date string, rows []schemas.Row, f Footer) error {
+	// The lock spans the look and the fsync. Otherwise a compaction could come between: the file would be linked though
+	// a compacted one has its rows, or the fsync would reach the directory that was replaced.
+	return a.shared(func() error { return a.lockedCommit(date, rows, f) })
+}
+
+func (a *archive) lockedCommit(date string, rows []schemas.Row, f Footer) error {
 	// link(2) compares names in one directory only. All sinks choose the same one. But accept-gap does not know their
 	// drafts, and may choose another.
-	switch there, err := a.find(f.Partition, f.Start); {
+	switch there, err := a.locate(f.Partition, f.Start); {
 	case err != nil:
 		return err
-	case there != "":
+	case there != nil:
 		return errTaken
 	}
 	if err := a.makeDate(date); err != nil {
 		return err
 	}
 	dir, final := a.dateDir(date), a.path(date, f.Partition, f.Start)
-	temp := a.tempPath(dir)
-	err := a.write(temp, rows, &f)
-	if err == nil {
-		err = a.link(temp, final)
+	err := a.writeAndLink(a.stage(), final, rows, &f)
+	if errors.Is(err, syscall.EXDEV) { // the date lies on another file system, behind a symbolic link
+		err = a.writeAndLink(dir, final, rows, &f)
 	}
 	if err == nil {
 		err = a.syncDir(dir)
+	}
+	return err
+}
+
+// writeAndLink writes a temporary file in dir and links it to its final name.
+func (a *archive) writeAndLink(dir, final string, rows []schemas.Row, f *Footer) error {
+	temp := a.tempPath(dir)
+	err := a.write(temp, rows, f)
+	if err == nil {
+		err = a.link(temp, final)
 	}
 	// The commit is decided by now. A temporary file that stays is removed at a later start.
 	_ = a.do(actRemove, temp, func() error { return os.Remove(temp) })
@@ -224,18 +330,5 @@ func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 
 // syncDir makes the names in a directory durable.
 func (a *archive) syncDir(dir string) error {
-	return a.do(actSyncDir, dir, func() error {
-		d, err := os.Open(dir)
-		if err != nil {
-			return fmt.Errorf("syncing a directory: %w", err)
-		}
-		err = d.Sync()
-		if closed := d.Close(); err == nil {
-			err = closed
-		}
-		if err != nil {
-			return fmt.Errorf("syncing %s: %w", dir, err)
-		}
-		return nil
-	})
+	return a.do(actSyncDir, dir, func() error { return SyncDir(dir) })
 }

@@ -179,10 +179,10 @@ func TestBrokenChains(t *testing.T) {
 		}, nil, ""},
 		"the last file is torn": {func(t *testing.T, a *archive) {
 			truncate(t, a.path("1970-01-02", 0, 3))
-		}, errBadFile, "t-0-00000000000000000003.parquet"},
+		}, ErrBadFile, "t-0-00000000000000000003.parquet"},
 		"the last file is torn, and says what to do": {func(t *testing.T, a *archive) {
 			truncate(t, a.path("1970-01-02", 0, 3))
-		}, errBadFile, "move it away, and its records are read again"},
+		}, ErrBadFile, "move it away, and its records are read again"},
 		"an older date is empty": {func(t *testing.T, a *archive) {
 			remove(t, a.path("1970-01-01", 0, 1))
 			if err := os.Mkdir(a.dateDir("1969-12-31"), 0o755); err != nil {
@@ -207,12 +207,12 @@ func TestBrokenChains(t *testing.T) {
 			if err := os.Rename(a.path("1970-01-02", 0, 2), a.path("1970-01-02", 0, 9)); err != nil {
 				t.Fatal(err)
 			}
-		}, errBadFile, "t-0-00000000000000000009.parquet"},
+		}, ErrBadFile, "t-0-00000000000000000009.parquet"},
 		"a copy lies elsewhere": {func(t *testing.T, a *archive) {
 			if err := os.Link(a.path("1970-01-02", 0, 2), a.path("1970-01-01", 0, 2)); err != nil {
 				t.Fatal(err)
 			}
-		}, errBadFile, "t-0-00000000000000000002.parquet"},
+		}, ErrBadFile, "t-0-00000000000000000002.parquet"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := openTest(t, t.TempDir(), nil)

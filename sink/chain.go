@@ -6,6 +6,8 @@
 //	summaries/date=2026-11-21/weir.job-summary-0-00000000000000000000.parquet   next 1810
 //	summaries/date=2026-11-21/weir.job-summary-0-00000000000000001810.parquet   next 3620
 //
+// A compacted file has a "c" before its start. It took the place of others, and its footer lists their ranges.
+//
 // The chain of files of a partition is the sink's position in it. A file appears whole, by link(2), which never
 // overwrites. Of several sinks on one directory one wins each link, and the others go on from there.
 package sink
@@ -32,8 +34,8 @@ var (
 	// errHole is returned when a file is missing between two others of a partition. Dates that were deleted from the
 	// old end of the archive leave no hole.
 	errHole = errors.New("the archive has a hole")
-	// errBadFile is returned when a file of the archive has no readable footer, or one that contradicts its name.
-	errBadFile = errors.New("not a file of the sink")
+	// ErrBadFile is returned when a file of the archive has no readable footer, or one that contradicts its name.
+	ErrBadFile = errors.New("not a file of the sink")
 	// errOvertaken is returned when the topic's retention deleted records that the archive does not have yet.
 	errOvertaken = errors.New("retention overtook the archive")
 	// errBeyondEnd is returned when the archive is ahead of the topic: another cluster's, or a topic made anew.
@@ -59,6 +61,8 @@ const (
 	suffix       = ".parquet"
 	startDigits  = 20
 	datePrefix   = "date="
+
+	compactedMark = "c"
 )
 
 // tail is where a partition's chain ends: the start of the file to come, and the date of the last one.
@@ -68,7 +72,7 @@ type tail struct {
 	topicID string // of the topic that the last file was read from; empty: unknown
 }
 
-// link is what the chain needs to know of a file.
+// link is what the chain needs to know of a file, or of a range of a compacted file.
 type link struct {
 	path, date  string
 	start, next int64
@@ -110,6 +114,21 @@ func parseName(topic, name string) (partition int32, start int64, ok bool) {
 	return int32(p), start, true
 }
 
+// CompactedName returns the name of the compacted file of a partition whose first range begins at start.
+func CompactedName(topic string, partition int32, start int64) string {
+	return fmt.Sprintf("%s-%d-%s%0*d%s", topic, partition, compactedMark, startDigits, start, suffix)
+}
+
+// parseCompacted is the inverse of CompactedName; ok is false for every other name.
+func parseCompacted(topic, name string) (partition int32, start int64, ok bool) {
+	left, right, ok := strings.Cut(strings.TrimPrefix(name, topic+"-"), "-"+compactedMark)
+	if !ok {
+		return 0, 0, false
+	}
+	partition, start, ok = parseName(topic, topic+"-"+left+"-"+right)
+	return partition, start, ok && CompactedName(topic, partition, start) == name
+}
+
 // parseDate returns the date that a directory of the archive is named by.
 func parseDate(name string) (date string, ok bool) {
 	date, ok = strings.CutPrefix(name, datePrefix)
@@ -137,7 +156,7 @@ func check(links []link, oldest string) ([]hole, error) {
 		case after.fault != nil && after.start >= before.next: // what lay before it is not known
 		case after.start < before.next:
 			return nil, fmt.Errorf("%w: %s reaches to %d, where %s has begun: "+
-				"move away the one that does not belong here", errBadFile, before.path, before.next, after.path)
+				"move away the one that does not belong here", ErrBadFile, before.path, before.next, after.path)
 		case after.start > before.next && (after.previous == "" || after.previous >= oldest):
 			holes = append(holes, hole{before, after})
 		}
@@ -153,60 +172,106 @@ func chains(root, topic string) (map[int32][]link, string, error) {
 	if err != nil || len(dates) == 0 {
 		return found, "", err
 	}
-	type file struct {
-		partition int32
-		link
-	}
-	var files []file
+	var files []File
 	for _, date := range dates {
-		dir := filepath.Join(root, datePrefix+date)
-		names, err := os.ReadDir(dir)
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return nil, "", fmt.Errorf("listing %s: %w", dir, err)
+		of, err := listFiles(root, topic, date)
+		if err != nil {
+			return nil, "", err
 		}
-		for _, n := range names {
-			if p, start, ok := parseName(topic, n.Name()); ok {
-				files = append(files, file{p, link{path: filepath.Join(dir, n.Name()), date: date, start: start}})
-			}
-		}
+		files = append(files, of...)
 	}
-	var g errgroup.Group
-	g.SetLimit(runtime.GOMAXPROCS(0))
-	for i := range files {
-		g.Go(func() error {
-			f, err := readLink(topic, files[i].partition, files[i].start, files[i].path)
-			files[i].next, files[i].previous, files[i].topicID = f.Next, f.PreviousDate, f.TopicID
-			if errors.Is(err, errDamaged) || errors.Is(err, os.ErrNotExist) {
-				files[i].fault, err = err, nil
-			}
-			return err
-		})
-	}
-	if err := g.Wait(); err != nil {
+	if err := readFooters(topic, files); err != nil {
 		return nil, "", err
 	}
 	oldest := ""
 	for _, f := range files { // by date
-		if errors.Is(f.fault, os.ErrNotExist) {
+		if errors.Is(f.Fault, os.ErrNotExist) {
 			continue
 		}
-		oldest = cmp.Or(oldest, f.date)
-		found[f.partition] = append(found[f.partition], f.link)
+		oldest = cmp.Or(oldest, f.Date)
+		found[f.Partition] = append(found[f.Partition], f.links()...)
 	}
 	return found, oldest, nil
 }
 
-// readLink reads the footer of a file and compares it with the file's name.
-func readLink(topic string, partition int32, start int64, path string) (Footer, error) {
-	f, err := ReadFooter(path)
+// File is a file of the archive that is named as one of the chain.
+type File struct {
+	Path, Date, Name string
+	Partition        int32
+	Start            int64 // as its name has it
+	Compacted        bool  // as its name has it
+	Footer           Footer
+	Fault            error // not nil: the file is damaged, and only its name is known
+}
+
+// links returns the stretches of the chain that a file holds.
+func (f *File) links() []link {
+	if f.Fault != nil {
+		return []link{{path: f.Path, date: f.Date, start: f.Start, fault: f.Fault}}
+	}
+	var links []link
+	for _, r := range f.Footer.Ranges() {
+		links = append(links, link{
+			path: f.Path, date: f.Date, start: r.Start, next: r.Next, previous: r.PreviousDate, topicID: f.Footer.TopicID,
+		})
+	}
+	return links
+}
+
+// listFiles returns the files of a date that are named as those of the topic's chain, without their footers. Users may
+// delete a date meanwhile.
+func listFiles(root, topic, date string) ([]File, error) {
+	dir := filepath.Join(root, datePrefix+date)
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("listing %s: %w", dir, err)
+	}
+	var files []File
+	for _, e := range entries {
+		f := File{Path: filepath.Join(dir, e.Name()), Date: date, Name: e.Name()}
+		var ok bool
+		if f.Partition, f.Start, ok = parseName(topic, f.Name); !ok {
+			f.Partition, f.Start, f.Compacted = parseCompacted(topic, f.Name)
+		}
+		if ok || f.Compacted {
+			files = append(files, f)
+		}
+	}
+	return files, nil
+}
+
+// readFooters reads the footers of files. A damaged file, or one that is gone, gets a fault.
+func readFooters(topic string, files []File) error {
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range files {
+		f := &files[i]
+		g.Go(func() (err error) {
+			f.Footer, err = f.readFooter(topic)
+			if errors.Is(err, errDamaged) || errors.Is(err, os.ErrNotExist) {
+				f.Fault, err = err, nil
+			}
+			return err
+		})
+	}
+	return g.Wait()
+}
+
+// readFooter reads the footer of a file and compares it with the file's name.
+func (f *File) readFooter(topic string) (Footer, error) {
+	footer, err := ReadFooter(f.Path)
 	if err != nil {
 		return Footer{}, err
 	}
-	if f.Topic != topic || f.Partition != partition || f.Start != start {
-		return Footer{}, fmt.Errorf("%w: %s calls itself %s: give it its name back, or move it away",
-			errBadFile, path, fileName(f.Topic, f.Partition, f.Start))
+	name := fileName(footer.Topic, footer.Partition, footer.Start)
+	if footer.Compacted != nil {
+		name = CompactedName(footer.Topic, footer.Partition, footer.Start)
 	}
-	return f, nil
+	if footer.Topic != topic || name != f.Name {
+		return Footer{}, fmt.Errorf("%w: %s calls itself %s: give it its name back, or move it away",
+			ErrBadFile, f.Path, name)
+	}
+	return footer, nil
 }
 
 // listDates returns the dates below root that have a directory, oldest first.
@@ -238,7 +303,12 @@ type Archive struct {
 
 // Look returns how far the summaries are archived in cfg.Sink.Dir. A damaged file is no error.
 func Look(cfg config.Config) (Archive, error) {
-	found, oldest, err := chains(filepath.Join(cfg.Sink.Dir, summariesDir), cfg.Prefix+schemas.TopicJobSummary)
+	var found map[int32][]link
+	var oldest string
+	err := look(cfg.Sink.Dir, func() (err error) {
+		found, oldest, err = chains(filepath.Join(cfg.Sink.Dir, summariesDir), cfg.Prefix+schemas.TopicJobSummary)
+		return err
+	})
 	if errors.Is(err, os.ErrNotExist) || err == nil && len(found) == 0 {
 		return Archive{}, nil
 	}

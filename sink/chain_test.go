@@ -45,7 +45,7 @@ func TestCheck(t *testing.T) {
 		return link{path: fileName("t", 0, start), date: date, previous: previous, start: start, next: next}
 	}
 	broken := func(start int64) link {
-		return link{path: fileName("t", 0, start), date: "2026-11-19", start: start, fault: errBadFile}
+		return link{path: fileName("t", 0, start), date: "2026-11-19", start: start, fault: ErrBadFile}
 	}
 	const d1, d2, d3 = "2026-11-19", "2026-11-20", "2026-11-21"
 	for name, c := range map[string]struct {
@@ -82,15 +82,15 @@ func TestCheck(t *testing.T) {
 		},
 		"overlap, damaged": {
 			links:  []link{at(d1, "", 0, 11), broken(10), at(d1, d1, 20, 30)},
-			oldest: d1, err: errBadFile,
+			oldest: d1, err: ErrBadFile,
 		},
 		"overlap": {
 			links:  []link{at(d1, "", 0, 11), at(d1, d1, 10, 20)},
-			oldest: d1, err: errBadFile,
+			oldest: d1, err: ErrBadFile,
 		},
 		"two of the same name": {
 			links:  []link{at(d1, "", 0, 10), at(d2, "", 0, 10)},
-			oldest: d1, err: errBadFile,
+			oldest: d1, err: ErrBadFile,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -18,11 +18,14 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// format is the version of the files' columns and footer. A reader refuses a higher one.
-const format = 1
+// Versions of a file's columns and footer. A reader refuses a higher one.
+const (
+	formatSmall     = 1
+	formatCompacted = 2
+)
 
 // errDamaged is the error of a file that cannot be read.
-var errDamaged = fmt.Errorf("%w", errBadFile)
+var errDamaged = fmt.Errorf("%w", ErrBadFile)
 
 // errNewerFormat is the error of a file that a newer weir wrote.
 var errNewerFormat = errors.New("its format is newer than this weir")
@@ -30,7 +33,10 @@ var errNewerFormat = errors.New("its format is newer than this weir")
 // chunkRows is how many rows are handed to the encoder at a time.
 const chunkRows = 1024
 
-// sortRows brings rows into the order of a file: by job, metric with null first, and interval.
+// pageBytes is the size of a page before compression. A compaction holds a page of every column of 32 files.
+const pageBytes = 32 << 10
+
+// sortRows brings rows into the order of a file: by job, restart, metric with null first, and interval.
 func sortRows(rows []schemas.Row) {
 	slices.SortStableFunc(rows, func(a, b schemas.Row) int {
 		return cmp.Or(
@@ -55,8 +61,8 @@ func compareNullFirst(a, b *string) int {
 	return cmp.Compare(*a, *b)
 }
 
-// build names the build of this program: its revision, or without one its version.
-var build = sync.OnceValue(func() string {
+// Build names the build of this program: its revision, or without one its version.
+var Build = sync.OnceValue(func() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"
@@ -77,8 +83,9 @@ func encode(w io.Writer, rows []schemas.Row, f *Footer) error {
 	}
 	options := []parquet.WriterOption{
 		parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}),
-		parquet.CreatedBy("weir", strconv.Itoa(format), build()),
+		parquet.CreatedBy("weir", strconv.Itoa(f.format()), Build()),
 		parquet.MaxRowsPerRowGroup(128 << 10),
+		parquet.PageBufferSize(pageBytes),
 	}
 	for _, pair := range kv {
 		options = append(options, parquet.KeyValueMetadata(pair[0], pair[1]))
@@ -128,7 +135,7 @@ func open(path string, read func(r io.ReaderAt, size int64) (Footer, error)) (f 
 	f, err = read(file, info.Size())
 	switch {
 	case errors.Is(err, errNewerFormat):
-		return Footer{}, fmt.Errorf("%w: %s: %w: upgrade this part", errBadFile, path, err)
+		return Footer{}, fmt.Errorf("%w: %s: %w: upgrade this part", ErrBadFile, path, err)
 	case err != nil:
 		return Footer{}, fmt.Errorf("%w: %s: %w: bring it back from a copy", errDamaged, path, err)
 	}

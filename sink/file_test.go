@@ -171,8 +171,8 @@ func TestTornFile(t *testing.T) {
 		if err := os.WriteFile(path, whole[:n], 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := ReadFile(path); !errors.Is(err, errBadFile) {
-			t.Fatalf("the first %d of %d bytes: %v, want errBadFile", n, len(whole), err)
+		if _, _, err := ReadFile(path); !errors.Is(err, ErrBadFile) {
+			t.Fatalf("the first %d of %d bytes: %v, want ErrBadFile", n, len(whole), err)
 		}
 	}
 	if _, _, err := ReadFile(path + "x"); !errors.Is(err, os.ErrNotExist) {

@@ -27,12 +27,60 @@ type Footer struct {
 	PreviousDate string // the date of the file before; empty in the first
 	// TopicID is Kafka's id of the topic, in hex. It is empty in older files, and if the broker has none.
 	TopicID string
+
+	// Compacted is nil in the files that a sink writes.
+	Compacted *Compacted
+}
+
+// Compacted is what only the footer of a compacted file has: one that took the place of other files of its date.
+type Compacted struct {
+	// Ranges are the stretches of the chain that the file holds, in order. Around midnight there are several.
+	Ranges []Range
+	// Inputs are the names of the files that it took the place of.
+	Inputs []string
+	// Generation counts the compactions of the date, from 1.
+	Generation int64
+	// Hash is the sum of the hashes of all rows, in any order.
+	Hash uint64
+}
+
+// Range is a stretch of the chain: [Start, Next).
+type Range struct {
+	Start        int64  `json:"start"`
+	Next         int64  `json:"next"`
+	PreviousDate string `json:"previous_date"`
+	Gap          bool   `json:"gap,omitempty"`
+}
+
+// Ranges returns the stretches of the chain that the file holds, in order.
+func (f *Footer) Ranges() []Range {
+	if f.Compacted != nil {
+		return f.Compacted.Ranges
+	}
+	return []Range{{f.Start, f.Next, f.PreviousDate, f.Gap}}
+}
+
+// format returns the version of the file. Only compacted files have the new one, so that an older weir reads the others.
+func (f *Footer) format() int {
+	if f.Compacted != nil {
+		return formatCompacted
+	}
+	return formatSmall
 }
 
 // Undecodable is a record of the topic that is no summary of this cluster.
 type Undecodable struct {
 	Offset int64  `json:"offset"`
 	Reason string `json:"reason"`
+}
+
+// Put sets the footer as key/value metadata.
+func (f *Footer) Put(set func(key, value string)) error {
+	kv, err := f.keyValues()
+	for _, pair := range kv {
+		set(pair[0], pair[1])
+	}
+	return err
 }
 
 // keyValues returns the footer as key/value metadata.
@@ -43,7 +91,7 @@ func (f *Footer) keyValues() ([][2]string, error) {
 	}
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	kv := [][2]string{
-		{"weir.format", number(format)},
+		{"weir.format", number(int64(f.format()))},
 		{"weir.topic", f.Topic},
 		{"weir.partition", number(int64(f.Partition))},
 		{"weir.start", number(f.Start)},
@@ -63,6 +111,19 @@ func (f *Footer) keyValues() ([][2]string, error) {
 	}
 	if f.Gap {
 		kv = append(kv, [2]string{"weir.gap", "true"})
+	}
+	if c := f.Compacted; c != nil {
+		ranges, err := json.Marshal(c.Ranges)
+		if err != nil {
+			return nil, fmt.Errorf("encoding the footer: %w", err)
+		}
+		inputs, err := json.Marshal(c.Inputs)
+		if err != nil {
+			return nil, fmt.Errorf("encoding the footer: %w", err)
+		}
+		kv = append(kv, [2]string{"weir.ranges", string(ranges)}, [2]string{"weir.inputs", string(inputs)},
+			[2]string{"weir.generation", number(c.Generation)},
+			[2]string{"weir.hash", strconv.FormatUint(c.Hash, 16)})
 	}
 	return kv, nil
 }
@@ -85,8 +146,9 @@ func parseFooter(lookup func(key string) (string, bool)) (Footer, error) {
 		}
 		return n
 	}
-	if v := number("weir.format", 64); v > format {
-		return f, fmt.Errorf("%w: %d", errNewerFormat, v)
+	version := number("weir.format", 64)
+	if version > formatCompacted {
+		return f, fmt.Errorf("%w: %d", errNewerFormat, version)
 	}
 	f.Topic = text("weir.topic")
 	f.Partition = int32(number("weir.partition", 32))
@@ -102,8 +164,39 @@ func parseFooter(lookup func(key string) (string, bool)) (Footer, error) {
 	f.TopicID, _ = lookup("weir.topic_id")
 	gap, _ := lookup("weir.gap")
 	f.Gap = gap == "true"
+	if version == formatCompacted {
+		c := &Compacted{Generation: number("weir.generation", 64)}
+		faults = append(faults, c.parse(text, &f))
+		f.Compacted = c
+	}
 	if f.Next <= f.Start {
 		faults = append(faults, fmt.Errorf("weir.next %d is not behind weir.start %d", f.Next, f.Start))
 	}
 	return f, errors.Join(faults...)
+}
+
+// parse reads what only compacted files have, and compares it with the rest of the footer.
+func (c *Compacted) parse(text func(key string) string, f *Footer) error {
+	var err error
+	if c.Hash, err = strconv.ParseUint(text("weir.hash"), 16, 64); err != nil {
+		return errors.New("weir.hash is not a hexadecimal number")
+	}
+	if err := json.Unmarshal([]byte(text("weir.inputs")), &c.Inputs); err != nil {
+		return fmt.Errorf("weir.inputs: %w", err)
+	}
+	if err := json.Unmarshal([]byte(text("weir.ranges")), &c.Ranges); err != nil {
+		return fmt.Errorf("weir.ranges: %w", err)
+	}
+	if len(c.Ranges) == 0 || c.Ranges[0].Start != f.Start || c.Ranges[len(c.Ranges)-1].Next != f.Next {
+		return errors.New("weir.ranges do not reach from weir.start to weir.next")
+	}
+	for i, r := range c.Ranges {
+		if r.Next <= r.Start || i > 0 && r.Start < c.Ranges[i-1].Next {
+			return fmt.Errorf("weir.ranges: [%d, %d) is not behind the range before it", r.Start, r.Next)
+		}
+	}
+	if c.Generation == 0 {
+		return errors.New("weir.generation is 0")
+	}
+	return nil
 }

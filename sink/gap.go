@@ -34,7 +34,9 @@ func AcceptGap(ctx context.Context, cfg config.Config, partition int32, log *slo
 	if err := a.open(); err != nil {
 		return err
 	}
-	found, oldest, err := chains(a.root, topic)
+	var found map[int32][]link
+	var oldest string
+	err := a.shared(func() (err error) { found, oldest, err = chains(a.root, topic); return err })
 	if err != nil {
 		return err
 	}

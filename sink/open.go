@@ -16,7 +16,10 @@ const tempPrefix = ".tmp-"
 
 // newArchive returns an archive that open must prepare.
 func newArchive(dir, topic string, before func(action, path string) error) *archive {
-	return &archive{root: filepath.Join(dir, summariesDir), topic: topic, made: map[string]bool{}, before: before}
+	return &archive{
+		root: filepath.Join(dir, summariesDir), topic: topic, made: map[string]bool{},
+		compacted: map[string]compactedDate{}, before: before,
+	}
 }
 
 // open makes the directory if it is missing, and checks that it can hold a chain.
@@ -63,12 +66,16 @@ func (a *archive) makeRoot() error {
 		}
 	}
 	a.root = root
+	stage := a.stage()
+	if err := a.do(actMakeDir, stage, func() error { return os.MkdirAll(stage, 0o755) }); err != nil {
+		return fmt.Errorf("making .stage in sink.dir: %w", err)
+	}
 	return a.syncDir(root) // a sink that made a date's directory may have died before syncing it
 }
 
 // probe checks that the file system has hard links.
 func (a *archive) probe() error {
-	one, two := a.tempPath(a.root), a.tempPath(a.root)
+	one, two := a.tempPath(a.stage()), a.tempPath(a.stage())
 	f, err := os.OpenFile(one, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if err != nil {
 		return fmt.Errorf("writing to sink.dir: %w", err)
@@ -87,7 +94,7 @@ func (a *archive) probe() error {
 	return fmt.Errorf("linking in sink.dir: %w", err)
 }
 
-// tempPath returns a new name in dir that no reader's glob (*.parquet) matches. It holds the host and the pid.
+// tempPath returns a new name in dir. It holds the host and the pid.
 func (a *archive) tempPath(dir string) string {
 	return filepath.Join(dir, fmt.Sprintf("%s%d-%s-%016x", tempPrefix, os.Getpid(), a.host, rand.Uint64()))
 }
@@ -107,14 +114,14 @@ func parseTemp(name string) (host string, pid int, ok bool) {
 	return right[:end], pid, true
 }
 
-// removeDead removes the temporary files of dead processes of this host. Nothing depends on it: a living sink whose
-// file is removed writes it again.
+// removeDead removes the temporary files of dead processes of this host. Earlier releases had them in summaries/.
+// Nothing depends on it: a living sink whose file is removed writes it again.
 func (a *archive) removeDead() error {
 	dates, err := listDates(a.root)
 	if err != nil {
 		return err
 	}
-	dirs := []string{a.root}
+	dirs := []string{a.stage(), a.root}
 	for _, date := range dates {
 		dirs = append(dirs, a.dateDir(date))
 	}

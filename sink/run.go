@@ -31,7 +31,7 @@ type sink struct {
 	log     *slog.Logger
 	metrics *Metrics
 	archive *archive
-	period  time.Duration // config.FilePeriod
+	period  time.Duration // config.Config.FilePeriod
 	tails   map[int32]tail
 	topicID string // in hex, as at the first contact; empty if the brokers have none
 	// identified is when the topic was last looked at.
@@ -62,7 +62,7 @@ func newSink(cfg config.Config, log *slog.Logger, metrics *Metrics, before func(
 	return &sink{
 		cfg: cfg, topic: topic, log: log.With("topic", topic), metrics: metrics,
 		archive: newArchive(cfg.Sink.Dir, topic, before),
-		period:  config.FilePeriod(cfg.Interval),
+		period:  cfg.FilePeriod(),
 		brokers: kafka.NewBrokers(log), ends: map[int32]int64{}, patience: drainLimit,
 		waits: map[int32]*wait{}, look: lookEvery,
 	}
@@ -166,7 +166,7 @@ func (s *sink) finish(ctx context.Context) error {
 // fatal reports whether waiting does not help.
 func fatal(err error) bool {
 	for _, target := range []error{
-		errHole, errBadFile, errOvertaken, errBeyondEnd, errTopicReplaced, errNoTopic, errNoHardLinks,
+		errHole, ErrBadFile, errOvertaken, errBeyondEnd, errTopicReplaced, errNoTopic, errNoHardLinks,
 		kafka.ErrTopics, kafka.ErrNoBrokers,
 	} {
 		if errors.Is(err, target) {

@@ -57,8 +57,7 @@ func (s *sink) passed(p *draft) error {
 	if !p.empty() { // its own file comes first
 		return nil
 	}
-	date, err := s.archive.find(p.id, p.start)
-	if err != nil || date == "" {
+	if has, err := s.archive.has(p.id, p.start); err != nil || !has {
 		return err
 	}
 	t, err := s.archive.follow(p.id, tail{p.start, p.previous, s.topicID})
