@@ -202,7 +202,7 @@ func (a *archive) compactedFiles(date string) ([]File, error) {
 	if known, ok := a.compacted[date]; ok && known.inode == now.inode && known.modified.Equal(now.modified) {
 		return known.files, nil
 	}
-	files, err := listFiles(a.root, a.topic, date)
+	files, err := listFiles(a.dateDir(date), a.topic, date)
 	if err != nil {
 		return nil, err
 	}
@@ -226,6 +226,16 @@ func (a *archive) commit(date string, rows []schemas.Row, f Footer) error {
 	// The lock spans the look and the fsync. Otherwise a compaction could come between: the file would be linked though
 	// a compacted one has its rows, or the fsync would reach the directory that was replaced.
 	return a.shared(func() error { return a.lockedCommit(date, rows, f) })
+}
+
+// Append adds a file with rows to the chain of the archive in dir, as a sink does that has just started.
+func Append(dir, topic, date string, rows []schemas.Row, f Footer) error {
+	a := newArchive(dir, topic, nil)
+	if err := a.open(); err != nil {
+		return err
+	}
+	sortRows(rows)
+	return a.commit(date, rows, f)
 }
 
 func (a *archive) lockedCommit(date string, rows []schemas.Row, f Footer) error {

@@ -165,7 +165,7 @@ func TestBrokenChains(t *testing.T) {
 		"nothing": {func(*testing.T, *archive) {}, nil, ""},
 		"a file is gone": {func(t *testing.T, a *archive) {
 			remove(t, a.path("1970-01-02", 0, 2))
-		}, errHole, "weir sink accept-gap 0"},
+		}, ErrHole, "weir sink accept-gap 0"},
 		"the oldest date is gone": {func(t *testing.T, a *archive) {
 			if err := os.RemoveAll(a.dateDir("1970-01-01")); err != nil {
 				t.Fatal(err)

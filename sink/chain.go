@@ -31,9 +31,9 @@ import (
 )
 
 var (
-	// errHole is returned when a file is missing between two others of a partition. Dates that were deleted from the
+	// ErrHole is returned when a file is missing between two others of a partition. Dates that were deleted from the
 	// old end of the archive leave no hole.
-	errHole = errors.New("the archive has a hole")
+	ErrHole = errors.New("the archive has a hole")
 	// ErrBadFile is returned when a file of the archive has no readable footer, or one that contradicts its name.
 	ErrBadFile = errors.New("not a file of the sink")
 	// errOvertaken is returned when the topic's retention deleted records that the archive does not have yet.
@@ -86,7 +86,7 @@ type hole struct{ before, after link }
 
 func (h hole) err() error {
 	return fmt.Errorf("%w: positions %d to %d, between %s and %s: bring the missing file back",
-		errHole, h.before.next, h.after.start, h.before.path, h.after.path)
+		ErrHole, h.before.next, h.after.start, h.before.path, h.after.path)
 }
 
 func fileName(topic string, partition int32, start int64) string {
@@ -167,31 +167,69 @@ func check(links []link, oldest string) ([]hole, error) {
 // chains reads every footer of a topic below root. It returns the files of each partition, unsorted, and the oldest
 // date that has one. Users may delete dates meanwhile, so missing files are left out.
 func chains(root, topic string) (map[int32][]link, string, error) {
-	found := map[int32][]link{}
+	files, err := Files(root, topic)
+	if err != nil {
+		return nil, "", err
+	}
+	found, oldest := linksOf(files)
+	return found, oldest, nil
+}
+
+// linksOf returns the links of each partition, and the oldest date. The files are sorted by date.
+func linksOf(files []File) (found map[int32][]link, oldest string) {
+	found = map[int32][]link{}
+	for _, f := range files {
+		oldest = cmp.Or(oldest, f.Date)
+		found[f.Partition] = append(found[f.Partition], f.links()...)
+	}
+	return found, oldest
+}
+
+// Files returns the files of a topic's chain below root, by date, with their footers. Users may delete dates meanwhile,
+// so missing files are left out.
+func Files(root, topic string) ([]File, error) {
 	dates, err := listDates(root)
-	if err != nil || len(dates) == 0 {
-		return found, "", err
+	if err != nil {
+		return nil, err
 	}
 	var files []File
 	for _, date := range dates {
-		of, err := listFiles(root, topic, date)
+		of, err := listFiles(filepath.Join(root, datePrefix+date), topic, date)
 		if err != nil {
-			return nil, "", err
+			return nil, err
 		}
 		files = append(files, of...)
 	}
 	if err := readFooters(topic, files); err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	oldest := ""
-	for _, f := range files { // by date
-		if errors.Is(f.Fault, os.ErrNotExist) {
-			continue
+	return slices.DeleteFunc(files, func(f File) bool { return errors.Is(f.Fault, os.ErrNotExist) }), nil
+}
+
+// FilesIn returns the files of a topic's chain in one directory, with their footers.
+func FilesIn(dir, topic, date string) ([]File, error) {
+	files, err := listFiles(dir, topic, date)
+	if err != nil {
+		return nil, err
+	}
+	return files, readFooters(topic, files)
+}
+
+// Holes returns what is wrong with the chains of files, which are sorted by date: a hole at the dates on both sides of
+// it, and files that overlap at the date "".
+func Holes(files []File) map[string]error {
+	wrong := map[string]error{}
+	found, oldest := linksOf(files)
+	for _, links := range found {
+		holes, err := check(links, oldest)
+		if err != nil {
+			wrong[""] = err
 		}
-		oldest = cmp.Or(oldest, f.Date)
-		found[f.Partition] = append(found[f.Partition], f.links()...)
+		for _, h := range holes {
+			wrong[h.before.date], wrong[h.after.date] = h.err(), h.err()
+		}
 	}
-	return found, oldest, nil
+	return wrong
 }
 
 // File is a file of the archive that is named as one of the chain.
@@ -218,10 +256,9 @@ func (f *File) links() []link {
 	return links
 }
 
-// listFiles returns the files of a date that are named as those of the topic's chain, without their footers. Users may
+// listFiles returns the files of a date's directory that are named as those of the topic's chain, without their footers. Users may
 // delete a date meanwhile.
-func listFiles(root, topic, date string) ([]File, error) {
-	dir := filepath.Join(root, datePrefix+date)
+func listFiles(dir, topic, date string) ([]File, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("listing %s: %w", dir, err)

@@ -121,6 +121,66 @@ func ReadFooter(path string) (Footer, error) {
 	})
 }
 
+// Opened is a file of the archive whose rows are read by column.
+type Opened struct {
+	*parquet.File
+	Footer Footer
+	// Memory is what a reader needs that holds a page of every column.
+	Memory int64
+	file   *os.File
+}
+
+// Close closes the file.
+func (o *Opened) Close() error { return o.file.Close() }
+
+// Open opens a file of the archive. It reads all of it once, to compare its claims with its size. The error wraps
+// ErrBadFile if no sink wrote the file, or if it is damaged.
+func Open(path string) (o *Opened, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("opening a file of the archive: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			_ = file.Close()
+		}
+	}()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("opening a file of the archive: %w", err)
+	}
+	o = &Opened{file: file}
+	if err := o.open(file, info.Size()); err != nil {
+		return nil, fault(path, err)
+	}
+	return o, nil
+}
+
+func (o *Opened) open(r io.ReaderAt, size int64) (err error) {
+	defer recovered(&err)
+	m, f, err := decodeFooter(r, size)
+	if err != nil {
+		return err
+	}
+	if o.Memory, err = vet(r, size, m); err != nil {
+		return err
+	}
+	o.Footer = f
+	o.File, err = parquet.OpenFile(r, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+	if err == nil && o.NumRows() != f.Rows {
+		err = fmt.Errorf("%d rows where weir.rows says %d", o.NumRows(), f.Rows)
+	}
+	return err
+}
+
+// fault returns the error, with its remedy, of a file that cannot be read.
+func fault(path string, err error) error {
+	if errors.Is(err, errNewerFormat) {
+		return fmt.Errorf("%w: %s: %w: upgrade this part", ErrBadFile, path, err)
+	}
+	return fmt.Errorf("%w: %s: %w: bring it back from a copy", errDamaged, path, err)
+}
+
 // open names the remedy in the error. A file of a newer weir is whole, and must not be moved away as a damaged one.
 func open(path string, read func(r io.ReaderAt, size int64) (Footer, error)) (f Footer, err error) {
 	file, err := os.Open(path)
@@ -133,11 +193,8 @@ func open(path string, read func(r io.ReaderAt, size int64) (Footer, error)) (f 
 		return Footer{}, fmt.Errorf("opening a file of the archive: %w", err)
 	}
 	f, err = read(file, info.Size())
-	switch {
-	case errors.Is(err, errNewerFormat):
-		return Footer{}, fmt.Errorf("%w: %s: %w: upgrade this part", ErrBadFile, path, err)
-	case err != nil:
-		return Footer{}, fmt.Errorf("%w: %s: %w: bring it back from a copy", errDamaged, path, err)
+	if err != nil {
+		return Footer{}, fault(path, err)
 	}
 	return f, nil
 }

@@ -166,7 +166,7 @@ func (s *sink) finish(ctx context.Context) error {
 // fatal reports whether waiting does not help.
 func fatal(err error) bool {
 	for _, target := range []error{
-		errHole, ErrBadFile, errOvertaken, errBeyondEnd, errTopicReplaced, errNoTopic, errNoHardLinks,
+		ErrHole, ErrBadFile, errOvertaken, errBeyondEnd, errTopicReplaced, errNoTopic, errNoHardLinks,
 		kafka.ErrTopics, kafka.ErrNoBrokers,
 	} {
 		if errors.Is(err, target) {

@@ -182,8 +182,8 @@ func TestGaps(t *testing.T) {
 	if gaps != 1 {
 		t.Errorf("%d gaps, want 1", gaps)
 	}
-	if err := b.drain(); !errors.Is(err, errHole) {
-		t.Fatalf("Run over a hole: %v, want errHole", err)
+	if err := b.drain(); !errors.Is(err, ErrHole) {
+		t.Fatalf("Run over a hole: %v, want ErrHole", err)
 	}
 	if err := AcceptGap(t.Context(), b.cfg, 0, log); err != nil {
 		t.Fatal(err)

@@ -56,33 +56,39 @@ func metadata(r io.ReaderAt, size int64) (*parquetformat.FileMetaData, error) {
 	return m, nil
 }
 
-// vet compares the claims of a footer and of page headers with each other and with the file's size.
-func vet(r io.ReaderAt, size int64, m *parquetformat.FileMetaData) error {
+// vet compares the claims of a footer and of page headers with each other and with the file's size. It returns the
+// memory of a reader that holds a page of every column.
+func vet(r io.ReaderAt, size int64, m *parquetformat.FileMetaData) (memory int64, err error) {
 	leaves, err := vetSchema(m.Schema)
 	if err != nil {
-		return fmt.Errorf("damaged footer: %w", err)
+		return 0, fmt.Errorf("damaged footer: %w", err)
 	}
-	rows := int64(0)
+	rows, pages := int64(0), make([]int64, len(leaves))
 	for _, g := range m.RowGroups {
 		if len(g.Columns) != len(leaves) || g.NumRows < 0 {
-			return fmt.Errorf("damaged footer: %d columns and %d rows where the schema has %d columns",
+			return 0, fmt.Errorf("damaged footer: %d columns and %d rows where the schema has %d columns",
 				len(g.Columns), g.NumRows, len(leaves))
 		}
 		rows += g.NumRows
 		for i := range g.Columns {
 			c := &g.Columns[i].MetaData
 			if c.Type != leaves[i].Type.V || c.PathInSchema[len(c.PathInSchema)-1] != leaves[i].Name {
-				return fmt.Errorf("damaged footer: column %v is not that of the schema", c.PathInSchema)
+				return 0, fmt.Errorf("damaged footer: column %v is not that of the schema", c.PathInSchema)
 			}
-			if err := vetColumn(r, size, c); err != nil {
-				return fmt.Errorf("damaged column %v: %w", c.PathInSchema, err)
+			largest, err := vetColumn(r, size, c)
+			if err != nil {
+				return 0, fmt.Errorf("damaged column %v: %w", c.PathInSchema, err)
 			}
+			pages[i] = max(pages[i], largest)
 		}
 	}
 	if rows != m.NumRows {
-		return fmt.Errorf("damaged footer: %d rows in groups of %d", m.NumRows, rows)
+		return 0, fmt.Errorf("damaged footer: %d rows in groups of %d", m.NumRows, rows)
 	}
-	return nil
+	for _, largest := range pages {
+		memory += largest
+	}
+	return memory, nil
 }
 
 // vetSchema compares a schema with the one that the sink writes, and returns its leaves. The library believes the
@@ -122,19 +128,19 @@ var ourSchema = sync.OnceValue(func() []parquetformat.SchemaElement {
 	panic(err) // this cannot fail once the tests have passed
 })
 
-// vetColumn walks the pages of a column chunk.
-func vetColumn(r io.ReaderAt, size int64, m *parquetformat.ColumnMetaData) error {
+// vetColumn walks the pages of a column chunk. It returns the size of the largest, before and after decompression.
+func vetColumn(r io.ReaderAt, size int64, m *parquetformat.ColumnMetaData) (largest int64, err error) {
 	start := m.DataPageOffset
 	if m.DictionaryPageOffset != 0 {
 		start = m.DictionaryPageOffset
 	}
 	if m.Codec != parquetformat.Zstd || start < 4 || start > size ||
 		m.TotalCompressedSize < 0 || m.TotalCompressedSize > size-start {
-		return fmt.Errorf("%d bytes at %d of a file of %d", m.TotalCompressedSize, start, size)
+		return 0, fmt.Errorf("%d bytes at %d of a file of %d", m.TotalCompressedSize, start, size)
 	}
 	rest := make([]byte, m.TotalCompressedSize)
 	if _, err := r.ReadAt(rest, start); err != nil {
-		return fmt.Errorf("reading pages: %w", err)
+		return 0, fmt.Errorf("reading pages: %w", err)
 	}
 	values, plain, dataAt := int64(0), int64(0), int64(-1)
 	for len(rest) > 0 {
@@ -142,20 +148,21 @@ func vetColumn(r io.ReaderAt, size int64, m *parquetformat.ColumnMetaData) error
 		var h parquetformat.PageHeader
 		body, err := decodeThrift(rest, &h)
 		if err != nil {
-			return fmt.Errorf("header of a page: %w", err)
+			return 0, fmt.Errorf("header of a page: %w", err)
 		}
 		if h.CompressedPageSize < 0 || int(h.CompressedPageSize) > len(body) ||
 			h.UncompressedPageSize < 0 || h.UncompressedPageSize > maxPageBytes {
-			return fmt.Errorf("a page of %d bytes, %d when decompressed", h.CompressedPageSize, h.UncompressedPageSize)
+			return 0, fmt.Errorf("a page of %d bytes, %d when decompressed", h.CompressedPageSize, h.UncompressedPageSize)
 		}
+		largest = max(largest, int64(h.UncompressedPageSize)+int64(h.CompressedPageSize))
 		plain += int64(len(rest)-len(body)) + int64(h.UncompressedPageSize)
 		rest, body = body[h.CompressedPageSize:], body[:h.CompressedPageSize]
 		if uint32(h.CRC) != crc32.ChecksumIEEE(body) {
-			return errors.New("a page does not match its checksum")
+			return 0, errors.New("a page does not match its checksum")
 		}
 		n, err := vetPage(&h, body)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		values += n
 		if dataAt < 0 && h.Type == parquetformat.DataPageV2 {
@@ -163,13 +170,18 @@ func vetColumn(r io.ReaderAt, size int64, m *parquetformat.ColumnMetaData) error
 		}
 	}
 	if dataAt != m.DataPageOffset { // the library begins to read there
-		return fmt.Errorf("pages of data begin at %d, where the footer says %d", dataAt, m.DataPageOffset)
+		return 0, fmt.Errorf("pages of data begin at %d, where the footer says %d", dataAt, m.DataPageOffset)
 	}
 	if values != m.NumValues || plain != m.TotalUncompressedSize {
-		return fmt.Errorf("%d values in %d bytes, where the footer says %d in %d",
+		return 0, fmt.Errorf("%d values in %d bytes, where the footer says %d in %d",
 			values, plain, m.NumValues, m.TotalUncompressedSize)
 	}
-	return nil
+	return largest, nil
+}
+
+// pageEncodings are the encodings of the values that a weir writes. Compacted files split the bytes of doubles.
+var pageEncodings = []parquetformat.Encoding{
+	parquetformat.Plain, parquetformat.RLEDictionary, parquetformat.ByteStreamSplit,
 }
 
 // vetPage returns how many values a page adds to its column.
@@ -181,7 +193,7 @@ func vetPage(h *parquetformat.PageHeader, body []byte) (int64, error) {
 		return 0, nil
 	case h.Type == parquetformat.DataPageV2 && v.Valid &&
 		v.V.NumValues >= 0 && v.V.NumNulls >= 0 && v.V.NumNulls <= v.V.NumValues &&
-		(v.V.Encoding == parquetformat.Plain || v.V.Encoding == parquetformat.RLEDictionary):
+		slices.Contains(pageEncodings, v.V.Encoding):
 		// The levels are run lengths, which have no bound. The compressed values must begin right behind them.
 		repetition := int64(v.V.RepetitionLevelsByteLength)
 		levels := repetition + int64(v.V.DefinitionLevelsByteLength)
@@ -206,7 +218,7 @@ func lookup(m *parquetformat.FileMetaData) func(key string) (string, bool) {
 
 // openVetted opens a file whose footer was read.
 func openVetted(r io.ReaderAt, size int64, m *parquetformat.FileMetaData) (*parquet.File, error) {
-	if err := vet(r, size, m); err != nil {
+	if _, err := vet(r, size, m); err != nil {
 		return nil, err
 	}
 	return parquet.OpenFile(r, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))

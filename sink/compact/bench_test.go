@@ -1,0 +1,267 @@
+package compact
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink"
+)
+
+const (
+	testTopic = "t"
+	testDate  = "2026-11-21"
+	dayMs     = 1795219200000 // its midnight
+)
+
+// machine makes the rows of a large machine: jobs of several sizes, and metrics of four kinds.
+type machine struct {
+	rnd           *rand.Rand
+	jobs, metrics int
+}
+
+// rows returns the rows of one interval.
+func (m machine) rows(startMs, lengthMs int64) []schemas.Row {
+	var rows []schemas.Row
+	for job := range m.jobs {
+		nodes := int32(1 + job%7*8)
+		count := int64(nodes) * 48
+		level := 5 + float64(job*37%90)
+		for metric := range m.metrics {
+			v := make([]float64, 64)
+			for i := range v {
+				switch x := m.rnd.NormFloat64(); metric % 4 {
+				case 0: // a share of jiffies, in steps
+					v[i] = float64(int(level*10+x*20)) / 10
+				case 1: // a ratio
+					v[i] = 1 + level/100 + x/10
+				case 2: // mostly zero
+					if x > 2 {
+						v[i] = x
+					}
+				case 3: // bytes a second
+					v[i] = float64(int64(level*1e6 + x*1e5))
+				}
+			}
+			rows = append(rows, rowOf(fmt.Sprint(1_000_000+job), fmt.Sprintf("metric_%02d", metric), startMs, lengthMs, nodes, count, v))
+		}
+	}
+	return rows
+}
+
+func rowOf(job, metric string, startMs, lengthMs int64, nodes int32, count int64, v []float64) schemas.Row {
+	low, high := "i01r01c01s01", "i01r02c03s0"+fmt.Sprint(int(v[0])&7)
+	slices.Sort(v)
+	mean := 0.0
+	for _, x := range v {
+		mean += x / float64(len(v))
+	}
+	unit, scope, zero, spread, nodeSpread, invalid := "%", schemas.ScopeCore, 0.0, v[40]-v[20], v[35]-v[30], int64(0)
+	r := schemas.Row{
+		Cluster: "supermuc", JobID: job, IntervalStart: startMs, IntervalMs: lengthMs, Metric: &metric, Unit: &unit, Scope: &scope,
+		Method: schemas.MethodExact, Parts: 1, PartsReported: 1, NodesExpected: nodes, NodesReported: nodes, Nodes: &nodes,
+		Count: &count, Invalid: &invalid, Mean: &mean, Stddev: &spread, NodeStddev: &nodeSpread, LowNode: &low, HighNode: &high,
+		RankError: &zero,
+	}
+	for i, d := range []**float64{&r.D0, &r.D1, &r.D2, &r.D3, &r.D4, &r.D5, &r.D6, &r.D7, &r.D8, &r.D9, &r.D10} {
+		*d = &v[min(i*6, 63)]
+	}
+	return r
+}
+
+// smallFiles writes n files of a partition, of five intervals each, and returns how many rows they have.
+func smallFiles(tb testing.TB, dir string, n int, m machine) (paths []string, rows int64) {
+	tb.Helper()
+	for i := range int64(n) {
+		var all []schemas.Row
+		for k := range int64(5) {
+			all = append(all, m.rows(dayMs+(i*5+k)*60_000, 60_000)...)
+		}
+		f := sink.Footer{Topic: testTopic, Start: i, Next: i + 1, Rows: int64(len(all)), PreviousDate: testDate}
+		if err := sink.Append(dir, testTopic, testDate, all, f); err != nil {
+			tb.Fatal(err)
+		}
+		rows += int64(len(all))
+	}
+	paths, err := filepath.Glob(filepath.Join(sink.DatePath(dir, testDate), "*.parquet"))
+	if err != nil || len(paths) != n {
+		tb.Fatal(paths, err)
+	}
+	return paths, rows
+}
+
+func heapNow() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// BenchmarkWriteCompacted: bytes and time of a row, from rows in memory.
+func BenchmarkWriteCompacted(b *testing.B) {
+	dir := b.TempDir()
+	paths, _ := smallFiles(b, dir, 12, machine{rand.New(rand.NewPCG(1, 2)), 185 / 8, 40})
+	var inputs []input
+	for _, p := range paths {
+		r, err := openReader(p, newTexts())
+		if err != nil {
+			b.Fatal(err)
+		}
+		inputs = append(inputs, r)
+	}
+	run := filepath.Join(dir, "run")
+	file, err := os.Create(run)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var read tally
+	w := newWriter(file)
+	if err := merge(b.Context(), inputs, w.Write, read.add); err != nil {
+		b.Fatal(err)
+	}
+	f := sink.Footer{Topic: testTopic, Next: 12, Compacted: &sink.Compacted{Ranges: []sink.Range{{Next: 12}}, Generation: 1}}
+	read.put(&f)
+	if err := errors.Join(f.Put(w.SetKeyValueMetadata), w.Close()); err != nil {
+		b.Fatal(err)
+	}
+	info, err := file.Stat()
+	if err != nil {
+		b.Fatal(err)
+	}
+	var all []row
+	r, err := openReader(run, newTexts())
+	if err != nil {
+		b.Fatal(err)
+	}
+	for r.fill() == nil {
+		all = append(all, copyRows(r.rows)...)
+	}
+	if int64(len(all)) != read.rows {
+		b.Fatal(len(all), read.rows)
+	}
+	began := cpuTime()
+	b.ResetTimer()
+	for b.Loop() {
+		w := newWriter(io.Discard)
+		for chunk := range slices.Chunk(all, batchRows) {
+			if _, err := w.Write(chunk); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if err := w.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	n := float64(len(all)) * float64(b.N)
+	b.ReportMetric(float64(info.Size())/float64(len(all)), "B/row")
+	b.ReportMetric(n/(cpuTime()-began).Seconds(), "rows/cpu-s")
+}
+
+// copyRows copies rows and the values that they point to.
+func copyRows(rows []row) []row {
+	out := slices.Clone(rows)
+	for i := range out {
+		for _, c := range columns {
+			switch r := &out[i]; {
+			case c.floatPtr != nil && *c.floatPtr(r) != nil:
+				v := **c.floatPtr(r)
+				*c.floatPtr(r) = &v
+			case c.int32Ptr != nil && *c.int32Ptr(r) != nil:
+				v := **c.int32Ptr(r)
+				*c.int32Ptr(r) = &v
+			case c.int64Ptr != nil && *c.int64Ptr(r) != nil:
+				v := **c.int64Ptr(r)
+				*c.int64Ptr(r) = &v
+			}
+		}
+	}
+	return out
+}
+
+// BenchmarkReadByColumn: the reader alone.
+func BenchmarkReadByColumn(b *testing.B) {
+	paths, rows := smallFiles(b, b.TempDir(), 4, machine{rand.New(rand.NewPCG(1, 2)), 185 / 8, 40})
+	b.ResetTimer()
+	for b.Loop() {
+		for _, p := range paths {
+			r, err := openReader(p, newTexts())
+			if err != nil {
+				b.Fatal(err)
+			}
+			for r.fill() == nil {
+			}
+			if err := r.close(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(rows), "ns/row")
+}
+
+// BenchmarkCompact: a date of a partition from many small files, with the time of a row on one core and the largest heap.
+func BenchmarkCompact(b *testing.B) {
+	for _, n := range []int{30, 288} {
+		b.Run(fmt.Sprint(n, " files"), func(b *testing.B) {
+			var cpu time.Duration
+			var largest uint64
+			var total, bytes int64
+			for range b.N {
+				b.StopTimer()
+				dir := b.TempDir()
+				_, rows := smallFiles(b, dir, n, machine{rand.New(rand.NewPCG(1, 2)), 185 / 8, 40})
+				next := sink.Footer{Topic: testTopic, Start: int64(n), Next: int64(n + 1), PreviousDate: testDate}
+				if err := sink.Append(dir, testTopic, "2026-11-23", nil, next); err != nil {
+					b.Fatal(err)
+				}
+				c := newCompactor(Options{Dir: dir, Topic: testTopic, Report: func(d Date) { bytes += d.BytesAfter }})
+				c.now = func() time.Time { return time.UnixMilli(dayMs).Add(72 * time.Hour) }
+				runtime.GC()
+				b.StartTimer()
+				began, stop := cpuTime(), watchHeap(&largest)
+				if err := c.run(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+				stop()
+				cpu += cpuTime() - began
+				total += rows
+			}
+			b.ReportMetric(float64(cpu.Nanoseconds())/float64(total), "cpu-ns/row")
+			b.ReportMetric(float64(bytes)/float64(total), "B/row")
+			b.ReportMetric(float64(largest)/(1<<20), "MiB-heap")
+		})
+	}
+}
+
+// cpuTime returns the time that this process has spent on processors.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// watchHeap notes the largest heap until stop is called.
+func watchHeap(largest *uint64) (stop func()) {
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-done:
+				return
+			case <-time.After(10 * time.Millisecond):
+				*largest = max(*largest, heapNow())
+			}
+		}
+	}()
+	return func() { close(done); <-ended }
+}

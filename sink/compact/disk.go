@@ -1,0 +1,203 @@
+package compact
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weirhpc/weir/sink"
+)
+
+// The actions on the disk.
+const (
+	actMakeDir  = "mkdir"
+	actCreate   = "create"
+	actSync     = "sync"
+	actRename   = "rename"
+	actLink     = "link"
+	actSyncDir  = "sync_dir"
+	actLock     = "lock"
+	actExchange = "exchange"
+	actRemove   = "remove"
+)
+
+const (
+	stagePrefix = "date="
+	runPrefix   = "run-"
+)
+
+// disk does what a compaction does to the archive.
+type disk struct {
+	dir   string // sink.dir
+	topic string
+	// before is called ahead of each action, and may fail in its place. errDone lets it succeed without the action. It is
+	// nil outside tests.
+	before func(action, path string) error
+	// plain is set once the file system has shown that it cannot exchange two directories.
+	plain bool
+}
+
+var errDone = errors.New("done")
+
+func (d *disk) do(action, path string, run func() error) error {
+	if d.before != nil {
+		if err := d.before(action, path); err != nil {
+			if errors.Is(err, errDone) {
+				return nil
+			}
+			return err
+		}
+	}
+	return run()
+}
+
+func (d *disk) date(date string) string { return sink.DatePath(d.dir, date) }
+func (d *disk) stage() string           { return sink.StagePath(d.dir) }
+func (d *disk) summaries() string       { return filepath.Dir(d.date("")) }
+
+// staged returns the directory in which a generation of a date is made. Later it has the date's old files.
+func (d *disk) staged(date string, generation int64) string {
+	return filepath.Join(d.stage(), fmt.Sprintf("%s%s.g%d", stagePrefix, date, generation))
+}
+
+// parseStaged is the inverse of staged.
+func parseStaged(name string) (date string, generation int64, ok bool) {
+	rest, isDate := strings.CutPrefix(name, stagePrefix)
+	date, number, isStage := strings.Cut(rest, ".g")
+	generation, err := strconv.ParseInt(number, 10, 64)
+	_, noDate := time.Parse(time.DateOnly, date)
+	return date, generation, isDate && isStage && err == nil && noDate == nil && generation > 0
+}
+
+func (d *disk) syncDir(dir string) error {
+	return d.do(actSyncDir, dir, func() error { return sink.SyncDir(dir) })
+}
+
+func (d *disk) rename(from, to string) error {
+	return d.do(actRename, to, func() error { return os.Rename(from, to) })
+}
+
+func (d *disk) remove(path string) error {
+	return d.do(actRemove, path, func() error { return os.Remove(path) })
+}
+
+func (d *disk) link(from, to string) error {
+	return d.do(actLink, to, func() error { return os.Link(from, to) })
+}
+
+// lock takes the archive's lock exclusively: no sink and no careful reader is inside.
+func (d *disk) lock(ctx context.Context, wait time.Duration) (lock *sink.Lock, err error) {
+	path := sink.LockPath(d.dir)
+	err = d.do(actLock, path, func() error { lock, err = sink.TakeLock(ctx, path, true, wait); return err })
+	return lock, err
+}
+
+// list returns what a directory has, with the footers of its files; nil and fs.ErrNotExist if it is not there.
+func (d *disk) list(dir, date string) ([]entry, error) {
+	names, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("listing %s: %w", dir, err)
+	}
+	files, err := sink.FilesIn(dir, d.topic, date)
+	if err != nil {
+		return nil, err
+	}
+	var entries []entry
+	for _, n := range names {
+		info, err := os.Lstat(filepath.Join(dir, n.Name()))
+		if err != nil {
+			return nil, fmt.Errorf("listing %s: %w", dir, err)
+		}
+		e := entry{name: n.Name()}
+		if stat, is := info.Sys().(*syscall.Stat_t); is {
+			e.inode = stat.Ino
+		}
+		for i := range files {
+			if files[i].Name == e.name {
+				e.file = &files[i]
+			}
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+// exchange puts a stage in a date's place, and the date's old directory in the stage's. The caller holds the lock.
+func (d *disk) exchange(stage, date string) error {
+	dir := d.date(date)
+	if !d.plain {
+		err := d.do(actExchange, dir, func() error {
+			return unix.Renameat2(unix.AT_FDCWD, stage, unix.AT_FDCWD, dir, unix.RENAME_EXCHANGE)
+		})
+		switch {
+		case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EOPNOTSUPP):
+			d.plain = true
+		case errors.Is(err, unix.EXDEV):
+			return fmt.Errorf("%s and %s are on different file systems: put both on one: %w", d.stage(), d.summaries(), err)
+		case err != nil:
+			return fmt.Errorf("exchanging %s with its compacted files: %w", dir, err)
+		default:
+			return nil
+		}
+	}
+	aside := sink.AsidePath(d.dir, date)
+	for _, step := range [][2]string{{dir, aside}, {stage, dir}, {aside, stage}} {
+		if err := d.rename(step[0], step[1]); err != nil {
+			return fmt.Errorf("replacing %s: %w", dir, err)
+		}
+	}
+	return nil
+}
+
+// owned gives a file or directory the owner of a date, and a directory its rights. Otherwise a sink could not add late
+// rows after a compaction by root.
+func owned(path string, as fs.FileInfo) error {
+	stat, is := as.Sys().(*syscall.Stat_t)
+	if is && os.Geteuid() == 0 {
+		if err := os.Chown(path, int(stat.Uid), int(stat.Gid)); err != nil {
+			return fmt.Errorf("giving %s to the owner of its date: %w", path, err)
+		}
+	}
+	return nil
+}
+
+// usable returns nil if the date can be replaced by this process.
+func (d *disk) usable(date string) (fs.FileInfo, error) {
+	dir := d.date(date)
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return nil, fmt.Errorf("looking at a date: %w", err)
+	}
+	if !info.IsDir() {
+		return nil, fmt.Errorf("%s is a symbolic link: a date that lies elsewhere is not compacted", dir)
+	}
+	stat, is := info.Sys().(*syscall.Stat_t)
+	if is && os.Geteuid() != 0 && int(stat.Uid) != os.Geteuid() {
+		return nil, fmt.Errorf("%s belongs to user %d: compact as that user, or as root", dir, stat.Uid)
+	}
+	return info, nil
+}
+
+// changed returns when a directory was last renamed or written to.
+func changed(dir string) (time.Time, error) {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("looking at the stage: %w", err)
+	}
+	at := info.ModTime()
+	if stat, is := info.Sys().(*syscall.Stat_t); is {
+		if renamed := time.Unix(stat.Ctim.Sec, stat.Ctim.Nsec); renamed.After(at) {
+			at = renamed
+		}
+	}
+	return at, nil
+}

@@ -1,0 +1,299 @@
+package compact
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress/zstd"
+
+	"github.com/weirhpc/weir/sink"
+)
+
+const (
+	// fanIn is how many files are merged at a time, and mergeBytes how much memory their pages may take.
+	fanIn      = 32
+	mergeBytes = 16 << 20
+
+	groupRows = 256 << 10 // of a row group: small enough for memory, large enough for a short footer
+	pageBytes = 32 << 10
+)
+
+// newWriter returns a writer of a compacted file.
+func newWriter(w io.Writer) *parquet.GenericWriter[row] {
+	return parquet.NewGenericWriter[row](w,
+		parquet.Compression(&zstd.Codec{Level: zstd.SpeedFastest}),
+		parquet.DefaultEncodingFor(parquet.Double, &parquet.ByteStreamSplit),
+		parquet.CreatedBy("weir", "2", sink.Build()),
+		parquet.MaxRowsPerRowGroup(groupRows),
+		parquet.PageBufferSize(pageBytes),
+	)
+}
+
+// input is a sorted file: a file of the archive, or a run. It has few methods, and so two kinds of files can be merged.
+type input interface {
+	fill() error // io.EOF behind the last row
+	current() *batch
+	close() error
+}
+
+// source is an input and its place among the inputs. Of equal rows the one of the earlier input comes first.
+type source struct {
+	input
+	*batch
+	place int
+}
+
+// sources are a heap: the source with the least row comes first.
+type sources []source
+
+func (s sources) less(i, j int) bool {
+	c := compare(&s[i].rows[s[i].at], &s[j].rows[s[j].at])
+	return c < 0 || c == 0 && s[i].place < s[j].place
+}
+
+// down moves a source down to its place. The next row often comes from the same source: then it takes two comparisons.
+func (s sources) down(i int) {
+	for {
+		least := i
+		for child := 2*i + 1; child <= 2*i+2 && child < len(s); child++ {
+			if s.less(child, least) {
+				least = child
+			}
+		}
+		if least == i {
+			return
+		}
+		s[i], s[least] = s[least], s[i]
+		i = least
+	}
+}
+
+// merge writes the rows of sorted inputs in order. It calls seen with each row.
+func merge(ctx context.Context, inputs []input, write func([]row) (int, error), seen func(*row)) error {
+	var from sources
+	for i, r := range inputs {
+		switch err := r.fill(); {
+		case errors.Is(err, io.EOF):
+			continue
+		case err != nil:
+			return err
+		}
+		from = append(from, source{r, r.current(), i})
+	}
+	for i := len(from)/2 - 1; i >= 0; i-- {
+		from.down(i)
+	}
+	out := make([]row, 0, batchRows)
+	flush := func() error {
+		for i := range out {
+			seen(&out[i])
+		}
+		_, err := write(out)
+		out = out[:0]
+		return err
+	}
+	for len(from) > 0 {
+		s := from[0]
+		out = append(out, s.rows[s.at])
+		s.at++
+		if len(out) == cap(out) || s.at == len(s.rows) { // rows point into their batch: they go before it does
+			if err := flush(); err != nil {
+				return fmt.Errorf("writing rows: %w", err)
+			}
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+		}
+		if s.at < len(s.rows) {
+			from.down(0)
+			continue
+		}
+		switch err := s.fill(); {
+		case errors.Is(err, io.EOF):
+			from[0] = from[len(from)-1]
+			from = from[:len(from)-1]
+		case err != nil:
+			return err
+		}
+		from.down(0)
+	}
+	return nil
+}
+
+// merge makes one file at path out of the inputs of a partition, and reads it back.
+func (c *compactor) merge(ctx context.Context, date string, inputs []sink.File, path string, f *sink.Footer) (tally, error) {
+	var paths []string
+	for _, in := range inputs {
+		paths = append(paths, in.Path)
+	}
+	m := &merger{c: c, date: date, footer: f, known: newTexts()}
+	for len(paths) > 1 || m.levels == 0 {
+		outs, err := m.level(ctx, paths)
+		if err != nil {
+			return tally{}, err
+		}
+		if m.levels > 1 {
+			for _, run := range paths {
+				_ = os.Remove(run) // what stays is deleted by the next run
+			}
+		}
+		paths = outs
+	}
+	written, err := readBack(ctx, paths[0])
+	if err != nil {
+		return tally{}, err
+	}
+	if !c.same(m.read, written) {
+		return tally{}, fmt.Errorf("%w: %s: %d rows of %d", errDiffers, path, written.rows, m.read.rows)
+	}
+	return m.read, c.rename(paths[0], path)
+}
+
+// merger merges the files of a partition and date, level by level.
+type merger struct {
+	c      *compactor
+	date   string
+	footer *sink.Footer
+	known  *texts
+	levels int   // that are done
+	read   tally // of the inputs
+}
+
+// level merges files in groups, and returns the files that it made: runs, or in the end one compacted file.
+func (m *merger) level(ctx context.Context, paths []string) (outs []string, err error) {
+	for first := 0; first < len(paths); {
+		inputs, err := m.open(paths[first:])
+		if err != nil {
+			return nil, err
+		}
+		last := len(inputs) == len(paths)
+		first += len(inputs)
+		out := filepath.Join(m.c.stage(), fmt.Sprintf("%s%s-%d-%d-%d", runPrefix, m.date, m.footer.Partition, m.levels, len(outs)))
+		err = m.write(ctx, inputs, out, last)
+		for _, in := range inputs {
+			err = errors.Join(err, in.close())
+		}
+		if err != nil {
+			return nil, err
+		}
+		outs = append(outs, out)
+	}
+	m.levels++
+	return outs, nil
+}
+
+// open opens files until there are enough for one merge.
+func (m *merger) open(paths []string) (inputs []input, err error) {
+	memory := int64(0)
+	for _, path := range paths {
+		if m.levels > 0 {
+			run, err := openRun(path, m.known)
+			if err != nil {
+				return nil, errors.Join(err, closeAll(inputs))
+			}
+			inputs = append(inputs, run)
+		} else {
+			file, err := openReader(path, m.known)
+			if err != nil {
+				return nil, errors.Join(err, closeAll(inputs))
+			}
+			inputs = append(inputs, file)
+			memory += file.file.Memory
+		}
+		if len(inputs) == fanIn || memory >= mergeBytes && len(inputs) > 1 {
+			break
+		}
+	}
+	return inputs, nil
+}
+
+func closeAll(inputs []input) error {
+	var faults []error
+	for _, in := range inputs {
+		faults = append(faults, in.close())
+	}
+	return errors.Join(faults...)
+}
+
+// write merges inputs into a new file, and makes it durable if it is the compacted one.
+func (m *merger) write(ctx context.Context, inputs []input, path string, last bool) error {
+	var file *os.File
+	err := m.c.do(actCreate, path, func() (err error) {
+		file, err = os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("making a compacted file: %w", err)
+	}
+	seen := func(*row) {}
+	if m.levels == 0 {
+		seen = m.add
+	}
+	buffered := bufio.NewWriterSize(file, 256<<10)
+	if last {
+		w := newWriter(buffered)
+		err = merge(ctx, inputs, w.Write, seen)
+		if err == nil {
+			m.read.put(m.footer)
+			err = cmp.Or(m.footer.Put(w.SetKeyValueMetadata), w.Close())
+		}
+	} else {
+		err = merge(ctx, inputs, (&runWriter{out: buffered, known: m.known}).Write, seen)
+	}
+	if err == nil {
+		err = buffered.Flush()
+	}
+	if err == nil && last {
+		err = m.c.do(actSync, path, file.Sync)
+	}
+	if closed := file.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	return nil
+}
+
+// progressRows is how many rows lie between two reports of progress.
+const progressRows = 500_000
+
+func (m *merger) add(r *row) {
+	if m.read.add(r); m.read.rows%progressRows == 0 {
+		m.c.Progress(m.date, m.footer.Partition, m.read.rows)
+	}
+}
+
+// readBack returns what a file holds, and an error if its rows are not in order.
+func readBack(ctx context.Context, path string) (held tally, err error) {
+	r, err := openReader(path, newTexts())
+	if err != nil {
+		return held, err
+	}
+	defer func() { err = errors.Join(err, r.close()) }()
+	var last row
+	for {
+		switch err := r.fill(); {
+		case errors.Is(err, io.EOF):
+			return held, nil
+		case err != nil:
+			return held, err
+		case ctx.Err() != nil:
+			return held, ctx.Err()
+		}
+		for i := range r.rows {
+			if held.rows > 0 && compare(&last, &r.rows[i]) > 0 {
+				return held, fmt.Errorf("%w: %s is not sorted at row %d", errDiffers, path, held.rows)
+			}
+			held.add(&r.rows[i])
+			last = r.rows[i]
+		}
+	}
+}

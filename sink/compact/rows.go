@@ -1,0 +1,215 @@
+package compact
+
+import (
+	"cmp"
+	"math"
+	"math/bits"
+
+	"github.com/weirhpc/weir/sink"
+)
+
+// row is one row of a compacted file: a schemas.Row without the summary, which rollups keep.
+type row struct {
+	Cluster       string    `parquet:"cluster,dict"`
+	JobID         string    `parquet:"job_id,dict"`
+	Restart       int32     `parquet:"restart"`
+	IntervalStart int64     `parquet:"interval_start,timestamp(millisecond)"`
+	IntervalMs    int64     `parquet:"interval_ms"`
+	Metric        *string   `parquet:"metric,optional,dict"`
+	Unit          *string   `parquet:"unit,optional,dict"`
+	Scope         *string   `parquet:"scope,optional,dict"`
+	Method        string    `parquet:"method,dict"`
+	Parts         int32     `parquet:"parts"`
+	PartsReported int32     `parquet:"parts_reported"`
+	NodesExpected int32     `parquet:"nodes_expected"`
+	NodesReported int32     `parquet:"nodes_reported"`
+	Nodes         *int32    `parquet:"nodes,optional"`
+	Count         *int64    `parquet:"count,optional"`
+	Invalid       *int64    `parquet:"invalid,optional"`
+	Mean          *float64  `parquet:"mean,optional"`
+	Stddev        *float64  `parquet:"stddev,optional"`
+	NodeStddev    *float64  `parquet:"node_stddev,optional"`
+	LowNode       *string   `parquet:"low_node,optional,dict"`
+	HighNode      *string   `parquet:"high_node,optional,dict"`
+	D0            *float64  `parquet:"d0,optional"`
+	D1            *float64  `parquet:"d1,optional"`
+	D2            *float64  `parquet:"d2,optional"`
+	D3            *float64  `parquet:"d3,optional"`
+	D4            *float64  `parquet:"d4,optional"`
+	D5            *float64  `parquet:"d5,optional"`
+	D6            *float64  `parquet:"d6,optional"`
+	D7            *float64  `parquet:"d7,optional"`
+	D8            *float64  `parquet:"d8,optional"`
+	D9            *float64  `parquet:"d9,optional"`
+	D10           *float64  `parquet:"d10,optional"`
+	RankError     *float64  `parquet:"rank_error,optional"`
+	Lo            []float64 `parquet:"lo,optional,list"`
+	Hi            []float64 `parquet:"hi,optional,list"`
+}
+
+// cells says where a column's values lie in a row. One of the functions is not nil.
+type cells struct {
+	text     func(*row) *string
+	textPtr  func(*row) **string
+	int32s   func(*row) *int32
+	int32Ptr func(*row) **int32
+	int64s   func(*row) *int64
+	int64Ptr func(*row) **int64
+	floatPtr func(*row) **float64
+	list     func(*row) *[]float64
+}
+
+// columns are the columns of a row, in the file's order.
+var columns = []struct {
+	name string
+	cells
+}{
+	{"cluster", cells{text: func(r *row) *string { return &r.Cluster }}},
+	{"job_id", cells{text: func(r *row) *string { return &r.JobID }}},
+	{"restart", cells{int32s: func(r *row) *int32 { return &r.Restart }}},
+	{"interval_start", cells{int64s: func(r *row) *int64 { return &r.IntervalStart }}},
+	{"interval_ms", cells{int64s: func(r *row) *int64 { return &r.IntervalMs }}},
+	{"metric", cells{textPtr: func(r *row) **string { return &r.Metric }}},
+	{"unit", cells{textPtr: func(r *row) **string { return &r.Unit }}},
+	{"scope", cells{textPtr: func(r *row) **string { return &r.Scope }}},
+	{"method", cells{text: func(r *row) *string { return &r.Method }}},
+	{"parts", cells{int32s: func(r *row) *int32 { return &r.Parts }}},
+	{"parts_reported", cells{int32s: func(r *row) *int32 { return &r.PartsReported }}},
+	{"nodes_expected", cells{int32s: func(r *row) *int32 { return &r.NodesExpected }}},
+	{"nodes_reported", cells{int32s: func(r *row) *int32 { return &r.NodesReported }}},
+	{"nodes", cells{int32Ptr: func(r *row) **int32 { return &r.Nodes }}},
+	{"count", cells{int64Ptr: func(r *row) **int64 { return &r.Count }}},
+	{"invalid", cells{int64Ptr: func(r *row) **int64 { return &r.Invalid }}},
+	{"mean", cells{floatPtr: func(r *row) **float64 { return &r.Mean }}},
+	{"stddev", cells{floatPtr: func(r *row) **float64 { return &r.Stddev }}},
+	{"node_stddev", cells{floatPtr: func(r *row) **float64 { return &r.NodeStddev }}},
+	{"low_node", cells{textPtr: func(r *row) **string { return &r.LowNode }}},
+	{"high_node", cells{textPtr: func(r *row) **string { return &r.HighNode }}},
+	{"d0", cells{floatPtr: func(r *row) **float64 { return &r.D0 }}},
+	{"d1", cells{floatPtr: func(r *row) **float64 { return &r.D1 }}},
+	{"d2", cells{floatPtr: func(r *row) **float64 { return &r.D2 }}},
+	{"d3", cells{floatPtr: func(r *row) **float64 { return &r.D3 }}},
+	{"d4", cells{floatPtr: func(r *row) **float64 { return &r.D4 }}},
+	{"d5", cells{floatPtr: func(r *row) **float64 { return &r.D5 }}},
+	{"d6", cells{floatPtr: func(r *row) **float64 { return &r.D6 }}},
+	{"d7", cells{floatPtr: func(r *row) **float64 { return &r.D7 }}},
+	{"d8", cells{floatPtr: func(r *row) **float64 { return &r.D8 }}},
+	{"d9", cells{floatPtr: func(r *row) **float64 { return &r.D9 }}},
+	{"d10", cells{floatPtr: func(r *row) **float64 { return &r.D10 }}},
+	{"rank_error", cells{floatPtr: func(r *row) **float64 { return &r.RankError }}},
+	{"lo", cells{list: func(r *row) *[]float64 { return &r.Lo }}},
+	{"hi", cells{list: func(r *row) *[]float64 { return &r.Hi }}},
+}
+
+// compare orders rows as every file of the archive does: by job, restart, metric with null first, and interval.
+func compare(a, b *row) int {
+	if c := cmp.Compare(a.JobID, b.JobID); c != 0 {
+		return c
+	}
+	if c := cmp.Compare(a.Restart, b.Restart); c != 0 {
+		return c
+	}
+	switch {
+	case a.Metric == nil && b.Metric != nil:
+		return -1
+	case a.Metric != nil && b.Metric == nil:
+		return 1
+	case a.Metric != nil:
+		if c := cmp.Compare(*a.Metric, *b.Metric); c != 0 {
+			return c
+		}
+	}
+	return cmp.Compare(a.IntervalStart, b.IntervalStart)
+}
+
+// Odd constants without a pattern, as wyhash has them.
+const (
+	hashSeed  = 0xa0761d6478bd642f
+	hashPrime = 0xe7037ed1a0b428db
+	hashNull  = 0x8ebc6af09c88c6e3
+)
+
+func mix(h, v uint64) uint64 {
+	high, low := bits.Mul64(h^v, hashPrime)
+	return bits.RotateLeft64(h, 23) ^ high ^ low
+}
+
+func mixText(h uint64, s string) uint64 {
+	h = mix(h, uint64(len(s)))
+	for len(s) > 0 {
+		var v uint64
+		n := min(len(s), 8)
+		for i := range n {
+			v |= uint64(s[i]) << (8 * i)
+		}
+		h, s = mix(h, v), s[n:]
+	}
+	return h
+}
+
+// hash returns a hash of all columns of a row. The sum over the rows of a file does not depend on their order.
+func (r *row) hash() uint64 {
+	h := uint64(hashSeed)
+	h = mixText(mixText(h, r.Cluster), r.JobID)
+	h = mix(h, uint64(uint32(r.Restart))|uint64(uint32(r.Parts))<<32)
+	h = mix(mix(h, uint64(r.IntervalStart)), uint64(r.IntervalMs))
+	h = mixText(h, r.Method)
+	h = mix(h, uint64(uint32(r.PartsReported))|uint64(uint32(r.NodesExpected))<<32)
+	h = mix(h, uint64(uint32(r.NodesReported)))
+	for _, s := range [...]*string{r.Metric, r.Unit, r.Scope, r.LowNode, r.HighNode} {
+		if s == nil {
+			h = mix(h, hashNull)
+		} else {
+			h = mixText(h, *s)
+		}
+	}
+	if r.Nodes == nil {
+		h = mix(h, hashNull)
+	} else {
+		h = mix(h, uint64(uint32(*r.Nodes)))
+	}
+	for _, n := range [...]*int64{r.Count, r.Invalid} {
+		if n == nil {
+			h = mix(h, hashNull)
+		} else {
+			h = mix(h, uint64(*n))
+		}
+	}
+	for _, f := range [...]*float64{
+		r.Mean, r.Stddev, r.NodeStddev, r.D0, r.D1, r.D2, r.D3, r.D4, r.D5, r.D6, r.D7, r.D8, r.D9, r.D10, r.RankError,
+	} {
+		if f == nil {
+			h = mix(h, hashNull)
+		} else {
+			h = mix(h, math.Float64bits(*f))
+		}
+	}
+	for _, list := range [...][]float64{r.Lo, r.Hi} {
+		h = mix(h, uint64(len(list)))
+		for _, f := range list {
+			h = mix(h, math.Float64bits(f))
+		}
+	}
+	return mix(h, h>>32)
+}
+
+// tally is what a read-back compares: rows, their hashes in any order, and the bounds of their intervals.
+type tally struct {
+	rows        int64
+	hash        uint64
+	first, last int64 // of interval_start, in Unix milliseconds; 0 without rows
+}
+
+func (t *tally) add(r *row) {
+	if t.rows == 0 {
+		t.first, t.last = r.IntervalStart, r.IntervalStart
+	}
+	t.rows++
+	t.hash += r.hash()
+	t.first, t.last = min(t.first, r.IntervalStart), max(t.last, r.IntervalStart)
+}
+
+// put sets what a footer says about rows.
+func (t tally) put(f *sink.Footer) {
+	f.Rows, f.FirstInterval, f.LastInterval, f.Compacted.Hash = t.rows, t.first, t.last, t.hash
+}
