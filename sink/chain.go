@@ -14,6 +14,7 @@ package sink
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -342,7 +343,7 @@ type Archive struct {
 func Look(cfg config.Config) (Archive, error) {
 	var found map[int32][]link
 	var oldest string
-	err := look(cfg.Sink.Dir, func() (err error) {
+	err := Reading(context.Background(), cfg.Sink.Dir, func() (err error) {
 		found, oldest, err = chains(filepath.Join(cfg.Sink.Dir, summariesDir), cfg.Prefix+schemas.TopicJobSummary)
 		return err
 	})

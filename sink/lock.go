@@ -118,9 +118,9 @@ func Shared(ctx context.Context, dir string, fn func() error) error {
 	}
 }
 
-// look is Shared for those who may not write: without the lock or a repair if they have no right to it.
-func look(dir string, fn func() error) error {
-	lock, err := TakeLock(context.Background(), LockPath(dir), false, lockWait)
+// Reading is Shared for those who may not write: without the lock or a repair if they have no right to it.
+func Reading(ctx context.Context, dir string, fn func() error) error {
+	lock, err := TakeLock(ctx, LockPath(dir), false, lockWait)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, ErrNoLocks) ||
 		errors.Is(err, syscall.EROFS) {
 		return fn()

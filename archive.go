@@ -1,0 +1,250 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"runtime/debug"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink/compact"
+)
+
+func newArchive() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "archive",
+		Short: "Compact, verify and measure the archive",
+		Long: `Compacts, verifies and measures the archive, without any broker.
+
+docs/archive.md describes the files, and what a reader may see while they are replaced.`,
+		Example: `  weir archive compact --config /etc/weir/sink.yaml
+  weir archive verify --dir weir-data/archive
+  weir archive stats --dir weir-data/archive`,
+		RunE: needsSubcommand,
+	}
+	c.AddCommand(newCompact(), newVerify(), newStats())
+	return c
+}
+
+// archiveFlags say which archive is meant. --dir needs no configuration.
+type archiveFlags struct {
+	configFlags
+	dir    string
+	asJSON bool
+}
+
+func (f *archiveFlags) add(c *cobra.Command) {
+	f.reads = true // it finds the prefix of a running weir up
+	f.configFlags.add(c)
+	c.Flags().StringVar(&f.dir, "dir", "", "`DIR` of the archive (default: sink.dir of the configuration)")
+	c.Flags().BoolVar(&f.asJSON, "json", false, "print one JSON object a line")
+	offerDirectories(c, "dir")
+}
+
+// load returns the directory and the topic of the archive. It needs no broker.
+func (f *archiveFlags) load() (dir, topic string, err error) {
+	cfg, err := config.Load(f.source(etcFile))
+	if err != nil {
+		return "", "", usageError{err}
+	}
+	if dir = f.dir; dir == "" {
+		dir = cfg.Sink.Dir
+	}
+	if dir, err = filepath.Abs(dir); err == nil {
+		err = directory("sink.dir", dir)
+	}
+	if err != nil {
+		return "", "", usageError{err}
+	}
+	return dir, cfg.Prefix + schemas.TopicJobSummary, nil
+}
+
+// dates checks that the arguments are dates.
+func dates(c *cobra.Command, args []string) error {
+	for _, a := range args {
+		if _, err := time.Parse(time.DateOnly, a); err != nil {
+			return usageError{fmt.Errorf("%s: DATE %q is not a date such as 2026-11-21", c.CommandPath(), a)}
+		}
+	}
+	return nil
+}
+
+// compactMemory is where the garbage collector begins to work harder.
+const compactMemory = 88 << 20
+
+func newCompact() *cobra.Command {
+	var f archiveFlags
+	var wait time.Duration
+	c := &cobra.Command{
+		Use:   "compact [DATE...]",
+		Short: "Make one file a partition and date out of many",
+		Long: `Makes one file for each partition and date of the archive, out of the many that the sink writes.
+
+A date is due once it has been over for 26 hours, and every partition has files of a later date. It is due again once it
+has 32 files of late rows. Without DATE all that are due are compacted.
+
+The new files are read back and compared before they take the place of the others. The old ones are kept in .stage/ for
+an hour, and deleted by a later run. A run that was killed is finished or undone by the next. Run it once an hour:
+deploy/systemd has a timer.
+
+It ends with status 1 if a date that is due could not be compacted, and reports what mends it.`,
+		Example: `  weir archive compact --config /etc/weir/sink.yaml
+  weir archive compact 2026-11-21 --dir weir-data/archive`,
+		Args: dates,
+		RunE: func(c *cobra.Command, args []string) error {
+			dir, topic, err := f.load()
+			if err != nil {
+				return err
+			}
+			if wait < 0 {
+				return usageError{fmt.Errorf("--wait %v is negative: how long to wait for readers, such as 10m", wait)}
+			}
+			debug.SetMemoryLimit(compactMemory)
+			show := &compactReport{out: c.OutOrStdout(), asJSON: f.asJSON}
+			return errors.Join(compact.Run(c.Context(), compact.Options{
+				Dir: dir, Topic: topic, Dates: args, Wait: wait, Report: show.date,
+				Progress: func(date string, partition int32, rows int64) {
+					say(c.ErrOrStderr(), "%s: partition %d: %d rows read", date, partition, rows)
+				},
+			}), show.err)
+		},
+	}
+	f.add(c)
+	c.Flags().DurationVar(&wait, "wait", time.Hour, "try for this `LENGTH` to get a date while readers hold it")
+	return c
+}
+
+// compactReport prints each date as soon as it is done.
+type compactReport struct {
+	out    io.Writer
+	asJSON bool
+	err    error
+}
+
+func (r *compactReport) date(d compact.Date) {
+	if r.err != nil {
+		return
+	}
+	if r.asJSON {
+		r.err = printJSON(r.out, []compact.Date{d})
+		return
+	}
+	switch d.State {
+	case compact.Compacted:
+		_, r.err = fmt.Fprintf(r.out, "%s: %d files became %d: %d rows, %s became %s, in %v\n", d.Date, d.FilesBefore,
+			d.FilesAfter, d.Rows, megabytes(d.BytesBefore), megabytes(d.BytesAfter),
+			time.Duration(d.Seconds*float64(time.Second)).Round(10*time.Millisecond))
+	default:
+		_, r.err = fmt.Fprintf(r.out, "%s: %s: %s\n", d.Date, d.State, schemas.Printable(d.Reason))
+	}
+}
+
+func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
+
+func newVerify() *cobra.Command {
+	var f archiveFlags
+	c := &cobra.Command{
+		Use:   "verify [DATE...]",
+		Short: "Read the archive and compare it with what was written",
+		Long: `Reads all files of the archive, and compares them with what was written.
+
+Every page has a checksum, every file a number of rows and an order, and a compacted file a hash of its rows. The chain
+of each partition must have no hole and no overlap. Without DATE all dates are read.
+
+It ends with status 1 if something is wrong, and reports what mends it.`,
+		Example: `  weir archive verify --config /etc/weir/sink.yaml
+  weir archive verify 2026-11-21 --json --dir weir-data/archive`,
+		Args: dates,
+		RunE: func(c *cobra.Command, args []string) error {
+			dir, topic, err := f.load()
+			if err != nil {
+				return err
+			}
+			return verifyArchive(c.Context(), c.OutOrStdout(), dir, topic, args, f.asJSON)
+		},
+	}
+	f.add(c)
+	return c
+}
+
+func verifyArchive(ctx context.Context, out io.Writer, dir, topic string, dates []string, asJSON bool) error {
+	var failed error
+	err := compact.Verify(ctx, dir, topic, dates, func(v compact.Verified) {
+		if failed != nil {
+			return
+		}
+		if asJSON {
+			failed = printJSON(out, []compact.Verified{v})
+			return
+		}
+		state := "whole"
+		if len(v.Faults) > 0 {
+			state = fmt.Sprintf("%d faults", len(v.Faults))
+		}
+		_, failed = fmt.Fprintf(out, "%s: %d files, %d rows: %s\n", orDash(v.Date), v.Files, v.Rows, state)
+		for _, fault := range v.Faults {
+			say(out, "  %s", schemas.Printable(fault))
+		}
+	})
+	return errors.Join(err, failed)
+}
+
+func newStats() *cobra.Command {
+	var f archiveFlags
+	c := &cobra.Command{
+		Use:   "stats",
+		Short: "Show files, rows and bytes of each date of the archive",
+		Long: `Shows how many files, rows and bytes each date of the archive has.
+
+SMALL are the files of the sink, COMPACTED those of "weir archive compact", and GENERATION how often the date was
+compacted. BAD counts summaries that could not be read, and GAPS those that were accepted as lost. It reads footers
+alone.`,
+		Example: `  weir archive stats --config /etc/weir/sink.yaml
+  weir archive stats --json --dir weir-data/archive`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			dir, topic, err := f.load()
+			if err != nil {
+				return err
+			}
+			all, err := compact.Stats(c.Context(), dir, topic)
+			if err != nil {
+				return err
+			}
+			if f.asJSON {
+				return printJSON(c.OutOrStdout(), all)
+			}
+			return printStats(c.OutOrStdout(), all)
+		},
+	}
+	f.add(c)
+	return c
+}
+
+func printStats(w io.Writer, all []compact.DateStats) error {
+	t := newTable(0)
+	t.line("DATE\tSMALL\tCOMPACTED\tGENERATION\tROWS\tSIZE\tBYTES/ROW\tBAD\tGAPS\tDAMAGED")
+	line := func(s compact.DateStats) {
+		perRow := "-"
+		if s.Rows > 0 {
+			perRow = fmt.Sprintf("%.1f", float64(s.Bytes)/float64(s.Rows))
+		}
+		t.line("%s\t%d\t%d\t%d\t%d\t%s\t%s\t%d\t%d\t%d", s.Date, s.Small, s.Compacted, s.Generation, s.Rows,
+			megabytes(s.Bytes), perRow, s.Undecodable, s.Gaps, s.Damaged)
+	}
+	sum := compact.DateStats{Date: "total"}
+	for _, s := range all {
+		line(s)
+		sum.Small, sum.Compacted, sum.Generation = sum.Small+s.Small, sum.Compacted+s.Compacted, max(sum.Generation, s.Generation)
+		sum.Rows, sum.Bytes, sum.Undecodable = sum.Rows+s.Rows, sum.Bytes+s.Bytes, sum.Undecodable+s.Undecodable
+		sum.Gaps, sum.Damaged = sum.Gaps+s.Gaps, sum.Damaged+s.Damaged
+	}
+	line(sum)
+	return t.print(w)
+}

@@ -1,0 +1,150 @@
+package compact
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/weirhpc/weir/sink"
+)
+
+// ErrWrong is returned by Verify when something in the archive is wrong.
+var ErrWrong = errors.New("the archive has faults")
+
+// DateStats are the numbers of a date.
+type DateStats struct {
+	Date        string `json:"date"`
+	Small       int    `json:"small_files"`
+	Compacted   int    `json:"compacted_files"`
+	Generation  int64  `json:"generation"`
+	Rows        int64  `json:"rows"`
+	Bytes       int64  `json:"bytes"`
+	Undecodable int64  `json:"undecodable"`
+	Gaps        int    `json:"gaps"`
+	Damaged     int    `json:"damaged_files"`
+}
+
+// Stats returns the numbers of each date, oldest first. It reads footers alone.
+func Stats(ctx context.Context, dir, topic string) (all []DateStats, err error) {
+	files, err := survey(ctx, dir, topic)
+	if err != nil {
+		return nil, err
+	}
+	byDate := map[string]*DateStats{}
+	for _, f := range files {
+		s := byDate[f.Date]
+		if s == nil {
+			s = &DateStats{Date: f.Date}
+			byDate[f.Date] = s
+		}
+		s.Bytes += sizeOf(f.Path)
+		switch {
+		case f.Fault != nil:
+			s.Damaged++
+		case f.Compacted:
+			s.Compacted++
+			s.Generation = max(s.Generation, f.Footer.Compacted.Generation)
+		default:
+			s.Small++
+		}
+		s.Rows += f.Footer.Rows
+		s.Undecodable += f.Footer.UndecodableCount
+		if f.Fault == nil {
+			for _, r := range f.Footer.Ranges() {
+				if r.Gap {
+					s.Gaps++
+				}
+			}
+		}
+	}
+	for _, date := range slices.Sorted(maps.Keys(byDate)) {
+		all = append(all, *byDate[date])
+	}
+	return all, nil
+}
+
+// survey returns the files of the archive with their footers.
+func survey(ctx context.Context, dir, topic string) (files []sink.File, err error) {
+	root := filepath.Dir(sink.DatePath(dir, ""))
+	if _, err := os.Stat(root); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w in %s: set sink.dir to the sink's directory", ErrNoArchive, dir)
+	}
+	err = sink.Reading(ctx, dir, func() error { files, err = sink.Files(root, topic); return err })
+	return files, err
+}
+
+// Verified is what Verify found in a date.
+type Verified struct {
+	Date   string   `json:"date"`
+	Files  int      `json:"files"`
+	Rows   int64    `json:"rows"`
+	Faults []string `json:"faults"`
+}
+
+// Verify reads all files of the dates, or of all, and compares them with their footers, their order and the chain. It
+// reports each date, and returns ErrWrong if one has a fault. It holds no date for longer than it reads it.
+func Verify(ctx context.Context, dir, topic string, dates []string, report func(Verified)) error {
+	files, err := survey(ctx, dir, topic)
+	if err != nil {
+		return err
+	}
+	holes := sink.Holes(files)
+	wrong := false
+	var all []string
+	for _, f := range files {
+		if len(dates) == 0 || slices.Contains(dates, f.Date) {
+			all = append(all, f.Date)
+		}
+	}
+	if holes[""] != nil {
+		wrong = true
+		report(Verified{Faults: []string{holes[""].Error()}})
+	}
+	for _, date := range slices.Compact(all) {
+		v := Verified{Date: date, Faults: []string{}}
+		if holes[date] != nil {
+			v.Faults = append(v.Faults, holes[date].Error())
+		}
+		if err := sink.Reading(ctx, dir, func() error { return v.read(ctx, dir, topic) }); err != nil {
+			return err
+		}
+		wrong = wrong || len(v.Faults) > 0
+		report(v)
+	}
+	if wrong {
+		return ErrWrong
+	}
+	return nil
+}
+
+// read reads all files of the date. Its error ends the verification; a fault of a file does not.
+func (v *Verified) read(ctx context.Context, dir, topic string) error {
+	files, err := sink.FilesIn(sink.DatePath(dir, v.Date), topic, v.Date)
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		if f.Fault != nil {
+			v.Faults = append(v.Faults, f.Fault.Error())
+			continue
+		}
+		held, err := readBack(ctx, f.Path)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		v.Files, v.Rows = v.Files+1, v.Rows+held.rows
+		switch c := f.Footer.Compacted; {
+		case err != nil:
+			v.Faults = append(v.Faults, err.Error())
+		case held.rows != f.Footer.Rows || c != nil && held.hash != c.Hash:
+			v.Faults = append(v.Faults, fmt.Sprintf("%s: its rows are not those that were written: bring it back from a copy",
+				f.Path))
+		}
+	}
+	return nil
+}
