@@ -241,7 +241,8 @@ func printStats(w io.Writer, all []compact.DateStats) error {
 	sum := compact.DateStats{Date: "total"}
 	for _, s := range all {
 		line(s)
-		sum.Small, sum.Compacted, sum.Generation = sum.Small+s.Small, sum.Compacted+s.Compacted, max(sum.Generation, s.Generation)
+		sum.Small, sum.Compacted = sum.Small+s.Small, sum.Compacted+s.Compacted
+		sum.Generation = max(sum.Generation, s.Generation)
 		sum.Rows, sum.Bytes, sum.Undecodable = sum.Rows+s.Rows, sum.Bytes+s.Bytes, sum.Undecodable+s.Undecodable
 		sum.Gaps, sum.Damaged = sum.Gaps+s.Gaps, sum.Damaged+s.Damaged
 	}

@@ -223,8 +223,8 @@ func (a *archive) compactedFiles(date string) ([]File, error) {
 // another sink was first. After any other error the final name has the whole file or none, and the caller may try
 // again.
 func (a *archive) commit(date string, rows []schemas.Row, f Footer) error {
-	// The lock spans the look and the fsync. Otherwise a compaction could come between: the file would be linked though
-	// a compacted one has its rows, or the fsync would reach the directory that was replaced.
+	// The lock spans the look and the fsync. Otherwise a compaction could come between. The file would be linked though
+	// a compacted one has its rows. Or the fsync would reach the directory that was replaced.
 	return a.shared(func() error { return a.lockedCommit(date, rows, f) })
 }
 

@@ -216,8 +216,8 @@ func FilesIn(dir, topic, date string) ([]File, error) {
 	return files, readFooters(topic, files)
 }
 
-// Holes returns what is wrong with the chains of files, which are sorted by date: a hole at the dates on both sides of
-// it, and files that overlap at the date "".
+// Holes returns what is wrong with the chains of files, which are sorted by date. A hole stands at the dates on both
+// sides of it, and files that overlap stand at the date "".
 func Holes(files []File) map[string]error {
 	wrong := map[string]error{}
 	found, oldest := linksOf(files)
@@ -251,14 +251,15 @@ func (f *File) links() []link {
 	var links []link
 	for _, r := range f.Footer.Ranges() {
 		links = append(links, link{
-			path: f.Path, date: f.Date, start: r.Start, next: r.Next, previous: r.PreviousDate, topicID: f.Footer.TopicID,
+			path: f.Path, date: f.Date, start: r.Start, next: r.Next, previous: r.PreviousDate,
+			topicID: f.Footer.TopicID,
 		})
 	}
 	return links
 }
 
-// listFiles returns the files of a date's directory that are named as those of the topic's chain, without their footers. Users may
-// delete a date meanwhile.
+// listFiles returns the files of a date's directory that are named as those of the topic's chain, without footers.
+// Users may delete a date meanwhile.
 func listFiles(dir, topic, date string) ([]File, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {

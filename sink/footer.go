@@ -60,7 +60,7 @@ func (f *Footer) Ranges() []Range {
 	return []Range{{f.Start, f.Next, f.PreviousDate, f.Gap}}
 }
 
-// format returns the version of the file. Only compacted files have the new one, so that an older weir reads the others.
+// format returns the version of the file. Only compacted files have the new one: an older weir reads the others.
 func (f *Footer) format() int {
 	if f.Compacted != nil {
 		return formatCompacted

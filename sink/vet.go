@@ -152,7 +152,8 @@ func vetColumn(r io.ReaderAt, size int64, m *parquetformat.ColumnMetaData) (larg
 		}
 		if h.CompressedPageSize < 0 || int(h.CompressedPageSize) > len(body) ||
 			h.UncompressedPageSize < 0 || h.UncompressedPageSize > maxPageBytes {
-			return 0, fmt.Errorf("a page of %d bytes, %d when decompressed", h.CompressedPageSize, h.UncompressedPageSize)
+			return 0, fmt.Errorf("a page of %d bytes, %d when decompressed",
+				h.CompressedPageSize, h.UncompressedPageSize)
 		}
 		largest = max(largest, int64(h.UncompressedPageSize)+int64(h.CompressedPageSize))
 		plain += int64(len(rest)-len(body)) + int64(h.UncompressedPageSize)

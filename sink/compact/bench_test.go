@@ -52,7 +52,8 @@ func (m machine) rows(startMs, lengthMs int64) []schemas.Row {
 					v[i] = float64(int64(level*1e6 + x*1e5))
 				}
 			}
-			rows = append(rows, rowOf(fmt.Sprint(1_000_000+job), fmt.Sprintf("metric_%02d", metric), startMs, lengthMs, nodes, count, v))
+			name := fmt.Sprintf("metric_%02d", metric)
+			rows = append(rows, rowOf(fmt.Sprint(1_000_000+job), name, startMs, lengthMs, nodes, count, v))
 		}
 	}
 	return rows
@@ -67,10 +68,10 @@ func rowOf(job, metric string, startMs, lengthMs int64, nodes int32, count int64
 	}
 	unit, scope, zero, spread, nodeSpread, invalid := "%", schemas.ScopeCore, 0.0, v[40]-v[20], v[35]-v[30], int64(0)
 	r := schemas.Row{
-		Cluster: "supermuc", JobID: job, IntervalStart: startMs, IntervalMs: lengthMs, Metric: &metric, Unit: &unit, Scope: &scope,
-		Method: schemas.MethodExact, Parts: 1, PartsReported: 1, NodesExpected: nodes, NodesReported: nodes, Nodes: &nodes,
-		Count: &count, Invalid: &invalid, Mean: &mean, Stddev: &spread, NodeStddev: &nodeSpread, LowNode: &low, HighNode: &high,
-		RankError: &zero,
+		Cluster: "supermuc", JobID: job, IntervalStart: startMs, IntervalMs: lengthMs,
+		Metric: &metric, Unit: &unit, Scope: &scope, Method: schemas.MethodExact, Parts: 1, PartsReported: 1,
+		NodesExpected: nodes, NodesReported: nodes, Nodes: &nodes, Count: &count, Invalid: &invalid,
+		Mean: &mean, Stddev: &spread, NodeStddev: &nodeSpread, LowNode: &low, HighNode: &high, RankError: &zero,
 	}
 	for i, d := range []**float64{&r.D0, &r.D1, &r.D2, &r.D3, &r.D4, &r.D5, &r.D6, &r.D7, &r.D8, &r.D9, &r.D10} {
 		*d = &v[min(i*6, 63)]
@@ -127,7 +128,8 @@ func BenchmarkWriteCompacted(b *testing.B) {
 	if err := merge(b.Context(), inputs, w.Write, read.add); err != nil {
 		b.Fatal(err)
 	}
-	f := sink.Footer{Topic: testTopic, Next: 12, Compacted: &sink.Compacted{Ranges: []sink.Range{{Next: 12}}, Generation: 1}}
+	f := sink.Footer{Topic: testTopic, Next: 12}
+	f.Compacted = &sink.Compacted{Ranges: []sink.Range{{Next: 12}}, Generation: 1}
 	read.put(&f)
 	if err := errors.Join(f.Put(w.SetKeyValueMetadata), w.Close()); err != nil {
 		b.Fatal(err)
@@ -206,7 +208,8 @@ func BenchmarkReadByColumn(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(rows), "ns/row")
 }
 
-// BenchmarkCompact: a date of a partition from many small files, with the time of a row on one core and the largest heap.
+// BenchmarkCompact: a date of a partition from many small files. It reports the time of a row on one core, and the
+// largest heap.
 func BenchmarkCompact(b *testing.B) {
 	for _, n := range []int{30, 288} {
 		b.Run(fmt.Sprint(n, " files"), func(b *testing.B) {

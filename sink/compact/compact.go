@@ -328,8 +328,8 @@ func (c *compactor) publish(ctx context.Context, t task, stage string) error {
 	return c.settle(stage, t.date)
 }
 
-// settle makes an exchange durable, and carries over what came without the lock: users' files, or rows of a sink on
-// another host, on a file system whose locks do not reach there. The caller holds the lock.
+// settle makes an exchange durable, and carries over what came without the lock. That may be a user's file, or rows of
+// a sink on another host, if the file system's locks do not reach there. The caller holds the lock.
 func (c *compactor) settle(stage, date string) error {
 	for _, dir := range []string{c.summaries(), c.stage(), stage} {
 		if err := c.syncDir(dir); err != nil {
@@ -414,7 +414,8 @@ func (c *compactor) resume(stage, date string, generation int64) error {
 	}
 	switch c.decide(generation, err == nil, entries) {
 	case keep:
-		return fmt.Errorf("%s is gone, and %s has its files or a copy: put it back, or delete both", c.date(date), stage)
+		return fmt.Errorf("%s is gone, and %s has its files or a copy: put it back, or delete both",
+			c.date(date), stage)
 	case discard:
 		return c.discard(stage, date, generation, entries)
 	}

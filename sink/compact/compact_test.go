@@ -23,12 +23,12 @@ import (
 	"github.com/weirhpc/weir/sink"
 )
 
-// TestColumnsAreThoseOfTheArchive: a new column of the archive must be kept by compaction too. The summary alone is left
+// TestColumnsAreThoseOfTheArchive: a new column of the archive must be kept by compaction too. Only the summary is left
 // to the rollups.
 func TestColumnsAreThoseOfTheArchive(t *testing.T) {
 	tags := func(of reflect.Type) (names []string) {
-		for i := range of.NumField() {
-			if tag := of.Field(i).Tag.Get("parquet"); !strings.HasPrefix(tag, "summary") && tag != "-" {
+		for field := range of.Fields() {
+			if tag := field.Tag.Get("parquet"); !strings.HasPrefix(tag, "summary") && tag != "-" {
 				names = append(names, tag)
 			}
 		}
@@ -99,11 +99,13 @@ func randomRows(rnd *rand.Rand, n int) []schemas.Row {
 	for i := range rows {
 		nodes := rnd.Int32()
 		rows[i] = schemas.Row{
-			Cluster: "c", JobID: string(rune('a' + rnd.IntN(4))), Restart: rnd.Int32N(2), IntervalStart: dayMs + rnd.Int64N(5)*1000,
-			IntervalMs: 1000, Metric: text("m"), Unit: text("u"), Scope: text("s"), Method: "EXACT", Parts: rnd.Int32(),
-			PartsReported: rnd.Int32(), NodesExpected: rnd.Int32(), NodesReported: rnd.Int32(), Nodes: &nodes, Count: whole(),
-			Mean: number(), Stddev: number(), NodeStddev: number(), LowNode: text("l"), HighNode: text("h"), D0: number(),
-			D5: number(), D10: number(), RankError: number(), Lo: list(), Hi: list(),
+			Cluster: "c", JobID: string(rune('a' + rnd.IntN(4))), Restart: rnd.Int32N(2),
+			IntervalStart: dayMs + rnd.Int64N(5)*1000, IntervalMs: 1000,
+			Metric: text("m"), Unit: text("u"), Scope: text("s"), Method: "EXACT", Parts: rnd.Int32(),
+			PartsReported: rnd.Int32(), NodesExpected: rnd.Int32(), NodesReported: rnd.Int32(), Nodes: &nodes,
+			Count: whole(), Mean: number(), Stddev: number(), NodeStddev: number(),
+			LowNode: text("l"), HighNode: text("h"), D0: number(), D5: number(),
+			D10: number(), RankError: number(), Lo: list(), Hi: list(),
 		}
 		if rnd.IntN(2) == 0 {
 			rows[i].Nodes, rows[i].Count = nil, nil
@@ -138,7 +140,8 @@ func TestRowsSurvive(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c := footer.Compacted; c == nil || len(c.Inputs) != files || len(c.Ranges) != 1 || c.Ranges[0].Next != int64(files) {
+		c := footer.Compacted
+		if c == nil || len(c.Inputs) != files || len(c.Ranges) != 1 || c.Ranges[0].Next != int64(files) {
 			t.Errorf("footer %+v", footer.Compacted)
 		}
 		if !slices.IsSortedFunc(got, byKey) {
@@ -452,7 +455,8 @@ func TestVerify(t *testing.T) {
 	if !errors.Is(err, ErrWrong) || len(faults) != 1 || !strings.Contains(faults[0], sink.ErrHole.Error()) {
 		t.Errorf("an archive with a hole: %v, %q", err, faults)
 	}
-	if err := os.Remove(filepath.Join(sink.DatePath(dir, nextDate), testTopic+"-0-00000000000000001000.parquet")); err != nil {
+	behind := filepath.Join(sink.DatePath(dir, nextDate), testTopic+"-0-00000000000000001000.parquet")
+	if err := os.Remove(behind); err != nil {
 		t.Fatal(err)
 	}
 	if faults, err := verify(); err != nil {
@@ -471,7 +475,8 @@ func TestVerify(t *testing.T) {
 		t.Errorf("a damaged page: %v, %q", err, faults)
 	}
 	stats, err := Stats(t.Context(), dir, testTopic)
-	if err != nil || len(stats) != 2 || stats[0].Compacted != 2 || stats[0].Small != 0 || stats[0].Gaps != 1 || stats[1].Small != 2 {
+	if err != nil || len(stats) != 2 || stats[0].Compacted != 2 || stats[0].Small != 0 || stats[0].Gaps != 1 ||
+		stats[1].Small != 2 {
 		t.Errorf("stats: %+v, %v", stats, err)
 	}
 	if err := Verify(t.Context(), t.TempDir(), testTopic, nil, func(Verified) {}); !errors.Is(err, ErrNoArchive) {

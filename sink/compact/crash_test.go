@@ -58,7 +58,8 @@ type chainOf struct {
 }
 
 // add appends a file of n rows to a partition, and returns the names of the rows.
-func (c *chainOf) add(dir string, partition int32, date string, n int, change func(*sink.Footer)) (name string, rows []string) {
+func (c *chainOf) add(dir string, partition int32, date string, n int, change func(*sink.Footer),
+) (name string, rows []string) {
 	c.t.Helper()
 	start := c.next[partition]
 	f := sink.Footer{
@@ -75,7 +76,9 @@ func (c *chainOf) add(dir string, partition int32, date string, n int, change fu
 	var all []schemas.Row
 	for i := range n {
 		v := []float64{1, 2, 3, float64(start), 5}
-		r := rowOf(fmt.Sprint("job", i%3), fmt.Sprint("metric", i%2), at.UnixMilli()+start*1000+int64(i), 1000, 1, 5, append(v, make([]float64, 59)...))
+		interval := at.UnixMilli() + start*1000 + int64(i)
+		v = append(v, make([]float64, 59)...)
+		r := rowOf(fmt.Sprint("job", i%3), fmt.Sprint("metric", i%2), interval, 1000, 1, 5, v)
 		r.Cluster = fmt.Sprintf("p%d-%d-%d", partition, start, i)
 		all = append(all, r)
 		rows = append(rows, r.Cluster)
@@ -108,7 +111,8 @@ func newWorld(t testing.TB) *world {
 		w.rows = append(w.rows, rows...)
 	}
 	for name, text := range w.foreign {
-		if err := os.WriteFile(filepath.Join(sink.DatePath(w.template, testDate), name), []byte(text), 0o600); err != nil {
+		path := filepath.Join(sink.DatePath(w.template, testDate), name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -249,16 +253,19 @@ func (w *world) play(t testing.TB, s schedule) (steps int, err error) {
 
 // goOn lets the partition get rows of a later date, so that nothing holds the date any longer.
 func (p *player) goOn() {
-	if p.schedule.late == noLate || p.due || p.lateAt != never {
-		p.schedule.late, p.due = noLate, false
+	if p.late == noLate || p.due || p.lateAt != never {
+		p.late, p.due = noLate, false
 		return
 	}
-	p.schedule.late = noLate
+	p.late = noLate
 	if err := os.Link(p.w.after.path, filepath.Join(sink.DatePath(p.dir, nextDate), p.w.after.name)); err != nil {
 		p.fail(err)
 	}
 	p.want = append(p.want, p.w.after.rows...)
 }
+
+// changes are the actions behind which a reader may see something else.
+var changes = map[string]bool{actLink: true, actRename: true, actExchange: true, actRemove: true}
 
 // run runs a compaction that crashes ahead of an action.
 func (p *player) run(crash int, now time.Time) error {
@@ -274,15 +281,18 @@ func (p *player) run(crash int, now time.Time) error {
 		p.breaks(c)
 	}
 	p.step = 0
+	last := actLink // so that a reader reads at once
 	c.before = func(action, _ string) error {
 		if p.step >= crash {
 			return errStop
 		}
-		if p.step == p.lateAt && p.schedule.late != noLate {
+		if p.step == p.lateAt && p.late != noLate {
 			p.due, p.lateAt = true, never
 		}
-		p.linkLate()
-		p.tryRead()
+		if p.linkLate(); changes[last] && now.Equal(testNow) {
+			p.tryRead()
+		}
+		last = action
 		p.step++
 		if action == actSync || action == actSyncDir {
 			return errDone // a process that dies leaves the page cache
@@ -303,7 +313,7 @@ func (p *player) linkLate() {
 		return
 	}
 	l := p.w.late
-	if p.schedule.late == locked {
+	if p.late == locked {
 		lock, err := sink.TakeLock(context.Background(), sink.LockPath(p.dir), false, 0)
 		if err != nil {
 			return // it waits
@@ -317,7 +327,7 @@ func (p *player) linkLate() {
 	if err != nil {
 		p.fail(err)
 	}
-	if p.due = false; p.schedule.late == locked {
+	if p.due = false; p.late == locked {
 		p.want = append(p.want, l.rows...)
 	} else {
 		p.stray = l.rows // a crash may hide them until the recovery
@@ -370,7 +380,9 @@ func readOnce(path string) (known, error) {
 	if err != nil {
 		return known{}, err
 	}
-	k := known{file: sink.File{Name: filepath.Base(path), Partition: f.Partition, Start: f.Start, Compacted: f.Compacted != nil, Footer: f}}
+	k := known{file: sink.File{
+		Name: filepath.Base(path), Partition: f.Partition, Start: f.Start, Compacted: f.Compacted != nil, Footer: f,
+	}}
 	for _, r := range rows {
 		k.rows = append(k.rows, r.Cluster)
 	}
@@ -468,8 +480,8 @@ func (p *player) end() error {
 	return nil
 }
 
-// schedules calls yield with the schedules of a world: a crash ahead of each action, with a late file just before, and
-// a second one in the recovery. With WEIR_ALL_CRASHES=1 the second comes ahead of each action of the recovery.
+// schedules calls yield with the schedules of a world. A crash comes ahead of each action, with a late file before it.
+// A second one comes in the recovery. With WEIR_ALL_CRASHES=1 the second comes ahead of each action of the recovery.
 func schedules(t testing.TB, w *world, plain bool, yield func(schedule) bool) {
 	t.Helper()
 	const recovery = 12 // actions, at most
@@ -478,12 +490,12 @@ func schedules(t testing.TB, w *world, plain bool, yield func(schedule) bool) {
 		t.Fatal(err)
 	}
 	all := os.Getenv("WEIR_ALL_CRASHES") != ""
-	for crash := range steps + 1 {
+	for crash := steps; crash >= 0; crash-- { // the last steps are those that errors show at
 		before := max(0, crash-1)
 		for _, s := range []schedule{
 			{crash: crash, second: never},
 			{crash: crash, second: never, late: locked, lateAt: before},
-			{crash: crash, second: never, late: locked, lateAt: max(0, crash-3)}, // before the lock, a crash behind the exchange
+			{crash: crash, second: never, late: locked, lateAt: max(0, crash-3)},
 			{crash: never, second: never, late: locked, lateAt: crash},
 			{crash: never, second: never, late: strayed, lateAt: crash},
 		} {
@@ -567,7 +579,7 @@ func TestHarnessCatchesErrors(t *testing.T) {
 			}
 		}},
 		"all old files are deleted at once, before they are carried over": {first, true, func(c *compactor) {
-			c.carried = func(old, _ []entry) []string { return nil }
+			c.carried = func(_, _ []entry) []string { return nil }
 			c.spent = func(old, _ []entry) (names, rest []string) {
 				for _, e := range old {
 					names = append(names, e.name)

@@ -39,8 +39,8 @@ const (
 type disk struct {
 	dir   string // sink.dir
 	topic string
-	// before is called ahead of each action, and may fail in its place. errDone lets it succeed without the action. It is
-	// nil outside tests.
+	// before is called ahead of each action, and may fail in its place. With errDone the action counts as done.
+	// It is nil outside tests.
 	before func(action, path string) error
 	// plain is set once the file system has shown that it cannot exchange two directories.
 	plain bool
@@ -142,7 +142,8 @@ func (d *disk) exchange(stage, date string) error {
 		case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EOPNOTSUPP):
 			d.plain = true
 		case errors.Is(err, unix.EXDEV):
-			return fmt.Errorf("%s and %s are on different file systems: put both on one: %w", d.stage(), d.summaries(), err)
+			return fmt.Errorf("%s and %s are on different file systems: put both on one: %w",
+				d.stage(), d.summaries(), err)
 		case err != nil:
 			return fmt.Errorf("exchanging %s with its compacted files: %w", dir, err)
 		default:

@@ -142,8 +142,7 @@ func (v *Verified) read(ctx context.Context, dir, topic string) error {
 		case err != nil:
 			v.Faults = append(v.Faults, err.Error())
 		case held.rows != f.Footer.Rows || c != nil && held.hash != c.Hash:
-			v.Faults = append(v.Faults, fmt.Sprintf("%s: its rows are not those that were written: bring it back from a copy",
-				f.Path))
+			v.Faults = append(v.Faults, f.Path+": its rows are not those that were written: bring it back from a copy")
 		}
 	}
 	return nil

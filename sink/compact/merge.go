@@ -128,7 +128,8 @@ func merge(ctx context.Context, inputs []input, write func([]row) (int, error), 
 }
 
 // merge makes one file at path out of the inputs of a partition, and reads it back.
-func (c *compactor) merge(ctx context.Context, date string, inputs []sink.File, path string, f *sink.Footer) (tally, error) {
+func (c *compactor) merge(ctx context.Context, date string, inputs []sink.File, path string, f *sink.Footer,
+) (tally, error) {
 	var paths []string
 	for _, in := range inputs {
 		paths = append(paths, in.Path)
@@ -175,7 +176,8 @@ func (m *merger) level(ctx context.Context, paths []string) (outs []string, err 
 		}
 		last := len(inputs) == len(paths)
 		first += len(inputs)
-		out := filepath.Join(m.c.stage(), fmt.Sprintf("%s%s-%d-%d-%d", runPrefix, m.date, m.footer.Partition, m.levels, len(outs)))
+		name := fmt.Sprintf("%s%s-%d-%d-%d", runPrefix, m.date, m.footer.Partition, m.levels, len(outs))
+		out := filepath.Join(m.c.stage(), name)
 		err = m.write(ctx, inputs, out, last)
 		for _, in := range inputs {
 			err = errors.Join(err, in.close())

@@ -236,8 +236,8 @@ func carried(old, date []entry) []string {
 	return names
 }
 
-// spent returns the names of a published date's old directory that may be deleted: inputs that the date's footers name,
-// and files that the date has too. The others stay.
+// spent returns the names in a published date's old directory that may be deleted. These are inputs that the date's
+// footers name, and files that the date has too. The others stay.
 func spent(old, date []entry) (names, rest []string) {
 	c := contentsOf(date)
 	for _, e := range old {
@@ -250,8 +250,8 @@ func spent(old, date []entry) (names, rest []string) {
 	return names, rest
 }
 
-// unpublished returns the names of a stage of some generation that may be deleted: files of that generation whose
-// inputs the date still has, and files that the date has too.
+// unpublished returns the names in a stage of some generation that may be deleted. These are files of that generation
+// whose inputs the date still has, and files that the date has too.
 func unpublished(staged int64, stage, date []entry) (names, rest []string) {
 	c := contentsOf(date)
 	for _, e := range stage {

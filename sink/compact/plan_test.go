@@ -17,8 +17,12 @@ import (
 // small returns a small file as a listing has it.
 func small(date string, partition int32, start, next int64, previous string) sink.File {
 	return sink.File{
-		Date: date, Partition: partition, Start: start, Name: fmt.Sprintf("%s-%d-%020d.parquet", testTopic, partition, start),
-		Footer: sink.Footer{Topic: testTopic, Partition: partition, Start: start, Next: next, PreviousDate: previous, Rows: next - start},
+		Date: date, Partition: partition, Start: start,
+		Name: fmt.Sprintf("%s-%d-%020d.parquet", testTopic, partition, start),
+		Footer: sink.Footer{
+			Topic: testTopic, Partition: partition, Start: start, Next: next, PreviousDate: previous,
+			Rows: next - start,
+		},
 	}
 }
 
@@ -115,13 +119,14 @@ func TestJoined(t *testing.T) {
 	if diff := cmp.Diff(want, f.Compacted.Ranges); diff != "" {
 		t.Errorf("ranges (-want +got):\n%s", diff)
 	}
-	if f.Start != 0 || f.Next != 22 || f.PreviousDate != "2026-11-20" || f.Compacted.Generation != 4 || len(f.Compacted.Inputs) != 5 {
+	if f.Start != 0 || f.Next != 22 || f.PreviousDate != "2026-11-20" || f.Compacted.Generation != 4 ||
+		len(f.Compacted.Inputs) != 5 {
 		t.Errorf("footer %+v", f)
 	}
 }
 
-// TestDecisionsLoseNothing replaces random dates in memory: by a compaction of random files, once or twice, with files
-// that come while the stage is made or afterwards. No position may be lost or doubled, whatever is deleted.
+// TestDecisionsLoseNothing replaces random dates in memory, once or twice. Files come while the stage is made, and
+// afterwards. No position may be lost or doubled.
 func TestDecisionsLoseNothing(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
 	for round := range 30_000 {

@@ -51,55 +51,67 @@ func (w *runWriter) Write(rows []row) (int, error) {
 
 // row appends a row behind its length: a bit for each column that is null, then the columns that are not.
 func (w *runWriter) row(b []byte, r *row) []byte {
-	le, nulls := binary.LittleEndian, uint64(0)
-	b = le.AppendUint64(b, 0)
+	nulls := uint64(0)
+	b = binary.LittleEndian.AppendUint64(b, 0)
 	for i := range columns {
-		null := false
-		switch c := &columns[i]; {
-		case c.floatPtr != nil:
-			if v := *c.floatPtr(r); v == nil {
-				null = true
-			} else {
-				b = le.AppendUint64(b, math.Float64bits(*v))
-			}
-		case c.text != nil:
-			b = le.AppendUint32(b, w.known.numbers[*c.text(r)])
-		case c.textPtr != nil:
-			if v := *c.textPtr(r); v == nil {
-				null = true
-			} else {
-				b = le.AppendUint32(b, w.known.numbers[*v])
-			}
-		case c.int32s != nil:
-			b = le.AppendUint32(b, uint32(*c.int32s(r)))
-		case c.int32Ptr != nil:
-			if v := *c.int32Ptr(r); v == nil {
-				null = true
-			} else {
-				b = le.AppendUint32(b, uint32(*v))
-			}
-		case c.int64s != nil:
-			b = le.AppendUint64(b, uint64(*c.int64s(r)))
-		case c.int64Ptr != nil:
-			if v := *c.int64Ptr(r); v == nil {
-				null = true
-			} else {
-				b = le.AppendUint64(b, uint64(*v))
-			}
-		case c.list != nil:
-			list := *c.list(r)
-			if null = len(list) == 0; !null {
-				b = le.AppendUint32(b, uint32(len(list)))
-			}
-			for _, v := range list {
-				b = le.AppendUint64(b, math.Float64bits(v))
-			}
+		before := len(b)
+		if c := &columns[i].cells; c.list != nil {
+			b = appendList(b, *c.list(r))
+		} else if b = w.required(b, c, r); len(b) == before {
+			b = w.optional(b, c, r)
 		}
-		if null {
+		if len(b) == before {
 			nulls |= 1 << i
 		}
 	}
-	le.PutUint64(b[4:], nulls)
+	binary.LittleEndian.PutUint64(b[4:], nulls)
+	return b
+}
+
+func appendList(b []byte, list []float64) []byte {
+	if len(list) > 0 {
+		b = binary.LittleEndian.AppendUint32(b, uint32(len(list)))
+	}
+	for _, v := range list {
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
+	}
+	return b
+}
+
+// required appends the value of a column that is never null.
+func (w *runWriter) required(b []byte, c *cells, r *row) []byte {
+	switch le := binary.LittleEndian; {
+	case c.text != nil:
+		return le.AppendUint32(b, w.known.numbers[*c.text(r)])
+	case c.int32s != nil:
+		return le.AppendUint32(b, uint32(*c.int32s(r)))
+	case c.int64s != nil:
+		return le.AppendUint64(b, uint64(*c.int64s(r)))
+	}
+	return b
+}
+
+// optional appends the value of a column, and nothing if it is null.
+func (w *runWriter) optional(b []byte, c *cells, r *row) []byte {
+	le := binary.LittleEndian
+	switch {
+	case c.floatPtr != nil:
+		if v := *c.floatPtr(r); v != nil {
+			return le.AppendUint64(b, math.Float64bits(*v))
+		}
+	case c.textPtr != nil:
+		if v := *c.textPtr(r); v != nil {
+			return le.AppendUint32(b, w.known.numbers[*v])
+		}
+	case c.int32Ptr != nil:
+		if v := *c.int32Ptr(r); v != nil {
+			return le.AppendUint32(b, uint32(*v))
+		}
+	case c.int64Ptr != nil:
+		if v := *c.int64Ptr(r); v != nil {
+			return le.AppendUint64(b, uint64(*v))
+		}
+	}
 	return b
 }
 
@@ -130,7 +142,8 @@ func (r *runReader) close() error { return r.file.Close() }
 func (r *runReader) fill() error {
 	if r.rows == nil {
 		r.rows = make([]row, 0, batchRows)
-		r.floats, r.longs, r.ints = make([]float64, 32*batchRows), make([]int64, 4*batchRows), make([]int32, 4*batchRows)
+		r.floats, r.longs = make([]float64, 32*batchRows), make([]int64, 4*batchRows)
+		r.ints = make([]int32, 4*batchRows)
 	}
 	r.rows, r.at = r.rows[:0], 0
 	floats, longs, ints := r.floats, r.longs, r.ints
