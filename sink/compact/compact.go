@@ -49,6 +49,7 @@ type Options struct {
 // States of a date in a report.
 const (
 	Compacted = "compacted"
+	Unchanged = "unchanged"
 	Waits     = "waits"
 	Failed    = "failed"
 )
@@ -132,16 +133,21 @@ func (c *compactor) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	left := slices.Clone(c.Dates)
 	for _, t := range c.due(files, staged, c.now(), c.again) {
 		if len(c.Dates) > 0 && !slices.Contains(c.Dates, t.date) {
 			continue
 		}
+		left = slices.DeleteFunc(left, func(date string) bool { return date == t.date })
 		if err := c.one(ctx, t); err != nil {
 			if ctx.Err() != nil || errors.Is(err, errStop) {
 				return cmp.Or(ctx.Err(), err)
 			}
 			failed = true
 		}
+	}
+	for _, date := range left {
+		c.Report(Date{Date: date, State: Unchanged, Reason: "it is compacted already, or has no files of the sink"})
 	}
 	if failed {
 		return ErrFailed
@@ -325,12 +331,12 @@ func (c *compactor) publish(ctx context.Context, t task, stage string) error {
 	if err := c.exchange(stage, t.date); err != nil {
 		return err
 	}
-	return c.settle(stage, t.date)
+	return c.complete(stage, t.date)
 }
 
-// settle makes an exchange durable, and carries over what came without the lock. That may be a user's file, or rows of
+// complete makes an exchange durable, and carries over what came without the lock. That may be a user's file, or rows of
 // a sink on another host, if the file system's locks do not reach there. The caller holds the lock.
-func (c *compactor) settle(stage, date string) error {
+func (c *compactor) complete(stage, date string) error {
 	for _, dir := range []string{c.summaries(), c.stage(), stage} {
 		if err := c.syncDir(dir); err != nil {
 			return err
@@ -423,7 +429,7 @@ func (c *compactor) resume(stage, date string, generation int64) error {
 	if err != nil {
 		return err
 	}
-	if err := c.settle(stage, date); err != nil {
+	if err := c.complete(stage, date); err != nil {
 		return err
 	}
 	if c.now().Sub(since) < c.keepFor {

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// settle is how long a date must be over before it is compacted. Most late rows have come by then.
-	settle = 26 * time.Hour
+	// ripening is how long a date must be over before it is compacted. Most late rows have come by then.
+	ripening = 26 * time.Hour
 	// lateFiles is how many small files of late rows a compacted date has when it is compacted again.
 	lateFiles = 32
 	// maxUndecodable bounds the list in a footer, as the sink does.
@@ -63,7 +63,7 @@ func due(files []sink.File, staged map[string]bool, now time.Time, again int) []
 		case t.held != nil:
 		case err != nil:
 			t.held = err
-		case now.Before(over.Add(24*time.Hour + settle)):
+		case now.Before(over.Add(24*time.Hour + ripening)):
 			t.held = errYoung
 		case staged[date]:
 			t.held = errStaged
