@@ -40,7 +40,7 @@ func (a *archive) open() error {
 
 // diskMayRecover reports whether an error of opening the archive can go away by itself.
 func diskMayRecover(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) ||
+	return errors.Is(err, ErrLocked) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) ||
 		errors.Is(err, syscall.EIO) || errors.Is(err, syscall.ESTALE)
 }
 

@@ -216,6 +216,10 @@ func (c *compactor) one(ctx context.Context, t task) (err error) {
 		return t.held
 	}
 	info, err := c.usable(t.date)
+	if errors.Is(err, errElsewhere) {
+		report.State, report.Reason = Unchanged, err.Error()
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -362,6 +366,10 @@ func (c *compactor) complete(stage, date string) error {
 // recover finishes or undoes what earlier runs left. It reports whether something stays that nobody knows.
 func (c *compactor) recover(ctx context.Context) (unclear bool, err error) {
 	c.removeRuns()
+	left, err := filepath.Glob(filepath.Join(c.stage(), stagePrefix+"*"))
+	if err != nil || len(left) == 0 { // then readers need not let go
+		return false, err
+	}
 	lock, err := c.lock(ctx, c.Wait)
 	if err != nil {
 		return false, fmt.Errorf("looking at what earlier runs left: %w", err)

@@ -171,6 +171,9 @@ func owned(path string, as fs.FileInfo) error {
 	return nil
 }
 
+// errElsewhere leaves a date as it is. An exchange would replace the link, and not the directory.
+var errElsewhere = errors.New("a date that lies elsewhere is not compacted")
+
 // usable returns nil if the date can be replaced by this process.
 func (d *disk) usable(date string) (fs.FileInfo, error) {
 	dir := d.date(date)
@@ -179,7 +182,7 @@ func (d *disk) usable(date string) (fs.FileInfo, error) {
 		return nil, fmt.Errorf("looking at a date: %w", err)
 	}
 	if !info.IsDir() {
-		return nil, fmt.Errorf("%s is a symbolic link: a date that lies elsewhere is not compacted", dir)
+		return nil, fmt.Errorf("%w: %s is a symbolic link", errElsewhere, dir)
 	}
 	stat, is := info.Sys().(*syscall.Stat_t)
 	if is && os.Geteuid() != 0 && int(stat.Uid) != os.Geteuid() {

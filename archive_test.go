@@ -1,0 +1,84 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink"
+)
+
+// archiveOfTwoDates makes an archive with a date that is due, and the one behind it.
+func archiveOfTwoDates(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	const topic = "weir." + schemas.TopicJobSummary
+	previous := ""
+	for i, date := range []string{"2026-01-05", "2026-01-05", "2026-01-06"} {
+		rows := []schemas.Row{{Cluster: "c", JobID: "7", IntervalStart: int64(i)}}
+		f := sink.Footer{Topic: topic, Start: int64(i), Next: int64(i + 1), Rows: 1, PreviousDate: previous}
+		if err := sink.Append(dir, topic, date, rows, f); err != nil {
+			t.Fatal(err)
+		}
+		previous = date
+	}
+	return dir
+}
+
+func TestArchiveCommands(t *testing.T) {
+	t.Chdir(t.TempDir())
+	dir := archiveOfTwoDates(t)
+	status, stdout, stderr := weir(t.Context(), "archive", "compact", "--json", "--dir", dir)
+	var first struct {
+		Date, State string
+		Files       int `json:"files_after"`
+		Rows        int
+	}
+	if err := json.NewDecoder(strings.NewReader(stdout)).Decode(&first); err != nil || status != exitDone {
+		t.Fatalf("compact: status %d, %v, %s%s", status, err, stdout, stderr)
+	}
+	if first.Date != "2026-01-05" || first.State != "compacted" || first.Files != 1 || first.Rows != 2 {
+		t.Errorf("compact: %+v", first)
+	}
+	if status, stdout, stderr = weir(t.Context(), "archive", "verify", "--dir", dir); status != exitDone ||
+		!strings.Contains(stdout, "2026-01-05: 1 files, 2 rows: whole") {
+		t.Errorf("verify: status %d, %s%s", status, stdout, stderr)
+	}
+	if status, stdout, stderr = weir(t.Context(), "archive", "stats", "--json", "--dir", dir); status != exitDone ||
+		!strings.Contains(stdout, `"date":"2026-01-05","small_files":0,"compacted_files":1,"generation":1,"rows":2`) {
+		t.Errorf("stats: status %d, %s%s", status, stdout, stderr)
+	}
+	lost := filepath.Join(sink.DatePath(dir, "2026-01-06"), "weir.job-summary-0-00000000000000000002.parquet")
+	if err := os.WriteFile(lost, []byte("torn"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if status, stdout, _ = weir(t.Context(), "archive", "verify", "--dir", dir); status != exitFailed ||
+		!strings.Contains(stdout, lost) {
+		t.Errorf("verify of a torn file: status %d, %s", status, stdout)
+	}
+}
+
+func TestArchiveOfNothing(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, c := range []struct {
+		args   string
+		status int
+		says   string
+	}{
+		{"archive compact --dir none", exitFailed, "set sink.dir"},
+		{"archive verify --dir none", exitFailed, "set sink.dir"},
+		{"archive stats --dir none", exitFailed, "set sink.dir"},
+		{"archive compact 2026 --dir none", exitUsage, `"2026" is not a date`},
+		{"archive compact --wait -1s --dir none", exitUsage, "--wait -1s is negative"},
+		{"archive", exitUsage, "compact"},
+		{"archive pack", exitUsage, "name one of its commands"},
+	} {
+		status, _, stderr := weir(t.Context(), strings.Fields(c.args)...)
+		if status != c.status || !strings.Contains(stderr, c.says) {
+			t.Errorf("weir %s: status %d, %q, want %d with %q", c.args, status, stderr, c.status, c.says)
+		}
+	}
+}
