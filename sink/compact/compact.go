@@ -338,8 +338,8 @@ func (c *compactor) publish(ctx context.Context, t task, stage string) error {
 	return c.complete(stage, t.date)
 }
 
-// complete makes an exchange durable, and carries over what came without the lock. That may be a user's file, or rows of
-// a sink on another host, if the file system's locks do not reach there. The caller holds the lock.
+// complete makes an exchange durable, and carries over what came without the lock. That may be a user's file. On a file
+// system whose locks do not reach other hosts, it may be rows. The caller holds the lock.
 func (c *compactor) complete(stage, date string) error {
 	for _, dir := range []string{c.summaries(), c.stage(), stage} {
 		if err := c.syncDir(dir); err != nil {
