@@ -167,25 +167,30 @@ func BenchmarkWriteCompacted(b *testing.B) {
 	b.ReportMetric(n/(cpuTime()-began).Seconds(), "rows/cpu-s")
 }
 
-// copyRows copies rows and the values that they point to.
+// copyRows copies rows, and their values column by column, as a reader has them.
 func copyRows(rows []row) []row {
 	out := slices.Clone(rows)
-	for i := range out {
-		for _, c := range columns {
-			switch r := &out[i]; {
-			case c.floatPtr != nil && *c.floatPtr(r) != nil:
-				v := **c.floatPtr(r)
-				*c.floatPtr(r) = &v
-			case c.int32Ptr != nil && *c.int32Ptr(r) != nil:
-				v := **c.int32Ptr(r)
-				*c.int32Ptr(r) = &v
-			case c.int64Ptr != nil && *c.int64Ptr(r) != nil:
-				v := **c.int64Ptr(r)
-				*c.int64Ptr(r) = &v
-			}
+	for _, c := range columns {
+		switch {
+		case c.floatPtr != nil:
+			copyColumn(out, c.floatPtr)
+		case c.int32Ptr != nil:
+			copyColumn(out, c.int32Ptr)
+		case c.int64Ptr != nil:
+			copyColumn(out, c.int64Ptr)
 		}
 	}
 	return out
+}
+
+func copyColumn[T any](rows []row, cell func(*row) **T) {
+	values := make([]T, 0, len(rows))
+	for i := range rows {
+		if v := *cell(&rows[i]); v != nil {
+			values = append(values, *v)
+			*cell(&rows[i]) = &values[len(values)-1]
+		}
+	}
 }
 
 // BenchmarkReadByColumn: the reader alone.
