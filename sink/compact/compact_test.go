@@ -55,7 +55,7 @@ func TestHashSeesEveryColumn(t *testing.T) {
 		case reflect.Pointer:
 			field.Set(reflect.New(field.Type().Elem()))
 		case reflect.Slice:
-			field.Set(reflect.ValueOf([]float64{0}))
+			field.Set(reflect.MakeSlice(field.Type(), 1, 1))
 		case reflect.String:
 			field.SetString("x")
 		default:
@@ -95,6 +95,12 @@ func randomRows(rnd *rand.Rand, n int) []schemas.Row {
 		return v
 	}
 	whole := func() *int64 { v := rnd.Int64(); return &v }
+	wholes := func(n int) (v []int64) {
+		for range n {
+			v = append(v, rnd.Int64())
+		}
+		return v
+	}
 	rows := make([]schemas.Row, n)
 	for i := range rows {
 		nodes := rnd.Int32()
@@ -106,7 +112,9 @@ func randomRows(rnd *rand.Rand, n int) []schemas.Row {
 			Count: whole(), Mean: number(), Stddev: number(), NodeStddev: number(),
 			LowNode: text("l"), HighNode: text("h"), D0: number(), D5: number(),
 			D10: number(), RankError: number(), Lo: list(), Hi: list(),
+			Eps: number(), OrderStatistics: list(), KnotValues: list(), AtomValues: list(),
 		}
+		rows[i].KnotRanks, rows[i].AtomCounts = wholes(len(rows[i].KnotValues)), wholes(len(rows[i].AtomValues))
 		if rnd.IntN(2) == 0 {
 			rows[i].Nodes, rows[i].Count = nil, nil
 		} else {

@@ -75,7 +75,7 @@ func (r *reader) fill() (err error) {
 	return nil
 }
 
-// nextGroup begins the next row group. Columns that compacted files do not have are not opened.
+// nextGroup begins the next row group. Columns that files of an older weir lack stay null.
 func (r *reader) nextGroup() error {
 	groups := r.file.RowGroups()
 	if r.group == len(groups) {
@@ -173,7 +173,7 @@ func (c *cursor) next(known *texts) error {
 		}
 	case c.int32s != nil || c.int32Ptr != nil:
 		c.ints = data.Int32()
-	case c.int64s != nil || c.int64Ptr != nil:
+	case c.int64s != nil || c.int64Ptr != nil || c.longList != nil:
 		c.longs = data.Int64()
 	default:
 		c.floats = data.Double()
@@ -196,7 +196,10 @@ func split(bytes []byte, offsets []uint32) func(known *texts) []string {
 func (c *cursor) read(rows []row, known *texts) error {
 	c.floatsOut, c.longsOut, c.intsOut = c.floatsOut[:0], c.longsOut[:0], c.intsOut[:0]
 	if c.list != nil {
-		return c.readLists(rows, known)
+		return readLists(c, rows, known, &c.floats, c.list)
+	}
+	if c.longList != nil {
+		return readLists(c, rows, known, &c.longs, c.longList)
 	}
 	for len(rows) > 0 {
 		if c.page == nil || c.at == c.end {
@@ -274,11 +277,11 @@ func point[T any](rows []row, c *cursor, values, out []T, cell func(*row) **T) [
 const maxLevel = 2
 
 // readLists sets a column of lists. A row begins at each repetition level 0.
-func (c *cursor) readLists(rows []row, known *texts) error {
+func readLists[T any](c *cursor, rows []row, known *texts, values *[]T, list func(*row) *[]T) error {
 	row := -1
 	for {
 		if c.page == nil || c.at == c.end {
-			if row == len(rows)-1 && c.page != nil && c.value == len(c.floats) && row >= 0 {
+			if row == len(rows)-1 && c.page != nil && c.value == len(*values) && row >= 0 {
 				return nil // a row never goes on in the next page
 			}
 			if err := c.next(known); err != nil {
@@ -292,8 +295,8 @@ func (c *cursor) readLists(rows []row, known *texts) error {
 			}
 		}
 		if c.levels[c.at] == maxLevel {
-			cell := c.list(&rows[row])
-			*cell = append(*cell, c.floats[c.value])
+			cell := list(&rows[row])
+			*cell = append(*cell, (*values)[c.value])
 			c.value++
 		}
 		c.at++

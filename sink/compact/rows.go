@@ -8,7 +8,7 @@ import (
 	"github.com/weirhpc/weir/sink"
 )
 
-// row is one row of a compacted file: a schemas.Row without the summary, which rollups keep.
+// row is a schemas.Row, with the same columns.
 type row struct {
 	Cluster       string    `parquet:"cluster,dict"`
 	JobID         string    `parquet:"job_id,dict"`
@@ -45,6 +45,13 @@ type row struct {
 	RankError     *float64  `parquet:"rank_error,optional"`
 	Lo            []float64 `parquet:"lo,optional,list"`
 	Hi            []float64 `parquet:"hi,optional,list"`
+
+	Eps             *float64  `parquet:"eps,optional"`
+	OrderStatistics []float64 `parquet:"order_statistics,optional,list"`
+	KnotValues      []float64 `parquet:"knot_values,optional,list"`
+	KnotRanks       []int64   `parquet:"knot_ranks,optional,list"`
+	AtomValues      []float64 `parquet:"atom_values,optional,list"`
+	AtomCounts      []int64   `parquet:"atom_counts,optional,list"`
 }
 
 // cells says where a column's values lie in a row. One of the functions is not nil.
@@ -57,6 +64,7 @@ type cells struct {
 	int64Ptr func(*row) **int64
 	floatPtr func(*row) **float64
 	list     func(*row) *[]float64
+	longList func(*row) *[]int64
 }
 
 // columns are the columns of a row, in the file's order.
@@ -99,6 +107,12 @@ var columns = []struct {
 	{"rank_error", cells{floatPtr: func(r *row) **float64 { return &r.RankError }}},
 	{"lo", cells{list: func(r *row) *[]float64 { return &r.Lo }}},
 	{"hi", cells{list: func(r *row) *[]float64 { return &r.Hi }}},
+	{"eps", cells{floatPtr: func(r *row) **float64 { return &r.Eps }}},
+	{"order_statistics", cells{list: func(r *row) *[]float64 { return &r.OrderStatistics }}},
+	{"knot_values", cells{list: func(r *row) *[]float64 { return &r.KnotValues }}},
+	{"knot_ranks", cells{longList: func(r *row) *[]int64 { return &r.KnotRanks }}},
+	{"atom_values", cells{list: func(r *row) *[]float64 { return &r.AtomValues }}},
+	{"atom_counts", cells{longList: func(r *row) *[]int64 { return &r.AtomCounts }}},
 }
 
 // compare orders rows as every file of the archive does: by job, restart, metric with null first, and interval.
@@ -177,6 +191,7 @@ func (r *row) hash() uint64 {
 	}
 	for _, f := range [...]*float64{
 		r.Mean, r.Stddev, r.NodeStddev, r.D0, r.D1, r.D2, r.D3, r.D4, r.D5, r.D6, r.D7, r.D8, r.D9, r.D10, r.RankError,
+		r.Eps,
 	} {
 		if f == nil {
 			h = mix(h, hashNull)
@@ -184,10 +199,16 @@ func (r *row) hash() uint64 {
 			h = mix(h, math.Float64bits(*f))
 		}
 	}
-	for _, list := range [...][]float64{r.Lo, r.Hi} {
+	for _, list := range [...][]float64{r.Lo, r.Hi, r.OrderStatistics, r.KnotValues, r.AtomValues} {
 		h = mix(h, uint64(len(list)))
 		for _, f := range list {
 			h = mix(h, math.Float64bits(f))
+		}
+	}
+	for _, list := range [...][]int64{r.KnotRanks, r.AtomCounts} {
+		h = mix(h, uint64(len(list)))
+		for _, n := range list {
+			h = mix(h, uint64(n))
 		}
 	}
 	return mix(h, h>>32)

@@ -56,7 +56,9 @@ func (w *runWriter) row(b []byte, r *row) []byte {
 	for i := range columns {
 		before := len(b)
 		if c := &columns[i].cells; c.list != nil {
-			b = appendList(b, *c.list(r))
+			b = appendList(b, *c.list(r), math.Float64bits)
+		} else if c.longList != nil {
+			b = appendList(b, *c.longList(r), func(n int64) uint64 { return uint64(n) })
 		} else if b = w.required(b, c, r); len(b) == before {
 			b = w.optional(b, c, r)
 		}
@@ -68,12 +70,12 @@ func (w *runWriter) row(b []byte, r *row) []byte {
 	return b
 }
 
-func appendList(b []byte, list []float64) []byte {
+func appendList[T any](b []byte, list []T, bits func(T) uint64) []byte {
 	if len(list) > 0 {
 		b = binary.LittleEndian.AppendUint32(b, uint32(len(list)))
 	}
 	for _, v := range list {
-		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
+		b = binary.LittleEndian.AppendUint64(b, bits(v))
 	}
 	return b
 }
@@ -206,6 +208,12 @@ func (r *runReader) row(to *row, b []byte, floats []float64, longs []int64, ints
 				list[k] = math.Float64frombits(eight())
 			}
 			*c.list(to) = list
+		case c.longList != nil:
+			list := make([]int64, four())
+			for k := range list {
+				list[k] = int64(eight())
+			}
+			*c.longList(to) = list
 		}
 	}
 	return floats, longs, ints
