@@ -87,7 +87,9 @@ type compactor struct {
 	due     func(files []sink.File, staged map[string]bool, now time.Time, again int) []task
 	again   int
 	late    func(c *compactor, t task, stage string) error
+	rolled  func(c *compactor, made, date string) error
 	same    func(read, written tally) bool
+	begin   func(there *rollupsFooter, topic string, generation int64) (bool, map[string]bool, error)
 }
 
 func newCompactor(o Options) *compactor {
@@ -100,7 +102,8 @@ func newCompactor(o Options) *compactor {
 	return &compactor{
 		Options: o, disk: disk{dir: o.Dir, topic: o.Topic}, now: time.Now, keepFor: keepFor,
 		decide: decide, carried: carried, spent: spent, due: due, again: lateFiles, late: (*compactor).linkOthers,
-		same: func(read, written tally) bool { return read == written },
+		same:  func(read, written tally) bool { return read == written },
+		begin: begin, rolled: (*compactor).publishRollups,
 	}
 }
 
@@ -253,10 +256,14 @@ func (c *compactor) make(ctx context.Context, t task, stage string, as fs.FileIn
 	if err := errors.Join(os.Chmod(stage, as.Mode().Perm()), owned(stage, as)); err != nil {
 		return err
 	}
+	rolls, err := c.roll(t)
+	if err != nil {
+		return err
+	}
 	for _, p := range slices.Sorted(maps.Keys(t.inputs)) {
 		f := joined(t.inputs[p], t.generation)
 		path := filepath.Join(stage, sink.CompactedName(c.topic, p, f.Start))
-		counted, err := c.merge(ctx, t.date, t.inputs[p], path, &f)
+		counted, err := c.merge(ctx, rolls, t.inputs[p], path, &f)
 		if err != nil {
 			return err
 		}
@@ -271,6 +278,10 @@ func (c *compactor) make(ctx context.Context, t task, stage string, as fs.FileIn
 			return err
 		}
 	}
+	rollups, err := rolls.write(ctx, as)
+	if err != nil {
+		return err
+	}
 	if err := c.late(c, t, stage); err != nil {
 		return err
 	}
@@ -279,7 +290,7 @@ func (c *compactor) make(ctx context.Context, t task, stage string, as fs.FileIn
 			return err
 		}
 	}
-	return c.publish(ctx, t, stage)
+	return c.publish(ctx, t, stage, rollups)
 }
 
 func sizeOf(path string) int64 {
@@ -315,8 +326,8 @@ func (c *compactor) linkOthers(t task, stage string) error {
 	return nil
 }
 
-// publish puts the stage in the date's place.
-func (c *compactor) publish(ctx context.Context, t task, stage string) error {
+// publish puts the rollups in their place, and then the stage in the date's.
+func (c *compactor) publish(ctx context.Context, t task, stage, rollups string) error {
 	lock, err := c.lock(ctx, c.Wait)
 	if errors.Is(err, sink.ErrLocked) {
 		return fmt.Errorf("readers kept the date for %v, it is tried again at the next run: %w", c.Wait, err)
@@ -330,6 +341,9 @@ func (c *compactor) publish(ctx context.Context, t task, stage string) error {
 		return err
 	}
 	if err := c.syncDir(stage); err != nil {
+		return err
+	}
+	if err := c.rolled(c, rollups, t.date); err != nil {
 		return err
 	}
 	if err := c.exchange(stage, t.date); err != nil {

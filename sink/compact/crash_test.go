@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,6 +25,15 @@ type world struct {
 	foreign  map[string]string
 	late     lateFile
 	after    lateFile // what the partition gets next, of a later date
+}
+
+// atomOf returns a value for each name of a row: the place where a rollup shows it.
+func atomOf(row string) float64 {
+	var p, start, i int
+	if _, err := fmt.Sscanf(row, "p%d-%d-%d", &p, &start, &i); err != nil {
+		panic(err)
+	}
+	return float64(p*1_000_000 + start*1000 + i)
 }
 
 // lateFile lies beside the archive until a late sink links it.
@@ -80,6 +90,10 @@ func (c *chainOf) add(dir string, partition int32, date string, n int, change fu
 		v = append(v, make([]float64, 59)...)
 		r := rowOf(fmt.Sprint("job", i%3), fmt.Sprint("metric", i%2), interval, 1000, 1, 5, v)
 		r.Cluster = fmt.Sprintf("p%d-%d-%d", partition, start, i)
+		atom := atomOf(r.Cluster) // which the rollups keep
+		count, zero := int64(1), 0.0
+		r.Count, r.Mean, r.Stddev, r.Eps = &count, &atom, &zero, &zero
+		r.AtomValues, r.AtomCounts = []float64{atom}, []int64{1}
 		all = append(all, r)
 		rows = append(rows, r.Cluster)
 	}
@@ -398,6 +412,7 @@ func (p *player) judge() error {
 	}
 	count := map[string]int{}
 	var files []sink.File
+	inside := map[string][]string{} // the rows of each file of the date
 	var bad int64
 	gaps := 0
 	for _, path := range paths {
@@ -407,6 +422,9 @@ func (p *player) judge() error {
 		}
 		for _, r := range k.rows {
 			count[r]++
+		}
+		if strings.Contains(path, testDate) {
+			inside[filepath.Base(path)] = k.rows
 		}
 		for _, r := range k.file.Footer.Ranges() {
 			if r.Gap {
@@ -438,7 +456,100 @@ func (p *player) judge() error {
 	if bad != partitions || gaps != 1 {
 		return fmt.Errorf("%d records are listed as undecodable, not %d; %d gaps, not 1", bad, partitions, gaps)
 	}
+	if err := p.judgeRollups(files, inside); err != nil {
+		return err
+	}
 	return p.foreign()
+}
+
+// knownRollups are the rollups that the judge has read.
+var knownRollups = map[fileKey]struct {
+	footer rollupsFooter
+	atoms  map[float64]int64
+}{}
+
+// readRollupsOnce returns a file's footer, and how often each atom is in its summaries.
+func readRollupsOnce(path string) (f rollupsFooter, atoms map[float64]int64, err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return f, nil, err
+	}
+	key := fileKey{info.Sys().(*syscall.Stat_t).Ino, info.Size(), info.ModTime()}
+	if k, ok := knownRollups[key]; ok {
+		return k.footer, k.atoms, nil
+	}
+	if f, err = readRollups(context.Background(), path); err != nil {
+		return f, nil, err
+	}
+	all, err := rollupsOf(path)
+	if err != nil {
+		return f, nil, err
+	}
+	atoms = map[float64]int64{}
+	for _, r := range all {
+		for i, v := range r.AtomValues {
+			atoms[v] += r.AtomCounts[i]
+		}
+		if r.Count != r.CertifiedCount || r.Intervals != r.Count {
+			return f, nil, fmt.Errorf("a rollup of %d rows has %d values, %d of them certified",
+				r.Intervals, r.Count, r.CertifiedCount)
+		}
+	}
+	k := knownRollups[key]
+	k.footer, k.atoms = f, atoms
+	knownRollups[key] = k
+	return f, atoms, nil
+}
+
+// rollupsOf returns the rollups of a file.
+func rollupsOf(path string) (all []Rollup, err error) {
+	r, err := newRollupReader(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.close()) }()
+	err = joinRollups(context.Background(), []*rollupReader{r}, func(r *Rollup) error {
+		all = append(all, *r)
+		return nil
+	})
+	return all, err
+}
+
+// judgeRollups: each row of a compacted file is in the rollups once. Between rollups and exchange, so are the inputs of
+// the generation that comes. No other row is.
+func (p *player) judgeRollups(files []sink.File, inside map[string][]string) error {
+	date := int64(0)
+	want := map[float64]int64{}
+	for _, f := range files {
+		if f.Date == testDate && f.Footer.Compacted != nil {
+			date = max(date, f.Footer.Compacted.Generation)
+			for _, row := range inside[f.Name] {
+				want[atomOf(row)]++
+			}
+		}
+	}
+	f, atoms, err := readRollupsOnce(rollupsPath(p.dir, testDate))
+	if errors.Is(err, fs.ErrNotExist) && date == 0 {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("rollups of a date of generation %d: %w", date, err)
+	}
+	switch f.generation {
+	case date:
+	case date + 1:
+		for _, name := range f.inputs {
+			for _, row := range inside[name] {
+				want[atomOf(row)]++
+			}
+		}
+	default:
+		return fmt.Errorf("rollups of generation %d beside a date of %d", f.generation, date)
+	}
+	if !maps.Equal(want, atoms) {
+		return fmt.Errorf("rollups of generation %d, date of %d: rows %v, want %v", f.generation, date, atoms, want)
+	}
+	return nil
 }
 
 func (p *player) foreign() error {
@@ -496,6 +607,7 @@ func schedules(t testing.TB, w *world, plain bool, yield func(schedule) bool) {
 			{crash: crash, second: never},
 			{crash: crash, second: never, late: locked, lateAt: before},
 			{crash: crash, second: never, late: locked, lateAt: max(0, crash-3)},
+			{crash: crash, second: never, late: locked, lateAt: max(0, crash-5)},
 			{crash: never, second: never, late: locked, lateAt: crash},
 			{crash: never, second: never, late: strayed, lateAt: crash},
 		} {
@@ -585,6 +697,32 @@ func TestHarnessCatchesErrors(t *testing.T) {
 					names = append(names, e.name)
 				}
 				return names, nil
+			}
+		}},
+		"rollups of a crashed generation are added to again": {first, false, func(c *compactor) {
+			c.begin = func(there *rollupsFooter, _ string, _ int64) (bool, map[string]bool, error) {
+				return there != nil, map[string]bool{}, nil
+			}
+		}},
+		"the same with late rows": {second, true, func(c *compactor) {
+			c.begin = func(*rollupsFooter, string, int64) (bool, map[string]bool, error) {
+				return true, map[string]bool{}, nil
+			}
+		}},
+		"rollups are made of late rows alone": {second, false, func(c *compactor) {
+			c.begin = func(*rollupsFooter, string, int64) (bool, map[string]bool, error) {
+				return false, map[string]bool{}, nil
+			}
+		}},
+		"rollups come after the exchange": {first, false, func(c *compactor) {
+			c.rolled = func(c *compactor, made, date string) error {
+				c.carried = func(old, now []entry) []string {
+					if err := c.publishRollups(made, date); err != nil {
+						return nil
+					}
+					return carried(old, now)
+				}
+				return nil
 			}
 		}},
 		"a date is compacted from its small files alone": {second, false, func(c *compactor) {

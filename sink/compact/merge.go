@@ -75,8 +75,9 @@ func (s sources) down(i int) {
 	}
 }
 
-// merge writes the rows of sorted inputs in order. It calls seen with each row.
-func merge(ctx context.Context, inputs []input, write func([]row) (int, error), seen func(*row)) error {
+// merge writes the rows of sorted inputs in order. It calls seen with each row ahead, which may change it.
+func merge(ctx context.Context, inputs []input, write func([]row) (int, error), seen func(*row) error,
+) error {
 	var from sources
 	for i, r := range inputs {
 		switch err := r.fill(); {
@@ -93,7 +94,9 @@ func merge(ctx context.Context, inputs []input, write func([]row) (int, error), 
 	out := make([]row, 0, batchRows)
 	flush := func() error {
 		for i := range out {
-			seen(&out[i])
+			if err := seen(&out[i]); err != nil {
+				return err
+			}
 		}
 		_, err := write(out)
 		out = out[:0]
@@ -127,14 +130,21 @@ func merge(ctx context.Context, inputs []input, write func([]row) (int, error), 
 	return nil
 }
 
-// merge makes one file at path out of the inputs of a partition, and reads it back.
-func (c *compactor) merge(ctx context.Context, date string, inputs []sink.File, path string, f *sink.Footer,
-) (tally, error) {
+// merge makes one file at path out of the inputs of a partition, and reads it back. The rollups get the rows that they
+// lack.
+func (c *compactor) merge(ctx context.Context, r *roller, inputs []sink.File, path string, f *sink.Footer,
+) (counted tally, err error) {
+	m := &merger{c: c, date: r.t.date, footer: f, known: newTexts(), fresh: map[string]bool{}}
 	var paths []string
 	for _, in := range inputs {
-		paths = append(paths, in.Path)
+		paths, m.fresh[in.Path] = append(paths, in.Path), r.fresh(in)
 	}
-	m := &merger{c: c, date: date, footer: f, known: newTexts()}
+	rollups, err := r.part(f.Partition)
+	if err != nil {
+		return tally{}, err
+	}
+	defer func() { err = errors.Join(err, rollups.close(rollupsFooter{}, func() error { return nil })) }()
+	m.folder.out = rollups.add
 	for len(paths) > 1 || m.levels == 0 {
 		outs, err := m.level(ctx, paths)
 		if err != nil {
@@ -151,8 +161,13 @@ func (c *compactor) merge(ctx context.Context, date string, inputs []sink.File, 
 	if err != nil {
 		return tally{}, err
 	}
-	if !c.same(m.read, written) {
+	want := m.read
+	want.summaries = 0 // the rollups have them
+	if !c.same(want, written) {
 		return tally{}, fmt.Errorf("%w: %s: %d rows of %d", errDiffers, path, written.rows, m.read.rows)
+	}
+	if m.folded != m.read.summaries {
+		return tally{}, fmt.Errorf("%w: %s: certified summaries", errDiffers, path)
 	}
 	return m.read, c.rename(paths[0], path)
 }
@@ -165,6 +180,10 @@ type merger struct {
 	known  *texts
 	levels int   // that are done
 	read   tally // of the inputs
+
+	fresh  map[string]bool // inputs whose rows the rollups lack
+	folder folder
+	folded uint64 // hashes of the summaries in rollups
 }
 
 // level merges files in groups, and returns the files that it made: runs, or in the end one compacted file.
@@ -206,6 +225,7 @@ func (m *merger) open(paths []string) (inputs []input, err error) {
 			if err != nil {
 				return nil, errors.Join(err, closeAll(inputs))
 			}
+			file.fresh = m.fresh[path]
 			inputs = append(inputs, file)
 			memory += file.file.Memory
 		}
@@ -234,14 +254,22 @@ func (m *merger) write(ctx context.Context, inputs []input, path string, last bo
 	if err != nil {
 		return fmt.Errorf("making a compacted file: %w", err)
 	}
-	seen := func(*row) {}
-	if m.levels == 0 {
-		seen = m.add
+	seen := func(r *row) error {
+		if m.levels == 0 {
+			m.add(r)
+		}
+		if last {
+			return m.fold(r)
+		}
+		return nil
 	}
 	buffered := bufio.NewWriterSize(file, 256<<10)
 	if last {
 		w := newWriter(buffered)
 		err = merge(ctx, inputs, w.Write, seen)
+		if err == nil {
+			err = m.folder.flush()
+		}
 		if err == nil {
 			m.read.put(m.footer)
 			err = cmp.Or(m.footer.Put(w.SetKeyValueMetadata), w.Close())
@@ -273,12 +301,25 @@ func (m *merger) add(r *row) {
 	}
 }
 
+// fold gives a row to the rollups, and takes its summary away.
+func (m *merger) fold(r *row) error {
+	if r.fresh {
+		m.folded += r.summaryHash()
+		if err := m.folder.add(r); err != nil {
+			return err
+		}
+	}
+	r.dropSummary()
+	return nil
+}
+
 // readBack returns what a file holds, and an error if its rows are not in order.
 func readBack(ctx context.Context, path string) (held tally, err error) {
 	r, err := openReader(path, newTexts())
 	if err != nil {
 		return held, err
 	}
+	r.fresh = true // all columns are read
 	defer func() { err = errors.Join(err, r.close()) }()
 	var last row
 	for {

@@ -27,7 +27,8 @@ func (b *batch) current() *batch { return b }
 type reader struct {
 	batch
 	file  *sink.Opened
-	group int // the next row group
+	group int  // the next row group
+	fresh bool // its rows are; otherwise certified summaries are not read
 	left  int64
 	known *texts
 	all   []*cursor
@@ -66,6 +67,9 @@ func (r *reader) fill() (err error) {
 	n := int(min(r.left, batchRows))
 	r.rows, r.at = r.rows[:n], 0
 	clear(r.rows)
+	for i := range r.rows {
+		r.rows[i].fresh = r.fresh
+	}
 	for _, c := range r.all {
 		if err := c.read(r.rows, r.known); err != nil {
 			return fmt.Errorf("reading column %s: %w", c.name, err)
@@ -98,7 +102,7 @@ func (r *reader) nextGroup() error {
 	r.all = r.all[:0]
 	for i, path := range leaves {
 		c, ok := r.by[path[0]]
-		if !ok {
+		if !ok || !r.fresh && ofSummary(path[0]) {
 			continue
 		}
 		c.pages, c.page, c.dictionary = chunks[i].Pages(), nil, nil

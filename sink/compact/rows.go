@@ -8,7 +8,8 @@ import (
 	"github.com/weirhpc/weir/sink"
 )
 
-// row is a schemas.Row, with the same columns.
+// row is a schemas.Row, with the same columns. In a compacted file those of the certified summary are null: rollups have
+// what they say.
 type row struct {
 	Cluster       string    `parquet:"cluster,dict"`
 	JobID         string    `parquet:"job_id,dict"`
@@ -52,6 +53,8 @@ type row struct {
 	KnotRanks       []int64   `parquet:"knot_ranks,optional,list"`
 	AtomValues      []float64 `parquet:"atom_values,optional,list"`
 	AtomCounts      []int64   `parquet:"atom_counts,optional,list"`
+
+	fresh bool // no rollup has it yet
 }
 
 // cells says where a column's values lie in a row. One of the functions is not nil.
@@ -115,6 +118,16 @@ var columns = []struct {
 	{"atom_counts", cells{longList: func(r *row) *[]int64 { return &r.AtomCounts }}},
 }
 
+// ofSummary reports whether a column belongs to the certified summary. These are the last six.
+func ofSummary(name string) bool {
+	for i := range 6 {
+		if columns[len(columns)-1-i].name == name {
+			return true
+		}
+	}
+	return false
+}
+
 // compare orders rows as every file of the archive does: by job, restart, metric with null first, and interval.
 func compare(a, b *row) int {
 	if c := cmp.Compare(a.JobID, b.JobID); c != 0 {
@@ -161,7 +174,7 @@ func mixText(h uint64, s string) uint64 {
 	return h
 }
 
-// hash returns a hash of all columns of a row. The sum over the rows of a file does not depend on their order.
+// hash returns a hash of all columns of a row but the certified summary. The sum over the rows of a file does not depend on their order.
 func (r *row) hash() uint64 {
 	h := uint64(hashSeed)
 	h = mixText(mixText(h, r.Cluster), r.JobID)
@@ -191,7 +204,6 @@ func (r *row) hash() uint64 {
 	}
 	for _, f := range [...]*float64{
 		r.Mean, r.Stddev, r.NodeStddev, r.D0, r.D1, r.D2, r.D3, r.D4, r.D5, r.D6, r.D7, r.D8, r.D9, r.D10, r.RankError,
-		r.Eps,
 	} {
 		if f == nil {
 			h = mix(h, hashNull)
@@ -199,26 +211,48 @@ func (r *row) hash() uint64 {
 			h = mix(h, math.Float64bits(*f))
 		}
 	}
-	for _, list := range [...][]float64{r.Lo, r.Hi, r.OrderStatistics, r.KnotValues, r.AtomValues} {
-		h = mix(h, uint64(len(list)))
-		for _, f := range list {
-			h = mix(h, math.Float64bits(f))
-		}
+	h = mixList(mixList(h, r.Lo, math.Float64bits), r.Hi, math.Float64bits)
+	return mix(h, h>>32)
+}
+
+func mixList[T any](h uint64, list []T, bits func(T) uint64) uint64 {
+	h = mix(h, uint64(len(list)))
+	for _, v := range list {
+		h = mix(h, bits(v))
+	}
+	return h
+}
+
+// summaryHash returns a hash of the certified summary; 0 without one.
+func (r *row) summaryHash() uint64 {
+	lists := [...][]float64{r.OrderStatistics, r.KnotValues, r.AtomValues}
+	if r.Eps == nil && len(lists[0])+len(lists[1])+len(lists[2])+len(r.KnotRanks)+len(r.AtomCounts) == 0 {
+		return 0
+	}
+	h := uint64(hashNull)
+	if r.Eps != nil {
+		h = mix(hashSeed, math.Float64bits(*r.Eps))
+	}
+	for _, list := range lists {
+		h = mixList(h, list, math.Float64bits)
 	}
 	for _, list := range [...][]int64{r.KnotRanks, r.AtomCounts} {
-		h = mix(h, uint64(len(list)))
-		for _, n := range list {
-			h = mix(h, uint64(n))
-		}
+		h = mixList(h, list, func(n int64) uint64 { return uint64(n) })
 	}
-	return mix(h, h>>32)
+	return mix(h, r.hash())
+}
+
+// dropSummary sets the columns of the certified summary to null.
+func (r *row) dropSummary() {
+	r.Eps, r.OrderStatistics, r.KnotValues, r.KnotRanks, r.AtomValues, r.AtomCounts = nil, nil, nil, nil, nil, nil
 }
 
 // tally is what a read-back compares: rows, their hashes in any order, and the bounds of their intervals.
 type tally struct {
 	rows        int64
 	hash        uint64
-	first, last int64 // of interval_start, in Unix milliseconds; 0 without rows
+	first, last int64  // of interval_start, in Unix milliseconds; 0 without rows
+	summaries   uint64 // hashes of certified summaries, in any order
 }
 
 func (t *tally) add(r *row) {
@@ -227,6 +261,7 @@ func (t *tally) add(r *row) {
 	}
 	t.rows++
 	t.hash += r.hash()
+	t.summaries += r.summaryHash()
 	t.first, t.last = min(t.first, r.IntervalStart), max(t.last, r.IntervalStart)
 }
 

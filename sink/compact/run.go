@@ -31,6 +31,9 @@ func (t *texts) of(b []byte) string {
 	return s
 }
 
+// freshBit is the last of the bits for columns.
+const freshBit = 1 << 63
+
 // runWriter writes rows in the order in which they come.
 type runWriter struct {
 	out   *bufio.Writer
@@ -65,6 +68,9 @@ func (w *runWriter) row(b []byte, r *row) []byte {
 		if len(b) == before {
 			nulls |= 1 << i
 		}
+	}
+	if r.fresh {
+		nulls |= freshBit
 	}
 	binary.LittleEndian.PutUint64(b[4:], nulls)
 	return b
@@ -177,6 +183,7 @@ func (r *runReader) row(to *row, b []byte, floats []float64, longs []int64, ints
 ) ([]float64, []int64, []int32) {
 	le := binary.LittleEndian
 	nulls := le.Uint64(b)
+	to.fresh = nulls&freshBit != 0
 	b = b[8:]
 	four := func() uint32 { v := le.Uint32(b); b = b[4:]; return v }
 	eight := func() uint64 { v := le.Uint64(b); b = b[8:]; return v }
