@@ -89,6 +89,8 @@ func newCompact() *cobra.Command {
 A date is due once it has been over for 26 hours, and every partition has files of a later date. It is due again once it
 has 32 files of late rows. Without DATE all that are due are compacted.
 
+The certified summaries of the rows go into rollups, one for each hour, job and metric. The compacted files lose them.
+
 The new files are read back and compared before they take the place of the others. The old ones are kept in .stage/ for
 an hour, and deleted by a later run. A run that was killed is finished or undone by the next. Run it once an hour:
 deploy/systemd has a timer.
@@ -155,7 +157,8 @@ func newVerify() *cobra.Command {
 		Long: `Reads all files of the archive, and compares them with what was written.
 
 Every page has a checksum, every file a number of rows and an order, and a compacted file a hash of its rows. The chain
-of each partition must have no hole and no overlap. Without DATE all dates are read.
+of each partition must have no hole and no overlap. The rollups must have each row of the compacted files once. Without
+DATE all dates are read.
 
 It ends with status 1 if something is wrong, and reports what mends it.`,
 		Example: `  weir archive verify --config /etc/weir/sink.yaml
@@ -187,6 +190,9 @@ func verifyArchive(ctx context.Context, out io.Writer, dir, topic string, dates 
 		if len(v.Faults) > 0 {
 			state = fmt.Sprintf("%d faults", len(v.Faults))
 		}
+		if v.Rollups > 0 {
+			state += fmt.Sprintf(", with %d rollups", v.Rollups)
+		}
 		_, failed = fmt.Fprintf(out, "%s: %d files, %d rows: %s\n", orDash(v.Date), v.Files, v.Rows, state)
 		for _, fault := range v.Faults {
 			say(out, "  %s", schemas.Printable(fault))
@@ -203,8 +209,8 @@ func newStats() *cobra.Command {
 		Long: `Shows how many files, rows and bytes each date of the archive has.
 
 SMALL are the files of the sink, COMPACTED those of "weir archive compact", and GENERATION how often the date was
-compacted. BAD counts summaries that could not be read, and GAPS those that were accepted as lost. It reads footers
-alone.`,
+compacted. BAD counts summaries that could not be read, and GAPS those that were accepted as lost. ROLLUPS are hours of
+a metric of a job. It reads footers alone.`,
 		Example: `  weir archive stats --config /etc/weir/sink.yaml
   weir archive stats --json --dir weir-data/archive`,
 		Args: noArgs,
@@ -229,14 +235,14 @@ alone.`,
 
 func printStats(w io.Writer, all []compact.DateStats) error {
 	t := newTable(0)
-	t.line("DATE\tSMALL\tCOMPACTED\tGENERATION\tROWS\tSIZE\tBYTES/ROW\tBAD\tGAPS\tDAMAGED")
+	t.line("DATE\tSMALL\tCOMPACTED\tGENERATION\tROWS\tSIZE\tBYTES/ROW\tBAD\tGAPS\tDAMAGED\tROLLUPS")
 	line := func(s compact.DateStats) {
 		perRow := "-"
 		if s.Rows > 0 {
 			perRow = fmt.Sprintf("%.1f", float64(s.Bytes)/float64(s.Rows))
 		}
-		t.line("%s\t%d\t%d\t%d\t%d\t%s\t%s\t%d\t%d\t%d", s.Date, s.Small, s.Compacted, s.Generation, s.Rows,
-			megabytes(s.Bytes), perRow, s.Undecodable, s.Gaps, s.Damaged)
+		t.line("%s\t%d\t%d\t%d\t%d\t%s\t%s\t%d\t%d\t%d\t%d", s.Date, s.Small, s.Compacted, s.Generation, s.Rows,
+			megabytes(s.Bytes), perRow, s.Undecodable, s.Gaps, s.Damaged, s.Rollups)
 	}
 	sum := compact.DateStats{Date: "total"}
 	for _, s := range all {
@@ -245,6 +251,7 @@ func printStats(w io.Writer, all []compact.DateStats) error {
 		sum.Generation = max(sum.Generation, s.Generation)
 		sum.Rows, sum.Bytes, sum.Undecodable = sum.Rows+s.Rows, sum.Bytes+s.Bytes, sum.Undecodable+s.Undecodable
 		sum.Gaps, sum.Damaged = sum.Gaps+s.Gaps, sum.Damaged+s.Damaged
+		sum.Rollups, sum.RollupBytes = sum.Rollups+s.Rollups, sum.RollupBytes+s.RollupBytes
 	}
 	line(sum)
 	return t.print(w)

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/weirhpc/weir/sink"
 )
@@ -27,6 +29,8 @@ type DateStats struct {
 	Undecodable int64  `json:"undecodable"`
 	Gaps        int    `json:"gaps"`
 	Damaged     int    `json:"damaged_files"`
+	Rollups     int64  `json:"rollups"`
+	RollupBytes int64  `json:"rollup_bytes"`
 }
 
 // Stats returns the numbers of each date, oldest first. It reads footers alone.
@@ -62,10 +66,38 @@ func Stats(ctx context.Context, dir, topic string) (all []DateStats, err error) 
 			}
 		}
 	}
+	rolled, err := rollupDates(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, date := range rolled {
+		if byDate[date] == nil { // its files were deleted
+			byDate[date] = &DateStats{Date: date}
+		}
+		s := byDate[date]
+		s.RollupBytes = sizeOf(rollupsPath(dir, date))
+		if f, err := footerOfRollups(rollupsPath(dir, date)); err != nil || f == nil {
+			s.Damaged++
+		} else {
+			s.Rollups = f.rows
+		}
+	}
 	for _, date := range slices.Sorted(maps.Keys(byDate)) {
 		all = append(all, *byDate[date])
 	}
 	return all, nil
+}
+
+// rollupDates returns the dates with a directory for rollups.
+func rollupDates(dir string) (dates []string, err error) {
+	found, err := filepath.Glob(filepath.Dir(rollupsPath(dir, "*")))
+	for _, path := range found {
+		date := strings.TrimPrefix(filepath.Base(path), stagePrefix)
+		if _, no := time.Parse(time.DateOnly, date); no == nil && sizeOf(rollupsPath(dir, date)) > 0 {
+			dates = append(dates, date)
+		}
+	}
+	return dates, err
 }
 
 // survey returns the files of the archive with their footers.
@@ -80,10 +112,11 @@ func survey(ctx context.Context, dir, topic string) (files []sink.File, err erro
 
 // Verified is what Verify found in a date.
 type Verified struct {
-	Date   string   `json:"date"`
-	Files  int      `json:"files"`
-	Rows   int64    `json:"rows"`
-	Faults []string `json:"faults"`
+	Date    string   `json:"date"`
+	Files   int      `json:"files"`
+	Rows    int64    `json:"rows"`
+	Rollups int64    `json:"rollups"`
+	Faults  []string `json:"faults"`
 }
 
 // Verify reads all files of the dates, or of all, and compares them with their footers, their order and the chain. It
@@ -101,6 +134,16 @@ func Verify(ctx context.Context, dir, topic string, dates []string, report func(
 			all = append(all, f.Date)
 		}
 	}
+	rolled, err := rollupDates(dir)
+	if err != nil {
+		return err
+	}
+	for _, date := range rolled {
+		if len(dates) == 0 || slices.Contains(dates, date) {
+			all = append(all, date)
+		}
+	}
+	slices.Sort(all)
 	if holes[""] != nil {
 		wrong = true
 		report(Verified{Faults: []string{holes[""].Error()}})
@@ -125,9 +168,10 @@ func Verify(ctx context.Context, dir, topic string, dates []string, report func(
 // read reads all files of the date. Its error ends the verification; a fault of a file does not.
 func (v *Verified) read(ctx context.Context, dir, topic string) error {
 	files, err := sink.FilesIn(sink.DatePath(dir, v.Date), topic, v.Date)
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // then only the rollups are left
 		return err
 	}
+	compacted := int64(0) // rows
 	for _, f := range files {
 		if f.Fault != nil {
 			v.Faults = append(v.Faults, f.Fault.Error())
@@ -138,12 +182,40 @@ func (v *Verified) read(ctx context.Context, dir, topic string) error {
 			return ctx.Err()
 		}
 		v.Files, v.Rows = v.Files+1, v.Rows+held.rows
+		if f.Compacted {
+			compacted += held.rows
+		}
 		switch c := f.Footer.Compacted; {
 		case err != nil:
 			v.Faults = append(v.Faults, err.Error())
 		case held.rows != f.Footer.Rows || c != nil && held.hash != c.Hash:
 			v.Faults = append(v.Faults, f.Path+": its rows are not those that were written: bring it back from a copy")
 		}
+	}
+	return v.readRollups(ctx, dir, topic, generation(files), compacted)
+}
+
+// readRollups reads the date's rollups. They have each row of its compacted files once. A crash may have left those of
+// the next generation, whose files are not there yet.
+func (v *Verified) readRollups(ctx context.Context, dir, topic string, generation, rows int64) error {
+	path := rollupsPath(dir, v.Date)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) && generation == 0 {
+		return nil
+	}
+	f, err := readRollups(ctx, path)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	v.Rollups = f.rows
+	if err == nil && v.Files > 0 {
+		_, _, err = begin(&f, topic, generation+1)
+	}
+	switch {
+	case err != nil:
+		v.Faults = append(v.Faults, err.Error())
+	case generation > 0 && f.generation == generation && f.intervals != rows:
+		v.Faults = append(v.Faults, fmt.Sprintf("%s: %d rows of summaries, and the compacted files have %d: "+
+			"bring both back from the same copy", path, f.intervals, rows))
 	}
 	return nil
 }
