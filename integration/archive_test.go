@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -17,6 +18,8 @@ import (
 
 	"github.com/weirhpc/weir/quantile"
 	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink"
+	"github.com/weirhpc/weir/sink/compact"
 )
 
 // TestArchivePage runs what docs/archive.md shows on an archive whose values are known, beside a file that an older
@@ -42,11 +45,12 @@ func TestArchivePage(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(there, "older.parquet"), older, 0o644); err != nil {
 		t.Fatal(err)
 	}
+	archive := s.cfg.Sink.Dir
 	run := func(program, text string) []byte {
 		t.Helper()
 		cmd := outsidePython(ctx, t, "-c", program, text)
 		cmd.Dir = t.TempDir()
-		if err := os.Symlink(s.cfg.Sink.Dir, filepath.Join(cmd.Dir, "archive")); err != nil {
+		if err := os.Symlink(archive, filepath.Join(cmd.Dir, "archive")); err != nil {
 			t.Fatal(err)
 		}
 		out, err := cmd.CombinedOutput()
@@ -69,7 +73,7 @@ func TestArchivePage(t *testing.T) {
 		return rows
 	}
 	queries := regexp.MustCompile("(?s)```sql\n(.*?)```").FindAllStringSubmatch(string(page), -1)
-	if len(queries) != 2 {
+	if len(queries) != 3 {
 		t.Fatalf("%d queries", len(queries))
 	}
 	atoms, named := sql(queries[0][1]), 0
@@ -100,16 +104,76 @@ func TestArchivePage(t *testing.T) {
 			t.Errorf("%v: %s", err, out)
 		}
 	}
+	archive = t.TempDir()
+	start := time.Date(2026, 1, 5, 9, 59, 45, 0, time.UTC) // half of the intervals are in the next hour
+	all := compactedJob(t, archive, "4711", start)
+	hours := sql(queries[2][1])
+	if len(hours) != 2 {
+		t.Fatalf("%d hours: %v", len(hours), hours)
+	}
+	for i, h := range hours {
+		truth := quantile.Reduce(all[i])
+		d5 := truth.Deciles[5]
+		if h[0] != float64(start.Truncate(time.Hour).Unix()+int64(i)*3600) || h[1] != float64(truth.Count) ||
+			math.Abs(h[2]-truth.Mean) > 1e-12 || h[4] > d5 || d5 > h[5] || h[3] < h[4] || h[3] > h[5] ||
+			h[5]-h[4] > 0.05 || h[6] != 1 {
+			t.Errorf("hour %d: %v, truth: %d values with mean %v, median %v", i, h, truth.Count, truth.Mean, d5)
+		}
+	}
+}
+
+// compactedJob makes an archive with a job whose intervals are compacted, and returns its values by hour.
+func compactedJob(t *testing.T, dir, job string, start time.Time) (byHour [2][]float64) {
+	t.Helper()
+	summaries, values := knownSummaries(t, "c", job, start.UnixMilli())
+	var rows []schemas.Row
+	for i, s := range summaries {
+		hour := int(time.UnixMilli(s.IntervalStart).Sub(start.Truncate(time.Hour)).Hours())
+		byHour[hour] = append(byHour[hour], values.rows[i]...)
+		rows = append(rows, s.Rows()...)
+	}
+	const topic = "weir." + schemas.TopicJobSummary
+	previous := ""
+	for i, date := range []time.Time{start, start.AddDate(0, 0, 1)} {
+		name := date.Format(time.DateOnly)
+		f := sink.Footer{
+			Topic: topic, Start: int64(i), Next: int64(i + 1), Rows: int64(len(rows)), PreviousDate: previous,
+		}
+		if err := sink.Append(dir, topic, name, rows, f); err != nil {
+			t.Fatal(err)
+		}
+		rows, previous = nil, name
+	}
+	if err := compact.Run(t.Context(), compact.Options{Dir: dir, Topic: topic}); err != nil {
+		t.Fatal(err)
+	}
+	return byHour
 }
 
 // known are the values of a job: all of them, and those of the rows that name theirs.
-type known struct{ all, named []float64 }
+type known struct {
+	all, named []float64
+	rows       [][]float64
+}
 
-// knownJob writes summaries of a job into the topic, whose certified summaries have all three forms.
-func (s *system) knownJob(t *testing.T, job string) (values known) {
+// knownJob writes summaries of a job into the topic.
+func (s *system) knownJob(t *testing.T, job string) known {
+	t.Helper()
+	summaries, values := knownSummaries(t, s.cfg.Cluster, job, time.Now().UnixMilli()/1000*1000)
+	for _, sum := range summaries {
+		value, err := schemas.MarshalChecked(sum)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.produce(&kgo.Record{Topic: s.cfg.Prefix + schemas.TopicJobSummary, Value: value})
+	}
+	return values
+}
+
+// knownSummaries returns summaries of a job, whose certified summaries have all three forms.
+func knownSummaries(t *testing.T, cluster, job string, start int64) (all []*schemas.JobSummary, values known) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(5, 5))
-	start := time.Now().UnixMilli() / 1000 * 1000
 	for i := range int64(30) {
 		column := make([]float64, 40+r.IntN(2000))
 		for k := range column {
@@ -117,7 +181,7 @@ func (s *system) knownJob(t *testing.T, job string) (values known) {
 				column[k] = float64(r.IntN(5)) / 4
 			}
 		}
-		values.all = append(values.all, column...)
+		values.all, values.rows = append(values.all, column...), append(values.rows, slices.Clone(column))
 		if i%3 == 0 || len(column) <= 45 {
 			values.named = append(values.named, column...)
 		}
@@ -131,19 +195,15 @@ func (s *system) knownJob(t *testing.T, job string) (values known) {
 			c, _ = quantile.Recompress(parts, quantile.Large)
 		}
 		deciles, certified := d.Deciles[:], schemas.NewCertified(c.Eps, c.Order, c.Knots, c.Atoms)
-		sum := &schemas.JobSummary{
-			Cluster: s.cfg.Cluster, JobID: job, IntervalStart: start + i*1000, IntervalMs: 1000,
+		stddev := quantile.Stddev(d.M2, d.Count)
+		all = append(all, &schemas.JobSummary{
+			Cluster: cluster, JobID: job, IntervalStart: start + i*1000, IntervalMs: 1000,
 			Method: schemas.MethodExact, Parts: 1, PartsReported: 1, NodesExpected: 1, NodesReported: 1,
 			Metrics: []schemas.JobSummaryMetric{{
 				Name: "cpu_user", Unit: "1", Scope: schemas.ScopeCore, Count: d.Count, Nodes: 1, Mean: &d.Mean,
-				Deciles: &deciles, Certified: &certified,
+				Stddev: &stddev, Deciles: &deciles, Certified: &certified,
 			}},
-		}
-		value, err := schemas.MarshalChecked(sum)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.produce(&kgo.Record{Topic: s.cfg.Prefix + schemas.TopicJobSummary, Value: value})
+		})
 	}
-	return values
+	return all, values
 }

@@ -64,9 +64,8 @@ func (t *rollupTally) add(r *Rollup) {
 // hash returns a hash of all columns.
 func (r *Rollup) hash() uint64 {
 	h := uint64(hashSeed)
-	of := reflect.ValueOf(r).Elem()
-	for i := range of.NumField() {
-		switch v := of.Field(i).Addr().Interface().(type) {
+	for _, field := range reflect.ValueOf(r).Elem().Fields() {
+		switch v := field.Addr().Interface().(type) {
 		case *string:
 			h = mixText(h, *v)
 		case *int32:
@@ -133,11 +132,11 @@ func parseRollups(lookup func(key string) (string, bool)) (f rollupsFooter, err 
 	return f, errors.Join(faults...)
 }
 
-// begin says what a generation of a date's rollups is made of: whether of the rollups that are there (nil: none), and of
-// all small files but those that it returns.
+// begin says what a generation of a date's rollups is made of. If base, it is made of the rollups that are there, nil
+// being none. The small files are added, but for those that has names.
 //
-// A crash between the rollups and the exchange leaves rollups of a generation that the date does not have yet. They have
-// the inputs of that generation already, and only what came since is added.
+// A crash between the rollups and the exchange leaves rollups of a generation that the date does not have yet. They
+// have the inputs of that generation already, and only what came since is added.
 func begin(there *rollupsFooter, topic string, generation int64) (base bool, has map[string]bool, err error) {
 	has = map[string]bool{}
 	switch {
@@ -156,8 +155,8 @@ func begin(there *rollupsFooter, topic string, generation int64) (base bool, has
 	case there.generation == generation-1:
 		return true, has, nil
 	}
-	return false, nil, fmt.Errorf("%w: they are of generation %d, and the date of %d: bring both back from the same copy",
-		errRollups, there.generation, generation-1)
+	return false, nil, fmt.Errorf("%w: they are of generation %d, and the date of %d: "+
+		"bring both back from the same copy", errRollups, there.generation, generation-1)
 }
 
 // openRollups opens a file of rollups. The caller closes the file.
@@ -228,32 +227,13 @@ func (r *rollupReader) current() (*Rollup, error) {
 	return &r.read[0], nil
 }
 
-// joinRollups joins sorted rollups, and calls out with each in order. A rollup that only one of them has stays as it is,
-// bit for bit.
+// joinRollups joins sorted rollups, and calls out with each in order. A rollup that only one of them has stays as it
+// is, bit for bit.
 func joinRollups(ctx context.Context, from []*rollupReader, out func(*Rollup) error) error {
 	for ctx.Err() == nil {
-		var least []*rollupReader // with the least key
-		for _, r := range from {
-			next, err := r.current()
-			if err != nil {
-				return err
-			}
-			if next == nil {
-				continue
-			}
-			c := -1
-			if len(least) > 0 {
-				c = compareRollups(next, &least[0].read[0])
-			}
-			if c < 0 {
-				least = least[:0]
-			}
-			if c <= 0 {
-				least = append(least, r)
-			}
-		}
-		if len(least) == 0 {
-			return nil
+		least, err := leastOf(from)
+		if err != nil || len(least) == 0 {
+			return err
 		}
 		result := least[0].read[0]
 		if len(least) > 1 {
@@ -271,6 +251,30 @@ func joinRollups(ctx context.Context, from []*rollupReader, out func(*Rollup) er
 		}
 	}
 	return ctx.Err()
+}
+
+// leastOf returns the readers whose next rollup has the least key; none behind the last.
+func leastOf(from []*rollupReader) (least []*rollupReader, err error) {
+	for _, r := range from {
+		next, err := r.current()
+		switch {
+		case err != nil:
+			return nil, err
+		case next == nil:
+			continue
+		}
+		c := -1
+		if len(least) > 0 {
+			c = compareRollups(next, &least[0].read[0])
+		}
+		if c < 0 {
+			least = least[:0]
+		}
+		if c <= 0 {
+			least = append(least, r)
+		}
+	}
+	return least, nil
 }
 
 func keyOfRollup(r *Rollup) Rollup {
@@ -347,7 +351,8 @@ func readRollups(ctx context.Context, path string) (f rollupsFooter, err error) 
 		return nil
 	})
 	if err == nil && held != there.rollupTally {
-		err = fmt.Errorf("%w: %s: its rows are not those that were written: bring it back from a copy", errRollups, path)
+		err = fmt.Errorf("%w: %s: its rows are not those that were written: bring it back from a copy",
+			errRollups, path)
 	}
 	return *there, err
 }
@@ -389,7 +394,8 @@ func (r *roller) part(partition int32) (*rollupWriter, error) {
 	return w, nil
 }
 
-// write joins the rollups of all partitions with those that are there. It returns where they are, durable and read back.
+// write joins the rollups of all partitions with those that are there. It returns where they are, durable and read
+// back.
 func (r *roller) write(ctx context.Context, as fs.FileInfo) (path string, err error) {
 	paths := r.parts
 	if r.base {

@@ -192,7 +192,9 @@ func TestLateRowsJoinRollups(t *testing.T) {
 	}
 	more, same := int64(0), 0
 	for i := range after {
-		at, _ := slices.BinarySearchFunc(before, &after[i], func(a Rollup, b *Rollup) int { return compareRollups(&a, b) })
+		at, _ := slices.BinarySearchFunc(before, &after[i], func(a Rollup, b *Rollup) int {
+			return compareRollups(&a, b)
+		})
 		switch more += after[i].Intervals - before[at].Intervals; {
 		case after[i].Intervals == before[at].Intervals && after[i].hash() == before[at].hash():
 			same++

@@ -8,8 +8,8 @@ import (
 	"github.com/weirhpc/weir/sink"
 )
 
-// row is a schemas.Row, with the same columns. In a compacted file those of the certified summary are null: rollups have
-// what they say.
+// row is a schemas.Row, with the same columns. In a compacted file those of the certified summary are null: rollups
+// have what they say.
 type row struct {
 	Cluster       string    `parquet:"cluster,dict"`
 	JobID         string    `parquet:"job_id,dict"`
@@ -174,7 +174,8 @@ func mixText(h uint64, s string) uint64 {
 	return h
 }
 
-// hash returns a hash of all columns of a row but the certified summary. The sum over the rows of a file does not depend on their order.
+// hash returns a hash of all columns of a row but the certified summary. The sum over the rows of a file does not
+// depend on their order.
 func (r *row) hash() uint64 {
 	h := uint64(hashSeed)
 	h = mixText(mixText(h, r.Cluster), r.JobID)
