@@ -558,7 +558,9 @@ func TestLintKnowsEveryPackage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, stage := range []string{"balancer", "balancer/scheduler", "producers", "processors", "sink", "sink/compact"} {
+	for _, stage := range []string{
+		"balancer", "balancer/scheduler", "producers", "processors", "sink", "sink/compact",
+	} {
 		if !strings.Contains(string(text), `files: ["**/`+stage+`/*.go"]`) {
 			t.Errorf("no import rule for %s", stage)
 		}

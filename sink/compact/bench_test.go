@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirhpc/weir/quantile"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
 )
@@ -27,6 +28,7 @@ const (
 type machine struct {
 	rnd           *rand.Rand
 	jobs, metrics int
+	certified     bool // rows have summaries
 }
 
 // rows returns the rows of one interval.
@@ -53,10 +55,32 @@ func (m machine) rows(startMs, lengthMs int64) []schemas.Row {
 				}
 			}
 			name := fmt.Sprintf("metric_%02d", metric)
-			rows = append(rows, rowOf(fmt.Sprint(1_000_000+job), name, startMs, lengthMs, nodes, count, v))
+			r := rowOf(fmt.Sprint(1_000_000+job), name, startMs, lengthMs, nodes, count, v)
+			if m.certified {
+				certify(&r, m.rnd, v)
+			}
+			rows = append(rows, r)
 		}
 	}
 	return rows
+}
+
+// certify gives a row the summary of 40 times as many values as v has.
+func certify(r *schemas.Row, rnd *rand.Rand, v []float64) {
+	var many []float64
+	for range 40 {
+		for _, x := range v {
+			many = append(many, x+float64(rnd.IntN(100))/100)
+		}
+	}
+	d, s := quantile.Certify(many, quantile.Large)
+	r.Count, r.Eps, r.OrderStatistics = &d.Count, &s.Eps, s.Order
+	for _, k := range s.Knots {
+		r.KnotValues, r.KnotRanks = append(r.KnotValues, k.Value), append(r.KnotRanks, k.Rank)
+	}
+	for _, a := range s.Atoms {
+		r.AtomValues, r.AtomCounts = append(r.AtomValues, a.Value), append(r.AtomCounts, a.Count)
+	}
 }
 
 func rowOf(job, metric string, startMs, lengthMs int64, nodes int32, count int64, v []float64) schemas.Row {
@@ -109,7 +133,7 @@ func heapNow() uint64 {
 // BenchmarkWriteCompacted: bytes and time of a row, from rows in memory.
 func BenchmarkWriteCompacted(b *testing.B) {
 	dir := b.TempDir()
-	paths, _ := smallFiles(b, dir, 12, machine{rand.New(rand.NewPCG(1, 2)), 185 / 8, 40})
+	paths, _ := smallFiles(b, dir, 12, machine{rand.New(rand.NewPCG(1, 2)), 185 / 8, 40, false})
 	var inputs []input
 	for _, p := range paths {
 		r, err := openReader(p, newTexts())
@@ -195,7 +219,7 @@ func copyColumn[T any](rows []row, cell func(*row) **T) {
 
 // BenchmarkReadByColumn: the reader alone.
 func BenchmarkReadByColumn(b *testing.B) {
-	paths, rows := smallFiles(b, b.TempDir(), 4, machine{rand.New(rand.NewPCG(1, 2)), 185 / 8, 40})
+	paths, rows := smallFiles(b, b.TempDir(), 4, machine{rand.New(rand.NewPCG(1, 2)), 185 / 8, 40, false})
 	b.ResetTimer()
 	for b.Loop() {
 		for _, p := range paths {
@@ -216,15 +240,19 @@ func BenchmarkReadByColumn(b *testing.B) {
 // BenchmarkCompact: a date of a partition from many small files. It reports the time of a row on one core, and the
 // largest heap.
 func BenchmarkCompact(b *testing.B) {
-	for _, n := range []int{30, 288} {
-		b.Run(fmt.Sprint(n, " files"), func(b *testing.B) {
+	for _, c := range []struct {
+		files     int
+		certified bool
+	}{{30, false}, {288, false}, {30, true}, {60, true}} {
+		n := c.files
+		b.Run(fmt.Sprintf("%d files, summaries %v", n, c.certified), func(b *testing.B) {
 			var cpu time.Duration
 			var largest uint64
 			var total, bytes int64
 			for range b.N {
 				b.StopTimer()
 				dir := b.TempDir()
-				_, rows := smallFiles(b, dir, n, machine{rand.New(rand.NewPCG(1, 2)), 185 / 8, 40})
+				_, rows := smallFiles(b, dir, n, machine{rand.New(rand.NewPCG(1, 2)), 185 / 8, 40, c.certified})
 				next := sink.Footer{Topic: testTopic, Start: int64(n), Next: int64(n + 1), PreviousDate: testDate}
 				if err := sink.Append(dir, testTopic, "2026-11-23", nil, next); err != nil {
 					b.Fatal(err)

@@ -26,7 +26,7 @@ const (
 	rollupsDir  = "rollups"
 	rollupsFile = "rollups.parquet"
 	// rollupGroup is how many rollups a row group has. They are large, and a group is in memory while it is written.
-	rollupGroup = 16 << 10
+	rollupGroup = 8 << 10
 )
 
 // errRollups is returned when the rollups of a date cannot be what a compaction wrote.
