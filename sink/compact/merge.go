@@ -184,6 +184,7 @@ type merger struct {
 	fresh  map[string]bool // inputs whose rows the rollups lack
 	folder folder
 	folded uint64 // hashes of the summaries in rollups
+	merged int64  // rows at the last level
 }
 
 // level merges files in groups, and returns the files that it made: runs, or in the end one compacted file.
@@ -296,8 +297,13 @@ func (m *merger) write(ctx context.Context, inputs []input, path string, last bo
 const progressRows = 500_000
 
 func (m *merger) add(r *row) {
-	if m.read.add(r); m.read.rows%progressRows == 0 {
-		m.c.Progress(m.date, m.footer.Partition, m.read.rows)
+	m.read.add(r)
+	m.progress(m.read.rows)
+}
+
+func (m *merger) progress(rows int64) {
+	if rows%progressRows == 0 {
+		m.c.Progress(m.date, m.footer.Partition, rows)
 	}
 }
 
@@ -310,6 +316,9 @@ func (m *merger) fold(r *row) error {
 		}
 	}
 	r.dropSummary()
+	if m.merged++; m.levels > 0 { // the rollups take longer than all levels before
+		m.progress(m.merged)
+	}
 	return nil
 }
 

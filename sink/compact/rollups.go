@@ -462,8 +462,8 @@ func (c *compactor) makeHome(date string, as fs.FileInfo) error {
 		if err := c.do(actMakeDir, d, func() error { return os.Mkdir(d, as.Mode().Perm()) }); err != nil {
 			return fmt.Errorf("making a directory for rollups: %w", err)
 		}
-		if err := owned(d, as); err != nil {
-			return err
+		if err := cmp.Or(os.Chmod(d, as.Mode().Perm()), owned(d, as)); err != nil {
+			return fmt.Errorf("making a directory for rollups: %w", err)
 		}
 	}
 	return cmp.Or(c.syncDir(c.dir), c.syncDir(filepath.Dir(dir))) // a run that made them may have died before
