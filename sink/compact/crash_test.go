@@ -606,8 +606,7 @@ func schedules(t testing.TB, w *world, plain bool, yield func(schedule) bool) {
 		for _, s := range []schedule{
 			{crash: crash, second: never},
 			{crash: crash, second: never, late: locked, lateAt: before},
-			{crash: crash, second: never, late: locked, lateAt: max(0, crash-3)},
-			{crash: crash, second: never, late: locked, lateAt: max(0, crash-5)},
+			{crash: crash, second: never, late: locked, lateAt: max(0, crash-5)}, // just ahead of the lock
 			{crash: never, second: never, late: locked, lateAt: crash},
 			{crash: never, second: never, late: strayed, lateAt: crash},
 		} {

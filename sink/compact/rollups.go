@@ -195,10 +195,11 @@ func footerOfRollups(path string) (*rollupsFooter, error) {
 
 // rollupReader reads rollups one by one.
 type rollupReader struct {
-	file *os.File
-	rows *parquet.GenericReader[Rollup]
-	read []Rollup
-	end  bool
+	file   *os.File
+	rows   *parquet.GenericReader[Rollup]
+	lookup func(key string) (string, bool) // in the footer
+	read   []Rollup
+	end    bool
 }
 
 func newRollupReader(path string) (*rollupReader, error) {
@@ -206,7 +207,7 @@ func newRollupReader(path string) (*rollupReader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &rollupReader{file: file, rows: parquet.NewGenericReader[Rollup](p)}, nil
+	return &rollupReader{file: file, rows: parquet.NewGenericReader[Rollup](p), lookup: p.Lookup}, nil
 }
 
 func (r *rollupReader) close() error { return errors.Join(r.rows.Close(), r.file.Close()) }
@@ -328,18 +329,17 @@ func (w *rollupWriter) close(f rollupsFooter, sync func() error) error {
 
 // readRollups returns what a file of rollups holds, and an error if it is not in order or not as its footer says.
 func readRollups(ctx context.Context, path string) (f rollupsFooter, err error) {
-	there, err := footerOfRollups(path)
-	if err != nil {
-		return f, err
-	}
-	if there == nil {
+	r, err := newRollupReader(path)
+	if errors.Is(err, fs.ErrNotExist) {
 		return f, fmt.Errorf("%w: %s is missing: bring it back from a copy", errRollups, path)
 	}
-	r, err := newRollupReader(path)
 	if err != nil {
 		return f, err
 	}
 	defer func() { err = errors.Join(err, r.close()) }()
+	if f, err = parseRollups(r.lookup); err != nil {
+		return f, fmt.Errorf("%w: %s: bring it back from a copy: %w", errRollups, path, err)
+	}
 	var held rollupTally
 	var last Rollup
 	err = joinRollups(ctx, []*rollupReader{r}, func(r *Rollup) error {
@@ -350,11 +350,11 @@ func readRollups(ctx context.Context, path string) (f rollupsFooter, err error) 
 		last = *r
 		return nil
 	})
-	if err == nil && held != there.rollupTally {
+	if err == nil && held != f.rollupTally {
 		err = fmt.Errorf("%w: %s: its rows are not those that were written: bring it back from a copy",
 			errRollups, path)
 	}
-	return *there, err
+	return f, err
 }
 
 // roller makes the rollups of a date, while its files are merged.
