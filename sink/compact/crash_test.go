@@ -630,8 +630,11 @@ func TestCompactionCrashes(t *testing.T) {
 	for name, w := range map[string]*world{"first": first, "again": first.again(t)} {
 		for _, plain := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, two renames %v", name, plain), func(t *testing.T) {
-				played := 0
+				played, offered := 0, 0
 				schedules(t, w, plain, func(s schedule) bool {
+					if offered++; offered%crashEvery != 0 {
+						return true
+					}
 					_, err := w.play(t, s)
 					if err != nil {
 						t.Error(err)

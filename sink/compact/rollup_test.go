@@ -108,7 +108,7 @@ func TestRollupsHoldTheTruth(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(11, 22))
 	budgets := []quantile.Budget{quantile.Small, quantile.Large, quantile.Quick}
 	brackets, exact := 0, 0
-	for cases := 0; brackets < 100_000; cases++ {
+	for cases := 0; brackets < minCases; cases++ {
 		var values []float64
 		var rows []*row
 		for i := range 2 + rnd.IntN(6) {

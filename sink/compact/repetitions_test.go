@@ -1,0 +1,8 @@
+//go:build !race
+
+package compact
+
+const (
+	crashEvery = 1
+	minCases   = 100_000
+)
