@@ -244,7 +244,7 @@ func (s *system) leftovers() int {
 	s.t.Helper()
 	n := 0
 	err := filepath.WalkDir(s.cfg.Sink.Dir, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() && filepath.Ext(path) != ".parquet" {
+		if err == nil && !d.IsDir() && strings.HasPrefix(d.Name(), ".tmp-") {
 			n++
 		}
 		return err
