@@ -1,0 +1,119 @@
+package sink
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+)
+
+// compactedDate is the compacted files of a date. A replaced directory is another inode.
+type compactedDate struct {
+	inode    uint64
+	modified time.Time
+	files    []File
+}
+
+// follow goes on from t over the files of other sinks, and makes the last of them durable.
+func (a *archive) follow(partition int32, t tail) (end tail, err error) {
+	err = a.shared(func() error { end, err = a.lockedFollow(partition, t); return err })
+	return end, err
+}
+
+func (a *archive) lockedFollow(partition int32, t tail) (tail, error) {
+	for {
+		file, err := a.locate(partition, t.next)
+		if err != nil {
+			return tail{}, err
+		}
+		if file == nil {
+			return t, a.syncDir(a.dateDir(t.date))
+		}
+		f, err := file.readFooter(a.topic)
+		if err != nil {
+			return tail{}, err
+		}
+		for _, r := range f.Ranges() {
+			if r.Start <= t.next && t.next < r.Next {
+				t = tail{r.Next, file.Date, f.TopicID}
+			}
+		}
+	}
+}
+
+// has reports whether the chain has a position: some file begins there, or a compacted file holds it.
+func (a *archive) has(partition int32, start int64) (has bool, err error) {
+	err = a.shared(func() error {
+		file, err := a.locate(partition, start)
+		has = file != nil
+		return err
+	})
+	return has, err
+}
+
+// locate returns the file of a partition that begins at start, or the compacted file that holds this position, or nil.
+// A sink that stood still with rows in hand may find the start of its draft only in a compacted file.
+func (a *archive) locate(partition int32, start int64) (*File, error) {
+	dates, err := listDates(a.root)
+	if err != nil {
+		return nil, err
+	}
+	for _, date := range dates {
+		path := a.path(date, partition, start)
+		switch _, err := os.Lstat(path); {
+		case err == nil:
+			name := filepath.Base(path)
+			return &File{Path: path, Date: date, Name: name, Partition: partition, Start: start}, nil
+		case !errors.Is(err, fs.ErrNotExist):
+			return nil, fmt.Errorf("looking for a file of the chain: %w", err)
+		}
+		files, err := a.compactedFiles(date)
+		if err != nil {
+			return nil, err
+		}
+		for i := range files {
+			holds := func(r Range) bool { return r.Start <= start && start < r.Next }
+			if files[i].Partition == partition && slices.ContainsFunc(files[i].Footer.Ranges(), holds) {
+				return &files[i], nil
+			}
+		}
+	}
+	return nil, nil
+}
+
+// compactedFiles returns the compacted files of a date. It reads their footers again when the directory has changed.
+func (a *archive) compactedFiles(date string) ([]File, error) {
+	info, err := os.Stat(a.dateDir(date))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking for a compacted file: %w", err)
+	}
+	now := compactedDate{modified: info.ModTime()}
+	if stat, is := info.Sys().(*syscall.Stat_t); is {
+		now.inode = stat.Ino
+	}
+	if known, ok := a.compacted[date]; ok && known.inode == now.inode && known.modified.Equal(now.modified) {
+		return known.files, nil
+	}
+	files, err := listFiles(a.dateDir(date), a.topic, date)
+	if err != nil {
+		return nil, err
+	}
+	now.files = slices.DeleteFunc(files, func(f File) bool { return !f.Compacted })
+	if err := readFooters(a.topic, now.files); err != nil {
+		return nil, err
+	}
+	for _, f := range now.files {
+		if f.Fault != nil {
+			return nil, fmt.Errorf("what it holds is not known: %w", f.Fault)
+		}
+	}
+	a.compacted[date] = now
+	return now.files, nil
+}
