@@ -13,29 +13,33 @@ func slack(count int64) int64 { return 4 + count>>30 }
 type share struct {
 	count  int64
 	points []Knot // of the curve; for atoms, the rank of the last value of each
-	off    int64  // units by which the curve may be off: eps and half a rank
+	off    int64  // units by which the estimates of a curve may be off: eps and half a rank, or without one
 	exact  bool   // the ranks are exact
 	atoms  bool   // the points are all values
 	near   int    // index of the last value looked up: the next is mostly near
 }
 
-// newShare prepares a summary once, since a merge looks values up in it thousands of times. Adding 0 makes -0 and 0 the
-// same value.
-func newShare(s *Summary) share {
+// newShare prepares a summary once, since a merge looks values up in it thousands of times. Its points are appended to
+// room. Adding 0 makes -0 and 0 the same value.
+func newShare(s *Summary, room *[]Knot) share {
+	from := len(*room)
 	sh := share{
-		count: s.Count, off: int64(math.Ceil((s.Eps+0.5)*unit)) + slack(s.Count),
-		exact: len(s.Order) > 0, atoms: len(s.Atoms) > 0,
+		count: s.Count, exact: len(s.Order) > 0, atoms: len(s.Atoms) > 0,
 	}
+	off := s.Eps + 0.5
+	if !sh.exact {
+		off = max(s.Eps-0.5, 0) // Recompress counted one more
+	}
+	sh.off = int64(math.Ceil(off*unit)) + slack(s.Count)
 	if !sh.atoms {
-		sh.points = s.curve()
-		return sh
+		*room = s.appendCurve(*room)
 	}
-	sh.points = make([]Knot, len(s.Atoms))
 	var sum int64
-	for i, a := range s.Atoms {
+	for _, a := range s.Atoms {
 		sum += a.Count
-		sh.points[i] = Knot{a.Value + 0, sum}
+		*room = append(*room, Knot{a.Value + 0, sum})
 	}
+	sh.points = (*room)[from:len(*room):len(*room)]
 	return sh
 }
 
@@ -48,7 +52,7 @@ func newShare(s *Summary) share {
 //
 // Least and most are proven: #{x <= v} >= least and #{x < v} <= most. They follow from the exact ranks: a value with
 // rank r has r values at or below it, and at most r-1 below. They also follow from the curve, which is off by at most
-// eps + 1/2.
+// share.off.
 type standing struct{ below, above, least, most int64 }
 
 func (a *standing) add(b standing) {

@@ -65,17 +65,21 @@ func Merge(shares []Summary) (Estimate, bool) {
 type merger struct {
 	shares []share
 	count  int64
-	atoms  bool      // all shares are
-	union  []float64 // the values of all knots, each once
-	known  []standing
-	asked  []bool // where known is filled
+	atoms  bool       // all shares are
+	union  []float64  // the values of all knots, each once
+	known  []standing // of the union's values, where asked is true; nil at first
+	asked  []bool
 }
 
 // newMerger gathers the knots of all shares. Between two neighbours of their union every curve is straight, so their
 // sum is too. It is false where no share has a value, or all together have too many.
 func newMerger(summaries []Summary) (*merger, bool) {
 	m := &merger{atoms: true, shares: make([]share, 0, len(summaries))}
-	points := 0
+	most := 0
+	for i := range summaries {
+		most += len(summaries[i].Order) + len(summaries[i].Knots) + len(summaries[i].Atoms)
+	}
+	points := make([]Knot, 0, most)
 	for i := range summaries {
 		s := &summaries[i]
 		if s.Count == 0 {
@@ -84,22 +88,18 @@ func newMerger(summaries []Summary) (*merger, bool) {
 		if m.count += s.Count; m.count > MaxCount {
 			return nil, false
 		}
-		m.shares = append(m.shares, newShare(s))
+		m.shares = append(m.shares, newShare(s, &points))
 		m.atoms = m.atoms && len(s.Atoms) > 0
-		points += len(m.shares[len(m.shares)-1].points)
 	}
 	if m.count == 0 {
 		return nil, false
 	}
-	m.union = make([]float64, 0, points)
-	for i := range m.shares {
-		for _, p := range m.shares[i].points {
-			m.union = append(m.union, p.Value)
-		}
+	m.union = make([]float64, len(points))
+	for i, p := range points {
+		m.union[i] = p.Value
 	}
 	sortAll(m.union)
 	m.union = slices.Compact(m.union)
-	m.known, m.asked = make([]standing, len(m.union)), make([]bool, len(m.union))
 	return m, true
 }
 
@@ -114,6 +114,9 @@ func (m *merger) at(v float64) standing {
 
 // knot is where the i-th value of the union stands in it.
 func (m *merger) knot(i int) *standing {
+	if m.known == nil {
+		m.known, m.asked = make([]standing, len(m.union)), make([]bool, len(m.union))
+	}
 	if !m.asked[i] {
 		m.known[i], m.asked[i] = m.at(m.union[i]), true
 	}

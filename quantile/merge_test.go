@@ -151,7 +151,7 @@ func TestEpsHoldsForEveryValue(t *testing.T) {
 		if len(sum.Atoms) > 0 {
 			continue
 		}
-		sh := newShare(&sum)
+		sh := newShare(&sum, new([]Knot))
 		for i, v := range column {
 			if i > 0 && v == column[i-1] {
 				continue

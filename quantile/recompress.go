@@ -1,14 +1,17 @@
 package quantile
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // Recompress joins shares that passed Check into one summary within the budget, which merges again. Atoms stay atoms if
 // they fit. Otherwise the summary has knots only, chosen on the sum of the shares' curves as Certify chooses them. Eps
-// is the sum of the shares' errors and of that of the choice, so that brackets made of it still hold. Ranks are rounded
-// outward, so the curve can miss a rank by Eps and one more. Any order of the shares gives the same bits. It is not ok
-// where Merge is not.
+// is the sum of the shares' errors, of that of the choice, and of one rank for rounding. So brackets made of it still
+// hold. Any order of the shares gives the same bits. It is not ok where Merge is not.
 //
-// Pinned by TestBracketsHoldTheTruth, which merges recompressed shares too, and TestMergeIsOrderFree.
+// Pinned by TestRecompressIsItsDefinition, TestEpsOfAMergeHoldsForEveryValue, TestMergeIsOrderFree, and
+// TestBracketsHoldTheTruth, which merges recompressed shares too.
 func Recompress(shares []Summary, budget Budget) (Summary, bool) {
 	m, ok := newMerger(shares)
 	if !ok {
@@ -22,9 +25,14 @@ func Recompress(shares []Summary, budget Budget) (Summary, bool) {
 		}
 		s.Atoms = nil
 	}
-	points := m.points(budget.Ranks)
+	return m.through(m.points(budget.Ranks), budget.Bytes), true
+}
+
+// through is a summary of knots among the points, which has no more than so many bytes.
+func (m *merger) through(points []point, bytes int) Summary {
+	s := Summary{Count: m.count}
 	last := len(points) - 1
-	chosen := choose(points, slices.Compact([]int{0, last}), budget.Bytes-s.Bytes()-pairBytes(1)-pairBytes(m.count))
+	chosen := choose(points, slices.Compact([]int{0, last}), bytes-s.Bytes()-pairBytes(1)-pairBytes(m.count))
 	kept := chosen[:0]
 	for _, i := range chosen { // one point of each rank, and always the last point
 		if k := len(kept); k > 0 && points[kept[k-1]].rank == points[i].rank {
@@ -38,16 +46,16 @@ func Recompress(shares []Summary, budget Budget) (Summary, bool) {
 	for _, i := range kept {
 		s.Knots = append(s.Knots, Knot{points[i].value, int64(points[i].rank)})
 	}
-	// A point is off by as much as the shares' curves, and by half a rank of rounding. Eps by its definition does not
-	// count that half.
+	// A point is off by as much as the shares' curves, half a rank of each included, and by half a rank of rounding.
+	// The curve lies half a rank above what the shares estimate. So a value's own rank is off by at most one more.
 	off := slack(m.count)
 	for i := range m.shares {
 		if !m.shares[i].atoms {
 			off += m.shares[i].off
 		}
 	}
-	s.Eps = min(deviation(points, kept)+float64(off)/unit, float64(m.count))
-	return s, true
+	s.Eps = min(deviation(points, kept)+float64(off)/unit+1, float64(m.count))
+	return s
 }
 
 // points are the corners of the sum of the shares' curves at the nearest whole ranks, two where the sum is vertical.
@@ -57,7 +65,8 @@ func Recompress(shares []Summary, budget Budget) (Summary, bool) {
 // value.
 func (m *merger) points(grid int) []point {
 	nothing := float64(m.count) // lies between
-	var points []point
+	corners := m.corners(grid)
+	points := make([]point, 0, len(corners)+len(corners)/8+2)
 	add := func(v float64, rank int64, inner float64) {
 		r := float64(min(max(rank, 1), m.count))
 		if n := len(points); n == 0 || points[n-1].value < v || points[n-1].rank < r {
@@ -66,40 +75,142 @@ func (m *merger) points(grid int) []point {
 	}
 	add(m.union[0], 1, nothing)
 	before := 0
-	for _, i := range m.corners(grid) {
+	for _, c := range corners {
 		inner := nothing
-		if i > before+1 {
+		if c.at > before+1 {
 			inner = 0
 		}
-		s := m.knot(i)
-		add(m.union[i], (s.below+unit)>>20, inner)
-		add(m.union[i], (s.above+unit-1)>>20, nothing)
-		before = i
+		add(m.union[c.at], (c.below+unit)>>20, inner)
+		add(m.union[c.at], (c.above+unit-1)>>20, nothing)
+		before = c.at
 	}
 	add(m.union[len(m.union)-1], m.count, nothing)
 	return points
 }
 
-// corners are the indices of the union's values, from the first to the last. Of more than twice grid some are left out,
-// where the sum rises by at most a grid-th of all ranks. So no jump is left out that matters.
-func (m *merger) corners(grid int) []int {
-	at := make([]int, 1, 2*grid)
-	last := len(m.union) - 1
-	if last < 2*grid {
-		for i := range last {
-			at = append(at, i+1)
-		}
-		return at
-	}
-	return append(m.cornersBetween(at, 0, last, m.count*unit/int64(grid)), last)
+// corner is a value of the union, by its index, with the estimates of #{x < v} and #{x <= v}.
+type corner struct {
+	at           int
+	below, above int64 // in units
 }
 
-// cornersBetween appends corners between a and b, without those where the sum rises by at most gap.
-func (m *merger) cornersBetween(at []int, a, b int, gap int64) []int {
-	if b-a < 2 || m.knot(b).below-m.knot(a).above <= gap {
-		return at
+// corners are values of the union, from the first to the last. Of more than twice grid some are left out, where the sum
+// rises by at most a grid-th of all ranks. So no jump is left out that matters.
+func (m *merger) corners(grid int) []corner {
+	last := len(m.union) - 1
+	n := last + 1
+	if last >= 2*grid {
+		n = max(grid, 2) // to begin with; evenly spaced in the union
 	}
-	mid := (a + b) / 2
-	at = append(m.cornersBetween(at, a, mid, gap), mid)
-	return m.cornersBetween(at, mid, b, gap)
+	all := make([]corner, n)
+	for i := range all {
+		all[i].at = i * last / max(n-1, 1)
+	}
+	m.estimate(all)
+	for gap := m.count * unit / int64(grid); ; {
+		var more []corner
+		for i := 1; i < len(all); i++ {
+			if a, b := all[i-1], all[i]; b.at-a.at >= 2 && b.below-a.above > gap {
+				more = append(more, corner{at: (a.at + b.at) / 2})
+			}
+		}
+		if len(more) == 0 {
+			return all
+		}
+		m.estimate(more)
+		all = zip(all, more)
+	}
+}
+
+// zip joins two lists of corners in order.
+func zip(a, b []corner) []corner {
+	both := make([]corner, 0, len(a)+len(b))
+	for _, c := range a {
+		for len(b) > 0 && b[0].at < c.at {
+			both, b = append(both, b[0]), b[1:]
+		}
+		both = append(both, c)
+	}
+	return append(both, b...)
+}
+
+// estimate adds up where corners, which ascend, stand in the union, as merger.at does. It takes one share after the
+// other, and walks along its curve once.
+func (m *merger) estimate(corners []corner) {
+	values := make([]float64, len(corners))
+	for i, c := range corners {
+		values[i] = m.union[c.at]
+	}
+	below, jumps := make([]int64, len(corners)), make([]int64, len(corners))
+	for i := range m.shares {
+		m.shares[i].addTo(values, below, jumps)
+	}
+	for i := range corners {
+		corners[i].below, corners[i].above = below[i], below[i]+jumps[i]
+	}
+}
+
+// addTo adds standing.below of values, which ascend, and by how much standing.above is more.
+func (s *share) addTo(values []float64, below, jumps []int64) {
+	half := int64(unit / 2)
+	if s.atoms {
+		half = 0
+	}
+	j, last, upTo := 0, len(s.points)-1, int64(0)
+	for j < len(values) && values[j] < s.points[0].Value {
+		j++
+	}
+	for i := 0; i <= last; i++ {
+		p := s.points[i]
+		if from := p.Rank*unit - half; !s.atoms && i > 0 {
+			upTo = from
+		}
+		for i < last && s.points[i+1].Value == p.Value {
+			i++
+		}
+		at := upTo
+		if upTo = s.points[i].Rank*unit - half; i == last {
+			upTo = s.count * unit
+		}
+		if j < len(values) && values[j] == p.Value {
+			below[j] += at
+			jumps[j] += upTo - at
+			j++
+		}
+		switch {
+		case i == last:
+			for ; j < len(values); j++ {
+				below[j] += upTo
+			}
+		case s.atoms:
+			for b := s.points[i+1].Value; j < len(values) && values[j] < b; j++ {
+				below[j] += upTo
+			}
+		default:
+			n := addLine(s.points[i], s.points[i+1], values[j:], below[j:])
+			j += n
+		}
+	}
+}
+
+// addLine adds the estimates on the line from a to b at the values before b, and returns how many these are.
+func addLine(a, b Knot, values []float64, below []int64) int {
+	from, rise, d := a.Rank*unit-unit/2, float64((b.Rank-a.Rank)*unit), b.Value-a.Value
+	below = below[:len(values)]
+	if math.IsInf(d, 0) {
+		for j, v := range values {
+			if v >= b.Value {
+				return j
+			}
+			below[j] += from + int64(fraction(a.Value, b.Value, v)*rise)
+		}
+		return len(values)
+	}
+	for j, v := range values {
+		if v >= b.Value {
+			return j
+		}
+		below[j] += from + int64((v-a.Value)/d*rise)
+	}
+	return len(values)
 }

@@ -2,6 +2,7 @@ package quantile
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -63,10 +64,10 @@ func BenchmarkRecompress(b *testing.B) {
 		if p.name != "normal" && p.name != "idle at zero" || p.family == mixed {
 			continue
 		}
-		for _, shares := range []int{8, 60, 150} {
+		for _, shares := range []int{8, 60, 360} {
 			r := rand.New(rand.NewPCG(1, 1))
 			summaries, _ := summarise(p.shares(r, 2000*shares, shares), Large)
-			for _, budget := range []Budget{Large, Quick} {
+			for _, budget := range []Budget{{512, 2048}, Quick} {
 				b.Run(fmt.Sprintf("%s/%d/%d", p.name, shares, budget.Ranks), func(b *testing.B) {
 					merge, recompress := time.Hour, time.Hour
 					for b.Loop() {
@@ -81,5 +82,38 @@ func BenchmarkRecompress(b *testing.B) {
 				})
 			}
 		}
+	}
+}
+
+// Eps of a merged curve counts the rounding of its ranks too: no value's first or last rank is missed by more.
+func TestEpsOfAMergeHoldsForEveryValue(t *testing.T) {
+	r := random(t)
+	curves := 0
+	for range cases(600, 20_000) {
+		name, shares := split(r)
+		joined, ok := Recompress(certifyAll(r, shares, nil), Budget{Small.Bytes, []int{32, 256, 2048}[r.IntN(3)]})
+		if !ok || len(joined.Atoms) > 0 {
+			continue
+		}
+		curves++
+		column := slices.Sorted(slices.Values(slices.Concat(shares...)))
+		sh := newShare(&joined, new([]Knot))
+		for i, v := range column {
+			if i > 0 && v == column[i-1] {
+				continue
+			}
+			first, _ := slices.BinarySearch(column, v)
+			last := (&truth{sorted: column}).upTo(v)
+			st := sh.at(v) // half a rank below the curve, but for its ends
+			if below, above := float64(st.below)/unit+0.5, float64(st.above)/unit+0.5; first > 0 &&
+				math.Abs(below-float64(first+1)) > joined.Eps+1e-5 ||
+				last < len(column) && math.Abs(above-float64(last)) > joined.Eps+1e-5 {
+				t.Fatalf("%s, n=%d: %v has ranks %d to %d, the curve %v to %v, eps %v",
+					name, len(column), v, first+1, last, below, above, joined.Eps)
+			}
+		}
+	}
+	if curves < 20 {
+		t.Errorf("%d merged curves", curves)
 	}
 }

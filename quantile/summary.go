@@ -10,8 +10,8 @@ import (
 //   - Atoms are all its values. A merge of atoms alone is exact.
 //   - Order and Knots are values of the share with their exact ranks. The curve through them misses no value's rank by
 //     more than Eps.
-//   - Knots without Order come from Recompress. The curve through them misses no rank by more than Eps. Only its ends,
-//     the least and the greatest value, are known to be values of the share.
+//   - Knots without Order come from Recompress. The curve through them misses no value's rank by more than Eps. Only
+//     its ends, the least and the greatest value, are known to be values of the share.
 type Summary struct {
 	Count int64
 	Eps   float64   // in ranks; where values are equal, of the first and of the last
@@ -91,7 +91,8 @@ func (s *Summary) checkAtoms() error {
 
 // checkCurve checks that order statistics and knots, each in order, agree, and reach from the first to the last rank.
 func (s *Summary) checkCurve() error {
-	curve := s.curve()
+	var room [64]Knot
+	curve := s.appendCurve(room[:0])
 	for i := 1; i < len(curve); i++ {
 		if curve[i].Value < curve[i-1].Value || curve[i].Rank <= curve[i-1].Rank {
 			return fmt.Errorf("knots: one at rank %d contradicts order_statistics", max(curve[i].Rank, curve[i-1].Rank))
@@ -103,9 +104,8 @@ func (s *Summary) checkCurve() error {
 	return nil
 }
 
-// curve is the order statistics, one of each rank, and the knots, ascending by rank.
-func (s *Summary) curve() []Knot {
-	curve := make([]Knot, 0, len(s.Order)+len(s.Knots))
+// appendCurve appends the order statistics, one of each rank, and the knots, ascending by rank.
+func (s *Summary) appendCurve(curve []Knot) []Knot {
 	i := 0
 	for k, v := range s.Order {
 		r := Rank(k, s.Count)

@@ -106,11 +106,7 @@ func (t truth) compare(c *schemas.Certified) error {
 				k.Value, k.Rank, between(t.low[k.Rank-1], t.high[k.Rank-1]))
 		}
 	}
-	steps := 0.0
-	if len(c.OrderStatistics) == 0 {
-		steps = 1
-	}
-	if off := t.missed(curve, steps); off > c.Eps+1e-6 {
+	if off := t.missed(curve); off > c.Eps+1e-6 {
 		return fmt.Errorf("its certified summary misses a value by %v ranks, which is more than eps %v", off, c.Eps)
 	}
 	return nil
@@ -130,10 +126,7 @@ func curveOf(n int64, c *schemas.Certified) []schemas.Knot {
 // missed returns by how many ranks a curve misses the values at most. Equal values have a first and a last rank, and so
 // has the curve where it is vertical. Of values between bounds it returns what is proven. At a lower bound the curve
 // may not be above the ranks there, at an upper bound not below them.
-//
-// A merge knows #{x < v} and #{x <= v}, and rounds them outward to whole ranks. So its curve may begin up to one step
-// before a value's first rank, and end up to one behind its last, beside eps.
-func (t truth) missed(curve []schemas.Knot, steps float64) (worst float64) {
+func (t truth) missed(curve []schemas.Knot) (worst float64) {
 	known := t.known()
 	note := func(off float64) { // max also minds NaN, which takes longer
 		if off > worst {
@@ -142,9 +135,9 @@ func (t truth) missed(curve []schemas.Knot, steps float64) (worst float64) {
 	}
 	along(curve, t.low, func(first, last, below, above float64) {
 		if note(below - first); known {
-			note(first - below - steps)
+			note(first - below)
 			note(last - above)
-			note(above - last - steps)
+			note(above - last)
 		}
 	})
 	if !known {
