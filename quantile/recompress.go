@@ -100,7 +100,7 @@ func (m *merger) corners(grid int) []corner {
 	last := len(m.union) - 1
 	n := last + 1
 	if last >= 2*grid {
-		n = max(grid, 2) // to begin with; evenly spaced in the union
+		n = 2 * grid // to begin with; evenly spaced in the union
 	}
 	all := make([]corner, n)
 	for i := range all {

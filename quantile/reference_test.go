@@ -59,8 +59,8 @@ func (m *merger) cornersSlowly(grid int) (at []int) {
 		}
 		return at
 	}
-	for i := range grid - 1 {
-		at = append(at, m.cornersBetween(i*last/(grid-1), (i+1)*last/(grid-1), m.count*unit/int64(grid))...)
+	for i := range 2*grid - 1 {
+		at = append(at, m.cornersBetween(i*last/(2*grid-1), (i+1)*last/(2*grid-1), m.count*unit/int64(grid))...)
 	}
 	return append(at, last)
 }
