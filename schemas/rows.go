@@ -113,11 +113,17 @@ func (r *Row) Certified() *Certified {
 		return nil
 	}
 	c := &Certified{Eps: *r.Eps, OrderStatistics: r.OrderStatistics}
+	if len(r.KnotValues) > 0 {
+		c.Knots = make([]Knot, len(r.KnotValues))
+	}
 	for i, v := range r.KnotValues {
-		c.Knots = append(c.Knots, Knot{v, r.KnotRanks[i]})
+		c.Knots[i] = Knot{v, r.KnotRanks[i]}
+	}
+	if len(r.AtomValues) > 0 {
+		c.Atoms = make([]Atom, len(r.AtomValues))
 	}
 	for i, v := range r.AtomValues {
-		c.Atoms = append(c.Atoms, Atom{v, r.AtomCounts[i]})
+		c.Atoms[i] = Atom{v, r.AtomCounts[i]}
 	}
 	return c
 }

@@ -96,10 +96,10 @@ func split(bytes []byte, offsets []uint32) func(known *texts) []string {
 func (c *cursor) read(rows []row, known *texts) error {
 	c.floatsOut, c.longsOut, c.intsOut = c.floatsOut[:0], c.longsOut[:0], c.intsOut[:0]
 	if c.list != nil {
-		return readLists(c, rows, known, &c.floats, c.list)
+		return readLists(c, rows, known, &c.floats, &c.floatsOut, c.list)
 	}
 	if c.longList != nil {
-		return readLists(c, rows, known, &c.longs, c.longList)
+		return readLists(c, rows, known, &c.longs, &c.longsOut, c.longList)
 	}
 	for len(rows) > 0 {
 		if c.page == nil || c.at == c.end {
@@ -176,8 +176,8 @@ func point[T any](rows []row, c *cursor, values, out []T, cell func(*row) **T) [
 // maxLevel is the definition level of an element of a list.
 const maxLevel = 2
 
-// readLists sets a column of lists. A row begins at each repetition level 0.
-func readLists[T any](c *cursor, rows []row, known *texts, values *[]T, list func(*row) *[]T) error {
+// readLists sets a column of lists. A row begins at each repetition level 0. Its list lies in out.
+func readLists[T any](c *cursor, rows []row, known *texts, values, out *[]T, list func(*row) *[]T) error {
 	row := -1
 	for {
 		if c.page == nil || c.at == c.end {
@@ -194,11 +194,18 @@ func readLists[T any](c *cursor, rows []row, known *texts, values *[]T, list fun
 				return nil
 			}
 		}
-		if c.levels[c.at] == maxLevel {
-			cell := list(&rows[row])
-			*cell = append(*cell, (*values)[c.value])
-			c.value++
+		if c.levels[c.at] != maxLevel {
+			c.at++
+			continue
 		}
-		c.at++
+		n := 1
+		for c.at+n < c.end && c.repeats[c.at+n] != 0 {
+			n++
+		}
+		cell, first := list(&rows[row]), len(*out)
+		*out = append(*out, *cell...) // of the page before
+		*out = append(*out, (*values)[c.value:c.value+n]...)
+		*cell = (*out)[first:len(*out):len(*out)]
+		c.value, c.at = c.value+n, c.at+n
 	}
 }

@@ -216,7 +216,7 @@ func (m *merger) progress(rows int64) {
 // fold gives a row to the rollups, and takes its summary away.
 func (m *merger) fold(r *row) error {
 	if r.fresh {
-		m.folded += r.summaryHash()
+		m.folded += r.summaryHash(r.hash())
 		if err := m.folder.add(r); err != nil {
 			return err
 		}

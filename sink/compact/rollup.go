@@ -84,7 +84,8 @@ func summaryOf(count int64, r *schemas.Row) (s quantile.Summary, ok bool) {
 	if c == nil || count <= 0 {
 		return s, false
 	}
-	s = quantile.Summary{Count: count, Eps: c.Eps, Order: c.OrderStatistics}
+	s = quantile.Summary{Count: count, Eps: c.Eps, Order: slices.Clone(c.OrderStatistics)}
+	s.Knots, s.Atoms = slices.Grow(s.Knots, len(c.Knots)), slices.Grow(s.Atoms, len(c.Atoms))
 	for _, k := range c.Knots {
 		s.Knots = append(s.Knots, quantile.Knot(k))
 	}

@@ -224,8 +224,8 @@ func mixList[T any](h uint64, list []T, bits func(T) uint64) uint64 {
 	return h
 }
 
-// summaryHash returns a hash of the certified summary; 0 without one.
-func (r *row) summaryHash() uint64 {
+// summaryHash returns a hash of the certified summary and of the row with that hash; 0 without one.
+func (r *row) summaryHash(hash uint64) uint64 {
 	lists := [...][]float64{r.OrderStatistics, r.KnotValues, r.AtomValues}
 	if r.Eps == nil && len(lists[0])+len(lists[1])+len(lists[2])+len(r.KnotRanks)+len(r.AtomCounts) == 0 {
 		return 0
@@ -240,7 +240,7 @@ func (r *row) summaryHash() uint64 {
 	for _, list := range [...][]int64{r.KnotRanks, r.AtomCounts} {
 		h = mixList(h, list, func(n int64) uint64 { return uint64(n) })
 	}
-	return mix(h, r.hash())
+	return mix(h, hash)
 }
 
 // dropSummary sets the columns of the certified summary to null.
@@ -261,8 +261,9 @@ func (t *tally) add(r *row) {
 		t.first, t.last = r.IntervalStart, r.IntervalStart
 	}
 	t.rows++
-	t.hash += r.hash()
-	t.summaries += r.summaryHash()
+	hash := r.hash()
+	t.hash += hash
+	t.summaries += r.summaryHash(hash)
 	t.first, t.last = min(t.first, r.IntervalStart), max(t.last, r.IntervalStart)
 }
 

@@ -134,6 +134,10 @@ type runReader struct {
 	floats []float64
 	longs  []int64
 	ints   []int32
+
+	// Lists of the batch.
+	floatLists []float64
+	longLists  []int64
 }
 
 func openRun(path string, known *texts) (*runReader, error) {
@@ -154,6 +158,7 @@ func (r *runReader) fill() error {
 		r.ints = make([]int32, 4*batchRows)
 	}
 	r.rows, r.at = r.rows[:0], 0
+	r.floatLists, r.longLists = r.floatLists[:0], r.longLists[:0]
 	floats, longs, ints := r.floats, r.longs, r.ints
 	for len(r.rows) < batchRows {
 		var size [4]byte
@@ -210,17 +215,17 @@ func (r *runReader) row(to *row, b []byte, floats []float64, longs []int64, ints
 			longs[0] = int64(eight())
 			*c.int64Ptr(to), longs = &longs[0], longs[1:]
 		case c.list != nil:
-			list := make([]float64, four())
-			for k := range list {
-				list[k] = math.Float64frombits(eight())
+			first := len(r.floatLists)
+			for range four() {
+				r.floatLists = append(r.floatLists, math.Float64frombits(eight()))
 			}
-			*c.list(to) = list
+			*c.list(to) = r.floatLists[first:len(r.floatLists):len(r.floatLists)]
 		case c.longList != nil:
-			list := make([]int64, four())
-			for k := range list {
-				list[k] = int64(eight())
+			first := len(r.longLists)
+			for range four() {
+				r.longLists = append(r.longLists, int64(eight()))
 			}
-			*c.longList(to) = list
+			*c.longList(to) = r.longLists[first:len(r.longLists):len(r.longLists)]
 		}
 	}
 	return floats, longs, ints
