@@ -12,11 +12,15 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"time"
 
 	"github.com/weirhpc/weir/sink"
 )
+
+// memoryLimit keeps the heap below 96 MB, whatever the number of inputs: garbage is collected earlier near it.
+const memoryLimit = 88 << 20
 
 // keepFor is how long the old files of a date are kept. Readers on NFS may have them open.
 const keepFor = time.Hour
@@ -106,6 +110,10 @@ func newCompactor(o Options) *compactor {
 }
 
 func (c *compactor) run(ctx context.Context) error {
+	if before := debug.SetMemoryLimit(-1); before > memoryLimit {
+		debug.SetMemoryLimit(memoryLimit)
+		defer debug.SetMemoryLimit(before)
+	}
 	dir, err := filepath.Abs(c.dir)
 	if err != nil {
 		return fmt.Errorf("finding sink.dir: %w", err)
