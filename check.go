@@ -1,10 +1,13 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,6 +15,7 @@ import (
 	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/sink"
 )
 
 // readable returns nil if the file of a key can be read, or none is named. A person may mend the text of a job file
@@ -75,7 +79,11 @@ func newCheck() *cobra.Command {
 		Short: "Validate a configuration and print it as it takes effect",
 		Long: `Validates a configuration and the files that it names, and prints it as it takes effect.
 
-It asks no broker. It ends with status 2 if anything is wrong.`,
+It asks no broker. It ends with status 2 if anything is wrong.
+
+If sink.dir is there and can be written to, it tries what the archive needs of that file system: hard links, flock(2)
+between two processes of this host, the exchange of two directories, and one file system for .stage and summaries. It
+leaves nothing behind. Without hard links no sink works: that is wrong. The others get a note on standard error.`,
 		Example: `  weir check --config /etc/weir/collect.yaml`,
 		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -89,6 +97,15 @@ It asks no broker. It ends with status 2 if anything is wrong.`,
 			if err := checkFiles(cfg); err != nil {
 				return usageError{err}
 			}
+			notes, err := sink.Probe(c.Context(), cfg.Sink.Dir, func(path string) error {
+				return lockBeside(c.Context(), path)
+			})
+			for _, note := range notes {
+				say(c.ErrOrStderr(), "weir: note: %s", note)
+			}
+			if err != nil {
+				return usageError{fmt.Errorf("sink.dir: %w", err)}
+			}
 			text, err := cfg.YAML()
 			if err != nil {
 				return err
@@ -99,6 +116,50 @@ It asks no broker. It ends with status 2 if anything is wrong.`,
 	}
 	conf.add(c)
 	return c
+}
+
+// What weir check-lock reports.
+const (
+	lockTaken = "taken"
+	lockHeld  = "held"
+)
+
+// lockBeside tries to take a lock in another process.
+func lockBeside(ctx context.Context, path string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("finding this program: %w", err)
+	}
+	out, err := exec.CommandContext(ctx, self, "check-lock", path).Output()
+	switch text := strings.TrimSpace(string(out)); {
+	case err != nil:
+		return fmt.Errorf("starting this program again: %w", err)
+	case text == lockHeld:
+		return sink.ErrLocked
+	case text != lockTaken:
+		return fmt.Errorf("starting this program again: it reported %q", text)
+	}
+	return nil
+}
+
+// newCheckLock makes the command that weir check starts as its second process.
+func newCheckLock() *cobra.Command {
+	return &cobra.Command{
+		Use: "check-lock PATH", Short: "Try a lock beside weir check", Hidden: true, Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			lock, err := sink.TakeLock(c.Context(), args[0], true, 0)
+			if errors.Is(err, sink.ErrLocked) {
+				say(c.OutOrStdout(), lockHeld)
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			lock.Unlock()
+			say(c.OutOrStdout(), lockTaken)
+			return nil
+		},
+	}
 }
 
 // checkFiles returns nil if all files that the configuration names can be used.

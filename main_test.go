@@ -38,6 +38,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asWeir) != "" {
 		main()
 	}
+	if err := os.Setenv(asWeir, "1"); err != nil { // weir check starts this program as its second process
+		panic(err)
+	}
 	flag.Parse()
 	// Parallel tests wait for intervals and processes. They hardly compute, so more of them run than there are CPUs.
 	if err := flag.Set("test.parallel", "8"); err != nil {

@@ -20,11 +20,7 @@ func recompressSlowly(shares []Summary, budget Budget) (Summary, bool) {
 	return m.through(m.pointsSlowly(budget.Ranks), budget.Bytes), true
 }
 
-// pointsSlowly are the corners of the sum of the shares' curves at the nearest whole ranks, two where the sum is vertical.
-// What lies between two corners is on a straight line, unless corners are left out there.
-//
-// Between the ranks k of one value and k+1 of the next, the estimate is k + 1/2. It is rounded to the rank of the
-// value.
+// pointsSlowly are what points says.
 func (m *merger) pointsSlowly(grid int) []point {
 	nothing := float64(m.count) // lies between
 	var points []point

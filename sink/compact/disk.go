@@ -139,7 +139,7 @@ func (d *disk) exchange(stage, date string) error {
 			return unix.Renameat2(unix.AT_FDCWD, stage, unix.AT_FDCWD, dir, unix.RENAME_EXCHANGE)
 		})
 		switch {
-		case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EOPNOTSUPP):
+		case sink.NoExchange(err):
 			d.plain = true
 		case errors.Is(err, unix.EXDEV):
 			return fmt.Errorf("%s and %s are on different file systems: put both on one: %w",

@@ -93,7 +93,8 @@ func realisticRow(job int, metric string, startMs int64, values []float64, estim
 		RankError: &zero,
 	}
 	if e, ok := quantile.Merge(shares); ok && !e.Exact {
-		d.Deciles, r.RankError, r.Method, r.Parts, r.PartsReported = e.Deciles, &e.RankError, schemas.MethodEstimated, 2, 2
+		r.Method, r.Parts, r.PartsReported = schemas.MethodEstimated, 2, 2
+		d.Deciles, r.RankError = e.Deciles, &e.RankError
 		r.Lo, r.Hi = e.Lo[:], e.Hi[:]
 	}
 	for i, to := range []**float64{&r.D0, &r.D1, &r.D2, &r.D3, &r.D4, &r.D5, &r.D6, &r.D7, &r.D8, &r.D9, &r.D10} {
@@ -122,8 +123,10 @@ func BenchmarkRealisticValues(b *testing.B) {
 				}
 			}
 			for i, rows := range files {
-				f := sink.Footer{Topic: testTopic, Start: int64(i), Next: int64(i + 1), Rows: int64(len(rows)),
-					PreviousDate: testDate}
+				f := sink.Footer{
+					Topic: testTopic, Start: int64(i), Next: int64(i + 1), Rows: int64(len(rows)),
+					PreviousDate: testDate,
+				}
 				if err := sink.Append(dir, testTopic, testDate, rows, f); err != nil {
 					b.Fatal(err)
 				}

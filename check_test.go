@@ -1,0 +1,82 @@
+package main
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// checkArchive runs weir check with a directory for the archive, and returns what it noted.
+func checkArchive(t *testing.T, dir string) (status int, stderr string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "weir.yaml")
+	text := "kafka: {brokers: [\"127.0.0.1:9092\"]}\nsink: {dir: " + dir + "}\n"
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	status, stdout, stderr := weir(t.Context(), "check", "--config", file)
+	if status == exitDone && !strings.Contains(stdout, dir) {
+		t.Errorf("printed %s", stdout)
+	}
+	return status, stderr
+}
+
+func namesBelow(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		names = append(names, path)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// weir check tries the archive's file system, with a second process, and leaves nothing behind.
+func TestCheckTriesTheArchive(t *testing.T) {
+	for _, parts := range [][]string{{}, {".stage", "summaries/date=2026-11-21"}} {
+		dir := t.TempDir()
+		for _, part := range parts {
+			if err := os.MkdirAll(filepath.Join(dir, part), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before := namesBelow(t, dir)
+		if status, stderr := checkArchive(t, dir); status != exitDone || stderr != "" {
+			t.Errorf("status %d: %s", status, stderr)
+		}
+		if after := namesBelow(t, dir); !slices.Equal(before, after) {
+			t.Errorf("%q became %q", before, after)
+		}
+	}
+	if status, stderr := checkArchive(t, filepath.Join(t.TempDir(), "not-yet")); status != exitDone || stderr != "" {
+		t.Errorf("without an archive status %d: %s", status, stderr)
+	}
+}
+
+// A directory of the archive on another file system is noted.
+func TestCheckFindsAnotherFileSystem(t *testing.T) {
+	dir := t.TempDir()
+	other, err := os.MkdirTemp("/dev/shm", "weir") //nolint:usetesting // another file system than that of t.TempDir
+	if err != nil {
+		t.Skip("there is no second file system:", err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(other) })
+	if err := os.Link(os.Args[0], filepath.Join(other, "x")); err == nil {
+		t.Skip("/dev/shm is on the file system of the tests")
+	}
+	if err := os.Symlink(other, filepath.Join(dir, ".stage")); err != nil {
+		t.Fatal(err)
+	}
+	status, stderr := checkArchive(t, dir)
+	if status != exitDone || !strings.Contains(stderr, "are on different file systems, so nothing is compacted") {
+		t.Errorf("status %d: %s", status, stderr)
+	}
+	if left := namesBelow(t, other); len(left) != 1 {
+		t.Errorf("left: %q", left)
+	}
+}
