@@ -55,7 +55,16 @@ const never = 1 << 30
 
 // play returns the first thing that is wrong, and how many actions the first run had.
 func (w *world) play(t testing.TB, s schedule) (steps int, err error) {
-	p := &player{schedule: s, w: w, t: t, dir: w.clone(t), want: slices.Clone(w.rows)}
+	return newPlayer(t, w).through(s)
+}
+
+func newPlayer(t testing.TB, w *world) *player {
+	return &player{w: w, t: t, dir: w.clone(t), want: slices.Clone(w.rows)}
+}
+
+// through plays a schedule to its end: the date is compacted, and its old files are deleted.
+func (p *player) through(s schedule) (steps int, err error) {
+	p.schedule = s
 	first := p.run(s.crash, testNow)
 	steps = p.step
 	p.read()

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/sink"
 )
 
@@ -63,6 +64,31 @@ func TestCompactionCrashes(t *testing.T) {
 				})
 				t.Logf("%d schedules", played)
 			})
+		}
+	}
+}
+
+// TestGenerationsInARow compacts one date four times, with late rows before each. Each compaction is killed, and so is
+// its recovery, and more late rows come meanwhile.
+func TestGenerationsInARow(t *testing.T) {
+	first := newWorld(t)
+	for chain := range kafkatest.Cases(16, 2) {
+		p := newPlayer(t, first)
+		for g := range 4 {
+			crash := (chain*5 + g*11) % 45 // a compaction has some 40 actions
+			s := schedule{
+				crash: crash, second: (chain + g) % 12, late: lateKind((chain + g) % 3),
+				lateAt: max(0, crash-1-chain%4), plain: chain%2 == 1,
+			}
+			if _, err := p.through(s); err != nil {
+				t.Fatalf("chain %d, generation %d: %v", chain, g+1, err)
+			}
+			files, err := sink.FilesIn(sink.DatePath(p.dir, testDate), testTopic, testDate)
+			if err != nil || generation(files) != int64(g+1) {
+				t.Fatalf("chain %d: generation %d instead of %d, %v", chain, generation(files), g+1, err)
+			}
+			p.w = first.grown(t, p.dir, p.want)
+			p.want = slices.Clone(p.w.rows)
 		}
 	}
 }

@@ -146,12 +146,18 @@ func (w *world) again(t testing.TB) *world {
 	dir := w.clone(t)
 	for _, now := range []time.Time{testNow, hoursLater(2)} {
 		c := newCompactor(Options{Dir: dir, Topic: testTopic})
-		c.now = func() time.Time { return now }
+		c.now, c.again = func() time.Time { return now }, testAgain
 		if err := c.run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	next := &world{template: dir, rows: slices.Clone(w.rows), foreign: w.foreign}
+	return w.grown(t, dir, w.rows)
+}
+
+// grown gives the archive in dir, which has rows, so many late files that its date is due again.
+func (w *world) grown(t testing.TB, dir string, rows []string) *world {
+	t.Helper()
+	next := &world{template: dir, rows: slices.Clone(rows), foreign: w.foreign}
 	c := &chainOf{t, dir, map[int32]int64{}, map[int32]string{}}
 	files, err := sink.Files(filepath.Join(dir, "summaries"), testTopic)
 	if err != nil {
@@ -163,11 +169,11 @@ func (w *world) again(t testing.TB) *world {
 		}
 	}
 	for range testAgain {
-		_, rows := c.add(dir, 0, testDate, 1, nil)
-		next.rows = append(next.rows, rows...)
+		_, added := c.add(dir, 0, testDate, 1, nil)
+		next.rows = append(next.rows, added...)
 	}
-	_, rows := c.add(dir, 0, nextDate, 1, nil)
-	next.rows = append(next.rows, rows...)
+	_, added := c.add(dir, 0, nextDate, 1, nil)
+	next.rows = append(next.rows, added...)
 	next.stash(t, c)
 	return next
 }
