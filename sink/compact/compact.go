@@ -91,6 +91,7 @@ type compactor struct {
 	late    func(c *compactor, t task, stage string) error
 	rolled  func(c *compactor, made, date string) error
 	same    func(read, written tally) bool
+	take    func(ctx context.Context, path string, exclusive bool, wait time.Duration) (*sink.Lock, error)
 	begin   func(there *rollupsFooter, topic string, generation int64) (bool, map[string]bool, error)
 }
 
@@ -105,7 +106,7 @@ func newCompactor(o Options) *compactor {
 		Options: o, disk: disk{dir: o.Dir, topic: o.Topic}, now: time.Now, keepFor: keepFor,
 		decide: decide, carried: carried, spent: spent, due: due, again: lateFiles, late: (*compactor).linkOthers,
 		same:  func(read, written tally) bool { return read == written },
-		begin: begin, rolled: (*compactor).publishRollups,
+		take: sink.TakeLock, begin: begin, rolled: (*compactor).publishRollups,
 	}
 }
 
@@ -164,23 +165,25 @@ func (c *compactor) run(ctx context.Context) error {
 	return nil
 }
 
+const noLocksRemedy = "readers and sinks could not be kept out: on Lustre, mount with -o flock"
+
 // alone takes the lock that compactions have among themselves, and checks that the file system's locks exclude.
 func (c *compactor) alone(ctx context.Context) (*sink.Lock, error) {
 	path := filepath.Join(c.stage(), "lock")
-	mine, err := sink.TakeLock(ctx, path, true, 0)
+	mine, err := c.take(ctx, path, true, 0)
 	switch {
 	case errors.Is(err, sink.ErrLocked):
 		return nil, fmt.Errorf("%w: %s is locked", ErrBusy, path)
 	case errors.Is(err, sink.ErrNoLocks):
-		return nil, fmt.Errorf("%w: readers and sinks could not be kept out: on Lustre, mount with -o flock", err)
+		return nil, fmt.Errorf("%w: %s", err, noLocksRemedy)
 	case err != nil:
 		return nil, err
 	}
-	second, err := sink.TakeLock(ctx, path, true, 0)
+	second, err := c.take(ctx, path, true, 0)
 	if err == nil {
 		second.Unlock()
 		mine.Unlock()
-		return nil, fmt.Errorf("%s: %w: it grants one lock twice", path, sink.ErrNoLocks)
+		return nil, fmt.Errorf("%s: %w: it grants one lock twice: %s", path, sink.ErrNoLocks, noLocksRemedy)
 	}
 	if !errors.Is(err, sink.ErrLocked) {
 		mine.Unlock()
