@@ -41,6 +41,10 @@ func (c *compactor) one(ctx context.Context, t task) (err error) {
 	if err != nil {
 		return err
 	}
+	if t, err = c.behindRollups(t); err != nil {
+		return err
+	}
+	report.Generation = t.generation
 	stage := c.staged(t.date, t.generation)
 	if err := c.make(ctx, t, stage, info, &report); err != nil {
 		if !errors.Is(err, errStop) {

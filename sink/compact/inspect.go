@@ -117,6 +117,8 @@ type Verified struct {
 	Rows    int64    `json:"rows"`
 	Rollups int64    `json:"rollups"`
 	Faults  []string `json:"faults"`
+
+	small []sink.File // its files that are not compacted
 }
 
 // Verify reads all files of the dates, or of all, and compares them with their footers, their order and the chain. It
@@ -185,6 +187,8 @@ func (v *Verified) read(ctx context.Context, dir, topic string) error {
 		v.Files, v.Rows = v.Files+1, v.Rows+held.rows
 		if f.Compacted {
 			compacted += f.Footer.Rows
+		} else {
+			v.small = append(v.small, f)
 		}
 		switch c := f.Footer.Compacted; {
 		case err != nil:
@@ -212,14 +216,15 @@ func (v *Verified) readRollups(ctx context.Context, dir, topic string, generatio
 	}
 	v.Rollups = f.rows
 	if err == nil && v.Files > 0 {
-		_, _, err = begin(&f, topic, generation+1)
+		next, _ := afterRollups(generation+1, &f, v.small)
+		_, _, err = begin(&f, topic, next)
 	}
 	switch {
 	case err != nil:
 		v.Faults = append(v.Faults, err.Error())
-	case generation > 0 && f.generation == generation && f.intervals != rows:
+	case generation > 0 && f.generation == generation && f.intervals-f.deleted != rows:
 		v.Faults = append(v.Faults, fmt.Sprintf("%s: %d rows of summaries, and the compacted files have %d: "+
-			"bring both back from the same copy", path, f.intervals, rows))
+			"bring both back from the same copy", path, f.intervals-f.deleted, rows))
 	}
 	return nil
 }

@@ -26,6 +26,7 @@ type task struct {
 	generation int64
 	inputs     map[int32][]sink.File // by range; partitions without small files are left as they are
 	held       error                 // not nil: why it is not compacted now
+	deleted    bool                  // users deleted the rows that the rollups have, and these are late ones
 }
 
 var (

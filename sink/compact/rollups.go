@@ -45,6 +45,10 @@ type rollupsFooter struct {
 	generation int64
 	// inputs are the small files that this generation took. If the generation was not published, they are still small.
 	inputs []string
+	// deleted is how many rows of summaries users have deleted with the date's directory.
+	deleted int64
+	// next is the position behind the last file of each partition that is in them.
+	next map[int32]int64
 	rollupTally
 }
 
@@ -94,13 +98,19 @@ func (f *rollupsFooter) put(set func(key, value string)) error {
 	if err != nil {
 		return fmt.Errorf("encoding the footer: %w", err)
 	}
+	next, err := json.Marshal(f.next)
+	if err != nil {
+		return fmt.Errorf("encoding the footer: %w", err)
+	}
 	for _, pair := range [][2]string{
 		{"weir.rollups", "1"},
 		{"weir.topic", f.topic},
 		{"weir.generation", strconv.FormatInt(f.generation, 10)},
 		{"weir.inputs", string(inputs)},
+		{"weir.next", string(next)},
 		{"weir.rows", strconv.FormatInt(f.rows, 10)},
 		{"weir.intervals", strconv.FormatInt(f.intervals, 10)},
+		{"weir.deleted", strconv.FormatInt(f.deleted, 10)},
 		{"weir.hash", strconv.FormatUint(f.hash, 16)},
 	} {
 		set(pair[0], pair[1])
@@ -123,11 +133,15 @@ func parseRollups(lookup func(key string) (string, bool)) (f rollupsFooter, err 
 	}
 	f.topic, f.generation = text("weir.topic"), number("weir.generation")
 	f.rows, f.intervals = number("weir.rows"), number("weir.intervals")
+	f.deleted = number("weir.deleted")
 	if f.hash, err = strconv.ParseUint(text("weir.hash"), 16, 64); err != nil {
 		faults = append(faults, errors.New("weir.hash is not a hexadecimal number"))
 	}
 	if err := json.Unmarshal([]byte(text("weir.inputs")), &f.inputs); err != nil {
 		faults = append(faults, fmt.Errorf("weir.inputs: %w", err))
+	}
+	if err := json.Unmarshal([]byte(text("weir.next")), &f.next); err != nil {
+		faults = append(faults, fmt.Errorf("weir.next: %w", err))
 	}
 	return f, errors.Join(faults...)
 }
@@ -361,9 +375,11 @@ func readRollups(ctx context.Context, path string) (f rollupsFooter, err error) 
 type roller struct {
 	c     *compactor
 	t     task
-	base  bool            // the date's rollups are a part of the new ones
-	has   map[string]bool // files that they have already
-	parts []string        // of partitions
+	base    bool            // the date's rollups are a part of the new ones
+	has     map[string]bool // files that they have already
+	deleted int64           // rows of theirs that the date has no longer
+	next    map[int32]int64 // behind the files that they will have
+	parts   []string        // of partitions
 }
 
 // roll returns what makes the rollups of a generation.
@@ -376,7 +392,7 @@ func (c *compactor) roll(t task) (*roller, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", rollupsPath(c.dir, t.date), err)
 	}
-	return &roller{c: c, t: t, base: base, has: has}, nil
+	return &roller{c: c, t: t, base: base, has: has, deleted: deletedRows(t, there), next: nextOf(t, there)}, nil
 }
 
 // fresh reports whether the rollups lack a file's rows.
@@ -421,7 +437,7 @@ func (r *roller) write(ctx context.Context, as fs.FileInfo) (path string, err er
 		return "", fmt.Errorf("making rollups: %w", err)
 	}
 	err = joinRollups(ctx, from, w.add)
-	f := rollupsFooter{topic: r.c.topic, generation: r.t.generation, inputs: r.inputs()}
+	f := rollupsFooter{topic: r.c.topic, generation: r.t.generation, inputs: r.inputs(), deleted: r.deleted, next: r.next}
 	closed := w.close(f, func() error { return r.c.do(actSync, path, w.file.Sync) })
 	if err := cmp.Or(err, closed, owned(path, as)); err != nil {
 		return "", fmt.Errorf("writing %s: %w", path, err)

@@ -51,7 +51,7 @@ func TestBegin(t *testing.T) {
 }
 
 func TestRollupsFooter(t *testing.T) {
-	want := rollupsFooter{testTopic, 3, []string{"a", "b"}, rollupTally{5, 6, 1<<63 + 7}}
+	want := rollupsFooter{testTopic, 3, []string{"a", "b"}, 4, map[int32]int64{1: 7}, rollupTally{5, 6, 1<<63 + 7}}
 	kv := map[string]string{}
 	if err := want.put(func(key, value string) { kv[key] = value }); err != nil {
 		t.Fatal(err)
