@@ -131,10 +131,15 @@ func (c *compactor) run(ctx context.Context) error {
 		return err
 	}
 	defer mine.Unlock()
+	lacking, err := c.rebuildAll(ctx)
+	if err != nil {
+		return err
+	}
 	failed, err := c.recover(ctx)
 	if err != nil {
 		return err
 	}
+	failed = failed || lacking
 	files, err := sink.Files(c.summaries(), c.topic)
 	if err != nil {
 		return err

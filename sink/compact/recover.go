@@ -92,6 +92,9 @@ func (c *compactor) resume(stage, date string, generation int64) error {
 	if c.now().Sub(since) < c.keepFor {
 		return nil
 	}
+	if err := c.rolledUp(stage, date, generation); err != nil {
+		return err
+	}
 	return c.retire(stage, date)
 }
 
