@@ -26,9 +26,9 @@ type prober struct {
 	beside           func(path string) error
 }
 
-// Probe tries what the archive in dir needs of its file system. That is hard links, locks that keep another process out,
-// and the exchange of two directories. It returns an error if a sink cannot work there, and notes about what else is
-// missing, with the remedy. Beside takes the lock at path in another process, and returns what TakeLock does there.
+// Probe tries what the archive in dir needs of its file system. That is hard links, locks that keep another process
+// out, and the exchange of two directories. It returns an error if a sink cannot work there, and notes about what else
+// is missing, with the remedy. Beside takes the lock at path in another process, and returns what TakeLock does there.
 //
 // It leaves nothing behind. It tries nothing where there is no archive, or where this process may not write.
 func Probe(ctx context.Context, dir string, beside func(path string) error) (notes []string, err error) {

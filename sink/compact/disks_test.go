@@ -71,14 +71,13 @@ func TestFullDisk(t *testing.T) {
 // Where locks do not keep others out, nothing is compacted, and the message has the remedy.
 func TestFileSystemWithoutLocks(t *testing.T) {
 	w := newWorld(t)
-	for name, take := range map[string]func(context.Context, string, bool, time.Duration) (*sink.Lock, error){
-		"no flock": func(_ context.Context, path string, _ bool, _ time.Duration) (*sink.Lock, error) {
-			return nil, fmt.Errorf("%s: %w", path, sink.ErrNoLocks)
-		},
-		"it grants one lock twice": func(ctx context.Context, path string, _ bool, _ time.Duration) (*sink.Lock, error) {
-			return sink.TakeLock(ctx, path+fmt.Sprint(rand.Uint64()), true, 0)
+	for name, lock := range map[string]func(path string) (*sink.Lock, error){
+		"no flock": func(path string) (*sink.Lock, error) { return nil, fmt.Errorf("%s: %w", path, sink.ErrNoLocks) },
+		"it grants one lock twice": func(path string) (*sink.Lock, error) {
+			return sink.TakeLock(t.Context(), path+fmt.Sprint(rand.Uint64()), true, 0)
 		},
 	} {
+		take := func(_ context.Context, path string, _ bool, _ time.Duration) (*sink.Lock, error) { return lock(path) }
 		p := &player{w: w, t: t, dir: w.clone(t), want: w.rows}
 		p.breaks = func(c *compactor) { c.take = take }
 		err := p.runPlainly(testNow)
@@ -142,7 +141,8 @@ func olderFile(t *testing.T, rows []schemas.Row, f *sink.Footer) []byte {
 	}
 	older := reflect.StructOf(fields)
 	var b bytes.Buffer
-	w := parquet.NewWriter(io.Writer(&b), parquet.SchemaOf(reflect.New(older).Interface()), parquet.Compression(&zstd.Codec{}))
+	schema := parquet.SchemaOf(reflect.New(older).Interface())
+	w := parquet.NewWriter(io.Writer(&b), schema, parquet.Compression(&zstd.Codec{}))
 	for i := range rows {
 		to := reflect.New(older)
 		for _, field := range fields {

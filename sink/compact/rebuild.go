@@ -76,7 +76,7 @@ func (c *compactor) rebuildFrom(ctx context.Context, t task, as fs.FileInfo) err
 	return c.rolled(c, made, t.date)
 }
 
-// rebuildAll rebuilds the rollups of all dates of the stage where they are missing. A fault of one leaves its old files.
+// rebuildAll rebuilds the rollups of all dates of the stage that lack them. A fault of one leaves its old files.
 func (c *compactor) rebuildAll(ctx context.Context) (failed bool, err error) {
 	entries, err := os.ReadDir(c.stage())
 	if err != nil {
@@ -99,8 +99,8 @@ func (c *compactor) rebuildAll(ctx context.Context) (failed bool, err error) {
 	return failed, nil
 }
 
-// rolledUp returns nil if a date's rollups have the rows of a generation. Otherwise its old files must stay: nothing else
-// has their certified summaries.
+// rolledUp returns nil if a date's rollups have the rows of a generation. Otherwise its old files must stay, because
+// nothing else has their certified summaries.
 func (c *compactor) rolledUp(stage, date string, generation int64) error {
 	there, err := footerOfRollups(rollupsPath(c.dir, date))
 	if err != nil {
@@ -108,7 +108,7 @@ func (c *compactor) rolledUp(stage, date string, generation int64) error {
 	}
 	if there == nil || there.generation < generation {
 		return fmt.Errorf("%s: %w: those of generation %d are missing, so %s stays: bring them back from a copy, "+
-			"or delete both", rollupsPath(c.dir, date), errRollups, generation, stage)
+			"or delete it", rollupsPath(c.dir, date), errRollups, generation, stage)
 	}
 	return nil
 }

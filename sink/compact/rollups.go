@@ -437,7 +437,9 @@ func (r *roller) write(ctx context.Context, as fs.FileInfo) (path string, err er
 		return "", fmt.Errorf("making rollups: %w", err)
 	}
 	err = joinRollups(ctx, from, w.add)
-	f := rollupsFooter{topic: r.c.topic, generation: r.t.generation, inputs: r.inputs(), deleted: r.deleted, next: r.next}
+	f := rollupsFooter{
+		topic: r.c.topic, generation: r.t.generation, inputs: r.inputs(), deleted: r.deleted, next: r.next,
+	}
 	closed := w.close(f, func() error { return r.c.do(actSync, path, w.file.Sync) })
 	if err := cmp.Or(err, closed, owned(path, as)); err != nil {
 		return "", fmt.Errorf("writing %s: %w", path, err)
