@@ -105,7 +105,7 @@ func newCompactor(o Options) *compactor {
 	return &compactor{
 		Options: o, disk: disk{dir: o.Dir, topic: o.Topic}, now: time.Now, keepFor: keepFor,
 		decide: decide, carried: carried, spent: spent, due: due, again: lateFiles, late: (*compactor).linkOthers,
-		same:  func(read, written tally) bool { return read == written },
+		same: func(read, written tally) bool { return read == written },
 		take: sink.TakeLock, begin: begin, rolled: (*compactor).publishRollups,
 	}
 }

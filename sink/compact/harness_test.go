@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/sink"
 )
 
@@ -72,7 +71,7 @@ func TestCompactionCrashes(t *testing.T) {
 // its recovery, and more late rows come meanwhile.
 func TestGenerationsInARow(t *testing.T) {
 	first := newWorld(t)
-	for chain := range kafkatest.Cases(16, 2) {
+	for chain := range chains {
 		p := newPlayer(t, first)
 		for g := range 4 {
 			crash := (chain*5 + g*11) % 45 // a compaction has some 40 actions

@@ -7,4 +7,5 @@ package compact
 const (
 	crashEvery = 5
 	minCases   = 10_000
+	chains     = 2
 )

@@ -5,4 +5,5 @@ package compact
 const (
 	crashEvery = 1
 	minCases   = 100_000
+	chains     = 16
 )

@@ -373,8 +373,8 @@ func readRollups(ctx context.Context, path string) (f rollupsFooter, err error) 
 
 // roller makes the rollups of a date, while its files are merged.
 type roller struct {
-	c     *compactor
-	t     task
+	c       *compactor
+	t       task
 	base    bool            // the date's rollups are a part of the new ones
 	has     map[string]bool // files that they have already
 	deleted int64           // rows of theirs that the date has no longer
