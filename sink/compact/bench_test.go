@@ -274,8 +274,8 @@ func BenchmarkReadByColumn(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(rows), "ns/row")
 }
 
-// BenchmarkCompact: a date of a partition from many small files. It reports the time of a row on one core, and the
-// largest heap.
+// BenchmarkCompact: a date of a partition from many small files. It reports the time of a row on one core, the
+// largest heap, and how many files are left.
 func BenchmarkCompact(b *testing.B) {
 	for _, c := range []struct {
 		files     int
@@ -286,6 +286,7 @@ func BenchmarkCompact(b *testing.B) {
 			var cpu time.Duration
 			var largest uint64
 			var total, bytes int64
+			var files int
 			for range b.N {
 				b.StopTimer()
 				dir := b.TempDir()
@@ -294,7 +295,9 @@ func BenchmarkCompact(b *testing.B) {
 				if err := sink.Append(dir, testTopic, "2026-11-23", nil, next); err != nil {
 					b.Fatal(err)
 				}
-				c := newCompactor(Options{Dir: dir, Topic: testTopic, Report: func(d Date) { bytes += d.BytesAfter }})
+				c := newCompactor(Options{Dir: dir, Topic: testTopic, Report: func(d Date) {
+					bytes, files = bytes+d.BytesAfter, files+d.FilesAfter
+				}})
 				c.now = func() time.Time { return time.UnixMilli(dayMs).Add(72 * time.Hour) }
 				runtime.GC()
 				b.StartTimer()
@@ -308,7 +311,8 @@ func BenchmarkCompact(b *testing.B) {
 			}
 			b.ReportMetric(float64(cpu.Nanoseconds())/float64(total), "cpu-ns/row")
 			b.ReportMetric(float64(bytes)/float64(total), "B/row")
-			b.ReportMetric(float64(largest)/(1<<20), "MiB-heap")
+			b.ReportMetric(float64(largest)/1e6, "MB-heap")
+			b.ReportMetric(float64(files)/float64(b.N), "files/partition")
 		})
 	}
 }
