@@ -20,7 +20,7 @@ func picture() []byte {
 	}
 	t := newTrial(mix.shares(r, 100_000, 8))
 	summaries, _ := summarise(t.shares, Large)
-	m, _ := newMerger(summaries)
+	m, _ := newMerger(summaries, &Joiner{})
 	n := float64(m.count)
 
 	const points, left, wide, high, from, to = 300, 60, 560, 190, -0.1, 4.6

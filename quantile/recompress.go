@@ -13,7 +13,35 @@ import (
 // Pinned by TestRecompressIsItsDefinition, TestEpsOfAMergeHoldsForEveryValue, TestMergeIsOrderFree, and
 // TestBracketsHoldTheTruth, which merges recompressed shares too.
 func Recompress(shares []Summary, budget Budget) (Summary, bool) {
-	m, ok := newMerger(shares)
+	return new(Joiner).Recompress(shares, budget)
+}
+
+// Joiner is the memory that Recompress works in. Who joins again and again keeps one: garbage would take a third of the
+// time. Only one goroutine may have it. The zero value is ready.
+type Joiner struct {
+	shares  []share
+	points  []Knot
+	union   []float64
+	ranks   []int
+	corners [2][]corner
+	more    []corner
+	values  []float64
+	below   []int64
+	jumps   []int64
+	places  []point
+}
+
+// grown returns a slice of n, whose values are what was there.
+func grown[T any](s *[]T, n int) []T {
+	if cap(*s) < n {
+		*s = make([]T, n+n/4)
+	}
+	return (*s)[:n]
+}
+
+// Recompress is the function of that name.
+func (j *Joiner) Recompress(shares []Summary, budget Budget) (Summary, bool) {
+	m, ok := newMerger(shares, j)
 	if !ok {
 		return Summary{}, false
 	}
@@ -66,7 +94,7 @@ func (m *merger) through(points []point, bytes int) Summary {
 func (m *merger) points(grid int) []point {
 	nothing := float64(m.count) // lies between
 	corners := m.corners(grid)
-	points := make([]point, 0, len(corners)+len(corners)/8+2)
+	points := grown(&m.room.places, 2*len(corners)+2)[:0]
 	add := func(v float64, rank int64, inner float64) {
 		r := float64(min(max(rank, 1), m.count))
 		if n := len(points); n == 0 || points[n-1].value < v || points[n-1].rank < r {
@@ -102,29 +130,30 @@ func (m *merger) corners(grid int) []corner {
 	if last >= 2*grid {
 		n = 2 * grid // to begin with; evenly spaced in the union
 	}
-	all := make([]corner, n)
+	all, other := grown(&m.room.corners[0], n), 1
 	for i := range all {
 		all[i].at = i * last / max(n-1, 1)
 	}
 	m.estimate(all)
 	for gap := m.count * unit / int64(grid); ; {
-		var more []corner
+		more := m.room.more[:0]
 		for i := 1; i < len(all); i++ {
 			if a, b := all[i-1], all[i]; b.at-a.at >= 2 && b.below-a.above > gap {
 				more = append(more, corner{at: (a.at + b.at) / 2})
 			}
 		}
+		m.room.more = more
 		if len(more) == 0 {
 			return all
 		}
 		m.estimate(more)
-		all = zip(all, more)
+		all = zip(grown(&m.room.corners[other], len(all)+len(more))[:0], all, more)
+		other = 1 - other
 	}
 }
 
-// zip joins two lists of corners in order.
-func zip(a, b []corner) []corner {
-	both := make([]corner, 0, len(a)+len(b))
+// zip appends two lists of corners in order.
+func zip(both, a, b []corner) []corner {
 	for _, c := range a {
 		for len(b) > 0 && b[0].at < c.at {
 			both, b = append(both, b[0]), b[1:]
@@ -137,11 +166,13 @@ func zip(a, b []corner) []corner {
 // estimate adds up where corners, which ascend, stand in the union, as merger.at does. It takes one share after the
 // other, and walks along its curve once.
 func (m *merger) estimate(corners []corner) {
-	values := make([]float64, len(corners))
+	values := grown(&m.room.values, len(corners))
 	for i, c := range corners {
 		values[i] = m.union[c.at]
 	}
-	below, jumps := make([]int64, len(corners)), make([]int64, len(corners))
+	below, jumps := grown(&m.room.below, len(corners)), grown(&m.room.jumps, len(corners))
+	clear(below)
+	clear(jumps)
 	for i := range m.shares {
 		m.shares[i].addTo(values, below, jumps)
 	}

@@ -13,15 +13,6 @@ import (
 // compiler turns a partition back into a branch, it falls from 15 times to 5.
 func selectRanks(v []float64, ranks []int) { selectFrom(v, ranks, 0, 2*bits.Len(uint(len(v)))) }
 
-// sortAll sorts values, none of them NaN, several times as fast as slices.Sort.
-func sortAll(v []float64) {
-	ranks := make([]int, len(v))
-	for i := range ranks {
-		ranks[i] = i
-	}
-	selectRanks(v, ranks)
-}
-
 // selectFrom is selectRanks where v starts at rank base. Depth is how many more partitions may follow. After that the
 // pivots count as bad, which takes a column made for that purpose, and a sort takes over.
 func selectFrom(v []float64, ranks []int, base, depth int) {

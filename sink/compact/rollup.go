@@ -134,10 +134,11 @@ type hour struct {
 	least, most *float64
 	low, high   map[string]int64 // intervals by node
 	shares      []quantile.Summary
+	room        *quantile.Joiner
 }
 
 func newHour(key Rollup) *hour {
-	return &hour{Rollup: key, low: map[string]int64{}, high: map[string]int64{}}
+	return &hour{Rollup: key, low: map[string]int64{}, high: map[string]int64{}, room: new(quantile.Joiner)}
 }
 
 // keyOf returns a rollup with nothing but the key of a row.
@@ -253,7 +254,7 @@ func (h *hour) done() Rollup {
 	r.LowNode, r.LowNodeShare = mostFrequent(h.low, r.IntervalsMeasured)
 	r.HighNode, r.HighNodeShare = mostFrequent(h.high, r.IntervalsMeasured)
 	r.D0, r.D10 = h.least, h.most
-	if s, ok := joinShares(h.shares); ok {
+	if s, ok := joinShares(h.room, h.shares); ok {
 		r.setSummary(&s)
 		if s.Count == r.Count {
 			r.setDeciles(h.shares, s)
@@ -263,11 +264,11 @@ func (h *hour) done() Rollup {
 }
 
 // joinShares returns one summary within the budget.
-func joinShares(shares []quantile.Summary) (quantile.Summary, bool) {
+func joinShares(room *quantile.Joiner, shares []quantile.Summary) (quantile.Summary, bool) {
 	if len(shares) == 1 && shares[0].Bytes() <= rollupBudget.Bytes {
 		return shares[0], true // its ranks are exact: no other summary is better
 	}
-	return quantile.Recompress(shares, rollupBudget)
+	return room.Recompress(shares, rollupBudget)
 }
 
 // setDeciles sets the deciles and their bounds. They are exact where all values are known, even if the summary has no
@@ -311,6 +312,7 @@ func mostFrequent(by map[string]int64, intervals int64) (*string, *float64) {
 type folder struct {
 	open []*hour // of one job, restart, metric and hour: one for each unit and scope
 	out  func(*Rollup) error
+	room quantile.Joiner
 }
 
 func (f *folder) add(r *row) error {
@@ -331,6 +333,7 @@ func (f *folder) add(r *row) error {
 		}
 	}
 	h := newHour(key)
+	h.room = &f.room
 	h.add(r)
 	f.open = append(f.open, h)
 	return nil
