@@ -114,9 +114,14 @@ func (a *archive) path(date string, partition int32, start int64) string {
 // another sink was first. After any other error the final name has the whole file or none, and the caller may try
 // again.
 func (a *archive) commit(date string, rows []schemas.Row, f Footer) error {
+	return a.commitFile(date, f, encoder(rows))
+}
+
+// commitFile is commit for rows of any table.
+func (a *archive) commitFile(date string, f Footer, encode encodeFunc) error {
 	// The lock spans the look and the fsync. Otherwise a compaction could come between. The file would be linked though
 	// a compacted one has its rows. Or the fsync would reach the directory that was replaced.
-	return a.shared(func() error { return a.lockedCommit(date, rows, f) })
+	return a.shared(func() error { return a.lockedCommit(date, f, encode) })
 }
 
 // Append adds a file with rows to the chain of the archive in dir, as a sink does that has just started.
@@ -129,7 +134,7 @@ func Append(dir, topic, date string, rows []schemas.Row, f Footer) error {
 	return a.commit(date, rows, f)
 }
 
-func (a *archive) lockedCommit(date string, rows []schemas.Row, f Footer) error {
+func (a *archive) lockedCommit(date string, f Footer, encode encodeFunc) error {
 	// link(2) compares names in one directory only. All sinks choose the same one. But accept-gap does not know their
 	// drafts, and may choose another.
 	switch there, err := a.locate(f.Partition, f.Start); {
@@ -142,9 +147,9 @@ func (a *archive) lockedCommit(date string, rows []schemas.Row, f Footer) error 
 		return err
 	}
 	dir, final := a.dateDir(date), a.path(date, f.Partition, f.Start)
-	err := a.writeAndLink(a.stage(), final, rows, &f)
+	err := a.writeAndLink(a.stage(), final, &f, encode)
 	if errors.Is(err, syscall.EXDEV) { // the date lies on another file system, behind a symbolic link
-		err = a.writeAndLink(dir, final, rows, &f)
+		err = a.writeAndLink(dir, final, &f, encode)
 	}
 	if err == nil {
 		err = a.syncDir(dir)
@@ -153,9 +158,9 @@ func (a *archive) lockedCommit(date string, rows []schemas.Row, f Footer) error 
 }
 
 // writeAndLink writes a temporary file in dir and links it to its final name.
-func (a *archive) writeAndLink(dir, final string, rows []schemas.Row, f *Footer) error {
+func (a *archive) writeAndLink(dir, final string, f *Footer, encode encodeFunc) error {
 	temp := a.tempPath(dir)
-	err := a.write(temp, rows, f)
+	err := a.write(temp, f, encode)
 	if err == nil {
 		err = a.link(temp, final)
 	}
@@ -195,7 +200,7 @@ func (a *archive) makeDate(date string) error {
 }
 
 // write writes and syncs a temporary file.
-func (a *archive) write(temp string, rows []schemas.Row, f *Footer) (err error) {
+func (a *archive) write(temp string, f *Footer, encode encodeFunc) (err error) {
 	var file *os.File
 	err = a.do(actCreate, temp, func() error {
 		file, err = os.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
@@ -213,7 +218,7 @@ func (a *archive) write(temp string, rows []schemas.Row, f *Footer) (err error) 
 		err = a.do(actWrite, temp, func() error { n, err = file.Write(b); return err })
 		return n, err
 	}), 256<<10)
-	if err := encode(buffered, rows, f); err != nil {
+	if err := encode(buffered, f); err != nil {
 		return fmt.Errorf("writing %s: %w", temp, err)
 	}
 	if err := buffered.Flush(); err != nil {

@@ -111,8 +111,8 @@ func (b *bench) drain() error {
 }
 
 // newSink returns a sink that takes its time at the end, on a machine that is busy.
-func (b *bench) newSink(before func(action, path string) error) *sink {
-	s := newSink(b.cfg, b.logged.Logger(), b.metrics, before)
+func (b *bench) newSink(before func(action, path string) error) *sink[schemas.Row] {
+	s := newSink(b.cfg, summaries(b.cfg), b.logged.Logger(), b.metrics, before)
 	s.patience = time.Minute
 	return s
 }

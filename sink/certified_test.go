@@ -96,7 +96,7 @@ func TestFilesWithoutCertifiedSummariesAreRead(t *testing.T) {
 		}
 	}
 	var b bytes.Buffer
-	if err := encode(&b, nil, &Footer{Topic: "t", Next: 1}); err != nil {
+	if err := encode[schemas.Row](&b, nil, &Footer{Topic: "t", Next: 1}); err != nil {
 		t.Fatal(err)
 	}
 	file, err := parquet.OpenFile(bytes.NewReader(b.Bytes()), int64(b.Len()))

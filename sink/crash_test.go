@@ -25,10 +25,10 @@ func TestCrashes(t *testing.T) {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
 			t.Parallel() // the rounds wait for the disk
 			rnd := rand.New(rand.NewPCG(seed, round))
-			log := make([]item, 30)
+			log := make([]item[schemas.Row], 30)
 			var want []int64
 			for i := range log {
-				log[i] = item{offset: int64(i)}
+				log[i] = item[schemas.Row]{offset: int64(i)}
 				switch day := int64(rnd.IntN(3)/2) * 24 * 3600 * 1000; rnd.IntN(5) {
 				case 0:
 					log[i].marker = true
@@ -76,7 +76,7 @@ func TestCrashes(t *testing.T) {
 }
 
 // onePass is the sink's loop without Kafka: it goes on from the chain's end to the log's.
-func onePass(dir string, log []item, rnd *rand.Rand, before func(action, path string) error) error {
+func onePass(dir string, log []item[schemas.Row], rnd *rand.Rand, before func(action, path string) error) error {
 	a := newArchive(dir, "t", before)
 	if err := a.open(); err != nil {
 		return err
@@ -85,14 +85,14 @@ func onePass(dir string, log []item, rnd *rand.Rand, before func(action, path st
 	if err != nil {
 		return err
 	}
-	p := newDraft(0, tails[0])
+	p := newDraft[schemas.Row](0, tails[0])
 	write := func() error {
 		f := p.footer("t")
 		sortRows(p.rows)
 		if err := a.commit(p.date, p.rows, f); err != nil {
 			return err
 		}
-		p = newDraft(0, tail{next: p.next, date: p.date})
+		p = newDraft[schemas.Row](0, tail{next: p.next, date: p.date})
 		return nil
 	}
 	for _, it := range log[p.next:] {

@@ -20,23 +20,29 @@ const (
 	maxReasonBytes   = 300
 )
 
+// quietPeriod is how long a draft without rows and undecodable records stays open. Its file only saves a later start
+// from reading the same records again.
+const quietPeriod = time.Hour
+
 // unread is the position of a partition whose offsets are not known yet.
 const unread = -1
 
 // item is a record of the topic as the archive sees it: rows, or the reason why there are none, or a transaction
-// marker.
-type item struct {
+// marker. A record that is none of the three has no rows in this table.
+type item[R any] struct {
 	offset int64
 	marker bool
-	rows   []schemas.Row
+	rows   []R
+	start  int64  // interval_start of all rows
+	bytes  int64  // memory of the rows, an estimate
 	reason string // not empty: undecodable
 	newer  bool   // undecodable because this program does not know the schema
-	date   string // UTC, of the interval; of the broker's timestamp if undecodable
+	date   string // UTC, of the interval; of the broker's timestamp if there are no rows
 }
 
-// decode makes an item of a record.
-func decode(cluster string, r *kgo.Record) item {
-	it := item{offset: r.Offset}
+// decode makes an item of a record of job-summary.
+func decode(cluster string, r *kgo.Record) item[schemas.Row] {
+	it := item[schemas.Row]{offset: r.Offset}
 	if r.Attrs.IsControl() {
 		it.marker = true
 		return it
@@ -51,7 +57,10 @@ func decode(cluster string, r *kgo.Record) item {
 	case summary.Cluster != cluster:
 		it.reason = fmt.Sprintf("of cluster %s, not %s", summary.Cluster, cluster)
 	default:
-		it.rows, it.date = summary.Rows(), dateOf(summary.IntervalStart)
+		it.rows, it.start, it.date = summary.Rows(), summary.IntervalStart, dateOf(summary.IntervalStart)
+		for i := range it.rows {
+			it.bytes += memory(&it.rows[i])
+		}
 		return it
 	}
 	it.reason = it.reason[:min(len(it.reason), maxReasonBytes)]
@@ -69,7 +78,7 @@ func dateOf(ms int64) string {
 }
 
 // draft is the next file of one partition, in memory. It is pure: times are passed in, and the caller writes the file.
-type draft struct {
+type draft[R any] struct {
 	id       int32
 	start    int64 // where the file starts, as the chain has it
 	next     int64 // behind everything that was added
@@ -78,27 +87,28 @@ type draft struct {
 	// date is that of the first record that is not a marker, so it follows from start and the log alone. Two sinks with
 	// the same start choose the same directory, and meet at link(2).
 	date        string
-	rows        []schemas.Row
+	rows        []R
+	first, last int64 // interval_start of the rows
 	undecodable []Undecodable
 	badCount    int64
 	bytes       int64     // estimate
 	since       time.Time // when the first record that is not a marker came
 }
 
-func newDraft(id int32, t tail) *draft {
-	return &draft{id: id, start: t.next, next: t.next, previous: t.date}
+func newDraft[R any](id int32, t tail) *draft[R] {
+	return &draft[R]{id: id, start: t.next, next: t.next, previous: t.date}
 }
 
 // empty reports whether there is nothing to write. Markers alone make no file. They are read again at the next start.
-func (p *draft) empty() bool { return p.date == "" }
+func (p *draft[R]) empty() bool { return p.date == "" }
 
 // ends reports whether the file must end before the item. A file holds rows of one date only.
-func (p *draft) ends(it item) bool {
+func (p *draft[R]) ends(it item[R]) bool {
 	return !p.empty() && len(it.rows) > 0 && it.date != p.date
 }
 
 // add adds an item. If the file ends before it, the caller has written the file first.
-func (p *draft) add(it item, now time.Time) {
+func (p *draft[R]) add(it item[R], now time.Time) {
 	if it.offset < p.next {
 		return // added before
 	}
@@ -116,10 +126,15 @@ func (p *draft) add(it item, now time.Time) {
 		}
 		return
 	}
-	p.rows = append(p.rows, it.rows...)
-	for i := range it.rows {
-		p.bytes += memory(&it.rows[i])
+	if len(it.rows) == 0 {
+		return
 	}
+	if len(p.rows) == 0 {
+		p.first, p.last = it.start, it.start
+	}
+	p.first, p.last = min(p.first, it.start), max(p.last, it.start)
+	p.rows = append(p.rows, it.rows...)
+	p.bytes += it.bytes
 }
 
 func memory(r *schemas.Row) int64 {
@@ -133,30 +148,31 @@ func memory(r *schemas.Row) int64 {
 	return int64(n)
 }
 
-// due reports whether the file has been open for a whole period.
-func (p *draft) due(now time.Time, period time.Duration) bool {
-	return !p.empty() && now.Sub(p.since) >= period
+// deadline returns when the file has been open for a whole period. A file of nothing but a position waits for longer.
+func (p *draft[R]) deadline(period time.Duration) time.Time {
+	if len(p.rows) == 0 && p.badCount == 0 {
+		period = max(period, quietPeriod)
+	}
+	return p.since.Add(period)
+}
+
+// due reports whether the file must be written now.
+func (p *draft[R]) due(now time.Time, period time.Duration) bool {
+	return !p.empty() && !now.Before(p.deadline(period))
 }
 
 // footer describes the file as it would be written now.
-func (p *draft) footer(topic string) Footer {
-	f := Footer{
+func (p *draft[R]) footer(topic string) Footer {
+	return Footer{
 		Topic: topic, Partition: p.id, Start: p.start, Next: p.next, Rows: int64(len(p.rows)),
+		FirstInterval: p.first, LastInterval: p.last,
 		Undecodable: p.undecodable, UndecodableCount: p.badCount, PreviousDate: p.previous,
 	}
-	for i := range p.rows {
-		s := p.rows[i].IntervalStart
-		if i == 0 {
-			f.FirstInterval, f.LastInterval = s, s
-		}
-		f.FirstInterval, f.LastInterval = min(f.FirstInterval, s), max(f.LastInterval, s)
-	}
-	return f
 }
 
 // place checks the position against the offsets of the topic, [logStart, logEnd). A chain that has not begun begins at
 // logStart.
-func (p *draft) place(logStart, logEnd int64) error {
+func (p *draft[R]) place(logStart, logEnd int64) error {
 	begun := p.previous != "" || !p.empty()
 	switch {
 	case p.next == unread, p.next < logStart && !begun:

@@ -75,8 +75,16 @@ var Build = sync.OnceValue(func() string {
 	return cmp.Or(info.Main.Version, "unknown")
 })
 
+// encodeFunc writes a whole file with a footer.
+type encodeFunc func(w io.Writer, f *Footer) error
+
+// encoder returns encode for rows in their order.
+func encoder[R any](rows []R, more ...parquet.WriterOption) encodeFunc {
+	return func(w io.Writer, f *Footer) error { return encode(w, rows, f, more...) }
+}
+
 // encode writes rows, in their order, and the footer as one Parquet file.
-func encode(w io.Writer, rows []schemas.Row, f *Footer) error {
+func encode[R any](w io.Writer, rows []R, f *Footer, more ...parquet.WriterOption) error {
 	kv, err := f.keyValues()
 	if err != nil {
 		return err
@@ -90,7 +98,7 @@ func encode(w io.Writer, rows []schemas.Row, f *Footer) error {
 	for _, pair := range kv {
 		options = append(options, parquet.KeyValueMetadata(pair[0], pair[1]))
 	}
-	p := parquet.NewGenericWriter[schemas.Row](w, options...)
+	p := parquet.NewGenericWriter[R](w, append(options, more...)...)
 	for chunk := range slices.Chunk(rows, chunkRows) {
 		if _, err := p.Write(chunk); err != nil {
 			return fmt.Errorf("encoding rows: %w", err)

@@ -19,7 +19,7 @@ const (
 )
 
 // connect returns a client that reads every partition of the topic from the position of its draft.
-func (s *sink) connect(ctx context.Context) (*kgo.Client, error) {
+func (s *sink[R]) connect(ctx context.Context) (*kgo.Client, error) {
 	opts, err := kafka.ClientOpts(ctx, s.cfg)
 	if err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func (s *sink) connect(ctx context.Context) (*kgo.Client, error) {
 }
 
 // assign compares the drafts with the offsets of the topic, and begins to read at their positions.
-func (s *sink) assign(ctx context.Context, cl *kgo.Client) error {
+func (s *sink[R]) assign(ctx context.Context, cl *kgo.Client) error {
 	// The brokers may be away for long. The caller logs that and tries again.
 	ctx, cancel := context.WithTimeout(ctx, assignLimit)
 	defer cancel()
@@ -56,11 +56,11 @@ func (s *sink) assign(ctx context.Context, cl *kgo.Client) error {
 		}
 		return err
 	}
-	starts, err := offsets(ctx, adm.ListStartOffsets, s.topic)
+	starts, err := offsets(ctx, adm.ListStartOffsets, s.table.topic)
 	if err != nil {
 		return err
 	}
-	ends, err := offsets(ctx, adm.ListEndOffsets, s.topic)
+	ends, err := offsets(ctx, adm.ListEndOffsets, s.table.topic)
 	if err != nil {
 		return err
 	}
@@ -69,34 +69,34 @@ func (s *sink) assign(ctx context.Context, cl *kgo.Client) error {
 		if !ok {
 			t.next = unread
 		}
-		s.drafts = append(s.drafts, newDraft(p, t))
+		s.drafts = append(s.drafts, newDraft[R](p, t))
 	}
 	positions := map[int32]kgo.Offset{}
 	for _, p := range s.drafts {
 		start, ok := starts[p.id]
 		end, alsoEnd := ends[p.id]
 		if !ok || !alsoEnd {
-			return fmt.Errorf("listing offsets of %s: nothing about partition %d", s.topic, p.id)
+			return fmt.Errorf("listing offsets of %s: nothing about partition %d", s.table.topic, p.id)
 		}
 		if err := p.place(start, end); err != nil {
 			return err
 		}
 		positions[p.id] = kgo.NewOffset().At(p.next)
 	}
-	cl.AddConsumePartitions(map[string]map[int32]kgo.Offset{s.topic: positions})
+	cl.AddConsumePartitions(map[string]map[int32]kgo.Offset{s.table.topic: positions})
 	return nil
 }
 
 // identify checks that the topic is the archived one and has the configured number of partitions. It returns that
 // number.
-func (s *sink) identify(ctx context.Context, adm *kadm.Client) (int, error) {
+func (s *sink[R]) identify(ctx context.Context, adm *kadm.Client) (int, error) {
 	s.identified = time.Now()
-	count, id, err := describe(ctx, adm, s.topic)
+	count, id, err := describe(ctx, adm, s.table.topic)
 	if err != nil {
 		return 0, err
 	}
 	for p, t := range s.tails {
-		if err := sameTopic(s.topic, t.topicID, id); err != nil {
+		if err := sameTopic(s.table.topic, t.topicID, id); err != nil {
 			return 0, err
 		}
 		if int(p) >= count {
@@ -104,10 +104,10 @@ func (s *sink) identify(ctx context.Context, adm *kadm.Client) (int, error) {
 				errBeyondEnd, p, t.next, count)
 		}
 	}
-	if err := sameTopic(s.topic, s.topicID, id); err != nil {
+	if err := sameTopic(s.table.topic, s.topicID, id); err != nil {
 		return 0, err
 	}
-	if err := kafka.CheckPartitions(s.topic, count, s.cfg.Partitions.JobSummary, "partitions.job_summary"); err != nil {
+	if err := kafka.CheckPartitions(s.table.topic, count, s.table.partitions, s.table.setting); err != nil {
 		return 0, err
 	}
 	s.topicID = id

@@ -63,7 +63,7 @@ func labels(partition int32) prometheus.Labels {
 }
 
 // measure sets the gauges of a partition.
-func (s *sink) measure(p *draft) {
+func (s *sink[R]) measure(p *draft[R]) {
 	l := labels(p.id)
 	s.metrics.position.With(l).Set(float64(p.start))
 	s.metrics.lag.With(l).Set(float64(max(s.ends[p.id], p.next) - p.start))
@@ -79,7 +79,7 @@ func (s *sink) measure(p *draft) {
 }
 
 // fetched notes where the partitions end.
-func (s *sink) fetched(fetches kgo.Fetches) {
+func (s *sink[R]) fetched(fetches kgo.Fetches) {
 	fetches.EachPartition(func(f kgo.FetchTopicPartition) {
 		if len(f.Records) > 0 {
 			s.ends[f.Partition] = f.HighWatermark
@@ -89,7 +89,7 @@ func (s *sink) fetched(fetches kgo.Fetches) {
 }
 
 // wrote counts a committed file of a partition.
-func (s *sink) wrote(p *draft, f Footer, took time.Duration) {
+func (s *sink[R]) wrote(p *draft[R], f Footer, took time.Duration) {
 	l := labels(p.id)
 	s.metrics.files.With(l).Inc()
 	s.metrics.rows.With(l).Add(float64(f.Rows))

@@ -10,7 +10,7 @@ import (
 
 // roll writes the draft of a partition. It tries at least once, until the file is there or ctx ends. If another sink
 // was first, it returns errTaken, and the draft goes on from that sink's files.
-func (s *sink) roll(ctx context.Context, p *draft) error {
+func (s *sink[R]) roll(ctx context.Context, p *draft[R]) error {
 	for tries := 1; ; tries++ {
 		err := s.commit(p)
 		if err == nil && s.unwritten.Over() {
@@ -31,19 +31,19 @@ func (s *sink) roll(ctx context.Context, p *draft) error {
 
 // commit writes the draft as the next file of its chain. If another sink has that name, the draft is dropped: the other
 // file holds the same records, and the chain goes on behind it.
-func (s *sink) commit(p *draft) error {
-	f := p.footer(s.topic)
+func (s *sink[R]) commit(p *draft[R]) error {
+	f := p.footer(s.table.topic)
 	f.TopicID = s.topicID
-	sortRows(p.rows)
+	s.table.sort(p.rows)
 	began := time.Now()
-	err := s.archive.commit(p.date, p.rows, f)
+	err := s.archive.commitFile(p.date, f, s.table.encoder(p.rows))
 	if errors.Is(err, errTaken) {
 		s.metrics.conflicts.With(labels(p.id)).Inc()
 		t, err := s.archive.follow(p.id, tail{p.start, p.previous, s.topicID})
 		if err != nil {
 			return err
 		}
-		*p = *newDraft(p.id, t)
+		*p = *newDraft[R](p.id, t)
 		delete(s.waits, p.id) // the chain may have passed the record; otherwise it is found again
 		s.measure(p)
 		return errTaken
@@ -52,17 +52,17 @@ func (s *sink) commit(p *draft) error {
 		return err
 	}
 	if p.badCount > 1 {
-		s.log.Warn("undecodable summaries are listed in a file's footer",
+		s.log.Warn("undecodable records are listed in a file's footer",
 			"partition", p.id, "offset", p.start, "count", p.badCount)
 	}
 	s.wrote(p, f, time.Since(began))
-	*p = *newDraft(p.id, tail{p.next, p.date, s.topicID})
+	*p = *newDraft[R](p.id, tail{p.next, p.date, s.topicID})
 	s.measure(p)
 	return nil
 }
 
 // rollAll writes all drafts.
-func (s *sink) rollAll(ctx context.Context) error {
+func (s *sink[R]) rollAll(ctx context.Context) error {
 	var faults []error
 	for _, p := range s.drafts {
 		if !p.empty() {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -13,7 +14,6 @@ import (
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
-	"github.com/weirhpc/weir/schemas"
 )
 
 const (
@@ -25,9 +25,9 @@ const (
 )
 
 // sink is the loop around the drafts: one goroutine reads all partitions and writes all files.
-type sink struct {
+type sink[R any] struct {
+	table   table[R]
 	cfg     config.Config
-	topic   string
 	log     *slog.Logger
 	metrics *Metrics
 	archive *archive
@@ -38,7 +38,7 @@ type sink struct {
 	identified time.Time
 	waits      map[int32]*wait // by partition
 	look       time.Duration   // lookEvery
-	drafts     []*draft        // by partition; empty before the topic was seen
+	drafts     []*draft[R]     // by partition; empty before the topic was seen
 	ends       map[int32]int64 // of the partitions, from the last fetch
 	brokers    *kafka.Brokers
 	patience   time.Duration // with the topic, at the end
@@ -53,15 +53,17 @@ type sink struct {
 // gone, made anew or behind the archive, and a retention that was too short. Several sinks may share a directory.
 // At a summary with an unknown schema, Run waits, in that partition alone.
 func Run(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Metrics) error {
-	return newSink(cfg, log, metrics, nil).run(ctx)
+	return newSink(cfg, summaries(cfg), log, metrics, nil).run(ctx)
 }
 
 // newSink takes before, which is called ahead of each action on the disk. Tests let it fail, or end the sink there.
-func newSink(cfg config.Config, log *slog.Logger, metrics *Metrics, before func(action, path string) error) *sink {
-	topic := cfg.Prefix + schemas.TopicJobSummary
-	return &sink{
-		cfg: cfg, topic: topic, log: log.With("topic", topic), metrics: metrics,
-		archive: newArchive(cfg.Sink.Dir, topic, before),
+func newSink[R any](
+	cfg config.Config, t table[R], log *slog.Logger, metrics *Metrics, before func(action, path string) error,
+) *sink[R] {
+	a := newArchive(cfg.Sink.Dir, t.topic, before)
+	a.root = filepath.Join(cfg.Sink.Dir, t.dir)
+	return &sink[R]{
+		cfg: cfg, table: t, log: log.With("topic", t.topic), metrics: metrics, archive: a,
 		period:  cfg.FilePeriod(),
 		brokers: kafka.NewBrokers(log), ends: map[int32]int64{}, patience: drainLimit,
 		waits: map[int32]*wait{}, look: lookEvery,
@@ -70,7 +72,7 @@ func newSink(cfg config.Config, log *slog.Logger, metrics *Metrics, before func(
 
 // run follows the topic until ctx ends, and begins anew after every fault that may pass. Whatever ends it, the drafts
 // are written first: their records may be deleted before anybody reads them again.
-func (s *sink) run(ctx context.Context) error {
+func (s *sink[R]) run(ctx context.Context) error {
 	if err := s.open(ctx); err != nil {
 		return err
 	}
@@ -96,7 +98,7 @@ func (s *sink) run(ctx context.Context) error {
 				trouble.Over()
 			}
 			if !s.brokers.Away() && trouble.Worth(err, time.Now()) { // absent brokers are in the log already
-				s.log.Warn("cannot read the summaries, trying again", "err", err)
+				s.log.Warn("cannot read the topic, trying again", "err", err)
 			}
 			kafka.Pause(ctx, max(minPause, kafka.Backoff(tries, s.cfg.BackoffCap)))
 			tries++
@@ -106,7 +108,7 @@ func (s *sink) run(ctx context.Context) error {
 }
 
 // open opens the archive and finds where its chains end. A full disk is waited for.
-func (s *sink) open(ctx context.Context) error {
+func (s *sink[R]) open(ctx context.Context) error {
 	var trouble kafka.Trouble
 	for tries := 1; ; tries++ {
 		err := s.archive.open()
@@ -132,7 +134,7 @@ func (s *sink) open(ctx context.Context) error {
 }
 
 // finish archives all drafts, and the rest of the topic as far as the brokers answer.
-func (s *sink) finish(ctx context.Context) error {
+func (s *sink[R]) finish(ctx context.Context) error {
 	limit := s.patience
 	if s.brokers.Away() {
 		limit = awayLimit
@@ -177,7 +179,7 @@ func fatal(err error) bool {
 }
 
 // follow reads the topic until ctx ends or something fails.
-func (s *sink) follow(ctx context.Context) error {
+func (s *sink[R]) follow(ctx context.Context) error {
 	cl, err := s.connect(ctx)
 	if err != nil {
 		return err
@@ -195,17 +197,17 @@ func (s *sink) follow(ctx context.Context) error {
 }
 
 // drain reads the topic up to its present end.
-func (s *sink) drain(ctx context.Context) error {
+func (s *sink[R]) drain(ctx context.Context) error {
 	cl, err := s.connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer cl.Close()
-	ends, err := offsets(ctx, kadm.NewClient(cl).ListCommittedOffsets, s.topic)
+	ends, err := offsets(ctx, kadm.NewClient(cl).ListCommittedOffsets, s.table.topic)
 	if err != nil {
 		return err
 	}
-	behind := func(p *draft) bool { return p.next < ends[p.id] && s.waits[p.id] == nil }
+	behind := func(p *draft[R]) bool { return p.next < ends[p.id] && s.waits[p.id] == nil }
 	for slices.ContainsFunc(s.drafts, behind) {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -218,11 +220,11 @@ func (s *sink) drain(ctx context.Context) error {
 }
 
 // step accepts the records of one poll, and writes the files that end by them or by time.
-func (s *sink) step(ctx context.Context, cl *kgo.Client) error {
+func (s *sink[R]) step(ctx context.Context, cl *kgo.Client) error {
 	wait := time.Second
 	for _, p := range s.drafts {
 		if !p.empty() {
-			wait = min(wait, max(time.Until(p.since.Add(s.period)), time.Millisecond))
+			wait = min(wait, max(time.Until(p.deadline(s.period)), time.Millisecond))
 		}
 	}
 	timed, cancel := context.WithTimeout(ctx, wait)
@@ -230,7 +232,7 @@ func (s *sink) step(ctx context.Context, cl *kgo.Client) error {
 	cancel()
 	for _, e := range fetches.Errors() {
 		if !errors.Is(e.Err, context.DeadlineExceeded) && !errors.Is(e.Err, context.Canceled) {
-			return fmt.Errorf("reading partition %d of %s: %w", e.Partition, s.topic, e.Err)
+			return fmt.Errorf("reading partition %d of %s: %w", e.Partition, s.table.topic, e.Err)
 		}
 	}
 	for it := fetches.RecordIter(); !it.Done(); {
@@ -254,19 +256,19 @@ func (s *sink) step(ctx context.Context, cl *kgo.Client) error {
 }
 
 // accept adds a record to its draft, and writes files that end: this one by date, the fullest by size.
-func (s *sink) accept(ctx context.Context, r *kgo.Record) error {
+func (s *sink[R]) accept(ctx context.Context, r *kgo.Record) error {
 	p := s.drafts[r.Partition]
 	if s.waits[p.id] != nil {
 		return nil
 	}
-	it := decode(s.cfg.Cluster, r)
+	it := s.table.decode(r)
 	if it.newer {
 		s.waits[p.id] = &wait{partition: p.id, offset: it.offset, since: time.Now(), reason: errors.New(it.reason)}
 		s.measure(p)
 		return nil
 	}
 	if it.reason != "" && p.badCount == 0 {
-		s.log.Warn("undecodable summary, listed in the next file's footer",
+		s.log.Warn("undecodable record, listed in the next file's footer",
 			"partition", p.id, "offset", it.offset, "err", it.reason)
 	}
 	if p.ends(it) {

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/weirhpc/weir/kafka/kafkatest"
+	"github.com/weirhpc/weir/schemas"
 )
 
 func TestRun(t *testing.T) {
@@ -233,7 +234,7 @@ func TestWrongTopic(t *testing.T) {
 
 // heals runs a sink until the archive is written again after a fault, then ends it. It returns how often the fault was
 // logged.
-func (b *bench) heals(s *sink) (faults int) {
+func (b *bench) heals(s *sink[schemas.Row]) (faults int) {
 	b.t.Helper()
 	const fault = "cannot write to the archive, keeping the rows and trying again"
 	const healed = "the archive is written again"
@@ -301,7 +302,7 @@ func TestBrokersGone(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- Run(ctx, b.cfg, b.logged.Logger(), b.metrics) }()
 	kafkatest.Eventually(t, "the last record in hand", func() bool {
-		return b.logged.Count("undecodable summary, listed in the next file's footer") > 0
+		return b.logged.Count("undecodable record, listed in the next file's footer") > 0
 	})
 	b.cluster.Close()
 	const gone = "no connection to broker, trying again"

@@ -13,6 +13,8 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 	parquetformat "github.com/parquet-go/parquet-go/format"
+
+	"github.com/weirhpc/weir/schemas"
 )
 
 // The Parquet library trusts a file: it reserves the size that a list, a page or a dictionary claims. One damaged byte
@@ -118,7 +120,7 @@ func vetSchema(schema []parquetformat.SchemaElement) (leaves []parquetformat.Sch
 // ourSchema is the schema that the sink writes: that of an empty file.
 var ourSchema = sync.OnceValue(func() []parquetformat.SchemaElement {
 	var b bytes.Buffer
-	err := encode(&b, nil, &Footer{})
+	err := encode[schemas.Row](&b, nil, &Footer{})
 	if err == nil {
 		var m *parquetformat.FileMetaData
 		if m, err = metadata(bytes.NewReader(b.Bytes()), int64(b.Len())); err == nil {

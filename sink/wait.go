@@ -25,7 +25,7 @@ type wait struct {
 }
 
 // attend looks after changes that no record shows: a topic that was replaced, and partitions that wait.
-func (s *sink) attend(ctx context.Context, cl *kgo.Client, now time.Time) error {
+func (s *sink[R]) attend(ctx context.Context, cl *kgo.Client, now time.Time) error {
 	if now.Sub(s.identified) >= s.look {
 		limited, cancel := context.WithTimeout(ctx, awayLimit) // files become due while no broker answers
 		_, err := s.identify(limited, kadm.NewClient(cl))
@@ -35,7 +35,7 @@ func (s *sink) attend(ctx context.Context, cl *kgo.Client, now time.Time) error 
 		}
 	}
 	for _, w := range s.waits {
-		cl.PauseFetchPartitions(map[string][]int32{s.topic: {w.partition}})
+		cl.PauseFetchPartitions(map[string][]int32{s.table.topic: {w.partition}})
 		if w.trouble.Worth(w.reason, now) {
 			s.log.Warn("partition waits at a summary with an unknown schema: upgrade the sink; "+
 				"if no weir wrote that record, `weir sink accept-gap PARTITION` passes it",
@@ -53,7 +53,7 @@ func (s *sink) attend(ctx context.Context, cl *kgo.Client, now time.Time) error 
 }
 
 // passed returns errPassed if an upgraded sink, or accept-gap, has continued the chain of a partition that waits.
-func (s *sink) passed(p *draft) error {
+func (s *sink[R]) passed(p *draft[R]) error {
 	if !p.empty() { // its own file comes first
 		return nil
 	}
@@ -64,7 +64,7 @@ func (s *sink) passed(p *draft) error {
 	if err != nil {
 		return err
 	}
-	*p = *newDraft(p.id, t)
+	*p = *newDraft[R](p.id, t)
 	delete(s.waits, p.id)
 	s.measure(p)
 	s.log.Info("the chain goes on behind the summary with an unknown schema", "partition", p.id, "offset", p.start)

@@ -32,7 +32,7 @@ func ofTomorrow(t *testing.T) []byte {
 }
 
 // live starts a sink, which writes files at once. The returned function ends it; ended waits until it ends by itself.
-func (b *bench) live(s *sink) (end, ended func() error) {
+func (b *bench) live(s *sink[schemas.Row]) (end, ended func() error) {
 	s.period, s.look = time.Millisecond, 10*time.Millisecond
 	ctx, cancel := context.WithCancel(b.t.Context())
 	result := make(chan error, 1)
