@@ -27,6 +27,7 @@ import (
 type upFlags struct {
 	data, jobs, listen string
 	simulate           int
+	samples            bool
 	length             time.Duration
 }
 
@@ -67,6 +68,7 @@ It ends at Ctrl-C. All that was committed is then in the archive, and the next s
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:0",
 		"`HOST:PORT` where the embedded broker listens; port 0: any free one")
 	flags.DurationVar(&f.length, "for", 0, "end after this `DURATION`, such as 10m (default: go on until Ctrl-C)")
+	flags.BoolVar(&f.samples, "samples", false, "keep the values of all cores in the archive for a while")
 	flags.String("log-level", "info", "`LEVEL` of the log: debug, info, warn or error")
 	offerDirectories(c, "data")
 	offerFiles(c, "jobs", yamlFiles...)
@@ -161,6 +163,11 @@ func up(ctx context.Context, f upFlags, cfg config.Config, out io.Writer, log *s
 		return errors.Join(err, failed)
 	})
 	s.add("sink", func(ctx context.Context) error { return sink.Run(ctx, cfg, log, sink.NewMetrics(registry)) })
+	if f.samples {
+		s.add("samples", func(ctx context.Context) error {
+			return sink.RunSamples(ctx, cfg, 0, log, sink.NewSamplesMetrics(registry))
+		})
+	}
 	s.add("merge", func(ctx context.Context) error { return processors.Merge(ctx, cfg, log, folds) })
 	s.add("collect", func(ctx context.Context) error { return processors.Collect(ctx, cfg, log, folds) })
 	s.add("balancer", func(ctx context.Context) error {

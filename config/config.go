@@ -29,6 +29,7 @@ type Config struct {
 	Balance    Balance       `mapstructure:"balance"`
 	Collect    Collect       `mapstructure:"collect"`
 	Sink       Sink          `mapstructure:"sink"`
+	Samples    Samples       `mapstructure:"samples"`
 	Metrics    Metrics       `mapstructure:"metrics"`
 }
 
@@ -131,6 +132,12 @@ type Sink struct {
 	Period    time.Duration `mapstructure:"period"` // a file ends after it, or after an interval if that is longer
 }
 
+// Samples is the configuration of `weir samples`, which writes below Sink.Dir as the sink does.
+type Samples struct {
+	Retention time.Duration `mapstructure:"retention"` // a date is deleted this long after its end
+	Metrics   []string      `mapstructure:"metrics"`   // that are kept; empty: all
+}
+
 // Metrics says where a service shows its numbers to Prometheus.
 type Metrics struct {
 	Listen string `mapstructure:"listen"` // host:port; empty: nowhere
@@ -151,6 +158,7 @@ func Default() Config {
 		},
 		Collect: Collect{MaxRejects: 1000, Sketch: 512},
 		Sink:    Sink{Dir: "archive", RollBytes: 64 << 20, Period: 5 * time.Minute},
+		Samples: Samples{Retention: 3 * 24 * time.Hour},
 	}
 }
 

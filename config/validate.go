@@ -131,6 +131,10 @@ func (c Config) faults(huge map[string]string) []fault {
 	if c.Sink.Dir == "" {
 		f.wrong(errTogether, "sink.dir", `""`, "a directory for the archive")
 	}
+	f.lasting("samples.retention", c.Samples.Retention, time.Hour, 10*365*24*time.Hour)
+	for _, name := range c.Samples.Metrics {
+		f.name("samples.metrics", name)
+	}
 	if c.Metrics.Listen != "" && !IsAddress(c.Metrics.Listen) {
 		f.wrong(errAddress, "metrics.listen", fmt.Sprintf("%q", c.Metrics.Listen),
 			"127.0.0.1:9100 for this machine alone")

@@ -26,34 +26,6 @@ func openTest(t testing.TB, dir string, before func(action, path string) error) 
 	return a
 }
 
-// storedOffsets returns, in file order of the chain, the offsets that a partition's rows came from: the tests put them
-// into IntervalMs.
-func storedOffsets(t testing.TB, a *archive) []int64 {
-	t.Helper()
-	found, _, err := chains(a.root, a.topic)
-	if err != nil {
-		t.Fatal(err)
-	}
-	links := found[0]
-	if holes, err := check(links, ""); err != nil || len(holes) > 0 {
-		t.Fatalf("the chain is broken: %v %v", holes, err)
-	}
-	var offsets []int64
-	for _, l := range links {
-		rows, f, err := ReadFile(l.path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, r := range rows {
-			if dateOf(r.IntervalStart) != l.date || r.IntervalMs < f.Start || r.IntervalMs >= f.Next {
-				t.Errorf("%s holds a row of %s from offset %d", l.path, dateOf(r.IntervalStart), r.IntervalMs)
-			}
-			offsets = append(offsets, r.IntervalMs)
-		}
-	}
-	return offsets
-}
-
 func TestCommitTaken(t *testing.T) {
 	a := openTest(t, t.TempDir(), nil)
 	row := func(offset int64) []schemas.Row { return []schemas.Row{{IntervalMs: offset}} }

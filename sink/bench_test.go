@@ -26,6 +26,7 @@ const testTopic = "weir." + schemas.TopicJobSummary
 // bench is a broker, a transactional producer and an empty archive.
 type bench struct {
 	t       *testing.T
+	topic   string
 	cfg     config.Config
 	cluster *kfake.Cluster
 	cl      *kgo.Client
@@ -38,12 +39,17 @@ type bench struct {
 
 func newBench(t *testing.T, partitions int32) *bench {
 	t.Helper()
-	cluster := kafkatest.Broker(t, kfake.SeedTopics(partitions, testTopic))
+	return newBenchOf(t, testTopic, partitions)
+}
+
+func newBenchOf(t *testing.T, topic string, partitions int32) *bench {
+	t.Helper()
+	cluster := kafkatest.Broker(t, kfake.SeedTopics(partitions, topic))
 	cfg := config.Default()
-	cfg.Partitions.JobSummary = int(partitions)
+	cfg.Partitions.JobSummary, cfg.Collectors = int(partitions), int(partitions)
 	cfg.Cluster, cfg.Sink.Dir, cfg.BackoffCap = "c", t.TempDir(), 100*time.Millisecond
 	cfg.Kafka.Brokers = cluster.ListenAddrs()
-	b := &bench{t: t, cfg: cfg, cluster: cluster, metrics: NewMetrics(prometheus.NewRegistry())}
+	b := &bench{t: t, topic: topic, cfg: cfg, cluster: cluster, metrics: NewMetrics(prometheus.NewRegistry())}
 	b.connect()
 	return b
 }
@@ -52,7 +58,7 @@ func newBench(t *testing.T, partitions int32) *bench {
 func (b *bench) connect() {
 	b.t.Helper()
 	b.cl = kafkatest.Client(b.t, b.cfg.Kafka.Brokers, kgo.TransactionalID("weir.test"),
-		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.DefaultProduceTopic(testTopic))
+		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.DefaultProduceTopic(b.topic))
 }
 
 // transaction writes values to a partition, and commits or aborts them.
@@ -170,7 +176,7 @@ func random(t *testing.T) *rand.Rand {
 func (b *bench) deleteBefore(offset int64) {
 	b.t.Helper()
 	var offsets kadm.Offsets
-	offsets.Add(kadm.Offset{Topic: testTopic, At: offset})
+	offsets.Add(kadm.Offset{Topic: b.topic, At: offset})
 	rs, err := kadm.NewClient(b.cl).DeleteRecords(b.t.Context(), offsets)
 	if err == nil {
 		err = rs.Error()

@@ -79,6 +79,14 @@ type link struct {
 // hole is a stretch of positions that no file covers, between two that exist.
 type hole struct{ before, after link }
 
+// footer returns the date and the footer of the empty file that records the hole.
+func (h hole) footer(topic string, partition int32) (date string, f Footer) {
+	return cmp.Or(h.before.date, h.after.date), Footer{
+		Topic: topic, Partition: partition, Start: h.before.next, Next: h.after.start, Gap: true,
+		PreviousDate: h.before.date, TopicID: h.before.topicID,
+	}
+}
+
 func (h hole) err() error {
 	return fmt.Errorf("%w: positions %d to %d, between %s and %s: bring the missing file back",
 		ErrHole, h.before.next, h.after.start, h.before.path, h.after.path)

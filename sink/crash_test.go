@@ -11,32 +11,96 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
 )
+
+// reader reads of a file of a table, for each row, the offset that it came from and its interval_start.
+type reader func(t testing.TB, path string) (offsets, starts []int64)
+
+// readSummaries takes the offset from IntervalMs, where the tests put it.
+func readSummaries(t testing.TB, path string) (offsets, starts []int64) {
+	t.Helper()
+	rows, _, err := ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range rows {
+		offsets, starts = append(offsets, r.IntervalMs), append(starts, r.IntervalStart)
+	}
+	return offsets, starts
+}
+
+// storedOffsets returns, in file order of the chain, the offsets that a partition's rows came from.
+func storedOffsets(t testing.TB, a *archive) []int64 {
+	t.Helper()
+	return offsetsIn(t, a, readSummaries)
+}
+
+func offsetsIn(t testing.TB, a *archive, read reader) []int64 {
+	t.Helper()
+	found, _, err := chains(a.root, a.topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	links := found[0]
+	if holes, err := check(links, ""); err != nil || len(holes) > 0 {
+		t.Fatalf("the chain is broken: %v %v", holes, err)
+	}
+	var all []int64
+	for _, l := range links {
+		offsets, starts := read(t, l.path)
+		for i, offset := range offsets {
+			if dateOf(starts[i]) != l.date || offset < l.start || offset >= l.next {
+				t.Errorf("%s holds a row of %s from offset %d", l.path, dateOf(starts[i]), offset)
+			}
+		}
+		all = append(all, offsets...)
+	}
+	return all
+}
 
 // TestCrashes runs a sink over random logs and lets it crash ahead of a random action on the disk, again and again.
 // Every row must be stored once, and no link may be made before the link that it follows is durable.
 func TestCrashes(t *testing.T) {
 	t.Parallel()
+	cfg := config.Default()
+	t.Run("summaries", func(t *testing.T) {
+		t.Parallel()
+		crashes(t, summaries(cfg), func(day, offset int64) schemas.Row {
+			return schemas.Row{JobID: "j", IntervalStart: day, IntervalMs: offset}
+		}, readSummaries)
+	})
+	t.Run("samples", func(t *testing.T) {
+		t.Parallel()
+		crashes(t, samples(cfg), func(day, offset int64) sampleRow {
+			return sampleRow{JobID: "j", IntervalStart: day, Position: offset, Values: []float64{1}}
+		}, readSamples)
+	})
+}
+
+func crashes[R any](t *testing.T, of table[R], row func(day, offset int64) R, read reader) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	for round := range uint64(kafkatest.Cases(10, 4)) {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
 			t.Parallel() // the rounds wait for the disk
 			rnd := rand.New(rand.NewPCG(seed, round))
-			log := make([]item[schemas.Row], 30)
+			log := make([]item[R], 30)
 			var want []int64
 			for i := range log {
-				log[i] = item[schemas.Row]{offset: int64(i)}
-				switch day := int64(rnd.IntN(3)/2) * 24 * 3600 * 1000; rnd.IntN(5) {
+				log[i] = item[R]{offset: int64(i)}
+				switch day := int64(rnd.IntN(3)/2) * 24 * 3600 * 1000; rnd.IntN(6) {
 				case 0:
 					log[i].marker = true
 				case 1:
 					log[i].reason, log[i].date = "why", dateOf(day)
+				case 2:
+					log[i].date = dateOf(day) // nothing to archive
 				default:
-					log[i].date = dateOf(day)
-					log[i].rows = []schemas.Row{{JobID: "j", IntervalStart: day, IntervalMs: int64(i)}}
+					log[i].date, log[i].start = dateOf(day), day
+					log[i].rows = []R{row(day, int64(i))}
 					want = append(want, int64(i))
 				}
 			}
@@ -48,7 +112,7 @@ func TestCrashes(t *testing.T) {
 				if round == 0 && crashes == 0 {
 					left = 2 // of three that open a new archive
 				}
-				err := onePass(dir, log, rnd, func(action, path string) error {
+				err := onePass(dir, of, log, rnd, func(action, path string) error {
 					if left--; left < 0 {
 						return errCrash
 					}
@@ -63,7 +127,9 @@ func TestCrashes(t *testing.T) {
 				}
 				crashes++
 			}
-			if diff := cmp.Diff(want, storedOffsets(t, openTest(t, dir, nil))); diff != "" {
+			a := openTest(t, dir, nil)
+			a.root, a.topic = filepath.Join(dir, of.dir), of.topic
+			if diff := cmp.Diff(want, offsetsIn(t, a, read)); diff != "" {
 				t.Fatalf("stored (-want +got):\n%s", diff)
 			}
 			checkOrder(t, trace)
@@ -76,8 +142,11 @@ func TestCrashes(t *testing.T) {
 }
 
 // onePass is the sink's loop without Kafka: it goes on from the chain's end to the log's.
-func onePass(dir string, log []item[schemas.Row], rnd *rand.Rand, before func(action, path string) error) error {
-	a := newArchive(dir, "t", before)
+func onePass[R any](
+	dir string, of table[R], log []item[R], rnd *rand.Rand, before func(action, path string) error,
+) error {
+	a := newArchive(dir, of.topic, before)
+	a.root = filepath.Join(dir, of.dir)
 	if err := a.open(); err != nil {
 		return err
 	}
@@ -85,14 +154,14 @@ func onePass(dir string, log []item[schemas.Row], rnd *rand.Rand, before func(ac
 	if err != nil {
 		return err
 	}
-	p := newDraft[schemas.Row](0, tails[0])
+	p := newDraft[R](0, tails[0])
 	write := func() error {
-		f := p.footer("t")
-		sortRows(p.rows)
-		if err := a.commit(p.date, p.rows, f); err != nil {
+		f := p.footer(of.topic)
+		of.sort(p.rows)
+		if err := a.commitFile(p.date, f, of.encoder(p.rows)); err != nil {
 			return err
 		}
-		p = newDraft[schemas.Row](0, tail{next: p.next, date: p.date})
+		p = newDraft[R](0, tail{next: p.next, date: p.date})
 		return nil
 	}
 	for _, it := range log[p.next:] {

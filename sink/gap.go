@@ -65,14 +65,7 @@ func AcceptGap(ctx context.Context, cfg config.Config, partition int32, log *slo
 		}
 	}
 	for _, h := range holes {
-		f := Footer{
-			Topic: topic, Partition: partition, Start: h.before.next, Next: h.after.start, Gap: true,
-			PreviousDate: h.before.date, TopicID: h.before.topicID,
-		}
-		date := h.before.date
-		if date == "" {
-			date = h.after.date
-		}
+		date, f := h.footer(topic, partition)
 		if err := a.commit(date, nil, f); err != nil {
 			return fmt.Errorf("accepting the gap from %d to %d: %w", f.Start, f.Next, err)
 		}

@@ -60,6 +60,10 @@ func (s *sink[R]) assign(ctx context.Context, cl *kgo.Client) error {
 	if err != nil {
 		return err
 	}
+	floors, err := s.floors(ctx, adm) // before the ends, which lie behind them
+	if err != nil {
+		return err
+	}
 	ends, err := offsets(ctx, adm.ListEndOffsets, s.table.topic)
 	if err != nil {
 		return err
@@ -78,7 +82,12 @@ func (s *sink[R]) assign(ctx context.Context, cl *kgo.Client) error {
 		if !ok || !alsoEnd {
 			return fmt.Errorf("listing offsets of %s: nothing about partition %d", s.table.topic, p.id)
 		}
-		if err := p.place(start, end); err != nil {
+		start = max(start, floors[p.id])
+		err := p.place(start, end)
+		if errors.Is(err, errOvertaken) && s.table.optional {
+			err = s.pass(ctx, p, start)
+		}
+		if err != nil {
 			return err
 		}
 		positions[p.id] = kgo.NewOffset().At(p.next)

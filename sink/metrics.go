@@ -10,50 +10,66 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Metrics are what the sink shows Prometheus.
+// Metrics are what the sink, or the samples service, shows Prometheus.
 type Metrics struct {
-	position, lag, lastStart, waits         *prometheus.GaugeVec
-	rows, files, bytes, conflicts, failures *prometheus.CounterVec
-	fileSeconds                             prometheus.Histogram
+	position, lag, lastStart, waits               *prometheus.GaugeVec
+	rows, files, bytes, conflicts, failures, lost *prometheus.CounterVec
+	fileSeconds                                   prometheus.Histogram
 }
 
-// NewMetrics registers the metrics of this package. A registry accepts them only once.
+// NewMetrics registers the metrics of the sink. A registry accepts them only once.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
+	m := newMetrics(registry, "weir_sink_")
+	m.waits = promauto.With(registry).NewGaugeVec(prometheus.GaugeOpts{
+		Name: "weir_sink_waits",
+		Help: "1 while the partition waits at a summary with a schema that this sink does not know, else 0.",
+	}, []string{"partition"})
+	return m
+}
+
+// NewSamplesMetrics registers the metrics of the samples service. A registry accepts them only once.
+func NewSamplesMetrics(registry prometheus.Registerer) *Metrics {
+	m := newMetrics(registry, "weir_samples_")
+	m.lost = promauto.With(registry).NewCounterVec(prometheus.CounterOpts{
+		Name: "weir_samples_lost_offsets_total",
+		Help: "Offsets of gaps that this process recorded: their samples are not in the archive.",
+	}, []string{"partition"})
+	return m
+}
+
+// newMetrics registers what both have, under names that begin with prefix.
+func newMetrics(registry prometheus.Registerer, prefix string) *Metrics {
 	add, byPartition := promauto.With(registry), []string{"partition"}
 	return &Metrics{
 		fileSeconds: add.NewHistogram(prometheus.HistogramOpts{
-			Name: "weir_sink_file_seconds", Help: "Time to write a file and make it durable.",
+			Name: prefix + "file_seconds", Help: "Time to write a file and make it durable.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}),
 		position: add.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "weir_sink_position", Help: "Archived position: where the next file of the partition starts.",
+			Name: prefix + "position", Help: "Archived position: where the next file of the partition starts.",
 		}, byPartition),
 		lag: add.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "weir_sink_lag_offsets",
+			Name: prefix + "lag_offsets",
 			Help: "Offsets between what is archived and the end of the partition as the last fetch had it.",
 		}, byPartition),
 		lastStart: add.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "weir_sink_interval_start_seconds",
+			Name: prefix + "interval_start_seconds",
 			Help: "Start of the latest interval in the last file that this process wrote, in Unix time.",
 		}, byPartition),
 		rows: add.NewCounterVec(prometheus.CounterOpts{
-			Name: "weir_sink_rows_total", Help: "Rows that this process archived.",
+			Name: prefix + "rows_total", Help: "Rows that this process archived.",
 		}, byPartition),
 		files: add.NewCounterVec(prometheus.CounterOpts{
-			Name: "weir_sink_files_total", Help: "Files that this process archived.",
+			Name: prefix + "files_total", Help: "Files that this process archived.",
 		}, byPartition),
 		bytes: add.NewCounterVec(prometheus.CounterOpts{
-			Name: "weir_sink_bytes_total", Help: "Bytes of the files that this process archived.",
+			Name: prefix + "bytes_total", Help: "Bytes of the files that this process archived.",
 		}, byPartition),
 		conflicts: add.NewCounterVec(prometheus.CounterOpts{
-			Name: "weir_sink_conflicts_total", Help: "Files that another sink had written first.",
+			Name: prefix + "conflicts_total", Help: "Files that another sink had written first.",
 		}, byPartition),
 		failures: add.NewCounterVec(prometheus.CounterOpts{
-			Name: "weir_sink_failures_total", Help: "Tries to write a file that failed and are repeated.",
-		}, byPartition),
-		waits: add.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "weir_sink_waits",
-			Help: "1 while the partition waits at a summary with a schema that this sink does not know, else 0.",
+			Name: prefix + "failures_total", Help: "Tries to write a file that failed and are repeated.",
 		}, byPartition),
 	}
 }
@@ -67,14 +83,18 @@ func (s *sink[R]) measure(p *draft[R]) {
 	l := labels(p.id)
 	s.metrics.position.With(l).Set(float64(p.start))
 	s.metrics.lag.With(l).Set(float64(max(s.ends[p.id], p.next) - p.start))
-	if s.waits[p.id] != nil {
-		s.metrics.waits.With(l).Set(1)
-	} else {
-		s.metrics.waits.With(l).Set(0)
-	}
 	m := s.metrics
-	for _, c := range []*prometheus.CounterVec{m.rows, m.files, m.bytes, m.conflicts, m.failures} {
-		c.With(l) // at 0, so that a rate sees the first
+	if m.waits != nil {
+		waits := 0.0
+		if s.waits[p.id] != nil {
+			waits = 1
+		}
+		m.waits.With(l).Set(waits)
+	}
+	for _, c := range []*prometheus.CounterVec{m.rows, m.files, m.bytes, m.conflicts, m.failures, m.lost} {
+		if c != nil {
+			c.With(l) // at 0, so that a rate sees the first
+		}
 	}
 }
 

@@ -29,8 +29,7 @@ func (s *sink[R]) roll(ctx context.Context, p *draft[R]) error {
 	}
 }
 
-// commit writes the draft as the next file of its chain. If another sink has that name, the draft is dropped: the other
-// file holds the same records, and the chain goes on behind it.
+// commit writes the draft as the next file of its chain, or yields to another sink that has written it.
 func (s *sink[R]) commit(p *draft[R]) error {
 	f := p.footer(s.table.topic)
 	f.TopicID = s.topicID
@@ -38,15 +37,7 @@ func (s *sink[R]) commit(p *draft[R]) error {
 	began := time.Now()
 	err := s.archive.commitFile(p.date, f, s.table.encoder(p.rows))
 	if errors.Is(err, errTaken) {
-		s.metrics.conflicts.With(labels(p.id)).Inc()
-		t, err := s.archive.follow(p.id, tail{p.start, p.previous, s.topicID})
-		if err != nil {
-			return err
-		}
-		*p = *newDraft[R](p.id, t)
-		delete(s.waits, p.id) // the chain may have passed the record; otherwise it is found again
-		s.measure(p)
-		return errTaken
+		return s.yield(p)
 	}
 	if err != nil {
 		return err
@@ -59,6 +50,20 @@ func (s *sink[R]) commit(p *draft[R]) error {
 	*p = *newDraft[R](p.id, tail{p.next, p.date, s.topicID})
 	s.measure(p)
 	return nil
+}
+
+// yield drops a draft and goes on behind the files of another sink, which hold the same records. It returns errTaken
+// then.
+func (s *sink[R]) yield(p *draft[R]) error {
+	s.metrics.conflicts.With(labels(p.id)).Inc()
+	t, err := s.archive.follow(p.id, tail{p.start, p.previous, s.topicID})
+	if err != nil {
+		return err
+	}
+	*p = *newDraft[R](p.id, t)
+	delete(s.waits, p.id) // the chain may have passed the record; otherwise it is found again
+	s.measure(p)
+	return errTaken
 }
 
 // rollAll writes all drafts.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -32,6 +31,7 @@ type sink[R any] struct {
 	metrics *Metrics
 	archive *archive
 	period  time.Duration // config.Config.FilePeriod
+	since   time.Time     // what is older is passed; zero: nothing
 	tails   map[int32]tail
 	topicID string // in hex, as at the first contact; empty if the brokers have none
 	// identified is when the topic was last looked at.
@@ -54,20 +54,6 @@ type sink[R any] struct {
 // At a summary with an unknown schema, Run waits, in that partition alone.
 func Run(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Metrics) error {
 	return newSink(cfg, summaries(cfg), log, metrics, nil).run(ctx)
-}
-
-// newSink takes before, which is called ahead of each action on the disk. Tests let it fail, or end the sink there.
-func newSink[R any](
-	cfg config.Config, t table[R], log *slog.Logger, metrics *Metrics, before func(action, path string) error,
-) *sink[R] {
-	a := newArchive(cfg.Sink.Dir, t.topic, before)
-	a.root = filepath.Join(cfg.Sink.Dir, t.dir)
-	return &sink[R]{
-		cfg: cfg, table: t, log: log.With("topic", t.topic), metrics: metrics, archive: a,
-		period:  cfg.FilePeriod(),
-		brokers: kafka.NewBrokers(log), ends: map[int32]int64{}, patience: drainLimit,
-		waits: map[int32]*wait{}, look: lookEvery,
-	}
 }
 
 // run follows the topic until ctx ends, and begins anew after every fault that may pass. Whatever ends it, the drafts
@@ -112,6 +98,9 @@ func (s *sink[R]) open(ctx context.Context) error {
 	var trouble kafka.Trouble
 	for tries := 1; ; tries++ {
 		err := s.archive.open()
+		if err == nil && s.table.optional {
+			err = s.closeHoles(ctx)
+		}
 		if err == nil {
 			s.tails, err = s.archive.tails()
 		}

@@ -1,10 +1,14 @@
 package sink
 
 import (
+	"log/slog"
+	"path/filepath"
+
 	"github.com/parquet-go/parquet-go"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -18,6 +22,7 @@ type table[R any] struct {
 	decode     func(*kgo.Record) item[R]
 	sort       func([]R)
 	options    []parquet.WriterOption // beside those of all tables
+	optional   bool                   // rows may be missing: gaps do not stop the service
 }
 
 // encoder returns the encoder of sorted rows.
@@ -30,5 +35,19 @@ func summaries(cfg config.Config) table[schemas.Row] {
 		partitions: cfg.Partitions.JobSummary, setting: "partitions.job_summary",
 		decode: func(r *kgo.Record) item[schemas.Row] { return decode(cfg.Cluster, r) },
 		sort:   sortRows,
+	}
+}
+
+// newSink takes before, which is called ahead of each action on the disk. Tests let it fail, or end the sink there.
+func newSink[R any](
+	cfg config.Config, t table[R], log *slog.Logger, metrics *Metrics, before func(action, path string) error,
+) *sink[R] {
+	a := newArchive(cfg.Sink.Dir, t.topic, before)
+	a.root = filepath.Join(cfg.Sink.Dir, t.dir)
+	return &sink[R]{
+		cfg: cfg, table: t, log: log.With("topic", t.topic), metrics: metrics, archive: a,
+		period:  cfg.FilePeriod(),
+		brokers: kafka.NewBrokers(log), ends: map[int32]int64{}, patience: drainLimit,
+		waits: map[int32]*wait{}, look: lookEvery,
 	}
 }

@@ -63,7 +63,7 @@ func (b *bench) position(partition int32) int64 {
 
 func (b *bench) end(partition int32) int64 {
 	b.t.Helper()
-	ends, err := offsets(b.t.Context(), kadm.NewClient(b.cl).ListCommittedOffsets, testTopic)
+	ends, err := offsets(b.t.Context(), kadm.NewClient(b.cl).ListCommittedOffsets, b.topic)
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -1,0 +1,227 @@
+package sink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/schemas"
+)
+
+const (
+	expireEvery = time.Hour        // between two looks for old dates
+	expireWait  = 30 * time.Minute // for the lock, which readers may hold
+)
+
+// errOtherDisk is returned when a date cannot be moved to .stage/ at once.
+var errOtherDisk = errors.New("samples/ and .stage/ are on different file systems: " +
+	"set sink.dir of this service to a directory on that of samples/")
+
+// expiry deletes the old dates of the samples. It shares nothing with the sink but the directory.
+type expiry struct {
+	dir, topic string
+	retention  time.Duration
+	log        *slog.Logger
+	noted      map[string]bool // the dates that the log has, because something of them stays
+	// before is called ahead of each action on the disk and may fail in its place. It is nil outside tests.
+	before func() error
+}
+
+func newExpiry(cfg config.Config, log *slog.Logger) *expiry {
+	return &expiry{
+		dir: cfg.Sink.Dir, topic: cfg.Prefix + schemas.TopicCounters, retention: cfg.Samples.Retention,
+		log: log, noted: map[string]bool{},
+	}
+}
+
+// run deletes old dates once an hour, until ctx ends.
+func (e *expiry) run(ctx context.Context) {
+	for {
+		if err := e.pass(ctx, time.Now()); err != nil && ctx.Err() == nil {
+			e.log.Warn("cannot delete old samples, trying again in an hour", "err", err)
+		}
+		if !kafka.Pause(ctx, expireEvery) {
+			return
+		}
+	}
+}
+
+func (e *expiry) root() string { return filepath.Join(e.dir, samplesDir) }
+
+// old returns where a date lies while it is deleted.
+func (e *expiry) old(date string) string {
+	return filepath.Join(StagePath(e.dir), samplesDir+"-"+datePrefix+date)
+}
+
+// pass finishes what an earlier pass began. Then it deletes the dates that ended before the retention began, oldest
+// first. Otherwise the older date would have files, and those of the later one would leave a hole.
+func (e *expiry) pass(ctx context.Context, now time.Time) error {
+	dates, err := listDates(e.root())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // nothing was written yet
+	}
+	if err != nil {
+		return err
+	}
+	begun, err := filepath.Glob(e.old("*"))
+	if err != nil {
+		return err
+	}
+	for _, path := range begun {
+		_, name, _ := strings.Cut(filepath.Base(path), "-")
+		if date, ok := parseDate(name); ok {
+			if err := e.delete(ctx, date); err != nil {
+				return err
+			}
+		}
+	}
+	for _, date := range dates {
+		if date >= dateOf(now.Add(-e.retention).UnixMilli()) {
+			return nil
+		}
+		if err := e.delete(ctx, date); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// delete deletes the files of a date that the samples service wrote. All of them leave the archive at once. Deleted one
+// by one, they would leave holes in the chains of partitions that have files on both sides of a midnight.
+func (e *expiry) delete(ctx context.Context, date string) error {
+	err := e.locked(ctx, func() error {
+		if err := e.moveAway(date); err != nil {
+			return err
+		}
+		return e.giveBack(date)
+	})
+	if err != nil {
+		return err
+	}
+	own, others, err := e.list(e.old(date))
+	if err != nil {
+		return err
+	}
+	for _, name := range own {
+		err := e.do(func() error { return os.Remove(filepath.Join(e.old(date), name)) })
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // another service may delete it too
+			return err
+		}
+	}
+	if len(own) > 0 {
+		e.log.Info("old samples are deleted", "date", date, "count", len(own))
+	}
+	if len(others) > 0 {
+		e.note(date, e.old(date))
+		return nil
+	}
+	err = e.do(func() error { return os.Remove(e.old(date)) })
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// moveAway moves the directory of a date to .stage/, if it has files of the samples.
+func (e *expiry) moveAway(date string) error {
+	from := filepath.Join(e.root(), datePrefix+date)
+	info, err := os.Lstat(from)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	own, others, err := e.list(from)
+	if len(others) > 0 || !info.IsDir() {
+		e.note(date, from)
+	}
+	if err != nil || !info.IsDir() || len(own) == 0 && len(others) > 0 {
+		return err
+	}
+	if _, err := os.Lstat(e.old(date)); err == nil { // late rows, after a pass that did not end
+		return nil
+	}
+	err = e.do(func() error { return os.Rename(from, e.old(date)) })
+	if errors.Is(err, syscall.EXDEV) {
+		return fmt.Errorf("%w (%w)", errOtherDisk, err)
+	}
+	return err
+}
+
+// giveBack returns what is not of the samples to the directory of its date.
+func (e *expiry) giveBack(date string) error {
+	_, others, err := e.list(e.old(date))
+	if err != nil {
+		return err
+	}
+	to := filepath.Join(e.root(), datePrefix+date)
+	for _, name := range others {
+		if err := e.do(func() error { return os.MkdirAll(to, 0o755) }); err != nil {
+			return err
+		}
+		if _, err := os.Lstat(filepath.Join(to, name)); err == nil {
+			continue // somebody has put another one there: it stays where it is
+		}
+		err := e.do(func() error { return os.Rename(filepath.Join(e.old(date), name), filepath.Join(to, name)) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// list returns the names of the files in a directory that the samples service wrote, and those of everything else. A
+// directory that is not there has none.
+func (e *expiry) list(dir string) (own, others []string, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, err
+	}
+	for _, entry := range entries {
+		if _, _, ok := parseName(e.topic, entry.Name()); ok && entry.Type().IsRegular() {
+			own = append(own, entry.Name())
+		} else {
+			others = append(others, entry.Name())
+		}
+	}
+	return own, others, nil
+}
+
+// locked runs fn while nobody reads or writes the archive.
+func (e *expiry) locked(ctx context.Context, fn func() error) error {
+	lock, err := TakeLock(ctx, LockPath(e.dir), true, expireWait)
+	if err == nil {
+		defer lock.Unlock()
+	} else if !errors.Is(err, ErrNoLocks) {
+		return err
+	}
+	return fn()
+}
+
+// note logs once that something of a date stays.
+func (e *expiry) note(date, dir string) {
+	if !e.noted[date] {
+		e.log.Warn("an old date of the samples has what is not of the samples, that stays", "date", date, "dir", dir)
+	}
+	e.noted[date] = true
+}
+
+// do runs an action on the disk.
+func (e *expiry) do(run func() error) error {
+	if e.before != nil {
+		if err := e.before(); err != nil {
+			return err
+		}
+	}
+	return run()
+}

@@ -1,0 +1,87 @@
+package sink
+
+import (
+	"context"
+	"errors"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+)
+
+// The rows of an optional table are kept for a while, and some may be missing. What is lost is recorded as a gap
+// without anybody's consent. AcceptGap does the same for the summaries, whose loss a person has to accept.
+
+// floors returns where a table without all rows begins at the earliest, by partition.
+func (s *sink[R]) floors(ctx context.Context, adm *kadm.Client) (map[int32]int64, error) {
+	if s.since.IsZero() {
+		return nil, nil
+	}
+	after := func(ctx context.Context, topics ...string) (kadm.ListedOffsets, error) {
+		return adm.ListOffsetsAfterMilli(ctx, s.since.UnixMilli(), topics...)
+	}
+	return offsets(ctx, after, s.table.topic)
+}
+
+// pass records that what lies between a draft and start is lost, and goes on at start. What is in hand is written
+// first.
+func (s *sink[R]) pass(ctx context.Context, p *draft[R], start int64) error {
+	if !p.empty() {
+		if err := s.roll(ctx, p); err != nil {
+			return err
+		}
+	}
+	err := s.recordGap(ctx, p.id, hole{link{next: p.start, date: p.previous, topicID: s.topicID}, link{start: start}})
+	if errors.Is(err, errTaken) {
+		return s.yield(p)
+	}
+	if err != nil {
+		return err
+	}
+	*p = *newDraft[R](p.id, tail{start, p.previous, s.topicID})
+	return nil
+}
+
+// closeHoles records the holes between the files of the archive.
+func (s *sink[R]) closeHoles(ctx context.Context) error {
+	a := s.archive
+	var found map[int32][]link
+	var oldest string
+	err := a.shared(func() (err error) { found, oldest, err = chains(a.root, a.topic); return err })
+	if err != nil {
+		return err
+	}
+	for partition, links := range found {
+		holes, err := check(links, oldest)
+		if err != nil {
+			return err
+		}
+		for _, h := range holes {
+			if err := s.recordGap(ctx, partition, h); err != nil && !errors.Is(err, errTaken) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// recordGap adds an empty file for a hole.
+func (s *sink[R]) recordGap(ctx context.Context, partition int32, h hole) error {
+	date, f := h.footer(s.table.topic, partition)
+	if err := s.archive.commitAlone(ctx, date, f, s.table.encoder(nil)); err != nil {
+		return err
+	}
+	s.log.Warn("records are lost, the gap is recorded", "partition", partition, "offset", f.Start, "next", f.Next)
+	s.metrics.lost.With(labels(partition)).Add(float64(f.Next - f.Start))
+	return nil
+}
+
+// commitAlone is commitFile while nobody else writes. The others choose a date by the records that they have, and this
+// file has none. Under another date, link(2) would let both files in.
+func (a *archive) commitAlone(ctx context.Context, date string, f Footer, encode encodeFunc) error {
+	lock, err := TakeLock(ctx, LockPath(a.dir()), true, lockWait)
+	if err == nil {
+		defer lock.Unlock()
+	} else if !errors.Is(err, ErrNoLocks) {
+		return err
+	}
+	return a.lockedCommit(date, f, encode)
+}
