@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -114,7 +115,7 @@ func (a *archive) path(date string, partition int32, start int64) string {
 // another sink was first. After any other error the final name has the whole file or none, and the caller may try
 // again.
 func (a *archive) commit(date string, rows []schemas.Row, f Footer) error {
-	return a.commitFile(date, f, encoder(rows))
+	return a.commitFile(date, f, func(w io.Writer, f *Footer) error { return encode(w, rows, f) })
 }
 
 // commitFile is commit for rows of any table.

@@ -74,8 +74,10 @@ func TestCrashes(t *testing.T) {
 	})
 	t.Run("samples", func(t *testing.T) {
 		t.Parallel()
-		crashes(t, samples(cfg), func(day, offset int64) sampleRow {
-			return sampleRow{JobID: "j", IntervalStart: day, Position: offset, Values: []float64{1}}
+		crashes(t, samples(cfg), func(day, offset int64) measured {
+			b := batchOf("n", "j", day)
+			b.Metrics = b.Metrics[:1]
+			return measured{batch: b, position: offset}
 		}, readSamples)
 	})
 }
@@ -157,7 +159,6 @@ func onePass[R any](
 	p := newDraft[R](0, tails[0])
 	write := func() error {
 		f := p.footer(of.topic)
-		of.sort(p.rows)
 		if err := a.commitFile(p.date, f, of.encoder(p.rows)); err != nil {
 			return err
 		}

@@ -42,7 +42,7 @@ func newExpireBench(t *testing.T) *expireBench {
 				PreviousDate: previous,
 			}
 			var file bytes.Buffer // without fsync, which takes its time
-			if err := encode[sampleRow](&file, nil, &f); err != nil {
+			if err := encodeSamples(&file, nil, &f); err != nil {
 				t.Fatal(err)
 			}
 			put(t, b.path(date, partition, int64(start)), file.String())

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -78,13 +79,13 @@ var Build = sync.OnceValue(func() string {
 // encodeFunc writes a whole file with a footer.
 type encodeFunc func(w io.Writer, f *Footer) error
 
-// encoder returns encode for rows in their order.
-func encoder[R any](rows []R, more ...parquet.WriterOption) encodeFunc {
-	return func(w io.Writer, f *Footer) error { return encode(w, rows, f, more...) }
+// encode writes rows, in their order, and the footer as one Parquet file.
+func encode[R any](w io.Writer, rows []R, f *Footer) error {
+	return encodeChunks(w, slices.Chunk(rows, chunkRows), f)
 }
 
-// encode writes rows, in their order, and the footer as one Parquet file.
-func encode[R any](w io.Writer, rows []R, f *Footer, more ...parquet.WriterOption) error {
+// encodeChunks is encode for rows that come in chunks.
+func encodeChunks[R any](w io.Writer, chunks iter.Seq[[]R], f *Footer, more ...parquet.WriterOption) error {
 	kv, err := f.keyValues()
 	if err != nil {
 		return err
@@ -99,7 +100,7 @@ func encode[R any](w io.Writer, rows []R, f *Footer, more ...parquet.WriterOptio
 		options = append(options, parquet.KeyValueMetadata(pair[0], pair[1]))
 	}
 	p := parquet.NewGenericWriter[R](w, append(options, more...)...)
-	for chunk := range slices.Chunk(rows, chunkRows) {
+	for chunk := range chunks {
 		if _, err := p.Write(chunk); err != nil {
 			return fmt.Errorf("encoding rows: %w", err)
 		}

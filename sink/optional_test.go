@@ -3,6 +3,7 @@ package sink
 import (
 	"context"
 	"errors"
+	"io"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -195,9 +196,9 @@ func TestSamplesFilterChanges(t *testing.T) {
 // TestSamplesOfNothing: a partition without values moves its position too, but with few files.
 func TestSamplesOfNothing(t *testing.T) {
 	t.Parallel()
-	p := newDraft[sampleRow](0, tail{})
+	p := newDraft[measured](0, tail{})
 	now := time.Unix(1000, 0)
-	p.add(item[sampleRow]{offset: 0, date: "a"}, now)
+	p.add(item[measured]{offset: 0, date: "a"}, now)
 	if p.due(now.Add(quietPeriod-time.Second), time.Second) || !p.due(now.Add(quietPeriod), time.Second) ||
 		p.due(now.Add(quietPeriod), 2*quietPeriod) {
 		t.Error("a draft without rows is due after an hour, or after a longer period")
@@ -219,6 +220,9 @@ func TestSamplesOfNothing(t *testing.T) {
 	}
 }
 
+// noRows encodes a file without rows.
+func noRows(w io.Writer, f *Footer) error { return encode[schemas.Row](w, nil, f) }
+
 // TestGapIsCommittedAlone: a service that was overtaken and one that has the records may choose two dates for one
 // start. So the gap's file waits until nobody else writes, and yields to a file that is there.
 func TestGapIsCommittedAlone(t *testing.T) {
@@ -230,12 +234,12 @@ func TestGapIsCommittedAlone(t *testing.T) {
 		done <- a.shared(func() error {
 			close(held)
 			<-release
-			return a.lockedCommit("1970-01-02", Footer{Topic: "t", Next: 5}, encoder[schemas.Row](nil))
+			return a.lockedCommit("1970-01-02", Footer{Topic: "t", Next: 5}, noRows)
 		})
 	}()
 	<-held
 	go func() {
-		done <- a.commitAlone(t.Context(), "1970-01-01", Footer{Topic: "t", Next: 3}, encoder[schemas.Row](nil))
+		done <- a.commitAlone(t.Context(), "1970-01-01", Footer{Topic: "t", Next: 3}, noRows)
 	}()
 	select {
 	case err := <-done:

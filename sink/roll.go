@@ -33,7 +33,6 @@ func (s *sink[R]) roll(ctx context.Context, p *draft[R]) error {
 func (s *sink[R]) commit(p *draft[R]) error {
 	f := p.footer(s.table.topic)
 	f.TopicID = s.topicID
-	s.table.sort(p.rows)
 	began := time.Now()
 	err := s.archive.commitFile(p.date, f, s.table.encoder(p.rows))
 	if errors.Is(err, errTaken) {

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/parquet-go/parquet-go"
@@ -22,9 +24,10 @@ const (
 	// takes values by the million.
 	samplePage = 1 << 20
 
-	// Memory of a row of samples in a draft: the row, its texts, and an element of its lists.
-	sampleBytes  = 320
-	elementBytes = 8
+	// Memory in a draft of a batch, of a metric, and of a value.
+	batchBytes  = 400
+	metricBytes = 150
+	valueBytes  = 8
 
 	// leastLate is how late a record may be appended, at least. Every record that is later is listed as undecodable:
 	// otherwise one node with a wrong clock could end a file with every record, each in another date.
@@ -48,6 +51,14 @@ type sampleRow struct {
 	SampledAt     int64     `parquet:"sampled_at,timestamp(microsecond)"`
 	Partition     int32     `parquet:"partition"` // partition and position name the record
 	Position      int64     `parquet:"position"`
+}
+
+// measured is a row in a draft: one metric of a batch. A row itself takes three times as much memory.
+type measured struct {
+	batch     *schemas.CounterBatch
+	metric    int32 // its place in the batch
+	partition int32
+	position  int64
 }
 
 // RunSamples writes the values of the topic counters to the archive until ctx ends, and deletes them after
@@ -75,37 +86,79 @@ func RunSamples(ctx context.Context, cfg config.Config, since time.Duration, log
 }
 
 // samples is the table of the topic counters.
-func samples(cfg config.Config) table[sampleRow] {
+func samples(cfg config.Config) table[measured] {
 	wanted := map[string]bool{}
 	for _, name := range cfg.Samples.Metrics {
 		wanted[name] = true
 	}
-	return table[sampleRow]{
+	return table[measured]{
 		dir: samplesDir, topic: cfg.Prefix + schemas.TopicCounters,
 		partitions: cfg.Collectors, setting: "collectors",
-		decode:   func(r *kgo.Record) item[sampleRow] { return decodeSamples(&cfg, wanted, r) },
-		sort:     sortSamples,
-		options:  []parquet.WriterOption{parquet.PageBufferSize(samplePage)},
+		decode:   func(r *kgo.Record) item[measured] { return decodeSamples(&cfg, wanted, r) },
+		encode:   encodeSamples,
 		optional: true,
 	}
 }
 
-// sortSamples brings rows into the order of a file. Of the orders that were measured this one takes the fewest bytes.
-func sortSamples(rows []sampleRow) {
-	slices.SortStableFunc(rows, func(a, b sampleRow) int {
-		return cmp.Or(
-			cmp.Compare(a.JobID, b.JobID),
-			cmp.Compare(a.Restart, b.Restart),
-			cmp.Compare(a.Metric, b.Metric),
-			cmp.Compare(a.IntervalStart, b.IntervalStart),
-			cmp.Compare(a.Node, b.Node))
-	})
+// encodeSamples sorts rows, and writes them as a file. Of the orders that were measured this one takes the fewest bytes.
+func encodeSamples(w io.Writer, rows []measured, f *Footer) error {
+	slices.SortFunc(rows, compareMeasured)
+	chunks := func(yield func([]sampleRow) bool) {
+		chunk := make([]sampleRow, 0, chunkRows)
+		for some := range slices.Chunk(rows, chunkRows) {
+			chunk = chunk[:0]
+			for i := range some {
+				chunk = append(chunk, some[i].row())
+			}
+			if !yield(chunk) {
+				return
+			}
+		}
+	}
+	return encodeChunks(w, chunks, f, parquet.PageBufferSize(samplePage))
+}
+
+// compareMeasured orders rows by job, restart, metric, interval and node, and what was sent twice by its position. It
+// stops at the first difference: the arguments of cmp.Or would take longer than the rest of the sort.
+func compareMeasured(a, b measured) int {
+	x, y := a.batch, b.batch
+	if c := strings.Compare(x.JobID, y.JobID); c != 0 {
+		return c
+	}
+	if c := cmp.Compare(x.Restart, y.Restart); c != 0 {
+		return c
+	}
+	if c := strings.Compare(x.Metrics[a.metric].Name, y.Metrics[b.metric].Name); c != 0 {
+		return c
+	}
+	if c := cmp.Compare(x.IntervalStart, y.IntervalStart); c != 0 {
+		return c
+	}
+	if c := strings.Compare(x.Node, y.Node); c != 0 {
+		return c
+	}
+	return cmp.Compare(a.position, b.position)
+}
+
+// row returns the row as the archive keeps it.
+func (m *measured) row() sampleRow {
+	b, metric := m.batch, &m.batch.Metrics[m.metric]
+	row := sampleRow{
+		Cluster: b.Cluster, Node: b.Node, JobID: b.JobID, Restart: b.Restart,
+		IntervalStart: b.IntervalStart, IntervalMs: b.IntervalMs,
+		Metric: metric.Name, Unit: metric.Unit, Scope: metric.Scope, Values: metric.Values,
+		SampledAt: b.SampledAt, Partition: m.partition, Position: m.position,
+	}
+	if metric.Scope == schemas.ScopeCore {
+		row.CPUs = b.Cpus
+	}
+	return row
 }
 
 // decodeSamples makes an item of a record of counters, with the wanted metrics, or with all if none is named. A record
 // with an unknown schema is undecodable, and not waited at: any node may write one.
-func decodeSamples(cfg *config.Config, wanted map[string]bool, r *kgo.Record) item[sampleRow] {
-	it := item[sampleRow]{offset: r.Offset}
+func decodeSamples(cfg *config.Config, wanted map[string]bool, r *kgo.Record) item[measured] {
+	it := item[measured]{offset: r.Offset}
 	if r.Attrs.IsControl() {
 		it.marker = true
 		return it
@@ -118,20 +171,31 @@ func decodeSamples(cfg *config.Config, wanted map[string]bool, r *kgo.Record) it
 	switch b := record.(type) {
 	case nil, *schemas.NodeSummary, *schemas.Tick, *schemas.Gap: // they have no values
 	case *schemas.CounterBatch:
-		if it.reason = misplaced(cfg, b, r.Timestamp.UnixMilli()); it.reason != "" {
-			break
-		}
-		if it.rows = sampleRows(b, wanted, r); len(it.rows) > 0 {
-			it.start, it.date = b.IntervalStart, dateOf(b.IntervalStart)
-		}
-		for i := range it.rows {
-			it.bytes += sampleBytes + elementBytes*int64(len(it.rows[i].Values))
+		if it.reason = misplaced(cfg, b, r.Timestamp.UnixMilli()); it.reason == "" {
+			b.Metrics = slices.DeleteFunc(b.Metrics, func(m schemas.CounterBatchMetric) bool {
+				return len(m.Values) == 0 || len(wanted) > 0 && !wanted[m.Name]
+			})
+			takeMetrics(&it, b, r)
 		}
 	default:
 		it.reason = fmt.Sprintf("a %T is not a record of counters", record)
 	}
 	it.reason = it.reason[:min(len(it.reason), maxReasonBytes)]
 	return it
+}
+
+// takeMetrics gives an item a row for each metric of a batch.
+func takeMetrics(it *item[measured], b *schemas.CounterBatch, r *kgo.Record) {
+	if len(b.Metrics) == 0 {
+		return
+	}
+	it.start, it.date = b.IntervalStart, dateOf(b.IntervalStart)
+	it.rows = make([]measured, len(b.Metrics))
+	it.bytes = batchBytes
+	for i := range b.Metrics {
+		it.rows[i] = measured{b, int32(i), r.Partition, r.Offset}
+		it.bytes += metricBytes + valueBytes*int64(len(b.Metrics[i].Values))
+	}
 }
 
 // misplaced returns why a batch is not of this cluster or not of its time, or nothing.
@@ -147,27 +211,4 @@ func misplaced(cfg *config.Config, b *schemas.CounterBatch, appendedMs int64) st
 		return fmt.Sprintf("its interval began %v before it was appended", age)
 	}
 	return ""
-}
-
-// sampleRows returns a row for each wanted metric of a batch that has values. The rows share memory with it.
-func sampleRows(b *schemas.CounterBatch, wanted map[string]bool, r *kgo.Record) []sampleRow {
-	head := sampleRow{
-		Cluster: b.Cluster, Node: b.Node, JobID: b.JobID, Restart: b.Restart,
-		IntervalStart: b.IntervalStart, IntervalMs: b.IntervalMs, SampledAt: b.SampledAt,
-		Partition: r.Partition, Position: r.Offset,
-	}
-	var rows []sampleRow
-	for i := range b.Metrics {
-		m := &b.Metrics[i]
-		if len(m.Values) == 0 || len(wanted) > 0 && !wanted[m.Name] {
-			continue
-		}
-		row := head
-		row.Metric, row.Unit, row.Scope, row.Values = m.Name, m.Unit, m.Scope, m.Values
-		if m.Scope == schemas.ScopeCore {
-			row.CPUs = b.Cpus
-		}
-		rows = append(rows, row)
-	}
-	return rows
 }

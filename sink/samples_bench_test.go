@@ -74,17 +74,16 @@ func BenchmarkSamples(b *testing.B) {
 	count := writerFunc(func(p []byte) (int, error) { size += int64(len(p)); return len(p), nil })
 	began := cpuTime(b)
 	for b.Loop() {
-		p := newDraft[sampleRow](3, tail{})
+		p := newDraft[measured](3, tail{})
 		for _, r := range records {
 			p.add(of.decode(r), time.Time{})
 		}
 		if len(p.rows) != values/16 || p.badCount > 0 {
 			b.Fatalf("%d rows, %v", len(p.rows), p.undecodable)
 		}
-		of.sort(p.rows)
 		f := p.footer("t")
 		size, memory = 0, p.bytes
-		if err := encode(io.Writer(count), p.rows, &f, of.options...); err != nil {
+		if err := of.encode(io.Writer(count), p.rows, &f); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -1,10 +1,10 @@
 package sink
 
 import (
+	"io"
 	"log/slog"
 	"path/filepath"
 
-	"github.com/parquet-go/parquet-go"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/config"
@@ -13,20 +13,20 @@ import (
 )
 
 // table is a table of the archive that is made of one topic. It is all that differs between the services that write
-// one: the loop, the drafts and the chain of files are the same. R is a row.
+// one: the loop, the drafts and the chain of files are the same. R is a row, as a draft holds it.
 type table[R any] struct {
 	dir        string // below sink.dir
 	topic      string
 	partitions int    // of the topic, as the configuration has it
 	setting    string // that has this number
 	decode     func(*kgo.Record) item[R]
-	sort       func([]R)
-	options    []parquet.WriterOption // beside those of all tables
-	optional   bool                   // rows may be missing: gaps do not stop the service
+	encode     func(w io.Writer, rows []R, f *Footer) error // sorts them first
+	optional   bool                                         // rows may be missing: gaps do not stop the service
 }
 
-// encoder returns the encoder of sorted rows.
-func (t *table[R]) encoder(rows []R) encodeFunc { return encoder(rows, t.options...) }
+func (t *table[R]) encoder(rows []R) encodeFunc {
+	return func(w io.Writer, f *Footer) error { return t.encode(w, rows, f) }
+}
 
 // summaries is the table of the topic job-summary.
 func summaries(cfg config.Config) table[schemas.Row] {
@@ -34,7 +34,10 @@ func summaries(cfg config.Config) table[schemas.Row] {
 		dir: summariesDir, topic: cfg.Prefix + schemas.TopicJobSummary,
 		partitions: cfg.Partitions.JobSummary, setting: "partitions.job_summary",
 		decode: func(r *kgo.Record) item[schemas.Row] { return decode(cfg.Cluster, r) },
-		sort:   sortRows,
+		encode: func(w io.Writer, rows []schemas.Row, f *Footer) error {
+			sortRows(rows)
+			return encode(w, rows, f)
+		},
 	}
 }
 
