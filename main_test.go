@@ -191,7 +191,7 @@ func TestMissingFilesAreStatus2(t *testing.T) {
 		}
 	}
 	all := []string{
-		"check", "collect", "merge", "sink", "balance", "agent", "jobs", "tail counters", "status",
+		"check", "collect", "merge", "sink", "samples", "balance", "agent", "jobs", "tail counters", "status",
 		"topics check",
 	}
 	for name, c := range map[string]struct {
@@ -273,7 +273,7 @@ func TestUnitsStartCrashedServicesAgain(t *testing.T) {
 		select {}
 	}
 	units, err := filepath.Glob("deploy/systemd/*.service")
-	if err != nil || len(units) != 6 {
+	if err != nil || len(units) != 7 {
 		t.Fatalf("units: %v, %v", units, err)
 	}
 	for _, unit := range units {

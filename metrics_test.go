@@ -113,7 +113,7 @@ func TestMetricsAreWhatThePageSays(t *testing.T) {
 		want[row[1]] = row[2]
 	}
 	up := start(t, process(t, []string{"WEIR_METRICS_LISTEN=127.0.0.1:0"}, "up", "--data",
-		filepath.Join(t.TempDir(), "data"), "--interval", "1s", "--simulate", "16", "--for", "10m"))
+		filepath.Join(t.TempDir(), "data"), "--interval", "1s", "--simulate", "16", "--samples", "--for", "10m"))
 	kafkatest.Eventually(t, "the address", func() bool { return addressIn(&up.errs) != "" })
 	url := addressIn(&up.errs)
 	got := map[string]string{}
@@ -160,6 +160,7 @@ func TestPartsOfOneProcess(t *testing.T) {
 	for range 2 {
 		registry := newRegistry()
 		sink.NewMetrics(registry)
+		sink.NewSamplesMetrics(registry)
 		balancer.NewMetrics(registry)
 		processors.NewMetrics(registry)
 		families, err := registry.Gather()
@@ -174,7 +175,7 @@ func TestPartsOfOneProcess(t *testing.T) {
 		}
 		want := []string{ // a histogram counts from the start
 			"weir_balancer_active", "weir_balancer_plan_seconds", "weir_balancer_source_failures_total",
-			"weir_build_info", "weir_sink_file_seconds",
+			"weir_build_info", "weir_samples_file_seconds", "weir_sink_file_seconds",
 		}
 		if diff := cmp.Diff(want, shown); diff != "" {
 			t.Errorf("before anything is known (-want +got)\n%s", diff)

@@ -124,7 +124,7 @@ func systemService() (map[string]uint32, error) {
 func units(t *testing.T) []unit {
 	t.Helper()
 	files, err := filepath.Glob("../deploy/systemd/*.service")
-	if err != nil || len(files) != 6 {
+	if err != nil || len(files) != 7 {
 		t.Fatalf("units: %q, %v", files, err)
 	}
 	var all []unit
