@@ -126,7 +126,8 @@ Begin with "weir up": it runs everything in this process, on this machine's real
 		}
 	}
 	add("use", newUp(), newJobs(), newJob(), newTail())
-	add("service", newAgent(), newBalance(), newCollect(), newMerge(), newSink(), newSamples(), newSimulate(), newBroker())
+	add("service", newAgent(), newBalance(), newCollect(), newMerge(), newSink(), newSamples(), newSimulate(),
+		newBroker())
 	add("admin", newStatus(), newAudit(), newTopics(), newArchive(), newCheck(), newCompletion(), newMan())
 	root.AddCommand(newCheckLock())
 	return root

@@ -73,7 +73,7 @@ func TestArchivePage(t *testing.T) {
 		return rows
 	}
 	queries := regexp.MustCompile("(?s)```sql\n(.*?)```").FindAllStringSubmatch(string(page), -1)
-	if len(queries) != 3 {
+	if len(queries) != 5 { // TestSamples runs those of the raw samples
 		t.Fatalf("%d queries", len(queries))
 	}
 	atoms, named := sql(queries[0][1]), 0

@@ -82,35 +82,36 @@ func TestDraft(t *testing.T) {
 		return item[schemas.Row]{offset: offset, date: date, reason: "why"}
 	}
 	marker := func(offset int64) item[schemas.Row] { return item[schemas.Row]{offset: offset, marker: true} }
+	type items []item[schemas.Row]
 	type file struct {
 		Date                    string
 		Start, Next, Rows, Bads int64
 	}
 	for name, c := range map[string]struct {
-		items []item[schemas.Row]
+		items items
 		files []file
 		left  file // in hand
 	}{
 		"nothing": {nil, nil, file{Start: 5, Next: 5}},
-		"markers alone make no file, but are behind us": {[]item[schemas.Row]{marker(5), marker(6)}, nil, file{Start: 5, Next: 7}},
+		"markers alone make no file, but are behind us": {items{marker(5), marker(6)}, nil, file{Start: 5, Next: 7}},
 		"markers belong to the file before them": {
-			[]item[schemas.Row]{rows(5, "a", 2), marker(6)}, nil, file{"a", 5, 7, 2, 0},
+			items{rows(5, "a", 2), marker(6)}, nil, file{"a", 5, 7, 2, 0},
 		},
 		"a date ends the file, forward and back": {
-			[]item[schemas.Row]{rows(5, "a", 2), marker(6), rows(7, "b", 1), rows(8, "a", 1)},
+			items{rows(5, "a", 2), marker(6), rows(7, "b", 1), rows(8, "a", 1)},
 			[]file{{"a", 5, 7, 2, 0}, {"b", 7, 8, 1, 0}},
 			file{"a", 8, 9, 1, 0},
 		},
-		"aborted records leave no trace": {[]item[schemas.Row]{rows(9, "a", 1), marker(10)}, nil, file{"a", 5, 11, 1, 0}},
+		"aborted records leave no trace": {items{rows(9, "a", 1), marker(10)}, nil, file{"a", 5, 11, 1, 0}},
 		"undecodable ones never end a file": {
-			[]item[schemas.Row]{rows(5, "a", 1), bad(6, "b"), rows(7, "a", 1)}, nil, file{"a", 5, 8, 2, 1},
+			items{rows(5, "a", 1), bad(6, "b"), rows(7, "a", 1)}, nil, file{"a", 5, 8, 2, 1},
 		},
-		"undecodable ones alone make a file": {[]item[schemas.Row]{bad(5, "b")}, nil, file{"b", 5, 6, 0, 1}},
+		"undecodable ones alone make a file": {items{bad(5, "b")}, nil, file{"b", 5, 6, 0, 1}},
 		"the first record decides the directory": {
-			[]item[schemas.Row]{bad(5, "b"), rows(6, "a", 1)}, []file{{"b", 5, 6, 0, 1}}, file{"a", 6, 7, 1, 0},
+			items{bad(5, "b"), rows(6, "a", 1)}, []file{{"b", 5, 6, 0, 1}}, file{"a", 6, 7, 1, 0},
 		},
 		"what was taken is not taken again": {
-			[]item[schemas.Row]{rows(5, "a", 1), rows(5, "a", 1), rows(4, "b", 1)}, nil, file{"a", 5, 6, 1, 0},
+			items{rows(5, "a", 1), rows(5, "a", 1), rows(4, "b", 1)}, nil, file{"a", 5, 6, 1, 0},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -143,7 +144,8 @@ func TestDraft(t *testing.T) {
 }
 
 func TestPlace(t *testing.T) {
-	held := newDraft[schemas.Row](3, tail{next: 10, date: ""})
+	fresh := newDraft[schemas.Row]
+	held := fresh(3, tail{next: 10, date: ""})
 	held.add(item[schemas.Row]{offset: 10, date: "a", rows: make([]schemas.Row, 1)}, time.Unix(0, 0))
 	for name, c := range map[string]struct {
 		draft      *draft[schemas.Row]
@@ -151,15 +153,15 @@ func TestPlace(t *testing.T) {
 		next       int64
 		err        error
 	}{
-		"first start":                    {newDraft[schemas.Row](3, tail{next: unread, date: ""}), 40, 50, 40, nil},
-		"first start, empty log":         {newDraft[schemas.Row](3, tail{next: unread, date: ""}), 0, 0, 0, nil},
-		"nothing archived, log moved on": {newDraft[schemas.Row](3, tail{next: 40, date: ""}), 60, 70, 60, nil},
-		"inside":                         {newDraft[schemas.Row](3, tail{next: 45, date: "a"}), 40, 50, 45, nil},
-		"at the end":                     {newDraft[schemas.Row](3, tail{next: 50, date: "a"}), 40, 50, 50, nil},
-		"at the start":                   {newDraft[schemas.Row](3, tail{next: 40, date: "a"}), 40, 50, 40, nil},
-		"overtaken":                      {newDraft[schemas.Row](3, tail{next: 39, date: "a"}), 40, 50, 39, errOvertaken},
+		"first start":                    {fresh(3, tail{next: unread, date: ""}), 40, 50, 40, nil},
+		"first start, empty log":         {fresh(3, tail{next: unread, date: ""}), 0, 0, 0, nil},
+		"nothing archived, log moved on": {fresh(3, tail{next: 40, date: ""}), 60, 70, 60, nil},
+		"inside":                         {fresh(3, tail{next: 45, date: "a"}), 40, 50, 45, nil},
+		"at the end":                     {fresh(3, tail{next: 50, date: "a"}), 40, 50, 50, nil},
+		"at the start":                   {fresh(3, tail{next: 40, date: "a"}), 40, 50, 40, nil},
+		"overtaken":                      {fresh(3, tail{next: 39, date: "a"}), 40, 50, 39, errOvertaken},
 		"overtaken with rows in hand":    {held, 40, 50, 11, errOvertaken},
-		"ahead of the topic":             {newDraft[schemas.Row](3, tail{next: 51, date: "a"}), 40, 50, 51, errBeyondEnd},
+		"ahead of the topic":             {fresh(3, tail{next: 51, date: "a"}), 40, 50, 51, errBeyondEnd},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := c.draft.place(c.start, c.end)

@@ -89,7 +89,7 @@ func TestExpiry(t *testing.T) {
 		{on(5), []string{"1970-01-02", "1970-01-03", "1970-01-04"}}, // the first of January ended 72 hours ago
 		{on(7), []string{"1970-01-04"}},
 	} {
-		if err := b.expiry.pass(t.Context(), c.now); err != nil {
+		if err := b.pass(t.Context(), c.now); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(c.left, b.dates(t)); diff != "" {
@@ -121,13 +121,13 @@ func TestExpiryKilledAnywhere(t *testing.T) {
 			}
 			return nil
 		}
-		err := b.expiry.pass(t.Context(), on(7))
+		err := b.pass(t.Context(), on(7))
 		if done = err == nil; err != nil && !errors.Is(err, errCrash) {
 			t.Fatal(err)
 		}
 		b.sound(t)
 		b.expiry.before = nil
-		if err := b.expiry.pass(t.Context(), on(7)); err != nil {
+		if err := b.pass(t.Context(), on(7)); err != nil {
 			t.Fatal(err)
 		}
 		b.sound(t)
@@ -169,7 +169,7 @@ func TestExpiryDeletesOnlyItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := b.expiry.pass(t.Context(), on(6)); err != nil {
+		if err := b.pass(t.Context(), on(6)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -204,14 +204,14 @@ func TestExpiryWaitsForReaders(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if err := b.expiry.pass(ctx, on(9)); !errors.Is(err, context.DeadlineExceeded) {
+	if err := b.pass(ctx, on(9)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("under a reader: %v", err)
 	}
 	if len(b.dates(t)) != 4 {
 		t.Errorf("dates: %v", b.dates(t))
 	}
 	lock.Unlock()
-	if err := b.expiry.pass(t.Context(), on(9)); err != nil || len(b.dates(t)) != 0 {
+	if err := b.pass(t.Context(), on(9)); err != nil || len(b.dates(t)) != 0 {
 		t.Errorf("%v: %v", b.dates(t), err)
 	}
 }

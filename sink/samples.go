@@ -29,8 +29,8 @@ const (
 	metricBytes = 150
 	valueBytes  = 8
 
-	// leastLate is how late a record may be appended, at least. Every record that is later is listed as undecodable:
-	// otherwise one node with a wrong clock could end a file with every record, each in another date.
+	// leastLate is how late a record may be appended, at least. A later one is listed as undecodable. Otherwise a node
+	// with a wrong clock could end a file with every record, each in another date.
 	leastLate = time.Hour
 )
 
@@ -100,7 +100,7 @@ func samples(cfg config.Config) table[measured] {
 	}
 }
 
-// encodeSamples sorts rows, and writes them as a file. Of the orders that were measured this one takes the fewest bytes.
+// encodeSamples sorts rows, and writes them as a file. Of all orders that were measured, this takes the fewest bytes.
 func encodeSamples(w io.Writer, rows []measured, f *Footer) error {
 	slices.SortFunc(rows, compareMeasured)
 	chunks := func(yield func([]sampleRow) bool) {

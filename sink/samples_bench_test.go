@@ -56,7 +56,8 @@ func sampleRecords(tb testing.TB, nodes, intervals int) (records []*kgo.Record, 
 				})
 			}
 			records = append(records, &kgo.Record{
-				Value: marshal(tb, b), Partition: 3, Offset: int64(len(records)), Timestamp: time.UnixMilli(start + 11_000),
+				Value: marshal(tb, b), Partition: 3, Offset: int64(len(records)),
+				Timestamp: time.UnixMilli(start + 11_000),
 			})
 		}
 	}

@@ -106,8 +106,10 @@ func TestDecodeSamples(t *testing.T) {
 		"a batch":         {marshal(t, at(midnight)), rowsOf(at(midnight), 2, 7), "2026-11-22", ""},
 		"before midnight": {marshal(t, at(midnight-10_000)), rowsOf(at(midnight-10_000), 2, 7), "2026-11-21", ""},
 		"no values":       {marshal(t, mute), nil, "2026-11-22", ""},
-		"a Tick":          {marshal(t, &schemas.Tick{IntervalStart: midnight, IntervalMs: 1000}), nil, "2026-11-22", ""},
-		"a Gap":           {marshal(t, &schemas.Gap{Node: "n", RunID: "r"}), nil, "2026-11-22", ""},
+		"a Tick": {
+			marshal(t, &schemas.Tick{IntervalStart: midnight, IntervalMs: 1000}), nil, "2026-11-22", "",
+		},
+		"a Gap": {marshal(t, &schemas.Gap{Node: "n", RunID: "r"}), nil, "2026-11-22", ""},
 		"a NodeSummary": {
 			marshal(t, &schemas.NodeSummary{NodeHeader: at(midnight).NodeHeader}), nil, "2026-11-22", "",
 		},
