@@ -186,6 +186,8 @@ func TestValidate(t *testing.T) {
 		"retention": {
 			func(c *Config) { c.Topics.CountersRetention = time.Minute }, errRange, "topics.counters_retention",
 		},
+		"samples' time":  {func(c *Config) { c.Samples.Retention = time.Minute }, errRange, "samples.retention"},
+		"samples' names": {func(c *Config) { c.Samples.Metrics = []string{"a", "b c"} }, errName, "samples.metrics"},
 		"l_dist":         {func(c *Config) { c.Balance.LMax, c.Balance.LDist = 10, 11 }, errRange, "balance.l_dist"},
 		"negative l_max": {func(c *Config) { c.Balance.LMax, c.Balance.LDist = -1, 5 }, errRange, "balance.l_max"},
 		"slurm's poll":   {func(c *Config) { c.Balance.Slurm.Poll = 0 }, errRange, "balance.slurm.poll"},

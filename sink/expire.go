@@ -112,6 +112,9 @@ func (e *expiry) delete(ctx context.Context, date string) error {
 		return err
 	}
 	for _, name := range own {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		err := e.do(func() error { return os.Remove(filepath.Join(e.old(date), name)) })
 		if err != nil && !errors.Is(err, fs.ErrNotExist) { // another service may delete it too
 			return err

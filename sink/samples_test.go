@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -268,4 +269,75 @@ func (b *sampleBench) check() (gaps []Footer) {
 		b.t.Errorf("%d undecodable records in the footers, want %d", bad, b.bad)
 	}
 	return gaps
+}
+
+// TestSamplesMemory: all drafts together stay below sink.roll_bytes, however many partitions there are, and the
+// estimate is not below what they take.
+func TestSamplesMemory(t *testing.T) {
+	t.Parallel()
+	b := newSampleBench(t, 1)
+	b.cfg.Cluster, b.cfg.Sink.RollBytes = "c", 200_000
+	s := b.newSink(nil)
+	if err := s.open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for p := range int32(50) {
+		s.drafts = append(s.drafts, newDraft[measured](p, tail{}))
+	}
+	records, values := sampleRecords(t, 20, 5)
+	for i, r := range records {
+		r.Partition, r.Offset = int32(i%50), int64(i/50)
+		if err := s.accept(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		var bytes int64
+		for _, p := range s.drafts {
+			bytes += p.bytes
+		}
+		if bytes > b.cfg.Sink.RollBytes {
+			t.Fatalf("%d bytes are in drafts", bytes)
+		}
+	}
+	if err := s.rollAll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var rows int64
+	for _, path := range b.paths() {
+		f, err := ReadFooter(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows += f.Rows
+	}
+	if rows*16 != int64(values) || len(b.paths()) < 51 {
+		t.Errorf("%d rows in %d files of %d values", rows, len(b.paths()), values)
+	}
+}
+
+// TestSamplesEstimate compares the estimated memory of rows with the memory that they hold.
+func TestSamplesEstimate(t *testing.T) { // not parallel: it measures the heap
+	cfg := config.Default()
+	cfg.Cluster = "c"
+	of := samples(cfg)
+	records, _ := sampleRecords(t, 100, 5)
+	var held []item[measured]
+	var estimate int64
+	before := heap()
+	for _, r := range records {
+		it := of.decode(r)
+		held, estimate = append(held, it), estimate+it.bytes
+	}
+	took := heap() - before
+	runtime.KeepAlive(held)
+	runtime.KeepAlive(records)
+	if took > estimate*11/10 || took < estimate/2 {
+		t.Errorf("%d records take %d bytes, the estimate is %d", len(held), took, estimate)
+	}
+}
+
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }
