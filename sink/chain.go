@@ -1,5 +1,5 @@
-// Package sink archives the topic job-summary as Parquet files, every summary exactly once. Its samples service does the
-// same with the values of the topic counters, for a while.
+// Package sink archives the topic job-summary as Parquet files, every summary exactly once. Its samples service does
+// the same with the values of the topic counters, for a while.
 //
 // The directory is the commit log: no offset is kept anywhere else. The name of a file holds topic, partition and the
 // position where it starts. Its footer holds the position where the next one starts:
