@@ -118,7 +118,7 @@ func (a *archive) commit(date string, rows []schemas.Row, f Footer) error {
 	return a.commitFile(date, f, func(w io.Writer, f *Footer) error { return encode(w, rows, f) })
 }
 
-// commitFile is commit for rows of any table.
+// commitFile is commit for rows of any stream.
 func (a *archive) commitFile(date string, f Footer, encode encodeFunc) error {
 	// The lock spans the look and the fsync. Otherwise a compaction could come between. The file would be linked though
 	// a compacted one has its rows. Or the fsync would reach the directory that was replaced.

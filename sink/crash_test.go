@@ -82,7 +82,7 @@ func TestCrashes(t *testing.T) {
 	})
 }
 
-func crashes[R any](t *testing.T, of table[R], row func(day, offset int64) R, read reader) {
+func crashes[R any](t *testing.T, of stream[R], row func(day, offset int64) R, read reader) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	for round := range uint64(kafkatest.Cases(10, 4)) {
@@ -145,7 +145,7 @@ func crashes[R any](t *testing.T, of table[R], row func(day, offset int64) R, re
 
 // onePass is the sink's loop without Kafka: it goes on from the chain's end to the log's.
 func onePass[R any](
-	dir string, of table[R], log []item[R], rnd *rand.Rand, before func(action, path string) error,
+	dir string, of stream[R], log []item[R], rnd *rand.Rand, before func(action, path string) error,
 ) error {
 	a := newArchive(dir, of.topic, before)
 	a.root = filepath.Join(dir, of.dir)

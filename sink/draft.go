@@ -28,7 +28,7 @@ const quietPeriod = time.Hour
 const unread = -1
 
 // item is a record of the topic as the archive sees it: rows, or the reason why there are none, or a transaction
-// marker. A record that is none of the three has no rows in this table.
+// marker. A record that is none of the three has no rows in this stream.
 type item[R any] struct {
 	offset int64
 	marker bool

@@ -56,7 +56,7 @@ func (s *sink[R]) assign(ctx context.Context, cl *kgo.Client) error {
 		}
 		return err
 	}
-	starts, err := offsets(ctx, adm.ListStartOffsets, s.table.topic)
+	starts, err := offsets(ctx, adm.ListStartOffsets, s.stream.topic)
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (s *sink[R]) assign(ctx context.Context, cl *kgo.Client) error {
 	if err != nil {
 		return err
 	}
-	ends, err := offsets(ctx, adm.ListEndOffsets, s.table.topic)
+	ends, err := offsets(ctx, adm.ListEndOffsets, s.stream.topic)
 	if err != nil {
 		return err
 	}
@@ -80,11 +80,11 @@ func (s *sink[R]) assign(ctx context.Context, cl *kgo.Client) error {
 		start, ok := starts[p.id]
 		end, alsoEnd := ends[p.id]
 		if !ok || !alsoEnd {
-			return fmt.Errorf("listing offsets of %s: nothing about partition %d", s.table.topic, p.id)
+			return fmt.Errorf("listing offsets of %s: nothing about partition %d", s.stream.topic, p.id)
 		}
 		start = max(start, floors[p.id])
 		err := p.place(start, end)
-		if errors.Is(err, errOvertaken) && s.table.optional {
+		if errors.Is(err, errOvertaken) && s.stream.optional {
 			err = s.pass(ctx, p, start)
 		}
 		if err != nil {
@@ -92,7 +92,7 @@ func (s *sink[R]) assign(ctx context.Context, cl *kgo.Client) error {
 		}
 		positions[p.id] = kgo.NewOffset().At(p.next)
 	}
-	cl.AddConsumePartitions(map[string]map[int32]kgo.Offset{s.table.topic: positions})
+	cl.AddConsumePartitions(map[string]map[int32]kgo.Offset{s.stream.topic: positions})
 	return nil
 }
 
@@ -100,12 +100,12 @@ func (s *sink[R]) assign(ctx context.Context, cl *kgo.Client) error {
 // number.
 func (s *sink[R]) identify(ctx context.Context, adm *kadm.Client) (int, error) {
 	s.identified = time.Now()
-	count, id, err := describe(ctx, adm, s.table.topic)
+	count, id, err := describe(ctx, adm, s.stream.topic)
 	if err != nil {
 		return 0, err
 	}
 	for p, t := range s.tails {
-		if err := sameTopic(s.table.topic, t.topicID, id); err != nil {
+		if err := sameTopic(s.stream.topic, t.topicID, id); err != nil {
 			return 0, err
 		}
 		if int(p) >= count {
@@ -113,10 +113,10 @@ func (s *sink[R]) identify(ctx context.Context, adm *kadm.Client) (int, error) {
 				errBeyondEnd, p, t.next, count)
 		}
 	}
-	if err := sameTopic(s.table.topic, s.topicID, id); err != nil {
+	if err := sameTopic(s.stream.topic, s.topicID, id); err != nil {
 		return 0, err
 	}
-	if err := kafka.CheckPartitions(s.table.topic, count, s.table.partitions, s.table.setting); err != nil {
+	if err := kafka.CheckPartitions(s.stream.topic, count, s.stream.partitions, s.stream.setting); err != nil {
 		return 0, err
 	}
 	s.topicID = id

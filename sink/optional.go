@@ -7,10 +7,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 )
 
-// The rows of an optional table are kept for a while, and some may be missing. What is lost is recorded as a gap
+// The rows of an optional stream are kept for a while, and some may be missing. What is lost is recorded as a gap
 // without anybody's consent. AcceptGap does the same for the summaries, whose loss a person has to accept.
 
-// floors returns where a table without all rows begins at the earliest, by partition.
+// floors returns where an optional stream begins at the earliest, by partition.
 func (s *sink[R]) floors(ctx context.Context, adm *kadm.Client) (map[int32]int64, error) {
 	if s.since.IsZero() {
 		return nil, nil
@@ -18,7 +18,7 @@ func (s *sink[R]) floors(ctx context.Context, adm *kadm.Client) (map[int32]int64
 	after := func(ctx context.Context, topics ...string) (kadm.ListedOffsets, error) {
 		return adm.ListOffsetsAfterMilli(ctx, s.since.UnixMilli(), topics...)
 	}
-	return offsets(ctx, after, s.table.topic)
+	return offsets(ctx, after, s.stream.topic)
 }
 
 // pass records that what lies between a draft and start is lost, and goes on at start. What is in hand is written
@@ -65,8 +65,8 @@ func (s *sink[R]) closeHoles(ctx context.Context) error {
 
 // recordGap adds an empty file for a hole.
 func (s *sink[R]) recordGap(ctx context.Context, partition int32, h hole) error {
-	date, f := h.footer(s.table.topic, partition)
-	if err := s.archive.commitAlone(ctx, date, f, s.table.encoder(nil)); err != nil {
+	date, f := h.footer(s.stream.topic, partition)
+	if err := s.archive.commitAlone(ctx, date, f, s.stream.encoder(nil)); err != nil {
 		return err
 	}
 	s.log.Warn("records are lost, the gap is recorded", "partition", partition, "offset", f.Start, "next", f.Next)

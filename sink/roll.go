@@ -31,10 +31,10 @@ func (s *sink[R]) roll(ctx context.Context, p *draft[R]) error {
 
 // commit writes the draft as the next file of its chain, or yields to another sink that has written it.
 func (s *sink[R]) commit(p *draft[R]) error {
-	f := p.footer(s.table.topic)
+	f := p.footer(s.stream.topic)
 	f.TopicID = s.topicID
 	began := time.Now()
-	err := s.archive.commitFile(p.date, f, s.table.encoder(p.rows))
+	err := s.archive.commitFile(p.date, f, s.stream.encoder(p.rows))
 	if errors.Is(err, errTaken) {
 		return s.yield(p)
 	}

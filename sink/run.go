@@ -25,7 +25,7 @@ const (
 
 // sink is the loop around the drafts: one goroutine reads all partitions and writes all files.
 type sink[R any] struct {
-	table   table[R]
+	stream  stream[R]
 	cfg     config.Config
 	log     *slog.Logger
 	metrics *Metrics
@@ -98,7 +98,7 @@ func (s *sink[R]) open(ctx context.Context) error {
 	var trouble kafka.Trouble
 	for tries := 1; ; tries++ {
 		err := s.archive.open()
-		if err == nil && s.table.optional {
+		if err == nil && s.stream.optional {
 			err = s.closeHoles(ctx)
 		}
 		if err == nil {
@@ -192,7 +192,7 @@ func (s *sink[R]) drain(ctx context.Context) error {
 		return err
 	}
 	defer cl.Close()
-	ends, err := offsets(ctx, kadm.NewClient(cl).ListCommittedOffsets, s.table.topic)
+	ends, err := offsets(ctx, kadm.NewClient(cl).ListCommittedOffsets, s.stream.topic)
 	if err != nil {
 		return err
 	}
@@ -221,7 +221,7 @@ func (s *sink[R]) step(ctx context.Context, cl *kgo.Client) error {
 	cancel()
 	for _, e := range fetches.Errors() {
 		if !errors.Is(e.Err, context.DeadlineExceeded) && !errors.Is(e.Err, context.Canceled) {
-			return fmt.Errorf("reading partition %d of %s: %w", e.Partition, s.table.topic, e.Err)
+			return fmt.Errorf("reading partition %d of %s: %w", e.Partition, s.stream.topic, e.Err)
 		}
 	}
 	for it := fetches.RecordIter(); !it.Done(); {
@@ -250,7 +250,7 @@ func (s *sink[R]) accept(ctx context.Context, r *kgo.Record) error {
 	if s.waits[p.id] != nil {
 		return nil
 	}
-	it := s.table.decode(r)
+	it := s.stream.decode(r)
 	if it.newer {
 		s.waits[p.id] = &wait{partition: p.id, offset: it.offset, since: time.Now(), reason: errors.New(it.reason)}
 		s.measure(p)

@@ -62,7 +62,7 @@ type measured struct {
 }
 
 // RunSamples writes the values of the topic counters to the archive until ctx ends, and deletes them after
-// samples.retention. It is Run for another table, with one difference: samples are optional, and so nothing that is
+// samples.retention. It is Run for another stream, with one difference: samples are optional, and so nothing that is
 // missing stops it. It records a gap in the chain by itself, and goes on behind it. It passes records that are older
 // than since, or than samples.retention if since is 0.
 func RunSamples(ctx context.Context, cfg config.Config, since time.Duration, log *slog.Logger, metrics *Metrics) error {
@@ -85,13 +85,13 @@ func RunSamples(ctx context.Context, cfg config.Config, since time.Duration, log
 	return g.Wait()
 }
 
-// samples is the table of the topic counters.
-func samples(cfg config.Config) table[measured] {
+// samples is the stream of the values of all cores.
+func samples(cfg config.Config) stream[measured] {
 	wanted := map[string]bool{}
 	for _, name := range cfg.Samples.Metrics {
 		wanted[name] = true
 	}
-	return table[measured]{
+	return stream[measured]{
 		dir: samplesDir, topic: cfg.Prefix + schemas.TopicCounters,
 		partitions: cfg.Collectors, setting: "collectors",
 		decode:   func(r *kgo.Record) item[measured] { return decodeSamples(&cfg, wanted, r) },

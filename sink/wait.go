@@ -35,7 +35,7 @@ func (s *sink[R]) attend(ctx context.Context, cl *kgo.Client, now time.Time) err
 		}
 	}
 	for _, w := range s.waits {
-		cl.PauseFetchPartitions(map[string][]int32{s.table.topic: {w.partition}})
+		cl.PauseFetchPartitions(map[string][]int32{s.stream.topic: {w.partition}})
 		if w.trouble.Worth(w.reason, now) {
 			s.log.Warn("partition waits at a summary with an unknown schema: upgrade the sink; "+
 				"if no weir wrote that record, `weir sink accept-gap PARTITION` passes it",

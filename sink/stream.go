@@ -12,9 +12,9 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// table is a table of the archive that is made of one topic. It is all that differs between the services that write
-// one: the loop, the drafts and the chain of files are the same. R is a row, as a draft holds it.
-type table[R any] struct {
+// stream is a topic and the table of the archive that is made of it. It is all that differs between the sink and the
+// samples service: the loop, the drafts and the chain of files are the same. R is a row, as a draft holds it.
+type stream[R any] struct {
 	dir        string // below sink.dir
 	topic      string
 	partitions int    // of the topic, as the configuration has it
@@ -24,13 +24,13 @@ type table[R any] struct {
 	optional   bool                                         // rows may be missing: gaps do not stop the service
 }
 
-func (t *table[R]) encoder(rows []R) encodeFunc {
+func (t *stream[R]) encoder(rows []R) encodeFunc {
 	return func(w io.Writer, f *Footer) error { return t.encode(w, rows, f) }
 }
 
-// summaries is the table of the topic job-summary.
-func summaries(cfg config.Config) table[schemas.Row] {
-	return table[schemas.Row]{
+// summaries is the stream of the summaries.
+func summaries(cfg config.Config) stream[schemas.Row] {
+	return stream[schemas.Row]{
 		dir: summariesDir, topic: cfg.Prefix + schemas.TopicJobSummary,
 		partitions: cfg.Partitions.JobSummary, setting: "partitions.job_summary",
 		decode: func(r *kgo.Record) item[schemas.Row] { return decode(cfg.Cluster, r) },
@@ -43,12 +43,12 @@ func summaries(cfg config.Config) table[schemas.Row] {
 
 // newSink takes before, which is called ahead of each action on the disk. Tests let it fail, or end the sink there.
 func newSink[R any](
-	cfg config.Config, t table[R], log *slog.Logger, metrics *Metrics, before func(action, path string) error,
+	cfg config.Config, t stream[R], log *slog.Logger, metrics *Metrics, before func(action, path string) error,
 ) *sink[R] {
 	a := newArchive(cfg.Sink.Dir, t.topic, before)
 	a.root = filepath.Join(cfg.Sink.Dir, t.dir)
 	return &sink[R]{
-		cfg: cfg, table: t, log: log.With("topic", t.topic), metrics: metrics, archive: a,
+		cfg: cfg, stream: t, log: log.With("topic", t.topic), metrics: metrics, archive: a,
 		period:  cfg.FilePeriod(),
 		brokers: kafka.NewBrokers(log), ends: map[int32]int64{}, patience: drainLimit,
 		waits: map[int32]*wait{}, look: lookEvery,
