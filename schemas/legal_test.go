@@ -287,6 +287,9 @@ func (d draw) job() Record {
 		d.name(), d.natural(), d.text(4096), d.text(64), d.text(64), d.text(64), d.names(3), d.cpus(),
 		maybe(d, d.long), maybe(d, d.long),
 		maybe(d, d.long), d.text(64), d.text(4096),
+		maybe(d, func() int64 { return d.between(0, maxCores) }), maybe(d, d.natural),
+		maybe(d, func() int64 { return d.between(0, maxSeconds) }),
+		maybe(d, func() int64 { return d.between(0, maxBytes) }), maybe(d, func() bool { return d.IntN(2) > 0 }),
 	}
 }
 

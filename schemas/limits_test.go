@@ -605,4 +605,10 @@ func TestLimitsOfReports(t *testing.T) {
 	} {
 		bound(t, job, field, func(j *Job, v string) { *of(j) = v }, goodTexts, badTexts)
 	}
+	bound(t, job, "cores", func(j *Job, v int64) { j.Cores = &v }, []int64{0, 1 << 38}, []int64{-1, 1<<38 + 1})
+	bound(t, job, "gpus", func(j *Job, v int32) { j.Gpus = &v }, []int32{0, math.MaxInt32}, []int32{-1})
+	bound(t, job, "time_limit_s", func(j *Job, v int64) { j.TimeLimitS = &v },
+		[]int64{0, 1 << 32}, []int64{-1, math.MaxInt64})
+	bound(t, job, "mem_requested_bytes", func(j *Job, v int64) { j.MemRequestedBytes = &v },
+		[]int64{0, 1 << 60}, []int64{-1, math.MaxInt64})
 }

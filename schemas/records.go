@@ -241,15 +241,28 @@ type Reject struct {
 	Head      []byte `avro:"head"`
 }
 
-// States of a Job.
+// States of a Job. A job that has ended is StateCompleted, unless its scheduler says how it ended.
 const (
-	StatePending   = "PENDING"
-	StateRunning   = "RUNNING"
-	StateCompleted = "COMPLETED"
-	StateSkipped   = "SKIPPED"
+	StatePending     = "PENDING"
+	StateRunning     = "RUNNING"
+	StateSkipped     = "SKIPPED"
+	StateCompleted   = "COMPLETED"
+	StateFailed      = "FAILED"
+	StateTimeout     = "TIMEOUT"
+	StateOutOfMemory = "OUT_OF_MEMORY"
+	StateCancelled   = "CANCELLED"
 )
 
-// Job is a job as the scheduler knows it.
+// Over reports whether a job in this state has ended.
+func Over(state string) bool {
+	switch state {
+	case StateCompleted, StateFailed, StateTimeout, StateOutOfMemory, StateCancelled:
+		return true
+	}
+	return false
+}
+
+// Job is a job as the scheduler knows it. What the scheduler does not say is nil.
 type Job struct {
 	JobID   string   `avro:"job_id"`
 	Restart int32    `avro:"restart"`
@@ -264,6 +277,12 @@ type Job struct {
 	End     *int64   `avro:"end"`
 	State   string   `avro:"state"`
 	Reason  string   `avro:"reason"`
+
+	Cores             *int64 `avro:"cores"` // logical CPUs, in all
+	Gpus              *int32 `avro:"gpus"`  // in all
+	TimeLimitS        *int64 `avro:"time_limit_s"`
+	MemRequestedBytes *int64 `avro:"mem_requested_bytes"` // on each node
+	Exclusive         *bool  `avro:"exclusive"`
 }
 
 // Identity returns the job's key in other records.

@@ -88,6 +88,7 @@ func samples() []Record {
 			[]int32{0},
 			new(int64(1)), new(int64(2)),
 			new(int64(3)), "RUNNING", "",
+			new(int64(48)), new(int32(4)), new(int64(3600)), new(int64(1 << 38)), new(true),
 		},
 		&Job{JobID: "x", State: "SKIPPED", Reason: "unknown node n9"},
 	}
@@ -149,7 +150,7 @@ func TestEverySchemaAgreesWithGoavro(t *testing.T) {
 func TestFingerprints(t *testing.T) {
 	want := map[string]string{
 		"BalanceState": "4ef5888d01398460", "CounterBatch": "2431da33088f60ee", "Gap": "b6415daba41fec8a",
-		"Job": "f08ec10b7fb59359", "JobPartial": "6ee17a58c2b5b02e", "JobSummary": "d0eed0dc32481ef1",
+		"Job": "b89a0d00a4aea65c", "JobPartial": "6ee17a58c2b5b02e", "JobSummary": "d0eed0dc32481ef1",
 		"NodeSummary": "7dc55bf3dec62111", "Progress": "29966c93eccc0d81", "Reject": "1867763f6691ffd2",
 		"Route": "c99e46590669b66d", "Tick": "c1c1887eac64c64f", "Watermark": "c33c7140ebff709d",
 	}
@@ -237,6 +238,10 @@ func TestOlderSchemas(t *testing.T) {
 			p.Shared, p.Metrics[0].NodeMeans = nil, 0
 		},
 		"JobSummary-bfcb75a2e5937b03": func(r Record) { r.(*JobSummary).Metrics[0].Certified = nil },
+		"Job-5993b57f0bc18ef0": func(r Record) {
+			j := r.(*Job)
+			j.Cores, j.Gpus, j.TimeLimitS, j.MemRequestedBytes, j.Exclusive = nil, nil, nil, nil, nil
+		},
 	}
 	if len(lacks) != len(files) {
 		t.Errorf("%d of %d older schemas are compared", len(lacks), len(files))

@@ -30,6 +30,9 @@ const (
 	maxCPUs       = 1 << 16       // of one node
 	maxTextBytes  = 4096          // of free text
 	maxHeadBytes  = 1024          // of a Reject
+	maxCores      = 1 << 38       // of a job: MaxNodes × maxCPUs
+	maxSeconds    = 1 << 32       // of a time limit
+	maxBytes      = 1 << 60       // of a node's memory
 )
 
 // twice returns the position of an item that equals an earlier one, or -1. Records of weir have ascending items: it

@@ -103,5 +103,21 @@ func (j *Job) Validate() error {
 			return invalid("nodes", "%.80q is not a host's name", n)
 		}
 	}
+	if j.Gpus != nil && *j.Gpus < 0 {
+		return invalid("gpus", "%d is negative", *j.Gpus)
+	}
+	for _, f := range []struct {
+		field string
+		n     *int64
+		most  int64
+	}{
+		{"cores", j.Cores, maxCores},
+		{"time_limit_s", j.TimeLimitS, maxSeconds},
+		{"mem_requested_bytes", j.MemRequestedBytes, maxBytes},
+	} {
+		if f.n != nil && (*f.n < 0 || *f.n > f.most) {
+			return invalid(f.field, "%d is not in 0 to %d", *f.n, f.most)
+		}
+	}
 	return nil
 }
