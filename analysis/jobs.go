@@ -109,7 +109,7 @@ func bare(s *schemas.JobSummary) *schemas.JobSummary {
 func jobRows(known map[schemas.JobKey]*schemas.Job, summaries []*schemas.JobSummary) []JobRow {
 	rows := map[schemas.JobKey]*JobRow{}
 	for key, j := range known {
-		if j.State != "COMPLETED" {
+		if !schemas.Over(j.State) {
 			rows[key] = &JobRow{JobID: key.JobID, Restart: key.Restart}
 		}
 	}

@@ -123,7 +123,7 @@ func (b *balancer) planInterval(ctx context.Context, producer *kafka.Producer, m
 	jobs, faults = b.without(jobs, append(faults, more...))
 	b.note(jobs, faults)
 	wantJobs := jobRecords(jobs, faults)
-	jobsChanged := jobChanges(m.jobs, wantJobs)
+	jobsChanged := jobChanges(now.UnixMilli(), m.jobs, wantJobs)
 	topic := b.cfg.Prefix + schemas.TopicJobs
 	for _, r := range jobsChanged {
 		records = append(records, &kgo.Record{Topic: topic, Key: r.job.Identity().Key(), Value: r.value})

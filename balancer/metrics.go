@@ -105,7 +105,8 @@ func (m *Metrics) showLoad(l *loads, b assign.Assignment, lMax int) {
 	}
 }
 
-// showJobs counts the jobs by state, skipped jobs included. It counts a failure if a list of them failed.
+// showJobs counts the jobs by state, skipped jobs included. However a job ended, it counts as COMPLETED. It counts a
+// failure if a list of jobs failed.
 func (m *Metrics) showJobs(jobs []scheduler.Job, skipped int, failed bool) {
 	if failed {
 		m.failures.Inc()
@@ -114,7 +115,11 @@ func (m *Metrics) showJobs(jobs []scheduler.Job, skipped int, failed bool) {
 		schemas.StatePending: 0, schemas.StateRunning: 0, schemas.StateCompleted: 0, schemas.StateSkipped: skipped,
 	}
 	for i := range jobs {
-		count[jobs[i].State]++
+		state := jobs[i].State
+		if schemas.Over(state) {
+			state = schemas.StateCompleted
+		}
+		count[state]++
 	}
 	for state, n := range count {
 		m.jobs.WithLabelValues(state).Set(float64(n))

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/schemas"
@@ -61,6 +62,9 @@ func jobRecords(jobs []scheduler.Job, faults []scheduler.Fault) map[schemas.JobK
 	}
 	for _, j := range jobs {
 		j.Reason = doubts[j.Identity()]
+		if j.Cores == nil && j.Held == nil && len(j.Cpus) > 0 {
+			j.Cores = new(int64(len(j.Cpus)) * int64(len(j.Nodes)))
+		}
 		add(j.Job)
 	}
 	unnamed := 0
@@ -84,9 +88,10 @@ func jobRecords(jobs []scheduler.Job, faults []scheduler.Fault) map[schemas.JobK
 }
 
 // jobChanges returns the records that bring topic jobs from what is there to what should be, sorted by key. A job that
-// its source no longer names becomes COMPLETED. The record of a fault that is gone, or of a job that never ran, is
-// deleted. Nothing is concluded from absence while the list of jobs as a whole is in doubt.
-func jobChanges(there, want map[schemas.JobKey]jobRecord) []jobRecord {
+// its source no longer names becomes COMPLETED, and ends at nowMs unless its end is known. The record of a fault that is
+// gone, or of a job that never ran, is deleted. Nothing is concluded from absence while the list of jobs as a whole is
+// in doubt.
+func jobChanges(nowMs int64, there, want map[schemas.JobKey]jobRecord) []jobRecord {
 	var changes []jobRecord
 	for key, r := range want {
 		if !bytes.Equal(there[key].value, r.value) {
@@ -95,15 +100,13 @@ func jobChanges(there, want map[schemas.JobKey]jobRecord) []jobRecord {
 	}
 	_, doubtful := want[schemas.JobKey{JobID: fileJobID}]
 	for key, r := range there {
-		if _, stays := want[key]; stays || r.job.State == schemas.StateCompleted {
+		if _, stays := want[key]; stays || schemas.Over(r.job.State) {
 			continue
 		}
 		if r.job.State == schemas.StateSkipped || r.job.State == schemas.StatePending {
 			r.value = nil
 		} else {
-			j := r.job
-			j.State = schemas.StateCompleted
-			r = newJobRecord(j)
+			r = newJobRecord(unlisted(r.job, nowMs))
 		}
 		if !doubtful || r.job.State == schemas.StateSkipped {
 			changes = append(changes, r)
@@ -113,6 +116,19 @@ func jobChanges(there, want map[schemas.JobKey]jobRecord) []jobRecord {
 		return cmp.Or(cmp.Compare(a.job.JobID, b.job.JobID), cmp.Compare(a.job.Restart, b.job.Restart))
 	})
 	return changes
+}
+
+// unlisted returns a job as it is once its source no longer names it.
+func unlisted(j schemas.Job, nowMs int64) schemas.Job {
+	j.State = schemas.StateCompleted
+	if j.End == nil || *j.End > nowMs {
+		end := nowMs
+		if j.Start != nil {
+			end = max(end, *j.Start)
+		}
+		j.End, j.Reason = &end, strings.TrimPrefix(j.Reason+"; no list names it any more: its end may be earlier", "; ")
+	}
+	return j
 }
 
 // applyJobs notes changes that were written. It drops and returns the completed jobs that the source no longer names:
@@ -126,7 +142,7 @@ func applyJobs(there, want map[schemas.JobKey]jobRecord, changes []jobRecord) (o
 		}
 	}
 	for key, r := range there {
-		if _, wanted := want[key]; !wanted && r.job.State == schemas.StateCompleted {
+		if _, wanted := want[key]; !wanted && schemas.Over(r.job.State) {
 			over = append(over, key)
 			delete(there, key)
 		}

@@ -20,7 +20,7 @@ func TestJobChanges(t *testing.T) {
 	publish := func(jobs []scheduler.Job, faults ...scheduler.Fault) string {
 		t.Helper()
 		want := jobRecords(jobs, faults)
-		changes := jobChanges(there, want)
+		changes := jobChanges(1_700_000_000_000, there, want)
 		applyJobs(there, want, changes)
 		var said []string
 		for _, c := range changes {
@@ -62,6 +62,46 @@ func TestJobChanges(t *testing.T) {
 	}
 	if len(there) != 0 {
 		t.Errorf("remembered for ever: %v", there)
+	}
+}
+
+// TestUnlistedJobsEnd: a job that no list names any more has an end, which is no later than when that was noticed. How
+// a job ended stays as its source said.
+func TestUnlistedJobsEnd(t *testing.T) {
+	const now = 1_700_000_000_000
+	endless, ahead, late, failed := job("endless", "a"), job("ahead", "b"), job("late", "c"), job("failed", "d")
+	for _, j := range []*scheduler.Job{&endless, &ahead, &late} {
+		j.State = schemas.StateRunning
+	}
+	ahead.End, late.Start = new(int64(now+1000)), new(int64(now+5))
+	failed.State, failed.End = schemas.StateFailed, new(int64(5))
+	there := jobRecords([]scheduler.Job{endless, ahead, late, failed}, nil)
+	changes := jobChanges(now, there, nil)
+	want := map[string]int64{"endless": now, "ahead": now, "late": now + 5}
+	if len(changes) != len(want) {
+		t.Errorf("%d changes: %v", len(changes), changes)
+	}
+	for _, c := range changes {
+		if c.job.State != schemas.StateCompleted || c.job.End == nil || *c.job.End != want[c.job.JobID] ||
+			!strings.HasPrefix(c.job.Reason, "no list names it any more") {
+			t.Errorf("%+v", c.job)
+		}
+	}
+	if over := applyJobs(there, nil, changes); len(over) != 4 || len(there) != 0 {
+		t.Errorf("%v are over, %v stay", over, there)
+	}
+}
+
+// TestCoresOfJobs: a job that has the same CPUs on all of its nodes has so many in all.
+func TestCoresOfJobs(t *testing.T) {
+	part, whole, said, changed := job("part", "a", "b"), job("whole", "c"), job("said", "d"), job("changed", "e", "f")
+	part.Cpus, said.Cpus, changed.Cpus = []int32{0, 1, 2}, []int32{0}, []int32{0}
+	said.Cores, changed.Held = new(int64(7)), map[string]scheduler.Hold{"e": {}}
+	for id, r := range jobRecords([]scheduler.Job{part, whole, said, changed}, nil) {
+		want := map[string]int64{"part": 6, "said": 7}[id.JobID]
+		if got := r.job.Cores; (got == nil) != (want == 0) || got != nil && *got != want {
+			t.Errorf("%s has %v cores, want %d", id.JobID, got, want)
+		}
 	}
 }
 

@@ -34,7 +34,8 @@ const (
 // millisecond. A job has a file ID.RESTART.start, and one ID.RESTART.end once it is over, each put in place by
 // rename(2). Their lines are key=value: start_ms or end_ms, in Unix milliseconds. .start also has nodes (a hostlist),
 // cpus (such as 0-3,8; on each node; none: all), user, account, queue and name. These may be missing if another source
-// knows the job too. Files with other names are left alone. A fault in one file leaves that file out.
+// knows the job too. Not needed at all are cores, gpus, time_limit_s, mem_requested_bytes and exclusive, and in .end the
+// state (FAILED and so on). Files with other names are left alone. A fault in one file leaves that file out.
 //
 // An epilog may never run, and the clocks of two hosts differ. So if no other source knows the jobs, the latest prolog
 // counts. A job ends at the latest where its next restart begins, or where another job starts on a CPU that it has.
@@ -62,6 +63,7 @@ type dropFile struct {
 
 	// Of a start: the end of the job as it was last known. It stays known if the file with the end is removed first.
 	end   *int64
+	state string // how it ended, if the file said so
 	doubt string // why end is not from the job's own file
 	past  bool   // the job ended too long ago for any interval
 
@@ -192,7 +194,7 @@ func (d *DropDir) list(nowMs int64) (jobs []Job, faults []Fault) {
 	for i, j := range jobs {
 		past := j.End != nil && *j.End < nowMs-d.keepMs
 		if f, starts := d.files[startName(&j)]; starts && j.End != nil {
-			f.end, f.doubt, f.past = j.End, doubts[i], past
+			f.end, f.state, f.doubt, f.past = j.End, j.State, doubts[i], past
 		}
 		if f, ends := d.files[endName(&j)]; ends {
 			f.past = past
@@ -233,13 +235,14 @@ func (d *DropDir) join() (jobs []Job, doubts map[int]string, faults []Fault) {
 				jobs = append(jobs, f.job)
 				if !ends && f.end != nil {
 					jobs[i].End, doubts[i] = f.end, f.doubt
+					jobs[i].State = f.state
 				}
 			case d.isPast(startName(&f.job)): // no interval needs an end that comes so late
 			case *f.job.End < *jobs[i].Start:
 				doubts[i] = fmt.Sprintf("file %s of the drop directory ends it at %s, before its start at %s, "+
 					"and is left out", name, Stamp(*f.job.End), Stamp(*jobs[i].Start))
 			default:
-				jobs[i].End, doubts[i] = f.job.End, ""
+				jobs[i].End, jobs[i].State, doubts[i] = f.job.End, f.job.State, ""
 			}
 		}
 	}

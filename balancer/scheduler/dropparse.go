@@ -88,7 +88,10 @@ func parseDrop(text string, starts bool, j *Job) error {
 		case starts && key == "name":
 			j.Name = printable(value)
 		default:
-			err = errors.New("unknown key")
+			var known bool
+			if known, err = setLimit(&j.Job, key, value); !known || starts == (key == "state") {
+				err = errors.New("unknown key")
+			}
 		}
 		if err != nil {
 			return fmt.Errorf("line %.80q: %w", line, err)

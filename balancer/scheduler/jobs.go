@@ -34,9 +34,11 @@ func Life(j *Job) Span {
 // Covers reports whether the interval lies whole within the life.
 func (s Span) Covers(start, ms int64) bool { return s.Start <= start && s.End >= start+ms }
 
-// stateAt derives a job's state from its start and end.
+// stateAt derives a job's state from its start and end. The source may know how it ended.
 func stateAt(j *Job, now time.Time) string {
 	switch l, ms := Life(j), now.UnixMilli(); {
+	case l.End <= ms && schemas.Over(j.State):
+		return j.State
 	case l.End <= ms:
 		return schemas.StateCompleted
 	case l.Start > ms:

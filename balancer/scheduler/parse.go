@@ -144,7 +144,8 @@ func setKey(j *Job, key string, value *yaml.Node) (err error) {
 		j.Nodes, err = yamlNodes(value)
 	case "cpus":
 		j.Cpus, err = yamlCPUs(value)
-	case "id", "restart", "name", "user", "account", "queue", "start", "end":
+	case "id", "restart", "name", "user", "account", "queue", "start", "end", "cores", "gpus", "time_limit_s",
+		"mem_requested_bytes", "exclusive", "state":
 		err = setText(j, key, value)
 	default:
 		return fmt.Errorf("unknown key %.80q", key)
@@ -180,6 +181,8 @@ func setText(j *Job, key string, value *yaml.Node) (err error) {
 		j.Start, err = parseTime(value.Value)
 	case "end":
 		j.End, err = parseTime(value.Value)
+	default:
+		_, err = setLimit(&j.Job, key, value.Value)
 	}
 	return err
 }

@@ -1,12 +1,16 @@
 package scheduler
 
 import (
+	"cmp"
 	"strconv"
 	"time"
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 )
+
+// simulatedCPUs are the logical CPUs of a simulated node.
+const simulatedCPUs = 32
 
 // MinSimulated is the least number of nodes that NewSimulated's mix of jobs needs.
 const MinSimulated = 16
@@ -91,7 +95,7 @@ func (s *Simulated) Jobs(now time.Time) ([]Job, []Fault) {
 			continue
 		}
 		if slot.cycle == 0 {
-			jobs = append(jobs, slot.job(1000+k, 0, nil))
+			jobs = append(jobs, slot.job(1000+k, 0, nil, nil))
 			continue
 		}
 		cycle := slot.cycle * s.ms
@@ -103,7 +107,8 @@ func (s *Simulated) Jobs(now time.Time) ([]Job, []Fault) {
 				continue
 			}
 			end := start - slot.offset + slot.runs*s.ms + slot.stop
-			j := slot.job(1000+len(s.slots)*int(n+1)+k, start, &end)
+			limit := (slot.runs + 1) * s.ms / 1000
+			j := slot.job(1000+len(s.slots)*int(n+1)+k, start, &end, &limit)
 			if end > now.UnixMilli() {
 				j.End = nil
 			}
@@ -113,10 +118,12 @@ func (s *Simulated) Jobs(now time.Time) ([]Job, []Fault) {
 	return jobs, nil
 }
 
-func (s *simulatedSlot) job(number int, start int64, end *int64) Job {
+func (s *simulatedSlot) job(number int, start int64, end, limit *int64) Job {
+	cores := cmp.Or(len(s.cpus), simulatedCPUs)
 	j := Job{Job: schemas.Job{
 		JobID: "sim-" + strconv.Itoa(number), Name: "simulated", User: "sim", Account: "weir", Queue: "sim",
-		Nodes: s.nodes, Cpus: s.cpus, End: end,
+		Nodes: s.nodes, Cpus: s.cpus, End: end, Cores: new(int64(cores * len(s.nodes))), Gpus: new(int32),
+		TimeLimitS: limit, Exclusive: new(cores == simulatedCPUs),
 	}}
 	if start > 0 {
 		j.Start = &start

@@ -199,7 +199,8 @@ const slurmStates = "RUNNING,SIGNALING,STOPPED,RESIZING,SUSPENDED,COMPLETING,STA
 // such a field up with blanks.
 var slurmFields = []string{
 	"JobID:0", "RestartCnt:0", "State:0", "StartTime:0", "EndTime:0", "SubmitTime:0",
-	"NumCPUs:0", "NodeList:0", "UserName:0", "Partition:0", "Account:200", "Name:200",
+	"NumCPUs:0", "NodeList:0", "TimeLimit:0", "OverSubscribe:0", "tres-alloc:0",
+	"UserName:0", "Partition:0", "Account:200", "Name:200",
 }
 
 // squeue returns the rows. Each row ends with a random text that no user can know before. A job's name may hold

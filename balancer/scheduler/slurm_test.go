@@ -42,7 +42,7 @@ func row(id, restart int, state string, start, end int64, cpus int, nodes string
 		}
 		return time.Unix(epoch+s, 0).UTC().Format("2006-01-02T15:04:05")
 	}
-	return fmt.Sprintf("%d|%d|%s|%s|%s|%s|%d|%s|ada|batch|(null)|%s",
+	return fmt.Sprintf("%d|%d|%s|%s|%s|%s|%d|%s|UNLIMITED|OK|cpu=1,node=1,billing=1|ada|batch|(null)|%s",
 		id, restart, state, stamp(start), stamp(end), stamp(start), cpus, nodes,
 		strings.Join(append(name, "cfd")[:1], ""))
 }
@@ -108,7 +108,7 @@ func TestParseSqueueNamesWhatIsWrong(t *testing.T) {
 			strings.Replace(row(7, 0, "RUNNING", 1, -1, 1, "n1"), "|2026-", "|26-", 1), "7",
 			"not a time",
 		},
-		"too few fields":   {"7|0|RUNNING", noID, "3 fields instead of 12"},
+		"too few fields":   {"7|0|RUNNING", noID, "3 fields instead of 15"},
 		"no number":        {"JOBID|" + good, noID, "number of a job"},
 		"number with sign": {"+" + good, noID, "number of a job"},
 	} {
@@ -255,7 +255,7 @@ func TestSlurmFaultsSkipOneJob(t *testing.T) {
 		"a node twice":      {row(2, 0, "RUNNING", 3, -1, 4, "n2,n2"), "2", "there twice"},
 		"hostile node":      {row(2, 0, "RUNNING", 3, -1, 4, "../../etc"), "2", "not a host's name"},
 		"unknown CPUs":      {row(2, 0, "RUNNING", 3, -1, 1, "n2"), "2", "which CPUs it has on \"n2\""},
-		"unknown version":   {"2|0", noID, "2 fields instead of 12"},
+		"unknown version":   {"2|0", noID, "2 fields instead of 15"},
 		"unknown state too": {row(2, 0, "RUNNING?", 3, -1, 4, "n2"), "2", "none that weir knows"},
 	} {
 		s := newStory(t)

@@ -84,6 +84,35 @@ func (b *slurmBook) whole(r *slurmRow) bool {
 	return r.cpus >= all
 }
 
+// cores returns how many logical CPUs a job has in all. A node that cpus does not name counts as a whole. It is nil if
+// sinfo does not show a node.
+func (b *slurmBook) cores(r *slurmRow, cpus map[string][]int32) *int64 {
+	sum := int64(0)
+	for _, h := range r.hosts {
+		n := b.machine[h]
+		switch {
+		case n.cpus == 0:
+			return nil
+		case len(cpus[h]) > 0:
+			sum += int64(len(cpus[h]))
+		default:
+			sum += int64(n.cores * n.threads)
+		}
+	}
+	return atMost(sum, maxJobCores)
+}
+
+// alone reports whether no other job may have CPUs of the job's nodes; nil if sinfo does not show a node.
+func (b *slurmBook) alone(r *slurmRow) *bool {
+	if r.exclusive {
+		return new(true)
+	}
+	if slices.ContainsFunc(r.hosts, func(h string) bool { return b.machine[h].cpus == 0 }) {
+		return nil
+	}
+	return new(b.whole(r))
+}
+
 // unknownAllocations returns the jobs that have parts of nodes, and whose CPUs are not known.
 func (b *slurmBook) unknownAllocations(rows []slurmRow) (unknown []*slurmRow) {
 	for i := range rows {
@@ -161,6 +190,8 @@ func (b *slurmBook) holds(nowMs int64, r *slurmRow) {
 		old.hostlist == r.hostlist && old.count == r.cpus && old.suspended == suspended {
 		old.job.Start, old.seenMs = r.job.Start, nowMs
 		old.job.Name, old.job.Account, old.job.Queue = r.job.Name, r.job.Account, r.job.Queue
+		old.job.Gpus, old.job.TimeLimitS, old.job.MemRequestedBytes =
+			r.job.Gpus, r.job.TimeLimitS, r.job.MemRequestedBytes
 		return
 	}
 	var cpus map[string][]int32
@@ -176,6 +207,7 @@ func (b *slurmBook) holds(nowMs int64, r *slurmRow) {
 	}
 	j := &slurmJob{job: r.job, hostlist: r.hostlist, count: r.cpus, suspended: suspended, seenMs: nowMs}
 	j.job.Nodes, j.job.Cpus = r.hosts, union(cpus)
+	j.job.Cores, j.job.Exclusive = b.cores(r, cpus), b.alone(r)
 	if !suspended {
 		j.held = make(map[string]Hold, len(r.hosts))
 		for _, h := range r.hosts {
@@ -203,8 +235,13 @@ func (b *slurmBook) over(nowMs int64, r *slurmRow) {
 		}
 		j = &slurmJob{job: r.job}
 		j.job.Nodes = r.hosts
+		if b.whole(r) {
+			j.job.Cores = b.cores(r, nil)
+		}
+		j.job.Exclusive = b.alone(r)
 		b.jobs[key] = j
 	}
+	j.job.State = r.job.State
 	end := nowMs
 	switch {
 	case r.job.End != nil:
@@ -221,7 +258,10 @@ func (b *slurmBook) list() ([]Job, []Fault) {
 	jobs := make([]Job, 0, len(b.jobs))
 	for _, j := range b.jobs {
 		listed := Job{Job: j.job}
-		if listed.State = schemas.StateRunning; listed.End != nil {
+		switch {
+		case listed.End == nil:
+			listed.State = schemas.StateRunning
+		case !schemas.Over(listed.State):
 			listed.State = schemas.StateCompleted
 		}
 		if !j.simple() {

@@ -19,12 +19,13 @@ const maxCPUs = 1 << 16
 
 // slurmRow is one row of squeue: a job.
 type slurmRow struct {
-	job      schemas.Job // without nodes and CPUs
-	state    slurmState
-	cpus     int
-	hostlist string
-	hosts    []string
-	fault    string // why the row cannot be used; id and restart may be known
+	job       schemas.Job // without nodes and CPUs; of one that is over, State is how it ended
+	state     slurmState
+	cpus      int
+	exclusive bool // the job asked for its nodes alone
+	hostlist  string
+	hosts     []string
+	fault     string // why the row cannot be used; id and restart may be known
 }
 
 // slurmState is what a state of Slurm means here.
@@ -75,9 +76,12 @@ func parseRow(line string) slurmRow {
 		return r
 	}
 	r.job = schemas.Job{
-		JobID: f[0], User: printable(f[8]), Queue: printable(f[9]),
-		Account: printable(unpadded(f[10])), Name: printable(unpadded(f[11])),
+		JobID: f[0], User: printable(f[11]), Queue: printable(f[12]),
+		Account: printable(unpadded(f[13])), Name: printable(unpadded(f[14])),
+		TimeLimitS: slurmLimit(f[8]),
 	}
+	r.exclusive = f[9] == "NO"
+	r.job.Gpus, r.job.MemRequestedBytes = slurmTRES(f[10])
 	restart, err := strconv.ParseUint(f[1], 10, 31)
 	if err != nil {
 		r.fault = fmt.Sprintf("its restart count %.40q is not a number", f[1])
@@ -95,7 +99,7 @@ func parseRow(line string) slurmRow {
 		if !slices.Contains(strings.Split(slurmStates, ","), f[2]) {
 			err = fmt.Errorf("its state %.40q is none that weir knows", f[2])
 		}
-		r.state = slurmOver
+		r.state, r.job.State = slurmOver, slurmEnd(f[2])
 	}
 	if err == nil {
 		err = r.times(f[3], f[4], f[5])
