@@ -131,17 +131,18 @@ func TestSlurmStatesOfEnds(t *testing.T) {
 func TestFilesHaveLimits(t *testing.T) {
 	now := time.Date(2026, 11, 22, 10, 0, 6, 0, time.UTC)
 	path := filepath.Join(t.TempDir(), "jobs.yaml")
-	text := `jobs:
+	var text strings.Builder
+	text.WriteString(`jobs:
   - {id: "1", nodes: [n1], end: 2026-11-22T10:00:00Z, cores: 8, gpus: 0, time_limit_s: 60, exclusive: false, state: TIMEOUT}
   - {id: "2", nodes: [n2], state: FAILED, mem_requested_bytes: 1024, gpus: , cores: null}
-`
+`)
 	for key, value := range map[string]string{
 		"cores": "-1", "gpus": "4294967296", "time_limit_s": "1.5", "mem_requested_bytes": fmt.Sprint(math.MaxInt64),
 		"exclusive": "maybe", "state": "RUNNING",
 	} {
-		text += fmt.Sprintf("  - {id: %q, nodes: [n3], %s: %s}\n", "bad-"+key, key, value)
+		fmt.Fprintf(&text, "  - {id: %q, nodes: [n3], %s: %s}\n", "bad-"+key, key, value)
 	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+	if err := os.WriteFile(path, []byte(text.String()), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	jobs, faults := Ask(NewFileSource(path), topology.Flat([]string{"n1", "n2", "n3"}), now)

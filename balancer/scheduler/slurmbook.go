@@ -190,8 +190,8 @@ func (b *slurmBook) holds(nowMs int64, r *slurmRow) {
 		old.hostlist == r.hostlist && old.count == r.cpus && old.suspended == suspended {
 		old.job.Start, old.seenMs = r.job.Start, nowMs
 		old.job.Name, old.job.Account, old.job.Queue = r.job.Name, r.job.Account, r.job.Queue
-		old.job.Gpus, old.job.TimeLimitS, old.job.MemRequestedBytes =
-			r.job.Gpus, r.job.TimeLimitS, r.job.MemRequestedBytes
+		old.job.Gpus, old.job.TimeLimitS, old.job.MemRequestedBytes = r.job.Gpus, r.job.TimeLimitS,
+			r.job.MemRequestedBytes
 		return
 	}
 	var cpus map[string][]int32
