@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
@@ -12,9 +13,16 @@ import (
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
+	"github.com/weirhpc/weir/sink/jobs"
 )
 
+// archive keeps summaries and jobs. Trouble with jobs never ends it.
 func archive(ctx context.Context, cfg config.Config, log *slog.Logger, registry prometheus.Registerer) error {
+	aside, end := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { jobs.Run(aside, cfg, log, jobs.NewMetrics(registry)) })
+	defer running.Wait()
+	defer end()
 	return sink.Run(ctx, cfg, log, sink.NewMetrics(registry))
 }
 
@@ -22,8 +30,8 @@ func newSink() *cobra.Command {
 	serve := checked(archive, schemas.TopicJobSummary)
 	c := newService(&cobra.Command{
 		Use:   "sink",
-		Short: "Archive the summaries as Parquet",
-		Long: `Archives the summaries as Parquet files below sink.dir, every summary once.
+		Short: "Archive the summaries and the jobs as Parquet",
+		Long: `Archives the summaries as Parquet files below sink.dir, every summary once. The jobs that have ended go to jobs/ there.
 
 A second process on the same directory stands by. If both write the same file, one of them wins.`,
 		Example: `  weir sink --config /etc/weir/sink.yaml`,

@@ -17,9 +17,9 @@ import (
 	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/processors"
+	"github.com/weirhpc/weir/sink"
 	"github.com/weirhpc/weir/producers"
 	"github.com/weirhpc/weir/schemas"
-	"github.com/weirhpc/weir/sink"
 	"github.com/weirhpc/weir/topology"
 )
 
@@ -162,7 +162,7 @@ func up(ctx context.Context, f upFlags, cfg config.Config, out io.Writer, log *s
 		})
 		return errors.Join(err, failed)
 	})
-	s.add("sink", func(ctx context.Context) error { return sink.Run(ctx, cfg, log, sink.NewMetrics(registry)) })
+	s.add("sink", func(ctx context.Context) error { return archive(ctx, cfg, log, registry) })
 	if f.samples {
 		s.add("samples", func(ctx context.Context) error {
 			return sink.RunSamples(ctx, cfg, 0, log, sink.NewSamplesMetrics(registry))

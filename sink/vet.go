@@ -58,10 +58,18 @@ func metadata(r io.ReaderAt, size int64) (*parquetformat.FileMetaData, error) {
 	return m, nil
 }
 
-// vet compares the claims of a footer and of page headers with each other and with the file's size. It returns the
-// memory of a reader that holds a page of every column.
+// vet is vetColumns for all columns of a file of summaries.
 func vet(r io.ReaderAt, size int64, m *parquetformat.FileMetaData) (memory int64, err error) {
-	leaves, err := vetSchema(m.Schema)
+	return vetColumns(r, size, m, ourSchema(), nil)
+}
+
+// vetColumns compares the claims of a footer and of page headers with each other and with the file's size. ours is the
+// schema that this weir writes. The pages of columns that are not in only are not looked at, unless only is nil. It
+// returns the memory of a reader that holds a page of every column.
+func vetColumns(
+	r io.ReaderAt, size int64, m *parquetformat.FileMetaData, ours []parquetformat.SchemaElement, only []string,
+) (memory int64, err error) {
+	leaves, err := vetSchema(m.Schema, ours)
 	if err != nil {
 		return 0, fmt.Errorf("damaged footer: %w", err)
 	}
@@ -76,6 +84,9 @@ func vet(r io.ReaderAt, size int64, m *parquetformat.FileMetaData) (memory int64
 			c := &g.Columns[i].MetaData
 			if c.Type != leaves[i].Type.V || c.PathInSchema[len(c.PathInSchema)-1] != leaves[i].Name {
 				return 0, fmt.Errorf("damaged footer: column %v is not that of the schema", c.PathInSchema)
+			}
+			if only != nil && !slices.Contains(only, c.PathInSchema[0]) {
+				continue
 			}
 			largest, err := vetColumn(r, size, c)
 			if err != nil {
@@ -93,13 +104,13 @@ func vet(r io.ReaderAt, size int64, m *parquetformat.FileMetaData) (memory int64
 	return memory, nil
 }
 
-// vetSchema compares a schema with the one that the sink writes, and returns its leaves. The library believes the
-// schema's type of a value, even if that makes a pointer of a number. Columns may be missing: older files have fewer.
-func vetSchema(schema []parquetformat.SchemaElement) (leaves []parquetformat.SchemaElement, err error) {
+// vetSchema compares a schema with ours, and returns its leaves. The library believes the schema's type of a value, even
+// if that makes a pointer of a number. Columns may be missing: older files have fewer.
+func vetSchema(schema, ours []parquetformat.SchemaElement) (leaves []parquetformat.SchemaElement, err error) {
 	if len(schema) > maxSchema {
 		return nil, fmt.Errorf("a schema of %d elements", len(schema))
 	}
-	ours, at := ourSchema(), 0
+	at := 0
 	for i := range schema {
 		same := func(e parquetformat.SchemaElement) bool { return reflect.DeepEqual(e, schema[i]) }
 		k := slices.IndexFunc(ours[at:], same)

@@ -1,0 +1,307 @@
+package jobs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress/zstd"
+
+	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/sink"
+)
+
+const (
+	jobsDir    = "jobs"
+	datePrefix = "date="
+	fileName   = "jobs.parquet"
+
+	// version is that of the columns. A weir that knows fewer columns must not write the file anew without them.
+	version = 1
+
+	groupRows = 1 << 10 // in memory while they are written
+	batchRows = 64
+)
+
+// ErrBadFile is the error of a file of jobs that is damaged, or that no weir wrote.
+var ErrBadFile = errors.New("not a file of jobs")
+
+var errNewer = errors.New("a newer weir wrote it: upgrade this one")
+
+// Path returns the file with the jobs that ended on a date, of the archive in dir.
+func Path(dir, date string) string { return filepath.Join(dir, jobsDir, datePrefix+date, fileName) }
+
+// Dates returns the dates that have a file of jobs, oldest first.
+func Dates(dir string) (dates []string, err error) {
+	entries, err := os.ReadDir(filepath.Join(dir, jobsDir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("listing the jobs of the archive: %w", err)
+	}
+	for _, e := range entries {
+		date, is := strings.CutPrefix(e.Name(), datePrefix)
+		if _, no := time.Parse(time.DateOnly, date); !is || no != nil {
+			continue
+		}
+		if _, err := os.Stat(Path(dir, date)); err == nil {
+			dates = append(dates, date)
+		}
+	}
+	return dates, nil
+}
+
+// file is an open file of jobs.
+type file struct {
+	*sink.Table
+	path        string
+	topic       string
+	topicID     string // empty if the broker had none
+	rows        int64
+	first, last string // ids of jobs
+}
+
+// open opens a file and reads its footer.
+func open(path string) (*file, error) {
+	t, err := sink.OpenTable(path, schema())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if err != nil {
+		return nil, fault(path, err)
+	}
+	f := &file{Table: t, path: path}
+	if err := f.footer(); err != nil {
+		_ = t.Close()
+		return nil, fault(path, err)
+	}
+	return f, nil
+}
+
+// fault returns the error, with its remedy, of a file that cannot be read.
+func fault(path string, err error) error {
+	var system *fs.PathError
+	switch {
+	case errors.Is(err, errNewer), errors.As(err, &system):
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return fmt.Errorf("%w: %s: %w: bring it back from a copy, or move it away", ErrBadFile, path, err)
+}
+
+func (f *file) footer() error {
+	text := func(key string) string { v, _ := f.Lookup(key); return v }
+	v, err := strconv.Atoi(text("weir.jobs"))
+	switch {
+	case err != nil || v < 1:
+		return errors.New("weir.jobs is not a version")
+	case v > version:
+		return errNewer
+	}
+	if f.rows, err = strconv.ParseInt(text("weir.rows"), 10, 64); err != nil || f.rows != f.Rows() {
+		return errors.New("weir.rows is not the number of its rows")
+	}
+	f.topic, f.topicID = text("weir.topic"), text("weir.topic_id")
+	f.first, f.last = text("weir.first_job"), text("weir.last_job")
+	return nil
+}
+
+// recovered makes an error of a panic. The Parquet library uses numbers of a damaged file as indexes.
+func recovered(err *error) {
+	if fault := recover(); fault != nil {
+		*err = fmt.Errorf("damaged: %v", fault)
+	}
+}
+
+// each calls fn with every row in order. A row is valid until the next call.
+func (f *file) each(fn func(*Row) error) error {
+	if err := f.walk(fn); err != nil {
+		return fault(f.path, err)
+	}
+	return nil
+}
+
+func (f *file) walk(fn func(*Row) error) (err error) {
+	defer recovered(&err)
+	p, err := f.Columns()
+	if err != nil {
+		return err
+	}
+	r := parquet.NewGenericReader[Row](p)
+	defer func() { err = errors.Join(err, r.Close()) }()
+	before, n := Row{}, int64(0)
+	for {
+		batch := make([]Row, batchRows)
+		got, err := r.Read(batch)
+		for i := range batch[:got] {
+			row := &batch[i]
+			if n > 0 && before.key().compare(row.key()) >= 0 {
+				return fmt.Errorf("row %d is not behind the row before it", n)
+			}
+			if err := fn(row); err != nil {
+				return err
+			}
+			before, n = *row, n+1
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("reading rows: %w", err)
+		}
+	}
+	if n != f.rows {
+		return fmt.Errorf("%d rows where weir.rows says %d", n, f.rows)
+	}
+	return nil
+}
+
+// of returns the rows of the jobs with these ids. It reads rows only of files that have one of them.
+func (f *file) of(ids map[string]bool) (rows []Row, err error) {
+	some := false
+	for id := range ids {
+		some = some || f.first <= id && id <= f.last
+	}
+	if !some {
+		return nil, nil
+	}
+	if rows, err = f.find(ids); err != nil {
+		return nil, fault(f.path, err)
+	}
+	return rows, nil
+}
+
+func (f *file) find(ids map[string]bool) (rows []Row, err error) {
+	defer recovered(&err)
+	const column = "job_id"
+	p, err := f.Columns(column)
+	if err != nil {
+		return nil, err
+	}
+	leaf, ok := p.Schema().Lookup(column)
+	if !ok {
+		return nil, errors.New("it has no column job_id")
+	}
+	var at []int64
+	start := int64(0)
+	for _, g := range p.RowGroups() {
+		ids, err := idsIn(g.ColumnChunks()[leaf.ColumnIndex], ids)
+		if err != nil {
+			return nil, err
+		}
+		for _, i := range ids {
+			at = append(at, start+i)
+		}
+		start += g.NumRows()
+	}
+	if len(at) == 0 {
+		return nil, nil
+	}
+	if p, err = f.Columns(); err != nil { // all of them are looked at now
+		return nil, err
+	}
+	r := parquet.NewGenericReader[Row](p)
+	defer func() { err = errors.Join(err, r.Close()) }()
+	rows = make([]Row, len(at))
+	next := int64(-1)
+	for i, n := range at {
+		if n != next {
+			if err := r.SeekToRow(n); err != nil {
+				return nil, fmt.Errorf("reading row %d: %w", n, err)
+			}
+		}
+		if got, err := r.Read(rows[i : i+1]); got != 1 {
+			return nil, fmt.Errorf("reading row %d: %w", n, err)
+		}
+		next = n + 1
+	}
+	return rows, nil
+}
+
+// idsIn returns the indexes of the values of a column that are in the set.
+func idsIn(chunk parquet.ColumnChunk, ids map[string]bool) (at []int64, err error) {
+	r := parquet.NewColumnChunkValueReader(chunk)
+	defer func() { err = errors.Join(err, r.Close()) }()
+	values := make([]parquet.Value, 128)
+	for n := int64(0); ; {
+		got, err := r.ReadValues(values)
+		for i := range values[:got] {
+			if ids[string(values[i].ByteArray())] {
+				at = append(at, n+int64(i))
+			}
+		}
+		n += int64(got)
+		if errors.Is(err, io.EOF) {
+			return at, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading column job_id: %w", err)
+		}
+	}
+}
+
+// compression is shared by all writers: an encoder takes megabytes.
+var compression = &zstd.Codec{Level: zstd.SpeedFastest}
+
+// writer writes rows in the order in which they come.
+type writer struct {
+	out         *parquet.GenericWriter[Row]
+	rows        int64
+	first, last string
+}
+
+func newWriter(w io.Writer) *writer {
+	return &writer{out: parquet.NewGenericWriter[Row](w,
+		parquet.Compression(compression),
+		parquet.CreatedBy("weir", strconv.Itoa(version), sink.Build()),
+		parquet.MaxRowsPerRowGroup(groupRows),
+	)}
+}
+
+func (w *writer) add(r *Row) error {
+	if w.rows == 0 {
+		w.first = r.JobID
+	}
+	w.rows, w.last = w.rows+1, r.JobID
+	if _, err := w.out.Write([]Row{*r}); err != nil {
+		return fmt.Errorf("writing a job: %w", err)
+	}
+	return nil
+}
+
+// close ends the file with its footer.
+func (w *writer) close(topic, topicID string) error {
+	for _, pair := range [][2]string{
+		{"weir.jobs", strconv.Itoa(version)},
+		{"weir.topic", topic},
+		{"weir.topic_id", topicID},
+		{"weir.rows", strconv.FormatInt(w.rows, 10)},
+		{"weir.first_job", w.first},
+		{"weir.last_job", w.last},
+	} {
+		w.out.SetKeyValueMetadata(pair[0], pair[1])
+	}
+	return w.out.Close()
+}
+
+// schema is the schema of a file: that of an empty one.
+var schema = sync.OnceValue(func() sink.Schema {
+	var b bytes.Buffer
+	err := newWriter(&b).close("", "")
+	if err == nil {
+		var s sink.Schema
+		if s, err = sink.SchemaOf(b.Bytes()); err == nil {
+			return s
+		}
+	}
+	panic(err) // this cannot fail once the tests have passed
+})
+
+// sameTopic reports whether positions of a file are offsets of the topic.
+func (f *file) sameTopic(topic, id string) bool { return f.topic == topic && kafka.SameTopic(f.topicID, id) }

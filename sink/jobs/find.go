@@ -1,0 +1,75 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+
+	"github.com/weirhpc/weir/sink"
+)
+
+// Find returns the rows of a job, by restart, of the archive in dir. It opens the files of all dates side by side, and
+// reads rows only of those that have the job. If files are damaged, it returns the rows of the others, and an error.
+func Find(ctx context.Context, dir, jobID string) (rows []Row, err error) {
+	ids := map[string]bool{jobID: true}
+	err = sink.Reading(ctx, dir, func() error {
+		files, err := lookIn(ctx, dir, nil, func(path string) ([]Row, error) {
+			f, err := open(path)
+			if err != nil {
+				return nil, err
+			}
+			defer func() { _ = f.Close() }() // only read
+			return f.of(ids)
+		})
+		if err != nil {
+			return err
+		}
+		var faults []error
+		for _, date := range slices.Sorted(maps.Keys(files)) {
+			rows = append(rows, files[date].rows...)
+			faults = append(faults, files[date].err)
+		}
+		return errors.Join(faults...)
+	})
+	slices.SortFunc(rows, func(a, b Row) int { return a.key().compare(b.key()) })
+	return rows, err
+}
+
+// Stat returns how many jobs the file of a date claims to have, and its size. It reads the footer alone.
+func Stat(dir, date string) (jobs, bytes int64, err error) {
+	path := Path(dir, date)
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, 0, nil
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("looking for jobs: %w", err)
+	}
+	f, err := open(path)
+	if err != nil {
+		return 0, info.Size(), err
+	}
+	return f.rows, info.Size(), f.Close()
+}
+
+// Check reads the file of a date, and returns how many jobs it has. Every page must match its checksum. The rows must be
+// in order, as many as the footer says, and of this date.
+func Check(dir, date string) (jobs int64, err error) {
+	f, err := open(Path(dir, date))
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = f.Close() }() // only read
+	err = f.each(func(r *Row) error {
+		jobs++
+		if r.date() != date {
+			return fmt.Errorf("job %s ended on %s", r.key(), r.date())
+		}
+		return nil
+	})
+	return jobs, err
+}

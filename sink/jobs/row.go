@@ -1,0 +1,90 @@
+// Package jobs keeps the jobs of topic jobs in the archive, for ever: one row for each job that has ended. The topic
+// forgets them after some days. The decisions are in plan.go, which looks at no file and asks nobody.
+package jobs
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/weirhpc/weir/schemas"
+)
+
+// Row is a job that has ended, with its last state. What the scheduler does not say is nil.
+type Row struct {
+	Cluster   string   `parquet:"cluster,dict" json:"cluster"`
+	JobID     string   `parquet:"job_id,dict" json:"job_id"`
+	Restart   int32    `parquet:"restart" json:"restart"`
+	Name      string   `parquet:"name,dict" json:"name"`
+	User      string   `parquet:"user,dict" json:"user"`
+	Account   string   `parquet:"account,dict" json:"account"`
+	Queue     string   `parquet:"queue,dict" json:"queue"`
+	Nodes     []string `parquet:"nodes,list" parquet-element:",dict" json:"nodes"`
+	NodeCount int32    `parquet:"node_count" json:"node_count"`
+	Cpus      []int32  `parquet:"cpus,optional,list" json:"cpus"` // on each node; nil: all
+
+	Cores             *int64 `parquet:"cores,optional" json:"cores"`
+	Gpus              *int32 `parquet:"gpus,optional" json:"gpus"`
+	TimeLimitS        *int64 `parquet:"time_limit_s,optional" json:"time_limit_s"`
+	MemRequestedBytes *int64 `parquet:"mem_requested_bytes,optional" json:"mem_requested_bytes"`
+	Exclusive         *bool  `parquet:"exclusive,optional" json:"exclusive"`
+
+	Submit *int64 `parquet:"submit,optional,timestamp(millisecond)" json:"submit"`
+	Start  *int64 `parquet:"start,optional,timestamp(millisecond)" json:"start"`
+	End    int64  `parquet:"end,timestamp(millisecond)" json:"end"`
+
+	State  string `parquet:"state,dict" json:"state"`
+	Reason string `parquet:"reason,dict" json:"reason"`
+	// Position is the offset of the record in topic jobs that the row was made of; earlier for a row from another topic.
+	Position int64 `parquet:"position" json:"position"`
+}
+
+// earlier is the position of a row that was made of a topic of this name that is gone.
+const earlier = -1
+
+// key names one life of a job.
+type key struct {
+	cluster, jobID string
+	restart        int32
+}
+
+func (r *Row) key() key { return key{r.Cluster, r.JobID, r.Restart} }
+
+// compare orders the rows of a file.
+func (k key) compare(other key) int {
+	return cmp.Or(cmp.Compare(k.jobID, other.jobID), cmp.Compare(k.restart, other.restart),
+		cmp.Compare(k.cluster, other.cluster))
+}
+
+func (k key) String() string { return fmt.Sprintf("%s/%d", k.jobID, k.restart) }
+
+// date returns the date whose file has the row.
+func (r *Row) date() string { return time.UnixMilli(r.End).UTC().Format(time.DateOnly) }
+
+// lastTime is the end of the year 2100. No job ends later, and years have four digits.
+var lastTime = time.Date(2101, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
+
+// rowOf returns the row of a record of topic jobs. It returns false for one of a job that has not ended, or that never
+// ran.
+func rowOf(cluster string, j *schemas.Job, offset int64) (Row, bool) {
+	if !schemas.Over(j.State) || possible(j.End) == nil || !schemas.ValidJobID(j.JobID) || j.Restart < 0 {
+		return Row{}, false
+	}
+	return Row{
+		Cluster: cluster, JobID: j.JobID, Restart: j.Restart,
+		Name: j.Name, User: j.User, Account: j.Account, Queue: j.Queue,
+		Nodes: j.Nodes, NodeCount: int32(len(j.Nodes)), Cpus: j.Cpus,
+		Cores: j.Cores, Gpus: j.Gpus, TimeLimitS: j.TimeLimitS, MemRequestedBytes: j.MemRequestedBytes,
+		Exclusive: j.Exclusive, Submit: possible(j.Submit), Start: possible(j.Start), End: *j.End,
+		State: j.State, Reason: j.Reason, Position: offset,
+	}, true
+}
+
+// possible returns a time, or nil if it is before 1970 or too late.
+func possible(ms *int64) *int64 {
+	if ms == nil || *ms < 0 || *ms >= lastTime {
+		return nil
+	}
+	return ms
+}
+

@@ -1,0 +1,75 @@
+package sink
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+
+	"github.com/parquet-go/parquet-go"
+	parquetformat "github.com/parquet-go/parquet-go/format"
+)
+
+// Schema is the schema of a table of the archive, as weir writes it.
+type Schema []parquetformat.SchemaElement
+
+// SchemaOf returns the schema of a Parquet file in memory, which this process wrote.
+func SchemaOf(file []byte) (Schema, error) {
+	m, err := metadata(bytes.NewReader(file), int64(len(file)))
+	if err != nil {
+		return nil, err
+	}
+	return Schema(m.Schema), nil
+}
+
+// Table is a file of a table of the archive. What its bytes claim is checked before the Parquet library believes it.
+type Table struct {
+	file   *os.File
+	size   int64
+	meta   *parquetformat.FileMetaData
+	schema Schema
+}
+
+// OpenTable opens a file and reads its footer.
+func OpenTable(path string, schema Schema) (t *Table, err error) {
+	defer recovered(&err)
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("opening a file of the archive: %w", err)
+	}
+	t = &Table{file: file, schema: schema}
+	info, err := file.Stat()
+	if err == nil {
+		t.size = info.Size()
+		t.meta, err = metadata(file, t.size)
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return t, nil
+}
+
+// Close closes the file.
+func (t *Table) Close() error { return t.file.Close() }
+
+// Lookup returns a value of the footer's metadata by key.
+func (t *Table) Lookup(key string) (string, bool) {
+	for _, kv := range t.meta.KeyValueMetadata {
+		if kv.Key == key {
+			return kv.Value, true
+		}
+	}
+	return "", false
+}
+
+// Rows returns how many rows the footer claims. Each has a byte at least.
+func (t *Table) Rows() int64 { return min(t.meta.NumRows, t.size) }
+
+// Columns returns the file, of which only these columns may be read; all of them if there are none.
+func (t *Table) Columns(only ...string) (p *parquet.File, err error) {
+	defer recovered(&err)
+	if _, err := vetColumns(t.file, t.size, t.meta, t.schema, only); err != nil {
+		return nil, err
+	}
+	return parquet.OpenFile(t.file, t.size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+}
