@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/encoding/thrift"
 	parquetformat "github.com/parquet-go/parquet-go/format"
 )
 
@@ -25,8 +26,12 @@ func SchemaOf(file []byte) (Schema, error) {
 type Table struct {
 	file   *os.File
 	size   int64
-	meta   *parquetformat.FileMetaData
+	footer []byte
 	schema Schema
+	about  struct { // what of the footer is decoded at first: the rest takes ten times as long
+		NumRows          int64                                `thrift:"3,required"`
+		KeyValueMetadata thrift.Slice[parquetformat.KeyValue] `thrift:"5,optional"`
+	}
 }
 
 // OpenTable opens a file and reads its footer.
@@ -40,7 +45,10 @@ func OpenTable(path string, schema Schema) (t *Table, err error) {
 	info, err := file.Stat()
 	if err == nil {
 		t.size = info.Size()
-		t.meta, err = metadata(file, t.size)
+		t.footer, err = footerBytes(file, t.size)
+	}
+	if err == nil {
+		err = decodeFooterBytes(t.footer, &t.about)
 	}
 	if err != nil {
 		_ = file.Close()
@@ -54,7 +62,7 @@ func (t *Table) Close() error { return t.file.Close() }
 
 // Lookup returns a value of the footer's metadata by key.
 func (t *Table) Lookup(key string) (string, bool) {
-	for _, kv := range t.meta.KeyValueMetadata {
+	for _, kv := range t.about.KeyValueMetadata {
 		if kv.Key == key {
 			return kv.Value, true
 		}
@@ -62,13 +70,17 @@ func (t *Table) Lookup(key string) (string, bool) {
 	return "", false
 }
 
-// Rows returns how many rows the footer claims. Each has a byte at least.
-func (t *Table) Rows() int64 { return min(t.meta.NumRows, t.size) }
+// Rows returns how many rows the footer claims.
+func (t *Table) Rows() int64 { return t.about.NumRows }
 
-// Columns returns the file, of which only these columns may be read; all of them if there are none.
+// Columns returns the file, of which only these columns may be read; all of them if none is named.
 func (t *Table) Columns(only ...string) (p *parquet.File, err error) {
 	defer recovered(&err)
-	if _, err := vetColumns(t.file, t.size, t.meta, t.schema, only); err != nil {
+	m := new(parquetformat.FileMetaData)
+	if err := decodeFooterBytes(t.footer, m); err != nil {
+		return nil, err
+	}
+	if _, err := vetColumns(t.file, t.size, m, t.schema, only); err != nil {
 		return nil, err
 	}
 	return parquet.OpenFile(t.file, t.size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))

@@ -30,6 +30,16 @@ var zstdMagic = []byte{0x28, 0xB5, 0x2F, 0xFD}
 
 // metadata reads the Parquet footer of a file.
 func metadata(r io.ReaderAt, size int64) (*parquetformat.FileMetaData, error) {
+	footer, err := footerBytes(r, size)
+	if err != nil {
+		return nil, err
+	}
+	m := new(parquetformat.FileMetaData)
+	return m, decodeFooterBytes(footer, m)
+}
+
+// footerBytes reads the Parquet footer of a file, undecoded.
+func footerBytes(r io.ReaderAt, size int64) ([]byte, error) {
 	var end [8]byte
 	if size < int64(len(end)) {
 		return nil, fmt.Errorf("a file of %d bytes", size)
@@ -48,14 +58,18 @@ func metadata(r io.ReaderAt, size int64) (*parquetformat.FileMetaData, error) {
 	if _, err := r.ReadAt(footer, size-8-length); err != nil {
 		return nil, fmt.Errorf("reading the footer: %w", err)
 	}
-	m := new(parquetformat.FileMetaData)
+	return footer, nil
+}
+
+// decodeFooterBytes decodes a Parquet footer, or some of its fields.
+func decodeFooterBytes(footer []byte, m any) error {
 	switch rest, err := decodeThrift(footer, m); {
 	case err != nil:
-		return nil, fmt.Errorf("damaged footer: %w", err)
+		return fmt.Errorf("damaged footer: %w", err)
 	case len(rest) > 0:
-		return nil, fmt.Errorf("damaged footer: %d bytes are left over", len(rest))
+		return fmt.Errorf("damaged footer: %d bytes are left over", len(rest))
 	}
-	return m, nil
+	return nil
 }
 
 // vet is vetColumns for all columns of a file of summaries.

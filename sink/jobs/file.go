@@ -2,19 +2,20 @@ package jobs
 
 import (
 	"bytes"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/parquet-go/parquet-go"
-	"github.com/parquet-go/parquet-go/compress/zstd"
 
 	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/sink"
@@ -28,8 +29,9 @@ const (
 	// version is that of the columns. A weir that knows fewer columns must not write the file anew without them.
 	version = 1
 
-	groupRows = 1 << 10 // in memory while they are written
+	groupRows = 8 << 10 // in memory while they are written
 	batchRows = 64
+	maxHashes = 4 << 10 // of ids in a footer
 )
 
 // ErrBadFile is the error of a file of jobs that is damaged, or that no weir wrote.
@@ -61,11 +63,10 @@ func Dates(dir string) (dates []string, err error) {
 // file is an open file of jobs.
 type file struct {
 	*sink.Table
-	path        string
-	topic       string
-	topicID     string // empty if the broker had none
-	rows        int64
-	first, last string // ids of jobs
+	path    string
+	topic   string
+	topicID string // empty if the broker had none
+	index
 }
 
 // open opens a file and reads its footer.
@@ -109,7 +110,8 @@ func (f *file) footer() error {
 	}
 	f.topic, f.topicID = text("weir.topic"), text("weir.topic_id")
 	f.first, f.last = text("weir.first_job"), text("weir.last_job")
-	return nil
+	f.hashes, err = base64.StdEncoding.DecodeString(text("weir.job_hashes"))
+	return err
 }
 
 // recovered makes an error of a panic. The Parquet library uses numbers of a damaged file as indexes.
@@ -135,19 +137,20 @@ func (f *file) walk(fn func(*Row) error) (err error) {
 	}
 	r := parquet.NewGenericReader[Row](p)
 	defer func() { err = errors.Join(err, r.Close()) }()
-	before, n := Row{}, int64(0)
+	before, found := Row{}, index{}
 	for {
 		batch := make([]Row, batchRows)
 		got, err := r.Read(batch)
 		for i := range batch[:got] {
 			row := &batch[i]
-			if n > 0 && before.key().compare(row.key()) >= 0 {
-				return fmt.Errorf("row %d is not behind the row before it", n)
+			if found.rows > 0 && before.key().compare(row.key()) >= 0 {
+				return fmt.Errorf("row %d is not behind the row before it", found.rows)
 			}
+			found.add(row.JobID)
 			if err := fn(row); err != nil {
 				return err
 			}
-			before, n = *row, n+1
+			before = *row
 		}
 		if errors.Is(err, io.EOF) {
 			break
@@ -156,19 +159,16 @@ func (f *file) walk(fn func(*Row) error) (err error) {
 			return fmt.Errorf("reading rows: %w", err)
 		}
 	}
-	if n != f.rows {
-		return fmt.Errorf("%d rows where weir.rows says %d", n, f.rows)
+	if found = found.complete(); found.rows != f.rows || found.first != f.first || found.last != f.last ||
+		!bytes.Equal(found.hashes, f.hashes) {
+		return fmt.Errorf("its %d rows are not those that its footer names", found.rows)
 	}
 	return nil
 }
 
 // of returns the rows of the jobs with these ids. It reads rows only of files that have one of them.
 func (f *file) of(ids map[string]bool) (rows []Row, err error) {
-	some := false
-	for id := range ids {
-		some = some || f.first <= id && id <= f.last
-	}
-	if !some {
+	if !f.mayHave(ids) {
 		return nil, nil
 	}
 	if rows, err = f.find(ids); err != nil {
@@ -191,11 +191,11 @@ func (f *file) find(ids map[string]bool) (rows []Row, err error) {
 	var at []int64
 	start := int64(0)
 	for _, g := range p.RowGroups() {
-		ids, err := idsIn(g.ColumnChunks()[leaf.ColumnIndex], ids)
+		rows, err := idsIn(g.ColumnChunks()[leaf.ColumnIndex], ids)
 		if err != nil {
 			return nil, err
 		}
-		for _, i := range ids {
+		for _, i := range rows {
 			at = append(at, start+i)
 		}
 		start += g.NumRows()
@@ -224,8 +224,18 @@ func (f *file) find(ids map[string]bool) (rows []Row, err error) {
 	return rows, nil
 }
 
-// idsIn returns the indexes of the values of a column that are in the set.
+// idsIn returns the indexes of the values of a column that are in the set. It reads no column whose statistics exclude
+// them.
 func idsIn(chunk parquet.ColumnChunk, ids map[string]bool) (at []int64, err error) {
+	if c, is := chunk.(*parquet.FileColumnChunk); is {
+		least, most, known := c.Bounds()
+		within := func(id string) bool {
+			return string(least.ByteArray()) <= id && id <= string(most.ByteArray())
+		}
+		if known && !slices.ContainsFunc(slices.Collect(maps.Keys(ids)), within) {
+			return nil, nil
+		}
+	}
 	r := parquet.NewColumnChunkValueReader(chunk)
 	defer func() { err = errors.Join(err, r.Close()) }()
 	values := make([]parquet.Value, 128)
@@ -246,62 +256,7 @@ func idsIn(chunk parquet.ColumnChunk, ids map[string]bool) (at []int64, err erro
 	}
 }
 
-// compression is shared by all writers: an encoder takes megabytes.
-var compression = &zstd.Codec{Level: zstd.SpeedFastest}
-
-// writer writes rows in the order in which they come.
-type writer struct {
-	out         *parquet.GenericWriter[Row]
-	rows        int64
-	first, last string
-}
-
-func newWriter(w io.Writer) *writer {
-	return &writer{out: parquet.NewGenericWriter[Row](w,
-		parquet.Compression(compression),
-		parquet.CreatedBy("weir", strconv.Itoa(version), sink.Build()),
-		parquet.MaxRowsPerRowGroup(groupRows),
-	)}
-}
-
-func (w *writer) add(r *Row) error {
-	if w.rows == 0 {
-		w.first = r.JobID
-	}
-	w.rows, w.last = w.rows+1, r.JobID
-	if _, err := w.out.Write([]Row{*r}); err != nil {
-		return fmt.Errorf("writing a job: %w", err)
-	}
-	return nil
-}
-
-// close ends the file with its footer.
-func (w *writer) close(topic, topicID string) error {
-	for _, pair := range [][2]string{
-		{"weir.jobs", strconv.Itoa(version)},
-		{"weir.topic", topic},
-		{"weir.topic_id", topicID},
-		{"weir.rows", strconv.FormatInt(w.rows, 10)},
-		{"weir.first_job", w.first},
-		{"weir.last_job", w.last},
-	} {
-		w.out.SetKeyValueMetadata(pair[0], pair[1])
-	}
-	return w.out.Close()
-}
-
-// schema is the schema of a file: that of an empty one.
-var schema = sync.OnceValue(func() sink.Schema {
-	var b bytes.Buffer
-	err := newWriter(&b).close("", "")
-	if err == nil {
-		var s sink.Schema
-		if s, err = sink.SchemaOf(b.Bytes()); err == nil {
-			return s
-		}
-	}
-	panic(err) // this cannot fail once the tests have passed
-})
-
 // sameTopic reports whether positions of a file are offsets of the topic.
-func (f *file) sameTopic(topic, id string) bool { return f.topic == topic && kafka.SameTopic(f.topicID, id) }
+func (f *file) sameTopic(topic, id string) bool {
+	return f.topic == topic && kafka.SameTopic(f.topicID, id)
+}

@@ -87,4 +87,3 @@ func possible(ms *int64) *int64 {
 	}
 	return ms
 }
-

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/config"
@@ -20,6 +18,7 @@ import (
 
 const (
 	askLimit   = 10 * time.Second // for the brokers to describe the topic
+	lookEvery  = 10 * time.Second // between looks at the topic's id
 	drainLimit = 3 * time.Second  // for the rest of the topic at the end
 	lockWait   = 10 * time.Second // for readers, who may hold the lock for long
 	endWait    = 2 * time.Second  // the same, at the end
@@ -38,6 +37,7 @@ type follower struct {
 	brokers *kafka.Brokers
 	period  time.Duration
 	wait    time.Duration // for readers
+	look    time.Duration // between looks at the topic's id
 
 	topicID string
 	next    int64 // the next offset to read
@@ -65,7 +65,7 @@ func newFollower(cfg config.Config, log *slog.Logger, metrics *Metrics) *followe
 		cfg: cfg, log: log.With("topic", topic), metrics: metrics, store: store{dir: cfg.Sink.Dir, topic: topic},
 		// The sink of summaries logs that brokers are away.
 		brokers: kafka.NewBrokers(slog.New(slog.DiscardHandler)),
-		period:  cfg.FilePeriod(), wait: lockWait, pending: map[key]Row{}, told: map[string]bool{},
+		period:  cfg.FilePeriod(), wait: lockWait, look: lookEvery, pending: map[key]Row{}, told: map[string]bool{},
 	}
 }
 
@@ -93,6 +93,7 @@ func (f *follower) run(ctx context.Context) {
 
 // follow reads the topic from its beginning until ctx ends or something fails.
 func (f *follower) follow(ctx context.Context) error {
+	f.next = 0
 	cl, err := f.connect(ctx)
 	if err != nil {
 		return err
@@ -103,83 +104,13 @@ func (f *follower) follow(ctx context.Context) error {
 			return err
 		}
 		now := time.Now()
-		if now.Sub(f.asked) >= askLimit {
+		if now.Sub(f.asked) >= f.look {
 			if err := f.identify(ctx, cl); err != nil {
 				return err
 			}
 		}
 		f.flush(ctx, now)
 	}
-	return nil
-}
-
-func (f *follower) connect(ctx context.Context) (*kgo.Client, error) {
-	opts, err := kafka.ClientOpts(ctx, f.cfg)
-	if err != nil {
-		return nil, err
-	}
-	cl, err := kgo.NewClient(append(opts,
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.KeepControlRecords(), // transaction markers take offsets, by which the end is known
-		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
-		kgo.WithHooks(f.brokers),
-	)...)
-	if err != nil {
-		return nil, fmt.Errorf("making a Kafka client: %w", err)
-	}
-	start, _, err := f.bounds(ctx, cl)
-	if err == nil {
-		if err = f.identify(ctx, cl); errors.Is(err, errReplaced) {
-			f.leave(ctx)
-			err = f.identify(ctx, cl)
-		}
-	}
-	if err != nil {
-		cl.Close()
-		return nil, err
-	}
-	f.next = start
-	cl.AddConsumePartitions(map[string]map[int32]kgo.Offset{f.store.topic: {0: kgo.NewOffset().At(start)}})
-	return cl, nil
-}
-
-// leave writes what is pending from a topic that is gone. What cannot be written loses against every record of the new
-// topic.
-func (f *follower) leave(ctx context.Context) {
-	f.writeNow(ctx)
-	for k, r := range f.pending {
-		r.Position = earlier
-		f.pending[k] = r
-	}
-	f.topicID = ""
-}
-
-func (f *follower) bounds(ctx context.Context, cl *kgo.Client) (start, end int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, askLimit)
-	defer cancel()
-	return kafka.Bounds(ctx, kadm.NewClient(cl), f.store.topic, 0)
-}
-
-// identify notes the id of the topic. It returns errReplaced if the topic has another one than before.
-func (f *follower) identify(ctx context.Context, cl *kgo.Client) error {
-	ctx, cancel := context.WithTimeout(ctx, askLimit)
-	defer cancel()
-	topics, err := kadm.NewClient(cl).ListTopics(ctx, f.store.topic)
-	if err != nil {
-		return fmt.Errorf("asking for topic %s: %w", f.store.topic, err)
-	}
-	d, ok := topics[f.store.topic]
-	if !ok {
-		d.Err = kerr.UnknownTopicOrPartition
-	}
-	if d.Err != nil {
-		return fmt.Errorf("asking for topic %s: %w", f.store.topic, d.Err)
-	}
-	id := kafka.TopicID(d)
-	if !kafka.SameTopic(f.topicID, id) {
-		return errReplaced
-	}
-	f.topicID, f.asked = id, time.Now()
 	return nil
 }
 
@@ -283,9 +214,11 @@ func (f *follower) finish(ctx context.Context) {
 	cancel()
 	f.wait = endWait
 	f.writeNow(ctx)
-	if err != nil || len(f.pending) > 0 {
-		f.log.Warn("ended before all jobs are archived, they are read again at the next start",
-			"jobs", len(f.pending), "err", err)
+	switch {
+	case err != nil:
+		f.log.Warn("ended before the end of the jobs, the rest is read at the next start", "err", err)
+	case len(f.pending) > 0:
+		f.log.Warn("ended before all jobs are archived, they are read again at the next start", "jobs", len(f.pending))
 	}
 }
 

@@ -1,7 +1,6 @@
 package jobs
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -9,10 +8,8 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/weirhpc/weir/sink"
@@ -129,120 +126,6 @@ func (s *store) lock(ctx context.Context, wait time.Duration) (lock *sink.Lock, 
 		return err
 	})
 	return lock, err
-}
-
-// seen is what the files of all dates have of some jobs.
-type seen map[string]*seenFile
-
-type seenFile struct {
-	info  fs.FileInfo
-	rows  []Row
-	err   error
-	whole bool // all of it was read
-}
-
-// look looks for jobs in the files of all dates. It reads files again only if they are others than before. The rows of
-// files of another topic have position earlier.
-func (s *store) look(ctx context.Context, topicID string, ids map[string]bool, before seen) (seen, error) {
-	return lookIn(ctx, s.dir, before, func(path string) (rows []Row, err error) {
-		f, err := open(path)
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = f.Close() }() // only read
-		rows, err = f.of(ids)
-		for i := range rows {
-			if !f.sameTopic(s.topic, topicID) {
-				rows[i].Position = earlier
-			}
-		}
-		return rows, err
-	})
-}
-
-// lookIn calls read for the file of each date that is not as it was before, side by side.
-func lookIn(ctx context.Context, dir string, before seen, read func(path string) ([]Row, error)) (seen, error) {
-	dates, err := Dates(dir)
-	if err != nil {
-		return nil, err
-	}
-	files := make([]*seenFile, len(dates))
-	var workers sync.WaitGroup
-	next := make(chan int)
-	for range min(len(dates), 2*runtime.GOMAXPROCS(0)) {
-		workers.Go(func() {
-			for i := range next {
-				files[i] = lookAt(Path(dir, dates[i]), before[dates[i]], read)
-			}
-		})
-	}
-	for i := range dates {
-		if ctx.Err() != nil {
-			break
-		}
-		next <- i
-	}
-	close(next)
-	workers.Wait()
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
-	all := seen{}
-	for i, date := range dates {
-		if files[i] != nil {
-			all[date] = files[i]
-		}
-	}
-	return all, nil
-}
-
-// lookAt returns nil if there is no file.
-func lookAt(path string, before *seenFile, read func(path string) ([]Row, error)) *seenFile {
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return &seenFile{err: err}
-	case before != nil && before.err == nil && os.SameFile(info, before.info) && info.Size() == before.info.Size() &&
-		info.ModTime().Equal(before.info.ModTime()):
-		return before
-	}
-	rows, err := read(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return &seenFile{info: info, rows: rows, err: err}
-}
-
-func (s seen) rows() (all []held) {
-	for date, f := range s {
-		for _, r := range f.rows {
-			all = append(all, held{date, r})
-		}
-	}
-	return all
-}
-
-func (s seen) bad() map[string]error {
-	bad := map[string]error{}
-	for date, f := range s {
-		if f.err != nil {
-			bad[date] = f.err
-		}
-	}
-	return bad
-}
-
-// usable returns the records but for those whose file cannot be used.
-func (s seen) usable(records map[key]Row) map[key]Row {
-	bad := s.bad()
-	if len(bad) == 0 {
-		return records
-	}
-	good := maps.Clone(records)
-	maps.DeleteFunc(good, func(_ key, r Row) bool { return bad[r.date()] != nil })
-	return good
 }
 
 // commit replaces the files of some dates. The caller holds the lock.
@@ -366,87 +249,3 @@ func (s *store) discard() error {
 	}
 	return nil
 }
-
-// writeFile writes the new file of a date: the rows of its present file, with the edit.
-func (s *store) writeFile(path, date, topicID string, e *edit) (err error) {
-	var out *os.File
-	err = s.do(actCreate, path, func() error {
-		out, err = os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("making a file of jobs: %w", err)
-	}
-	defer func() {
-		if closed := out.Close(); err == nil && closed != nil {
-			err = fmt.Errorf("closing %s: %w", path, closed)
-		}
-	}()
-	buffered := bufio.NewWriterSize(writerFunc(func(b []byte) (n int, err error) {
-		err = s.do(actWrite, path, func() error { n, err = out.Write(b); return err })
-		return n, err
-	}), 256<<10)
-	w := newWriter(buffered)
-	if err := s.copyRows(w, date, topicID, e); err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	if err := w.close(s.topic, topicID); err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	if err := buffered.Flush(); err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	if err := s.do(actSync, path, out.Sync); err != nil {
-		return fmt.Errorf("syncing %s: %w", path, err)
-	}
-	return nil
-}
-
-// copyRows merges the rows of a date's present file with those of the edit.
-func (s *store) copyRows(w *writer, date, topicID string, e *edit) error {
-	puts := slices.SortedFunc(maps.Keys(e.put), key.compare)
-	put := func() error {
-		row := e.put[puts[0]]
-		puts = puts[1:]
-		return w.add(&row)
-	}
-	f, err := open(Path(s.dir, date))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if err == nil {
-		defer func() { _ = f.Close() }() // only read
-		same := f.sameTopic(s.topic, topicID)
-		var failed error // not the present file's fault
-		err = f.each(func(r *Row) error {
-			k := r.key()
-			for len(puts) > 0 && puts[0].compare(k) <= 0 && failed == nil {
-				failed = put()
-			}
-			if _, replaced := e.put[k]; replaced || e.drop[k] || failed != nil {
-				return failed
-			}
-			if !same {
-				r.Position = earlier
-			}
-			failed = w.add(r)
-			return failed
-		})
-		if failed != nil {
-			return failed
-		}
-		if err != nil {
-			return err
-		}
-	}
-	for len(puts) > 0 {
-		if err := put(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-type writerFunc func([]byte) (int, error)
-
-func (f writerFunc) Write(b []byte) (int, error) { return f(b) }

@@ -1,0 +1,147 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/weirhpc/weir/kafka/kafkatest"
+)
+
+// TestCrashes kills a writer ahead of each of its steps, and the next one ahead of each of its own. Every job keeps its
+// row: the old one before the files are committed, the new one after. That holds even if the topic forgets the jobs.
+func TestCrashes(t *testing.T) {
+	t.Parallel()
+	before := []Row{
+		{Cluster: "c", JobID: "1", End: epoch, Position: 1},
+		{Cluster: "c", JobID: "2", End: epoch + dayMs, Position: 2},
+		{Cluster: "c", JobID: "3", End: epoch, Position: 3},
+		{Cluster: "c", JobID: "4", End: epoch + 2*dayMs, Position: 4},
+	}
+	change := slices.Clone(before)
+	change[0].End, change[0].Position = epoch+dayMs, 11  // one moves there
+	change[1].End, change[1].Position = epoch, 12        // and another back
+	change[2].User, change[2].Position = "changed", 13   // one changes
+	change[3].End, change[3].Position = epoch+3*dayMs, 5 // one moves to a new date
+	added := Row{Cluster: "c", JobID: "5", End: epoch + 4*dayMs, Position: 14}
+	change = append(change, added)
+
+	crashAt := func(n int) (before func(action, path string) error, committed *bool, steps *int) {
+		committed, steps = new(bool), new(int)
+		return func(action, path string) error {
+			if *steps == n {
+				return errCrash
+			}
+			*steps++
+			if action == actRename && filepath.Base(path) == stageCommit {
+				*committed = true
+			}
+			if action == actSync || action == actSyncDir {
+				return errDone // nobody pulls the plug here
+			}
+			return nil
+		}, committed, steps
+	}
+	total := 0
+	for first := 0; ; first += kafkatest.Cases(1, 3) {
+		s := newStore(t)
+		s.before, _, _ = crashAt(-1)
+		s.put(t, "id", before...)
+		var committed *bool
+		s.before, committed, _ = crashAt(first)
+		_, err := s.write(t.Context(), lockFor, "id", last(change))
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, errCrash) {
+			t.Fatal(err)
+		}
+		want := last(before)
+		if *committed {
+			want = last(change)
+		}
+		for second := 0; ; second += kafkatest.Cases(1, 2) {
+			copied := store{dir: t.TempDir(), topic: s.topic}
+			if err := os.CopyFS(copied.dir, os.DirFS(s.dir)); err != nil {
+				t.Fatal(err)
+			}
+			total++
+			// The topic has forgotten all of it: the next writer has another job to write.
+			copied.before, _, _ = crashAt(second)
+			_, err := copied.write(t.Context(), lockFor, "id", last([]Row{added}))
+			done := err == nil
+			if !done && !errors.Is(err, errCrash) {
+				t.Fatal(err)
+			}
+			copied.before, _, _ = crashAt(-1)
+			copied.put(t, "id", added)
+			want[added.key()] = added
+			equal(t, want, stored(t, copied.dir), fmt.Sprintf("crashes %d and %d", first, second))
+			if copied.unfinished() {
+				t.Fatalf("crashes %d and %d: something is left in .stage", first, second)
+			}
+			if done {
+				break
+			}
+		}
+		// The topic still has it: a sink that starts again ends as if nothing had been.
+		s.before, _, _ = crashAt(-1)
+		s.put(t, "id", change...)
+		equal(t, last(change), stored(t, s.dir), fmt.Sprintf("crash %d, and a new start", first))
+	}
+	if total < kafkatest.Cases(300, 100) {
+		t.Errorf("%d pairs of crashes: the hook is not ahead of every step", total)
+	}
+	t.Logf("%d pairs of crashes", total)
+}
+
+// TestFullDisk: where a step fails, all files stay as they are, and the next try succeeds.
+func TestFullDisk(t *testing.T) {
+	s := newStore(t)
+	row := Row{Cluster: "c", JobID: "1", End: epoch, Position: 1}
+	s.put(t, "id", row)
+	moved := row
+	moved.End, moved.Position = epoch+dayMs, 2
+	for _, action := range []string{actLock, actMakeDir, actCreate, actWrite, actSync, actSyncDir} {
+		s.before = func(a, path string) error {
+			if a == action {
+				return &os.PathError{Op: a, Path: path, Err: syscall.ENOSPC}
+			}
+			return nil
+		}
+		if _, err := s.write(t.Context(), lockFor, "id", last([]Row{moved})); !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("%s: %v", action, err)
+		}
+		s.before = nil
+		equal(t, last([]Row{row}), stored(t, s.dir), action)
+	}
+	s.put(t, "id", moved)
+	equal(t, last([]Row{moved}), stored(t, s.dir), "at the end")
+}
+
+// TestWriters: several sinks write at once, each with records that others do not have yet.
+func TestWriters(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	log := randomLog(rand.New(rand.NewPCG(3, 3)), 60)
+	var writers sync.WaitGroup
+	for w := range 4 {
+		writers.Go(func() {
+			rnd := rand.New(rand.NewPCG(uint64(w), 4))
+			for _, batch := range batches(rnd, log) {
+				if bad, err := s.write(context.Background(), lockFor, "id", last(batch)); err != nil || len(bad) > 0 {
+					t.Error(bad, err)
+				}
+			}
+		})
+	}
+	writers.Wait()
+	equal(t, last(log), stored(t, s.dir), "at the end")
+}
