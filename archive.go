@@ -157,8 +157,8 @@ func newVerify() *cobra.Command {
 		Long: `Reads all files of the archive, and compares them with what was written.
 
 Every page has a checksum, every file a number of rows and an order, and a compacted file a hash of its rows. The chain
-of each partition must have no hole and no overlap. The rollups must have each row of the compacted files once. Without
-DATE all dates are read.
+of each partition must have no hole and no overlap. The rollups must have each row of the compacted files once. Jobs must
+have ended on their date. Without DATE all dates are read.
 
 It ends with status 1 if something is wrong, and reports what mends it.`,
 		Example: `  weir archive verify --config /etc/weir/sink.yaml
@@ -193,6 +193,9 @@ func verifyArchive(ctx context.Context, out io.Writer, dir, topic string, dates 
 		if v.Rollups > 0 {
 			state += fmt.Sprintf(", with %d rollups", v.Rollups)
 		}
+		if v.Jobs > 0 {
+			state += fmt.Sprintf(", %d jobs", v.Jobs)
+		}
 		_, failed = fmt.Fprintf(out, "%s: %d files, %d rows: %s\n", orDash(v.Date), v.Files, v.Rows, state)
 		for _, fault := range v.Faults {
 			say(out, "  %s", schemas.Printable(fault))
@@ -210,7 +213,7 @@ func newStats() *cobra.Command {
 
 SMALL are the files of the sink, COMPACTED those of "weir archive compact", and GENERATION how often the date was
 compacted. BAD counts summaries that could not be read, and GAPS those that were accepted as lost. ROLLUPS are hours of
-a metric of a job. It reads footers alone.`,
+a metric of a job. JOBS are those that ended on the date. It reads footers alone.`,
 		Example: `  weir archive stats --config /etc/weir/sink.yaml
   weir archive stats --json --dir weir-data/archive`,
 		Args: noArgs,
@@ -235,14 +238,14 @@ a metric of a job. It reads footers alone.`,
 
 func printStats(w io.Writer, all []compact.DateStats) error {
 	t := newTable(0)
-	t.line("DATE\tSMALL\tCOMPACTED\tGENERATION\tROWS\tSIZE\tBYTES/ROW\tBAD\tGAPS\tDAMAGED\tROLLUPS")
+	t.line("DATE\tSMALL\tCOMPACTED\tGENERATION\tROWS\tSIZE\tBYTES/ROW\tBAD\tGAPS\tDAMAGED\tROLLUPS\tJOBS")
 	line := func(s compact.DateStats) {
 		perRow := "-"
 		if s.Rows > 0 {
 			perRow = fmt.Sprintf("%.1f", float64(s.Bytes)/float64(s.Rows))
 		}
-		t.line("%s\t%d\t%d\t%d\t%d\t%s\t%s\t%d\t%d\t%d\t%d", s.Date, s.Small, s.Compacted, s.Generation, s.Rows,
-			megabytes(s.Bytes), perRow, s.Undecodable, s.Gaps, s.Damaged, s.Rollups)
+		t.line("%s\t%d\t%d\t%d\t%d\t%s\t%s\t%d\t%d\t%d\t%d\t%d", s.Date, s.Small, s.Compacted, s.Generation, s.Rows,
+			megabytes(s.Bytes), perRow, s.Undecodable, s.Gaps, s.Damaged, s.Rollups, s.Jobs)
 	}
 	sum := compact.DateStats{Date: "total"}
 	for _, s := range all {
@@ -252,6 +255,7 @@ func printStats(w io.Writer, all []compact.DateStats) error {
 		sum.Rows, sum.Bytes, sum.Undecodable = sum.Rows+s.Rows, sum.Bytes+s.Bytes, sum.Undecodable+s.Undecodable
 		sum.Gaps, sum.Damaged = sum.Gaps+s.Gaps, sum.Damaged+s.Damaged
 		sum.Rollups, sum.RollupBytes = sum.Rollups+s.Rollups, sum.RollupBytes+s.RollupBytes
+		sum.Jobs, sum.JobBytes = sum.Jobs+s.Jobs, sum.JobBytes+s.JobBytes
 	}
 	line(sum)
 	return t.print(w)

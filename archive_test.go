@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
+	"github.com/weirhpc/weir/sink/jobs"
 )
 
 // archiveOfTwoDates makes an archive with a date that is due, and the one behind it.
@@ -50,6 +51,25 @@ func TestArchiveCommands(t *testing.T) {
 	if status, stdout, stderr = weir(t.Context(), "archive", "stats", "--json", "--dir", dir); status != exitDone ||
 		!strings.Contains(stdout, `"date":"2026-01-05","small_files":0,"compacted_files":1,"generation":1,"rows":2`) {
 		t.Errorf("stats: status %d, %s%s", status, stdout, stderr)
+	}
+	ended := jobs.Row{Cluster: "c", JobID: "7", End: 1767312000000} // 2026-01-02, which has no summaries any more
+	if err := jobs.Put(t.Context(), dir, "weir."+schemas.TopicJobs, "", []jobs.Row{ended}); err != nil {
+		t.Fatal(err)
+	}
+	if status, stdout, stderr = weir(t.Context(), "archive", "verify", "--dir", dir); status != exitDone ||
+		!strings.Contains(stdout, "2026-01-02: 0 files, 0 rows: whole, 1 jobs") {
+		t.Errorf("verify with jobs: status %d, %s%s", status, stdout, stderr)
+	}
+	if status, stdout, stderr = weir(t.Context(), "archive", "stats", "--json", "--dir", dir); status != exitDone ||
+		!strings.Contains(stdout, `"jobs":1,"job_bytes":`) {
+		t.Errorf("stats with jobs: status %d, %s%s", status, stdout, stderr)
+	}
+	if err := os.Truncate(jobs.Path(dir, "2026-01-02"), 100); err != nil {
+		t.Fatal(err)
+	}
+	if status, stdout, _ = weir(t.Context(), "archive", "verify", "--dir", dir); status != exitFailed ||
+		!strings.Contains(stdout, jobs.Path(dir, "2026-01-02")+": no footer at its end: bring it back from a copy") {
+		t.Errorf("verify of damaged jobs: status %d, %s", status, stdout)
 	}
 	lost := filepath.Join(sink.DatePath(dir, "2026-01-06"), "weir.job-summary-0-00000000000000000002.parquet")
 	if err := os.WriteFile(lost, []byte("torn"), 0o600); err != nil {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weirhpc/weir/sink"
+	"github.com/weirhpc/weir/sink/jobs"
 )
 
 // ErrWrong is returned by Verify when something in the archive is wrong.
@@ -31,6 +32,8 @@ type DateStats struct {
 	Damaged     int    `json:"damaged_files"`
 	Rollups     int64  `json:"rollups"`
 	RollupBytes int64  `json:"rollup_bytes"`
+	Jobs        int64  `json:"jobs"`
+	JobBytes    int64  `json:"job_bytes"`
 }
 
 // Stats returns the numbers of each date, oldest first. It reads footers alone.
@@ -82,6 +85,9 @@ func Stats(ctx context.Context, dir, topic string) (all []DateStats, err error) 
 			s.Rollups = f.rows
 		}
 	}
+	if err := statJobs(dir, byDate); err != nil {
+		return nil, err
+	}
 	for _, date := range slices.Sorted(maps.Keys(byDate)) {
 		all = append(all, *byDate[date])
 	}
@@ -116,6 +122,7 @@ type Verified struct {
 	Files   int      `json:"files"`
 	Rows    int64    `json:"rows"`
 	Rollups int64    `json:"rollups"`
+	Jobs    int64    `json:"jobs"`
 	Faults  []string `json:"faults"`
 
 	small []sink.File // its files that are not compacted
@@ -140,7 +147,11 @@ func Verify(ctx context.Context, dir, topic string, dates []string, report func(
 	if err != nil {
 		return err
 	}
-	for _, date := range rolled {
+	withJobs, err := jobs.Dates(dir)
+	if err != nil {
+		return err
+	}
+	for _, date := range append(rolled, withJobs...) {
 		if len(dates) == 0 || slices.Contains(dates, date) {
 			all = append(all, date)
 		}
@@ -155,7 +166,10 @@ func Verify(ctx context.Context, dir, topic string, dates []string, report func(
 		if holes[date] != nil {
 			v.Faults = append(v.Faults, holes[date].Error())
 		}
-		if err := sink.Reading(ctx, dir, func() error { return v.read(ctx, dir, topic) }); err != nil {
+		if err := sink.Reading(ctx, dir, func() error {
+			v.readJobs(dir)
+			return v.read(ctx, dir, topic)
+		}); err != nil {
 			return err
 		}
 		wrong = wrong || len(v.Faults) > 0

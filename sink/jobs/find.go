@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,4 +73,21 @@ func Check(dir, date string) (jobs int64, err error) {
 		return nil
 	})
 	return jobs, err
+}
+
+// Put writes rows of jobs into the archive in dir, as a sink does that has read their records. It fails if the file of
+// one of their dates cannot be used.
+func Put(ctx context.Context, dir, topic, topicID string, rows []Row) error {
+	records := map[key]Row{}
+	for _, r := range rows {
+		if old, has := records[r.key()]; !has || old.Position < r.Position {
+			records[r.key()] = r
+		}
+	}
+	s := store{dir: dir, topic: topic}
+	bad, err := s.write(ctx, lockWait, topicID, records)
+	for _, r := range records {
+		err = cmp.Or(err, bad[r.date()])
+	}
+	return err
 }

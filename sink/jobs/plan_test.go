@@ -102,7 +102,7 @@ func batches(rnd *rand.Rand, log []Row) (all [][]Row) {
 // Then nothing is written any more.
 func TestPlan(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(kafkatest.Cases(50_000, 2_000)) {
+	for seed := range uint64(kafkatest.Cases(20_000, 1_000)) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		log := randomLog(rnd, 1+rnd.IntN(12))
 		f := files{}
