@@ -18,6 +18,7 @@ import (
 
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
+	"github.com/weirhpc/weir/sink/jobs"
 )
 
 // TestSpine runs the whole system on simulated nodes, with a hostile producer, restarts and second owners. Then it asks
@@ -57,8 +58,52 @@ func TestSpine(t *testing.T) {
 	collect.stop()
 	s.awaitMerge()
 	merge.stop()
+	s.awaitJobs()
 	s.endSink(sinkPart)
 	s.judge()
+}
+
+// awaitJobs waits until the archive has the last end of every job of the topic, and nothing else.
+func (s *system) awaitJobs() {
+	s.t.Helper()
+	var want, got []string
+	for _, j := range s.ended() {
+		want = append(want, fmt.Sprint(j.JobID, j.Restart, j.User, j.Nodes, *j.Cores, j.State, *j.End))
+	}
+	s.eventually("the jobs in the archive", func() bool {
+		got = nil
+		dates, err := jobs.Dates(s.cfg.Sink.Dir)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for _, date := range dates {
+			err := sink.Reading(s.t.Context(), s.cfg.Sink.Dir, func() error {
+				return jobs.Each(s.cfg.Sink.Dir, date, func(r *jobs.Row) error {
+					got = append(got, fmt.Sprint(r.JobID, r.Restart, r.User, r.Nodes, *r.Cores, r.State, r.End))
+					return nil
+				})
+			})
+			if err != nil {
+				s.t.Fatal(err)
+			}
+		}
+		slices.Sort(want)
+		slices.Sort(got)
+		return len(want) > 0 && slices.Equal(want, got)
+	})
+}
+
+// ended returns the last record with an end of each job of the topic.
+func (s *system) ended() map[schemas.JobKey]*schemas.Job {
+	s.t.Helper()
+	ended := map[schemas.JobKey]*schemas.Job{}
+	for _, r := range s.read(schemas.TopicJobs) {
+		record, err := schemas.Unmarshal(r.Value)
+		if j, is := record.(*schemas.Job); err == nil && is && schemas.Over(j.State) && j.End != nil {
+			ended[j.Identity()] = j
+		}
+	}
+	return ended
 }
 
 // owners is how many members of a stage's group have partitions.

@@ -30,6 +30,7 @@ import (
 	"github.com/weirhpc/weir/producers"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
+	"github.com/weirhpc/weir/sink/jobs"
 	"github.com/weirhpc/weir/topology"
 )
 
@@ -239,6 +240,9 @@ func (s *system) startMerge() *part {
 
 func (s *system) startSink() *part {
 	return s.start("sink", func(ctx context.Context) error {
+		var aside sync.WaitGroup
+		aside.Go(func() { jobs.Run(ctx, s.cfg, s.log, jobs.NewMetrics(prometheus.NewRegistry())) })
+		defer aside.Wait()
 		return sink.Run(ctx, s.cfg, s.log, sink.NewMetrics(prometheus.NewRegistry()))
 	})
 }

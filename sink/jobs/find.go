@@ -57,15 +57,20 @@ func Stat(dir, date string) (jobs, bytes int64, err error) {
 	return f.rows, info.Size(), f.Close()
 }
 
-// Check reads the file of a date, and returns how many jobs it has. Every page must match its checksum. The rows must be
-// in order, as many as the footer says, and of this date.
-func Check(dir, date string) (jobs int64, err error) {
+// Each calls fn with every job of a date, in order. A row is valid until the next call. Every page must match its
+// checksum. The rows must be in order, and as the footer says.
+func Each(dir, date string, fn func(*Row) error) error {
 	f, err := open(Path(dir, date))
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer func() { _ = f.Close() }() // only read
-	err = f.each(func(r *Row) error {
+	return f.each(fn)
+}
+
+// Check reads the file of a date as Each does, and returns how many jobs it has. All must be of this date.
+func Check(dir, date string) (jobs int64, err error) {
+	err = Each(dir, date, func(r *Row) error {
 		jobs++
 		if r.date() != date {
 			return fmt.Errorf("job %s ended on %s", r.key(), r.date())
