@@ -33,7 +33,15 @@ func TestArchivePage(t *testing.T) {
 	t.Setenv("KAFKA_SEEDS", "")
 	s := newSystem(t)
 	values := s.knownJob(t, "4711")
-	s.startSink().stop()
+	end := time.Date(2026, 1, 5, 10, 0, 0, 0, time.UTC).UnixMilli()
+	s.produceJob(&schemas.Job{
+		JobID: "4711", Name: "cfd", User: "ada", Account: "p1", Queue: "batch", Nodes: []string{"n1", "n2"},
+		Cpus: []int32{0, 1}, State: schemas.StateTimeout, Start: new(end - 3600_000), End: &end, Cores: new(int64(4)),
+		Gpus: new(int32(0)), TimeLimitS: new(int64(3600)), Exclusive: new(false),
+	})
+	sinks := s.startSink()
+	s.awaitJobs()
+	sinks.stop()
 	older, err := os.ReadFile("../sink/testdata/format-1.parquet")
 	if err != nil {
 		t.Fatal(err)
@@ -73,9 +81,10 @@ func TestArchivePage(t *testing.T) {
 		return rows
 	}
 	queries := regexp.MustCompile("(?s)```sql\n(.*?)```").FindAllStringSubmatch(string(page), -1)
-	if len(queries) != 5 { // TestSamples runs those of the raw samples
+	if len(queries) != 6 { // TestSamples runs those of the raw samples
 		t.Fatalf("%d queries", len(queries))
 	}
+	s.checkJobs(run, queries[3][1], values)
 	atoms, named := sql(queries[0][1]), 0
 	for _, a := range atoms {
 		n := 0
@@ -119,6 +128,49 @@ func TestArchivePage(t *testing.T) {
 			h[5]-h[4] > 0.05 || h[6] != 1 {
 			t.Errorf("hour %d: %v, truth: %d values with mean %v, median %v", i, h, truth.Count, truth.Mean, d5)
 		}
+	}
+}
+
+// produceJob writes the record of a job into the topic.
+func (s *system) produceJob(j *schemas.Job) {
+	s.t.Helper()
+	value, err := schemas.MarshalChecked(j)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.produce(&kgo.Record{Topic: s.cfg.Prefix + schemas.TopicJobs, Key: j.Identity().Key(), Value: value})
+}
+
+// checkJobs has DuckDB and pyarrow read the jobs, and join them with the summaries.
+func (s *system) checkJobs(run func(program, text string) []byte, query string, values known) {
+	s.t.Helper()
+	const program = "import duckdb, json, sys; print(json.dumps(duckdb.sql(sys.argv[1]).fetchall(), default=str))"
+	var rows [][]any
+	if out := run(program, query); json.Unmarshal(out, &rows) != nil {
+		s.t.Fatalf("%s", out)
+	}
+	sum := 0.0
+	for _, v := range values.all {
+		sum += v
+	}
+	mean := sum / float64(len(values.all))
+	if len(rows) != 1 || rows[0][0] != "ada" || rows[0][1] != 1.0 || math.Abs(rows[0][2].(float64)-mean) > 1e-9 {
+		s.t.Errorf("CPU use by user is %v, want ada with 1 job and %v", rows, mean)
+	}
+	const columns = `select cluster, job_id, restart, name, j.user, account, queue, nodes, node_count, cpus, cores, gpus,
+		time_limit_s, mem_requested_bytes, exclusive, epoch_ms(submit), epoch_ms(start), epoch_ms("end"), state, reason, position, date
+		from read_parquet('archive/jobs/*/*.parquet', union_by_name = true) j`
+	want := `[["` + s.cfg.Cluster + `", "4711", 0, "cfd", "ada", "p1", "batch", ["n1", "n2"], 2, [0, 1], 4, 0, 3600, ` +
+		`null, false, null, 1767603600000, 1767607200000, "TIMEOUT", "", 0, "2026-01-05"]]`
+	if out := strings.TrimSpace(string(run(program, columns))); out != want {
+		s.t.Errorf("DuckDB reads\n%s, want\n%s", out, want)
+	}
+	const arrow = "import pyarrow.dataset as ds, sys; " +
+		"r = ds.dataset('archive/jobs', partitioning='hive').to_table().to_pylist(); " +
+		"print(len(r), r[0]['user'], r[0]['nodes'], r[0]['cores'], r[0]['end'].isoformat(), r[0]['exclusive'])"
+	const read = "1 ada ['n1', 'n2'] 4 2026-01-05T10:00:00+00:00 False"
+	if out := strings.TrimSpace(string(run(arrow, ""))); out != read {
+		s.t.Errorf("pyarrow reads %s, want %s", out, read)
 	}
 }
 

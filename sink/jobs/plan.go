@@ -11,8 +11,8 @@ type held struct {
 	row  Row
 }
 
-// edit says how the file of a date changes: rows that are put in, in place of those with the same key, and rows that
-// go, since they are in another file now.
+// edit says how the file of a date changes. Rows are put in, in place of those with the same key. Rows go that are in
+// another file now.
 type edit struct {
 	put  map[key]Row
 	drop map[key]bool
