@@ -157,8 +157,8 @@ func newVerify() *cobra.Command {
 		Long: `Reads all files of the archive, and compares them with what was written.
 
 Every page has a checksum, every file a number of rows and an order, and a compacted file a hash of its rows. The chain
-of each partition must have no hole and no overlap. The rollups must have each row of the compacted files once. Jobs must
-have ended on their date. Without DATE all dates are read.
+of each partition must have no hole and no overlap. The rollups must have each row of the compacted files once. Jobs
+must have ended on their date. Without DATE all dates are read.
 
 It ends with status 1 if something is wrong, and reports what mends it.`,
 		Example: `  weir archive verify --config /etc/weir/sink.yaml

@@ -31,7 +31,8 @@ func newSink() *cobra.Command {
 	c := newService(&cobra.Command{
 		Use:   "sink",
 		Short: "Archive the summaries and the jobs as Parquet",
-		Long: `Archives the summaries as Parquet files below sink.dir, every summary once. The jobs that have ended go to jobs/ there.
+		Long: `Archives the summaries as Parquet files below sink.dir, every summary once. Jobs that have ended
+go to jobs/ there.
 
 A second process on the same directory stands by. If both write the same file, one of them wins.`,
 		Example: `  weir sink --config /etc/weir/sink.yaml`,

@@ -88,9 +88,9 @@ func jobRecords(jobs []scheduler.Job, faults []scheduler.Fault) map[schemas.JobK
 }
 
 // jobChanges returns the records that bring topic jobs from what is there to what should be, sorted by key. A job that
-// its source no longer names becomes COMPLETED, and ends at nowMs unless its end is known. The record of a fault that is
-// gone, or of a job that never ran, is deleted. Nothing is concluded from absence while the list of jobs as a whole is
-// in doubt.
+// its source no longer names becomes COMPLETED, and ends at nowMs unless its end is known. The record of a fault that
+// is gone, or of a job that never ran, is deleted. Nothing is concluded from absence while the list of jobs as a whole
+// is in doubt.
 func jobChanges(nowMs int64, there, want map[schemas.JobKey]jobRecord) []jobRecord {
 	var changes []jobRecord
 	for key, r := range want {

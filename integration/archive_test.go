@@ -157,8 +157,9 @@ func (s *system) checkJobs(run func(program, text string) []byte, query string, 
 	if len(rows) != 1 || rows[0][0] != "ada" || rows[0][1] != 1.0 || math.Abs(rows[0][2].(float64)-mean) > 1e-9 {
 		s.t.Errorf("CPU use by user is %v, want ada with 1 job and %v", rows, mean)
 	}
-	const columns = `select cluster, job_id, restart, name, j.user, account, queue, nodes, node_count, cpus, cores, gpus,
-		time_limit_s, mem_requested_bytes, exclusive, epoch_ms(submit), epoch_ms(start), epoch_ms("end"), state, reason, position, date
+	const columns = `select cluster, job_id, restart, name, j.user, account, queue, nodes, node_count, cpus, cores,
+		gpus, time_limit_s, mem_requested_bytes, exclusive, epoch_ms(submit), epoch_ms(start), epoch_ms("end"),
+		state, reason, position, date
 		from read_parquet('archive/jobs/*/*.parquet', union_by_name = true) j`
 	want := `[["` + s.cfg.Cluster + `", "4711", 0, "cfd", "ada", "p1", "batch", ["n1", "n2"], 2, [0, 1], 4, 0, 3600, ` +
 		`null, false, null, 1767603600000, 1767607200000, "TIMEOUT", "", 0, "2026-01-05"]]`

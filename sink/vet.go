@@ -118,8 +118,8 @@ func vetColumns(
 	return memory, nil
 }
 
-// vetSchema compares a schema with ours, and returns its leaves. The library believes the schema's type of a value, even
-// if that makes a pointer of a number. Columns may be missing: older files have fewer.
+// vetSchema compares a schema with ours, and returns its leaves. The library believes the schema's type of a value,
+// even if that makes a pointer of a number. Columns may be missing: older files have fewer.
 func vetSchema(schema, ours []parquetformat.SchemaElement) (leaves []parquetformat.SchemaElement, err error) {
 	if len(schema) > maxSchema {
 		return nil, fmt.Errorf("a schema of %d elements", len(schema))

@@ -29,8 +29,10 @@ func shown[T any](p *T) string {
 
 func TestSlurmLimits(t *testing.T) {
 	for text, want := range map[string]string{
-		"10:00": "600", "1:30:00": "5400", "1-02:00:00": "93600", "00:00:30": "30", "0:00": "0", "364-23:59:59": "31535999",
-		"UNLIMITED": "-", "365-00:00:00": "-", "NOT_SET": "-", "INVALID": "-", "Partition_Limit": "-", "": "-", "10": "-",
+		"10:00": "600", "1:30:00": "5400", "1-02:00:00": "93600", "00:00:30": "30", "0:00": "0",
+		"364-23:59:59": "31535999",
+		"UNLIMITED":    "-", "365-00:00:00": "-", "NOT_SET": "-", "INVALID": "-", "Partition_Limit": "-",
+		"": "-", "10": "-",
 		"-1:00": "-", "1-2-3:00:00": "-", "9999999999-00:00:00": "-", "1:2:3:4": "-", "1-1:2": "-", "0x10:00": "-",
 		"99999999999999999999:00": "-", "1048575-00:00:00": "-",
 	} {
@@ -49,8 +51,13 @@ func TestSlurmLimits(t *testing.T) {
 		"cpu=1,mem=1e300M,node=1,gres/gpu=99999999999999999999": "- -",
 		"cpu=1,mem=-5M,node=1,gres/gpu=-1":                      "- -",
 		"cpu=1,mem=NaN,node=1,gres/gpu=4294967295":              "- -",
-		"mem=M,node=1":                                          "- -", "mem=,node=1": "- -", "": "- -", "(null)": "- -", "=,=,": "- -",
-		"mem=9000P,node=1": "- -", "mem=Inf,node=1": "- -",
+		"mem=M,node=1":                                          "- -",
+		"mem=,node=1":                                           "- -",
+		"":                                                      "- -",
+		"(null)":                                                "- -",
+		"=,=,":                                                  "- -",
+		"mem=9000P,node=1":                                      "- -",
+		"mem=Inf,node=1":                                        "- -",
 	} {
 		gpus, memory := slurmTRES(text)
 		if got := shown(gpus) + " " + shown(memory); got != want {
@@ -133,7 +140,14 @@ func TestFilesHaveLimits(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "jobs.yaml")
 	var text strings.Builder
 	text.WriteString(`jobs:
-  - {id: "1", nodes: [n1], end: 2026-11-22T10:00:00Z, cores: 8, gpus: 0, time_limit_s: 60, exclusive: false, state: TIMEOUT}
+  - id: "1"
+    nodes: [n1]
+    end: 2026-11-22T10:00:00Z
+    state: TIMEOUT
+    cores: 8
+    gpus: 0
+    time_limit_s: 60
+    exclusive: false
   - {id: "2", nodes: [n2], state: FAILED, mem_requested_bytes: 1024, gpus: , cores: null}
 `)
 	for key, value := range map[string]string{

@@ -35,8 +35,8 @@ func TestFind(t *testing.T) {
 			id = fmt.Sprint("job", rnd.IntN(1000))
 		}
 		log = append(log, Row{
-			Cluster: "c", JobID: id, Restart: int32(i), End: epoch + rnd.Int64N(20)*dayMs, Position: i, Nodes: []string{id},
-			NodeCount: 1, State: schemas.StateCompleted,
+			Cluster: "c", JobID: id, Restart: int32(i), End: epoch + rnd.Int64N(20)*dayMs, Position: i,
+			Nodes: []string{id}, NodeCount: 1, State: schemas.StateCompleted,
 		})
 	}
 	s.put(t, "id", log...)
@@ -103,7 +103,9 @@ func TestOlderColumns(t *testing.T) {
 	if err := os.WriteFile(path, older, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	has := Row{Cluster: "c", JobID: "4711", User: "ada", Nodes: []string{"n1"}, End: epoch, State: "COMPLETED", Position: 3}
+	has := Row{
+		Cluster: "c", JobID: "4711", User: "ada", Nodes: []string{"n1"}, End: epoch, State: "COMPLETED", Position: 3,
+	}
 	equal(t, last([]Row{has}), stored(t, s.dir), "an older file")
 	added := Row{Cluster: "c", JobID: "4712", NodeCount: 1, Exclusive: new(true), End: epoch, Position: 4}
 	s.put(t, "id", added)
@@ -126,8 +128,8 @@ func TestOlderColumns(t *testing.T) {
 	}
 }
 
-// TestFlippedByte changes bytes of a file. No such file may make its reader panic, or ask for more memory than a process
-// has: that would end the sink of summaries.
+// TestFlippedByte changes bytes of a file. No such file may make its reader panic, or ask for more memory than a
+// process has: that would end the sink of summaries.
 func TestFlippedByte(t *testing.T) {
 	var b bytes.Buffer
 	w := newWriter(&b)
@@ -187,10 +189,12 @@ func year(b *testing.B) (dir string) {
 		rows := map[key]Row{}
 		for i := range int64(500) {
 			r := Row{
-				Cluster: "supermuc", JobID: fmt.Sprint(1_000_000 + day*500 + i), Name: "cfd", User: fmt.Sprint("user", i%40),
+				Cluster: "supermuc", JobID: fmt.Sprint(1_000_000 + day*500 + i), Name: "cfd",
+				User:    fmt.Sprint("user", i%40),
 				Account: fmt.Sprint("p", i%20), Queue: "batch", NodeCount: int32(1 + i%64), Cores: new(48 * (1 + i%64)),
-				Gpus: new(int32), TimeLimitS: new(int64(86400)), Exclusive: new(true), Submit: new(epoch), Start: new(epoch),
-				End: epoch + day*dayMs + i, State: "COMPLETED", Position: day*500 + i,
+				Gpus: new(int32), TimeLimitS: new(int64(86400)), Exclusive: new(true),
+				Submit: new(epoch), Start: new(epoch), End: epoch + day*dayMs + i,
+				State: "COMPLETED", Position: day*500 + i,
 			}
 			if i%2 == 1 {
 				r.JobID = fmt.Sprintf("%d-%d", i*7919%100_000, day)
@@ -214,7 +218,8 @@ func year(b *testing.B) (dir string) {
 func BenchmarkFindJob(b *testing.B) {
 	dir := year(b)
 	for name, id := range map[string]string{
-		"array": fmt.Sprintf("%d-%d", 33*7919%100_000, 200), "number": fmt.Sprint(1_000_000 + 200*500 + 32), "absent": "50000",
+		"array": fmt.Sprintf("%d-%d", 33*7919%100_000, 200), "number": fmt.Sprint(1_000_000 + 200*500 + 32),
+		"absent": "50000",
 	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
@@ -227,7 +232,8 @@ func BenchmarkFindJob(b *testing.B) {
 	b.Run("add", func(b *testing.B) { // what a sink does every five minutes
 		s := store{dir: dir, topic: "weir.jobs"}
 		for i := int64(0); b.Loop(); i++ {
-			r := Row{Cluster: "supermuc", JobID: fmt.Sprint(5_000_000 + i), End: epoch + 400*dayMs, Position: 1_000_000 + i}
+			r := Row{Cluster: "supermuc", JobID: fmt.Sprint(5_000_000 + i), End: epoch + 400*dayMs}
+			r.Position = 1_000_000 + i
 			if bad, err := s.write(b.Context(), time.Minute, "id", last([]Row{r})); err != nil || len(bad) > 0 {
 				b.Fatal(bad, err)
 			}

@@ -21,7 +21,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		}),
 		failures: factory.NewCounter(prometheus.CounterOpts{
 			Name: "weir_sink_jobs_failures_total",
-			Help: "Tries to write jobs to the archive that failed and are repeated, and files of jobs that cannot be used.",
+			Help: "Tries to write jobs that failed and are repeated, and files of jobs that cannot be used.",
 		}),
 	}
 }

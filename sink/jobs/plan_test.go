@@ -66,8 +66,9 @@ func (f files) all(t *testing.T) map[key]Row {
 func randomLog(rnd *rand.Rand, n int) (log []Row) {
 	for i := range n {
 		log = append(log, Row{
-			Cluster: "c", JobID: fmt.Sprint("j", rnd.IntN(5)), Restart: int32(rnd.IntN(2)), User: fmt.Sprint(rnd.IntN(3)),
-			End: epoch + int64(rnd.IntN(3))*dayMs + int64(rnd.IntN(3)), State: schemas.StateCompleted,
+			Cluster: "c", JobID: fmt.Sprint("j", rnd.IntN(5)), Restart: int32(rnd.IntN(2)),
+			User: fmt.Sprint(rnd.IntN(3)),
+			End:  epoch + int64(rnd.IntN(3))*dayMs + int64(rnd.IntN(3)), State: schemas.StateCompleted,
 			Position: int64(i * 2),
 		})
 	}
@@ -134,14 +135,16 @@ func TestPlanMendsDoubles(t *testing.T) {
 func TestRows(t *testing.T) {
 	job := func() *schemas.Job {
 		return &schemas.Job{
-			JobID: "4711", Restart: 2, User: "ada", Nodes: []string{"n1", "n2"}, Cpus: []int32{0, 1}, State: schemas.StateFailed,
-			Submit: new(int64(-1)), Start: new(int64(5)), End: new(epoch + 1), Cores: new(int64(4)), Exclusive: new(false),
+			JobID: "4711", Restart: 2, User: "ada", Nodes: []string{"n1", "n2"}, Cpus: []int32{0, 1},
+			State: schemas.StateFailed, Submit: new(int64(-1)), Start: new(int64(5)), End: new(epoch + 1),
+			Cores: new(int64(4)), Exclusive: new(false),
 		}
 	}
 	r, ok := rowOf("c", job(), 7)
 	want := Row{
-		Cluster: "c", JobID: "4711", Restart: 2, User: "ada", Nodes: []string{"n1", "n2"}, NodeCount: 2, Cpus: []int32{0, 1},
-		Cores: new(int64(4)), Exclusive: new(false), Start: new(int64(5)), End: epoch + 1, State: "FAILED", Position: 7,
+		Cluster: "c", JobID: "4711", Restart: 2, User: "ada", Nodes: []string{"n1", "n2"}, NodeCount: 2,
+		Cpus: []int32{0, 1}, Cores: new(int64(4)), Exclusive: new(false),
+		Start: new(int64(5)), End: epoch + 1, State: "FAILED", Position: 7,
 	}
 	if diff := cmp.Diff(want, r); !ok || diff != "" || r.date() != "2026-11-20" {
 		t.Errorf("%v %s\n%s", ok, r.date(), diff)

@@ -35,7 +35,7 @@ type Row struct {
 
 	State  string `parquet:"state,dict" json:"state"`
 	Reason string `parquet:"reason,dict" json:"reason"`
-	// Position is the offset of the record in topic jobs that the row was made of; earlier for a row from another topic.
+	// Position is the offset in topic jobs of the record that the row was made of; earlier for one of another topic.
 	Position int64 `parquet:"position" json:"position"`
 }
 

@@ -167,7 +167,9 @@ func TestRunWaitsForReaders(t *testing.T) {
 	}
 	end := b.follow(soon)
 	b.job("1", "ada", epoch)
-	kafkatest.Eventually(t, "word of the lock", func() bool { return b.log.Count("cannot write jobs to the archive") > 0 })
+	kafkatest.Eventually(t, "word of the lock", func() bool {
+		return b.log.Count("cannot write jobs to the archive") > 0
+	})
 	b.job("2", "ada", epoch)
 	lock.Unlock()
 	b.archived("1 ada 2026-11-20", "2 ada 2026-11-20")

@@ -204,7 +204,8 @@ func TestDamagedFiles(t *testing.T) {
 				bad, err := s.write(t.Context(), lockFor, "id", records)
 				fault := bad["2026-11-20"]
 				if err != nil || len(bad) != 1 || !errors.Is(fault, ErrBadFile) ||
-					!strings.Contains(fault.Error(), path) || !strings.Contains(fault.Error(), "bring it back from a copy") {
+					!strings.Contains(fault.Error(), path) ||
+					!strings.Contains(fault.Error(), "bring it back from a copy") {
 					t.Fatal(bad, err)
 				}
 				// The second time nobody has to wait: all that can be done is done.
