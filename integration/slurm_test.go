@@ -227,7 +227,7 @@ func TestSlurm(t *testing.T) {
 	slurm.run("scancel", requeued, paused.JobID, het)
 	s.eventually("the end of the last job", func() bool {
 		j, ok := s.jobs()[again]
-		return ok && j.State == "COMPLETED" && j.End != nil
+		return ok && j.State == schemas.StateCancelled && j.End != nil
 	})
 
 	s.judgeSlurm(map[schemas.JobKey][]int32{
@@ -244,6 +244,10 @@ func TestSlurm(t *testing.T) {
 	}
 	if name := jobs[schemas.JobKey{JobID: alone}].Name; !strings.HasPrefix(name, "x|y?1|0|RUNNING?") {
 		t.Errorf("the hostile name became %q", name)
+	}
+	if j := jobs[schemas.JobKey{JobID: big}]; j.State != schemas.StateCancelled || j.Cores == nil || *j.Cores != 6 ||
+		j.Exclusive == nil || !*j.Exclusive {
+		t.Errorf("job %s with --exclusive on three nodes of two CPUs, which was cancelled, became %+v", big, j)
 	}
 	if here, there := jobs[schemas.JobKey{JobID: requeued}].Nodes, jobs[again].Nodes; slices.Equal(here, there) {
 		t.Errorf("job %s ran on %v before its node was lost, and on %v after", requeued, here, there)
