@@ -41,6 +41,13 @@ func (c *cursor) close() error {
 	return err
 }
 
+// seek moves to a row of the row group.
+func (c *cursor) seek(row int64) error {
+	parquet.Release(c.page)
+	c.page = nil
+	return c.pages.SeekToRow(row)
+}
+
 // next moves to the next page.
 func (c *cursor) next(known *texts) error {
 	if c.page != nil {

@@ -152,7 +152,7 @@ func readRollupsOnce(path string) (f rollupsFooter, atoms map[float64]int64, err
 
 // rollupsOf returns the rollups of a file.
 func rollupsOf(path string) (all []Rollup, err error) {
-	r, err := newRollupReader(path)
+	r, err := newRollupReader(path, nil)
 	if err != nil {
 		return nil, err
 	}

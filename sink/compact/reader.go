@@ -31,6 +31,9 @@ type reader struct {
 	known *texts
 	all   []*cursor
 	by    map[string]*cursor
+
+	of    *chosen // whose rows are read, and those of jobs that share their pages
+	spans []span  // of the row group, not begun
 }
 
 // openReader opens a file of the archive. The caller closes it.
@@ -58,7 +61,7 @@ func (r *reader) fill() (err error) {
 		}
 	}()
 	for r.left == 0 {
-		if err := r.nextGroup(); err != nil {
+		if err := r.seek(); err != nil {
 			return err
 		}
 	}
@@ -77,6 +80,24 @@ func (r *reader) fill() (err error) {
 	return nil
 }
 
+// seek moves to the next span of rows.
+func (r *reader) seek() error {
+	if len(r.spans) == 0 {
+		return r.nextGroup()
+	}
+	first := r.spans[0].first
+	r.left, r.spans = r.spans[0].rows, r.spans[1:]
+	if first == 0 {
+		return nil
+	}
+	for _, c := range r.all {
+		if err := c.seek(first); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // nextGroup begins the next row group. Columns that files of an older weir lack stay null.
 func (r *reader) nextGroup() error {
 	groups := r.file.RowGroups()
@@ -84,7 +105,7 @@ func (r *reader) nextGroup() error {
 		return io.EOF
 	}
 	group := groups[r.group]
-	r.group, r.left = r.group+1, group.NumRows()
+	r.group++
 	leaves, chunks := r.file.Schema().Columns(), group.ColumnChunks()
 	if r.by == nil {
 		r.by = map[string]*cursor{}
@@ -98,6 +119,13 @@ func (r *reader) nextGroup() error {
 		}
 	}
 	r.all = r.all[:0]
+	column, err := columnOf(r.file.Schema(), "job_id")
+	if err != nil {
+		return err
+	}
+	if r.spans, err = r.of.spans(group, column); err != nil || len(r.spans) == 0 {
+		return err
+	}
 	for i, path := range leaves {
 		c, ok := r.by[path[0]]
 		if !ok || !r.fresh && ofSummary(path[0]) {

@@ -15,9 +15,11 @@ import (
 
 // roller makes the rollups of a date, while its files are merged.
 type roller struct {
-	c       *compactor
-	t       task
-	base    bool            // the date's rollups are a part of the new ones
+	c    *compactor
+	t    task
+	base bool // the date's rollups are a part of the new ones
+	// before is the lineage of the generation before.
+	before  string
 	has     map[string]bool // files that they have already
 	deleted int64           // rows of theirs that the date has no longer
 	next    map[int32]int64 // behind the files that they will have
@@ -34,7 +36,15 @@ func (c *compactor) roll(t task) (*roller, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", rollupsPath(c.dir, t.date), err)
 	}
-	return &roller{c: c, t: t, base: base, has: has, deleted: deletedRows(t, there), next: nextOf(t, there)}, nil
+	r := &roller{c: c, t: t, base: base, has: has, deleted: deletedRows(t, there), next: nextOf(t, there)}
+	switch {
+	case !base || there == nil:
+	case there.generation == t.generation: // a run that died made them
+		r.before = there.before
+	default:
+		r.before = there.lineage()
+	}
+	return r, nil
 }
 
 // fresh reports whether the rollups lack a file's rows.
@@ -66,7 +76,7 @@ func (r *roller) write(ctx context.Context, as fs.FileInfo) (path string, err er
 		}
 	}()
 	for _, p := range paths {
-		in, err := newRollupReader(p)
+		in, err := newRollupReader(p, nil)
 		if err != nil {
 			return "", err
 		}
@@ -80,7 +90,8 @@ func (r *roller) write(ctx context.Context, as fs.FileInfo) (path string, err er
 	}
 	err = joinRollups(ctx, from, w.add)
 	f := rollupsFooter{
-		topic: r.c.topic, generation: r.t.generation, inputs: r.inputs(), deleted: r.deleted, next: r.next,
+		topic: r.c.topic, generation: r.t.generation, inputs: r.inputs(), before: r.before,
+		deleted: r.deleted, next: r.next,
 	}
 	closed := w.close(f, func() error { return r.c.do(actSync, path, w.file.Sync) })
 	if err := cmp.Or(err, closed, owned(path, as)); err != nil {

@@ -25,7 +25,7 @@ func openRollups(path string) (*os.File, *parquet.File, error) {
 	info, err := file.Stat()
 	if err == nil {
 		var p *parquet.File
-		if p, err = parquet.OpenFile(file, info.Size(), parquet.SkipBloomFilters(true)); err == nil {
+		if p, err = parquet.OpenFile(file, info.Size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true)); err == nil {
 			return file, p, nil
 		}
 	}
@@ -52,22 +52,104 @@ func footerOfRollups(path string) (*rollupsFooter, error) {
 
 // rollupReader reads rollups one by one.
 type rollupReader struct {
-	file   *os.File
-	rows   *parquet.GenericReader[Rollup]
+	// fill returns the next rollups. Who took one may keep it. It returns io.EOF behind the last.
+	fill   func() ([]Rollup, error)
+	close  func() error
 	lookup func(key string) (string, bool) // in the footer
 	read   []Rollup
 	end    bool
 }
 
-func newRollupReader(path string) (*rollupReader, error) {
+// newRollupReader reads the rollups of chosen jobs out of a file; of all if of is nil.
+func newRollupReader(path string, of *chosen) (*rollupReader, error) {
 	file, p, err := openRollups(path)
 	if err != nil {
 		return nil, err
 	}
-	return &rollupReader{file: file, rows: parquet.NewGenericReader[Rollup](p), lookup: p.Lookup}, nil
+	in := &rollupFile{of: of, groups: p.RowGroups(), schema: p.Schema()}
+	fill := func() (batch []Rollup, err error) {
+		defer func() {
+			if fault := recover(); fault != nil { // the library trusts numbers of a damaged file
+				err = fmt.Errorf("damaged: %v", fault)
+			}
+			if err != nil && !errors.Is(err, io.EOF) {
+				err = fmt.Errorf("%w: %s: bring it back from a copy: %w", errRollups, path, err)
+			}
+		}()
+		return in.next()
+	}
+	return &rollupReader{
+		fill: fill, lookup: p.Lookup,
+		close: func() error { return errors.Join(in.closeGroup(), file.Close()) },
+	}, nil
 }
 
-func (r *rollupReader) close() error { return errors.Join(r.rows.Close(), r.file.Close()) }
+// rollupFile is a file of rollups that is read, row group by row group.
+type rollupFile struct {
+	of     *chosen
+	schema *parquet.Schema
+	groups []parquet.RowGroup // that were not begun
+	group  *parquet.GenericReader[Rollup]
+	spans  []span // of the group
+	left   int64  // of the span
+}
+
+func (f *rollupFile) closeGroup() error {
+	if f.group == nil {
+		return nil
+	}
+	return f.group.Close()
+}
+
+// next returns the next rollups of chosen jobs.
+func (f *rollupFile) next() (batch []Rollup, err error) {
+	for len(batch) == 0 {
+		for f.left == 0 {
+			if err := f.seek(); err != nil {
+				return nil, err
+			}
+		}
+		all := make([]Rollup, min(f.left, 64)) // a new one: who took a rollup may keep it
+		n, err := f.group.Read(all)
+		if n == 0 {
+			return nil, cmp.Or(err, io.ErrUnexpectedEOF)
+		}
+		f.left -= int64(n)
+		for i := range all[:n] {
+			if f.of.has(all[i].JobID, all[i].Restart) {
+				batch = append(batch, all[i])
+			}
+		}
+	}
+	return batch, nil
+}
+
+// seek moves to the next span.
+func (f *rollupFile) seek() error {
+	for len(f.spans) == 0 {
+		if len(f.groups) == 0 {
+			return io.EOF
+		}
+		if err := f.closeGroup(); err != nil {
+			return err
+		}
+		column, err := columnOf(f.schema, "job_id")
+		if err != nil {
+			return err
+		}
+		if f.spans, err = f.of.spans(f.groups[0], column); err != nil {
+			return err
+		}
+		f.group, f.groups = parquet.NewGenericRowGroupReader[Rollup](f.groups[0]), f.groups[1:]
+	}
+	if first := f.spans[0].first; first > 0 {
+		if err := f.group.SeekToRow(first); err != nil {
+			return err
+		}
+	}
+	f.left, f.spans = f.spans[0].rows, f.spans[1:]
+	return nil
+}
 
 // current returns the first rollup that was not taken; nil behind the last.
 func (r *rollupReader) current() (*Rollup, error) {
@@ -75,12 +157,11 @@ func (r *rollupReader) current() (*Rollup, error) {
 		if r.end {
 			return nil, nil
 		}
-		batch := make([]Rollup, 64) // a new one: who took a rollup may keep it
-		n, err := r.rows.Read(batch)
+		batch, err := r.fill()
 		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, fmt.Errorf("%w: %s: bring it back from a copy: %w", errRollups, r.file.Name(), err)
+			return nil, err
 		}
-		r.read, r.end = batch[:n], err != nil
+		r.read, r.end = batch, err != nil
 	}
 	return &r.read[0], nil
 }
@@ -89,26 +170,35 @@ func (r *rollupReader) current() (*Rollup, error) {
 // is, bit for bit.
 func joinRollups(ctx context.Context, from []*rollupReader, out func(*Rollup) error) error {
 	for ctx.Err() == nil {
-		least, err := leastOf(from)
-		if err != nil || len(least) == 0 {
+		r, err := nextJoined(from)
+		if err != nil || r == nil {
 			return err
 		}
-		result := least[0].read[0]
-		if len(least) > 1 {
-			h := newHour(keyOfRollup(&result))
-			for _, r := range least {
-				h.join(&r.read[0])
-			}
-			result = h.done()
-		}
-		for _, r := range least {
-			r.read = r.read[1:]
-		}
-		if err := out(&result); err != nil {
+		if err := out(r); err != nil {
 			return err
 		}
 	}
 	return ctx.Err()
+}
+
+// nextJoined returns the next rollup of joined readers; nil behind the last.
+func nextJoined(from []*rollupReader) (*Rollup, error) {
+	least, err := leastOf(from)
+	if err != nil || len(least) == 0 {
+		return nil, err
+	}
+	result := least[0].read[0]
+	if len(least) > 1 {
+		h := newHour(keyOfRollup(&result))
+		for _, r := range least {
+			h.join(&r.read[0])
+		}
+		result = h.done()
+	}
+	for _, r := range least {
+		r.read = r.read[1:]
+	}
+	return &result, nil
 }
 
 // leastOf returns the readers whose next rollup has the least key; none behind the last.
@@ -186,7 +276,7 @@ func (w *rollupWriter) close(f rollupsFooter, sync func() error) error {
 
 // readRollups returns what a file of rollups holds, and an error if it is not in order or not as its footer says.
 func readRollups(ctx context.Context, path string) (f rollupsFooter, err error) {
-	r, err := newRollupReader(path)
+	r, err := newRollupReader(path, nil)
 	if errors.Is(err, fs.ErrNotExist) {
 		return f, fmt.Errorf("%w: %s is missing: bring it back from a copy", errRollups, path)
 	}

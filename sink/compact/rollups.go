@@ -1,6 +1,8 @@
 package compact
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,11 +35,25 @@ type rollupsFooter struct {
 	generation int64
 	// inputs are the small files that this generation took. If the generation was not published, they are still small.
 	inputs []string
+	// before is the lineage of the generation before; empty in the first.
+	before string
 	// deleted is how many rows of summaries users have deleted with the date's directory.
 	deleted int64
 	// next is the position behind the last file of each partition that is in them.
 	next map[int32]int64
 	rollupTally
+}
+
+// lineage names all small files that the rollups are made of, and how a compaction took them together.
+func (f *rollupsFooter) lineage() string { return lineageOf(f.before, f.inputs) }
+
+// lineageOf returns the lineage of what is made of an earlier generation and of small files, whose names are sorted.
+func lineageOf(before string, names []string) string {
+	h := sha256.New()
+	for _, name := range append([]string{before}, names...) {
+		fmt.Fprintf(h, "%s\n", name)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
 // rollupTally is what a read-back compares.
@@ -101,6 +117,7 @@ func (f *rollupsFooter) put(set func(key, value string)) error {
 		{"weir.generation", strconv.FormatInt(f.generation, 10)},
 		{"weir.inputs", string(inputs)},
 		{"weir.next", string(next)},
+		{"weir.before", f.before},
 		{"weir.rows", strconv.FormatInt(f.rows, 10)},
 		{"weir.intervals", strconv.FormatInt(f.intervals, 10)},
 		{"weir.deleted", strconv.FormatInt(f.deleted, 10)},
@@ -124,7 +141,7 @@ func parseRollups(lookup func(key string) (string, bool)) (f rollupsFooter, err 
 	if text("weir.rollups") != "1" {
 		return f, errors.New("weir.rollups is not 1")
 	}
-	f.topic, f.generation = text("weir.topic"), number("weir.generation")
+	f.topic, f.generation, f.before = text("weir.topic"), number("weir.generation"), text("weir.before")
 	f.rows, f.intervals = number("weir.rows"), number("weir.intervals")
 	f.deleted = number("weir.deleted")
 	if f.hash, err = strconv.ParseUint(text("weir.hash"), 16, 64); err != nil {

@@ -51,7 +51,9 @@ func TestBegin(t *testing.T) {
 }
 
 func TestRollupsFooter(t *testing.T) {
-	want := rollupsFooter{testTopic, 3, []string{"a", "b"}, 4, map[int32]int64{1: 7}, rollupTally{5, 6, 1<<63 + 7}}
+	want := rollupsFooter{
+		testTopic, 3, []string{"a", "b"}, "abc", 4, map[int32]int64{1: 7}, rollupTally{5, 6, 1<<63 + 7},
+	}
 	kv := map[string]string{}
 	if err := want.put(func(key, value string) { kv[key] = value }); err != nil {
 		t.Fatal(err)
@@ -62,7 +64,7 @@ func TestRollupsFooter(t *testing.T) {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 	for key := range kv {
-		if key == "weir.topic" {
+		if key == "weir.topic" || key == "weir.before" {
 			continue
 		}
 		kept := kv[key]

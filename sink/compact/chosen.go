@@ -1,0 +1,105 @@
+package compact
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+// Key names a job.
+type Key struct {
+	JobID   string
+	Restart int32
+}
+
+// Compare orders jobs as files do.
+func (k Key) Compare(o Key) int {
+	return cmp.Or(cmp.Compare(k.JobID, o.JobID), cmp.Compare(k.Restart, o.Restart))
+}
+
+// chosen are the jobs whose rows are read. A nil pointer chooses all.
+type chosen struct {
+	keys  []Key // sorted
+	asked Key   // the last one, and the answer: the rows of a job come together
+	is    bool
+}
+
+func (c *chosen) has(jobID string, restart int32) bool {
+	if c == nil {
+		return true
+	}
+	if k := (Key{jobID, restart}); k != c.asked || c.asked == (Key{}) {
+		c.asked = k
+		_, c.is = slices.BinarySearchFunc(c.keys, k, Key.Compare)
+	}
+	return c.is
+}
+
+// between reports whether the ids of some of the jobs lie between two bounds.
+func (c *chosen) between(least, most string) bool {
+	at, _ := slices.BinarySearchFunc(c.keys, least, func(k Key, id string) int { return cmp.Compare(k.JobID, id) })
+	return at < len(c.keys) && c.keys[at].JobID <= most
+}
+
+// span is a stretch of rows of a row group.
+type span struct{ first, rows int64 }
+
+// spans returns where rows of the jobs may lie in a row group, by the statistics of the pages of job_id. The column is
+// a leaf of the schema.
+func (c *chosen) spans(group parquet.RowGroup, column int) (found []span, err error) {
+	rows := group.NumRows()
+	if c == nil {
+		return []span{{0, rows}}, nil
+	}
+	chunks := group.ColumnChunks()
+	if chunk, is := chunks[column].(*parquet.FileColumnChunk); is {
+		least, most, ok := chunk.Bounds()
+		if ok && !c.between(string(least.ByteArray()), string(most.ByteArray())) {
+			return nil, nil
+		}
+	}
+	bounds, err := chunks[column].ColumnIndex()
+	if errors.Is(err, parquet.ErrMissingColumnIndex) {
+		return []span{{0, rows}}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the index of job_id: %w", err)
+	}
+	for _, chunk := range chunks { // so that every column is read from its page on
+		if _, err := chunk.OffsetIndex(); err != nil && !errors.Is(err, parquet.ErrMissingOffsetIndex) {
+			return nil, fmt.Errorf("reading the index of pages: %w", err)
+		}
+	}
+	pages, err := chunks[column].OffsetIndex()
+	if err != nil {
+		return []span{{0, rows}}, nil //nolint:nilerr // without it all rows are read
+	}
+	for i := range min(bounds.NumPages(), pages.NumPages()) {
+		if !c.between(string(bounds.MinValue(i).ByteArray()), string(bounds.MaxValue(i).ByteArray())) {
+			continue
+		}
+		first, next := pages.FirstRowIndex(i), rows
+		if i+1 < pages.NumPages() {
+			next = pages.FirstRowIndex(i + 1)
+		}
+		if n := len(found); n > 0 && found[n-1].first+found[n-1].rows == first {
+			found[n-1].rows += next - first
+			continue
+		}
+		found = append(found, span{first, next - first})
+	}
+	return found, nil
+}
+
+// columnOf returns the leaf of a column.
+func columnOf(schema *parquet.Schema, name string) (int, error) {
+	for i, path := range schema.Columns() {
+		if path[0] == name {
+			return i, nil
+		}
+	}
+	return 0, fmt.Errorf("there is no column %s", name)
+}

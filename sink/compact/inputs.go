@@ -1,0 +1,233 @@
+package compact
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/weirhpc/weir/sink"
+)
+
+// Inputs are what the hours of a date are read from: its rollups, and the small files that they lack.
+type Inputs struct {
+	Date string
+	// Lineage names all small files that the hours are made of. It is empty if there are none. A compaction that takes
+	// all small files of the date keeps it.
+	Lineage string
+	// Jobs are those whose hours are read, sorted.
+	Jobs []Key
+
+	rollups string // empty if there are none
+	small   map[int32][]sink.File
+}
+
+// InputsOf returns what the hours of a date are read from, given its files. The caller holds the lock.
+func InputsOf(dir, topic, date string, files []sink.File) (Inputs, error) {
+	in := Inputs{Date: date, small: map[int32][]sink.File{}}
+	for _, f := range files {
+		if f.Fault != nil {
+			return in, f.Fault
+		}
+	}
+	path := rollupsPath(dir, date)
+	there, err := footerOfRollups(path)
+	if err != nil {
+		return in, err
+	}
+	has := map[string]bool{}
+	if len(files) > 0 && (there != nil || generation(files) > 0) { // otherwise users deleted all but the rollups
+		if _, has, err = begin(there, topic, generation(files)+1); err != nil {
+			return in, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	if there != nil {
+		in.rollups, in.Lineage = path, there.lineage()
+	}
+	var names []string
+	for _, f := range files {
+		if !f.Compacted && !has[f.Name] {
+			in.small[f.Partition] = append(in.small[f.Partition], f)
+			names = append(names, f.Name)
+		}
+	}
+	for _, of := range in.small {
+		slices.SortFunc(of, func(a, b sink.File) int { return cmp.Compare(a.Start, b.Start) })
+	}
+	if slices.Sort(names); len(names) > 0 {
+		in.Lineage = lineageOf(in.Lineage, names)
+	}
+	return in, nil
+}
+
+// Scratch is where files in between lie, and who hears of the work.
+type Scratch struct {
+	Prefix string // of their paths
+	// Progress is called while small files are read. It may be nil.
+	Progress func(date string, rows int64)
+	made     []string
+}
+
+func (s *Scratch) path() string {
+	path := fmt.Sprintf("%s%d", s.Prefix, len(s.made))
+	s.made = append(s.made, path)
+	return path
+}
+
+// remove deletes all files in between.
+func (s *Scratch) remove() {
+	for _, path := range s.made {
+		_ = os.Remove(path) // what stays is deleted by the next run
+	}
+}
+
+// open returns the hours of a date, in order. Small files are folded by the code of a compaction, partition by
+// partition, so that a compaction changes no bit.
+func (in *Inputs) open(ctx context.Context, s *Scratch) (from []*rollupReader, err error) {
+	of := &chosen{keys: in.Jobs}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, closeReaders(from))
+		}
+	}()
+	if in.rollups != "" {
+		r, err := newRollupReader(in.rollups, of)
+		if err != nil {
+			return from, err
+		}
+		from = append(from, r)
+	}
+	for _, p := range slices.Sorted(maps.Keys(in.small)) {
+		path := s.path()
+		if err := in.fold(ctx, s, in.small[p], path); err != nil {
+			return from, err
+		}
+		r, err := newRollupReader(path, nil)
+		if err != nil {
+			return from, err
+		}
+		from = append(from, r)
+	}
+	return from, nil
+}
+
+func closeReaders(from []*rollupReader) error {
+	var faults []error
+	for _, r := range from {
+		faults = append(faults, r.close())
+	}
+	return errors.Join(faults...)
+}
+
+// fold folds the rows of the chosen jobs in small files of a partition, and writes their rollups.
+func (in *Inputs) fold(ctx context.Context, s *Scratch, files []sink.File, path string) error {
+	w, err := newRollupWriter(path)
+	if err != nil {
+		return fmt.Errorf("making rollups: %w", err)
+	}
+	f := &smallFolder{in: in, scratch: s, of: &chosen{keys: in.Jobs}, folder: folder{out: w.add}}
+	f.merger = merger{known: newTexts(), fresh: map[string]bool{}}
+	var paths []string
+	for _, file := range files {
+		paths, f.merger.fresh[file.Path] = append(paths, file.Path), true
+	}
+	err = f.run(ctx, paths)
+	closed := w.close(rollupsFooter{}, func() error { return nil })
+	if err := cmp.Or(err, closed); err != nil {
+		return fmt.Errorf("folding %s: %w", strings.TrimSuffix(files[0].Path, files[0].Name), err)
+	}
+	return nil
+}
+
+// smallFolder folds rows of small files, without a compacted file.
+type smallFolder struct {
+	merger  merger // opens files
+	in      *Inputs
+	scratch *Scratch
+	of      *chosen
+	folder  folder
+	rows    int64
+}
+
+func (f *smallFolder) run(ctx context.Context, paths []string) error {
+	for {
+		var outs []string
+		for rest := paths; len(rest) > 0; {
+			inputs, err := f.merger.open(rest)
+			if err != nil {
+				return err
+			}
+			write, done := f.write, f.folder.flush // the last level
+			if len(inputs) < len(paths) {
+				outs = append(outs, f.scratch.path())
+				if write, done, err = f.level(outs[len(outs)-1]); err != nil {
+					return errors.Join(err, closeAll(inputs))
+				}
+			}
+			rest = rest[len(inputs):]
+			for _, in := range inputs {
+				if file, is := in.(*reader); is {
+					file.of = f.of
+				}
+			}
+			err = merge(ctx, inputs, write, func(*row) error { return nil })
+			if err == nil {
+				err = done()
+			}
+			if err := errors.Join(err, closeAll(inputs)); err != nil {
+				return err
+			}
+		}
+		if f.merger.levels > 0 {
+			for _, path := range paths {
+				_ = os.Remove(path)
+			}
+		}
+		if paths = outs; len(paths) == 0 {
+			return nil
+		}
+		f.merger.levels++
+	}
+}
+
+// write folds the rows of chosen jobs.
+func (f *smallFolder) write(rows []row) (int, error) {
+	for i := range rows {
+		if !f.of.has(rows[i].JobID, rows[i].Restart) {
+			continue
+		}
+		if err := f.folder.add(&rows[i]); err != nil {
+			return i, err
+		}
+		if f.rows++; f.rows%progressRows == 0 && f.scratch.Progress != nil {
+			f.scratch.Progress(f.in.Date, f.rows)
+		}
+	}
+	return len(rows), nil
+}
+
+// level returns what writes the rows of chosen jobs to a file between two levels of merges, and what ends it.
+func (f *smallFolder) level(path string) (write func([]row) (int, error), done func() error, err error) {
+	file, err := os.Create(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making a run: %w", err)
+	}
+	w := &runWriter{out: bufio.NewWriterSize(file, 256<<10), known: f.merger.known}
+	write = func(rows []row) (int, error) {
+		for i := range rows {
+			if !f.of.has(rows[i].JobID, rows[i].Restart) {
+				continue
+			}
+			if _, err := w.Write(rows[i : i+1]); err != nil {
+				return i, err
+			}
+		}
+		return len(rows), nil
+	}
+	return write, func() error { return errors.Join(w.out.Flush(), file.Close()) }, nil
+}
