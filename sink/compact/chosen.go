@@ -7,23 +7,19 @@ import (
 	"slices"
 
 	"github.com/parquet-go/parquet-go"
+
+	"github.com/weirhpc/weir/schemas"
 )
 
-// Key names a job.
-type Key struct {
-	JobID   string
-	Restart int32
-}
-
-// Compare orders jobs as files do.
-func (k Key) Compare(o Key) int {
-	return cmp.Or(cmp.Compare(k.JobID, o.JobID), cmp.Compare(k.Restart, o.Restart))
+// CompareJobs orders jobs as files do.
+func CompareJobs(a, b schemas.JobKey) int {
+	return cmp.Or(cmp.Compare(a.JobID, b.JobID), cmp.Compare(a.Restart, b.Restart))
 }
 
 // chosen are the jobs whose rows are read. A nil pointer chooses all.
 type chosen struct {
-	keys  []Key // sorted
-	asked Key   // the last one, and the answer: the rows of a job come together
+	keys  []schemas.JobKey // sorted
+	asked schemas.JobKey   // the last one, and the answer: the rows of a job come together
 	is    bool
 }
 
@@ -31,16 +27,18 @@ func (c *chosen) has(jobID string, restart int32) bool {
 	if c == nil {
 		return true
 	}
-	if k := (Key{jobID, restart}); k != c.asked || c.asked == (Key{}) {
+	if k := (schemas.JobKey{JobID: jobID, Restart: restart}); k != c.asked || jobID == "" {
 		c.asked = k
-		_, c.is = slices.BinarySearchFunc(c.keys, k, Key.Compare)
+		_, c.is = slices.BinarySearchFunc(c.keys, k, CompareJobs)
 	}
 	return c.is
 }
 
 // between reports whether the ids of some of the jobs lie between two bounds.
 func (c *chosen) between(least, most string) bool {
-	at, _ := slices.BinarySearchFunc(c.keys, least, func(k Key, id string) int { return cmp.Compare(k.JobID, id) })
+	at, _ := slices.BinarySearchFunc(c.keys, least, func(k schemas.JobKey, id string) int {
+		return cmp.Compare(k.JobID, id)
+	})
 	return at < len(c.keys) && c.keys[at].JobID <= most
 }
 

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
 )
 
@@ -21,7 +22,7 @@ type Inputs struct {
 	// all small files of the date keeps it.
 	Lineage string
 	// Jobs are those whose hours are read, sorted.
-	Jobs []Key
+	Jobs []schemas.JobKey
 
 	rollups string // empty if there are none
 	small   map[int32][]sink.File
@@ -175,11 +176,8 @@ func (f *smallFolder) run(ctx context.Context, paths []string) error {
 					file.of = f.of
 				}
 			}
-			err = merge(ctx, inputs, write, func(*row) error { return nil })
-			if err == nil {
-				err = done()
-			}
-			if err := errors.Join(err, closeAll(inputs)); err != nil {
+			merged := merge(ctx, inputs, write, func(*row) error { return nil })
+			if err := cmp.Or(merged, done(), closeAll(inputs)); err != nil {
 				return err
 			}
 		}

@@ -69,7 +69,7 @@ func Stats(ctx context.Context, dir, topic string) (all []DateStats, err error) 
 			}
 		}
 	}
-	rolled, err := rollupDates(dir)
+	rolled, err := RollupDates(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -94,8 +94,8 @@ func Stats(ctx context.Context, dir, topic string) (all []DateStats, err error) 
 	return all, nil
 }
 
-// rollupDates returns the dates with a directory for rollups.
-func rollupDates(dir string) (dates []string, err error) {
+// RollupDates returns the dates with a directory for rollups.
+func RollupDates(dir string) (dates []string, err error) {
 	found, err := filepath.Glob(filepath.Dir(rollupsPath(dir, "*")))
 	for _, path := range found {
 		date := strings.TrimPrefix(filepath.Base(path), stagePrefix)
@@ -143,7 +143,7 @@ func Verify(ctx context.Context, dir, topic string, dates []string, report func(
 			all = append(all, f.Date)
 		}
 	}
-	rolled, err := rollupDates(dir)
+	rolled, err := RollupDates(dir)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,83 @@
+package totals
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/weirhpc/weir/schemas"
+)
+
+// Frontier is how far everything that a total needs is closed and archived.
+type Frontier struct {
+	// ThroughMs is a time: all intervals that end by then are closed by all collectors and by merge.
+	ThroughMs int64
+	// Waiting are jobs with summaries that the archive does not have yet.
+	Waiting map[schemas.JobKey]bool
+	// Reason is why ThroughMs is not later, for a person.
+	Reason string
+}
+
+// Final reports whether no further summary of a job is to come: it ended, everything closed its end, and its summaries
+// are archived.
+func (f Frontier) Final(j Job) bool {
+	return j.EndMs <= f.ThroughMs && !f.Waiting[j.JobKey]
+}
+
+// nothing closes no interval at all.
+const nothing = math.MinInt64
+
+// stage is a stage of processors, with the last Progress of its partitions.
+type stage struct {
+	name       string
+	partitions int
+	last       map[int32]*schemas.Progress
+	topicID    string // of the input
+	sameTopic  func(a, b string) bool
+}
+
+// through returns when the last interval ended that all partitions of all stages closed, and what keeps it from being
+// later.
+func through(stages ...stage) (ms int64, reason string) {
+	ms = math.MaxInt64
+	for _, s := range stages {
+		if s.partitions == 0 {
+			return nothing, s.name + " has no partitions"
+		}
+		for p := range int32(s.partitions) {
+			switch l := s.last[p]; {
+			case l == nil || l.Closed == nil:
+				return nothing, fmt.Sprintf("%s has closed no interval of partition %d", s.name, p)
+			case !s.sameTopic(l.TopicID, s.topicID):
+				return nothing, fmt.Sprintf("%s: partition %d: its topic was made anew", s.name, p)
+			case *l.Closed+l.ClosedIntervalMs < ms:
+				ms, reason = *l.Closed+l.ClosedIntervalMs, fmt.Sprintf("%s, partition %d", s.name, p)
+			}
+		}
+	}
+	return ms, reason
+}
+
+// behind returns what of a topic the archive lacks: by partition the offsets from and to. The ends are those of all
+// records, also of open transactions. An archive that cannot be one of this topic is reported.
+func behind(positions, begins, ends map[int32]int64) (lacks map[int32][2]int64, reason string) {
+	lacks = map[int32][2]int64{}
+	for _, p := range slices.Sorted(maps.Keys(ends)) {
+		at, archived := positions[p]
+		switch {
+		case !archived:
+			at = begins[p]
+		case at > ends[p]:
+			return nil, fmt.Sprintf("the archive is at %d of partition %d of job-summary, which ends at %d: "+
+				"it is of another topic", at, p, ends[p])
+		case at < begins[p]:
+			return nil, fmt.Sprintf("retention deleted offsets %d to %d of partition %d of job-summary before they "+
+				"were archived: `weir sink accept-gap %d` goes on behind them", at, begins[p], p, p)
+		}
+		if at < ends[p] {
+			lacks[p] = [2]int64{at, ends[p]}
+		}
+	}
+	return lacks, ""
+}

@@ -1,0 +1,119 @@
+package totals
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink/compact"
+)
+
+// Job is a job that ended.
+type Job struct {
+	schemas.JobKey
+	StartMs *int64 // nil: it never started
+	EndMs   int64
+}
+
+// picked is a job that gets totals.
+type picked struct {
+	Job
+	final bool
+}
+
+// pick returns the jobs of a date that get totals, sorted, and how many wait: they ended, and are not final. What was
+// final once stays so. With interim those that wait get totals too. Jobs that never started get none.
+func pick(jobs []Job, f Frontier, was map[schemas.JobKey]bool, interim bool) (all []picked, waiting int) {
+	for _, j := range jobs {
+		if j.StartMs == nil || j.JobID == schemas.JobRest || j.JobID == schemas.JobSystem {
+			continue
+		}
+		final := f.Final(j) || was[j.JobKey]
+		if !final {
+			waiting++
+		}
+		if final || interim {
+			all = append(all, picked{j, final})
+		}
+	}
+	slices.SortFunc(all, func(a, b picked) int { return compact.CompareJobs(a.JobKey, b.JobKey) })
+	return slices.CompactFunc(all, func(a, b picked) bool { return a.JobKey == b.JobKey }), waiting
+}
+
+func dateOf(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.DateOnly) }
+
+// touched returns the dates of the jobs' lives, in order, each with the jobs that have intervals there. Only dates that
+// are known count: a job that began long ago must not make a list of years.
+func touched(jobs []picked, known []string) (dates []string, of map[string][]schemas.JobKey) {
+	of = map[string][]schemas.JobKey{}
+	for _, j := range jobs {
+		first, last := dateOf(*j.StartMs), dateOf(j.EndMs)
+		at, _ := slices.BinarySearch(known, first)
+		for ; at < len(known) && known[at] <= last; at++ {
+			if of[known[at]] == nil {
+				dates = append(dates, known[at])
+			}
+			of[known[at]] = append(of[known[at]], j.JobKey)
+		}
+	}
+	slices.Sort(dates)
+	return dates, of
+}
+
+// recipe is what a file of totals is made of. It is the same before and after a compaction.
+type recipe struct {
+	topic string
+	jobs  string   // a hash of the jobs, their lives, and whether they are final
+	dates []string // each with its lineage
+}
+
+func recipeOf(topic string, jobs []picked, dates []compact.Inputs) recipe {
+	h := sha256.New()
+	for _, j := range jobs {
+		fmt.Fprintf(h, "%q %d %d %d %v\n", j.JobID, j.Restart, *j.StartMs, j.EndMs, j.final)
+	}
+	r := recipe{topic: topic, jobs: hex.EncodeToString(h.Sum(nil)[:16])}
+	for _, in := range dates {
+		if in.Lineage != "" {
+			r.dates = append(r.dates, in.Date+" "+in.Lineage)
+		}
+	}
+	return r
+}
+
+func (r recipe) same(o recipe) bool {
+	return r.topic == o.topic && r.jobs == o.jobs && slices.Equal(r.dates, o.dates)
+}
+
+// verdict is what becomes of a date's totals.
+type verdict int
+
+const (
+	leave verdict = iota // they are as they should be
+	keep                 // they are made of more than the archive has today
+	write
+)
+
+// decide compares what a file of totals was made of with what it would be made of now. there is nil if there is no
+// file. A file without a job is not begun. present reports whether the archive has files of a date. If users deleted
+// them, and the file was made of them, then it stays as it is.
+func decide(there *recipe, now recipe, jobs int, present func(date string) bool) (v verdict, lost string) {
+	switch {
+	case there == nil && jobs == 0:
+		return leave, ""
+	case there == nil:
+		return write, ""
+	case there.same(now):
+		return leave, ""
+	}
+	for _, made := range there.dates {
+		date := made[:min(len(made), len(time.DateOnly))]
+		if !slices.Contains(now.dates, made) && !present(date) {
+			return keep, date
+		}
+	}
+	return write, ""
+}

@@ -1,0 +1,9 @@
+//go:build race
+
+package totals
+
+// Nothing here has a goroutine of its own. The full numbers run without the race detector in `make test`.
+const (
+	crashEvery = 5
+	minCases   = 5_000
+)

@@ -1,0 +1,343 @@
+package totals
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink"
+	"github.com/weirhpc/weir/sink/compact"
+)
+
+var (
+	// ErrBusy is returned while another run makes totals of this archive.
+	ErrBusy = errors.New("another run makes totals")
+	// ErrFailed is returned when the totals of a date could not be made.
+	ErrFailed = errors.New("not all totals were made")
+)
+
+// Options say what to make.
+type Options struct {
+	Dir, Topic string
+	Dates      []string // of jobs' ends; empty: all
+	// Frontier is called once, with the positions of the archive, and then decides which jobs are final.
+	Frontier func(context.Context, Archived) (Frontier, error)
+	Interim  bool          // also totals of jobs that ended and are not final
+	Wait     time.Duration // for readers to let go of the archive
+	// Report is called with each date that was asked for, or changed, or has jobs that wait.
+	Report func(Date)
+	// Progress is called while small files are read.
+	Progress func(date string, rows int64)
+}
+
+// Archived is how far the archive is.
+type Archived struct {
+	Positions map[int32]int64 // by partition of job-summary
+	TopicID   string
+}
+
+// States of a date in a report.
+const (
+	Written   = "written"
+	Unchanged = "unchanged"
+	Failed    = "failed"
+)
+
+// Date reports what became of a date.
+type Date struct {
+	Date    string  `json:"date"`
+	State   string  `json:"state"`
+	Jobs    int     `json:"jobs"`    // with totals
+	Waiting int     `json:"waiting"` // that ended, and are not final
+	Rows    int64   `json:"rows"`
+	Bytes   int64   `json:"bytes"`
+	Seconds float64 `json:"seconds"`
+	Reason  string  `json:"reason,omitempty"`
+}
+
+// Run makes the totals of all jobs that are final, date by date. A date whose totals are made of what the archive has
+// is left alone. A date that fails does not keep the others: the error is then ErrFailed.
+func Run(ctx context.Context, o Options) error { return newMaker(o).run(ctx) }
+
+// maker is one run.
+type maker struct {
+	Options
+	disk
+	frontier Frontier
+	files    map[string][]sink.File // by date
+	known    []string               // dates with files or rollups
+	holes    map[string]error
+	inputs   map[string]lookedUp
+}
+
+type lookedUp struct {
+	compact.Inputs
+	err error
+}
+
+func newMaker(o Options) *maker {
+	if o.Report == nil {
+		o.Report = func(Date) {}
+	}
+	return &maker{Options: o, disk: disk{dir: o.Dir}}
+}
+
+func (m *maker) run(ctx context.Context) error {
+	dir, err := filepath.Abs(m.Dir)
+	if err != nil {
+		return fmt.Errorf("finding sink.dir: %w", err)
+	}
+	m.Dir, m.dir = dir, dir
+	if _, err := os.Stat(filepath.Dir(sink.DatePath(dir, ""))); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w in %s: set sink.dir to the sink's directory", compact.ErrNoArchive, dir)
+	}
+	if err := os.MkdirAll(sink.StagePath(dir), 0o755); err != nil {
+		return fmt.Errorf("making .stage in sink.dir: %w", err)
+	}
+	mine, err := sink.TakeLock(ctx, filepath.Join(sink.StagePath(dir), dirName+".lock"), true, 0)
+	if errors.Is(err, sink.ErrLocked) {
+		return ErrBusy
+	}
+	if err != nil {
+		return err
+	}
+	defer mine.Unlock()
+	m.removeStaged()
+	if err := sink.Shared(ctx, dir, m.survey); err != nil {
+		return err
+	}
+	if m.frontier, err = m.Frontier(ctx, m.archived()); err != nil {
+		return err
+	}
+	all, err := datesIn(func(date string) string { return jobsPath(dir, date) })
+	if err != nil {
+		return err
+	}
+	for _, date := range m.Dates {
+		if !slices.Contains(all, date) {
+			m.Report(Date{Date: date, State: Unchanged, Reason: "no job ended on it, as far as archive/jobs knows"})
+		}
+	}
+	failed := false
+	for _, date := range all {
+		if len(m.Dates) > 0 && !slices.Contains(m.Dates, date) {
+			continue
+		}
+		if err := m.one(ctx, date); err != nil {
+			if ctx.Err() != nil || errors.Is(err, errStop) {
+				return cmp.Or(ctx.Err(), err)
+			}
+			failed = true
+		}
+	}
+	if failed {
+		return ErrFailed
+	}
+	return nil
+}
+
+// errStop ends a run where a test lets it crash: nothing is cleared up.
+var errStop = errors.New("stopped")
+
+// survey lists the archive. The caller holds the lock.
+func (m *maker) survey() error {
+	files, err := sink.Files(filepath.Dir(sink.DatePath(m.dir, "")), m.Topic)
+	if err != nil {
+		return err
+	}
+	m.files, m.holes, m.inputs, m.known = map[string][]sink.File{}, sink.Holes(files), map[string]lookedUp{}, nil
+	for _, f := range files {
+		if m.files[f.Date] == nil {
+			m.known = append(m.known, f.Date)
+		}
+		m.files[f.Date] = append(m.files[f.Date], f)
+	}
+	rolled, err := compact.RollupDates(m.dir)
+	m.known = append(m.known, rolled...)
+	slices.Sort(m.known)
+	m.known = slices.Compact(m.known)
+	return err
+}
+
+// archived returns how far the archive is.
+func (m *maker) archived() Archived {
+	a := Archived{Positions: map[int32]int64{}}
+	for _, date := range m.known {
+		for _, f := range m.files[date] {
+			a.Positions[f.Partition] = max(a.Positions[f.Partition], f.Start, f.Footer.Next)
+			a.TopicID = cmp.Or(f.Footer.TopicID, a.TopicID)
+		}
+	}
+	return a
+}
+
+// look returns what the hours of a date are read from.
+func (m *maker) look(date string) (compact.Inputs, error) {
+	if err := cmp.Or(m.holes[""], m.holes[date]); err != nil {
+		return compact.Inputs{}, err
+	}
+	found, is := m.inputs[date]
+	if !is {
+		found.Inputs, found.err = compact.InputsOf(m.dir, m.Topic, date, m.files[date])
+		m.inputs[date] = found
+	}
+	return found.Inputs, found.err
+}
+
+// relist lists dates anew: a compaction may have replaced them since. The caller holds the lock.
+func (m *maker) relist(dates []compact.Inputs) error {
+	for _, in := range dates {
+		files, err := sink.FilesIn(sink.DatePath(m.dir, in.Date), m.Topic, in.Date)
+		if err != nil {
+			return err
+		}
+		m.files[in.Date] = files
+		delete(m.inputs, in.Date)
+	}
+	return nil
+}
+
+// plan is what a date's totals would be made of.
+type plan struct {
+	jobs    []picked
+	waiting int
+	inputs  []compact.Inputs
+	recipe  recipe
+}
+
+func (m *maker) plan(date string) (p plan, err error) {
+	jobs, err := jobsOf(m.dir, date)
+	if err != nil {
+		return p, err
+	}
+	var was map[schemas.JobKey]bool
+	if slices.ContainsFunc(jobs, func(j Job) bool { return !m.frontier.Final(j) }) {
+		if was, err = finals(Path(m.dir, date)); err != nil {
+			return p, err
+		}
+	}
+	p.jobs, p.waiting = pick(jobs, m.frontier, was, m.Interim)
+	dates, of := touched(p.jobs, m.known)
+	for _, d := range dates {
+		in, err := m.look(d)
+		if err != nil {
+			return p, err
+		}
+		in.Jobs = of[d]
+		p.inputs = append(p.inputs, in)
+	}
+	p.recipe = recipeOf(m.Topic, p.jobs, p.inputs)
+	return p, nil
+}
+
+// one makes the totals of a date, and reports it.
+func (m *maker) one(ctx context.Context, date string) (err error) {
+	began := time.Now()
+	report := Date{Date: date, State: Unchanged}
+	asked := len(m.Dates) > 0
+	defer func() {
+		report.Seconds = time.Since(began).Seconds()
+		if err != nil {
+			report.State, report.Reason = Failed, err.Error()
+		}
+		if ctx.Err() == nil && (asked || report.State != Unchanged || report.Waiting > 0 || report.Reason != "") {
+			m.Report(report)
+		}
+	}()
+	var p plan
+	staged := m.staged(date)
+	// A compaction must not replace a date while it is read. Other readers, and sinks, are not kept out.
+	err = sink.Shared(ctx, m.dir, func() error {
+		if p, err = m.plan(date); err != nil { // perhaps because of that
+			if p, err = m.planAnew(date, m.survey); err != nil {
+				return err
+			}
+		}
+		there, rows, err := made(Path(m.dir, date))
+		if err != nil {
+			return err
+		}
+		report.Rows, report.Waiting = rows, p.waiting
+		v, lost := m.decide(there, p)
+		if v == write {
+			if p, err = m.planAnew(date, func() error { return m.relist(p.inputs) }); err != nil {
+				return err
+			}
+			v, lost = m.decide(there, p)
+		}
+		switch v {
+		case keep:
+			report.Reason = "it has rows of " + lost + ", which were deleted: it stays as it is"
+		case write:
+			report.State = Written
+			return m.make(ctx, p, staged, &report)
+		}
+		return nil
+	})
+	if err != nil || report.State != Written {
+		return err
+	}
+	if err := m.publish(ctx, staged, date, &m.Options); err != nil {
+		if !errors.Is(err, errStop) {
+			m.removeStaged()
+		}
+		return err
+	}
+	return nil
+}
+
+func (m *maker) planAnew(date string, list func() error) (plan, error) {
+	if err := list(); err != nil {
+		return plan{}, err
+	}
+	return m.plan(date)
+}
+
+func (m *maker) decide(there *recipe, p plan) (verdict, string) {
+	return decide(there, p.recipe, len(p.jobs), func(date string) bool { return len(m.files[date]) > 0 })
+}
+
+// make writes the totals of a plan into the stage.
+func (m *maker) make(ctx context.Context, p plan, staged string, report *Date) error {
+	final := map[schemas.JobKey]bool{}
+	for _, j := range p.jobs {
+		final[j.JobKey] = j.final
+	}
+	err := m.disk.make(staged, func(out io.Writer) error {
+		w := newWriter(out)
+		var last schemas.JobKey
+		f := folder{final: func(k schemas.JobKey) bool { return final[k] }, out: func(t *Total) error {
+			if k := (schemas.JobKey{JobID: t.JobID, Restart: t.Restart}); k != last {
+				last = k
+				report.Jobs++
+			}
+			return w.add(t)
+		}}
+		s := &compact.Scratch{Prefix: staged + ".run-", Progress: m.Progress}
+		err := compact.EachHour(ctx, p.inputs, s, f.add)
+		report.Rows = 0
+		if err := cmp.Or(err, f.flush(), w.end(p.recipe)); err != nil {
+			return err
+		}
+		report.Rows = w.rows
+		return nil
+	})
+	if err != nil {
+		if !errors.Is(err, errStop) {
+			_ = os.Remove(staged) // the next run deletes what stays
+		}
+		return err
+	}
+	if info, err := os.Stat(staged); err == nil {
+		report.Bytes = info.Size()
+	}
+	return nil
+}

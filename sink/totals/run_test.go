@@ -1,0 +1,291 @@
+package totals
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink"
+	"github.com/weirhpc/weir/sink/compact"
+)
+
+// TestTotalsOfAnArchive: each job and metric has a total, which is that of its rows. A compaction changes no bit, and a
+// second run writes nothing.
+func TestTotalsOfAnArchive(t *testing.T) {
+	for _, files := range []int{5, 40} { // 40 take two levels of merges
+		w := newWorld(t, files)
+		got := run(t, w.dir, nil)
+		if len(got) != 1 || got[0].State != Written || got[0].Jobs != 8 || got[0].Rows != 16 || got[0].Waiting != 0 {
+			t.Fatalf("%d files: %+v", files, got)
+		}
+		w.judge(t)
+		first := bytesOf(t, w.dir)
+		if got := run(t, w.dir, nil); len(got) > 0 {
+			t.Errorf("%d files: a second run: %+v", files, got)
+		}
+		w.compact(t)
+		if got := run(t, w.dir, nil); len(got) > 0 {
+			t.Errorf("%d files: after a compaction: %+v", files, got)
+		}
+		if err := os.Remove(Path(w.dir, endDate)); err != nil {
+			t.Fatal(err)
+		}
+		if got := run(t, w.dir, nil); len(got) != 1 || bytesOf(t, w.dir) != first {
+			t.Errorf("%d files: made again after a compaction: %+v, the same: %v", files, got,
+				bytesOf(t, w.dir) == first)
+		}
+		if left, err := os.ReadDir(sink.StagePath(w.dir)); err != nil || slices.ContainsFunc(left, func(e os.DirEntry) bool {
+			return strings.HasPrefix(e.Name(), stagePrefix)
+		}) {
+			t.Errorf("%d files: the stage has %v, %v", files, left, err)
+		}
+	}
+}
+
+// judge holds all totals against the rows.
+func (w *world) judge(t *testing.T) {
+	t.Helper()
+	all := totalsOf(t, w.dir)
+	if !slices.IsSortedFunc(all, compareTotals) {
+		t.Error("not sorted")
+	}
+	got := map[schemas.JobKey]int{}
+	for i := range all {
+		k := schemas.JobKey{JobID: all[i].JobID, Restart: all[i].Restart}
+		got[k]++
+		var rows []schemas.Row
+		for _, r := range w.rows[k] {
+			if *r.Metric == *all[i].Metric && dateOf(r.IntervalStart) <= endDate {
+				rows = append(rows, r)
+			}
+		}
+		want := fold(t, rows...)
+		if diff := cmp.Diff(want, all[i]); diff != "" {
+			t.Errorf("%v (-rows +total):\n%.2000s", k, diff)
+		}
+	}
+	want := map[schemas.JobKey]int{}
+	for _, j := range w.jobs() {
+		if j.StartMs != nil {
+			want[j.JobKey] = 2
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("totals of each job (-want +got):\n%s", diff)
+	}
+}
+
+func (w *world) compact(t testing.TB) {
+	t.Helper()
+	if err := compact.Run(t.Context(), compact.Options{Dir: w.dir, Topic: testTopic}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(sink.StagePath(w.dir))); err != nil { // the inputs, which are kept for an hour
+		t.Fatal(err)
+	}
+}
+
+// TestLateRowsRewriteTotals: before and after the date is compacted, and again when they are compacted.
+func TestLateRowsRewriteTotals(t *testing.T) {
+	w := newWorld(t, 2)
+	run(t, w.dir, nil)
+	w.append(0, 0, time.Hour)
+	if got := run(t, w.dir, nil); len(got) != 1 || got[0].State != Written {
+		t.Errorf("late rows of a date that is not compacted: %+v", got)
+	}
+	w.append(2, 0, 0)
+	w.compact(t)
+	for i := range 32 {
+		w.append(0, 0, time.Duration(i)*time.Minute)
+	}
+	w.append(2, 0, 0)
+	before := bytesOf(t, w.dir)
+	if got := run(t, w.dir, nil); len(got) != 1 || got[0].State != Written || bytesOf(t, w.dir) == before {
+		t.Errorf("late rows of a compacted date: %+v", got)
+	}
+	before = bytesOf(t, w.dir)
+	w.compact(t)
+	if got := run(t, w.dir, nil); len(got) > 0 {
+		t.Errorf("after they were compacted: %+v", got)
+	}
+	if err := os.Remove(Path(w.dir, endDate)); err != nil {
+		t.Fatal(err)
+	}
+	if run(t, w.dir, nil); bytesOf(t, w.dir) != before {
+		t.Error("late rows that were compacted gave other bytes")
+	}
+}
+
+// TestChangedJobsRewriteTotals: a job that comes, goes, or has another end.
+func TestChangedJobsRewriteTotals(t *testing.T) {
+	w := newWorld(t, 2)
+	run(t, w.dir, nil)
+	jobs := w.jobs()
+	w.writeJobs(endDate, jobs[1:])
+	if got := run(t, w.dir, nil); len(got) != 1 || got[0].State != Written || got[0].Jobs != 7 {
+		t.Errorf("a job that is gone: %+v", got)
+	}
+	jobs[1].StartMs = &jobs[1].EndMs // then its first day has none of its intervals
+	w.writeJobs(endDate, jobs)
+	if got := run(t, w.dir, nil); len(got) != 1 || got[0].State != Written || got[0].Jobs != 8 {
+		t.Errorf("a job that came, and one that began later: %+v", got)
+	}
+	for _, r := range totalsOf(t, w.dir) {
+		if late := dateOf(r.Start) == endDate; late != (r.JobID == jobs[1].JobID && r.Restart == jobs[1].Restart) {
+			t.Errorf("%s begins %v", r.JobID, time.UnixMilli(r.Start).UTC())
+		}
+	}
+	if err := os.RemoveAll(filepath.Join(w.dir, "jobs")); err != nil {
+		t.Fatal(err)
+	}
+	before := bytesOf(t, w.dir)
+	if got := run(t, w.dir, nil); len(got) > 0 || bytesOf(t, w.dir) != before {
+		t.Errorf("without jobs: %+v", got)
+	}
+}
+
+// TestTotalsOutliveTheirRows: users delete old dates. What was made of them stays.
+func TestTotalsOutliveTheirRows(t *testing.T) {
+	for name, tables := range map[string][]string{
+		"rows": {"summaries"}, "rows and rollups": {"summaries", "rollups"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 2)
+			w.compact(t)
+			run(t, w.dir, nil)
+			w.append(0, 0, time.Hour)
+			w.append(2, 0, 0)
+			run(t, w.dir, nil)
+			before := bytesOf(t, w.dir)
+			for _, table := range tables {
+				if err := os.RemoveAll(filepath.Join(w.dir, table, "date="+firstDay.Format(time.DateOnly))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got := run(t, w.dir, nil)
+			if len(got) != 1 || got[0].State != Unchanged || !strings.Contains(got[0].Reason, "2026-01-05") ||
+				bytesOf(t, w.dir) != before {
+				t.Errorf("%+v, the same: %v", got, bytesOf(t, w.dir) == before)
+			}
+		})
+	}
+}
+
+// TestFinal: totals wait for a job's end to be closed and archived. Once final they stay so.
+func TestFinal(t *testing.T) {
+	w := newWorld(t, 2)
+	jobs := w.jobs()
+	last := slices.MaxFunc(jobs, func(a, b Job) int { return int(a.EndMs - b.EndMs) })
+	frontier := Frontier{ThroughMs: last.EndMs - 1, Waiting: map[schemas.JobKey]bool{jobs[0].JobKey: true}}
+	until := func(o *Options) {
+		o.Frontier = func(context.Context, Archived) (Frontier, error) { return frontier, nil }
+	}
+	got := run(t, w.dir, until)
+	if len(got) != 1 || got[0].Jobs != 5 || got[0].Waiting != 3 {
+		t.Fatalf("%+v, want 5 jobs with totals", got)
+	}
+	got = run(t, w.dir, func(o *Options) { until(o); o.Interim = true })
+	if len(got) != 1 || got[0].State != Written || got[0].Jobs != 8 || got[0].Waiting != 3 {
+		t.Errorf("with interim totals: %+v", got)
+	}
+	interim := map[schemas.JobKey]bool{}
+	for _, r := range totalsOf(t, w.dir) {
+		if !r.Final {
+			interim[schemas.JobKey{JobID: r.JobID, Restart: r.Restart}] = true
+		}
+	}
+	if len(interim) != 3 || !interim[last.JobKey] || !interim[jobs[0].JobKey] {
+		t.Errorf("not final: %v", interim)
+	}
+	frontier = Frontier{ThroughMs: nothing}
+	if got = run(t, w.dir, until); len(got) != 1 || got[0].State != Written || got[0].Jobs != 5 || got[0].Waiting != 3 {
+		t.Errorf("brokers that know nothing: %+v", got)
+	}
+	if got = run(t, w.dir, nil); len(got) != 1 || got[0].Jobs != 8 || got[0].Waiting != 0 {
+		t.Errorf("in the end: %+v", got)
+	}
+	w.judge(t)
+}
+
+// TestFaults: a date that cannot be made is reported with a remedy. What is there stays, and so does a foreign file.
+func TestFaults(t *testing.T) {
+	w := newWorld(t, 2)
+	small := filepath.Join(sink.DatePath(w.dir, endDate), testTopic+"-0-00000000000000000072.parquet")
+	overwrite := func(path string) func(dir string) error {
+		return func(dir string) error {
+			path := filepath.Join(dir, strings.TrimPrefix(path, w.dir))
+			if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+				return err
+			}
+			return errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte("mine"), 0o600))
+		}
+	}
+	for name, c := range map[string]struct {
+		harm func(dir string) error
+		says string
+	}{
+		"a damaged small file": {overwrite(small), "bring it back from a copy"},
+		"a missing small file": {func(dir string) error {
+			return os.Remove(filepath.Join(dir, strings.TrimPrefix(small, w.dir)))
+		}, "the archive has a hole"},
+		"damaged jobs":    {overwrite(jobsPath(w.dir, endDate)), "jobs.parquet: bring it back from a copy"},
+		"a foreign file":  {overwrite(Path(w.dir, endDate)), "totals.parquet: "},
+		"damaged rollups": {overwrite(filepath.Join(w.dir, "rollups", "date="+endDate, "rollups.parquet")), "rollups"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := w.clone(t)
+			if err := c.harm(dir); err != nil {
+				t.Fatal(err)
+			}
+			before, _ := os.ReadFile(Path(dir, endDate))
+			var got []Date
+			err := Run(t.Context(), Options{
+				Dir: dir, Topic: testTopic, Frontier: always, Report: func(d Date) { got = append(got, d) },
+			})
+			if !errors.Is(err, ErrFailed) || len(got) != 1 || got[0].State != Failed ||
+				!strings.Contains(got[0].Reason, c.says) {
+				t.Errorf("%v: %+v, want %q", err, got, c.says)
+			}
+			if after, _ := os.ReadFile(Path(dir, endDate)); string(after) != string(before) {
+				t.Error("the file changed")
+			}
+		})
+	}
+}
+
+// TestNothingToDo: an archive that is missing, one without jobs, and a date without any.
+func TestNothingToDo(t *testing.T) {
+	if err := Run(t.Context(), Options{Dir: t.TempDir(), Topic: testTopic, Frontier: always}); !errors.Is(err,
+		compact.ErrNoArchive) {
+		t.Errorf("no archive: %v", err)
+	}
+	w := newWorld(t, 1)
+	got := run(t, w.dir, func(o *Options) { o.Dates = []string{"2026-01-05"} })
+	if len(got) != 1 || got[0].State != Unchanged || !strings.Contains(got[0].Reason, "no job ended") {
+		t.Errorf("a date without jobs: %+v", got)
+	}
+	w.writeJobs("2026-01-05", nil)
+	got = run(t, w.dir, func(o *Options) { o.Dates = []string{"2026-01-05"} })
+	if len(got) != 1 || got[0].State != Unchanged {
+		t.Errorf("an empty date: %+v", got)
+	}
+	if _, err := os.Stat(Path(w.dir, "2026-01-05")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("an empty date has a file: %v", err)
+	}
+	lock, err := sink.TakeLock(t.Context(), filepath.Join(sink.StagePath(w.dir), dirName+".lock"), true, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Unlock()
+	if err := Run(t.Context(), Options{Dir: w.dir, Topic: testTopic, Frontier: always}); !errors.Is(err, ErrBusy) {
+		t.Errorf("beside another run: %v", err)
+	}
+}
