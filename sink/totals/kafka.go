@@ -1,0 +1,192 @@
+package totals
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/schemas"
+)
+
+const (
+	// maxBehind is how many records the archive may be behind, transaction markers included. More would take long to
+	// read, and no sink runs then.
+	maxBehind = 100_000
+	// settleWait is how long open transactions may take to end.
+	settleWait = 20 * time.Second
+)
+
+// Ask asks the brokers which jobs are final, given how far the archive is. The client has kafka.ReaderOpts.
+//
+// The order of the reads makes it right while services run. The archive was listed first, the Progress of collect and
+// merge is read next, and the end of job-summary last. So all summaries that a Progress promises lie before that end.
+// What the archive lacks up to there is read, and these jobs wait.
+func Ask(ctx context.Context, cfg config.Config, cl *kgo.Client, a Archived) (f Frontier, err error) {
+	defer func() { err = kafka.Explain(cfg.Kafka, err) }()
+	k := &asker{cfg: cfg, cl: cl, adm: kadm.NewClient(cl)}
+	collect, err := k.stage(ctx, "collect", schemas.TopicCounters, schemas.TopicProgress)
+	if err != nil {
+		return f, err
+	}
+	merge, err := k.stage(ctx, "merge", schemas.TopicPartials, schemas.TopicMergeProgress)
+	if err != nil {
+		return f, err
+	}
+	f.ThroughMs, f.Reason = through(collect, merge)
+	if f.Waiting, err = k.waiting(ctx, a, &f); err != nil {
+		return f, err
+	}
+	return f, nil
+}
+
+type asker struct {
+	cfg config.Config
+	cl  *kgo.Client
+	adm *kadm.Client
+}
+
+// topic returns the number of a topic's partitions, and its id.
+func (k *asker) topic(ctx context.Context, name string) (partitions int, id string, err error) {
+	name = k.cfg.Prefix + name
+	listed, err := k.adm.ListTopics(ctx, name)
+	if err != nil {
+		return 0, "", fmt.Errorf("asking for topic %s: %w", name, err)
+	}
+	d := listed[name]
+	if d.Err != nil || len(d.Partitions) == 0 {
+		return 0, "", fmt.Errorf("topic %s: %w", name, kafka.ErrNoPartition)
+	}
+	return len(d.Partitions), kafka.TopicID(d), nil
+}
+
+// stage reads the last Progress of all partitions of a stage.
+func (k *asker) stage(ctx context.Context, name, input, progress string) (s stage, err error) {
+	s = stage{name: name, last: map[int32]*schemas.Progress{}, sameTopic: kafka.SameTopic}
+	if s.partitions, s.topicID, err = k.topic(ctx, input); err != nil {
+		return s, err
+	}
+	bounds, err := kafka.TopicBounds(ctx, k.adm, k.cfg.Prefix+progress)
+	if err != nil {
+		return s, err
+	}
+	err = kafka.ReadRanges(ctx, k.cl, k.cfg.Prefix+progress, bounds, func(r *kgo.Record) error {
+		if v, err := schemas.Unmarshal(r.Value); err == nil {
+			if p, is := v.(*schemas.Progress); is {
+				s.last[r.Partition] = p
+			}
+		}
+		return nil
+	})
+	return s, err
+}
+
+// waiting returns the jobs with summaries that the archive lacks. If it cannot be known, nothing is final.
+func (k *asker) waiting(ctx context.Context, a Archived, f *Frontier) (map[schemas.JobKey]bool, error) {
+	topic := k.cfg.Prefix + schemas.TopicJobSummary
+	_, id, err := k.topic(ctx, schemas.TopicJobSummary)
+	if err != nil {
+		return nil, err
+	}
+	stop := func(reason string) { f.ThroughMs, f.Reason = nothing, reason }
+	if !kafka.SameTopic(id, a.TopicID) {
+		stop("the archive is of a topic job-summary that was deleted and made again")
+		return nil, nil
+	}
+	begins, err := offsets(ctx, k.adm.ListStartOffsets, topic)
+	if err != nil {
+		return nil, err
+	}
+	ends, err := offsets(ctx, k.adm.ListEndOffsets, topic) // open transactions included: one may be ahead of a summary
+	if err != nil {
+		return nil, err
+	}
+	lacks, reason := behind(a.Positions, begins, ends)
+	if reason != "" {
+		stop(reason)
+		return nil, nil
+	}
+	ranges, records := map[int32]kafka.Range{}, int64(0)
+	for p, l := range lacks {
+		ranges[p] = kafka.Range{From: l[0], To: l[1]}
+		records += l[1] - l[0]
+	}
+	if records > maxBehind {
+		stop(fmt.Sprintf("the archive is %d offsets behind job-summary: does a sink run?", records))
+		return nil, nil
+	}
+	settled, err := k.settle(ctx, topic, ranges)
+	if err != nil {
+		return nil, err
+	}
+	if !settled {
+		stop("somebody left a transaction open in job-summary")
+		return nil, nil
+	}
+	jobs := map[schemas.JobKey]bool{}
+	err = kafka.ReadRanges(ctx, k.cl, topic, ranges, func(r *kgo.Record) error {
+		if key, is := parseKey(string(r.Key)); is {
+			jobs[key] = true
+		}
+		return nil
+	})
+	return jobs, err
+}
+
+// settle waits until the transactions below the ends of ranges have ended.
+func (k *asker) settle(ctx context.Context, topic string, ranges map[int32]kafka.Range) (bool, error) {
+	for deadline := time.Now().Add(settleWait); ; {
+		bounds, err := kafka.TopicBounds(ctx, k.adm, topic)
+		if err != nil {
+			return false, err
+		}
+		open := false
+		for p, r := range ranges {
+			open = open || bounds[p].To < r.To
+		}
+		if !open {
+			return true, nil
+		}
+		if time.Now().After(deadline) {
+			return false, nil
+		}
+		select {
+		case <-ctx.Done():
+			return false, ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// parseKey is the inverse of JobKey.String.
+func parseKey(key string) (k schemas.JobKey, is bool) {
+	at := strings.LastIndexByte(key, '/')
+	if at < 0 {
+		return k, false
+	}
+	restart, err := strconv.ParseInt(key[at+1:], 10, 32)
+	return schemas.JobKey{JobID: key[:at], Restart: int32(restart)}, err == nil
+}
+
+// offsets asks for one offset of each partition of a topic.
+func offsets(ctx context.Context, list func(context.Context, ...string) (kadm.ListedOffsets, error), topic string,
+) (map[int32]int64, error) {
+	listed, err := list(ctx, topic)
+	if err != nil {
+		return nil, fmt.Errorf("asking for the offsets of %s: %w", topic, err)
+	}
+	all := map[int32]int64{}
+	for p, o := range listed[topic] {
+		if o.Err != nil {
+			return nil, fmt.Errorf("asking for the offsets of %s-%d: %w", topic, p, o.Err)
+		}
+		all[p] = o.Offset
+	}
+	return all, nil
+}
