@@ -229,3 +229,25 @@ func (f *smallFolder) level(path string) (write func([]row) (int, error), done f
 	}
 	return write, func() error { return errors.Join(w.out.Flush(), file.Close()) }, nil
 }
+
+// Present returns those of the jobs that have hours on the date, sorted. Of a date with small files it returns all.
+func (in *Inputs) Present() (jobs []schemas.JobKey, err error) {
+	if len(in.small) > 0 || in.rollups == "" {
+		return in.Jobs, nil
+	}
+	r, err := newRollupReader(in.rollups, &chosen{keys: in.Jobs})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.close()) }()
+	for {
+		hour, err := r.current()
+		if err != nil || hour == nil {
+			return jobs, err
+		}
+		if k := (schemas.JobKey{JobID: hour.JobID, Restart: hour.Restart}); len(jobs) == 0 || jobs[len(jobs)-1] != k {
+			jobs = append(jobs, k)
+		}
+		r.read = r.read[1:]
+	}
+}

@@ -37,11 +37,13 @@ func Path(dir, date string) string { return filepath.Join(dir, dirName, datePref
 
 func (r recipe) put(set func(key, value string), rows int64) error {
 	dates, err := json.Marshal(append([]string{}, r.dates...))
-	if err != nil {
+	waiting, alsoErr := json.Marshal(append([]string{}, r.waiting...))
+	if err := cmp.Or(err, alsoErr); err != nil {
 		return fmt.Errorf("encoding the footer: %w", err)
 	}
 	for _, pair := range [][2]string{
 		{"weir.totals", "1"}, {"weir.topic", r.topic}, {"weir.jobs", r.jobs}, {"weir.dates", string(dates)},
+		{"weir.waiting", string(waiting)}, {"weir.interim", strconv.FormatBool(r.interim)},
 		{"weir.rows", strconv.FormatInt(rows, 10)},
 	} {
 		set(pair[0], pair[1])
@@ -58,6 +60,10 @@ func parseRecipe(lookup func(key string) (string, bool)) (r recipe, rows int64, 
 	if err := json.Unmarshal([]byte(text("weir.dates")), &r.dates); err != nil {
 		return r, 0, fmt.Errorf("weir.dates: %w", err)
 	}
+	if err := json.Unmarshal([]byte(text("weir.waiting")), &r.waiting); err != nil {
+		return r, 0, fmt.Errorf("weir.waiting: %w", err)
+	}
+	r.interim = text("weir.interim") == "true"
 	if rows, err = strconv.ParseInt(text("weir.rows"), 10, 64); err != nil {
 		return r, 0, errors.New("weir.rows is not a number")
 	}

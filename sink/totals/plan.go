@@ -24,21 +24,22 @@ type picked struct {
 	final bool
 }
 
-// pick returns the jobs of a date that get totals, sorted, and how many wait: they ended, and are not final. What was
+// pick returns the jobs of a date that get totals, sorted, and those that wait: they ended, and are not final. What was
 // final once stays so. With interim those that wait get totals too. Jobs that never started get none.
-func pick(jobs []Job, f Frontier, was map[schemas.JobKey]bool, interim bool) (all []picked, waiting int) {
+func pick(jobs []Job, f Frontier, was map[schemas.JobKey]bool, interim bool) (all []picked, waiting []schemas.JobKey) {
 	for _, j := range jobs {
 		if j.StartMs == nil || j.JobID == schemas.JobRest || j.JobID == schemas.JobSystem {
 			continue
 		}
 		final := f.Final(j) || was[j.JobKey]
 		if !final {
-			waiting++
+			waiting = append(waiting, j.JobKey)
 		}
 		if final || interim {
 			all = append(all, picked{j, final})
 		}
 	}
+	slices.SortFunc(waiting, compact.CompareJobs)
 	slices.SortFunc(all, func(a, b picked) int { return compact.CompareJobs(a.JobKey, b.JobKey) })
 	return slices.CompactFunc(all, func(a, b picked) bool { return a.JobKey == b.JobKey }), waiting
 }
@@ -68,6 +69,9 @@ type recipe struct {
 	topic string
 	jobs  string   // a hash of the jobs, their lives, and whether they are final
 	dates []string // each with its lineage
+	// waiting are jobs that ended and were not final, as texts. They have totals if interim. Both follow from the jobs.
+	waiting []string
+	interim bool
 }
 
 func recipeOf(topic string, jobs []picked, dates []compact.Inputs) recipe {

@@ -32,8 +32,8 @@ func TestPick(t *testing.T) {
 			for _, j := range all {
 				got += j.JobID + map[bool]string{true: "+ ", false: "- "}[j.final]
 			}
-			if got != want || waiting != 2 {
-				t.Fatalf("interim %v: %q, %d wait, want %q and 2", interim, got, waiting, want)
+			if got != want || len(waiting) != 2 || waiting[0].JobID != "b" {
+				t.Fatalf("interim %v: %q, %v wait, want %q and 2", interim, got, waiting, want)
 			}
 		}
 	}
@@ -73,7 +73,7 @@ func TestRecipe(t *testing.T) {
 	if err != nil || rows != 7 || !back.same(r) || len(r.dates) != 1 {
 		t.Errorf("%+v became %+v with %d rows, %v", r, back, rows, err)
 	}
-	for _, key := range []string{"weir.totals", "weir.dates", "weir.rows"} {
+	for _, key := range []string{"weir.totals", "weir.dates", "weir.waiting", "weir.rows"} {
 		kept := kv[key]
 		kv[key] = "?"
 		if _, _, err := parseRecipe(lookup); err == nil || !strings.Contains(err.Error(), key) {
@@ -112,7 +112,7 @@ func TestDecide(t *testing.T) {
 		{"late rows", &there, of("2026-01-05 x", "2026-01-06 z"), 1, "2026-01-05 2026-01-06", write},
 		{"a job that began later", &there, of("2026-01-06 y"), 1, "2026-01-05 2026-01-06", write},
 		{"a deleted date", &there, of("2026-01-06 y"), 1, "2026-01-06", keep},
-		{"a deleted date whose rollups stayed", &there, recipe{"t", "k", there.dates}, 1, "2026-01-06", write},
+		{"a deleted date whose rollups stayed", &there, recipe{topic: "t", jobs: "k", dates: there.dates}, 1, "2026-01-06", write},
 		{"a deleted date with late rows", &there, of("2026-01-05 w", "2026-01-06 y"), 1, "2026-01-06", keep},
 		{"no job any longer", &there, of(), 0, "2026-01-05 2026-01-06", write},
 	} {

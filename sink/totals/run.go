@@ -147,97 +147,6 @@ func (m *maker) run(ctx context.Context) error {
 // errStop ends a run where a test lets it crash: nothing is cleared up.
 var errStop = errors.New("stopped")
 
-// survey lists the archive. The caller holds the lock.
-func (m *maker) survey() error {
-	files, err := sink.Files(filepath.Dir(sink.DatePath(m.dir, "")), m.Topic)
-	if err != nil {
-		return err
-	}
-	m.files, m.holes, m.inputs, m.known = map[string][]sink.File{}, sink.Holes(files), map[string]lookedUp{}, nil
-	for _, f := range files {
-		if m.files[f.Date] == nil {
-			m.known = append(m.known, f.Date)
-		}
-		m.files[f.Date] = append(m.files[f.Date], f)
-	}
-	rolled, err := compact.RollupDates(m.dir)
-	m.known = append(m.known, rolled...)
-	slices.Sort(m.known)
-	m.known = slices.Compact(m.known)
-	return err
-}
-
-// archived returns how far the archive is.
-func (m *maker) archived() Archived {
-	a := Archived{Positions: map[int32]int64{}}
-	for _, date := range m.known {
-		for _, f := range m.files[date] {
-			a.Positions[f.Partition] = max(a.Positions[f.Partition], f.Start, f.Footer.Next)
-			a.TopicID = cmp.Or(f.Footer.TopicID, a.TopicID)
-		}
-	}
-	return a
-}
-
-// look returns what the hours of a date are read from.
-func (m *maker) look(date string) (compact.Inputs, error) {
-	if err := cmp.Or(m.holes[""], m.holes[date]); err != nil {
-		return compact.Inputs{}, err
-	}
-	found, is := m.inputs[date]
-	if !is {
-		found.Inputs, found.err = compact.InputsOf(m.dir, m.Topic, date, m.files[date])
-		m.inputs[date] = found
-	}
-	return found.Inputs, found.err
-}
-
-// relist lists dates anew: a compaction may have replaced them since. The caller holds the lock.
-func (m *maker) relist(dates []compact.Inputs) error {
-	for _, in := range dates {
-		files, err := sink.FilesIn(sink.DatePath(m.dir, in.Date), m.Topic, in.Date)
-		if err != nil {
-			return err
-		}
-		m.files[in.Date] = files
-		delete(m.inputs, in.Date)
-	}
-	return nil
-}
-
-// plan is what a date's totals would be made of.
-type plan struct {
-	jobs    []picked
-	waiting int
-	inputs  []compact.Inputs
-	recipe  recipe
-}
-
-func (m *maker) plan(date string) (p plan, err error) {
-	jobs, err := jobsOf(m.dir, date)
-	if err != nil {
-		return p, err
-	}
-	var was map[schemas.JobKey]bool
-	if slices.ContainsFunc(jobs, func(j Job) bool { return !m.frontier.Final(j) }) {
-		if was, err = finals(Path(m.dir, date)); err != nil {
-			return p, err
-		}
-	}
-	p.jobs, p.waiting = pick(jobs, m.frontier, was, m.Interim)
-	dates, of := touched(p.jobs, m.known)
-	for _, d := range dates {
-		in, err := m.look(d)
-		if err != nil {
-			return p, err
-		}
-		in.Jobs = of[d]
-		p.inputs = append(p.inputs, in)
-	}
-	p.recipe = recipeOf(m.Topic, p.jobs, p.inputs)
-	return p, nil
-}
-
 // one makes the totals of a date, and reports it.
 func (m *maker) one(ctx context.Context, date string) (err error) {
 	began := time.Now()
@@ -265,7 +174,7 @@ func (m *maker) one(ctx context.Context, date string) (err error) {
 		if err != nil {
 			return err
 		}
-		report.Rows, report.Waiting = rows, p.waiting
+		report.Rows, report.Waiting = rows, len(p.waiting)
 		v, lost := m.decide(there, p)
 		if v == write {
 			if p, err = m.planAnew(date, func() error { return m.relist(p.inputs) }); err != nil {
@@ -294,23 +203,9 @@ func (m *maker) one(ctx context.Context, date string) (err error) {
 	return nil
 }
 
-func (m *maker) planAnew(date string, list func() error) (plan, error) {
-	if err := list(); err != nil {
-		return plan{}, err
-	}
-	return m.plan(date)
-}
-
-func (m *maker) decide(there *recipe, p plan) (verdict, string) {
-	return decide(there, p.recipe, len(p.jobs), func(date string) bool { return len(m.files[date]) > 0 })
-}
-
 // make writes the totals of a plan into the stage.
 func (m *maker) make(ctx context.Context, p plan, staged string, report *Date) error {
-	final := map[schemas.JobKey]bool{}
-	for _, j := range p.jobs {
-		final[j.JobKey] = j.final
-	}
+	final := finalOf(p)
 	err := m.disk.make(staged, func(out io.Writer) error {
 		w := newWriter(out)
 		var last schemas.JobKey

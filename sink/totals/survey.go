@@ -1,0 +1,131 @@
+package totals
+
+import (
+	"cmp"
+	"path/filepath"
+	"slices"
+
+	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink"
+	"github.com/weirhpc/weir/sink/compact"
+)
+
+// survey lists the archive. The caller holds the lock.
+func (m *maker) survey() error {
+	files, err := sink.Files(filepath.Dir(sink.DatePath(m.dir, "")), m.Topic)
+	if err != nil {
+		return err
+	}
+	m.files, m.holes, m.inputs, m.known = map[string][]sink.File{}, sink.Holes(files), map[string]lookedUp{}, nil
+	for _, f := range files {
+		if m.files[f.Date] == nil {
+			m.known = append(m.known, f.Date)
+		}
+		m.files[f.Date] = append(m.files[f.Date], f)
+	}
+	rolled, err := compact.RollupDates(m.dir)
+	m.known = append(m.known, rolled...)
+	slices.Sort(m.known)
+	m.known = slices.Compact(m.known)
+	return err
+}
+
+// archived returns how far the archive is.
+func (m *maker) archived() Archived {
+	a := Archived{Positions: map[int32]int64{}}
+	for _, date := range m.known {
+		for _, f := range m.files[date] {
+			a.Positions[f.Partition] = max(a.Positions[f.Partition], f.Start, f.Footer.Next)
+			a.TopicID = cmp.Or(f.Footer.TopicID, a.TopicID)
+		}
+	}
+	return a
+}
+
+// look returns what the hours of a date are read from.
+func (m *maker) look(date string) (compact.Inputs, error) {
+	if err := cmp.Or(m.holes[""], m.holes[date]); err != nil {
+		return compact.Inputs{}, err
+	}
+	found, is := m.inputs[date]
+	if !is {
+		found.Inputs, found.err = compact.InputsOf(m.dir, m.Topic, date, m.files[date])
+		m.inputs[date] = found
+	}
+	return found.Inputs, found.err
+}
+
+// relist lists dates anew: a compaction may have replaced them since. The caller holds the lock.
+func (m *maker) relist(dates []compact.Inputs) error {
+	for _, in := range dates {
+		files, err := sink.FilesIn(sink.DatePath(m.dir, in.Date), m.Topic, in.Date)
+		if err != nil {
+			return err
+		}
+		m.files[in.Date] = files
+		delete(m.inputs, in.Date)
+	}
+	return nil
+}
+
+// plan is what a date's totals would be made of.
+type plan struct {
+	jobs    []picked
+	waiting []schemas.JobKey
+	inputs  []compact.Inputs
+	recipe  recipe
+}
+
+func (m *maker) plan(date string) (p plan, err error) {
+	jobs, err := jobsOf(m.dir, date)
+	if err != nil {
+		return p, err
+	}
+	var was map[schemas.JobKey]bool
+	if slices.ContainsFunc(jobs, func(j Job) bool { return !m.frontier.Final(j) }) {
+		if was, err = finals(Path(m.dir, date)); err != nil {
+			return p, err
+		}
+	}
+	p.jobs, p.waiting = pick(jobs, m.frontier, was, m.Interim)
+	err = m.find(&p)
+	return p, err
+}
+
+// find sets what the totals of the plan's jobs are made of.
+func (m *maker) find(p *plan) error {
+	dates, of := touched(p.jobs, m.known)
+	for _, d := range dates {
+		in, err := m.look(d)
+		if err != nil {
+			return err
+		}
+		in.Jobs = of[d]
+		p.inputs = append(p.inputs, in)
+	}
+	p.recipe = recipeOf(m.Topic, p.jobs, p.inputs)
+	p.recipe.interim = m.Interim
+	for _, k := range p.waiting {
+		p.recipe.waiting = append(p.recipe.waiting, k.String())
+	}
+	return nil
+}
+
+func (m *maker) planAnew(date string, list func() error) (plan, error) {
+	if err := list(); err != nil {
+		return plan{}, err
+	}
+	return m.plan(date)
+}
+
+func (m *maker) decide(there *recipe, p plan) (verdict, string) {
+	return decide(there, p.recipe, len(p.jobs), func(date string) bool { return len(m.files[date]) > 0 })
+}
+
+func finalOf(p plan) map[schemas.JobKey]bool {
+	final := map[schemas.JobKey]bool{}
+	for _, j := range p.jobs {
+		final[j.JobKey] = j.final
+	}
+	return final
+}
