@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,7 +29,7 @@ docs/archive.md describes the files, and what a reader may see while they are re
   weir archive stats --dir weir-data/archive`,
 		RunE: needsSubcommand,
 	}
-	c.AddCommand(newCompact(), newVerify(), newStats())
+	c.AddCommand(newCompact(), newTotals(), newVerify(), newStats())
 	return c
 }
 
@@ -158,7 +159,7 @@ func newVerify() *cobra.Command {
 
 Every page has a checksum, every file a number of rows and an order, and a compacted file a hash of its rows. The chain
 of each partition must have no hole and no overlap. The rollups must have each row of the compacted files once. Jobs
-must have ended on their date. Without DATE all dates are read.
+must have ended on their date. Totals are made anew and compared. Without DATE all dates are read.
 
 It ends with status 1 if something is wrong, and reports what mends it.`,
 		Example: `  weir archive verify --config /etc/weir/sink.yaml
@@ -201,6 +202,9 @@ func verifyArchive(ctx context.Context, out io.Writer, dir, topic string, dates 
 			say(out, "  %s", schemas.Printable(fault))
 		}
 	})
+	if err == nil || errors.Is(err, compact.ErrWrong) {
+		err = cmp.Or(verifyTotals(ctx, out, dir, topic, dates, asJSON), err)
+	}
 	return errors.Join(err, failed)
 }
 
@@ -213,7 +217,7 @@ func newStats() *cobra.Command {
 
 SMALL are the files of the sink, COMPACTED those of "weir archive compact", and GENERATION how often the date was
 compacted. BAD counts summaries that could not be read, and GAPS those that were accepted as lost. ROLLUPS are hours of
-a metric of a job. JOBS are those that ended on the date. It reads footers alone.`,
+a metric of a job. JOBS are those that ended on the date, and TOTALS their metrics. It reads footers alone.`,
 		Example: `  weir archive stats --config /etc/weir/sink.yaml
   weir archive stats --json --dir weir-data/archive`,
 		Args: noArgs,
@@ -222,7 +226,7 @@ a metric of a job. JOBS are those that ended on the date. It reads footers alone
 			if err != nil {
 				return err
 			}
-			all, err := compact.Stats(c.Context(), dir, topic)
+			all, err := statsOf(c.Context(), dir, topic)
 			if err != nil {
 				return err
 			}
@@ -236,18 +240,18 @@ a metric of a job. JOBS are those that ended on the date. It reads footers alone
 	return c
 }
 
-func printStats(w io.Writer, all []compact.DateStats) error {
+func printStats(w io.Writer, all []archiveStats) error {
 	t := newTable(0)
-	t.line("DATE\tSMALL\tCOMPACTED\tGENERATION\tROWS\tSIZE\tBYTES/ROW\tBAD\tGAPS\tDAMAGED\tROLLUPS\tJOBS")
-	line := func(s compact.DateStats) {
+	t.line("DATE\tSMALL\tCOMPACTED\tGENERATION\tROWS\tSIZE\tBYTES/ROW\tBAD\tGAPS\tDAMAGED\tROLLUPS\tJOBS\tTOTALS")
+	line := func(s archiveStats) {
 		perRow := "-"
 		if s.Rows > 0 {
 			perRow = fmt.Sprintf("%.1f", float64(s.Bytes)/float64(s.Rows))
 		}
-		t.line("%s\t%d\t%d\t%d\t%d\t%s\t%s\t%d\t%d\t%d\t%d\t%d", s.Date, s.Small, s.Compacted, s.Generation, s.Rows,
-			megabytes(s.Bytes), perRow, s.Undecodable, s.Gaps, s.Damaged, s.Rollups, s.Jobs)
+		t.line("%s\t%d\t%d\t%d\t%d\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d", s.Date, s.Small, s.Compacted, s.Generation, s.Rows,
+			megabytes(s.Bytes), perRow, s.Undecodable, s.Gaps, s.Damaged, s.Rollups, s.Jobs, s.Totals)
 	}
-	sum := compact.DateStats{Date: "total"}
+	sum := archiveStats{DateStats: compact.DateStats{Date: "total"}}
 	for _, s := range all {
 		line(s)
 		sum.Small, sum.Compacted = sum.Small+s.Small, sum.Compacted+s.Compacted
@@ -256,6 +260,7 @@ func printStats(w io.Writer, all []compact.DateStats) error {
 		sum.Gaps, sum.Damaged = sum.Gaps+s.Gaps, sum.Damaged+s.Damaged
 		sum.Rollups, sum.RollupBytes = sum.Rollups+s.Rollups, sum.RollupBytes+s.RollupBytes
 		sum.Jobs, sum.JobBytes = sum.Jobs+s.Jobs, sum.JobBytes+s.JobBytes
+		sum.Totals += s.Totals
 	}
 	line(sum)
 	return t.print(w)

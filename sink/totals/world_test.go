@@ -171,9 +171,11 @@ func (w *world) clone(t testing.TB) string {
 	return dir
 }
 
-// always is the frontier of an archive that is complete.
-func always(context.Context, Archived) (Frontier, error) {
-	return Frontier{ThroughMs: firstDay.AddDate(1, 0, 0).UnixMilli()}, nil
+// always asks for the frontier of an archive that is complete.
+var always = frontierOf(Frontier{ThroughMs: firstDay.AddDate(1, 0, 0).UnixMilli()})
+
+func frontierOf(f Frontier) func(context.Context, Archived) (Frontier, error) {
+	return func(context.Context, Archived) (Frontier, error) { return f, nil }
 }
 
 // run makes totals, and returns what became of the dates.
