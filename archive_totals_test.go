@@ -1,0 +1,132 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink"
+	"github.com/weirhpc/weir/sink/totals"
+)
+
+// archiveOfJobs makes an archive in which job 7 has ended, and job 8 runs.
+func archiveOfJobs(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	start := time.Date(2026, 1, 5, 23, 59, 50, 0, time.UTC)
+	metric, unit, scope, node, one, two, zero, n := "load", "1", schemas.ScopeNode, "n1", 1.0, 2.0, 0.0, int64(1)
+	previous := ""
+	for i, value := range []*float64{&one, &two} {
+		at := start.Add(time.Duration(i) * 10 * time.Second)
+		date := at.Format(time.DateOnly)
+		var rows []schemas.Row
+		for _, job := range []string{"7", "8"} {
+			rows = append(rows, schemas.Row{
+				Cluster: "c", JobID: job, IntervalStart: at.UnixMilli(), IntervalMs: 10_000, Metric: &metric, Unit: &unit,
+				Scope: &scope, NodesExpected: 1, NodesReported: 1, Count: &n, Mean: value, Stddev: &zero, LowNode: &node,
+				D0: value, D10: value, Eps: &zero, AtomValues: []float64{*value}, AtomCounts: []int64{1},
+			})
+		}
+		f := sink.Footer{
+			Topic: "weir." + schemas.TopicJobSummary, Start: int64(i), Next: int64(i) + 1, Rows: 2, PreviousDate: previous,
+			FirstInterval: at.UnixMilli(), LastInterval: at.UnixMilli(),
+		}
+		if err := sink.Append(dir, f.Topic, date, rows, f); err != nil {
+			t.Fatal(err)
+		}
+		previous = date
+	}
+	type job struct {
+		JobID   string `parquet:"job_id,dict"`
+		Restart int32  `parquet:"restart"`
+		Start   *int64 `parquet:"start,optional,timestamp(millisecond)"`
+		End     int64  `parquet:"end,timestamp(millisecond)"`
+	}
+	from := start.UnixMilli()
+	path := filepath.Join(dir, "jobs", "date=2026-01-06", "jobs.parquet")
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := parquet.WriteFile(path, []job{{"7", 0, &from, from + 20_000}}); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestTotalsCommand(t *testing.T) {
+	t.Chdir(t.TempDir())
+	dir := archiveOfJobs(t)
+	command := func(args string) string {
+		t.Helper()
+		status, stdout, stderr := weir(t.Context(), append(strings.Fields(args), "--dir", dir)...)
+		if status != exitDone {
+			t.Fatalf("weir %s: status %d, %s%s", args, status, stdout, stderr)
+		}
+		return stdout + stderr
+	}
+	if out := command("archive totals --through 2026-01-06T00:00:00Z"); !strings.Contains(out,
+		"1 jobs ended and are not final yet: all intervals are closed up to 2026-01-06T00:00:00Z (--through)") {
+		t.Errorf("before its end is closed: %s", out)
+	}
+	var made totals.Date
+	out := command("archive totals --json --through 2026-01-06T00:00:10Z")
+	if err := json.Unmarshal([]byte(out), &made); err != nil || made.State != totals.Written || made.Jobs != 1 ||
+		made.Rows != 1 {
+		t.Errorf("%v: %s", err, out)
+	}
+	if out := command("archive totals --through 2026-01-06T00:00:10Z"); out != "" {
+		t.Errorf("again: %q", out)
+	}
+	if out := command("archive totals 2026-01-06 --through 2026-01-06T00:00:10Z"); out != "2026-01-06: unchanged: 1 totals\n" {
+		t.Errorf("again by its date: %q", out)
+	}
+	if out := command("archive verify"); !strings.Contains(out, "2026-01-06: 1 totals: whole\n") {
+		t.Errorf("verify: %s", out)
+	}
+	if out := command("archive stats --json"); !strings.Contains(out, `"totals":1,"totals_bytes":`) {
+		t.Errorf("stats: %s", out)
+	}
+	if out := command("archive stats"); !strings.Contains(out, "ROLLUPS  TOTALS\n") {
+		t.Errorf("stats: %s", out)
+	}
+	var running totals.Total
+	out = command("archive totals --running --json")
+	line, rest, _ := strings.Cut(out, "\n")
+	if err := json.Unmarshal([]byte(line), &running); err != nil || running.JobID != "8" || running.Final ||
+		running.Count != 2 || *running.Mean != 1.5 ||
+		!strings.HasPrefix(rest, "up to 2026-01-06T00:00:10Z: later rows are not archived yet") {
+		t.Errorf("running: %v: %s", err, out)
+	}
+	if out := command("archive totals --running"); !strings.Contains(out, "8    0        load    1") {
+		t.Errorf("running: %s", out)
+	}
+}
+
+func TestTotalsRefuses(t *testing.T) {
+	t.Chdir(t.TempDir())
+	dir := archiveOfJobs(t)
+	for _, c := range []struct {
+		args   string
+		status int
+		says   string
+	}{
+		{"archive totals --dir none --through 2026-01-06T00:00:00Z", exitFailed, "set sink.dir"},
+		{"archive totals --dir none --running", exitFailed, "set sink.dir"},
+		{"archive totals 2026 --dir " + dir, exitUsage, `"2026" is not a date`},
+		{"archive totals --through now --dir " + dir, exitUsage, `--through "now" is not a time such as`},
+		{"archive totals --wait -1s --running --dir " + dir, exitUsage, "--wait -1s is negative"},
+		{"archive totals 2026-01-06 --running --dir " + dir, exitUsage, "goes without DATE"},
+		{"archive totals --dir " + dir, exitUsage, "--through TIME states"},
+	} {
+		status, _, stderr := weir(t.Context(), strings.Fields(c.args)...)
+		if status != c.status || !strings.Contains(stderr, c.says) {
+			t.Errorf("weir %s: status %d, %q, want %d with %q", c.args, status, stderr, c.status, c.says)
+		}
+	}
+}
