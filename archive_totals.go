@@ -62,7 +62,8 @@ It ends with status 1 if the totals of a date could not be made, and reports wha
 		"state that the archive has all intervals up to this `TIME`, such as 2026-11-22T00:00:00Z")
 	c.Flags().BoolVar(&f.interim, "interim", false, "also make totals of jobs that ended and are not final")
 	c.Flags().BoolVar(&f.running, "running", false, "print the totals so far of the jobs that run")
-	c.Flags().DurationVar(&f.wait, "wait", time.Hour, "try for this `LENGTH` to replace a file while readers hold the archive")
+	c.Flags().DurationVar(&f.wait, "wait", time.Hour,
+		"try for this `LENGTH` to replace a file while readers hold the archive")
 	return c
 }
 
@@ -171,7 +172,8 @@ func (r *totalsReport) date(d totals.Date) {
 
 func (f *totalsFlags) printRunning(c *cobra.Command, args []string) error {
 	if len(args) > 0 || f.interim || f.through != "" {
-		return usageError{errors.New("--running prints all jobs that run: it goes without DATE, --interim and --through")}
+		return usageError{errors.New(
+			"--running prints all jobs that run: it goes without DATE, --interim and --through")}
 	}
 	o, err := f.options(c)
 	if err != nil {

@@ -28,14 +28,14 @@ func archiveOfJobs(t *testing.T) string {
 		var rows []schemas.Row
 		for _, job := range []string{"7", "8"} {
 			rows = append(rows, schemas.Row{
-				Cluster: "c", JobID: job, IntervalStart: at.UnixMilli(), IntervalMs: 10_000, Metric: &metric, Unit: &unit,
-				Scope: &scope, NodesExpected: 1, NodesReported: 1, Count: &n, Mean: value, Stddev: &zero, LowNode: &node,
-				D0: value, D10: value, Eps: &zero, AtomValues: []float64{*value}, AtomCounts: []int64{1},
+				Cluster: "c", JobID: job, IntervalStart: at.UnixMilli(), IntervalMs: 10_000, Metric: &metric,
+				Unit: &unit, Scope: &scope, NodesExpected: 1, NodesReported: 1, Count: &n, Mean: value, Stddev: &zero,
+				LowNode: &node, D0: value, D10: value, Eps: &zero, AtomValues: []float64{*value}, AtomCounts: []int64{1},
 			})
 		}
 		f := sink.Footer{
-			Topic: "weir." + schemas.TopicJobSummary, Start: int64(i), Next: int64(i) + 1, Rows: 2, PreviousDate: previous,
-			FirstInterval: at.UnixMilli(), LastInterval: at.UnixMilli(),
+			Topic: "weir." + schemas.TopicJobSummary, Start: int64(i), Next: int64(i) + 1, Rows: 2,
+			PreviousDate: previous, FirstInterval: at.UnixMilli(), LastInterval: at.UnixMilli(),
 		}
 		if err := sink.Append(dir, f.Topic, date, rows, f); err != nil {
 			t.Fatal(err)
@@ -83,7 +83,8 @@ func TestTotalsCommand(t *testing.T) {
 	if out := command("archive totals --through 2026-01-06T00:00:10Z"); out != "" {
 		t.Errorf("again: %q", out)
 	}
-	if out := command("archive totals 2026-01-06 --through 2026-01-06T00:00:10Z"); out != "2026-01-06: unchanged: 1 totals\n" {
+	out = command("archive totals 2026-01-06 --through 2026-01-06T00:00:10Z")
+	if out != "2026-01-06: unchanged: 1 totals\n" {
 		t.Errorf("again by its date: %q", out)
 	}
 	if out := command("archive verify"); !strings.Contains(out, "2026-01-06: 1 totals: whole\n") {

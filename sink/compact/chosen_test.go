@@ -22,7 +22,8 @@ func archiveOfPages(t *testing.T, dir string) (jobs []schemas.JobKey) {
 	const files, jobsInAll, intervals = 3, 180, 96
 	rnd := rand.New(rand.NewPCG(9, 9))
 	for i := range jobsInAll {
-		jobs = append(jobs, schemas.JobKey{JobID: fmt.Sprintf("%s%03d", strings.Repeat("4", 20), i/2), Restart: int32(i % 2)})
+		id := fmt.Sprintf("%s%03d", strings.Repeat("4", 20), i/2)
+		jobs = append(jobs, schemas.JobKey{JobID: id, Restart: int32(i % 2)})
 	}
 	var all [files][]schemas.Row
 	for _, k := range jobs {
@@ -94,7 +95,8 @@ func TestHoursOfChosenJobs(t *testing.T) {
 			compactTest(t, dir, 3)
 		}
 		for _, some := range [][]schemas.JobKey{
-			jobs, jobs[:1], jobs[len(jobs)-1:], {jobs[0], jobs[77], jobs[78], jobs[178]}, {{JobID: "1"}, {JobID: "5"}}, nil,
+			jobs, jobs[:1], jobs[len(jobs)-1:], {jobs[0], jobs[77], jobs[78], jobs[178]},
+			{{JobID: "1"}, {JobID: "5"}}, nil,
 		} {
 			var want []Rollup
 			for _, r := range all {
@@ -104,8 +106,8 @@ func TestHoursOfChosenJobs(t *testing.T) {
 			}
 			got, now := hoursOf(t, dir, some)
 			if diff := cmp.Diff(want, got); diff != "" || now != lineage {
-				t.Fatalf("compacted %v: %v: lineage %s was %s, hours (-want +got):\n%.1000s", compacted, some, now, lineage,
-					diff)
+				t.Fatalf("compacted %v: %v: lineage %s was %s, hours (-want +got):\n%.1000s", compacted, some, now,
+					lineage, diff)
 			}
 		}
 	}

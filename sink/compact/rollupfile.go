@@ -25,7 +25,8 @@ func openRollups(path string) (*os.File, *parquet.File, error) {
 	info, err := file.Stat()
 	if err == nil {
 		var p *parquet.File
-		if p, err = parquet.OpenFile(file, info.Size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true)); err == nil {
+		p, err = parquet.OpenFile(file, info.Size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+		if err == nil {
 			return file, p, nil
 		}
 	}

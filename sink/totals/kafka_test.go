@@ -85,7 +85,8 @@ func TestAsk(t *testing.T) {
 	expect("a topic made again", f, nothing, "deleted and made again")
 
 	// A summary that is committed behind an open transaction counts too.
-	open := kafkatest.Client(t, cfg.Kafka.Brokers, kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.TransactionalID("x"))
+	open := kafkatest.Client(t, cfg.Kafka.Brokers, kgo.TransactionalID("x"),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err := open.BeginTransaction(); err != nil {
 		t.Fatal(err)
 	}

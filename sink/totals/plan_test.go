@@ -42,7 +42,8 @@ func TestPick(t *testing.T) {
 func TestTouched(t *testing.T) {
 	const day = 24 * hourMs
 	jobs := []picked{
-		{Job: jobOf("a", 0, day-1)}, {Job: jobOf("b", 0, day)}, {Job: jobOf("c", 2*day, 5*day+1)}, {Job: jobOf("d", -day, 0)},
+		{Job: jobOf("a", 0, day-1)}, {Job: jobOf("b", 0, day)}, {Job: jobOf("c", 2*day, 5*day+1)},
+		{Job: jobOf("d", -day, 0)},
 	}
 	known := []string{"1970-01-01", "1970-01-02", "1970-01-03", "1970-01-05", "1970-01-06", "1970-01-07"}
 	dates, of := touched(jobs, known)
@@ -98,6 +99,7 @@ func TestRecipe(t *testing.T) {
 func TestDecide(t *testing.T) {
 	of := func(dates ...string) recipe { return recipe{topic: "t", jobs: "j", dates: dates} }
 	there := of("2026-01-05 x", "2026-01-06 y")
+	otherJobs := recipe{topic: "t", jobs: "k", dates: there.dates}
 	for _, c := range []struct {
 		name    string
 		there   *recipe
@@ -112,7 +114,7 @@ func TestDecide(t *testing.T) {
 		{"late rows", &there, of("2026-01-05 x", "2026-01-06 z"), 1, "2026-01-05 2026-01-06", write},
 		{"a job that began later", &there, of("2026-01-06 y"), 1, "2026-01-05 2026-01-06", write},
 		{"a deleted date", &there, of("2026-01-06 y"), 1, "2026-01-06", keep},
-		{"a deleted date whose rollups stayed", &there, recipe{topic: "t", jobs: "k", dates: there.dates}, 1, "2026-01-06", write},
+		{"a deleted date whose rollups stayed", &there, otherJobs, 1, "2026-01-06", write},
 		{"a deleted date with late rows", &there, of("2026-01-05 w", "2026-01-06 y"), 1, "2026-01-06", keep},
 		{"no job any longer", &there, of(), 0, "2026-01-05 2026-01-06", write},
 	} {
@@ -144,7 +146,8 @@ func TestThrough(t *testing.T) {
 		{"a silent collector", stageOf("collect", 2, map[int32]*schemas.Progress{0: closed(90, "id")}), nothing,
 			"no interval of partition 1"},
 		{"one that closed nothing", stageOf("collect", 1, map[int32]*schemas.Progress{0: {}}), nothing, "partition 0"},
-		{"a topic made anew", stageOf("collect", 1, map[int32]*schemas.Progress{0: closed(90, "old")}), nothing, "anew"},
+		{"a topic made anew", stageOf("collect", 1, map[int32]*schemas.Progress{0: closed(90, "old")}), nothing,
+			"anew"},
 		{"no topic", stageOf("collect", 0, nil), nothing, "no partitions"},
 	} {
 		if got, reason := through(c.collect, merge); got != c.want || !strings.Contains(reason, c.says) {
@@ -168,7 +171,8 @@ func TestBehind(t *testing.T) {
 		{"another topic", of{0: 9}, of{0: 0}, of{0: 5}, nil, "another topic"},
 	} {
 		got, reason := behind(c.positions, c.begins, c.ends)
-		if diff := cmp.Diff(c.want, got); diff != "" || (reason == "") != (c.says == "") || !strings.Contains(reason, c.says) {
+		diff := cmp.Diff(c.want, got)
+		if diff != "" || (reason == "") != (c.says == "") || !strings.Contains(reason, c.says) {
 			t.Errorf("%s: %q (-want +got):\n%s", c.name, reason, diff)
 		}
 	}

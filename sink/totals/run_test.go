@@ -42,9 +42,8 @@ func TestTotalsOfAnArchive(t *testing.T) {
 			t.Errorf("%d files: made again after a compaction: %+v, the same: %v", files, got,
 				bytesOf(t, w.dir) == first)
 		}
-		if left, err := os.ReadDir(sink.StagePath(w.dir)); err != nil || slices.ContainsFunc(left, func(e os.DirEntry) bool {
-			return strings.HasPrefix(e.Name(), stagePrefix)
-		}) {
+		left, err := filepath.Glob(filepath.Join(sink.StagePath(w.dir), stagePrefix+"*"))
+		if err != nil || len(left) > 0 {
 			t.Errorf("%d files: the stage has %v, %v", files, left, err)
 		}
 	}
@@ -166,7 +165,8 @@ func TestTotalsOutliveTheirRows(t *testing.T) {
 			run(t, w.dir, nil)
 			before := bytesOf(t, w.dir)
 			for _, table := range tables {
-				if err := os.RemoveAll(filepath.Join(w.dir, table, "date="+firstDay.Format(time.DateOnly))); err != nil {
+				date := "date=" + firstDay.Format(time.DateOnly)
+				if err := os.RemoveAll(filepath.Join(w.dir, table, date)); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -18,9 +18,9 @@ import (
 // recentRows is how old the last rows of a job may be that counts as running, before the end of the archive.
 const recentRows = time.Hour
 
-// Running calls out with the totals so far of all jobs that have rows in the archive's last hour, and that have not
-// ended as far as archive/jobs knows. It writes nothing to the archive. It returns the end of the last interval that
-// the archive has: later rows are only in the topic.
+// Running calls out with the totals so far of all jobs that run. These have rows in the archive's last hour, and no end
+// in archive/jobs. It writes nothing to the archive. It returns the end of the last interval that the archive has: later
+// rows are only in the topic.
 func Running(ctx context.Context, o Options, out func(*Total) error) (untilMs int64, err error) {
 	scratch, err := os.MkdirTemp("", "weir-totals-")
 	if err != nil {

@@ -62,8 +62,8 @@ func newWorld(t testing.TB, n int) *world {
 func keysOf(partition int32) []schemas.JobKey {
 	p := fmt.Sprint(partition)
 	return []schemas.JobKey{
-		{JobID: "1" + p}, {JobID: "4711_" + strings.Repeat("9", 40) + p}, {JobID: "7" + p}, {JobID: "7" + p, Restart: 1},
-		{JobID: "other" + p}, {JobID: schemas.JobRest},
+		{JobID: "1" + p}, {JobID: "4711_" + strings.Repeat("9", 40) + p}, {JobID: "7" + p},
+		{JobID: "7" + p, Restart: 1}, {JobID: "other" + p}, {JobID: schemas.JobRest},
 	}
 }
 
@@ -113,7 +113,7 @@ func (w *world) jobs() (all []Job) {
 	start := firstDay.UnixMilli()
 	for p := range int32(partitions) {
 		for i, k := range keysOf(p)[:4] {
-			all = append(all, Job{k, &start, firstDay.AddDate(0, 0, 1).Add(time.Duration(20+i) * time.Hour).UnixMilli()})
+			all = append(all, Job{k, &start, firstDay.Add(time.Duration(44+i) * time.Hour).UnixMilli()})
 		}
 	}
 	all = append(all, Job{schemas.JobKey{JobID: "cancelled"}, nil, start + 30*hourMs})
