@@ -2,16 +2,13 @@ package main
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/parquet-go/parquet-go"
-
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
+	"github.com/weirhpc/weir/sink/jobs"
 	"github.com/weirhpc/weir/sink/totals"
 )
 
@@ -42,18 +39,9 @@ func archiveOfJobs(t *testing.T) string {
 		}
 		previous = date
 	}
-	type job struct {
-		JobID   string `parquet:"job_id,dict"`
-		Restart int32  `parquet:"restart"`
-		Start   *int64 `parquet:"start,optional,timestamp(millisecond)"`
-		End     int64  `parquet:"end,timestamp(millisecond)"`
-	}
 	from := start.UnixMilli()
-	path := filepath.Join(dir, "jobs", "date=2026-01-06", "jobs.parquet")
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := parquet.WriteFile(path, []job{{"7", 0, &from, from + 20_000}}); err != nil {
+	row := jobs.Row{Cluster: "c", JobID: "7", Start: &from, End: from + 20_000}
+	if err := jobs.Append(t.Context(), dir, "weir.jobs", time.Minute, row); err != nil {
 		t.Fatal(err)
 	}
 	return dir

@@ -5,19 +5,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/parquet-go/parquet-go"
-
 	"github.com/weirhpc/weir/quantile"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
 	"github.com/weirhpc/weir/sink/compact"
+	"github.com/weirhpc/weir/sink/jobs"
 	"github.com/weirhpc/weir/sink/totals"
 )
 
@@ -96,9 +94,9 @@ func TestTotalsEqualDuckDB(t *testing.T) {
 	if err != nil || json.Unmarshal(out, &got) != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	const jobs, metrics = 12, 3
-	if got[0] != jobs*metrics || got[len(got)-1] == 0 {
-		t.Errorf("%d totals, want %d; %d have brackets", got[0], jobs*metrics, got[len(got)-1])
+	const lives, metrics = 12, 3
+	if got[0] != lives*metrics || got[len(got)-1] == 0 {
+		t.Errorf("%d totals, want %d; %d have brackets", got[0], lives*metrics, got[len(got)-1])
 	}
 	for i, differ := range got[1 : len(got)-1] {
 		if differ > 0 {
@@ -141,22 +139,12 @@ func archiveOfLives(t *testing.T, dir, topic string) {
 	}
 	day(first, 19, 22)
 	day(first.AddDate(0, 0, 1), 0, 20)
-	type job struct {
-		JobID   string `parquet:"job_id,dict"`
-		Restart int32  `parquet:"restart"`
-		Start   *int64 `parquet:"start,optional,timestamp(millisecond)"`
-		End     int64  `parquet:"end,timestamp(millisecond)"`
-	}
-	var jobs []job
 	start, end := first.UnixMilli(), first.Add(47*time.Hour).UnixMilli()
+	var lives []jobs.Row
 	for i := range 12 {
-		jobs = append(jobs, job{fmt.Sprintf("%02d", i), 0, &start, end})
+		lives = append(lives, jobs.Row{Cluster: "c", JobID: fmt.Sprintf("%02d", i), Start: &start, End: end})
 	}
-	path := filepath.Join(dir, "jobs", "date=2026-01-06", "jobs.parquet")
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := parquet.WriteFile(path, jobs); err != nil {
+	if err := jobs.Append(t.Context(), dir, "weir.jobs", time.Minute, lives...); err != nil {
 		t.Fatal(err)
 	}
 }

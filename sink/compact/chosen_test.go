@@ -95,8 +95,10 @@ func TestHoursOfChosenJobs(t *testing.T) {
 			compactTest(t, dir, 3)
 		}
 		for _, some := range [][]schemas.JobKey{
-			jobs, jobs[:1], jobs[len(jobs)-1:], {jobs[0], jobs[77], jobs[78], jobs[178]},
-			{{JobID: "1"}, {JobID: "5"}}, nil,
+			jobs, jobs[:1], jobs[len(jobs)-1:],
+			{jobs[0], jobs[77], jobs[78], jobs[178]},
+			{{JobID: "1"}, {JobID: "5"}},
+			nil,
 		} {
 			var want []Rollup
 			for _, r := range all {

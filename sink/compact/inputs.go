@@ -1,7 +1,6 @@
 package compact
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -9,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
@@ -123,111 +121,6 @@ func closeReaders(from []*rollupReader) error {
 		faults = append(faults, r.close())
 	}
 	return errors.Join(faults...)
-}
-
-// fold folds the rows of the chosen jobs in small files of a partition, and writes their rollups.
-func (in *Inputs) fold(ctx context.Context, s *Scratch, files []sink.File, path string) error {
-	w, err := newRollupWriter(path)
-	if err != nil {
-		return fmt.Errorf("making rollups: %w", err)
-	}
-	f := &smallFolder{in: in, scratch: s, of: &chosen{keys: in.Jobs}, folder: folder{out: w.add}}
-	f.merger = merger{known: newTexts(), fresh: map[string]bool{}}
-	var paths []string
-	for _, file := range files {
-		paths, f.merger.fresh[file.Path] = append(paths, file.Path), true
-	}
-	err = f.run(ctx, paths)
-	closed := w.close(rollupsFooter{}, func() error { return nil })
-	if err := cmp.Or(err, closed); err != nil {
-		return fmt.Errorf("folding %s: %w", strings.TrimSuffix(files[0].Path, files[0].Name), err)
-	}
-	return nil
-}
-
-// smallFolder folds rows of small files, without a compacted file.
-type smallFolder struct {
-	merger  merger // opens files
-	in      *Inputs
-	scratch *Scratch
-	of      *chosen
-	folder  folder
-	rows    int64
-}
-
-func (f *smallFolder) run(ctx context.Context, paths []string) error {
-	for {
-		var outs []string
-		for rest := paths; len(rest) > 0; {
-			inputs, err := f.merger.open(rest)
-			if err != nil {
-				return err
-			}
-			write, done := f.write, f.folder.flush // the last level
-			if len(inputs) < len(paths) {
-				outs = append(outs, f.scratch.path())
-				if write, done, err = f.level(outs[len(outs)-1]); err != nil {
-					return errors.Join(err, closeAll(inputs))
-				}
-			}
-			rest = rest[len(inputs):]
-			for _, in := range inputs {
-				if file, is := in.(*reader); is {
-					file.of = f.of
-				}
-			}
-			merged := merge(ctx, inputs, write, func(*row) error { return nil })
-			if err := cmp.Or(merged, done(), closeAll(inputs)); err != nil {
-				return err
-			}
-		}
-		if f.merger.levels > 0 {
-			for _, path := range paths {
-				_ = os.Remove(path)
-			}
-		}
-		if paths = outs; len(paths) == 0 {
-			return nil
-		}
-		f.merger.levels++
-	}
-}
-
-// write folds the rows of chosen jobs.
-func (f *smallFolder) write(rows []row) (int, error) {
-	for i := range rows {
-		if !f.of.has(rows[i].JobID, rows[i].Restart) {
-			continue
-		}
-		if err := f.folder.add(&rows[i]); err != nil {
-			return i, err
-		}
-		if f.rows++; f.rows%progressRows == 0 && f.scratch.Progress != nil {
-			f.scratch.Progress(f.in.Date, f.rows)
-		}
-	}
-	return len(rows), nil
-}
-
-// level returns what writes the rows of chosen jobs to a file between two levels of merges, and what ends it.
-func (f *smallFolder) level(path string) (write func([]row) (int, error), done func() error, err error) {
-	file, err := os.Create(path)
-	if err != nil {
-		return nil, nil, fmt.Errorf("making a run: %w", err)
-	}
-	w := &runWriter{out: bufio.NewWriterSize(file, 256<<10), known: f.merger.known}
-	write = func(rows []row) (int, error) {
-		for i := range rows {
-			if !f.of.has(rows[i].JobID, rows[i].Restart) {
-				continue
-			}
-			if _, err := w.Write(rows[i : i+1]); err != nil {
-				return i, err
-			}
-		}
-		return len(rows), nil
-	}
-	return write, func() error { return errors.Join(w.out.Flush(), file.Close()) }, nil
 }
 
 // Present returns those of the jobs that have hours on the date, sorted. Of a date with small files it returns all.

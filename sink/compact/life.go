@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/weirhpc/weir/quantile"
 )
@@ -34,23 +33,6 @@ func EachHour(ctx context.Context, dates []Inputs, s *Scratch, out func(*Rollup)
 		from = []*rollupReader{run}
 	}
 	return joinRollups(ctx, from, out)
-}
-
-// together makes one reader of those of a date.
-func together(from []*rollupReader) *rollupReader {
-	return &rollupReader{
-		fill: func() ([]Rollup, error) {
-			r, err := nextJoined(from)
-			if err != nil {
-				return nil, err
-			}
-			if r == nil {
-				return nil, io.EOF
-			}
-			return []Rollup{*r}, nil
-		},
-		close: func() error { return closeReaders(from) },
-	}
 }
 
 // join writes what readers have to one file, and reads it.

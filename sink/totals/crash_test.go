@@ -178,8 +178,8 @@ func worlds(t testing.TB, yield func(name string, w *world, old, now string)) {
 	run(t, again.dir, nil)
 	now := bytesOf(t, again.dir)
 	yield("first", w, "", now)
-	jobs := w.jobs()
-	again.writeJobs(endDate, jobs[2:])
+	lives := w.jobs()
+	again.writeJobs(endDate, lives[2:])
 	changed := &world{t: t, dir: again.clone(t)}
 	run(t, changed.dir, nil)
 	yield("again", again, now, bytesOf(t, changed.dir))

@@ -10,7 +10,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress/zstd"
@@ -42,8 +45,12 @@ func (r recipe) put(set func(key, value string), rows int64) error {
 		return fmt.Errorf("encoding the footer: %w", err)
 	}
 	for _, pair := range [][2]string{
-		{"weir.totals", "1"}, {"weir.topic", r.topic}, {"weir.jobs", r.jobs}, {"weir.dates", string(dates)},
-		{"weir.waiting", string(waiting)}, {"weir.interim", strconv.FormatBool(r.interim)},
+		{"weir.totals", "1"},
+		{"weir.topic", r.topic},
+		{"weir.jobs", r.jobs},
+		{"weir.dates", string(dates)},
+		{"weir.waiting", string(waiting)},
+		{"weir.interim", strconv.FormatBool(r.interim)},
 		{"weir.rows", strconv.FormatInt(rows, 10)},
 	} {
 		set(pair[0], pair[1])
@@ -176,7 +183,8 @@ func finals(path string) (map[schemas.JobKey]bool, error) {
 		JobID   string `parquet:"job_id,dict"`
 		Restart int32  `parquet:"restart"`
 		Final   bool   `parquet:"final"`
-	}) error {
+	},
+	) error {
 		if t.Final {
 			was[schemas.JobKey{JobID: t.JobID, Restart: t.Restart}] = true
 		}
@@ -189,4 +197,17 @@ func finals(path string) (map[schemas.JobKey]bool, error) {
 		return nil, damaged(path, err)
 	}
 	return was, nil
+}
+
+// Dates returns the dates that have totals, oldest first.
+func Dates(dir string) (dates []string, err error) {
+	found, err := filepath.Glob(Path(dir, "*"))
+	for _, file := range found {
+		date := strings.TrimPrefix(filepath.Base(filepath.Dir(file)), datePrefix)
+		if _, no := time.Parse(time.DateOnly, date); no == nil {
+			dates = append(dates, date)
+		}
+	}
+	slices.Sort(dates)
+	return dates, err
 }

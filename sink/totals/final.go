@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink/jobs"
 )
 
 // Frontier is how far everything that a total needs is closed and archived.
@@ -21,7 +22,7 @@ type Frontier struct {
 
 // Final reports whether no further summary of a job is to come: it ended, everything closed its end, and its summaries
 // are archived.
-func (f Frontier) Final(j Job) bool {
+func (f Frontier) Final(j jobs.Life) bool {
 	return j.EndMs <= f.ThroughMs && !f.Waiting[j.JobKey]
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"iter"
 	"math"
 	"os"
@@ -14,6 +13,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
 	"github.com/weirhpc/weir/sink/compact"
+	"github.com/weirhpc/weir/sink/jobs"
 )
 
 // Stats are the numbers of a date.
@@ -21,7 +21,7 @@ type Stats struct{ Rows, Bytes int64 }
 
 // Sizes returns the numbers of all dates that have totals. It reads footers alone.
 func Sizes(dir string) (map[string]Stats, error) {
-	dates, err := datesIn(func(date string) string { return Path(dir, date) })
+	dates, err := Dates(dir)
 	all := map[string]Stats{}
 	for _, date := range dates {
 		s := Stats{}
@@ -50,7 +50,7 @@ type Verified struct {
 // Verify makes the totals of dates anew, or of all, and compares them with the files. It returns compact.ErrWrong if
 // one differs.
 func Verify(ctx context.Context, dir, topic string, dates []string, report func(Verified)) error {
-	all, err := datesIn(func(date string) string { return Path(dir, date) })
+	all, err := Dates(dir)
 	if err != nil || len(all) == 0 {
 		return err
 	}
@@ -96,11 +96,7 @@ func (m *maker) verify(ctx context.Context, v *Verified, scratch string) error {
 		return err
 	}
 	v.Rows = rows
-	jobs, err := jobsOf(m.dir, v.Date)
-	if errors.Is(err, fs.ErrNotExist) {
-		v.Outdated = true
-		return nil
-	}
+	ended, err := jobs.Lives(m.dir, v.Date)
 	if err != nil {
 		return err
 	}
@@ -111,7 +107,7 @@ func (m *maker) verify(ctx context.Context, v *Verified, scratch string) error {
 		}
 	}
 	var p plan
-	p.jobs, p.waiting = pick(jobs, f, nil, there.interim)
+	p.jobs, p.waiting = pick(ended, f, nil, there.interim)
 	if err := m.find(&p); err != nil {
 		return err
 	}

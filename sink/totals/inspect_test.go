@@ -14,6 +14,7 @@ import (
 
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink/compact"
+	"github.com/weirhpc/weir/sink/jobs"
 )
 
 func verify(t *testing.T, dir string) Verified {
@@ -30,11 +31,11 @@ func verify(t *testing.T, dir string) Verified {
 // changed is not compared.
 func TestVerify(t *testing.T) {
 	w := newWorld(t, 2)
-	jobs := w.jobs()
+	lives := w.jobs()
 	for _, interim := range []bool{false, true} {
 		run(t, w.dir, func(o *Options) {
 			o.Interim = interim
-			o.Frontier = frontierOf(Frontier{ThroughMs: jobs[3].EndMs})
+			o.Frontier = frontierOf(Frontier{ThroughMs: lives[3].EndMs})
 		})
 		if v := verify(t, w.dir); len(v.Faults) > 0 || v.Outdated || v.Rows == 0 || v.Rows == 16 != interim {
 			t.Errorf("interim %v: %+v", interim, v)
@@ -121,9 +122,9 @@ func TestRunning(t *testing.T) {
 		}
 	}
 	end := firstDay.AddDate(0, 0, 2)
-	var over []Job // all but one job of each partition ended on the last date
+	var over []jobs.Life // all but one job of each partition ended on the last date
 	for _, j := range w.jobs() {
-		over = append(over, Job{j.JobKey, j.StartMs, end.UnixMilli()})
+		over = append(over, lifeOf(j.JobKey, j.StartMs, end.UnixMilli()))
 	}
 	w.writeJobs(end.Format(time.DateOnly), over)
 	check("small files")

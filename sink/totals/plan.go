@@ -9,25 +9,20 @@ import (
 
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink/compact"
+	"github.com/weirhpc/weir/sink/jobs"
 )
-
-// Job is a job that ended.
-type Job struct {
-	schemas.JobKey
-	StartMs *int64 // nil: it never started
-	EndMs   int64
-}
 
 // picked is a job that gets totals.
 type picked struct {
-	Job
+	jobs.Life
 	final bool
 }
 
 // pick returns the jobs of a date that get totals, sorted, and those that wait: they ended, and are not final. What was
 // final once stays so. With interim those that wait get totals too. Jobs that never started get none.
-func pick(jobs []Job, f Frontier, was map[schemas.JobKey]bool, interim bool) (all []picked, waiting []schemas.JobKey) {
-	for _, j := range jobs {
+func pick(ended []jobs.Life, f Frontier, was map[schemas.JobKey]bool, interim bool,
+) (all []picked, waiting []schemas.JobKey) {
+	for _, j := range ended {
 		if j.StartMs == nil || j.JobID == schemas.JobRest || j.JobID == schemas.JobSystem {
 			continue
 		}
@@ -48,9 +43,9 @@ func dateOf(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.DateO
 
 // touched returns the dates of the jobs' lives, in order, each with the jobs that have intervals there. Only dates that
 // are known count: a job that began long ago must not make a list of years.
-func touched(jobs []picked, known []string) (dates []string, of map[string][]schemas.JobKey) {
+func touched(all []picked, known []string) (dates []string, of map[string][]schemas.JobKey) {
 	of = map[string][]schemas.JobKey{}
-	for _, j := range jobs {
+	for _, j := range all {
 		first, last := dateOf(*j.StartMs), dateOf(j.EndMs)
 		at, _ := slices.BinarySearch(known, first)
 		for ; at < len(known) && known[at] <= last; at++ {
@@ -74,9 +69,9 @@ type recipe struct {
 	interim bool
 }
 
-func recipeOf(topic string, jobs []picked, dates []compact.Inputs) recipe {
+func recipeOf(topic string, all []picked, dates []compact.Inputs) recipe {
 	h := sha256.New()
-	for _, j := range jobs {
+	for _, j := range all {
 		fmt.Fprintf(h, "%q %d %d %d %v\n", j.JobID, j.Restart, *j.StartMs, j.EndMs, j.final)
 	}
 	r := recipe{topic: topic, jobs: hex.EncodeToString(h.Sum(nil)[:16])}

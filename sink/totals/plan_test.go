@@ -10,24 +10,25 @@ import (
 	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink/compact"
+	"github.com/weirhpc/weir/sink/jobs"
 )
 
-func jobOf(id string, start, end int64) Job {
-	return Job{schemas.JobKey{JobID: id}, &start, end}
+func jobOf(id string, start, end int64) jobs.Life {
+	return lifeOf(schemas.JobKey{JobID: id}, &start, end)
 }
 
 // TestPick: the order of the jobs does not matter, and none is twice.
 func TestPick(t *testing.T) {
-	jobs := []Job{
+	lives := []jobs.Life{
 		jobOf("a", 0, 10), jobOf("b", 0, 20), jobOf("c", 0, 10), jobOf("d", 0, 30), jobOf(schemas.JobRest, 0, 5),
-		jobOf(schemas.JobSystem, 0, 5), jobOf("a", 0, 10), {schemas.JobKey{JobID: "never"}, nil, 5},
+		jobOf(schemas.JobSystem, 0, 5), jobOf("a", 0, 10), lifeOf(schemas.JobKey{JobID: "never"}, nil, 5),
 	}
 	f := Frontier{ThroughMs: 19, Waiting: map[schemas.JobKey]bool{{JobID: "c"}: true}}
 	was := map[schemas.JobKey]bool{{JobID: "d"}: true}
 	for range 20 {
-		rand.Shuffle(len(jobs), func(i, k int) { jobs[i], jobs[k] = jobs[k], jobs[i] })
+		rand.Shuffle(len(lives), func(i, k int) { lives[i], lives[k] = lives[k], lives[i] })
 		for interim, want := range map[bool]string{false: "a+ d+ ", true: "a+ b- c- d+ "} {
-			all, waiting := pick(jobs, f, was, interim)
+			all, waiting := pick(lives, f, was, interim)
 			got := ""
 			for _, j := range all {
 				got += j.JobID + map[bool]string{true: "+ ", false: "- "}[j.final]
@@ -41,12 +42,14 @@ func TestPick(t *testing.T) {
 
 func TestTouched(t *testing.T) {
 	const day = 24 * hourMs
-	jobs := []picked{
-		{Job: jobOf("a", 0, day-1)}, {Job: jobOf("b", 0, day)}, {Job: jobOf("c", 2*day, 5*day+1)},
-		{Job: jobOf("d", -day, 0)},
+	lives := []picked{
+		{Life: jobOf("a", 0, day-1)},
+		{Life: jobOf("b", 0, day)},
+		{Life: jobOf("c", 2*day, 5*day+1)},
+		{Life: jobOf("d", -day, 0)},
 	}
 	known := []string{"1970-01-01", "1970-01-02", "1970-01-03", "1970-01-05", "1970-01-06", "1970-01-07"}
-	dates, of := touched(jobs, known)
+	dates, of := touched(lives, known)
 	want := map[string]string{
 		"1970-01-01": "abd", "1970-01-02": "b", "1970-01-03": "c", "1970-01-05": "c", "1970-01-06": "c",
 	}
@@ -62,9 +65,9 @@ func TestTouched(t *testing.T) {
 }
 
 func TestRecipe(t *testing.T) {
-	jobs := []picked{{jobOf("a", 0, 10), true}}
+	lives := []picked{{jobOf("a", 0, 10), true}}
 	inputs := []compact.Inputs{{Date: "2026-01-05", Lineage: "x"}, {Date: "2026-01-06"}}
-	r := recipeOf("t", jobs, inputs)
+	r := recipeOf("t", lives, inputs)
 	kv := map[string]string{}
 	if err := r.put(func(key, value string) { kv[key] = value }, 7); err != nil {
 		t.Fatal(err)
@@ -83,12 +86,12 @@ func TestRecipe(t *testing.T) {
 		kv[key] = kept
 	}
 	for name, other := range map[string]recipe{
-		"topic":   recipeOf("u", jobs, inputs),
+		"topic":   recipeOf("u", lives, inputs),
 		"end":     recipeOf("t", []picked{{jobOf("a", 0, 11), true}}, inputs),
 		"start":   recipeOf("t", []picked{{jobOf("a", 1, 10), true}}, inputs),
 		"interim": recipeOf("t", []picked{{jobOf("a", 0, 10), false}}, inputs),
-		"rows":    recipeOf("t", jobs, []compact.Inputs{{Date: "2026-01-05", Lineage: "y"}}),
-		"a date":  recipeOf("t", jobs, []compact.Inputs{{Date: "2026-01-04", Lineage: "x"}}),
+		"rows":    recipeOf("t", lives, []compact.Inputs{{Date: "2026-01-05", Lineage: "y"}}),
+		"a date":  recipeOf("t", lives, []compact.Inputs{{Date: "2026-01-04", Lineage: "x"}}),
 	} {
 		if other.same(r) {
 			t.Errorf("%s does not change the recipe", name)
@@ -139,15 +142,23 @@ func TestThrough(t *testing.T) {
 		want    int64
 		says    string
 	}{
-		{"all", stageOf("collect", 2, map[int32]*schemas.Progress{0: closed(90, "id"), 1: closed(95, "id")}), 100,
-			"collect, partition 0"},
-		{"merge is last", stageOf("collect", 1, map[int32]*schemas.Progress{0: closed(200, "id")}), 110,
-			"merge, partition 0"},
-		{"a silent collector", stageOf("collect", 2, map[int32]*schemas.Progress{0: closed(90, "id")}), nothing,
-			"no interval of partition 1"},
+		{
+			"all", stageOf("collect", 2, map[int32]*schemas.Progress{0: closed(90, "id"), 1: closed(95, "id")}), 100,
+			"collect, partition 0",
+		},
+		{
+			"merge is last", stageOf("collect", 1, map[int32]*schemas.Progress{0: closed(200, "id")}), 110,
+			"merge, partition 0",
+		},
+		{
+			"a silent collector", stageOf("collect", 2, map[int32]*schemas.Progress{0: closed(90, "id")}), nothing,
+			"no interval of partition 1",
+		},
 		{"one that closed nothing", stageOf("collect", 1, map[int32]*schemas.Progress{0: {}}), nothing, "partition 0"},
-		{"a topic made anew", stageOf("collect", 1, map[int32]*schemas.Progress{0: closed(90, "old")}), nothing,
-			"anew"},
+		{
+			"a topic made anew", stageOf("collect", 1, map[int32]*schemas.Progress{0: closed(90, "old")}), nothing,
+			"anew",
+		},
 		{"no topic", stageOf("collect", 0, nil), nothing, "no partitions"},
 	} {
 		if got, reason := through(c.collect, merge); got != c.want || !strings.Contains(reason, c.says) {

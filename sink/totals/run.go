@@ -15,6 +15,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
 	"github.com/weirhpc/weir/sink/compact"
+	"github.com/weirhpc/weir/sink/jobs"
 )
 
 var (
@@ -117,7 +118,7 @@ func (m *maker) run(ctx context.Context) error {
 	if m.frontier, err = m.Frontier(ctx, m.archived()); err != nil {
 		return err
 	}
-	all, err := datesIn(func(date string) string { return jobsPath(dir, date) })
+	all, err := jobs.Dates(dir)
 	if err != nil {
 		return err
 	}

@@ -15,12 +15,13 @@ import (
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
 	"github.com/weirhpc/weir/sink/compact"
+	"github.com/weirhpc/weir/sink/jobs"
 )
 
 // TestTotalsOfAnArchive: each job and metric has a total, which is that of its rows. A compaction changes no bit, and a
 // second run writes nothing.
 func TestTotalsOfAnArchive(t *testing.T) {
-	for _, files := range []int{5, 40} { // 40 take two levels of merges
+	for _, files := range []int{5, 34} { // 34 take two levels of merges
 		w := newWorld(t, files)
 		got := run(t, w.dir, nil)
 		if len(got) != 1 || got[0].State != Written || got[0].Jobs != 8 || got[0].Rows != 16 || got[0].Waiting != 0 {
@@ -127,18 +128,18 @@ func TestLateRowsRewriteTotals(t *testing.T) {
 func TestChangedJobsRewriteTotals(t *testing.T) {
 	w := newWorld(t, 2)
 	run(t, w.dir, nil)
-	jobs := w.jobs()
-	w.writeJobs(endDate, jobs[1:])
+	lives := w.jobs()
+	w.writeJobs(endDate, lives[1:])
 	if got := run(t, w.dir, nil); len(got) != 1 || got[0].State != Written || got[0].Jobs != 7 {
 		t.Errorf("a job that is gone: %+v", got)
 	}
-	jobs[1].StartMs = &jobs[1].EndMs // then its first day has none of its intervals
-	w.writeJobs(endDate, jobs)
+	lives[1].StartMs = &lives[1].EndMs // then its first day has none of its intervals
+	w.writeJobs(endDate, lives)
 	if got := run(t, w.dir, nil); len(got) != 1 || got[0].State != Written || got[0].Jobs != 8 {
 		t.Errorf("a job that came, and one that began later: %+v", got)
 	}
 	for _, r := range totalsOf(t, w.dir) {
-		if late := dateOf(r.Start) == endDate; late != (r.JobID == jobs[1].JobID && r.Restart == jobs[1].Restart) {
+		if late := dateOf(r.Start) == endDate; late != (r.JobID == lives[1].JobID && r.Restart == lives[1].Restart) {
 			t.Errorf("%s begins %v", r.JobID, time.UnixMilli(r.Start).UTC())
 		}
 	}
@@ -182,9 +183,9 @@ func TestTotalsOutliveTheirRows(t *testing.T) {
 // TestFinal: totals wait for a job's end to be closed and archived. Once final they stay so.
 func TestFinal(t *testing.T) {
 	w := newWorld(t, 2)
-	jobs := w.jobs()
-	last := slices.MaxFunc(jobs, func(a, b Job) int { return int(a.EndMs - b.EndMs) })
-	frontier := Frontier{ThroughMs: last.EndMs - 1, Waiting: map[schemas.JobKey]bool{jobs[0].JobKey: true}}
+	lives := w.jobs()
+	last := slices.MaxFunc(lives, func(a, b jobs.Life) int { return int(a.EndMs - b.EndMs) })
+	frontier := Frontier{ThroughMs: last.EndMs - 1, Waiting: map[schemas.JobKey]bool{lives[0].JobKey: true}}
 	until := func(o *Options) {
 		o.Frontier = func(context.Context, Archived) (Frontier, error) { return frontier, nil }
 	}
@@ -202,7 +203,7 @@ func TestFinal(t *testing.T) {
 			interim[schemas.JobKey{JobID: r.JobID, Restart: r.Restart}] = true
 		}
 	}
-	if len(interim) != 3 || !interim[last.JobKey] || !interim[jobs[0].JobKey] {
+	if len(interim) != 3 || !interim[last.JobKey] || !interim[lives[0].JobKey] {
 		t.Errorf("not final: %v", interim)
 	}
 	frontier = Frontier{ThroughMs: nothing}
@@ -236,7 +237,7 @@ func TestFaults(t *testing.T) {
 		"a missing small file": {func(dir string) error {
 			return os.Remove(filepath.Join(dir, strings.TrimPrefix(small, w.dir)))
 		}, "the archive has a hole"},
-		"damaged jobs":    {overwrite(jobsPath(w.dir, endDate)), "jobs.parquet: bring it back from a copy"},
+		"damaged jobs":    {overwrite(jobs.Path(w.dir, endDate)), "bring it back from a copy, or move it away"},
 		"a foreign file":  {overwrite(Path(w.dir, endDate)), "totals.parquet: "},
 		"damaged rollups": {overwrite(filepath.Join(w.dir, "rollups", "date="+endDate, "rollups.parquet")), "rollups"},
 	} {

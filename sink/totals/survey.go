@@ -8,6 +8,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
 	"github.com/weirhpc/weir/sink/compact"
+	"github.com/weirhpc/weir/sink/jobs"
 )
 
 // survey lists the archive. The caller holds the lock.
@@ -77,17 +78,17 @@ type plan struct {
 }
 
 func (m *maker) plan(date string) (p plan, err error) {
-	jobs, err := jobsOf(m.dir, date)
+	ended, err := jobs.Lives(m.dir, date)
 	if err != nil {
 		return p, err
 	}
 	var was map[schemas.JobKey]bool
-	if slices.ContainsFunc(jobs, func(j Job) bool { return !m.frontier.Final(j) }) {
+	if slices.ContainsFunc(ended, func(j jobs.Life) bool { return !m.frontier.Final(j) }) {
 		if was, err = finals(Path(m.dir, date)); err != nil {
 			return p, err
 		}
 	}
-	p.jobs, p.waiting = pick(jobs, m.frontier, was, m.Interim)
+	p.jobs, p.waiting = pick(ended, m.frontier, was, m.Interim)
 	err = m.find(&p)
 	return p, err
 }

@@ -2,6 +2,7 @@ package totals
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
@@ -12,12 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/parquet-go/parquet-go"
-
 	"github.com/weirhpc/weir/quantile"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
 	"github.com/weirhpc/weir/sink/compact"
+	"github.com/weirhpc/weir/sink/jobs"
 )
 
 const testTopic = "weir.job-summary"
@@ -31,6 +31,7 @@ type world struct {
 	previous map[int32]string
 	rows     map[schemas.JobKey][]schemas.Row
 	values   map[schemas.JobKey][]float64
+	position int64 // in topic jobs
 }
 
 var (
@@ -62,8 +63,12 @@ func newWorld(t testing.TB, n int) *world {
 func keysOf(partition int32) []schemas.JobKey {
 	p := fmt.Sprint(partition)
 	return []schemas.JobKey{
-		{JobID: "1" + p}, {JobID: "4711_" + strings.Repeat("9", 40) + p}, {JobID: "7" + p},
-		{JobID: "7" + p, Restart: 1}, {JobID: "other" + p}, {JobID: schemas.JobRest},
+		{JobID: "1" + p},
+		{JobID: "4711_" + strings.Repeat("9", 40) + p},
+		{JobID: "7" + p},
+		{JobID: "7" + p, Restart: 1},
+		{JobID: "other" + p},
+		{JobID: schemas.JobRest},
 	}
 }
 
@@ -109,42 +114,37 @@ func (w *world) append(day int, partition int32, at time.Duration) string {
 }
 
 // jobs are those of all partitions that ended: all but the pseudo-job, and one that still runs.
-func (w *world) jobs() (all []Job) {
+func (w *world) jobs() (all []jobs.Life) {
 	start := firstDay.UnixMilli()
 	for p := range int32(partitions) {
 		for i, k := range keysOf(p)[:4] {
-			all = append(all, Job{k, &start, firstDay.Add(time.Duration(44+i) * time.Hour).UnixMilli()})
+			all = append(all, lifeOf(k, &start, firstDay.Add(time.Duration(44+i)*time.Hour).UnixMilli()))
 		}
 	}
-	all = append(all, Job{schemas.JobKey{JobID: "cancelled"}, nil, start + 30*hourMs})
-	slices.SortFunc(all, func(a, b Job) int { return compact.CompareJobs(a.JobKey, b.JobKey) })
+	all = append(all, lifeOf(schemas.JobKey{JobID: "cancelled"}, nil, start+30*hourMs))
+	slices.SortFunc(all, func(a, b jobs.Life) int { return compact.CompareJobs(a.JobKey, b.JobKey) })
 	return all
 }
 
-type jobRow struct {
-	JobID   string `parquet:"job_id,dict"`
-	Restart int32  `parquet:"restart"`
-	User    string `parquet:"user,dict"` // one of the columns that totals do not read
-	Start   *int64 `parquet:"start,optional,timestamp(millisecond)"`
-	End     int64  `parquet:"end,timestamp(millisecond)"`
+func lifeOf(k schemas.JobKey, start *int64, end int64) jobs.Life {
+	return jobs.Life{JobKey: k, StartMs: start, EndMs: end}
 }
 
-// writeJobs writes the jobs that ended on a date, as the jobs archive has them.
-func (w *world) writeJobs(date string, jobs []Job) {
+// writeJobs writes the jobs that ended on a date, in place of those that are there.
+func (w *world) writeJobs(date string, lives []jobs.Life) {
 	w.t.Helper()
-	var rows []jobRow
-	for _, j := range jobs {
-		rows = append(rows, jobRow{j.JobID, j.Restart, "eva", j.StartMs, j.EndMs})
-	}
-	path := jobsPath(w.dir, date)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := os.Remove(jobs.Path(w.dir, date)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		w.t.Fatal(err)
 	}
-	temp := filepath.Join(w.t.TempDir(), "jobs")
-	if err := parquet.WriteFile(temp, rows); err != nil {
-		w.t.Fatal(err)
+	w.position++ // a later record than those that were written
+	var rows []jobs.Row
+	for _, j := range lives {
+		rows = append(rows, jobs.Row{
+			Cluster: "c", JobID: j.JobID, Restart: j.Restart, User: "eva", Start: j.StartMs, End: j.EndMs,
+			Position: w.position,
+		})
 	}
-	if err := os.Rename(temp, path); err != nil {
+	if err := jobs.Append(w.t.Context(), w.dir, "weir.jobs", time.Minute, rows...); err != nil {
 		w.t.Fatal(err)
 	}
 }
