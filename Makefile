@@ -22,7 +22,7 @@ FILES := TestFlippedByte|TestCrashes
 test:
 	$(GO) test -race -count=1 -timeout 20m ./...
 	$(GO) test -count=1 -timeout 10m -run '$(FOLDS)|$(PLANS)|$(FILES)' ./processors ./balancer ./balancer/scheduler ./sink
-	$(GO) test -count=1 -timeout 10m ./schemas ./quantile ./sink/compact ./sink/jobs
+	$(GO) test -count=1 -timeout 10m ./schemas ./quantile ./sink/compact ./sink/jobs ./sink/totals
 
 # The Python modules by which TestOutsideReader reads what weir writes. Needs python3 (3.11) with pip or venv; where it is
 # missing, that test says so and is skipped.

@@ -27,7 +27,8 @@ func archiveOfJobs(t *testing.T) string {
 			rows = append(rows, schemas.Row{
 				Cluster: "c", JobID: job, IntervalStart: at.UnixMilli(), IntervalMs: 10_000, Metric: &metric,
 				Unit: &unit, Scope: &scope, NodesExpected: 1, NodesReported: 1, Count: &n, Mean: value, Stddev: &zero,
-				LowNode: &node, D0: value, D10: value, Eps: &zero, AtomValues: []float64{*value}, AtomCounts: []int64{1},
+				LowNode: &node, D0: value, D10: value, Eps: &zero, AtomValues: []float64{*value},
+				AtomCounts: []int64{1},
 			})
 		}
 		f := sink.Footer{

@@ -24,10 +24,7 @@ func Sizes(dir string) (map[string]Stats, error) {
 	dates, err := Dates(dir)
 	all := map[string]Stats{}
 	for _, date := range dates {
-		s := Stats{}
-		if info, err := os.Stat(Path(dir, date)); err == nil {
-			s.Bytes = info.Size()
-		}
+		s := Stats{Bytes: sizeOf(Path(dir, date))}
 		if _, rows, err := made(Path(dir, date)); err == nil {
 			s.Rows = rows
 		}

@@ -56,7 +56,7 @@ const (
 type Date struct {
 	Date    string  `json:"date"`
 	State   string  `json:"state"`
-	Jobs    int     `json:"jobs"`    // with totals
+	Jobs    int     `json:"jobs"`    // that get totals
 	Waiting int     `json:"waiting"` // that ended, and are not final
 	Rows    int64   `json:"rows"`
 	Bytes   int64   `json:"bytes"`
@@ -175,7 +175,8 @@ func (m *maker) one(ctx context.Context, date string) (err error) {
 		if err != nil {
 			return err
 		}
-		report.Rows, report.Waiting = rows, len(p.waiting)
+		report.Rows, report.Jobs, report.Waiting = rows, len(p.jobs), len(p.waiting)
+		report.Bytes = sizeOf(Path(m.dir, date))
 		v, lost := m.decide(there, p)
 		if v == write {
 			if p, err = m.planAnew(date, func() error { return m.relist(p.inputs) }); err != nil {
@@ -209,14 +210,7 @@ func (m *maker) make(ctx context.Context, p plan, staged string, report *Date) e
 	final := finalOf(p)
 	err := m.disk.make(staged, func(out io.Writer) error {
 		w := newWriter(out)
-		var last schemas.JobKey
-		f := folder{final: func(k schemas.JobKey) bool { return final[k] }, out: func(t *Total) error {
-			if k := (schemas.JobKey{JobID: t.JobID, Restart: t.Restart}); k != last {
-				last = k
-				report.Jobs++
-			}
-			return w.add(t)
-		}}
+		f := folder{final: func(k schemas.JobKey) bool { return final[k] }, out: w.add}
 		s := &compact.Scratch{Prefix: staged + ".run-", Progress: m.Progress}
 		err := compact.EachHour(ctx, p.inputs, s, f.add)
 		report.Rows = 0
@@ -232,8 +226,13 @@ func (m *maker) make(ctx context.Context, p plan, staged string, report *Date) e
 		}
 		return err
 	}
-	if info, err := os.Stat(staged); err == nil {
-		report.Bytes = info.Size()
-	}
+	report.Jobs, report.Bytes = len(p.jobs), sizeOf(staged)
 	return nil
+}
+
+func sizeOf(path string) int64 {
+	if info, err := os.Stat(path); err == nil {
+		return info.Size()
+	}
+	return 0 // only a number of the report
 }
