@@ -23,12 +23,14 @@ type Inputs struct {
 	Jobs []schemas.JobKey
 
 	rollups string // empty if there are none
+	rolled  string // their lineage
 	small   map[int32][]sink.File
+	next    map[int32]int64
 }
 
 // InputsOf returns what the hours of a date are read from, given its files. The caller holds the lock.
 func InputsOf(dir, topic, date string, files []sink.File) (Inputs, error) {
-	in := Inputs{Date: date, small: map[int32][]sink.File{}}
+	in := Inputs{Date: date, small: map[int32][]sink.File{}, next: map[int32]int64{}}
 	for _, f := range files {
 		if f.Fault != nil {
 			return in, f.Fault
@@ -46,10 +48,11 @@ func InputsOf(dir, topic, date string, files []sink.File) (Inputs, error) {
 		}
 	}
 	if there != nil {
-		in.rollups, in.Lineage = path, there.lineage()
+		in.rollups, in.rolled, in.Lineage = path, there.lineage(), there.lineage()
 	}
 	var names []string
 	for _, f := range files {
+		in.next[f.Partition] = max(in.next[f.Partition], f.Footer.Next)
 		if !f.Compacted && !has[f.Name] {
 			in.small[f.Partition] = append(in.small[f.Partition], f)
 			names = append(names, f.Name)
@@ -62,6 +65,29 @@ func InputsOf(dir, topic, date string, files []sink.File) (Inputs, error) {
 		in.Lineage = lineageOf(in.Lineage, names)
 	}
 	return in, nil
+}
+
+// Next returns the positions behind the date's files, by partition.
+func (in *Inputs) Next() map[int32]int64 { return in.next }
+
+// Since returns the files that came after a date had a lineage and these positions. It is not ok if something else
+// changed too, such as by a compaction that took both.
+func (in *Inputs) Since(lineage string, next map[int32]int64) (files []sink.File, ok bool) {
+	var names []string
+	for p, of := range in.small {
+		for _, f := range of {
+			if f.Start >= next[p] {
+				files = append(files, f)
+			} else {
+				names = append(names, f.Name)
+			}
+		}
+	}
+	was := in.rolled
+	if slices.Sort(names); len(names) > 0 {
+		was = lineageOf(was, names)
+	}
+	return files, was == lineage
 }
 
 // Scratch is where files in between lie, and who hears of the work.

@@ -40,8 +40,9 @@ func Path(dir, date string) string { return filepath.Join(dir, dirName, datePref
 
 func (r recipe) put(set func(key, value string), rows int64) error {
 	dates, err := json.Marshal(append([]string{}, r.dates...))
-	waiting, alsoErr := json.Marshal(append([]string{}, r.waiting...))
-	if err := cmp.Or(err, alsoErr); err != nil {
+	waiting, waitErr := json.Marshal(append([]string{}, r.waiting...))
+	next, nextErr := json.Marshal(r.next)
+	if err := cmp.Or(err, waitErr, nextErr); err != nil {
 		return fmt.Errorf("encoding the footer: %w", err)
 	}
 	for _, pair := range [][2]string{
@@ -49,7 +50,7 @@ func (r recipe) put(set func(key, value string), rows int64) error {
 		{"weir.topic", r.topic},
 		{"weir.jobs", r.jobs},
 		{"weir.dates", string(dates)},
-		{"weir.waiting", string(waiting)},
+		{"weir.next", string(next)}, {"weir.waiting", string(waiting)},
 		{"weir.interim", strconv.FormatBool(r.interim)},
 		{"weir.rows", strconv.FormatInt(rows, 10)},
 	} {
@@ -66,6 +67,9 @@ func parseRecipe(lookup func(key string) (string, bool)) (r recipe, rows int64, 
 	r.topic, r.jobs = text("weir.topic"), text("weir.jobs")
 	if err := json.Unmarshal([]byte(text("weir.dates")), &r.dates); err != nil {
 		return r, 0, fmt.Errorf("weir.dates: %w", err)
+	}
+	if err := json.Unmarshal([]byte(text("weir.next")), &r.next); err != nil {
+		return r, 0, fmt.Errorf("weir.next: %w", err)
 	}
 	if err := json.Unmarshal([]byte(text("weir.waiting")), &r.waiting); err != nil {
 		return r, 0, fmt.Errorf("weir.waiting: %w", err)

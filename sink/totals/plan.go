@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/weirhpc/weir/schemas"
@@ -64,6 +65,8 @@ type recipe struct {
 	topic string
 	jobs  string   // a hash of the jobs, their lives, and whether they are final
 	dates []string // each with its lineage
+	// next are the positions behind the files of each date, by partition. They follow from the lineages.
+	next map[string]map[int32]int64
 	// waiting are jobs that ended and were not final, as texts. They have totals if interim. Both follow from the jobs.
 	waiting []string
 	interim bool
@@ -74,13 +77,24 @@ func recipeOf(topic string, all []picked, dates []compact.Inputs) recipe {
 	for _, j := range all {
 		fmt.Fprintf(h, "%q %d %d %d %v\n", j.JobID, j.Restart, *j.StartMs, j.EndMs, j.final)
 	}
-	r := recipe{topic: topic, jobs: hex.EncodeToString(h.Sum(nil)[:16])}
-	for _, in := range dates {
-		if in.Lineage != "" {
+	r := recipe{topic: topic, jobs: hex.EncodeToString(h.Sum(nil)[:16]), next: map[string]map[int32]int64{}}
+	for i := range dates {
+		if in := &dates[i]; in.Lineage != "" {
 			r.dates = append(r.dates, in.Date+" "+in.Lineage)
+			r.next[in.Date] = in.Next()
 		}
 	}
 	return r
+}
+
+// lineage returns the lineage of a date; empty if it has none.
+func (r recipe) lineage(date string) string {
+	for _, made := range r.dates {
+		if of, lineage, _ := strings.Cut(made, " "); of == date {
+			return lineage
+		}
+	}
+	return ""
 }
 
 func (r recipe) same(o recipe) bool {

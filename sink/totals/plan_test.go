@@ -77,7 +77,7 @@ func TestRecipe(t *testing.T) {
 	if err != nil || rows != 7 || !back.same(r) || len(r.dates) != 1 {
 		t.Errorf("%+v became %+v with %d rows, %v", r, back, rows, err)
 	}
-	for _, key := range []string{"weir.totals", "weir.dates", "weir.waiting", "weir.rows"} {
+	for _, key := range []string{"weir.totals", "weir.dates", "weir.next", "weir.waiting", "weir.rows"} {
 		kept := kv[key]
 		kv[key] = "?"
 		if _, _, err := parseRecipe(lookup); err == nil || !strings.Contains(err.Error(), key) {

@@ -57,6 +57,7 @@ type Date struct {
 	Date    string  `json:"date"`
 	State   string  `json:"state"`
 	Jobs    int     `json:"jobs"`    // that get totals
+	Copied  int     `json:"copied"`  // of these, from the file that was there: their rows have not changed
 	Waiting int     `json:"waiting"` // that ended, and are not final
 	Rows    int64   `json:"rows"`
 	Bytes   int64   `json:"bytes"`
@@ -182,6 +183,9 @@ func (m *maker) one(ctx context.Context, date string) (err error) {
 			if p, err = m.planAnew(date, func() error { return m.relist(p.inputs) }); err != nil {
 				return err
 			}
+			if p.same, err = m.unchanged(there, p, Path(m.dir, date)); err != nil {
+				return err
+			}
 			v, lost = m.decide(there, p)
 		}
 		switch v {
@@ -189,7 +193,7 @@ func (m *maker) one(ctx context.Context, date string) (err error) {
 			report.Reason = "it has rows of " + lost + ", which were deleted: it stays as it is"
 		case write:
 			report.State = Written
-			return m.make(ctx, p, staged, &report)
+			return m.make(ctx, date, p, &report)
 		}
 		return nil
 	})
@@ -205,16 +209,22 @@ func (m *maker) one(ctx context.Context, date string) (err error) {
 	return nil
 }
 
-// make writes the totals of a plan into the stage.
-func (m *maker) make(ctx context.Context, p plan, staged string, report *Date) error {
-	final := finalOf(p)
+// make writes the totals of a date into the stage.
+func (m *maker) make(ctx context.Context, date string, p plan, report *Date) error {
+	final, staged := finalOf(p), m.staged(date)
 	err := m.disk.make(staged, func(out io.Writer) error {
 		w := newWriter(out)
-		f := folder{final: func(k schemas.JobKey) bool { return final[k] }, out: w.add}
+		c, err := newCopier(Path(m.dir, date), p.same, w.add)
+		if err != nil {
+			return err
+		}
+		defer c.stop()
+		f := folder{final: func(k schemas.JobKey) bool { return final[k] }, out: func(t *Total) error {
+			return cmp.Or(c.before(t), w.add(t))
+		}}
 		s := &compact.Scratch{Prefix: staged + ".run-", Progress: m.Progress}
-		err := compact.EachHour(ctx, p.inputs, s, f.add)
-		report.Rows = 0
-		if err := cmp.Or(err, f.flush(), w.end(p.recipe)); err != nil {
+		err = compact.EachHour(ctx, without(p.inputs, p.same), s, f.add)
+		if err := cmp.Or(err, f.flush(), c.before(nil), w.end(p.recipe)); err != nil {
 			return err
 		}
 		report.Rows = w.rows
@@ -226,7 +236,7 @@ func (m *maker) make(ctx context.Context, p plan, staged string, report *Date) e
 		}
 		return err
 	}
-	report.Jobs, report.Bytes = len(p.jobs), sizeOf(staged)
+	report.Jobs, report.Copied, report.Bytes = len(p.jobs), len(p.same), sizeOf(staged)
 	return nil
 }
 

@@ -152,6 +152,57 @@ func TestChangedJobsRewriteTotals(t *testing.T) {
 	}
 }
 
+// TestTotalsAreCopied: of a date that goes on, totals are copied of jobs without new rows. The file has the same bytes as
+// if all were made anew.
+func TestTotalsAreCopied(t *testing.T) {
+	w := newWorld(t, 2)
+	run(t, w.dir, nil)
+	lives := w.jobs()
+	check := func(what string, copied int) {
+		t.Helper()
+		got := run(t, w.dir, nil)
+		if len(got) != 1 || got[0].State != Written || got[0].Copied != copied {
+			t.Errorf("%s: %+v, want %d jobs copied", what, got, copied)
+		}
+		dir := w.clone(t)
+		if err := os.Remove(Path(dir, endDate)); err != nil {
+			t.Fatal(err)
+		}
+		if run(t, dir, nil); bytesOf(t, dir) != bytesOf(t, w.dir) {
+			t.Errorf("%s: made anew it has other bytes", what)
+		}
+	}
+	other := schemas.JobKey{JobID: "other0"}
+	w.appendOf(1, 0, 23*time.Hour, other)
+	check("rows of a job that runs", 8)
+	w.appendOf(1, 0, 23*time.Hour, other, keysOf(0)[2])
+	w.appendOf(0, 0, time.Hour, keysOf(0)[1])
+	check("rows of two of the jobs", 6)
+	lives = append(lives, lifeOf(other, lives[0].StartMs, firstDay.Add(47*time.Hour).UnixMilli()))
+	w.writeJobs(endDate, lives)
+	check("a job more", 8)
+	w.writeJobs(endDate, lives[1:])
+	check("a job less", 8)
+	later := firstDay.Add(25 * time.Hour).UnixMilli()
+	lives[3].StartMs = &later
+	w.writeJobs(endDate, lives[1:])
+	check("a job that began later", 7)
+	w.append(2, 0, 0)
+	w.compact(t)
+	for range 3 {
+		w.appendOf(0, 1, time.Hour, keysOf(1)[0])
+		w.appendOf(1, 1, time.Hour, other)
+	}
+	check("late rows of a compacted date", 6)
+	w.writeJobs(endDate, lives)
+	frontier := frontierOf(Frontier{ThroughMs: nothing})
+	got := run(t, w.dir, func(o *Options) { o.Frontier, o.Interim = frontier, true })
+	if len(got) != 1 || got[0].Copied != 8 || got[0].Jobs != 9 {
+		t.Errorf("a job that is not final: %+v", got)
+	}
+	check("it is final now", 8)
+}
+
 // TestTotalsOutliveTheirRows: users delete old dates. What was made of them stays.
 func TestTotalsOutliveTheirRows(t *testing.T) {
 	for name, tables := range map[string][]string{

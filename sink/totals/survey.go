@@ -75,6 +75,7 @@ type plan struct {
 	waiting []schemas.JobKey
 	inputs  []compact.Inputs
 	recipe  recipe
+	same    map[schemas.JobKey]bool // jobs whose totals are copied
 }
 
 func (m *maker) plan(date string) (p plan, err error) {

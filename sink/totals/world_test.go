@@ -75,9 +75,15 @@ func keysOf(partition int32) []schemas.JobKey {
 // append appends a small file with rows of all jobs of a partition, in which the intervals begin at a time of the day.
 func (w *world) append(day int, partition int32, at time.Duration) string {
 	w.t.Helper()
+	return w.appendOf(day, partition, at, keysOf(partition)...)
+}
+
+// appendOf is append with rows of some jobs.
+func (w *world) appendOf(day int, partition int32, at time.Duration, keys ...schemas.JobKey) string {
+	w.t.Helper()
 	var rows []schemas.Row
 	start := firstDay.AddDate(0, 0, day).Add(at)
-	for i, k := range keysOf(partition) {
+	for i, k := range keys {
 		for _, metric := range []string{"b", "a"} {
 			for interval := range 3 {
 				v := valuesOf(w.rnd, (i+interval)%4, 1+w.rnd.IntN(60))
