@@ -69,12 +69,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		err = unknownCommand(root, name)
 	}
 	var usage usageError
+	var status statusError
 	switch {
 	case err == nil, errors.Is(err, syscall.EPIPE): // the reader closed the pipe
 		return exitDone
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		report(errs, fmt.Errorf("interrupted: %w", err))
 		return exitFailed
+	case errors.As(err, &status):
+		return int(status)
 	case !begun, errors.As(err, &usage):
 		report(errs, err)
 		return exitUsage
@@ -125,7 +128,7 @@ Begin with "weir up": it runs everything in this process, on this machine's real
 			root.AddCommand(c)
 		}
 	}
-	add("use", newUp(), newJobs(), newJob(), newTail())
+	add("use", newUp(), newJobs(), newJob(), newSQL(), newTail())
 	add("service", newAgent(), newBalance(), newCollect(), newMerge(), newSink(), newSamples(), newSimulate(),
 		newBroker())
 	add("admin", newStatus(), newAudit(), newTopics(), newArchive(), newCheck(), newCompletion(), newMan())

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -22,6 +23,7 @@ import (
 // never keeps the process from ending. relay replaces characters that could drive a terminal.
 type relay struct {
 	queue  chan piece
+	file   *os.File        // that it writes to; nil if that is no file
 	ended  <-chan struct{} // of the process's context
 	quit   chan struct{}
 	lossy  atomic.Bool
@@ -43,6 +45,7 @@ var errUnread = fmt.Errorf("nobody reads the output: %w", context.Canceled)
 
 func newRelay(ctx context.Context, w io.Writer) *relay {
 	r := &relay{queue: make(chan piece, 1024), ended: ctx.Done(), quit: make(chan struct{})}
+	r.file, _ = w.(*os.File)
 	go r.write(w)
 	return r
 }
@@ -115,6 +118,14 @@ func (r *relay) flush() {
 	if r.failed.Load() == nil {
 		_ = r.wait(piece{done: make(chan error, 1)}, now) // an earlier Write returned the error
 	}
+}
+
+// outputFile returns the file of an output, for a program that we run; nil if it is no file.
+func outputFile(w io.Writer) *os.File {
+	if r, is := w.(*relay); is {
+		return r.file
+	}
+	return nil
 }
 
 func (r *relay) close() {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -36,14 +37,14 @@ func TestHelpIsForStrangers(t *testing.T) {
 		}
 		for line := range strings.Lines(c.Example) {
 			line, _, _ = strings.Cut(line, "#")
-			args := strings.Fields(line)
+			args := words(line)
 			root := newRoot(new(bool))
 			if len(args) == 0 || args[0] != "weir" {
 				t.Errorf("%s: no example of weir: %q", c.CommandPath(), line)
 				continue
 			}
 			if at := strings.IndexAny(line, ">|"); at >= 0 {
-				args = strings.Fields(line[:at])
+				args = words(line[:at])
 			}
 			shown, flags, err := root.Find(args[1:])
 			if err != nil || !strings.HasPrefix(shown.CommandPath(), c.CommandPath()) && c.Name() != "help" {
@@ -57,4 +58,12 @@ func TestHelpIsForStrangers(t *testing.T) {
 			}
 		}
 	}
+}
+
+// words splits a line as a shell does, as far as examples need it.
+func words(line string) (args []string) {
+	for _, word := range regexp.MustCompile(`"[^"]*"|\S+`).FindAllString(line, -1) {
+		args = append(args, strings.Trim(word, `"`))
+	}
+	return args
 }
