@@ -51,7 +51,8 @@ func tables() []table {
 	return []table{
 		{"summaries", columns(job, of(timestamp, "interval_start"), of(long, "interval_ms"), metric, of(text, "method"),
 			of(short, "parts", "parts_reported", "nodes_expected", "nodes_reported", "nodes"),
-			of(long, "count", "invalid"), of(double, "mean", "stddev", "node_stddev"), of(text, "low_node", "high_node"),
+			of(long, "count", "invalid"), of(double, "mean", "stddev", "node_stddev"),
+			of(text, "low_node", "high_node"),
 			deciles, certified)},
 		{"rollups", columns(job, of(timestamp, "hour"), metric,
 			of(long, "intervals", "intervals_measured", "measured_ms", "nodes_expected_sum", "nodes_reported_sum",
