@@ -6,10 +6,16 @@ LINT_V  := v2.10.1
 VULN    := bin/govulncheck
 VULN_V  := v1.1.4
 
-.PHONY: build up test test-kafka hostile hostile-kafka kafka-up kafka-down kafka-program lint vuln release man fmt fuzz fuzz-nightly fuzz-keep bench accuracy bench-takeover bench-soak outside test-containers test-slurm
+.PHONY: build build-sql up test test-sql test-kafka hostile hostile-kafka kafka-up kafka-down kafka-program lint vuln release man fmt fuzz fuzz-nightly fuzz-keep bench accuracy bench-archive bench-takeover bench-soak outside test-containers test-slurm
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/weir .
+
+# weir-sql has DuckDB inside, and so needs cgo: gcc and g++. It is static all the same. The linker warns of names of users
+# and hosts, which no query of the archive needs.
+build-sql:
+	cd sql && CGO_ENABLED=1 $(GO) build -trimpath -tags netgo,osusergo \
+		-ldflags '-s -w -linkmode external -extldflags "-static"' -o ../bin/weir-sql .
 
 up: build
 	bin/weir up
@@ -28,6 +34,10 @@ test:
 # missing, that test says so and is skipped.
 outside:
 	integration/outside/install bin/outside
+
+# The module of weir-sql. It is linked with DuckDB, which takes a minute at first.
+test-sql:
+	cd sql && $(GO) mod tidy -diff && $(GO) vet ./... && $(GO) test -count=1 -timeout 10m ./...
 
 # The same scenarios on a Kafka in a container. Needs a Docker engine.
 test-containers:

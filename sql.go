@@ -96,7 +96,7 @@ func (o *sqlOptions) args(views string) []string {
 	case o.asJSON:
 		args = append(args, "-jsonlines")
 	case o.csv:
-		args = append(args, "-csv")
+		args = append(args, "-csv", "-nullvalue", "")
 	}
 	switch {
 	case o.asked:

@@ -56,7 +56,7 @@ func TestSQLRunsDuckDB(t *testing.T) {
 	}{
 		"a table": {[]string{"select 1"}, "<-c><select 1>"},
 		"JSON":    {[]string{"--json", "select 1"}, "<-jsonlines><-c><select 1>"},
-		"CSV":     {[]string{"--csv", "select 1"}, "<-csv><-c><select 1>"},
+		"CSV":     {[]string{"--csv", "select 1"}, "<-csv><-nullvalue><><-c><select 1>"},
 		"a file":  {[]string{"--file", "-x.sql"}, "<-f><./-x.sql>"},
 		"stdin":   {[]string{"-f", "-"}, "<-f></dev/stdin>"},
 	} {
