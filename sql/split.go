@@ -46,8 +46,8 @@ func (s *splitter) rest() []string {
 	return []string{s.text.String()}
 }
 
-// opening returns the length of what text begins with, what ends it if it is a quote or a comment, and whether it is
-// neither a comment nor a space.
+// opening returns the length of what text begins with. end is what ends it, if it is a quote or a comment. code is
+// false for comments and spaces.
 func opening(text string) (n int, end string, code bool) {
 	switch c := text[0]; {
 	case strings.HasPrefix(text, "--"):

@@ -1,0 +1,180 @@
+// Package archive answers questions about single jobs from the archive's files. It reads the columns that a question
+// needs, at the rows that the page index names. Rows as a whole take fifty times as long.
+package archive
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/weirhpc/weir/sink"
+)
+
+// Life is a restart of a job that has ended.
+type Life struct {
+	Cluster string
+	Restart int32
+	Start   *time.Time // nil if the scheduler does not say
+	End     time.Time
+}
+
+// Point is a metric of a job in an interval.
+type Point struct {
+	Cluster  string
+	Restart  int32
+	Interval time.Time
+	Values   []*float64 // of the columns asked for; nil where there is none
+}
+
+// Lives returns the lives of a job in the archive in dir, the first one first.
+func Lives(ctx context.Context, dir, job string) ([]Life, error) {
+	return collect(ctx, dir, "jobs", "", "", func(f *file) (lives []Life, err error) {
+		err = f.rows(job, "", []string{"cluster", "restart", "start", "end"}, func(v []parquet.Value) {
+			l := Life{Cluster: v[0].Clone().String(), Restart: v[1].Int32(), End: utc(v[3])}
+			if !v[2].IsNull() {
+				start := utc(v[2])
+				l.Start = &start
+			}
+			lives = append(lives, l)
+		})
+		return lives, err
+	}, func(a, b Life) int { return cmp.Or(a.End.Compare(b.End), cmp.Compare(a.Restart, b.Restart)) })
+}
+
+// Series returns columns of a metric of a job, interval by interval. It reads the dates that the job's lives name.
+func Series(ctx context.Context, dir, job, metric string, columns ...string) ([]Point, error) {
+	lives, err := Lives(ctx, dir, job)
+	if err != nil {
+		return nil, err
+	}
+	first, last := Dates(lives, time.Now())
+	want := append([]string{"cluster", "restart", "interval_start"}, columns...)
+	return collect(ctx, dir, "summaries", first, last, func(f *file) (points []Point, err error) {
+		err = f.rows(job, metric, want, func(v []parquet.Value) {
+			p := Point{Cluster: v[0].Clone().String(), Restart: v[1].Int32(), Interval: utc(v[2])}
+			for _, v := range v[3:] {
+				p.Values = append(p.Values, number(v))
+			}
+			points = append(points, p)
+		})
+		return points, err
+	}, func(a, b Point) int {
+		return cmp.Or(a.Interval.Compare(b.Interval), strings.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Restart, b.Restart))
+	})
+}
+
+// Dates returns the first and the last date that may have summaries of a job with these lives. An empty date is no
+// bound. The macro job_summaries of package query has the same rule, and the reasons.
+func Dates(lives []Life, now time.Time) (first, last string) {
+	if len(lives) == 0 {
+		return "", ""
+	}
+	start, end := now, time.Time{}
+	for _, l := range lives {
+		if l.Start == nil {
+			start = time.Time{}
+		} else if l.Start.Before(start) {
+			start = *l.Start
+		}
+		if l.End.After(end) {
+			end = l.End
+		}
+	}
+	if !start.IsZero() {
+		first = start.Add(-time.Hour).UTC().Format(time.DateOnly)
+	}
+	if end.Before(now.Add(-24 * time.Hour)) {
+		last = end.Add(time.Hour).UTC().Format(time.DateOnly)
+	}
+	return first, last
+}
+
+// utc returns a time of a column, which is in milliseconds.
+func utc(v parquet.Value) time.Time { return time.UnixMilli(v.Int64()).UTC() }
+
+func number(v parquet.Value) *float64 {
+	var n float64
+	switch v.Kind() {
+	case parquet.Double:
+		n = v.Double()
+	case parquet.Int32:
+		n = float64(v.Int32())
+	case parquet.Int64:
+		n = float64(v.Int64())
+	default:
+		return nil
+	}
+	return &n
+}
+
+// collect reads the files of a table from one date to another, side by side and under the lock, and sorts what it gets.
+func collect[T any](ctx context.Context, dir, table, first, last string, read func(*file) ([]T, error),
+	compare func(a, b T) int,
+) (all []T, err error) {
+	err = sink.Reading(ctx, dir, func() error {
+		paths, err := filesOf(dir, table, first, last)
+		if err != nil {
+			return err
+		}
+		group, ctx := errgroup.WithContext(ctx)
+		group.SetLimit(runtime.GOMAXPROCS(0))
+		found := make([][]T, len(paths))
+		for i, path := range paths {
+			group.Go(func() error {
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
+				f, err := open(path)
+				if err != nil {
+					return err
+				}
+				defer f.close()
+				found[i], err = read(f)
+				return f.fault(err)
+			})
+		}
+		err = group.Wait()
+		all = slices.Concat(found...)
+		return err
+	})
+	slices.SortFunc(all, compare)
+	return all, err
+}
+
+// filesOf returns the files of a table from one date to another.
+func filesOf(dir, table, first, last string) (paths []string, err error) {
+	dates, err := os.ReadDir(filepath.Join(dir, table))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing dates of the archive: %w", err)
+	}
+	for _, d := range dates {
+		date, is := strings.CutPrefix(d.Name(), "date=")
+		if !is || date < first || last != "" && date > last {
+			continue
+		}
+		files, err := os.ReadDir(filepath.Join(dir, table, d.Name()))
+		if err != nil {
+			return nil, fmt.Errorf("listing files of the archive: %w", err)
+		}
+		for _, f := range files {
+			if strings.HasSuffix(f.Name(), ".parquet") {
+				paths = append(paths, filepath.Join(dir, table, d.Name(), f.Name()))
+			}
+		}
+	}
+	return paths, nil
+}
