@@ -139,6 +139,11 @@ bench:
 accuracy:
 	$(GO) test -count=1 -timeout 20m ./quantile -args -full -seed 1
 
+# The table of docs/queries.md: a made-up year, of 3 GB, and DuckDB on it. A quiet machine, please.
+bench-archive: build outside
+	PYTHONPATH=bin/outside python3 integration/outside/bench.py bin/weir
+	$(GO) test -run '^$$' -bench BenchmarkSeries ./analysis/archive
+
 # The tables of docs/operations.md. A quiet machine, please. Each is run on the embedded broker and on three of Kafka's.
 bench-takeover: kafka-program
 	status=0; \

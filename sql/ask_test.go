@@ -53,10 +53,18 @@ func TestAsk(t *testing.T) {
 	}{
 		"a table": {"", []string{row}, 0, "job_id  mean  eps   t                           l\n" +
 			"7       2.0   NULL  1970-01-01 00:00:00.002+00  [1, 2]\n"},
-		"JSON": {"", []string{"--json", row}, 0,
-			`{"job_id":"7","mean":2.0,"eps":null,"t":"1970-01-01 00:00:00.002+00","l":[1,2]}` + "\n"},
-		"CSV": {"", []string{row, "--csv"}, 0,
-			"job_id,mean,eps,t,l\n7,2.0,,1970-01-01 00:00:00.002+00,\"[1, 2]\"\n"},
+		"JSON": {
+			"",
+			[]string{"--json", row},
+			0,
+			`{"job_id":"7","mean":2.0,"eps":null,"t":"1970-01-01 00:00:00.002+00","l":[1,2]}` + "\n",
+		},
+		"CSV": {
+			"",
+			[]string{row, "--csv"},
+			0,
+			"job_id,mean,eps,t,l\n7,2.0,,1970-01-01 00:00:00.002+00,\"[1, 2]\"\n",
+		},
 		"a file":     {"", []string{"-f", file}, 0, "a\n1\nb\n2\n"},
 		"stdin":      {"select 1 as a;\nset threads = 1;\nselect ';' as b", nil, 0, "a\n1\nb\n;\n"},
 		"a macro":    {"", []string{"select count(*) as n from job_summaries(7)"}, 0, "n\n3\n"},

@@ -70,7 +70,8 @@ func Series(ctx context.Context, dir, job, metric string, columns ...string) ([]
 		})
 		return points, err
 	}, func(a, b Point) int {
-		return cmp.Or(a.Interval.Compare(b.Interval), strings.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Restart, b.Restart))
+		return cmp.Or(a.Interval.Compare(b.Interval), strings.Compare(a.Cluster, b.Cluster),
+			cmp.Compare(a.Restart, b.Restart))
 	})
 }
 

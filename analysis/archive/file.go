@@ -25,8 +25,8 @@ func open(path string) (f *file, err error) {
 	info, err := f.disk.Stat()
 	if err == nil {
 		err = f.guard(func() error {
-			f.File, err = parquet.OpenFile(f.disk, info.Size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true),
-				parquet.SkipMagicBytes(true))
+			f.File, err = parquet.OpenFile(f.disk, info.Size(), parquet.SkipPageIndex(true),
+				parquet.SkipBloomFilters(true), parquet.SkipMagicBytes(true))
 			return err
 		})
 	}
