@@ -99,7 +99,7 @@ def write(archive, table, name, rows, schema):
 def fields(**kinds):
     types = {"text": pa.string(), "short": pa.int32(), "long": pa.int64(), "double": pa.float64(), "yes": pa.bool_(),
              "time": pa.timestamp("ms", "UTC"), "texts": pa.list_(pa.string()), "shorts": pa.list_(pa.int32()),
-             "doubles": pa.list_(pa.float64())}
+             "doubles": pa.list_(pa.float64()), "instant": pa.timestamp("us", "UTC")}
     return pa.schema([(name, types[kind]) for names, kind in kinds.items() for name in [names]])
 
 
@@ -114,6 +114,11 @@ TOTALS = dict(cluster="text", job_id="text", restart="short", metric="text", uni
               min="double", max="double", stddev="double", node_stddev_rms="double", low_node="text",
               low_node_share="double", high_node="text", high_node_share="double", **{d: "double" for d in DECILES},
               rank_error="double", lo="doubles", hi="doubles", certified_count="long", final="yes")
+
+
+SAMPLES = dict(cluster="text", node="text", job_id="text", restart="short", interval_start="time", interval_ms="long",
+               metric="text", unit="text", scope="text", cpus="shorts", values="doubles", sampled_at="instant",
+               partition="short", position="long")
 
 
 def total_row(truth, job, metric):
@@ -140,6 +145,11 @@ def tables(archive, truth):
                              "mem_requested_bytes", "submit", "start", "end")}) for j in truth.jobs], fields(**JOBS))
     write(archive, "job_totals", "totals", [total_row(truth, j, m) for j in truth.measured() for m in j["values"][0]],
           fields(**TOTALS))
+    write(archive, "samples", "samples", [dict(
+        date=date_of(start), cluster="c", node=node, job_id=j["job_id"], restart=j["restart"], interval_start=start,
+        interval_ms=INTERVAL, metric="cpu_user", unit="1", scope="core", cpus=list(range(len(v))), values=v,
+        sampled_at=1000 * (start + INTERVAL), partition=0, position=0) for j in truth.measured()
+        for start, nodes, _ in truth.intervals(j, "cpu_user") for node, v in nodes.items()], fields(**SAMPLES))
     for date in os.listdir(f"{archive}/rollups"):
         path = f"{archive}/rollups/{date}/rollups.parquet"
         file = pq.ParquetFile(path)
@@ -217,6 +227,12 @@ def hour_by_hour(t):
             hours[i[0] // HOUR, j["restart"]].append(i)
     rows = [[float(h[0] * 3600), Total(hours[h]).count, Total(hours[h]).mean] for h in sorted(hours)]
     return [r + [min(r[2] for r in rows)] for r in rows]
+
+
+def core_by_core(t):
+    at = 1000 * datetime.datetime(2026, 1, 4, 23, 10, tzinfo=UTC).timestamp()
+    return [[node, cpu, v] for j in t.of("4711") for i in t.intervals(j, "cpu_user") if i[0] == at
+            for node in sorted(i[1]) for cpu, v in enumerate(i[1][node])]
 
 
 def weighted(t, jobs):
@@ -356,8 +372,8 @@ def lives(t):
             for i, js in sorted(groups(t.jobs, lambda j: j["job_id"]).items()) if len(js) > 1]
 
 
-ANSWERS = [whole_life, distribution, over_time, side_by_side, hour_by_hour, by_user, by_account, by_size, by_month,
-           user_and_kernel, off_their_class, worst, unused, no_limit, imbalance, lowest, completeness, gaps, never_measured,
+ANSWERS = [whole_life, distribution, over_time, side_by_side, hour_by_hour, core_by_core, by_user, by_account, by_size,
+           by_month, user_and_kernel, off_their_class, worst, unused, no_limit, imbalance, lowest, completeness, gaps, never_measured,
            busy, waits, had_node, lives]
 
 
@@ -431,7 +447,7 @@ def files(views, truth):
 def empty(views):
     """Tables without files have views with all columns and no rows."""
     con = connect(views)
-    for view, columns in (("jobs", JOBS), ("job_totals", TOTALS), ("jobs_performance", JOBS)):
+    for view, columns in (("jobs", JOBS), ("job_totals", TOTALS), ("jobs_performance", JOBS), ("samples", SAMPLES)):
         got = {c[0]: str(c[1]) for c in con.execute(f"select * from {view}").description}
         if missing := set(columns) - set(got):
             differ(view, "lacks", missing)
