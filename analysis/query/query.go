@@ -173,15 +173,14 @@ FROM jobs j JOIN job_totals t USING (cluster, job_id, restart);
 // ended within a day, may run: its dates have no end. A life without a start has no beginning.
 const jobSummaries = `
 CREATE OR REPLACE MACRO job_summaries(id) AS TABLE
-SELECT * EXCLUDE (filename)
-FROM summary_files
+WITH bounds AS MATERIALIZED (
+  SELECT %[1]s || CASE WHEN count(*) = count("start") AND count(*) > 0
+      THEN strftime((min("start") - INTERVAL 1 HOUR) AT TIME ZONE 'UTC', '%%Y-%%m-%%d') ELSE '' END AS least,
+    %[1]s || CASE WHEN max("end") < now() - INTERVAL 1 DAY
+      THEN strftime((max("end") + INTERVAL 25 HOUR) AT TIME ZONE 'UTC', '%%Y-%%m-%%d') ELSE ':' END AS beyond
+  FROM jobs WHERE job_id = id::VARCHAR
+)
+SELECT * EXCLUDE (filename) FROM summary_files
 WHERE job_id = id::VARCHAR
-  AND filename >= %[1]s || (
-    SELECT CASE WHEN count(*) = count("start") AND count(*) > 0
-      THEN strftime((min("start") - INTERVAL 1 HOUR) AT TIME ZONE 'UTC', '%%Y-%%m-%%d') ELSE '' END
-    FROM jobs WHERE jobs.job_id = id::VARCHAR)
-  AND filename < %[1]s || (
-    SELECT CASE WHEN max("end") < now() - INTERVAL 1 DAY
-      THEN strftime((max("end") + INTERVAL 25 HOUR) AT TIME ZONE 'UTC', '%%Y-%%m-%%d') ELSE ':' END
-    FROM jobs WHERE jobs.job_id = id::VARCHAR);
+  AND filename >= (SELECT least FROM bounds) AND filename < (SELECT beyond FROM bounds);
 `

@@ -233,4 +233,5 @@ def main():
     sys.exit(over > 0)
 
 
-main()
+if __name__ == "__main__":
+    main()
