@@ -119,7 +119,7 @@ func (c column) quoted() string { return `"` + c.name + `"` }
 
 // files selects from the table's files. The columns are named here, since union_by_name would open each file for
 // every query, and a file of an older weir may lack some. The date comes from the path: DuckDB opens only the files of
-// the dates that a query asks for. Only try_cast lets it do so, since a cast may fail.
+// the dates that a query asks for. A directory that names no date has none.
 func (t table) files(dir string) string {
 	start := prefix(dir, t.name)
 	var b strings.Builder
