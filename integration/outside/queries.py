@@ -64,6 +64,10 @@ def most(counter):
     return node, counter[node] / sum(counter.values())
 
 
+class Within(float):
+    """A true value. The answer is a value, and two bounds that hold both."""
+
+
 class Truth:
     def __init__(self, path):
         self.jobs = json.load(open(path))
@@ -87,7 +91,9 @@ class Truth:
 
 
 def write(archive, table, name, rows, schema):
-    """Writes rows by their key date."""
+    """Writes rows by their key date, unless weir has written the table."""
+    if os.path.exists(f"{archive}/{table}"):
+        return
     by_date = collections.defaultdict(list)
     for r in rows:
         by_date[r.pop("date")].append(r)
@@ -189,6 +195,11 @@ def compare(name, got, want):
     if len(got) != len(want):
         return differ(name, len(got), "rows, recomputed", len(want))
     for g, w in zip(got, want):
+        if isinstance(w[-1], Within):
+            value, least, most = list(g.values())[-3:]
+            if not least - 1e-9 <= min(value, w[-1]) <= max(value, w[-1]) <= most + 1e-9 or most - least > 0.1:
+                differ(name, list(g.values()), "recomputed", w)
+            continue
         if len(g) != len(w) or not all(equal(a, b) for a, b in zip(g.values(), w)):
             return differ(name, list(g.values()), "recomputed", w)
 
@@ -203,7 +214,7 @@ def whole_life(t):
 
 def distribution(t):
     first = [j for j in t.of("4711") if j["restart"] == 0][0]
-    return [[k, d, d, d] for k, d in enumerate(t.total(first, "cpu_user").deciles)]
+    return [[k, Within(d)] for k, d in enumerate(t.total(first, "cpu_user").deciles)]
 
 
 def over_time(t):
