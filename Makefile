@@ -139,7 +139,7 @@ bench:
 accuracy:
 	$(GO) test -count=1 -timeout 20m ./quantile -args -full -seed 1
 
-# The table of docs/queries.md: a made-up year, of 3 GB, and DuckDB on it. A quiet machine, please.
+# The table of docs/queries.md: a made-up year, of 2 GB, and DuckDB on it. A quiet machine, please.
 bench-archive: build outside
 	PYTHONPATH=bin/outside python3 integration/outside/bench.py bin/weir
 	$(GO) test -run '^$$' -bench BenchmarkSeries ./analysis/archive

@@ -5,7 +5,8 @@
 
 185 jobs at a time, each 12 hours long, 40 metrics, an interval of 60 s. Summaries are eight compacted files a date: at
 full size for the two dates of the job that is asked for, and tiny for all others, which the job's query must not open.
-Rollups and job_totals are made at 1/60 and at 1/15 of their rows. A line through both gives the time at full size.
+Jobs and job_totals are of full size. So are rollups, but each date links to the file of the first: 65 million rows are
+read, of which 180,000 differ. Everything is in the page cache.
 """
 import argparse
 import datetime
@@ -23,7 +24,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 METRICS, JOBS, LENGTH, DAYS, PARTITIONS = 40, 185, 12, 365, 8
-SIZES = (60, 15)
 FIRST = datetime.date(2025, 1, 1)
 MIDNIGHT = datetime.date(2025, 6, 2)
 STAMP = pa.timestamp("ms", "UTC")
@@ -87,8 +87,7 @@ def summaries(root, date, partition, jobs, minutes):
 
 def make_summaries(root):
     tiny = summaries(root, FIRST, 0, [5], np.arange(1))
-    for k in range(DAYS):
-        date = FIRST + datetime.timedelta(days=k)
+    for date in dates():
         for p in range(PARTITIONS):
             path = f"{root}/summaries/date={date}/p{p}-c0.parquet"
             if path != tiny:
@@ -114,8 +113,7 @@ def jobs_of(day):
 
 
 def make_jobs(root):
-    for k in range(DAYS):
-        date = FIRST + datetime.timedelta(days=k)
+    for k, date in enumerate(dates()):
         ids, end = jobs_of(k), milliseconds(date)
         length = LENGTH * 3_600_000
         if date == MIDNIGHT:
@@ -134,30 +132,32 @@ def make_jobs(root):
             "state": constant("COMPLETED", n), "reason": constant("", n), "position": pa.array(np.arange(n))})
 
 
-def make_rollups(root, size):
-    for k in range(DAYS):
-        date = FIRST + datetime.timedelta(days=k)
-        jobs = max(1, round((JOBS + 2) / size))
-        n = METRICS * 24 * jobs
-        hours = milliseconds(date) + np.tile(np.arange(24) * 3_600_000, METRICS * jobs)
-        write(root, "rollups", date, "rollups", {
-            **head(range(jobs), METRICS * 24, np.tile(np.repeat(np.arange(METRICS), 24), jobs)),
-            "hour": pa.array(hours, pa.int64()).cast(STAMP), **{c: constant(60, n, pa.int64()) for c in
-            ("intervals", "intervals_measured", "measured_ms", "nodes_expected_sum", "nodes_reported_sum")},
-            **statistics(n, "node_stddev_rms"), "certified_count": constant(768, n, pa.int64())})
-    return n * DAYS, METRICS * 24 * (JOBS + 2) * DAYS
+def dates():
+    return [FIRST + datetime.timedelta(days=k) for k in range(DAYS)]
 
 
-def make_totals(root, size):
-    for k in range(DAYS):
-        date = FIRST + datetime.timedelta(days=k)
-        jobs = jobs_of(k)[::size]
+def make_rollups(root):
+    jobs = JOBS + 2  # _rest and _system
+    n = METRICS * 24 * jobs
+    hours = milliseconds(FIRST) + np.tile(np.arange(24) * 3_600_000, METRICS * jobs)
+    made = write(root, "rollups", FIRST, "rollups", {
+        **head(range(jobs), METRICS * 24, np.tile(np.repeat(np.arange(METRICS), 24), jobs)),
+        "hour": pa.array(hours, pa.int64()).cast(STAMP), **{c: constant(60, n, pa.int64()) for c in
+        ("intervals", "intervals_measured", "measured_ms", "nodes_expected_sum", "nodes_reported_sum")},
+        **statistics(n, "node_stddev_rms"), "certified_count": constant(768, n, pa.int64())})
+    for date in dates()[1:]:
+        os.makedirs(f"{root}/rollups/date={date}")
+        os.link(made, f"{root}/rollups/date={date}/rollups.parquet")
+
+
+def make_totals(root):
+    for k, date in enumerate(dates()):
+        jobs = jobs_of(k)
         n = METRICS * len(jobs)
         write(root, "job_totals", date, "totals", {
             **head(jobs, METRICS, np.tile(np.arange(METRICS), len(jobs))), "intervals": constant(720, n, pa.int64()),
             "measured_s": constant(43_200.0, n), "completeness": constant(1.0, n), "min": numbers(n), "max": numbers(n),
             **statistics(n, "node_stddev_rms"), "final": constant(True, n)})
-    return n * DAYS, METRICS * len(jobs_of(0)) * DAYS
 
 
 def measure(con, query):
@@ -183,16 +183,18 @@ QUERIES = {
         "job report: 16 columns of all metrics": f"select metric, interval_start, count, mean, stddev, {', '.join(DECILES)} from {JOB}",
         "job report: totals of each metric": f"select metric, sum(count * mean) / sum(count), min(d0), max(d10) from {JOB} group by all",
         "job report: one series": f"select interval_start, mean, d5 from {JOB} where metric = 'metric_17' order by all",
-        "the same with union_by_name": "select interval_start, mean, d5 from read_parquet('{root}/summaries/*/*.parquet', "
+        "for comparison: one series, with union_by_name": "select interval_start, mean, d5 from read_parquet('{root}/summaries/*/*.parquet', "
         "union_by_name = true, hive_partitioning = true) where job_id = '1000000' and metric = 'metric_17' order by all"},
     "rollups": {
-        "rollups of a year by metric": "select metric, sum(count * mean) / sum(count), min(d0), max(d10) from rollups group by all",
+        "rollups of a year by metric": "select metric, sum(count * mean) / sum(count) from rollups group by all",
         "rollups of a year by month and metric": "select date_trunc('month', date), metric, avg(mean) from rollups group by all",
         "rollups of a year, one metric by day": "select date, avg(d5) from rollups where metric = 'metric_17' group by all"},
     "job_totals": {
-        "job_totals of a year by metric": "select metric, avg(mean), median(mean) from job_totals group by all",
-        "job_totals of a year, one metric by user": 'select "user", sum(count * mean) / sum(count) from jobs_performance '
-        "where metric = 'metric_17' group by all"},
+        "job_totals of a year by metric": "select metric, sum(count * mean) / sum(count) from job_totals group by all",
+        "job_totals of a year, one metric by month": "select date_trunc('month', date), avg(mean), median(mean) "
+        "from job_totals where metric = 'metric_17' group by all",
+        "for comparison: one metric by user, joined with jobs": 'select "user", sum(count * mean) / sum(count) '
+        "from jobs_performance where metric = 'metric_17' group by all"},
 }
 GOALS = {"job": 150, "rollups": 2000, "job_totals": 200}
 
@@ -206,27 +208,17 @@ def main():
     over = 0
     try:
         begin = time.time()
-        make_summaries(f"{root}/a60")
-        make_jobs(f"{root}/a60")
-        os.makedirs(f"{root}/a15")
-        os.symlink(f"{root}/a60/jobs", f"{root}/a15/jobs")
-        rows = {(table, size): make(f"{root}/a{size}", size) for size in SIZES
-                for table, make in (("rollups", make_rollups), ("job_totals", make_totals))}
+        for make in (make_summaries, make_jobs, make_rollups, make_totals):
+            make(root)
         print(f"DuckDB {duckdb.__version__}, {os.cpu_count()} cores; made in {time.time() - begin:.0f} s; "
-              f"times in ms, wall (processor), the best of 7")
-        con = {size: connect(weir, f"{root}/a{size}") for size in SIZES}
-        for name, query in QUERIES["job"].items():
-            wall, cpu = measure(con[60], query.replace("{root}", f"{root}/a60"))
-            over += wall > GOALS["job"] and "union" not in name
-            print(f"{name:45} {wall:6.0f} ({cpu:.0f}), goal {GOALS['job']}")
-        for table in ("rollups", "job_totals"):
-            for name, query in QUERIES[table].items():
-                times, full = {s: measure(con[s], query) for s in SIZES}, rows[table, 60][1]
-                low, high = (rows[table, s][0] for s in SIZES)
-                ahead = [b + (b - a) / (high - low) * (full - high) for a, b in zip(times[60], times[15])]
-                over += ahead[0] > GOALS[table]
-                print(f"{name:45} {times[60][0]:6.0f} ({times[60][1]:.0f}) of {low:,} rows, {times[15][0]:.0f} "
-                      f"({times[15][1]:.0f}) of {high:,}; of {full:,}: {ahead[0]:.0f} ({ahead[1]:.0f}), goal {GOALS[table]}")
+              "times in ms, wall (processor), the best of 7")
+        con = connect(weir, root)
+        for table, queries in QUERIES.items():
+            for name, query in queries.items():
+                wall, cpu = measure(con, query.replace("{root}", root))
+                goal = "" if name.startswith("for comparison") else f", goal {GOALS[table]}"
+                over += bool(goal) and wall > GOALS[table]
+                print(f"{name:55} {wall:6.0f} ({cpu:.0f}){goal}", flush=True)
     finally:
         shutil.rmtree(root)
     print(f"{over} over their goals" if over else "all within their goals")
