@@ -1,13 +1,11 @@
 package audit
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/weirhpc/weir/config"
-	"github.com/weirhpc/weir/quantile"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -40,14 +38,6 @@ type interval struct {
 	records int64
 }
 
-// record is a CounterBatch or a NodeSummary.
-type record struct {
-	*schemas.NodeHeader
-	batch   *schemas.CounterBatch
-	summary *schemas.NodeSummary
-	run     *AgentRun // nil: of an interval before the audited ones
-}
-
 // front returns the interval up to which the partition is folded.
 func (c *collector) front() int64 {
 	if c.ended {
@@ -63,14 +53,6 @@ func (c *collector) meets(r *record, fate func(f *Fates) *int64) {
 		*fate(&r.run.Fates)++
 	}
 }
-
-func summarized(f *Fates) *int64 { return &f.Summarized }
-func late(f *Fates) *int64       { return &f.Late }
-func dropped(f *Fates) *int64    { return &f.Dropped }
-func duplicate(f *Fates) *int64  { return &f.Duplicate }
-func misrouted(f *Fates) *int64  { return &f.Misrouted }
-func endedJob(f *Fates) *int64   { return &f.Ended }
-func rejected(f *Fates) *int64   { return &f.Rejected }
 
 // apply folds the next entry of the partition.
 func (c *collector) apply(e Entry) {
@@ -117,28 +99,6 @@ func (c *collector) apply(e Entry) {
 func (c *collector) refuse() {
 	c.account.Records++
 	c.account.Fates.Rejected++
-}
-
-// checkSummary returns an error if the numbers of a NodeSummary contradict each other.
-func checkSummary(s *schemas.NodeSummary) error {
-	for i := range s.Metrics {
-		m := &s.Metrics[i]
-		if err := checkCertified(m.Count, &m.Certified); err != nil || m.Invalid > quantile.MaxCount {
-			return cmp.Or(err, errForeign)
-		}
-	}
-	return nil
-}
-
-func checkCertified(count int64, c *schemas.Certified) error {
-	s := quantile.Summary{Count: count, Eps: c.Eps, Order: c.OrderStatistics}
-	for _, k := range c.Knots {
-		s.Knots = append(s.Knots, quantile.Knot(k))
-	}
-	for _, a := range c.Atoms {
-		s.Atoms = append(s.Atoms, quantile.Atom(a))
-	}
-	return s.Check()
 }
 
 // add gives a record its fate, or keeps it until a Tick comes.

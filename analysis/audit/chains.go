@@ -1,0 +1,203 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink"
+)
+
+// compareArchive compares the files with the topic, one after the other: as far as the topic holds their summaries.
+func (a *auditor) compareArchive(ctx context.Context, files map[int32][]File, r *Report) error {
+	if a.o.Partition >= 0 {
+		return nil
+	}
+	if len(files) == 0 {
+		dir, _ := filepath.Abs(a.cfg.Sink.Dir)
+		r.Notes = append(r.Notes, "the archive is not compared: there is none in "+dir)
+		return nil
+	}
+	for _, p := range slices.Sorted(maps.Keys(a.topics[schemas.TopicJobSummary].ranges)) {
+		of := files[p]
+		r.Contiguous(of, oldestDate(files))
+		if err := a.compareChain(ctx, p, of, oldestDate(files), r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compareChain compares the files of one partition with the topic.
+func (a *auditor) compareChain(ctx context.Context, p int32, files []File, oldest string, r *Report) error {
+	name := a.cfg.Prefix + schemas.TopicJobSummary
+	bounds, err := kafka.TopicBounds(ctx, a.adm, name)
+	if err != nil {
+		return err
+	}
+	c := &Chain{Partition: p, Files: int64(len(files)), End: bounds[p].To}
+	r.Archive = append(r.Archive, c)
+	if len(files) == 0 {
+		return nil
+	}
+	compacted := map[string]bool{}
+	for i := range files {
+		if files[i].Compacted != nil {
+			compacted[files[i].Path] = true
+		}
+	}
+	if len(compacted) > 0 {
+		r.Notes = append(r.Notes, fmt.Sprintf("the rows of %d compacted files of partition %d are not compared: "+
+			"weir archive verify reads them", len(compacted), p))
+	}
+	first, last := files[0], files[len(files)-1]
+	c.Next = last.Next
+	if last.Next > bounds[p].To || !kafka.SameTopic(last.TopicID, a.topics[schemas.TopicJobSummary].id) {
+		r.differ(Difference{
+			Kind: KindChain, Topic: name, Partition: p, Offset: &last.Next, File: last.Path,
+			Text: fmt.Sprintf("it is of another topic than the one that ends at %d", bounds[p].To),
+		})
+		return nil
+	}
+	from := max(a.topics[schemas.TopicJobSummary].ranges[p].From, bounds[p].From)
+	// Its records in holes between files are passed over: the names of files tell of holes.
+	read := kafka.Range{From: from, To: last.Next}
+	if first.fault != nil || first.PreviousDate != "" && first.PreviousDate < oldest { // users delete old dates
+		read.From = max(from, first.Start)
+	}
+	s := openStream(ctx, a.cfg, name, p, read)
+	defer s.close()
+	l := &lookahead{s: s}
+	if err := first.uncovered(l, a.cfg.Cluster, r); err != nil {
+		return err
+	}
+	for i := range files {
+		if err := a.compareFile(&files[i], from, l, c, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lookahead is a stream whose next record can be seen before it is taken.
+type lookahead struct {
+	s    *stream
+	e    Entry
+	full bool
+}
+
+// before returns the next record if its offset is below next.
+func (l *lookahead) before(next int64) (e Entry, ok bool, err error) {
+	if !l.full {
+		if l.e, l.full, err = l.s.next(); err != nil || !l.full {
+			return Entry{}, false, err
+		}
+	}
+	if l.e.Offset >= next {
+		return Entry{}, false, nil
+	}
+	l.full = false
+	return l.e, true, nil
+}
+
+// skip passes the records before an offset.
+func (l *lookahead) skip(to int64) error {
+	for {
+		if _, ok, err := l.before(to); err != nil || !ok {
+			return err
+		}
+	}
+}
+
+// compareFile compares a file with the summaries of its offsets, of which the topic has those from an offset on.
+func (a *auditor) compareFile(f *File, from int64, l *lookahead, c *Chain, r *Report) error {
+	if f.Gap {
+		c.Gaps++
+	}
+	if f.Next <= from {
+		return nil
+	}
+	defer a.progress(f.Next-max(f.Start, from), f.LastInterval)
+	if f.Compacted != nil { // its rows are those of files that were compared, by a hash
+		return nil
+	}
+	if err := l.skip(f.Start); err != nil {
+		return err
+	}
+	rows, readable := f.rows(r)
+	unreadable := int64(0)
+	for {
+		e, ok, err := l.before(f.Next)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			break
+		}
+		switch s := summaryOf(e, a.cfg.Cluster); {
+		case s == nil:
+			unreadable++
+		case readable:
+			c.Summaries++
+			n, fault := rows.Take(s)
+			if c.Rows += n; fault != nil {
+				r.differ(intervalOf(s).mark(f.difference(&e.Offset, "%v", fault)))
+			}
+		}
+	}
+	if f.Start < from || !readable {
+		return nil
+	}
+	c.Compared++
+	if rows.Left(r, f); unreadable != f.UndecodableCount {
+		r.differ(f.difference(&f.Start, "it lists %d unreadable records, the topic has %d",
+			f.UndecodableCount, unreadable))
+	}
+	return nil
+}
+
+// summaryOf returns the summary of this cluster that a record is, or nil.
+func summaryOf(e Entry, cluster string) *schemas.JobSummary {
+	value, err := schemas.Unmarshal(e.Value)
+	s, ok := value.(*schemas.JobSummary)
+	if err != nil || !ok || s.Cluster != cluster {
+		return nil
+	}
+	return s
+}
+
+// rows reads the rows of a file. They are not readable if the file stands for a gap, is damaged or was deleted.
+func (f *File) rows(r *Report) (rows *Rows, readable bool) {
+	if f.fault != nil || f.Gap {
+		return nil, false
+	}
+	all, _, err := sink.ReadFile(f.Path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		r.Notes = append(r.Notes, f.Path+" was deleted meanwhile")
+	case err != nil:
+		r.differ(f.difference(&f.Start, "it cannot be read: %v", err))
+	}
+	return NewRows(all), err == nil
+}
+
+// uncovered reports the summaries that lie before the first file of a chain.
+func (f *File) uncovered(l *lookahead, cluster string, r *Report) error {
+	for {
+		e, ok, err := l.before(f.Start)
+		if err != nil || !ok {
+			return err
+		}
+		d := f.difference(&e.Offset, "the archive lacks it, and begins behind it")
+		if s := summaryOf(e, cluster); s != nil {
+			d = intervalOf(s).mark(d)
+		}
+		r.differ(d)
+	}
+}
