@@ -13,10 +13,9 @@ package audit
 
 import (
 	"fmt"
-	"math"
 	"time"
 
-	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/analysis/recount"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -181,18 +180,11 @@ func (r *Report) differ(d Difference) {
 
 const (
 	// Beginning is the interval_start below all others.
-	Beginning = math.MinInt64
+	Beginning = recount.Never
 
 	never = Beginning
-	ended = math.MaxInt64 // the front of a partition that was read to its end
+	ended = recount.Ended
 )
-
-// isAhead reports whether an interval ends too late for its record to be credible: more than the slack after the
-// broker received it.
-func isAhead(start, lengthMs, appendedMs int64) bool {
-	slack := config.Slack(time.Duration(lengthMs) * time.Millisecond).Milliseconds()
-	return start+lengthMs-appendedMs > slack
-}
 
 // jobInterval is one job in one interval.
 type jobInterval struct {
@@ -210,8 +202,4 @@ func (w jobInterval) mark(d Difference) Difference {
 }
 
 // Entry is one record of a topic.
-type Entry struct {
-	Offset     int64
-	AppendedMs int64 // the record's timestamp
-	Value      []byte
-}
+type Entry = recount.Entry

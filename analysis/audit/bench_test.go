@@ -50,7 +50,7 @@ func BenchmarkInterval(b *testing.B) {
 		books.decided[jobInterval{schemas.JobKey{JobID: schemas.JobSystem}, 10_000}] = []int32{0}
 		at := Source{schemas.TopicCounters, 0}
 		for o, value := range log {
-			books.Add(at, Entry{int64(o), 20_000, value})
+			books.Add(at, Entry{Offset: int64(o), AppendedMs: 20_000, Value: value})
 		}
 		books.End(at)
 		if len(books.expected) != 2 {

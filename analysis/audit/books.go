@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"github.com/weirhpc/weir/analysis/recount"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -89,11 +90,10 @@ func NewBooks(t Terms) *Books {
 		if t.Only >= 0 && t.Only != p {
 			continue
 		}
-		c := &collector{
-			b: b, partition: p, account: b.account("collect", p, t.Counters[p]),
-			closed: never, dropped: never, intervals: map[int64]*interval{},
+		b.collectors[p] = &collector{
+			Partition: recount.NewPartition(t.Cluster, p, t.Collectors),
+			b:         b, partition: p, account: b.account("collect", p, t.Counters[p]),
 		}
-		b.collectors[p] = c
 	}
 	for p := range t.Partials {
 		if t.Only >= 0 {
@@ -135,37 +135,26 @@ const aheadIntervals = 4
 // counters are read ahead of them, so that the values of an interval are needed only once.
 func (b *Books) Next() (s Source, ok bool) {
 	counters := b.least()
-	if p, front, ok := behind(b.mergers, (*merger).front); ok && front <= counters {
+	if p, front, ok := recount.Behind(b.mergers, (*merger).front); ok && front <= counters {
 		return Source{schemas.TopicPartials, p}, true
 	}
 	ahead := counters
 	if counters != ended {
 		ahead += aheadIntervals * b.lengthMs
 	}
-	if p, front, ok := behind(b.topic, (*summaryFront).front); ok && front <= ahead {
+	if p, front, ok := recount.Behind(b.topic, (*summaryFront).front); ok && front <= ahead {
 		return Source{schemas.TopicJobSummary, p}, true
 	}
-	p, _, ok := behind(b.collectors, (*collector).front)
+	p, _, ok := recount.Behind(b.collectors, (*collector).Front)
 	return Source{schemas.TopicCounters, p}, ok
 }
 
 // least returns the interval up to which all partitions of counters are folded.
 func (b *Books) least() int64 {
-	if _, front, ok := behind(b.collectors, (*collector).front); ok {
+	if _, front, ok := recount.Behind(b.collectors, (*collector).Front); ok {
 		return front
 	}
 	return ended
-}
-
-// behind returns the partition that is furthest behind. It is not ok if all are at their ends.
-func behind[V any](all map[int32]V, front func(V) int64) (partition int32, at int64, ok bool) {
-	at = ended
-	for p, v := range all {
-		if f := front(v); f < at || f == at && ok && p < partition {
-			partition, at, ok = p, f, true
-		}
-	}
-	return partition, at, ok
 }
 
 // Add takes the next record of a partition.
@@ -200,7 +189,7 @@ func (b *Books) End(s Source) {
 	case schemas.TopicCounters:
 		c := b.collectors[s.Partition]
 		b.open(c.account, b.terms.Counters[s.Partition], b.terms.Counters[s.Partition].Position)
-		c.ended = true
+		c.Partition.End()
 		b.join()
 	case schemas.TopicPartials:
 		m := b.mergers[s.Partition]
@@ -217,9 +206,7 @@ func (b *Books) End(s Source) {
 func (b *Books) Held() int {
 	n := len(b.expected) + len(b.actual) + len(b.decided) + len(b.promised) + len(b.shares)
 	for _, c := range b.collectors {
-		for _, i := range c.intervals {
-			n += int(i.records)
-		}
+		n += int(c.Partition.Held())
 	}
 	for _, s := range b.splits {
 		for _, shares := range s.jobs {

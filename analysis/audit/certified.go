@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/weirhpc/weir/analysis/recount"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -74,7 +75,7 @@ func compareCoarser(t *Terms, s *schemas.JobSummaryMetric, node *schemas.NodeSum
 
 // consistent returns an error for a certified summary that contradicts itself or the count.
 func consistent(count int64, c *schemas.Certified) error {
-	if err := checkCertified(count, c); err != nil {
+	if err := recount.CheckCertified(count, c); err != nil {
 		return fmt.Errorf("its certified summary: %w", err)
 	}
 	return nil

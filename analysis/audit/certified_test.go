@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirhpc/weir/analysis/recount"
 	"github.com/weirhpc/weir/quantile"
 	"github.com/weirhpc/weir/schemas"
 )
@@ -189,7 +190,8 @@ func TestSummariesThatCameLate(t *testing.T) {
 	want := map[string]*expectation{}
 	for _, job := range []string{"1", "2"} {
 		c := &column{unit: "1", scope: schemas.ScopeCore, values: []float64{1, 2}, means: []nodeMean{{"n", 1.5}}}
-		s := &share{parts: 1, nodes: map[string]bool{"n": true}, columns: map[string]*column{"cpu": c}}
+		of := &recount.Share{Parts: 1, Nodes: map[string]bool{"n": true}}
+		s := &share{of, map[string]*column{"cpu": c}}
 		want[job] = expectWhole(jobInterval{schemas.JobKey{JobID: job}, 1000}, 1000, s)
 		b.expect(want[job])
 	}
@@ -210,7 +212,7 @@ func TestSummariesThatCameLate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.Add(Source{schemas.TopicJobSummary, 0}, Entry{int64(o), 2000, value})
+		b.Add(Source{schemas.TopicJobSummary, 0}, Entry{Offset: int64(o), AppendedMs: 2000, Value: value})
 	}
 	report := b.Close()
 	if b.waiting != 0 || report.Found != 1 || !strings.HasSuffix(report.Differences[0].Text, "at 2: recomputed 2") {

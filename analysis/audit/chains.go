@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/weirhpc/weir/analysis/recount"
 	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
@@ -24,7 +25,7 @@ func (a *auditor) compareArchive(ctx context.Context, files map[int32][]File, r 
 		r.Notes = append(r.Notes, "the archive is not compared: there is none in "+dir)
 		return nil
 	}
-	for _, p := range slices.Sorted(maps.Keys(a.topics[schemas.TopicJobSummary].ranges)) {
+	for _, p := range slices.Sorted(maps.Keys(a.topics[schemas.TopicJobSummary].Ranges)) {
 		of := files[p]
 		r.Contiguous(of, oldestDate(files))
 		if err := a.compareChain(ctx, p, of, oldestDate(files), r); err != nil {
@@ -58,21 +59,21 @@ func (a *auditor) compareChain(ctx context.Context, p int32, files []File, oldes
 	}
 	first, last := files[0], files[len(files)-1]
 	c.Next = last.Next
-	if last.Next > bounds[p].To || !kafka.SameTopic(last.TopicID, a.topics[schemas.TopicJobSummary].id) {
+	if last.Next > bounds[p].To || !kafka.SameTopic(last.TopicID, a.topics[schemas.TopicJobSummary].ID) {
 		r.differ(Difference{
 			Kind: KindChain, Topic: name, Partition: p, Offset: &last.Next, File: last.Path,
 			Text: fmt.Sprintf("it is of another topic than the one that ends at %d", bounds[p].To),
 		})
 		return nil
 	}
-	from := max(a.topics[schemas.TopicJobSummary].ranges[p].From, bounds[p].From)
+	from := max(a.topics[schemas.TopicJobSummary].Ranges[p].From, bounds[p].From)
 	// Its records in holes between files are passed over: the names of files tell of holes.
 	read := kafka.Range{From: from, To: last.Next}
 	if first.fault != nil || first.PreviousDate != "" && first.PreviousDate < oldest { // users delete old dates
 		read.From = max(from, first.Start)
 	}
-	s := openStream(ctx, a.cfg, name, p, read)
-	defer s.close()
+	s := recount.OpenStream(ctx, a.cfg, name, p, read)
+	defer s.Close()
 	l := &lookahead{s: s}
 	if err := first.uncovered(l, a.cfg.Cluster, r); err != nil {
 		return err
@@ -87,7 +88,7 @@ func (a *auditor) compareChain(ctx context.Context, p int32, files []File, oldes
 
 // lookahead is a stream whose next record can be seen before it is taken.
 type lookahead struct {
-	s    *stream
+	s    *recount.Stream
 	e    Entry
 	full bool
 }
@@ -95,7 +96,7 @@ type lookahead struct {
 // before returns the next record if its offset is below next.
 func (l *lookahead) before(next int64) (e Entry, ok bool, err error) {
 	if !l.full {
-		if l.e, l.full, err = l.s.next(); err != nil || !l.full {
+		if l.e, l.full, err = l.s.Next(); err != nil || !l.full {
 			return Entry{}, false, err
 		}
 	}

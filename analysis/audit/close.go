@@ -19,7 +19,7 @@ func (b *Books) Close() *Report {
 	closed := int64(ended)
 	for _, c := range b.collectors {
 		c.account.Open = c.open()
-		closed = min(closed, c.closed)
+		closed = min(closed, c.Closed())
 	}
 	if closed != never && closed != ended {
 		r.ToMs = &closed
@@ -82,7 +82,7 @@ func (b *Books) missing() {
 	for _, key := range slices.SortedFunc(maps.Keys(b.promised), byShare) {
 		b.report.differ(key.mark(Difference{
 			Kind: KindShare, Topic: b.terms.Prefix + schemas.TopicCounters, Partition: key.collector,
-			Offset: &b.promised[key].offset, Text: "it was folded, and topic partials lacks its share",
+			Offset: &b.promised[key].Offset, Text: "it was folded, and topic partials lacks its share",
 		}))
 	}
 }
@@ -111,7 +111,7 @@ func (b *Books) extra(closed int64) {
 		b.differ(b.actual[w], "no Tick lists it, or it is a second summary of this interval")
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(b.shares), byShare) {
-		if key.start <= b.collectors[key.collector].closed {
+		if key.start <= b.collectors[key.collector].Closed() {
 			b.report.differ(b.shareDifference(key, b.shares[key], "no Tick lists it"))
 		}
 	}

@@ -36,9 +36,9 @@ type metric struct {
 // expectWhole returns what the summary of a job with one share must be.
 func expectWhole(w jobInterval, lengthMs int64, s *share) *expectation {
 	e := expectMerged(w, lengthMs, []*share{s})
-	e.merged, e.nodesExpected = false, int32(len(s.nodes))
-	if len(s.records) == 1 && s.records[0].summary != nil {
-		e.reduced, e.metrics = s.records[0].summary, nil
+	e.merged, e.nodesExpected = false, int32(len(s.Nodes))
+	if len(s.Records) == 1 && s.Records[0].Summary != nil {
+		e.reduced, e.metrics = s.Records[0].Summary, nil
 	}
 	return e
 }
@@ -47,13 +47,13 @@ func expectWhole(w jobInterval, lengthMs int64, s *share) *expectation {
 func expectMerged(w jobInterval, lengthMs int64, shares []*share) *expectation {
 	first := shares[0]
 	e := &expectation{
-		jobInterval: w, lengthMs: lengthMs, partition: first.partition, offset: first.offset, merged: true,
-		parts: first.parts, partsReported: int32(len(shares)), nodesExpected: first.jobNodes,
+		jobInterval: w, lengthMs: lengthMs, partition: first.Partition, offset: first.Offset, merged: true,
+		parts: first.Parts, partsReported: int32(len(shares)), nodesExpected: first.JobNodes,
 	}
 	machine := map[string]bool{} // nodes of several partitions count once
 	for _, s := range shares {
-		e.nodesReported += s.reported()
-		for node, came := range s.nodes {
+		e.nodesReported += s.Reported()
+		for node, came := range s.Nodes {
 			machine[node] = machine[node] || came
 		}
 	}

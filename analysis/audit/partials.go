@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/weirhpc/weir/analysis/recount"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 )
@@ -64,12 +65,12 @@ func (m *merger) apply(e Entry) {
 // usable reports whether merge takes a share.
 func (m *merger) usable(e Entry, p *schemas.JobPartial) bool {
 	if p.Cluster != m.b.terms.Cluster || p.Collector >= m.b.terms.Collectors ||
-		isAhead(p.IntervalStart, p.IntervalMs, e.AppendedMs) {
+		recount.IsAhead(p.IntervalStart, p.IntervalMs, e.AppendedMs) {
 		return false
 	}
 	for i := range p.Metrics {
 		c := &p.Metrics[i]
-		if c.NodeMeans < 0 || c.NodeMeans > c.Count || checkCertified(c.Count, &c.Certified) != nil {
+		if c.NodeMeans < 0 || c.NodeMeans > c.Count || recount.CheckCertified(c.Count, &c.Certified) != nil {
 			return false
 		}
 	}
@@ -114,7 +115,7 @@ func (m *merger) emit(w jobInterval, at *merging) {
 }
 
 func (m *merger) watermark(e Entry, w *schemas.Watermark) {
-	if w.Collector >= m.b.terms.Collectors || isAhead(w.IntervalStart, w.IntervalMs, e.AppendedMs) {
+	if w.Collector >= m.b.terms.Collectors || recount.IsAhead(w.IntervalStart, w.IntervalMs, e.AppendedMs) {
 		m.account.Records++
 		m.account.Fates.Rejected++
 		return

@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/analysis"
+	"github.com/weirhpc/weir/analysis/recount"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
@@ -37,7 +38,7 @@ func Run(ctx context.Context, cfg config.Config, o Options) (*Report, error) {
 	defer cl.Close()
 	a := &auditor{
 		cfg: cfg, o: o, cl: cl, adm: kadm.NewClient(cl),
-		topics: map[string]*topic{}, streams: map[Source]*stream{},
+		topics: map[string]recount.Topic{}, streams: map[Source]*recount.Stream{},
 	}
 	defer a.close()
 	began := time.Now()
@@ -55,11 +56,11 @@ type auditor struct {
 	o       Options
 	cl      *kgo.Client
 	adm     *kadm.Client
-	topics  map[string]*topic
+	topics  map[string]recount.Topic
 	from    int64
 	notes   []string
 	faults  []Difference
-	streams map[Source]*stream
+	streams map[Source]*recount.Stream
 
 	read, all int64     // offsets
 	told      time.Time // when Progress was called last
@@ -86,17 +87,17 @@ func (a *auditor) run(ctx context.Context) (*Report, error) {
 		if err != nil {
 			return nil, err
 		}
-		for p, r := range a.topics[name].ranges {
-			a.topics[name].ranges[p] = kafka.Range{From: r.From, To: ends[p].To}
+		for p, r := range a.topics[name].Ranges {
+			a.topics[name].Ranges[p] = kafka.Range{From: r.From, To: ends[p].To}
 		}
 	}
 	for p, s := range counters {
-		a.topics[schemas.TopicCounters].ranges[p] = kafka.Range{From: s.From, To: s.Position}
+		a.topics[schemas.TopicCounters].Ranges[p] = kafka.Range{From: s.From, To: s.Position}
 	}
 	books := NewBooks(Terms{
 		Cluster: a.cfg.Cluster, Prefix: a.cfg.Prefix, Sketch: a.cfg.Collect.Sketch,
 		Collectors: int32(len(counters)), Partials: int32(len(merges)),
-		Summaries: int32(len(a.topics[schemas.TopicJobSummary].ranges)),
+		Summaries: int32(len(a.topics[schemas.TopicJobSummary].Ranges)),
 		From:      a.from, Only: a.o.Partition, Counters: counters, Merges: merges,
 	})
 	books.report.Notes = append(books.report.Notes, a.notes...)
@@ -104,12 +105,12 @@ func (a *auditor) run(ctx context.Context) (*Report, error) {
 		books.report.differ(d)
 	}
 	for _, t := range a.topics {
-		for _, r := range t.ranges {
+		for _, r := range t.Ranges {
 			a.all += max(0, r.To-r.From)
 		}
 	}
 	for p, of := range files { // their topic is read twice
-		r := a.topics[schemas.TopicJobSummary].ranges[p]
+		r := a.topics[schemas.TopicJobSummary].Ranges[p]
 		a.all += max(0, of[len(of)-1].Next-r.From)
 	}
 	if err := a.fold(ctx, books); err != nil {
@@ -143,10 +144,10 @@ func (a *auditor) fold(ctx context.Context, books *Books) error {
 			return nil
 		}
 		if a.streams[s] == nil {
-			r := a.topics[s.Topic].ranges[s.Partition]
-			a.streams[s], at[s] = openStream(ctx, a.cfg, a.cfg.Prefix+s.Topic, s.Partition, r), r.From
+			r := a.topics[s.Topic].Ranges[s.Partition]
+			a.streams[s], at[s] = recount.OpenStream(ctx, a.cfg, a.cfg.Prefix+s.Topic, s.Partition, r), r.From
 		}
-		e, ok, err := a.streams[s].next()
+		e, ok, err := a.streams[s].Next()
 		if err != nil {
 			return err
 		}
@@ -162,6 +163,6 @@ func (a *auditor) fold(ctx context.Context, books *Books) error {
 
 func (a *auditor) close() {
 	for _, s := range a.streams {
-		s.close()
+		s.Close()
 	}
 }

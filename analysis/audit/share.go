@@ -7,11 +7,11 @@ import (
 	"runtime"
 	"slices"
 
+	"github.com/weirhpc/weir/analysis/recount"
 	"github.com/weirhpc/weir/schemas"
 )
 
 var (
-	errForeign    = errors.New("it does not belong here")
 	errNoValues   = errors.New("there are numbers of no values")
 	errIncomplete = errors.New("there are values, but not all numbers of them")
 	errNoOrder    = errors.New("its certified summary has neither order_statistics nor atoms, and the job one part")
@@ -23,21 +23,8 @@ var atOnce = runtime.GOMAXPROCS(0)
 
 // share is what one partition has of one job in one interval, or of the whole machine.
 type share struct {
-	partition       int32
-	offset          int64 // of the Tick
-	parts, jobNodes int32
-	nodes           map[string]bool // that Ticks list, and whether a record was taken
-	records         []*record       // ordered by node; none of the machine
-	columns         map[string]*column
-}
-
-func (s *share) reported() (n int32) {
-	for _, came := range s.nodes {
-		if came {
-			n++
-		}
-	}
-	return n
+	*recount.Share
+	columns map[string]*column
 }
 
 // column has the values of one metric.
@@ -71,12 +58,12 @@ func (c *column) count() int64 {
 // is invalid.
 func (s *share) reduce() {
 	s.columns = map[string]*column{}
-	for _, r := range s.records {
-		if r.batch == nil {
+	for _, r := range s.Records {
+		if r.Batch == nil {
 			continue
 		}
-		for i := range r.batch.Metrics {
-			m := &r.batch.Metrics[i]
+		for i := range r.Batch.Metrics {
+			m := &r.Batch.Metrics[i]
 			c := s.columns[m.Name]
 			if c == nil {
 				c = &column{unit: m.Unit, scope: m.Scope}
@@ -121,12 +108,12 @@ func (s *share) join(job *share) {
 			c.with[m.node] = true
 		}
 	}
-	for _, r := range job.records {
-		if r.summary == nil {
+	for _, r := range job.Records {
+		if r.Summary == nil {
 			continue
 		}
-		for i := range r.summary.Metrics {
-			m := &r.summary.Metrics[i]
+		for i := range r.Summary.Metrics {
+			m := &r.Summary.Metrics[i]
 			c, fits := s.column(m.Name, m.Unit, m.Scope)
 			c.invalid += m.Invalid
 			if !fits {

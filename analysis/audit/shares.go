@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/weirhpc/weir/analysis/recount"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 )
@@ -16,7 +17,7 @@ func (b *Books) due(w jobInterval, lengthMs int64, s *share) {
 	if w.start < b.terms.From {
 		return
 	}
-	if s.parts == 1 && w.job.JobID != schemas.JobSystem {
+	if s.Parts == 1 && w.job.JobID != schemas.JobSystem {
 		b.expect(expectWhole(w, lengthMs, s))
 		return
 	}
@@ -31,14 +32,16 @@ func (b *Books) due(w jobInterval, lengthMs int64, s *share) {
 	if at.jobs[w.job] == nil {
 		at.jobs[w.job] = map[int32]*share{}
 	}
-	at.jobs[w.job][s.partition] = s
-	key := shareKey{w, s.partition}
+	at.jobs[w.job][s.Partition] = s
+	key := shareKey{w, s.Partition}
 	if f, ok := b.shares[key]; ok {
 		b.compareShare(key, s, f)
 		delete(b.shares, key)
 		return
 	}
-	b.promised[key] = &share{offset: s.offset, parts: s.parts, jobNodes: s.jobNodes, nodes: s.nodes}
+	header := *s.Share
+	header.Records = nil
+	b.promised[key] = &share{Share: &header}
 }
 
 // found takes a share of the topic partials.
@@ -55,7 +58,7 @@ func (b *Books) found(partition int32, e Entry, p *schemas.JobPartial) {
 		delete(b.promised, key)
 		return
 	}
-	if _, twice := b.shares[key]; twice || p.IntervalStart <= b.collectors[p.Collector].closed {
+	if _, twice := b.shares[key]; twice || p.IntervalStart <= b.collectors[p.Collector].Closed() {
 		b.report.differ(b.shareDifference(key, f, "a second share, or one that no Tick lists"))
 		return
 	}
@@ -73,11 +76,11 @@ func (b *Books) shareDifference(key shareKey, f foundShare, text string) Differe
 func (b *Books) compareShare(key shareKey, s *share, f foundShare) {
 	b.report.Summaries.Shares++
 	h := f.header
-	if h.Parts != s.parts || key.job.JobID != schemas.JobSystem &&
-		(h.JobNodes != s.jobNodes || int(h.NodesExpected) != len(s.nodes) || h.NodesReported != s.reported()) {
+	if h.Parts != s.Parts || key.job.JobID != schemas.JobSystem &&
+		(h.JobNodes != s.JobNodes || int(h.NodesExpected) != len(s.Nodes) || h.NodesReported != s.Reported()) {
 		b.report.differ(b.shareDifference(key, f, fmt.Sprintf(
 			"parts %d, nodes %d of %d: recomputed %d, %d of %d",
-			h.Parts, h.NodesReported, h.NodesExpected, s.parts, s.reported(), len(s.nodes))))
+			h.Parts, h.NodesReported, h.NodesExpected, s.Parts, s.Reported(), len(s.Nodes))))
 	}
 }
 
@@ -92,7 +95,7 @@ func (b *Books) merged(w jobInterval, collectors []int32) {
 // were all read.
 func (b *Books) join() {
 	least := b.least()
-	if _, front, ok := behind(b.mergers, (*merger).front); ok {
+	if _, front, ok := recount.Behind(b.mergers, (*merger).front); ok {
 		least = min(least, front)
 	}
 	if least <= b.joined {

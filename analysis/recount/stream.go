@@ -1,4 +1,4 @@
-package audit
+package recount
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	"github.com/weirhpc/weir/kafka"
 )
 
-// stream reads one partition, as fast as its records are taken.
-type stream struct {
+// Stream reads one partition, as fast as its records are taken.
+type Stream struct {
 	entries chan Entry
 	err     error // set before entries is closed
 	cancel  context.CancelFunc
@@ -25,9 +25,10 @@ const (
 	fetchPartitionBytes = 512 << 10
 )
 
-func openStream(ctx context.Context, cfg config.Config, topic string, partition int32, r kafka.Range) *stream {
+// OpenStream begins to read a range of a topic's partition. The caller closes the stream.
+func OpenStream(ctx context.Context, cfg config.Config, topic string, partition int32, r kafka.Range) *Stream {
 	ctx, cancel := context.WithCancel(ctx)
-	s := &stream{entries: make(chan Entry, 16), cancel: cancel}
+	s := &Stream{entries: make(chan Entry, 16), cancel: cancel}
 	go func() {
 		defer close(s.entries)
 		s.err = s.run(ctx, cfg, topic, partition, r)
@@ -35,7 +36,7 @@ func openStream(ctx context.Context, cfg config.Config, topic string, partition 
 	return s
 }
 
-func (s *stream) run(ctx context.Context, cfg config.Config, topic string, partition int32, r kafka.Range) error {
+func (s *Stream) run(ctx context.Context, cfg config.Config, topic string, partition int32, r kafka.Range) error {
 	if r.From >= r.To {
 		return nil
 	}
@@ -64,16 +65,16 @@ func (s *stream) run(ctx context.Context, cfg config.Config, topic string, parti
 	return err
 }
 
-// next returns the next record. It is not ok at the end.
-func (s *stream) next() (e Entry, ok bool, err error) {
+// Next returns the next record. It is not ok at the end.
+func (s *Stream) Next() (e Entry, ok bool, err error) {
 	if e, ok = <-s.entries; ok {
 		return e, true, nil
 	}
 	return Entry{}, false, s.err
 }
 
-// close ends the stream, and waits until it has ended.
-func (s *stream) close() {
+// Close ends the stream, and waits until it has ended.
+func (s *Stream) Close() {
 	s.cancel()
 	for range s.entries { // it is closed at the end
 	}
