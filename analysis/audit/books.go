@@ -189,7 +189,7 @@ func (b *Books) End(s Source) {
 	case schemas.TopicCounters:
 		c := b.collectors[s.Partition]
 		b.open(c.account, b.terms.Counters[s.Partition], b.terms.Counters[s.Partition].Position)
-		c.Partition.End()
+		c.End()
 		b.join()
 	case schemas.TopicPartials:
 		m := b.mergers[s.Partition]
@@ -206,7 +206,7 @@ func (b *Books) End(s Source) {
 func (b *Books) Held() int {
 	n := len(b.expected) + len(b.actual) + len(b.decided) + len(b.promised) + len(b.shares)
 	for _, c := range b.collectors {
-		n += int(c.Partition.Held())
+		n += int(c.Held())
 	}
 	for _, s := range b.splits {
 		for _, shares := range s.jobs {

@@ -16,7 +16,7 @@ type collector struct {
 
 // apply folds the next entry of the partition.
 func (c *collector) apply(e Entry) {
-	fx := c.Partition.Apply(e)
+	fx := c.Apply(e)
 	fates := &c.account.Fates
 	if fx.Gap != nil {
 		fates.Gaps++

@@ -1,0 +1,173 @@
+// Package derive computes metrics from recorded metrics, by an expression that a user writes. It is pure: a definition
+// and the values of one node go in, the values of the new metric come out.
+//
+// The language is that of expr-lang/expr, of which only numbers, comparisons, choices and a few functions are taken.
+// There are no loops, no lists and no texts, so that an expression costs no more than its length. Expressions are
+// evaluated over all values of a record at once.
+package derive
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/weirhpc/weir/naming"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// Definition is one metric that is computed from others.
+type Definition struct {
+	Name  string `yaml:"name"`
+	Unit  string `yaml:"unit"`  // empty: 1
+	Scope string `yaml:"scope"` // core or node; empty: core if it uses a metric with one value a core
+	Kind  string `yaml:"kind"`  // what the values mean; it is for readers, not for the computation
+	Expr  string `yaml:"expr"`
+}
+
+// ErrDefinition is wrapped by every error of a definition. Its text names the definition and the remedy.
+var ErrDefinition = errors.New("definition of a metric")
+
+func (d *Definition) fault(format string, args ...any) error {
+	return fmt.Errorf("%w %q: %w", ErrDefinition, d.Name, fmt.Errorf(format, args...))
+}
+
+// Parse reads a definition from one text: NAME[:SCOPE[:UNIT]]=EXPRESSION.
+func Parse(text string) (Definition, error) {
+	left, expression, ok := strings.Cut(text, "=")
+	if !ok {
+		return Definition{}, fmt.Errorf("%w %q: write NAME[:SCOPE[:UNIT]]=EXPRESSION, for example "+
+			"ipc:core=instructions/cycles", ErrDefinition, text)
+	}
+	d := Definition{Expr: strings.TrimSpace(expression)}
+	parts := append(strings.SplitN(strings.TrimSpace(left), ":", 3), "", "")
+	d.Name, d.Scope, d.Unit = parts[0], parts[1], parts[2]
+	return d, d.check()
+}
+
+// maxFileBytes bounds a file of definitions.
+const maxFileBytes = 1 << 20
+
+// ReadYAML reads definitions from a YAML file: a list under the key metrics.
+func ReadYAML(r io.Reader) ([]Definition, error) {
+	text, err := io.ReadAll(io.LimitReader(r, maxFileBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("reading definitions of metrics: %w", err)
+	}
+	if len(text) > maxFileBytes {
+		return nil, fmt.Errorf("%w: a file of more than %d bytes", ErrDefinition, maxFileBytes)
+	}
+	var file struct {
+		Metrics []Definition `yaml:"metrics"`
+	}
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	d.KnownFields(true)
+	if err := d.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%w: %w: write metrics: [{name, unit, scope, kind, expr}]", ErrDefinition, err)
+	}
+	if len(file.Metrics) == 0 {
+		return nil, fmt.Errorf("%w: there is none: write metrics: [{name, unit, scope, kind, expr}]", ErrDefinition)
+	}
+	for i := range file.Metrics {
+		if err := file.Metrics[i].check(); err != nil {
+			return nil, err
+		}
+	}
+	return file.Metrics, nil
+}
+
+func (d *Definition) check() error {
+	switch {
+	case !naming.Valid(d.Name) || strings.Contains(d.Name, ":"):
+		return d.fault("its name must match [A-Za-z0-9._-]{1,%d}", naming.MaxBytes)
+	case d.Scope != "" && d.Scope != schemas.ScopeCore && d.Scope != schemas.ScopeNode:
+		return d.fault("scope %q is neither core nor node", d.Scope)
+	case len(d.Unit) > naming.MaxBytes || schemas.Printable(d.Unit) != d.Unit:
+		return d.fault("its unit has at most %d bytes, and only printable characters", naming.MaxBytes)
+	case d.Expr == "":
+		return d.fault("it has no expression")
+	}
+	return nil
+}
+
+// Metric is a metric that is computed.
+type Metric struct {
+	Definition
+	uses []string // names of metrics, recorded or defined before
+	eval term
+}
+
+// Set is a list of metrics that are computed one after the other. A later one may use an earlier one. It serves one
+// goroutine.
+type Set struct {
+	metrics []Metric
+	frame   frame
+}
+
+// Compile compiles definitions.
+func Compile(definitions []Definition) (*Set, error) {
+	s := &Set{}
+	for _, d := range definitions {
+		if err := d.check(); err != nil {
+			return nil, err
+		}
+		for i := range s.metrics {
+			if s.metrics[i].Name == d.Name {
+				return nil, d.fault("it is defined twice")
+			}
+		}
+		m := Metric{Definition: d}
+		if m.Unit == "" {
+			m.Unit = "1"
+		}
+		if err := m.compile(); err != nil {
+			return nil, err
+		}
+		s.metrics = append(s.metrics, m)
+	}
+	return s, nil
+}
+
+// Names returns the names of the metrics.
+func (s *Set) Names() (names []string) {
+	for i := range s.metrics {
+		names = append(names, s.metrics[i].Name)
+	}
+	return names
+}
+
+// Resolve compares the names in the expressions with the scopes of recorded metrics, by name. It sets the scopes that
+// the definitions leave open.
+func (s *Set) Resolve(recorded map[string]string) error {
+	known := map[string]string{}
+	for name, scope := range recorded {
+		known[name] = scope
+	}
+	for i := range s.metrics {
+		m := &s.metrics[i]
+		if _, twice := recorded[m.Name]; twice {
+			return m.fault("a metric of this name is recorded: choose another name")
+		}
+		widest := schemas.ScopeNode
+		for _, name := range m.uses {
+			scope, ok := known[name]
+			if !ok {
+				return m.fault("there is no metric %q%s", name, Nearest(name, known))
+			}
+			if scope != schemas.ScopeCore {
+				continue
+			}
+			if widest = scope; m.Scope == schemas.ScopeNode {
+				return m.fault("its scope is node, and %s has a value of each core: its scope must be core", name)
+			}
+		}
+		if m.Scope == "" {
+			m.Scope = widest
+		}
+		known[m.Name] = m.Scope
+	}
+	return nil
+}
