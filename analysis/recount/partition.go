@@ -11,8 +11,8 @@ import (
 
 // Partition folds one partition of counters.
 type Partition struct {
-	// Keeps reports whether the records of a job are wanted. Nil: all are. Others have no fate.
-	Keeps func(schemas.JobKey) bool
+	// Keeps reports whether a record is wanted. Nil: all are. Others have no fate.
+	Keeps func(*schemas.NodeHeader) bool
 	// Belated returns further records of an interval that a Tick is about to close. They come after all others. Nil:
 	// there are none.
 	Belated func(start int64) []*Record
@@ -122,7 +122,7 @@ func (p *Partition) Apply(e Entry) Effects {
 	switch {
 	case err != nil:
 		p.meets(nil, Rejected)
-	case p.Keeps == nil || p.Keeps(r.Job()):
+	case p.Keeps == nil || p.Keeps(r.NodeHeader):
 		p.fx.Came = r
 		p.add(e, r)
 	}
@@ -231,6 +231,7 @@ func (p *Partition) begin(t *schemas.Tick) {
 		return
 	}
 	for _, r := range p.Belated(t.IntervalStart) {
+		r.Late = true
 		p.keep(r)
 	}
 }

@@ -50,6 +50,7 @@ type Record struct {
 	*schemas.NodeHeader
 	Batch   *schemas.CounterBatch
 	Summary *schemas.NodeSummary
+	Late    bool // it is one of Partition.Belated
 }
 
 // Share is what one partition has of one job in one interval. That of _system ends the interval: its Nodes are all that

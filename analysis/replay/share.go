@@ -1,0 +1,184 @@
+package replay
+
+import (
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/weirhpc/weir/analysis/recount"
+	"github.com/weirhpc/weir/quantile"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// share is what one partition has of one job in one interval, or of the whole machine.
+type share struct {
+	*recount.Share
+	columns map[string]*column
+	reduced bool // of the machine: some values were reduced on their node
+}
+
+// column has the values of one metric.
+type column struct {
+	unit, scope     string
+	lists           [][]float64 // NaN where a value is missing
+	nodes           int64       // of a merged column: of all shares
+	invalid         int64       // values of another unit or scope than the others
+	means           []float64   // of each node with a value; of the machine, of each of its jobs
+	lowest, highest nodeMean
+	with            map[string]bool    // nodes with a value
+	parts           []quantile.Summary // of the machine: of values that only a node knows
+	moments         quantile.Moments   // of these parts
+}
+
+type nodeMean struct {
+	node string
+	mean float64
+}
+
+// reduce makes a column of each metric of the CounterBatches, which are ordered by node, and computes further metrics.
+// The least node decides on unit and scope: what has others is invalid.
+func (s *share) reduce(t *Terms) {
+	s.columns = map[string]*column{}
+	for _, r := range s.Records {
+		if r.Batch == nil {
+			continue
+		}
+		if t.Set != nil {
+			t.Set.Apply(r.Batch)
+		}
+		for i := range r.Batch.Metrics {
+			m := &r.Batch.Metrics[i]
+			if !t.wantsMetric(m.Name) {
+				continue
+			}
+			c, fits := s.column(m.Name, m.Unit, m.Scope)
+			if !fits {
+				c.invalid += int64(len(m.Values))
+				continue
+			}
+			c.lists = append(c.lists, m.Values)
+			if mean, ok := quantile.Mean(m.Values); ok {
+				c.add(nodeMean{r.Node, mean}, nodeMean{r.Node, mean})
+				c.means, c.with[r.Node] = append(c.means, mean), true
+			}
+		}
+	}
+	cut(s.columns)
+	if len(s.Records) != 1 || s.Records[0].Summary == nil {
+		s.Records = nil // their values are in the columns
+	}
+}
+
+func (s *share) column(name, unit, scope string) (c *column, fits bool) {
+	if c = s.columns[name]; c == nil {
+		c = &column{unit: unit, scope: scope, with: map[string]bool{}}
+		s.columns[name] = c
+	}
+	return c, c.unit == unit && c.scope == scope
+}
+
+// cut leaves the metrics with the least names, as many as a record may have.
+func cut(columns map[string]*column) {
+	if len(columns) <= schemas.MaxMetrics {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(columns))[schemas.MaxMetrics:] {
+		delete(columns, name)
+	}
+}
+
+// add adds the lowest and the highest mean of further nodes. Of nodes that tie the least name stays.
+func (c *column) add(low, high nodeMean) {
+	if c.lowest.node == "" || low.mean < c.lowest.mean || low.mean == c.lowest.mean && low.node < c.lowest.node {
+		c.lowest = low
+	}
+	if c.highest.node == "" || high.mean > c.highest.mean ||
+		high.mean == c.highest.mean && high.node < c.highest.node {
+		c.highest = high
+	}
+}
+
+// size returns how many values the lists have, with those that are missing.
+func (c *column) size() (n int64) {
+	for _, list := range c.lists {
+		n += int64(len(list))
+	}
+	return n
+}
+
+// valid returns how many values the column has.
+func (c *column) valid() int64 {
+	n := c.moments.Count
+	for _, list := range c.lists {
+		for _, v := range list {
+			if !math.IsNaN(v) && !math.IsInf(v, 0) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// join adds a job's share to the machine's.
+func (s *share) join(job *share, t *Terms) {
+	if s.columns == nil {
+		s.columns = map[string]*column{}
+	}
+	for _, name := range slices.Sorted(maps.Keys(job.columns)) {
+		from := job.columns[name]
+		c, fits := s.column(name, from.unit, from.scope)
+		c.invalid += from.invalid
+		if !fits {
+			c.invalid += from.size()
+			continue
+		}
+		c.lists = append(c.lists, from.lists...)
+		if len(from.means) == 0 {
+			continue
+		}
+		c.add(from.lowest, from.highest)
+		c.means = append(c.means, from.means...)
+		for node := range from.with {
+			c.with[node] = true
+		}
+	}
+	for _, r := range job.Records {
+		for i := range r.Summary.Metrics {
+			if m := &r.Summary.Metrics[i]; t.wantsMetric(m.Name) {
+				s.joinReduced(r.Node, m)
+			}
+		}
+	}
+}
+
+// joinReduced adds a metric that a node reduced: its values if the node sent them all, otherwise their summary.
+func (s *share) joinReduced(node string, m *schemas.NodeSummaryMetric) {
+	s.reduced = true
+	c, fits := s.column(m.Name, m.Unit, m.Scope)
+	c.invalid += m.Invalid
+	if !fits {
+		c.invalid += m.Count
+		return
+	}
+	if m.Count == 0 {
+		return
+	}
+	c.add(nodeMean{node, *m.Mean}, nodeMean{node, *m.Mean})
+	c.means, c.with[node] = append(c.means, *m.Mean), true
+	if len(m.Certified.Atoms) > 0 {
+		var values []float64
+		for _, a := range m.Certified.Atoms {
+			for range a.Count {
+				values = append(values, a.Value)
+			}
+		}
+		c.lists = append(c.lists, values)
+		return
+	}
+	c.parts = append(c.parts, *recount.Summary(m.Count, &m.Certified))
+	m2 := 0.0
+	if m.Stddev != nil {
+		m2 = min(*m.Stddev**m.Stddev*float64(m.Count), math.MaxFloat64)
+	}
+	c.moments = c.moments.Add(quantile.Moments{Count: m.Count, Mean: *m.Mean, M2: m2})
+}

@@ -1,0 +1,272 @@
+package integration
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/weirhpc/weir/analysis/audit"
+	"github.com/weirhpc/weir/analysis/derive"
+	"github.com/weirhpc/weir/analysis/replay"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// summaryKey names a summary.
+type summaryKey struct {
+	job   schemas.JobKey
+	start int64
+}
+
+func keyOf(s *schemas.JobSummary) summaryKey {
+	return summaryKey{schemas.JobKey{JobID: s.JobID, Restart: s.Restart}, s.IntervalStart}
+}
+
+// replayTerms are those of a replay of all jobs and intervals.
+func replayTerms() replay.Terms {
+	return replay.Terms{
+		Cluster: foldCluster, Collectors: foldCollectors, From: audit.Beginning, To: math.MaxInt64, Sketch: auditedSketch,
+	}
+}
+
+// replayed hands the logs of counters to a replay, in the order that it asks for. held is the most that it held.
+func (b *bookkept) replayed(t replay.Terms) (f *replay.Fold, all []*schemas.JobSummary, held int64) {
+	f = replay.New(t)
+	read := map[replay.Source]int{}
+	for s, ok := f.Next(); ok; s, ok = f.Next() {
+		log := b.topics[audit.Source{Topic: schemas.TopicCounters, Partition: s.Partition}]
+		if read[s] < len(log) {
+			f.Add(s, log[read[s]])
+			read[s]++
+		} else {
+			f.End(s)
+		}
+		held = max(held, f.Held())
+		all = append(all, f.Ready()...)
+	}
+	return f, all, held
+}
+
+// collected returns the summaries of the topic.
+func (b *bookkept) collected() map[summaryKey]*schemas.JobSummary {
+	all := map[summaryKey]*schemas.JobSummary{}
+	for _, e := range b.topics[audit.Source{Topic: schemas.TopicJobSummary}] {
+		v, err := schemas.Unmarshal(e.Value)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		all[keyOf(v.(*schemas.JobSummary))] = v.(*schemas.JobSummary)
+	}
+	return all
+}
+
+// compareReplay compares a replayed summary with that of the topic. It returns whether the topic's was an estimate.
+func compareReplay(t *testing.T, got, want *schemas.JobSummary) (estimate bool) {
+	t.Helper()
+	at := fmt.Sprintf("job %s interval %d", want.JobID, want.IntervalStart)
+	if want.Parts == 1 {
+		if !bytes.Equal(encoded(t, got), encoded(t, want)) {
+			t.Errorf("%s: replayed\n%.500s\nthe topic has\n%.500s", at, inJSON(t, got), inJSON(t, want))
+		}
+		return false
+	}
+	if got.Parts != want.Parts || got.PartsReported != want.PartsReported || got.NodesExpected != want.NodesExpected ||
+		got.NodesReported != want.NodesReported || len(got.Metrics) != len(want.Metrics) {
+		t.Errorf("%s: replayed %+v, the topic has %+v", at, got, want)
+		return false
+	}
+	for i := range want.Metrics {
+		g, w := &got.Metrics[i], &want.Metrics[i]
+		if g.Name != w.Name || g.Unit != w.Unit || g.Count != w.Count || g.Invalid != w.Invalid || g.Nodes != w.Nodes {
+			t.Errorf("%s: replayed %+v, the topic has %+v", at, g, w)
+		}
+		if w.Count == 0 {
+			continue
+		}
+		if *g.LowNode != *w.LowNode || *g.HighNode != *w.HighNode || !nearly(*g.Mean, *w.Mean) ||
+			!nearly(*g.Stddev, *w.Stddev) || !nearly(*g.NodeStddev, *w.NodeStddev) {
+			t.Errorf("%s: replayed %+v, the topic has %+v", at, g, w)
+		}
+		if *w.RankError == 0 && *g.RankError == 0 && !slices.Equal(*g.Deciles, *w.Deciles) {
+			t.Errorf("%s: replayed deciles %v, the topic has %v", at, *g.Deciles, *w.Deciles)
+		}
+		if w.Lo == nil || g.Lo != nil {
+			continue
+		}
+		estimate = true
+		for k, d := range *g.Deciles {
+			if d < (*w.Lo)[k] || d > (*w.Hi)[k] {
+				t.Errorf("%s: %s: exact d%d %v is outside the topic's bracket [%v, %v]",
+					at, w.Name, k, d, (*w.Lo)[k], (*w.Hi)[k])
+			}
+		}
+	}
+	return estimate
+}
+
+func encoded(t *testing.T, s *schemas.JobSummary) []byte {
+	t.Helper()
+	value, err := schemas.MarshalChecked(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+func inJSON(t *testing.T, s *schemas.JobSummary) []byte {
+	t.Helper()
+	text, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func nearly(a, b float64) bool { return a == b || math.Abs(a-b) <= 1e-9*math.Max(math.Abs(a), math.Abs(b)) }
+
+// TestReplayAgreesWithTheFolds: without late records a replay has the summaries of the topic. Those of whole jobs are
+// equal bit for bit, with their certified summaries. Those of split jobs are exact, and lie in the topic's brackets.
+func TestReplayAgreesWithTheFolds(t *testing.T) {
+	t.Parallel()
+	b := bookkeep(t, auditedLog(t, 30), nil)
+	terms := replayTerms()
+	terms.AsCollected = true
+	f, all, _ := b.replayed(terms)
+	topic := b.collected()
+	methods, estimates, exact := map[string]int{}, 0, 0
+	for _, s := range all {
+		want := topic[keyOf(s)]
+		if want == nil {
+			t.Errorf("the topic lacks %+v", keyOf(s))
+			continue
+		}
+		if methods[s.Method]++; compareReplay(t, s, want) {
+			if estimates++; s.Method == schemas.MethodExact {
+				exact++
+			}
+		}
+	}
+	t.Logf("%v, %d estimates of the topic, %d of them exact here, %+v", methods, estimates, exact, f.Tally)
+	if len(all) != len(topic) || methods[schemas.MethodNode] == 0 || exact == 0 || f.Tally.Late == 0 {
+		t.Errorf("%d summaries, the topic has %d", len(all), len(topic))
+	}
+	if !slices.IsSortedFunc(all, func(a, b *schemas.JobSummary) int { return int(a.IntervalStart - b.IntervalStart) }) {
+		t.Error("the intervals are not in order")
+	}
+}
+
+// TestReplayTakesLateRecords: a record that collect left out, because it came late, counts in a replay.
+func TestReplayTakesLateRecords(t *testing.T) {
+	t.Parallel()
+	b := bookkeep(t, auditedLog(t, 30), nil)
+	f, all, _ := b.replayed(replayTerms())
+	topic := b.collected()
+	more := int64(0)
+	for _, s := range all {
+		want := topic[keyOf(s)]
+		if s.JobID == schemas.JobSystem {
+			continue
+		}
+		if more += int64(s.NodesReported - want.NodesReported); s.NodesReported == want.NodesReported {
+			compareReplay(t, s, want)
+		}
+	}
+	if f.Tally.LateTaken == 0 || more != f.Tally.LateTaken {
+		t.Errorf("%d nodes more than the topic has: %+v", more, f.Tally)
+	}
+}
+
+// TestReplayOfChosenJobs: a replay of some jobs and intervals has these, and holds nothing of others.
+func TestReplayOfChosenJobs(t *testing.T) {
+	t.Parallel()
+	b := bookkeep(t, auditedLog(t, 30), nil)
+	topic := b.collected()
+	terms := replayTerms()
+	terms.AsCollected, terms.From, terms.To = true, foldStart+10*foldT, foldStart+20*foldT
+	terms.Jobs, terms.Metrics = []replay.Choice{{JobID: "split"}, {JobID: "own-1", Restart: new(int32)}}, []string{"sim_tail"}
+	f, all, held := b.replayed(terms)
+	jobs := map[string]int{}
+	for _, s := range all {
+		if jobs[s.JobID]++; !slices.ContainsFunc(s.Metrics, func(m schemas.JobSummaryMetric) bool { return m.Name == "sim_tail" }) &&
+			s.NodesReported > 0 || len(s.Metrics) > 1 {
+			t.Errorf("%+v", s.Metrics)
+		}
+		want := *topic[keyOf(s)]
+		want.Metrics = slices.DeleteFunc(slices.Clone(want.Metrics), func(m schemas.JobSummaryMetric) bool {
+			return m.Name != "sim_tail"
+		})
+		compareReplay(t, s, &want)
+	}
+	if !maps.Equal(jobs, map[string]int{"split": 10, "own-1": 10}) || f.Tally.Intervals != 10 || held > 80 {
+		t.Errorf("%v, %d held, %+v", jobs, held, f.Tally)
+	}
+	terms.Jobs = []replay.Choice{{JobID: schemas.JobSystem}}
+	if _, all, _ = b.replayed(terms); len(all) != 10 || all[0].NodesReported != topic[keyOf(all[0])].NodesReported {
+		t.Errorf("%d summaries of the machine", len(all))
+	}
+}
+
+// TestReplayComputesMetrics: a metric that is defined has the values that the recorded ones give, CPU by CPU, with the
+// moments of an exact fold. Jobs that were reduced on their node have no values, and are named.
+func TestReplayComputesMetrics(t *testing.T) {
+	t.Parallel()
+	b := bookkeep(t, auditedLog(t, 10), nil)
+	set, err := derive.Compile([]derive.Definition{
+		{Name: "copy", Expr: "sim_tail * 2 / 2"}, {Name: "double", Expr: "copy + sim_tail"},
+		{Name: "never", Expr: "sim_tail / (sim_tail - sim_tail)"},
+	})
+	if err == nil {
+		err = set.Resolve(map[string]string{"sim_tail": schemas.ScopeCore})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	terms := replayTerms()
+	terms.Set = set
+	f, all, _ := b.replayed(terms)
+	computed := 0
+	for _, s := range all {
+		byName := map[string]schemas.JobSummaryMetric{}
+		for _, m := range s.Metrics {
+			byName[m.Name] = m
+		}
+		tail, of, double, never := byName["sim_tail"], byName["copy"], byName["double"], byName["never"]
+		if of.Name == "" {
+			if len(s.Metrics) > 0 && !f.Reduced[keyOf(s).job] {
+				t.Errorf("%s: no computed metric in %+v", s.JobID, keyOf(s))
+			}
+			continue
+		}
+		computed++
+		of.Name = "sim_tail"
+		if !reflect.DeepEqual(of, tail) {
+			t.Errorf("%s: computed %+v, recorded %+v", s.JobID, of, tail)
+		}
+		if never.Count != 0 || never.Invalid != tail.Count+tail.Invalid || never.Deciles != nil {
+			t.Errorf("%s: values of a division by zero: %+v", s.JobID, never)
+		}
+		for k, d := range *double.Deciles {
+			if !nearly(d, 2*(*tail.Deciles)[k]) {
+				t.Errorf("%s: d%d of the double is %v", s.JobID, k, d)
+			}
+		}
+	}
+	if computed == 0 || !f.Reduced[schemas.JobKey{JobID: "own-0"}] || f.Reduced[schemas.JobKey{JobID: "whole"}] {
+		t.Errorf("%d computed, reduced on their nodes: %v", computed, f.Reduced)
+	}
+}
+
+// TestReplayHoldsOpenIntervals: what a replay holds in memory does not grow with the log.
+func TestReplayHoldsOpenIntervals(t *testing.T) {
+	t.Parallel()
+	_, _, short := bookkeep(t, auditedLog(t, 70), nil).replayed(replayTerms())
+	_, _, long := bookkeep(t, auditedLog(t, 140), nil).replayed(replayTerms())
+	t.Logf("%d things in 70 intervals, %d in 140", short, long)
+	if long > short+short/5 {
+		t.Errorf("a replay of 70 intervals held %d records and shares; one of 140 held %d", short, long)
+	}
+}
