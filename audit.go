@@ -42,7 +42,7 @@ partition of counters without split jobs, agents and archive.`,
   weir audit --since 1h --json --config /etc/weir/weir.yaml`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			o := audit.Options{Partition: -1, Progress: progressTo(c.ErrOrStderr())}
+			o := audit.Options{Partition: -1, Progress: progressTo(c.ErrOrStderr(), "audit")}
 			if c.Flags().Changed("partition") {
 				if partition < 0 || partition > math.MaxInt32 {
 					return usageError{fmt.Errorf("--partition %d is not the number of a partition", partition)}
@@ -89,13 +89,13 @@ func runAudit(c *cobra.Command, cfg config.Config, o audit.Options, asJSON bool)
 }
 
 // progressTo returns a function that reports how far a long audit is.
-func progressTo(w io.Writer) func(read, all, interval int64) {
+func progressTo(w io.Writer, command string) func(read, all, interval int64) {
 	return func(read, all, interval int64) {
 		at := ""
 		if interval > 0 {
 			at = ", at interval " + audit.Instant(interval)
 		}
-		say(w, "weir audit: %d of %d offsets read%s", read, all, at)
+		say(w, "weir %s: %d of %d offsets read%s", command, read, all, at)
 	}
 }
 

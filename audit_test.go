@@ -80,7 +80,7 @@ func TestAuditUsage(t *testing.T) {
 // TestAuditReportsProgress: a long audit reports on standard error how far it is.
 func TestAuditReportsProgress(t *testing.T) {
 	var b bytes.Buffer
-	progress := progressTo(&b)
+	progress := progressTo(&b, "audit")
 	progress(500, 2000, audit.Beginning)
 	progress(1000, 2000, 1_700_000_000_000)
 	want := "weir audit: 500 of 2000 offsets read\n" +

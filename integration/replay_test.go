@@ -187,7 +187,7 @@ func TestReplayOfChosenJobs(t *testing.T) {
 	topic := b.collected()
 	terms := replayTerms()
 	terms.AsCollected, terms.From, terms.To = true, foldStart+10*foldT, foldStart+20*foldT
-	terms.Jobs, terms.Metrics = []replay.Choice{{JobID: "split"}, {JobID: "own-1", Restart: new(int32)}}, []string{"sim_tail"}
+	terms.Jobs, terms.Metrics = []replay.Choice{{JobID: "split", Restart: replay.EveryRestart}, {JobID: "own-1"}}, []string{"sim_tail"}
 	f, all, held := b.replayed(terms)
 	jobs := map[string]int{}
 	for _, s := range all {

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -143,9 +144,7 @@ func (s *Set) Names() (names []string) {
 // the definitions leave open.
 func (s *Set) Resolve(recorded map[string]string) error {
 	known := map[string]string{}
-	for name, scope := range recorded {
-		known[name] = scope
-	}
+	maps.Copy(known, recorded)
 	for i := range s.metrics {
 		m := &s.metrics[i]
 		if _, twice := recorded[m.Name]; twice {

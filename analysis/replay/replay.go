@@ -20,25 +20,27 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// Choice names a job: all of its restarts, or one.
+// Choice names a job: one of its restarts, or all.
 type Choice struct {
 	JobID   string
-	Restart *int32
+	Restart int32 // EveryRestart: all
 }
+
+// EveryRestart is the restart of a Choice of all.
+const EveryRestart = -1
 
 var errChoice = errors.New("must be ID or ID/RESTART, for example 4711 or 4711/1")
 
 // ParseChoice reads ID or ID/RESTART.
 func ParseChoice(text string) (Choice, error) {
 	id, restart, one := strings.Cut(text, "/")
-	c := Choice{JobID: id}
+	c := Choice{id, EveryRestart}
 	if one {
 		n, err := strconv.ParseInt(restart, 10, 32)
 		if err != nil || n < 0 {
 			return c, fmt.Errorf("job %q: %w", text, errChoice)
 		}
-		c.Restart = new(int32)
-		*c.Restart = int32(n)
+		c.Restart = int32(n)
 	}
 	if !naming.Valid(id) {
 		return c, fmt.Errorf("job %q: %w", text, errChoice)
@@ -48,14 +50,14 @@ func ParseChoice(text string) (Choice, error) {
 
 // String returns the job as ParseChoice reads it.
 func (c Choice) String() string {
-	if c.Restart == nil {
+	if c.Restart == EveryRestart {
 		return c.JobID
 	}
-	return fmt.Sprintf("%s/%d", c.JobID, *c.Restart)
+	return fmt.Sprintf("%s/%d", c.JobID, c.Restart)
 }
 
 func (c Choice) is(job schemas.JobKey) bool {
-	return c.JobID == job.JobID && (c.Restart == nil || *c.Restart == job.Restart)
+	return c.JobID == job.JobID && (c.Restart == EveryRestart || c.Restart == job.Restart)
 }
 
 // Terms are what a replay is about.

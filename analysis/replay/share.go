@@ -106,19 +106,6 @@ func (c *column) size() (n int64) {
 	return n
 }
 
-// valid returns how many values the column has.
-func (c *column) valid() int64 {
-	n := c.moments.Count
-	for _, list := range c.lists {
-		for _, v := range list {
-			if !math.IsNaN(v) && !math.IsInf(v, 0) {
-				n++
-			}
-		}
-	}
-	return n
-}
-
 // join adds a job's share to the machine's.
 func (s *share) join(job *share, t *Terms) {
 	if s.columns == nil {

@@ -1,0 +1,175 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/analysis/derive"
+	"github.com/weirhpc/weir/analysis/recount"
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// lives is when the chosen jobs ran, by topic jobs. A time is zero if it is not known of all of them.
+type lives struct {
+	begin, end time.Time
+	starts     map[Choice]time.Time
+}
+
+// lives reads topic jobs, unless no job is chosen or a pseudo-job is, which has no life.
+func (r *replayer) lives(ctx context.Context) (l lives, err error) {
+	l.starts = map[Choice]time.Time{}
+	if len(r.o.Jobs) == 0 {
+		return l, nil
+	}
+	name := r.cfg.Prefix + schemas.TopicJobs
+	bounds, err := kafka.TopicBounds(ctx, r.adm, name)
+	if err != nil {
+		return l, err
+	}
+	last := map[schemas.JobKey]*schemas.Job{}
+	err = kafka.ReadRanges(ctx, r.cl, name, bounds, func(rec *kgo.Record) error {
+		v, err := schemas.Unmarshal(rec.Value)
+		if j, is := v.(*schemas.Job); is && err == nil {
+			last[j.Identity()] = j
+		}
+		return nil
+	})
+	if err != nil {
+		return l, err
+	}
+	l.begin, l.end = bounded(r.o.Jobs, last, l.starts, 2*config.Slack(r.cfg.Interval)+r.cfg.Interval)
+	return l, nil
+}
+
+// bounded returns when the first of the chosen jobs began and the last one ended, with a margin. It notes when each
+// began.
+func bounded(chosen []Choice, jobs map[schemas.JobKey]*schemas.Job, starts map[Choice]time.Time, margin time.Duration,
+) (begin, end time.Time) {
+	begins, ends := true, true // of all
+	for _, c := range chosen {
+		known := false
+		for key, j := range jobs {
+			if !c.is(key) {
+				continue
+			}
+			known = true
+			if j.Start == nil {
+				begins = false
+			} else if at := time.UnixMilli(*j.Start); starts[c].IsZero() || at.Before(starts[c]) {
+				starts[c] = at
+			}
+			if j.End == nil {
+				ends = false
+			} else if at := time.UnixMilli(*j.End).Add(margin); at.After(end) {
+				end = at
+			}
+		}
+		begins, ends = begins && known, ends && known
+		if at := starts[c].Add(-margin); known && (begin.IsZero() || at.Before(begin)) {
+			begin = at
+		}
+	}
+	if !begins {
+		begin = time.Time{}
+	}
+	if !ends {
+		end = time.Time{}
+	}
+	return begin, end
+}
+
+// noteBegins notes the chosen jobs that began before the log does.
+func (r *replayer) noteBegins(l lives, from int64) {
+	for _, c := range r.o.Jobs {
+		at, known := l.starts[c]
+		if known && from != recount.Never && at.UnixMilli()+r.cfg.Interval.Milliseconds() < from && r.o.Since.IsZero() {
+			r.note("job %s began at %s, and its first intervals are gone: topic counters begins at %s",
+				c, at.UTC().Format(time.RFC3339), text(from))
+		}
+	}
+}
+
+// surveyed is how many offsets at the begin and at the end of a partition are looked at for the names of metrics.
+const surveyed = 64
+
+// define compiles the definitions, and checks the names of metrics against those that records have.
+func (r *replayer) define(ctx context.Context, topic recount.Topic) (*derive.Set, error) {
+	if len(r.o.Definitions)+len(r.o.Metrics) == 0 {
+		return nil, nil
+	}
+	set, err := derive.Compile(r.o.Definitions)
+	if err != nil {
+		return nil, err
+	}
+	recorded, err := r.survey(ctx, topic)
+	if err != nil {
+		return nil, err
+	}
+	if err := set.Resolve(recorded); err != nil {
+		return nil, fmt.Errorf("%w (%s)", err, lookedAt)
+	}
+	for _, name := range set.Names() {
+		recorded[name] = ""
+	}
+	for _, name := range r.o.Metrics {
+		if _, known := recorded[name]; !known {
+			return nil, fmt.Errorf("%w: %q%s (%s)", ErrUnknownMetric, name, derive.Nearest(name, recorded), lookedAt)
+		}
+	}
+	if len(r.o.Definitions) == 0 {
+		return nil, nil
+	}
+	return set, nil
+}
+
+var lookedAt = fmt.Sprintf("looked for in the first and the last %d records of each partition: "+
+	"--since and --until bound the time", surveyed)
+
+// survey returns the scope of each metric of the first and the last records.
+func (r *replayer) survey(ctx context.Context, topic recount.Topic) (map[string]string, error) {
+	begins, ends := map[int32]kafka.Range{}, map[int32]kafka.Range{}
+	for p, offsets := range topic.Ranges {
+		middle := min(offsets.To, offsets.From+surveyed)
+		begins[p] = kafka.Range{From: offsets.From, To: middle}
+		ends[p] = kafka.Range{From: max(middle, offsets.To-surveyed), To: offsets.To}
+	}
+	scopes := map[string]string{}
+	for _, ranges := range []map[int32]kafka.Range{begins, ends} {
+		err := kafka.ReadRanges(ctx, r.cl, r.cfg.Prefix+schemas.TopicCounters, ranges, func(rec *kgo.Record) error {
+			v, err := schemas.Unmarshal(rec.Value)
+			if err == nil {
+				see(scopes, v)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, errors.Join(err, ctx.Err())
+		}
+	}
+	return scopes, nil
+}
+
+// see notes the scopes of a record's metrics. What has a value of each core anywhere is of cores.
+func see(scopes map[string]string, v schemas.Record) {
+	one := func(name, scope string) {
+		if scopes[name] != schemas.ScopeCore {
+			scopes[name] = scope
+		}
+	}
+	switch v := v.(type) {
+	case *schemas.CounterBatch:
+		for i := range v.Metrics {
+			one(v.Metrics[i].Name, v.Metrics[i].Scope)
+		}
+	case *schemas.NodeSummary:
+		for i := range v.Metrics {
+			one(v.Metrics[i].Name, v.Metrics[i].Scope)
+		}
+	}
+}
