@@ -23,6 +23,8 @@ type Fold struct {
 	Tally Tally
 	// Reduced has the jobs that were reduced on their node, so that nothing can be computed from their values.
 	Reduced map[schemas.JobKey]bool
+	// Without has the jobs that had none of the chosen metrics in some interval. Such a summary is left out.
+	Without map[schemas.JobKey]bool
 
 	terms   Terms
 	readers map[int32]*reader
@@ -50,7 +52,7 @@ type reader struct {
 // New returns a fold.
 func New(t Terms) *Fold {
 	f := &Fold{
-		Reduced: map[schemas.JobKey]bool{}, terms: t, readers: map[int32]*reader{},
+		Reduced: map[schemas.JobKey]bool{}, Without: map[schemas.JobKey]bool{}, terms: t, readers: map[int32]*reader{},
 		pending: map[int64]map[schemas.JobKey]*gathering{}, whole: t.wants(machineKey),
 	}
 	for p := range t.Collectors {
@@ -260,6 +262,10 @@ func (f *Fold) emitInterval(start int64, whole bool) {
 				continue
 			}
 			f.finish(g)
+		}
+		if len(f.terms.Metrics) > 0 && len(g.summary.Metrics) == 0 {
+			f.Without[key] = true
+			continue
 		}
 		f.Tally.Summaries++
 		f.Tally.Rows += int64(max(1, len(g.summary.Metrics)))

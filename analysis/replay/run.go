@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -207,8 +209,13 @@ const shownJobs = 10
 // finish makes the report of a fold that has ended.
 func (r *replayer) finish(f *Fold) {
 	r.report.Tally = f.Tally
+	without := slices.Collect(maps.Keys(f.Without))
 	for _, c := range r.o.Jobs {
-		if !r.found[c] {
+		switch {
+		case r.found[c]:
+		case slices.ContainsFunc(without, c.is):
+			r.note("job %s has none of the metrics %s", c, strings.Join(r.o.Metrics, ", "))
+		default:
 			r.report.Absent = append(r.report.Absent, c)
 		}
 	}
