@@ -46,7 +46,7 @@ name with dots or hyphens is written metric("a.name"). A value that is absent or
 jobs that were reduced on their node the log has no values: their metrics are passed through, and nothing is computed.
 
 A row is one metric of one job in one interval, as "weir job" shows it. --archive writes Parquet files into a new
-directory, for the queries of docs/queries.md. It ends with status 1 if a chosen job is not found.`,
+directory, which docs/archive.md describes. It ends with status 1 if a chosen job is not found.`,
 		Example: `  weir replay --job 4711 --since 2h
   weir replay --job 4711/1 --define 'ipc:core=instructions/cycles' --metric ipc --json
   weir replay --since 2026-11-21T08:00:00Z --until 2026-11-21T12:00:00Z --metrics library.yaml --archive ipc`,

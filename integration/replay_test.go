@@ -69,7 +69,7 @@ func compareReplay(t *testing.T, got, want *schemas.JobSummary) (estimate bool) 
 	at := fmt.Sprintf("job %s interval %d", want.JobID, want.IntervalStart)
 	if want.Parts == 1 {
 		if !bytes.Equal(encoded(t, got), encoded(t, want)) {
-			t.Errorf("%s: replayed\n%.500s\nthe topic has\n%.500s", at, inJSON(t, got), inJSON(t, want))
+			t.Errorf("%s: replayed\n%.500s\nthe topic has\n%.500s", at, jsonOf(t, got), jsonOf(t, want))
 		}
 		return false
 	}
@@ -116,16 +116,18 @@ func encoded(t *testing.T, s *schemas.JobSummary) []byte {
 	return value
 }
 
-func inJSON(t *testing.T, s *schemas.JobSummary) []byte {
+func jsonOf(t *testing.T, v any) []byte {
 	t.Helper()
-	text, err := json.Marshal(s)
+	text, err := json.Marshal(v)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return text
 }
 
-func nearly(a, b float64) bool { return a == b || math.Abs(a-b) <= 1e-9*math.Max(math.Abs(a), math.Abs(b)) }
+func nearly(a, b float64) bool {
+	return a == b || math.Abs(a-b) <= 1e-9*math.Max(math.Abs(a), math.Abs(b))
+}
 
 // TestReplayAgreesWithTheFolds: without late records a replay has the summaries of the topic. Those of whole jobs are
 // equal bit for bit, with their certified summaries. Those of split jobs are exact, and lie in the topic's brackets.

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/weirhpc/weir/schemas"
@@ -63,12 +62,8 @@ func NewArchive(ctx context.Context, dir, sinkDir, topic string) (*Archive, erro
 	return a, nil
 }
 
-// apart returns an error if dir is the archive of the sink, or lies in it.
+// apart returns an error if dir is the archive of the sink, or lies in an archive.
 func apart(dir, sinkDir string) error {
-	there, err := os.Stat(sinkDir)
-	if err != nil { // there is none
-		there = nil
-	}
 	path, err := filepath.Abs(dir)
 	if err != nil {
 		return fmt.Errorf("looking for %s: %w", dir, err)
@@ -77,10 +72,15 @@ func apart(dir, sinkDir string) error {
 	if err != nil {
 		return fmt.Errorf("looking for %s: %w", sinkDir, err)
 	}
+	there, err := os.Stat(root)
+	made := err == nil
 	for at := path; ; at = filepath.Dir(at) {
 		here, err := os.Stat(at)
-		if at == root || err == nil && there != nil && os.SameFile(here, there) {
+		if at == root || err == nil && made && os.SameFile(here, there) {
 			return fmt.Errorf("%w: %s is the archive of the sink, or lies in it", ErrDirectory, dir)
+		}
+		if _, err := os.Stat(filepath.Join(at, published)); err == nil && at != path {
+			return fmt.Errorf("%w: %s lies in the archive %s", ErrDirectory, dir, at)
 		}
 		if at == filepath.Dir(at) {
 			return nil
@@ -112,8 +112,11 @@ func empty(dir string) error {
 	return nil
 }
 
-// unfinished is the directory in .stage/ that has the files until they are published.
-const unfinished = "summaries.replay"
+// The files lie in the directory unfinished of .stage/ until they are published.
+const (
+	published  = "summaries"
+	unfinished = published + ".replay"
+)
 
 func (a *Archive) stage() string { return filepath.Join(sink.StagePath(a.dir), unfinished) }
 
@@ -139,7 +142,8 @@ func (a *Archive) flush() error {
 	}
 	f := sink.Footer{
 		Topic: a.topic, TopicID: topicID, Start: a.next, Next: a.next + 1, PreviousDate: a.previous,
-		Rows: int64(len(a.rows)), FirstInterval: a.rows[0].IntervalStart, LastInterval: a.rows[len(a.rows)-1].IntervalStart,
+		Rows: int64(len(a.rows)), FirstInterval: a.rows[0].IntervalStart,
+		LastInterval: a.rows[len(a.rows)-1].IntervalStart,
 	}
 	if err := sink.Append(a.stage(), a.topic, a.date, a.rows, f); err != nil {
 		return err
@@ -154,8 +158,7 @@ func (a *Archive) Publish() (files int64, err error) {
 	if err := a.flush(); err != nil || a.files == 0 {
 		return 0, err
 	}
-	name := strings.TrimSuffix(unfinished, ".replay")
-	if err := os.Rename(filepath.Join(a.stage(), name), filepath.Join(a.dir, name)); err != nil {
+	if err := os.Rename(filepath.Join(a.stage(), published), filepath.Join(a.dir, published)); err != nil {
 		return 0, fmt.Errorf("publishing a replay: %w", err)
 	}
 	return a.files, sink.SyncDir(a.dir)
