@@ -53,7 +53,7 @@ directory, which docs/archive.md describes. It ends with status 1 if a chosen jo
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
 	}
-	f.configFlags.add(c)
+	f.add(c)
 	flags := c.Flags()
 	flags.StringVar(&f.since, "since", "", "begin at this `TIME`, or so long ago: 2026-11-21T08:00:00Z or 2h")
 	flags.StringVar(&f.until, "until", "", "end before this `TIME`, or so long ago")
@@ -148,7 +148,9 @@ func (f *replayFlags) run(c *cobra.Command) error {
 		return f.archive(c, cfg, o)
 	case f.asJSON:
 		return finishReplay(c, func() (*replay.Report, error) {
-			return replay.Run(c.Context(), cfg, o, func(s *schemas.JobSummary) error { return printJSON(out, s.Rows()) })
+			return replay.Run(c.Context(), cfg, o, func(s *schemas.JobSummary) error {
+				return printJSON(out, s.Rows())
+			})
 		})
 	}
 	t := &replayTable{out: out}
@@ -182,7 +184,8 @@ func (f *replayFlags) archive(c *cobra.Command, cfg config.Config, o replay.Opti
 func finishReplay(c *cobra.Command, run func() (*replay.Report, error)) error {
 	r, err := run()
 	switch {
-	case errors.Is(err, derive.ErrDefinition), errors.Is(err, replay.ErrUnknownMetric), errors.Is(err, replay.ErrDirectory):
+	case errors.Is(err, derive.ErrDefinition), errors.Is(err, replay.ErrUnknownMetric),
+		errors.Is(err, replay.ErrDirectory):
 		return usageError{err}
 	case err != nil:
 		return err
@@ -229,7 +232,8 @@ func (t *replayTable) flush() error {
 		return nil
 	}
 	shown := newTable(tabwriter.AlignRight)
-	shown.line("JOB\tINTERVAL\tMETRIC\tUNIT\tMIN\tD1\tD2\tD3\tD4\tD5\tD6\tD7\tD8\tD9\tMAX\tMEAN\tCOUNT\tMETHOD\tNODES\t")
+	say(t.out, "%s", time.UnixMilli(t.start).Format(time.DateTime))
+	shown.line("JOB\tMETRIC\tUNIT\tMIN\tD1\tD2\tD3\tD4\tD5\tD6\tD7\tD8\tD9\tMAX\tMEAN\tCOUNT\tMETHOD\tNODES\t")
 	for i := range t.rows {
 		r := &t.rows[i]
 		metric, unit, count := "-", "-", "-"
@@ -240,9 +244,8 @@ func (t *replayTable) flush() error {
 		for _, v := range []*float64{r.D0, r.D1, r.D2, r.D3, r.D4, r.D5, r.D6, r.D7, r.D8, r.D9, r.D10, r.Mean} {
 			values.WriteString(number(v) + "\t")
 		}
-		shown.line("%s\t%s\t%s\t%s\t%v%s\t%s\t%d/%d\t", fmt.Sprintf("%s/%d", r.JobID, r.Restart),
-			time.UnixMilli(r.IntervalStart).Format(time.DateTime), metric, unit, &values, count,
-			r.Method, r.NodesReported, r.NodesExpected)
+		shown.line("%s\t%s\t%s\t%v%s\t%s\t%d/%d\t", fmt.Sprintf("%s/%d", r.JobID, r.Restart), metric, unit,
+			&values, count, r.Method, r.NodesReported, r.NodesExpected)
 	}
 	t.rows = t.rows[:0]
 	return shown.print(t.out)

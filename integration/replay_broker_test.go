@@ -21,8 +21,8 @@ import (
 	"github.com/weirhpc/weir/sink"
 )
 
-// TestReplayOnABroker replays logs on a broker: all of them, a part of the time, the life of a job, into an archive, and
-// what is left after their beginnings were deleted.
+// TestReplayOnABroker replays logs on a broker: all of them, a part of the time, the life of a job, and into an
+// archive. Then their beginnings are deleted.
 func TestReplayOnABroker(t *testing.T) {
 	t.Parallel()
 	b := bookkeep(t, auditedLog(t, 60), nil)
@@ -31,7 +31,10 @@ func TestReplayOnABroker(t *testing.T) {
 	run := func(o replay.Options) (*replay.Report, []*schemas.JobSummary) {
 		t.Helper()
 		var all []*schemas.JobSummary
-		r, err := replay.Run(t.Context(), cfg, o, func(s *schemas.JobSummary) error { all = append(all, s); return nil })
+		r, err := replay.Run(t.Context(), cfg, o, func(s *schemas.JobSummary) error {
+			all = append(all, s)
+			return nil
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -167,11 +170,14 @@ func expectRefused(t *testing.T, cfg config.Config) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	each := func(*schemas.JobSummary) error { cancel(); return nil }
+	defined := func(name, scope, expression string) replay.Options {
+		return replay.Options{Definitions: []derive.Definition{{Name: name, Scope: scope, Expr: expression}}}
+	}
 	for want, o := range map[string]replay.Options{
 		`"sim_tial": did you mean sim_tail`:          {Metrics: []string{"sim_tial"}},
-		`there is no metric "sim_tia": did you mean`: {Definitions: []derive.Definition{{Name: "x", Expr: "sim_tia"}}},
-		"a metric of this name is recorded":          {Definitions: []derive.Definition{{Name: "sim_tail", Expr: "sim_gaps"}}},
-		"its scope must be core":                     {Definitions: []derive.Definition{{Name: "x", Scope: "node", Expr: "sim_gaps"}}},
+		`there is no metric "sim_tia": did you mean`: defined("x", "", "sim_tia"),
+		"a metric of this name is recorded":          defined("sim_tail", "", "sim_gaps"),
+		"its scope must be core":                     defined("x", schemas.ScopeNode, "sim_gaps"),
 	} {
 		_, err := replay.Run(ctx, cfg, o, each)
 		if err == nil || !strings.Contains(err.Error(), want) ||

@@ -28,7 +28,8 @@ func keyOf(s *schemas.JobSummary) summaryKey {
 // replayTerms are those of a replay of all jobs and intervals.
 func replayTerms() replay.Terms {
 	return replay.Terms{
-		Cluster: foldCluster, Collectors: foldCollectors, From: audit.Beginning, To: math.MaxInt64, Sketch: auditedSketch,
+		Cluster: foldCluster, Collectors: foldCollectors, Sketch: auditedSketch,
+		From: audit.Beginning, To: math.MaxInt64,
 	}
 }
 
@@ -188,7 +189,8 @@ func TestReplayOfChosenJobs(t *testing.T) {
 	topic := b.collected()
 	terms := replayTerms()
 	terms.AsCollected, terms.From, terms.To = true, foldStart+10*foldT, foldStart+20*foldT
-	terms.Jobs, terms.Metrics = []replay.Choice{{JobID: "split", Restart: replay.EveryRestart}, {JobID: "own-1"}}, []string{"sim_tail"}
+	terms.Jobs = []replay.Choice{{JobID: "split", Restart: replay.EveryRestart}, {JobID: "own-1"}}
+	terms.Metrics = []string{"sim_tail"}
 	f, all, held := b.replayed(terms)
 	jobs := map[string]int{}
 	for _, s := range all {

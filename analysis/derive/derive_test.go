@@ -185,7 +185,8 @@ metrics:
   - name: load
     expr: mem_bw / peak
 `))
-	if err != nil || len(all) != 2 || all[0].Kind != "ratio" || all[0].Scope != "core" || all[1].Expr != "mem_bw / peak" {
+	if err != nil || len(all) != 2 || all[0].Kind != "ratio" || all[0].Scope != "core" ||
+		all[1].Expr != "mem_bw / peak" {
 		t.Errorf("%+v, %v", all, err)
 	}
 	for text, want := range map[string]string{
@@ -289,12 +290,15 @@ func randomTruth(r *rand.Rand, depth int) string {
 		return "(" + randomTruth(r, depth-1) + []string{" and ", " or "}[r.IntN(2)] + randomTruth(r, depth-1) + ")"
 	}
 	a, b := randomNumber(r, depth), randomNumber(r, depth)
-	return []string{"", "not "}[r.IntN(2)] + "(" + a + []string{" < ", " <= ", " > ", " == ", " != "}[r.IntN(5)] + b + ")"
+	operator := []string{" < ", " <= ", " > ", " == ", " != "}[r.IntN(5)]
+	return []string{"", "not "}[r.IntN(2)] + "(" + a + operator + b + ")"
 }
 
 // FuzzCompile: no text makes a panic, an infinite value, or another number of values.
 func FuzzCompile(f *testing.F) {
-	for _, text := range []string{"instructions/cycles", "x", "((", "map(1..9, #)", "a ? b : c", "1e999", `"\x`, "\xff"} {
+	for _, text := range []string{
+		"instructions/cycles", "x", "((", "map(1..9, #)", "a ? b : c", "1e999", `"\x`, "\xff",
+	} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -1,5 +1,5 @@
-// Package recount reads the log of counters anew, and gathers what its Ticks list, by the rules of docs/design.md. It is
-// what audit and replay have in common: the order of reading, the fold of a partition, and where the log begins.
+// Package recount reads the log of counters anew, and gathers what its Ticks list, by the rules of docs/design.md.
+// Audit and replay share it: the order of reading, the fold of a partition, and where the log begins.
 //
 // It shares no code with package processors, so that an audit does not repeat a mistake of the folds. Package schemas
 // decides what a record is, and quantile.Summary.Check whether a summary contradicts itself: these are the contract,

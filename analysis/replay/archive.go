@@ -23,8 +23,8 @@ const fileRows = 64 << 10
 // ErrDirectory is returned for a directory that is not the replay's own.
 var ErrDirectory = errors.New("a replay needs a new directory of its own")
 
-// Archive writes summaries into a directory of its own, in the form of the sink's archive. The files lie in .stage/ until
-// Publish moves them to summaries/, all at once. So a reader sees the whole replay or nothing.
+// Archive writes summaries into a directory of its own, in the form of the sink's archive. The files lie in .stage/
+// until Publish moves them to summaries/, all at once. So a reader sees the whole replay or nothing.
 type Archive struct {
 	dir, topic string
 	lock       *sink.Lock // nil: the file system has none

@@ -182,7 +182,8 @@ func must(t *testing.T, err error) {
 
 func TestParseChoice(t *testing.T) {
 	for text, want := range map[string]Choice{
-		"4711": {"4711", EveryRestart}, "4711/2": {"4711", 2}, "_rest": {"_rest", EveryRestart}, "a.b-c/0": {"a.b-c", 0},
+		"4711": {"4711", EveryRestart}, "4711/2": {"4711", 2}, "_rest": {"_rest", EveryRestart},
+		"a.b-c/0": {"a.b-c", 0},
 	} {
 		if c, err := ParseChoice(text); err != nil || c != want || c.String() != text {
 			t.Errorf("%s: %+v, %v", text, c, err)
@@ -217,10 +218,10 @@ func TestBounded(t *testing.T) {
 	} {
 		starts := map[Choice]time.Time{}
 		begin, end := bounded(c.chosen, jobs, starts, 10*time.Second)
-		if is := begin.Unix(); is != c.begin && !(c.begin == 0 && begin.IsZero()) {
+		if is := begin.Unix(); is != c.begin && (c.begin != 0 || !begin.IsZero()) {
 			t.Errorf("%v begin at %d, want %d", c.chosen, is, c.begin)
 		}
-		if is := end.Unix(); is != c.end && !(c.end == 0 && end.IsZero()) {
+		if is := end.Unix(); is != c.end && (c.end != 0 || !end.IsZero()) {
 			t.Errorf("%v end at %d, want %d", c.chosen, is, c.end)
 		}
 	}

@@ -62,8 +62,10 @@ func BenchmarkFold(b *testing.B) {
 	for _, c := range []struct {
 		name  string
 		terms Terms
-	}{{"all", all}, {"job", job}, {"one metric", one}, {"as collected", collected}, {"computed", computed},
-		{"archive", archived}} {
+	}{
+		{"all", all}, {"job", job}, {"one metric", one}, {"as collected", collected}, {"computed", computed},
+		{"archive", archived},
+	} {
 		b.Run(c.name, func(b *testing.B) {
 			for b.Loop() {
 				f := New(c.terms)

@@ -221,7 +221,13 @@ func (r *replayer) finish(f *Fold) {
 	}
 	var reduced []string
 	for job := range f.Reduced {
-		reduced = append(reduced, Choice{job.JobID, job.Restart}.String())
+		if job != machineKey {
+			reduced = append(reduced, Choice{job.JobID, job.Restart}.String())
+		}
+	}
+	if f.Reduced[machineKey] {
+		r.note("%s: in some intervals jobs were reduced on their nodes, and no metrics are computed from the rest",
+			machineKey.JobID)
 	}
 	slices.Sort(reduced)
 	for _, job := range reduced[:min(len(reduced), shownJobs)] {

@@ -20,8 +20,8 @@ func reducedIn(shares []*share) bool {
 	return slices.ContainsFunc(shares, func(s *share) bool { return s.reduced })
 }
 
-// summarize makes the summary of a job from its shares, at least one, which are ordered by partition. It is EXACT, since
-// all values are in the log, except where a node reduced them.
+// summarize makes the summary of a job from its shares, at least one, which are ordered by partition. It is EXACT,
+// since all values are in the log, except where a node reduced them.
 func summarize(t *Terms, shares []*share) *schemas.JobSummary {
 	first := shares[0]
 	s := &schemas.JobSummary{
@@ -94,8 +94,8 @@ func passed(m *schemas.NodeSummaryMetric, sketch int) schemas.JobSummaryMetric {
 	return s
 }
 
-// metrics reduces the columns of all shares, several at a time. Metrics that were computed are left out of the machine
-// where some of its values are unknown: they would be of another set of cores than the rest.
+// metrics reduces the columns of all shares, several at a time. Where some values of the machine are unknown, it leaves
+// out computed metrics: they would be of other cores than the rest.
 func metrics(t *Terms, shares []*share, nodes int32) []schemas.JobSummaryMetric {
 	columns := map[string]*column{}
 	for _, s := range shares {
