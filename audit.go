@@ -137,6 +137,7 @@ func printAudit(w io.Writer, r *audit.Report) error {
 		s.Recomputed, s.Node, s.Exact, s.Estimated, s.Brackets, s.InFlight)
 	t.line("certified\t%d summaries of metrics compared with the values", s.Certified)
 	t.line("shares\t%d of split jobs", s.Shares)
+	t.line("rejects\t%d rejected records found on topic rejects", r.Rejects)
 	for _, n := range r.Notes {
 		t.line("note\t%s", n)
 	}

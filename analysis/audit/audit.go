@@ -27,6 +27,7 @@ type Report struct {
 	Partitions  []*Account   `json:"partitions"`
 	Runs        []*AgentRun  `json:"runs"`
 	Summaries   Summaries    `json:"summaries"`
+	Rejects     int64        `json:"rejects"` // rejected records, found on topic rejects
 	Archive     []*Chain     `json:"archive"` // empty: the archive is not seen from here, or was not asked for
 	Notes       []string     `json:"notes"`   // what could not be compared, and why
 	Differences []Difference `json:"differences"`
@@ -127,7 +128,7 @@ type Chain struct {
 
 // Difference is one account that does not close. Numbers and names that do not apply are absent.
 type Difference struct {
-	Kind          string  `json:"kind"` // fates, summary, share, run, archive or chain
+	Kind          string  `json:"kind"` // fates, summary, share, run, reject, archive or chain
 	Topic         string  `json:"topic"`
 	Partition     int32   `json:"partition"`
 	Offset        *int64  `json:"offset,omitempty"`
@@ -144,6 +145,7 @@ const (
 	KindSummary = "summary"
 	KindShare   = "share"
 	KindRun     = "run"
+	KindReject  = "reject"
 	KindArchive = "archive"
 	KindChain   = "chain"
 )

@@ -26,6 +26,11 @@ func (a *auditor) begin(ctx context.Context) error {
 		}
 		a.topics[name], a.from = t, max(a.from, t.From)
 	}
+	if t, err := recount.Find(ctx, a.cfg, a.adm, schemas.TopicRejects, a.o.Since); err == nil {
+		a.topics[schemas.TopicRejects] = t
+	} else {
+		a.notes = append(a.notes, fmt.Sprintf("topic rejects is not compared: %v", err))
+	}
 	if n := len(a.topics[schemas.TopicCounters].Ranges); a.o.Partition >= int32(n) {
 		return fmt.Errorf("%w: %d, only 0 to %d", ErrNoPartition, a.o.Partition, n-1)
 	}

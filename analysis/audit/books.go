@@ -14,6 +14,9 @@ type Terms struct {
 	Summaries  int32  // partitions of job-summary
 	// Sketch is collect.sketch. Unless it is 0, each metric with values must have a certified summary.
 	Sketch int
+	// Rejects is how many partitions of topic rejects are compared, and RejectsSince since when it has all records.
+	Rejects      int32
+	RejectsSince int64
 	// From is the first audited interval. The records of older ones may be gone.
 	From int64
 	// Only is the one partition of counters to audit, or -1: all. Split jobs need all.
@@ -34,7 +37,7 @@ type Span struct {
 
 // Source is one partition of a topic.
 type Source struct {
-	Topic     string // schemas.TopicCounters, TopicPartials or TopicJobSummary
+	Topic     string // schemas.TopicCounters, TopicPartials, TopicJobSummary or TopicRejects
 	Partition int32
 }
 
@@ -60,6 +63,8 @@ type Books struct {
 	lengthMs int64 // of the last Tick
 
 	waiting, mostWaiting int64 // values of expected
+
+	rejects rejects
 }
 
 // summaryFront is how far one partition of summaries was read.
@@ -108,6 +113,7 @@ func NewBooks(t Terms) *Books {
 	for p := range t.Summaries {
 		b.topic[p] = &summaryFront{start: never}
 	}
+	b.rejects = newRejects(t.Rejects)
 	return b
 }
 
@@ -145,6 +151,9 @@ func (b *Books) Next() (s Source, ok bool) {
 	if p, front, ok := recount.Behind(b.topic, (*summaryFront).front); ok && front <= ahead {
 		return Source{schemas.TopicJobSummary, p}, true
 	}
+	if p, front, ok := recount.Behind(b.rejects.fronts, (*summaryFront).front); ok && front <= ahead {
+		return Source{schemas.TopicRejects, p}, true
+	}
 	p, _, ok := recount.Behind(b.collectors, (*collector).Front)
 	return Source{schemas.TopicCounters, p}, ok
 }
@@ -170,6 +179,8 @@ func (b *Books) Add(s Source, e Entry) {
 		b.open(m.account, b.terms.Merges[s.Partition], e.Offset)
 		m.apply(e)
 		b.join()
+	case schemas.TopicRejects:
+		b.foundReject(s.Partition, e)
 	default:
 		b.summary(s.Partition, e)
 	}
@@ -196,6 +207,8 @@ func (b *Books) End(s Source) {
 		b.open(m.account, b.terms.Merges[s.Partition], b.terms.Merges[s.Partition].Position)
 		m.ended = true
 		b.join()
+	case schemas.TopicRejects:
+		b.rejects.fronts[s.Partition].ended = true
 	default:
 		b.topic[s.Partition].ended = true
 	}
@@ -204,7 +217,7 @@ func (b *Books) End(s Source) {
 // Held returns how many records, shares and summaries are in memory. They are of open intervals, or one topic has them
 // and another one not yet.
 func (b *Books) Held() int {
-	n := len(b.expected) + len(b.actual) + len(b.decided) + len(b.promised) + len(b.shares)
+	n := len(b.rejects.expected) + len(b.rejects.actual) + len(b.expected) + len(b.actual) + len(b.decided) + len(b.promised) + len(b.shares)
 	for _, c := range b.collectors {
 		n += int(c.Held())
 	}

@@ -33,6 +33,7 @@ func (b *Books) Close() *Report {
 	}
 	b.missing()
 	b.extra(closed)
+	b.closeRejects()
 	for _, key := range slices.SortedFunc(maps.Keys(b.runs), func(x, y [2]string) int {
 		return cmp.Or(strings.Compare(x[0], y[0]), strings.Compare(x[1], y[1]))
 	}) {

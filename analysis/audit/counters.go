@@ -35,7 +35,9 @@ func (c *collector) apply(e Entry) {
 		}
 	}
 	for _, m := range fx.Met {
-		*fates.of(m.Fate)++
+		if *fates.of(m.Fate)++; m.Fate == recount.Rejected {
+			c.b.rejected(schemas.TopicCounters, c.account, m.Entry)
+		}
 		if m.Record == nil {
 			c.account.Records++
 		} else if run := c.runOf(m.Record); run != nil {

@@ -57,9 +57,15 @@ func (m *merger) apply(e Entry) {
 		}
 	}
 	if folded {
-		m.account.Records++
-		m.account.Fates.Rejected++
+		m.refuse(e)
 	}
+}
+
+// refuse counts a rejected record.
+func (m *merger) refuse(e Entry) {
+	m.account.Records++
+	m.account.Fates.Rejected++
+	m.b.rejected(schemas.TopicPartials, m.account, e)
 }
 
 // usable reports whether merge takes a share.
@@ -116,8 +122,7 @@ func (m *merger) emit(w jobInterval, at *merging) {
 
 func (m *merger) watermark(e Entry, w *schemas.Watermark) {
 	if w.Collector >= m.b.terms.Collectors || recount.IsAhead(w.IntervalStart, w.IntervalMs, e.AppendedMs) {
-		m.account.Records++
-		m.account.Fates.Rejected++
+		m.refuse(e)
 		return
 	}
 	m.account.Fates.Ticks++

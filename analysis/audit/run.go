@@ -82,7 +82,10 @@ func (a *auditor) run(ctx context.Context) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range []string{schemas.TopicPartials, schemas.TopicJobSummary} {
+	for _, name := range []string{schemas.TopicPartials, schemas.TopicJobSummary, schemas.TopicRejects} {
+		if len(a.topics[name].Ranges) == 0 {
+			continue
+		}
 		ends, err := kafka.TopicBounds(ctx, a.adm, a.cfg.Prefix+name)
 		if err != nil {
 			return nil, err
@@ -98,7 +101,8 @@ func (a *auditor) run(ctx context.Context) (*Report, error) {
 		Cluster: a.cfg.Cluster, Prefix: a.cfg.Prefix, Sketch: a.cfg.Collect.Sketch,
 		Collectors: int32(len(counters)), Partials: int32(len(merges)),
 		Summaries: int32(len(a.topics[schemas.TopicJobSummary].Ranges)),
-		From:      a.from, Only: a.o.Partition, Counters: counters, Merges: merges,
+		Rejects:   int32(len(a.topics[schemas.TopicRejects].Ranges)), RejectsSince: a.topics[schemas.TopicRejects].From,
+		From: a.from, Only: a.o.Partition, Counters: counters, Merges: merges,
 	})
 	books.report.Notes = append(books.report.Notes, a.notes...)
 	for _, d := range a.faults {

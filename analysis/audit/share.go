@@ -12,6 +12,7 @@ import (
 )
 
 var (
+	errForeign    = errors.New("it does not belong here")
 	errNoValues   = errors.New("there are numbers of no values")
 	errIncomplete = errors.New("there are values, but not all numbers of them")
 	errNoOrder    = errors.New("its certified summary has neither order_statistics nor atoms, and the job one part")

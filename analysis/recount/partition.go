@@ -91,20 +91,22 @@ func (p *Partition) Open() iter.Seq[*Record] {
 	}
 }
 
-func (p *Partition) meets(r *Record, f Fate) { p.fx.Met = append(p.fx.Met, Met{r, f}) }
+func (p *Partition) meets(r *Record, f Fate) { p.fx.Met = append(p.fx.Met, Met{Record: r, Fate: f}) }
+
+func (p *Partition) rejects(r *Record, e Entry) { p.fx.Met = append(p.fx.Met, Met{r, Rejected, e}) }
 
 // Apply folds the next entry of the partition.
 func (p *Partition) Apply(e Entry) Effects {
 	p.fx = Effects{}
 	value, err := schemas.Unmarshal(e.Value)
-	r := &Record{}
+	r := &Record{Entry: Entry{Offset: e.Offset, AppendedMs: e.AppendedMs}}
 	switch v := value.(type) {
 	case *schemas.Gap:
 		p.fx.Gap = v
 		return p.fx
 	case *schemas.Tick:
 		if IsAhead(v.IntervalStart, v.IntervalMs, e.AppendedMs) {
-			p.meets(nil, Rejected)
+			p.rejects(nil, e)
 		} else {
 			p.tick(e, v)
 		}
@@ -113,6 +115,7 @@ func (p *Partition) Apply(e Entry) Effects {
 		r.NodeHeader, r.Batch = &v.NodeHeader, v
 	case *schemas.NodeSummary:
 		r.NodeHeader, r.Summary = &v.NodeHeader, v
+		r.Entry = e
 		err = checkSummary(v)
 	default:
 		if err == nil {
@@ -121,7 +124,7 @@ func (p *Partition) Apply(e Entry) Effects {
 	}
 	switch {
 	case err != nil:
-		p.meets(nil, Rejected)
+		p.rejects(nil, e)
 	case p.Keeps == nil || p.Keeps(r.NodeHeader):
 		p.fx.Came = r
 		p.add(e, r)
@@ -134,7 +137,7 @@ func (p *Partition) add(e Entry, r *Record) {
 	start := r.IntervalStart
 	switch {
 	case r.Cluster != p.cluster, IsAhead(start, r.IntervalMs, e.AppendedMs):
-		p.meets(r, Rejected)
+		p.rejects(r, e)
 	case start <= p.closed, p.closing != nil && start == p.closing.start && p.closing.jobs[r.Job()]:
 		p.meets(r, Late)
 	case start <= p.dropped:
@@ -202,7 +205,7 @@ func (p *Partition) tick(e Entry, t *schemas.Tick) {
 	case k != nil && t.IntervalStart > k.start:
 		p.finish()
 	case k != nil && t.IntervalMs != k.lengthMs:
-		p.meets(nil, Rejected)
+		p.rejects(nil, e)
 		return
 	}
 	p.fx.Ticked = true
@@ -257,7 +260,7 @@ func (p *Partition) closeJob(e Entry, t *schemas.Tick, job *schemas.TickJob) {
 		switch {
 		case r == nil:
 		case r.Summary != nil && job.JobNodes > 1:
-			p.meets(r, Rejected)
+			p.rejects(r, r.Entry)
 		default:
 			s.Records = append(s.Records, r)
 			s.Nodes[node], machine[node] = true, true

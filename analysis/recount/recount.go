@@ -51,6 +51,8 @@ type Record struct {
 	Batch   *schemas.CounterBatch
 	Summary *schemas.NodeSummary
 	Late    bool // it is one of Partition.Belated
+	// Entry is where it was read. It has its value only for a NodeSummary, which a Tick may reject.
+	Entry Entry
 }
 
 // Share is what one partition has of one job in one interval. That of _system ends the interval: its Nodes are all that
@@ -75,10 +77,12 @@ func (s *Share) Reported() (n int32) {
 	return n
 }
 
-// Met is a record that met its fate. The record is nil if it cannot be used at all.
+// Met is a record that met its fate. The record is nil if it cannot be used at all. Of a rejected one the entry is
+// known.
 type Met struct {
 	Record *Record
 	Fate   Fate
+	Entry  Entry
 }
 
 // Effects are the results of folding one Entry.
