@@ -31,6 +31,7 @@ It folds the log of counters anew, by code of its own, and compares:
   - The fates of all records with those that Progress counts, and the numbers of each agent's records with its Gaps.
   - Every summary with the records that it was made of. Exact numbers must be exact. A bracket must hold the true
     decile. Split jobs too.
+  - Every rejected record with topic rejects.
   - Every row of the archive with the topic, and the chain of files. The archive must be visible in sink.dir.
 
 It audits the intervals that all topics still hold, up to the committed positions. It ends with status 1 if anything

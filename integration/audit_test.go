@@ -33,6 +33,7 @@ type moment struct {
 	merged              schemas.ProgressCounts
 	mergeClosed         int64
 	partials, summaries int64
+	rejects             int64
 }
 
 // bookkeep lets both folds of the pipeline process the logs of counters, interval by interval. see says what the folds
@@ -51,7 +52,7 @@ func bookkeepSketches(
 		t: t, topics: map[audit.Source][]audit.Entry{},
 		terms: audit.Terms{
 			Cluster: foldCluster, Prefix: "weir.", Collectors: foldCollectors, Partials: 1, Summaries: 1,
-			Sketch: sketch, From: audit.Beginning, Only: -1,
+			Sketch: sketch, From: audit.Beginning, Only: -1, Rejects: 1, RejectsSince: audit.Beginning,
 			Counters: map[int32]audit.Span{}, Merges: map[int32]audit.Span{},
 		},
 	}
@@ -96,6 +97,9 @@ func bookkeepSketches(
 				}
 				fx := folds[p].Apply(e)
 				addFates(&counts[p], fx.Counts)
+				for _, x := range fx.Rejects {
+					put(schemas.TopicRejects, e.AppendedMs, rejectOf(schemas.TopicCounters, p, x.Offset, x.Value))
+				}
 				for _, out := range fx.Outputs {
 					if s, whole := out.(*schemas.JobSummary); whole {
 						put(schemas.TopicJobSummary, e.AppendedMs, s)
@@ -103,6 +107,9 @@ func bookkeepSketches(
 					}
 					mx := merger.Apply(put(schemas.TopicPartials, e.AppendedMs, out))
 					addFates(&merged, mx.Counts)
+					for _, x := range mx.Rejects {
+						put(schemas.TopicRejects, e.AppendedMs, rejectOf(schemas.TopicPartials, 0, x.Offset, x.Value))
+					}
 					for _, s := range mx.Outputs {
 						put(schemas.TopicJobSummary, e.AppendedMs, s)
 					}
@@ -116,6 +123,7 @@ func bookkeepSketches(
 				}
 				b.now.partials = int64(len(b.topics[audit.Source{Topic: schemas.TopicPartials}]))
 				b.now.summaries = int64(len(b.topics[audit.Source{Topic: schemas.TopicJobSummary}]))
+				b.now.rejects = int64(len(b.topics[audit.Source{Topic: schemas.TopicRejects}]))
 				b.history = append(b.history, b.now)
 			}
 		}
@@ -149,6 +157,8 @@ func (b *bookkept) end(merge, collect, ends moment) {
 	}
 	partials, summaries := audit.Source{Topic: schemas.TopicPartials}, audit.Source{Topic: schemas.TopicJobSummary}
 	b.topics[partials], b.topics[summaries] = b.topics[partials][:ends.partials], b.topics[summaries][:ends.summaries]
+	rejects := audit.Source{Topic: schemas.TopicRejects}
+	b.topics[rejects] = b.topics[rejects][:ends.rejects]
 }
 
 // begin makes the audit one of topics that retention has shortened, to what was written since a moment.
