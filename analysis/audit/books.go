@@ -217,7 +217,8 @@ func (b *Books) End(s Source) {
 // Held returns how many records, shares and summaries are in memory. They are of open intervals, or one topic has them
 // and another one not yet.
 func (b *Books) Held() int {
-	n := len(b.rejects.expected) + len(b.rejects.actual) + len(b.expected) + len(b.actual) + len(b.decided) + len(b.promised) + len(b.shares)
+	n := len(b.expected) + len(b.actual) + len(b.decided) + len(b.promised) + len(b.shares)
+	n += len(b.rejects.expected) + len(b.rejects.actual)
 	for _, c := range b.collectors {
 		n += int(c.Held())
 	}
