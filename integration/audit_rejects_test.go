@@ -70,8 +70,8 @@ func rejectedLog(t *testing.T, intervals int64) *foldLog {
 	return l
 }
 
-// TestAuditOfRejects: each record that the folds reject is on topic rejects, also while the system runs. What is missing,
-// doubled or wrong there is a difference.
+// TestAuditOfRejects: each record that the folds reject is on topic rejects, also while the system runs. What is
+// missing, doubled or wrong there is a difference.
 func TestAuditOfRejects(t *testing.T) {
 	t.Parallel()
 	all := bookkeep(t, rejectedLog(t, 10), nil)

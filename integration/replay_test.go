@@ -218,7 +218,8 @@ func TestReplayComputesMetrics(t *testing.T) {
 	t.Parallel()
 	b := bookkeep(t, auditedLog(t, 10), nil)
 	set, err := derive.Compile([]derive.Definition{
-		{Name: "copy", Expr: "sim_tail * 2 / 2"}, {Name: "double", Expr: "copy + sim_tail"},
+		{Name: "copy", Expr: "sim_tail * 2 / 2"},
+		{Name: "double", Expr: "copy + sim_tail"},
 		{Name: "never", Expr: "sim_tail / (sim_tail - sim_tail)"},
 	})
 	if err == nil {

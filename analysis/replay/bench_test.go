@@ -63,7 +63,11 @@ func BenchmarkFold(b *testing.B) {
 		name  string
 		terms Terms
 	}{
-		{"all", all}, {"job", job}, {"one metric", one}, {"as collected", collected}, {"computed", computed},
+		{"all", all},
+		{"job", job},
+		{"one metric", one},
+		{"as collected", collected},
+		{"computed", computed},
 		{"archive", archived},
 	} {
 		b.Run(c.name, func(b *testing.B) {
