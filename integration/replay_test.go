@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"reflect"
 	"slices"
 	"testing"
@@ -179,6 +180,30 @@ func TestReplayTakesLateRecords(t *testing.T) {
 	}
 	if f.Tally.LateTaken == 0 || more != f.Tally.LateTaken {
 		t.Errorf("%d nodes more than the topic has: %+v", more, f.Tally)
+	}
+}
+
+// TestReplayLooksAhead: a record counts if it comes 64 intervals late, and is left out if it comes later.
+func TestReplayLooksAhead(t *testing.T) {
+	t.Parallel()
+	l := &foldLog{t: t, r: rand.New(rand.NewPCG(7, 1))}
+	for i := range int64(90) {
+		l.interval(foldStart + i*foldT)
+		if i == 75 { // node n05 has sent nothing
+			l.send(1, "n05", "whole", foldStart+(i-63)*foldT, []int32{2, 3}, false)
+			l.send(1, "n05", "whole", foldStart+(i-66)*foldT, []int32{2, 3}, false)
+		}
+	}
+	b := bookkeep(t, l, nil)
+	f, all, _ := b.replayed(replayTerms())
+	topic, more := b.collected(), map[int64]int32{}
+	for _, s := range all {
+		if of := s.NodesReported - topic[keyOf(s)].NodesReported; s.JobID == "whole" && of != 0 {
+			more[(s.IntervalStart-foldStart)/foldT] = of
+		}
+	}
+	if more[75-63] != 1 || more[75-66] != 0 || f.Tally.Late != 1 {
+		t.Errorf("more nodes in %v, %+v", more, f.Tally)
 	}
 }
 

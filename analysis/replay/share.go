@@ -63,7 +63,6 @@ func (s *share) reduce(t *Terms) {
 			}
 		}
 	}
-	cut(s.columns)
 	if len(s.Records) != 1 || s.Records[0].Summary == nil {
 		s.Records = nil // their values are in the columns
 	}
@@ -75,16 +74,6 @@ func (s *share) column(name, unit, scope string) (c *column, fits bool) {
 		s.columns[name] = c
 	}
 	return c, c.unit == unit && c.scope == scope
-}
-
-// cut leaves the metrics with the least names, as many as a record may have.
-func cut(columns map[string]*column) {
-	if len(columns) <= schemas.MaxMetrics {
-		return
-	}
-	for _, name := range slices.Sorted(maps.Keys(columns))[schemas.MaxMetrics:] {
-		delete(columns, name)
-	}
 }
 
 // add adds the lowest and the highest mean of further nodes. Of nodes that tie the least name stays.

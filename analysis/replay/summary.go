@@ -126,6 +126,16 @@ func metrics(t *Terms, shares []*share, nodes int32) []schemas.JobSummaryMetric 
 	return list
 }
 
+// cut leaves the metrics with the least names, as many as a record may have.
+func cut(columns map[string]*column) {
+	if len(columns) <= schemas.MaxMetrics {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(columns))[schemas.MaxMetrics:] {
+		delete(columns, name)
+	}
+}
+
 // merge adds the column of a further share. The first decides on unit and scope: what has others is invalid.
 func (c *column) merge(of *column) {
 	c.invalid += of.invalid
