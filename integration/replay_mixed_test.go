@@ -121,7 +121,7 @@ func (l *foldLog) mixedBatch(node, job string, start int64) *schemas.CounterBatc
 // audit.
 func TestReplayOfMixedRecords(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(kafkatest.Cases(6, 2)) {
+	for seed := range uint64(kafkatest.Cases(5, 1)) {
 		b := bookkeep(t, mixedLog(t, seed, 4), nil)
 		terms := replayTerms()
 		terms.AsCollected = true

@@ -28,6 +28,7 @@ var ErrDirectory = errors.New("a replay needs a new directory of its own")
 type Archive struct {
 	dir, topic string
 	lock       *sink.Lock // nil: the file system has none
+	most       int        // rows of a file
 	rows       []schemas.Row
 	date       string // of rows
 	previous   string // date of the last file
@@ -47,7 +48,7 @@ func NewArchive(ctx context.Context, dir, sinkDir, topic string) (*Archive, erro
 	if err := empty(dir); err != nil {
 		return nil, err
 	}
-	a := &Archive{dir: dir, topic: topic}
+	a := &Archive{dir: dir, topic: topic, most: fileRows}
 	lock, err := sink.TakeLock(ctx, sink.LockPath(dir), true, 0)
 	switch {
 	case errors.Is(err, sink.ErrLocked):
@@ -123,7 +124,7 @@ func (a *Archive) stage() string { return filepath.Join(sink.StagePath(a.dir), u
 // Add adds a summary. Summaries come in the order of their intervals.
 func (a *Archive) Add(s *schemas.JobSummary) error {
 	date := time.UnixMilli(s.IntervalStart).UTC().Format(time.DateOnly)
-	if date != a.date || len(a.rows) >= fileRows {
+	if date != a.date || len(a.rows) >= a.most {
 		if err := a.flush(); err != nil {
 			return err
 		}

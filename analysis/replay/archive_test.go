@@ -88,18 +88,19 @@ func TestArchive(t *testing.T) {
 // TestFilesAreBounded: a replay of any length holds the rows of one file.
 func TestFilesAreBounded(t *testing.T) {
 	a := begun(t, t.TempDir())
+	a.most = 1000
 	start := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
 	s := summary("1", start)
-	for i := range 400 {
+	for i := range 40 {
 		m := s.Metrics[0]
 		m.Name = fmt.Sprint("m", i)
 		s.Metrics = append(s.Metrics, m)
 	}
-	for range 2*fileRows/len(s.Metrics) + 10 {
+	for range 2*a.most/len(s.Metrics) + 10 {
 		if err := a.Add(s); err != nil {
 			t.Fatal(err)
 		}
-		if len(a.rows) > fileRows+len(s.Metrics) {
+		if len(a.rows) > a.most+len(s.Metrics) {
 			t.Fatalf("%d rows are held", len(a.rows))
 		}
 	}
