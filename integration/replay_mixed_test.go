@@ -11,7 +11,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// mixedLog is a log whose nodes do not agree: on units, on scopes, and on which metrics there are. Values are missing or
+// mixedLog is a log whose nodes do not agree on units, scopes, and on which metrics there are. Values are missing or
 // infinite, and some records have nearly as many metrics as a record may have.
 func mixedLog(t *testing.T, seed uint64, intervals int64) *foldLog {
 	t.Helper()
