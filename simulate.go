@@ -32,7 +32,7 @@ The balancer must plan for as many of them: weir balance --simulate N.`,
 		return producers.Simulate(ctx, cfg, producers.SimulatedNodes(nodes), log)
 	})
 	c.Flags().IntVar(&nodes, "nodes", 0, "simulate `N` nodes, 16 to 100000; it must be given")
-	c.AddCommand(newSimulateBalancer())
+	c.AddCommand(newSimulateBalancer(), newSimulateArchive())
 	c.PreRunE = func(*cobra.Command, []string) error { return checkSimulated("nodes", nodes) }
 	return c
 }

@@ -1,0 +1,169 @@
+package month
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/weirhpc/weir/schemas"
+)
+
+// habit is how a made-up user works. The archive's queries find these people again.
+type habit struct {
+	user, account, queue, name string
+	weight                     int // how often this user submits, against the others
+	nodes                      [2]int
+	length                     [2]time.Duration
+	limit                      float64 // time that is asked for, against the time that is used
+	memory                     float64 // bytes a node that are used, in GiB
+	asked                      float64 // bytes a node that are asked for, in GiB
+	busy                       float64 // fraction of the CPUs that work
+	user1                      float64 // cpu_user of a CPU that works
+	ipc                        float64
+	uneven                     float64 // how much less the last node works than the first one, as a fraction
+	phases                     time.Duration
+	fails                      float64 // fraction of the jobs that fail
+}
+
+// habits are the people of the machine.
+func habits() []habit {
+	h := func(n int) time.Duration { return time.Duration(n) * time.Hour }
+	return []habit{
+		{
+			user: "anna", account: "physics", queue: "normal", name: "lattice", weight: 5, nodes: [2]int{4, 8},
+			length: [2]time.Duration{h(2), h(10)}, limit: 1.2, memory: 180, asked: 220, busy: 1, user1: 0.97, ipc: 1.9,
+		},
+		{
+			user: "boris", account: "chemistry", queue: "normal", name: "molecule", weight: 6, nodes: [2]int{1, 4},
+			length: [2]time.Duration{h(1), h(6)}, limit: 4, memory: 40, asked: 240, busy: 0.5, user1: 0.95, ipc: 1.1,
+		},
+		{
+			user: "chen", account: "climate", queue: "normal", name: "ocean", weight: 4, nodes: [2]int{6, 12},
+			length: [2]time.Duration{h(3), h(12)}, limit: 1.1, memory: 120, asked: 160, busy: 1, user1: 0.85, ipc: 1.4,
+			phases: 30 * time.Minute,
+		},
+		{
+			user: "dana", account: "biology", queue: "normal", name: "assembly", weight: 8, nodes: [2]int{1, 1},
+			length: [2]time.Duration{h(1), h(8)}, limit: 2, memory: 230, asked: 240, busy: 0.25, user1: 0.9, ipc: 0.8,
+			fails: 0.1,
+		},
+		{
+			user: "emil", account: "engineering", queue: "normal", name: "mesh", weight: 4, nodes: [2]int{4, 8},
+			length: [2]time.Duration{h(2), h(6)}, limit: 1.5, memory: 90, asked: 120, busy: 1, user1: 0.95, ipc: 1.5,
+			uneven: 0.6,
+		},
+		{
+			user: "farah", account: "physics", queue: "test", name: "try", weight: 10, nodes: [2]int{1, 2},
+			length: [2]time.Duration{3 * time.Minute, 20 * time.Minute}, limit: 5, memory: 20, asked: 240, busy: 1,
+			user1: 0.6, ipc: 1.2, fails: 0.4,
+		},
+	}
+}
+
+// job is a made-up job. Its nodes are numbers of nodes of the machine.
+type job struct {
+	schemas.Job
+	habit *habit
+	seed  uint64
+	on    []int
+}
+
+// covers reports whether the job held its nodes for a whole interval.
+func (j *job) covers(startMs, intervalMs int64) bool {
+	return *j.Start <= startMs && startMs+intervalMs <= *j.End
+}
+
+// load is the fraction of the machine that jobs would take if none waited.
+const load = 0.9
+
+// makeJobs returns the jobs of a machine from one time to another, by start. Jobs wait in the order in which they were
+// submitted. Some run longer than that.
+func makeJobs(seed uint64, nodes int, from, to time.Time) []job {
+	r := rand.New(rand.NewPCG(seed, 1))
+	people := habits()
+	for i := range people { // on a small machine everybody's jobs fit
+		people[i].nodes = [2]int{min(people[i].nodes[0], max(1, nodes/4)), min(people[i].nodes[1], max(1, nodes/2))}
+	}
+	submits := submissions(r, people, nodes, from, to)
+	free := make([]int64, nodes) // when each node is free
+	for i := range free {
+		free[i] = from.UnixMilli()
+	}
+	jobs := make([]job, 0, len(submits))
+	earliest := from.UnixMilli()
+	for n, s := range submits {
+		order := make([]int, nodes)
+		for i := range order {
+			order[i] = i
+		}
+		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(free[a], free[b]) })
+		on := slices.Sorted(slices.Values(order[:s.nodes]))
+		start := max(s.at, earliest)
+		for _, i := range on {
+			start = max(start, free[i])
+		}
+		start += int64(1000 * (1 + r.IntN(20))) // a prolog
+		if start >= to.UnixMilli() {
+			break
+		}
+		earliest = start // first come, first served
+		end := start + s.length.Milliseconds()
+		for _, i := range on {
+			free[i] = end
+		}
+		jobs = append(jobs, newJob(r, n, s, on, start, end))
+	}
+	return jobs
+}
+
+// submission is a job that is asked for.
+type submission struct {
+	habit  *habit
+	at     int64
+	nodes  int
+	length time.Duration
+}
+
+func submissions(r *rand.Rand, people []habit, nodes int, from, to time.Time) []submission {
+	weights, work := 0, 0.0
+	for i := range people {
+		h := &people[i]
+		weights += h.weight
+		mean := float64(h.nodes[0]+h.nodes[1]) / 2 * (h.length[0] + h.length[1]).Hours() / 2
+		work += float64(h.weight) * mean
+	}
+	gap := work / float64(weights) / (load * float64(nodes)) // hours
+	var all []submission
+	for at := from; at.Before(to); at = at.Add(time.Duration(r.ExpFloat64() * gap * float64(time.Hour))) {
+		k := r.IntN(weights)
+		i := 0
+		for ; k >= people[i].weight; i++ {
+			k -= people[i].weight
+		}
+		h := &people[i]
+		all = append(all, submission{
+			habit: h, at: at.Truncate(time.Second).UnixMilli(),
+			nodes:  h.nodes[0] + r.IntN(h.nodes[1]-h.nodes[0]+1),
+			length: (h.length[0] + time.Duration(r.Int64N(int64(h.length[1]-h.length[0])))).Truncate(time.Second),
+		})
+	}
+	return all
+}
+
+func newJob(r *rand.Rand, number int, s submission, on []int, start, end int64) job {
+	j := job{habit: s.habit, seed: r.Uint64(), on: on}
+	submit := s.at
+	j.Job = schemas.Job{
+		JobID: strconv.Itoa(1001 + number), Name: s.habit.name, User: s.habit.user, Account: s.habit.account,
+		Queue: s.habit.queue, Submit: &submit, Start: &start, End: &end, State: schemas.StateCompleted,
+	}
+	for _, i := range on {
+		j.Nodes = append(j.Nodes, nodeName(i))
+	}
+	return j
+}
+
+func nodeName(i int) string { return fmt.Sprintf("n%04d", i+1) }

@@ -1,0 +1,172 @@
+// Package month makes the archive of a made-up machine: weeks of jobs in minutes, without a broker.
+//
+// Its nodes' records go through the folds of collect and merge, and through the sink's files. Only what the nodes
+// measured is made up. So the archive is what a sink would have written.
+package month
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink"
+)
+
+// Options say what is made.
+type Options struct {
+	Dir        string
+	Topic      string // of the summaries
+	Cluster    string
+	From       time.Time // a UTC date
+	Days       int
+	Nodes      int
+	Interval   time.Duration // divides an hour
+	Period     time.Duration // of a small file
+	Partitions int           // of the summaries
+	Sketch     int           // bytes of a certified summary
+	Seed       uint64
+	Progress   func(at time.Time, rows int64)
+}
+
+// Made is what was written.
+type Made struct {
+	Days      int   `json:"days"`
+	Jobs      int   `json:"jobs"`
+	Files     int   `json:"files"`
+	Rows      int64 `json:"rows"`
+	Intervals int   `json:"intervals"`
+}
+
+// ErrThere is returned if the directory has summaries already.
+var ErrThere = errors.New("there is an archive already")
+
+// Write makes an archive. The same options make the same rows. A run that is interrupted leaves what it has written.
+func Write(ctx context.Context, o Options) (Made, error) {
+	switch _, err := os.Stat(filepath.Join(o.Dir, "summaries")); {
+	case err == nil:
+		return Made{}, fmt.Errorf("%s: %w", o.Dir, ErrThere)
+	case !errors.Is(err, os.ErrNotExist):
+		return Made{}, fmt.Errorf("looking for an archive: %w", err)
+	}
+	to := o.From.AddDate(0, 0, o.Days)
+	m := &machine{
+		cluster: o.Cluster, nodes: o.Nodes, intervalMs: o.Interval.Milliseconds(), sketch: o.Sketch,
+		jobs: makeJobs(o.Seed, o.Nodes, o.From, to),
+	}
+	made := Made{Days: o.Days, Jobs: len(m.jobs)}
+	w := &writer{o: o, made: &made, ends: make([]end, o.Partitions)}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for hour := range m.hours(ctx, o.From, to) {
+		done := <-hour
+		if done.err != nil {
+			return made, done.err
+		}
+		if err := w.hour(ctx, done); err != nil {
+			return made, err
+		}
+	}
+	return made, ctx.Err()
+}
+
+// hour is the summaries of one hour, in the order of their intervals.
+type hour struct {
+	start     time.Time
+	summaries []*schemas.JobSummary
+	err       error
+}
+
+// hours folds several hours side by side, and delivers them in order.
+func (m *machine) hours(ctx context.Context, from, to time.Time) <-chan chan hour {
+	order := make(chan chan hour, runtime.GOMAXPROCS(0))
+	go func() {
+		defer close(order)
+		for at := from; at.Before(to); at = at.Add(time.Hour) {
+			one := make(chan hour, 1)
+			select {
+			case order <- one:
+			case <-ctx.Done():
+				return
+			}
+			go func() {
+				summaries, err := m.fold(at.UnixMilli(), at.Add(time.Hour).UnixMilli())
+				one <- hour{at, summaries, err}
+			}()
+		}
+	}()
+	return order
+}
+
+// end is where the next file of a partition begins.
+type end struct {
+	next int64
+	date string
+}
+
+// writer writes the files of a sink that keeps up with its topic.
+type writer struct {
+	o    Options
+	made *Made
+	ends []end
+}
+
+func (w *writer) hour(ctx context.Context, h hour) error {
+	period := max(w.o.Period, w.o.Interval).Milliseconds()
+	for len(h.summaries) > 0 {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		first := h.summaries[0].IntervalStart / period
+		n := slices.IndexFunc(h.summaries, func(s *schemas.JobSummary) bool { return s.IntervalStart/period != first })
+		if n < 0 {
+			n = len(h.summaries)
+		}
+		if err := w.files(h.start, h.summaries[:n]); err != nil {
+			return err
+		}
+		h.summaries = h.summaries[n:]
+	}
+	w.made.Intervals += int(time.Hour / w.o.Interval)
+	if w.o.Progress != nil {
+		w.o.Progress(h.start.Add(time.Hour), w.made.Rows)
+	}
+	return nil
+}
+
+// files writes one file for each partition.
+func (w *writer) files(at time.Time, summaries []*schemas.JobSummary) error {
+	for p := range w.ends {
+		end := &w.ends[p]
+		f := sink.Footer{Topic: w.o.Topic, Partition: int32(p), Start: end.next, Next: end.next, PreviousDate: end.date}
+		var rows []schemas.Row
+		for _, s := range summaries {
+			if int(hashOf(s.JobID)%uint64(len(w.ends))) != p {
+				continue
+			}
+			if len(rows) == 0 {
+				f.FirstInterval = s.IntervalStart
+			}
+			f.LastInterval = s.IntervalStart
+			rows = append(rows, s.Rows()...)
+			f.Next++
+		}
+		if len(rows) == 0 {
+			continue
+		}
+		f.Rows = int64(len(rows))
+		date := at.UTC().Format(time.DateOnly)
+		if err := sink.Append(w.o.Dir, w.o.Topic, date, rows, f); err != nil {
+			return err
+		}
+		w.made.Files++
+		w.made.Rows += f.Rows
+		end.next, end.date = f.Next, date
+	}
+	return nil
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/integration/month"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// monthProgress is how often a long simulation reports how far it is.
+const monthProgress = 5 * time.Second
+
+func newSimulateArchive() *cobra.Command {
+	o := month.Options{}
+	var from string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "archive DIR",
+		Short: "Write the archive of a made-up month",
+		Long: `Writes the archive of a made-up machine to DIR, so that you can try what analysts do.
+
+Six users with different habits submit jobs for a month. One node is slow. What the nodes measure goes through the
+folds of collect and merge, and into files as the sink writes them. No broker is needed. The same flags make the same
+rows.`,
+		Example: `  weir simulate archive month
+  weir archive compact --dir month
+  weir simulate archive week --days 7 --nodes 64 --seed 2`,
+		Args: oneArg("DIR", "month"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := checkMonth(&o, from); err != nil {
+				return err
+			}
+			defaults := config.Default()
+			o.Dir, o.Cluster, o.Topic = args[0], "simulated", defaults.Prefix+schemas.TopicJobSummary
+			o.Sketch = defaults.Collect.Sketch
+			next := time.Now().Add(monthProgress)
+			o.Progress = func(at time.Time, rows int64) {
+				if now := time.Now(); now.After(next) {
+					next = now.Add(monthProgress)
+					say(c.ErrOrStderr(), "%s: %d rows written", at.UTC().Format(time.DateOnly), rows)
+				}
+			}
+			made, err := month.Write(c.Context(), o)
+			if errors.Is(err, month.ErrThere) {
+				return usageError{fmt.Errorf("%w: choose another DIR", err)}
+			}
+			if err != nil {
+				return fmt.Errorf("%w; %s has a part of the month: delete it, and begin again", err, o.Dir)
+			}
+			if asJSON {
+				return printJSON(c.OutOrStdout(), []month.Made{made})
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "%s: %d days, %d jobs, %d rows in %d files\n",
+				filepath.Clean(o.Dir), made.Days, made.Jobs, made.Rows, made.Files)
+			return err
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&from, "from", "2026-01-01", "first `DATE`, in UTC")
+	f.IntVar(&o.Days, "days", 30, "simulate `N` days, 1 to 400")
+	f.IntVar(&o.Nodes, "nodes", 16, "simulate `N` nodes, 8 to 1000")
+	f.DurationVar(&o.Interval, "interval", time.Minute, "`LENGTH` of an interval; it divides an hour")
+	f.DurationVar(&o.Period, "period", 5*time.Minute, "`LENGTH` of a file, as sink.period")
+	f.IntVar(&o.Partitions, "partitions", 2, "partitions of job-summary, 1 to 64")
+	f.Uint64Var(&o.Seed, "seed", 1, "`SEED` of jobs and values")
+	f.BoolVar(&asJSON, "json", false, "print one JSON object")
+	return c
+}
+
+func checkMonth(o *month.Options, from string) (err error) {
+	o.From, err = time.Parse(time.DateOnly, from)
+	switch {
+	case err != nil:
+		err = fmt.Errorf("--from %q is not a date such as 2026-01-01", from)
+	case o.From.Year() < 2000 || o.From.Year() > 2090:
+		err = fmt.Errorf("--from %s must be a date of the years 2000 to 2090", from)
+	case o.Days < 1 || o.Days > 400:
+		err = fmt.Errorf("--days %d must be 1 to 400", o.Days)
+	case o.Nodes < 8 || o.Nodes > 1000:
+		err = fmt.Errorf("--nodes %d must be 8 to 1000", o.Nodes)
+	case o.Interval < time.Second || time.Hour%o.Interval != 0:
+		err = fmt.Errorf("--interval %v must divide an hour, and be a second at least", o.Interval)
+	case o.Period < 0 || o.Period > time.Hour || time.Hour%max(o.Period, 1) != 0:
+		err = fmt.Errorf("--period %v must divide an hour", o.Period)
+	case o.Partitions < 1 || o.Partitions > 64:
+		err = fmt.Errorf("--partitions %d must be 1 to 64", o.Partitions)
+	}
+	if err != nil {
+		return usageError{err}
+	}
+	return nil
+}
