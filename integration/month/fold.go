@@ -24,8 +24,8 @@ type machine struct {
 // home returns the collector of a node that no job holds, and of a share of a split job.
 func (m *machine) home(node int) int32 { return int32(node * collectors / m.nodes) }
 
-// fold returns the summaries of the intervals [startMs, endMs). The agents' records go through the collectors' fold, and
-// their shares through merge's, as they would on topics.
+// fold returns the summaries of the intervals [startMs, endMs). The nodes' records go through the collectors' fold, and
+// shares through merge's, as they would on topics.
 func (m *machine) fold(startMs, endMs int64) ([]*schemas.JobSummary, error) {
 	f := folds{merger: processors.NewMerger(m.cluster, collectors, nil)}
 	f.merger.Sketch = m.sketch

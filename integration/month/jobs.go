@@ -3,6 +3,7 @@ package month
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -154,11 +155,19 @@ func submissions(r *rand.Rand, people []habit, nodes int, from, to time.Time) []
 }
 
 func newJob(r *rand.Rand, number int, s submission, on []int, start, end int64) job {
-	j := job{habit: s.habit, seed: r.Uint64(), on: on}
-	submit := s.at
+	h := s.habit
+	j := job{habit: h, seed: r.Uint64(), on: on}
+	submit, exclusive := s.at, true
+	cores, gpus := int64(len(on)*nodeCPUs), int32(0)
+	limit := int64(math.Ceil(float64(end-start)/1000*h.limit/600) * 600)
+	asked := int64(h.asked) << 30
 	j.Job = schemas.Job{
-		JobID: strconv.Itoa(1001 + number), Name: s.habit.name, User: s.habit.user, Account: s.habit.account,
-		Queue: s.habit.queue, Submit: &submit, Start: &start, End: &end, State: schemas.StateCompleted,
+		JobID: strconv.Itoa(1001 + number), Name: h.name, User: h.user, Account: h.account, Queue: h.queue,
+		Cores: &cores, Gpus: &gpus, TimeLimitS: &limit, MemRequestedBytes: &asked, Exclusive: &exclusive,
+		Submit: &submit, Start: &start, End: &end, State: schemas.StateCompleted,
+	}
+	if r.Float64() < h.fails {
+		j.State, j.Reason = schemas.StateFailed, "made up"
 	}
 	for _, i := range on {
 		j.Nodes = append(j.Nodes, nodeName(i))

@@ -122,7 +122,7 @@ func TestFoldHasEveryJob(t *testing.T) {
 				continue
 			}
 			if int(s.NodesReported) != len(j.on) || s.NodesExpected != s.NodesReported {
-				t.Fatalf("job %s has %d nodes, its summary %d of %d", j.JobID, len(j.on), s.NodesReported, s.NodesExpected)
+				t.Fatalf("job %s: %d nodes of %d, and it has %d", j.JobID, s.NodesReported, s.NodesExpected, len(j.on))
 			}
 			for k := range s.Metrics {
 				if x := &s.Metrics[k]; x.Name == "ipc" && len(j.on) > 1 && slices.Contains(j.on, slowNode) {
