@@ -1,0 +1,20 @@
+package month
+
+import (
+	"testing"
+	"time"
+)
+
+// BenchmarkFold reports the time that an interval of the machine takes, without its files.
+func BenchmarkFold(b *testing.B) {
+	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	m := &machine{
+		cluster: "c", nodes: 16, intervalMs: 60_000, sketch: 512, jobs: makeJobs(1, 16, from, from.AddDate(0, 0, 30)),
+	}
+	for b.Loop() {
+		if _, err := m.fold(from.AddDate(0, 0, 9).UnixMilli(), from.AddDate(0, 0, 9).Add(time.Hour).UnixMilli()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Milliseconds())/float64(60*b.N), "ms/interval")
+}
