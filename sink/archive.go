@@ -125,14 +125,25 @@ func (a *archive) commitFile(date string, f Footer, encode encodeFunc) error {
 	return a.shared(func() error { return a.lockedCommit(date, f, encode) })
 }
 
-// Append adds a file with rows to the chain of the archive in dir, as a sink does that has just started.
-func Append(dir, topic, date string, rows []schemas.Row, f Footer) error {
+// Appender returns a function that adds files with rows to the chain of the archive in dir, as a sink does.
+func Appender(dir, topic string) (func(date string, rows []schemas.Row, f Footer) error, error) {
 	a := newArchive(dir, topic, nil)
 	if err := a.open(); err != nil {
+		return nil, err
+	}
+	return func(date string, rows []schemas.Row, f Footer) error {
+		sortRows(rows)
+		return a.commit(date, rows, f)
+	}, nil
+}
+
+// Append adds one file to the chain of the archive in dir, as a sink does that has just started.
+func Append(dir, topic, date string, rows []schemas.Row, f Footer) error {
+	add, err := Appender(dir, topic)
+	if err != nil {
 		return err
 	}
-	sortRows(rows)
-	return a.commit(date, rows, f)
+	return add(date, rows, f)
 }
 
 func (a *archive) lockedCommit(date string, f Footer, encode encodeFunc) error {

@@ -60,7 +60,11 @@ func Write(ctx context.Context, o Options) (Made, error) {
 		jobs: makeJobs(o.Seed, o.Nodes, o.From, to),
 	}
 	made := Made{Days: o.Days, Jobs: len(m.jobs)}
-	w := &writer{o: o, made: &made, ends: make([]end, o.Partitions)}
+	add, err := sink.Appender(o.Dir, o.Topic)
+	if err != nil {
+		return made, err
+	}
+	w := &writer{o: o, add: add, made: &made, ends: make([]end, o.Partitions)}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	for hour := range m.hours(ctx, o.From, to) {
@@ -112,6 +116,7 @@ type end struct {
 // writer writes the files of a sink that keeps up with its topic.
 type writer struct {
 	o    Options
+	add  func(date string, rows []schemas.Row, f sink.Footer) error
 	made *Made
 	ends []end
 }
@@ -161,7 +166,7 @@ func (w *writer) files(at time.Time, summaries []*schemas.JobSummary) error {
 		}
 		f.Rows = int64(len(rows))
 		date := at.UTC().Format(time.DateOnly)
-		if err := sink.Append(w.o.Dir, w.o.Topic, date, rows, f); err != nil {
+		if err := w.add(date, rows, f); err != nil {
 			return err
 		}
 		w.made.Files++
