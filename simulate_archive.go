@@ -38,7 +38,7 @@ rows.`,
 			}
 			defaults := config.Default()
 			o.Dir, o.Cluster, o.Topic = args[0], "simulated", defaults.Prefix+schemas.TopicJobSummary
-			o.Sketch = defaults.Collect.Sketch
+			o.JobsTopic, o.Sketch = defaults.Prefix+schemas.TopicJobs, defaults.Collect.Sketch
 			next := time.Now().Add(monthProgress)
 			o.Progress = func(at time.Time, rows int64) {
 				if now := time.Now(); now.After(next) {

@@ -16,12 +16,14 @@ import (
 
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
+	"github.com/weirhpc/weir/sink/jobs"
 )
 
 // Options say what is made.
 type Options struct {
 	Dir        string
 	Topic      string // of the summaries
+	JobsTopic  string
 	Cluster    string
 	From       time.Time // a UTC date
 	Days       int
@@ -76,7 +78,23 @@ func Write(ctx context.Context, o Options) (Made, error) {
 			return made, err
 		}
 	}
-	return made, ctx.Err()
+	if err := ctx.Err(); err != nil {
+		return made, err
+	}
+	return made, jobs.Write(ctx, o.Dir, o.JobsTopic, o.Cluster, m.known(to))
+}
+
+// known returns the records of all jobs, as a scheduler has them at a time.
+func (m *machine) known(at time.Time) []schemas.Job {
+	var all []schemas.Job
+	for i := range m.jobs {
+		j := m.jobs[i].Job
+		if *j.End > at.UnixMilli() {
+			j.End, j.State, j.Reason = nil, schemas.StateRunning, ""
+		}
+		all = append(all, j)
+	}
+	return all
 }
 
 // hour is the summaries of one hour, in the order of their intervals.
