@@ -13,7 +13,7 @@ func slack(count int64) int64 { return 4 + count>>30 }
 type share struct {
 	count  int64
 	points []Knot // of the curve; for atoms, the rank of the last value of each
-	off    int64  // units by which the estimates of a curve may be off: eps and half a rank, or without one
+	off    int64  // units by which the estimates of a curve may be off: eps and half a rank
 	exact  bool   // the ranks are exact
 	atoms  bool   // the points are all values
 	near   int    // index of the last value looked up: the next is mostly near
@@ -26,11 +26,8 @@ func newShare(s *Summary, room *[]Knot) share {
 	sh := share{
 		count: s.Count, exact: len(s.Order) > 0, atoms: len(s.Atoms) > 0,
 	}
-	off := s.Eps + 0.5
-	if !sh.exact {
-		off = max(s.Eps-0.5, 0) // Recompress counted one more
-	}
-	sh.off = int64(math.Ceil(off*unit)) + slack(s.Count)
+	// Earlier releases did not count the rounding of ranks in the Eps of a merged curve. So half a rank is added to all.
+	sh.off = int64(math.Ceil((s.Eps+0.5)*unit)) + slack(s.Count)
 	if !sh.atoms {
 		*room = s.appendCurve(*room)
 	}
