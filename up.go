@@ -17,9 +17,9 @@ import (
 	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/processors"
-	"github.com/weirhpc/weir/sink"
 	"github.com/weirhpc/weir/producers"
 	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink"
 	"github.com/weirhpc/weir/topology"
 )
 

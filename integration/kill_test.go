@@ -243,7 +243,7 @@ func (s *system) drain(services map[string]*process) {
 func (s *system) leftovers() int {
 	s.t.Helper()
 	n := 0
-	err := filepath.WalkDir(s.cfg.Sink.Dir, func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(s.cfg.Sink.Dir, func(_ string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() && strings.HasPrefix(d.Name(), ".tmp-") {
 			n++
 		}

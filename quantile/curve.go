@@ -26,7 +26,7 @@ func newShare(s *Summary, room *[]Knot) share {
 	sh := share{
 		count: s.Count, exact: len(s.Order) > 0, atoms: len(s.Atoms) > 0,
 	}
-	// Earlier releases did not count the rounding of ranks in the Eps of a merged curve. So half a rank is added to all.
+	// Half a rank is added to all. Earlier releases did not count the rounding of ranks in the Eps of a merged curve.
 	sh.off = int64(math.Ceil((s.Eps+0.5)*unit)) + slack(s.Count)
 	if !sh.atoms {
 		*room = s.appendCurve(*room)

@@ -17,7 +17,8 @@ import (
 
 func options(dir string) Options {
 	return Options{
-		Dir: dir, Topic: "weir.job-summary", JobsTopic: "weir.jobs", Cluster: "c", From: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
+		Dir: dir, Topic: "weir.job-summary", JobsTopic: "weir.jobs", Cluster: "c",
+		From: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
 		Days: 2, Nodes: 16, Interval: 30 * time.Minute, Period: time.Hour, Partitions: 2, Sketch: 512, Seed: 1,
 	}
 }

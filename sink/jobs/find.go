@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
 )
 
@@ -95,4 +96,15 @@ func Put(ctx context.Context, dir, topic, topicID string, rows []Row) error {
 		err = cmp.Or(err, bad[r.date()])
 	}
 	return err
+}
+
+// Write writes records of jobs into the archive in dir, as Put does. Their places in the slice are their offsets.
+func Write(ctx context.Context, dir, topic, cluster string, records []schemas.Job) error {
+	var rows []Row
+	for offset := range records {
+		if r, over := rowOf(cluster, &records[offset], int64(offset)); over {
+			rows = append(rows, r)
+		}
+	}
+	return Put(ctx, dir, topic, "", rows)
 }

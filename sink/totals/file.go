@@ -50,7 +50,8 @@ func (r recipe) put(set func(key, value string), rows int64) error {
 		{"weir.topic", r.topic},
 		{"weir.jobs", r.jobs},
 		{"weir.dates", string(dates)},
-		{"weir.next", string(next)}, {"weir.waiting", string(waiting)},
+		{"weir.next", string(next)},
+		{"weir.waiting", string(waiting)},
 		{"weir.interim", strconv.FormatBool(r.interim)},
 		{"weir.rows", strconv.FormatInt(rows, 10)},
 	} {
