@@ -3,9 +3,9 @@
 package compact
 
 // A compaction has no goroutine. The race detector finds nothing in it, and makes it ten times slower. The full numbers
-// run without it in `make test`. Eleven shares no factor with the six schedules of a step.
+// run without it in `make test`. 23 shares no factor with the six schedules of a step.
 const (
-	crashEvery = 11
+	crashEvery = 23
 	errorEvery = 5
 	minCases   = 10_000
 	chains     = 2
