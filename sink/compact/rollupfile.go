@@ -113,7 +113,10 @@ func (f *rollupFile) next() (batch []Rollup, err error) {
 		all := make([]Rollup, min(f.left, 64)) // a new one: who took a rollup may keep it
 		n, err := f.group.Read(all)
 		if n == 0 {
-			return nil, cmp.Or(err, io.ErrUnexpectedEOF)
+			if err == nil || errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF
+			}
+			return nil, err
 		}
 		f.left -= int64(n)
 		for i := range all[:n] {

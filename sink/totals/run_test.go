@@ -187,8 +187,10 @@ func TestTotalsAreCopied(t *testing.T) {
 	lives[3].StartMs = &later
 	w.writeJobs(endDate, lives[1:])
 	check("a job that began later", 7)
+	w.appendOf(1, 0, 23*time.Hour, keysOf(0)[2])
 	w.append(2, 0, 0)
 	w.compact(t)
+	check("a compaction took rows that are new", 0)
 	for range 3 {
 		w.appendOf(0, 1, time.Hour, keysOf(1)[0])
 		w.appendOf(1, 1, time.Hour, other)
