@@ -94,7 +94,8 @@ func TestHoursOfChosenJobs(t *testing.T) {
 	if want := len(jobs) * 3 * 24; len(all) != want || lineage == "" {
 		t.Fatalf("%d hours, want %d, of %q", len(all), want, lineage)
 	}
-	small, err := openReader(filepath.Join(sink.DatePath(dir, testDate), "t-0-00000000000000000001.parquet"), newTexts())
+	path := filepath.Join(sink.DatePath(dir, testDate), "t-0-00000000000000000001.parquet")
+	small, err := openReader(path, newTexts())
 	if err != nil {
 		t.Fatal(err)
 	}

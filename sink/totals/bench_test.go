@@ -31,16 +31,16 @@ func benchArchive(b *testing.B, lives, metrics, intervals int) (dir string, hour
 	for i := range names {
 		names[i] = fmt.Sprintf("metric_%02d", i)
 	}
-	start := firstDay.UnixMilli()
+	start, end := firstDay.UnixMilli(), firstDay.Add(24*time.Hour-1).UnixMilli()
 	var ended []jobs.Row
 	for job := range lives {
-		ended = append(ended, jobs.Row{
-			Cluster: "c", JobID: fmt.Sprintf("%05d", job), Start: &start, End: firstDay.Add(24*time.Hour - 1).UnixMilli(),
-		})
+		ended = append(ended, jobs.Row{Cluster: "c", JobID: fmt.Sprintf("%05d", job), Start: &start, End: end})
 	}
 	previous := ""
 	add := func(date string, start int64, rows []schemas.Row) {
-		f := sink.Footer{Topic: testTopic, Start: start, Next: start + 1, Rows: int64(len(rows)), PreviousDate: previous}
+		f := sink.Footer{
+			Topic: testTopic, Start: start, Next: start + 1, Rows: int64(len(rows)), PreviousDate: previous,
+		}
 		if err := sink.Append(dir, testTopic, date, rows, f); err != nil {
 			b.Fatal(err)
 		}

@@ -17,8 +17,8 @@ type jobRow struct {
 	Final   bool   `parquet:"final"`
 }
 
-// unchanged returns the jobs whose totals can be copied from the file that is there: they were final, they began on the
-// same date, and no file that came since has rows of them. On a date that still goes on, these are nearly all jobs.
+// unchanged returns the jobs whose totals can be copied from the file that is there. They were final, and they began on
+// the same date. No file that came since has rows of them. On a date that goes on, these are nearly all jobs.
 func (m *maker) unchanged(there *recipe, p plan, path string) (map[schemas.JobKey]bool, error) {
 	if there == nil || there.topic != p.recipe.topic {
 		return nil, nil
@@ -90,7 +90,10 @@ func newCopier(path string, of map[schemas.JobKey]bool, add func(*Total) error) 
 			return
 		}
 		for t, err := range rowsOf(path) {
-			if wanted := err != nil || of[schemas.JobKey{JobID: t.JobID, Restart: t.Restart}]; wanted && !yield(t, err) {
+			if err == nil && !of[schemas.JobKey{JobID: t.JobID, Restart: t.Restart}] {
+				continue
+			}
+			if !yield(t, err) {
 				return
 			}
 		}

@@ -152,8 +152,8 @@ func TestChangedJobsRewriteTotals(t *testing.T) {
 	}
 }
 
-// TestTotalsAreCopied: of a date that goes on, totals are copied of jobs without new rows. The file has the same bytes as
-// if all were made anew.
+// TestTotalsAreCopied: of a date that goes on, totals of jobs without new rows are copied. The file has the same bytes
+// as if all were made anew.
 func TestTotalsAreCopied(t *testing.T) {
 	w := newWorld(t, 2)
 	run(t, w.dir, nil)
