@@ -42,7 +42,7 @@ func archiveOfJobs(t *testing.T) string {
 	}
 	from := start.UnixMilli()
 	row := jobs.Row{Cluster: "c", JobID: "7", Start: &from, End: from + 20_000}
-	if err := jobs.Append(t.Context(), dir, "weir.jobs", time.Minute, row); err != nil {
+	if err := jobs.Put(t.Context(), dir, "weir.jobs", "", []jobs.Row{row}); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -82,7 +82,7 @@ func TestTotalsCommand(t *testing.T) {
 	if out := command("archive stats --json"); !strings.Contains(out, `"totals":1,"totals_bytes":`) {
 		t.Errorf("stats: %s", out)
 	}
-	if out := command("archive stats"); !strings.Contains(out, "ROLLUPS  TOTALS\n") {
+	if out := command("archive stats"); !strings.Contains(out, "ROLLUPS  JOBS  TOTALS\n") {
 		t.Errorf("stats: %s", out)
 	}
 	var running totals.Total

@@ -144,7 +144,7 @@ func archiveOfLives(t *testing.T, dir, topic string) {
 	for i := range 12 {
 		lives = append(lives, jobs.Row{Cluster: "c", JobID: fmt.Sprintf("%02d", i), Start: &start, End: end})
 	}
-	if err := jobs.Append(t.Context(), dir, "weir.jobs", time.Minute, lives...); err != nil {
+	if err := jobs.Put(t.Context(), dir, "weir.jobs", "", lives); err != nil {
 		t.Fatal(err)
 	}
 }

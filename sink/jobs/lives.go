@@ -1,12 +1,10 @@
 package jobs
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"time"
 
 	"github.com/parquet-go/parquet-go"
 
@@ -69,18 +67,4 @@ func (f *file) lives() (lives []Life, err error) {
 		return nil, fmt.Errorf("%d rows where weir.rows says %d", len(lives), f.rows)
 	}
 	return lives, nil
-}
-
-// Append brings the archive in dir up to date with rows of jobs that ended. It waits so long for readers.
-func Append(ctx context.Context, dir, topic string, wait time.Duration, rows ...Row) error {
-	records := map[key]Row{}
-	for _, r := range rows {
-		records[r.key()] = r
-	}
-	s := store{dir: dir, topic: topic}
-	bad, err := s.write(ctx, wait, "", records)
-	for _, fault := range bad {
-		err = errors.Join(err, fault)
-	}
-	return err
 }

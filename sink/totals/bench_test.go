@@ -61,7 +61,7 @@ func benchArchive(b *testing.B, lives, metrics, intervals int) (dir string, hour
 		rows += len(all)
 	}
 	add(endDate, 24, nil)
-	if err := jobs.Append(b.Context(), dir, "weir.jobs", time.Minute, ended...); err != nil {
+	if err := jobs.Put(b.Context(), dir, "weir.jobs", "", ended); err != nil {
 		b.Fatal(err)
 	}
 	return dir, lives * metrics * 24, rows

@@ -150,7 +150,7 @@ func (w *world) writeJobs(date string, lives []jobs.Life) {
 			Position: w.position,
 		})
 	}
-	if err := jobs.Append(w.t.Context(), w.dir, "weir.jobs", time.Minute, rows...); err != nil {
+	if err := jobs.Put(w.t.Context(), w.dir, "weir.jobs", "", rows); err != nil {
 		w.t.Fatal(err)
 	}
 }
