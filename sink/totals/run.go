@@ -163,48 +163,50 @@ func (m *maker) one(ctx context.Context, date string) (err error) {
 			m.Report(report)
 		}
 	}()
-	var p plan
-	staged := m.staged(date)
 	// A compaction must not replace a date while it is read. Other readers, and sinks, are not kept out.
-	err = sink.Shared(ctx, m.dir, func() error {
-		if p, err = m.plan(date); err != nil { // perhaps because of that
-			if p, err = m.planAnew(date, m.survey); err != nil {
-				return err
-			}
-		}
-		there, rows, err := made(Path(m.dir, date))
-		if err != nil {
-			return err
-		}
-		report.Rows, report.Jobs, report.Waiting = rows, len(p.jobs), len(p.waiting)
-		report.Bytes = sizeOf(Path(m.dir, date))
-		v, lost := m.decide(there, p)
-		if v == write {
-			if p, err = m.planAnew(date, func() error { return m.relist(p.inputs) }); err != nil {
-				return err
-			}
-			if p.same, err = m.unchanged(there, p, Path(m.dir, date)); err != nil {
-				return err
-			}
-			v, lost = m.decide(there, p)
-		}
-		switch v {
-		case keep:
-			report.Reason = "it has rows of " + lost + ", which were deleted: it stays as it is"
-		case write:
-			report.State = Written
-			return m.make(ctx, date, p, &report)
-		}
-		return nil
-	})
+	err = sink.Shared(ctx, m.dir, func() error { return m.read(ctx, date, &report) })
 	if err != nil || report.State != Written {
 		return err
 	}
-	if err := m.publish(ctx, staged, date, &m.Options); err != nil {
+	if err := m.publish(ctx, m.staged(date), date, &m.Options); err != nil {
 		if !errors.Is(err, errStop) {
 			m.removeStaged()
 		}
 		return err
+	}
+	return nil
+}
+
+// read writes the totals of a date into the stage if they are not those that are there. The caller holds the lock.
+func (m *maker) read(ctx context.Context, date string, report *Date) error {
+	p, err := m.plan(date)
+	if err != nil { // a compaction may have replaced what was listed
+		if p, err = m.planAnew(date, m.survey); err != nil {
+			return err
+		}
+	}
+	path := Path(m.dir, date)
+	there, rows, err := made(path)
+	if err != nil {
+		return err
+	}
+	report.Rows, report.Jobs, report.Waiting, report.Bytes = rows, len(p.jobs), len(p.waiting), sizeOf(path)
+	v, lost := m.decide(there, p)
+	if v == write {
+		if p, err = m.planAnew(date, func() error { return m.relist(p.inputs) }); err != nil {
+			return err
+		}
+		if p.same, err = m.unchanged(there, p, path); err != nil {
+			return err
+		}
+		v, lost = m.decide(there, p)
+	}
+	switch v {
+	case keep:
+		report.Reason = "it has rows of " + lost + ", which were deleted: it stays as it is"
+	case write:
+		report.State = Written
+		return m.make(ctx, date, p, report)
 	}
 	return nil
 }
