@@ -23,8 +23,8 @@ const (
 	benchDays       = 365
 )
 
-// yearArchive makes a year of jobs, and two dates of summaries at full size: 185 jobs at a time with 40 metrics, each
-// minute, in eight compacted files a date. Job 1000000 ran from noon to noon. The other
+// yearArchive makes a year of jobs, and two dates of summaries at full size. There are 185 jobs at a time with 40
+// metrics, each minute, in eight compacted files a date. Job 1000000 ran from noon to noon. The other
 // seven files are one file, without that job.
 func yearArchive(b *testing.B) (dir string) {
 	b.Helper()

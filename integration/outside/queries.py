@@ -17,6 +17,7 @@ import re
 import statistics
 import subprocess
 import sys
+import tempfile
 
 import duckdb
 import numpy as np
@@ -399,10 +400,21 @@ def page(path, views, truth):
         print(f"{answer.__name__}: {len(want)} rows")
         if not want:
             differ(answer.__name__, "has no rows: the run proves nothing about it")
-    os.chdir(os.path.dirname(views))
+    programs(text, views)
+
+
+def programs(text, views):
+    """Runs the page's programs, in a directory without characters that Spark takes for a pattern."""
+    with tempfile.TemporaryDirectory() as at:
+        os.symlink(os.path.join(os.path.dirname(views), "archive"), os.path.join(at, "archive"))
+        os.chdir(at)
+        run_programs(text, open(views).read())
+
+
+def run_programs(text, views):
     weir = subprocess.run
     for program in re.findall("(?s)```python\n(.*?)```", text):
-        subprocess.run = lambda *_, **__: collections.namedtuple("Done", "stdout")(open(views).read())
+        subprocess.run = lambda *_, **__: collections.namedtuple("Done", "stdout")(views)
         try:
             scope = {}
             exec(program, scope)
