@@ -282,7 +282,7 @@ func TestUnitsStartCrashedServicesAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+t.Name()+"$")
-		cmd.Dir, cmd.Env = t.TempDir(), append(os.Environ(), crashes+"=1") // whatever it leaves there
+		cmd.Dir, cmd.Env = t.TempDir(), append(os.Environ(), crashes+"=1", asWeir+"=") // whatever it leaves there
 		for line := range strings.Lines(string(text)) {
 			if value, ok := strings.CutPrefix(strings.TrimSpace(line), "Environment="); ok {
 				cmd.Env = append(cmd.Env, value)

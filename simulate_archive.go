@@ -29,7 +29,6 @@ Six users with different habits submit jobs for a month. One node is slow. What 
 folds of collect and merge, and into files as the sink writes them. No broker is needed. The same flags make the same
 rows.`,
 		Example: `  weir simulate archive month
-  weir archive compact --dir month
   weir simulate archive week --days 7 --nodes 64 --seed 2`,
 		Args: oneArg("DIR", "month"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -67,7 +66,7 @@ rows.`,
 	f.IntVar(&o.Nodes, "nodes", 16, "simulate `N` nodes, 8 to 1000")
 	f.DurationVar(&o.Interval, "interval", time.Minute, "`LENGTH` of an interval; it divides an hour")
 	f.DurationVar(&o.Period, "period", 5*time.Minute, "`LENGTH` of a file, as sink.period")
-	f.IntVar(&o.Partitions, "partitions", 2, "partitions of job-summary, 1 to 64")
+	f.IntVar(&o.Partitions, "partitions", 2, "`N` partitions of job-summary, 1 to 64")
 	f.Uint64Var(&o.Seed, "seed", 1, "`SEED` of jobs and values")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
