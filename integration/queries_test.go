@@ -106,7 +106,8 @@ func askedArchive(t *testing.T, dir string) []askedJob {
 	previous := ""
 	for i, date := range []string{"2026-01-04", "2026-01-05", "2026-01-06"} {
 		f := sink.Footer{
-			Topic: askedTopic, Start: int64(i), Next: int64(i + 1), Rows: int64(len(byDate[date])), PreviousDate: previous,
+			Topic: askedTopic, Start: int64(i), Next: int64(i + 1), Rows: int64(len(byDate[date])),
+			PreviousDate: previous,
 		}
 		if err := sink.Append(dir, askedTopic, date, byDate[date], f); err != nil {
 			t.Fatal(err)
@@ -125,8 +126,9 @@ func askedJobs() (jobs []askedJob) {
 	midnight := time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC).UnixMilli()
 	for i := range 12 {
 		j := askedJob{
-			JobID: fmt.Sprint(4700 + i), User: []string{"ada", "bob", "cyd"}[i%3], Account: []string{"astro", "bio"}[i%2],
-			Queue: []string{"normal", "normal", "debug"}[i/4], Start: midnight + int64(r.IntN(90)-60)*askedMs,
+			JobID: fmt.Sprint(4700 + i), User: []string{"ada", "bob", "cyd"}[i%3],
+			Account: []string{"astro", "bio"}[i%2],
+			Queue:   []string{"normal", "normal", "debug"}[i/4], Start: midnight + int64(r.IntN(90)-60)*askedMs,
 		}
 		nodes, cores := 2+i%4, 2+i%3
 		for n := range nodes {
@@ -173,7 +175,9 @@ func (j *askedJob) draw(r *rand.Rand, cores int) map[string]map[string][]float64
 				user /= 2
 			}
 			system := 0.1 * r.Float64()
-			for metric, v := range map[string]float64{"cpu_user": user, "cpu_system": system, "cpu_idle": 1 - user - system} {
+			for metric, v := range map[string]float64{
+				"cpu_user": user, "cpu_system": system, "cpu_idle": 1 - user - system,
+			} {
 				all[metric][node] = append(all[metric][node], v)
 			}
 		}
@@ -212,8 +216,9 @@ func machineOf(jobs []askedJob, id string) askedJob {
 // summary returns the summary of an interval.
 func (j *askedJob) summary(k int) *schemas.JobSummary {
 	s := &schemas.JobSummary{
-		Cluster: "c", JobID: j.JobID, Restart: j.Restart, IntervalStart: j.Start + int64(k)*askedMs, IntervalMs: askedMs,
-		Method: schemas.MethodExact, Parts: 1, PartsReported: 1, NodesExpected: int32(len(j.Nodes)),
+		Cluster: "c", JobID: j.JobID, Restart: j.Restart, IntervalStart: j.Start + int64(k)*askedMs,
+		IntervalMs: askedMs,
+		Method:     schemas.MethodExact, Parts: 1, PartsReported: 1, NodesExpected: int32(len(j.Nodes)),
 	}
 	for metric, byNode := range j.Values[k] {
 		var values, means []float64

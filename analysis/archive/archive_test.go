@@ -51,7 +51,8 @@ func appendDates(t testing.TB, dir string, dates map[string][]schemas.Row) {
 	names, previous := slices.Sorted(mapKeys(dates)), ""
 	for i, date := range names {
 		f := sink.Footer{
-			Topic: testTopic, Start: int64(i), Next: int64(i + 1), Rows: int64(len(dates[date])), PreviousDate: previous,
+			Topic: testTopic, Start: int64(i), Next: int64(i + 1), Rows: int64(len(dates[date])),
+			PreviousDate: previous,
 		}
 		if err := sink.Append(dir, testTopic, date, dates[date], f); err != nil {
 			t.Fatal(err)
@@ -183,17 +184,22 @@ func TestDates(t *testing.T) {
 	}{
 		"not there": {nil, "", ""},
 		"an old life": {
-			[]Life{{Start: pointer("2026-01-05T03:00:00Z"), End: at("2026-01-06T02:00:00Z")}}, "2026-01-05", "2026-01-06",
+			[]Life{{Start: pointer("2026-01-05T03:00:00Z"), End: at("2026-01-06T02:00:00Z")}},
+			"2026-01-05", "2026-01-06",
 		},
 		"an interval before it and a clock behind it": {
-			[]Life{{Start: pointer("2026-01-05T00:10:00Z"), End: at("2026-01-06T23:10:00Z")}}, "2026-01-04", "2026-01-07",
+			[]Life{{Start: pointer("2026-01-05T00:10:00Z"), End: at("2026-01-06T23:10:00Z")}},
+			"2026-01-04", "2026-01-07",
 		},
 		"two lives": {[]Life{
 			{Start: pointer("2026-01-05T03:00:00Z"), End: at("2026-01-05T04:00:00Z")},
 			{Start: pointer("2026-01-08T03:00:00Z"), End: at("2026-01-08T04:00:00Z"), Restart: 1},
 		}, "2026-01-05", "2026-01-08"},
-		"it may run again": {[]Life{{Start: pointer("2026-06-09T03:00:00Z"), End: at("2026-06-10T03:00:00Z")}}, "2026-06-09", ""},
-		"no start":         {[]Life{{End: at("2026-01-06T02:00:00Z")}}, "", "2026-01-06"},
+		"it may run again": {
+			[]Life{{Start: pointer("2026-06-09T03:00:00Z"), End: at("2026-06-10T03:00:00Z")}},
+			"2026-06-09", "",
+		},
+		"no start": {[]Life{{End: at("2026-01-06T02:00:00Z")}}, "", "2026-01-06"},
 	} {
 		if first, last := Dates(c.lives, now); first != c.first || last != c.last {
 			t.Errorf("%s: from %q to %q, want %q to %q", name, first, last, c.first, c.last)

@@ -95,8 +95,10 @@ func writeBench(b *testing.B, path string, r *rand.Rand, firstJob int, day time.
 					d[k] = float64(int(r.NormFloat64()*100)) / 10
 				}
 				rows = append(rows, schemas.Row{
-					Cluster: "c", JobID: id, IntervalStart: day0 + int64(i)*benchIntervalMs, IntervalMs: benchIntervalMs,
-					Metric: &metric, Unit: &unit, Scope: &scope, Method: schemas.MethodExact, Parts: 1, PartsReported: 1,
+					Cluster: "c", JobID: id, IntervalStart: day0 + int64(i)*benchIntervalMs,
+					IntervalMs: benchIntervalMs,
+					Metric:     &metric, Unit: &unit, Scope: &scope, Method: schemas.MethodExact,
+					Parts: 1, PartsReported: 1,
 					NodesExpected: 16, NodesReported: 16, Nodes: &nodes, Count: &count, Invalid: &invalid,
 					Mean: &d[11], Stddev: &d[12], NodeStddev: &d[12], LowNode: &node, HighNode: &node,
 					D0: &d[0], D1: &d[1], D2: &d[2], D3: &d[3], D4: &d[4], D5: &d[5], D6: &d[6], D7: &d[7], D8: &d[8],

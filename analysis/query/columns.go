@@ -69,7 +69,8 @@ func tables() []table {
 			of(long, "count", "invalid"), of(double, "mean", "min", "max", "stddev", "node_stddev_rms"), nodes,
 			deciles, of(long, "certified_count"), of(yesNo, "final"))},
 		{"samples", columns(of(text, "cluster", "node", "job_id"), of(short, "restart"),
-			of(timestamp, "interval_start"), of(long, "interval_ms"), metric, of(shorts, "cpus"), of(doubles, "values"), of(timestamp, "sampled_at"),
+			of(timestamp, "interval_start"), of(long, "interval_ms"), metric,
+			of(shorts, "cpus"), of(doubles, "values"), of(timestamp, "sampled_at"),
 			of(short, "partition"), of(long, "position"))},
 	}
 }

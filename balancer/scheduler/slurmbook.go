@@ -288,23 +288,3 @@ func (j *slurmJob) simple() bool {
 	}
 	return j.held != nil
 }
-
-// union returns the CPUs that a job has on any of its nodes, sorted; empty if it has all of a node.
-func union(cpus map[string][]int32) (all []int32) {
-	for _, c := range cpus {
-		if len(c) == 0 {
-			return nil
-		}
-	}
-	seen := map[int32]bool{}
-	for _, c := range cpus {
-		for _, id := range c {
-			if !seen[id] {
-				seen[id] = true
-				all = append(all, id)
-			}
-		}
-	}
-	slices.Sort(all)
-	return all
-}

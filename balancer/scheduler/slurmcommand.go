@@ -41,6 +41,8 @@ func (s *SlurmSource) run(ctx context.Context, read func(io.Reader) error, name 
 	cmd.Env = slurmEnviron(os.Environ())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	// Waiting ends even if a process that has left the group keeps the output or the errors open.
+	cmd.WaitDelay = time.Second
 	var said strings.Builder
 	cmd.Stderr = &limitedWriter{to: &said, left: 300}
 	out, err := cmd.StdoutPipe()
@@ -50,8 +52,6 @@ func (s *SlurmSource) run(ctx context.Context, read func(io.Reader) error, name 
 	if err != nil {
 		return fmt.Errorf("starting %s: %w", name, err)
 	}
-	// Waiting ends even if a process that has left the group keeps the output or the errors open.
-	cmd.WaitDelay = time.Second
 	defer context.AfterFunc(ctx, func() { _ = out.Close() })()
 	if err := read(out); err != nil && ctx.Err() == nil {
 		cancel()

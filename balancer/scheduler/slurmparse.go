@@ -234,3 +234,23 @@ func (p *slurmPrivacy) reason() string {
 		"idle: run the balancer as SlurmUser, or run: sacctmgr modify user NAME set AdminLevel=Operator",
 		strings.Join(p.hides, ", "), p.uid)
 }
+
+// union returns the CPUs that a job has on any of its nodes, sorted; empty if it has all of a node.
+func union(cpus map[string][]int32) (all []int32) {
+	for _, c := range cpus {
+		if len(c) == 0 {
+			return nil
+		}
+	}
+	seen := map[int32]bool{}
+	for _, c := range cpus {
+		for _, id := range c {
+			if !seen[id] {
+				seen[id] = true
+				all = append(all, id)
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
+}
