@@ -5,6 +5,6 @@ package totals
 // Nothing here has a goroutine of its own. The full numbers run without the race detector in `make test`.
 const (
 	crashEvery = 5
-	manyFiles  = 8
+	manyFiles  = 2
 	minCases   = 5_000
 )
