@@ -84,6 +84,7 @@ func TestQueriesPage(t *testing.T) {
 		return path
 	}
 	python("empty", views("before.sql"))
+	writeTables(t, dir, jobs)
 	python("tables", dir, filepath.Join(there, "truth.json"))
 	after := views("after.sql")
 	t.Logf("%s", python("page", "../docs/queries.md", after, filepath.Join(there, "truth.json")))

@@ -1,0 +1,38 @@
+package integration
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink/jobs"
+	"github.com/weirhpc/weir/sink/totals"
+)
+
+// writeTables writes what the archive knows of jobs, and makes their totals.
+func writeTables(t *testing.T, dir string, all []askedJob) {
+	t.Helper()
+	var rows []jobs.Row
+	for i := range all {
+		j := &all[i]
+		rows = append(rows, jobs.Row{
+			Cluster: "c", JobID: j.JobID, Restart: j.Restart, Name: "job " + j.JobID, User: j.User, Account: j.Account,
+			Queue: j.Queue, Nodes: j.Nodes, NodeCount: int32(len(j.Nodes)), Cores: &j.Cores, TimeLimitS: j.TimeLimit,
+			MemRequestedBytes: j.Memory, Submit: &j.Submit, Start: &j.Start, End: j.End, State: "COMPLETED",
+			Position: int64(i),
+		})
+	}
+	if err := jobs.Append(t.Context(), dir, "weir."+schemas.TopicJobs, time.Minute, rows...); err != nil {
+		t.Fatal(err)
+	}
+	err := totals.Run(t.Context(), totals.Options{
+		Dir: dir, Topic: askedTopic, Wait: time.Minute,
+		Frontier: func(context.Context, totals.Archived) (totals.Frontier, error) {
+			return totals.Frontier{ThroughMs: time.Now().UnixMilli()}, nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
