@@ -23,7 +23,7 @@ func writeTables(t *testing.T, dir string, all []askedJob) {
 			Position: int64(i),
 		})
 	}
-	if err := jobs.Append(t.Context(), dir, "weir."+schemas.TopicJobs, time.Minute, rows...); err != nil {
+	if err := jobs.Put(t.Context(), dir, "weir."+schemas.TopicJobs, "", rows); err != nil {
 		t.Fatal(err)
 	}
 	err := totals.Run(t.Context(), totals.Options{
