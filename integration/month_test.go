@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// monthReader counts the rows of an archive again and again, under the shared lock, until a file appears. It prints each
-// count that it saw.
+// monthReader counts the rows of an archive again and again, under the shared lock, until a file appears. It prints
+// each count that it saw.
 const monthReader = `
 import duckdb, fcntl, os, sys
 seen, n = set(), 0
