@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 )
 
 // maxUndecodable bounds the list in a footer. UndecodableCount also counts those beyond it.
@@ -137,7 +138,7 @@ func parseFooter(lookup func(key string) (string, bool)) (Footer, error) {
 		if !ok {
 			faults = append(faults, fmt.Errorf("%s is missing", key))
 		}
-		return v
+		return strings.Clone(v) // the library's texts lie in the whole file's footer, which they would keep in memory
 	}
 	number := func(key string, bits int) int64 {
 		n, err := strconv.ParseInt(text(key), 10, bits)
@@ -161,7 +162,9 @@ func parseFooter(lookup func(key string) (string, bool)) (Footer, error) {
 	if f.Rows > 0 {
 		f.FirstInterval, f.LastInterval = number("weir.first_interval", 64), number("weir.last_interval", 64)
 	}
-	f.TopicID, _ = lookup("weir.topic_id")
+	if id, has := lookup("weir.topic_id"); has {
+		f.TopicID = strings.Clone(id)
+	}
 	gap, _ := lookup("weir.gap")
 	f.Gap = gap == "true"
 	if version == formatCompacted {
