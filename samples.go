@@ -23,10 +23,11 @@ func newSamples() *cobra.Command {
 	c := newService(&cobra.Command{
 		Use:   "samples",
 		Short: "Archive the values of all cores for a while",
-		Long: `Archives the values of every core as Parquet files below samples/ in sink.dir, every record once.
+		Long: `Archives the values that agents send, core by core, as Parquet files, every record once.
 
-They are for looking at a few days core by core, in SQL. A date is deleted samples.retention (72h) after its end.
-samples.metrics names the metrics to keep: all metrics of a large machine take hundreds of gigabytes a day.
+The files are below samples/ in sink.dir. They are for looking at a few days core by core, in SQL. A date is deleted
+samples.retention (72h) after its end. samples.metrics names the metrics to keep: all metrics of a large machine take
+hundreds of gigabytes a day.
 
 It is optional: it may be off for a week. It goes on where it ended, or where the topic begins, and records the gap
 between the two. At its first start it reads all that the topic holds, but at most samples.retention.

@@ -85,8 +85,8 @@ func checkMonth(o *month.Options, from string) (err error) {
 		err = fmt.Errorf("--nodes %d must be 8 to 1000", o.Nodes)
 	case o.Interval < time.Second || time.Hour%o.Interval != 0:
 		err = fmt.Errorf("--interval %v must divide an hour, and be a second at least", o.Interval)
-	case o.Period < 0 || o.Period > time.Hour || time.Hour%max(o.Period, 1) != 0:
-		err = fmt.Errorf("--period %v must divide an hour", o.Period)
+	case o.Period < time.Second || o.Period > time.Hour || time.Hour%o.Period != 0:
+		err = fmt.Errorf("--period %v must divide an hour, and be a second at least", o.Period)
 	case o.Partitions < 1 || o.Partitions > 64:
 		err = fmt.Errorf("--partitions %d must be 1 to 64", o.Partitions)
 	}

@@ -20,7 +20,10 @@ func TestSinkPeriod(t *testing.T) {
 			t.Errorf("%s: %v, %v, want %v", name, got.FilePeriod(), err, c.want)
 		}
 	}
-	for _, yaml := range []string{"sink: {period: 0s}", "sink: {period: 25h}", "sink: {period: -1s}"} {
+	for _, yaml := range []string{
+		"sink: {period: 0s}", "sink: {period: 25h}", "sink: {period: -1s}",
+		"sink: {period: 2h}\ntopics: {summary_retention: 3h}", // the topic may forget what a killed sink had in hand
+	} {
 		if _, err := Load(Source{File: write(t, yaml), Defaults: Default()}); err == nil {
 			t.Errorf("%s is accepted", yaml)
 		}

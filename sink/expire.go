@@ -72,13 +72,14 @@ func (e *expiry) pass(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	begun, err := filepath.Glob(e.old("*"))
-	if err != nil {
-		return err
+	stage := filepath.Dir(e.old(""))
+	begun, err := os.ReadDir(stage)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("listing %s: %w", stage, err)
 	}
-	for _, path := range begun {
-		_, name, _ := strings.Cut(filepath.Base(path), "-")
-		if date, ok := parseDate(name); ok {
+	for _, left := range begun {
+		name, is := strings.CutPrefix(left.Name(), filepath.Base(e.old("")))
+		if date, ok := parseDate(datePrefix + name); is && ok {
 			if err := e.delete(ctx, date); err != nil {
 				return err
 			}

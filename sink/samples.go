@@ -172,9 +172,10 @@ func decodeSamples(cfg *config.Config, wanted map[string]bool, r *kgo.Record) it
 	case nil, *schemas.NodeSummary, *schemas.Tick, *schemas.Gap: // they have no values
 	case *schemas.CounterBatch:
 		if it.reason = misplaced(cfg, b, r.Timestamp.UnixMilli()); it.reason == "" {
-			b.Metrics = slices.DeleteFunc(b.Metrics, func(m schemas.CounterBatchMetric) bool {
+			// A clone, since the rest of the old array would keep the other metrics in memory.
+			b.Metrics = slices.Clone(slices.DeleteFunc(b.Metrics, func(m schemas.CounterBatchMetric) bool {
 				return len(m.Values) == 0 || len(wanted) > 0 && !wanted[m.Name]
-			})
+			}))
 			takeMetrics(&it, b, r)
 		}
 	default:
@@ -191,7 +192,7 @@ func takeMetrics(it *item[measured], b *schemas.CounterBatch, r *kgo.Record) {
 	}
 	it.start, it.date = b.IntervalStart, dateOf(b.IntervalStart)
 	it.rows = make([]measured, len(b.Metrics))
-	it.bytes = batchBytes
+	it.bytes = batchBytes + 4*int64(len(b.Cpus))
 	for i := range b.Metrics {
 		it.rows[i] = measured{b, int32(i), r.Partition, r.Offset}
 		it.bytes += metricBytes + valueBytes*int64(len(b.Metrics[i].Values))

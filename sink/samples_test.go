@@ -318,8 +318,14 @@ func TestSamplesMemory(t *testing.T) {
 func TestSamplesEstimate(t *testing.T) { // not parallel: it measures the heap
 	cfg := config.Default()
 	cfg.Cluster = "c"
-	of := samples(cfg)
 	records, _ := sampleRecords(t, 100, 5)
+	estimateHolds(t, samples(cfg), records)
+	cfg.Samples.Metrics = []string{"metric_00"}
+	estimateHolds(t, samples(cfg), records)
+}
+
+func estimateHolds(t *testing.T, of stream[measured], records []*kgo.Record) {
+	t.Helper()
 	var held []item[measured]
 	var estimate int64
 	before := heap()

@@ -18,6 +18,8 @@ type rejects struct {
 	fronts   map[int32]*summaryFront // by append time
 	expected map[rejectKey]rejection
 	actual   map[rejectKey]foundReject
+	// forgotten has, of a partition, the offset behind the last rejected record that the topic may have lost.
+	forgotten map[rejectKey]int64
 }
 
 // rejectKey names a rejected record.
@@ -38,6 +40,9 @@ type rejection struct {
 	head []byte
 }
 
+// log returns the key of the partition.
+func (k rejectKey) log() rejectKey { return rejectKey{k.topic, k.partition, 0} }
+
 // maxHead is how many bytes of a record a Reject has.
 const maxHead = 1024
 
@@ -49,7 +54,9 @@ type foundReject struct {
 }
 
 func newRejects(partitions int32) rejects {
-	r := rejects{map[int32]*summaryFront{}, map[rejectKey]rejection{}, map[rejectKey]foundReject{}}
+	r := rejects{
+		map[int32]*summaryFront{}, map[rejectKey]rejection{}, map[rejectKey]foundReject{}, map[rejectKey]int64{},
+	}
 	for p := range partitions {
 		r.fronts[p] = &summaryFront{start: never}
 	}
@@ -58,10 +65,14 @@ func newRejects(partitions int32) rejects {
 
 // rejected takes a record that the fold of a partition rejects. The topic may have lost what was rejected long ago.
 func (b *Books) rejected(topic string, a *Account, e Entry) {
-	if b.opened[a] == nil || len(b.rejects.fronts) == 0 || e.AppendedMs < b.terms.RejectsSince {
+	if b.opened[a] == nil || len(b.rejects.fronts) == 0 {
 		return
 	}
 	key := rejectKey{b.terms.Prefix + topic, a.Partition, e.Offset}
+	if e.AppendedMs < b.terms.RejectsSince {
+		b.rejects.forgotten[key.log()] = max(b.rejects.forgotten[key.log()], e.Offset+1)
+		return
+	}
 	hash := sha256.Sum256(e.Value)
 	want := rejection{hex.EncodeToString(hash[:]), bytes.Clone(e.Value[:min(len(e.Value), maxHead)])}
 	if f, ok := b.rejects.actual[key]; ok {
@@ -132,6 +143,9 @@ func (b *Books) closeRejects() {
 		}
 		if known && (key.offset < from || key.offset >= position || open[key]) {
 			continue // before the audited records, or in flight
+		}
+		if key.offset < b.rejects.forgotten[key.log()] {
+			continue // the topic has lost others of that time
 		}
 		b.differReject(key, b.rejects.actual[key], "no rule rejects this record, or it is a second Reject of it")
 	}

@@ -76,6 +76,8 @@ func TestValues(t *testing.T) {
 		"(cycles > 1) ? (mem_bw > 1 ? 5 : 6) : 7":           {5, 7, 5, 5},
 		"round(instructions / 3)":                           {3, 2, nan, 1},
 		"instructions * 0 + (cycles > 0 || true ? 3.5 : 1)": {3.5, 3.5, nan, 3.5},
+		"cycles > 0 and instructions / cycles > 1 ? 1 : 0":  {1, 0, nan, 0},
+		"cycles == 0 or instructions / cycles > 1 ? 1 : 0":  {1, 1, nan, 0},
 		"gpu / cycles + absent_elsewhere":                   nil,
 	} {
 		scopes := recorded()

@@ -112,6 +112,22 @@ func compared(holds func(a, b float64) bool) func(a, b float64) float64 {
 	}
 }
 
+// and is false if a side is, whatever the other is: so a condition can guard what has no value.
+func and(a, b float64) float64 {
+	if a == 0 || b == 0 {
+		return 0
+	}
+	return a * b
+}
+
+// or is true if a side is.
+func or(a, b float64) float64 {
+	if a == 1 || b == 1 {
+		return 1
+	}
+	return math.Max(a, b)
+}
+
 var (
 	arithmetic = map[string]func(a, b float64) float64{
 		"+":  func(a, b float64) float64 { return a + b },
@@ -130,10 +146,10 @@ var (
 		"!=": compared(func(a, b float64) bool { return a != b }),
 	}
 	logic = map[string]func(a, b float64) float64{
-		"and": func(a, b float64) float64 { return a * b },
-		"&&":  func(a, b float64) float64 { return a * b },
-		"or":  math.Max,
-		"||":  math.Max,
+		"and": and,
+		"&&":  and,
+		"or":  or,
+		"||":  or,
 	}
 	functions = map[string]func(float64) float64{
 		"abs": math.Abs, "ceil": math.Ceil, "floor": math.Floor, "round": math.Round,

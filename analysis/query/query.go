@@ -44,7 +44,7 @@ func ViewsOf(dir string) (string, error) {
 func hasFiles(archive fs.FS, table string) (bool, error) {
 	dates, err := fs.ReadDir(archive, table)
 	for _, date := range slices.Backward(dates) {
-		if !strings.HasPrefix(date.Name(), "date=") {
+		if !strings.HasPrefix(date.Name(), "date=") || date.Type().IsRegular() {
 			continue
 		}
 		files, err := fs.ReadDir(archive, table+"/"+date.Name())

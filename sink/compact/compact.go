@@ -121,11 +121,12 @@ func (c *compactor) run(ctx context.Context) error {
 	}
 	c.dir = dir
 	if _, err := os.Stat(c.summaries()); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w in %s: set sink.dir to the sink's directory", ErrNoArchive, dir)
+		return fmt.Errorf("%w in %s: set sink.dir, or --dir, to the sink's directory", ErrNoArchive, dir)
 	}
 	if err := os.MkdirAll(c.stage(), 0o755); err != nil {
 		return fmt.Errorf("making .stage in sink.dir: %w", err)
 	}
+	sink.Inherit(c.stage())
 	mine, err := c.alone(ctx)
 	if err != nil {
 		return err

@@ -22,7 +22,7 @@ func (c *compactor) one(ctx context.Context, t task) (err error) {
 		if err != nil && ctx.Err() == nil {
 			report.State, report.Reason = Failed, err.Error()
 		}
-		if ctx.Err() == nil || report.State == Compacted {
+		if ctx.Err() == nil || err == nil { // what is interrupted is as it was
 			c.Report(report)
 		}
 	}()

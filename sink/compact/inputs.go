@@ -43,7 +43,12 @@ func InputsOf(dir, topic, date string, files []sink.File) (Inputs, error) {
 	}
 	has := map[string]bool{}
 	if len(files) > 0 && (there != nil || generation(files) > 0) { // otherwise users deleted all but the rollups
-		if _, has, err = begin(there, topic, generation(files)+1); err != nil {
+		small := slices.DeleteFunc(slices.Clone(files), func(f sink.File) bool { return f.Compacted })
+		next, _ := afterRollups(generation(files)+1, there, small)
+		if _, has, err = begin(there, topic, next); err == nil {
+			err = interrupted(there, next, small)
+		}
+		if err != nil {
 			return in, fmt.Errorf("%s: %w", path, err)
 		}
 	}

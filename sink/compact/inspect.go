@@ -110,7 +110,7 @@ func RollupDates(dir string) (dates []string, err error) {
 func survey(ctx context.Context, dir, topic string) (files []sink.File, err error) {
 	root := filepath.Dir(sink.DatePath(dir, ""))
 	if _, err := os.Stat(root); errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w in %s: set sink.dir to the sink's directory", ErrNoArchive, dir)
+		return nil, fmt.Errorf("%w in %s: set sink.dir, or --dir, to the sink's directory", ErrNoArchive, dir)
 	}
 	err = sink.Reading(ctx, dir, func() error { files, err = sink.Files(root, topic); return err })
 	return files, err
@@ -157,6 +157,12 @@ func Verify(ctx context.Context, dir, topic string, dates []string, report func(
 		}
 	}
 	slices.Sort(all)
+	for _, date := range dates {
+		if !slices.Contains(all, date) {
+			wrong = true
+			report(Verified{Date: date, Faults: []string{"it has no files: nothing was verified"}})
+		}
+	}
 	if holes[""] != nil {
 		wrong = true
 		report(Verified{Faults: []string{holes[""].Error()}})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,6 +34,11 @@ func (c *compactor) roll(t task) (*roller, error) {
 		return nil, err
 	}
 	base, has, err := c.begin(there, c.topic, t.generation)
+	if err == nil {
+		small := slices.Concat(slices.Collect(maps.Values(t.inputs))...)
+		small = slices.DeleteFunc(small, func(f sink.File) bool { return f.Compacted })
+		err = interrupted(there, t.generation, small)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", rollupsPath(c.dir, t.date), err)
 	}

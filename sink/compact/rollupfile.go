@@ -22,16 +22,26 @@ func openRollups(path string) (*os.File, *parquet.File, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening rollups: %w", err)
 	}
-	info, err := file.Stat()
-	if err == nil {
-		var p *parquet.File
-		p, err = parquet.OpenFile(file, info.Size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
-		if err == nil {
-			return file, p, nil
-		}
+	p, err := parseFile(file)
+	if err != nil {
+		_ = file.Close()
+		return nil, nil, fmt.Errorf("%w: %s: bring it back from a copy: %w", errRollups, path, err)
 	}
-	_ = file.Close()
-	return nil, nil, fmt.Errorf("%w: %s: bring it back from a copy: %w", errRollups, path, err)
+	return file, p, nil
+}
+
+// parseFile reads the footer of a file. The library may panic on a damaged one.
+func parseFile(file *os.File) (p *parquet.File, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("damaged footer: %v", r)
+		}
+	}()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	return parquet.OpenFile(file, info.Size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 }
 
 // footerOfRollups returns the footer of a date's rollups; nil if there are none.

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"reflect"
 	"strconv"
+
+	"github.com/weirhpc/weir/sink"
 )
 
 const (
@@ -154,6 +156,29 @@ func parseRollups(lookup func(key string) (string, bool)) (f rollupsFooter, err 
 		faults = append(faults, fmt.Errorf("weir.next: %w", err))
 	}
 	return f, errors.Join(faults...)
+}
+
+// interrupted returns nil if rollups of a generation that the date does not have yet are those of a run that died. Then
+// the date still has the files that they were made of, and others lie behind these. Otherwise the date was read from
+// the topic anew, and the rollups have its rows already.
+func interrupted(there *rollupsFooter, generation int64, small []sink.File) error {
+	if there == nil || there.generation != generation {
+		return nil
+	}
+	left := map[string]bool{}
+	for _, name := range there.inputs {
+		left[name] = true
+	}
+	anew := false
+	for _, f := range small {
+		anew = anew || !left[f.Name] && f.Start < there.next[f.Partition]
+		delete(left, f.Name)
+	}
+	if anew || len(left) > 0 {
+		return fmt.Errorf("%w: they were made of other files than the date has: bring both back from the same copy, "+
+			"or move the rollups away", errRollups)
+	}
+	return nil
 }
 
 // begin says what a generation of a date's rollups is made of. If base, it is made of the rollups that are there, nil

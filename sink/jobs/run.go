@@ -37,7 +37,9 @@ type follower struct {
 	brokers *kafka.Brokers
 	period  time.Duration
 	wait    time.Duration // for readers
-	look    time.Duration // between looks at the topic's id
+	// patience is how long the rest of the topic is read at the end.
+	patience time.Duration
+	look     time.Duration // between looks at the topic's id
 
 	topicID string
 	next    int64 // the next offset to read
@@ -65,7 +67,7 @@ func newFollower(cfg config.Config, log *slog.Logger, metrics *Metrics) *followe
 		cfg: cfg, log: log.With("topic", topic), metrics: metrics, store: store{dir: cfg.Sink.Dir, topic: topic},
 		// The sink of summaries logs that brokers are away.
 		brokers: kafka.NewBrokers(slog.New(slog.DiscardHandler)),
-		period:  cfg.FilePeriod(), wait: lockWait, look: lookEvery, pending: map[key]Row{}, told: map[string]bool{},
+		period:  cfg.FilePeriod(), wait: lockWait, patience: drainLimit, look: lookEvery, pending: map[key]Row{}, told: map[string]bool{},
 	}
 }
 
@@ -192,8 +194,10 @@ func (f *follower) flush(ctx context.Context, now time.Time) {
 			f.log.Warn("a file of jobs cannot be used, its date stays as it is", "date", date, "err", bad[date])
 		}
 	}
-	maps.DeleteFunc(f.pending, func(_ key, r Row) bool { return bad[r.date()] == nil })
-	if len(f.pending) == 0 {
+	// A job may have a row in a file that cannot be used, and now another one. If that file comes back, the old row has
+	// to go. So nothing is forgotten before all files can be used.
+	if len(bad) == 0 {
+		clear(f.pending)
 		f.due = time.Time{}
 	}
 	f.metrics.pending.Set(float64(len(f.pending)))
@@ -209,7 +213,7 @@ func (f *follower) writeNow(ctx context.Context) {
 
 // finish reads the rest of the topic as far as the brokers answer, and writes what is pending.
 func (f *follower) finish(ctx context.Context) {
-	timed, cancel := context.WithTimeout(ctx, drainLimit)
+	timed, cancel := context.WithTimeout(ctx, f.patience)
 	err := f.drain(timed)
 	cancel()
 	f.wait = endWait

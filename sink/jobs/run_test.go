@@ -65,6 +65,7 @@ func (b *bench) produce(key, value []byte) {
 func (b *bench) follow(period time.Duration) (end func()) {
 	b.t.Helper()
 	f := newFollower(b.cfg, b.log.Logger(), NewMetrics(prometheus.NewRegistry()))
+	f.patience = time.Minute // the machine may be busy
 	f.period, f.wait, f.look = period, time.Millisecond, 20*time.Millisecond
 	ctx, cancel := context.WithCancel(b.t.Context())
 	ended := make(chan struct{})

@@ -42,12 +42,15 @@ func pick(ended []jobs.Life, f Frontier, was map[schemas.JobKey]bool, interim bo
 
 func dateOf(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.DateOnly) }
 
+// lateEndMs is how long after a job's end intervals may still be planned for it: until the balancer learns of the end.
+const lateEndMs = 600_000
+
 // touched returns the dates of the jobs' lives, in order, each with the jobs that have intervals there. Only dates that
 // are known count: a job that began long ago must not make a list of years.
 func touched(all []picked, known []string) (dates []string, of map[string][]schemas.JobKey) {
 	of = map[string][]schemas.JobKey{}
 	for _, j := range all {
-		first, last := dateOf(*j.StartMs), dateOf(j.EndMs)
+		first, last := dateOf(*j.StartMs), dateOf(j.EndMs+lateEndMs)
 		at, _ := slices.BinarySearch(known, first)
 		for ; at < len(known) && known[at] <= last; at++ {
 			if of[known[at]] == nil {

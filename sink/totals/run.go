@@ -99,11 +99,12 @@ func (m *maker) run(ctx context.Context) error {
 	}
 	m.Dir, m.dir = dir, dir
 	if _, err := os.Stat(filepath.Dir(sink.DatePath(dir, ""))); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w in %s: set sink.dir to the sink's directory", compact.ErrNoArchive, dir)
+		return fmt.Errorf("%w in %s: set sink.dir, or --dir, to the sink's directory", compact.ErrNoArchive, dir)
 	}
 	if err := os.MkdirAll(sink.StagePath(dir), 0o755); err != nil {
 		return fmt.Errorf("making .stage in sink.dir: %w", err)
 	}
+	sink.Inherit(sink.StagePath(dir))
 	mine, err := sink.TakeLock(ctx, filepath.Join(sink.StagePath(dir), dirName+".lock"), true, 0)
 	if errors.Is(err, sink.ErrLocked) {
 		return ErrBusy

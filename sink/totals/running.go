@@ -30,7 +30,7 @@ func Running(ctx context.Context, o Options, out func(*Total) error) (untilMs in
 	defer os.RemoveAll(scratch)
 	m := newMaker(o)
 	if _, err := os.Stat(filepath.Dir(sink.DatePath(m.dir, ""))); errors.Is(err, fs.ErrNotExist) {
-		return 0, fmt.Errorf("%w in %s: set sink.dir to the sink's directory", compact.ErrNoArchive, m.dir)
+		return 0, fmt.Errorf("%w in %s: set sink.dir, or --dir, to the sink's directory", compact.ErrNoArchive, m.dir)
 	}
 	err = sink.Reading(ctx, m.dir, func() error {
 		if err := m.survey(); err != nil {
