@@ -25,7 +25,7 @@ const (
 	samplePage = 1 << 20
 
 	// Memory in a draft of a batch, of a metric, and of a value.
-	batchBytes  = 400
+	batchBytes  = 900
 	metricBytes = 150
 	valueBytes  = 8
 
