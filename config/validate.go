@@ -129,7 +129,7 @@ func (c Config) faults(huge map[string]string) []fault {
 	f.within("sink.roll_bytes", c.Sink.RollBytes, 1<<20, 1<<33)
 	f.lasting("sink.period", c.Sink.Period, time.Second, 24*time.Hour)
 	if c.Sink.Period > c.Topics.SummaryRetention/2 {
-		f.wrong(errTogether, "sink.period", c.Sink.Period.String(), "a topics.summary_retention of twice that, at least")
+		f.wrong(errTogether, "sink.period", c.Sink.Period.String(), "a topics.summary_retention of twice that")
 	}
 	if c.Sink.Dir == "" {
 		f.wrong(errTogether, "sink.dir", `""`, "a directory for the archive")

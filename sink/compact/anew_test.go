@@ -7,8 +7,8 @@ import (
 	"github.com/weirhpc/weir/sink"
 )
 
-// TestRollupsReadAnew: rollups of a generation that the date does not have are those of a run that died, only if the date
-// has the files that they were made of. If the sink read the date from the topic anew, they have all its rows already.
+// TestRollupsReadAnew: the rollups may be of a generation that the date does not have. If a run died, then the date has
+// the files that they were made of. If the sink read the date from the topic anew, they have all its rows already.
 func TestRollupsReadAnew(t *testing.T) {
 	t.Parallel()
 	there := &rollupsFooter{generation: 1, inputs: []string{"a", "b"}, next: map[int32]int64{0: 20}}

@@ -67,7 +67,8 @@ func newFollower(cfg config.Config, log *slog.Logger, metrics *Metrics) *followe
 		cfg: cfg, log: log.With("topic", topic), metrics: metrics, store: store{dir: cfg.Sink.Dir, topic: topic},
 		// The sink of summaries logs that brokers are away.
 		brokers: kafka.NewBrokers(slog.New(slog.DiscardHandler)),
-		period:  cfg.FilePeriod(), wait: lockWait, patience: drainLimit, look: lookEvery, pending: map[key]Row{}, told: map[string]bool{},
+		period:  cfg.FilePeriod(), wait: lockWait, patience: drainLimit, look: lookEvery,
+		pending: map[key]Row{}, told: map[string]bool{},
 	}
 }
 
