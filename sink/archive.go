@@ -226,7 +226,7 @@ func (a *archive) write(temp string, f *Footer, encode encodeFunc) (err error) {
 			err = fmt.Errorf("closing %s: %w", temp, closed)
 		}
 	}()
-	buffered := bufio.NewWriterSize(writerFunc(func(b []byte) (n int, err error) {
+	buffered := bufio.NewWriterSize(WriterFunc(func(b []byte) (n int, err error) {
 		err = a.do(actWrite, temp, func() error { n, err = file.Write(b); return err })
 		return n, err
 	}), 256<<10)
@@ -242,9 +242,11 @@ func (a *archive) write(temp string, f *Footer, encode encodeFunc) (err error) {
 	return nil
 }
 
-type writerFunc func([]byte) (int, error)
+// WriterFunc is an io.Writer that is a function.
+type WriterFunc func([]byte) (int, error)
 
-func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
+// Write implements io.Writer.
+func (f WriterFunc) Write(b []byte) (int, error) { return f(b) }
 
 // syncDir makes the names in a directory durable.
 func (a *archive) syncDir(dir string) error {

@@ -155,7 +155,7 @@ func (b *bench) check() {
 	want := slices.Clone(b.want)
 	for _, rows := range [][]schemas.Row{want, got} {
 		slices.SortStableFunc(rows, func(x, y schemas.Row) int {
-			return cmp.Or(cmp.Compare(x.JobID, y.JobID), compareNullFirst(x.Metric, y.Metric))
+			return cmp.Or(cmp.Compare(x.JobID, y.JobID), CompareNullFirst(x.Metric, y.Metric))
 		})
 	}
 	if diff := gocmp.Diff(want, got, equateEmptyRows()); diff != "" {

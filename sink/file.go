@@ -43,14 +43,14 @@ func sortRows(rows []schemas.Row) {
 		return cmp.Or(
 			cmp.Compare(a.JobID, b.JobID),
 			cmp.Compare(a.Restart, b.Restart),
-			compareNullFirst(a.Metric, b.Metric),
+			CompareNullFirst(a.Metric, b.Metric),
 			cmp.Compare(a.IntervalStart, b.IntervalStart))
 	})
 }
 
-// compareNullFirst orders texts that may be missing. What is missing comes first, so that the same rows always make the
+// CompareNullFirst orders texts that may be missing. What is missing comes first, so that the same rows always make the
 // same file.
-func compareNullFirst(a, b *string) int {
+func CompareNullFirst(a, b *string) int {
 	switch {
 	case a == nil && b == nil:
 		return 0
@@ -166,7 +166,7 @@ func Open(path string) (o *Opened, err error) {
 }
 
 func (o *Opened) open(r io.ReaderAt, size int64) (err error) {
-	defer recovered(&err)
+	defer Recovered(&err)
 	m, f, err := decodeFooter(r, size)
 	if err != nil {
 		return err
@@ -210,7 +210,7 @@ func open(path string, read func(r io.ReaderAt, size int64) (Footer, error)) (f 
 
 // decodeFooter decodes the footer of a Parquet file. It returns for any bytes, without a panic.
 func decodeFooter(r io.ReaderAt, size int64) (m *parquetformat.FileMetaData, f Footer, err error) {
-	defer recovered(&err)
+	defer Recovered(&err)
 	if m, err = metadata(r, size); err != nil {
 		return nil, Footer{}, err
 	}
@@ -220,7 +220,7 @@ func decodeFooter(r io.ReaderAt, size int64) (m *parquetformat.FileMetaData, f F
 
 // decodeFile decodes a Parquet file. It returns for any bytes, without a panic.
 func decodeFile(r io.ReaderAt, size int64) (rows []schemas.Row, f Footer, err error) {
-	defer recovered(&err)
+	defer Recovered(&err)
 	m, f, err := decodeFooter(r, size)
 	if err != nil {
 		return nil, f, err
@@ -232,8 +232,8 @@ func decodeFile(r io.ReaderAt, size int64) (rows []schemas.Row, f Footer, err er
 	return rows, f, err
 }
 
-// recovered makes an error of a panic. The Parquet library uses numbers of a damaged file as indexes.
-func recovered(err *error) {
+// Recovered makes an error of a panic, if it is deferred. The Parquet library uses numbers of a damaged file as indexes.
+func Recovered(err *error) {
 	if fault := recover(); fault != nil {
 		*err = fmt.Errorf("damaged: %v", fault)
 	}

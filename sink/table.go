@@ -36,7 +36,7 @@ type Table struct {
 
 // OpenTable opens a file and reads its footer.
 func OpenTable(path string, schema Schema) (t *Table, err error) {
-	defer recovered(&err)
+	defer Recovered(&err)
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("opening a file of the archive: %w", err)
@@ -75,7 +75,7 @@ func (t *Table) Rows() int64 { return t.about.NumRows }
 
 // Columns returns the file, of which only these columns may be read; all of them if none is named.
 func (t *Table) Columns(only ...string) (p *parquet.File, err error) {
-	defer recovered(&err)
+	defer Recovered(&err)
 	m := new(parquetformat.FileMetaData)
 	if err := decodeFooterBytes(t.footer, m); err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirhpc/weir/quantile"
 	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink"
 )
 
 // hour is a rollup that is being made.
@@ -231,7 +232,7 @@ func (f *folder) add(r *row) error {
 	if len(f.open) > 0 {
 		o := &f.open[0].Rollup
 		if o.Hour != key.Hour || o.JobID != key.JobID || o.Restart != key.Restart ||
-			compareTexts(o.Metric, key.Metric) != 0 {
+			sink.CompareNullFirst(o.Metric, key.Metric) != 0 {
 			if err := f.flush(); err != nil {
 				return err
 			}

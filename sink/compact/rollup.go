@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirhpc/weir/quantile"
 	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink"
 )
 
 // hourMs is how long a rollup's hour is.
@@ -113,22 +114,10 @@ func (r *Rollup) setSummary(s *quantile.Summary) {
 	}
 }
 
-func compareTexts(a, b *string) int {
-	switch {
-	case a == nil && b == nil:
-		return 0
-	case a == nil:
-		return -1
-	case b == nil:
-		return 1
-	}
-	return cmp.Compare(*a, *b)
-}
-
 // compareRollups orders rollups as rows are: by job, restart, metric with null first, and hour. A metric that changed
 // its unit or scope has one of each.
 func compareRollups(a, b *Rollup) int {
 	return cmp.Or(
-		cmp.Compare(a.JobID, b.JobID), cmp.Compare(a.Restart, b.Restart), compareTexts(a.Metric, b.Metric),
-		cmp.Compare(a.Hour, b.Hour), compareTexts(a.Unit, b.Unit), compareTexts(a.Scope, b.Scope))
+		cmp.Compare(a.JobID, b.JobID), cmp.Compare(a.Restart, b.Restart), sink.CompareNullFirst(a.Metric, b.Metric),
+		cmp.Compare(a.Hour, b.Hour), sink.CompareNullFirst(a.Unit, b.Unit), sink.CompareNullFirst(a.Scope, b.Scope))
 }

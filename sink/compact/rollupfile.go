@@ -30,13 +30,9 @@ func openRollups(path string) (*os.File, *parquet.File, error) {
 	return file, p, nil
 }
 
-// parseFile reads the footer of a file. The library may panic on a damaged one.
+// parseFile reads the footer of a file.
 func parseFile(file *os.File) (p *parquet.File, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("damaged footer: %v", r)
-		}
-	}()
+	defer sink.Recovered(&err)
 	info, err := file.Stat()
 	if err != nil {
 		return nil, err
@@ -80,13 +76,11 @@ func newRollupReader(path string, of *chosen) (*rollupReader, error) {
 	in := &rollupFile{of: of, groups: p.RowGroups(), schema: p.Schema()}
 	fill := func() (batch []Rollup, err error) {
 		defer func() {
-			if fault := recover(); fault != nil { // the library trusts numbers of a damaged file
-				err = fmt.Errorf("damaged: %v", fault)
-			}
 			if err != nil && !errors.Is(err, io.EOF) {
 				err = fmt.Errorf("%w: %s: bring it back from a copy: %w", errRollups, path, err)
 			}
 		}()
+		defer sink.Recovered(&err)
 		return in.next()
 	}
 	return &rollupReader{

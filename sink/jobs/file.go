@@ -114,13 +114,6 @@ func (f *file) footer() error {
 	return err
 }
 
-// recovered makes an error of a panic. The Parquet library uses numbers of a damaged file as indexes.
-func recovered(err *error) {
-	if fault := recover(); fault != nil {
-		*err = fmt.Errorf("damaged: %v", fault)
-	}
-}
-
 // each calls fn with every row in order. A row is valid until the next call.
 func (f *file) each(fn func(*Row) error) error {
 	if err := f.walk(fn); err != nil {
@@ -130,7 +123,7 @@ func (f *file) each(fn func(*Row) error) error {
 }
 
 func (f *file) walk(fn func(*Row) error) (err error) {
-	defer recovered(&err)
+	defer sink.Recovered(&err)
 	p, err := f.Columns()
 	if err != nil {
 		return err
@@ -178,7 +171,7 @@ func (f *file) of(ids map[string]bool) (rows []Row, err error) {
 }
 
 func (f *file) find(ids map[string]bool) (rows []Row, err error) {
-	defer recovered(&err)
+	defer sink.Recovered(&err)
 	const column = "job_id"
 	p, err := f.Columns(column)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink"
 )
 
 // Life is when a job ran.
@@ -43,7 +44,7 @@ type lifeRow struct {
 }
 
 func (f *file) lives() (lives []Life, err error) {
-	defer recovered(&err)
+	defer sink.Recovered(&err)
 	p, err := f.Columns("job_id", "restart", "start", "end")
 	if err != nil {
 		return nil, err

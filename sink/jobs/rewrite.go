@@ -8,6 +8,8 @@ import (
 	"maps"
 	"os"
 	"slices"
+
+	"github.com/weirhpc/weir/sink"
 )
 
 // writeFile writes the new file of a date: the rows of its present file, with the edit.
@@ -25,7 +27,7 @@ func (s *store) writeFile(path, date, topicID string, e *edit) (err error) {
 			err = fmt.Errorf("closing %s: %w", path, closed)
 		}
 	}()
-	buffered := bufio.NewWriterSize(writerFunc(func(b []byte) (n int, err error) {
+	buffered := bufio.NewWriterSize(sink.WriterFunc(func(b []byte) (n int, err error) {
 		err = s.do(actWrite, path, func() error { n, err = out.Write(b); return err })
 		return n, err
 	}), 256<<10)
@@ -89,7 +91,3 @@ func (s *store) copyRows(w *writer, date, topicID string, e *edit) error {
 	}
 	return nil
 }
-
-type writerFunc func([]byte) (int, error)
-
-func (f writerFunc) Write(b []byte) (int, error) { return f(b) }

@@ -65,7 +65,7 @@ func (s *store) stage(name string) string { return filepath.Join(sink.StagePath(
 func (s *store) write(
 	ctx context.Context, wait time.Duration, topicID string, records map[key]Row,
 ) (bad map[string]error, err error) {
-	defer recovered(&err)
+	defer sink.Recovered(&err)
 	ids := map[string]bool{}
 	for k := range records {
 		ids[k.jobID] = true

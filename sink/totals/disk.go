@@ -78,7 +78,7 @@ func (d *disk) make(path string, fill func(io.Writer) error) error {
 	if err != nil {
 		return fmt.Errorf("making a file of totals: %w", err)
 	}
-	err = fill(writerFunc(func(b []byte) (n int, err error) {
+	err = fill(sink.WriterFunc(func(b []byte) (n int, err error) {
 		err = d.do(actWrite, path, func() error { n, err = file.Write(b); return err })
 		return n, err
 	}))
@@ -90,10 +90,6 @@ func (d *disk) make(path string, fill func(io.Writer) error) error {
 	}
 	return nil
 }
-
-type writerFunc func([]byte) (int, error)
-
-func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 
 // own gives a file to the owner of the archive. Otherwise its user could not replace what root made.
 func (d *disk) own(path string) error {

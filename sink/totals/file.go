@@ -125,11 +125,7 @@ func read[T any](path string, head func(lookup func(string) (string, bool)) erro
 		return err
 	}
 	defer file.Close()
-	defer func() {
-		if fault := recover(); fault != nil { // the library trusts numbers of a damaged file
-			err = fmt.Errorf("damaged: %v", fault)
-		}
-	}()
+	defer sink.Recovered(&err)
 	info, err := file.Stat()
 	if err != nil {
 		return err

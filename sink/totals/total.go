@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirhpc/weir/quantile"
 	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink"
 	"github.com/weirhpc/weir/sink/compact"
 )
 
@@ -141,7 +142,7 @@ type folder struct {
 func (f *folder) add(r *compact.Rollup) error {
 	if len(f.open) > 0 {
 		o := f.open[0].first
-		if o.JobID != r.JobID || o.Restart != r.Restart || compareTexts(o.Metric, r.Metric) != 0 {
+		if o.JobID != r.JobID || o.Restart != r.Restart || sink.CompareNullFirst(o.Metric, r.Metric) != 0 {
 			if err := f.flush(); err != nil {
 				return err
 			}
@@ -178,18 +179,6 @@ func (f *folder) flush() error {
 // compareTotals orders totals as a file does: by job, restart, metric with null first, unit and scope.
 func compareTotals(a, b Total) int {
 	return cmp.Or(
-		strings.Compare(a.JobID, b.JobID), cmp.Compare(a.Restart, b.Restart), compareTexts(a.Metric, b.Metric),
-		compareTexts(a.Unit, b.Unit), compareTexts(a.Scope, b.Scope))
-}
-
-func compareTexts(a, b *string) int {
-	switch {
-	case a == nil && b == nil:
-		return 0
-	case a == nil:
-		return -1
-	case b == nil:
-		return 1
-	}
-	return strings.Compare(*a, *b)
+		strings.Compare(a.JobID, b.JobID), cmp.Compare(a.Restart, b.Restart), sink.CompareNullFirst(a.Metric, b.Metric),
+		sink.CompareNullFirst(a.Unit, b.Unit), sink.CompareNullFirst(a.Scope, b.Scope))
 }
