@@ -232,7 +232,7 @@ func decodeFile(r io.ReaderAt, size int64) (rows []schemas.Row, f Footer, err er
 	return rows, f, err
 }
 
-// Recovered makes an error of a panic, if it is deferred. The Parquet library uses numbers of a damaged file as indexes.
+// Recovered makes an error of a panic, if it is deferred. The Parquet library uses numbers of damaged files as indexes.
 func Recovered(err *error) {
 	if fault := recover(); fault != nil {
 		*err = fmt.Errorf("damaged: %v", fault)
