@@ -58,6 +58,49 @@ func TopicBounds(ctx context.Context, adm *kadm.Client, topic string) (map[int32
 	return all, nil
 }
 
+// ErrOpenTransaction is returned when a transaction does not end. The brokers end it after its timeout.
+var ErrOpenTransaction = errors.New("a transaction is still open: try again when its owner has ended it")
+
+// SettledBounds returns the first offset of each partition of a topic and its end, records of open transactions
+// included. It first waits until these transactions have ended, at most for wait.
+//
+// Brokers mark the end of a transaction in one partition after the other. So a committed record of one topic may be
+// read while the last stable offset of another still hides what the same transaction wrote there.
+func SettledBounds(ctx context.Context, adm *kadm.Client, topic string, wait time.Duration) (map[int32]Range, error) {
+	ends, err := adm.ListEndOffsets(ctx, topic)
+	if err != nil {
+		return nil, fmt.Errorf("asking where %s ends: %w", topic, err)
+	}
+	for deadline := time.Now().Add(wait); ; {
+		bounds, err := TopicBounds(ctx, adm, topic)
+		if err != nil {
+			return nil, err
+		}
+		var held error
+		for p, r := range bounds {
+			e, ok := ends.Lookup(topic, p)
+			switch {
+			case !ok: // the partition is new
+			case e.Err != nil:
+				return nil, fmt.Errorf("asking where %s-%d ends: %w", topic, p, e.Err)
+			case r.To < e.Offset:
+				held = fmt.Errorf("%s-%d at %d: %w", topic, p, r.To, ErrOpenTransaction)
+			default:
+				bounds[p] = Range{From: r.From, To: e.Offset}
+			}
+		}
+		if held == nil {
+			return bounds, nil
+		}
+		if time.Now().After(deadline) {
+			return nil, held
+		}
+		if !Pause(ctx, 20*time.Millisecond) {
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
 // listBounds asks for all partitions of a topic at once. The end is that of the last stable offset: records of open
 // transactions do not count as there.
 func listBounds(ctx context.Context, adm *kadm.Client, topic string) (starts, ends kadm.ListedOffsets, err error) {

@@ -29,7 +29,8 @@ var ErrNoPartition = errors.New("topic counters has no such partition")
 // Run audits an installation.
 //
 // The order of the reads makes it right while the services run. The positions of merge are read first, those of collect
-// next, and the ends of the topics last. So whatever a position promises lies before the end that is read to.
+// next, and the ends of the topics last, open transactions included. So whatever a position promises lies before the
+// end that is read to.
 func Run(ctx context.Context, cfg config.Config, o Options) (*Report, error) {
 	cl, err := analysis.Connect(ctx, cfg, kafka.ReaderOpts()...)
 	if err != nil {
@@ -49,6 +50,9 @@ func Run(ctx context.Context, cfg config.Config, o Options) (*Report, error) {
 	r.TimeMs = began.UnixMilli()
 	return r, nil
 }
+
+// settleWait is how long open transactions may take to end. A dead owner's is ended by its successor.
+const settleWait = time.Minute
 
 // auditor is one audit that runs.
 type auditor struct {
@@ -86,7 +90,7 @@ func (a *auditor) run(ctx context.Context) (*Report, error) {
 		if len(a.topics[name].Ranges) == 0 {
 			continue
 		}
-		ends, err := kafka.TopicBounds(ctx, a.adm, a.cfg.Prefix+name)
+		ends, err := kafka.SettledBounds(ctx, a.adm, a.cfg.Prefix+name, settleWait)
 		if err != nil {
 			return nil, err
 		}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink/jobs"
 )
@@ -60,24 +61,25 @@ func through(stages ...stage) (ms int64, reason string) {
 	return ms, reason
 }
 
-// behind returns what of a topic the archive lacks: by partition the offsets from and to. The ends are those of all
-// records, also of open transactions. An archive that cannot be one of this topic is reported.
-func behind(positions, begins, ends map[int32]int64) (lacks map[int32][2]int64, reason string) {
-	lacks = map[int32][2]int64{}
-	for _, p := range slices.Sorted(maps.Keys(ends)) {
+// behind returns what of a topic the archive lacks. The bounds count all records, also of open transactions. An archive
+// that cannot be one of this topic is reported.
+func behind(positions map[int32]int64, bounds map[int32]kafka.Range) (lacks map[int32]kafka.Range, reason string) {
+	lacks = map[int32]kafka.Range{}
+	for _, p := range slices.Sorted(maps.Keys(bounds)) {
 		at, archived := positions[p]
+		begin, end := bounds[p].From, bounds[p].To
 		switch {
 		case !archived:
-			at = begins[p]
-		case at > ends[p]:
+			at = begin
+		case at > end:
 			return nil, fmt.Sprintf("the archive is at %d of partition %d of job-summary, which ends at %d: "+
-				"it is of another topic", at, p, ends[p])
-		case at < begins[p]:
+				"it is of another topic", at, p, end)
+		case at < begin:
 			return nil, fmt.Sprintf("retention deleted offsets %d to %d of partition %d of job-summary before they "+
-				"were archived: `weir sink accept-gap %d` goes on behind them", at, begins[p], p, p)
+				"were archived: `weir sink accept-gap %d` goes on behind them", at, begin, p, p)
 		}
-		if at < ends[p] {
-			lacks[p] = [2]int64{at, ends[p]}
+		if at < end {
+			lacks[p] = kafka.Range{From: at, To: end}
 		}
 	}
 	return lacks, ""

@@ -2,6 +2,7 @@ package totals
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -99,69 +100,35 @@ func (k *asker) waiting(ctx context.Context, a Archived, f *Frontier) (map[schem
 		stop("the archive is of a topic job-summary that was deleted and made again")
 		return nil, nil
 	}
-	begins, err := offsets(ctx, k.adm.ListStartOffsets, topic)
+	bounds, err := kafka.SettledBounds(ctx, k.adm, topic, settleWait)
+	if errors.Is(err, kafka.ErrOpenTransaction) {
+		stop("somebody left a transaction open in job-summary")
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
-	ends, err := offsets(ctx, k.adm.ListEndOffsets, topic) // open transactions included: one may be ahead of a summary
-	if err != nil {
-		return nil, err
-	}
-	lacks, reason := behind(a.Positions, begins, ends)
+	lacks, reason := behind(a.Positions, bounds)
 	if reason != "" {
 		stop(reason)
 		return nil, nil
 	}
-	ranges, records := map[int32]kafka.Range{}, int64(0)
-	for p, l := range lacks {
-		ranges[p] = kafka.Range{From: l[0], To: l[1]}
-		records += l[1] - l[0]
+	records := int64(0)
+	for _, l := range lacks {
+		records += l.To - l.From
 	}
 	if records > maxBehind {
 		stop(fmt.Sprintf("the archive is %d offsets behind job-summary: does a sink run?", records))
 		return nil, nil
 	}
-	settled, err := k.settle(ctx, topic, ranges)
-	if err != nil {
-		return nil, err
-	}
-	if !settled {
-		stop("somebody left a transaction open in job-summary")
-		return nil, nil
-	}
 	jobs := map[schemas.JobKey]bool{}
-	err = kafka.ReadRanges(ctx, k.cl, topic, ranges, func(r *kgo.Record) error {
+	err = kafka.ReadRanges(ctx, k.cl, topic, lacks, func(r *kgo.Record) error {
 		if key, is := parseKey(string(r.Key)); is {
 			jobs[key] = true
 		}
 		return nil
 	})
 	return jobs, err
-}
-
-// settle waits until the transactions below the ends of ranges have ended.
-func (k *asker) settle(ctx context.Context, topic string, ranges map[int32]kafka.Range) (bool, error) {
-	for deadline := time.Now().Add(settleWait); ; {
-		bounds, err := kafka.TopicBounds(ctx, k.adm, topic)
-		if err != nil {
-			return false, err
-		}
-		open := false
-		for p, r := range ranges {
-			open = open || bounds[p].To < r.To
-		}
-		if !open {
-			return true, nil
-		}
-		if time.Now().After(deadline) {
-			return false, nil
-		}
-		select {
-		case <-ctx.Done():
-			return false, ctx.Err()
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
 }
 
 // parseKey is the inverse of JobKey.String.
@@ -172,21 +139,4 @@ func parseKey(key string) (k schemas.JobKey, is bool) {
 	}
 	restart, err := strconv.ParseInt(key[at+1:], 10, 32)
 	return schemas.JobKey{JobID: key[:at], Restart: int32(restart)}, err == nil
-}
-
-// offsets asks for one offset of each partition of a topic.
-func offsets(ctx context.Context, list func(context.Context, ...string) (kadm.ListedOffsets, error), topic string,
-) (map[int32]int64, error) {
-	listed, err := list(ctx, topic)
-	if err != nil {
-		return nil, fmt.Errorf("asking for the offsets of %s: %w", topic, err)
-	}
-	all := map[int32]int64{}
-	for p, o := range listed[topic] {
-		if o.Err != nil {
-			return nil, fmt.Errorf("asking for the offsets of %s-%d: %w", topic, p, o.Err)
-		}
-		all[p] = o.Offset
-	}
-	return all, nil
 }

@@ -170,19 +170,23 @@ func TestThrough(t *testing.T) {
 
 func TestBehind(t *testing.T) {
 	type of map[int32]int64
+	type ranges = map[int32]kafka.Range
 	for _, c := range []struct {
-		name                    string
-		positions, begins, ends of
-		want                    map[int32][2]int64
-		says                    string
+		name         string
+		positions    of
+		bounds, want ranges
+		says         string
 	}{
-		{"all is archived", of{0: 5, 1: 7}, of{0: 0, 1: 2}, of{0: 5, 1: 7}, map[int32][2]int64{}, ""},
-		{"some is not", of{0: 5, 1: 6}, of{0: 0, 1: 2}, of{0: 5, 1: 7}, map[int32][2]int64{1: {6, 7}}, ""},
-		{"no file yet", of{}, of{0: 3}, of{0: 5}, map[int32][2]int64{0: {3, 5}}, ""},
-		{"retention was first", of{0: 2}, of{0: 3}, of{0: 5}, nil, "retention"},
-		{"another topic", of{0: 9}, of{0: 0}, of{0: 5}, nil, "another topic"},
+		{"all is archived", of{0: 5, 1: 7}, ranges{0: {From: 0, To: 5}, 1: {From: 2, To: 7}}, ranges{}, ""},
+		{
+			"some is not", of{0: 5, 1: 6}, ranges{0: {From: 0, To: 5}, 1: {From: 2, To: 7}},
+			ranges{1: {From: 6, To: 7}}, "",
+		},
+		{"no file yet", of{}, ranges{0: {From: 3, To: 5}}, ranges{0: {From: 3, To: 5}}, ""},
+		{"retention was first", of{0: 2}, ranges{0: {From: 3, To: 5}}, nil, "retention"},
+		{"another topic", of{0: 9}, ranges{0: {From: 0, To: 5}}, nil, "another topic"},
 	} {
-		got, reason := behind(c.positions, c.begins, c.ends)
+		got, reason := behind(c.positions, c.bounds)
 		diff := cmp.Diff(c.want, got)
 		if diff != "" || (reason == "") != (c.says == "") || !strings.Contains(reason, c.says) {
 			t.Errorf("%s: %q (-want +got):\n%s", c.name, reason, diff)
