@@ -65,6 +65,7 @@ type Topics struct {
 type Agent struct {
 	Node     string `mapstructure:"node"`      // empty: the host's name
 	ProcPath string `mapstructure:"proc_path"` // where /proc is
+	SysPath  string `mapstructure:"sys_path"`  // where /sys is
 	StateDir string `mapstructure:"state_dir"` // the last route is kept here; empty: not kept
 	Perf     bool   `mapstructure:"perf"`      // open perf events
 }
@@ -151,7 +152,7 @@ func Default() Config {
 		Partitions: Partitions{Routes: 16, JobSummary: 8, Partials: 1},
 		Topics:     Topics{Replication: 3, CountersRetention: 24 * time.Hour, SummaryRetention: 3 * 24 * time.Hour},
 		Kafka:      Kafka{ClientID: "weir", DialTimeout: 2 * time.Second},
-		Agent:      Agent{ProcPath: "/proc", Perf: true},
+		Agent:      Agent{ProcPath: "/proc", SysPath: "/sys", Perf: true},
 		Balance: Balance{
 			Algorithm: "weir", PartitionBytesPerS: 10_000_000, NodeBytes: 5000,
 			Slurm: Slurm{Poll: 2 * time.Second, Timeout: 10 * time.Second, CPUIDs: "spread"},

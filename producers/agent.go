@@ -27,6 +27,7 @@ import (
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/producers/source"
 	"github.com/weirhpc/weir/schemas"
 
 	"github.com/weirhpc/weir/naming"
@@ -39,8 +40,8 @@ var errNodes = errors.New("nodes must be named once each, by [A-Za-z0-9._:-]{1,6
 // seconds on sending what it holds, and returns nil. It returns an error only for a configuration from which no Kafka
 // client can be made. Every other trouble is logged, and the agent waits for its end.
 func Run(ctx context.Context, cfg config.Config, log *slog.Logger) error {
-	h := openHost(cfg.Agent, log)
-	defer h.close()
+	h := source.Open(cfg.Agent, log)
+	defer h.Close()
 	f, err := newFleet(cfg, []member{{cfg.Agent.Node, h}}, log)
 	if err != nil {
 		return err

@@ -13,16 +13,23 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/weirhpc/weir/kafka/kafkatest"
+	"github.com/weirhpc/weir/producers/source"
 	"github.com/weirhpc/weir/schemas"
 )
 
 // busy samples a node of many CPUs, each of which runs a job of its own.
 type busy struct{ cpus, metrics int }
 
-func (busy) read(vitals) {}
+func (busy) Read(source.Vitals) {}
 
-func (b busy) interval(start int64, _ time.Duration) *sample {
-	s := &sample{start: start, columns: make([]column, 0, b.metrics)}
+func (b busy) Interval(time.Duration) (cpus []int32, columns []source.Column) {
+	s := b.sample(0)
+	return s.cpus, s.columns
+}
+
+// sample is what the node measures in the interval that begins at start.
+func (b busy) sample(start int64) *sample {
+	s := &sample{start: start, columns: make([]source.Column, 0, b.metrics)}
 	for c := range b.cpus {
 		s.cpus = append(s.cpus, int32(c))
 	}
@@ -31,7 +38,7 @@ func (b busy) interval(start int64, _ time.Duration) *sample {
 		for c := range values {
 			values[c] = unit(mix(uint64(start) + uint64(m*b.cpus+c)))
 		}
-		s.columns = append(s.columns, column{fmt.Sprintf("metric_%02d", m), "1", schemas.ScopeCore, values})
+		s.columns = append(s.columns, source.Column{Name: fmt.Sprintf("metric_%02d", m), Unit: "1", Scope: schemas.ScopeCore, Values: values})
 	}
 	return s
 }
@@ -392,7 +399,7 @@ func TestHandIsBoundedInBytes(t *testing.T) {
 func BenchmarkInterval256Jobs(b *testing.B) {
 	node := busy{256, 37}
 	route := node.route("n", 64)
-	s := node.interval(4000, 0)
+	s := node.sample(4000)
 	b.ReportAllocs()
 	bytes := 0
 	for b.Loop() {
@@ -412,7 +419,7 @@ func BenchmarkInterval256Jobs(b *testing.B) {
 func BenchmarkForm256Jobs(b *testing.B) {
 	node := busy{256, 37}
 	route := node.route("n", 64)
-	s := node.interval(4000, 0)
+	s := node.sample(4000)
 	b.ReportAllocs()
 	for b.Loop() {
 		form(route, s, schemas.NodeHeader{Cluster: "c", Node: "n", IntervalMs: 1000})

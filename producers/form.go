@@ -3,6 +3,7 @@ package producers
 import (
 	"slices"
 
+	"github.com/weirhpc/weir/producers/source"
 	"github.com/weirhpc/weir/quantile"
 	"github.com/weirhpc/weir/schemas"
 )
@@ -60,7 +61,7 @@ const (
 func (s *sample) bytes() int64 {
 	n := 4 * len(s.cpus)
 	for i := range s.columns {
-		n += columnBytes + 8*len(s.columns[i].values)
+		n += columnBytes + 8*len(s.columns[i].Values)
 	}
 	return int64(n)
 }
@@ -110,17 +111,17 @@ func (h *portion) record(sentAt int64) schemas.Record {
 
 // each calls f for every metric of the portion. values may be those of the sample, so f must not change them. A
 // core-scoped metric of no CPU has no values and is left out.
-func (h *portion) each(f func(c *column, values []float64)) {
+func (h *portion) each(f func(c *source.Column, values []float64)) {
 	for i := range h.columns {
 		c := &h.columns[i]
 		switch {
-		case c.scope == schemas.ScopeNode && h.node,
-			c.scope == schemas.ScopeCore && len(h.at) == len(h.cpus) && len(h.at) > 0:
-			f(c, c.values)
-		case c.scope == schemas.ScopeCore && len(h.at) > 0:
+		case c.Scope == schemas.ScopeNode && h.node,
+			c.Scope == schemas.ScopeCore && len(h.at) == len(h.cpus) && len(h.at) > 0:
+			f(c, c.Values)
+		case c.Scope == schemas.ScopeCore && len(h.at) > 0:
 			values := make([]float64, len(h.at))
 			for k, i := range h.at {
-				values[k] = c.values[i]
+				values[k] = c.Values[i]
 			}
 			f(c, values)
 		}
@@ -138,8 +139,8 @@ func (h *portion) cpuList() []int32 {
 // collected carries the portion's values to the collector that reduces the job.
 func (h *portion) collected(head schemas.NodeHeader) *schemas.CounterBatch {
 	b := &schemas.CounterBatch{NodeHeader: head, Metrics: make([]schemas.CounterBatchMetric, 0, len(h.columns))}
-	h.each(func(c *column, values []float64) {
-		m := schemas.CounterBatchMetric{Name: c.name, Unit: c.unit, Scope: c.scope, Values: values}
+	h.each(func(c *source.Column, values []float64) {
+		m := schemas.CounterBatchMetric{Name: c.Name, Unit: c.Unit, Scope: c.Scope, Values: values}
 		b.Metrics = append(b.Metrics, m)
 	})
 	return b
@@ -148,7 +149,7 @@ func (h *portion) collected(head schemas.NodeHeader) *schemas.CounterBatch {
 // reduced carries the distribution of the portion's values, for a job that runs on this node alone.
 func (h *portion) reduced(head schemas.NodeHeader) *schemas.NodeSummary {
 	b := &schemas.NodeSummary{NodeHeader: head, Metrics: make([]schemas.NodeSummaryMetric, 0, len(h.columns))}
-	h.each(func(c *column, values []float64) {
+	h.each(func(c *source.Column, values []float64) {
 		d, certified := quantile.Certify(slices.Clone(values), quantile.Large)
 		b.Metrics = append(b.Metrics, summarize(d, certified, c, head.Node))
 	})
@@ -157,9 +158,9 @@ func (h *portion) reduced(head schemas.NodeHeader) *schemas.NodeSummary {
 
 // summarize writes the distribution of a job on this one node. It is exact, so it has no bounds and no deviation among
 // nodes. Without valid values everything but the counts is nil.
-func summarize(d quantile.Distribution, certified quantile.Summary, c *column, node string) schemas.NodeSummaryMetric {
+func summarize(d quantile.Distribution, certified quantile.Summary, c *source.Column, node string) schemas.NodeSummaryMetric {
 	m := schemas.NodeSummaryMetric{JobSummaryMetric: schemas.JobSummaryMetric{
-		Name: c.name, Unit: c.unit, Scope: c.scope, Count: d.Count, Invalid: d.Invalid,
+		Name: c.Name, Unit: c.Unit, Scope: c.Scope, Count: d.Count, Invalid: d.Invalid,
 	}}
 	if d.Count == 0 {
 		return m

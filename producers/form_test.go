@@ -11,15 +11,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/weirhpc/weir/producers/source"
 	"github.com/weirhpc/weir/schemas"
 )
 
 func smallSample() *sample {
 	return &sample{
 		start: 3000, sampledAt: 4000017, cpus: []int32{0, 1, 4, 5},
-		columns: []column{
-			{"a", "1", schemas.ScopeCore, []float64{10, 11, 14, math.NaN()}},
-			{"b", "B", schemas.ScopeNode, []float64{7}},
+		columns: []source.Column{
+			{Name: "a", Unit: "1", Scope: schemas.ScopeCore, Values: []float64{10, 11, 14, math.NaN()}},
+			{Name: "b", Unit: "B", Scope: schemas.ScopeNode, Values: []float64{7}},
 		},
 	}
 }
@@ -150,7 +151,7 @@ func TestSummary(t *testing.T) {
 	route := &schemas.Route{Node: "n", Entries: []schemas.RouteEntry{entry("j", 0, schemas.ModeLocal)}}
 	s := smallSample()
 	s.columns = append(s.columns,
-		column{"c", "1", schemas.ScopeCore, []float64{math.NaN(), math.Inf(1), math.NaN(), math.NaN()}})
+		source.Column{Name: "c", Unit: "1", Scope: schemas.ScopeCore, Values: []float64{math.NaN(), math.Inf(1), math.NaN(), math.NaN()}})
 	items, _ := form(route, s, schemas.NodeHeader{Cluster: "c", Node: "n", IntervalMs: 1000})
 	got := items[0].record(5000).(*schemas.NodeSummary).Metrics
 	at := func(v float64) *float64 { return &v }
@@ -178,7 +179,7 @@ func TestSummary(t *testing.T) {
 	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-12), ignoreEps); diff != "" {
 		t.Errorf("metrics (-want +got):\n%s", diff)
 	}
-	if v := s.columns[0].values[0]; v != 10 || !math.IsNaN(s.columns[0].values[3]) {
+	if v := s.columns[0].Values[0]; v != 10 || !math.IsNaN(s.columns[0].Values[3]) {
 		t.Error("reducing changed the sample")
 	}
 }
@@ -243,7 +244,7 @@ func randomSample(rng *rand.Rand) *sample {
 			values[i] = math.NaN()
 		}
 	}
-	s.columns = []column{{"a", "1", schemas.ScopeCore, values}, {"b", "1", schemas.ScopeNode, []float64{1}}}
+	s.columns = []source.Column{{Name: "a", Unit: "1", Scope: schemas.ScopeCore, Values: values}, {Name: "b", Unit: "1", Scope: schemas.ScopeNode, Values: []float64{1}}}
 	return s
 }
 
@@ -276,7 +277,7 @@ func BenchmarkForm37x16(b *testing.B) {
 		for i := range values {
 			values[i] = float64(m*i) / 7
 		}
-		s.columns = append(s.columns, column{fmt.Sprintf("metric_%02d", m), "1", schemas.ScopeCore, values})
+		s.columns = append(s.columns, source.Column{Name: fmt.Sprintf("metric_%02d", m), Unit: "1", Scope: schemas.ScopeCore, Values: values})
 	}
 	for name, mode := range map[string]string{"collect": schemas.ModeCollect, "local": schemas.ModeLocal} {
 		route := &schemas.Route{Node: "n", Entries: []schemas.RouteEntry{entry("j", 0, mode)}}

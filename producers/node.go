@@ -5,22 +5,16 @@ import (
 	"time"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/producers/source"
 	"github.com/weirhpc/weir/schemas"
 )
 
 // sampler is the source of a node's values: the kernel of this host, or a simulation. One goroutine uses it.
 type sampler interface {
-	// read takes a reading of everything, now.
-	read(v vitals)
-	// interval returns what was measured between the last two readings, which are elapsed apart. The caller keeps it.
-	interval(start int64, elapsed time.Duration) *sample
-}
-
-// vitals is what the agent knows of itself when a reading begins.
-type vitals struct {
-	skew  time.Duration // distance from the boundary
-	depth int           // records in the ring
-	drops int64         // records that were dropped since the start
+	// Read takes a reading of everything, now.
+	Read(v source.Vitals)
+	// Interval returns what was measured between the last two readings, which are elapsed apart. The caller keeps it.
+	Interval(elapsed time.Duration) (cpus []int32, columns []source.Column)
 }
 
 // sample is what one node measured in one interval.
@@ -28,14 +22,7 @@ type sample struct {
 	start     int64   // interval_start
 	sampledAt int64   // microseconds, of the reading that ends the interval
 	cpus      []int32 // logical CPUs, ascending
-	columns   []column
-}
-
-// column is one metric of a sample, with a value for each of the sample's cpus or one for the node. NaN is a missing
-// value.
-type column struct {
-	name, unit, scope string
-	values            []float64
+	columns   []source.Column
 }
 
 // node is the state of one node's agent: the routes that it knows, what it has formed, and what waits to be sent.
@@ -65,10 +52,13 @@ func newNode(m member, head schemas.NodeHeader, cfg config.Config, limit int64) 
 const maxUnknown = 1024
 
 // vitals returns what the agent measures of itself for one node.
-func (f *fleet) vitals(n *node, now moment) vitals {
+func (f *fleet) vitals(n *node, now moment) source.Vitals {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return vitals{skew: now.start.Sub(time.UnixMilli(now.boundary)).Abs(), depth: n.ring.depth(), drops: n.ring.drops}
+	return source.Vitals{
+		BoundaryMs: now.boundary, Skew: now.start.Sub(time.UnixMilli(now.boundary)).Abs(),
+		Depth: n.ring.depth(), Drops: n.ring.drops,
+	}
 }
 
 // form makes records of a sample, by the newest route valid for its interval, and puts them into the node's ring. It

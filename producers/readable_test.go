@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/weirhpc/weir/producers/source"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -32,9 +33,9 @@ func TestRecordsAreReadable(t *testing.T) {
 				values[i] = r.NormFloat64() * math.Pow(10, float64(r.IntN(40)-20))
 			}
 		}
-		s.columns = []column{
-			{name: "a", unit: "µs", scope: schemas.ScopeCore, values: values},
-			{name: "b", scope: schemas.ScopeNode, values: values[:1]},
+		s.columns = []source.Column{
+			{Name: "a", Unit: "µs", Scope: schemas.ScopeCore, Values: values},
+			{Name: "b", Scope: schemas.ScopeNode, Values: values[:1]},
 		}
 		items, _ := form(route, s, schemas.NodeHeader{Cluster: "c", Node: "n1", IntervalMs: 10_000})
 		for _, it := range items {

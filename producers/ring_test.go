@@ -208,7 +208,8 @@ func TestRingsShareAProcess(t *testing.T) {
 	if got := ringBytes(1); got != nodeBytes {
 		t.Errorf("one node has %d bytes", got)
 	}
-	sampled := (&simulated{node: "sim0001"}).interval(0, 0)
+	sampled := &sample{}
+	sampled.cpus, sampled.columns = (&simulated{node: "sim0001"}).Interval(0)
 	items, _ := form(&schemas.Route{Node: "sim0001"}, sampled, schemas.NodeHeader{})
 	for _, nodes := range []int{1, 24, 1000, 10_000} {
 		share := ringBytes(nodes)

@@ -77,7 +77,9 @@ func TestSavedRoute(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, b := range map[string][]byte{"torn": whole[:len(whole)-1], "empty": nil, "a-tick": tick, "other": whole} {
-		write(t, routePath(dir, name), string(b))
+		if err := os.WriteFile(routePath(dir, name), b, 0o644); err != nil {
+			t.Fatal(err)
+		}
 		if r, err := loadRoute(dir, name); r != nil || err == nil {
 			t.Errorf("%s: %v, %v", name, r, err)
 		}

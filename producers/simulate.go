@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/weirhpc/weir/producers/source"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -24,31 +25,30 @@ func SimulatedNodes(n int) []string {
 // shape is a simulated metric. value makes a value of two draws: one for the node, metric, CPU and interval, and one
 // for the node and metric.
 type shape struct {
-	metric
-	scope string
-	value func(draw, node uint64) float64
+	name, unit, scope string
+	value             func(draw, node uint64) float64
 }
 
 // shapes is every simulated metric, ascending by name. Their columns look like those of real counters.
 func shapes() []shape {
 	return []shape{
-		{metric{"sim_count", "1"}, schemas.ScopeCore, func(draw, _ uint64) float64 { return float64(draw % 20) }},
-		{metric{"sim_gaps", "1"}, schemas.ScopeCore, func(draw, _ uint64) float64 { // some are missing
+		{"sim_count", "1", schemas.ScopeCore, func(draw, _ uint64) float64 { return float64(draw % 20) }},
+		{"sim_gaps", "1", schemas.ScopeCore, func(draw, _ uint64) float64 { // some are missing
 			if draw%23 == 0 {
 				return math.NaN()
 			}
 			return unit(mix(draw))
 		}},
-		{metric{"sim_load", "1"}, schemas.ScopeNode, func(draw, node uint64) float64 {
+		{"sim_load", "1", schemas.ScopeNode, func(draw, node uint64) float64 {
 			return 4*unit(node) + unit(draw)
 		}},
-		{metric{"sim_memory", "B"}, schemas.ScopeNode, func(draw, node uint64) float64 {
+		{"sim_memory", "B", schemas.ScopeNode, func(draw, node uint64) float64 {
 			return float64(node%(1<<38) + draw%(1<<30))
 		}},
-		{metric{"sim_node", "1"}, schemas.ScopeCore, func(draw, node uint64) float64 {
+		{"sim_node", "1", schemas.ScopeCore, func(draw, node uint64) float64 {
 			return 100*unit(node) + unit(draw)
 		}},
-		{metric{"sim_normal", "1"}, schemas.ScopeCore, func(draw, _ uint64) float64 {
+		{"sim_normal", "1", schemas.ScopeCore, func(draw, _ uint64) float64 {
 			sum := 50.0 // a sum of uniform draws is nearly normal
 			for range 6 {
 				draw = mix(draw)
@@ -56,15 +56,15 @@ func shapes() []shape {
 			}
 			return sum
 		}},
-		{metric{"sim_signed", "1"}, schemas.ScopeCore, func(draw, _ uint64) float64 { return 2*unit(draw) - 1 }},
-		{metric{"sim_sparse", "1/s"}, schemas.ScopeCore, func(draw, _ uint64) float64 { // mostly zero
+		{"sim_signed", "1", schemas.ScopeCore, func(draw, _ uint64) float64 { return 2*unit(draw) - 1 }},
+		{"sim_sparse", "1/s", schemas.ScopeCore, func(draw, _ uint64) float64 { // mostly zero
 			if draw%10 != 0 {
 				return 0
 			}
 			return 1000 * unit(mix(draw))
 		}},
-		{metric{"sim_tail", "1/s"}, schemas.ScopeCore, func(draw, _ uint64) float64 { return 1 / (1 - unit(draw)) }},
-		{metric{"sim_tied", "1"}, schemas.ScopeCore, func(_, node uint64) float64 { return float64(node % 3) }},
+		{"sim_tail", "1/s", schemas.ScopeCore, func(draw, _ uint64) float64 { return 1 / (1 - unit(draw)) }},
+		{"sim_tied", "1", schemas.ScopeCore, func(_, node uint64) float64 { return float64(node % 3) }},
 	}
 }
 
@@ -107,15 +107,19 @@ func hashOf(s string) uint64 {
 
 // simulated is the sampler of a node that does not exist. Readings bound its intervals as those of a real node. An
 // interval is absent where the process did not keep time.
-type simulated struct{ node string }
+type simulated struct {
+	node         string
+	fromMs, toMs int64 // boundaries of the last two readings
+}
 
-func (*simulated) read(vitals) {}
+// Read implements sampler.
+func (m *simulated) Read(v source.Vitals) { m.fromMs, m.toMs = m.toMs, v.BoundaryMs }
 
-// interval depends on node, CPU and time alone, so a test can compute what a node must have sent.
-func (m *simulated) interval(start int64, _ time.Duration) *sample {
-	s := &sample{start: start, cpus: make([]int32, simulatedCPUs)}
-	for c := range s.cpus {
-		s.cpus[c] = int32(c)
+// Interval depends on node, CPU and time alone, so a test can compute what a node must have sent.
+func (m *simulated) Interval(time.Duration) (cpus []int32, columns []source.Column) {
+	cpus = make([]int32, simulatedCPUs)
+	for c := range cpus {
+		cpus[c] = int32(c)
 	}
 	node := hashOf(m.node)
 	for _, shape := range shapes() {
@@ -125,9 +129,9 @@ func (m *simulated) interval(start int64, _ time.Duration) *sample {
 		}
 		values := make([]float64, n)
 		for c := range values {
-			values[c] = shape.of(node, c, start)
+			values[c] = shape.of(node, c, m.fromMs)
 		}
-		s.columns = append(s.columns, column{shape.name, shape.unit, shape.scope, values})
+		columns = append(columns, source.Column{Name: shape.name, Unit: shape.unit, Scope: shape.scope, Values: values})
 	}
-	return s
+	return cpus, columns
 }

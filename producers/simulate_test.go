@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/weirhpc/weir/producers/source"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -25,20 +26,23 @@ func TestSimulatedValues(t *testing.T) {
 	scopes := map[string]string{}
 	for _, node := range SimulatedNodes(40) {
 		for start := int64(0); start < 10_000; start += 1000 {
-			s := (&simulated{node}).interval(start, time.Second)
-			if !slices.IsSortedFunc(s.columns, func(a, b column) int { return strings.Compare(a.name, b.name) }) {
+			sampler := &simulated{node: node}
+			sampler.Read(source.Vitals{BoundaryMs: start})
+			sampler.Read(source.Vitals{BoundaryMs: start + 1000})
+			_, columns := sampler.Interval(time.Second)
+			if !slices.IsSortedFunc(columns, func(a, b source.Column) int { return strings.Compare(a.Name, b.Name) }) {
 				t.Fatal("columns are not ascending by name")
 			}
-			for _, c := range s.columns {
+			for _, c := range columns {
 				var want []float64
-				for i := range c.values {
-					want = append(want, SimulatedValue(node, c.name, i, start))
+				for i := range c.Values {
+					want = append(want, SimulatedValue(node, c.Name, i, start))
 				}
-				if diff := cmp.Diff(want, c.values, cmpopts.EquateNaNs()); diff != "" {
-					t.Fatalf("%s of %s (-want +got):\n%s", c.name, node, diff)
+				if diff := cmp.Diff(want, c.Values, cmpopts.EquateNaNs()); diff != "" {
+					t.Fatalf("%s of %s (-want +got):\n%s", c.Name, node, diff)
 				}
-				pooled[c.name] = append(pooled[c.name], c.values...)
-				scopes[c.name] = c.scope
+				pooled[c.Name] = append(pooled[c.Name], c.Values...)
+				scopes[c.Name] = c.Scope
 			}
 		}
 	}

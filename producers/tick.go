@@ -70,7 +70,7 @@ func (f *fleet) tick(ctx context.Context) {
 		}
 		now.start = time.Now()
 		for _, n := range f.nodes {
-			n.from.read(f.vitals(n, now))
+			n.from.Read(f.vitals(n, now))
 		}
 		now.end = time.Now()
 
@@ -118,8 +118,8 @@ func (f *fleet) notice(start int64) {
 func (f *fleet) formAll(ctx context.Context, from, to moment) (routeless []string, ok bool) {
 	elapsed := to.start.Sub(from.start)
 	for _, n := range f.nodes {
-		s := n.from.interval(from.boundary, elapsed)
-		s.sampledAt = to.start.UnixMicro()
+		s := &sample{start: from.boundary, sampledAt: to.start.UnixMicro()}
+		s.cpus, s.columns = n.from.Interval(elapsed)
 		if !sleepUntil(ctx, steady(to.start, time.UnixMilli(to.boundary).Add(n.slot))) {
 			return nil, false
 		}

@@ -5,8 +5,11 @@ package schemas
 
 // Scopes of a metric.
 const (
-	ScopeCore = "core" // one value per logical CPU
-	ScopeNode = "node" // one value per node
+	ScopeCore   = "core"   // one value per logical CPU
+	ScopeSocket = "socket" // one value per socket or memory controller group of a node
+	ScopeGPU    = "gpu"    // one value per GPU
+	ScopeJob    = "job"    // one value per node, of the job alone
+	ScopeNode   = "node"   // one value per node, of whatever runs there
 )
 
 // Methods of a JobSummary.

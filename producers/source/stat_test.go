@@ -1,4 +1,4 @@
-package producers
+package source
 
 import (
 	"bytes"
@@ -64,7 +64,7 @@ func TestStatAgreesWithProcfs(t *testing.T) {
 		t.Skip("no /proc/stat here:", err)
 	}
 	defer p.close()
-	before, err := p.read(nil, vitals{})
+	before, err := p.read(nil, Vitals{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,20 +72,20 @@ func TestStatAgreesWithProcfs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stat, err := fs.Stat()
+	states, err := fs.Stat()
 	if err != nil {
 		t.Fatal(err)
 	}
-	after, err := p.read(nil, vitals{})
+	after, err := p.read(nil, Vitals{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(stat.CPU) == 0 {
+	if len(states.CPU) == 0 {
 		t.Fatal("procfs found no CPU")
 	}
-	for cpu, s := range stat.CPU {
-		states := []float64{s.User, s.Nice, s.System, s.Idle, s.Iowait, s.IRQ, s.SoftIRQ, s.Steal}
-		for i, seconds := range states {
+	for cpu, s := range states.CPU {
+		times := []float64{s.User, s.Nice, s.System, s.Idle, s.Iowait, s.IRQ, s.SoftIRQ, s.Steal}
+		for i, seconds := range times {
 			jiffies := uint64(math.Round(seconds * 100))
 			lo, hi := before.row(int(cpu))[i], after.row(int(cpu))[i]
 			if (jiffies < lo || jiffies > hi) && i != stateIowait { // iowait may go back, says Linux
@@ -144,12 +144,12 @@ func FuzzStat(f *testing.F) {
 		if err1 != nil || err2 != nil {
 			return
 		}
-		p := openProbe{probe: probe{metrics: make([]metric, 4), form: formStat}, from: from, to: to}
+		p := openProbe{probe: probe{form: formStat}, source: stat(), from: from, to: to}
 		rows := []int32{0, 1, 2, 3}
 		for i := range rows {
 			sum := 0.0
 			for _, c := range p.columns(rows, time.Second) {
-				v := c.values[i]
+				v := c.Values[i]
 				if math.IsNaN(v) {
 					continue
 				}

@@ -1,4 +1,4 @@
-package producers
+package source
 
 import (
 	"bytes"
@@ -36,10 +36,10 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-func valuesOf(s *sample, name string) []float64 {
-	for _, c := range s.columns {
-		if c.name == name {
-			return c.values
+func valuesOf(columns []Column, name string) []float64 {
+	for _, c := range columns {
+		if c.Name == name {
+			return c.Values
 		}
 	}
 	return nil
@@ -48,20 +48,20 @@ func valuesOf(s *sample, name string) []float64 {
 func TestHostInterval(t *testing.T) {
 	dir := procTree(t)
 	var logged bytes.Buffer
-	h := openHost(config.Agent{ProcPath: dir}, slog.New(slog.NewTextHandler(&logged, nil)))
-	defer h.close()
+	h := Open(config.Agent{ProcPath: dir}, slog.New(slog.NewTextHandler(&logged, nil)))
+	defer h.Close()
 
-	h.read(vitals{drops: 5})
+	h.Read(Vitals{Drops: 5})
 	// CPU 1 goes offline, CPU 2 comes, the others spend 100 jiffies.
 	write(t, filepath.Join(dir, "stat"),
 		"cpu  0\ncpu0 425 4 200 3075 40 0 20 3 0 0\ncpu2 9 9 9 9 9 9 9 9\ncpu3 300 3 200 2500 80 0 10 2 0 0\nintr 1\n")
 	write(t, filepath.Join(dir, "meminfo"), "MemTotal:  1000 kB\nMemFree: 1 kB\nMemAvailable:  400 kB\n")
 	write(t, filepath.Join(dir, "loadavg"), "0.75 0.1 0.2 1/80 999\n")
 	write(t, filepath.Join(dir, "self/statm"), "100 25 1 1 0 1 0\n")
-	h.read(vitals{drops: 7, depth: 3, skew: 42 * time.Microsecond})
+	h.Read(Vitals{Drops: 7, Depth: 3, Skew: 42 * time.Microsecond})
 
-	s := h.interval(1000, 10*time.Second)
-	if diff := cmp.Diff([]int32{0, 1, 2, 3}, s.cpus); diff != "" {
+	cpus, columns := h.Interval(10 * time.Second)
+	if diff := cmp.Diff([]int32{0, 1, 2, 3}, cpus); diff != "" {
 		t.Errorf("cpus (-want +got):\n%s", diff)
 	}
 	nan := math.NaN()
@@ -77,29 +77,29 @@ func TestHostInterval(t *testing.T) {
 		"weir_agent_ring_depth": {3},
 		"weir_agent_drops":      {2},
 	} {
-		if diff := cmp.Diff(want, valuesOf(s, name), cmpopts.EquateNaNs()); diff != "" {
+		if diff := cmp.Diff(want, valuesOf(columns, name), cmpopts.EquateNaNs()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
-	for i := 1; i < len(s.columns); i++ {
-		if s.columns[i-1].name >= s.columns[i].name {
-			t.Errorf("%s stands before %s", s.columns[i-1].name, s.columns[i].name)
+	for i := 1; i < len(columns); i++ {
+		if columns[i-1].Name >= columns[i].Name {
+			t.Errorf("%s stands before %s", columns[i-1].Name, columns[i].Name)
 		}
 	}
-	if v := valuesOf(s, "weir_agent_cpu_ms"); len(v) != 1 || v[0] < 0 {
+	if v := valuesOf(columns, "weir_agent_cpu_ms"); len(v) != 1 || v[0] < 0 {
 		t.Errorf("weir_agent_cpu_ms = %v", v)
 	}
 
 	// A source that can no longer be read is absent, and logged once. Its neighbours stay.
 	write(t, filepath.Join(dir, "meminfo"), "nonsense\n")
 	write(t, filepath.Join(dir, "loadavg"), "")
-	h.read(vitals{})
-	h.read(vitals{})
-	s = h.interval(2000, 10*time.Second)
-	if valuesOf(s, "mem_used") != nil || valuesOf(s, "cpu_load") != nil {
-		t.Errorf("unreadable sources have values: %v", s.columns)
+	h.Read(Vitals{})
+	h.Read(Vitals{})
+	_, columns = h.Interval(10 * time.Second)
+	if valuesOf(columns, "mem_used") != nil || valuesOf(columns, "cpu_load") != nil {
+		t.Errorf("unreadable sources have values: %v", columns)
 	}
-	if valuesOf(s, "weir_agent_rss") == nil {
+	if valuesOf(columns, "weir_agent_rss") == nil {
 		t.Error("weir_agent_rss is absent")
 	}
 	if n := strings.Count(logged.String(), "source=memory"); n != 1 {
@@ -108,9 +108,9 @@ func TestHostInterval(t *testing.T) {
 
 	// They return after two good readings.
 	write(t, filepath.Join(dir, "meminfo"), "MemTotal:  1000 kB\nMemAvailable:  400 kB\n")
-	h.read(vitals{})
-	h.read(vitals{})
-	if s = h.interval(3000, 10*time.Second); valuesOf(s, "mem_used") == nil {
+	h.Read(Vitals{})
+	h.Read(Vitals{})
+	if _, columns = h.Interval(10 * time.Second); valuesOf(columns, "mem_used") == nil {
 		t.Error("mem_used did not return")
 	}
 	if n := strings.Count(logged.String(), `msg="source is back" source=memory`); n != 1 {
@@ -119,7 +119,7 @@ func TestHostInterval(t *testing.T) {
 
 	// The next outage is a new one.
 	write(t, filepath.Join(dir, "meminfo"), "nonsense\n")
-	h.read(vitals{})
+	h.Read(Vitals{})
 	if n := strings.Count(logged.String(), `msg="source is absent" source=memory`); n != 2 {
 		t.Errorf("two outages of the memory source were logged %d times in:\n%s", n, logged.String())
 	}
@@ -127,13 +127,13 @@ func TestHostInterval(t *testing.T) {
 
 // A machine without a readable source still has an agent, and an almost empty sample.
 func TestHostOfNothing(t *testing.T) {
-	h := openHost(config.Agent{ProcPath: t.TempDir(), Perf: true}, slog.New(slog.DiscardHandler))
-	defer h.close()
-	h.read(vitals{})
-	h.read(vitals{})
-	s := h.interval(0, time.Second)
-	if len(s.cpus) != 0 || valuesOf(s, "weir_agent_cpu_ms") == nil {
-		t.Errorf("cpus %v, columns %v", s.cpus, s.columns)
+	h := Open(config.Agent{ProcPath: t.TempDir(), Perf: true}, slog.New(slog.DiscardHandler))
+	defer h.Close()
+	h.Read(Vitals{})
+	h.Read(Vitals{})
+	cpus, columns := h.Interval(time.Second)
+	if len(cpus) != 0 || valuesOf(columns, "weir_agent_cpu_ms") == nil {
+		t.Errorf("cpus %v, columns %v", cpus, columns)
 	}
 }
 
@@ -153,29 +153,29 @@ func TestHostOfThisMachine(t *testing.T) {
 		t.Skip("no /proc here")
 	}
 	var logged bytes.Buffer
-	h := openHost(config.Agent{ProcPath: "/proc", Perf: true}, slog.New(slog.NewTextHandler(&logged, nil)))
-	defer h.close()
+	h := Open(config.Agent{ProcPath: "/proc", Perf: true}, slog.New(slog.NewTextHandler(&logged, nil)))
+	defer h.Close()
 	t.Log("absent here:\n", logged.String())
 	begin := time.Now()
-	h.read(vitals{})
+	h.Read(Vitals{})
 	for s := 0; time.Since(begin) < 100*time.Millisecond; s++ { // some work to see
 		_ = math.Sqrt(float64(s))
 	}
-	h.read(vitals{})
-	s := h.interval(0, time.Since(begin))
-	for _, c := range s.columns {
-		t.Logf("%s = %v %s", c.name, c.values, c.unit)
-		for _, v := range c.values {
+	h.Read(Vitals{})
+	_, columns := h.Interval(time.Since(begin))
+	for _, c := range columns {
+		t.Logf("%s = %v %s", c.Name, c.Values, c.Unit)
+		for _, v := range c.Values {
 			if v < 0 || math.IsInf(v, 0) {
-				t.Errorf("%s = %g", c.name, v)
+				t.Errorf("%s = %g", c.Name, v)
 			}
-			if strings.HasPrefix(c.name, "cpu_") && c.scope == schemas.ScopeCore && c.unit == "1" && v > 1 {
-				t.Errorf("%s = %g is no fraction", c.name, v)
+			if strings.HasPrefix(c.Name, "cpu_") && c.Scope == schemas.ScopeCore && c.Unit == "1" && v > 1 {
+				t.Errorf("%s = %g is no fraction", c.Name, v)
 			}
 		}
 	}
 	for _, name := range []string{"cpu_user", "cpu_idle", "mem_used", "cpu_load", "weir_agent_rss"} {
-		if valuesOf(s, name) == nil {
+		if valuesOf(columns, name) == nil {
 			t.Errorf("%s is absent", name)
 		}
 	}

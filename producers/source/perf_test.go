@@ -1,4 +1,4 @@
-package producers
+package source
 
 import (
 	"bytes"
@@ -17,7 +17,6 @@ import (
 	perf "github.com/hodgesds/perf-utils"
 
 	"github.com/weirhpc/weir/config"
-	"github.com/weirhpc/weir/schemas"
 )
 
 // fakeKernel has perf events as Linux has them. A CPU that goes offline detaches its events for good, and their counts
@@ -91,7 +90,7 @@ type smtMachine struct {
 	t      *testing.T
 	kernel *fakeKernel
 	stat   string
-	host   *host
+	host   *Host
 	logged bytes.Buffer
 }
 
@@ -104,7 +103,7 @@ func newSMTMachine(t *testing.T) *smtMachine {
 	}
 	log := slog.New(slog.NewTextHandler(&m.logged, nil))
 	m.write()
-	stat, err := openStat(config.Agent{ProcPath: dir}, log)
+	states, err := openStat(config.Agent{ProcPath: dir}, log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,17 +112,16 @@ func newSMTMachine(t *testing.T) *smtMachine {
 		t.Fatal(opened, refused)
 	}
 	perfs := probe{
-		scope: schemas.ScopeCore, metrics: []metric{{"ipc", "1"}}, form: formIPC,
-		follow: groups.follow, read: groups.read, close: groups.close,
+		form: formIPC, follow: groups.follow, read: groups.read, close: groups.close,
 	}
-	m.host = &host{log: log, probes: []*openProbe{{probe: stat, name: "stat"}, {probe: perfs, name: "perf_hardware"}}}
+	m.host = &Host{log: log, probes: []*openProbe{{probe: states, source: stat()}, {probe: perfs, source: perfHardware()}}}
 	t.Cleanup(func() {
-		m.host.close()
+		m.host.Close()
 		if open := m.kernel.openGroups(); open != 0 {
 			t.Errorf("%d groups are still open at the end", open)
 		}
 	})
-	m.host.read(vitals{})
+	m.host.Read(Vitals{})
 	return m
 }
 
@@ -142,9 +140,9 @@ func (m *smtMachine) write() {
 func (m *smtMachine) interval() ([]int32, []float64) {
 	m.kernel.now += 10e9
 	m.write()
-	m.host.read(vitals{})
-	s := m.host.interval(0, 10*time.Second)
-	return s.cpus, valuesOf(s, "ipc")
+	m.host.Read(Vitals{})
+	cpus, columns := m.host.Interval(10 * time.Second)
+	return cpus, valuesOf(columns, "ipc")
 }
 
 func (m *smtMachine) expect(when string, cpus []int32, ipc []float64) {

@@ -1,4 +1,4 @@
-package producers
+package source
 
 import (
 	"cmp"
@@ -20,7 +20,7 @@ import (
 
 // event is a counter of the kernel or of the CPU.
 type event struct {
-	metric
+	name   string
 	kind   uint32
 	config uint64
 }
@@ -36,38 +36,51 @@ const (
 // errStill is returned for a group that was not wanted since the last reading, because its CPU went offline.
 var errStill = errors.New("they stand still")
 
+func perfSoftware() source {
+	return source{"perf_software", schemas.ScopeCore, "perf software events", []metric{
+		{"task_clock", "1", Ratio, "task-clock / time"},
+		{"page_faults", "1/s", Rate, "page-faults / time"},
+		{"context_switches", "1/s", Rate, "context-switches / time"},
+		{"cpu_migrations", "1/s", Rate, "cpu-migrations / time"},
+	}, openPerfSoftware}
+}
+
 // openPerfSoftware counts the kernel's own events on every CPU. task_clock is nanoseconds per nanosecond. The group
 // counts a CPU and not a task, so its task_clock runs while the CPU idles too: it measures the time that was counted.
 func openPerfSoftware(cfg config.Agent, log *slog.Logger) (probe, error) {
 	if !cfg.Perf {
 		return probe{}, nil
 	}
-	events := []event{
-		{metric{"task_clock", "1"}, unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_TASK_CLOCK},
-		{metric{"page_faults", "1/s"}, unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_PAGE_FAULTS},
-		{metric{"context_switches", "1/s"}, unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_CONTEXT_SWITCHES},
-		{metric{"cpu_migrations", "1/s"}, unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_CPU_MIGRATIONS},
+	wanted := []event{ // in the order of the metrics
+		{"task_clock", unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_TASK_CLOCK},
+		{"page_faults", unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_PAGE_FAULTS},
+		{"context_switches", unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_CONTEXT_SWITCHES},
+		{"cpu_migrations", unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_CPU_MIGRATIONS},
 	}
-	p, events, err := openPerf(cfg, log, events)
+	p, events, err := openPerf(cfg, log, wanted)
 	if err != nil {
 		return probe{}, err
-	}
-	for _, e := range events {
-		p.metrics = append(p.metrics, e.metric)
 	}
 	p.form = func(from, to []uint64, elapsed time.Duration, out []float64) {
 		for i, e := range events {
 			count, ok := scaled(from, to, rowEvents+i)
+			at := slices.Index(wanted, e)
 			switch {
 			case !ok || elapsed <= 0:
 			case e.config == unix.PERF_COUNT_SW_TASK_CLOCK:
-				out[i] = count / float64(elapsed)
+				out[at] = count / float64(elapsed)
 			default:
-				out[i] = count / elapsed.Seconds()
+				out[at] = count / elapsed.Seconds()
 			}
 		}
 	}
 	return p, nil
+}
+
+func perfHardware() source {
+	return source{"perf_hardware", schemas.ScopeCore, "perf hardware events", []metric{
+		{"ipc", "1", Ratio, "instructions / cycles"},
+	}, openPerfHardware}
 }
 
 // openPerfHardware counts cycles and instructions on every CPU, for the instructions per cycle of each.
@@ -76,8 +89,8 @@ func openPerfHardware(cfg config.Agent, log *slog.Logger) (probe, error) {
 		return probe{}, nil
 	}
 	wanted := []event{
-		{metric{"cycles", "1"}, unix.PERF_TYPE_HARDWARE, unix.PERF_COUNT_HW_CPU_CYCLES},
-		{metric{"instructions", "1"}, unix.PERF_TYPE_HARDWARE, unix.PERF_COUNT_HW_INSTRUCTIONS},
+		{"cycles", unix.PERF_TYPE_HARDWARE, unix.PERF_COUNT_HW_CPU_CYCLES},
+		{"instructions", unix.PERF_TYPE_HARDWARE, unix.PERF_COUNT_HW_INSTRUCTIONS},
 	}
 	p, events, err := openPerf(cfg, log, wanted)
 	if err != nil {
@@ -89,7 +102,6 @@ func openPerfHardware(cfg config.Agent, log *slog.Logger) (probe, error) {
 		}
 		return probe{}, nil
 	}
-	p.metrics = []metric{{"ipc", "1"}}
 	p.form = formIPC
 	return p, nil
 }
@@ -146,7 +158,7 @@ func openPerf(cfg config.Agent, log *slog.Logger, wanted []event) (probe, []even
 	} else if refused != nil {
 		log.Warn("perf events are absent on some CPUs", "count", len(cpus)-len(opened), "err", refused)
 	}
-	return probe{scope: schemas.ScopeCore, follow: groups.follow, read: groups.read, close: groups.close}, events, nil
+	return probe{follow: groups.follow, read: groups.read, close: groups.close}, events, nil
 }
 
 // perfGroups is the open group of each CPU. The groups follow the CPUs that are online. The kernel takes away the
@@ -216,7 +228,7 @@ func (p *perfGroups) follow(online []int) {
 
 // read reads every group, in the order of CPUs. A CPU whose group cannot be read, or stands still, has no row. It was
 // offline since the last reading, and gets a new group before the next one.
-func (p *perfGroups) read(into reading, _ vitals) (reading, error) {
+func (p *perfGroups) read(into reading, _ Vitals) (reading, error) {
 	var failed error
 	for i := range into {
 		into[i] = into[i][:0]

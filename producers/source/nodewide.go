@@ -1,4 +1,4 @@
-package producers
+package source
 
 import (
 	"errors"
@@ -25,6 +25,12 @@ var (
 	errStatm = errors.New("not two numbers of pages")
 )
 
+func memory() source {
+	return source{"memory", schemas.ScopeNode, "/proc/meminfo", []metric{
+		{"mem_used", "B", Gauge, "MemTotal - MemAvailable"},
+	}, openMemory}
+}
+
 // openMemory reads the memory in use, in bytes, at the end of the interval. It counts all that a program that starts
 // now could not get.
 func openMemory(cfg config.Agent, _ *slog.Logger) (probe, error) {
@@ -32,7 +38,7 @@ func openMemory(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	if err != nil {
 		return probe{}, fmt.Errorf("opening the memory's state: %w", err)
 	}
-	read := func(into reading, _ vitals) (reading, error) {
+	read := func(into reading, _ Vitals) (reading, error) {
 		m, err := fs.Meminfo()
 		if err != nil {
 			return nil, fmt.Errorf("reading the memory's state: %w", err)
@@ -42,7 +48,7 @@ func openMemory(cfg config.Agent, _ *slog.Logger) (probe, error) {
 		}
 		return only(into, *m.MemTotalBytes-*m.MemAvailableBytes), nil
 	}
-	return probe{scope: schemas.ScopeNode, metrics: []metric{{"mem_used", "B"}}, read: read, form: formGauges}, nil
+	return probe{read: read, form: formGauges}, nil
 }
 
 // formGauges gives what the second reading found. It serves sources whose numbers are no counters.
@@ -52,13 +58,19 @@ func formGauges(_, to []uint64, _ time.Duration, out []float64) {
 	}
 }
 
+func load() source {
+	return source{"load", schemas.ScopeNode, "/proc/loadavg", []metric{
+		{"cpu_load", "1", Gauge, "the mean of the last minute"},
+	}, openLoad}
+}
+
 // openLoad reads the load: how many tasks ran, or waited for a CPU or a disk, in the mean of the last minute.
 func openLoad(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	fs, err := procfs.NewFS(cfg.ProcPath)
 	if err != nil {
 		return probe{}, fmt.Errorf("opening the load: %w", err)
 	}
-	read := func(into reading, _ vitals) (reading, error) {
+	read := func(into reading, _ Vitals) (reading, error) {
 		load, err := fs.LoadAvg()
 		if err != nil {
 			return nil, fmt.Errorf("reading the load: %w", err)
@@ -66,21 +78,30 @@ func openLoad(cfg config.Agent, _ *slog.Logger) (probe, error) {
 		return only(into, math.Float64bits(load.Load1)), nil // a reading holds integers: the load's bits
 	}
 	form := func(_, to []uint64, _ time.Duration, out []float64) { out[0] = math.Float64frombits(to[0]) }
-	return probe{scope: schemas.ScopeNode, metrics: []metric{{"cpu_load", "1"}}, read: read, form: form}, nil
+	return probe{read: read, form: form}, nil
+}
+
+func agent() source {
+	return source{"agent", schemas.ScopeNode, "the agent itself", []metric{
+		{"weir_agent_cpu_ms", "ms", Gauge, "its CPU time in the interval, user and system"},
+		{"weir_agent_drops", "1", Gauge, "records that its ring dropped in the interval"},
+		{"weir_agent_skew_us", "us", Gauge, "distance of the reading from the boundary"},
+		{"weir_agent_ring_depth", "1", Gauge, "records in its ring"},
+	}, openAgent}
 }
 
 // openAgent reads what the agent costs and how well it keeps time. Per interval it gives the CPU time of the process,
 // user and system, in ms, and the records that the ring dropped. At the end of the interval it gives the distance of
 // the reading from the boundary, in microseconds, and the records in the ring.
 func openAgent(config.Agent, *slog.Logger) (probe, error) {
-	read := func(into reading, v vitals) (reading, error) {
+	read := func(into reading, v Vitals) (reading, error) {
 		var u unix.Rusage
 		if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
 			return nil, fmt.Errorf("reading the agent's CPU time: %w", err)
 		}
 		cpu := time.Duration(u.Utime.Nano() + u.Stime.Nano())
 		return only(into,
-			uint64(cpu.Microseconds()), uint64(v.drops), uint64(v.skew.Microseconds()), uint64(v.depth)), nil
+			uint64(cpu.Microseconds()), uint64(v.Drops), uint64(v.Skew.Microseconds()), uint64(v.Depth)), nil
 	}
 	form := func(from, to []uint64, _ time.Duration, out []float64) {
 		if d, ok := grown(from[0], to[0]); ok {
@@ -91,24 +112,20 @@ func openAgent(config.Agent, *slog.Logger) (probe, error) {
 		}
 		out[2], out[3] = float64(to[2]), float64(to[3])
 	}
-	return probe{
-		scope: schemas.ScopeNode,
-		metrics: []metric{
-			{"weir_agent_cpu_ms", "ms"},
-			{"weir_agent_drops", "1"},
-			{"weir_agent_skew_us", "us"},
-			{"weir_agent_ring_depth", "1"},
-		},
-		read: read,
-		form: form,
-	}, nil
+	return probe{read: read, form: form}, nil
+}
+
+func agentMemory() source {
+	return source{"agent_memory", schemas.ScopeNode, "/proc/self/statm", []metric{
+		{"weir_agent_rss", "B", Gauge, "resident memory of the agent's process"},
+	}, openAgentMemory}
 }
 
 // openAgentMemory reads the resident memory of the agent's process, in bytes.
 func openAgentMemory(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	path := filepath.Join(cfg.ProcPath, "self/statm")
 	page := uint64(os.Getpagesize())
-	read := func(into reading, _ vitals) (reading, error) {
+	read := func(into reading, _ Vitals) (reading, error) {
 		b, err := os.ReadFile(path)
 		if err != nil {
 			return nil, fmt.Errorf("reading the agent's memory: %w", err)
@@ -122,8 +139,7 @@ func openAgentMemory(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	if _, err := os.Stat(path); err != nil {
 		return probe{}, fmt.Errorf("opening the agent's memory: %w", err)
 	}
-	metrics := []metric{{"weir_agent_rss", "B"}}
-	return probe{scope: schemas.ScopeNode, metrics: metrics, read: read, form: formGauges}, nil
+	return probe{read: read, form: formGauges}, nil
 }
 
 // parseStatm returns the resident pages of a process: the second number of its statm.
@@ -139,10 +155,16 @@ func parseStatm(b []byte) (uint64, error) {
 	return pages, nil
 }
 
+func clock() source {
+	return source{"clock", schemas.ScopeNode, "adjtimex(2)", []metric{
+		{"weir_agent_clock_error_us", "us", Gauge, "esterror: the kernel's estimate of the clock's error"},
+	}, openClock}
+}
+
 // openClock reads by how much the kernel believes the host's clock to be wrong, in microseconds. Where nothing
 // synchronises the clock the kernel cannot know, and the metric is absent.
 func openClock(config.Agent, *slog.Logger) (probe, error) {
-	read := func(into reading, _ vitals) (reading, error) {
+	read := func(into reading, _ Vitals) (reading, error) {
 		var t unix.Timex // without a mode the call changes nothing
 		state, err := unix.Adjtimex(&t)
 		if err != nil {
@@ -153,6 +175,5 @@ func openClock(config.Agent, *slog.Logger) (probe, error) {
 		}
 		return only(into, uint64(t.Esterror)), nil
 	}
-	metrics := []metric{{"weir_agent_clock_error_us", "us"}}
-	return probe{scope: schemas.ScopeNode, metrics: metrics, read: read, form: formGauges}, nil
+	return probe{read: read, form: formGauges}, nil
 }

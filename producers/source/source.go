@@ -1,0 +1,141 @@
+// Package source reads the counters of one node. A source is a file of the kernel, a device, a program or the hardware's
+// own counters. Two readings of a source make the values of the interval between them.
+//
+//	catalogue ──open──▶ probe ──read, at a boundary──▶ reading ──form, of two──▶ columns
+//
+// The catalogue declares every metric: its name, unit, scope, kind, origin and formula. `weir metrics` prints it, and the
+// page of the metrics is made from it. What cannot be read is absent, and never 0.
+package source
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/weirhpc/weir/config"
+)
+
+// Kind says what the values of a metric are, and so what may be done with them.
+type Kind string
+
+// The kinds. A ratio is formed from two counts of the same interval for each value. It is ranked and never summed. A
+// rate is a count per second, and may be summed. A gauge is what was found at the end of the interval.
+const (
+	Ratio Kind = "ratio"
+	Rate  Kind = "rate"
+	Gauge Kind = "gauge"
+)
+
+// Metric is a line of the catalogue.
+type Metric struct {
+	Name, Unit string
+	Scope      string // of its source: schemas.ScopeCore, schemas.ScopeNode
+	Kind       Kind
+	Source     string // the name of the source
+	Origin     string // the file or the events, as an administrator finds them
+	Formula    string // what the value is, in the words of the origin
+}
+
+// source is a place to read counters from.
+type source struct {
+	name    string
+	scope   string // of all its metrics
+	origin  string
+	metrics []metric
+	open    func(config.Agent, *slog.Logger) (probe, error)
+}
+
+// metric is what a source declares of one of its metrics.
+type metric struct {
+	name, unit string
+	kind       Kind
+	formula    string
+}
+
+// sources is every source of the agent. A new one is a function of its own file.
+func sources() []source {
+	return []source{
+		stat(), memory(), load(), perfSoftware(), perfHardware(), agent(), agentMemory(), clock(),
+	}
+}
+
+// Catalogue is every metric that the agent may measure, in the order of the sources.
+func Catalogue() (all []Metric) {
+	for _, s := range sources() {
+		for _, m := range s.metrics {
+			all = append(all, Metric{m.name, m.unit, s.scope, m.kind, s.name, s.origin, m.formula})
+		}
+	}
+	return all
+}
+
+// probe is an open source. It is used by one goroutine.
+type probe struct {
+	tells bool // its rows are the CPUs that are online
+	// absent are metrics of the source that this host lacks, by name, and why.
+	absent map[string]error
+	// follow is given the CPUs that are online, ascending, before a read. It is nil where that makes no difference.
+	follow func(online []int)
+	// read takes a reading into the storage given, and returns it.
+	read func(into reading, v Vitals) (reading, error)
+	// form writes to out the source's metrics, in their order, of the interval between two rows of the same length,
+	// which are elapsed apart. out begins as NaN, so what form does not write is missing. It is a function of its
+	// arguments alone.
+	form func(from, to []uint64, elapsed time.Duration, out []float64)
+	// close releases what the source holds. It is nil where that is nothing.
+	close func()
+}
+
+// reading is the raw counters of one source at one instant. A core-scoped source has a row for every CPU number, empty
+// where there is no such CPU. A node-scoped source has a single row.
+type reading [][]uint64
+
+// row returns row i, or nil.
+func (r reading) row(i int) []uint64 {
+	if i >= len(r) {
+		return nil
+	}
+	return r[i]
+}
+
+// present returns the numbers of the rows that are not empty, ascending.
+func (r reading) present() []int {
+	var rows []int
+	for i := range r {
+		if len(r[i]) > 0 {
+			rows = append(rows, i)
+		}
+	}
+	return rows
+}
+
+// Vitals is what the agent knows of itself when a reading begins.
+type Vitals struct {
+	BoundaryMs int64         // the boundary of the reading, Unix time
+	Skew       time.Duration // distance from the boundary
+	Depth      int           // records in the ring
+	Drops      int64         // records that were dropped since the start
+}
+
+// Column is one metric of an interval, with a value for each CPU or one for the node. NaN is a missing value.
+type Column struct {
+	Name, Unit, Scope string
+	Values            []float64
+}
+
+// grown is how much a counter grew between two readings. It is not ok for a counter that went backwards: the kernel
+// began it anew, and what it counted before is not known.
+func grown(from, to uint64) (float64, bool) {
+	if to < from {
+		return 0, false
+	}
+	return float64(to - from), true
+}
+
+// only returns the reading of a node-scoped source: its single row, in the storage of an older reading.
+func only(into reading, row ...uint64) reading {
+	if len(into) == 0 {
+		into = make(reading, 1)
+	}
+	into[0] = append(into[0][:0], row...)
+	return into[:1]
+}
