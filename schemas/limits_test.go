@@ -141,6 +141,15 @@ func TestLimitsOfCounterBatch(t *testing.T) {
 		[][]float64{{math.NaN(), math.Inf(1), -math.MaxFloat64}}, [][]float64{nil, ofCPUs(2), ofCPUs(4)})
 	bound(t, legal, "metrics.values", func(b *CounterBatch, v []float64) { b.Metrics[1].Values = v },
 		[][]float64{{math.Inf(-1)}}, [][]float64{nil, ofCPUs(2), ofCPUs(3)})
+	for scope, n := range map[string][2][]int{ // how many values may be there, and how many may not
+		ScopeJob:    {{1}, {0, 2, 3}},
+		ScopeSocket: {{1, 2, 3, 1024}, {0, 1025}},
+		ScopeGPU:    {{1, 8, 1024}, {0, 1025}},
+	} {
+		bound(t, legal, "metrics.values", func(b *CounterBatch, n int) {
+			b.Metrics[1].Scope, b.Metrics[1].Values = scope, ofCPUs(n)
+		}, n[0], n[1])
+	}
 	bound(t, legal, "metrics", func(b *CounterBatch, n int) { b.Metrics = fullBatch(n, 3).Metrics }, goodMetricLen,
 		badMetricLen)
 	bound(t, legal, "metrics.name", func(b *CounterBatch, v string) { b.Metrics[1].Name = v }, nil,
@@ -197,6 +206,11 @@ func TestLimitsOfNodeSummary(t *testing.T) {
 		{ScopeNode, 1, 0, 1},
 		{ScopeNode, 0, 1, 0},
 		{ScopeNode, 0, 0, 0},
+		{ScopeJob, 1, 0, 1},
+		{ScopeJob, 0, 1, 0},
+		{ScopeSocket, 3, 1, 1},
+		{ScopeGPU, 3, 1021, 1},
+		{ScopeGPU, 0, 1024, 0},
 	}, []counts{
 		{ScopeCore, 4, 0, 1},
 		{ScopeCore, 3, 1, 1},
@@ -205,6 +219,10 @@ func TestLimitsOfNodeSummary(t *testing.T) {
 		{ScopeNode, 1, 1, 1},
 		{ScopeNode, 2, 0, 1},
 		{ScopeNode, 0, 2, 0},
+		{ScopeJob, 1, 1, 1},
+		{ScopeJob, 0, 2, 0},
+		{ScopeSocket, 3, 1022, 1},
+		{ScopeGPU, 0, 1025, 0},
 		{ScopeCore, 4, math.MinInt64, 1},
 		{ScopeCore, math.MaxInt64, 0, 1},
 	})

@@ -63,7 +63,8 @@ type CounterBatch struct {
 	Metrics []CounterBatchMetric `avro:"metrics"`
 }
 
-// CounterBatchMetric has one value per entry of the batch's Cpus (ScopeCore) or one (ScopeNode); NaN is missing.
+// CounterBatchMetric has one value for each of the batch's Cpus (ScopeCore), for each socket or GPU, or a single one.
+// NaN is missing.
 type CounterBatchMetric struct {
 	Name   string    `avro:"name"`
 	Unit   string    `avro:"unit"`
