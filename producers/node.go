@@ -56,7 +56,7 @@ func (f *fleet) vitals(n *node, now moment) source.Vitals {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return source.Vitals{
-		BoundaryMs: now.boundary, Skew: now.start.Sub(time.UnixMilli(now.boundary)).Abs(),
+		BoundaryMs: now.boundary, Interval: f.cfg.Interval, Skew: now.start.Sub(time.UnixMilli(now.boundary)).Abs(),
 		Depth: n.ring.depth(), Drops: n.ring.drops,
 	}
 }

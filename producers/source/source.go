@@ -54,7 +54,7 @@ type metric struct {
 // sources is every source of the agent. A new one is a function of its own file.
 func sources() []source {
 	return []source{
-		stat(), memory(), load(), perfSoftware(), perfHardware(), agent(), agentMemory(), clock(),
+		stat(), memory(), load(), perfSoftware(), perfHardware(), agent(), agentMemory(), agentSources(), clock(),
 	}
 }
 
@@ -112,14 +112,17 @@ func (r reading) present() []int {
 // Vitals is what the agent knows of itself when a reading begins.
 type Vitals struct {
 	BoundaryMs int64         // the boundary of the reading, Unix time
+	Interval   time.Duration // between two boundaries; 0 where that is not known
 	Skew       time.Duration // distance from the boundary
 	Depth      int           // records in the ring
 	Drops      int64         // records that were dropped since the start
 }
 
-// Column is one metric of an interval, with a value for each CPU or one for the node. NaN is a missing value.
+// Column is one metric of an interval, with a value for each CPU, socket or GPU, or one for the node. NaN is a missing
+// value.
 type Column struct {
 	Name, Unit, Scope string
+	Rows              []int32 // numbers of the sockets or GPUs, ascending; nil for other scopes
 	Values            []float64
 }
 
