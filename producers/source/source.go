@@ -55,6 +55,7 @@ type metric struct {
 func sources() []source {
 	return []source{
 		stat(), memory(), load(), perfSoftware(), perfHardware(), agent(), agentMemory(), agentSources(), clock(),
+		nvml(),
 	}
 }
 
