@@ -2,11 +2,15 @@ package main
 
 import (
 	"encoding/json"
+	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/weirhpc/weir/producers/source"
 )
@@ -146,4 +150,43 @@ func TestAgentFlagsThatDoNotFit(t *testing.T) {
 			t.Errorf("%v: status %d, %q, %q", args, status, stdout, stderr)
 		}
 	}
+}
+
+var update = flag.Bool("update", false, "write what pages are generated from the program")
+
+// TestCountersPage: the tables of docs/counters.md are made from the catalogue. -update makes them.
+func TestCountersPage(t *testing.T) {
+	const name = "docs/counters.md"
+	const marker = "-run TestCountersPage -update -->\n"
+	text := page(t, name)
+	byHand, _, ok := strings.Cut(text, marker)
+	if !ok {
+		t.Fatalf("%s has no line that ends in %q", name, marker)
+	}
+	want := byHand + marker + tables(catalogue())
+	if text == want {
+		return
+	}
+	if *update {
+		if err := os.WriteFile(name, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	t.Errorf("%s is not what weir metrics shows: go test . -run TestCountersPage -update (-want +got)\n%s", name,
+		cmp.Diff(want, text))
+}
+
+// tables are the metrics as Markdown, a table for each source.
+func tables(rows []metricRow) string {
+	var b strings.Builder
+	cell := strings.NewReplacer("|", `\|`, "<", "&lt;", "\n", " ")
+	for i, r := range rows {
+		if i == 0 || r.Source != rows[i-1].Source {
+			fmt.Fprintf(&b, "\n### %s\n\nScope %s, from %s.\n\n| name | unit | kind | formula |\n|---|---|---|---|\n", r.Source,
+				r.Scope, cell.Replace(r.Origin))
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", r.Name, r.Unit, r.Kind, cell.Replace(r.Formula))
+	}
+	return b.String()
 }
