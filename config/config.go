@@ -4,8 +4,11 @@
 package config
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -68,6 +71,36 @@ type Agent struct {
 	SysPath  string `mapstructure:"sys_path"`  // where /sys is
 	StateDir string `mapstructure:"state_dir"` // the last route is kept here; empty: not kept
 	Perf     bool   `mapstructure:"perf"`      // open perf events
+	CPUs     string `mapstructure:"cpus"`      // where the agent itself runs, such as "0,64-65"; empty: anywhere
+	Idle     bool   `mapstructure:"idle"`      // run only where a CPU has nothing else to do
+}
+
+// maxCPU is the largest CPU number that a list may name.
+const maxCPU = 1<<14 - 1
+
+// errCPUs is returned for what is no list of CPUs.
+var errCPUs = errors.New(`must be CPU numbers such as "0,64-65", up to 16383`)
+
+// CPUList returns the CPUs of a list as the kernel writes it: numbers and ranges of numbers, separated by commas.
+func CPUList(text string) (cpus []int, err error) {
+	if text == "" {
+		return nil, nil
+	}
+	for item := range strings.SplitSeq(text, ",") {
+		from, to, isRange := strings.Cut(strings.TrimSpace(item), "-")
+		if !isRange {
+			to = from
+		}
+		first, err1 := strconv.ParseUint(from, 10, 16)
+		last, err2 := strconv.ParseUint(to, 10, 16)
+		if err1 != nil || err2 != nil || first > last || last > maxCPU {
+			return nil, fmt.Errorf("%.80q: %w", item, errCPUs)
+		}
+		for cpu := first; cpu <= last; cpu++ {
+			cpus = append(cpus, int(cpu))
+		}
+	}
+	return cpus, nil
 }
 
 // Balance is the configuration of the balancer.

@@ -178,6 +178,7 @@ func TestValidate(t *testing.T) {
 		"cluster":        {func(c *Config) { c.Cluster = "a/b" }, errName, "cluster"},
 		"prefix":         {func(c *Config) { c.Prefix = "" }, errName, "prefix"},
 		"node":           {func(c *Config) { c.Agent.Node = ".." }, errName, "agent.node"},
+		"agent's CPUs":   {func(c *Config) { c.Agent.CPUs = "0-" }, errCPUs, "agent.cpus"},
 		"short interval": {func(c *Config) { c.Interval = time.Millisecond }, errInterval, "interval"},
 		"odd interval":   {func(c *Config) { c.Interval = time.Second + 1 }, errInterval, "interval"},
 		"late plan":      {func(c *Config) { c.PlanMargin = c.Interval }, errRange, "plan_margin"},
@@ -511,6 +512,21 @@ func TestNumberings(t *testing.T) {
 		}
 		if diff := cmp.Diff(want.all, c.Balance.Slurm.Numberings()); err != nil || diff != "" {
 			t.Errorf("%s: %v %s", text, err, diff)
+		}
+	}
+}
+
+func TestCPUList(t *testing.T) {
+	for text, want := range map[string][]int{
+		"": nil, "0": {0}, "0,64-66": {0, 64, 65, 66}, " 3 , 1-2": {3, 1, 2}, "16383": {16383},
+	} {
+		if got, err := CPUList(text); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q: %v, %v, want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"-", "1-", "-1", "2-1", "a", "0,,1", "16384", "0-99999999999", "0x1", "0;1"} {
+		if got, err := CPUList(text); !errors.Is(err, errCPUs) {
+			t.Errorf("%q: %v, %v", text, got, err)
 		}
 	}
 }

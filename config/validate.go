@@ -101,6 +101,9 @@ func (c Config) faults(huge map[string]string) []fault {
 		f.wrong(errName, "prefix", fmt.Sprintf("%q", c.Prefix), "without a colon, which no topic may have in its name")
 	}
 	f.name("agent.node", c.Agent.Node)
+	if _, err := CPUList(c.Agent.CPUs); err != nil {
+		f.wrong(errCPUs, "agent.cpus", fmt.Sprintf("%.80q", c.Agent.CPUs), "")
+	}
 	if c.Instance != "" {
 		f.name("instance", c.Instance)
 	}
