@@ -55,6 +55,12 @@ type metric struct {
 func sources() []source {
 	return []source{
 		stat(), memory(), load(), perfSoftware(), perfHardware(), agent(), agentMemory(), clock(),
+		paging(),
+		pressure(),
+		disks(),
+		ethernet(),
+		nfs(),
+		numa(),
 	}
 }
 
