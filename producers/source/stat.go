@@ -33,12 +33,17 @@ const (
 // stateWaiting is where a row has the time that tasks waited for the CPU, in ns, after the states.
 const stateWaiting = states
 
+// maxKernelFile bounds the text of a file, and so the memory that it takes. /proc/schedstat of 4,096 CPUs has some 8 MiB.
+const maxKernelFile = 32 << 20
+
 // maxCPUs bounds the CPU numbers that a file may name, and so the memory that it may ask for.
 const maxCPUs = 1 << 14
 
 var (
 	// errStat is returned when /proc/stat is not what the kernel writes.
 	errStat = errors.New("not a line of CPU states")
+	// errEndless is returned for a file that is longer than any of the kernel.
+	errEndless = fmt.Errorf("the file is longer than %d MiB", maxKernelFile>>20)
 	// errNoCPU is returned when /proc/stat names no CPU.
 	errNoCPU = errors.New("no CPU")
 )
@@ -104,6 +109,9 @@ func readAt0(file *os.File, buffer []byte) (data, grown []byte, err error) {
 		}
 		if n < len(buffer) {
 			return buffer[:n], buffer, nil
+		}
+		if len(buffer) >= maxKernelFile {
+			return nil, buffer, errEndless
 		}
 		buffer = make([]byte, 2*len(buffer))
 	}
