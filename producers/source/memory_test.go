@@ -80,7 +80,7 @@ func TestMemory(t *testing.T) {
 		// (16384-8192)*1024, 1024*1024, (100+2000+400-500)*1024, (4096-3000)*1024
 		"whole":              {whole, []float64{8388608, 1048576, 2048000, 1122304}},
 		"no page cache told": {"MemTotal: 10 kB\nMemFree: 1 kB\nMemAvailable: 4 kB\n", []float64{6144, 1024, nan, nan}},
-		"no swap": {"MemTotal: 10 kB\nMemAvailable: 10 kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\n", []float64{0, nan, nan, 0}},
+		"no swap":            {"MemTotal: 10 kB\nMemAvailable: 10 kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\n", []float64{0, nan, nan, 0}},
 		"cut in the middle of a number": {
 			"MemTotal: 10 kB\nMemAvailable: 4 kB\nSwapTotal: 9 kB\nSwapFree: 1", []float64{6144, nan, nan, nan},
 		},

@@ -16,7 +16,7 @@ func TestPaging(t *testing.T) {
 		want  []float64 // swapped in, out, pages, faults, major faults
 	}{
 		// 20 pages of 4096 B in 10 s, 50 pages in 10 s, (20 + 50) / 10, 5000 / 10, 30 / 10
-		"rates": {"pswpin 120\npswpout 250\npgfault 6000\npgmajfault 40\n", []float64{8192, 20480, 7, 500, 3}},
+		"rates":                         {"pswpin 120\npswpout 250\npgfault 6000\npgmajfault 40\n", []float64{8192, 20480, 7, 500, 3}},
 		"a kernel without swap":         {"pgfault 1000\npgmajfault 10\n", []float64{nan, nan, nan, 0, 0}},
 		"a counter that went back":      {"pswpin 99\npswpout 200\npgfault 999\npgmajfault 11\n", []float64{nan, 0, nan, nan, 0.1}},
 		"cut in the middle of a number": {"pswpin 120\npswpout 250\npgfault 60", []float64{8192, 20480, 7, nan, nan}},
