@@ -198,21 +198,7 @@ func TestDisksAgreeWithProcfs(t *testing.T) {
 	}
 	defer file.close()
 	all := newTally(diskCounters, everyName, grewAll)
-	read := func() map[string][]uint64 {
-		data, err := file.read()
-		if err != nil {
-			t.Fatal(err)
-		}
-		all.begin()
-		if err := parseDisks(all, data); err != nil {
-			t.Fatal(err)
-		}
-		found := map[string][]uint64{}
-		for name, d := range all.known {
-			found[name] = append([]uint64(nil), d.last...)
-		}
-		return found
-	}
+	read := func() map[string][]uint64 { return countersOf(t, all, file, parseDisks) }
 	fs, err := blockdevice.NewFS("/proc", "/sys")
 	if err != nil {
 		t.Skip("procfs cannot read the disks of this machine:", err)
@@ -364,21 +350,7 @@ func TestEthernetAgreesWithProcfs(t *testing.T) {
 	}
 	defer file.close()
 	all := newTally(ethCounters, everyName, grewInterface)
-	read := func() map[string][]uint64 {
-		data, err := file.read()
-		if err != nil {
-			t.Fatal(err)
-		}
-		all.begin()
-		if err := parseInterfaces(all, data); err != nil {
-			t.Fatal(err)
-		}
-		found := map[string][]uint64{}
-		for name, d := range all.known {
-			found[name] = append([]uint64(nil), d.last...)
-		}
-		return found
-	}
+	read := func() map[string][]uint64 { return countersOf(t, all, file, parseInterfaces) }
 	fs, err := procfs.NewFS("/proc")
 	if err != nil {
 		t.Fatal(err)

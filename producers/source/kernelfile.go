@@ -90,30 +90,21 @@ func cutNumber(line []byte) (v uint64, rest []byte, ok bool) {
 	return v, rest, ok && (len(rest) == 0 || rest[0] == ' ')
 }
 
-// numbersOf returns the numbers of the lines that begin with the names, in the order of the names. After its number a
-// line has the unit, and no more. A number that is not there is unread.
+// numbersOf returns the numbers of the lines that begin with the names, in the order of the names. A name begins with the
+// end of the line before it. After its number a line has the unit, and no more. A number that is not there is unread.
 func numbersOf(row []uint64, data []byte, unit string, names []string) []uint64 {
 	row = row[:0]
-	for range names {
-		row = append(row, unread)
-	}
-	for left := len(names); left > 0; {
-		line, rest, ok := cutLine(data)
+	for _, name := range names {
+		rest, ok := bytes.CutPrefix(data, []byte(name[1:]))
 		if !ok {
-			break
+			_, rest, ok = bytes.Cut(data, []byte(name))
 		}
-		data = rest
-		name, rest := cutField(line)
-		for i := range names {
-			if string(name) != names[i] || row[i] != unread {
-				continue
-			}
-			if v, rest, ok := number(bytes.TrimLeft(rest, " ")); ok && string(rest) == unit {
-				row[i] = v
-				left--
-			}
-			break
+		line, _, whole := cutLine(rest)
+		v, end, isNumber := number(bytes.TrimLeft(line, " "))
+		if !ok || !whole || !isNumber || string(end) != unit {
+			v = unread
 		}
+		row = append(row, v)
 	}
 	return row
 }

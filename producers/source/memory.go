@@ -28,7 +28,8 @@ const (
 )
 
 var memoryNames = []string{
-	"MemTotal:", "MemFree:", "MemAvailable:", "Buffers:", "Cached:", "SwapTotal:", "SwapFree:", "Shmem:", "SReclaimable:",
+	"\nMemTotal:", "\nMemFree:", "\nMemAvailable:", "\nBuffers:", "\nCached:",
+	"\nSwapTotal:", "\nSwapFree:", "\nShmem:", "\nSReclaimable:",
 }
 
 func memory() source {

@@ -23,7 +23,7 @@ var (
 // maxNumaNodes bounds the numbers of NUMA nodes, and so the rows. Linux has no more.
 const maxNumaNodes = 1 << 10
 
-var numaNames = []string{"local_node", "other_node"}
+var numaNames = []string{"\nlocal_node ", "\nother_node "}
 
 func numa() source {
 	return source{"numa", schemas.ScopeSocket, "/sys/devices/system/node/node*/numastat; a row is a NUMA node", []metric{

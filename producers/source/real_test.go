@@ -4,8 +4,12 @@ import (
 	"log/slog"
 	"math"
 	"os"
+	"strconv"
 	"testing"
 	"time"
+
+	"github.com/prometheus/procfs"
+	"github.com/prometheus/procfs/blockdevice"
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
@@ -102,5 +106,93 @@ func TestSourcesOfNothing(t *testing.T) {
 	}
 	if _, err := os.Stat(dir); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// BenchmarkRead is a reading of each source of this machine. BenchmarkReadProcfs is what the general library takes for
+// the same files.
+func BenchmarkRead(b *testing.B) {
+	for _, s := range procSources() {
+		b.Run(s.name, func(b *testing.B) { benchmarkRead(b, openHere(b, s)) })
+	}
+}
+
+// BenchmarkReadMany is a reading of the CPUs of a large node, from a fixture: the kernel's own work is not in it.
+func BenchmarkReadMany(b *testing.B) {
+	for _, cpus := range []int{128, 4096} {
+		b.Run(strconv.Itoa(cpus), func(b *testing.B) {
+			p, err := openStat(config.Agent{ProcPath: manyCPUTree(b, cpus, 0)}, slog.New(slog.DiscardHandler))
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer p.close()
+			benchmarkRead(b, p)
+		})
+	}
+}
+
+// BenchmarkReadNFS is a reading of the fixture of an NFS client.
+func BenchmarkReadNFS(b *testing.B) {
+	p, err := openNFS(config.Agent{ProcPath: "testdata/nfsclient/proc"}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer p.close()
+	benchmarkRead(b, p)
+}
+
+func benchmarkRead(b *testing.B, p probe) {
+	b.Helper()
+	var r reading
+	var err error
+	b.ReportAllocs()
+	for b.Loop() {
+		if r, err = p.read(r, Vitals{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkReadProcfs(b *testing.B) {
+	fs, err := procfs.NewFS("/proc")
+	if err != nil {
+		b.Skip("no /proc here:", err)
+	}
+	devices, err := blockdevice.NewFS("/proc", "/sys")
+	if err != nil {
+		b.Skip("no disks here:", err)
+	}
+	self, err := fs.Self()
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		read func() error
+	}{
+		{"stat", func() error { _, err := fs.Stat(); return err }},
+		{"memory", func() error { _, err := fs.Meminfo(); return err }},
+		{"load", func() error { _, err := fs.LoadAvg(); return err }},
+		{"pressure", func() error {
+			for _, name := range pressureFiles {
+				if _, err := fs.PSIStatsForResource(name); err != nil {
+					return err
+				}
+			}
+			return nil
+		}},
+		{"disks", func() error { _, err := devices.ProcDiskstats(); return err }},
+		{"ethernet", func() error { _, err := fs.NetDev(); return err }},
+		{"nfs", func() error { _, err := self.MountStats(); return err }},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			if err := c.read(); err != nil {
+				b.Skip("procfs cannot read it:", err)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				_ = c.read()
+			}
+		})
 	}
 }

@@ -22,7 +22,7 @@ const (
 	majorFaults
 )
 
-var pagingNames = []string{"pswpin", "pswpout", "pgfault", "pgmajfault"}
+var pagingNames = []string{"\npswpin ", "\npswpout ", "\npgfault ", "\npgmajfault "}
 
 func paging() source {
 	return source{"paging", schemas.ScopeNode, "/proc/vmstat", []metric{
