@@ -224,7 +224,8 @@ func TestDisksAgreeWithProcfs(t *testing.T) {
 }
 
 func FuzzDisks(f *testing.F) {
-	f.Add([]byte("8 0 sda 1 2 3 4 5 6 7 8 9 0 1\n8 16 sdb 1 2 3 4 5 6 7 8 9 0 1\n"), []byte("8 0 sda 2 2 9 4 9 6 9 8 9 0 1\n"))
+	f.Add([]byte("8 0 sda 1 2 3 4 5 6 7 8 9 0 1\n8 16 sdb 1 2 3 4 5 6 7 8 9 0 1\n"),
+		[]byte("8 0 sda 2 2 9 4 9 6 9 8 9 0 1\n"))
 	f.Add([]byte("8 0 sda 0 0 0 0 0 0 0 0\n"), []byte("8 0 sda 0 0 18446744073709551600 0 0 0 18446744073709551600 0\n"))
 	f.Fuzz(func(t *testing.T, a, b []byte) {
 		fuzzTally(t, newTally(diskCounters, everyName, grewAll), parseDisks, a, b, 6, formDisks, sector*2*math.MaxUint64)
@@ -272,7 +273,8 @@ func TestPhysicalInterfacesCount(t *testing.T) {
 	}
 }
 
-const interfaceHeading = "Inter-|   Receive                     |  Transmit\n face |bytes    packets errs drop |bytes    packets\n"
+const interfaceHeading = "Inter-|   Receive                     |  Transmit\n" +
+	" face |bytes    packets errs drop |bytes    packets\n"
 
 func TestEthernet(t *testing.T) {
 	line := func(name string, bytesIn, packetsIn, errsIn, dropIn, bytesOut, packetsOut, errsOut, dropOut uint64) string {
@@ -318,11 +320,13 @@ func TestEthernet(t *testing.T) {
 		},
 		"an interface vanishes": {
 			line("eth0", 0, 0, 0, 0, 0, 0, 0, 0) + line("eth1", 1e15, 1e9, 0, 0, 0, 0, 0, 0),
-			line("eth0", 10, 1, 0, 0, 20, 1, 0, 0), []float64{1, 2, 0, 0},
+			line("eth0", 10, 1, 0, 0, 20, 1, 0, 0),
+			[]float64{1, 2, 0, 0},
 		},
 		"an interface appears": {
 			line("eth0", 0, 0, 0, 0, 0, 0, 0, 0),
-			line("eth0", 10, 1, 0, 0, 20, 1, 0, 0) + line("eth1", 1e15, 1e9, 0, 0, 0, 0, 0, 0), []float64{1, 2, 0, 0},
+			line("eth0", 10, 1, 0, 0, 20, 1, 0, 0) + line("eth1", 1e15, 1e9, 0, 0, 0, 0, 0, 0),
+			[]float64{1, 2, 0, 0},
 		},
 		"none": {"", "", none},
 	} {
@@ -375,7 +379,8 @@ func TestEthernetAgreesWithProcfs(t *testing.T) {
 }
 
 func FuzzEthernet(f *testing.F) {
-	f.Add([]byte(interfaceHeading+"eth0: 4294960000 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6\n"), []byte("eth0: 1 9 3 4 5 6 7 8 9 0 1 2 3 4 5 6\n"))
+	f.Add([]byte(interfaceHeading+"eth0: 4294960000 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6\n"),
+		[]byte("eth0: 1 9 3 4 5 6 7 8 9 0 1 2 3 4 5 6\n"))
 	f.Add([]byte("eth0:1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6\n"), []byte("eth1:1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6\n"))
 	f.Fuzz(func(t *testing.T, a, b []byte) {
 		c := newTally(ethCounters, everyName, grewInterface)

@@ -33,7 +33,7 @@ const (
 const sector = 512
 
 func disks() source {
-	return source{"disks", schemas.ScopeNode, "/proc/diskstats, whole disks that /sys/block does not name virtual", []metric{
+	return source{"disks", schemas.ScopeNode, "/proc/diskstats: whole disks that are not virtual", []metric{
 		{"disk_read_bw", "B/s", Rate, "sectors read * 512 B / s"},
 		{"disk_write_bw", "B/s", Rate, "sectors written * 512 B / s"},
 		{"disk_bytes", "B/s", Rate, "(sectors read + sectors written) * 512 B / s"},
@@ -89,11 +89,12 @@ func openTally(
 
 // isDisk reports whether a block device is a disk whose transfers reach a device. Partitions have no entry of their own
 // in /sys/block. The devices of virtual/block (loop, ram, zram, dm, md, nbd and others) pass their transfers on, and
-// these count where they arrive. Of an NVMe disk with several paths the paths count (nvme0c0n1), since old kernels count
-// nothing for the disk that they make up.
+// these count where they arrive. Of an NVMe disk with several paths the paths count (nvme0c0n1), since old kernels
+// count nothing for the disk that they make up.
 func isDisk(block, name string) bool {
 	target, err := os.Readlink(filepath.Join(block, name))
-	return err == nil && !strings.Contains(target, "/virtual/block/") && !strings.Contains(target, "/virtual/nvme-subsystem/")
+	return err == nil && !strings.Contains(target, "/virtual/block/") &&
+		!strings.Contains(target, "/virtual/nvme-subsystem/")
 }
 
 // parseDisks adds lines such as 8 0 sda 25 3 1003 18 28 1 505 63 0 9 82: numbers and name of the device, then reads

@@ -71,8 +71,8 @@ func openOne(
 	return probe{read: read, form: form, close: file.close}, nil
 }
 
-// cutLine returns the first line of the text, and what follows it. It is not ok for a line without its end: the text was
-// cut there, and so may the last number be.
+// cutLine returns the first line of the text, and what follows it. It is not ok for a line without its end: the text
+// was cut there, and so may the last number be.
 func cutLine(data []byte) (line, rest []byte, ok bool) { return bytes.Cut(data, []byte{'\n'}) }
 
 // cutField returns the first field of a line, and what follows it. Blanks separate the fields.
@@ -90,8 +90,9 @@ func cutNumber(line []byte) (v uint64, rest []byte, ok bool) {
 	return v, rest, ok && (len(rest) == 0 || rest[0] == ' ')
 }
 
-// numbersOf returns the numbers of the lines that begin with the names, in the order of the names. A name begins with the
-// end of the line before it. After its number a line has the unit, and no more. A number that is not there is unread.
+// numbersOf returns the numbers of the lines that begin with the names, in the order of the names. A name begins with
+// the end of the line before it. After its number a line has the unit, and no more. A number that is not there is
+// unread.
 func numbersOf(row []uint64, data []byte, unit string, names []string) []uint64 {
 	row = row[:0]
 	for _, name := range names {

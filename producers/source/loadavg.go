@@ -27,8 +27,8 @@ func openLoad(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	return openOne(filepath.Join(cfg.ProcPath, "loadavg"), parseLoad, formLoad)
 }
 
-// parseLoad reads a line such as 0.75 0.10 0.20 1/80 999: the loads of 1, 5 and 15 minutes, runnable tasks of all tasks,
-// the newest process. The row has the first load in hundredths and the runnable tasks.
+// parseLoad reads a line such as 0.75 0.10 0.20 1/80 999: the loads of 1, 5 and 15 minutes, runnable tasks of all
+// tasks, the newest process. The row has the first load in hundredths and the runnable tasks.
 func parseLoad(row []uint64, data []byte) ([]uint64, error) {
 	line, _, whole := cutLine(data)
 	first, rest := cutField(line)

@@ -66,8 +66,8 @@ func formMemory(_, to []uint64, _ time.Duration, out []float64) {
 	}
 }
 
-// cachedOf returns what the kernel may drop, or NaN where that is not known. Memory of tmpfs counts as cached, and cannot
-// be dropped.
+// cachedOf returns what the kernel may drop, or NaN where that is not known. Memory of tmpfs counts as cached, and
+// cannot be dropped.
 func cachedOf(row []uint64) float64 {
 	for _, i := range []int{memBuffers, memCached, memSlab, memShmem} {
 		if row[i] == unread {

@@ -32,7 +32,8 @@ func formed(
 }
 
 func formedOf(
-	metrics int, form func(from, to []uint64, elapsed time.Duration, out []float64), from, to []uint64, elapsed time.Duration,
+	metrics int, form func(from, to []uint64, elapsed time.Duration, out []float64),
+	from, to []uint64, elapsed time.Duration,
 ) []float64 {
 	out := make([]float64, metrics)
 	for i := range out {
@@ -71,8 +72,9 @@ func readFile(tb testing.TB, elements ...string) []byte {
 
 func TestMemory(t *testing.T) {
 	nan := math.NaN()
-	whole := "MemTotal:       16384 kB\nMemFree:         1024 kB\nMemAvailable:    8192 kB\nBuffers:   100 kB\nCached:  2000 kB\n" +
-		"SwapCached:  7 kB\nSwapTotal:  4096 kB\nSwapFree:   3000 kB\nShmem:  500 kB\nKReclaimable: 999 kB\nSReclaimable:  400 kB\n"
+	whole := "MemTotal:       16384 kB\nMemFree:         1024 kB\nMemAvailable:    8192 kB\n" +
+		"Buffers:   100 kB\nCached:  2000 kB\nSwapCached:  7 kB\nSwapTotal:  4096 kB\nSwapFree:   3000 kB\n" +
+		"Shmem:  500 kB\nKReclaimable: 999 kB\nSReclaimable:  400 kB\n"
 	for name, c := range map[string]struct {
 		text string
 		want []float64 // used, free, cached, swap used
@@ -80,7 +82,9 @@ func TestMemory(t *testing.T) {
 		// (16384-8192)*1024, 1024*1024, (100+2000+400-500)*1024, (4096-3000)*1024
 		"whole":              {whole, []float64{8388608, 1048576, 2048000, 1122304}},
 		"no page cache told": {"MemTotal: 10 kB\nMemFree: 1 kB\nMemAvailable: 4 kB\n", []float64{6144, 1024, nan, nan}},
-		"no swap":            {"MemTotal: 10 kB\nMemAvailable: 10 kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\n", []float64{0, nan, nan, 0}},
+		"no swap": {
+			"MemTotal: 10 kB\nMemAvailable: 10 kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\n", []float64{0, nan, nan, 0},
+		},
 		"cut in the middle of a number": {
 			"MemTotal: 10 kB\nMemAvailable: 4 kB\nSwapTotal: 9 kB\nSwapFree: 1", []float64{6144, nan, nan, nan},
 		},
@@ -149,7 +153,8 @@ func TestMemoryAgreesWithProcfs(t *testing.T) {
 
 func FuzzMemory(f *testing.F) {
 	f.Add(readFile(f, "proc", "meminfo"))
-	f.Add([]byte("MemTotal: 10 kB\nMemFree: 1 kB\nMemAvailable: 4 kB\nBuffers: 1 kB\nCached: 1 kB\nShmem: 9 kB\nSReclaimable: 0 kB\n"))
+	f.Add([]byte("MemTotal: 10 kB\nMemFree: 1 kB\nMemAvailable: 4 kB\n" +
+		"Buffers: 1 kB\nCached: 1 kB\nShmem: 9 kB\nSReclaimable: 0 kB\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if row, err := parseMemory(nil, b); err == nil {
 			checkFinite(t, formedOf(4, formMemory, row, row, time.Second), 1024*3*math.MaxUint64)
@@ -164,7 +169,8 @@ func TestLoad(t *testing.T) {
 	}
 	wantValues(t, []float64{12.75, 31}, formedOf(2, formLoad, row, row, time.Second))
 	for _, text := range []string{
-		"", "0.75 0.10 0.20 1/80 999", "0.75 0.10 0.20 1/80\n", "0.75 0.10\n", "x 0.1 0.2 1/80 9\n", "0,75 0.10 0.20 1/80 9\n",
+		"", "0.75 0.10 0.20 1/80 999", "0.75 0.10 0.20 1/80\n", "0.75 0.10\n", "x 0.1 0.2 1/80 9\n",
+		"0,75 0.10 0.20 1/80 9\n",
 		"0.7 0.10 0.20 1/80 9\n", "0.755 0.10 0.20 1/80 9\n", "0.75 0.10 0.20 x/80 9\n", "0.75 0.10 0.20 1 80 9\n",
 		"99999999999999999.75 0.10 0.20 1/80 9\n", "0.7x 0.10 0.20 1/80 9\n", "-1.00 0.10 0.20 1/80 9\n",
 	} {

@@ -39,8 +39,8 @@ func nfs() source {
 	}, openNFS}
 }
 
-// openNFS reads what the NFS file systems transfer. The kernel prints numbers that it holds. It asks no server for them,
-// so a server that is dead cannot hold up the read.
+// openNFS reads what the NFS file systems transfer. The kernel prints numbers that it holds. It asks no server for
+// them, so a server that is dead cannot hold up the read.
 func openNFS(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	file, err := openKernelFile(filepath.Join(cfg.ProcPath, "self/mountstats"))
 	if err != nil {
@@ -127,7 +127,8 @@ func (m *nfsMounts) flush(t *tally) error {
 	id := m.ids[string(m.mount)]
 	if id == nil {
 		if m.looked == nil {
-			m.looked = m.look()
+			data, _ := os.ReadFile(m.mountinfo) // without it each mount counts as a file system of its own
+			m.looked = parseMountinfo(data)
 		}
 		if id = m.looked[string(m.mount)]; id == nil {
 			id = bytes.Clone(m.mount) // it was unmounted in between
@@ -151,14 +152,10 @@ func nfsMount(line []byte) []byte {
 
 func isNFSType(kind []byte) bool { return string(kind) == "nfs" || string(kind) == "nfs4" }
 
-// look returns the device number of the file system of each NFS mount, by the mount's name in mountstats. A line of
-// mountinfo is such as 36 35 0:52 / /home rw,noatime shared:9 - nfs4 server:/home rw,vers=4.2.
-func (m *nfsMounts) look() map[string][]byte {
+// parseMountinfo returns the device number of the file system of each NFS mount, by the mount's name in mountstats. A
+// line is such as 36 35 0:52 / /home rw,noatime shared:9 - nfs4 server:/home rw,vers=4.2.
+func parseMountinfo(data []byte) map[string][]byte {
 	ids := map[string][]byte{}
-	data, err := os.ReadFile(m.mountinfo)
-	if err != nil {
-		return ids // each mount counts then as a file system of its own
-	}
 	for line := range bytes.Lines(data) {
 		fields, source, _ := bytes.Cut(line, []byte(" - "))
 		f, s := bytes.Fields(fields), bytes.Fields(source)
@@ -207,8 +204,8 @@ func parseRPC(row []uint64, data []byte) ([]uint64, error) {
 	}
 }
 
-// formRPC forms the rate of a counter of 32 bits. One that went back has wrapped, if the client could make the calls that
-// this takes. Otherwise the client was loaded anew.
+// formRPC forms the rate of a counter of 32 bits. One that went back has wrapped, if the client could make the calls
+// that this takes. Otherwise the client was loaded anew.
 func formRPC(from, to []uint64, elapsed time.Duration, out []float64) {
 	const mostPerSecond = 1e6
 	calls := float64(uint32(to[0]) - uint32(from[0]))

@@ -56,18 +56,19 @@ func TestNFS(t *testing.T) {
 	wantValues(t, []float64{1050, 210, 2}, formedOf(3, p.form, from, to, 10*time.Second))
 
 	// Bob's home is unmounted. The file system still counts, through Ada's.
-	bob := strings.Index(text, "device nas:/home/bob")
-	scratch := strings.Index(text, "device nas:/scratch")
-	write(t, path, edit.Replace(text[:bob]+text[scratch:]))
+	upToBob, _, _ := strings.Cut(text, "device nas:/home/bob")
+	_, scratch, _ := strings.Cut(text, "device nas:/scratch")
+	rest := upToBob + "device nas:/scratch" + scratch
+	write(t, path, edit.Replace(rest))
 	next := readRow(t, p)
 	wantValues(t, []float64{0, 0, 0}, formedOf(3, p.form, to, next, 10*time.Second))
 
 	// /scratch is mounted anew, and its counters begin at 0: what passed is not known. Then it is.
-	write(t, path, strings.Replace(edit.Replace(text[:bob]+text[scratch:]), "1500 2100", "10 20", 1))
+	write(t, path, strings.Replace(edit.Replace(rest), "1500 2100", "10 20", 1))
 	anew := readRow(t, p)
 	nan := math.NaN()
 	wantValues(t, []float64{nan, nan, nan}, formedOf(3, p.form, next, anew, 10*time.Second))
-	write(t, path, strings.Replace(edit.Replace(text[:bob]+text[scratch:]), "1500 2100", "50 60", 1))
+	write(t, path, strings.Replace(edit.Replace(rest), "1500 2100", "50 60", 1))
 	wantValues(t, []float64{4, 4, 0}, formedOf(3, p.form, anew, readRow(t, p), 10*time.Second))
 
 	// Without any NFS mount there are no values, and it is no fault.
@@ -96,7 +97,8 @@ func TestNFSWithoutMountinfo(t *testing.T) {
 func TestParseNFSRefuses(t *testing.T) {
 	head := "device nas:/a mounted on /a with fstype nfs4 statvers=1.1\n"
 	for _, text := range []string{
-		"device nas:/a mounted", head, head + "\tage:\t5\n\nnext\n", head + "\tbytes:\t1 2 3 4 5\n", head + "\tbytes:\t1 2 3 4 5 6",
+		"device nas:/a mounted", head, head + "\tage:\t5\n\nnext\n", head + "\tbytes:\t1 2 3 4 5\n",
+		head + "\tbytes:\t1 2 3 4 5 6",
 		head + "\tbytes:\t1 2 3 4 5 x 7 8\n", head + "\tbytes:\t1 2 3 4 5 6 7 8\n\tper-op statistics\n\tREAD: x\n",
 		head + "\tbytes:\t1 2 3 4 5 6 7 8\n\tper-op statistics\n\tREAD 1 2 3\n",
 	} {
@@ -112,7 +114,8 @@ func TestNFSAgreesWithProcfs(t *testing.T) {
 	proc := t.TempDir()
 	mkdir(t, filepath.Join(proc, "1"))
 	text := readFile(t, "nfsclient", "proc", "self", "mountstats")
-	write(t, filepath.Join(proc, "1/mountstats"), strings.ReplaceAll(string(text), "no device mounted on /odd with fstype autofs\n", ""))
+	known := strings.ReplaceAll(string(text), "no device mounted on /odd with fstype autofs\n", "")
+	write(t, filepath.Join(proc, "1/mountstats"), known)
 	fs, err := procfs.NewFS(proc)
 	if err != nil {
 		t.Fatal(err)
@@ -135,7 +138,7 @@ func TestNFSAgreesWithProcfs(t *testing.T) {
 			}
 		}
 	}
-	c := newTally(nfsCounters, everyName, func(from, to, by []uint64) bool { copy(by, to); return true })
+	c := newTally(nfsCounters, everyName, func(_, to, by []uint64) bool { copy(by, to); return true })
 	m := &nfsMounts{mountinfo: "testdata/nfsclient/proc/self/mountinfo", ids: map[string][]byte{}}
 	rows := tallied(t, c, m.parse, string(text), string(text))
 	if got := [nfsCounters]uint64(rows[1][tallySums:]); got != want || want[nfsOps] != 1+40+9+100 {
@@ -174,7 +177,8 @@ func TestNFSCalls(t *testing.T) {
 func FuzzNFS(f *testing.F) {
 	text := readFile(f, "nfsclient", "proc", "self", "mountstats")
 	f.Add(text, bytes.Replace(text, []byte("50000"), []byte("60000"), 1))
-	f.Add([]byte("device a mounted on b with fstype nfs\n\tbytes:\t1 2 3 4 5 6\n"), []byte("device a mounted on c with fstype nfs\n\tbytes:\t1 2 3 4 5 6\n"))
+	f.Add([]byte("device a mounted on b with fstype nfs\n\tbytes:\t1 2 3 4 5 6\n"),
+		[]byte("device a mounted on c with fstype nfs\n\tbytes:\t1 2 3 4 5 6\n"))
 	f.Fuzz(func(t *testing.T, a, b []byte) {
 		m := &nfsMounts{mountinfo: "testdata/nfsclient/proc/self/mountinfo", ids: map[string][]byte{}}
 		c := newTally(nfsCounters, everyName, grewAll)
@@ -185,12 +189,8 @@ func FuzzNFS(f *testing.F) {
 // The names of mounts that mountinfo gives are those of mountstats, whatever the text.
 func FuzzMountinfo(f *testing.F) {
 	f.Add(readFile(f, "nfsclient", "proc", "self", "mountinfo"))
-	path := filepath.Join(f.TempDir(), "mountinfo")
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if err := os.WriteFile(path, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		for mount := range (&nfsMounts{mountinfo: path}).look() {
+		for mount := range parseMountinfo(b) {
 			if line := "device " + mount + " with fstype nfs"; string(nfsMount([]byte(line))) != mount &&
 				!strings.Contains(mount, " with fstype ") {
 				t.Fatalf("%q is not the mount of %q", mount, line)

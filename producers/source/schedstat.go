@@ -30,9 +30,9 @@ func readSchedstat(rows reading, file *kernelFile) error {
 	return nil
 }
 
-// parseSchedstat sets the column stateWaiting of the rows of CPUs: the time in nanoseconds that tasks waited for the CPU.
-// The lines of CPUs are the same in versions 15 to 17: cpu0, then nine numbers, of which it is the eighth. The lines of
-// scheduling domains differ, and are skipped. A CPU without a line keeps what it has.
+// parseSchedstat sets the column stateWaiting of the rows of CPUs: the time in nanoseconds that tasks waited for the
+// CPU. The lines of CPUs are the same in versions 15 to 17: cpu0, then nine numbers, of which it is the eighth. The
+// lines of scheduling domains differ, and are skipped. A CPU without a line keeps what it has.
 func parseSchedstat(rows reading, data []byte) error {
 	line, data, ok := cutLine(data)
 	version, isVersion := bytes.CutPrefix(line, []byte("version "))
@@ -66,8 +66,8 @@ func parseSchedstat(rows reading, data []byte) error {
 	return nil
 }
 
-// loadOfCPU is how many tasks ran on a CPU or waited for it in the mean of the interval. The time that tasks ran is that
-// of /proc/stat. In /proc/schedstat it counts only when the task leaves the CPU, which may be minutes later.
+// loadOfCPU is how many tasks ran on a CPU or waited for it in the mean of the interval. The time that tasks ran is
+// that of /proc/stat. In /proc/schedstat it counts only when the task leaves the CPU, which may be minutes later.
 func loadOfCPU(from, to []uint64, elapsed time.Duration) float64 {
 	busy, total := 0.0, 0.0
 	for i := range states {

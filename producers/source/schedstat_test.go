@@ -56,7 +56,8 @@ func TestParseSchedstat(t *testing.T) {
 		})
 	}
 	for _, text := range []string{
-		"", "version 14\ncpu0 1 2 3 4 5 6 7 8 9\n", "version 18\ncpu0 1 2 3 4 5 6 7 8 9\n", "version x\n", "version 15", "nonsense\n",
+		"", "version 14\ncpu0 1 2 3 4 5 6 7 8 9\n", "version 18\ncpu0 1 2 3 4 5 6 7 8 9\n", "version x\n", "version 15",
+		"nonsense\n",
 		"version 15\ncpu0 1 2 3 4 5 6 7 8\n", "version 15\ncpu0 1 2 3 4 5 6 7 8 9", "version 15\ncpux 1 2 3 4 5 6 7 8 9\n",
 		"version 15\ncpu0 1 2 3 4 5 6 7 x 9\n", "version 15\ncpu0 1 2 3 4 5 6 7 99999999999999999999 9\n",
 	} {
@@ -67,6 +68,7 @@ func TestParseSchedstat(t *testing.T) {
 }
 
 func TestLoadOfCPU(t *testing.T) {
+	nan := math.NaN()
 	// user nice system idle iowait irq softirq steal, waiting in ns
 	for name, c := range map[string]struct {
 		from, to []uint64
@@ -80,11 +82,13 @@ func TestLoadOfCPU(t *testing.T) {
 		"iowait went back": {
 			[]uint64{0, 0, 0, 0, 9, 0, 0, 0, 0}, []uint64{5, 0, 0, 5, 8, 0, 0, 0, 0}, 0.5,
 		},
-		"the time of users went back":   {[]uint64{9, 0, 0, 0, 0, 0, 0, 0, 0}, []uint64{5, 0, 0, 5, 8, 0, 0, 0, 0}, math.NaN()},
-		"the waiting time went back":    {[]uint64{0, 0, 0, 0, 0, 0, 0, 0, 9}, []uint64{5, 0, 0, 5, 8, 0, 0, 0, 0}, math.NaN()},
-		"no waiting time":               {[]uint64{0, 0, 0, 0, 0, 0, 0, 0, unread}, []uint64{5, 0, 0, 5, 8, 0, 0, 0, unread}, math.NaN()},
-		"the waiting time comes":        {[]uint64{0, 0, 0, 0, 0, 0, 0, 0, unread}, []uint64{5, 0, 0, 5, 8, 0, 0, 0, 7}, math.NaN()},
-		"nothing passed for the states": {make([]uint64, 9), []uint64{0, 0, 0, 0, 0, 0, 0, 0, 5e9}, math.NaN()},
+		"the time of users went back": {[]uint64{9, 0, 0, 0, 0, 0, 0, 0, 0}, []uint64{5, 0, 0, 5, 8, 0, 0, 0, 0}, nan},
+		"the waiting time went back":  {[]uint64{0, 0, 0, 0, 0, 0, 0, 0, 9}, []uint64{5, 0, 0, 5, 8, 0, 0, 0, 0}, nan},
+		"no waiting time": {
+			[]uint64{0, 0, 0, 0, 0, 0, 0, 0, unread}, []uint64{5, 0, 0, 5, 8, 0, 0, 0, unread}, nan,
+		},
+		"the waiting time comes":        {[]uint64{0, 0, 0, 0, 0, 0, 0, 0, unread}, []uint64{5, 0, 0, 5, 8, 0, 0, 0, 7}, nan},
+		"nothing passed for the states": {make([]uint64, 9), []uint64{0, 0, 0, 0, 0, 0, 0, 0, 5e9}, nan},
 	} {
 		t.Run(name, func(t *testing.T) {
 			wantValues(t, []float64{c.want}, []float64{loadOfCPU(c.from, c.to, 10*time.Second)})
@@ -163,7 +167,8 @@ func TestSchedstatAgreesWithProcfs(t *testing.T) {
 	}
 }
 
-// manyCPUs gives /proc/stat and /proc/schedstat of n CPUs that were online for so many jiffies. Every eighth is offline.
+// manyCPUs gives /proc/stat and /proc/schedstat of n CPUs that were online for so many jiffies. Every eighth is
+// offline.
 func manyCPUs(n, jiffies int) (stat, schedstat string) {
 	var a, b strings.Builder
 	a.WriteString("cpu  1 2 3 4 5 6 7 8 0 0\n")

@@ -33,7 +33,8 @@ const (
 // stateWaiting is where a row has the time that tasks waited for the CPU, in ns, after the states.
 const stateWaiting = states
 
-// maxKernelFile bounds the text of a file, and so the memory that it takes. /proc/schedstat of 4,096 CPUs has some 8 MiB.
+// maxKernelFile bounds the text of a file, and so the memory that it takes. /proc/schedstat of 4,096 CPUs has some 8
+// MiB.
 const maxKernelFile = 32 << 20
 
 // maxCPUs bounds the CPU numbers that a file may name, and so the memory that it may ask for.

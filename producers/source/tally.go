@@ -89,8 +89,8 @@ func (t *tally) any() bool {
 	return false
 }
 
-// comparableTallies reports whether the difference of two rows says by how much the counters grew. It does not where no device
-// is in both, or where one began to count anew.
+// comparableTallies reports whether the difference of two rows says by how much the counters grew. It does not where no
+// device is in both, or where one began to count anew.
 func comparableTallies(from, to []uint64) bool {
 	return to[tallyShared] > 0 && from[tallyResets] == to[tallyResets]
 }

@@ -16,12 +16,18 @@ func TestPaging(t *testing.T) {
 		want  []float64 // swapped in, out, pages, faults, major faults
 	}{
 		// 20 pages of 4096 B in 10 s, 50 pages in 10 s, (20 + 50) / 10, 5000 / 10, 30 / 10
-		"rates":                         {"pswpin 120\npswpout 250\npgfault 6000\npgmajfault 40\n", []float64{8192, 20480, 7, 500, 3}},
-		"a kernel without swap":         {"pgfault 1000\npgmajfault 10\n", []float64{nan, nan, nan, 0, 0}},
-		"a counter that went back":      {"pswpin 99\npswpout 200\npgfault 999\npgmajfault 11\n", []float64{nan, 0, nan, nan, 0.1}},
+		"rates": {
+			"pswpin 120\npswpout 250\npgfault 6000\npgmajfault 40\n", []float64{8192, 20480, 7, 500, 3},
+		},
+		"a kernel without swap": {"pgfault 1000\npgmajfault 10\n", []float64{nan, nan, nan, 0, 0}},
+		"a counter that went back": {
+			"pswpin 99\npswpout 200\npgfault 999\npgmajfault 11\n", []float64{nan, 0, nan, nan, 0.1},
+		},
 		"cut in the middle of a number": {"pswpin 120\npswpout 250\npgfault 60", []float64{8192, 20480, 7, nan, nan}},
-		"garbled":                       {"pswpin -1\npswpout 2x\npgfault\npgmajfault 11\n", []float64{nan, nan, nan, nan, 0.1}},
-		"the first line counts":         {"pgfault 1001\npgfault 1\npgmajfault 10\n", []float64{nan, nan, nan, 0.1, 0}},
+		"garbled": {
+			"pswpin -1\npswpout 2x\npgfault\npgmajfault 11\n", []float64{nan, nan, nan, nan, 0.1},
+		},
+		"the first line counts": {"pgfault 1001\npgfault 1\npgmajfault 10\n", []float64{nan, nan, nan, 0.1, 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			wantValues(t, c.want, formed(t, 5, parsePaging, formPaging(4096), 10*time.Second, before, c.after))
@@ -41,7 +47,8 @@ func TestPagingOfLargePages(t *testing.T) {
 }
 
 func FuzzPaging(f *testing.F) {
-	f.Add([]byte("pswpin 100\npswpout 200\npgfault 1000\npgmajfault 10\n"), []byte("pswpin 100\npgfault 18446744073709551600\n"))
+	f.Add([]byte("pswpin 100\npswpout 200\npgfault 1000\npgmajfault 10\n"),
+		[]byte("pswpin 100\npgfault 18446744073709551600\n"))
 	f.Fuzz(func(t *testing.T, a, b []byte) {
 		from, err1 := parsePaging(nil, a)
 		to, err2 := parsePaging(nil, b)
@@ -115,7 +122,8 @@ func TestPressureAgreesWithProcfs(t *testing.T) {
 }
 
 func FuzzPressure(f *testing.F) {
-	f.Add([]byte("some avg10=0.00 avg60=0.00 avg300=0.00 total=24280969138\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"))
+	f.Add([]byte("some avg10=0.00 avg60=0.00 avg300=0.00 total=24280969138\n" +
+		"full avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		some, full, err := parsePressure(b)
 		if err == nil {
