@@ -54,8 +54,22 @@ type metric struct {
 // sources is every source of the agent. A new one is a function of its own file.
 func sources() []source {
 	return []source{
-		stat(), memory(), load(), perfSoftware(), perfHardware(), agent(), agentMemory(), agentSources(), clock(),
+		stat(),
+		memory(),
+		load(),
+		perfSoftware(),
+		perfHardware(),
+		agent(),
+		agentMemory(),
+		agentSources(),
+		clock(),
 		nvml(),
+		paging(),
+		pressure(),
+		disks(),
+		ethernet(),
+		nfs(),
+		numa(),
 	}
 }
 

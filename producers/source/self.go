@@ -4,12 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"os"
 	"path/filepath"
 	"time"
 
-	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 
 	"github.com/weirhpc/weir/config"
@@ -17,68 +15,17 @@ import (
 )
 
 var (
-	// errNoMemory is returned when /proc/meminfo lacks MemTotal or MemAvailable.
-	errNoMemory = errors.New("no MemTotal or no MemAvailable")
 	// errUnsynchronised is returned when nothing disciplines the host's clock.
 	errUnsynchronised = errors.New("the clock is not synchronised")
 	// errStatm is returned when /proc/self/statm is not what the kernel writes.
 	errStatm = errors.New("not two numbers of pages")
 )
 
-func memory() source {
-	return source{"memory", schemas.ScopeNode, "/proc/meminfo", []metric{
-		{"mem_used", "B", Gauge, "MemTotal - MemAvailable"},
-	}, openMemory}
-}
-
-// openMemory reads the memory in use, in bytes, at the end of the interval. It counts all that a program that starts
-// now could not get.
-func openMemory(cfg config.Agent, _ *slog.Logger) (probe, error) {
-	fs, err := procfs.NewFS(cfg.ProcPath)
-	if err != nil {
-		return probe{}, fmt.Errorf("opening the memory's state: %w", err)
-	}
-	read := func(into reading, _ Vitals) (reading, error) {
-		m, err := fs.Meminfo()
-		if err != nil {
-			return nil, fmt.Errorf("reading the memory's state: %w", err)
-		}
-		if m.MemTotalBytes == nil || m.MemAvailableBytes == nil || *m.MemAvailableBytes > *m.MemTotalBytes {
-			return nil, fmt.Errorf("reading the memory's state: %w", errNoMemory)
-		}
-		return only(into, *m.MemTotalBytes-*m.MemAvailableBytes), nil
-	}
-	return probe{read: read, form: formGauges}, nil
-}
-
 // formGauges gives what the second reading found. It serves sources whose numbers are no counters.
 func formGauges(_, to []uint64, _ time.Duration, out []float64) {
 	for i := range out {
 		out[i] = float64(to[i])
 	}
-}
-
-func load() source {
-	return source{"load", schemas.ScopeNode, "/proc/loadavg", []metric{
-		{"cpu_load", "1", Gauge, "the mean of the last minute"},
-	}, openLoad}
-}
-
-// openLoad reads the load: how many tasks ran, or waited for a CPU or a disk, in the mean of the last minute.
-func openLoad(cfg config.Agent, _ *slog.Logger) (probe, error) {
-	fs, err := procfs.NewFS(cfg.ProcPath)
-	if err != nil {
-		return probe{}, fmt.Errorf("opening the load: %w", err)
-	}
-	read := func(into reading, _ Vitals) (reading, error) {
-		load, err := fs.LoadAvg()
-		if err != nil {
-			return nil, fmt.Errorf("reading the load: %w", err)
-		}
-		return only(into, math.Float64bits(load.Load1)), nil // a reading holds integers: the load's bits
-	}
-	form := func(_, to []uint64, _ time.Duration, out []float64) { out[0] = math.Float64frombits(to[0]) }
-	return probe{read: read, form: form}, nil
 }
 
 func agent() source {
