@@ -55,6 +55,13 @@ type metric struct {
 func sources() []source {
 	return []source{
 		stat(), memory(), load(), perfSoftware(), perfHardware(), agent(), agentMemory(), clock(),
+		interconnect(),
+		lustre(),
+		rapl(),
+		temperature(),
+		temperatureMax(),
+		power(),
+		cpufreq(),
 	}
 }
 
