@@ -51,7 +51,7 @@ func openCPUFreq(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	}
 	clocks.look()
 	if clocks.err == nil {
-		clocks.err = quick(clocks.all)
+		clocks.err = quick(timed(clocks.all))
 	}
 	if clocks.err != nil {
 		clocks.release()
@@ -109,15 +109,19 @@ func clocksOf(dir string) ([]string, error) {
 	return all, nil
 }
 
-// quick times reads of a few CPUs' clocks. The quickest counts: others may have waited for a busy machine.
-func quick(clocks []cpuClock) error {
-	best := time.Duration(1<<63 - 1)
+// timed reads a few clocks, and says how long each took.
+func timed(clocks []cpuClock) (took []time.Duration) {
 	for i := range clocks[:min(4, len(clocks))] {
 		begin := time.Now()
-		_, _ = clocks[i].file.read(make([]byte, 64))
-		best = min(best, time.Since(begin))
+		_, _ = clocks[i].file.read(make([]byte, 64)) // the time is all that counts here
+		took = append(took, time.Since(begin))
 	}
-	if best > slowClock {
+	return took
+}
+
+// quick reports an error where reads take too long. The quickest counts: the others may have waited for a busy machine.
+func quick(took []time.Duration) error {
+	if best := slices.Min(took); best > slowClock {
 		return fmt.Errorf("%w (here: %v)", errSlowClock, best)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -29,6 +30,9 @@ func machine(t testing.TB, name string) config.Agent {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // asNobody reads there
+		t.Fatal(err)
+	}
 	for _, file := range strings.Split("\n"+string(text), "\n-- ")[1:] {
 		path, content, _ := strings.Cut(file, " --\n")
 		path, target, isLink := strings.Cut(path, " -> ")
@@ -165,6 +169,27 @@ func lose(t testing.TB, name string) {
 	if lost == 0 {
 		t.Fatalf("no file of %s is open", name)
 	}
+}
+
+// asNobody runs f without the rights of root.
+func asNobody(t testing.TB, f func()) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		f()
+		return
+	}
+	// The thread alone loses its rights to files. It ends with the goroutine, since it stays locked.
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()
+		if err := unix.Setfsuid(65534); err != nil {
+			t.Error(err)
+			return
+		}
+		f()
+	}()
+	<-done
 }
 
 var nan = math.NaN()

@@ -63,7 +63,7 @@ func openLustre(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	}
 	listed := filepath.Join(cfg.SysPath, "fs/lustre/llite")
 	mounts := devices[*mount]{
-		list: func() ([]string, error) { return lustreMounts(roots, listed, entries) },
+		list: func() ([]string, error) { return lustreMounts(roots, listed) },
 		open: func(name string) (*mount, error) {
 			file, err := os.Open(name)
 			return &mount{file: file}, err
@@ -103,12 +103,10 @@ func openLustre(cfg config.Agent, _ *slog.Logger) (probe, error) {
 }
 
 // lustreMounts returns the files of statistics below the first of the roots that has any. listed is a directory that
-// everyone may read. It tells a node without Lustre from an agent without the right to read. list lists a directory.
-func lustreMounts(
-	roots []string, listed string, list func(string) ([]string, error),
-) (files []string, err error) {
+// everyone may read. It tells a node without Lustre from an agent without the right to read.
+func lustreMounts(roots []string, listed string) (files []string, err error) {
 	for _, root := range roots {
-		names, rootErr := list(root)
+		names, rootErr := entries(root)
 		for _, name := range names {
 			file := filepath.Join(root, name, "stats")
 			if _, err := os.Stat(file); err == nil {

@@ -2,7 +2,6 @@ package source
 
 import (
 	"errors"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -111,26 +110,25 @@ func TestMountsComeAndGo(t *testing.T) {
 
 // An agent that may not enter debugfs says so, and how to let it in.
 func TestLustreWithoutRights(t *testing.T) {
-	denied := func(string) ([]string, error) {
-		return nil, &fs.PathError{Op: "open", Path: "x", Err: fs.ErrPermission}
-	}
 	cfg := machine(t, "amd")
-	listed := filepath.Join(cfg.SysPath, "fs/lustre/llite")
-	if _, err := lustreMounts([]string{"/nowhere", "/denied"}, listed, denied); !errors.Is(err, errDebugfs) {
-		t.Errorf("a mount without rights: %v", err)
-	}
-	if _, err := lustreMounts([]string{"/nowhere", "/denied"}, "/nowhere", denied); !errors.Is(err, errNoLustre) {
-		t.Errorf("no mount, and no rights: %v", err)
-	}
-	if os.Getuid() == 0 {
-		return // may enter everything
-	}
 	if err := os.Chmod(filepath.Join(cfg.SysPath, "kernel/debug"), 0); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openLustre(cfg, slog.New(slog.DiscardHandler)); !errors.Is(err, errDebugfs) {
-		t.Errorf("open without rights: %v", err)
+	asNobody(t, func() {
+		_, err := openLustre(cfg, slog.New(slog.DiscardHandler))
+		if !errors.Is(err, errDebugfs) || !strings.Contains(err.Error(), "mount -o remount") {
+			t.Errorf("a mount, and no rights: %v", err)
+		}
+	})
+	if err := os.RemoveAll(filepath.Join(cfg.SysPath, "fs")); err != nil {
+		t.Fatal(err)
 	}
+	asNobody(t, func() {
+		p, err := openLustre(cfg, slog.New(slog.DiscardHandler))
+		if err != nil || !errors.Is(p.absent["lustre_open"], errNoLustre) {
+			t.Errorf("no mount, and no rights: %v, %v", p.absent["lustre_open"], err)
+		}
+	})
 }
 
 func TestParseLliteRefuses(t *testing.T) {
