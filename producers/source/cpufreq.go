@@ -44,8 +44,8 @@ func openCPUFreq(cfg config.Agent, _ *slog.Logger) (probe, error) {
 		list: func() ([]string, error) { return clocksOf(dir) },
 		open: func(name string) (cpuClock, error) {
 			cpu, _ := numberAfter(name, "cpu")
-			file, _ := os.Open(clockOf(dir, name)) // offline by now: missing
-			return cpuClock{cpu, numberFile{file: file, unit: 1000}}, nil
+			file, _ := keep(clockOf(dir, name)) // offline by now: missing
+			return cpuClock{cpu, numberFile{kept: file, unit: 1000}}, nil
 		},
 		close: func(c cpuClock) { c.file.close() },
 	}
@@ -68,7 +68,7 @@ func openCPUFreq(cfg config.Agent, _ *slog.Logger) (probe, error) {
 		}
 		for i := range all {
 			c := &all[i]
-			hz, err := c.file.read(buffer)
+			hz, err := c.file.number(buffer)
 			if err != nil || hz == noCount || hz == 0 {
 				clocks.gone = clocks.gone || err != nil
 				continue

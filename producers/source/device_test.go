@@ -202,7 +202,7 @@ func TestKeptFileOfSysIsMadeAnew(t *testing.T) {
 	}
 	defer f.close()
 	buffer := make([]byte, 64)
-	before, err := f.read(buffer)
+	before, err := f.number(buffer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +214,7 @@ func TestKeptFileOfSysIsMadeAnew(t *testing.T) {
 	if _, err := to.WriteTo(make([]byte, 5000), to.LocalAddr()); err != nil {
 		t.Fatal(err)
 	}
-	if after, err := f.read(buffer); err != nil || after < before+5000 {
+	if after, err := f.number(buffer); err != nil || after < before+5000 {
 		t.Errorf("%d bytes before, %d after 5000 more (%v)", before, after, err)
 	}
 }
@@ -234,8 +234,12 @@ func TestParseCount(t *testing.T) {
 		{"18446744073709551600\n", 1, 0, 18446744073709551600},
 		{"18446744073709551600\n", 4, 0, noCount},
 		{"N/A (no PMA)\n", 1, 0, noCount}, // of an adapter without the counter
-		{"", 1, 0, noCount}, {"-1\n", 1, 0, noCount}, {"12 kB\n", 1, 0, noCount}, {"1\n2\n", 1, 0, noCount},
-		{"99999999999999999999999\n", 1, 0, noCount}, {"\x00\x01", 1, 0, noCount},
+		{"", 1, 0, noCount},
+		{"-1\n", 1, 0, noCount},
+		{"12 kB\n", 1, 0, noCount},
+		{"1\n2\n", 1, 0, noCount},
+		{"99999999999999999999999\n", 1, 0, noCount},
+		{"\x00\x01", 1, 0, noCount},
 	} {
 		if got := parseCount([]byte(c.text), c.unit, c.most); got != c.want {
 			t.Errorf("parseCount(%q, %d, %d) = %d, want %d", c.text, c.unit, c.most, got, c.want)

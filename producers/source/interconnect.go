@@ -100,7 +100,7 @@ func openInterconnect(cfg config.Agent, _ *slog.Logger) (probe, error) {
 		row = append(row, ports.set)
 		for i := range all {
 			for k := range all[i].files {
-				n, err := all[i].files[k].read(buffer)
+				n, err := all[i].files[k].number(buffer)
 				if err != nil {
 					return nil, ports.lost(fmt.Errorf("reading port %s: %w", all[i].name, err))
 				}

@@ -138,7 +138,8 @@ func parseLlite(row []uint64, data []byte, seen *[lliteNumbers]bool) ([]uint64, 
 		var line []byte
 		line, data, _ = bytes.Cut(data, []byte{'\n'})
 		name, rest, _ := bytes.Cut(line, []byte{' '})
-		bytesAt, opsAt := -1, -1
+		var opsAt int
+		bytesAt := -1
 		switch string(name) { // does not allocate
 		case "read_bytes":
 			bytesAt, opsAt = lliteRead, lliteReadOps

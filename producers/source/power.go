@@ -52,21 +52,16 @@ const (
 // freshness: it stands still when the controller does.
 func openCray(dir string) probe {
 	parts := [...]string{"", "cpu_", "memory_"}
-	var energy, watts [len(parts)]*os.File
-	files := make([]*os.File, 0, 2*len(parts)+1)
-	open := func(name string) *os.File {
-		file, err := os.Open(filepath.Join(dir, name))
-		if err != nil {
-			return nil
-		}
-		files = append(files, file)
+	var energy, watts [len(parts)]kept
+	open := func(name string) kept {
+		file, _ := keep(filepath.Join(dir, name)) // this controller has no such counter
 		return file
 	}
 	fresh := open("freshness")
 	absent := map[string]error{}
 	for i, part := range parts {
 		energy[i], watts[i] = open(part+"energy"), open(part+"power")
-		if energy[i] == nil && watts[i] == nil {
+		if energy[i].file == nil && watts[i].file == nil {
 			absent[power().metrics[i].name] = fmt.Errorf("%s: no %spower", dir, part)
 		}
 	}
@@ -84,18 +79,20 @@ func openCray(dir string) probe {
 		return into, nil
 	}
 	return probe{read: read, form: formCray, absent: absent, close: func() {
-		for _, f := range files {
-			_ = f.Close() // it was only read
+		fresh.close()
+		for i := range parts {
+			energy[i].close()
+			watts[i].close()
 		}
 	}}
 }
 
 // readCray reads one of pm_counters, and when it was measured. Both are noCount where the file does not tell.
-func readCray(file *os.File, buffer []byte, unit string) (v, at uint64) {
-	if file == nil {
+func readCray(file kept, buffer []byte, unit string) (v, at uint64) {
+	if file.file == nil {
 		return noCount, noCount
 	}
-	data, _, err := readAt0(file, buffer)
+	data, err := file.read(buffer)
 	if err != nil {
 		return noCount, noCount
 	}
@@ -166,7 +163,7 @@ func openMeters(class string) (probe, error) {
 		}
 		microwatts := 0.0
 		for i := range all {
-			n, err := all[i].read(buffer)
+			n, err := all[i].number(buffer)
 			if err != nil {
 				return nil, meters.lost(fmt.Errorf("reading meter %s: %w", meters.names[i], err))
 			}

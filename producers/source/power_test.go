@@ -71,8 +71,11 @@ func TestParseCray(t *testing.T) {
 		{"1000 J 1700659200123456 us", "J", 1000, 1700659200123456},
 		{"5000\n", "", 5000, noCount},
 		{"356 J 1700659200123456 us\n", "W", noCount, noCount}, // another unit
-		{"356 W 1700659200123456 ms\n", "W", noCount, noCount}, {"356 W 17006592", "W", noCount, noCount},
-		{"W\n", "W", noCount, noCount}, {"", "W", noCount, noCount}, {"-3 W 17 us\n", "W", noCount, noCount},
+		{"356 W 1700659200123456 ms\n", "W", noCount, noCount},
+		{"356 W 17006592", "W", noCount, noCount},
+		{"W\n", "W", noCount, noCount},
+		{"", "W", noCount, noCount},
+		{"-3 W 17 us\n", "W", noCount, noCount},
 		{"\xff\x00", "", noCount, noCount},
 	} {
 		if v, at := parseCray([]byte(c.text), c.unit); v != c.v || at != c.at {
@@ -123,8 +126,11 @@ func TestMetersOfGrace(t *testing.T) {
 		info       string
 		microwatts int
 	}{
-		{"Module Power Socket 0", 560_000_000}, {"Grace Power Socket 0", 200_000_000}, {"CPU Power Socket 0", 150_000_000},
-		{"SysIO Power Socket 0", 20_000_000}, {"Module Power Socket 1", 440_000_000},
+		{"Module Power Socket 0", 560_000_000},
+		{"Grace Power Socket 0", 200_000_000},
+		{"CPU Power Socket 0", 150_000_000},
+		{"SysIO Power Socket 0", 20_000_000},
+		{"Module Power Socket 1", 440_000_000},
 	} {
 		device := filepath.Join(dir, fmt.Sprintf("class/hwmon/hwmon%d/device", i))
 		if err := os.MkdirAll(device, 0o755); err != nil {

@@ -86,7 +86,7 @@ func openRAPL(cfg config.Agent, _ *slog.Logger) (probe, error) {
 		}
 		for i := range all {
 			z := &all[i]
-			energy, err := z.energy.read(buffer)
+			energy, err := z.energy.number(buffer)
 			if err != nil {
 				return nil, zones.lost(fmt.Errorf("reading zone %s: %w", zones.names[i], err))
 			}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -41,7 +40,7 @@ var chips = []string{"coretemp", "k10temp", "zenpower", "cpu_thermal"}
 
 // sensor is an open sensor of a temperature.
 type sensor struct {
-	file *os.File
+	kept
 	cpus []int // those of its core
 }
 
@@ -88,7 +87,7 @@ func openTemperature(cfg config.Agent, _ *slog.Logger) (probe, error) {
 		}
 		for _, chip := range all {
 			for _, s := range chip {
-				celsius, gone := readCelsius(s.file, buffer)
+				celsius, gone := s.celsius(buffer)
 				sensors.gone = sensors.gone || gone
 				for _, cpu := range s.cpus {
 					for len(into) <= cpu {
@@ -130,7 +129,7 @@ func openTemperatureMax(cfg config.Agent, _ *slog.Logger) (probe, error) {
 		most := math.Inf(-1)
 		for _, chip := range all {
 			for _, s := range chip {
-				celsius, gone := readCelsius(s.file, buffer)
+				celsius, gone := s.celsius(buffer)
 				sensors.gone = sensors.gone || gone
 				most = max(most, celsius) // NaN where one is
 			}
@@ -223,7 +222,7 @@ func openCores(inputs []input, cores map[core][]int) (sensors []sensor) {
 		number, ok := numberAfter(i.label, "Core ")
 		if cpus := cores[core{socket, number}]; ok && len(cpus) > 0 {
 			for _, s := range openSensors([]input{i}) {
-				sensors = append(sensors, sensor{s.file, cpus})
+				sensors = append(sensors, sensor{s.kept, cpus})
 			}
 		}
 	}
@@ -233,8 +232,8 @@ func openCores(inputs []input, cores map[core][]int) (sensors []sensor) {
 // openSensors opens inputs. One that cannot be opened is left out: its CPU went offline.
 func openSensors(inputs []input) (sensors []sensor) {
 	for _, i := range inputs {
-		if file, err := os.Open(i.path); err == nil {
-			sensors = append(sensors, sensor{file: file})
+		if file, err := keep(i.path); err == nil {
+			sensors = append(sensors, sensor{kept: file})
 		}
 	}
 	return sensors
@@ -242,13 +241,13 @@ func openSensors(inputs []input) (sensors []sensor) {
 
 func closeSensors(sensors []sensor) {
 	for _, s := range sensors {
-		_ = s.file.Close() // it was only read
+		s.close()
 	}
 }
 
-// readCelsius reads a sensor. It is NaN where the sensor has nothing to tell.
-func readCelsius(file *os.File, buffer []byte) (celsius float64, gone bool) {
-	data, _, err := readAt0(file, buffer)
+// celsius reads the sensor. It is NaN where the sensor has nothing to tell.
+func (s sensor) celsius(buffer []byte) (celsius float64, gone bool) {
+	data, err := s.read(buffer)
 	if err != nil {
 		return math.NaN(), isGone(err)
 	}

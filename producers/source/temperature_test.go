@@ -123,6 +123,7 @@ func big(t testing.TB) config.Agent {
 		chip := fmt.Sprintf("class/hwmon/hwmon%d/", socket)
 		put(chip+"name", "coretemp")
 		put(chip+"temp1_label", "Package id %d", socket)
+		put(chip+"temp1_input", "71000")
 		put(chip+fmt.Sprintf("temp%d_label", core+2), "Core %d", core)
 		put(chip+fmt.Sprintf("temp%d_input", core+2), "%d", 40_000+cpu)
 	}
