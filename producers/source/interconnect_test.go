@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/procfs/sysfs"
 )
 
 const mlxPort = "class/infiniband/mlx5_0/ports/1/"
@@ -46,6 +49,32 @@ func TestInterconnect(t *testing.T) {
 		"ic_read_bw": {0}, "ic_write_bw": {0}, "ic_read_packets": {0}, "ic_write_packets": {0}, "ic_link_errors": {0},
 		"ic_discards": {0}, "ic_congestion_wait": {0},
 	})
+}
+
+// procfs is the oracle: it reads the same files with another parser. It knows no flits, so not those of Omni-Path.
+func TestInterconnectAgreesWithProcfs(t *testing.T) {
+	cfg := machine(t, "intel")
+	r := try(t, interconnect(), cfg)
+	r.must(1)
+	fs, err := sysfs.NewFS(cfg.SysPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	class, err := fs.InfiniBandClass()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := class["mlx5_0"].Ports[1].Counters
+	want := []uint64{1} // the first set of ports
+	for _, v := range []*uint64{
+		c.PortRcvData, c.PortXmitData, c.PortRcvPackets, c.PortXmitPackets, c.SymbolError, c.LinkErrorRecovery,
+		c.LinkDowned, c.PortRcvErrors, c.PortXmitDiscards, c.PortXmitWait,
+	} {
+		want = append(want, *v)
+	}
+	if diff := cmp.Diff(reading{want}, r.to); diff != "" {
+		t.Errorf("reading (-procfs +ours):\n%s", diff)
+	}
 }
 
 // The driver of Omni-Path counts flits of 8 bytes, under whichever name its adapter has.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/prometheus/procfs/sysfs"
 
 	"github.com/weirhpc/weir/config"
 )
@@ -39,6 +40,38 @@ func TestRAPL(t *testing.T) {
 	})
 	r.must(1) // a processor that draws nothing does not measure
 	r.wants(map[string][]float64{})
+}
+
+// procfs is the oracle: it reads the same files with another parser.
+func TestRAPLAgreesWithProcfs(t *testing.T) {
+	cfg := machine(t, "intel")
+	r := try(t, rapl(), cfg)
+	r.must(1)
+	fs, err := sysfs.NewFS(cfg.SysPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	zones, err := sysfs.GetRaplZones(fs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, z := range zones {
+		energy, err := z.GetEnergyMicrojoules()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range r.to {
+			for i := 0; i < len(row); i += 3 {
+				if row[i+1] == energy && row[i+2] == z.MaxMicrojoules {
+					found++
+				}
+			}
+		}
+	}
+	if found != 5+1 { // intel-rapl-mmio shows package 0 once more
+		t.Errorf("%d of the zones of procfs are ours, want 6: %v and %v", found, zones, r.to)
+	}
 }
 
 func TestRAPLOfAMD(t *testing.T) {
