@@ -136,10 +136,15 @@ func zoneOf(class, zone string) (socket int, domain uint64, ok bool) {
 			return 0, 0, false
 		}
 	}
-	number, isPackage := strings.CutPrefix(textOf(filepath.Join(class, "intel-rapl:"+parent, "name")), "package-")
-	number, _, _ = strings.Cut(number, "-die-")
-	socket, err := strconv.Atoi(number)
-	return socket, domain, isPackage && err == nil && socket >= 0 && socket < maxSockets
+	socket, ok = packageOf(textOf(filepath.Join(class, "intel-rapl:"+parent, "name")))
+	return socket, domain, ok
+}
+
+// packageOf reads the name of a package's zone.
+func packageOf(name string) (socket int, ok bool) {
+	name, _, _ = strings.Cut(name, "-die-")
+	socket, ok = numberAfter(name, "package-")
+	return socket, ok && socket < maxSockets
 }
 
 // openZone opens the energy of a zone.

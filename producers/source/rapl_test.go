@@ -182,13 +182,30 @@ func TestRAPLWithGarbledFiles(t *testing.T) {
 	replace(t, cfg.SysPath, powercap+"intel-rapl:1:0/energy_uj", "7200000000\n")
 	r.must(1)
 	r.wants(map[string][]float64{"cpu_power": {250, nan}})
+}
 
-	for _, name := range []string{"", "package", "package-", "package--1", "package-x", "package-99999999", "dram"} {
-		replace(t, cfg.SysPath, powercap+"intel-rapl:0/name", name+"\n")
-		if _, _, ok := zoneOf(filepath.Join(cfg.SysPath, powercap), "intel-rapl:0"); ok {
-			t.Errorf("%q is a package", name)
+func TestPackageOf(t *testing.T) {
+	for name, want := range map[string]int{
+		"package-0": 0, "package-17": 17, "package-1-die-3": 1, "": -1, "package": -1, "package-": -1, "package--1": -1,
+		"package-x": -1, "package-1x": -1, "package-1024": -1, "package-99999999999": -1, "dram": -1, "psys": -1,
+	} {
+		got, ok := packageOf(name)
+		if !ok {
+			got = -1
+		}
+		if got != want {
+			t.Errorf("packageOf(%q) = %d, want %d", name, got, want)
 		}
 	}
+}
+
+func FuzzPackageOf(f *testing.F) {
+	f.Add("package-1-die-0")
+	f.Fuzz(func(t *testing.T, name string) {
+		if socket, ok := packageOf(name); ok && (socket < 0 || socket >= maxSockets || !strings.HasPrefix(name, "package-")) {
+			t.Fatalf("%q is package %d", name, socket)
+		}
+	})
 }
 
 func TestRAPLOfThisMachine(t *testing.T) {
