@@ -70,6 +70,13 @@ func sources() []source {
 		ethernet(),
 		nfs(),
 		numa(),
+		interconnect(),
+		lustre(),
+		rapl(),
+		temperature(),
+		temperatureMax(),
+		power(),
+		cpufreq(),
 	}
 }
 

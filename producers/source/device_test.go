@@ -1,0 +1,357 @@
+package source
+
+import (
+	"errors"
+	"log/slog"
+	"math"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"golang.org/x/sys/unix"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// machine unpacks the files of a machine of testdata: "-- path --" and what is in the file, or "-- path -> target --".
+// They are no directories, since names such as intel-rapl:0 are not allowed in a module.
+func machine(t testing.TB, name string) config.Agent {
+	t.Helper()
+	text, err := os.ReadFile("testdata/" + name + ".txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // asNobody reads there
+		t.Fatal(err)
+	}
+	for _, file := range strings.Split("\n"+string(text), "\n-- ")[1:] {
+		path, content, _ := strings.Cut(file, " --\n")
+		path, target, isLink := strings.Cut(path, " -> ")
+		path = filepath.Join(dir, path)
+		err := os.MkdirAll(filepath.Dir(path), 0o755)
+		switch {
+		case err == nil && isLink:
+			err = os.Symlink(target, path)
+		case err == nil:
+			err = os.WriteFile(path, []byte(strings.TrimSuffix(content, "\n")+"\n"), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return config.Agent{ProcPath: filepath.Join(dir, "proc"), SysPath: filepath.Join(dir, "sys")}
+}
+
+// trial is one source that is read as the host reads it.
+type trial struct {
+	openProbe
+	t  testing.TB
+	ms int64 // boundary of the next reading
+}
+
+func try(t testing.TB, s source, cfg config.Agent) *trial {
+	t.Helper()
+	p, err := s.open(cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal("open:", err)
+	}
+	if p.close != nil {
+		t.Cleanup(p.close)
+	}
+	return &trial{openProbe: openProbe{probe: p, source: s}, t: t, ms: 1_700_659_200_000}
+}
+
+// read takes the next reading, 10 s after the last.
+func (r *trial) read() error {
+	into := r.spare
+	if r.from != nil {
+		into = r.from
+	}
+	now, err := r.probe.read(into, Vitals{BoundaryMs: r.ms})
+	r.ms += 10_000
+	r.spare, r.from, r.to = nil, r.to, now
+	if err != nil {
+		r.to, r.spare = nil, into
+	}
+	return err
+}
+
+// must reads without an error, n times.
+func (r *trial) must(n int) {
+	r.t.Helper()
+	for range n {
+		if err := r.read(); err != nil {
+			r.t.Fatal("read:", err)
+		}
+	}
+}
+
+// wants compares the metrics of the last 10 s. A metric that is not named is missing for all rows.
+func (r *trial) wants(want map[string][]float64) {
+	r.t.Helper()
+	got := map[string][]float64{}
+	if r.from != nil && r.to != nil {
+		rows := r.rows()
+		if r.source.scope == schemas.ScopeNode {
+			rows = []int32{0}
+		}
+		for _, c := range r.columns(rows, 10*time.Second) {
+			got[c.Name] = c.Values
+		}
+	}
+	if diff := cmp.Diff(want, got, cmpopts.EquateNaNs(), cmpopts.EquateApprox(1e-12, 0)); diff != "" {
+		r.t.Errorf("values (-want +got):\n%s", diff)
+	}
+}
+
+// steady fails the test where a reading and its values allocate. Looking for devices may.
+func (r *trial) steady() {
+	r.t.Helper()
+	r.must(3)
+	out := make([]float64, len(r.source.metrics))
+	allocs := testing.AllocsPerRun(20, func() {
+		r.ms -= 10_000 // it is not time to look for devices
+		r.must(1)
+		for i := range r.to {
+			if from := r.from.row(i); len(from) > 0 {
+				r.form(from, r.to[i], 10*time.Second, out)
+			}
+		}
+	})
+	if allocs != 0 {
+		r.t.Errorf("a reading allocates %g times", allocs)
+	}
+}
+
+// replace puts new text into a file that a source may have open.
+func replace(t testing.TB, root, path, text string) {
+	t.Helper()
+	path = filepath.Join(root, path)
+	if _, err := os.Stat(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// lose makes every read of the open files whose path has the name fail, as after a device is gone.
+func lose(t testing.TB, name string) {
+	t.Helper()
+	r, w, err := os.Pipe() // a pipe cannot be read at an offset
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = r.Close(), w.Close() })
+	fds, err := entries("/proc/self/fd")
+	if err != nil {
+		t.Skip("no list of open files here:", err)
+	}
+	lost := 0
+	for _, fd := range fds {
+		path, _ := os.Readlink(filepath.Join("/proc/self/fd", fd))
+		if n, err := strconv.Atoi(fd); err == nil && strings.Contains(path, name) {
+			if err := unix.Dup3(int(r.Fd()), n, unix.O_CLOEXEC); err != nil {
+				t.Fatal(err)
+			}
+			lost++
+		}
+	}
+	if lost == 0 {
+		t.Fatalf("no file of %s is open", name)
+	}
+}
+
+// asNobody runs f without the rights of root.
+func asNobody(t testing.TB, f func()) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		f()
+		return
+	}
+	// The thread alone loses its rights to files. It ends with the goroutine, since it stays locked.
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()
+		if err := unix.Setfsuid(65534); err != nil {
+			t.Error(err)
+			return
+		}
+		f()
+	}()
+	<-done
+}
+
+var nan = math.NaN()
+
+// The kernel makes a file of /sys anew for every read at its beginning, so that it can stay open.
+func TestKeptFileOfSysIsMadeAnew(t *testing.T) {
+	f, err := openNumber("/sys/class/net/lo/statistics/tx_bytes")
+	if err != nil {
+		t.Skip("no loopback here:", err)
+	}
+	defer f.close()
+	buffer := make([]byte, 64)
+	before, err := f.number(buffer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = to.Close() }()
+	if _, err := to.WriteTo(make([]byte, 5000), to.LocalAddr()); err != nil {
+		t.Fatal(err)
+	}
+	if after, err := f.number(buffer); err != nil || after < before+5000 {
+		t.Errorf("%d bytes before, %d after 5000 more (%v)", before, after, err)
+	}
+}
+
+func TestParseCount(t *testing.T) {
+	for _, c := range []struct {
+		text       string
+		unit, most uint64
+		want       uint64
+	}{
+		{"42\n", 1, 0, 42},
+		{"42", 4, 0, 168},
+		{"0\n", 4, 255, 0},
+		{"254\n", 1, 255, 254},
+		{"255\n", 1, 255, noCount}, // it stopped to count
+		{"256\n", 1, 255, 256},     // and this one is wider
+		{"18446744073709551600\n", 1, 0, 18446744073709551600},
+		{"18446744073709551600\n", 4, 0, noCount},
+		{"N/A (no PMA)\n", 1, 0, noCount}, // of an adapter without the counter
+		{"", 1, 0, noCount},
+		{"-1\n", 1, 0, noCount},
+		{"12 kB\n", 1, 0, noCount},
+		{"1\n2\n", 1, 0, noCount},
+		{"99999999999999999999999\n", 1, 0, noCount},
+		{"\x00\x01", 1, 0, noCount},
+	} {
+		if got := parseCount([]byte(c.text), c.unit, c.most); got != c.want {
+			t.Errorf("parseCount(%q, %d, %d) = %d, want %d", c.text, c.unit, c.most, got, c.want)
+		}
+	}
+}
+
+func FuzzParseCount(f *testing.F) {
+	f.Add([]byte("123\n"), uint64(4), uint64(255))
+	f.Fuzz(func(t *testing.T, text []byte, unit, most uint64) {
+		if unit == 0 {
+			return
+		}
+		if v := parseCount(text, unit, most); v != noCount && v%unit != 0 {
+			t.Fatalf("%d is no number of units of %d", v, unit)
+		}
+	})
+}
+
+func TestGrowth(t *testing.T) {
+	for _, c := range []struct {
+		from, to uint64
+		want     float64
+	}{
+		{3, 10, 7}, {3, 3, 0}, {10, 3, nan}, {noCount, 3, nan}, {3, noCount, nan}, {noCount, noCount, nan},
+	} {
+		if diff := cmp.Diff(c.want, growth(c.from, c.to), cmpopts.EquateNaNs()); diff != "" {
+			t.Errorf("growth(%d, %d) (-want +got):\n%s", c.from, c.to, diff)
+		}
+	}
+}
+
+func TestErrorsOfAReadThatPass(t *testing.T) {
+	for err, gone := range map[error]bool{
+		unix.ENODEV: true, unix.ENXIO: true, unix.ENOENT: true, os.ErrClosed: true,
+		unix.EAGAIN: false, unix.EINVAL: false, unix.EOPNOTSUPP: false, unix.EIO: false,
+	} {
+		if got := isGone(&os.PathError{Op: "read", Path: "x", Err: err}); got != gone {
+			t.Errorf("isGone(%v) = %t, want %t", err, got, gone)
+		}
+	}
+}
+
+// Devices are looked for once a minute, and after ten seconds where one is gone. Those that stay are not opened again.
+func TestDevicesAreLookedFor(t *testing.T) {
+	there, looks, opened, closed := []string{"a"}, 0, 0, 0
+	var broken error
+	d := devices[string]{
+		list: func() ([]string, error) {
+			looks++
+			if len(there) == 0 {
+				return nil, errors.New("none")
+			}
+			return there, nil
+		},
+		open:  func(name string) (string, error) { opened++; return name, broken },
+		close: func(string) { closed++ },
+	}
+	d.look()
+	at := func(second int64, want []string, wantLooks int, wantSet uint64) {
+		t.Helper()
+		got, err := d.now(1_000_000 + second*1000)
+		if want == nil && err == nil {
+			t.Errorf("second %d: %v without an error", second, got)
+		}
+		if diff := cmp.Diff(want, append([]string(nil), got...)); diff != "" || looks != wantLooks || d.set != wantSet {
+			t.Errorf("second %d: %d looks, set %d, want %d and %d; (-want +got):\n%s", second, looks, d.set, wantLooks, wantSet, diff)
+		}
+	}
+	at(0, []string{"a"}, 1, 1)
+	at(59, []string{"a"}, 1, 1)
+	at(60, []string{"a"}, 2, 1) // the same
+	there = []string{"a", "b"}
+	at(119, []string{"a"}, 2, 1)
+	at(120, []string{"a", "b"}, 3, 2)
+	_ = d.lost(unix.ENODEV)
+	at(129, []string{"a", "b"}, 3, 2)
+	there = []string{"b"}
+	at(130, []string{"b"}, 4, 3)
+	_ = d.lost(unix.ENODEV)
+	there = nil
+	at(140, nil, 5, 4)
+	at(149, nil, 5, 4)
+	at(150, nil, 6, 5)
+	there, broken = []string{"b"}, unix.EACCES
+	at(160, nil, 7, 6)
+	broken = nil
+	at(170, []string{"b"}, 8, 7)
+	at(10, []string{"b"}, 9, 7) // the clock was set back
+	if opened != 6 || closed != 4 {
+		t.Errorf("opened %d times, closed %d times, want 6 and 4", opened, closed)
+	}
+}
+
+// On a host without any of the devices every source says so when it is opened, or has no values and no error.
+func TestDevicesOfABareMachine(t *testing.T) {
+	cfg := machine(t, "bare")
+	for _, s := range []source{rapl(), temperature(), temperatureMax(), power(), cpufreq()} {
+		if _, err := s.open(cfg, slog.New(slog.DiscardHandler)); err == nil {
+			t.Errorf("%s is there", s.name)
+		} else {
+			t.Logf("%s: %v", s.name, err)
+		}
+	}
+	for _, s := range []source{interconnect(), lustre()} { // they may come later
+		r := try(t, s, cfg)
+		r.must(8)
+		r.wants(map[string][]float64{})
+		for _, m := range s.metrics {
+			if r.absent[m.name] == nil {
+				t.Errorf("nothing says why %s is absent", m.name)
+			}
+		}
+	}
+}
