@@ -92,8 +92,11 @@ func (h *Host) Interval(elapsed time.Duration) (cpus []int32, columns []Column) 
 			continue
 		}
 		rows := cpus
-		if p.source.scope == schemas.ScopeNode {
+		switch p.source.scope {
+		case schemas.ScopeNode:
 			rows = []int32{0}
+		case schemas.ScopeSocket, schemas.ScopeGPU:
+			rows = p.rows()
 		}
 		columns = append(columns, p.columns(rows, elapsed)...)
 	}
@@ -112,17 +115,23 @@ func (h *Host) cpus() []int32 {
 		if p.tells {
 			cpus = nil
 		}
-		for i := range max(len(p.from), len(p.to)) {
-			if len(p.from.row(i))+len(p.to.row(i)) > 0 {
-				cpus = append(cpus, int32(i))
-			}
-		}
+		cpus = append(cpus, p.rows()...)
 		if p.tells {
 			break
 		}
 	}
 	slices.Sort(cpus)
 	return slices.Compact(cpus)
+}
+
+// rows returns the numbers of the rows that are in either of the last two readings, ascending.
+func (p *openProbe) rows() (rows []int32) {
+	for i := range max(len(p.from), len(p.to)) {
+		if len(p.from.row(i))+len(p.to.row(i)) > 0 {
+			rows = append(rows, int32(i))
+		}
+	}
+	return rows
 }
 
 // columns forms the probe's metrics, with one value for each of the rows named. Metrics without any value are left out.

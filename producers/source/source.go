@@ -86,7 +86,8 @@ type probe struct {
 }
 
 // reading is the raw counters of one source at one instant. A core-scoped source has a row for every CPU number, empty
-// where there is no such CPU. A node-scoped source has a single row.
+// where there is no such CPU. Rows of a socket-scoped source are by package number, of a GPU-scoped one by minor number.
+// A node-scoped source has a single row.
 type reading [][]uint64
 
 // row returns row i, or nil.
