@@ -68,6 +68,10 @@ type Agent struct {
 	SysPath  string `mapstructure:"sys_path"`  // where /sys is
 	StateDir string `mapstructure:"state_dir"` // the last route is kept here; empty: not kept
 	Perf     bool   `mapstructure:"perf"`      // open perf events
+
+	PerfLock  string  `mapstructure:"perf_lock"`   // while it exists, hardware events are closed; empty: never
+	PeakFlops float64 `mapstructure:"peak_flops"`  // the node's peak, FLOP/s; 0: not told
+	PeakMemBW float64 `mapstructure:"peak_mem_bw"` // the node's peak, bytes/s; 0: not told
 }
 
 // Balance is the configuration of the balancer.

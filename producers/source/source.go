@@ -9,6 +9,7 @@ package source
 
 import (
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/weirhpc/weir/config"
@@ -53,9 +54,9 @@ type metric struct {
 
 // sources is every source of the agent. A new one is a function of its own file.
 func sources() []source {
-	return []source{
-		stat(), memory(), load(), perfSoftware(), perfHardware(), agent(), agentMemory(), clock(),
-	}
+	return slices.Concat([]source{
+		stat(), memory(), load(), perfSoftware(), agent(), agentMemory(), clock(),
+	}, perfHardware())
 }
 
 // Catalogue is every metric that the agent may measure, in the order of the sources.
