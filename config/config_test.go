@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -178,6 +179,9 @@ func TestValidate(t *testing.T) {
 		"cluster":        {func(c *Config) { c.Cluster = "a/b" }, errName, "cluster"},
 		"prefix":         {func(c *Config) { c.Prefix = "" }, errName, "prefix"},
 		"node":           {func(c *Config) { c.Agent.Node = ".." }, errName, "agent.node"},
+		"relative lock":  {func(c *Config) { c.Agent.PerfLock = "perf.lock" }, errPath, "agent.perf_lock"},
+		"negative peak":  {func(c *Config) { c.Agent.PeakFlops = -1 }, errRange, "agent.peak_flops"},
+		"no number":      {func(c *Config) { c.Agent.PeakMemBW = math.NaN() }, errRange, "agent.peak_mem_bw"},
 		"short interval": {func(c *Config) { c.Interval = time.Millisecond }, errInterval, "interval"},
 		"odd interval":   {func(c *Config) { c.Interval = time.Second + 1 }, errInterval, "interval"},
 		"late plan":      {func(c *Config) { c.PlanMargin = c.Interval }, errRange, "plan_margin"},

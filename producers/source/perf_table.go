@@ -365,7 +365,7 @@ func amdMemory(fills uint64) eventGroup {
 			amd(loads, "ls_dispatch.ld_dispatch", 0x29, 0x01),
 			amd(stores, "ls_dispatch.store_dispatch", 0x29, 0x02),
 			amd(loadStores, "ls_dispatch.ld_st_dispatch", 0x29, 0x04),
-			amd(l3Misses, "data cache fills from memory", fills, 0x48),
+			amd(l3Misses, "data_cache_fills_from_memory", fills, 0x48),
 		},
 		gives: []gives{
 			{"loads_per_store", func(c *counts) float64 { return per(c[loads]+c[loadStores], c[stores]+c[loadStores]) }},
@@ -382,7 +382,7 @@ func amdCache(fills uint64, more ...event) eventGroup {
 			amd(l2Misses, "l2_cache_req_stat.ic_dc_miss_in_l2", 0x64, 0x09),
 			amd(l2PrefetchHitL3, "l2_pf_miss_l2_hit_l3", 0x71, 0xff),
 			amd(l2PrefetchMiss, "l2_pf_miss_l2_l3", 0x72, 0xff),
-		}, append(more, amd(l3Misses, "data cache fills from memory", fills, 0x48))...),
+		}, append(more, amd(l3Misses, "data_cache_fills_from_memory", fills, 0x48))...),
 		gives: []gives{
 			{"l2_misses", func(c *counts) float64 {
 				return per(c[l2Misses]+c[l2PrefetchHitL3]+c[l2PrefetchMiss], c[seconds])
@@ -463,11 +463,13 @@ var zen4 = architecture{
 				amd(slotsBackend, "de_no_dispatch_per_slot.backend_stalls", 0x1a0, 0x1e),
 				amd(unretired, "ex_no_retire.not_complete", 0xd6, 0x02),
 				amd(unretiredLoad, "ex_no_retire.load_not_complete", 0xd6, 0xa2),
+				amd(stalled, "ex_no_retire.all", 0xd6, 0x1b),
 			},
 			gives: []gives{
 				{"tma_memory_bound", func(c *counts) float64 {
 					return share(c[slotsBackend], 6*c[cycles]) * share(c[unretiredLoad], c[unretired])
 				}},
+				{"stall_cycles", shareOf(stalled, cycles)},
 				{"stall_memory", shareOf(unretiredLoad, cycles)},
 			},
 		},

@@ -44,6 +44,9 @@ type fakeEvent struct {
 	closed   bool
 }
 
+// fakeFixed is the kind of an event that has a counter of its own.
+const fakeFixed = 98
+
 func newFakeKernel(cpus int) *fakeKernel {
 	k := &fakeKernel{now: 1, online: map[int]bool{}, refuse: map[int]bool{}}
 	for cpu := range cpus {
@@ -75,7 +78,8 @@ func (k *fakeKernel) open(attr *unix.PerfEventAttr, cpu, leader int) (int, error
 		lead := k.fds[leader]
 		raw := 0
 		for _, of := range append(lead.group, e) {
-			if of.attr.Type != unix.PERF_TYPE_HARDWARE || of.attr.Config > unix.PERF_COUNT_HW_INSTRUCTIONS {
+			fixed := of.attr.Type == unix.PERF_TYPE_HARDWARE && of.attr.Config <= unix.PERF_COUNT_HW_INSTRUCTIONS
+			if !fixed && of.attr.Type != fakeFixed {
 				raw++
 			}
 		}
