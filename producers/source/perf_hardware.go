@@ -36,7 +36,10 @@ const spareFiles = 512
 // perfHardware is the sources that share the hardware's counters: one set of events gives the metrics of CPUs, of
 // sockets and of the node. The first source that is opened opens the set.
 func perfHardware() []source {
-	set := &perfSet{kernel: linux, boundary: -1}
+	return perfSources(&perfSet{kernel: linux, boundary: -1})
+}
+
+func perfSources(set *perfSet) []source {
 	return []source{
 		{"perf_hardware", schemas.ScopeCore, "perf hardware events of the CPUs", coreMetrics(), set.openCore},
 		{"perf_memory", schemas.ScopeSocket, "perf events of the memory controllers and the socket's CPUs",
@@ -107,7 +110,7 @@ type perfSet struct {
 	buf     []byte // of a read of a controller
 	sockets []int  // of each CPU number, -1 where it is not known
 	absent  map[string]error
-	noFlow  error // why there are no memory controllers
+	noFlow  error // why a memory controller is not counted: a part gives no bandwidth
 	yielded bool
 	stale   bool // the lock is ignored, and the log says so
 	users   int  // open sources
@@ -379,8 +382,8 @@ func (s *perfSet) openMemory(cfg config.Agent, log *slog.Logger) (probe, error) 
 	if err := s.open(cfg, log); err != nil {
 		return probe{}, err
 	}
-	if len(s.memory) == 0 {
-		return probe{}, cmp.Or(s.noFlow, s.refused)
+	if err := cmp.Or(s.noFlow, s.refused); len(s.memory) == 0 || s.noFlow != nil {
+		return probe{}, err
 	}
 	absent := s.absentSums("operational_intensity", "bytes_per_cycle")
 	for _, f := range []struct {
@@ -445,7 +448,7 @@ func (s *perfSet) openNode(cfg config.Agent, log *slog.Logger) (probe, error) {
 	if cfg.PeakFlops == 0 && cfg.PeakMemBW == 0 {
 		return probe{}, fmt.Errorf("%w: set agent.peak_flops and agent.peak_mem_bw", errNoPeak)
 	}
-	if s.refused != nil && len(s.memory) == 0 {
+	if s.refused != nil && (len(s.memory) == 0 || s.noFlow != nil) {
 		return probe{}, s.refused
 	}
 	absent := s.absentSums("peak_share_flops", "")
@@ -454,7 +457,7 @@ func (s *perfSet) openNode(cfg config.Agent, log *slog.Logger) (probe, error) {
 	}
 	if cfg.PeakMemBW == 0 {
 		absent["peak_share_mem_bw"] = fmt.Errorf("%w: set agent.peak_mem_bw", errNoPeak)
-	} else if len(s.memory) == 0 {
+	} else if s.noFlow != nil {
 		absent["peak_share_mem_bw"] = s.noFlow
 	}
 	read := func(into reading) reading {

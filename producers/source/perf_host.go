@@ -183,7 +183,7 @@ func parseCPUList(text string) (cpus []int, err error) {
 	return slices.Compact(cpus), nil
 }
 
-// sockets are more than any machine has. Some firmware gives the packages other numbers.
+// maxSockets is more than any machine has. Some firmware gives the packages other numbers.
 const maxSockets = 1024
 
 // socketOf returns the package of a CPU.
@@ -206,6 +206,10 @@ func readNumber(path string) (float64, bool) {
 	if err != nil {
 		return 0, false
 	}
-	n, err := strconv.ParseFloat(strings.TrimSpace(string(text)), 64)
+	number := strings.TrimSpace(string(text))
+	if n, err := strconv.ParseUint(number, 0, 32); err == nil { // 0x00000008
+		return float64(n), true
+	}
+	n, err := strconv.ParseFloat(number, 64) // 6.103515625e-5
 	return n, err == nil
 }

@@ -23,11 +23,12 @@ import (
 // fakeKernel has perf events as Linux has them. A CPU that goes offline detaches its events for good, and their counts
 // stand still. It refuses a group of more events than the CPU has counters.
 type fakeKernel struct {
-	now      uint64 // ns
-	online   map[int]bool
-	refuse   map[int]bool
-	counters int // of a CPU, without those of cycles and instructions; 0: enough
-	lacks    map[uint64]error
+	now       uint64 // ns
+	online    map[int]bool
+	refuse    map[int]bool
+	refuseAll error
+	counters  int // of a CPU, without those of cycles and instructions; 0: enough
+	lacks     map[uint64]error
 	// count is what an event has counted on a CPU since it was opened.
 	count func(cpu int, attr unix.PerfEventAttr, since uint64) uint64
 	fds   []*fakeEvent
@@ -68,6 +69,9 @@ func (k *fakeKernel) calls() perfKernel {
 func (k *fakeKernel) open(attr *unix.PerfEventAttr, cpu, leader int) (int, error) {
 	if !k.online[cpu] || k.refuse[cpu] {
 		return 0, unix.ENODEV
+	}
+	if k.refuseAll != nil {
+		return 0, k.refuseAll
 	}
 	if err := k.lacks[attr.Config]; err != nil && attr.Type == unix.PERF_TYPE_RAW {
 		return 0, err
