@@ -212,13 +212,15 @@ type perfGroups struct {
 	wanted []eventGroup
 	cpus   []perfCPU // by number
 	buf    []byte    // of one read
+
+	waiting []int  // on how many CPUs each group had no turn since the last reading
+	starved []bool // groups that the log has named
 }
 
 // perfCPU is the groups of one CPU.
 type perfCPU struct {
-	known   bool    // it is online, and its groups were opened or refused
-	groups  []group // in the order wanted, closed ones where they were refused; none where they must be opened again
-	enabled uint64  // how long the first group was wanted at its last reading
+	known  bool    // it is online, and its groups were opened or refused
+	groups []group // in the order wanted, closed ones where they were refused; none where they must be opened again
 }
 
 func newPerfGroups(log *slog.Logger, k perfKernel, wanted []eventGroup) *perfGroups {
@@ -226,7 +228,8 @@ func newPerfGroups(log *slog.Logger, k perfKernel, wanted []eventGroup) *perfGro
 	for _, g := range wanted {
 		most = max(most, len(g.events))
 	}
-	return &perfGroups{log: log, kernel: k, wanted: wanted, buf: make([]byte, 8*(3+most))}
+	return &perfGroups{log: log, kernel: k, wanted: wanted, buf: make([]byte, 8*(3+most)),
+		waiting: make([]int, len(wanted)), starved: make([]bool, len(wanted))}
 }
 
 // openAll opens the groups of CPUs for the first time. It is an error if none has any, and a warning if some lack some.
@@ -341,28 +344,47 @@ func (p *perfGroups) read(into reading) (reading, error) {
 	if read == 0 {
 		return nil, cmp.Or(failed, errNotOpen)
 	}
+	p.name(read)
 	return into, nil
+}
+
+// name logs the groups that had no turn on any of the CPUs read. The kernel gives a group no counters that another has
+// reserved: the watchdog of NMIs, or a profiler that pins its events.
+func (p *perfGroups) name(read int) {
+	for i, n := range p.waiting {
+		if n == read && !p.starved[i] {
+			p.log.Warn("perf events have no counters: the NMI watchdog or another program holds them",
+				"event", p.wanted[i].events[0].name, "count", len(p.wanted[i].events))
+		}
+		p.starved[i] = n == read
+		p.waiting[i] = 0
+	}
 }
 
 func (p *perfGroups) readCPU(row []uint64, c *perfCPU) ([]uint64, error) {
 	for i := range c.groups {
-		g, end := &c.groups[i], len(row)+rowEvents+len(p.wanted[i].events)
+		g, begin := &c.groups[i], len(row)
+		end := begin + rowEvents + len(p.wanted[i].events)
 		var err error
 		if len(g.fds) > 0 {
 			row, err = p.kernel.readGroup(row, g, p.buf)
 		}
 		if i == 0 {
-			if err == nil && row[rowEnabled] <= c.enabled {
+			if err == nil && row[rowEnabled] <= g.enabled {
 				err = errStill
 			}
 			if err != nil {
 				return row, err
 			}
-			c.enabled = row[rowEnabled]
 		}
 		for len(row) < end {
 			row = append(row, 0)
 		}
+		enabled, running := row[begin+rowEnabled], row[begin+rowRunning]
+		if g.enabled > 0 && enabled > g.enabled && running == g.running {
+			p.waiting[i]++
+		}
+		g.enabled, g.running = enabled, running
 	}
 	return row, nil
 }

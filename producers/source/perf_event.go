@@ -52,6 +52,8 @@ var linux = perfKernel{
 // of all. The zero group is closed.
 type group struct {
 	fds []int // the leader's first
+
+	enabled, running uint64 // at the last reading; 0 before the first
 }
 
 // attrOf asks for an event. The leader's format makes one read give the whole group.
@@ -87,7 +89,7 @@ func (k perfKernel) closeGroup(g *group) {
 	for _, fd := range slices.Backward(g.fds) {
 		_ = k.close(fd) // counters hold nothing that could be lost
 	}
-	g.fds = nil
+	*g = group{}
 }
 
 // errShort is returned for a group of which the kernel gave another number of counts than it has events.
@@ -109,7 +111,8 @@ func (k perfKernel) readGroup(row []uint64, g *group, buf []byte) ([]uint64, err
 	return row, nil
 }
 
-// choose returns those of the events that the kernel counts as one group on a CPU, and why it refuses the first other.
+// choose returns those of the events that the kernel counts as one group on a CPU, and why it refuses the first other. It
+// takes no counter from anybody: the events that it tries are never enabled.
 func (k perfKernel) choose(cpu int, events []event) (good []event, refused error) {
 	var g group
 	defer k.closeGroup(&g)
@@ -121,7 +124,9 @@ func (k perfKernel) choose(cpu int, events []event) (good []event, refused error
 		err := e.lacking
 		if err == nil {
 			var fd int
-			if fd, err = k.open(attrOf(e), cpu, leader); err == nil {
+			attr := attrOf(e)
+			attr.Bits |= unix.PerfBitDisabled
+			if fd, err = k.open(attr, cpu, leader); err == nil {
 				g.fds, good = append(g.fds, fd), append(good, e)
 				continue
 			}
