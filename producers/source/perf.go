@@ -95,7 +95,7 @@ type perfForm struct {
 	sum, doubles, singles int
 
 	slots  float64 // how many slots a cycle has, where the kernel tells
-	counts counts  // of the group at hand, kept so that forming allocates nothing
+	counts counts  // of the group at hand: kept, and missing in between, so that forming allocates nothing
 }
 
 // newPerfForm chooses what can be counted of the groups wanted, as one CPU shows. It says why a metric has no value.
@@ -103,6 +103,9 @@ func newPerfForm(k perfKernel, metrics []metric, wanted []eventGroup, cpu int, s
 	f *perfForm, absent map[string]error,
 ) {
 	f = &perfForm{slots: slots, sum: -1}
+	for w := range f.counts {
+		f.counts[w] = missing
+	}
 	absent = make(map[string]error)
 	place := func(name string) int {
 		return slices.IndexFunc(metrics, func(m metric) bool { return m.name == name })
@@ -142,32 +145,38 @@ func (f *perfForm) can(g eventGroup, give gives) bool {
 	for _, e := range g.events {
 		f.counts[e.what] = 1
 	}
+	defer f.end(&g)
 	return !math.IsNaN(give.of(&f.counts))
 }
 
-// begin makes all counts missing.
+// begin is called before the counts of a group are set, all of which are missing.
 func (f *perfForm) begin(wanted float64) {
-	for i := range f.counts {
-		f.counts[i] = missing
-	}
 	f.counts[seconds] = wanted
 	if f.slots > 0 {
 		f.counts[slotsPerCycle] = f.slots
 	}
 }
 
+// end makes the counts of a group missing again.
+func (f *perfForm) end(g *eventGroup) {
+	for i := range g.events {
+		f.counts[g.events[i].what] = missing
+	}
+}
+
 // form is the form of a probe. The time of a rate is the group's own: a reading that was late counts more, in more time.
 func (f *perfForm) form(from, to []uint64, _ time.Duration, out []float64) {
-	for i, g := range f.groups {
+	for i := range f.groups {
+		g := &f.groups[i]
 		width := rowEvents + len(g.events)
 		if len(from) < width || len(to) < width {
 			return
 		}
 		wanted, _ := grown(from[rowEnabled], to[rowEnabled])
 		f.begin(wanted / float64(time.Second))
-		for j, e := range g.events {
+		for j := range g.events {
 			if n, ok := scaled(from[:width], to[:width], rowEvents+j); ok {
-				f.counts[e.what] = n
+				f.counts[g.events[j].what] = n
 			}
 		}
 		for j, give := range g.gives {
@@ -175,6 +184,7 @@ func (f *perfForm) form(from, to []uint64, _ time.Duration, out []float64) {
 				out[at] = give.of(&f.counts)
 			}
 		}
+		f.end(g)
 		from, to = from[width:], to[width:]
 	}
 	if f.sum >= 0 {
@@ -228,8 +238,10 @@ func newPerfGroups(log *slog.Logger, k perfKernel, wanted []eventGroup) *perfGro
 	for _, g := range wanted {
 		most = max(most, len(g.events))
 	}
-	return &perfGroups{log: log, kernel: k, wanted: wanted, buf: make([]byte, 8*(3+most)),
-		waiting: make([]int, len(wanted)), starved: make([]bool, len(wanted))}
+	return &perfGroups{
+		log: log, kernel: k, wanted: wanted, buf: make([]byte, 8*(3+most)),
+		waiting: make([]int, len(wanted)), starved: make([]bool, len(wanted)),
+	}
 }
 
 // openAll opens the groups of CPUs for the first time. It is an error if none has any, and a warning if some lack some.

@@ -42,8 +42,10 @@ func perfHardware() []source {
 func perfSources(set *perfSet) []source {
 	return []source{
 		{"perf_hardware", schemas.ScopeCore, "perf hardware events of the CPUs", coreMetrics(), set.openCore},
-		{"perf_memory", schemas.ScopeSocket, "perf events of the memory controllers and the socket's CPUs",
-			memoryMetrics(), set.openMemory},
+		{
+			"perf_memory", schemas.ScopeSocket, "perf events of the memory controllers and the socket's CPUs",
+			memoryMetrics(), set.openMemory,
+		},
 		{"perf_node", schemas.ScopeNode, "perf events of all CPUs and memory controllers", nodeMetrics(), set.openNode},
 	}
 }
@@ -137,9 +139,8 @@ func (s *perfSet) open(cfg config.Agent, log *slog.Logger) error {
 		return nil
 	}
 	s.tried, s.cfg, s.log = true, cfg, log
-	cpus, err := onlineCPUs(cfg.ProcPath)
-	if err != nil {
-		s.refused = err
+	var cpus []int
+	if cpus, s.refused = onlineCPUs(cfg.ProcPath); s.refused != nil {
 		return nil
 	}
 	info, err := os.ReadFile(filepath.Join(cfg.ProcPath, "cpuinfo"))

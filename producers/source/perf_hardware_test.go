@@ -163,11 +163,11 @@ func TestLateSourceReadsAnew(t *testing.T) {
 	m := newCountedMachine(t, "sapphire-rapids", rapids, nil)
 	core, node := m.host.probes[1], m.host.probes[3]
 	m.kernel.now += 1e9
-	if _, err := core.probe.read(nil, Vitals{BoundaryMs: 77_000}); err != nil {
+	if _, err := core.read(nil, Vitals{BoundaryMs: 77_000}); err != nil {
 		t.Fatal(err)
 	}
 	m.kernel.now += 5e9
-	reading, err := node.probe.read(nil, Vitals{BoundaryMs: 78_000})
+	reading, err := node.read(nil, Vitals{BoundaryMs: 78_000})
 	if err != nil || m.set.boundary != 78_000 || len(reading[0]) == 0 {
 		t.Errorf("boundary %d, %v", m.set.boundary, err)
 	}
@@ -372,4 +372,27 @@ func TestFilesOfManyCPUs(t *testing.T) {
 		!strings.Contains(err.Error(), "LimitNOFILE") {
 		t.Error(err)
 	}
+}
+
+// TestStarvedGroups: another program holds the counters that a group needs. Its metrics are missing, the others stay,
+// and the log says so once.
+func TestStarvedGroups(t *testing.T) {
+	m := newCountedMachine(t, "sapphire-rapids", rapids, nil)
+	m.interval()
+	m.kernel.starve = 0x01c7 // the group that the scalar doubles lead
+	for range 3 {
+		got := m.interval()
+		if got["flops_dp"] != nil || got["flops_any"] != nil || got["operational_intensity"] != nil {
+			t.Errorf("flops_dp %v, flops_any %v, operational_intensity %v",
+				got["flops_dp"], got["flops_any"], got["operational_intensity"])
+		}
+		m.expect(got, map[string][]float64{"cycles": {1e9, 1e9, 2e9, 2e9}, "bytes_per_cycle": {0.096, 0.144}})
+	}
+	line := `msg="perf events have no counters: the NMI watchdog or another program holds them" event=FP_ARITH_INST_RETIRED.SCALAR_DOUBLE`
+	if n := strings.Count(m.logged.String(), line); n != 1 {
+		t.Errorf("logged %d times\n%s", n, m.logged.String())
+	}
+	m.kernel.starve = 0
+	m.interval()
+	m.expect(m.interval(), map[string][]float64{"flops_any": {1e8, 1e8, 2e8, 2e8}})
 }

@@ -310,7 +310,8 @@ func TestFormulas(t *testing.T) {
 		want     []map[string]float64
 	}{
 		"Skylake-SP with hyper-threading": {
-			skylakeSP, 4, 0, []map[string]uint64{core, clock, intelFlops, intelCaches, {
+			skylakeSP, 4, 0,
+			[]map[string]uint64{core, clock, intelFlops, intelCaches, {
 				"topdown-total-slots": 1000, "topdown-slots-issued": 500, "topdown-slots-retired": 400,
 				"topdown-fetch-bubbles": 150, "topdown-recovery-bubbles": 50,
 				"FP_ARITH_INST_RETIRED.SCALAR": 300, "FP_ARITH_INST_RETIRED.VECTOR": 210,
@@ -328,7 +329,8 @@ func TestFormulas(t *testing.T) {
 			}},
 		},
 		"Skylake-SP without hyper-threading": {
-			skylakeSP, 8, 0, []map[string]uint64{core, clock, intelFlops, intelCaches, {
+			skylakeSP, 8, 0,
+			[]map[string]uint64{core, clock, intelFlops, intelCaches, {
 				"ARITH.DIVIDER_ACTIVE": 250_000_000, "CYCLE_ACTIVITY.STALLS_TOTAL": 2_000_000_000,
 				"CYCLE_ACTIVITY.STALLS_MEM_ANY": 1_500_000_000,
 				"topdown-total-slots":           1000, "topdown-slots-issued": 500, "topdown-slots-retired": 400,
@@ -342,32 +344,37 @@ func TestFormulas(t *testing.T) {
 			}},
 		},
 		"Ice Lake-SP": {
-			iceLakeSP, 8, 0, []map[string]uint64{core, clock, intelFlops, intelCaches, topdown, {
+			iceLakeSP, 8, 0,
+			[]map[string]uint64{core, clock, intelFlops, intelCaches, topdown, {
 				"ARITH.DIVIDER_ACTIVE": 250_000_000, "CYCLE_ACTIVITY.STALLS_TOTAL": 2_000_000_000,
 				"CYCLE_ACTIVITY.STALLS_MEM_ANY": 1_500_000_000,
 			}},
 			[]map[string]float64{coreGives, clockGives, intelFlopsGive, intelCachesGive, stallsGive, topdownGives},
 		},
 		"Sapphire Rapids": {
-			sapphireRapids, 8, 0, []map[string]uint64{core, clock, intelFlops, intelCaches, topdown, {
+			sapphireRapids, 8, 0,
+			[]map[string]uint64{core, clock, intelFlops, intelCaches, topdown, {
 				"ARITH.DIV_ACTIVE": 250_000_000, "CYCLE_ACTIVITY.STALLS_TOTAL": 2_000_000_000,
 				"EXE_ACTIVITY.BOUND_ON_LOADS": 1_500_000_000,
 			}},
 			[]map[string]float64{coreGives, clockGives, intelFlopsGive, intelCachesGive, stallsGive, topdownGives},
 		},
 		"another Intel": {
-			otherIntel, 4, 0, []map[string]uint64{core, clock, {"LONGEST_LAT_CACHE.MISS": 50_000_000}},
+			otherIntel, 4, 0,
+			[]map[string]uint64{core, clock, {"LONGEST_LAT_CACHE.MISS": 50_000_000}},
 			[]map[string]float64{coreGives, clockGives, {"l3_miss_rate": 0.005}}, // 50e6 / 10e9
 		},
 		"Zen 2": {
 			zen2, 6, 0, []map[string]uint64{core, clock, amdCaches}, []map[string]float64{coreGives, clockGives, amdCachesGive},
 		},
 		"Zen 3": {
-			zen3, 6, 0, []map[string]uint64{core, clock, amdCaches, amdL3},
+			zen3, 6, 0,
+			[]map[string]uint64{core, clock, amdCaches, amdL3},
 			[]map[string]float64{coreGives, clockGives, amdCachesGive, amdL3Gives},
 		},
 		"Zen 4": {
-			zen4, 6, 0, []map[string]uint64{core, clock, amdCaches, amdL3, {
+			zen4, 6, 0,
+			[]map[string]uint64{core, clock, amdCaches, amdL3, {
 				"fp_ops_retired_by_width.scalar_uops_retired": 100, "fp_ops_retired_by_width.pack_128_uops_retired": 100,
 				"fp_ops_retired_by_width.pack_256_uops_retired": 200, "fp_ops_retired_by_width.pack_512_uops_retired": 600,
 				"de_no_dispatch_per_slot.no_ops_from_frontend": 3_000_000_000, "de_no_dispatch_per_slot.backend_stalls": 12_000_000_000,
@@ -391,13 +398,15 @@ func TestFormulas(t *testing.T) {
 			neoverseN1, 6, 0, []map[string]uint64{armCoreCounts}, []map[string]float64{coreGives, armCoreGives},
 		},
 		"Neoverse V1": {
-			neoverseV1, 6, 8, []map[string]uint64{armCoreCounts, armVector},
+			neoverseV1, 6, 8,
+			[]map[string]uint64{armCoreCounts, armVector},
 			[]map[string]float64{coreGives, armCoreGives, armVectorGives, {
 				"flops_any": 3.5e6, // (1e6 + 3e6 * 256/128) / 2 s
 			}},
 		},
 		"Neoverse V2": {
-			neoverseV2, 6, 8, []map[string]uint64{armCoreCounts, armVector, {
+			neoverseV2, 6, 8,
+			[]map[string]uint64{armCoreCounts, armVector, {
 				"FP_HP_SPEC": 100, "FP_SP_SPEC": 300, "FP_DP_SPEC": 600,
 			}},
 			[]map[string]float64{coreGives, armCoreGives, armVectorGives, {
@@ -419,8 +428,8 @@ func TestFormulas(t *testing.T) {
 				maps.Copy(want, w)
 			}
 			got, _ := interval(t, c.arch, c.counters, c.slots, recorded)
-			close := cmp.Comparer(func(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Abs(b) })
-			if diff := cmp.Diff(want, got, close); diff != "" {
+			near := cmp.Comparer(func(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Abs(b) })
+			if diff := cmp.Diff(want, got, near); diff != "" {
 				t.Errorf("by hand (-), by the table (+)\n%s", diff)
 			}
 		})

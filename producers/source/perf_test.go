@@ -27,7 +27,8 @@ type fakeKernel struct {
 	online    map[int]bool
 	refuse    map[int]bool
 	refuseAll error
-	counters  int // of a CPU, without those of cycles and instructions; 0: enough
+	starve    uint64 // the config of a leader whose group gets no counters
+	counters  int    // of a CPU, without those of cycles and instructions; 0: enough
 	lacks     map[uint64]error
 	// count is what an event has counted on a CPU since it was opened.
 	count func(cpu int, attr unix.PerfEventAttr, since uint64) uint64
@@ -35,14 +36,15 @@ type fakeKernel struct {
 }
 
 type fakeEvent struct {
-	kernel   *fakeKernel
-	cpu      int
-	attr     unix.PerfEventAttr
-	opened   uint64
-	group    []*fakeEvent // of a leader
-	detached bool
-	frozen   []uint64
-	closed   bool
+	kernel    *fakeKernel
+	cpu       int
+	attr      unix.PerfEventAttr
+	opened    uint64
+	group     []*fakeEvent // of a leader
+	detached  bool
+	frozen    []uint64
+	starvedAt uint64 // how long it had counted when it lost its counters
+	closed    bool
 }
 
 // fakeFixed is the kind of an event that has a counter of its own.
@@ -126,9 +128,15 @@ func (k *fakeKernel) read(fd int, into []byte) (int, error) {
 
 func (e *fakeEvent) words() []uint64 {
 	since := e.kernel.now - e.opened
-	words := []uint64{uint64(len(e.group)), since, since}
+	running := since
+	if e.attr.Config == e.kernel.starve && e.kernel.starve != 0 {
+		running = e.starvedAt
+	} else {
+		e.starvedAt = since
+	}
+	words := []uint64{uint64(len(e.group)), since, running}
 	for _, of := range e.group {
-		words = append(words, e.kernel.count(e.cpu, of.attr, since))
+		words = append(words, e.kernel.count(e.cpu, of.attr, running))
 	}
 	return words
 }
