@@ -71,8 +71,12 @@ type Agent struct {
 	SysPath  string `mapstructure:"sys_path"`  // where /sys is
 	StateDir string `mapstructure:"state_dir"` // the last route is kept here; empty: not kept
 	Perf     bool   `mapstructure:"perf"`      // open perf events
-	CPUs     string `mapstructure:"cpus"`      // where the agent itself runs, such as "0,64-65"; empty: anywhere
-	Idle     bool   `mapstructure:"idle"`      // run only where a CPU has nothing else to do
+
+	PerfLock  string  `mapstructure:"perf_lock"`   // while it exists, hardware events are closed; empty: never
+	PeakFlops float64 `mapstructure:"peak_flops"`  // the node's peak, FLOP/s; 0: not told
+	PeakMemBW float64 `mapstructure:"peak_mem_bw"` // the node's peak, bytes/s; 0: not told
+	CPUs      string  `mapstructure:"cpus"`        // where the agent itself runs, such as "0,64-65"; empty: anywhere
+	Idle      bool    `mapstructure:"idle"`        // run only where a CPU has nothing else to do
 }
 
 // maxCPU is the largest CPU number that a list may name.

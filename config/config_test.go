@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -179,6 +180,9 @@ func TestValidate(t *testing.T) {
 		"prefix":         {func(c *Config) { c.Prefix = "" }, errName, "prefix"},
 		"node":           {func(c *Config) { c.Agent.Node = ".." }, errName, "agent.node"},
 		"agent's CPUs":   {func(c *Config) { c.Agent.CPUs = "0-" }, errCPUs, "agent.cpus"},
+		"relative lock":  {func(c *Config) { c.Agent.PerfLock = "perf.lock" }, errPath, "agent.perf_lock"},
+		"negative peak":  {func(c *Config) { c.Agent.PeakFlops = -1 }, errRange, "agent.peak_flops"},
+		"no number":      {func(c *Config) { c.Agent.PeakMemBW = math.NaN() }, errRange, "agent.peak_mem_bw"},
 		"short interval": {func(c *Config) { c.Interval = time.Millisecond }, errInterval, "interval"},
 		"odd interval":   {func(c *Config) { c.Interval = time.Second + 1 }, errInterval, "interval"},
 		"late plan":      {func(c *Config) { c.PlanMargin = c.Interval }, errRange, "plan_margin"},

@@ -53,12 +53,11 @@ type metric struct {
 
 // sources is every source of the agent. A new one is a function of its own file.
 func sources() []source {
-	return []source{
+	return append([]source{
 		stat(),
 		memory(),
 		load(),
 		perfSoftware(),
-		perfHardware(),
 		agent(),
 		agentMemory(),
 		agentSources(),
@@ -77,7 +76,7 @@ func sources() []source {
 		temperatureMax(),
 		power(),
 		cpufreq(),
-	}
+	}, perfHardware()...)
 }
 
 // Catalogue is every metric that the agent may measure, in the order of the sources.
