@@ -68,6 +68,41 @@ type Agent struct {
 	SysPath  string `mapstructure:"sys_path"`  // where /sys is
 	StateDir string `mapstructure:"state_dir"` // the last route is kept here; empty: not kept
 	Perf     bool   `mapstructure:"perf"`      // open perf events
+
+	Sources []SiteSource    `mapstructure:"sources"` // of metrics that the site declares
+	Metrics []DerivedMetric `mapstructure:"metrics"` // that are computed from others
+	Cgroups []string        `mapstructure:"cgroups"` // patterns of the jobs' cgroups; empty: those of Slurm and PBS
+}
+
+// SiteSource is a command or a text file that gives values of metrics.
+type SiteSource struct {
+	Name string   `mapstructure:"name"`
+	Exec []string `mapstructure:"exec"` // a command with its arguments, without a shell
+	File string   `mapstructure:"file"`
+	// Timeout is how long a run of the command may take. It begins so long before each boundary. 0 in a file: half of
+	// the interval, but at most 10s.
+	Timeout time.Duration `mapstructure:"timeout"`
+	MaxAge  time.Duration `mapstructure:"max_age"` // of the file, after which it has no values; 0 in a file: 3 intervals
+	Metrics []SiteMetric  `mapstructure:"metrics"`
+
+	Interval time.Duration `mapstructure:"-"` // that of the configuration
+}
+
+// SiteMetric is a metric of a SiteSource.
+type SiteMetric struct {
+	Name  string `mapstructure:"name"`
+	Unit  string `mapstructure:"unit"`
+	Scope string `mapstructure:"scope"`
+	Kind  string `mapstructure:"kind"`
+}
+
+// DerivedMetric is a metric that the agent computes from others.
+type DerivedMetric struct {
+	Name  string `mapstructure:"name"`
+	Unit  string `mapstructure:"unit"`  // empty: 1
+	Scope string `mapstructure:"scope"` // empty: that of the metrics it uses
+	Kind  string `mapstructure:"kind"`  // for readers; empty: not stated
+	Expr  string `mapstructure:"expr"`
 }
 
 // Balance is the configuration of the balancer.
@@ -174,6 +209,15 @@ func (c *Config) derive() {
 	if c.Agent.Node == "" {
 		if host, err := os.Hostname(); err == nil {
 			c.Agent.Node = host
+		}
+	}
+	for i := range c.Agent.Sources {
+		s := &c.Agent.Sources[i]
+		if s.Interval = c.Interval; s.Timeout == 0 && len(s.Exec) > 0 {
+			s.Timeout = min(c.Interval/2, 10*time.Second)
+		}
+		if s.MaxAge == 0 && s.File != "" {
+			s.MaxAge = 3 * c.Interval
 		}
 	}
 }

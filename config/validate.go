@@ -120,6 +120,7 @@ func (c Config) faults(huge map[string]string) []fault {
 	f.within("partitions.routes", int64(c.Partitions.Routes), 1, 10_000)
 	f.within("partitions.job_summary", int64(c.Partitions.JobSummary), 1, 10_000)
 	f.within("partitions.partials", int64(c.Partitions.Partials), 1, 1_000)
+	c.Agent.validate(f)
 	c.Topics.validate(f)
 	most, _ := c.CollectorNodes()
 	c.Balance.validate(f, most)

@@ -15,8 +15,9 @@ import (
 
 // Host samples the machine that the process runs on. One goroutine uses it.
 type Host struct {
-	log    *slog.Logger
-	probes []*openProbe
+	log     *slog.Logger
+	probes  []*openProbe
+	derived *derived // nil: none
 }
 
 // openProbe is a probe with its last two readings. A reading that failed is nil.
@@ -31,7 +32,12 @@ type openProbe struct {
 // Open opens every source. A source that cannot be opened is logged, and absent from then on.
 func Open(cfg config.Agent, log *slog.Logger) *Host {
 	h := &Host{log: log}
-	for _, s := range sources() {
+	var err error
+	if h.derived, err = newDerived(cfg); err != nil {
+		log.Warn("site's metrics are absent", "err", err)
+		cfg.Sources = nil
+	}
+	for _, s := range append(sources(), siteSources(cfg)...) {
 		p, err := s.open(cfg, log)
 		if err != nil {
 			log.Warn("source is absent", "source", s.name, "err", err)
@@ -92,11 +98,17 @@ func (h *Host) Interval(elapsed time.Duration) (cpus []int32, columns []Column) 
 			continue
 		}
 		rows := cpus
-		if p.source.scope == schemas.ScopeNode {
+		switch p.source.scope {
+		case schemas.ScopeNode:
 			rows = []int32{0}
+		case schemas.ScopeSocket, schemas.ScopeGPU:
+			rows = upTo(max(len(p.from), len(p.to)))
+		case schemas.ScopeJob:
+			continue // Jobs forms them
 		}
 		columns = append(columns, p.columns(rows, elapsed)...)
 	}
+	columns = h.derived.add(columns, cpus)
 	slices.SortFunc(columns, func(a, b Column) int { return strings.Compare(a.Name, b.Name) })
 	return cpus, columns
 }
@@ -148,4 +160,13 @@ func (p *openProbe) columns(rows []int32, elapsed time.Duration) []Column {
 		}
 	}
 	return columns
+}
+
+// upTo returns the numbers below n.
+func upTo(n int) []int32 {
+	numbers := make([]int32, n)
+	for i := range numbers {
+		numbers[i] = int32(i)
+	}
+	return numbers
 }
