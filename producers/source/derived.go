@@ -22,7 +22,6 @@ func Check(cfg config.Agent) error {
 // derived is the metrics that a site computes from others.
 type derived struct {
 	set   *derive.Set
-	jobs  bool                 // some are of scope job
 	batch schemas.CounterBatch // the columns while they are computed
 }
 
@@ -64,18 +63,31 @@ func newDerived(cfg config.Agent) (*derived, error) {
 	return &derived{set: set}, nil
 }
 
-// add computes the metrics of an interval from its columns, and appends them. The caller keeps the values.
+// add computes the metrics of an interval from its columns, and appends them. The caller keeps the values. Those of
+// jobs are left to addJob.
 func (d *derived) add(columns []Column, cpus []int32) []Column {
+	return d.compute(columns, nil, cpus, func(scope string) bool { return scope != schemas.ScopeJob })
+}
+
+// addJob is add for the metrics of one job, which may be computed from those of its node too.
+func (d *derived) addJob(columns, node []Column) []Column {
+	return d.compute(columns, node, nil, func(scope string) bool { return scope == schemas.ScopeJob })
+}
+
+func (d *derived) compute(columns, beside []Column, cpus []int32, wanted func(scope string) bool) []Column {
 	if d == nil {
 		return columns
 	}
 	d.batch.Cpus, d.batch.Metrics = cpus, d.batch.Metrics[:0]
-	for _, c := range columns {
-		d.batch.Metrics = append(d.batch.Metrics, schemas.CounterBatchMetric(c))
+	for _, list := range [][]Column{columns, beside} {
+		for _, c := range list {
+			d.batch.Metrics = append(d.batch.Metrics, schemas.CounterBatchMetric(c))
+		}
 	}
+	given := len(d.batch.Metrics)
 	d.set.Apply(&d.batch)
-	for _, m := range d.batch.Metrics[len(columns):] {
-		if m.Scope != schemas.ScopeJob {
+	for _, m := range d.batch.Metrics[min(given, len(d.batch.Metrics)):] {
+		if wanted(m.Scope) {
 			columns = append(columns, Column(m))
 		}
 	}

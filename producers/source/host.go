@@ -18,6 +18,7 @@ type Host struct {
 	log     *slog.Logger
 	probes  []*openProbe
 	derived *derived // nil: none
+	node    []Column // read, of scope node, of the last interval
 }
 
 // openProbe is a probe with its last two readings. A reading that failed is nil.
@@ -107,6 +108,12 @@ func (h *Host) Interval(elapsed time.Duration) (cpus []int32, columns []Column) 
 			continue // Jobs forms them
 		}
 		columns = append(columns, p.columns(rows, elapsed)...)
+	}
+	h.node = h.node[:0]
+	for _, c := range columns {
+		if c.Scope == schemas.ScopeNode {
+			h.node = append(h.node, c)
+		}
 	}
 	columns = h.derived.add(columns, cpus)
 	slices.SortFunc(columns, func(a, b Column) int { return strings.Compare(a.Name, b.Name) })
