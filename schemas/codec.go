@@ -178,8 +178,8 @@ func MarshalChecked(r Record) ([]byte, error) {
 // Unmarshal decodes and validates a single-object value of any schema ever shipped. The result does not alias b.
 // Errors wrap ErrNotSingleObject, ErrUnknownSchema or ErrInvalid, or say that b is too large or malformed.
 //
-// For any bytes, it allocates at most 25 × len(b) + 1 MiB. The factor follows from the schemas: a job of a Tick or a
-// Route takes 20 times its shortest encoding. The runtime rounds allocations up by a quarter at most. Records of
+// For any bytes, it allocates at most 35 × len(b) + 1 MiB. The factor follows from the schemas: a job of a Route of
+// before takes 28 times its shortest encoding. The runtime rounds allocations up by a quarter at most. Records of
 // metrics need less (TestBounds).
 func Unmarshal(b []byte) (Record, error) {
 	e, err := lookupChecked(b)

@@ -266,7 +266,7 @@ func (d draw) route() Record {
 	for _, job := range d.names(4) {
 		r.Entries = append(r.Entries, RouteEntry{
 			job, d.natural(), d.cpus(), d.natural(),
-			[]string{ModeCollect, ModeLocal}[d.IntN(2)],
+			[]string{ModeCollect, ModeLocal}[d.IntN(2)], d.cpus(), []string{"", job}[d.IntN(2)],
 		})
 	}
 	return r

@@ -547,7 +547,10 @@ func TestLimitsOfPlans(t *testing.T) {
 	route := func() *Route {
 		return &Route{
 			"n17", 3, 1_700_000_010_001, 2,
-			[]RouteEntry{{"1", 0, nil, 0, ModeLocal}, {"4711", 1, []int32{0, 1}, 5, ModeCollect}},
+			[]RouteEntry{
+				{"1", 0, nil, 0, ModeLocal, nil, ""},
+				{"4711", 1, []int32{0, 1}, 5, ModeCollect, []int32{2}, "job_4711"},
+			},
 		}
 	}
 	last := func(r *Route) *RouteEntry { return &r.Entries[1] }
@@ -563,6 +566,11 @@ func TestLimitsOfPlans(t *testing.T) {
 		[]string{"", "local", "DROP"})
 	bound(t, route, "entries.cpus", func(r *Route, v []int32) { last(r).Cpus = v },
 		[][]int32{nil, {0}, cpusUpTo(65536)}, [][]int32{{0, -1}, {math.MinInt32}, cpusUpTo(65537)})
+	bound(t, route, "entries.gpus", func(r *Route, v []int32) { last(r).Gpus = v },
+		[][]int32{nil, {0}, {3, 1023}, cpusUpTo(1024)}, [][]int32{{0, -1}, {math.MinInt32}, cpusUpTo(1025)})
+	bound(t, route, "entries.cgroup", func(r *Route, v string) { last(r).Cgroup = v },
+		append([]string{"", "job_123", "s5K1KKYAYG5D00"}, goodNames...),
+		slices.DeleteFunc(slices.Clone(badNames), func(v string) bool { return v == "" }))
 
 	state := func() *BalanceState { return &BalanceState{3, 1_700_000_010_000, 10_000} }
 	placed(t, state, func(s *BalanceState) (*int64, *int64) { return &s.IntervalStart, &s.IntervalMs })

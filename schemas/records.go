@@ -123,13 +123,15 @@ type Route struct {
 	Entries       []RouteEntry `avro:"entries"`
 }
 
-// RouteEntry is one job on the node. Empty Cpus: all of the node.
+// RouteEntry is one job on the node. Empty Cpus: all of the node, with all GPUs.
 type RouteEntry struct {
 	JobID     string  `avro:"job_id"`
 	Restart   int32   `avro:"restart"`
 	Cpus      []int32 `avro:"cpus"`
 	Partition int32   `avro:"partition"`
 	Mode      string  `avro:"mode"`
+	Gpus      []int32 `avro:"gpus"`   // minor numbers, ascending
+	Cgroup    string  `avro:"cgroup"` // name of the directory of the job's cgroup; empty: job_ and the job's number
 }
 
 // SendsRest reports whether the node sends a _rest record to its home partition: unless a job holds all of it.

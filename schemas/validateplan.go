@@ -66,6 +66,12 @@ func (r *Route) Validate() error {
 		if len(e.Cpus) > maxCPUs || slices.ContainsFunc(e.Cpus, func(c int32) bool { return c < 0 }) {
 			return invalid("entries.cpus", "more than %d, or a negative one", maxCPUs)
 		}
+		if len(e.Gpus) > maxDevices || slices.ContainsFunc(e.Gpus, func(g int32) bool { return g < 0 }) {
+			return invalid("entries.gpus", "more than %d, or a negative one", maxDevices)
+		}
+		if e.Cgroup != "" && !naming.Valid(e.Cgroup) {
+			return invalid("entries.cgroup", "%.80q is not the name of a directory", e.Cgroup)
+		}
 	}
 	if err := checkEpoch(r.Epoch); err != nil {
 		return err

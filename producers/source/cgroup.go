@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -135,10 +135,8 @@ type jobCgroups struct {
 	full  bool // the log has that there are too many
 	// buffer is what a file is read into.
 	buffer []byte
-	last   uint64 // the newest id
-
-	mu   sync.Mutex
-	jobs []*jobCgroup // ascending by id
+	last   uint64       // the newest id
+	jobs   []*jobCgroup // ascending by id
 }
 
 // jobCgroup is the cgroup of one job.
@@ -188,8 +186,6 @@ func (c *jobCgroups) follow(found []string) {
 			inodes[p] = stat.Ino
 		}
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.jobs = slices.DeleteFunc(c.jobs, func(j *jobCgroup) bool {
 		if inodes[j.path] == j.inode {
 			delete(inodes, j.path)
@@ -252,9 +248,7 @@ func (c *jobCgroups) row(j *jobCgroup, row []uint64) (_ []uint64, ok bool) {
 		if parse := c.files[i].parse; parse != nil {
 			parse(row, text)
 		} else if !slices.Equal(text, j.list) {
-			c.mu.Lock()
 			j.list, j.cpus = slices.Clone(text), parseCPUList(text)
-			c.mu.Unlock()
 		}
 	}
 	return row, ok
@@ -262,10 +256,8 @@ func (c *jobCgroups) row(j *jobCgroup, row []uint64) (_ []uint64, ok bool) {
 
 // job returns the name of a job's directory, and the CPUs of its cgroup. It is not ok for a job that has ended.
 func (c *jobCgroups) job(id uint64) (name string, cpus []int32, ok bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	i, ok := slices.BinarySearchFunc(c.jobs, id, func(j *jobCgroup, id uint64) int { return cmp.Compare(j.id, id) })
-	if !ok {
+	if !ok { // it ended before its reading was late
 		return "", nil, false
 	}
 	return filepath.Base(c.jobs[i].path), c.jobs[i].cpus, true
@@ -315,26 +307,42 @@ func formJob(from, to []uint64, elapsed time.Duration, out []float64) {
 	}
 }
 
-// Jobs forms the metrics of the jobs whose cgroups the last two readings have, which are elapsed apart. The caller
-// keeps them.
+// Jobs forms the metrics of the jobs whose cgroups the last two readings have. It follows Interval. The caller keeps
+// them.
 func (h *Host) Jobs(elapsed time.Duration) (jobs []JobColumns) {
 	for _, p := range h.probes {
-		if p.job == nil {
+		if p.source.scope != schemas.ScopeJob || p.from.rows == nil || p.to.rows == nil {
 			continue
 		}
-		i := 0
-		for _, to := range p.to { // ids ascend in both
-			for i < len(p.from) && p.from[i][jobID] < to[jobID] {
+		i, from := 0, p.from.rows
+		for _, to := range p.to.rows { // ids ascend in both
+			for i < len(from) && from[i][jobID] < to[jobID] {
 				i++
 			}
-			name, cpus, ok := p.job(to[jobID])
-			if !ok || i == len(p.from) || p.from[i][jobID] != to[jobID] {
+			if i == len(from) || from[i][jobID] != to[jobID] {
 				continue
 			}
-			one := openProbe{probe: p.probe, source: p.source, from: p.from[i : i+1], to: reading{to}}
-			columns := h.derived.addJob(one.columns([]int32{0}, elapsed), h.node)
-			jobs = append(jobs, JobColumns{name, cpus, columns})
+			if name, cpus, ok := p.job(to[jobID]); ok {
+				columns := p.columns(from[i], to, elapsed+p.to.off-p.from.off)
+				jobs = append(jobs, JobColumns{name, cpus, h.derived.addJob(columns, h.node)})
+			}
 		}
 	}
 	return jobs
+}
+
+// columns forms the metrics of one row. Those without a value are left out.
+func (p *openProbe) columns(from, to []uint64, elapsed time.Duration) []Column {
+	values := make([]float64, len(p.source.metrics))
+	for i := range values {
+		values[i] = math.NaN()
+	}
+	p.form(from, to, elapsed, values)
+	columns := make([]Column, 0, len(values))
+	for i, m := range p.source.metrics {
+		if !math.IsNaN(values[i]) {
+			columns = append(columns, Column{m.name, m.unit, p.source.scope, nil, values[i : i+1 : i+1]})
+		}
+	}
+	return columns
 }

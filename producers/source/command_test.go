@@ -14,14 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// patience is how long a test waits for what must happen.
-const patience = 30 * time.Second
+// tooLong is how long a test waits for what must happen.
+const tooLong = 30 * time.Second
 
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !holds(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(tooLong); !holds(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("in %v: not %s", patience, what)
+			t.Fatalf("in %v: not %s", tooLong, what)
 		}
 	}
 }
@@ -83,7 +83,7 @@ func TestCommand(t *testing.T) {
 		"binary":         {argv: sh("head -c 1000000 /dev/urandom"), err: "more than 262144 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			out, err := command(t.Context(), c.argv, 2*patience)
+			out, err := command(t.Context(), c.argv, 2*tooLong)
 			if c.err == "" && (err != nil || string(out) != c.want) {
 				t.Errorf("%q, %v, want %q", out, err, c.want)
 			}
@@ -104,9 +104,9 @@ func TestCommandEndsWithItsChildren(t *testing.T) {
 	}{
 		"timeout":      {after: "wait", timeout: 500 * time.Millisecond, err: errTimeout},
 		"deaf":         {after: "trap '' TERM INT HUP; wait", timeout: 500 * time.Millisecond, err: errTimeout},
-		"agent's end":  {after: "wait", timeout: patience, cancel: true},
-		"left behind":  {after: "exit 0", timeout: patience},
-		"long output":  {after: "exec yes", timeout: patience, err: errOutput},
+		"agent's end":  {after: "wait", timeout: tooLong, cancel: true},
+		"left behind":  {after: "exit 0", timeout: tooLong},
+		"long output":  {after: "exec yes", timeout: tooLong, err: errOutput},
 		"silent child": {after: "exec >&- 2>&-; wait", timeout: 500 * time.Millisecond, err: errTimeout},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -129,7 +129,7 @@ func TestCommandEndsWithItsChildren(t *testing.T) {
 				if c.err != nil && !errors.Is(err, c.err) || c.cancel && err == nil || !c.cancel && c.err == nil && err != nil {
 					t.Errorf("%v, want %v", err, c.err)
 				}
-			case <-time.After(patience):
+			case <-time.After(tooLong):
 				t.Fatal("it does not end")
 			}
 			if !gone(pid) {
@@ -146,13 +146,13 @@ func TestCommandThatEscapes(t *testing.T) {
 	child := filepath.Join(t.TempDir(), "child")
 	began := time.Now()
 	out, err := command(t.Context(), sh("echo a 1; setsid sh -c 'echo $$ >"+child+"; exec sleep 60' & "+
-		"while ! [ -s "+child+" ]; do :; done"), patience)
+		"while ! [ -s "+child+" ]; do :; done"), tooLong)
 	pid := pidIn(t, child)
 	defer func() { _ = unix.Kill(pid, unix.SIGKILL) }()
 	if err != nil || string(out) != "a 1\n" {
 		t.Errorf("%q, %v", out, err)
 	}
-	if took := time.Since(began); took > patience/2 {
+	if took := time.Since(began); took > tooLong/2 {
 		t.Errorf("it took %v", took)
 	}
 }

@@ -3,6 +3,9 @@ package source
 import (
 	"errors"
 	"fmt"
+	"math"
+	"slices"
+	"strings"
 
 	"github.com/weirhpc/weir/analysis/derive"
 	"github.com/weirhpc/weir/config"
@@ -63,34 +66,76 @@ func newDerived(cfg config.Agent) (*derived, error) {
 	return &derived{set: set}, nil
 }
 
-// add computes the metrics of an interval from its columns, and appends them. The caller keeps the values. Those of
-// jobs are left to addJob.
-func (d *derived) add(columns []Column, cpus []int32) []Column {
-	return d.compute(columns, nil, cpus, func(scope string) bool { return scope != schemas.ScopeJob })
+// derive adds the computed metrics to the columns of an interval, which stay ascending by name.
+func (h *Host) derive(columns []Column, cpus []int32) []Column {
+	h.node = h.node[:0]
+	if h.derived == nil {
+		return columns
+	}
+	for _, c := range columns {
+		if c.Scope == schemas.ScopeNode {
+			h.node = append(h.node, c)
+		}
+	}
+	columns = h.derived.add(columns, nil, cpus, func(scope string) bool { return scope != schemas.ScopeJob })
+	slices.SortFunc(columns, func(a, b Column) int { return strings.Compare(a.Name, b.Name) })
+	return columns
 }
 
-// addJob is add for the metrics of one job, which may be computed from those of its node too.
+// addJob adds the computed metrics of one job to its columns. They may use those of the node too.
 func (d *derived) addJob(columns, node []Column) []Column {
-	return d.compute(columns, node, nil, func(scope string) bool { return scope == schemas.ScopeJob })
+	return d.add(columns, node, nil, func(scope string) bool { return scope == schemas.ScopeJob })
 }
 
-func (d *derived) compute(columns, beside []Column, cpus []int32, wanted func(scope string) bool) []Column {
+// add appends the computed metrics of wanted scopes to columns. They are computed from these and from those beside.
+func (d *derived) add(columns, beside []Column, cpus []int32, wanted func(scope string) bool) []Column {
 	if d == nil {
 		return columns
 	}
-	d.batch.Cpus, d.batch.Metrics = cpus, d.batch.Metrics[:0]
-	for _, list := range [][]Column{columns, beside} {
-		for _, c := range list {
-			d.batch.Metrics = append(d.batch.Metrics, schemas.CounterBatchMetric(c))
+	all := slices.Concat(columns, beside)
+	rows := map[string][]int32{} // of sockets and GPUs, by scope
+	for _, c := range all {
+		switch before := rows[c.Scope]; {
+		case before == nil:
+			rows[c.Scope] = c.Rows
+		case c.Rows != nil && !slices.Equal(before, c.Rows):
+			rows[c.Scope] = union(before, c.Rows)
 		}
 	}
-	given := len(d.batch.Metrics)
+	d.batch.Cpus, d.batch.Metrics = cpus, d.batch.Metrics[:0]
+	for _, c := range all {
+		d.batch.Metrics = append(d.batch.Metrics, schemas.CounterBatchMetric{
+			Name: c.Name, Unit: c.Unit, Scope: c.Scope, Values: spread(c, rows[c.Scope]),
+		})
+	}
 	d.set.Apply(&d.batch)
-	for _, m := range d.batch.Metrics[min(given, len(d.batch.Metrics)):] {
+	for _, m := range d.batch.Metrics[len(all):] {
 		if wanted(m.Scope) {
-			columns = append(columns, Column(m))
+			columns = append(columns, Column{m.Name, m.Unit, m.Scope, rows[m.Scope], m.Values})
 		}
 	}
 	clear(d.batch.Metrics) // the values are the caller's
 	return columns
+}
+
+// union returns the numbers of both lists, ascending.
+func union(a, b []int32) []int32 {
+	both := slices.Concat(a, b)
+	slices.Sort(both)
+	return slices.Compact(both)
+}
+
+// spread returns the values of a column for all rows of its scope. Two sources may know different GPUs.
+func spread(c Column, rows []int32) []float64 {
+	if len(c.Rows) == len(rows) {
+		return c.Values
+	}
+	values := make([]float64, len(rows))
+	for i, r := range rows {
+		values[i] = math.NaN()
+		if at, ok := slices.BinarySearch(c.Rows, r); ok {
+			values[i] = c.Values[at]
+		}
+	}
+	return values
 }

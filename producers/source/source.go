@@ -54,7 +54,7 @@ type metric struct {
 // sources is every source of the agent. A new one is a function of its own file.
 func sources() []source {
 	return []source{
-		stat(), memory(), load(), perfSoftware(), perfHardware(), agent(), agentMemory(), clock(),
+		stat(), memory(), load(), perfSoftware(), perfHardware(), agent(), agentMemory(), agentSources(), clock(),
 		cgroups(),
 	}
 }
@@ -90,8 +90,8 @@ type probe struct {
 }
 
 // reading is the raw counters of one source at one instant. A core-scoped source has a row for every CPU number, empty
-// where there is no such CPU. A node-scoped source has a single row. One of scope job has a row
-// for every job, ascending by the first number in it.
+// where there is no such CPU. Rows of a socket-scoped source are by package number, of a GPU-scoped one by minor number.
+// A node-scoped source has a single row. One of scope job has a row for every job, ascending by its first number.
 type reading [][]uint64
 
 // row returns row i, or nil.
@@ -116,14 +116,17 @@ func (r reading) present() []int {
 // Vitals is what the agent knows of itself when a reading begins.
 type Vitals struct {
 	BoundaryMs int64         // the boundary of the reading, Unix time
+	Interval   time.Duration // between two boundaries; 0 where that is not known
 	Skew       time.Duration // distance from the boundary
 	Depth      int           // records in the ring
 	Drops      int64         // records that were dropped since the start
 }
 
-// Column is one metric of an interval, with a value for each CPU or one for the node. NaN is a missing value.
+// Column is one metric of an interval, with a value for each CPU, socket or GPU, or one for the node. NaN is a missing
+// value.
 type Column struct {
 	Name, Unit, Scope string
+	Rows              []int32 // numbers of the sockets or GPUs, ascending; nil for other scopes
 	Values            []float64
 }
 

@@ -144,12 +144,16 @@ func FuzzStat(f *testing.F) {
 		if err1 != nil || err2 != nil {
 			return
 		}
-		p := openProbe{probe: probe{form: formStat}, source: stat(), from: from, to: to}
+		var h Host
+		p := &openProbe{probe: probe{form: formStat}, source: stat(), from: shot{rows: from}, to: shot{rows: to}}
 		rows := []int32{0, 1, 2, 3}
+		if err := h.form(p, rows, time.Second); err != nil {
+			t.Fatal(err)
+		}
 		for i := range rows {
 			sum := 0.0
-			for _, c := range p.columns(rows, time.Second) {
-				v := c.Values[i]
+			for k := range p.source.metrics {
+				v := h.values[k*len(rows)+i]
 				if math.IsNaN(v) {
 					continue
 				}
