@@ -88,6 +88,14 @@ const (
 
 const none = 1<<64 - 1
 
+// noJob is a row of which nothing is known.
+var noJob = func() (row [jobFields]uint64) {
+	for i := range row {
+		row[i] = none
+	}
+	return row
+}()
+
 // openCgroups reads the cgroups of jobs. Steps and tasks are below their job's, and cgroups are hierarchical, so a job's
 // own files tell of all of them.
 func openCgroups(cfg config.Agent, log *slog.Logger) (probe, error) {
@@ -226,10 +234,8 @@ func (c *jobCgroups) open(j *jobCgroup) {
 
 // row reads the files of a job. It is not ok where the job has ended.
 func (c *jobCgroups) row(j *jobCgroup, row []uint64) (_ []uint64, ok bool) {
-	row = append(row, j.id)
-	for len(row) < jobFields {
-		row = append(row, none)
-	}
+	row = append(row, noJob[:]...)
+	row[jobID] = j.id
 	for i, file := range j.files {
 		if file == nil {
 			continue
