@@ -1,8 +1,6 @@
 package source
 
-import (
-	"bytes"
-)
+import "bytes"
 
 // cgroupFile is a file of a job's cgroup. parse writes what it finds to a row. It is nil for the list of CPUs.
 type cgroupFile struct {
@@ -35,15 +33,12 @@ var files1 = []cgroupFile{
 // space and a number has an empty key. So has one without an end, since its number may go on.
 func keyed(text []byte) (key []byte, v uint64, rest []byte) {
 	line, rest, ended := bytes.Cut(text, []byte{'\n'})
-	i := bytes.IndexByte(line, ' ')
-	if !ended || i < 0 {
+	key, digits, _ := bytes.Cut(line, []byte{' '})
+	v, left, ok := number(digits)
+	if !ended || !ok || len(left) > 0 || v == none {
 		return nil, 0, rest
 	}
-	v, left, ok := number(line[i+1:])
-	if !ok || len(left) > 0 || v == none {
-		return nil, 0, rest
-	}
-	return line[:i], v, rest
+	return key, v, rest
 }
 
 // parseMemory2 reads memory.stat of version 2. Of the kernel's memory it takes what only the end of the job gives back.

@@ -230,7 +230,9 @@ func TestNextRun(t *testing.T) {
 		failures int
 		want     float64
 	}{
-		{0, 0, 8}, {7.9, 0, 8}, {8, 0, 18}, {8.001, 0, 18}, {9.999, 0, 18}, {10, 0, 18},
+		{0, 0, 8},
+		{7.9, 0, 8},
+		{8, 0, 18}, {8.001, 0, 18}, {9.999, 0, 18}, {10, 0, 18},
 		{8.5, 1, 28}, {8.5, 2, 38}, {8.5, 3, 58}, {8.5, 6, 338}, {8.5, 100, 338},
 	} {
 		if got := nextRun(at(c.now), 2*time.Second, 10*time.Second, c.failures); !got.Equal(at(c.want)) {
