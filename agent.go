@@ -71,11 +71,11 @@ func runAgent(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 	return producers.Run(ctx, cfg, log)
 }
 
-// checkAgent returns nil if an agent finds what its keys name. Without /proc it would have nothing to send.
+// checkAgent returns nil if an agent finds what its keys name, and can compute the metrics that its site declares. Without /proc it would have nothing to send.
 func checkAgent(cfg config.Config) error {
 	_, err := os.Stat(filepath.Join(cfg.Agent.ProcPath, "stat"))
 	if err != nil {
 		err = fmt.Errorf("agent.proc_path %q is no mount of procfs: %w", cfg.Agent.ProcPath, err)
 	}
-	return errors.Join(err, directory("agent.state_dir", cfg.Agent.StateDir))
+	return errors.Join(err, directory("agent.state_dir", cfg.Agent.StateDir), producers.Check(cfg.Agent))
 }

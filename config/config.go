@@ -4,11 +4,8 @@
 package config
 
 import (
-	"errors"
-	"fmt"
 	"os"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -62,49 +59,6 @@ type Topics struct {
 	CountersRetention time.Duration `mapstructure:"counters_retention"`
 	SummaryRetention  time.Duration `mapstructure:"summary_retention"`
 	SegmentBytes      int64         `mapstructure:"segment_bytes"` // 0: the broker's own
-}
-
-// Agent is the configuration of the node agent.
-type Agent struct {
-	Node     string `mapstructure:"node"`      // empty: the host's name
-	ProcPath string `mapstructure:"proc_path"` // where /proc is
-	SysPath  string `mapstructure:"sys_path"`  // where /sys is
-	StateDir string `mapstructure:"state_dir"` // the last route is kept here; empty: not kept
-	Perf     bool   `mapstructure:"perf"`      // open perf events
-
-	PerfLock  string  `mapstructure:"perf_lock"`   // while it exists, hardware events are closed; empty: never
-	PeakFlops float64 `mapstructure:"peak_flops"`  // the node's peak, FLOP/s; 0: not told
-	PeakMemBW float64 `mapstructure:"peak_mem_bw"` // the node's peak, bytes/s; 0: not told
-	CPUs      string  `mapstructure:"cpus"`        // where the agent itself runs, such as "0,64-65"; empty: anywhere
-	Idle      bool    `mapstructure:"idle"`        // run only where a CPU has nothing else to do
-}
-
-// maxCPU is the largest CPU number that a list may name.
-const maxCPU = 1<<14 - 1
-
-// errCPUs is returned for what is no list of CPUs.
-var errCPUs = errors.New(`must be CPU numbers such as "0,64-65", up to 16383`)
-
-// CPUList returns the CPUs of a list as the kernel writes it: numbers and ranges of numbers, separated by commas.
-func CPUList(text string) (cpus []int, err error) {
-	if text == "" {
-		return nil, nil
-	}
-	for item := range strings.SplitSeq(text, ",") {
-		from, to, isRange := strings.Cut(strings.TrimSpace(item), "-")
-		if !isRange {
-			to = from
-		}
-		first, err1 := strconv.ParseUint(from, 10, 16)
-		last, err2 := strconv.ParseUint(to, 10, 16)
-		if err1 != nil || err2 != nil || first > last || last > maxCPU {
-			return nil, fmt.Errorf("%.80q: %w", item, errCPUs)
-		}
-		for cpu := first; cpu <= last; cpu++ {
-			cpus = append(cpus, int(cpu))
-		}
-	}
-	return cpus, nil
 }
 
 // Balance is the configuration of the balancer.
@@ -211,6 +165,15 @@ func (c *Config) derive() {
 	if c.Agent.Node == "" {
 		if host, err := os.Hostname(); err == nil {
 			c.Agent.Node = host
+		}
+	}
+	for i := range c.Agent.Sources {
+		s := &c.Agent.Sources[i]
+		if s.Interval = c.Interval; s.Timeout == 0 && len(s.Exec) > 0 {
+			s.Timeout = min(c.Interval/2, 10*time.Second)
+		}
+		if s.MaxAge == 0 && s.File != "" {
+			s.MaxAge = 3 * c.Interval
 		}
 	}
 }

@@ -49,6 +49,9 @@ func Run(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 	return f.serve(ctx)
 }
 
+// Check returns nil if an agent can have the metrics that its site declares.
+func Check(cfg config.Agent) error { return source.Check(cfg) }
+
 // Simulate runs simulated nodes that share one producer and one reader of routes. It ends as Run does.
 func Simulate(ctx context.Context, cfg config.Config, nodes []string, log *slog.Logger) error {
 	members := make([]member, len(nodes))

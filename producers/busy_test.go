@@ -27,6 +27,8 @@ func (b busy) Interval(time.Duration) (cpus []int32, columns []source.Column) {
 	return s.cpus, s.columns
 }
 
+func (busy) Jobs(time.Duration) []source.JobColumns { return nil }
+
 // sample is what the node measures in the interval that begins at start.
 func (b busy) sample(start int64) *sample {
 	s := &sample{start: start, columns: make([]source.Column, 0, b.metrics)}

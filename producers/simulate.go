@@ -135,3 +135,6 @@ func (m *simulated) Interval(time.Duration) (cpus []int32, columns []source.Colu
 	}
 	return cpus, columns
 }
+
+// Jobs implements sampler. Simulated jobs have no cgroups.
+func (*simulated) Jobs(time.Duration) []source.JobColumns { return nil }

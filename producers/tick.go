@@ -120,6 +120,7 @@ func (f *fleet) formAll(ctx context.Context, from, to moment) (routeless []strin
 	for _, n := range f.nodes {
 		s := &sample{start: from.boundary, sampledAt: to.start.UnixMicro()}
 		s.cpus, s.columns = n.from.Interval(elapsed)
+		s.jobs = n.from.Jobs(elapsed)
 		if !sleepUntil(ctx, steady(to.start, time.UnixMilli(to.boundary).Add(n.slot))) {
 			return nil, false
 		}

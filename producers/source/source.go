@@ -76,6 +76,7 @@ func sources() []source {
 		temperatureMax(),
 		power(),
 		cpufreq(),
+		cgroups(),
 	}, perfHardware()...)
 }
 
@@ -102,13 +103,16 @@ type probe struct {
 	// which are elapsed apart. out begins as NaN, so what form does not write is missing. It is a function of its
 	// arguments alone.
 	form func(from, to []uint64, elapsed time.Duration, out []float64)
+	// job returns the name and the CPUs of the job whose row begins with the id. It is nil for a source that is not of
+	// scope job.
+	job func(id uint64) (cgroup string, cpus []int32, ok bool)
 	// close releases what the source holds. It is nil where that is nothing.
 	close func()
 }
 
 // reading is the raw counters of one source at one instant. A core-scoped source has a row for every CPU number, empty
 // where there is no such CPU. Rows of a socket-scoped source are by package number, of a GPU-scoped one by minor number.
-// A node-scoped source has a single row.
+// A node-scoped source has a single row. One of scope job has a row for every job, ascending by its first number.
 type reading [][]uint64
 
 // row returns row i, or nil.
