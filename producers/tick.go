@@ -63,16 +63,16 @@ func (f *fleet) tick(ctx context.Context) {
 	var last moment
 	absent, routeless := 0, 0
 	for {
-		began := time.Now()
+		began := f.now()
 		now := moment{boundary: boundaryAfter(began, f.cfg.Interval)}
-		if !sleepUntil(ctx, steady(began, time.UnixMilli(now.boundary))) {
+		if !f.sleepUntil(ctx, steady(began, time.UnixMilli(now.boundary))) {
 			return
 		}
-		now.start = time.Now()
+		now.start = f.now()
 		for _, n := range f.nodes {
 			n.from.Read(f.vitals(n, now))
 		}
-		now.end = time.Now()
+		now.end = f.now()
 
 		publish := whole(last, now, f.cfg.Interval)
 		if last.boundary != 0 {
@@ -120,7 +120,7 @@ func (f *fleet) formAll(ctx context.Context, from, to moment) (routeless []strin
 	for _, n := range f.nodes {
 		s := &sample{start: from.boundary, sampledAt: to.start.UnixMicro()}
 		s.cpus, s.columns = n.from.Interval(elapsed)
-		if !sleepUntil(ctx, steady(to.start, time.UnixMilli(to.boundary).Add(n.slot))) {
+		if !f.sleepUntil(ctx, steady(to.start, time.UnixMilli(to.boundary).Add(n.slot))) {
 			return nil, false
 		}
 		if !f.form(n, s) {
@@ -166,4 +166,6 @@ func (f *fleet) sayRouteless(before int, now []string) int {
 func steady(now, t time.Time) time.Time { return now.Add(t.Sub(now)) }
 
 // sleepUntil returns at t, or false when ctx ends before.
-func sleepUntil(ctx context.Context, t time.Time) bool { return kafka.Pause(ctx, time.Until(t)) }
+func (f *fleet) sleepUntil(ctx context.Context, t time.Time) bool {
+	return kafka.Pause(ctx, t.Sub(f.now()))
+}

@@ -55,6 +55,7 @@ type metric struct {
 func sources() []source {
 	return []source{
 		stat(), memory(), load(), perfSoftware(), perfHardware(), agent(), agentMemory(), clock(),
+		synchrony(),
 	}
 }
 
@@ -114,6 +115,7 @@ type Vitals struct {
 	Skew       time.Duration // distance from the boundary
 	Depth      int           // records in the ring
 	Drops      int64         // records that were dropped since the start
+	Clock      Clock
 }
 
 // Column is one metric of an interval, with a value for each CPU or one for the node. NaN is a missing value.
