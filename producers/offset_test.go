@@ -9,7 +9,6 @@ import (
 
 	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/kafka/kafkatest"
-	"github.com/weirhpc/weir/producers/source"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -163,7 +162,7 @@ func expectClock(t *testing.T, all []counter, off time.Duration) {
 				values[m.Name] = m.Values[0]
 			}
 		}
-		offset, ok := values[source.ClockOffset]
+		offset, ok := values[schemas.MetricClockOffset]
 		if !ok {
 			if i > 3 {
 				t.Errorf("record %d has no offset", i)
@@ -171,7 +170,7 @@ func expectClock(t *testing.T, all []counter, off time.Duration) {
 			continue
 		}
 		known++
-		bound := values[source.ClockBound]
+		bound := values[schemas.MetricClockBound]
 		if math.Abs(offset-float64(off.Microseconds())) > bound || bound > 20_000 {
 			t.Errorf("record %d: the clock is off by %v us, measured %v +- %v", i, off.Microseconds(), offset, bound)
 		}
@@ -179,8 +178,8 @@ func expectClock(t *testing.T, all []counter, off time.Duration) {
 		if off == 0 {
 			in = 1
 		}
-		if values[source.InWindow] != in {
-			t.Errorf("record %d of a clock that is off by %v: in the window %v", i, off, values[source.InWindow])
+		if values[schemas.MetricInWindow] != in {
+			t.Errorf("record %d of a clock that is off by %v: in the window %v", i, off, values[schemas.MetricInWindow])
 		}
 	}
 	if known < 5 {
@@ -188,7 +187,7 @@ func expectClock(t *testing.T, all []counter, off time.Duration) {
 	}
 	if b, ok := all[0].record.(*schemas.CounterBatch); ok {
 		for _, m := range b.Metrics {
-			if m.Name == source.ClockOffset {
+			if m.Name == schemas.MetricClockOffset {
 				t.Error("the first record has an offset, and nothing was acknowledged before it")
 			}
 		}

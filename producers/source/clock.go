@@ -38,13 +38,6 @@ func openClock(config.Agent, *slog.Logger) (probe, error) {
 	return probe{read: read, form: formGauges}, nil
 }
 
-// Names of the metrics by which a node's clock is judged.
-const (
-	ClockOffset = "weir_agent_clock_offset_us"
-	ClockBound  = "weir_agent_clock_bound_us"
-	InWindow    = "weir_agent_in_window"
-)
-
 // Window is how far from its boundary, by the broker's clock, a reading may be to count as taken at the same instant as
 // all others. It is the window of NWPerf.
 const Window = 600 * time.Millisecond
@@ -80,9 +73,9 @@ func (c Clock) values() [3]float64 {
 
 func synchrony() source {
 	return source{"synchrony", schemas.ScopeNode, "times of sending, append and answer of its own records", []metric{
-		{ClockOffset, "us", Gauge, "the host's clock minus the broker's, positive where the host is ahead"},
-		{ClockBound, "us", Gauge, "how much the offset may be wrong at most; append times are whole milliseconds"},
-		{InWindow, "1", Gauge, "1 where the reading was within 0.6 s of its boundary by the broker's clock, else 0"},
+		{schemas.MetricClockOffset, "us", Gauge, "the host's clock minus the broker's, positive where the host is ahead"},
+		{schemas.MetricClockBound, "us", Gauge, "how much the offset may be wrong at most; append times are whole milliseconds"},
+		{schemas.MetricInWindow, "1", Gauge, "1 where the reading was within 0.6 s of its boundary by the broker's clock, else 0"},
 	}, openSynchrony}
 }
 
