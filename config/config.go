@@ -68,7 +68,13 @@ type Agent struct {
 	SysPath  string `mapstructure:"sys_path"`  // where /sys is
 	StateDir string `mapstructure:"state_dir"` // the last route is kept here; empty: not kept
 	Perf     bool   `mapstructure:"perf"`      // open perf events
+	// Sampling is what calls for a sample: each node's clock, or the balancer's triggers, which the balancer writes where
+	// its own configuration says so.
+	Sampling string `mapstructure:"sampling"`
 }
+
+// Triggered reports whether agents sample at the balancer's triggers, not by their clocks.
+func (c *Config) Triggered() bool { return c.Agent.Sampling == "triggered" }
 
 // Balance is the configuration of the balancer.
 type Balance struct {
@@ -152,7 +158,7 @@ func Default() Config {
 		Partitions: Partitions{Routes: 16, JobSummary: 8, Partials: 1},
 		Topics:     Topics{Replication: 3, CountersRetention: 24 * time.Hour, SummaryRetention: 3 * 24 * time.Hour},
 		Kafka:      Kafka{ClientID: "weir", DialTimeout: 2 * time.Second},
-		Agent:      Agent{ProcPath: "/proc", SysPath: "/sys", Perf: true},
+		Agent:      Agent{ProcPath: "/proc", SysPath: "/sys", Perf: true, Sampling: "clock"},
 		Balance: Balance{
 			Algorithm: "weir", PartitionBytesPerS: 10_000_000, NodeBytes: 5000,
 			Slurm: Slurm{Poll: 2 * time.Second, Timeout: 10 * time.Second, CPUIDs: "spread"},

@@ -179,6 +179,7 @@ func TestValidate(t *testing.T) {
 		"prefix":         {func(c *Config) { c.Prefix = "" }, errName, "prefix"},
 		"node":           {func(c *Config) { c.Agent.Node = ".." }, errName, "agent.node"},
 		"short interval": {func(c *Config) { c.Interval = time.Millisecond }, errInterval, "interval"},
+		"other sampling": {func(c *Config) { c.Agent.Sampling = "ntp" }, errChoice, "agent.sampling"},
 		"odd interval":   {func(c *Config) { c.Interval = time.Second + 1 }, errInterval, "interval"},
 		"late plan":      {func(c *Config) { c.PlanMargin = c.Interval }, errRange, "plan_margin"},
 		"long grace":     {func(c *Config) { c.Grace = c.Interval }, errRange, "grace"},

@@ -85,6 +85,29 @@ func TestWrongClocks(t *testing.T) {
 	s.eventually("the row to name the worst", func() bool { return s.worstClock() == "sim0023" })
 }
 
+// TestTriggered has the same clocks, and the nodes sample when the balancer calls. All of them sample together, also those
+// whose clocks are off, and the machine's rows have them all. The wrong clocks are named as before.
+func TestTriggered(t *testing.T) {
+	beside(t)
+	s := newSystem(t)
+	s.cfg.Agent.Sampling = "triggered"
+	off := map[string]time.Duration{"sim0023": 5 * time.Second, "sim0024": -3 * time.Second}
+	s.startClocks("right clocks", producers.SimulatedNodes(simulated)[:simulated-len(off)], 0)
+	for node, by := range off {
+		s.startClocks(node, []string{node}, by)
+	}
+	s.startBalancer()
+	s.startMerge()
+	s.startCollect()
+	s.eventually("a row of all nodes, together", func() bool {
+		status, err := analysis.ReadStatus(t.Context(), s.cfg)
+		if err != nil || status.Synchrony == nil {
+			return false
+		}
+		return len(status.ClocksOff) == len(off) && status.Synchrony.Nodes == simulated && status.Synchrony.InWindow == 1
+	})
+}
+
 // startClocks starts simulated nodes whose clock is off.
 func (s *system) startClocks(name string, nodes []string, off time.Duration) *part {
 	return s.start(name, func(ctx context.Context) error {

@@ -94,9 +94,12 @@ type fleet struct {
 	wake   chan struct{} // tells the publisher that a ring has something
 	opts   []kgo.Opt     // of the clients: tests have a network in memory
 
-	// Only the loop that samples uses these two.
-	formed int64 // interval_start of the newest interval formed; a clock set back resets it
-	future kafka.Trouble
+	triggers chan trigger // the last one that nobody has taken; nil where the clock calls
+
+	// Only the loop that samples uses these.
+	formed   int64 // interval_start of the newest interval formed; a clock set back resets it
+	future   kafka.Trouble
+	uncalled kafka.Trouble // of triggers that do not come
 
 	mu sync.Mutex // guards the nodes' routes and rings, which three loops and kgo's promises use
 
@@ -111,6 +114,9 @@ func (f *fleet) now() time.Time { return f.clock.read() }
 func newFleet(cfg config.Config, members []member, log *slog.Logger) (*fleet, error) {
 	f := &fleet{cfg: cfg, log: log, byName: map[string]*node{}, wake: make(chan struct{}, 1)}
 	f.setClock(time.Now)
+	if cfg.Triggered() {
+		f.triggers = make(chan trigger, 1)
+	}
 	head := schemas.NodeHeader{
 		Cluster: cfg.Cluster, IntervalMs: cfg.Interval.Milliseconds(),
 		BootID: bootID(cfg.Agent.ProcPath, log), RunID: newRunID(),
@@ -158,6 +164,9 @@ func (f *fleet) serve(ctx context.Context) error {
 	sampled := make(chan struct{})
 	loops.Go(func() { r.run(ctx) })
 	loops.Go(func() { p.run(sampled) })
+	if f.triggers != nil {
+		loops.Go(func() { listen(ctx, f) })
+	}
 
 	// The route on disk is from before this start, and may send records where jobs no longer are. The newest routes
 	// arrive at once where the brokers answer. Where they do not, the route on disk is the best one known.
