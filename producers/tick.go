@@ -15,8 +15,8 @@ import (
 type moment struct {
 	boundary   int64 // Unix milliseconds
 	start, end time.Time
-	// called is set for a reading at a trigger. skewed is then its distance from the boundary by the broker's clock, 0
-	// where that is not known.
+	// called is set for a reading at a trigger. skewed is then the least that its distance from the boundary may be, by
+	// the broker's clock, and 0 where that is not known.
 	called bool
 	skewed time.Duration
 }

@@ -130,10 +130,10 @@ func (f *fleet) nextTrigger(ctx context.Context, last int64) (moment, bool) {
 				continue
 			}
 			f.mu.Lock()
-			offset, _, known := f.clock.offset(now.start, f.clockWindow())
+			offset, bound, known := f.clock.offset(now.start, f.clockWindow())
 			f.mu.Unlock()
-			if known {
-				now.skewed = now.start.Add(-offset).Sub(time.UnixMilli(t.boundary)).Abs()
+			if known { // what may be the error of the offset does not count against the reading
+				now.skewed = max(0, now.start.Add(-offset).Sub(time.UnixMilli(t.boundary)).Abs()-bound)
 			}
 			return now, true
 		}
