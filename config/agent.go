@@ -17,14 +17,17 @@ type Agent struct {
 	StateDir string `mapstructure:"state_dir"` // the last route is kept here; empty: not kept
 	Perf     bool   `mapstructure:"perf"`      // open perf events
 
-	PerfLock  string          `mapstructure:"perf_lock"`   // while it exists, hardware events are closed; empty: never
-	PeakFlops float64         `mapstructure:"peak_flops"`  // the node's peak, FLOP/s; 0: not told
-	PeakMemBW float64         `mapstructure:"peak_mem_bw"` // the node's peak, bytes/s; 0: not told
-	CPUs      string          `mapstructure:"cpus"`        // where the agent itself runs, such as "0,64-65"; empty: anywhere
-	Idle      bool            `mapstructure:"idle"`        // run only where a CPU has nothing else to do
-	Sources   []SiteSource    `mapstructure:"sources"`     // of metrics that the site declares
-	Metrics   []DerivedMetric `mapstructure:"metrics"`     // that are computed from others
-	Cgroups   []string        `mapstructure:"cgroups"`     // patterns of the jobs' cgroups; empty: those of Slurm and PBS
+	PerfLock  string  `mapstructure:"perf_lock"`   // while it exists, hardware events are closed; empty: never
+	PeakFlops float64 `mapstructure:"peak_flops"`  // the node's peak, FLOP/s; 0: not told
+	PeakMemBW float64 `mapstructure:"peak_mem_bw"` // the node's peak, bytes/s; 0: not told
+	CPUs      string  `mapstructure:"cpus"`        // where the agent itself runs, such as "0,64-65"; empty: anywhere
+	Idle      bool    `mapstructure:"idle"`        // run only where a CPU has nothing else to do
+	// Sampling is what calls for a sample: each node's clock, or the balancer's triggers, which the balancer writes where
+	// its own configuration says so.
+	Sampling string          `mapstructure:"sampling"`
+	Sources  []SiteSource    `mapstructure:"sources"` // of metrics that the site declares
+	Metrics  []DerivedMetric `mapstructure:"metrics"` // that are computed from others
+	Cgroups  []string        `mapstructure:"cgroups"` // patterns of the jobs' cgroups; empty: those of Slurm and PBS
 }
 
 // SiteSource is a command or a text file that gives values of metrics.

@@ -61,6 +61,9 @@ type Topics struct {
 	SegmentBytes      int64         `mapstructure:"segment_bytes"` // 0: the broker's own
 }
 
+// Triggered reports whether agents sample at the balancer's triggers, not by their clocks.
+func (c *Config) Triggered() bool { return c.Agent.Sampling == "triggered" }
+
 // Balance is the configuration of the balancer.
 type Balance struct {
 	JobsFile string   `mapstructure:"jobs_file"`
@@ -143,7 +146,7 @@ func Default() Config {
 		Partitions: Partitions{Routes: 16, JobSummary: 8, Partials: 1},
 		Topics:     Topics{Replication: 3, CountersRetention: 24 * time.Hour, SummaryRetention: 3 * 24 * time.Hour},
 		Kafka:      Kafka{ClientID: "weir", DialTimeout: 2 * time.Second},
-		Agent:      Agent{ProcPath: "/proc", SysPath: "/sys", Perf: true},
+		Agent:      Agent{ProcPath: "/proc", SysPath: "/sys", Perf: true, Sampling: "clock"},
 		Balance: Balance{
 			Algorithm: "weir", PartitionBytesPerS: 10_000_000, NodeBytes: 5000,
 			Slurm: Slurm{Poll: 2 * time.Second, Timeout: 10 * time.Second, CPUIDs: "spread"},

@@ -184,6 +184,7 @@ func TestValidate(t *testing.T) {
 		"negative peak":  {func(c *Config) { c.Agent.PeakFlops = -1 }, errRange, "agent.peak_flops"},
 		"no number":      {func(c *Config) { c.Agent.PeakMemBW = math.NaN() }, errRange, "agent.peak_mem_bw"},
 		"short interval": {func(c *Config) { c.Interval = time.Millisecond }, errInterval, "interval"},
+		"other sampling": {func(c *Config) { c.Agent.Sampling = "ntp" }, errChoice, "agent.sampling"},
 		"odd interval":   {func(c *Config) { c.Interval = time.Second + 1 }, errInterval, "interval"},
 		"late plan":      {func(c *Config) { c.PlanMargin = c.Interval }, errRange, "plan_margin"},
 		"long grace":     {func(c *Config) { c.Grace = c.Interval }, errRange, "grace"},

@@ -139,7 +139,7 @@ func (r *follower) reach(ends map[int32]int64) {
 	if r.gathered == nil || len(ends) > 0 {
 		return
 	}
-	horizon := r.horizon(time.Now())
+	horizon := r.horizon(r.now())
 	r.mu.Lock()
 	for _, n := range r.nodes {
 		var topic []*schemas.Route
@@ -184,7 +184,7 @@ func (r *follower) apply(record *kgo.Record) {
 		}
 		return
 	}
-	known.add(route, r.horizon(time.Now()))
+	known.add(route, r.horizon(r.now()))
 }
 
 // decodeRoute refuses a Route that names another node than its key. Following it would send this node's values under a

@@ -3,6 +3,7 @@ package source
 import (
 	"errors"
 	"log/slog"
+	"maps"
 	"math"
 	"net"
 	"os"
@@ -21,9 +22,9 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// machine unpacks the files of a machine of testdata: "-- path --" and what is in the file, or "-- path -> target --".
+// machineOf unpacks the files of a machine of testdata: "-- path --" and what is in the file, or "-- path -> target --".
 // They are no directories, since names such as intel-rapl:0 are not allowed in a module.
-func machine(t testing.TB, name string) config.Agent {
+func machineOf(t testing.TB, name string) config.Agent {
 	t.Helper()
 	text, err := os.ReadFile("testdata/" + name + ".txt")
 	if err != nil {
@@ -53,9 +54,11 @@ func machine(t testing.TB, name string) config.Agent {
 
 // trial is one source that is read as the host reads it.
 type trial struct {
-	openProbe
-	t  testing.TB
-	ms int64 // boundary of the next reading
+	probe
+	source          source
+	from, to, spare reading
+	t               testing.TB
+	ms              int64 // boundary of the next reading
 }
 
 func try(t testing.TB, s source, cfg config.Agent) *trial {
@@ -67,7 +70,7 @@ func try(t testing.TB, s source, cfg config.Agent) *trial {
 	if p.close != nil {
 		t.Cleanup(p.close)
 	}
-	return &trial{openProbe: openProbe{probe: p, source: s}, t: t, ms: 1_700_659_200_000}
+	return &trial{probe: p, source: s, t: t, ms: 1_700_659_200_000}
 }
 
 // read takes the next reading, 10 s after the last.
@@ -100,17 +103,35 @@ func (r *trial) wants(want map[string][]float64) {
 	r.t.Helper()
 	got := map[string][]float64{}
 	if r.from != nil && r.to != nil {
-		rows := r.rows()
-		if r.source.scope == schemas.ScopeNode {
-			rows = []int32{0}
-		}
-		for _, c := range r.columns(rows, 10*time.Second) {
-			got[c.Name] = c.Values
-		}
+		got = r.values()
 	}
 	if diff := cmp.Diff(want, got, cmpopts.EquateNaNs(), cmpopts.EquateApprox(1e-12, 0)); diff != "" {
 		r.t.Errorf("values (-want +got):\n%s", diff)
 	}
+}
+
+// values forms the metrics of all rows that are in either reading, without those that every row lacks.
+func (r *trial) values() map[string][]float64 {
+	got, known := map[string][]float64{}, map[string]bool{}
+	for i := range max(len(r.from), len(r.to)) {
+		from, to := r.from.row(i), r.to.row(i)
+		if len(from)+len(to) == 0 && r.source.scope != schemas.ScopeNode {
+			continue
+		}
+		out := make([]float64, len(r.source.metrics))
+		for k := range out {
+			out[k] = math.NaN()
+		}
+		if len(from) > 0 && len(from) == len(to) {
+			r.form(from, to, 10*time.Second, out)
+		}
+		for k, m := range r.source.metrics {
+			got[m.name] = append(got[m.name], out[k])
+			known[m.name] = known[m.name] || !math.IsNaN(out[k])
+		}
+	}
+	maps.DeleteFunc(got, func(name string, _ []float64) bool { return !known[name] })
+	return got
 }
 
 // steady fails the test where a reading and its values allocate. Looking for devices may.
@@ -336,7 +357,7 @@ func TestDevicesAreLookedFor(t *testing.T) {
 
 // On a host without any of the devices every source says so when it is opened, or has no values and no error.
 func TestDevicesOfABareMachine(t *testing.T) {
-	cfg := machine(t, "bare")
+	cfg := machineOf(t, "bare")
 	for _, s := range []source{rapl(), temperature(), temperatureMax(), power(), cpufreq()} {
 		if _, err := s.open(cfg, slog.New(slog.DiscardHandler)); err == nil {
 			t.Errorf("%s is there", s.name)

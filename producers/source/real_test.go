@@ -12,7 +12,6 @@ import (
 	"github.com/prometheus/procfs/blockdevice"
 
 	"github.com/weirhpc/weir/config"
-	"github.com/weirhpc/weir/schemas"
 )
 
 // procSources are the sources of /proc and of the NUMA nodes.
@@ -64,25 +63,15 @@ func TestReadingsOfThisMachine(t *testing.T) {
 	for _, s := range procSources() {
 		t.Run(s.name, func(t *testing.T) {
 			p := openHere(t, s)
-			o := openProbe{probe: p, source: s}
-			begin := time.Now()
-			var err error
-			if o.from, err = p.read(nil, Vitals{}); err != nil {
-				t.Fatal(err)
-			}
+			r := &trial{probe: p, source: s, t: t}
+			r.must(1)
 			time.Sleep(20 * time.Millisecond)
-			if o.to, err = p.read(nil, Vitals{}); err != nil {
-				t.Fatal(err)
-			}
-			rows := []int32{0}
-			if s.scope == schemas.ScopeCore {
-				rows = []int32{0, 1}
-			}
-			for _, c := range o.columns(rows, time.Since(begin)) {
-				t.Logf("%s = %v %s", c.Name, c.Values, c.Unit)
-				for _, v := range c.Values {
+			r.must(1)
+			for name, values := range r.values() {
+				t.Logf("%s = %v", name, values)
+				for _, v := range values {
 					if v < 0 || math.IsInf(v, 0) {
-						t.Errorf("%s = %g", c.Name, v)
+						t.Errorf("%s = %g", name, v)
 					}
 				}
 			}

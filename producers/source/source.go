@@ -77,6 +77,7 @@ func sources() []source {
 		power(),
 		cpufreq(),
 		cgroups(),
+		synchrony(),
 	}, perfHardware()...)
 }
 
@@ -141,6 +142,7 @@ type Vitals struct {
 	Skew       time.Duration // distance from the boundary
 	Depth      int           // records in the ring
 	Drops      int64         // records that were dropped since the start
+	Clock      Clock
 }
 
 // Column is one metric of an interval, with a value for each CPU, socket or GPU, or one for the node. NaN is a missing
