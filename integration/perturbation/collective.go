@@ -46,6 +46,7 @@ type work struct {
 	Benchmark  string `json:"benchmark"`
 	Iterations int    `json:"iterations"`
 	Turns      int    `json:"turns"` // of the loop, in units, for one quantum
+	Until      int64  `json:"until"` // when to end, iterations or not, nanoseconds of Unix time; 0: never
 	At         int64  `json:"at"`    // when to begin, nanoseconds of Unix time; 0: at once
 }
 
@@ -125,12 +126,13 @@ func (r *rank) run(w work) timing {
 	r.barrier()
 	began := time.Now()
 	last := began
-	for i := range n {
+	done := 0
+	for ; done < n && (w.Until == 0 || last.UnixNano() < w.Until); done++ {
 		step()
 		now := time.Now()
-		r.times[i], last = now.Sub(last), now
+		r.times[done], last = now.Sub(last), now
 	}
-	return timing{last.Sub(began), r.times[:n]}
+	return timing{last.Sub(began), r.times[:done]}
 }
 
 // step returns one iteration of a benchmark.

@@ -66,12 +66,16 @@ func play(ctx context.Context) error {
 	return errNoRole
 }
 
+// quickLimit is how long a quick run takes, but for its last 15 seconds.
+const quickLimit = 75 * time.Second
+
 // options are what a person may choose.
 type options struct {
 	weir, exporter string
 	ranks, runs    int
 	cycles         int
 	seed           uint64
+	limit          time.Duration
 	quick, json    bool
 }
 
@@ -83,6 +87,7 @@ func command(ctx context.Context, args []string, out, progress io.Writer) error 
 	flags.IntVar(&o.ranks, "n", runtime.NumCPU(), "`processes` of the application")
 	flags.IntVar(&o.runs, "runs", 7, "`runs` of each condition")
 	flags.IntVar(&o.cycles, "cycles", 60, "cost: `seconds` to measure")
+	flags.DurationVar(&o.limit, "for", 10*time.Minute, "perturb: begin no round that would end after this `time`")
 	flags.Uint64Var(&o.seed, "seed", 1, "`seed` of the order")
 	flags.BoolVar(&o.quick, "quick", false, "fewer conditions and runs, within 90 seconds")
 	flags.BoolVar(&o.json, "json", false, "print JSON")
@@ -135,12 +140,12 @@ func command(ctx context.Context, args []string, out, progress io.Writer) error 
 
 // perturb runs the study, and predicts larger machines from what it measured.
 func perturb(ctx context.Context, l *lab, o options, progress io.Writer) (*report, error) {
-	s := &study{lab: l, seed: o.seed, rounds: o.runs, section: 900 * time.Millisecond, out: progress}
+	s := &study{lab: l, seed: o.seed, rounds: o.runs, section: 900 * time.Millisecond, limit: o.limit, out: progress}
 	s.conditions = slices.DeleteFunc(conditions(), func(c condition) bool {
 		return o.quick && !c.quick || c.needs && l.exporter == ""
 	})
 	if o.quick {
-		s.rounds = min(s.rounds, best)
+		s.rounds, s.limit = min(s.rounds, best), min(s.limit, quickLimit)
 	}
 	r, err := s.run(ctx)
 	if err != nil {

@@ -35,6 +35,7 @@ type study struct {
 	seed       uint64
 	rounds     int
 	section    time.Duration // how long a benchmark takes without any daemon
+	limit      time.Duration // no round begins that would end later
 	conditions []condition
 	out        io.Writer // of progress
 }
@@ -175,7 +176,7 @@ func (s *study) run(ctx context.Context) (report, error) {
 	if err := a.calibrate(s.section); err != nil {
 		return report{}, err
 	}
-	found := map[string]*measured{}
+	found, began := map[string]*measured{}, time.Now()
 	for i, round := range order(len(s.conditions), s.rounds, rng) {
 		for _, k := range round {
 			if err := s.condition(ctx, a, s.conditions[k], found); err != nil {
@@ -183,6 +184,10 @@ func (s *study) run(ctx context.Context) (report, error) {
 			}
 		}
 		fmt.Fprintf(s.out, "round %d of %d\n", i+1, s.rounds)
+		if spent := time.Since(began); spent+spent/time.Duration(i+1) > s.limit {
+			fmt.Fprintf(s.out, "%v are over: no further round\n", s.limit)
+			break
+		}
 	}
 	r := report{Ranks: s.lab.ranks, Seed: s.seed}
 	for _, b := range benchmarks {
