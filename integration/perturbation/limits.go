@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,7 +28,7 @@ type restraint struct {
 	files  map[string]string // of its control group
 }
 
-// restraints are what a unit may say: CPUQuota=, CPUWeight=, CPUSchedulingPolicy=, Nice= and CPUAffinity=.
+// restraints are what a unit may say: CPUQuota=, CPUWeight=, Nice= and CPUSchedulingPolicy=. Weight 100 is the default.
 func restraints() []restraint {
 	quota := func(percent int) map[string]string {
 		return map[string]string{"cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": strconv.Itoa(1000 * percent)}
@@ -36,43 +37,50 @@ func restraints() []restraint {
 		{"none", nil, nil},
 		{"quota 20 %", nil, quota(20)},
 		{"quota 5 %", nil, quota(5)},
-		{"weight 10 of 100", nil, map[string]string{"cpu.shares": "102"}},
+		{"weight 10", nil, map[string]string{"cpu.shares": "102"}},
 		{"nice 5", []string{"nice", "-n", "5"}, nil},
-		{"nice 19", []string{"nice", "-n", "19"}, nil},
 		{"class idle", []string{"chrt", "--idle", "0"}, nil},
-		{"one processor", on(0), nil},
-		{"nice -5", []string{"nice", "-n", "-5"}, nil},
 	}
 }
 
 // limited is what a restraint does to a daemon, and to an application that uses every processor.
 type limited struct {
-	Restraint string        `json:"restraint"`
-	Burst     time.Duration `json:"burst_ns"` // processor time that a cycle needs beside the sample
-	SkewP50   float64       `json:"skew_p50_us"`
-	SkewP99   float64       `json:"skew_p99_us"`
-	SkewMax   float64       `json:"skew_max_us"`
-	TookP50   float64       `json:"cycle_p50_us"` // how long a cycle takes, with all that interrupts it
-	TookMax   float64       `json:"cycle_max_us"`
-	Longest   float64       `json:"longest_us"` // of the application's loop
-	Lost      float64       `json:"lost"`       // share of the application's time
-	Throttled int           `json:"throttled"`  // periods in which the quota stopped the daemon
-	Stopped   float64       `json:"stopped_ms"` // how long, in all
+	Restraint string  `json:"restraint"`
+	Burst     string  `json:"burst"` // processor time that a cycle needs beside the sample
+	Cycles    int     `json:"cycles"`
+	SkewP50   float64 `json:"skew_p50_us"`
+	SkewP90   float64 `json:"skew_p90_us"`
+	SkewMax   float64 `json:"skew_max_us"`
+	TookP50   float64 `json:"cycle_p50_us"` // how long a cycle takes, with all that interrupts it
+	TookP90   float64 `json:"cycle_p90_us"`
+	LoopP999  float64 `json:"loop_p999_us"` // of the application's loop
+	LoopMax   float64 `json:"loop_max_us"`
+	Throttled int     `json:"throttled"`  // periods in which the quota stopped the daemon
+	Stopped   float64 `json:"stopped_ms"` // how long, in all
+
+	restraint          restraint
+	burst              burst
+	skews, took, loops []time.Duration // of all runs
 }
 
 type limitsReport struct {
-	Rows []limited `json:"rows"`
+	Rows []*limited `json:"rows"`
 }
 
-// bursts are the processor time of a cycle: of this machine, of 256 processors with 128 jobs, and of the 32 intervals
-// that are sent after an outage.
-var bursts = []time.Duration{0, 13 * time.Millisecond, 130 * time.Millisecond}
+// burst is how much processor time a cycle needs beside the sample, and how far apart the cycles are.
+type burst struct{ needs, every, runs time.Duration }
 
-// limitCycles is how many cycles a row has, and limitEvery how far apart they are.
-const limitCycles, limitEvery = 16, 250 * time.Millisecond
+// bursts are those of this machine, of 256 processors with 128 jobs, and of the 32 intervals that are sent after an
+// outage.
+var bursts = []burst{
+	{0, 100 * time.Millisecond, 1500 * time.Millisecond},
+	{13 * time.Millisecond, 250 * time.Millisecond, 1500 * time.Millisecond},
+	{130 * time.Millisecond, time.Second, 3 * time.Second},
+}
 
-// limits measures every restraint while the application uses all processors.
-func limits(ctx context.Context, l *lab, o options) (*limitsReport, error) {
+// limits measures every restraint while the application uses all processors. Each round has all of them once, in random
+// order.
+func limits(ctx context.Context, l *lab, o options, progress io.Writer) (*limitsReport, error) {
 	a, err := l.startApplication()
 	if err != nil {
 		return nil, err
@@ -81,63 +89,74 @@ func limits(ctx context.Context, l *lab, o options) (*limitsReport, error) {
 	if err := a.calibrate(time.Second); err != nil {
 		return nil, err
 	}
-	r := &limitsReport{}
-	for _, burst := range bursts {
+	var rows []*limited
+	for _, b := range bursts {
 		for _, x := range restraints() {
-			row, err := l.restrain(ctx, a, x, burst)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", x.name, err)
-			}
-			r.Rows = append(r.Rows, row)
+			rows = append(rows, &limited{restraint: x, burst: b, Restraint: x.name, Burst: b.needs.String()})
 		}
-		if o.quick {
+	}
+	began := time.Now()
+	for i, round := range order(len(rows), o.runs, rand.New(rand.NewPCG(o.seed, 3))) {
+		for _, k := range round {
+			if err := rows[k].run(ctx, l, a); err != nil {
+				return nil, fmt.Errorf("%s: %w", rows[k].Restraint, err)
+			}
+		}
+		fmt.Fprintf(progress, "round %d of %d\n", i+1, o.runs)
+		if spent := time.Since(began); spent+spent/time.Duration(i+1) > o.limit {
+			fmt.Fprintf(progress, "%v are over: no further round\n", o.limit)
 			break
 		}
 	}
-	return r, nil
+	for _, r := range rows {
+		r.judge()
+	}
+	return &limitsReport{rows}, nil
 }
 
-// restrain runs one sampler under one restraint, beside the application.
-func (l *lab) restrain(ctx context.Context, a *application, x restraint, burst time.Duration) (limited, error) {
-	row := limited{Restraint: x.name, Burst: burst}
-	c, err := l.startSampler(sampling{Every: limitEvery, Burn: burst}, x.before...)
+// run runs one sampler under the restraint, beside the application.
+func (r *limited) run(ctx context.Context, l *lab, a *application) error {
+	c, err := l.startSampler(sampling{Every: r.burst.every, Burn: r.burst.needs}, r.restraint.before...)
 	if err != nil {
-		return row, err
+		return err
 	}
-	group, err := enter(c, x.files)
+	group, err := enter(c, r.restraint.files)
 	if group != "" {
 		defer os.Remove(group) // once the process has ended
 	}
-	stop := func() (string, error) { return c.stop() }
+	if err == nil && !kafka.Pause(ctx, 2*r.burst.every) {
+		err = ctx.Err()
+	}
 	if err != nil {
-		_, stopErr := stop()
-		return row, errors.Join(err, stopErr)
+		_, stopErr := c.stop()
+		return errors.Join(err, stopErr)
 	}
-	if !kafka.Pause(ctx, 2*limitEvery) {
-		_, _ = stop()
-		return row, ctx.Err()
-	}
-	end := time.Now().Add(limitCycles * limitEvery).UnixNano()
+	end := time.Now().Add(r.burst.runs).UnixNano()
 	times, runErr := a.run(work{Benchmark: quantum, Iterations: maxTimes, Turns: a.units, Until: end})
-	row.Throttled, row.Stopped = throttled(group)
-	text, err := stop()
+	periods, ms := throttled(group)
+	r.Throttled, r.Stopped = r.Throttled+periods, r.Stopped+ms
+	text, err := c.stop()
 	if err = errors.Join(runErr, err); err != nil {
-		return row, err
+		return err
 	}
 	var s sampled
 	if err := json.Unmarshal([]byte(text), &s); err != nil {
-		return row, fmt.Errorf("reading what a sampler did: %w", err)
+		return fmt.Errorf("reading what a sampler did: %w", err)
 	}
-	skews, took := microseconds(s.Skew), microseconds(s.Took)
-	row.SkewP50, row.SkewP99, row.SkewMax = percentile(skews, 0.5), percentile(skews, 0.99), percentile(skews, 1)
-	row.TookP50, row.TookMax = percentile(took, 0.5), percentile(took, 1)
+	r.skews, r.took = append(r.skews, s.Skew...), append(r.took, s.Took...)
 	for _, t := range times {
-		each := microseconds(t.Each)
-		typical := percentile(each, 0.5)
-		row.Longest = max(row.Longest, percentile(each, 1))
-		row.Lost = max(row.Lost, 1-typical*float64(len(each))/(float64(t.Total)/1000))
+		r.loops = append(r.loops, t.Each...)
 	}
-	return row, nil
+	return nil
+}
+
+// judge makes the numbers of all runs.
+func (r *limited) judge() {
+	skews, took, loops := microseconds(r.skews), microseconds(r.took), microseconds(r.loops)
+	r.Cycles = len(skews)
+	r.SkewP50, r.SkewP90, r.SkewMax = percentile(skews, 0.5), percentile(skews, 0.9), percentile(skews, 1)
+	r.TookP50, r.TookP90 = percentile(took, 0.5), percentile(took, 0.9)
+	r.LoopP999, r.LoopMax = percentile(loops, 0.999), percentile(loops, 1)
 }
 
 // microseconds are the lengths, sorted.
@@ -195,11 +214,12 @@ func throttled(dir string) (periods int, ms float64) {
 
 func (r *limitsReport) print(out io.Writer) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprint(w, "a cycle needs\trestraint\tskew p50 us\tp99 us\tmax us\tcycle p50 us\tmax us\t"+
-		"longest loop us\tlost\tstops\tstopped ms\t\n")
+	fmt.Fprint(w, "a cycle needs\trestraint\tcycles\tskew p50 us\tp90 us\tmax us\tcycle p50 us\tp90 us\t"+
+		"loop p99.9 us\tmax us\tstops\tstopped ms\t\n")
 	for _, x := range r.Rows {
-		fmt.Fprintf(w, "%v\t%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.2f %%\t%d\t%.0f\t\n", x.Burst, x.Restraint,
-			x.SkewP50, x.SkewP99, x.SkewMax, x.TookP50, x.TookMax, x.Longest, 100*x.Lost, x.Throttled, x.Stopped)
+		fmt.Fprintf(w, "%s\t%s\t%d\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%d\t%.0f\t\n", x.Burst, x.Restraint,
+			x.Cycles, x.SkewP50, x.SkewP90, x.SkewMax, x.TookP50, x.TookP90, x.LoopP999, x.LoopMax, x.Throttled,
+			x.Stopped)
 	}
 	_ = w.Flush()
 }

@@ -87,7 +87,7 @@ func command(ctx context.Context, args []string, out, progress io.Writer) error 
 	flags.IntVar(&o.ranks, "n", runtime.NumCPU(), "`processes` of the application")
 	flags.IntVar(&o.runs, "runs", 7, "`runs` of each condition")
 	flags.IntVar(&o.cycles, "cycles", 60, "cost: `seconds` to measure")
-	flags.DurationVar(&o.limit, "for", 10*time.Minute, "perturb: begin no round that would end after this `time`")
+	flags.DurationVar(&o.limit, "for", 10*time.Minute, "begin no round that would end after this `time`")
 	flags.Uint64Var(&o.seed, "seed", 1, "`seed` of the order")
 	flags.BoolVar(&o.quick, "quick", false, "fewer conditions and runs, within 90 seconds")
 	flags.BoolVar(&o.json, "json", false, "print JSON")
@@ -124,7 +124,7 @@ func command(ctx context.Context, args []string, out, progress io.Writer) error 
 	case "cost":
 		found, err = cost(ctx, l, o)
 	case "limits":
-		found, err = limits(ctx, l, o)
+		found, err = limits(ctx, l, o, progress)
 	default:
 		return fmt.Errorf("%q: say perturb, cost or limits", args[0])
 	}
