@@ -37,6 +37,9 @@ func TestNuma(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if len(from) != 4 {
+		t.Errorf("%d rows", len(from))
+	}
 	set("node0", 1300, 200) // 300 pages to its own processes, 100 to others
 	set("node2", 50, 0)
 	set("node3", 6, 8) // went back

@@ -48,6 +48,9 @@ func TestParseSchedstat(t *testing.T) {
 			if err := parseSchedstat(rows, []byte(text)); err != nil {
 				t.Fatal(err)
 			}
+			if err := parseSchedstat(statRows(0), []byte(text)); err != nil { // the other CPUs came in between
+				t.Fatal(err)
+			}
 			want := statRows(0, 3)
 			want[0][stateWaiting] = 343796328169361
 			if diff := cmp.Diff(want, rows, cmpopts.EquateEmpty()); diff != "" {
