@@ -47,10 +47,9 @@ func TestNuma(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := openProbe{probe: p, source: numa(), from: from, to: to}
-	columns := o.columns([]int32{0, 1, 2, 3, 4}, time.Second)
+	got := valuesBetween(numa(), p, from, to, time.Second)
 	nan := math.NaN()
-	wantValues(t, []float64{0.25, nan, nan, nan, nan}, valuesOf(columns, "numa_remote")) // 100 / (300 + 100)
+	wantValues(t, []float64{0.25, nan, nan, nan}, got["numa_remote"]) // 100 / (300 + 100)
 
 	set("node0", 1300, 1)
 	write(t, filepath.Join(dir, "node0/numastat"), "local_node 12")

@@ -16,7 +16,6 @@ import (
 	"github.com/prometheus/procfs"
 
 	"github.com/weirhpc/weir/config"
-	"github.com/weirhpc/weir/schemas"
 )
 
 // The lines of domains differ by version. In version 17 they have a name. Those of CPUs are the same.
@@ -118,25 +117,23 @@ func TestStatWithoutSchedstat(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.close()
-	o := openProbe{probe: p, source: stat()}
-	step := func(stat, schedstat string) []Column {
-		write(t, filepath.Join(dir, "stat"), stat)
+	var from, to reading
+	step := func(text, schedstat string) map[string][]float64 {
+		write(t, filepath.Join(dir, "stat"), text)
 		write(t, filepath.Join(dir, "schedstat"), schedstat)
-		o.from = o.to
-		if o.to, err = p.read(nil, Vitals{}); err != nil {
+		from = to
+		if to, err = p.read(nil, Vitals{}); err != nil {
 			t.Fatal(err)
 		}
-		return o.columns([]int32{0}, 10*time.Second)
+		return valuesBetween(stat(), p, from, to, 10*time.Second)
 	}
 	step("cpu0 0 0 0 0\n", "version 15\ncpu0 0 0 0 0 0 0 0 0 0\n")
 	// 75 of 100 jiffies busy, 2.5 s of 10 s waited
-	columns := step("cpu0 75 0 0 25\n", "version 15\ncpu0 0 0 0 0 0 0 0 2500000000 0\n")
-	wantValues(t, []float64{1}, valuesOf(columns, "cpu_load_core"))
-	columns = step("cpu0 150 0 0 50\n", "version 15\ncpu0 0 0 nonsense\n")
-	wantValues(t, []float64{0.75}, valuesOf(columns, "cpu_user"))
-	if v := valuesOf(columns, "cpu_load_core"); v != nil {
-		t.Errorf("cpu_load_core = %v", v)
-	}
+	values := step("cpu0 75 0 0 25\n", "version 15\ncpu0 0 0 0 0 0 0 0 2500000000 0\n")
+	wantValues(t, []float64{1}, values["cpu_load_core"])
+	values = step("cpu0 150 0 0 50\n", "version 15\ncpu0 0 0 nonsense\n")
+	wantValues(t, []float64{0.75}, values["cpu_user"])
+	wantValues(t, []float64{math.NaN()}, values["cpu_load_core"])
 	step("cpu0 150 0 0 50\n", "version 15\ncpu0 0 0 nonsense\n")
 	if n := strings.Count(logged.String(), "metric=cpu_load_core"); n != 1 {
 		t.Errorf("cpu_load_core was named %d times in:\n%s", n, logged.String())
@@ -206,12 +203,8 @@ func manyCPUTree(tb testing.TB, cpus, jiffies int) string {
 func TestManyCPUs(t *testing.T) {
 	const cpus = 4096
 	dir := manyCPUTree(t, cpus, 0)
-	p, err := openStat(config.Agent{ProcPath: dir}, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.close()
-	h := Host{probes: []*openProbe{{probe: p, source: stat()}}}
+	h := Open(config.Agent{ProcPath: dir}, slog.New(slog.DiscardHandler))
+	defer h.Close()
 	h.Read(Vitals{})
 	a, b := manyCPUs(cpus, 1000)
 	write(t, filepath.Join(dir, "stat"), a)
@@ -228,11 +221,6 @@ func TestManyCPUs(t *testing.T) {
 		// A quarter of the time busy. Tasks waited 2.5 s of 10 s.
 		got := []float64{valuesOf(columns, "cpu_user")[i], valuesOf(columns, "cpu_load_core")[i]}
 		wantValues(t, []float64{0.25, 0.5}, got)
-	}
-	for _, c := range columns {
-		if c.Scope != schemas.ScopeCore || len(c.Values) != len(numbers) {
-			t.Errorf("%s has scope %s and %d values", c.Name, c.Scope, len(c.Values))
-		}
 	}
 }
 
