@@ -16,7 +16,9 @@ import (
 
 // procSources are the sources of /proc and of the NUMA nodes.
 func procSources() []source {
-	return []source{stat(), memory(), load(), paging(), pressure(), disks(), ethernet(), nfs(), numa()}
+	return []source{
+		stat(), memory(), load(), paging(), pressure(), disks(), ethernet(), nfs(), numa(), agentMemory(),
+	}
 }
 
 // openHere opens a source of this machine, or skips.

@@ -71,7 +71,7 @@ func openStat(cfg config.Agent, log *slog.Logger) (probe, error) {
 	p := probe{tells: true, form: formCPU, close: file.close}
 	scheduler, err := openKernelFile(filepath.Join(cfg.ProcPath, "schedstat"))
 	if err != nil {
-		p.absent = map[string]error{"cpu_load_core": err}
+		p.absent = map[string]error{"cpu_load_core": fmt.Errorf("a kernel without CONFIG_SCHEDSTATS: %w", err)}
 	} else {
 		p.close = func() { file.close(); scheduler.close() }
 	}
