@@ -2,6 +2,7 @@ package source
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -107,8 +108,16 @@ func TestStatWithoutSchedstat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.absent["cpu_load_core"] == nil {
-		t.Error("nothing says why cpu_load_core is absent")
+	if err := p.absent["cpu_load_core"]; !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("cpu_load_core is absent because: %v", err)
+	}
+	p.close()
+	write(t, filepath.Join(dir, "schedstat"), "version 99\n")
+	if p, err = openStat(config.Agent{ProcPath: dir}, log); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.absent["cpu_load_core"]; !errors.Is(err, errSchedstatVersion) {
+		t.Errorf("cpu_load_core is absent because: %v", err)
 	}
 	p.close()
 

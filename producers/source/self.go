@@ -84,8 +84,8 @@ func parseStatm(b []byte) (uint64, error) {
 	if !ok || len(rest) == 0 || rest[0] != ' ' {
 		return 0, fmt.Errorf("%w: %.80q", errStatm, b)
 	}
-	pages, _, ok := number(rest[1:])
-	if !ok || pages > 1<<40 {
+	pages, rest, ok := number(rest[1:])
+	if !ok || pages > 1<<40 || len(rest) == 0 || rest[0] != ' ' {
 		return 0, fmt.Errorf("%w: %.80q", errStatm, b)
 	}
 	return pages, nil
