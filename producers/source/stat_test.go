@@ -171,8 +171,10 @@ func TestParseStatm(t *testing.T) {
 	if pages, err := parseStatm([]byte("1234 567 89 1 0 2 0\n")); err != nil || pages != 567 {
 		t.Errorf("%d pages, %v", pages, err)
 	}
-	for _, text := range []string{"", "1234\n", "1234 567", "1234 x 89\n", "x 567 89\n",
-		"1234 99999999999999 8\n", "1234 5x 89\n"} {
+	for _, text := range []string{
+		"", "1234\n", "1234 567", "1234 x 89\n", "x 567 89\n",
+		"1234 99999999999999 8\n", "1234 5x 89\n",
+	} {
 		if pages, err := parseStatm([]byte(text)); err == nil {
 			t.Errorf("parseStatm(%q) = %d, want an error", text, pages)
 		}
