@@ -104,7 +104,7 @@ func grewInterface(from, to, by []uint64) bool {
 		if to[i] >= from[i] {
 			continue
 		}
-		if i != ethReadBytes && i != ethWriteBytes || from[i] >= wrap || to[i+1] <= from[i+1] {
+		if i != ethReadBytes && i != ethWriteBytes || from[i] >= wrap {
 			return false
 		}
 		by[i] += wrap

@@ -77,6 +77,29 @@ func TestNFS(t *testing.T) {
 	wantValues(t, []float64{nan, nan, nan}, formedOf(3, p.form, from, readRow(t, p), 10*time.Second))
 }
 
+// A mount point may get another file system. It counts then by itself.
+func TestNFSMountedAnew(t *testing.T) {
+	proc, path := nfsTree(t)
+	p, err := openNFS(config.Agent{ProcPath: proc}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.close()
+	readRow(t, p)
+	text := string(readFile(t, "nfsclient", "proc", "self", "mountstats"))
+	upToBob, bob, _ := strings.Cut(text, "device nas:/home/bob")
+	write(t, path, upToBob) // unmounted
+	readRow(t, p)
+
+	mountinfo := string(readFile(t, "nfsclient", "proc", "self", "mountinfo"))
+	write(t, filepath.Join(proc, "self/mountinfo"), strings.Replace(mountinfo, "72 60 0:52", "72 60 0:60", 1))
+	write(t, path, text)
+	from := readRow(t, p)
+	write(t, path, upToBob+"device nas:/home/bob"+strings.Replace(bob, "50000 7000", "60000 9000", 1))
+	// 10000 B and 2000 B in 10 s, of Bob's home alone
+	wantValues(t, []float64{1000, 200, 0}, formedOf(3, p.form, from, readRow(t, p), 10*time.Second))
+}
+
 // Mounts that mountinfo does not know count each.
 func TestNFSWithoutMountinfo(t *testing.T) {
 	proc, path := nfsTree(t)

@@ -37,6 +37,9 @@ func TestNuma(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if len(from) != 4 {
+		t.Errorf("%d rows", len(from))
+	}
 	set("node0", 1300, 200) // 300 pages to its own processes, 100 to others
 	set("node2", 50, 0)
 	set("node3", 6, 8) // went back
@@ -44,9 +47,9 @@ func TestNuma(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &trial{probe: p, source: numa(), from: from, to: to, t: t}
+	got := valuesBetween(numa(), p, from, to, time.Second)
 	nan := math.NaN()
-	r.wants(map[string][]float64{"numa_remote": {0.25, nan, nan}}) // 100 / (300 + 100); of nodes 0, 2 and 3
+	wantValues(t, []float64{0.25, nan, nan, nan}, got["numa_remote"]) // 100 / (300 + 100)
 
 	set("node0", 1300, 1)
 	write(t, filepath.Join(dir, "node0/numastat"), "local_node 12")

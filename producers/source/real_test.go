@@ -16,7 +16,9 @@ import (
 
 // procSources are the sources of /proc and of the NUMA nodes.
 func procSources() []source {
-	return []source{stat(), memory(), load(), paging(), pressure(), disks(), ethernet(), nfs(), numa()}
+	return []source{
+		stat(), memory(), load(), paging(), pressure(), disks(), ethernet(), nfs(), numa(), agentMemory(),
+	}
 }
 
 // openHere opens a source of this machine, or skips.
@@ -28,6 +30,24 @@ func openHere(tb testing.TB, s source) probe {
 	}
 	tb.Cleanup(p.close)
 	return p
+}
+
+// valuesBetween gives the values of each metric between two readings of a source, by row.
+func valuesBetween(s source, p probe, from, to reading, elapsed time.Duration) map[string][]float64 {
+	values := map[string][]float64{}
+	for i := range max(len(from), len(to)) {
+		row := make([]float64, len(s.metrics))
+		for k := range row {
+			row[k] = math.NaN()
+		}
+		if a, b := from.row(i), to.row(i); len(a) > 0 && len(a) == len(b) {
+			row = formedOf(len(row), p.form, a, b, elapsed)
+		}
+		for k, m := range s.metrics {
+			values[m.name] = append(values[m.name], row[k])
+		}
+	}
+	return values
 }
 
 // A reading and its values cost no allocation once the sources are open.
@@ -63,17 +83,19 @@ func TestReadingsOfThisMachine(t *testing.T) {
 	for _, s := range procSources() {
 		t.Run(s.name, func(t *testing.T) {
 			p := openHere(t, s)
-			r := &trial{probe: p, source: s, t: t}
-			r.must(1)
+			begin := time.Now()
+			from, err := p.read(nil, Vitals{})
+			if err != nil {
+				t.Fatal(err)
+			}
 			time.Sleep(20 * time.Millisecond)
-			r.must(1)
-			for name, values := range r.values() {
+			to, err := p.read(nil, Vitals{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, values := range valuesBetween(s, p, from, to, time.Since(begin)) {
 				t.Logf("%s = %v", name, values)
-				for _, v := range values {
-					if v < 0 || math.IsInf(v, 0) {
-						t.Errorf("%s = %g", name, v)
-					}
-				}
+				checkFinite(t, values, math.MaxFloat64)
 			}
 			for name, err := range p.absent {
 				t.Logf("%s is absent: %v", name, err)

@@ -15,6 +15,19 @@ var (
 	errSchedstatVersion = errors.New("its version is none of 15, 16 and 17")
 )
 
+// openSchedstat opens the file of the scheduler, if the kernel has one in a form that is known.
+func openSchedstat(path string) (*kernelFile, error) {
+	file, err := openKernelFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("a kernel without CONFIG_SCHEDSTATS: %w", err)
+	}
+	if err := readSchedstat(nil, file); err != nil {
+		file.close()
+		return nil, err
+	}
+	return file, nil
+}
+
 // readSchedstat sets what the file says of the CPUs of the rows. The file is nil on a kernel without it.
 func readSchedstat(rows reading, file *kernelFile) error {
 	if file == nil {

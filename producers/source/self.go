@@ -68,23 +68,12 @@ func agentMemory() source {
 
 // openAgentMemory reads the resident memory of the agent's process, in bytes.
 func openAgentMemory(cfg config.Agent, _ *slog.Logger) (probe, error) {
-	path := filepath.Join(cfg.ProcPath, "self/statm")
 	page := uint64(os.Getpagesize())
-	read := func(into reading, _ Vitals) (reading, error) {
-		b, err := os.ReadFile(path)
-		if err != nil {
-			return nil, fmt.Errorf("reading the agent's memory: %w", err)
-		}
-		pages, err := parseStatm(b)
-		if err != nil {
-			return nil, fmt.Errorf("reading %s: %w", path, err)
-		}
-		return only(into, pages*page), nil
+	parse := func(row []uint64, data []byte) ([]uint64, error) {
+		pages, err := parseStatm(data)
+		return append(row[:0], pages*page), err
 	}
-	if _, err := os.Stat(path); err != nil {
-		return probe{}, fmt.Errorf("opening the agent's memory: %w", err)
-	}
-	return probe{read: read, form: formGauges}, nil
+	return openOne(filepath.Join(cfg.ProcPath, "self/statm"), parse, formGauges)
 }
 
 // parseStatm returns the resident pages of a process: the second number of its statm.
@@ -93,8 +82,8 @@ func parseStatm(b []byte) (uint64, error) {
 	if !ok || len(rest) == 0 || rest[0] != ' ' {
 		return 0, fmt.Errorf("%w: %.80q", errStatm, b)
 	}
-	pages, _, ok := number(rest[1:])
-	if !ok || pages > 1<<40 {
+	pages, rest, ok := number(rest[1:])
+	if !ok || pages > 1<<40 || len(rest) == 0 || rest[0] != ' ' {
 		return 0, fmt.Errorf("%w: %.80q", errStatm, b)
 	}
 	return pages, nil

@@ -69,7 +69,7 @@ func openStat(cfg config.Agent, log *slog.Logger) (probe, error) {
 		return probe{}, fmt.Errorf("opening the CPU states: %w", err)
 	}
 	p := probe{tells: true, form: formCPU, close: file.close}
-	scheduler, err := openKernelFile(filepath.Join(cfg.ProcPath, "schedstat"))
+	scheduler, err := openSchedstat(filepath.Join(cfg.ProcPath, "schedstat"))
 	if err != nil {
 		p.absent = map[string]error{"cpu_load_core": err}
 	} else {
@@ -126,8 +126,8 @@ func parseStat(into reading, data []byte) (reading, error) {
 	}
 	found := false
 	for len(data) > 0 {
-		var line []byte
-		line, data, _ = bytes.Cut(data, []byte{'\n'})
+		line, after, whole := cutLine(data)
+		data = after
 		rest, isCPU := bytes.CutPrefix(line, []byte("cpu"))
 		if !isCPU {
 			break
@@ -136,7 +136,7 @@ func parseStat(into reading, data []byte) (reading, error) {
 			continue // the sum over all CPUs
 		}
 		cpu, rest, ok := number(rest)
-		if !ok || cpu >= maxCPUs {
+		if !ok || !whole || cpu >= maxCPUs {
 			return nil, fmt.Errorf("%w: %.80q", errStat, line)
 		}
 		for len(into) <= int(cpu) {
@@ -144,9 +144,12 @@ func parseStat(into reading, data []byte) (reading, error) {
 		}
 		row := into[cpu][:0]
 		for len(row) < states {
-			var v uint64
-			if v, rest, ok = number(bytes.TrimLeft(rest, " ")); !ok {
+			if rest = bytes.TrimLeft(rest, " "); len(rest) == 0 {
 				break
+			}
+			var v uint64
+			if v, rest, ok = cutNumber(rest); !ok {
+				return nil, fmt.Errorf("%w: %.80q", errStat, line)
 			}
 			row = append(row, v)
 		}

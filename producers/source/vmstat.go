@@ -2,9 +2,11 @@ package source
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/weirhpc/weir/config"
@@ -34,8 +36,35 @@ func paging() source {
 	}, openPaging}
 }
 
+// pagingHead is how much of /proc/vmstat is read: a little more than the kernel prints up to the counters. A read
+// beyond a page of text makes the kernel sum all its counters over all CPUs a second time.
+const pagingHead = 3 << 10
+
 func openPaging(cfg config.Agent, _ *slog.Logger) (probe, error) {
-	return openOne(filepath.Join(cfg.ProcPath, "vmstat"), parsePaging, formPaging(float64(os.Getpagesize())))
+	file, err := openKernelFile(filepath.Join(cfg.ProcPath, "vmstat"))
+	if err != nil {
+		return probe{}, err
+	}
+	head := true
+	read := func(into reading, _ Vitals) (reading, error) {
+		into = only(into)
+		if head {
+			n, _ := file.file.ReadAt(file.buffer[:pagingHead], 0) // what it lacks is read below
+			into[0], _ = parsePaging(into[0], file.buffer[:n])
+			if head = !slices.Contains(into[0], unread); head {
+				return into, nil
+			}
+		}
+		data, err := file.read()
+		if err != nil {
+			return nil, err
+		}
+		if into[0], err = parsePaging(into[0], data); err != nil {
+			return nil, fmt.Errorf("reading %s: %w", file.path, err)
+		}
+		return into, nil
+	}
+	return probe{read: read, form: formPaging(float64(os.Getpagesize())), close: file.close}, nil
 }
 
 func parsePaging(row []uint64, data []byte) ([]uint64, error) {

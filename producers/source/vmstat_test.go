@@ -1,11 +1,17 @@
 package source
 
 import (
+	"log/slog"
 	"math"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/procfs"
+
+	"github.com/weirhpc/weir/config"
 )
 
 func TestPaging(t *testing.T) {
@@ -37,6 +43,38 @@ func TestPaging(t *testing.T) {
 		if row, err := parsePaging(nil, []byte(text)); err == nil {
 			t.Errorf("parsePaging(%q) = %v, want an error", text, row)
 		}
+	}
+}
+
+// Most kernels print the counters early. They are found all the same where a kernel prints them late, or lacks some.
+func TestPagingFarDown(t *testing.T) {
+	for name, text := range map[string]string{
+		"early":   "pswpin 1\npswpout 2\npgfault 3\npgmajfault 4\n" + strings.Repeat("nr_other 123456789\n", 1000),
+		"late":    strings.Repeat("nr_other 123456789\n", 1000) + "pswpin 1\npswpout 2\npgfault 3\npgmajfault 4\n",
+		"between": strings.Repeat("nr_other 1\n", pagingHead/11-3) + "pswpin 1\npswpout 2\npgfault 3\npgmajfault 4\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			write(t, filepath.Join(dir, "vmstat"), text)
+			p, err := openPaging(config.Agent{ProcPath: dir}, slog.New(slog.DiscardHandler))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.close()
+			for range 2 {
+				if diff := cmp.Diff([]uint64{1, 2, 3, 4}, readRow(t, p)); diff != "" {
+					t.Errorf("row (-want +got):\n%s", diff)
+				}
+			}
+			write(t, filepath.Join(dir, "vmstat"), "pgfault 3\nnr_other 5\n")
+			if diff := cmp.Diff([]uint64{unread, unread, 3, unread}, readRow(t, p)); diff != "" {
+				t.Errorf("row (-want +got):\n%s", diff)
+			}
+			write(t, filepath.Join(dir, "vmstat"), "nonsense\n")
+			if r, err := p.read(nil, Vitals{}); err == nil {
+				t.Errorf("nonsense is read as %v", r)
+			}
+		})
 	}
 }
 
