@@ -181,6 +181,25 @@ func TestPortsComeAndGo(t *testing.T) {
 	}
 }
 
+// One port goes down and another one comes up. What the new one counted before is no traffic of the interval.
+func TestPortsChangePlaces(t *testing.T) {
+	cfg := machine(t, "intel")
+	r := try(t, interconnect(), cfg)
+	r.must(1)
+	replace(t, cfg.SysPath, mlxPort+"state", "1: DOWN\n")
+	replace(t, cfg.SysPath, "class/infiniband/mlx5_1/ports/1/state", "4: ACTIVE\n")
+	replace(t, cfg.SysPath, "class/infiniband/mlx5_1/ports/1/counters/port_rcv_data", "900000000000\n")
+	for range 5 {
+		r.must(1)
+		r.wants(map[string][]float64{
+			"ic_read_bw": {0}, "ic_write_bw": {0}, "ic_read_packets": {0}, "ic_write_packets": {0}, "ic_link_errors": {0},
+			"ic_discards": {0}, "ic_congestion_wait": {0},
+		})
+	}
+	r.must(1) // it is a minute since the last look
+	r.wants(map[string][]float64{})
+}
+
 func TestInterconnectIsSteady(t *testing.T) { try(t, interconnect(), machine(t, "intel")).steady() }
 
 func BenchmarkInterconnect(b *testing.B) {

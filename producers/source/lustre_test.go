@@ -108,6 +108,31 @@ func TestMountsComeAndGo(t *testing.T) {
 	}
 }
 
+// A file system is mounted anew. What the new mount did before it was found is no work of the interval.
+func TestMountsChangePlaces(t *testing.T) {
+	cfg := machine(t, "amd")
+	r := try(t, lustre(), cfg)
+	r.must(1)
+	dir := filepath.Join(cfg.SysPath, "kernel/debug/lustre/llite")
+	if err := os.Rename(filepath.Join(dir, "work-ffff8f3c5a0e7800"), filepath.Join(dir, "work-ffff8f3c5a0e0000")); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "work-ffff8f3c5a0e0000/stats"), llite(
+		"read_bytes                9000 samples [bytes] 1 1048576 990000000", "open 4000 samples [regs]"))
+	lose(t, "llite")
+	for range 3 {
+		_ = r.read() // an error, until it is time to look
+	}
+	r.must(1)
+	r.wants(map[string][]float64{
+		"lustre_read_bw": {0}, "lustre_write_bw": {0}, "lustre_read_ops": {0}, "lustre_write_ops": {0},
+		"lustre_open": {0}, "lustre_close": {0}, "lustre_getattr": {0},
+	})
+	if r.to[0][0] == 1 {
+		t.Error("the new mount passes for the old one")
+	}
+}
+
 // An agent that may not enter debugfs says so, and how to let it in.
 func TestLustreWithoutRights(t *testing.T) {
 	cfg := machine(t, "amd")
@@ -136,6 +161,7 @@ func TestParseLliteRefuses(t *testing.T) {
 		"", "\n", "open 5 samples [regs]\n", "snapshot_time 1.2 secs.nsecs\nopen 5 samples [re", // cut
 		llite("open x samples [regs]"), llite("open 5 [regs]"), llite("open"), llite("open 5 samples [regs"),
 		llite("read_bytes 5 samples [bytes]"), llite("read_bytes 5 samples [bytes] 0 1"),
+		strings.TrimSuffix(llite("read_bytes 5 samples [bytes] 0 1 4096"), "\n"), // the sum was 409600
 		llite("open 99999999999999999999999 samples [regs]"), "\x00\x01\x02\n",
 	} {
 		if row, err := parseLlite(nil, []byte(text), new([lliteNumbers]bool)); err == nil {
