@@ -49,13 +49,13 @@ func openCPUFreq(cfg config.Agent, _ *slog.Logger) (probe, error) {
 		},
 		close: func(c cpuClock) { c.file.close() },
 	}
-	clocks.look()
-	if clocks.err == nil {
-		clocks.err = quick(timed(clocks.all))
+	err := clocks.look()
+	if err == nil {
+		err = quick(timed(clocks.all))
 	}
-	if clocks.err != nil {
+	if err != nil {
 		clocks.release()
-		return probe{}, clocks.err
+		return probe{}, err
 	}
 	buffer, cpus := make([]byte, 64), 0
 	read := func(into reading, v Vitals) (reading, error) {

@@ -33,51 +33,48 @@ type devices[T any] struct {
 	set    uint64 // grows whenever the devices change
 	gone   bool   // one did not answer since the last look
 	lastMs int64  // the boundary of the last look
-	ever   bool   // there was a device since the start
 	err    error  // why there are none now
 }
 
-// look finds the devices that are there. Those that were there before stay open, unless one was gone.
-func (d *devices[T]) look() {
+// look finds the devices that are there. Those that were there before stay open, unless one was gone. It returns why
+// there are none.
+func (d *devices[T]) look() error {
 	found, err := d.list()
 	if err == nil && d.err == nil && !d.gone && slices.Equal(found, d.names) {
-		return
+		return nil
 	}
 	d.release()
-	d.names, d.gone, d.err, d.ever = found, false, err, d.ever || len(found) > 0
+	d.names, d.gone, d.err = found, false, err
 	d.set++
 	if err != nil {
-		return
+		return err
 	}
 	for _, name := range found {
 		one, err := d.open(name)
 		if err != nil {
 			d.release()
 			d.err = fmt.Errorf("opening %s: %w", name, err)
-			return
+			return d.err
 		}
 		d.all = append(d.all, one)
 	}
+	return nil
 }
 
-// now returns the devices at a boundary, and looks for them first where it is time to. It is no error that a host has
-// none, and never had.
+// now returns the devices at a boundary, and looks for them first where it is time to.
 func (d *devices[T]) now(boundaryMs int64) ([]T, error) {
 	if d.lastMs == 0 {
 		d.lastMs = boundaryMs // open has just looked
 	}
 	wait, passed := int64(lookEveryMs), boundaryMs-d.lastMs
-	if d.gone || d.err != nil && d.ever {
+	if d.gone || d.err != nil {
 		wait = lookSoonMs
 	}
 	if passed < 0 || passed >= wait {
 		d.lastMs = boundaryMs
-		d.look()
+		_ = d.look() // the next line returns it
 	}
-	if d.err != nil && d.ever {
-		return nil, d.err
-	}
-	return d.all, nil
+	return d.all, d.err
 }
 
 // lost takes note of a device that did not answer.
@@ -218,13 +215,4 @@ func entries(dir string) ([]string, error) {
 		names = append(names, e.Name())
 	}
 	return names, err
-}
-
-// absence gives all metrics of a source the same reason to be absent.
-func absence(s source, err error) map[string]error {
-	absent := make(map[string]error, len(s.metrics))
-	for _, m := range s.metrics {
-		absent[m.name] = err
-	}
-	return absent
 }

@@ -298,7 +298,9 @@ func TestDevicesAreLookedFor(t *testing.T) {
 		open:  func(name string) (string, error) { opened++; return name, broken },
 		close: func(string) { closed++ },
 	}
-	d.look()
+	if err := d.look(); err != nil {
+		t.Fatal(err)
+	}
 	at := func(second int64, want []string, wantLooks int, wantSet uint64) {
 		t.Helper()
 		got, err := d.now(1_000_000 + second*1000)
@@ -334,24 +336,16 @@ func TestDevicesAreLookedFor(t *testing.T) {
 	}
 }
 
-// On a host without any of the devices every source says so when it is opened, or has no values and no error.
+// On a host without any of the devices every source says so when it is opened.
 func TestDevicesOfABareMachine(t *testing.T) {
 	cfg := machine(t, "bare")
-	for _, s := range []source{rapl(), temperature(), temperatureMax(), power(), cpufreq()} {
-		if _, err := s.open(cfg, slog.New(slog.DiscardHandler)); err == nil {
+	for _, s := range []source{
+		interconnect(), lustre(), rapl(), temperature(), temperatureMax(), power(), cpufreq(),
+	} {
+		_, err := s.open(cfg, slog.New(slog.DiscardHandler))
+		if err == nil {
 			t.Errorf("%s is there", s.name)
-		} else {
-			t.Logf("%s: %v", s.name, err)
 		}
-	}
-	for _, s := range []source{interconnect(), lustre()} { // they may come later
-		r := try(t, s, cfg)
-		r.must(8)
-		r.wants(map[string][]float64{})
-		for _, m := range s.metrics {
-			if r.absent[m.name] == nil {
-				t.Errorf("nothing says why %s is absent", m.name)
-			}
-		}
+		t.Logf("%s: %v", s.name, err)
 	}
 }

@@ -88,12 +88,14 @@ func openInterconnect(cfg config.Agent, _ *slog.Logger) (probe, error) {
 			}
 		},
 	}
-	ports.look()
+	if err := ports.look(); err != nil {
+		return probe{}, err
+	}
 	buffer := make([]byte, 64)
 	read := func(into reading, v Vitals) (reading, error) {
 		all, err := ports.now(v.BoundaryMs)
-		if err != nil || len(all) == 0 {
-			return make(reading, 0), err
+		if err != nil {
+			return nil, err
 		}
 		// A port that came or went has counted what is not known, so the sum of the interval is not known.
 		into, row := single(into)
@@ -110,11 +112,7 @@ func openInterconnect(cfg config.Agent, _ *slog.Logger) (probe, error) {
 		into[0] = row
 		return into, nil
 	}
-	p := probe{read: read, form: formInterconnect, close: ports.release}
-	if !ports.ever {
-		p.absent = absence(interconnect(), ports.err)
-	}
-	return p, nil
+	return probe{read: read, form: formInterconnect, close: ports.release}, nil
 }
 
 // activePorts returns the ports whose link is up, as paths below the class.

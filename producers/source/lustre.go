@@ -70,15 +70,14 @@ func openLustre(cfg config.Agent, _ *slog.Logger) (probe, error) {
 		},
 		close: func(m *mount) { _ = m.file.Close() }, // it was only read
 	}
-	mounts.look()
-	if mounts.ever && mounts.err != nil {
-		return probe{}, mounts.err
+	if err := mounts.look(); err != nil {
+		return probe{}, err
 	}
 	buffer := make([]byte, 8<<10)
 	read := func(into reading, v Vitals) (reading, error) {
 		all, err := mounts.now(v.BoundaryMs)
-		if err != nil || len(all) == 0 {
-			return make(reading, 0), err
+		if err != nil {
+			return nil, err
 		}
 		// A mount that came or went has counted what is not known, so the sum of the interval is not known.
 		into, row := single(into)
@@ -95,11 +94,7 @@ func openLustre(cfg config.Agent, _ *slog.Logger) (probe, error) {
 		into[0] = row
 		return into, nil
 	}
-	p := probe{read: read, form: formLustre, close: mounts.release}
-	if mounts.err != nil {
-		p.absent = absence(lustre(), mounts.err)
-	}
-	return p, nil
+	return probe{read: read, form: formLustre, close: mounts.release}, nil
 }
 
 // lustreMounts returns the files of statistics below the first of the roots that has any. listed is a directory that
@@ -121,7 +116,7 @@ func lustreMounts(roots []string, listed string) (files []string, err error) {
 		}
 	}
 	if mounted, _ := entries(listed); len(mounted) > 0 && err != nil {
-		return mounted, err
+		return nil, err
 	}
 	return nil, errNoLustre
 }

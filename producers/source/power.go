@@ -150,10 +150,8 @@ func openMeters(class string) (probe, error) {
 		open:  func(name string) (numberFile, error) { return openNumber(filepath.Join(class, name)) },
 		close: func(f numberFile) { f.close() },
 	}
-	meters.look()
-	if meters.err != nil {
-		meters.release()
-		return probe{}, meters.err
+	if err := meters.look(); err != nil {
+		return probe{}, err
 	}
 	buffer := make([]byte, 64)
 	read := func(into reading, v Vitals) (reading, error) {
@@ -177,8 +175,7 @@ func openMeters(class string) (probe, error) {
 		return into, nil
 	}
 	form := func(_, to []uint64, _ time.Duration, out []float64) { out[0] = math.Float64frombits(to[0]) }
-	absent := absence(power(), errNoCray)
-	delete(absent, "node_power")
+	absent := map[string]error{"node_cpu_power": errNoCray, "node_mem_power": errNoCray}
 	return probe{read: read, form: form, absent: absent, close: meters.release}, nil
 }
 

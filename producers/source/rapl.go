@@ -60,10 +60,8 @@ func openRAPL(cfg config.Agent, _ *slog.Logger) (probe, error) {
 		open:  func(name string) (zone, error) { return openZone(class, name) },
 		close: func(z zone) { z.energy.close() },
 	}
-	zones.look()
-	if zones.err != nil {
-		zones.release()
-		return probe{}, zones.err
+	if err := zones.look(); err != nil {
+		return probe{}, err
 	}
 	var has [domains]bool
 	for _, z := range zones.all {
