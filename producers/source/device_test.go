@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -347,5 +348,52 @@ func TestDevicesOfABareMachine(t *testing.T) {
 			t.Errorf("%s is there", s.name)
 		}
 		t.Logf("%s: %v", s.name, err)
+	}
+}
+
+// The agent of a whole machine has the metrics of its devices, with a value for each CPU, each socket or the node.
+func TestHostOfMachines(t *testing.T) {
+	for name, want := range map[string]map[string]int{
+		"intel": {
+			"ic_read_bw": 1, "lustre_open": 1, "cpu_power": 2, "core_power": 2, "mem_power": 2, "temperature": 8,
+			"temperature_max": 1, "node_power": 1, "clock_cpufreq": 8,
+		},
+		"amd":      {"lustre_open": 1, "cpu_power": 2, "core_power": 2, "temperature_max": 1},
+		"cray":     {"node_power": 1, "node_cpu_power": 1, "node_mem_power": 1},
+		"omnipath": {"ic_read_bw": 1},
+		"bare":     {},
+	} {
+		cfg := machine(t, name)
+		h := Open(cfg, slog.New(slog.DiscardHandler))
+		defer h.Close()
+		h.Read(Vitals{})
+		for file, text := range map[string]string{ // what stands still has no power
+			powercap + "intel-rapl:0/energy_uj": "262100000000\n", powercap + "intel-rapl:0:0/energy_uj": "5300000000\n",
+			powercap + "intel-rapl:1/energy_uj": "65500000000\n", powercap + "intel-rapl:1:0/energy_uj": "7200000000\n",
+			powercap + "intel-rapl:1:1/energy_uj": "2800000000\n",
+			"cray/pm_counters/freshness":          "5001\n",
+			"cray/pm_counters/energy":             "1000036 J 1700659200200000 us\n",
+			"cray/pm_counters/cpu_energy":         "300012 J 1700659200200000 us\n",
+		} {
+			if path := filepath.Join(cfg.SysPath, file); textOf(path) != "" {
+				write(t, path, text)
+			}
+		}
+		h.Read(Vitals{})
+		got := map[string]int{}
+		_, columns := h.Interval(10 * time.Second)
+		for _, c := range columns {
+			got[c.Name] = len(c.Values)
+		}
+		for _, s := range []source{
+			interconnect(), lustre(), rapl(), temperature(), temperatureMax(), power(), cpufreq(),
+		} {
+			lacks := !slices.ContainsFunc(s.metrics, func(m metric) bool { return want[m.name] > 0 })
+			for _, m := range s.metrics {
+				if n, there := want[m.name]; (there || lacks) && got[m.name] != n {
+					t.Errorf("%s: %s has %d values, want %d", name, m.name, got[m.name], n)
+				}
+			}
+		}
 	}
 }
