@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -14,8 +13,8 @@ import (
 )
 
 var (
-	// errNoClock is returned where no CPU has a directory cpufreq.
-	errNoClock = errors.New("no driver of the CPUs' clock")
+	// errNoClock is returned where no CPU shows its clock.
+	errNoClock = errors.New("no CPU has cpufreq/scaling_cur_freq: no driver of their clock is loaded")
 	// errSlowClock is returned where the kernel stops at each CPU to measure its clock.
 	errSlowClock = errors.New("reading the clock of a CPU takes longer than 0.2 ms: this kernel interrupts the CPU, and " +
 		"waits 10 ms; the metric clock of agent.perf costs less")
@@ -41,10 +40,10 @@ type cpuClock struct {
 func openCPUFreq(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	dir := filepath.Join(cfg.SysPath, "devices/system/cpu")
 	clocks := devices[cpuClock]{
-		list: func() ([]string, error) { return clocksOf(dir) },
+		list: func() ([]string, error) { return cpusOf(dir) },
 		open: func(name string) (cpuClock, error) {
 			cpu, _ := numberAfter(name, "cpu")
-			file, _ := keep(clockOf(dir, name)) // offline by now: missing
+			file, _ := keep(filepath.Join(dir, name, "cpufreq/scaling_cur_freq")) // offline: missing
 			return cpuClock{cpu, numberFile{kept: file, unit: 1000}}, nil
 		},
 		close: func(c cpuClock) { c.file.close() },
@@ -87,26 +86,13 @@ func openCPUFreq(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	return probe{read: read, follow: follow, form: formGauges, close: clocks.release}, nil
 }
 
-func clockOf(dir, cpu string) string { return filepath.Join(dir, cpu, "cpufreq/scaling_cur_freq") }
-
-// clocksOf returns the CPUs that have a clock, such as cpu3.
-func clocksOf(dir string) ([]string, error) {
+// cpusOf returns the names of the CPUs, such as cpu3.
+func cpusOf(dir string) ([]string, error) {
 	all, err := entries(dir)
-	if err != nil {
-		return nil, err
-	}
-	all = slices.DeleteFunc(all, func(name string) bool {
+	return slices.DeleteFunc(all, func(name string) bool {
 		cpu, ok := numberAfter(name, "cpu")
-		if !ok || cpu >= maxCPUs {
-			return true
-		}
-		_, err := os.Stat(clockOf(dir, name))
-		return err != nil
-	})
-	if len(all) == 0 {
-		return nil, fmt.Errorf("%s: %w", dir, errNoClock)
-	}
-	return all, nil
+		return !ok || cpu >= maxCPUs
+	}), err
 }
 
 // timed reads a few clocks, and says how long each took.
@@ -121,6 +107,9 @@ func timed(clocks []cpuClock) (took []time.Duration) {
 
 // quick reports an error where reads take too long. The quickest counts: the others may have waited for a busy machine.
 func quick(took []time.Duration) error {
+	if len(took) == 0 {
+		return errNoClock
+	}
 	if best := slices.Min(took); best > slowClock {
 		return fmt.Errorf("%w (here: %v)", errSlowClock, best)
 	}
