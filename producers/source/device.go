@@ -125,6 +125,9 @@ func keep(path string) (kept, error) {
 // read returns what the file says now. The kernel makes a small file anew for a read at 0, and gives it whole. os.File
 // would ask a second time for the end of the file, which doubles the time of a node's many small files.
 func (k kept) read(buffer []byte) ([]byte, error) {
+	if k.file == nil {
+		return nil, os.ErrNotExist
+	}
 	for {
 		n, err := unix.Pread(k.fd, buffer, 0)
 		if !errors.Is(err, unix.EINTR) {
