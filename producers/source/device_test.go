@@ -22,9 +22,9 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// machine unpacks the files of a machine of testdata: "-- path --" and what is in the file, or "-- path -> target --".
+// fixture unpacks the files of a machine of testdata: "-- path --" and what is in the file, or "-- path -> target --".
 // They are no directories, since names such as intel-rapl:0 are not allowed in a module.
-func machine(t testing.TB, name string) config.Agent {
+func fixture(t testing.TB, name string) config.Agent {
 	t.Helper()
 	text, err := os.ReadFile("testdata/" + name + ".txt")
 	if err != nil {
@@ -339,7 +339,7 @@ func TestDevicesAreLookedFor(t *testing.T) {
 
 // On a host without any of the devices every source says so when it is opened.
 func TestDevicesOfABareMachine(t *testing.T) {
-	cfg := machine(t, "bare")
+	cfg := fixture(t, "bare")
 	for _, s := range []source{
 		interconnect(), lustre(), rapl(), temperature(), temperatureMax(), power(), cpufreq(),
 	} {
@@ -363,7 +363,7 @@ func TestHostOfMachines(t *testing.T) {
 		"omnipath": {"ic_read_bw": 1},
 		"bare":     {},
 	} {
-		cfg := machine(t, name)
+		cfg := fixture(t, name)
 		h := Open(cfg, slog.New(slog.DiscardHandler))
 		defer h.Close()
 		h.Read(Vitals{})

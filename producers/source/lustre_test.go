@@ -19,7 +19,7 @@ func llite(lines ...string) string {
 
 // Two mounts of Lustre 2.12 work for ten seconds.
 func TestLustre(t *testing.T) {
-	cfg := machine(t, "intel")
+	cfg := fixture(t, "intel")
 	r := try(t, lustre(), cfg)
 	r.must(1)
 	replace(t, cfg.ProcPath, "fs/lustre/llite/home-ffff9d1c4a3f8800/stats", llite(
@@ -49,7 +49,7 @@ func TestLustre(t *testing.T) {
 
 // Lustre 2.15 has its statistics in debugfs. It writes no line of what never happened: that is 0.
 func TestLustreInDebugfs(t *testing.T) {
-	cfg := machine(t, "amd")
+	cfg := fixture(t, "amd")
 	r := try(t, lustre(), cfg)
 	r.must(1)
 	stats := "kernel/debug/lustre/llite/work-ffff8f3c5a0e7800/stats"
@@ -80,7 +80,7 @@ func TestLustreInDebugfs(t *testing.T) {
 
 // A second file system is mounted, and both are unmounted later. An interval in which a mount came has no sum.
 func TestMountsComeAndGo(t *testing.T) {
-	cfg := machine(t, "bare")
+	cfg := fixture(t, "bare")
 	first := filepath.Join(cfg.ProcPath, "fs/lustre/llite/first-ffff000000000001")
 	if err := os.MkdirAll(first, 0o755); err != nil {
 		t.Fatal(err)
@@ -118,7 +118,7 @@ func TestMountsComeAndGo(t *testing.T) {
 
 // A file system is mounted anew. What the new mount did before it was found is no work of the interval.
 func TestMountsChangePlaces(t *testing.T) {
-	cfg := machine(t, "amd")
+	cfg := fixture(t, "amd")
 	r := try(t, lustre(), cfg)
 	r.must(1)
 	dir := filepath.Join(cfg.SysPath, "kernel/debug/lustre/llite")
@@ -143,7 +143,7 @@ func TestMountsChangePlaces(t *testing.T) {
 
 // An agent that may not enter debugfs says so, and how to let it in.
 func TestLustreWithoutRights(t *testing.T) {
-	cfg := machine(t, "amd")
+	cfg := fixture(t, "amd")
 	if err := os.Chmod(filepath.Join(cfg.SysPath, "kernel/debug"), 0); err != nil {
 		t.Fatal(err)
 	}
@@ -204,10 +204,10 @@ func FuzzParseLlite(f *testing.F) {
 	})
 }
 
-func TestLustreIsSteady(t *testing.T) { try(t, lustre(), machine(t, "intel")).steady() }
+func TestLustreIsSteady(t *testing.T) { try(t, lustre(), fixture(t, "intel")).steady() }
 
 func BenchmarkLustre(b *testing.B) {
-	r := try(b, lustre(), machine(b, "intel"))
+	r := try(b, lustre(), fixture(b, "intel"))
 	b.ReportAllocs()
 	for b.Loop() {
 		r.ms -= 10_000
