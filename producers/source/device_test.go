@@ -3,6 +3,7 @@ package source
 import (
 	"errors"
 	"log/slog"
+	"maps"
 	"math"
 	"net"
 	"os"
@@ -19,7 +20,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/weirhpc/weir/config"
-	"github.com/weirhpc/weir/schemas"
 )
 
 // fixture unpacks the files of a machine of testdata: "-- path --" and what is in the file, or "-- path -> target --".
@@ -54,9 +54,12 @@ func fixture(t testing.TB, name string) config.Agent {
 
 // trial is one source that is read as the host reads it.
 type trial struct {
-	openProbe
-	t  testing.TB
-	ms int64 // boundary of the next reading
+	probe
+	source   source
+	from, to reading
+	spare    reading
+	t        testing.TB
+	ms       int64 // boundary of the next reading
 }
 
 func try(t testing.TB, s source, cfg config.Agent) *trial {
@@ -68,16 +71,16 @@ func try(t testing.TB, s source, cfg config.Agent) *trial {
 	if p.close != nil {
 		t.Cleanup(p.close)
 	}
-	return &trial{openProbe: openProbe{probe: p, source: s}, t: t, ms: 1_700_659_200_000}
+	return &trial{probe: p, source: s, t: t, ms: 1_700_659_200_000}
 }
 
-// read takes the next reading, 10 s after the last.
-func (r *trial) read() error {
+// take takes the next reading, 10 s after the last.
+func (r *trial) take() error {
 	into := r.spare
 	if r.from != nil {
 		into = r.from
 	}
-	now, err := r.probe.read(into, Vitals{BoundaryMs: r.ms})
+	now, err := r.read(into, Vitals{BoundaryMs: r.ms})
 	r.ms += 10_000
 	r.spare, r.from, r.to = nil, r.to, now
 	if err != nil {
@@ -90,25 +93,35 @@ func (r *trial) read() error {
 func (r *trial) must(n int) {
 	r.t.Helper()
 	for range n {
-		if err := r.read(); err != nil {
+		if err := r.take(); err != nil {
 			r.t.Fatal("read:", err)
 		}
 	}
 }
 
-// wants compares the metrics of the last 10 s. A metric that is not named is missing for all rows.
+// wants compares the metrics of the last 10 s, with a value for each row. A metric that is not named is missing in all.
 func (r *trial) wants(want map[string][]float64) {
 	r.t.Helper()
 	got := map[string][]float64{}
-	if r.from != nil && r.to != nil {
-		rows := r.rows()
-		if r.source.scope == schemas.ScopeNode {
-			rows = []int32{0}
+	for i := range max(len(r.from), len(r.to)) {
+		from, to := r.from.row(i), r.to.row(i)
+		if len(from)+len(to) == 0 {
+			continue
 		}
-		for _, c := range r.columns(rows, 10*time.Second) {
-			got[c.Name] = c.Values
+		out := make([]float64, len(r.source.metrics))
+		for k := range out {
+			out[k] = nan
+		}
+		if len(from) == len(to) {
+			r.form(from, to, 10*time.Second, out)
+		}
+		for k, m := range r.source.metrics {
+			got[m.name] = append(got[m.name], out[k])
 		}
 	}
+	maps.DeleteFunc(got, func(_ string, values []float64) bool {
+		return !slices.ContainsFunc(values, func(v float64) bool { return !math.IsNaN(v) })
+	})
 	if diff := cmp.Diff(want, got, cmpopts.EquateNaNs(), cmpopts.EquateApprox(1e-12, 0)); diff != "" {
 		r.t.Errorf("values (-want +got):\n%s", diff)
 	}

@@ -168,11 +168,11 @@ func TestPortsComeAndGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	lose(t, "mlx5_1")
-	if err := r.read(); err == nil || !strings.Contains(err.Error(), "mlx5_1/ports/1") {
+	if err := r.take(); err == nil || !strings.Contains(err.Error(), "mlx5_1/ports/1") {
 		t.Errorf("a port that is gone: %v", err)
 	}
 	for range 2 {
-		_ = r.read()
+		_ = r.take()
 	}
 	r.must(1)
 	r.form(r.from[0], r.to[0], 10*time.Second, out)

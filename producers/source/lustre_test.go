@@ -105,13 +105,13 @@ func TestMountsComeAndGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	lose(t, "late-ffff")
-	if err := r.read(); err == nil || !strings.Contains(err.Error(), "late-ffff") {
+	if err := r.take(); err == nil || !strings.Contains(err.Error(), "late-ffff") {
 		t.Errorf("a mount that is gone: %v", err)
 	}
 	for range 3 {
-		_ = r.read()
+		_ = r.take()
 	}
-	if err := r.read(); !errors.Is(err, errNoLustre) {
+	if err := r.take(); !errors.Is(err, errNoLustre) {
 		t.Errorf("without a mount: %v", err)
 	}
 }
@@ -129,7 +129,7 @@ func TestMountsChangePlaces(t *testing.T) {
 		"read_bytes                9000 samples [bytes] 1 1048576 990000000", "open 4000 samples [regs]"))
 	lose(t, "llite")
 	for range 3 {
-		_ = r.read() // an error, until it is time to look
+		_ = r.take() // an error, until it is time to look
 	}
 	r.must(1)
 	r.wants(map[string][]float64{

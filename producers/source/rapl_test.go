@@ -162,7 +162,7 @@ func TestZoneIsGoneAndBack(t *testing.T) {
 	r := try(t, rapl(), cfg)
 	r.must(2)
 	lose(t, "intel-rapl:1/energy_uj")
-	if err := r.read(); err == nil || !strings.Contains(err.Error(), "intel-rapl:1") {
+	if err := r.take(); err == nil || !strings.Contains(err.Error(), "intel-rapl:1") {
 		t.Errorf("a zone that is gone: %v", err)
 	}
 	r.must(2)
