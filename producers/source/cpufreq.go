@@ -68,7 +68,7 @@ func openCPUFreq(cfg config.Agent, _ *slog.Logger) (probe, error) {
 		for i := range all {
 			c := &all[i]
 			hz, err := c.file.number(buffer)
-			if err != nil || hz == noCount || hz == 0 {
+			if err != nil || hz == unread || hz == 0 {
 				clocks.gone = clocks.gone || err != nil
 				continue
 			}

@@ -4,16 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
 )
-
-// noCount stands in a row for a number that could not be read. No counter gets there.
-const noCount = math.MaxUint64
 
 // How often a source looks for its devices, in milliseconds: drivers are loaded and file systems are mounted at any
 // time. A source whose device is gone looks sooner, but not in every interval: looking costs more than reading.
@@ -91,23 +87,6 @@ func (d *devices[T]) release() {
 	d.all = d.all[:0]
 }
 
-// growth is how much a counter grew between two readings, or NaN where that is not known.
-func growth(from, to uint64) float64 {
-	d, ok := grown(from, to)
-	if !ok || to == noCount {
-		return math.NaN()
-	}
-	return d
-}
-
-// single returns a reading of one row, in the storage of an older one, and the storage of the row.
-func single(into reading) (reading, []uint64) {
-	if len(into) == 0 {
-		into = make(reading, 1)
-	}
-	return into[:1], into[0][:0]
-}
-
 // kept is a small file of the kernel that stays open. The zero value is a file that is not there.
 type kept struct {
 	file *os.File
@@ -164,28 +143,28 @@ func openNumber(path string) (numberFile, error) {
 	return numberFile{kept: k}, nil
 }
 
-// number returns the number, or noCount for a file that is not there, holds no number, or stopped to count. An error
+// number returns the number, or unread for a file that is not there, holds no number, or stopped to count. An error
 // means that the device is gone.
 func (f numberFile) number(buffer []byte) (uint64, error) {
 	if f.file == nil {
-		return noCount, nil
+		return unread, nil
 	}
 	data, err := f.read(buffer)
 	if err != nil {
 		if isGone(err) {
-			return noCount, err
+			return unread, err
 		}
-		return noCount, nil // the device has no number just now
+		return unread, nil // the device has no number just now
 	}
 	return parseCount(data, max(f.unit, 1), f.most), nil
 }
 
-// parseCount reads a file of one number that counts in units. It is noCount for anything else, and for a counter that
+// parseCount reads a file of one number that counts in units. It is unread for anything else, and for a counter that
 // reached the most that its hardware counts to.
 func parseCount(data []byte, unit, most uint64) uint64 {
 	v, rest, ok := number(data)
-	if !ok || len(bytes.TrimSpace(rest)) > 0 || most > 0 && v == most || v > noCount/unit {
-		return noCount
+	if !ok || len(bytes.TrimSpace(rest)) > 0 || most > 0 && v == most || v > unread/unit {
+		return unread
 	}
 	return v * unit
 }

@@ -243,17 +243,17 @@ func TestParseCount(t *testing.T) {
 		{"42", 4, 0, 168},
 		{"0\n", 4, 255, 0},
 		{"254\n", 1, 255, 254},
-		{"255\n", 1, 255, noCount}, // it stopped to count
-		{"256\n", 1, 255, 256},     // and this one is wider
+		{"255\n", 1, 255, unread}, // it stopped to count
+		{"256\n", 1, 255, 256},    // and this one is wider
 		{"18446744073709551600\n", 1, 0, 18446744073709551600},
-		{"18446744073709551600\n", 4, 0, noCount},
-		{"N/A (no PMA)\n", 1, 0, noCount}, // of an adapter without the counter
-		{"", 1, 0, noCount},
-		{"-1\n", 1, 0, noCount},
-		{"12 kB\n", 1, 0, noCount},
-		{"1\n2\n", 1, 0, noCount},
-		{"99999999999999999999999\n", 1, 0, noCount},
-		{"\x00\x01", 1, 0, noCount},
+		{"18446744073709551600\n", 4, 0, unread},
+		{"N/A (no PMA)\n", 1, 0, unread}, // of an adapter without the counter
+		{"", 1, 0, unread},
+		{"-1\n", 1, 0, unread},
+		{"12 kB\n", 1, 0, unread},
+		{"1\n2\n", 1, 0, unread},
+		{"99999999999999999999999\n", 1, 0, unread},
+		{"\x00\x01", 1, 0, unread},
 	} {
 		if got := parseCount([]byte(c.text), c.unit, c.most); got != c.want {
 			t.Errorf("parseCount(%q, %d, %d) = %d, want %d", c.text, c.unit, c.most, got, c.want)
@@ -267,7 +267,7 @@ func FuzzParseCount(f *testing.F) {
 		if unit == 0 {
 			return
 		}
-		if v := parseCount(text, unit, most); v != noCount && v%unit != 0 {
+		if v := parseCount(text, unit, most); v != unread && v%unit != 0 {
 			t.Fatalf("%d is no number of units of %d", v, unit)
 		}
 	})
@@ -278,7 +278,7 @@ func TestGrowth(t *testing.T) {
 		from, to uint64
 		want     float64
 	}{
-		{3, 10, 7}, {3, 3, 0}, {10, 3, nan}, {noCount, 3, nan}, {3, noCount, nan}, {noCount, noCount, nan},
+		{3, 10, 7}, {3, 3, 0}, {10, 3, nan}, {unread, 3, nan}, {3, unread, nan}, {unread, unread, nan},
 	} {
 		if diff := cmp.Diff(c.want, growth(c.from, c.to), cmpopts.EquateNaNs()); diff != "" {
 			t.Errorf("growth(%d, %d) (-want +got):\n%s", c.from, c.to, diff)

@@ -98,8 +98,8 @@ func openInterconnect(cfg config.Agent, _ *slog.Logger) (probe, error) {
 			return nil, err
 		}
 		// A port that came or went has counted what is not known, so the sum of the interval is not known.
-		into, row := single(into)
-		row = append(row, ports.set)
+		into = only(into)
+		row := append(into[0], ports.set)
 		for i := range all {
 			for k := range all[i].files {
 				n, err := all[i].files[k].number(buffer)
@@ -171,7 +171,7 @@ func isOmniPath(class, name string) bool {
 
 // formInterconnect sums what all ports counted. A sum is missing where one port's count is not known.
 func formInterconnect(from, to []uint64, elapsed time.Duration, out []float64) {
-	if from[0] != to[0] {
+	if from[0] != to[0] || elapsed <= 0 {
 		return // not the same ports
 	}
 	var sum [portNumbers]float64

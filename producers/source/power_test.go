@@ -67,16 +67,16 @@ func TestParseCray(t *testing.T) {
 		v, at      uint64
 	}{
 		{"356 W 1700659200123456 us\n", "W", 356, 1700659200123456},
-		{"356 W\n", "W", 356, noCount},
+		{"356 W\n", "W", 356, unread},
 		{"1000 J 1700659200123456 us", "J", 1000, 1700659200123456},
-		{"5000\n", "", 5000, noCount},
-		{"356 J 1700659200123456 us\n", "W", noCount, noCount}, // another unit
-		{"356 W 1700659200123456 ms\n", "W", noCount, noCount},
-		{"356 W 17006592", "W", noCount, noCount},
-		{"W\n", "W", noCount, noCount},
-		{"", "W", noCount, noCount},
-		{"-3 W 17 us\n", "W", noCount, noCount},
-		{"\xff\x00", "", noCount, noCount},
+		{"5000\n", "", 5000, unread},
+		{"356 J 1700659200123456 us\n", "W", unread, unread}, // another unit
+		{"356 W 1700659200123456 ms\n", "W", unread, unread},
+		{"356 W 17006592", "W", unread, unread},
+		{"W\n", "W", unread, unread},
+		{"", "W", unread, unread},
+		{"-3 W 17 us\n", "W", unread, unread},
+		{"\xff\x00", "", unread, unread},
 	} {
 		if v, at := parseCray([]byte(c.text), c.unit); v != c.v || at != c.at {
 			t.Errorf("parseCray(%q, %q) = %d, %d, want %d, %d", c.text, c.unit, v, at, c.v, c.at)
@@ -92,9 +92,9 @@ func FuzzCray(f *testing.F) {
 		from, to := []uint64{1}, []uint64{2}
 		for range 3 {
 			v, at := parseCray(a, "J")
-			from = append(from, v, at, noCount)
+			from = append(from, v, at, unread)
 			v, at = parseCray(b, "J")
-			to = append(to, v, at, noCount)
+			to = append(to, v, at, unread)
 		}
 		out := []float64{nan, nan, nan}
 		formCray(from, to, 10*time.Second, out)

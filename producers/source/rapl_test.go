@@ -120,8 +120,8 @@ func TestUsedEnergy(t *testing.T) {
 		"began anew beyond its end": {span + 5, 0, span, 10, nan},
 		"may have wrapped unseen":   {1000, 2000, span, 300, nan}, // 262 kJ are 874 W for 300 s
 		"no span":                   {1000, 2000, 0, 10, nan},
-		"not read":                  {noCount, 2000, span, 10, nan},
-		"no longer read":            {1000, noCount, span, 10, nan},
+		"not read":                  {unread, 2000, span, 10, nan},
+		"no longer read":            {1000, unread, span, 10, nan},
 	} {
 		got := usedEnergy(c.from, c.to, c.span, time.Duration(c.seconds)*time.Second)
 		if diff := cmp.Diff(c.want, got, cmpopts.EquateNaNs()); diff != "" {

@@ -62,6 +62,12 @@ func sources() []source {
 		temperatureMax(),
 		power(),
 		cpufreq(),
+		paging(),
+		pressure(),
+		disks(),
+		ethernet(),
+		nfs(),
+		numa(),
 	}
 }
 

@@ -135,8 +135,8 @@ func openTemperatureMax(cfg config.Agent, _ *slog.Logger) (probe, error) {
 		if math.IsInf(most, -1) {
 			most = math.NaN()
 		}
-		into, row := single(into)
-		into[0] = append(row, math.Float64bits(most))
+		into = only(into)
+		into[0] = append(into[0], math.Float64bits(most))
 		return into, nil
 	}
 	return probe{read: read, form: formFloats, close: sensors.release}, nil

@@ -4,12 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"os"
 	"path/filepath"
 	"time"
 
-	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 
 	"github.com/weirhpc/weir/config"
@@ -17,68 +15,17 @@ import (
 )
 
 var (
-	// errNoMemory is returned when /proc/meminfo lacks MemTotal or MemAvailable.
-	errNoMemory = errors.New("no MemTotal or no MemAvailable")
 	// errUnsynchronised is returned when nothing disciplines the host's clock.
 	errUnsynchronised = errors.New("the clock is not synchronised")
 	// errStatm is returned when /proc/self/statm is not what the kernel writes.
 	errStatm = errors.New("not two numbers of pages")
 )
 
-func memory() source {
-	return source{"memory", schemas.ScopeNode, "/proc/meminfo", []metric{
-		{"mem_used", "B", Gauge, "MemTotal - MemAvailable"},
-	}, openMemory}
-}
-
-// openMemory reads the memory in use, in bytes, at the end of the interval. It counts all that a program that starts
-// now could not get.
-func openMemory(cfg config.Agent, _ *slog.Logger) (probe, error) {
-	fs, err := procfs.NewFS(cfg.ProcPath)
-	if err != nil {
-		return probe{}, fmt.Errorf("opening the memory's state: %w", err)
-	}
-	read := func(into reading, _ Vitals) (reading, error) {
-		m, err := fs.Meminfo()
-		if err != nil {
-			return nil, fmt.Errorf("reading the memory's state: %w", err)
-		}
-		if m.MemTotalBytes == nil || m.MemAvailableBytes == nil || *m.MemAvailableBytes > *m.MemTotalBytes {
-			return nil, fmt.Errorf("reading the memory's state: %w", errNoMemory)
-		}
-		return only(into, *m.MemTotalBytes-*m.MemAvailableBytes), nil
-	}
-	return probe{read: read, form: formGauges}, nil
-}
-
 // formGauges gives what the second reading found. It serves sources whose numbers are no counters.
 func formGauges(_, to []uint64, _ time.Duration, out []float64) {
 	for i := range out {
 		out[i] = float64(to[i])
 	}
-}
-
-func load() source {
-	return source{"load", schemas.ScopeNode, "/proc/loadavg", []metric{
-		{"cpu_load", "1", Gauge, "the mean of the last minute"},
-	}, openLoad}
-}
-
-// openLoad reads the load: how many tasks ran, or waited for a CPU or a disk, in the mean of the last minute.
-func openLoad(cfg config.Agent, _ *slog.Logger) (probe, error) {
-	fs, err := procfs.NewFS(cfg.ProcPath)
-	if err != nil {
-		return probe{}, fmt.Errorf("opening the load: %w", err)
-	}
-	read := func(into reading, _ Vitals) (reading, error) {
-		load, err := fs.LoadAvg()
-		if err != nil {
-			return nil, fmt.Errorf("reading the load: %w", err)
-		}
-		return only(into, math.Float64bits(load.Load1)), nil // a reading holds integers: the load's bits
-	}
-	form := func(_, to []uint64, _ time.Duration, out []float64) { out[0] = math.Float64frombits(to[0]) }
-	return probe{read: read, form: form}, nil
 }
 
 func agent() source {
@@ -123,23 +70,12 @@ func agentMemory() source {
 
 // openAgentMemory reads the resident memory of the agent's process, in bytes.
 func openAgentMemory(cfg config.Agent, _ *slog.Logger) (probe, error) {
-	path := filepath.Join(cfg.ProcPath, "self/statm")
 	page := uint64(os.Getpagesize())
-	read := func(into reading, _ Vitals) (reading, error) {
-		b, err := os.ReadFile(path)
-		if err != nil {
-			return nil, fmt.Errorf("reading the agent's memory: %w", err)
-		}
-		pages, err := parseStatm(b)
-		if err != nil {
-			return nil, fmt.Errorf("reading %s: %w", path, err)
-		}
-		return only(into, pages*page), nil
+	parse := func(row []uint64, data []byte) ([]uint64, error) {
+		pages, err := parseStatm(data)
+		return append(row[:0], pages*page), err
 	}
-	if _, err := os.Stat(path); err != nil {
-		return probe{}, fmt.Errorf("opening the agent's memory: %w", err)
-	}
-	return probe{read: read, form: formGauges}, nil
+	return openOne(filepath.Join(cfg.ProcPath, "self/statm"), parse, formGauges)
 }
 
 // parseStatm returns the resident pages of a process: the second number of its statm.
@@ -148,8 +84,8 @@ func parseStatm(b []byte) (uint64, error) {
 	if !ok || len(rest) == 0 || rest[0] != ' ' {
 		return 0, fmt.Errorf("%w: %.80q", errStatm, b)
 	}
-	pages, _, ok := number(rest[1:])
-	if !ok || pages > 1<<40 {
+	pages, rest, ok := number(rest[1:])
+	if !ok || pages > 1<<40 || len(rest) == 0 || rest[0] != ' ' {
 		return 0, fmt.Errorf("%w: %.80q", errStatm, b)
 	}
 	return pages, nil
