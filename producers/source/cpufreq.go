@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -14,8 +13,8 @@ import (
 )
 
 var (
-	// errNoClock is returned where no CPU has a directory cpufreq.
-	errNoClock = errors.New("no driver of the CPUs' clock")
+	// errNoClock is returned where no CPU shows its clock.
+	errNoClock = errors.New("no CPU has cpufreq/scaling_cur_freq: no driver of their clock is loaded")
 	// errSlowClock is returned where the kernel stops at each CPU to measure its clock.
 	errSlowClock = errors.New("reading the clock of a CPU takes longer than 0.2 ms: this kernel interrupts the CPU, and " +
 		"waits 10 ms; the metric clock of agent.perf costs less")
@@ -41,21 +40,21 @@ type cpuClock struct {
 func openCPUFreq(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	dir := filepath.Join(cfg.SysPath, "devices/system/cpu")
 	clocks := devices[cpuClock]{
-		list: func() ([]string, error) { return clocksOf(dir) },
+		list: func() ([]string, error) { return cpusOf(dir) },
 		open: func(name string) (cpuClock, error) {
 			cpu, _ := numberAfter(name, "cpu")
-			file, _ := keep(clockOf(dir, name)) // offline by now: missing
+			file, _ := keep(filepath.Join(dir, name, "cpufreq/scaling_cur_freq")) // offline: missing
 			return cpuClock{cpu, numberFile{kept: file, unit: 1000}}, nil
 		},
 		close: func(c cpuClock) { c.file.close() },
 	}
-	clocks.look()
-	if clocks.err == nil {
-		clocks.err = quick(timed(clocks.all))
+	err := clocks.look()
+	if err == nil {
+		err = quick(timed(clocks.all))
 	}
-	if clocks.err != nil {
+	if err != nil {
 		clocks.release()
-		return probe{}, clocks.err
+		return probe{}, err
 	}
 	buffer, cpus := make([]byte, 64), 0
 	read := func(into reading, v Vitals) (reading, error) {
@@ -69,7 +68,7 @@ func openCPUFreq(cfg config.Agent, _ *slog.Logger) (probe, error) {
 		for i := range all {
 			c := &all[i]
 			hz, err := c.file.number(buffer)
-			if err != nil || hz == noCount || hz == 0 {
+			if err != nil || hz == unread || hz == 0 {
 				clocks.gone = clocks.gone || err != nil
 				continue
 			}
@@ -87,40 +86,35 @@ func openCPUFreq(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	return probe{read: read, follow: follow, form: formGauges, close: clocks.release}, nil
 }
 
-func clockOf(dir, cpu string) string { return filepath.Join(dir, cpu, "cpufreq/scaling_cur_freq") }
-
-// clocksOf returns the CPUs that have a clock, such as cpu3.
-func clocksOf(dir string) ([]string, error) {
+// cpusOf returns the names of the CPUs, such as cpu3.
+func cpusOf(dir string) ([]string, error) {
 	all, err := entries(dir)
-	if err != nil {
-		return nil, err
-	}
-	all = slices.DeleteFunc(all, func(name string) bool {
+	return slices.DeleteFunc(all, func(name string) bool {
 		cpu, ok := numberAfter(name, "cpu")
-		if !ok || cpu >= maxCPUs {
-			return true
-		}
-		_, err := os.Stat(clockOf(dir, name))
-		return err != nil
-	})
-	if len(all) == 0 {
-		return nil, fmt.Errorf("%s: %w", dir, errNoClock)
-	}
-	return all, nil
+		return !ok || cpu >= maxCPUs
+	}), err
 }
 
 // timed reads a few clocks, and says how long each took.
 func timed(clocks []cpuClock) (took []time.Duration) {
-	for i := range clocks[:min(4, len(clocks))] {
+	for i := range clocks {
+		if clocks[i].file.file == nil {
+			continue
+		}
 		begin := time.Now()
-		_, _ = clocks[i].file.read(make([]byte, 64)) // the time is all that counts here
-		took = append(took, time.Since(begin))
+		_, _ = clocks[i].file.number(make([]byte, 64)) // the time is all that counts here
+		if took = append(took, time.Since(begin)); len(took) == 4 {
+			break
+		}
 	}
 	return took
 }
 
 // quick reports an error where reads take too long. The quickest counts: the others may have waited for a busy machine.
 func quick(took []time.Duration) error {
+	if len(took) == 0 {
+		return errNoClock
+	}
 	if best := slices.Min(took); best > slowClock {
 		return fmt.Errorf("%w (here: %v)", errSlowClock, best)
 	}

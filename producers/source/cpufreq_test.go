@@ -9,7 +9,7 @@ import (
 )
 
 func TestCPUFreq(t *testing.T) {
-	cfg := machineOf(t, "intel")
+	cfg := fixture(t, "intel")
 	r := try(t, cpufreq(), cfg)
 	r.must(1)
 	replace(t, cfg.SysPath, "devices/system/cpu/cpu1/cpufreq/scaling_cur_freq", "3700125\n")
@@ -21,7 +21,7 @@ func TestCPUFreq(t *testing.T) {
 
 // CPU 7 goes offline with its file, and comes back.
 func TestClocksComeAndGo(t *testing.T) {
-	cfg := machineOf(t, "intel")
+	cfg := fixture(t, "intel")
 	r := try(t, cpufreq(), cfg)
 	r.follow([]int{0, 1, 2, 3, 4, 5, 6, 7})
 	r.must(2)
@@ -51,4 +51,4 @@ func TestSlowClockIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestCPUFreqIsSteady(t *testing.T) { try(t, cpufreq(), machineOf(t, "intel")).steady() }
+func TestCPUFreqIsSteady(t *testing.T) { try(t, cpufreq(), fixture(t, "intel")).steady() }

@@ -4,16 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
 )
-
-// noCount stands in a row for a number that could not be read. No counter gets there.
-const noCount = math.MaxUint64
 
 // How often a source looks for its devices, in milliseconds: drivers are loaded and file systems are mounted at any
 // time. A source whose device is gone looks sooner, but not in every interval: looking costs more than reading.
@@ -33,51 +29,48 @@ type devices[T any] struct {
 	set    uint64 // grows whenever the devices change
 	gone   bool   // one did not answer since the last look
 	lastMs int64  // the boundary of the last look
-	ever   bool   // there was a device since the start
 	err    error  // why there are none now
 }
 
-// look finds the devices that are there. Those that were there before stay open, unless one was gone.
-func (d *devices[T]) look() {
+// look finds the devices that are there. Those that were there before stay open, unless one was gone. It returns why
+// there are none.
+func (d *devices[T]) look() error {
 	found, err := d.list()
 	if err == nil && d.err == nil && !d.gone && slices.Equal(found, d.names) {
-		return
+		return nil
 	}
 	d.release()
-	d.names, d.gone, d.err, d.ever = found, false, err, d.ever || len(found) > 0
+	d.names, d.gone, d.err = found, false, err
 	d.set++
 	if err != nil {
-		return
+		return err
 	}
 	for _, name := range found {
 		one, err := d.open(name)
 		if err != nil {
 			d.release()
 			d.err = fmt.Errorf("opening %s: %w", name, err)
-			return
+			return d.err
 		}
 		d.all = append(d.all, one)
 	}
+	return nil
 }
 
-// now returns the devices at a boundary, and looks for them first where it is time to. It is no error that a host has
-// none, and never had.
+// now returns the devices at a boundary, and looks for them first where it is time to.
 func (d *devices[T]) now(boundaryMs int64) ([]T, error) {
 	if d.lastMs == 0 {
 		d.lastMs = boundaryMs // open has just looked
 	}
 	wait, passed := int64(lookEveryMs), boundaryMs-d.lastMs
-	if d.gone || d.err != nil && d.ever {
+	if d.gone || d.err != nil {
 		wait = lookSoonMs
 	}
 	if passed < 0 || passed >= wait {
 		d.lastMs = boundaryMs
-		d.look()
+		_ = d.look() // the next line returns it
 	}
-	if d.err != nil && d.ever {
-		return nil, d.err
-	}
-	return d.all, nil
+	return d.all, d.err
 }
 
 // lost takes note of a device that did not answer.
@@ -92,23 +85,6 @@ func (d *devices[T]) release() {
 		d.close(one)
 	}
 	d.all = d.all[:0]
-}
-
-// growth is how much a counter grew between two readings, or NaN where that is not known.
-func growth(from, to uint64) float64 {
-	d, ok := grown(from, to)
-	if !ok || to == noCount {
-		return math.NaN()
-	}
-	return d
-}
-
-// single returns a reading of one row, in the storage of an older one, and the storage of the row.
-func single(into reading) (reading, []uint64) {
-	if len(into) == 0 {
-		into = make(reading, 1)
-	}
-	return into[:1], into[0][:0]
 }
 
 // kept is a small file of the kernel that stays open. The zero value is a file that is not there.
@@ -128,6 +104,9 @@ func keep(path string) (kept, error) {
 // read returns what the file says now. The kernel makes a small file anew for a read at 0, and gives it whole. os.File
 // would ask a second time for the end of the file, which doubles the time of a node's many small files.
 func (k kept) read(buffer []byte) ([]byte, error) {
+	if k.file == nil {
+		return nil, os.ErrNotExist
+	}
 	for {
 		n, err := unix.Pread(k.fd, buffer, 0)
 		if !errors.Is(err, unix.EINTR) {
@@ -164,28 +143,28 @@ func openNumber(path string) (numberFile, error) {
 	return numberFile{kept: k}, nil
 }
 
-// number returns the number, or noCount for a file that is not there, holds no number, or stopped to count. An error
+// number returns the number, or unread for a file that is not there, holds no number, or stopped to count. An error
 // means that the device is gone.
 func (f numberFile) number(buffer []byte) (uint64, error) {
 	if f.file == nil {
-		return noCount, nil
+		return unread, nil
 	}
 	data, err := f.read(buffer)
 	if err != nil {
 		if isGone(err) {
-			return noCount, err
+			return unread, err
 		}
-		return noCount, nil // the device has no number just now
+		return unread, nil // the device has no number just now
 	}
 	return parseCount(data, max(f.unit, 1), f.most), nil
 }
 
-// parseCount reads a file of one number that counts in units. It is noCount for anything else, and for a counter that
+// parseCount reads a file of one number that counts in units. It is unread for anything else, and for a counter that
 // reached the most that its hardware counts to.
 func parseCount(data []byte, unit, most uint64) uint64 {
 	v, rest, ok := number(data)
-	if !ok || len(bytes.TrimSpace(rest)) > 0 || most > 0 && v == most || v > noCount/unit {
-		return noCount
+	if !ok || len(bytes.TrimSpace(rest)) > 0 || most > 0 && v == most || v > unread/unit {
+		return unread
 	}
 	return v * unit
 }
@@ -218,13 +197,4 @@ func entries(dir string) ([]string, error) {
 		names = append(names, e.Name())
 	}
 	return names, err
-}
-
-// absence gives all metrics of a source the same reason to be absent.
-func absence(s source, err error) map[string]error {
-	absent := make(map[string]error, len(s.metrics))
-	for _, m := range s.metrics {
-		absent[m.name] = err
-	}
-	return absent
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,12 +20,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/weirhpc/weir/config"
-	"github.com/weirhpc/weir/schemas"
 )
 
-// machineOf unpacks the files of a machine of testdata: "-- path --" and what is in the file, or "-- path -> target --".
+// fixture unpacks the files of a machine of testdata: "-- path --" and what is in the file, or "-- path -> target --".
 // They are no directories, since names such as intel-rapl:0 are not allowed in a module.
-func machineOf(t testing.TB, name string) config.Agent {
+func fixture(t testing.TB, name string) config.Agent {
 	t.Helper()
 	text, err := os.ReadFile("testdata/" + name + ".txt")
 	if err != nil {
@@ -55,10 +55,11 @@ func machineOf(t testing.TB, name string) config.Agent {
 // trial is one source that is read as the host reads it.
 type trial struct {
 	probe
-	source          source
-	from, to, spare reading
-	t               testing.TB
-	ms              int64 // boundary of the next reading
+	source   source
+	from, to reading
+	spare    reading
+	t        testing.TB
+	ms       int64 // boundary of the next reading
 }
 
 func try(t testing.TB, s source, cfg config.Agent) *trial {
@@ -73,13 +74,13 @@ func try(t testing.TB, s source, cfg config.Agent) *trial {
 	return &trial{probe: p, source: s, t: t, ms: 1_700_659_200_000}
 }
 
-// read takes the next reading, 10 s after the last.
-func (r *trial) read() error {
+// take takes the next reading, 10 s after the last.
+func (r *trial) take() error {
 	into := r.spare
 	if r.from != nil {
 		into = r.from
 	}
-	now, err := r.probe.read(into, Vitals{BoundaryMs: r.ms})
+	now, err := r.read(into, Vitals{BoundaryMs: r.ms})
 	r.ms += 10_000
 	r.spare, r.from, r.to = nil, r.to, now
 	if err != nil {
@@ -92,46 +93,38 @@ func (r *trial) read() error {
 func (r *trial) must(n int) {
 	r.t.Helper()
 	for range n {
-		if err := r.read(); err != nil {
+		if err := r.take(); err != nil {
 			r.t.Fatal("read:", err)
 		}
 	}
 }
 
-// wants compares the metrics of the last 10 s. A metric that is not named is missing for all rows.
+// wants compares the metrics of the last 10 s, with a value for each row. A metric that is not named is missing in all.
 func (r *trial) wants(want map[string][]float64) {
 	r.t.Helper()
 	got := map[string][]float64{}
-	if r.from != nil && r.to != nil {
-		got = r.values()
-	}
-	if diff := cmp.Diff(want, got, cmpopts.EquateNaNs(), cmpopts.EquateApprox(1e-12, 0)); diff != "" {
-		r.t.Errorf("values (-want +got):\n%s", diff)
-	}
-}
-
-// values forms the metrics of all rows that are in either reading, without those that every row lacks.
-func (r *trial) values() map[string][]float64 {
-	got, known := map[string][]float64{}, map[string]bool{}
 	for i := range max(len(r.from), len(r.to)) {
 		from, to := r.from.row(i), r.to.row(i)
-		if len(from)+len(to) == 0 && r.source.scope != schemas.ScopeNode {
+		if len(from)+len(to) == 0 {
 			continue
 		}
 		out := make([]float64, len(r.source.metrics))
 		for k := range out {
-			out[k] = math.NaN()
+			out[k] = nan
 		}
-		if len(from) > 0 && len(from) == len(to) {
+		if len(from) == len(to) {
 			r.form(from, to, 10*time.Second, out)
 		}
 		for k, m := range r.source.metrics {
 			got[m.name] = append(got[m.name], out[k])
-			known[m.name] = known[m.name] || !math.IsNaN(out[k])
 		}
 	}
-	maps.DeleteFunc(got, func(name string, _ []float64) bool { return !known[name] })
-	return got
+	maps.DeleteFunc(got, func(_ string, values []float64) bool {
+		return !slices.ContainsFunc(values, func(v float64) bool { return !math.IsNaN(v) })
+	})
+	if diff := cmp.Diff(want, got, cmpopts.EquateNaNs(), cmpopts.EquateApprox(1e-12, 0)); diff != "" {
+		r.t.Errorf("values (-want +got):\n%s", diff)
+	}
 }
 
 // steady fails the test where a reading and its values allocate. Looking for devices may.
@@ -250,17 +243,17 @@ func TestParseCount(t *testing.T) {
 		{"42", 4, 0, 168},
 		{"0\n", 4, 255, 0},
 		{"254\n", 1, 255, 254},
-		{"255\n", 1, 255, noCount}, // it stopped to count
-		{"256\n", 1, 255, 256},     // and this one is wider
+		{"255\n", 1, 255, unread}, // it stopped to count
+		{"256\n", 1, 255, 256},    // and this one is wider
 		{"18446744073709551600\n", 1, 0, 18446744073709551600},
-		{"18446744073709551600\n", 4, 0, noCount},
-		{"N/A (no PMA)\n", 1, 0, noCount}, // of an adapter without the counter
-		{"", 1, 0, noCount},
-		{"-1\n", 1, 0, noCount},
-		{"12 kB\n", 1, 0, noCount},
-		{"1\n2\n", 1, 0, noCount},
-		{"99999999999999999999999\n", 1, 0, noCount},
-		{"\x00\x01", 1, 0, noCount},
+		{"18446744073709551600\n", 4, 0, unread},
+		{"N/A (no PMA)\n", 1, 0, unread}, // of an adapter without the counter
+		{"", 1, 0, unread},
+		{"-1\n", 1, 0, unread},
+		{"12 kB\n", 1, 0, unread},
+		{"1\n2\n", 1, 0, unread},
+		{"99999999999999999999999\n", 1, 0, unread},
+		{"\x00\x01", 1, 0, unread},
 	} {
 		if got := parseCount([]byte(c.text), c.unit, c.most); got != c.want {
 			t.Errorf("parseCount(%q, %d, %d) = %d, want %d", c.text, c.unit, c.most, got, c.want)
@@ -274,7 +267,7 @@ func FuzzParseCount(f *testing.F) {
 		if unit == 0 {
 			return
 		}
-		if v := parseCount(text, unit, most); v != noCount && v%unit != 0 {
+		if v := parseCount(text, unit, most); v != unread && v%unit != 0 {
 			t.Fatalf("%d is no number of units of %d", v, unit)
 		}
 	})
@@ -285,7 +278,7 @@ func TestGrowth(t *testing.T) {
 		from, to uint64
 		want     float64
 	}{
-		{3, 10, 7}, {3, 3, 0}, {10, 3, nan}, {noCount, 3, nan}, {3, noCount, nan}, {noCount, noCount, nan},
+		{3, 10, 7}, {3, 3, 0}, {10, 3, nan}, {unread, 3, nan}, {3, unread, nan}, {unread, unread, nan},
 	} {
 		if diff := cmp.Diff(c.want, growth(c.from, c.to), cmpopts.EquateNaNs()); diff != "" {
 			t.Errorf("growth(%d, %d) (-want +got):\n%s", c.from, c.to, diff)
@@ -319,7 +312,9 @@ func TestDevicesAreLookedFor(t *testing.T) {
 		open:  func(name string) (string, error) { opened++; return name, broken },
 		close: func(string) { closed++ },
 	}
-	d.look()
+	if err := d.look(); err != nil {
+		t.Fatal(err)
+	}
 	at := func(second int64, want []string, wantLooks int, wantSet uint64) {
 		t.Helper()
 		got, err := d.now(1_000_000 + second*1000)
@@ -355,23 +350,62 @@ func TestDevicesAreLookedFor(t *testing.T) {
 	}
 }
 
-// On a host without any of the devices every source says so when it is opened, or has no values and no error.
+// On a host without any of the devices every source says so when it is opened.
 func TestDevicesOfABareMachine(t *testing.T) {
-	cfg := machineOf(t, "bare")
-	for _, s := range []source{rapl(), temperature(), temperatureMax(), power(), cpufreq()} {
-		if _, err := s.open(cfg, slog.New(slog.DiscardHandler)); err == nil {
+	cfg := fixture(t, "bare")
+	for _, s := range []source{
+		interconnect(), lustre(), rapl(), temperature(), temperatureMax(), power(), cpufreq(),
+	} {
+		_, err := s.open(cfg, slog.New(slog.DiscardHandler))
+		if err == nil {
 			t.Errorf("%s is there", s.name)
-		} else {
-			t.Logf("%s: %v", s.name, err)
 		}
+		t.Logf("%s: %v", s.name, err)
 	}
-	for _, s := range []source{interconnect(), lustre()} { // they may come later
-		r := try(t, s, cfg)
-		r.must(8)
-		r.wants(map[string][]float64{})
-		for _, m := range s.metrics {
-			if r.absent[m.name] == nil {
-				t.Errorf("nothing says why %s is absent", m.name)
+}
+
+// The agent of a whole machine has the metrics of its devices, with a value for each CPU, each socket or the node.
+func TestHostOfMachines(t *testing.T) {
+	for name, want := range map[string]map[string]int{
+		"intel": {
+			"ic_read_bw": 1, "lustre_open": 1, "cpu_power": 2, "core_power": 2, "mem_power": 2, "temperature": 8,
+			"temperature_max": 1, "node_power": 1, "clock_cpufreq": 8,
+		},
+		"amd":      {"lustre_open": 1, "cpu_power": 2, "core_power": 2, "temperature_max": 1},
+		"cray":     {"node_power": 1, "node_cpu_power": 1, "node_mem_power": 1},
+		"omnipath": {"ic_read_bw": 1},
+		"bare":     {},
+	} {
+		cfg := fixture(t, name)
+		h := Open(cfg, slog.New(slog.DiscardHandler))
+		defer h.Close()
+		h.Read(Vitals{})
+		for file, text := range map[string]string{ // what stands still has no power
+			powercap + "intel-rapl:0/energy_uj": "262100000000\n", powercap + "intel-rapl:0:0/energy_uj": "5300000000\n",
+			powercap + "intel-rapl:1/energy_uj": "65500000000\n", powercap + "intel-rapl:1:0/energy_uj": "7200000000\n",
+			powercap + "intel-rapl:1:1/energy_uj": "2800000000\n",
+			"cray/pm_counters/freshness":          "5001\n",
+			"cray/pm_counters/energy":             "1000036 J 1700659200200000 us\n",
+			"cray/pm_counters/cpu_energy":         "300012 J 1700659200200000 us\n",
+		} {
+			if path := filepath.Join(cfg.SysPath, file); textOf(path) != "" {
+				write(t, path, text)
+			}
+		}
+		h.Read(Vitals{})
+		got := map[string]int{}
+		_, columns := h.Interval(10 * time.Second)
+		for _, c := range columns {
+			got[c.Name] = len(c.Values)
+		}
+		for _, s := range []source{
+			interconnect(), lustre(), rapl(), temperature(), temperatureMax(), power(), cpufreq(),
+		} {
+			lacks := !slices.ContainsFunc(s.metrics, func(m metric) bool { return want[m.name] > 0 })
+			for _, m := range s.metrics {
+				if n, there := want[m.name]; (there || lacks) && got[m.name] != n {
+					t.Errorf("%s: %s has %d values, want %d", name, m.name, got[m.name], n)
+				}
 			}
 		}
 	}

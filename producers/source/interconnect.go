@@ -88,16 +88,18 @@ func openInterconnect(cfg config.Agent, _ *slog.Logger) (probe, error) {
 			}
 		},
 	}
-	ports.look()
+	if err := ports.look(); err != nil {
+		return probe{}, err
+	}
 	buffer := make([]byte, 64)
 	read := func(into reading, v Vitals) (reading, error) {
 		all, err := ports.now(v.BoundaryMs)
-		if err != nil || len(all) == 0 {
-			return make(reading, 0), err
+		if err != nil {
+			return nil, err
 		}
 		// A port that came or went has counted what is not known, so the sum of the interval is not known.
-		into, row := single(into)
-		row = append(row, ports.set)
+		into = only(into)
+		row := append(into[0], ports.set)
 		for i := range all {
 			for k := range all[i].files {
 				n, err := all[i].files[k].number(buffer)
@@ -110,11 +112,7 @@ func openInterconnect(cfg config.Agent, _ *slog.Logger) (probe, error) {
 		into[0] = row
 		return into, nil
 	}
-	p := probe{read: read, form: formInterconnect, close: ports.release}
-	if !ports.ever {
-		p.absent = absence(interconnect(), ports.err)
-	}
-	return p, nil
+	return probe{read: read, form: formInterconnect, close: ports.release}, nil
 }
 
 // activePorts returns the ports whose link is up, as paths below the class.
@@ -173,7 +171,7 @@ func isOmniPath(class, name string) bool {
 
 // formInterconnect sums what all ports counted. A sum is missing where one port's count is not known.
 func formInterconnect(from, to []uint64, elapsed time.Duration, out []float64) {
-	if from[0] != to[0] {
+	if from[0] != to[0] || elapsed <= 0 {
 		return // not the same ports
 	}
 	var sum [portNumbers]float64

@@ -16,7 +16,7 @@ const mlxPort = "class/infiniband/mlx5_0/ports/1/"
 
 // Ten seconds pass: 2.5 GB came in, 1 GB went out.
 func TestInterconnect(t *testing.T) {
-	cfg := machineOf(t, "intel")
+	cfg := fixture(t, "intel")
 	r := try(t, interconnect(), cfg)
 	r.must(1)
 	for file, text := range map[string]string{
@@ -53,7 +53,7 @@ func TestInterconnect(t *testing.T) {
 
 // procfs is the oracle: it reads the same files with another parser. It knows no flits, so not those of Omni-Path.
 func TestInterconnectAgreesWithProcfs(t *testing.T) {
-	cfg := machineOf(t, "intel")
+	cfg := fixture(t, "intel")
 	r := try(t, interconnect(), cfg)
 	r.must(1)
 	fs, err := sysfs.NewFS(cfg.SysPath)
@@ -79,7 +79,7 @@ func TestInterconnectAgreesWithProcfs(t *testing.T) {
 
 // The driver of Omni-Path counts flits of 8 bytes, under whichever name its adapter has.
 func TestInterconnectOfOmniPath(t *testing.T) {
-	cfg := machineOf(t, "omnipath")
+	cfg := fixture(t, "omnipath")
 	r := try(t, interconnect(), cfg)
 	r.must(1)
 	counters := "class/infiniband/opap24s0/ports/1/counters/"
@@ -98,7 +98,7 @@ func TestInterconnectOfOmniPath(t *testing.T) {
 
 // Counters that stopped, went backwards or are no numbers are missing, and nothing else is.
 func TestInterconnectWithBadCounters(t *testing.T) {
-	cfg := machineOf(t, "intel")
+	cfg := fixture(t, "intel")
 	replace(t, cfg.SysPath, mlxPort+"counters/port_rcv_data", "4294967200\n") // of an adapter with 32 bits
 	replace(t, cfg.SysPath, mlxPort+"counters/link_downed", "255\n")
 	r := try(t, interconnect(), cfg)
@@ -113,7 +113,7 @@ func TestInterconnectWithBadCounters(t *testing.T) {
 
 // Adapters of 32 bits had their wide counters in a directory of their own. Those of EFA count bytes.
 func TestInterconnectOfOtherAdapters(t *testing.T) {
-	cfg := machineOf(t, "intel")
+	cfg := fixture(t, "intel")
 	add := func(path, text string) {
 		path = filepath.Join(cfg.SysPath, "class/infiniband", path)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -139,7 +139,7 @@ func TestInterconnectOfOtherAdapters(t *testing.T) {
 
 // A second port comes up, and then its adapter is gone. The sums are missing in these intervals and whole in all others.
 func TestPortsComeAndGo(t *testing.T) {
-	cfg := machineOf(t, "intel")
+	cfg := fixture(t, "intel")
 	r := try(t, interconnect(), cfg)
 	r.must(2)
 	replace(t, cfg.SysPath, "class/infiniband/mlx5_1/ports/1/state", "4: ACTIVE\n")
@@ -168,11 +168,11 @@ func TestPortsComeAndGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	lose(t, "mlx5_1")
-	if err := r.read(); err == nil || !strings.Contains(err.Error(), "mlx5_1/ports/1") {
+	if err := r.take(); err == nil || !strings.Contains(err.Error(), "mlx5_1/ports/1") {
 		t.Errorf("a port that is gone: %v", err)
 	}
 	for range 2 {
-		_ = r.read()
+		_ = r.take()
 	}
 	r.must(1)
 	r.form(r.from[0], r.to[0], 10*time.Second, out)
@@ -181,10 +181,29 @@ func TestPortsComeAndGo(t *testing.T) {
 	}
 }
 
-func TestInterconnectIsSteady(t *testing.T) { try(t, interconnect(), machineOf(t, "intel")).steady() }
+// One port goes down and another one comes up. What the new one counted before is no traffic of the interval.
+func TestPortsChangePlaces(t *testing.T) {
+	cfg := fixture(t, "intel")
+	r := try(t, interconnect(), cfg)
+	r.must(1)
+	replace(t, cfg.SysPath, mlxPort+"state", "1: DOWN\n")
+	replace(t, cfg.SysPath, "class/infiniband/mlx5_1/ports/1/state", "4: ACTIVE\n")
+	replace(t, cfg.SysPath, "class/infiniband/mlx5_1/ports/1/counters/port_rcv_data", "900000000000\n")
+	for range 5 {
+		r.must(1)
+		r.wants(map[string][]float64{
+			"ic_read_bw": {0}, "ic_write_bw": {0}, "ic_read_packets": {0}, "ic_write_packets": {0}, "ic_link_errors": {0},
+			"ic_discards": {0}, "ic_congestion_wait": {0},
+		})
+	}
+	r.must(1) // it is a minute since the last look
+	r.wants(map[string][]float64{})
+}
+
+func TestInterconnectIsSteady(t *testing.T) { try(t, interconnect(), fixture(t, "intel")).steady() }
 
 func BenchmarkInterconnect(b *testing.B) {
-	r := try(b, interconnect(), machineOf(b, "intel"))
+	r := try(b, interconnect(), fixture(b, "intel"))
 	b.ReportAllocs()
 	for b.Loop() {
 		r.ms -= 10_000 // it is not time to look for ports

@@ -110,11 +110,19 @@ func numbersOf(row []uint64, data []byte, unit string, names []string) []uint64 
 	return row
 }
 
-// perSecond is by how much a counter grew per second. It is NaN where a reading lacks the counter, or it went back.
-func perSecond(from, to uint64, elapsed time.Duration) float64 {
+// growth is by how much a counter grew. It is NaN where a reading lacks the counter, or it went back.
+func growth(from, to uint64) float64 {
 	d, ok := grown(from, to)
-	if !ok || to == unread || elapsed <= 0 {
+	if !ok || to == unread {
 		return math.NaN()
 	}
-	return d / elapsed.Seconds()
+	return d
+}
+
+// perSecond is by how much a counter grew per second. It is NaN where that is not known.
+func perSecond(from, to uint64, elapsed time.Duration) float64 {
+	if elapsed <= 0 {
+		return math.NaN()
+	}
+	return growth(from, to) / elapsed.Seconds()
 }

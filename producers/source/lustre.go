@@ -70,19 +70,18 @@ func openLustre(cfg config.Agent, _ *slog.Logger) (probe, error) {
 		},
 		close: func(m *mount) { _ = m.file.Close() }, // it was only read
 	}
-	mounts.look()
-	if mounts.ever && mounts.err != nil {
-		return probe{}, mounts.err
+	if err := mounts.look(); err != nil {
+		return probe{}, err
 	}
 	buffer := make([]byte, 8<<10)
 	read := func(into reading, v Vitals) (reading, error) {
 		all, err := mounts.now(v.BoundaryMs)
-		if err != nil || len(all) == 0 {
-			return make(reading, 0), err
+		if err != nil {
+			return nil, err
 		}
 		// A mount that came or went has counted what is not known, so the sum of the interval is not known.
-		into, row := single(into)
-		row = append(row, mounts.set)
+		into = only(into)
+		row := append(into[0], mounts.set)
 		for i, m := range all {
 			var data []byte
 			if data, buffer, err = readAt0(m.file, buffer); err == nil {
@@ -95,11 +94,7 @@ func openLustre(cfg config.Agent, _ *slog.Logger) (probe, error) {
 		into[0] = row
 		return into, nil
 	}
-	p := probe{read: read, form: formLustre, close: mounts.release}
-	if mounts.err != nil {
-		p.absent = absence(lustre(), mounts.err)
-	}
-	return p, nil
+	return probe{read: read, form: formLustre, close: mounts.release}, nil
 }
 
 // lustreMounts returns the files of statistics below the first of the roots that has any. listed is a directory that
@@ -121,7 +116,7 @@ func lustreMounts(roots []string, listed string) (files []string, err error) {
 		}
 	}
 	if mounted, _ := entries(listed); len(mounted) > 0 && err != nil {
-		return mounted, err
+		return nil, err
 	}
 	return nil, errNoLustre
 }
@@ -155,7 +150,7 @@ func parseLlite(row []uint64, data []byte, seen *[lliteNumbers]bool) ([]uint64, 
 			continue
 		}
 		samples, sum, ok := parseSamples(rest)
-		if !ok || bytesAt >= 0 && sum == noCount {
+		if !ok || bytesAt >= 0 && sum == unread {
 			return row, fmt.Errorf("%w: %.80q", errLlite, line)
 		}
 		n[opsAt], found[opsAt] = samples, true
@@ -165,7 +160,7 @@ func parseLlite(row []uint64, data []byte, seen *[lliteNumbers]bool) ([]uint64, 
 	}
 	for k := range n {
 		if seen[k] && !found[k] {
-			n[k] = noCount
+			n[k] = unread
 		}
 		seen[k] = seen[k] || found[k]
 	}
@@ -173,19 +168,19 @@ func parseLlite(row []uint64, data []byte, seen *[lliteNumbers]bool) ([]uint64, 
 }
 
 // parseSamples reads what follows a name: how many samples, their unit, and for some of them the least, the greatest
-// and the sum. The sum is noCount where there is none.
+// and the sum. The sum is unread where there is none.
 //
 //	12 samples [bytes] 4096 1048576 8392704
 func parseSamples(text []byte) (samples, sum uint64, ok bool) {
 	samples, text, ok = number(bytes.TrimLeft(text, " "))
 	text, isSamples := bytes.CutPrefix(text, []byte(" samples ["))
 	_, text, hasUnit := bytes.Cut(text, []byte{']'})
-	if !ok || !isSamples || !hasUnit || samples == noCount {
-		return 0, noCount, false
+	if !ok || !isSamples || !hasUnit || samples == unread {
+		return 0, unread, false
 	}
 	for range 3 { // least, greatest, sum
 		if sum, text, ok = number(bytes.TrimLeft(text, " ")); !ok {
-			return samples, noCount, true
+			return samples, unread, true
 		}
 	}
 	return samples, sum, true
@@ -193,7 +188,7 @@ func parseSamples(text []byte) (samples, sum uint64, ok bool) {
 
 // formLustre sums what was done with all mounts.
 func formLustre(from, to []uint64, elapsed time.Duration, out []float64) {
-	if from[0] != to[0] {
+	if from[0] != to[0] || elapsed <= 0 {
 		return // not the same mounts
 	}
 	var sum [lliteNumbers]float64

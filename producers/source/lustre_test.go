@@ -19,7 +19,7 @@ func llite(lines ...string) string {
 
 // Two mounts of Lustre 2.12 work for ten seconds.
 func TestLustre(t *testing.T) {
-	cfg := machineOf(t, "intel")
+	cfg := fixture(t, "intel")
 	r := try(t, lustre(), cfg)
 	r.must(1)
 	replace(t, cfg.ProcPath, "fs/lustre/llite/home-ffff9d1c4a3f8800/stats", llite(
@@ -49,7 +49,7 @@ func TestLustre(t *testing.T) {
 
 // Lustre 2.15 has its statistics in debugfs. It writes no line of what never happened: that is 0.
 func TestLustreInDebugfs(t *testing.T) {
-	cfg := machineOf(t, "amd")
+	cfg := fixture(t, "amd")
 	r := try(t, lustre(), cfg)
 	r.must(1)
 	stats := "kernel/debug/lustre/llite/work-ffff8f3c5a0e7800/stats"
@@ -78,39 +78,72 @@ func TestLustreInDebugfs(t *testing.T) {
 	r.wants(map[string][]float64{"lustre_close": {0}, "lustre_getattr": {1}})
 }
 
-// A file system is mounted an hour after the agent's start, and unmounted later.
+// A second file system is mounted, and both are unmounted later. An interval in which a mount came has no sum.
 func TestMountsComeAndGo(t *testing.T) {
-	cfg := machineOf(t, "bare")
+	cfg := fixture(t, "bare")
+	first := filepath.Join(cfg.ProcPath, "fs/lustre/llite/first-ffff000000000001")
+	if err := os.MkdirAll(first, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(first, "stats"), llite("open 5 samples [regs]"))
 	r := try(t, lustre(), cfg)
-	r.must(8)
-	dir := filepath.Join(cfg.ProcPath, "fs/lustre/llite/late-ffff000000000001")
+	r.must(1)
+	dir := filepath.Join(cfg.ProcPath, "fs/lustre/llite/late-ffff000000000002")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(dir, "stats"), llite("open 5 samples [regs]"))
-	r.must(7)
+	write(t, filepath.Join(dir, "stats"), llite("open 70 samples [regs]"))
+	r.must(6)
+	r.wants(map[string][]float64{})
+	write(t, filepath.Join(dir, "stats"), llite("open 75 samples [regs]"))
+	r.must(1)
+	r.wants(map[string][]float64{
+		"lustre_read_bw": {0}, "lustre_write_bw": {0}, "lustre_read_ops": {0}, "lustre_write_ops": {0},
+		"lustre_open": {0.5}, "lustre_close": {0}, "lustre_getattr": {0},
+	})
+	if err := os.RemoveAll(filepath.Dir(dir)); err != nil {
+		t.Fatal(err)
+	}
+	lose(t, "late-ffff")
+	if err := r.take(); err == nil || !strings.Contains(err.Error(), "late-ffff") {
+		t.Errorf("a mount that is gone: %v", err)
+	}
+	for range 3 {
+		_ = r.take()
+	}
+	if err := r.take(); !errors.Is(err, errNoLustre) {
+		t.Errorf("without a mount: %v", err)
+	}
+}
+
+// A file system is mounted anew. What the new mount did before it was found is no work of the interval.
+func TestMountsChangePlaces(t *testing.T) {
+	cfg := fixture(t, "amd")
+	r := try(t, lustre(), cfg)
+	r.must(1)
+	dir := filepath.Join(cfg.SysPath, "kernel/debug/lustre/llite")
+	if err := os.Rename(filepath.Join(dir, "work-ffff8f3c5a0e7800"), filepath.Join(dir, "work-ffff8f3c5a0e0000")); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "work-ffff8f3c5a0e0000/stats"), llite(
+		"read_bytes                9000 samples [bytes] 1 1048576 990000000", "open 4000 samples [regs]"))
+	lose(t, "llite")
+	for range 3 {
+		_ = r.take() // an error, until it is time to look
+	}
+	r.must(1)
 	r.wants(map[string][]float64{
 		"lustre_read_bw": {0}, "lustre_write_bw": {0}, "lustre_read_ops": {0}, "lustre_write_ops": {0},
 		"lustre_open": {0}, "lustre_close": {0}, "lustre_getattr": {0},
 	})
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
-	lose(t, "late-ffff")
-	if err := r.read(); err == nil || !strings.Contains(err.Error(), "late-ffff") {
-		t.Errorf("a mount that is gone: %v", err)
-	}
-	for range 3 {
-		_ = r.read()
-	}
-	if err := r.read(); !errors.Is(err, errNoLustre) {
-		t.Errorf("without a mount: %v", err)
+	if r.to[0][0] == 1 {
+		t.Error("the new mount passes for the old one")
 	}
 }
 
 // An agent that may not enter debugfs says so, and how to let it in.
 func TestLustreWithoutRights(t *testing.T) {
-	cfg := machineOf(t, "amd")
+	cfg := fixture(t, "amd")
 	if err := os.Chmod(filepath.Join(cfg.SysPath, "kernel/debug"), 0); err != nil {
 		t.Fatal(err)
 	}
@@ -124,9 +157,8 @@ func TestLustreWithoutRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	asNobody(t, func() {
-		p, err := openLustre(cfg, slog.New(slog.DiscardHandler))
-		if err != nil || !errors.Is(p.absent["lustre_open"], errNoLustre) {
-			t.Errorf("no mount, and no rights: %v, %v", p.absent["lustre_open"], err)
+		if _, err := openLustre(cfg, slog.New(slog.DiscardHandler)); !errors.Is(err, errNoLustre) {
+			t.Errorf("no mount, and no rights: %v", err)
 		}
 	})
 }
@@ -136,6 +168,7 @@ func TestParseLliteRefuses(t *testing.T) {
 		"", "\n", "open 5 samples [regs]\n", "snapshot_time 1.2 secs.nsecs\nopen 5 samples [re", // cut
 		llite("open x samples [regs]"), llite("open 5 [regs]"), llite("open"), llite("open 5 samples [regs"),
 		llite("read_bytes 5 samples [bytes]"), llite("read_bytes 5 samples [bytes] 0 1"),
+		strings.TrimSuffix(llite("read_bytes 5 samples [bytes] 0 1 4096"), "\n"), // the sum was 409600
 		llite("open 99999999999999999999999 samples [regs]"), "\x00\x01\x02\n",
 	} {
 		if row, err := parseLlite(nil, []byte(text), new([lliteNumbers]bool)); err == nil {
@@ -171,10 +204,10 @@ func FuzzParseLlite(f *testing.F) {
 	})
 }
 
-func TestLustreIsSteady(t *testing.T) { try(t, lustre(), machineOf(t, "intel")).steady() }
+func TestLustreIsSteady(t *testing.T) { try(t, lustre(), fixture(t, "intel")).steady() }
 
 func BenchmarkLustre(b *testing.B) {
-	r := try(b, lustre(), machineOf(b, "intel"))
+	r := try(b, lustre(), fixture(b, "intel"))
 	b.ReportAllocs()
 	for b.Loop() {
 		r.ms -= 10_000

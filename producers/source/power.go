@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"math"
 	"os"
@@ -67,9 +68,9 @@ func openCray(dir string) probe {
 	}
 	buffer := make([]byte, 128)
 	read := func(into reading, _ Vitals) (reading, error) {
-		into, row := single(into)
+		into = only(into)
 		number, _ := readCray(fresh, buffer, "")
-		row = append(row, number)
+		row := append(into[0], number)
 		for i := range parts {
 			joules, at := readCray(energy[i], buffer, "J")
 			now, _ := readCray(watts[i], buffer, "W")
@@ -87,14 +88,14 @@ func openCray(dir string) probe {
 	}}
 }
 
-// readCray reads one of pm_counters, and when it was measured. Both are noCount where the file does not tell.
+// readCray reads one of pm_counters, and when it was measured. Both are unread where the file does not tell.
 func readCray(file kept, buffer []byte, unit string) (v, at uint64) {
 	if file.file == nil {
-		return noCount, noCount
+		return unread, unread
 	}
 	data, err := file.read(buffer)
 	if err != nil {
-		return noCount, noCount
+		return unread, unread
 	}
 	return parseCray(data, unit)
 }
@@ -106,14 +107,14 @@ func parseCray(data []byte, unit string) (v, at uint64) {
 	v, rest, ok := number(data)
 	rest, hasUnit := bytes.CutPrefix(bytes.TrimSpace(rest), []byte(unit))
 	if !ok || !hasUnit {
-		return noCount, noCount
+		return unread, unread
 	}
 	if rest = bytes.TrimSpace(rest); len(rest) == 0 {
-		return v, noCount
+		return v, unread
 	}
 	at, rest, ok = number(rest)
 	if !ok || string(bytes.TrimSpace(rest)) != "us" {
-		return noCount, noCount
+		return unread, unread
 	}
 	return v, at
 }
@@ -121,19 +122,19 @@ func parseCray(data []byte, unit string) (v, at uint64) {
 // formCray gives the mean power by the energy where it is counted, else the power of the moment. Nothing is known of a
 // controller that stands still.
 func formCray(from, to []uint64, elapsed time.Duration, out []float64) {
-	if from[0] == to[0] && to[0] != noCount {
+	if from[0] == to[0] && to[0] != unread {
 		return
 	}
 	for k := range out {
 		a, b := from[1+k*crayNumbers:], to[1+k*crayNumbers:]
-		if a[crayEnergy] == noCount && b[crayEnergy] == noCount {
-			if b[crayPower] != noCount {
+		if a[crayEnergy] == unread && b[crayEnergy] == unread {
+			if b[crayPower] != unread {
 				out[k] = float64(b[crayPower])
 			}
 			continue
 		}
 		seconds := elapsed.Seconds()
-		if a[crayTime] != noCount && b[crayTime] != noCount {
+		if a[crayTime] != unread && b[crayTime] != unread {
 			seconds = growth(a[crayTime], b[crayTime]) / 1e6
 		}
 		if used := growth(a[crayEnergy], b[crayEnergy]); used > 0 && seconds > 0 {
@@ -150,10 +151,8 @@ func openMeters(class string) (probe, error) {
 		open:  func(name string) (numberFile, error) { return openNumber(filepath.Join(class, name)) },
 		close: func(f numberFile) { f.close() },
 	}
-	meters.look()
-	if meters.err != nil {
-		meters.release()
-		return probe{}, meters.err
+	if err := meters.look(); err != nil {
+		return probe{}, err
 	}
 	buffer := make([]byte, 64)
 	read := func(into reading, v Vitals) (reading, error) {
@@ -167,18 +166,17 @@ func openMeters(class string) (probe, error) {
 			if err != nil {
 				return nil, meters.lost(fmt.Errorf("reading meter %s: %w", meters.names[i], err))
 			}
-			if n == noCount || n == 0 {
+			if n == unread || n == 0 {
 				microwatts = math.NaN() // a node that runs draws some
 			}
 			microwatts += float64(n)
 		}
-		into, row := single(into)
-		into[0] = append(row, math.Float64bits(microwatts/1e6))
+		into = only(into)
+		into[0] = append(into[0], math.Float64bits(microwatts/1e6))
 		return into, nil
 	}
 	form := func(_, to []uint64, _ time.Duration, out []float64) { out[0] = math.Float64frombits(to[0]) }
-	absent := absence(power(), errNoCray)
-	delete(absent, "node_power")
+	absent := map[string]error{"node_cpu_power": errNoCray, "node_mem_power": errNoCray}
 	return probe{read: read, form: form, absent: absent, close: meters.release}, nil
 }
 
@@ -188,7 +186,7 @@ var errNoCray = errors.New("/sys/cray/pm_counters: no such counters")
 // metersOf returns the files whose sum is the power of the node, as paths below the class.
 func metersOf(class string) ([]string, error) {
 	all, err := entries(class)
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	var meters, modules []string

@@ -14,7 +14,7 @@ import (
 
 // Ten seconds pass by our clock, and 9.9 by the controller's.
 func TestCray(t *testing.T) {
-	cfg := machineOf(t, "cray")
+	cfg := fixture(t, "cray")
 	r := try(t, power(), cfg)
 	r.must(1)
 	put := func(name, format string, v ...any) {
@@ -49,7 +49,7 @@ func TestCray(t *testing.T) {
 
 // Old controllers have no times, and no freshness.
 func TestCrayWithoutTimes(t *testing.T) {
-	cfg := machineOf(t, "cray")
+	cfg := fixture(t, "cray")
 	if err := os.Remove(filepath.Join(cfg.SysPath, "cray/pm_counters/freshness")); err != nil {
 		t.Fatal(err)
 	}
@@ -67,16 +67,16 @@ func TestParseCray(t *testing.T) {
 		v, at      uint64
 	}{
 		{"356 W 1700659200123456 us\n", "W", 356, 1700659200123456},
-		{"356 W\n", "W", 356, noCount},
+		{"356 W\n", "W", 356, unread},
 		{"1000 J 1700659200123456 us", "J", 1000, 1700659200123456},
-		{"5000\n", "", 5000, noCount},
-		{"356 J 1700659200123456 us\n", "W", noCount, noCount}, // another unit
-		{"356 W 1700659200123456 ms\n", "W", noCount, noCount},
-		{"356 W 17006592", "W", noCount, noCount},
-		{"W\n", "W", noCount, noCount},
-		{"", "W", noCount, noCount},
-		{"-3 W 17 us\n", "W", noCount, noCount},
-		{"\xff\x00", "", noCount, noCount},
+		{"5000\n", "", 5000, unread},
+		{"356 J 1700659200123456 us\n", "W", unread, unread}, // another unit
+		{"356 W 1700659200123456 ms\n", "W", unread, unread},
+		{"356 W 17006592", "W", unread, unread},
+		{"W\n", "W", unread, unread},
+		{"", "W", unread, unread},
+		{"-3 W 17 us\n", "W", unread, unread},
+		{"\xff\x00", "", unread, unread},
 	} {
 		if v, at := parseCray([]byte(c.text), c.unit); v != c.v || at != c.at {
 			t.Errorf("parseCray(%q, %q) = %d, %d, want %d, %d", c.text, c.unit, v, at, c.v, c.at)
@@ -92,9 +92,9 @@ func FuzzCray(f *testing.F) {
 		from, to := []uint64{1}, []uint64{2}
 		for range 3 {
 			v, at := parseCray(a, "J")
-			from = append(from, v, at, noCount)
+			from = append(from, v, at, unread)
 			v, at = parseCray(b, "J")
-			to = append(to, v, at, noCount)
+			to = append(to, v, at, unread)
 		}
 		out := []float64{nan, nan, nan}
 		formCray(from, to, 10*time.Second, out)
@@ -107,7 +107,7 @@ func FuzzCray(f *testing.F) {
 }
 
 func TestMeter(t *testing.T) {
-	cfg := machineOf(t, "intel")
+	cfg := fixture(t, "intel")
 	r := try(t, power(), cfg)
 	r.must(2)
 	r.wants(map[string][]float64{"node_power": {412}}) // 412,000,000 microwatts
@@ -155,12 +155,12 @@ func TestMetersOfGrace(t *testing.T) {
 }
 
 func TestPowerIsSteady(t *testing.T) {
-	try(t, power(), machineOf(t, "cray")).steady()
-	try(t, power(), machineOf(t, "intel")).steady()
+	try(t, power(), fixture(t, "cray")).steady()
+	try(t, power(), fixture(t, "intel")).steady()
 }
 
 func BenchmarkCray(b *testing.B) {
-	r := try(b, power(), machineOf(b, "cray"))
+	r := try(b, power(), fixture(b, "cray"))
 	b.ReportAllocs()
 	for b.Loop() {
 		r.must(1)

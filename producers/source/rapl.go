@@ -60,10 +60,8 @@ func openRAPL(cfg config.Agent, _ *slog.Logger) (probe, error) {
 		open:  func(name string) (zone, error) { return openZone(class, name) },
 		close: func(z zone) { z.energy.close() },
 	}
-	zones.look()
-	if zones.err != nil {
-		zones.release()
-		return probe{}, zones.err
+	if err := zones.look(); err != nil {
+		return probe{}, err
 	}
 	var has [domains]bool
 	for _, z := range zones.all {
@@ -186,7 +184,7 @@ const maxZoneWatts = 1000
 // the interval is so long that the counter may have wrapped unseen, and for a counter that began anew.
 func usedEnergy(from, to, span uint64, elapsed time.Duration) float64 {
 	most := maxZoneWatts * 1e6 * elapsed.Seconds()
-	if from == noCount || to == noCount || float64(span) < most {
+	if from == unread || to == unread || float64(span) < most || elapsed <= 0 {
 		return math.NaN()
 	}
 	if to >= from {

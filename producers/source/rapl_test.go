@@ -21,7 +21,7 @@ const powercap = "class/powercap/"
 
 // Ten seconds pass. The zones are numbered otherwise than the packages, and the energy of package 1 wraps.
 func TestRAPL(t *testing.T) {
-	cfg := machineOf(t, "intel")
+	cfg := fixture(t, "intel")
 	r := try(t, rapl(), cfg)
 	r.must(1)
 	replace(t, cfg.SysPath, powercap+"intel-rapl:0/energy_uj", "3856671150\n")    // package 1
@@ -44,7 +44,7 @@ func TestRAPL(t *testing.T) {
 
 // procfs is the oracle: it reads the same files with another parser.
 func TestRAPLAgreesWithProcfs(t *testing.T) {
-	cfg := machineOf(t, "intel")
+	cfg := fixture(t, "intel")
 	r := try(t, rapl(), cfg)
 	r.must(1)
 	fs, err := sysfs.NewFS(cfg.SysPath)
@@ -75,7 +75,7 @@ func TestRAPLAgreesWithProcfs(t *testing.T) {
 }
 
 func TestRAPLOfAMD(t *testing.T) {
-	cfg := machineOf(t, "amd")
+	cfg := fixture(t, "amd")
 	r := try(t, rapl(), cfg)
 	r.must(1)
 	replace(t, cfg.SysPath, powercap+"intel-rapl:0/energy_uj", "1501000000\n")   // 1 J + 1,500 J
@@ -95,7 +95,7 @@ func TestRAPLOfAMD(t *testing.T) {
 
 // A package of two dies has a zone for each.
 func TestRAPLOfDies(t *testing.T) {
-	cfg := machineOf(t, "amd")
+	cfg := fixture(t, "amd")
 	replace(t, cfg.SysPath, powercap+"intel-rapl:0/name", "package-1-die-0\n")
 	replace(t, cfg.SysPath, powercap+"intel-rapl:1/name", "package-1-die-1\n")
 	r := try(t, rapl(), cfg)
@@ -120,8 +120,8 @@ func TestUsedEnergy(t *testing.T) {
 		"began anew beyond its end": {span + 5, 0, span, 10, nan},
 		"may have wrapped unseen":   {1000, 2000, span, 300, nan}, // 262 kJ are 874 W for 300 s
 		"no span":                   {1000, 2000, 0, 10, nan},
-		"not read":                  {noCount, 2000, span, 10, nan},
-		"no longer read":            {1000, noCount, span, 10, nan},
+		"not read":                  {unread, 2000, span, 10, nan},
+		"no longer read":            {1000, unread, span, 10, nan},
 	} {
 		got := usedEnergy(c.from, c.to, c.span, time.Duration(c.seconds)*time.Second)
 		if diff := cmp.Diff(c.want, got, cmpopts.EquateNaNs()); diff != "" {
@@ -143,7 +143,7 @@ func FuzzUsedEnergy(f *testing.F) {
 
 // Energy that only root may read is absent, and the reason names the remedy.
 func TestRAPLWithoutRights(t *testing.T) {
-	cfg := machineOf(t, "intel")
+	cfg := fixture(t, "intel")
 	if err := os.Chmod(filepath.Join(cfg.SysPath, powercap, "intel-rapl:0/energy_uj"), 0o400); err != nil {
 		t.Fatal(err)
 	}
@@ -158,11 +158,11 @@ func TestRAPLWithoutRights(t *testing.T) {
 
 // A reading is missing while a zone does not answer. The others stay what they are when it is back.
 func TestZoneIsGoneAndBack(t *testing.T) {
-	cfg := machineOf(t, "intel")
+	cfg := fixture(t, "intel")
 	r := try(t, rapl(), cfg)
 	r.must(2)
 	lose(t, "intel-rapl:1/energy_uj")
-	if err := r.read(); err == nil || !strings.Contains(err.Error(), "intel-rapl:1") {
+	if err := r.take(); err == nil || !strings.Contains(err.Error(), "intel-rapl:1") {
 		t.Errorf("a zone that is gone: %v", err)
 	}
 	r.must(2)
@@ -172,7 +172,7 @@ func TestZoneIsGoneAndBack(t *testing.T) {
 }
 
 func TestRAPLWithGarbledFiles(t *testing.T) {
-	cfg := machineOf(t, "intel")
+	cfg := fixture(t, "intel")
 	replace(t, cfg.SysPath, powercap+"intel-rapl:1:0/max_energy_range_uj", "many\n")
 	r := try(t, rapl(), cfg)
 	r.must(1)
@@ -236,10 +236,10 @@ func TestRAPLOfThisMachine(t *testing.T) {
 	}
 }
 
-func TestRAPLIsSteady(t *testing.T) { try(t, rapl(), machineOf(t, "intel")).steady() }
+func TestRAPLIsSteady(t *testing.T) { try(t, rapl(), fixture(t, "intel")).steady() }
 
 func BenchmarkRAPL(b *testing.B) {
-	r := try(b, rapl(), machineOf(b, "intel"))
+	r := try(b, rapl(), fixture(b, "intel"))
 	b.ReportAllocs()
 	for b.Loop() {
 		r.ms -= 10_000

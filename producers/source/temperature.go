@@ -68,13 +68,12 @@ func openTemperature(cfg config.Agent, _ *slog.Logger) (probe, error) {
 		},
 		close: closeSensors,
 	}
-	sensors.look()
-	if sensors.err == nil && !slices.ContainsFunc(sensors.all, func(s []sensor) bool { return len(s) > 0 }) {
-		sensors.err = errNoCoreSensor
+	err := sensors.look()
+	if err == nil && !slices.ContainsFunc(sensors.all, func(s []sensor) bool { return len(s) > 0 }) {
+		err = errNoCoreSensor
 	}
-	if sensors.err != nil {
-		sensors.release()
-		return probe{}, sensors.err
+	if err != nil {
+		return probe{}, err
 	}
 	buffer, cpus := make([]byte, 64), 0
 	read := func(into reading, v Vitals) (reading, error) {
@@ -116,9 +115,8 @@ func openTemperatureMax(cfg config.Agent, _ *slog.Logger) (probe, error) {
 		},
 		close: closeSensors,
 	}
-	sensors.look()
-	if sensors.err != nil {
-		return probe{}, sensors.err
+	if err := sensors.look(); err != nil {
+		return probe{}, err
 	}
 	buffer := make([]byte, 64)
 	read := func(into reading, v Vitals) (reading, error) {
@@ -137,8 +135,8 @@ func openTemperatureMax(cfg config.Agent, _ *slog.Logger) (probe, error) {
 		if math.IsInf(most, -1) {
 			most = math.NaN()
 		}
-		into, row := single(into)
-		into[0] = append(row, math.Float64bits(most))
+		into = only(into)
+		into[0] = append(into[0], math.Float64bits(most))
 		return into, nil
 	}
 	return probe{read: read, form: formFloats, close: sensors.release}, nil
