@@ -485,7 +485,7 @@ func (s *perfSet) openNode(cfg config.Agent, log *slog.Logger) (probe, error) {
 
 // compose appends to a row the readings of a socket's controllers and CPUs; of the whole node for socket -1. It has the
 // number of controllers, and for each its index and its row. For each CPU follow its number and its row. The row stays
-// empty where a controller was not read.
+// empty where a controller was not read. It has no CPUs where one of them may be the socket's or not.
 func (s *perfSet) compose(row []uint64, socket int) []uint64 {
 	if s.yielded {
 		return row
@@ -500,22 +500,32 @@ func (s *perfSet) compose(row []uint64, socket int) []uint64 {
 			row = append(append(row, uint64(i)), c.row...)
 		}
 	}
+	cpus := len(row)
 	for cpu, counted := range s.cores {
-		if len(counted) > 0 && (socket < 0 || s.socket(cpu) == socket) {
-			row = append(append(row, uint64(cpu)), counted...)
+		if len(counted) == 0 {
+			continue
 		}
+		if socket >= 0 {
+			if of := s.socket(cpu); of < 0 {
+				return row[:cpus]
+			} else if of != socket {
+				continue
+			}
+		}
+		row = append(append(row, uint64(cpu)), counted...)
 	}
 	return row
 }
 
-// socket returns the package of a CPU, -1 where it is not known.
+// socket returns the package of a CPU that is online, -1 where it is not known.
 func (s *perfSet) socket(cpu int) int {
 	for len(s.sockets) <= cpu {
-		n, err := socketOf(s.cfg.SysPath, len(s.sockets))
-		if err != nil {
-			n = -1
+		s.sockets = append(s.sockets, -1)
+	}
+	if s.sockets[cpu] < 0 {
+		if n, err := socketOf(s.cfg.SysPath, cpu); err == nil {
+			s.sockets[cpu] = n
 		}
-		s.sockets = append(s.sockets, n)
 	}
 	return s.sockets[cpu]
 }

@@ -111,7 +111,10 @@ func lookUp(sysPath, pmu, name, terms string) (kind uint32, config uint64, err e
 	}
 	config, err = encode(strings.TrimSpace(terms), func(field string) (string, error) {
 		text, err := os.ReadFile(filepath.Join(dir, "format", filepath.Base(field)))
-		return strings.TrimSpace(string(text)), err
+		if err != nil {
+			return "", fmt.Errorf("%w: the PMU has no field %.80q", errFormat, field)
+		}
+		return strings.TrimSpace(string(text)), nil
 	})
 	if err != nil {
 		return 0, 0, fmt.Errorf("event %s of %s: %w", name, dir, err)
