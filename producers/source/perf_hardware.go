@@ -104,7 +104,6 @@ type perfSet struct {
 	mu      sync.Mutex
 	cfg     config.Agent
 	log     *slog.Logger
-	tried   bool  // it was opened, or refused
 	refused error // why there are no events of the CPUs
 	form    *perfForm
 	groups  *perfGroups
@@ -130,15 +129,16 @@ const (
 	userNode
 )
 
-// open opens the events for the first of the sources.
+// open opens the events for the first of the sources that has them. Where all were refused it tries again.
 func (s *perfSet) open(cfg config.Agent, log *slog.Logger) error {
 	if !cfg.Perf {
 		return errPerfOff
 	}
-	if s.tried {
+	if s.users > 0 {
 		return nil
 	}
-	s.tried, s.cfg, s.log = true, cfg, log
+	s.release()
+	s.cfg, s.log, s.memory, s.form = cfg, log, nil, nil
 	var cpus []int
 	if cpus, s.refused = onlineCPUs(cfg.ProcPath); s.refused != nil {
 		return nil
@@ -317,9 +317,8 @@ func (s *perfSet) user(user int, metrics []metric, absent map[string]error, read
 		close: func() {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			if s.users--; s.users == 0 {
-				s.release()
-			}
+			s.users--
+			s.unused()
 		},
 	}
 }
@@ -360,10 +359,18 @@ func (s *perfSet) read(boundary int64) {
 	}
 }
 
+// unused releases the events where no source has them.
+func (s *perfSet) unused() {
+	if s.users == 0 {
+		s.release()
+	}
+}
+
 // openCore gives the metrics of the CPUs.
 func (s *perfSet) openCore(cfg config.Agent, log *slog.Logger) (probe, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	defer s.unused()
 	if err := cmp.Or(s.open(cfg, log), s.refused); err != nil {
 		return probe{}, err
 	}
@@ -383,6 +390,7 @@ func (s *perfSet) openCore(cfg config.Agent, log *slog.Logger) (probe, error) {
 func (s *perfSet) openMemory(cfg config.Agent, log *slog.Logger) (probe, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	defer s.unused()
 	if err := s.open(cfg, log); err != nil {
 		return probe{}, err
 	}
@@ -446,11 +454,12 @@ func (s *perfSet) absentSums(flops, cycles string) map[string]error {
 func (s *perfSet) openNode(cfg config.Agent, log *slog.Logger) (probe, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.open(cfg, log); err != nil {
-		return probe{}, err
-	}
+	defer s.unused()
 	if cfg.PeakFlops == 0 && cfg.PeakMemBW == 0 {
 		return probe{}, fmt.Errorf("%w: set agent.peak_flops and agent.peak_mem_bw", errNoPeak)
+	}
+	if err := s.open(cfg, log); err != nil {
+		return probe{}, err
 	}
 	if s.refused != nil && (len(s.memory) == 0 || s.noFlow != nil) {
 		return probe{}, s.refused

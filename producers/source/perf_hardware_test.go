@@ -56,7 +56,9 @@ func newCountedMachine(t *testing.T, name string, rates func(cpu int, attr unix.
 
 func (m *countedMachine) open() {
 	log := slog.New(slog.NewTextHandler(&m.logged, nil))
-	m.set = &perfSet{kernel: m.kernel.calls(), boundary: -1}
+	if m.set == nil {
+		m.set = &perfSet{kernel: m.kernel.calls(), boundary: -1}
+	}
 	m.host = &Host{log: log}
 	for _, s := range append([]source{stat()}, perfSources(m.set)...) {
 		p, err := s.open(m.cfg, log)
@@ -448,4 +450,20 @@ func TestSocketOfACPUThatComes(t *testing.T) {
 	write(t, topology, "0\n")
 	m.interval()
 	m.expect(m.interval(), map[string][]float64{"operational_intensity": {2e8 / 192e6, 4e8 / 576e6}})
+}
+
+// TestRefusedSetIsTriedAgain: an administrator gives the capability while the agent runs.
+func TestRefusedSetIsTriedAgain(t *testing.T) {
+	m := newCountedMachine(t, "sapphire-rapids", rapids, func(m *countedMachine) { m.kernel.refuseAll = unix.EACCES })
+	if len(m.host.probes) != 1 || m.kernel.openFiles() != 0 {
+		t.Errorf("%d sources, %d events are open", len(m.host.probes), m.kernel.openFiles())
+	}
+	m.kernel.refuseAll = nil
+	m.absent = map[string]error{}
+	m.open()
+	m.interval()
+	m.expect(m.interval(), map[string][]float64{"cycles": {1e9, 1e9, 2e9, 2e9}, "mem_bw": {192e6, 576e6}})
+	if len(m.absent) > 0 {
+		t.Errorf("absent: %v", m.absent)
+	}
 }
