@@ -33,20 +33,24 @@ const lockAge = 24 * time.Hour
 // spareFiles is how many descriptors the agent leaves to everything but perf events.
 const spareFiles = 512
 
-// perfHardware is the sources that share the hardware's counters: one set of events gives the metrics of CPUs, of
-// sockets and of the node. The first source that is opened opens the set.
-func perfHardware() []source {
-	return perfSources(&perfSet{kernel: linux, boundary: -1})
+// newPerfSet is not open. Three sources share it: one set of events gives the metrics of CPUs, of sockets and of the
+// node. The first of them that is opened opens it.
+func newPerfSet() *perfSet { return &perfSet{kernel: linux, boundary: -1} }
+
+func (s *perfSet) perfHardware() source {
+	return source{"perf_hardware", schemas.ScopeCore, "perf hardware events of the CPUs", coreMetrics(), s.openCore}
 }
 
-func perfSources(set *perfSet) []source {
-	return []source{
-		{"perf_hardware", schemas.ScopeCore, "perf hardware events of the CPUs", coreMetrics(), set.openCore},
-		{
-			"perf_memory", schemas.ScopeSocket, "perf events of the memory controllers and the socket's CPUs",
-			memoryMetrics(), set.openMemory,
-		},
-		{"perf_node", schemas.ScopeNode, "perf events of all CPUs and memory controllers", nodeMetrics(), set.openNode},
+func (s *perfSet) perfMemory() source {
+	return source{
+		"perf_memory", schemas.ScopeSocket, "perf events of the memory controllers and the socket's CPUs",
+		memoryMetrics(), s.openMemory,
+	}
+}
+
+func (s *perfSet) perfNode() source {
+	return source{
+		"perf_node", schemas.ScopeNode, "perf events of all CPUs and memory controllers", nodeMetrics(), s.openNode,
 	}
 }
 

@@ -57,10 +57,11 @@ func newCountedMachine(t *testing.T, name string, rates func(cpu int, attr unix.
 func (m *countedMachine) open() {
 	log := slog.New(slog.NewTextHandler(&m.logged, nil))
 	if m.set == nil {
-		m.set = &perfSet{kernel: m.kernel.calls(), boundary: -1}
+		m.set = newPerfSet()
+		m.set.kernel = m.kernel.calls()
 	}
 	m.host = &Host{log: log}
-	for _, s := range append([]source{stat()}, perfSources(m.set)...) {
+	for _, s := range []source{stat(), m.set.perfHardware(), m.set.perfMemory(), m.set.perfNode()} {
 		p, err := s.open(m.cfg, log)
 		for _, metric := range s.metrics {
 			if err != nil {

@@ -9,7 +9,6 @@ package source
 
 import (
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/weirhpc/weir/config"
@@ -54,9 +53,19 @@ type metric struct {
 
 // sources is every source of the agent. A new one is a function of its own file.
 func sources() []source {
-	return slices.Concat([]source{
-		stat(), memory(), load(), perfSoftware(), agent(), agentMemory(), clock(),
-	}, perfHardware())
+	counters := newPerfSet() // three sources share it
+	return []source{
+		stat(),
+		memory(),
+		load(),
+		perfSoftware(),
+		counters.perfHardware(),
+		counters.perfMemory(),
+		counters.perfNode(),
+		agent(),
+		agentMemory(),
+		clock(),
+	}
 }
 
 // Catalogue is every metric that the agent may measure, in the order of the sources.
