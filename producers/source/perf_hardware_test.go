@@ -64,6 +64,9 @@ func (m *countedMachine) open() {
 	for _, s := range []source{stat(), m.set.perfHardware(), m.set.perfMemory(), m.set.perfNode()} {
 		p, err := s.open(m.cfg, log)
 		for _, metric := range s.metrics {
+			if s.name == "stat" {
+				continue
+			}
 			if err != nil {
 				m.absent[metric.name] = err
 			} else if p.absent[metric.name] != nil {
@@ -74,8 +77,9 @@ func (m *countedMachine) open() {
 			m.host.probes = append(m.host.probes, &openProbe{probe: p, source: s})
 		}
 	}
+	host := m.host
 	m.t.Cleanup(func() {
-		m.host.Close()
+		host.Close()
 		if open := m.kernel.openFiles(); open != 0 {
 			m.t.Errorf("%d events are still open at the end", open)
 		}
