@@ -252,15 +252,17 @@ var (
 			named(slotsBad, "cpu", "topdown-bad-spec"),
 			named(slotsFrontend, "cpu", "topdown-fe-bound"),
 			named(slotsBackend, "cpu", "topdown-be-bound"),
-			named(slotsMemory, "cpu", "topdown-mem-bound"), // since Sapphire Rapids
 		},
 		gives: []gives{
 			{"tma_retiring", shareOf(slotsRetired, slots)},
 			{"tma_bad_speculation", shareOf(slotsBad, slots)},
 			{"tma_frontend", shareOf(slotsFrontend, slots)},
 			{"tma_backend", shareOf(slotsBackend, slots)},
-			{"tma_memory_bound", shareOf(slotsMemory, slots)},
 		},
+	}
+	intelTopdownMemory = eventGroup{
+		events: append(append([]event(nil), intelTopdown.events...), named(slotsMemory, "cpu", "topdown-mem-bound")),
+		gives:  append(append([]gives(nil), intelTopdown.gives...), gives{"tma_memory_bound", shareOf(slotsMemory, slots)}),
 	}
 )
 
@@ -345,7 +347,7 @@ var sapphireRapids = architecture{
 				intel(stalledMemory, "EXE_ACTIVITY.BOUND_ON_LOADS", 0xa6, 0x21, 5)),
 			gives: append(append([]gives(nil), givesCore...), givesStalls...),
 		},
-		intelFP, clockGroup, intelTopdown, intelCache(0x25), intelMemory,
+		intelFP, clockGroup, intelTopdownMemory, intelCache(0x25), intelMemory,
 	},
 }
 
@@ -359,15 +361,16 @@ var otherIntel = architecture{
 }
 
 // AMD's events of loads and stores count what is dispatched, some of which is never retired.
-func amdMemory(fills uint64) eventGroup {
+func amdMemory(fills uint64, more ...event) eventGroup {
 	return eventGroup{
-		events: []event{
+		events: append([]event{
 			amd(loads, "ls_dispatch.ld_dispatch", 0x29, 0x01),
 			amd(stores, "ls_dispatch.store_dispatch", 0x29, 0x02),
 			amd(loadStores, "ls_dispatch.ld_st_dispatch", 0x29, 0x04),
 			amd(l3Misses, "data_cache_fills_from_memory", fills, 0x48),
-		},
+		}, more...),
 		gives: []gives{
+			givesCache[1],
 			{"loads_per_store", func(c *counts) float64 { return per(c[loads]+c[loadStores], c[stores]+c[loadStores]) }},
 			{"loads_per_l3_miss", func(c *counts) float64 { return per(c[loads]+c[loadStores], c[l3Misses]) }},
 		},
@@ -375,19 +378,20 @@ func amdMemory(fills uint64) eventGroup {
 }
 
 // amdCache counts data that came from memory as misses of the L3 cache: the L3's own counters belong to no CPU.
-func amdCache(fills uint64, more ...event) eventGroup {
+func amdCache(fills uint64) eventGroup {
 	return eventGroup{
-		events: append([]event{
+		events: []event{
 			countInstructions,
 			amd(l2Misses, "l2_cache_req_stat.ic_dc_miss_in_l2", 0x64, 0x09),
 			amd(l2PrefetchHitL3, "l2_pf_miss_l2_hit_l3", 0x71, 0xff),
 			amd(l2PrefetchMiss, "l2_pf_miss_l2_l3", 0x72, 0xff),
-		}, append(more, amd(l3Misses, "data_cache_fills_from_memory", fills, 0x48))...),
+			amd(l3Misses, "data_cache_fills_from_memory", fills, 0x48),
+		},
 		gives: []gives{
 			{"l2_misses", func(c *counts) float64 {
 				return per(c[l2Misses]+c[l2PrefetchHitL3]+c[l2PrefetchMiss], c[seconds])
 			}},
-			givesCache[1], givesCache[2],
+			givesCache[2],
 		},
 	}
 }
@@ -412,7 +416,7 @@ var zen3 = architecture{
 	groups: []eventGroup{
 		coreGroup,
 		{events: []event{amd(flops, "fp_ret_sse_avx_ops.all", 0x03, 0x0f)}, gives: givesFlops},
-		clockGroup, amdCache(0x44, amdL3Hits), amdMemory(0x44),
+		clockGroup, amdCache(0x44), amdMemory(0x44, amdL3Hits),
 	},
 	fabric: dramChannels,
 }
@@ -473,7 +477,7 @@ var zen4 = architecture{
 				{"stall_memory", shareOf(unretiredLoad, cycles)},
 			},
 		},
-		amdCache(0x44, amdL3Hits), amdMemory(0x44),
+		amdCache(0x44), amdMemory(0x44, amdL3Hits),
 	},
 }
 
