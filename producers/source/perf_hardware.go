@@ -134,18 +134,15 @@ const (
 )
 
 // open opens the events for the first of the sources that has them. Where all were refused it tries again.
-func (s *perfSet) open(cfg config.Agent, log *slog.Logger) error {
-	if !cfg.Perf {
-		return errPerfOff
-	}
+func (s *perfSet) open(cfg config.Agent, log *slog.Logger) {
 	if s.users > 0 {
-		return nil
+		return
 	}
 	s.release()
 	s.cfg, s.log, s.memory, s.form = cfg, log, nil, nil
 	var cpus []int
 	if cpus, s.refused = onlineCPUs(cfg.ProcPath); s.refused != nil {
-		return nil
+		return
 	}
 	info, err := os.ReadFile(filepath.Join(cfg.ProcPath, "cpuinfo"))
 	if err != nil {
@@ -169,7 +166,6 @@ func (s *perfSet) open(cfg config.Agent, log *slog.Logger) error {
 	} else {
 		s.refused = cmp.Or(s.refused, s.count(cpus))
 	}
-	return nil
 }
 
 // resolved finds the events that the kernel describes by name.
@@ -375,8 +371,11 @@ func (s *perfSet) openCore(cfg config.Agent, log *slog.Logger) (probe, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.unused()
-	if err := cmp.Or(s.open(cfg, log), s.refused); err != nil {
-		return probe{}, err
+	if !cfg.Perf {
+		return probe{}, errPerfOff
+	}
+	if s.open(cfg, log); s.refused != nil {
+		return probe{}, s.refused
 	}
 	copyCores := func(into reading) reading {
 		for len(into) < len(s.cores) {
@@ -395,9 +394,10 @@ func (s *perfSet) openMemory(cfg config.Agent, log *slog.Logger) (probe, error) 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.unused()
-	if err := s.open(cfg, log); err != nil {
-		return probe{}, err
+	if !cfg.Perf {
+		return probe{}, errPerfOff
 	}
+	s.open(cfg, log)
 	if err := cmp.Or(s.noFlow, s.refused); len(s.memory) == 0 || s.noFlow != nil {
 		return probe{}, err
 	}
@@ -462,9 +462,10 @@ func (s *perfSet) openNode(cfg config.Agent, log *slog.Logger) (probe, error) {
 	if cfg.PeakFlops == 0 && cfg.PeakMemBW == 0 {
 		return probe{}, fmt.Errorf("%w: set agent.peak_flops and agent.peak_mem_bw", errNoPeak)
 	}
-	if err := s.open(cfg, log); err != nil {
-		return probe{}, err
+	if !cfg.Perf {
+		return probe{}, errPerfOff
 	}
+	s.open(cfg, log)
 	if s.refused != nil && (len(s.memory) == 0 || s.noFlow != nil) {
 		return probe{}, s.refused
 	}

@@ -61,7 +61,7 @@ func architectureOf(m cpuModel) architecture {
 			return skylakeSP
 		case 0x6a, 0x6c:
 			return iceLakeSP
-		case 0x8f, 0xcf:
+		case 0x8f, 0xcf, 0xad, 0xae:
 			return sapphireRapids
 		}
 		return otherIntel
@@ -73,6 +73,11 @@ func architectureOf(m cpuModel) architecture {
 			return zen3
 		}
 		return zen4
+	case m.vendor == "AuthenticAMD" && m.family == 0x1a:
+		switch m.model >> 4 {
+		case 0, 1, 2, 4, 6, 7:
+			return zen5
+		}
 	case m.implementer == 0x41:
 		switch m.arm {
 		case 0xd0c:

@@ -17,8 +17,18 @@ func eventsOfPage(t *testing.T) string {
 		arch     architecture
 		counters int
 	}{
-		{skylakeSP, 4}, {iceLakeSP, 8}, {sapphireRapids, 8}, {otherIntel, 8}, {zen2, 6}, {zen3, 6}, {zen4, 6},
-		{neoverseN1, 6}, {neoverseV1, 6}, {neoverseV2, 6}, {otherCPU, 4},
+		{skylakeSP, 4},
+		{iceLakeSP, 8},
+		{sapphireRapids, 8},
+		{otherIntel, 8},
+		{zen2, 6},
+		{zen3, 6},
+		{zen4, 6},
+		{zen5, 6},
+		{neoverseN1, 6},
+		{neoverseV1, 6},
+		{neoverseV2, 6},
+		{otherCPU, 4},
 	}
 	var page strings.Builder
 	for _, l := range listed {
