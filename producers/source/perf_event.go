@@ -130,8 +130,9 @@ func (k perfKernel) choose(cpu int, events []event) (good []event, refused error
 				g.fds, good = append(g.fds, fd), append(good, e)
 				continue
 			}
+			err = remedy(err)
 		}
-		refused = cmp.Or(refused, fmt.Errorf("perf event %s: %w", e.name, remedy(err)))
+		refused = cmp.Or(refused, fmt.Errorf("perf event %s: %w", e.name, err))
 	}
 	return good, refused
 }

@@ -33,20 +33,24 @@ const lockAge = 24 * time.Hour
 // spareFiles is how many descriptors the agent leaves to everything but perf events.
 const spareFiles = 512
 
-// perfHardware is the sources that share the hardware's counters: one set of events gives the metrics of CPUs, of
-// sockets and of the node. The first source that is opened opens the set.
-func perfHardware() []source {
-	return perfSources(&perfSet{kernel: linux, boundary: -1})
+// newPerfSet is not open. Three sources share it: one set of events gives the metrics of CPUs, of sockets and of the
+// node. The first of them that is opened opens it.
+func newPerfSet() *perfSet { return &perfSet{kernel: linux, boundary: -1} }
+
+func (s *perfSet) perfHardware() source {
+	return source{"perf_hardware", schemas.ScopeCore, "perf hardware events of the CPUs", coreMetrics(), s.openCore}
 }
 
-func perfSources(set *perfSet) []source {
-	return []source{
-		{"perf_hardware", schemas.ScopeCore, "perf hardware events of the CPUs", coreMetrics(), set.openCore},
-		{
-			"perf_memory", schemas.ScopeSocket, "perf events of the memory controllers and the socket's CPUs",
-			memoryMetrics(), set.openMemory,
-		},
-		{"perf_node", schemas.ScopeNode, "perf events of all CPUs and memory controllers", nodeMetrics(), set.openNode},
+func (s *perfSet) perfMemory() source {
+	return source{
+		"perf_memory", schemas.ScopeSocket, "perf events of the memory controllers and the socket's CPUs",
+		memoryMetrics(), s.openMemory,
+	}
+}
+
+func (s *perfSet) perfNode() source {
+	return source{
+		"perf_node", schemas.ScopeNode, "perf events of all CPUs and memory controllers", nodeMetrics(), s.openNode,
 	}
 }
 
@@ -104,7 +108,6 @@ type perfSet struct {
 	mu      sync.Mutex
 	cfg     config.Agent
 	log     *slog.Logger
-	tried   bool  // it was opened, or refused
 	refused error // why there are no events of the CPUs
 	form    *perfForm
 	groups  *perfGroups
@@ -130,18 +133,16 @@ const (
 	userNode
 )
 
-// open opens the events for the first of the sources.
-func (s *perfSet) open(cfg config.Agent, log *slog.Logger) error {
-	if !cfg.Perf {
-		return errPerfOff
+// open opens the events for the first of the sources that has them. Where all were refused it tries again.
+func (s *perfSet) open(cfg config.Agent, log *slog.Logger) {
+	if s.users > 0 {
+		return
 	}
-	if s.tried {
-		return nil
-	}
-	s.tried, s.cfg, s.log = true, cfg, log
+	s.release()
+	s.cfg, s.log, s.memory, s.form = cfg, log, nil, nil
 	var cpus []int
 	if cpus, s.refused = onlineCPUs(cfg.ProcPath); s.refused != nil {
-		return nil
+		return
 	}
 	info, err := os.ReadFile(filepath.Join(cfg.ProcPath, "cpuinfo"))
 	if err != nil {
@@ -165,7 +166,6 @@ func (s *perfSet) open(cfg config.Agent, log *slog.Logger) error {
 	} else {
 		s.refused = cmp.Or(s.refused, s.count(cpus))
 	}
-	return nil
 }
 
 // resolved finds the events that the kernel describes by name.
@@ -317,9 +317,8 @@ func (s *perfSet) user(user int, metrics []metric, absent map[string]error, read
 		close: func() {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			if s.users--; s.users == 0 {
-				s.release()
-			}
+			s.users--
+			s.unused()
 		},
 	}
 }
@@ -360,12 +359,23 @@ func (s *perfSet) read(boundary int64) {
 	}
 }
 
+// unused releases the events where no source has them.
+func (s *perfSet) unused() {
+	if s.users == 0 {
+		s.release()
+	}
+}
+
 // openCore gives the metrics of the CPUs.
 func (s *perfSet) openCore(cfg config.Agent, log *slog.Logger) (probe, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := cmp.Or(s.open(cfg, log), s.refused); err != nil {
-		return probe{}, err
+	defer s.unused()
+	if !cfg.Perf {
+		return probe{}, errPerfOff
+	}
+	if s.open(cfg, log); s.refused != nil {
+		return probe{}, s.refused
 	}
 	copyCores := func(into reading) reading {
 		for len(into) < len(s.cores) {
@@ -383,9 +393,11 @@ func (s *perfSet) openCore(cfg config.Agent, log *slog.Logger) (probe, error) {
 func (s *perfSet) openMemory(cfg config.Agent, log *slog.Logger) (probe, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.open(cfg, log); err != nil {
-		return probe{}, err
+	defer s.unused()
+	if !cfg.Perf {
+		return probe{}, errPerfOff
 	}
+	s.open(cfg, log)
 	if err := cmp.Or(s.noFlow, s.refused); len(s.memory) == 0 || s.noFlow != nil {
 		return probe{}, err
 	}
@@ -446,12 +458,14 @@ func (s *perfSet) absentSums(flops, cycles string) map[string]error {
 func (s *perfSet) openNode(cfg config.Agent, log *slog.Logger) (probe, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.open(cfg, log); err != nil {
-		return probe{}, err
-	}
+	defer s.unused()
 	if cfg.PeakFlops == 0 && cfg.PeakMemBW == 0 {
 		return probe{}, fmt.Errorf("%w: set agent.peak_flops and agent.peak_mem_bw", errNoPeak)
 	}
+	if !cfg.Perf {
+		return probe{}, errPerfOff
+	}
+	s.open(cfg, log)
 	if s.refused != nil && (len(s.memory) == 0 || s.noFlow != nil) {
 		return probe{}, s.refused
 	}
@@ -485,7 +499,7 @@ func (s *perfSet) openNode(cfg config.Agent, log *slog.Logger) (probe, error) {
 
 // compose appends to a row the readings of a socket's controllers and CPUs; of the whole node for socket -1. It has the
 // number of controllers, and for each its index and its row. For each CPU follow its number and its row. The row stays
-// empty where a controller was not read.
+// empty where a controller was not read. It has no CPUs where one of them may be the socket's or not.
 func (s *perfSet) compose(row []uint64, socket int) []uint64 {
 	if s.yielded {
 		return row
@@ -500,22 +514,32 @@ func (s *perfSet) compose(row []uint64, socket int) []uint64 {
 			row = append(append(row, uint64(i)), c.row...)
 		}
 	}
+	cpus := len(row)
 	for cpu, counted := range s.cores {
-		if len(counted) > 0 && (socket < 0 || s.socket(cpu) == socket) {
-			row = append(append(row, uint64(cpu)), counted...)
+		if len(counted) == 0 {
+			continue
 		}
+		if socket >= 0 {
+			if of := s.socket(cpu); of < 0 {
+				return row[:cpus]
+			} else if of != socket {
+				continue
+			}
+		}
+		row = append(append(row, uint64(cpu)), counted...)
 	}
 	return row
 }
 
-// socket returns the package of a CPU, -1 where it is not known.
+// socket returns the package of a CPU that is online, -1 where it is not known.
 func (s *perfSet) socket(cpu int) int {
 	for len(s.sockets) <= cpu {
-		n, err := socketOf(s.cfg.SysPath, len(s.sockets))
-		if err != nil {
-			n = -1
+		s.sockets = append(s.sockets, -1)
+	}
+	if s.sockets[cpu] < 0 {
+		if n, err := socketOf(s.cfg.SysPath, cpu); err == nil {
+			s.sockets[cpu] = n
 		}
-		s.sockets = append(s.sockets, n)
 	}
 	return s.sockets[cpu]
 }

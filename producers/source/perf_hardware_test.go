@@ -56,11 +56,17 @@ func newCountedMachine(t *testing.T, name string, rates func(cpu int, attr unix.
 
 func (m *countedMachine) open() {
 	log := slog.New(slog.NewTextHandler(&m.logged, nil))
-	m.set = &perfSet{kernel: m.kernel.calls(), boundary: -1}
+	if m.set == nil {
+		m.set = newPerfSet()
+		m.set.kernel = m.kernel.calls()
+	}
 	m.host = &Host{log: log}
-	for _, s := range append([]source{stat()}, perfSources(m.set)...) {
+	for _, s := range []source{stat(), m.set.perfHardware(), m.set.perfMemory(), m.set.perfNode()} {
 		p, err := s.open(m.cfg, log)
 		for _, metric := range s.metrics {
+			if s.name == "stat" {
+				continue
+			}
 			if err != nil {
 				m.absent[metric.name] = err
 			} else if p.absent[metric.name] != nil {
@@ -71,8 +77,9 @@ func (m *countedMachine) open() {
 			m.host.probes = append(m.host.probes, &openProbe{probe: p, source: s})
 		}
 	}
+	host := m.host
 	m.t.Cleanup(func() {
-		m.host.Close()
+		host.Close()
 		if open := m.kernel.openFiles(); open != 0 {
 			m.t.Errorf("%d events are still open at the end", open)
 		}
@@ -396,4 +403,73 @@ func TestStarvedGroups(t *testing.T) {
 	m.kernel.starve = 0
 	m.interval()
 	m.expect(m.interval(), map[string][]float64{"flops_any": {1e8, 1e8, 2e8, 2e8}})
+}
+
+// TestGarbledDevices: what /sys says of a PMU is damaged, or a CPU came whose socket is not told. What depends on it is
+// absent and says why, and the rest stays.
+func TestGarbledDevices(t *testing.T) {
+	devices := "sys/bus/event_source/devices/"
+	for file, text := range map[string]string{
+		"uncore_imc_1/type": "x", "uncore_imc_1/cpumask": "0-", "uncore_imc_0/format/umask": "config2:0-3",
+		"uncore_imc_0/events/cas_count_read": "event=0x05,\x00", "uncore_imc_1/format/event": "config:0-",
+	} {
+		m := newCountedMachine(t, "sapphire-rapids", rapids, func(m *countedMachine) {
+			write(t, filepath.Join(m.dir, devices, file), text)
+		})
+		pmu, _, _ := strings.Cut(file, "/")
+		if got := fmt.Sprint(m.absent["mem_bw"]); !errors.Is(m.absent["mem_bw"], errFormat) || !strings.Contains(got, pmu) {
+			t.Errorf("%s: mem_bw is absent: %s", file, got)
+		}
+		m.interval()
+		m.expect(m.interval(), map[string][]float64{"mem_bw": nil, "peak_share_mem_bw": nil, "peak_share_flops": {0.075}})
+	}
+	m := newCountedMachine(t, "sapphire-rapids", rapids, func(m *countedMachine) {
+		write(t, filepath.Join(m.dir, devices, "cpu/events/topdown-retiring"), "\xff\xfe")
+		if err := os.Remove(filepath.Join(m.dir, devices, "msr/type")); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if !errors.Is(m.absent["tma_retiring"], errFormat) || m.absent["tma_frontend"] != nil ||
+		!errors.Is(m.absent["clock"], os.ErrNotExist) {
+		t.Errorf("tma_retiring: %v, tma_frontend: %v, clock: %v", m.absent["tma_retiring"], m.absent["tma_frontend"], m.absent["clock"])
+	}
+}
+
+// TestSocketOfACPUThatComes: the kernel does not tell the package of a CPU that is offline.
+func TestSocketOfACPUThatComes(t *testing.T) {
+	var topology string
+	m := newCountedMachine(t, "sapphire-rapids", rapids, func(m *countedMachine) {
+		topology = filepath.Join(m.dir, "sys/devices/system/cpu/cpu1/topology/physical_package_id")
+		if err := os.Remove(topology); err != nil {
+			t.Fatal(err)
+		}
+		m.kernel.set(1, false)
+		write(t, filepath.Join(m.cfg.ProcPath, "stat"), "cpu 0\ncpu0 1 0 0 1\ncpu2 1 0 0 1\ncpu3 1 0 0 1\nintr 1\n")
+	})
+	m.interval()
+	m.expect(m.interval(), map[string][]float64{"operational_intensity": {1e8 / 192e6, 4e8 / 576e6}})
+	m.kernel.set(1, true)
+	write(t, filepath.Join(m.cfg.ProcPath, "stat"), "cpu 0\ncpu0 1 0 0 1\ncpu1 1 0 0 1\ncpu2 1 0 0 1\ncpu3 1 0 0 1\nintr 1\n")
+	m.interval()
+	m.interval() // its package is still unknown: it may be of either socket
+	m.expect(m.interval(), map[string][]float64{"operational_intensity": nil, "mem_bw": {192e6, 576e6}, "peak_share_flops": {0.075}})
+	write(t, topology, "0\n")
+	m.interval()
+	m.expect(m.interval(), map[string][]float64{"operational_intensity": {2e8 / 192e6, 4e8 / 576e6}})
+}
+
+// TestRefusedSetIsTriedAgain: an administrator gives the capability while the agent runs.
+func TestRefusedSetIsTriedAgain(t *testing.T) {
+	m := newCountedMachine(t, "sapphire-rapids", rapids, func(m *countedMachine) { m.kernel.refuseAll = unix.EACCES })
+	if len(m.host.probes) != 1 || m.kernel.openFiles() != 0 {
+		t.Errorf("%d sources, %d events are open", len(m.host.probes), m.kernel.openFiles())
+	}
+	m.kernel.refuseAll = nil
+	m.absent = map[string]error{}
+	m.open()
+	m.interval()
+	m.expect(m.interval(), map[string][]float64{"cycles": {1e9, 1e9, 2e9, 2e9}, "mem_bw": {192e6, 576e6}})
+	if len(m.absent) > 0 {
+		t.Errorf("absent: %v", m.absent)
+	}
 }

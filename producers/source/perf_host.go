@@ -60,7 +60,7 @@ func architectureOf(m cpuModel) architecture {
 			return skylakeSP
 		case 0x6a, 0x6c:
 			return iceLakeSP
-		case 0x8f, 0xcf:
+		case 0x8f, 0xcf, 0xad, 0xae:
 			return sapphireRapids
 		}
 		return otherIntel
@@ -72,6 +72,11 @@ func architectureOf(m cpuModel) architecture {
 			return zen3
 		}
 		return zen4
+	case m.vendor == "AuthenticAMD" && m.family == 0x1a:
+		switch m.model >> 4 {
+		case 0, 1, 2, 4, 6, 7:
+			return zen5
+		}
 	case m.implementer == 0x41:
 		switch m.arm {
 		case 0xd0c:
@@ -110,7 +115,10 @@ func lookUp(sysPath, pmu, name, terms string) (kind uint32, config uint64, err e
 	}
 	config, err = encode(strings.TrimSpace(terms), func(field string) (string, error) {
 		text, err := os.ReadFile(filepath.Join(dir, "format", filepath.Base(field)))
-		return strings.TrimSpace(string(text)), err
+		if err != nil {
+			return "", fmt.Errorf("%w: the PMU has no field %.80q", errFormat, field)
+		}
+		return strings.TrimSpace(string(text)), nil
 	})
 	if err != nil {
 		return 0, 0, fmt.Errorf("event %s of %s: %w", name, dir, err)

@@ -33,6 +33,10 @@ const (
 	packed512
 	flops        // operations of any precision
 	flopsPerLane // operations for each 128 bits of a scalable vector
+	flopsDP
+	flopsDPPacked
+	flopsSP
+	flopsSPPacked
 	operationsHP
 	operationsSP
 	operationsDP
@@ -252,15 +256,17 @@ var (
 			named(slotsBad, "cpu", "topdown-bad-spec"),
 			named(slotsFrontend, "cpu", "topdown-fe-bound"),
 			named(slotsBackend, "cpu", "topdown-be-bound"),
-			named(slotsMemory, "cpu", "topdown-mem-bound"), // since Sapphire Rapids
 		},
 		gives: []gives{
 			{"tma_retiring", shareOf(slotsRetired, slots)},
 			{"tma_bad_speculation", shareOf(slotsBad, slots)},
 			{"tma_frontend", shareOf(slotsFrontend, slots)},
 			{"tma_backend", shareOf(slotsBackend, slots)},
-			{"tma_memory_bound", shareOf(slotsMemory, slots)},
 		},
+	}
+	intelTopdownMemory = eventGroup{
+		events: append(append([]event(nil), intelTopdown.events...), named(slotsMemory, "cpu", "topdown-mem-bound")),
+		gives:  append(append([]gives(nil), intelTopdown.gives...), gives{"tma_memory_bound", shareOf(slotsMemory, slots)}),
 	}
 )
 
@@ -333,10 +339,10 @@ var iceLakeSP = architecture{
 	},
 }
 
-// Sapphire Rapids and Emerald Rapids. Codes: github.com/intel/perfmon, SPR/events/sapphirerapids_core.json 1.39 and
-// EMR/events/emeraldrapids_core.json 1.24, which agree. Eight counters.
+// Sapphire, Emerald and Granite Rapids. Codes: github.com/intel/perfmon, SPR/events/sapphirerapids_core.json 1.39,
+// EMR/events/emeraldrapids_core.json 1.24 and GNR/events/graniterapids_core.json 1.20, which agree. Eight counters.
 var sapphireRapids = architecture{
-	name: "Intel Sapphire Rapids or Emerald Rapids",
+	name: "Intel Sapphire, Emerald or Granite Rapids",
 	groups: []eventGroup{
 		{
 			events: append(append([]event(nil), coreGroup.events...),
@@ -345,7 +351,7 @@ var sapphireRapids = architecture{
 				intel(stalledMemory, "EXE_ACTIVITY.BOUND_ON_LOADS", 0xa6, 0x21, 5)),
 			gives: append(append([]gives(nil), givesCore...), givesStalls...),
 		},
-		intelFP, clockGroup, intelTopdown, intelCache(0x25), intelMemory,
+		intelFP, clockGroup, intelTopdownMemory, intelCache(0x25), intelMemory,
 	},
 }
 
@@ -359,15 +365,16 @@ var otherIntel = architecture{
 }
 
 // AMD's events of loads and stores count what is dispatched, some of which is never retired.
-func amdMemory(fills uint64) eventGroup {
+func amdMemory(fills uint64, more ...event) eventGroup {
 	return eventGroup{
-		events: []event{
+		events: append([]event{
 			amd(loads, "ls_dispatch.ld_dispatch", 0x29, 0x01),
 			amd(stores, "ls_dispatch.store_dispatch", 0x29, 0x02),
 			amd(loadStores, "ls_dispatch.ld_st_dispatch", 0x29, 0x04),
 			amd(l3Misses, "data_cache_fills_from_memory", fills, 0x48),
-		},
+		}, more...),
 		gives: []gives{
+			givesCache[1],
 			{"loads_per_store", func(c *counts) float64 { return per(c[loads]+c[loadStores], c[stores]+c[loadStores]) }},
 			{"loads_per_l3_miss", func(c *counts) float64 { return per(c[loads]+c[loadStores], c[l3Misses]) }},
 		},
@@ -375,19 +382,20 @@ func amdMemory(fills uint64) eventGroup {
 }
 
 // amdCache counts data that came from memory as misses of the L3 cache: the L3's own counters belong to no CPU.
-func amdCache(fills uint64, more ...event) eventGroup {
+func amdCache(fills uint64) eventGroup {
 	return eventGroup{
-		events: append([]event{
+		events: []event{
 			countInstructions,
 			amd(l2Misses, "l2_cache_req_stat.ic_dc_miss_in_l2", 0x64, 0x09),
 			amd(l2PrefetchHitL3, "l2_pf_miss_l2_hit_l3", 0x71, 0xff),
 			amd(l2PrefetchMiss, "l2_pf_miss_l2_l3", 0x72, 0xff),
-		}, append(more, amd(l3Misses, "data_cache_fills_from_memory", fills, 0x48))...),
+			amd(l3Misses, "data_cache_fills_from_memory", fills, 0x48),
+		},
 		gives: []gives{
 			{"l2_misses", func(c *counts) float64 {
 				return per(c[l2Misses]+c[l2PrefetchHitL3]+c[l2PrefetchMiss], c[seconds])
 			}},
-			givesCache[1], givesCache[2],
+			givesCache[2],
 		},
 	}
 }
@@ -412,9 +420,49 @@ var zen3 = architecture{
 	groups: []eventGroup{
 		coreGroup,
 		{events: []event{amd(flops, "fp_ret_sse_avx_ops.all", 0x03, 0x0f)}, gives: givesFlops},
-		clockGroup, amdCache(0x44, amdL3Hits), amdMemory(0x44),
+		clockGroup, amdCache(0x44), amdMemory(0x44, amdL3Hits),
 	},
 	fabric: dramChannels,
+}
+
+// amdWidths counts micro-operations.
+var amdWidths = eventGroup{
+	events: []event{
+		amd(scalarFP, "fp_ops_retired_by_width.scalar_uops_retired", 0x08, 0x04),
+		amd(packed128, "fp_ops_retired_by_width.pack_128_uops_retired", 0x08, 0x08),
+		amd(packed256, "fp_ops_retired_by_width.pack_256_uops_retired", 0x08, 0x10),
+		amd(packed512, "fp_ops_retired_by_width.pack_512_uops_retired", 0x08, 0x20),
+	},
+	gives: []gives{
+		{"vectorization_ratio", func(c *counts) float64 {
+			vector := c[packed128] + c[packed256] + c[packed512]
+			return share(vector, vector+c[scalarFP])
+		}},
+		{"avx512_share", func(c *counts) float64 {
+			return share(c[packed512], c[packed128]+c[packed256]+c[packed512]+c[scalarFP])
+		}},
+	},
+}
+
+// amdTopdown is counted in slots, of which a cycle has as many as the core dispatches operations.
+func amdTopdown(perCycle float64) eventGroup {
+	return eventGroup{
+		events: []event{
+			countCycles,
+			amd(slotsFrontend, "de_no_dispatch_per_slot.no_ops_from_frontend", 0x1a0, 0x01),
+			amd(slotsBackend, "de_no_dispatch_per_slot.backend_stalls", 0x1a0, 0x1e),
+			amd(opsIssued, "de_src_op_disp.all", 0xaa, 0x07),
+			amd(opsRetired, "ex_ret_ops", 0xc1, 0),
+		},
+		gives: []gives{
+			{"tma_frontend", func(c *counts) float64 { return share(c[slotsFrontend], perCycle*c[cycles]) }},
+			{"tma_backend", func(c *counts) float64 { return share(c[slotsBackend], perCycle*c[cycles]) }},
+			{"tma_bad_speculation", func(c *counts) float64 {
+				return share(c[opsIssued]-c[opsRetired], perCycle*c[cycles])
+			}},
+			{"tma_retiring", func(c *counts) float64 { return share(c[opsRetired], perCycle*c[cycles]) }},
+		},
+	}
 }
 
 // Zen 4. Codes: Linux, tools/perf/pmu-events/arch/x86/amdzen4, and likwid, perfmon_zen4_events.txt. It dispatches up to
@@ -425,38 +473,7 @@ var zen4 = architecture{
 		coreGroup,
 		{events: []event{amd(flops, "fp_ret_sse_avx_ops.all", 0x03, 0x1f)}, gives: givesFlops},
 		clockGroup,
-		{
-			events: []event{
-				amd(scalarFP, "fp_ops_retired_by_width.scalar_uops_retired", 0x08, 0x04),
-				amd(packed128, "fp_ops_retired_by_width.pack_128_uops_retired", 0x08, 0x08),
-				amd(packed256, "fp_ops_retired_by_width.pack_256_uops_retired", 0x08, 0x10),
-				amd(packed512, "fp_ops_retired_by_width.pack_512_uops_retired", 0x08, 0x20),
-			},
-			gives: []gives{
-				{"vectorization_ratio", func(c *counts) float64 {
-					vector := c[packed128] + c[packed256] + c[packed512]
-					return share(vector, vector+c[scalarFP])
-				}},
-				{"avx512_share", func(c *counts) float64 {
-					return share(c[packed512], c[packed128]+c[packed256]+c[packed512]+c[scalarFP])
-				}},
-			},
-		},
-		{
-			events: []event{
-				countCycles,
-				amd(slotsFrontend, "de_no_dispatch_per_slot.no_ops_from_frontend", 0x1a0, 0x01),
-				amd(slotsBackend, "de_no_dispatch_per_slot.backend_stalls", 0x1a0, 0x1e),
-				amd(opsIssued, "de_src_op_disp.all", 0xaa, 0x07),
-				amd(opsRetired, "ex_ret_ops", 0xc1, 0),
-			},
-			gives: []gives{
-				{"tma_frontend", func(c *counts) float64 { return share(c[slotsFrontend], 6*c[cycles]) }},
-				{"tma_backend", func(c *counts) float64 { return share(c[slotsBackend], 6*c[cycles]) }},
-				{"tma_bad_speculation", func(c *counts) float64 { return share(c[opsIssued]-c[opsRetired], 6*c[cycles]) }},
-				{"tma_retiring", func(c *counts) float64 { return share(c[opsRetired], 6*c[cycles]) }},
-			},
-		},
+		amdWidths, amdTopdown(6),
 		{
 			events: []event{
 				countCycles,
@@ -473,7 +490,33 @@ var zen4 = architecture{
 				{"stall_memory", shareOf(unretiredLoad, cycles)},
 			},
 		},
-		amdCache(0x44, amdL3Hits), amdMemory(0x44),
+		amdCache(0x44), amdMemory(0x44, amdL3Hits),
+	},
+}
+
+// Zen 5. Codes: Linux, tools/perf/pmu-events/arch/x86/amdzen5, and likwid, perfmon_zen5_events.txt, which alone tells the
+// precisions apart. It dispatches up to eight operations a cycle.
+var zen5 = architecture{
+	name: "AMD Zen 5",
+	groups: []eventGroup{
+		coreGroup,
+		{events: []event{amd(flops, "fp_ret_sse_avx_ops.all", 0x03, 0x0f)}, gives: givesFlops},
+		clockGroup,
+		{
+			events: []event{
+				amd(flopsDP, "retired_sse_avx_flops_all_dp_scalar", 0x03, 0x8f),
+				amd(flopsDPPacked, "retired_sse_avx_flops_all_dp_packed", 0x03, 0xaf),
+			},
+			gives: []gives{{"flops_dp", func(c *counts) float64 { return per(c[flopsDP]+c[flopsDPPacked], c[seconds]) }}},
+		},
+		{
+			events: []event{
+				amd(flopsSP, "retired_sse_avx_flops_all_sp_scalar", 0x03, 0x4f),
+				amd(flopsSPPacked, "retired_sse_avx_flops_all_sp_packed", 0x03, 0x6f),
+			},
+			gives: []gives{{"flops_sp", func(c *counts) float64 { return per(c[flopsSP]+c[flopsSPPacked], c[seconds]) }}},
+		},
+		amdWidths, amdTopdown(8), amdCache(0x44), amdMemory(0x44, amdL3Hits),
 	},
 }
 

@@ -53,32 +53,36 @@ type metric struct {
 
 // sources is every source of the agent. A new one is a function of its own file.
 func sources() []source {
-	return append([]source{
+	counters := newPerfSet() // three sources share it
+	return []source{
 		stat(),
-		memory(),
 		load(),
+		memory(),
+		paging(),
+		pressure(),
+		numa(),
 		perfSoftware(),
+		counters.perfHardware(),
+		counters.perfMemory(),
+		counters.perfNode(),
+		cpufreq(),
+		rapl(),
+		power(),
+		temperature(),
+		temperatureMax(),
+		interconnect(),
+		ethernet(),
+		disks(),
+		lustre(),
+		nfs(),
+		nvml(),
+		cgroups(),
+		clock(),
+		synchrony(),
 		agent(),
 		agentMemory(),
 		agentSources(),
-		clock(),
-		nvml(),
-		paging(),
-		pressure(),
-		disks(),
-		ethernet(),
-		nfs(),
-		numa(),
-		interconnect(),
-		lustre(),
-		rapl(),
-		temperature(),
-		temperatureMax(),
-		power(),
-		cpufreq(),
-		cgroups(),
-		synchrony(),
-	}, perfHardware()...)
+	}
 }
 
 // Catalogue is every metric that the agent may measure, in the order of the sources.
