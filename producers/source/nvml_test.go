@@ -4,6 +4,7 @@ package source
 
 import (
 	"bytes"
+	"errors"
 	"log/slog"
 	"maps"
 	"math"
@@ -117,7 +118,7 @@ func read2(t *testing.T, p probe, between func()) (from, to reading) {
 // TestLayoutsOfNVML: the sizes are those that NVIDIA's header has on 64-bit Linux. A wrong one would let the library
 // write beyond the end.
 func TestLayoutsOfNVML(t *testing.T) {
-	o := nvmlOut{}
+	var o nvmlOut
 	for name, size := range map[string][2]uintptr{
 		"nvmlUtilization_t":    {unsafe.Sizeof(o.rates), 2 * 4},
 		"nvmlMemory_t":         {unsafe.Sizeof(o.memory1), 3 * 8},
@@ -168,8 +169,8 @@ func TestNVML(t *testing.T) {
 		"acc_dram_active": 0.35, "acc_tensor_active": 0.5, "acc_fp64_active": 0.01, "acc_fp32_active": 0.2,
 		"acc_fp16_active": 0,
 	}
-	close := cmpopts.EquateApprox(0, 1e-9)
-	if diff := cmp.Diff(want, formed(p, from[0], to[0], 10*time.Second), close); diff != "" {
+	near := cmpopts.EquateApprox(0, 1e-9)
+	if diff := cmp.Diff(want, formed(p, from[0], to[0], 10*time.Second), near); diff != "" {
 		t.Errorf("GPU 0 (-want +got):\n%s", diff)
 	}
 	got := formed(p, from[5], to[5], 10*time.Second)
@@ -317,10 +318,10 @@ func TestNVMLLosesAGPU(t *testing.T) {
 		!strings.Contains(text, "gpu=1") || !strings.Contains(text, "fallen off the bus") {
 		t.Errorf("logged:\n%s", text)
 	}
-	for _, e := range []nvmlError{nvmlUninitialized, nvmlNotLoaded, nvmlMismatch} { // the driver is loaded anew
+	for _, e := range []nvmlReturn{nvmlUninitialized, nvmlNotLoaded, nvmlMismatch} { // the driver is loaded anew
 		s.set("error", 0, uint64(e))
 		s.set("error", 1, uint64(e))
-		if rows, err := d.read(nil, Vitals{}); err == nil || rows != nil || !strings.Contains(err.Error(), e.Error()) {
+		if rows, err := d.read(nil, Vitals{}); err == nil || rows != nil || !errors.Is(err, nvmlError(e)) {
 			t.Errorf("no GPU answers: %v, %v", rows, err)
 		}
 		for i := range d.gpus {

@@ -68,35 +68,35 @@ var nvmlOrigin = [...]int{
 }
 
 // nvmlAbsent returns the metrics that no GPU has, by the first reading, and why.
-func nvmlAbsent(rows reading, why [gpuFields]nvmlError) map[string]error {
-	any := make([]uint64, gpuFields)
-	for f := range any {
-		any[f] = nvmlMissing
+func nvmlAbsent(rows reading, why [gpuFields]nvmlReturn) map[string]error {
+	some := make([]uint64, gpuFields) // of any GPU
+	for f := range some {
+		some[f] = nvmlMissing
 		for _, row := range rows {
 			if len(row) > 0 && row[f] != nvmlMissing {
-				any[f] = 0
+				some[f] = 0
 			}
 		}
 		if f >= gpuGPM && why[f] == nvmlSuccess { // it needs two readings
-			any[f] = 0
+			some[f] = 0
 		}
 	}
 	out := make([]float64, len(nvml().metrics))
 	for k := range out {
 		out[k] = math.NaN()
 	}
-	formNVML(any, any, time.Second, out)
+	formNVML(some, some, time.Second, out)
 	absent := map[string]error{}
 	for k, m := range nvml().metrics {
 		f := gpuGPM + k - len(nvmlOrigin)
 		if k < len(nvmlOrigin) {
 			f = nvmlOrigin[k]
 		}
-		if m.name == "acc_idle" && any[gpuUtilization] == nvmlMissing {
+		if m.name == "acc_idle" && some[gpuUtilization] == nvmlMissing {
 			f = gpuUtilization
 		}
 		if math.IsNaN(out[k]) {
-			absent[m.name] = why[f]
+			absent[m.name] = why[f].err()
 		}
 	}
 	return absent
