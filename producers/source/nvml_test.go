@@ -141,7 +141,8 @@ func TestLayoutsOfNVML(t *testing.T) {
 func TestNVML(t *testing.T) {
 	s := newStub(t)
 	s.each(0, map[string]uint64{
-		"gpu": 75, "memory": 40, "used": 8 << 30, "reserved": 1 << 30, "power": 999_000, "temperature": 61, "sm_clock": 1410,
+		"gpu": 75, "memory": 40, "used": 8 << 30, "reserved": 1 << 30, "power": 999_000,
+		"temperature": 61, "sm_clock": 1410,
 		"compute": 2, "graphics": 1, "reasons": 0x20, // software thermal slowdown
 		"energy": 5_000_000, "nvlink_tx": 1000, "nvlink_rx": 2000, "pcie_tx": 1 << 33, "pcie_rx": 1 << 34,
 		"gpm_2": 80, "gpm_5": 50, "gpm_11": 1, "gpm_12": 20, "gpm_13": 0, "gpm_10": 35,
@@ -183,7 +184,10 @@ func TestNVML(t *testing.T) {
 	for _, reasons := range []struct {
 		bits    uint64
 		limited float64
-	}{{0, 0}, {1, 0}, {2, 0}, {4, 1}, {8, 1}, {0x10, 0}, {0x20, 1}, {0x40, 1}, {0x80, 1}, {0x100, 0}, {0x101, 0}, {5, 1}} {
+	}{
+		{0, 0}, {1, 0}, {2, 0}, {4, 1}, {8, 1}, {0x10, 0}, {0x20, 1}, {0x40, 1}, {0x80, 1}, {0x100, 0}, {0x101, 0},
+		{5, 1},
+	} {
 		to[0][gpuReasons] = reasons.bits
 		if got := formed(p, from[0], to[0], time.Second)["acc_clock_limited"]; got != reasons.limited {
 			t.Errorf("reasons %#x: clock limited %v, want %v", reasons.bits, got, reasons.limited)
@@ -335,12 +339,13 @@ func TestNVMLEndsWhatItBegan(t *testing.T) {
 	s := newStub(t)
 	for range 3 {
 		p, err := openNVML(s.path, slog.New(slog.DiscardHandler))
-		if err != nil || s.number("stub_initialized") != 1 || s.number("stub_allocated") != 4 {
-			t.Fatalf("%v: initialized %d times, %d samples", err, s.number("stub_initialized"), s.number("stub_allocated"))
+		uses, samples := s.number("stub_initialized"), s.number("stub_allocated")
+		if err != nil || uses != 1 || samples != 4 {
+			t.Fatalf("%v: initialized %d times, %d samples", err, uses, samples)
 		}
 		p.close()
-		if s.number("stub_initialized") != 0 || s.number("stub_allocated") != 0 {
-			t.Errorf("initialized %d times, %d samples are left", s.number("stub_initialized"), s.number("stub_allocated"))
+		if uses, samples := s.number("stub_initialized"), s.number("stub_allocated"); uses != 0 || samples != 0 {
+			t.Errorf("still initialized %d times, %d samples are left", uses, samples)
 		}
 	}
 }

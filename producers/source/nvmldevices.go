@@ -38,8 +38,8 @@ type gpmSamples struct {
 // maxGPUs bounds the numbers of GPUs, as records do.
 const maxGPUs = 1024
 
-// openNVML loads the driver's library and finds the GPUs. Each of them is tried once, so that absent says what this host
-// lacks.
+// openNVML loads the driver's library and finds the GPUs. Each of them is tried once, so that absent says what this
+// host lacks.
 func openNVML(path string, log *slog.Logger) (probe, error) {
 	lib, err := loadNVML(path)
 	if err != nil {
@@ -109,8 +109,8 @@ type nvmlDevices struct {
 	log  *slog.Logger
 }
 
-// read reads every GPU. One that does not answer has no row, and the others have theirs. If none answers, the driver was
-// unloaded: the error makes the host open the source anew.
+// read reads every GPU. One that does not answer has no row, and the others have theirs. If none answers, the driver
+// was unloaded: the error makes the host open the source anew.
 func (d *nvmlDevices) read(into reading, _ Vitals) (reading, error) {
 	var failed error
 	answered := false

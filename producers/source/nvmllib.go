@@ -103,7 +103,7 @@ func (r nvmlReturn) err() error {
 	return nvmlError(r)
 }
 
-// gone reports whether the GPU or the driver is not there any more, so that nothing else of the GPU has to be asked for.
+// gone reports whether the GPU or the driver is not there any more: nothing else of the GPU has to be asked for.
 func (r nvmlReturn) gone() bool {
 	switch r {
 	case nvmlUninitialized, nvmlNotLoaded, nvmlLost, nvmlReset, nvmlMismatch:
@@ -112,8 +112,8 @@ func (r nvmlReturn) gone() bool {
 	return false
 }
 
-// nvmlOut is what NVML reads and writes, with the layouts of its header, which TestLayoutsOfNVML pins. It is on the heap,
-// where Go moves nothing.
+// nvmlOut is what NVML reads and writes, with the layouts of its header, which TestLayoutsOfNVML pins. It is on the
+// heap, where Go moves nothing.
 type nvmlOut struct {
 	word    uint32
 	long    uint64
@@ -327,8 +327,8 @@ func (l *nvmlLib) processes(f int, g *gpu) (uint32, nvmlReturn) {
 	return l.out.word, e
 }
 
-// readFields reads the counters of NVLink and PCIe. A PCIe counter of 32 bits is left out: at 64 GB/s it begins anew every
-// 67 ms. The function that returns a throughput is not called, since it takes 20 ms of each GPU.
+// readFields reads the counters of NVLink and PCIe. A PCIe counter of 32 bits is left out: at 64 GB/s it begins anew
+// every 67 ms. The function that returns a throughput is not called, since it takes 20 ms of each GPU.
 func (l *nvmlLib) readFields(g *gpu, row []uint64) {
 	for i, f := range nvmlFieldIDs {
 		l.out.fields[i] = nvmlField{id: f.id, scope: f.scope}
