@@ -81,6 +81,7 @@ kafka-program:
 lint: $(LINT)
 	$(LINT) run --allow-parallel-runners
 	@! $(LINT) fmt --diff | grep . || { echo 'not formatted: make fmt'; exit 1; }
+	$(GO) vet -tags static ./producers/source
 	$(GO) mod tidy -diff
 	cd integration/containers && $(GO) mod tidy -diff && $(GO) vet ./...
 	$(GO) run ./integration/prose
