@@ -16,20 +16,20 @@ const nvmlLibrary = "libnvidia-ml.so.1"
 // mode it reads the GPU, and not the parts.
 func nvml() source {
 	return source{"nvml", schemas.ScopeGPU, nvmlLibrary, []metric{
-		{"acc_utilization", "1", Gauge, "utilization.gpu / 100: share of time with a kernel, in the driver's last sample period"},
-		{"acc_mem_utilization", "1", Gauge, "utilization.memory / 100: share of time with memory read or written, as above"},
+		{"acc_utilization", "1", Gauge, "utilization.gpu / 100: share of the last sample period with a kernel"},
+		{"acc_mem_utilization", "1", Gauge, "utilization.memory / 100: the same with memory in use"},
 		{"acc_mem_used", "B", Gauge, "memory that processes have; with drivers before 510 the driver's own too"},
-		{"acc_power", "W", Gauge, "total energy (mJ) / 1000 / s; of GPUs without that counter, power usage (mW) / 1000"},
+		{"acc_power", "W", Gauge, "total energy (mJ) / 1000 / s; without that counter, power usage (mW) / 1000"},
 		{"acc_temperature", "degC", Gauge, "temperature of the GPU"},
 		{"acc_clock", "Hz", Gauge, "clock of the SMs (MHz) * 1e6"},
-		{"acc_clock_limited", "1", Gauge, "1 if power, heat or hardware hold the clock down at the end of the interval, else 0"},
+		{"acc_clock_limited", "1", Gauge, "1 if power, heat or hardware hold the clock down, else 0"},
 		{"acc_processes", "1", Gauge, "compute processes + graphics processes"},
-		{"acc_idle", "1", Gauge, "1 if utilization.gpu is 0 and there is no process, else 0; the job of the row has it allocated"},
+		{"acc_idle", "1", Gauge, "1 if utilization.gpu is 0 and there is no process, else 0"},
 		{"acc_pcie_rx", "B/s", Rate, "PCIe bytes to the GPU / s"},
 		{"acc_pcie_tx", "B/s", Rate, "PCIe bytes from the GPU / s"},
 		{"acc_nvlink_rx", "B/s", Rate, "data over all NVLinks to the GPU (KiB) * 1024 / s"},
 		{"acc_nvlink_tx", "B/s", Rate, "data over all NVLinks from the GPU (KiB) * 1024 / s"},
-		{"acc_sm_active", "1", Ratio, "GPM SM_UTIL / 100: share of SMs that were busy (Hopper and later, as all of GPM)"},
+		{"acc_sm_active", "1", Ratio, "GPM SM_UTIL / 100: share of SMs that were busy; GPM is of Hopper and later"},
 		{"acc_tensor_active", "1", Ratio, "GPM ANY_TENSOR_UTIL / 100: share of time in tensor operations"},
 		{"acc_fp64_active", "1", Ratio, "GPM FP64_UTIL / 100: share of time in FP64 other than tensor operations"},
 		{"acc_fp32_active", "1", Ratio, "GPM FP32_UTIL / 100: the same of FP32"},
@@ -38,7 +38,8 @@ func nvml() source {
 	}, func(_ config.Agent, log *slog.Logger) (probe, error) { return openNVML(nvmlLibrary, log) }}
 }
 
-// What a row holds of a GPU. Numbers of GPM are the bits of a float64. nvmlMissing stands for what the GPU does not have.
+// What a row holds of a GPU. Numbers of GPM are the bits of a float64. nvmlMissing stands for what the GPU does not
+// have.
 const (
 	gpuUtilization = iota // percent
 	gpuMemUtilization
@@ -68,8 +69,8 @@ const (
 	mebibyte  = 1 << 20
 )
 
-// clockLimits are the reasons that hold a clock down against the wish of whoever uses the GPU: the power cap, slowdowns
-// by heat, by an external brake, or by hardware. Not among them are an idle GPU and settings by a person.
+// clockLimits are the reasons that hold the clock of a busy GPU down: the power cap, heat, an external brake, and other
+// slowdowns of the hardware. Not among them are an idle GPU and settings by a person.
 const clockLimits = 0x04 | 0x08 | 0x20 | 0x40 | 0x80
 
 // formNVML forms the metrics of one GPU.

@@ -4,6 +4,7 @@ package source
 
 import (
 	"bytes"
+	"errors"
 	"log/slog"
 	"maps"
 	"math"
@@ -117,7 +118,7 @@ func read2(t *testing.T, p probe, between func()) (from, to reading) {
 // TestLayoutsOfNVML: the sizes are those that NVIDIA's header has on 64-bit Linux. A wrong one would let the library
 // write beyond the end.
 func TestLayoutsOfNVML(t *testing.T) {
-	o := nvmlOut{}
+	var o nvmlOut
 	for name, size := range map[string][2]uintptr{
 		"nvmlUtilization_t":    {unsafe.Sizeof(o.rates), 2 * 4},
 		"nvmlMemory_t":         {unsafe.Sizeof(o.memory1), 3 * 8},
@@ -140,7 +141,8 @@ func TestLayoutsOfNVML(t *testing.T) {
 func TestNVML(t *testing.T) {
 	s := newStub(t)
 	s.each(0, map[string]uint64{
-		"gpu": 75, "memory": 40, "used": 8 << 30, "reserved": 1 << 30, "power": 999_000, "temperature": 61, "sm_clock": 1410,
+		"gpu": 75, "memory": 40, "used": 8 << 30, "reserved": 1 << 30, "power": 999_000,
+		"temperature": 61, "sm_clock": 1410,
 		"compute": 2, "graphics": 1, "reasons": 0x20, // software thermal slowdown
 		"energy": 5_000_000, "nvlink_tx": 1000, "nvlink_rx": 2000, "pcie_tx": 1 << 33, "pcie_rx": 1 << 34,
 		"gpm_2": 80, "gpm_5": 50, "gpm_11": 1, "gpm_12": 20, "gpm_13": 0, "gpm_10": 35,
@@ -168,8 +170,8 @@ func TestNVML(t *testing.T) {
 		"acc_dram_active": 0.35, "acc_tensor_active": 0.5, "acc_fp64_active": 0.01, "acc_fp32_active": 0.2,
 		"acc_fp16_active": 0,
 	}
-	close := cmpopts.EquateApprox(0, 1e-9)
-	if diff := cmp.Diff(want, formedGPU(p, from[0], to[0], 10*time.Second), close); diff != "" {
+	near := cmpopts.EquateApprox(0, 1e-9)
+	if diff := cmp.Diff(want, formedGPU(p, from[0], to[0], 10*time.Second), near); diff != "" {
 		t.Errorf("GPU 0 (-want +got):\n%s", diff)
 	}
 	got := formedGPU(p, from[5], to[5], 10*time.Second)
@@ -182,7 +184,20 @@ func TestNVML(t *testing.T) {
 	for _, reasons := range []struct {
 		bits    uint64
 		limited float64
-	}{{0, 0}, {1, 0}, {2, 0}, {4, 1}, {8, 1}, {0x10, 0}, {0x20, 1}, {0x40, 1}, {0x80, 1}, {0x100, 0}, {0x101, 0}, {5, 1}} {
+	}{
+		{0, 0},
+		{1, 0},
+		{2, 0},
+		{4, 1},
+		{8, 1},
+		{0x10, 0},
+		{0x20, 1},
+		{0x40, 1},
+		{0x80, 1},
+		{0x100, 0},
+		{0x101, 0},
+		{5, 1},
+	} {
 		to[0][gpuReasons] = reasons.bits
 		if got := formedGPU(p, from[0], to[0], time.Second)["acc_clock_limited"]; got != reasons.limited {
 			t.Errorf("reasons %#x: clock limited %v, want %v", reasons.bits, got, reasons.limited)
@@ -317,10 +332,10 @@ func TestNVMLLosesAGPU(t *testing.T) {
 		!strings.Contains(text, "gpu=1") || !strings.Contains(text, "fallen off the bus") {
 		t.Errorf("logged:\n%s", text)
 	}
-	for _, e := range []nvmlError{nvmlUninitialized, nvmlNotLoaded, nvmlMismatch} { // the driver is loaded anew
+	for _, e := range []nvmlReturn{nvmlUninitialized, nvmlNotLoaded, nvmlMismatch} { // the driver is loaded anew
 		s.set("error", 0, uint64(e))
 		s.set("error", 1, uint64(e))
-		if rows, err := d.read(nil, Vitals{}); err == nil || rows != nil || !strings.Contains(err.Error(), e.Error()) {
+		if rows, err := d.read(nil, Vitals{}); err == nil || rows != nil || !errors.Is(err, nvmlError(e)) {
 			t.Errorf("no GPU answers: %v, %v", rows, err)
 		}
 		for i := range d.gpus {
@@ -334,12 +349,13 @@ func TestNVMLEndsWhatItBegan(t *testing.T) {
 	s := newStub(t)
 	for range 3 {
 		p, err := openNVML(s.path, slog.New(slog.DiscardHandler))
-		if err != nil || s.number("stub_initialized") != 1 || s.number("stub_allocated") != 4 {
-			t.Fatalf("%v: initialized %d times, %d samples", err, s.number("stub_initialized"), s.number("stub_allocated"))
+		uses, samples := s.number("stub_initialized"), s.number("stub_allocated")
+		if err != nil || uses != 1 || samples != 4 {
+			t.Fatalf("%v: initialized %d times, %d samples", err, uses, samples)
 		}
 		p.close()
-		if s.number("stub_initialized") != 0 || s.number("stub_allocated") != 0 {
-			t.Errorf("initialized %d times, %d samples are left", s.number("stub_initialized"), s.number("stub_allocated"))
+		if uses, samples := s.number("stub_initialized"), s.number("stub_allocated"); uses != 0 || samples != 0 {
+			t.Errorf("still initialized %d times, %d samples are left", uses, samples)
 		}
 	}
 }

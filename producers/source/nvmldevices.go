@@ -38,8 +38,8 @@ type gpmSamples struct {
 // maxGPUs bounds the numbers of GPUs, as records do.
 const maxGPUs = 1024
 
-// openNVML loads the driver's library and finds the GPUs. Each of them is tried once, so that absent says what this host
-// lacks.
+// openNVML loads the driver's library and finds the GPUs. Each of them is tried once, so that absent says what this
+// host lacks.
 func openNVML(path string, log *slog.Logger) (probe, error) {
 	lib, err := loadNVML(path)
 	if err != nil {
@@ -68,35 +68,35 @@ var nvmlOrigin = [...]int{
 }
 
 // nvmlAbsent returns the metrics that no GPU has, by the first reading, and why.
-func nvmlAbsent(rows reading, why [gpuFields]nvmlError) map[string]error {
-	any := make([]uint64, gpuFields)
-	for f := range any {
-		any[f] = nvmlMissing
+func nvmlAbsent(rows reading, why [gpuFields]nvmlReturn) map[string]error {
+	some := make([]uint64, gpuFields) // of any GPU
+	for f := range some {
+		some[f] = nvmlMissing
 		for _, row := range rows {
 			if len(row) > 0 && row[f] != nvmlMissing {
-				any[f] = 0
+				some[f] = 0
 			}
 		}
 		if f >= gpuGPM && why[f] == nvmlSuccess { // it needs two readings
-			any[f] = 0
+			some[f] = 0
 		}
 	}
 	out := make([]float64, len(nvml().metrics))
 	for k := range out {
 		out[k] = math.NaN()
 	}
-	formNVML(any, any, time.Second, out)
+	formNVML(some, some, time.Second, out)
 	absent := map[string]error{}
 	for k, m := range nvml().metrics {
 		f := gpuGPM + k - len(nvmlOrigin)
 		if k < len(nvmlOrigin) {
 			f = nvmlOrigin[k]
 		}
-		if m.name == "acc_idle" && any[gpuUtilization] == nvmlMissing {
+		if m.name == "acc_idle" && some[gpuUtilization] == nvmlMissing {
 			f = gpuUtilization
 		}
 		if math.IsNaN(out[k]) {
-			absent[m.name] = why[f]
+			absent[m.name] = why[f].err()
 		}
 	}
 	return absent
@@ -109,8 +109,8 @@ type nvmlDevices struct {
 	log  *slog.Logger
 }
 
-// read reads every GPU. One that does not answer has no row, and the others have theirs. If none answers, the driver was
-// unloaded: the error makes the host open the source anew.
+// read reads every GPU. One that does not answer has no row, and the others have theirs. If none answers, the driver
+// was unloaded: the error makes the host open the source anew.
 func (d *nvmlDevices) read(into reading, _ Vitals) (reading, error) {
 	var failed error
 	answered := false

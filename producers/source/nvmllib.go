@@ -50,26 +50,29 @@ var nvmlNames = [nvmlFunctions]string{
 	"nvmlGpmQueryDeviceSupport", "nvmlGpmSampleAlloc", "nvmlGpmSampleFree", "nvmlGpmSampleGet", "nvmlGpmMetricsGet",
 }
 
-// nvmlError is what NVML returns instead of success.
-type nvmlError uint32
+// nvmlReturn is what a function of NVML returns.
+type nvmlReturn uint32
 
-// The errors that decide something here.
+// The numbers that decide something here.
 const (
-	nvmlSuccess          nvmlError = 0
-	nvmlUninitialized    nvmlError = 1
-	nvmlNotSupported     nvmlError = 3
-	nvmlInsufficientSize nvmlError = 7
-	nvmlNotLoaded        nvmlError = 9
-	nvmlNoFunction       nvmlError = 13
-	nvmlLost             nvmlError = 15
-	nvmlReset            nvmlError = 16
-	nvmlMismatch         nvmlError = 18
-	nvmlNoData           nvmlError = 21
+	nvmlSuccess          nvmlReturn = 0
+	nvmlUninitialized    nvmlReturn = 1
+	nvmlNotSupported     nvmlReturn = 3
+	nvmlInsufficientSize nvmlReturn = 7
+	nvmlNotLoaded        nvmlReturn = 9
+	nvmlNoFunction       nvmlReturn = 13
+	nvmlLost             nvmlReturn = 15
+	nvmlReset            nvmlReturn = 16
+	nvmlMismatch         nvmlReturn = 18
+	nvmlNoData           nvmlReturn = 21
 )
+
+// nvmlError is what NVML returns instead of success.
+type nvmlError nvmlReturn
 
 // Error implements error.
 func (e nvmlError) Error() string {
-	switch e {
+	switch nvmlReturn(e) {
 	case nvmlUninitialized:
 		return "NVML: not initialized"
 	case nvmlNotSupported:
@@ -93,24 +96,24 @@ func (e nvmlError) Error() string {
 }
 
 // err returns the error; nil for success.
-func (e nvmlError) err() error {
-	if e == nvmlSuccess {
+func (r nvmlReturn) err() error {
+	if r == nvmlSuccess {
 		return nil
 	}
-	return e
+	return nvmlError(r)
 }
 
-// gone reports whether the GPU or the driver is not there any more, so that nothing else of the GPU has to be asked for.
-func (e nvmlError) gone() bool {
-	switch e {
+// gone reports whether the GPU or the driver is not there any more: nothing else of the GPU has to be asked for.
+func (r nvmlReturn) gone() bool {
+	switch r {
 	case nvmlUninitialized, nvmlNotLoaded, nvmlLost, nvmlReset, nvmlMismatch:
 		return true
 	}
 	return false
 }
 
-// nvmlOut is what NVML reads and writes, with the layouts of its header, which TestLayoutsOfNVML pins. It is on the heap,
-// where Go moves nothing.
+// nvmlOut is what NVML reads and writes, with the layouts of its header, which TestLayoutsOfNVML pins. It is on the
+// heap, where Go moves nothing.
 type nvmlOut struct {
 	word    uint32
 	long    uint64
@@ -132,17 +135,17 @@ type nvmlOut struct {
 
 // nvmlField is nvmlFieldValue_t.
 type nvmlField struct {
-	id, scope       uint32
-	timestamp, took int64 // microseconds
-	kind            uint32
-	result          nvmlError
-	value           uint64 // a union
+	id, scope uint32
+	_         [2]int64 // when it was read, and how long that took
+	kind      uint32
+	result    nvmlReturn
+	value     uint64 // a union
 }
 
 // gpmMetric is nvmlGpmMetric_t.
 type gpmMetric struct {
 	id     uint32
-	result nvmlError
+	result nvmlReturn
 	value  float64
 	_      [3]uintptr // the metric's name and unit
 }
@@ -167,8 +170,8 @@ type nvmlLib struct {
 	functions [nvmlFunctions]uintptr
 	out       *nvmlOut
 	args      []uintptr
-	why       [gpuFields]nvmlError // why a field was missing when it was last asked for
-	gone      nvmlError            // of the GPU that is read
+	why       [gpuFields]nvmlReturn // why a field was missing when it was last asked for
+	gone      nvmlReturn            // of the GPU that is read
 }
 
 // loadNVML loads the library and initializes it. The library stays loaded for ever: who unloads a driver's library may
@@ -190,14 +193,14 @@ func loadNVML(path string) (*nvmlLib, error) {
 }
 
 // call calls a function. Its arguments are values, or addresses in l.out.
-func (l *nvmlLib) call(f int, args ...uintptr) nvmlError {
+func (l *nvmlLib) call(f int, args ...uintptr) nvmlReturn {
 	if l.functions[f] == 0 {
 		return nvmlNoFunction
 	}
 	l.args = append(l.args[:0], args...) // they are on the heap, so that the call allocates nothing
 	result, _, _ := purego.SyscallN(l.functions[f], l.args...)
 	runtime.KeepAlive(l.out)
-	return nvmlError(result)
+	return nvmlReturn(result)
 }
 
 // at returns the address of a part of nvmlOut.
@@ -208,11 +211,11 @@ func (l *nvmlLib) close(gpus []gpu) {
 	for _, g := range gpus {
 		for _, sample := range []uintptr{g.gpm.last, g.gpm.next} {
 			if sample != 0 {
-				l.call(gpmFree, sample)
+				_ = l.call(gpmFree, sample)
 			}
 		}
 	}
-	l.call(nvmlShutdown)
+	_ = l.call(nvmlShutdown)
 }
 
 // gpus returns the GPUs that there are, each with the number of its device.
@@ -254,7 +257,7 @@ func (l *nvmlLib) handle(g *gpu) error {
 }
 
 // set notes a value of the GPU that is read, or why it is missing.
-func (l *nvmlLib) set(row []uint64, field int, e nvmlError, value uint64) {
+func (l *nvmlLib) set(row []uint64, field int, e nvmlReturn, value uint64) {
 	l.why[field] = e
 	if e == nvmlSuccess {
 		row[field] = value
@@ -312,7 +315,7 @@ func (l *nvmlLib) readState(g *gpu, row []uint64) {
 }
 
 // processes returns how many processes use a GPU. NVML says so when it has no room for them.
-func (l *nvmlLib) processes(f int, g *gpu) (uint32, nvmlError) {
+func (l *nvmlLib) processes(f int, g *gpu) (uint32, nvmlReturn) {
 	l.out.word = 0
 	e := l.call(f, g.handle, at(&l.out.word), 0)
 	if e == nvmlInsufficientSize {
@@ -324,8 +327,8 @@ func (l *nvmlLib) processes(f int, g *gpu) (uint32, nvmlError) {
 	return l.out.word, e
 }
 
-// readFields reads the counters of NVLink and PCIe. A PCIe counter of 32 bits is left out: at 64 GB/s it begins anew every
-// 67 ms. The function that returns a throughput is not called, since it takes 20 ms of each GPU.
+// readFields reads the counters of NVLink and PCIe. A PCIe counter of 32 bits is left out: at 64 GB/s it begins anew
+// every 67 ms. The function that returns a throughput is not called, since it takes 20 ms of each GPU.
 func (l *nvmlLib) readFields(g *gpu, row []uint64) {
 	for i, f := range nvmlFieldIDs {
 		l.out.fields[i] = nvmlField{id: f.id, scope: f.scope}
