@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -155,4 +156,37 @@ func TestCommandThatEscapes(t *testing.T) {
 	if took := time.Since(began); took > tooLong/2 {
 		t.Errorf("it took %v", took)
 	}
+}
+
+// TestCommandEndsWithTheAgent: an agent that is killed leaves no command behind. The kernel sees to it.
+func TestCommandEndsWithTheAgent(t *testing.T) {
+	const key = "WEIR_TEST_COMMAND"
+	if file := os.Getenv(key); file != "" { // the agent's part
+		r := &runner{
+			argv: sh("echo $$ >" + file + "; exec sleep 100000"), timeout: 2 * tooLong, interval: time.Second,
+		}
+		r.begin()
+		time.Sleep(2 * tooLong)
+		return
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "pid")
+	agent := exec.Command(self, "-test.run", "^TestCommandEndsWithTheAgent$")
+	agent.Env = append(os.Environ(), key+"="+file)
+	if err := agent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = agent.Process.Kill()
+		_ = agent.Wait()
+	})
+	pid := pidIn(t, file)
+	if ended(pid) {
+		t.Fatal("the command ended by itself")
+	}
+	_ = agent.Process.Kill()
+	eventually(t, "the end of the command", func() bool { return ended(pid) })
 }

@@ -237,7 +237,7 @@ func (r *runner) run(ctx context.Context) {
 func (r *runner) newest() (text []byte, stamp uint64, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	newest := r.timeout + r.interval/2 // how long ago the run of this interval may have begun
+	newest := r.timeout + r.interval*9/10 // how long ago the run of this interval may have begun
 	switch {
 	case !r.running.IsZero() && time.Since(r.running) > newest:
 		return nil, 0, fmt.Errorf("running %s: %w", r.argv[0], errStuck)

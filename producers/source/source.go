@@ -59,14 +59,15 @@ func sources() []source {
 	}
 }
 
-// Catalogue is every metric that the agent may measure, in the order of the sources.
-func Catalogue() (all []Metric) {
-	for _, s := range sources() {
+// Catalogue is every metric that the agent may measure, in the order of the sources. Those that the site declares and
+// computes are the last ones.
+func Catalogue(cfg config.Agent) (all []Metric) {
+	for _, s := range append(sources(), siteSources(cfg)...) {
 		for _, m := range s.metrics {
 			all = append(all, Metric{m.name, m.unit, s.scope, m.kind, s.name, s.origin, m.formula})
 		}
 	}
-	return all
+	return append(all, computed(cfg)...)
 }
 
 // probe is an open source. It is used by one goroutine.
