@@ -86,10 +86,10 @@ func TestCommand(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			out, err := command(t.Context(), c.argv, 2*tooLong)
 			if c.err == "" && (err != nil || string(out) != c.want) {
-				t.Errorf("%q, %v, want %q", out, err, c.want)
+				t.Errorf("%.80q, %v, want %q", out, err, c.want) // not the whole environment
 			}
 			if c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err) || len(err.Error()) > 4*maxStderr) {
-				t.Errorf("%q, %v, want an error with %q", out, err, c.err)
+				t.Errorf("%.80q, %v, want an error with %q", out, err, c.err)
 			}
 		})
 	}
