@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -155,6 +156,42 @@ func TestCommandThatEscapes(t *testing.T) {
 	}
 	if took := time.Since(began); took > tooLong/2 {
 		t.Errorf("it took %v", took)
+	}
+}
+
+// TestCommandHasNoCapability: systemd gives the agent an ambient capability for perf events, which children inherit.
+func TestCommandHasNoCapability(t *testing.T) {
+	const key = "WEIR_TEST_CAPABILITY"
+	if file := os.Getenv(key); file != "" { // the agent's part
+		r := &runner{
+			argv: sh("cat /proc/self/status >" + file + ".new; mv " + file + ".new " + file), timeout: tooLong,
+			interval: time.Second,
+		}
+		r.begin()
+		eventually(t, "a run", func() bool { _, err := os.Stat(file); return err == nil })
+		r.end()
+		return
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "status")
+	agent := exec.Command(self, "-test.run", "^TestCommandHasNoCapability$")
+	agent.Env = append(os.Environ(), key+"="+file)
+	agent.SysProcAttr = &syscall.SysProcAttr{AmbientCaps: []uintptr{unix.CAP_NET_BIND_SERVICE}}
+	if err := agent.Start(); err != nil {
+		t.Skipf("no right to give a capability: %v", err)
+	}
+	if err := agent.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	status, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(status), "CapAmb:\t0000000000000000\n") {
+		t.Errorf("it has capabilities:\n%s", status)
 	}
 }
 

@@ -211,6 +211,8 @@ func (r *runner) begin() {
 // run runs the command until ctx ends.
 func (r *runner) run(ctx context.Context) {
 	runtime.LockOSThread() // the kernel ends a command with the thread that started it
+	// A command gets no capability of the agent's. This thread ends with the loop. Old kernels have none to give.
+	_ = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
 	defer close(r.done)
 	for failures := 0; ; {
 		next := nextRun(time.Now(), r.timeout, r.interval, failures)
