@@ -70,11 +70,9 @@ func TestFileSource(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	boundary := int64(0)
 	interval := func() []Column {
 		t.Helper()
-		boundary += 10_000
-		h.Read(Vitals{BoundaryMs: boundary})
+		h.Read(Vitals{BoundaryMs: now.UnixMilli(), Interval: time.Minute})
 		_, columns := h.Interval(10 * time.Second)
 		return columns
 	}
@@ -92,9 +90,14 @@ func TestFileSource(t *testing.T) {
 	interval()
 	put("wear 0.6\nwritten 4000\nheat 1 41\nfan 1 7\n", 5*time.Second)
 	// Of CPUs 0 and 3, which are online too, the file says nothing. written grew by 3,000 within 5 s.
-	check("two texts", interval(), map[string][]float64{
+	columns := interval()
+	check("two texts", columns, map[string][]float64{
 		"wear": {0.6}, "written": {600}, "heat": {nan, 41, nan}, "fan": {nan, 7},
 	})
+	// The greatest distance of a reading from its boundary is that of the first text, 10 s.
+	if v := valuesOf(columns, SkewMetric+"disk:node"); len(v) != 1 || v[0] < 9.99e6 || v[0] > 10.01e6 {
+		t.Errorf("skew %v us", v)
+	}
 	check("the same text", interval(), map[string][]float64{
 		"wear": {0.6}, "heat": {nan, 41, nan}, "fan": {7}, // GPU 0 is in neither of the two readings
 	})
@@ -147,13 +150,11 @@ func TestExecSource(t *testing.T) {
 			"; echo written $n; echo wear 0.5; echo heat 0 50; echo other 1"),
 	}}})
 	var columns []Column
-	boundary := int64(0)
 	until := func(what string, holds func() bool) {
 		t.Helper()
 		eventually(t, what, func() bool {
-			boundary += 1000
 			time.Sleep(100 * time.Millisecond)
-			h.Read(Vitals{BoundaryMs: boundary})
+			h.Read(Vitals{BoundaryMs: time.Now().UnixMilli(), Interval: 20 * time.Second})
 			_, columns = h.Interval(time.Second)
 			return holds()
 		})
@@ -170,6 +171,10 @@ func TestExecSource(t *testing.T) {
 	}
 	if v := valuesOf(columns, "heat"); len(v) == 0 || v[0] != 50 {
 		t.Errorf("heat %v", v)
+	}
+	// The newest run began within the last second or two, and the one before it a second earlier.
+	if v := valuesOf(columns, SkewMetric+"disk:node"); len(v) != 1 || v[0] < 0.5e6 {
+		t.Errorf("skew %v us", v)
 	}
 	if lines(`1 of undeclared metrics, first \"other 1\"`) != 1 {
 		t.Errorf("the undeclared metric is not logged once:\n%s", logged)

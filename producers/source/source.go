@@ -79,6 +79,9 @@ type probe struct {
 	follow func(online []int)
 	// read takes a reading into the storage given, and returns it.
 	read func(into reading, v Vitals) (reading, error)
+	// instant tells when the values of the last reading were taken, where that is not the time of the reading. It is
+	// zero where there are no values.
+	instant func() time.Time
 	// form writes to out the source's metrics, in their order, of the interval between two rows of the same length,
 	// which are elapsed apart. out begins as NaN, so what form does not write is missing. It is a function of its
 	// arguments alone.
