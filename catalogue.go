@@ -44,12 +44,13 @@ A metric that a host lacks is absent from its records: it is never 0.`,
   weir metrics --json | jq -r .name`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			rows := catalogue()
+			rows := catalogue(config.Agent{})
 			if probes {
 				cfg, err := conf.local()
 				if err != nil {
 					return err
 				}
+				rows = catalogue(cfg.Agent)
 				if err := probe(c.Context(), cfg, rows); err != nil {
 					return err
 				}
@@ -79,8 +80,8 @@ type metricRow struct {
 	Reason    string `json:"reason,omitempty"`    // why it is not available
 }
 
-func catalogue() (rows []metricRow) {
-	for _, m := range source.Catalogue() {
+func catalogue(cfg config.Agent) (rows []metricRow) {
+	for _, m := range source.Catalogue(cfg) {
 		rows = append(rows, metricRow{
 			Name: m.Name, Unit: m.Unit, Scope: m.Scope, Kind: string(m.Kind), Source: m.Source, Origin: m.Origin,
 			Formula: m.Formula,
@@ -93,9 +94,12 @@ func catalogue() (rows []metricRow) {
 func probe(ctx context.Context, cfg config.Config, rows []metricRow) error {
 	h := source.Open(cfg.Agent, slog.New(slog.DiscardHandler))
 	defer h.Close()
-	_, columns, err := readTwice(ctx, h, 500*time.Millisecond)
+	_, columns, jobs, err := readTwice(ctx, h, 500*time.Millisecond)
 	if err != nil {
 		return err
+	}
+	for _, j := range jobs {
+		columns = append(columns, j.Columns...)
 	}
 	absent := h.Absent(columns)
 	for i := range rows {
@@ -118,7 +122,9 @@ func withRemedy(reason error) string {
 }
 
 // readTwice reads the sources twice, some time apart.
-func readTwice(ctx context.Context, h *source.Host, apart time.Duration) ([]int32, []source.Column, error) {
+func readTwice(ctx context.Context, h *source.Host, apart time.Duration) (
+	cpus []int32, columns []source.Column, jobs []source.JobColumns, err error,
+) {
 	read := func() time.Time {
 		now := time.Now()
 		h.Read(source.Vitals{BoundaryMs: now.UnixMilli(), Interval: max(apart, time.Second)})
@@ -126,10 +132,11 @@ func readTwice(ctx context.Context, h *source.Host, apart time.Duration) ([]int3
 	}
 	begin := read()
 	if !kafka.Pause(ctx, apart) {
-		return nil, nil, ctx.Err()
+		return nil, nil, nil, ctx.Err()
 	}
-	cpus, columns := h.Interval(read().Sub(begin))
-	return cpus, columns, nil
+	elapsed := read().Sub(begin)
+	cpus, columns = h.Interval(elapsed)
+	return cpus, columns, h.Jobs(elapsed), nil
 }
 
 // printCatalogue prints the metrics below their sources. Text that is too long for a line goes on below its beginning.
@@ -187,8 +194,9 @@ type intervalRow struct {
 	Name   string     `json:"name"`
 	Unit   string     `json:"unit"`
 	Scope  string     `json:"scope"`
-	CPUs   []int32    `json:"cpus,omitempty"` // of a core-scoped metric, in the order of its values
-	Values []*float64 `json:"values"`         // null where one is missing
+	CPUs   []int32    `json:"cpus,omitempty"`   // of a core-scoped metric, in the order of its values
+	Cgroup string     `json:"cgroup,omitempty"` // of a job-scoped metric: the name of the job's cgroup
+	Values []*float64 `json:"values"`           // null where one is missing
 }
 
 // once prints one interval of this host. Kafka is not asked.
@@ -198,10 +206,25 @@ func once(c *cobra.Command, cfg config.Config, asJSON bool) error {
 	if cfg.Interval > 2*time.Second {
 		say(c.ErrOrStderr(), "weir agent: reading now, and again in %s", cfg.Interval)
 	}
-	cpus, columns, err := readTwice(c.Context(), h, cfg.Interval)
+	cpus, columns, jobs, err := readTwice(c.Context(), h, cfg.Interval)
 	if err != nil {
 		return err
 	}
+	rows := intervalRows(cpus, columns)
+	for _, j := range jobs {
+		of := intervalRows(nil, j.Columns)
+		for i := range of {
+			of[i].Cgroup = schemas.Printable(j.Cgroup)
+		}
+		rows = append(rows, of...)
+	}
+	if asJSON {
+		return printJSON(c.OutOrStdout(), rows)
+	}
+	return printInterval(c.OutOrStdout(), rows)
+}
+
+func intervalRows(cpus []int32, columns []source.Column) []intervalRow {
 	rows := make([]intervalRow, len(columns))
 	for i := range columns {
 		k := &columns[i]
@@ -215,10 +238,7 @@ func once(c *cobra.Command, cfg config.Config, asJSON bool) error {
 			}
 		}
 	}
-	if asJSON {
-		return printJSON(c.OutOrStdout(), rows)
-	}
-	return printInterval(c.OutOrStdout(), rows)
+	return rows
 }
 
 func printInterval(w io.Writer, rows []intervalRow) error {
@@ -236,7 +256,7 @@ func printInterval(w io.Writer, rows []intervalRow) error {
 		if n := len(values); n > 0 {
 			least, median, most = number(&values[0]), number(&values[(n-1)/2]), number(&values[n-1])
 		}
-		t.line("%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s", r.Name, r.Unit, r.Scope, len(values), len(r.Values)-len(values), least,
+		t.line("%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s", r.Name, r.Unit, cmp.Or(r.Cgroup, r.Scope), len(values), len(r.Values)-len(values), least,
 			median, most)
 	}
 	return t.print(w)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/producers/source"
 )
 
@@ -65,7 +66,7 @@ func TestMetricsShowsTheCatalogue(t *testing.T) {
 	}
 	narrow(t, table)
 	rows := objects[metricRow](t, "metrics", "--json")
-	if want := source.Catalogue(); len(rows) != len(want) {
+	if want := source.Catalogue(config.Agent{}); len(rows) != len(want) {
 		t.Errorf("%d of %d metrics", len(rows), len(want))
 	}
 	for _, r := range rows {
@@ -163,7 +164,7 @@ func TestCountersPage(t *testing.T) {
 	if !ok {
 		t.Fatalf("%s has no line that ends in %q", name, marker)
 	}
-	want := byHand + marker + tables(catalogue())
+	want := byHand + marker + tables(catalogue(config.Agent{}))
 	if text == want {
 		return
 	}

@@ -644,3 +644,35 @@ func TestParseCPUList(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkCgroups reads the cgroups of 8 jobs that stay. Files of the fixture are on a disk, not made by the kernel.
+func BenchmarkCgroups(b *testing.B) {
+	root := filepath.Join(b.TempDir(), "fs/cgroup")
+	scope := filepath.Join(root, "system.slice/slurmstepd.scope")
+	for i := range 8 {
+		dir := filepath.Join(scope, fmt.Sprintf("job_%d", i))
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			b.Fatal(err)
+		}
+		for name, text := range job2(1, "0-7") {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	if err := os.WriteFile(filepath.Join(root, "cgroup.controllers"), nil, 0o644); err != nil {
+		b.Fatal(err)
+	}
+	p, err := openCgroups(config.Agent{SysPath: filepath.Dir(filepath.Dir(root))}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer p.close()
+	var r reading
+	b.ReportAllocs()
+	for b.Loop() {
+		if r, err = p.read(r, Vitals{}); err != nil || len(r) != 8 {
+			b.Fatalf("%d jobs, %v", len(r), err)
+		}
+	}
+}

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -85,10 +87,10 @@ func TestCommand(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			out, err := command(t.Context(), c.argv, 2*tooLong)
 			if c.err == "" && (err != nil || string(out) != c.want) {
-				t.Errorf("%q, %v, want %q", out, err, c.want)
+				t.Errorf("%.80q, %v, want %q", out, err, c.want) // not the whole environment
 			}
 			if c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err) || len(err.Error()) > 4*maxStderr) {
-				t.Errorf("%q, %v, want an error with %q", out, err, c.err)
+				t.Errorf("%.80q, %v, want an error with %q", out, err, c.err)
 			}
 		})
 	}
@@ -155,4 +157,73 @@ func TestCommandThatEscapes(t *testing.T) {
 	if took := time.Since(began); took > tooLong/2 {
 		t.Errorf("it took %v", took)
 	}
+}
+
+// TestCommandHasNoCapability: systemd gives the agent an ambient capability for perf events, which children inherit.
+func TestCommandHasNoCapability(t *testing.T) {
+	const key = "WEIR_TEST_CAPABILITY"
+	if file := os.Getenv(key); file != "" { // the agent's part
+		r := &runner{
+			argv: sh("cat /proc/self/status >" + file + ".new; mv " + file + ".new " + file), timeout: tooLong,
+			interval: time.Second,
+		}
+		r.begin()
+		eventually(t, "a run", func() bool { _, err := os.Stat(file); return err == nil })
+		r.end()
+		return
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "status")
+	agent := exec.Command(self, "-test.run", "^TestCommandHasNoCapability$")
+	agent.Env = append(os.Environ(), key+"="+file)
+	agent.SysProcAttr = &syscall.SysProcAttr{AmbientCaps: []uintptr{unix.CAP_NET_BIND_SERVICE}}
+	if err := agent.Start(); err != nil {
+		t.Skipf("no right to give a capability: %v", err)
+	}
+	if err := agent.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	status, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(status), "CapAmb:\t0000000000000000\n") {
+		t.Errorf("it has capabilities:\n%s", status)
+	}
+}
+
+// TestCommandEndsWithTheAgent: an agent that is killed leaves no command behind. The kernel sees to it.
+func TestCommandEndsWithTheAgent(t *testing.T) {
+	const key = "WEIR_TEST_COMMAND"
+	if file := os.Getenv(key); file != "" { // the agent's part
+		r := &runner{
+			argv: sh("echo $$ >" + file + "; exec sleep 100000"), timeout: 2 * tooLong, interval: time.Second,
+		}
+		r.begin()
+		time.Sleep(2 * tooLong)
+		return
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "pid")
+	agent := exec.Command(self, "-test.run", "^TestCommandEndsWithTheAgent$")
+	agent.Env = append(os.Environ(), key+"="+file)
+	if err := agent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = agent.Process.Kill()
+		_ = agent.Wait()
+	})
+	pid := pidIn(t, file)
+	if ended(pid) {
+		t.Fatal("the command ended by itself")
+	}
+	_ = agent.Process.Kill()
+	eventually(t, "the end of the command", func() bool { return ended(pid) })
 }

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -64,6 +65,14 @@ func newDerived(cfg config.Agent) (*derived, error) {
 		return nil, fmt.Errorf("agent.metrics: %w", err)
 	}
 	return &derived{set: set}, nil
+}
+
+// computed is the lines of the catalogue for the computed metrics. Their scopes are those that the site states.
+func computed(cfg config.Agent) (all []Metric) {
+	for _, m := range cfg.Metrics {
+		all = append(all, Metric{m.Name, cmp.Or(m.Unit, "1"), m.Scope, Kind(m.Kind), "computed", "agent.metrics", m.Expr})
+	}
+	return all
 }
 
 // derive adds the computed metrics to the columns of an interval, which stay ascending by name.

@@ -53,7 +53,8 @@ func (f *flaws) add(count *int, line []byte) {
 }
 
 // parseLines reads lines `name value`, or `name number value` for a metric of each core, socket or GPU, into a reading
-// for each scope. A row begins with the stamp, the time of the text in nanoseconds. The values follow as the bits of
+// for each scope. A row begins with the stamp, the time of the text in nanoseconds since
+// any time, before or after it. The values follow as the bits of
 // floats, NaN where the text has none. Empty lines and those that begin with # count for nothing. Of two lines for the
 // same value the later one counts. The text may have been cut off, so what follows the last end of a line does not
 // count.

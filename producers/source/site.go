@@ -32,7 +32,7 @@ var (
 // share a command or a file.
 func siteSources(cfg config.Agent) (all []source) {
 	for _, c := range cfg.Sources {
-		s := &site{cfg: c, declared: declare(c.Metrics)}
+		s := &site{cfg: c, declared: declare(c.Metrics), epoch: time.Now()}
 		s.begin, s.end = func() {}, func() {}
 		origin, formula := c.File, "as the file has it"
 		if s.take = s.readFile; len(c.Exec) > 0 {
@@ -68,12 +68,14 @@ func siteSources(cfg config.Agent) (all []source) {
 type site struct {
 	declared
 	cfg   config.SiteSource
-	take  func() (text []byte, stamp uint64, err error) // the newest text, which the caller does not keep
+	epoch time.Time                                     // stamps count from it
+	take  func() (text []byte, at time.Time, err error) // the newest text, which the caller does not keep, and its time
 	begin func()
 	end   func()
 
 	mu       sync.Mutex
-	boundary int64 // of the readings
+	at       time.Time // of the newest text; zero: there is none
+	boundary int64     // of the readings
 	taken    []bool
 	readings []reading // by scope
 	trouble  kafka.Trouble
@@ -91,6 +93,11 @@ func (s *site) open(scope int, log *slog.Logger) probe {
 	kinds := s.kinds[scope]
 	return probe{
 		read: func(into reading, v Vitals) (reading, error) { return s.read(scope, into, v, log), nil },
+		instant: func() time.Time {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return s.at
+		},
 		form: func(from, to []uint64, _ time.Duration, out []float64) { formSite(kinds, from, to, out) },
 		close: func() {
 			s.mu.Lock()
@@ -122,12 +129,13 @@ func (s *site) read(scope int, into reading, v Vitals, log *slog.Logger) reading
 }
 
 func (s *site) renew(log *slog.Logger) {
-	text, stamp, err := s.take()
+	text, at, err := s.take()
 	if err != nil {
-		text = nil
+		text, at = nil, time.Time{}
 	}
+	s.at = at
 	var f flaws
-	if s.readings, f = s.parseLines(s.readings, text, stamp); err == nil && f.garbled+f.undeclared > 0 {
+	if s.readings, f = s.parseLines(s.readings, text, uint64(at.Sub(s.epoch))); err == nil && f.garbled+f.undeclared > 0 {
 		err = fmt.Errorf("%w: %d garbled, %d of undeclared metrics, first %q", errLines, f.garbled, f.undeclared, f.first)
 	}
 	switch {
@@ -142,29 +150,29 @@ func (s *site) renew(log *slog.Logger) {
 
 // readFile returns the text of a file that others write, and when they did. A pipe has no writer perhaps, so it is not
 // waited for.
-func (s *site) readFile() (text []byte, stamp uint64, err error) {
+func (s *site) readFile() (text []byte, at time.Time, err error) {
 	file, err := os.OpenFile(s.cfg.File, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
-		return nil, 0, fmt.Errorf("opening %s: %w", s.cfg.File, naming.Pathless(err))
+		return nil, at, fmt.Errorf("opening %s: %w", s.cfg.File, naming.Pathless(err))
 	}
 	defer func() { _ = file.Close() }() // it was only read
 	info, err := file.Stat()
 	switch {
 	case err != nil:
-		return nil, 0, fmt.Errorf("reading %s: %w", s.cfg.File, naming.Pathless(err))
+		return nil, at, fmt.Errorf("reading %s: %w", s.cfg.File, naming.Pathless(err))
 	case !info.Mode().IsRegular():
-		return nil, 0, fmt.Errorf("reading %s: %w", s.cfg.File, errRegular)
+		return nil, at, fmt.Errorf("reading %s: %w", s.cfg.File, errRegular)
 	case time.Since(info.ModTime()).Abs() > s.cfg.MaxAge:
-		return nil, 0, fmt.Errorf("reading %s: %w: max_age is %v", s.cfg.File, errStale, s.cfg.MaxAge)
+		return nil, at, fmt.Errorf("reading %s: %w: max_age is %v", s.cfg.File, errStale, s.cfg.MaxAge)
 	}
 	text, err = io.ReadAll(io.LimitReader(file, maxOutput+1))
 	switch {
 	case err != nil:
-		return nil, 0, fmt.Errorf("reading %s: %w", s.cfg.File, naming.Pathless(err))
+		return nil, at, fmt.Errorf("reading %s: %w", s.cfg.File, naming.Pathless(err))
 	case len(text) > maxOutput:
-		return nil, 0, fmt.Errorf("reading %s: %w", s.cfg.File, errBig)
+		return nil, at, fmt.Errorf("reading %s: %w", s.cfg.File, errBig)
 	}
-	return text, uint64(info.ModTime().UnixNano()), nil
+	return text, info.ModTime(), nil
 }
 
 // runner runs a command before every boundary, one run at a time.
@@ -177,7 +185,6 @@ type runner struct {
 	mu      sync.Mutex
 	last    outcome
 	running time.Time // when the run in progress began
-	began   time.Time // stamps count from it
 }
 
 // outcome is the newest run that has ended.
@@ -204,13 +211,15 @@ func nextRun(now time.Time, timeout, interval time.Duration, failures int) time.
 
 func (r *runner) begin() {
 	ctx, cancel := context.WithCancel(context.Background())
-	r.cancel, r.done, r.began = cancel, make(chan struct{}), time.Now()
+	r.cancel, r.done = cancel, make(chan struct{})
 	go r.run(ctx)
 }
 
 // run runs the command until ctx ends.
 func (r *runner) run(ctx context.Context) {
 	runtime.LockOSThread() // the kernel ends a command with the thread that started it
+	// A command gets no capability of the agent's. This thread ends with the loop. Old kernels have none to give.
+	_ = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
 	defer close(r.done)
 	for failures := 0; ; {
 		next := nextRun(time.Now(), r.timeout, r.interval, failures)
@@ -234,19 +243,19 @@ func (r *runner) run(ctx context.Context) {
 }
 
 // newest returns what the run of this interval printed, and when it began.
-func (r *runner) newest() (text []byte, stamp uint64, err error) {
+func (r *runner) newest() (text []byte, at time.Time, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	newest := r.timeout + r.interval/2 // how long ago the run of this interval may have begun
+	newest := r.timeout + r.interval*9/10 // how long ago the run of this interval may have begun
 	switch {
 	case !r.running.IsZero() && time.Since(r.running) > newest:
-		return nil, 0, fmt.Errorf("running %s: %w", r.argv[0], errStuck)
+		return nil, at, fmt.Errorf("running %s: %w", r.argv[0], errStuck)
 	case r.last.err != nil:
-		return nil, 0, r.last.err
+		return nil, at, r.last.err
 	case r.last.began.IsZero(), time.Since(r.last.began) > newest:
-		return nil, 0, errPending
+		return nil, at, errPending
 	}
-	return r.last.text, uint64(r.last.began.Sub(r.began)), nil
+	return r.last.text, r.last.began, nil
 }
 
 // end ends the run in progress. A command that the kernel does not let go is left behind.

@@ -70,11 +70,9 @@ func TestFileSource(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	boundary := int64(0)
 	interval := func() []Column {
 		t.Helper()
-		boundary += 10_000
-		h.Read(Vitals{BoundaryMs: boundary})
+		h.Read(Vitals{BoundaryMs: now.UnixMilli(), Interval: time.Minute})
 		_, columns := h.Interval(10 * time.Second)
 		return columns
 	}
@@ -92,9 +90,14 @@ func TestFileSource(t *testing.T) {
 	interval()
 	put("wear 0.6\nwritten 4000\nheat 1 41\nfan 1 7\n", 5*time.Second)
 	// Of CPUs 0 and 3, which are online too, the file says nothing. written grew by 3,000 within 5 s.
-	check("two texts", interval(), map[string][]float64{
+	columns := interval()
+	check("two texts", columns, map[string][]float64{
 		"wear": {0.6}, "written": {600}, "heat": {nan, 41, nan}, "fan": {nan, 7},
 	})
+	// The greatest distance of a reading from its boundary is that of the first text, 10 s.
+	if v := valuesOf(columns, SkewMetric+"disk:node"); len(v) != 1 || v[0] < 9.99e6 || v[0] > 10.01e6 {
+		t.Errorf("skew %v us", v)
+	}
 	check("the same text", interval(), map[string][]float64{
 		"wear": {0.6}, "heat": {nan, 41, nan}, "fan": {7}, // GPU 0 is in neither of the two readings
 	})
@@ -135,25 +138,31 @@ func TestFileSource(t *testing.T) {
 	check("counter reset", interval(), map[string][]float64{"wear": {0.8}})
 }
 
-// TestExecSource: a command runs before each boundary, and its values belong to the interval that ends there.
+// TestExecSource: a command runs before each boundary, and its values belong to the interval that ends there. One that
+// fails costs its values and a line in the log.
 func TestExecSource(t *testing.T) {
 	dir := t.TempDir()
-	counter := filepath.Join(dir, "counter")
-	h, _ := siteHost(t, config.Agent{Sources: []config.SiteSource{{
+	counter, broken := filepath.Join(dir, "counter"), filepath.Join(dir, "broken")
+	h, logged := siteHost(t, config.Agent{Sources: []config.SiteSource{{
 		Name: "disk", Interval: time.Second, Timeout: 500 * time.Millisecond, Metrics: siteMetrics(),
-		Exec: sh("n=$(cat " + counter + " 2>/dev/null || echo 0); echo $((n + 1000000)) >" + counter +
-			"; echo written $n; echo wear 0.5; echo heat 0 50"),
+		Exec: sh("if [ -e " + broken + " ]; then echo the disk is away >&2; exit 7; fi; n=$(cat " + counter +
+			" 2>/dev/null || echo 0); echo $((n + 1000000)) >" + counter +
+			"; echo written $n; echo wear 0.5; echo heat 0 50; echo other 1"),
 	}}})
 	var columns []Column
-	boundary := int64(0)
-	eventually(t, "a rate of the command's counter", func() bool {
-		boundary += 1000
-		time.Sleep(100 * time.Millisecond)
-		h.Read(Vitals{BoundaryMs: boundary})
-		_, columns = h.Interval(time.Second)
-		return valuesOf(columns, "written") != nil
-	})
-	// The counter grows by a million a run, and runs are about a second apart, or more where this machine is slow.
+	until := func(what string, holds func() bool) {
+		t.Helper()
+		eventually(t, what, func() bool {
+			time.Sleep(100 * time.Millisecond)
+			h.Read(Vitals{BoundaryMs: time.Now().UnixMilli(), Interval: 20 * time.Second})
+			_, columns = h.Interval(time.Second)
+			return holds()
+		})
+	}
+	lines := func(text string) int { return strings.Count(logged.String(), text) }
+
+	until("a rate of the command's counter", func() bool { return valuesOf(columns, "written") != nil })
+	// The counter grows by a million a run. Runs are a second apart, or more where this machine is slow.
 	if v := valuesOf(columns, "written"); len(v) != 1 || v[0] <= 0 || v[0] > 4e6 {
 		t.Errorf("written %v", v)
 	}
@@ -163,24 +172,29 @@ func TestExecSource(t *testing.T) {
 	if v := valuesOf(columns, "heat"); len(v) == 0 || v[0] != 50 {
 		t.Errorf("heat %v", v)
 	}
+	// The newest run began within the last second or two, and the one before it a second earlier.
+	if v := valuesOf(columns, SkewMetric+"disk:node"); len(v) != 1 || v[0] < 0.5e6 {
+		t.Errorf("skew %v us", v)
+	}
+	if lines(`1 of undeclared metrics, first \"other 1\"`) != 1 {
+		t.Errorf("the undeclared metric is not logged once:\n%s", logged)
+	}
 
-	// The command breaks. Its values end, the others stay, and the log has one line.
-	if err := os.Remove(counter); err != nil {
+	write(t, broken, "")
+	until("the end of its values", func() bool { return lines("exit status 7") > 0 && valuesOf(columns, "wear") == nil })
+	if valuesOf(columns, "weir_agent_cpu_ms") == nil {
+		t.Error("the values of another source are gone as well")
+	}
+	for range 5 {
+		until("a reading", func() bool { return true })
+	}
+	if lines("exit status 7") != 1 || lines("the disk is away") != 1 {
+		t.Errorf("the failure is not logged once:\n%s", logged)
+	}
+	if err := os.Remove(broken); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Mkdir(counter, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the end of its values", func() bool {
-		boundary += 1000
-		time.Sleep(100 * time.Millisecond)
-		h.Read(Vitals{BoundaryMs: boundary})
-		_, columns = h.Interval(time.Second)
-		return valuesOf(columns, "written") == nil
-	})
-	if valuesOf(columns, "mem_used") == nil {
-		t.Error("mem_used is gone as well")
-	}
+	until("its return", func() bool { return valuesOf(columns, "wear") != nil && valuesOf(columns, "written") != nil })
 }
 
 // TestSlowCommandBlocksNothing: a command that never ends costs its values, and no reading waits for it.

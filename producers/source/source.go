@@ -85,14 +85,15 @@ func sources() []source {
 	}
 }
 
-// Catalogue is every metric that the agent may measure, in the order of the sources.
-func Catalogue() (all []Metric) {
-	for _, s := range sources() {
+// Catalogue is every metric that the agent may measure, in the order of the sources. Those that the site declares and
+// computes are the last ones.
+func Catalogue(cfg config.Agent) (all []Metric) {
+	for _, s := range append(sources(), siteSources(cfg)...) {
 		for _, m := range s.metrics {
 			all = append(all, Metric{m.name, m.unit, s.scope, m.kind, s.name, s.origin, m.formula})
 		}
 	}
-	return all
+	return append(all, computed(cfg)...)
 }
 
 // probe is an open source. It is used by one goroutine.
@@ -104,6 +105,9 @@ type probe struct {
 	follow func(online []int)
 	// read takes a reading into the storage given, and returns it.
 	read func(into reading, v Vitals) (reading, error)
+	// instant tells when the values of the last reading were taken, where that is not the time of the reading. It is
+	// zero where there are no values.
+	instant func() time.Time
 	// form writes to out the source's metrics, in their order, of the interval between two rows of the same length,
 	// which are elapsed apart. out begins as NaN, so what form does not write is missing. It is a function of its
 	// arguments alone.

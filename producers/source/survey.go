@@ -8,11 +8,17 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/weirhpc/weir/schemas"
 )
 
 var (
 	// errNothing is the reason where a source opened, and has nothing to read.
 	errNothing = errors.New("its source is switched off, or has nothing here")
+	// errNoJob is the reason where no cgroup of a job was found.
+	errNoJob = errors.New("no job has a cgroup here now")
+	// errNoInput is the reason where a computed metric is absent.
+	errNoInput = errors.New("no metric of its expression has a value here")
 	// errNoValue is the reason where a source was read, and gave no value.
 	errNoValue = errors.New("no value in this interval")
 )
@@ -30,6 +36,11 @@ func (h *Host) Absent(columns []Column) map[string]error {
 			}
 		}
 	}
+	for _, m := range h.cfg.Metrics {
+		if !slices.ContainsFunc(columns, func(c Column) bool { return c.Name == m.Name }) {
+			reasons[m.Name] = errNoInput
+		}
+	}
 	return reasons
 }
 
@@ -42,6 +53,8 @@ func (p *openProbe) why(name string) error {
 		return p.absent[name]
 	case p.barren:
 		return errNothing
+	case p.source.scope == schemas.ScopeJob && len(p.to.rows) == 0:
+		return errNoJob
 	}
 	return errNoValue
 }
@@ -88,6 +101,9 @@ func (h *Host) Costs(ctx context.Context, n int, every time.Duration) (sources [
 		before := processTime()
 		h.Read(Vitals{BoundaryMs: time.Now().UnixMilli(), Interval: time.Second})
 		_, columns = h.Interval(every)
+		for _, j := range h.Jobs(every) {
+			columns = append(columns, j.Columns...)
+		}
 		if !h.measure {
 			cycles = append(cycles, processTime()-before)
 			continue
