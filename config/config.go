@@ -68,8 +68,7 @@ type Agent struct {
 	SysPath  string `mapstructure:"sys_path"`  // where /sys is
 	StateDir string `mapstructure:"state_dir"` // the last route is kept here; empty: not kept
 	Perf     bool   `mapstructure:"perf"`      // open perf events
-	// Sampling is what calls for a sample: each node's clock, or the balancer's triggers, which the balancer writes where
-	// its own configuration says so.
+	// Sampling is what calls for a sample: each node's clock, or a trigger of the balancer. The balancer reads it, too.
 	Sampling string `mapstructure:"sampling"`
 }
 

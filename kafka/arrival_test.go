@@ -27,7 +27,8 @@ func TestArrivalIsTheBrokersTime(t *testing.T) {
 		if err := cluster.CreateTopic("t", 1, map[string]string{"message.timestamp.type": c.kind}); err != nil {
 			t.Fatal(err)
 		}
-		cl := kafkatest.Client(t, cluster.ListenAddrs(), kgo.ConsumeTopics("t"), kgo.ProducerLinger(50*time.Millisecond))
+		cl := kafkatest.Client(t, cluster.ListenAddrs(), kgo.ConsumeTopics("t"),
+			kgo.ProducerLinger(50*time.Millisecond))
 		before := time.Now()
 		var records []*kgo.Record
 		for i := range 3 { // in one batch, and the last waited for less time

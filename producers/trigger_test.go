@@ -65,7 +65,9 @@ func TestTriggers(t *testing.T) {
 		cl := l.client(t, kgo.DefaultProduceTopic(l.Prefix+schemas.TopicTriggers))
 		call := func(boundary int64, cluster string) {
 			t.Helper()
-			value, err := schemas.Marshal(&schemas.Trigger{Cluster: cluster, IntervalStart: boundary, IntervalMs: interval})
+			value, err := schemas.Marshal(&schemas.Trigger{
+				Cluster: cluster, IntervalStart: boundary, IntervalMs: interval,
+			})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -22,7 +22,7 @@ func TestClockOf(t *testing.T) {
 		"measured behind":                        {47_000, measured{-3_000_000, 3000}, ClockSign{true, true, -3000}},
 		"measured right":                         {50_000, measured{200, 3000}, ClockSign{true, false, 0}},
 		"measured right, and waited for long":    {20_000, measured{-400_000, 3000}, ClockSign{true, false, -400}},
-		"off by no more than the error":          {50_000, measured{-1_200_000, 200_000}, ClockSign{true, false, -1200}},
+		"off by the error alone":                 {50_000, measured{-1_200_000, 200_000}, ClockSign{true, false, -1200}},
 		"off by a microsecond more":              {50_000, measured{-1_200_001, 200_000}, ClockSign{true, true, -1200}},
 		"stepped ahead behind the measurement":   {59_000, measured{200, 3000}, ClockSign{true, true, 9000}},
 		"no bound":                               {50_000, measured{9_000_000, math.NaN()}, ClockSign{}},
