@@ -17,8 +17,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// TestWrongClocks runs a machine with a node that is 9 s ahead, one that is 3 s behind, and an old agent ahead that
-// measures no clock. Status, the log of collect and its metrics name them, and no other. The row of the whole machine
+// TestWrongClocks runs a machine with a node that is 9 s ahead, and one that is 3 s behind. A third is ahead, and of an
+// old agent that measures no clock. Status, the log of collect and its metrics name them, and no other. The row of the whole machine
 // says how many nodes sampled together, and which is the worst.
 func TestWrongClocks(t *testing.T) {
 	beside(t)

@@ -55,7 +55,7 @@ func TestMetricsSayWhatIsCommitted(t *testing.T) {
 			"weir_outputs_total": float64(p.Counts.Outputs), "weir_records_clock_ahead_total": 0,
 			"weir_loop_restarts_total": 0, "weir_partition_stopped": 0, "weir_clock_off_nodes": 0,
 			"weir_records_other_interval_total": 0,
-			"weir_records_total summarized": float64(p.Counts.Summarized), "weir_records_total rejected": 1,
+			"weir_records_total summarized":     float64(p.Counts.Summarized), "weir_records_total rejected": 1,
 		}
 		for _, fate := range []string{"late", "dropped", "duplicate", "misrouted", "ended", "lost"} {
 			want["weir_records_total "+fate] = 0
