@@ -127,7 +127,7 @@ func TestTriggers(t *testing.T) {
 	})
 }
 
-// What is no call of this machine for now is skipped. The interval is 200 ms, so a boundary may be 10 s from its append.
+// What is no call of this machine for now is skipped. The interval is 200 ms; a boundary may be 10 s from its append.
 func TestTriggersThatAreNone(t *testing.T) {
 	l := newLab(t)
 	f := l.newFleet(t, []member{{"sim0001", &simulated{node: "sim0001"}}}, slog.New(slog.DiscardHandler))
