@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
@@ -194,4 +196,28 @@ func expectClock(t *testing.T, all []counter, off time.Duration) {
 			}
 		}
 	}
+}
+
+// The broker's clock was an hour ahead when it appended an earlier record. Until it has caught up, the latest time of the
+// partition is no witness, and the node says nothing of its clock.
+func TestBrokerWhoseClockWasSetBack(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *lab) {
+		l.startBroker(t, t.TempDir()) // it keeps the times of producers
+		l.plan(t, &schemas.Route{Node: "sim0001", Epoch: 1})
+		early := &kgo.Record{
+			Topic: l.Prefix + schemas.TopicCounters, Value: []byte("x"), Timestamp: time.Now().Add(time.Hour),
+		}
+		cl := l.client(t, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+		if err := cl.ProduceSync(t.Context(), early).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		n := member{"sim0001", &simulated{node: "sim0001", tellsClock: true}}
+		f := l.newFleet(t, []member{n}, slog.New(slog.DiscardHandler))
+		stop := start(t, &kafkatest.Log{}, f.serve)
+		kafka.Pause(t.Context(), 3*time.Second)
+		stop()
+		if f.clock.asked.IsZero() || len(f.clock.known) > 0 {
+			t.Errorf("asked at %v, and learnt %v", f.clock.asked, f.clock.known)
+		}
+	})
 }
