@@ -8,7 +8,7 @@ VULN_V  := v1.1.4
 EXPORTER   := bin/node_exporter
 EXPORTER_V := v1.9.1
 
-.PHONY: build build-static build-sql up test test-sql test-kafka hostile hostile-kafka kafka-up kafka-down kafka-program lint vuln release man fmt fuzz fuzz-nightly fuzz-keep bench accuracy bench-archive bench-takeover bench-soak bench-agent bench-limits perturbation perturbation-program outside test-containers test-slurm
+.PHONY: build build-static build-sql up test test-sql test-kafka hostile hostile-kafka kafka-up kafka-down kafka-program lint vuln release man fmt fuzz fuzz-nightly fuzz-keep bench accuracy bench-archive bench-takeover bench-soak bench-agent bench-limits perturbation perturbation-program synchrony outside test-containers test-slurm
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/weir .
@@ -158,6 +158,15 @@ bench-takeover: kafka-program
 	$(GO) test -count=1 -timeout 20m -v -run 'TestTakeover$$' ./integration -takeover || status=1; \
 	$(KAFKA) run -- $(GO) test -count=1 -timeout 20m -v -run 'TestTakeover$$' ./integration -takeover || status=1; \
 	exit $$status
+
+# The tables of docs/synchrony.md: two minutes each on the embedded broker and, where Java and Maven are, on three of
+# Kafka's. A quiet machine, please.
+SYNCHRONY := $(GO) test -count=1 -timeout 10m -v -run 'TestSynchrony$$' ./integration -synchrony
+synchrony:
+	$(SYNCHRONY)
+	@command -v java >/dev/null && command -v mvn >/dev/null || \
+		{ echo "SYNCHRONY NOT MEASURED ON KAFKA: java or mvn is missing" >&2; exit 0; }; \
+	$(MAKE) kafka-program && $(KAFKA) run -- $(SYNCHRONY)
 
 # On the embedded broker; with bin/kafka run -- make bench-soak on Kafka.
 SOAK    ?= 30m

@@ -40,7 +40,8 @@ func TestClocksOff(t *testing.T) {
 	}
 	s := &Status{ClocksOff: c.off()}
 	s.judgeClocks(config.Default())
-	says := "clocks of 3 nodes are off by more than 1s, against the broker's: [ahead +10.001s, old +9s, behind -3s]: set"
+	says := "clocks of 3 nodes are off by more than 1s, against the broker's: " +
+		"[ahead +10.001s, old +9s, behind -3s]: set"
 	if len(s.Wrong) != 1 || !strings.HasPrefix(s.Wrong[0], says) {
 		t.Errorf("%q, want %q", s.Wrong, says)
 	}

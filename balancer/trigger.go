@@ -11,8 +11,8 @@ import (
 )
 
 // trigger calls the agents to sample at every boundary until ctx ends, where agent.sampling is triggered. It has a
-// client of its own, and no transaction: a plan that takes long must not delay a call, and a call that comes twice
-// counts once. One that cannot leave soon never leaves: late calls are of no use.
+// client of its own, since a plan that takes long must not delay a call. It needs no transaction: a call that comes
+// twice counts once. One that cannot leave soon never leaves: late calls are of no use.
 func (b *balancer) trigger(ctx context.Context, opts []kgo.Opt) {
 	interval := time.Duration(b.ms) * time.Millisecond
 	topic := b.cfg.Prefix + schemas.TopicTriggers

@@ -22,8 +22,7 @@ type Agent struct {
 	PeakMemBW float64 `mapstructure:"peak_mem_bw"` // the node's peak, bytes/s; 0: not told
 	CPUs      string  `mapstructure:"cpus"`        // where the agent itself runs, such as "0,64-65"; empty: anywhere
 	Idle      bool    `mapstructure:"idle"`        // run only where a CPU has nothing else to do
-	// Sampling is what calls for a sample: each node's clock, or the balancer's triggers, which the balancer writes where
-	// its own configuration says so.
+	// Sampling is what calls for a sample: each node's clock, or a trigger of the balancer. The balancer reads it, too.
 	Sampling string          `mapstructure:"sampling"`
 	Sources  []SiteSource    `mapstructure:"sources"` // of metrics that the site declares
 	Metrics  []DerivedMetric `mapstructure:"metrics"` // that are computed from others

@@ -17,8 +17,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// TestWrongClocks runs a machine with a node that is 9 s ahead, one that is 3 s behind, and an old agent ahead that
-// measures no clock. Status, the log of collect and its metrics name them, and no other. The row of the whole machine
+// TestWrongClocks runs a machine with a node that is 9 s ahead, and one that is 3 s behind. A third is ahead, and of an
+// old agent that measures no clock. Status, the log of collect and its metrics name them, and no other. The row of the whole machine
 // says how many nodes sampled together, and which is the worst.
 func TestWrongClocks(t *testing.T) {
 	beside(t)
@@ -69,7 +69,7 @@ func TestWrongClocks(t *testing.T) {
 	}) {
 		t.Errorf("the verdict is %q", status.Wrong)
 	}
-	// All nodes that are right sampled together. The one that is ahead did not, and the one behind comes too late to count.
+	// All nodes that are right sampled together. The one ahead did not, and the one behind comes too late to count.
 	if y := status.Synchrony; math.Abs(y.InWindow*float64(y.Nodes)-float64(y.Nodes-1)) > 1e-9 {
 		t.Errorf("%+v, and the clock of one node of the row is off", y)
 	}
@@ -85,8 +85,8 @@ func TestWrongClocks(t *testing.T) {
 	s.eventually("the row to name the worst", func() bool { return s.worstClock() == "sim0023" })
 }
 
-// TestTriggered has the same clocks, and the nodes sample when the balancer calls. All of them sample together, also those
-// whose clocks are off, and the machine's rows have them all. The wrong clocks are named as before.
+// TestTriggered has wrong clocks too, and the nodes sample when the balancer calls. All of them sample together, also
+// those whose clocks are off, and the machine's rows have them all. The wrong clocks are named as before.
 func TestTriggered(t *testing.T) {
 	beside(t)
 	s := newSystem(t)
@@ -104,7 +104,8 @@ func TestTriggered(t *testing.T) {
 		if err != nil || status.Synchrony == nil {
 			return false
 		}
-		return len(status.ClocksOff) == len(off) && status.Synchrony.Nodes == simulated && status.Synchrony.InWindow == 1
+		y := status.Synchrony
+		return len(status.ClocksOff) == len(off) && y.Nodes == simulated && y.InWindow == 1
 	})
 }
 

@@ -57,7 +57,8 @@ func TestSynchrony(t *testing.T) {
 			})
 		}
 	}
-	t.Logf("%d nodes of each kind, %d intervals of 1 s\n%s", synchronyNodes, synchronyIntervals, strings.Join(rows, "\n"))
+	t.Logf("%d nodes of each kind, %d intervals of 1 s\n%s",
+		synchronyNodes, synchronyIntervals, strings.Join(rows, "\n"))
 }
 
 // measureSynchrony returns a row of the table for each kind of clock.

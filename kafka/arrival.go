@@ -56,8 +56,8 @@ const (
 	batchHeader                                               = 61
 )
 
-// stampBatch moves the times of a batch so that its latest record has the time of arrival. The records keep their distances,
-// which the batch holds in its records. A batch that is damaged stays as it is: the broker refuses it.
+// stampBatch moves the times of a batch so that its latest record has the time of arrival. The records keep their
+// distances. A batch that is damaged stays as it is: the broker refuses it.
 func stampBatch(batch []byte, nowMs int64) {
 	castagnoli := crc32.MakeTable(crc32.Castagnoli)
 	if len(batch) < batchHeader || batch[atMagic] != 2 ||

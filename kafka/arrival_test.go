@@ -1,6 +1,9 @@
 package kafka
 
 import (
+	"encoding/binary"
+	"hash/crc32"
+	"slices"
 	"testing"
 	"time"
 
@@ -27,7 +30,8 @@ func TestArrivalIsTheBrokersTime(t *testing.T) {
 		if err := cluster.CreateTopic("t", 1, map[string]string{"message.timestamp.type": c.kind}); err != nil {
 			t.Fatal(err)
 		}
-		cl := kafkatest.Client(t, cluster.ListenAddrs(), kgo.ConsumeTopics("t"), kgo.ProducerLinger(50*time.Millisecond))
+		cl := kafkatest.Client(t, cluster.ListenAddrs(), kgo.ConsumeTopics("t"),
+			kgo.ProducerLinger(50*time.Millisecond))
 		before := time.Now()
 		var records []*kgo.Record
 		for i := range 3 { // in one batch, and the last waited for less time
@@ -55,4 +59,30 @@ func TestArrivalIsTheBrokersTime(t *testing.T) {
 			}
 		}
 	}
+}
+
+// FuzzStampBatch: a producer may send anything. What is no sound batch stays as it is, and a sound one stays sound.
+func FuzzStampBatch(f *testing.F) {
+	good := make([]byte, batchHeader)
+	good[atMagic] = 2
+	sum := func(b []byte) uint32 { return crc32.Checksum(b[atAttributes:], crc32.MakeTable(crc32.Castagnoli)) }
+	binary.BigEndian.PutUint32(good[atChecksum:], sum(good))
+	f.Add(good, int64(1_700_000_000_000))
+	f.Add(good[:40], int64(0))
+	f.Fuzz(func(t *testing.T, batch []byte, now int64) {
+		before := slices.Clone(batch)
+		stampBatch(batch, now)
+		if slices.Equal(before, batch) {
+			return
+		}
+		if len(before) < batchHeader || sum(before) != binary.BigEndian.Uint32(before[atChecksum:]) {
+			t.Error("what is no sound batch was changed")
+		}
+		if sum(batch) != binary.BigEndian.Uint32(batch[atChecksum:]) {
+			t.Error("the checksum is wrong")
+		}
+		if int64(binary.BigEndian.Uint64(batch[atMaxTime:])) != now {
+			t.Error("the latest time is not that of arrival")
+		}
+	})
 }

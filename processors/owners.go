@@ -84,8 +84,10 @@ type owners struct {
 // own folds the partitions that the stage's group gives this process. The group is over the progress topic, which has
 // as many partitions as the input. The position is in Progress, which the transaction of the outputs contains.
 func own(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Metrics, s stage) error {
-	o := &owners{cfg: cfg, stage: s, log: log, metrics: metrics, brokers: kafka.NewBrokers(log), others: &others{},
-		wrongClocks: &wrongClocks{told: map[string]time.Time{}}}
+	o := &owners{
+		cfg: cfg, stage: s, log: log, metrics: metrics, brokers: kafka.NewBrokers(log), others: &others{},
+		wrongClocks: &wrongClocks{told: map[string]time.Time{}},
+	}
 	group := cfg.Prefix + s.name
 	var trouble kafka.Trouble
 	m := kafka.Member{

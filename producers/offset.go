@@ -30,13 +30,13 @@ type exchange struct {
 	brokerMs   int64
 }
 
-// between returns the bounds of the difference, in microseconds, between this host's monotonic clock and the broker's at
-// the time now. It is not ok without an exchange within the window.
+// between returns the bounds of this host's monotonic clock minus the broker's at the time now, in microseconds. It is
+// not ok without an exchange within the window.
 //
 // A record is not appended before it is sent, nor after the broker has answered. So each exchange bounds the difference
 // from both sides, and the difference is in all of these bounds. The quickest exchanges count, as the lower envelope of
-// append - sent. Drift widens a bound with its age. If two bounds exclude each other, then the brokers' clock was set or
-// another broker answered: the newer ones are right.
+// append - sent. Drift widens a bound with its age. If two bounds exclude each other, the broker's clock was set, or
+// another broker answered. The newer ones are right then.
 func between(known []exchange, now, window time.Duration) (lo, hi int64, ok bool) {
 	lo, hi = math.MinInt64, math.MaxInt64
 	for i := len(known) - 1; i >= 0; i-- {
@@ -134,7 +134,7 @@ func (p *publisher) lookAtClock(r *kgo.Record, sent time.Time) {
 // latestAppend returns the latest time of append in a partition, if a record at offset or behind it has this time. An
 // earlier record with a later time is from before the broker's clock was set back, and no witness.
 func (p *publisher) latestAppend(partition int32, offset int64) (ms int64, ok bool) {
-	ctx, cancel := context.WithTimeout(p.sending, p.patience())
+	ctx, cancel := context.WithTimeout(context.Background(), p.patience()) // the client's end ends it, too
 	defer cancel()
 	leader, _, err := p.client.PartitionLeader(p.topic, partition)
 	if err != nil || leader < 0 {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
@@ -54,7 +56,7 @@ func TestLowerEnvelope(t *testing.T) {
 	}
 }
 
-// TestOffsetIsWithinItsBounds tries clocks of any offset and drift that NTP allows, and transits of any length. The true
+// TestOffsetIsWithinItsBounds tries clocks of any offset, with any drift that NTP allows, and any transits. The true
 // difference is always within the bounds, also while records wait, and after an outage.
 func TestOffsetIsWithinItsBounds(t *testing.T) {
 	for seed := range uint64(kafkatest.Cases(20_000, 2000)) {
@@ -98,7 +100,7 @@ func TestOffsetIsWithinItsBounds(t *testing.T) {
 	}
 }
 
-// A broker whose clock is 3 s behind takes over the partition: what was known of the old one excludes what is new, and
+// A broker whose clock is 3 s behind takes over the partition. What was known of the old one excludes what is new, so
 // the new one counts at once.
 func TestOffsetFromAnotherBroker(t *testing.T) {
 	var known []exchange
@@ -118,10 +120,12 @@ func TestOffsetFromAnotherBroker(t *testing.T) {
 // showed 1,000 s. The wall clock is right, and is then set 9 s ahead.
 func TestStepOfTheWallClock(t *testing.T) {
 	known := []exchange{{100 * time.Second, 100*time.Second + 2*time.Millisecond, 1_000_001}}
-	for step, want := range map[int64]time.Duration{0: 0, 9_000_000: 9 * time.Second, -250_000: -250 * time.Millisecond} {
+	for step, want := range map[int64]time.Duration{
+		0: 0, 9_000_000: 9 * time.Second, -250_000: -250 * time.Millisecond,
+	} {
 		wall := int64(1_001_000_000) // a second later
 		got, bound, ok := ahead(known, wall+step, 101*time.Second, time.Minute)
-		// The round trip took 2 ms and a millisecond is unknown: 1.5 ms on each side, and 0.5 ms for the drift of a second.
+		// The round trip took 2 ms and a millisecond is unknown: 1.5 ms on each side. A second of drift adds 0.5 ms.
 		if !ok || (got-want).Abs() > bound || bound > 2100*time.Microsecond {
 			t.Errorf("after a step of %d us: %v +- %v %v, want %v", step, got, bound, ok, want)
 		}
@@ -192,4 +196,28 @@ func expectClock(t *testing.T, all []counter, off time.Duration) {
 			}
 		}
 	}
+}
+
+// The broker's clock was an hour ahead when it appended an earlier record. Until it has caught up, the latest time of the
+// partition is no witness, and the node says nothing of its clock.
+func TestBrokerWhoseClockWasSetBack(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *lab) {
+		l.startBroker(t, t.TempDir()) // it keeps the times of producers
+		l.plan(t, &schemas.Route{Node: "sim0001", Epoch: 1})
+		early := &kgo.Record{
+			Topic: l.Prefix + schemas.TopicCounters, Value: []byte("x"), Timestamp: time.Now().Add(time.Hour),
+		}
+		cl := l.client(t, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+		if err := cl.ProduceSync(t.Context(), early).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		n := member{"sim0001", &simulated{node: "sim0001", tellsClock: true}}
+		f := l.newFleet(t, []member{n}, slog.New(slog.DiscardHandler))
+		stop := start(t, &kafkatest.Log{}, f.serve)
+		kafka.Pause(t.Context(), 3*time.Second)
+		stop()
+		if f.clock.asked.IsZero() || len(f.clock.known) > 0 {
+			t.Errorf("asked at %v, and learnt %v", f.clock.asked, f.clock.known)
+		}
+	})
 }

@@ -37,8 +37,7 @@ type publisher struct {
 	*fleet
 	topic      string
 	client     *kgo.Client
-	sending    context.Context    // of all that the client waits for
-	stop       context.CancelFunc // ends sending
+	stop       context.CancelFunc // ends what the client waits for
 	looks      sync.WaitGroup     // at the broker's clock
 	link       link
 	partitions atomic.Int32 // of the topic, once the client knows
@@ -71,7 +70,7 @@ func newPublisher(f *fleet) (*publisher, error) {
 		stop()
 		return nil, fmt.Errorf("publishing: %w", err)
 	}
-	p := &publisher{fleet: f, sending: sending, stop: stop, topic: f.cfg.Prefix + schemas.TopicCounters, flights: map[string]*flight{}}
+	p := &publisher{fleet: f, stop: stop, topic: f.cfg.Prefix + schemas.TopicCounters, flights: map[string]*flight{}}
 	p.link = link{log: f.log, topic: p.topic}
 	p.limit = min(nodeHand*len(f.nodes), fleetHand)
 	for _, n := range f.nodes {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
 )
@@ -15,6 +16,8 @@ import (
 var (
 	// errNotTrigger is returned when a value of topic triggers is no Trigger of this cluster and interval.
 	errNotTrigger = errors.New("not a trigger of this cluster and interval")
+	// errOtherTime is returned when a trigger is for another time than that of its append.
+	errOtherTime = errors.New("the balancer's clock differs from the broker's: set it")
 	// errNoTrigger is logged when no trigger comes.
 	errNoTrigger = errors.New("no trigger came for two intervals: " +
 		"a balancer with agent.sampling: triggered must run, and topic triggers be there")
@@ -61,7 +64,7 @@ func listen(ctx context.Context, f *fleet) {
 		newest := trigger{}
 		for r := range fetches.RecordsAll() {
 			l.found()
-			boundary, err := f.boundaryOf(r.Value)
+			boundary, err := f.boundaryOf(r.Value, r.Timestamp)
 			if err != nil {
 				if trouble.Worth(err, arrived) {
 					f.log.Warn("trigger is skipped", "topic", topic, "offset", r.Offset, "err", err)
@@ -79,8 +82,9 @@ func listen(ctx context.Context, f *fleet) {
 	}
 }
 
-// boundaryOf returns the boundary of a Trigger.
-func (f *fleet) boundaryOf(value []byte) (int64, error) {
+// boundaryOf returns the boundary of a Trigger. One that is far from its time of append, by the broker's clock, is of a
+// balancer with a wrong clock. It would name intervals of another time.
+func (f *fleet) boundaryOf(value []byte, appended time.Time) (int64, error) {
 	decoded, err := schemas.Unmarshal(value)
 	if err != nil {
 		return 0, fmt.Errorf("decoding a trigger: %w", err)
@@ -88,6 +92,9 @@ func (f *fleet) boundaryOf(value []byte) (int64, error) {
 	t, ok := decoded.(*schemas.Trigger)
 	if !ok || t.Cluster != f.cfg.Cluster || t.IntervalMs != f.cfg.Interval.Milliseconds() {
 		return 0, errNotTrigger
+	}
+	if off := time.UnixMilli(t.IntervalStart).Sub(appended); off.Abs() > config.Slack(f.cfg.Interval) {
+		return 0, fmt.Errorf("%w: by %v", errOtherTime, off.Round(time.Second))
 	}
 	return t.IntervalStart, nil
 }

@@ -2,6 +2,7 @@ package producers
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math"
 	"slices"
@@ -65,7 +66,9 @@ func TestTriggers(t *testing.T) {
 		cl := l.client(t, kgo.DefaultProduceTopic(l.Prefix+schemas.TopicTriggers))
 		call := func(boundary int64, cluster string) {
 			t.Helper()
-			value, err := schemas.Marshal(&schemas.Trigger{Cluster: cluster, IntervalStart: boundary, IntervalMs: interval})
+			value, err := schemas.Marshal(&schemas.Trigger{
+				Cluster: cluster, IntervalStart: boundary, IntervalMs: interval,
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -122,6 +125,36 @@ func TestTriggers(t *testing.T) {
 			t.Error("rubbish is not logged")
 		}
 	})
+}
+
+// What is no call of this machine for now is skipped. The interval is 200 ms; a boundary may be 10 s from its append.
+func TestTriggersThatAreNone(t *testing.T) {
+	l := newLab(t)
+	f := l.newFleet(t, []member{{"sim0001", &simulated{node: "sim0001"}}}, slog.New(slog.DiscardHandler))
+	appended := time.UnixMilli(1_700_000_000_000)
+	call := func(cluster string, start, length int64) schemas.Record {
+		return &schemas.Trigger{Cluster: cluster, IntervalStart: start, IntervalMs: length}
+	}
+	for name, c := range map[string]struct {
+		record schemas.Record
+		want   error
+	}{
+		"a call":           {call(l.Cluster, 1_700_000_010_000, 200), nil},
+		"another cluster":  {call("b", 1_700_000_000_000, 200), errNotTrigger},
+		"another interval": {call(l.Cluster, 1_700_000_000_000, 1000), errNotTrigger},
+		"another record":   {&schemas.Watermark{IntervalMs: 200}, errNotTrigger},
+		"from far ahead":   {call(l.Cluster, 1_700_000_010_200, 200), errOtherTime},
+		"from long ago":    {call(l.Cluster, 1_699_999_989_800, 200), errOtherTime},
+	} {
+		value, err := schemas.Marshal(c.record)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, err := f.boundaryOf(value, appended)
+		if !errors.Is(err, c.want) || err == nil && at != 1_700_000_010_000 {
+			t.Errorf("%s: %d, %v, want %v", name, at, err, c.want)
+		}
+	}
 }
 
 // Where nobody calls, nothing is published, and the log says why.

@@ -52,7 +52,7 @@ func ClockOf(r Record, appendedMs int64) ClockSign {
 		measured.Ms = int64(math.Round(offset / 1000))
 		measured.Off = math.Abs(offset)-math.Abs(bound) > float64(tenth)*1000
 	}
-	if ahead := h.SentAt - appendedMs; ahead > tenth && !(measured.Off && measured.Ms > ahead) {
+	if ahead := h.SentAt - appendedMs; ahead > tenth && (!measured.Off || measured.Ms <= ahead) {
 		return ClockSign{Known: true, Off: true, Ms: ahead}
 	}
 	return measured

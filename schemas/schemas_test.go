@@ -364,8 +364,8 @@ func TestTopicsAreComplete(t *testing.T) {
 		}
 	}
 	want := map[string]int{
-		"weir.counters": 64, "weir.routes": 16, "weir.balance": 1, "weir.triggers": 1, "weir.partials": 1, "weir.job-summary": 8,
-		"weir.jobs":     1,
+		"weir.counters": 64, "weir.routes": 16, "weir.balance": 1, "weir.triggers": 1, "weir.partials": 1,
+		"weir.job-summary": 8, "weir.jobs": 1,
 		"weir.progress": 64, "weir.merge-progress": 1, "weir.rejects": 1, "weir.schemas": 1,
 	}
 	if diff := cmp.Diff(want, partitions); diff != "" {

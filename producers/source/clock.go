@@ -38,8 +38,8 @@ func openClock(config.Agent, *slog.Logger) (probe, error) {
 	return probe{read: read, form: formGauges}, nil
 }
 
-// Window is how far from its boundary, by the broker's clock, a reading may be to count as taken at the same instant as
-// all others. It is the window of NWPerf.
+// Window is the window of NWPerf. A reading within it counts as taken at the same instant as all others. It is measured
+// from the boundary, by the broker's clock.
 const Window = 600 * time.Millisecond
 
 // Clock is what the agent knows of the host's clock when a reading begins.
@@ -73,14 +73,14 @@ func (c Clock) values() [3]float64 {
 
 func synchrony() source {
 	return source{"synchrony", schemas.ScopeNode, "times of sending, append and answer of its own records", []metric{
-		{schemas.MetricClockOffset, "us", Gauge, "the host's clock minus the broker's, positive where the host is ahead"},
-		{schemas.MetricClockBound, "us", Gauge, "how much the offset may be wrong at most; append times are whole milliseconds"},
-		{schemas.MetricInWindow, "1", Gauge, "1 where the reading was within 0.6 s of its boundary by the broker's clock, else 0"},
+		{schemas.MetricClockOffset, "us", Gauge, "the host's clock minus the broker's; positive: ahead"},
+		{schemas.MetricClockBound, "us", Gauge, "how much the offset may be wrong at most"},
+		{schemas.MetricInWindow, "1", Gauge, "1 if sampled within 0.6 s of the boundary by the broker's clock, else 0"},
 	}, openSynchrony}
 }
 
-// openSynchrony gives what the agent knows of its clock. Before the first record is acknowledged, and in an outage that
-// is longer than what is caught up, it knows nothing, and the metrics are absent.
+// openSynchrony gives what the agent knows of its clock. Before the first record is acknowledged it knows nothing. The
+// same holds in an outage that is longer than what is caught up. The metrics are absent then.
 func openSynchrony(config.Agent, *slog.Logger) (probe, error) {
 	read := func(into reading, v Vitals) (reading, error) {
 		known := uint64(0)
