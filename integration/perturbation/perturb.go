@@ -121,7 +121,8 @@ func (a *application) run(w work) ([]timing, error) {
 // calibrate finds how many iterations of each benchmark take as long as a section, and how long the loop must be. It
 // takes the fastest of some tries, since others use the machine too.
 func (a *application) calibrate(section time.Duration) error {
-	const tries, few = 5, 20
+	const tries = 5
+	few := int(min(max(2, section/(10*time.Millisecond)), 20)) // iterations of a try
 	fastest := func(w work) (time.Duration, error) {
 		each := time.Duration(1<<63 - 1)
 		for range tries {

@@ -69,6 +69,7 @@ const endTime = 5 * time.Second
 
 // stop ends the process, and returns what it printed. A process that ended by itself has failed.
 func (c *child) stop() (string, error) {
+	_ = c.in.Close() // by which a rank ends
 	early := c.cmd.Process.Signal(syscall.SIGTERM)
 	timer := time.AfterFunc(endTime, func() { _ = c.cmd.Process.Kill() })
 	defer timer.Stop()
