@@ -18,7 +18,7 @@ import (
 // The benchmarks of NWPerf, section 4, and the fixed work quantum of the work that it cites.
 const (
 	quantum   = "quantum"    // a loop of fixed work, for itself on each processor
-	barrier   = "barrier"    // 1,000 barriers
+	barrier   = "barrier"    // 100 barriers
 	allToAll  = "all-to-all" // at 16 sizes, once each
 	allReduce = "all-reduce" // at 16 sizes, once each
 )
@@ -35,7 +35,7 @@ const (
 	spins     = 2000                    // before a rank that waits lets another run, where ranks share processors
 	maxTimes  = 1 << 20                 // iterations that a rank times
 	loopUnit  = 1000                    // turns of the loop
-	barriers  = 1000                    // in an iteration
+	barriers  = 100                     // in an iteration
 	workQuant = 200 * time.Microsecond  // how long the loop of the quantum takes
 	rankLead  = 10 * time.Millisecond   // ranks are awake so long before they begin
 	mapping   = unix.PROT_READ | unix.PROT_WRITE

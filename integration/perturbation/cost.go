@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -58,8 +59,8 @@ const (
 	brokerRow = "embedded broker (not a part of a node)"
 )
 
-// settle is how long the processes run before they are measured.
-const settle = 6 * time.Second
+// settle is how long the processes run before they are measured, and recordTime how long the last record may take.
+const settle, recordTime = 6 * time.Second, 30 * time.Second
 
 // cost runs all subjects side by side, at one cycle a second.
 func cost(ctx context.Context, l *lab, o options) (*costs, error) {
@@ -78,12 +79,13 @@ func cost(ctx context.Context, l *lab, o options) (*costs, error) {
 	}
 	scraping, cancel := context.WithCancel(ctx)
 	defer cancel()
+	var scrapers sync.WaitGroup
 	for _, s := range f.Subjects {
 		if s.url != "" {
-			go func() { s.Lines, _ = scrape(scraping, s.url) }()
+			scrapers.Go(func() { s.Lines = scrape(scraping, s.url) })
 		}
 	}
-	if !kafka.Pause(ctx, settle) {
+	if !kafka.Pause(ctx, o.settle) {
 		return nil, ctx.Err()
 	}
 	from := time.Now()
@@ -96,12 +98,13 @@ func cost(ctx context.Context, l *lab, o options) (*costs, error) {
 	if !kafka.Pause(ctx, time.Duration(o.cycles)*time.Second) {
 		return nil, ctx.Err()
 	}
-	cancel()
 	for i, s := range f.Subjects {
 		if err := s.judge(before[i], o.cycles); err != nil {
 			return nil, err
 		}
 	}
+	cancel()
+	scrapers.Wait()
 	return f, f.readSkew(ctx, address, from)
 }
 
@@ -127,9 +130,9 @@ func (f *costs) startAll(ctx context.Context, l *lab) (string, error) {
 		agent, startErr := l.startAgent(ctx, address, true, time.Second)
 		err = add(sends, "", agent, startErr)
 	}
-	for name, comparable := range map[string]bool{few: true, many: false} {
+	for name, fewer := range map[string]bool{few: true, many: false} {
 		if err == nil && l.exporter != "" {
-			c, url, startErr := l.startExporter(comparable)
+			c, url, startErr := l.startExporter(fewer)
 			err = add(name, url, c, startErr)
 		}
 	}
@@ -163,8 +166,8 @@ func (f *costs) readSkew(ctx context.Context, broker string, from time.Time) err
 	}
 	defer client.Close()
 	var skews []float64
-	// The agent goes on sending: a record of this time is the last one that counts.
-	waiting, cancel := context.WithTimeout(ctx, settle)
+	// The agent goes on sending: the first record from now on is the last one that counts.
+	waiting, cancel := context.WithTimeout(ctx, recordTime)
 	defer cancel()
 	for end := time.Now().UnixMilli() - 2000; waiting.Err() == nil; {
 		for _, r := range client.PollFetches(waiting).Records() {
@@ -173,15 +176,15 @@ func (f *costs) readSkew(ctx context.Context, broker string, from time.Time) err
 			if err != nil || !is || batch.IntervalStart < from.UnixMilli() {
 				continue
 			}
-			if batch.IntervalStart >= end {
-				cancel()
-				break
-			}
 			f.Records, f.Bytes, f.Metrics = f.Records+1, len(r.Value), len(batch.Metrics)
 			for _, m := range batch.Metrics {
 				if m.Name == "weir_agent_skew_us" {
 					skews = append(skews, m.Values[0]/1000)
 				}
+			}
+			if batch.IntervalStart >= end {
+				cancel()
+				break
 			}
 		}
 	}
@@ -283,7 +286,7 @@ func (r *report) predict(ctx context.Context, l *lab, o options) error {
 	r.SkewP99 = percentile(skews, 0.99)
 	rng := rand.New(rand.NewPCG(o.seed, 2))
 	for nodes := 2; nodes <= 1024; nodes *= 2 {
-		r.Predictions = append(r.Predictions, predict(nodes, time.Second, sample, send, s.Skew, rng))
+		r.Predictions = append(r.Predictions, predict(nodes, sample, send, s.Skew, rng))
 	}
 	return nil
 }

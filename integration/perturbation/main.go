@@ -76,11 +76,12 @@ type options struct {
 	cycles         int
 	seed           uint64
 	limit          time.Duration
+	settle         time.Duration
 	quick, json    bool
 }
 
 func command(ctx context.Context, args []string, out, progress io.Writer) error {
-	var o options
+	o := options{settle: settle}
 	flags := flag.NewFlagSet("perturbation perturb|cost|limits", flag.ContinueOnError)
 	flags.StringVar(&o.weir, "weir", "bin/weir", "the `binary` of weir")
 	flags.StringVar(&o.exporter, "exporter", "", "the `binary` of node_exporter; empty: leave it out")
@@ -140,7 +141,7 @@ func command(ctx context.Context, args []string, out, progress io.Writer) error 
 
 // perturb runs the study, and predicts larger machines from what it measured.
 func perturb(ctx context.Context, l *lab, o options, progress io.Writer) (*report, error) {
-	s := &study{lab: l, seed: o.seed, rounds: o.runs, section: 900 * time.Millisecond, limit: o.limit, out: progress}
+	s := &study{lab: l, seed: o.seed, rounds: o.runs, section: 900 * time.Millisecond, period: time.Second, limit: o.limit, out: progress}
 	s.conditions = slices.DeleteFunc(conditions(), func(c condition) bool {
 		return o.quick && !c.quick || c.needs && l.exporter == ""
 	})

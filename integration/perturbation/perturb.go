@@ -35,6 +35,7 @@ type study struct {
 	seed       uint64
 	rounds     int
 	section    time.Duration // how long a benchmark takes without any daemon
+	period     time.Duration // of the daemons: a section begins in its middle
 	limit      time.Duration // no round begins that would end later
 	conditions []condition
 	out        io.Writer // of progress
@@ -120,7 +121,8 @@ func (a *application) run(w work) ([]timing, error) {
 // calibrate finds how many iterations of each benchmark take as long as a section, and how long the loop must be. It
 // takes the fastest of some tries, since others use the machine too.
 func (a *application) calibrate(section time.Duration) error {
-	const tries, few = 5, 20
+	const tries = 5
+	few := int(min(max(2, section/(10*time.Millisecond)), 20)) // iterations of a try
 	fastest := func(w work) (time.Duration, error) {
 		each := time.Duration(1<<63 - 1)
 		for range tries {
@@ -148,13 +150,10 @@ func (a *application) calibrate(section time.Duration) error {
 	return nil
 }
 
-// sectionPhase is when a section begins, after each whole second. So each section has one boundary of the daemons, and
-// each section of a condition the same share of their work.
-const sectionPhase = 500 * time.Millisecond
-
-// section runs a benchmark once.
-func (a *application) section(benchmark string) ([]timing, error) {
-	begin := sampling{Every: time.Second, Offset: sectionPhase}.instantAfter(time.Now().Add(2 * rankLead))
+// section runs a benchmark once. It begins in the middle of a period, so that each section has one boundary of the
+// daemons, and each section of a condition the same share of their work.
+func (a *application) section(benchmark string, period time.Duration) ([]timing, error) {
+	begin := sampling{Every: period, Offset: period / 2}.instantAfter(time.Now().Add(2 * rankLead))
 	return a.run(work{Benchmark: benchmark, Iterations: a.turns[benchmark], Turns: a.units, At: begin.UnixNano()})
 }
 
@@ -228,7 +227,7 @@ func (s *study) condition(ctx context.Context, a *application, c condition, foun
 			return ctx.Err()
 		}
 		before, began := cpuOf(beside), time.Now()
-		times, err := a.section(b)
+		times, err := a.section(b, s.period)
 		if err != nil {
 			return err
 		}

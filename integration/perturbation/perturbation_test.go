@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -33,8 +34,9 @@ func TestMain(m *testing.M) {
 // TestPerturbation runs the whole study for a moment: every condition that needs no broker, once. Nobody judges the
 // numbers of so short a run.
 func TestPerturbation(t *testing.T) {
-	l := &lab{dir: t.TempDir(), ranks: 2}
+	l := &lab{dir: t.TempDir(), ranks: min(runtime.NumCPU()+1, maxRanks)} // so many that they yield
 	s := &study{lab: l, seed: 1, rounds: 1, section: time.Millisecond, limit: time.Minute, out: io.Discard}
+	s.period = 100 * time.Millisecond
 	for _, c := range conditions() {
 		switch c.name {
 		case bare, bareAgain, "sampling 100x: 100 Hz":
@@ -165,7 +167,7 @@ func TestCost(t *testing.T) {
 		t.Fatalf("building weir: %v: %s", err, out)
 	}
 	l := &lab{dir: t.TempDir(), ranks: 1, weir: binary}
-	f, err := cost(t.Context(), l, options{cycles: 3})
+	f, err := cost(t.Context(), l, options{cycles: 2, settle: 2 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -69,6 +69,7 @@ const endTime = 5 * time.Second
 
 // stop ends the process, and returns what it printed. A process that ended by itself has failed.
 func (c *child) stop() (string, error) {
+	_ = c.in.Close() // by which a rank ends
 	early := c.cmd.Process.Signal(syscall.SIGTERM)
 	timer := time.AfterFunc(endTime, func() { _ = c.cmd.Process.Kill() })
 	defer timer.Stop()
@@ -230,9 +231,7 @@ func plan(ctx context.Context, broker, node string) error {
 }
 
 // startAgent starts the agent of a node that has a Route, where there is a broker, and none otherwise.
-func (l *lab) startAgent(
-	ctx context.Context, broker string, routed bool, interval time.Duration, before ...string,
-) (*child, error) {
+func (l *lab) startAgent(ctx context.Context, broker string, routed bool, interval time.Duration) (*child, error) {
 	l.made++
 	node := fmt.Sprintf("node%d", l.made)
 	file, err := l.configFor(node, broker, interval)
@@ -244,17 +243,18 @@ func (l *lab) startAgent(
 			return nil, err
 		}
 	}
-	return l.start(node, false, nil, append(before, l.weir, "agent", "--config", file)...)
+	return l.start(node, false, nil, l.weir, "agent", "--config", file)
 }
 
-// comparable are node_exporter's collectors that read what weir's agent reads.
-var comparableCollectors = []string{
+// alike are node_exporter's collectors that read what weir's agent reads, or may.
+var alike = []string{
 	"cpu", "diskstats", "hwmon", "infiniband", "loadavg", "meminfo", "netdev", "nfs", "pressure", "rapl", "schedstat",
 	"timex", "vmstat",
 }
 
-// startExporter starts node_exporter, and returns where it is scraped.
-func (l *lab) startExporter(comparable bool) (*child, string, error) {
+// startExporter starts node_exporter, with fewer collectors or all that it has by default. It returns where it is
+// scraped.
+func (l *lab) startExporter(fewer bool) (*child, string, error) {
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, "", fmt.Errorf("looking for a free port: %w", err)
@@ -264,9 +264,9 @@ func (l *lab) startExporter(comparable bool) (*child, string, error) {
 		return nil, "", fmt.Errorf("looking for a free port: %w", err)
 	}
 	args := []string{l.exporter, "--web.listen-address=" + address, "--log.level=error"}
-	if comparable {
+	if fewer {
 		args = append(args, "--collector.disable-defaults", "--web.disable-exporter-metrics")
-		for _, c := range comparableCollectors {
+		for _, c := range alike {
 			args = append(args, "--collector."+c)
 		}
 	}
@@ -277,14 +277,14 @@ func (l *lab) startExporter(comparable bool) (*child, string, error) {
 // scrapePhase is when a scrape begins, after each whole second. Prometheus spreads its targets over the interval.
 const scrapePhase = 300 * time.Millisecond
 
-// scrape asks for the metrics once a second until ctx ends, as Prometheus does. It returns the lines of the last answer
-// and how many answers there were.
-func scrape(ctx context.Context, url string) (lines, answers int) {
+// scrape asks for the metrics once a second until ctx ends, as Prometheus does. It returns the lines of the last
+// answer.
+func scrape(ctx context.Context, url string) (lines int) {
 	s := sampling{Every: time.Second, Offset: scrapePhase}
 	for kafka.Pause(ctx, time.Until(s.instantAfter(time.Now()))) {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 		if err != nil {
-			return lines, answers
+			return lines
 		}
 		response, err := http.DefaultClient.Do(request) // asks for gzip, as Prometheus does
 		if err != nil {
@@ -292,8 +292,8 @@ func scrape(ctx context.Context, url string) (lines, answers int) {
 		}
 		text, err := io.ReadAll(response.Body)
 		if err = errors.Join(err, response.Body.Close()); err == nil {
-			lines, answers = bytes.Count(text, []byte("\n")), answers+1
+			lines = bytes.Count(text, []byte("\n"))
 		}
 	}
-	return lines, answers
+	return lines
 }

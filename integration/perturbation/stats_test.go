@@ -94,15 +94,15 @@ func TestModelByHand(t *testing.T) {
 	// 64 nodes that each lose 1 ms a second: 1 ms together, 64 ms one after another. Sends of 2 ms in 0.6 s begin
 	// every 9.375 ms, so that none overlap: 128 ms. With 600 nodes they begin every 1 ms and overlap: 601 ms.
 	rng := rand.New(rand.NewPCG(1, 2))
-	p := predict(64, time.Second, ms, 2*ms, nil, rng)
+	p := predict(64, ms, 2*ms, nil, rng)
 	near(t, "aligned", p.Aligned, 0.001)
 	near(t, "staggered", p.Staggered, 0.064)
 	near(t, "sent together", p.Together, 0.002)
 	near(t, "sent in 0.6 s", p.Window, 0.128)
 	near(t, "sent in the period", p.Period, 0.128)
-	near(t, "600 nodes in 0.6 s", predict(600, time.Second, ms, 2*ms, nil, rng).Window, 0.601)
-	near(t, "never more than all", predict(5000, time.Second, ms, 2*ms, nil, rng).Staggered, 1)
+	near(t, "600 nodes in 0.6 s", predict(600, ms, 2*ms, nil, rng).Window, 0.601)
+	near(t, "never more than all", predict(5000, ms, 2*ms, nil, rng).Staggered, 1)
 	// With a skew of 0 or 3 ms, samples of 1 ms lie at 0 to 1 and at 3 to 4: 2 ms as soon as both occur.
-	skewed := predict(64, time.Second, ms, ms, []time.Duration{0, 3 * ms}, rng)
+	skewed := predict(64, ms, ms, []time.Duration{0, 3 * ms}, rng)
 	near(t, "aligned with skew", skewed.Aligned, 0.002)
 }
