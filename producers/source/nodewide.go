@@ -124,22 +124,25 @@ func agentMemory() source {
 // openAgentMemory reads the resident memory of the agent's process, in bytes.
 func openAgentMemory(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	path := filepath.Join(cfg.ProcPath, "self/statm")
+	file, err := os.Open(path)
+	if err != nil {
+		return probe{}, fmt.Errorf("opening the agent's memory: %w", err)
+	}
 	page := uint64(os.Getpagesize())
+	buffer := make([]byte, 128)
 	read := func(into reading, _ Vitals) (reading, error) {
-		b, err := os.ReadFile(path)
+		data, grown, err := readAt0(file, buffer)
+		buffer = grown
 		if err != nil {
 			return nil, fmt.Errorf("reading the agent's memory: %w", err)
 		}
-		pages, err := parseStatm(b)
+		pages, err := parseStatm(data)
 		if err != nil {
 			return nil, fmt.Errorf("reading %s: %w", path, err)
 		}
 		return only(into, pages*page), nil
 	}
-	if _, err := os.Stat(path); err != nil {
-		return probe{}, fmt.Errorf("opening the agent's memory: %w", err)
-	}
-	return probe{read: read, form: formGauges}, nil
+	return probe{read: read, form: formGauges, close: func() { _ = file.Close() }}, nil // it was only read
 }
 
 // parseStatm returns the resident pages of a process: the second number of its statm.
