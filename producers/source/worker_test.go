@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -442,4 +445,31 @@ func TestASteadyHostAllocatesNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { h.Interval(T) }); n > 2 {
 		t.Errorf("an interval makes %g allocations", n)
 	}
+}
+
+// TestAFileThatHangs: opening a FIFO that nobody writes to never returns. One goroutine at a time runs, as in the agent,
+// and the system call that hangs does not keep the others from running.
+func TestAFileThatHangs(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	dir := procTree(t)
+	fifo := filepath.Join(dir, "meminfo")
+	if err := errors.Join(os.Remove(fifo), syscall.Mkfifo(fifo, 0o644)); err != nil {
+		t.Skipf("no FIFO on this file system: %v", err)
+	}
+	h := Open(config.Agent{ProcPath: dir}, slog.New(slog.DiscardHandler))
+	defer h.Close()
+	h.Read(Vitals{})
+	h.Read(Vitals{})
+	cpus, columns := h.Interval(T)
+	if len(cpus) == 0 || valuesOf(columns, "cpu_load") == nil || valuesOf(columns, "weir_agent_rss") == nil {
+		t.Errorf("CPUs %v, columns %v", cpus, columns)
+	}
+	if valuesOf(columns, "mem_used") != nil || valuesOf(columns, lateMetric)[0] != 1 {
+		t.Errorf("columns %v", columns)
+	}
+	writer, err := os.OpenFile(fifo, os.O_RDWR, 0) // the call that hangs returns
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = writer.Close()
 }
