@@ -117,8 +117,10 @@ func wideTree(tb testing.TB, cpus int) config.Agent {
 		}
 	})
 	file("proc/meminfo", func(w *strings.Builder) {
-		for _, name := range []string{"MemTotal", "MemFree", "MemAvailable", "Buffers", "Cached", "SwapCached", "Shmem",
-			"SReclaimable", "SwapTotal", "SwapFree"} {
+		for _, name := range []string{
+			"MemTotal", "MemFree", "MemAvailable", "Buffers", "Cached", "SwapCached", "Shmem", "SReclaimable",
+			"SwapTotal", "SwapFree",
+		} {
 			fmt.Fprintf(w, "%-15s %8d kB\n", name+":", 527891232)
 		}
 		for i := range 42 {

@@ -280,7 +280,7 @@ func TestErrorsInARow(t *testing.T) {
 // Hardware that a host lacks is one line of the log, no warning. A driver that is loaded later is found.
 func TestHardwareThatIsAbsent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var missing error = errors.New("/sys/class/infiniband: no such directory")
+		missing := errors.New("/sys/class/infiniband: no such directory")
 		card := &fake{name: "infiniband", open: func() error { return missing }}
 		other := &fake{name: "lustre", open: func() error { return missing }}
 		m := newMachine(t, card.source(), other.source())
@@ -370,7 +370,7 @@ func TestTheCPUsHang(t *testing.T) {
 		hangs := false
 		tells := source{name: "states", scope: schemas.ScopeCore, metrics: []metric{{"busy", "1", Gauge, ""}}}
 		tells.open = func(config.Agent, *slog.Logger) (probe, error) {
-			return probe{tells: true, form: formGauges, read: func(into reading, _ Vitals) (reading, error) {
+			return probe{tells: true, form: formGauges, read: func(reading, Vitals) (reading, error) {
 				if hangs {
 					<-mount
 				}
