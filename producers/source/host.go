@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -209,20 +210,31 @@ func (h *Host) wait(limit time.Duration, awaited func() bool) {
 		case p := <-h.done:
 			h.take(p)
 		case <-h.timer.C:
-			h.gather() // what came together with the end of the wait is in time
+			h.lastCall(awaited)
 			return
 		}
 	}
 }
 
-// gather takes the answers that are there.
-func (h *Host) gather() {
+// lastCall lets the sources run that can. Where this whole process was stopped, they had no time either.
+func (h *Host) lastCall(awaited func() bool) {
+	for still := 0; still < 3 && awaited(); still++ {
+		runtime.Gosched()
+		if h.gather() {
+			still = 0
+		}
+	}
+}
+
+// gather takes the answers that are there, and reports whether there were any.
+func (h *Host) gather() (some bool) {
 	for {
 		select {
 		case p := <-h.done:
 			h.take(p)
+			some = true
 		default:
-			return
+			return some
 		}
 	}
 }

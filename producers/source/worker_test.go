@@ -402,6 +402,23 @@ func TestTheCPUsHang(t *testing.T) {
 	})
 }
 
+// A process that was stopped until its patience ended has late sources only where they hang.
+func TestAProcessThatWasStopped(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	h := openSources(config.Agent{}, slog.New(slog.DiscardHandler), []source{
+		(&fake{name: "a"}).source(), (&fake{name: "b"}).source(), (&fake{name: "c"}).source(),
+	})
+	defer h.Close()
+	for range 10 {
+		h.Read(Vitals{Interval: time.Nanosecond}) // no patience at all
+		for _, p := range h.probes {
+			if p.to.rows == nil {
+				t.Fatalf("%s is late", p.source.name)
+			}
+		}
+	}
+}
+
 func TestPause(t *testing.T) {
 	for failures, want := range map[int]time.Duration{
 		0: 0, 2: 0, 3: 10 * time.Second, 4: 20 * time.Second, 7: 160 * time.Second, 8: longestPause, 1 << 40: longestPause,
