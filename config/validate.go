@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,7 +20,6 @@ var (
 	errChoice   = errors.New("not one of the choices")
 	errTogether = errors.New("needs another key")
 	errAddress  = errors.New("must be host:port")
-	errPath     = errors.New("must be an absolute path")
 )
 
 // minInterval follows from the outage: a clock may be ten seconds ahead, and that must not be longer than the outage.
@@ -124,6 +122,7 @@ func (c Config) faults(huge map[string]string) []fault {
 	f.within("partitions.partials", int64(c.Partitions.Partials), 1, 1_000)
 	c.Topics.validate(f)
 	most, _ := c.CollectorNodes()
+	f.oneOf("agent.sampling", c.Agent.Sampling, "clock", "triggered")
 	c.Balance.validate(f, most)
 	c.Balance.Slurm.validate(f)
 	f.within("collect.max_rejects", int64(c.Collect.MaxRejects), 0, 100_000)
@@ -146,23 +145,6 @@ func (c Config) faults(huge map[string]string) []fault {
 	}
 	c.Kafka.validate(f)
 	return f.faults
-}
-
-// validate checks the agent's settings. A lock that is relative would depend on the directory that the agent starts in.
-func (a Agent) validate(f *findings) {
-	f.name("agent.node", a.Node)
-	if a.PerfLock != "" && !filepath.IsAbs(a.PerfLock) {
-		f.wrong(errPath, "agent.perf_lock", fmt.Sprintf("%.80q", a.PerfLock), "")
-	}
-	f.peak("agent.peak_flops", a.PeakFlops)
-	f.peak("agent.peak_mem_bw", a.PeakMemBW)
-}
-
-// peak checks what a node can do at most, in its unit a second: more than any node does is a mistake in the unit.
-func (f *findings) peak(key string, value float64) {
-	if !(value >= 0 && value <= 1e18) {
-		f.wrong(errRange, key, value, "0 (not told) to 1e18")
-	}
 }
 
 // validate refuses what a broker would refuse later, when some of the topics are made and others are not.

@@ -112,9 +112,9 @@ func controllersOf(sysPath, pmu string, events []fabricEvent) (all []*controller
 	if err != nil {
 		return nil, err
 	}
-	cpus, err := parseCPUList(string(mask))
-	if err != nil {
-		return nil, fmt.Errorf("%s/cpumask: %w", dir, err)
+	cpus := parseCPUList(mask)
+	if len(cpus) == 0 && len(strings.TrimSpace(string(mask))) > 0 {
+		return nil, fmt.Errorf("%s/cpumask: %w: %.80q", dir, errFormat, mask)
 	}
 	var c controller
 	for _, e := range events {
@@ -136,14 +136,14 @@ func controllersOf(sysPath, pmu string, events []fabricEvent) (all []*controller
 		c.flows, c.bytes = append(c.flows, e.flow), append(c.bytes, bytes)
 	}
 	for _, cpu := range cpus {
-		socket, err := socketOf(sysPath, cpu)
+		socket, err := socketOf(sysPath, int(cpu))
 		if err != nil {
 			return nil, err
 		}
 		for at := 0; at < len(c.events); at += fabricCounters {
 			end := min(at+fabricCounters, len(c.events))
 			all = append(all, &controller{
-				name: pmu, socket: socket, cpu: cpu,
+				name: pmu, socket: socket, cpu: int(cpu),
 				events: c.events[at:end], flows: c.flows[at:end], bytes: c.bytes[at:end],
 			})
 		}

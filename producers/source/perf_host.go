@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -166,33 +165,6 @@ func encode(terms string, format func(field string) (string, error)) (config uin
 	}
 	return config, nil
 }
-
-// parseCPUList reads a list such as 0,28-30. It is ascending.
-func parseCPUList(text string) (cpus []int, err error) {
-	text = strings.TrimSpace(text)
-	if text == "" {
-		return nil, nil
-	}
-	for part := range strings.SplitSeq(text, ",") {
-		low, high, isRange := strings.Cut(part, "-")
-		from, err1 := strconv.ParseUint(low, 10, 16)
-		to, err2 := from, error(nil)
-		if isRange {
-			to, err2 = strconv.ParseUint(high, 10, 16)
-		}
-		if err1 != nil || err2 != nil || to < from {
-			return nil, fmt.Errorf("%w: %.80q", errFormat, text)
-		}
-		for cpu := from; cpu <= to; cpu++ {
-			cpus = append(cpus, int(cpu))
-		}
-	}
-	slices.Sort(cpus)
-	return slices.Compact(cpus), nil
-}
-
-// maxSockets is more than any machine has. Some firmware gives the packages other numbers.
-const maxSockets = 1024
 
 // socketOf returns the package of a CPU.
 func socketOf(sysPath string, cpu int) (int, error) {

@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
 	"github.com/weirhpc/weir/config"
@@ -216,20 +215,6 @@ func TestEncode(t *testing.T) {
 	}
 }
 
-func TestParseCPUList(t *testing.T) {
-	for text, want := range map[string][]int{"0": {0}, "0,28-30\n": {0, 28, 29, 30}, "2,1-2": {1, 2}, "\n": nil} {
-		got, err := parseCPUList(text)
-		if diff := cmp.Diff(want, got); err != nil || diff != "" {
-			t.Errorf("%q: %v\n%s", text, err, diff)
-		}
-	}
-	for _, text := range []string{"x", "1-", "3-1", "-1", "1,,2", "99999999"} {
-		if got, err := parseCPUList(text); err == nil {
-			t.Errorf("%q: %v", text, got)
-		}
-	}
-}
-
 // FuzzEncode: a PMU of a driver that nobody knows describes its events as it likes.
 func FuzzEncode(f *testing.F) {
 	f.Add("event=0x04,umask=0x03", "config:0-7,32-35")
@@ -249,18 +234,6 @@ func FuzzParseCPUInfo(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if arch := architectureOf(parseCPUInfo(text)); len(arch.groups) == 0 {
 			t.Error("no events")
-		}
-	})
-}
-
-func FuzzParseCPUList(f *testing.F) {
-	f.Add("0,28-30")
-	f.Fuzz(func(t *testing.T, text string) {
-		cpus, err := parseCPUList(text)
-		for i, cpu := range cpus {
-			if cpu < 0 || i > 0 && cpu <= cpus[i-1] || err != nil {
-				t.Fatalf("%v, %v", cpus, err)
-			}
 		}
 	})
 }
