@@ -339,8 +339,9 @@ func (s *perfSet) read(boundary int64) {
 		}
 		if err != nil {
 			s.log.Warn("perf hardware events are refused after the lock was held", "err", err)
+		} else {
+			s.log.Info("perf hardware events are opened again: the lock is free", "file", s.cfg.PerfLock)
 		}
-		s.log.Info("perf hardware events are opened again: the lock is free", "file", s.cfg.PerfLock)
 	}
 	if s.yielded = held; held {
 		return
