@@ -122,6 +122,12 @@ func TestInterconnectOfOtherAdapters(t *testing.T) {
 		write(t, path, text)
 	}
 	add("mlx5_0/ports/1/counters_ext/port_rcv_data_64", "10000000000\n")
+	// An adapter without performance management shows its counters without numbers.
+	add("bnxt_re0/ports/1/state", "4: ACTIVE\n")
+	add("bnxt_re0/ports/1/counters/port_rcv_data", "N/A (no PMA)\n")
+	for _, file := range []string{"rx_bytes", "tx_bytes", "rx_pkts", "tx_pkts", "rx_drops"} {
+		add("bnxt_re0/ports/1/hw_counters/"+file, "7000\n")
+	}
 	add("efa_0/ports/1/state", "4: ACTIVE\n")
 	for _, file := range []string{"rx_bytes", "tx_bytes", "rx_pkts", "tx_pkts", "rx_drops"} {
 		add("efa_0/ports/1/hw_counters/"+file, "4294967295\n") // this is no limit here
@@ -130,9 +136,10 @@ func TestInterconnectOfOtherAdapters(t *testing.T) {
 	r.must(1)
 	replace(t, cfg.SysPath, mlxPort+"counters_ext/port_rcv_data_64", "10000000100\n")
 	add("efa_0/ports/1/hw_counters/rx_bytes", "4294967395\n")
+	add("bnxt_re0/ports/1/hw_counters/rx_bytes", "7300\n")
 	r.must(1)
 	r.wants(map[string][]float64{
-		"ic_read_bw":  {50}, // (100 * 4 + 100) / 10
+		"ic_read_bw":  {80}, // (100 * 4 + 100 + 300) / 10
 		"ic_write_bw": {0}, "ic_read_packets": {0}, "ic_write_packets": {0}, "ic_discards": {0},
 	})
 }

@@ -147,8 +147,11 @@ func formCray(from, to []uint64, elapsed time.Duration, out []float64) {
 // module, of which one measures the whole module.
 func openMeters(class string) (probe, error) {
 	meters := devices[numberFile]{
-		list:  func() ([]string, error) { return metersOf(class) },
-		open:  func(name string) (numberFile, error) { return openNumber(filepath.Join(class, name)) },
+		list: func() ([]string, error) { return metersOf(class) },
+		open: func(name string) (numberFile, error) { // not read yet: a meter may take a second to answer
+			file, err := keep(filepath.Join(class, name))
+			return numberFile{kept: file}, err
+		},
 		close: func(f numberFile) { f.close() },
 	}
 	if err := meters.look(); err != nil {

@@ -145,16 +145,13 @@ func packageOf(name string) (socket int, ok bool) {
 	return socket, ok && socket < maxSockets
 }
 
-// openZone opens the energy of a zone.
+// openZone opens the energy of a zone. One that the processor cannot tell is missing, and costs the others nothing.
 func openZone(class, name string) (zone, error) {
 	socket, domain, _ := zoneOf(class, name)
 	dir := filepath.Join(class, name)
 	energy, err := openNumber(filepath.Join(dir, "energy_uj"))
 	if errors.Is(err, fs.ErrPermission) {
-		err = fmt.Errorf("%w: %w", err, errRAPLRights)
-	}
-	if err != nil {
-		return zone{}, err
+		return zone{}, fmt.Errorf("%w: %w", err, errRAPLRights)
 	}
 	span, _ := strconv.ParseUint(textOf(filepath.Join(dir, "max_energy_range_uj")), 10, 64)
 	return zone{socket, domain, energy, span}, nil

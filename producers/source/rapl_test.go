@@ -174,14 +174,35 @@ func TestZoneIsGoneAndBack(t *testing.T) {
 func TestRAPLWithGarbledFiles(t *testing.T) {
 	cfg := fixture(t, "intel")
 	replace(t, cfg.SysPath, powercap+"intel-rapl:1:0/max_energy_range_uj", "many\n")
+	replace(t, cfg.SysPath, powercap+"intel-rapl:1:1/energy_uj", "<none>\n")
 	r := try(t, rapl(), cfg)
 	r.must(1)
 	replace(t, cfg.SysPath, powercap+"intel-rapl:0/energy_uj", "")
 	replace(t, cfg.SysPath, powercap+"intel-rapl:0:0/energy_uj", "53x\n")
 	replace(t, cfg.SysPath, powercap+"intel-rapl:1/energy_uj", "12500000000\n")
 	replace(t, cfg.SysPath, powercap+"intel-rapl:1:0/energy_uj", "7200000000\n")
+	replace(t, cfg.SysPath, powercap+"intel-rapl:1:1/energy_uj", "2800000000\n")
 	r.must(1)
 	r.wants(map[string][]float64{"cpu_power": {250, nan}})
+}
+
+// A zone that the processor cannot tell costs the others nothing.
+func TestZoneThatCannotBeRead(t *testing.T) {
+	cfg := fixture(t, "amd")
+	energy := filepath.Join(cfg.SysPath, powercap, "intel-rapl:0:0/energy_uj")
+	if err := os.Remove(energy); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(energy, 0o755); err != nil { // every read of it fails
+		t.Fatal(err)
+	}
+	r := try(t, rapl(), cfg)
+	r.must(1)
+	replace(t, cfg.SysPath, powercap+"intel-rapl:0/energy_uj", "1001000000\n")  // + 1,000 J
+	replace(t, cfg.SysPath, powercap+"intel-rapl:1/energy_uj", "65500000000\n") // + 500 J
+	replace(t, cfg.SysPath, powercap+"intel-rapl:1:0/energy_uj", "203000000\n") // + 200 J
+	r.must(1)
+	r.wants(map[string][]float64{"cpu_power": {100, 50}, "core_power": {nan, 20}})
 }
 
 func TestPackageOf(t *testing.T) {
