@@ -100,7 +100,7 @@ func readCray(file kept, buffer []byte, unit string) (v, at uint64) {
 	return parseCray(data, unit)
 }
 
-// parseCray reads a number, its unit, and the microseconds at which it was measured. Old controllers do not write these.
+// parseCray reads a number, its unit, and the microseconds at which it was measured. Old controllers have no time.
 //
 //	356 W 1700659200123456 us
 func parseCray(data []byte, unit string) (v, at uint64) {

@@ -177,8 +177,8 @@ func formRAPL(from, to []uint64, elapsed time.Duration, out []float64) {
 // maxZoneWatts is more than any zone draws. It tells a counter that wrapped from one that began anew.
 const maxZoneWatts = 1000
 
-// usedEnergy is the energy between two readings of a counter that wraps beyond its span, in microjoules. It is NaN where
-// the interval is so long that the counter may have wrapped unseen, and for a counter that began anew.
+// usedEnergy is the energy between two readings of a counter that wraps beyond its span, in microjoules. It is NaN for
+// a counter that began anew, and where the interval is so long that the counter may have wrapped unseen.
 func usedEnergy(from, to, span uint64, elapsed time.Duration) float64 {
 	most := maxZoneWatts * 1e6 * elapsed.Seconds()
 	if from == unread || to == unread || float64(span) < most || elapsed <= 0 {
