@@ -32,10 +32,14 @@ func plan(
 		}
 		for i, n := range tasks[j].Nodes {
 			hold, _ := scheduler.HoldOf(&jobs[j], l.Nodes[n]) // scheduler.Planned leaves only nodes that the job holds
-			routes[n].Entries = append(routes[n].Entries, schemas.RouteEntry{
+			e := schemas.RouteEntry{
 				JobID: jobs[j].JobID, Restart: jobs[j].Restart, Cpus: slices.Sorted(slices.Values(hold.Cpus)),
-				Partition: p.At[i], Mode: mode,
-			})
+				Partition: p.At[i], Mode: mode, Cgroup: jobs[j].Cgroup,
+			}
+			if len(e.Cpus) > 0 { // otherwise the job holds all GPUs
+				e.Gpus = jobs[j].GPUsOn(l.Nodes[n])
+			}
+			routes[n].Entries = append(routes[n].Entries, e)
 		}
 	}
 	for i := range routes {
@@ -64,7 +68,7 @@ func tasksOf(l *assign.Layout, jobs []scheduler.Job, loads *loads) []assign.Task
 func sameRoute(a, b *schemas.Route) bool {
 	return a.Home == b.Home && slices.EqualFunc(a.Entries, b.Entries, func(x, y schemas.RouteEntry) bool {
 		return x.JobID == y.JobID && x.Restart == y.Restart && x.Partition == y.Partition && x.Mode == y.Mode &&
-			slices.Equal(x.Cpus, y.Cpus)
+			slices.Equal(x.Cpus, y.Cpus) && slices.Equal(x.Gpus, y.Gpus) && x.Cgroup == y.Cgroup
 	})
 }
 
@@ -155,11 +159,17 @@ func (l routeLog) carried(
 				i = len(carried)
 				at[key] = i
 				carried = append(carried, scheduler.Job{
-					Job: schemas.Job{JobID: e.JobID, Restart: e.Restart}, Held: map[string]scheduler.Hold{},
+					Job: schemas.Job{JobID: e.JobID, Restart: e.Restart}, Held: map[string]scheduler.Hold{}, Cgroup: e.Cgroup,
 				})
 			}
 			carried[i].Nodes = append(carried[i].Nodes, n)
 			carried[i].Held[n] = scheduler.Hold{Cpus: e.Cpus}
+			if len(e.Gpus) > 0 {
+				if carried[i].GPUs == nil {
+					carried[i].GPUs = map[string][]int32{}
+				}
+				carried[i].GPUs[n] = e.Gpus
+			}
 		}
 	}
 	return carried

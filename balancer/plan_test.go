@@ -252,6 +252,64 @@ func BenchmarkPlanAndTicks(b *testing.B) {
 	}
 }
 
+// TestRoutesHaveGPUs: an entry of a part of a node has the job's GPUs there, and the name of its cgroup. Other GPUs, or
+// another name, are another Route. A job that goes on without a list keeps its GPUs.
+func TestRoutesHaveGPUs(t *testing.T) {
+	tree := topology.Flat([]string{"a", "b", "c"})
+	l, lim := assign.NewLayout(tree, 2, nil), assign.Limits{LMax: 10}
+	left, right, whole := on(job("left", "a", "b"), 0, 1), on(job("right", "a"), 2, 3), job("whole", "c")
+	left.GPUs, left.Cgroup = map[string][]int32{"": {0, 1}, "b": {3}}, "s5K1KKYAYG5D00"
+	right.GPUs = map[string][]int32{"a": {2}}
+	whole.GPUs = map[string][]int32{"": {0}} // it holds all CPUs, and so all GPUs
+	jobs := []scheduler.Job{left, right, whole}
+	log := routeLog{}
+	add := func(start int64, jobs []scheduler.Job) []schemas.Route {
+		routes, _ := plan(l, jobs, nil, lim, log)
+		changed, _ := log.changes(routes, start, start)
+		for i := range changed {
+			log.add(changed[i])
+		}
+		return changed
+	}
+	if changed := add(1, jobs); len(changed) != 3 {
+		t.Fatalf("%+v", changed)
+	}
+	check := func(start int64, want ...schemas.RouteEntry) {
+		t.Helper()
+		var got []schemas.RouteEntry
+		for _, r := range log.at(start) {
+			for _, e := range r.Entries {
+				got = append(got, schemas.RouteEntry{JobID: e.JobID, Cpus: e.Cpus, Gpus: e.Gpus, Cgroup: e.Cgroup})
+			}
+		}
+		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("interval %d: %s", start, diff)
+		}
+	}
+	onA := schemas.RouteEntry{JobID: "left", Cpus: []int32{0, 1}, Gpus: []int32{0, 1}, Cgroup: "s5K1KKYAYG5D00"}
+	onB, all := onA, schemas.RouteEntry{JobID: "whole"}
+	onB.Gpus = []int32{3}
+	beside := schemas.RouteEntry{JobID: "right", Cpus: []int32{2, 3}, Gpus: []int32{2}}
+	check(1, onA, beside, onB, all)
+	if changed := add(2, jobs); len(changed) != 0 {
+		t.Errorf("nothing has changed: %+v", changed)
+	}
+	if changed := add(3, log.carried(l, nil, nil, nil)); len(changed) != 0 {
+		t.Errorf("nobody lists the jobs, and their Routes changed: %+v", changed)
+	}
+	jobs[1].GPUs = map[string][]int32{"a": {2, 3}}
+	beside.Gpus = []int32{2, 3}
+	if changed := add(4, jobs); len(changed) != 1 || changed[0].Node != "a" {
+		t.Errorf("other GPUs on a: %+v", changed)
+	}
+	check(4, onA, beside, onB, all)
+	jobs[0].Cgroup, onA.Cgroup, onB.Cgroup = "", "", ""
+	if changed := add(5, jobs); len(changed) != 2 {
+		t.Errorf("another cgroup on a and b: %+v", changed)
+	}
+	check(5, onA, beside, onB, all)
+}
+
 // TestCarriedJobs: of the jobs on the Routes those go on that nobody names, where nobody else is.
 func TestCarriedJobs(t *testing.T) {
 	tree := topology.Flat([]string{"a", "b", "c", "d", "e"})

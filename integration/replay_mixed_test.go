@@ -97,8 +97,11 @@ func (l *foldLog) mixedBatch(node, job string, start int64) *schemas.CounterBatc
 			m.Unit = "2"
 		}
 		n := len(b.Cpus)
-		if name == "e" || r.IntN(8) == 0 {
-			m.Scope, n = schemas.ScopeNode, 1
+		switch {
+		case name == "e" || r.IntN(8) == 0:
+			m.Scope, n = []string{schemas.ScopeNode, schemas.ScopeJob}[r.IntN(2)], 1
+		case name == "d" || r.IntN(8) == 0:
+			m.Scope, n = []string{schemas.ScopeGPU, schemas.ScopeSocket}[r.IntN(2)], 1+r.IntN(8)
 		}
 		for range n {
 			v := float64(r.IntN(9)) / 4

@@ -18,9 +18,9 @@ import (
 // it.
 const sinceRelease = "schemas/older/Progress-660cab1becc58863.avsc"
 
-// upgradeOrder is that of docs/deploy.md: who reads a record is upgraded before who writes it. Routes, which agents
-// read, have never changed, so that agents may come last.
-var upgradeOrder = []string{"sink", "merge", "collect", "balance", "simulate"}
+// upgradeOrder is that of docs/deploy.md: who reads a record is upgraded before who writes it. Agents write for the
+// first three, and read the Routes of the balancer.
+var upgradeOrder = []string{"sink", "merge", "collect", "simulate", "balance"}
 
 // TestUpgrade starts every service from the last release's binary and upgrades one stage after the other under load.
 // Every job of every Tick must have one summary with all that its nodes sent, and the archive must have them all.

@@ -705,6 +705,8 @@ func hostileRecord(r *rand.Rand, node, job string) schemas.Record {
 			}
 			if r.IntN(4) == 0 {
 				metric.Scope, metric.Values = schemas.ScopeNode, extremes(r, 1, true)
+			} else if r.IntN(4) == 0 {
+				metric.Scope, metric.Values = schemas.ScopeGPU, extremes(r, 1+r.IntN(16), true)
 			}
 			b.Metrics = append(b.Metrics, metric)
 		}

@@ -2,6 +2,7 @@ package processors
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -182,6 +183,65 @@ func TestMergedSummariesCarryTheirValues(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestEveryScopeIsReduced: a job on two nodes has all values of its sockets and GPUs. Of other scopes it has one of each
+// node. Merge has the same counts and means of two collectors as one collector alone.
+func TestEveryScopeIsReduced(t *testing.T) {
+	metrics := func(add float64) []schemas.CounterBatchMetric {
+		return []schemas.CounterBatchMetric{
+			{
+				Name: "acc_power", Unit: "W", Scope: schemas.ScopeGPU,
+				Values: []float64{100 + add, -1 / zero, 300 + add, 400 + add},
+			},
+			{Name: "cpu_power", Unit: "W", Scope: schemas.ScopeSocket, Values: []float64{80 + add, 120 + add}},
+			{Name: "job_mem", Unit: "B", Scope: schemas.ScopeJob, Values: []float64{10 + add}},
+		}
+	}
+	check := func(s *schemas.JobSummary) {
+		t.Helper()
+		want := []schemas.JobSummaryMetric{
+			// (100 + 300 + 400 + 106 + 306 + 406) / 6, and one GPU of each node without a value
+			{Name: "acc_power", Unit: "W", Scope: schemas.ScopeGPU, Count: 6, Invalid: 2, Mean: new(1618.0 / 6)},
+			// (80 + 120 + 86 + 126) / 4
+			{Name: "cpu_power", Unit: "W", Scope: schemas.ScopeSocket, Count: 4, Mean: new(103.0)},
+			// (10 + 16) / 2
+			{Name: "job_mem", Unit: "B", Scope: schemas.ScopeJob, Count: 2, Mean: new(13.0)},
+		}
+		if len(s.Metrics) != len(want) {
+			t.Fatalf("%+v", s)
+		}
+		for i, w := range want {
+			m := &s.Metrics[i]
+			if m.Name != w.Name || m.Unit != w.Unit || m.Scope != w.Scope || m.Count != w.Count ||
+				m.Invalid != w.Invalid || m.Nodes != 2 || math.Abs(*m.Mean-*w.Mean) > 1e-9 || *m.LowNode != "n1" || *m.HighNode != "n2" {
+				t.Errorf("%s: %+v, mean %v, low %v", s.Method, m, *m.Mean, *m.LowNode)
+			}
+		}
+	}
+	merger := newFeed(t, NewMerger(simCluster, 2, nil))
+	one := newFeed(t, NewCollector(simCluster, 0, 1, nil))
+	split := tickJob("j", 2)
+	split.JobNodes = 2
+	var merged []*schemas.JobSummary
+	for p, node := range []string{"n1", "n2"} {
+		b := &schemas.CounterBatch{NodeHeader: header(node, "j", simEpochMs, simT), Metrics: metrics(6 * float64(p))}
+		one.put(b)
+		f := newFeed(t, NewCollector(simCluster, int32(p), 2, nil))
+		f.put(b)
+		part := split
+		part.Nodes = []string{node}
+		for _, o := range f.put(tickOf(simEpochMs, false, part)).Outputs {
+			merged = append(merged, summariesOf(merger.put(o).Outputs)...)
+		}
+	}
+	whole := tickJob("j", 1, "n1", "n2")
+	exact := summariesOf(one.put(tickOf(simEpochMs, false, whole)).Outputs)
+	if len(exact) != 1 || len(merged) != 2 || merged[0].JobID != "j" {
+		t.Fatalf("%+v, %+v", exact, merged)
+	}
+	check(exact[0])
+	check(merged[0])
 }
 
 // TestIntervalsMergeIntoAJob: the certified summaries of a job's intervals hold the deciles of its whole life.

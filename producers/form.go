@@ -1,6 +1,7 @@
 package producers
 
 import (
+	"math"
 	"slices"
 
 	"github.com/weirhpc/weir/producers/source"
@@ -9,39 +10,42 @@ import (
 )
 
 // form makes the records of one interval, one for each entry of the route. Where the route asks for it, _rest has the
-// CPUs that no entry names. head holds the fields that all records have in common; its Seq is that of the record
-// before.
+// CPUs and GPUs that no entry names. head holds the fields that all records have in common; its Seq is that of the
+// record before.
 //
-// A node-scoped value travels at most once. It goes with the job where the route's only entry holds the whole node,
-// otherwise with _rest if there is one.
+// The values of a node and of its sockets travel at most once. They go with the job where the route's only entry holds
+// the whole node, otherwise with _rest if there is one.
 //
-// The CPUs in unknown are named by entries and absent from the sample; they are left out. The items hold the sample, so
-// the caller must not change it afterwards.
-func form(route *schemas.Route, s *sample, head schemas.NodeHeader) (items []item, unknown []int32) {
+// A CPU that an entry names and the sample lacks has no value: NaN, as one that could not be read. So count and invalid
+// of the job's row add up to its CPUs. The same holds for a GPU, if the sample has any. The items hold the sample and
+// the route, so the caller must not change these afterwards.
+func form(route *schemas.Route, s *sample, head schemas.NodeHeader) (items []item, unknown lacking) {
 	head.IntervalStart, head.SampledAt, head.Epoch = s.start, s.sampledAt, route.Epoch
 	alone := len(route.Entries) == 1 && len(route.Entries[0].Cpus) == 0
-	taken := make([]bool, len(s.cpus))
+	gpus := s.gpus()
+	taken, takenGPUs := make([]bool, len(s.cpus)), make([]bool, len(gpus))
 	items = make([]item, 0, len(route.Entries)+1)
-	for _, e := range route.Entries {
-		at, missing := locate(e.Cpus, s.cpus)
-		unknown = append(unknown, missing...)
-		for _, i := range at {
-			taken[i] = true
-		}
-		head.Seq++
-		head.JobID, head.Restart = e.JobID, e.Restart
-		items = append(items, (&portion{s, head, at, alone, e.Mode == schemas.ModeLocal}).item(e.Partition))
-	}
-	if route.SendsRest() {
-		var at []int
-		for i := range s.cpus {
-			if !taken[i] {
-				at = append(at, i)
+	own := jobColumns(route.Entries, s.jobs, s.cpus)
+	for i, e := range route.Entries {
+		p := portion{sample: s, job: own[i], node: alone, local: e.Mode == schemas.ModeLocal, cpus: s.cpus, gpus: gpus}
+		if len(e.Cpus) > 0 {
+			p.cpus, p.gpus = ascending(e.Cpus), nil
+			unknown.cpus = append(unknown.cpus, take(p.cpus, s.cpus, taken)...)
+			if len(gpus) > 0 {
+				p.gpus = ascending(e.Gpus)
+				unknown.gpus = append(unknown.gpus, take(p.gpus, gpus, takenGPUs)...)
 			}
 		}
 		head.Seq++
+		head.JobID, head.Restart = e.JobID, e.Restart
+		p.head = head
+		items = append(items, p.item(e.Partition))
+	}
+	if route.SendsRest() {
+		head.Seq++
 		head.JobID, head.Restart = schemas.JobRest, 0
-		items = append(items, (&portion{s, head, at, true, false}).item(route.Home))
+		p := portion{sample: s, head: head, node: true, cpus: left(s.cpus, taken), gpus: left(gpus, takenGPUs)}
+		items = append(items, p.item(route.Home))
 	}
 	for i := range items {
 		items[i].bytes += s.bytes() / int64(len(items))
@@ -49,91 +53,162 @@ func form(route *schemas.Route, s *sample, head schemas.NodeHeader) (items []ite
 	return items, unknown
 }
 
+// lacking is what entries of a route name and the sample does not have.
+type lacking struct{ cpus, gpus []int32 }
+
+// gpus returns the numbers of the GPUs that the sample has values of, ascending.
+func (s *sample) gpus() []int32 {
+	var gpus []int32
+	for i := range s.columns {
+		c := &s.columns[i]
+		if c.Scope == schemas.ScopeGPU && len(gpus) == 0 {
+			gpus = c.Rows
+		} else if c.Scope == schemas.ScopeGPU && !slices.Equal(gpus, c.Rows) { // two sources differ
+			gpus = ascending(append(slices.Clone(gpus), c.Rows...))
+		}
+	}
+	return gpus
+}
+
+// ascending returns numbers in order, each of them once. Those of a Route are so already.
+func ascending(numbers []int32) []int32 {
+	for i := 1; i < len(numbers); i++ {
+		if numbers[i-1] >= numbers[i] {
+			sorted := slices.Clone(numbers)
+			slices.Sort(sorted)
+			return slices.Compact(sorted)
+		}
+	}
+	return numbers
+}
+
+// take marks the numbers that are taken of those there are. It returns those that are not there.
+func take(numbers, there []int32, taken []bool) (missing []int32) {
+	for _, n := range numbers {
+		if i, ok := slices.BinarySearch(there, n); ok {
+			taken[i] = true
+		} else {
+			missing = append(missing, n)
+		}
+	}
+	return missing
+}
+
+// left returns the numbers that nobody took.
+func left(there []int32, taken []bool) []int32 {
+	rest := make([]int32, 0, len(there))
+	for i, n := range there {
+		if !taken[i] {
+			rest = append(rest, n)
+		}
+	}
+	return rest
+}
+
 const (
 	// itemBytes is the memory of an item and its portion, their slots in slices and what the allocator adds.
 	// TestRingCountsItsMemory pins it.
 	itemBytes = 320
 	// columnBytes is the memory of a column beside its values.
-	columnBytes = 72
+	columnBytes = 96
+	// jobBytes is the memory of a job's columns beside these, its name and its CPUs.
+	jobBytes = 64
 )
 
 // bytes is the memory of a sample.
 func (s *sample) bytes() int64 {
-	n := 4 * len(s.cpus)
-	for i := range s.columns {
-		n += columnBytes + 8*len(s.columns[i].Values)
+	n := 4*len(s.cpus) + columnsBytes(s.columns)
+	for i := range s.jobs {
+		n += jobBytes + len(s.jobs[i].Cgroup) + 4*len(s.jobs[i].CPUs) + columnsBytes(s.jobs[i].Columns)
 	}
 	return int64(n)
 }
 
-// locate returns the ascending positions in have of the CPUs that an entry names, and the CPUs that are not there. An
-// entry that names none has all. A CPU that is named twice counts once.
-func locate(named, have []int32) (at []int, missing []int32) {
-	if len(named) == 0 {
-		for i := range have {
-			at = append(at, i)
-		}
-		return at, nil
+func columnsBytes(columns []source.Column) (n int) {
+	for i := range columns {
+		n += columnBytes + 8*len(columns[i].Values)
 	}
-	for _, c := range named {
-		if i, ok := slices.BinarySearch(have, c); ok {
-			at = append(at, i)
-		} else {
-			missing = append(missing, c)
-		}
-	}
-	slices.Sort(at)
-	return slices.Compact(at), missing
+	return n
 }
 
 // portion is what one record carries of a sample.
 type portion struct {
 	*sample
-	head  schemas.NodeHeader // of the record, without cpus and sent_at
-	at    []int              // positions in cpus
-	node  bool               // whether it has node-scoped values
-	local bool               // whether the record has the distribution of the values, not the values
+	head       schemas.NodeHeader // of the record, without cpus and sent_at
+	cpus, gpus []int32            // numbers, ascending; the sample may lack some
+	node       bool               // whether it has the values of the node and of its sockets
+	local      bool               // whether the record has the distribution of the values, not the values
+	job        []source.Column    // of the job's cgroup
 }
 
 func (h *portion) item(partition int32) item {
-	return item{start: h.start, partition: partition, portion: h, bytes: itemBytes + int64(8*cap(h.at))}
+	own := cap(h.cpus) + cap(h.gpus)
+	return item{start: h.start, partition: partition, portion: h, bytes: itemBytes + 4*int64(own)}
 }
 
 // record makes the record of a portion.
 func (h *portion) record(sentAt int64) schemas.Record {
 	head := h.head
-	head.SentAt, head.Cpus = sentAt, h.cpuList()
+	head.SentAt, head.Cpus = sentAt, h.cpus
 	if h.local {
 		return h.reduced(head)
 	}
 	return h.collected(head)
 }
 
-// each calls f for every metric of the portion. values may be those of the sample, so f must not change them. A
-// core-scoped metric of no CPU has no values and is left out.
+// each calls f for every metric of the portion. values may be those of the sample, so f must not change them. A metric
+// of cores or GPUs has no values, and is left out, where the portion has none of these.
 func (h *portion) each(f func(c *source.Column, values []float64)) {
+	at := positions(h.cpus, h.sample.cpus)
 	for i := range h.columns {
 		c := &h.columns[i]
-		switch {
-		case c.Scope == schemas.ScopeNode && h.node,
-			c.Scope == schemas.ScopeCore && len(h.at) == len(h.cpus) && len(h.at) > 0:
-			f(c, c.Values)
-		case c.Scope == schemas.ScopeCore && len(h.at) > 0:
-			values := make([]float64, len(h.at))
-			for k, i := range h.at {
-				values[k] = c.Values[i]
+		var values []float64
+		switch c.Scope {
+		case schemas.ScopeNode, schemas.ScopeSocket:
+			if h.node {
+				values = c.Values
 			}
+		case schemas.ScopeCore:
+			values = pick(c.Values, at)
+		case schemas.ScopeGPU:
+			values = pick(c.Values, positions(h.gpus, c.Rows))
+		}
+		if len(values) > 0 {
 			f(c, values)
 		}
 	}
+	for i := range h.job {
+		f(&h.job[i], h.job[i].Values)
+	}
 }
 
-func (h *portion) cpuList() []int32 {
-	list := make([]int32, len(h.at))
-	for k, i := range h.at {
-		list[k] = h.cpus[i]
+// positions returns where the numbers wanted are among those there; -1: nowhere. It is nil if they are the same.
+func positions(wanted, there []int32) []int {
+	if slices.Equal(wanted, there) {
+		return nil
 	}
-	return list
+	at := make([]int, len(wanted))
+	for k, n := range wanted {
+		i, ok := slices.BinarySearch(there, n)
+		if at[k] = i; !ok {
+			at[k] = -1
+		}
+	}
+	return at
+}
+
+// pick returns the values at positions, or all. At -1 there is none: NaN.
+func pick(values []float64, at []int) []float64 {
+	if at == nil {
+		return values
+	}
+	some := make([]float64, len(at))
+	for k, i := range at {
+		if some[k] = math.NaN(); i >= 0 {
+			some[k] = values[i]
+		}
+	}
+	return some
 }
 
 // collected carries the portion's values to the collector that reduces the job.

@@ -25,6 +25,104 @@ func smallSample() *sample {
 	}
 }
 
+// sampleOfGPUs is smallSample with two sockets, and with GPUs 0, 1 and 3. GPU 3 lacks a metric. All metrics of GPUs in a
+// record are of the same ones, so that they can be compared.
+func sampleOfGPUs() *sample {
+	s := smallSample()
+	s.columns = append(s.columns,
+		source.Column{
+			Name: "g", Unit: "W", Scope: schemas.ScopeGPU, Rows: []int32{0, 1, 3}, Values: []float64{100, 101, 103},
+		},
+		source.Column{Name: "h", Unit: "W", Scope: schemas.ScopeGPU, Rows: []int32{0, 1}, Values: []float64{30, 31}},
+		source.Column{Name: "p", Unit: "W", Scope: schemas.ScopeSocket, Rows: []int32{0, 1}, Values: []float64{80, 90}},
+	)
+	return s
+}
+
+// holding adds GPUs to an entry.
+func holding(e schemas.RouteEntry, gpus ...int32) schemas.RouteEntry {
+	e.Gpus = gpus
+	return e
+}
+
+// TestFormOfGPUs: two jobs of one node have their own CPUs and GPUs, and nobody else's. What no job holds goes with
+// _rest, as the values of sockets do.
+func TestFormOfGPUs(t *testing.T) {
+	for name, c := range map[string]struct {
+		entries []schemas.RouteEntry
+		want    []sent
+		unknown lacking
+	}{
+		"no job": {
+			want: []sent{{"_rest/0", 3, "batch", []int32{0, 1, 4, 5}, []string{
+				"a[10 11 14 NaN]", "b[7]", "g[100 101 103]", "h[30 31 NaN]", "p[80 90]",
+			}}},
+		},
+		"the whole node": {
+			entries: []schemas.RouteEntry{holding(entry("j", 2, schemas.ModeLocal), 1)}, // it holds them all
+			want: []sent{{"j/1", 2, "summary", []int32{0, 1, 4, 5}, []string{
+				"a3 1", "b1 0", "g3 0", "h2 1", "p2 0",
+			}}},
+		},
+		"two share the node": {
+			entries: []schemas.RouteEntry{
+				holding(entry("j", 2, schemas.ModeCollect, 0, 1), 1, 3),
+				holding(entry("k", 1, schemas.ModeLocal, 4), 0),
+			},
+			want: []sent{
+				{"j/1", 2, "batch", []int32{0, 1}, []string{"a[10 11]", "g[101 103]", "h[31 NaN]"}},
+				{"k/1", 1, "summary", []int32{4}, []string{"a1 0", "g1 0", "h1 0"}},
+				{"_rest/0", 3, "batch", []int32{5}, []string{"a[NaN]", "b[7]", "p[80 90]"}},
+			},
+		},
+		"one without GPUs": {
+			entries: []schemas.RouteEntry{
+				holding(entry("j", 2, schemas.ModeCollect, 0, 1), 3),
+				entry("k", 1, schemas.ModeCollect, 4, 5),
+			},
+			want: []sent{
+				{"j/1", 2, "batch", []int32{0, 1}, []string{"a[10 11]", "g[103]", "h[NaN]"}},
+				{"k/1", 1, "batch", []int32{4, 5}, []string{"a[14 NaN]"}},
+				{"_rest/0", 3, "batch", []int32{}, []string{"b[7]", "g[100 101]", "h[30 31]", "p[80 90]"}},
+			},
+		},
+		"one that the node lacks, out of order and twice": {
+			entries: []schemas.RouteEntry{holding(entry("j", 2, schemas.ModeCollect, 5, 1, 9, 5), 7, 1, 1)},
+			want: []sent{
+				{"j/1", 2, "batch", []int32{1, 5, 9}, []string{"a[11 NaN NaN]", "g[101 NaN]", "h[31 NaN]"}},
+				{"_rest/0", 3, "batch", []int32{0, 4}, []string{"a[10 14]", "b[7]", "g[100 103]", "h[30 NaN]", "p[80 90]"}},
+			},
+			unknown: lacking{[]int32{9}, []int32{7}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			route := &schemas.Route{Node: "n", Home: 3, Entries: c.entries}
+			head := schemas.NodeHeader{Cluster: "c", Node: "n", IntervalMs: 1000}
+			items, unknown := form(route, sampleOfGPUs(), head)
+			if diff := cmp.Diff(c.want, describe(items)); diff != "" {
+				t.Errorf("records (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(c.unknown, unknown, cmp.AllowUnexported(lacking{})); diff != "" {
+				t.Errorf("unknown (-want +got):\n%s", diff)
+			}
+			for _, it := range items {
+				if _, err := schemas.MarshalChecked(it.record(5000)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+// TestRouteOfGPUsOnANodeWithoutSource: a node that reads no GPU says nothing of those that a job holds.
+func TestRouteOfGPUsOnANodeWithoutSource(t *testing.T) {
+	route := &schemas.Route{Node: "n", Entries: []schemas.RouteEntry{holding(entry("j", 2, schemas.ModeCollect, 0), 1)}}
+	items, unknown := form(route, smallSample(), schemas.NodeHeader{Cluster: "c", Node: "n", IntervalMs: 1000})
+	if got := describe(items)[0].Metrics; len(unknown.gpus) > 0 || len(got) != 1 || got[0] != "a[10]" {
+		t.Errorf("%v, %v", got, unknown)
+	}
+}
+
 func entry(job string, partition int32, mode string, cpus ...int32) schemas.RouteEntry {
 	return schemas.RouteEntry{JobID: job, Restart: 1, Cpus: cpus, Partition: partition, Mode: mode}
 }
@@ -111,8 +209,8 @@ func TestForm(t *testing.T) {
 				entry("k", 2, schemas.ModeCollect, 8),
 			},
 			want: []sent{
-				{"j/1", 2, "batch", []int32{1}, []string{"a[11]"}},
-				{"k/1", 2, "batch", []int32{}, nil},
+				{"j/1", 2, "batch", []int32{1, 9}, []string{"a[11 NaN]"}},
+				{"k/1", 2, "batch", []int32{8}, []string{"a[NaN]"}},
 				{"_rest/0", 3, "batch", []int32{0, 4, 5}, []string{"a[10 14 NaN]", "b[7]"}},
 			},
 			unknown: []int32{9, 8},
@@ -125,7 +223,7 @@ func TestForm(t *testing.T) {
 			if diff := cmp.Diff(c.want, describe(items)); diff != "" {
 				t.Errorf("records (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(c.unknown, unknown); diff != "" {
+			if diff := cmp.Diff(c.unknown, unknown.cpus); diff != "" {
 				t.Errorf("unknown CPUs (-want +got):\n%s", diff)
 			}
 			for i, it := range items {
@@ -184,7 +282,7 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// For any valid route, every CPU of the node is in exactly one record, and a node-scoped value is in exactly one. Every
+// For any valid route, every CPU and GPU of the node is in exactly one record, and so is a node-scoped value. Every
 // record can be encoded and validates, and the sequence has no hole.
 func TestFormProperty(t *testing.T) {
 	seed := time.Now().UnixNano()
@@ -194,7 +292,7 @@ func TestFormProperty(t *testing.T) {
 		s := randomSample(rng)
 		route := randomRoute(rng, s.cpus)
 		items, _ := form(route, s, schemas.NodeHeader{Cluster: "c", Node: "n", Seq: 5, IntervalMs: 1000})
-		cpus, nodeValues := map[int32]int{}, 0
+		cpus, nodeValues, gpus := map[int32]int{}, 0, map[float64]int{}
 		for i, it := range items {
 			if got := header(it).Seq; got != int64(6+i) {
 				t.Fatalf("record %d has seq %d", i, got)
@@ -207,10 +305,24 @@ func TestFormProperty(t *testing.T) {
 				nodeValues += len(slices.DeleteFunc(slices.Clone(r.Metrics), func(m schemas.CounterBatchMetric) bool {
 					return m.Scope != schemas.ScopeNode
 				}))
+				for _, m := range r.Metrics {
+					for _, v := range m.Values {
+						if m.Name == "g" {
+							gpus[v]++
+						}
+					}
+				}
 			case *schemas.NodeSummary:
 				nodeValues += len(slices.DeleteFunc(slices.Clone(r.Metrics), func(m schemas.NodeSummaryMetric) bool {
 					return m.Scope != schemas.ScopeNode
 				}))
+				for _, m := range r.Metrics {
+					for _, a := range m.Certified.Atoms {
+						if m.Name == "g" {
+							gpus[a.Value] += int(a.Count)
+						}
+					}
+				}
 			}
 			b, err := encode(it, time.UnixMilli(5000))
 			if err != nil {
@@ -223,6 +335,11 @@ func TestFormProperty(t *testing.T) {
 		for _, c := range s.cpus {
 			if cpus[c] != 1 {
 				t.Fatalf("cpu %d is in %d records of route %+v", c, cpus[c], route)
+			}
+		}
+		for _, v := range s.columns[2].Values {
+			if gpus[v] != 1 {
+				t.Fatalf("GPU %g is in %d records of route %+v", v, gpus[v], route)
 			}
 		}
 		if nodeValues != 1 {
@@ -244,7 +361,17 @@ func randomSample(rng *rand.Rand) *sample {
 			values[i] = math.NaN()
 		}
 	}
-	s.columns = []source.Column{{Name: "a", Unit: "1", Scope: schemas.ScopeCore, Values: values}, {Name: "b", Unit: "1", Scope: schemas.ScopeNode, Values: []float64{1}}}
+	gpus := source.Column{Name: "g", Unit: "1", Scope: schemas.ScopeGPU}
+	for g := range int32(5) {
+		if rng.IntN(4) > 0 {
+			gpus.Rows, gpus.Values = append(gpus.Rows, g), append(gpus.Values, float64(g))
+		}
+	}
+	s.columns = []source.Column{
+		{Name: "a", Unit: "1", Scope: schemas.ScopeCore, Values: values},
+		{Name: "b", Unit: "1", Scope: schemas.ScopeNode, Values: []float64{1}},
+		gpus,
+	}
 	return s
 }
 
@@ -262,6 +389,11 @@ func randomRoute(rng *rand.Rand, cpus []int32) *schemas.Route {
 	for _, c := range cpus {
 		if k := rng.IntN(len(r.Entries) + 1); k < len(r.Entries) {
 			r.Entries[k].Cpus = append(r.Entries[k].Cpus, c)
+		}
+	}
+	for g := range int32(6) {
+		if k := rng.IntN(len(r.Entries) + 1); k < len(r.Entries) {
+			r.Entries[k].Gpus = append(r.Entries[k].Gpus, g)
 		}
 	}
 	return r
@@ -287,6 +419,114 @@ func BenchmarkForm37x16(b *testing.B) {
 				items, _ := form(route, s, schemas.NodeHeader{Cluster: "c", Node: "n", IntervalMs: 1000})
 				if _, err := encode(items[0], time.UnixMilli(5000)); err != nil {
 					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// jobSample is a sample of a node that two jobs share, as cgroups of Slurm and PBS tell of them.
+func jobSample(jobs ...source.JobColumns) *sample {
+	s := smallSample()
+	s.jobs = jobs
+	return s
+}
+
+func cgroupOf(name string, used float64, cpus ...int32) source.JobColumns {
+	return source.JobColumns{Cgroup: name, CPUs: cpus, Columns: []source.Column{
+		{Name: "job_mem_used", Unit: "B", Scope: schemas.ScopeJob, Values: []float64{used}},
+	}}
+}
+
+// TestSharedNode: two jobs on one node give two batches, each with its own memory.
+func TestSharedNode(t *testing.T) {
+	slurm, pbs := entry("71", 1, schemas.ModeCollect, 0, 1), entry("72.server", 2, schemas.ModeLocal, 4, 5)
+	named := entry("73_4", 1, schemas.ModeCollect, 0, 1)
+	named.Cgroup = "s5K1KKYAYG5D00"
+	alone := entry("71", 1, schemas.ModeCollect)
+	rest := sent{"_rest/0", 3, "batch", []int32{}, []string{"b[7]"}}
+	for name, c := range map[string]struct {
+		entries []schemas.RouteEntry
+		jobs    []source.JobColumns
+		want    []sent
+	}{
+		"two jobs": {
+			[]schemas.RouteEntry{slurm, pbs},
+			[]source.JobColumns{cgroupOf("72.server", 200), cgroupOf("job_99", 300), cgroupOf("job_71", 100)},
+			[]sent{
+				{"71/1", 1, "batch", []int32{0, 1}, []string{"a[10 11]", "job_mem_used[100]"}},
+				{"72.server/1", 2, "summary", []int32{4, 5}, []string{"a1 1", "job_mem_used1 0"}},
+				rest,
+			},
+		},
+		"the Route's name decides": {
+			[]schemas.RouteEntry{named},
+			[]source.JobColumns{cgroupOf("job_73_4", 1, 0, 1), cgroupOf("s5K1KKYAYG5D00", 2, 4, 5)},
+			[]sent{
+				{"73_4/1", 1, "batch", []int32{0, 1}, []string{"a[10 11]", "job_mem_used[2]"}},
+				{"_rest/0", 3, "batch", []int32{4, 5}, []string{"a[14 NaN]", "b[7]"}},
+			},
+		},
+		"by CPUs": {
+			[]schemas.RouteEntry{slurm, pbs},
+			[]source.JobColumns{cgroupOf("s5K1KKYAYG5D00", 100, 0, 1), cgroupOf("s5K1KKYAYG5D01", 200, 4, 5)},
+			[]sent{
+				{"71/1", 1, "batch", []int32{0, 1}, []string{"a[10 11]", "job_mem_used[100]"}},
+				{"72.server/1", 2, "summary", []int32{4, 5}, []string{"a1 1", "job_mem_used1 0"}},
+				rest,
+			},
+		},
+		"two of the same CPUs": {
+			[]schemas.RouteEntry{slurm},
+			[]source.JobColumns{cgroupOf("s5K1KKYAYG5D00", 100, 0, 1), cgroupOf("s5K1KKYAYG5D01", 200, 0, 1)},
+			[]sent{
+				{"71/1", 1, "batch", []int32{0, 1}, []string{"a[10 11]"}},
+				{"_rest/0", 3, "batch", []int32{4, 5}, []string{"a[14 NaN]", "b[7]"}},
+			},
+		},
+		"one of two with the same CPUs is known": {
+			[]schemas.RouteEntry{slurm, entry("74", 1, schemas.ModeCollect, 0, 1)},
+			[]source.JobColumns{cgroupOf("s5K1KKYAYG5D00", 100, 0, 1), cgroupOf("job_74", 200, 0, 1)},
+			[]sent{
+				{"71/1", 1, "batch", []int32{0, 1}, []string{"a[10 11]", "job_mem_used[100]"}},
+				{"74/1", 1, "batch", []int32{0, 1}, []string{"a[10 11]", "job_mem_used[200]"}},
+				{"_rest/0", 3, "batch", []int32{4, 5}, []string{"a[14 NaN]", "b[7]"}},
+			},
+		},
+		"two entries of the same CPUs": {
+			[]schemas.RouteEntry{slurm, entry("74", 1, schemas.ModeCollect, 0, 1)},
+			[]source.JobColumns{cgroupOf("s5K1KKYAYG5D00", 100, 0, 1)},
+			[]sent{
+				{"71/1", 1, "batch", []int32{0, 1}, []string{"a[10 11]"}},
+				{"74/1", 1, "batch", []int32{0, 1}, []string{"a[10 11]"}},
+				{"_rest/0", 3, "batch", []int32{4, 5}, []string{"a[14 NaN]", "b[7]"}},
+			},
+		},
+		"the whole node": {
+			[]schemas.RouteEntry{alone},
+			[]source.JobColumns{cgroupOf("s5K1KKYAYG5D00", 100, 0, 1, 4, 5)},
+			[]sent{{"71/1", 1, "batch", []int32{0, 1, 4, 5}, []string{"a[10 11 14 NaN]", "b[7]", "job_mem_used[100]"}}},
+		},
+		"without a list of CPUs": {
+			[]schemas.RouteEntry{slurm},
+			[]source.JobColumns{cgroupOf("s5K1KKYAYG5D00", 100)},
+			[]sent{
+				{"71/1", 1, "batch", []int32{0, 1}, []string{"a[10 11]"}},
+				{"_rest/0", 3, "batch", []int32{4, 5}, []string{"a[14 NaN]", "b[7]"}},
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			route := &schemas.Route{Node: "n", Home: 3, Entries: c.entries}
+			items, _ := form(route, jobSample(c.jobs...), schemas.NodeHeader{
+				Cluster: "c", Node: "n", IntervalMs: 1000, BootID: "b", RunID: "r",
+			})
+			if diff := cmp.Diff(c.want, describe(items)); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+			for _, it := range items {
+				if err := it.record(5000).(interface{ Validate() error }).Validate(); err != nil {
+					t.Error(err)
 				}
 			}
 		})

@@ -15,6 +15,8 @@ type sampler interface {
 	Read(v source.Vitals)
 	// Interval returns what was measured between the last two readings, which are elapsed apart. The caller keeps it.
 	Interval(elapsed time.Duration) (cpus []int32, columns []source.Column)
+	// Jobs returns what the cgroups of jobs tell of the same time. It follows Interval. The caller keeps it.
+	Jobs(elapsed time.Duration) []source.JobColumns
 }
 
 // sample is what one node measured in one interval.
@@ -23,6 +25,7 @@ type sample struct {
 	sampledAt int64   // microseconds, of the reading that ends the interval
 	cpus      []int32 // logical CPUs, ascending
 	columns   []source.Column
+	jobs      []source.JobColumns
 }
 
 // node is the state of one node's agent: the routes that it knows, what it has formed, and what waits to be sent.
@@ -31,9 +34,10 @@ type node struct {
 	slot time.Duration // after a boundary: when records are formed
 	from sampler
 
-	head    schemas.NodeHeader // of the next record; Seq counts those formed
-	last    int64              // interval_start of the newest interval formed; a clock set back resets it
-	unknown map[int32]bool     // CPUs that routes named and the node does not have, each logged once
+	head        schemas.NodeHeader // of the next record; Seq counts those formed
+	last        int64              // interval_start of the newest interval formed; a clock set back resets it
+	unknown     map[int32]bool     // CPUs that routes named and the node does not have, each logged once
+	unknownGPUs map[int32]bool     // the same of GPUs
 
 	// Guarded by the fleet's mutex.
 	routes routes
@@ -44,21 +48,24 @@ func newNode(m member, head schemas.NodeHeader, cfg config.Config, limit int64) 
 	head.Node = m.name
 	return &node{
 		name: m.name, slot: slotOf(m.name, cfg.Grace/2), from: m.from, head: head, last: -1,
-		unknown: map[int32]bool{}, ring: newRing(m.name, head.RunID, config.Outage/2, limit),
+		unknown: map[int32]bool{}, unknownGPUs: map[int32]bool{}, ring: newRing(m.name, head.RunID, config.Outage/2, limit),
 	}
 }
 
-// maxUnknown bounds the CPUs that a node remembers as logged.
+// maxUnknown bounds the CPUs, and the GPUs, that a node remembers as logged.
 const maxUnknown = 1024
 
 // vitals returns what the agent measures of itself for one node.
 func (f *fleet) vitals(n *node, now moment) source.Vitals {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return source.Vitals{
-		BoundaryMs: now.boundary, Skew: now.start.Sub(time.UnixMilli(now.boundary)).Abs(),
-		Depth: n.ring.depth(), Drops: n.ring.drops,
+	late := now.start.Sub(time.UnixMilli(now.boundary))
+	v := source.Vitals{
+		BoundaryMs: now.boundary, Interval: f.cfg.Interval, Skew: late.Abs(), Depth: n.ring.depth(), Drops: n.ring.drops,
 	}
+	v.Clock.Late = late
+	v.Clock.Offset, v.Clock.Bound, v.Clock.Known = f.clock.offset(now.start, f.clockWindow())
+	return v
 }
 
 // form makes records of a sample, by the newest route valid for its interval, and puts them into the node's ring. It
@@ -92,16 +99,23 @@ func (f *fleet) form(n *node, s *sample) bool {
 	return true
 }
 
-// sayUnknown logs the CPUs that routes name and the node does not have, each of them once.
-func (n *node) sayUnknown(cpus []int32, log *slog.Logger) {
-	var fresh []int32
-	for _, c := range cpus {
-		if !n.unknown[c] && len(n.unknown) < maxUnknown {
-			n.unknown[c] = true
+// sayUnknown logs the CPUs and GPUs that routes name and the node does not have, each of them once.
+func (n *node) sayUnknown(of lacking, log *slog.Logger) {
+	if fresh := fresh(n.unknown, of.cpus); len(fresh) > 0 {
+		log.Warn("route names CPUs that the node does not have", "node", n.name, "cpus", fresh)
+	}
+	if fresh := fresh(n.unknownGPUs, of.gpus); len(fresh) > 0 {
+		log.Warn("route names GPUs that the node does not have", "node", n.name, "gpus", fresh)
+	}
+}
+
+// fresh returns the numbers that are not known, and remembers them.
+func fresh(known map[int32]bool, numbers []int32) (fresh []int32) {
+	for _, c := range numbers {
+		if !known[c] && len(known) < maxUnknown {
+			known[c] = true
 			fresh = append(fresh, c)
 		}
 	}
-	if len(fresh) > 0 {
-		log.Warn("route names CPUs that the node does not have", "node", n.name, "cpus", fresh)
-	}
+	return fresh
 }

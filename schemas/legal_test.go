@@ -131,17 +131,28 @@ func (d draw) header() NodeHeader {
 	}
 }
 
-func (d draw) scope() string { return []string{ScopeCore, ScopeNode}[d.IntN(2)] }
+func (d draw) scope() string {
+	return []string{ScopeCore, ScopeNode, ScopeSocket, ScopeGPU, ScopeJob}[d.IntN(5)]
+}
+
+// places is how many values a metric of a scope may have in a record of so many CPUs.
+func (d draw) places(scope string, cpus int) int {
+	switch scope {
+	case ScopeCore:
+		return cpus
+	case ScopeSocket, ScopeGPU:
+		return []int{1, 2, 8, 1024}[d.IntN(4)]
+	}
+	return 1
+}
 
 func (d draw) batch() Record {
 	b := &CounterBatch{NodeHeader: d.header()}
 	for _, name := range d.names(4) {
-		m := CounterBatchMetric{name, d.text(64), d.scope(), []float64{math.NaN()}}
-		if m.Scope == ScopeCore {
-			m.Values = make([]float64, len(b.Cpus))
-			for i := range m.Values {
-				m.Values[i] = []float64{d.float(), d.float(), math.NaN()}[d.IntN(3)]
-			}
+		m := CounterBatchMetric{name, d.text(64), d.scope(), nil}
+		m.Values = make([]float64, d.places(m.Scope, len(b.Cpus)))
+		for i := range m.Values {
+			m.Values[i] = []float64{d.float(), d.float(), math.NaN()}[d.IntN(3)]
 		}
 		b.Metrics = append(b.Metrics, m)
 	}
@@ -164,10 +175,7 @@ func (d draw) nodeSummary() Record {
 	s := &NodeSummary{NodeHeader: d.header()}
 	for _, name := range d.names(4) {
 		m := NodeSummaryMetric{JobSummaryMetric: JobSummaryMetric{Name: name, Unit: d.text(64), Scope: d.scope()}}
-		belong := 1
-		if m.Scope == ScopeCore {
-			belong = len(s.Cpus)
-		}
+		belong := min(d.places(m.Scope, len(s.Cpus)), 11)
 		if n := d.IntN(belong + 1); n > 0 {
 			deciles := d.ascending(11)
 			m.Count, m.Nodes, m.Deciles, m.Mean = int64(n), 1, &deciles, &deciles[d.IntN(11)]
@@ -258,7 +266,7 @@ func (d draw) route() Record {
 	for _, job := range d.names(4) {
 		r.Entries = append(r.Entries, RouteEntry{
 			job, d.natural(), d.cpus(), d.natural(),
-			[]string{ModeCollect, ModeLocal}[d.IntN(2)],
+			[]string{ModeCollect, ModeLocal}[d.IntN(2)], d.cpus(), []string{"", job}[d.IntN(2)],
 		})
 	}
 	return r
@@ -314,6 +322,10 @@ var legal = map[string]func(d draw) Record{
 	"BalanceState": func(d draw) Record {
 		start, length := d.place()
 		return &BalanceState{d.between(0, MaxEpoch), start, length}
+	},
+	"Trigger": func(d draw) Record {
+		start, length := d.place()
+		return &Trigger{d.name(), start, length, d.between(0, maxTimeMs)}
 	},
 	"Watermark": func(d draw) Record {
 		start, length := d.place()

@@ -141,6 +141,15 @@ func TestLimitsOfCounterBatch(t *testing.T) {
 		[][]float64{{math.NaN(), math.Inf(1), -math.MaxFloat64}}, [][]float64{nil, ofCPUs(2), ofCPUs(4)})
 	bound(t, legal, "metrics.values", func(b *CounterBatch, v []float64) { b.Metrics[1].Values = v },
 		[][]float64{{math.Inf(-1)}}, [][]float64{nil, ofCPUs(2), ofCPUs(3)})
+	for scope, n := range map[string][2][]int{ // how many values may be there, and how many may not
+		ScopeJob:    {{1}, {0, 2, 3}},
+		ScopeSocket: {{1, 2, 3, 1024}, {0, 1025}},
+		ScopeGPU:    {{1, 8, 1024}, {0, 1025}},
+	} {
+		bound(t, legal, "metrics.values", func(b *CounterBatch, n int) {
+			b.Metrics[1].Scope, b.Metrics[1].Values = scope, ofCPUs(n)
+		}, n[0], n[1])
+	}
 	bound(t, legal, "metrics", func(b *CounterBatch, n int) { b.Metrics = fullBatch(n, 3).Metrics }, goodMetricLen,
 		badMetricLen)
 	bound(t, legal, "metrics.name", func(b *CounterBatch, v string) { b.Metrics[1].Name = v }, nil,
@@ -197,6 +206,11 @@ func TestLimitsOfNodeSummary(t *testing.T) {
 		{ScopeNode, 1, 0, 1},
 		{ScopeNode, 0, 1, 0},
 		{ScopeNode, 0, 0, 0},
+		{ScopeJob, 1, 0, 1},
+		{ScopeJob, 0, 1, 0},
+		{ScopeSocket, 3, 1, 1},
+		{ScopeGPU, 3, 1021, 1},
+		{ScopeGPU, 0, 1024, 0},
 	}, []counts{
 		{ScopeCore, 4, 0, 1},
 		{ScopeCore, 3, 1, 1},
@@ -205,6 +219,10 @@ func TestLimitsOfNodeSummary(t *testing.T) {
 		{ScopeNode, 1, 1, 1},
 		{ScopeNode, 2, 0, 1},
 		{ScopeNode, 0, 2, 0},
+		{ScopeJob, 1, 1, 1},
+		{ScopeJob, 0, 2, 0},
+		{ScopeSocket, 3, 1022, 1},
+		{ScopeGPU, 0, 1025, 0},
 		{ScopeCore, 4, math.MinInt64, 1},
 		{ScopeCore, math.MaxInt64, 0, 1},
 	})
@@ -529,7 +547,10 @@ func TestLimitsOfPlans(t *testing.T) {
 	route := func() *Route {
 		return &Route{
 			"n17", 3, 1_700_000_010_001, 2,
-			[]RouteEntry{{"1", 0, nil, 0, ModeLocal}, {"4711", 1, []int32{0, 1}, 5, ModeCollect}},
+			[]RouteEntry{
+				{"1", 0, nil, 0, ModeLocal, nil, ""},
+				{"4711", 1, []int32{0, 1}, 5, ModeCollect, []int32{2}, "job_4711"},
+			},
 		}
 	}
 	last := func(r *Route) *RouteEntry { return &r.Entries[1] }
@@ -545,10 +566,20 @@ func TestLimitsOfPlans(t *testing.T) {
 		[]string{"", "local", "DROP"})
 	bound(t, route, "entries.cpus", func(r *Route, v []int32) { last(r).Cpus = v },
 		[][]int32{nil, {0}, cpusUpTo(65536)}, [][]int32{{0, -1}, {math.MinInt32}, cpusUpTo(65537)})
+	bound(t, route, "entries.gpus", func(r *Route, v []int32) { last(r).Gpus = v },
+		[][]int32{nil, {0}, {3, 1023}, cpusUpTo(1024)}, [][]int32{{0, -1}, {math.MinInt32}, cpusUpTo(1025)})
+	bound(t, route, "entries.cgroup", func(r *Route, v string) { last(r).Cgroup = v },
+		append([]string{"", "job_123", "s5K1KKYAYG5D00"}, goodNames...),
+		slices.DeleteFunc(slices.Clone(badNames), func(v string) bool { return v == "" }))
 
 	state := func() *BalanceState { return &BalanceState{3, 1_700_000_010_000, 10_000} }
 	placed(t, state, func(s *BalanceState) (*int64, *int64) { return &s.IntervalStart, &s.IntervalMs })
 	bound(t, state, "epoch", func(s *BalanceState, v int64) { s.Epoch = v }, goodEpochs, badEpochs)
+
+	trigger := func() *Trigger { return &Trigger{"c1", 1_700_000_010_000, 10_000, 1_700_000_010_001} }
+	placed(t, trigger, func(r *Trigger) (*int64, *int64) { return &r.IntervalStart, &r.IntervalMs })
+	bound(t, trigger, "cluster", func(r *Trigger, v string) { r.Cluster = v }, goodNames, badNames)
+	bound(t, trigger, "sent_at", func(r *Trigger, v int64) { r.SentAt = v }, goodTimes, badTimes)
 
 	mark := func() *Watermark { return &Watermark{5, 1_700_000_010_000, 10_000} }
 	placed(t, mark, func(w *Watermark) (*int64, *int64) { return &w.IntervalStart, &w.IntervalMs })

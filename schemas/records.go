@@ -63,7 +63,8 @@ type CounterBatch struct {
 	Metrics []CounterBatchMetric `avro:"metrics"`
 }
 
-// CounterBatchMetric has one value per entry of the batch's Cpus (ScopeCore) or one (ScopeNode); NaN is missing.
+// CounterBatchMetric has one value for each of the batch's Cpus (ScopeCore), for each socket or GPU, or a single one.
+// NaN is missing.
 type CounterBatchMetric struct {
 	Name   string    `avro:"name"`
 	Unit   string    `avro:"unit"`
@@ -122,13 +123,15 @@ type Route struct {
 	Entries       []RouteEntry `avro:"entries"`
 }
 
-// RouteEntry is one job on the node. Empty Cpus: all of the node.
+// RouteEntry is one job on the node. Empty Cpus: all of the node, with all GPUs.
 type RouteEntry struct {
 	JobID     string  `avro:"job_id"`
 	Restart   int32   `avro:"restart"`
 	Cpus      []int32 `avro:"cpus"`
 	Partition int32   `avro:"partition"`
 	Mode      string  `avro:"mode"`
+	Gpus      []int32 `avro:"gpus"`   // minor numbers, ascending
+	Cgroup    string  `avro:"cgroup"` // name of the directory of the job's cgroup; empty: job_ and the job's number
 }
 
 // SendsRest reports whether the node sends a _rest record to its home partition: unless a job holds all of it.
@@ -147,6 +150,15 @@ type BalanceState struct {
 	Epoch         int64 `avro:"epoch"`
 	IntervalStart int64 `avro:"interval_start"`
 	IntervalMs    int64 `avro:"interval_ms"`
+}
+
+// Trigger calls the agents to sample now, where agent.sampling is triggered. It is no promise: a lost one costs the
+// intervals on its sides.
+type Trigger struct {
+	Cluster       string `avro:"cluster"`
+	IntervalStart int64  `avro:"interval_start"` // the boundary
+	IntervalMs    int64  `avro:"interval_ms"`
+	SentAt        int64  `avro:"sent_at"`
 }
 
 // JobSummary is how one job used its hardware in one interval.

@@ -56,7 +56,10 @@ func samples() []Record {
 		},
 		&Route{
 			"n17", 3, 1_700_000_010_000, 2,
-			[]RouteEntry{{"4711", 1, []int32{0, 1}, 5, ModeCollect}, {"4712", 0, nil, 2, ModeLocal}},
+			[]RouteEntry{
+				{"4711", 1, []int32{0, 1}, 5, ModeCollect, []int32{2, 3}, "s5K1KKYAYG5D00"},
+				{"4712", 0, nil, 2, ModeLocal, nil, ""},
+			},
 		},
 		&BalanceState{3, 1_700_000_010_000, 10_000},
 		&JobSummary{
@@ -72,6 +75,7 @@ func samples() []Record {
 			{Name: "none", Unit: "s", Scope: ScopeNode, Invalid: 4},
 		}, []SharedNode{{"n1", true}, {"n2", false}}},
 		&Watermark{5, 1_700_000_010_000, 10_000},
+		&Trigger{"c1", 1_700_000_010_000, 10_000, 1_700_000_010_001},
 		&Progress{
 			1, 9, 4, new(int64(1_700_000_010_000)), 10_000, new(int64(1_699_999_000_000)),
 			[]int64{4, 7},
@@ -152,7 +156,8 @@ func TestFingerprints(t *testing.T) {
 		"BalanceState": "4ef5888d01398460", "CounterBatch": "2431da33088f60ee", "Gap": "b6415daba41fec8a",
 		"Job": "b89a0d00a4aea65c", "JobPartial": "6ee17a58c2b5b02e", "JobSummary": "d0eed0dc32481ef1",
 		"NodeSummary": "7dc55bf3dec62111", "Progress": "29966c93eccc0d81", "Reject": "1867763f6691ffd2",
-		"Route": "c99e46590669b66d", "Tick": "c1c1887eac64c64f", "Watermark": "c33c7140ebff709d",
+		"Route": "4da3872c4b5d6ae9", "Tick": "c1c1887eac64c64f", "Trigger": "8fb9321cf0582011",
+		"Watermark": "c33c7140ebff709d",
 	}
 	for _, r := range samples() {
 		b := mustMarshal(t, r)
@@ -236,6 +241,11 @@ func TestOlderSchemas(t *testing.T) {
 		"JobPartial-9e16415d968881bc": func(r Record) {
 			p := r.(*JobPartial)
 			p.Shared, p.Metrics[0].NodeMeans = nil, 0
+		},
+		"Route-6db6690659469ec9": func(r Record) {
+			for i := range r.(*Route).Entries {
+				r.(*Route).Entries[i].Gpus, r.(*Route).Entries[i].Cgroup = nil, ""
+			}
 		},
 		"JobSummary-bfcb75a2e5937b03": func(r Record) { r.(*JobSummary).Metrics[0].Certified = nil },
 		"Job-5993b57f0bc18ef0": func(r Record) {
@@ -354,7 +364,7 @@ func TestTopicsAreComplete(t *testing.T) {
 		}
 	}
 	want := map[string]int{
-		"weir.counters": 64, "weir.routes": 16, "weir.balance": 1, "weir.partials": 1, "weir.job-summary": 8,
+		"weir.counters": 64, "weir.routes": 16, "weir.balance": 1, "weir.triggers": 1, "weir.partials": 1, "weir.job-summary": 8,
 		"weir.jobs":     1,
 		"weir.progress": 64, "weir.merge-progress": 1, "weir.rejects": 1, "weir.schemas": 1,
 	}

@@ -28,6 +28,7 @@ const (
 	maxTotal      = 1 << 60       // values of one metric of all shares: above 2 × maxCount × maxParts
 	maxParts      = 10_000        // collectors, as config has it
 	maxCPUs       = 1 << 16       // of one node
+	maxDevices    = 1024          // sockets of one node, or GPUs
 	maxTextBytes  = 4096          // of free text
 	maxHeadBytes  = 1024          // of a Reject
 	maxCores      = 1 << 38       // of a job: MaxNodes × maxCPUs
@@ -123,10 +124,31 @@ func checkMetric(name, unit, scope string) error {
 	case !validUnit(unit):
 		return invalid("metrics.unit", "%.80q of %s is not a unit: at most %d bytes of printable UTF-8",
 			unit, name, maxNameBytes)
-	case scope != ScopeCore && scope != ScopeNode:
-		return invalid("metrics.scope", "%.80q is neither core nor node", scope)
+	case !ValidScope(scope):
+		return invalid("metrics.scope", "%.80q is not core, socket, gpu, job or node", scope)
 	}
 	return nil
+}
+
+// ValidScope reports whether a metric may have this scope.
+func ValidScope(scope string) bool {
+	switch scope {
+	case ScopeCore, ScopeSocket, ScopeGPU, ScopeJob, ScopeNode:
+		return true
+	}
+	return false
+}
+
+// places returns the least and the largest number of values of a metric, missing ones too, in a record of so many CPUs.
+// A record does not say how many sockets or GPUs its node has.
+func places(scope string, cpus int) (least, most int) {
+	switch scope {
+	case ScopeCore:
+		return cpus, cpus
+	case ScopeSocket, ScopeGPU:
+		return 1, maxDevices
+	}
+	return 1, 1
 }
 
 // checkMetrics checks what holds for the metrics of all kinds of records.

@@ -62,12 +62,8 @@ func (b *CounterBatch) Validate() error {
 		if err := checkMetric(m.Name, m.Unit, m.Scope); err != nil {
 			return err
 		}
-		want := 1
-		if m.Scope == ScopeCore {
-			want = len(b.Cpus)
-		}
-		if len(m.Values) != want {
-			return invalid("metrics.values", "%s has %d values where %d belong", m.Name, len(m.Values), want)
+		if least, most := places(m.Scope, len(b.Cpus)); len(m.Values) < least || len(m.Values) > most {
+			return invalid("metrics.values", "%s has %d values where %d to %d belong", m.Name, len(m.Values), least, most)
 		}
 	}
 	return checkMetrics(len(b.Metrics), func(i int) string { return b.Metrics[i].Name })
@@ -86,13 +82,10 @@ func (s *NodeSummary) Validate() error {
 		if m.Nodes > 1 || (m.Nodes == 1) != (m.Count > 0) {
 			return invalid("metrics.nodes", "%s has %d values of %d nodes", m.Name, m.Count, m.Nodes)
 		}
-		values := int64(1)
-		if m.Scope == ScopeCore {
-			values = int64(len(s.Cpus))
-		}
-		if m.Count > values || m.Invalid > values-m.Count {
+		_, most := places(m.Scope, len(s.Cpus))
+		if m.Count > int64(most) || m.Invalid > int64(most)-m.Count {
 			return invalid("metrics.count", "%s has %d values and %d invalid ones where %d belong",
-				m.Name, m.Count, m.Invalid, values)
+				m.Name, m.Count, m.Invalid, most)
 		}
 		if err := m.checkReduced(s.Node); err != nil {
 			return err

@@ -7,7 +7,7 @@ import (
 	"github.com/weirhpc/weir/naming"
 )
 
-// The records of the balancer: Tick, Route, BalanceState, Job.
+// The records of the balancer: Tick, Route, BalanceState, Trigger, Job.
 
 // Validate implements Record.
 func (t *Tick) Validate() error {
@@ -66,6 +66,12 @@ func (r *Route) Validate() error {
 		if len(e.Cpus) > maxCPUs || slices.ContainsFunc(e.Cpus, func(c int32) bool { return c < 0 }) {
 			return invalid("entries.cpus", "more than %d, or a negative one", maxCPUs)
 		}
+		if len(e.Gpus) > maxDevices || slices.ContainsFunc(e.Gpus, func(g int32) bool { return g < 0 }) {
+			return invalid("entries.gpus", "more than %d, or a negative one", maxDevices)
+		}
+		if e.Cgroup != "" && !naming.Valid(e.Cgroup) {
+			return invalid("entries.cgroup", "%.80q is not the name of a directory", e.Cgroup)
+		}
 	}
 	if err := checkEpoch(r.Epoch); err != nil {
 		return err
@@ -79,6 +85,17 @@ func (s *BalanceState) Validate() error {
 		return err
 	}
 	return checkInterval(s.IntervalStart, s.IntervalMs)
+}
+
+// Validate implements Record.
+func (t *Trigger) Validate() error {
+	if !naming.Valid(t.Cluster) {
+		return invalid("cluster", "%.80q is not a name", t.Cluster)
+	}
+	if err := checkTime("sent_at", t.SentAt); err != nil {
+		return err
+	}
+	return checkInterval(t.IntervalStart, t.IntervalMs)
 }
 
 // Validate implements Record.

@@ -93,6 +93,18 @@ func TestDecodeSamples(t *testing.T) {
 		change(b)
 		return b
 	}
+	devices := with(func(b *schemas.CounterBatch) { // of two cores and two sockets: cpus is null where values are no CPUs'
+		b.Metrics = []schemas.CounterBatchMetric{
+			{Name: "acc_power", Unit: "W", Scope: schemas.ScopeGPU, Values: []float64{300, math.NaN(), 250}},
+			{Name: "cpu_power", Unit: "W", Scope: schemas.ScopeSocket, Values: []float64{80, 90}},
+			{Name: "job_mem", Unit: "B", Scope: schemas.ScopeJob, Values: []float64{9}},
+		}
+	})
+	ofDevices := make([]sampleRow, len(devices.Metrics))
+	for i, m := range devices.Metrics {
+		ofDevices[i] = rowsOf(at(midnight), 2, 7)[1]
+		ofDevices[i].Metric, ofDevices[i].Unit, ofDevices[i].Scope, ofDevices[i].Values = m.Name, m.Unit, m.Scope, m.Values
+	}
 	unknown := marshal(t, at(midnight))
 	unknown[2] ^= 0xFF
 	mute := at(midnight)
@@ -106,6 +118,7 @@ func TestDecodeSamples(t *testing.T) {
 	}{
 		"a batch":         {marshal(t, at(midnight)), rowsOf(at(midnight), 2, 7), "2026-11-22", ""},
 		"before midnight": {marshal(t, at(midnight-10_000)), rowsOf(at(midnight-10_000), 2, 7), "2026-11-21", ""},
+		"of devices":      {marshal(t, devices), ofDevices, "2026-11-22", ""},
 		"no values":       {marshal(t, mute), nil, "2026-11-22", ""},
 		"a Tick": {
 			marshal(t, &schemas.Tick{IntervalStart: midnight, IntervalMs: 1000}), nil, "2026-11-22", "",

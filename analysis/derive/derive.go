@@ -24,7 +24,7 @@ import (
 type Definition struct {
 	Name  string `yaml:"name"`
 	Unit  string `yaml:"unit"`  // empty: 1
-	Scope string `yaml:"scope"` // core or node; empty: core if it uses a metric with one value a core
+	Scope string `yaml:"scope"` // empty: that of the metrics it uses; node if these are of scope node
 	Kind  string `yaml:"kind"`  // what the values mean; it is for readers, not for the computation
 	Expr  string `yaml:"expr"`
 }
@@ -84,8 +84,8 @@ func (d *Definition) check() error {
 	switch {
 	case !naming.Valid(d.Name) || strings.Contains(d.Name, ":"):
 		return d.fault("its name must match [A-Za-z0-9._-]{1,%d}", naming.MaxBytes)
-	case d.Scope != "" && d.Scope != schemas.ScopeCore && d.Scope != schemas.ScopeNode:
-		return d.fault("scope %q is neither core nor node", d.Scope)
+	case d.Scope != "" && !schemas.ValidScope(d.Scope):
+		return d.fault("scope %q is not core, socket, gpu, job or node", d.Scope)
 	case len(d.Unit) > naming.MaxBytes || schemas.Printable(d.Unit) != d.Unit:
 		return d.fault("its unit has at most %d bytes, and only printable characters", naming.MaxBytes)
 	case d.Expr == "":
@@ -150,23 +150,38 @@ func (s *Set) Resolve(recorded map[string]string) error {
 		if _, twice := recorded[m.Name]; twice {
 			return m.fault("a metric of this name is recorded: choose another name")
 		}
-		widest := schemas.ScopeNode
-		for _, name := range m.uses {
-			scope, ok := known[name]
-			if !ok {
-				return m.fault("there is no metric %q%s", name, Nearest(name, known))
-			}
-			if scope != schemas.ScopeCore {
-				continue
-			}
-			if widest = scope; m.Scope == schemas.ScopeNode {
-				return m.fault("its scope is node, and %s has a value of each core: its scope must be core", name)
-			}
-		}
-		if m.Scope == "" {
-			m.Scope = widest
+		if err := m.place(known); err != nil {
+			return err
 		}
 		known[m.Name] = m.Scope
+	}
+	return nil
+}
+
+// place sets the scope of a metric, or compares it with the scopes that it uses. Metrics of scope node have the same
+// value everywhere. Beside these a metric uses only one scope, which is its own: nothing tells which GPU belongs to
+// which core.
+func (m *Metric) place(known map[string]string) error {
+	one, of := schemas.ScopeNode, "" // the scope that is not node, and a metric of it
+	for _, name := range m.uses {
+		scope, ok := known[name]
+		switch {
+		case !ok:
+			return m.fault("there is no metric %q%s", name, Nearest(name, known))
+		case scope == schemas.ScopeNode || scope == one:
+		case of != "":
+			return m.fault("%s is of scope %s and %s of scope %s: besides scope node it may use only one", of, one, name, scope)
+		default:
+			one, of = scope, name
+		}
+	}
+	switch {
+	case m.Scope == "":
+		m.Scope = one
+	case of != "" && m.Scope != one:
+		return m.fault("its scope is %s, and %s is of scope %s: its scope must be %[3]s", m.Scope, of, one)
+	case of == "" && (m.Scope == schemas.ScopeSocket || m.Scope == schemas.ScopeGPU):
+		return m.fault("it needs a metric of scope %s, which says how many there are", m.Scope)
 	}
 	return nil
 }

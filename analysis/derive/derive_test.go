@@ -13,7 +13,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// batch is a record of four CPUs, with metrics of both scopes. NaN is a value that could not be read.
+// batch is a record of four CPUs, two sockets and two GPUs, with metrics of all scopes. NaN is a value that could not be
+// read.
 func batch() *schemas.CounterBatch {
 	nan := math.NaN()
 	return &schemas.CounterBatch{
@@ -24,6 +25,10 @@ func batch() *schemas.CounterBatch {
 			{Name: "cpu.idle", Unit: "1", Scope: schemas.ScopeCore, Values: []float64{0, 0.5, 1, 0.25}},
 			{Name: "mem_bw", Unit: "B/s", Scope: schemas.ScopeNode, Values: []float64{100}},
 			{Name: "peak", Unit: "B/s", Scope: schemas.ScopeNode, Values: []float64{400}},
+			{Name: "cpu_power", Unit: "W", Scope: schemas.ScopeSocket, Values: []float64{100, 150}},
+			{Name: "acc_power", Unit: "W", Scope: schemas.ScopeGPU, Values: []float64{300, nan}},
+			{Name: "acc_clock", Unit: "Hz", Scope: schemas.ScopeGPU, Values: []float64{1e9, 2e9}},
+			{Name: "job_mem", Unit: "B", Scope: schemas.ScopeJob, Values: []float64{50}},
 		},
 	}
 }
@@ -67,6 +72,9 @@ func TestValues(t *testing.T) {
 		`1 - metric("cpu.idle")`:                            {1, 0.5, 0, 0.75},
 		"mem_bw / peak":                                     {0.25},
 		"mem_bw / peak * cycles":                            {1, 0, 0.5, 2},
+		"cpu_power / peak":                                  {0.25, 0.375},
+		"acc_clock / acc_power":                             {1e9 / 300.0, nan},
+		"job_mem / mem_bw":                                  {0.5},
 		"max(cycles, 3, mem_bw - 96)":                       {4, 4, 4, 8},
 		"min(instructions, cycles)":                         {4, 0, nan, 4},
 		"sqrt(cycles - 4)":                                  {0, nan, nan, 2},
@@ -99,7 +107,8 @@ func TestValues(t *testing.T) {
 		if m.Name != "new" || m.Unit != "1" || !slices.EqualFunc(m.Values, want, same) {
 			t.Errorf("%s: %+v, want %v", expression, m, want)
 		}
-		if core := m.Scope == schemas.ScopeCore; core != (len(want) == 4) {
+		if core := m.Scope == schemas.ScopeCore; core != (len(want) == 4) || len(want) == 2 &&
+			m.Scope != schemas.ScopeSocket && m.Scope != schemas.ScopeGPU {
 			t.Errorf("%s: scope %s", expression, m.Scope)
 		}
 		if err := b.Metrics[0].Values[2]; !math.IsNaN(err) || b.Metrics[1].Values[1] != 0 {
@@ -116,7 +125,7 @@ func TestDefinitionsInOrder(t *testing.T) {
 	s := compiled(t, "ipc:core:1=instructions/cycles", "scaled:core:%=100*ipc", "load::=mem_bw/peak")
 	b := batch()
 	s.Apply(b)
-	got := b.Metrics[5:]
+	got := b.Metrics[9:]
 	if len(got) != 3 || got[1].Name != "scaled" || got[1].Unit != "%" || got[1].Values[3] != 50 ||
 		got[2].Scope != schemas.ScopeNode || got[2].Values[0] != 0.25 {
 		t.Errorf("%+v", got)
@@ -127,17 +136,40 @@ func TestDefinitionsInOrder(t *testing.T) {
 	}
 }
 
+// TestScopesThatRecordsContradict: a record may lack the metrics that say how many sockets or GPUs there are, or name
+// different numbers of them. Nothing is guessed.
+func TestScopesThatRecordsContradict(t *testing.T) {
+	s := compiled(t, "ratio=acc_clock / acc_power", "share=cpu_power / mem_bw")
+	b := &schemas.CounterBatch{Metrics: []schemas.CounterBatchMetric{
+		{Name: "acc_clock", Scope: schemas.ScopeGPU, Values: []float64{1, 2, 3}},
+		{Name: "acc_power", Scope: schemas.ScopeGPU, Values: []float64{1, 2}},
+		{Name: "mem_bw", Scope: schemas.ScopeNode, Values: []float64{4}},
+	}}
+	s.Apply(b)
+	if len(b.Metrics) != 4 || b.Metrics[3].Name != "ratio" || len(b.Metrics[3].Values) != 3 ||
+		!math.IsNaN(b.Metrics[3].Values[0]) || !math.IsNaN(b.Metrics[3].Values[2]) {
+		t.Errorf("%+v", b.Metrics[3:])
+	}
+}
+
 // TestRefused: each error names the definition, what is wrong and the remedy.
 func TestRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"ipc":                            "NAME[:SCOPE[:UNIT]]=EXPRESSION",
 		"a b=cycles":                     "its name must match",
-		"x:cpu=cycles":                   "neither core nor node",
+		"x:cpu=cycles":                   "not core, socket, gpu, job or node",
+		"x=cycles / cpu_power":           "cycles is of scope core and cpu_power of scope socket",
+		"x=acc_power / job_mem":          "acc_power is of scope gpu and job_mem of scope job",
+		"x:gpu=cpu_power":                "its scope must be socket",
+		"x:core=cpu_power":               "its scope must be socket",
+		"x:node=acc_power":               "its scope must be gpu",
+		"x:socket=mem_bw":                "needs a metric of scope socket",
+		"x:gpu=mem_bw":                   "needs a metric of scope gpu",
 		"x=":                             "no expression",
 		"x=cycles +":                     "unexpected token",
 		"x=cycle":                        `no metric "cycle": did you mean cycles`,
 		"x=instr":                        "did you mean instructions",
-		"x=zzzzzzzzzz":                   "there are cpu.idle, cycles",
+		"x=zzzzzzzzzz":                   "there are acc_clock, acc_power",
 		"x:node=cycles*2":                "its scope must be core",
 		"cycles=mem_bw":                  "choose another name",
 		"x=1":                            "uses no metric",
@@ -310,11 +342,11 @@ func FuzzCompile(f *testing.F) {
 		}
 		b := batch()
 		s.Apply(b)
-		if len(b.Metrics) == 5 {
+		if len(b.Metrics) == 9 {
 			return
 		}
-		m := b.Metrics[5]
-		if len(m.Values) != 1 && len(m.Values) != 4 {
+		m := b.Metrics[9]
+		if n := len(m.Values); n != 1 && n != 2 && n != 4 {
 			t.Errorf("%q: %d values", text, len(m.Values))
 		}
 		for _, v := range m.Values {

@@ -166,9 +166,9 @@ func (s *Set) Apply(b *schemas.CounterBatch) {
 		if j := find(b, m.Name); j >= 0 {
 			b.Metrics = slices.Delete(b.Metrics, j, j+1)
 		}
-		n := 1
-		if m.Scope == schemas.ScopeCore {
-			n = len(b.Cpus)
+		n, known := m.places(b)
+		if !known {
+			continue
 		}
 		if values := m.values(b, n, &s.frame); values != nil {
 			b.Metrics = append(b.Metrics, schemas.CounterBatchMetric{
@@ -176,6 +176,23 @@ func (s *Set) Apply(b *schemas.CounterBatch) {
 			})
 		}
 	}
+}
+
+// places returns how many values the metric has in a record. A record without any input of a socket or a GPU does not
+// say how many of them there are.
+func (m *Metric) places(b *schemas.CounterBatch) (n int, known bool) {
+	switch m.Scope {
+	case schemas.ScopeCore:
+		return len(b.Cpus), true
+	case schemas.ScopeSocket, schemas.ScopeGPU:
+		for _, name := range m.uses {
+			if j := find(b, name); j >= 0 && b.Metrics[j].Scope == m.Scope {
+				return len(b.Metrics[j].Values), true
+			}
+		}
+		return 0, false
+	}
+	return 1, true
 }
 
 // find returns the index of a metric in a record, or -1.
@@ -194,7 +211,8 @@ func (m *Metric) values(b *schemas.CounterBatch, n int, f *frame) []float64 {
 		in := absent
 		if j := find(b, name); j >= 0 {
 			there = true
-			if of := &b.Metrics[j]; len(of.Values) > 0 && (of.Scope == schemas.ScopeNode || of.Scope == m.Scope) {
+			of := &b.Metrics[j]
+			if of.Scope == schemas.ScopeNode && len(of.Values) == 1 || of.Scope == m.Scope && len(of.Values) == n && n > 0 {
 				in = of.Values
 			}
 		}

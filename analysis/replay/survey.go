@@ -155,10 +155,10 @@ func (r *replayer) survey(ctx context.Context, topic recount.Topic) (map[string]
 	return scopes, nil
 }
 
-// see notes the scopes of a record's metrics. What has a value of each core anywhere is of cores.
+// see notes the scopes of a record's metrics. Where records differ, core counts before all others, and node after them.
 func see(scopes map[string]string, v schemas.Record) {
 	one := func(name, scope string) {
-		if scopes[name] != schemas.ScopeCore {
+		if was := scopes[name]; was == "" || was == schemas.ScopeNode || scope == schemas.ScopeCore {
 			scopes[name] = scope
 		}
 	}

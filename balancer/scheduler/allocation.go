@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/naming"
 	"github.com/weirhpc/weir/topology"
 )
 
@@ -16,12 +17,16 @@ type allocation struct {
 	hostlist string
 	count    int
 	cpus     map[string][]int32 // by node, in Linux's numbers; empty: all
+	gpus     map[string][]int32 // by node, only where some are known
+	cgroup   string             // empty: job_ and the job's number
 }
 
 // rawAllocation is the CPUs of a job by node as scontrol shows them, in Slurm's own numbers, core by core.
 type rawAllocation struct {
-	bad  bool // a node was there twice, or a line unreadable
-	cpus map[string][]int32
+	bad   bool // a node was there twice, or a line unreadable
+	cpus  map[string][]int32
+	gpus  map[string][]int32 // by node, only where some are known
+	sluid string             // Slurm 25.11 and later have one; 26.05 names cgroups by it
 }
 
 // covers reports whether the allocation is readable and has exactly these nodes.
@@ -48,8 +53,14 @@ func (p *scontrolReader) line(line string) error {
 	if rest, ok := strings.CutPrefix(line, "JobId="); ok {
 		id, _, _ := strings.Cut(rest, " ")
 		if p.at = p.allocations[id]; p.at == nil {
-			p.at = &rawAllocation{cpus: map[string][]int32{}}
+			p.at = &rawAllocation{cpus: map[string][]int32{}, gpus: map[string][]int32{}}
 			p.allocations[id] = p.at
+		}
+		return nil
+	}
+	if sluid, ok := strings.CutPrefix(line, "   SLUID="); ok && p.at != nil {
+		if naming.Valid(sluid) && p.at.sluid == "" {
+			p.at.sluid = sluid
 		}
 		return nil
 	}
@@ -61,17 +72,18 @@ func (p *scontrolReader) line(line string) error {
 	if !ok {
 		return nil
 	}
-	ids, _, _ := strings.Cut(rest, " ")
+	ids, rest, _ := strings.Cut(rest, " ")
+	_, gres, _ := strings.Cut(rest, " GRES=")
 	hosts, err := topology.ExpandHosts(list)
 	if err == nil {
-		err = p.at.add(hosts, ids)
+		err = p.at.add(hosts, ids, gpusOf(gres))
 	}
 	p.at.bad = p.at.bad || err != nil
 	return nil // the other jobs may be well
 }
 
-// add gives the same CPUs to all hosts of a line, as Slurm folds hosts with the same CPUs into one.
-func (s *rawAllocation) add(hosts []string, ids string) error {
+// add gives the same CPUs and GPUs to all hosts of a line, as Slurm folds hosts with the same ones into one.
+func (s *rawAllocation) add(hosts []string, ids string, gpus []int32) error {
 	cpus, err := parseCPUs(ids)
 	if err != nil {
 		return err
@@ -81,8 +93,61 @@ func (s *rawAllocation) add(hosts []string, ids string) error {
 			return fmt.Errorf("node %s is there twice", h)
 		}
 		s.cpus[h] = cpus
+		if len(gpus) > 0 {
+			s.gpus[h] = gpus
+		}
 	}
 	return nil
+}
+
+// gpusOf returns the numbers of GPUs in a text such as gpu:a100:2(IDX:0-1),nic:1(IDX:0). It returns none where one of
+// them is not known, or where Slurm's numbers may be other ones than those of the devices. These are the parts of a GPU
+// that MIG makes: Slurm counts each of them, and they shift the numbers of all GPUs behind them.
+func gpusOf(gres string) []int32 {
+	var gpus []int32
+	depth, from := 0, 0
+	for i := 0; i <= len(gres); i++ {
+		if i < len(gres) && gres[i] == '(' {
+			depth++
+		} else if i < len(gres) && gres[i] == ')' {
+			depth--
+		}
+		if i < len(gres) && (gres[i] != ',' || depth > 0) { // a list of numbers has commas of its own
+			continue
+		}
+		item := gres[from:i]
+		from = i + 1
+		if what, _, _ := strings.Cut(item, "("); !isGPU(what) {
+			continue
+		}
+		what, ids, _ := strings.Cut(item, "(IDX:")
+		ids, closed := strings.CutSuffix(ids, ")")
+		numbers, err := parseGPUs(ids)
+		if !closed || err != nil || strings.Contains(what, "g.") { // as in gpu:1g.10gb
+			return nil
+		}
+		gpus = append(gpus, numbers...)
+	}
+	slices.Sort(gpus)
+	return slices.Compact(gpus)
+}
+
+// isGPU reports whether an item of a job's GRES is of GPUs, such as gpu:a100:2.
+func isGPU(item string) bool {
+	name, _, _ := strings.Cut(item, ":")
+	return name == "gpu"
+}
+
+// maxGPUs bounds the GPUs of a node, as records do.
+const maxGPUs = 1024
+
+// parseGPUs returns the numbers of a list such as 0-3,8.
+func parseGPUs(text string) ([]int32, error) {
+	gpus, err := parseCPUs(text)
+	if err == nil && len(gpus) > 0 && gpus[len(gpus)-1] >= maxGPUs {
+		err = fmt.Errorf("GPU %d is beyond any", gpus[len(gpus)-1])
+	}
+	return gpus, err
 }
 
 // parseCPUs returns the numbers of a list such as 0-3,8.

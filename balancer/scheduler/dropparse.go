@@ -79,6 +79,10 @@ func parseDrop(text string, starts bool, j *Job) error {
 		case starts && key == "cpus" && value != "":
 			j.Cpus, err = parseCPUs(value)
 		case starts && key == "cpus":
+		case starts && key == "gpu_ids":
+			j.GPUs, err = dropGPUs(value)
+		case starts && key == "cgroup":
+			j.Cgroup = value
 		case starts && key == "user":
 			j.User = printable(value)
 		case starts && key == "account":
@@ -101,6 +105,32 @@ func parseDrop(text string, starts bool, j *Job) error {
 		return errors.New("it says no time")
 	}
 	return nil
+}
+
+// dropGPUs returns the GPUs of all nodes, of a list such as 0-1, or those of each node, as in n[001-002]:0-1;n003:2.
+func dropGPUs(text string) (map[string][]int32, error) {
+	if text == "" {
+		return nil, nil
+	}
+	if !strings.Contains(text, ":") {
+		numbers, err := parseGPUs(text)
+		return map[string][]int32{"": numbers}, err
+	}
+	gpus := map[string][]int32{}
+	for item := range strings.SplitSeq(text, ";") {
+		at := strings.LastIndexByte(item, ':') // a node's name may have one, too
+		if at < 0 {
+			return nil, fmt.Errorf("%.80q names no node: write NODES:GPUS, such as n001:0-1", item)
+		}
+		numbers, err := parseGPUs(item[at+1:])
+		if err == nil {
+			err = addGPUs(gpus, item[:at], numbers)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return gpus, nil
 }
 
 func dropTime(text string) (*int64, error) {

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -75,6 +76,34 @@ func checkJob(j *Job) string {
 	}
 	if twice {
 		return fmt.Sprintf("cpu %d is negative or there twice", c)
+	}
+	if j.Cgroup != "" && !naming.Valid(j.Cgroup) {
+		return fmt.Sprintf("cgroup %.80q is not the name of a directory: [A-Za-z0-9._:-]{1,64}", j.Cgroup)
+	}
+	return checkGPUs(j)
+}
+
+// checkGPUs returns why the GPUs of a job cannot be as they are given; empty if they can.
+func checkGPUs(j *Job) string {
+	if len(j.GPUs) == 0 {
+		return ""
+	}
+	has := make(map[string]bool, len(j.Nodes))
+	for _, n := range j.Nodes {
+		has[n] = true
+	}
+	for _, n := range slices.Sorted(maps.Keys(j.GPUs)) {
+		gpus := j.GPUs[n]
+		if n != "" && !has[n] {
+			return fmt.Sprintf("gpu_ids: the job has no node %.80q", n)
+		}
+		g, wrong := repeated(gpus)
+		if i := slices.IndexFunc(gpus, func(g int32) bool { return g < 0 || g >= maxGPUs }); i >= 0 {
+			g, wrong = gpus[i], true
+		}
+		if wrong {
+			return fmt.Sprintf("gpu %d is there twice, or not in 0 to %d", g, maxGPUs-1)
+		}
 	}
 	return ""
 }

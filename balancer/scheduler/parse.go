@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -144,7 +145,9 @@ func setKey(j *Job, key string, value *yaml.Node) (err error) {
 		j.Nodes, err = yamlNodes(value)
 	case "cpus":
 		j.Cpus, err = yamlCPUs(value)
-	case "id", "restart", "name", "user", "account", "queue", "start", "end", "cores", "gpus", "time_limit_s",
+	case "gpu_ids":
+		j.GPUs, err = yamlGPUs(value)
+	case "id", "restart", "name", "cgroup", "user", "account", "queue", "start", "end", "cores", "gpus", "time_limit_s",
 		"mem_requested_bytes", "exclusive", "state":
 		err = setText(j, key, value)
 	default:
@@ -171,6 +174,8 @@ func setText(j *Job, key string, value *yaml.Node) (err error) {
 		j.Restart, err = yamlNumber(value)
 	case "name":
 		j.Name = printable(value.Value)
+	case "cgroup":
+		j.Cgroup = value.Value
 	case "user":
 		j.User = printable(value.Value)
 	case "account":
@@ -224,6 +229,43 @@ func yamlCPUs(n *yaml.Node) ([]int32, error) {
 		cpus = append(cpus, cpu)
 	}
 	return cpus, nil
+}
+
+// yamlGPUs returns the GPUs of all nodes, of one list, or those of each node, of lists by node or hostlist.
+func yamlGPUs(n *yaml.Node) (gpus map[string][]int32, err error) {
+	if n.Kind != yaml.MappingNode {
+		numbers, err := yamlCPUs(n)
+		if err != nil || numbers == nil {
+			return nil, err
+		}
+		return map[string][]int32{"": slices.Sorted(slices.Values(numbers))}, nil
+	}
+	gpus = map[string][]int32{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		numbers, err := yamlCPUs(target(n.Content[i+1]))
+		if err == nil {
+			err = addGPUs(gpus, n.Content[i].Value, numbers)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return gpus, nil
+}
+
+// addGPUs notes the GPUs that a job holds on each host of a hostlist.
+func addGPUs(gpus map[string][]int32, list string, numbers []int32) error {
+	hosts, err := topology.ExpandHosts(list)
+	if err != nil {
+		return err
+	}
+	for _, h := range hosts {
+		if _, twice := gpus[h]; twice {
+			return fmt.Errorf("node %.80q is there twice", h)
+		}
+		gpus[h] = slices.Sorted(slices.Values(numbers))
+	}
+	return nil
 }
 
 func yamlNumber(n *yaml.Node) (int32, error) {

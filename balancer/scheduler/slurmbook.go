@@ -30,6 +30,8 @@ type slurmJob struct {
 	hostlist  string
 	count     int             // of CPUs
 	held      map[string]Hold // of each node; nil where it holds nothing
+	gpus      map[string][]int32
+	cgroup    string
 	suspended bool
 	seenMs    int64 // when Slurm last had it with its nodes
 }
@@ -134,7 +136,9 @@ func (b *slurmBook) learn(unknown []*slurmRow, allocations map[string]*rawAlloca
 		if !s.covers(r.hosts) {
 			continue
 		}
-		known := &allocation{hostlist: r.hostlist, count: r.cpus, cpus: make(map[string][]int32, len(s.cpus))}
+		known := &allocation{
+			hostlist: r.hostlist, count: r.cpus, cpus: make(map[string][]int32, len(s.cpus)), gpus: s.gpus, cgroup: s.sluid,
+		}
 		for h, ids := range s.cpus {
 			known.cpus[h] = b.machine[h].linux(ids, cmp.Or(b.cpuIDs.of[h], b.cpuIDs.other))
 		}
@@ -194,6 +198,7 @@ func (b *slurmBook) holds(nowMs int64, r *slurmRow) {
 			r.job.MemRequestedBytes
 		return
 	}
+	j := &slurmJob{job: r.job, hostlist: r.hostlist, count: r.cpus, suspended: suspended, seenMs: nowMs}
 	var cpus map[string][]int32
 	if !b.whole(r) {
 		s := b.allocations[key]
@@ -203,9 +208,8 @@ func (b *slurmBook) holds(nowMs int64, r *slurmRow) {
 			delete(b.jobs, key)
 			return
 		}
-		cpus = s.cpus
+		cpus, j.gpus, j.cgroup = s.cpus, s.gpus, s.cgroup
 	}
-	j := &slurmJob{job: r.job, hostlist: r.hostlist, count: r.cpus, suspended: suspended, seenMs: nowMs}
 	j.job.Nodes, j.job.Cpus = r.hosts, union(cpus)
 	j.job.Cores, j.job.Exclusive = b.cores(r, cpus), b.alone(r)
 	if !suspended {
@@ -257,7 +261,7 @@ func (b *slurmBook) over(nowMs int64, r *slurmRow) {
 func (b *slurmBook) list() ([]Job, []Fault) {
 	jobs := make([]Job, 0, len(b.jobs))
 	for _, j := range b.jobs {
-		listed := Job{Job: j.job}
+		listed := Job{Job: j.job, GPUs: j.gpus, Cgroup: j.cgroup}
 		switch {
 		case listed.End == nil:
 			listed.State = schemas.StateRunning

@@ -29,6 +29,19 @@ type Job struct {
 	// Held is what the job holds node by node. It is nil if the job holds Cpus on all of Nodes from Start on.
 	// Otherwise the job holds nothing of a node that Held does not name.
 	Held map[string]Hold
+	// GPUs are the minor numbers of the GPUs that the job holds, by node, ascending. Those under "" it holds on every
+	// node that has none of its own here. Of a job that holds all CPUs of a node they do not matter.
+	GPUs map[string][]int32
+	// Cgroup is the name of the directory of the job's cgroup. It is empty if that is job_ and the job's number.
+	Cgroup string
+}
+
+// GPUsOn returns the GPUs that the job holds of one of its nodes.
+func (j *Job) GPUsOn(node string) []int32 {
+	if gpus, ok := j.GPUs[node]; ok {
+		return gpus
+	}
+	return j.GPUs[""]
 }
 
 // Hold is what a job holds of one node.

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"fmt"
 	"log/slog"
 	"math"
 	"slices"
@@ -9,152 +10,453 @@ import (
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
-
-	"github.com/weirhpc/weir/kafka"
 )
 
-// Host samples the machine that the process runs on. One goroutine uses it.
+// Host samples the machine that the process runs on. One goroutine uses it. Each source has a goroutine of its own: a
+// source that hangs loses its own values, and delays nobody for longer than patience.
 type Host struct {
+	cfg    config.Agent
 	log    *slog.Logger
 	probes []*openProbe
+	done   chan *openProbe // those that have obeyed an order
+	timer  *time.Timer     // of wait
+	teller *openProbe      // the source that tells which CPUs are online
+
+	interval time.Duration // of the last reading, 0 where it is not known
+	began    time.Time     // the last reading
+	online   []int         // CPUs, as the teller last read them
+	measure  bool          // the CPU time of each reading
+
+	derived *derived // nil: none
+	node    []Column // that were read, of scope node, of the last interval
+
+	// What Interval uses again.
+	slots  []slot
+	cpus   []int32 // of the last interval; samples share it while it does not change
+	next   []int32
+	out    []float64
+	values []float64
 }
 
-// openProbe is a probe with its last two readings. A reading that failed is nil.
-type openProbe struct {
-	probe
-	source   source
-	from, to reading
-	spare    reading // storage for the next reading
-	trouble  kafka.Trouble
+// slot is a column that an interval may have.
+type slot struct {
+	Column
+	probe  *openProbe // nil for the count of late sources
+	metric int        // of the probe's metrics, or ownSkew
 }
 
-// Open opens every source. A source that cannot be opened is logged, and absent from then on.
+// ownSkew is the slot of a source's own skew.
+const ownSkew = -1
+
+const (
+	// openTime is how long the start waits for sources to open. A source that takes longer is read from the time when
+	// it is open.
+	openTime = time.Second
+	// closeTime is how long the end waits for sources to close.
+	closeTime = 200 * time.Millisecond
+)
+
+// SkewMetric begins the name of the metric of a source's own skew. The name of the source follows.
+const SkewMetric = "weir_agent_source_skew_us:"
+
+const lateMetric = "weir_agent_sources_late"
+
+func agentSources() source {
+	return source{"agent_sources", schemas.ScopeNode, "the agent itself", []metric{
+		{lateMetric, "1", Gauge, "sources without values in the interval, because a reading was not there in time"},
+		{SkewMetric + "SOURCE", "us", Gauge, "distance of SOURCE's reading from the boundary, where above interval / 100"},
+	}, func(config.Agent, *slog.Logger) (probe, error) { return probe{}, nil }} // the host forms them
+}
+
+// Open opens every source. Those that are not open after openTime join when they are. One line of the log names those
+// that the host lacks.
 func Open(cfg config.Agent, log *slog.Logger) *Host {
-	h := &Host{log: log}
-	for _, s := range sources() {
-		p, err := s.open(cfg, log)
-		if err != nil {
-			log.Warn("source is absent", "source", s.name, "err", err)
-			continue
+	set, err := newDerived(cfg)
+	if err != nil {
+		log.Warn("site's metrics are absent", "err", err)
+		cfg.Sources = nil
+	}
+	h := openSources(cfg, log, append(sources(), siteSources(cfg)...))
+	h.derived = set
+	return h
+}
+
+func openSources(cfg config.Agent, log *slog.Logger, all []source) *Host {
+	h := &Host{cfg: cfg, log: log}
+	for _, s := range all {
+		h.probes = append(h.probes, &openProbe{source: s})
+	}
+	h.start()
+	h.began = time.Now()
+	for _, p := range h.probes {
+		h.order(p, order{open: true})
+	}
+	h.wait(openTime, h.awaits)
+	var absent []string
+	for _, p := range h.probes {
+		switch {
+		case p.busy:
+			h.late(p)
+		case p.last != nil:
+			absent = append(absent, p.source.name)
+			log.Debug("source is absent", "source", p.source.name, "err", p.last)
 		}
-		if p.read != nil {
-			h.probes = append(h.probes, &openProbe{probe: p, source: s})
-		}
+	}
+	if len(absent) > 0 {
+		log.Info("this host lacks some sources: `weir metrics --available` says why", "sources", absent)
 	}
 	return h
 }
 
-// Close releases what the sources hold.
-func (h *Host) Close() {
+// start starts the goroutines.
+func (h *Host) start() {
+	if h.done != nil {
+		return
+	}
+	h.done = make(chan *openProbe, 2*len(h.probes)) // an answer and the end of each: no goroutine waits for the host
+	h.timer = time.NewTimer(time.Hour)
 	for _, p := range h.probes {
-		if p.close != nil {
-			p.close()
+		p.orders = make(chan order, 1)
+		if p.read != nil {
+			h.opened(p)
+		}
+		for k, m := range p.source.metrics {
+			h.slots = append(h.slots, slot{Column{m.name, m.unit, p.source.scope, nil, nil}, p, k})
+		}
+		h.slots = append(h.slots, slot{Column{SkewMetric + p.source.name, "us", schemas.ScopeNode, nil, nil}, p, ownSkew})
+		go p.work(h.cfg, h.log, h.done)
+	}
+	h.slots = append(h.slots, slot{Column{lateMetric, "1", schemas.ScopeNode, nil, nil}, nil, 0})
+	slices.SortFunc(h.slots, func(a, b slot) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// Close releases what the sources hold. It does not wait for a source that hangs.
+func (h *Host) Close() {
+	h.start()
+	idle := 0
+	for _, p := range h.probes {
+		close(p.orders)
+		if !p.busy {
+			idle++
+		}
+	}
+	for late := time.After(closeTime); idle > 0; {
+		select {
+		case p := <-h.done:
+			if p == nil {
+				idle--
+			}
+		case <-late:
+			return
 		}
 	}
 }
 
-// Read takes a reading of every source, now. sources lists the one that tells which CPUs are online before those that
-// follow it.
+// Read takes a reading of every source, now. The source that tells which CPUs are online comes before those that follow
+// it. Where it hangs they follow what it told last.
 func (h *Host) Read(v Vitals) {
-	var online []int
+	h.start()
+	h.gather()
+	h.interval, h.began = v.Interval, time.Now()
 	for _, p := range h.probes {
-		if p.follow != nil && len(online) > 0 {
-			p.follow(online)
+		if p.spare == nil {
+			p.spare = p.from.rows
 		}
-		into := p.spare
-		if p.from != nil {
-			into = p.from
+		p.from, p.to = p.to, shot{late: p.to.late}
+	}
+	limit := patience(v.Interval)
+	h.orderReadings(v, false)
+	h.wait(limit/2, h.untold)
+	h.orderReadings(v, true)
+	h.wait(limit-time.Since(h.began), h.awaits)
+	for _, p := range h.probes {
+		if p.busy {
+			h.late(p)
 		}
+	}
+}
+
+// orderReadings orders a reading of the sources that follow the CPUs online, or of all others. A source that failed
+// often is opened anew, and read at the boundary after that. A source that is busy with an earlier order gets none.
+func (h *Host) orderReadings(v Vitals, following bool) {
+	for _, p := range h.probes {
+		if p.busy || p.barren || (p.follow != nil) != following || h.began.Before(p.next) {
+			continue
+		}
+		if p.read == nil || p.failures >= manyFailures && !p.reopened {
+			h.order(p, order{open: true})
+			continue
+		}
+		h.order(p, order{online: h.online, into: p.spare, vitals: v, measure: h.measure})
 		p.spare = nil
-		now, err := p.read(into, v)
-		p.from, p.to = p.to, now
-		if err != nil {
-			p.to, p.spare = nil, into
-			if p.trouble.Worth(err, time.Now()) {
-				h.log.Warn("source is absent", "source", p.source.name, "err", err)
-			}
-		} else if p.trouble.Over() {
-			h.log.Info("source is back", "source", p.source.name)
+	}
+}
+
+func (h *Host) order(p *openProbe, o order) {
+	p.busy, p.overdue, p.began = true, false, h.began
+	p.orders <- o // there is room: it has answered the one before
+}
+
+// awaits reports whether an order has no answer yet, and is not late.
+func (h *Host) awaits() bool {
+	for _, p := range h.probes {
+		if p.busy && !p.overdue {
+			return true
 		}
-		if p.tells {
-			online = now.present()
+	}
+	return false
+}
+
+// untold reports whether the CPUs that are online will be told in this round.
+func (h *Host) untold() bool { return h.teller != nil && h.teller.busy && !h.teller.overdue }
+
+// wait takes answers until nothing is awaited any more, for at most a time.
+func (h *Host) wait(limit time.Duration, awaited func() bool) {
+	h.timer.Reset(max(limit, 0))
+	defer h.timer.Stop()
+	for awaited() {
+		select {
+		case p := <-h.done:
+			h.take(p)
+		case <-h.timer.C:
+			h.gather() // what came together with the end of the wait is in time
+			return
 		}
+	}
+}
+
+// gather takes the answers that are there.
+func (h *Host) gather() {
+	for {
+		select {
+		case p := <-h.done:
+			h.take(p)
+		default:
+			return
+		}
+	}
+}
+
+// late notes a source that has not answered in time. Its reading will be dropped, because nobody can know its instant.
+func (h *Host) late(p *openProbe) {
+	p.to.late = true
+	if !p.overdue {
+		p.overdue = true
+		p.failures++
+	}
+	p.hung = time.Since(p.began)
+	p.last = fmt.Errorf("its call %w for %s", errLate, p.hung.Round(time.Millisecond))
+	if p.trouble.Worth(p.last, time.Now()) {
+		h.log.Warn("source is late: its values are missing", "source", p.source.name, "err", p.last)
+	}
+}
+
+// take notes an answer.
+func (h *Host) take(p *openProbe) {
+	a := &p.answer
+	p.busy = false
+	switch {
+	case a.err != nil:
+		p.spare = a.into
+		h.failed(p, a.err)
+	case a.open:
+		h.opened(p)
+	case p.overdue:
+		p.spare, p.hung = a.rows, a.end.Sub(p.began)
+	default:
+		p.to = shot{rows: a.rows, off: a.begin.Sub(h.began), skew: a.skew()}
+		h.well(p)
+	}
+	if p.next = time.Now(); a.err != nil || !a.open {
+		p.next = p.next.Add(pause(p.failures, h.interval))
+	}
+}
+
+// failed notes an error of a source. One that never opened is hardware that this host lacks, which the start has named.
+func (h *Host) failed(p *openProbe, err error) {
+	p.failures++
+	p.last, p.reopened, p.to.late = err, false, false
+	if p.was && p.trouble.Worth(err, time.Now()) {
+		h.log.Warn("source is absent", "source", p.source.name, "err", err)
+	}
+}
+
+// opened notes a source that is open.
+func (h *Host) opened(p *openProbe) {
+	p.barren, p.reopened = p.read == nil, true
+	if p.tells {
+		h.teller = p
+	}
+	if p.last != nil && !p.was && !p.barren {
+		h.log.Info("source is there now", "source", p.source.name)
+	}
+	p.was = p.was || !p.barren
+}
+
+// well notes a reading in time.
+func (h *Host) well(p *openProbe) {
+	if p.trouble.Over() {
+		h.log.Info("source is back", "source", p.source.name, "late_ms", p.hung.Milliseconds())
+	}
+	p.failures, p.last, p.hung = 0, nil, 0
+	if p.tells {
+		h.tell(p.to.rows)
+	}
+}
+
+// tell keeps the CPUs that are online. The list is never changed, because sources have it.
+func (h *Host) tell(rows reading) {
+	at := 0
+	for i := range rows {
+		if len(rows[i]) == 0 {
+			continue
+		}
+		if at >= len(h.online) || h.online[at] != i {
+			h.online = rows.present()
+			return
+		}
+		at++
+	}
+	if at < len(h.online) {
+		h.online = rows.present()
 	}
 }
 
 // Interval forms the columns of the interval between the last two readings, which are elapsed apart. They are ascending
 // by name, and the caller keeps them. The CPUs are those of either reading, ascending: one that came or went in between
 // has missing values, one that is offline is absent. A metric that no CPU has is left out.
+//
+// Each source has the time between its own two readings. A column has its values in one piece of memory with the others,
+// so an interval costs two allocations.
 func (h *Host) Interval(elapsed time.Duration) (cpus []int32, columns []Column) {
-	cpus = h.cpus()
+	cpus = h.present()
+	h.values = h.values[:0]
+	late := 0
 	for _, p := range h.probes {
-		if p.from == nil || p.to == nil {
+		if p.from.late || p.to.late {
+			late++
+		}
+		p.at, p.rows = len(h.values), 0
+		if p.from.rows == nil || p.to.rows == nil || p.source.scope == schemas.ScopeJob { // Jobs forms these
 			continue
 		}
-		rows := cpus
-		switch p.source.scope {
-		case schemas.ScopeNode:
-			rows = []int32{0}
-		case schemas.ScopeSocket, schemas.ScopeGPU:
-			rows = p.rows()
-		}
-		columns = append(columns, p.columns(rows, elapsed)...)
-	}
-	slices.SortFunc(columns, func(a, b Column) int { return strings.Compare(a.Name, b.Name) })
-	return cpus, columns
-}
-
-// cpus returns the CPUs of the source that tells which are online. Where it cannot be read, they are those of all
-// sources.
-func (h *Host) cpus() []int32 {
-	var cpus []int32
-	for _, p := range h.probes {
-		if p.source.scope != schemas.ScopeCore || p.from == nil || p.to == nil {
-			continue
-		}
-		if p.tells {
-			cpus = nil
-		}
-		cpus = append(cpus, p.rows()...)
-		if p.tells {
-			break
+		if err := h.form(p, cpus, elapsed+p.to.off-p.from.off); err != nil {
+			p.rows = 0
+			h.failed(p, err)
 		}
 	}
-	slices.Sort(cpus)
-	return slices.Compact(cpus)
-}
-
-// rows returns the numbers of the rows that are in either of the last two readings, ascending.
-func (p *openProbe) rows() (rows []int32) {
-	for i := range max(len(p.from), len(p.to)) {
-		if len(p.from.row(i))+len(p.to.row(i)) > 0 {
-			rows = append(rows, int32(i))
+	count, size := 0, 0
+	for i := range h.slots {
+		s := &h.slots[i]
+		s.Values = h.of(s, late)
+		if len(s.Values) > 0 {
+			count, size = count+1, size+len(s.Values)
 		}
 	}
-	return rows
-}
-
-// columns forms the probe's metrics, with one value for each of the rows named. Metrics without any value are left out.
-func (p *openProbe) columns(rows []int32, elapsed time.Duration) []Column {
-	values := make([]float64, len(p.source.metrics)*len(rows))
-	out := make([]float64, len(p.source.metrics))
-	for i, r := range rows {
-		for k := range out {
-			out[k] = math.NaN()
-		}
-		if from, to := p.from.row(int(r)), p.to.row(int(r)); len(from) > 0 && len(from) == len(to) {
-			p.form(from, to, elapsed, out)
-		}
-		for k := range out {
-			values[k*len(rows)+i] = out[k]
-		}
-	}
-	columns := make([]Column, 0, len(p.source.metrics))
-	for k, m := range p.source.metrics {
-		c := Column{m.name, m.unit, p.source.scope, values[k*len(rows) : (k+1)*len(rows) : (k+1)*len(rows)]}
-		if slices.ContainsFunc(c.Values, func(v float64) bool { return !math.IsNaN(v) }) {
+	columns = make([]Column, 0, count)
+	slab := make([]float64, 0, size)
+	for i := range h.slots {
+		if s := &h.slots[i]; len(s.Values) > 0 {
+			from := len(slab)
+			slab = append(slab, s.Values...)
+			c := Column{s.Name, s.Unit, s.Scope, nil, slab[from:len(slab):len(slab)]}
+			if s.Scope == schemas.ScopeSocket || s.Scope == schemas.ScopeGPU {
+				c.Rows = s.probe.numbers
+			}
 			columns = append(columns, c)
 		}
 	}
-	return columns
+	return cpus, h.derive(columns, cpus)
+}
+
+// of returns the values of a slot, in the host's scratch. It returns none where the interval has no such column.
+func (h *Host) of(s *slot, late int) []float64 {
+	own := 0.0
+	switch {
+	case s.probe == nil:
+		own = float64(late)
+	case s.metric == ownSkew:
+		skew := max(s.probe.from.skew, s.probe.to.skew)
+		if s.probe.rows == 0 || h.interval == 0 || skew <= h.interval/100 {
+			return nil
+		}
+		own = float64(skew.Microseconds())
+	default:
+		if s.probe.rows == 0 {
+			return nil
+		}
+		values := h.values[s.probe.at+s.metric*s.probe.rows:][:s.probe.rows]
+		for _, v := range values {
+			if !math.IsNaN(v) {
+				return values
+			}
+		}
+		return nil
+	}
+	h.values = append(h.values, own)
+	return h.values[len(h.values)-1:]
+}
+
+// form appends the values of a source to the host's scratch, metric by metric, with NaN for those that are missing. A
+// core-scoped source has a value for each of the CPUs, any other one for each of its own rows.
+func (h *Host) form(p *openProbe, cpus []int32, elapsed time.Duration) (err error) {
+	defer caught(&err)
+	metrics := len(p.source.metrics)
+	rows := cpus
+	if p.source.scope != schemas.ScopeCore {
+		rows = h.numbers(p)
+	}
+	p.rows = len(rows)
+	h.values = slices.Grow(h.values, metrics*p.rows)[:p.at+metrics*p.rows]
+	h.out = slices.Grow(h.out[:0], metrics)[:metrics]
+	for i, r := range rows {
+		for k := range h.out {
+			h.out[k] = math.NaN()
+		}
+		if from, to := p.from.rows.row(int(r)), p.to.rows.row(int(r)); len(from) > 0 && len(from) == len(to) {
+			p.form(from, to, elapsed, h.out)
+		}
+		for k, v := range h.out {
+			h.values[p.at+k*p.rows+i] = v
+		}
+	}
+	return nil
+}
+
+// numbers returns the numbers of the rows that are in either of a source's last two readings, ascending. Columns share
+// the list while it does not change.
+func (h *Host) numbers(p *openProbe) []int32 {
+	h.next = h.next[:0]
+	for i := range max(len(p.from.rows), len(p.to.rows)) {
+		if len(p.from.rows.row(i))+len(p.to.rows.row(i)) > 0 {
+			h.next = append(h.next, int32(i))
+		}
+	}
+	if !slices.Equal(h.next, p.numbers) {
+		p.numbers = slices.Clone(h.next)
+	}
+	return p.numbers
+}
+
+// present returns the CPUs of the source that tells which are online. Where it cannot be read they are the last that it
+// told, and before any those of all sources.
+func (h *Host) present() []int32 {
+	h.next = h.next[:0]
+	told := h.teller != nil && h.teller.from.rows != nil && h.teller.to.rows != nil
+	if !told && h.teller != nil && len(h.cpus) > 0 {
+		return h.cpus
+	}
+	most := 0
+	for _, p := range h.probes {
+		most = max(most, len(p.from.rows), len(p.to.rows))
+	}
+	for i := range most {
+		if told && h.teller.has(i) || !told && slices.ContainsFunc(h.probes, func(p *openProbe) bool { return p.has(i) }) {
+			h.next = append(h.next, int32(i))
+		}
+	}
+	if !slices.Equal(h.next, h.cpus) {
+		h.cpus = slices.Clone(h.next) // samples have the old one
+	}
+	return h.cpus
 }

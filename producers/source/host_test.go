@@ -188,22 +188,28 @@ func TestRowsOfSocketsAndGPUs(t *testing.T) {
 			{
 				source: source{scope: schemas.ScopeCore, metrics: []metric{{"per_cpu", "1", Gauge, ""}}},
 				probe:  probe{tells: true, form: formGauges},
-				from:   reading{{1}, {1}, {1}, {1}}, to: reading{{1}, {1}, {1}, {1}},
+				from:   shot{rows: reading{{1}, {1}, {1}, {1}}}, to: shot{rows: reading{{1}, {1}, {1}, {1}}},
 			},
 			{
 				source: source{scope: scope, metrics: []metric{{"power", "W", Gauge, ""}}},
 				probe:  probe{form: formGauges},
-				from:   reading{{1}, nil, {1}}, to: reading{{250}, nil, nil, {300}},
+				from:   shot{rows: reading{{1}, nil, {1}}}, to: shot{rows: reading{{250}, nil, nil, {300}}},
 			},
 		}}
+		h.start()
+		defer h.Close()
 		cpus, columns := h.Interval(time.Second)
 		if diff := cmp.Diff([]int32{0, 1, 2, 3}, cpus); diff != "" {
 			t.Errorf("%s: cpus (-want +got):\n%s", scope, diff)
 		}
 		// Row 0 is in both readings, row 2 went, row 3 came, and there is no row 1.
-		want := Column{"power", "W", scope, []float64{250, math.NaN(), math.NaN()}}
+		want := Column{"power", "W", scope, []int32{0, 2, 3}, []float64{250, math.NaN(), math.NaN()}}
 		if diff := cmp.Diff(want, columns[1], cmpopts.EquateNaNs()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", scope, diff)
+		}
+		_, again := h.Interval(time.Second)
+		if &again[1].Rows[0] != &columns[1].Rows[0] || columns[0].Rows != nil {
+			t.Errorf("%s: the same rows are another list, or CPUs have one", scope)
 		}
 	}
 }

@@ -49,7 +49,7 @@ type zone struct {
 	span   uint64 // the energy wraps beyond it
 }
 
-// maxSockets bounds the package numbers that a file may name.
+// maxSockets bounds the package numbers that a file may name. Some firmware gives the packages other numbers than 0, 1.
 const maxSockets = 1 << 10
 
 // openRAPL reads the energy that each package used. AMD's processors show theirs in the same files.

@@ -15,8 +15,6 @@ import (
 )
 
 var (
-	// errUnsynchronised is returned when nothing disciplines the host's clock.
-	errUnsynchronised = errors.New("the clock is not synchronised")
 	// errStatm is returned when /proc/self/statm is not what the kernel writes.
 	errStatm = errors.New("not two numbers of pages")
 )
@@ -89,27 +87,4 @@ func parseStatm(b []byte) (uint64, error) {
 		return 0, fmt.Errorf("%w: %.80q", errStatm, b)
 	}
 	return pages, nil
-}
-
-func clock() source {
-	return source{"clock", schemas.ScopeNode, "adjtimex(2)", []metric{
-		{"weir_agent_clock_error_us", "us", Gauge, "esterror: the kernel's estimate of the clock's error"},
-	}, openClock}
-}
-
-// openClock reads by how much the kernel believes the host's clock to be wrong, in microseconds. Where nothing
-// synchronises the clock the kernel cannot know, and the metric is absent.
-func openClock(config.Agent, *slog.Logger) (probe, error) {
-	read := func(into reading, _ Vitals) (reading, error) {
-		var t unix.Timex // without a mode the call changes nothing
-		state, err := unix.Adjtimex(&t)
-		if err != nil {
-			return nil, fmt.Errorf("asking for the clock's error: %w", err)
-		}
-		if state == unix.TIME_ERROR || t.Status&unix.STA_UNSYNC != 0 || t.Esterror < 0 {
-			return nil, errUnsynchronised
-		}
-		return only(into, uint64(t.Esterror)), nil
-	}
-	return probe{read: read, form: formGauges}, nil
 }

@@ -53,8 +53,22 @@ type metric struct {
 
 // sources is every source of the agent. A new one is a function of its own file.
 func sources() []source {
-	return []source{
-		stat(), memory(), load(), perfSoftware(), perfHardware(), agent(), agentMemory(), clock(),
+	return append([]source{
+		stat(),
+		memory(),
+		load(),
+		perfSoftware(),
+		agent(),
+		agentMemory(),
+		agentSources(),
+		clock(),
+		nvml(),
+		paging(),
+		pressure(),
+		disks(),
+		ethernet(),
+		nfs(),
+		numa(),
 		interconnect(),
 		lustre(),
 		rapl(),
@@ -62,13 +76,9 @@ func sources() []source {
 		temperatureMax(),
 		power(),
 		cpufreq(),
-		paging(),
-		pressure(),
-		disks(),
-		ethernet(),
-		nfs(),
-		numa(),
-	}
+		cgroups(),
+		synchrony(),
+	}, perfHardware()...)
 }
 
 // Catalogue is every metric that the agent may measure, in the order of the sources.
@@ -94,13 +104,16 @@ type probe struct {
 	// which are elapsed apart. out begins as NaN, so what form does not write is missing. It is a function of its
 	// arguments alone.
 	form func(from, to []uint64, elapsed time.Duration, out []float64)
+	// job returns the name and the CPUs of the job whose row begins with the id. It is nil for a source that is not of
+	// scope job.
+	job func(id uint64) (cgroup string, cpus []int32, ok bool)
 	// close releases what the source holds. It is nil where that is nothing.
 	close func()
 }
 
 // reading is the raw counters of one source at one instant. A core-scoped source has a row for every CPU number, empty
 // where there is no such CPU. Rows of a socket-scoped source are by package number, of a GPU-scoped one by minor number.
-// A node-scoped source has a single row.
+// A node-scoped source has a single row. One of scope job has a row for every job, ascending by its first number.
 type reading [][]uint64
 
 // row returns row i, or nil.
@@ -125,14 +138,18 @@ func (r reading) present() []int {
 // Vitals is what the agent knows of itself when a reading begins.
 type Vitals struct {
 	BoundaryMs int64         // the boundary of the reading, Unix time
+	Interval   time.Duration // between two boundaries; 0 where that is not known
 	Skew       time.Duration // distance from the boundary
 	Depth      int           // records in the ring
 	Drops      int64         // records that were dropped since the start
+	Clock      Clock
 }
 
-// Column is one metric of an interval, with a value for each CPU or one for the node. NaN is a missing value.
+// Column is one metric of an interval, with a value for each CPU, socket or GPU, or one for the node. NaN is a missing
+// value.
 type Column struct {
 	Name, Unit, Scope string
+	Rows              []int32 // numbers of the sockets or GPUs, ascending; nil for other scopes
 	Values            []float64
 }
 

@@ -146,12 +146,16 @@ func FuzzStat(f *testing.F) {
 		if err1 != nil || err2 != nil {
 			return
 		}
-		p := openProbe{probe: probe{form: formStat}, source: stat(), from: from, to: to}
+		var h Host
+		p := &openProbe{probe: probe{form: formStat}, source: stat(), from: shot{rows: from}, to: shot{rows: to}}
 		rows := []int32{0, 1, 2, 3}
+		if err := h.form(p, rows, time.Second); err != nil {
+			t.Fatal(err)
+		}
 		for i := range rows {
 			sum := 0.0
-			for _, c := range p.columns(rows, time.Second) {
-				v := c.Values[i]
+			for k := range p.source.metrics {
+				v := h.values[k*len(rows)+i]
 				if math.IsNaN(v) {
 					continue
 				}
@@ -171,8 +175,10 @@ func TestParseStatm(t *testing.T) {
 	if pages, err := parseStatm([]byte("1234 567 89 1 0 2 0\n")); err != nil || pages != 567 {
 		t.Errorf("%d pages, %v", pages, err)
 	}
-	for _, text := range []string{"", "1234\n", "1234 567", "1234 x 89\n", "x 567 89\n",
-		"1234 99999999999999 8\n", "1234 5x 89\n"} {
+	for _, text := range []string{
+		"", "1234\n", "1234 567", "1234 x 89\n", "x 567 89\n",
+		"1234 99999999999999 8\n", "1234 5x 89\n",
+	} {
 		if pages, err := parseStatm([]byte(text)); err == nil {
 			t.Errorf("parseStatm(%q) = %d, want an error", text, pages)
 		}
