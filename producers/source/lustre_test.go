@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 )
 
 // llite is what Lustre writes of a mount.
@@ -213,5 +214,38 @@ func BenchmarkLustre(b *testing.B) {
 	for b.Loop() {
 		r.ms -= 10_000
 		r.must(1)
+	}
+}
+
+// A file of Lustre that hangs costs the values of Lustre, and those of nothing else.
+func TestLustreThatHangs(t *testing.T) {
+	cfg := machineOf(t, "intel")
+	stats := filepath.Join(cfg.ProcPath, "fs/lustre/llite/home-ffff9d1c4a3f8800/stats")
+	if err := os.Remove(stats); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mkfifo(stats, 0o644); err != nil { // opening it waits for somebody who writes
+		t.Skip("no named pipe here:", err)
+	}
+	h := Open(cfg, slog.New(slog.DiscardHandler))
+	t.Cleanup(func() {
+		if w, err := os.OpenFile(stats, os.O_WRONLY|unix.O_NONBLOCK, 0); err == nil {
+			_ = w.Close() // the reader goes on
+		}
+		h.Close()
+	})
+	h.Read(Vitals{Interval: time.Second})
+	h.Read(Vitals{Interval: time.Second})
+	_, columns := h.Interval(time.Second)
+	if valuesOf(columns, "lustre_open") != nil {
+		t.Error("Lustre has values")
+	}
+	for _, name := range []string{"ic_read_bw", "temperature_max", "node_power"} {
+		if valuesOf(columns, name) == nil {
+			t.Errorf("%s is missing", name)
+		}
+	}
+	if late := valuesOf(columns, lateMetric); len(late) != 1 || late[0] != 1 {
+		t.Errorf("%v sources are late, want 1", late)
 	}
 }
