@@ -33,7 +33,9 @@ const (
 
 // perfKernel is what the kernel does with perf events. Tests have a kernel of their own.
 type perfKernel struct {
-	open  func(attr *unix.PerfEventAttr, cpu, leader int) (fd int, err error)
+	open func(attr *unix.PerfEventAttr, cpu, leader int) (fd int, err error)
+	// start begins to count a group, all of its events at once.
+	start func(leader int) error
 	read  func(fd int, into []byte) (int, error)
 	close func(fd int) error
 }
@@ -43,6 +45,9 @@ type perfKernel struct {
 var linux = perfKernel{
 	open: func(attr *unix.PerfEventAttr, cpu, leader int) (int, error) {
 		return unix.PerfEventOpen(attr, -1, cpu, leader, unix.PERF_FLAG_FD_CLOEXEC)
+	},
+	start: func(leader int) error {
+		return unix.IoctlSetInt(leader, unix.PERF_EVENT_IOC_ENABLE, unix.PERF_IOC_FLAG_GROUP)
 	},
 	read:  unix.Read,
 	close: unix.Close,
@@ -68,19 +73,27 @@ func attrOf(e event) *unix.PerfEventAttr {
 	return attr
 }
 
-// openEvents counts events of one CPU as a group. They count from here on: two readings after it
-// tell what all of them counted in between.
+// openEvents counts events of one CPU as a group. The leader waits until the group is whole: an event that joins a group
+// that counts already may stay at 0. Two readings after it tell what all of them counted in between.
 func (k perfKernel) openEvents(cpu int, events []event) (group, error) {
 	var g group
 	leader := -1
 	for _, e := range events {
-		fd, err := k.open(attrOf(e), cpu, leader)
+		attr := attrOf(e)
+		if leader < 0 {
+			attr.Bits |= unix.PerfBitDisabled
+		}
+		fd, err := k.open(attr, cpu, leader)
 		if err != nil {
 			k.closeGroup(&g)
 			return group{}, fmt.Errorf("opening perf event %s on CPU %d: %w", e.name, cpu, remedy(err))
 		}
 		g.fds = append(g.fds, fd)
 		leader = g.fds[0]
+	}
+	if err := k.start(leader); err != nil {
+		k.closeGroup(&g)
+		return group{}, fmt.Errorf("starting perf events on CPU %d: %w", cpu, err)
 	}
 	return g, nil
 }

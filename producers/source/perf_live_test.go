@@ -133,6 +133,39 @@ func TestSoftwareEventsAgainstPerf(t *testing.T) {
 	}
 }
 
+// TestSoftwareEventsCount: page faults of this process are counted, without another program that counts them. A group
+// whose events join it while it counts stays at 0 here.
+func TestSoftwareEventsCount(t *testing.T) {
+	p, err := openPerfSoftware(config.Agent{ProcPath: "/proc", SysPath: "/sys", Perf: true}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Skip("SOFTWARE EVENTS ARE NOT TRIED: the kernel refuses them: ", err)
+	}
+	r := &trial{probe: p, source: perfSoftware(), t: t}
+	defer p.close()
+	r.must(1)
+	const pages = 1000
+	memory, err := unix.Mmap(-1, 0, pages*os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Munmap(memory)
+	if err := unix.Madvise(memory, unix.MADV_NOHUGEPAGE); err != nil {
+		t.Log(err) // a kernel without huge pages
+	}
+	for at := 0; at < len(memory); at += os.Getpagesize() {
+		memory[at] = 1
+	}
+	r.must(1)
+	faults := 0.0
+	for cpu, rate := range valuesBetween(r.source, p, r.from, r.to, time.Second)["page_faults"] {
+		faults += rate * float64(r.to[cpu][rowEnabled]-r.from[cpu][rowEnabled]) / 1e9
+	}
+	if faults < pages {
+		t.Errorf("%g page faults were counted, of %d at least", faults, pages)
+	}
+}
+
 // TestHooksOfTheLock runs the node's prolog and epilog as slurmd does.
 func TestHooksOfTheLock(t *testing.T) {
 	lock := filepath.Join(t.TempDir(), "lock")

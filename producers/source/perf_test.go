@@ -3,6 +3,7 @@ package source
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -65,7 +66,7 @@ func newFakeKernel(cpus int) *fakeKernel {
 }
 
 func (k *fakeKernel) calls() perfKernel {
-	return perfKernel{open: k.open, read: k.read, close: k.close}
+	return perfKernel{open: k.open, start: k.start, read: k.read, close: k.close}
 }
 
 func (k *fakeKernel) open(attr *unix.PerfEventAttr, cpu, leader int) (int, error) {
@@ -100,6 +101,15 @@ func (k *fakeKernel) open(attr *unix.PerfEventAttr, cpu, leader int) (int, error
 	return len(k.fds) - 1, nil
 }
 
+// start begins to count a group. An event that was open before its leader waited would stay at 0.
+func (k *fakeKernel) start(leader int) error {
+	if k.fds[leader].attr.Bits&unix.PerfBitDisabled == 0 {
+		return errors.New("the leader counts already")
+	}
+	k.fds[leader].attr.Bits &^= unix.PerfBitDisabled
+	return nil
+}
+
 func (k *fakeKernel) close(fd int) error {
 	if k.fds[fd].closed {
 		return unix.EBADF
@@ -128,6 +138,9 @@ func (k *fakeKernel) read(fd int, into []byte) (int, error) {
 
 func (e *fakeEvent) words() []uint64 {
 	since := e.kernel.now - e.opened
+	if e.attr.Bits&unix.PerfBitDisabled != 0 {
+		since = 0
+	}
 	running := since
 	if e.attr.Config == e.kernel.starve && e.kernel.starve != 0 {
 		running = e.starvedAt
