@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -70,7 +71,7 @@ func jobRecords(jobs []scheduler.Job, faults []scheduler.Fault) map[schemas.JobK
 			for _, node := range j.Nodes {
 				n += len(j.GPUsOn(node))
 			}
-			j.Gpus = new(int32(n))
+			j.Gpus = new(int32(min(n, math.MaxInt32)))
 		}
 		add(j.Job)
 	}
