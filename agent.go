@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,27 +16,66 @@ import (
 )
 
 func newAgent() *cobra.Command {
-	return newService(&cobra.Command{
+	var prints, checks, asJSON bool
+	c := &cobra.Command{
 		Use:   "agent",
 		Short: "Sample this node's counters and send them",
 		Long: `Samples this node's counters at every interval boundary, and sends them.
 
 Its Route names the jobs of this node and their partitions. It listens on nothing. It needs no root, but CAP_PERFMON
-for perf events. While Kafka is away it goes on, its memory does not grow, and it drops the oldest intervals.`,
-		Example: `  weir agent --config /etc/weir/agent.yaml`,
-	}, func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
-		if err := checkAgent(cfg); err != nil {
-			return usageError{err}
+for perf events. While Kafka is away it goes on, its memory does not grow, and it drops the oldest intervals. A source
+that hangs loses its own values, and stops no other.
+
+--once and --check need neither Kafka nor a configuration. --once reads this host twice, one interval apart, and prints
+what the interval holds (WEIR_INTERVAL=1s makes it short). --check reads every source 20 times. It prints what a reading
+costs in microseconds, median and largest, of CPU time and of wall time. Then it prints what this host lacks.`,
+		Example: `  weir agent --config /etc/weir/agent.yaml
+  weir agent --once
+  weir agent --check`,
+	}
+	conf := asService(c)
+	c.Flags().BoolVar(&prints, "once", false, "print one interval of this host and end")
+	c.Flags().BoolVar(&checks, "check", false, "print what each source costs here and end")
+	c.Flags().BoolVar(&asJSON, "json", false, "with --once or --check: print one JSON object a line")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if prints && checks || asJSON && !prints && !checks {
+			return usageError{errOneOf}
 		}
-		return producers.Run(ctx, cfg, log)
-	})
+		if !prints && !checks {
+			return conf.serve(c, runAgent)
+		}
+		cfg, err := conf.local()
+		if err == nil {
+			err = checkAgent(cfg)
+		}
+		switch {
+		case err != nil:
+			return usageError{err}
+		case prints:
+			return once(c, cfg, asJSON)
+		}
+		return checkSources(c, cfg, asJSON)
+	}
+	return c
 }
 
-// checkAgent returns nil if an agent finds what its keys name. Without /proc it would have nothing to send.
+func runAgent(ctx context.Context, cfg config.Config, log *slog.Logger) error {
+	err := checkAgent(cfg)
+	if err == nil {
+		err = restrain(cfg.Agent)
+	}
+	if err != nil {
+		return usageError{err}
+	}
+	defer time.AfterFunc(startTime, forgetStart).Stop()
+	return producers.Run(ctx, cfg, log)
+}
+
+// checkAgent returns nil if an agent finds what its keys name, and can compute the metrics that its site declares. Without /proc it would have nothing to send.
 func checkAgent(cfg config.Config) error {
 	_, err := os.Stat(filepath.Join(cfg.Agent.ProcPath, "stat"))
 	if err != nil {
 		err = fmt.Errorf("agent.proc_path %q is no mount of procfs: %w", cfg.Agent.ProcPath, err)
 	}
-	return errors.Join(err, directory("agent.state_dir", cfg.Agent.StateDir))
+	return errors.Join(err, directory("agent.state_dir", cfg.Agent.StateDir), producers.Check(cfg.Agent))
 }

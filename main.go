@@ -128,7 +128,7 @@ Begin with "weir up": it runs everything in this process, on this machine's real
 			root.AddCommand(c)
 		}
 	}
-	add("use", newUp(), newJobs(), newJob(), newReplay(), newSQL(), newTail())
+	add("use", newUp(), newJobs(), newJob(), newReplay(), newSQL(), newTail(), newCatalogue())
 	add("service", newAgent(), newBalance(), newCollect(), newMerge(), newSink(), newSamples(), newSimulate(),
 		newBroker())
 	add("admin", newStatus(), newAudit(), newTopics(), newArchive(), newCheck(), newCompletion(), newMan())
@@ -188,18 +188,32 @@ func (f *configFlags) source(etc string) config.Source {
 	return src
 }
 
-func (f *configFlags) load() (config.Config, error) {
+// local loads the configuration of a command that asks no broker. Nothing need be configured.
+func (f *configFlags) local() (config.Config, error) {
+	cfg, _, err := f.read()
+	return cfg, err
+}
+
+// read loads the configuration, and returns its file: empty where there is none.
+func (f *configFlags) read() (cfg config.Config, file string, err error) {
 	src := f.source(etcFile)
 	src.Keys = map[string]string{"log-level": "log_level"}
-	cfg, err := config.Load(src)
+	if cfg, err = config.Load(src); err != nil {
+		return cfg, src.File, usageError{err}
+	}
+	return cfg, src.File, nil
+}
+
+func (f *configFlags) load() (config.Config, error) {
+	cfg, file, err := f.read()
 	if err != nil {
-		return cfg, usageError{err}
+		return cfg, err
 	}
 	// A certificate that is not valid yet needs no person. Until then brokers refuse it, and that is logged.
 	if err := kafka.CheckFiles(cfg.Kafka, time.Now()); err != nil && !errors.Is(err, kafka.ErrNotYetValid) {
 		return cfg, usageError{err}
 	}
-	if len(cfg.Kafka.Brokers) == 0 && src.File == "" {
+	if len(cfg.Kafka.Brokers) == 0 && file == "" {
 		remedy := "name one with --config FILE"
 		if f.reads {
 			remedy = "start `weir up` here first, or " + remedy

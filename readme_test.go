@@ -125,15 +125,15 @@ func page(t *testing.T, name string) string {
 // tests.
 func functions(t *testing.T) (there, tests map[string]bool) {
 	t.Helper()
-	all, err := source()
+	all, err := repository()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return all[0], all[1]
 }
 
-// source reads the repository once for all tests, since that takes a second.
-var source = sync.OnceValues(func() ([2]map[string]bool, error) {
+// repository reads the repository once for all tests, since that takes a second.
+var repository = sync.OnceValues(func() ([2]map[string]bool, error) {
 	there, tests := map[string]bool{}, map[string]bool{}
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() && (d.Name() == "bin" || d.Name() == "testdata") {

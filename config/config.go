@@ -61,14 +61,8 @@ type Topics struct {
 	SegmentBytes      int64         `mapstructure:"segment_bytes"` // 0: the broker's own
 }
 
-// Agent is the configuration of the node agent.
-type Agent struct {
-	Node     string `mapstructure:"node"`      // empty: the host's name
-	ProcPath string `mapstructure:"proc_path"` // where /proc is
-	SysPath  string `mapstructure:"sys_path"`  // where /sys is
-	StateDir string `mapstructure:"state_dir"` // the last route is kept here; empty: not kept
-	Perf     bool   `mapstructure:"perf"`      // open perf events
-}
+// Triggered reports whether agents sample at the balancer's triggers, not by their clocks.
+func (c *Config) Triggered() bool { return c.Agent.Sampling == "triggered" }
 
 // Balance is the configuration of the balancer.
 type Balance struct {
@@ -152,7 +146,7 @@ func Default() Config {
 		Partitions: Partitions{Routes: 16, JobSummary: 8, Partials: 1},
 		Topics:     Topics{Replication: 3, CountersRetention: 24 * time.Hour, SummaryRetention: 3 * 24 * time.Hour},
 		Kafka:      Kafka{ClientID: "weir", DialTimeout: 2 * time.Second},
-		Agent:      Agent{ProcPath: "/proc", SysPath: "/sys", Perf: true},
+		Agent:      Agent{ProcPath: "/proc", SysPath: "/sys", Perf: true, Sampling: "clock"},
 		Balance: Balance{
 			Algorithm: "weir", PartitionBytesPerS: 10_000_000, NodeBytes: 5000,
 			Slurm: Slurm{Poll: 2 * time.Second, Timeout: 10 * time.Second, CPUIDs: "spread"},
@@ -174,6 +168,15 @@ func (c *Config) derive() {
 	if c.Agent.Node == "" {
 		if host, err := os.Hostname(); err == nil {
 			c.Agent.Node = host
+		}
+	}
+	for i := range c.Agent.Sources {
+		s := &c.Agent.Sources[i]
+		if s.Interval = c.Interval; s.Timeout == 0 && len(s.Exec) > 0 {
+			s.Timeout = min(c.Interval/2, 10*time.Second)
+		}
+		if s.MaxAge == 0 && s.File != "" {
+			s.MaxAge = 3 * c.Interval
 		}
 	}
 }

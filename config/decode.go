@@ -74,6 +74,9 @@ func splitList(_, to reflect.Type, value any) (any, error) {
 	if text == "" {
 		return list, nil
 	}
+	if isSections(to) {
+		return nil, fmt.Errorf("%s is not a list of sections: set it in a file", shown(value))
+	}
 	for item := range strings.SplitSeq(text, ",") {
 		list = append(list, strings.TrimSpace(item))
 	}

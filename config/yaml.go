@@ -29,18 +29,31 @@ func yamlNode(v reflect.Value) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode}
 	for i := range v.NumField() {
 		key := &yaml.Node{Kind: yaml.ScalarNode, Value: v.Type().Field(i).Tag.Get("mapstructure")}
+		if key.Value == "-" {
+			continue
+		}
 		value := &yaml.Node{}
 		switch f := v.Field(i); {
 		case f.Kind() == reflect.Struct:
 			value = yamlNode(f)
+		case isSections(f.Type()) && f.Len() > 0:
+			value.Kind = yaml.SequenceNode
+			for j := range f.Len() {
+				value.Content = append(value.Content, yamlNode(f.Index(j)))
+			}
 		case f.Type() == reflect.TypeFor[time.Duration]():
 			value.SetString(f.Interface().(time.Duration).String())
 		default:
 			if err := value.Encode(f.Interface()); err != nil {
-				panic(err) // strings, numbers, booleans and lists of strings cannot fail
+				panic(err) // strings, numbers, booleans, lists of strings and empty lists cannot fail
 			}
 		}
 		n.Content = append(n.Content, key, value)
 	}
 	return n
+}
+
+// isSections reports whether a key of this type holds a list of sections, each with keys of its own.
+func isSections(t reflect.Type) bool {
+	return t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct
 }

@@ -27,6 +27,8 @@ func (b busy) Interval(time.Duration) (cpus []int32, columns []source.Column) {
 	return s.cpus, s.columns
 }
 
+func (busy) Jobs(time.Duration) []source.JobColumns { return nil }
+
 // sample is what the node measures in the interval that begins at start.
 func (b busy) sample(start int64) *sample {
 	s := &sample{start: start, columns: make([]source.Column, 0, b.metrics)}
@@ -168,8 +170,8 @@ func publish(t *testing.T, f *fleet) *publisher {
 func (f *fleet) forms(t *testing.T, start int64) {
 	t.Helper()
 	end := start + f.cfg.Interval.Milliseconds()
-	f.sampled(t, moment{start, time.UnixMilli(start), time.UnixMilli(start)},
-		moment{end, time.UnixMilli(end), time.UnixMilli(end)})
+	f.sampled(t, moment{boundary: start, start: time.UnixMilli(start), end: time.UnixMilli(start)},
+		moment{boundary: end, start: time.UnixMilli(end), end: time.UnixMilli(end)})
 }
 
 // TestIntervalNeedsNoAcknowledgement: all records of a node's interval leave before the brokers acknowledge the first.

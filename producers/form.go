@@ -25,8 +25,9 @@ func form(route *schemas.Route, s *sample, head schemas.NodeHeader) (items []ite
 	gpus := s.gpus()
 	taken, takenGPUs := make([]bool, len(s.cpus)), make([]bool, len(gpus))
 	items = make([]item, 0, len(route.Entries)+1)
-	for _, e := range route.Entries {
-		p := portion{sample: s, node: alone, local: e.Mode == schemas.ModeLocal, cpus: s.cpus, gpus: gpus}
+	own := jobColumns(route.Entries, s.jobs, s.cpus)
+	for i, e := range route.Entries {
+		p := portion{sample: s, job: own[i], node: alone, local: e.Mode == schemas.ModeLocal, cpus: s.cpus, gpus: gpus}
 		if len(e.Cpus) > 0 {
 			p.cpus, p.gpus = ascending(e.Cpus), nil
 			unknown.cpus = append(unknown.cpus, take(p.cpus, s.cpus, taken)...)
@@ -110,15 +111,24 @@ const (
 	itemBytes = 320
 	// columnBytes is the memory of a column beside its values.
 	columnBytes = 96
+	// jobBytes is the memory of a job's columns beside these, its name and its CPUs.
+	jobBytes = 64
 )
 
 // bytes is the memory of a sample.
 func (s *sample) bytes() int64 {
-	n := 4 * len(s.cpus)
-	for i := range s.columns {
-		n += columnBytes + 8*len(s.columns[i].Values)
+	n := 4*len(s.cpus) + columnsBytes(s.columns)
+	for i := range s.jobs {
+		n += jobBytes + len(s.jobs[i].Cgroup) + 4*len(s.jobs[i].CPUs) + columnsBytes(s.jobs[i].Columns)
 	}
 	return int64(n)
+}
+
+func columnsBytes(columns []source.Column) (n int) {
+	for i := range columns {
+		n += columnBytes + 8*len(columns[i].Values)
+	}
+	return n
 }
 
 // portion is what one record carries of a sample.
@@ -128,6 +138,7 @@ type portion struct {
 	cpus, gpus []int32            // numbers, ascending; the sample may lack some
 	node       bool               // whether it has the values of the node and of its sockets
 	local      bool               // whether the record has the distribution of the values, not the values
+	job        []source.Column    // of the job's cgroup
 }
 
 func (h *portion) item(partition int32) item {
@@ -165,6 +176,9 @@ func (h *portion) each(f func(c *source.Column, values []float64)) {
 		if len(values) > 0 {
 			f(c, values)
 		}
+	}
+	for i := range h.job {
+		f(&h.job[i], h.job[i].Values)
 	}
 }
 

@@ -426,3 +426,111 @@ func BenchmarkForm37x16(b *testing.B) {
 		})
 	}
 }
+
+// jobSample is a sample of a node that two jobs share, as cgroups of Slurm and PBS tell of them.
+func jobSample(jobs ...source.JobColumns) *sample {
+	s := smallSample()
+	s.jobs = jobs
+	return s
+}
+
+func cgroupOf(name string, used float64, cpus ...int32) source.JobColumns {
+	return source.JobColumns{Cgroup: name, CPUs: cpus, Columns: []source.Column{
+		{Name: "job_mem_used", Unit: "B", Scope: schemas.ScopeJob, Values: []float64{used}},
+	}}
+}
+
+// TestSharedNode: two jobs on one node give two batches, each with its own memory.
+func TestSharedNode(t *testing.T) {
+	slurm, pbs := entry("71", 1, schemas.ModeCollect, 0, 1), entry("72.server", 2, schemas.ModeLocal, 4, 5)
+	named := entry("73_4", 1, schemas.ModeCollect, 0, 1)
+	named.Cgroup = "s5K1KKYAYG5D00"
+	alone := entry("71", 1, schemas.ModeCollect)
+	rest := sent{"_rest/0", 3, "batch", []int32{}, []string{"b[7]"}}
+	for name, c := range map[string]struct {
+		entries []schemas.RouteEntry
+		jobs    []source.JobColumns
+		want    []sent
+	}{
+		"two jobs": {
+			[]schemas.RouteEntry{slurm, pbs},
+			[]source.JobColumns{cgroupOf("72.server", 200), cgroupOf("job_99", 300), cgroupOf("job_71", 100)},
+			[]sent{
+				{"71/1", 1, "batch", []int32{0, 1}, []string{"a[10 11]", "job_mem_used[100]"}},
+				{"72.server/1", 2, "summary", []int32{4, 5}, []string{"a1 1", "job_mem_used1 0"}},
+				rest,
+			},
+		},
+		"the Route's name decides": {
+			[]schemas.RouteEntry{named},
+			[]source.JobColumns{cgroupOf("job_73_4", 1, 0, 1), cgroupOf("s5K1KKYAYG5D00", 2, 4, 5)},
+			[]sent{
+				{"73_4/1", 1, "batch", []int32{0, 1}, []string{"a[10 11]", "job_mem_used[2]"}},
+				{"_rest/0", 3, "batch", []int32{4, 5}, []string{"a[14 NaN]", "b[7]"}},
+			},
+		},
+		"by CPUs": {
+			[]schemas.RouteEntry{slurm, pbs},
+			[]source.JobColumns{cgroupOf("s5K1KKYAYG5D00", 100, 0, 1), cgroupOf("s5K1KKYAYG5D01", 200, 4, 5)},
+			[]sent{
+				{"71/1", 1, "batch", []int32{0, 1}, []string{"a[10 11]", "job_mem_used[100]"}},
+				{"72.server/1", 2, "summary", []int32{4, 5}, []string{"a1 1", "job_mem_used1 0"}},
+				rest,
+			},
+		},
+		"two of the same CPUs": {
+			[]schemas.RouteEntry{slurm},
+			[]source.JobColumns{cgroupOf("s5K1KKYAYG5D00", 100, 0, 1), cgroupOf("s5K1KKYAYG5D01", 200, 0, 1)},
+			[]sent{
+				{"71/1", 1, "batch", []int32{0, 1}, []string{"a[10 11]"}},
+				{"_rest/0", 3, "batch", []int32{4, 5}, []string{"a[14 NaN]", "b[7]"}},
+			},
+		},
+		"one of two with the same CPUs is known": {
+			[]schemas.RouteEntry{slurm, entry("74", 1, schemas.ModeCollect, 0, 1)},
+			[]source.JobColumns{cgroupOf("s5K1KKYAYG5D00", 100, 0, 1), cgroupOf("job_74", 200, 0, 1)},
+			[]sent{
+				{"71/1", 1, "batch", []int32{0, 1}, []string{"a[10 11]", "job_mem_used[100]"}},
+				{"74/1", 1, "batch", []int32{0, 1}, []string{"a[10 11]", "job_mem_used[200]"}},
+				{"_rest/0", 3, "batch", []int32{4, 5}, []string{"a[14 NaN]", "b[7]"}},
+			},
+		},
+		"two entries of the same CPUs": {
+			[]schemas.RouteEntry{slurm, entry("74", 1, schemas.ModeCollect, 0, 1)},
+			[]source.JobColumns{cgroupOf("s5K1KKYAYG5D00", 100, 0, 1)},
+			[]sent{
+				{"71/1", 1, "batch", []int32{0, 1}, []string{"a[10 11]"}},
+				{"74/1", 1, "batch", []int32{0, 1}, []string{"a[10 11]"}},
+				{"_rest/0", 3, "batch", []int32{4, 5}, []string{"a[14 NaN]", "b[7]"}},
+			},
+		},
+		"the whole node": {
+			[]schemas.RouteEntry{alone},
+			[]source.JobColumns{cgroupOf("s5K1KKYAYG5D00", 100, 0, 1, 4, 5)},
+			[]sent{{"71/1", 1, "batch", []int32{0, 1, 4, 5}, []string{"a[10 11 14 NaN]", "b[7]", "job_mem_used[100]"}}},
+		},
+		"without a list of CPUs": {
+			[]schemas.RouteEntry{slurm},
+			[]source.JobColumns{cgroupOf("s5K1KKYAYG5D00", 100)},
+			[]sent{
+				{"71/1", 1, "batch", []int32{0, 1}, []string{"a[10 11]"}},
+				{"_rest/0", 3, "batch", []int32{4, 5}, []string{"a[14 NaN]", "b[7]"}},
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			route := &schemas.Route{Node: "n", Home: 3, Entries: c.entries}
+			items, _ := form(route, jobSample(c.jobs...), schemas.NodeHeader{
+				Cluster: "c", Node: "n", IntervalMs: 1000, BootID: "b", RunID: "r",
+			})
+			if diff := cmp.Diff(c.want, describe(items)); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+			for _, it := range items {
+				if err := it.record(5000).(interface{ Validate() error }).Validate(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}

@@ -15,6 +15,8 @@ type sampler interface {
 	Read(v source.Vitals)
 	// Interval returns what was measured between the last two readings, which are elapsed apart. The caller keeps it.
 	Interval(elapsed time.Duration) (cpus []int32, columns []source.Column)
+	// Jobs returns what the cgroups of jobs tell of the same time. It follows Interval. The caller keeps it.
+	Jobs(elapsed time.Duration) []source.JobColumns
 }
 
 // sample is what one node measured in one interval.
@@ -23,6 +25,7 @@ type sample struct {
 	sampledAt int64   // microseconds, of the reading that ends the interval
 	cpus      []int32 // logical CPUs, ascending
 	columns   []source.Column
+	jobs      []source.JobColumns
 }
 
 // node is the state of one node's agent: the routes that it knows, what it has formed, and what waits to be sent.
@@ -56,10 +59,13 @@ const maxUnknown = 1024
 func (f *fleet) vitals(n *node, now moment) source.Vitals {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return source.Vitals{
-		BoundaryMs: now.boundary, Interval: f.cfg.Interval, Skew: now.start.Sub(time.UnixMilli(now.boundary)).Abs(),
-		Depth: n.ring.depth(), Drops: n.ring.drops,
+	late := now.start.Sub(time.UnixMilli(now.boundary))
+	v := source.Vitals{
+		BoundaryMs: now.boundary, Interval: f.cfg.Interval, Skew: late.Abs(), Depth: n.ring.depth(), Drops: n.ring.drops,
 	}
+	v.Clock.Late = late
+	v.Clock.Offset, v.Clock.Bound, v.Clock.Known = f.clock.offset(now.start, f.clockWindow())
+	return v
 }
 
 // form makes records of a sample, by the newest route valid for its interval, and puts them into the node's ring. It

@@ -27,6 +27,9 @@ type Host struct {
 	online   []int         // CPUs, as the teller last read them
 	measure  bool          // the CPU time of each reading
 
+	derived *derived // nil: none
+	node    []Column // that were read, of scope node, of the last interval
+
 	// What Interval uses again.
 	slots  []slot
 	cpus   []int32 // of the last interval; samples share it while it does not change
@@ -68,7 +71,14 @@ func agentSources() source {
 // Open opens every source. Those that are not open after openTime join when they are. One line of the log names those
 // that the host lacks.
 func Open(cfg config.Agent, log *slog.Logger) *Host {
-	return openSources(cfg, log, sources())
+	set, err := newDerived(cfg)
+	if err != nil {
+		log.Warn("site's metrics are absent", "err", err)
+		cfg.Sources = nil
+	}
+	h := openSources(cfg, log, append(sources(), siteSources(cfg)...))
+	h.derived = set
+	return h
 }
 
 func openSources(cfg config.Agent, log *slog.Logger, all []source) *Host {
@@ -327,7 +337,7 @@ func (h *Host) Interval(elapsed time.Duration) (cpus []int32, columns []Column) 
 			late++
 		}
 		p.at, p.rows = len(h.values), 0
-		if p.from.rows == nil || p.to.rows == nil {
+		if p.from.rows == nil || p.to.rows == nil || p.source.scope == schemas.ScopeJob { // Jobs forms these
 			continue
 		}
 		if err := h.form(p, cpus, elapsed+p.to.off-p.from.off); err != nil {
@@ -356,7 +366,7 @@ func (h *Host) Interval(elapsed time.Duration) (cpus []int32, columns []Column) 
 			columns = append(columns, c)
 		}
 	}
-	return cpus, columns
+	return cpus, h.derive(columns, cpus)
 }
 
 // of returns the values of a slot, in the host's scratch. It returns none where the interval has no such column.

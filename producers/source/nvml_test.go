@@ -75,8 +75,8 @@ func (s *stub) open(log *slog.Logger) probe {
 	return p
 }
 
-// formed returns the metrics of a row by name, without those that are missing.
-func formed(p probe, from, to []uint64, elapsed time.Duration) map[string]float64 {
+// formedGPU returns the metrics of a row by name, without those that are missing.
+func formedGPU(p probe, from, to []uint64, elapsed time.Duration) map[string]float64 {
 	out := make([]float64, len(nvml().metrics))
 	for k := range out {
 		out[k] = math.NaN()
@@ -171,10 +171,10 @@ func TestNVML(t *testing.T) {
 		"acc_fp16_active": 0,
 	}
 	near := cmpopts.EquateApprox(0, 1e-9)
-	if diff := cmp.Diff(want, formed(p, from[0], to[0], 10*time.Second), near); diff != "" {
+	if diff := cmp.Diff(want, formedGPU(p, from[0], to[0], 10*time.Second), near); diff != "" {
 		t.Errorf("GPU 0 (-want +got):\n%s", diff)
 	}
-	got := formed(p, from[5], to[5], 10*time.Second)
+	got := formedGPU(p, from[5], to[5], 10*time.Second)
 	if got["acc_idle"] != 1 || got["acc_clock_limited"] != 0 || got["acc_power"] != 0 {
 		t.Errorf("GPU 5 is idle, and nothing limits its clock: %v", got)
 	}
@@ -199,7 +199,7 @@ func TestNVML(t *testing.T) {
 		{5, 1},
 	} {
 		to[0][gpuReasons] = reasons.bits
-		if got := formed(p, from[0], to[0], time.Second)["acc_clock_limited"]; got != reasons.limited {
+		if got := formedGPU(p, from[0], to[0], time.Second)["acc_clock_limited"]; got != reasons.limited {
 			t.Errorf("reasons %#x: clock limited %v, want %v", reasons.bits, got, reasons.limited)
 		}
 	}
@@ -213,7 +213,7 @@ func TestNVMLIdle(t *testing.T) {
 	}{{0, 0, 1}, {1, 0, 0}, {0, 1, 0}, {50, 3, 0}, {nvmlMissing, 0, math.NaN()}, {0, nvmlMissing, math.NaN()}} {
 		row := make([]uint64, gpuFields)
 		row[gpuUtilization], row[gpuProcesses] = c.utilization, c.processes
-		got, there := formed(probe{form: formNVML}, row, row, time.Second)["acc_idle"]
+		got, there := formedGPU(probe{form: formNVML}, row, row, time.Second)["acc_idle"]
 		if there == math.IsNaN(c.want) || there && got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
@@ -230,7 +230,7 @@ func TestNVMLOfOldDrivers(t *testing.T) {
 		"acc_utilization": 0.1, "acc_mem_utilization": 0, "acc_mem_used": 111, "acc_power": 250.5, "acc_temperature": 0,
 		"acc_clock": 0, "acc_clock_limited": 1, "acc_processes": 1, "acc_idle": 0,
 	}
-	if diff := cmp.Diff(want, formed(p, from[0], to[0], time.Second), cmpopts.EquateApprox(0, 1e-9)); diff != "" {
+	if diff := cmp.Diff(want, formedGPU(p, from[0], to[0], time.Second), cmpopts.EquateApprox(0, 1e-9)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if len(p.absent) != len(nvml().metrics)-len(want) || p.absent["acc_pcie_tx"] == nil ||
@@ -251,7 +251,7 @@ func TestNVMLWhatAGPULacks(t *testing.T) {
 	s.set("power", -1, 70_000)
 	p := s.open(slog.New(slog.DiscardHandler))
 	from, to := read2(t, p, func() {})
-	got := slices.Sorted(maps.Keys(formed(p, from[0], to[0], time.Second)))
+	got := slices.Sorted(maps.Keys(formedGPU(p, from[0], to[0], time.Second)))
 	want := []string{"acc_clock", "acc_clock_limited", "acc_mem_used", "acc_power", "acc_processes", "acc_temperature"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -274,7 +274,7 @@ func TestNVMLByThePerformanceMonitor(t *testing.T) {
 	})
 	p := s.open(slog.New(slog.DiscardHandler))
 	from, to := read2(t, p, func() {})
-	got := formed(p, from[0], to[0], time.Second)
+	got := formedGPU(p, from[0], to[0], time.Second)
 	for name, mebibytes := range map[string]float64{
 		"acc_pcie_tx": 3, "acc_pcie_rx": 5, "acc_nvlink_rx": 7, "acc_nvlink_tx": 11,
 	} {
@@ -290,7 +290,7 @@ func TestNVMLCountersThatBeginAnew(t *testing.T) {
 	s.each(0, map[string]uint64{"energy": 500, "pcie_tx": 500, "power": 42_000})
 	p := s.open(slog.New(slog.DiscardHandler))
 	from, to := read2(t, p, func() { s.each(0, map[string]uint64{"energy": 100, "pcie_tx": 100}) })
-	got := formed(p, from[0], to[0], time.Second)
+	got := formedGPU(p, from[0], to[0], time.Second)
 	if _, there := got["acc_pcie_tx"]; there || got["acc_power"] != 42 {
 		t.Errorf("%v", got)
 	}
@@ -469,7 +469,7 @@ func TestNVMLOfThisHost(t *testing.T) {
 	defer p.close()
 	from, to := read2(t, p, func() { time.Sleep(time.Second) })
 	for _, n := range to.present() {
-		got := formed(p, from[n], to[n], time.Second)
+		got := formedGPU(p, from[n], to[n], time.Second)
 		t.Logf("GPU %d: %v", n, got)
 		for name, v := range got {
 			if v < 0 || strings.HasSuffix(name, "_active") && v > 1 {

@@ -53,20 +53,47 @@ type metric struct {
 
 // sources is every source of the agent. A new one is a function of its own file.
 func sources() []source {
+	counters := newPerfSet() // three sources share it
 	return []source{
-		stat(), memory(), load(), perfSoftware(), perfHardware(), agent(), agentMemory(), agentSources(), clock(),
+		stat(),
+		load(),
+		memory(),
+		paging(),
+		pressure(),
+		numa(),
+		perfSoftware(),
+		counters.perfHardware(),
+		counters.perfMemory(),
+		counters.perfNode(),
+		cpufreq(),
+		rapl(),
+		power(),
+		temperature(),
+		temperatureMax(),
+		interconnect(),
+		ethernet(),
+		disks(),
+		lustre(),
+		nfs(),
 		nvml(),
+		cgroups(),
+		clock(),
+		synchrony(),
+		agent(),
+		agentMemory(),
+		agentSources(),
 	}
 }
 
-// Catalogue is every metric that the agent may measure, in the order of the sources.
-func Catalogue() (all []Metric) {
-	for _, s := range sources() {
+// Catalogue is every metric that the agent may measure, in the order of the sources. Those that the site declares and
+// computes are the last ones.
+func Catalogue(cfg config.Agent) (all []Metric) {
+	for _, s := range append(sources(), siteSources(cfg)...) {
 		for _, m := range s.metrics {
 			all = append(all, Metric{m.name, m.unit, s.scope, m.kind, s.name, s.origin, m.formula})
 		}
 	}
-	return all
+	return append(all, computed(cfg)...)
 }
 
 // probe is an open source. It is used by one goroutine.
@@ -78,17 +105,23 @@ type probe struct {
 	follow func(online []int)
 	// read takes a reading into the storage given, and returns it.
 	read func(into reading, v Vitals) (reading, error)
+	// instant tells when the values of the last reading were taken, where that is not the time of the reading. It is
+	// zero where there are no values.
+	instant func() time.Time
 	// form writes to out the source's metrics, in their order, of the interval between two rows of the same length,
 	// which are elapsed apart. out begins as NaN, so what form does not write is missing. It is a function of its
 	// arguments alone.
 	form func(from, to []uint64, elapsed time.Duration, out []float64)
+	// job returns the name and the CPUs of the job whose row begins with the id. It is nil for a source that is not of
+	// scope job.
+	job func(id uint64) (cgroup string, cpus []int32, ok bool)
 	// close releases what the source holds. It is nil where that is nothing.
 	close func()
 }
 
 // reading is the raw counters of one source at one instant. A core-scoped source has a row for every CPU number, empty
 // where there is no such CPU. Rows of a socket-scoped source are by package number, of a GPU-scoped one by minor number.
-// A node-scoped source has a single row.
+// A node-scoped source has a single row. One of scope job has a row for every job, ascending by its first number.
 type reading [][]uint64
 
 // row returns row i, or nil.
@@ -117,6 +150,7 @@ type Vitals struct {
 	Skew       time.Duration // distance from the boundary
 	Depth      int           // records in the ring
 	Drops      int64         // records that were dropped since the start
+	Clock      Clock
 }
 
 // Column is one metric of an interval, with a value for each CPU, socket or GPU, or one for the node. NaN is a missing

@@ -127,6 +127,11 @@ func (p *openProbe) take() {
 	}
 	a.rows, a.err = p.read(a.into, a.vitals)
 	a.end = time.Now()
+	if p.instant != nil {
+		if at := p.instant(); !at.IsZero() {
+			a.begin = at
+		}
+	}
 }
 
 // shut closes the probe.

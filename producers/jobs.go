@@ -1,0 +1,66 @@
+package producers
+
+import (
+	"slices"
+
+	"github.com/weirhpc/weir/producers/source"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// jobColumns returns the columns of each entry's cgroup, or none, in the order of the entries.
+//
+// The name of the cgroup decides. Slurm may name cgroups by ids that no route knows. Where exactly one cgroup without
+// an entry and exactly one entry without a cgroup have the same CPUs, they belong together too. have is the CPUs of the
+// sample, which an entry without CPUs has all.
+func jobColumns(entries []schemas.RouteEntry, jobs []source.JobColumns, have []int32) [][]source.Column {
+	columns := make([][]source.Column, len(entries))
+	if len(jobs) == 0 {
+		return columns
+	}
+	free := slices.Clone(jobs)
+	var open []int // entries
+	for i := range entries {
+		at := slices.IndexFunc(free, func(j source.JobColumns) bool { return isCgroupOf(j.Cgroup, &entries[i]) })
+		if at < 0 {
+			open = append(open, i)
+			continue
+		}
+		columns[i] = free[at].Columns
+		free = slices.Delete(free, at, at+1)
+	}
+	for _, i := range open {
+		cpus := cpusOf(&entries[i], have)
+		at, matches := -1, 0
+		for k := range free {
+			if len(free[k].CPUs) > 0 && slices.Equal(free[k].CPUs, cpus) {
+				at, matches = k, matches+1
+			}
+		}
+		for _, other := range open {
+			if other != i && slices.Equal(cpusOf(&entries[other], have), cpus) {
+				matches++
+			}
+		}
+		if matches == 1 && at >= 0 {
+			columns[i] = free[at].Columns
+		}
+	}
+	return columns
+}
+
+// isCgroupOf reports whether a directory's name is that of an entry's cgroup: the one that the entry gives, or what
+// Slurm or PBS make of the job's id.
+func isCgroupOf(cgroup string, e *schemas.RouteEntry) bool {
+	if e.Cgroup != "" {
+		return cgroup == e.Cgroup
+	}
+	return cgroup == e.JobID || cgroup == "job_"+e.JobID
+}
+
+// cpusOf returns the CPUs of an entry, ascending.
+func cpusOf(e *schemas.RouteEntry, have []int32) []int32 {
+	if len(e.Cpus) == 0 {
+		return have
+	}
+	return ascending(e.Cpus)
+}

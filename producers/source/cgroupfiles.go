@@ -1,0 +1,178 @@
+package source
+
+import "bytes"
+
+// cgroupFile is a file of a job's cgroup. parse writes what it finds to a row. It is nil for the list of CPUs.
+type cgroupFile struct {
+	controller, name string // the controller is empty for version 2
+	parse            func(row []uint64, text []byte)
+}
+
+var files2 = []cgroupFile{
+	{"", "memory.stat", parseMemory2},
+	{"", "memory.peak", oneNumber(jobPeak)},
+	{"", "memory.max", oneNumber(jobLimit)},
+	{"", "memory.events", parseEvents},
+	{"", "cpu.stat", parseCPU2},
+	{"", "cpu.pressure", waited(jobPSICPU)},
+	{"", "memory.pressure", waited(jobPSIMemory)},
+	{"", "io.pressure", waited(jobPSIIO)},
+	{"", "cpuset.cpus.effective", nil},
+}
+
+var files1 = []cgroupFile{
+	{"memory", "memory.stat", parseMemory1},
+	{"memory", "memory.max_usage_in_bytes", oneNumber(jobPeak)},
+	{"memory", "memory.failcnt", oneNumber(jobFails)},
+	{"cpu", "cpu.stat", parseCPU1},
+	{"cpuacct", "cpuacct.usage", oneNumber(jobUsage)},
+	{"cpuset", "cpuset.cpus", nil},
+}
+
+// keyed returns the key and the number of the first line of a text, and the lines after it. A line that is not a key, a
+// space and a number has an empty key. So has one without an end, since its number may go on.
+func keyed(text []byte) (key []byte, v uint64, rest []byte) {
+	line, rest, ended := bytes.Cut(text, []byte{'\n'})
+	key, digits, _ := bytes.Cut(line, []byte{' '})
+	v, left, ok := number(digits)
+	if !ended || !ok || len(left) > 0 || v == none {
+		return nil, 0, rest
+	}
+	return key, v, rest
+}
+
+// parseMemory2 reads memory.stat of version 2. Of the kernel's memory it takes what only the end of the job gives back.
+// The caches of inodes and of directories, slab_reclaimable, are as little the job's need as its page cache.
+func parseMemory2(row []uint64, text []byte) {
+	file := uint64(none)
+	kernel, known := uint64(0), false
+	for len(text) > 0 {
+		var key []byte
+		var v uint64
+		switch key, v, text = keyed(text); string(key) {
+		case "anon":
+			row[jobAnon] = v
+		case "file":
+			file = v
+		case "shmem":
+			row[jobShmem] = v
+		case "kernel_stack", "pagetables", "percpu", "slab_unreclaimable":
+			kernel, known = kernel+v, true
+		}
+	}
+	if known {
+		row[jobKernel] = kernel
+	}
+	row[jobFile] = without(file, row[jobShmem])
+}
+
+// parseMemory1 reads memory.stat of version 1. Its totals count the cgroups below too.
+func parseMemory1(row []uint64, text []byte) {
+	cache := uint64(none)
+	for len(text) > 0 {
+		var key []byte
+		var v uint64
+		switch key, v, text = keyed(text); string(key) {
+		case "total_rss":
+			row[jobAnon] = v
+		case "total_cache":
+			cache = v
+		case "total_shmem":
+			row[jobShmem] = v
+		case "hierarchical_memory_limit":
+			if v < 1<<62 { // the kernel's largest number of pages stands for no limit
+				row[jobLimit] = v
+			}
+		}
+	}
+	row[jobFile] = without(cache, row[jobShmem])
+}
+
+// without subtracts a part from a whole. Both are read while they change, so the part may seem larger.
+func without(whole, part uint64) uint64 {
+	if whole == none || part == none {
+		return none
+	}
+	return whole - min(part, whole)
+}
+
+func parseEvents(row []uint64, text []byte) {
+	for len(text) > 0 {
+		var key []byte
+		var v uint64
+		if key, v, text = keyed(text); string(key) == "max" {
+			row[jobFails] = v
+		}
+	}
+}
+
+// parseCPU2 reads cpu.stat of version 2, in microseconds.
+func parseCPU2(row []uint64, text []byte) {
+	for len(text) > 0 {
+		var key []byte
+		var v uint64
+		switch key, v, text = keyed(text); {
+		case v > none/1000:
+		case string(key) == "usage_usec":
+			row[jobUsage] = v * 1000
+		case string(key) == "throttled_usec":
+			row[jobThrottled] = v * 1000
+		}
+	}
+}
+
+func parseCPU1(row []uint64, text []byte) {
+	for len(text) > 0 {
+		var key []byte
+		var v uint64
+		if key, v, text = keyed(text); string(key) == "throttled_time" {
+			row[jobThrottled] = v
+		}
+	}
+}
+
+// oneNumber reads a file of one number. A file that says max has none.
+func oneNumber(field int) func(row []uint64, text []byte) {
+	return func(row []uint64, text []byte) {
+		if v, rest, ok := number(text); ok && len(rest) == 1 && rest[0] == '\n' {
+			row[field] = v
+		}
+	}
+}
+
+// waited reads for how many microseconds some task has waited.
+func waited(field int) func(row []uint64, text []byte) {
+	return func(row []uint64, text []byte) {
+		line, _, ended := bytes.Cut(text, []byte{'\n'})
+		_, total, found := bytes.Cut(line, []byte(" total="))
+		if !ended || !found || !bytes.HasPrefix(line, []byte("some ")) {
+			return
+		}
+		if v, rest, ok := number(total); ok && len(rest) == 0 {
+			row[field] = v
+		}
+	}
+}
+
+// parseCPUList reads a list such as 0-3,8. It returns none where the text is not one.
+func parseCPUList(text []byte) (cpus []int32) {
+	text = bytes.TrimSuffix(text, []byte{'\n'})
+	for len(text) > 0 {
+		var item []byte
+		item, text, _ = bytes.Cut(text, []byte{','})
+		first, rest, ok := number(item)
+		last := first
+		if len(rest) > 0 && rest[0] == '-' {
+			var both bool
+			last, rest, both = number(rest[1:])
+			ok = ok && both
+		}
+		if !ok || len(rest) > 0 || last >= maxCPUs || first > last || len(cpus) > 0 && first <= uint64(cpus[len(cpus)-1]) {
+			return nil
+		}
+		for c := first; c <= last; c++ {
+			cpus = append(cpus, int32(c))
+		}
+	}
+	return cpus
+}

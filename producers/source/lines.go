@@ -1,0 +1,165 @@
+package source
+
+import (
+	"bytes"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// maxDevices bounds the numbers of sockets and GPUs that a site's source may name, as records do.
+const maxDevices = 1024
+
+// place is where the values of a site's metric are: among the scopes of its source, and in a row of that scope.
+type place struct{ scope, column int }
+
+// declared is what a site declares of one source.
+type declared struct {
+	scopes []string // ascending
+	kinds  [][]Kind // of each scope's metrics, in their order
+	places map[string]place
+}
+
+func declare(metrics []config.SiteMetric) declared {
+	d := declared{places: map[string]place{}}
+	for _, m := range metrics {
+		d.scopes = append(d.scopes, m.Scope)
+	}
+	slices.Sort(d.scopes)
+	d.scopes = slices.Compact(d.scopes)
+	d.kinds = make([][]Kind, len(d.scopes))
+	for _, m := range metrics {
+		i := slices.Index(d.scopes, m.Scope)
+		d.places[m.Name] = place{i, len(d.kinds[i])}
+		d.kinds[i] = append(d.kinds[i], Kind(m.Kind))
+	}
+	return d
+}
+
+// flaws counts the lines of a text that give no value.
+type flaws struct {
+	garbled, undeclared int
+	first               string // of these lines
+}
+
+func (f *flaws) add(count *int, line []byte) {
+	*count++
+	if f.garbled+f.undeclared == 1 {
+		f.first = string(line[:min(len(line), 80)])
+	}
+}
+
+// parseLines reads lines `name value`, or `name number value` for a metric of each core, socket or GPU, into a reading
+// for each scope. A row begins with the stamp, the time of the text in nanoseconds since
+// any time, before or after it. The values follow as the bits of
+// floats, NaN where the text has none. Empty lines and those that begin with # count for nothing. Of two lines for the
+// same value the later one counts. The text may have been cut off, so what follows the last end of a line does not
+// count.
+func (d *declared) parseLines(into []reading, text []byte, stamp uint64) (_ []reading, f flaws) {
+	if len(into) != len(d.scopes) {
+		into = make([]reading, len(d.scopes))
+	}
+	for i := range into {
+		for j := range into[i] {
+			into[i][j] = into[i][j][:0]
+		}
+		if d.scopes[i] == schemas.ScopeNode {
+			into[i] = d.row(into[i], i, 0, stamp)
+		}
+	}
+	for {
+		line, rest, ended := bytes.Cut(text, []byte{'\n'})
+		if !ended {
+			return into, f
+		}
+		text = rest
+		line = bytes.TrimSpace(line)
+		if len(line) == 0 || line[0] == '#' {
+			continue
+		}
+		name, rest := field(line)
+		at, ok := d.places[string(name)]
+		if !ok {
+			if len(rest) == 0 || !printable(line) {
+				f.add(&f.garbled, line)
+			} else {
+				f.add(&f.undeclared, line)
+			}
+			continue
+		}
+		row, v, ok := numbers(rest, d.scopes[at.scope])
+		if !ok {
+			f.add(&f.garbled, line)
+			continue
+		}
+		into[at.scope] = d.row(into[at.scope], at.scope, row, stamp)
+		into[at.scope][row][1+at.column] = math.Float64bits(v)
+	}
+}
+
+// numbers reads what follows the name in a line: the number of the core, socket or GPU, and the value. What is infinite
+// is no value.
+func numbers(text []byte, scope string) (row int, v float64, ok bool) {
+	if scope != schemas.ScopeNode {
+		limit := uint64(maxDevices)
+		if scope == schemas.ScopeCore {
+			limit = maxCPUs
+		}
+		digits, rest := field(text)
+		n, left, isNumber := number(digits)
+		if !isNumber || len(left) > 0 || n >= limit {
+			return 0, 0, false
+		}
+		row, text = int(n), rest
+	}
+	v, err := strconv.ParseFloat(string(text), 64)
+	if math.IsInf(v, 0) {
+		v, err = math.NaN(), nil
+	}
+	return row, v, err == nil
+}
+
+// row makes sure that a reading of a scope has row n.
+func (d *declared) row(r reading, scope, n int, stamp uint64) reading {
+	for len(r) <= n {
+		r = append(r, nil)
+	}
+	if len(r[n]) == 0 {
+		r[n] = append(r[n], stamp)
+		for range d.kinds[scope] {
+			r[n] = append(r[n], math.Float64bits(math.NaN()))
+		}
+	}
+	return r
+}
+
+// field cuts the first word off a line without spaces at its ends.
+func field(line []byte) (word, rest []byte) {
+	i := bytes.IndexAny(line, " \t")
+	if i < 0 {
+		return line, nil
+	}
+	return line[:i], bytes.TrimLeft(line[i:], " \t")
+}
+
+func printable(line []byte) bool {
+	return !slices.ContainsFunc(line, func(b byte) bool { return b < ' ' && b != '\t' || b >= 0x7f })
+}
+
+// formSite forms the values of one row of a site's source. A rate is the growth of a counter between two texts, by the
+// time between them, and not by that between the readings. A counter that went backwards was reset, and gives nothing.
+func formSite(kinds []Kind, from, to []uint64, out []float64) {
+	seconds := float64(int64(to[0]-from[0])) / 1e9
+	for i, kind := range kinds {
+		was, is := math.Float64frombits(from[1+i]), math.Float64frombits(to[1+i])
+		switch {
+		case kind != Rate:
+			out[i] = is
+		case seconds > 0 && is >= was: // NaN is not
+			out[i] = (is - was) / seconds
+		}
+	}
+}
