@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -64,6 +65,13 @@ func jobRecords(jobs []scheduler.Job, faults []scheduler.Fault) map[schemas.JobK
 		j.Reason = doubts[j.Identity()]
 		if j.Cores == nil && j.Held == nil && len(j.Cpus) > 0 {
 			j.Cores = new(int64(len(j.Cpus)) * int64(len(j.Nodes)))
+		}
+		if j.Gpus == nil && len(j.GPUs) > 0 {
+			n := 0
+			for _, node := range j.Nodes {
+				n += len(j.GPUsOn(node))
+			}
+			j.Gpus = new(int32(min(n, math.MaxInt32)))
 		}
 		add(j.Job)
 	}

@@ -105,6 +105,20 @@ func TestCoresOfJobs(t *testing.T) {
 	}
 }
 
+// TestJobRecordsCountGPUs: a job whose GPUs are listed has as many as the lists, unless its source says how many.
+func TestJobRecordsCountGPUs(t *testing.T) {
+	every, each, said := job("every", "a", "b", "c"), job("each", "a", "b"), job("said", "a")
+	every.GPUs = map[string][]int32{"": {0, 1}}
+	each.GPUs = map[string][]int32{"a": {0, 1, 2}, "b": {3}}
+	said.GPUs, said.Gpus = map[string][]int32{"": {0}}, new(int32(4))
+	for id, r := range jobRecords([]scheduler.Job{every, each, said, job("none", "a")}, nil) {
+		want, known := map[string]int32{"every": 3 * 2, "each": 3 + 1, "said": 4}[id.JobID]
+		if got := r.job.Gpus; known != (got != nil) || known && *got != want {
+			t.Errorf("%s has %v GPUs, want %d", id.JobID, got, want)
+		}
+	}
+}
+
 // TestJobRecordsSayWhatIsInDoubt: of a job that is followed all the same, whoever asks for jobs reads why it is not as
 // it was given.
 func TestJobRecordsSayWhatIsInDoubt(t *testing.T) {

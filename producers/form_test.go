@@ -469,6 +469,14 @@ func TestSharedNode(t *testing.T) {
 				{"_rest/0", 3, "batch", []int32{4, 5}, []string{"a[14 NaN]", "b[7]"}},
 			},
 		},
+		"the job's number, where Slurm has a SLUID and does not name cgroups by it": {
+			[]schemas.RouteEntry{named},
+			[]source.JobColumns{cgroupOf("job_73", 1), cgroupOf("job_73_4", 7)},
+			[]sent{
+				{"73_4/1", 1, "batch", []int32{0, 1}, []string{"a[10 11]", "job_mem_used[7]"}},
+				{"_rest/0", 3, "batch", []int32{4, 5}, []string{"a[14 NaN]", "b[7]"}},
+			},
+		},
 		"by CPUs": {
 			[]schemas.RouteEntry{slurm, pbs},
 			[]source.JobColumns{cgroupOf("s5K1KKYAYG5D00", 100, 0, 1), cgroupOf("s5K1KKYAYG5D01", 200, 4, 5)},

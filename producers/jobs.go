@@ -20,7 +20,7 @@ func jobColumns(entries []schemas.RouteEntry, jobs []source.JobColumns, have []i
 	free := slices.Clone(jobs)
 	var open []int // entries
 	for i := range entries {
-		at := slices.IndexFunc(free, func(j source.JobColumns) bool { return isCgroupOf(j.Cgroup, &entries[i]) })
+		at := cgroupOfEntry(free, &entries[i])
 		if at < 0 {
 			open = append(open, i)
 			continue
@@ -48,13 +48,20 @@ func jobColumns(entries []schemas.RouteEntry, jobs []source.JobColumns, have []i
 	return columns
 }
 
-// isCgroupOf reports whether a directory's name is that of an entry's cgroup: the one that the entry gives, or what
-// Slurm or PBS make of the job's id.
-func isCgroupOf(cgroup string, e *schemas.RouteEntry) bool {
-	if e.Cgroup != "" {
-		return cgroup == e.Cgroup
+// cgroupOfEntry returns the position of an entry's cgroup: of the name that the entry gives, otherwise of what Slurm or
+// PBS make of the job's id; -1 if there is none. Slurm 25.11 has SLUIDs, and names no cgroup by them. Later ones can be
+// told not to.
+func cgroupOfEntry(jobs []source.JobColumns, e *schemas.RouteEntry) int {
+	at := -1
+	for i := range jobs {
+		switch jobs[i].Cgroup {
+		case e.Cgroup:
+			return i
+		case e.JobID, "job_" + e.JobID:
+			at = i
+		}
 	}
-	return cgroup == e.JobID || cgroup == "job_"+e.JobID
+	return at
 }
 
 // cpusOf returns the CPUs of an entry, ascending.

@@ -405,7 +405,7 @@ func TestNVMLAllocatesNothing(t *testing.T) {
 		if into, err = p.read(into, Vitals{}); err != nil {
 			t.Fatal(err)
 		}
-	}); n > 0 {
+	}); n > 0 && !poolsForget {
 		t.Errorf("%v allocations a reading of 8 GPUs", n)
 	}
 	began := time.Now()
