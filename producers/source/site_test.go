@@ -147,7 +147,7 @@ func TestExecSource(t *testing.T) {
 		Name: "disk", Interval: time.Second, Timeout: 500 * time.Millisecond, Metrics: siteMetrics(),
 		Exec: sh("if [ -e " + broken + " ]; then echo the disk is away >&2; exit 7; fi; n=$(cat " + counter +
 			" 2>/dev/null || echo 0); echo $((n + 1000000)) >" + counter +
-			"; echo written $n; echo wear 0.5; echo heat 0 50; echo other 1"),
+			"; echo written $n; echo other 1; echo heat 0 50; printf 'wear 0.5'"), // its last line has no end
 	}}})
 	var columns []Column
 	until := func(what string, holds func() bool) {
