@@ -5,11 +5,17 @@ KAFKA   := bin/kafka
 LINT_V  := v2.10.1
 VULN    := bin/govulncheck
 VULN_V  := v1.1.4
+EXPORTER   := bin/node_exporter
+EXPORTER_V := v1.9.1
 
-.PHONY: build build-sql up test test-sql test-kafka hostile hostile-kafka kafka-up kafka-down kafka-program lint vuln release man fmt fuzz fuzz-nightly fuzz-keep bench accuracy bench-archive bench-takeover bench-soak outside test-containers test-slurm
+.PHONY: build build-static build-sql up test test-sql test-kafka hostile hostile-kafka kafka-up kafka-down kafka-program lint vuln release man fmt fuzz fuzz-nightly fuzz-keep bench accuracy bench-archive bench-takeover bench-soak bench-agent bench-limits perturbation perturbation-program synchrony outside test-containers test-slurm
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/weir .
+
+# The same without GPUs, for hosts without glibc: bin/weir loads NVIDIA's library, and is linked dynamically for that.
+build-static:
+	CGO_ENABLED=0 $(GO) build -trimpath -tags static -ldflags '-s -w' -o bin/weir-static .
 
 # weir-sql has DuckDB inside, and so needs cgo: gcc and g++. It is static all the same. The linker warns of names of users
 # and hosts, which no query of the archive needs.
@@ -77,6 +83,7 @@ kafka-program:
 lint: $(LINT)
 	$(LINT) run --allow-parallel-runners
 	@! $(LINT) fmt --diff | grep . || { echo 'not formatted: make fmt'; exit 1; }
+	$(GO) vet -tags static ./producers/source
 	$(GO) mod tidy -diff
 	cd integration/containers && $(GO) mod tidy -diff && $(GO) vet ./...
 	$(GO) run ./integration/prose
@@ -98,17 +105,18 @@ vuln:
 man:
 	$(GO) run . man bin/man1
 
-# What is published, in dist/: a static binary for each architecture, the modules in it with their hashes, the manual
-# pages, and checksums.
+# What is published, in dist/: a binary for each architecture and its static variant, which reads no GPUs, the modules in
+# them with their hashes, the manual pages, and checksums.
 # The same commit and Go give the same bytes. A tree with changes is refused, since no commit would have these bytes.
 release:
 	@test -z "$$(git status --porcelain)" || { echo 'commit first: a release is built from a commit' >&2; exit 1; }
 	rm -rf dist && mkdir dist
-	set -e; for arch in amd64 arm64; do \
-		binary=dist/weir_linux_$$arch; \
-		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build -trimpath -buildvcs=true -ldflags '-s -w -buildid=' -o $$binary .; \
-		(cd dist && $(GO) version -m weir_linux_$$arch) >$$binary.modules.txt; \
-	done
+	set -e; for arch in amd64 arm64; do for tag in '' static; do \
+		binary=weir_linux_$$arch$${tag:+_$$tag}; \
+		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build -trimpath -buildvcs=true -tags "$$tag" -ldflags '-s -w -buildid=' \
+			-o dist/$$binary .; \
+		(cd dist && $(GO) version -m $$binary) >dist/$$binary.modules.txt; \
+	done; done
 	@grep -q vcs.revision dist/weir_linux_arm64.modules.txt || \
 		{ echo 'the binaries do not name their commit: run this in a clone, not in a work tree of git' >&2; exit 1; }
 	set -e; export TZ=UTC SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct); \
@@ -151,10 +159,36 @@ bench-takeover: kafka-program
 	$(KAFKA) run -- $(GO) test -count=1 -timeout 20m -v -run 'TestTakeover$$' ./integration -takeover || status=1; \
 	exit $$status
 
+# The tables of docs/synchrony.md: two minutes each on the embedded broker and, where Java and Maven are, on three of
+# Kafka's. A quiet machine, please.
+SYNCHRONY := $(GO) test -count=1 -timeout 10m -v -run 'TestSynchrony$$' ./integration -synchrony
+synchrony:
+	$(SYNCHRONY)
+	@command -v java >/dev/null && command -v mvn >/dev/null || \
+		{ echo "SYNCHRONY NOT MEASURED ON KAFKA: java or mvn is missing" >&2; exit 0; }; \
+	$(MAKE) kafka-program && $(KAFKA) run -- $(SYNCHRONY)
+
 # On the embedded broker; with bin/kafka run -- make bench-soak on Kafka.
 SOAK    ?= 30m
 bench-soak:
 	$(GO) test -count=1 -timeout 0 -v -run 'TestSoak$$' ./integration -soak.for=$(SOAK)
+
+# What docs/overhead.md states. A quiet machine, please: other programs are noise. The first takes ten minutes, with
+# PERTURBATION=-quick 90 seconds; the second 70 seconds; the third, which needs root and cgroup v1, six minutes.
+PERTURBATION ?=
+perturbation: build perturbation-program
+	bin/perturbation perturb -exporter $(EXPORTER) $(PERTURBATION)
+
+bench-agent: build perturbation-program
+	bin/perturbation cost -exporter $(EXPORTER) $(PERTURBATION)
+
+bench-limits: perturbation-program
+	bin/perturbation limits $(PERTURBATION)
+
+# node_exporter is measured beside. Where the module proxy does not have it, the program says so and leaves it out.
+perturbation-program:
+	$(GO) build -o bin/perturbation ./integration/perturbation
+	@test -x $(EXPORTER) || GOBIN=$(CURDIR)/bin $(GO) install github.com/prometheus/node_exporter@$(EXPORTER_V) || true
 
 $(VULN):
 	GOBIN=$(CURDIR)/bin $(GO) install golang.org/x/vuln/cmd/govulncheck@$(VULN_V)

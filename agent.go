@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -59,9 +60,14 @@ costs in microseconds, median and largest, of CPU time and of wall time. Then it
 }
 
 func runAgent(ctx context.Context, cfg config.Config, log *slog.Logger) error {
-	if err := checkAgent(cfg); err != nil {
+	err := checkAgent(cfg)
+	if err == nil {
+		err = restrain(cfg.Agent)
+	}
+	if err != nil {
 		return usageError{err}
 	}
+	defer time.AfterFunc(startTime, forgetStart).Stop()
 	return producers.Run(ctx, cfg, log)
 }
 

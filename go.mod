@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/apache/datasketches-go v0.2.0
 	github.com/caio/go-tdigest/v4 v4.1.0
+	github.com/ebitengine/purego v0.11.3
 	github.com/expr-lang/expr v1.17.8
 	github.com/go-viper/mapstructure/v2 v2.5.0
 	github.com/google/go-cmp v0.7.0

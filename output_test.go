@@ -348,6 +348,19 @@ func TestNohup(t *testing.T) {
 	}
 }
 
+// The share is a percentage for people, and absent where no node measures its clock.
+func TestStatusShowsSynchrony(t *testing.T) {
+	var b strings.Builder
+	err := printStatus(&b, &analysis.Status{Synchrony: &analysis.Synchrony{Nodes: 977, InWindow: 0.8777}})
+	if want := "87.8 % of 977 nodes sampled within 0.6 s of "; err != nil || !strings.Contains(b.String(), want) {
+		t.Errorf("%v, want %q in\n%s", err, want, &b)
+	}
+	b.Reset()
+	if err := printStatus(&b, &analysis.Status{}); err != nil || strings.Contains(b.String(), "synchrony") {
+		t.Errorf("%v, and nobody tells, in\n%s", err, &b)
+	}
+}
+
 // TestStatusOfManyNodes: thousands of names must not fill the terminal.
 func TestStatusOfManyNodes(t *testing.T) {
 	var odd, all []string

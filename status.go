@@ -36,7 +36,8 @@ It ends with status 1 if something is wrong, and reports what mends it. Among wh
   - Records were late or misrouted in each of the last three intervals.
   - In each of them, more than half of the records were of jobs that had ended.
   - The last three rows of a job lack nodes.
-  - A node or the balancer has another interval.`,
+  - A node or the balancer has another interval.
+  - The clock of a node is off by more than a tenth of the interval, against the broker's.`,
 		Example: `  weir status
   weir status --json --config /etc/weir/weir.yaml`,
 		Args: noArgs,
@@ -144,6 +145,10 @@ func printStatus(w io.Writer, s *analysis.Status) error {
 		if len(nodes.names) > 0 {
 			line("%s\t%s", nodes.what, hostlist(nodes.names))
 		}
+	}
+	if y := s.Synchrony; y != nil {
+		line("\nsynchrony\t%.1f %% of %d nodes sampled within 0.6 s of %s",
+			100*y.InWindow, y.Nodes, clock(y.IntervalStart))
 	}
 	return t.print(w)
 }

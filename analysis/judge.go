@@ -19,6 +19,7 @@ func (s *Status) judge(cfg config.Config) {
 	s.judgeSink(cfg)
 	s.judgeIntervals(cfg)
 	s.judgeNodes(cfg)
+	s.judgeClocks(cfg)
 	slices.Sort(s.Wrong)
 }
 

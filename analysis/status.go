@@ -42,6 +42,8 @@ type Status struct {
 	Misrouted     []string          `json:"misrouted_nodes"` // no Tick of that partition lists their records
 	Routeless     []string          `json:"routeless_nodes"` // of balance.nodes, without a Route
 	OtherInterval map[string]int64  `json:"other_interval"`  // interval_ms of the nodes whose records have another
+	ClocksOff     []ClockStatus     `json:"clocks_off"`      // by the last records of each node, the worst first
+	Synchrony     *Synchrony        `json:"synchrony"`       // null where no node tells
 	Wrong         []string          `json:"wrong"`           // each with its remedy
 }
 
@@ -88,7 +90,7 @@ func ReadStatus(ctx context.Context, cfg config.Config) (*Status, error) {
 		Collect: map[string]int64{}, Merge: map[string]int64{},
 		Rejects: []RejectStatus{}, Sink: []SinkStatus{}, Intervals: []IntervalStatus{}, Incomplete: []IncompleteJob{},
 		Silent: []string{}, Late: []string{}, Misrouted: []string{}, Routeless: []string{},
-		OtherInterval: map[string]int64{}, Wrong: []string{},
+		OtherInterval: map[string]int64{}, ClocksOff: []ClockStatus{}, Wrong: []string{},
 	}
 	for _, step := range []func() error{
 		func() error { return s.balancer(ctx, r) },
@@ -204,9 +206,11 @@ func (s *Status) nodes(ctx context.Context, from *reader) error {
 	}
 	oldest := *s.TickMs - (statusTicks-1)**s.TickLengthMs
 	a := newAccounts(from.cfg.Cluster, oldest, s.IntervalMs)
+	clocks := clockSigns{}
 	err := from.since(ctx, from.cfg.Prefix+schemas.TopicCounters, time.UnixMilli(oldest), func(r *kgo.Record) error {
 		if v, err := schemas.Unmarshal(r.Value); err == nil { // collect rejects and counts the others
 			a.add(r.Partition, v)
+			clocks.add(from.cfg.Cluster, v, r.Timestamp.UnixMilli())
 		}
 		return nil
 	})
@@ -220,6 +224,7 @@ func (s *Status) nodes(ctx context.Context, from *reader) error {
 		if v, err := schemas.Unmarshal(r.Value); err == nil {
 			if row, ok := v.(*schemas.JobSummary); ok && row.IntervalStart >= since.UnixMilli() {
 				of.add(row)
+				s.Synchrony = s.Synchrony.newer(row)
 			}
 		}
 		return nil
@@ -228,6 +233,7 @@ func (s *Status) nodes(ctx context.Context, from *reader) error {
 		return err
 	}
 	absent := a.close(s)
+	s.ClocksOff = clocks.off()
 	s.Incomplete, s.NodesExpected, s.NodesReported = of.judged(absent)
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -43,6 +44,9 @@ func (b *balancer) active(ctx context.Context) error {
 		return err
 	}
 	reading.Go(func() { b.follow(client, opts) })
+	if b.cfg.Triggered() {
+		reading.Go(func() { b.trigger(client, slices.Clone(opts)) })
+	}
 	for {
 		now := time.Now()
 		if err := b.checkClock(m.cursor, now); err != nil {

@@ -159,7 +159,8 @@ func (l routeLog) carried(
 				i = len(carried)
 				at[key] = i
 				carried = append(carried, scheduler.Job{
-					Job: schemas.Job{JobID: e.JobID, Restart: e.Restart}, Held: map[string]scheduler.Hold{}, Cgroup: e.Cgroup,
+					Job:  schemas.Job{JobID: e.JobID, Restart: e.Restart},
+					Held: map[string]scheduler.Hold{}, Cgroup: e.Cgroup,
 				})
 			}
 			carried[i].Nodes = append(carried[i].Nodes, n)

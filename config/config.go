@@ -61,49 +61,8 @@ type Topics struct {
 	SegmentBytes      int64         `mapstructure:"segment_bytes"` // 0: the broker's own
 }
 
-// Agent is the configuration of the node agent.
-type Agent struct {
-	Node     string `mapstructure:"node"`      // empty: the host's name
-	ProcPath string `mapstructure:"proc_path"` // where /proc is
-	SysPath  string `mapstructure:"sys_path"`  // where /sys is
-	StateDir string `mapstructure:"state_dir"` // the last route is kept here; empty: not kept
-	Perf     bool   `mapstructure:"perf"`      // open perf events
-
-	Sources []SiteSource    `mapstructure:"sources"` // of metrics that the site declares
-	Metrics []DerivedMetric `mapstructure:"metrics"` // that are computed from others
-	Cgroups []string        `mapstructure:"cgroups"` // patterns of the jobs' cgroups; empty: those of Slurm and PBS
-}
-
-// SiteSource is a command or a text file that gives values of metrics.
-type SiteSource struct {
-	Name string   `mapstructure:"name"`
-	Exec []string `mapstructure:"exec"` // a command with its arguments, without a shell
-	File string   `mapstructure:"file"`
-	// Timeout is how long a run of the command may take. It begins so long before each boundary. 0 in a file: half of
-	// the interval, but at most 10s.
-	Timeout time.Duration `mapstructure:"timeout"`
-	MaxAge  time.Duration `mapstructure:"max_age"` // of the file, after which it has no values; 0 in a file: 3 intervals
-	Metrics []SiteMetric  `mapstructure:"metrics"`
-
-	Interval time.Duration `mapstructure:"-"` // that of the configuration
-}
-
-// SiteMetric is a metric of a SiteSource.
-type SiteMetric struct {
-	Name  string `mapstructure:"name"`
-	Unit  string `mapstructure:"unit"`
-	Scope string `mapstructure:"scope"`
-	Kind  string `mapstructure:"kind"`
-}
-
-// DerivedMetric is a metric that the agent computes from others.
-type DerivedMetric struct {
-	Name  string `mapstructure:"name"`
-	Unit  string `mapstructure:"unit"`  // empty: 1
-	Scope string `mapstructure:"scope"` // empty: that of the metrics it uses
-	Kind  string `mapstructure:"kind"`  // for readers; empty: not stated
-	Expr  string `mapstructure:"expr"`
-}
+// Triggered reports whether agents sample at the balancer's triggers, not by their clocks.
+func (c *Config) Triggered() bool { return c.Agent.Sampling == "triggered" }
 
 // Balance is the configuration of the balancer.
 type Balance struct {
@@ -187,7 +146,7 @@ func Default() Config {
 		Partitions: Partitions{Routes: 16, JobSummary: 8, Partials: 1},
 		Topics:     Topics{Replication: 3, CountersRetention: 24 * time.Hour, SummaryRetention: 3 * 24 * time.Hour},
 		Kafka:      Kafka{ClientID: "weir", DialTimeout: 2 * time.Second},
-		Agent:      Agent{ProcPath: "/proc", SysPath: "/sys", Perf: true},
+		Agent:      Agent{ProcPath: "/proc", SysPath: "/sys", Perf: true, Sampling: "clock"},
 		Balance: Balance{
 			Algorithm: "weir", PartitionBytesPerS: 10_000_000, NodeBytes: 5000,
 			Slurm: Slurm{Poll: 2 * time.Second, Timeout: 10 * time.Second, CPUIDs: "spread"},

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -178,7 +179,12 @@ func TestValidate(t *testing.T) {
 		"cluster":        {func(c *Config) { c.Cluster = "a/b" }, errName, "cluster"},
 		"prefix":         {func(c *Config) { c.Prefix = "" }, errName, "prefix"},
 		"node":           {func(c *Config) { c.Agent.Node = ".." }, errName, "agent.node"},
+		"agent's CPUs":   {func(c *Config) { c.Agent.CPUs = "0-" }, errCPUs, "agent.cpus"},
+		"relative lock":  {func(c *Config) { c.Agent.PerfLock = "perf.lock" }, errPath, "agent.perf_lock"},
+		"negative peak":  {func(c *Config) { c.Agent.PeakFlops = -1 }, errRange, "agent.peak_flops"},
+		"no number":      {func(c *Config) { c.Agent.PeakMemBW = math.NaN() }, errRange, "agent.peak_mem_bw"},
 		"short interval": {func(c *Config) { c.Interval = time.Millisecond }, errInterval, "interval"},
+		"other sampling": {func(c *Config) { c.Agent.Sampling = "ntp" }, errChoice, "agent.sampling"},
 		"odd interval":   {func(c *Config) { c.Interval = time.Second + 1 }, errInterval, "interval"},
 		"late plan":      {func(c *Config) { c.PlanMargin = c.Interval }, errRange, "plan_margin"},
 		"long grace":     {func(c *Config) { c.Grace = c.Interval }, errRange, "grace"},
@@ -511,6 +517,21 @@ func TestNumberings(t *testing.T) {
 		}
 		if diff := cmp.Diff(want.all, c.Balance.Slurm.Numberings()); err != nil || diff != "" {
 			t.Errorf("%s: %v %s", text, err, diff)
+		}
+	}
+}
+
+func TestCPUList(t *testing.T) {
+	for text, want := range map[string][]int{
+		"": nil, "0": {0}, "0,64-66": {0, 64, 65, 66}, " 3 , 1-2": {3, 1, 2}, "16383": {16383},
+	} {
+		if got, err := CPUList(text); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q: %v, %v, want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"-", "1-", "-1", "2-1", "a", "0,,1", "16384", "0-99999999999", "0x1", "0;1"} {
+		if got, err := CPUList(text); !errors.Is(err, errCPUs) {
+			t.Errorf("%q: %v, %v", text, got, err)
 		}
 	}
 }

@@ -15,9 +15,12 @@ import (
 // RunningFile is where `weir up` leaves its configuration, seen from the directory where it was started.
 const RunningFile = "weir-data/weir.yaml"
 
+// runningArchive is where `weir up` keeps its archive, seen from there too.
+const runningArchive = "weir-data/archive"
+
 // Running returns d with the brokers, the prefix and the interval of the RunningFile below dir. The path dir is
 // absolute and without symbolic links. The user did not name that file, so it counts only if nobody but uid and root
-// can have written it. Files and programs that it names never count.
+// can have written it. Files and programs that it names never count. The archive beside it does, by the same rule.
 func Running(dir string, uid int, d Config) (Config, error) {
 	file := filepath.Join(dir, RunningFile)
 	if err := trusted(file, uid); err != nil {
@@ -33,6 +36,9 @@ func Running(dir string, uid int, d Config) (Config, error) {
 		}
 	}
 	d.Kafka.Brokers, d.Prefix, d.Interval = c.Kafka.Brokers, c.Prefix, c.Interval
+	if info, err := os.Lstat(filepath.Join(dir, runningArchive)); err == nil && distrust(info, 1, uid) == "" {
+		d.Sink.Dir = runningArchive
+	}
 	// An interval may be too long for the default retentions.
 	d.Topics.CountersRetention = max(d.Topics.CountersRetention, 3*Outage*d.Interval)
 	d.Topics.SummaryRetention = max(d.Topics.SummaryRetention, Outage*d.Interval)

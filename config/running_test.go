@@ -60,6 +60,31 @@ sink: {dir: x}
 	}
 }
 
+// TestRunningArchive: the archive beside the file counts where nobody else can have planted it.
+func TestRunningArchive(t *testing.T) {
+	for name, c := range map[string]struct {
+		make func(path string) error
+		want string
+	}{
+		"as weir up leaves it": {func(path string) error { return os.Mkdir(path, 0o755) }, "weir-data/archive"},
+		"none":                 {func(string) error { return nil }, "archive"},
+		"of everybody": {func(path string) error {
+			return firstError(os.Mkdir(path, 0o755), os.Chmod(path, 0o777))
+		}, "archive"},
+		"a link": {func(path string) error { return os.Symlink("/tmp", path) }, "archive"},
+		"a file": {func(path string) error { return os.WriteFile(path, nil, 0o600) }, "archive"},
+	} {
+		dir := running(t, "kafka: {brokers: ['127.0.0.1:9092']}")
+		if err := c.make(filepath.Join(dir, "weir-data/archive")); err != nil {
+			t.Fatal(err)
+		}
+		got, err := Running(dir, os.Geteuid(), Default())
+		if err != nil || got.Sink.Dir != c.want {
+			t.Errorf("%s: %q, %v, want %q", name, got.Sink.Dir, err, c.want)
+		}
+	}
+}
+
 // TestRunningIsIgnored: nobody named the file, so it counts only where nobody else can have planted it.
 func TestRunningIsIgnored(t *testing.T) {
 	const good = "kafka: {brokers: ['127.0.0.1:9092']}"

@@ -100,7 +100,7 @@ func (c Config) faults(huge map[string]string) []fault {
 	if f.name("prefix", c.Prefix); naming.Valid(c.Prefix) && strings.Contains(c.Prefix, ":") {
 		f.wrong(errName, "prefix", fmt.Sprintf("%q", c.Prefix), "without a colon, which no topic may have in its name")
 	}
-	f.name("agent.node", c.Agent.Node)
+	c.Agent.validate(f)
 	if c.Instance != "" {
 		f.name("instance", c.Instance)
 	}
@@ -120,9 +120,9 @@ func (c Config) faults(huge map[string]string) []fault {
 	f.within("partitions.routes", int64(c.Partitions.Routes), 1, 10_000)
 	f.within("partitions.job_summary", int64(c.Partitions.JobSummary), 1, 10_000)
 	f.within("partitions.partials", int64(c.Partitions.Partials), 1, 1_000)
-	c.Agent.validate(f)
 	c.Topics.validate(f)
 	most, _ := c.CollectorNodes()
+	f.oneOf("agent.sampling", c.Agent.Sampling, "clock", "triggered")
 	c.Balance.validate(f, most)
 	c.Balance.Slurm.validate(f)
 	f.within("collect.max_rejects", int64(c.Collect.MaxRejects), 0, 100_000)

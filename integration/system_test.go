@@ -141,6 +141,7 @@ func findBrokers(t *testing.T) brokers {
 func embeddedBroker(t *testing.T) brokers {
 	t.Helper()
 	cluster := kafkatest.Broker(t, kfake.DataDir(t.TempDir()))
+	kafka.StampArrival(cluster)
 	stop, err := kafka.StartSessions(cluster)
 	if err != nil {
 		t.Fatal(err)

@@ -28,7 +28,7 @@ const (
 	unitNode       = "unit1"
 )
 
-// unit is the section Service of a unit file: the values of each key, in their order.
+// unit is the section Service of a unit file and of all its drop-ins: the values of each key, in their order.
 type unit struct {
 	file     string
 	settings map[string][]string
@@ -36,11 +36,22 @@ type unit struct {
 }
 
 func readUnit(file string) (unit, error) {
+	u := unit{file: file, settings: map[string][]string{}}
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return unit{}, err
 	}
-	u := unit{file: file, settings: map[string][]string{}}
+	more, err := filepath.Glob(file + ".d/*.conf")
+	if err != nil {
+		return unit{}, err
+	}
+	for _, name := range more {
+		part, err := os.ReadFile(name)
+		if err != nil {
+			return unit{}, err
+		}
+		text = append(text, part...)
+	}
 	section := ""
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSpace(line)
@@ -381,6 +392,62 @@ func TestUnitsVerified(t *testing.T) {
 				t.Errorf("%s: %s", u.file, line)
 			}
 		}
+	}
+}
+
+// TestAgentUnitExposesLittle: systemd's own judgement of the agent's unit, 0 to 10, stays low. What needs more is in
+// drop-ins.
+func TestAgentUnitExposesLittle(t *testing.T) {
+	const shipped = "../deploy/systemd/weir-agent.service"
+	for _, c := range []struct {
+		dropIns []string
+		most    int // tenths
+	}{{nil, 16}, {[]string{"perf"}, 20}, {[]string{"gpu"}, 19}, {[]string{"perf", "gpu"}, 23}} {
+		dir := t.TempDir()
+		copied := filepath.Join(dir, filepath.Base(shipped))
+		files := map[string]string{shipped: copied}
+		for _, name := range c.dropIns {
+			files[filepath.Join(shipped+".d", name+".conf")] = filepath.Join(copied+".d", name+".conf")
+		}
+		if err := os.Mkdir(copied+".d", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for from, to := range files {
+			text, err := os.ReadFile(from)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(to, text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cmd := exec.CommandContext(t.Context(), "systemd-analyze", "security", "--no-pager", "--offline=true",
+			fmt.Sprintf("--threshold=%d", c.most), copied)
+		out, err := cmd.CombinedOutput()
+		if errors.Is(err, exec.ErrNotFound) {
+			t.Skip("SKIPPED: THE EXPOSURE OF THE AGENT'S UNIT WAS NOT JUDGED: no systemd-analyze here")
+		}
+		_, verdict, _ := strings.Cut(string(out), "Overall exposure level")
+		if err != nil || verdict == "" {
+			t.Errorf("with %q: %v, more than %d tenths%s", c.dropIns, err, c.most, verdict)
+		}
+	}
+}
+
+// TestAgentUnitRestrainsByNiceAlone: a quota stops the agent within a burst, and a low weight or the idle class makes
+// its samples late. docs/overhead.md has the measurements.
+func TestAgentUnitRestrainsByNiceAlone(t *testing.T) {
+	u, err := readUnit("../deploy/systemd/weir-agent.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"CPUQuota", "CPUWeight", "CPUSchedulingPolicy"} {
+		if value := u.last(key); value != "" {
+			t.Errorf("%s=%s makes samples late", key, value)
+		}
+	}
+	if u.last("Nice") == "" || u.last("MemoryMax") == "" || u.last("TasksMax") == "" {
+		t.Error("nothing bounds the agent")
 	}
 }
 

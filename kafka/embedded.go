@@ -65,6 +65,7 @@ func startEmbedded(
 		err = fmt.Errorf("starting the embedded broker on %s in %s: %w", listen, dir, err)
 		return nil, errors.Join(err, lock.Close())
 	}
+	StampArrival(cluster)
 	stop, err := StartSessions(cluster, opts...)
 	if err != nil {
 		cluster.Close()

@@ -31,6 +31,7 @@ type account struct {
 	intervalMs int64  // of the configuration; 0: not compared
 	otherTicks otherInterval
 	otherNodes otherInterval
+	clocks     clocks
 }
 
 // cut is a replay whose beginning retention deleted.
@@ -78,6 +79,7 @@ func (a *account) add(e Entry) {
 		}
 	}
 	a.compare(fx)
+	a.clocks.note(fx)
 	a.outputs = append(a.outputs, fx.Outputs...)
 	a.rejects = append(a.rejects, fx.Rejects...)
 	addCounts(&a.counts, fx.Counts)

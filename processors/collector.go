@@ -89,20 +89,24 @@ func (c *Collector) Apply(e Entry) Effects {
 		}
 		return c.tick(e, r).names(r.IntervalMs, "")
 	case *schemas.CounterBatch:
-		return c.witness(e, &r.NodeHeader, c.add(e, &r.NodeHeader, &nodeRecord{lengthMs: r.IntervalMs, batch: r}))
+		return c.witness(e, r, &r.NodeHeader, c.add(e, &r.NodeHeader, &nodeRecord{lengthMs: r.IntervalMs, batch: r}))
 	case *schemas.NodeSummary:
 		if err := checkNodeSummary(r); err != nil {
 			return c.reject(e, err.Error())
 		}
-		return c.witness(e, &r.NodeHeader, c.add(e, &r.NodeHeader, &nodeRecord{lengthMs: r.IntervalMs, summary: r}))
+		return c.witness(e, r, &r.NodeHeader, c.add(e, &r.NodeHeader, &nodeRecord{lengthMs: r.IntervalMs, summary: r}))
 	default:
 		return c.reject(e, fmt.Sprintf("a %T does not belong here", r))
 	}
 }
 
 // witness counts the records of clocks that are ahead. Such a clock's time of sending is later than the broker's time
-// of receipt, by more than a tenth of the interval. A clock that is behind looks like a record that waited.
-func (c *Collector) witness(e Entry, h *schemas.NodeHeader, fx Effects) Effects {
+// of receipt, by more than a tenth of the interval. A clock that is behind looks like a record that waited. It also
+// notes what a record of this cluster tells of its node's clock.
+func (c *Collector) witness(e Entry, r schemas.Record, h *schemas.NodeHeader, fx Effects) Effects {
+	if h.Cluster == c.cluster {
+		fx.Clock = clockSign{schemas.ClockOf(r, e.AppendedMs), h.Node}
+	}
 	if h.SentAt > e.AppendedMs+h.IntervalMs/10 {
 		fx.Counts.ClockAhead++
 	}

@@ -34,6 +34,7 @@ type Effects struct {
 	Closes  bool                   // an interval was closed
 	Length  int64                  // interval_ms of a record, Tick or Watermark; 0 if it was rejected
 	Sender  string                 // node or collector that sent it; empty for a Tick
+	Clock   clockSign              // for the log and the metrics; no output depends on it
 }
 
 // names adds the interval length of an entry and its sender, unless it was rejected.

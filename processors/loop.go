@@ -52,11 +52,13 @@ type loop struct {
 	brokers   *kafka.Brokers
 	meter     *meter
 	others    *others
-	commits   int
-	patience  time.Duration     // with a commit
-	last      *schemas.Progress // committed, as this run knows it
-	halted    halted
-	rubbish   kafka.Trouble // unreadable records in the topic of positions
+
+	wrongClocks *wrongClocks
+	commits     int
+	patience    time.Duration     // with a commit
+	last        *schemas.Progress // committed, as this run knows it
+	halted      halted
+	rubbish     kafka.Trouble // unreadable records in the topic of positions
 }
 
 // run owns the partition until ctx ends (nil) or anything goes wrong. After an error only Progress tells whether the
@@ -126,6 +128,7 @@ func (l *loop) consume(ctx context.Context, a *account, consumer *kgo.Client, pr
 		}
 		l.meter.reached(fetches, a.position)
 		l.others.tell(l, a)
+		l.wrongClocks.tell(l, &a.clocks)
 		quiet := a.position > a.from && time.Since(committed) >= config.QuietCommit
 		if !a.hasNews() && !quiet {
 			continue

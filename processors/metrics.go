@@ -13,7 +13,7 @@ import (
 
 // Metrics are what collectors and mergers of one process show Prometheus.
 type Metrics struct {
-	owned, position, lag, closed, stopped                                              *prometheus.GaugeVec
+	owned, position, lag, closed, stopped, clocksOff                                   *prometheus.GaugeVec
 	read, bytes, folding, fates, outputs, clockAhead, otherInterval, commits, restarts *prometheus.CounterVec
 	commitSeconds                                                                      *prometheus.HistogramVec
 }
@@ -47,6 +47,8 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			"Committed summaries and partials, counted from the partition's beginning, whoever made them."),
 		clockAhead: counter("weir_records_clock_ahead_total",
 			"Committed records sent by a clock ahead of the broker's, counted as weir_records_total."),
+		clocksOff: gauge("weir_clock_off_nodes",
+			"Nodes whose clock is off by more than a tenth of the interval, by their records of the last intervals."),
 		stopped: gauge("weir_partition_stopped",
 			"1 while the partition stands still until an administrator looks at it, else 0."),
 		otherInterval: counter("weir_records_other_interval_total",
@@ -85,7 +87,7 @@ func (all *Metrics) meter(stage string, partition int32) *meter {
 // forget removes the series of the partition, which its next owner shows.
 func (m *meter) forget() {
 	all := m.all
-	for _, v := range []*prometheus.GaugeVec{all.owned, all.stopped, all.position, all.lag, all.closed} {
+	for _, v := range []*prometheus.GaugeVec{all.owned, all.stopped, all.position, all.lag, all.closed, all.clocksOff} {
 		v.DeletePartialMatch(m.labels)
 	}
 	for _, v := range []*prometheus.CounterVec{
@@ -113,6 +115,9 @@ func (m *meter) stops(still bool) {
 	}
 	m.all.stopped.With(m.labels).Set(n)
 }
+
+// wrongClocks shows how many nodes have a clock that is off.
+func (m *meter) wrongClocks(n int) { m.all.clocksOff.With(m.labels).Set(float64(n)) }
 
 // otherInterval counts n entries with another interval_ms than ours.
 func (m *meter) otherInterval(n int64) { m.all.otherInterval.With(m.labels).Add(float64(n)) }

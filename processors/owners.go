@@ -77,12 +77,17 @@ type owners struct {
 	metrics *Metrics
 	brokers *kafka.Brokers
 	others  *others
+
+	wrongClocks *wrongClocks
 }
 
 // own folds the partitions that the stage's group gives this process. The group is over the progress topic, which has
 // as many partitions as the input. The position is in Progress, which the transaction of the outputs contains.
 func own(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Metrics, s stage) error {
-	o := &owners{cfg: cfg, stage: s, log: log, metrics: metrics, brokers: kafka.NewBrokers(log), others: &others{}}
+	o := &owners{
+		cfg: cfg, stage: s, log: log, metrics: metrics, brokers: kafka.NewBrokers(log), others: &others{},
+		wrongClocks: &wrongClocks{told: map[string]time.Time{}},
+	}
 	group := cfg.Prefix + s.name
 	var trouble kafka.Trouble
 	m := kafka.Member{
@@ -106,7 +111,7 @@ func (o *owners) fold(ctx context.Context, partition int32) error {
 	defer m.forget()
 	l := &loop{
 		cfg: o.cfg, stage: o.stage, partition: partition, log: o.log,
-		brokers: o.brokers, meter: m, others: o.others, patience: commitTimeout,
+		brokers: o.brokers, meter: m, others: o.others, wrongClocks: o.wrongClocks, patience: commitTimeout,
 	}
 	var trouble kafka.Trouble
 	for tries := 1; ctx.Err() == nil; tries++ {

@@ -185,8 +185,8 @@ func TestMergedSummariesCarryTheirValues(t *testing.T) {
 	}
 }
 
-// TestEveryScopeIsReduced: a job on two nodes has all values of its sockets and GPUs. Of other scopes it has one of each
-// node. Merge has the same counts and means of two collectors as one collector alone.
+// TestEveryScopeIsReduced: a job on two nodes has all values of its sockets and GPUs. Of other scopes it has one of
+// each node. Merge has the same counts and means of two collectors as one collector alone.
 func TestEveryScopeIsReduced(t *testing.T) {
 	metrics := func(add float64) []schemas.CounterBatchMetric {
 		return []schemas.CounterBatchMetric{
@@ -214,7 +214,8 @@ func TestEveryScopeIsReduced(t *testing.T) {
 		for i, w := range want {
 			m := &s.Metrics[i]
 			if m.Name != w.Name || m.Unit != w.Unit || m.Scope != w.Scope || m.Count != w.Count ||
-				m.Invalid != w.Invalid || m.Nodes != 2 || math.Abs(*m.Mean-*w.Mean) > 1e-9 || *m.LowNode != "n1" || *m.HighNode != "n2" {
+				m.Invalid != w.Invalid || m.Nodes != 2 ||
+				math.Abs(*m.Mean-*w.Mean) > 1e-9 || *m.LowNode != "n1" || *m.HighNode != "n2" {
 				t.Errorf("%s: %+v, mean %v, low %v", s.Method, m, *m.Mean, *m.LowNode)
 			}
 		}

@@ -54,13 +54,30 @@ func Check(cfg config.Agent) error { return source.Check(cfg) }
 
 // Simulate runs simulated nodes that share one producer and one reader of routes. It ends as Run does.
 func Simulate(ctx context.Context, cfg config.Config, nodes []string, log *slog.Logger) error {
+	return simulate(ctx, cfg, nodes, nil, log)
+}
+
+// SimulateClock is Simulate on hosts whose common clock is read by the function given. These nodes also publish what a
+// real agent measures of its clock.
+func SimulateClock(
+	ctx context.Context, cfg config.Config, nodes []string, clock func() time.Time, log *slog.Logger,
+) error {
+	return simulate(ctx, cfg, nodes, clock, log)
+}
+
+func simulate(
+	ctx context.Context, cfg config.Config, nodes []string, clock func() time.Time, log *slog.Logger,
+) error {
 	members := make([]member, len(nodes))
 	for i, name := range nodes {
-		members[i] = member{name, &simulated{node: name}}
+		members[i] = member{name, &simulated{node: name, tellsClock: clock != nil}}
 	}
 	f, err := newFleet(cfg, members, log)
 	if err != nil {
 		return err
+	}
+	if clock != nil {
+		f.setClock(clock)
 	}
 	return f.serve(ctx)
 }
@@ -80,17 +97,29 @@ type fleet struct {
 	wake   chan struct{} // tells the publisher that a ring has something
 	opts   []kgo.Opt     // of the clients: tests have a network in memory
 
-	// Only the loop that samples uses these two.
-	formed int64 // interval_start of the newest interval formed; a clock set back resets it
-	future kafka.Trouble
+	triggers chan trigger // the last one that nobody has taken; nil where the clock calls
+
+	// Only the loop that samples uses these.
+	formed   int64 // interval_start of the newest interval formed; a clock set back resets it
+	future   kafka.Trouble
+	uncalled kafka.Trouble // of triggers that do not come
 
 	mu sync.Mutex // guards the nodes' routes and rings, which three loops and kgo's promises use
+
+	clock hostClock
 }
+
+// now is the time by the host's clock.
+func (f *fleet) now() time.Time { return f.clock.read() }
 
 // newFleet makes the nodes of a process. A real agent has one, a simulation has thousands, which share the memory for
 // records that wait.
 func newFleet(cfg config.Config, members []member, log *slog.Logger) (*fleet, error) {
 	f := &fleet{cfg: cfg, log: log, byName: map[string]*node{}, wake: make(chan struct{}, 1)}
+	f.setClock(time.Now)
+	if cfg.Triggered() {
+		f.triggers = make(chan trigger, 1)
+	}
 	head := schemas.NodeHeader{
 		Cluster: cfg.Cluster, IntervalMs: cfg.Interval.Milliseconds(),
 		BootID: bootID(cfg.Agent.ProcPath, log), RunID: newRunID(),
@@ -109,6 +138,9 @@ func newFleet(cfg config.Config, members []member, log *slog.Logger) (*fleet, er
 	sortBySlot(f.nodes)
 	return f, nil
 }
+
+// setClock replaces the host's clock: a simulated node may have one that is off.
+func (f *fleet) setClock(read func() time.Time) { f.clock = hostClock{read: read, began: read()} }
 
 // clientOpts returns the options of the fleet's clients.
 func (f *fleet) clientOpts(ctx context.Context) ([]kgo.Opt, error) {
@@ -135,6 +167,9 @@ func (f *fleet) serve(ctx context.Context) error {
 	sampled := make(chan struct{})
 	loops.Go(func() { r.run(ctx) })
 	loops.Go(func() { p.run(sampled) })
+	if f.triggers != nil {
+		loops.Go(func() { listen(ctx, f) })
+	}
 
 	// The route on disk is from before this start, and may send records where jobs no longer are. The newest routes
 	// arrive at once where the brokers answer. Where they do not, the route on disk is the best one known.

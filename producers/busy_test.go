@@ -170,8 +170,8 @@ func publish(t *testing.T, f *fleet) *publisher {
 func (f *fleet) forms(t *testing.T, start int64) {
 	t.Helper()
 	end := start + f.cfg.Interval.Milliseconds()
-	f.sampled(t, moment{start, time.UnixMilli(start), time.UnixMilli(start)},
-		moment{end, time.UnixMilli(end), time.UnixMilli(end)})
+	f.sampled(t, moment{boundary: start, start: time.UnixMilli(start), end: time.UnixMilli(start)},
+		moment{boundary: end, start: time.UnixMilli(end), end: time.UnixMilli(end)})
 }
 
 // TestIntervalNeedsNoAcknowledgement: all records of a node's interval leave before the brokers acknowledge the first.

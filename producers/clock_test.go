@@ -37,7 +37,7 @@ func TestClockSetBack(t *testing.T) {
 	publish := func(start int64) {
 		t.Helper()
 		at := func(boundary int64) moment {
-			return moment{boundary, time.UnixMilli(boundary), time.UnixMilli(boundary)}
+			return moment{boundary: boundary, start: time.UnixMilli(boundary), end: time.UnixMilli(boundary)}
 		}
 		f.sampled(t, at(start), at(start+ms))
 	}

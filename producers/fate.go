@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -92,12 +91,12 @@ func (p *publisher) settle(c parcel, err error) {
 	switch what {
 	case kept, again:
 		p.failures++
-		p.resume = time.Now().Add(kafka.Backoff(p.failures, p.cfg.BackoffCap))
+		p.resume = p.now().Add(kafka.Backoff(p.failures, p.cfg.BackoffCap))
 		if what == kept && !errors.Is(err, kgo.ErrClientClosed) && !errors.Is(err, context.Canceled) {
 			p.link.lost(err)
 		}
 	case delivered, refused: // a broker has answered, so a Gap may leave; a refused Gap waits for the next answer
-		p.progress, p.failures, f.gapDue = time.Now(), 0, !isGap || err == nil
+		p.progress, p.failures, f.gapDue = p.now(), 0, !isGap || err == nil
 	}
 	switch {
 	case what == delivered:
@@ -106,7 +105,7 @@ func (p *publisher) settle(c parcel, err error) {
 		c.node.ring.owe(c.item.gap)
 	case what == refused:
 		c.node.ring.lose(c.item, reasonOf(err))
-		if p.refusals.Worth(err, time.Now()) { // a delivered record in between does not end the trouble
+		if p.refusals.Worth(err, p.now()) { // a delivered record in between does not end the trouble
 			p.log.Warn("record is refused", "node", c.node.name, "topic", p.topic, "partition", c.item.partition,
 				"interval_start", c.item.start, "err", err)
 		}

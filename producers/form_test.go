@@ -25,8 +25,8 @@ func smallSample() *sample {
 	}
 }
 
-// sampleOfGPUs is smallSample with two sockets, and with GPUs 0, 1 and 3. GPU 3 lacks a metric. All metrics of GPUs in a
-// record are of the same ones, so that they can be compared.
+// sampleOfGPUs is smallSample with two sockets, and with GPUs 0, 1 and 3. GPU 3 lacks a metric. All metrics of GPUs in
+// a record are of the same ones, so that they can be compared.
 func sampleOfGPUs() *sample {
 	s := smallSample()
 	s.columns = append(s.columns,
@@ -90,7 +90,9 @@ func TestFormOfGPUs(t *testing.T) {
 			entries: []schemas.RouteEntry{holding(entry("j", 2, schemas.ModeCollect, 5, 1, 9, 5), 7, 1, 1)},
 			want: []sent{
 				{"j/1", 2, "batch", []int32{1, 5, 9}, []string{"a[11 NaN NaN]", "g[101 NaN]", "h[31 NaN]"}},
-				{"_rest/0", 3, "batch", []int32{0, 4}, []string{"a[10 14]", "b[7]", "g[100 103]", "h[30 NaN]", "p[80 90]"}},
+				{"_rest/0", 3, "batch", []int32{0, 4}, []string{
+					"a[10 14]", "b[7]", "g[100 103]", "h[30 NaN]", "p[80 90]",
+				}},
 			},
 			unknown: lacking{[]int32{9}, []int32{7}},
 		},

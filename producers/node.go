@@ -59,10 +59,13 @@ const maxUnknown = 1024
 func (f *fleet) vitals(n *node, now moment) source.Vitals {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return source.Vitals{
-		BoundaryMs: now.boundary, Interval: f.cfg.Interval, Skew: now.start.Sub(time.UnixMilli(now.boundary)).Abs(),
-		Depth: n.ring.depth(), Drops: n.ring.drops,
+	late := now.start.Sub(time.UnixMilli(now.boundary))
+	v := source.Vitals{
+		BoundaryMs: now.boundary, Interval: f.cfg.Interval, Skew: late.Abs(), Depth: n.ring.depth(), Drops: n.ring.drops,
 	}
+	v.Clock.Late = late
+	v.Clock.Offset, v.Clock.Bound, v.Clock.Known = f.clock.offset(now.start, f.clockWindow())
+	return v
 }
 
 // form makes records of a sample, by the newest route valid for its interval, and puts them into the node's ring. It

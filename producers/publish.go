@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -37,6 +38,7 @@ type publisher struct {
 	topic      string
 	client     *kgo.Client
 	stop       context.CancelFunc // ends what the client waits for
+	looks      sync.WaitGroup     // at the broker's clock
 	link       link
 	partitions atomic.Int32 // of the topic, once the client knows
 
@@ -80,12 +82,21 @@ func newPublisher(f *fleet) (*publisher, error) {
 		kgo.MaxBufferedBytes(2*p.limit),
 		kgo.MaxBufferedRecords(2*p.limit/recordBytes),
 		kgo.WithHooks(&p.link),
-		kgo.ProducerLinger(5*time.Millisecond), // a node's records, and its neighbours' in a simulation, leave together
+		kgo.ProducerLinger(lingerOf(len(f.nodes))),
 	)...)
 	if err != nil {
 		return nil, fmt.Errorf("publishing: %w", err)
 	}
 	return p, nil
+}
+
+// lingerOf is how long the client waits for more records. The records of a node are handed over together, so waiting
+// costs one node a timer and a wake-up for nothing. Simulated nodes leave with their neighbours.
+func lingerOf(nodes int) time.Duration {
+	if nodes == 1 {
+		return 0
+	}
+	return 5 * time.Millisecond
 }
 
 // partitioner is kgo.ManualPartitioner, since the partition was fixed when the record was formed. It also notes how
@@ -102,11 +113,11 @@ func (p *publisher) run(sampled <-chan struct{}) {
 	var deadline <-chan time.Time
 	for {
 		p.forget()
-		p.handOver(time.Now())
+		p.handOver(p.now())
 		if deadline != nil && p.idle() {
 			break
 		}
-		timer := time.NewTimer(p.untilNext(time.Now()))
+		timer := time.NewTimer(p.untilNext(p.now()))
 		select {
 		case <-p.wake:
 		case <-timer.C:
@@ -138,6 +149,7 @@ func (p *publisher) forget() {
 func (p *publisher) end() {
 	p.stop()
 	p.client.Close() // returns what is in flight to the rings
+	p.looks.Wait()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	left := 0
@@ -196,7 +208,7 @@ func (p *publisher) handOver(now time.Time) {
 	p.watch(now)
 	var parcels []parcel
 	for c, ok := p.next(now); ok; c, ok = p.next(now) {
-		value, err := encode(c.item, time.Now())
+		value, err := encode(c.item, p.now())
 		if err != nil {
 			p.settle(c, err)
 			continue
@@ -207,9 +219,15 @@ func (p *publisher) handOver(now time.Time) {
 	}
 	for _, c := range parcels {
 		key := schemas.CollectorKey(c.item.partition)
-		r := &kgo.Record{Topic: p.topic, Partition: c.item.partition, Key: key, Value: c.value}
+		sent := p.now()
+		r := &kgo.Record{
+			Topic: p.topic, Partition: c.item.partition, Key: key, Value: c.value, Timestamp: sent,
+		}
 		// The end of the run must not fail records that can still be sent, so they have another context.
-		p.client.TryProduce(context.Background(), r, func(_ *kgo.Record, err error) {
+		p.client.TryProduce(context.Background(), r, func(r *kgo.Record, err error) {
+			if err == nil {
+				p.lookAtClock(r, sent)
+			}
 			if n := p.partitions.Load(); err != nil && n > 0 && c.item.partition >= n {
 				err = fmt.Errorf("%w: %d of %d", errNoPartition, c.item.partition, n)
 			}

@@ -122,7 +122,7 @@ func (f *fleet) loadRoutes() {
 			f.log.Warn("saved route is ignored", "node", n.name, "err", err)
 		}
 		if r != nil {
-			n.routes.add(r, f.horizon(time.Now()))
+			n.routes.add(r, f.horizon(f.now()))
 			n.routes.saved = r
 		}
 	}
@@ -134,7 +134,7 @@ func (f *fleet) saveRoutes() error {
 		return nil
 	}
 	var first error
-	horizon := f.horizon(time.Now())
+	horizon := f.horizon(f.now())
 	for _, n := range f.nodes {
 		f.mu.Lock()
 		r, saved := n.routes.at(horizon), n.routes.saved

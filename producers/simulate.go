@@ -110,10 +110,14 @@ func hashOf(s string) uint64 {
 type simulated struct {
 	node         string
 	fromMs, toMs int64 // boundaries of the last two readings
+	tellsClock   bool
+	clock        source.Clock // at the last reading
 }
 
 // Read implements sampler.
-func (m *simulated) Read(v source.Vitals) { m.fromMs, m.toMs = m.toMs, v.BoundaryMs }
+func (m *simulated) Read(v source.Vitals) {
+	m.fromMs, m.toMs, m.clock = m.toMs, v.BoundaryMs, v.Clock
+}
 
 // Interval depends on node, CPU and time alone, so a test can compute what a node must have sent.
 func (m *simulated) Interval(time.Duration) (cpus []int32, columns []source.Column) {
@@ -132,6 +136,9 @@ func (m *simulated) Interval(time.Duration) (cpus []int32, columns []source.Colu
 			values[c] = shape.of(node, c, m.fromMs)
 		}
 		columns = append(columns, source.Column{Name: shape.name, Unit: shape.unit, Scope: shape.scope, Values: values})
+	}
+	if m.tellsClock {
+		columns = append(columns, m.clock.Columns()...)
 	}
 	return cpus, columns
 }

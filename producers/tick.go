@@ -15,10 +15,17 @@ import (
 type moment struct {
 	boundary   int64 // Unix milliseconds
 	start, end time.Time
+	// called is set for a reading at a trigger. skewed is then the least that its distance from the boundary may be, by
+	// the broker's clock, and 0 where that is not known.
+	called bool
+	skewed time.Duration
 }
 
-// skew is the largest distance of the readings from their boundary.
+// skew is the largest distance of the readings from their boundary, by the clock that called for them.
 func (m moment) skew() time.Duration {
+	if m.called {
+		return m.skewed + m.end.Sub(m.start)
+	}
 	b := time.UnixMilli(m.boundary)
 	return max(m.start.Sub(b).Abs(), m.end.Sub(b).Abs())
 }
@@ -63,16 +70,14 @@ func (f *fleet) tick(ctx context.Context) {
 	var last moment
 	absent, routeless := 0, 0
 	for {
-		began := time.Now()
-		now := moment{boundary: boundaryAfter(began, f.cfg.Interval)}
-		if !sleepUntil(ctx, steady(began, time.UnixMilli(now.boundary))) {
+		now, ok := f.nextMoment(ctx, last.boundary)
+		if !ok {
 			return
 		}
-		now.start = time.Now()
 		for _, n := range f.nodes {
 			n.from.Read(f.vitals(n, now))
 		}
-		now.end = time.Now()
+		now.end = f.now()
 
 		publish := whole(last, now, f.cfg.Interval)
 		if last.boundary != 0 {
@@ -89,6 +94,27 @@ func (f *fleet) tick(ctx context.Context) {
 		}
 		last = now
 	}
+}
+
+// nextMoment waits for the next boundary, or for the trigger of one. It is not ok when ctx ended.
+func (f *fleet) nextMoment(ctx context.Context, last int64) (moment, bool) {
+	if f.triggers != nil {
+		return f.nextTrigger(ctx, last)
+	}
+	began := f.now()
+	now := moment{boundary: boundaryAfter(began, f.cfg.Interval)}
+	ok := f.sleepUntil(ctx, steady(began, time.UnixMilli(now.boundary)))
+	now.start = f.now()
+	return now, ok
+}
+
+// slotAt is when a node sends what the reading at a boundary ended. A trigger comes when it comes, and the node's clock
+// may be wrong, so the slot counts from the reading then.
+func (m moment) slotAt(slot time.Duration) time.Time {
+	if m.called {
+		return m.start.Add(slot)
+	}
+	return steady(m.start, time.UnixMilli(m.boundary).Add(slot))
 }
 
 // notice accepts a clock that was set back by more than the slack: the interval that begins at start is formed after
@@ -121,7 +147,7 @@ func (f *fleet) formAll(ctx context.Context, from, to moment) (routeless []strin
 		s := &sample{start: from.boundary, sampledAt: to.start.UnixMicro()}
 		s.cpus, s.columns = n.from.Interval(elapsed)
 		s.jobs = n.from.Jobs(elapsed)
-		if !sleepUntil(ctx, steady(to.start, time.UnixMilli(to.boundary).Add(n.slot))) {
+		if !f.sleepUntil(ctx, to.slotAt(n.slot)) {
 			return nil, false
 		}
 		if !f.form(n, s) {
@@ -167,4 +193,6 @@ func (f *fleet) sayRouteless(before int, now []string) int {
 func steady(now, t time.Time) time.Time { return now.Add(t.Sub(now)) }
 
 // sleepUntil returns at t, or false when ctx ends before.
-func sleepUntil(ctx context.Context, t time.Time) bool { return kafka.Pause(ctx, time.Until(t)) }
+func (f *fleet) sleepUntil(ctx context.Context, t time.Time) bool {
+	return kafka.Pause(ctx, t.Sub(f.now()))
+}

@@ -15,7 +15,7 @@ func TestBoundaryAfter(t *testing.T) {
 
 func TestWhole(t *testing.T) {
 	at := func(boundary, start, end int64) moment {
-		return moment{boundary, time.UnixMilli(start), time.UnixMilli(end)}
+		return moment{boundary: boundary, start: time.UnixMilli(start), end: time.UnixMilli(end)}
 	}
 	good := at(10_000, 10_000, 10_001)
 	for name, c := range map[string]struct {

@@ -80,6 +80,7 @@ func newTable() schemaTable {
 		"Reject":       func() Record { return new(Reject) },
 		"Route":        func() Record { return new(Route) },
 		"Tick":         func() Record { return new(Tick) },
+		"Trigger":      func() Record { return new(Trigger) },
 		"Watermark":    func() Record { return new(Watermark) },
 	}
 	t := schemaTable{byName: map[string]*entry{}, byFingerprint: map[uint64]*entry{}}
@@ -139,6 +140,8 @@ func nameOf(r Record) string {
 		return "weir.v1.Route"
 	case *Tick:
 		return "weir.v1.Tick"
+	case *Trigger:
+		return "weir.v1.Trigger"
 	case *Watermark:
 		return "weir.v1.Watermark"
 	}

@@ -323,6 +323,10 @@ var legal = map[string]func(d draw) Record{
 		start, length := d.place()
 		return &BalanceState{d.between(0, MaxEpoch), start, length}
 	},
+	"Trigger": func(d draw) Record {
+		start, length := d.place()
+		return &Trigger{d.name(), start, length, d.between(0, maxTimeMs)}
+	},
 	"Watermark": func(d draw) Record {
 		start, length := d.place()
 		return &Watermark{d.natural(), start, length}

@@ -576,6 +576,11 @@ func TestLimitsOfPlans(t *testing.T) {
 	placed(t, state, func(s *BalanceState) (*int64, *int64) { return &s.IntervalStart, &s.IntervalMs })
 	bound(t, state, "epoch", func(s *BalanceState, v int64) { s.Epoch = v }, goodEpochs, badEpochs)
 
+	trigger := func() *Trigger { return &Trigger{"c1", 1_700_000_010_000, 10_000, 1_700_000_010_001} }
+	placed(t, trigger, func(r *Trigger) (*int64, *int64) { return &r.IntervalStart, &r.IntervalMs })
+	bound(t, trigger, "cluster", func(r *Trigger, v string) { r.Cluster = v }, goodNames, badNames)
+	bound(t, trigger, "sent_at", func(r *Trigger, v int64) { r.SentAt = v }, goodTimes, badTimes)
+
 	mark := func() *Watermark { return &Watermark{5, 1_700_000_010_000, 10_000} }
 	placed(t, mark, func(w *Watermark) (*int64, *int64) { return &w.IntervalStart, &w.IntervalMs })
 	bound(t, mark, "collector", func(w *Watermark, v int32) { w.Collector = v }, natural, negative)

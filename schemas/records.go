@@ -152,6 +152,15 @@ type BalanceState struct {
 	IntervalMs    int64 `avro:"interval_ms"`
 }
 
+// Trigger calls the agents to sample now, where agent.sampling is triggered. It is no promise: a lost one costs the
+// intervals on its sides.
+type Trigger struct {
+	Cluster       string `avro:"cluster"`
+	IntervalStart int64  `avro:"interval_start"` // the boundary
+	IntervalMs    int64  `avro:"interval_ms"`
+	SentAt        int64  `avro:"sent_at"`
+}
+
 // JobSummary is how one job used its hardware in one interval.
 type JobSummary struct {
 	Cluster       string             `avro:"cluster"`

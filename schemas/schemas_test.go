@@ -75,6 +75,7 @@ func samples() []Record {
 			{Name: "none", Unit: "s", Scope: ScopeNode, Invalid: 4},
 		}, []SharedNode{{"n1", true}, {"n2", false}}},
 		&Watermark{5, 1_700_000_010_000, 10_000},
+		&Trigger{"c1", 1_700_000_010_000, 10_000, 1_700_000_010_001},
 		&Progress{
 			1, 9, 4, new(int64(1_700_000_010_000)), 10_000, new(int64(1_699_999_000_000)),
 			[]int64{4, 7},
@@ -155,7 +156,8 @@ func TestFingerprints(t *testing.T) {
 		"BalanceState": "4ef5888d01398460", "CounterBatch": "2431da33088f60ee", "Gap": "b6415daba41fec8a",
 		"Job": "b89a0d00a4aea65c", "JobPartial": "6ee17a58c2b5b02e", "JobSummary": "d0eed0dc32481ef1",
 		"NodeSummary": "7dc55bf3dec62111", "Progress": "29966c93eccc0d81", "Reject": "1867763f6691ffd2",
-		"Route": "4da3872c4b5d6ae9", "Tick": "c1c1887eac64c64f", "Watermark": "c33c7140ebff709d",
+		"Route": "4da3872c4b5d6ae9", "Tick": "c1c1887eac64c64f", "Trigger": "8fb9321cf0582011",
+		"Watermark": "c33c7140ebff709d",
 	}
 	for _, r := range samples() {
 		b := mustMarshal(t, r)
@@ -362,8 +364,8 @@ func TestTopicsAreComplete(t *testing.T) {
 		}
 	}
 	want := map[string]int{
-		"weir.counters": 64, "weir.routes": 16, "weir.balance": 1, "weir.partials": 1, "weir.job-summary": 8,
-		"weir.jobs":     1,
+		"weir.counters": 64, "weir.routes": 16, "weir.balance": 1, "weir.triggers": 1, "weir.partials": 1,
+		"weir.job-summary": 8, "weir.jobs": 1,
 		"weir.progress": 64, "weir.merge-progress": 1, "weir.rejects": 1, "weir.schemas": 1,
 	}
 	if diff := cmp.Diff(want, partitions); diff != "" {

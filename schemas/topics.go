@@ -10,6 +10,7 @@ const (
 	TopicCounters      = "counters"
 	TopicRoutes        = "routes"
 	TopicBalance       = "balance"
+	TopicTriggers      = "triggers"
 	TopicPartials      = "partials"
 	TopicJobSummary    = "job-summary"
 	TopicJobs          = "jobs"
@@ -25,6 +26,9 @@ const MaxMessageBytes = 4 << 20
 // MaxRecordBytes is the largest record of ours. A batch of one record adds less than 1 KiB. It takes 61 bytes itself,
 // about 30 for the record's lengths, and at most 76 for the key.
 const MaxRecordBytes = MaxMessageBytes - 1<<10
+
+// triggersKept is how long a Trigger is kept. Nobody reads an old one, but `weir tail` may show it.
+const triggersKept = time.Hour
 
 // Sizes are the numbers by which one installation's topics differ from another's.
 type Sizes struct {
@@ -65,6 +69,7 @@ func Topics(prefix string, z Sizes) []Topic {
 		},
 		{TopicRoutes, z.Routes, 0, compacted, "node", "Route"},
 		{TopicBalance, 1, 0, compacted, "", "BalanceState"},
+		{TopicTriggers, 1, 0, arrival(triggersKept), "", "Trigger"},
 		{TopicPartials, z.Partials, 0, arrival(z.CountersRetention), "job_id/restart", "JobPartial, Watermark"},
 		{TopicJobSummary, z.JobSummary, 0, logged(z.SummaryRetention), "job_id/restart", "JobSummary"},
 		{TopicJobs, 1, 0, compacted, "job_id/restart", "Job"},

@@ -63,7 +63,8 @@ func (b *CounterBatch) Validate() error {
 			return err
 		}
 		if least, most := places(m.Scope, len(b.Cpus)); len(m.Values) < least || len(m.Values) > most {
-			return invalid("metrics.values", "%s has %d values where %d to %d belong", m.Name, len(m.Values), least, most)
+			return invalid("metrics.values", "%s has %d values where %d to %d belong",
+				m.Name, len(m.Values), least, most)
 		}
 	}
 	return checkMetrics(len(b.Metrics), func(i int) string { return b.Metrics[i].Name })

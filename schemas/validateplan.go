@@ -7,7 +7,7 @@ import (
 	"github.com/weirhpc/weir/naming"
 )
 
-// The records of the balancer: Tick, Route, BalanceState, Job.
+// The records of the balancer: Tick, Route, BalanceState, Trigger, Job.
 
 // Validate implements Record.
 func (t *Tick) Validate() error {
@@ -85,6 +85,17 @@ func (s *BalanceState) Validate() error {
 		return err
 	}
 	return checkInterval(s.IntervalStart, s.IntervalMs)
+}
+
+// Validate implements Record.
+func (t *Trigger) Validate() error {
+	if !naming.Valid(t.Cluster) {
+		return invalid("cluster", "%.80q is not a name", t.Cluster)
+	}
+	if err := checkTime("sent_at", t.SentAt); err != nil {
+		return err
+	}
+	return checkInterval(t.IntervalStart, t.IntervalMs)
 }
 
 // Validate implements Record.

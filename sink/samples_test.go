@@ -93,7 +93,7 @@ func TestDecodeSamples(t *testing.T) {
 		change(b)
 		return b
 	}
-	devices := with(func(b *schemas.CounterBatch) { // of two cores and two sockets: cpus is null where values are no CPUs'
+	devices := with(func(b *schemas.CounterBatch) { // of two cores: cpus is null where values are no CPUs'
 		b.Metrics = []schemas.CounterBatchMetric{
 			{Name: "acc_power", Unit: "W", Scope: schemas.ScopeGPU, Values: []float64{300, math.NaN(), 250}},
 			{Name: "cpu_power", Unit: "W", Scope: schemas.ScopeSocket, Values: []float64{80, 90}},
@@ -103,7 +103,8 @@ func TestDecodeSamples(t *testing.T) {
 	ofDevices := make([]sampleRow, len(devices.Metrics))
 	for i, m := range devices.Metrics {
 		ofDevices[i] = rowsOf(at(midnight), 2, 7)[1]
-		ofDevices[i].Metric, ofDevices[i].Unit, ofDevices[i].Scope, ofDevices[i].Values = m.Name, m.Unit, m.Scope, m.Values
+		ofDevices[i].Metric, ofDevices[i].Unit = m.Name, m.Unit
+		ofDevices[i].Scope, ofDevices[i].Values = m.Scope, m.Values
 	}
 	unknown := marshal(t, at(midnight))
 	unknown[2] ^= 0xFF

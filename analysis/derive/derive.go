@@ -170,7 +170,8 @@ func (m *Metric) place(known map[string]string) error {
 			return m.fault("there is no metric %q%s", name, Nearest(name, known))
 		case scope == schemas.ScopeNode || scope == one:
 		case of != "":
-			return m.fault("%s is of scope %s and %s of scope %s: besides scope node it may use only one", of, one, name, scope)
+			return m.fault("%s is of scope %s and %s of scope %s: besides scope node it may use only one",
+				of, one, name, scope)
 		default:
 			one, of = scope, name
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// batch is a record of four CPUs, two sockets and two GPUs, with metrics of all scopes. NaN is a value that could not be
-// read.
+// batch is a record of four CPUs, two sockets and two GPUs, with metrics of all scopes. NaN is a value that could not
+// be read.
 func batch() *schemas.CounterBatch {
 	nan := math.NaN()
 	return &schemas.CounterBatch{

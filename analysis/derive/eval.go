@@ -212,7 +212,8 @@ func (m *Metric) values(b *schemas.CounterBatch, n int, f *frame) []float64 {
 		if j := find(b, name); j >= 0 {
 			there = true
 			of := &b.Metrics[j]
-			if of.Scope == schemas.ScopeNode && len(of.Values) == 1 || of.Scope == m.Scope && len(of.Values) == n && n > 0 {
+			switch k := len(of.Values); {
+			case of.Scope == schemas.ScopeNode && k == 1, of.Scope == m.Scope && k == n && k > 0:
 				in = of.Values
 			}
 		}

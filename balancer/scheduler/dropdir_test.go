@@ -159,7 +159,7 @@ func TestTimedHasTheExactTimes(t *testing.T) {
 		Job{Job: schemas.Job{JobID: "3", Nodes: []string{"n3"}, Start: at(5000)}},
 	)
 	d := dropInBesideSlurm(t)
-	d.drop(t, "1.0.start", "start_ms=5123\n")
+	d.drop(t, "1.0.start", "start_ms=5123\ncgroup=s5K1KKYAYG5D00\ngpu_ids=2\n") // what Slurm does not tell of the job
 	d.drop(t, "1.0.end", "end_ms=8456\n")
 	d.drop(t, "1.1.end", "end_ms=12789\n")
 	d.drop(t, "3.0.end", "end_ms=1000\n") // before it began: of no use
@@ -170,7 +170,7 @@ func TestTimedHasTheExactTimes(t *testing.T) {
 		{Job: schemas.Job{
 			JobID: "1", Name: "a", Nodes: []string{"n1"}, Cpus: []int32{0}, Start: at(5123),
 			End: at(8456),
-		}},
+		}, Cgroup: "s5K1KKYAYG5D00", GPUs: map[string][]int32{"": {2}}},
 		{Job: schemas.Job{JobID: "1", Restart: 1, Nodes: []string{"n1"}, Start: at(9000), End: at(12_789)}},
 		{Job: schemas.Job{JobID: "2", Nodes: []string{"n2"}, Start: at(5000)}},
 		{Job: schemas.Job{JobID: "3", Nodes: []string{"n3"}, Start: at(5000)}},
@@ -433,7 +433,7 @@ func TestDropScripts(t *testing.T) {
 		cmd := exec.CommandContext(t.Context(), "../../deploy/slurm/"+script)
 		cmd.Env = append(os.Environ(), "DROP_DIR="+d.dir, "SLURM_JOB_ID=4711", "SLURM_JOB_RESTART_COUNT=2",
 			"SLURM_JOB_NODELIST=n[1-3]",
-			"SLURM_JOB_USER=ada", "SLURM_JOB_ACCOUNT=(null)", "SLURM_JOB_PARTITION=batch",
+			"SLURM_JOB_SLUID=s5K1KKYAYG5D00", "SLURM_JOB_USER=ada", "SLURM_JOB_ACCOUNT=(null)", "SLURM_JOB_PARTITION=batch",
 			"SLURM_JOB_NAME=$(id) `id`\nend_ms=1\n%s\x1f'\"")
 		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
 			t.Fatalf("%s: %v, %s", script, err, out)
@@ -450,7 +450,7 @@ func TestDropScripts(t *testing.T) {
 	}
 	j := jobs[0]
 	if j.JobID != "4711" || j.Restart != 2 || !slices.Equal(j.Nodes, []string{"n1", "n2", "n3"}) || j.User != "ada" ||
-		j.Account != "" || j.Queue != "batch" ||
+		j.Account != "" || j.Queue != "batch" || j.Cgroup != "s5K1KKYAYG5D00" ||
 		j.Name != "$(id) `id`end_ms=1%s'\"" {
 		t.Errorf("%+v", j)
 	}

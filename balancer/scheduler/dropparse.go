@@ -69,7 +69,9 @@ func parseDrop(text string, starts bool, j *Job) error {
 		}
 		seen[key] = true
 		var err error
-		switch {
+		switch text := dropText(j, key); {
+		case starts && text != nil:
+			*text = printable(value)
 		case starts && key == "start_ms":
 			j.Start, err = dropTime(value)
 		case !starts && key == "end_ms":
@@ -83,14 +85,6 @@ func parseDrop(text string, starts bool, j *Job) error {
 			j.GPUs, err = dropGPUs(value)
 		case starts && key == "cgroup":
 			j.Cgroup = value
-		case starts && key == "user":
-			j.User = printable(value)
-		case starts && key == "account":
-			j.Account = printable(value)
-		case starts && key == "queue":
-			j.Queue = printable(value)
-		case starts && key == "name":
-			j.Name = printable(value)
 		default:
 			var known bool
 			if known, err = setLimit(&j.Job, key, value); !known || starts == (key == "state") {
@@ -103,6 +97,21 @@ func parseDrop(text string, starts bool, j *Job) error {
 	}
 	if starts && j.Start == nil || !starts && j.End == nil {
 		return errors.New("it says no time")
+	}
+	return nil
+}
+
+// dropText returns the text of a job that a key names; nil if it names none.
+func dropText(j *Job, key string) *string {
+	switch key {
+	case "user":
+		return &j.User
+	case "account":
+		return &j.Account
+	case "queue":
+		return &j.Queue
+	case "name":
+		return &j.Name
 	}
 	return nil
 }

@@ -68,10 +68,7 @@ func TestSlurmJobsHaveGPUs(t *testing.T) {
 	f := newFakeSlurm(t)
 	f.write("sinfo", "#!/bin/sh\nfor i in 1 2 3; do echo \"n$i|8|2|4|1\"; done\n")
 	show := func(id int, sluid string, nodes ...string) {
-		lines := ""
-		for _, n := range nodes {
-			lines += "     Nodes=" + n + "\n"
-		}
+		lines := "     Nodes=" + strings.Join(nodes, "\n     Nodes=") + "\n"
 		f.write(fmt.Sprint("scontrol.", id), fmt.Sprintf("JobId=%d JobName=a\n%s   UserId=ada(7) GroupId=ada(7)\n"+
 			"   JOB_GRES=gpu:a100:2\n%s\n", id, sluid, lines))
 	}

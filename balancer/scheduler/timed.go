@@ -14,6 +14,7 @@ type timed struct{ jobs, times Source }
 // Timed returns the jobs of one source with the starts and ends that another knows to the millisecond. A job that only
 // the other knows is left out: the first will have it soon, and knows more of it. Prolog and epilog of two jobs may run
 // in any order. If two jobs follow each other on a CPU by the first source, the earlier ends where the later starts.
+// Of a job whose GPUs or cgroup the first source does not know it takes those of the other.
 func Timed(jobs, times Source) Source { return timed{jobs, times} }
 
 // Jobs keeps the first source's list, with times of the second where it has them. A pair of times that runs backwards
@@ -41,6 +42,10 @@ func (t timed) Jobs(now time.Time) ([]Job, []Fault) {
 		}
 		if start == nil || end == nil || *start <= *end {
 			j.Start, j.End = start, end
+		}
+		j.Cgroup = cmp.Or(j.Cgroup, e.Cgroup)
+		if len(j.GPUs) == 0 {
+			j.GPUs = e.GPUs
 		}
 	}
 	for i := range more { // the first source knows the jobs without these times

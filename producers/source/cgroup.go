@@ -48,7 +48,7 @@ var (
 	cgroups1 = []string{
 		"slurm/uid_*/job_*", "slurm_*/uid_*/job_*", "pbs_jobs.service/jobid/*", "pbspro.service/jobid/*",
 	}
-	controllers = []string{"memory", "cpuacct", "cpu", "cpuset"} // of version 1
+	controllers1 = []string{"memory", "cpuacct", "cpu", "cpuset"} // of version 1
 )
 
 func cgroups() source {
@@ -107,7 +107,7 @@ func openCgroups(cfg config.Agent, log *slog.Logger) (probe, error) {
 		patterns = cfg.Cgroups
 	}
 	if _, err := os.Stat(filepath.Join(root, "cgroup.controllers")); err != nil {
-		own := slices.DeleteFunc(slices.Clone(controllers), func(controller string) bool {
+		own := slices.DeleteFunc(slices.Clone(controllers1), func(controller string) bool {
 			_, err := os.Stat(filepath.Join(root, controller))
 			return err != nil
 		})

@@ -147,8 +147,8 @@ func valuesByName(t *testing.T, j JobColumns) map[string]float64 {
 	return values
 }
 
-// about compares floats to a few units of their last digit: the time between two readings is measured.
-func about(v map[string]float64) map[string]float64 {
+// rounded compares floats to a few units of their last digit: the time between two readings is measured.
+func rounded(v map[string]float64) map[string]float64 {
 	rounded := map[string]float64{}
 	for k, x := range v {
 		rounded[k], _ = strconv.ParseFloat(fmt.Sprintf("%.3g", x), 64)
@@ -231,7 +231,7 @@ func TestJobMetrics(t *testing.T) {
 	}
 	unlimited := row(2)
 	unlimited[jobLimit] = none
-	single(jobLimit)(unlimited, []byte("max\n"))
+	oneNumber(jobLimit)(unlimited, []byte("max\n"))
 	if v, there := got(row(1), unlimited)["job_mem_limit"]; there {
 		t.Errorf("a limit of max: %v", v)
 	}
@@ -344,7 +344,7 @@ func TestCgroupLayouts(t *testing.T) {
 				t.Errorf("%d jobs, want %d: %v", len(jobs), len(c.jobs), jobs)
 			}
 			for _, name := range c.jobs {
-				v := about(valuesByName(t, jobs[name]))
+				v := rounded(valuesByName(t, jobs[name]))
 				if v["job_mem_anon"] != 2e9 || v["job_cpu"] != 1.6 || v["job_throttled"] != 0.2 || v["job_mem_peak"] != 3e9 {
 					t.Errorf("%s: %v", name, v)
 				}

@@ -10,22 +10,22 @@ type cgroupFile struct {
 
 var files2 = []cgroupFile{
 	{"", "memory.stat", parseMemory2},
-	{"", "memory.peak", single(jobPeak)},
-	{"", "memory.max", single(jobLimit)},
+	{"", "memory.peak", oneNumber(jobPeak)},
+	{"", "memory.max", oneNumber(jobLimit)},
 	{"", "memory.events", parseEvents},
 	{"", "cpu.stat", parseCPU2},
-	{"", "cpu.pressure", pressure(jobPSICPU)},
-	{"", "memory.pressure", pressure(jobPSIMemory)},
-	{"", "io.pressure", pressure(jobPSIIO)},
+	{"", "cpu.pressure", waited(jobPSICPU)},
+	{"", "memory.pressure", waited(jobPSIMemory)},
+	{"", "io.pressure", waited(jobPSIIO)},
 	{"", "cpuset.cpus.effective", nil},
 }
 
 var files1 = []cgroupFile{
 	{"memory", "memory.stat", parseMemory1},
-	{"memory", "memory.max_usage_in_bytes", single(jobPeak)},
-	{"memory", "memory.failcnt", single(jobFails)},
+	{"memory", "memory.max_usage_in_bytes", oneNumber(jobPeak)},
+	{"memory", "memory.failcnt", oneNumber(jobFails)},
 	{"cpu", "cpu.stat", parseCPU1},
-	{"cpuacct", "cpuacct.usage", single(jobUsage)},
+	{"cpuacct", "cpuacct.usage", oneNumber(jobUsage)},
 	{"cpuset", "cpuset.cpus", nil},
 }
 
@@ -131,8 +131,8 @@ func parseCPU1(row []uint64, text []byte) {
 	}
 }
 
-// single reads a file of one number. A file that says max has none.
-func single(field int) func(row []uint64, text []byte) {
+// oneNumber reads a file of one number. A file that says max has none.
+func oneNumber(field int) func(row []uint64, text []byte) {
 	return func(row []uint64, text []byte) {
 		if v, rest, ok := number(text); ok && len(rest) == 1 && rest[0] == '\n' {
 			row[field] = v
@@ -140,8 +140,8 @@ func single(field int) func(row []uint64, text []byte) {
 	}
 }
 
-// pressure reads for how many microseconds some task has waited.
-func pressure(field int) func(row []uint64, text []byte) {
+// waited reads for how many microseconds some task has waited.
+func waited(field int) func(row []uint64, text []byte) {
 	return func(row []uint64, text []byte) {
 		line, _, ended := bytes.Cut(text, []byte{'\n'})
 		_, total, found := bytes.Cut(line, []byte(" total="))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -219,20 +220,31 @@ func (h *Host) wait(limit time.Duration, awaited func() bool) {
 		case p := <-h.done:
 			h.take(p)
 		case <-h.timer.C:
-			h.gather() // what came together with the end of the wait is in time
+			h.lastCall(awaited)
 			return
 		}
 	}
 }
 
-// gather takes the answers that are there.
-func (h *Host) gather() {
+// lastCall lets the sources run that can. Where this whole process was stopped, they had no time either.
+func (h *Host) lastCall(awaited func() bool) {
+	for still := 0; still < 3 && awaited(); still++ {
+		runtime.Gosched()
+		if h.gather() {
+			still = 0
+		}
+	}
+}
+
+// gather takes the answers that are there, and reports whether there were any.
+func (h *Host) gather() (some bool) {
 	for {
 		select {
 		case p := <-h.done:
 			h.take(p)
+			some = true
 		default:
-			return
+			return some
 		}
 	}
 }
@@ -371,30 +383,26 @@ func (h *Host) Interval(elapsed time.Duration) (cpus []int32, columns []Column) 
 
 // of returns the values of a slot, in the host's scratch. It returns none where the interval has no such column.
 func (h *Host) of(s *slot, late int) []float64 {
-	own := 0.0
+	p := s.probe
 	switch {
-	case s.probe == nil:
-		own = float64(late)
+	case p == nil:
+		h.values = append(h.values, float64(late))
+		return h.values[len(h.values)-1:]
+	case p.rows == 0:
+		return nil
 	case s.metric == ownSkew:
-		skew := max(s.probe.from.skew, s.probe.to.skew)
-		if s.probe.rows == 0 || h.interval == 0 || skew <= h.interval/100 {
+		skew := max(p.from.skew, p.to.skew)
+		if h.interval == 0 || skew <= h.interval/100 {
 			return nil
 		}
-		own = float64(skew.Microseconds())
-	default:
-		if s.probe.rows == 0 {
-			return nil
-		}
-		values := h.values[s.probe.at+s.metric*s.probe.rows:][:s.probe.rows]
-		for _, v := range values {
-			if !math.IsNaN(v) {
-				return values
-			}
-		}
+		h.values = append(h.values, float64(skew.Microseconds()))
+		return h.values[len(h.values)-1:]
+	}
+	values := h.values[p.at+s.metric*p.rows:][:p.rows]
+	if !slices.ContainsFunc(values, func(v float64) bool { return !math.IsNaN(v) }) {
 		return nil
 	}
-	h.values = append(h.values, own)
-	return h.values[len(h.values)-1:]
+	return values
 }
 
 // form appends the values of a source to the host's scratch, metric by metric, with NaN for those that are missing. A

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -137,13 +138,24 @@ func TestHostOfNothing(t *testing.T) {
 	}
 }
 
+// A metric is declared once, and whole: its name is that of a column, of a topic's field and of a file.
 func TestSourcesAreTold(t *testing.T) {
 	names := map[string]bool{}
 	for _, s := range sources() {
-		if names[s.name] || !naming.Valid(s.name) {
-			t.Errorf("source %q is there twice or not a name", s.name)
+		if names[s.name] || !naming.Valid(s.name) || !naming.Valid(SkewMetric+s.name) || s.origin == "" || s.open == nil {
+			t.Errorf("source %q is there twice, has no name or no origin", s.name)
 		}
 		names[s.name] = true
+	}
+	metrics := map[string]bool{}
+	for _, m := range Catalogue() {
+		if metrics[m.Name] || !naming.Valid(m.Name) {
+			t.Errorf("metric %q of %s is there twice, or its name is not valid", m.Name, m.Source)
+		}
+		metrics[m.Name] = true
+		if m.Unit == "" || m.Scope == "" || m.Formula == "" || !slices.Contains([]Kind{Ratio, Rate, Gauge}, m.Kind) {
+			t.Errorf("not whole: %+v", m)
+		}
 	}
 }
 

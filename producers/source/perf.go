@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,203 +18,303 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// event is a counter of the kernel or of the CPU.
-type event struct {
-	name   string
-	kind   uint32
-	config uint64
-}
-
-// A row of a perf source begins with two times in nanoseconds: how long the group was wanted, and how long it counted.
-// The counts of its events follow.
-const (
-	rowEnabled = iota
-	rowRunning
-	rowEvents
+var (
+	// errStill is returned for a group that was not wanted since the last reading, because its CPU went offline.
+	errStill = errors.New("they stand still")
+	// errNotOpen is returned while no CPU has perf events.
+	errNotOpen = errors.New("no CPU has perf events")
+	// errNoEvents is the reason of a metric that the table of this host's CPU has no events for.
+	errNoEvents = errors.New("no events are known for it")
+	// errPerfOff is the reason of metrics that the configuration switches off.
+	errPerfOff = errors.New("agent.perf is false")
 )
 
-// errStill is returned for a group that was not wanted since the last reading, because its CPU went offline.
-var errStill = errors.New("they stand still")
+var missing = math.NaN()
 
 func perfSoftware() source {
 	return source{"perf_software", schemas.ScopeCore, "perf software events", []metric{
 		{"task_clock", "1", Ratio, "task-clock / time"},
 		{"page_faults", "1/s", Rate, "page-faults / time"},
+		{"page_faults_major", "1/s", Rate, "major-faults / time"},
 		{"context_switches", "1/s", Rate, "context-switches / time"},
 		{"cpu_migrations", "1/s", Rate, "cpu-migrations / time"},
 	}, openPerfSoftware}
 }
 
-// openPerfSoftware counts the kernel's own events on every CPU. task_clock is nanoseconds per nanosecond. The group
-// counts a CPU and not a task, so its task_clock runs while the CPU idles too: it measures the time that was counted.
+// softwareEvent makes an event of the attributes that perf-utils has for it.
+func softwareEvent(w what, name string, attr unix.PerfEventAttr) event {
+	return event{what: w, name: name, kind: attr.Type, config: attr.Config}
+}
+
+// softwareGroup counts the kernel's own events. task_clock is nanoseconds per nanosecond. The group counts a CPU and not
+// a task, so its task_clock runs while the CPU idles too: it measures the time that was counted.
+func softwareGroup() eventGroup {
+	return eventGroup{
+		events: []event{
+			softwareEvent(software0, "task-clock", perf.CPUTaskClockEventAttr()),
+			softwareEvent(software1, "page-faults", perf.PageFaultsEventAttr()),
+			softwareEvent(software2, "major-faults", perf.MajorPageFaultsEventAttr()),
+			softwareEvent(software3, "context-switches", perf.ContextSwitchesEventAttr()),
+			softwareEvent(software4, "cpu-migrations", perf.CPUMigrationsEventAttr()),
+		},
+		gives: []gives{
+			{"task_clock", func(c *counts) float64 { return per(c[software0]/1e9, c[seconds]) }},
+			{"page_faults", rate(software1)},
+			{"page_faults_major", rate(software2)},
+			{"context_switches", rate(software3)},
+			{"cpu_migrations", rate(software4)},
+		},
+	}
+}
+
 func openPerfSoftware(cfg config.Agent, log *slog.Logger) (probe, error) {
 	if !cfg.Perf {
-		return probe{}, nil
+		return probe{}, errPerfOff
 	}
-	wanted := []event{ // in the order of the metrics
-		{"task_clock", unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_TASK_CLOCK},
-		{"page_faults", unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_PAGE_FAULTS},
-		{"context_switches", unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_CONTEXT_SWITCHES},
-		{"cpu_migrations", unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_CPU_MIGRATIONS},
-	}
-	p, events, err := openPerf(cfg, log, wanted)
-	if err != nil {
-		return probe{}, err
-	}
-	p.form = func(from, to []uint64, elapsed time.Duration, out []float64) {
-		for i, e := range events {
-			count, ok := scaled(from, to, rowEvents+i)
-			at := slices.Index(wanted, e)
-			switch {
-			case !ok || elapsed <= 0:
-			case e.config == unix.PERF_COUNT_SW_TASK_CLOCK:
-				out[at] = count / float64(elapsed)
-			default:
-				out[at] = count / elapsed.Seconds()
-			}
-		}
-	}
-	return p, nil
-}
-
-func perfHardware() source {
-	return source{"perf_hardware", schemas.ScopeCore, "perf hardware events", []metric{
-		{"ipc", "1", Ratio, "instructions / cycles"},
-	}, openPerfHardware}
-}
-
-// openPerfHardware counts cycles and instructions on every CPU, for the instructions per cycle of each.
-func openPerfHardware(cfg config.Agent, log *slog.Logger) (probe, error) {
-	if !cfg.Perf {
-		return probe{}, nil
-	}
-	wanted := []event{
-		{"cycles", unix.PERF_TYPE_HARDWARE, unix.PERF_COUNT_HW_CPU_CYCLES},
-		{"instructions", unix.PERF_TYPE_HARDWARE, unix.PERF_COUNT_HW_INSTRUCTIONS},
-	}
-	p, events, err := openPerf(cfg, log, wanted)
-	if err != nil {
-		return probe{}, err
-	}
-	if len(events) < len(wanted) { // the log has named the absent one; one alone makes no ratio
-		if p.close != nil {
-			p.close()
-		}
-		return probe{}, nil
-	}
-	p.form = formIPC
-	return p, nil
-}
-
-// formIPC gives instructions per cycle. It is missing where the CPU had no cycle.
-func formIPC(from, to []uint64, _ time.Duration, out []float64) {
-	cycles, ok := scaled(from, to, rowEvents)
-	instructions, ok2 := scaled(from, to, rowEvents+1)
-	if ok && ok2 && cycles > 0 {
-		out[0] = instructions / cycles
-	}
-}
-
-// scaled is how often event i of a row occurred between two readings. Where more counters are wanted than the CPU has,
-// the kernel counts groups in turn. The count is then extended to the time that was wanted. It is not ok where nothing
-// was counted.
-func scaled(from, to []uint64, i int) (float64, bool) {
-	enabled, ok1 := grown(from[rowEnabled], to[rowEnabled])
-	running, ok2 := grown(from[rowRunning], to[rowRunning])
-	count, ok3 := grown(from[i], to[i])
-	if !ok1 || !ok2 || !ok3 || running == 0 {
-		return 0, false
-	}
-	return count * (enabled / running), true
-}
-
-// openPerf opens one group of events on every CPU that is online, for all tasks. It returns the events that the kernel
-// has, and logs those that it lacks. One call reads a group: reading a remote CPU's counters interrupts that CPU, and
-// one call interrupts it once.
-//
-// perf-utils reads the groups. They are opened one after the other, because perf-utils keeps a buffer of the last group
-// opened in a variable of its package. Each event is first tried alone, because perf-utils reports errors as text only.
-func openPerf(cfg config.Agent, log *slog.Logger, wanted []event) (probe, []event, error) {
 	cpus, err := onlineCPUs(cfg.ProcPath)
 	if err != nil {
-		return probe{}, nil, err
+		return probe{}, err
 	}
-	var events []event
-	var attrs []unix.PerfEventAttr
-	for _, e := range wanted {
-		attr := unix.PerfEventAttr{Type: e.kind, Config: e.config, Size: perf.EventAttrSize}
-		if err := tryEvent(attr, cpus[0]); err != nil {
-			log.Info("perf event is absent", "event", e.name, "err", err)
-			continue
-		}
-		events, attrs = append(events, e), append(attrs, attr)
+	f, absent := newPerfForm(linux, perfSoftware().metrics, []eventGroup{softwareGroup()}, cpus[0], 0)
+	if len(f.groups) == 0 {
+		return probe{}, absent["task_clock"]
 	}
-	if len(events) == 0 {
-		return probe{}, nil, nil
+	groups := newPerfGroups(log, linux, f.groups)
+	if err := groups.openAll(cpus); err != nil {
+		return probe{}, err
 	}
-	groups := newPerfGroups(log, func(cpu int) (perf.GroupProfiler, error) { return openGroup(cpu, attrs) })
-	if opened, refused := groups.openMissing(cpus); len(opened) == 0 {
-		return probe{}, nil, refused
-	} else if refused != nil {
-		log.Warn("perf events are absent on some CPUs", "count", len(cpus)-len(opened), "err", refused)
-	}
-	return probe{follow: groups.follow, read: groups.read, close: groups.close}, events, nil
+	read := func(into reading, _ Vitals) (reading, error) { return groups.read(into) }
+	return probe{absent: absent, follow: groups.follow, read: read, form: f.form, close: groups.close}, nil
 }
 
-// perfGroups is the open group of each CPU. The groups follow the CPUs that are online. The kernel takes away the
-// events of a CPU that goes offline for good, and a read then repeats their last counts.
+// perfForm forms metrics of the rows of a CPU. A row has a part for each group, one behind the other.
+type perfForm struct {
+	groups []eventGroup
+	places [][]int // of each group's metrics, their places among those of the source; -1 for one that has no value
+	// sum is the place of flops_any, where no group gives it and it is the sum of the metrics at the two others.
+	sum, doubles, singles int
+
+	slots  float64 // how many slots a cycle has, where the kernel tells
+	counts counts  // of the group at hand: kept, and missing in between, so that forming allocates nothing
+}
+
+// newPerfForm chooses what can be counted of the groups wanted, as one CPU shows. It says why a metric has no value.
+func newPerfForm(k perfKernel, metrics []metric, wanted []eventGroup, cpu int, slots float64) (
+	f *perfForm, absent map[string]error,
+) {
+	f = &perfForm{slots: slots, sum: -1}
+	for w := range f.counts {
+		f.counts[w] = missing
+	}
+	absent = make(map[string]error)
+	place := func(name string) int {
+		return slices.IndexFunc(metrics, func(m metric) bool { return m.name == name })
+	}
+	given := make(map[string]bool)
+	for _, g := range chosen(k, wanted, cpu, absent) {
+		var places []int
+		useful := false
+		for _, give := range g.gives {
+			at := -1
+			if f.can(g, give) {
+				at, given[give.metric], useful = place(give.metric), true, true
+			}
+			places = append(places, at)
+		}
+		if useful {
+			f.groups, f.places = append(f.groups, g), append(f.places, places)
+		}
+	}
+	if !given["flops_any"] && given["flops_dp"] && given["flops_sp"] {
+		f.sum, f.doubles, f.singles = place("flops_any"), place("flops_dp"), place("flops_sp")
+		given["flops_any"] = true
+	}
+	for _, m := range metrics {
+		if given[m.name] {
+			delete(absent, m.name)
+		} else if absent[m.name] == nil {
+			absent[m.name] = errNoEvents
+		}
+	}
+	return f, absent
+}
+
+// can reports whether the events of a group give a metric: its formula has a value where each of them counted.
+func (f *perfForm) can(g eventGroup, give gives) bool {
+	f.begin(1)
+	for _, e := range g.events {
+		f.counts[e.what] = 1
+	}
+	defer f.end(&g)
+	return !math.IsNaN(give.of(&f.counts))
+}
+
+// begin is called before the counts of a group are set, all of which are missing.
+func (f *perfForm) begin(wanted float64) {
+	f.counts[seconds] = wanted
+	if f.slots > 0 {
+		f.counts[slotsPerCycle] = f.slots
+	}
+}
+
+// end makes the counts of a group missing again.
+func (f *perfForm) end(g *eventGroup) {
+	for i := range g.events {
+		f.counts[g.events[i].what] = missing
+	}
+}
+
+// form is the form of a probe. The time of a rate is the group's own: a reading that was late counts more, in more time.
+func (f *perfForm) form(from, to []uint64, _ time.Duration, out []float64) {
+	for i := range f.groups {
+		g := &f.groups[i]
+		width := rowEvents + len(g.events)
+		if len(from) < width || len(to) < width {
+			return
+		}
+		wanted, _ := grown(from[rowEnabled], to[rowEnabled])
+		f.begin(wanted / float64(time.Second))
+		for j := range g.events {
+			if n, ok := scaled(from[:width], to[:width], rowEvents+j); ok {
+				f.counts[g.events[j].what] = n
+			}
+		}
+		for j, give := range g.gives {
+			if at := f.places[i][j]; at >= 0 {
+				out[at] = give.of(&f.counts)
+			}
+		}
+		f.end(g)
+		from, to = from[width:], to[width:]
+	}
+	if f.sum >= 0 {
+		out[f.sum] = out[f.doubles] + out[f.singles]
+	}
+}
+
+// chosen returns the groups with the events that the kernel counts together on a CPU. It replaces a group for which the
+// CPU has too few counters by its parts. Of a metric whose events the kernel refuses, absent tells why.
+func chosen(k perfKernel, wanted []eventGroup, cpu int, absent map[string]error) (groups []eventGroup) {
+	for _, g := range wanted {
+		events, refused := k.choose(cpu, g.events)
+		if errors.Is(refused, unix.EINVAL) && len(g.parts) > 0 {
+			groups = append(groups, chosen(k, g.parts, cpu, absent)...)
+			continue
+		}
+		for _, give := range g.gives {
+			if refused != nil && absent[give.metric] == nil {
+				absent[give.metric] = refused
+			}
+		}
+		if len(events) > 0 {
+			g.events = events
+			groups = append(groups, g)
+		}
+	}
+	return groups
+}
+
+// perfGroups is the open groups of each CPU. They follow the CPUs that are online. The kernel takes away the events of a
+// CPU that goes offline for good, and a read then repeats their last counts.
 type perfGroups struct {
 	log    *slog.Logger
-	open   func(cpu int) (perf.GroupProfiler, error)
-	groups map[int]*perfGroup // of the CPUs that are online; nil where it must be opened again
-	value  perf.GroupProfileValue
+	kernel perfKernel
+	wanted []eventGroup
+	cpus   []perfCPU // by number
+	buf    []byte    // of one read
+
+	waiting []int  // on how many CPUs each group had no turn since the last reading
+	starved []bool // groups that the log has named
 }
 
-// perfGroup is a group with its last reading.
-type perfGroup struct {
-	perf.GroupProfiler
-	enabled uint64 // how long it was wanted, 0 before its first reading
+// perfCPU is the groups of one CPU.
+type perfCPU struct {
+	known  bool    // it is online, and its groups were opened or refused
+	groups []group // in the order wanted, closed ones where they were refused; none where they must be opened again
 }
 
-func newPerfGroups(log *slog.Logger, open func(cpu int) (perf.GroupProfiler, error)) *perfGroups {
-	return &perfGroups{log: log, open: open, groups: map[int]*perfGroup{}}
+func newPerfGroups(log *slog.Logger, k perfKernel, wanted []eventGroup) *perfGroups {
+	most := 0
+	for _, g := range wanted {
+		most = max(most, len(g.events))
+	}
+	return &perfGroups{
+		log: log, kernel: k, wanted: wanted, buf: make([]byte, 8*(3+most)),
+		waiting: make([]int, len(wanted)), starved: make([]bool, len(wanted)),
+	}
 }
 
-// openMissing opens a group on each of the CPUs that has none. It returns the CPUs where it did, and why another one
-// was refused. A CPU that was refused before is tried without an error.
+// openAll opens the groups of CPUs for the first time. It is an error if none has any, and a warning if some lack some.
+func (p *perfGroups) openAll(cpus []int) error {
+	opened, refused := p.openMissing(cpus)
+	if len(opened) == 0 {
+		return refused
+	}
+	if refused != nil {
+		p.log.Warn("perf events are absent on some CPUs", "count", len(cpus)-len(opened), "err", refused)
+	}
+	return nil
+}
+
+// openMissing opens the groups of those of the CPUs that have none. It returns the CPUs where it opened any, and why
+// another was refused. A CPU that was refused before is tried without an error.
 func (p *perfGroups) openMissing(cpus []int) (opened []int, refused error) {
 	for _, cpu := range cpus {
-		have, known := p.groups[cpu]
-		if have != nil {
+		for len(p.cpus) <= cpu {
+			p.cpus = append(p.cpus, perfCPU{})
+		}
+		c := &p.cpus[cpu]
+		if len(c.groups) > 0 {
 			continue
 		}
-		g, err := p.open(cpu)
-		switch {
-		case err == nil:
-			p.groups[cpu] = &perfGroup{GroupProfiler: g}
+		groups, err := p.openCPU(cpu)
+		if len(groups) > 0 {
 			opened = append(opened, cpu)
-		case !known:
-			p.groups[cpu] = nil
+		}
+		if err != nil && !c.known {
 			refused = err
 		}
+		*c = perfCPU{known: true, groups: groups}
 	}
 	return opened, refused
+}
+
+// openCPU opens the groups of one CPU, none where the first is refused.
+func (p *perfGroups) openCPU(cpu int) (groups []group, refused error) {
+	for i, want := range p.wanted {
+		g, err := p.kernel.openEvents(cpu, want.events)
+		refused = cmp.Or(refused, err)
+		if i == 0 && err != nil {
+			return nil, err
+		}
+		groups = append(groups, g)
+	}
+	return groups, refused
+}
+
+func (p *perfGroups) closeCPU(cpu int) {
+	c := &p.cpus[cpu]
+	for i := range c.groups {
+		p.kernel.closeGroup(&c.groups[i])
+	}
+	c.groups = nil
 }
 
 // follow closes the groups of CPUs that went offline, and opens groups on CPUs that came. online is ascending.
 func (p *perfGroups) follow(online []int) {
 	var gone []int
-	for cpu, g := range p.groups {
-		if _, ok := slices.BinarySearch(online, cpu); ok {
+	for cpu := range p.cpus {
+		c := &p.cpus[cpu]
+		if _, ok := slices.BinarySearch(online, cpu); ok || !c.known {
 			continue
 		}
-		if g != nil {
-			_ = g.Close() // counters hold nothing that could be lost
+		if len(c.groups) > 0 {
+			p.closeCPU(cpu)
 			gone = append(gone, cpu)
 		}
-		delete(p.groups, cpu)
+		c.known = false
 	}
-	if slices.Sort(gone); len(gone) > 0 {
+	if len(gone) > 0 {
 		p.log.Info("perf events are closed: CPUs went offline", "cpus", gone)
 	}
 	opened, refused := p.openMissing(online)
@@ -226,69 +326,86 @@ func (p *perfGroups) follow(online []int) {
 	}
 }
 
-// read reads every group, in the order of CPUs. A CPU whose group cannot be read, or stands still, has no row. It was
-// offline since the last reading, and gets a new group before the next one.
-func (p *perfGroups) read(into reading, _ Vitals) (reading, error) {
+// read reads every group, in the order of CPUs. A CPU whose first group cannot be read, or stands still, has no row. It
+// was offline since the last reading, and gets new groups before the next one. Another group that cannot be read counted
+// nothing.
+func (p *perfGroups) read(into reading) (reading, error) {
 	var failed error
 	for i := range into {
 		into[i] = into[i][:0]
 	}
 	read := 0
-	for _, cpu := range slices.Sorted(maps.Keys(p.groups)) {
-		g := p.groups[cpu]
-		if g == nil {
+	for cpu := range p.cpus {
+		c := &p.cpus[cpu]
+		if len(c.groups) == 0 {
 			continue
 		}
-		err := g.Profile(&p.value)
-		if err != nil || p.value.TimeEnabled <= g.enabled {
-			failed = fmt.Errorf("reading the perf events of CPU %d: %w", cpu, cmp.Or(err, errStill))
-			_ = g.Close() // counters hold nothing that could be lost
-			p.groups[cpu] = nil
-			continue
-		}
-		g.enabled = p.value.TimeEnabled
 		for len(into) <= cpu {
 			into = append(into, nil)
 		}
-		into[cpu] = append(append(into[cpu], p.value.TimeEnabled, p.value.TimeRunning), p.value.Values...)
-		read++
+		row, err := p.readCPU(into[cpu], c)
+		if err != nil {
+			failed = fmt.Errorf("reading the perf events of CPU %d: %w", cpu, err)
+			row = row[:0]
+			p.closeCPU(cpu)
+		} else {
+			read++
+		}
+		into[cpu] = row
 	}
 	if read == 0 {
-		return nil, failed
+		return nil, cmp.Or(failed, errNotOpen)
 	}
+	p.name(read)
 	return into, nil
 }
 
-func (p *perfGroups) close() {
-	for _, g := range p.groups {
-		if g != nil {
-			_ = g.Close() // counters hold nothing that could be lost
+// name logs the groups that had no turn on any of the CPUs read. The kernel gives a group no counters that another has
+// reserved: the watchdog of NMIs, or a profiler that pins its events.
+func (p *perfGroups) name(read int) {
+	for i, n := range p.waiting {
+		if n == read && !p.starved[i] {
+			p.log.Warn("perf events have no counters: the NMI watchdog or another program holds them",
+				"event", p.wanted[i].events[0].name, "count", len(p.wanted[i].events))
 		}
+		p.starved[i] = n == read
+		p.waiting[i] = 0
 	}
 }
 
-// openGroup counts events of one CPU as a group, so that the kernel measures all of them at the same time. Their ratios
-// would mean nothing otherwise.
-func openGroup(cpu int, attrs []unix.PerfEventAttr) (perf.GroupProfiler, error) {
-	g, err := perf.NewGroupProfiler(-1, cpu, unix.PERF_FLAG_FD_CLOEXEC, attrs...)
-	if err != nil {
-		return nil, fmt.Errorf("opening perf events on CPU %d: %w", cpu, err)
+func (p *perfGroups) readCPU(row []uint64, c *perfCPU) ([]uint64, error) {
+	for i := range c.groups {
+		g, begin := &c.groups[i], len(row)
+		end := begin + rowEvents + len(p.wanted[i].events)
+		var err error
+		if len(g.fds) > 0 {
+			row, err = p.kernel.readGroup(row, g, p.buf)
+		}
+		if i == 0 {
+			if err == nil && row[rowEnabled] <= g.enabled {
+				err = errStill
+			}
+			if err != nil {
+				return row, err
+			}
+		}
+		for len(row) < end {
+			row = append(row, 0)
+		}
+		enabled, running := row[begin+rowEnabled], row[begin+rowRunning]
+		if g.enabled > 0 && enabled > g.enabled && running == g.running {
+			p.waiting[i]++
+		}
+		g.enabled, g.running = enabled, running
 	}
-	if err := g.Start(); err != nil {
-		return nil, errors.Join(fmt.Errorf("starting perf events on CPU %d: %w", cpu, err), g.Close())
-	}
-	return g, nil
+	return row, nil
 }
 
-// tryEvent returns why the kernel does not give an event on a CPU. ENOENT and EOPNOTSUPP mean that the hardware lacks
-// it. EACCES and EPERM mean that the process needs CAP_PERFMON or a lower kernel.perf_event_paranoid.
-func tryEvent(attr unix.PerfEventAttr, cpu int) error {
-	attr.Bits = unix.PerfBitDisabled | unix.PerfBitExcludeHv
-	fd, err := unix.PerfEventOpen(&attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
-	if err != nil {
-		return err
+func (p *perfGroups) close() {
+	for cpu := range p.cpus {
+		p.closeCPU(cpu)
 	}
-	return unix.Close(fd)
+	p.cpus = p.cpus[:0]
 }
 
 // onlineCPUs are the CPUs that /proc/stat lists, at least one, ascending.

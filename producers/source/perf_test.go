@@ -2,7 +2,7 @@ package source
 
 import (
 	"bytes"
-	"errors"
+	"encoding/binary"
 	"fmt"
 	"log/slog"
 	"math"
@@ -14,75 +14,166 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	perf "github.com/hodgesds/perf-utils"
+	"golang.org/x/sys/unix"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
 )
 
 // fakeKernel has perf events as Linux has them. A CPU that goes offline detaches its events for good, and their counts
-// stand still.
+// stand still. It refuses a group of more events than the CPU has counters.
 type fakeKernel struct {
-	now    uint64 // ns
-	online map[int]bool
-	refuse map[int]bool
-	groups []*fakeGroup
+	now       uint64 // ns
+	online    map[int]bool
+	refuse    map[int]bool
+	refuseAll error
+	starve    uint64 // the config of a leader whose group gets no counters
+	counters  int    // of a CPU, without those of cycles and instructions; 0: enough
+	lacks     map[uint64]error
+	// count is what an event has counted on a CPU since it was opened.
+	count func(cpu int, attr unix.PerfEventAttr, since uint64) uint64
+	fds   []*fakeEvent
 }
 
-type fakeGroup struct {
-	perf.GroupProfiler
-	kernel   *fakeKernel
-	cpu      int
-	opened   uint64
-	detached bool
-	frozen   perf.GroupProfileValue
-	closed   bool
+type fakeEvent struct {
+	kernel    *fakeKernel
+	cpu       int
+	attr      unix.PerfEventAttr
+	opened    uint64
+	group     []*fakeEvent // of a leader
+	detached  bool
+	frozen    []uint64
+	starvedAt uint64 // how long it had counted when it lost its counters
+	closed    bool
 }
 
-func (k *fakeKernel) open(cpu int) (perf.GroupProfiler, error) {
-	if !k.online[cpu] || k.refuse[cpu] {
-		return nil, fmt.Errorf("opening perf events on CPU %d: no such device", cpu)
+// fakeFixed is the kind of an event that has a counter of its own.
+const fakeFixed = 98
+
+func newFakeKernel(cpus int) *fakeKernel {
+	k := &fakeKernel{now: 1, online: map[int]bool{}, refuse: map[int]bool{}}
+	for cpu := range cpus {
+		k.online[cpu] = true
 	}
-	g := &fakeGroup{kernel: k, cpu: cpu, opened: k.now}
-	k.groups = append(k.groups, g)
-	k.now++
-	return g, nil
+	k.count = func(_ int, attr unix.PerfEventAttr, since uint64) uint64 {
+		if attr.Type == unix.PERF_TYPE_HARDWARE && attr.Config == unix.PERF_COUNT_HW_INSTRUCTIONS {
+			return 3 * since
+		}
+		return 2 * since
+	}
+	return k
+}
+
+func (k *fakeKernel) calls() perfKernel {
+	return perfKernel{open: k.open, read: k.read, close: k.close}
+}
+
+func (k *fakeKernel) open(attr *unix.PerfEventAttr, cpu, leader int) (int, error) {
+	if !k.online[cpu] || k.refuse[cpu] {
+		return 0, unix.ENODEV
+	}
+	if k.refuseAll != nil {
+		return 0, k.refuseAll
+	}
+	if err := k.lacks[attr.Config]; err != nil && attr.Type == unix.PERF_TYPE_RAW {
+		return 0, err
+	}
+	e := &fakeEvent{kernel: k, cpu: cpu, attr: *attr, opened: k.now}
+	e.group = []*fakeEvent{e}
+	if leader >= 0 {
+		lead := k.fds[leader]
+		raw := 0
+		for _, of := range append(lead.group, e) {
+			fixed := of.attr.Type == unix.PERF_TYPE_HARDWARE && of.attr.Config <= unix.PERF_COUNT_HW_INSTRUCTIONS
+			if !fixed && of.attr.Type != fakeFixed {
+				raw++
+			}
+		}
+		if k.counters > 0 && raw > k.counters {
+			return 0, unix.EINVAL
+		}
+		lead.group = append(lead.group, e)
+	} else {
+		k.now++
+	}
+	k.fds = append(k.fds, e)
+	return len(k.fds) - 1, nil
+}
+
+func (k *fakeKernel) close(fd int) error {
+	if k.fds[fd].closed {
+		return unix.EBADF
+	}
+	k.fds[fd].closed = true
+	return nil
+}
+
+func (k *fakeKernel) read(fd int, into []byte) (int, error) {
+	e := k.fds[fd]
+	if e.closed {
+		return 0, unix.EBADF
+	}
+	words := e.frozen
+	if !e.detached {
+		words = e.words()
+	}
+	if len(into) < 8*len(words) {
+		return 0, unix.ENOSPC
+	}
+	for i, w := range words {
+		binary.NativeEndian.PutUint64(into[8*i:], w)
+	}
+	return 8 * len(words), nil
+}
+
+func (e *fakeEvent) words() []uint64 {
+	since := e.kernel.now - e.opened
+	running := since
+	if e.attr.Config == e.kernel.starve && e.kernel.starve != 0 {
+		running = e.starvedAt
+	} else {
+		e.starvedAt = since
+	}
+	words := []uint64{uint64(len(e.group)), since, running}
+	for _, of := range e.group {
+		words = append(words, e.kernel.count(e.cpu, of.attr, running))
+	}
+	return words
 }
 
 func (k *fakeKernel) set(cpu int, online bool) {
-	for _, g := range k.groups {
-		if g.cpu == cpu && !online && !g.detached {
-			_ = g.Profile(&g.frozen)
-			g.detached = true
+	for _, e := range k.fds {
+		if e.cpu == cpu && !online && !e.detached {
+			e.frozen = e.words()
+			e.detached = true
 		}
 	}
 	k.online[cpu] = online
 }
 
+// openGroups counts the leaders that are open.
 func (k *fakeKernel) openGroups() (count int) {
-	for _, g := range k.groups {
-		if !g.closed {
+	for fd := range k.fds {
+		if !k.fds[fd].closed && !k.isMember(fd) {
 			count++
 		}
 	}
 	return count
 }
 
-func (g *fakeGroup) Profile(v *perf.GroupProfileValue) error {
-	if g.closed {
-		return errors.New("bad file descriptor")
-	}
-	if g.detached {
-		*v = g.frozen
-		return nil
-	}
-	t := g.kernel.now - g.opened
-	*v = perf.GroupProfileValue{Events: 2, TimeEnabled: t, TimeRunning: t, Values: []uint64{2 * t, 3 * t}}
-	return nil
+func (k *fakeKernel) isMember(fd int) bool {
+	return slices.ContainsFunc(k.fds, func(e *fakeEvent) bool {
+		return e != k.fds[fd] && slices.Contains(e.group, k.fds[fd])
+	})
 }
 
-func (g *fakeGroup) Close() error {
-	g.closed = true
-	return nil
+func (k *fakeKernel) openFiles() (count int) {
+	for _, e := range k.fds {
+		if !e.closed {
+			count++
+		}
+	}
+	return count
 }
 
 // smtMachine is a host of four CPUs with the sources stat and perf_hardware.
@@ -97,28 +188,29 @@ type smtMachine struct {
 func newSMTMachine(t *testing.T) *smtMachine {
 	t.Helper()
 	dir := t.TempDir()
-	m := &smtMachine{
-		t: t, stat: filepath.Join(dir, "stat"),
-		kernel: &fakeKernel{now: 1, online: map[int]bool{0: true, 1: true, 2: true, 3: true}, refuse: map[int]bool{}},
-	}
+	m := &smtMachine{t: t, stat: filepath.Join(dir, "stat"), kernel: newFakeKernel(4)}
 	log := slog.New(slog.NewTextHandler(&m.logged, nil))
 	m.write()
 	states, err := openStat(config.Agent{ProcPath: dir}, log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	groups := newPerfGroups(log, m.kernel.open)
+	metrics := []metric{{"ipc", "1", Ratio, ""}}
+	form, _ := newPerfForm(m.kernel.calls(), metrics, []eventGroup{coreGroup}, 0, 0)
+	groups := newPerfGroups(log, m.kernel.calls(), form.groups)
 	if opened, refused := groups.openMissing([]int{0, 1, 2, 3}); len(opened) != 4 || refused != nil {
 		t.Fatal(opened, refused)
 	}
-	perfs := probe{
-		form: formIPC, follow: groups.follow, read: groups.read, close: groups.close,
-	}
-	m.host = &Host{log: log, probes: []*openProbe{{probe: states, source: stat()}, {probe: perfs, source: perfHardware()}}}
+	read := func(into reading, _ Vitals) (reading, error) { return groups.read(into) }
+	perfs := probe{form: form.form, follow: groups.follow, read: read, close: groups.close}
+	m.host = &Host{log: log, probes: []*openProbe{
+		{probe: states, source: stat()},
+		{probe: perfs, source: source{scope: schemas.ScopeCore, metrics: metrics}},
+	}}
 	t.Cleanup(func() {
 		m.host.Close()
-		if open := m.kernel.openGroups(); open != 0 {
-			t.Errorf("%d groups are still open at the end", open)
+		if open := m.kernel.openFiles(); open != 0 {
+			t.Errorf("%d events are still open at the end", open)
 		}
 	})
 	m.host.Read(Vitals{})

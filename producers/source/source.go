@@ -53,9 +53,35 @@ type metric struct {
 
 // sources is every source of the agent. A new one is a function of its own file.
 func sources() []source {
+	counters := newPerfSet() // three sources share it
 	return []source{
-		stat(), memory(), load(), perfSoftware(), perfHardware(), agent(), agentMemory(), agentSources(), clock(),
+		stat(),
+		load(),
+		memory(),
+		paging(),
+		pressure(),
+		numa(),
+		perfSoftware(),
+		counters.perfHardware(),
+		counters.perfMemory(),
+		counters.perfNode(),
+		cpufreq(),
+		rapl(),
+		power(),
+		temperature(),
+		temperatureMax(),
+		interconnect(),
+		ethernet(),
+		disks(),
+		lustre(),
+		nfs(),
+		nvml(),
 		cgroups(),
+		clock(),
+		synchrony(),
+		agent(),
+		agentMemory(),
+		agentSources(),
 	}
 }
 
@@ -124,6 +150,7 @@ type Vitals struct {
 	Skew       time.Duration // distance from the boundary
 	Depth      int           // records in the ring
 	Drops      int64         // records that were dropped since the start
+	Clock      Clock
 }
 
 // Column is one metric of an interval, with a value for each CPU, socket or GPU, or one for the node. NaN is a missing

@@ -50,6 +50,8 @@ func TestParseStatRefuses(t *testing.T) {
 	for _, text := range []string{
 		"", "intr 1 2\n", "cpu  1 2 3 4\n", "cpu0 1 2 3\n", "cpux 1 2 3 4\n", "cpu0\n", "cpu99999999 1 2 3 4\n",
 		"cpu0 99999999999999999999999 2 3 4\n", "cpu0 1 2 x 4\n", "cpu184467440737095516160 1 2 3 4",
+		"cpu0 425 4 200 3075 40 0 2", "cpu0 1 2 3 4\ncpu1 425 4 200 30", // cut in the middle of a number
+		"cpu0 1 2 3 4 x 6 7 8\n", "cpu0 1 2 3 4 5z 6 7 8\n",
 	} {
 		if got, err := parseStat(nil, []byte(text)); err == nil {
 			t.Errorf("parseStat(%q) = %v, want an error", text, got)
@@ -167,6 +169,20 @@ func FuzzStat(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestParseStatm(t *testing.T) {
+	if pages, err := parseStatm([]byte("1234 567 89 1 0 2 0\n")); err != nil || pages != 567 {
+		t.Errorf("%d pages, %v", pages, err)
+	}
+	for _, text := range []string{
+		"", "1234\n", "1234 567", "1234 x 89\n", "x 567 89\n",
+		"1234 99999999999999 8\n", "1234 5x 89\n",
+	} {
+		if pages, err := parseStatm([]byte(text)); err == nil {
+			t.Errorf("parseStatm(%q) = %d, want an error", text, pages)
+		}
+	}
 }
 
 func FuzzParseStatm(f *testing.F) {

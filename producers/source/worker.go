@@ -138,8 +138,8 @@ func (p *openProbe) take() {
 func (p *openProbe) shut() {
 	var err error
 	defer caught(&err)
-	if p.probe.close != nil {
-		p.probe.close()
+	if p.close != nil {
+		p.close()
 	}
 	p.probe = probe{}
 }

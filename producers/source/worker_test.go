@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -277,7 +280,7 @@ func TestErrorsInARow(t *testing.T) {
 // Hardware that a host lacks is one line of the log, no warning. A driver that is loaded later is found.
 func TestHardwareThatIsAbsent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var missing error = errors.New("/sys/class/infiniband: no such directory")
+		missing := errors.New("/sys/class/infiniband: no such directory")
 		card := &fake{name: "infiniband", open: func() error { return missing }}
 		other := &fake{name: "lustre", open: func() error { return missing }}
 		m := newMachine(t, card.source(), other.source())
@@ -367,7 +370,7 @@ func TestTheCPUsHang(t *testing.T) {
 		hangs := false
 		tells := source{name: "states", scope: schemas.ScopeCore, metrics: []metric{{"busy", "1", Gauge, ""}}}
 		tells.open = func(config.Agent, *slog.Logger) (probe, error) {
-			return probe{tells: true, form: formGauges, read: func(into reading, _ Vitals) (reading, error) {
+			return probe{tells: true, form: formGauges, read: func(reading, Vitals) (reading, error) {
 				if hangs {
 					<-mount
 				}
@@ -397,6 +400,23 @@ func TestTheCPUsHang(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A process that was stopped until its patience ended has late sources only where they hang.
+func TestAProcessThatWasStopped(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	h := openSources(config.Agent{}, slog.New(slog.DiscardHandler), []source{
+		(&fake{name: "a"}).source(), (&fake{name: "b"}).source(), (&fake{name: "c"}).source(),
+	})
+	defer h.Close()
+	for range 10 {
+		h.Read(Vitals{Interval: time.Nanosecond}) // no patience at all
+		for _, p := range h.probes {
+			if p.to.rows == nil {
+				t.Fatalf("%s is late", p.source.name)
+			}
+		}
+	}
 }
 
 func TestPause(t *testing.T) {
@@ -442,4 +462,31 @@ func TestASteadyHostAllocatesNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { h.Interval(T) }); n > 2 {
 		t.Errorf("an interval makes %g allocations", n)
 	}
+}
+
+// TestAFileThatHangs: opening a FIFO that nobody writes to never returns. One goroutine at a time runs, as in the agent,
+// and the system call that hangs does not keep the others from running.
+func TestAFileThatHangs(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	dir := procTree(t)
+	fifo := filepath.Join(dir, "meminfo")
+	if err := errors.Join(os.Remove(fifo), syscall.Mkfifo(fifo, 0o644)); err != nil {
+		t.Skipf("no FIFO on this file system: %v", err)
+	}
+	h := Open(config.Agent{ProcPath: dir}, slog.New(slog.DiscardHandler))
+	defer h.Close()
+	h.Read(Vitals{})
+	h.Read(Vitals{})
+	cpus, columns := h.Interval(T)
+	if len(cpus) == 0 || valuesOf(columns, "cpu_load") == nil || valuesOf(columns, "weir_agent_rss") == nil {
+		t.Errorf("CPUs %v, columns %v", cpus, columns)
+	}
+	if valuesOf(columns, "mem_used") != nil || valuesOf(columns, lateMetric)[0] != 1 {
+		t.Errorf("columns %v", columns)
+	}
+	writer, err := os.OpenFile(fifo, os.O_RDWR, 0) // the call that hangs returns
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = writer.Close()
 }

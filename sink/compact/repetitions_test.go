@@ -3,8 +3,10 @@
 package compact
 
 const (
-	crashEvery = 1
-	errorEvery = 1
-	minCases   = 100_000
-	chains     = 16
+	crashEvery    = 1
+	damageEvery   = 1
+	choicesOfJobs = 5
+	errorEvery    = 1
+	minCases      = 100_000
+	chains        = 16
 )

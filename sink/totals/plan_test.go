@@ -179,8 +179,11 @@ func TestBehind(t *testing.T) {
 	}{
 		{"all is archived", of{0: 5, 1: 7}, ranges{0: {From: 0, To: 5}, 1: {From: 2, To: 7}}, ranges{}, ""},
 		{
-			"some is not", of{0: 5, 1: 6}, ranges{0: {From: 0, To: 5}, 1: {From: 2, To: 7}},
-			ranges{1: {From: 6, To: 7}}, "",
+			"some is not",
+			of{0: 5, 1: 6},
+			ranges{0: {From: 0, To: 5}, 1: {From: 2, To: 7}},
+			ranges{1: {From: 6, To: 7}},
+			"",
 		},
 		{"no file yet", of{}, ranges{0: {From: 3, To: 5}}, ranges{0: {From: 3, To: 5}}, ""},
 		{"retention was first", of{0: 2}, ranges{0: {From: 3, To: 5}}, nil, "retention"},

@@ -1,0 +1,110 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Agent is the configuration of the node agent.
+type Agent struct {
+	Node     string `mapstructure:"node"`      // empty: the host's name
+	ProcPath string `mapstructure:"proc_path"` // where /proc is
+	SysPath  string `mapstructure:"sys_path"`  // where /sys is
+	StateDir string `mapstructure:"state_dir"` // the last route is kept here; empty: not kept
+	Perf     bool   `mapstructure:"perf"`      // open perf events
+
+	PerfLock  string  `mapstructure:"perf_lock"`   // while it exists, hardware events are closed; empty: never
+	PeakFlops float64 `mapstructure:"peak_flops"`  // the node's peak, FLOP/s; 0: not told
+	PeakMemBW float64 `mapstructure:"peak_mem_bw"` // the node's peak, bytes/s; 0: not told
+	CPUs      string  `mapstructure:"cpus"`        // where the agent itself runs, such as "0,64-65"; empty: anywhere
+	Idle      bool    `mapstructure:"idle"`        // run only where a CPU has nothing else to do
+	// Sampling is what calls for a sample: each node's clock, or a trigger of the balancer. The balancer reads it, too.
+	Sampling string          `mapstructure:"sampling"`
+	Sources  []SiteSource    `mapstructure:"sources"` // of metrics that the site declares
+	Metrics  []DerivedMetric `mapstructure:"metrics"` // that are computed from others
+	Cgroups  []string        `mapstructure:"cgroups"` // patterns of the jobs' cgroups; empty: those of Slurm and PBS
+}
+
+// SiteSource is a command or a text file that gives values of metrics.
+type SiteSource struct {
+	Name string   `mapstructure:"name"`
+	Exec []string `mapstructure:"exec"` // a command with its arguments, without a shell
+	File string   `mapstructure:"file"`
+	// Timeout is how long a run of the command may take. It begins so long before each boundary. 0 in a file: half of
+	// the interval, but at most 10s.
+	Timeout time.Duration `mapstructure:"timeout"`
+	MaxAge  time.Duration `mapstructure:"max_age"` // of the file, after which it has no values; 0 in a file: 3 intervals
+	Metrics []SiteMetric  `mapstructure:"metrics"`
+
+	Interval time.Duration `mapstructure:"-"` // that of the configuration
+}
+
+// SiteMetric is a metric of a SiteSource.
+type SiteMetric struct {
+	Name  string `mapstructure:"name"`
+	Unit  string `mapstructure:"unit"`
+	Scope string `mapstructure:"scope"`
+	Kind  string `mapstructure:"kind"`
+}
+
+// DerivedMetric is a metric that the agent computes from others.
+type DerivedMetric struct {
+	Name  string `mapstructure:"name"`
+	Unit  string `mapstructure:"unit"`  // empty: 1
+	Scope string `mapstructure:"scope"` // empty: that of the metrics it uses
+	Kind  string `mapstructure:"kind"`  // for readers; empty: not stated
+	Expr  string `mapstructure:"expr"`
+}
+
+// maxCPU is the largest CPU number that a list may name.
+const maxCPU = 1<<14 - 1
+
+// errCPUs is returned for what is no list of CPUs.
+var errCPUs = errors.New(`must be CPU numbers such as "0,64-65", up to 16383`)
+
+// CPUList returns the CPUs of a list as the kernel writes it: numbers and ranges of numbers, separated by commas.
+func CPUList(text string) (cpus []int, err error) {
+	if text == "" {
+		return nil, nil
+	}
+	for item := range strings.SplitSeq(text, ",") {
+		from, to, isRange := strings.Cut(strings.TrimSpace(item), "-")
+		if !isRange {
+			to = from
+		}
+		first, err1 := strconv.ParseUint(from, 10, 16)
+		last, err2 := strconv.ParseUint(to, 10, 16)
+		if err1 != nil || err2 != nil || first > last || last > maxCPU {
+			return nil, fmt.Errorf("%.80q: %w", item, errCPUs)
+		}
+		for cpu := first; cpu <= last; cpu++ {
+			cpus = append(cpus, int(cpu))
+		}
+	}
+	return cpus, nil
+}
+
+// validate checks the agent's settings. A lock that is relative would depend on the directory that the agent starts in.
+func (a *Agent) validate(f *findings) {
+	f.name("agent.node", a.Node)
+	if a.PerfLock != "" && !filepath.IsAbs(a.PerfLock) {
+		f.wrong(errPath, "agent.perf_lock", fmt.Sprintf("%.80q", a.PerfLock), "")
+	}
+	if _, err := CPUList(a.CPUs); err != nil {
+		f.wrong(errCPUs, "agent.cpus", fmt.Sprintf("%.80q", a.CPUs), "")
+	}
+	f.peak("agent.peak_flops", a.PeakFlops)
+	f.peak("agent.peak_mem_bw", a.PeakMemBW)
+	a.validateSite(f)
+}
+
+// peak checks what a node can do at most, in its unit a second: more than any node does is a mistake in the unit.
+func (f *findings) peak(key string, value float64) {
+	if !(value >= 0 && value <= 1e18) {
+		f.wrong(errRange, key, value, "0 (not told) to 1e18")
+	}
+}

@@ -1,0 +1,147 @@
+package processors
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/weirhpc/weir/schemas"
+)
+
+// clockSign is what a record tells of the clock of the node that sent it.
+type clockSign struct {
+	schemas.ClockSign
+	node string
+}
+
+const (
+	// maxClocks bounds the nodes with a wrong clock that a partition remembers.
+	maxClocks = 1 << 15
+	// clockPatience is how many intervals without a further sign end a trouble. A node that is silent has none.
+	clockPatience = 3
+)
+
+// clocks is which nodes of a partition have a clock that is off by more than a tenth of the interval. It is a function
+// of the log. The zero value knows none.
+type clocks struct {
+	off    map[string]wrongClock
+	closed int64    // intervals so far
+	fresh  []string // nodes whose trouble began, until they are logged
+	over   []string // nodes whose trouble ended, likewise
+}
+
+// wrongClock is the last sign of a clock that is off.
+type wrongClock struct{ ms, closed int64 }
+
+// note adds what an entry tells. A record with no word on its node's clock changes nothing: a node sends what it
+// measured in one of its records only.
+func (c *clocks) note(fx Effects) {
+	sign := fx.Clock
+	_, known := c.off[sign.node]
+	switch {
+	case !sign.Known:
+	case sign.Off && (known || len(c.off) < maxClocks):
+		if c.off == nil {
+			c.off = map[string]wrongClock{}
+		}
+		if c.off[sign.node] = (wrongClock{sign.Ms, c.closed}); !known {
+			c.fresh = append(c.fresh, sign.node)
+		}
+	case !sign.Off && known:
+		c.end(sign.node)
+	}
+	if !fx.Closes {
+		return
+	}
+	c.closed++
+	for node, w := range c.off {
+		if c.closed-w.closed > clockPatience {
+			c.end(node)
+		}
+	}
+}
+
+// news returns, once, the nodes whose trouble began and is not over, the worst first, and those whose trouble ended.
+func (c *clocks) news() (fresh, over []string) {
+	fresh = slices.DeleteFunc(c.fresh, func(n string) bool { return c.off[n].ms == 0 })
+	slices.SortFunc(fresh, func(a, b string) int {
+		return cmp.Or(cmp.Compare(magnitude(c.off[b].ms), magnitude(c.off[a].ms)), cmp.Compare(a, b))
+	})
+	over = slices.DeleteFunc(c.over, func(n string) bool { return c.off[n].ms != 0 })
+	slices.Sort(over)
+	c.fresh, c.over = nil, nil
+	return slices.Compact(fresh), slices.Compact(over)
+}
+
+func (c *clocks) end(node string) {
+	delete(c.off, node)
+	c.over = append(c.over, node)
+}
+
+var errWrongClock = errors.New("clock is off by more than a tenth of the interval: set it, and see that NTP runs there")
+
+const (
+	// tellAgain is the time after which a node whose clock went wrong again is named again.
+	tellAgain = 10 * time.Minute
+	// namesALine bounds a line of the log; `weir status` names all.
+	namesALine = 20
+)
+
+// wrongClocks logs, once for all partitions of the process, which nodes have a wrong clock.
+type wrongClocks struct {
+	mu   sync.Mutex
+	told map[string]time.Time
+}
+
+// tell logs the nodes whose trouble began or ended since it was called last, and shows how many there are.
+func (w *wrongClocks) tell(l *loop, c *clocks) {
+	if l.stage.name != "collect" {
+		return // partials have no sender's clock
+	}
+	l.meter.wrongClocks(len(c.off))
+	fresh, over := c.news()
+	fresh, over = w.untold(fresh, time.Now()), w.ended(over)
+	for names := range slices.Chunk(fresh, namesALine) {
+		var text []string
+		for _, n := range names {
+			text = append(text, fmt.Sprintf("%s %+dms", n, c.off[n].ms))
+		}
+		l.log.Warn("clocks of nodes are off", "stage", l.stage.name, "partition", l.partition,
+			"node", strings.Join(text, ", "), "count", len(c.off), "err", errWrongClock)
+	}
+	for names := range slices.Chunk(over, namesALine) {
+		l.log.Info("clocks of nodes are right again, or the nodes are silent", "stage", l.stage.name,
+			"partition", l.partition, "node", strings.Join(names, ", "), "count", len(c.off))
+	}
+}
+
+func magnitude(ms int64) int64 { return max(ms, -ms) }
+
+// untold returns the nodes that were not named in the last minutes, and notes that they are now.
+func (w *wrongClocks) untold(nodes []string, now time.Time) []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	maps.DeleteFunc(w.told, func(_ string, at time.Time) bool { return now.Sub(at) >= tellAgain })
+	return slices.DeleteFunc(nodes, func(n string) bool {
+		_, told := w.told[n]
+		if !told && len(w.told) < maxClocks {
+			w.told[n] = now
+		}
+		return told
+	})
+}
+
+// ended returns the nodes whose trouble the log has.
+func (w *wrongClocks) ended(nodes []string) []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.DeleteFunc(nodes, func(n string) bool {
+		_, told := w.told[n]
+		return !told
+	})
+}

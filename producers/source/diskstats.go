@@ -1,0 +1,138 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+)
+
+var (
+	// errDisk is returned when /proc/diskstats is not what the kernel writes.
+	errDisk = errors.New("not a line of a disk's counters")
+	// errNoDisk is returned when the host has no disk of its own.
+	errNoDisk = errors.New("no disk but virtual ones")
+)
+
+// Counters of a disk that are summed.
+const (
+	diskReads = iota
+	diskSectorsRead
+	diskWrites
+	diskSectorsWritten
+	diskCounters
+)
+
+// A sector of /proc/diskstats is 512 B, whatever the disk's own sectors are.
+const sector = 512
+
+func disks() source {
+	return source{"disks", schemas.ScopeNode, "/proc/diskstats: whole disks that are not virtual", []metric{
+		{"disk_read_bw", "B/s", Rate, "sectors read * 512 B / s"},
+		{"disk_write_bw", "B/s", Rate, "sectors written * 512 B / s"},
+		{"disk_bytes", "B/s", Rate, "(sectors read + sectors written) * 512 B / s"},
+		{"disk_read_ops", "1/s", Rate, "reads completed / s"},
+		{"disk_write_ops", "1/s", Rate, "writes completed / s"},
+		{"disk_bytes_per_op", "B", Ratio, "(sectors read + written) * 512 B / (reads + writes completed)"},
+	}, openDisks}
+}
+
+// openDisks reads what the disks of the node transfer.
+func openDisks(cfg config.Agent, _ *slog.Logger) (probe, error) {
+	block := filepath.Join(cfg.SysPath, "block")
+	if _, err := os.Stat(block); err != nil {
+		return probe{}, fmt.Errorf("telling disks from partitions: %w", err)
+	}
+	file, err := openKernelFile(filepath.Join(cfg.ProcPath, "diskstats"))
+	if err != nil {
+		return probe{}, err
+	}
+	t := newTally(diskCounters, func(name string) bool { return isDisk(block, name) }, grewAll)
+	return openTally(file, t, parseDisks, formDisks, disks().metrics, errNoDisk)
+}
+
+// openTally opens a source of one file whose devices come and go.
+func openTally(
+	file *kernelFile, t *tally, parse func(*tally, []byte) error,
+	form func(from, to []uint64, elapsed time.Duration, out []float64), metrics []metric, none error,
+) (probe, error) {
+	read := func(into reading, _ Vitals) (reading, error) {
+		data, err := file.read()
+		if err != nil {
+			return nil, err
+		}
+		t.begin()
+		if err := parse(t, data); err != nil {
+			return nil, fmt.Errorf("reading %s: %w", file.path, err)
+		}
+		return only(into, t.end()...), nil
+	}
+	p := probe{read: read, form: form, close: file.close}
+	if _, err := read(nil, Vitals{}); err != nil {
+		file.close()
+		return probe{}, err
+	}
+	if !t.any() {
+		p.absent = map[string]error{}
+		for _, m := range metrics {
+			p.absent[m.name] = none
+		}
+	}
+	return p, nil
+}
+
+// isDisk reports whether a block device is a disk whose transfers reach a device. Partitions have no entry of their own
+// in /sys/block. The devices of virtual/block (loop, ram, zram, dm, md, nbd and others) pass their transfers on, and
+// these count where they arrive. Of an NVMe disk with several paths the paths count (nvme0c0n1), since old kernels
+// count nothing for the disk that they make up.
+func isDisk(block, name string) bool {
+	target, err := os.Readlink(filepath.Join(block, name))
+	return err == nil && !strings.Contains(target, "/virtual/block/") &&
+		!strings.Contains(target, "/virtual/nvme-subsystem/")
+}
+
+// parseDisks adds lines such as 8 0 sda 25 3 1003 18 28 1 505 63 0 9 82: numbers and name of the device, then reads
+// completed, reads merged, sectors read, time, and the same of writes. Newer kernels have more fields at the end.
+func parseDisks(t *tally, data []byte) error {
+	for len(data) > 0 {
+		line, rest, ok := cutLine(data)
+		data = rest
+		_, rest = cutField(line)
+		_, rest = cutField(rest)
+		name, rest := cutField(rest)
+		var fields [7]uint64
+		for i := range fields {
+			var isNumber bool
+			fields[i], rest, isNumber = cutNumber(rest)
+			ok = ok && isNumber
+		}
+		if !ok {
+			return fmt.Errorf("%w: %.80q", errDisk, line)
+		}
+		t.now[diskReads], t.now[diskSectorsRead] = fields[0], fields[2]
+		t.now[diskWrites], t.now[diskSectorsWritten] = fields[4], fields[6]
+		t.add(name)
+	}
+	return nil
+}
+
+func formDisks(from, to []uint64, elapsed time.Duration, out []float64) {
+	if !comparableTallies(from, to) {
+		return
+	}
+	from, to = from[tallySums:], to[tallySums:]
+	read := sector * perSecond(from[diskSectorsRead], to[diskSectorsRead], elapsed)
+	written := sector * perSecond(from[diskSectorsWritten], to[diskSectorsWritten], elapsed)
+	reads := perSecond(from[diskReads], to[diskReads], elapsed)
+	writes := perSecond(from[diskWrites], to[diskWrites], elapsed)
+	out[0], out[1], out[2], out[3], out[4] = read, written, read+written, reads, writes
+	if ops := reads + writes; ops > 0 {
+		out[5] = (read + written) / ops
+	}
+}

@@ -1,0 +1,190 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// errNoPort is returned where no port of the fabric is active.
+var errNoPort = errors.New("no active port")
+
+func interconnect() source {
+	return source{"interconnect", schemas.ScopeNode, "/sys/class/infiniband/*/ports/*/counters", []metric{
+		{"ic_read_bw", "B/s", Rate, "port_rcv_data, in words of 4 bytes, on Omni-Path of 8; sum over active ports"},
+		{"ic_write_bw", "B/s", Rate, "port_xmit_data, likewise"},
+		{"ic_read_packets", "1/s", Rate, "port_rcv_packets"},
+		{"ic_write_packets", "1/s", Rate, "port_xmit_packets"},
+		{"ic_bytes_per_packet", "B", Ratio, "bytes / packets, of both directions"},
+		{"ic_link_errors", "1/s", Rate, "symbol_error + link_error_recovery + link_downed + port_rcv_errors"},
+		{"ic_discards", "1/s", Rate, "port_xmit_discards"},
+		{"ic_congestion_wait", "1/s", Rate, "port_xmit_wait, in ticks of the device"},
+	}, openInterconnect}
+}
+
+// Numbers of a port in a row.
+const (
+	portRead = iota
+	portWrite
+	portReadPackets
+	portWritePackets
+	portSymbolErrors
+	portRecoveries
+	portDowned
+	portReadErrors
+	portDiscards
+	portWait
+	portNumbers
+)
+
+// What counters of the fabric stop at: they do not wrap. The data counters have 64 bits, but 32 on old adapters. One of
+// 64 bits is past the 32 in a moment.
+const (
+	most8  = 1<<8 - 1
+	most16 = 1<<16 - 1
+	most32 = 1<<32 - 1
+)
+
+// portFiles are the files of each number of a port, the best one first, and what it stops at.
+var portFiles = [portNumbers]struct {
+	most  uint64
+	files []string
+}{
+	portRead:         {most32, []string{"counters_ext/port_rcv_data_64", "counters/port_rcv_data", "hw_counters/rx_bytes"}},
+	portWrite:        {most32, []string{"counters_ext/port_xmit_data_64", "counters/port_xmit_data", "hw_counters/tx_bytes"}},
+	portReadPackets:  {most32, []string{"counters_ext/port_rcv_packets_64", "counters/port_rcv_packets", "hw_counters/rx_pkts"}},
+	portWritePackets: {most32, []string{"counters_ext/port_xmit_packets_64", "counters/port_xmit_packets", "hw_counters/tx_pkts"}},
+	portSymbolErrors: {most16, []string{"counters/symbol_error"}},
+	portRecoveries:   {most8, []string{"counters/link_error_recovery"}},
+	portDowned:       {most8, []string{"counters/link_downed"}},
+	portReadErrors:   {most16, []string{"counters/port_rcv_errors"}},
+	portDiscards:     {most16, []string{"counters/port_xmit_discards", "hw_counters/rx_drops"}},
+	portWait:         {most32, []string{"counters/port_xmit_wait"}},
+}
+
+// port is an active port with its open files.
+type port struct {
+	name  string // such as mlx5_0/ports/1
+	files [portNumbers]numberFile
+}
+
+// openInterconnect reads the counters of all active ports. For every file that is read the driver asks the device, so
+// only those are read that a metric needs.
+func openInterconnect(cfg config.Agent, _ *slog.Logger) (probe, error) {
+	class := filepath.Join(cfg.SysPath, "class/infiniband")
+	ports := devices[port]{
+		list: func() ([]string, error) { return activePorts(class) },
+		open: func(name string) (port, error) { return openPort(class, name), nil },
+		close: func(p port) {
+			for _, f := range p.files {
+				f.close()
+			}
+		},
+	}
+	if err := ports.look(); err != nil {
+		return probe{}, err
+	}
+	buffer := make([]byte, 64)
+	read := func(into reading, v Vitals) (reading, error) {
+		all, err := ports.now(v.BoundaryMs)
+		if err != nil {
+			return nil, err
+		}
+		// A port that came or went has counted what is not known, so the sum of the interval is not known.
+		into = only(into)
+		row := append(into[0], ports.set)
+		for i := range all {
+			for k := range all[i].files {
+				n, err := all[i].files[k].number(buffer)
+				if err != nil {
+					return nil, ports.lost(fmt.Errorf("reading port %s: %w", all[i].name, err))
+				}
+				row = append(row, n)
+			}
+		}
+		into[0] = row
+		return into, nil
+	}
+	return probe{read: read, form: formInterconnect, close: ports.release}, nil
+}
+
+// activePorts returns the ports whose link is up, as paths below the class.
+func activePorts(class string) (active []string, err error) {
+	adapters, err := entries(class)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range adapters {
+		ports, _ := entries(filepath.Join(class, a, "ports")) // gone by now: no port
+		for _, p := range ports {
+			name := filepath.Join(a, "ports", p)
+			if strings.HasPrefix(textOf(filepath.Join(class, name, "state")), "4:") {
+				active = append(active, name)
+			}
+		}
+	}
+	if len(active) == 0 {
+		return nil, fmt.Errorf("%s: %w", class, errNoPort)
+	}
+	return active, nil
+}
+
+// openPort opens the files of a port. Those that its adapter lacks stay closed.
+func openPort(class, name string) port {
+	p := port{name: name}
+	word := uint64(4)
+	if isOmniPath(class, name) {
+		word = 8 // hfi1 shows its count of flits
+	}
+	for k, n := range portFiles {
+		for _, file := range n.files {
+			f, err := openNumber(filepath.Join(class, name, file))
+			if err != nil {
+				continue
+			}
+			if own := strings.HasPrefix(file, "hw_counters/"); !own {
+				f.most = n.most
+				if k == portRead || k == portWrite {
+					f.unit = word
+				}
+			}
+			p.files[k] = f
+			break
+		}
+	}
+	return p
+}
+
+// isOmniPath reports whether a port is one of Omni-Path. udev may have renamed its adapter, so the driver is asked.
+func isOmniPath(class, name string) bool {
+	adapter, _, _ := strings.Cut(name, "/")
+	driver, _ := os.Readlink(filepath.Join(class, adapter, "device/driver"))
+	return strings.HasPrefix(filepath.Base(driver), "hfi") || strings.HasPrefix(adapter, "hfi")
+}
+
+// formInterconnect sums what all ports counted. A sum is missing where one port's count is not known.
+func formInterconnect(from, to []uint64, elapsed time.Duration, out []float64) {
+	if from[0] != to[0] || elapsed <= 0 {
+		return // not the same ports
+	}
+	var sum [portNumbers]float64
+	for i := 1; i+portNumbers <= len(to); i += portNumbers {
+		for k := range sum {
+			sum[k] += growth(from[i+k], to[i+k])
+		}
+	}
+	s := elapsed.Seconds()
+	out[0], out[1], out[2], out[3] = sum[portRead]/s, sum[portWrite]/s, sum[portReadPackets]/s, sum[portWritePackets]/s
+	if packets := sum[portReadPackets] + sum[portWritePackets]; packets > 0 {
+		out[4] = (sum[portRead] + sum[portWrite]) / packets
+	}
+	out[5] = (sum[portSymbolErrors] + sum[portRecoveries] + sum[portDowned] + sum[portReadErrors]) / s
+	out[6], out[7] = sum[portDiscards]/s, sum[portWait]/s
+}

@@ -1,0 +1,82 @@
+package source
+
+import (
+	"errors"
+	"log/slog"
+	"math"
+	"path/filepath"
+	"time"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// errNoMemory is returned when /proc/meminfo lacks MemTotal or MemAvailable.
+var errNoMemory = errors.New("no MemTotal or no MemAvailable")
+
+// Numbers of /proc/meminfo that are read, in KiB. memoryNames has their names in this order, which is the kernel's.
+const (
+	memTotal = iota
+	memFree
+	memAvailable
+	memBuffers
+	memCached
+	memSwapTotal
+	memSwapFree
+	memShmem
+	memSlab
+)
+
+var memoryNames = []string{
+	"\nMemTotal:", "\nMemFree:", "\nMemAvailable:", "\nBuffers:", "\nCached:",
+	"\nSwapTotal:", "\nSwapFree:", "\nShmem:", "\nSReclaimable:",
+}
+
+func memory() source {
+	return source{"memory", schemas.ScopeNode, "/proc/meminfo", []metric{
+		{"mem_used", "B", Gauge, "MemTotal - MemAvailable: what a program that starts now could not get"},
+		{"mem_free", "B", Gauge, "MemFree: what nothing uses"},
+		{"mem_cached", "B", Gauge, "Buffers + Cached + SReclaimable - Shmem: what the kernel keeps of files, and may drop"},
+		{"swap_used", "B", Gauge, "SwapTotal - SwapFree"},
+	}, openMemory}
+}
+
+// openMemory reads the memory at the end of the interval.
+func openMemory(cfg config.Agent, _ *slog.Logger) (probe, error) {
+	return openOne(filepath.Join(cfg.ProcPath, "meminfo"), parseMemory, formMemory)
+}
+
+func parseMemory(row []uint64, data []byte) ([]uint64, error) {
+	row = numbersOf(row, data, " kB", memoryNames)
+	if row[memTotal] == unread || row[memAvailable] > row[memTotal] {
+		return row, errNoMemory
+	}
+	return row, nil
+}
+
+func formMemory(_, to []uint64, _ time.Duration, out []float64) {
+	const unit = 1024
+	out[0] = unit * float64(to[memTotal]-to[memAvailable])
+	if to[memFree] != unread {
+		out[1] = unit * float64(to[memFree])
+	}
+	out[2] = unit * cachedOf(to)
+	if to[memSwapTotal] != unread && to[memSwapFree] <= to[memSwapTotal] {
+		out[3] = unit * float64(to[memSwapTotal]-to[memSwapFree])
+	}
+}
+
+// cachedOf returns what the kernel may drop, or NaN where that is not known. Memory of tmpfs counts as cached, and
+// cannot be dropped.
+func cachedOf(row []uint64) float64 {
+	for _, i := range []int{memBuffers, memCached, memSlab, memShmem} {
+		if row[i] == unread {
+			return math.NaN()
+		}
+	}
+	kept := float64(row[memBuffers]) + float64(row[memCached]) + float64(row[memSlab])
+	if float64(row[memShmem]) > kept {
+		return math.NaN()
+	}
+	return kept - float64(row[memShmem])
+}

@@ -1,0 +1,234 @@
+package source
+
+import (
+	"bytes"
+	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/procfs"
+
+	"github.com/weirhpc/weir/config"
+)
+
+// nfsTree copies the fixture of an NFS client to where a test may change it.
+func nfsTree(t *testing.T) (proc, mountstats string) {
+	t.Helper()
+	proc = t.TempDir()
+	if err := os.CopyFS(proc, os.DirFS("testdata/nfsclient/proc")); err != nil {
+		t.Fatal(err)
+	}
+	return proc, filepath.Join(proc, "self/mountstats")
+}
+
+func readRow(t *testing.T, p probe) []uint64 {
+	t.Helper()
+	r, err := p.read(nil, Vitals{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r[0]
+}
+
+// Ada's and Bob's home directories are mounts of one file system, and so show the same statistics. They count once.
+func TestNFS(t *testing.T) {
+	proc, path := nfsTree(t)
+	p, err := openNFS(config.Agent{ProcPath: proc}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.close()
+	from := readRow(t, p)
+	text := string(readFile(t, "nfsclient", "proc", "self", "mountstats"))
+	edit := strings.NewReplacer(
+		"50000 7000", "60000 9000", // of both mounts of /home: 10000 B read, 2000 written
+		"READ: 40", "READ: 50", "WRITE: 9", "WRITE: 11", // 12 operations
+		"1000 2000", "1500 2100", // 500 B read, 100 written
+		"GETATTR: 100", "GETATTR: 108", // 8 operations
+	)
+	write(t, path, edit.Replace(text))
+	to := readRow(t, p)
+	// (10000 + 500) / 10, (2000 + 100) / 10, (12 + 8) / 10
+	wantValues(t, []float64{1050, 210, 2}, formedOf(3, p.form, from, to, 10*time.Second))
+
+	// Bob's home is unmounted. The file system still counts, through Ada's.
+	upToBob, _, _ := strings.Cut(text, "device nas:/home/bob")
+	_, scratch, _ := strings.Cut(text, "device nas:/scratch")
+	rest := upToBob + "device nas:/scratch" + scratch
+	write(t, path, edit.Replace(rest))
+	next := readRow(t, p)
+	wantValues(t, []float64{0, 0, 0}, formedOf(3, p.form, to, next, 10*time.Second))
+
+	// /scratch is mounted anew, and its counters begin at 0: what passed is not known. Then it is.
+	write(t, path, strings.Replace(edit.Replace(rest), "1500 2100", "10 20", 1))
+	anew := readRow(t, p)
+	nan := math.NaN()
+	wantValues(t, []float64{nan, nan, nan}, formedOf(3, p.form, next, anew, 10*time.Second))
+	write(t, path, strings.Replace(edit.Replace(rest), "1500 2100", "50 60", 1))
+	wantValues(t, []float64{4, 4, 0}, formedOf(3, p.form, anew, readRow(t, p), 10*time.Second))
+
+	// Without any NFS mount there are no values, and it is no fault.
+	write(t, path, "device proc mounted on /proc with fstype proc\n")
+	from = readRow(t, p)
+	wantValues(t, []float64{nan, nan, nan}, formedOf(3, p.form, from, readRow(t, p), 10*time.Second))
+}
+
+// A mount point may get another file system. It counts then by itself.
+func TestNFSMountedAnew(t *testing.T) {
+	proc, path := nfsTree(t)
+	p, err := openNFS(config.Agent{ProcPath: proc}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.close()
+	readRow(t, p)
+	text := string(readFile(t, "nfsclient", "proc", "self", "mountstats"))
+	upToBob, bob, _ := strings.Cut(text, "device nas:/home/bob")
+	write(t, path, upToBob) // unmounted
+	readRow(t, p)
+
+	mountinfo := string(readFile(t, "nfsclient", "proc", "self", "mountinfo"))
+	write(t, filepath.Join(proc, "self/mountinfo"), strings.Replace(mountinfo, "72 60 0:52", "72 60 0:60", 1))
+	write(t, path, text)
+	from := readRow(t, p)
+	write(t, path, upToBob+"device nas:/home/bob"+strings.Replace(bob, "50000 7000", "60000 9000", 1))
+	// 10000 B and 2000 B in 10 s, of Bob's home alone
+	wantValues(t, []float64{1000, 200, 0}, formedOf(3, p.form, from, readRow(t, p), 10*time.Second))
+}
+
+// Mounts that mountinfo does not know count each.
+func TestNFSWithoutMountinfo(t *testing.T) {
+	proc, path := nfsTree(t)
+	if err := os.Remove(filepath.Join(proc, "self/mountinfo")); err != nil {
+		t.Fatal(err)
+	}
+	p, err := openNFS(config.Agent{ProcPath: proc}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.close()
+	from := readRow(t, p)
+	text := string(readFile(t, "nfsclient", "proc", "self", "mountstats"))
+	write(t, path, strings.Replace(text, "50000 7000", "60000 9000", 1))
+	wantValues(t, []float64{1000, 200, 0}, formedOf(3, p.form, from, readRow(t, p), 10*time.Second))
+}
+
+func TestParseNFSRefuses(t *testing.T) {
+	head := "device nas:/a mounted on /a with fstype nfs4 statvers=1.1\n"
+	for _, text := range []string{
+		"device nas:/a mounted", head, head + "\tage:\t5\n\nnext\n", head + "\tbytes:\t1 2 3 4 5\n",
+		head + "\tbytes:\t1 2 3 4 5 6",
+		head + "\tbytes:\t1 2 3 4 5 x 7 8\n", head + "\tbytes:\t1 2 3 4 5 6 7 8\n\tper-op statistics\n\tREAD: x\n",
+		head + "\tbytes:\t1 2 3 4 5 6 7 8\n\tper-op statistics\n\tREAD 1 2 3\n",
+	} {
+		m := &nfsMounts{ids: map[string][]byte{}}
+		if err := m.parse(newTally(nfsCounters, everyName, grewAll), []byte(text)); err == nil {
+			t.Errorf("parse(%q) is no error", text)
+		}
+	}
+}
+
+// procfs reads the same text.
+func TestNFSAgreesWithProcfs(t *testing.T) {
+	proc := t.TempDir()
+	mkdir(t, filepath.Join(proc, "1"))
+	text := readFile(t, "nfsclient", "proc", "self", "mountstats")
+	known := strings.ReplaceAll(string(text), "no device mounted on /odd with fstype autofs\n", "")
+	write(t, filepath.Join(proc, "1/mountstats"), known)
+	fs, err := procfs.NewFS(proc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	process, err := fs.Proc(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mounts, err := process.MountStats()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want [nfsCounters]uint64
+	for _, mount := range mounts {
+		if s, ok := mount.Stats.(*procfs.MountStatsNFS); ok && mount.Mount != "/home/bob" {
+			want[nfsRead] += s.Bytes.ReadTotal
+			want[nfsWritten] += s.Bytes.WriteTotal
+			for _, op := range s.Operations {
+				want[nfsOps] += op.Requests
+			}
+		}
+	}
+	c := newTally(nfsCounters, everyName, func(_, to, by []uint64) bool { copy(by, to); return true })
+	m := &nfsMounts{mountinfo: "testdata/nfsclient/proc/self/mountinfo", ids: map[string][]byte{}}
+	rows := tallied(t, c, m.parse, string(text), string(text))
+	if got := [nfsCounters]uint64(rows[1][tallySums:]); got != want || want[nfsOps] != 1+40+9+100 {
+		t.Errorf("we read %v, procfs %v", got, want)
+	}
+}
+
+func TestNFSCalls(t *testing.T) {
+	proc := t.TempDir()
+	mkdir(t, filepath.Join(proc, "net/rpc"))
+	path := filepath.Join(proc, "net/rpc/nfs")
+	write(t, path, "net 18628 0 18628 6\nrpc 4294967290 0 4338291\nproc3 22 1 4084749\n")
+	p, err := openNFS(config.Agent{ProcPath: proc}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.close()
+	if p.absent["nfs_read_bw"] == nil || p.absent["nfs_write_bw"] == nil || p.absent["nfs_ops"] != nil {
+		t.Errorf("absent: %v", p.absent)
+	}
+	from := readRow(t, p)
+	write(t, path, "net 18628 0 18628 6\nrpc 94 0 4338291\n")
+	to := readRow(t, p)
+	nan := math.NaN()
+	// 2^32 - 4294967290 = 6 calls to the wrap, then 94
+	wantValues(t, []float64{nan, nan, 10}, formedOf(3, p.form, from, to, 10*time.Second))
+	write(t, path, "rpc 3 0 0\n") // the client was loaded anew
+	wantValues(t, []float64{nan, nan, nan}, formedOf(3, p.form, to, readRow(t, p), 10*time.Second))
+	for _, text := range []string{"", "rpc 12", "rpc x\n", "rpc 4294967296 0 0\n", "net 1 2 3\n"} {
+		if row, err := parseRPC(nil, []byte(text)); err == nil {
+			t.Errorf("parseRPC(%q) = %v, want an error", text, row)
+		}
+	}
+}
+
+func FuzzNFS(f *testing.F) {
+	text := readFile(f, "nfsclient", "proc", "self", "mountstats")
+	f.Add(text, bytes.Replace(text, []byte("50000"), []byte("60000"), 1))
+	f.Add([]byte("device a mounted on b with fstype nfs\n\tbytes:\t1 2 3 4 5 6\n"),
+		[]byte("device a mounted on c with fstype nfs\n\tbytes:\t1 2 3 4 5 6\n"))
+	f.Fuzz(func(t *testing.T, a, b []byte) {
+		m := &nfsMounts{mountinfo: "testdata/nfsclient/proc/self/mountinfo", ids: map[string][]byte{}}
+		c := newTally(nfsCounters, everyName, grewAll)
+		fuzzTally(t, c, m.parse, a, b, nfsCounters, formNFS, math.MaxUint64)
+	})
+}
+
+// The names of mounts that mountinfo gives are those of mountstats, whatever the text.
+func FuzzMountinfo(f *testing.F) {
+	f.Add(readFile(f, "nfsclient", "proc", "self", "mountinfo"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		for mount := range parseMountinfo(b) {
+			if line := "device " + mount + " with fstype nfs"; string(nfsMount([]byte(line))) != mount &&
+				!strings.Contains(mount, " with fstype ") {
+				t.Fatalf("%q is not the mount of %q", mount, line)
+			}
+		}
+	})
+}
+
+func FuzzRPC(f *testing.F) {
+	f.Add([]byte("net 1 2 3 4\nrpc 4329785 0 4338291\n"), []byte("rpc 1 0 0\n"))
+	f.Fuzz(func(t *testing.T, a, b []byte) {
+		from, err1 := parseRPC(nil, a)
+		to, err2 := parseRPC(nil, b)
+		if err1 == nil && err2 == nil {
+			checkFinite(t, formedOf(3, formRPC, from, to, time.Second), math.MaxUint32)
+		}
+	})
+}

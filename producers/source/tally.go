@@ -1,0 +1,107 @@
+package source
+
+// A row of a tally begins with these numbers. The sums follow.
+const (
+	tallyShared = iota // devices that are in this reading and in the one before
+	tallyResets        // how often a counter of a device went back
+	tallySums
+)
+
+// tally sums the counters of devices that come and go. A device adds by how much its counters grew since the reading
+// before. One that is new adds nothing, and one that is gone no longer adds, so neither makes the sums jump.
+type tally struct {
+	counts func(name string) bool           // whether a device counts. It is asked once for each device.
+	growth func(from, to, by []uint64) bool // by how much the counters grew; false for counters that began anew
+	now    []uint64                         // the counters of the device that add is given next
+	by     []uint64
+	row    []uint64
+	known  map[string]*talliedDevice
+	turn   uint64 // the number of the reading
+}
+
+// talliedDevice is a device of the last reading.
+type talliedDevice struct {
+	counts bool
+	turn   uint64 // the reading that it was last in
+	last   []uint64
+}
+
+func newTally(counters int, counts func(name string) bool, growth func(from, to, by []uint64) bool) *tally {
+	return &tally{
+		counts: counts, growth: growth, known: map[string]*talliedDevice{},
+		now: make([]uint64, counters), by: make([]uint64, counters), row: make([]uint64, tallySums+counters),
+	}
+}
+
+// begin begins a reading.
+func (t *tally) begin() {
+	t.turn++
+	t.row[tallyShared] = 0
+}
+
+// add takes the counters now of a device. A device that is there twice in a reading counts once.
+func (t *tally) add(name []byte) {
+	d := t.known[string(name)]
+	if d == nil {
+		key := string(name)
+		d = &talliedDevice{counts: t.counts(key), turn: t.turn}
+		if d.counts {
+			d.last = append(d.last, t.now...)
+		}
+		t.known[key] = d
+		return
+	}
+	if d.turn == t.turn {
+		return
+	}
+	d.turn = t.turn
+	if !d.counts {
+		return
+	}
+	t.row[tallyShared]++
+	if t.growth(d.last, t.now, t.by) {
+		for i, v := range t.by {
+			t.row[tallySums+i] += v
+		}
+	} else {
+		t.row[tallyResets]++
+	}
+	copy(d.last, t.now)
+}
+
+// end ends a reading, and returns its row. It forgets the devices that are gone.
+func (t *tally) end() []uint64 {
+	for name, d := range t.known {
+		if d.turn != t.turn {
+			delete(t.known, name)
+		}
+	}
+	return t.row
+}
+
+// any reports whether a device counts.
+func (t *tally) any() bool {
+	for _, d := range t.known {
+		if d.counts {
+			return true
+		}
+	}
+	return false
+}
+
+// comparableTallies reports whether the difference of two rows says by how much the counters grew. It does not where no
+// device is in both, or where one began to count anew.
+func comparableTallies(from, to []uint64) bool {
+	return to[tallyShared] > 0 && from[tallyResets] == to[tallyResets]
+}
+
+// grewAll is the growth of counters as wide as the row.
+func grewAll(from, to, by []uint64) bool {
+	for i := range by {
+		if to[i] < from[i] {
+			return false
+		}
+		by[i] = to[i] - from[i]
+	}
+	return true
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/weirhpc/weir/kafka/kafkatest"
+)
+
+// TestAgentRunsWhereItMay: every thread of the agent is on the CPUs of agent.cpus, and idle where agent.idle says so.
+func TestAgentRunsWhereItMay(t *testing.T) {
+	t.Parallel()
+	agent := start(t, process(t, []string{
+		"WEIR_KAFKA_BROKERS=127.0.0.1:1", "WEIR_AGENT_CPUS=0", "WEIR_AGENT_IDLE=true", "WEIR_INTERVAL=1s",
+		"WEIR_AGENT_NODE=n",
+	}, "agent"))
+	kafkatest.Eventually(t, "a node without a route", func() bool { return agent.errs.Count("nodes without a route") > 0 })
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", agent.Process.Pid))
+	if err != nil || len(tasks) < 3 {
+		t.Fatalf("%d threads, %v", len(tasks), err)
+	}
+	for _, task := range tasks {
+		status, err := os.ReadFile(filepath.Join(task, "status"))
+		if err != nil {
+			continue // it ended
+		}
+		if !regexp.MustCompile(`(?m)^Cpus_allowed_list:\t0$`).Match(status) {
+			t.Errorf("%s may run elsewhere:\n%s", task, status)
+		}
+		text, err := os.ReadFile(filepath.Join(task, "stat"))
+		if err != nil {
+			continue
+		}
+		_, rest, _ := strings.Cut(string(text), ") ")
+		if policy := strings.Fields(rest)[38]; policy != "5" { // field 41 of proc(5); SCHED_IDLE is 5
+			t.Errorf("%s has the scheduling policy %s", task, policy)
+		}
+	}
+	if status := agent.interrupt(t); status != exitDone {
+		t.Errorf("status %d: %s", status, agent.errs.String())
+	}
+}
+
+// TestAgentWithoutItsCPUs: a CPU that no host has is a wrong configuration.
+func TestAgentWithoutItsCPUs(t *testing.T) {
+	t.Parallel()
+	agent := start(t, process(t, []string{
+		"WEIR_KAFKA_BROKERS=127.0.0.1:1", "WEIR_AGENT_CPUS=1000", "WEIR_AGENT_NODE=n",
+	}, "agent"))
+	if status := agent.end(t); status != exitUsage || agent.errs.Count(`agent.cpus "1000"`) != 1 {
+		t.Errorf("status %d: %s", status, agent.errs.String())
+	}
+}
+
+// TestAgentEndsWithASourceThatHangs: opening a FIFO that nobody writes to never returns, as a mount whose server is
+// away. The agent names the source, keeps its boundaries, and ends at once.
+func TestAgentEndsWithASourceThatHangs(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	text := "cpu  9 9 9 9\ncpu0 1 2 3 4\n"
+	if err := os.WriteFile(filepath.Join(dir, "stat"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(filepath.Join(dir, "meminfo"), 0o644); err != nil {
+		t.Skipf("no FIFO on this file system: %v", err)
+	}
+	agent := start(t, process(t, []string{
+		"WEIR_KAFKA_BROKERS=127.0.0.1:1", "WEIR_AGENT_PROC_PATH=" + dir, "WEIR_AGENT_NODE=n", "WEIR_INTERVAL=1s",
+		"WEIR_AGENT_PERF=false",
+	}, "agent"))
+	kafkatest.Eventually(t, "the source's name", func() bool { return agent.errs.Count("source=memory") > 0 })
+	kafkatest.Eventually(t, "intervals", func() bool { return agent.errs.Count("nodes without a route") > 0 })
+	begin := time.Now()
+	if status := agent.interrupt(t); status != exitDone {
+		t.Errorf("status %d: %s", status, agent.errs.String())
+	}
+	if took := time.Since(begin); took > 5*time.Second {
+		t.Errorf("the end took %s", took)
+	}
+	if n := agent.errs.Count("source is late"); n != 1 {
+		t.Errorf("it was named %d times:\n%s", n, agent.errs.String())
+	}
+}
+
+// TestForgetStart: the pages of the program are given back, and everything still runs.
+func TestForgetStart(t *testing.T) {
+	before := residentFile(t)
+	forgetStart()
+	after := residentFile(t)
+	if after >= before {
+		t.Errorf("%d kB of the program were resident, and are %d kB", before, after)
+	}
+	runtime.GC()
+	if page(t, "go.mod") == "" {
+		t.Error("it does not run any more")
+	}
+	t.Logf("%d kB, then %d kB", before, after)
+}
+
+// residentFile is the memory of this process that files have, in kB.
+func residentFile(t *testing.T) (kB int) {
+	t.Helper()
+	found := regexp.MustCompile(`RssFile:\s+(\d+) kB`).FindStringSubmatch(page(t, "/proc/self/status"))
+	if found == nil {
+		t.Skip("this kernel does not tell")
+	}
+	if _, err := fmt.Sscan(found[1], &kB); err != nil {
+		t.Fatal(err)
+	}
+	return kB
+}

@@ -1,0 +1,59 @@
+package schemas
+
+import "math"
+
+// Names of the metrics by which a node's clock is judged. The agent measures them against the broker's clock.
+const (
+	MetricClockOffset = "weir_agent_clock_offset_us"
+	MetricClockBound  = "weir_agent_clock_bound_us"
+	MetricInWindow    = "weir_agent_in_window"
+)
+
+// ClockSign is what a record tells of the clock of its node.
+type ClockSign struct {
+	Known bool  // the record tells something
+	Off   bool  // the clock is certainly off by more than a tenth of the interval
+	Ms    int64 // by how much it is ahead, at least; negative: behind
+}
+
+// ClockOf judges a node's clock by a record of counters that the broker appended at appendedMs.
+//
+// A time of sending behind that of the append is from a clock that is ahead, whatever the agent knows. A clock that is
+// behind looks like a record that waited, so only what the agent measured tells of it. What may be the error of that
+// measurement does not count against the clock.
+func ClockOf(r Record, appendedMs int64) ClockSign {
+	var h *NodeHeader
+	offset, bound := math.NaN(), math.NaN()
+	switch r := r.(type) {
+	case *CounterBatch:
+		h = &r.NodeHeader
+		for i := range r.Metrics {
+			if m := &r.Metrics[i]; m.Name == MetricClockOffset && len(m.Values) == 1 {
+				offset = m.Values[0]
+			} else if m.Name == MetricClockBound && len(m.Values) == 1 {
+				bound = m.Values[0]
+			}
+		}
+	case *NodeSummary:
+		h = &r.NodeHeader
+		for i := range r.Metrics {
+			if m := &r.Metrics[i]; m.Name == MetricClockOffset && m.Mean != nil {
+				offset = *m.Mean
+			} else if m.Name == MetricClockBound && m.Mean != nil {
+				bound = *m.Mean
+			}
+		}
+	default:
+		return ClockSign{}
+	}
+	tenth := h.IntervalMs / 10
+	measured := ClockSign{Known: math.Abs(offset) < 1e15 && math.Abs(bound) < 1e15}
+	if measured.Known {
+		measured.Ms = int64(math.Round(offset / 1000))
+		measured.Off = math.Abs(offset)-math.Abs(bound) > float64(tenth)*1000
+	}
+	if ahead := h.SentAt - appendedMs; ahead > tenth && (!measured.Off || measured.Ms <= ahead) {
+		return ClockSign{Known: true, Off: true, Ms: ahead}
+	}
+	return measured
+}
