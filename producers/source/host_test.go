@@ -148,7 +148,7 @@ func TestSourcesAreTold(t *testing.T) {
 		names[s.name] = true
 	}
 	metrics := map[string]bool{}
-	for _, m := range Catalogue() {
+	for _, m := range Catalogue(config.Agent{}) {
 		if metrics[m.Name] || !naming.Valid(m.Name) {
 			t.Errorf("metric %q of %s is there twice, or its name is not valid", m.Name, m.Source)
 		}
