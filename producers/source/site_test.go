@@ -246,8 +246,15 @@ func TestNextRun(t *testing.T) {
 	}{
 		{0, 0, 8},
 		{7.9, 0, 8},
-		{8, 0, 18}, {8.001, 0, 18}, {9.999, 0, 18}, {10, 0, 18},
-		{8.5, 1, 28}, {8.5, 2, 38}, {8.5, 3, 58}, {8.5, 6, 338}, {8.5, 100, 338},
+		{8, 0, 18},
+		{8.001, 0, 18},
+		{9.999, 0, 18},
+		{10, 0, 18},
+		{8.5, 1, 28},
+		{8.5, 2, 38},
+		{8.5, 3, 58},
+		{8.5, 6, 338},
+		{8.5, 100, 338},
 	} {
 		if got := nextRun(at(c.now), 2*time.Second, 10*time.Second, c.failures); !got.Equal(at(c.want)) {
 			t.Errorf("after %v s and %d failures: %v s, want %v", c.now, c.failures, got.Sub(at(0)).Seconds(), c.want)
