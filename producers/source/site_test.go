@@ -343,3 +343,30 @@ func TestCheck(t *testing.T) {
 		t.Errorf("logged:\n%s", logged.String())
 	}
 }
+
+// TestCostOfASite: the cost of a site's source is that of its reading, and not the age of its values.
+func TestCostOfASite(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "site.txt")
+	write(t, path, "wear 0.5\n")
+	if err := os.Chtimes(path, time.Time{}, time.Now().Add(-time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	h, _ := siteHost(t, config.Agent{Sources: []config.SiteSource{{
+		Name: "disk", File: path, MaxAge: 2 * time.Hour, Interval: time.Second, Metrics: siteMetrics(),
+	}}})
+	costs, _, err := h.Costs(t.Context(), 3, time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for _, c := range costs {
+		for _, wall := range c.Wall {
+			if found = found || c.Source == "disk:node"; wall < 0 || wall > tooLong {
+				t.Errorf("a reading of %s took %v", c.Source, wall)
+			}
+		}
+	}
+	if !found {
+		t.Error("the source has no cost")
+	}
+}
