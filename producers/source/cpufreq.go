@@ -16,8 +16,8 @@ var (
 	// errNoClock is returned where no CPU shows its clock.
 	errNoClock = errors.New("no CPU has cpufreq/scaling_cur_freq: no driver of their clock is loaded")
 	// errSlowClock is returned where the kernel stops at each CPU to measure its clock.
-	errSlowClock = errors.New("reading the clock of a CPU takes longer than 0.2 ms: this kernel interrupts the CPU, and " +
-		"waits 10 ms; the metric clock of agent.perf costs less")
+	errSlowClock = errors.New("reading the clock of a CPU takes longer than 0.2 ms, since this kernel interrupts " +
+		"the CPU and waits 10 ms: switch agent.perf on, its metric clock costs less")
 )
 
 func cpufreq() source {

@@ -129,16 +129,23 @@ type numberFile struct {
 	most uint64 // where the hardware stops to count; 0 if it does not
 }
 
-// openNumber opens a file of one number. It is closed again where it cannot be read: drivers show files of what their
-// device does not support.
+// errNoNumber is returned for a file that should hold one number.
+var errNoNumber = errors.New("not a number")
+
+// openNumber opens a file of one number. It is closed again where it has none: drivers show files of what their device
+// does not support.
 func openNumber(path string) (numberFile, error) {
 	k, err := keep(path)
 	if err != nil {
 		return numberFile{}, err
 	}
-	if _, err := k.read(make([]byte, 64)); err != nil && !errors.Is(err, unix.EAGAIN) {
+	data, err := k.read(make([]byte, 64))
+	if err == nil && parseCount(data, 1, 0) == unread {
+		err = fmt.Errorf("%w: %.80q", errNoNumber, data)
+	}
+	if err != nil {
 		k.close()
-		return numberFile{}, err
+		return numberFile{}, fmt.Errorf("reading %s: %w", path, err)
 	}
 	return numberFile{kept: k}, nil
 }

@@ -22,9 +22,9 @@ import (
 	"github.com/weirhpc/weir/config"
 )
 
-// fixture unpacks the files of a machine of testdata: "-- path --" and what is in the file, or "-- path -> target --".
-// They are no directories, since names such as intel-rapl:0 are not allowed in a module.
-func fixture(t testing.TB, name string) config.Agent {
+// machineOf unpacks the files of a machine of testdata: "-- path --" and what is in the file, or
+// "-- path -> target --". They are no directories, since names such as intel-rapl:0 are not allowed in a module.
+func machineOf(t testing.TB, name string) config.Agent {
 	t.Helper()
 	text, err := os.ReadFile("testdata/" + name + ".txt")
 	if err != nil {
@@ -322,7 +322,8 @@ func TestDevicesAreLookedFor(t *testing.T) {
 			t.Errorf("second %d: %v without an error", second, got)
 		}
 		if diff := cmp.Diff(want, append([]string(nil), got...)); diff != "" || looks != wantLooks || d.set != wantSet {
-			t.Errorf("second %d: %d looks, set %d, want %d and %d; (-want +got):\n%s", second, looks, d.set, wantLooks, wantSet, diff)
+			t.Errorf("second %d: %d looks, set %d, want %d and %d; (-want +got):\n%s",
+				second, looks, d.set, wantLooks, wantSet, diff)
 		}
 	}
 	at(0, []string{"a"}, 1, 1)
@@ -352,7 +353,7 @@ func TestDevicesAreLookedFor(t *testing.T) {
 
 // On a host without any of the devices every source says so when it is opened.
 func TestDevicesOfABareMachine(t *testing.T) {
-	cfg := fixture(t, "bare")
+	cfg := machineOf(t, "bare")
 	for _, s := range []source{
 		interconnect(), lustre(), rapl(), temperature(), temperatureMax(), power(), cpufreq(),
 	} {
@@ -376,13 +377,15 @@ func TestHostOfMachines(t *testing.T) {
 		"omnipath": {"ic_read_bw": 1},
 		"bare":     {},
 	} {
-		cfg := fixture(t, name)
+		cfg := machineOf(t, name)
 		h := Open(cfg, slog.New(slog.DiscardHandler))
 		defer h.Close()
 		h.Read(Vitals{})
 		for file, text := range map[string]string{ // what stands still has no power
-			powercap + "intel-rapl:0/energy_uj": "262100000000\n", powercap + "intel-rapl:0:0/energy_uj": "5300000000\n",
-			powercap + "intel-rapl:1/energy_uj": "65500000000\n", powercap + "intel-rapl:1:0/energy_uj": "7200000000\n",
+			powercap + "intel-rapl:0/energy_uj":   "262100000000\n",
+			powercap + "intel-rapl:0:0/energy_uj": "5300000000\n",
+			powercap + "intel-rapl:1/energy_uj":   "65500000000\n",
+			powercap + "intel-rapl:1:0/energy_uj": "7200000000\n",
 			powercap + "intel-rapl:1:1/energy_uj": "2800000000\n",
 			"cray/pm_counters/freshness":          "5001\n",
 			"cray/pm_counters/energy":             "1000036 J 1700659200200000 us\n",

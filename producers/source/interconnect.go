@@ -57,10 +57,14 @@ var portFiles = [portNumbers]struct {
 	most  uint64
 	files []string
 }{
-	portRead:         {most32, []string{"counters_ext/port_rcv_data_64", "counters/port_rcv_data", "hw_counters/rx_bytes"}},
-	portWrite:        {most32, []string{"counters_ext/port_xmit_data_64", "counters/port_xmit_data", "hw_counters/tx_bytes"}},
-	portReadPackets:  {most32, []string{"counters_ext/port_rcv_packets_64", "counters/port_rcv_packets", "hw_counters/rx_pkts"}},
-	portWritePackets: {most32, []string{"counters_ext/port_xmit_packets_64", "counters/port_xmit_packets", "hw_counters/tx_pkts"}},
+	portRead:  {most32, []string{"counters_ext/port_rcv_data_64", "counters/port_rcv_data", "hw_counters/rx_bytes"}},
+	portWrite: {most32, []string{"counters_ext/port_xmit_data_64", "counters/port_xmit_data", "hw_counters/tx_bytes"}},
+	portReadPackets: {most32, []string{
+		"counters_ext/port_rcv_packets_64", "counters/port_rcv_packets", "hw_counters/rx_pkts",
+	}},
+	portWritePackets: {most32, []string{
+		"counters_ext/port_xmit_packets_64", "counters/port_xmit_packets", "hw_counters/tx_pkts",
+	}},
 	portSymbolErrors: {most16, []string{"counters/symbol_error"}},
 	portRecoveries:   {most8, []string{"counters/link_error_recovery"}},
 	portDowned:       {most8, []string{"counters/link_downed"}},

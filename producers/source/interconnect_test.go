@@ -16,7 +16,7 @@ const mlxPort = "class/infiniband/mlx5_0/ports/1/"
 
 // Ten seconds pass: 2.5 GB came in, 1 GB went out.
 func TestInterconnect(t *testing.T) {
-	cfg := fixture(t, "intel")
+	cfg := machineOf(t, "intel")
 	r := try(t, interconnect(), cfg)
 	r.must(1)
 	for file, text := range map[string]string{
@@ -53,7 +53,7 @@ func TestInterconnect(t *testing.T) {
 
 // procfs is the oracle: it reads the same files with another parser. It knows no flits, so not those of Omni-Path.
 func TestInterconnectAgreesWithProcfs(t *testing.T) {
-	cfg := fixture(t, "intel")
+	cfg := machineOf(t, "intel")
 	r := try(t, interconnect(), cfg)
 	r.must(1)
 	fs, err := sysfs.NewFS(cfg.SysPath)
@@ -79,7 +79,7 @@ func TestInterconnectAgreesWithProcfs(t *testing.T) {
 
 // The driver of Omni-Path counts flits of 8 bytes, under whichever name its adapter has.
 func TestInterconnectOfOmniPath(t *testing.T) {
-	cfg := fixture(t, "omnipath")
+	cfg := machineOf(t, "omnipath")
 	r := try(t, interconnect(), cfg)
 	r.must(1)
 	counters := "class/infiniband/opap24s0/ports/1/counters/"
@@ -98,7 +98,7 @@ func TestInterconnectOfOmniPath(t *testing.T) {
 
 // Counters that stopped, went backwards or are no numbers are missing, and nothing else is.
 func TestInterconnectWithBadCounters(t *testing.T) {
-	cfg := fixture(t, "intel")
+	cfg := machineOf(t, "intel")
 	replace(t, cfg.SysPath, mlxPort+"counters/port_rcv_data", "4294967200\n") // of an adapter with 32 bits
 	replace(t, cfg.SysPath, mlxPort+"counters/link_downed", "255\n")
 	r := try(t, interconnect(), cfg)
@@ -113,7 +113,7 @@ func TestInterconnectWithBadCounters(t *testing.T) {
 
 // Adapters of 32 bits had their wide counters in a directory of their own. Those of EFA count bytes.
 func TestInterconnectOfOtherAdapters(t *testing.T) {
-	cfg := fixture(t, "intel")
+	cfg := machineOf(t, "intel")
 	add := func(path, text string) {
 		path = filepath.Join(cfg.SysPath, "class/infiniband", path)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -122,6 +122,12 @@ func TestInterconnectOfOtherAdapters(t *testing.T) {
 		write(t, path, text)
 	}
 	add("mlx5_0/ports/1/counters_ext/port_rcv_data_64", "10000000000\n")
+	// An adapter without performance management shows its counters without numbers.
+	add("bnxt_re0/ports/1/state", "4: ACTIVE\n")
+	add("bnxt_re0/ports/1/counters/port_rcv_data", "N/A (no PMA)\n")
+	for _, file := range []string{"rx_bytes", "tx_bytes", "rx_pkts", "tx_pkts", "rx_drops"} {
+		add("bnxt_re0/ports/1/hw_counters/"+file, "7000\n")
+	}
 	add("efa_0/ports/1/state", "4: ACTIVE\n")
 	for _, file := range []string{"rx_bytes", "tx_bytes", "rx_pkts", "tx_pkts", "rx_drops"} {
 		add("efa_0/ports/1/hw_counters/"+file, "4294967295\n") // this is no limit here
@@ -130,16 +136,17 @@ func TestInterconnectOfOtherAdapters(t *testing.T) {
 	r.must(1)
 	replace(t, cfg.SysPath, mlxPort+"counters_ext/port_rcv_data_64", "10000000100\n")
 	add("efa_0/ports/1/hw_counters/rx_bytes", "4294967395\n")
+	add("bnxt_re0/ports/1/hw_counters/rx_bytes", "7300\n")
 	r.must(1)
 	r.wants(map[string][]float64{
-		"ic_read_bw":  {50}, // (100 * 4 + 100) / 10
+		"ic_read_bw":  {80}, // (100 * 4 + 100 + 300) / 10
 		"ic_write_bw": {0}, "ic_read_packets": {0}, "ic_write_packets": {0}, "ic_discards": {0},
 	})
 }
 
-// A second port comes up, and then its adapter is gone. The sums are missing in these intervals and whole in all others.
+// A second port comes up, and then its adapter is gone. The sums are missing in these intervals alone.
 func TestPortsComeAndGo(t *testing.T) {
-	cfg := fixture(t, "intel")
+	cfg := machineOf(t, "intel")
 	r := try(t, interconnect(), cfg)
 	r.must(2)
 	replace(t, cfg.SysPath, "class/infiniband/mlx5_1/ports/1/state", "4: ACTIVE\n")
@@ -183,7 +190,7 @@ func TestPortsComeAndGo(t *testing.T) {
 
 // One port goes down and another one comes up. What the new one counted before is no traffic of the interval.
 func TestPortsChangePlaces(t *testing.T) {
-	cfg := fixture(t, "intel")
+	cfg := machineOf(t, "intel")
 	r := try(t, interconnect(), cfg)
 	r.must(1)
 	replace(t, cfg.SysPath, mlxPort+"state", "1: DOWN\n")
@@ -192,18 +199,18 @@ func TestPortsChangePlaces(t *testing.T) {
 	for range 5 {
 		r.must(1)
 		r.wants(map[string][]float64{
-			"ic_read_bw": {0}, "ic_write_bw": {0}, "ic_read_packets": {0}, "ic_write_packets": {0}, "ic_link_errors": {0},
-			"ic_discards": {0}, "ic_congestion_wait": {0},
+			"ic_read_bw": {0}, "ic_write_bw": {0}, "ic_read_packets": {0}, "ic_write_packets": {0},
+			"ic_link_errors": {0}, "ic_discards": {0}, "ic_congestion_wait": {0},
 		})
 	}
 	r.must(1) // it is a minute since the last look
 	r.wants(map[string][]float64{})
 }
 
-func TestInterconnectIsSteady(t *testing.T) { try(t, interconnect(), fixture(t, "intel")).steady() }
+func TestInterconnectIsSteady(t *testing.T) { try(t, interconnect(), machineOf(t, "intel")).steady() }
 
 func BenchmarkInterconnect(b *testing.B) {
-	r := try(b, interconnect(), fixture(b, "intel"))
+	r := try(b, interconnect(), machineOf(b, "intel"))
 	b.ReportAllocs()
 	for b.Loop() {
 		r.ms -= 10_000 // it is not time to look for ports

@@ -25,7 +25,8 @@ var (
 )
 
 func lustre() source {
-	return source{"lustre", schemas.ScopeNode, "/proc/fs/lustre/llite/*/stats or /sys/kernel/debug/lustre/llite/*/stats", []metric{
+	origin := "/proc/fs/lustre/llite/*/stats or /sys/kernel/debug/lustre/llite/*/stats"
+	return source{"lustre", schemas.ScopeNode, origin, []metric{
 		{"lustre_read_bw", "B/s", Rate, "sum of read_bytes, over all mounts"},
 		{"lustre_write_bw", "B/s", Rate, "sum of write_bytes"},
 		{"lustre_read_ops", "1/s", Rate, "samples of read_bytes: calls that read"},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 )
 
 // llite is what Lustre writes of a mount.
@@ -19,7 +20,7 @@ func llite(lines ...string) string {
 
 // Two mounts of Lustre 2.12 work for ten seconds.
 func TestLustre(t *testing.T) {
-	cfg := fixture(t, "intel")
+	cfg := machineOf(t, "intel")
 	r := try(t, lustre(), cfg)
 	r.must(1)
 	replace(t, cfg.ProcPath, "fs/lustre/llite/home-ffff9d1c4a3f8800/stats", llite(
@@ -49,7 +50,7 @@ func TestLustre(t *testing.T) {
 
 // Lustre 2.15 has its statistics in debugfs. It writes no line of what never happened: that is 0.
 func TestLustreInDebugfs(t *testing.T) {
-	cfg := fixture(t, "amd")
+	cfg := machineOf(t, "amd")
 	r := try(t, lustre(), cfg)
 	r.must(1)
 	stats := "kernel/debug/lustre/llite/work-ffff8f3c5a0e7800/stats"
@@ -80,7 +81,7 @@ func TestLustreInDebugfs(t *testing.T) {
 
 // A second file system is mounted, and both are unmounted later. An interval in which a mount came has no sum.
 func TestMountsComeAndGo(t *testing.T) {
-	cfg := fixture(t, "bare")
+	cfg := machineOf(t, "bare")
 	first := filepath.Join(cfg.ProcPath, "fs/lustre/llite/first-ffff000000000001")
 	if err := os.MkdirAll(first, 0o755); err != nil {
 		t.Fatal(err)
@@ -118,14 +119,15 @@ func TestMountsComeAndGo(t *testing.T) {
 
 // A file system is mounted anew. What the new mount did before it was found is no work of the interval.
 func TestMountsChangePlaces(t *testing.T) {
-	cfg := fixture(t, "amd")
+	cfg := machineOf(t, "amd")
 	r := try(t, lustre(), cfg)
 	r.must(1)
 	dir := filepath.Join(cfg.SysPath, "kernel/debug/lustre/llite")
-	if err := os.Rename(filepath.Join(dir, "work-ffff8f3c5a0e7800"), filepath.Join(dir, "work-ffff8f3c5a0e0000")); err != nil {
+	anew := filepath.Join(dir, "work-ffff8f3c5a0e0000")
+	if err := os.Rename(filepath.Join(dir, "work-ffff8f3c5a0e7800"), anew); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(dir, "work-ffff8f3c5a0e0000/stats"), llite(
+	write(t, filepath.Join(anew, "stats"), llite(
 		"read_bytes                9000 samples [bytes] 1 1048576 990000000", "open 4000 samples [regs]"))
 	lose(t, "llite")
 	for range 3 {
@@ -143,7 +145,7 @@ func TestMountsChangePlaces(t *testing.T) {
 
 // An agent that may not enter debugfs says so, and how to let it in.
 func TestLustreWithoutRights(t *testing.T) {
-	cfg := fixture(t, "amd")
+	cfg := machineOf(t, "amd")
 	if err := os.Chmod(filepath.Join(cfg.SysPath, "kernel/debug"), 0); err != nil {
 		t.Fatal(err)
 	}
@@ -204,13 +206,46 @@ func FuzzParseLlite(f *testing.F) {
 	})
 }
 
-func TestLustreIsSteady(t *testing.T) { try(t, lustre(), fixture(t, "intel")).steady() }
+func TestLustreIsSteady(t *testing.T) { try(t, lustre(), machineOf(t, "intel")).steady() }
 
 func BenchmarkLustre(b *testing.B) {
-	r := try(b, lustre(), fixture(b, "intel"))
+	r := try(b, lustre(), machineOf(b, "intel"))
 	b.ReportAllocs()
 	for b.Loop() {
 		r.ms -= 10_000
 		r.must(1)
+	}
+}
+
+// A file of Lustre that hangs costs the values of Lustre, and those of nothing else.
+func TestLustreThatHangs(t *testing.T) {
+	cfg := machineOf(t, "intel")
+	stats := filepath.Join(cfg.ProcPath, "fs/lustre/llite/home-ffff9d1c4a3f8800/stats")
+	if err := os.Remove(stats); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mkfifo(stats, 0o644); err != nil { // opening it waits for somebody who writes
+		t.Skip("no named pipe here:", err)
+	}
+	h := Open(cfg, slog.New(slog.DiscardHandler))
+	t.Cleanup(func() {
+		if w, err := os.OpenFile(stats, os.O_WRONLY|unix.O_NONBLOCK, 0); err == nil {
+			_ = w.Close() // the reader goes on
+		}
+		h.Close()
+	})
+	h.Read(Vitals{Interval: time.Second})
+	h.Read(Vitals{Interval: time.Second})
+	_, columns := h.Interval(time.Second)
+	if valuesOf(columns, "lustre_open") != nil {
+		t.Error("Lustre has values")
+	}
+	for _, name := range []string{"ic_read_bw", "temperature_max", "node_power"} {
+		if valuesOf(columns, name) == nil {
+			t.Errorf("%s is missing", name)
+		}
+	}
+	if late := valuesOf(columns, lateMetric); len(late) != 1 || late[0] != 1 {
+		t.Errorf("%v sources are late, want 1", late)
 	}
 }

@@ -197,14 +197,14 @@ func (f *perfForm) form(from, to []uint64, _ time.Duration, out []float64) {
 func chosen(k perfKernel, wanted []eventGroup, cpu int, absent map[string]error) (groups []eventGroup) {
 	for _, g := range wanted {
 		events, refused := k.choose(cpu, g.events)
-		if errors.Is(refused, unix.EINVAL) && len(g.parts) > 0 {
-			groups = append(groups, chosen(k, g.parts, cpu, absent)...)
-			continue
-		}
 		for _, give := range g.gives {
 			if refused != nil && absent[give.metric] == nil {
 				absent[give.metric] = refused
 			}
+		}
+		if errors.Is(refused, unix.EINVAL) && len(g.parts) > 0 {
+			groups = append(groups, chosen(k, g.parts, cpu, absent)...)
+			continue
 		}
 		if len(events) > 0 {
 			g.events = events

@@ -12,8 +12,8 @@ import (
 	"github.com/weirhpc/weir/config"
 )
 
-// perfReading is a reading of a machine whose events need no kernel.
-func perfReading(tb testing.TB, cpus int) (*perfForm, reading) {
+// manyEvents is a reading of a machine whose events need no kernel.
+func manyEvents(tb testing.TB, cpus int) (*perfForm, reading) {
 	tb.Helper()
 	k := newFakeKernel(cpus)
 	f, _ := newPerfForm(k.calls(), coreMetrics(), describedHere(sapphireRapids.groups), 0, 0)
@@ -35,7 +35,7 @@ func perfReading(tb testing.TB, cpus int) (*perfForm, reading) {
 
 // TestSteadyLoopAllocatesNothing: neither reading nor forming allocates, once the storage has its size.
 func TestSteadyLoopAllocatesNothing(t *testing.T) {
-	f, row := perfReading(t, 1)
+	f, row := manyEvents(t, 1)
 	to := slices.Clone(row[0])
 	for i := range to {
 		to[i] += 1e9
@@ -164,7 +164,7 @@ func BenchmarkReadByThreadsOfEachCPU(b *testing.B) {
 
 // BenchmarkForm128CPUs forms the hardware metrics of 128 CPUs, as Sapphire Rapids has them.
 func BenchmarkForm128CPUs(b *testing.B) {
-	f, from := perfReading(b, 128)
+	f, from := manyEvents(b, 128)
 	to := make(reading, len(from))
 	for cpu := range from {
 		to[cpu] = slices.Clone(from[cpu])

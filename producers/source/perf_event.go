@@ -143,7 +143,7 @@ func remedy(err error) error {
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
 		return fmt.Errorf("%w: give the agent CAP_PERFMON, or set kernel.perf_event_paranoid to 0", err)
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENODEV):
-		return fmt.Errorf("%w: this host's CPU or hypervisor does not count it", err)
+		return fmt.Errorf("this host's CPU or hypervisor does not count it (%w)", err)
 	case errors.Is(err, unix.EMFILE):
 		return fmt.Errorf("%w: raise LimitNOFILE of the agent's unit", err)
 	case errors.Is(err, unix.EBUSY):

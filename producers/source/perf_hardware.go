@@ -158,9 +158,6 @@ func (s *perfSet) open(cfg config.Agent, log *slog.Logger) {
 	if len(s.form.groups) == 0 {
 		s.refused = cmp.Or(s.absent["ipc"], errNoEvents)
 	}
-	if on, _ := readNumber(filepath.Join(cfg.ProcPath, "sys/kernel/nmi_watchdog")); on > 0 && s.refused == nil {
-		log.Info("the NMI watchdog holds a counter of each CPU: kernel.nmi_watchdog = 0 would free it")
-	}
 	if s.yielded = s.locked(); s.yielded {
 		log.Info("perf hardware events are closed: the lock is held", "file", cfg.PerfLock)
 	} else {
@@ -339,8 +336,9 @@ func (s *perfSet) read(boundary int64) {
 		}
 		if err != nil {
 			s.log.Warn("perf hardware events are refused after the lock was held", "err", err)
+		} else {
+			s.log.Info("perf hardware events are opened again: the lock is free", "file", s.cfg.PerfLock)
 		}
-		s.log.Info("perf hardware events are opened again: the lock is free", "file", s.cfg.PerfLock)
 	}
 	if s.yielded = held; held {
 		return

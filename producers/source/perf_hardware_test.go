@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -330,6 +331,11 @@ func TestLockAtTheStart(t *testing.T) {
 	if open := m.kernel.openFiles(); open != 0 {
 		t.Errorf("%d events are open", open)
 	}
+	for _, e := range m.kernel.fds { // what the kernel has was asked without taking a counter from the job
+		if e.attr.Bits&unix.PerfBitDisabled == 0 {
+			t.Errorf("event %#x was enabled", e.attr.Config)
+		}
+	}
 	m.interval()
 	if err := os.Remove(m.cfg.PerfLock); err != nil {
 		t.Fatal(err)
@@ -471,5 +477,41 @@ func TestRefusedSetIsTriedAgain(t *testing.T) {
 	m.expect(m.interval(), map[string][]float64{"cycles": {1e9, 1e9, 2e9, 2e9}, "mem_bw": {192e6, 576e6}})
 	if len(m.absent) > 0 {
 		t.Errorf("absent: %v", m.absent)
+	}
+}
+
+// TestSourcesReadAtTheSameTime: the host reads each source in a goroutine of its own, and forms in yet another.
+func TestSourcesReadAtTheSameTime(t *testing.T) {
+	m := newCountedMachine(t, "sapphire-rapids", rapids, nil)
+	probes := m.host.probes[1:]
+	from, to := make([]reading, len(probes)), make([]reading, len(probes))
+	for boundary := range int64(50) {
+		m.kernel.now += 1e9
+		if boundary%10 == 5 {
+			write(t, m.cfg.PerfLock, "")
+		} else if boundary%10 == 7 {
+			if err := os.Remove(m.cfg.PerfLock); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var all sync.WaitGroup
+		for i, p := range probes {
+			all.Go(func() {
+				p.follow([]int{0, 1, 2, 3})
+				rows, err := p.read(from[i], Vitals{BoundaryMs: 1000 * (100 + boundary)})
+				if err != nil {
+					t.Error(err)
+				}
+				from[i], to[i] = to[i], rows
+			})
+		}
+		all.Wait()
+	}
+	for i, p := range probes {
+		out := make([]float64, len(p.source.metrics))
+		p.form(from[i][0], to[i][0], time.Second, out)
+		if name, want := p.source.metrics[0].name, []float64{1, 192e6, 0.075}[i]; !cmp.Equal(out[0], want, about) {
+			t.Errorf("%s = %g, want %g", name, out[0], want)
+		}
 	}
 }

@@ -59,8 +59,7 @@ const (
 	slotsBad
 	slotsRetired
 	slotsMemory
-	slotsIssued
-	slotsRecovery
+	recovering
 	slotsStalled
 	opsIssued
 	opsRetired
@@ -287,40 +286,46 @@ var coreGroup = eventGroup{
 	gives:  givesCore,
 }
 
+var skylakeStalls = eventGroup{
+	events: []event{
+		countCycles,
+		intel(dividing, "ARITH.DIVIDER_ACTIVE", 0x14, 0x01, 1),
+		intel(stalled, "CYCLE_ACTIVITY.STALLS_TOTAL", 0xa3, 0x04, 4),
+		intel(stalledMemory, "CYCLE_ACTIVITY.STALLS_MEM_ANY", 0xa3, 0x14, 20),
+	},
+	gives: givesStalls,
+}
+
+// skylakeTopdown is counted in slots, of which a cycle has four. Where two threads share a core, their slots can only be
+// told together: a thread alone may take more than its half. A CPU has eight counters just where it does not share its
+// core, so with fewer the stalls alone are counted.
+var skylakeTopdown = eventGroup{
+	events: append(append([]event(nil), skylakeStalls.events...),
+		intel(slotsFrontend, "IDQ_UOPS_NOT_DELIVERED.CORE", 0x9c, 0x01, 0),
+		intel(opsIssued, "UOPS_ISSUED.ANY", 0x0e, 0x01, 0),
+		intel(slotsRetired, "UOPS_RETIRED.RETIRE_SLOTS", 0xc2, 0x02, 0),
+		intel(recovering, "INT_MISC.RECOVERY_CYCLES", 0x0d, 0x01, 0),
+	),
+	gives: append(append([]gives(nil), givesStalls...),
+		gives{"tma_retiring", func(c *counts) float64 { return share(c[slotsRetired], 4*c[cycles]) }},
+		gives{"tma_frontend", func(c *counts) float64 { return share(c[slotsFrontend], 4*c[cycles]) }},
+		gives{"tma_bad_speculation", func(c *counts) float64 {
+			return share(c[opsIssued]-c[slotsRetired]+4*c[recovering], 4*c[cycles])
+		}},
+		gives{"tma_backend", func(c *counts) float64 {
+			return share(4*c[cycles]-c[slotsFrontend]-c[opsIssued]-4*c[recovering], 4*c[cycles])
+		}},
+	),
+	parts: []eventGroup{skylakeStalls},
+}
+
 // Skylake-SP and Cascade Lake. Codes: github.com/intel/perfmon, SKX/events/skylakex_core.json 1.37 and
-// CLX/events/cascadelakex_core.json 1.25, which agree. Four counters a thread.
+// CLX/events/cascadelakex_core.json 1.25, which agree; formulas: SKX/metrics. Four counters a thread, or eight where the
+// firmware switched hyper-threading off.
 var skylakeSP = architecture{
 	name: "Intel Skylake-SP or Cascade Lake",
 	groups: []eventGroup{
-		coreGroup, intelFP, clockGroup, intelCache(0xf1), intelMemory,
-		{
-			events: []event{
-				countCycles,
-				intel(dividing, "ARITH.DIVIDER_ACTIVE", 0x14, 0x01, 1),
-				intel(stalled, "CYCLE_ACTIVITY.STALLS_TOTAL", 0xa3, 0x04, 4),
-				intel(stalledMemory, "CYCLE_ACTIVITY.STALLS_MEM_ANY", 0xa3, 0x14, 20),
-			},
-			gives: givesStalls,
-		},
-		{ // The kernel knows whether threads share a core, and its events count slots of the core then.
-			events: []event{
-				named(slots, "cpu", "topdown-total-slots"),
-				named(slotsIssued, "cpu", "topdown-slots-issued"),
-				named(slotsRetired, "cpu", "topdown-slots-retired"),
-				named(slotsFrontend, "cpu", "topdown-fetch-bubbles"),
-				named(slotsRecovery, "cpu", "topdown-recovery-bubbles"),
-			},
-			gives: []gives{
-				{"tma_retiring", shareOf(slotsRetired, slots)},
-				{"tma_frontend", shareOf(slotsFrontend, slots)},
-				{"tma_bad_speculation", func(c *counts) float64 {
-					return share(c[slotsIssued]-c[slotsRetired]+c[slotsRecovery], c[slots])
-				}},
-				{"tma_backend", func(c *counts) float64 {
-					return share(c[slots]-c[slotsFrontend]-c[slotsIssued]-c[slotsRecovery], c[slots])
-				}},
-			},
-		},
+		coreGroup, intelFP, clockGroup, intelCache(0xf1), intelMemory, skylakeTopdown,
 	},
 }
 

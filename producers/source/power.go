@@ -100,7 +100,7 @@ func readCray(file kept, buffer []byte, unit string) (v, at uint64) {
 	return parseCray(data, unit)
 }
 
-// parseCray reads a number, its unit, and the microseconds at which it was measured. Old controllers do not write these.
+// parseCray reads a number, its unit, and the microseconds at which it was measured. Old controllers have no time.
 //
 //	356 W 1700659200123456 us
 func parseCray(data []byte, unit string) (v, at uint64) {
@@ -147,8 +147,11 @@ func formCray(from, to []uint64, elapsed time.Duration, out []float64) {
 // module, of which one measures the whole module.
 func openMeters(class string) (probe, error) {
 	meters := devices[numberFile]{
-		list:  func() ([]string, error) { return metersOf(class) },
-		open:  func(name string) (numberFile, error) { return openNumber(filepath.Join(class, name)) },
+		list: func() ([]string, error) { return metersOf(class) },
+		open: func(name string) (numberFile, error) { // not read yet: a meter may take a second to answer
+			file, err := keep(filepath.Join(class, name))
+			return numberFile{kept: file}, err
+		},
 		close: func(f numberFile) { f.close() },
 	}
 	if err := meters.look(); err != nil {

@@ -14,7 +14,7 @@ import (
 
 // Ten seconds pass by our clock, and 9.9 by the controller's.
 func TestCray(t *testing.T) {
-	cfg := fixture(t, "cray")
+	cfg := machineOf(t, "cray")
 	r := try(t, power(), cfg)
 	r.must(1)
 	put := func(name, format string, v ...any) {
@@ -49,7 +49,7 @@ func TestCray(t *testing.T) {
 
 // Old controllers have no times, and no freshness.
 func TestCrayWithoutTimes(t *testing.T) {
-	cfg := fixture(t, "cray")
+	cfg := machineOf(t, "cray")
 	if err := os.Remove(filepath.Join(cfg.SysPath, "cray/pm_counters/freshness")); err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func FuzzCray(f *testing.F) {
 }
 
 func TestMeter(t *testing.T) {
-	cfg := fixture(t, "intel")
+	cfg := machineOf(t, "intel")
 	r := try(t, power(), cfg)
 	r.must(2)
 	r.wants(map[string][]float64{"node_power": {412}}) // 412,000,000 microwatts
@@ -155,12 +155,12 @@ func TestMetersOfGrace(t *testing.T) {
 }
 
 func TestPowerIsSteady(t *testing.T) {
-	try(t, power(), fixture(t, "cray")).steady()
-	try(t, power(), fixture(t, "intel")).steady()
+	try(t, power(), machineOf(t, "cray")).steady()
+	try(t, power(), machineOf(t, "intel")).steady()
 }
 
 func BenchmarkCray(b *testing.B) {
-	r := try(b, power(), fixture(b, "cray"))
+	r := try(b, power(), machineOf(b, "cray"))
 	b.ReportAllocs()
 	for b.Loop() {
 		r.must(1)

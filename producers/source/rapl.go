@@ -145,16 +145,13 @@ func packageOf(name string) (socket int, ok bool) {
 	return socket, ok && socket < maxSockets
 }
 
-// openZone opens the energy of a zone.
+// openZone opens the energy of a zone. One that the processor cannot tell is missing, and costs the others nothing.
 func openZone(class, name string) (zone, error) {
 	socket, domain, _ := zoneOf(class, name)
 	dir := filepath.Join(class, name)
 	energy, err := openNumber(filepath.Join(dir, "energy_uj"))
 	if errors.Is(err, fs.ErrPermission) {
-		err = fmt.Errorf("%w: %w", err, errRAPLRights)
-	}
-	if err != nil {
-		return zone{}, err
+		return zone{}, fmt.Errorf("%w: %w", err, errRAPLRights)
 	}
 	span, _ := strconv.ParseUint(textOf(filepath.Join(dir, "max_energy_range_uj")), 10, 64)
 	return zone{socket, domain, energy, span}, nil
@@ -180,8 +177,8 @@ func formRAPL(from, to []uint64, elapsed time.Duration, out []float64) {
 // maxZoneWatts is more than any zone draws. It tells a counter that wrapped from one that began anew.
 const maxZoneWatts = 1000
 
-// usedEnergy is the energy between two readings of a counter that wraps beyond its span, in microjoules. It is NaN where
-// the interval is so long that the counter may have wrapped unseen, and for a counter that began anew.
+// usedEnergy is the energy between two readings of a counter that wraps beyond its span, in microjoules. It is NaN for
+// a counter that began anew, and where the interval is so long that the counter may have wrapped unseen.
 func usedEnergy(from, to, span uint64, elapsed time.Duration) float64 {
 	most := maxZoneWatts * 1e6 * elapsed.Seconds()
 	if from == unread || to == unread || float64(span) < most || elapsed <= 0 {

@@ -21,7 +21,7 @@ const powercap = "class/powercap/"
 
 // Ten seconds pass. The zones are numbered otherwise than the packages, and the energy of package 1 wraps.
 func TestRAPL(t *testing.T) {
-	cfg := fixture(t, "intel")
+	cfg := machineOf(t, "intel")
 	r := try(t, rapl(), cfg)
 	r.must(1)
 	replace(t, cfg.SysPath, powercap+"intel-rapl:0/energy_uj", "3856671150\n")    // package 1
@@ -44,7 +44,7 @@ func TestRAPL(t *testing.T) {
 
 // procfs is the oracle: it reads the same files with another parser.
 func TestRAPLAgreesWithProcfs(t *testing.T) {
-	cfg := fixture(t, "intel")
+	cfg := machineOf(t, "intel")
 	r := try(t, rapl(), cfg)
 	r.must(1)
 	fs, err := sysfs.NewFS(cfg.SysPath)
@@ -75,7 +75,7 @@ func TestRAPLAgreesWithProcfs(t *testing.T) {
 }
 
 func TestRAPLOfAMD(t *testing.T) {
-	cfg := fixture(t, "amd")
+	cfg := machineOf(t, "amd")
 	r := try(t, rapl(), cfg)
 	r.must(1)
 	replace(t, cfg.SysPath, powercap+"intel-rapl:0/energy_uj", "1501000000\n")   // 1 J + 1,500 J
@@ -95,7 +95,7 @@ func TestRAPLOfAMD(t *testing.T) {
 
 // A package of two dies has a zone for each.
 func TestRAPLOfDies(t *testing.T) {
-	cfg := fixture(t, "amd")
+	cfg := machineOf(t, "amd")
 	replace(t, cfg.SysPath, powercap+"intel-rapl:0/name", "package-1-die-0\n")
 	replace(t, cfg.SysPath, powercap+"intel-rapl:1/name", "package-1-die-1\n")
 	r := try(t, rapl(), cfg)
@@ -143,7 +143,7 @@ func FuzzUsedEnergy(f *testing.F) {
 
 // Energy that only root may read is absent, and the reason names the remedy.
 func TestRAPLWithoutRights(t *testing.T) {
-	cfg := fixture(t, "intel")
+	cfg := machineOf(t, "intel")
 	if err := os.Chmod(filepath.Join(cfg.SysPath, powercap, "intel-rapl:0/energy_uj"), 0o400); err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func TestRAPLWithoutRights(t *testing.T) {
 
 // A reading is missing while a zone does not answer. The others stay what they are when it is back.
 func TestZoneIsGoneAndBack(t *testing.T) {
-	cfg := fixture(t, "intel")
+	cfg := machineOf(t, "intel")
 	r := try(t, rapl(), cfg)
 	r.must(2)
 	lose(t, "intel-rapl:1/energy_uj")
@@ -172,16 +172,37 @@ func TestZoneIsGoneAndBack(t *testing.T) {
 }
 
 func TestRAPLWithGarbledFiles(t *testing.T) {
-	cfg := fixture(t, "intel")
+	cfg := machineOf(t, "intel")
 	replace(t, cfg.SysPath, powercap+"intel-rapl:1:0/max_energy_range_uj", "many\n")
+	replace(t, cfg.SysPath, powercap+"intel-rapl:1:1/energy_uj", "<none>\n")
 	r := try(t, rapl(), cfg)
 	r.must(1)
 	replace(t, cfg.SysPath, powercap+"intel-rapl:0/energy_uj", "")
 	replace(t, cfg.SysPath, powercap+"intel-rapl:0:0/energy_uj", "53x\n")
 	replace(t, cfg.SysPath, powercap+"intel-rapl:1/energy_uj", "12500000000\n")
 	replace(t, cfg.SysPath, powercap+"intel-rapl:1:0/energy_uj", "7200000000\n")
+	replace(t, cfg.SysPath, powercap+"intel-rapl:1:1/energy_uj", "2800000000\n")
 	r.must(1)
 	r.wants(map[string][]float64{"cpu_power": {250, nan}})
+}
+
+// A zone that the processor cannot tell costs the others nothing.
+func TestZoneThatCannotBeRead(t *testing.T) {
+	cfg := machineOf(t, "amd")
+	energy := filepath.Join(cfg.SysPath, powercap, "intel-rapl:0:0/energy_uj")
+	if err := os.Remove(energy); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(energy, 0o755); err != nil { // every read of it fails
+		t.Fatal(err)
+	}
+	r := try(t, rapl(), cfg)
+	r.must(1)
+	replace(t, cfg.SysPath, powercap+"intel-rapl:0/energy_uj", "1001000000\n")  // + 1,000 J
+	replace(t, cfg.SysPath, powercap+"intel-rapl:1/energy_uj", "65500000000\n") // + 500 J
+	replace(t, cfg.SysPath, powercap+"intel-rapl:1:0/energy_uj", "203000000\n") // + 200 J
+	r.must(1)
+	r.wants(map[string][]float64{"cpu_power": {100, 50}, "core_power": {nan, 20}})
 }
 
 func TestPackageOf(t *testing.T) {
@@ -202,7 +223,8 @@ func TestPackageOf(t *testing.T) {
 func FuzzPackageOf(f *testing.F) {
 	f.Add("package-1-die-0")
 	f.Fuzz(func(t *testing.T, name string) {
-		if socket, ok := packageOf(name); ok && (socket < 0 || socket >= maxSockets || !strings.HasPrefix(name, "package-")) {
+		socket, ok := packageOf(name)
+		if ok && (socket < 0 || socket >= maxSockets || !strings.HasPrefix(name, "package-")) {
 			t.Fatalf("%q is package %d", name, socket)
 		}
 	})
@@ -236,10 +258,10 @@ func TestRAPLOfThisMachine(t *testing.T) {
 	}
 }
 
-func TestRAPLIsSteady(t *testing.T) { try(t, rapl(), fixture(t, "intel")).steady() }
+func TestRAPLIsSteady(t *testing.T) { try(t, rapl(), machineOf(t, "intel")).steady() }
 
 func BenchmarkRAPL(b *testing.B) {
-	r := try(b, rapl(), fixture(b, "intel"))
+	r := try(b, rapl(), machineOf(b, "intel"))
 	b.ReportAllocs()
 	for b.Loop() {
 		r.ms -= 10_000

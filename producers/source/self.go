@@ -14,10 +14,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-var (
-	// errStatm is returned when /proc/self/statm is not what the kernel writes.
-	errStatm = errors.New("not two numbers of pages")
-)
+// errStatm is returned when /proc/self/statm is not what the kernel writes.
+var errStatm = errors.New("not two numbers of pages")
 
 // formGauges gives what the second reading found. It serves sources whose numbers are no counters.
 func formGauges(_, to []uint64, _ time.Duration, out []float64) {

@@ -178,8 +178,8 @@ func inputsOf(chip string) (inputs []input) {
 // hottest returns the inputs that tell how hot a processor is. That of a package is the hottest of its cores. Tctl
 // steers the fan, and may stand above the true temperature of the die, Tdie.
 func hottest(inputs []input) []input {
-	whole := slices.DeleteFunc(slices.Clone(inputs), func(i input) bool { return !strings.HasPrefix(i.label, "Package id ") })
-	if len(whole) > 0 {
+	part := func(i input) bool { return !strings.HasPrefix(i.label, "Package id ") }
+	if whole := slices.DeleteFunc(slices.Clone(inputs), part); len(whole) > 0 {
 		return whole
 	}
 	if slices.ContainsFunc(inputs, func(i input) bool { return i.label == "Tdie" }) {

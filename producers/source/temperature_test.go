@@ -16,7 +16,7 @@ import (
 
 // Even CPUs are on package 0, odd ones on package 1. CPUs 0 and 4 are the threads of core 0, 2 and 6 those of core 5.
 func TestTemperature(t *testing.T) {
-	cfg := fixture(t, "intel")
+	cfg := machineOf(t, "intel")
 	r := try(t, temperature(), cfg)
 	r.must(2)
 	r.wants(map[string][]float64{"temperature": {65, 58, 70, 59, 65, 58, 70, 59}})
@@ -28,7 +28,7 @@ func TestTemperature(t *testing.T) {
 }
 
 func TestTemperatureMax(t *testing.T) {
-	intel := fixture(t, "intel")
+	intel := machineOf(t, "intel")
 	r := try(t, temperatureMax(), intel)
 	r.must(2)
 	r.wants(map[string][]float64{"temperature_max": {71}}) // of package 0; a disk is no processor
@@ -40,21 +40,21 @@ func TestTemperatureMax(t *testing.T) {
 	r.wants(map[string][]float64{}) // the other package may be hotter
 
 	// The first processor's Tctl is 75. The second one has Tdie of 65.125, so its Tctl of 92.125 is for the fan.
-	r = try(t, temperatureMax(), fixture(t, "amd"))
+	r = try(t, temperatureMax(), machineOf(t, "amd"))
 	r.must(2)
 	r.wants(map[string][]float64{"temperature_max": {75}})
 }
 
 // AMD's processors have no sensor of a core.
 func TestNoTemperatureOfCores(t *testing.T) {
-	if _, err := openTemperature(fixture(t, "amd"), slog.New(slog.DiscardHandler)); err == nil {
+	if _, err := openTemperature(machineOf(t, "amd"), slog.New(slog.DiscardHandler)); err == nil {
 		t.Error("there are temperatures of cores")
 	}
 }
 
 // The last core of package 1 goes offline with its sensor, and comes back.
 func TestCoresComeAndGo(t *testing.T) {
-	cfg := fixture(t, "intel")
+	cfg := machineOf(t, "intel")
 	r := try(t, temperature(), cfg)
 	r.follow([]int{0, 1, 2, 3, 4, 5, 6, 7})
 	r.must(2)
@@ -98,7 +98,7 @@ func FuzzParseCelsius(f *testing.F) {
 }
 
 func TestTemperatureIsSteady(t *testing.T) {
-	cfg := fixture(t, "intel")
+	cfg := machineOf(t, "intel")
 	try(t, temperature(), cfg).steady()
 	try(t, temperatureMax(), cfg).steady()
 }
