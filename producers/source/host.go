@@ -276,7 +276,7 @@ func (h *Host) take(p *openProbe) {
 	case p.overdue:
 		p.spare, p.hung = a.rows, a.end.Sub(p.began)
 	default:
-		p.to = shot{rows: a.rows, off: a.begin.Sub(h.began), skew: a.skew()}
+		p.to = shot{rows: a.rows, off: a.at.Sub(h.began), skew: a.skew()}
 		h.well(p)
 	}
 	if p.next = time.Now(); a.err != nil || !a.open {

@@ -73,6 +73,9 @@ func (d *declared) parseLines(into []reading, text []byte, stamp uint64) (_ []re
 	for {
 		line, rest, ended := bytes.Cut(text, []byte{'\n'})
 		if !ended {
+			if len(line) > 0 {
+				f.add(&f.garbled, line)
+			}
 			return into, f
 		}
 		text = rest

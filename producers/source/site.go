@@ -234,7 +234,7 @@ func (r *runner) run(ctx context.Context) {
 			failures++
 			o.err = fmt.Errorf("running %s: %w", r.argv[0], o.err)
 		} else {
-			failures = 0
+			o.text, failures = append(o.text, '\n'), 0 // it ended well, so its last line is whole
 		}
 		r.mu.Lock()
 		r.last, r.running = o, time.Time{}

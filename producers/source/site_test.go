@@ -147,7 +147,7 @@ func TestExecSource(t *testing.T) {
 		Name: "disk", Interval: time.Second, Timeout: 500 * time.Millisecond, Metrics: siteMetrics(),
 		Exec: sh("if [ -e " + broken + " ]; then echo the disk is away >&2; exit 7; fi; n=$(cat " + counter +
 			" 2>/dev/null || echo 0); echo $((n + 1000000)) >" + counter +
-			"; echo written $n; echo wear 0.5; echo heat 0 50; echo other 1"),
+			"; echo written $n; echo other 1; echo heat 0 50; printf 'wear 0.5'"), // its last line has no end
 	}}})
 	var columns []Column
 	until := func(what string, holds func() bool) {
@@ -341,5 +341,32 @@ func TestCheck(t *testing.T) {
 	defer h.Close()
 	if !strings.Contains(logged.String(), "site's metrics are absent") {
 		t.Errorf("logged:\n%s", logged.String())
+	}
+}
+
+// TestCostOfASite: the cost of a site's source is that of its reading, and not the age of its values.
+func TestCostOfASite(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "site.txt")
+	write(t, path, "wear 0.5\n")
+	if err := os.Chtimes(path, time.Time{}, time.Now().Add(-time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	h, _ := siteHost(t, config.Agent{Sources: []config.SiteSource{{
+		Name: "disk", File: path, MaxAge: 2 * time.Hour, Interval: time.Second, Metrics: siteMetrics(),
+	}}})
+	costs, _, err := h.Costs(t.Context(), 3, time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for _, c := range costs {
+		for _, wall := range c.Wall {
+			if found = found || c.Source == "disk:node"; wall < 0 || wall > tooLong {
+				t.Errorf("a reading of %s took %v", c.Source, wall)
+			}
+		}
+	}
+	if !found {
+		t.Error("the source has no cost")
 	}
 }

@@ -64,6 +64,7 @@ type answer struct {
 	rows       reading
 	err        error
 	begin, end time.Time     // of the reading
+	at         time.Time     // when its values were taken
 	cpu        time.Duration // where it was measured
 }
 
@@ -101,7 +102,7 @@ func (p *openProbe) has(cpu int) bool {
 // skew is the largest distance of a reading from its boundary.
 func (a *answer) skew() time.Duration {
 	b := time.UnixMilli(a.vitals.BoundaryMs)
-	return max(a.begin.Sub(b).Abs(), a.end.Sub(b).Abs())
+	return max(a.at.Sub(b).Abs(), a.end.Sub(b).Abs())
 }
 
 // reopen opens the source.
@@ -127,9 +128,10 @@ func (p *openProbe) take() {
 	}
 	a.rows, a.err = p.read(a.into, a.vitals)
 	a.end = time.Now()
+	a.at = a.begin
 	if p.instant != nil {
 		if at := p.instant(); !at.IsZero() {
-			a.begin = at
+			a.at = at
 		}
 	}
 }
