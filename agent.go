@@ -27,6 +27,7 @@ for perf events. While Kafka is away it goes on, its memory does not grow, and i
 		if err := checkAgent(cfg); err != nil {
 			return usageError{err}
 		}
+		go dropStartPages(ctx, log)
 		return producers.Run(ctx, cfg, log)
 	})
 }
