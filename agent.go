@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -67,11 +66,12 @@ func runAgent(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 	if err != nil {
 		return usageError{err}
 	}
-	defer time.AfterFunc(startTime, forgetStart).Stop()
+	go dropStartPages(ctx, log)
 	return producers.Run(ctx, cfg, log)
 }
 
-// checkAgent returns nil if an agent finds what its keys name, and can compute the metrics that its site declares. Without /proc it would have nothing to send.
+// checkAgent returns nil if an agent finds what its keys name, and can compute the metrics that its site declares.
+// Without /proc it would have nothing to send.
 func checkAgent(cfg config.Config) error {
 	_, err := os.Stat(filepath.Join(cfg.Agent.ProcPath, "stat"))
 	if err != nil {

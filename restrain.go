@@ -3,15 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"strconv"
-	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -27,8 +23,6 @@ const (
 	// agentGC is how much the heap may grow before it is collected, in percent. The heap is small, and little is thrown
 	// away: one collection in some minutes.
 	agentGC = 50
-	// startTime is when everything that only the start needs has run.
-	startTime = 10 * time.Second
 )
 
 // restrain keeps the process from disturbing the jobs of its node: its CPUs, its scheduling class and its memory. The
@@ -87,32 +81,4 @@ func eachThread(set func(id int) error) error {
 		}
 	}
 	return nil
-}
-
-// forgetStart gives back the memory that only the start needed: pages of this program that are unchanged, and the free
-// part of the heap. What is needed again the kernel maps again, from its cache of files.
-func forgetStart() {
-	debug.FreeOSMemory()
-	self, err := os.Executable()
-	if err != nil {
-		return
-	}
-	text, err := os.ReadFile("/proc/self/maps")
-	if err != nil {
-		return
-	}
-	for line := range strings.Lines(string(text)) {
-		fields := strings.Fields(line)
-		if len(fields) != 6 || fields[5] != self || !slices.Contains([]string{"r-xp", "r--p"}, fields[1]) {
-			continue // pages that may be written to would be lost
-		}
-		from, to, _ := strings.Cut(fields[0], "-")
-		begin, err1 := strconv.ParseUint(from, 16, 64)
-		end, err2 := strconv.ParseUint(to, 16, 64)
-		if err1 != nil || err2 != nil || end <= begin || end > math.MaxInt64 {
-			continue
-		}
-		// A failure costs memory and nothing else.
-		_, _, _ = unix.Syscall(unix.SYS_MADVISE, uintptr(begin), uintptr(end-begin), unix.MADV_DONTNEED)
-	}
 }

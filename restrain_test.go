@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -87,32 +86,4 @@ func TestAgentEndsWithASourceThatHangs(t *testing.T) {
 	if n := agent.errs.Count("source is late"); n != 1 {
 		t.Errorf("it was named %d times:\n%s", n, agent.errs.String())
 	}
-}
-
-// TestForgetStart: the pages of the program are given back, and everything still runs.
-func TestForgetStart(t *testing.T) {
-	before := residentFile(t)
-	forgetStart()
-	after := residentFile(t)
-	if after >= before {
-		t.Errorf("%d kB of the program were resident, and are %d kB", before, after)
-	}
-	runtime.GC()
-	if page(t, "go.mod") == "" {
-		t.Error("it does not run any more")
-	}
-	t.Logf("%d kB, then %d kB", before, after)
-}
-
-// residentFile is the memory of this process that files have, in kB.
-func residentFile(t *testing.T) (kB int) {
-	t.Helper()
-	found := regexp.MustCompile(`RssFile:\s+(\d+) kB`).FindStringSubmatch(page(t, "/proc/self/status"))
-	if found == nil {
-		t.Skip("this kernel does not tell")
-	}
-	if _, err := fmt.Sscan(found[1], &kB); err != nil {
-		t.Fatal(err)
-	}
-	return kB
 }

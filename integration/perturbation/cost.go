@@ -220,7 +220,7 @@ func (f *costs) print(out io.Writer) {
 		}
 		fmt.Fprintf(w, "%s\t%.2f\tat most %.2f\t%s\n", what, got, most, verdict)
 	}
-	agent := f.named(sampling0)
+	agent := f.named(idle) // which samples, and has a client that waits for its route
 	goal("CPU ms a cycle without sending", agent.CPU, goalSampling)
 	goal("CPU ms a cycle with sending", f.named(sends).CPU, goalSending)
 	if other := f.named(few); other != nil {

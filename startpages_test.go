@@ -1,0 +1,40 @@
+package main
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestDropProgram: pages of the program leave this process, and what runs goes on.
+func TestDropProgram(t *testing.T) {
+	resident := func() int { // in KiB, of files
+		text, err := os.ReadFile("/proc/self/status")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rest, _ := strings.Cut(string(text), "RssFile:")
+		n, err := strconv.Atoi(strings.Fields(rest + " ?")[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if status, _, stderr := weir(t.Context(), "--help"); status != exitDone { // touches what only the start needs
+		t.Fatal(stderr)
+	}
+	before := resident()
+	if err := dropProgram("/proc/self/exe"); err != nil {
+		t.Fatal(err)
+	}
+	if after := resident(); after > before/2 {
+		t.Errorf("%d KiB of %d stay", after, before)
+	}
+	if status, out, stderr := weir(t.Context(), "--help"); status != exitDone || !strings.Contains(out, "agent") {
+		t.Errorf("help ends with %d: %s%s", status, out, stderr)
+	}
+	if err := dropProgram("startpages.go"); err == nil {
+		t.Error("a text is no program")
+	}
+}
