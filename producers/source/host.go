@@ -213,7 +213,7 @@ func (h *Host) wait(limit time.Duration, awaited func() bool) {
 	for awaited() {
 		select {
 		case p := <-h.done:
-			h.take(p)
+			h.accept(p)
 		case <-h.timer.C:
 			h.lastCall(awaited)
 			return
@@ -236,7 +236,7 @@ func (h *Host) gather() (some bool) {
 	for {
 		select {
 		case p := <-h.done:
-			h.take(p)
+			h.accept(p)
 			some = true
 		default:
 			return some
@@ -258,8 +258,8 @@ func (h *Host) late(p *openProbe) {
 	}
 }
 
-// take notes an answer.
-func (h *Host) take(p *openProbe) {
+// accept notes an answer. A reading that was late is dropped, and its storage kept.
+func (h *Host) accept(p *openProbe) {
 	a := &p.answer
 	p.busy = false
 	switch {
