@@ -26,6 +26,7 @@ type Host struct {
 	interval time.Duration // of the last reading, 0 where it is not known
 	began    time.Time     // the last reading
 	online   []int         // CPUs, as the teller last read them
+	opening  bool          // a source is opened at this boundary
 	measure  bool          // the CPU time of each reading
 
 	derived *derived // nil: none
@@ -158,7 +159,7 @@ func (h *Host) Close() {
 func (h *Host) Read(v Vitals) {
 	h.start()
 	h.gather()
-	h.interval, h.began = v.Interval, time.Now()
+	h.interval, h.began, h.opening = v.Interval, time.Now(), false
 	for _, p := range h.probes {
 		if p.spare == nil {
 			p.spare = p.from.rows
@@ -178,14 +179,18 @@ func (h *Host) Read(v Vitals) {
 }
 
 // orderReadings orders a reading of the sources that follow the CPUs online, or of all others. A source that failed
-// often is opened anew, and read at the boundary after that. A source that is busy with an earlier order gets none.
+// often is opened anew, and read at the boundary after that. One is opened at a boundary, so that openings never add up.
+// A source that is busy with an earlier order gets none.
 func (h *Host) orderReadings(v Vitals, following bool) {
 	for _, p := range h.probes {
 		if p.busy || p.barren || (p.follow != nil) != following || h.began.Before(p.next) {
 			continue
 		}
 		if p.read == nil || p.failures >= manyFailures && !p.reopened {
-			h.order(p, order{open: true})
+			if !h.opening {
+				h.opening = true
+				h.order(p, order{open: true})
+			}
 			continue
 		}
 		h.order(p, order{online: h.online, into: p.spare, vitals: v, measure: h.measure})
@@ -218,7 +223,7 @@ func (h *Host) wait(limit time.Duration, awaited func() bool) {
 	for awaited() {
 		select {
 		case p := <-h.done:
-			h.take(p)
+			h.accept(p)
 		case <-h.timer.C:
 			h.lastCall(awaited)
 			return
@@ -241,7 +246,7 @@ func (h *Host) gather() (some bool) {
 	for {
 		select {
 		case p := <-h.done:
-			h.take(p)
+			h.accept(p)
 			some = true
 		default:
 			return some
@@ -263,8 +268,8 @@ func (h *Host) late(p *openProbe) {
 	}
 }
 
-// take notes an answer.
-func (h *Host) take(p *openProbe) {
+// accept notes an answer. A reading that was late is dropped, and its storage kept.
+func (h *Host) accept(p *openProbe) {
 	a := &p.answer
 	p.busy = false
 	switch {
@@ -279,9 +284,14 @@ func (h *Host) take(p *openProbe) {
 		p.to = shot{rows: a.rows, off: a.at.Sub(h.began), skew: a.skew()}
 		h.well(p)
 	}
-	if p.next = time.Now(); a.err != nil || !a.open {
-		p.next = p.next.Add(pause(p.failures, h.interval))
+	wait := pause(p.failures, h.interval)
+	switch {
+	case a.open && a.err == nil:
+		wait = 0
+	case !p.was: // hardware that is absent seldom comes
+		wait = longestPause
 	}
+	p.next = time.Now().Add(wait)
 }
 
 // failed notes an error of a source. One that never opened is hardware that this host lacks, which the start has named.

@@ -171,7 +171,8 @@ func (q quiet) Enabled(ctx context.Context, l slog.Level) bool {
 const (
 	// manyFailures in a row make a source wait before its next try, and be opened anew.
 	manyFailures = 3
-	// longestPause is the longest such wait. A driver that was loaded meanwhile is found after it.
+	// longestPause is the longest such wait, and the one of hardware that is absent. A driver that was loaded meanwhile
+	// is found after it.
 	longestPause = 5 * time.Minute
 )
 

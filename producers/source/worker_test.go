@@ -288,12 +288,15 @@ func TestHardwareThatIsAbsent(t *testing.T) {
 		for range 100 {
 			m.boundary()
 		}
+		if card.opens != 4 || other.opens != 4 { // at the start, and every five minutes
+			t.Errorf("they were opened %d and %d times in 1000 s", card.opens, other.opens)
+		}
 		if m.logged.Count("level=INFO") != 1 || m.logged.Count(`sources="[infiniband lustre]"`) != 1 ||
 			m.logged.Count("level=WARN") != 0 {
 			t.Errorf("the log has\n%s", m.logged)
 		}
 		missing = nil
-		for range 33 {
+		for range 33 { // one is opened at a boundary, so the second comes one boundary after the first
 			m.boundary()
 		}
 		m.expect("with its driver", map[string]float64{"infiniband_rate": 1, "lustre_rate": 1, lateMetric: 0})
