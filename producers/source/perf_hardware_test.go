@@ -487,9 +487,10 @@ func TestSourcesReadAtTheSameTime(t *testing.T) {
 	from, to := make([]reading, len(probes)), make([]reading, len(probes))
 	for boundary := range int64(50) {
 		m.kernel.now += 1e9
-		if boundary%10 == 5 {
+		switch boundary % 10 {
+		case 5:
 			write(t, m.cfg.PerfLock, "")
-		} else if boundary%10 == 7 {
+		case 7:
 			if err := os.Remove(m.cfg.PerfLock); err != nil {
 				t.Fatal(err)
 			}
