@@ -149,7 +149,7 @@ func TestSoftwareEventsCount(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer unix.Munmap(memory)
+	defer func() { _ = unix.Munmap(memory) }()
 	if err := unix.Madvise(memory, unix.MADV_NOHUGEPAGE); err != nil {
 		t.Log(err) // a kernel without huge pages
 	}
