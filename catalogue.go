@@ -195,6 +195,7 @@ type intervalRow struct {
 	Unit   string     `json:"unit"`
 	Scope  string     `json:"scope"`
 	CPUs   []int32    `json:"cpus,omitempty"`   // of a core-scoped metric, in the order of its values
+	Rows   []int32    `json:"rows,omitempty"`   // numbers of the sockets or GPUs, likewise
 	Cgroup string     `json:"cgroup,omitempty"` // of a job-scoped metric: the name of the job's cgroup
 	Values []*float64 `json:"values"`           // null where one is missing
 }
@@ -228,7 +229,7 @@ func intervalRows(cpus []int32, columns []source.Column) []intervalRow {
 	rows := make([]intervalRow, len(columns))
 	for i := range columns {
 		k := &columns[i]
-		rows[i] = intervalRow{Name: k.Name, Unit: k.Unit, Scope: k.Scope, Values: make([]*float64, len(k.Values))}
+		rows[i] = intervalRow{Name: k.Name, Unit: k.Unit, Scope: k.Scope, Rows: k.Rows, Values: make([]*float64, len(k.Values))}
 		if k.Scope == schemas.ScopeCore {
 			rows[i].CPUs = cpus
 		}
