@@ -141,7 +141,10 @@ func command(ctx context.Context, args []string, out, progress io.Writer) error 
 
 // perturb runs the study, and predicts larger machines from what it measured.
 func perturb(ctx context.Context, l *lab, o options, progress io.Writer) (*report, error) {
-	s := &study{lab: l, seed: o.seed, rounds: o.runs, section: 900 * time.Millisecond, period: time.Second, limit: o.limit, out: progress}
+	s := &study{
+		lab: l, seed: o.seed, rounds: o.runs, section: 900 * time.Millisecond, period: time.Second,
+		limit: o.limit, out: progress,
+	}
 	s.conditions = slices.DeleteFunc(conditions(), func(c condition) bool {
 		return o.quick && !c.quick || c.needs && l.exporter == ""
 	})

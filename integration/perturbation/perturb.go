@@ -155,7 +155,7 @@ func (a *application) calibrate(section time.Duration) error {
 const patience = 2
 
 // section runs a benchmark once. It begins in the middle of a period, so that each section has one boundary of the
-// daemons, and each section of a condition the same share of their work.
+// daemons. Then each section of a condition has the same share of their work.
 func (a *application) section(benchmark string, period time.Duration) ([]timing, error) {
 	begin := sampling{Every: period, Offset: period / 2}.instantAfter(time.Now().Add(2 * rankLead))
 	return a.run(work{

@@ -55,7 +55,8 @@ func serveSampler(ctx context.Context, s sampling, out io.Writer) error {
 		defer client.Close()
 		value := make([]byte, recordBytes)
 		send = func() {
-			client.TryProduce(ctx, &kgo.Record{Topic: config.Default().Prefix + schemas.TopicCounters, Value: value}, nil)
+			client.TryProduce(ctx, &kgo.Record{Topic: config.Default().Prefix + schemas.TopicCounters, Value: value},
+				nil)
 		}
 	}
 	var all sampled

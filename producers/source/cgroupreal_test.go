@@ -79,7 +79,8 @@ func TestRealCgroups(t *testing.T) {
 				t.Skip(err)
 			}
 
-			p, err := openCgroups(config.Agent{SysPath: sys, Cgroups: []string{site + "/job_*"}}, slog.New(slog.DiscardHandler))
+			p, err := openCgroups(config.Agent{SysPath: sys, Cgroups: []string{site + "/job_*"}},
+				slog.New(slog.DiscardHandler))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -114,7 +115,8 @@ func TestRealCgroups(t *testing.T) {
 			formJob(from[0], to[0], elapsed, out)
 			const jobCPU = 11
 			spent := out[jobCPU] * elapsed.Seconds()
-			if cgroups().metrics[jobCPU].name != "job_cpu" || !(spent >= least-1e-6 && spent <= most+1e-6) || most == 0 {
+			if cgroups().metrics[jobCPU].name != "job_cpu" || !(spent >= least-1e-6 && spent <= most+1e-6) ||
+				most == 0 {
 				t.Errorf("%v s of CPU time, want %v to %v", spent, least, most)
 			}
 			if _, err := os.Stat(filepath.Join(dir, "cpu.pressure")); err == nil && !(out[7] >= 0 && out[7] <= 1.5) {
