@@ -38,19 +38,23 @@ of sockets and GPUs one for each. A ratio is formed for each value, and never su
 what was found at the end of the interval.
 
 --available opens every source of this host, and reads it twice. It names what has a value, and why the rest has none.
-A metric that a host lacks is absent from its records: it is never 0.`,
+A metric that a host lacks is absent from its records: it is never 0.
+
+With a configuration the site's own metrics are among them.`,
 		Example: `  weir metrics
   weir metrics --available --config /etc/weir/agent.yaml
   weir metrics --json | jq -r .name`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			rows := catalogue(config.Agent{})
-			if probes {
-				cfg, err := conf.local()
-				if err != nil {
+			var cfg config.Config
+			if probes || conf.file != "" {
+				var err error
+				if cfg, err = conf.local(); err != nil {
 					return err
 				}
-				rows = catalogue(cfg.Agent)
+			}
+			rows := catalogue(cfg.Agent)
+			if probes {
 				if wait := apart(cfg, 0); wait > 2*time.Second {
 					say(c.ErrOrStderr(), "weir metrics: the site's commands run before each boundary; waiting %s for them", wait)
 				}

@@ -105,6 +105,10 @@ agent:
 		!strings.Contains(stderr, "agent.sources[1].exec: ") {
 		t.Errorf("check: status %d, %s", status, stderr)
 	}
+	if status, table, _ := weir(t.Context(), "metrics", "--config", file); status != exitDone ||
+		!strings.Contains(table, "\nworks (node): ") {
+		t.Errorf("status %d, and the site's metrics are not in the table", status)
+	}
 	got := map[string]string{}
 	for _, r := range objects[metricRow](t, "metrics", "--available", "--json", "--config", file) {
 		got[r.Name] = r.Reason
