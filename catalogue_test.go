@@ -103,7 +103,7 @@ func TestMetricsSayWhyOneIsAbsent(t *testing.T) {
 	}
 	narrow(t, table)
 	// What is the reason for all metrics of a source is said once.
-	for _, source := range strings.SplitSeq(table, "\n\n") {
+	for source := range strings.SplitSeq(table, "\n\n") {
 		if n := strings.Count(source, "no such file"); strings.HasPrefix(source, "rapl ") &&
 			(n != 1 || strings.Count(source, "   absent") != 4) {
 			t.Errorf("the reason is there %d times:\n%s", n, source)
