@@ -46,7 +46,8 @@ func dropProgram(file string) error {
 			continue
 		}
 		begin := p.Vaddr / page * page
-		_, _, errno := unix.Syscall(unix.SYS_MADVISE, uintptr(begin), uintptr(p.Vaddr+p.Memsz-begin), unix.MADV_DONTNEED)
+		size := p.Vaddr + p.Memsz - begin
+		_, _, errno := unix.Syscall(unix.SYS_MADVISE, uintptr(begin), uintptr(size), unix.MADV_DONTNEED)
 		if errno != 0 {
 			return fmt.Errorf("giving pages back: %w", errno)
 		}

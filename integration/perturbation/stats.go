@@ -47,8 +47,8 @@ type effect struct {
 // resamples is how often the bootstrap draws.
 const resamples = 2000
 
-// compare judges a condition against the runs without any daemon, of which there are two conditions. Below means that the slowdown cannot be told from
-// none: it is within the noise, or its interval reaches 0.
+// compare judges a condition against the runs without any daemon, of which there are two conditions. Below means that
+// the slowdown cannot be told from none: it is within the noise, or its interval reaches 0.
 func compare(none, again, runs []float64, rng *rand.Rand) effect {
 	e := effect{Slowdown: bestMean(runs)/bestMean(none) - 1}
 	slowdowns, noise := make([]float64, resamples), make([]float64, resamples)
