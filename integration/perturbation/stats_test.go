@@ -108,7 +108,7 @@ func TestModelByHand(t *testing.T) {
 	near(t, "sent in the period", p.Period, 0.128)
 	near(t, "600 nodes in 0.6 s", predict(600, ms, 2*ms, nil, rng).Window, 0.601)
 	near(t, "never more than all", predict(5000, ms, 2*ms, nil, rng).Staggered, 1)
-	// With a skew of 0 or 3 ms, samples of 1 ms lie at 0 to 1 and at 3 to 4: 2 ms as soon as both occur.
+	// With a skew of 0 or 3 ms, samples of 1 ms lie at 0 to 1 and at 3 to 4. That is 2 ms as soon as both occur.
 	skewed := predict(64, ms, ms, []time.Duration{0, 3 * ms}, rng)
 	near(t, "aligned with skew", skewed.Aligned, 0.002)
 }
