@@ -13,14 +13,14 @@ import (
 	"github.com/weirhpc/weir/kafka"
 )
 
-// startTime is how long a process needs at most what only its start needs.
-const startTime = 5 * time.Second
+// startPagesTime is how long a process needs at most what only its start needs.
+const startPagesTime = 5 * time.Second
 
 // dropStartPages takes the pages of the program that only the start needed out of this process, once the start is over.
 // The binary has every part of weir, and the start touches most of it. Of 26 MB that an agent had, 10 MB were such
 // pages.
 func dropStartPages(ctx context.Context, log *slog.Logger) {
-	if !kafka.Pause(ctx, startTime) {
+	if !kafka.Pause(ctx, startPagesTime) {
 		return
 	}
 	if err := dropProgram("/proc/self/exe"); err != nil {
