@@ -123,16 +123,38 @@ func (r *rank) run(w work) timing {
 	}
 	step := r.step(w)
 	n := min(w.Iterations, maxTimes)
+	atomic.StoreUint32((*uint32)(unsafe.Pointer(&r.shared[2*line])), 0)
 	r.barrier()
 	began := time.Now()
 	last := began
 	done := 0
-	for ; done < n && (w.Until == 0 || last.UnixNano() < w.Until); done++ {
+	for ; done < n && !r.ends(w, done, last); done++ {
 		step()
 		now := time.Now()
 		r.times[done], last = now.Sub(last), now
 	}
+	r.barrier() // all know that it is over, before one begins anew
 	return timing{last.Sub(began), r.times[:done]}
+}
+
+// ends reports whether the time is over after so many iterations. Ranks that work together end together: the first one
+// decides before its next iteration, so that the others know after it.
+func (r *rank) ends(w work, done int, now time.Time) bool {
+	if w.Until == 0 {
+		return false
+	}
+	over := now.UnixNano() >= w.Until
+	if w.Benchmark == quantum {
+		return over
+	}
+	last := (*uint32)(unsafe.Pointer(&r.shared[2*line]))
+	if known := atomic.LoadUint32(last); known > 0 && uint32(done) >= known {
+		return true
+	}
+	if over && r.id == 0 && atomic.LoadUint32(last) == 0 {
+		atomic.StoreUint32(last, uint32(done)+1)
+	}
+	return false
 }
 
 // step returns one iteration of a benchmark.
@@ -229,6 +251,7 @@ func (r *rank) barrier() {
 // wait lets another rank run where the ranks share processors.
 func (r *rank) wait() {
 	if r.yields {
+		runtime.Gosched() // where the ranks are one process, as in a test
 		_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 	}
 }

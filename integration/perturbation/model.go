@@ -51,8 +51,8 @@ type prediction struct {
 	Period    float64 `json:"period"`    // sending spread over the period
 }
 
-// predict computes the shares for a sample and a send a second, of the lengths given. skews are measured distances of samples
-// from their instant.
+// predict computes the shares for a sample and a send a second, of the lengths given. skews are measured distances of
+// samples from their instant.
 func predict(nodes int, sample, send time.Duration, skews []time.Duration, rng *rand.Rand) prediction {
 	const period = time.Second
 	late := func() time.Duration {

@@ -110,6 +110,38 @@ func TestCollectivesAreRight(t *testing.T) {
 	}
 }
 
+// TestAddEstimates: a section that ended after a quarter of its iterations would have taken four times as long, and the
+// slowest rank counts.
+func TestAddEstimates(t *testing.T) {
+	const ms = time.Millisecond
+	m := &measured{}
+	m.add([]timing{{50 * ms, []time.Duration{25 * ms, 25 * ms}}, {60 * ms, []time.Duration{20 * ms, 40 * ms}}}, 8)
+	near(t, "60 ms for 2 of 8", m.totals[0], 0.240)
+	if len(m.each) != 4 || m.each[3] != 40_000 {
+		t.Errorf("iterations in microseconds: %v", m.each)
+	}
+}
+
+// TestEndTogether: ranks that work together stop after the same iteration, when the time of the first is over.
+func TestEndTogether(t *testing.T) {
+	const ranks = 3
+	shared := make([]byte, sharedBytes(ranks))
+	done := make(chan int)
+	for i := range ranks {
+		r := &rank{id: i, ranks: ranks, shared: shared, yields: true, times: make([]time.Duration, maxTimes)}
+		go func() {
+			w := work{Benchmark: barrier, Iterations: maxTimes, Until: time.Now().Add(20 * time.Millisecond).UnixNano()}
+			n := len(r.run(w).Each)
+			n += 1000 * len(r.run(work{Benchmark: barrier, Iterations: 2}).Each) // and begin anew together
+			done <- n
+		}()
+	}
+	first, second, third := <-done, <-done, <-done
+	if first != second || second != third || first < 2001 || first >= 2000+maxTimes {
+		t.Errorf("%d, %d and %d iterations", first, second, third)
+	}
+}
+
 // TestSpread: 8 nodes on 2 processors are interrupted every 125 ms, by turns.
 func TestSpread(t *testing.T) {
 	for i, want := range []sampling{

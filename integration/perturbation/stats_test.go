@@ -40,19 +40,25 @@ func TestCompare(t *testing.T) {
 	for i, v := range quiet {
 		slow[i] = v * 1.5
 	}
-	e := compare(quiet, slow, rng)
+	e := compare(quiet, quiet, slow, rng)
 	near(t, "1.5 times as long", e.Slowdown, 0.5)
 	if e.Below || e.Low <= 0 || e.High < 0.5 || e.Noise > 0.03 {
 		t.Errorf("a half more is not told from the noise: %+v", e)
 	}
-	if e = compare(quiet, quiet, rng); e.Slowdown != 0 || !e.Below {
+	if e = compare(quiet, quiet, quiet, rng); e.Slowdown != 0 || !e.Below {
 		t.Errorf("the same runs differ: %+v", e)
 	}
 	noisy := []float64{1, 2, 3, 1.5, 2.5, 4, 1.2}
-	if e = compare(noisy, []float64{1.1, 2, 3, 1.6, 2.5, 4, 1.3}, rng); !e.Below || e.Noise < 0.05 {
+	if e = compare(noisy, noisy, []float64{1.1, 2, 3, 1.6, 2.5, 4, 1.3}, rng); !e.Below || e.Noise < 0.05 {
 		t.Errorf("a difference within the noise counts: %+v", e)
 	}
-	near(t, "one run each", compare([]float64{2}, []float64{3}, rng).Slowdown, 0.5)
+	// Two conditions without any daemon that differ by a quarter: a fifth more is within that.
+	e = compare([]float64{4}, []float64{5}, []float64{4.8}, rng)
+	near(t, "5/4 - 1", e.Noise, 0.25)
+	if !e.Below {
+		t.Errorf("what is less than nothing differs by counts: %+v", e)
+	}
+	near(t, "one run each", compare([]float64{2}, []float64{2}, []float64{3}, rng).Slowdown, 0.5)
 }
 
 func TestOrder(t *testing.T) {
@@ -102,7 +108,7 @@ func TestModelByHand(t *testing.T) {
 	near(t, "sent in the period", p.Period, 0.128)
 	near(t, "600 nodes in 0.6 s", predict(600, ms, 2*ms, nil, rng).Window, 0.601)
 	near(t, "never more than all", predict(5000, ms, 2*ms, nil, rng).Staggered, 1)
-	// With a skew of 0 or 3 ms, samples of 1 ms lie at 0 to 1 and at 3 to 4: 2 ms as soon as both occur.
+	// With a skew of 0 or 3 ms, samples of 1 ms lie at 0 to 1 and at 3 to 4. That is 2 ms as soon as both occur.
 	skewed := predict(64, ms, ms, []time.Duration{0, 3 * ms}, rng)
 	near(t, "aligned with skew", skewed.Aligned, 0.002)
 }
