@@ -11,6 +11,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
@@ -188,4 +189,25 @@ func TestTriggerThatWaited(t *testing.T) {
 	if m, ok := f.nextTrigger(t.Context(), 0); !ok || m.boundary != 3000 || !m.called {
 		t.Errorf("%+v %v", m, ok)
 	}
+}
+
+// A call for a boundary that was sampled, or that later ones followed, is a copy: a client sent it again, or two
+// balancers called. It must not cost the intervals beside it. One of long ago is of a balancer whose clock was set.
+func TestALateCopyOfATriggerCallsForNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *lab) {
+		l.Agent.Sampling = "triggered"
+		f := l.newFleet(t, []member{{"sim0001", &simulated{node: "sim0001"}}}, slog.New(slog.DiscardHandler))
+		last := boundaryAfter(f.now(), l.Interval)
+		slack := config.Slack(l.Interval).Milliseconds()
+		for before, want := range map[int64]bool{
+			-l.Interval.Milliseconds(): true, 0: false, l.Interval.Milliseconds(): false, slack: false, slack + 1: true,
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			f.call(trigger{last - before, f.now()})
+			if _, got := f.nextTrigger(ctx, last); got != want {
+				t.Errorf("a call for %d ms before the last: %v", before, got)
+			}
+			cancel()
+		}
+	})
 }
