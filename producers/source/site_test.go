@@ -144,7 +144,7 @@ func TestExecSource(t *testing.T) {
 	dir := t.TempDir()
 	counter, broken := filepath.Join(dir, "counter"), filepath.Join(dir, "broken")
 	h, logged := siteHost(t, config.Agent{Sources: []config.SiteSource{{
-		Name: "disk", Interval: time.Second, Timeout: 500 * time.Millisecond, Metrics: siteMetrics(),
+		Name: "disk", Interval: 2 * time.Second, Timeout: 1900 * time.Millisecond, Metrics: siteMetrics(),
 		Exec: sh("if [ -e " + broken + " ]; then echo the disk is away >&2; exit 7; fi; n=$(cat " + counter +
 			" 2>/dev/null || echo 0); echo $((n + 1000000)) >" + counter +
 			"; echo written $n; echo other 1; echo heat 0 50; printf 'wear 0.5'"), // its last line has no end
@@ -162,7 +162,7 @@ func TestExecSource(t *testing.T) {
 	lines := func(text string) int { return strings.Count(logged.String(), text) }
 
 	until("a rate of the command's counter", func() bool { return valuesOf(columns, "written") != nil })
-	// The counter grows by a million a run. Runs are a second apart, or more where this machine is slow.
+	// The counter grows by a million a run. Runs are two seconds apart, and less where one was late.
 	if v := valuesOf(columns, "written"); len(v) != 1 || v[0] <= 0 || v[0] > 4e6 {
 		t.Errorf("written %v", v)
 	}
@@ -172,7 +172,7 @@ func TestExecSource(t *testing.T) {
 	if v := valuesOf(columns, "heat"); len(v) == 0 || v[0] != 50 {
 		t.Errorf("heat %v", v)
 	}
-	// The newest run began within the last second or two, and the one before it a second earlier.
+	// The newest run began just now, and the one before it two seconds earlier.
 	if v := valuesOf(columns, SkewMetric+"disk:node"); len(v) != 1 || v[0] < 0.5e6 {
 		t.Errorf("skew %v us", v)
 	}
@@ -205,19 +205,24 @@ func TestSlowCommandBlocksNothing(t *testing.T) {
 		Name: "slow", Interval: 500 * time.Millisecond, Timeout: 400 * time.Millisecond, Metrics: siteMetrics(),
 		Exec: sh("echo $$ >>" + pids + "; echo wear 1; while :; do sleep 1000; done"),
 	}}}, slog.New(slog.NewTextHandler(logged, nil)))
-	longest := time.Duration(0)
+	var took []time.Duration
 	eventually(t, "the timeout in the log", func() bool {
 		began := time.Now()
 		h.Read(Vitals{BoundaryMs: began.UnixMilli()})
-		longest = max(longest, time.Since(began))
+		took = append(took, time.Since(began))
 		if _, columns := h.Interval(time.Second); valuesOf(columns, "wear") != nil {
 			t.Error("a run that was ended has values")
 		}
 		time.Sleep(20 * time.Millisecond)
 		return strings.Contains(logged.String(), "source=slow") && strings.Contains(logged.String(), "timeout")
 	})
-	if longest > 300*time.Millisecond {
-		t.Errorf("a reading took %v", longest)
+	// The command runs nearly all the time. A busy machine stops this process now and then, but not at every reading.
+	slices.Sort(took)
+	if median := took[len(took)/2]; median > 300*time.Millisecond {
+		t.Errorf("a reading took %v, and up to %v", median, took[len(took)-1])
+	}
+	if strings.Contains(logged.String(), `msg="source is late: its values are missing" source=slow`) {
+		t.Errorf("a reading waited for the command:\n%s", logged)
 	}
 	began := time.Now()
 	h.Close()
