@@ -229,7 +229,10 @@ func intervalRows(cpus []int32, columns []source.Column) []intervalRow {
 	rows := make([]intervalRow, len(columns))
 	for i := range columns {
 		k := &columns[i]
-		rows[i] = intervalRow{Name: k.Name, Unit: k.Unit, Scope: k.Scope, Rows: k.Rows, Values: make([]*float64, len(k.Values))}
+		rows[i] = intervalRow{
+			Name: k.Name, Unit: k.Unit, Scope: k.Scope, Rows: k.Rows,
+			Values: make([]*float64, len(k.Values)),
+		}
 		if k.Scope == schemas.ScopeCore {
 			rows[i].CPUs = cpus
 		}
@@ -257,8 +260,8 @@ func printInterval(w io.Writer, rows []intervalRow) error {
 		if n := len(values); n > 0 {
 			least, median, most = number(&values[0]), number(&values[(n-1)/2]), number(&values[n-1])
 		}
-		t.line("%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s", r.Name, r.Unit, cmp.Or(r.Cgroup, r.Scope), len(values), len(r.Values)-len(values), least,
-			median, most)
+		t.line("%s\t%s\t%s\t%d\t%d\t%s\t%s\t%s", r.Name, r.Unit, cmp.Or(r.Cgroup, r.Scope), len(values),
+			len(r.Values)-len(values), least, median, most)
 	}
 	return t.print(w)
 }

@@ -20,7 +20,8 @@ import (
 func bareHost(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "stat"), []byte("cpu  9 9 9 9\ncpu0 1 2 3 4\ncpu1 1 2 3 4\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "stat"), []byte("cpu  9 9 9 9\ncpu0 1 2 3 4\ncpu1 1 2 3 4\n"),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("WEIR_AGENT_PROC_PATH", dir)
@@ -184,7 +185,8 @@ func tables(rows []metricRow) string {
 	cell := strings.NewReplacer("|", `\|`, "<", "&lt;", "\n", " ")
 	for i, r := range rows {
 		if i == 0 || r.Source != rows[i-1].Source {
-			fmt.Fprintf(&b, "\n### %s\n\nScope %s, from %s.\n\n| name | unit | kind | formula |\n|---|---|---|---|\n", r.Source,
+			fmt.Fprintf(&b, "\n### %s\n\nScope %s, from %s.\n\n| name | unit | kind | formula |\n|---|---|---|---|\n",
+				r.Source,
 				r.Scope, cell.Replace(r.Origin))
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", r.Name, r.Unit, r.Kind, cell.Replace(r.Formula))

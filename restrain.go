@@ -15,13 +15,14 @@ import (
 )
 
 const (
-	// agentProcs is how many goroutines of the agent run at once. Measured at 1 Hz with sending, side by side: with one a
-	// cycle costs 1.2 to 1.5 ms of CPU, with two 1.6 to 1.9 ms. With one, the agent never takes a second CPU from a job.
+	// agentProcs is how many goroutines of the agent run at once. Measured at 1 Hz with sending: a cycle
+	// costs 1.2 to 1.5 ms of CPU with one, 1.6 to 1.9 ms with two. With one, the agent never takes a second CPU from a
+	// job.
 	agentProcs = 1
 	// agentMemory is a soft limit, as that of the unit. Only an outage of Kafka comes near it.
 	agentMemory = 72 << 20
-	// agentGC is how much the heap may grow before it is collected, in percent. Measured: 50 takes 1.6 MB less than 100,
-	// and one collection in some twenty intervals. 25 takes no less.
+	// agentGC is how much the heap may grow before it is collected, in percent. Measured: 50 takes 1.6 MB less than
+	// 100, and one collection in some twenty intervals. 25 takes no less.
 	agentGC = 50
 )
 

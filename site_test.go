@@ -90,7 +90,8 @@ func TestCheckFindsUnknownInputs(t *testing.T) {
 			t.Errorf("%s: status %d, %s", command, status, stderr)
 		}
 	}
-	if status, _, stderr := weir(t.Context(), "check", "--config", siteConfig(t, "rack_power / 1000")); status != exitDone {
+	if status, _, stderr := weir(t.Context(), "check", "--config",
+		siteConfig(t, "rack_power / 1000")); status != exitDone {
 		t.Errorf("status %d, %s", status, stderr)
 	}
 }

@@ -25,7 +25,8 @@ func triggersOf(t *testing.T, cfg config.Config, intervals int) (all []*schemas.
 	done := make(chan error, 1)
 	go func() {
 		done <- newBalancer(cfg, topology.Flat(cfg.Balance.Nodes),
-			scheduler.NewSimulated(cfg.Balance.Nodes, cfg.Interval), (&kafkatest.Log{}).Logger(), NewMetrics(prometheus.NewRegistry())).active(ctx)
+			scheduler.NewSimulated(cfg.Balance.Nodes, cfg.Interval), (&kafkatest.Log{}).Logger(),
+			NewMetrics(prometheus.NewRegistry())).active(ctx)
 	}()
 	for deadline := time.Now().Add(time.Duration(intervals) * cfg.Interval); time.Now().Before(deadline); {
 		poll, end := context.WithTimeout(t.Context(), cfg.Interval)

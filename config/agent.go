@@ -37,7 +37,8 @@ type SiteSource struct {
 	// Timeout is how long a run of the command may take. It begins so long before each boundary. 0 in a file: half of
 	// the interval, but at most 10s.
 	Timeout time.Duration `mapstructure:"timeout"`
-	MaxAge  time.Duration `mapstructure:"max_age"` // of the file, after which it has no values; 0 in a file: 3 intervals
+	// of the file, after which it has no values; 0 in a file: 3 intervals
+	MaxAge  time.Duration `mapstructure:"max_age"`
 	Metrics []SiteMetric  `mapstructure:"metrics"`
 
 	Interval time.Duration `mapstructure:"-"` // that of the configuration

@@ -28,7 +28,8 @@ var (
 	errPattern = errors.New("must be a path below the cgroup file system with a * in its last part")
 )
 
-// validateSite checks the form of what a site adds. The agent compares names with those of its own metrics when it starts.
+// validateSite checks the form of what a site adds. The agent compares names with those of its own metrics when it
+// starts.
 func (a *Agent) validateSite(f *findings) {
 	f.within("agent.sources", int64(len(a.Sources)), 0, maxSiteSources)
 	sources, metrics := map[string]bool{}, map[string]bool{}

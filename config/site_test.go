@@ -85,46 +85,93 @@ func TestSiteSources(t *testing.T) {
 func TestWrongSiteSources(t *testing.T) {
 	for name, c := range map[string]struct{ old, new, says string }{
 		"no command": {
-			"exec: [/opt/site/nvme-wear, --all]", "", `agent.sources[0] = "nvme": needs another key: either exec or file`,
+			"exec: [/opt/site/nvme-wear, --all]", "",
+			`agent.sources[0] = "nvme": needs another key: either exec or file`,
 		},
 		"both": {
 			"file: /run/site/rack.txt", "file: /run/site/rack.txt\n      exec: [/bin/true]",
 			`agent.sources[1] = "rack": needs another key: either exec or file`,
 		},
-		"relative command": {"[/opt/site/nvme-wear, --all]", "[nvme-wear]", `agent.sources[0].exec = "nvme-wear": must be an absolute path`},
-		"relative file":    {"/run/site/rack.txt", "rack.txt", `agent.sources[1].file = "rack.txt": must be an absolute path`},
-		"NUL":              {"--all", `"a\0b"`, "agent.sources[0].exec = \"a\\x00b\""},
-		"shell's line":     {"[/opt/site/nvme-wear, --all]", "/opt/site/nvme-wear --all; ls", "agent.sources[0].exec = \"/opt/site/nvme-wear --all; ls\": must be an absolute path: write [/path, argument]"},
-		"no name":          {"name: nvme\n", "name: ''\n", `agent.sources[0].name = "": must match`},
-		"long name":        {"name: nvme\n", "name: " + strings.Repeat("x", 25) + "\n", "at most 24 bytes"},
-		"name with colon":  {"name: nvme\n", "name: 'a:b'\n", `agent.sources[0].name = "a:b"`},
-		"same name":        {"name: rack\n", "name: nvme\n", `agent.sources[1].name = "nvme": is there twice`},
-		"same metric":      {"name: io_share", "name: rack_power", `agent.metrics[0].name = "rack_power": is there twice`},
-		"weir's metric":    {"name: nvme_wear", "name: weir_wear", `agent.sources[0].metrics[0].name = "weir_wear"`},
-		"metric's name":    {"name: nvme_wear", "name: nvme wear", `agent.sources[0].metrics[0].name = "nvme wear": must match`},
-		"scope":            {"scope: gpu", "scope: disk", `agent.sources[0].metrics[1].scope = "disk": not one of the choices: node, core, socket, gpu`},
-		"job's scope":      {"scope: gpu", "scope: job", "node, core, socket, gpu"},
-		"kind":             {"kind: rate", "kind: counter", `agent.sources[0].metrics[1].kind = "counter": not one of the choices: gauge, rate, ratio`},
-		"no kind":          {", kind: rate", "", `agent.sources[0].metrics[1].kind = ""`},
-		"unit":             {"unit: B/s", `unit: "B\e"`, `agent.sources[0].metrics[1].unit = "B\x1b": must be at most 64 bytes, and printable`},
-		"no expression":    {", expr: cpu_iowait / (1 - cpu_idle)", "", `agent.metrics[0] = "io_share": needs another key: expr`},
-		"long timeout":     {"name: nvme\n", "name: nvme\n      timeout: 5s\n", "agent.sources[0].timeout = 5s: out of range: 10ms to 4s"},
+		"relative command": {
+			"[/opt/site/nvme-wear, --all]", "[nvme-wear]",
+			`agent.sources[0].exec = "nvme-wear": must be an absolute path`,
+		},
+		"relative file": {
+			"/run/site/rack.txt", "rack.txt",
+			`agent.sources[1].file = "rack.txt": must be an absolute path`,
+		},
+		"NUL": {"--all", `"a\0b"`, "agent.sources[0].exec = \"a\\x00b\""},
+		"shell's line": {
+			"[/opt/site/nvme-wear, --all]", "/opt/site/nvme-wear --all; ls",
+			"agent.sources[0].exec = \"/opt/site/nvme-wear --all; ls\": must be an absolute path: write [/path, " +
+				"argument]",
+		},
+		"no name":         {"name: nvme\n", "name: ''\n", `agent.sources[0].name = "": must match`},
+		"long name":       {"name: nvme\n", "name: " + strings.Repeat("x", 25) + "\n", "at most 24 bytes"},
+		"name with colon": {"name: nvme\n", "name: 'a:b'\n", `agent.sources[0].name = "a:b"`},
+		"same name":       {"name: rack\n", "name: nvme\n", `agent.sources[1].name = "nvme": is there twice`},
+		"same metric": {
+			"name: io_share", "name: rack_power",
+			`agent.metrics[0].name = "rack_power": is there twice`,
+		},
+		"weir's metric": {"name: nvme_wear", "name: weir_wear", `agent.sources[0].metrics[0].name = "weir_wear"`},
+		"metric's name": {
+			"name: nvme_wear", "name: nvme wear",
+			`agent.sources[0].metrics[0].name = "nvme wear": must match`,
+		},
+		"scope": {
+			"scope: gpu", "scope: disk",
+			`agent.sources[0].metrics[1].scope = "disk": not one of the choices: node, core, socket, gpu`,
+		},
+		"job's scope": {"scope: gpu", "scope: job", "node, core, socket, gpu"},
+		"kind": {
+			"kind: rate", "kind: counter",
+			`agent.sources[0].metrics[1].kind = "counter": not one of the choices: gauge, rate, ratio`,
+		},
+		"no kind": {", kind: rate", "", `agent.sources[0].metrics[1].kind = ""`},
+		"unit": {
+			"unit: B/s", `unit: "B\e"`,
+			`agent.sources[0].metrics[1].unit = "B\x1b": must be at most 64 bytes, and printable`,
+		},
+		"no expression": {
+			", expr: cpu_iowait / (1 - cpu_idle)", "",
+			`agent.metrics[0] = "io_share": needs another key: expr`,
+		},
+		"long timeout": {
+			"name: nvme\n", "name: nvme\n      timeout: 5s\n",
+			"agent.sources[0].timeout = 5s: out of range: 10ms to 4s",
+		},
 		"timeout of a file": {
 			"max_age: 1m", "timeout: 1s", "agent.sources[1].timeout = 1s: needs another key: exec",
 		},
-		"age of a command": {"name: nvme\n", "name: nvme\n      max_age: 5s\n", "agent.sources[0].max_age = 5s: needs another key: file"},
-		"young file":       {"max_age: 1m", "max_age: 1s", "agent.sources[1].max_age = 1s: out of range: 4s to 24h0m0s"},
-		"no metrics":       {"metrics: [{name: rack_power, unit: W, scope: node, kind: gauge}]", "", `agent.sources[1] = "rack": needs another key: metrics: [{`},
-		"unknown key":      {"max_age: 1m", "maxage: 1m", "maxage"},
+		"age of a command": {
+			"name: nvme\n", "name: nvme\n      max_age: 5s\n",
+			"agent.sources[0].max_age = 5s: needs another key: file",
+		},
+		"young file": {
+			"max_age: 1m", "max_age: 1s",
+			"agent.sources[1].max_age = 1s: out of range: 4s to 24h0m0s",
+		},
+		"no metrics": {
+			"metrics: [{name: rack_power, unit: W, scope: node, kind: gauge}]", "",
+			`agent.sources[1] = "rack": needs another key: metrics: [{`,
+		},
+		"unknown key": {"max_age: 1m", "maxage: 1m", "maxage"},
 		"unknown key of a metric": {
 			"{name: rack_power,", "{nane: rack_power,", "nane",
 		},
-		"no duration":      {"max_age: 1m", "max_age: 60", "agent.sources[1].max_age"},
-		"a text":           {"    - {name: io_share, kind: ratio, expr: cpu_iowait / (1 - cpu_idle)}", "    - io_share", "agent.metrics[0]"},
-		"absolute pattern": {"[system.slice/", "[/sys/fs/cgroup/system.slice/", "agent.cgroups[0] = \"/sys/fs/cgroup/system.slice/slurmstepd.scope/job_*\": must be a path below"},
-		"upwards":          {"[system.slice/", "[../system.slice/", "agent.cgroups[0]"},
-		"no star":          {"/job_*]", "/job]", "agent.cgroups[0]"},
-		"broken pattern":   {"[system.slice/slurmstepd.scope/job_*]", "['a/job_[*']", "agent.cgroups[0]"},
+		"no duration": {"max_age: 1m", "max_age: 60", "agent.sources[1].max_age"},
+		"a text": {
+			"    - {name: io_share, kind: ratio, expr: cpu_iowait / (1 - cpu_idle)}", "    - io_share",
+			"agent.metrics[0]",
+		},
+		"absolute pattern": {
+			"[system.slice/", "[/sys/fs/cgroup/system.slice/",
+			"agent.cgroups[0] = \"/sys/fs/cgroup/system.slice/slurmstepd.scope/job_*\": must be a path below",
+		},
+		"upwards":        {"[system.slice/", "[../system.slice/", "agent.cgroups[0]"},
+		"no star":        {"/job_*]", "/job]", "agent.cgroups[0]"},
+		"broken pattern": {"[system.slice/slurmstepd.scope/job_*]", "['a/job_[*']", "agent.cgroups[0]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := strings.Replace(siteYAML, c.old, c.new, 1)
@@ -165,9 +212,11 @@ func TestTooMuchOfASite(t *testing.T) {
 	}
 	s := &c.Agent.Sources[0]
 	for i := range 256 {
-		s.Metrics = append(s.Metrics, SiteMetric{"m" + strings.Repeat("x", i%50) + string(rune('a'+i%26)) + string(rune('a'+i/26)), "1", "node", "gauge"})
+		s.Metrics = append(s.Metrics, SiteMetric{"m" + strings.Repeat("x", i%50) + string(rune('a'+i%26)) +
+			string(rune('a'+i/26)), "1", "node", "gauge"})
 	}
-	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "agent.metrics = 260: out of range: 0 to 256") {
+	if err := c.Validate(); err == nil || !strings.Contains(err.Error(),
+		"agent.metrics = 260: out of range: 0 to 256") {
 		t.Errorf("%v", err)
 	}
 }

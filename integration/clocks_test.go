@@ -18,8 +18,8 @@ import (
 )
 
 // TestWrongClocks runs a machine with a node that is 9 s ahead, and one that is 3 s behind. A third is ahead, and of an
-// old agent that measures no clock. Status, the log of collect and its metrics name them, and no other. The row of the whole machine
-// says how many nodes sampled together, and which is the worst.
+// old agent that measures no clock. Status, the log of collect and its metrics name them, and no other. The row of the
+// whole machine says how many nodes sampled together, and which is the worst.
 func TestWrongClocks(t *testing.T) {
 	beside(t)
 	s := newSystem(t)

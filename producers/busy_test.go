@@ -40,7 +40,10 @@ func (b busy) sample(start int64) *sample {
 		for c := range values {
 			values[c] = unit(mix(uint64(start) + uint64(m*b.cpus+c)))
 		}
-		s.columns = append(s.columns, source.Column{Name: fmt.Sprintf("metric_%02d", m), Unit: "1", Scope: schemas.ScopeCore, Values: values})
+		s.columns = append(s.columns, source.Column{
+			Name: fmt.Sprintf("metric_%02d", m), Unit: "1",
+			Scope: schemas.ScopeCore, Values: values,
+		})
 	}
 	return s
 }

@@ -233,7 +233,9 @@ func (h *portion) reduced(head schemas.NodeHeader) *schemas.NodeSummary {
 
 // summarize writes the distribution of a job on this one node. It is exact, so it has no bounds and no deviation among
 // nodes. Without valid values everything but the counts is nil.
-func summarize(d quantile.Distribution, certified quantile.Summary, c *source.Column, node string) schemas.NodeSummaryMetric {
+func summarize(
+	d quantile.Distribution, certified quantile.Summary, c *source.Column, node string,
+) schemas.NodeSummaryMetric {
 	m := schemas.NodeSummaryMetric{JobSummaryMetric: schemas.JobSummaryMetric{
 		Name: c.Name, Unit: c.Unit, Scope: c.Scope, Count: d.Count, Invalid: d.Invalid,
 	}}

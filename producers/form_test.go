@@ -251,7 +251,10 @@ func TestSummary(t *testing.T) {
 	route := &schemas.Route{Node: "n", Entries: []schemas.RouteEntry{entry("j", 0, schemas.ModeLocal)}}
 	s := smallSample()
 	s.columns = append(s.columns,
-		source.Column{Name: "c", Unit: "1", Scope: schemas.ScopeCore, Values: []float64{math.NaN(), math.Inf(1), math.NaN(), math.NaN()}})
+		source.Column{
+			Name: "c", Unit: "1", Scope: schemas.ScopeCore,
+			Values: []float64{math.NaN(), math.Inf(1), math.NaN(), math.NaN()},
+		})
 	items, _ := form(route, s, schemas.NodeHeader{Cluster: "c", Node: "n", IntervalMs: 1000})
 	got := items[0].record(5000).(*schemas.NodeSummary).Metrics
 	at := func(v float64) *float64 { return &v }
@@ -411,7 +414,10 @@ func BenchmarkForm37x16(b *testing.B) {
 		for i := range values {
 			values[i] = float64(m*i) / 7
 		}
-		s.columns = append(s.columns, source.Column{Name: fmt.Sprintf("metric_%02d", m), Unit: "1", Scope: schemas.ScopeCore, Values: values})
+		s.columns = append(s.columns, source.Column{
+			Name: fmt.Sprintf("metric_%02d", m), Unit: "1",
+			Scope: schemas.ScopeCore, Values: values,
+		})
 	}
 	for name, mode := range map[string]string{"collect": schemas.ModeCollect, "local": schemas.ModeLocal} {
 		route := &schemas.Route{Node: "n", Entries: []schemas.RouteEntry{entry("j", 0, mode)}}

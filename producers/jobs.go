@@ -48,9 +48,9 @@ func jobColumns(entries []schemas.RouteEntry, jobs []source.JobColumns, have []i
 	return columns
 }
 
-// cgroupOfEntry returns the position of an entry's cgroup: of the name that the entry gives, otherwise of what Slurm or
-// PBS make of the job's id; -1 if there is none. Slurm 25.11 has SLUIDs, and names no cgroup by them. Later ones can be
-// told not to.
+// cgroupOfEntry returns the position of an entry's cgroup, -1 if there is none. It has the name that the entry gives,
+// otherwise the one that Slurm or PBS make of the job's id. Slurm 25.11 has SLUIDs, and names no cgroup by them. Later
+// ones can be told not to.
 func cgroupOfEntry(jobs []source.JobColumns, e *schemas.RouteEntry) int {
 	at := -1
 	for i := range jobs {

@@ -13,8 +13,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// TestSharedNodeFromItsFiles: Slurm has two jobs on this node. From the kernel's files to the records that are sent, each
-// job has its own memory, and nothing of the other's. What the site computes of a job travels with it.
+// TestSharedNodeFromItsFiles: Slurm has two jobs on this node. From the kernel's files to the records that are sent,
+// each job has its own memory, and nothing of the other's. What the site computes of a job travels with it.
 func TestSharedNodeFromItsFiles(t *testing.T) {
 	dir := t.TempDir()
 	scope := filepath.Join(dir, "fs/cgroup/system.slice/slurmstepd.scope")
@@ -45,7 +45,10 @@ func TestSharedNodeFromItsFiles(t *testing.T) {
 	second := entry("72", 2, schemas.ModeLocal, 2, 3)
 	second.Cgroup = "s5K1KKYAYG5D00"
 	n.routes.known = []*schemas.Route{{
-		Node: n.name, Epoch: 1, Home: 3, Entries: []schemas.RouteEntry{entry("71", 1, schemas.ModeCollect, 0, 1), second},
+		Node: n.name, Epoch: 1, Home: 3, Entries: []schemas.RouteEntry{
+			entry("71", 1, schemas.ModeCollect, 0, 1),
+			second,
+		},
 	}}
 	h.Read(source.Vitals{})
 	h.Read(source.Vitals{})

@@ -48,7 +48,8 @@ func newNode(m member, head schemas.NodeHeader, cfg config.Config, limit int64) 
 	head.Node = m.name
 	return &node{
 		name: m.name, slot: slotOf(m.name, cfg.Grace/2), from: m.from, head: head, last: -1,
-		unknown: map[int32]bool{}, unknownGPUs: map[int32]bool{}, ring: newRing(m.name, head.RunID, config.Outage/2, limit),
+		unknown: map[int32]bool{}, unknownGPUs: map[int32]bool{},
+		ring: newRing(m.name, head.RunID, config.Outage/2, limit),
 	}
 }
 
@@ -61,7 +62,8 @@ func (f *fleet) vitals(n *node, now moment) source.Vitals {
 	defer f.mu.Unlock()
 	late := now.start.Sub(time.UnixMilli(now.boundary))
 	v := source.Vitals{
-		BoundaryMs: now.boundary, Interval: f.cfg.Interval, Skew: late.Abs(), Depth: n.ring.depth(), Drops: n.ring.drops,
+		BoundaryMs: now.boundary, Interval: f.cfg.Interval, Skew: late.Abs(), Depth: n.ring.depth(),
+		Drops: n.ring.drops,
 	}
 	v.Clock.Late = late
 	v.Clock.Offset, v.Clock.Bound, v.Clock.Known = f.clock.offset(now.start, f.clockWindow())

@@ -198,8 +198,8 @@ func expectClock(t *testing.T, all []counter, off time.Duration) {
 	}
 }
 
-// The broker's clock was an hour ahead when it appended an earlier record. Until it has caught up, the latest time of the
-// partition is no witness, and the node says nothing of its clock.
+// The broker's clock was an hour ahead when it appended an earlier record. Until it has caught up, the latest time of
+// the partition is no witness, and the node says nothing of its clock.
 func TestBrokerWhoseClockWasSetBack(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *lab) {
 		l.startBroker(t, t.TempDir()) // it keeps the times of producers

@@ -433,7 +433,8 @@ func TestDropScripts(t *testing.T) {
 		cmd := exec.CommandContext(t.Context(), "../../deploy/slurm/"+script)
 		cmd.Env = append(os.Environ(), "DROP_DIR="+d.dir, "SLURM_JOB_ID=4711", "SLURM_JOB_RESTART_COUNT=2",
 			"SLURM_JOB_NODELIST=n[1-3]",
-			"SLURM_JOB_SLUID=s5K1KKYAYG5D00", "SLURM_JOB_USER=ada", "SLURM_JOB_ACCOUNT=(null)", "SLURM_JOB_PARTITION=batch",
+			"SLURM_JOB_SLUID=s5K1KKYAYG5D00", "SLURM_JOB_USER=ada", "SLURM_JOB_ACCOUNT=(null)",
+			"SLURM_JOB_PARTITION=batch",
 			"SLURM_JOB_NAME=$(id) `id`\nend_ms=1\n%s\x1f'\"")
 		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
 			t.Fatalf("%s: %v, %s", script, err, out)

@@ -137,7 +137,8 @@ func (b *slurmBook) learn(unknown []*slurmRow, allocations map[string]*rawAlloca
 			continue
 		}
 		known := &allocation{
-			hostlist: r.hostlist, count: r.cpus, cpus: make(map[string][]int32, len(s.cpus)), gpus: s.gpus, cgroup: s.sluid,
+			hostlist: r.hostlist, count: r.cpus, cpus: make(map[string][]int32, len(s.cpus)), gpus: s.gpus,
+			cgroup: s.sluid,
 		}
 		for h, ids := range s.cpus {
 			known.cpus[h] = b.machine[h].linux(ids, cmp.Or(b.cpuIDs.of[h], b.cpuIDs.other))

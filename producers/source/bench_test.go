@@ -112,7 +112,8 @@ func wideTree(tb testing.TB, cpus int) config.Agent {
 		for i := range cpus {
 			fmt.Fprintf(w, "cpu%d 0 0 0 0 0 0 427530391882131 16329411238123 9187231\n", i)
 			for d := range 3 {
-				fmt.Fprintf(w, "domain%d %s%s\n", d, strings.Repeat("ffffffff,", cpus/32)+"ff", strings.Repeat(" 281", 36))
+				fmt.Fprintf(w, "domain%d %s%s\n", d, strings.Repeat("ffffffff,", cpus/32)+"ff",
+					strings.Repeat(" 281", 36))
 			}
 		}
 	})
@@ -137,16 +138,19 @@ func wideTree(tb testing.TB, cpus int) config.Agent {
 	file("proc/self/statm", func(w *strings.Builder) { fmt.Fprintln(w, "310025 4210 3101 1 0 1210 0") })
 	for _, name := range []string{"cpu", "memory", "io"} {
 		file("proc/pressure/"+name, func(w *strings.Builder) {
-			fmt.Fprintln(w, "some avg10=0.00 avg60=0.00 avg300=0.00 total=12837123\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=1123")
+			fmt.Fprintln(w, "some avg10=0.00 avg60=0.00 avg300=0.00 total=12837123\nfull avg10=0.00 avg60=0.00 "+
+				"avg300=0.00 total=1123")
 		})
 	}
 	file("proc/diskstats", func(w *strings.Builder) {
 		for i := range 8 {
-			fmt.Fprintf(w, " 259 %d nvme%dn1 11232 23 4123123 1231 12312 2312 41231231 2312 0 1231 1231 0 0 0 0 12 12\n", i, i)
+			fmt.Fprintf(w,
+				" 259 %d nvme%dn1 11232 23 4123123 1231 12312 2312 41231231 2312 0 1231 1231 0 0 0 0 12 12\n", i, i)
 		}
 	})
 	file("proc/net/dev", func(w *strings.Builder) {
-		fmt.Fprintln(w, "Inter-|   Receive                |  Transmit\n face |bytes    packets errs drop fifo frame compressed multicast|"+
+		fmt.Fprintln(w, "Inter-|   Receive                |  Transmit\n face |bytes    packets errs drop fifo frame "+
+			"compressed multicast|"+
 			"bytes    packets errs drop fifo colls carrier compressed")
 		for i := range 8 {
 			fmt.Fprintf(w, "  eth%d: 912837123123 12312312 0 0 0 0 0 12 912837123123 12312312 0 0 0 0 0 0\n", i)
@@ -154,7 +158,8 @@ func wideTree(tb testing.TB, cpus int) config.Agent {
 	})
 	for node := range 2 {
 		file(fmt.Sprintf("sys/devices/system/node/node%d/numastat", node), func(w *strings.Builder) {
-			fmt.Fprintln(w, "numa_hit 123123123\nnuma_miss 12\nnuma_foreign 13\ninterleave_hit 12\nlocal_node 12312312\nother_node 123123")
+			fmt.Fprintln(w, "numa_hit 123123123\nnuma_miss 12\nnuma_foreign 13\ninterleave_hit 12\nlocal_node "+
+				"12312312\nother_node 123123")
 		})
 	}
 	for i := range min(cpus, 128) { // to write files of thousands takes longer than the tests

@@ -37,8 +37,8 @@ var (
 // sluid matches a name of Slurm 26.05: an s and 13 characters of base 32.
 var sluid = "s" + strings.Repeat("[0-9A-Z]", 13)
 
-// Where Slurm and PBS make the cgroups of jobs. Of version 1 they are below each controller. Where several slurmd run on
-// a host, each has a directory with its node's name.
+// Where Slurm and PBS make the cgroups of jobs. Of version 1 they are below each controller. Where several slurmd run
+// on a host, each has a directory with its node's name.
 var (
 	cgroups2 = []string{
 		"system.slice/slurmstepd.scope/job_*", "system.slice/*_slurmstepd.scope/job_*",
@@ -53,9 +53,11 @@ var (
 
 func cgroups() source {
 	return source{"cgroup", schemas.ScopeJob, "/sys/fs/cgroup", []metric{
-		{"job_mem_used", "B", Gauge, "anon + shmem + kernel_stack + pagetables + percpu + slab_unreclaimable; v1: total_rss + total_shmem"},
+		{"job_mem_used", "B", Gauge, "anon + shmem + kernel_stack + pagetables + percpu + slab_unreclaimable; v1: " +
+			"total_rss + total_shmem"},
 		{"job_mem_anon", "B", Gauge, "anon; v1: total_rss"},
-		{"job_mem_file", "B", Gauge, "file - shmem: page cache, which the kernel may take back; v1: total_cache - total_shmem"},
+		{"job_mem_file", "B", Gauge, "file - shmem: page cache, which the kernel may take back; v1: total_cache - " +
+			"total_shmem"},
 		{"job_mem_shmem", "B", Gauge, "shmem: shared memory and tmpfs; v1: total_shmem"},
 		{"job_mem_peak", "B", Gauge, "memory.peak, page cache included; v1: memory.max_usage_in_bytes"},
 		{"job_mem_limit", "B", Gauge, "memory.max; v1: hierarchical_memory_limit; absent without a limit"},
@@ -96,8 +98,8 @@ var noJob = func() (row [jobFields]uint64) {
 	return row
 }()
 
-// openCgroups reads the cgroups of jobs. Steps and tasks are below their job's, and cgroups are hierarchical, so a job's
-// own files tell of all of them.
+// openCgroups reads the cgroups of jobs. Steps and tasks are below their job's, and cgroups are hierarchical, so a
+// job's own files tell of all of them.
 func openCgroups(cfg config.Agent, log *slog.Logger) (probe, error) {
 	root := filepath.Join(cfg.SysPath, "fs/cgroup")
 	c := &jobCgroups{root: root, files: files2, log: log, buffer: make([]byte, 4096)}

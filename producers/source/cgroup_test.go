@@ -43,7 +43,8 @@ pgfault 5
 		"memory.max":    "4294967296\n",
 		"memory.events": fmt.Sprintf("low 0\nhigh 7\nmax %d\noom 1\noom_kill 1\noom_group_kill 0\n", 5*scale),
 		"cpu.stat": fmt.Sprintf("usage_usec %d\nuser_usec 1\nsystem_usec 2\ncore_sched.force_idle_usec 0\n"+
-			"nr_periods 9\nnr_throttled 3\nthrottled_usec %d\nnr_bursts 0\nburst_usec 0\n", 16_000_000*scale, 2_000_000*scale),
+			"nr_periods 9\nnr_throttled 3\nthrottled_usec %d\nnr_bursts 0\nburst_usec 0\n", 16_000_000*scale,
+			2_000_000*scale),
 		"cpu.pressure":          pressureText(1_000_000*scale, 0),
 		"memory.pressure":       pressureText(400_000*scale, 100_000*scale),
 		"io.pressure":           pressureText(200_000*scale, 50_000*scale),
@@ -54,7 +55,8 @@ pgfault 5
 }
 
 func pressureText(some, full uint64) string {
-	return fmt.Sprintf("some avg10=0.12 avg60=1.00 avg300=0.00 total=%d\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=%d\n",
+	return fmt.Sprintf("some avg10=0.12 avg60=1.00 avg300=0.00 total=%d\nfull avg10=0.00 avg60=0.00 avg300=0.00 "+
+		"total=%d\n",
 		some, full)
 }
 
@@ -62,7 +64,8 @@ func pressureText(some, full uint64) string {
 func job1(scale uint64, cpus string) map[string]map[string]string {
 	return map[string]map[string]string{
 		"memory": {
-			"memory.stat": fmt.Sprintf("cache 4096\nrss 0\nshmem 0\nmapped_file 0\nswap 0\nhierarchical_memory_limit %d\n"+
+			"memory.stat": fmt.Sprintf("cache 4096\nrss 0\nshmem 0\nmapped_file 0\nswap "+
+				"0\nhierarchical_memory_limit %d\n"+
 				"hierarchical_memsw_limit 9223372036854771712\ntotal_cache 50000000\ntotal_rss %d\ntotal_rss_huge 0\n"+
 				"total_shmem 20000000\ntotal_mapped_file 5\n", 4294967296, 1_000_000_000*scale),
 			"memory.max_usage_in_bytes": "3000000000\n",
@@ -274,7 +277,8 @@ func TestCgroupLayouts(t *testing.T) {
 		"several slurmd, version 2": {
 			version: 2,
 			jobs: map[string]string{
-				"system.slice/n1_slurmstepd.scope/job_71": "job_71", "system.slice/n2_slurmstepd.scope/job_72": "job_72",
+				"system.slice/n1_slurmstepd.scope/job_71": "job_71",
+				"system.slice/n2_slurmstepd.scope/job_72": "job_72",
 			},
 		},
 		"Slurm 26.05": {
@@ -283,15 +287,24 @@ func TestCgroupLayouts(t *testing.T) {
 				"system.slice/slurmstepd.scope/s5K1KKYAYG5D00":    "s5K1KKYAYG5D00",
 				"system.slice/n2_slurmstepd.scope/s5K1KKYAYG5D01": "s5K1KKYAYG5D01",
 			},
-			others: []string{"system.slice/slurmstepd.scope/system", "system.slice/slurmstepd.scope/s5K1KKYAYG5D00/step_0"},
+			others: []string{
+				"system.slice/slurmstepd.scope/system",
+				"system.slice/slurmstepd.scope/s5K1KKYAYG5D00/step_0",
+			},
 		},
 		"PBS, version 1": {
 			version: 1,
-			jobs:    map[string]string{"pbs_jobs.service/jobid/71.server": "71.server", "pbspro.service/jobid/72.server": "72.server"},
+			jobs: map[string]string{
+				"pbs_jobs.service/jobid/71.server": "71.server",
+				"pbspro.service/jobid/72.server":   "72.server",
+			},
 		},
 		"PBS, version 2": {
 			version: 2,
-			jobs:    map[string]string{"pbs_jobs.service/jobs/71.server": "71.server", "pbs_jobs.service/jobid/72.server": "72.server"},
+			jobs: map[string]string{
+				"pbs_jobs.service/jobs/71.server":  "71.server",
+				"pbs_jobs.service/jobid/72.server": "72.server",
+			},
 		},
 		"of the site": {
 			version:  2,
@@ -302,7 +315,8 @@ func TestCgroupLayouts(t *testing.T) {
 		"names that nobody expects": {
 			version: 2,
 			jobs: map[string]string{
-				"pbs_jobs.service/jobid/71[3].a b": "71[3].a b", "pbs_jobs.service/jobid/\x1b[2J\\x2d*": "\x1b[2J\\x2d*",
+				"pbs_jobs.service/jobid/71[3].a b":     "71[3].a b",
+				"pbs_jobs.service/jobid/\x1b[2J\\x2d*": "\x1b[2J\\x2d*",
 			},
 		},
 	} {
@@ -345,7 +359,8 @@ func TestCgroupLayouts(t *testing.T) {
 			}
 			for _, name := range c.jobs {
 				v := rounded(valuesByName(t, jobs[name]))
-				if v["job_mem_anon"] != 2e9 || v["job_cpu"] != 1.6 || v["job_throttled"] != 0.2 || v["job_mem_peak"] != 3e9 {
+				if v["job_mem_anon"] != 2e9 || v["job_cpu"] != 1.6 || v["job_throttled"] != 0.2 ||
+					v["job_mem_peak"] != 3e9 {
 					t.Errorf("%s: %v", name, v)
 				}
 				if diff := cmp.Diff([]int32{0, 1, 8}, jobs[name].CPUs); diff != "" {

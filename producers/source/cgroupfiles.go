@@ -167,7 +167,8 @@ func parseCPUList(text []byte) (cpus []int32) {
 			last, rest, both = number(rest[1:])
 			ok = ok && both
 		}
-		if !ok || len(rest) > 0 || last >= maxCPUs || first > last || len(cpus) > 0 && first <= uint64(cpus[len(cpus)-1]) {
+		if !ok || len(rest) > 0 || last >= maxCPUs || first > last || len(cpus) > 0 &&
+			first <= uint64(cpus[len(cpus)-1]) {
 			return nil
 		}
 		for c := first; c <= last; c++ {

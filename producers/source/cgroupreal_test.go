@@ -80,7 +80,8 @@ func TestRealCgroups(t *testing.T) {
 				t.Skip("NOT CHECKED against real cgroups: a process may not join one:", err)
 			}
 
-			p, err := openCgroups(config.Agent{SysPath: sys, Cgroups: []string{site + "/job_*"}}, slog.New(slog.DiscardHandler))
+			p, err := openCgroups(config.Agent{SysPath: sys, Cgroups: []string{site + "/job_*"}},
+				slog.New(slog.DiscardHandler))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -116,7 +117,8 @@ func TestRealCgroups(t *testing.T) {
 			formJob(from[0], to[0], elapsed, out)
 			const jobCPU = 11
 			spent := out[jobCPU] * elapsed.Seconds()
-			if cgroups().metrics[jobCPU].name != "job_cpu" || !(spent >= least-1e-6 && spent <= most+1e-6) || most == 0 {
+			if cgroups().metrics[jobCPU].name != "job_cpu" || !(spent >= least-1e-6 && spent <= most+1e-6) ||
+				most == 0 {
 				t.Errorf("%v s of CPU time, want %v to %v", spent, least, most)
 			}
 			// The kernel renews these totals every two seconds. So one may grow at once by what was lost since the cgroup

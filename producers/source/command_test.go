@@ -130,7 +130,8 @@ func TestCommandEndsWithItsChildren(t *testing.T) {
 			}
 			select {
 			case err := <-done:
-				if c.err != nil && !errors.Is(err, c.err) || c.cancel && err == nil || !c.cancel && c.err == nil && err != nil {
+				if c.err != nil && !errors.Is(err, c.err) || c.cancel && err == nil || !c.cancel && c.err == nil &&
+					err != nil {
 					t.Errorf("%v, want %v", err, c.err)
 				}
 			case <-time.After(tooLong):

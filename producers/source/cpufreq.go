@@ -26,8 +26,8 @@ func cpufreq() source {
 	}, openCPUFreq}
 }
 
-// slowClock is more than a read takes where the kernel has the clock at hand. Kernels for x86 before 5.18 do not: they
-// interrupt the CPU, sleep for 10 ms and interrupt it again, which takes more than a second for 128 CPUs.
+// slowClock is more than a read takes where the kernel has the clock at hand. Kernels for x86 before 5.18 do not:
+// they interrupt the CPU, sleep for 10 ms and interrupt it again. That takes more than a second for 128 CPUs.
 const slowClock = 200 * time.Microsecond
 
 // cpuClock is the open file of a CPU's clock.

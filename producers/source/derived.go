@@ -16,8 +16,8 @@ import (
 // errName is returned when a site declares a metric or a source under a name that the agent uses itself.
 var errName = errors.New("the agent has one of this name: choose another name")
 
-// Check returns nil if the metrics that a site declares do not clash with the catalogue, and the expressions of the
-// computed ones use metrics that there are.
+// Check returns nil if the metrics that a site declares do not clash with the catalogue. The expressions of computed
+// ones may use only metrics that there are.
 func Check(cfg config.Agent) error {
 	_, err := newDerived(cfg)
 	return err
@@ -70,7 +70,10 @@ func newDerived(cfg config.Agent) (*derived, error) {
 // computed is the lines of the catalogue for the computed metrics. Their scopes are those that the site states.
 func computed(cfg config.Agent) (all []Metric) {
 	for _, m := range cfg.Metrics {
-		all = append(all, Metric{m.Name, cmp.Or(m.Unit, "1"), m.Scope, Kind(m.Kind), "computed", "agent.metrics", m.Expr})
+		all = append(all, Metric{
+			m.Name, cmp.Or(m.Unit, "1"), m.Scope, Kind(m.Kind), "computed", "agent.metrics",
+			m.Expr,
+		})
 	}
 	return all
 }

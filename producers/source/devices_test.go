@@ -74,7 +74,8 @@ func TestWholeDisksCount(t *testing.T) {
 		}
 	}
 	for _, name := range []string{
-		"nvme1n1", "loop0", "zram0", "dm-0", "md127", "ram0", "nbd0", "sda1", "vda2", "nvme0n1p1", "gone", "", "../block",
+		"nvme1n1", "loop0", "zram0", "dm-0", "md127", "ram0", "nbd0", "sda1", "vda2", "nvme0n1p1", "gone", "",
+		"../block",
 	} {
 		if isDisk(block, name) {
 			t.Errorf("%q counts", name)
@@ -227,9 +228,11 @@ func TestDisksAgreeWithProcfs(t *testing.T) {
 func FuzzDisks(f *testing.F) {
 	f.Add([]byte("8 0 sda 1 2 3 4 5 6 7 8 9 0 1\n8 16 sdb 1 2 3 4 5 6 7 8 9 0 1\n"),
 		[]byte("8 0 sda 2 2 9 4 9 6 9 8 9 0 1\n"))
-	f.Add([]byte("8 0 sda 0 0 0 0 0 0 0 0\n"), []byte("8 0 sda 0 0 18446744073709551600 0 0 0 18446744073709551600 0\n"))
+	f.Add([]byte("8 0 sda 0 0 0 0 0 0 0 0\n"),
+		[]byte("8 0 sda 0 0 18446744073709551600 0 0 0 18446744073709551600 0\n"))
 	f.Fuzz(func(t *testing.T, a, b []byte) {
-		fuzzTally(t, newTally(diskCounters, everyName, grewAll), parseDisks, a, b, 6, formDisks, sector*2*math.MaxUint64)
+		fuzzTally(t, newTally(diskCounters, everyName, grewAll), parseDisks, a, b, 6, formDisks,
+			sector*2*math.MaxUint64)
 	})
 }
 
@@ -278,7 +281,9 @@ const interfaceHeading = "Inter-|   Receive                     |  Transmit\n" +
 	" face |bytes    packets errs drop |bytes    packets\n"
 
 func TestEthernet(t *testing.T) {
-	line := func(name string, bytesIn, packetsIn, errsIn, dropIn, bytesOut, packetsOut, errsOut, dropOut uint64) string {
+	line := func(name string, bytesIn, packetsIn, errsIn, dropIn, bytesOut, packetsOut, errsOut,
+		dropOut uint64,
+	) string {
 		return fmt.Sprintf("%6s:%8d %7d %4d %4d 1 2 3 4 %8d %7d %4d %4d 5 6 7 8\n",
 			name, bytesIn, packetsIn, errsIn, dropIn, bytesOut, packetsOut, errsOut, dropOut)
 	}

@@ -97,7 +97,7 @@ func isDisk(block, name string) bool {
 		!strings.Contains(target, "/virtual/nvme-subsystem/")
 }
 
-// parseDisks adds lines such as 8 0 sda 25 3 1003 18 28 1 505 63 0 9 82: numbers and name of the device, then reads
+// parseDisks adds lines such as `8 0 sda 25 3 1003 18 28 1 505 63 0 9 82`: numbers and name of the device, then reads
 // completed, reads merged, sectors read, time, and the same of writes. Newer kernels have more fields at the end.
 func parseDisks(t *tally, data []byte) error {
 	for len(data) > 0 {

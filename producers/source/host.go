@@ -66,7 +66,8 @@ const lateMetric = "weir_agent_sources_late"
 func agentSources() source {
 	return source{"agent_sources", schemas.ScopeNode, "the agent itself", []metric{
 		{lateMetric, "1", Gauge, "sources without values in the interval, because a reading was not there in time"},
-		{SkewMetric + "SOURCE", "us", Gauge, "distance of SOURCE's reading from the boundary, where above interval / 100"},
+		{SkewMetric + "SOURCE", "us", Gauge, "distance of SOURCE's reading from the boundary, where above interval " +
+			"/ 100"},
 	}, func(config.Agent, *slog.Logger) (probe, error) { return probe{}, nil }} // the host forms them
 }
 
@@ -125,7 +126,11 @@ func (h *Host) start() {
 		for k, m := range p.source.metrics {
 			h.slots = append(h.slots, slot{Column{m.name, m.unit, p.source.scope, nil, nil}, p, k})
 		}
-		h.slots = append(h.slots, slot{Column{SkewMetric + p.source.name, "us", schemas.ScopeNode, nil, nil}, p, ownSkew})
+		h.slots = append(h.slots, slot{
+			Column{SkewMetric + p.source.name, "us", schemas.ScopeNode, nil, nil},
+			p,
+			ownSkew,
+		})
 		go p.work(h.cfg, h.log, h.done)
 	}
 	h.slots = append(h.slots, slot{Column{lateMetric, "1", schemas.ScopeNode, nil, nil}, nil, 0})
@@ -180,8 +185,8 @@ func (h *Host) Read(v Vitals) {
 }
 
 // orderReadings orders a reading of the sources that follow the CPUs online, or of all others. A source that failed
-// often is opened anew, and read at the boundary after that. One is opened at a boundary, so that openings never add up.
-// A source that is busy with an earlier order gets none.
+// often is opened anew, and read at the boundary after that. One is opened at a boundary, so that openings never add
+// up. A source that is busy with an earlier order gets none.
 func (h *Host) orderReadings(v Vitals, following bool) {
 	for _, p := range h.probes {
 		if p.busy || p.barren || (p.follow != nil) != following || h.began.Before(p.next) {
@@ -362,8 +367,8 @@ func (h *Host) tell(rows reading) {
 // by name, and the caller keeps them. The CPUs are those of either reading, ascending: one that came or went in between
 // has missing values, one that is offline is absent. A metric that no CPU has is left out.
 //
-// Each source has the time between its own two readings. A column has its values in one piece of memory with the others,
-// so an interval costs two allocations.
+// Each source has the time between its own two readings. A column has its values in one piece of memory with the
+// others, so an interval costs two allocations.
 func (h *Host) Interval(elapsed time.Duration) (cpus []int32, columns []Column) {
 	cpus = h.present()
 	h.values = h.values[:0]
@@ -483,7 +488,8 @@ func (h *Host) present() []int32 {
 		most = max(most, len(p.from.rows), len(p.to.rows))
 	}
 	for i := range most {
-		if told && h.teller.has(i) || !told && slices.ContainsFunc(h.probes, func(p *openProbe) bool { return p.has(i) }) {
+		if told && h.teller.has(i) || !told &&
+			slices.ContainsFunc(h.probes, func(p *openProbe) bool { return p.has(i) }) {
 			h.next = append(h.next, int32(i))
 		}
 	}

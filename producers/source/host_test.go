@@ -142,7 +142,8 @@ func TestHostOfNothing(t *testing.T) {
 func TestSourcesAreTold(t *testing.T) {
 	names := map[string]bool{}
 	for _, s := range sources() {
-		if names[s.name] || !naming.Valid(s.name) || !naming.Valid(SkewMetric+s.name) || s.origin == "" || s.open == nil {
+		if names[s.name] || !naming.Valid(s.name) || !naming.Valid(SkewMetric+s.name) || s.origin == "" ||
+			s.open == nil {
 			t.Errorf("source %q is there twice, has no name or no origin", s.name)
 		}
 		names[s.name] = true

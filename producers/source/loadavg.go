@@ -17,8 +17,10 @@ var errLoad = errors.New("not three loads and a number of tasks")
 
 func load() source {
 	return source{"load", schemas.ScopeNode, "/proc/loadavg", []metric{
-		{"cpu_load", "1", Gauge, "field 1: tasks that ran, or waited for a CPU or a disk, in the mean of the last minute"},
-		{"cpu_load_runnable", "1", Gauge, "field 4: tasks that run or wait for a CPU now, the agent's own thread included"},
+		{"cpu_load", "1", Gauge, "field 1: tasks that ran, or waited for a CPU or a disk, in the mean of the last " +
+			"minute"},
+		{"cpu_load_runnable", "1", Gauge, "field 4: tasks that run or wait for a CPU now, the agent's own thread " +
+			"included"},
 	}, openLoad}
 }
 
@@ -27,7 +29,7 @@ func openLoad(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	return openOne(filepath.Join(cfg.ProcPath, "loadavg"), parseLoad, formLoad)
 }
 
-// parseLoad reads a line such as 0.75 0.10 0.20 1/80 999: the loads of 1, 5 and 15 minutes, runnable tasks of all
+// parseLoad reads a line such as `0.75 0.10 0.20 1/80 999`: the loads of 1, 5 and 15 minutes, runnable tasks of all
 // tasks, the newest process. The row has the first load in hundredths and the runnable tasks.
 func parseLoad(row []uint64, data []byte) ([]uint64, error) {
 	line, _, whole := cutLine(data)

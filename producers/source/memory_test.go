@@ -111,8 +111,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// procfs reads the same file of this machine. Memory moves while it is read: what it finds lies between our readings
-// before and after, with a hundredth of the memory to spare, in one of many tries.
+// procfs reads the same file of this machine. Memory moves while it is read. So in one of many tries, what it finds
+// lies between our readings before and after, with a hundredth of the memory to spare.
 func TestMemoryAgreesWithProcfs(t *testing.T) {
 	p := openHere(t, memory())
 	fs, err := procfs.NewFS("/proc")

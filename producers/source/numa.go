@@ -26,12 +26,16 @@ const maxNumaNodes = 1 << 10
 var numaNames = []string{"\nlocal_node ", "\nother_node "}
 
 func numa() source {
-	return source{"numa", schemas.ScopeSocket, "/sys/devices/system/node/node*/numastat; a row is a NUMA node", []metric{
-		{
-			"numa_remote", "1", Ratio,
-			"other_node / (local_node + other_node): share of its pages that processes of other NUMA nodes got",
+	return source{
+		"numa", schemas.ScopeSocket, "/sys/devices/system/node/node*/numastat; a row is a NUMA node",
+		[]metric{
+			{
+				"numa_remote", "1", Ratio,
+				"other_node / (local_node + other_node): share of its pages that processes of other NUMA nodes got",
+			},
 		},
-	}, openNuma}
+		openNuma,
+	}
 }
 
 // openNuma reads for each NUMA node who got its memory. The row is the node's number. It is that of the socket where a

@@ -69,8 +69,8 @@ const (
 	mebibyte  = 1 << 20
 )
 
-// clockLimits are the reasons that hold the clock of a busy GPU down: the power cap, heat, an external brake, and other
-// slowdowns of the hardware. Not among them are an idle GPU and settings by a person.
+// clockLimits are the reasons that hold the clock of a busy GPU down: the power cap, heat, an external brake, other
+// slowdowns of hardware. Not among them are an idle GPU and settings by a person.
 const clockLimits = 0x04 | 0x08 | 0x20 | 0x40 | 0x80
 
 // formNVML forms the metrics of one GPU.

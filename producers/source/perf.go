@@ -46,8 +46,8 @@ func softwareEvent(w what, name string, attr unix.PerfEventAttr) event {
 	return event{what: w, name: name, kind: attr.Type, config: attr.Config}
 }
 
-// softwareGroup counts the kernel's own events. task_clock is nanoseconds per nanosecond. The group counts a CPU and not
-// a task, so its task_clock runs while the CPU idles too: it measures the time that was counted.
+// softwareGroup counts the kernel's own events. task_clock is nanoseconds per nanosecond. The group counts a CPU and
+// not a task, so its task_clock runs while the CPU idles too: it measures the time that was counted.
 func softwareGroup() eventGroup {
 	return eventGroup{
 		events: []event{
@@ -164,7 +164,8 @@ func (f *perfForm) end(g *eventGroup) {
 	}
 }
 
-// form is the form of a probe. The time of a rate is the group's own: a reading that was late counts more, in more time.
+// form is the form of a probe. The time of a rate is the group's own: a reading that was late counts more, in more
+// time.
 func (f *perfForm) form(from, to []uint64, _ time.Duration, out []float64) {
 	for i := range f.groups {
 		g := &f.groups[i]
@@ -214,8 +215,8 @@ func chosen(k perfKernel, wanted []eventGroup, cpu int, absent map[string]error)
 	return groups
 }
 
-// perfGroups is the open groups of each CPU. They follow the CPUs that are online. The kernel takes away the events of a
-// CPU that goes offline for good, and a read then repeats their last counts.
+// perfGroups is the open groups of each CPU. They follow the CPUs that are online. The kernel takes away the events of
+// a CPU that goes offline for good, and a read then repeats their last counts.
 type perfGroups struct {
 	log    *slog.Logger
 	kernel perfKernel
@@ -327,8 +328,8 @@ func (p *perfGroups) follow(online []int) {
 }
 
 // read reads every group, in the order of CPUs. A CPU whose first group cannot be read, or stands still, has no row. It
-// was offline since the last reading, and gets new groups before the next one. Another group that cannot be read counted
-// nothing.
+// was offline since the last reading, and gets new groups before the next one. Another group that cannot be read
+// counted nothing.
 func (p *perfGroups) read(into reading) (reading, error) {
 	var failed error
 	for i := range into {

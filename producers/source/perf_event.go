@@ -73,8 +73,8 @@ func attrOf(e event) *unix.PerfEventAttr {
 	return attr
 }
 
-// openEvents counts events of one CPU as a group. The leader waits until the group is whole: an event that joins a group
-// that counts already may stay at 0. Two readings after it tell what all of them counted in between.
+// openEvents counts events of one CPU as a group. The leader waits until the group is whole: an event that joins a
+// group that counts already may stay at 0. Two readings after it tell what all of them counted in between.
 func (k perfKernel) openEvents(cpu int, events []event) (group, error) {
 	var g group
 	leader := -1
@@ -124,8 +124,8 @@ func (k perfKernel) readGroup(row []uint64, g *group, buf []byte) ([]uint64, err
 	return row, nil
 }
 
-// choose returns those of the events that the kernel counts as one group on a CPU, and why it refuses the first other. It
-// takes no counter from anybody: the events that it tries are never enabled.
+// choose returns those of the events that the kernel counts as one group on a CPU, and why it refuses the first other.
+// It takes no counter from anybody: the events that it tries are never enabled.
 func (k perfKernel) choose(cpu int, events []event) (good []event, refused error) {
 	var g group
 	defer k.closeGroup(&g)

@@ -20,7 +20,8 @@ import (
 
 var (
 	// errNoController is the reason of memory bandwidth that no PMU counts.
-	errNoController = errors.New("no PMU of a memory controller that weir knows (uncore_imc, amd_umc, amd_df, nvidia_scf)")
+	errNoController = errors.New("no PMU of a memory controller that weir knows (uncore_imc, amd_umc, amd_df, " +
+		"nvidia_scf)")
 	// errYields is the reason of hardware events while a user has the counters.
 	errYields = errors.New("the lock of agent.perf_lock is held: its holder has the counters")
 	// errNoPeak is the reason of a share of a peak that nobody has told.
@@ -90,7 +91,8 @@ func coreMetrics() []metric {
 		{"loads_per_l3_miss", "1", Ratio, "loads / loads that the L3 cache lacked"},
 		{"branch_miss_ratio", "1", Ratio, "branches mispredicted / branches"},
 		{"divider_active", "1", Ratio, "cycles with the divider busy / cycles"},
-		{"stall_cycles", "1", Ratio, "cycles without execution / cycles; Zen 4: without retirement; Arm: without dispatch"},
+		{"stall_cycles", "1", Ratio, "cycles without execution / cycles; Zen 4: without retirement; Arm: without " +
+			"dispatch"},
 		{"stall_memory", "1", Ratio, "such cycles while loads are outstanding / cycles"},
 		{"tma_frontend", "1", Ratio, "slots that the front end left empty / slots"},
 		{"tma_bad_speculation", "1", Ratio, "slots of work that was thrown away / slots"},
@@ -213,7 +215,8 @@ func (s *perfSet) fit(cpus int, files uint64) {
 	if kept == len(s.form.groups) {
 		return
 	}
-	err := fmt.Errorf("perf events of %d CPUs need %d open files, and %d are allowed: raise LimitNOFILE of the agent's unit",
+	err := fmt.Errorf("perf events of %d CPUs need %d open files, and %d are allowed: raise LimitNOFILE of the "+
+		"agent's unit",
 		cpus, need, files)
 	s.log.Warn("perf events are left out", "err", err)
 	for i, g := range s.form.groups[kept:] {
@@ -564,7 +567,8 @@ func (s *perfSet) sums() *perfSums {
 		t.width += rowEvents + len(g.events)
 	}
 	for f := range t.apart {
-		t.apart[f] = !slices.ContainsFunc(s.memory, func(c *controller) bool { return slices.Contains(c.flows, flow(f)) })
+		t.apart[f] = !slices.ContainsFunc(s.memory,
+			func(c *controller) bool { return slices.Contains(c.flows, flow(f)) })
 	}
 	return t
 }

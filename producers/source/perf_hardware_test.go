@@ -198,7 +198,10 @@ func TestAPartIsNoTotal(t *testing.T) {
 
 	_ = m.kernel.close(m.set.memory[0].group.fds[0]) // a controller that cannot be read
 	got = m.interval()
-	m.expect(got, map[string][]float64{"mem_bw": {nan, 576e6}, "peak_share_mem_bw": nil, "flops_any": {1e8, 1e8, 2e8, 2e8}})
+	m.expect(got, map[string][]float64{
+		"mem_bw": {nan, 576e6}, "peak_share_mem_bw": nil,
+		"flops_any": {1e8, 1e8, 2e8, 2e8},
+	})
 	m.set.memory[0].group.fds = m.set.memory[0].group.fds[1:]
 }
 
@@ -364,7 +367,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestFilesOfManyCPUs: a machine of 4,096 CPUs has more events than the process may open. The most important are opened.
+// TestFilesOfManyCPUs: a machine of 4,096 CPUs has more events than the process may open. The most important are
+// opened.
 func TestFilesOfManyCPUs(t *testing.T) {
 	set := &perfSet{kernel: newFakeKernel(1).calls(), log: slog.New(slog.DiscardHandler)}
 	set.form, set.absent = newPerfForm(set.kernel, coreMetrics(), describedHere(sapphireRapids.groups), 0, 0)
@@ -375,14 +379,16 @@ func TestFilesOfManyCPUs(t *testing.T) {
 		t.Errorf("%d groups are kept", len(set.form.groups))
 	}
 	for name, want := range map[string]bool{
-		"ipc": true, "flops_dp": true, "clock": true, "tma_frontend": false, "l2_misses": false, "loads_per_store": false,
+		"ipc": true, "flops_dp": true, "clock": true, "tma_frontend": false, "l2_misses": false,
+		"loads_per_store": false,
 	} {
 		if (set.absent[name] == nil) != want {
 			t.Errorf("%s is absent: %v", name, set.absent[name])
 		}
 	}
 	// All groups: 94,720 + 24,576 + 4 * 4,096 + 3 * 4,096 = 147,968.
-	if err := set.absent["loads_per_store"]; err == nil || !strings.Contains(err.Error(), "need 147968 open files, and 100000") ||
+	if err := set.absent["loads_per_store"]; err == nil ||
+		!strings.Contains(err.Error(), "need 147968 open files, and 100000") ||
 		!strings.Contains(err.Error(), "LimitNOFILE") {
 		t.Error(err)
 	}
@@ -402,7 +408,8 @@ func TestStarvedGroups(t *testing.T) {
 		}
 		m.expect(got, map[string][]float64{"cycles": {1e9, 1e9, 2e9, 2e9}, "bytes_per_cycle": {0.096, 0.144}})
 	}
-	line := `msg="perf events have no counters: the NMI watchdog or another program holds them" event=FP_ARITH_INST_RETIRED.SCALAR_DOUBLE`
+	line := `msg="perf events have no counters: the NMI watchdog or another program holds them" ` +
+		`event=FP_ARITH_INST_RETIRED.SCALAR_DOUBLE`
 	if n := strings.Count(m.logged.String(), line); n != 1 {
 		t.Errorf("logged %d times\n%s", n, m.logged.String())
 	}
@@ -423,11 +430,15 @@ func TestGarbledDevices(t *testing.T) {
 			write(t, filepath.Join(m.dir, devices, file), text)
 		})
 		pmu, _, _ := strings.Cut(file, "/")
-		if got := fmt.Sprint(m.absent["mem_bw"]); !errors.Is(m.absent["mem_bw"], errFormat) || !strings.Contains(got, pmu) {
+		if got := fmt.Sprint(m.absent["mem_bw"]); !errors.Is(m.absent["mem_bw"], errFormat) ||
+			!strings.Contains(got, pmu) {
 			t.Errorf("%s: mem_bw is absent: %s", file, got)
 		}
 		m.interval()
-		m.expect(m.interval(), map[string][]float64{"mem_bw": nil, "peak_share_mem_bw": nil, "peak_share_flops": {0.075}})
+		m.expect(m.interval(), map[string][]float64{
+			"mem_bw": nil, "peak_share_mem_bw": nil,
+			"peak_share_flops": {0.075},
+		})
 	}
 	m := newCountedMachine(t, "sapphire-rapids", rapids, func(m *countedMachine) {
 		write(t, filepath.Join(m.dir, devices, "cpu/events/topdown-retiring"), "\xff\xfe")
@@ -437,7 +448,8 @@ func TestGarbledDevices(t *testing.T) {
 	})
 	if !errors.Is(m.absent["tma_retiring"], errFormat) || m.absent["tma_frontend"] != nil ||
 		!errors.Is(m.absent["clock"], os.ErrNotExist) {
-		t.Errorf("tma_retiring: %v, tma_frontend: %v, clock: %v", m.absent["tma_retiring"], m.absent["tma_frontend"], m.absent["clock"])
+		t.Errorf("tma_retiring: %v, tma_frontend: %v, clock: %v", m.absent["tma_retiring"], m.absent["tma_frontend"],
+			m.absent["clock"])
 	}
 }
 
@@ -455,10 +467,14 @@ func TestSocketOfACPUThatComes(t *testing.T) {
 	m.interval()
 	m.expect(m.interval(), map[string][]float64{"operational_intensity": {1e8 / 192e6, 4e8 / 576e6}})
 	m.kernel.set(1, true)
-	write(t, filepath.Join(m.cfg.ProcPath, "stat"), "cpu 0\ncpu0 1 0 0 1\ncpu1 1 0 0 1\ncpu2 1 0 0 1\ncpu3 1 0 0 1\nintr 1\n")
+	write(t, filepath.Join(m.cfg.ProcPath, "stat"),
+		"cpu 0\ncpu0 1 0 0 1\ncpu1 1 0 0 1\ncpu2 1 0 0 1\ncpu3 1 0 0 1\nintr 1\n")
 	m.interval()
 	m.interval() // its package is still unknown: it may be of either socket
-	m.expect(m.interval(), map[string][]float64{"operational_intensity": nil, "mem_bw": {192e6, 576e6}, "peak_share_flops": {0.075}})
+	m.expect(m.interval(), map[string][]float64{
+		"operational_intensity": nil, "mem_bw": {192e6, 576e6},
+		"peak_share_flops": {0.075},
+	})
 	write(t, topology, "0\n")
 	m.interval()
 	m.expect(m.interval(), map[string][]float64{"operational_intensity": {2e8 / 192e6, 4e8 / 576e6}})

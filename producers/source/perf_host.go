@@ -50,8 +50,8 @@ func parseCPUInfo(data []byte) (m cpuModel) {
 	return m
 }
 
-// architectureOf returns the events of a CPU. The numbers are those of Linux' tools/perf/pmu-events/arch/x86/mapfile.csv
-// and arch/arm64/mapfile.csv.
+// architectureOf returns the events of a CPU. The numbers are those of Linux'
+// tools/perf/pmu-events/arch/x86/mapfile.csv and arch/arm64/mapfile.csv.
 func architectureOf(m cpuModel) architecture {
 	switch {
 	case m.vendor == "GenuineIntel" && m.family == 6:

@@ -21,9 +21,11 @@ import (
 	"github.com/weirhpc/weir/config"
 )
 
-// perfStat counts software events of each CPU with perf(1) while the shell runs script. It returns counts by event and CPU.
+// perfStat counts software events of each CPU with perf(1) while the shell runs script. It returns counts by event and
+// CPU.
 func perfStat(ctx context.Context, script string) (map[string]map[int]float64, error) {
-	cmd := exec.CommandContext(ctx, "perf", "stat", "-a", "-A", "-x,", "-e", "context-switches,page-faults,major-faults,task-clock",
+	cmd := exec.CommandContext(ctx, "perf", "stat", "-a", "-A", "-x,", "-e",
+		"context-switches,page-faults,major-faults,task-clock",
 		"--", "sh", "-c", script)
 	cmd.Env = append(cmd.Environ(), "LC_ALL=C") // a locale may have a comma in its numbers
 	var text bytes.Buffer
@@ -72,7 +74,8 @@ func TestSoftwareEventsAgainstPerf(t *testing.T) {
 	}
 	outer := make(chan result, 1)
 	go func() { // counts from before started exists until after done does
-		counts, err := perfStat(t.Context(), fmt.Sprintf("touch %s; while [ ! -e %s ]; do sleep 0.02; done", started, done))
+		counts, err := perfStat(t.Context(), fmt.Sprintf("touch %s; while [ ! -e %s ]; do sleep 0.02; done", started,
+			done))
 		outer <- result{counts, err}
 	}()
 	for begin := time.Now(); ; time.Sleep(time.Millisecond) {
@@ -111,8 +114,9 @@ func TestSoftwareEventsAgainstPerf(t *testing.T) {
 		seconds := float64(to[cpu][rowEnabled]-from[cpu][rowEnabled]) / 1e9
 		for i, m := range metrics {
 			event := map[string]string{
-				"page_faults": "page-faults", "page_faults_major": "major-faults", "context_switches": "context-switches",
-				"task_clock": "task-clock",
+				"page_faults": "page-faults", "page_faults_major": "major-faults",
+				"context_switches": "context-switches",
+				"task_clock":       "task-clock",
 			}[m.name]
 			low, known := inner[event][cpu]
 			high := around.counts[event][cpu]
@@ -126,7 +130,8 @@ func TestSoftwareEventsAgainstPerf(t *testing.T) {
 			compared++
 			t.Logf("CPU %d, %s: %.1f <= %.1f <= %.1f", cpu, m.name, low, count, high)
 			if count < low-0.01 || count > high+0.01 {
-				t.Errorf("CPU %d: %s counted %.2f, perf(1) %.2f within and %.2f around it", cpu, m.name, count, low, high)
+				t.Errorf("CPU %d: %s counted %.2f, perf(1) %.2f within and %.2f around it", cpu, m.name, count, low,
+					high)
 			}
 		}
 	}
@@ -138,7 +143,8 @@ func TestSoftwareEventsAgainstPerf(t *testing.T) {
 // TestSoftwareEventsCount: page faults of this process are counted, without another program that counts them. A group
 // whose events join it while it counts stays at 0 here.
 func TestSoftwareEventsCount(t *testing.T) {
-	p, err := openPerfSoftware(config.Agent{ProcPath: "/proc", SysPath: "/sys", Perf: true}, slog.New(slog.DiscardHandler))
+	p, err := openPerfSoftware(config.Agent{ProcPath: "/proc", SysPath: "/sys", Perf: true},
+		slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Skip("SOFTWARE EVENTS ARE NOT TRIED: the kernel refuses them: ", err)
 	}
@@ -193,7 +199,10 @@ func TestHooksOfTheLock(t *testing.T) {
 			t.Errorf("%s: the lock stays", asks)
 		}
 	}
-	for _, other := range []string{"A=", "SLURM_JOB_CONSTRAINTS=nohwperf", "SLURM_JOB_COMMENT=hwperf2", "SLURM_JOB_CONSTRAINTS=(null)"} {
+	for _, other := range []string{
+		"A=", "SLURM_JOB_CONSTRAINTS=nohwperf", "SLURM_JOB_COMMENT=hwperf2",
+		"SLURM_JOB_CONSTRAINTS=(null)",
+	} {
 		run("node-prolog", "47", other)
 		if set.locked() {
 			t.Errorf("%s: a lock", other)
@@ -223,7 +232,8 @@ func TestHooksOfTheLock(t *testing.T) {
 
 func TestEncode(t *testing.T) {
 	formats := map[string]string{
-		"event": "config:0-7,32-35", "umask": "config:8-15", "cmask": "config:24-31", "any": "config:21", "offcore": "config1:0-63",
+		"event": "config:0-7,32-35", "umask": "config:8-15", "cmask": "config:24-31", "any": "config:21",
+		"offcore": "config1:0-63",
 	}
 	format := func(field string) (string, error) {
 		if f, ok := formats[field]; ok {

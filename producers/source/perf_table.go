@@ -189,7 +189,9 @@ var (
 	// clock is the mean clock while the CPU was not halted: aperf counts at it, mperf and tsc at the nominal one.
 	clockGroup = eventGroup{
 		events: []event{named(aperf, "msr", "aperf"), named(mperf, "msr", "mperf"), named(tsc, "msr", "tsc")},
-		gives:  []gives{{"clock", func(c *counts) float64 { return per(c[aperf], c[mperf]) * per(c[tsc], c[seconds]) }}},
+		gives: []gives{{"clock", func(c *counts) float64 {
+			return per(c[aperf], c[mperf]) * per(c[tsc], c[seconds])
+		}}},
 	}
 )
 
@@ -231,7 +233,9 @@ var (
 					intelDoubles[3], intelSingles[3],
 				},
 				gives: []gives{
-					{"vectorization_ratio", func(c *counts) float64 { return share(c[vectorFP], c[vectorFP]+c[scalarFP]) }},
+					{"vectorization_ratio", func(c *counts) float64 {
+						return share(c[vectorFP], c[vectorFP]+c[scalarFP])
+					}},
 					{"avx512_share", func(c *counts) float64 {
 						return share(c[packed512DP]+c[packed512SP], c[vectorFP]+c[scalarFP])
 					}},
@@ -265,7 +269,8 @@ var (
 	}
 	intelTopdownMemory = eventGroup{
 		events: append(append([]event(nil), intelTopdown.events...), named(slotsMemory, "cpu", "topdown-mem-bound")),
-		gives:  append(append([]gives(nil), intelTopdown.gives...), gives{"tma_memory_bound", shareOf(slotsMemory, slots)}),
+		gives: append(append([]gives(nil), intelTopdown.gives...),
+			gives{"tma_memory_bound", shareOf(slotsMemory, slots)}),
 	}
 )
 
@@ -296,9 +301,9 @@ var skylakeStalls = eventGroup{
 	gives: givesStalls,
 }
 
-// skylakeTopdown is counted in slots, of which a cycle has four. Where two threads share a core, their slots can only be
-// told together: a thread alone may take more than its half. A CPU has eight counters just where it does not share its
-// core, so with fewer the stalls alone are counted.
+// skylakeTopdown is counted in slots, of which a cycle has four. Where two threads share a core, their slots can only
+// be told together: a thread alone may take more than its half. A CPU has eight counters just where it does not share
+// its core, so with fewer the stalls alone are counted.
 var skylakeTopdown = eventGroup{
 	events: append(append([]event(nil), skylakeStalls.events...),
 		intel(slotsFrontend, "IDQ_UOPS_NOT_DELIVERED.CORE", 0x9c, 0x01, 0),
@@ -320,8 +325,8 @@ var skylakeTopdown = eventGroup{
 }
 
 // Skylake-SP and Cascade Lake. Codes: github.com/intel/perfmon, SKX/events/skylakex_core.json 1.37 and
-// CLX/events/cascadelakex_core.json 1.25, which agree; formulas: SKX/metrics. Four counters a thread, or eight where the
-// firmware switched hyper-threading off.
+// CLX/events/cascadelakex_core.json 1.25, which agree; formulas: SKX/metrics. Four counters a thread, or eight where
+// the firmware switched hyper-threading off.
 var skylakeSP = architecture{
 	name: "Intel Skylake-SP or Cascade Lake",
 	groups: []eventGroup{
@@ -380,7 +385,9 @@ func amdMemory(fills uint64, more ...event) eventGroup {
 		}, more...),
 		gives: []gives{
 			givesCache[1],
-			{"loads_per_store", func(c *counts) float64 { return per(c[loads]+c[loadStores], c[stores]+c[loadStores]) }},
+			{"loads_per_store", func(c *counts) float64 {
+				return per(c[loads]+c[loadStores], c[stores]+c[loadStores])
+			}},
 			{"loads_per_l3_miss", func(c *counts) float64 { return per(c[loads]+c[loadStores], c[l3Misses]) }},
 		},
 	}
@@ -499,8 +506,8 @@ var zen4 = architecture{
 	},
 }
 
-// Zen 5. Codes: Linux, tools/perf/pmu-events/arch/x86/amdzen5, and likwid, perfmon_zen5_events.txt, which alone tells the
-// precisions apart. It dispatches up to eight operations a cycle.
+// Zen 5. Codes: Linux, tools/perf/pmu-events/arch/x86/amdzen5, and likwid, perfmon_zen5_events.txt, which alone tells
+// the precisions apart. It dispatches up to eight operations a cycle.
 var zen5 = architecture{
 	name: "AMD Zen 5",
 	groups: []eventGroup{
@@ -512,14 +519,18 @@ var zen5 = architecture{
 				amd(flopsDP, "retired_sse_avx_flops_all_dp_scalar", 0x03, 0x8f),
 				amd(flopsDPPacked, "retired_sse_avx_flops_all_dp_packed", 0x03, 0xaf),
 			},
-			gives: []gives{{"flops_dp", func(c *counts) float64 { return per(c[flopsDP]+c[flopsDPPacked], c[seconds]) }}},
+			gives: []gives{{"flops_dp", func(c *counts) float64 {
+				return per(c[flopsDP]+c[flopsDPPacked], c[seconds])
+			}}},
 		},
 		{
 			events: []event{
 				amd(flopsSP, "retired_sse_avx_flops_all_sp_scalar", 0x03, 0x4f),
 				amd(flopsSPPacked, "retired_sse_avx_flops_all_sp_packed", 0x03, 0x6f),
 			},
-			gives: []gives{{"flops_sp", func(c *counts) float64 { return per(c[flopsSP]+c[flopsSPPacked], c[seconds]) }}},
+			gives: []gives{{"flops_sp", func(c *counts) float64 {
+				return per(c[flopsSP]+c[flopsSPPacked], c[seconds])
+			}}},
 		},
 		amdWidths, amdTopdown(8), amdCache(0x44), amdMemory(0x44, amdL3Hits),
 	},

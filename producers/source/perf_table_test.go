@@ -76,7 +76,8 @@ func hex(n uint64) string {
 // cycles, and has the counter that only cycles can have.
 func TestGroupsFitTheCounters(t *testing.T) {
 	counters := map[string]int{
-		"skylake-sp": 4, "cascade-lake": 8, "ice-lake-sp": 8, "sapphire-rapids": 8, "zen2": 6, "zen3": 6, "zen4": 6, "zen5": 6,
+		"skylake-sp": 4, "cascade-lake": 8, "ice-lake-sp": 8, "sapphire-rapids": 8, "zen2": 6, "zen3": 6, "zen4": 6,
+		"zen5":        6,
 		"neoverse-n1": 6, "neoverse-v1": 6, "neoverse-v2": 6,
 	}
 	for name, have := range counters {
@@ -92,7 +93,8 @@ func TestGroupsFitTheCounters(t *testing.T) {
 					need++ // the watchdog
 				}
 				for _, e := range g.events {
-					fixed := e.name == "cycles" || e.name == "instructions" || e.name == "slots" || strings.HasPrefix(e.name, "topdown-")
+					fixed := e.name == "cycles" || e.name == "instructions" || e.name == "slots" ||
+						strings.HasPrefix(e.name, "topdown-")
 					if strings.HasPrefix(name, "zen") {
 						fixed = false
 					}
@@ -120,14 +122,17 @@ func TestGroupsFitTheCounters(t *testing.T) {
 
 func TestArchitectureOfTheCPU(t *testing.T) {
 	intel := func(model string) string {
-		return "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: " + model + "\nmodel name\t: Xeon\nstepping\t: 7\n\n" +
+		return "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: " + model +
+			"\nmodel name\t: Xeon\nstepping\t: 7\n\n" +
 			"processor\t: 1\nvendor_id\t: AnotherCPU\n"
 	}
 	amd := func(family, model string) string {
-		return "processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: " + family + "\nmodel\t\t: " + model + "\nmodel name\t: EPYC\n\n"
+		return "processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: " + family + "\nmodel\t\t: " + model +
+			"\nmodel name\t: EPYC\n\n"
 	}
 	arm := func(part string) string {
-		return "processor\t: 0\nBogoMIPS\t: 2000.00\nFeatures\t: fp asimd\nCPU implementer\t: 0x41\nCPU architecture: 8\nCPU variant\t: 0x0\n" +
+		return "processor\t: 0\nBogoMIPS\t: 2000.00\nFeatures\t: fp asimd\nCPU implementer\t: 0x41\nCPU " +
+			"architecture: 8\nCPU variant\t: 0x0\n" +
 			"CPU part\t: " + part + "\nCPU revision\t: 0\n\n"
 	}
 	for text, want := range map[string]string{
@@ -174,8 +179,11 @@ func describedHere(groups []eventGroup) []eventGroup {
 	return groups
 }
 
-// interval is what a table gives of recorded counts. Each group was wanted for two seconds, and counted in half of them.
-func interval(t *testing.T, arch architecture, counters int, slots float64, recorded map[string]uint64) (map[string]float64, map[string]error) {
+// interval is what a table gives of recorded counts. Each group was wanted for two seconds, and counted in half of
+// them.
+func interval(t *testing.T, arch architecture, counters int, slots float64,
+	recorded map[string]uint64,
+) (map[string]float64, map[string]error) {
 	t.Helper()
 	k := newFakeKernel(1)
 	k.counters = counters
@@ -258,7 +266,8 @@ func TestFormulas(t *testing.T) {
 		"loads_per_l3_miss": 50,    // 3000 / 60
 	}
 	topdown := map[string]uint64{
-		"slots": 1000, "topdown-retiring": 400, "topdown-bad-spec": 50, "topdown-fe-bound": 150, "topdown-be-bound": 400,
+		"slots": 1000, "topdown-retiring": 400, "topdown-bad-spec": 50, "topdown-fe-bound": 150,
+		"topdown-be-bound": 400,
 	}
 	topdownGives := map[string]float64{
 		"tma_retiring": 0.4, "tma_bad_speculation": 0.05, "tma_frontend": 0.15, "tma_backend": 0.4,
@@ -269,8 +278,10 @@ func TestFormulas(t *testing.T) {
 		"stall_memory":   0.3,  // 1.5e9 / 5e9
 	}
 	amdCaches := map[string]uint64{
-		"l2_cache_req_stat.ic_dc_miss_in_l2": 1_000_000, "l2_pf_miss_l2_hit_l3": 2_000_000, "l2_pf_miss_l2_l3": 3_000_000,
-		"data_cache_fills_from_memory": 1_000_000, "ls_dispatch.ld_dispatch": 2_500_000, "ls_dispatch.store_dispatch": 500_000,
+		"l2_cache_req_stat.ic_dc_miss_in_l2": 1_000_000, "l2_pf_miss_l2_hit_l3": 2_000_000,
+		"l2_pf_miss_l2_l3":             3_000_000,
+		"data_cache_fills_from_memory": 1_000_000, "ls_dispatch.ld_dispatch": 2_500_000,
+		"ls_dispatch.store_dispatch": 500_000,
 		"ls_dispatch.ld_st_dispatch": 500_000, "fp_ret_sse_avx_ops.all": 8_000_000_000,
 	}
 	amdCachesGive := map[string]float64{
@@ -283,8 +294,9 @@ func TestFormulas(t *testing.T) {
 	amdL3 := map[string]uint64{"ls_any_fills_from_sys.int_cache": 5_000_000}
 	amdL3Gives := map[string]float64{"l3_hits": 2.5e6} // 5e6 / 2 s
 	armCoreCounts := map[string]uint64{
-		"cycles": 5_000_000_000, "instructions": 10_000_000_000, "BR_RETIRED": 1_000_000_000, "BR_MIS_PRED_RETIRED": 20_000_000,
-		"STALL_FRONTEND": 500_000_000, "STALL_BACKEND": 1_500_000_000,
+		"cycles": 5_000_000_000, "instructions": 10_000_000_000, "BR_RETIRED": 1_000_000_000,
+		"BR_MIS_PRED_RETIRED": 20_000_000,
+		"STALL_FRONTEND":      500_000_000, "STALL_BACKEND": 1_500_000_000,
 		"L2D_CACHE_REFILL": 4_000_000, "LL_CACHE_RD": 53_000_000, "LL_CACHE_MISS_RD": 50_000_000,
 		"LD_SPEC": 200_000_000, "ST_SPEC": 100_000_000,
 	}
@@ -367,7 +379,9 @@ func TestFormulas(t *testing.T) {
 			[]map[string]float64{coreGives, clockGives, {"l3_miss_rate": 0.005}}, // 50e6 / 10e9
 		},
 		"Zen 2": {
-			zen2, 6, 0, []map[string]uint64{core, clock, amdCaches}, []map[string]float64{coreGives, clockGives, amdCachesGive},
+			zen2, 6, 0,
+			[]map[string]uint64{core, clock, amdCaches},
+			[]map[string]float64{coreGives, clockGives, amdCachesGive},
 		},
 		"Zen 3": {
 			zen3, 6, 0,
@@ -377,14 +391,18 @@ func TestFormulas(t *testing.T) {
 		"Zen 4": {
 			zen4, 6, 0,
 			[]map[string]uint64{core, clock, amdCaches, amdL3, {
-				"fp_ops_retired_by_width.scalar_uops_retired": 100, "fp_ops_retired_by_width.pack_128_uops_retired": 100,
-				"fp_ops_retired_by_width.pack_256_uops_retired": 200, "fp_ops_retired_by_width.pack_512_uops_retired": 600,
-				"de_no_dispatch_per_slot.no_ops_from_frontend": 3_000_000_000, "de_no_dispatch_per_slot.backend_stalls": 12_000_000_000,
-				"de_src_op_disp.all": 15_000_000_000, "ex_ret_ops": 12_000_000_000,
+				"fp_ops_retired_by_width.scalar_uops_retired":   100,
+				"fp_ops_retired_by_width.pack_128_uops_retired": 100,
+				"fp_ops_retired_by_width.pack_256_uops_retired": 200,
+				"fp_ops_retired_by_width.pack_512_uops_retired": 600,
+				"de_no_dispatch_per_slot.no_ops_from_frontend":  3_000_000_000,
+				"de_no_dispatch_per_slot.backend_stalls":        12_000_000_000,
+				"de_src_op_disp.all":                            15_000_000_000, "ex_ret_ops": 12_000_000_000,
 				"ex_no_retire.not_complete": 2_000_000_000, "ex_no_retire.load_not_complete": 1_500_000_000,
 				"ex_no_retire.all": 2_000_000_000,
 			}},
-			[]map[string]float64{coreGives, clockGives, amdCachesGive, amdL3Gives, { // 6 slots * 5e9 cycles = 30e9 slots
+			// 6 slots * 5e9 cycles = 30e9 slots
+			[]map[string]float64{coreGives, clockGives, amdCachesGive, amdL3Gives, {
 				"vectorization_ratio": 0.9, // (100 + 200 + 600) / 1000
 				"avx512_share":        0.6, // 600 / 1000
 				"tma_frontend":        0.1, // 3e9 / 30e9
@@ -399,14 +417,20 @@ func TestFormulas(t *testing.T) {
 		"Zen 5": {
 			zen5, 6, 0,
 			[]map[string]uint64{core, clock, amdCaches, amdL3, {
-				"retired_sse_avx_flops_all_dp_scalar": 1_000_000_000, "retired_sse_avx_flops_all_dp_packed": 4_000_000_000,
-				"retired_sse_avx_flops_all_sp_scalar": 500_000_000, "retired_sse_avx_flops_all_sp_packed": 2_500_000_000,
-				"fp_ops_retired_by_width.scalar_uops_retired": 100, "fp_ops_retired_by_width.pack_128_uops_retired": 100,
-				"fp_ops_retired_by_width.pack_256_uops_retired": 200, "fp_ops_retired_by_width.pack_512_uops_retired": 600,
-				"de_no_dispatch_per_slot.no_ops_from_frontend": 4_000_000_000, "de_no_dispatch_per_slot.backend_stalls": 16_000_000_000,
-				"de_src_op_disp.all": 20_000_000_000, "ex_ret_ops": 16_000_000_000,
+				"retired_sse_avx_flops_all_dp_scalar":           1_000_000_000,
+				"retired_sse_avx_flops_all_dp_packed":           4_000_000_000,
+				"retired_sse_avx_flops_all_sp_scalar":           500_000_000,
+				"retired_sse_avx_flops_all_sp_packed":           2_500_000_000,
+				"fp_ops_retired_by_width.scalar_uops_retired":   100,
+				"fp_ops_retired_by_width.pack_128_uops_retired": 100,
+				"fp_ops_retired_by_width.pack_256_uops_retired": 200,
+				"fp_ops_retired_by_width.pack_512_uops_retired": 600,
+				"de_no_dispatch_per_slot.no_ops_from_frontend":  4_000_000_000,
+				"de_no_dispatch_per_slot.backend_stalls":        16_000_000_000,
+				"de_src_op_disp.all":                            20_000_000_000, "ex_ret_ops": 16_000_000_000,
 			}},
-			[]map[string]float64{coreGives, clockGives, amdCachesGive, amdL3Gives, { // 8 slots * 5e9 cycles = 40e9 slots
+			// 8 slots * 5e9 cycles = 40e9 slots
+			[]map[string]float64{coreGives, clockGives, amdCachesGive, amdL3Gives, {
 				"flops_dp":            2.5e9, // (1e9 + 4e9) / 2 s
 				"flops_sp":            1.5e9, // (0.5e9 + 2.5e9) / 2 s; both are 4e9, as one event has counted
 				"vectorization_ratio": 0.9,   // (100 + 200 + 600) / 1000

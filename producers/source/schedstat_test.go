@@ -22,7 +22,8 @@ import (
 // The lines of domains differ by version. In version 17 they have a name. Those of CPUs are the same.
 var schedstats = map[string]string{
 	"15": "version 15\ntimestamp 15819019232\ncpu0 4 0 3 2 5 6 2045936778163039 343796328169361 47\n" +
-		"domain0 00000000,00000003 212 210 18 18 53 36 32 21 25 24 38 92 80 63 16\ncpu2 5 0 4 2 1 2 190 364107263788241 51\n",
+		"domain0 00000000,00000003 212 210 18 18 53 36 32 21 25 24 38 92 80 63 16\ncpu2 5 0 4 2 1 2 190 " +
+		"364107263788241 51\n",
 	"16": "version 16\ntimestamp 15819019232\ncpu0 4 0 3 2 5 6 2045936778163039 343796328169361 47\n" +
 		"domain0 00000003 212 210 18 18 53 36 32 21 25 24 38 92 80 63 16\ncpu2 5 0 4 2 1 2 190 364107263788241 51\n",
 	"17": "version 17\ntimestamp 15819019232\ncpu0 4 0 3 2 5 6 2045936778163039 343796328169361 47\n" +
@@ -44,7 +45,8 @@ func statRows(cpus ...int) reading {
 func TestParseSchedstat(t *testing.T) {
 	for version, text := range schedstats {
 		t.Run(version, func(t *testing.T) {
-			rows := statRows(0, 3) // CPU 1 is offline, 2 came after /proc/stat was read, 3 went before /proc/schedstat was
+			// CPU 1 is offline, 2 came after /proc/stat was read, 3 went before /proc/schedstat was
+			rows := statRows(0, 3)
 			if err := parseSchedstat(rows, []byte(text)); err != nil {
 				t.Fatal(err)
 			}
@@ -61,7 +63,8 @@ func TestParseSchedstat(t *testing.T) {
 	for _, text := range []string{
 		"", "version 14\ncpu0 1 2 3 4 5 6 7 8 9\n", "version 18\ncpu0 1 2 3 4 5 6 7 8 9\n", "version x\n", "version 15",
 		"nonsense\n",
-		"version 15\ncpu0 1 2 3 4 5 6 7 8\n", "version 15\ncpu0 1 2 3 4 5 6 7 8 9", "version 15\ncpux 1 2 3 4 5 6 7 8 9\n",
+		"version 15\ncpu0 1 2 3 4 5 6 7 8\n", "version 15\ncpu0 1 2 3 4 5 6 7 8 9",
+		"version 15\ncpux 1 2 3 4 5 6 7 8 9\n",
 		"version 15\ncpu0 1 2 3 4 5 6 7 x 9\n", "version 15\ncpu0 1 2 3 4 5 6 7 99999999999999999999 9\n",
 	} {
 		if err := parseSchedstat(statRows(0), []byte(text)); err == nil {
@@ -90,7 +93,11 @@ func TestLoadOfCPU(t *testing.T) {
 		"no waiting time": {
 			[]uint64{0, 0, 0, 0, 0, 0, 0, 0, unread}, []uint64{5, 0, 0, 5, 8, 0, 0, 0, unread}, nan,
 		},
-		"the waiting time comes":        {[]uint64{0, 0, 0, 0, 0, 0, 0, 0, unread}, []uint64{5, 0, 0, 5, 8, 0, 0, 0, 7}, nan},
+		"the waiting time comes": {
+			[]uint64{0, 0, 0, 0, 0, 0, 0, 0, unread},
+			[]uint64{5, 0, 0, 5, 8, 0, 0, 0, 7},
+			nan,
+		},
 		"nothing passed for the states": {make([]uint64, 9), []uint64{0, 0, 0, 0, 0, 0, 0, 0, 5e9}, nan},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -187,7 +194,8 @@ func manyCPUs(n, jiffies int) (stat, schedstat string) {
 			continue
 		}
 		fmt.Fprintf(&a, "cpu%d %d 0 0 %d 0 0 0 0 0 0\n", i, 2731445+jiffies/4, 15283344+jiffies*3/4)
-		fmt.Fprintf(&b, "cpu%d 498494191 0 3533438552 2553969831 3853684107 2465731542 2045936778163039 %d 4767485306\n",
+		fmt.Fprintf(&b,
+			"cpu%d 498494191 0 3533438552 2553969831 3853684107 2465731542 2045936778163039 %d 4767485306\n",
 			i, 343796328169361+jiffies*2500000)
 		for d := range 4 {
 			fmt.Fprintf(&b, "domain%d 00000000,00000003%s\n", d, strings.Repeat(" 212499247", 45))

@@ -25,7 +25,8 @@ var (
 	errStale   = errors.New("nobody has written it for too long")
 	errStuck   = errors.New("it was ended, and the kernel does not let it go")
 	errPending = errors.New("no run has ended in time")
-	errLines   = errors.New("lines give no value: write `name value`, or `name number value` for cores, sockets and GPUs")
+	errLines   = errors.New("lines give no value: write `name value`, or `name number value` for cores, sockets and " +
+		"GPUs")
 )
 
 // siteSources returns the sources that the site declares. Metrics of different scopes are sources of their own, which
@@ -56,9 +57,12 @@ func siteSources(cfg config.Agent) (all []source) {
 					metrics = append(metrics, metric{m.Name, m.Unit, Kind(m.Kind), of})
 				}
 			}
-			all = append(all, source{name, scope, origin, metrics, func(_ config.Agent, log *slog.Logger) (probe, error) {
-				return s.open(i, log), nil
-			}})
+			all = append(all, source{
+				name, scope, origin, metrics,
+				func(_ config.Agent, log *slog.Logger) (probe, error) {
+					return s.open(i, log), nil
+				},
+			})
 		}
 	}
 	return all
@@ -135,8 +139,10 @@ func (s *site) renew(log *slog.Logger) {
 	}
 	s.at = at
 	var f flaws
-	if s.readings, f = s.parseLines(s.readings, text, uint64(at.Sub(s.epoch))); err == nil && f.garbled+f.undeclared > 0 {
-		err = fmt.Errorf("%w: %d garbled, %d of undeclared metrics, first %q", errLines, f.garbled, f.undeclared, f.first)
+	if s.readings, f = s.parseLines(s.readings, text, uint64(at.Sub(s.epoch))); err == nil &&
+		f.garbled+f.undeclared > 0 {
+		err = fmt.Errorf("%w: %d garbled, %d of undeclared metrics, first %q", errLines, f.garbled, f.undeclared,
+			f.first)
 	}
 	switch {
 	case err != nil && !errors.Is(err, errPending):

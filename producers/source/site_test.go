@@ -181,7 +181,9 @@ func TestExecSource(t *testing.T) {
 	}
 
 	write(t, broken, "")
-	until("the end of its values", func() bool { return lines("exit status 7") > 0 && valuesOf(columns, "wear") == nil })
+	until("the end of its values", func() bool {
+		return lines("exit status 7") > 0 && valuesOf(columns, "wear") == nil
+	})
 	if valuesOf(columns, "weir_agent_cpu_ms") == nil {
 		t.Error("the values of another source are gone as well")
 	}
@@ -323,15 +325,27 @@ func TestCheck(t *testing.T) {
 		cfg  config.Agent
 		want string
 	}{
-		"nothing":      {config.Agent{}, ""},
-		"fine":         {computed(source("mine", metrics("heat")), "heat * cpu_user"), ""},
-		"a metric":     {source("mine", metrics("cpu_user")), `agent.sources[1].metrics[0].name = "cpu_user": the agent has one`},
-		"a source":     {source("memory", metrics("heat")), `agent.sources[1].name = "memory": the agent has one`},
-		"not there":    {computed(config.Agent{}, "cpu_usr + 1"), "agent.metrics: definition of a metric \"new\": there is no metric \"cpu_usr\": did you mean cpu_user"},
-		"undeclared":   {computed(source("mine", metrics("heat")), "heet"), "did you mean heat"},
-		"no text":      {computed(config.Agent{}, "cpu_user +"), "agent.metrics: definition of a metric"},
-		"a clash":      {config.Agent{Metrics: []config.DerivedMetric{{Name: "cpu_user", Expr: "cpu_idle"}}}, "choose another name"},
-		"other scopes": {config.Agent{Metrics: []config.DerivedMetric{{Name: "x", Scope: "node", Expr: "cpu_idle"}}}, "its scope must be core"},
+		"nothing": {config.Agent{}, ""},
+		"fine":    {computed(source("mine", metrics("heat")), "heat * cpu_user"), ""},
+		"a metric": {
+			source("mine", metrics("cpu_user")),
+			`agent.sources[1].metrics[0].name = "cpu_user": the agent has one`,
+		},
+		"a source": {source("memory", metrics("heat")), `agent.sources[1].name = "memory": the agent has one`},
+		"not there": {
+			computed(config.Agent{}, "cpu_usr + 1"),
+			"agent.metrics: definition of a metric \"new\": there is no metric \"cpu_usr\": did you mean cpu_user",
+		},
+		"undeclared": {computed(source("mine", metrics("heat")), "heet"), "did you mean heat"},
+		"no text":    {computed(config.Agent{}, "cpu_user +"), "agent.metrics: definition of a metric"},
+		"a clash": {
+			config.Agent{Metrics: []config.DerivedMetric{{Name: "cpu_user", Expr: "cpu_idle"}}},
+			"choose another name",
+		},
+		"other scopes": {
+			config.Agent{Metrics: []config.DerivedMetric{{Name: "x", Scope: "node", Expr: "cpu_idle"}}},
+			"its scope must be core",
+		},
 	} {
 		err := Check(c.cfg)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {

@@ -1,10 +1,10 @@
-// Package source reads the counters of one node. A source is a file of the kernel, a device, a program or the hardware's
-// own counters. Two readings of a source make the values of the interval between them.
+// Package source reads the counters of one node. A source is a file of the kernel, a device, a program or the
+// hardware's own counters. Two readings of a source make the values of the interval between them.
 //
 //	catalogue ──open──▶ probe ──read, at a boundary──▶ reading ──form, of two──▶ columns
 //
-// The catalogue declares every metric: its name, unit, scope, kind, origin and formula. `weir metrics` prints it, and the
-// page of the metrics is made from it. What cannot be read is absent, and never 0.
+// The catalogue declares every metric: its name, unit, scope, kind, origin and formula. `weir metrics` prints it, and
+// the page of the metrics is made from it. What cannot be read is absent, and never 0.
 package source
 
 import (
@@ -120,8 +120,9 @@ type probe struct {
 }
 
 // reading is the raw counters of one source at one instant. A core-scoped source has a row for every CPU number, empty
-// where there is no such CPU. Rows of a socket-scoped source are by package number, of a GPU-scoped one by minor number.
-// A node-scoped source has a single row. One of scope job has a row for every job, ascending by its first number.
+// where there is no such CPU. Rows of a socket-scoped source are by package number, of a GPU-scoped one by minor
+// number. A node-scoped source has a single row. One of scope job has a row for every job, ascending by its first
+// number.
 type reading [][]uint64
 
 // row returns row i, or nil.

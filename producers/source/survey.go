@@ -88,7 +88,9 @@ type Absence struct {
 
 // Costs takes so many readings, with pauses between them that let the caches cool as an interval does. It returns the
 // cost of each source, and the CPU time of each whole cycle: the readings and their columns.
-func (h *Host) Costs(ctx context.Context, n int, every time.Duration) (sources []Cost, cycles []time.Duration, err error) {
+func (h *Host) Costs(ctx context.Context, n int, every time.Duration) (
+	sources []Cost, cycles []time.Duration, err error,
+) {
 	sources = make([]Cost, len(h.probes))
 	var columns []Column
 	for i := range 2 * n { // first the whole cycle, then each source: measuring that needs a thread of its own

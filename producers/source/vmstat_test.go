@@ -115,7 +115,8 @@ func TestPressure(t *testing.T) {
 	// 2.5 s of 10 s, 1 s of 10 s, 10 s of 10 s, 0 of 10 s; the last one went back
 	wantValues(t, []float64{0.25, 0.1, 1, 0, nan}, formedOf(5, formPressure, from, to, 10*time.Second))
 	for _, text := range []string{
-		"", "some total=5", "full total=5\n", "some avg10=0.00 total=x\n", "some avg10=0.00\n", "some avg10=0.00 total=5 6\n",
+		"", "some total=5", "full total=5\n", "some avg10=0.00 total=x\n", "some avg10=0.00\n",
+		"some avg10=0.00 total=5 6\n",
 		some + "99999999999999999999999\n", "some total=5\nnonsense\n",
 	} {
 		if s, f, err := parsePressure([]byte(text)); err == nil {

@@ -30,8 +30,8 @@ func vmstatOf(t *testing.T, option string) (lines []string) {
 	return lines
 }
 
-// vmstat -s prints since boot what we count: it reads between two readings of ours. Gauges move while they are read, so
-// one of many tries has to have vmstat's number between ours, with a hundredth of the memory to spare.
+// vmstat -s prints since boot what we count: it reads between two readings of ours. Gauges move while they are read.
+// So one of many tries has to have vmstat's number between ours, with a hundredth of the memory to spare.
 func TestAgreesWithVmstat(t *testing.T) {
 	states, pages, mem := openHere(t, stat()), openHere(t, paging()), openHere(t, memory())
 	var rows reading

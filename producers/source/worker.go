@@ -15,8 +15,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// openProbe is a source, and the goroutine that opens, reads and closes it. While the goroutine is busy it owns the probe
-// and the answer, and the host touches neither. So a call that never returns keeps nothing but its own source.
+// openProbe is a source, and the goroutine that opens, reads and closes it. While the goroutine is busy it owns the
+// probe and the answer, and the host touches neither. So a call that never returns keeps nothing but its own source.
 type openProbe struct {
 	probe
 	source source

@@ -40,7 +40,10 @@ func call(f func() error) error {
 }
 
 func (f *fake) source() source {
-	s := source{name: f.name, scope: schemas.ScopeNode, metrics: []metric{{f.name + "_rate", "1/s", Rate, "count / time"}}}
+	s := source{
+		name: f.name, scope: schemas.ScopeNode,
+		metrics: []metric{{f.name + "_rate", "1/s", Rate, "count / time"}},
+	}
 	s.open = func(config.Agent, *slog.Logger) (probe, error) {
 		f.opens++
 		if err := call(f.open); err != nil {
@@ -222,7 +225,8 @@ func TestAnEndWithSourcesThatHang(t *testing.T) {
 		hang := func() error { <-driver; return nil }
 		closed := false
 		good := &fake{name: "good", close_: func() error { closed = true; return nil }}
-		m := newMachine(t, (&fake{name: "a", read: hang}).source(), (&fake{name: "b", close_: hang}).source(), good.source())
+		m := newMachine(t, (&fake{name: "a", read: hang}).source(), (&fake{name: "b", close_: hang}).source(),
+			good.source())
 		m.boundary()
 		begin := time.Now()
 		m.Close()
@@ -261,7 +265,8 @@ func TestErrorsInARow(t *testing.T) {
 			}
 		}
 		if bad.opens != closes+1 || bad.opens < 5 || bad.opens > 21 || bad.reads > 25 {
-			t.Errorf("it was opened %d times, closed %d times and read %d times in an hour", bad.opens, closes, bad.reads)
+			t.Errorf("it was opened %d times, closed %d times and read %d times in an hour", bad.opens, closes,
+				bad.reads)
 		}
 		if n := m.logged.Count("source is absent"); n < 1 || n > 7 {
 			t.Errorf("an hour of one trouble has %d lines:\n%s", n, m.logged)
@@ -447,7 +452,8 @@ func TestAProcessThatWasStopped(t *testing.T) {
 
 func TestPause(t *testing.T) {
 	for failures, want := range map[int]time.Duration{
-		0: 0, 2: 0, 3: 10 * time.Second, 4: 20 * time.Second, 7: 160 * time.Second, 8: longestPause, 1 << 40: longestPause,
+		0: 0, 2: 0, 3: 10 * time.Second, 4: 20 * time.Second, 7: 160 * time.Second, 8: longestPause,
+		1 << 40: longestPause,
 	} {
 		if got := pause(failures, T); got != want {
 			t.Errorf("after %d failures: %s, want %s", failures, got, want)
@@ -464,7 +470,10 @@ func TestPause(t *testing.T) {
 
 // The steady loop: a reading allocates nothing, and an interval what its caller keeps: the columns and their values.
 func TestASteadyHostAllocatesNothing(t *testing.T) {
-	states := source{name: "states", scope: schemas.ScopeCore, metrics: []metric{{"a", "1", Gauge, ""}, {"b", "1", Gauge, ""}}}
+	states := source{
+		name: "states", scope: schemas.ScopeCore,
+		metrics: []metric{{"a", "1", Gauge, ""}, {"b", "1", Gauge, ""}},
+	}
 	states.open = func(config.Agent, *slog.Logger) (probe, error) {
 		return probe{tells: true, form: formGauges, read: func(into reading, _ Vitals) (reading, error) {
 			for len(into) < 128 {
@@ -490,8 +499,8 @@ func TestASteadyHostAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestAFileThatHangs: opening a FIFO that nobody writes to never returns. One goroutine at a time runs, as in the agent,
-// and the system call that hangs does not keep the others from running.
+// TestAFileThatHangs: opening a FIFO that nobody writes to never returns. One goroutine at a time runs, as in the
+// agent, and the system call that hangs does not keep the others from running.
 func TestAFileThatHangs(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	dir := procTree(t)
