@@ -453,6 +453,9 @@ func TestAgentUnitRestrainsByNiceAlone(t *testing.T) {
 	if u.last("Nice") == "" || u.last("MemoryMax") == "" || u.last("TasksMax") == "" {
 		t.Error("nothing bounds the agent")
 	}
+	if u.last("OOMPolicy") != "continue" {
+		t.Error("a site's command that takes too much memory ends the agent with it")
+	}
 }
 
 // slurmWithOneNode is a directory of programs that answer as Slurm does on a machine without jobs.

@@ -454,6 +454,9 @@ func (h *Host) form(p *openProbe, cpus []int32, elapsed time.Duration) (err erro
 			p.form(from, to, elapsed, h.out)
 		}
 		for k, v := range h.out {
+			if math.IsInf(v, 0) { // a site's numbers may grow beyond the largest float
+				v = math.NaN()
+			}
 			h.values[p.at+k*p.rows+i] = v
 		}
 	}

@@ -243,6 +243,29 @@ func TestSlowCommandBlocksNothing(t *testing.T) {
 	}
 }
 
+// A growth that no number holds is missing, and not infinite: 1.7e308 after -1.7e308 is beyond the largest float.
+func TestGrowthBeyondAllNumbers(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "values")
+	h, _ := siteHost(t, config.Agent{Sources: []config.SiteSource{{
+		Name: "s", File: file, MaxAge: time.Hour, Interval: 10 * time.Second,
+		Metrics: []config.SiteMetric{{Name: "site_rate", Unit: "1/s", Scope: "node", Kind: "rate"}},
+	}}})
+	var columns []Column
+	for i, text := range []string{"site_rate -1.7e308\n", "site_rate 1.7e308\n"} {
+		write(t, file, text)
+		at := time.Now().Add(time.Duration(i-1) * time.Second)
+		if err := os.Chtimes(file, at, at); err != nil {
+			t.Fatal(err)
+		}
+		h.Read(Vitals{BoundaryMs: int64(10_000 * (i + 1))})
+		_, columns = h.Interval(10 * time.Second)
+	}
+	if v := valuesOf(columns, "site_rate"); v != nil {
+		t.Errorf("site_rate = %v", v)
+	}
+}
+
 // TestNextRun: T is 10 s, and a run may take 2 s, so runs begin at 8 s, 18 s and so on.
 func TestNextRun(t *testing.T) {
 	at := func(seconds float64) time.Time { return time.UnixMilli(1_000_000_000_000 + int64(seconds*1000)) }
