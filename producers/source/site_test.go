@@ -144,7 +144,7 @@ func TestExecSource(t *testing.T) {
 	dir := t.TempDir()
 	counter, broken := filepath.Join(dir, "counter"), filepath.Join(dir, "broken")
 	h, logged := siteHost(t, config.Agent{Sources: []config.SiteSource{{
-		Name: "disk", Interval: 2 * time.Second, Timeout: 1900 * time.Millisecond, Metrics: siteMetrics(),
+		Name: "disk", Interval: time.Second, Timeout: 900 * time.Millisecond, Metrics: siteMetrics(),
 		Exec: sh("if [ -e " + broken + " ]; then echo the disk is away >&2; exit 7; fi; n=$(cat " + counter +
 			" 2>/dev/null || echo 0); echo $((n + 1000000)) >" + counter +
 			"; echo written $n; echo other 1; echo heat 0 50; printf 'wear 0.5'"), // its last line has no end
@@ -161,20 +161,17 @@ func TestExecSource(t *testing.T) {
 	}
 	lines := func(text string) int { return strings.Count(logged.String(), text) }
 
-	until("a rate of the command's counter", func() bool { return valuesOf(columns, "written") != nil })
-	// The counter grows by a million a run. Runs are two seconds apart, and less where one was late.
-	if v := valuesOf(columns, "written"); len(v) != 1 || v[0] <= 0 || v[0] > 4e6 {
-		t.Errorf("written %v", v)
-	}
+	// The counter grows by a million a run. Runs are a second apart: the newest one began just now, and the one before it
+	// a second earlier. On a busy machine some are late, and then the next one comes sooner.
+	until("a rate of the command's counter", func() bool {
+		v, skew := valuesOf(columns, "written"), valuesOf(columns, SkewMetric+"disk:node")
+		return len(v) == 1 && v[0] > 0 && v[0] <= 4e6 && len(skew) == 1 && skew[0] >= 0.5e6
+	})
 	if v := valuesOf(columns, "wear"); len(v) != 1 || v[0] != 0.5 {
 		t.Errorf("wear %v", v)
 	}
 	if v := valuesOf(columns, "heat"); len(v) == 0 || v[0] != 50 {
 		t.Errorf("heat %v", v)
-	}
-	// The newest run began just now, and the one before it two seconds earlier.
-	if v := valuesOf(columns, SkewMetric+"disk:node"); len(v) != 1 || v[0] < 0.5e6 {
-		t.Errorf("skew %v us", v)
 	}
 	if lines(`1 of undeclared metrics, first \"other 1\"`) != 1 {
 		t.Errorf("the undeclared metric is not logged once:\n%s", logged)
@@ -190,7 +187,8 @@ func TestExecSource(t *testing.T) {
 	for range 5 {
 		until("a reading", func() bool { return true })
 	}
-	if lines("exit status 7") != 1 || lines("the disk is away") != 1 {
+	slow := lines("timeout") // a busy machine may end a run, which is another failure
+	if n := lines("exit status 7"); n < 1 || n > 1+slow || lines("the disk is away") != n {
 		t.Errorf("the failure is not logged once:\n%s", logged)
 	}
 	if err := os.Remove(broken); err != nil {
