@@ -132,7 +132,7 @@ FUZZTIME ?= 30s
 fuzz:
 	@integration/fuzz/run $(FUZZTIME)
 
-# Two hours each are more than a night for all of them on one machine: make fuzz-nightly FUZZTIME=30m takes eight hours.
+# Two hours each are more than a night for all of them on one machine: make fuzz-nightly FUZZTIME=10m takes seven hours.
 fuzz-nightly: FUZZTIME = 2h
 fuzz-nightly: fuzz
 

@@ -351,9 +351,13 @@ func TestNohup(t *testing.T) {
 // The share is a percentage for people, and absent where no node measures its clock.
 func TestStatusShowsSynchrony(t *testing.T) {
 	var b strings.Builder
-	err := printStatus(&b, &analysis.Status{Synchrony: &analysis.Synchrony{Nodes: 977, InWindow: 0.8777}})
-	if want := "87.8 % of 977 nodes sampled within 0.6 s of "; err != nil || !strings.Contains(b.String(), want) {
-		t.Errorf("%v, want %q in\n%s", err, want, &b)
+	for in, want := range map[float64]string{0.8777: "87.8", 0.9999: "99.9", 1: "100.0"} { // one node is not hidden
+		b.Reset()
+		err := printStatus(&b, &analysis.Status{Synchrony: &analysis.Synchrony{Nodes: 977, InWindow: in}})
+		want += " % of 977 nodes sampled within 0.6 s of the end of interval "
+		if err != nil || !strings.Contains(b.String(), want) {
+			t.Errorf("%v, want %q in\n%s", err, want, &b)
+		}
 	}
 	b.Reset()
 	if err := printStatus(&b, &analysis.Status{}); err != nil || strings.Contains(b.String(), "synchrony") {

@@ -43,11 +43,8 @@ func restrain(a config.Agent) error {
 		return fmt.Errorf("agent.cpus: %w", err)
 	}
 	if len(cpus) > 0 {
-		var set unix.CPUSet
-		for _, cpu := range cpus {
-			set.Set(cpu)
-		}
-		if err := eachThread(func(id int) error { return unix.SchedSetaffinity(id, &set) }); err != nil {
+		set := cpuSet(cpus)
+		if err := eachThread(func(id int) error { return unix.SchedSetaffinityDynamic(id, set) }); err != nil {
 			return fmt.Errorf("agent.cpus %q: this host does not let the agent run there: %w", a.CPUs, err)
 		}
 	}
@@ -58,6 +55,15 @@ func restrain(a config.Agent) error {
 		}
 	}
 	return nil
+}
+
+// cpuSet returns the CPUs as the kernel takes them. unix.CPUSet leaves out those above 1,023.
+func cpuSet(cpus []int) unix.CPUSetDynamic {
+	set := unix.NewCPUSet(1024)
+	for _, cpu := range cpus {
+		set.Set(cpu)
+	}
+	return set
 }
 
 // eachThread calls set for every thread of this process. A thread inherits from the one that starts it, so there is an

@@ -147,8 +147,16 @@ func printStatus(w io.Writer, s *analysis.Status) error {
 		}
 	}
 	if y := s.Synchrony; y != nil {
-		line("\nsynchrony\t%.1f %% of %d nodes sampled within 0.6 s of %s",
-			100*y.InWindow, y.Nodes, clock(y.IntervalStart))
+		line("\nsynchrony\t%.1f %% of %d nodes sampled within 0.6 s of the end of interval %s",
+			share(y.InWindow), y.Nodes, clock(y.IntervalStart))
 	}
 	return t.print(w)
+}
+
+// share is a percentage that one decimal shows: only all nodes are 100.0 %.
+func share(of float64) float64 {
+	if of < 1 {
+		of = min(of, 0.999)
+	}
+	return 100 * of
 }

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -42,6 +43,25 @@ func (l *foldLog) put(partition int32, start int64, rec schemas.Record) {
 	})
 }
 
+// measured is what a node measures for a job on some of its CPUs: of these, of GPUs, of which it lacks one that the job
+// holds, or of the job alone. The metrics that are not of CPUs come last by their names.
+func measured(node, metric string, cpus []int32, start int64) (scope string, values []float64) {
+	scope, of, places := schemas.ScopeCore, metric, cpus
+	switch metric {
+	case "video_power":
+		scope, of, places = schemas.ScopeGPU, "sim_gaps", cpus[:min(3, len(cpus))]
+	case "work_memory":
+		scope, of, places = schemas.ScopeJob, "sim_tail", cpus[:1]
+	}
+	for _, cpu := range places {
+		values = append(values, producers.SimulatedValue(node, of, int(cpu), start))
+	}
+	if scope == schemas.ScopeGPU {
+		values = append(values, math.NaN())
+	}
+	return scope, values
+}
+
 // send is what a node measured for a job: its values, or what they come to.
 func (l *foldLog) send(partition int32, node, job string, start int64, cpus []int32, local bool) {
 	head := schemas.NodeHeader{
@@ -49,18 +69,12 @@ func (l *foldLog) send(partition int32, node, job string, start int64, cpus []in
 		Cpus: cpus,
 	}
 	b, s := &schemas.CounterBatch{NodeHeader: head}, &schemas.NodeSummary{NodeHeader: head}
-	for _, metric := range []string{"sim_tail", "sim_tied", "sim_gaps", "not_simulated"} {
-		var values []float64
-		for _, cpu := range cpus {
-			values = append(values, producers.SimulatedValue(node, metric, int(cpu), start))
-		}
-		b.Metrics = append(b.Metrics, schemas.CounterBatchMetric{
-			Name: metric, Unit: "1", Scope: schemas.ScopeCore,
-			Values: values,
-		})
+	for _, metric := range []string{"sim_tail", "sim_tied", "sim_gaps", "not_simulated", "video_power", "work_memory"} {
+		scope, values := measured(node, metric, cpus, start)
+		b.Metrics = append(b.Metrics, schemas.CounterBatchMetric{Name: metric, Unit: "1", Scope: scope, Values: values})
 		d, c := quantile.Certify(slices.Clone(values), quantile.Large)
 		m := schemas.NodeSummaryMetric{JobSummaryMetric: schemas.JobSummaryMetric{
-			Name: metric, Unit: "1", Scope: schemas.ScopeCore, Count: d.Count, Invalid: d.Invalid,
+			Name: metric, Unit: "1", Scope: scope, Count: d.Count, Invalid: d.Invalid,
 		}}
 		if d.Count > 0 {
 			stddev, deciles := d.Stddev(), d.Deciles[:]

@@ -334,9 +334,12 @@ func (r *oracleRecord) values(m *schemas.JobSummaryMetric) []float64 {
 		case r.schema == "weir.v1.NodeSummary" && m.Scope == schemas.ScopeNode:
 			values = append(values, producers.SimulatedValue(r.Node, m.Name, -1, r.IntervalStart))
 		case r.schema == "weir.v1.NodeSummary":
-			for _, cpu := range r.Cpus {
-				values = append(values, producers.SimulatedValue(r.Node, m.Name, cpu, r.IntervalStart))
+			cpus := make([]int32, len(r.Cpus))
+			for i, cpu := range r.Cpus {
+				cpus[i] = int32(cpu)
 			}
+			_, known := measured(r.Node, m.Name, cpus, r.IntervalStart)
+			values = append(values, known...)
 		default:
 			for _, v := range of.Values {
 				if v == nil {

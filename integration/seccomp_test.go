@@ -182,10 +182,12 @@ func (u unit) filter() ([]unix.SockFilter, error) {
 		only(unix.SYS_CLONE, 0,
 			unix.CLONE_NEWNS|unix.CLONE_NEWCGROUP|unix.CLONE_NEWUTS|unix.CLONE_NEWIPC|unix.CLONE_NEWUSER|
 				unix.CLONE_NEWPID|unix.CLONE_NEWNET, 0)
-		// Systemd answers clone3 with ENOSYS.
 		for _, call := range []int{unix.SYS_CLONE3, unix.SYS_UNSHARE, unix.SYS_SETNS} {
 			delete(calls, uint32(call))
 		}
+		// Systemd answers clone3 so, since its flags are in memory. A C library then makes threads by clone.
+		p = append(p, unix.SockFilter{Code: equal, K: unix.SYS_CLONE3, Jf: 1},
+			unix.SockFilter{Code: result, K: unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)})
 	}
 	for call := range calls {
 		p = append(p, unix.SockFilter{Code: equal, K: call, Jf: 1},

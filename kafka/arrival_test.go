@@ -1,9 +1,13 @@
 package kafka
 
 import (
+	"context"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"hash/crc32"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -85,4 +89,71 @@ func FuzzStampBatch(f *testing.F) {
 			t.Error("the latest time is not that of arrival")
 		}
 	})
+}
+
+// Many producers at once, in transactions and not, with each compression: a reader of what is committed gets every
+// record, sound, with the broker's time.
+func TestArrivalOfManyProducers(t *testing.T) {
+	cluster := kafkatest.Broker(t)
+	StampArrival(cluster)
+	if err := cluster.CreateTopic("t", 2, map[string]string{"message.timestamp.type": "LogAppendTime"}); err != nil {
+		t.Fatal(err)
+	}
+	codecs := []kgo.CompressionCodec{
+		kgo.NoCompression(), kgo.GzipCompression(), kgo.SnappyCompression(), kgo.Lz4Compression(), kgo.ZstdCompression(),
+	}
+	const batches, records = 4, 25
+	before := time.Now()
+	var producers sync.WaitGroup
+	for i, codec := range codecs {
+		for _, id := range []string{"", fmt.Sprintf("txn-%d", i)} {
+			opts := []kgo.Opt{kgo.ProducerBatchCompression(codec), kgo.DefaultProduceTopic("t")}
+			if id != "" {
+				opts = append(opts, kgo.TransactionalID(id))
+			}
+			cl := kafkatest.Client(t, cluster.ListenAddrs(), opts...)
+			producers.Go(func() {
+				for range batches {
+					if err := produceBatch(t.Context(), cl, id != "", records, before.Add(-time.Hour)); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	producers.Wait()
+	after := time.Now()
+	want := len(codecs) * 2 * batches * records
+	reader := kafkatest.Client(t, cluster.ListenAddrs(), kgo.ConsumeTopics("t"),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	for got := 0; got < want; {
+		fetches := reader.PollFetches(t.Context())
+		for _, e := range fetches.Errors() {
+			t.Fatal(e.Err)
+		}
+		for r := range fetches.RecordsAll() {
+			got++
+			if r.Timestamp.Before(before.Add(-time.Second)) || r.Timestamp.After(after.Add(time.Millisecond)) {
+				t.Fatalf("record %d has %v, sent between %v and %v", got, r.Timestamp, before, after)
+			}
+		}
+	}
+}
+
+// produceBatch writes records of one time, and commits them where that is asked for.
+func produceBatch(ctx context.Context, cl *kgo.Client, commit bool, records int, at time.Time) error {
+	if commit {
+		if err := cl.BeginTransaction(); err != nil {
+			return err
+		}
+	}
+	var all []*kgo.Record
+	for i := range records {
+		all = append(all, &kgo.Record{Key: []byte{byte(i)}, Value: make([]byte, 100), Timestamp: at})
+	}
+	err := cl.ProduceSync(ctx, all...).FirstErr()
+	if commit {
+		err = errors.Join(err, cl.EndTransaction(ctx, kgo.TryCommit))
+	}
+	return err
 }

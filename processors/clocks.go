@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -126,17 +125,20 @@ func magnitude(ms int64) int64 { return max(ms, -ms) }
 func (w *wrongClocks) untold(nodes []string, now time.Time) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	maps.DeleteFunc(w.told, func(_ string, at time.Time) bool { return now.Sub(at) >= tellAgain })
 	return slices.DeleteFunc(nodes, func(n string) bool {
-		_, told := w.told[n]
-		if !told && len(w.told) < maxClocks {
-			w.told[n] = now
+		at, told := w.told[n]
+		if told && now.Sub(at) < tellAgain {
+			return true
 		}
-		return told
+		if !told && len(w.told) >= maxClocks {
+			return false
+		}
+		w.told[n] = now
+		return false
 	})
 }
 
-// ended returns the nodes whose trouble the log has.
+// ended returns the nodes whose trouble the log has. A trouble may last longer than tellAgain, so all are remembered.
 func (w *wrongClocks) ended(nodes []string) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

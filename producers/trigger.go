@@ -114,8 +114,9 @@ func (f *fleet) call(t trigger) {
 	}
 }
 
-// nextTrigger waits for a trigger of another boundary than the last one: two balancers may both call while one hands
-// over. A trigger that came during other work is left out. It is not ok when ctx ended.
+// nextTrigger waits for a trigger behind the last boundary: two balancers may both call while one hands over, and a
+// client may send again. A trigger far before it is of a balancer whose clock was set back. One that came during other
+// work is left out. It is not ok when ctx ended.
 func (f *fleet) nextTrigger(ctx context.Context, last int64) (moment, bool) {
 	for {
 		patience := time.NewTimer(2 * f.cfg.Interval)
@@ -133,7 +134,9 @@ func (f *fleet) nextTrigger(ctx context.Context, last int64) (moment, bool) {
 			if f.uncalled.Over() {
 				f.log.Info("triggers call for samples again", "interval_start", t.boundary)
 			}
-			if t.boundary == last || now.start.Sub(t.arrived) > f.cfg.Interval/10 {
+			before := last - t.boundary
+			copied := before >= 0 && before <= config.Slack(f.cfg.Interval).Milliseconds()
+			if copied || now.start.Sub(t.arrived) > f.cfg.Interval/10 {
 				continue
 			}
 			f.mu.Lock()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
@@ -173,19 +174,41 @@ func TestNoTriggers(t *testing.T) {
 
 // A trigger that waited while the agent did other work is left out, and the newest replaces it.
 func TestTriggerThatWaited(t *testing.T) {
-	l := newLab(t)
-	l.Agent.Sampling = "triggered"
-	f := l.newFleet(t, []member{{"sim0001", &simulated{node: "sim0001"}}}, slog.New(slog.DiscardHandler))
-	now := time.Now()
-	f.call(trigger{1000, now.Add(-time.Hour)})
-	f.call(trigger{2000, now.Add(-l.Interval)})
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if m, ok := f.nextTrigger(ctx, 0); ok {
-		t.Errorf("%+v", m)
-	}
-	f.call(trigger{3000, time.Now()})
-	if m, ok := f.nextTrigger(t.Context(), 0); !ok || m.boundary != 3000 || !m.called {
-		t.Errorf("%+v %v", m, ok)
-	}
+	inBubble(t, func(t *testing.T, l *lab) { // a pause of the machine would make the last one late too
+		l.Agent.Sampling = "triggered"
+		f := l.newFleet(t, []member{{"sim0001", &simulated{node: "sim0001"}}}, slog.New(slog.DiscardHandler))
+		now := time.Now()
+		f.call(trigger{1000, now.Add(-time.Hour)})
+		f.call(trigger{2000, now.Add(-l.Interval)})
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		if m, ok := f.nextTrigger(ctx, 0); ok {
+			t.Errorf("%+v", m)
+		}
+		f.call(trigger{3000, time.Now()})
+		if m, ok := f.nextTrigger(t.Context(), 0); !ok || m.boundary != 3000 || !m.called {
+			t.Errorf("%+v %v", m, ok)
+		}
+	})
+}
+
+// A call for a boundary that was sampled, or that later ones followed, is a copy: a client sent it again, or two
+// balancers called. It must not cost the intervals beside it. One of long ago is of a balancer whose clock was set.
+func TestALateCopyOfATriggerCallsForNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *lab) {
+		l.Agent.Sampling = "triggered"
+		f := l.newFleet(t, []member{{"sim0001", &simulated{node: "sim0001"}}}, slog.New(slog.DiscardHandler))
+		last := boundaryAfter(f.now(), l.Interval)
+		slack := config.Slack(l.Interval).Milliseconds()
+		for before, want := range map[int64]bool{
+			-l.Interval.Milliseconds(): true, 0: false, l.Interval.Milliseconds(): false, slack: false, slack + 1: true,
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			f.call(trigger{last - before, f.now()})
+			if _, got := f.nextTrigger(ctx, last); got != want {
+				t.Errorf("a call for %d ms before the last: %v", before, got)
+			}
+			cancel()
+		}
+	})
 }

@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"syscall"
@@ -77,6 +78,7 @@ type options struct {
 	seed           uint64
 	limit          time.Duration
 	settle         time.Duration
+	only           string
 	quick, json    bool
 }
 
@@ -90,6 +92,7 @@ func command(ctx context.Context, args []string, out, progress io.Writer) error 
 	flags.IntVar(&o.cycles, "cycles", 60, "cost: `seconds` to measure")
 	flags.DurationVar(&o.limit, "for", 10*time.Minute, "begin no round that would end after this `time`")
 	flags.Uint64Var(&o.seed, "seed", 1, "`seed` of the order")
+	flags.StringVar(&o.only, "only", "", "perturb: leave out conditions that this `regexp` does not match")
 	flags.BoolVar(&o.quick, "quick", false, "fewer conditions and runs, within 90 seconds")
 	flags.BoolVar(&o.json, "json", false, "print JSON")
 	if len(args) == 0 {
@@ -141,12 +144,17 @@ func command(ctx context.Context, args []string, out, progress io.Writer) error 
 
 // perturb runs the study, and predicts larger machines from what it measured.
 func perturb(ctx context.Context, l *lab, o options, progress io.Writer) (*report, error) {
+	only, err := regexp.Compile(o.only)
+	if err != nil {
+		return nil, fmt.Errorf("-only: %w", err)
+	}
 	s := &study{
-		lab: l, seed: o.seed, rounds: o.runs, section: 900 * time.Millisecond, period: time.Second,
-		limit: o.limit, out: progress,
+		lab: l, seed: o.seed, rounds: o.runs, section: 900 * time.Millisecond, period: time.Second, limit: o.limit,
+		out: progress,
 	}
 	s.conditions = slices.DeleteFunc(conditions(), func(c condition) bool {
-		return o.quick && !c.quick || c.needs && l.exporter == ""
+		needed := c.name == bare || c.name == bareAgain
+		return !needed && (!only.MatchString(c.name) || o.quick && !c.quick || c.needs && l.exporter == "")
 	})
 	if o.quick {
 		s.rounds, s.limit = min(s.rounds, best), min(s.limit, quickLimit)

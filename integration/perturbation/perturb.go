@@ -154,8 +154,8 @@ func (a *application) calibrate(section time.Duration) error {
 // that wait by spinning for one that does not run take a thousand times as long on a busy machine.
 const patience = 2
 
-// section runs a benchmark once. It begins in the middle of a period, so that each section has one boundary of the
-// daemons. Then each section of a condition has the same share of their work.
+// section runs a benchmark once. It begins in the middle of a period. So each section has one boundary of the daemons,
+// and each section of a condition the same share of their work.
 func (a *application) section(benchmark string, period time.Duration) ([]timing, error) {
 	begin := sampling{Every: period, Offset: period / 2}.instantAfter(time.Now().Add(2 * rankLead))
 	return a.run(work{

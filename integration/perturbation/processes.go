@@ -140,8 +140,8 @@ func (l *lab) startSampler(s sampling, before ...string) (*child, error) {
 	if err != nil {
 		return nil, fmt.Errorf("telling a sampler what to do: %w", err)
 	}
-	return l.start("sampler", false, []string{role + "=sampler", roleArgs + "=" + string(text)},
-		append(before, self)...)
+	env := []string{role + "=sampler", roleArgs + "=" + string(text)}
+	return l.start("sampler", false, env, append(before, self)...)
 }
 
 // on is the words that bind a command to a processor.

@@ -53,11 +53,8 @@ func serveSampler(ctx context.Context, s sampling, out io.Writer) error {
 			return err
 		}
 		defer client.Close()
-		value := make([]byte, recordBytes)
-		send = func() {
-			client.TryProduce(ctx, &kgo.Record{Topic: config.Default().Prefix + schemas.TopicCounters, Value: value},
-				nil)
-		}
+		topic, value := config.Default().Prefix+schemas.TopicCounters, make([]byte, recordBytes)
+		send = func() { client.TryProduce(ctx, &kgo.Record{Topic: topic, Value: value}, nil) }
 	}
 	var all sampled
 	last := time.Now()

@@ -96,20 +96,22 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// TestCommandEndsWithItsChildren: whatever ends a command ends its children too, and no zombie of it is left.
+// TestCommandEndsWithItsChildren: whatever ends a command ends its children too, and no zombie of it is left. A timeout
+// is long enough for a script to begin, also on a busy machine.
 func TestCommandEndsWithItsChildren(t *testing.T) {
+	const timeout = 3 * time.Second
 	for name, c := range map[string]struct {
 		after   string // what the script does after it started a child
 		timeout time.Duration
 		cancel  bool
 		err     error
 	}{
-		"timeout":      {after: "wait", timeout: 500 * time.Millisecond, err: errTimeout},
-		"deaf":         {after: "trap '' TERM INT HUP; wait", timeout: 500 * time.Millisecond, err: errTimeout},
+		"timeout":      {after: "wait", timeout: timeout, err: errTimeout},
+		"deaf":         {after: "trap '' TERM INT HUP; wait", timeout: timeout, err: errTimeout},
 		"agent's end":  {after: "wait", timeout: tooLong, cancel: true},
 		"left behind":  {after: "exit 0", timeout: tooLong},
 		"long output":  {after: "exec yes", timeout: tooLong, err: errOutput},
-		"silent child": {after: "exec >&- 2>&-; wait", timeout: 500 * time.Millisecond, err: errTimeout},
+		"silent child": {after: "exec >&- 2>&-; wait", timeout: timeout, err: errTimeout},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

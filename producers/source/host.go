@@ -26,7 +26,7 @@ type Host struct {
 	interval time.Duration // of the last reading, 0 where it is not known
 	began    time.Time     // the last reading
 	online   []int         // CPUs, as the teller last read them
-	opening  bool          // a source is opened at this boundary
+	opening  *openProbe    // the source that is opened at this boundary; nil: none
 	measure  bool          // the CPU time of each reading
 
 	derived *derived // nil: none
@@ -164,7 +164,8 @@ func (h *Host) Close() {
 func (h *Host) Read(v Vitals) {
 	h.start()
 	h.gather()
-	h.interval, h.began, h.opening = v.Interval, time.Now(), false
+	h.interval, h.began = v.Interval, time.Now()
+	h.opening = h.nextOpening()
 	for _, p := range h.probes {
 		if p.spare == nil {
 			p.spare = p.from.rows
@@ -191,9 +192,8 @@ func (h *Host) orderReadings(v Vitals, following bool) {
 		if p.busy || p.barren || (p.follow != nil) != following || h.began.Before(p.next) {
 			continue
 		}
-		if p.read == nil || p.failures >= manyFailures && !p.reopened {
-			if !h.opening {
-				h.opening = true
+		if p.needsOpening() {
+			if p == h.opening {
 				h.order(p, order{open: true})
 			}
 			continue
@@ -201,6 +201,20 @@ func (h *Host) orderReadings(v Vitals, following bool) {
 		h.order(p, order{online: h.online, into: p.spare, vitals: v, measure: h.measure})
 		p.spare = nil
 	}
+}
+
+// nextOpening returns the source that has waited longest to be opened, or nil. With a long interval more sources are
+// absent than there are boundaries between their tries.
+func (h *Host) nextOpening() (next *openProbe) {
+	for _, p := range h.probes {
+		if p.busy || p.barren || !p.needsOpening() || h.began.Before(p.next) {
+			continue
+		}
+		if next == nil || p.next.Before(next.next) {
+			next = p
+		}
+	}
+	return next
 }
 
 func (h *Host) order(p *openProbe, o order) {
@@ -440,6 +454,9 @@ func (h *Host) form(p *openProbe, cpus []int32, elapsed time.Duration) (err erro
 			p.form(from, to, elapsed, h.out)
 		}
 		for k, v := range h.out {
+			if math.IsInf(v, 0) { // a site's numbers may grow beyond the largest float
+				v = math.NaN()
+			}
 			h.values[p.at+k*p.rows+i] = v
 		}
 	}

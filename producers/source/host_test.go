@@ -165,7 +165,7 @@ func TestHostOfThisMachine(t *testing.T) {
 	if _, err := os.Stat("/proc/stat"); err != nil {
 		t.Skip("no /proc here")
 	}
-	var logged bytes.Buffer
+	var logged logBuffer // a source that opens late writes to it later
 	h := Open(config.Agent{ProcPath: "/proc", Perf: true}, slog.New(slog.NewTextHandler(&logged, nil)))
 	defer h.Close()
 	t.Log("absent here:\n", logged.String())

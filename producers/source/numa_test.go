@@ -70,6 +70,18 @@ func TestNoNuma(t *testing.T) {
 // What this machine's file says is between two readings of ours.
 func TestNumaAgreesWithItsFile(t *testing.T) {
 	p := openHere(t, numa())
+	var wrong []string
+	for range 100 { // the kernel gathers these counts while others read them, which shows for a moment
+		if wrong = numaDiffers(t, p); wrong == nil {
+			return
+		}
+	}
+	t.Error(wrong)
+}
+
+// numaDiffers returns where node 0's own file is not between two readings of ours.
+func numaDiffers(t *testing.T, p probe) (wrong []string) {
+	t.Helper()
 	before, err := p.read(nil, Vitals{})
 	if err != nil {
 		t.Fatal(err)
@@ -90,9 +102,10 @@ func TestNumaAgreesWithItsFile(t *testing.T) {
 	}
 	for i, v := range []uint64{local, other} {
 		if v < before[0][i] || v > after[0][i] {
-			t.Errorf("the file says %d, we said %d before and %d after", v, before[0][i], after[0][i])
+			wrong = append(wrong, fmt.Sprintf("the file says %d, we said %d before and %d after", v, before[0][i], after[0][i]))
 		}
 	}
+	return wrong
 }
 
 func FuzzNuma(f *testing.F) {

@@ -144,7 +144,7 @@ func TestExecSource(t *testing.T) {
 	dir := t.TempDir()
 	counter, broken := filepath.Join(dir, "counter"), filepath.Join(dir, "broken")
 	h, logged := siteHost(t, config.Agent{Sources: []config.SiteSource{{
-		Name: "disk", Interval: time.Second, Timeout: 500 * time.Millisecond, Metrics: siteMetrics(),
+		Name: "disk", Interval: time.Second, Timeout: 900 * time.Millisecond, Metrics: siteMetrics(),
 		Exec: sh("if [ -e " + broken + " ]; then echo the disk is away >&2; exit 7; fi; n=$(cat " + counter +
 			" 2>/dev/null || echo 0); echo $((n + 1000000)) >" + counter +
 			"; echo written $n; echo other 1; echo heat 0 50; printf 'wear 0.5'"), // its last line has no end
@@ -161,20 +161,17 @@ func TestExecSource(t *testing.T) {
 	}
 	lines := func(text string) int { return strings.Count(logged.String(), text) }
 
-	until("a rate of the command's counter", func() bool { return valuesOf(columns, "written") != nil })
-	// The counter grows by a million a run. Runs are a second apart, or more where this machine is slow.
-	if v := valuesOf(columns, "written"); len(v) != 1 || v[0] <= 0 || v[0] > 4e6 {
-		t.Errorf("written %v", v)
-	}
+	// The counter grows by a million a run. Runs are a second apart: the newest one began just now, and the one before it
+	// a second earlier. On a busy machine some are late, and then the next one comes sooner.
+	until("a rate of the command's counter", func() bool {
+		v, skew := valuesOf(columns, "written"), valuesOf(columns, SkewMetric+"disk:node")
+		return len(v) == 1 && v[0] > 0 && v[0] <= 4e6 && len(skew) == 1 && skew[0] >= 0.5e6
+	})
 	if v := valuesOf(columns, "wear"); len(v) != 1 || v[0] != 0.5 {
 		t.Errorf("wear %v", v)
 	}
 	if v := valuesOf(columns, "heat"); len(v) == 0 || v[0] != 50 {
 		t.Errorf("heat %v", v)
-	}
-	// The newest run began within the last second or two, and the one before it a second earlier.
-	if v := valuesOf(columns, SkewMetric+"disk:node"); len(v) != 1 || v[0] < 0.5e6 {
-		t.Errorf("skew %v us", v)
 	}
 	if lines(`1 of undeclared metrics, first \"other 1\"`) != 1 {
 		t.Errorf("the undeclared metric is not logged once:\n%s", logged)
@@ -190,7 +187,8 @@ func TestExecSource(t *testing.T) {
 	for range 5 {
 		until("a reading", func() bool { return true })
 	}
-	if lines("exit status 7") != 1 || lines("the disk is away") != 1 {
+	slow := lines("timeout") // a busy machine may end a run, which is another failure
+	if n := lines("exit status 7"); n < 1 || n > 1+slow || lines("the disk is away") != n {
 		t.Errorf("the failure is not logged once:\n%s", logged)
 	}
 	if err := os.Remove(broken); err != nil {
@@ -207,19 +205,24 @@ func TestSlowCommandBlocksNothing(t *testing.T) {
 		Name: "slow", Interval: 500 * time.Millisecond, Timeout: 400 * time.Millisecond, Metrics: siteMetrics(),
 		Exec: sh("echo $$ >>" + pids + "; echo wear 1; while :; do sleep 1000; done"),
 	}}}, slog.New(slog.NewTextHandler(logged, nil)))
-	longest := time.Duration(0)
+	var took []time.Duration
 	eventually(t, "the timeout in the log", func() bool {
 		began := time.Now()
 		h.Read(Vitals{BoundaryMs: began.UnixMilli()})
-		longest = max(longest, time.Since(began))
+		took = append(took, time.Since(began))
 		if _, columns := h.Interval(time.Second); valuesOf(columns, "wear") != nil {
 			t.Error("a run that was ended has values")
 		}
 		time.Sleep(20 * time.Millisecond)
 		return strings.Contains(logged.String(), "source=slow") && strings.Contains(logged.String(), "timeout")
 	})
-	if longest > 300*time.Millisecond {
-		t.Errorf("a reading took %v", longest)
+	// The command runs nearly all the time. A busy machine stops this process now and then, but not at every reading.
+	slices.Sort(took)
+	if median := took[len(took)/2]; median > 300*time.Millisecond {
+		t.Errorf("a reading took %v, and up to %v", median, took[len(took)-1])
+	}
+	if strings.Contains(logged.String(), `msg="source is late: its values are missing" source=slow`) {
+		t.Errorf("a reading waited for the command:\n%s", logged)
 	}
 	began := time.Now()
 	h.Close()
@@ -235,6 +238,29 @@ func TestSlowCommandBlocksNothing(t *testing.T) {
 			_, err := os.Stat("/proc/" + pid)
 			return err != nil
 		})
+	}
+}
+
+// A growth that no number holds is missing, and not infinite: 1.7e308 after -1.7e308 is beyond the largest float.
+func TestGrowthBeyondAllNumbers(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "values")
+	h, _ := siteHost(t, config.Agent{Sources: []config.SiteSource{{
+		Name: "s", File: file, MaxAge: time.Hour, Interval: 10 * time.Second,
+		Metrics: []config.SiteMetric{{Name: "site_rate", Unit: "1/s", Scope: "node", Kind: "rate"}},
+	}}})
+	var columns []Column
+	for i, text := range []string{"site_rate -1.7e308\n", "site_rate 1.7e308\n"} {
+		write(t, file, text)
+		at := time.Now().Add(time.Duration(i-1) * time.Second)
+		if err := os.Chtimes(file, at, at); err != nil {
+			t.Fatal(err)
+		}
+		h.Read(Vitals{BoundaryMs: int64(10_000 * (i + 1))})
+		_, columns = h.Interval(10 * time.Second)
+	}
+	if v := valuesOf(columns, "site_rate"); v != nil {
+		t.Errorf("site_rate = %v", v)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -95,7 +96,8 @@ func TestCostsOfSources(t *testing.T) {
 	if c := costs[0]; len(c.CPU) == 0 || c.CPU[0] < time.Millisecond || c.Wall[0] < time.Millisecond || c.Metrics != 1 {
 		t.Errorf("%+v", c)
 	}
-	if c := costs[1]; len(c.CPU) == 0 || c.CPU[0] >= time.Millisecond || c.Wall[0] < 5*time.Millisecond {
+	// What interrupts a thread may count as its own. It does not interrupt every reading.
+	if c := costs[1]; len(c.CPU) == 0 || slices.Min(c.CPU) >= time.Millisecond || c.Wall[0] < 5*time.Millisecond {
 		t.Errorf("%+v", c)
 	}
 	if c := costs[2]; len(c.CPU) != 0 || len(c.Absent) != 1 || !errors.Is(c.Absent[0].Reason, unix.ENODEV) {

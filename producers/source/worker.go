@@ -75,6 +75,11 @@ var (
 	errPanic = errors.New("a mistake in this source, please report it")
 )
 
+// needsOpening reports whether the source is not open, or failed too often since it was opened.
+func (p *openProbe) needsOpening() bool {
+	return p.read == nil || p.failures >= manyFailures && !p.reopened
+}
+
 // work obeys orders until there are no more, then closes the probe. It sends the probe to done after each order, and
 // nil at the end. done has room for all of that.
 func (p *openProbe) work(cfg config.Agent, log *slog.Logger, done chan<- *openProbe) {

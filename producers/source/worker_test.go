@@ -311,6 +311,29 @@ func TestHardwareThatIsAbsent(t *testing.T) {
 	})
 }
 
+// With a long interval there are more sources that a host lacks than boundaries in five minutes. Each has its turn.
+func TestEachAbsentSourceHasItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		missing := errors.New("/sys/class/infiniband: no such directory")
+		var cards []*fake
+		var all []source
+		for i := range 50 {
+			cards = append(cards, &fake{name: fmt.Sprintf("card%d", i), open: func() error { return missing }})
+			all = append(all, cards[i].source())
+		}
+		m := newMachine(t, all...)
+		defer m.Close()
+		for range 3 * 50 {
+			m.boundary()
+		}
+		for _, c := range cards {
+			if c.opens < 3 || c.opens > 4 { // at the start, and in each round of 50 boundaries
+				t.Errorf("%s was opened %d times in 150 intervals", c.name, c.opens)
+			}
+		}
+	})
+}
+
 // A mistake in the parser of one source is that source's error.
 func TestASourceThatPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
