@@ -56,7 +56,8 @@ With a configuration the site's own metrics are among them.`,
 			rows := catalogue(cfg.Agent)
 			if probes {
 				if wait := apart(cfg, 0); wait > 2*time.Second {
-					say(c.ErrOrStderr(), "weir metrics: the site's commands run before each boundary; waiting %s for them", wait)
+					say(c.ErrOrStderr(), "weir metrics: the site's commands run before each boundary; waiting %s "+
+						"for them", wait)
 				}
 				if err := probe(c.Context(), cfg, rows); err != nil {
 					return err

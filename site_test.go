@@ -79,8 +79,8 @@ func TestAgentOnceShowsTheSite(t *testing.T) {
 	}
 }
 
-// TestAvailableSaysWhyTheSiteIsAbsent: a command that works has its value whenever it is asked for. One that is not there
-// and a file that nobody writes are named.
+// TestAvailableSaysWhyTheSiteIsAbsent: a command that works has its value whenever it is asked for. One that is not
+// there and a file that nobody writes are named.
 func TestAvailableSaysWhyTheSiteIsAbsent(t *testing.T) {
 	bareHost(t)
 	dir := t.TempDir()

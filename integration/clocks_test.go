@@ -54,8 +54,8 @@ func TestWrongClocks(t *testing.T) {
 			t.Log(err)
 			return false
 		}
-		// The node that is ahead tells of its clock in intervals that the machine closes 9 s later. All nodes that are right
-		// sampled together. The one ahead did not, and the one behind comes too late to count.
+		// The node that is ahead tells of its clock in intervals that the machine closes 9 s later. All nodes that are
+		// right sampled together. The one ahead did not, and the one behind comes too late to count.
 		y := status.Synchrony
 		return len(status.ClocksOff) == len(off) && y != nil && y.Nodes > simulated/2 &&
 			math.Abs(y.InWindow*float64(y.Nodes)-float64(y.Nodes-1)) < 1e-9

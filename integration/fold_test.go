@@ -43,8 +43,8 @@ func (l *foldLog) put(partition int32, start int64, rec schemas.Record) {
 	})
 }
 
-// measured is what a node measures for a job on some of its CPUs: of these, of GPUs, of which it lacks one that the job
-// holds, or of the job alone. The metrics that are not of CPUs come last by their names.
+// measured is what a node measures for a job on some of its CPUs: of these, of GPUs, or of the job alone. It lacks one
+// GPU that the job holds. The metrics that are not of CPUs come last by their names.
 func measured(node, metric string, cpus []int32, start int64) (scope string, values []float64) {
 	scope, of, places := schemas.ScopeCore, metric, cpus
 	switch metric {

@@ -100,7 +100,8 @@ func TestArrivalOfManyProducers(t *testing.T) {
 		t.Fatal(err)
 	}
 	codecs := []kgo.CompressionCodec{
-		kgo.NoCompression(), kgo.GzipCompression(), kgo.SnappyCompression(), kgo.Lz4Compression(), kgo.ZstdCompression(),
+		kgo.NoCompression(), kgo.GzipCompression(), kgo.SnappyCompression(), kgo.Lz4Compression(),
+		kgo.ZstdCompression(),
 	}
 	const batches, records = 4, 25
 	before := time.Now()

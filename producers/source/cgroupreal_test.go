@@ -121,10 +121,11 @@ func TestRealCgroups(t *testing.T) {
 				most == 0 {
 				t.Errorf("%v s of CPU time, want %v to %v", spent, least, most)
 			}
-			// The kernel renews these totals every two seconds. So one may grow at once by what was lost since the cgroup
-			// was made. A kernel whose PSI is off has the file and refuses to read it.
+			// The kernel renews these totals every two seconds. So one may grow at once by what was lost since the
+			// cgroup was made. A kernel whose PSI is off has the file and refuses to read it.
 			stalled, most := out[7]*elapsed.Seconds(), time.Since(made).Seconds()
-			if _, err := os.ReadFile(filepath.Join(dir, "cpu.pressure")); err == nil && !(stalled >= 0 && stalled <= most) {
+			if _, err := os.ReadFile(filepath.Join(dir, "cpu.pressure")); err == nil &&
+				!(stalled >= 0 && stalled <= most) {
 				t.Errorf("job_psi_cpu = %v, %v s in %v s", out[7], stalled, most)
 			}
 			row := read()

@@ -14,8 +14,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// Sources that hang, fail, come late and panic by chance, over ten thousand intervals: each value is right or missing,
-// columns that were given out never change, and there are no more goroutines than at the start.
+// Sources that hang, fail, come late and panic by chance, over ten thousand intervals. Each value is right or missing.
+// Columns that were given out never change, and there are no more goroutines than at the start.
 func TestChaos(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := rand.New(rand.NewPCG(1, 2))
@@ -23,7 +23,10 @@ func TestChaos(t *testing.T) {
 		for i := range 6 {
 			own := rand.New(rand.NewPCG(uint64(i), 3))
 			scope := []string{schemas.ScopeNode, schemas.ScopeCore, schemas.ScopeGPU}[i%3]
-			s := source{name: fmt.Sprintf("s%d", i), scope: scope, metrics: []metric{{fmt.Sprintf("m%d", i), "1/s", Rate, ""}}}
+			s := source{
+				name: fmt.Sprintf("s%d", i), scope: scope,
+				metrics: []metric{{fmt.Sprintf("m%d", i), "1/s", Rate, ""}},
+			}
 			s.open = func(config.Agent, *slog.Logger) (probe, error) {
 				switch own.IntN(6) {
 				case 0:

@@ -380,7 +380,8 @@ func TestEthernetAgreesWithProcfs(t *testing.T) {
 			}
 			for i, v := range theirs {
 				if lo, hi := before[name], after[name]; lo == nil || hi == nil || v < lo[i] || v > hi[i] {
-					wrong = append(wrong, fmt.Sprintf("%s: procfs says %v, we said %v before and %v after", name, theirs, lo, hi))
+					wrong = append(wrong, fmt.Sprintf("%s: procfs says %v, we said %v before and %v after", name,
+						theirs, lo, hi))
 					break
 				}
 			}

@@ -102,7 +102,8 @@ func numaDiffers(t *testing.T, p probe) (wrong []string) {
 	}
 	for i, v := range []uint64{local, other} {
 		if v < before[0][i] || v > after[0][i] {
-			wrong = append(wrong, fmt.Sprintf("the file says %d, we said %d before and %d after", v, before[0][i], after[0][i]))
+			wrong = append(wrong, fmt.Sprintf("the file says %d, we said %d before and %d after", v, before[0][i],
+				after[0][i]))
 		}
 	}
 	return wrong

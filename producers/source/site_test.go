@@ -161,8 +161,8 @@ func TestExecSource(t *testing.T) {
 	}
 	lines := func(text string) int { return strings.Count(logged.String(), text) }
 
-	// The counter grows by a million a run. Runs are a second apart: the newest one began just now, and the one before it
-	// a second earlier. On a busy machine some are late, and then the next one comes sooner.
+	// The counter grows by a million a run. Runs are a second apart: the newest one began just now, and the one before
+	// it a second earlier. On a busy machine some are late, and then the next one comes sooner.
 	until("a rate of the command's counter", func() bool {
 		v, skew := valuesOf(columns, "written"), valuesOf(columns, SkewMetric+"disk:node")
 		return len(v) == 1 && v[0] > 0 && v[0] <= 4e6 && len(skew) == 1 && skew[0] >= 0.5e6
