@@ -38,19 +38,26 @@ of sockets and GPUs one for each. A ratio is formed for each value, and never su
 what was found at the end of the interval.
 
 --available opens every source of this host, and reads it twice. It names what has a value, and why the rest has none.
-A metric that a host lacks is absent from its records: it is never 0.`,
+A metric that a host lacks is absent from its records: it is never 0.
+
+With a configuration the site's own metrics are among them.`,
 		Example: `  weir metrics
   weir metrics --available --config /etc/weir/agent.yaml
   weir metrics --json | jq -r .name`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			rows := catalogue(config.Agent{})
-			if probes {
-				cfg, err := conf.local()
-				if err != nil {
+			var cfg config.Config
+			if probes || conf.file != "" {
+				var err error
+				if cfg, err = conf.local(); err != nil {
 					return err
 				}
-				rows = catalogue(cfg.Agent)
+			}
+			rows := catalogue(cfg.Agent)
+			if probes {
+				if wait := apart(cfg, 0); wait > 2*time.Second {
+					say(c.ErrOrStderr(), "weir metrics: the site's commands run before each boundary; waiting %s for them", wait)
+				}
 				if err := probe(c.Context(), cfg, rows); err != nil {
 					return err
 				}
@@ -94,7 +101,7 @@ func catalogue(cfg config.Agent) (rows []metricRow) {
 func probe(ctx context.Context, cfg config.Config, rows []metricRow) error {
 	h := source.Open(cfg.Agent, slog.New(slog.DiscardHandler))
 	defer h.Close()
-	_, columns, jobs, err := readTwice(ctx, h, 500*time.Millisecond)
+	_, columns, jobs, err := readTwice(ctx, h, apart(cfg, 500*time.Millisecond))
 	if err != nil {
 		return err
 	}
@@ -121,6 +128,16 @@ func withRemedy(reason error) string {
 	return reason.Error()
 }
 
+// apart is the time between two readings: at least so long, and so long that each command of the site ran in between.
+func apart(cfg config.Config, least time.Duration) time.Duration {
+	for _, s := range cfg.Agent.Sources {
+		if len(s.Exec) > 0 {
+			least = max(least, cfg.Interval+s.Timeout)
+		}
+	}
+	return least
+}
+
 // readTwice reads the sources twice, some time apart.
 func readTwice(ctx context.Context, h *source.Host, apart time.Duration) (
 	cpus []int32, columns []source.Column, jobs []source.JobColumns, err error,
@@ -142,7 +159,7 @@ func readTwice(ctx context.Context, h *source.Host, apart time.Duration) (
 // printCatalogue prints the metrics below their sources. Text that is too long for a line goes on below its beginning.
 func printCatalogue(w io.Writer, rows []metricRow) error {
 	var text strings.Builder
-	name, unit, kind := 0, 0, 0
+	name, unit, kind, shared := 0, 0, 0, ""
 	for _, r := range rows {
 		name, unit, kind = max(name, len(r.Name)), max(unit, len(r.Unit)), max(kind, len(r.Kind))
 	}
@@ -152,14 +169,23 @@ func printCatalogue(w io.Writer, rows []metricRow) error {
 			if i > 0 {
 				text.WriteString("\n")
 			}
-			head := fmt.Sprintf("%s (%s): ", r.Source, r.Scope)
+			head := r.Source + ": "
+			if r.Scope != "" { // a metric that the site computes has that of its inputs
+				head = fmt.Sprintf("%s (%s): ", r.Source, r.Scope)
+			}
 			fmt.Fprintf(&text, "%s%s\n", head, wrapped(r.Origin, 4, len(head)))
+			if shared = sharedReason(rows[i:]); shared != "" {
+				fmt.Fprintf(&text, "    absent: %s\n", wrapped(shared, 4, len("    absent: ")))
+			}
 		}
 		what := r.Formula
 		if r.Available != nil {
 			what = "available"
 			if !*r.Available {
-				what = "absent: " + r.Reason
+				what = "absent"
+				if r.Reason != shared {
+					what += ": " + r.Reason
+				}
 			}
 		}
 		fmt.Fprintf(&text, "  %-*s  %-*s  %-*s  %s\n", name, r.Name, unit, r.Unit, kind, r.Kind,
@@ -167,6 +193,22 @@ func printCatalogue(w io.Writer, rows []metricRow) error {
 	}
 	_, err := io.WriteString(w, text.String())
 	return err
+}
+
+// sharedReason is why all metrics of the first row's source are absent, and empty where that differs. One alone shares
+// it with none.
+func sharedReason(rows []metricRow) string {
+	n := 0
+	for n < len(rows) && rows[n].Source == rows[0].Source {
+		if rows[n].Reason != rows[0].Reason {
+			return ""
+		}
+		n++
+	}
+	if n < 2 {
+		return ""
+	}
+	return rows[0].Reason
 }
 
 // wrapped breaks text at spaces, so that it fits behind the first line's beginning, and indents what follows.
@@ -204,10 +246,10 @@ type intervalRow struct {
 func once(c *cobra.Command, cfg config.Config, asJSON bool) error {
 	h := source.Open(cfg.Agent, newLogger(c.ErrOrStderr(), cfg))
 	defer h.Close()
-	if cfg.Interval > 2*time.Second {
-		say(c.ErrOrStderr(), "weir agent: reading now, and again in %s", cfg.Interval)
+	if wait := apart(cfg, cfg.Interval); wait > 2*time.Second {
+		say(c.ErrOrStderr(), "weir agent: reading now, and again in %s", wait)
 	}
-	cpus, columns, jobs, err := readTwice(c.Context(), h, cfg.Interval)
+	cpus, columns, jobs, err := readTwice(c.Context(), h, apart(cfg, cfg.Interval))
 	if err != nil {
 		return err
 	}

@@ -92,6 +92,8 @@ func TestMetricsSayWhyOneIsAbsent(t *testing.T) {
 		case r.Name == "weir_agent_cpu_ms" && !*r.Available, r.Name == "mem_used" && *r.Available,
 			*r.Available != (r.Reason == ""):
 			t.Errorf("%+v", r)
+		case r.Name == "weir_agent_in_window" && !strings.Contains(r.Reason, "an agent that publishes"):
+			t.Errorf("nothing says that Kafka is asked: %+v", r)
 		case r.Name == "weir_agent_rss" && !strings.Contains(r.Reason, "no such file"):
 			t.Errorf("its reason does not name the file: %+v", r)
 		}
@@ -101,6 +103,13 @@ func TestMetricsSayWhyOneIsAbsent(t *testing.T) {
 		t.Errorf("status %d:\n%s", status, table)
 	}
 	narrow(t, table)
+	// What is the reason for all metrics of a source is said once.
+	for source := range strings.SplitSeq(table, "\n\n") {
+		if n := strings.Count(source, "no such file"); strings.HasPrefix(source, "rapl ") &&
+			(n != 1 || strings.Count(source, "   absent") != 4) {
+			t.Errorf("the reason is there %d times:\n%s", n, source)
+		}
+	}
 }
 
 // TestAgentOnce prints an interval without Kafka and without a configuration.

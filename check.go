@@ -167,7 +167,20 @@ func checkFiles(cfg config.Config) error {
 	return errors.Join(kafka.CheckFiles(cfg.Kafka, time.Now()),
 		checkJobs("balance.jobs_file", cfg.Balance.JobsFile), checkTree(cfg), checkAgent(cfg),
 		scheduler.CheckCPUIDs(cfg),
-		directory("balance.drop_dir", cfg.Balance.DropDir), directory("sink.dir", cfg.Sink.Dir))
+		directory("balance.drop_dir", cfg.Balance.DropDir), directory("sink.dir", cfg.Sink.Dir), checkCommands(cfg))
+}
+
+// checkCommands returns nil if this user may run the commands of the agent's sources. The agent itself starts without
+// them, since one that is missing costs its own values only.
+func checkCommands(cfg config.Config) (err error) {
+	for i, s := range cfg.Agent.Sources {
+		if len(s.Exec) > 0 {
+			if _, cause := exec.LookPath(s.Exec[0]); cause != nil {
+				err = errors.Join(err, fmt.Errorf("agent.sources[%d].exec: %w", i, cause))
+			}
+		}
+	}
+	return err
 }
 
 // unreadable returns the fault of a list of jobs as a whole, or nil.

@@ -79,6 +79,50 @@ func TestAgentOnceShowsTheSite(t *testing.T) {
 	}
 }
 
+// TestAvailableSaysWhyTheSiteIsAbsent: a command that works has its value whenever it is asked for. One that is not there
+// and a file that nobody writes are named.
+func TestAvailableSaysWhyTheSiteIsAbsent(t *testing.T) {
+	bareHost(t)
+	dir := t.TempDir()
+	file, works := filepath.Join(dir, "agent.yaml"), filepath.Join(dir, "works")
+	for path, text := range map[string]string{
+		works: "#!/bin/sh\necho works 1\n",
+		file: `
+agent:
+  sources:
+    - {name: works, exec: [` + works + `], metrics: [{name: works, unit: "1", scope: node, kind: gauge}]}
+    - {name: gone, exec: [/nowhere/gone], metrics: [{name: gone, unit: "1", scope: node, kind: gauge}]}
+    - {name: silent, file: /nowhere/silent, metrics: [{name: silent, unit: "1", scope: node, kind: gauge}]}
+`,
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("WEIR_KAFKA_BROKERS", "127.0.0.1:1")
+	status, _, stderr := weir(t.Context(), "check", "--config", file)
+	if n := strings.Count(stderr, "agent.sources["); status != exitUsage || n != 1 ||
+		!strings.Contains(stderr, "agent.sources[1].exec: ") {
+		t.Errorf("check: status %d, %s", status, stderr)
+	}
+	if status, table, _ := weir(t.Context(), "metrics", "--config", file); status != exitDone ||
+		!strings.Contains(table, "\nworks (node): ") {
+		t.Errorf("status %d, and the site's metrics are not in the table", status)
+	}
+	got := map[string]string{}
+	for _, r := range objects[metricRow](t, "metrics", "--available", "--json", "--config", file) {
+		got[r.Name] = r.Reason
+	}
+	for name, want := range map[string]string{
+		"works": "", "gone": "/nowhere/gone: no such file or directory",
+		"silent": "opening /nowhere/silent: no such file or directory",
+	} {
+		if reason, there := got[name]; !there || !strings.HasSuffix(reason, want) || (want == "") != (reason == "") {
+			t.Errorf("%s: %q, want %q", name, reason, want)
+		}
+	}
+}
+
 // TestCheckFindsUnknownInputs: `weir check` and the agent name what is wrong, with a remedy, before anything starts.
 func TestCheckFindsUnknownInputs(t *testing.T) {
 	bareHost(t)

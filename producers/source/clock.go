@@ -15,6 +15,9 @@ import (
 // errUnsynchronised is returned when nothing disciplines the host's clock.
 var errUnsynchronised = errors.New("the clock is not synchronised")
 
+// errUnanswered is the reason where nothing is known of the broker's clock.
+var errUnanswered = errors.New("an agent that publishes knows it, once a broker has answered")
+
 func clock() source {
 	return source{"clock", schemas.ScopeNode, "adjtimex(2)", []metric{
 		{"weir_agent_clock_error_us", "us", Gauge, "esterror: the kernel's estimate of the clock's error"},
@@ -98,5 +101,5 @@ func openSynchrony(config.Agent, *slog.Logger) (probe, error) {
 			copy(out, v[:])
 		}
 	}
-	return probe{read: read, form: form}, nil
+	return probe{read: read, form: form, why: func() error { return errUnanswered }}, nil
 }

@@ -154,9 +154,9 @@ func (k perfKernel) choose(cpu int, events []event) (good []event, refused error
 func remedy(err error) error {
 	switch {
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
-		return fmt.Errorf("%w: give the agent CAP_PERFMON, or set kernel.perf_event_paranoid to 0", err)
+		return advisedError{fmt.Errorf("%w: give the agent CAP_PERFMON, or set kernel.perf_event_paranoid to 0", err)}
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENODEV):
-		return fmt.Errorf("this host's CPU or hypervisor does not count it (%w)", err)
+		return advisedError{fmt.Errorf("this host's CPU or hypervisor does not count it (%w)", err)}
 	case errors.Is(err, unix.EMFILE):
 		return fmt.Errorf("%w: raise LimitNOFILE of the agent's unit", err)
 	case errors.Is(err, unix.EBUSY):

@@ -24,7 +24,7 @@ var (
 	errBig     = fmt.Errorf("longer than %d bytes", maxOutput)
 	errStale   = errors.New("nobody has written it for too long")
 	errStuck   = errors.New("it was ended, and the kernel does not let it go")
-	errPending = errors.New("no run has ended in time")
+	errPending = errors.New("no run of the command ended in time: it runs before each boundary")
 	errLines   = errors.New("lines give no value: write `name value`, or `name number value` for cores, sockets and " +
 		"GPUs")
 )
@@ -83,6 +83,7 @@ type site struct {
 	taken    []bool
 	readings []reading // by scope
 	trouble  kafka.Trouble
+	err      error // of the newest text
 	opened   int
 }
 
@@ -103,6 +104,11 @@ func (s *site) open(scope int, log *slog.Logger) probe {
 			return s.at
 		},
 		form: func(from, to []uint64, _ time.Duration, out []float64) { formSite(kinds, from, to, out) },
+		why: func() error {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return s.err
+		},
 		close: func() {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -144,6 +150,7 @@ func (s *site) renew(log *slog.Logger) {
 		err = fmt.Errorf("%w: %d garbled, %d of undeclared metrics, first %q", errLines, f.garbled, f.undeclared,
 			f.first)
 	}
+	s.err = err
 	switch {
 	case err != nil && !errors.Is(err, errPending):
 		if s.trouble.Worth(err, time.Now()) {
@@ -159,7 +166,7 @@ func (s *site) renew(log *slog.Logger) {
 func (s *site) readFile() (text []byte, at time.Time, err error) {
 	file, err := os.OpenFile(s.cfg.File, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
-		return nil, at, fmt.Errorf("opening %s: %w", s.cfg.File, naming.Pathless(err))
+		return nil, at, advisedError{fmt.Errorf("opening %s: %w", s.cfg.File, naming.Pathless(err))}
 	}
 	defer func() { _ = file.Close() }() // it was only read
 	info, err := file.Stat()
@@ -238,7 +245,7 @@ func (r *runner) run(ctx context.Context) {
 		r.mu.Unlock()
 		if o.text, o.err = command(ctx, r.argv, r.timeout); o.err != nil {
 			failures++
-			o.err = fmt.Errorf("running %s: %w", r.argv[0], o.err)
+			o.err = advisedError{fmt.Errorf("running %s: %w", r.argv[0], o.err)}
 		} else {
 			o.text, failures = append(o.text, '\n'), 0 // it ended well, so its last line is whole
 		}

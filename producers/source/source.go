@@ -115,6 +115,8 @@ type probe struct {
 	// job returns the name and the CPUs of the job whose row begins with the id. It is nil for a source that is not of
 	// scope job.
 	job func(id uint64) (cgroup string, cpus []int32, ok bool)
+	// why is the reason for a value that the last reading lacks. It is nil where a reading that lacks one fails.
+	why func() error
 	// close releases what the source holds. It is nil where that is nothing.
 	close func()
 }

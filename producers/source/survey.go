@@ -1,10 +1,12 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -55,22 +57,35 @@ func (p *openProbe) why(name string) error {
 		return errNothing
 	case p.source.scope == schemas.ScopeJob && len(p.to.rows) == 0:
 		return errNoJob
+	case p.probe.why != nil && !p.busy:
+		return cmp.Or(p.probe.why(), errNoValue)
 	}
 	return errNoValue
 }
 
 // Remedy returns what an administrator may do about a reason, or nothing.
 func Remedy(reason error) string {
+	var path *fs.PathError
+	var advised advisedError
 	switch {
+	case errors.As(reason, &advised):
+		return ""
 	case errors.Is(reason, fs.ErrPermission):
 		return "give the agent the permission: CAP_PERFMON for perf events, read permission for a file"
 	case errors.Is(reason, errLate):
 		return "a mount, a device or a program hangs: mend it, the source comes back by itself"
+	case errors.As(reason, &path) && strings.HasPrefix(path.Path, "/proc/") && errors.Is(reason, fs.ErrNotExist):
+		return "nothing to do: this kernel was built without it"
 	case errors.Is(reason, fs.ErrNotExist), errors.Is(reason, unix.ENODEV), errors.Is(reason, unix.EOPNOTSUPP):
 		return "nothing to do if this host lacks the hardware; otherwise load its driver, the agent finds it"
 	}
 	return ""
 }
+
+// advisedError is a reason whose text says already what to do, or that nothing can be done.
+type advisedError struct{ error }
+
+func (e advisedError) Unwrap() error { return e.error }
 
 // Cost is what the readings of a source cost.
 type Cost struct {

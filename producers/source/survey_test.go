@@ -63,6 +63,16 @@ func TestAbsentSaysWhy(t *testing.T) {
 				t.Errorf("%s: %q does not name %q", name, remedy, want)
 			}
 		}
+		// The text of an event that the CPU lacks says all, and no driver brings a file of /proc.
+		for reason, want := range map[error]string{
+			remedy(unix.ENOENT): "", remedy(unix.EACCES): "",
+			&fs.PathError{Op: "open", Path: "/proc/schedstat", Err: unix.ENOENT}:  "this kernel",
+			&fs.PathError{Op: "open", Path: "/sys/class/hwmon", Err: unix.ENOENT}: "driver",
+		} {
+			if remedy := Remedy(reason); !strings.Contains(remedy, want) || (want == "") != (remedy == "") {
+				t.Errorf("%v: %q does not name %q", reason, remedy, want)
+			}
+		}
 	})
 }
 
