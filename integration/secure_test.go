@@ -89,6 +89,13 @@ func TestSecure(t *testing.T) {
 	s.summarizes()
 	s.makeReplays(m.replayed)
 
+	seen, since := -1, time.Now()
+	s.eventually("the end of warnings of the replays", func() bool {
+		if n := m.count("level=WARN"); n != seen {
+			seen, since = n, time.Now()
+		}
+		return time.Since(since) > 5*time.Second
+	})
 	w := s.watchMachine()
 	before, calm := time.Now(), m.count("level=WARN")
 	old := k.copy("sink")

@@ -16,6 +16,8 @@ import (
 const (
 	maxOutput = 256 << 10 // bytes that a run may print: 256 metrics of 16 GPUs have 100 KiB
 	maxStderr = 512       // bytes of a run's standard error that a log line shows
+	// letGo is how long a command that was ended is waited for, where what escaped keeps its pipes open.
+	letGo = time.Second
 )
 
 var (
@@ -38,7 +40,7 @@ func command(ctx context.Context, argv []string, timeout time.Duration) ([]byte,
 	// The kernel ends the program with the agent, even where the agent is killed.
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	c.Cancel = func() error { return unix.Kill(-c.Process.Pid, unix.SIGKILL) }
-	c.WaitDelay = time.Second // for what escaped, and keeps the pipes open
+	c.WaitDelay = letGo
 	if err := c.Start(); err != nil {
 		return nil, err
 	}

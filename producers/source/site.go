@@ -261,7 +261,7 @@ func (r *runner) newest() (text []byte, at time.Time, err error) {
 	defer r.mu.Unlock()
 	newest := r.timeout + r.interval*9/10 // how long ago the run of this interval may have begun
 	switch {
-	case !r.running.IsZero() && time.Since(r.running) > newest:
+	case !r.running.IsZero() && time.Since(r.running) > max(newest, r.timeout+2*letGo):
 		return nil, at, fmt.Errorf("running %s: %w", r.argv[0], errStuck)
 	case r.last.err != nil:
 		return nil, at, r.last.err

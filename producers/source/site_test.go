@@ -2,6 +2,7 @@ package source
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"log/slog"
 	"math"
@@ -261,6 +262,17 @@ func TestGrowthBeyondAllNumbers(t *testing.T) {
 	}
 	if v := valuesOf(columns, "site_rate"); v != nil {
 		t.Errorf("site_rate = %v", v)
+	}
+}
+
+// A killed command whose pipes somebody keeps open is let go a second later. Only after that is it stuck in the kernel.
+func TestStuckCommand(t *testing.T) {
+	for since, stuck := range map[time.Duration]bool{time.Second: false, 3 * time.Second: true} {
+		r := &runner{argv: []string{"/x"}, timeout: 100 * time.Millisecond, interval: 200 * time.Millisecond}
+		r.running = time.Now().Add(-since)
+		if _, _, err := r.newest(); errors.Is(err, errStuck) != stuck {
+			t.Errorf("after %s: %v", since, err)
+		}
 	}
 }
 

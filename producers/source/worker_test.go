@@ -5,16 +5,19 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka/kafkatest"
@@ -524,4 +527,87 @@ func TestAFileThatHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = writer.Close()
+}
+
+// erratic is a source whose calls are late, fail or panic by chance. While a reading is late its storage holds garbage.
+func erratic(name, scope string, chance *rand.Rand) source {
+	late := func(most time.Duration) { time.Sleep(time.Duration(chance.Int64N(int64(most)))) }
+	read := func(into reading, _ Vitals) (reading, error) {
+		for i := range into {
+			for k := range into[i] {
+				into[i][k] = 1 << 60
+			}
+		}
+		now := uint64(time.Now().UnixMilli())
+		switch chance.IntN(10) {
+		case 0:
+			return nil, errors.New("no such device")
+		case 1:
+			panic("a mistake")
+		case 2, 3:
+			late(5 * T)
+		}
+		if scope == schemas.ScopeNode {
+			return only(into, now), nil
+		}
+		for i := range into {
+			into[i] = into[i][:0]
+		}
+		for range 1 + chance.IntN(4) { // CPUs and GPUs come and go
+			i := chance.IntN(6)
+			for len(into) <= i {
+				into = append(into, nil)
+			}
+			into[i] = append(into[i][:0], now)
+		}
+		return into, nil
+	}
+	form := func(from, to []uint64, elapsed time.Duration, out []float64) {
+		out[0] = float64(to[0]-from[0]) / float64(elapsed.Milliseconds())
+	}
+	return source{name, scope, "", []metric{{name, "1", Rate, ""}}, func(config.Agent, *slog.Logger) (probe, error) {
+		if late(2 * openTime); chance.IntN(4) == 0 {
+			return probe{}, errors.New("not yet")
+		}
+		return probe{tells: scope == schemas.ScopeCore, read: read, form: form, close: func() { late(T) }}, nil
+	}}
+}
+
+// Over thousands of intervals of such sources a value is right or missing. What the ring holds does not change, and no
+// goroutine is left behind.
+func TestErraticSources(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all []source
+		for i, scope := range []string{schemas.ScopeNode, schemas.ScopeCore, schemas.ScopeGPU, schemas.ScopeNode} {
+			all = append(all, erratic(fmt.Sprintf("m%d", i), scope, rand.New(rand.NewPCG(1, uint64(i)))))
+		}
+		m := newMachine(t, all...)
+		formed := 0
+		var ring, copies [][]float64
+		for range 5000 {
+			time.Sleep(time.Until(time.Now().Truncate(T).Add(T)))
+			now := time.Now()
+			m.Read(Vitals{BoundaryMs: now.UnixMilli(), Interval: T})
+			_, columns := m.Interval(now.Sub(m.last))
+			m.last = now
+			for _, c := range columns {
+				ring, copies = append(ring, c.Values), append(copies, slices.Clone(c.Values))
+				wrong := func(v float64) bool { return math.Abs(v-1) > 1e-3 }
+				if strings.HasPrefix(c.Name, "m") && slices.ContainsFunc(c.Values, wrong) {
+					t.Fatalf("%s of %s = %v", c.Name, now, c.Values)
+				}
+				formed++
+			}
+			for ; len(ring) > 100; ring, copies = ring[1:], copies[1:] {
+				if diff := cmp.Diff(copies[0], ring[0], cmpopts.EquateNaNs()); diff != "" {
+					t.Fatalf("the ring's values changed (-before +after):\n%s", diff)
+				}
+			}
+		}
+		if formed < 5000 {
+			t.Errorf("%d columns say little", formed)
+		}
+		m.Close()
+		time.Sleep(time.Hour) // a bubble fails where a goroutine is left
+	})
 }
