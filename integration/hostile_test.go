@@ -797,6 +797,12 @@ func (h *hostile) restartAll() {
 		h.services[name].start()
 	}
 	time.Sleep(8 * time.Second) // a session, and some intervals to close
+	// A mutant may be a BalanceState of a minute ago. The balancer then catches up on what it believes to be overdue.
+	for deadline := time.Now().Add(40 * time.Second); time.Now().Before(deadline); time.Sleep(time.Second) {
+		if len(h.gather(false).missedIntervals()) == 0 {
+			return
+		}
+	}
 }
 
 // readToEnd waits until every partition that may not stop is read up to now.
