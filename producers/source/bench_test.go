@@ -227,6 +227,6 @@ func TestCycleOf4096CPUs(t *testing.T) {
 		h.Read(Vitals{})
 		cpus, columns := h.Interval(time.Second)
 		t.Logf("%d CPUs, %d columns", len(cpus), len(columns))
-		return len(cpus) == 4096 && valuesOf(columns, "cpu_idle") != nil
+		return len(cpus) == 4096 && len(columns) > 0
 	})
 }
