@@ -220,9 +220,10 @@ func TestCycleOf4096CPUs(t *testing.T) {
 	h := Open(wideTree(t, 4096), slog.New(slog.DiscardHandler))
 	defer h.Close()
 	h.Read(Vitals{})
-	h.Read(Vitals{})
-	cpus, columns := h.Interval(time.Second)
-	if len(cpus) != 4096 || len(columns) == 0 {
-		t.Errorf("%d CPUs, %d columns", len(cpus), len(columns))
-	}
+	eventually(t, "an interval of 4096 CPUs", func() bool { // a busy machine makes a reading late now and then
+		h.Read(Vitals{})
+		cpus, columns := h.Interval(time.Second)
+		t.Logf("%d CPUs, %d columns", len(cpus), len(columns))
+		return len(cpus) == 4096 && len(columns) > 0
+	})
 }
