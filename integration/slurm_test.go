@@ -445,6 +445,7 @@ func (s *system) judgeSlurm(nodes map[schemas.JobKey][]int32, paused schemas.Job
 			if e := log.windows[window{key.JobID, int(key.Restart), r.IntervalStart}]; e != nil {
 				sent = len(e.records)
 			}
+			values, lacks := coreValues(r)
 			switch {
 			case !slices.Contains(allowed, r.NodesExpected):
 				s.t.Errorf("job %s at %d has %d nodes, want of %v", key, r.IntervalStart, r.NodesExpected, allowed)
@@ -455,9 +456,10 @@ func (s *system) judgeSlurm(nodes map[schemas.JobKey][]int32, paused schemas.Job
 				s.t.Errorf("job %s at %d is not within its life from %d to %d", key, r.IntervalStart, *j.Start, end)
 			case i > 0 && r.IntervalStart != rows[key][i-1].IntervalStart+r.IntervalMs && key != paused:
 				s.t.Errorf("job %s has no row between %d and %d", key, rows[key][i-1].IntervalStart, r.IntervalStart)
-			case coreValues(r) != int64(cpus)*int64(r.NodesReported):
-				s.t.Errorf("job %s at %d has values of %d CPUs of %d nodes, with CPUs %v", key, r.IntervalStart,
-					coreValues(r), r.NodesReported, j.Cpus)
+			case values != int64(cpus)*int64(r.NodesReported), len(j.Cpus) > 0 &&
+				values+lacks != int64(len(j.Cpus))*int64(r.NodesReported):
+				s.t.Errorf("job %s at %d has values of %d CPUs of %d nodes and lacks %d, with CPUs %v", key,
+					r.IntervalStart, values, r.NodesReported, lacks, j.Cpus)
 			}
 		}
 		if len(seen) != len(allowed) {
@@ -554,14 +556,15 @@ func (s *system) closedLog() []*kgo.Record {
 	return slices.DeleteFunc(log, func(r *kgo.Record) bool { return starts[r] > closed })
 }
 
-// coreValues returns of how many CPUs a row has values, valid or not: those of one metric that every CPU has.
-func coreValues(r *schemas.JobSummary) int64 {
+// coreValues returns of how many CPUs a row has values, and of how many it lacks them: those of one metric that every
+// CPU has. It lacks them of CPUs that Slurm knows and this machine does not have.
+func coreValues(r *schemas.JobSummary) (values, lacks int64) {
 	for _, metric := range r.Metrics {
 		if metric.Name == "cpu_user" {
-			return metric.Count + metric.Invalid
+			return metric.Count, metric.Invalid
 		}
 	}
-	return 0
+	return 0, 0
 }
 
 // machineValues returns, by interval, of how many CPUs jobs and _rest have values.
@@ -570,7 +573,8 @@ func machineValues(rows map[schemas.JobKey][]*schemas.JobSummary) map[int64]int6
 	for key, of := range rows {
 		for _, r := range of {
 			if key.JobID != schemas.JobSystem {
-				all[r.IntervalStart] += coreValues(r)
+				values, _ := coreValues(r)
+				all[r.IntervalStart] += values
 			}
 		}
 	}
