@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -59,7 +60,7 @@ func restrain(a config.Agent) error {
 
 // cpuSet returns the CPUs as the kernel takes them. unix.CPUSet leaves out those above 1,023.
 func cpuSet(cpus []int) unix.CPUSetDynamic {
-	set := unix.NewCPUSet(1024)
+	set := unix.NewCPUSet(slices.Max(cpus) + 1)
 	for _, cpu := range cpus {
 		set.Set(cpu)
 	}

@@ -82,21 +82,14 @@ func newPublisher(f *fleet) (*publisher, error) {
 		kgo.MaxBufferedBytes(2*p.limit),
 		kgo.MaxBufferedRecords(2*p.limit/recordBytes),
 		kgo.WithHooks(&p.link),
-		kgo.ProducerLinger(lingerOf(len(f.nodes))),
+		// A node's records, and its neighbours' in a simulation, leave together. Without a linger the first leave alone,
+		// and the last of many jobs wait for an acknowledgement.
+		kgo.ProducerLinger(5*time.Millisecond),
 	)...)
 	if err != nil {
 		return nil, fmt.Errorf("publishing: %w", err)
 	}
 	return p, nil
-}
-
-// lingerOf is how long the client waits for more records. The records of a node are handed over together, so waiting
-// costs one node a timer and a wake-up for nothing. Simulated nodes leave with their neighbours.
-func lingerOf(nodes int) time.Duration {
-	if nodes == 1 {
-		return 0
-	}
-	return 5 * time.Millisecond
 }
 
 // partitioner is kgo.ManualPartitioner, since the partition was fixed when the record was formed. It also notes how
