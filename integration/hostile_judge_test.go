@@ -60,6 +60,12 @@ func (e *evidence) complaints() []string {
 	return slices.Concat(e.missedIntervals(), e.missedRejects(), e.lostProcesses(), e.grownProcesses())
 }
 
+// hasTick reports whether an interval is closed in a partition.
+func (e *evidence) hasTick(p int32, start int64) bool {
+	_, closed := e.ticks[p][start]
+	return closed
+}
+
 // missedIntervals looks for a Tick and a right summary of every job for every interval of the partitions nobody
 // touched.
 func (e *evidence) missedIntervals() (faults []string) {

@@ -798,8 +798,10 @@ func (h *hostile) restartAll() {
 	}
 	time.Sleep(8 * time.Second) // a session, and some intervals to close
 	// A mutant may be a BalanceState of a minute ago. The balancer then catches up on what it believes to be overdue.
+	restarted := h.interval(time.Now().Add(-3 * h.cfg.Interval))
 	for deadline := time.Now().Add(40 * time.Second); time.Now().Before(deadline); time.Sleep(time.Second) {
-		if len(h.gather(false).missedIntervals()) == 0 {
+		e := h.gather(false)
+		if !slices.ContainsFunc(h.untouched(), func(p int32) bool { return !e.hasTick(p, restarted) }) {
 			return
 		}
 	}
