@@ -82,8 +82,8 @@ func newPublisher(f *fleet) (*publisher, error) {
 		kgo.MaxBufferedBytes(2*p.limit),
 		kgo.MaxBufferedRecords(2*p.limit/recordBytes),
 		kgo.WithHooks(&p.link),
-		// A node's records, and its neighbours' in a simulation, leave together. Without a linger the first leave alone,
-		// and the last of many jobs wait for an acknowledgement.
+		// A node's records, and its neighbours' in a simulation, leave together. Without a linger the first leave
+		// alone, and the last of many jobs wait for an acknowledgement.
 		kgo.ProducerLinger(5*time.Millisecond),
 	)...)
 	if err != nil {
