@@ -70,7 +70,7 @@ func cgroups() source {
 	}, openCgroups}
 }
 
-// Fields of a job's row. A number that is not known is none.
+// Fields of a job's row. A number that is not known is unread.
 const (
 	jobID = iota // counts the cgroups that the agent has seen: a job's name may come again
 	jobAnon
@@ -88,12 +88,10 @@ const (
 	jobFields
 )
 
-const none = 1<<64 - 1
-
 // noJob is a row of which nothing is known.
 var noJob = func() (row [jobFields]uint64) {
 	for i := range row {
-		row[i] = none
+		row[i] = unread
 	}
 	return row
 }()
@@ -292,13 +290,13 @@ func formJob(from, to []uint64, elapsed time.Duration, out []float64) {
 		return
 	}
 	for i, field := range []int{jobAnon, jobFile, jobShmem, jobPeak, jobLimit} {
-		if to[field] != none {
+		if to[field] != unread {
 			out[1+i] = float64(to[field])
 		}
 	}
-	if to[jobAnon] != none && to[jobShmem] != none {
+	if to[jobAnon] != unread && to[jobShmem] != unread {
 		out[0] = float64(to[jobAnon]) + float64(to[jobShmem])
-		if to[jobKernel] != none {
+		if to[jobKernel] != unread {
 			out[0] += float64(to[jobKernel])
 		}
 	}
@@ -306,7 +304,7 @@ func formJob(from, to []uint64, elapsed time.Duration, out []float64) {
 		field int
 		unit  float64 // of the counter, in a second or an event
 	}{{jobFails, 1}, {jobPSICPU, 1e6}, {jobPSIMemory, 1e6}, {jobPSIIO, 1e6}, {jobThrottled, 1e9}, {jobUsage, 1e9}} {
-		if from[c.field] == none || to[c.field] == none {
+		if from[c.field] == unread || to[c.field] == unread {
 			continue
 		}
 		if d, ok := grown(from[c.field], to[c.field]); ok && elapsed > 0 {

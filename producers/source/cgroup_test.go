@@ -233,7 +233,7 @@ func TestJobMetrics(t *testing.T) {
 		t.Error("two jobs of one name are taken for one")
 	}
 	unlimited := row(2)
-	unlimited[jobLimit] = none
+	unlimited[jobLimit] = unread
 	oneNumber(jobLimit)(unlimited, []byte("max\n"))
 	if v, there := got(row(1), unlimited)["job_mem_limit"]; there {
 		t.Errorf("a limit of max: %v", v)

@@ -35,7 +35,7 @@ func keyed(text []byte) (key []byte, v uint64, rest []byte) {
 	line, rest, ended := bytes.Cut(text, []byte{'\n'})
 	key, digits, _ := bytes.Cut(line, []byte{' '})
 	v, left, ok := number(digits)
-	if !ended || !ok || len(left) > 0 || v == none {
+	if !ended || !ok || len(left) > 0 || v == unread {
 		return nil, 0, rest
 	}
 	return key, v, rest
@@ -44,7 +44,7 @@ func keyed(text []byte) (key []byte, v uint64, rest []byte) {
 // parseMemory2 reads memory.stat of version 2. Of the kernel's memory it takes what only the end of the job gives back.
 // The caches of inodes and of directories, slab_reclaimable, are as little the job's need as its page cache.
 func parseMemory2(row []uint64, text []byte) {
-	file := uint64(none)
+	file := uint64(unread)
 	kernel, known := uint64(0), false
 	for len(text) > 0 {
 		var key []byte
@@ -68,7 +68,7 @@ func parseMemory2(row []uint64, text []byte) {
 
 // parseMemory1 reads memory.stat of version 1. Its totals count the cgroups below too.
 func parseMemory1(row []uint64, text []byte) {
-	cache := uint64(none)
+	cache := uint64(unread)
 	for len(text) > 0 {
 		var key []byte
 		var v uint64
@@ -90,8 +90,8 @@ func parseMemory1(row []uint64, text []byte) {
 
 // without subtracts a part from a whole. Both are read while they change, so the part may seem larger.
 func without(whole, part uint64) uint64 {
-	if whole == none || part == none {
-		return none
+	if whole == unread || part == unread {
+		return unread
 	}
 	return whole - min(part, whole)
 }
@@ -112,7 +112,7 @@ func parseCPU2(row []uint64, text []byte) {
 		var key []byte
 		var v uint64
 		switch key, v, text = keyed(text); {
-		case v > none/1000:
+		case v > unread/1000:
 		case string(key) == "usage_usec":
 			row[jobUsage] = v * 1000
 		case string(key) == "throttled_usec":

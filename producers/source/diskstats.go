@@ -57,36 +57,6 @@ func openDisks(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	return openTally(file, t, parseDisks, formDisks, disks().metrics, errNoDisk)
 }
 
-// openTally opens a source of one file whose devices come and go.
-func openTally(
-	file *kernelFile, t *tally, parse func(*tally, []byte) error,
-	form func(from, to []uint64, elapsed time.Duration, out []float64), metrics []metric, none error,
-) (probe, error) {
-	read := func(into reading, _ Vitals) (reading, error) {
-		data, err := file.read()
-		if err != nil {
-			return nil, err
-		}
-		t.begin()
-		if err := parse(t, data); err != nil {
-			return nil, fmt.Errorf("reading %s: %w", file.path, err)
-		}
-		return only(into, t.end()...), nil
-	}
-	p := probe{read: read, form: form, close: file.close}
-	if _, err := read(nil, Vitals{}); err != nil {
-		file.close()
-		return probe{}, err
-	}
-	if !t.any() {
-		p.absent = map[string]error{}
-		for _, m := range metrics {
-			p.absent[m.name] = none
-		}
-	}
-	return p, nil
-}
-
 // isDisk reports whether a block device is a disk whose transfers reach a device. Partitions have no entry of their own
 // in /sys/block. The devices of virtual/block (loop, ram, zram, dm, md, nbd and others) pass their transfers on, and
 // these count where they arrive. Of an NVMe disk with several paths the paths count (nvme0c0n1), since old kernels

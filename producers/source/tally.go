@@ -1,5 +1,10 @@
 package source
 
+import (
+	"fmt"
+	"time"
+)
+
 // A row of a tally begins with these numbers. The sums follow.
 const (
 	tallyShared = iota // devices that are in this reading and in the one before
@@ -87,6 +92,36 @@ func (t *tally) any() bool {
 		}
 	}
 	return false
+}
+
+// openTally opens a source of one file whose devices come and go.
+func openTally(
+	file *kernelFile, t *tally, parse func(*tally, []byte) error,
+	form func(from, to []uint64, elapsed time.Duration, out []float64), metrics []metric, none error,
+) (probe, error) {
+	read := func(into reading, _ Vitals) (reading, error) {
+		data, err := file.read()
+		if err != nil {
+			return nil, err
+		}
+		t.begin()
+		if err := parse(t, data); err != nil {
+			return nil, fmt.Errorf("reading %s: %w", file.path, err)
+		}
+		return only(into, t.end()...), nil
+	}
+	p := probe{read: read, form: form, close: file.close}
+	if _, err := read(nil, Vitals{}); err != nil {
+		file.close()
+		return probe{}, err
+	}
+	if !t.any() {
+		p.absent = map[string]error{}
+		for _, m := range metrics {
+			p.absent[m.name] = none
+		}
+	}
+	return p, nil
 }
 
 // comparableTallies reports whether the difference of two rows says by how much the counters grew. It does not where no
