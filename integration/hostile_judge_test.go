@@ -66,6 +66,11 @@ func (e *evidence) hasTick(p int32, start int64) bool {
 	return closed
 }
 
+// ticked reports whether the last interval is closed in all partitions that nobody touched.
+func (e *evidence) ticked() bool {
+	return !slices.ContainsFunc(e.untouched, func(p int32) bool { return !e.hasTick(p, e.to) })
+}
+
 // missedIntervals looks for a Tick and a right summary of every job for every interval of the partitions nobody
 // touched.
 func (e *evidence) missedIntervals() (faults []string) {

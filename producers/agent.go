@@ -46,6 +46,12 @@ func Run(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	if a, err := newAlarm(ctx); err == nil {
+		defer a.close()
+		f.pause = a.pause
+	} else {
+		log.Warn("samples may be a millisecond late", "err", err)
+	}
 	return f.serve(ctx)
 }
 
@@ -96,6 +102,8 @@ type fleet struct {
 	byName map[string]*node
 	wake   chan struct{} // tells the publisher that a ring has something
 	opts   []kgo.Opt     // of the clients: tests have a network in memory
+	// pause waits for a time; false: ctx ended. The loop that samples calls it.
+	pause func(ctx context.Context, d time.Duration) bool
 
 	triggers chan trigger // the last one that nobody has taken; nil where the clock calls
 
@@ -115,7 +123,9 @@ func (f *fleet) now() time.Time { return f.clock.read() }
 // newFleet makes the nodes of a process. A real agent has one, a simulation has thousands, which share the memory for
 // records that wait.
 func newFleet(cfg config.Config, members []member, log *slog.Logger) (*fleet, error) {
-	f := &fleet{cfg: cfg, log: log, byName: map[string]*node{}, wake: make(chan struct{}, 1)}
+	f := &fleet{
+		cfg: cfg, log: log, byName: map[string]*node{}, wake: make(chan struct{}, 1), pause: kafka.Pause,
+	}
 	f.setClock(time.Now)
 	if cfg.Triggered() {
 		f.triggers = make(chan trigger, 1)

@@ -103,27 +103,26 @@ func (p *publisher) partitioner(string) func(*kgo.Record, int) int {
 
 // run sends until sampled is closed and the rings are empty, for at most drainTime after sampled.
 func (p *publisher) run(sampled <-chan struct{}) {
+	defer p.end()
 	var deadline <-chan time.Time
+	timer := time.NewTimer(time.Hour) // one for all turns: each that is stopped may wake the process all the same
+	defer timer.Stop()
 	for {
 		p.forget()
 		p.handOver(p.now())
 		if deadline != nil && p.idle() {
-			break
+			return
 		}
-		timer := time.NewTimer(p.untilNext(p.now()))
+		timer.Reset(p.untilNext(p.now()))
 		select {
 		case <-p.wake:
 		case <-timer.C:
 		case <-sampled:
 			sampled, deadline = nil, time.After(drainTime)
 		case <-deadline:
-			timer.Stop()
-			p.end()
 			return
 		}
-		timer.Stop()
 	}
-	p.end()
 }
 
 // forget makes the client look up anew a topic that was deleted and made again. The records that the client holds of it

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/weirhpc/weir/config"
-	"github.com/weirhpc/weir/kafka"
 )
 
 // moment is when the readings of one boundary were taken.
@@ -194,5 +193,5 @@ func steady(now, t time.Time) time.Time { return now.Add(t.Sub(now)) }
 
 // sleepUntil returns at t, or false when ctx ends before.
 func (f *fleet) sleepUntil(ctx context.Context, t time.Time) bool {
-	return kafka.Pause(ctx, t.Sub(f.now()))
+	return f.pause(ctx, t.Sub(f.now()))
 }

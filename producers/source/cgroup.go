@@ -141,6 +141,8 @@ type jobCgroups struct {
 	tree  *tree
 	log   *slog.Logger
 	full  bool // the log has that there are too many
+	// lookedMs is the boundary at which the tree was last looked at.
+	lookedMs int64
 	// buffer is what a file is read into.
 	buffer []byte
 	last   uint64       // the newest id
@@ -160,10 +162,17 @@ type jobCgroup struct {
 
 const maxTries = 8
 
+// lookEvery is how long a new cgroup may go unseen. A look costs as much as reading four files.
+const lookEvery = 5 * time.Second
+
 // read reads every job's files. A job that ends meanwhile is missing.
-func (c *jobCgroups) read(into reading, _ Vitals) (reading, error) {
-	if c.tree.refresh() {
-		c.follow(c.tree.found)
+func (c *jobCgroups) read(into reading, v Vitals) (reading, error) {
+	since := v.BoundaryMs - c.lookedMs
+	if c.lookedMs == 0 || since < 0 || since >= lookEvery.Milliseconds() {
+		c.lookedMs = v.BoundaryMs
+		if c.tree.refresh() {
+			c.follow(c.tree.found)
+		}
 	}
 	n := 0
 	for _, j := range c.jobs {

@@ -416,6 +416,35 @@ func TestJobsComeAndGo(t *testing.T) {
 	}
 }
 
+// TestNewJobsAreLookedFor: at one reading a second a new cgroup is seen within five seconds, at ten seconds at once.
+func TestNewJobsAreLookedFor(t *testing.T) {
+	for intervalMs, want := range map[int64][]int64{1000: {6000}, 10_000: {20_000}} {
+		sys, root := cgroupRoot(t, 2)
+		p, err := openCgroups(config.Agent{SysPath: sys}, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.close()
+		var seen []int64
+		for at := intervalMs; at <= 2*intervalMs || at <= 6000; at += intervalMs {
+			rows, err := p.read(nil, Vitals{BoundaryMs: at})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(rows) > 0 {
+				seen = append(seen, at)
+			}
+			plant(t, filepath.Join(root, "system.slice/slurmstepd.scope/job_1"), job2(1, "0"))
+		}
+		if !slices.Equal(seen, want) {
+			t.Errorf("a job that began after %d ms is seen at %v, want %v", intervalMs, seen, want)
+		}
+		if rows, _ := p.read(nil, Vitals{BoundaryMs: 1}); len(rows) != 1 { // the clock was set back
+			t.Errorf("%d jobs, want 1", len(rows))
+		}
+	}
+}
+
 // TestFilesThatComeLater: the directories of the controllers of version 1 are made one after the other.
 func TestFilesThatComeLater(t *testing.T) {
 	sys, root := cgroupRoot(t, 1)

@@ -235,8 +235,12 @@ func (h *Host) awaits() bool {
 // untold reports whether the CPUs that are online will be told in this round.
 func (h *Host) untold() bool { return h.teller != nil && h.teller.busy && !h.teller.overdue }
 
-// wait takes answers until nothing is awaited any more, for at most a time.
+// wait takes answers until nothing is awaited any more, for at most a time. Most sources answer while the host yields.
+// A timer is started for the others alone: one that is no longer needed would wake the process all the same.
 func (h *Host) wait(limit time.Duration, awaited func() bool) {
+	if h.lastCall(awaited); !awaited() {
+		return
+	}
 	h.timer.Reset(max(limit, 0))
 	defer h.timer.Stop()
 	for awaited() {

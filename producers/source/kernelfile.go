@@ -46,6 +46,8 @@ func (f *kernelFile) read() ([]byte, error) {
 	return data, nil
 }
 
+func (f *kernelFile) name() string { return f.path }
+
 func (f *kernelFile) close() { _ = f.file.Close() } // it was only read
 
 // openOne opens a node-scoped source of one file. parse writes the counters of the file to a row, in its storage.

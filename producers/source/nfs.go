@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 )
@@ -46,14 +48,58 @@ func openNFS(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	if err != nil {
 		return openRPC(cfg)
 	}
-	m := &nfsMounts{mountinfo: filepath.Join(cfg.ProcPath, "self/mountinfo"), ids: map[string][]byte{}}
+	m := &nfsMounts{
+		file: file, mountinfo: filepath.Join(cfg.ProcPath, "self/mountinfo"), ids: map[string][]byte{},
+	}
+	m.changed, m.unwatch = watchMounts(m.mountinfo)
 	t := newTally(nfsCounters, func(string) bool { return true }, grewAll)
-	return openTally(file, t, m.parse, formNFS, nfs().metrics, errNoNFS)
+	return openTally(m, t, m.parse, formNFS, nfs().metrics, errNoNFS)
+}
+
+// watchMounts returns a function that reports whether the mounts changed since its last call, as the kernel tells of a
+// file that stays open. Where the kernel does not tell they may have changed. end closes the file.
+func watchMounts(mountinfo string) (changed func() bool, end func()) {
+	// The file is not os.File: Go's poller would take the news of the kernel.
+	fd, err := unix.Open(mountinfo, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return func() bool { return true }, func() {}
+	}
+	end = func() { _ = unix.Close(fd) } // it was only read
+	var fs unix.Statfs_t
+	if unix.Fstatfs(fd, &fs) != nil || fs.Type != unix.PROC_SUPER_MAGIC {
+		return func() bool { return true }, end
+	}
+	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLPRI}}
+	changed = func() bool {
+		n, err := unix.Poll(fds, 0)
+		return n > 0 || err != nil
+	}
+	return changed, end
+}
+
+// read returns the statistics of all mounts. While there is no mount of NFS and the mounts stay the same it returns
+// nothing, and reads nothing.
+func (m *nfsMounts) read() ([]byte, error) {
+	if changed := m.changed(); m.none && !changed {
+		return nil, nil
+	}
+	return m.file.read()
+}
+
+func (m *nfsMounts) name() string { return m.file.path }
+
+func (m *nfsMounts) close() {
+	m.file.close()
+	m.unwatch()
 }
 
 // nfsMounts tells which mounts are of the same file system. These show the same statistics, which count once. Home
 // directories that are mounted one by one are such mounts, although each has a device of its own.
 type nfsMounts struct {
+	file      *kernelFile // mountstats
+	changed   func() bool // whether the mounts may have changed since the last call
+	unwatch   func()
+	none      bool // the last reading found no mount of NFS
 	mountinfo string
 	ids       map[string][]byte // device number of the file system, by mount
 	looked    map[string][]byte // those of all mounts now, nil until a reading asks for them
@@ -86,6 +132,7 @@ func (m *nfsMounts) parse(t *tally, data []byte) error {
 	if err := m.flush(t); err != nil {
 		return err
 	}
+	m.none = m.seen == 0
 	if len(m.ids) > m.seen || t.row[tallyResets] != resets {
 		clear(m.ids) // a mount is gone, or is of another file system than before
 	}

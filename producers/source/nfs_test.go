@@ -6,11 +6,13 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/procfs"
+	"golang.org/x/sys/unix"
 
 	"github.com/weirhpc/weir/config"
 )
@@ -115,6 +117,65 @@ func TestNFSWithoutMountinfo(t *testing.T) {
 	text := string(readFile(t, "nfsclient", "proc", "self", "mountstats"))
 	write(t, path, strings.Replace(text, "50000 7000", "60000 9000", 1))
 	wantValues(t, []float64{1000, 200, 0}, formedOf(3, p.form, from, readRow(t, p), 10*time.Second))
+}
+
+// Without a mount of NFS the statistics are read only after the mounts have changed.
+func TestNFSIsReadWhenMountsChange(t *testing.T) {
+	proc, path := nfsTree(t)
+	text := string(readFile(t, "nfsclient", "proc", "self", "mountstats"))
+	write(t, path, "device proc mounted on /proc with fstype proc\n")
+	file, err := openKernelFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mounted := false
+	m := &nfsMounts{
+		file: file, mountinfo: filepath.Join(proc, "self/mountinfo"), ids: map[string][]byte{},
+		changed: func() bool { return mounted }, unwatch: func() {},
+	}
+	p, err := openTally(m, newTally(nfsCounters, everyName, grewAll), m.parse, formNFS, nfs().metrics, errNoNFS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.close()
+	nan := math.NaN()
+	write(t, path, text)
+	none := readRow(t, p)
+	wantValues(t, []float64{nan, nan, nan}, formedOf(3, p.form, none, readRow(t, p), time.Second))
+	mounted = true
+	from := readRow(t, p)
+	mounted = false // NFS is there, and is read again and again
+	write(t, path, strings.Replace(text, "50000 7000", "60000 9000", 1))
+	wantValues(t, []float64{1000, 200, 0}, formedOf(3, p.form, from, readRow(t, p), 10*time.Second))
+}
+
+// The kernel tells of a mount, and Go's own poller does not take the news. A thread with mounts of its own tries it,
+// and ends with the test.
+func TestMountsAreWatched(t *testing.T) {
+	dir := t.TempDir()
+	seen := make(chan bool)
+	var refused error
+	go func() {
+		defer close(seen)
+		runtime.LockOSThread()
+		if refused = unix.Unshare(unix.CLONE_NEWNS); refused == nil {
+			refused = unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
+		}
+		if refused != nil {
+			return
+		}
+		changed, end := watchMounts("/proc/thread-self/mountinfo")
+		defer end()
+		before := changed()
+		if refused = unix.Mount("none", dir, "tmpfs", 0, ""); refused == nil {
+			seen <- !before && changed() && !changed()
+		}
+	}()
+	if ok, tried := <-seen; !tried {
+		t.Skipf("MOUNTS ARE NOT WATCHED HERE: this user cannot mount: %v", refused)
+	} else if !ok {
+		t.Error("a mount is not seen once")
+	}
 }
 
 func TestParseNFSRefuses(t *testing.T) {

@@ -94,9 +94,16 @@ func (t *tally) any() bool {
 	return false
 }
 
+// text is what a tally reads: a file of the kernel, or what stands for it.
+type text interface {
+	read() ([]byte, error)
+	name() string
+	close()
+}
+
 // openTally opens a source of one file whose devices come and go.
 func openTally(
-	file *kernelFile, t *tally, parse func(*tally, []byte) error,
+	file text, t *tally, parse func(*tally, []byte) error,
 	form func(from, to []uint64, elapsed time.Duration, out []float64), metrics []metric, none error,
 ) (probe, error) {
 	read := func(into reading, _ Vitals) (reading, error) {
@@ -106,7 +113,7 @@ func openTally(
 		}
 		t.begin()
 		if err := parse(t, data); err != nil {
-			return nil, fmt.Errorf("reading %s: %w", file.path, err)
+			return nil, fmt.Errorf("reading %s: %w", file.name(), err)
 		}
 		return only(into, t.end()...), nil
 	}
