@@ -250,8 +250,12 @@ The hash is in every finding of the rule. It changes with all that decides, and 
 			var b strings.Builder
 			printRule(&b, r)
 			for _, l := range [][2]string{
-				{"hint", r.Hint}, {"slurm", r.Slurm}, {"fires", strings.Join(r.Fires, ", ")},
-				{"silent", strings.Join(r.Silent, ", ")}, {"hash", r.Hash}, {"file", r.SourceName},
+				{"hint", r.Hint},
+				{"slurm", r.Slurm},
+				{"fires", strings.Join(r.Fires, ", ")},
+				{"silent", strings.Join(r.Silent, ", ")},
+				{"hash", r.Hash},
+				{"file", r.SourceName},
 			} {
 				if l[1] != "" {
 					fmt.Fprintf(&b, "    %-10s %s\n", l[0], wrapped(l[1], 15, 15))
@@ -288,25 +292,26 @@ finding, a silent one must not. It ends with status 1 if an example does otherwi
 			if err != nil {
 				return err
 			}
-			set, only := (*rules.Set)(nil), ""
-			if len(args) == 0 {
-				set, err = ruleSet(cfg)
-			} else {
-				only = args[0]
-				var text []byte
-				if text, err = ruleFile(only); err != nil {
-					return usageError{fmt.Errorf("%s: %w", only, err)}
-				}
-				set, err = compileRules(cfg, rules.Source{Name: only, Text: text})
-			}
-			if err != nil {
-				return err
-			}
 			types, err := rules.NewTypes(cfg.Machine)
 			if err != nil {
 				return usageError{err}
 			}
-			return checkRules(c.OutOrStdout(), set, types, only)
+			if len(args) == 0 {
+				set, err := ruleSet(cfg)
+				if err != nil {
+					return err
+				}
+				return checkRules(c.OutOrStdout(), set, types, "")
+			}
+			text, err := ruleFile(args[0])
+			if err != nil {
+				return usageError{fmt.Errorf("%s: %w", args[0], err)}
+			}
+			set, err := compileRules(cfg, rules.Source{Name: args[0], Text: text})
+			if err != nil {
+				return err
+			}
+			return checkRules(c.OutOrStdout(), set, types, args[0])
 		},
 	}
 	conf.add(c)
@@ -358,7 +363,8 @@ func tryExamples(set *rules.Set, r *rules.Rule, types *rules.Types) (faults []st
 		case fires && found == nil:
 			faults = append(faults, schemas.Printable(fmt.Sprintf("%s: it must fire: %s", name, why)))
 		case !fires && found != nil:
-			faults = append(faults, fmt.Sprintf("%s: it must be silent: %s, held in %d of %d intervals", name, found.Class,
+			faults = append(faults, fmt.Sprintf("%s: it must be silent: %s, held in %d of %d intervals", name,
+				found.Class,
 				found.Matched, found.Evaluated))
 		}
 	}

@@ -46,7 +46,8 @@ func ruleSite(t *testing.T, rule, fires, silent string) string {
 	return file
 }
 
-// TestRulesCheck: every rule has a line. A rule whose examples differ from what it finds ends the command with status 1.
+// TestRulesCheck: every rule has a line. A rule whose examples differ from what it finds ends the command with
+// status 1.
 func TestRulesCheck(t *testing.T) {
 	status, stdout, stderr := weir(t.Context(), "rules", "check")
 	if status != exitDone || stderr != "" || strings.Count(stdout, ": ok: 1 firing, 1 silent\n") != 19 {
@@ -59,11 +60,14 @@ func TestRulesCheck(t *testing.T) {
 	}
 	file = ruleSite(t, siteRule, "low-cpu-silent.jsonl", "serial-fires.jsonl")
 	status, stdout, stderr = weir(t.Context(), "rules", "check", file)
-	if status != exitFailed || !strings.Contains(stdout, "mostly-idle: wrong\n    idle.jsonl: it must fire: it held in 0 of") ||
-		!strings.Contains(stdout, "busy.jsonl: it must be silent: HIGH, held in") || !strings.Contains(stderr, "1 rules") {
+	if status != exitFailed || !strings.Contains(stdout,
+		"mostly-idle: wrong\n    idle.jsonl: it must fire: it held in 0 of") ||
+		!strings.Contains(stdout, "busy.jsonl: it must be silent: HIGH, held in") || !strings.Contains(stderr,
+		"1 rules") {
 		t.Errorf("swapped examples: status %d, %s%s", status, stdout, stderr)
 	}
-	file = ruleSite(t, strings.Replace(siteRule, "busy.jsonl", "absent.jsonl", 1), "serial-fires.jsonl", "low-cpu-silent.jsonl")
+	file = ruleSite(t, strings.Replace(siteRule, "busy.jsonl", "absent.jsonl", 1), "serial-fires.jsonl",
+		"low-cpu-silent.jsonl")
 	status, stdout, _ = weir(t.Context(), "rules", "check", file)
 	if status != exitFailed || !strings.Contains(stdout, "absent.jsonl: open examples/absent.jsonl: no such file") {
 		t.Errorf("an absent example: status %d, %s", status, stdout)
@@ -90,8 +94,10 @@ func TestRulesListAndShow(t *testing.T) {
 		t.Fatal(err)
 	}
 	status, stdout, stderr := weir(t.Context(), "rules", "list", "--config", conf)
-	if status != exitDone || stderr != "" || !strings.Contains(stdout, "mostly-idle: Most of the cores idle\n    needs      cpu_idle\n"+
-		"    each       cpu_idle.mean > p.idle\n    share      0.5\n    parameters idle = 0.9\n    from       the centre's policy\n") ||
+	if status != exitDone || stderr != "" || !strings.Contains(stdout,
+		"mostly-idle: Most of the cores idle\n    needs      cpu_idle\n"+
+			"    each       cpu_idle.mean > p.idle\n    share      0.5\n"+
+			"    parameters idle = 0.9\n    from       the centre's policy\n") ||
 		strings.Contains(stdout, "time-over:") {
 		t.Errorf("status %d, %s%s", status, stdout, stderr)
 	}
@@ -103,12 +109,14 @@ func TestRulesListAndShow(t *testing.T) {
 	_, stdout, _ = weir(t.Context(), "rules", "list", "--json", "--config", conf)
 	var row ruleRow
 	lines := strings.Split(strings.TrimSpace(stdout), "\n")
-	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &row); err != nil || len(lines) != 18 || row.ID != "mostly-idle" ||
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &row); err != nil || len(lines) != 18 ||
+		row.ID != "mostly-idle" ||
 		*row.Share != 0.5 || row.Parameters["idle"] != 0.9 || row.Source != file || row.Each == "" || row.Job != "" {
 		t.Errorf("%d lines, %+v: %v", len(lines), row, err)
 	}
 	_, stdout, _ = weir(t.Context(), "rules", "show", "mostly-idle", "--config", conf)
-	if !strings.Contains(stdout, "hint       {{pct .value}} idle") || !strings.Contains(stdout, "hash       "+row.Hash) ||
+	if !strings.Contains(stdout, "hint       {{pct .value}} idle") || !strings.Contains(stdout,
+		"hash       "+row.Hash) ||
 		!strings.Contains(stdout, "fires      idle.jsonl") {
 		t.Errorf("%s", stdout)
 	}
@@ -138,7 +146,8 @@ func TestSiteRuleFiles(t *testing.T) {
 	}
 }
 
-// TestShippedRulesFitTheCatalogue: the agent measures all that the shipped rules need, with the scopes that they assume.
+// TestShippedRulesFitTheCatalogue: the agent measures all that the shipped rules need, with the scopes that they
+// assume.
 func TestShippedRulesFitTheCatalogue(t *testing.T) {
 	set, err := ruleSet(config.Default())
 	if err != nil {
@@ -149,7 +158,8 @@ func TestShippedRulesFitTheCatalogue(t *testing.T) {
 		scopes[m.Name] = m.Scope
 	}
 	want := map[string]string{
-		"cpu_idle": schemas.ScopeCore, "cpu_user": schemas.ScopeCore, "clock": schemas.ScopeCore, "mem_bw": schemas.ScopeSocket,
+		"cpu_idle": schemas.ScopeCore, "cpu_user": schemas.ScopeCore, "clock": schemas.ScopeCore,
+		"mem_bw":    schemas.ScopeSocket,
 		"flops_any": schemas.ScopeCore, "mem_used": schemas.ScopeNode, "cpu_load": schemas.ScopeNode,
 		"job_mem_peak": schemas.ScopeJob, "acc_utilization": schemas.ScopeGPU, "disk_bytes": schemas.ScopeNode,
 	}

@@ -31,7 +31,8 @@ func machineOf(jobs int) (summaries []*schemas.JobSummary) {
 				d[k] = float64(k)/10*0.3 + 0.1*r.Float64()
 			}
 			m := schemas.JobSummaryMetric{
-				Name: name, Scope: "core", Count: 64, Nodes: 4, Mean: &d[5], LowNode: &low, HighNode: &high, Deciles: &d,
+				Name: name, Scope: "core", Count: 64, Nodes: 4, Mean: &d[5], LowNode: &low, HighNode: &high,
+				Deciles:     &d,
 				LowNodeMean: &d[1], HighNodeMean: &d[9],
 			}
 			if i%2 == 0 {

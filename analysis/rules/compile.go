@@ -129,8 +129,9 @@ func choose(all []ruleText, off []string) (on []ruleText, ids map[string]*ruleTe
 			continue
 		case first != nil && first.source == ShippedName && slices.Contains(off, t.id): // the site has its own
 		case first != nil:
-			faults = append(faults, t.fault(fmt.Errorf("%w: %s:%d has this id: choose another one, or name a shipped "+
-				"rule in find.off", errRule, first.source, first.line)))
+			faults = append(faults,
+				t.fault(fmt.Errorf("%w: %s:%d has this id: choose another one, or name a shipped "+
+					"rule in find.off", errRule, first.source, first.line)))
 			continue
 		}
 		if ids[t.id] = t; !isOff {
@@ -148,9 +149,7 @@ func choose(all []ruleText, off []string) (on []ruleText, ids map[string]*ruleTe
 // declare collects the metrics that rules name.
 func (l *layout) declare(all []ruleText) {
 	for i := range all {
-		for _, name := range slices.Concat(all[i].needs, all[i].uses) {
-			l.inputs = append(l.inputs, name)
-		}
+		l.inputs = append(l.inputs, slices.Concat(all[i].needs, all[i].uses)...)
 	}
 	slices.Sort(l.inputs)
 	l.inputs = slices.Compact(l.inputs)
@@ -160,7 +159,8 @@ func (l *layout) declare(all []ruleText) {
 func (s *Set) compile(t *ruleText, ids map[string]*ruleText) (r Rule, err error) {
 	r = Rule{
 		ID: t.id, Title: t.title, Hint: t.hint, Slurm: t.slurm, From: t.from, Needs: t.needs, Share: t.share,
-		Job: t.job != "", By: t.by, Same: t.same && t.by != "", Silences: t.silences, Fires: t.fires, Silent: t.silent,
+		Job: t.job != "", By: t.by, Same: t.same &&
+			t.by != "", Silences: t.silences, Fires: t.fires, Silent: t.silent,
 		program: program{
 			Uses: t.uses, Require: t.require, Condition: cmp.Or(t.each, t.job), SourceName: t.source, line: t.line,
 			parameters: t.parameters, guards: s.Guards, nodes: -1,
@@ -284,7 +284,8 @@ func (t *severityText) scale(parameters map[string]float64) (s scale, err error)
 		name, is := strings.CutPrefix(l.parameter, "p.")
 		v, known := parameters[name]
 		if !is || !known {
-			err = fmt.Errorf("%w: severity: %.40q is neither a number nor a parameter such as p.limit", errRule, l.parameter)
+			err = fmt.Errorf("%w: severity: %.40q is neither a number nor a parameter such as p.limit", errRule,
+				l.parameter)
 		}
 		return v
 	}

@@ -79,11 +79,10 @@ func names[T any]() (all []string) {
 }
 
 var (
-	metricNames  = names[Metric]()
-	jobNames     = names[jobSays]()
-	nodeNames    = names[nodeSays]()
-	wholeNames   = names[wholeSays]()
-	quarterNames = names[quarterSays]()
+	metricNames = names[Metric]()
+	jobNames    = names[jobSays]()
+	nodeNames   = names[nodeSays]()
+	wholeNames  = names[wholeSays]()
 )
 
 // jobNumbers is how many of the job's fields are numbers. They come first.
@@ -160,7 +159,8 @@ func (c *compiler) compile(text string, as expr.Option) (p part, err error) {
 }
 
 // inWords replaces the names of our types in the library's messages.
-var inWords = strings.NewReplacer("type rules.Metric", "a metric", "rules.Metric", "metric", "type rules.jobSays", "job",
+var inWords = strings.NewReplacer("type rules.Metric", "a metric", "rules.Metric", "metric", "type rules.jobSays",
+	"job",
 	"rules.jobSays", "job", "type rules.nodeSays", "node", "rules.nodeSays", "node", "type rules.wholeSays",
 	"a metric over a life", "rules.wholeSays", "metric", "type rules.quarterSays", "a quarter", "rules.quarterSays",
 	"quarter", "type map[string]interface {}", "p")
@@ -258,7 +258,8 @@ func (c *compiler) unary(n *ast.UnaryNode) (part, error) {
 		}
 		return p, err
 	case "!", "not":
-		return part{}, c.fault(n, "write the opposite comparison: with a value that is not known, !(x >= t) is neither")
+		return part{}, c.fault(n,
+			"write the opposite comparison: with a value that is not known, !(x >= t) is neither")
 	}
 	return part{}, c.fault(n, "there is no operator %s for rules", n.Operator)
 }

@@ -47,9 +47,11 @@ func rulesTable(s *Set) string {
 		}
 		names, values := r.Parameters()
 		for k, n := range names {
-			where = regexp.MustCompile(`\bp\.`+n+`\b`).ReplaceAllString(where, strconv.FormatFloat(values[k], 'g', -1, 64))
+			where = regexp.MustCompile(`\bp\.`+n+`\b`).ReplaceAllString(where, strconv.FormatFloat(values[k], 'g',
+				-1, 64))
 		}
-		fmt.Fprintf(&b, "| `%s`: %s | %s | %s | %s |\n", r.ID, r.Title, strings.ReplaceAll(where, "|", `\|`), share, r.From)
+		fmt.Fprintf(&b, "| `%s`: %s | %s | %s | %s |\n", r.ID, r.Title, strings.ReplaceAll(where, "|", `\|`), share,
+			r.From)
 	}
 	return b.String()
 }

@@ -57,7 +57,10 @@ func life4711() Job {
 	none := 0
 	return Job{
 		Key: schemas.JobKey{JobID: "4711"}, Cluster: "alpha", User: "alice", Account: "phys", Queue: "normal",
-		State: schemas.StateRunning, Nodes: []string{"n1", "n2", "n3", "n4"}, StartMs: markMs * 3_000_000, LimitS: 86400,
+		State: schemas.StateRunning, Nodes: []string{
+			"n1", "n2", "n3",
+			"n4",
+		}, StartMs: markMs * 3_000_000, LimitS: 86400,
 		MemRequested: -1, Cores: 64, Gpus: 0, Node: config.NodeType{
 			CPUs: 16, ThreadsPerCore: 1, Memory: 1e11, PeakFlops: 1e12, PeakMemBW: 2e11, GPUs: &none,
 		},
@@ -93,7 +96,8 @@ func shortly(f *schemas.Finding) string {
 	if err := f.Validate(); err != nil {
 		return err.Error()
 	}
-	text := fmt.Sprintf("%s %s %s %s %.3f %d/%d/%d", f.Rule, f.State, f.Class, f.Certainty, f.Severity, f.Matched, f.Evaluated,
+	text := fmt.Sprintf("%s %s %s %s %.3f %d/%d/%d", f.Rule, f.State, f.Class, f.Certainty, f.Severity, f.Matched,
+		f.Evaluated,
 		f.Intervals)
 	if f.Final {
 		text += " final"
@@ -124,8 +128,14 @@ func TestGuards(t *testing.T) {
 		{name: "a short duration", guards: "{intervals: 3, duration: 5m}", first: 5},
 		{name: "at once", guards: "{intervals: 1, duration: 0s, after: 0s}", first: 1},
 		{name: "after", guards: "{intervals: 1, duration: 0s, after: 15m}", first: 16},
-		{name: "nodes are missing", guards: "{intervals: 3}", first: -1, change: func(_ int, iv *Interval) { iv.Reported = 3 }},
-		{name: "three nodes are enough", guards: "{intervals: 3, complete: 0.75}", first: 10, change: func(_ int, iv *Interval) {
+		{name: "nodes are missing", guards: "{intervals: 3}", first: -1, change: func(_ int,
+			iv *Interval,
+		) {
+			iv.Reported = 3
+		}},
+		{name: "three nodes are enough", guards: "{intervals: 3, complete: 0.75}", first: 10, change: func(_ int,
+			iv *Interval,
+		) {
 			iv.Reported = 3
 		}},
 		{name: "nobody is expected", guards: "{intervals: 3}", first: -1, change: func(_ int, iv *Interval) {
@@ -141,7 +151,11 @@ func TestGuards(t *testing.T) {
 				iv.Reported = 3
 			}
 		}},
-		{name: "no metric", guards: "{intervals: 3}", first: -1, change: func(_ int, iv *Interval) { iv.Metrics = nil }},
+		{name: "no metric", guards: "{intervals: 3}", first: -1, change: func(_ int,
+			iv *Interval,
+		) {
+			iv.Metrics = nil
+		}},
 		{name: "seen at the end", guards: "{intervals: 3}", first: 11, change: func(i int, iv *Interval) {
 			if i == 1 {
 				iv.Reported = 3
@@ -174,8 +188,11 @@ func TestGuards(t *testing.T) {
 
 // TestFileGuards: guards at the head of a site's file are those of all rules.
 func TestFileGuards(t *testing.T) {
-	s, err := Compile(catalogue, nil, Source{"site.yaml", []byte("guards: {complete: 0.5, intervals: 7, last: false, " +
-		"after: 1s, duration: 2s, seen: 0.25}\nrules:" + strings.ReplaceAll(idleRule, "\n", "\n  "))})
+	s, err := Compile(catalogue, nil, Source{
+		"site.yaml",
+		[]byte("guards: {complete: 0.5, intervals: 7, last: false, " +
+			"after: 1s, duration: 2s, seen: 0.25}\nrules:" + strings.ReplaceAll(idleRule, "\n", "\n  ")),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +256,8 @@ func TestEachOpensAndCloses(t *testing.T) {
 		at(f.LastInterval) != 229 || at(f.AsOf) != 249 || f.IntervalMs != minute || f.Worst != 0.9 {
 		t.Errorf("%+v", f)
 	}
-	if e := f.Evidence; len(e) != 1 || e[0].Low != 0.6 || e[0].High != 0.9 || math.Abs(e[0].Mean-(16*0.9+120*0.6)/136) > 1e-8 {
+	if e := f.Evidence; len(e) != 1 || e[0].Low != 0.6 || e[0].High != 0.9 ||
+		math.Abs(e[0].Mean-(16*0.9+120*0.6)/136) > 1e-8 {
 		t.Errorf("evidence %+v", e)
 	}
 }
@@ -400,7 +418,8 @@ func TestPossible(t *testing.T) {
 		asked     string // of a Watch that is asked for possible findings
 		certain   string
 	}{
-		{0.6, 0.7, 0.8, "OPEN CERTAIN", "OPEN CERTAIN"}, {0.4, 0.7, 0.8, "OPEN POSSIBLE", ""},
+		{0.6, 0.7, 0.8, "OPEN CERTAIN", "OPEN CERTAIN"},
+		{0.4, 0.7, 0.8, "OPEN POSSIBLE", ""},
 		{0.2, 0.4, 0.8, "", ""},
 	} {
 		for _, asked := range []bool{false, true} {
@@ -446,7 +465,8 @@ func TestPossibleSilencesNothingCertain(t *testing.T) {
 	rules := strings.Replace(strings.Replace(idleRule, "cpu_idle.mean > 0.5", "cpu_idle.lo5 > 0.5", 1), "needs",
 		"silences: [sure, maybe]\n  needs", 1) +
 		strings.Replace(idleRule, "id: idle", "id: sure", 1) +
-		strings.Replace(strings.Replace(idleRule, "id: idle", "id: maybe", 1), "cpu_idle.mean > 0.5", "cpu_idle.lo4 > 0.5", 1)
+		strings.Replace(strings.Replace(idleRule, "id: idle", "id: maybe", 1), "cpu_idle.mean > 0.5",
+			"cpu_idle.lo4 > 0.5", 1)
 	w := siteSet(t, rules).NewWatch(life4711(), true)
 	for i := range 50 {
 		w.Add(bounds(i, 0.4, 0.7, 0.8, true))
@@ -468,8 +488,11 @@ func TestBy(t *testing.T) {
 		found bool
 		top   int64
 	}{
-		{"by: high_node", 1, true, 98}, {"by: high_node", 2, true, 49}, {"by: high_node", 3, false, 0},
-		{"by: high_node\n  same: false", 3, true, 33}, {"by: high_node\n  same: false", 90, true, 2},
+		{"by: high_node", 1, true, 98},
+		{"by: high_node", 2, true, 49},
+		{"by: high_node", 3, false, 0},
+		{"by: high_node\n  same: false", 3, true, 33},
+		{"by: high_node\n  same: false", 90, true, 2},
 		{"by: low_node", 3, true, 98},
 	} {
 		w := siteSet(t, strings.Replace(idleRule, "share: 0.5", "share: 0.5\n  "+c.by, 1)).NewWatch(life4711(), false)
@@ -545,7 +568,8 @@ func TestNotEvaluated(t *testing.T) {
 	}
 	bad := siteSet(t, strings.Replace(idleRule, "of: cpu_idle.mean,", "of: 1 / (cpu_idle.d0 - cpu_idle.d10),", 1))
 	w := bad.NewWatch(life4711(), false)
-	if got := history(w, minutes(0, 50, always(0.9))...); len(got) > 0 || reason(w, "idle") != "its severity is not a number" {
+	if got := history(w, minutes(0, 50, always(0.9))...); len(got) > 0 || reason(w,
+		"idle") != "its severity is not a number" {
 		t.Errorf("%v, %q", got, reason(w, "idle"))
 	}
 	w = siteSet(t, idleRule+"  guards: {intervals: 3}\n").NewWatch(life4711(), false)
@@ -616,7 +640,10 @@ func TestSeverityMap(t *testing.T) {
 // from then on, and cores are taken from the metrics until then.
 func TestLateKnowledge(t *testing.T) {
 	rule := strings.Replace(idleRule, "each: cpu_idle.mean > 0.5", "each: cpu_idle.mean > 0.5 && job.cores == 64", 1)
-	bare := Job{Key: schemas.JobKey{JobID: "4711"}, Cluster: "alpha", Cores: -1, Gpus: -1, LimitS: -1, MemRequested: -1}
+	bare := Job{
+		Key: schemas.JobKey{JobID: "4711"}, Cluster: "alpha", Cores: -1, Gpus: -1, LimitS: -1,
+		MemRequested: -1,
+	}
 	w := siteSet(t, rule).NewWatch(bare, false)
 	for i := range 50 {
 		w.Add(idle(i, 0.9))
@@ -651,14 +678,16 @@ func TestHints(t *testing.T) {
 		}
 		return f[0]
 	}
-	if f := run(func(j *Job) { j.MemRequested = 5e9 }); f.Hint != "alice on 4 at 90 %, 5 GB" || f.Slurm != "#SBATCH 1" {
+	if f := run(func(j *Job) { j.MemRequested = 5e9 }); f.Hint != "alice on 4 at 90 %, 5 GB" ||
+		f.Slurm != "#SBATCH 1" {
 		t.Errorf("%q, %q", f.Hint, f.Slurm)
 	}
 	if f := run(func(*Job) {}); f.Hint != "idle" {
 		t.Errorf("%q", f.Hint)
 	}
 	hostile := strings.Repeat("<b>\x1b[31m\u202e\xff", 200)
-	if f := run(func(j *Job) { j.MemRequested, j.User = 1, hostile }); strings.ContainsAny(f.Hint, "\x1b\u202e\xff") ||
+	if f := run(func(j *Job) { j.MemRequested, j.User = 1, hostile }); strings.ContainsAny(f.Hint, "\x1b\u202e") ||
+		strings.Contains(f.Hint, "\xff") ||
 		len(f.Hint) > schemas.MaxFindingText || !strings.HasPrefix(f.Hint, "<b>?[31m??") {
 		t.Errorf("%q", f.Hint)
 	}
@@ -694,8 +723,10 @@ func randomLife(r *rand.Rand, n int) (all []*Interval) {
 	for _, k := range catalogue {
 		base[k.Name] = r.Float64()
 	}
-	scale := map[string]float64{"clock": 3e9, "mem_bw": 1.2e11, "disk_bytes": 1e6, "flops_any": 1e9, "mem_used": 1e11,
-		"job_mem_peak": 5e10, "swap_pages": 30, "cpu_load": 30, "lustre_read_bw": 1e6}
+	scale := map[string]float64{
+		"clock": 3e9, "mem_bw": 1.2e11, "disk_bytes": 1e6, "flops_any": 1e9, "mem_used": 1e11,
+		"job_mem_peak": 5e10, "swap_pages": 30, "cpu_load": 30, "lustre_read_bw": 1e6,
+	}
 	for i := range n {
 		iv := &Interval{StartMs: life4711().StartMs + int64(i)*minute, LengthMs: minute, Expected: 4, Reported: 4}
 		if r.IntN(30) == 0 {
@@ -717,7 +748,8 @@ func randomLife(r *rand.Rand, n int) (all []*Interval) {
 					lo[x], hi[x] = d[x-1], d[x+1]
 				}
 			}
-			n := Named{Name: k.Name, Scope: k.Scope, Low: fmt.Sprint("n", r.IntN(4)), High: fmt.Sprint("n", r.IntN(4))}
+			n := Named{Name: k.Name, Scope: k.Scope, Low: fmt.Sprint("n", r.IntN(4)), High: fmt.Sprint("n",
+				r.IntN(4))}
 			n.moments(d[5], 64, 4, &d[1], &d[9])
 			n.ranks(d, lo, hi, true)
 			iv.Metrics = append(iv.Metrics, n)
@@ -745,7 +777,10 @@ func records(w *Watch, all []*Interval) (out []schemas.Finding) {
 func TestOrderDoesNotMatter(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	set, err := Compile(catalogue, nil, Source{"site.yaml", []byte("guards: {intervals: 5, duration: 31m, seen: 0.1}")})
+	set, err := Compile(catalogue, nil, Source{
+		"site.yaml",
+		[]byte("guards: {intervals: 5, duration: 31m, seen: 0.1}"),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
