@@ -60,7 +60,7 @@ func roles() map[string]role {
 			writes: []string{schemas.TopicJobSummary, schemas.TopicRejects, schemas.TopicMergeProgress},
 			reads:  []string{schemas.TopicPartials, schemas.TopicMergeProgress}, group: "merge", transactions: "merge-",
 		},
-		"sink": {reads: []string{schemas.TopicJobSummary, schemas.TopicJobs}},
+		"sink": {reads: []string{schemas.TopicJobSummary, schemas.TopicJobs, schemas.TopicFindings}},
 	}
 }
 
