@@ -197,6 +197,3 @@ func (m *severityMap) done() (all []view.Property) {
 	slices.SortStableFunc(all, view.ByWorst)
 	return all
 }
-
-// findings returns those on record.
-func (l *loader) findings(_ context.Context) ([]schemas.Finding, error) { return nil, nil }

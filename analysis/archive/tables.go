@@ -32,7 +32,17 @@ func Jobs(ctx context.Context, dir, job string) (all []jobs.Row, err error) {
 // EachTotal calls fn with the totals of the jobs that ended from one date to another: of some metrics, or of all if
 // none is named. Bounds of the deciles, which are lists, are left out.
 func EachTotal(ctx context.Context, dir, from, to string, metrics []string, fn func(*totals.Total) error) error {
-	only := slices.DeleteFunc(columnsOf[totals.Total](nil), func(c column) bool { return c.name == "lo" || c.name == "hi" })
+	return EachTotalOf(ctx, dir, from, to, metrics, nil, fn)
+}
+
+// EachTotalOf is EachTotal for some columns. The others are empty.
+func EachTotalOf(ctx context.Context, dir, from, to string, metrics, columns []string,
+	fn func(*totals.Total) error,
+) error {
+	only := columnsOf[totals.Total](columns)
+	if columns == nil {
+		only = slices.DeleteFunc(only, func(c column) bool { return c.name == "lo" || c.name == "hi" })
+	}
 	choose := every
 	if len(metrics) > 0 {
 		choose = ofMetrics(metrics)
@@ -152,39 +162,36 @@ func each[R any](ctx context.Context, dir, table, from, to string, only []column
 	if only == nil {
 		only = columnsOf[R](nil)
 	}
-	var paths []string
-	var parts [][]R
-	err := sink.Reading(ctx, dir, func() (err error) {
-		if paths, err = filesOf(dir, table, from, to); err != nil {
+	return sink.Reading(ctx, dir, func() error {
+		paths, err := filesOf(dir, table, from, to)
+		if err != nil {
 			return err
 		}
-		parts, err = parallel(ctx, paths, func(f *file) (rows []R, err error) {
-			for _, g := range f.RowGroups() {
-				spans, err := choose(f, g)
-				if err != nil {
-					return nil, err
+		return inTurn(ctx, len(paths), func(i int) (rows []R, err error) {
+			err = (&handle{path: paths[i]}).use(func(f *file) error {
+				for _, g := range f.RowGroups() {
+					spans, err := choose(f, g)
+					if err != nil {
+						return err
+					}
+					of, err := readTable[R](f, g, spans, only, newSlab())
+					if err != nil {
+						return err
+					}
+					rows = append(rows, of...)
 				}
-				of, err := readTable[R](f, g, spans, only, newSlab())
-				if err != nil {
-					return nil, err
+				return nil
+			})
+			return rows, err
+		}, func(_ int, rows []R) error {
+			for i := range rows {
+				if err := fn(&rows[i]); err != nil {
+					return err
 				}
-				rows = append(rows, of...)
 			}
-			return rows, nil
+			return nil
 		})
-		return err
 	})
-	if err != nil {
-		return err
-	}
-	for _, rows := range parts {
-		for i := range rows {
-			if err := fn(&rows[i]); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // parallel reads files side by side, and returns what each gave.
