@@ -16,10 +16,10 @@ import (
 
 // Query says which summaries are wanted. A bound that is empty is none.
 type Query struct {
-	First, Last string                      // dates
-	Job         string                      // its id; empty: all jobs in Jobs
-	Jobs        map[schemas.JobKey]bool     // nil: all
-	Metric      func(name string) bool      // nil: all; a row without a metric is always wanted
+	First, Last string                       // dates
+	Job         string                       // its id; empty: all jobs in Jobs
+	Jobs        map[schemas.JobKey]bool      // nil: all
+	Metric      func(name string) bool       // nil: all; a row without a metric is always wanted
 	File        func(date, name string) bool // nil: all
 }
 
