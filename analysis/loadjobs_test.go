@@ -167,3 +167,56 @@ func TestLinesOfTopics(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestPeersOfAJob: a rank counts the jobs of the same user, or queue, and of the same size.
+func TestPeersOfAJob(t *testing.T) {
+	r := rand.New(rand.NewPCG(16, 12))
+	d := &disk{dir: t.TempDir()}
+	var known []schemas.Job
+	type of struct {
+		user, queue string
+		cores       int64
+		days        int64
+	}
+	for i, c := range []of{
+		{"ada", "long", 8, 0}, {"ada", "long", 5, 0}, {"ada", "short", 8, 1}, {"bob", "long", 8, 2}, {"bob", "short", 8, 2},
+		{"ada", "long", 9, 0}, {"ada", "long", 8, -20},
+	} {
+		m := measure(r, string(rune('1'+i)), 0, loadStart-c.days*24*3_600_000, 60_000, 5, "cpu_idle", "ipc")
+		m.job.User, m.job.Queue, m.job.Cores = c.user, c.queue, &c.cores
+		known = append(known, m.job)
+		d.append(t, m.summaries, 50)
+	}
+	d.jobs(t, known...)
+	d.totals(t)
+	j, err := Load(t.Context(), config.Default(), nil, "1", Ask{Dir: d.dir, Restart: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := LoadPeers(t.Context(), config.Default(), d.dir, j, 10)
+	if err != nil || p.SizeClass != 8 || len(p.User) != 5 || len(p.Queue) != 5 {
+		t.Fatal(err, p)
+	}
+	for i := range p.User {
+		rank := &p.User[i]
+		below := [2]int64{}
+		for _, id := range []string{"2", "3", "4"} {
+			other, err := Load(t.Context(), config.Default(), nil, id, Ask{Dir: d.dir, Restart: -1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			total := other.Find(rank.Metric).Total
+			value := map[string]float64{
+				"d5": total.D[5], "spread": total.D[9] - total.D[1], "busy": view.Busy(total.Mean, other.Type),
+			}[rank.Of]
+			for k, is := range []bool{id != "4", id != "3"} {
+				if is && value < rank.Value {
+					below[k]++
+				}
+			}
+		}
+		if rank.All != 2 || p.Queue[i].All != 2 || rank.Below != below[0] || p.Queue[i].Below != below[1] {
+			t.Errorf("%+v and %+v, want %v below", rank, p.Queue[i], below)
+		}
+	}
+}
