@@ -58,7 +58,8 @@ type loop struct {
 	patience    time.Duration     // with a commit
 	last        *schemas.Progress // committed, as this run knows it
 	halted      halted
-	rubbish     kafka.Trouble // unreadable records in the topic of positions
+	rubbish     kafka.Trouble // unreadable records in the topics of positions and states
+	refused     kafka.Trouble // rejects that are logged
 }
 
 // run owns the partition until ctx ends (nil) or anything goes wrong. After an error only Progress tells whether the
@@ -125,6 +126,9 @@ func (l *loop) consume(ctx context.Context, a *account, consumer *kgo.Client, pr
 		}
 		if err := l.foldAll(ctx, a, fetches, producer); err != nil {
 			return err
+		}
+		if l.stage.learn != nil {
+			l.stage.learn(ctx, l, a, producer.Admin())
 		}
 		l.meter.reached(fetches, a.position)
 		l.others.tell(l, a)
