@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -59,7 +60,8 @@ func Find(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Met
 		learn: func(ctx context.Context, l *loop, a *account, adm *kadm.Client) {
 			f := a.fold.(*Finder)
 			if !a.replays() {
-				a.take(f.learn(time.Now().UnixMilli(), func() bool { return l.isAtEnd(ctx, a, adm) }))
+				atEnd := sync.OnceValue(func() bool { return l.isAtEnd(ctx, a, adm) })
+				a.take(f.learn(time.Now().UnixMilli(), atEnd))
 			}
 			l.meter.found(f.open)
 		},
