@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -28,13 +29,17 @@ rules:
     each: load.mean > 0.5
     share: 0.5
     severity: {of: load.mean, from: 0, to: 1}
-    hint: "user {{.job.User}}: {{pct .value}}"
+    hint: "user {{.job.user}}: {{pct .value}}"
 `
 
 func busyRules(t testing.TB, changes ...string) *rules.Set {
 	t.Helper()
 	text := strings.NewReplacer(changes...).Replace(busyRule)
-	set, err := rules.Compile(nil, nil, rules.Source{Name: "busy.yaml", Text: []byte(text)})
+	var shipped []string
+	for _, id := range regexp.MustCompile(`(?m)^ *- id: (\S+)`).FindAllSubmatch(rules.Shipped(), -1) {
+		shipped = append(shipped, string(id[1]))
+	}
+	set, err := rules.Compile(nil, shipped, rules.Source{Name: "busy.yaml", Text: []byte(text)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +169,7 @@ func (s *finds) said() (all []string) {
 		if f.Final {
 			final = " final"
 		}
-		all = append(all, fmt.Sprintf("%s %s %s %d/%d%s", f.Key(), f.State, f.Class, f.Matched, f.Intervals, final))
+		all = append(all, fmt.Sprintf("%s %s %s %d/%d%s", f.Key(), f.State, f.Class, f.Matched, f.Evaluated, final))
 	}
 	return all
 }
@@ -180,8 +185,8 @@ func (s *finds) expect(want ...string) {
 func (s *finds) lives(job string, start int64, n int, load float64) int64 {
 	s.t.Helper()
 	for range n {
-		s.put(loadOf(job, start, simT, load))
-		start += simT
+		s.put(loadOf(job, start, findT, load))
+		start += findT
 	}
 	return start
 }
@@ -191,42 +196,48 @@ func (s *finds) over(job string, endMs int64) {
 	s.jobs[schemas.JobKey{JobID: job}] = &schemas.Job{JobID: job, State: schemas.StateCompleted, End: &endMs}
 }
 
-const findEpoch = 1_700_000_000_000 / simT * simT
+const (
+	findT     = int64(60_000)
+	findEpoch = 1_700_000_000_000 / stateEveryMs * stateEveryMs // where the ten minutes of the rules begin
+)
 
 // TestFinderTellsALife: a finding opens, changes its class, closes, opens again, and is final with the job's last
 // interval. Its FindState goes with each of these records.
 func TestFinderTellsALife(t *testing.T) {
 	s := newFinds(t)
+	open := func(want int) {
+		t.Helper()
+		if n := s.f.open[schemas.ClassMed] + s.f.open[schemas.ClassHigh]; n != want {
+			t.Errorf("%d findings are open, want %d", n, want)
+		}
+	}
 	at := s.lives("1", findEpoch, 3, 0.6)
-	s.expect("1/0/busy OPEN MED 3/3")
-	if n := s.f.open[schemas.ClassMed]; n != 1 {
-		t.Errorf("%d MED findings are open", n)
-	}
-	at = s.lives("1", at, 4, 1)
-	at = s.lives("1", at, 22, 0)
-	s.expect("1/0/busy OPEN MED 3/3", "1/0/busy OPEN HIGH 4/4", "1/0/busy CLOSED HIGH 7/29")
-	if n := s.f.open[schemas.ClassMed] + s.f.open[schemas.ClassHigh]; n != 0 {
-		t.Errorf("%d findings are open", n)
-	}
-	at = s.lives("1", at, 16, 1)
-	s.over("1", at+simT+simT/2)
+	open(1)
+	at = s.lives("1", at, 7, 1)
+	at = s.lives("1", at, 41, 0)
+	open(0)
+	at = s.lives("1", at, 40, 1)
+	open(1)
+	s.over("1", at+findT+findT/2)
 	if fx := s.learn(at, true); len(fx.Outputs) != 1 {
 		t.Errorf("news make %v, want a FindState", fx.Outputs)
 	}
-	fx := s.put(loadOf("1", at, simT, 0))
+	fx := s.put(loadOf("1", at, findT, 0))
 	if len(fx.Outputs) != 2 || fx.Counts.Outputs != 1 {
 		t.Errorf("the end makes %v and counts %+v", fx.Outputs, fx.Counts)
 	}
-	s.expect("1/0/busy OPEN MED 3/3", "1/0/busy OPEN HIGH 4/4", "1/0/busy CLOSED HIGH 7/29",
-		"1/0/busy OPEN HIGH 22/44", "1/0/busy OPEN HIGH 23/46 final")
+	open(0)
+	s.expect("1/0/busy OPEN MED 3/3", "1/0/busy OPEN HIGH 10/10", "1/0/busy OPEN HIGH 10/20",
+		"1/0/busy OPEN HIGH 10/30", "1/0/busy OPEN HIGH 10/40", "1/0/busy CLOSED HIGH 10/50",
+		"1/0/busy OPEN HIGH 49/90", "1/0/busy OPEN HIGH 50/92 final")
 	if state := s.states["1/0"]; !state.Ended || len(state.Job) > 0 {
 		t.Errorf("%+v after the end", state)
 	}
-	s.put(loadOf("1", at+simT, simT, 1))
-	if want := (schemas.ProgressCounts{Summarized: 46, Late: 1, Outputs: 5}); s.counts != want {
+	s.put(loadOf("1", at+findT, findT, 1))
+	if want := (schemas.ProgressCounts{Summarized: 92, Late: 1, Outputs: 8}); s.counts != want {
 		t.Errorf("counts %+v, want %+v", s.counts, want)
 	}
-	if n := len(s.findings); n != 5 {
+	if n := len(s.findings); n != 8 {
 		t.Errorf("%d findings after a late summary", n)
 	}
 }
@@ -234,28 +245,28 @@ func TestFinderTellsALife(t *testing.T) {
 // TestFinderFates: every record has one fate. Pseudo-jobs have no rules.
 func TestFinderFates(t *testing.T) {
 	s := newFinds(t)
-	foreign := loadOf("1", findEpoch, simT, 1)
+	foreign := loadOf("1", findEpoch, findT, 1)
 	foreign.Cluster = "other"
-	future := loadOf("1", findEpoch, simT, 1)
+	future := loadOf("1", findEpoch, findT, 1)
 	for _, r := range []struct {
 		e    Entry
 		want schemas.ProgressCounts
 	}{
-		{entry(t, 0, loadOf("1", findEpoch, simT, 1)), schemas.ProgressCounts{Summarized: 1}},
-		{entry(t, 1, loadOf("1", findEpoch, simT, 1)), schemas.ProgressCounts{Duplicate: 1}},
-		{entry(t, 2, loadOf("1", findEpoch-simT, simT, 1)), schemas.ProgressCounts{Summarized: 1}},
-		{entry(t, 3, loadOf("1", findEpoch-simT, simT, 1)), schemas.ProgressCounts{Duplicate: 1}},
-		{entry(t, 4, loadOf(schemas.JobSystem, findEpoch, simT, 1)), schemas.ProgressCounts{Summarized: 1}},
-		{entry(t, 5, loadOf(schemas.JobRest, findEpoch, simT, 1)), schemas.ProgressCounts{Summarized: 1}},
+		{entry(t, 0, loadOf("1", findEpoch, findT, 1)), schemas.ProgressCounts{Summarized: 1}},
+		{entry(t, 1, loadOf("1", findEpoch, findT, 1)), schemas.ProgressCounts{Duplicate: 1}},
+		{entry(t, 2, loadOf("1", findEpoch-findT, findT, 1)), schemas.ProgressCounts{Summarized: 1}},
+		{entry(t, 3, loadOf("1", findEpoch-findT, findT, 1)), schemas.ProgressCounts{Duplicate: 1}},
+		{entry(t, 4, loadOf(schemas.JobSystem, findEpoch, findT, 1)), schemas.ProgressCounts{Summarized: 1}},
+		{entry(t, 5, loadOf(schemas.JobRest, findEpoch, findT, 1)), schemas.ProgressCounts{Summarized: 1}},
 		{entry(t, 6, foreign), schemas.ProgressCounts{Rejected: 1}},
 		{Entry{Offset: 7, AppendedMs: findEpoch, Value: []byte("rubbish")}, schemas.ProgressCounts{Rejected: 1}},
-		{entry(t, 8, &schemas.Watermark{IntervalStart: findEpoch, IntervalMs: simT}),
+		{entry(t, 8, &schemas.Watermark{IntervalStart: findEpoch, IntervalMs: findT}),
 			schemas.ProgressCounts{Rejected: 1}},
 		{Entry{Offset: 9, AppendedMs: findEpoch - time.Minute.Milliseconds(), Value: encode(t, future)},
 			schemas.ProgressCounts{Rejected: 1}},
 	} {
 		if r.e.AppendedMs == 0 || r.e.Offset < 7 {
-			r.e.AppendedMs = findEpoch + simT
+			r.e.AppendedMs = findEpoch + findT
 		}
 		fx := s.f.Apply(r.e)
 		if fx.Counts.Outputs = 0; fx.Counts != r.want {
@@ -277,7 +288,7 @@ func TestFinderFates(t *testing.T) {
 func TestFinderEndsByTheClock(t *testing.T) {
 	s := newFinds(t)
 	at := s.lives("1", findEpoch, 5, 1)
-	end := at + 10*simT
+	end := at + 10*findT
 	s.over("1", end)
 	for _, c := range []struct {
 		nowMs int64
@@ -312,20 +323,20 @@ func TestFinderEndsForgottenJobs(t *testing.T) {
 // TestFinderForgets: a job without findings leaves after 64 intervals, one with findings after 30 days, with them.
 func TestFinderForgets(t *testing.T) {
 	s := newFinds(t)
-	s.over("calm", findEpoch+3*simT)
-	s.over("busy", findEpoch+3*simT)
+	s.over("calm", findEpoch+3*findT)
+	s.over("busy", findEpoch+3*findT)
 	s.lives("calm", findEpoch, 3, 0)
 	s.lives("busy", findEpoch, 3, 1)
 	ticks := func(fromMs, toMs, step int64) {
 		for at := fromMs; at < toMs; at += step {
-			s.put(loadOf(schemas.JobSystem, at, simT, 1))
+			s.put(loadOf(schemas.JobSystem, at, findT, 1))
 		}
 	}
-	ticks(findEpoch+3*simT, findEpoch+leaveIntervals*simT+endPatienceMs, sweepEveryMs)
+	ticks(findEpoch+3*findT, findEpoch+leaveIntervals*findT+endPatienceMs, sweepEveryMs)
 	if len(s.deleted) > 0 {
 		t.Fatalf("%v left early", s.deleted)
 	}
-	ticks(findEpoch+leaveIntervals*simT+endPatienceMs, findEpoch+findingsKeptMs, sweepEveryMs)
+	ticks(findEpoch+leaveIntervals*findT+endPatienceMs, findEpoch+findingsKeptMs, sweepEveryMs)
 	if want := []string{"find-state calm/0"}; !slices.Equal(s.deleted, want) {
 		t.Fatalf("%v left, want %v", s.deleted, want)
 	}
@@ -343,19 +354,19 @@ func TestFinderForgets(t *testing.T) {
 func TestFinderHoldsLittle(t *testing.T) {
 	s := newFinds(t)
 	s.lives("silent", findEpoch, 3, 0)
-	at, most := findEpoch, int64(0)
+	at, most := int64(findEpoch), int64(0)
 	perInterval := int64(4)
-	for range 3 * stateEveryMs / simT {
+	for range 3 * stateEveryMs / findT {
 		for _, job := range []string{"1", "2", "3", schemas.JobSystem} {
-			s.put(loadOf(job, int64(at), simT, 0))
+			s.put(loadOf(job, at, findT, 0))
 		}
-		at += simT
+		at += findT
 		most = max(most, s.last.Position-s.last.Hold)
 	}
-	if bound := (stateEveryMs/simT + 1 + sweepEveryMs/simT) * perInterval; most > bound {
+	if bound := (stateEveryMs/findT + 1 + sweepEveryMs/findT) * perInterval; most > bound {
 		t.Errorf("%d records are read again, more than %d", most, bound)
 	}
-	if most < stateEveryMs/simT*perInterval/2 {
+	if most < stateEveryMs/findT*perInterval/2 {
 		t.Errorf("%d records are read again: FindStates are written all the time", most)
 	}
 	if s.states["silent/0"].Offset != 2 {
@@ -378,15 +389,15 @@ func TestNewsAreFrozen(t *testing.T) {
 	if fx := s.learn(at, true); len(fx.Outputs) != 0 {
 		t.Errorf("no news make %v", fx.Outputs)
 	}
-	s.put(loadOf("1", at, simT, 0))
+	s.put(loadOf("1", at, findT, 0))
 	clear(s.jobs)
 	s.restart()
-	s.lives("1", at+simT, 9, 0)
+	s.lives("1", at+findT, 20, 0)
 	var users []string
 	for _, f := range s.findings {
 		users = append(users, f.State+" "+strings.TrimRight(strings.Fields(f.Hint)[1], ":"))
 	}
-	if want := []string{"OPEN alice", "CLOSED bob"}; !slices.Equal(users, want) {
+	if want := []string{"OPEN alice", "OPEN bob", "CLOSED bob"}; !slices.Equal(users, want) {
 		t.Errorf("findings %q, want %q", users, want)
 	}
 }
@@ -450,22 +461,22 @@ func TestWindow(t *testing.T) {
 		var w window
 		seen, newest := map[int64]bool{}, int64(0)
 		for range 300 {
-			at := max(0, newest+r.Int64N(12)-8) * simT
+			at := max(0, newest+r.Int64N(12)-8) * findT
 			if r.IntN(40) == 0 {
-				at += 70 * simT
+				at += 70 * findT
 			}
 			want := !seen[at]
-			if at <= (newest-64)*simT {
+			if at <= (newest-64)*findT {
 				continue
 			}
-			if got := w.add(at, simT); got != want {
-				t.Fatalf("%d behind %d is new: %v, want %v", at, newest*simT, got, want)
+			if got := w.add(at, findT); got != want {
+				t.Fatalf("%d behind %d is new: %v, want %v", at, newest*findT, got, want)
 			}
 			text, err := json.Marshal(w)
 			if err = cmp.Or(err, json.Unmarshal(text, &w)); err != nil {
 				t.Fatal(err)
 			}
-			seen[at], newest = true, max(newest, at/simT)
+			seen[at], newest = true, max(newest, at/findT)
 		}
 	}
 }
@@ -512,30 +523,30 @@ func (s *finds) crashes(r *rand.Rand, log []Entry, dies func() bool) {
 func findLog(t *testing.T, r *rand.Rand, jobs map[schemas.JobKey]*schemas.Job) (log []Entry) {
 	t.Helper()
 	put := func(start int64, value []byte) {
-		log = append(log, Entry{Offset: int64(2 * len(log)), AppendedMs: start + 2*simT, Value: value})
+		log = append(log, Entry{Offset: int64(2 * len(log)), AppendedMs: start + 2*findT, Value: value})
 	}
 	const intervals = 120
 	for n := range 6 {
-		end := findEpoch + int64(40+r.IntN(intervals))*simT
+		end := findEpoch + int64(40+r.IntN(intervals))*findT
 		if job := fmt.Sprint(n); n < 5 {
 			jobs[schemas.JobKey{JobID: job}] = &schemas.Job{JobID: job, State: schemas.StateFailed, End: &end}
 		}
 	}
 	at := int64(findEpoch)
 	for i := range intervals {
-		at += simT
+		at += findT
 		if i == intervals/2 {
 			at += stateEveryMs * int64(r.IntN(3))
 		}
 		for n := range 6 {
 			load := []float64{0.6, 1, 1, 0}[(i/8+n)%4]
-			start := at - simT*int64(max(0, r.IntN(12)-9))
-			value := encode(t, loadOf(fmt.Sprint(n), start, simT, load))
+			start := at - findT*int64(max(0, r.IntN(12)-9))
+			value := encode(t, loadOf(fmt.Sprint(n), start, findT, load))
 			for range 1 + max(0, r.IntN(20)-18) {
 				put(at, value)
 			}
 		}
-		put(at, encode(t, loadOf(schemas.JobSystem, at, simT, 1)))
+		put(at, encode(t, loadOf(schemas.JobSystem, at, findT, 1)))
 		if r.IntN(20) == 0 {
 			put(at, []byte("rubbish"))
 		}
