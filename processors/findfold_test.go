@@ -402,23 +402,22 @@ func TestNewsAreFrozen(t *testing.T) {
 	}
 }
 
-// TestRuleThatChanged: its findings are deleted, and it begins anew.
+// TestRuleThatChanged: its findings are deleted, and it begins anew. What becomes due in a replay is written after it.
 func TestRuleThatChanged(t *testing.T) {
 	s := newFinds(t)
-	at := s.lives("1", findEpoch, 4, 1)
+	at := s.lives("1", findEpoch, 6, 1) // three more than the last FindState has
 	s.set = busyRules(t, "share: 0.5", "share: 0.6")
 	s.restart()
-	if len(s.f.open) != 0 {
-		t.Errorf("open by the old rule: %v", s.f.open)
+	if n := s.f.open[schemas.ClassHigh]; n != 0 {
+		t.Errorf("%d findings are open by the old rule", n)
 	}
-	at = s.lives("1", at, 1, 1) // the second after the last FindState
+	s.lives("1", at, 1, 1)
 	if want := []string{"findings 1/0/busy"}; !slices.Equal(s.deleted, want) {
 		t.Errorf("deleted %v, want %v", s.deleted, want)
 	}
-	s.expect("1/0/busy OPEN HIGH 3/3")
-	s.lives("1", at, 1, 1)
-	if n := len(s.findings); n != 2 || s.findings[1].RuleHash == s.findings[0].RuleHash {
-		t.Errorf("findings %v", s.said())
+	s.expect("1/0/busy OPEN HIGH 3/3", "1/0/busy OPEN HIGH 3/3")
+	if s.findings[1].RuleHash == s.findings[0].RuleHash {
+		t.Error("the second finding is by the old rule")
 	}
 }
 
