@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 
+	_ "github.com/gdamore/tcell/v2" // the screen of weir top
 	"github.com/rivo/uniseg"
 
 	"github.com/weirhpc/weir/schemas"
