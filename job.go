@@ -100,8 +100,8 @@ func (f *jobFlags) check(c *cobra.Command) error {
 	switch {
 	case f.last < 1:
 		return fmt.Errorf("-n %d must be at least 1", f.last)
-	case f.asJSON && f.asCSV:
-		return errors.New("--json and --csv: name one of them")
+	case f.exclusive() != nil:
+		return f.exclusive()
 	case modes > 1:
 		return errors.New("--totals, --findings and --rules: name one of them")
 	case modes > 0 && f.limited(c):
@@ -152,7 +152,7 @@ func (f *jobFlags) run(c *cobra.Command, args []string) error {
 		return err
 	}
 	ask.Dir, ask.Topic = f.archive(cfg)
-	jobs, err := loadJobs(c, cfg, set, ids, ask)
+	jobs, err := f.loadJobs(c, cfg, set, ids, ask)
 	if err != nil {
 		return err
 	}
@@ -215,12 +215,22 @@ func timeFlag(flag, text string) (time.Time, error) {
 	return t, nil
 }
 
-// loadJobs reads each job. Of several, those without an interval are reported and left out.
-func loadJobs(c *cobra.Command, cfg config.Config, set *rules.Set, ids []string, ask analysis.Ask) ([]*view.Job, error) {
+// loadJobs reads each job. Of several, those without an interval are reported and left out. An ID that is no job, but
+// that of a job array, is all of its tasks.
+func (f *jobFlags) loadJobs(
+	c *cobra.Command, cfg config.Config, set *rules.Set, ids []string, ask analysis.Ask,
+) ([]*view.Job, error) {
 	var jobs []*view.Job
 	var empty []error
-	for _, id := range ids {
-		j, err := analysis.Load(c.Context(), cfg, set, id, ask)
+	for at := 0; at < len(ids); at++ {
+		j, err := analysis.Load(c.Context(), cfg, set, ids[at], ask)
+		if errors.Is(err, analysis.ErrNoJob) {
+			var tasks []string
+			if tasks, err = f.allTasks(c, cfg, ids[at], err); err == nil {
+				ids = slices.Concat(ids[:at+1], tasks, ids[at+1:])
+				continue
+			}
+		}
 		switch {
 		case err == nil:
 			jobs = append(jobs, j)
@@ -239,7 +249,7 @@ func loadJobs(c *cobra.Command, cfg config.Config, set *rules.Set, ids []string,
 		say(c.ErrOrStderr(), "weir: %v", err)
 	}
 	if len(jobs) == 0 {
-		return nil, errors.New("none of the jobs has an interval; `weir jobs` lists those that have any")
+		return nil, errNoJobs
 	}
 	return jobs, nil
 }

@@ -92,7 +92,13 @@ func (t *text) seen(j *view.Job) {
 		exact = "Deciles exact in " + tenths(j.ExactShare) + " of intervals, else off by " +
 			tenthsUp(j.WorstRankError) + " of ranks at most."
 	}
-	t.lines(flow([]string{complete, exact}, "  ", t.cells()))
+	for _, l := range flow([]string{complete, exact}, "  ", t.cells()) {
+		if width(l) <= t.cells() {
+			t.line(l)
+		} else {
+			t.lines(wrap(l, t.cells()))
+		}
+	}
 }
 
 // tenths is a share in % that is never rounded up to all.
@@ -134,16 +140,21 @@ func (t *text) uses(j *view.Job) {
 	}
 	t.line()
 	drawn := min(t.cells()-30, 80)
+	var unknown []string
 	for _, u := range all {
 		name := left(u.name, 11)
 		switch {
 		case math.IsNaN(u.share):
-			t.hanging(name, 11, 11, u.why)
+			unknown = append(unknown, u.name)
 		case t.cells() < narrow:
 			t.line(name, right(percent(u.share), 6), "  ", t.word(u.word))
 		default:
 			t.line(name, "[", bar(u.share, drawn), "] ", right(percent(u.share), 6), "  ", t.word(u.word))
 		}
+	}
+	if len(unknown) > 0 {
+		t.hanging("", 0, 2, "The nodes' peak of "+strings.Join(unknown, ", ")+
+			" is not known: set machine in weir.yaml.")
 	}
 }
 
@@ -194,7 +205,7 @@ func (t *text) notes(j *view.Job) {
 	if len(over) > 0 {
 		var words []string
 		for _, f := range over {
-			words = append(words, fmt.Sprintf("%s (%s until %s)", t.clean(f.Rule, 40), f.Class,
+			words = append(words, fmt.Sprintf("%s (%s until %s)", t.clean(f.Rule, 40), t.clean(f.Class, 4),
 				hour(f.LastInterval+f.IntervalMs, j.UntilMs)))
 		}
 		t.hanging("No more: ", 9, 6, strings.Join(words, ", ")+".")
@@ -211,7 +222,7 @@ func (t *text) note(f *schemas.Finding, named int) {
 	}
 	const indent = 6
 	id := left(t.clean(f.Rule, 40), named)
-	t.hanging(" "+t.paint(colorOf(f.Class), left(f.Class, 4))+" "+id+"  ", indent+named+2, indent, hint)
+	t.hanging(" "+t.paint(colorOf(f.Class), left(t.clean(f.Class, 4), 4))+" "+id+"  ", indent+named+2, indent, hint)
 	if f.Slurm != "" {
 		t.line(strings.Repeat(" ", indent), t.clean(f.Slurm, 1000)) // whole, so that it can be copied
 	}

@@ -73,22 +73,19 @@ func (t *text) columnsOf(rows []view.JobLine) []column {
 		}),
 		of("SEEN", true, 6, 0, func(r *view.JobLine) string { return maybe(r.Seen, percent) }),
 	)
-	all = append(all, sorted(rows)...)
+	all = append(all, t.sorted(rows)...)
 	return append(all, t.worst(rows))
 }
 
 // sorted are the columns of what the list is sorted by, where no other shows it.
-func sorted(rows []view.JobLine) (all []column) {
+func (t *text) sorted(rows []view.JobLine) (all []column) {
 	if len(rows) == 0 {
 		return nil
 	}
 	for _, key := range slices.Sorted(maps.Keys(rows[0].Of)) {
-		c := column{head: strings.ToUpper(key), right: true}
+		c := column{head: strings.ToUpper(t.clean(key, 70)), right: true}
 		for i := range rows {
-			c.cells = append(c.cells, maybe(rows[i].Of[key], func(v float64) string {
-				number, prefix := si(v)
-				return strings.TrimSpace(number + " " + prefix)
-			}))
+			c.cells = append(c.cells, maybe(rows[i].Of[key], threeDigits))
 		}
 		all = append(all, c)
 	}

@@ -1,7 +1,6 @@
 package term
 
 import (
-	"math"
 	"strings"
 
 	"github.com/weirhpc/weir/analysis/view"
@@ -33,10 +32,11 @@ func numberOf(t *view.Total, head string) float64 {
 // metrics shows a line for each metric: numbers of the whole life, the band of its deciles, the median over time. With
 // bounds, each metric that is not exact has two more lines.
 func (t *text) metrics(j *view.Job, bounds bool) {
+	t.line()
 	if len(j.Metrics) == 0 {
+		t.line("No metric has a value.")
 		return
 	}
-	t.line()
 	m := t.layout(j, bounds)
 	t.metric(m, metricRow{name: "metric", numbers: m.heads, low: "low", high: "high"}, t.legend(m.band), over(m.spark))
 	for _, r := range m.rows {
@@ -65,19 +65,32 @@ type metricTable struct {
 	numbers      []int
 }
 
-// layout chooses the columns that the terminal has room for.
+// layout chooses the columns that the terminal has room for. A picture comes before the names of nodes, and before the
+// extremes.
 func (t *text) layout(j *view.Job, bounds bool) *metricTable {
-	m := &metricTable{heads: fewNumbers, gap: "  "}
-	switch {
-	case t.cells() >= wide:
-		m.heads = allNumbers
-	case t.cells() < narrow:
+	const drawn = 20 // cells that a picture should have
+	if t.cells() >= wide {
+		if len(j.Nodes) > 1 {
+			if m := t.tableOf(j, allNumbers, true, bounds); m.band+m.spark >= drawn {
+				return m
+			}
+		}
+		if m := t.tableOf(j, allNumbers, false, bounds); m.band+m.spark >= drawn {
+			return m
+		}
+	}
+	return t.tableOf(j, fewNumbers, false, bounds)
+}
+
+// tableOf lays out some columns.
+func (t *text) tableOf(j *view.Job, heads []string, nodes, bounds bool) *metricTable {
+	m := &metricTable{heads: heads, gap: "  ", rows: t.metricRows(j, heads, bounds)}
+	if t.cells() < narrow {
 		m.gap = " "
 	}
-	m.rows = t.metricRows(j, m.heads, bounds)
 	m.named = t.nameCells(m.rows)
 	used := m.named
-	for k, head := range m.heads {
+	for k, head := range heads {
 		cells := max(width(head), 8)
 		for _, r := range m.rows {
 			cells = max(cells, width(r.numbers[k]))
@@ -85,7 +98,7 @@ func (t *text) layout(j *view.Job, bounds bool) *metricTable {
 		m.numbers = append(m.numbers, cells)
 		used += len(m.gap) + cells
 	}
-	if t.cells() >= wide && len(j.Nodes) > 1 {
+	if nodes {
 		m.nodes = len("high")
 		for _, r := range m.rows {
 			m.nodes = max(m.nodes, width(r.low), width(r.high))
@@ -133,11 +146,14 @@ func (t *text) metricRows(j *view.Job, heads []string, bounds bool) (rows []metr
 		low, high := metricRow{name: "  at least"}, metricRow{name: "  at most"}
 		for _, head := range heads {
 			show := func(of *view.Total) string {
+				if of != &m.Total && head == "mean" {
+					return "" // it has no bounds
+				}
 				return t.value(numberOf(of, head), m.Unit, isShare(m.Name, m.Unit))
 			}
 			r.numbers = append(r.numbers, show(&m.Total))
-			low.numbers = append(low.numbers, show(&view.Total{D: m.Total.Lo, Mean: math.NaN()}))
-			high.numbers = append(high.numbers, show(&view.Total{D: m.Total.Hi, Mean: math.NaN()}))
+			low.numbers = append(low.numbers, show(&view.Total{D: m.Total.Lo}))
+			high.numbers = append(high.numbers, show(&view.Total{D: m.Total.Hi}))
 		}
 		rows = append(rows, r)
 		if bounds && m.Total.Known && !m.Total.Exact {

@@ -44,6 +44,12 @@ func si(v float64) (number, prefix string) {
 	return strconv.FormatFloat(v, 'g', 3, 64), ""
 }
 
+// threeDigits returns a number without a unit.
+func threeDigits(v float64) string {
+	number, prefix := si(v)
+	return strings.TrimSpace(number + " " + prefix)
+}
+
 // percent returns a share in %. What is not nothing is not shown as 0, and what is not all is not shown as 100.
 func percent(v float64) string {
 	p := 100 * v

@@ -12,8 +12,7 @@ import (
 // use is how much of something a job used, and the word that a rule has for it.
 type use struct {
 	name, word string
-	share      float64 // NaN: why tells what is missing
-	why        string
+	share      float64 // NaN: it is not known what there is
 }
 
 // uses are the bars of a report: of what was measured, as far as it is known what there is.
@@ -44,7 +43,7 @@ func uses(j *view.Job) (all []use) {
 				u.word = low
 			}
 		}
-		all = append(all, known(u, float64(j.Type.Memory), "memory"))
+		all = append(all, known(u, float64(j.Type.Memory)))
 	}
 	return all
 }
@@ -55,12 +54,13 @@ func ofPeak(j *view.Job, m *view.Metric, u use, peak float64) use {
 	if u.word == "" || u.word == "ok" && u.name == "FLOPs" {
 		u.word = "of peak"
 	}
-	return known(u, peak, "peak")
+	return known(u, peak)
 }
 
-func known(u use, all float64, what string) use {
-	if all <= 0 || math.IsNaN(u.share) || math.IsInf(u.share, 0) {
-		u.share, u.word, u.why = math.NaN(), "", "no "+what+" is configured for these nodes"
+// known makes sure that a share of what nobody knows is not shown.
+func known(u use, all float64) use {
+	if all <= 0 || math.IsInf(u.share, 0) {
+		u.share, u.word = math.NaN(), ""
 	}
 	return u
 }
