@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/weirhpc/weir/analysis"
 	"github.com/weirhpc/weir/analysis/rules"
@@ -64,9 +65,14 @@ names are the columns of the archive. --last reads the topic alone: ask the arch
 	f.readFlags.add(c)
 	f.styleFlags.add(c)
 	c.Flags().IntVarP(&f.last, "last", "n", 3, "show the rows of the last `N` intervals")
-	c.Flags().IntVar(&f.last, "intervals", 3, "the same as --last")
-	must(c.Flags().MarkHidden("intervals"))
+	c.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "intervals" { // as --last was called
+			name = "last"
+		}
+		return pflag.NormalizedName(name)
+	})
 	c.Flags().Int32Var(&f.restart, "restart", -1, "show this life of the job: restart `N` (default: the last)")
+	c.Flags().Lookup("restart").DefValue = "0" // the help does not show -1
 	c.Flags().StringVar(&f.metrics, "metrics", "", "show these metrics: `A,B` or all (default: those that tell most)")
 	c.Flags().StringVar(&f.from, "from", "", "show what was measured from `TIME`: a date, or as RFC 3339 has it")
 	c.Flags().StringVar(&f.to, "to", "", "show what was measured before `TIME`")
@@ -119,7 +125,7 @@ func (f *jobFlags) check(c *cobra.Command) error {
 
 // limited reports whether the user asked for a number of intervals.
 func (f *jobFlags) limited(c *cobra.Command) bool {
-	return c.Flags().Changed("last") || c.Flags().Changed("intervals")
+	return c.Flags().Changed("last")
 }
 
 // rows reports whether the rows of intervals are wanted.

@@ -42,7 +42,8 @@ BUSY is the share of cores that work, and WASTED h the core hours of the others.
 ninth and the first decile of cpu_user, in points. MEM is the most memory that a node used. SEEN is how much of the job
 was measured. A narrow terminal has fewer columns. What is not known is a dash.
 
-Without --since these are jobs that run, wait or are skipped, and those that ended in the last 24 hours. REASON is why a
+Jobs are listed by the time of their start, unless --sort names another order: it takes any decile of a metric, from d0
+to d10. Without --since these are jobs that run, wait or are skipped, and those that ended in the last 24 hours. REASON is why a
 job is skipped. --json also has the last interval of each job, and how complete it is.`,
 		Example: `  weir jobs
   weir jobs --sort wasted --since 2026-11-01 --limit 20
@@ -59,8 +60,8 @@ job is skipped. --json also has the last interval of each job, and how complete 
 	}
 	f.readFlags.add(c)
 	f.styleFlags.add(c)
-	c.Flags().StringVar(&f.sort, "sort", "", "the largest `KEY` first: "+strings.Join(sortKeys, ", ")+
-		", METRIC.dK or METRIC.mean (default: the time of the start)")
+	c.Flags().StringVar(&f.sort, "sort", "", "largest `KEY` first: "+strings.Join(sortKeys, ", ")+
+		", METRIC.d5 or METRIC.mean")
 	c.Flags().StringVar(&f.user, "user", "", "only jobs of user `NAME`")
 	c.Flags().StringVar(&f.account, "account", "", "only jobs of account `NAME`")
 	c.Flags().StringVar(&f.queue, "queue", "", "only jobs of queue `NAME`")

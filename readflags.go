@@ -2,12 +2,14 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/naming"
 )
 
 // readFlags say where a report is read from, and whether a program reads it.
@@ -35,10 +37,10 @@ func (f *readFlags) load() (config.Config, error) {
 	if err == nil {
 		_, err = os.Stat(dir) // an archive that is not there would look like an empty one
 	}
-	if err == nil {
-		err = directory("--dir", dir)
-	}
 	if err != nil {
+		return config.Config{}, usageError{fmt.Errorf("--dir %s: %w", f.dir, naming.Pathless(err))}
+	}
+	if err := directory("--dir", dir); err != nil {
 		return config.Config{}, usageError{err}
 	}
 	f.dir = dir
