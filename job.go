@@ -192,7 +192,8 @@ func (f *jobFlags) ask() (a analysis.Ask, err error) {
 		a.Metrics = strings.Split(f.metrics, ",")
 		for _, m := range a.Metrics {
 			if !naming.Valid(m) {
-				return a, fmt.Errorf("--metrics %q must be names of metrics, with commas between them, or all", f.metrics)
+				return a, fmt.Errorf("--metrics %q must be names of metrics, with commas between them, or all",
+					f.metrics)
 			}
 		}
 	}

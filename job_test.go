@@ -53,7 +53,10 @@ func TestJobsOfListAndTopicAreJoined(t *testing.T) {
 	at, busy := int64(1000), 0.5
 	lists := &view.Lists{
 		Rows: []view.JobLine{
-			{Job: schemas.Job{JobID: "1", Restart: 1, State: "RUNNING", Account: "a", Nodes: []string{"n1", "n2"}}, Busy: &busy},
+			{
+				Job:  schemas.Job{JobID: "1", Restart: 1, State: "RUNNING", Account: "a", Nodes: []string{"n1", "n2"}},
+				Busy: &busy,
+			},
 			{Job: schemas.Job{JobID: "2", State: "COMPLETED"}, TimeS: 60},
 		},
 		Skipped: []view.JobLine{{Job: schemas.Job{JobID: "3", State: "SKIPPED", Reason: "why"}}},
@@ -70,7 +73,9 @@ func TestJobsOfListAndTopicAreJoined(t *testing.T) {
 				t.Fatal(err)
 			}
 			var line []string
-			for _, name := range []string{"job_id", "restart", "state", "reason", "interval_start", "nodes", "busy", "time_s"} {
+			for _, name := range []string{
+				"job_id", "restart", "state", "reason", "interval_start", "nodes", "busy", "time_s",
+			} {
 				if got[name] != nil && got[name] != "" {
 					v, _ := json.Marshal(got[name])
 					line = append(line, name+"="+string(v))
@@ -165,7 +170,11 @@ func TestColoursPassTheRelay(t *testing.T) {
 // TestWhatTheTerminalCan: the locale tells of UTF-8, NO_COLOR and TERM of colours.
 func TestWhatTheTerminalCan(t *testing.T) {
 	for want, all := range map[bool][]map[string]string{
-		true: {{"LANG": "en_US.UTF-8"}, {"LC_CTYPE": "C.utf8", "LANG": "C"}, {"LC_ALL": "de_DE.UTF-8", "LC_CTYPE": "C"}},
+		true: {
+			{"LANG": "en_US.UTF-8"},
+			{"LC_CTYPE": "C.utf8", "LANG": "C"},
+			{"LC_ALL": "de_DE.UTF-8", "LC_CTYPE": "C"},
+		},
 		false: {
 			{},
 			{"LANG": "C"},
@@ -192,7 +201,9 @@ func TestWhatTheTerminalCan(t *testing.T) {
 
 // TestJobArrays: tasks are named as Slurm names them.
 func TestJobArrays(t *testing.T) {
-	for arg, want := range map[string][]int64{"184300_[1-3,7]": {1, 2, 3, 7}, "a.b_[0]": {0}, "184300": nil, "1_2": nil} {
+	for arg, want := range map[string][]int64{
+		"184300_[1-3,7]": {1, 2, 3, 7}, "a.b_[0]": {0}, "184300": nil, "1_2": nil,
+	} {
 		id, tasks, err := arrayTasks(arg)
 		if before, _, _ := strings.Cut(arg, "_["); err != nil || id != before || !slices.Equal(tasks, want) {
 			t.Errorf("%s: %q, %v, %v", arg, id, tasks, err)
@@ -231,7 +242,8 @@ func TestArchiveAlone(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		status, stdout, stderr := weir(ctx, args...)
 		cancel()
-		if status != exitDone || stderr != "" || !strings.HasPrefix(stdout, "No job") && !strings.HasPrefix(stdout, "job_id,") {
+		if status != exitDone || stderr != "" || !strings.HasPrefix(stdout, "No job") &&
+			!strings.HasPrefix(stdout, "job_id,") {
 			t.Errorf("%v: status %d, %q, %q", args, status, stdout, stderr)
 		}
 	}

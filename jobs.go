@@ -43,8 +43,8 @@ ninth and the first decile of cpu_user, in points. MEM is the most memory that a
 was measured. A narrow terminal has fewer columns. What is not known is a dash.
 
 Jobs are listed by the time of their start, unless --sort names another order: it takes any decile of a metric, from d0
-to d10. Without --since these are jobs that run, wait or are skipped, and those that ended in the last 24 hours. REASON is why a
-job is skipped. --json also has the last interval of each job, and how complete it is.`,
+to d10. Without --since these are jobs that run, wait or are skipped, and those that ended in the last 24 hours. REASON
+is why a job is skipped. --json also has the last interval of each job, and how complete it is.`,
 		Example: `  weir jobs
   weir jobs --sort wasted --since 2026-11-01 --limit 20
   weir jobs --sort flops_any.d5 --account phys-a --dir weir-data/archive
@@ -91,7 +91,8 @@ func (f *jobsFlags) ask(now time.Time) (a analysis.ListAsk, err error) {
 		if err == nil && ago > 0 {
 			a.Since = now.Add(-ago)
 		} else if a.Since, err = timeFlag("since", f.since); err != nil {
-			return a, fmt.Errorf("--since %q must be a length of time such as 24h, or a date such as 2026-11-21", f.since)
+			return a, fmt.Errorf("--since %q must be a length of time such as 24h, or a date such as 2026-11-21",
+				f.since)
 		}
 	}
 	return a, nil

@@ -22,7 +22,8 @@ type readFlags struct {
 func (f *readFlags) add(c *cobra.Command) {
 	f.reads = true // it finds a running weir up
 	f.configFlags.add(c)
-	c.Flags().StringVar(&f.dir, "dir", "", "read the archive in `DIR`, and ask no broker (default: sink.dir, and the topic)")
+	c.Flags().StringVar(&f.dir, "dir", "",
+		"read the archive in `DIR`, and ask no broker (default: sink.dir, and the topic)")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "print one JSON object a line")
 	c.Flags().BoolVar(&f.asCSV, "csv", false, "print comma-separated values")
 	offerDirectories(c, "dir")

@@ -81,9 +81,9 @@ func ended() *view.Job {
 	j.Restart, j.Gpus, j.Nodes = 1, ptr(int32(8)), nodes(2)
 	j.Type.PeakFlops, j.Type.PeakMemBW, j.Type.Memory = 0, 0, 0
 	j.Gaps, j.Reported, j.ExactShare = nil, j.Expected, 1
-	j.Metrics = append(j.Metrics, dist(j, "acc_utilization", "1", 4, late(0.5, 0.1), 0, 0, 0.1, 0.3, 0.4, 0.5, 0.6, 0.7,
-		0.8, 0.9, 1), dist(j, "a_metric_of_the_site_with_a_long_name", "widgets/s", 1, late(3, 3), 3, 3, 3, 3, 3, 3, 3, 3,
-		3, 3, 3))
+	j.Metrics = append(j.Metrics,
+		dist(j, "acc_utilization", "1", 4, late(0.5, 0.1), 0, 0, 0.1, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1),
+		dist(j, "a_metric_of_the_site_with_a_long_name", "widgets/s", 1, late(3, 3), 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3))
 	j.Findings[1].State = schemas.FindingClosed
 	j.Findings[1].LastInterval = j.FirstMs + 3600_000
 	j.Findings[2].Certainty = schemas.Possible
@@ -104,10 +104,13 @@ var someRules = []rules.Rule{
 // lists are jobs as the mock-up has them, and others that know less.
 func lists() *view.Lists {
 	worst := made().Findings
-	line := func(id, user string, n int, cores int64, seconds, busy, spread, wasted float64, f *schemas.Finding) view.JobLine {
+	line := func(
+		id, user string, n int, cores int64, seconds, busy, spread, wasted float64, f *schemas.Finding,
+	) view.JobLine {
 		return view.JobLine{
 			Job: schemas.Job{
-				JobID: id, State: "RUNNING", User: user, Account: "phys-a", Queue: "normal", Nodes: nodes(n), Cores: &cores,
+				JobID: id, State: "RUNNING", User: user, Account: "phys-a", Queue: "normal", Nodes: nodes(n),
+				Cores: &cores,
 			},
 			TimeS: seconds, Busy: &busy, Spread: &spread, WastedH: &wasted, MemPerNode: ptr(92e9), Seen: ptr(0.996),
 			Finding: f,
@@ -147,10 +150,11 @@ func merged() *view.Job {
 	return j
 }
 
-// TestNamesDriveNothing: whatever a job, a node or a rule is called, the lines of a text stay, and no terminal is driven.
+// TestNamesDriveNothing: whatever a job, a node or a rule is called, no terminal is driven, and a line stays a line.
 func TestNamesDriveNothing(t *testing.T) {
 	for _, name := range []string{
-		hostile, strings.Repeat("漢", 64), "e\u0301" + strings.Repeat("\u0301", 60), "\u05d0\u05d1\u05d2\u202d", "", "<b>&amp;",
+		hostile, strings.Repeat("漢", 64), "e\u0301" + strings.Repeat("\u0301", 60), "\u05d0\u05d1\u05d2\u202d", "",
+		"<b>&amp;",
 	} {
 		j, l := named(name)
 		for what, show := range map[string]func(w io.Writer, s Style) error{
@@ -173,8 +177,8 @@ func TestNamesDriveNothing(t *testing.T) {
 					t.Errorf("%s of %q is not ASCII: %.400q", what, name, b.String())
 				}
 				for line := range strings.Lines(b.String()) {
-					line = strings.TrimSuffix(line, "\n")
-					if s.Width == 120 && what == "job" && width(line) > s.Width && !strings.Contains(line, Clean(name, 1000)) {
+					tooLong := width(strings.TrimSuffix(line, "\n")) > s.Width
+					if s.Width == 120 && what == "job" && tooLong && !strings.Contains(line, Clean(name, 1000)) {
 						t.Errorf("%s of %q: %d cells in %.200q", what, name, width(line), line)
 					}
 				}
@@ -212,7 +216,8 @@ func named(name string) (*view.Job, *view.Lists) {
 // TestNothingIsInvented: what is not known is a dash or left out, and never 0.
 func TestNothingIsInvented(t *testing.T) {
 	var b bytes.Buffer
-	if err := Jobs(&b, &view.Lists{Rows: []view.JobLine{{Job: schemas.Job{JobID: "9"}}}}, Style{Width: 200}); err != nil {
+	unknown := []view.JobLine{{Job: schemas.Job{JobID: "9"}}}
+	if err := Jobs(&b, &view.Lists{Rows: unknown}, Style{Width: 200}); err != nil {
 		t.Fatal(err)
 	}
 	_, row, _ := strings.Cut(b.String(), "\n")

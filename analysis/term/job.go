@@ -51,7 +51,8 @@ func (t *text) header(j *view.Job) {
 	} else {
 		parts = append(parts, moment(start(j))+" to "+hour(until(j), start(j)))
 	}
-	t.lines(flow(append(parts, plural(j.Intervals, "interval", "intervals")+" of "+span(j.IntervalMs)), "  ", t.cells()))
+	parts = append(parts, plural(j.Intervals, "interval", "intervals")+" of "+span(j.IntervalMs))
+	t.lines(flow(parts, "  ", t.cells()))
 }
 
 // start is when the job began, or the first interval that was measured.

@@ -81,8 +81,9 @@ func (t *text) detail(f *schemas.Finding) {
 	rule := t.clean(f.Rule, 40)
 	t.hanging(t.paint(colorOf(f.Class), left(t.clean(f.Class, 4), 4))+" "+rule+"  ", 7+width(rule), 5,
 		t.clean(f.Title, 200))
-	words := []string{fmt.Sprintf("It held in %s of %s, from %s to %s.", shareOf(f), plural(f.Evaluated, "check", "checks"),
-		moment(f.FirstInterval), hour(f.LastInterval+f.IntervalMs, f.FirstInterval))}
+	words := []string{fmt.Sprintf("It held in %s of %s, from %s to %s.", shareOf(f),
+		plural(f.Evaluated, "check", "checks"), moment(f.FirstInterval),
+		hour(f.LastInterval+f.IntervalMs, f.FirstInterval))}
 	if f.State == schemas.FindingClosed {
 		words = append(words, "It holds no more.")
 	}

@@ -122,25 +122,32 @@ func TestNumbersAreForPeople(t *testing.T) {
 			t.Errorf("error of %v: %q, want %q, which is no less", v, got, want)
 		}
 	}
-	for v, want := range map[float64]string{0: "0:00:00", 3661.9: "1:01:01", 48 * 3600: "48:00:00", -1: "-", 8760 * 3600: "8760:00:00"} {
+	for v, want := range map[float64]string{
+		0: "0:00:00", 3661.9: "1:01:01", 48 * 3600: "48:00:00", -1: "-", 8760 * 3600: "8760:00:00",
+	} {
 		if got := clock(v); got != want {
 			t.Errorf("%v s: %q, want %q", v, got, want)
 		}
 	}
-	for ms, want := range map[int64]string{500: "500 ms", 10_000: "10 s", 60_000: "1 min", 90_000: "90 s", 3_600_000: "1 h"} {
+	for ms, want := range map[int64]string{
+		500: "500 ms", 10_000: "10 s", 60_000: "1 min", 90_000: "90 s", 3_600_000: "1 h",
+	} {
 		if got := span(ms); got != want {
 			t.Errorf("%d ms: %q, want %q", ms, got, want)
 		}
 	}
 }
 
-// TestPicturesTellTheTruth: a bar is never empty for what is not nothing; a band stays in its cells, whatever the values.
+// TestPicturesTellTheTruth: what is not nothing has a bar, and a band stays in its cells, whatever the values.
 func TestPicturesTellTheTruth(t *testing.T) {
-	for share, want := range map[float64]string{0: "    ", 0.001: "|   ", 0.5: "||  ", 1: "||||", 7: "||||", -1: "    "} {
+	for share, want := range map[float64]string{
+		0: "    ", 0.001: "|   ", 0.5: "||  ", 1: "||||", 7: "||||", -1: "    ",
+	} {
 		if got := bar(share, 4); got != want {
 			t.Errorf("%v: %q, want %q", share, got, want)
 		}
 	}
+	const most = math.MaxFloat64
 	s := Style{ASCII: true}
 	for want, c := range map[string]struct {
 		d         [11]float64
@@ -150,7 +157,7 @@ func TestPicturesTellTheTruth(t *testing.T) {
 		"     |    ": {[11]float64{7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7}, 7, 7},
 		"    ..--|.": {[11]float64{.4, .6, .7, .7, .8, .8, .8, .8, .8, .8, .95}, 0, 1},
 		"          ": {[11]float64{nan, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, 0, 1},
-		".....|....": {[11]float64{-math.MaxFloat64, 0, 0, 0, 0, 0, 0, 0, 0, 0, math.MaxFloat64}, -math.MaxFloat64, math.MaxFloat64},
+		".....|....": {[11]float64{-most, 0, 0, 0, 0, 0, 0, 0, 0, 0, most}, -most, most},
 	} {
 		if got := s.band(&c.d, c.low, c.high, 10); got != want {
 			t.Errorf("%v: %q, want %q", c.d, got, want)
