@@ -157,7 +157,7 @@ func (f *jobFlags) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	ask.Dir, ask.Topic = f.archive(cfg)
+	ask.Dir, ask.Topic = analysis.Where(cfg, f.dir)
 	jobs, err := f.loadJobs(c, cfg, set, ids, ask)
 	if err != nil {
 		return err

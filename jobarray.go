@@ -42,7 +42,7 @@ func arrayTasks(arg string) (id string, tasks []int64, err error) {
 
 // jobs returns the jobs that the arguments name, each once and in their order.
 func (f *jobFlags) jobs(c *cobra.Command, cfg config.Config, args []string) (ids []string, err error) {
-	dir, topic := f.archive(cfg)
+	dir, topic := analysis.Where(cfg, f.dir)
 	for _, arg := range args {
 		id, tasks, _ := arrayTasks(arg) // jobIDs has checked it
 		if tasks == nil {
@@ -74,7 +74,7 @@ func (f *jobFlags) jobs(c *cobra.Command, cfg config.Config, args []string) (ids
 
 // allTasks returns the tasks of a job array by their numbers. It returns an error if there is no such array.
 func (f *jobFlags) allTasks(c *cobra.Command, cfg config.Config, id string, none error) ([]string, error) {
-	dir, topic := f.archive(cfg)
+	dir, topic := analysis.Where(cfg, f.dir)
 	found, err := analysis.ArrayJobs(c.Context(), cfg, dir, topic, id)
 	if err != nil {
 		return nil, err

@@ -16,7 +16,6 @@ import (
 	"github.com/weirhpc/weir/analysis/term"
 	"github.com/weirhpc/weir/analysis/view"
 	"github.com/weirhpc/weir/config"
-	"github.com/weirhpc/weir/naming"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -27,9 +26,6 @@ type jobsFlags struct {
 	sort, user, account, queue, finding, since string
 	limit                                      int
 }
-
-// sortKeys are the values of --sort, but for those that name a metric.
-var sortKeys = []string{"wasted", "busy", "spread", "memory", "severity", "time"}
 
 func newJobs() *cobra.Command {
 	var f jobsFlags
@@ -60,7 +56,7 @@ is why a job is skipped. --json also has the last interval of each job, and how 
 	}
 	f.readFlags.add(c)
 	f.styleFlags.add(c)
-	c.Flags().StringVar(&f.sort, "sort", "", "largest `KEY` first: "+strings.Join(sortKeys, ", ")+
+	c.Flags().StringVar(&f.sort, "sort", "", "worst `KEY` first: "+strings.Join(analysis.Sorts(), ", ")+
 		", METRIC.d5 or METRIC.mean")
 	c.Flags().StringVar(&f.user, "user", "", "only jobs of user `NAME`")
 	c.Flags().StringVar(&f.account, "account", "", "only jobs of account `NAME`")
@@ -68,7 +64,7 @@ is why a job is skipped. --json also has the last interval of each job, and how 
 	c.Flags().StringVar(&f.finding, "finding", "", "only jobs for which `RULE` holds")
 	c.Flags().StringVar(&f.since, "since", "", "jobs that ran since `TIME`: 24h ago, or a date")
 	c.Flags().IntVar(&f.limit, "limit", 0, "at most `N` jobs (default: all)")
-	offer(c, "sort", sortKeys...)
+	offer(c, "sort", analysis.Sorts()...)
 	return c
 }
 
@@ -79,9 +75,6 @@ func (f *jobsFlags) ask(now time.Time) (a analysis.ListAsk, err error) {
 	}
 	if f.limit < 0 {
 		return a, fmt.Errorf("--limit %d must be at least 0", f.limit)
-	}
-	if err := checkSort(f.sort); err != nil {
-		return a, err
 	}
 	if err := f.exclusive(); err != nil {
 		return a, err
@@ -98,24 +91,6 @@ func (f *jobsFlags) ask(now time.Time) (a analysis.ListAsk, err error) {
 	return a, nil
 }
 
-// checkSort returns nil if jobs can be sorted by a key.
-func checkSort(key string) error {
-	if key == "" || slices.Contains(sortKeys, key) {
-		return nil
-	}
-	if at := strings.LastIndexByte(key, '.'); at > 0 && naming.Valid(key[:at]) {
-		what := key[at+1:]
-		if what == "mean" || slices.Contains(deciles, what) {
-			return nil
-		}
-	}
-	return fmt.Errorf("--sort %q must be one of %s, or a metric such as flops_any.d5 or flops_any.mean", key,
-		strings.Join(sortKeys, ", "))
-}
-
-// deciles are the names of those of a metric, with its extremes.
-var deciles = []string{"d0", "d1", "d2", "d3", "d4", "d5", "d6", "d7", "d8", "d9", "d10"}
-
 func (f *jobsFlags) run(c *cobra.Command, ask analysis.ListAsk) error {
 	style, out, err := f.style(c)
 	if err != nil {
@@ -125,8 +100,11 @@ func (f *jobsFlags) run(c *cobra.Command, ask analysis.ListAsk) error {
 	if err != nil {
 		return err
 	}
-	ask.Dir, ask.Topic = f.archive(cfg)
+	ask.Dir, ask.Topic = analysis.Where(cfg, f.dir)
 	lists, err := analysis.LoadLines(c.Context(), cfg, ask)
+	if errors.Is(err, analysis.ErrSort) {
+		return usageError{fmt.Errorf("--sort: %w", err)}
+	}
 	if err != nil {
 		return err
 	}

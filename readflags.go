@@ -48,14 +48,6 @@ func (f *readFlags) load() (config.Config, error) {
 	return f.local()
 }
 
-// archive returns the archive's directory, and whether brokers are asked too.
-func (f *readFlags) archive(cfg config.Config) (dir string, topic bool) {
-	if f.dir != "" {
-		return f.dir, false
-	}
-	return cfg.Sink.Dir, len(cfg.Kafka.Brokers) > 0
-}
-
 // exclusive refuses --json with --csv.
 func (f *readFlags) exclusive() error {
 	if f.asJSON && f.asCSV {

@@ -6,8 +6,10 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/weirhpc/weir/analysis/archive"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink/jobs"
 )
 
 // ArrayJobs returns the tasks of a job array: the ID of each by its number. It reads the jobs of the archive in dir, if
@@ -20,7 +22,11 @@ func ArrayJobs(ctx context.Context, cfg config.Config, dir string, topic bool, a
 		}
 	}
 	if dir != "" {
-		if err := archivedTasks(ctx, dir, add); err != nil {
+		err := archive.EachJob(ctx, dir, "", "", func(r *jobs.Row) error {
+			add(r.ArrayJob, r.ArrayTask, r.JobID)
+			return nil
+		})
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"github.com/google/go-cmp/cmp"
@@ -78,6 +79,7 @@ func ended() *view.Job {
 	j := made()
 	end := j.UntilMs
 	j.Running, j.State, j.End, j.From = false, "OUT_OF_MEMORY", &end, "archive, and evaluated now"
+	j.Earlier = []view.Life{{State: "FAILED", Start: ptr(begin.Add(-time.Hour).UnixMilli()), End: j.Start}}
 	j.Restart, j.Gpus, j.Nodes = 1, ptr(int32(8)), nodes(2)
 	j.Type.PeakFlops, j.Type.PeakMemBW, j.Type.Memory = 0, 0, 0
 	j.Gaps, j.Reported, j.ExactShare = nil, j.Expected, 1

@@ -53,6 +53,21 @@ func (t *text) header(j *view.Job) {
 	}
 	parts = append(parts, plural(j.Intervals, "interval", "intervals")+" of "+span(j.IntervalMs))
 	t.lines(flow(parts, "  ", t.cells()))
+	for _, l := range j.Earlier {
+		t.earlier(l)
+	}
+}
+
+// earlier tells of another life of the job.
+func (t *text) earlier(l view.Life) {
+	parts := []string{fmt.Sprintf("Restart %d", l.Restart), t.clean(l.State, 20)}
+	if l.Start != nil {
+		parts = append(parts, "from "+moment(*l.Start))
+		if l.End != nil {
+			parts = append(parts, "to "+hour(*l.End, *l.Start))
+		}
+	}
+	t.lines(flow(parts, " ", t.cells()))
 }
 
 // start is when the job began, or the first interval that was measured.

@@ -161,7 +161,7 @@ func lineOf(j *view.Job) view.JobLine {
 		return &v
 	}
 	if m := metric(j, "cpu_idle"); m != nil {
-		l.Busy = keep(busy(j, m))
+		l.Busy = keep(view.Busy(m.Total.Mean, j.Type))
 	}
 	if m := metric(j, "cpu_user"); m != nil {
 		l.Spread = keep(spread(m))
@@ -173,8 +173,7 @@ func lineOf(j *view.Job) view.JobLine {
 		l.Seen = keep(float64(j.Reported) / float64(j.Expected))
 	}
 	if l.Busy != nil && j.Cores != nil {
-		measured := float64(j.Intervals*j.IntervalMs) / 3.6e6
-		l.WastedH = keep((1 - *l.Busy) * float64(*j.Cores) / max(1, float64(j.Type.ThreadsPerCore)) * measured)
+		l.WastedH = keep(view.WastedHours(*l.Busy, *j.Cores, j.Type, float64(j.Intervals*j.IntervalMs)/1000))
 	}
 	for i := range j.Findings {
 		if j.Findings[i].State == schemas.FindingOpen {

@@ -128,7 +128,7 @@ func Totals(w io.Writer, j *view.Job, s Style) error {
 	}
 	for i := range j.Metrics {
 		m := &j.Metrics[i]
-		show := func(v float64) string { return t.value(v, m.Unit, isShare(m.Name, m.Unit)) }
+		show := func(v float64) string { return t.value(v, m.Unit, view.TextOf(m.Name).Percent) }
 		rank := "0"
 		if !m.Total.Exact {
 			rank = tenthsUp(m.Total.RankError)

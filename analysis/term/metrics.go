@@ -42,7 +42,7 @@ func (t *text) metrics(j *view.Job, bounds bool) {
 	for _, r := range m.rows {
 		band, spark := "", ""
 		if r.m != nil && m.spark > 0 {
-			share := isShare(r.m.Name, r.m.Unit)
+			share := view.TextOf(r.m.Name).Percent
 			low, high := scale(r.m, share)
 			band = t.band(&r.m.Total.D, low, high, m.band)
 			spark = t.spark(columns(j, r.m, m.spark), share)
@@ -149,7 +149,7 @@ func (t *text) metricRows(j *view.Job, heads []string, bounds bool) (rows []metr
 				if of != &m.Total && head == "mean" {
 					return "" // it has no bounds
 				}
-				return t.value(numberOf(of, head), m.Unit, isShare(m.Name, m.Unit))
+				return t.value(numberOf(of, head), m.Unit, view.TextOf(m.Name).Percent)
 			}
 			r.numbers = append(r.numbers, show(&m.Total))
 			low.numbers = append(low.numbers, show(&view.Total{D: m.Total.Lo}))

@@ -18,7 +18,7 @@ type use struct {
 // uses are the bars of a report: of what was measured, as far as it is known what there is.
 func uses(j *view.Job) (all []use) {
 	if m := metric(j, "cpu_idle"); m != nil {
-		all = append(all, use{name: "busy cores", share: busy(j, m), word: word(j, "low",
+		all = append(all, use{name: "busy cores", share: view.Busy(m.Total.Mean, j.Type), word: word(j, "low",
 			"idle-cores", "unused-node", "serial", "low-cpu", "stalled")})
 	}
 	if m := metric(j, "acc_utilization"); m != nil {
@@ -50,7 +50,7 @@ func uses(j *view.Job) (all []use) {
 
 // ofPeak completes the use of what all of a node's cores or sockets have together.
 func ofPeak(j *view.Job, m *view.Metric, u use, peak float64) use {
-	u.share = m.Total.Mean * perNode(m) / peak
+	u.share = m.Total.Mean * j.PerNode(m) / peak
 	if u.word == "" || u.word == "ok" && u.name == "FLOPs" {
 		u.word = "of peak"
 	}
@@ -65,35 +65,15 @@ func known(u use, all float64) use {
 	return u
 }
 
-// perNode is how many values a node has in an interval.
-func perNode(m *view.Metric) float64 {
-	var values, nodes int64
-	for i := range m.Bins {
-		if b := &m.Bins[i]; b.Measured > 0 {
-			values, nodes = values+b.Count, nodes+b.Reported
-		}
-	}
-	if nodes == 0 {
-		return math.NaN()
-	}
-	return float64(values) / float64(nodes)
-}
-
-// busy is the share of cores that work. The second threads of cores are no waste.
-func busy(j *view.Job, idle *view.Metric) float64 {
-	threads := max(1, float64(j.Type.ThreadsPerCore))
-	return min(1, (1-idle.Total.Mean)*threads)
-}
-
 // spread is the difference of the cores that work most and least, as shares of their time.
 func spread(m *view.Metric) float64 { return m.Total.D[9] - m.Total.D[1] }
 
+// metric returns a metric that has values, or nil.
 func metric(j *view.Job, name string) *view.Metric {
-	at := slices.IndexFunc(j.Metrics, func(m view.Metric) bool { return m.Name == name })
-	if at < 0 || j.Metrics[at].Total.Count == 0 {
-		return nil
+	if m := j.Find(name); m != nil && m.Total.Count > 0 {
+		return m
 	}
-	return &j.Metrics[at]
+	return nil
 }
 
 // word is bad if one of the rules holds, "ok" if one of them was evaluated, and empty if nobody judged.
