@@ -43,6 +43,7 @@ func golden(t *testing.T, name string, got []byte) {
 var shows = map[string]func(w io.Writer, s Style) error{
 	"job":       func(w io.Writer, s Style) error { return Job(w, made(), s) },
 	"job-empty": func(w io.Writer, s Style) error { return Job(w, without(), s) },
+	"job-part":  func(w io.Writer, s Style) error { return Job(w, part(), s) },
 	"job-over":  func(w io.Writer, s Style) error { return Job(w, ended(), s) },
 	"totals":    func(w io.Writer, s Style) error { return Totals(w, made(), s) },
 	"findings":  func(w io.Writer, s Style) error { return Findings(w, ended(), s) },
@@ -98,6 +99,14 @@ func ended() *view.Job {
 	return j
 }
 
+// part is an hour of a job, of one metric.
+func part() *view.Job {
+	j := made()
+	j.Metrics = j.Metrics[:1]
+	j.Metrics[0].Bins = j.Metrics[0].Bins[20:25]
+	return j
+}
+
 var someRules = []rules.Rule{
 	{ID: "idle-cores", Silences: []string{"low-cpu"}}, {ID: "low-cpu"}, {ID: "memory-bound"}, {ID: "rule-1"},
 	{ID: "io-wait"},
@@ -148,7 +157,7 @@ func tasks() (all []*view.Job) {
 // merged is what three tasks are together.
 func merged() *view.Job {
 	j := made()
-	j.Findings, j.Nodes = nil, nil
+	j.Findings, j.Nodes, j.JobID = nil, nil, ""
 	return j
 }
 

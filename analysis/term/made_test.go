@@ -53,7 +53,7 @@ func made() *view.Job {
 		}},
 		From: "archive and topic",
 		NotEvaluated: []rules.Reason{
-			{Rule: "unused-gpu", Why: "no GPU"}, {Rule: "swapping", Why: "no metric swap_pages"},
+			{Rule: "unused-gpu", Why: "it requires job.gpus > 0"}, {Rule: "swapping", Why: "no metric swap_pages"},
 		},
 	}
 	j.Metrics = []view.Metric{
@@ -66,6 +66,9 @@ func made() *view.Job {
 			1.1e11, 1.2e11, 1.24e11),
 		dist(j, "mem_used", "B", 1, early(92e9, 30e9), 88e9, 90e9, 90e9, 91e9, 91e9, 92e9, 92e9, 93e9, 93e9, 94e9,
 			97e9),
+	}
+	for _, name := range []string{"lustre_read_bw", "swap_pages"} {
+		j.Metrics = append(j.Metrics, dist(j, name, "B/s", 1, late(0, 0), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
 	}
 	j.Metrics[1].Total.Mean = 0.22
 	j.Metrics[3].Total.Mean = 1.9e9

@@ -53,6 +53,24 @@ func (t *text) metrics(j *view.Job, bounds bool) {
 		}
 		t.metric(m, r, band, spark)
 	}
+	var zero []string
+	for i := range j.Metrics {
+		if isZero(&j.Metrics[i]) {
+			zero = append(zero, t.clean(j.Metrics[i].Name, 64))
+		}
+	}
+	if len(zero) > 0 {
+		t.hanging("Always 0: ", 10, 2, strings.Join(zero, ", ")+".")
+	}
+	if from, until := drawn(j, &j.Metrics[0]); from < until && (from > j.FirstMs || until < j.UntilMs) && j.JobID != "" {
+		t.hanging("", 0, 2, "The median is shown from "+moment(from)+" to "+hour(until, from)+
+			". The numbers are those of the whole job.")
+	}
+}
+
+// isZero reports whether nothing of a metric ever happened. Such metrics share a line.
+func isZero(m *view.Metric) bool {
+	return m.Total.Known && m.Total.Count > 0 && m.Total.D[0] == 0 && m.Total.D[10] == 0
 }
 
 // metricTable has the widths of the columns of the table of metrics. What has no width is left out.
@@ -140,6 +158,9 @@ type metricRow struct {
 func (t *text) metricRows(j *view.Job, heads []string, bounds bool) (rows []metricRow) {
 	for i := range j.Metrics {
 		m := &j.Metrics[i]
+		if isZero(m) {
+			continue
+		}
 		r := metricRow{
 			name: t.clean(m.Name, 64), low: t.clean(m.Total.LowNode, 16), high: t.clean(m.Total.HighNode, 16), m: m,
 		}
@@ -156,11 +177,21 @@ func (t *text) metricRows(j *view.Job, heads []string, bounds bool) (rows []metr
 			high.numbers = append(high.numbers, show(&view.Total{D: m.Total.Hi}))
 		}
 		rows = append(rows, r)
-		if bounds && m.Total.Known && !m.Total.Exact {
+		if bounds && m.Total.Known && !m.Total.Exact && (low.differs(r) || high.differs(r)) {
 			rows = append(rows, low, high)
 		}
 	}
 	return rows
+}
+
+// differs reports whether a line of bounds shows anything but the line of its metric.
+func (r metricRow) differs(of metricRow) bool {
+	for k, number := range r.numbers {
+		if number != "" && number != of.numbers[k] {
+			return true
+		}
+	}
+	return false
 }
 
 // nameCells is the width of the column of names. A longer name has a line of its own.
