@@ -33,7 +33,32 @@ type Options struct {
 	Partitions int           // of the summaries
 	Sketch     int           // bytes of a certified summary
 	Seed       uint64
+	Jobs       string // Habits, Healthy or Problems; empty: Habits
 	Progress   func(at time.Time, rows int64)
+}
+
+// The mixes of jobs.
+const (
+	Habits   = "habits"   // six users with habits that the archive's queries find, on small nodes
+	Healthy  = "healthy"  // jobs in which no rule finds anything
+	Problems = "problems" // healthy jobs, and two with a problem for each rule
+)
+
+// machine returns the machine of a mix with its jobs.
+func (o *Options) machine() *machine {
+	m := &machine{cluster: o.Cluster, intervalMs: o.Interval.Milliseconds(), sketch: o.Sketch}
+	m.layout, m.measure = bigLayout(o.Nodes), m.measureNode
+	mix := jobMix{load: 0.7, people: healthy()}
+	switch o.Jobs {
+	case Problems:
+		mix.planted = planted()
+	case Healthy:
+	default:
+		m.layout, m.measure = habitsLayout(o.Nodes), measureHabits
+		mix = jobMix{load: 0.9, people: habits(o.Nodes)}
+	}
+	m.jobs = makeJobs(o.Seed, &m.layout, &mix, o.From, o.From.AddDate(0, 0, o.Days))
+	return m
 }
 
 // Made is what was written.
@@ -57,10 +82,7 @@ func Write(ctx context.Context, o Options) (Made, error) {
 		return Made{}, fmt.Errorf("looking for an archive: %w", err)
 	}
 	to := o.From.AddDate(0, 0, o.Days)
-	m := &machine{
-		cluster: o.Cluster, nodes: o.Nodes, intervalMs: o.Interval.Milliseconds(), sketch: o.Sketch,
-		jobs: makeJobs(o.Seed, o.Nodes, o.From, to),
-	}
+	m := o.machine()
 	made := Made{Days: o.Days, Jobs: len(m.jobs)}
 	add, err := sink.Appender(o.Dir, o.Topic)
 	if err != nil {

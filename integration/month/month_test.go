@@ -23,6 +23,14 @@ func options(dir string) Options {
 	}
 }
 
+// made returns a machine of 16 nodes with the jobs of some days.
+func made(jobs string, seed uint64, from time.Time, days int, interval time.Duration) *machine {
+	o := Options{
+		Cluster: "c", Nodes: 16, Interval: interval, Sketch: 512, Seed: seed, From: from, Days: days, Jobs: jobs,
+	}
+	return o.machine()
+}
+
 // TestMonthIsAnArchive: what is written verifies and can be compacted, and the same options make the same bytes.
 func TestMonthIsAnArchive(t *testing.T) {
 	t.Parallel()
@@ -88,9 +96,7 @@ func TestFoldHasEveryJob(t *testing.T) {
 	t.Parallel()
 	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	to := from.AddDate(0, 0, 1)
-	m := &machine{
-		cluster: "c", nodes: 16, intervalMs: 1_800_000, sketch: 512, jobs: makeJobs(7, 16, from, to),
-	}
+	m := made(Habits, 7, from, 1, 30*time.Minute)
 	summaries, err := m.fold(from.UnixMilli(), to.UnixMilli())
 	if err != nil {
 		t.Fatal(err)
