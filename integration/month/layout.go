@@ -33,7 +33,7 @@ func habitsLayout(nodes int) (l layout) {
 
 // The nodes of the mixes beside those that a job has for itself.
 const (
-	sharedShare = 8 // one in eight nodes is shared
+	sharedShare = 16 // one in sixteen nodes is shared
 	gpuNodes    = 4
 	nodeSlots   = 4 // of a shared node
 )

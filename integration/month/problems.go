@@ -9,9 +9,10 @@ type Problem struct {
 	FromMs int64  `json:"from_ms"` // there is something to find from then on
 }
 
-// Planted returns the problems in the jobs of the mix "problems".
-func Planted(o Options) (all []Problem) {
-	m := o.machine()
+// Planted returns the problems that an archive with these options has.
+func Planted(o Options) []Problem { return o.machine().planted() }
+
+func (m *machine) planted() (all []Problem) {
 	for i := range m.jobs {
 		j := &m.jobs[i]
 		if j.habit.rule == "" {
