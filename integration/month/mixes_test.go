@@ -1,16 +1,21 @@
 package month
 
 import (
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"math"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/weirhpc/weir/analysis/rules"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/producers/source"
+	"github.com/weirhpc/weir/schemas"
 )
 
 var january = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -114,6 +119,77 @@ func TestValuesAreOfThisWorld(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestSharedNodesAreShared: jobs on parts of nodes have their own CPUs, and no values of the whole node. The CPUs of all
+// jobs and those that no job holds are those of the machine. An agent that is silent is missed.
+func TestSharedNodesAreShared(t *testing.T) {
+	t.Parallel()
+	m := made(Problems, 1, january, 3, 30*time.Minute)
+	m.sketch = 0
+	there := summaries(t, m, january, january.AddDate(0, 0, 3))
+	cpus, whole := map[int64]int64{}, map[int64]int64{}
+	parts, missed := 0, false
+	for key, s := range there {
+		missed = missed || s.NodesReported < s.NodesExpected
+		for i := range s.Metrics {
+			switch x := &s.Metrics[i]; {
+			case x.Name == "cpu_idle" && key.id == schemas.JobSystem:
+				whole[key.start] = x.Count
+			case x.Name == "cpu_idle":
+				cpus[key.start] += x.Count
+				if key.job != nil && s.NodesReported == s.NodesExpected && x.Count != *key.job.Cores {
+					t.Errorf("job %s has %d cores, and values of %d", key.id, *key.job.Cores, x.Count)
+				}
+			case x.Name == "mem_used" && key.job != nil && key.job.habit.class == shared:
+				t.Errorf("job %s shares its node, and has the node's memory", key.id)
+			case x.Name == "job_mem_peak" && key.job != nil && key.job.habit.class == shared:
+				parts++
+			}
+		}
+	}
+	if diff := cmp.Diff(whole, cpus); diff != "" {
+		t.Errorf("CPUs of the machine, and of its parts (-machine +parts):\n%s", diff)
+	}
+	if parts == 0 || !missed {
+		t.Errorf("summaries of parts of nodes: %d; a silent agent: %v", parts, missed)
+	}
+}
+
+// TestMachineIsConfigured: the configuration beside the archive names the machine's nodes with their types, and the
+// archive by a path that holds anywhere. It names no broker.
+func TestMachineIsConfigured(t *testing.T) {
+	t.Parallel()
+	o := options(filepath.Join(t.TempDir(), "a"))
+	o.Jobs, o.Days = Problems, 1
+	if _, err := Write(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	c, err := config.Load(config.Source{File: filepath.Join(o.Dir, ConfigFile), Defaults: config.Default()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Sink.Dir != o.Dir || c.Cluster != "c" || len(c.Kafka.Brokers) > 0 {
+		t.Errorf("%s, cluster %s, brokers %v", c.Sink.Dir, c.Cluster, c.Kafka.Brokers)
+	}
+	types, err := rules.NewTypes(c.Machine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range o.machine().names {
+		x := types.Of([]string{name})
+		if gpus := map[bool]int{true: nodeGPUs}[i >= 16]; x.GPUs == nil || *x.GPUs != gpus || x.CPUs != bigCPUs ||
+			x.PeakFlops != peakFlops || x.PeakMemBW != peakMemBW || x.Memory != nodeMemory {
+			t.Errorf("node %s: %+v", name, x)
+		}
+	}
+	o = options(filepath.Join(t.TempDir(), "b"))
+	if _, err := Write(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(o.Dir, ConfigFile)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the habits' archive has a configuration: %v", err)
 	}
 }
 

@@ -35,7 +35,7 @@ func (m *machine) writeConfig(o *Options) error {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "# A made-up machine and its archive: weir jobs --config %s\n", filepath.Join(dir, ConfigFile))
-	fmt.Fprintf(&b, "cluster: %s\ninterval: %v\nsink:\n  dir: %q\nmachine:\n", o.Cluster, o.Interval, dir)
+	fmt.Fprintf(&b, "cluster: %s\nsink:\n  dir: %q\nmachine:\n", o.Cluster, dir)
 	for _, t := range m.types() {
 		fmt.Fprintf(&b, "  - name: %s\n    nodes: %q\n    cpus: %d\n    threads_per_core: %d\n    gpus: %d\n",
 			t.Name, t.Nodes, t.CPUs, t.ThreadsPerCore, *t.GPUs)
