@@ -261,6 +261,9 @@ func (l *loader) dates() (first, last string) {
 // isLong reports whether the picture would have too many intervals to read each of them.
 func (l *loader) isLong(ctx context.Context, q archive.Query) (bool, error) {
 	from, to := l.span()
+	if l.pair != nil {
+		return false, nil
+	}
 	if l.start != nil && to.Sub(from) < hourlyFrom*time.Second {
 		return false, nil
 	}
@@ -396,6 +399,10 @@ func (l *loader) add(r *schemas.Row) {
 		l.job.Cluster = r.Cluster
 	}
 	l.build.Row(r, l.shown[name])
+	if l.pair != nil {
+		l.pair.add(r, name)
+		return
+	}
 	if c := r.Certified(); c != nil && l.shown[name] && !l.final && r.Count != nil {
 		if s := summaryOf(*r.Count, c); s.Check() == nil {
 			l.shares[name] = append(l.shares[name], s)

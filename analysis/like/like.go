@@ -86,15 +86,14 @@ func (s Space) Sign(to Signature, metrics []*Metric) Signature {
 func Distance(a, b Signature) (distance float64, shared int, ok bool) {
 	var sum float32
 	for at := 0; at+deciles <= len(a); at += deciles {
-		x, y := a[at:at+deciles:at+deciles], b[at:at+deciles:at+deciles]
+		x, y := (*[deciles]float32)(a[at:]), (*[deciles]float32)(b[at:])
 		if x[0] != x[0] || y[0] != y[0] { // NaN
 			continue
 		}
 		shared++
 		var of float32
 		for k := range deciles {
-			d := x[k] - y[k]
-			of += max(d, -d)
+			of += math.Float32frombits(math.Float32bits(x[k]-y[k]) &^ (1 << 31)) // without its sign; max takes longer
 		}
 		sum += of
 	}
