@@ -154,4 +154,3 @@ func cores(n *int64) string {
 	}
 	return strconv.FormatInt(*n, 10)
 }
-
