@@ -250,12 +250,8 @@ The hash is in every finding of the rule. It changes with all that decides, and 
 			var b strings.Builder
 			printRule(&b, r)
 			for _, l := range [][2]string{
-				{"hint", r.Hint},
-				{"slurm", r.Slurm},
-				{"fires", strings.Join(r.Fires, ", ")},
-				{"silent", strings.Join(r.Silent, ", ")},
-				{"hash", r.Hash},
-				{"file", r.SourceName},
+				{"hint", r.Hint}, {"slurm", r.Slurm}, {"fires", strings.Join(r.Fires, ", ")},
+				{"silent", strings.Join(r.Silent, ", ")}, {"hash", r.Hash}, {"file", r.SourceName},
 			} {
 				if l[1] != "" {
 					fmt.Fprintf(&b, "    %-10s %s\n", l[0], wrapped(l[1], 15, 15))
