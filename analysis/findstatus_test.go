@@ -12,8 +12,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// TestStatusOfFind: an installation that runs no find lacks nothing, with its topics or without. One that ran it is told
-// where it no longer does, and how many summaries wait.
+// TestStatusOfFind: an installation that runs no find lacks nothing, with its topics or without. One that ran it is
+// told where it no longer does, and how many summaries wait.
 func TestStatusOfFind(t *testing.T) {
 	i := install(t)
 	i.every(time.Minute)

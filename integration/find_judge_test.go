@@ -144,7 +144,8 @@ func (s *system) judgeHistories(lives map[schemas.JobKey]*lifeOf) (found map[str
 		share := float64(f.Matched) / float64(f.Evaluated)
 		before := last[string(r.Key)]
 		switch {
-		case before == nil && (f.State != schemas.FindingOpen || f.Evaluated < 2 || f.Matched == 0 || share < rule.share):
+		case before == nil &&
+			(f.State != schemas.FindingOpen || f.Evaluated < 2 || f.Matched == 0 || share < rule.share):
 			s.t.Errorf("the first record of %s is %+v", r.Key, f)
 		case before == nil:
 		case before.Final, f.Intervals < before.Intervals, f.Intervals == before.Intervals && !f.Final:

@@ -1,6 +1,7 @@
 package processors
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -342,7 +343,8 @@ func TestFinderForgets(t *testing.T) {
 	}
 	s.restart()
 	ticks(findEpoch+findingsKeptMs, findEpoch+findingsKeptMs+5*sweepEveryMs, sweepEveryMs)
-	if want := []string{"find-state calm/0", "findings busy/0/busy", "find-state busy/0"}; !slices.Equal(s.deleted, want) {
+	want := []string{"find-state calm/0", "findings busy/0/busy", "find-state busy/0"}
+	if !slices.Equal(s.deleted, want) {
 		t.Errorf("%v left, want %v", s.deleted, want)
 	}
 	if len(s.f.jobs) != 0 || len(s.states) != 0 {
@@ -580,7 +582,8 @@ func TestFinderSurvivesCrashes(t *testing.T) {
 				t.Fatalf("seed %d: findings\n%s\nwant\n%s", seed+n, strings.Join(got, "\n"), strings.Join(want, "\n"))
 			}
 			for i := range steady.findings {
-				if got, want := encode(t, crashed.findings[i]), encode(t, steady.findings[i]); string(got) != string(want) {
+				got, want := encode(t, crashed.findings[i]), encode(t, steady.findings[i])
+				if !bytes.Equal(got, want) {
 					t.Fatalf("seed %d: finding %d is %+v, want %+v", seed+n, i, crashed.findings[i], steady.findings[i])
 				}
 			}
