@@ -122,6 +122,7 @@ func (f upFlags) config(c *cobra.Command) (config.Config, error) {
 		return cfg, err
 	}
 	cfg.Balance.Nodes = append([]string{cfg.Agent.Node}, producers.SimulatedNodes(f.simulate)...)
+	cfg.Machine = runningMachine(cfg, f.simulate)
 	return cfg, cfg.Validate()
 }
 
