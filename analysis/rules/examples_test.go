@@ -49,7 +49,9 @@ func about(v, by float64) func(*rand.Rand, int, int, int) float64 {
 	return func(r *rand.Rand, _, _, _ int) float64 { return v + by*(2*r.Float64()-1) }
 }
 
-func core(of func(r *rand.Rand, i, node, k int) float64) metricOf { return metricOf{schemas.ScopeCore, 0, of} }
+func core(of func(r *rand.Rand, i, node, k int) float64) metricOf {
+	return metricOf{schemas.ScopeCore, 0, of}
+}
 func ofNode(of func(r *rand.Rand, i, node, k int) float64) metricOf {
 	return metricOf{schemas.ScopeNode, 1, of}
 }
@@ -58,7 +60,9 @@ func socket(of func(r *rand.Rand, i, node, k int) float64) metricOf {
 	return metricOf{schemas.ScopeSocket, 2, of}
 }
 
-func gpu(of func(r *rand.Rand, i, node, k int) float64) metricOf { return metricOf{schemas.ScopeGPU, 4, of} }
+func gpu(of func(r *rand.Rand, i, node, k int) float64) metricOf {
+	return metricOf{schemas.ScopeGPU, 4, of}
+}
 
 const begin = 1_790_000_040_000 // not a mark
 
@@ -120,8 +124,8 @@ var scenes = []scene{
 	{name: "slow-node-silent", nodes: 8, metrics: map[string]metricOf{ // rank 0 writes at times
 		"clock": core(when(func(i, node, _ int) bool { return node == 0 && i%4 == 0 }, about(1.9e9, 1e7), about(2.6e9, 2e7))),
 	}},
-	{name: "memory-bound-fires", nodes: 2, metrics: map[string]metricOf{"mem_bw": socket(about(1.1e11, 2e9))}},   // stream
-	{name: "memory-bound-silent", nodes: 2, metrics: map[string]metricOf{"mem_bw": socket(about(2e10, 2e9))}}, // matmul
+	{name: "memory-bound-fires", nodes: 2, metrics: map[string]metricOf{"mem_bw": socket(about(1.1e11, 2e9))}}, // stream
+	{name: "memory-bound-silent", nodes: 2, metrics: map[string]metricOf{"mem_bw": socket(about(2e10, 2e9))}},  // matmul
 	{name: "low-vector-fires", nodes: 1, metrics: map[string]metricOf{ // a scalar loop
 		"flops_any": core(about(1.5e9, 2e8)), "vectorization_ratio": core(about(0.08, 0.02)),
 	}},
@@ -209,7 +213,7 @@ func (s scene) text(t *testing.T) []byte {
 		j.MemRequestedBytes = &s.request
 	}
 	for n := range s.nodes {
-		j.Nodes = append(j.Nodes, "n"+strconv.Itoa(1001+n)[1:])
+		j.Nodes = append(j.Nodes, "n"+strconv.Itoa(1001 + n)[1:])
 	}
 	var b bytes.Buffer
 	line(t, &b, j)
