@@ -288,7 +288,7 @@ func TestUnitsStartCrashedServicesAgain(t *testing.T) {
 		select {}
 	}
 	units, err := filepath.Glob("deploy/systemd/*.service")
-	if err != nil || len(units) != 7 {
+	if err != nil || len(units) != 8 {
 		t.Fatalf("units: %v, %v", units, err)
 	}
 	for _, unit := range units {

@@ -76,8 +76,9 @@ type loader struct {
 	build    *view.Builder
 	shares   map[string][]quantile.Summary
 	watched  map[int64]*rules.Interval
-	archived int // rows of the archive
-	recent   int // summaries of the topic
+	archived int    // rows of the archive
+	recent   int    // summaries of the topic
+	looked   func() // is called once the end of the archive is known: a test writes more then
 }
 
 // Load returns a life of a job: the archive first, then the topic past its end. The metrics are those that are asked
@@ -85,6 +86,16 @@ type loader struct {
 func Load(ctx context.Context, cfg config.Config, set *rules.Set, jobID string, a Ask) (*view.Job, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*readTimeout)
 	defer cancel()
+	l, err := newLoader(ctx, cfg, set, jobID, a)
+	if err != nil {
+		return nil, err
+	}
+	defer l.close()
+	return l.load(ctx)
+}
+
+// newLoader returns a loader once a broker has answered, if brokers are asked. The caller closes it.
+func newLoader(ctx context.Context, cfg config.Config, set *rules.Set, jobID string, a Ask) (*loader, error) {
 	if a.Dir != "" {
 		cfg.Sink.Dir = a.Dir
 	}
@@ -98,6 +109,7 @@ func Load(ctx context.Context, cfg config.Config, set *rules.Set, jobID string, 
 	l := &loader{
 		cfg: cfg, ask: a, set: set, types: types, key: schemas.JobKey{JobID: jobID}, job: &view.Job{},
 		shares: map[string][]quantile.Summary{}, watched: map[int64]*rules.Interval{}, reads: map[string]bool{},
+		looked: func() {},
 	}
 	for i := range set.Rules {
 		for _, m := range set.Rules[i].Reads() {
@@ -105,12 +117,15 @@ func Load(ctx context.Context, cfg config.Config, set *rules.Set, jobID string, 
 		}
 	}
 	if a.Topic {
-		if l.topic, err = open(ctx, cfg); err != nil {
-			return nil, err
-		}
-		defer l.topic.close()
+		l.topic, err = open(ctx, cfg)
 	}
-	return l.load(ctx)
+	return l, err
+}
+
+func (l *loader) close() {
+	if l.topic != nil {
+		l.topic.close()
+	}
 }
 
 func (l *loader) load(ctx context.Context) (*view.Job, error) {
@@ -121,6 +136,7 @@ func (l *loader) load(ctx context.Context) (*view.Job, error) {
 	if err != nil {
 		return nil, err
 	}
+	l.looked()
 	if err := sink.Reading(ctx, l.cfg.Sink.Dir, func() error { return l.fromArchive(ctx) }); err != nil {
 		return nil, err
 	}

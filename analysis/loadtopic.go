@@ -82,7 +82,7 @@ func jobOf(r *jobs.Row) *schemas.Job {
 		JobID: r.JobID, Restart: r.Restart, Name: r.Name, User: r.User, Account: r.Account, Queue: r.Queue,
 		Nodes: r.Nodes, Cpus: r.Cpus, Submit: r.Submit, Start: r.Start, End: &end, State: state, Reason: r.Reason,
 		Cores: r.Cores, Gpus: r.Gpus, TimeLimitS: r.TimeLimitS, MemRequestedBytes: r.MemRequestedBytes,
-		Exclusive: r.Exclusive,
+		Exclusive: r.Exclusive, ArrayJob: r.ArrayJob, ArrayTask: r.ArrayTask,
 	}
 }
 

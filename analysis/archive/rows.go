@@ -16,11 +16,12 @@ import (
 
 // Query says which summaries are wanted. A bound that is empty is none.
 type Query struct {
-	First, Last string                      // dates
-	Job         string                      // its id; empty: all jobs in Jobs
-	Jobs        map[schemas.JobKey]bool     // nil: all
-	Metric      func(name string) bool      // nil: all; a row without a metric is always wanted
+	First, Last string                       // dates
+	Job         string                       // its id; empty: all jobs in Jobs
+	Jobs        map[schemas.JobKey]bool      // nil: all
+	Metric      func(name string) bool       // nil: all; a row without a metric is always wanted
 	File        func(date, name string) bool // nil: all
+	Reference   bool                         // also one metric of each life that tells best which intervals there are
 }
 
 // Index knows where the rows of jobs lie in the archive, so that each is read by column without looking for it again.
@@ -147,6 +148,17 @@ func (x *Index) Metrics(key schemas.JobKey) (names []string) {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// Dates returns the dates at which a life has rows, the first one first.
+func (x *Index) Dates(key schemas.JobKey) (dates []string) {
+	for _, r := range x.runs[key] {
+		if len(dates) == 0 || dates[len(dates)-1] != r.file.date {
+			dates = append(dates, r.file.date)
+		}
+	}
+	slices.Sort(dates)
+	return slices.Compact(dates)
 }
 
 // Extent returns when the first interval of a life begins and the last one ends, and how long one is: the shortest,
@@ -363,8 +375,13 @@ func (f *file) pieces(group parquet.RowGroup, q *Query) (pieces []piece, err err
 				p.metric = *texts.text(v)
 			}
 		})
+	longest := map[schemas.JobKey]string{}
+	if q.Reference {
+		longest = references(pieces)
+	}
 	return slices.DeleteFunc(pieces, func(p piece) bool {
-		return !p.null && q.Metric != nil && !q.Metric(p.metric)
+		return !p.null && q.Metric != nil && !q.Metric(p.metric) &&
+			longest[schemas.JobKey{JobID: p.job, Restart: p.restart}] != p.metric
 	}), err
 }
 
@@ -395,6 +412,18 @@ func refine(chunk *parquet.FileColumnChunk, pieces []piece, same func(*piece, pa
 		fine = append(fine, p)
 	})
 	return fine, err
+}
+
+// references returns the metric of each life that has the most rows.
+func references(pieces []piece) map[schemas.JobKey]string {
+	longest, rows := map[schemas.JobKey]string{}, map[schemas.JobKey]int64{}
+	for _, p := range pieces {
+		key := schemas.JobKey{JobID: p.job, Restart: p.restart}
+		if n := p.to - p.from; !p.null && n > rows[key] {
+			longest[key], rows[key] = p.metric, n
+		}
+	}
+	return longest
 }
 
 // references returns the metric of each file that tells best which intervals a life has.

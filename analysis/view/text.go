@@ -72,7 +72,9 @@ func place(name string) int {
 }
 
 // compareNames orders metrics as a report does: those of weir first, then by name.
-func compareNames(a, b string) int { return cmp.Or(cmp.Compare(place(a), place(b)), strings.Compare(a, b)) }
+func compareNames(a, b string) int {
+	return cmp.Or(cmp.Compare(place(a), place(b)), strings.Compare(a, b))
+}
 
 // ByDefault is how many metrics a report shows.
 const ByDefault = 16
