@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/csv"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,9 +20,14 @@ func TestReportsOfAnArchive(t *testing.T) {
 			t.Fatalf("%v: %s", args, stderr)
 		}
 	}
+	config := filepath.Join(filepath.Dir(dir), "weir.yaml")
+	if err := os.WriteFile(config, []byte("sink: {dir: "+dir+"}\nmachine: [{name: all, cpus: 16, threads_per_core: 1, "+
+		"gpus: 0, memory: 274877906944}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	ask := func(args ...string) string {
 		t.Helper()
-		status, stdout, stderr := weir(t.Context(), append(args, "--dir", dir)...)
+		status, stdout, stderr := weir(t.Context(), append(args, "--config", config)...)
 		if status != exitDone || stderr != "" {
 			t.Fatalf("%v: status %d, %q", args, status, stderr)
 		}
@@ -29,7 +35,7 @@ func TestReportsOfAnArchive(t *testing.T) {
 	}
 	rows := func(args ...string) []map[string]any {
 		t.Helper()
-		return objects[map[string]any](t, append(args, "--dir", dir)...)
+		return objects[map[string]any](t, append(args, "--config", config)...)
 	}
 	all := rows("jobs", "--json", "--sort", "wasted")
 	if len(all) < 5 {
@@ -68,7 +74,7 @@ func TestReportsOfAnArchive(t *testing.T) {
 		if at < 0 || totals[at]["job_id"] != worst || totals[at]["final"] != true {
 			t.Fatalf("totals: %v", totals)
 		}
-		// Nothing is known of the nodes, so that busy is what is not idle.
+		// A core has one thread, so that busy is what is not idle.
 		if busy := all[0]["busy"].(float64); busy+totals[at]["mean"].(float64) != 1 {
 			t.Errorf("busy %v and idle %v are not 1", busy, totals[at]["mean"])
 		}
@@ -80,7 +86,6 @@ func TestReportsOfAnArchive(t *testing.T) {
 			!strings.Contains(text, "not evaluated: no metric swap_pages") {
 			t.Errorf("rules: %s", text)
 		}
-		ask("job", worst, "--findings", "--csv")
 	})
 	t.Run("several jobs", func(t *testing.T) {
 		other := all[1]["job_id"].(string)
@@ -100,11 +105,33 @@ func TestReportsOfAnArchive(t *testing.T) {
 			}
 		}
 	})
-	t.Run("no colours", func(t *testing.T) {
-		if plain := ask("job", worst); drives(plain) || drives(ask("job", worst, "--color", "auto")) {
-			t.Errorf("a pipe gets colours: %q", plain)
+	t.Run("findings", func(t *testing.T) {
+		job := ""
+		for _, j := range all {
+			if job == "" && j["time_s"].(float64) > 6*3600 && j["busy"].(float64) < 0.5 {
+				job = j["job_id"].(string)
+			}
 		}
-		if drives(ask("job", worst, "--totals", "--json", "--color", "always")) {
+		found := rows("job", job, "--findings", "--json")
+		at := slices.IndexFunc(found, func(f map[string]any) bool { return f["rule"] == "idle-cores" })
+		if at < 0 || found[at]["class"] != "HIGH" || found[at]["state"] != "OPEN" {
+			t.Fatalf("job %s: %v", job, found)
+		}
+		hint, _, _ := strings.Cut(found[at]["hint"].(string), " ")
+		plain := ask("job", job)
+		for _, want := range []string{"\n HIGH idle-cores  " + hint, " %  low\n"} {
+			if !strings.Contains(plain, want) || drives(plain) {
+				t.Errorf("no %q in %q", want, plain)
+			}
+		}
+		if drives(ask("job", job, "--color", "auto")) || drives(ask("job", job, "--findings", "--csv")) {
+			t.Error("a pipe gets colours")
+		}
+		colored := ask("job", job, "--color", "always")
+		if !strings.Contains(colored, "\x1b[31mHIGH\x1b[0m idle-cores") {
+			t.Errorf("no colours in %q", colored)
+		}
+		if drives(ask("job", job, "--findings", "--json", "--color", "always")) {
 			t.Error("JSON has colours")
 		}
 	})
