@@ -38,8 +38,8 @@ type Row struct {
 	EvidenceLows  []float64 `parquet:"evidence_lows,list" json:"evidence_lows"`
 	EvidenceHighs []float64 `parquet:"evidence_highs,list" json:"evidence_highs"`
 
-	Hint  string `parquet:"hint" json:"hint"`
-	Slurm string `parquet:"slurm" json:"slurm"`
+	Hint  string `parquet:"hint,dict" json:"hint"`
+	Slurm string `parquet:"slurm,dict" json:"slurm"`
 	// Position is the offset in topic findings of the record that the row was made of; -1 for one of another topic.
 	Position int64 `parquet:"position" json:"position"`
 }
