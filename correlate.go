@@ -15,6 +15,8 @@ import (
 
 var errPair = errors.New("name two metrics, as in --correlate ipc,mem_bw")
 
+var errOneJob = errors.New("--correlate is for one job")
+
 // pairOf returns the two metrics of --correlate.
 func pairOf(text string) (a, b string, err error) {
 	a, b, two := strings.Cut(text, ",")
@@ -39,14 +41,17 @@ type correlation struct {
 }
 
 // jobCorrelation writes how two metrics of a job move together over time. The pair is that of --correlate.
-func jobCorrelation(ctx context.Context, cfg config.Config, jobID, metrics string, ask analysis.Ask, asJSON bool,
-	w io.Writer,
+func jobCorrelation(ctx context.Context, cfg config.Config, ids []string, metrics string, ask analysis.Ask,
+	asCSV, asJSON bool, w io.Writer,
 ) error {
 	a, b, err := pairOf(metrics)
+	if err == nil && len(ids) != 1 {
+		err = errOneJob
+	}
 	if err != nil {
 		return usageError{err}
 	}
-	c, err := analysis.Correlate(ctx, cfg, jobID, a, b, ask)
+	c, err := analysis.Correlate(ctx, cfg, ids[0], a, b, ask)
 	if err != nil {
 		return err
 	}
@@ -61,8 +66,8 @@ func jobCorrelation(ctx context.Context, cfg config.Config, jobID, metrics strin
 		}
 		rows = append(rows, row)
 	}
-	if asJSON {
-		return printJSON(w, rows)
+	if asJSON || asCSV {
+		return printRows(w, asCSV, rows)
 	}
 	if _, err := fmt.Fprintf(w, "%s and %s of job %s over time: means of %d complete intervals\n", a, b, c.JobID,
 		c.Pairs); err != nil {
