@@ -27,7 +27,7 @@ func TestCleanNames(t *testing.T) {
 		"fits exactly":    {"alice", 5, "alice"},
 		"too long":        {"alicebob", 5, "alic…"},
 		"wide characters": {wide, 8, "漢漢漢…"},
-		"half a wide one": {wide, 3, "漢…"},
+		"half a wide one": {"漢漢", 3, "漢…"},
 		"no half of one":  {wide, 4, "漢…"},
 		"no room":         {"alice", 0, ""},
 		"one cell":        {"alice", 1, "…"},
