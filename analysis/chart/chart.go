@@ -24,33 +24,34 @@ type Figure struct {
 	hatched bool
 }
 
-// maxTicks of each axis.
-const maxTicks = 5
-
-// Axes draws a grid line and a label for each tick of y, and a label for each tick of x. The titles stand above y and
-// below x.
+// Axes draws a grid line and a label for each tick of y, and the axis of x. The title of y stands above it.
 func (f *Figure) Axes(x, y Scale, xTitle, yTitle string) {
-	for _, t := range y.Ticks(maxTicks) {
+	for _, t := range y.Ticks(int(math.Abs(y.to-y.from) / 24)) {
 		f.path("grid", func(p *pen) { p.move(x.from, t.At); p.line(x.to, t.At) })
 		f.Text(x.from-5, t.At+4, "tick end", t.Text)
 	}
-	f.path("axis", func(p *pen) { p.move(x.from, y.from); p.line(x.to, y.from) })
+	f.Across(x, y.from, xTitle)
+	if yTitle != "" {
+		f.Text(0, y.to-8, "tick", yTitle)
+	}
+}
+
+// Across draws an axis of x at y, with its labels and its title below.
+func (f *Figure) Across(x Scale, y float64, title string) {
+	f.path("axis", func(p *pen) { p.move(x.from, y); p.line(x.to, y) })
 	last := math.Inf(-1)
-	for _, t := range x.Ticks(maxTicks + 1) {
+	for _, t := range x.Ticks(int(math.Abs(x.to-x.from) / 42)) {
 		half := 3.2 * float64(len(t.Text)) // of its width, roughly: so that labels never touch
-		at := min(max(t.At, x.from-20+half), f.W-half)
+		at := min(t.At, f.W-half)
 		if at-half < last {
 			continue
 		}
 		last = at + half + 6
-		f.path("axis", func(p *pen) { p.move(t.At, y.from); p.line(t.At, y.from+4) })
-		f.Text(at, y.from+16, "tick mid", t.Text)
+		f.path("axis", func(p *pen) { p.move(t.At, y); p.line(t.At, y+4) })
+		f.Text(at, y+16, "tick mid", t.Text)
 	}
-	if xTitle != "" {
-		f.Text((x.from+x.to)/2, y.from+32, "tick mid", xTitle)
-	}
-	if yTitle != "" {
-		f.Text(0, y.to-8, "tick", yTitle)
+	if title != "" {
+		f.Text((x.from+x.to)/2, y+32, "tick mid", title)
 	}
 }
 
@@ -148,7 +149,7 @@ func (f *Figure) Text(x, y float64, class, s string) {
 // Hatch fills a rectangle with diagonal lines.
 func (f *Figure) Hatch(x0, x1, y0, y1 float64) {
 	f.hatched = true
-	f.rect(x0, x1, y0, y1, ` fill="url(#`+template.HTMLEscapeString(f.ID)+`-h)"`, "")
+	f.rect(x0, x1, y0, y1, ` class="gap" fill="url(#`+template.HTMLEscapeString(f.ID)+`-h)"`, "")
 }
 
 // SVG returns the element. Its text is escaped, so that names from anywhere may stand in it.

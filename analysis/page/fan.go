@@ -24,7 +24,7 @@ type fanRow struct{ When, Nodes, Min, D1, D5, D9, Max, Mean string }
 // The box of a fan: so narrow that its text can be read on a phone.
 const (
 	fanW, fanH                           = 400.0, 168.0
-	fanLeft, fanRight, fanTop, fanBottom = 40.0, 336.0, 22.0, 142.0
+	fanLeft, fanRight, fanTop, fanBottom = 40.0, 328.0, 22.0, 142.0
 	fanTableRows                         = 24
 )
 
@@ -165,7 +165,7 @@ func drawFan(j *view.Job, m *view.Metric, bins []view.Bin, id, result string) te
 		Desc: result + " The bands hold all values, 8 of 10 and 4 of 10 at every instant; the line is the median.",
 	}
 	c := columnsOf(bins, x)
-	f.Axes(x, y, "", unit)
+	f.Axes(x, y, "", shorten(unit, 20))
 	for i, k := range []int{0, 1, 3, 5} {
 		class := []string{"fan0", "fan1", "fan2", "mid"}[i]
 		f.Band(c.xs, c.at(y, func(b *view.Bin) float64 { return b.Low[k] }),
@@ -192,7 +192,7 @@ func (c *columns) missing(f *chart.Figure) {
 		case all:
 			f.Hatch(c.xs[i], c.xs[end], fanTop, fanBottom)
 		case some:
-			f.Hatch(c.xs[i], max(c.xs[end], c.xs[i]+4), fanBottom-7, fanBottom)
+			f.Hatch(c.xs[i], max(c.xs[end], c.xs[i]+6), fanBottom-8, fanBottom)
 		}
 		i = end - 1
 	}
@@ -260,6 +260,10 @@ func labels(f *chart.Figure, m *view.Metric, y chart.Scale, by float64) {
 		if k == 5 {
 			class = "strong"
 		}
-		f.Text(fanRight+6, at[i]+4, class, fmt.Sprintf("d%d %s", k, digits(t.D[k]/by)))
+		text := digits(t.D[k] / by)
+		if v := math.Abs(t.D[k] / by); v > 0 && v < 0.001 {
+			text = "≈ 0"
+		}
+		f.Text(fanRight+6, at[i]+4, class, fmt.Sprintf("d%d %s", k, text))
 	}
 }

@@ -80,11 +80,11 @@ func Job(w io.Writer, j *view.Job, o Options) error {
 func lead(j *view.Job) string {
 	what := count(int64(len(j.Nodes)), "node")
 	if j.Cores != nil {
-		what = count(*j.Cores, "core") + " of " + what
+		what = count(*j.Cores, "core") + " on " + what
 	}
 	text := what + " ran for " + roughly(elapsed(j)) + "."
 	if b := busy(j); !math.IsNaN(b) {
-		text = percent(b) + " of " + what + " were busy for " + roughly(elapsed(j)) + "."
+		text = percent(b) + " of the " + what + " were busy, over " + roughly(elapsed(j)) + "."
 	}
 	switch len(j.Findings) {
 	case 0:

@@ -24,15 +24,26 @@ func render(t testing.TB, j *view.Job, o Options) []byte {
 	return b.Bytes()
 }
 
+// madeUpPages are pages of jobs of all kinds, by name.
+func madeUpPages() map[string]func(testing.TB) []byte {
+	of := func(j *view.Job, p *view.Peers) func(testing.TB) []byte {
+		o := options
+		o.Peers = p
+		return func(t testing.TB) []byte { return render(t, j, o) }
+	}
+	return map[string]func(testing.TB) []byte{
+		"day": of(madeUp(240), madeUpPeers()), "hostile": of(hostile(), hostilePeers()), "bare": of(bare(), nil),
+		"short": of(short(), nil), "year": of(year(), madeUpPeers()),
+	}
+}
+
 // TestPages writes the pages that the tests with a browser look at.
 func TestPages(t *testing.T) {
 	if *pages == "" {
 		t.Skip("-pages names no directory")
 	}
-	o := options
-	o.Peers = madeUpPeers()
-	for name, j := range map[string]*view.Job{"day": madeUp(240)} {
-		if err := os.WriteFile(filepath.Join(*pages, name+".html"), render(t, j, o), 0o644); err != nil {
+	for name, page := range madeUpPages() {
+		if err := os.WriteFile(filepath.Join(*pages, name+".html"), page(t), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -30,7 +30,7 @@ func newPeers(j *view.Job, p *view.Peers) peers {
 		return peers{Result: "There are no other jobs to compare with."}
 	}
 	numbers := rankedNumbers(p)
-	out := peers{Scope: fmt.Sprintf("Jobs of up to %s, of the last %s.", count(p.SizeClass, "core"), count(int64(p.Days), "day"))}
+	out := peers{Scope: fmt.Sprintf("How many of 100 jobs are below this one; the middle half is shaded. Jobs of up to %s, of the last %s.", count(p.SizeClass, "core"), count(int64(p.Days), "day"))}
 	extreme, far := &numbers[0], -1.0
 	for i := range numbers {
 		n := &numbers[i]
@@ -82,9 +82,9 @@ func (n *rankedNumber) name() string {
 	case "busy":
 		return "busy cores"
 	case "spread":
-		return n.metric + " d9-d1"
+		return "spread of " + n.metric
 	}
-	return n.metric + " " + n.of
+	return "median of " + n.metric
 }
 
 func (n *rankedNumber) value(j *view.Job) string {
@@ -115,7 +115,7 @@ func ranked(r *view.Rank) string {
 // drawPeers has a row for each metric, and a panel each for its median and its spread: a dot for the rank in the queue,
 // a ring for that among the user's jobs.
 func drawPeers(numbers []rankedNumber, result string) template.HTML {
-	const top, rowH, left, wide, apart = 52.0, 18.0, 128.0, 118.0, 18.0
+	const top, rowH, left, wide, apart = 52.0, 18.0, 128.0, 112.0, 28.0
 	var rows []string
 	for i := range numbers {
 		if name := numbers[i].row(); !slices.Contains(rows, name) && len(rows) < maxPeerRows {
@@ -123,19 +123,18 @@ func drawPeers(numbers []rankedNumber, result string) template.HTML {
 		}
 	}
 	bottom := top + rowH*float64(len(rows))
-	f := chart.Figure{ID: "peers", W: 400, H: bottom + 40, Title: "Rank among other jobs", Desc: result}
+	f := chart.Figure{ID: "peers", W: 400, H: bottom + 24, Title: "Rank among other jobs", Desc: result}
 	panels := [2]chart.Scale{}
 	for i, name := range []string{"median d5", "spread d9-d1"} {
 		from := left + float64(i)*(wide+apart)
 		x := chart.Linear(0, 1, from, from+wide).As(func(v float64) string { return digits(100 * v) })
 		f.Cells([]float64{x.At(0.25), x.At(0.75)}, []float64{top, bottom}, func(int, int) (string, string) { return "half", "" })
-		f.Axes(x, chart.Linear(0, 1, bottom, top).As(func(float64) string { return "" }), "", "")
+		f.Across(x, bottom, "")
 		f.Text(from+wide/2, top-8, "strong mid", name)
 		panels[i] = x
 	}
-	f.Text(left+wide+apart/2, bottom+33, "tick mid", "% of the jobs are below this one; shaded: middle half")
 	for i, name := range rows {
-		f.Text(left-8, top+rowH*(float64(i)+0.5)+4, "tick end", shorten(name, 19))
+		f.Text(left-8, top+rowH*(float64(i)+0.5)+4, "tick end", shorten(name, 17))
 	}
 	var dots []chart.Point
 	for i := range numbers {

@@ -57,7 +57,7 @@ func newSeverityMap(j *view.Job) severityMap {
 	case bad == 0:
 		s.Result = fmt.Sprintf("None of %d properties appears.", evaluated)
 	default:
-		s.Result = fmt.Sprintf("%d of %d properties %s; %s is worst, with a mean severity of %s.",
+		s.Result = fmt.Sprintf("%d of %d properties %s. Worst: %s, with a mean severity of %s.",
 			bad, evaluated, plural(bad, "appears", "appear"), s.Rows[0].Title, s.Rows[0].Mean)
 	}
 	for _, t := range x.Ticks(7) {

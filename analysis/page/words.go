@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/weirhpc/weir/analysis/view"
 )
@@ -105,10 +106,20 @@ func list(names []string, most int) string {
 	return strings.Join(names[:most-1], ", ") + ", … " + names[len(names)-1]
 }
 
-// shorten cuts what does not fit into a figure, which cannot break lines. The table below has all of it.
+// shorten cuts what does not fit into a figure, which cannot break lines. The table below has all of it. A character
+// from East Asia takes the room of two.
 func shorten(s string, most int) string {
-	if r := []rune(s); len(r) > most {
-		return string(r[:most-1]) + "…"
+	room, end := most, 0
+	for at, r := range s {
+		if room--; r >= 0x1100 {
+			room--
+		}
+		if room < 0 {
+			return s[:end] + "…"
+		}
+		if room > 0 {
+			end = at + utf8.RuneLen(r)
+		}
 	}
 	return s
 }
