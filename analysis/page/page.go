@@ -3,12 +3,15 @@
 package page
 
 import (
+	"bytes"
 	_ "embed" // the templates and the style
 	"fmt"
 	"html/template"
 	"io"
 	"math"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/weirhpc/weir/analysis/rules"
 	"github.com/weirhpc/weir/analysis/view"
@@ -73,7 +76,23 @@ func Job(w io.Writer, j *view.Job, o Options) error {
 		g := &j.Gaps[i]
 		d.Silent = append(d.Silent, gapRow{moment(g.FromMs), moment(g.UntilMs), list(g.Nodes, 8), thousands(g.Missing)})
 	}
-	return jobPage.Execute(w, &d)
+	return write(w, jobPage, &d)
+}
+
+// write executes the template. Names from anywhere may have characters that turn the text around them: a question mark
+// stands for each.
+func write(w io.Writer, t *template.Template, document any) error {
+	var b bytes.Buffer
+	if err := t.Execute(&b, document); err != nil {
+		return fmt.Errorf("writing the page: %w", err)
+	}
+	_, err := w.Write(bytes.Map(func(r rune) rune {
+		if r == '\n' || r == '\u00a0' || unicode.IsPrint(r) && r != utf8.RuneError {
+			return r
+		}
+		return '?'
+	}, b.Bytes()))
+	return err
 }
 
 // lead is what the page says, in two sentences.

@@ -106,22 +106,39 @@ func list(names []string, most int) string {
 	return strings.Join(names[:most-1], ", ") + ", … " + names[len(names)-1]
 }
 
-// shorten cuts what does not fit into a figure, which cannot break lines. The table below has all of it. A character
-// from East Asia takes the room of two.
+// shorten cuts what does not fit into a figure, which cannot break lines. The table below has all of it.
 func shorten(s string, most int) string {
-	room, end := most, 0
-	for at, r := range s {
-		if room--; r >= 0x1100 {
-			room--
-		}
-		if room < 0 {
-			return s[:end] + "…"
-		}
-		if room > 0 {
-			end = at + utf8.RuneLen(r)
+	if room(s) <= most {
+		return s
+	}
+	for room(s) > most-1 {
+		_, size := utf8.DecodeLastRuneInString(s)
+		s = s[:len(s)-size]
+	}
+	return s + "…"
+}
+
+// ending cuts the beginning of what does not fit. The names of nodes differ at their ends.
+func ending(s string, most int) string {
+	if room(s) <= most {
+		return s
+	}
+	for room(s) > most-1 {
+		_, size := utf8.DecodeRuneInString(s)
+		s = s[size:]
+	}
+	return "…" + s
+}
+
+// room is how many characters wide s is. One from East Asia takes the room of two.
+func room(s string) int {
+	n := 0
+	for _, r := range s {
+		if n++; r >= 0x1100 {
+			n++
 		}
 	}
-	return s
+	return n
 }
 
 // value writes a value of a metric with its unit.
@@ -158,12 +175,12 @@ func unitFor(name, unit string, most float64) (by float64, text string) {
 	return by, prefix + unit
 }
 
-// digits writes three significant digits.
+// digits writes three significant digits, and two of what is small.
 func digits(v float64) string {
 	switch a := math.Abs(v); {
 	case a >= 100 || a == 0:
 		return strconv.FormatFloat(v, 'f', 0, 64)
-	case a < 0.001:
+	case a < 0.1:
 		return strconv.FormatFloat(v, 'g', 2, 64)
 	}
 	return strconv.FormatFloat(v, 'g', 3, 64)

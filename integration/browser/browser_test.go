@@ -69,7 +69,9 @@ func TestPages(t *testing.T) {
 				if dark := s.Ground != "rgb(255, 255, 255)"; dark != (l.scheme == "dark" && l.media == "screen") {
 					t.Errorf("the page is %s", s.Ground)
 				}
-				picture(t, tab, name+"-"+l.name)
+				if !l.tables { // opened, a page is too high for a picture
+					picture(t, tab, name+"-"+l.name)
+				}
 			})
 		}
 		t.Run(name+"/pdf", func(t *testing.T) { pdf(t, browser, file, name) })
