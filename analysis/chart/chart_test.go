@@ -111,7 +111,7 @@ func TestTicks(t *testing.T) {
 		{"fractions", Linear(0, 0.7, 0, 1), 5, []string{"0.0", "0.2", "0.4", "0.6"}},
 		{"negative", Linear(-10, 10, 0, 1), 5, []string{"-10", "-5", "0", "5", "10"}},
 		{"large", Linear(0, 3e9, 0, 1), 4, []string{"0", "1e+09", "2e+09", "3e+09"}},
-		{"one value", Linear(5, 5, 0, 1), 3, []string{"2.5", "5.0", "7.5"}},
+		{"one value", Linear(5, 5, 0, 1), 3, []string{"5.0", "7.5", "10.0"}},
 		{"nothing", Linear(0, 0, 0, 1), 2, []string{"0", "1"}},
 		{"decades", Log(0.1, 1000, 0, 1), 9, []string{"0.1", "1", "10", "100", "1000"}},
 		{"a decade", Log(10, 90, 0, 1), 9, []string{"10", "20", "50"}},

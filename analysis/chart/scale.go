@@ -47,10 +47,8 @@ func newScale(k kind, lo, hi, from, to float64) Scale {
 	case hi > lo:
 	case k == logarithmic:
 		lo, hi = lo/2, hi*2
-	case lo == 0 || k == calendar:
-		hi = lo + 1
 	default:
-		lo, hi = lo-math.Abs(lo)/2, lo+math.Abs(lo)/2
+		hi = lo + max(1, math.Abs(lo))
 	}
 	return Scale{lo: lo, hi: hi, from: from, to: to, kind: k}
 }

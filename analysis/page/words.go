@@ -14,7 +14,7 @@ import (
 // percent writes a share with as many digits as it deserves.
 func percent(v float64) string {
 	switch p := 100 * v; {
-	case math.IsNaN(p):
+	case math.IsNaN(p) || math.IsInf(p, 0):
 		return "unknown"
 	case p != 0 && math.Abs(p) < 0.01:
 		return "<0.01\u00a0%"
@@ -145,7 +145,7 @@ func room(s string) int {
 func value(m *view.Metric, v float64) string { return unitText(m.Name, m.Unit, v) }
 
 func unitText(name, unit string, v float64) string {
-	if math.IsNaN(v) {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return "unknown"
 	}
 	if unit == "s/s" || unit == "1" && isShare(name) {
