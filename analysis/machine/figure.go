@@ -26,13 +26,13 @@ type Point struct {
 
 // Size has the jobs of a size class.
 type Size struct {
-	Cores             int64 // the class: a power of 2
-	Jobs              int64
-	CoreHours         float64
-	P25, Median, P75  float64
-	Mean              float64
-	MeanWithout       *float64 // without the users in High; nil: there are none, or no others
-	High, Low         []OffUser
+	Cores            int64 // the class: a power of 2
+	Jobs             int64
+	CoreHours        float64
+	P25, Median, P75 float64
+	Mean             float64
+	MeanWithout      *float64 // without the users in High; nil: there are none, or no others
+	High, Low        []OffUser
 }
 
 // OffUser is a user most of whose jobs are in the highest or lowest quarter of their class.
