@@ -31,6 +31,8 @@ type Config struct {
 	Sink       Sink          `mapstructure:"sink"`
 	Samples    Samples       `mapstructure:"samples"`
 	Metrics    Metrics       `mapstructure:"metrics"`
+	Machine    []NodeType    `mapstructure:"machine"`
+	Find       Find          `mapstructure:"find"`
 }
 
 // Outage is how far back anything is caught up, in intervals.

@@ -18,9 +18,10 @@ const RunningFile = "weir-data/weir.yaml"
 // runningArchive is where `weir up` keeps its archive, seen from there too.
 const runningArchive = "weir-data/archive"
 
-// Running returns d with the brokers, the prefix and the interval of the RunningFile below dir. The path dir is
-// absolute and without symbolic links. The user did not name that file, so it counts only if nobody but uid and root
-// can have written it. Files and programs that it names never count. The archive beside it does, by the same rule.
+// Running returns d with the brokers, the prefix, the interval, the machine and find's settings of the RunningFile below
+// dir. The path dir is absolute and without symbolic links. The user did not name that file, so it counts only if nobody
+// but uid and root can have written it. Files and programs that it names never count. The archive beside it does, by the
+// same rule.
 func Running(dir string, uid int, d Config) (Config, error) {
 	file := filepath.Join(dir, RunningFile)
 	if err := trusted(file, uid); err != nil {
@@ -35,7 +36,8 @@ func Running(dir string, uid int, d Config) (Config, error) {
 			return d, fmt.Errorf("its broker %s is not on the loopback interface", b)
 		}
 	}
-	d.Kafka.Brokers, d.Prefix, d.Interval = c.Kafka.Brokers, c.Prefix, c.Interval
+	d.Kafka.Brokers, d.Prefix, d.Interval, d.Machine = c.Kafka.Brokers, c.Prefix, c.Interval, c.Machine
+	d.Find.Off, d.Find.Possible = c.Find.Off, c.Find.Possible
 	if info, err := os.Lstat(filepath.Join(dir, runningArchive)); err == nil && distrust(info, 1, uid) == "" {
 		d.Sink.Dir = runningArchive
 	}

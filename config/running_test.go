@@ -43,6 +43,8 @@ kafka:
   sasl: {mechanism: PLAIN, user: u, password_file: /etc/shadow}
 balance: {slurm: {enabled: true, bin: /tmp}, drop_dir: x, jobs_file: x, tree_file: x}
 sink: {dir: x}
+machine: [{name: simulated, cpus: 32}]
+find: {rules: /tmp/x, off: [serial], possible: true}
 `)
 	got, err := Running(dir, os.Geteuid(), Default())
 	if err != nil {
@@ -51,6 +53,7 @@ sink: {dir: x}
 	want := Default()
 	want.Prefix, want.Interval, want.Kafka.Brokers = "other.", 6*time.Hour,
 		[]string{"127.0.0.1:9092", "[::1]:9092", "localhost:9092"}
+	want.Machine, want.Find = []NodeType{{Name: "simulated", CPUs: 32}}, Find{Off: []string{"serial"}, Possible: true}
 	want.Topics.CountersRetention, want.Topics.SummaryRetention = 3*Outage*want.Interval, Outage*want.Interval
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/weirhpc/weir/naming"
 )
@@ -116,9 +115,7 @@ func (f *findings) metric(key, name, unit string, taken map[string]bool) {
 		f.wrong(errTwice, key+".name", value, "")
 	}
 	taken[name] = true
-	if len(unit) > naming.MaxBytes || strings.ContainsFunc(unit, func(r rune) bool {
-		return r == unicode.ReplacementChar || !unicode.IsPrint(r)
-	}) {
+	if len(unit) > naming.MaxBytes || strings.ContainsFunc(unit, notPrintable) {
 		f.wrong(errUnit, key+".unit", fmt.Sprintf("%.80q", unit), "")
 	}
 }

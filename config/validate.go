@@ -20,6 +20,7 @@ var (
 	errChoice   = errors.New("not one of the choices")
 	errTogether = errors.New("needs another key")
 	errAddress  = errors.New("must be host:port")
+	errHostlist = errors.New("must be a hostlist such as n[0001-2048], of at most 64 KiB")
 )
 
 // minInterval follows from the outage: a clock may be ten seconds ahead, and that must not be longer than the outage.
@@ -144,6 +145,8 @@ func (c Config) faults(huge map[string]string) []fault {
 			"127.0.0.1:9100 for this machine alone")
 	}
 	c.Kafka.validate(f)
+	c.validateMachine(f)
+	c.Find.validate(f)
 	return f.faults
 }
 

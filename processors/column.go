@@ -147,6 +147,7 @@ func (c *column) exact(sketch int) schemas.JobSummaryMetric {
 	nodeStddev := quantile.Reduce(c.nodes.means).Stddev()
 	m.Mean, m.Stddev, m.NodeStddev = &d.Mean, &stddev, &nodeStddev
 	m.LowNode, m.HighNode = &c.nodes.lowest.node, &c.nodes.highest.node
+	m.LowNodeMean, m.HighNodeMean = &c.nodes.lowest.mean, &c.nodes.highest.mean
 	m.Deciles, m.RankError, m.Certified = &deciles, &zero, certified
 	return m
 }

@@ -56,6 +56,12 @@ func reduced(m *schemas.NodeSummaryMetric, sketch int) schemas.JobSummaryMetric 
 		return schemas.JobSummaryMetric{Name: m.Name, Unit: m.Unit, Scope: m.Scope, Invalid: m.Invalid}
 	}
 	s := m.JobSummaryMetric
+	if s.LowNode != nil { // the node is the lowest and the highest
+		s.LowNodeMean = s.Mean
+	}
+	if s.HighNode != nil {
+		s.HighNodeMean = s.Mean
+	}
 	if sketch == 0 {
 		return s
 	}
@@ -200,6 +206,7 @@ func (m *mergedMetric) summary(most int64, sketch int) (s schemas.JobSummaryMetr
 	nodeStddev := quantile.Stddev(m.means.M2, max(1, m.means.Count))
 	s.Nodes, s.Mean, s.Stddev, s.NodeStddev = int32(min(m.nodes, most)), &mean, &stddev, &nodeStddev
 	s.LowNode, s.HighNode = &m.extremes.lowest.node, &m.extremes.highest.node
+	s.LowNodeMean, s.HighNodeMean = &m.extremes.lowest.mean, &m.extremes.highest.mean
 	s.Deciles, s.RankError = &deciles, &estimate.RankError
 	if !estimate.Exact {
 		lo, hi := estimate.Lo[:], estimate.Hi[:]

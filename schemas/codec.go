@@ -71,6 +71,8 @@ func newTable() schemaTable {
 	zero := map[string]func() Record{
 		"BalanceState": func() Record { return new(BalanceState) },
 		"CounterBatch": func() Record { return new(CounterBatch) },
+		"FindState":    func() Record { return new(FindState) },
+		"Finding":      func() Record { return new(Finding) },
 		"Gap":          func() Record { return new(Gap) },
 		"Job":          func() Record { return new(Job) },
 		"JobPartial":   func() Record { return new(JobPartial) },
@@ -122,6 +124,10 @@ func nameOf(r Record) string {
 		return "weir.v1.BalanceState"
 	case *CounterBatch:
 		return "weir.v1.CounterBatch"
+	case *FindState:
+		return "weir.v1.FindState"
+	case *Finding:
+		return "weir.v1.Finding"
 	case *Gap:
 		return "weir.v1.Gap"
 	case *Job:

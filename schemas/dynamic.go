@@ -54,7 +54,7 @@ func JSON(b []byte) (name string, value json.RawMessage, err error) {
 }
 
 // readable sorts the names in JSON objects, so that the same record always reads the same. goavro's order is random. It
-// also writes a Reject's head as base64, where Avro has an escape for each byte.
+// also writes bytes as base64, where Avro has an escape for each byte.
 func readable(text json.RawMessage, native any) (json.RawMessage, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber() // digits stay as they are
@@ -63,8 +63,13 @@ func readable(text json.RawMessage, native any) (json.RawMessage, error) {
 		return nil, err
 	}
 	fields, _ := native.(map[string]any)
+	for name, value := range fields {
+		if b, ok := value.([]byte); ok {
+			v[name] = b
+		}
+	}
 	if head, ok := fields["head"].([]byte); ok {
-		v["head"], v["head_schema"] = head, nil
+		v["head_schema"] = nil
 		if e, err := lookup(head); err == nil {
 			v["head_schema"] = e.name
 		}

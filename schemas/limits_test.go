@@ -408,6 +408,19 @@ func TestLimitsOfJobSummary(t *testing.T) {
 	bound(t, legal, "metrics.count", func(s *JobSummary, v int32) { first(s).Nodes = v }, natural, nil)
 	bound(t, legal, "metrics.low_node", func(s *JobSummary, v string) { first(s).LowNode = &v }, goodNames, badNames)
 	bound(t, legal, "metrics.low_node", func(s *JobSummary, v string) { first(s).HighNode = &v }, goodNames, badNames)
+	for field, of := range map[string]func(m *JobSummaryMetric) (node **string, mean **float64){
+		"metrics.low_node_mean": func(m *JobSummaryMetric) (**string, **float64) { return &m.LowNode, &m.LowNodeMean },
+		"metrics.high_node_mean": func(m *JobSummaryMetric) (**string, **float64) {
+			return &m.HighNode, &m.HighNodeMean
+		},
+	} {
+		bound(t, legal, field, func(s *JobSummary, v float64) { _, mean := of(first(s)); *mean = &v },
+			append(most, -math.MaxFloat64), []float64{math.NaN(), math.Inf(1), math.Inf(-1)})
+		bound(t, legal, field, func(s *JobSummary, v *float64) { node, mean := of(first(s)); *node, *mean = nil, v },
+			[]*float64{nil}, []*float64{new(0.5)}) // a mean is a node's
+		bound(t, legal, field, func(s *JobSummary, v *float64) { _, mean := of(first(s)); *mean = v },
+			[]*float64{nil}, nil) // an older writer
+	}
 	bound(t, legal, "metrics.name", func(s *JobSummary, v string) { s.Metrics[1].Name = v }, nil, []string{"ipc"})
 	many := func(s *JobSummary, n int) {
 		s.Metrics = nil
@@ -642,4 +655,83 @@ func TestLimitsOfReports(t *testing.T) {
 		[]int64{0, 1 << 32}, []int64{-1, math.MaxInt64})
 	bound(t, job, "mem_requested_bytes", func(j *Job, v int64) { j.MemRequestedBytes = &v },
 		[]int64{0, 1 << 60}, []int64{-1, math.MaxInt64})
+	bound(t, job, "array_job", func(j *Job, v string) { j.ArrayJob = &v }, goodNames, badNames)
+	bound(t, job, "array_task", func(j *Job, v int32) { j.ArrayTask = &v }, natural, negative)
+}
+
+func TestLimitsOfFindings(t *testing.T) {
+	x1000, jobs := strings.Repeat("x", 1000), append([]string{JobRest, JobSystem}, badJobs...)
+	of := func(wanted string) Record {
+		all := samples()
+		return all[slices.IndexFunc(all, func(r Record) bool { return nameOf(r) == wanted })]
+	}
+	finding := func() *Finding { return of("weir.v1.Finding").(*Finding) }
+	bound(t, finding, "cluster", func(f *Finding, v string) { f.Cluster = v }, goodNames, badNames)
+	bound(t, finding, "job_id", func(f *Finding, v string) { f.JobID = v }, []string{"a", x64}, jobs)
+	bound(t, finding, "restart", func(f *Finding, v int32) { f.Restart = v }, natural, negative)
+	bound(t, finding, "rule", func(f *Finding, v string) { f.Rule = v }, goodNames, badNames)
+	bound(t, finding, "rule_hash", func(f *Finding, v string) { f.RuleHash = v }, goodNames, badNames)
+	bound(t, finding, "node", func(f *Finding, v string) { f.Node = &v }, goodNames, badNames)
+	for field, of := range map[string]func(f *Finding) *string{
+		"title": func(f *Finding) *string { return &f.Title }, "hint": func(f *Finding) *string { return &f.Hint },
+		"slurm": func(f *Finding) *string { return &f.Slurm },
+	} {
+		bound(t, finding, field, func(f *Finding, v string) { *of(f) = v }, []string{"", "Größe", x1000},
+			[]string{x1000 + "x", "\xff", "a\nb", "\u009b2J", "\x1b[2J"})
+	}
+	bound(t, finding, "state", func(f *Finding, v string) { f.State = v }, []string{"OPEN", "CLOSED"},
+		[]string{"", "open", "SHUT"})
+	bound(t, finding, "certainty", func(f *Finding, v string) { f.Certainty = v }, []string{"CERTAIN", "POSSIBLE"},
+		[]string{"", "certain"})
+	bound(t, finding, "class", func(f *Finding, v string) { f.Class = v }, []string{"LOW", "MED", "HIGH"},
+		[]string{"", "Low", "MEDIUM"})
+	type severity struct{ mean, worst float64 }
+	bound(t, finding, "severity", func(f *Finding, v severity) { f.Severity, f.Worst = v.mean, v.worst },
+		[]severity{{0, 0}, {1, 1}, {0, 1}, {0.5, 0.5}},
+		[]severity{
+			{-0.1, 1}, {0.5, math.Nextafter(0.5, 0)}, {0, math.Nextafter(1, 2)}, {math.NaN(), 1}, {0, math.NaN()},
+			{0, math.Inf(1)},
+		})
+	for field, of := range map[string]func(f *Finding) *int64{
+		"first_interval": func(f *Finding) *int64 { return &f.FirstInterval },
+		"last_interval":  func(f *Finding) *int64 { return &f.LastInterval }, "as_of": func(f *Finding) *int64 { return &f.AsOf },
+	} {
+		bound(t, finding, field, func(f *Finding, v int64) { *of(f) = v }, goodTimes, badTimes)
+	}
+	bound(t, finding, "interval_ms", func(f *Finding, v int64) { f.IntervalMs = v }, goodLengths, badLengths)
+	type counts struct{ matched, evaluated, intervals int64 }
+	bound(t, finding, "intervals",
+		func(f *Finding, v counts) {
+			f.Matched, f.Evaluated, f.Intervals, f.NodeIntervals = v.matched, v.evaluated, v.intervals, 0
+		},
+		[]counts{{0, 0, 0}, {1, 2, 3}, {5, 5, 5}, {0, 0, math.MaxInt64}},
+		[]counts{{-1, 0, 0}, {2, 1, 5}, {1, 3, 2}, {0, 0, -1}, {0, -1, 5}})
+	bound(t, finding, "node_intervals", func(f *Finding, v int64) { f.NodeIntervals = v }, []int64{0, 20},
+		[]int64{-1, 21})
+	shown := func(n int) []FindingEvidence { return make([]FindingEvidence, n) }
+	bound(t, finding, "evidence", func(f *Finding, n int) {
+		f.Evidence = shown(n)
+		for i := range f.Evidence {
+			f.Evidence[i].Name = "m"
+		}
+	}, []int{0, 1, 16}, []int{17})
+	bound(t, finding, "evidence", func(f *Finding, v FindingEvidence) { f.Evidence[0] = v },
+		[]FindingEvidence{{"cpu_idle.d9", -math.MaxFloat64, 0, math.MaxFloat64}, {x1000, 2, 1, 0}},
+		[]FindingEvidence{
+			{"", 0, 0, 0}, {x1000 + "x", 0, 0, 0}, {"a\x1b", 0, 0, 0}, {"m", math.NaN(), 0, 0}, {"m", 0, math.Inf(1), 0},
+			{"m", 0, 0, math.Inf(-1)},
+		})
+	if k := string(finding().Key()); k != "4711/1/idle-cores" {
+		t.Errorf("key %q", k)
+	}
+
+	state := func() *FindState { return of("weir.v1.FindState").(*FindState) }
+	bound(t, state, "cluster", func(s *FindState, v string) { s.Cluster = v }, goodNames, badNames)
+	bound(t, state, "job_id", func(s *FindState, v string) { s.JobID = v }, []string{"a", x64}, jobs)
+	bound(t, state, "restart", func(s *FindState, v int32) { s.Restart = v }, natural, negative)
+	bound(t, state, "as_of", func(s *FindState, v int64) { s.AsOf = v }, goodTimes, badTimes)
+	bound(t, state, "offset", func(s *FindState, v int64) { s.Offset = v }, []int64{0, math.MaxInt64},
+		[]int64{-1, math.MinInt64})
+	bound(t, state, "state", func(s *FindState, n int) { s.State = make([]byte, n) }, []int{0, 1 << 20},
+		[]int{1<<20 + 1})
 }

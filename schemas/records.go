@@ -194,6 +194,10 @@ type JobSummaryMetric struct {
 	Lo         *[]float64 `avro:"lo"`
 	Hi         *[]float64 `avro:"hi"`
 	Certified  *Certified `avro:"certified"`
+
+	// The means of LowNode and HighNode. A JobSummary alone has them: a NodeSummary is of one node, whose mean is Mean.
+	LowNodeMean  *float64 `avro:"low_node_mean"`
+	HighNodeMean *float64 `avro:"high_node_mean"`
 }
 
 // JobPartial is one collector's share of a split job.
@@ -298,6 +302,9 @@ type Job struct {
 	TimeLimitS        *int64 `avro:"time_limit_s"`
 	MemRequestedBytes *int64 `avro:"mem_requested_bytes"` // on each node
 	Exclusive         *bool  `avro:"exclusive"`
+
+	ArrayJob  *string `avro:"array_job"` // the array's number, where the job is one of its tasks
+	ArrayTask *int32  `avro:"array_task"`
 }
 
 // Identity returns the job's key in other records.

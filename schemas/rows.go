@@ -48,6 +48,10 @@ type Row struct {
 	KnotRanks       []int64   `parquet:"knot_ranks,optional,list" json:"-"`
 	AtomValues      []float64 `parquet:"atom_values,optional,list" json:"-"`
 	AtomCounts      []int64   `parquet:"atom_counts,optional,list" json:"-"`
+
+	// The means of LowNode and HighNode. They are last, as columns that a newer weir added.
+	LowNodeMean  *float64 `parquet:"low_node_mean,optional" json:"low_node_mean"`
+	HighNodeMean *float64 `parquet:"high_node_mean,optional" json:"high_node_mean"`
 }
 
 // Rows returns a row for each metric of the summary, in their order, or one row without a metric. The rows share memory
@@ -69,7 +73,7 @@ func (s *JobSummary) Rows() []Row {
 		r.Metric, r.Unit, r.Scope = &m.Name, &m.Unit, &m.Scope
 		r.Nodes, r.Count, r.Invalid = &m.Nodes, &m.Count, &m.Invalid
 		r.Mean, r.Stddev, r.NodeStddev, r.LowNode, r.HighNode = m.Mean, m.Stddev, m.NodeStddev, m.LowNode, m.HighNode
-		r.RankError = m.RankError
+		r.RankError, r.LowNodeMean, r.HighNodeMean = m.RankError, m.LowNodeMean, m.HighNodeMean
 		if m.Lo != nil && m.Hi != nil {
 			r.Lo, r.Hi = *m.Lo, *m.Hi
 		}

@@ -39,7 +39,7 @@ func samples() []Record {
 	none := JobSummaryMetric{Name: "none", Unit: "s", Scope: ScopeNode, Invalid: 2}
 	certified := Certified{Eps: 0.5, OrderStatistics: deciles, Knots: []Knot{{1.25, 2}}, Atoms: []Atom{{1, 1}, {2, 2}}}
 	certain := metric
-	certain.Certified = &certified
+	certain.Certified, certain.LowNodeMean, certain.HighNodeMean = &certified, new(2.25), new(2.75)
 	return []Record{
 		&CounterBatch{NodeHeader: head, Metrics: []CounterBatchMetric{
 			{"cpu_user", "1", ScopeCore, []float64{0.5, math.Copysign(0, -1), 1}},
@@ -92,9 +92,19 @@ func samples() []Record {
 			[]int32{0},
 			new(int64(1)), new(int64(2)),
 			new(int64(3)), "RUNNING", "",
-			new(int64(48)), new(int32(4)), new(int64(3600)), new(int64(1 << 38)), new(true),
+			new(int64(48)), new(int32(4)), new(int64(3600)), new(int64(1 << 38)), new(true), new("4700"), new(int32(11)),
 		},
 		&Job{JobID: "x", State: "SKIPPED", Reason: "unknown node n9"},
+		&Finding{
+			"c1", "4711", 1, "idle-cores", "00ff00ff00ff00ff", "cores do nothing", "ask for 12", "#SBATCH -n 12", FindingOpen,
+			true, Certain, ClassHigh, 0.25, 0.75, 1_700_000_010_000, 1_700_000_050_000, 1_700_000_060_000, 10_000, 40, 30, 20,
+			new("n17"), 12, []FindingEvidence{{"cpu_idle.d9", 0.5, 0.75, 1}},
+		},
+		&Finding{
+			Cluster: "c", JobID: "1", Rule: "r", RuleHash: "0", State: FindingClosed, Certainty: Possible, Class: ClassLow,
+			IntervalMs: 1,
+		},
+		&FindState{"c1", "4711", 1, 1_700_000_010_000, 99, true, []byte{0xc3, 1}, []byte{0, 1, 255}},
 	}
 }
 
@@ -153,8 +163,9 @@ func TestEverySchemaAgreesWithGoavro(t *testing.T) {
 // canonical form, as fastavro 1.12 computes it.
 func TestFingerprints(t *testing.T) {
 	want := map[string]string{
-		"BalanceState": "4ef5888d01398460", "CounterBatch": "2431da33088f60ee", "Gap": "b6415daba41fec8a",
-		"Job": "b89a0d00a4aea65c", "JobPartial": "6ee17a58c2b5b02e", "JobSummary": "d0eed0dc32481ef1",
+		"BalanceState": "4ef5888d01398460", "CounterBatch": "2431da33088f60ee", "FindState": "68bb29f19999f65f",
+		"Finding": "4a41326e41d0d698", "Gap": "b6415daba41fec8a",
+		"Job": "0ae430c24bc69a0a", "JobPartial": "6ee17a58c2b5b02e", "JobSummary": "b8af70d00328cd54",
 		"NodeSummary": "7dc55bf3dec62111", "Progress": "29966c93eccc0d81", "Reject": "1867763f6691ffd2",
 		"Route": "4da3872c4b5d6ae9", "Tick": "c1c1887eac64c64f", "Trigger": "8fb9321cf0582011",
 		"Watermark": "c33c7140ebff709d",
@@ -247,11 +258,20 @@ func TestOlderSchemas(t *testing.T) {
 				r.(*Route).Entries[i].Gpus, r.(*Route).Entries[i].Cgroup = nil, ""
 			}
 		},
-		"JobSummary-bfcb75a2e5937b03": func(r Record) { r.(*JobSummary).Metrics[0].Certified = nil },
+		"JobSummary-bfcb75a2e5937b03": func(r Record) {
+			m := &r.(*JobSummary).Metrics[0]
+			m.Certified, m.LowNodeMean, m.HighNodeMean = nil, nil, nil
+		},
+		"JobSummary-f11e4832dcd0eed0": func(r Record) {
+			m := &r.(*JobSummary).Metrics[0]
+			m.LowNodeMean, m.HighNodeMean = nil, nil
+		},
 		"Job-5993b57f0bc18ef0": func(r Record) {
 			j := r.(*Job)
 			j.Cores, j.Gpus, j.TimeLimitS, j.MemRequestedBytes, j.Exclusive = nil, nil, nil, nil, nil
+			j.ArrayJob, j.ArrayTask = nil, nil
 		},
+		"Job-5ca6aea4000d9ab8": func(r Record) { r.(*Job).ArrayJob, r.(*Job).ArrayTask = nil, nil },
 	}
 	if len(lacks) != len(files) {
 		t.Errorf("%d of %d older schemas are compared", len(lacks), len(files))
@@ -367,6 +387,7 @@ func TestTopicsAreComplete(t *testing.T) {
 		"weir.counters": 64, "weir.routes": 16, "weir.balance": 1, "weir.triggers": 1, "weir.partials": 1,
 		"weir.job-summary": 8, "weir.jobs": 1,
 		"weir.progress": 64, "weir.merge-progress": 1, "weir.rejects": 1, "weir.schemas": 1,
+		"weir.findings": 1, "weir.find-progress": 8, "weir.find-state": 8,
 	}
 	if diff := cmp.Diff(want, partitions); diff != "" {
 		t.Error(diff)
@@ -518,7 +539,7 @@ func TestRows(t *testing.T) {
 	if rows := (&JobSummary{JobID: "1"}).Rows(); len(rows) != 1 || rows[0].Metric != nil {
 		t.Errorf("a summary without metrics gives %+v", rows)
 	}
-	if n := reflect.TypeFor[Row]().NumField(); n != 41 {
+	if n := reflect.TypeFor[Row]().NumField(); n != 43 {
 		t.Errorf("%d columns", n)
 	}
 }

@@ -18,6 +18,9 @@ const (
 	TopicMergeProgress = "merge-progress"
 	TopicRejects       = "rejects"
 	TopicSchemas       = "schemas"
+	TopicFindings      = "findings"
+	TopicFindProgress  = "find-progress"
+	TopicFindState     = "find-state"
 )
 
 // MaxMessageBytes is the largest record batch that our topics take. A Tick that lists 100,000 nodes fits.
@@ -76,6 +79,9 @@ func Topics(prefix string, z Sizes) []Topic {
 		{TopicProgress, z.Collectors, 0, compacted, "partition", "Progress"},
 		{TopicMergeProgress, z.Partials, 0, compacted, "partition", "Progress"},
 		{TopicRejects, 1, 0, logged(z.SummaryRetention), "source", "Reject"},
+		{TopicFindings, 1, 0, compacted, "job_id/restart/rule", "Finding"},
+		{TopicFindProgress, z.JobSummary, 0, compacted, "partition", "Progress"},
+		{TopicFindState, z.JobSummary, 0, compacted, "job_id/restart", "FindState"},
 		{TopicSchemas, 1, 0, compacted, "fingerprint", "schema text"},
 	}
 	for i := range table {

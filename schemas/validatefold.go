@@ -24,7 +24,11 @@ func (s *JobSummary) Validate() error {
 		return invalid("parts", "parts or nodes are negative")
 	}
 	for i := range s.Metrics {
-		if err := s.Metrics[i].validate(); err != nil {
+		m := &s.Metrics[i]
+		if err := m.validate(); err != nil {
+			return err
+		}
+		if err := m.checkNodeMeans(); err != nil {
 			return err
 		}
 	}
@@ -32,6 +36,23 @@ func (s *JobSummary) Validate() error {
 		return err
 	}
 	return checkInterval(s.IntervalStart, s.IntervalMs)
+}
+
+// checkNodeMeans checks the means of the two nodes. Either is nil where its node is not known.
+func (m *JobSummaryMetric) checkNodeMeans() error {
+	for _, f := range []struct {
+		field string
+		node  *string
+		mean  *float64
+	}{{"low_node", m.LowNode, m.LowNodeMean}, {"high_node", m.HighNode, m.HighNodeMean}} {
+		if f.mean == nil {
+			continue
+		}
+		if f.node == nil || !finite(*f.mean) {
+			return invalid("metrics."+f.field+"_mean", "%s: %g without a node, or not finite", m.Name, *f.mean)
+		}
+	}
+	return nil
 }
 
 // validate checks ranges, not sense: whether the deciles fit the mean is the fold's concern, and the sink archives what

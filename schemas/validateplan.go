@@ -136,5 +136,11 @@ func (j *Job) Validate() error {
 			return invalid(f.field, "%d is not in 0 to %d", *f.n, f.most)
 		}
 	}
+	if j.ArrayJob != nil && !naming.Valid(*j.ArrayJob) {
+		return invalid("array_job", "%.80q is not a job's name", *j.ArrayJob)
+	}
+	if j.ArrayTask != nil && *j.ArrayTask < 0 {
+		return invalid("array_task", "%d is negative", *j.ArrayTask)
+	}
 	return nil
 }

@@ -29,6 +29,7 @@ type metric struct {
 	nodes              int32
 	values, nodeMeans  moments
 	lowNodes, topNodes []string // nodes whose means are the lowest and the highest, but for rounding
+	lowest, highest    float64  // these means
 	low, high          [11]float64
 	truth              truth // until the summary was compared
 }
@@ -162,12 +163,12 @@ func (m *metric) extremes(means []nodeMean) {
 		values[i] = means[i].mean
 	}
 	m.nodeMeans = momentsOf(values)
-	low, high := slices.Min(values), slices.Max(values)
+	m.lowest, m.highest = slices.Min(values), slices.Max(values)
 	for _, n := range means {
-		if near(n.mean, low, m.nodeMeans.scale) {
+		if near(n.mean, m.lowest, m.nodeMeans.scale) {
 			m.lowNodes = append(m.lowNodes, n.node)
 		}
-		if near(n.mean, high, m.nodeMeans.scale) {
+		if near(n.mean, m.highest, m.nodeMeans.scale) {
 			m.topNodes = append(m.topNodes, n.node)
 		}
 	}

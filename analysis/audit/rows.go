@@ -107,6 +107,8 @@ func different(r *schemas.Row, s *schemas.JobSummary, m *schemas.JobSummaryMetri
 		{"low_node", equal(r.LowNode, m.LowNode)},
 		{"high_node", equal(r.HighNode, m.HighNode)},
 		{"rank_error", equal(r.RankError, m.RankError)},
+		{"low_node_mean", equal(r.LowNodeMean, m.LowNodeMean)},
+		{"high_node_mean", equal(r.HighNodeMean, m.HighNodeMean)},
 		{"lo", equalList(r.Lo, m.Lo)},
 		{"hi", equalList(r.Hi, m.Hi)},
 	} {

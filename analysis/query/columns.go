@@ -53,7 +53,7 @@ func tables() []table {
 			of(short, "parts", "parts_reported", "nodes_expected", "nodes_reported", "nodes"),
 			of(long, "count", "invalid"), of(double, "mean", "stddev", "node_stddev"),
 			of(text, "low_node", "high_node"),
-			deciles, certified)},
+			deciles, certified, of(double, "low_node_mean", "high_node_mean"))},
 		{"rollups", columns(job, of(timestamp, "hour"), metric,
 			of(long, "intervals", "intervals_measured", "measured_ms", "nodes_expected_sum", "nodes_reported_sum",
 				"count", "invalid"),

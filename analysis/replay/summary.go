@@ -82,6 +82,12 @@ func passed(m *schemas.NodeSummaryMetric, sketch int) schemas.JobSummaryMetric {
 		return schemas.JobSummaryMetric{Name: m.Name, Unit: m.Unit, Scope: m.Scope, Invalid: m.Invalid}
 	}
 	s := m.JobSummaryMetric
+	if s.LowNode != nil {
+		s.LowNodeMean = s.Mean
+	}
+	if s.HighNode != nil {
+		s.HighNodeMean = s.Mean
+	}
 	if sketch == 0 {
 		return s
 	}
@@ -185,6 +191,7 @@ func (c *column) summary(name string, nodes int32, sketch int) schemas.JobSummar
 	nodeStddev := quantile.Reduce(slices.Clone(c.means)).Stddev()
 	m.Nodes, m.Mean, m.Stddev, m.NodeStddev = int32(min(c.nodes, int64(nodes))), &mean, &stddev, &nodeStddev
 	m.LowNode, m.HighNode = &c.lowest.node, &c.highest.node
+	m.LowNodeMean, m.HighNodeMean = &c.lowest.mean, &c.highest.mean
 	m.Deciles, m.RankError = &deciles, &rankError
 	if sketch > 0 {
 		m.Certified = certifiedOf(&own)

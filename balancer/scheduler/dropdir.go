@@ -34,8 +34,9 @@ const (
 // millisecond. A job has a file ID.RESTART.start, and one ID.RESTART.end once it is over, each put in place by
 // rename(2). Their lines are key=value: start_ms or end_ms, in Unix milliseconds. .start also has nodes (a hostlist),
 // cpus (such as 0-3,8; on each node; none: all), user, account, queue and name. These may be missing if another source
-// knows the job too. Not needed at all are cores, gpus, time_limit_s, mem_requested_bytes and exclusive, and in .end
-// the state (FAILED and so on). Files with other names are left alone. A fault in one file leaves that file out.
+// knows the job too. Not needed at all are cores, gpus, time_limit_s, mem_requested_bytes, exclusive, array_job and
+// array_task, and in .end the state (FAILED and so on). Files with other names are left alone. A fault in one file
+// leaves that file out.
 //
 // An epilog may never run, and the clocks of two hosts differ. So if no other source knows the jobs, the latest prolog
 // counts. A job ends at the latest where its next restart begins, or where another job starts on a CPU that it has.

@@ -34,9 +34,10 @@ var errTooLong = errors.New("longer than 16 MiB")
 //	    end: 2026-01-31T09:00:00Z     # without it: not known yet
 //
 // restart (0), name, account and queue may stand there too, and nodes may be a hostlist such as n[001-016]. So may
-// cores, gpus, time_limit_s, mem_requested_bytes, exclusive, and state, which is how the job ended. A fault in one job
-// leaves that job out. If a file cannot be read or has another form, the last good one stays in force. New nodes and
-// changed cpus of a job count from when the file was read, not for the interval that runs by then.
+// cores, gpus, time_limit_s, mem_requested_bytes, exclusive, array_job and array_task, and state, which is how the job
+// ended. A fault in one job leaves that job out. If a file cannot be read or has another form, the last good one stays
+// in force. New nodes and changed cpus of a job count from when the file was read, not for the interval that runs by
+// then.
 type FileSource struct {
 	path   string
 	seen   os.FileInfo // of the file as it was last read; nil where there was none

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/weirhpc/weir/naming"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -99,6 +100,17 @@ func slurmMemory(text string) *int64 {
 	return new(int64(n * unit))
 }
 
+// slurmArray returns the array of which a job is a task, and the task's number. Of other jobs Slurm gives their own
+// number and N/A.
+func slurmArray(job, task string) (array *string, number *int32) {
+	id, err := strconv.ParseUint(job, 10, 64)
+	n, bad := strconv.ParseUint(task, 10, 31)
+	if err != nil || bad != nil || strconv.FormatUint(id, 10) != job {
+		return nil, nil
+	}
+	return &job, new(int32(n))
+}
+
 // slurmEnd returns how a job ended. While it still completes, Slurm does not say that yet.
 func slurmEnd(state string) string {
 	switch state {
@@ -138,6 +150,17 @@ func setLimit(j *schemas.Job, key, value string) (known bool, err error) {
 		j.TimeLimitS = number(maxLimitSeconds)
 	case "mem_requested_bytes":
 		j.MemRequestedBytes = number(maxNodeMemory)
+	case "array_job":
+		if value != "" && !naming.Valid(value) {
+			return true, errors.New("not the number of a job")
+		}
+		if value != "" {
+			j.ArrayJob = &value
+		}
+	case "array_task":
+		if n := number(math.MaxInt32); n != nil {
+			j.ArrayTask = new(int32(*n))
+		}
 	case "exclusive":
 		switch value {
 		case "true", "false":

@@ -72,7 +72,7 @@ func TestSlurmJobsHaveLimits(t *testing.T) {
 	f.write("sinfo", "#!/bin/sh\nfor i in 1 2 3; do echo \"n$i|4|1|2|2\"; done\n") // n9 is not shown
 	line := func(id int, state, end string, cpus int, nodes, rest string) {
 		f.write(fmt.Sprintf("squeue.%d", id), fmt.Sprintf("%d|0|%s|2026-11-22T10:00:00|%s|2026-11-22T09:00:00|%d|%s|%s"+
-			"|ada|batch|p1|x", id, state, end, cpus, nodes, rest))
+			"|%d|N/A|ada|batch|p1|x", id, state, end, cpus, nodes, rest, id))
 	}
 	line(1, "RUNNING", "NONE", 8, "n[1-2]", "1:30:00|NO|cpu=8,mem=4000M,node=2,billing=4,gres/gpu=2")
 	line(2, "FAILED", "2026-11-22T10:00:05", 1, "n3", "365-00:00:00|OK|cpu=1,node=1,billing=1")
@@ -119,6 +119,65 @@ func TestSlurmJobsHaveLimits(t *testing.T) {
 	for range 2 {
 		if diff := cmp.Diff(want, ask()); diff != "" {
 			t.Error(diff)
+		}
+	}
+}
+
+// TestArrays: every task of an array is a job of its own, and knows its array. The rows are what squeue prints of an
+// array of two tasks, the last of which has the array's own number, and of a job that is no task.
+func TestArrays(t *testing.T) {
+	const rest = "RUNNING|2026-11-22T10:00:00|NONE|2026-11-22T09:00:00|1|n1|UNLIMITED|OK|cpu=1,node=1|"
+	array := func(j *schemas.Job) string { return shown(j.ArrayJob) + "_" + shown(j.ArrayTask) }
+	for row, want := range map[string]string{
+		"184301|0|" + rest + "184300|1|ada|batch|p1|x|y":     "184300_1",
+		"184300|0|" + rest + "184300|60|ada|batch|p1|x":      "184300_60",
+		"184400|0|" + rest + "184400|N/A|ada|batch|p1|x":     "-_-",
+		"184401|0|" + rest + "N/A|1|ada|batch|p1|x":          "-_-",
+		"184402|0|" + rest + "7|4294967296|ada|batch|p1|x":   "-_-",
+		"184403|0|" + rest + "7|1-60%4|ada|batch|p1|x":       "-_-",
+		"184404|0|" + rest + "+7|1|ada|batch|p1|x":           "-_-",
+		"184405|0|" + rest + "|" + "|ada|batch|p1|x":         "-_-",
+		"184406|0|" + rest + "7|0|ada|batch|p1|184300|1|ada": "7_0",
+	} {
+		rows := parsed(t, row)
+		if j := &rows[0].job; array(j) != want || rows[0].fault != "" || j.User != "ada" || j.Account != "p1" {
+			t.Errorf("%s: %s of %s, %s", row, array(j), j.User, rows[0].fault)
+		}
+	}
+
+	path := filepath.Join(t.TempDir(), "jobs.yaml")
+	if err := os.WriteFile(path, []byte(`jobs:
+  - {id: "184301", nodes: [n1], array_job: 184300, array_task: 1}
+  - {id: "bad-array_job", nodes: [n2], array_job: a/b}
+  - {id: "bad-array_task", nodes: [n2], array_task: -1}
+`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	jobs, faults := Ask(NewFileSource(path), topology.Flat([]string{"n1", "n2"}), time.Now())
+	if len(jobs) != 1 || array(&jobs[0].Job) != "184300_1" {
+		t.Errorf("%+v", jobs)
+	}
+	for _, f := range faults {
+		if key := strings.TrimPrefix(f.JobID, "bad-"); !strings.Contains(f.Reason, key+": ") {
+			t.Errorf("%s: %s", f.JobID, f.Reason)
+		}
+	}
+	if len(faults) != 2 {
+		t.Errorf("%d faults: %v", len(faults), faults)
+	}
+
+	var j Job
+	const start = "start_ms=1800000000000\nnodes=n1\n"
+	if err := parseDrop(start+"array_job=184300\narray_task=7\n", true, &j); err != nil || array(&j.Job) != "184300_7" {
+		t.Errorf("%v: %s", err, array(&j.Job))
+	}
+	j = Job{} // a prolog writes both keys for every job
+	if err := parseDrop(start+"array_job=\narray_task=\n", true, &j); err != nil || array(&j.Job) != "-_-" {
+		t.Errorf("%v: %s", err, array(&j.Job))
+	}
+	for _, wrong := range []string{"array_job=a b", "array_task=x", "array_task=2147483648"} {
+		if parseDrop(start+wrong+"\n", true, &j) == nil {
+			t.Errorf("%q is taken", wrong)
 		}
 	}
 }

@@ -148,7 +148,7 @@ func setKey(j *Job, key string, value *yaml.Node) (err error) {
 	case "gpu_ids":
 		j.GPUs, err = yamlGPUs(value)
 	case "id", "restart", "name", "cgroup", "user", "account", "queue", "start", "end", "cores", "gpus", "time_limit_s",
-		"mem_requested_bytes", "exclusive", "state":
+		"mem_requested_bytes", "exclusive", "array_job", "array_task", "state":
 		err = setText(j, key, value)
 	default:
 		return fmt.Errorf("unknown key %.80q", key)

@@ -34,7 +34,7 @@ const (
 //
 // Every task of an array and every component of a heterogeneous job is a job of its own. Its id is the number that
 // Slurm gives it; SLURM_JOB_ID is the first component's number in all components. Its restart is Slurm's count of
-// restarts. A suspended job holds nothing until it goes on.
+// restarts. A task's array is kept beside. A suspended job holds nothing until it goes on.
 type SlurmSource struct {
 	cfg  config.Slurm
 	uid  int        // of this process
@@ -200,7 +200,7 @@ const slurmStates = "RUNNING,SIGNALING,STOPPED,RESIZING,SUSPENDED,COMPLETING,STA
 var slurmFields = []string{
 	"JobID:0", "RestartCnt:0", "State:0", "StartTime:0", "EndTime:0", "SubmitTime:0",
 	"NumCPUs:0", "NodeList:0", "TimeLimit:0", "OverSubscribe:0", "tres-alloc:0",
-	"UserName:0", "Partition:0", "Account:200", "Name:200",
+	"ArrayJobID:0", "ArrayTaskID:0", "UserName:0", "Partition:0", "Account:200", "Name:200",
 }
 
 // squeue returns the rows. Each row ends with a random text that no user can know before. A job's name may hold

@@ -42,8 +42,8 @@ func row(id, restart int, state string, start, end int64, cpus int, nodes string
 		}
 		return time.Unix(epoch+s, 0).UTC().Format("2006-01-02T15:04:05")
 	}
-	return fmt.Sprintf("%d|%d|%s|%s|%s|%s|%d|%s|UNLIMITED|OK|cpu=1,node=1,billing=1|ada|batch|(null)|%s",
-		id, restart, state, stamp(start), stamp(end), stamp(start), cpus, nodes,
+	return fmt.Sprintf("%d|%d|%s|%s|%s|%s|%d|%s|UNLIMITED|OK|cpu=1,node=1,billing=1|%d|N/A|ada|batch|(null)|%s",
+		id, restart, state, stamp(start), stamp(end), stamp(start), cpus, nodes, id,
 		strings.Join(append(name, "cfd")[:1], ""))
 }
 
@@ -108,7 +108,7 @@ func TestParseSqueueNamesWhatIsWrong(t *testing.T) {
 			strings.Replace(row(7, 0, "RUNNING", 1, -1, 1, "n1"), "|2026-", "|26-", 1), "7",
 			"not a time",
 		},
-		"too few fields":   {"7|0|RUNNING", noID, "3 fields instead of 15"},
+		"too few fields":   {"7|0|RUNNING", noID, "3 fields instead of 17"},
 		"no number":        {"JOBID|" + good, noID, "number of a job"},
 		"number with sign": {"+" + good, noID, "number of a job"},
 	} {

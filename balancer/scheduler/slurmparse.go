@@ -76,10 +76,11 @@ func parseRow(line string) slurmRow {
 		return r
 	}
 	r.job = schemas.Job{
-		JobID: f[0], User: printable(f[11]), Queue: printable(f[12]),
-		Account: printable(unpadded(f[13])), Name: printable(unpadded(f[14])),
+		JobID: f[0], User: printable(f[13]), Queue: printable(f[14]),
+		Account: printable(unpadded(f[15])), Name: printable(unpadded(f[16])),
 		TimeLimitS: slurmLimit(f[8]),
 	}
+	r.job.ArrayJob, r.job.ArrayTask = slurmArray(f[11], f[12])
 	r.exclusive = f[9] == "NO"
 	r.job.Gpus, r.job.MemRequestedBytes = slurmTRES(f[10])
 	restart, err := strconv.ParseUint(f[1], 10, 31)

