@@ -63,7 +63,7 @@ func tables() []table {
 		{"jobs", columns(job, of(text, "name", "user", "account", "queue"), of(texts, "nodes"), of(short, "node_count"),
 			of(shorts, "cpus"), of(long, "cores"), of(short, "gpus"), of(long, "time_limit_s", "mem_requested_bytes"),
 			of(yesNo, "exclusive"), of(timestamp, "submit", "start", "end"), of(text, "state", "reason"),
-			of(long, "position"))},
+			of(long, "position"), of(text, "array_job"), of(short, "array_task"))},
 		{"job_totals", columns(job, metric, of(timestamp, "start", "end"), of(long, "intervals", "intervals_measured"),
 			of(double, "measured_s"), of(long, "nodes_expected_sum", "nodes_reported_sum"), of(double, "completeness"),
 			of(long, "count", "invalid"), of(double, "mean", "min", "max", "stddev", "node_stddev_rms"), nodes,
