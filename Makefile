@@ -8,7 +8,7 @@ VULN_V  := v1.1.4
 EXPORTER   := bin/node_exporter
 EXPORTER_V := v1.9.1
 
-.PHONY: build build-static build-sql up test test-sql test-kafka hostile hostile-kafka kafka-up kafka-down kafka-program lint vuln release man fmt fuzz fuzz-nightly fuzz-keep bench accuracy bench-archive bench-takeover bench-soak bench-agent bench-limits perturbation perturbation-program synchrony outside test-containers test-slurm
+.PHONY: build build-static build-sql up test test-sql test-kafka hostile hostile-kafka kafka-up kafka-down kafka-program lint vuln release man fmt fuzz fuzz-nightly fuzz-keep bench accuracy bench-archive bench-takeover bench-soak bench-agent bench-limits perturbation perturbation-program synchrony outside outside-spark test-containers test-slurm
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/weir .
@@ -40,6 +40,10 @@ test:
 # missing, that test says so and is skipped.
 outside:
 	integration/outside/install bin/outside
+
+# Spark, for one program of docs/queries.md: 450 MB. Needs Java 17 too; without it that program is skipped, and says so.
+outside-spark:
+	integration/outside/install bin/outside-spark requirements-spark.txt
 
 # The module of weir-sql. It is linked with DuckDB, which takes a minute at first.
 test-sql:
