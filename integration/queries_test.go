@@ -14,7 +14,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirhpc/weir/analysis"
+	whole "github.com/weirhpc/weir/analysis/machine"
 	"github.com/weirhpc/weir/analysis/query"
+	"github.com/weirhpc/weir/analysis/rules"
+	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/quantile"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
@@ -59,7 +63,7 @@ const (
 // without weir's code recomputes the answers from the values.
 func TestQueriesPage(t *testing.T) {
 	beside(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
 	defer cancel()
 	if out, err := outsidePython(ctx, t, "-c", "import duckdb, numpy, pyarrow").CombinedOutput(); err != nil {
 		withoutModules(t, "THE PAGE OF QUERIES WAS NOT TRIED", strings.TrimSpace(string(out))+" "+err.Error())
@@ -99,7 +103,38 @@ func TestQueriesPage(t *testing.T) {
 	python("tables", dir, filepath.Join(there, "truth.json"))
 	after := views("after.sql")
 	t.Logf("%s", python("page", "../docs/queries.md", after, filepath.Join(there, "truth.json")))
+	rows := filepath.Join(there, "report.json")
+	writeReport(t, dir, rows)
+	t.Logf("%s", python("report", "../docs/queries.md", after, rows, filepath.Join(there, "truth.json")))
 	t.Logf("%s", python("files", after, filepath.Join(there, "truth.json")))
+}
+
+// writeReport writes the rows of `weir report system` of the archive, whose machine has 30 CPUs.
+func writeReport(t *testing.T, dir, path string) {
+	t.Helper()
+	cfg := config.Default()
+	cfg.Machine = []config.NodeType{{Name: "thin", Nodes: "m[1-3]", CPUs: 10}}
+	midnight := time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC)
+	report, err := analysis.LoadSystem(t.Context(), cfg, analysis.SystemAsk{
+		Dir: dir, From: midnight.AddDate(0, 0, -1), To: midnight.AddDate(0, 0, 1),
+		Options: whole.Options{MinCores: 8, MinTime: 10 * time.Minute, WithoutQueues: []string{"test", "devel", "debug"}},
+		Set: &rules.Set{Rules: []rules.Rule{
+			{ID: "idle-cores", Needs: []string{"cpu_idle"}}, {ID: "slow-node", Needs: []string{"cpu_user"}},
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for e, rows := json.NewEncoder(file), report.Rows(); len(rows) > 0; rows = rows[1:] {
+		err = cmp.Or(err, e.Encode(rows[0]))
+	}
+	if err = cmp.Or(err, file.Close()); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // askedArchive makes an archive with jobs of two dates, the first of which is compacted.
