@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/weirhpc/weir/analysis"
 	"github.com/weirhpc/weir/analysis/rules"
@@ -64,9 +65,14 @@ names are the columns of the archive. --last reads the topic alone: ask the arch
 	f.readFlags.add(c)
 	f.styleFlags.add(c)
 	c.Flags().IntVarP(&f.last, "last", "n", 3, "show the rows of the last `N` intervals")
-	c.Flags().IntVar(&f.last, "intervals", 3, "the same as --last")
-	must(c.Flags().MarkHidden("intervals"))
+	c.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "intervals" { // as --last was called
+			name = "last"
+		}
+		return pflag.NormalizedName(name)
+	})
 	c.Flags().Int32Var(&f.restart, "restart", -1, "show this life of the job: restart `N` (default: the last)")
+	c.Flags().Lookup("restart").DefValue = "0" // the help does not show -1
 	c.Flags().StringVar(&f.metrics, "metrics", "", "show these metrics: `A,B` or all (default: those that tell most)")
 	c.Flags().StringVar(&f.from, "from", "", "show what was measured from `TIME`: a date, or as RFC 3339 has it")
 	c.Flags().StringVar(&f.to, "to", "", "show what was measured before `TIME`")
@@ -100,8 +106,8 @@ func (f *jobFlags) check(c *cobra.Command) error {
 	switch {
 	case f.last < 1:
 		return fmt.Errorf("-n %d must be at least 1", f.last)
-	case f.asJSON && f.asCSV:
-		return errors.New("--json and --csv: name one of them")
+	case f.exclusive() != nil:
+		return f.exclusive()
 	case modes > 1:
 		return errors.New("--totals, --findings and --rules: name one of them")
 	case modes > 0 && f.limited(c):
@@ -119,7 +125,7 @@ func (f *jobFlags) check(c *cobra.Command) error {
 
 // limited reports whether the user asked for a number of intervals.
 func (f *jobFlags) limited(c *cobra.Command) bool {
-	return c.Flags().Changed("last") || c.Flags().Changed("intervals")
+	return c.Flags().Changed("last")
 }
 
 // rows reports whether the rows of intervals are wanted.
@@ -151,8 +157,8 @@ func (f *jobFlags) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	ask.Dir, ask.Topic = f.archive(cfg)
-	jobs, err := loadJobs(c, cfg, set, ids, ask)
+	ask.Dir, ask.Topic = analysis.Where(cfg, f.dir)
+	jobs, err := f.loadJobs(c, cfg, set, ids, ask)
 	if err != nil {
 		return err
 	}
@@ -186,7 +192,8 @@ func (f *jobFlags) ask() (a analysis.Ask, err error) {
 		a.Metrics = strings.Split(f.metrics, ",")
 		for _, m := range a.Metrics {
 			if !naming.Valid(m) {
-				return a, fmt.Errorf("--metrics %q must be names of metrics, with commas between them, or all", f.metrics)
+				return a, fmt.Errorf("--metrics %q must be names of metrics, with commas between them, or all",
+					f.metrics)
 			}
 		}
 	}
@@ -215,12 +222,22 @@ func timeFlag(flag, text string) (time.Time, error) {
 	return t, nil
 }
 
-// loadJobs reads each job. Of several, those without an interval are reported and left out.
-func loadJobs(c *cobra.Command, cfg config.Config, set *rules.Set, ids []string, ask analysis.Ask) ([]*view.Job, error) {
+// loadJobs reads each job. Of several, those without an interval are reported and left out. An ID that is no job, but
+// that of a job array, is all of its tasks.
+func (f *jobFlags) loadJobs(
+	c *cobra.Command, cfg config.Config, set *rules.Set, ids []string, ask analysis.Ask,
+) ([]*view.Job, error) {
 	var jobs []*view.Job
 	var empty []error
-	for _, id := range ids {
-		j, err := analysis.Load(c.Context(), cfg, set, id, ask)
+	for at := 0; at < len(ids); at++ {
+		j, err := analysis.Load(c.Context(), cfg, set, ids[at], ask)
+		if errors.Is(err, analysis.ErrNoJob) {
+			var tasks []string
+			if tasks, err = f.allTasks(c, cfg, ids[at], err); err == nil {
+				ids = slices.Concat(ids[:at+1], tasks, ids[at+1:])
+				continue
+			}
+		}
 		switch {
 		case err == nil:
 			jobs = append(jobs, j)
@@ -239,7 +256,7 @@ func loadJobs(c *cobra.Command, cfg config.Config, set *rules.Set, ids []string,
 		say(c.ErrOrStderr(), "weir: %v", err)
 	}
 	if len(jobs) == 0 {
-		return nil, errors.New("none of the jobs has an interval; `weir jobs` lists those that have any")
+		return nil, errNoJobs
 	}
 	return jobs, nil
 }

@@ -128,9 +128,9 @@ Begin with "weir up": it runs everything in this process, on this machine's real
 			root.AddCommand(c)
 		}
 	}
-	add("use", newUp(), newJobs(), newJob(), newTop(), newReport(), newReplay(), newSQL(), newTail(),
+	add("use", newUp(), newJobs(), newJob(), newTop(), newReport(), newReplay(), newRules(), newSQL(), newTail(),
 		newCatalogue())
-	add("service", newAgent(), newBalance(), newCollect(), newMerge(), newSink(), newSamples(), newSimulate(),
+	add("service", newAgent(), newBalance(), newCollect(), newFind(), newMerge(), newSink(), newSamples(), newSimulate(),
 		newBroker())
 	add("admin", newStatus(), newAudit(), newTopics(), newArchive(), newCheck(), newCompletion(), newMan())
 	root.AddCommand(newCheckLock())

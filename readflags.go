@@ -2,12 +2,14 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/naming"
 )
 
 // readFlags say where a report is read from, and whether a program reads it.
@@ -20,7 +22,8 @@ type readFlags struct {
 func (f *readFlags) add(c *cobra.Command) {
 	f.reads = true // it finds a running weir up
 	f.configFlags.add(c)
-	c.Flags().StringVar(&f.dir, "dir", "", "read the archive in `DIR`, and ask no broker (default: sink.dir, and the topic)")
+	c.Flags().StringVar(&f.dir, "dir", "",
+		"read the archive in `DIR`, and ask no broker (default: sink.dir, and the topic)")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "print one JSON object a line")
 	c.Flags().BoolVar(&f.asCSV, "csv", false, "print comma-separated values")
 	offerDirectories(c, "dir")
@@ -35,22 +38,14 @@ func (f *readFlags) load() (config.Config, error) {
 	if err == nil {
 		_, err = os.Stat(dir) // an archive that is not there would look like an empty one
 	}
-	if err == nil {
-		err = directory("--dir", dir)
-	}
 	if err != nil {
+		return config.Config{}, usageError{fmt.Errorf("--dir %s: %w", f.dir, naming.Pathless(err))}
+	}
+	if err := directory("--dir", dir); err != nil {
 		return config.Config{}, usageError{err}
 	}
 	f.dir = dir
 	return f.local()
-}
-
-// archive returns the archive's directory, and whether brokers are asked too.
-func (f *readFlags) archive(cfg config.Config) (dir string, topic bool) {
-	if f.dir != "" {
-		return f.dir, false
-	}
-	return cfg.Sink.Dir, len(cfg.Kafka.Brokers) > 0
 }
 
 // exclusive refuses --json with --csv.

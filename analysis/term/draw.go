@@ -76,8 +76,9 @@ func scale(m *view.Metric, share bool) (low, high float64) {
 // columns divides the time of a job into spans and returns for each the median that lies farthest from the job's. So no
 // spike vanishes. A span without a value is NaN. A short job has fewer spans than cells.
 func columns(j *view.Job, m *view.Metric, cells int) []float64 {
-	length := j.UntilMs - j.FirstMs
-	if length <= 0 || len(m.Bins) == 0 {
+	from, until := drawn(j, m)
+	length := until - from
+	if length <= 0 {
 		return nil
 	}
 	if shortest := m.Bins[0].EndMs - m.Bins[0].StartMs; shortest > 0 {
@@ -87,8 +88,8 @@ func columns(j *view.Job, m *view.Metric, cells int) []float64 {
 	usual := m.Total.D[5]
 	for i := range m.Bins {
 		b := &m.Bins[i]
-		first := cellOf(b.StartMs-j.FirstMs, length, cells)
-		last := cellOf(b.EndMs-1-j.FirstMs, length, cells)
+		first := cellOf(b.StartMs-from, length, cells)
+		last := cellOf(b.EndMs-1-from, length, cells)
 		for c := first; c <= last; c++ {
 			for _, v := range []float64{b.D5Min, b.D5Max} {
 				if !math.IsNaN(v) && (math.IsNaN(found[c]) || math.Abs(v-usual) > math.Abs(found[c]-usual)) {
@@ -98,6 +99,14 @@ func columns(j *view.Job, m *view.Metric, cells int) []float64 {
 		}
 	}
 	return found
+}
+
+// drawn is the time that a sparkline shows: all of the job, unless its reader asked for a part.
+func drawn(j *view.Job, m *view.Metric) (from, until int64) {
+	if len(m.Bins) == 0 {
+		return 0, 0
+	}
+	return max(j.FirstMs, m.Bins[0].StartMs), min(j.UntilMs, m.Bins[len(m.Bins)-1].EndMs)
 }
 
 // cellOf is the cell of a time since the beginning.

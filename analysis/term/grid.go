@@ -79,12 +79,13 @@ func (t *text) grid(columns []column) {
 			if i > 0 {
 				line.WriteString(strings.Repeat(" ", gap))
 			}
-			if c.right {
-				text = right(text, widths[i])
+			space := strings.Repeat(" ", max(0, widths[i]-width(text)))
+			if text = t.paint(color, text); c.right {
+				text = space + text
 			} else {
-				text = left(text, widths[i])
+				text += space
 			}
-			line.WriteString(t.paint(color, text))
+			line.WriteString(text)
 		}
 		t.line(line.String())
 	}

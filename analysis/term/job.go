@@ -51,7 +51,23 @@ func (t *text) header(j *view.Job) {
 	} else {
 		parts = append(parts, moment(start(j))+" to "+hour(until(j), start(j)))
 	}
-	t.lines(flow(append(parts, plural(j.Intervals, "interval", "intervals")+" of "+span(j.IntervalMs)), "  ", t.cells()))
+	parts = append(parts, plural(j.Intervals, "interval", "intervals")+" of "+span(j.IntervalMs))
+	t.lines(flow(parts, "  ", t.cells()))
+	for _, l := range j.Earlier {
+		t.earlier(l)
+	}
+}
+
+// earlier tells of another life of the job.
+func (t *text) earlier(l view.Life) {
+	parts := []string{fmt.Sprintf("Restart %d", l.Restart), t.clean(l.State, 20)}
+	if l.Start != nil {
+		parts = append(parts, "from "+moment(*l.Start))
+		if l.End != nil {
+			parts = append(parts, "to "+hour(*l.End, *l.Start))
+		}
+	}
+	t.lines(flow(parts, " ", t.cells()))
 }
 
 // start is when the job began, or the first interval that was measured.
@@ -87,12 +103,34 @@ func (t *text) seen(j *view.Job) {
 	case j.Reported < j.Expected:
 		complete = "Seen " + tenths(float64(j.Reported)/float64(j.Expected)) + gapWords(t.Style, j) + "."
 	}
-	exact := "Deciles are exact."
-	if j.ExactShare < 1 {
-		exact = "Deciles exact in " + tenths(j.ExactShare) + " of intervals, else off by " +
-			tenthsUp(j.WorstRankError) + " of ranks at most."
+	for _, l := range flow([]string{complete, exactWords(j)}, "  ", t.cells()) {
+		if width(l) <= t.cells() {
+			t.line(l)
+		} else {
+			t.lines(wrap(l, t.cells()))
+		}
 	}
-	t.lines(flow([]string{complete, exact}, "  ", t.cells()))
+}
+
+// exactWords tells how far deciles may be off, of the whole job and of its intervals.
+func exactWords(j *view.Job) string {
+	whole := 0.0
+	for i := range j.Metrics {
+		if t := &j.Metrics[i].Total; t.Known && !t.Exact {
+			whole = max(whole, t.RankError)
+		}
+	}
+	if whole == 0 && j.ExactShare >= 1 {
+		return "All deciles are exact."
+	}
+	words := "Rank error <= " + tenthsUp(whole) + " over the whole job; 0 in "
+	if whole == 0 {
+		words = "Rank error 0 over the whole job; 0 in "
+	}
+	if j.ExactShare >= 1 {
+		return words + "all intervals."
+	}
+	return words + tenths(j.ExactShare) + " of intervals, else <= " + tenthsUp(j.WorstRankError) + "."
 }
 
 // tenths is a share in % that is never rounded up to all.
@@ -134,16 +172,22 @@ func (t *text) uses(j *view.Job) {
 	}
 	t.line()
 	drawn := min(t.cells()-30, 80)
+	var unknown []string
 	for _, u := range all {
 		name := left(u.name, 11)
 		switch {
+		case math.IsNaN(u.share) && isPseudo(j):
 		case math.IsNaN(u.share):
-			t.hanging(name, 11, 11, u.why)
+			unknown = append(unknown, u.name)
 		case t.cells() < narrow:
 			t.line(name, right(percent(u.share), 6), "  ", t.word(u.word))
 		default:
 			t.line(name, "[", bar(u.share, drawn), "] ", right(percent(u.share), 6), "  ", t.word(u.word))
 		}
+	}
+	if len(unknown) > 0 {
+		t.hanging("", 0, 2, "No peak of "+strings.Join(unknown, ", ")+
+			" is configured for all of these nodes (machine in weir.yaml).")
 	}
 }
 
@@ -158,10 +202,13 @@ func (t *text) word(word string) string {
 	return word
 }
 
+// isPseudo reports whether a job is the whole machine, or what no job holds of it.
+func isPseudo(j *view.Job) bool { return j.JobID == schemas.JobSystem || j.JobID == schemas.JobRest }
+
 // imbalance tells how different the cores are.
 func (t *text) imbalance(j *view.Job) {
 	m := metric(j, "cpu_user")
-	if m == nil || math.IsNaN(spread(m)) {
+	if m == nil || math.IsNaN(spread(m)) || isPseudo(j) {
 		return
 	}
 	words := strings.TrimSuffix(points(spread(m)), "pt") + "points between d1 and d9 of cpu_user"
@@ -194,7 +241,7 @@ func (t *text) notes(j *view.Job) {
 	if len(over) > 0 {
 		var words []string
 		for _, f := range over {
-			words = append(words, fmt.Sprintf("%s (%s until %s)", t.clean(f.Rule, 40), f.Class,
+			words = append(words, fmt.Sprintf("%s (%s until %s)", t.clean(f.Rule, 40), t.clean(f.Class, 4),
 				hour(f.LastInterval+f.IntervalMs, j.UntilMs)))
 		}
 		t.hanging("No more: ", 9, 6, strings.Join(words, ", ")+".")
@@ -211,7 +258,7 @@ func (t *text) note(f *schemas.Finding, named int) {
 	}
 	const indent = 6
 	id := left(t.clean(f.Rule, 40), named)
-	t.hanging(" "+t.paint(colorOf(f.Class), left(f.Class, 4))+" "+id+"  ", indent+named+2, indent, hint)
+	t.hanging(" "+t.paint(colorOf(f.Class), left(t.clean(f.Class, 4), 4))+" "+id+"  ", indent+named+2, indent, hint)
 	if f.Slurm != "" {
 		t.line(strings.Repeat(" ", indent), t.clean(f.Slurm, 1000)) // whole, so that it can be copied
 	}
@@ -219,19 +266,30 @@ func (t *text) note(f *schemas.Finding, named int) {
 
 // footer tells which rules do not count, and where to look further.
 func (t *text) footer(j *view.Job) {
-	if len(j.NotEvaluated) > 0 {
-		const most = 5
-		var words []string
-		for i, r := range j.NotEvaluated {
-			if i == most {
-				words = append(words, fmt.Sprintf("and %d more", len(j.NotEvaluated)-most))
-				break
-			}
-			words = append(words, t.clean(r.Rule, 40)+" ("+t.clean(r.Why, 60)+")")
+	var other, unknown []string
+	for _, r := range j.NotEvaluated {
+		if strings.HasPrefix(r.Why, "it requires ") {
+			other = append(other, t.clean(r.Rule, 40))
+		} else {
+			unknown = append(unknown, t.clean(r.Rule, 40)+" ("+t.clean(r.Why, 60)+")")
 		}
-		t.hanging("Not evaluated: ", 15, 2, strings.Join(words, ", ")+"; --rules tells why.")
+	}
+	if len(other) > 0 {
+		t.hanging("Not applicable: ", 16, 2, some(other)+".")
+	}
+	if len(unknown) > 0 {
+		t.hanging("Not evaluated: ", 15, 2, some(unknown)+"; --rules tells why.")
 	}
 	if j.From != "" {
 		t.hanging("Read from ", 10, 2, t.clean(j.From, 200)+".")
 	}
+}
+
+// some lists words, but not too many.
+func some(words []string) string {
+	const most = 5
+	if n := len(words) - most; n > 0 {
+		words = append(slices.Clone(words[:most]), fmt.Sprintf("and %d more", n))
+	}
+	return strings.Join(words, ", ")
 }

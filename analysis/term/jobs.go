@@ -73,22 +73,19 @@ func (t *text) columnsOf(rows []view.JobLine) []column {
 		}),
 		of("SEEN", true, 6, 0, func(r *view.JobLine) string { return maybe(r.Seen, percent) }),
 	)
-	all = append(all, sorted(rows)...)
+	all = append(all, t.sorted(rows)...)
 	return append(all, t.worst(rows))
 }
 
 // sorted are the columns of what the list is sorted by, where no other shows it.
-func sorted(rows []view.JobLine) (all []column) {
+func (t *text) sorted(rows []view.JobLine) (all []column) {
 	if len(rows) == 0 {
 		return nil
 	}
 	for _, key := range slices.Sorted(maps.Keys(rows[0].Of)) {
-		c := column{head: strings.ToUpper(key), right: true}
+		c := column{head: strings.ToUpper(t.clean(key, 70)), right: true}
 		for i := range rows {
-			c.cells = append(c.cells, maybe(rows[i].Of[key], func(v float64) string {
-				number, prefix := si(v)
-				return strings.TrimSpace(number + " " + prefix)
-			}))
+			c.cells = append(c.cells, maybe(rows[i].Of[key], threeDigits))
 		}
 		all = append(all, c)
 	}
@@ -164,7 +161,7 @@ func lineOf(j *view.Job) view.JobLine {
 		return &v
 	}
 	if m := metric(j, "cpu_idle"); m != nil {
-		l.Busy = keep(busy(j, m))
+		l.Busy = keep(view.Busy(m.Total.Mean, j.Type))
 	}
 	if m := metric(j, "cpu_user"); m != nil {
 		l.Spread = keep(spread(m))
@@ -176,8 +173,7 @@ func lineOf(j *view.Job) view.JobLine {
 		l.Seen = keep(float64(j.Reported) / float64(j.Expected))
 	}
 	if l.Busy != nil && j.Cores != nil {
-		measured := float64(j.Intervals*j.IntervalMs) / 3.6e6
-		l.WastedH = keep((1 - *l.Busy) * float64(*j.Cores) / max(1, float64(j.Type.ThreadsPerCore)) * measured)
+		l.WastedH = keep(view.WastedHours(*l.Busy, *j.Cores, j.Type, float64(j.Intervals*j.IntervalMs)/1000))
 	}
 	for i := range j.Findings {
 		if j.Findings[i].State == schemas.FindingOpen {

@@ -34,7 +34,7 @@ func (t *text) result(j *view.Job, r *rules.Rule, all []rules.Rule) (words, colo
 		if f.Rule != r.ID {
 			continue
 		}
-		words = fmt.Sprintf("%s, in %s of %s", f.Class, shareOf(f), plural(f.Evaluated, "check", "checks"))
+		words = fmt.Sprintf("%s, in %s of %s", t.clean(f.Class, 4), shareOf(f), plural(f.Evaluated, "check", "checks"))
 		if f.State == schemas.FindingClosed {
 			return "no more: " + words + ", until " + hour(f.LastInterval+f.IntervalMs, j.UntilMs), ""
 		}
@@ -78,29 +78,30 @@ func Findings(w io.Writer, j *view.Job, s Style) error {
 }
 
 func (t *text) detail(f *schemas.Finding) {
-	title := t.clean(f.Title, 200)
-	t.hanging(t.paint(colorOf(f.Class), left(f.Class, 4))+" "+t.clean(f.Rule, 40)+"  ",
-		7+width(t.clean(f.Rule, 40)), 5, title)
-	t.hanging("     ", 5, 5, t.clean(f.Hint, 1000))
+	rule := t.clean(f.Rule, 40)
+	t.hanging(t.paint(colorOf(f.Class), left(t.clean(f.Class, 4), 4))+" "+rule+"  ", 7+width(rule), 5,
+		t.clean(f.Title, 200))
+	words := []string{fmt.Sprintf("It held in %s of %s, from %s to %s.", shareOf(f),
+		plural(f.Evaluated, "check", "checks"), moment(f.FirstInterval),
+		hour(f.LastInterval+f.IntervalMs, f.FirstInterval))}
+	if f.State == schemas.FindingClosed {
+		words = append(words, "It holds no more.")
+	}
+	if f.Certainty == schemas.Possible {
+		words = append(words, "It is possible: the bounds of the deciles do not prove it.")
+	}
+	words = append(words, fmt.Sprintf("Its severity was %s of 1 on average, and %s at worst.", threeDigits(f.Severity),
+		threeDigits(f.Worst)))
+	if f.Hint != "" {
+		t.hanging("     ", 5, 5, t.clean(f.Hint, 1000))
+	}
 	if f.Slurm != "" {
 		t.line("     ", t.clean(f.Slurm, 1000))
 	}
-	held := fmt.Sprintf("It held in %s of %s", shareOf(f), plural(f.Evaluated, "check", "checks"))
-	if f.State == schemas.FindingClosed {
-		held += ", and holds no more"
-	}
-	if f.Certainty == schemas.Possible {
-		held += "; the bounds of the deciles do not prove it"
-	}
-	t.hanging("     ", 5, 5, fmt.Sprintf("%s: from %s to %s. Mean severity %s, worst %s.", held,
-		moment(f.FirstInterval), hour(f.LastInterval+f.IntervalMs, f.FirstInterval), percent(f.Severity), percent(f.Worst)))
+	t.hanging("     ", 5, 5, strings.Join(words, " "))
 	for _, e := range f.Evidence {
-		show := func(v float64) string {
-			number, prefix := si(v)
-			return strings.TrimSpace(number + " " + prefix)
-		}
-		t.hanging("     ", 5, 7, fmt.Sprintf("%s: mean %s, from %s to %s", t.clean(e.Name, 64), show(e.Mean), show(e.Low),
-			show(e.High)))
+		t.hanging("     ", 5, 7, fmt.Sprintf("%s: mean %s, from %s to %s", t.clean(e.Name, 64), threeDigits(e.Mean),
+			threeDigits(e.Low), threeDigits(e.High)))
 	}
 }
 
@@ -127,7 +128,7 @@ func Totals(w io.Writer, j *view.Job, s Style) error {
 	}
 	for i := range j.Metrics {
 		m := &j.Metrics[i]
-		show := func(v float64) string { return t.value(v, m.Unit, isShare(m.Name, m.Unit)) }
+		show := func(v float64) string { return t.value(v, m.Unit, view.TextOf(m.Name).Percent) }
 		rank := "0"
 		if !m.Total.Exact {
 			rank = tenthsUp(m.Total.RankError)

@@ -1,6 +1,7 @@
 package term
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"testing"
@@ -27,7 +28,7 @@ func ptr[T any](v T) *T { return &v }
 func nodes(n int) []string {
 	all := make([]string, n)
 	for i := range all {
-		all[i] = "n" + string([]byte{'0' + byte(i/1000%10), '0' + byte(i/100%10), '0' + byte(i/10%10), '0' + byte(i%10)})
+		all[i] = fmt.Sprintf("n%04d", i)
 	}
 	return all
 }
@@ -51,7 +52,9 @@ func made() *view.Job {
 			UntilMs: begin.Add(14*time.Hour + 18*time.Minute).UnixMilli(), Nodes: []string{"n0412"},
 		}},
 		From: "archive and topic",
-		NotEvaluated: []rules.Reason{{Rule: "unused-gpu", Why: "no GPU"}, {Rule: "swapping", Why: "no metric swap_pages"}},
+		NotEvaluated: []rules.Reason{
+			{Rule: "unused-gpu", Why: "it requires job.gpus > 0"}, {Rule: "swapping", Why: "no metric swap_pages"},
+		},
 	}
 	j.Metrics = []view.Metric{
 		dist(j, "cpu_user", "1", 64, late(0.97, 0.70), 0, 0.02, 0.93, 0.95, 0.96, 0.97, 0.97, 0.98, 0.98, 0.99, 1),
@@ -59,9 +62,13 @@ func made() *view.Job {
 		dist(j, "ipc", "1", 64, late(0.62, 0.45), 0.1, 0.31, 0.4, 0.5, 0.6, 0.62, 0.64, 0.66, 0.68, 0.71, 0.85),
 		dist(j, "flops_any", "FLOP/s", 64, late(2.4e9, 1.9e9), 0, 0, 2.1e9, 2.2e9, 2.3e9, 2.41e9, 2.5e9, 2.6e9, 2.7e9,
 			2.9e9, 3.3e9),
-		dist(j, "mem_bw", "B/s", 2, late(1.01e11, 9.5e10), 1e9, 8e10, 9e10, 9.5e10, 1e11, 1.01e11, 1.02e11, 1.03e11, 1.1e11,
-			1.2e11, 1.24e11),
-		dist(j, "mem_used", "B", 1, early(92e9, 30e9), 88e9, 90e9, 90e9, 91e9, 91e9, 92e9, 92e9, 93e9, 93e9, 94e9, 97e9),
+		dist(j, "mem_bw", "B/s", 2, late(1.01e11, 9.5e10), 1e9, 8e10, 9e10, 9.5e10, 1e11, 1.01e11, 1.02e11, 1.03e11,
+			1.1e11, 1.2e11, 1.24e11),
+		dist(j, "mem_used", "B", 1, early(92e9, 30e9), 88e9, 90e9, 90e9, 91e9, 91e9, 92e9, 92e9, 93e9, 93e9, 94e9,
+			97e9),
+	}
+	for _, name := range []string{"lustre_read_bw", "swap_pages"} {
+		j.Metrics = append(j.Metrics, dist(j, name, "B/s", 1, late(0, 0), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
 	}
 	j.Metrics[1].Total.Mean = 0.22
 	j.Metrics[3].Total.Mean = 1.9e9

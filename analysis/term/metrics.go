@@ -1,7 +1,6 @@
 package term
 
 import (
-	"math"
 	"strings"
 
 	"github.com/weirhpc/weir/analysis/view"
@@ -33,16 +32,17 @@ func numberOf(t *view.Total, head string) float64 {
 // metrics shows a line for each metric: numbers of the whole life, the band of its deciles, the median over time. With
 // bounds, each metric that is not exact has two more lines.
 func (t *text) metrics(j *view.Job, bounds bool) {
+	t.line()
 	if len(j.Metrics) == 0 {
+		t.line("No metric has a value.")
 		return
 	}
-	t.line()
 	m := t.layout(j, bounds)
 	t.metric(m, metricRow{name: "metric", numbers: m.heads, low: "low", high: "high"}, t.legend(m.band), over(m.spark))
 	for _, r := range m.rows {
 		band, spark := "", ""
 		if r.m != nil && m.spark > 0 {
-			share := isShare(r.m.Name, r.m.Unit)
+			share := view.TextOf(r.m.Name).Percent
 			low, high := scale(r.m, share)
 			band = t.band(&r.m.Total.D, low, high, m.band)
 			spark = t.spark(columns(j, r.m, m.spark), share)
@@ -53,6 +53,28 @@ func (t *text) metrics(j *view.Job, bounds bool) {
 		}
 		t.metric(m, r, band, spark)
 	}
+	var zero []string
+	for i := range j.Metrics {
+		if isZero(&j.Metrics[i]) {
+			zero = append(zero, t.clean(j.Metrics[i].Name, 64))
+		}
+	}
+	if len(zero) > 0 {
+		t.hanging("Always 0: ", 10, 2, strings.Join(zero, ", ")+".")
+	}
+	from, until := drawn(j, &j.Metrics[0])
+	switch {
+	case bounds:
+		t.line("Time runs from the start of each job.")
+	case from < until && (from > j.FirstMs || until < j.UntilMs):
+		t.hanging("", 0, 2, "The median is shown from "+moment(from)+" to "+hour(until, from)+
+			". The numbers are those of the whole job.")
+	}
+}
+
+// isZero reports whether nothing of a metric ever happened. Such metrics share a line.
+func isZero(m *view.Metric) bool {
+	return m.Total.Known && m.Total.Count > 0 && m.Total.D[0] == 0 && m.Total.D[10] == 0
 }
 
 // metricTable has the widths of the columns of the table of metrics. What has no width is left out.
@@ -65,19 +87,32 @@ type metricTable struct {
 	numbers      []int
 }
 
-// layout chooses the columns that the terminal has room for.
+// layout chooses the columns that the terminal has room for. A picture comes before the names of nodes, and before the
+// extremes.
 func (t *text) layout(j *view.Job, bounds bool) *metricTable {
-	m := &metricTable{heads: fewNumbers, gap: "  "}
-	switch {
-	case t.cells() >= wide:
-		m.heads = allNumbers
-	case t.cells() < narrow:
+	const drawn = 20 // cells that a picture should have
+	if t.cells() >= wide {
+		if len(j.Nodes) > 1 {
+			if m := t.tableOf(j, allNumbers, true, bounds); m.band+m.spark >= drawn {
+				return m
+			}
+		}
+		if m := t.tableOf(j, allNumbers, false, bounds); m.band+m.spark >= drawn {
+			return m
+		}
+	}
+	return t.tableOf(j, fewNumbers, false, bounds)
+}
+
+// tableOf lays out some columns.
+func (t *text) tableOf(j *view.Job, heads []string, nodes, bounds bool) *metricTable {
+	m := &metricTable{heads: heads, gap: "  ", rows: t.metricRows(j, heads, bounds)}
+	if t.cells() < narrow {
 		m.gap = " "
 	}
-	m.rows = t.metricRows(j, m.heads, bounds)
 	m.named = t.nameCells(m.rows)
 	used := m.named
-	for k, head := range m.heads {
+	for k, head := range heads {
 		cells := max(width(head), 8)
 		for _, r := range m.rows {
 			cells = max(cells, width(r.numbers[k]))
@@ -85,7 +120,7 @@ func (t *text) layout(j *view.Job, bounds bool) *metricTable {
 		m.numbers = append(m.numbers, cells)
 		used += len(m.gap) + cells
 	}
-	if t.cells() >= wide && len(j.Nodes) > 1 {
+	if nodes {
 		m.nodes = len("high")
 		for _, r := range m.rows {
 			m.nodes = max(m.nodes, width(r.low), width(r.high))
@@ -127,24 +162,40 @@ type metricRow struct {
 func (t *text) metricRows(j *view.Job, heads []string, bounds bool) (rows []metricRow) {
 	for i := range j.Metrics {
 		m := &j.Metrics[i]
+		if isZero(m) {
+			continue
+		}
 		r := metricRow{
 			name: t.clean(m.Name, 64), low: t.clean(m.Total.LowNode, 16), high: t.clean(m.Total.HighNode, 16), m: m,
 		}
 		low, high := metricRow{name: "  at least"}, metricRow{name: "  at most"}
 		for _, head := range heads {
 			show := func(of *view.Total) string {
-				return t.value(numberOf(of, head), m.Unit, isShare(m.Name, m.Unit))
+				if of != &m.Total && head == "mean" {
+					return "" // it has no bounds
+				}
+				return t.value(numberOf(of, head), m.Unit, view.TextOf(m.Name).Percent)
 			}
 			r.numbers = append(r.numbers, show(&m.Total))
-			low.numbers = append(low.numbers, show(&view.Total{D: m.Total.Lo, Mean: math.NaN()}))
-			high.numbers = append(high.numbers, show(&view.Total{D: m.Total.Hi, Mean: math.NaN()}))
+			low.numbers = append(low.numbers, show(&view.Total{D: m.Total.Lo}))
+			high.numbers = append(high.numbers, show(&view.Total{D: m.Total.Hi}))
 		}
 		rows = append(rows, r)
-		if bounds && m.Total.Known && !m.Total.Exact {
+		if bounds && m.Total.Known && !m.Total.Exact && (low.differs(r) || high.differs(r)) {
 			rows = append(rows, low, high)
 		}
 	}
 	return rows
+}
+
+// differs reports whether a line of bounds shows anything but the line of its metric.
+func (r metricRow) differs(of metricRow) bool {
+	for k, number := range r.numbers {
+		if number != "" && number != of.numbers[k] {
+			return true
+		}
+	}
+	return false
 }
 
 // nameCells is the width of the column of names. A longer name has a line of its own.

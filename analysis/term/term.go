@@ -40,8 +40,8 @@ func (s Style) cells() int {
 // marksOfOne bounds the runes of one character, so that a heap of accents stays in its line.
 const marksOfOne = 8
 
-// Clean returns a text as it may be written to a terminal that shows UTF-8: characters that drive a terminal become
-// question marks, and a text that needs more than so many cells ends in an ellipsis.
+// Clean returns a text as it may be written to a terminal that shows UTF-8. Characters that drive a terminal become
+// question marks. A text that needs more than so many cells ends in an ellipsis.
 func Clean(text string, cells int) string { return cut(text, cells, "…") }
 
 // clean is Clean for the reader's terminal.

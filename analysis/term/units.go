@@ -44,6 +44,12 @@ func si(v float64) (number, prefix string) {
 	return strconv.FormatFloat(v, 'g', 3, 64), ""
 }
 
+// threeDigits returns a number without a unit.
+func threeDigits(v float64) string {
+	number, prefix := si(v)
+	return strings.TrimSpace(number + " " + prefix)
+}
+
 // percent returns a share in %. What is not nothing is not shown as 0, and what is not all is not shown as 100.
 func percent(v float64) string {
 	p := 100 * v
@@ -117,24 +123,4 @@ func points(v float64) string {
 		return "-"
 	}
 	return strconv.FormatFloat(math.Abs(100*v), 'f', 0, 64) + " pt"
-}
-
-// isShare reports whether a metric is a share of a whole, which people read in %.
-func isShare(name, unit string) bool {
-	if unit == "s/s" {
-		return true
-	}
-	if unit != "1" {
-		return false
-	}
-	for _, known := range []string{
-		"cpu_user", "cpu_system", "cpu_iowait", "cpu_idle", "acc_utilization", "acc_mem_utilization", "task_clock",
-		"numa_remote", "stall_cycles", "stall_memory", "divider_active", "l3_miss_rate",
-	} {
-		if name == known {
-			return true
-		}
-	}
-	return strings.HasPrefix(name, "peak_share_") || strings.HasPrefix(name, "tma_") ||
-		strings.HasSuffix(name, "_ratio") || strings.HasSuffix(name, "_share")
 }

@@ -12,14 +12,13 @@ import (
 // use is how much of something a job used, and the word that a rule has for it.
 type use struct {
 	name, word string
-	share      float64 // NaN: why tells what is missing
-	why        string
+	share      float64 // NaN: it is not known what there is
 }
 
 // uses are the bars of a report: of what was measured, as far as it is known what there is.
 func uses(j *view.Job) (all []use) {
 	if m := metric(j, "cpu_idle"); m != nil {
-		all = append(all, use{name: "busy cores", share: busy(j, m), word: word(j, "low",
+		all = append(all, use{name: "busy cores", share: view.Busy(m.Total.Mean, j.Type), word: word(j, "low",
 			"idle-cores", "unused-node", "serial", "low-cpu", "stalled")})
 	}
 	if m := metric(j, "acc_utilization"); m != nil {
@@ -44,56 +43,37 @@ func uses(j *view.Job) (all []use) {
 				u.word = low
 			}
 		}
-		all = append(all, known(u, float64(j.Type.Memory), "memory"))
+		all = append(all, known(u, float64(j.Type.Memory)))
 	}
 	return all
 }
 
 // ofPeak completes the use of what all of a node's cores or sockets have together.
 func ofPeak(j *view.Job, m *view.Metric, u use, peak float64) use {
-	u.share = m.Total.Mean * perNode(m) / peak
+	u.share = m.Total.Mean * j.PerNode(m) / peak
 	if u.word == "" || u.word == "ok" && u.name == "FLOPs" {
 		u.word = "of peak"
 	}
-	return known(u, peak, "peak")
+	return known(u, peak)
 }
 
-func known(u use, all float64, what string) use {
-	if all <= 0 || math.IsNaN(u.share) || math.IsInf(u.share, 0) {
-		u.share, u.word, u.why = math.NaN(), "", "no "+what+" is configured for these nodes"
+// known makes sure that a share of what nobody knows is not shown.
+func known(u use, all float64) use {
+	if all <= 0 || math.IsInf(u.share, 0) {
+		u.share, u.word = math.NaN(), ""
 	}
 	return u
-}
-
-// perNode is how many values a node has in an interval.
-func perNode(m *view.Metric) float64 {
-	var values, nodes int64
-	for i := range m.Bins {
-		if b := &m.Bins[i]; b.Measured > 0 {
-			values, nodes = values+b.Count, nodes+b.Reported
-		}
-	}
-	if nodes == 0 {
-		return math.NaN()
-	}
-	return float64(values) / float64(nodes)
-}
-
-// busy is the share of cores that work. The second threads of cores are no waste.
-func busy(j *view.Job, idle *view.Metric) float64 {
-	threads := max(1, float64(j.Type.ThreadsPerCore))
-	return min(1, (1-idle.Total.Mean)*threads)
 }
 
 // spread is the difference of the cores that work most and least, as shares of their time.
 func spread(m *view.Metric) float64 { return m.Total.D[9] - m.Total.D[1] }
 
+// metric returns a metric that has values, or nil.
 func metric(j *view.Job, name string) *view.Metric {
-	at := slices.IndexFunc(j.Metrics, func(m view.Metric) bool { return m.Name == name })
-	if at < 0 || j.Metrics[at].Total.Count == 0 {
-		return nil
+	if m := j.Find(name); m != nil && m.Total.Count > 0 {
+		return m
 	}
-	return &j.Metrics[at]
+	return nil
 }
 
 // word is bad if one of the rules holds, "ok" if one of them was evaluated, and empty if nobody judged.
