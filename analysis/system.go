@@ -20,9 +20,9 @@ import (
 // SystemAsk is a question about the whole machine.
 type SystemAsk struct {
 	Dir             string
-	From, To        time.Time       // zero: thirty days, to the archive's newest date
-	machine.Options                 // without its times
-	Set             *rules.Set      // whose rules are properties; nil: none
+	From, To        time.Time        // zero: thirty days, to the archive's newest date
+	machine.Options                  // without its times
+	Set             *rules.Set       // whose rules are properties; nil: none
 	Now             func() time.Time // nil: the clock
 }
 
@@ -119,7 +119,7 @@ func machineCores(types []config.NodeType) (cores, idleThreads float64) {
 			return 0, 0
 		}
 		cores += float64(len(nodes) * t.CPUs)
-		idle += float64(len(nodes)*t.CPUs) * machine.IdleThreads(t.ThreadsPerCore)
+		idle += float64(len(nodes)*t.CPUs) * (1 - 1/float64(max(1, t.ThreadsPerCore)))
 	}
 	if cores == 0 {
 		return 0, 0
@@ -135,11 +135,9 @@ func (a *SystemAsk) jobs(ctx context.Context, first, last string, types *rules.T
 		if r.End < a.FromMs || r.End >= a.ToMs {
 			return nil
 		}
-		node := types.Of(r.Nodes)
 		j := &machine.Job{
 			JobKey: schemas.JobKey{JobID: r.JobID, Restart: r.Restart}, User: r.User, Account: r.Account, Queue: r.Queue,
-			StartMs: -1, EndMs: r.End, ThreadsPerCore: node.ThreadsPerCore, PeakFlops: node.PeakFlops,
-			Means: map[string]machine.Mean{},
+			StartMs: -1, EndMs: r.End, Type: types.Of(r.Nodes), Means: map[string]machine.Mean{},
 		}
 		if r.Cores != nil {
 			j.Cores = *r.Cores

@@ -104,7 +104,7 @@ func openTop(ctx context.Context, cfg config.Config) (*topReader, error) {
 		topics: []string{cfg.Prefix + schemas.TopicJobs, cfg.Prefix + schemas.TopicJobSummary},
 		known: machine.Known{
 			Jobs: map[schemas.JobKey]*schemas.Job{}, Findings: map[schemas.JobKey][]schemas.Finding{},
-			Threads: func(nodes []string) int { return types.Of(nodes).ThreadsPerCore },
+			Type: types.Of,
 		},
 	}
 	t.known.MachineHour, t.known.IdleThreads = machineCores(cfg.Machine)

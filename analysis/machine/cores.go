@@ -81,22 +81,8 @@ func (s *hours) cores(idleThreads float64) Cores {
 	c := Cores{Seen: s.system, Free: s.system - held}
 	if held > 0 {
 		idle := min(held, max(0, s.systemIdle-s.restIdle)) / held
-		c.Busy = held * Busy(idle, idleThreads)
+		c.Busy = held * min(1, (1-idle)/(1-idleThreads))
 		c.Wasted = held - c.Busy
 	}
 	return c
-}
-
-// Busy is the share of cores that are busy where a share of CPUs is idle, and idleThreads of them are so by design: all
-// but one of a core's threads.
-func Busy(idle, idleThreads float64) float64 {
-	return min(1, (1-idle)/(1-idleThreads))
-}
-
-// IdleThreads is the share of a node's CPUs that is idle by design: all but one of a core's threads.
-func IdleThreads(threadsPerCore int) float64 {
-	if threadsPerCore <= 1 {
-		return 0
-	}
-	return 1 - 1/float64(threadsPerCore)
 }

@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/weirhpc/weir/analysis/view"
 )
 
 // Figure is a measure of jobs by their size and by month. Figures 6 to 9 of NWPerf are made of it.
@@ -79,13 +81,13 @@ func (j *Job) mean(metric string) float64 {
 
 // peakFlops is computed where the node's peak is known. peak_share_flops is there only for jobs that have whole nodes.
 func (j *Job) peakFlops() float64 {
-	if m, ok := j.Means["flops_any"]; ok && j.PeakFlops > 0 {
-		return m.Mean * m.PerNode / j.PeakFlops
+	if m, ok := j.Means["flops_any"]; ok && j.Type.PeakFlops > 0 {
+		return m.Mean * m.PerNode / j.Type.PeakFlops
 	}
 	return j.mean("peak_share_flops")
 }
 
-func (j *Job) busy() float64 { return Busy(j.mean("cpu_idle"), IdleThreads(j.ThreadsPerCore)) }
+func (j *Job) busy() float64 { return view.Busy(j.mean("cpu_idle"), j.Type) }
 
 // figure makes the figure of the jobs that have a value.
 func (m *measure) figure(jobs []*Job) Figure {
@@ -97,7 +99,7 @@ func (m *measure) figure(jobs []*Job) Figure {
 			continue
 		}
 		f.Points = append(f.Points, Point{j.JobID, j.User, j.Cores, v})
-		size, month := SizeClass(j.Cores), monthOf(j.StartMs)
+		size, month := view.SizeClass(j.Cores), monthOf(j.StartMs)
 		bySize[size] = append(bySize[size], valued{j, v})
 		byMonth[month] = append(byMonth[month], valued{j, v})
 	}

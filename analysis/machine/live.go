@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/weirhpc/weir/analysis/view"
+	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -61,9 +63,9 @@ func (m *FrameMetric) Spread() (float64, bool) {
 type Known struct {
 	Jobs        map[schemas.JobKey]*schemas.Job
 	Findings    map[schemas.JobKey][]schemas.Finding // open ones
-	Threads     func(nodes []string) int             // threads of a core of these nodes; 0: not told
-	MachineHour float64                              // cores of the machine; 0: not told
-	IdleThreads float64                              // share of them that is idle by design
+	Type        func(nodes []string) config.NodeType
+	MachineHour float64 // cores of the machine; 0: not told
+	IdleThreads float64 // share of them that is idle by design
 }
 
 // pastIntervals is how many medians a frame remembers.
@@ -142,11 +144,11 @@ func frameJob(s *schemas.JobSummary, k *Known) FrameJob {
 		JobKey: schemas.JobKey{JobID: s.JobID, Restart: s.Restart}, Nodes: int64(s.NodesExpected), Method: s.Method,
 		Reported: int64(s.NodesReported), Expected: int64(s.NodesExpected),
 	}
-	threads := 0
+	var node config.NodeType
 	if of := k.Jobs[j.JobKey]; of != nil {
 		j.Name, j.User, j.Account, j.Queue = of.Name, of.User, of.Account, of.Queue
-		if k.Threads != nil {
-			threads = k.Threads(of.Nodes)
+		if k.Type != nil {
+			node = k.Type(of.Nodes)
 		}
 	}
 	j.Findings = k.Findings[j.JobKey]
@@ -160,7 +162,7 @@ func frameJob(s *schemas.JobSummary, k *Known) FrameJob {
 			m.Deciles = (*[11]float64)(slices.Clone(*from.Deciles))
 		}
 		if m.Name == "cpu_idle" && m.Mean != nil {
-			busy := Busy(*m.Mean, IdleThreads(threads))
+			busy := view.Busy(*m.Mean, node)
 			j.Busy = &busy
 		}
 		j.Metrics = append(j.Metrics, m)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -22,10 +23,9 @@ type Options struct {
 type Job struct {
 	schemas.JobKey
 	User, Account, Queue string
-	Cores                int64 // 0: the scheduler does not say
-	StartMs, EndMs       int64 // StartMs is -1 if the scheduler does not say
-	ThreadsPerCore       int   // of its nodes' type; 0: not told
-	PeakFlops            float64
+	Cores                int64           // 0: the scheduler does not say
+	StartMs, EndMs       int64           // StartMs is -1 if the scheduler does not say
+	Type                 config.NodeType // of its nodes; zero: of none or several
 	Means                map[string]Mean // by metric
 }
 
@@ -126,20 +126,11 @@ func (j *Job) DurationS() float64 {
 // CoreHours are those that the job held.
 func (j *Job) CoreHours() float64 { return float64(j.Cores) * max(0, j.DurationS()) / 3600 }
 
-// SizeClass is the least power of 2 that is not below the cores, as in the view jobs_performance.
-func SizeClass(cores int64) int64 {
-	class := int64(1)
-	for class < cores {
-		class *= 2
-	}
-	return class
-}
-
 // choose returns the jobs that count, by id, and why the others do not.
 func choose(all []Job, o Options) (counted []*Job, left LeftOut) {
 	few := Reason{Text: "< " + number(o.MinCores) + " cores"}
 	short := Reason{Text: "<= " + shortest(o.MinTime)}
-	unknown, unmeasured := Reason{Text: "cores unknown"}, Reason{Text: "not measured"}
+	unknown, unmeasured := Reason{Text: "cores unknown"}, Reason{Text: "without totals"}
 	queues := make([]Reason, len(o.WithoutQueues))
 	for i := range all {
 		j, out := &all[i], false

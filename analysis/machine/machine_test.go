@@ -46,7 +46,7 @@ func TestLeftOut(t *testing.T) {
 	}}
 	r := Compute(in)
 	want := LeftOut{Jobs: 6, Reasons: []Reason{
-		{"< 8 cores", 2}, {"<= 10m", 3}, {"queue devel", 1}, {"cores unknown", 1}, {"not measured", 1},
+		{"< 8 cores", 2}, {"<= 10m", 3}, {"queue devel", 1}, {"cores unknown", 1}, {"without totals", 1},
 	}}
 	if diff := gocmp.Diff(want, r.Left); diff != "" || r.Jobs != 1 || r.CoreHours != 8 {
 		t.Errorf("%d jobs, %v core-hours: %s", r.Jobs, r.CoreHours, diff)
@@ -172,7 +172,7 @@ func TestPeakFlops(t *testing.T) {
 	if got := j.peakFlops(); got != 0.25 {
 		t.Errorf("without a configured peak %v", got)
 	}
-	j.PeakFlops = 6.4e11
+	j.Type.PeakFlops = 6.4e11
 	if got := j.peakFlops(); math.Abs(got-0.1) > 1e-12 {
 		t.Errorf("with a configured peak %v, want 0.1", got)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirhpc/weir/analysis/machine"
+	"github.com/weirhpc/weir/analysis/view"
 )
 
 // lines is what the screen shows.
@@ -164,7 +165,7 @@ func (v *topView) row(j *machine.FrameJob, low, high float64) line {
 	if v.cells() >= wide {
 		past := ""
 		if m != nil {
-			past = v.spark(m.Past[max(0, len(m.Past)-sparkCells):], isShare(m.Name, m.Unit))
+			past = v.spark(m.Past[max(0, len(m.Past)-sparkCells):], view.TextOf(m.Name).Percent)
 		}
 		b.WriteString("  " + left(past, sparkCells))
 	}
@@ -198,7 +199,7 @@ func (v *topView) scale() (low, high float64) {
 	low, high = math.Inf(1), math.Inf(-1)
 	for _, j := range v.jobs {
 		if m := j.Metric(v.Metric); m != nil && m.Deciles != nil {
-			if isShare(m.Name, m.Unit) {
+			if view.TextOf(m.Name).Percent {
 				return 0, 1
 			}
 			low, high = min(low, m.Deciles[0]), max(high, m.Deciles[10])
@@ -272,7 +273,7 @@ func (v *topView) metric(m *machine.FrameMetric) string {
 	if m.Deciles == nil {
 		return v.clean(name+" -", v.cells())
 	}
-	share := isShare(m.Name, m.Unit)
+	share := view.TextOf(m.Name).Percent
 	text := name
 	for _, k := range []int{1, 5, 9} {
 		text += " " + right(v.value(m.Deciles[k], m.Unit, share), valueCells)
