@@ -55,7 +55,7 @@ func LoadSystem(ctx context.Context, cfg config.Config, a SystemAsk) (*machine.R
 		err = a.totals(ctx, first, last, in.Rules, of)
 	}
 	if err == nil && a.Set != nil {
-		in.Found, err = a.findings(ctx, first, last)
+		in.Found, in.Judged, err = a.findings(ctx, first, last)
 	}
 	if err != nil {
 		return nil, err
@@ -170,8 +170,12 @@ func (a *SystemAsk) totals(
 	})
 }
 
-// findings reads those that are proven.
-func (a *SystemAsk) findings(ctx context.Context, first, last string) (found []machine.Found, err error) {
+// findings reads those that are proven, and reports whether the archive has any at all.
+func (a *SystemAsk) findings(ctx context.Context, first, last string) (found []machine.Found, judged bool, err error) {
+	newest, err := archive.Newest(a.Dir, "findings")
+	if err != nil || newest == "" {
+		return nil, false, err
+	}
 	err = archive.EachFinding(ctx, a.Dir, first, last, "", func(f *schemas.Finding) error {
 		if f.Certainty != schemas.Certain {
 			return nil
@@ -181,7 +185,7 @@ func (a *SystemAsk) findings(ctx context.Context, first, last string) (found []m
 		})
 		return nil
 	})
-	return found, err
+	return found, true, err
 }
 
 func (a *SystemAsk) hours(ctx context.Context, first, last string) (all []machine.Hour, err error) {

@@ -63,6 +63,7 @@ type Input struct {
 	Hours       []Hour
 	Rules       []Rule
 	Found       []Found
+	Judged      bool // the archive has findings; otherwise nobody looked
 	MachineHour float64 // cores of the machine, as configured; 0: not told
 	IdleThreads float64 // share of them that is idle by design, since a core has several threads
 }
@@ -78,6 +79,7 @@ type Report struct {
 	Figures   []Figure
 	Sizes     []MonthSize
 	Kernel    []KernelJob
+	Judged    bool
 	Rules     []Rule
 	Accounts  []Line // worst first
 	Worst     []Line // jobs, worst first
@@ -97,7 +99,7 @@ type Reason struct {
 
 // Compute makes the report. It orders and keeps nothing of its input.
 func Compute(in *Input) *Report {
-	r := &Report{Options: in.Options, Rules: in.Rules}
+	r := &Report{Options: in.Options, Judged: in.Judged}
 	counted, left := choose(in.Jobs, in.Options)
 	r.Left, r.Jobs = left, int64(len(counted))
 	for _, j := range counted {
@@ -111,7 +113,10 @@ func Compute(in *Input) *Report {
 	}
 	r.Sizes = sizesByMonth(counted)
 	r.Kernel = kernel(counted)
-	r.Accounts, r.Worst = properties(counted, in.Rules, in.Found)
+	if in.Judged {
+		r.Rules = in.Rules
+	}
+	r.Accounts, r.Worst = properties(counted, r.Rules, in.Found)
 	return r
 }
 

@@ -185,7 +185,7 @@ func TestProperties(t *testing.T) {
 	jobs[2].Account = "b"
 	jobs[1].Means["swap_pages"] = Mean{}
 	in := &Input{
-		Options: october, Jobs: jobs,
+		Options: october, Jobs: jobs, Judged: true,
 		Rules: []Rule{{ID: "idle", Needs: []string{"peak_share_flops"}}, {ID: "swap", Needs: []string{"swap_pages"}}},
 		Found: []Found{
 			{schemas.JobKey{JobID: "1"}, "idle", 0.5}, {schemas.JobKey{JobID: "2"}, "idle", 0.3},
@@ -200,6 +200,10 @@ func TestProperties(t *testing.T) {
 	}
 	if diff := gocmp.Diff(want, r.Accounts, approximately); diff != "" {
 		t.Error(diff)
+	}
+	in.Judged = false
+	if r := Compute(in); len(r.Rules) != 0 || len(r.Worst) != 0 || r.Accounts[0].Cost != 0 {
+		t.Errorf("an archive without findings: %+v", r)
 	}
 	if len(r.Worst) != 3 || r.Worst[0].Job != "1" || r.Worst[1].Job != "3" || r.Worst[2].Job != "2" {
 		t.Errorf("%+v", r.Worst)
@@ -222,7 +226,7 @@ func TestReportOfNothing(t *testing.T) {
 // TestReportsAreEqual: the order of the input changes nothing, not the last bit.
 func TestReportsAreEqual(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(16, 6))
-	in := &Input{Options: october, Rules: []Rule{{ID: "idle"}}}
+	in := &Input{Options: october, Judged: true, Rules: []Rule{{ID: "idle"}}}
 	for i := range 300 {
 		j := job(fmt.Sprint(i), fmt.Sprint("u", i%7), int64(8+rnd.IntN(500)), rnd.Float64()/10)
 		j.Account = fmt.Sprint("a", i%5)

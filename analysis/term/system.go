@@ -42,9 +42,12 @@ func dayOrTime(t time.Time) string {
 	return t.Format("2006-01-02 15:04")
 }
 
+// name is a name as it fits into a line that is wrapped.
+func (t *text) name(name string, cells int) string { return t.clean(name, min(cells, max(t.cells()-14, 6))) }
+
 // underHead adds a heading, and words that are wrapped beside it.
 func (t *text) underHead(head, words string) {
-	if width(head)+20 > t.cells() {
+	if t.cells() < narrow {
 		t.line(t.paint(bold, head))
 		t.lines(wrap(words, t.cells()))
 		return
@@ -57,7 +60,7 @@ func (t *text) jobsCounted(r *machine.Report) {
 	if r.Left.Jobs > 0 {
 		var reasons []string
 		for _, l := range r.Left.Reasons {
-			reasons = append(reasons, t.clean(l.Text, 40)+" "+count(l.Jobs))
+			reasons = append(reasons, t.name(l.Text, 40)+" "+count(l.Jobs))
 		}
 		words += "; left out: " + count(r.Left.Jobs) + " (" + strings.Join(reasons, ", ")
 		if len(reasons) > 1 {
@@ -83,7 +86,7 @@ func (t *text) cores(c *machine.Cores) {
 	} else {
 		parts = append(parts, "of what was measured: `machine` in the configuration does not tell all cores")
 	}
-	t.underHead("Cores", strings.Join(parts, "   "))
+	t.underHead("Cores", strings.Join(parts, ", "))
 }
 
 // Cells of the columns of numbers.
@@ -131,7 +134,7 @@ func (t *text) size(f *machine.Figure, s *machine.Size, most float64) {
 		row += "   " + t.box(s, most)
 	}
 	t.line(t.clean(row, t.cells()))
-	indent := strings.Repeat(" ", classCells+2)
+	indent := strings.Repeat(" ", min(classCells+2, t.cells()/4))
 	if len(s.High) > 0 {
 		words := "above p75: " + t.users(s.High)
 		if s.MeanWithout != nil {
@@ -157,7 +160,7 @@ func (t *text) box(s *machine.Size, most float64) string {
 func (t *text) users(of []machine.OffUser) string {
 	var all []string
 	for _, u := range of {
-		all = append(all, t.clean(orDash(u.User), 16)+" "+percent(u.Share))
+		all = append(all, t.name(orDash(u.User), 16)+" "+percent(u.Share))
 	}
 	return strings.Join(all, ", ")
 }
@@ -231,10 +234,11 @@ const shownAccounts, shownProperties, shownJobs = 10, 4, 10
 // properties lists accounts by what tuning them is worth, and the jobs.
 func (t *text) properties(r *machine.Report) {
 	accounts := slices.DeleteFunc(slices.Clone(r.Accounts), func(l machine.Line) bool { return l.Cost <= 0 })
-	if len(r.Rules) == 0 {
+	t.line()
+	if !r.Judged {
+		t.lines(wrap("Nothing to tune is named: the archive has no findings. `weir find --live` makes them.", t.cells()))
 		return
 	}
-	t.line()
 	t.line(t.paint(bold, t.clean("What to tune first: core-hours x severity by account", t.cells())))
 	if len(accounts) == 0 {
 		t.line(t.clean("No counted job has a finding.", t.cells()))
@@ -280,7 +284,7 @@ func (t *text) cellsOf(l *machine.Line, rules []machine.Rule) string {
 	var parts []string
 	for _, i := range order[:min(shownProperties, len(order))] {
 		c := &l.Cells[i]
-		part := fmt.Sprintf("%s %.2f", t.clean(rules[i].ID, 40), c.Severity)
+		part := fmt.Sprintf("%s %.2f", t.name(rules[i].ID, 40), c.Severity)
 		if l.Job == "" {
 			part += " in " + plural(c.Jobs, "job", "jobs")
 		}
@@ -297,7 +301,7 @@ func (t *text) notMeasured(r *machine.Report) {
 	var names []string
 	for i, rule := range r.Rules {
 		if !slices.ContainsFunc(r.Accounts, func(l machine.Line) bool { return l.Cells[i].Measured }) {
-			names = append(names, t.clean(rule.ID, 40))
+			names = append(names, t.name(rule.ID, 40))
 		}
 	}
 	if len(names) > 0 && len(r.Accounts) > 0 {
