@@ -8,7 +8,7 @@ VULN_V  := v1.1.4
 EXPORTER   := bin/node_exporter
 EXPORTER_V := v1.9.1
 
-.PHONY: build build-static build-sql up test test-browser test-sql test-kafka hostile hostile-kafka kafka-up kafka-down kafka-program lint vuln release man fmt fuzz fuzz-nightly fuzz-keep bench accuracy bench-archive bench-takeover bench-soak bench-agent bench-limits perturbation perturbation-program synchrony outside test-containers test-slurm
+.PHONY: build build-static build-sql demo up test test-browser test-sql test-kafka hostile hostile-kafka kafka-up kafka-down kafka-program lint vuln release man fmt fuzz fuzz-nightly fuzz-keep bench accuracy bench-archive bench-takeover bench-soak bench-agent bench-limits perturbation perturbation-program synchrony outside outside-spark test-containers test-slurm
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/weir .
@@ -23,6 +23,11 @@ build-sql:
 	cd sql && CGO_ENABLED=1 $(GO) build -trimpath -tags netgo,osusergo \
 		-ldflags '-s -w -linkmode external -extldflags "-static"' -o ../bin/weir-sql .
 
+# A month of a made-up machine with planted problems, below demo/, and the reports that lead to them: docs/tour.md goes
+# through them. Needs no broker. Two cores take two minutes.
+demo: build
+	integration/demo/run bin/weir demo
+
 up: build
 	bin/weir up
 
@@ -34,12 +39,16 @@ FILES := TestFlippedByte|TestCrashes
 test:
 	$(GO) test -race -count=1 -timeout 20m ./...
 	$(GO) test -count=1 -timeout 10m -run '$(FOLDS)|$(PLANS)|$(FILES)' ./processors ./balancer ./balancer/scheduler ./sink
-	$(GO) test -count=1 -timeout 10m ./schemas ./quantile ./sink/compact ./sink/jobs ./sink/totals
+	$(GO) test -count=1 -timeout 10m ./schemas ./quantile ./sink/compact ./sink/jobs ./sink/totals ./integration/month
 
 # The Python modules by which TestOutsideReader reads what weir writes. Needs python3 (3.11) with pip or venv; where it is
 # missing, that test says so and is skipped.
 outside:
 	integration/outside/install bin/outside
+
+# Spark, for one program of docs/queries.md: 450 MB. Needs Java 17 too; without it that program is skipped, and says so.
+outside-spark:
+	integration/outside/install bin/outside-spark requirements-spark.txt
 
 # The module of weir-sql. It is linked with DuckDB, which takes a minute at first.
 test-sql:

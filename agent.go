@@ -45,6 +45,9 @@ costs in microseconds, median and largest, of CPU time and of wall time. Then it
 		}
 		cfg, err := conf.local()
 		if err == nil {
+			cfg, err = withPeaks(cfg)
+		}
+		if err == nil {
 			err = checkAgent(cfg)
 		}
 		switch {
@@ -59,7 +62,10 @@ costs in microseconds, median and largest, of CPU time and of wall time. Then it
 }
 
 func runAgent(ctx context.Context, cfg config.Config, log *slog.Logger) error {
-	err := checkAgent(cfg)
+	cfg, err := withPeaks(cfg)
+	if err == nil {
+		err = checkAgent(cfg)
+	}
 	if err == nil {
 		err = restrain(cfg.Agent)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,11 +26,16 @@ func newSimulateArchive() *cobra.Command {
 		Short: "Write the archive of a made-up month",
 		Long: `Writes the archive of a made-up machine to DIR, so that you can try what analysts do.
 
-Six users with different habits submit jobs for a month. One node is slow. What the nodes measure goes through the
-folds of collect and merge, and into files as the sink writes them. No broker is needed. The same flags make the same
-rows.`,
+With --jobs habits, six users with different habits submit jobs for a month. One node is slow. What the nodes measure
+goes through the folds of collect and merge, and into files as the sink writes them. No broker is needed. The same
+flags make the same rows.
+
+With --jobs healthy, no rule finds anything in the jobs, though each almost does in some. With --jobs problems, there
+are two more jobs for each rule, a small one and a large one, in which it must. Their nodes have 64 CPUs, and four more
+nodes have GPUs. DIR/weir.yaml is the configuration of that machine: commands read it with --config.`,
 		Example: `  weir simulate archive month
-  weir simulate archive week --days 7 --nodes 64 --seed 2`,
+  weir simulate archive week --days 7 --nodes 64 --seed 2
+  weir simulate archive machine --jobs problems --interval 5m --period 1h`,
 		Args: oneArg("DIR", "month"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := checkMonth(&o, from); err != nil {
@@ -55,9 +61,13 @@ rows.`,
 			if asJSON {
 				return printJSON(c.OutOrStdout(), []month.Made{made})
 			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "%s: %d days, %d jobs, %d rows in %d files\n",
+			out := c.OutOrStdout()
+			fmt.Fprintf(out, "%s: %d days, %d jobs, %d rows in %d files\n",
 				filepath.Clean(o.Dir), made.Days, made.Jobs, made.Rows, made.Files)
-			return err
+			for _, p := range made.Planted {
+				fmt.Fprintf(out, "planted: %s in job %s\n", p.Rule, p.JobID)
+			}
+			return nil
 		},
 	}
 	f := c.Flags()
@@ -68,6 +78,7 @@ rows.`,
 	f.DurationVar(&o.Period, "period", 5*time.Minute, "`LENGTH` of a file, as sink.period")
 	f.IntVar(&o.Partitions, "partitions", 2, "`N` partitions of job-summary, 1 to 64")
 	f.Uint64Var(&o.Seed, "seed", 1, "`SEED` of jobs and values")
+	f.StringVar(&o.Jobs, "jobs", month.Habits, "`MIX` of jobs: habits, healthy or problems")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
 }
@@ -83,6 +94,10 @@ func checkMonth(o *month.Options, from string) (err error) {
 		err = fmt.Errorf("--days %d must be 1 to 400", o.Days)
 	case o.Nodes < 8 || o.Nodes > 1000:
 		err = fmt.Errorf("--nodes %d must be 8 to 1000", o.Nodes)
+	case !slices.Contains([]string{month.Habits, month.Healthy, month.Problems}, o.Jobs):
+		err = fmt.Errorf("--jobs %q must be habits, healthy or problems", o.Jobs)
+	case o.Jobs != month.Habits && o.Nodes < 16:
+		err = fmt.Errorf("--nodes %d must be at least 16 with --jobs %s", o.Nodes, o.Jobs)
 	case o.Interval < time.Second || time.Hour%o.Interval != 0:
 		err = fmt.Errorf("--interval %v must divide an hour, and be a second at least", o.Interval)
 	case o.Period < time.Second || o.Period > time.Hour || time.Hour%o.Period != 0:

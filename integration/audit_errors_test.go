@@ -215,6 +215,37 @@ func TestAuditFindsErrors(t *testing.T) {
 			want: []string{whole + "metric sim_tail: low_node "},
 			all:  true,
 		},
+		"low_node_mean": {
+			change: func(b *bookkept) int64 {
+				return change(b, schemas.TopicJobSummary, summaryOf("whole"), func(s *schemas.JobSummary) {
+					*metricOf(b.t, s, "sim_tail").LowNodeMean *= 1 + 1e-6
+				})
+			},
+			want: []string{whole + "metric sim_tail: low_node_mean "},
+			all:  true,
+		},
+		"high_node_mean": {
+			change: func(b *bookkept) int64 {
+				return change(b, schemas.TopicJobSummary, summaryOf("split"), func(s *schemas.JobSummary) {
+					m := metricOf(b.t, s, "sim_tail")
+					m.HighNodeMean = m.LowNodeMean
+				})
+			},
+			want: []string{split + "metric sim_tail: high_node_mean "},
+			all:  true,
+		},
+		"mean of a node that reduced its values": {
+			change: func(b *bookkept) int64 {
+				return change(b, schemas.TopicJobSummary, summaryOf("own-2"), func(s *schemas.JobSummary) {
+					m := metricOf(b.t, s, "sim_tail")
+					m.HighNodeMean = new(*m.Mean + 1e-9)
+				})
+			},
+			want: []string{
+				"weir.job-summary-0 at %: job own-2/0" + at + "metric sim_tail: it is not as its node sent it",
+			},
+			all: true,
+		},
 		"metric missing": {
 			change: func(b *bookkept) int64 {
 				return change(b, schemas.TopicJobSummary, summaryOf("whole"), func(s *schemas.JobSummary) {

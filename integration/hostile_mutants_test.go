@@ -150,7 +150,7 @@ func TestMutants(t *testing.T) {
 		Metrics: []schemas.JobSummaryMetric{
 			{
 				Name: "m", Unit: "1", Scope: schemas.ScopeNode, Count: 1, Nodes: 1, Mean: &one, LowNode: &low,
-				HighNode: &low, Deciles: &ten,
+				HighNode: &low, Deciles: &ten, LowNodeMean: &one, HighNodeMean: &one,
 			},
 		},
 	})

@@ -450,7 +450,7 @@ func checkMetric(m *schemas.JobSummaryMetric, sorted []float64, invalid int64, s
 	}
 	if len(sorted) == 0 {
 		if m.Mean != nil || m.Stddev != nil || m.Deciles != nil || m.LowNode != nil || m.RankError != nil ||
-			m.Lo != nil || m.Hi != nil || m.Nodes != 0 {
+			m.LowNodeMean != nil || m.HighNodeMean != nil || m.Lo != nil || m.Hi != nil || m.Nodes != 0 {
 			return fmt.Errorf("no values, and yet %+v", m)
 		}
 		return nil
@@ -477,6 +477,8 @@ func checkMetric(m *schemas.JobSummaryMetric, sorted []float64, invalid int64, s
 			deviation(means))
 	case !isLow || !isHigh:
 		return fmt.Errorf("low %s, high %s have not the means %v and %v", *m.LowNode, *m.HighNode, low, high)
+	case m.LowNodeMean == nil || m.HighNodeMean == nil || !near(*m.LowNodeMean, low) || !near(*m.HighNodeMean, high):
+		return fmt.Errorf("the means of %s and %s are not %v and %v", *m.LowNode, *m.HighNode, low, high)
 	}
 	return nil
 }

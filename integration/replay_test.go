@@ -89,6 +89,7 @@ func compareReplay(t *testing.T, got, want *schemas.JobSummary) (estimate bool) 
 			continue
 		}
 		if *g.LowNode != *w.LowNode || *g.HighNode != *w.HighNode || !nearly(*g.Mean, *w.Mean) ||
+			!nearly(*g.LowNodeMean, *w.LowNodeMean) || !nearly(*g.HighNodeMean, *w.HighNodeMean) ||
 			!nearly(*g.Stddev, *w.Stddev) || !nearly(*g.NodeStddev, *w.NodeStddev) {
 			t.Errorf("%s: replayed %+v, the topic has %+v", at, g, w)
 		}

@@ -52,7 +52,7 @@ func TestRecordsFollowTheirRoute(t *testing.T) {
 				h.SampledAt/1000 < h.IntervalStart+200 || h.RunID == "" {
 				t.Errorf("header %+v", h)
 			}
-			wantCpus := make([]int32, simulatedCPUs)
+			wantCpus := make([]int32, SimulatedCPUs)
 			for c := range wantCpus {
 				wantCpus[c] = int32(c)
 			}

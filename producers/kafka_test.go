@@ -232,7 +232,7 @@ func checkLocal(t *testing.T, s *schemas.NodeSummary) {
 	}
 	for _, m := range s.Metrics {
 		low, high, valid := math.Inf(1), math.Inf(-1), 0
-		for cpu := range simulatedCPUs {
+		for cpu := range SimulatedCPUs {
 			v := SimulatedValue(s.Node, m.Name, cpu, s.IntervalStart)
 			if !math.IsNaN(v) {
 				low, high, valid = min(low, v), max(high, v), valid+1

@@ -10,8 +10,9 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// simulatedCPUs is large enough that the shares of a split job do not list every value, so their merge estimates.
-const simulatedCPUs = 32
+// SimulatedCPUs are the logical CPUs of a simulated node. They are so many that the shares of a split job do not list
+// every value, so that their merge estimates.
+const SimulatedCPUs = 32
 
 // SimulatedNodes names n nodes: sim0001, sim0002 and so on.
 func SimulatedNodes(n int) []string {
@@ -121,7 +122,7 @@ func (m *simulated) Read(v source.Vitals) {
 
 // Interval depends on node, CPU and time alone, so a test can compute what a node must have sent.
 func (m *simulated) Interval(time.Duration) (cpus []int32, columns []source.Column) {
-	cpus = make([]int32, simulatedCPUs)
+	cpus = make([]int32, SimulatedCPUs)
 	for c := range cpus {
 		cpus[c] = int32(c)
 	}
@@ -129,7 +130,7 @@ func (m *simulated) Interval(time.Duration) (cpus []int32, columns []source.Colu
 	for _, shape := range shapes() {
 		n := 1
 		if shape.scope == schemas.ScopeCore {
-			n = simulatedCPUs
+			n = SimulatedCPUs
 		}
 		values := make([]float64, n)
 		for c := range values {

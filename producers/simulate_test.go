@@ -68,7 +68,7 @@ func TestSimulatedValues(t *testing.T) {
 		t.Errorf("%g of sim_tail are above 100", huge)
 	}
 	if len(pooled["sim_load"]) != 400 || scopes["sim_load"] != schemas.ScopeNode ||
-		len(pooled["sim_normal"]) != 400*simulatedCPUs {
+		len(pooled["sim_normal"]) != 400*SimulatedCPUs {
 		t.Error("a scope is not what it should be")
 	}
 	if !math.IsNaN(SimulatedValue("sim0001", "cpu_user", 0, 0)) {

@@ -108,7 +108,10 @@ func TestFilesWithoutCertifiedSummariesAreRead(t *testing.T) {
 		names = append(names, f.Name())
 	}
 	// Readers that take columns by their place go on.
-	want := []string{"eps", "order_statistics", "knot_values", "knot_ranks", "atom_values", "atom_counts"}
+	want := []string{
+		"eps", "order_statistics", "knot_values", "knot_ranks", "atom_values", "atom_counts", "low_node_mean",
+		"high_node_mean",
+	}
 	if len(names) != before+len(want) || !slices.Equal(names[before:], want) {
 		t.Errorf("%d columns, the last of them %v", len(names), names[before:])
 	}

@@ -12,7 +12,7 @@ import (
 
 // Memory of a row in a draft, in bytes: the row, the metric that it points into, and its deciles.
 const (
-	rowBytes         = 990
+	rowBytes         = 1038
 	listBytes        = 120 // lo, hi or order_statistics
 	certifiedBytes   = 80
 	pairBytes        = 32 // a knot or an atom, in the metric and in the row

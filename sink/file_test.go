@@ -56,6 +56,7 @@ func randomSummary(rnd *rand.Rand, cluster, job string, interval int64) *schemas
 			name := fmt.Sprintf("node%d", i)
 			m.Count, m.Nodes, m.Mean, m.Stddev, m.NodeStddev = 1+rnd.Int64N(1000), 1, number(), fraction(), fraction()
 			m.Deciles, m.LowNode, m.HighNode = sorted(), &name, &name
+			m.LowNodeMean, m.HighNodeMean = number(), number()
 		}
 		if m.Count > 0 && rnd.IntN(2) == 0 {
 			m.RankError, m.Lo, m.Hi = fraction(), sorted(), sorted()
@@ -234,7 +235,7 @@ func intervalRows() []schemas.Row {
 			s.Metrics = append(s.Metrics, schemas.JobSummaryMetric{
 				Name: fmt.Sprint("metric_", m), Unit: "1", Scope: schemas.ScopeCore, Count: 1024, Nodes: 8,
 				Mean: &v[11], Stddev: &v[12], NodeStddev: &v[13], LowNode: &node, HighNode: &node,
-				Deciles: &deciles, RankError: &v[14],
+				LowNodeMean: &v[11], HighNodeMean: &v[12], Deciles: &deciles, RankError: &v[14],
 			})
 		}
 		rows = append(rows, s.Rows()...)

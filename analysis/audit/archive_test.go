@@ -21,7 +21,8 @@ func summaryOfJob(job string) *schemas.JobSummary {
 		}
 		s.Metrics = append(s.Metrics, schemas.JobSummaryMetric{
 			Name: name, Unit: "1", Scope: schemas.ScopeCore, Count: 30, Nodes: 2, Mean: new(5.0), Stddev: new(1.0),
-			NodeStddev: new(0.5), LowNode: new("n1"), HighNode: new("n2"), Deciles: &d, RankError: new(0.1),
+			NodeStddev: new(0.5), LowNode: new("n1"), HighNode: new("n2"),
+			LowNodeMean: new(0.25), HighNodeMean: new(0.75), Deciles: &d, RankError: new(0.1),
 			Lo: &lo, Hi: &hi, Certified: &schemas.Certified{
 				Eps: 1.5, OrderStatistics: d, Knots: []schemas.Knot{{Value: 2.5, Rank: 7}, {Value: 3.5, Rank: 10}},
 			},
@@ -84,6 +85,10 @@ func TestRowsOfAFile(t *testing.T) {
 		"no atoms": {
 			func(rows []schemas.Row) []schemas.Row { rows[2].AtomCounts = []int64{}; return rows },
 			"job 2/0: metric cpu: column atom_counts is not as the topic has it",
+		},
+		"mean of a node": {
+			func(rows []schemas.Row) []schemas.Row { rows[2].HighNodeMean = new(1.0); return rows },
+			"job 2/0: metric cpu: column high_node_mean is not as the topic has it",
 		},
 		"null": {
 			func(rows []schemas.Row) []schemas.Row { rows[2].Mean = nil; return rows },

@@ -3,6 +3,8 @@
 package rules
 
 import (
+	"sync"
+
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 )
@@ -14,6 +16,9 @@ type Known struct{ Name, Unit, Scope string }
 type Set struct {
 	Rules  []Rule
 	Guards Guards
+
+	layout layout
+	frames sync.Pool // of *frame
 }
 
 // Guards are what must hold before a rule counts, unless the rule says otherwise.
@@ -43,9 +48,13 @@ type Rule struct {
 	By                     string // low_node, high_node, or empty
 	Same                   bool   // the share is that of one and the same node
 	Silences               []string
+
+	Fires, Silent []string // names of its recorded examples
+
+	program
 }
 
-// Job is what a rule may know of a job. What is not known is NaN, -1 or empty.
+// Job is what a rule may know of a job. What is not known is 0, -1 or empty; GPUs are known from 0.
 type Job struct {
 	Key                                  schemas.JobKey
 	Cluster, Name, User, Account, Queue  string
@@ -55,62 +64,6 @@ type Job struct {
 	Cores                                int64
 	Gpus                                 int
 	Node                                 config.NodeType // zero: none or several
-}
-
-// Metric is the distribution of a metric in an interval, or over a life. What is not known is NaN.
-type Metric struct {
-	D0           float64 `expr:"d0"`
-	D1           float64 `expr:"d1"`
-	D2           float64 `expr:"d2"`
-	D3           float64 `expr:"d3"`
-	D4           float64 `expr:"d4"`
-	D5           float64 `expr:"d5"`
-	D6           float64 `expr:"d6"`
-	D7           float64 `expr:"d7"`
-	D8           float64 `expr:"d8"`
-	D9           float64 `expr:"d9"`
-	D10          float64 `expr:"d10"`
-	Lo0          float64 `expr:"lo0"`
-	Lo1          float64 `expr:"lo1"`
-	Lo2          float64 `expr:"lo2"`
-	Lo3          float64 `expr:"lo3"`
-	Lo4          float64 `expr:"lo4"`
-	Lo5          float64 `expr:"lo5"`
-	Lo6          float64 `expr:"lo6"`
-	Lo7          float64 `expr:"lo7"`
-	Lo8          float64 `expr:"lo8"`
-	Lo9          float64 `expr:"lo9"`
-	Lo10         float64 `expr:"lo10"`
-	Hi0          float64 `expr:"hi0"`
-	Hi1          float64 `expr:"hi1"`
-	Hi2          float64 `expr:"hi2"`
-	Hi3          float64 `expr:"hi3"`
-	Hi4          float64 `expr:"hi4"`
-	Hi5          float64 `expr:"hi5"`
-	Hi6          float64 `expr:"hi6"`
-	Hi7          float64 `expr:"hi7"`
-	Hi8          float64 `expr:"hi8"`
-	Hi9          float64 `expr:"hi9"`
-	Hi10         float64 `expr:"hi10"`
-	Mean         float64 `expr:"mean"`
-	Count        float64 `expr:"count"`
-	PerNode      float64 `expr:"per_node"` // count / nodes with a value
-	LowNodeMean  float64 `expr:"low_node_mean"`
-	HighNodeMean float64 `expr:"high_node_mean"`
-}
-
-// Interval is what a Watch folds: one interval of a job.
-type Interval struct {
-	StartMs, LengthMs  int64
-	Expected, Reported int32
-	Metrics            []Named // ascending by name
-}
-
-// Named is a metric of an interval.
-type Named struct {
-	Name, Scope string
-	Low, High   string // the nodes with the lowest and the highest mean
-	Metric
 }
 
 // Severity is what a rule says of one interval.
@@ -124,70 +77,27 @@ type Severity struct {
 // Reason is why a rule was not evaluated.
 type Reason struct{ Rule, Why string }
 
-// Watch is the fold of one life of a job.
-type Watch struct{}
-
-// Shipped returns the rules that weir ships.
-func Shipped() []byte { return nil }
-
-// Compile returns the rules of the files without those that are off. The error joins all faults, each with its file,
-// its line and its rule.
-func Compile(_ []Known, _ []string, _ ...Source) (*Set, error) { return &Set{}, nil }
-
-// Reads returns the metrics that a reader must fetch for the rule: those that it needs, and those that it may use.
-func (r *Rule) Reads() (metrics []string) { return r.Needs }
-
 // JobOf returns what rules may know of a job of the scheduler.
-func JobOf(cluster string, j *schemas.Job, _ *Types) Job {
-	return Job{Key: j.Identity(), Cluster: cluster}
+func JobOf(cluster string, j *schemas.Job, t *Types) Job {
+	k := Job{
+		Key: j.Identity(), Cluster: cluster, Name: j.Name, User: j.User, Account: j.Account, Queue: j.Queue,
+		State: j.State, Nodes: j.Nodes, Node: t.Of(j.Nodes),
+		StartMs: told(j.Start, 0), EndMs: told(j.End, 0), LimitS: told(j.TimeLimitS, -1),
+		MemRequested: told(j.MemRequestedBytes, -1), Cores: told(j.Cores, -1), Gpus: -1,
+	}
+	switch {
+	case j.Gpus != nil:
+		k.Gpus = int(*j.Gpus)
+	case k.Node.GPUs != nil && *k.Node.GPUs == 0:
+		k.Gpus = 0 // its nodes have none
+	}
+	return k
 }
 
-// MetricOf returns a metric of a summary, or false if it has no values.
-func MetricOf(_ *schemas.JobSummaryMetric, _ bool) (Metric, bool) { return Metric{}, false }
-
-// MetricOfRow returns the metric of a row of the archive, or false if it has no values.
-func MetricOfRow(_ *schemas.Row, _ bool) (Metric, bool) { return Metric{}, false }
-
-// FromSummary fills an interval from a summary. It allocates nothing once the interval has room.
-func FromSummary(_ *schemas.JobSummary, _ bool, _ *Interval) {}
-
-// FromRows fills an interval from the rows of one interval of a job.
-func FromRows(_ []schemas.Row, _ bool, _ *Interval) {}
-
-// NewWatch returns the fold of a life of a job that has no interval yet.
-func (s *Set) NewWatch(_ Job, _ bool) *Watch { return &Watch{} }
-
-// Know tells what the scheduler knows now.
-func (w *Watch) Know(_ Job) {}
-
-// Add folds an interval. They may come out of order. It reports whether Due has something.
-func (w *Watch) Add(_ *Interval) (changed bool) { return false }
-
-// Due appends the findings that opened, closed, changed class, or were written ten minutes of interval time ago.
-func (w *Watch) Due(out []schemas.Finding) []schemas.Finding { return out }
-
-// End appends the final findings. The Watch is over.
-func (w *Watch) End(out []schemas.Finding) []schemas.Finding { return out }
-
-// AppendBinary appends the state of the fold.
-func (w *Watch) AppendBinary(b []byte) ([]byte, error) { return b, nil }
-
-// UnmarshalBinary takes a state that AppendBinary wrote. A rule whose hash has changed begins anew.
-func (w *Watch) UnmarshalBinary(_ []byte) error { return nil }
-
-// Severities appends what each rule says of an interval.
-func (w *Watch) Severities(_ *Interval, out []Severity) []Severity { return out }
-
-// NotEvaluated returns the rules that were not evaluated, and why.
-func (w *Watch) NotEvaluated() []Reason { return nil }
-
-// Class returns the class of a severity.
-func Class(severity float64) string {
-	switch {
-	case severity < 1.0/3:
-		return schemas.ClassLow
-	case severity < 2.0/3:
-		return schemas.ClassMed
+// told returns what the scheduler tells, or what stands for nothing.
+func told(v *int64, unknown int64) int64 {
+	if v == nil {
+		return unknown
 	}
-	return schemas.ClassHigh
+	return *v
 }

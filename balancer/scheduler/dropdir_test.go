@@ -433,6 +433,7 @@ func TestDropScripts(t *testing.T) {
 		cmd := exec.CommandContext(t.Context(), "../../deploy/slurm/"+script)
 		cmd.Env = append(os.Environ(), "DROP_DIR="+d.dir, "SLURM_JOB_ID=4711", "SLURM_JOB_RESTART_COUNT=2",
 			"SLURM_JOB_NODELIST=n[1-3]",
+			"SLURM_ARRAY_JOB_ID=4700", "SLURM_ARRAY_TASK_ID=11",
 			"SLURM_JOB_SLUID=s5K1KKYAYG5D00", "SLURM_JOB_USER=ada", "SLURM_JOB_ACCOUNT=(null)",
 			"SLURM_JOB_PARTITION=batch",
 			"SLURM_JOB_NAME=$(id) `id`\nend_ms=1\n%s\x1f'\"")
@@ -452,7 +453,7 @@ func TestDropScripts(t *testing.T) {
 	j := jobs[0]
 	if j.JobID != "4711" || j.Restart != 2 || !slices.Equal(j.Nodes, []string{"n1", "n2", "n3"}) || j.User != "ada" ||
 		j.Account != "" || j.Queue != "batch" || j.Cgroup != "s5K1KKYAYG5D00" ||
-		j.Name != "$(id) `id`end_ms=1%s'\"" {
+		j.Name != "$(id) `id`end_ms=1%s'\"" || *j.ArrayJob != "4700" || *j.ArrayTask != 11 {
 		t.Errorf("%+v", j)
 	}
 	if j.Start == nil || j.End == nil || *j.Start < before || *j.End < *j.Start || *j.End > after {

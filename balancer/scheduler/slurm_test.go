@@ -255,7 +255,7 @@ func TestSlurmFaultsSkipOneJob(t *testing.T) {
 		"a node twice":      {row(2, 0, "RUNNING", 3, -1, 4, "n2,n2"), "2", "there twice"},
 		"hostile node":      {row(2, 0, "RUNNING", 3, -1, 4, "../../etc"), "2", "not a host's name"},
 		"unknown CPUs":      {row(2, 0, "RUNNING", 3, -1, 1, "n2"), "2", "which CPUs it has on \"n2\""},
-		"unknown version":   {"2|0", noID, "2 fields instead of 15"},
+		"unknown version":   {"2|0", noID, "2 fields instead of 17"},
 		"unknown state too": {row(2, 0, "RUNNING?", 3, -1, 4, "n2"), "2", "none that weir knows"},
 	} {
 		s := newStory(t)

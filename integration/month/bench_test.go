@@ -8,9 +8,7 @@ import (
 // BenchmarkFold reports the time that an interval of the machine takes, without its files.
 func BenchmarkFold(b *testing.B) {
 	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	m := &machine{
-		cluster: "c", nodes: 16, intervalMs: 60_000, sketch: 512, jobs: makeJobs(1, 16, from, from.AddDate(0, 0, 30)),
-	}
+	m := made(Habits, 1, from, 30, time.Minute)
 	start := from.AddDate(0, 0, 9)
 	for b.Loop() {
 		if _, err := m.fold(start.UnixMilli(), start.Add(time.Hour).UnixMilli()); err != nil {

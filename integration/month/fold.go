@@ -15,14 +15,16 @@ const collectors = 4
 // machine is what is simulated.
 type machine struct {
 	cluster    string
-	nodes      int
 	intervalMs int64
 	sketch     int
-	jobs       []job
+	layout
+	jobs []job
+	// measure returns the metrics of the parts of a node in an interval, or nil if its agent is silent.
+	measure func(node int, parts []part, start int64) [][]schemas.CounterBatchMetric
 }
 
-// home returns the collector of a node that no job holds, and of a share of a split job.
-func (m *machine) home(node int) int32 { return int32(node * collectors / m.nodes) }
+// home returns the collector of what no job holds of a node, and of a share of a split job.
+func (m *machine) home(node int) int32 { return int32(node * collectors / len(m.names)) }
 
 // fold returns the summaries of the intervals [startMs, endMs). The nodes' records go through the collectors' fold, and
 // shares through merge's, as they would on topics.
@@ -55,30 +57,47 @@ func (m *machine) fold(startMs, endMs int64) ([]*schemas.JobSummary, error) {
 func (m *machine) interval(f *folds, start int64, running []*job) error {
 	ticks := make([]schemas.Tick, collectors)
 	at := map[schemas.JobKey]map[int32][]string{}
-	held := make([]*job, m.nodes)
+	held := make([]*job, len(m.slots))
 	for _, j := range running {
-		for _, n := range j.on {
-			held[n] = j
+		for _, s := range j.on {
+			held[s] = j
 		}
 	}
-	for n, j := range held {
-		key, p, state := schemas.JobKey{JobID: schemas.JobRest}, m.home(n), stateOf(nil, 0, n, 0)
-		if j != nil {
-			k := slices.Index(j.on, n)
-			key, state = j.Identity(), stateOf(j, k, n, start-*j.Start)
-			if 4*len(j.on) <= m.nodes {
-				p = m.home(j.on[0])
+	for n, name := range m.names {
+		parts := m.parts(n, held)
+		metrics := m.measure(n, parts, start)
+		homes := map[int32]bool{}
+		for i := range parts {
+			key, p := schemas.JobKey{JobID: schemas.JobRest}, m.home(n)
+			if j := parts[i].job; j != nil {
+				key = j.Identity()
+				if 4*len(j.nodes) <= len(m.names) {
+					p = m.home(j.nodes[0])
+				}
+			}
+			if at[key] == nil {
+				at[key] = map[int32][]string{}
+			}
+			at[key][p], homes[p] = append(at[key][p], name), true
+			if metrics == nil {
+				continue
+			}
+			batch := &schemas.CounterBatch{NodeHeader: m.header(name, key, start, parts[i].cpus), Metrics: metrics[i]}
+			if err := f.send(p, batch, start+m.intervalMs); err != nil {
+				return err
 			}
 		}
-		if at[key] == nil {
-			at[key] = map[int32][]string{}
-		}
-		at[key][p] = append(at[key][p], nodeName(n))
-		batch := &schemas.CounterBatch{NodeHeader: m.header(n, key, start), Metrics: state.metrics(uint64(start), n)}
-		if err := f.send(p, batch, start+m.intervalMs); err != nil {
-			return err
+		for p := range homes {
+			if len(homes) > 1 {
+				ticks[p].Shared = append(ticks[p].Shared, name)
+			}
 		}
 	}
+	return m.close(f, start, ticks, at)
+}
+
+// close sends the Ticks of an interval. Each names the jobs whose nodes sent their records to its collector.
+func (m *machine) close(f *folds, start int64, ticks []schemas.Tick, at map[schemas.JobKey]map[int32][]string) error {
 	for key, shares := range at {
 		total := 0
 		for _, nodes := range shares {
@@ -101,16 +120,12 @@ func (m *machine) interval(f *folds, start int64, running []*job) error {
 	return nil
 }
 
-func (m *machine) header(node int, key schemas.JobKey, start int64) schemas.NodeHeader {
-	h := schemas.NodeHeader{
-		Cluster: m.cluster, Node: nodeName(node), BootID: "simulated", RunID: "simulated", Seq: 1,
+func (m *machine) header(node string, key schemas.JobKey, start int64, cpus []int32) schemas.NodeHeader {
+	return schemas.NodeHeader{
+		Cluster: m.cluster, Node: node, BootID: "simulated", RunID: "simulated", Seq: 1,
 		IntervalStart: start, IntervalMs: m.intervalMs, SampledAt: 1000 * (start + m.intervalMs),
-		SentAt: start + m.intervalMs, JobID: key.JobID, Restart: key.Restart, Cpus: make([]int32, nodeCPUs),
+		SentAt: start + m.intervalMs, JobID: key.JobID, Restart: key.Restart, Cpus: cpus,
 	}
-	for c := range h.Cpus {
-		h.Cpus[c] = int32(c)
-	}
-	return h
 }
 
 // folds are the stages between the agents and the sink.

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/weirhpc/weir/analysis/rules"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
 	"github.com/weirhpc/weir/sink/jobs"
@@ -33,7 +34,37 @@ type Options struct {
 	Partitions int           // of the summaries
 	Sketch     int           // bytes of a certified summary
 	Seed       uint64
+	Jobs       string // Habits, Healthy or Problems; empty: Habits
 	Progress   func(at time.Time, rows int64)
+
+	// Rules are evaluated over the jobs of a machine whose nodes have types. nil: none are.
+	Rules *rules.Set
+	// Findings receives the final findings.
+	Findings func(ctx context.Context, all []schemas.Finding) error
+}
+
+// The mixes of jobs.
+const (
+	Habits   = "habits"   // six users with habits that the archive's queries find, on small nodes
+	Healthy  = "healthy"  // jobs in which no rule finds anything
+	Problems = "problems" // healthy jobs, and two with a problem for each rule
+)
+
+// machine returns the machine of a mix with its jobs.
+func (o *Options) machine() *machine {
+	m := &machine{cluster: o.Cluster, intervalMs: o.Interval.Milliseconds(), sketch: o.Sketch}
+	m.layout, m.measure = bigLayout(o.Nodes), m.measureNode
+	mix := jobMix{load: 0.55, people: healthy()}
+	switch o.Jobs {
+	case Problems:
+		mix.planted = planted()
+	case Healthy:
+	default:
+		m.layout, m.measure = habitsLayout(o.Nodes), measureHabits
+		mix = jobMix{load: 0.9, people: habits(o.Nodes)}
+	}
+	m.jobs = makeJobs(o.Seed, &m.layout, &mix, o.From, o.From.AddDate(0, 0, o.Days))
+	return m
 }
 
 // Made is what was written.
@@ -43,6 +74,8 @@ type Made struct {
 	Files     int   `json:"files"`
 	Rows      int64 `json:"rows"`
 	Intervals int   `json:"intervals"`
+
+	Planted []Problem `json:"planted,omitempty"`
 }
 
 // ErrThere is returned if the directory has summaries already.
@@ -57,16 +90,18 @@ func Write(ctx context.Context, o Options) (Made, error) {
 		return Made{}, fmt.Errorf("looking for an archive: %w", err)
 	}
 	to := o.From.AddDate(0, 0, o.Days)
-	m := &machine{
-		cluster: o.Cluster, nodes: o.Nodes, intervalMs: o.Interval.Milliseconds(), sketch: o.Sketch,
-		jobs: makeJobs(o.Seed, o.Nodes, o.From, to),
-	}
-	made := Made{Days: o.Days, Jobs: len(m.jobs)}
+	m := o.machine()
+	made := Made{Days: o.Days, Jobs: len(m.jobs), Planted: m.planted()}
 	add, err := sink.Appender(o.Dir, o.Topic)
 	if err != nil {
 		return made, err
 	}
 	w := &writer{o: o, add: add, made: &made, ends: make([]end, o.Partitions)}
+	if o.Rules != nil && m.gpus > 0 {
+		if w.finder, err = newFinder(m, o.Rules); err != nil {
+			return made, err
+		}
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	for hour := range m.hours(ctx, o.From, to) {
@@ -81,20 +116,42 @@ func Write(ctx context.Context, o Options) (Made, error) {
 	if err := ctx.Err(); err != nil {
 		return made, err
 	}
-	return made, jobs.Write(ctx, o.Dir, o.JobsTopic, o.Cluster, m.known(to))
+	return made, w.finish(ctx, m, to)
+}
+
+// finish writes what is not of a partition.
+func (w *writer) finish(ctx context.Context, m *machine, to time.Time) error {
+	o := &w.o
+	if err := jobs.Write(ctx, o.Dir, o.JobsTopic, o.Cluster, m.known(to)); err != nil {
+		return err
+	}
+	if m.gpus == 0 {
+		return nil // nothing is known of these nodes
+	}
+	if w.finder != nil && o.Findings != nil {
+		if err := o.Findings(ctx, w.finder.final); err != nil {
+			return err
+		}
+	}
+	return m.writeConfig(o)
 }
 
 // known returns the records of all jobs, as a scheduler has them at a time.
 func (m *machine) known(at time.Time) []schemas.Job {
 	var all []schemas.Job
 	for i := range m.jobs {
-		j := m.jobs[i].Job
-		if *j.End > at.UnixMilli() {
-			j.End, j.State, j.Reason = nil, schemas.StateRunning, ""
-		}
-		all = append(all, j)
+		all = append(all, *m.jobs[i].at(at.UnixMilli()))
 	}
 	return all
+}
+
+// at returns the record of a job as a scheduler has it at a time.
+func (j *job) at(nowMs int64) *schemas.Job {
+	r := j.Job
+	if *r.End > nowMs {
+		r.End, r.State, r.Reason = nil, schemas.StateRunning, ""
+	}
+	return &r
 }
 
 // hour is the summaries of one hour, in the order of their intervals.
@@ -137,6 +194,8 @@ type writer struct {
 	add  func(date string, rows []schemas.Row, f sink.Footer) error
 	made *Made
 	ends []end
+
+	finder *finder // nil: none
 }
 
 func (w *writer) hour(ctx context.Context, h hour) error {
@@ -152,6 +211,11 @@ func (w *writer) hour(ctx context.Context, h hour) error {
 		}
 		if err := w.files(h.start, h.summaries[:n]); err != nil {
 			return err
+		}
+		for _, s := range h.summaries[:n] {
+			if w.finder != nil {
+				w.finder.add(s)
+			}
 		}
 		h.summaries = h.summaries[n:]
 	}

@@ -23,6 +23,14 @@ func options(dir string) Options {
 	}
 }
 
+// made returns a machine of 16 nodes with the jobs of some days.
+func made(jobs string, seed uint64, from time.Time, days int, interval time.Duration) *machine {
+	o := Options{
+		Cluster: "c", Nodes: 16, Interval: interval, Sketch: 512, Seed: seed, From: from, Days: days, Jobs: jobs,
+	}
+	return o.machine()
+}
+
 // TestMonthIsAnArchive: what is written verifies and can be compacted, and the same options make the same bytes.
 func TestMonthIsAnArchive(t *testing.T) {
 	t.Parallel()
@@ -86,51 +94,21 @@ func contents(t *testing.T, dir string) map[string]string {
 // slow is the one with the lowest ipc.
 func TestFoldHasEveryJob(t *testing.T) {
 	t.Parallel()
-	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	to := from.AddDate(0, 0, 1)
-	m := &machine{
-		cluster: "c", nodes: 16, intervalMs: 1_800_000, sketch: 512, jobs: makeJobs(7, 16, from, to),
-	}
-	summaries, err := m.fold(from.UnixMilli(), to.UnixMilli())
-	if err != nil {
-		t.Fatal(err)
-	}
-	type key struct {
-		job   string
-		start int64
-	}
-	there := map[key]*schemas.JobSummary{}
-	methods := map[string]int{}
-	for _, s := range summaries {
-		if there[key{s.JobID, s.IntervalStart}] != nil {
-			t.Fatalf("job %s has two summaries of one interval", s.JobID)
-		}
-		there[key{s.JobID, s.IntervalStart}] = s
-		methods[s.Method]++
-	}
+	m := made(Habits, 7, january, 1, 30*time.Minute)
+	there := summaries(t, m, january, january.AddDate(0, 0, 1))
 	slow, lowest := 0, 0
-	for start := from.UnixMilli(); start < to.UnixMilli(); start += m.intervalMs {
-		if s := there[key{schemas.JobSystem, start}]; s == nil || s.NodesReported != 16 {
-			t.Fatalf("the whole machine at %d: %+v", start, s)
+	methods := map[string]int{}
+	for key, s := range there {
+		methods[s.Method]++
+		j := key.job
+		if j == nil {
+			continue
 		}
-		for i := range m.jobs {
-			j := &m.jobs[i]
-			s := there[key{j.JobID, start}]
-			if j.covers(start, m.intervalMs) != (s != nil) {
-				t.Fatalf("job %s at %d: covered %v, summary %+v", j.JobID, start, s == nil, s)
-			}
-			if s == nil {
-				continue
-			}
-			if int(s.NodesReported) != len(j.on) || s.NodesExpected != s.NodesReported {
-				t.Fatalf("job %s: %d nodes of %d, and it has %d", j.JobID, s.NodesReported, s.NodesExpected, len(j.on))
-			}
-			for k := range s.Metrics {
-				if x := &s.Metrics[k]; x.Name == "ipc" && len(j.on) > 1 && slices.Contains(j.on, slowNode) {
-					slow++
-					if *x.LowNode == nodeName(slowNode) {
-						lowest++
-					}
+		for k := range s.Metrics {
+			if x := &s.Metrics[k]; x.Name == "ipc" && len(j.on) > 1 && slices.Contains(j.on, slowNode) {
+				slow++
+				if *x.LowNode == nodeName(slowNode) {
+					lowest++
 				}
 			}
 		}
@@ -141,4 +119,63 @@ func TestFoldHasEveryJob(t *testing.T) {
 	if slow == 0 || lowest < slow*9/10 {
 		t.Errorf("the slow node is the lowest in %d of %d intervals", lowest, slow)
 	}
+}
+
+// summaryKey names a summary. The job is nil for the whole machine, and for what no job holds.
+type summaryKey struct {
+	job   *job
+	id    string
+	start int64
+}
+
+// summaries folds a span, and checks that each job has a summary of each interval that it covers, with all its nodes
+// whose agents were not silent.
+func summaries(t *testing.T, m *machine, from, to time.Time) map[summaryKey]*schemas.JobSummary {
+	t.Helper()
+	all, err := m.fold(from.UnixMilli(), to.UnixMilli())
+	if err != nil {
+		t.Fatal(err)
+	}
+	byID := map[string]*job{}
+	for i := range m.jobs {
+		byID[m.jobs[i].JobID] = &m.jobs[i]
+	}
+	there := map[summaryKey]*schemas.JobSummary{}
+	for _, s := range all {
+		key := summaryKey{byID[s.JobID], s.JobID, s.IntervalStart}
+		if there[key] != nil {
+			t.Fatalf("job %s has two summaries of one interval", s.JobID)
+		}
+		there[key] = s
+	}
+	heard := func(nodes []int, start int64) (n int32) {
+		for _, node := range nodes {
+			if m.gpus == 0 || !silent(node, start) {
+				n++
+			}
+		}
+		return n
+	}
+	machine := make([]int, len(m.names))
+	for n := range machine {
+		machine[n] = n
+	}
+	for start := from.UnixMilli(); start < to.UnixMilli(); start += m.intervalMs {
+		s := there[summaryKey{nil, schemas.JobSystem, start}]
+		if s == nil || int(s.NodesExpected) != len(m.names) || s.NodesReported != heard(machine, start) {
+			t.Fatalf("the whole machine at %d: %+v", start, s)
+		}
+		for i := range m.jobs {
+			j := &m.jobs[i]
+			s := there[summaryKey{j, j.JobID, start}]
+			if j.covers(start, m.intervalMs) != (s != nil) {
+				t.Fatalf("job %s at %d: covered %v, summary %+v", j.JobID, start, s == nil, s)
+			}
+			if s != nil && (int(s.NodesExpected) != len(j.nodes) || s.NodesReported != heard(j.nodes, start)) {
+				t.Fatalf("job %s at %d: %d nodes of %d, and it has %d",
+					j.JobID, start, s.NodesReported, s.NodesExpected, len(j.nodes))
+			}
+		}
+	}
+	return there
 }

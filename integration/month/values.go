@@ -27,6 +27,15 @@ type state struct {
 	backgroundUsers float64
 }
 
+// measureHabits returns what a node of the habits' machine measures. It has one part.
+func measureHabits(node int, parts []part, start int64) [][]schemas.CounterBatchMetric {
+	s := stateOf(nil, 0, node, 0)
+	if j := parts[0].job; j != nil {
+		s = stateOf(j, parts[0].k, node, start-*j.Start)
+	}
+	return [][]schemas.CounterBatchMetric{s.metrics(uint64(start), node)}
+}
+
 // stateOf returns what a job does on its k-th node, elapsedMs after its start. A nil job leaves the node idle.
 func stateOf(j *job, k int, node int, elapsedMs int64) state {
 	if j == nil {

@@ -45,7 +45,8 @@ HEAD = ["cluster", "job_id", "restart", "interval_start", "interval_ms", "method
         "nodes_reported"]
 METRIC = ["name", "unit", "scope", "count", "invalid", "nodes", "mean", "stddev", "node_stddev", "low_node", "high_node", "rank_error"]
 CERTIFIED = ["eps", "order_statistics", "knot_values", "knot_ranks", "atom_values", "atom_counts"]  # files of before have none
-COLUMNS = HEAD + ["metric"] + METRIC[1:] + ["lo", "hi"] + [f"d{k}" for k in range(11)] + CERTIFIED  # of a row, as it is compared here
+NODE_MEANS = ["low_node_mean", "high_node_mean"]  # likewise
+COLUMNS = HEAD + ["metric"] + METRIC[1:] + ["lo", "hi"] + [f"d{k}" for k in range(11)] + CERTIFIED + NODE_MEANS  # of a row, as it is compared here
 
 
 class CannotCompare(Exception):
@@ -257,7 +258,7 @@ def check_metric(differences, method, m, taken, reported, where, met):
     x = np.sort(np.concatenate([v for v, _ in by_node.values()]))
     differences.expect((m["count"], m["invalid"]) == (len(x), sum(n for _, n in by_node.values())), "count, invalid", where, m)
     if not len(x):
-        nothing = ("mean", "stddev", "node_stddev", "deciles", "low_node", "high_node", "rank_error", "lo", "hi", "certified")
+        nothing = ("mean", "stddev", "node_stddev", "deciles", "low_node", "high_node", *NODE_MEANS, "rank_error", "lo", "hi", "certified")
         differences.expect(all(m[k] is None for k in nothing) and m["nodes"] == 0, "values of nothing", where, m)
         met["metrics without a value"] += 1
         return
@@ -272,6 +273,7 @@ def check_metric(differences, method, m, taken, reported, where, met):
     differences.expect(m["nodes"] == nodes and same(m["node_stddev"], np.std(list(means.values()))), "nodes, node_stddev", where, m)
     for key, extreme in (("low_node", min), ("high_node", max)):
         differences.expect(any(same(mean, extreme(means.values())) for at, mean in means.items() if at[0] == m[key]), key, where, m, means)
+        differences.expect(same(m[f"{key}_mean"], extreme(means.values())), f"{key}_mean", where, m, means)
     true = [float(decile(x, k)) for k in range(11)]
     numpys = np.quantile(x, np.arange(11) / 10, method="interpolated_inverted_cdf")  # finds ranks in floating point
     differences.expect(np.allclose(true, numpys, rtol=1e-13, atol=1e-13 * np.ptp(x)), "the definition and numpy disagree", true, numpys)
@@ -342,7 +344,8 @@ def rows_of(s):
         lists = [c["order_statistics"], *([p[k] for p in c[of]] for of, k in (("knots", "value"), ("knots", "rank"), ("atoms", "value"), ("atoms", "count")))]
         return [c["eps"], *(tuple(v) or None for v in lists)]
 
-    return [(*head, *(m[c] for c in METRIC), listed(m["lo"]), listed(m["hi"]), *(m["deciles"] or [None] * 11), *certified(m["certified"]))
+    return [(*head, *(m[c] for c in METRIC), listed(m["lo"]), listed(m["hi"]), *(m["deciles"] or [None] * 11), *certified(m["certified"]),
+             *(m[c] for c in NODE_MEANS))
             for m in s["metrics"]]
 
 

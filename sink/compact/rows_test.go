@@ -104,7 +104,8 @@ func randomRows(rnd *rand.Rand, n int) []schemas.Row {
 			Metric: text("m"), Unit: text("u"), Scope: text("s"), Method: "EXACT", Parts: rnd.Int32(),
 			PartsReported: rnd.Int32(), NodesExpected: rnd.Int32(), NodesReported: rnd.Int32(), Nodes: &nodes,
 			Count: whole(), Mean: number(), Stddev: number(), NodeStddev: number(),
-			LowNode: text("l"), HighNode: text("h"), D0: number(), D5: number(),
+			LowNode: text("l"), HighNode: text("h"), LowNodeMean: number(), HighNodeMean: number(),
+			D0: number(), D5: number(),
 			D10: number(), RankError: number(), Lo: list(), Hi: list(),
 			Eps: number(), OrderStatistics: list(), KnotValues: list(), AtomValues: list(),
 		}

@@ -27,7 +27,7 @@ const (
 	fileName   = "jobs.parquet"
 
 	// version is that of the columns. A weir that knows fewer columns must not write the file anew without them.
-	version = 1
+	version = 2
 
 	groupRows = 8 << 10 // in memory while they are written
 	batchRows = 64

@@ -107,7 +107,10 @@ func TestOlderColumns(t *testing.T) {
 		Cluster: "c", JobID: "4711", User: "ada", Nodes: []string{"n1"}, End: epoch, State: "COMPLETED", Position: 3,
 	}
 	equal(t, last([]Row{has}), stored(t, s.dir), "an older file")
-	added := Row{Cluster: "c", JobID: "4712", NodeCount: 1, Exclusive: new(true), End: epoch, Position: 4}
+	added := Row{
+		Cluster: "c", JobID: "4712", NodeCount: 1, Exclusive: new(true), End: epoch, Position: 4,
+		ArrayJob: new("4700"), ArrayTask: new(int32(12)),
+	}
 	s.put(t, "id", added)
 	has.Position = 3
 	equal(t, last([]Row{has, added}), stored(t, s.dir), "written anew")
@@ -117,7 +120,7 @@ func TestOlderColumns(t *testing.T) {
 		t.Fatal(err)
 	}
 	version := bytes.Index(now, []byte("weir.jobs"))
-	at := version + len("weir.jobs") + bytes.IndexByte(now[version+len("weir.jobs"):], '1')
+	at := version + len("weir.jobs") + bytes.IndexByte(now[version+len("weir.jobs"):], '2')
 	now[at] = '9'
 	if err := os.WriteFile(path, now, 0o644); err != nil {
 		t.Fatal(err)

@@ -37,6 +37,9 @@ type Row struct {
 	Reason string `parquet:"reason,dict" json:"reason"`
 	// Position is the offset in topic jobs of the record that the row was made of; earlier for one of another topic.
 	Position int64 `parquet:"position" json:"position"`
+
+	ArrayJob  *string `parquet:"array_job,optional,dict" json:"array_job"` // of a task of an array
+	ArrayTask *int32  `parquet:"array_task,optional" json:"array_task"`
 }
 
 // earlier is the position of a row that was made of a topic of this name that is gone.
@@ -76,7 +79,7 @@ func rowOf(cluster string, j *schemas.Job, offset int64) (Row, bool) {
 		Nodes: j.Nodes, NodeCount: int32(len(j.Nodes)), Cpus: j.Cpus,
 		Cores: j.Cores, Gpus: j.Gpus, TimeLimitS: j.TimeLimitS, MemRequestedBytes: j.MemRequestedBytes,
 		Exclusive: j.Exclusive, Submit: possible(j.Submit), Start: possible(j.Start), End: *j.End,
-		State: j.State, Reason: j.Reason, Position: offset,
+		State: j.State, Reason: j.Reason, Position: offset, ArrayJob: j.ArrayJob, ArrayTask: j.ArrayTask,
 	}, true
 }
 

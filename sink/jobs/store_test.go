@@ -93,6 +93,7 @@ func TestStore(t *testing.T) {
 			switch rnd.IntN(3) {
 			case 0:
 				log[i].Cpus, log[i].Cores, log[i].Gpus = []int32{0, 1, int32(i)}, new(int64(i)), new(int32(i))
+				log[i].ArrayJob, log[i].ArrayTask = new(fmt.Sprint(i)), new(int32(i))
 			case 1:
 				log[i].TimeLimitS, log[i].Exclusive = new(int64(60)), new(i%2 == 0)
 				log[i].MemRequestedBytes, log[i].Start, log[i].Submit = new(int64(1<<40)), new(epoch), new(epoch-1)

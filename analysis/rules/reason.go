@@ -1,0 +1,165 @@
+package rules
+
+import (
+	"fmt"
+	"math"
+)
+
+// Reasons that need no numbers.
+const (
+	whyWhole      = "it is judged over the whole life of the job"
+	whyEnd        = "it waits for the end of the job"
+	whyEarly      = "the job had just begun"
+	whyIncomplete = "nodes are missing in the interval"
+	whyCondition  = "its condition is not known"
+	whySeverity   = "its severity is not a number"
+)
+
+// whys are the reasons of a rule, made once.
+type whys struct {
+	requires string
+	missing  []string // by need
+}
+
+func (r *Rule) reasons() whys {
+	y := whys{requires: "it requires " + r.Require}
+	for _, name := range r.Needs {
+		y.missing = append(y.missing, "no metric "+name)
+	}
+	return y
+}
+
+// unread is why something that the rule reads of job or node is not known, or empty.
+func (f *frame) unread(r *Rule) string {
+	for i := range r.reads {
+		if math.IsNaN(r.reads[i].of(f)) {
+			return r.reads[i].why
+		}
+	}
+	return ""
+}
+
+// inapplicable is why a rule does not apply to the job, or empty.
+func (f *frame) inapplicable(r *Rule) string {
+	switch applies := r.require(f); {
+	case applies == 0:
+		return r.why.requires
+	case applies == 1:
+		return ""
+	}
+	return f.unread(r)
+}
+
+// Severities appends what each rule tells of an interval, in the order of the rules.
+func (w *Watch) Severities(iv *Interval, out []Severity) []Severity {
+	f := w.frame()
+	cores, nodes, first := w.cores, w.nodes, w.firstMs
+	w.cores, w.nodes = max(w.cores, iv.cores()), max(w.nodes, iv.Expected)
+	if w.came == 0 {
+		w.firstMs = iv.StartMs
+	}
+	w.facts(f, iv.StartMs+iv.LengthMs)
+	f.load(&w.set.layout, iv)
+	if w.variants == 2 {
+		f.believe()
+	}
+	for i := range w.set.Rules {
+		out = append(out, w.severity(f, i, iv))
+	}
+	w.cores, w.nodes, w.firstMs = cores, nodes, first
+	w.set.frames.Put(f)
+	return out
+}
+
+func (w *Watch) severity(f *frame, i int, iv *Interval) Severity {
+	r := &w.set.Rules[i]
+	s := Severity{Rule: i}
+	v := verdict{expected: iv.Expected, reported: iv.Reported}
+	missing := f.missing(r)
+	switch {
+	case r.Job:
+		s.Why = whyWhole
+	case f.inapplicable(r) != "":
+		s.Why = f.inapplicable(r)
+	case missing >= 0:
+		s.Why = r.why.missing[missing]
+	case iv.StartMs < w.startMs()+r.guards.AfterMs:
+		s.Why = whyEarly
+	case !v.complete(&r.guards):
+		s.Why = whyIncomplete
+	}
+	if s.Why != "" {
+		return s
+	}
+	result, severity, _ := f.apply(r)
+	switch {
+	case !math.IsNaN(result):
+		s.Evaluated, s.Value = true, severity
+	case math.IsNaN(severity):
+		s.Why = whySeverity
+	default:
+		s.Why = f.notKnown(r)
+	}
+	return s
+}
+
+// notKnown is why a condition is neither true nor false.
+func (f *frame) notKnown(r *Rule) string {
+	if why := f.unread(r); why != "" {
+		return why
+	}
+	if r.unknown != "" {
+		return r.unknown
+	}
+	return whyCondition
+}
+
+// NotEvaluated returns the rules that were not evaluated, and why.
+func (w *Watch) NotEvaluated() (all []Reason) {
+	f := w.frame()
+	defer w.set.frames.Put(f)
+	w.facts(f, w.nowMs(w.over))
+	for i := range w.set.Rules {
+		if why := w.why(f, i); why != "" {
+			all = append(all, Reason{w.set.Rules[i].ID, why})
+		}
+	}
+	return all
+}
+
+// why is why a rule was not evaluated, or empty.
+func (w *Watch) why(f *frame, i int) string {
+	r, st := &w.set.Rules[i], &w.states[i]
+	variant := w.variants - 1
+	t, n := &st.tallies[variant], st.ready(r, variant)
+	if r.waits && !w.over && r.Job {
+		return whyEnd
+	}
+	if why := f.inapplicable(r); why != "" {
+		return why
+	}
+	for k, input := range r.needs {
+		if !w.there[input] {
+			return r.why.missing[k]
+		}
+	}
+	if w.guarded(i, variant) && t.evaluated > 0 {
+		return ""
+	}
+	if why := f.unread(r); why != "" {
+		return why
+	}
+	switch ranMs := w.life.toMs - w.startMs(); {
+	case t.evaluated == 0 && st.came > 0 && t.badSeverity:
+		return whySeverity
+	case n < r.guards.Intervals && float64(n) >= r.guards.Seen*float64(st.came):
+		return fmt.Sprintf("guard: %d of %d intervals", n, r.guards.Intervals)
+	case n == 0 && !r.Job:
+		return f.notKnown(r)
+	case float64(n) < r.guards.Seen*float64(st.came):
+		return fmt.Sprintf("guard: %d of %d intervals are known, %.0f %% must be", n, st.came, 100*r.guards.Seen)
+	case ranMs < r.guards.DurationMs:
+		return fmt.Sprintf("guard: %d of %d s", max(0, ranMs)/1000, r.guards.DurationMs/1000)
+	}
+	return f.notKnown(r)
+}

@@ -1,0 +1,8 @@
+//go:build !race
+
+package month
+
+const (
+	raceEnabled = false
+	monthDays   = 30
+)

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/weirhpc/weir/analysis/rules"
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/producers"
+	"github.com/weirhpc/weir/topology"
+)
+
+// checkMachine returns nil if the hostlists of the node types can be read, and name no node twice.
+func checkMachine(cfg config.Config) error {
+	_, err := rules.NewTypes(cfg.Machine)
+	return err
+}
+
+// withPeaks returns the configuration with the peaks of the agent's node, from its node type where agent.peak_flops and
+// agent.peak_mem_bw do not tell them.
+func withPeaks(cfg config.Config) (config.Config, error) {
+	types, err := rules.NewTypes(cfg.Machine)
+	if err != nil {
+		return cfg, err
+	}
+	t := types.Of([]string{cfg.Agent.Node})
+	cfg.Agent.PeakFlops = cmp.Or(cfg.Agent.PeakFlops, t.PeakFlops)
+	cfg.Agent.PeakMemBW = cmp.Or(cfg.Agent.PeakMemBW, t.PeakMemBW)
+	return cfg, nil
+}
+
+// runningMachine is the machine of `weir up`: this host, of which CPUs and memory are known, and the simulated nodes.
+func runningMachine(cfg config.Config, simulated int) []config.NodeType {
+	host := config.NodeType{Name: "host", Nodes: cfg.Agent.Node}
+	if online, err := os.ReadFile(filepath.Join(cfg.Agent.SysPath, "devices/system/cpu/online")); err == nil {
+		if cpus, err := config.CPUList(strings.TrimSpace(string(online))); err == nil {
+			host.CPUs = len(cpus)
+		}
+	}
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) == nil {
+		host.Memory = int64(info.Totalram * uint64(info.Unit))
+	}
+	if simulated == 0 {
+		return []config.NodeType{host}
+	}
+	return []config.NodeType{host, {
+		Name: "simulated", Nodes: topology.FoldHosts(producers.SimulatedNodes(simulated)),
+		CPUs: producers.SimulatedCPUs, ThreadsPerCore: 1, GPUs: new(0),
+	}}
+}
