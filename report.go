@@ -65,8 +65,8 @@ What to tune first is ranked by core-hours times severity of the findings. --jso
 	}
 	f.readFlags.add(c)
 	f.styleFlags.add(c)
-	c.Flags().StringVar(&f.from, "from", "", "jobs that ended since `TIME`, such as 2026-10-01 in UTC (default: 30 days before --to)")
-	c.Flags().StringVar(&f.to, "to", "", "jobs that ended before `TIME` (default: the day after the archive's newest job)")
+	c.Flags().StringVar(&f.from, "from", "", "jobs that ended since `TIME`, such as 2026-10-01 in UTC (default: the last 30 days of the archive)")
+	c.Flags().StringVar(&f.to, "to", "", "jobs that ended before `TIME` (default: the end of the archive)")
 	c.Flags().Int64Var(&f.options.MinCores, "min-cores", 8, "leave out jobs with less than `N` cores")
 	c.Flags().DurationVar(&f.options.MinTime, "min-time", 10*time.Minute, "leave out jobs that ran for `LENGTH` or less")
 	c.Flags().StringSliceVar(&f.options.WithoutQueues, "without-queue", []string{"test", "devel", "debug"},
