@@ -9,6 +9,7 @@ import (
 	"github.com/weirhpc/weir/analysis"
 	system "github.com/weirhpc/weir/analysis/machine"
 	"github.com/weirhpc/weir/analysis/term"
+	"github.com/weirhpc/weir/config"
 )
 
 func newReport() *cobra.Command {
@@ -38,9 +39,9 @@ func newReportSystem() *cobra.Command {
 		Short: "Report how well the machine was used, by size, user and account",
 		Long: `Reports how well the machine was used, by size, user and account.
 
-It reads the archive alone. Jobs count that ended between --from and --to. Of these, small and short jobs are left out:
-they are tests. Cores are busy, wasted (a job held them, and they were idle), free (no job held them), or not seen. How
-many there are comes from "machine" in the configuration.
+It reads the archive alone. Jobs count that ended between --from and --to; dates are UTC. Of these, small and short jobs
+are left out: they are tests. Cores are busy, wasted (a job held them, and they were idle), free (no job held them), or
+not seen. How many there are comes from "machine" in the configuration.
 
 Sizes are powers of two. A user is named if more than 75 % of the jobs are above or below the middle half of their size.
 What to tune first is ranked by core-hours times severity of the findings. --json and --csv have all numbers.`,
@@ -65,12 +66,12 @@ What to tune first is ranked by core-hours times severity of the findings. --jso
 	}
 	f.readFlags.add(c)
 	f.styleFlags.add(c)
-	c.Flags().StringVar(&f.from, "from", "", "jobs that ended since `TIME`, such as 2026-10-01 in UTC (default: 30 days before --to)")
-	c.Flags().StringVar(&f.to, "to", "", "jobs that ended before `TIME` (default: the day after the archive's newest job)")
+	c.Flags().StringVar(&f.from, "from", "", "jobs that ended since `TIME`, such as 2026-10-01 (default: the archive's last 30 days)")
+	c.Flags().StringVar(&f.to, "to", "", "jobs that ended before `TIME` (default: the end of the archive)")
 	c.Flags().Int64Var(&f.options.MinCores, "min-cores", 8, "leave out jobs with less than `N` cores")
 	c.Flags().DurationVar(&f.options.MinTime, "min-time", 10*time.Minute, "leave out jobs that ran for `LENGTH` or less")
 	c.Flags().StringSliceVar(&f.options.WithoutQueues, "without-queue", []string{"test", "devel", "debug"},
-		"leave out jobs of the queues `NAMES`, with commas between them")
+		"leave out jobs of queues `Q`, with commas between them")
 	return c
 }
 
@@ -80,11 +81,7 @@ func (f *systemFlags) read(c *cobra.Command) (*system.Report, error) {
 	if err != nil {
 		return nil, usageError{err}
 	}
-	archive := archiveFlags{configFlags: f.configFlags, dir: f.dir}
-	if ask.Dir, _, err = archive.load(); err != nil {
-		return nil, err
-	}
-	cfg, err := f.local()
+	cfg, err := f.archiveAlone(&ask)
 	if err != nil {
 		return nil, err
 	}
@@ -92,6 +89,20 @@ func (f *systemFlags) read(c *cobra.Command) (*system.Report, error) {
 		return nil, usageError{err}
 	}
 	return analysis.LoadSystem(c.Context(), cfg, ask)
+}
+
+// archiveAlone returns the configuration, and sets the archive's directory. It needs no brokers.
+func (f *systemFlags) archiveAlone(ask *analysis.SystemAsk) (cfg config.Config, err error) {
+	if f.dir != "" {
+		cfg, err = f.load()
+		ask.Dir = f.dir
+		return cfg, err
+	}
+	archive := archiveFlags{configFlags: f.configFlags}
+	if ask.Dir, _, err = archive.load(); err != nil {
+		return cfg, err
+	}
+	return f.local()
 }
 
 func (f *systemFlags) ask() (a analysis.SystemAsk, err error) {

@@ -70,14 +70,13 @@ func spanOf(job string, start, count parquet.Value, lengthMs float64, mean parqu
 	return Span{job, utc(start), n, n * lengthMs / 3.6e6, mean.Double()}
 }
 
-// Newest returns the newest date of a table, or an empty text.
-func Newest(dir, table string) (string, error) {
+// Ends returns the oldest and the newest date of a table, or empty texts.
+func Ends(dir, table string) (oldest, newest string, err error) {
 	dates, err := datesOf(dir, table)
 	if err != nil || len(dates) == 0 {
-		return "", err
+		return "", "", err
 	}
-	date, _ := strings.CutPrefix(slices.Max(dates), "date=")
-	return date, nil
+	return strings.TrimPrefix(slices.Min(dates), "date="), strings.TrimPrefix(slices.Max(dates), "date="), nil
 }
 
 // datesOf returns the names of the dates' directories of a table.

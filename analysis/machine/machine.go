@@ -63,7 +63,7 @@ type Input struct {
 	Hours       []Hour
 	Rules       []Rule
 	Found       []Found
-	Judged      bool // the archive has findings; otherwise nobody looked
+	Judged      bool    // the archive has findings; otherwise nobody looked
 	MachineHour float64 // cores of the machine, as configured; 0: not told
 	IdleThreads float64 // share of them that is idle by design, since a core has several threads
 }

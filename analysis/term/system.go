@@ -43,7 +43,9 @@ func dayOrTime(t time.Time) string {
 }
 
 // name is a name as it fits into a line that is wrapped.
-func (t *text) name(name string, cells int) string { return t.clean(name, min(cells, max(t.cells()-14, 6))) }
+func (t *text) name(name string, cells int) string {
+	return t.clean(name, min(cells, max(t.cells()-14, 6)))
+}
 
 // underHead adds a heading, and words that are wrapped beside it.
 func (t *text) underHead(head, words string) {
