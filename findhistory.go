@@ -11,7 +11,11 @@ import (
 var errNoHistory = errors.New("this build evaluates no history")
 
 // findHistory evaluates a rule over the archive.
-func findHistory(_ context.Context, _ config.Config, _ *findFlags, _ io.Writer) error { return errNoHistory }
+func findHistory(_ context.Context, _ config.Config, _ *findFlags, _ io.Writer) error {
+	return errNoHistory
+}
 
 // findLike lists the jobs that are most like another one.
-func findLike(_ context.Context, _ config.Config, _ *findFlags, _ io.Writer) error { return errNoHistory }
+func findLike(_ context.Context, _ config.Config, _ *findFlags, _ io.Writer) error {
+	return errNoHistory
+}
