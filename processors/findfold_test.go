@@ -63,11 +63,11 @@ func loadOf(job string, start, length int64, load float64) *schemas.JobSummary {
 
 // finds is the whole of find for one partition, without a broker: what is committed is there for its successor.
 type finds struct {
-	t      *testing.T
-	set    *rules.Set
-	jobs   map[schemas.JobKey]*schemas.Job // of topic jobs
-	f      *Finder
-	log    []Entry
+	t    *testing.T
+	set  *rules.Set
+	jobs map[schemas.JobKey]*schemas.Job // of topic jobs
+	f    *Finder
+	log  []Entry
 
 	states   map[string]*schemas.FindState
 	findings []*schemas.Finding
@@ -261,10 +261,14 @@ func TestFinderFates(t *testing.T) {
 		{entry(t, 5, loadOf(schemas.JobRest, findEpoch, findT, 1)), schemas.ProgressCounts{Summarized: 1}},
 		{entry(t, 6, foreign), schemas.ProgressCounts{Rejected: 1}},
 		{Entry{Offset: 7, AppendedMs: findEpoch, Value: []byte("rubbish")}, schemas.ProgressCounts{Rejected: 1}},
-		{entry(t, 8, &schemas.Watermark{IntervalStart: findEpoch, IntervalMs: findT}),
-			schemas.ProgressCounts{Rejected: 1}},
-		{Entry{Offset: 9, AppendedMs: findEpoch - time.Minute.Milliseconds(), Value: encode(t, future)},
-			schemas.ProgressCounts{Rejected: 1}},
+		{
+			entry(t, 8, &schemas.Watermark{IntervalStart: findEpoch, IntervalMs: findT}),
+			schemas.ProgressCounts{Rejected: 1},
+		},
+		{
+			Entry{Offset: 9, AppendedMs: findEpoch - time.Minute.Milliseconds(), Value: encode(t, future)},
+			schemas.ProgressCounts{Rejected: 1},
+		},
 	} {
 		if r.e.AppendedMs == 0 || r.e.Offset < 7 {
 			r.e.AppendedMs = findEpoch + findT
@@ -485,10 +489,10 @@ func TestWindow(t *testing.T) {
 // crashes folds a log as the loop does, and dies before or after commits where dies says so.
 func (s *finds) crashes(r *rand.Rand, log []Entry, dies func() bool) {
 	s.t.Helper()
-	for i := 0; ; {
+	for {
 		s.restart()
 		a, start := openAccount(func(*schemas.Progress) Fold { return s.f }, s.last, 0)
-		i, _ = slices.BinarySearchFunc(log, start, func(e Entry, o int64) int { return cmp.Compare(e.Offset, o) })
+		i, _ := slices.BinarySearchFunc(log, start, func(e Entry, o int64) int { return cmp.Compare(e.Offset, o) })
 		for alive := true; alive; {
 			if i == len(log) && a.position == a.from && !a.hasNews() {
 				return
