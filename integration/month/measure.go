@@ -125,7 +125,7 @@ func (u *use) ofCores(seed uint64, p *part, of *totals, ticks float64) []schemas
 // idleCPU returns the values of a CPU that nobody uses. It has no floating-point instructions, so no ratio of them.
 func (u *use) idleCPU(draw uint64) [len(core)]float64 {
 	return [len(core)]float64{
-		0.003 * fraction(draw, 0), 0.002 * fraction(draw, 1), 0, 0,
+		0.0012 * fraction(draw, 0), 0.0008 * fraction(draw, 1), 0, 0,
 		u.clock * (0.98 + 0.04*fraction(draw, 2)), 0.4 + 0.2*fraction(draw, 3), 0, math.NaN(),
 	}
 }
@@ -196,8 +196,9 @@ func (t *totals) ofNode(seed uint64, gpus bool) []schemas.CounterBatchMetric {
 		{"peak_share_flops", "1", flops / peakFlops},
 		{"peak_share_mem_bw", "1", sum / peakMemBW},
 	} {
-		one := schemas.CounterBatchMetric{Name: x.name, Unit: x.unit, Scope: schemas.ScopeNode, Values: []float64{x.value}}
-		all = append(all, one)
+		all = append(all, schemas.CounterBatchMetric{
+			Name: x.name, Unit: x.unit, Scope: schemas.ScopeNode, Values: []float64{x.value},
+		})
 	}
 	if !gpus {
 		return all

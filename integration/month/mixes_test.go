@@ -48,8 +48,8 @@ func TestHabitsStay(t *testing.T) {
 	}
 }
 
-// TestMetricsAreTheCatalogues: a made-up node measures under the names, units and scopes of the agent's catalogue, so
-// that rules that hold for it hold for a real one.
+// TestMetricsAreTheCatalogues: a made-up node measures under the names, units and scopes of the agent's catalogue. So
+// rules that hold for it hold for a real one.
 func TestMetricsAreTheCatalogues(t *testing.T) {
 	t.Parallel()
 	known := map[string]source.Metric{}
@@ -122,8 +122,8 @@ func TestValuesAreOfThisWorld(t *testing.T) {
 	}
 }
 
-// TestSharedNodesAreShared: jobs on parts of nodes have their own CPUs, and no values of the whole node. The CPUs of all
-// jobs and those that no job holds are those of the machine. An agent that is silent is missed.
+// TestSharedNodesAreShared: jobs on parts of nodes have their own CPUs, and no values of the whole node. All jobs and
+// what no job holds have the machine's CPUs together. An agent that is silent is missed.
 func TestSharedNodesAreShared(t *testing.T) {
 	t.Parallel()
 	m := made(Problems, 1, january, 3, 30*time.Minute)

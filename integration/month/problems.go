@@ -167,7 +167,7 @@ func problemsOfTheRest() []problem {
 			does: runs(func(u *use) {
 				u.busy, u.flops, u.memBW, u.gpus = 0.1, 0.3e9, 25e9, [nodeGPUs]float64{0.9, 0.9, 0.85, 0}
 			}),
-			large2: runs(func(u *use) { u.busy, u.flops, u.memBW = 0.3, 0.8e9, 40e9 }),
+			large2: runs(func(u *use) { u.busy, u.flops, u.memBW = 0.15, 0.8e9, 40e9 }),
 		},
 		{
 			rule: "time-over", name: "guess", small: 1, large: 5, length: 3, limit: 16, does: runs(func(*use) {}),
