@@ -1,67 +1,311 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/weirhpc/weir/analysis"
+	"github.com/weirhpc/weir/analysis/rules"
+	"github.com/weirhpc/weir/analysis/term"
+	"github.com/weirhpc/weir/analysis/view"
+	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/naming"
 	"github.com/weirhpc/weir/schemas"
 )
 
+// jobFlags are the flags of weir job.
+type jobFlags struct {
+	readFlags
+	styleFlags
+	last                    int
+	restart                 int32
+	metrics, from, to       string
+	totals, findings, rules bool
+}
+
 func newJob() *cobra.Command {
-	conf := configFlags{reads: true}
-	var asJSON bool
-	var n int
+	var f jobFlags
 	c := &cobra.Command{
-		Use:   "job ID",
-		Short: "Show how a job used its hardware in its last intervals",
-		Long: `Shows how a job used its hardware in its last intervals.
+		Use:   "job ID...",
+		Short: "Show how well a job used its hardware, and what its user may change",
+		Long: `Shows how well a job used its hardware, and what its user may change.
 
-Each line is one metric in one interval. It has minimum, deciles, maximum, mean, count of values, method, and how many
-of the job's nodes reported. The names of --json are the columns of the archive.
+Bars compare the job with what its nodes can do. Each metric has a line: deciles of its whole life, their band, and the
+median over time. A band runs from 0 to 100 % for a share, else from the least to the largest value. In it, dots lead
+to the extremes, a line runs from the first to the ninth decile, and a mark is the median. Notes name what is wrong,
+with the line of the job script to change.
 
-It reads the topic back in time until it has -n intervals of the job's last restart. If the topic has fewer, or a minute
-is not enough to find them, it reports so on standard error. The archive may have the rest.`,
+It reads the archive, then the topic past the archive's end. Several jobs have a line each, and then the totals of all
+their values together. 184300_[1-60] are tasks of the job array 184300, and 184300 alone is all of them.
+
+--last shows the rows of the last intervals, one metric a line, and --json and --csv print them for programs. Their
+names are the columns of the archive. --last reads the topic alone: ask the archive with "weir sql".`,
 		Example: `  weir job host
-  weir job 4711 -n 10 --json`,
-		Args: oneArg("ID", "host"),
+  weir job 4711 -n 10 --json
+  weir job 4711 4712 184300_[1-60]
+  weir job 4711 --dir weir-data/archive --width 120
+  weir job 4711 --metrics cpu_user,mem_bw --from 2026-11-20 --to 2026-11-21T06:00:00+01:00`,
+		Args: jobIDs,
 		RunE: func(c *cobra.Command, args []string) error {
-			if !naming.Valid(args[0]) {
-				return usageError{fmt.Errorf("job ID %q must match [A-Za-z0-9._:-]{1,64}", args[0])}
+			if err := f.check(c); err != nil {
+				return usageError{err}
 			}
-			if n < 1 {
-				return usageError{fmt.Errorf("-n %d must be at least 1", n)}
-			}
-			cfg, err := conf.load()
-			if err != nil {
-				return err
-			}
-			rows, fewer, err := analysis.Job(c.Context(), cfg, args[0], n)
-			if err != nil {
-				return err
-			}
-			if len(rows) == 0 {
-				return fmt.Errorf("%s; `weir jobs` lists those that have any", fewer)
-			}
-			if fewer != "" {
-				say(c.ErrOrStderr(), "weir: %s", fewer)
-			}
-			if asJSON {
-				return printJSON(c.OutOrStdout(), rows)
-			}
-			return printJob(c.OutOrStdout(), rows)
+			return f.run(c, args)
 		},
 	}
-	conf.add(c)
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
-	c.Flags().IntVarP(&n, "intervals", "n", 3, "show the last `N` intervals")
+	f.readFlags.add(c)
+	f.styleFlags.add(c)
+	c.Flags().IntVarP(&f.last, "last", "n", 3, "show the rows of the last `N` intervals")
+	c.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "intervals" { // as --last was called
+			name = "last"
+		}
+		return pflag.NormalizedName(name)
+	})
+	c.Flags().Int32Var(&f.restart, "restart", -1, "show this life of the job: restart `N` (default: the last)")
+	c.Flags().Lookup("restart").DefValue = "0" // the help does not show -1
+	c.Flags().StringVar(&f.metrics, "metrics", "", "show these metrics: `A,B` or all (default: those that tell most)")
+	c.Flags().StringVar(&f.from, "from", "", "show what was measured from `TIME`: a date, or as RFC 3339 has it")
+	c.Flags().StringVar(&f.to, "to", "", "show what was measured before `TIME`")
+	c.Flags().BoolVar(&f.totals, "totals", false, "show all deciles of the whole life, with their bounds")
+	c.Flags().BoolVar(&f.findings, "findings", false, "show all that is known of each finding")
+	c.Flags().BoolVar(&f.rules, "rules", false, "show what each rule said, or why it was not evaluated")
 	return c
+}
+
+// jobIDs is for commands whose arguments are jobs, or tasks of a job array.
+func jobIDs(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return oneArg("ID", "host")(c, args)
+	}
+	for _, a := range args {
+		if _, _, err := arrayTasks(a); err != nil {
+			return usageError{err}
+		}
+	}
+	return nil
+}
+
+// check refuses flags that contradict each other.
+func (f *jobFlags) check(c *cobra.Command) error {
+	modes := 0
+	for _, asked := range []bool{f.totals, f.findings, f.rules} {
+		if asked {
+			modes++
+		}
+	}
+	switch {
+	case f.last < 1:
+		return fmt.Errorf("-n %d must be at least 1", f.last)
+	case f.exclusive() != nil:
+		return f.exclusive()
+	case modes > 1:
+		return errors.New("--totals, --findings and --rules: name one of them")
+	case modes > 0 && f.limited(c):
+		return errors.New("--last is for the rows of intervals, and not for --totals, --findings and --rules")
+	case f.rules && (f.asJSON || f.asCSV):
+		return errors.New("--rules is for people: --findings --json has what holds")
+	case f.restart < -1:
+		return fmt.Errorf("--restart %d must be at least 0", f.restart)
+	case f.rows(c) && (f.dir != "" || f.from != "" || f.to != "" || f.restart >= 0):
+		return errors.New("rows of intervals are read from the topic, the last ones first: --dir, --from, --to and " +
+			"--restart go with --totals or with the report. `weir sql` asks the archive for rows")
+	}
+	return nil
+}
+
+// limited reports whether the user asked for a number of intervals.
+func (f *jobFlags) limited(c *cobra.Command) bool {
+	return c.Flags().Changed("last")
+}
+
+// rows reports whether the rows of intervals are wanted.
+func (f *jobFlags) rows(c *cobra.Command) bool {
+	return f.limited(c) || (f.asJSON || f.asCSV) && !f.totals && !f.findings
+}
+
+func (f *jobFlags) run(c *cobra.Command, args []string) error {
+	ask, err := f.ask()
+	if err != nil {
+		return usageError{err}
+	}
+	cfg, err := f.load()
+	if err != nil {
+		return err
+	}
+	style, out, err := f.style(c)
+	if err != nil {
+		return err
+	}
+	ids, err := f.jobs(c, cfg, args)
+	if err != nil {
+		return err
+	}
+	if f.rows(c) {
+		return f.printIntervals(c, cfg, ids)
+	}
+	set, err := ruleSet(cfg)
+	if err != nil {
+		return err
+	}
+	ask.Dir, ask.Topic = analysis.Where(cfg, f.dir)
+	jobs, err := f.loadJobs(c, cfg, set, ids, ask)
+	if err != nil {
+		return err
+	}
+	switch {
+	case f.totals && (f.asJSON || f.asCSV):
+		return printEach(out, f.asCSV, jobs, totalRows)
+	case f.findings && (f.asJSON || f.asCSV):
+		return printEach(out, f.asCSV, jobs, findingRows)
+	case f.totals:
+		return each(out, jobs, style, term.Totals)
+	case f.findings:
+		return each(out, jobs, style, term.Findings)
+	case f.rules:
+		return each(out, jobs, style, func(w io.Writer, j *view.Job, s term.Style) error {
+			return term.Rules(w, j, set.Rules, s)
+		})
+	case len(jobs) == 1:
+		return term.Job(out, jobs[0], style)
+	}
+	all, err := view.Merge(jobs)
+	if err != nil {
+		return fmt.Errorf("merging the jobs: %w", err)
+	}
+	return term.Several(out, jobs, all, style)
+}
+
+// ask returns what is asked of the archive and the topic.
+func (f *jobFlags) ask() (a analysis.Ask, err error) {
+	a = analysis.Ask{Restart: f.restart, MaxBins: 120}
+	if f.metrics != "" {
+		a.Metrics = strings.Split(f.metrics, ",")
+		for _, m := range a.Metrics {
+			if !naming.Valid(m) {
+				return a, fmt.Errorf("--metrics %q must be names of metrics, with commas between them, or all",
+					f.metrics)
+			}
+		}
+	}
+	if a.From, err = timeFlag("from", f.from); err == nil {
+		a.To, err = timeFlag("to", f.to)
+	}
+	if err == nil && !a.To.IsZero() && !a.To.After(a.From) {
+		err = fmt.Errorf("--to %s is not after --from %s", f.to, f.from)
+	}
+	return a, err
+}
+
+// timeFlag reads a date of the local zone, or a time as RFC 3339 has it. Without text it is zero.
+func timeFlag(flag, text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	t, err := time.ParseInLocation(time.DateOnly, text, time.Local)
+	if err != nil {
+		t, err = time.Parse(time.RFC3339, text)
+	}
+	if err != nil {
+		return t, fmt.Errorf("--%s %q must be a date such as 2026-11-21, or a time such as 2026-11-21T06:00:00Z",
+			flag, text)
+	}
+	return t, nil
+}
+
+// loadJobs reads each job. Of several, those without an interval are reported and left out. An ID that is no job, but
+// that of a job array, is all of its tasks.
+func (f *jobFlags) loadJobs(
+	c *cobra.Command, cfg config.Config, set *rules.Set, ids []string, ask analysis.Ask,
+) ([]*view.Job, error) {
+	var jobs []*view.Job
+	var empty []error
+	for at := 0; at < len(ids); at++ {
+		j, err := analysis.Load(c.Context(), cfg, set, ids[at], ask)
+		if errors.Is(err, analysis.ErrNoJob) {
+			var tasks []string
+			if tasks, err = f.allTasks(c, cfg, ids[at], err); err == nil {
+				ids = slices.Concat(ids[:at+1], tasks, ids[at+1:])
+				continue
+			}
+		}
+		switch {
+		case err == nil:
+			jobs = append(jobs, j)
+		case len(ids) > 1 && errors.Is(err, analysis.ErrNoInterval):
+			empty = append(empty, err)
+		default:
+			return nil, err
+		}
+	}
+	const most = 5
+	for i, err := range empty {
+		if i == most {
+			say(c.ErrOrStderr(), "weir: %d more jobs have no interval", len(empty)-most)
+			break
+		}
+		say(c.ErrOrStderr(), "weir: %v", err)
+	}
+	if len(jobs) == 0 {
+		return nil, errNoJobs
+	}
+	return jobs, nil
+}
+
+// each writes a text for each job, with an empty line between them.
+func each(w io.Writer, jobs []*view.Job, s term.Style, show func(io.Writer, *view.Job, term.Style) error) error {
+	for i, j := range jobs {
+		if len(jobs) > 1 {
+			head := "Job " + j.JobID + "\n"
+			if i > 0 {
+				head = "\n" + head
+			}
+			if _, err := io.WriteString(w, head); err != nil {
+				return err
+			}
+		}
+		if err := show(w, j, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printIntervals prints the rows of each job's last intervals.
+func (f *jobFlags) printIntervals(c *cobra.Command, cfg config.Config, ids []string) error {
+	var wanted []string
+	if f.metrics != "" && f.metrics != "all" {
+		wanted = strings.Split(f.metrics, ",")
+	}
+	var all []schemas.Row
+	for _, id := range ids {
+		rows, fewer, err := analysis.Job(c.Context(), cfg, id, f.last)
+		if err != nil {
+			return err
+		}
+		if len(rows) == 0 {
+			return fmt.Errorf("%s; `weir jobs` lists those that have any", fewer)
+		}
+		if fewer != "" {
+			say(c.ErrOrStderr(), "weir: %s", fewer)
+		}
+		all = append(all, slices.DeleteFunc(rows, func(r schemas.Row) bool {
+			return wanted != nil && (r.Metric == nil || !slices.Contains(wanted, *r.Metric))
+		})...)
+	}
+	if f.asJSON || f.asCSV {
+		return printRows(c.OutOrStdout(), f.asCSV, all)
+	}
+	return printJob(c.OutOrStdout(), all)
 }
 
 // printJob shows a row for each metric. An interval without metrics has a row too, so that nobody takes it for missing.

@@ -1,60 +1,209 @@
 package main
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
-	"io"
+	"math"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/weirhpc/weir/analysis"
+	"github.com/weirhpc/weir/analysis/term"
+	"github.com/weirhpc/weir/analysis/view"
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
 )
 
+// jobsFlags are the flags of weir jobs.
+type jobsFlags struct {
+	readFlags
+	styleFlags
+	sort, user, account, queue, finding, since string
+	limit                                      int
+}
+
 func newJobs() *cobra.Command {
-	conf := configFlags{reads: true}
-	var asJSON bool
+	var f jobsFlags
 	c := &cobra.Command{
 		Use:   "jobs",
-		Short: "Show the jobs: their state, and how complete their last interval is",
-		Long: `Shows the jobs: their state, and how complete their last interval is.
+		Short: "Show the jobs: how well they use their cores, and what is wrong with them",
+		Long: `Shows the jobs: how well they use their cores, and what is wrong with them.
 
-NODES is how many of the job's nodes reported, and PARTS how many shares of a split job came. REASON is why a job is
-skipped.`,
+BUSY is the share of cores that work, and WASTED h the core hours of the others. SPREAD is the difference between the
+ninth and the first decile of cpu_user, in points. MEM is the most memory that a node used. SEEN is how much of the job
+was measured. A narrow terminal has fewer columns. What is not known is a dash.
+
+Jobs are listed by the time of their start, unless --sort names another order: it takes any decile of a metric, from d0
+to d10. Without --since these are jobs that run, wait or are skipped, and those that ended in the last 24 hours. REASON
+is why a job is skipped. --json also has the last interval of each job, and how complete it is.`,
 		Example: `  weir jobs
+  weir jobs --sort wasted --since 2026-11-01 --limit 20
+  weir jobs --sort flops_any.d5 --account phys-a --dir weir-data/archive
   weir jobs --json --config /etc/weir/weir.yaml`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, err := conf.load()
+			ask, err := f.ask(time.Now())
 			if err != nil {
-				return err
+				return usageError{err}
 			}
-			rows, err := analysis.Jobs(c.Context(), cfg)
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return printJSON(c.OutOrStdout(), rows)
-			}
-			return printJobs(c.OutOrStdout(), rows)
+			return f.run(c, ask)
 		},
 	}
-	conf.add(c)
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
+	f.readFlags.add(c)
+	f.styleFlags.add(c)
+	c.Flags().StringVar(&f.sort, "sort", "", "worst `KEY` first: "+strings.Join(analysis.Sorts(), ", ")+
+		", METRIC.d5 or METRIC.mean")
+	c.Flags().StringVar(&f.user, "user", "", "only jobs of user `NAME`")
+	c.Flags().StringVar(&f.account, "account", "", "only jobs of account `NAME`")
+	c.Flags().StringVar(&f.queue, "queue", "", "only jobs of queue `NAME`")
+	c.Flags().StringVar(&f.finding, "finding", "", "only jobs for which `RULE` holds")
+	c.Flags().StringVar(&f.since, "since", "", "jobs that ran since `TIME`: 24h ago, or a date")
+	c.Flags().IntVar(&f.limit, "limit", 0, "at most `N` jobs (default: all)")
+	offer(c, "sort", analysis.Sorts()...)
 	return c
 }
 
-// printJobs shows - for what no summary has yet, since 0 would be a claim.
-func printJobs(w io.Writer, rows []analysis.JobRow) error {
-	t := newTable(0)
-	t.line("JOB\tRESTART\tSTATE\tUSER\tINTERVAL\tMETHOD\tNODES\tPARTS\tMETRICS\tREASON")
-	for _, r := range rows {
-		interval, method, nodes, parts := "-", "-", "-", "-"
-		if r.IntervalStart != nil {
-			interval, method = clock(*r.IntervalStart), *r.Method
-			nodes = fmt.Sprintf("%d/%d", *r.NodesReported, *r.NodesExpected)
-			parts = fmt.Sprintf("%d/%d", *r.PartsReported, *r.Parts)
-		}
-		t.line("%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s", r.JobID, r.Restart, orDash(r.State), orDash(r.User),
-			interval, method, nodes, parts, r.Metrics, r.Reason)
+// ask returns what is asked of the archive and the topics.
+func (f *jobsFlags) ask(now time.Time) (a analysis.ListAsk, err error) {
+	a = analysis.ListAsk{
+		User: f.user, Account: f.account, Queue: f.queue, Finding: f.finding, Sort: f.sort, Limit: f.limit,
 	}
-	return t.print(w)
+	if f.limit < 0 {
+		return a, fmt.Errorf("--limit %d must be at least 0", f.limit)
+	}
+	if err := f.exclusive(); err != nil {
+		return a, err
+	}
+	if f.since != "" {
+		ago, err := time.ParseDuration(f.since)
+		if err == nil && ago > 0 {
+			a.Since = now.Add(-ago)
+		} else if a.Since, err = timeFlag("since", f.since); err != nil {
+			return a, fmt.Errorf("--since %q must be a length of time such as 24h, or a date such as 2026-11-21",
+				f.since)
+		}
+	}
+	return a, nil
 }
+
+func (f *jobsFlags) run(c *cobra.Command, ask analysis.ListAsk) error {
+	style, out, err := f.style(c)
+	if err != nil {
+		return err
+	}
+	cfg, err := f.load()
+	if err != nil {
+		return err
+	}
+	ask.Dir, ask.Topic = analysis.Where(cfg, f.dir)
+	lists, err := analysis.LoadLines(c.Context(), cfg, ask)
+	if errors.Is(err, analysis.ErrSort) {
+		return usageError{fmt.Errorf("--sort: %w", err)}
+	}
+	if err != nil {
+		return err
+	}
+	if !f.asJSON && !f.asCSV {
+		return term.Jobs(out, lists, style)
+	}
+	last, err := lastIntervals(c.Context(), cfg, ask)
+	if err != nil {
+		return err
+	}
+	return printRows(c.OutOrStdout(), f.asCSV, jobLines(lists, last, f.chosen()))
+}
+
+// chosen reports whether the user wants some jobs alone.
+func (f *jobsFlags) chosen() bool {
+	return f.limit > 0 || cmp.Or(f.user, f.account, f.queue, f.finding, f.since) != ""
+}
+
+// lastIntervals returns the last summary of each job of the topic; none where no broker is asked.
+func lastIntervals(ctx context.Context, cfg config.Config, ask analysis.ListAsk) ([]analysis.JobRow, error) {
+	if !ask.Topic {
+		return nil, nil
+	}
+	return analysis.Jobs(ctx, cfg)
+}
+
+// jobLine is a job for programs. What is not known is null.
+type jobLine struct {
+	analysis.JobRow
+	Account    string              `json:"account"`
+	Queue      string              `json:"queue"`
+	Nodes      *int                `json:"nodes"`
+	Cores      *int64              `json:"cores"`
+	TimeS      *float64            `json:"time_s"`
+	Busy       *float64            `json:"busy"`
+	Spread     *float64            `json:"spread"`
+	WastedH    *float64            `json:"wasted_h"`
+	MemPerNode *float64            `json:"mem_per_node"`
+	Seen       *float64            `json:"seen"`
+	Finding    *string             `json:"finding"`
+	Class      *string             `json:"class"`
+	Severity   *float64            `json:"severity"`
+	Of         map[string]*float64 `json:"of"` // the metric that --sort names
+}
+
+// jobLines are the jobs of the lists, each with its last interval. If all jobs are wanted, those that have an interval
+// alone come last: the pseudo-jobs, and jobs whose record is gone.
+func jobLines(lists *view.Lists, last []analysis.JobRow, chosen bool) []jobLine {
+	interval := map[schemas.JobKey]analysis.JobRow{}
+	for _, r := range last {
+		interval[schemas.JobKey{JobID: r.JobID, Restart: r.Restart}] = r
+	}
+	lines := make([]jobLine, 0, len(lists.Rows)+len(lists.Skipped))
+	for _, l := range slices.Concat(lists.Rows, lists.Skipped) {
+		row, known := interval[l.Identity()]
+		if !known {
+			row = analysis.JobRow{JobID: l.JobID, Restart: l.Restart}
+		}
+		delete(interval, l.Identity())
+		row.State, row.Reason, row.User, row.Name = l.State, l.Reason, l.User, l.Name
+		lines = append(lines, lineOf(row, &l))
+	}
+	for _, r := range last {
+		if _, left := interval[schemas.JobKey{JobID: r.JobID, Restart: r.Restart}]; left && !chosen {
+			lines = append(lines, jobLine{JobRow: r})
+		}
+	}
+	return lines
+}
+
+func lineOf(row analysis.JobRow, l *view.JobLine) jobLine {
+	line := jobLine{
+		JobRow: row, Account: l.Account, Queue: l.Queue, Cores: l.Cores, Busy: finite(l.Busy), Spread: finite(l.Spread),
+		WastedH: finite(l.WastedH), MemPerNode: finite(l.MemPerNode), Seen: finite(l.Seen),
+	}
+	if n := len(l.Nodes); n > 0 {
+		line.Nodes = &n
+	}
+	if l.TimeS > 0 {
+		line.TimeS = &l.TimeS
+	}
+	if f := l.Finding; f != nil {
+		line.Finding, line.Class, line.Severity = &f.Rule, &f.Class, &f.Severity
+	}
+	for key, v := range l.Of {
+		if line.Of == nil {
+			line.Of = map[string]*float64{}
+		}
+		line.Of[key] = finite(v)
+	}
+	return line
+}
+
+// finite returns nil for what JSON has no number for.
+func finite(v *float64) *float64 {
+	if v == nil || math.IsNaN(*v) || math.IsInf(*v, 0) {
+		return nil
+	}
+	return v
+}
+
+var errNoJobs = errors.New("none of the jobs has an interval; `weir jobs` lists those that have any")

@@ -128,8 +128,8 @@ Begin with "weir up": it runs everything in this process, on this machine's real
 			root.AddCommand(c)
 		}
 	}
-	add("use", newUp(), newJobs(), newJob(), newReplay(), newSQL(), newTail(), newCatalogue())
-	add("service", newAgent(), newBalance(), newCollect(), newMerge(), newSink(), newSamples(), newSimulate(),
+	add("use", newUp(), newJobs(), newJob(), newReplay(), newRules(), newSQL(), newTail(), newCatalogue())
+	add("service", newAgent(), newBalance(), newCollect(), newFind(), newMerge(), newSink(), newSamples(), newSimulate(),
 		newBroker())
 	add("admin", newStatus(), newAudit(), newTopics(), newArchive(), newCheck(), newCompletion(), newMan())
 	root.AddCommand(newCheckLock())

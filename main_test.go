@@ -148,12 +148,27 @@ func TestWrongUsageIsStatus2(t *testing.T) {
 		"help of no sub-command":  {[]string{"help", "topics", "nope"}, `"nope"`},
 		"flag without value":      {[]string{"jobs", "--config"}, "weir jobs --help"},
 		"job without id, example": {[]string{"job"}, "`weir job host`"},
-		"two job ids":             {[]string{"job", "a", "b"}, "one argument, ID"},
+		"bad second job id":       {[]string{"job", "a", "b/c"}, `job ID "b/c" must match`},
+		"tasks of no array":       {[]string{"job", "_[1-3]"}, `job ID "_[1-3]" must match`},
+		"tasks that never end":    {[]string{"job", "7_[1-3"}, "as in 7_[1-60]"},
+		"tasks that are none":     {[]string{"job", "7_[a]"}, "as in 7_[1-60]"},
+		"too many tasks":          {[]string{"job", "7_[0-10000]"}, "10001 tasks: name at most 10000"},
+		"rows of an archive":      {[]string{"job", "a", "--json", "--dir", "."}, "`weir sql` asks the archive"},
+		"two forms":               {[]string{"job", "a", "--json", "--csv"}, "--json and --csv: name one"},
+		"two questions":           {[]string{"job", "a", "--totals", "--rules"}, "--totals, --findings and --rules"},
+		"no time":                 {[]string{"job", "a", "--from", "noon"}, `--from "noon" must be a date`},
+		"times the wrong way":     {[]string{"job", "a", "--from", "2026-11-02", "--to", "2026-11-01"}, "is not after"},
+		"no such colour":          {[]string{"job", "a", "--color", "red", "--dir", "."}, "auto, always, never"},
+		"negative width":          {[]string{"jobs", "--width", "-1", "--dir", "."}, "--width -1"},
+		"no such archive":         {[]string{"jobs", "--dir", "nowhere"}, "--dir nowhere"},
+		"sorted by nothing known": {[]string{"jobs", "--sort", "cpu_user", "--dir", "."}, "METRIC.mean"},
+		"since what":              {[]string{"jobs", "--since", "yesterday"}, "24h, or a date"},
 		"tail, example":           {[]string{"tail"}, "`weir tail job-summary`"},
 		"accept-gap, example":     {[]string{"sink", "accept-gap"}, "`weir sink accept-gap 0"},
 		"file without --config":   {[]string{"check", "x.yaml"}, "weir check --config x.yaml"},
 		"service with a file":     {[]string{"collect", "x.yaml"}, "weir collect --config x.yaml"},
-		"no number":               {[]string{"job", "a", "-n", "x"}, `--intervals "x": a whole number is wanted`},
+		"no number":               {[]string{"job", "a", "-n", "x"}, `--last "x": a whole number is wanted`},
+		"no number, older name":   {[]string{"job", "a", "--intervals", "x"}, `--last "x": a whole number is wanted`},
 		"too large a number":      {[]string{"job", "a", "-n", "99999999999999999999"}, "below 2^63"},
 		"no boolean":              {[]string{"jobs", "--json=maybe"}, "true or false"},
 		"number as duration":      {[]string{"up", "--for", "5"}, "such as 500ms"},
@@ -273,7 +288,7 @@ func TestUnitsStartCrashedServicesAgain(t *testing.T) {
 		select {}
 	}
 	units, err := filepath.Glob("deploy/systemd/*.service")
-	if err != nil || len(units) != 7 {
+	if err != nil || len(units) != 8 {
 		t.Fatalf("units: %v, %v", units, err)
 	}
 	for _, unit := range units {

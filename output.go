@@ -74,22 +74,45 @@ func (r *relay) write(w io.Writer) {
 // Write waits until p is written. After neverWait it does not wait: it drops lines, and returns the error of an earlier
 // Write.
 func (r *relay) Write(p []byte) (int, error) {
-	if err := r.failed.Load(); err != nil {
-		return 0, *err
+	if err := r.put(terminal(string(p))); err != nil {
+		return 0, err
 	}
-	one := piece{terminal(string(p)), make(chan error, 1)}
+	return len(p), nil
+}
+
+func (r *relay) put(text string) error {
+	if err := r.failed.Load(); err != nil {
+		return *err
+	}
+	one := piece{text, make(chan error, 1)}
 	if r.lossy.Load() {
 		select {
 		case r.queue <- one:
 		default:
 			r.lost.Add(1)
 		}
-		return len(p), nil
+		return nil
 	}
-	if err := r.wait(one, r.ended); err != nil {
+	return r.wait(one, r.ended)
+}
+
+// raw writes to a relay what may drive a terminal.
+type raw struct{ r *relay }
+
+func (w raw) Write(p []byte) (int, error) {
+	if err := w.r.put(string(p)); err != nil {
 		return 0, err
 	}
 	return len(p), nil
+}
+
+// styled returns an output that passes control sequences on. Only analysis/term may write to it: it cleans every datum
+// itself.
+func styled(w io.Writer) io.Writer {
+	if r, is := w.(*relay); is {
+		return raw{r}
+	}
+	return w
 }
 
 // wait returns once the piece is written, or lastWait after ended.

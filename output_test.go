@@ -22,6 +22,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/analysis"
+	"github.com/weirhpc/weir/analysis/term"
+	"github.com/weirhpc/weir/analysis/view"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
@@ -253,7 +255,9 @@ func TestTablesKeepTheirLines(t *testing.T) {
 			}}, Silent: []string{text}})
 		},
 		"jobs": func(w io.Writer, text string) error {
-			return printJobs(w, []analysis.JobRow{{JobID: text, State: text, User: text, Reason: text}})
+			hostile := schemas.Job{JobID: text, State: text, User: text, Account: text, Queue: text, Reason: text}
+			lines := []view.JobLine{{Job: hostile, Of: map[string]*float64{text: nil}}}
+			return term.Jobs(w, &view.Lists{Rows: lines, Skipped: lines}, term.Style{Width: 120})
 		},
 		"job": func(w io.Writer, text string) error {
 			return printJob(w, []schemas.Row{{Metric: &text, Unit: &text, Count: new(int64), Method: text}})

@@ -38,8 +38,8 @@ func newUp() *cobra.Command {
 		Short: "Run everything in this process, on this machine's counters",
 		Long: `Runs the whole of weir in one process, on this machine's counters.
 
-It runs an embedded broker, the agent of this host, balancer, collect, merge and sink. One job "host" holds all CPUs of
-this machine, so that there is something to see. In a second terminal try "weir jobs" and "weir job host".
+It runs an embedded broker, the agent of this host, balancer, collect, merge, find and sink. One job "host" holds all
+CPUs of this machine, so that there is something to see. In a second terminal try "weir jobs" and "weir job host".
 
 It ends at Ctrl-C. All that was committed is then in the archive, and the next start goes on from there.`,
 		Example: `  weir up
@@ -129,6 +129,10 @@ func (f upFlags) config(c *cobra.Command) (config.Config, error) {
 // up runs everything until ctx ends. Then it ends the parts in the order in which data flows. So each part still takes
 // the last records of the part before it.
 func up(ctx context.Context, f upFlags, cfg config.Config, out io.Writer, log *slog.Logger) (err error) {
+	set, err := rulesOf(cfg)
+	if err != nil {
+		return usageError{err}
+	}
 	registry := newRegistry()
 	hide, err := serveMetrics(ctx, cfg.Metrics.Listen, registry, log)
 	if err != nil {
@@ -153,7 +157,7 @@ func up(ctx context.Context, f upFlags, cfg config.Config, out io.Writer, log *s
 	say(out, "interval  %v; ask from another terminal: weir jobs, weir job host   (--config %s)",
 		cfg.Interval, filepath.Join(f.data, "weir.yaml"))
 
-	folds := processors.NewMetrics(registry) // of both stages
+	folds := processors.NewMetrics(registry) // of all stages
 	s := &services{failure: make(chan error, 1)}
 	s.add("summary lines", func(ctx context.Context) error {
 		var failed error
@@ -169,6 +173,7 @@ func up(ctx context.Context, f upFlags, cfg config.Config, out io.Writer, log *s
 			return sink.RunSamples(ctx, cfg, 0, log, sink.NewSamplesMetrics(registry))
 		})
 	}
+	s.add("find", func(ctx context.Context) error { return processors.Find(ctx, cfg, log, folds, set) })
 	s.add("merge", func(ctx context.Context) error { return processors.Merge(ctx, cfg, log, folds) })
 	s.add("collect", func(ctx context.Context) error { return processors.Collect(ctx, cfg, log, folds) })
 	s.add("balancer", func(ctx context.Context) error {

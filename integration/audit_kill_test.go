@@ -72,7 +72,7 @@ func TestAuditWhileKilled(t *testing.T) {
 	s.eventually("summaries of every kind", s.hasEveryKind)
 
 	stop := m.auditOnAndOn(file)
-	done := s.perform(schedule(*auditSeed, *auditFor, s.cfg.Collectors, s.cfg.Partitions.Partials), services)
+	done := s.perform(schedule(*auditSeed, *auditFor, s.cfg), services)
 	n := stop()
 	for _, what := range []string{"kill collect", "kill merge", "kill sink", "fence collect", "fence merge", "fault"} {
 		if done[what] == 0 {

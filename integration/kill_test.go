@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -37,6 +38,7 @@ func TestKill(t *testing.T) {
 	m := newMachine(t)
 	at, embedded := m.findBrokers()
 	s := systemOn(t, at)
+	s.cfg.Find.Rules = s.findRules()
 	file := s.configFile()
 	services := m.addServices(file)
 	for _, p := range services {
@@ -44,7 +46,7 @@ func TestKill(t *testing.T) {
 	}
 	s.summarizes()
 
-	done := s.perform(schedule(seed, *killFor, s.cfg.Collectors, s.cfg.Partitions.Partials), services)
+	done := s.perform(schedule(seed, *killFor, s.cfg), services)
 	s.meetAll()
 	if m.replayed() == 0 {
 		s.makeReplays(m.replayed)
@@ -54,6 +56,7 @@ func TestKill(t *testing.T) {
 	s.replays.Store(heard.replayed)
 	s.judge()
 	s.judgeTicks()
+	s.judgeFindings()
 	if r, status := m.audit(file); status != 0 {
 		t.Errorf("audit ends with status %d: %+v", status, r)
 	}
@@ -64,7 +67,7 @@ func TestKill(t *testing.T) {
 	for _, n := range heard.fenced {
 		fenced += n
 	}
-	for _, kind := range []string{"collect", "merge", "sink", "balance", "simulate"} {
+	for _, kind := range []string{"collect", "merge", "sink", "balance", "find", "simulate"} {
 		if done["kill "+kind] == 0 {
 			t.Errorf("no %s was killed", kind)
 		}
@@ -100,6 +103,7 @@ func (m *machine) addServices(file string) map[string]*process {
 		add("balance", instance, "--simulate", nodes)
 		add("collect", instance)
 		add("merge", instance)
+		add("find", instance, "--live")
 		add("sink", instance)
 	}
 	return services
@@ -123,7 +127,9 @@ type action struct {
 
 // schedule is a function of its arguments alone. In each round every kind of service loses a process, one is stopped,
 // and partitions are taken by force, in any order. What is killed or stopped already is left alone meanwhile.
-func schedule(seed uint64, length time.Duration, collectors, partials int) []action {
+//
+// Of find it knows only where find has rules of its own.
+func schedule(seed uint64, length time.Duration, cfg config.Config) []action {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	between := func(low, high time.Duration) time.Duration { return low + time.Duration(rng.Int64N(int64(high-low))) }
 	var actions []action
@@ -146,6 +152,9 @@ func schedule(seed uint64, length time.Duration, collectors, partials int) []act
 		}
 	}
 	kinds := []string{"collect", "merge", "sink", "balance", "simulate"}
+	if cfg.Find.Rules != "" {
+		kinds = append(kinds, "find")
+	}
 	kills := map[string]int{}
 	at := time.Duration(0)
 	fence := func(id string, partition int) {
@@ -154,11 +163,17 @@ func schedule(seed uint64, length time.Duration, collectors, partials int) []act
 	for round := 0; at < length; round++ {
 		turns := []func(){
 			func() { take(actStop, kinds[round%4], actCont, at, between(8*time.Second, 10*time.Second)) },
-			func() { fence("collect-%d", rng.IntN(collectors)) },
-			func() { fence("collect-%d", rng.IntN(collectors)) },
-			func() { fence("merge-%d", rng.IntN(partials)) },
+			func() { fence("collect-%d", rng.IntN(cfg.Collectors)) },
+			func() { fence("collect-%d", rng.IntN(cfg.Collectors)) },
+			func() { fence("merge-%d", rng.IntN(cfg.Partitions.Partials)) },
 			func() { actions = append(actions, action{at, actFence, schemas.TopicBalance}) },
 			func() { actions = append(actions, action{at, actFault, ""}) },
+		}
+		if cfg.Find.Rules != "" {
+			turns = append(turns, func() { fence("find-%d", rng.IntN(cfg.Partitions.JobSummary)) })
+			if round%3 == 1 {
+				turns = append(turns, func() { take(actStop, "find", actCont, at, between(8*time.Second, 10*time.Second)) })
+			}
 		}
 		for _, kind := range kinds {
 			turns = append(turns, func() {
@@ -229,6 +244,10 @@ func (s *system) drain(services map[string]*process) {
 	both("collect")
 	s.awaitMerge()
 	both("merge")
+	if services["find-a"].runs() {
+		s.awaitFind()
+		both("find")
+	}
 	sinks := []*process{services["sink-a"], services["sink-b"]}
 	endSinks(func() int { return sinks[0].count(cutShort) + sinks[1].count(cutShort) },
 		func() { endAll(sinks...) }, func() { sinks[0].start(); sinks[1].start() })

@@ -99,6 +99,11 @@ func refusals(prefix string) []refusal {
 			[]string{prefix + "merge", "permission READ on the group is missing"},
 		},
 		{
+			"states not writable", "find", byPassword, without("find",
+				func(r *role) { r.writes = drop(r.writes, schemas.TopicFindState) }),
+			[]string{prefix + schemas.TopicFindState, "permission"},
+		},
+		{
 			"no transactional id", "collect", byCertificate, without("collect", func(r *role) { r.transactions = "" }),
 			[]string{"transactional id " + prefix + "collect-", "permission WRITE on the transactional id is missing"},
 		},
@@ -131,6 +136,8 @@ func TestRefused(t *testing.T) {
 				args = append(args, "--nodes", fmt.Sprint(simulated))
 			case "balance":
 				args = append(args, "--simulate", fmt.Sprint(simulated))
+			case "find":
+				args = append(args, "--live")
 			}
 			p := m.add(c.service+"-"+user, nil, args...)
 			p.t = t

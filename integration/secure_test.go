@@ -60,6 +60,13 @@ func roles() map[string]role {
 			writes: []string{schemas.TopicJobSummary, schemas.TopicRejects, schemas.TopicMergeProgress},
 			reads:  []string{schemas.TopicPartials, schemas.TopicMergeProgress}, group: "merge", transactions: "merge-",
 		},
+		"find": {
+			writes: []string{schemas.TopicFindings, schemas.TopicFindProgress, schemas.TopicFindState},
+			reads: []string{
+				schemas.TopicJobSummary, schemas.TopicJobs, schemas.TopicFindProgress, schemas.TopicFindState,
+			},
+			group: "find", transactions: "find-",
+		},
 		"sink": {reads: []string{schemas.TopicJobSummary, schemas.TopicJobs}},
 	}
 }
@@ -127,10 +134,15 @@ func TestSecure(t *testing.T) {
 		t.Errorf("Kafka refused certificates, by %d lines: a new connection was made with an old one", n)
 	}
 	// Of two services one could do the other's work: those with passwords have to do all for a while.
-	seconds := []*process{services["balance-b"], services["collect-b"], services["merge-b"], services["sink-b"]}
+	seconds := []*process{
+		services["balance-b"], services["collect-b"], services["merge-b"], services["find-b"],
+		services["sink-b"],
+	}
 	endAll(seconds...)
 	alone := time.Now()
-	s.eventually("commits of those that have passwords", func() bool { return s.committedSince(alone) })
+	s.eventually("commits of those that have passwords", func() bool {
+		return s.committedSince(alone, schemas.TopicFindProgress)
+	})
 	for _, p := range seconds {
 		p.start()
 	}
@@ -158,10 +170,13 @@ func (m *machine) addSecureServices(s *system, k *keys) map[string]*process {
 	}
 	nodes := fmt.Sprint(simulated)
 	add("simulate", "a", k.byCertificate("simulate"), "--nodes", nodes)
-	for _, kind := range []string{"balance", "collect", "merge", "sink"} {
+	for _, kind := range []string{"balance", "collect", "merge", "find", "sink"} {
 		var more []string
-		if kind == "balance" {
+		switch kind {
+		case "balance":
 			more = []string{"--simulate", nodes}
+		case "find":
+			more = []string{"--live"}
 		}
 		add(kind, "a", k.byPassword(kind), more...)
 		add(kind, "b", k.byCertificate(kind), more...)
@@ -179,18 +194,19 @@ func (m *machine) count(text string) int {
 	return n
 }
 
-// committedSince reports whether every partition has had a commit since a time.
-func (s *system) committedSince(t time.Time) bool {
+// committedSince reports whether every partition of counters and partials has had a commit since a time, and of further
+// topics of Progress.
+func (s *system) committedSince(t time.Time, further ...string) bool {
 	s.t.Helper()
 	since := map[string]bool{}
-	for _, topic := range []string{schemas.TopicProgress, schemas.TopicMergeProgress} {
+	for _, topic := range append(further, schemas.TopicProgress, schemas.TopicMergeProgress) {
 		for _, r := range s.read(topic) {
 			if r.Timestamp.After(t) {
 				since[fmt.Sprintf("%s-%d", topic, r.Partition)] = true
 			}
 		}
 	}
-	return len(since) == s.cfg.Collectors+s.cfg.Partitions.Partials
+	return len(since) == s.cfg.Collectors+s.cfg.Partitions.Partials+len(further)*s.cfg.Partitions.JobSummary
 }
 
 // user is who a service is, by password and by certificate. Permissions outlast a test, so no two tests have the same.

@@ -402,7 +402,7 @@ func (s *system) awaitTicks(start int64) {
 	})
 }
 
-// awaitCollect and awaitMerge wait until a stage has read all that is before it.
+// awaitCollect, awaitMerge and awaitFind wait until a stage has read all that is before it.
 func (s *system) awaitCollect() {
 	s.t.Helper()
 	s.eventually("collect reads to the end", func() bool {
@@ -414,6 +414,13 @@ func (s *system) awaitMerge() {
 	s.t.Helper()
 	s.eventually("merge reads to the end", func() bool {
 		return s.lag(schemas.TopicPartials, schemas.TopicMergeProgress) == 0
+	})
+}
+
+func (s *system) awaitFind() {
+	s.t.Helper()
+	s.eventually("find reads to the end", func() bool {
+		return s.lag(schemas.TopicJobSummary, schemas.TopicFindProgress) == 0
 	})
 }
 

@@ -135,7 +135,7 @@ func systemService() (map[string]uint32, error) {
 func units(t *testing.T) []unit {
 	t.Helper()
 	files, err := filepath.Glob("../deploy/systemd/*.service")
-	if err != nil || len(files) != 7 {
+	if err != nil || len(files) != 8 {
 		t.Fatalf("units: %q, %v", files, err)
 	}
 	var all []unit
@@ -176,14 +176,16 @@ func (m *machine) addUnit(u unit, config, mode string) *process {
 	for _, e := range u.settings["Environment"] {
 		env = append(env, strings.NewReplacer("%H", "host", "%i", "1").Replace(e))
 	}
-	args := strings.Fields(u.last("ExecStart"))
-	if len(args) != 4 || args[0] != "/usr/bin/weir" || args[2] != "--config" || filepath.Dir(args[3]) != "/etc/weir" {
-		m.t.Fatalf("%s: ExecStart=%q", u.file, args)
+	command, name, _ := strings.Cut(u.last("ExecStart"), " --config ")
+	args := strings.Fields(command)
+	if len(args) != 2 && command != "/usr/bin/weir find --live" || args[0] != "/usr/bin/weir" ||
+		filepath.Dir(name) != "/etc/weir" {
+		m.t.Fatalf("%s: ExecStart=%q", u.file, u.last("ExecStart"))
 	}
-	if _, err := os.Stat(filepath.Join("../deploy/config", filepath.Base(args[3]))); err != nil {
+	if _, err := os.Stat(filepath.Join("../deploy/config", filepath.Base(name))); err != nil {
 		m.t.Errorf("%s names a configuration that is not shipped: %v", u.file, err)
 	}
-	p := m.add(u.name(), env, args[1], "--config", config)
+	p := m.add(u.name(), env, append(args[1:], "--config", config)...)
 	made := p.make
 	p.make = func() *exec.Cmd {
 		cmd := made()

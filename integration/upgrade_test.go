@@ -20,7 +20,8 @@ const sinceRelease = "schemas/older/Progress-660cab1becc58863.avsc"
 
 // upgradeOrder is that of docs/deploy.md: who reads a record is upgraded before who writes it. Agents write for the
 // first three, and read the Routes of the balancer.
-var upgradeOrder = []string{"sink", "merge", "collect", "simulate", "balance"}
+// find reads for all: the last release has none.
+var upgradeOrder = []string{"sink", "find", "merge", "collect", "simulate", "balance"}
 
 // TestUpgrade starts every service from the last release's binary and upgrades one stage after the other under load.
 // Every job of every Tick must have one summary with all that its nodes sent, and the archive must have them all.
@@ -44,7 +45,9 @@ func TestUpgrade(t *testing.T) {
 				cmd.Path = older
 			}
 		})
-		p.start()
+		if service(name) != "find" {
+			p.start()
+		}
 	}
 	w := s.watchMachine()
 	s.summarizes()
@@ -55,7 +58,9 @@ func TestUpgrade(t *testing.T) {
 				all = append(all, services[name])
 			}
 		}
-		endAll(all...)
+		if stage != "find" {
+			endAll(all...)
+		}
 		upgraded[stage] = true
 		for _, p := range all {
 			p.start()

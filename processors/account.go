@@ -2,7 +2,7 @@ package processors
 
 import "github.com/weirhpc/weir/schemas"
 
-// Fold is a pure function of one partition's log, with its state: a Collector or a Merger.
+// Fold is a pure function of one partition's log, with its state: a Collector, a Merger or a Finder.
 type Fold interface {
 	// Apply folds the next entry of the log.
 	Apply(e Entry) Effects
@@ -24,6 +24,7 @@ type account struct {
 	rejects  []rejectedEntry
 	lost     *[2]int64 // offsets of which retention deleted some, for the next Progress
 	replayed int64     // entries folded again
+	read     int64     // behind everything that was read in this run
 
 	cut        *cut // until the replay has ended
 	unreadable unreadable
@@ -46,7 +47,7 @@ func openAccount(newFold func(p *schemas.Progress) Fold, p *schemas.Progress, lo
 ) (a *account, start int64) {
 	a = &account{fold: newFold(p)}
 	if p == nil {
-		a.from, a.resumed, a.position = logStart, logStart, logStart
+		a.from, a.resumed, a.position, a.read = logStart, logStart, logStart, logStart
 		return a, logStart
 	}
 	a.from, a.resumed, a.position, a.counts = p.Position, p.Position, p.Position, p.Counts
@@ -60,11 +61,16 @@ func openAccount(newFold func(p *schemas.Progress) Fold, p *schemas.Progress, lo
 		a.resumed, a.position = logStart, logStart
 		a.endReplay()
 	}
-	return a, max(p.Hold, logStart)
+	a.read = max(p.Hold, logStart)
+	return a, a.read
 }
+
+// replays reports whether what a predecessor committed is not folded to its end.
+func (a *account) replays() bool { return a.read < a.resumed }
 
 // add folds an entry. It drops what a predecessor has committed.
 func (a *account) add(e Entry) {
+	a.read = max(a.read, e.Offset+1)
 	if e.Offset >= a.resumed {
 		a.endReplay()
 	}
@@ -80,10 +86,15 @@ func (a *account) add(e Entry) {
 	}
 	a.compare(fx)
 	a.clocks.note(fx)
+	a.take(fx)
+	a.advance(e.Offset + 1)
+}
+
+// take adds effects that are to be committed.
+func (a *account) take(fx Effects) {
 	a.outputs = append(a.outputs, fx.Outputs...)
 	a.rejects = append(a.rejects, fx.Rejects...)
 	addCounts(&a.counts, fx.Counts)
-	a.advance(e.Offset + 1)
 }
 
 // advance moves the position to next, behind entries or transaction markers.
@@ -91,7 +102,7 @@ func (a *account) advance(next int64) {
 	if next > a.resumed {
 		a.endReplay()
 	}
-	a.position = max(a.position, next)
+	a.position, a.read = max(a.position, next), max(a.read, next)
 }
 
 // endReplay counts as lost the records that were open at the last commit and that retention deleted before the replay.

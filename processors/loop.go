@@ -37,6 +37,8 @@ const (
 	leastBytesPerSecond = 2 << 20
 	// manyOutputs is how many outputs make the loop commit before it folds the rest of a poll.
 	manyOutputs = 10_000
+	// learnEvery is how often a fold learns what is not in its log, at least.
+	learnEvery = time.Second
 	// startTimeout bounds a start, from fencing, which may wait for a new coordinator, to reading Progress.
 	startTimeout = 30 * time.Second
 	// readPatience is how long reading may fail before that is logged.
@@ -58,7 +60,8 @@ type loop struct {
 	patience    time.Duration     // with a commit
 	last        *schemas.Progress // committed, as this run knows it
 	halted      halted
-	rubbish     kafka.Trouble // unreadable records in the topic of positions
+	rubbish     kafka.Trouble // unreadable records in the topics of positions and states
+	refused     kafka.Trouble // rejects that are logged
 }
 
 // run owns the partition until ctx ends (nil) or anything goes wrong. After an error only Progress tells whether the
@@ -114,10 +117,13 @@ func (l *loop) follow(ctx, start context.Context, producer *kafka.Producer) erro
 
 // consume folds and commits until ctx ends or something goes wrong.
 func (l *loop) consume(ctx context.Context, a *account, consumer *kgo.Client, producer *kafka.Producer) error {
-	committed := time.Now()
+	committed, wait := time.Now(), config.QuietCommit
+	if l.stage.learn != nil {
+		wait = learnEvery
+	}
 	var trouble reading
 	for ctx.Err() == nil {
-		poll, cancel := context.WithTimeout(ctx, config.QuietCommit)
+		poll, cancel := context.WithTimeout(ctx, wait)
 		fetches := consumer.PollRecords(poll, 10_000)
 		cancel()
 		if err := l.checkFetches(ctx, fetches, &trouble); err != nil {
@@ -125,6 +131,9 @@ func (l *loop) consume(ctx context.Context, a *account, consumer *kgo.Client, pr
 		}
 		if err := l.foldAll(ctx, a, fetches, producer); err != nil {
 			return err
+		}
+		if l.stage.learn != nil {
+			l.stage.learn(ctx, l, a, producer.Admin())
 		}
 		l.meter.reached(fetches, a.position)
 		l.others.tell(l, a)

@@ -13,7 +13,7 @@ import (
 
 // Metrics are what collectors and mergers of one process show Prometheus.
 type Metrics struct {
-	owned, position, lag, closed, stopped, clocksOff                                   *prometheus.GaugeVec
+	owned, position, lag, closed, stopped, clocksOff, findings                         *prometheus.GaugeVec
 	read, bytes, folding, fates, outputs, clockAhead, otherInterval, commits, restarts *prometheus.CounterVec
 	commitSeconds                                                                      *prometheus.HistogramVec
 }
@@ -56,6 +56,9 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		commits: counter("weir_commits_total", "Transactions that this process committed."),
 		restarts: counter("weir_loop_restarts_total",
 			"How often this process started again from what is committed, after an error."),
+		findings: add.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "weir_findings_open", Help: "Open findings of the partition's jobs, by class.",
+		}, append([]string{"class"}, byPartition...)),
 		commitSeconds: add.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "weir_commit_seconds", Help: "Time from the beginning of a transaction to its commit.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
@@ -87,7 +90,9 @@ func (all *Metrics) meter(stage string, partition int32) *meter {
 // forget removes the series of the partition, which its next owner shows.
 func (m *meter) forget() {
 	all := m.all
-	for _, v := range []*prometheus.GaugeVec{all.owned, all.stopped, all.position, all.lag, all.closed, all.clocksOff} {
+	for _, v := range []*prometheus.GaugeVec{
+		all.owned, all.stopped, all.position, all.lag, all.closed, all.clocksOff, all.findings,
+	} {
 		v.DeletePartialMatch(m.labels)
 	}
 	for _, v := range []*prometheus.CounterVec{
@@ -118,6 +123,14 @@ func (m *meter) stops(still bool) {
 
 // wrongClocks shows how many nodes have a clock that is off.
 func (m *meter) wrongClocks(n int) { m.all.clocksOff.With(m.labels).Set(float64(n)) }
+
+// found shows how many findings are open, by class.
+func (m *meter) found(open map[string]int) {
+	findings := m.all.findings.MustCurryWith(m.labels)
+	for _, class := range []string{schemas.ClassLow, schemas.ClassMed, schemas.ClassHigh} {
+		findings.WithLabelValues(class).Set(float64(open[class]))
+	}
+}
 
 // otherInterval counts n entries with another interval_ms than ours.
 func (m *meter) otherInterval(n int64) { m.all.otherInterval.With(m.labels).Add(float64(n)) }

@@ -15,6 +15,12 @@ import (
 // series returns what is shown of partition 0 of collect, by name, or by name and fate.
 func series(t *testing.T, registry prometheus.Gatherer) map[string]float64 {
 	t.Helper()
+	return seriesOf(t, registry, "collect")
+}
+
+// seriesOf are the values of a stage's partition 0. Fate and class follow the name.
+func seriesOf(t *testing.T, registry prometheus.Gatherer, stage string) map[string]float64 {
+	t.Helper()
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -26,11 +32,13 @@ func series(t *testing.T, registry prometheus.Gatherer) map[string]float64 {
 			for _, l := range m.GetLabel() {
 				labels[l.GetName()] = l.GetValue()
 			}
-			if labels["stage"] != "collect" || labels["partition"] != "0" {
+			if labels["stage"] != stage || labels["partition"] != "0" {
 				continue
 			}
-			if fate := labels["fate"]; fate != "" {
-				name += " " + fate
+			for _, more := range []string{"fate", "class"} {
+				if labels[more] != "" {
+					name += " " + labels[more]
+				}
 			}
 			shown[name] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
 		}

@@ -1,7 +1,9 @@
 package processors
 
 import (
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -23,6 +25,13 @@ func encodeOutput(o schemas.Record) (value []byte, surplus int64, err error) {
 	case *schemas.JobSummary:
 		s := *full
 		o, shorter = &s, func() bool { return halve(&s.Metrics, &surplus) }
+	case *schemas.Finding:
+		f := *full
+		o, shorter = &f, func() bool {
+			long := f.Hint != "" || f.Slurm != "" || f.Evidence != nil
+			f.Hint, f.Slurm, f.Evidence = "", "", nil
+			return long
+		}
 	case *schemas.JobPartial:
 		p := *full
 		o, shorter = &p, func() bool {
@@ -76,6 +85,10 @@ func (t *encoded) add(topic string, partition int32, key, value []byte) {
 func (l *loop) records(a *account) (*encoded, *schemas.Progress, error) {
 	t := &encoded{records: make([]*kgo.Record, 0, len(a.outputs)+len(a.rejects)+1)}
 	for _, o := range a.outputs {
+		if g, is := o.(gone); is {
+			l.placeGone(t, g)
+			continue
+		}
 		value, surplus, err := encodeOutput(o)
 		if surplus > 0 || err != nil {
 			a.counts.Surplus += surplus
@@ -83,13 +96,22 @@ func (l *loop) records(a *account) (*encoded, *schemas.Progress, error) {
 				l.about(o, "count", surplus, "err", err)...)
 		}
 		if err != nil {
-			a.counts.Outputs--
+			if _, kept := o.(*schemas.FindState); !kept {
+				a.counts.Outputs--
+			}
 			continue
 		}
 		l.place(t, o, value)
 	}
 	source := fmt.Appendf(nil, "%s/%d", l.stage.input, l.partition)
 	for _, x := range a.rejects {
+		if l.stage.repeats {
+			if err := errors.New(x.Reason); l.refused.Worth(err, time.Now()) {
+				l.log.Warn("record cannot be used, going on behind it", "stage", l.stage.name,
+					"topic", l.stage.input, "partition", l.partition, "offset", x.Offset, "err", err)
+			}
+			continue
+		}
 		x.Reason = schemas.CleanText(x.Reason, maxReasonBytes)
 		value, err := schemas.MarshalChecked(x.record(l.stage.input, l.partition))
 		if err != nil {
@@ -115,6 +137,10 @@ func (l *loop) place(t *encoded, o schemas.Record, value []byte) {
 		t.add(l.cfg.Prefix+schemas.TopicJobSummary, 0, schemas.JobKey{JobID: o.JobID, Restart: o.Restart}.Key(), value)
 	case *schemas.JobPartial:
 		t.add(l.cfg.Prefix+schemas.TopicPartials, 0, schemas.JobKey{JobID: o.JobID, Restart: o.Restart}.Key(), value)
+	case *schemas.Finding:
+		t.add(l.cfg.Prefix+schemas.TopicFindings, 0, o.Key(), value)
+	case *schemas.FindState:
+		t.add(l.cfg.Prefix+schemas.TopicFindState, l.partition, o.Identity().Key(), value)
 	case *schemas.Watermark:
 		for m := range int32(l.cfg.Partitions.Partials) {
 			t.add(l.cfg.Prefix+schemas.TopicPartials, m, nil, value)
@@ -130,6 +156,19 @@ func (l *loop) about(o schemas.Record, more ...any) []any {
 		attrs = append(attrs, "job_id", o.JobID, "interval_start", o.IntervalStart)
 	case *schemas.JobPartial:
 		attrs = append(attrs, "job_id", o.JobID, "interval_start", o.IntervalStart)
+	case *schemas.Finding:
+		attrs = append(attrs, "job_id", o.JobID, "rule", o.Rule)
+	case *schemas.FindState:
+		attrs = append(attrs, "job_id", o.JobID)
 	}
 	return attrs
+}
+
+// placeGone adds a tombstone where its record is.
+func (l *loop) placeGone(t *encoded, g gone) {
+	partition := int32(0)
+	if g.topic == schemas.TopicFindState {
+		partition = l.partition
+	}
+	t.add(l.cfg.Prefix+g.topic, partition, g.key, nil)
 }

@@ -6,18 +6,26 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
+
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
 	"github.com/weirhpc/weir/schemas"
 )
 
-// stage is one of the two uses of the loop.
+// stage is one of the three uses of the loop.
 type stage struct {
 	name     string // also its group
 	input    string // topic
 	progress string // topic, as many partitions as input
 	sizes    []size
-	newFold  func(partition int32, p *schemas.Progress) Fold
+	// newFold makes the fold of a partition that the loop has fenced, so that what it reads is final.
+	newFold func(ctx context.Context, l *loop, adm *kadm.Client, p *schemas.Progress) (Fold, error)
+	// learn takes what a fold learns beside its log, between two polls; nil: nothing.
+	learn func(ctx context.Context, l *loop, a *account, adm *kadm.Client)
+	// repeats: every record of the input is an output of another stage, which reported what it rejected. So rejects are
+	// logged, and not written.
+	repeats bool
 }
 
 // size is the number of partitions that a topic must have, and its key in the configuration.
@@ -44,10 +52,10 @@ func Collect(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *
 	return own(ctx, cfg, log, metrics, stage{
 		name: "collect", input: input, progress: progress,
 		sizes: sizesOf(cfg, size{input, cfg.Collectors, "collectors"}, size{progress, cfg.Collectors, "collectors"}),
-		newFold: func(partition int32, p *schemas.Progress) Fold {
-			fold := NewCollector(cfg.Cluster, partition, int32(cfg.Collectors), p)
+		newFold: func(_ context.Context, l *loop, _ *kadm.Client, p *schemas.Progress) (Fold, error) {
+			fold := NewCollector(cfg.Cluster, l.partition, int32(cfg.Collectors), p)
 			fold.Sketch = cfg.Collect.Sketch
-			return fold
+			return fold, nil
 		},
 	})
 }
@@ -61,10 +69,10 @@ func Merge(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Me
 		sizes: sizesOf(cfg,
 			size{input, partials, "partitions.partials"},
 			size{progress, partials, "partitions.partials"}),
-		newFold: func(_ int32, p *schemas.Progress) Fold {
+		newFold: func(_ context.Context, _ *loop, _ *kadm.Client, p *schemas.Progress) (Fold, error) {
 			fold := NewMerger(cfg.Cluster, int32(cfg.Collectors), p)
 			fold.Sketch = cfg.Collect.Sketch
-			return fold
+			return fold, nil
 		},
 	})
 }

@@ -40,7 +40,11 @@ func (l *loop) open(ctx context.Context, adm *kadm.Client) (a *account, from int
 	if err := l.sameTopic(p, topicID, logEnd); err != nil {
 		return nil, 0, err
 	}
-	a, from = openAccount(func(p *schemas.Progress) Fold { return l.stage.newFold(l.partition, p) }, p, logStart)
+	fold, err := l.stage.newFold(ctx, l, adm, p)
+	if err != nil {
+		return nil, 0, err
+	}
+	a, from = openAccount(func(*schemas.Progress) Fold { return fold }, p, logStart)
 	a.topicID, a.intervalMs = topicID, l.cfg.Interval.Milliseconds()
 	a.unreadable.limit = int64(l.cfg.Collect.MaxRejects)
 	l.meter.lags(logEnd, a.position)

@@ -272,8 +272,8 @@ func (f manyOf) Apply(e Entry) Effects {
 // collectMany runs the loop over a fold that has more outputs.
 func (b *bench) collectMany(outputs func(tick Effects) []schemas.Record) (stop func() error) {
 	input, progress := b.cfg.Prefix+schemas.TopicCounters, b.cfg.Prefix+schemas.TopicProgress
-	newFold := func(partition int32, p *schemas.Progress) Fold {
-		return manyOf{NewCollector(b.cfg.Cluster, partition, 1, p), outputs}
+	newFold := func(_ context.Context, l *loop, _ *kadm.Client, p *schemas.Progress) (Fold, error) {
+		return manyOf{NewCollector(b.cfg.Cluster, l.partition, 1, p), outputs}, nil
 	}
 	s := stage{name: "collect", input: input, progress: progress, newFold: newFold}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -27,9 +27,9 @@ func find(chunk *parquet.FileColumnChunk, rows int64, spans []span, value parque
 	if err != nil {
 		return nil, err
 	}
-	err = read(chunk, overlap(pages, spans), func(row int64, v parquet.Value) {
+	err = read(chunk, overlap(pages, spans), func(row int64, v []parquet.Value) {
 		switch last := len(found) - 1; {
-		case v.IsNull() || compare(v, value) != 0:
+		case v[0].IsNull() || compare(v[0], value) != 0:
 		case last >= 0 && found[last].to == row:
 			found[last].to++
 		default:
@@ -80,11 +80,16 @@ func overlap(a, b []span) (both []span) {
 	return both
 }
 
-// valuesAtOnce is how many values are read at a time.
-const valuesAtOnce = 512
+const (
+	// valuesAtOnce is how many values are read at a time.
+	valuesAtOnce = 512
+	// bridgeRows is how many rows between two spans are read and dropped. A seek reads a whole page again.
+	bridgeRows = 4096
+)
 
-// read hands the values of a flat column in spans on, with their rows.
-func read(chunk *parquet.FileColumnChunk, spans []span, each func(row int64, v parquet.Value)) (err error) {
+// read hands the values of a column in spans on, with their rows. Each is given the values of one row: one value of a
+// flat column, and none, one or several of a list. They are valid until it returns.
+func read(chunk *parquet.FileColumnChunk, spans []span, each func(row int64, v []parquet.Value)) (err error) {
 	if len(spans) == 0 {
 		return nil
 	}
@@ -93,34 +98,87 @@ func read(chunk *parquet.FileColumnChunk, spans []span, each func(row int64, v p
 	}
 	pages := chunk.Pages()
 	defer func() { err = cmp.Or(err, pages.Close()) }()
-	var buffer [valuesAtOnce]parquet.Value
-	for _, s := range spans {
-		if err := pages.SeekToRow(s.from); err != nil {
-			return fmt.Errorf("seeking row %d: %w", s.from, err)
+	r := rowReader{spans: spans, each: each}
+	for len(r.spans) > 0 {
+		from, to := r.spans[0].from, r.spans[0].to
+		for _, s := range r.spans[1:] {
+			if s.from > to+bridgeRows {
+				break
+			}
+			to = s.to
 		}
-		for row := s.from; row < s.to; {
+		if err := pages.SeekToRow(from); err != nil {
+			return fmt.Errorf("seeking row %d: %w", from, err)
+		}
+		for r.next = from; r.next < to; {
 			page, err := pages.ReadPage()
 			if err != nil {
-				return fmt.Errorf("reading row %d: %w", row, noEOF(err))
+				return fmt.Errorf("reading row %d: %w", r.next, noEOF(err))
 			}
-			values := page.Values()
-			for row < s.to {
-				n, err := values.ReadValues(buffer[:min(valuesAtOnce, s.to-row)])
-				for _, v := range buffer[:n] {
-					each(row, v)
-					row++
-				}
-				if errors.Is(err, io.EOF) {
-					break
-				}
-				if err != nil {
-					return fmt.Errorf("reading row %d: %w", row, err)
-				}
-			}
+			before := r.next
+			err = r.page(page.Values(), to)
 			parquet.Release(page)
+			if err == nil && r.next == before {
+				err = errors.New("a page without rows")
+			}
+			if err != nil {
+				return fmt.Errorf("reading row %d: %w", r.next, err)
+			}
 		}
 	}
 	return nil
+}
+
+// rowReader collects the values of each row. Pages begin and end with whole rows.
+type rowReader struct {
+	spans []span // that are not over
+	next  int64  // the row that comes next
+	row   []parquet.Value
+	each  func(row int64, v []parquet.Value)
+}
+
+// page reads the rows of a page up to one.
+func (r *rowReader) page(values parquet.ValueReader, to int64) error {
+	var buffer [valuesAtOnce]parquet.Value
+	for {
+		n, err := values.ReadValues(buffer[:])
+		for _, v := range buffer[:n] {
+			if v.RepetitionLevel() == 0 {
+				if r.end(); r.next >= to {
+					return nil
+				}
+			}
+			r.row = append(r.row, v)
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			r.end()
+			return nil
+		case err != nil:
+			return err
+		case n == 0:
+			return io.ErrNoProgress
+		}
+		// The texts of the values that wait lie in the page, so they stay until it is released.
+	}
+}
+
+// end hands on the row that is complete.
+func (r *rowReader) end() {
+	if len(r.row) == 0 {
+		return
+	}
+	for len(r.spans) > 0 && r.spans[0].to <= r.next {
+		r.spans = r.spans[1:]
+	}
+	if len(r.spans) > 0 && r.spans[0].from <= r.next {
+		r.each(r.next, r.row)
+	}
+	r.next++
+	if len(r.spans) > 0 && r.spans[0].to <= r.next {
+		r.spans = r.spans[1:]
+	}
+	r.row = r.row[:0]
 }
 
 func noEOF(err error) error {

@@ -84,14 +84,15 @@ func (f *file) find(group parquet.RowGroup, job, metric string) ([]span, error) 
 	return find(f.chunk(group, "metric"), rows, spans, parquet.ByteArrayValue([]byte(metric)))
 }
 
-// chunk returns a flat column of a row group, or nil.
+// chunk returns a column of a row group, flat or a list, or nil.
 func (f *file) chunk(group parquet.RowGroup, column string) *parquet.FileColumnChunk {
-	leaf, ok := f.Schema().Lookup(column)
-	if !ok {
-		return nil
+	for i, path := range f.Schema().Columns() {
+		if path[0] == column {
+			chunk, _ := group.ColumnChunks()[i].(*parquet.FileColumnChunk)
+			return chunk
+		}
 	}
-	chunk, _ := group.ColumnChunks()[leaf.ColumnIndex].(*parquet.FileColumnChunk)
-	return chunk
+	return nil
 }
 
 func (f *file) read(group parquet.RowGroup, spans []span, columns []string, each func([]parquet.Value)) error {
@@ -110,7 +111,7 @@ func (f *file) read(group parquet.RowGroup, spans []span, columns []string, each
 			table[i] = slices.Grow(table[i], int(n))[:n]
 			continue
 		}
-		err := read(chunk, spans, func(_ int64, v parquet.Value) { table[i] = append(table[i], v.Clone()) })
+		err := read(chunk, spans, func(_ int64, v []parquet.Value) { table[i] = append(table[i], v[0].Clone()) })
 		if err != nil {
 			return fmt.Errorf("column %s: %w", name, err)
 		}

@@ -206,4 +206,3 @@ func (e *encoder) life(w *Watch) {
 	}
 	e.slots(w.pending.wholes)
 }
-

@@ -19,8 +19,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// shippedName is the name of the shipped file in messages.
-const shippedName = "shipped.yaml"
+// ShippedName is the name of the shipped file, in messages and as Rule.SourceName.
+const ShippedName = "shipped.yaml"
 
 //go:embed shipped.yaml
 var shipped []byte
@@ -79,7 +79,7 @@ func Compile(known []Known, off []string, files ...Source) (*Set, error) {
 	}
 	var all []ruleText
 	var faults []error
-	files = append([]Source{{Name: shippedName, Text: shipped}}, files...)
+	files = append([]Source{{Name: ShippedName, Text: shipped}}, files...)
 	for _, src := range files {
 		f, wrong := readFile(src)
 		faults = append(faults, wrong...)
@@ -121,13 +121,13 @@ func choose(all []ruleText, off []string) (on []ruleText, ids map[string]*ruleTe
 	ids = map[string]*ruleText{}
 	for i := range all {
 		t := &all[i]
-		isOff := t.source == shippedName && slices.Contains(off, t.id)
+		isOff := t.source == ShippedName && slices.Contains(off, t.id)
 		first := ids[t.id]
 		switch {
 		case !validID.MatchString(t.id):
 			faults = append(faults, t.fault(fmt.Errorf("%w: id %.60q must match [a-z0-9-]{1,40}", errRule, t.id)))
 			continue
-		case first != nil && first.source == shippedName && slices.Contains(off, t.id): // the site has its own
+		case first != nil && first.source == ShippedName && slices.Contains(off, t.id): // the site has its own
 		case first != nil:
 			faults = append(faults, t.fault(fmt.Errorf("%w: %s:%d has this id: choose another one, or name a shipped "+
 				"rule in find.off", errRule, first.source, first.line)))
@@ -368,7 +368,6 @@ func (s *Set) link() {
 			}
 		}
 	}
-	s.frames.New = func() any { return s.newFrame() }
 }
 
 // Reads returns the metrics that a reader must fetch for the rule: those that it needs, and those that it may use.

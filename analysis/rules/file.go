@@ -77,7 +77,9 @@ type lineFault struct {
 	err  error
 }
 
-func (r *reader) fault(n *yaml.Node, err error) { r.faults = append(r.faults, lineFault{line: n.Line, err: err}) }
+func (r *reader) fault(n *yaml.Node, err error) {
+	r.faults = append(r.faults, lineFault{line: n.Line, err: err})
+}
 
 // errors returns the faults with the file, the line and the rule.
 func (r *reader) errors() (all []error) {

@@ -26,7 +26,9 @@ type column struct {
 }
 
 // columnOf is the column of a field of a quarter.
-func columnOf(field string) column { return column{kind: field, field: slices.Index(metricNames, field)} }
+func columnOf(field string) column {
+	return column{kind: field, field: slices.Index(metricNames, field)}
+}
 
 // whole returns the index in wholes of an input.
 func (l *layout) whole(input int) int {

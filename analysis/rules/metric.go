@@ -95,8 +95,6 @@ type Interval struct {
 	StartMs, LengthMs  int64
 	Expected, Reported int32
 	Metrics            []Named // ascending by name
-
-	cores float64 // the largest count + invalid of a core-scoped metric
 }
 
 // Named is a metric of an interval.
@@ -108,10 +106,11 @@ type Named struct {
 	// The bounds, where lo and hi of Metric are replaced by the estimate. A Watch needs both: what is certain is
 	// never reported as merely possible.
 	bounded bool
-	lo, hi  [11]float64
+	lo, hi  [decils]float64
+	places  float64 // values, those that are missing included; 0: as many as Count
 }
 
-// decils is a list of eleven deciles or bounds.
+// decils is the length of a list of deciles or of their bounds.
 const decils = 11
 
 // MetricOf returns a metric of a summary, or false if it has no values. If possible, the bounds are the estimate
@@ -139,6 +138,7 @@ func (n *Named) setSummary(m *schemas.JobSummaryMetric, possible bool) bool {
 	}
 	n.Name, n.Scope, n.Low, n.High = m.Name, m.Scope, text(m.LowNode), text(m.HighNode)
 	n.moments(*m.Mean, m.Count, m.Nodes, m.LowNodeMean, m.HighNodeMean)
+	n.places = float64(m.Count) + float64(m.Invalid)
 	var lo, hi []float64
 	if m.Lo != nil && m.Hi != nil {
 		lo, hi = *m.Lo, *m.Hi
@@ -159,6 +159,9 @@ func (n *Named) setRow(r *schemas.Row, possible bool) bool {
 	}
 	n.Name, n.Scope, n.Low, n.High = *r.Metric, text(r.Scope), text(r.LowNode), text(r.HighNode)
 	n.moments(*r.Mean, *r.Count, *r.Nodes, r.LowNodeMean, r.HighNodeMean)
+	if n.places = n.Count; r.Invalid != nil {
+		n.places += float64(*r.Invalid)
+	}
 	return n.ranks(d[:], r.Lo, r.Hi, possible)
 }
 
@@ -196,7 +199,6 @@ func FromSummary(s *schemas.JobSummary, possible bool, into *Interval) {
 	into.reset(s.IntervalStart, s.IntervalMs, s.NodesExpected, s.NodesReported)
 	for i := range s.Metrics {
 		m := &s.Metrics[i]
-		into.core(m.Scope, m.Count, m.Invalid)
 		if n := into.next(); !n.setSummary(m, possible) {
 			into.drop()
 		}
@@ -212,9 +214,6 @@ func FromRows(rows []schemas.Row, possible bool, into *Interval) {
 		if i == 0 {
 			into.reset(r.IntervalStart, r.IntervalMs, r.NodesExpected, r.NodesReported)
 		}
-		if r.Count != nil && r.Invalid != nil {
-			into.core(text(r.Scope), *r.Count, *r.Invalid)
-		}
 		if n := into.next(); !n.setRow(r, possible) {
 			into.drop()
 		}
@@ -224,13 +223,17 @@ func FromRows(rows []schemas.Row, possible bool, into *Interval) {
 
 func (iv *Interval) reset(startMs, lengthMs int64, expected, reported int32) {
 	iv.StartMs, iv.LengthMs, iv.Expected, iv.Reported = startMs, lengthMs, expected, reported
-	iv.Metrics, iv.cores = iv.Metrics[:0], 0
+	iv.Metrics = iv.Metrics[:0]
 }
 
-func (iv *Interval) core(scope string, count, invalid int64) {
-	if scope == schemas.ScopeCore {
-		iv.cores = max(iv.cores, float64(count)+float64(invalid))
+// cores is the largest number of values of a core-scoped metric.
+func (iv *Interval) cores() (most float64) {
+	for i := range iv.Metrics {
+		if n := &iv.Metrics[i]; n.Scope == schemas.ScopeCore {
+			most = max(most, n.places, n.Count)
+		}
 	}
+	return most
 }
 
 // next returns room for one more metric. All of its fields must be set.

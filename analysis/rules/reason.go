@@ -54,7 +54,7 @@ func (f *frame) inapplicable(r *Rule) string {
 func (w *Watch) Severities(iv *Interval, out []Severity) []Severity {
 	f := w.frame()
 	cores, nodes, first := w.cores, w.nodes, w.firstMs
-	w.cores, w.nodes = max(w.cores, iv.cores), max(w.nodes, iv.Expected)
+	w.cores, w.nodes = max(w.cores, iv.cores()), max(w.nodes, iv.Expected)
 	if w.came == 0 {
 		w.firstMs = iv.StartMs
 	}

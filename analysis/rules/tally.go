@@ -14,19 +14,19 @@ const (
 
 // tally counts what a rule has said of a life. What it says of a life is a function of the set of intervals.
 type tally struct {
-	evaluated, matched  int64
-	sum, worst          int64 // severities, in grains
-	firstMs, lastMs     int64 // starts of the first and the last match
-	asOfMs              int64 // start of the last interval that was evaluated
-	value               exact // of the severity's number, over the matches
-	evidence            []proof
-	nodes               []nodeCount
-	others              int64 // matches at nodes beyond the bound
-	open, guarded       bool  // guarded: the guards have held
-	falses              int64 // marks in a row without a match, of a rule over the whole life
-	judged              int64 // intervals that were counted at the last mark
-	badSeverity         bool  // a severity was not a number
-	nodeBytes           int
+	evaluated, matched int64
+	sum, worst         int64 // severities, in grains
+	firstMs, lastMs    int64 // starts of the first and the last match
+	asOfMs             int64 // start of the last interval that was evaluated
+	value              exact // of the severity's number, over the matches
+	evidence           []proof
+	nodes              []nodeCount
+	others             int64 // matches at nodes beyond the bound
+	open, guarded      bool  // guarded: the guards have held
+	falses             int64 // marks in a row without a match, of a rule over the whole life
+	judged             int64 // intervals that were counted at the last mark
+	badSeverity        bool  // a severity was not a number
+	nodeBytes          int
 }
 
 // proof is a number of the evidence over the matches.

@@ -79,7 +79,7 @@ func (w *Watch) Add(iv *Interval) (changed bool) {
 	}
 	w.came++
 	w.firstMs, w.lengthMs = min(w.firstMs, iv.StartMs), iv.LengthMs
-	w.cores, w.nodes = max(w.cores, iv.cores), max(w.nodes, iv.Expected)
+	w.cores, w.nodes = max(w.cores, iv.cores()), max(w.nodes, iv.Expected)
 	f := w.frame()
 	w.facts(f, iv.StartMs+iv.LengthMs)
 	f.judgeAll(w.set, iv, w.variants == 2)
@@ -102,7 +102,10 @@ func (w *Watch) Add(iv *Interval) (changed bool) {
 }
 
 func (w *Watch) frame() *frame {
-	f, _ := w.set.frames.Get().(*frame)
+	f, is := w.set.frames.Get().(*frame)
+	if !is {
+		f = w.set.newFrame()
+	}
 	f.life, f.variant = &w.life, 0
 	return f
 }

@@ -5,6 +5,7 @@ package view
 import (
 	"github.com/weirhpc/weir/analysis/rules"
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/quantile"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -26,6 +27,14 @@ type Job struct {
 	NotEvaluated []rules.Reason
 	Map          []Property // severity map: one a rule with each, worst first
 	From         string     // "archive", "topic", "archive and topic": one line of the page
+	Earlier      []Life     // restarts before this one
+}
+
+// Life is a restart of a job, in one line.
+type Life struct {
+	Restart    int32
+	State      string
+	Start, End *int64
 }
 
 // Gap is a span in which nodes are missing.
@@ -77,6 +86,9 @@ type Total struct {
 	Exact, Known        bool
 	LowNode, HighNode   string
 	LowShare, HighShare float64
+
+	// Certified is what a merge of several jobs needs. Without it the deciles are merged, with wider bounds.
+	Certified *quantile.Summary
 }
 
 // Lists is what `weir jobs` shows.
@@ -108,7 +120,3 @@ type Rank struct {
 	Value      float64
 	Below, All int64 // peers below it, and all of them
 }
-
-// Merge returns one job of several, such as the tasks of an array. Totals have bounds. Bins are aligned by the time
-// since the start.
-func Merge(_ []*Job) (*Job, error) { return &Job{}, nil }

@@ -1,0 +1,4 @@
+package archive
+
+// YearArchive makes the archive of the benchmarks.
+var YearArchive = yearArchive

@@ -1,0 +1,373 @@
+package analysis
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/analysis/archive"
+	"github.com/weirhpc/weir/analysis/rules"
+	"github.com/weirhpc/weir/analysis/view"
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink/jobs"
+	"github.com/weirhpc/weir/sink/totals"
+)
+
+// ListAsk says which jobs are listed.
+type ListAsk struct {
+	Dir                  string    // the archive; empty: sink.dir
+	Topic                bool      // brokers are asked for jobs that run, and for those that the archive lacks
+	Since                time.Time // jobs that ended before are left out; zero: a day ago, without brokers all of a month
+	User, Account, Queue string    // empty: any
+	Finding              string    // a rule that holds for the job; empty: any or none
+	Sort                 string    // empty: by start, the newest first
+	Limit                int       // 0: all
+}
+
+// ErrSort is returned for an order that there is none of.
+var ErrSort = errors.New("no order of jobs")
+
+// lineMetrics are what the numbers of a line are made of.
+var lineMetrics = []string{"cpu_idle", "cpu_user", "mem_used", "job_mem_used"}
+
+// lister makes the lines of jobs.
+type lister struct {
+	ask   ListAsk
+	types *rules.Types
+	of    map[schemas.JobKey]*view.JobLine
+	by    order
+	found map[schemas.JobKey]bool // jobs with the finding that is asked for
+}
+
+// LoadLines returns the jobs with the numbers that `weir jobs` shows: those that run or wait, and those that ended.
+// A job that runs has the numbers of its last interval, and no wasted hours.
+func LoadLines(ctx context.Context, cfg config.Config, a ListAsk) (*view.Lists, error) {
+	by, err := orderOf(a.Sort)
+	if err != nil {
+		return nil, err
+	}
+	types, err := rules.NewTypes(cfg.Machine)
+	if err != nil {
+		return nil, err
+	}
+	if a.Dir != "" {
+		cfg.Sink.Dir = a.Dir
+	}
+	l := &lister{
+		ask: a, types: types, by: by, of: map[schemas.JobKey]*view.JobLine{}, found: map[schemas.JobKey]bool{},
+	}
+	if a.Topic {
+		limited, cancel := context.WithTimeout(ctx, readTimeout)
+		defer cancel()
+		r, err := open(limited, cfg)
+		if err != nil {
+			return nil, err
+		}
+		defer r.close()
+		if err := l.fromTopics(limited, r); err != nil {
+			return nil, err
+		}
+	}
+	if err := l.fromArchive(ctx, cfg.Sink.Dir); err != nil {
+		return nil, err
+	}
+	return l.lists(), nil
+}
+
+// since returns since when jobs are listed that ended. Without brokers there is no clock to go by but the archive.
+func (l *lister) since(dir string) (time.Time, error) {
+	switch {
+	case !l.ask.Since.IsZero():
+		return l.ask.Since, nil
+	case l.ask.Topic:
+		return time.Now().Add(-24 * time.Hour), nil
+	}
+	dates, err := jobs.Dates(dir)
+	if err != nil || len(dates) == 0 {
+		return time.Time{}, err
+	}
+	last, err := time.Parse(time.DateOnly, dates[len(dates)-1])
+	return last.AddDate(0, 0, -30), err
+}
+
+// wanted reports whether a job is listed.
+func (l *lister) wanted(j *schemas.Job) bool {
+	is := func(want, has string) bool { return want == "" || want == has }
+	return is(l.ask.User, j.User) && is(l.ask.Account, j.Account) && is(l.ask.Queue, j.Queue)
+}
+
+// fromArchive reads jobs, totals and findings of the archive.
+func (l *lister) fromArchive(ctx context.Context, dir string) error {
+	since, err := l.since(dir)
+	if err != nil {
+		return err
+	}
+	first := since.UTC().Format(time.DateOnly)
+	err = archive.EachJob(ctx, dir, first, "", func(r *jobs.Row) error {
+		j := jobOf(r)
+		if r.End < since.UnixMilli() || !l.wanted(j) {
+			return nil
+		}
+		if line := l.of[j.Identity()]; line == nil {
+			l.line(r.Cluster, j)
+		} else {
+			line.Cluster = r.Cluster
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	metrics := slices.Clone(lineMetrics)
+	if l.by.metric != "" {
+		metrics = append(metrics, l.by.metric)
+	}
+	columns := []string{
+		"job_id", "restart", "metric", "measured_s", "nodes_expected_sum", "nodes_reported_sum", "mean",
+		"d0", "d1", "d2", "d3", "d4", "d5", "d6", "d7", "d8", "d9", "d10",
+	}
+	err = archive.EachTotalOf(ctx, dir, first, "", metrics, columns, func(t *totals.Total) error {
+		if line := l.of[schemas.JobKey{JobID: t.JobID, Restart: t.Restart}]; line != nil && schemas.Over(line.State) {
+			l.total(line, t)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return archive.EachFinding(ctx, dir, first, "", "", func(f *schemas.Finding) error { l.finding(f); return nil })
+}
+
+// line adds a job.
+func (l *lister) line(cluster string, j *schemas.Job) *view.JobLine {
+	line := &view.JobLine{Job: *j, Cluster: cluster, Of: map[string]*float64{}}
+	if j.Start != nil && *j.Start > 0 {
+		end := time.Now().UnixMilli()
+		if j.End != nil && schemas.Over(j.State) {
+			end = *j.End
+		}
+		line.TimeS = float64(max(0, end-*j.Start)) / 1000
+	}
+	l.of[j.Identity()] = line
+	return line
+}
+
+// total sets the numbers that a total of a job that has ended makes.
+func (l *lister) total(line *view.JobLine, t *totals.Total) {
+	if t.Metric == nil {
+		return
+	}
+	if t.NodesExpectedSum > 0 && line.Seen == nil {
+		seen := float64(t.NodesReportedSum) / float64(t.NodesExpectedSum)
+		line.Seen = &seen
+	}
+	d := [11]*float64{t.D0, t.D1, t.D2, t.D3, t.D4, t.D5, t.D6, t.D7, t.D8, t.D9, t.D10}
+	l.numbers(line, *t.Metric, t.Mean, d)
+	if *t.Metric == "cpu_idle" && line.Busy != nil && line.Cores != nil {
+		wasted := view.WastedHours(*line.Busy, *line.Cores, l.types.Of(line.Nodes), t.MeasuredS)
+		line.WastedH = &wasted
+	}
+}
+
+// numbers sets what a metric tells of a job. Memory of the job itself counts where nobody measured that of its nodes.
+func (l *lister) numbers(line *view.JobLine, metric string, mean *float64, d [11]*float64) {
+	switch {
+	case metric == "cpu_idle" && mean != nil:
+		busy := view.Busy(*mean, l.types.Of(line.Nodes))
+		line.Busy = &busy
+	case metric == "cpu_user" && d[9] != nil && d[1] != nil:
+		spread := *d[9] - *d[1]
+		line.Spread = &spread
+	case metric == "mem_used" || metric == "job_mem_used" && line.MemPerNode == nil:
+		line.MemPerNode = d[10]
+	}
+	if metric == l.by.metric {
+		if line.Of[l.ask.Sort] = mean; l.by.decile >= 0 {
+			line.Of[l.ask.Sort] = d[l.by.decile]
+		}
+	}
+}
+
+// finding takes a finding that holds. A line shows the worst.
+func (l *lister) finding(f *schemas.Finding) {
+	line := l.of[f.Job()]
+	if line == nil || f.State != schemas.FindingOpen {
+		return
+	}
+	if f.Rule == l.ask.Finding {
+		l.found[f.Job()] = true
+	}
+	if line.Finding == nil || worstFirst([]schemas.Finding{*line.Finding, *f})[0].Rule == f.Rule {
+		worst := *f
+		line.Finding = &worst
+	}
+}
+
+// fromTopics reads the jobs that the scheduler knows, the last interval of those that run, and the findings.
+func (l *lister) fromTopics(ctx context.Context, r *reader) error {
+	since, err := l.since("")
+	if err != nil {
+		return err
+	}
+	known, err := r.jobs(ctx, func(*kgo.Record) bool { return true })
+	if err != nil {
+		return err
+	}
+	for _, j := range known {
+		over := schemas.Over(j.State)
+		if l.wanted(j) && (!over || j.End != nil && *j.End >= since.UnixMilli()) {
+			l.line(r.cfg.Cluster, j)
+		}
+	}
+	now := time.Now()
+	oldest, last := recent(r.cfg, now), newestSummaries{}
+	_, err = r.back(ctx, r.cfg.Prefix+schemas.TopicJobSummary, now.Add(-3*r.cfg.Interval), last.add,
+		func(since time.Time) (time.Time, bool) { return oldest, since.After(oldest) })
+	if err != nil {
+		return err
+	}
+	for key, s := range last {
+		line := l.of[key]
+		if line == nil || schemas.Over(line.State) {
+			continue
+		}
+		line.Cluster = s.Cluster
+		if s.NodesExpected > 0 {
+			seen := float64(s.NodesReported) / float64(s.NodesExpected)
+			line.Seen = &seen
+		}
+		for i := range s.Metrics {
+			m := &s.Metrics[i]
+			var d [11]*float64
+			if m.Deciles != nil && len(*m.Deciles) == len(d) {
+				for k := range d {
+					d[k] = &(*m.Deciles)[k]
+				}
+			}
+			l.numbers(line, m.Name, m.Mean, d)
+		}
+	}
+	return r.findings(ctx, "", func(f *schemas.Finding) { l.finding(f) })
+}
+
+// newestSummaries has the last summary of each job.
+type newestSummaries map[schemas.JobKey]*schemas.JobSummary
+
+func (n newestSummaries) add(r *kgo.Record) error {
+	v, err := schemas.Unmarshal(r.Value)
+	s, is := v.(*schemas.JobSummary)
+	if err != nil || !is {
+		return nil //nolint:nilerr // the archive's footers and `weir tail` show it
+	}
+	key := schemas.JobKey{JobID: s.JobID, Restart: s.Restart}
+	if old := n[key]; old == nil || old.IntervalStart <= s.IntervalStart {
+		n[key] = s
+	}
+	return nil
+}
+
+// lists returns the lines in their order.
+func (l *lister) lists() *view.Lists {
+	lists := &view.Lists{}
+	for key, line := range l.of {
+		switch {
+		case l.ask.Finding != "" && !l.found[key]:
+		case line.State == schemas.StateSkipped:
+			lists.Skipped = append(lists.Skipped, *line)
+		default:
+			lists.Rows = append(lists.Rows, *line)
+		}
+	}
+	slices.SortFunc(lists.Skipped, byID)
+	slices.SortFunc(lists.Rows, l.by.compare)
+	if l.ask.Limit > 0 {
+		lists.Rows = lists.Rows[:min(len(lists.Rows), l.ask.Limit)]
+	}
+	return lists
+}
+
+func byID(a, b view.JobLine) int {
+	return cmp.Or(strings.Compare(a.JobID, b.JobID), cmp.Compare(a.Restart, b.Restart))
+}
+
+// order is how jobs are sorted.
+type order struct {
+	metric string // of METRIC.dK or METRIC.mean
+	decile int    // -1: the mean
+	value  func(*view.JobLine) *float64
+	least  bool // the least value comes first
+}
+
+// Sorts are the orders of jobs besides METRIC.d0 to METRIC.d10 and METRIC.mean. The worst job comes first.
+func Sorts() []string { return []string{"wasted", "busy", "spread", "memory", "severity", "time"} }
+
+func orderOf(name string) (o order, err error) {
+	switch name {
+	case "":
+		o.value = func(l *view.JobLine) *float64 {
+			if l.Start == nil {
+				return nil
+			}
+			start := float64(*l.Start)
+			return &start
+		}
+	case "wasted":
+		o.value = func(l *view.JobLine) *float64 { return l.WastedH }
+	case "busy":
+		o.value, o.least = func(l *view.JobLine) *float64 { return l.Busy }, true
+	case "spread":
+		o.value = func(l *view.JobLine) *float64 { return l.Spread }
+	case "memory":
+		o.value = func(l *view.JobLine) *float64 { return l.MemPerNode }
+	case "time":
+		o.value = func(l *view.JobLine) *float64 { return &l.TimeS }
+	case "severity":
+		o.value = func(l *view.JobLine) *float64 {
+			if l.Finding == nil {
+				return nil
+			}
+			rank := float64(classRank(l.Finding.Class)) + l.Finding.Severity/2
+			return &rank
+		}
+	default:
+		at := strings.LastIndexByte(name, '.')
+		if o.metric = name[:max(0, at)]; o.metric == "" {
+			return o, fmt.Errorf("%w: %q is none of %s, METRIC.dK or METRIC.mean", ErrSort, name,
+				strings.Join(Sorts(), ", "))
+		}
+		o.decile = -1
+		if which := name[at+1:]; which != "mean" {
+			k, no := strconv.Atoi(strings.TrimPrefix(which, "d"))
+			if no != nil || k < 0 || k > 10 || which != "d"+strconv.Itoa(k) {
+				return o, fmt.Errorf("%w: %q ends in none of d0 to d10 and mean", ErrSort, name)
+			}
+			o.decile = k
+		}
+		o.value = func(l *view.JobLine) *float64 { return l.Of[name] }
+	}
+	return o, nil
+}
+
+// compare orders two lines. Those without the number come last.
+func (o order) compare(a, b view.JobLine) int {
+	x, y := o.value(&a), o.value(&b)
+	switch {
+	case x == nil && y == nil:
+		return byID(a, b)
+	case x == nil:
+		return 1
+	case y == nil:
+		return -1
+	case o.least:
+		return cmp.Or(cmp.Compare(*x, *y), byID(a, b))
+	}
+	return cmp.Or(cmp.Compare(*y, *x), byID(a, b))
+}

@@ -1,0 +1,246 @@
+package analysis
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/analysis/archive"
+	"github.com/weirhpc/weir/analysis/view"
+	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink"
+	"github.com/weirhpc/weir/sink/jobs"
+)
+
+// lives finds the lives of the job, and chooses one: the last, unless another is asked for.
+func (l *loader) lives(ctx context.Context) error {
+	id := l.key.JobID
+	known := map[int32]*schemas.Job{}
+	ended, err := archive.Jobs(ctx, l.cfg.Sink.Dir, id)
+	if err != nil {
+		return err
+	}
+	for i := range ended {
+		known[ended[i].Restart] = jobOf(&ended[i])
+		l.job.Cluster = ended[i].Cluster
+	}
+	if l.topic != nil {
+		of, err := l.topic.jobs(ctx, func(r *kgo.Record) bool { return isOf(r, id) })
+		if err != nil {
+			return err
+		}
+		for key, j := range of {
+			known[key.Restart] = j // newer than the archive's, or the same
+		}
+	}
+	restart := int32(-1)
+	for r := range known {
+		restart = max(restart, r)
+	}
+	if l.ask.Restart >= 0 {
+		restart = l.ask.Restart
+	}
+	l.unsure = restart < 0
+	l.key.Restart = max(0, restart)
+	l.job.JobID, l.job.Restart = id, l.key.Restart
+	l.end = time.Now()
+	l.job.Running = true
+	if j := known[restart]; j != nil {
+		l.known, l.job.Job, l.job.Running = true, *j, !schemas.Over(j.State)
+		if j.Start != nil && *j.Start > 0 {
+			start := time.UnixMilli(*j.Start)
+			l.start = &start
+		}
+		if j.End != nil && !l.job.Running {
+			l.end = time.UnixMilli(*j.End)
+		}
+	}
+	for r, j := range known {
+		if r < restart {
+			l.job.Earlier = append(l.job.Earlier, view.Life{Restart: r, State: j.State, Start: j.Start, End: j.End})
+		}
+	}
+	slices.SortFunc(l.job.Earlier, func(a, b view.Life) int { return cmp.Compare(a.Restart, b.Restart) })
+	return nil
+}
+
+// jobOf returns a job of the archive as the topic has it.
+func jobOf(r *jobs.Row) *schemas.Job {
+	end, state := r.End, r.State
+	if !schemas.Over(state) {
+		state = schemas.StateCompleted // only jobs that have ended are there
+	}
+	return &schemas.Job{
+		JobID: r.JobID, Restart: r.Restart, Name: r.Name, User: r.User, Account: r.Account, Queue: r.Queue,
+		Nodes: r.Nodes, Cpus: r.Cpus, Submit: r.Submit, Start: r.Start, End: &end, State: state, Reason: r.Reason,
+		Cores: r.Cores, Gpus: r.Gpus, TimeLimitS: r.TimeLimitS, MemRequestedBytes: r.MemRequestedBytes,
+		Exclusive: r.Exclusive, ArrayJob: r.ArrayJob, ArrayTask: r.ArrayTask,
+	}
+}
+
+// jobs returns the last record of each job whose records are wanted.
+func (r *reader) jobs(ctx context.Context, want func(*kgo.Record) bool) (map[schemas.JobKey]*schemas.Job, error) {
+	last := map[string][]byte{}
+	err := r.all(ctx, r.cfg.Prefix+schemas.TopicJobs, func(r *kgo.Record) error {
+		if delete(last, string(r.Key)); len(r.Value) > 0 && want(r) { // a tombstone has no value
+			last[string(r.Key)] = r.Value
+		}
+		return nil
+	})
+	known := map[schemas.JobKey]*schemas.Job{}
+	for _, value := range last {
+		if v, err := schemas.Unmarshal(value); err == nil {
+			if j, is := v.(*schemas.Job); is {
+				known[j.Identity()] = j
+			}
+		}
+	}
+	return known, err
+}
+
+// start is where a partition of job-summary is read from.
+type start struct {
+	offset  int64
+	topicID string
+}
+
+// positions returns how far each partition of job-summary is archived. What the sink writes from now on is read twice,
+// and counts once.
+func (l *loader) positions() (map[int32]start, error) {
+	if l.topic == nil {
+		return nil, nil
+	}
+	topic := l.cfg.Prefix + schemas.TopicJobSummary
+	bounds, err := l.topic.bounds(context.Background(), topic)
+	if err != nil {
+		return nil, err
+	}
+	mine := int32(-1) // all
+	if !l.unsure {
+		mine = int32(kgo.StickyKeyPartitioner(nil).ForTopic(topic).
+			Partition(&kgo.Record{Key: l.key.Key()}, len(bounds)))
+	}
+	from := map[int32]start{}
+	err = sink.Reading(context.Background(), l.cfg.Sink.Dir, func() error {
+		for p := range bounds {
+			if mine >= 0 && p != mine {
+				continue
+			}
+			offset, id, ok, err := archive.Position(l.cfg.Sink.Dir, topic, p)
+			if err != nil {
+				return err
+			}
+			if !ok {
+				offset = -1
+			}
+			from[p] = start{offset, id}
+		}
+		return nil
+	})
+	if _, missing := os.Stat(filepath.Join(l.cfg.Sink.Dir, "summaries")); errors.Is(missing, fs.ErrNotExist) {
+		err = nil
+	}
+	return from, err
+}
+
+// fromTopic reads the summaries of the job behind the archive's end.
+func (l *loader) fromTopic(ctx context.Context, from map[int32]start) error {
+	topic := l.cfg.Prefix + schemas.TopicJobSummary
+	bounds := map[int32]kafka.Range{}
+	archived := true
+	for p, b := range l.topic.ends[topic] {
+		at, mine := from[p]
+		if !mine {
+			continue
+		}
+		if at.offset >= 0 && at.offset <= b.To && kafka.SameTopic(at.topicID, l.topic.ids[topic]) {
+			b.From = max(b.From, at.offset)
+		} else {
+			archived = false
+		}
+		bounds[p] = b
+	}
+	l.topic.ends[topic] = bounds
+	if l.unsure {
+		l.key.Restart = max(0, l.job.Restart)
+	}
+	h := history{jobID: l.key.JobID}
+	limited, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	since := time.Unix(0, 0)
+	if !archived { // backwards, so that the newest are there if time runs out
+		since = time.Now().Add(-max(time.Minute, 12*l.cfg.Interval))
+	}
+	certified := l.certifiedToo()
+	_, err := l.topic.back(limited, topic, since, func(r *kgo.Record) error { return h.keep(r, certified) },
+		func(since time.Time) (time.Time, bool) {
+			return earlier(time.Now(), since), l.start == nil || since.After(l.start.Add(-time.Hour))
+		})
+	if err != nil && (limited.Err() == nil || ctx.Err() != nil || len(h.all) == 0) {
+		return err
+	}
+	l.addSummaries(h.all)
+	return nil
+}
+
+// certifiedToo reports whether totals are made of the summaries.
+func (l *loader) certifiedToo() bool { return !l.final }
+
+// keep is add, with certified summaries if they are wanted.
+func (h *history) keep(r *kgo.Record, certified bool) error {
+	before := len(h.all)
+	if !certified || !isOf(r, h.jobID) {
+		return h.add(r)
+	}
+	v, err := schemas.Unmarshal(r.Value)
+	if s, ok := v.(*schemas.JobSummary); err == nil && ok && len(h.all) == before {
+		h.all = append(h.all, s)
+	}
+	return nil
+}
+
+// addSummaries takes the summaries of the topic, but for those of intervals that the archive has.
+func (l *loader) addSummaries(all []*schemas.JobSummary) {
+	if l.unsure && l.build == nil {
+		for _, s := range all {
+			l.key.Restart = max(l.key.Restart, s.Restart)
+		}
+		l.job.Restart = l.key.Restart
+	}
+	all = slices.DeleteFunc(all, func(s *schemas.JobSummary) bool {
+		return s.Restart != l.key.Restart || l.build != nil && l.build.Has(s.IntervalStart)
+	})
+	slices.SortStableFunc(all, func(a, b *schemas.JobSummary) int { return cmp.Compare(a.IntervalStart, b.IntervalStart) })
+	if len(all) == 0 {
+		return
+	}
+	if l.build == nil {
+		var names []string
+		for _, s := range all {
+			for i := range s.Metrics {
+				names = append(names, s.Metrics[i].Name)
+			}
+		}
+		l.choose(names)
+		last := all[len(all)-1]
+		l.draw(all[0].IntervalStart, last.IntervalStart+last.IntervalMs, last.IntervalMs)
+	}
+	for i, s := range all {
+		if i > 0 && s.IntervalStart == all[i-1].IntervalStart {
+			continue // written twice
+		}
+		l.recent++
+		rows := s.Rows()
+		for k := range rows {
+			l.add(&rows[k])
+		}
+	}
+}

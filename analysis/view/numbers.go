@@ -1,0 +1,46 @@
+package view
+
+import (
+	"math"
+	"math/bits"
+
+	"github.com/weirhpc/weir/config"
+)
+
+// Busy returns the share of busy cores, given the mean of cpu_idle. Hardware threads that idle beside a busy one are no
+// waste, so a core counts as busy if one of its threads is.
+func Busy(idle float64, t config.NodeType) float64 {
+	return min(1, max(0, (1-idle)*float64(max(1, t.ThreadsPerCore))))
+}
+
+// WastedHours returns the core hours in which cores idled.
+func WastedHours(busy float64, cores int64, t config.NodeType, measuredS float64) float64 {
+	return (1 - busy) * float64(cores) / float64(max(1, t.ThreadsPerCore)) * measuredS / 3600
+}
+
+// SizeClass returns the smallest power of two that is not below a number of cores; 0 where that is not known.
+func SizeClass(cores int64) int64 {
+	if cores <= 0 {
+		return 0
+	}
+	return 1 << min(62, bits.Len64(uint64(cores-1)))
+}
+
+// Find returns a metric of the job; nil if it has none of this name.
+func (j *Job) Find(name string) *Metric {
+	for i := range j.Metrics {
+		if j.Metrics[i].Name == name {
+			return &j.Metrics[i]
+		}
+	}
+	return nil
+}
+
+// PerNode returns how many values a metric has on a node in an interval: count by nodes. It is NaN where that is not
+// known.
+func (j *Job) PerNode(m *Metric) float64 {
+	if j.Reported <= 0 || m == nil || m.Total.Count <= 0 {
+		return math.NaN()
+	}
+	return float64(m.Total.Count) / float64(j.Reported)
+}

@@ -1,0 +1,88 @@
+package view
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// Text says how a metric is shown.
+type Text struct {
+	Name, Title string
+	Percent     bool // of 1: the values are shares
+	Better      int  // 1: a high value is good, -1: a low one, 0: neither
+}
+
+// texts are the metrics of the agent in the order in which a report shows them. The first ones are shown by default.
+var texts = []Text{
+	{"cpu_user", "CPU time in user code", true, 1},
+	{"cpu_system", "CPU time in the kernel", true, -1},
+	{"cpu_iowait", "CPU time waiting for I/O", true, -1},
+	{"cpu_idle", "CPU time idle", true, -1},
+	{"clock", "Clock", false, 1},
+	{"ipc", "Instructions per cycle", false, 1},
+	{"flops_any", "Floating-point operations", false, 1},
+	{"vectorization_ratio", "Vectorized operations", true, 1},
+	{"mem_bw", "Memory bandwidth", false, 0},
+	{"operational_intensity", "Operational intensity", false, 0},
+	{"mem_used", "Memory used", false, 0},
+	{"job_mem_used", "Memory used by the job", false, 0},
+	{"acc_utilization", "GPU utilization", true, 1},
+	{"acc_mem_used", "GPU memory used", false, 0},
+	{"disk_bytes", "Local disk traffic", false, 0},
+	{"lustre_read_bw", "Lustre read", false, 0},
+	{"lustre_write_bw", "Lustre written", false, 0},
+	{"swap_pages", "Pages swapped", false, -1},
+	{"cpu_load", "Load", false, 0},
+	{"peak_share_flops", "Share of peak FLOP/s", true, 1},
+	{"peak_share_mem_bw", "Share of peak memory bandwidth", true, 0},
+	{"bytes_per_cycle", "Memory bytes per cycle", false, 0},
+	{"job_mem_peak", "Peak memory of the job", false, 0},
+	{"nfs_read_bw", "NFS read", false, 0},
+	{"nfs_write_bw", "NFS written", false, 0},
+	{"ic_read_bw", "Network received", false, 0},
+	{"ic_write_bw", "Network sent", false, 0},
+	{"cpu_power", "CPU power", false, 0},
+	{"node_power", "Node power", false, 0},
+	{"temperature_max", "Hottest temperature", false, -1},
+}
+
+// shares are the beginnings of names of other metrics whose values are shares.
+var shares = []string{
+	"psi_", "job_psi_", "job_throttled", "numa_remote", "avx512_share", "sp_share", "branch_miss_ratio", "stall_",
+	"tma_", "acc_mem_utilization", "acc_sm_active", "acc_tensor_active", "acc_fp", "acc_dram_active", "divider_active",
+}
+
+// TextOf returns how a metric is shown. One that is not known has its name as its title.
+func TextOf(name string) Text {
+	if i := place(name); i < len(texts) {
+		return texts[i]
+	}
+	percent := slices.ContainsFunc(shares, func(s string) bool { return strings.HasPrefix(name, s) })
+	return Text{Name: name, Title: name, Percent: percent}
+}
+
+// place returns where a metric stands in a report; the same for all that are not known.
+func place(name string) int {
+	i := slices.IndexFunc(texts, func(t Text) bool { return t.Name == name })
+	if i < 0 {
+		return len(texts)
+	}
+	return i
+}
+
+// compareNames orders metrics as a report does: those of weir first, then by name.
+func compareNames(a, b string) int {
+	return cmp.Or(cmp.Compare(place(a), place(b)), strings.Compare(a, b))
+}
+
+// ByDefault is how many metrics a report shows.
+const ByDefault = 16
+
+// Shown returns the metrics that a report shows by default, of those that there are.
+func Shown(names []string) []string {
+	all := slices.Clone(names)
+	slices.SortFunc(all, compareNames)
+	all = slices.Compact(all)
+	return all[:min(len(all), ByDefault)]
+}

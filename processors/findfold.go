@@ -1,0 +1,337 @@
+package processors
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/weirhpc/weir/analysis/rules"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// Finder folds one partition of job-summary: it watches every job by the rules.
+//
+// It learns one thing beside its log: the records of topic jobs. What it knows of a job is in the job's FindState. A
+// FindState is committed with whatever follows from news, so a replay decides alike.
+//
+// A job lives for days. Its FindState spares a successor its life: the successor reads all FindStates, and folds from
+// hold, the first summary of any job that its FindState lacks. A FindState is written when a job is met, with every
+// Finding, with news of the job, and every ten minutes.
+//
+// Each summary meets exactly one fate:
+//
+//	rejected    it cannot be decoded, is of another cluster or from the future
+//	late        its job has ended
+//	duplicate   a summary of the job and interval came before
+//	summarized  its job's rules have it; the pseudo-jobs have no rules
+type Finder struct {
+	ledger
+	cluster  string
+	set      *rules.Set
+	types    *rules.Types
+	possible bool
+	known    func(schemas.JobKey) *schemas.Job // of topic jobs, as far as it was read; nil: it does not have the job
+
+	jobs     map[schemas.JobKey]*watched
+	leaving  []gone         // records that no longer hold, to be deleted with the next entry
+	open     map[string]int // open findings by class
+	nowMs    int64          // the latest append time
+	sweptMs  int64          // when jobs were last looked through
+	interval rules.Interval // of the summary in hand
+	found    []schemas.Finding
+}
+
+const (
+	// stateEveryMs is how much of a job's life a successor reads again at most.
+	stateEveryMs = 600_000
+	// sweepEveryMs is how often jobs without summaries are looked through.
+	sweepEveryMs = 60_000
+	// endPatienceMs is how long after a job's end its last summaries may come.
+	endPatienceMs = 120_000
+	// goneMs is how long a job may be silent that topic jobs no longer has.
+	goneMs = 24 * 3600_000
+	// leaveIntervals is how long a job is remembered after its end, so that its summaries are late.
+	leaveIntervals = 64
+	// findingsKeptMs is how long findings of an ended job stay on their topic.
+	findingsKeptMs = 30 * goneMs
+)
+
+// watched is a life of a job.
+type watched struct {
+	key   schemas.JobKey
+	watch *rules.Watch // nil: the job has ended
+	job   []byte       // its record as the rules know it; empty: none
+	told  *schemas.Job // the record that job was made from
+	over  bool         // the job has ended, as its record has it
+	endMs *int64       // nil: nobody knows it
+	asOf  int64        // the newest interval
+	savedState
+
+	changed    bool  // the rules may have findings due
+	last       int64 // offset of its last summary
+	saved      int64 // the last offset in its FindState, or before
+	unsaved    int64 // the first offset that its FindState lacks, or none
+	unsavedMs  int64 // append time of that
+	savedSlots int64 // ten minutes of its life that its FindState has
+}
+
+// before is the offset below all others.
+const before = -1
+
+// NewFinder continues from p and the states that were committed with it. Without p the states are of another log, and
+// are deleted.
+func NewFinder(
+	cluster string, set *rules.Set, types *rules.Types, possible bool, known func(schemas.JobKey) *schemas.Job,
+	p *schemas.Progress, states []*schemas.FindState,
+) (*Finder, error) {
+	f := &Finder{
+		ledger: newLedger(p), cluster: cluster, set: set, types: types, possible: possible, known: known,
+		jobs: map[schemas.JobKey]*watched{}, open: map[string]int{},
+	}
+	for _, s := range states {
+		if p == nil || s.Offset >= p.Position {
+			f.leaving = append(f.leaving, gone{schemas.TopicFindState, s.Identity().Key()})
+			continue
+		}
+		w, err := f.restore(s)
+		if err != nil {
+			return nil, fmt.Errorf("state of job %s at offset %d: %w", s.Identity(), s.Offset, err)
+		}
+		f.jobs[w.key] = w
+	}
+	return f, nil
+}
+
+// Progress implements Fold.
+func (f *Finder) Progress(position int64) *schemas.Progress {
+	f.begun = f.unsaved()
+	return f.ledger.Progress(position)
+}
+
+// unsaved returns the first offset of any job that its FindState lacks, or none.
+func (f *Finder) unsaved() int64 {
+	first := int64(none)
+	for _, w := range f.jobs {
+		first = min(first, w.unsaved)
+	}
+	return first
+}
+
+// abandon implements Fold. Summaries that retention took before a replay have been counted. Their jobs lack intervals,
+// which findings show.
+func (f *Finder) abandon() {}
+
+// Apply folds the next entry of the log.
+func (f *Finder) Apply(e Entry) Effects {
+	r, err := f.decode(e)
+	if err != nil {
+		return f.refuse(e, err.Error())
+	}
+	s, is := r.(*schemas.JobSummary)
+	switch {
+	case !is:
+		return f.refuse(e, fmt.Sprintf("a %T does not belong here", r))
+	case s.Cluster != f.cluster:
+		return f.refuse(e, "of cluster "+s.Cluster)
+	case isAhead(s.IntervalStart, s.IntervalMs, e.AppendedMs):
+		return f.refuse(e, "from the future")
+	}
+	fx := Effects{}
+	if !f.replays(e.Offset) {
+		fx.delete(f.leaving...)
+		f.leaving = nil
+	}
+	if s.JobID == schemas.JobSystem || s.JobID == schemas.JobRest {
+		fx.Counts.Summarized = 1
+	} else {
+		f.add(e, s, &fx)
+	}
+	if !f.replays(e.Offset) {
+		f.sweep(e.AppendedMs, &fx)
+	}
+	return fx
+}
+
+// replays reports whether the effects of an entry are committed.
+func (f *Finder) replays(offset int64) bool { return offset < f.resumed }
+
+// add gives a summary to the rules of its job. In a replay nothing is due: a predecessor wrote a FindState with all
+// that was. What a changed configuration makes due is written after the replay.
+func (f *Finder) add(e Entry, s *schemas.JobSummary, fx *Effects) {
+	key := schemas.JobKey{JobID: s.JobID, Restart: s.Restart}
+	w := f.jobs[key]
+	if w == nil {
+		w = f.meet(key)
+	}
+	if e.Offset <= w.saved {
+		return
+	}
+	w.last = e.Offset
+	switch {
+	case w.watch == nil:
+		fx.Counts.Late = 1
+		return
+	case !w.Seen.add(s.IntervalStart, s.IntervalMs):
+		fx.Counts.Duplicate = 1
+		return
+	}
+	fx.Counts.Summarized = 1
+	if w.unsaved == none {
+		w.unsaved, w.unsavedMs = e.Offset, e.AppendedMs
+	}
+	w.asOf, w.LengthMs = max(w.asOf, s.IntervalStart), s.IntervalMs
+	rules.FromSummary(s, f.possible, &f.interval)
+	w.changed = w.watch.Add(&f.interval) || w.changed
+	if f.replays(e.Offset) {
+		return
+	}
+	reported := f.report(w, fx)
+	switch {
+	case w.isComplete():
+		f.end(w, fx)
+	case reported, w.saved == before, w.slot() > w.savedSlots:
+		f.save(w, fx)
+	}
+}
+
+// meet begins to watch a job with what is known of it.
+func (f *Finder) meet(key schemas.JobKey) *watched {
+	w := &watched{key: key, asOf: never, last: before, saved: before, unsaved: none}
+	w.setJob(f.known(key))
+	w.watch = f.set.NewWatch(f.jobOf(w), f.possible)
+	f.jobs[key] = w
+	return w
+}
+
+// report adds the findings that are due.
+func (f *Finder) report(w *watched, fx *Effects) bool {
+	if !w.changed {
+		return false
+	}
+	w.changed = false
+	f.found = w.watch.Due(f.found[:0])
+	f.write(w, fx)
+	return len(f.found) > 0
+}
+
+// write adds the findings in hand.
+func (f *Finder) write(w *watched, fx *Effects) {
+	for i := range f.found {
+		one := f.found[i]
+		f.note(w, one.Rule, writtenRule{one.RuleHash, openClass(&one)})
+		fx.Outputs = append(fx.Outputs, &one)
+		fx.Counts.Outputs++
+	}
+}
+
+// openClass returns the class of an open finding; empty: it is not open.
+func openClass(f *schemas.Finding) string {
+	if f.State != schemas.FindingOpen || f.Final {
+		return ""
+	}
+	return f.Class
+}
+
+// note remembers the last record of a finding, and counts it where it is open.
+func (f *Finder) note(w *watched, rule string, now writtenRule) {
+	if old := w.Rules[rule].Class; old != "" {
+		f.open[old]--
+	}
+	if now.Class != "" {
+		f.open[now.Class]++
+	}
+	if w.Rules == nil {
+		w.Rules = map[string]writtenRule{}
+	}
+	w.Rules[rule] = now
+}
+
+// end writes the last findings of a job.
+func (f *Finder) end(w *watched, fx *Effects) {
+	f.found = w.watch.End(f.found[:0])
+	f.write(w, fx)
+	w.watch, w.job = nil, nil
+	for _, rule := range slices.Sorted(maps.Keys(w.Rules)) { // of a rule that End does not know any more
+		f.note(w, rule, writtenRule{Hash: w.Rules[rule].Hash})
+	}
+	f.save(w, fx)
+}
+
+// isComplete reports whether a job is over, and its last whole interval came.
+func (w *watched) isComplete() bool {
+	return w.over && w.endMs != nil && w.asOf+2*w.LengthMs > *w.endMs
+}
+
+// slot counts the ten minutes of a job's life. Each job has its own beginning of them, so that not all write at once.
+func (w *watched) slot() int64 {
+	phase := int64(0)
+	for _, b := range w.key.Key() {
+		phase = (phase*31 + int64(b)) % stateEveryMs
+	}
+	return (w.asOf + phase) / stateEveryMs
+}
+
+// sweep looks through all jobs: it saves those without summaries, and forgets those that ended long ago. Until a job
+// is saved, hold stays behind it. A job leaves once no replay meets its summaries.
+func (f *Finder) sweep(appendedMs int64, fx *Effects) {
+	if f.nowMs = max(f.nowMs, appendedMs); f.nowMs-f.sweptMs < sweepEveryMs {
+		return
+	}
+	f.sweptMs = f.nowMs
+	for _, w := range f.sorted(true) {
+		if w.unsaved != none && f.nowMs-w.unsavedMs >= stateEveryMs {
+			f.save(w, fx)
+		}
+	}
+	hold := f.unsaved()
+	for _, w := range f.sorted(false) {
+		kept := leaveIntervals*w.LengthMs + endPatienceMs
+		if len(w.Rules) > 0 {
+			kept = max(kept, findingsKeptMs)
+		}
+		if w.last < hold && f.nowMs-w.asOf > kept {
+			f.forget(w, fx)
+		}
+	}
+}
+
+// forget deletes what the topics have of a job.
+func (f *Finder) forget(w *watched, fx *Effects) {
+	for _, rule := range slices.Sorted(maps.Keys(w.Rules)) {
+		finding := schemas.Finding{JobID: w.key.JobID, Restart: w.key.Restart, Rule: rule}
+		fx.delete(gone{schemas.TopicFindings, finding.Key()})
+	}
+	fx.delete(gone{schemas.TopicFindState, w.key.Key()})
+	delete(f.jobs, w.key)
+}
+
+// sorted returns the jobs that run, or those that ended, by key: outputs have one order.
+func (f *Finder) sorted(running bool) []*watched {
+	var some []*watched
+	for _, w := range f.jobs {
+		if (w.watch != nil) == running {
+			some = append(some, w)
+		}
+	}
+	slices.SortFunc(some, func(a, b *watched) int {
+		return cmp.Or(strings.Compare(a.key.JobID, b.key.JobID), cmp.Compare(a.key.Restart, b.key.Restart))
+	})
+	return some
+}
+
+// gone deletes a key of a compacted topic.
+type gone struct {
+	topic string // without the prefix
+	key   []byte
+}
+
+// Validate implements schemas.Record. A tombstone has no value.
+func (gone) Validate() error { return nil }
+
+func (fx *Effects) delete(all ...gone) {
+	for _, g := range all {
+		fx.Outputs = append(fx.Outputs, g)
+	}
+}

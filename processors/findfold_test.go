@@ -1,0 +1,593 @@
+package processors
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirhpc/weir/analysis/rules"
+	"github.com/weirhpc/weir/kafka/kafkatest"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// busyRule holds while the mean of metric load is over a half. It is open from the third interval on.
+const busyRule = `
+guards: {after: 0s, last: false, duration: 0s, intervals: 3, seen: 0}
+metrics: [{name: load, unit: "1", scope: core}]
+rules:
+  - id: busy
+    title: Busy
+    needs: [load]
+    each: load.mean > 0.5
+    share: 0.5
+    severity: {of: load.mean, from: 0, to: 1}
+    hint: "user {{.job.user}}: {{pct .value}}"
+`
+
+func busyRules(t testing.TB, changes ...string) *rules.Set {
+	t.Helper()
+	text := strings.NewReplacer(changes...).Replace(busyRule)
+	var shipped []string
+	for _, id := range regexp.MustCompile(`(?m)^ *- id: (\S+)`).FindAllSubmatch(rules.Shipped(), -1) {
+		shipped = append(shipped, string(id[1]))
+	}
+	set, err := rules.Compile(nil, shipped, rules.Source{Name: "busy.yaml", Text: []byte(text)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// loadOf is a summary of a job with one metric.
+func loadOf(job string, start, length int64, load float64) *schemas.JobSummary {
+	deciles := slices.Repeat([]float64{load}, 11)
+	node := "n1"
+	return &schemas.JobSummary{
+		Cluster: simCluster, JobID: job, IntervalStart: start, IntervalMs: length, Method: schemas.MethodNode,
+		Parts: 1, PartsReported: 1, NodesExpected: 1, NodesReported: 1,
+		Metrics: []schemas.JobSummaryMetric{{
+			Name: "load", Unit: "1", Scope: schemas.ScopeCore, Count: 4, Nodes: 1, Mean: &load, Stddev: new(float64),
+			NodeStddev: new(float64), LowNode: &node, HighNode: &node, Deciles: &deciles, RankError: new(float64),
+		}},
+	}
+}
+
+// finds is the whole of find for one partition, without a broker: what is committed is there for its successor.
+type finds struct {
+	t      *testing.T
+	set    *rules.Set
+	jobs   map[schemas.JobKey]*schemas.Job // of topic jobs
+	f      *Finder
+	log    []Entry
+
+	states   map[string]*schemas.FindState
+	findings []*schemas.Finding
+	deleted  []string // topic and key of tombstones
+	counts   schemas.ProgressCounts
+	last     *schemas.Progress
+}
+
+func newFinds(t *testing.T) *finds {
+	t.Helper()
+	s := &finds{
+		t: t, set: busyRules(t), jobs: map[schemas.JobKey]*schemas.Job{}, states: map[string]*schemas.FindState{},
+	}
+	s.restart()
+	return s
+}
+
+// restart begins anew from what is committed, and replays what no FindState has.
+func (s *finds) restart() {
+	s.t.Helper()
+	types, err := rules.NewTypes(nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var states []*schemas.FindState
+	for _, key := range slices.Sorted(maps.Keys(s.states)) {
+		states = append(states, s.states[key])
+	}
+	known := func(key schemas.JobKey) *schemas.Job { return s.jobs[key] }
+	if s.f, err = NewFinder(simCluster, s.set, types, false, known, s.last, states); err != nil {
+		s.t.Fatal(err)
+	}
+	for _, e := range s.log {
+		if s.last != nil && e.Offset >= s.last.Hold {
+			s.f.Apply(e)
+		}
+	}
+}
+
+// put folds summaries whose records were written right after their interval, and commits.
+func (s *finds) put(summaries ...*schemas.JobSummary) Effects {
+	s.t.Helper()
+	var all Effects
+	for _, one := range summaries {
+		e := entry(s.t, int64(len(s.log)), one)
+		e.AppendedMs = one.IntervalStart + one.IntervalMs
+		s.log = append(s.log, e)
+		fx := s.f.Apply(e)
+		all.Outputs = append(all.Outputs, fx.Outputs...)
+		addCounts(&all.Counts, fx.Counts)
+	}
+	s.commit(all)
+	return all
+}
+
+// learn lets news and the clock in, and commits.
+func (s *finds) learn(nowMs int64, atEnd bool) Effects {
+	s.t.Helper()
+	fx := s.f.learn(nowMs, func() bool { return atEnd })
+	s.commit(fx)
+	return fx
+}
+
+func (s *finds) commit(fx Effects) {
+	s.t.Helper()
+	for _, o := range fx.Outputs {
+		s.keep(o)
+	}
+	addCounts(&s.counts, fx.Counts)
+	s.last = s.f.Progress(int64(len(s.log)))
+	s.last.Counts = s.counts
+}
+
+func (s *finds) keep(o schemas.Record) {
+	s.t.Helper()
+	switch o := o.(type) {
+	case *schemas.Finding:
+		s.findings = append(s.findings, o)
+		encode(s.t, o)
+	case *schemas.FindState:
+		read, err := schemas.Unmarshal(encode(s.t, o)) // as a successor will see it
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.states[string(o.Identity().Key())] = read.(*schemas.FindState)
+	case gone:
+		s.deleted = append(s.deleted, o.topic+" "+string(o.key))
+		if o.topic == schemas.TopicFindState {
+			delete(s.states, string(o.key))
+		}
+	default:
+		s.t.Fatalf("a %T came out", o)
+	}
+}
+
+// said is every finding in one line.
+func (s *finds) said() (all []string) {
+	for _, f := range s.findings {
+		final := ""
+		if f.Final {
+			final = " final"
+		}
+		all = append(all, fmt.Sprintf("%s %s %s %d/%d%s", f.Key(), f.State, f.Class, f.Matched, f.Evaluated, final))
+	}
+	return all
+}
+
+func (s *finds) expect(want ...string) {
+	s.t.Helper()
+	if got := s.said(); !slices.Equal(got, want) {
+		s.t.Fatalf("findings\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// lives puts n intervals of a job from start on, and returns where the next one starts.
+func (s *finds) lives(job string, start int64, n int, load float64) int64 {
+	s.t.Helper()
+	for range n {
+		s.put(loadOf(job, start, findT, load))
+		start += findT
+	}
+	return start
+}
+
+// over tells topic jobs of a job that ended.
+func (s *finds) over(job string, endMs int64) {
+	s.jobs[schemas.JobKey{JobID: job}] = &schemas.Job{JobID: job, State: schemas.StateCompleted, End: &endMs}
+}
+
+const (
+	findT     = int64(60_000)
+	findEpoch = 1_700_000_000_000 / stateEveryMs * stateEveryMs // where the ten minutes of the rules begin
+)
+
+// TestFinderTellsALife: a finding opens, changes its class, closes, opens again, and is final with the job's last
+// interval. Its FindState goes with each of these records.
+func TestFinderTellsALife(t *testing.T) {
+	s := newFinds(t)
+	open := func(want int) {
+		t.Helper()
+		if n := s.f.open[schemas.ClassMed] + s.f.open[schemas.ClassHigh]; n != want {
+			t.Errorf("%d findings are open, want %d", n, want)
+		}
+	}
+	at := s.lives("1", findEpoch, 3, 0.6)
+	open(1)
+	at = s.lives("1", at, 7, 1)
+	at = s.lives("1", at, 41, 0)
+	open(0)
+	at = s.lives("1", at, 40, 1)
+	open(1)
+	s.over("1", at+findT+findT/2)
+	if fx := s.learn(at, true); len(fx.Outputs) != 1 {
+		t.Errorf("news make %v, want a FindState", fx.Outputs)
+	}
+	fx := s.put(loadOf("1", at, findT, 0))
+	if len(fx.Outputs) != 2 || fx.Counts.Outputs != 1 {
+		t.Errorf("the end makes %v and counts %+v", fx.Outputs, fx.Counts)
+	}
+	open(0)
+	s.expect("1/0/busy OPEN MED 3/3", "1/0/busy OPEN HIGH 10/10", "1/0/busy OPEN HIGH 10/20",
+		"1/0/busy OPEN HIGH 10/30", "1/0/busy OPEN HIGH 10/40", "1/0/busy CLOSED HIGH 10/50",
+		"1/0/busy OPEN HIGH 49/90", "1/0/busy OPEN HIGH 50/92 final")
+	if state := s.states["1/0"]; !state.Ended || len(state.Job) > 0 {
+		t.Errorf("%+v after the end", state)
+	}
+	s.put(loadOf("1", at+findT, findT, 1))
+	if want := (schemas.ProgressCounts{Summarized: 92, Late: 1, Outputs: 8}); s.counts != want {
+		t.Errorf("counts %+v, want %+v", s.counts, want)
+	}
+	if n := len(s.findings); n != 8 {
+		t.Errorf("%d findings after a late summary", n)
+	}
+}
+
+// TestFinderFates: every record has one fate. Pseudo-jobs have no rules.
+func TestFinderFates(t *testing.T) {
+	s := newFinds(t)
+	foreign := loadOf("1", findEpoch, findT, 1)
+	foreign.Cluster = "other"
+	future := loadOf("1", findEpoch, findT, 1)
+	for _, r := range []struct {
+		e    Entry
+		want schemas.ProgressCounts
+	}{
+		{entry(t, 0, loadOf("1", findEpoch, findT, 1)), schemas.ProgressCounts{Summarized: 1}},
+		{entry(t, 1, loadOf("1", findEpoch, findT, 1)), schemas.ProgressCounts{Duplicate: 1}},
+		{entry(t, 2, loadOf("1", findEpoch-findT, findT, 1)), schemas.ProgressCounts{Summarized: 1}},
+		{entry(t, 3, loadOf("1", findEpoch-findT, findT, 1)), schemas.ProgressCounts{Duplicate: 1}},
+		{entry(t, 4, loadOf(schemas.JobSystem, findEpoch, findT, 1)), schemas.ProgressCounts{Summarized: 1}},
+		{entry(t, 5, loadOf(schemas.JobRest, findEpoch, findT, 1)), schemas.ProgressCounts{Summarized: 1}},
+		{entry(t, 6, foreign), schemas.ProgressCounts{Rejected: 1}},
+		{Entry{Offset: 7, AppendedMs: findEpoch, Value: []byte("rubbish")}, schemas.ProgressCounts{Rejected: 1}},
+		{entry(t, 8, &schemas.Watermark{IntervalStart: findEpoch, IntervalMs: findT}),
+			schemas.ProgressCounts{Rejected: 1}},
+		{Entry{Offset: 9, AppendedMs: findEpoch - time.Minute.Milliseconds(), Value: encode(t, future)},
+			schemas.ProgressCounts{Rejected: 1}},
+	} {
+		if r.e.AppendedMs == 0 || r.e.Offset < 7 {
+			r.e.AppendedMs = findEpoch + findT
+		}
+		fx := s.f.Apply(r.e)
+		if fx.Counts.Outputs = 0; fx.Counts != r.want {
+			t.Errorf("offset %d: %+v, want %+v", r.e.Offset, fx.Counts, r.want)
+		}
+		for _, x := range fx.Rejects {
+			if !x.ByRule {
+				t.Errorf("offset %d could stop the partition: %+v", r.e.Offset, x)
+			}
+		}
+	}
+	if len(s.f.jobs) != 1 {
+		t.Errorf("%d jobs are watched", len(s.f.jobs))
+	}
+}
+
+// TestFinderEndsByTheClock: a job whose last interval never comes ends two minutes after its end, but not while its
+// summaries wait on the topic.
+func TestFinderEndsByTheClock(t *testing.T) {
+	s := newFinds(t)
+	at := s.lives("1", findEpoch, 5, 1)
+	end := at + 10*findT
+	s.over("1", end)
+	for _, c := range []struct {
+		nowMs int64
+		atEnd bool
+	}{{end + endPatienceMs - 1, true}, {end + endPatienceMs, false}} {
+		if s.learn(c.nowMs, c.atEnd); s.findings[len(s.findings)-1].Final {
+			t.Fatalf("ended at %d, at the topic's end %v", c.nowMs-end, c.atEnd)
+		}
+	}
+	s.learn(end+endPatienceMs, true)
+	s.expect("1/0/busy OPEN HIGH 3/3", "1/0/busy OPEN HIGH 5/5 final")
+	if fx := s.learn(end+2*endPatienceMs, true); len(fx.Outputs) > 0 {
+		t.Errorf("a second end: %v", fx.Outputs)
+	}
+}
+
+// TestFinderEndsForgottenJobs: a job that topic jobs does not have ends a day after its last interval. One that runs
+// stays, however long it is silent.
+func TestFinderEndsForgottenJobs(t *testing.T) {
+	s := newFinds(t)
+	s.jobs[schemas.JobKey{JobID: "runs"}] = &schemas.Job{JobID: "runs", State: schemas.StateRunning}
+	at := s.lives("runs", findEpoch, 3, 1)
+	at = s.lives("forgotten", at, 3, 1)
+	s.learn(at+goneMs-1, true)
+	if n := len(s.findings); n != 2 {
+		t.Fatalf("%d findings before a day is over", n)
+	}
+	s.learn(at+goneMs, true)
+	s.expect("runs/0/busy OPEN HIGH 3/3", "forgotten/0/busy OPEN HIGH 3/3", "forgotten/0/busy OPEN HIGH 3/3 final")
+}
+
+// TestFinderForgets: a job without findings leaves after 64 intervals, one with findings after 30 days, with them.
+func TestFinderForgets(t *testing.T) {
+	s := newFinds(t)
+	s.over("calm", findEpoch+3*findT)
+	s.over("busy", findEpoch+3*findT)
+	s.lives("calm", findEpoch, 3, 0)
+	s.lives("busy", findEpoch, 3, 1)
+	ticks := func(fromMs, toMs, step int64) {
+		for at := fromMs; at < toMs; at += step {
+			s.put(loadOf(schemas.JobSystem, at, findT, 1))
+		}
+	}
+	ticks(findEpoch+3*findT, findEpoch+leaveIntervals*findT+endPatienceMs, sweepEveryMs)
+	if len(s.deleted) > 0 {
+		t.Fatalf("%v left early", s.deleted)
+	}
+	ticks(findEpoch+leaveIntervals*findT+endPatienceMs, findEpoch+findingsKeptMs, sweepEveryMs)
+	if want := []string{"find-state calm/0"}; !slices.Equal(s.deleted, want) {
+		t.Fatalf("%v left, want %v", s.deleted, want)
+	}
+	s.restart()
+	ticks(findEpoch+findingsKeptMs, findEpoch+findingsKeptMs+5*sweepEveryMs, sweepEveryMs)
+	if want := []string{"find-state calm/0", "findings busy/0/busy", "find-state busy/0"}; !slices.Equal(s.deleted, want) {
+		t.Errorf("%v left, want %v", s.deleted, want)
+	}
+	if len(s.f.jobs) != 0 || len(s.states) != 0 {
+		t.Errorf("%d jobs and %d states are left", len(s.f.jobs), len(s.states))
+	}
+}
+
+// TestFinderHoldsLittle: a successor reads ten minutes of each job at most, also of a job that is silent since.
+func TestFinderHoldsLittle(t *testing.T) {
+	s := newFinds(t)
+	s.lives("silent", findEpoch, 3, 0)
+	at, most := int64(findEpoch), int64(0)
+	perInterval := int64(4)
+	for range 3 * stateEveryMs / findT {
+		for _, job := range []string{"1", "2", "3", schemas.JobSystem} {
+			s.put(loadOf(job, at, findT, 0))
+		}
+		at += findT
+		most = max(most, s.last.Position-s.last.Hold)
+	}
+	if bound := (stateEveryMs/findT + 1 + sweepEveryMs/findT) * perInterval; most > bound {
+		t.Errorf("%d records are read again, more than %d", most, bound)
+	}
+	if most < stateEveryMs/findT*perInterval/2 {
+		t.Errorf("%d records are read again: FindStates are written all the time", most)
+	}
+	if s.states["silent/0"].Offset != 2 {
+		t.Errorf("the silent job is saved up to %d", s.states["silent/0"].Offset)
+	}
+}
+
+// TestNewsAreFrozen: what topic jobs tells is committed at once. A successor that does not know it decides alike.
+func TestNewsAreFrozen(t *testing.T) {
+	s := newFinds(t)
+	user := func(name string) {
+		s.jobs[schemas.JobKey{JobID: "1"}] = &schemas.Job{JobID: "1", User: name, State: schemas.StateRunning}
+	}
+	user("alice")
+	at := s.lives("1", findEpoch, 3, 1)
+	user("bob")
+	if fx := s.learn(at, true); len(fx.Outputs) != 1 {
+		t.Errorf("news make %v, want a FindState", fx.Outputs)
+	}
+	if fx := s.learn(at, true); len(fx.Outputs) != 0 {
+		t.Errorf("no news make %v", fx.Outputs)
+	}
+	s.put(loadOf("1", at, findT, 0))
+	clear(s.jobs)
+	s.restart()
+	s.lives("1", at+findT, 20, 0)
+	var users []string
+	for _, f := range s.findings {
+		users = append(users, f.State+" "+strings.TrimRight(strings.Fields(f.Hint)[1], ":"))
+	}
+	if want := []string{"OPEN alice", "OPEN bob", "CLOSED bob"}; !slices.Equal(users, want) {
+		t.Errorf("findings %q, want %q", users, want)
+	}
+}
+
+// TestRuleThatChanged: its findings are deleted, and it begins anew. What becomes due in a replay is written after it.
+func TestRuleThatChanged(t *testing.T) {
+	s := newFinds(t)
+	at := s.lives("1", findEpoch, 6, 1) // three more than the last FindState has
+	s.set = busyRules(t, "share: 0.5", "share: 0.6")
+	s.restart()
+	if n := s.f.open[schemas.ClassHigh]; n != 0 {
+		t.Errorf("%d findings are open by the old rule", n)
+	}
+	s.lives("1", at, 1, 1)
+	if want := []string{"findings 1/0/busy"}; !slices.Equal(s.deleted, want) {
+		t.Errorf("deleted %v, want %v", s.deleted, want)
+	}
+	s.expect("1/0/busy OPEN HIGH 3/3", "1/0/busy OPEN HIGH 3/3")
+	if s.findings[1].RuleHash == s.findings[0].RuleHash {
+		t.Error("the second finding is by the old rule")
+	}
+}
+
+// TestStatesOfAnotherLog: without a Progress the fold begins at the log's start, and states of before are deleted.
+func TestStatesOfAnotherLog(t *testing.T) {
+	s := newFinds(t)
+	s.lives("1", findEpoch, 3, 1)
+	s.lives("2", findEpoch, 3, 1)
+	s.last, s.log, s.findings, s.counts = nil, nil, nil, schemas.ProgressCounts{}
+	s.restart()
+	s.lives("2", findEpoch, 3, 1)
+	s.expect("2/0/busy OPEN HIGH 3/3")
+	if want := []string{"find-state 1/0", "find-state 2/0"}; !slices.Equal(s.deleted, want) {
+		t.Errorf("deleted %v, want %v", s.deleted, want)
+	}
+	if len(s.states) != 1 || s.states["2/0"] == nil {
+		t.Errorf("states of %v", slices.Collect(maps.Keys(s.states)))
+	}
+}
+
+// TestNewerState: an older weir does not begin a job anew behind a newer one's back.
+func TestNewerState(t *testing.T) {
+	s := newFinds(t)
+	s.lives("1", findEpoch, 3, 1)
+	good := s.states["1/0"]
+	for _, state := range []string{"", "rubbish", `{"version":2}`, `{"version":1,"watch":"/w=="}`} {
+		bad := *good
+		bad.State = []byte(state)
+		_, err := NewFinder(simCluster, s.set, nil, false, s.f.known, s.last, []*schemas.FindState{&bad})
+		if !errors.Is(err, errNewerState) {
+			t.Errorf("%q: %v", state, err)
+		}
+	}
+}
+
+// TestWindow compares it with a set of all intervals.
+func TestWindow(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 5))
+	for range 200 {
+		var w window
+		seen, newest := map[int64]bool{}, int64(0)
+		for range 300 {
+			at := max(0, newest+r.Int64N(12)-8) * findT
+			if r.IntN(40) == 0 {
+				at += 70 * findT
+			}
+			want := !seen[at]
+			if at <= (newest-64)*findT {
+				continue
+			}
+			if got := w.add(at, findT); got != want {
+				t.Fatalf("%d behind %d is new: %v, want %v", at, newest*findT, got, want)
+			}
+			text, err := json.Marshal(w)
+			if err = cmp.Or(err, json.Unmarshal(text, &w)); err != nil {
+				t.Fatal(err)
+			}
+			seen[at], newest = true, max(newest, at/findT)
+		}
+	}
+}
+
+// crashes folds a log as the loop does, and dies before or after commits where dies says so.
+func (s *finds) crashes(r *rand.Rand, log []Entry, dies func() bool) {
+	s.t.Helper()
+	for i := 0; ; {
+		s.restart()
+		a, start := openAccount(func(*schemas.Progress) Fold { return s.f }, s.last, 0)
+		i, _ = slices.BinarySearchFunc(log, start, func(e Entry, o int64) int { return cmp.Compare(e.Offset, o) })
+		for alive := true; alive; {
+			if i == len(log) && a.position == a.from && !a.hasNews() {
+				return
+			}
+			for range min(1+r.IntN(8), len(log)-i) {
+				a.add(log[i])
+				i++
+			}
+			if !a.replays() {
+				a.take(s.f.learn(0, func() bool { return false }))
+			}
+			if !a.hasNews() && r.IntN(6) > 0 && i < len(log) {
+				continue
+			}
+			if alive = !dies(); !alive {
+				break
+			}
+			for _, o := range a.outputs {
+				s.keep(o)
+			}
+			s.last = a.progress()
+			if err := s.last.Validate(); err != nil {
+				s.t.Fatal(err)
+			}
+			s.counts = s.last.Counts
+			a.committed()
+			alive = !dies()
+		}
+	}
+}
+
+// findLog is some jobs' summaries: out of order, twice, late, hours apart, and records that are none.
+func findLog(t *testing.T, r *rand.Rand, jobs map[schemas.JobKey]*schemas.Job) (log []Entry) {
+	t.Helper()
+	put := func(start int64, value []byte) {
+		log = append(log, Entry{Offset: int64(2 * len(log)), AppendedMs: start + 2*findT, Value: value})
+	}
+	const intervals = 120
+	for n := range 6 {
+		end := findEpoch + int64(40+r.IntN(intervals))*findT
+		if job := fmt.Sprint(n); n < 5 {
+			jobs[schemas.JobKey{JobID: job}] = &schemas.Job{JobID: job, State: schemas.StateFailed, End: &end}
+		}
+	}
+	at := int64(findEpoch)
+	for i := range intervals {
+		at += findT
+		if i == intervals/2 {
+			at += stateEveryMs * int64(r.IntN(3))
+		}
+		for n := range 6 {
+			load := []float64{0.6, 1, 1, 0}[(i/8+n)%4]
+			start := at - findT*int64(max(0, r.IntN(12)-9))
+			value := encode(t, loadOf(fmt.Sprint(n), start, findT, load))
+			for range 1 + max(0, r.IntN(20)-18) {
+				put(at, value)
+			}
+		}
+		put(at, encode(t, loadOf(schemas.JobSystem, at, findT, 1)))
+		if r.IntN(20) == 0 {
+			put(at, []byte("rubbish"))
+		}
+	}
+	return log
+}
+
+// TestFinderSurvivesCrashes: however often the process dies, the findings are the same to the byte, in the same order,
+// and every record is counted once.
+func TestFinderSurvivesCrashes(t *testing.T) {
+	seed := newSeed()
+	replays, findings := int64(0), 0
+	var counts schemas.ProgressCounts
+	for n := range uint64(kafkatest.Cases(15, 3)) {
+		r := rand.New(rand.NewPCG(seed+n, 9))
+		steady := newFinds(t)
+		log := findLog(t, r, steady.jobs)
+		steady.crashes(r, log, func() bool { return false })
+		if all := fatesOf(steady.counts); all != int64(len(log)) {
+			t.Fatalf("seed %d: %d records have a fate, of %d: %+v", seed+n, all, len(log), steady.counts)
+		}
+		findings += len(steady.findings)
+		addCounts(&counts, steady.counts)
+		for range 5 {
+			crashed := newFinds(t)
+			crashed.jobs = steady.jobs
+			crashed.crashes(r, log, func() bool { return r.IntN(12) == 0 })
+			if got, want := crashed.said(), steady.said(); !slices.Equal(got, want) {
+				t.Fatalf("seed %d: findings\n%s\nwant\n%s", seed+n, strings.Join(got, "\n"), strings.Join(want, "\n"))
+			}
+			for i := range steady.findings {
+				if got, want := encode(t, crashed.findings[i]), encode(t, steady.findings[i]); string(got) != string(want) {
+					t.Fatalf("seed %d: finding %d is %+v, want %+v", seed+n, i, crashed.findings[i], steady.findings[i])
+				}
+			}
+			if crashed.counts != steady.counts {
+				t.Fatalf("seed %d: counts %+v, want %+v", seed+n, crashed.counts, steady.counts)
+			}
+			replays += crashed.last.Position - crashed.last.Hold
+		}
+	}
+	if replays == 0 || findings == 0 || counts.Late == 0 || counts.Duplicate == 0 {
+		t.Errorf("%d records to replay, %d findings, %+v: the test proves nothing", replays, findings, counts)
+	}
+}

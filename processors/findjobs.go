@@ -1,0 +1,197 @@
+package processors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// knownJobs are the jobs of topic jobs, as far as it was read. All partitions of a process share them.
+type knownJobs struct {
+	ready chan struct{} // closed once the topic was read to its end
+
+	mu sync.Mutex
+	of map[string]*schemas.Job // by the record's key
+}
+
+func newKnownJobs() *knownJobs {
+	return &knownJobs{ready: make(chan struct{}), of: map[string]*schemas.Job{}}
+}
+
+// get returns the last record of a job, or nil.
+func (k *knownJobs) get(key schemas.JobKey) *schemas.Job {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.of[key.String()]
+}
+
+// take keeps a record. A tombstone forgets the job.
+func (k *knownJobs) take(r *kgo.Record) error {
+	value, err := schemas.Unmarshal(r.Value)
+	j, is := value.(*schemas.Job)
+	switch {
+	case len(r.Value) > 0 && err != nil:
+		return err
+	case len(r.Value) > 0 && !is:
+		return fmt.Errorf("%w: a %T does not belong here", schemas.ErrInvalid, value)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(r.Value) == 0 {
+		delete(k.of, string(r.Key))
+	} else {
+		k.of[string(r.Key)] = j
+	}
+	return nil
+}
+
+// follow reads the topic until ctx ends, from its beginning at every start.
+func (k *knownJobs) follow(ctx context.Context, cfg config.Config, log *slog.Logger, brokers *kafka.Brokers) {
+	topic := cfg.Prefix + schemas.TopicJobs
+	var trouble, rubbish kafka.Trouble
+	for tries := 1; ctx.Err() == nil; tries++ {
+		began := time.Now()
+		err := k.read(ctx, cfg, topic, brokers, func(r *kgo.Record) {
+			if err := k.take(r); err != nil && rubbish.Worth(err, time.Now()) {
+				log.Warn("record of topic jobs cannot be used, going on behind it",
+					"topic", topic, "offset", r.Offset, "err", err)
+			}
+		})
+		if time.Since(began) > time.Minute {
+			tries = 1
+			trouble.Over()
+		}
+		if ctx.Err() == nil && !brokers.Away() && trouble.Worth(err, time.Now()) {
+			log.Warn("cannot read the jobs, trying again", "topic", topic, "err", err)
+		}
+		kafka.Pause(ctx, max(time.Second, kafka.Backoff(tries, cfg.BackoffCap)))
+	}
+}
+
+// jobsLookEvery is how often the id of topic jobs is compared: a reader never finds the topic that took its place.
+const jobsLookEvery = 10 * time.Second
+
+var errJobsReplaced = errors.New("the topic was made anew, reading it from the beginning")
+
+// read passes on every record of the topic until ctx ends or something goes wrong.
+func (k *knownJobs) read(
+	ctx context.Context, cfg config.Config, topic string, brokers *kafka.Brokers, each func(r *kgo.Record),
+) error {
+	opts, err := kafka.ClientOpts(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	cl, err := kgo.NewClient(append(opts, kgo.WithHooks(brokers),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(), // markers take offsets
+		kgo.ConsumeResetOffset(kgo.NoResetOffset()), kgo.FetchMaxWait(500*time.Millisecond),
+	)...)
+	if err != nil {
+		return fmt.Errorf("making a Kafka client: %w", err)
+	}
+	defer cl.Close()
+	adm := kadm.NewClient(cl)
+	start, end, err := askBounds(ctx, adm, topic)
+	if err != nil {
+		return err
+	}
+	id, err := askID(ctx, adm, topic)
+	if err != nil {
+		return err
+	}
+	cl.AddConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().At(start)}})
+	next, looked := start, time.Now()
+	for ctx.Err() == nil {
+		if next >= end {
+			k.isRead()
+		}
+		if time.Since(looked) > jobsLookEvery {
+			now, err := askID(ctx, adm, topic)
+			if err == nil && !kafka.SameTopic(id, now) {
+				err = errJobsReplaced
+			}
+			if err != nil {
+				return err
+			}
+			looked = time.Now()
+		}
+		poll, cancel := context.WithTimeout(ctx, time.Second)
+		fetches := cl.PollFetches(poll)
+		cancel()
+		for _, e := range fetches.Errors() {
+			if !errors.Is(e.Err, context.DeadlineExceeded) && !errors.Is(e.Err, context.Canceled) {
+				return fmt.Errorf("reading %s: %w", topic, e.Err)
+			}
+		}
+		for r := range fetches.RecordsAll() {
+			if next = r.Offset + 1; !r.Attrs.IsControl() {
+				each(r)
+			}
+		}
+	}
+	return nil
+}
+
+// isRead notes that the topic was read to its end.
+func (k *knownJobs) isRead() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	select {
+	case <-k.ready:
+	default:
+		close(k.ready)
+	}
+}
+
+// askPatience bounds a question about a topic.
+const askPatience = 10 * time.Second
+
+func askBounds(ctx context.Context, adm *kadm.Client, topic string) (start, end int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, askPatience)
+	defer cancel()
+	return kafka.Bounds(ctx, adm, topic, 0)
+}
+
+// learn takes what topic jobs has new of the jobs that run, and ends those whose time is over. atEnd reports whether
+// everything that was written is folded: a job whose summaries wait does not end by the clock.
+func (f *Finder) learn(nowMs int64, atEnd func() bool) Effects {
+	var fx Effects
+	for _, w := range f.sorted(true) {
+		j := f.known(w.key)
+		fresh := w.setJob(j)
+		if fresh {
+			w.watch.Know(f.jobOf(w))
+		}
+		switch {
+		case w.isComplete(), nowMs >= w.deadline(j) && atEnd():
+			f.end(w, &fx)
+		case fresh:
+			f.save(w, &fx)
+		}
+	}
+	return fx
+}
+
+// deadline is when the clock ends a job. A job that runs has none. One that topic jobs does not have was never told to
+// it, or was forgotten after its end.
+func (w *watched) deadline(j *schemas.Job) int64 {
+	measured := w.asOf + w.LengthMs
+	switch {
+	case w.over && w.endMs != nil:
+		return *w.endMs + endPatienceMs
+	case w.over:
+		return measured + endPatienceMs
+	case j == nil:
+		return measured + goneMs
+	}
+	return none
+}

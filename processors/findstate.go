@@ -1,0 +1,158 @@
+package processors
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/weirhpc/weir/analysis/rules"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// savedState is the state of a FindState, as JSON: the fold's own, and that of the rules.
+type savedState struct {
+	Version  int                    `json:"version"`
+	LengthMs int64                  `json:"length_ms"` // of the last interval
+	Seen     window                 `json:"seen"`
+	Rules    map[string]writtenRule `json:"rules,omitempty"` // findings that were written, by rule
+	Watch    []byte                 `json:"watch,omitempty"` // empty: the job has ended
+}
+
+// writtenRule is the last record of a finding.
+type writtenRule struct {
+	Hash  string `json:"hash"`
+	Class string `json:"class,omitempty"` // empty: it is not open
+}
+
+// stateVersion is that of savedState. A newer one is not read.
+const stateVersion = 1
+
+var errNewerState = errors.New("a newer weir wrote it: upgrade every `weir find`")
+
+// maxFrozenJob bounds the record of a job in its FindState. A larger one goes without its nodes.
+const maxFrozenJob = 1 << 20
+
+// window remembers which of the last 64 intervals of a job came.
+type window struct {
+	Newest int64  `json:"newest"`
+	Bits   uint64 `json:"bits"` // bit i: the interval i before newest
+}
+
+// add notes an interval, and reports whether it is new. One that is older than the window counts as new.
+func (w *window) add(start, lengthMs int64) bool {
+	by := (start - w.Newest) / lengthMs
+	switch {
+	case w.Bits == 0, by >= 64:
+		*w = window{start, 1}
+	case start > w.Newest:
+		*w = window{start, w.Bits<<max(by, 1) | 1}
+	case by > -64 && (start-w.Newest)%lengthMs == 0:
+		bit := uint64(1) << -by
+		fresh := w.Bits&bit == 0
+		w.Bits |= bit
+		return fresh
+	}
+	return true
+}
+
+// setJob freezes what is known of a job, and reports whether that changed. A job that nobody knows any more stays as it
+// was.
+func (w *watched) setJob(j *schemas.Job) bool {
+	if j == nil || j == w.told {
+		return false
+	}
+	w.told = j
+	value, err := schemas.Marshal(j)
+	if err != nil || len(value) > maxFrozenJob {
+		short := *j
+		short.Nodes, short.Cpus = nil, nil
+		if value, err = schemas.Marshal(&short); err != nil {
+			return false
+		}
+		j = &short
+	}
+	if bytes.Equal(value, w.job) {
+		return false
+	}
+	w.job, w.over, w.endMs = value, schemas.Over(j.State), j.End
+	return true
+}
+
+// jobOf returns what the rules know of a job.
+func (f *Finder) jobOf(w *watched) rules.Job {
+	j := &schemas.Job{JobID: w.key.JobID, Restart: w.key.Restart}
+	if v, err := schemas.Unmarshal(w.job); err == nil {
+		if known, is := v.(*schemas.Job); is {
+			j = known
+		}
+	}
+	return rules.JobOf(f.cluster, j, f.types)
+}
+
+// save adds the FindState of a job. If the rules cannot encode theirs, a replay reads the job's summaries instead.
+func (f *Finder) save(w *watched, fx *Effects) {
+	w.Version, w.Watch = stateVersion, nil
+	if w.watch != nil {
+		var err error
+		if w.Watch, err = w.watch.AppendBinary(nil); err != nil {
+			return
+		}
+	}
+	state, err := json.Marshal(w.savedState)
+	if err != nil {
+		return
+	}
+	w.Watch = nil
+	fx.Outputs = append(fx.Outputs, &schemas.FindState{
+		Cluster: f.cluster, JobID: w.key.JobID, Restart: w.key.Restart,
+		AsOf: w.asOf, Offset: w.last, Ended: w.watch == nil, Job: w.job, State: state,
+	})
+	w.saved, w.unsaved, w.savedSlots = w.last, none, w.slot()
+}
+
+// restore goes on from a FindState. Findings of a rule that is off, or has changed, are deleted: it begins anew.
+func (f *Finder) restore(s *schemas.FindState) (*watched, error) {
+	w := &watched{
+		key: s.Identity(), asOf: s.AsOf, last: s.Offset, saved: s.Offset, unsaved: none, changed: true,
+	}
+	if err := json.Unmarshal(s.State, &w.savedState); err != nil {
+		return nil, fmt.Errorf("%w: %w", errNewerState, err)
+	}
+	if w.Version != stateVersion {
+		return nil, errNewerState
+	}
+	w.savedSlots = w.slot()
+	if s.Ended {
+		return w, nil
+	}
+	if v, err := schemas.Unmarshal(s.Job); err == nil {
+		if j, is := v.(*schemas.Job); is {
+			w.setJob(j)
+		}
+	}
+	w.watch = f.set.NewWatch(f.jobOf(w), f.possible)
+	if err := w.watch.UnmarshalBinary(w.Watch); err != nil {
+		return nil, fmt.Errorf("%w: %w", errNewerState, err)
+	}
+	w.Watch = nil
+	now := map[string]string{}
+	for i := range f.set.Rules {
+		now[f.set.Rules[i].ID] = f.set.Rules[i].Hash
+	}
+	for _, rule := range slices.Sorted(maps.Keys(w.Rules)) {
+		was := w.Rules[rule]
+		if now[rule] != was.Hash {
+			finding := schemas.Finding{JobID: w.key.JobID, Restart: w.key.Restart, Rule: rule}
+			f.leaving = append(f.leaving, gone{schemas.TopicFindings, finding.Key()})
+			delete(w.Rules, rule)
+			continue
+		}
+		if was.Class != "" {
+			f.open[was.Class]++
+		}
+	}
+	return w, nil
+}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/weirhpc/weir/analysis/term"
+)
+
+// styleFlags say how a report is drawn. What they leave open, the terminal decides.
+type styleFlags struct {
+	width int
+	ascii bool
+	color string
+}
+
+// whenColored are the values of --color.
+var whenColored = []string{"auto", "always", "never"}
+
+func (f *styleFlags) add(c *cobra.Command) {
+	c.Flags().IntVar(&f.width, "width", 0, "write lines of `N` characters (default: those of the terminal, else 80)")
+	c.Flags().BoolVar(&f.ascii, "ascii", false, "draw with ASCII alone (default: if the locale is not UTF-8)")
+	c.Flags().StringVar(&f.color, "color", "auto", "colour words: `WHEN` is auto (on a terminal), always or never")
+	offer(c, "color", whenColored...)
+}
+
+// style returns what the reader can see, and where to write it.
+func (f *styleFlags) style(c *cobra.Command) (term.Style, io.Writer, error) {
+	switch {
+	case !slices.Contains(whenColored, f.color):
+		return term.Style{}, nil, usageError{fmt.Errorf("--color %q must be one of %s", f.color,
+			strings.Join(whenColored, ", "))}
+	case f.width < 0:
+		return term.Style{}, nil, usageError{fmt.Errorf("--width %d must be at least 1", f.width)}
+	}
+	out := c.OutOrStdout()
+	s := term.Style{
+		Width: cmp.Or(f.width, columns(outputFile(out))), ASCII: f.ascii || !isUTF8(os.Getenv),
+		Color: f.color == "always" || f.color == "auto" && isColored(os.Getenv) && isTerminal(outputFile(out)),
+	}
+	if s.Color {
+		out = styled(out)
+	}
+	return s, out, nil
+}
+
+// columns is the width of a terminal; 0 if the file is none.
+func columns(f *os.File) int {
+	if !isTerminal(f) {
+		return 0
+	}
+	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		return 0
+	}
+	return int(size.Col)
+}
+
+// isUTF8 reports whether the locale is one of UTF-8. The first variable that is set counts.
+func isUTF8(env func(string) string) bool {
+	locale := strings.ToLower(cmp.Or(env("LC_ALL"), env("LC_CTYPE"), env("LANG")))
+	return strings.Contains(locale, "utf-8") || strings.Contains(locale, "utf8")
+}
+
+// isColored reports whether the environment lets a terminal show colours.
+func isColored(env func(string) string) bool { return env("NO_COLOR") == "" && env("TERM") != "dumb" }
