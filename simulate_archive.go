@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/integration/month"
 	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink/findings"
 )
 
 // monthProgress is how often a long simulation reports how far it is.
@@ -44,6 +46,9 @@ nodes have GPUs. DIR/weir.yaml is the configuration of that machine: commands re
 			defaults := config.Default()
 			o.Dir, o.Cluster, o.Topic = args[0], "simulated", defaults.Prefix+schemas.TopicJobSummary
 			o.JobsTopic, o.Sketch = defaults.Prefix+schemas.TopicJobs, defaults.Collect.Sketch
+			if err := withRules(&o, defaults); err != nil {
+				return err
+			}
 			next := time.Now().Add(monthProgress)
 			o.Progress = func(at time.Time, rows int64) {
 				if now := time.Now(); now.After(next) {
@@ -81,6 +86,19 @@ nodes have GPUs. DIR/weir.yaml is the configuration of that machine: commands re
 	f.StringVar(&o.Jobs, "jobs", month.Habits, "`MIX` of jobs: habits, healthy or problems")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
+}
+
+// withRules lets the shipped rules find what is wrong with the jobs, as weir find would, and keeps their findings.
+func withRules(o *month.Options, defaults config.Config) (err error) {
+	if o.Jobs == month.Habits {
+		return nil
+	}
+	topic := defaults.Prefix + schemas.TopicFindings
+	o.Findings = func(ctx context.Context, all []schemas.Finding) error {
+		return findings.Write(ctx, o.Dir, topic, all)
+	}
+	o.Rules, err = ruleSet(defaults)
+	return err
 }
 
 func checkMonth(o *month.Options, from string) (err error) {
