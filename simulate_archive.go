@@ -84,6 +84,7 @@ nodes have GPUs. DIR/weir.yaml is the configuration of that machine: commands re
 	f.IntVar(&o.Partitions, "partitions", 2, "`N` partitions of job-summary, 1 to 64")
 	f.Uint64Var(&o.Seed, "seed", 1, "`SEED` of jobs and values")
 	f.StringVar(&o.Jobs, "jobs", month.Habits, "`MIX` of jobs: habits, healthy or problems")
+	offer(c, "jobs", month.Habits, month.Healthy, month.Problems)
 	f.BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
 }

@@ -19,8 +19,8 @@ type machine struct {
 	sketch     int
 	layout
 	jobs []job
-	// measure returns the metrics of the parts of a node in an interval, or nil if its agent is silent.
-	measure func(node int, parts []part, start int64) [][]schemas.CounterBatchMetric
+	// measure returns the metrics of the pieces of a node in an interval, or nil if its agent is silent.
+	measure func(node int, pieces []piece, start int64) [][]schemas.CounterBatchMetric
 }
 
 // home returns the collector of what no job holds of a node, and of a share of a split job.
@@ -64,12 +64,12 @@ func (m *machine) interval(f *folds, start int64, running []*job) error {
 		}
 	}
 	for n, name := range m.names {
-		parts := m.parts(n, held)
-		metrics := m.measure(n, parts, start)
+		pieces := m.pieces(n, held)
+		metrics := m.measure(n, pieces, start)
 		homes := map[int32]bool{}
-		for i := range parts {
+		for i := range pieces {
 			key, p := schemas.JobKey{JobID: schemas.JobRest}, m.home(n)
-			if j := parts[i].job; j != nil {
+			if j := pieces[i].job; j != nil {
 				key = j.Identity()
 				if 4*len(j.nodes) <= len(m.names) {
 					p = m.home(j.nodes[0])
@@ -82,7 +82,7 @@ func (m *machine) interval(f *folds, start int64, running []*job) error {
 			if metrics == nil {
 				continue
 			}
-			batch := &schemas.CounterBatch{NodeHeader: m.header(name, key, start, parts[i].cpus), Metrics: metrics[i]}
+			batch := &schemas.CounterBatch{NodeHeader: m.header(name, key, start, pieces[i].cpus), Metrics: metrics[i]}
 			if err := f.send(p, batch, start+m.intervalMs); err != nil {
 				return err
 			}

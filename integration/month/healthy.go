@@ -119,13 +119,13 @@ func healthyShared() []habit {
 	return []habit{
 		{ // one core, for which it asked
 			user: "dana", account: "biology", queue: "shared", name: "align", weight: 5, nodes: [2]int{1, 1},
-			class: shared, cpus: 1, length: span(1, 6), limit: 2, asked: 8, does: &program{
+			class: packed, cpus: 1, length: span(1, 6), limit: 2, asked: 8, does: &program{
 				with(func(u *use) { u.user, u.flops, u.vector, u.memBW, u.memory = 0.97, 1.2e9, 0.3, 3e9, 5 }), nil,
 			},
 		},
 		{ // two fifths of the memory that it asked for
 			user: "nils", account: "chemistry", queue: "shared", name: "dock", weight: 4, nodes: [2]int{1, 2},
-			class: shared, length: span(2, 8), limit: 1.8, asked: 48, does: &program{
+			class: packed, length: span(2, 8), limit: 1.8, asked: 48, does: &program{
 				with(func(u *use) { u.user, u.memBW, u.memory, u.cache = 0.93, 30e9, 17, 3.5 }),
 				[]effect{checkpoint(30*minute, minute, 50e6)},
 			},

@@ -195,7 +195,7 @@ func submissions(r *rand.Rand, x *jobMix, l *layout, class int, from, to time.Ti
 func newJob(r *rand.Rand, l *layout, number int, s submission, on []int, start, end int64) job {
 	h := s.habit
 	j := job{habit: h, seed: r.Uint64(), on: on}
-	submit, exclusive := s.at, h.class != shared
+	submit, exclusive := s.at, h.class != packed
 	cores, gpus := int64(0), int32(0)
 	for _, i := range on {
 		x := l.slots[i]

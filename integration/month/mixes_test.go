@@ -41,7 +41,7 @@ func TestHabitsStay(t *testing.T) {
 		}
 	}
 	for n := range m.names {
-		fmt.Fprintln(h, m.measure(n, m.parts(n, held), at))
+		fmt.Fprintln(h, m.measure(n, m.pieces(n, held), at))
 	}
 	if got := h.Sum64(); got != 0x2fd3c713c24adeaf {
 		t.Errorf("the hash of the habits' jobs and values is %#x: restore them, or change the answers in docs", got)
@@ -63,8 +63,8 @@ func TestMetricsAreTheCatalogues(t *testing.T) {
 	for i := range m.jobs {
 		j := &m.jobs[i]
 		for k, n := range j.nodes {
-			p := part{job: j, k: k, cpus: numbers(nil, 0, bigCPUs)}
-			for _, x := range m.measureNode(n, []part{p}, *j.Start+600_000)[0] {
+			p := piece{job: j, k: k, cpus: numbers(nil, 0, bigCPUs)}
+			for _, x := range m.measureNode(n, []piece{p}, *j.Start+600_000)[0] {
 				seen[x.Name]++
 				if want := known[x.Name]; x.Unit != want.Unit || x.Scope != want.Scope {
 					t.Fatalf("%s is in %q of scope %q, and the catalogue has %q of %q",
@@ -86,8 +86,8 @@ func TestValuesAreOfThisWorld(t *testing.T) {
 	for i := range m.jobs {
 		j := &m.jobs[i]
 		for start := *j.Start; start+m.intervalMs < *j.End; start += 7 * m.intervalMs {
-			p := part{job: j, k: len(j.nodes) - 1, cpus: numbers(nil, 0, bigCPUs)}
-			metrics := m.measureNode(j.nodes[p.k], []part{p}, start)
+			p := piece{job: j, k: len(j.nodes) - 1, cpus: numbers(nil, 0, bigCPUs)}
+			metrics := m.measureNode(j.nodes[p.k], []piece{p}, start)
 			if metrics == nil {
 				continue
 			}
@@ -122,7 +122,7 @@ func TestValuesAreOfThisWorld(t *testing.T) {
 	}
 }
 
-// TestSharedNodesAreShared: jobs on parts of nodes have their own CPUs, and no values of the whole node. All jobs and
+// TestSharedNodesAreShared: jobs on pieces of nodes have their own CPUs, and no values of the whole node. All jobs and
 // what no job holds have the machine's CPUs together. An agent that is silent is missed.
 func TestSharedNodesAreShared(t *testing.T) {
 	t.Parallel()
@@ -130,7 +130,7 @@ func TestSharedNodesAreShared(t *testing.T) {
 	m.sketch = 0
 	there := summaries(t, m, january, january.AddDate(0, 0, 3))
 	cpus, whole := map[int64]int64{}, map[int64]int64{}
-	parts, missed := 0, false
+	pieces, missed := 0, false
 	for key, s := range there {
 		missed = missed || s.NodesReported < s.NodesExpected
 		for i := range s.Metrics {
@@ -142,18 +142,18 @@ func TestSharedNodesAreShared(t *testing.T) {
 				if key.job != nil && s.NodesReported == s.NodesExpected && x.Count != *key.job.Cores {
 					t.Errorf("job %s has %d cores, and values of %d", key.id, *key.job.Cores, x.Count)
 				}
-			case x.Name == "mem_used" && key.job != nil && key.job.habit.class == shared:
+			case x.Name == "mem_used" && key.job != nil && key.job.habit.class == packed:
 				t.Errorf("job %s shares its node, and has the node's memory", key.id)
-			case x.Name == "job_mem_peak" && key.job != nil && key.job.habit.class == shared:
-				parts++
+			case x.Name == "job_mem_peak" && key.job != nil && key.job.habit.class == packed:
+				pieces++
 			}
 		}
 	}
 	if diff := cmp.Diff(whole, cpus); diff != "" {
-		t.Errorf("CPUs of the machine, and of its parts (-machine +parts):\n%s", diff)
+		t.Errorf("CPUs of the machine, and of its pieces (-machine +pieces):\n%s", diff)
 	}
-	if parts == 0 || !missed {
-		t.Errorf("summaries of parts of nodes: %d; a silent agent: %v", parts, missed)
+	if pieces == 0 || !missed {
+		t.Errorf("summaries of pieces of nodes: %d; a silent agent: %v", pieces, missed)
 	}
 }
 

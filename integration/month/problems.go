@@ -44,7 +44,7 @@ func planted() (all []habit) {
 		{"anna", "physics"}, {"boris", "chemistry"}, {"chen", "climate"}, {"emil", "engineering"}, {"hugo", "materials"},
 		{"jan", "geophysics"}, {"kim", "climate"}, {"otto", "engineering"}, {"paula", "materials"},
 	}
-	queues := [...]string{whole: "normal", shared: "shared", gpu: "gpu"}
+	queues := [...]string{whole: "normal", packed: "shared", gpu: "gpu"}
 	for _, large := range []bool{false, true} {
 		for i, p := range append(problemsOfCPUs(), problemsOfTheRest()...) {
 			user := users[(2*i+len(all)/len(users))%len(users)]
@@ -159,7 +159,7 @@ func problemsOfTheRest() []problem {
 			does: runs(func(u *use) { u.memory = 238 }),
 		},
 		{
-			rule: "memory-over", name: "genome", small: 1, large: 3, length: 5, asked: 60, class: shared,
+			rule: "memory-over", name: "genome", small: 1, large: 3, length: 5, asked: 60, class: packed,
 			does: runs(func(u *use) { u.memory, u.cache, u.memBW = 7, 1, 20e9 }),
 		},
 		{
