@@ -55,7 +55,6 @@ func (m *machine) fold(startMs, endMs int64) ([]*schemas.JobSummary, error) {
 
 // interval sends the records of one interval, and its Ticks.
 func (m *machine) interval(f *folds, start int64, running []*job) error {
-	ticks := make([]schemas.Tick, collectors)
 	at := map[schemas.JobKey]map[int32][]string{}
 	held := make([]*job, len(m.slots))
 	for _, j := range running {
@@ -66,7 +65,6 @@ func (m *machine) interval(f *folds, start int64, running []*job) error {
 	for n, name := range m.names {
 		pieces := m.pieces(n, held)
 		metrics := m.measure(n, pieces, start)
-		homes := map[int32]bool{}
 		for i := range pieces {
 			key, p := schemas.JobKey{JobID: schemas.JobRest}, m.home(n)
 			if j := pieces[i].job; j != nil {
@@ -78,7 +76,7 @@ func (m *machine) interval(f *folds, start int64, running []*job) error {
 			if at[key] == nil {
 				at[key] = map[int32][]string{}
 			}
-			at[key][p], homes[p] = append(at[key][p], name), true
+			at[key][p] = append(at[key][p], name)
 			if metrics == nil {
 				continue
 			}
@@ -87,17 +85,13 @@ func (m *machine) interval(f *folds, start int64, running []*job) error {
 				return err
 			}
 		}
-		for p := range homes {
-			if len(homes) > 1 {
-				ticks[p].Shared = append(ticks[p].Shared, name)
-			}
-		}
 	}
-	return m.close(f, start, ticks, at)
+	return m.close(f, start, at)
 }
 
 // close sends the Ticks of an interval. Each names the jobs whose nodes sent their records to its collector.
-func (m *machine) close(f *folds, start int64, ticks []schemas.Tick, at map[schemas.JobKey]map[int32][]string) error {
+func (m *machine) close(f *folds, start int64, at map[schemas.JobKey]map[int32][]string) error {
+	ticks := make([]schemas.Tick, collectors)
 	for key, shares := range at {
 		total := 0
 		for _, nodes := range shares {

@@ -136,7 +136,9 @@ func TestSharedNodesAreShared(t *testing.T) {
 		for i := range s.Metrics {
 			switch x := &s.Metrics[i]; {
 			case x.Name == "cpu_idle" && key.id == schemas.JobSystem:
-				whole[key.start] = x.Count
+				if whole[key.start] = x.Count; x.Count != int64(s.NodesReported)*bigCPUs {
+					t.Errorf("the machine has values of %d CPUs on %d nodes", x.Count, s.NodesReported)
+				}
 			case x.Name == "cpu_idle":
 				cpus[key.start] += x.Count
 				if key.job != nil && s.NodesReported == s.NodesExpected && x.Count != *key.job.Cores {
