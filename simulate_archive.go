@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -66,13 +68,7 @@ nodes have GPUs. DIR/weir.yaml is the configuration of that machine: commands re
 			if asJSON {
 				return printJSON(c.OutOrStdout(), []month.Made{made})
 			}
-			out := c.OutOrStdout()
-			fmt.Fprintf(out, "%s: %d days, %d jobs, %d rows in %d files\n",
-				filepath.Clean(o.Dir), made.Days, made.Jobs, made.Rows, made.Files)
-			for _, p := range made.Planted {
-				fmt.Fprintf(out, "planted: %s in job %s\n", p.Rule, p.JobID)
-			}
-			return nil
+			return printMade(c.OutOrStdout(), o.Dir, &made)
 		},
 	}
 	f := c.Flags()
@@ -87,6 +83,18 @@ nodes have GPUs. DIR/weir.yaml is the configuration of that machine: commands re
 	offer(c, "jobs", month.Habits, month.Healthy, month.Problems)
 	f.BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
+}
+
+// printMade prints what was made, with the answers: which jobs have which problems.
+func printMade(w io.Writer, dir string, made *month.Made) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %d days, %d jobs, %d rows in %d files\n",
+		filepath.Clean(dir), made.Days, made.Jobs, made.Rows, made.Files)
+	for _, p := range made.Planted {
+		fmt.Fprintf(&b, "planted: %s in job %s\n", p.Rule, p.JobID)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
 // withRules lets the shipped rules find what is wrong with the jobs, as weir find would, and keeps their findings.

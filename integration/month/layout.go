@@ -38,8 +38,8 @@ const (
 	nodeSlots   = 4 // of a shared node
 )
 
-// bigLayout is a machine of nodes with 64 CPUs each. The last few are shared, so that one collector is the home of all of
-// them. Four more have GPUs.
+// bigLayout is a machine of nodes with 64 CPUs each. The last few are shared, so that one collector is the home of all
+// of them. Four more have GPUs.
 func bigLayout(nodes int) (l layout) {
 	l.gpus = gpuNodes
 	for n := range nodes + gpuNodes {

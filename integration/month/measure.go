@@ -26,8 +26,14 @@ type piece struct {
 
 // core are the metrics of CPUs, in the order of coreValues.
 var core = [...]struct{ name, unit string }{
-	{"cpu_user", "1"}, {"cpu_system", "1"}, {"cpu_iowait", "1"}, {"cpu_idle", "1"},
-	{"clock", "Hz"}, {"ipc", "1"}, {"flops_any", "FLOP/s"}, {"vectorization_ratio", "1"},
+	{"cpu_user", "1"},
+	{"cpu_system", "1"},
+	{"cpu_iowait", "1"},
+	{"cpu_idle", "1"},
+	{"clock", "Hz"},
+	{"ipc", "1"},
+	{"flops_any", "FLOP/s"},
+	{"vectorization_ratio", "1"},
 }
 
 // sums are what the pieces of a node make of it together.

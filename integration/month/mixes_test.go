@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 	"time"
 
@@ -212,5 +213,28 @@ func TestSameSeedSameJobs(t *testing.T) {
 	}
 	if cmp.Equal(a, list(2)) {
 		t.Error("two seeds made the same jobs")
+	}
+}
+
+// TestTourNamesThePlantedJobs: docs/tour.md sends its readers to jobs by their numbers.
+func TestTourNamesThePlantedJobs(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/tour.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, got := map[string]string{}, map[string]string{}
+	o := Options{Cluster: "c", Nodes: 16, Interval: time.Minute, Seed: 1, From: january, Days: 30, Jobs: Problems}
+	for _, p := range Planted(o) {
+		if want[p.Rule] != "" {
+			want[p.Rule] += ", "
+		}
+		want[p.Rule] += p.JobID
+	}
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\| ([0-9]+, [0-9]+) \\|").FindAllSubmatch(page, -1) {
+		got[string(row[1])] = string(row[2])
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("planted jobs (-month +docs/tour.md):\n%s", diff)
 	}
 }
