@@ -252,3 +252,26 @@ func FuzzState(f *testing.F) {
 		}
 	})
 }
+
+// TestStateIsOfTheJobAlone: what other jobs had does not get into the state, so that a replay writes the same bytes.
+func TestStateIsOfTheJobAlone(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	mine, others := randomLife(r, 100), randomLife(r, 100)
+	set := shippedSet(t)
+	alone, among, other := shippedSet(t).NewWatch(life4711(), false), set.NewWatch(life4711(), false),
+		set.NewWatch(life4711(), true)
+	for i := range mine {
+		alone.Add(mine[i])
+		among.Add(mine[i])
+		other.Add(others[i])
+		a, err := alone.AppendBinary(nil)
+		b, err2 := among.AppendBinary(nil)
+		if err != nil || err2 != nil || !bytes.Equal(a, b) {
+			t.Fatalf("seed %d: after %d intervals the states differ: %v, %v", seed, i+1, err, err2)
+		}
+		alone.Due(nil)
+		among.Due(nil)
+	}
+}
