@@ -38,7 +38,7 @@ func ruleSetOf(t testing.TB) *rules.Set {
 
 // shippedIDs returns the ids of the shipped rules.
 func shippedIDs() (ids []string) {
-	for _, line := range strings.Split(string(rules.Shipped()), "\n") {
+	for line := range strings.Lines(string(rules.Shipped())) {
 		if id, is := strings.CutPrefix(strings.TrimSpace(line), "- id: "); is {
 			ids = append(ids, strings.TrimSpace(id))
 		}

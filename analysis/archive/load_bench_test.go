@@ -24,16 +24,17 @@ import (
 // BenchmarkLoad loads a job of a day from a year: 16 metrics are shown, and rules read 12 others. The goal is 1 s.
 func BenchmarkLoad(b *testing.B) {
 	dir := archive.YearArchive(b)
-	text := "metrics: [{name: metric_00, unit: \"1\", scope: core}"
+	var text strings.Builder
+	text.WriteString("metrics: [{name: metric_00, unit: \"1\", scope: core}")
 	for i := range 12 {
-		text += fmt.Sprintf(", {name: metric_%d, unit: \"1\", scope: core}", 20+i)
+		fmt.Fprintf(&text, ", {name: metric_%d, unit: \"1\", scope: core}", 20+i)
 	}
-	text += "]\nrules:\n"
+	text.WriteString("]\nrules:\n")
 	for i := range 12 {
-		text += fmt.Sprintf("- {id: rule-%d, title: t, needs: [metric_%d], each: metric_%[2]d.lo5 > 0.1, hint: h, "+
+		fmt.Fprintf(&text, "- {id: rule-%d, title: t, needs: [metric_%d], each: metric_%[2]d.lo5 > 0.1, hint: h, "+
 			"severity: {of: metric_%[2]d.mean, from: 0, to: 10}}\n", i, 20+i)
 	}
-	set, err := rules.Compile(nil, shipped(), rules.Source{Name: "x", Text: []byte(text)})
+	set, err := rules.Compile(nil, shipped(), rules.Source{Name: "x", Text: []byte(text.String())})
 	if err != nil {
 		b.Fatal(err)
 	}
