@@ -87,7 +87,8 @@ func TestHistoryFindsWhatLiveFinds(t *testing.T) {
 	var known []schemas.Job
 	var log []*schemas.JobSummary
 	for i := range 12 {
-		m := measure(r, fmt.Sprint(40+i), int32(i%2), loadStart+int64(i%4)*3_600_000, 60_000, 40+30*i, "alpha", "beta", "gamma")
+		m := measure(r, fmt.Sprint(40+i), int32(i%2), loadStart+int64(i%4)*3_600_000, 60_000, 40+30*i, "alpha", "beta",
+			"gamma")
 		for _, s := range m.summaries { // some metrics are missing in some intervals
 			s.Metrics = slices.DeleteFunc(s.Metrics, func(schemas.JobSummaryMetric) bool { return r.IntN(12) == 0 })
 		}
@@ -126,13 +127,15 @@ func TestHistoryFindsWhatLiveFinds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			open := slices.DeleteFunc(live(set, &all[i]), func(f schemas.Finding) bool { return f.State != schemas.FindingOpen })
+			open := slices.DeleteFunc(live(set, &all[i]),
+				func(f schemas.Finding) bool { return f.State != schemas.FindingOpen })
 			if !bytes.Equal(encoded(t, j.Findings), encoded(t, open)) || !strings.HasSuffix(j.From, "evaluated now") {
 				t.Errorf("%s: job %v has other findings in its report, from %s", state, key, j.From)
 			}
 		}
 	}
-	if n, err := History(t.Context(), config.Default(), d.dir, set, time.UnixMilli(*all[11].job.End), nope); err != nil || n != 1 {
+	if n, err := History(t.Context(), config.Default(), d.dir, set, time.UnixMilli(*all[11].job.End),
+		nope); err != nil || n != 1 {
 		t.Error(n, err)
 	}
 }

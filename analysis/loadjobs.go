@@ -21,7 +21,7 @@ import (
 type ListAsk struct {
 	Dir                  string    // the archive; empty: sink.dir
 	Topic                bool      // brokers are asked for jobs that run, and for those that the archive lacks
-	Since                time.Time // jobs that ended before are left out; zero: a day ago, without brokers all of a month
+	Since                time.Time // the earliest end; zero: a day ago, and without brokers all of a month
 	User, Account, Queue string    // empty: any
 	Finding              string    // a rule that holds for the job; empty: any or none
 	Sort                 string    // empty: by start, the newest first

@@ -37,8 +37,8 @@ type finding struct {
 	Slurm string    `parquet:"slurm"`
 }
 
-// EachFinding calls fn with the final findings of the jobs that ended from one date to another: of one job, or of all if
-// job is empty.
+// EachFinding calls fn with the final findings of the jobs that ended from one date to another. They are of one job, or
+// of all if job is empty.
 func EachFinding(ctx context.Context, dir, from, to, job string, fn func(*schemas.Finding) error) error {
 	choose := every
 	if job != "" {

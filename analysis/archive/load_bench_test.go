@@ -95,7 +95,8 @@ func monthOfTotals(b *testing.B, dir string, month time.Time) {
 					IntervalsMeasured: 720, MeasuredS: 43_200, NodesExpectedSum: 11_520, NodesReportedSum: 11_520,
 					Count: 552_960, Mean: &d[11], Stddev: &d[12], LowNode: &node, HighNode: &node, LowNodeShare: &share,
 					HighNodeShare: &share, D0: &d[0], D1: &d[1], D2: &d[2], D3: &d[3], D4: &d[4], D5: &d[5], D6: &d[6],
-					D7: &d[7], D8: &d[8], D9: &d[9], D10: &d[10], RankError: &share, Lo: d[:11], Hi: d[:11], Final: true,
+					D7: &d[7], D8: &d[8], D9: &d[9], D10: &d[10], RankError: &share, Lo: d[:11], Hi: d[:11],
+					Final: true,
 				}
 			}
 			if _, err := w.Write(rows); err != nil {

@@ -13,7 +13,9 @@ import (
 
 // withoutCertified returns the columns of a row but those of certified summaries.
 func withoutCertified[R any]() []column {
-	return slices.DeleteFunc(columnsOf[R](nil), func(c column) bool { return slices.Contains(certifiedColumns, c.name) })
+	return slices.DeleteFunc(columnsOf[R](nil), func(c column) bool {
+		return slices.Contains(certifiedColumns, c.name)
+	})
 }
 
 // certifiedColumns are those of certified summaries, which are most of a row.
@@ -36,7 +38,7 @@ const (
 )
 
 // Rows hands the rows of a life on, each time of one metric in a file, in the order of their intervals. The files come
-// in the order of their dates and names. The rows are read side by side, and fn is called by one goroutine at a time. It
+// in the order of their dates and names. The rows are read side by side. fn is called by one goroutine at a time, and
 // may keep them.
 func (x *Index) Rows(ctx context.Context, key schemas.JobKey, want func(Wanted) Columns,
 	fn func(rows []schemas.Row) error,

@@ -78,6 +78,9 @@ func nodeCounts(of map[string]int64) (all []NodeCount) {
 	for node, n := range of {
 		all = append(all, NodeCount{node, n})
 	}
-	slices.SortFunc(all, func(a, b NodeCount) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Node, b.Node)) })
+	slices.SortFunc(all, func(a, b NodeCount) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Node,
+			b.Node))
+	})
 	return all
 }

@@ -72,7 +72,8 @@ func NewBuilder(originMs, widthMs int64, maxBins int) *Builder {
 		maxBins = MaxBins
 	}
 	return &Builder{
-		originMs: originMs, widthMs: max(1, widthMs), maxBins: max(2, int64(maxBins)), first: math.MaxInt64, last: math.MinInt64,
+		originMs: originMs, widthMs: max(1, widthMs), maxBins: max(2, int64(maxBins)), first: math.MaxInt64,
+		last:      math.MinInt64,
 		intervals: map[int64]interval{}, hours: map[int64]hour{}, metrics: map[metricKey]*building{},
 	}
 }
