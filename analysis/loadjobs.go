@@ -139,7 +139,8 @@ func (l *lister) fromArchive(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	return archive.EachFinding(ctx, dir, first, "", "", func(f *schemas.Finding) error { l.finding(f); return nil })
+	before := since.AddDate(0, 0, -1).UTC().Format(time.DateOnly) // a finding may be of the day before the job's end
+	return archive.EachFinding(ctx, dir, before, "", "", func(f *schemas.Finding) error { l.finding(f); return nil })
 }
 
 // line adds a job.
