@@ -97,6 +97,21 @@ func TestReportsOfAnArchive(t *testing.T) {
 			t.Errorf("totals of two jobs: %v", two)
 		}
 	})
+	t.Run("a page", func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "page.html")
+		text := ask("job", worst, "--html", file)
+		page, err := os.ReadFile(file)
+		if err != nil || !strings.Contains(string(page), "<svg ") || !strings.Contains(string(page), worst) {
+			t.Errorf("%v, %.200q", err, page)
+		}
+		if !strings.Contains(text, "Job "+worst+" ") {
+			t.Errorf("no report: %q", text)
+		}
+		if status, _, stderr := weir(t.Context(), "job", worst, "1002", "--html", file, "--dir", dir); status != exitUsage ||
+			!strings.Contains(stderr, "--html is for one job") {
+			t.Errorf("two jobs: status %d, %q", status, stderr)
+		}
+	})
 	t.Run("none", func(t *testing.T) {
 		for _, args := range [][]string{{"job", "nosuch"}, {"job", worst, "nosuch"}, {"job", "nosuch_[1-3]"}} {
 			status, stdout, stderr := weir(t.Context(), append(args, "--dir", dir)...)
