@@ -78,7 +78,7 @@ names are the columns of the archive. --last reads the topic alone: ask the arch
 	c.Flags().StringVar(&f.metrics, "metrics", "", "show these metrics: `A,B` or all (default: those that tell most)")
 	c.Flags().StringVar(&f.from, "from", "", "show what was measured from `TIME`: a date, or as RFC 3339 has it")
 	c.Flags().StringVar(&f.to, "to", "", "show what was measured before `TIME`")
-	c.Flags().StringVar(&f.correlate, "correlate", "", "show how the means of two metrics move together over time: `A,B`")
+	c.Flags().StringVar(&f.correlate, "correlate", "", "show how the means of two metrics move together: `A,B`")
 	c.Flags().BoolVar(&f.totals, "totals", false, "show all deciles of the whole life, with their bounds")
 	c.Flags().BoolVar(&f.findings, "findings", false, "show all that is known of each finding")
 	c.Flags().BoolVar(&f.rules, "rules", false, "show what each rule said, or why it was not evaluated")
