@@ -8,7 +8,7 @@ VULN_V  := v1.1.4
 EXPORTER   := bin/node_exporter
 EXPORTER_V := v1.9.1
 
-.PHONY: build build-static build-sql demo up test test-sql test-kafka hostile hostile-kafka kafka-up kafka-down kafka-program lint vuln release man fmt fuzz fuzz-nightly fuzz-keep bench accuracy bench-archive bench-takeover bench-soak bench-agent bench-limits perturbation perturbation-program synchrony outside outside-spark test-containers test-slurm
+.PHONY: build build-static build-sql demo up test test-browser test-sql test-kafka hostile hostile-kafka kafka-up kafka-down kafka-program lint vuln release man fmt fuzz fuzz-nightly fuzz-keep bench accuracy bench-archive bench-takeover bench-soak bench-agent bench-limits perturbation perturbation-program synchrony outside outside-spark test-containers test-slurm
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/weir .
@@ -54,6 +54,10 @@ outside-spark:
 test-sql:
 	cd sql && $(GO) mod tidy -diff && $(GO) vet ./... && $(GO) test -count=1 -timeout 10m ./...
 
+# Chromium looks at the HTML pages: light, dark, narrow, printed. Needs a Chromium, and says so in capitals without one.
+test-browser:
+	cd integration/browser && $(GO) test -count=1 -v -timeout 15m ./...
+
 # The same scenarios on a Kafka in a container. Needs a Docker engine.
 test-containers:
 	cd integration/containers && $(GO) test -count=1 -v -timeout 20m ./...
@@ -94,6 +98,7 @@ lint: $(LINT)
 	@! $(LINT) fmt --diff | grep . || { echo 'not formatted: make fmt'; exit 1; }
 	$(GO) vet -tags static ./producers/source
 	$(GO) mod tidy -diff
+	cd integration/browser && $(GO) mod tidy -diff && $(GO) vet ./...
 	cd integration/containers && $(GO) mod tidy -diff && $(GO) vet ./...
 	$(GO) run ./integration/prose
 	$(GO) run ./integration/prose -go -q

@@ -61,7 +61,10 @@ func (d *decoder) float() float64 {
 }
 
 func (d *decoder) bytes(most int64) []byte {
-	n := d.between(0, min(most, int64(len(d.b))))
+	n := d.between(0, most)
+	if n > int64(len(d.b)) {
+		d.failed, n = true, 0
+	}
 	b := d.b[:n]
 	d.b = d.b[n:]
 	return b
