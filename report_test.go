@@ -54,6 +54,11 @@ func TestReportSystem(t *testing.T) {
 	if err != nil || len(table) != len(left)+1 || table[0][0] != "view" || table[at+1][3] != "without totals" {
 		t.Errorf("%v: %q", err, table)
 	}
+	page := filepath.Join(t.TempDir(), "machine.html")
+	report("--html", page)
+	if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), "<title>") || drives(string(text)) {
+		t.Errorf("%v: %.500s", err, text)
+	}
 	if text := report("--from", "2020-01-01", "--to", "2020-02-01"); !strings.Contains(text, "January 2020   0 jobs counted") {
 		t.Errorf("%s", text)
 	}
@@ -71,6 +76,7 @@ func TestReportRefuses(t *testing.T) {
 		{"--from x", exitUsage, "such as 2026-11-21"},
 		{"--from 2026-02-01 --to 2026-01-01", exitUsage, "must be before"},
 		{"--json --csv", exitUsage, "name one of them"},
+		{"--json --html x.html", exitUsage, "name one of them"},
 		{"--min-cores -1", exitUsage, "--min-cores -1"},
 		{"--min-time -1s", exitUsage, "--min-time -1s"},
 		{"--color red", exitUsage, "--color"},
