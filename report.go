@@ -73,11 +73,13 @@ What to tune first is ranked by core-hours times severity of the findings. --jso
 	}
 	f.readFlags.add(c)
 	f.styleFlags.add(c)
-	c.Flags().StringVar(&f.from, "from", "", "jobs that ended since `TIME`, such as 2026-10-01 (default: the archive's last 30 days)")
+	c.Flags().StringVar(&f.from, "from", "",
+		"jobs that ended since `TIME`, such as 2026-10-01 (default: the archive's last 30 days)")
 	c.Flags().StringVar(&f.to, "to", "", "jobs that ended before `TIME` (default: the end of the archive)")
 	c.Flags().StringVar(&f.html, "html", "", "write a page to `FILE`, which any browser shows")
 	c.Flags().Int64Var(&f.options.MinCores, "min-cores", 8, "leave out jobs with less than `N` cores")
-	c.Flags().DurationVar(&f.options.MinTime, "min-time", 10*time.Minute, "leave out jobs that ran for `LENGTH` or less")
+	c.Flags().DurationVar(&f.options.MinTime, "min-time", 10*time.Minute,
+		"leave out jobs that ran for `LENGTH` or less")
 	c.Flags().StringSliceVar(&f.options.WithoutQueues, "without-queue", []string{"test", "devel", "debug"},
 		"leave out jobs of queues `Q`, with commas between them")
 	offerFiles(c, "html", "html")
@@ -147,7 +149,8 @@ func utcFlag(flag, text string) (t time.Time, err error) {
 		t, err = time.Parse(time.RFC3339, text)
 	}
 	if err != nil {
-		return t, fmt.Errorf("--%s %q must be a date such as 2026-11-21, or a time such as 2026-11-21T06:00:00Z", flag, text)
+		return t, fmt.Errorf("--%s %q must be a date such as 2026-11-21, or a time such as 2026-11-21T06:00:00Z", flag,
+			text)
 	}
 	return t, nil
 }
