@@ -4,7 +4,7 @@ package page
 
 import (
 	"bytes"
-	_ "embed" // the templates and the style
+	"embed"
 	"fmt"
 	"html/template"
 	"io"
@@ -27,10 +27,10 @@ type Options struct {
 //go:embed page.css
 var style string
 
-//go:embed job.html
-var jobText string
+//go:embed *.html
+var texts embed.FS
 
-var jobPage = template.Must(template.New("job").Parse(jobText))
+var templates = template.Must(template.ParseFS(texts, "*.html"))
 
 // jobDocument is what the template of a job shows.
 type jobDocument struct {
@@ -76,14 +76,14 @@ func Job(w io.Writer, j *view.Job, o Options) error {
 		g := &j.Gaps[i]
 		d.Silent = append(d.Silent, gapRow{moment(g.FromMs), moment(g.UntilMs), list(g.Nodes, 8), thousands(g.Missing)})
 	}
-	return write(w, jobPage, &d)
+	return write(w, "job.html", &d)
 }
 
-// write executes the template. Names from anywhere may have characters that turn the text around them: a question mark
+// write executes a template. Names from anywhere may have characters that turn the text around them: a question mark
 // stands for each.
-func write(w io.Writer, t *template.Template, document any) error {
+func write(w io.Writer, name string, document any) error {
 	var b bytes.Buffer
-	if err := t.Execute(&b, document); err != nil {
+	if err := templates.ExecuteTemplate(&b, name, document); err != nil {
 		return fmt.Errorf("writing the page: %w", err)
 	}
 	_, err := w.Write(bytes.Map(func(r rune) rune {

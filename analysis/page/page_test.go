@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weirhpc/weir/analysis/chart"
+	"github.com/weirhpc/weir/analysis/machine"
 	"github.com/weirhpc/weir/analysis/view"
 	"github.com/weirhpc/weir/schemas"
 )
@@ -41,6 +42,18 @@ func madeUpPages() map[string]func(testing.TB) []byte {
 	return map[string]func(testing.TB) []byte{
 		"day": of(madeUp(240), madeUpPeers()), "hostile": of(hostile(), hostilePeers()), "bare": of(bare(), nil),
 		"short": of(short(), nil), "year": of(year(), madeUpPeers()),
+		"system": system(madeUpMachine("")), "system-hostile": system(madeUpMachine(evil)), "system-bare": system(&machine.Input{}),
+	}
+}
+
+func system(in *machine.Input) func(testing.TB) []byte {
+	return func(t testing.TB) []byte {
+		t.Helper()
+		var b bytes.Buffer
+		if err := System(&b, machine.Compute(in), options); err != nil {
+			t.Fatal(err)
+		}
+		return b.Bytes()
 	}
 }
 
@@ -69,7 +82,7 @@ func TestPageSays(t *testing.T) {
 		"n0412 is lowest in clock in 92\u00a0% of the intervals; chance gives 1.5\u00a0%.",
 		"Memory-bound: at 0.699 FLOP/B a node reaches 83\u00a0% of the memory roof.",
 		"The job stands out by median of vectorization_ratio: it is below 99.5\u00a0% of 412 jobs in the queue.",
-		"<td><code>unused-gpu</code><td>job.gpus is 0",
+		"<code>unused-gpu</code><td class=\"n\">job.gpus is 0",
 	} {
 		if !strings.Contains(day, want) {
 			t.Errorf("the page does not say %q", want)
@@ -79,6 +92,28 @@ func TestPageSays(t *testing.T) {
 	for _, want := range []string{"No property was evaluated.", "There are no other jobs", "It needs the metrics flops_any"} {
 		if !strings.Contains(bare, want) {
 			t.Errorf("the page of a job without numbers does not say %q", want)
+		}
+	}
+}
+
+// TestSystemPageSays has the numbers of the report.
+func TestSystemPageSays(t *testing.T) {
+	in := madeUpMachine("")
+	r := machine.Compute(in)
+	busy, wasted, _, _, _ := r.Cores.Shares()
+	text := string(system(in)(t))
+	for _, want := range []string{
+		"<h1>2026-09-01 to 2026-10-01</h1>", thousands(r.Jobs) + " counted", "busy in " + percent(busy), "wasted in " + percent(wasted),
+		"Below p25 with 100\u00a0% of the jobs of 256 cores: slow.", "Cores without work costs most", ">phys-a<td>",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+	bare := string(system(&machine.Input{})(t))
+	for _, want := range []string{"No core was measured.", "no job was judged"} {
+		if !strings.Contains(bare, want) {
+			t.Errorf("the page of an archive without jobs does not say %q", want)
 		}
 	}
 }

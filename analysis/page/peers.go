@@ -95,10 +95,8 @@ func (n *rankedNumber) value(j *view.Job) string {
 	if n.of == "busy" {
 		return percent(r.Value)
 	}
-	for i := range j.Metrics {
-		if j.Metrics[i].Name == n.metric {
-			return value(&j.Metrics[i], r.Value)
-		}
+	if m := j.Find(n.metric); m != nil {
+		return value(m, r.Value)
 	}
 	return unitText(n.metric, "", r.Value)
 }

@@ -57,20 +57,16 @@ func newRoofline(j *view.Job) roofline {
 }
 
 func roofPoints(j *view.Job) []roofPoint {
-	find := func(name string) *view.Metric {
-		for i := range j.Metrics {
-			if j.Metrics[i].Name == name {
-				return &j.Metrics[i]
-			}
-		}
-		return &view.Metric{}
+	rates, intensities := j.Find("flops_any"), j.Find("operational_intensity")
+	if rates == nil || intensities == nil {
+		return nil
 	}
 	flops := map[int64]*view.Bin{}
-	for m, i := find("flops_any"), 0; i < len(m.Bins); i++ {
-		flops[m.Bins[i].StartMs] = &m.Bins[i]
+	for i := range rates.Bins {
+		flops[rates.Bins[i].StartMs] = &rates.Bins[i]
 	}
 	var points []roofPoint
-	for _, b := range find("operational_intensity").Bins {
+	for _, b := range intensities.Bins {
 		f := flops[b.StartMs]
 		if f == nil || f.Measured == 0 || b.Measured == 0 || f.Reported == 0 {
 			continue

@@ -27,23 +27,6 @@ func percent(v float64) string {
 	}
 }
 
-// scoped names what a metric has a value for.
-func scoped(scope string, n int) string {
-	one, many := "node", "nodes"
-	switch scope {
-	case "core":
-		one, many = "core", "cores"
-	case "socket":
-		one, many = "socket", "sockets"
-	case "gpu":
-		one, many = "GPU", "GPUs"
-	}
-	if n == 1 {
-		return one
-	}
-	return many
-}
-
 // count writes a number with its noun, which takes an s.
 func count(n int64, noun string) string {
 	if n == 1 {
@@ -148,7 +131,7 @@ func unitText(name, unit string, v float64) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return "unknown"
 	}
-	if unit == "s/s" || unit == "1" && isShare(name) {
+	if share(name, unit) {
 		return percent(v)
 	}
 	by, unit := unitFor(name, unit, v)
@@ -158,7 +141,7 @@ func unitText(name, unit string, v float64) string {
 // unitFor returns the unit in which values up to most are short, and how many of the base unit it is.
 func unitFor(name, unit string, most float64) (by float64, text string) {
 	switch {
-	case unit == "s/s" || unit == "1" && isShare(name):
+	case share(name, unit):
 		return 0.01, "%"
 	case unit == "1":
 		unit = ""
@@ -186,10 +169,5 @@ func digits(v float64) string {
 	return strconv.FormatFloat(v, 'g', 3, 64)
 }
 
-func isShare(name string) bool {
-	switch name {
-	case "ipc", "cpu_load", "cpu_load_core", "loads_per_store", "loads_per_l3_miss", "cpu_load_runnable":
-		return false
-	}
-	return true
-}
+// share reports whether the values are shown in %.
+func share(name, unit string) bool { return unit == "s/s" || view.TextOf(name).Percent }
