@@ -28,7 +28,7 @@ type jobFlags struct {
 	styleFlags
 	last                    int
 	restart                 int32
-	metrics, from, to       string
+	metrics, from, to, html string
 	totals, findings, rules bool
 }
 
@@ -78,6 +78,7 @@ names are the columns of the archive. --last reads the topic alone: ask the arch
 	c.Flags().StringVar(&f.to, "to", "", "show what was measured before `TIME`")
 	c.Flags().BoolVar(&f.totals, "totals", false, "show all deciles of the whole life, with their bounds")
 	c.Flags().BoolVar(&f.findings, "findings", false, "show all that is known of each finding")
+	c.Flags().StringVar(&f.html, "html", "", "write a page with figures into `FILE`, for a browser")
 	c.Flags().BoolVar(&f.rules, "rules", false, "show what each rule said, or why it was not evaluated")
 	return c
 }
@@ -114,6 +115,8 @@ func (f *jobFlags) check(c *cobra.Command) error {
 		return errors.New("--last is for the rows of intervals, and not for --totals, --findings and --rules")
 	case f.rules && (f.asJSON || f.asCSV):
 		return errors.New("--rules is for people: --findings --json has what holds")
+	case f.html != "" && (modes > 0 || f.asJSON || f.asCSV || f.limited(c)):
+		return errors.New("--html writes all of a report: it goes without --totals, --findings, --rules, --last, --json, --csv")
 	case f.restart < -1:
 		return fmt.Errorf("--restart %d must be at least 0", f.restart)
 	case f.rows(c) && (f.dir != "" || f.from != "" || f.to != "" || f.restart >= 0):
@@ -157,12 +160,16 @@ func (f *jobFlags) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	ask.Dir, ask.Topic = analysis.Where(cfg, f.dir)
+	if ask.Dir, ask.Topic = analysis.Where(cfg, f.dir); f.html != "" {
+		ask.MaxBins = pageBins
+	}
 	jobs, err := f.loadJobs(c, cfg, set, ids, ask)
 	if err != nil {
 		return err
 	}
 	switch {
+	case f.html != "":
+		return jobsPage(c.Context(), cfg, ask, f.html, jobs)
 	case f.totals && (f.asJSON || f.asCSV):
 		return printEach(out, f.asCSV, jobs, totalRows)
 	case f.findings && (f.asJSON || f.asCSV):

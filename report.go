@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -27,8 +28,8 @@ func newReport() *cobra.Command {
 type systemFlags struct {
 	readFlags
 	styleFlags
-	from, to string
-	options  system.Options
+	from, to, html string
+	options        system.Options
 }
 
 func newReportSystem() *cobra.Command {
@@ -57,6 +58,8 @@ What to tune first is ranked by core-hours times severity of the findings. --jso
 			switch {
 			case err != nil:
 				return err
+			case f.html != "":
+				return systemPage(f.html, r)
 			case f.asJSON || f.asCSV:
 				return printRows(c.OutOrStdout(), f.asCSV, r.Rows())
 			}
@@ -67,6 +70,7 @@ What to tune first is ranked by core-hours times severity of the findings. --jso
 	f.styleFlags.add(c)
 	c.Flags().StringVar(&f.from, "from", "", "jobs that ended since `TIME`, such as 2026-10-01 in UTC (default: 30 days before --to)")
 	c.Flags().StringVar(&f.to, "to", "", "jobs that ended before `TIME` (default: the day after the archive's newest job)")
+	c.Flags().StringVar(&f.html, "html", "", "write a page with figures into `FILE`, for a browser")
 	c.Flags().Int64Var(&f.options.MinCores, "min-cores", 8, "leave out jobs with less than `N` cores")
 	c.Flags().DurationVar(&f.options.MinTime, "min-time", 10*time.Minute, "leave out jobs that ran for `LENGTH` or less")
 	c.Flags().StringSliceVar(&f.options.WithoutQueues, "without-queue", []string{"test", "devel", "debug"},
@@ -98,6 +102,8 @@ func (f *systemFlags) ask() (a analysis.SystemAsk, err error) {
 	switch {
 	case f.exclusive() != nil:
 		return a, f.exclusive()
+	case f.html != "" && (f.asJSON || f.asCSV):
+		return a, errors.New("--html, --json and --csv: name one of them")
 	case f.options.MinCores < 0:
 		return a, fmt.Errorf("--min-cores %d must be at least 0", f.options.MinCores)
 	case f.options.MinTime < 0:
