@@ -14,7 +14,6 @@ import (
 	"github.com/weirhpc/weir/analysis/rules"
 	"github.com/weirhpc/weir/analysis/term"
 	"github.com/weirhpc/weir/analysis/view"
-	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/naming"
 )
 
@@ -28,9 +27,6 @@ type jobFlags struct {
 	html, correlate         string
 	totals, findings, rules bool
 }
-
-// peerDays is how far back the jobs may have ended among which the page ranks a job.
-const peerDays = 90
 
 func newJob() *cobra.Command {
 	var f jobFlags
@@ -74,7 +70,7 @@ names are the columns of the archive. --last reads the topic alone: ask the arch
 	})
 	c.Flags().Int32Var(&f.restart, "restart", -1, "show this life of the job: restart `N` (default: the last)")
 	c.Flags().Lookup("restart").DefValue = "0" // the help does not show -1
-	c.Flags().StringVar(&f.html, "html", "", "write the report with charts to `FILE` too, a page without scripts")
+	c.Flags().StringVar(&f.html, "html", "", "write a page with figures into `FILE`, for a browser")
 	c.Flags().StringVar(&f.metrics, "metrics", "", "show these metrics: `A,B` or all (default: those that tell most)")
 	c.Flags().StringVar(&f.from, "from", "", "show what was measured from `TIME`: a date, or as RFC 3339 has it")
 	c.Flags().StringVar(&f.to, "to", "", "show what was measured before `TIME`")
@@ -165,29 +161,17 @@ func (f *jobFlags) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	if f.html != "" {
+		ask.MaxBins = pageBins
+	}
 	jobs, err := f.loadJobs(c, cfg, set, ids, ask)
 	if err != nil {
 		return err
 	}
 	if f.html != "" {
-		if err := f.page(c, cfg, jobs); err != nil {
-			return err
-		}
+		return jobsPage(c.Context(), cfg, ask, f.html, jobs)
 	}
 	return f.show(out, style, set, jobs)
-}
-
-// page writes the page of a job.
-func (f *jobFlags) page(c *cobra.Command, cfg config.Config, jobs []*view.Job) error {
-	if len(jobs) != 1 {
-		return usageError{fmt.Errorf("--html is for one job, and here are %d", len(jobs))}
-	}
-	dir, _ := analysis.Where(cfg, f.dir)
-	peers, err := analysis.LoadPeers(c.Context(), cfg, dir, jobs[0], peerDays)
-	if err != nil {
-		return err
-	}
-	return jobPage(f.html, jobs[0], peers)
 }
 
 // show writes what was asked for to the reader's terminal, or for programs.
@@ -218,9 +202,6 @@ func (f *jobFlags) show(out io.Writer, style term.Style, set *rules.Set, jobs []
 // ask returns what is asked of the archive and the topic.
 func (f *jobFlags) ask() (a analysis.Ask, err error) {
 	a = analysis.Ask{Restart: f.restart, MaxBins: 120}
-	if f.html != "" {
-		a.MaxBins = 0 // as many as a page shows
-	}
 	if f.metrics != "" {
 		a.Metrics = strings.Split(f.metrics, ",")
 		for _, m := range a.Metrics {
