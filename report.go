@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -28,8 +29,8 @@ func newReport() *cobra.Command {
 type systemFlags struct {
 	readFlags
 	styleFlags
-	from, to string
-	options  system.Options
+	from, to, html string
+	options        system.Options
 }
 
 func newReportSystem() *cobra.Command {
@@ -47,7 +48,7 @@ Sizes are powers of two. A user is named if more than 75 % of the jobs are above
 What to tune first is ranked by core-hours times severity of the findings. --json and --csv have all numbers.`,
 		Example: `  weir report system
   weir report system --from 2026-10-01 --to 2026-11-01 --without-queue test,devel
-  weir report system --dir weir-data/archive --csv > report.csv`,
+  weir report system --dir weir-data/archive --html machine.html`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			style, out, err := f.style(c)
@@ -58,6 +59,8 @@ What to tune first is ranked by core-hours times severity of the findings. --jso
 			switch {
 			case err != nil:
 				return err
+			case f.html != "":
+				return systemPage(f.html, r)
 			case f.asJSON || f.asCSV:
 				return printRows(c.OutOrStdout(), f.asCSV, r.Rows())
 			}
@@ -66,12 +69,16 @@ What to tune first is ranked by core-hours times severity of the findings. --jso
 	}
 	f.readFlags.add(c)
 	f.styleFlags.add(c)
-	c.Flags().StringVar(&f.from, "from", "", "jobs that ended since `TIME`, such as 2026-10-01 (default: the archive's last 30 days)")
+	c.Flags().StringVar(&f.from, "from", "",
+		"jobs that ended since `TIME`, such as 2026-10-01 (default: the archive's last 30 days)")
 	c.Flags().StringVar(&f.to, "to", "", "jobs that ended before `TIME` (default: the end of the archive)")
+	c.Flags().StringVar(&f.html, "html", "", "write a page to `FILE`, which any browser shows")
 	c.Flags().Int64Var(&f.options.MinCores, "min-cores", 8, "leave out jobs with less than `N` cores")
-	c.Flags().DurationVar(&f.options.MinTime, "min-time", 10*time.Minute, "leave out jobs that ran for `LENGTH` or less")
+	c.Flags().DurationVar(&f.options.MinTime, "min-time", 10*time.Minute,
+		"leave out jobs that ran for `LENGTH` or less")
 	c.Flags().StringSliceVar(&f.options.WithoutQueues, "without-queue", []string{"test", "devel", "debug"},
 		"leave out jobs of queues `Q`, with commas between them")
+	offerFiles(c, "html", "html")
 	return c
 }
 
@@ -109,6 +116,8 @@ func (f *systemFlags) ask() (a analysis.SystemAsk, err error) {
 	switch {
 	case f.exclusive() != nil:
 		return a, f.exclusive()
+	case f.html != "" && (f.asJSON || f.asCSV):
+		return a, errors.New("--html, --json and --csv: name one of them")
 	case f.options.MinCores < 0:
 		return a, fmt.Errorf("--min-cores %d must be at least 0", f.options.MinCores)
 	case f.options.MinTime < 0:
@@ -136,7 +145,8 @@ func utcFlag(flag, text string) (t time.Time, err error) {
 		t, err = time.Parse(time.RFC3339, text)
 	}
 	if err != nil {
-		return t, fmt.Errorf("--%s %q must be a date such as 2026-11-21, or a time such as 2026-11-21T06:00:00Z", flag, text)
+		return t, fmt.Errorf("--%s %q must be a date such as 2026-11-21, or a time such as 2026-11-21T06:00:00Z", flag,
+			text)
 	}
 	return t, nil
 }

@@ -34,9 +34,11 @@ func TestReportSystem(t *testing.T) {
 		}
 		return stdout
 	}
-	if text := strings.Join(strings.Fields(report()), " "); !strings.Contains(text, "0 jobs counted") || !strings.Contains(text, "left out: 1 (without totals 1)") ||
-		!strings.Contains(text, "Cores not measured") {
-		t.Errorf("%s", text)
+	text := strings.Join(strings.Fields(report()), " ")
+	for _, want := range []string{"0 jobs counted", "left out: 1 (without totals 1)", "Cores not measured"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in %s", want, text)
+		}
 	}
 	var left []system.Row
 	for line := range strings.Lines(report("--json")) {
@@ -54,7 +56,14 @@ func TestReportSystem(t *testing.T) {
 	if err != nil || len(table) != len(left)+1 || table[0][0] != "view" || table[at+1][3] != "without totals" {
 		t.Errorf("%v: %q", err, table)
 	}
-	if text := report("--from", "2020-01-01", "--to", "2020-02-01"); !strings.Contains(text, "January 2020   0 jobs counted") {
+	page := filepath.Join(t.TempDir(), "machine.html")
+	report("--html", page)
+	html, err := os.ReadFile(page)
+	if err != nil || !strings.Contains(string(html), "<title>") || drives(string(html)) {
+		t.Errorf("%v: %.500s", err, html)
+	}
+	text = report("--from", "2020-01-01", "--to", "2020-02-01")
+	if !strings.Contains(text, "January 2020   0 jobs counted") {
 		t.Errorf("%s", text)
 	}
 }
@@ -71,6 +80,7 @@ func TestReportRefuses(t *testing.T) {
 		{"--from x", exitUsage, "such as 2026-11-21"},
 		{"--from 2026-02-01 --to 2026-01-01", exitUsage, "must be before"},
 		{"--json --csv", exitUsage, "name one of them"},
+		{"--json --html x.html", exitUsage, "name one of them"},
 		{"--min-cores -1", exitUsage, "--min-cores -1"},
 		{"--min-time -1s", exitUsage, "--min-time -1s"},
 		{"--color red", exitUsage, "--color"},

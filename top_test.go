@@ -59,7 +59,9 @@ func TestTopOnce(t *testing.T) {
 			},
 		})
 	}
-	put("weir.jobs", "a/0", &schemas.Job{JobID: "a", State: "RUNNING", User: strings.Repeat("\u4e2d", 64), Nodes: []string{"n1", "n2"}})
+	put("weir.jobs", "a/0", &schemas.Job{
+		JobID: "a", State: "RUNNING", User: strings.Repeat("\u4e2d", 64), Nodes: []string{"n1", "n2"},
+	})
 	status, stdout, stderr := weir(t.Context(), "top", "--ascii", "--color", "always", "--width", "80")
 	if status != exitDone || stderr != "" {
 		t.Fatalf("status %d: %s", status, stderr)
@@ -72,8 +74,9 @@ func TestTopOnce(t *testing.T) {
 		t.Errorf("%q", stdout)
 	}
 	lines := strings.Split(plain, "\n")
-	if len(lines) != 6 || !strings.Contains(lines[0], "2 of 2 nodes seen") || !strings.Contains(lines[1], "busy 75 %") ||
-		!strings.HasPrefix(lines[3], "a ") || !strings.Contains(lines[3], "100 pt") || !strings.HasPrefix(lines[4], "b ") {
+	if len(lines) != 6 || !strings.Contains(lines[0], "2 of 2 nodes seen") ||
+		!strings.Contains(lines[1], "busy 75 %") || !strings.HasPrefix(lines[3], "a ") ||
+		!strings.Contains(lines[3], "100 pt") || !strings.HasPrefix(lines[4], "b ") {
 		t.Errorf("%s", plain)
 	}
 	if _, stdout, _ := weir(t.Context(), "top", "--once", "--queue", "none"); strings.Contains(stdout, "\na ") {

@@ -144,7 +144,8 @@ func (a *SystemAsk) jobs(ctx context.Context, first, last string, types *rules.T
 			return nil
 		}
 		j := &machine.Job{
-			JobKey: schemas.JobKey{JobID: r.JobID, Restart: r.Restart}, User: r.User, Account: r.Account, Queue: r.Queue,
+			JobKey: schemas.JobKey{JobID: r.JobID, Restart: r.Restart},
+			User:   r.User, Account: r.Account, Queue: r.Queue,
 			StartMs: -1, EndMs: r.End, Type: types.Of(r.Nodes), Means: map[string]machine.Mean{},
 		}
 		if r.Cores != nil {

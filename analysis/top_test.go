@@ -73,7 +73,8 @@ func TestNewestFrame(t *testing.T) {
 	if want := i.starts[len(i.starts)-2]; f.StartMs != want || f.Expected != 3 || f.Seen != 2 {
 		t.Errorf("%+v, want the interval %d", f, want)
 	}
-	if len(f.Jobs) != 1 || f.Jobs[0].User != "last" || len(f.Jobs[0].Findings) != 1 || f.Jobs[0].Findings[0].Rule != "stays" {
+	if len(f.Jobs) != 1 || f.Jobs[0].User != "last" || len(f.Jobs[0].Findings) != 1 ||
+		f.Jobs[0].Findings[0].Rule != "stays" {
 		t.Errorf("%+v", f.Jobs)
 	}
 }

@@ -32,9 +32,10 @@ func Spans(ctx context.Context, dir, first, last, metric string, jobs ...string)
 		return nil, err
 	}
 	order := func(a, b Span) int { return cmp.Or(a.Start.Compare(b.Start), strings.Compare(a.Job, b.Job)) }
+	columns := []string{"hour", "count", "measured_ms", "intervals_measured", "mean"}
 	all, err := collect(ctx, dir, "rollups", first, last, func(f *file) (spans []Span, err error) {
 		for _, job := range jobs {
-			err = cmp.Or(err, f.rows(job, metric, []string{"hour", "count", "measured_ms", "intervals_measured", "mean"},
+			err = cmp.Or(err, f.rows(job, metric, columns,
 				func(v []parquet.Value) {
 					if n := v[3].Int64(); n > 0 && !v[4].IsNull() {
 						spans = append(spans, spanOf(job, v[0], v[1], float64(v[2].Int64())/float64(n), v[4]))

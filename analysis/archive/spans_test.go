@@ -19,8 +19,8 @@ func TestSpans(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := schemas.Row{
-			Cluster: "c", JobID: job, IntervalStart: day.UnixMilli() + 60_000*minute, IntervalMs: 60_000, Metric: &metric,
-			Mean: mean,
+			Cluster: "c", JobID: job, IntervalStart: day.UnixMilli() + 60_000*minute, IntervalMs: 60_000,
+			Metric: &metric, Mean: mean,
 		}
 		if mean != nil {
 			r.Count, r.Stddev = &count, new(float64)
@@ -61,7 +61,8 @@ func TestSpans(t *testing.T) {
 	if diff := gocmp.Diff(day, sum("2026-01-05", "2026-01-05")); diff != "" {
 		t.Error("before a compaction", diff)
 	}
-	if err := compact.Run(t.Context(), compact.Options{Dir: dir, Topic: testTopic, Dates: []string{"2026-01-04", "2026-01-05"}}); err != nil {
+	compacted := compact.Options{Dir: dir, Topic: testTopic, Dates: []string{"2026-01-04", "2026-01-05"}}
+	if err := compact.Run(t.Context(), compacted); err != nil {
 		t.Fatal(err)
 	}
 	hours := map[string][3]float64{"_system": {2, 15, 7.5}, "_rest": {2, 6, 6}}

@@ -1,5 +1,5 @@
-// Package machine answers questions about the machine as a whole: how busy its cores were, and how well jobs of each
-// size, user and account used them. It reads nothing. Package analysis hands in jobs, totals, hours and findings.
+// Package machine answers questions about the machine as a whole. How busy were its cores? How well did jobs of each
+// size, user and account use them? It reads nothing. Package analysis hands in jobs, totals, hours and findings.
 package machine
 
 import (
