@@ -136,7 +136,6 @@ func TestFollowFrames(t *testing.T) {
 		for _, job := range []string{"a", "b", schemas.JobSystem} {
 			i.tell(schemas.TopicJobSummary, job+"/0", summary(job, 0, start, "x"))
 		}
-		i.tell(schemas.TopicJobSummary, "a/0", summary("late", 0, last, "x")) // its frame was shown
 		f := next()
 		names := []string{}
 		for _, j := range f.Jobs {
@@ -149,5 +148,37 @@ func TestFollowFrames(t *testing.T) {
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestFramesAreShownOnce: an interval waits until all came that comes, and a later summary of it changes nothing.
+func TestFramesAreShownOnce(t *testing.T) {
+	r := &topReader{intervals: map[int64][]*schemas.JobSummary{}, touched: map[int64]time.Time{}}
+	take := func(s *schemas.JobSummary) {
+		t.Helper()
+		value, err := schemas.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.take(&kgo.Record{Value: value})
+	}
+	begun := time.Now()
+	take(summary("a", 0, 1000, "x"))
+	take(summary("b", 0, 1000, "x"))
+	take(summary("a", 0, 2000, "x"))
+	if f := r.fold(r.quietSince(begun)); f != nil {
+		t.Errorf("a frame before the interval is quiet: %+v", f)
+	}
+	if f := r.fold(r.quietSince(time.Now())); f == nil || f.StartMs != 2000 || len(f.Jobs) != 1 {
+		t.Errorf("%+v, want the frame of 2000", f)
+	}
+	take(summary("c", 0, 1000, "x"))
+	take(summary("c", 0, 2000, "x"))
+	if f := r.fold(r.quietSince(time.Now())); f != nil {
+		t.Errorf("an interval is shown twice: %+v", f)
+	}
+	take(summary("c", 0, 3000, "x"))
+	if f := r.fold(r.quietSince(time.Now())); f == nil || f.StartMs != 3000 {
+		t.Errorf("%+v, want the frame of 3000", f)
 	}
 }

@@ -84,7 +84,7 @@ func TestCores(t *testing.T) {
 func TestSharesAreAll(t *testing.T) {
 	r := rand.New(rand.NewPCG(16, 5))
 	for range 2000 {
-		in := &Input{Options: october, IdleThreads: 0.5 * float64(r.IntN(2)), MachineHour: float64(r.IntN(3) * 400)}
+		in := &Input{Options: october, IdleThreads: 0.5 * float64(r.IntN(2)), MachineHour: float64(r.IntN(3))}
 		for range r.IntN(5) {
 			hours := 1000 * r.Float64()
 			in.Hours = append(in.Hours, Hour{october.FromMs, r.IntN(2) == 0, hours, hours * r.Float64()})

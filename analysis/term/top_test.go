@@ -102,6 +102,13 @@ JOB      USER       BUSY  FINDING
 	}
 }
 
+func lineText(l line) (text string) {
+	for _, r := range l {
+		text += r.text
+	}
+	return text
+}
+
 // hostileNames are wide, have very many accents, or drive a terminal.
 var hostileNames = []string{
 	strings.Repeat("\u4e2d", 64), "e" + strings.Repeat("\u0301", 99), "\x1b[31mred\u202e\n\r\x07",
@@ -119,15 +126,15 @@ func TestTopFitsItsTerminal(t *testing.T) {
 	}
 	for _, cells := range []int{1, 20, 39, 59, 60, 79, 80, 100, 119, 120, 200} {
 		for _, ascii := range []bool{false, true} {
-			v := newTopView(TopOptions{Style: Style{Width: cells, ASCII: ascii}})
+			v := newTopView(TopOptions{Style: Style{Width: cells, ASCII: ascii}, Sort: "job"})
 			v.show(f)
+			if row := lineText(v.row(v.jobs[0], 0, 1)); cells >= narrow && !strings.Contains(row, "78 %") {
+				t.Errorf("a name hides the numbers: %q", row)
+			}
 			for p := range pageHelp + 1 {
 				v.page = p
 				for _, l := range v.lines() {
-					text := ""
-					for _, r := range l {
-						text += r.text
-					}
+					text := lineText(l)
 					if width(text) > max(20, cells) || strings.ContainsAny(text, "\x1b\n\r\x07\u202e") {
 						t.Errorf("%d cells, page %d: %d cells: %q", cells, p, width(text), text)
 					}
