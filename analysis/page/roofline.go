@@ -43,12 +43,12 @@ func newRoofline(j *view.Job) roofline {
 	}
 	roof := func(x float64) float64 { return min(flops, bandwidth*x) }
 	x, y := middle(points, func(p roofPoint) float64 { return p.x }), middle(points, func(p roofPoint) float64 { return p.rate })
-	kind, name := "Memory-bound", "memory"
+	nearest := "Memory"
 	if x >= flops/bandwidth {
-		kind, name = "Compute-bound", "compute"
+		nearest = "Compute"
 	}
-	r := roofline{Result: fmt.Sprintf("%s: at %s FLOP/B a node reaches %s of the %s roof.",
-		kind, digits(x), percent(y/roof(x)), name)}
+	r := roofline{Result: fmt.Sprintf("%s is the roof: at %s FLOP/B a node reaches %s of it.",
+		nearest, digits(x), percent(y/roof(x)))}
 	r.Figure = drawRoofline(points, flops, bandwidth, r.Result)
 	for i := 0; i < len(points); i += max(1, (len(points)+fanTableRows-1)/fanTableRows) {
 		p := points[i]
