@@ -1,9 +1,9 @@
 // Package chart draws figures as SVG: axes, bands, lines, cells and points. It knows numbers and texts, and nothing of
-// weir. Elements have classes, and the page's style gives these their colours: so one figure serves a light page, a dark
-// one and print.
+// weir. Elements have classes, and the page's style gives these their colours. So one figure serves a light page, a
+// dark one and print.
 //
-// Positions are units of the figure's box, y downwards. Paths have one decimal, and one path is a whole band. That keeps
-// a page of many metrics small.
+// Positions are units of the figure's box, y downwards. Paths have one decimal, and one path is a whole band. That
+// keeps a page of many metrics small.
 package chart
 
 import (
@@ -96,9 +96,10 @@ func (f *Figure) Line(xs, ys []float64, class string) {
 // and title are one. A cell without class stays empty.
 func (f *Figure) Cells(xs, ys []float64, value func(i, row int) (class, title string)) {
 	for row := range len(ys) - 1 {
-		for i, end := 0, 0; i < len(xs)-1; i = end {
+		for i := 0; i < len(xs)-1; {
 			class, title := value(i, row)
-			for end = i + 1; end < len(xs)-1; end++ {
+			end := i + 1
+			for ; end < len(xs)-1; end++ {
 				if c, t := value(end, row); c != class || t != title {
 					break
 				}
@@ -106,6 +107,7 @@ func (f *Figure) Cells(xs, ys []float64, value func(i, row int) (class, title st
 			if class != "" {
 				f.rect(`class="`+class+`"`, title, xs[i], xs[end], ys[row], ys[row+1])
 			}
+			i = end
 		}
 	}
 }
@@ -120,7 +122,8 @@ type Point struct {
 func (f *Figure) Points(points []Point) {
 	for _, p := range points {
 		if there(p.X, p.Y) {
-			f.put(`<circle class="%s" cx="%v" cy="%v" r="%v">%s</circle>`, p.Class, unit(p.X), unit(p.Y), unit(p.R), named(p.Title))
+			f.put(`<circle class="%s" cx="%v" cy="%v" r="%v">%s</circle>`, p.Class, unit(p.X), unit(p.Y), unit(p.R),
+				named(p.Title))
 		}
 	}
 }
@@ -142,7 +145,8 @@ func (f *Figure) Hatch(x0, x1, y0, y1 float64) {
 // program's own.
 func (f *Figure) SVG() template.HTML {
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg role="img" aria-labelledby="%[1]s-t %[1]s-d" viewBox="0 0 %[2]v %[3]v"`, f.ID, unit(f.W), unit(f.H))
+	fmt.Fprintf(&b, `<svg role="img" aria-labelledby="%[1]s-t %[1]s-d" viewBox="0 0 %[2]v %[3]v"`,
+		f.ID, unit(f.W), unit(f.H))
 	if f.Strip {
 		b.WriteString(` class="strip" preserveAspectRatio="none"`)
 	}
@@ -158,8 +162,8 @@ func (f *Figure) SVG() template.HTML {
 
 func (f *Figure) rect(attributes, title string, x0, x1, y0, y1 float64) {
 	if there(x0, x1) && there(y0, y1) {
-		f.put(`<rect %s x="%v" y="%v" width="%v" height="%v">%s</rect>`, attributes, unit(min(x0, x1)), unit(min(y0, y1)),
-			unit(math.Abs(x1-x0)), unit(math.Abs(y1-y0)), named(title))
+		f.put(`<rect %s x="%v" y="%v" width="%v" height="%v">%s</rect>`, attributes,
+			unit(min(x0, x1)), unit(min(y0, y1)), unit(math.Abs(x1-x0)), unit(math.Abs(y1-y0)), named(title))
 	}
 }
 

@@ -132,7 +132,7 @@ func meanOf(bins []view.Bin) float64 {
 	return sum / n
 }
 
-// columns are the edges of bins on the axis of time. A span without a bin is a column of NaN, so that bands break there.
+// columns are the edges of bins on the axis of time. A span without a bin is a column of NaN, where bands break.
 type columns struct {
 	xs   []float64
 	bins []*view.Bin // nil: nothing is known

@@ -135,9 +135,11 @@ func uses(j *view.Job) (all []use) {
 		put("GPUs", m.Total.Mean, "", judged{"unused-gpu", "low"})
 	}
 	put("FLOPs", peak("flops_any", j.Type.PeakFlops), "of peak", judged{"low-use", "low"})
-	put("memory bandwidth", peak("mem_bw", j.Type.PeakMemBW), "", judged{"memory-bound", "bound"}, judged{"low-use", "low"})
+	put("memory bandwidth", peak("mem_bw", j.Type.PeakMemBW), "", judged{"memory-bound", "bound"},
+		judged{"low-use", "low"})
 	if m := metric(j, "mem_used"); m != nil && j.Type.Memory > 0 {
-		put("memory", m.Total.D[10]/float64(j.Type.Memory), "", judged{"memory-full", "full"}, judged{"memory-over", "low"})
+		put("memory", m.Total.D[10]/float64(j.Type.Memory), "", judged{"memory-full", "full"},
+			judged{"memory-over", "low"})
 	}
 	return all
 }
@@ -171,7 +173,8 @@ func notes(j *view.Job) []note {
 		f := &j.Findings[i]
 		n := note{Class: f.Class, Title: f.Title, Rule: f.Rule, Hint: f.Hint, Slurm: f.Slurm}
 		n.How = fmt.Sprintf("In %s of %s; mean severity %s, at worst %s",
-			percent(float64(f.Matched)/float64(max(f.Evaluated, 1))), count(f.Evaluated, "interval"), two(f.Severity), two(f.Worst))
+			percent(float64(f.Matched)/float64(max(f.Evaluated, 1))), count(f.Evaluated, "interval"),
+			two(f.Severity), two(f.Worst))
 		if f.Node != nil {
 			n.How += fmt.Sprintf("; %s in %s of them", *f.Node, thousands(f.NodeIntervals))
 		}

@@ -36,8 +36,13 @@ func fanKey() template.HTML {
 		y    float64
 		text string
 	}{
-		{off(-42)[end], "d10 largest"}, {off(-24)[end], "d9: a tenth lies above"}, {off(-10)[end], "d7"},
-		{mid[end], "d5 median"}, {off(12)[end], "d3"}, {off(28)[end], "d1: a tenth lies below"}, {off(40)[end], "d0 least"},
+		{off(-42)[end], "d10 largest"},
+		{off(-24)[end], "d9: a tenth lies above"},
+		{off(-10)[end], "d7"},
+		{mid[end], "d5 median"},
+		{off(12)[end], "d3"},
+		{off(28)[end], "d1: a tenth lies below"},
+		{off(40)[end], "d0 least"},
 	} {
 		f.Line([]float64{right + 1, right + 8}, []float64{l.y, l.y}, "axis")
 		f.Text(right+12, l.y+4, "tick", l.text)

@@ -209,7 +209,7 @@ func madeUpMap(bins int, r *rand.Rand) []view.Property {
 	return []view.Property{
 		row("memory-bound", "Memory bandwidth is the limit", func(t float64) float64 { return 0.5 + 0.1*math.Sin(t*40) }),
 		row("idle-cores", "Cores without work", func(t float64) float64 { return 0.4 + 0.58*max(0, (t-0.85)/0.15) }),
-		row("slow-node", "One node is slow", func(t float64) float64 { return 0.28 }),
+		row("slow-node", "One node is slow", func(float64) float64 { return 0.28 }),
 		row("io-wait", "Cores wait for input and output", func(t float64) float64 {
 			return max(0, math.Exp(-math.Pow((math.Mod(t*8, 1)-0.5)*18, 2))-0.3) * 0.9
 		}),

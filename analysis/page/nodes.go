@@ -102,7 +102,7 @@ func tied(b *view.Bin, high bool) bool {
 }
 
 // tail is the probability that of n trials, each with probability p, at least k succeed. From the mean on, terms only
-// fall, so that their sum ends soon; below it the answer is no small number, and 1 is near enough.
+// fall, so that their sum ends soon. Below the mean the answer is no small number, and 1 is near enough.
 func tail(k, n int64, p float64) float64 {
 	if float64(k) <= float64(n)*p || k < 1 {
 		return 1
@@ -143,7 +143,8 @@ func (t *nodeTable) draw() {
 	const left, top, rowH, width = 116.0, 110.0, 20.0, 400.0
 	step := min(56, (width-left-62)/float64(len(metrics)))
 	f := chart.Figure{
-		ID: "nodes", W: width, H: top + rowH*float64(len(nodes)) + 4, Title: "Nodes that stand out, by metric", Desc: t.Result,
+		ID: "nodes", W: width, H: top + rowH*float64(len(nodes)) + 4,
+		Title: "Nodes that stand out, by metric", Desc: t.Result,
 	}
 	xs, ys := grid(left, step, len(metrics)), grid(top, rowH, len(nodes))
 	f.Cells(xs, ys, func(i, row int) (class, title string) {

@@ -1,5 +1,5 @@
-// Package page writes reports as HTML. A page is one file without script and without reference to anything else, so that
-// it opens from a mail as from a disk. Its figures are SVG that takes its colours from the page's style.
+// Package page writes reports as HTML. A page is one file without script, which asks for nothing else. So it opens from
+// a mail as from a disk. Its figures are SVG that takes its colours from the page's style.
 package page
 
 import (
@@ -63,7 +63,8 @@ func Job(w io.Writer, j *view.Job, o Options) error {
 		Style: template.CSS(style), Now: o.Now.UTC().Format("2006-01-02 15:04"), Version: o.Version,
 		Cluster: j.Cluster, ID: j.JobID, Name: j.Name, Restart: j.Restart, Lead: lead(j),
 		Facts: facts(j), Uses: uses(j), Notes: notes(j), NotEvaluated: j.NotEvaluated,
-		Map: newSeverityMap(j), Nodes: newNodeTable(j), Roof: newRoofline(j), Peers: newPeers(j, o.Peers), Key: fanKey(),
+		Map: newSeverityMap(j), Nodes: newNodeTable(j), Roof: newRoofline(j), Peers: newPeers(j, o.Peers),
+		Key: fanKey(),
 	}
 	for i := range j.Metrics {
 		f := newFan(j, &j.Metrics[i], fmt.Sprintf("fan%d", i))

@@ -30,7 +30,8 @@ func newPeers(j *view.Job, p *view.Peers) peers {
 		return peers{Result: "There are no other jobs to compare with."}
 	}
 	numbers := rankedNumbers(p)
-	out := peers{Scope: fmt.Sprintf("How many of 100 jobs are below this one; the middle half is shaded. Jobs of up to %s, of the last %s.", count(p.SizeClass, "core"), count(int64(p.Days), "day"))}
+	out := peers{Scope: fmt.Sprintf("How many of 100 jobs are below this one; the middle half is shaded. "+
+		"Jobs of up to %s, of the last %s.", count(p.SizeClass, "core"), count(int64(p.Days), "day"))}
 	extreme, far := &numbers[0], -1.0
 	for i := range numbers {
 		n := &numbers[i]
@@ -110,8 +111,8 @@ func ranked(r *view.Rank) string {
 	return fmt.Sprintf("above %s of %s", thousands(r.Below), thousands(r.All))
 }
 
-// drawPeers has a row for each metric, and a panel each for its median and its spread: a dot for the rank in the queue,
-// a ring for that among the user's jobs.
+// drawPeers has a row for each metric, and a panel each for its median and its spread. A dot is the rank in the queue,
+// and a ring that among the user's jobs.
 func drawPeers(numbers []rankedNumber, result string) template.HTML {
 	const top, rowH, left, wide, apart = 52.0, 18.0, 128.0, 112.0, 28.0
 	var rows []string
@@ -126,7 +127,9 @@ func drawPeers(numbers []rankedNumber, result string) template.HTML {
 	for i, name := range []string{"median d5", "spread d9-d1"} {
 		from := left + float64(i)*(wide+apart)
 		x := chart.Linear(0, 1, from, from+wide).As(func(v float64) string { return digits(100 * v) })
-		f.Cells([]float64{x.At(0.25), x.At(0.75)}, []float64{top, bottom}, func(int, int) (string, string) { return "half", "" })
+		f.Cells([]float64{x.At(0.25), x.At(0.75)}, []float64{top, bottom}, func(int, int) (class, title string) {
+			return "half", ""
+		})
 		f.Across(x, bottom, "")
 		f.Text(from+wide/2, top-8, "strong mid", name)
 		panels[i] = x
@@ -147,8 +150,10 @@ func drawPeers(numbers []rankedNumber, result string) template.HTML {
 		}
 		put := func(r *view.Rank, radius float64, class string) {
 			if r != nil && r.All > 0 {
-				y := top + rowH*(float64(row)+0.5)
-				dots = append(dots, chart.Point{X: x.At(rank(r)), Y: y, R: radius, Class: class, Title: n.name() + ": " + ranked(r)})
+				dots = append(dots, chart.Point{
+					X: x.At(rank(r)), Y: top + rowH*(float64(row)+0.5), R: radius, Class: class,
+					Title: n.name() + ": " + ranked(r),
+				})
 			}
 		}
 		put(n.user, 4.5, "ring")

@@ -35,25 +35,27 @@ func newRoofline(j *view.Job) roofline {
 	flops, bandwidth := j.Type.PeakFlops, j.Type.PeakMemBW
 	switch {
 	case j.Find("flops_any") == nil || j.Find("operational_intensity") == nil:
-		return roofline{Result: "It needs the metrics flops_any and operational_intensity, and the job lacks one of them."}
+		return roofline{Result: "It needs the metrics flops_any and operational_intensity: the job lacks one of them."}
 	case len(points) == 0:
 		return roofline{Result: "At no time did half of the sockets compute, so there is no point to draw."}
 	case !(flops > 0) || !(bandwidth > 0):
-		return roofline{Result: "It needs peak_flops and peak_mem_bw of the nodes, under machine: in the configuration."}
+		return roofline{Result: "It needs peak_flops and peak_mem_bw of the nodes, from machine in the configuration."}
 	}
 	roof := func(x float64) float64 { return min(flops, bandwidth*x) }
-	x, y := middle(points, func(p roofPoint) float64 { return p.x }), middle(points, func(p roofPoint) float64 { return p.rate })
-	kind, name := "Memory-bound", "memory"
+	x := middle(points, func(p roofPoint) float64 { return p.x })
+	y := middle(points, func(p roofPoint) float64 { return p.rate })
+	nearest := "Memory"
 	if x >= flops/bandwidth {
-		kind, name = "Compute-bound", "compute"
+		nearest = "Compute"
 	}
-	r := roofline{Result: fmt.Sprintf("%s: at %s FLOP/B a node reaches %s of the %s roof.",
-		kind, digits(x), percent(y/roof(x)), name)}
+	r := roofline{Result: fmt.Sprintf("%s is the roof: at %s FLOP/B a node reaches %s of it.",
+		nearest, digits(x), percent(y/roof(x)))}
 	r.Figure = drawRoofline(points, flops, bandwidth, r.Result)
 	for i := 0; i < len(points); i += max(1, (len(points)+fanTableRows-1)/fanTableRows) {
 		p := points[i]
-		r.Rows = append(r.Rows, roofRow{moment(p.ms), unitText("", "FLOP/B", p.x), unitText("", "FLOP/s", p.rate),
-			percent(p.rate / roof(p.x))})
+		r.Rows = append(r.Rows, roofRow{
+			moment(p.ms), unitText("", "FLOP/B", p.x), unitText("", "FLOP/s", p.rate), percent(p.rate / roof(p.x)),
+		})
 	}
 	return r
 }
@@ -73,7 +75,8 @@ func roofPoints(j *view.Job) []roofPoint {
 		if f == nil || f.Measured == 0 || b.Measured == 0 || f.Reported == 0 {
 			continue
 		}
-		p := roofPoint{b.StartMs, (b.Low[5] + b.High[5]) / 2, b.Low[1], b.High[9], f.Mean * float64(f.Count) / float64(f.Reported)}
+		rate := f.Mean * float64(f.Count) / float64(f.Reported)
+		p := roofPoint{b.StartMs, (b.Low[5] + b.High[5]) / 2, b.Low[1], b.High[9], rate}
 		if p.x > 0 && p.rate > 0 {
 			points = append(points, p)
 		}
@@ -105,7 +108,8 @@ func drawRoofline(points []roofPoint, flops, bandwidth float64, result string) t
 	f.Axes(x, y, "operations per byte of memory traffic (FLOP/B)", unit+" of a node, mean")
 
 	from := max(lowX, lowY/bandwidth)
-	f.Line([]float64{x.At(from), x.At(ridge), x.At(highX)}, []float64{y.At(bandwidth * from), y.At(flops), y.At(flops)}, "roof")
+	f.Line([]float64{x.At(from), x.At(ridge), x.At(highX)},
+		[]float64{y.At(bandwidth * from), y.At(flops), y.At(flops)}, "roof")
 	f.Text(roofRight, y.At(flops)-5, "tick end", "peak "+unitText("", "FLOP/s", flops))
 	half := math.Sqrt(from * ridge)
 	f.Text(x.At(half)-8, y.At(bandwidth*half), "tick end", "memory "+unitText("", "B/s", bandwidth))

@@ -1,12 +1,10 @@
 package page
 
 import (
-	"cmp"
 	"fmt"
 	"html/template"
 	"io"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
@@ -57,8 +55,9 @@ func System(w io.Writer, r *machine.Report, o Options) error {
 		d.Kernel = append(d.Kernel, kernelRow{k.Job, k.User, thousands(k.Cores), percent(k.System), disk})
 	}
 	for _, s := range r.Sizes {
-		d.Sizes = append(d.Sizes, monthRow{s.Month, thousands(s.Jobs), whole(s.P25), whole(s.Median), whole(s.P75),
-			whole(s.Mean), whole(s.Weighted)})
+		d.Sizes = append(d.Sizes, monthRow{
+			s.Month, thousands(s.Jobs), whole(s.P25), whole(s.Median), whole(s.P75), whole(s.Mean), whole(s.Weighted),
+		})
 	}
 	if n := len(r.Sizes); n > 0 {
 		m := &r.Sizes[n-1]
@@ -92,7 +91,8 @@ func systemFacts(r *machine.Report) []fact {
 		for _, l := range r.Left.Reasons {
 			why = append(why, l.Text+": "+thousands(l.Jobs))
 		}
-		facts = append(facts, fact{"Left out", thousands(r.Left.Jobs) + " (" + strings.Join(why, ", ") + "; overlapping)"})
+		facts = append(facts, fact{"Left out", fmt.Sprintf("%s (%s; overlapping)", thousands(r.Left.Jobs),
+			strings.Join(why, ", "))})
 	}
 	if r.Cores.Machine == nil {
 		facts = append(facts, fact{"Machine", "not configured, so shares are of what was measured"})
@@ -105,14 +105,11 @@ func worstOf(l *machine.Line, rules []machine.Rule) string {
 	if len(l.Cells) == 0 || len(l.Cells) != len(rules) {
 		return ""
 	}
-	best := slices.MaxFunc(indices(len(l.Cells)), func(a, b int) int { return cmp.Compare(l.Cells[a].Cost, l.Cells[b].Cost) })
-	return fmt.Sprintf("%s (severity %s)", rules[best].Title, two(l.Cells[best].Severity))
-}
-
-func indices(n int) []int {
-	all := make([]int, n)
-	for i := range all {
-		all[i] = i
+	best := 0
+	for i := range l.Cells {
+		if l.Cells[i].Cost > l.Cells[best].Cost {
+			best = i
+		}
 	}
-	return all
+	return fmt.Sprintf("%s (severity %s)", rules[best].Title, two(l.Cells[best].Severity))
 }

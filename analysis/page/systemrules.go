@@ -27,7 +27,8 @@ func newPropertyTable(r *machine.Report) propertyTable {
 	var t propertyTable
 	for i := range r.Accounts {
 		if a := &r.Accounts[i]; i < tableAccounts {
-			t.Accounts = append(t.Accounts, accountRow{accountName(a), thousands(a.Jobs), whole(a.CoreHours), whole(a.Cost)})
+			row := accountRow{accountName(a), thousands(a.Jobs), whole(a.CoreHours), whole(a.Cost)}
+			t.Accounts = append(t.Accounts, row)
 		}
 	}
 	cost, title, rows := 0.0, "", []int{}
@@ -72,7 +73,8 @@ func drawProperties(r *machine.Report, rows []int, result string) template.HTML 
 	accounts := r.Accounts[:min(len(r.Accounts), shownAccounts)]
 	step := min(40, (width-left-44)/float64(len(accounts)))
 	f := chart.Figure{
-		ID: "properties", W: width, H: top + rowH*float64(len(rows)) + 4, Title: "Properties of jobs, by account", Desc: result,
+		ID: "properties", W: width, H: top + rowH*float64(len(rows)) + 4,
+		Title: "Properties of jobs, by account", Desc: result,
 	}
 	xs, ys := grid(left, step, len(accounts)), grid(top, rowH, len(rows))
 	cell := func(i, row int) *machine.Cell { return &accounts[i].Cells[rows[row]] }
@@ -92,7 +94,8 @@ func drawProperties(r *machine.Report, rows []int, result string) template.HTML 
 		case c.Jobs == 0:
 			return "cell", name + ": never"
 		}
-		return "tile " + severityClass(c.Severity), fmt.Sprintf("%s: %s with a mean severity of %s", name, count(c.Jobs, "job"), two(c.Severity))
+		return "tile " + severityClass(c.Severity), fmt.Sprintf("%s: %s with a mean severity of %s",
+			name, count(c.Jobs, "job"), two(c.Severity))
 	})
 	for row, rule := range rows {
 		f.Text(left-6, ys[row]+rowH/2+4, "tick end", shorten(r.Rules[rule].ID, 18))

@@ -57,7 +57,8 @@ func sizeResult(f *machine.Figure, text func(float64) string) string {
 	for i := range f.Sizes {
 		if z := &f.Sizes[i]; len(z.Low) > 0 {
 			u := &z.Low[0]
-			return result + fmt.Sprintf(". Below p25 with %s of the jobs of %s cores: %s.", percent(u.Share), thousands(z.Cores), u.User)
+			return result + fmt.Sprintf(". Below p25 with %s of the jobs of %s cores: %s.",
+				percent(u.Share), thousands(z.Cores), u.User)
 		}
 	}
 	return result + "."
@@ -86,11 +87,9 @@ func drawSizes(f *machine.Figure, id, result string) template.HTML {
 	if math.IsInf(low, 0) {
 		low, high, most = 1, 2, 1
 	}
-	by, unit := 1.0, f.Unit
+	by, unit := unitFor("", f.Unit, most)
 	if f.Unit == "1" {
 		by, unit = 0.01, "%"
-	} else {
-		by, unit = unitFor("", f.Unit, most)
 	}
 	x := chart.Log(low/1.5, high*1.5, left, right).As(func(v float64) string { return cores(v) })
 	y := chart.Linear(0, most*1.04, bottom, top).As(func(v float64) string { return digits(v / by) })
@@ -98,8 +97,7 @@ func drawSizes(f *machine.Figure, id, result string) template.HTML {
 	fig.Axes(x, y, "cores of the job", shorten(unit, 20))
 	for i := range f.Sizes {
 		z := &f.Sizes[i]
-		xs := []float64{x.At(float64(z.Cores) / 1.9), x.At(float64(z.Cores) * 1.05)}
-		fig.Band(xs, []float64{y.At(z.P25)}, []float64{y.At(z.P75)}, "fan0")
+		fig.Band(sizeEdges(z, x), []float64{y.At(z.P25)}, []float64{y.At(z.P75)}, "fan0")
 	}
 	if len(f.Points) > manyPoints {
 		densities(&fig, f.Points, x, y, [4]float64{left, right, top, bottom})
@@ -110,9 +108,14 @@ func drawSizes(f *machine.Figure, id, result string) template.HTML {
 	}
 	for i := range f.Sizes {
 		z := &f.Sizes[i]
-		fig.Band([]float64{x.At(float64(z.Cores) / 1.9), x.At(float64(z.Cores) * 1.05)}, []float64{y.At(z.Median)}, []float64{y.At(z.Median)}, "mid")
+		fig.Band(sizeEdges(z, x), []float64{y.At(z.Median)}, []float64{y.At(z.Median)}, "mid")
 	}
 	return fig.SVG()
+}
+
+// sizeEdges are those of a class: jobs of more than half of its cores, and at most all of them.
+func sizeEdges(z *machine.Size, x chart.Scale) []float64 {
+	return []float64{x.At(float64(z.Cores) / 1.9), x.At(float64(z.Cores) * 1.05)}
 }
 
 // cores writes a number of them as people say it.
