@@ -694,7 +694,8 @@ func TestLimitsOfFindings(t *testing.T) {
 		})
 	for field, of := range map[string]func(f *Finding) *int64{
 		"first_interval": func(f *Finding) *int64 { return &f.FirstInterval },
-		"last_interval":  func(f *Finding) *int64 { return &f.LastInterval }, "as_of": func(f *Finding) *int64 { return &f.AsOf },
+		"last_interval":  func(f *Finding) *int64 { return &f.LastInterval },
+		"as_of":          func(f *Finding) *int64 { return &f.AsOf },
 	} {
 		bound(t, finding, field, func(f *Finding, v int64) { *of(f) = v }, goodTimes, badTimes)
 	}
@@ -718,8 +719,8 @@ func TestLimitsOfFindings(t *testing.T) {
 	bound(t, finding, "evidence", func(f *Finding, v FindingEvidence) { f.Evidence[0] = v },
 		[]FindingEvidence{{"cpu_idle.d9", -math.MaxFloat64, 0, math.MaxFloat64}, {x1000, 2, 1, 0}},
 		[]FindingEvidence{
-			{"", 0, 0, 0}, {x1000 + "x", 0, 0, 0}, {"a\x1b", 0, 0, 0}, {"m", math.NaN(), 0, 0}, {"m", 0, math.Inf(1), 0},
-			{"m", 0, 0, math.Inf(-1)},
+			{"", 0, 0, 0}, {x1000 + "x", 0, 0, 0}, {"a\x1b", 0, 0, 0}, {"m", math.NaN(), 0, 0},
+			{"m", 0, math.Inf(1), 0}, {"m", 0, 0, math.Inf(-1)},
 		})
 	if k := string(finding().Key()); k != "4711/1/idle-cores" {
 		t.Errorf("key %q", k)

@@ -49,7 +49,7 @@ func Each(dir, date string, fn func(*Row) error) error {
 		return err
 	}
 	defer func() { _ = f.Close() }() // only read
-	var stopped error // which is not the file's fault
+	var stopped error                // which is not the file's fault
 	err = f.each(func(r *Row) error {
 		if r.date() != date {
 			return fmt.Errorf("%s belongs to %s", r.key(), r.date())
