@@ -111,9 +111,12 @@ func TestChangedRulesBeginAnew(t *testing.T) {
 		rules string
 		want  []string
 	}{
-		"as it was":         {idleRule + other + wholeRule, []string{"idle 58", "other 58"}},
-		"another order":     {wholeRule + other + idleRule, []string{"other 58", "idle 58"}},
-		"other words":       {strings.Replace(idleRule, "title: idle", "title: slow", 1) + other, []string{"idle 58", "other 58"}},
+		"as it was":     {idleRule + other + wholeRule, []string{"idle 58", "other 58"}},
+		"another order": {wholeRule + other + idleRule, []string{"other 58", "idle 58"}},
+		"other words": {
+			strings.Replace(idleRule, "title: idle", "title: slow", 1) + other,
+			[]string{"idle 58", "other 58"},
+		},
 		"another threshold": {strings.Replace(idleRule, "> 0.5", "> 0.6", 1) + other, []string{"other 58"}},
 		"one is gone":       {other + wholeRule, []string{"other 58"}},
 		"one is new":        {idleRule + strings.Replace(other, "id: other", "id: new", 1), []string{"idle 58"}},
@@ -145,7 +148,8 @@ func TestChangedRulesBeginAnew(t *testing.T) {
 	if err := next.UnmarshalBinary(b); err != nil {
 		t.Fatal(err)
 	}
-	if got := history(next, minutes(50, 100, always(0.9))...); len(got) == 0 || got[0] != "30 idle OPEN HIGH CERTAIN 0.900 30/30/81" {
+	if got := history(next, minutes(50, 100, always(0.9))...); len(got) == 0 ||
+		got[0] != "30 idle OPEN HIGH CERTAIN 0.900 30/30/81" {
 		t.Errorf("%v", got)
 	}
 }
