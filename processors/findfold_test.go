@@ -571,7 +571,7 @@ func TestFinderSurvivesCrashes(t *testing.T) {
 	seed := newSeed()
 	replays, findings := int64(0), 0
 	var counts schemas.ProgressCounts
-	for n := range uint64(kafkatest.Cases(6, 2)) {
+	for n := range uint64(kafkatest.Cases(4, 2)) {
 		r := rand.New(rand.NewPCG(seed+n, 9))
 		steady := newFinds(t)
 		log := findLog(t, r, steady.jobs)
@@ -581,7 +581,7 @@ func TestFinderSurvivesCrashes(t *testing.T) {
 		}
 		findings += len(steady.findings)
 		addCounts(&counts, steady.counts)
-		for range 5 {
+		for range 3 {
 			crashed := newFinds(t)
 			crashed.jobs, crashed.mostAwake = steady.jobs, 1+r.IntN(6)
 			crashed.crashes(r, log, func() bool { return r.IntN(12) == 0 })
