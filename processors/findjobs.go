@@ -177,7 +177,7 @@ func (f *Finder) learn(nowMs int64, atEnd func() bool) Effects {
 	for _, w := range f.sorted(true) {
 		j := f.known(w.key)
 		fresh := w.setJob(j)
-		if fresh {
+		if fresh && w.watch != nil {
 			w.watch.Know(f.jobOf(w))
 		}
 		switch {

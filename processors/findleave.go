@@ -47,7 +47,7 @@ func (f *Finder) forget(w *watched, fx *Effects) {
 func (f *Finder) sorted(running bool) []*watched {
 	var some []*watched
 	for _, w := range f.jobs {
-		if (w.watch != nil) == running {
+		if w.ended != running {
 			some = append(some, w)
 		}
 	}
