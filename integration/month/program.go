@@ -85,7 +85,7 @@ func blend(x *float64, y, share float64) { *x += (y - *x) * share }
 func checkpoint(period, last, rate float64) effect {
 	return func(u *use, m *moment) {
 		share := m.every(period, last)
-		u.write += rate * share
+		u.write += rate * share * (1 + 0.3*m.wave(10, period))
 		blend(&u.user, u.user-0.10, share)
 		blend(&u.system, u.system+0.05, share)
 		blend(&u.iowait, u.iowait+0.04, share)
