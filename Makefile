@@ -8,7 +8,7 @@ VULN_V  := v1.1.4
 EXPORTER   := bin/node_exporter
 EXPORTER_V := v1.9.1
 
-.PHONY: build build-static build-sql demo demo-pictures up test test-sql test-kafka hostile hostile-kafka kafka-up kafka-down kafka-program lint vuln release man fmt fuzz fuzz-nightly fuzz-keep bench accuracy bench-archive bench-takeover bench-soak bench-agent bench-limits perturbation perturbation-program synchrony outside test-containers test-slurm
+.PHONY: build build-static build-sql up test test-sql test-kafka hostile hostile-kafka kafka-up kafka-down kafka-program lint vuln release man fmt fuzz fuzz-nightly fuzz-keep bench accuracy bench-archive bench-takeover bench-soak bench-agent bench-limits perturbation perturbation-program synchrony outside test-containers test-slurm
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/weir .
@@ -25,6 +25,7 @@ build-sql:
 
 # A month of a made-up machine with planted problems, below demo/, and the reports that lead to them: docs/tour.md goes
 # through them. Needs no broker. Two cores take two minutes.
+.PHONY: demo demo-pictures
 demo: build
 	integration/demo/run bin/weir demo
 
