@@ -8,7 +8,7 @@ VULN_V  := v1.1.4
 EXPORTER   := bin/node_exporter
 EXPORTER_V := v1.9.1
 
-.PHONY: build build-static build-sql demo up test test-browser test-sql test-kafka hostile hostile-kafka kafka-up kafka-down kafka-program lint vuln release man fmt fuzz fuzz-nightly fuzz-keep bench accuracy bench-archive bench-takeover bench-soak bench-agent bench-limits perturbation perturbation-program synchrony outside outside-spark test-containers test-slurm
+.PHONY: build build-static build-sql up test test-browser test-sql test-kafka hostile hostile-kafka kafka-up kafka-down kafka-program lint vuln release man fmt fuzz fuzz-nightly fuzz-keep bench accuracy bench-archive bench-takeover bench-soak bench-agent bench-limits perturbation perturbation-program synchrony outside outside-spark test-containers test-slurm
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/weir .
@@ -25,8 +25,13 @@ build-sql:
 
 # A month of a made-up machine with planted problems, below demo/, and the reports that lead to them: docs/tour.md goes
 # through them. Needs no broker. Two cores take two minutes.
+.PHONY: demo demo-pictures
 demo: build
 	integration/demo/run bin/weir demo
+
+# The pictures of docs/tour.md, from what make demo made. Needs Chromium.
+demo-pictures:
+	integration/demo/pictures demo docs/tour
 
 up: build
 	bin/weir up

@@ -196,7 +196,7 @@ func TestMachineIsConfigured(t *testing.T) {
 	}
 }
 
-// TestSameSeedSameJobs: a mix is a function of its options, and another seed makes other jobs.
+// TestSameSeedSameJobs: a mix and its values are functions of the options. Another seed makes other jobs.
 func TestSameSeedSameJobs(t *testing.T) {
 	t.Parallel()
 	list := func(seed uint64) (all []string) {
@@ -213,6 +213,17 @@ func TestSameSeedSameJobs(t *testing.T) {
 	}
 	if cmp.Equal(a, list(2)) {
 		t.Error("two seeds made the same jobs")
+	}
+	fold := func() []*schemas.JobSummary {
+		at := january.Add(30 * time.Hour).UnixMilli()
+		all, err := made(Problems, 1, january, 3, time.Minute).fold(at, at+300_000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	if diff := cmp.Diff(fold(), fold()); diff != "" {
+		t.Errorf("the same options made two values (-first +second):\n%s", diff)
 	}
 }
 

@@ -42,12 +42,14 @@ type program struct {
 func (p *program) at(m *moment) use {
 	u := p.use
 	pace := 0.06*m.wave(2, 900) + 0.04*m.wave(9, 6000)
-	u.flops *= 1 + 0.05*signed(m.seed, 1) + pace
+	u.flops *= 1 + 0.25*signed(m.seed, 1) + pace
 	u.memBW *= 1 + 0.03*signed(m.seed, 3) + 0.03*m.wave(4, 900)
-	u.ipc *= 1 + 0.05*signed(m.seed, 5) + pace
+	u.ipc *= 1 + 0.2*signed(m.seed, 5) + pace
+	u.vector = min(0.95, u.vector*(1+0.1*signed(m.seed, 11)))
 	u.memory *= (1 + 0.04*signed(m.seed, 6)) * (0.7 + 0.3*min(1, (m.at+m.length)/900)) // it fills
 	u.cache *= min(1, (m.at+m.length)/1800)
-	u.user = min(u.user*(1-0.01*(1+m.wave(7, 600))), 1-u.system-u.iowait)
+	u.user *= 1 - 0.03*unit(mix(m.seed^12)) - 0.01*(1+m.wave(7, 600))
+	u.user = min(u.user, 1-u.system-u.iowait)
 	for _, e := range p.effects {
 		e(&u, m)
 	}
@@ -85,7 +87,7 @@ func blend(x *float64, y, share float64) { *x += (y - *x) * share }
 func checkpoint(period, last, rate float64) effect {
 	return func(u *use, m *moment) {
 		share := m.every(period, last)
-		u.write += rate * share
+		u.write += rate * share * (1 + 0.3*m.wave(10, period))
 		blend(&u.user, u.user-0.10, share)
 		blend(&u.system, u.system+0.05, share)
 		blend(&u.iowait, u.iowait+0.04, share)
@@ -189,6 +191,8 @@ func deadlock(part float64) effect {
 		share := m.during(m.life*part, m.life)
 		blend(&u.user, 0.002, share)
 		blend(&u.system, 0.004, share)
+		blend(&u.iowait, 0, share)
+		blend(&u.write, 0, share)
 		blend(&u.flops, 0, share)
 		blend(&u.memBW, 0.2e9, share)
 		blend(&u.tasks, 0.01, share)

@@ -6,4 +6,5 @@ package month
 const (
 	raceEnabled = true
 	monthDays   = 3
+	minuteDays  = 0
 )
