@@ -112,7 +112,7 @@ func TestLoadOfAnotherTopic(t *testing.T) {
 	}
 	mine.same(t, j, "cpu_user")
 	d = &disk{dir: t.TempDir(), next: 5, id: "0123456789abcdef0123456789abcdef"} // it ends within the new topic
-	d.append(t, mine.summaries[:15], 5)
+	d.append(t, mine.summaries[:10], 5)
 	b.cfg.Sink.Dir = d.dir
 	if j, err = Load(t.Context(), b.cfg, nil, "47", Ask{Topic: true, Restart: -1}); err != nil {
 		t.Fatal(err)
