@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -387,7 +388,7 @@ func TestBadFiles(t *testing.T) {
 		"empty": {func([]byte) []byte { return nil }, ErrBadFile},
 		"text":  {func([]byte) []byte { return []byte(strings.Repeat("rubbish", 100)) }, ErrBadFile},
 		"newer": {func(b []byte) []byte {
-			at := strings.Index(string(b), string(newer)) + len(newer)
+			at := bytes.Index(b, newer) + len(newer)
 			at += slices.Index(b[at:], '1')
 			b[at] = '9'
 			return b
