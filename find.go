@@ -100,11 +100,17 @@ func (f *findFlags) run(c *cobra.Command, conf *configFlags) error {
 	return findHistory(c.Context(), cfg, f, c.OutOrStdout())
 }
 
+// checkSiteRules returns nil if the rules of the site can be used.
+func checkSiteRules(cfg config.Config) error {
+	_, err := ruleSet(cfg)
+	return err
+}
+
 // findLive compiles the rules before it asks a broker: a wrong rule needs a person.
 func findLive(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 	set, err := ruleSet(cfg)
-	if err != nil {
-		return err
+	if err := errors.Join(err, checkMachine(cfg)); err != nil {
+		return usageError{err}
 	}
 	run := func(ctx context.Context, cfg config.Config, log *slog.Logger, registry prometheus.Registerer) error {
 		return processors.Find(ctx, cfg, log, processors.NewMetrics(registry), set)

@@ -292,7 +292,7 @@ func TestJudgeAtItsLimits(t *testing.T) {
 			func(s *Status) { s.Partitions[0].ClosedMs = nil },
 			"collect: partition 0 is behind by 1 offsets",
 		},
-		"find folds":              {finds(PartitionStatus{Owner: "a", Lag: 9, CommittedMs: new(now)}), ""},
+		"find folds": {finds(PartitionStatus{Owner: "a", Lag: 9, CommittedMs: new(now)}), ""},
 		"find lags": {
 			finds(PartitionStatus{Owner: "a", Lag: 9, CommittedMs: new(now), waits: true}),
 			"find: partition 0 is behind by 9 offsets: wait where this number falls, else add `weir find --live`",

@@ -63,11 +63,13 @@ func loadOf(job string, start, length int64, load float64) *schemas.JobSummary {
 
 // finds is the whole of find for one partition, without a broker: what is committed is there for its successor.
 type finds struct {
-	t      *testing.T
-	set    *rules.Set
-	jobs   map[schemas.JobKey]*schemas.Job // of topic jobs
-	f      *Finder
-	log    []Entry
+	mostAwake int // 0: as it is
+
+	t    *testing.T
+	set  *rules.Set
+	jobs map[schemas.JobKey]*schemas.Job // of topic jobs
+	f    *Finder
+	log  []Entry
 
 	states   map[string]*schemas.FindState
 	findings []*schemas.Finding
@@ -100,6 +102,7 @@ func (s *finds) restart() {
 	if s.f, err = NewFinder(simCluster, s.set, types, false, known, s.last, states); err != nil {
 		s.t.Fatal(err)
 	}
+	s.f.mostAwake = cmp.Or(s.mostAwake, mostAwake)
 	for _, e := range s.log {
 		if s.last != nil && e.Offset >= s.last.Hold {
 			s.f.Apply(e)
@@ -261,10 +264,14 @@ func TestFinderFates(t *testing.T) {
 		{entry(t, 5, loadOf(schemas.JobRest, findEpoch, findT, 1)), schemas.ProgressCounts{Summarized: 1}},
 		{entry(t, 6, foreign), schemas.ProgressCounts{Rejected: 1}},
 		{Entry{Offset: 7, AppendedMs: findEpoch, Value: []byte("rubbish")}, schemas.ProgressCounts{Rejected: 1}},
-		{entry(t, 8, &schemas.Watermark{IntervalStart: findEpoch, IntervalMs: findT}),
-			schemas.ProgressCounts{Rejected: 1}},
-		{Entry{Offset: 9, AppendedMs: findEpoch - time.Minute.Milliseconds(), Value: encode(t, future)},
-			schemas.ProgressCounts{Rejected: 1}},
+		{
+			entry(t, 8, &schemas.Watermark{IntervalStart: findEpoch, IntervalMs: findT}),
+			schemas.ProgressCounts{Rejected: 1},
+		},
+		{
+			Entry{Offset: 9, AppendedMs: findEpoch - time.Minute.Milliseconds(), Value: encode(t, future)},
+			schemas.ProgressCounts{Rejected: 1},
+		},
 	} {
 		if r.e.AppendedMs == 0 || r.e.Offset < 7 {
 			r.e.AppendedMs = findEpoch + findT
@@ -485,10 +492,10 @@ func TestWindow(t *testing.T) {
 // crashes folds a log as the loop does, and dies before or after commits where dies says so.
 func (s *finds) crashes(r *rand.Rand, log []Entry, dies func() bool) {
 	s.t.Helper()
-	for i := 0; ; {
+	for {
 		s.restart()
 		a, start := openAccount(func(*schemas.Progress) Fold { return s.f }, s.last, 0)
-		i, _ = slices.BinarySearchFunc(log, start, func(e Entry, o int64) int { return cmp.Compare(e.Offset, o) })
+		i, _ := slices.BinarySearchFunc(log, start, func(e Entry, o int64) int { return cmp.Compare(e.Offset, o) })
 		for alive := true; alive; {
 			if i == len(log) && a.position == a.from && !a.hasNews() {
 				return
@@ -564,7 +571,7 @@ func TestFinderSurvivesCrashes(t *testing.T) {
 	seed := newSeed()
 	replays, findings := int64(0), 0
 	var counts schemas.ProgressCounts
-	for n := range uint64(kafkatest.Cases(15, 3)) {
+	for n := range uint64(kafkatest.Cases(4, 2)) {
 		r := rand.New(rand.NewPCG(seed+n, 9))
 		steady := newFinds(t)
 		log := findLog(t, r, steady.jobs)
@@ -574,9 +581,9 @@ func TestFinderSurvivesCrashes(t *testing.T) {
 		}
 		findings += len(steady.findings)
 		addCounts(&counts, steady.counts)
-		for range 5 {
+		for range 3 {
 			crashed := newFinds(t)
-			crashed.jobs = steady.jobs
+			crashed.jobs, crashed.mostAwake = steady.jobs, 1+r.IntN(6)
 			crashed.crashes(r, log, func() bool { return r.IntN(12) == 0 })
 			if got, want := crashed.said(), steady.said(); !slices.Equal(got, want) {
 				t.Fatalf("seed %d: findings\n%s\nwant\n%s", seed+n, strings.Join(got, "\n"), strings.Join(want, "\n"))
