@@ -153,9 +153,8 @@ func TestWrongUsageIsStatus2(t *testing.T) {
 		"tasks that never end":    {[]string{"job", "7_[1-3"}, "as in 7_[1-60]"},
 		"tasks that are none":     {[]string{"job", "7_[a]"}, "as in 7_[1-60]"},
 		"too many tasks":          {[]string{"job", "7_[0-10000]"}, "10001 tasks: name at most 10000"},
-		"rows of an archive":      {[]string{"job", "a", "--json", "--dir", "."}, "`weir sql` asks the archive"},
 		"two forms":               {[]string{"job", "a", "--json", "--csv"}, "--json and --csv: name one"},
-		"two questions":           {[]string{"job", "a", "--totals", "--rules"}, "--totals, --findings and --rules"},
+		"two questions":           {[]string{"job", "a", "--totals", "--rules"}, "name one of them"},
 		"no time":                 {[]string{"job", "a", "--from", "noon"}, `--from "noon" must be a date`},
 		"times the wrong way":     {[]string{"job", "a", "--from", "2026-11-02", "--to", "2026-11-01"}, "is not after"},
 		"no such colour":          {[]string{"job", "a", "--color", "red", "--dir", "."}, "auto, always, never"},
@@ -182,8 +181,14 @@ func TestWrongUsageIsStatus2(t *testing.T) {
 		"too many nodes":          {[]string{"up", "--simulate", "1000000000"}, "--simulate 1000000000: at least 16"},
 		"negative nodes":          {[]string{"balance", "--simulate", "-1"}, "--simulate -1: at least 16"},
 		"no nodes":                {[]string{"simulate"}, "--nodes 0: at least 16"},
-		"jobs are a directory":    {[]string{"up", "--jobs", "."}, "not a regular file"},
-		"jobs are no YAML":        {[]string{"up", "--jobs", noYAML}, "line 1"},
+		"no such mix": {
+			[]string{"simulate", "archive", "x", "--jobs", "a"}, `--jobs "a" must be habits, healthy or problems`,
+		},
+		"too small for a mix": {
+			[]string{"simulate", "archive", "x", "--jobs", "healthy", "--nodes", "9"}, "at least 16 with --jobs healthy",
+		},
+		"jobs are a directory": {[]string{"up", "--jobs", "."}, "not a regular file"},
+		"jobs are no YAML":     {[]string{"up", "--jobs", noYAML}, "line 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // for what begins though it should not

@@ -235,6 +235,21 @@ func TestLoadOfALongJob(t *testing.T) {
 	}
 }
 
+// TestLoadOfAJobWithoutAStart: its picture has its intervals, and not the hours of a year.
+func TestLoadOfAJobWithoutAStart(t *testing.T) {
+	began := time.Now().Add(-2 * time.Hour).UnixMilli()
+	mine := measure(rand.New(rand.NewPCG(16, 7)), "host", 0, began, 1000, 200, "cpu_user")
+	d := &disk{dir: t.TempDir()}
+	d.append(t, mine.summaries, 50)
+	j, err := Load(t.Context(), config.Default(), nil, "host", Ask{Dir: d.dir, Restart: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bins := j.Metrics[0].Bins; len(bins) != 200 || bins[0].StartMs != began || bins[0].EndMs != began+1000 {
+		t.Errorf("%d bins, the first of %d ms", len(bins), bins[0].EndMs-bins[0].StartMs)
+	}
+}
+
 // TestLoadOfManyNodes: ten thousand nodes are no hindrance.
 func TestLoadOfManyNodes(t *testing.T) {
 	r := rand.New(rand.NewPCG(16, 7))

@@ -1,0 +1,333 @@
+// Package browser looks at weir's pages with Chromium. It is a module of its own, so that what it takes to drive a
+// browser is no dependency of weir.
+package browser
+
+import (
+	"context"
+	_ "embed" // look.js
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/accessibility"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+)
+
+var (
+	shots = flag.String("shots", "", "write a picture of each page into this `DIR`")
+	of    = flag.String("of", "", "look at the pages in this `DIR`, and not at made-up ones")
+)
+
+const (
+	maxPage     = 500_000 // bytes of a page of 24 hours and 16 metrics
+	minContrast = 4.5
+	waitFor     = 2 * time.Minute
+)
+
+// look is a way in which somebody may see a page.
+type look struct {
+	name   string
+	width  int64
+	scheme string
+	media  string
+	tables bool // opened
+}
+
+var looks = []look{
+	{"light-1280", 1280, "light", "screen", false},
+	{"dark-1280", 1280, "dark", "screen", false},
+	{"light-360", 360, "light", "screen", false},
+	{"dark-360", 360, "dark", "screen", false},
+	{"tables-360", 360, "light", "screen", true},
+	{"print", 703, "dark", "print", false}, // A4 between its margins, by somebody who prefers dark pages
+}
+
+// TestPages looks at every page in every way.
+func TestPages(t *testing.T) {
+	browser := start(t)
+	for _, file := range pages(t) {
+		name := strings.TrimSuffix(filepath.Base(file), ".html")
+		for _, l := range looks {
+			t.Run(name+"/"+l.name, func(t *testing.T) {
+				tab, end := context.WithTimeout(open(t, browser), waitFor)
+				defer end()
+				requests := listen(t, tab)
+				visit(t, tab, file, l)
+				for _, url := range requests() {
+					if url != "file://"+file {
+						t.Errorf("the page asks for %.200s", url)
+					}
+				}
+				s := examine(t, tab)
+				images(t, tab, s.Figures)
+				if dark := s.Ground != "rgb(255, 255, 255)"; dark != (l.scheme == "dark" && l.media == "screen") {
+					t.Errorf("the page is %s", s.Ground)
+				}
+				if !l.tables { // opened, a page is too high for a picture
+					picture(t, tab, name+"-"+l.name)
+				}
+			})
+		}
+		t.Run(name+"/pdf", func(t *testing.T) { pdf(t, browser, file, name) })
+	}
+}
+
+// TestSize holds the page of 24 hours at 10 s and 16 metrics to its budget.
+func TestSize(t *testing.T) {
+	for _, file := range pages(t) {
+		if filepath.Base(file) != "day.html" {
+			continue
+		}
+		info, err := os.Stat(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s: %d bytes", filepath.Base(file), info.Size())
+		if info.Size() > maxPage {
+			t.Errorf("the page of 24 hours and 16 metrics has %d bytes, want at most %d", info.Size(), maxPage)
+		}
+	}
+}
+
+// TestHostileNames opens a page whose every name is HTML, with scripts allowed: nothing of it may come alive.
+func TestHostileNames(t *testing.T) {
+	browser := start(t)
+	for _, file := range pages(t) {
+		if filepath.Base(file) != "hostile.html" {
+			continue
+		}
+		tab := open(t, browser)
+		var alive bool
+		var elements, title string
+		run(t, tab, chromedp.Navigate("file://"+file), chromedp.Title(&title),
+			chromedp.Evaluate(`window.evil !== undefined`, &alive),
+			chromedp.Evaluate(`[...document.querySelectorAll('script,img,iframe,object,embed,link,base,form,a,[onerror],#evil')]
+				.map(e => e.outerHTML).join('\n')`, &elements))
+		if alive || elements != "" {
+			t.Errorf("a name came alive: %t, %.300s", alive, elements)
+		}
+		if !strings.Contains(title, "<script id=evil>") {
+			t.Errorf("the title has not the name as it is: %.100q", title)
+		}
+	}
+}
+
+// pages makes the pages once, and returns their files.
+func pages(t *testing.T) []string {
+	t.Helper()
+	dir, err := *of, error(nil)
+	if dir == "" {
+		dir, err = made()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.html"))
+	if err != nil || len(files) < 2 {
+		t.Fatalf("%d pages in %s, %v", len(files), dir, err)
+	}
+	return files
+}
+
+var made = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "weir-pages-")
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.Command("go", "test", "-count=1", "-run", "TestPages$", "./analysis/page", "-args", "-pages", dir)
+	cmd.Dir = "../.."
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("making the pages: %w\n%s", err, out)
+	}
+	return dir, nil
+})
+
+func TestMain(m *testing.M) {
+	status := m.Run()
+	if *of == "" {
+		if dir, err := made(); err == nil {
+			_ = os.RemoveAll(dir)
+		}
+	}
+	os.Exit(status)
+}
+
+// start starts Chromium, or skips the test. With REQUIRE_BROWSER a missing one is an error.
+func start(t *testing.T) context.Context {
+	t.Helper()
+	var program string
+	for _, name := range []string{os.Getenv("CHROMIUM"), "chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil && name != "" {
+			program = path
+			break
+		}
+	}
+	if program == "" {
+		if os.Getenv("REQUIRE_BROWSER") != "" {
+			t.Fatal("no Chromium in PATH: install chromium, or set CHROMIUM to its file")
+		}
+		t.Skip("BROWSER TESTS SKIPPED: NO PAGE WAS LOOKED AT, SINCE THERE IS NO CHROMIUM")
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(program), chromedp.Flag("headless", "new"), chromedp.DisableGPU, chromedp.Flag("hide-scrollbars", true))
+	if os.Geteuid() == 0 {
+		options = append(options, chromedp.NoSandbox) // Chromium has no sandbox for root
+	}
+	allocator, end := chromedp.NewExecAllocator(t.Context(), options...)
+	t.Cleanup(end)
+	browser, quit := chromedp.NewContext(allocator)
+	t.Cleanup(quit)
+	run(t, browser)
+	return browser
+}
+
+func open(t *testing.T, browser context.Context) context.Context {
+	t.Helper()
+	tab, end := chromedp.NewContext(browser)
+	t.Cleanup(end)
+	return tab
+}
+
+func run(t *testing.T, tab context.Context, actions ...chromedp.Action) {
+	t.Helper()
+	if err := chromedp.Run(tab, actions...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// listen records what the tab asks for.
+func listen(t *testing.T, tab context.Context) func() []string {
+	t.Helper()
+	var mu sync.Mutex
+	var urls []string
+	chromedp.ListenTarget(tab, func(event any) {
+		if e, is := event.(*network.EventRequestWillBeSent); is {
+			mu.Lock()
+			defer mu.Unlock()
+			urls = append(urls, e.Request.URL)
+		}
+	})
+	run(t, tab, network.Enable())
+	return func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return append([]string(nil), urls...)
+	}
+}
+
+// visit opens the page without scripts. Its window is as high as the page, so that every point of it can be asked for.
+func visit(t *testing.T, tab context.Context, file string, l look) {
+	t.Helper()
+	var height int64
+	run(t, tab,
+		page.BringToFront(), // a tab behind another has no pictures
+		emulation.SetScriptExecutionDisabled(true),
+		emulation.SetEmulatedMedia().WithMedia(l.media).WithFeatures([]*emulation.MediaFeature{
+			{Name: "prefers-color-scheme", Value: l.scheme},
+		}),
+		emulation.SetDeviceMetricsOverride(l.width, 800, 1, l.width < 600),
+		chromedp.Navigate("file://"+file),
+		chromedp.Evaluate(fmt.Sprintf(`document.querySelectorAll('details').forEach(d => d.open = %t)`, l.tables), nil),
+		chromedp.Evaluate(`document.documentElement.scrollHeight`, &height))
+	run(t, tab, emulation.SetDeviceMetricsOverride(l.width, height+1, 1, l.width < 600))
+}
+
+//go:embed look.js
+var script string
+
+// seen is what look.js finds.
+type seen struct {
+	Wide    []string // beyond the window
+	Faint   []string // texts that stand out too little from what lies behind them
+	Clash   []string // texts of figures that lie upon others, or leave their figure
+	Texts   int
+	Figures int
+	Ground  string // the colour of the page
+}
+
+func examine(t *testing.T, tab context.Context) seen {
+	t.Helper()
+	var s seen
+	run(t, tab, chromedp.Evaluate(fmt.Sprintf("(%s)(%v)", script, minContrast), &s))
+	for what, found := range map[string][]string{
+		"elements are wider than the window": s.Wide, "texts have too little contrast": s.Faint, "labels overlap": s.Clash,
+	} {
+		if len(found) > 0 {
+			t.Errorf("%d %s: %q", len(found), what, found[:min(len(found), 5)])
+		}
+	}
+	return s
+}
+
+// images holds that every figure is an image with a name in the tree that screen readers see.
+func images(t *testing.T, tab context.Context, figures int) {
+	t.Helper()
+	var nodes []*accessibility.Node
+	run(t, tab, chromedp.ActionFunc(func(ctx context.Context) (err error) {
+		nodes, err = accessibility.GetFullAXTree().Do(ctx)
+		return err
+	}))
+	named := 0
+	for _, n := range nodes {
+		if n.Ignored || n.Role == nil {
+			continue
+		}
+		if role := string(n.Role.Value); role == `"image"` || role == `"img"` {
+			if n.Name == nil || len(n.Name.Value) <= len(`""`) {
+				t.Errorf("an image has no name: %s", n.NodeID)
+				continue
+			}
+			named++
+		}
+	}
+	if named != figures {
+		t.Errorf("%d of %d figures are images with a name", named, figures)
+	}
+}
+
+// pdf prints the page as somebody would who prefers dark pages.
+func pdf(t *testing.T, browser context.Context, file, name string) {
+	t.Helper()
+	tab := open(t, browser)
+	var paper []byte
+	run(t, tab,
+		emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}),
+		chromedp.Navigate("file://"+file),
+		chromedp.ActionFunc(func(ctx context.Context) (err error) {
+			paper, _, err = page.PrintToPDF().WithPreferCSSPageSize(true).WithPrintBackground(true).Do(ctx)
+			return err
+		}))
+	if !strings.HasPrefix(string(paper), "%PDF-") || len(paper) < 5_000 {
+		t.Errorf("printing gives %d bytes that begin with %.8q", len(paper), paper)
+	}
+	keep(t, name+".pdf", paper)
+}
+
+func picture(t *testing.T, tab context.Context, name string) {
+	t.Helper()
+	if *shots == "" {
+		return
+	}
+	var png []byte
+	run(t, tab, chromedp.FullScreenshot(&png, 100))
+	keep(t, name+".png", png)
+}
+
+func keep(t *testing.T, name string, data []byte) {
+	t.Helper()
+	if *shots == "" {
+		return
+	}
+	if err := os.WriteFile(filepath.Join(*shots, name), data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
