@@ -44,7 +44,8 @@ It reads the archive, then the topic past the archive's end. Several jobs have a
 their values together. 184300_[1-60] are tasks of the job array 184300, and 184300 alone is all of them.
 
 --last shows the rows of the last intervals, one metric a line, and --json and --csv print them for programs. Their
-names are the columns of the archive. --last reads the topic alone: ask the archive with "weir sql".`,
+names are the columns of the archive. They are read from the topic; with --dir from the archive, where --from and --to
+name a span.`,
 		Example: `  weir job host
   weir job 4711 -n 10 --json
   weir job 4711 4712 184300_[1-60]
@@ -116,9 +117,6 @@ func (f *jobFlags) check(c *cobra.Command) error {
 		return errors.New("--rules and --html are for people: --findings --json has what holds")
 	case f.restart < -1:
 		return fmt.Errorf("--restart %d must be at least 0", f.restart)
-	case f.rows(c) && (f.dir != "" || f.from != "" || f.to != "" || f.restart >= 0):
-		return errors.New("rows of intervals are read from the topic, the last ones first: --dir, --from, --to and " +
-			"--restart go with --totals or with the report. `weir sql` asks the archive for rows")
 	}
 	return nil
 }
@@ -150,10 +148,10 @@ func (f *jobFlags) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if f.rows(c) {
-		return f.printIntervals(c, cfg, ids)
-	}
 	ask.Dir, ask.Topic = analysis.Where(cfg, f.dir)
+	if f.rows(c) {
+		return f.printIntervals(c, cfg, ids, ask)
+	}
 	if f.correlate != "" {
 		return jobCorrelation(c.Context(), cfg, ids, f.correlate, ask, f.asCSV, f.asJSON, out)
 	}

@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/weirhpc/weir/schemas"
 )
 
 // TestReportsOfAnArchive is what a user-support person does: look at the jobs, then at some of them, without a broker.
@@ -96,6 +99,37 @@ func TestReportsOfAnArchive(t *testing.T) {
 		}
 		if two := rows("job", worst, other, "--totals", "--json", "--metrics", "cpu_user"); len(two) != 2 {
 			t.Errorf("totals of two jobs: %v", two)
+		}
+	})
+	t.Run("rows", func(t *testing.T) {
+		starts := func(args ...string) (all []float64) {
+			for _, r := range rows(append([]string{"job", worst, "--json"}, args...)...) {
+				if at := r["interval_start"].(float64); !slices.Contains(all, at) {
+					all = append(all, at)
+				}
+			}
+			return all
+		}
+		every := starts("--from", "2026-01-01T00:00:00Z")
+		whole := rows("job", worst, "--totals", "--json", "--metrics", "cpu_idle")[0]
+		if n := whole["intervals"].(float64); float64(len(every)) != n || !slices.IsSorted(every) {
+			t.Fatalf("intervals %v, and %v of them in all", every, n)
+		}
+		last := every[len(every)-3:]
+		if got := starts(); !slices.Equal(got, last) {
+			t.Errorf("the last three: %v, not %v", got, last)
+		}
+		from, to := time.UnixMilli(int64(every[1])), time.UnixMilli(int64(every[4]))
+		span := []string{"--from", from.Format(time.RFC3339), "--to", to.Format(time.RFC3339)}
+		if got := starts(span...); !slices.Equal(got, every[1:4]) {
+			t.Errorf("from %v to %v: %v, not %v", from, to, got, every[1:4])
+		}
+		if got := starts(append(span, "-n", "1")...); !slices.Equal(got, every[3:4]) {
+			t.Errorf("the last of a span: %v, not %v", got, every[3:4])
+		}
+		if got := rows("job", worst, "--json", "-n", "1", "--metrics", "cpu_idle"); len(got) != 1 ||
+			len(got[0]) != len(namesOf(t, schemas.Row{})) || got[0]["d5"] == nil || got[0]["stddev"] == nil {
+			t.Errorf("a row: %v", got)
 		}
 	})
 	t.Run("a page", func(t *testing.T) {

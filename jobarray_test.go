@@ -68,6 +68,10 @@ func TestTasksAreFound(t *testing.T) {
 			t.Errorf("%s: status %d, jobs %q of %q, want %q", arg, status, got, stderr, want)
 		}
 	}
+	status, _, stderr := weir(t.Context(), "job", "101", "--json", "--from", "2026-01-01")
+	if status != exitUsage || !strings.Contains(stderr, "name the archive with --dir") {
+		t.Errorf("rows of a span in the topic: status %d, %q", status, stderr)
+	}
 	for arg, says := range map[string]string{
 		"7_[5]": "no job is one of the tasks 7_[5]", "9_[1]": "no job is one of the tasks", "9": "9 is not in",
 	} {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -16,31 +17,52 @@ import (
 )
 
 // printIntervals prints the rows of each job's last intervals.
-func (f *jobFlags) printIntervals(c *cobra.Command, cfg config.Config, ids []string) error {
-	var wanted []string
-	if f.metrics != "" && f.metrics != "all" {
-		wanted = strings.Split(f.metrics, ",")
+func (f *jobFlags) printIntervals(c *cobra.Command, cfg config.Config, ids []string, ask analysis.Ask) error {
+	read := f.topicRows
+	if !ask.Topic {
+		read = f.archivedRows
+	} else if f.from != "" || f.to != "" || f.restart >= 0 {
+		return usageError{errors.New("the topic has the last rows alone: name the archive with --dir, " +
+			"or leave --from, --to and --restart out")}
 	}
 	var all []schemas.Row
 	for _, id := range ids {
-		rows, fewer, err := analysis.Job(c.Context(), cfg, id, f.last)
+		rows, err := read(c, cfg, id, ask)
 		if err != nil {
 			return err
 		}
-		if len(rows) == 0 {
-			return fmt.Errorf("%s; `weir jobs` lists those that have any", fewer)
-		}
-		if fewer != "" {
-			say(c.ErrOrStderr(), "weir: %s", fewer)
-		}
 		all = append(all, slices.DeleteFunc(rows, func(r schemas.Row) bool {
-			return wanted != nil && (r.Metric == nil || !slices.Contains(wanted, *r.Metric))
+			return ask.Metrics != nil && !slices.Contains(ask.Metrics, analysis.AllMetrics) &&
+				(r.Metric == nil || !slices.Contains(ask.Metrics, *r.Metric))
 		})...)
 	}
 	if f.asJSON || f.asCSV {
 		return printRows(c.OutOrStdout(), f.asCSV, all)
 	}
 	return printJob(c.OutOrStdout(), all)
+}
+
+// topicRows are the rows of a job's last intervals in the topic.
+func (f *jobFlags) topicRows(c *cobra.Command, cfg config.Config, id string, _ analysis.Ask) ([]schemas.Row, error) {
+	rows, fewer, err := analysis.Job(c.Context(), cfg, id, f.last)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(rows) == 0:
+		return nil, fmt.Errorf("%s; `weir jobs` lists those that have any", fewer)
+	case fewer != "":
+		say(c.ErrOrStderr(), "weir: %s", fewer)
+	}
+	return rows, nil
+}
+
+// archivedRows are rows of a job in the archive: the last ones, or all of the span that is asked for.
+func (f *jobFlags) archivedRows(c *cobra.Command, _ config.Config, id string, ask analysis.Ask) ([]schemas.Row, error) {
+	n := f.last
+	if (f.from != "" || f.to != "") && !f.limited(c) {
+		n = 0
+	}
+	return analysis.ArchivedRows(c.Context(), id, ask, n)
 }
 
 // printJob shows a row for each metric. An interval without metrics has a row too, so that nobody takes it for missing.

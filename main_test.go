@@ -153,7 +153,6 @@ func TestWrongUsageIsStatus2(t *testing.T) {
 		"tasks that never end":    {[]string{"job", "7_[1-3"}, "as in 7_[1-60]"},
 		"tasks that are none":     {[]string{"job", "7_[a]"}, "as in 7_[1-60]"},
 		"too many tasks":          {[]string{"job", "7_[0-10000]"}, "10001 tasks: name at most 10000"},
-		"rows of an archive":      {[]string{"job", "a", "--json", "--dir", "."}, "`weir sql` asks the archive"},
 		"two forms":               {[]string{"job", "a", "--json", "--csv"}, "--json and --csv: name one"},
 		"two questions":           {[]string{"job", "a", "--totals", "--rules"}, "name one of them"},
 		"no time":                 {[]string{"job", "a", "--from", "noon"}, `--from "noon" must be a date`},

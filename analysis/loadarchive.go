@@ -105,9 +105,11 @@ func (l *loader) isLong(ctx context.Context, q archive.Query) (bool, error) {
 	if l.start != nil && to.Sub(from) < hourlyFrom*time.Second {
 		return false, nil
 	}
-	if q.Last != "" {
+	switch {
+	case l.start == nil: // its rows alone tell when it began
+	case q.Last != "":
 		q.First = q.Last
-	} else {
+	default:
 		q.First = max(q.First, l.end.Add(-36*time.Hour).UTC().Format(time.DateOnly))
 	}
 	x, err := archive.Open(ctx, l.cfg.Sink.Dir, q)
@@ -115,9 +117,12 @@ func (l *loader) isLong(ctx context.Context, q archive.Query) (bool, error) {
 		return false, err
 	}
 	defer x.Close()
-	_, _, intervalMs, err := x.Extent(l.key)
+	firstMs, _, intervalMs, err := x.Extent(l.key)
 	if err != nil {
 		return false, err
+	}
+	if first := time.UnixMilli(firstMs); l.start == nil && firstMs > 0 && first.After(from) {
+		from = first
 	}
 	if intervalMs == 0 {
 		intervalMs = l.cfg.Interval.Milliseconds()

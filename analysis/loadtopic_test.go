@@ -111,6 +111,13 @@ func TestLoadOfAnotherTopic(t *testing.T) {
 		t.Fatal(err)
 	}
 	mine.same(t, j, "cpu_user")
+	d = &disk{dir: t.TempDir(), next: 5, id: "0123456789abcdef0123456789abcdef"} // it ends within the new topic
+	d.append(t, mine.summaries[:10], 5)
+	b.cfg.Sink.Dir = d.dir
+	if j, err = Load(t.Context(), b.cfg, nil, "47", Ask{Topic: true, Restart: -1}); err != nil {
+		t.Fatal(err)
+	}
+	mine.same(t, j, "cpu_user")
 }
 
 // TestLoadOfNothing: a job that is not there, one that waits, and one interval have clear answers.
@@ -225,6 +232,21 @@ func TestLoadOfALongJob(t *testing.T) {
 	}
 	if got := j.Metrics[0].Total; got.Count != total.Count {
 		t.Errorf("a part of the picture has a total of %d values, not %d", got.Count, total.Count)
+	}
+}
+
+// TestLoadOfAJobWithoutAStart: its picture has its intervals, and not the hours of a year.
+func TestLoadOfAJobWithoutAStart(t *testing.T) {
+	began := time.Now().Add(-2 * time.Hour).UnixMilli()
+	mine := measure(rand.New(rand.NewPCG(16, 7)), "host", 0, began, 1000, 200, "cpu_user")
+	d := &disk{dir: t.TempDir()}
+	d.append(t, mine.summaries, 50)
+	j, err := Load(t.Context(), config.Default(), nil, "host", Ask{Dir: d.dir, Restart: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bins := j.Metrics[0].Bins; len(bins) != 200 || bins[0].StartMs != began || bins[0].EndMs != began+1000 {
+		t.Errorf("%d bins, the first of %d ms", len(bins), bins[0].EndMs-bins[0].StartMs)
 	}
 }
 

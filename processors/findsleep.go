@@ -12,7 +12,7 @@ import (
 
 // mostAwake is how many jobs of a partition have their rules' counters at hand. Those of further jobs are kept as a
 // FindState has them, which takes a tenth of the memory.
-const mostAwake = 1000
+const mostAwake = 250
 
 // packing turns the state of a Watch into few bytes, and back. Both sides are used again, since making them is dear.
 type packing struct {

@@ -61,6 +61,7 @@ func TestPositionIsTheEndOfTheChain(t *testing.T) {
 		}
 	}
 	check("small files")
+	add(2, "2026-01-07", 4) // late rows end the chain
 	run := func() {
 		t.Helper()
 		if err := compact.Run(t.Context(), compact.Options{Dir: dir, Topic: testTopic}); err != nil {

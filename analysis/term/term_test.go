@@ -269,7 +269,9 @@ func TestWordsAreThoseOfFindings(t *testing.T) {
 	if diff := cmp.Diff(want, words(j)); diff != "" {
 		t.Errorf("closed findings: %s", diff)
 	}
-	j.Findings = []schemas.Finding{found(j, "memory-full", schemas.ClassHigh, "", ""), found(j, "low-use", "LOW", "", "")}
+	j.Findings = []schemas.Finding{
+		found(j, "memory-full", schemas.ClassHigh, "", ""), found(j, "low-use", schemas.ClassLow, "", ""),
+	}
 	want = []string{"busy cores ok", "FLOPs low", "memory bw low", "memory full"}
 	if diff := cmp.Diff(want, words(j)); diff != "" {
 		t.Errorf("other findings: %s", diff)
@@ -288,8 +290,9 @@ func TestWideTerminals(t *testing.T) {
 		if err := Job(&b, made(), Style{Width: width}); err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Contains(b.String(), "  mean  ") && strings.Contains(b.String(), "  low   high"); got != want {
-			t.Errorf("%d cells: %s", width, b.String())
+		text := b.String()
+		if got := strings.Contains(text, "  mean  ") && strings.Contains(text, "  low   high"); got != want {
+			t.Errorf("%d cells: %s", width, text)
 		}
 	}
 }
