@@ -65,8 +65,6 @@ func what(m *view.Metric) string {
 		title = t + ", "
 	}
 	switch m.Scope {
-	case schemas.ScopeJob:
-		return title + "of the job on a node"
 	case schemas.ScopeGPU:
 		return title + "per GPU"
 	case schemas.ScopeSocket:

@@ -38,7 +38,7 @@ func facts(j *view.Job) []fact {
 	out = append(out, fact{"Size", size}, fact{"Nodes", list(j.Nodes, 4)},
 		fact{"Measured", fmt.Sprintf("%s to %s UTC, %s of %s", moment(j.FirstMs), moment(j.UntilMs),
 			count(j.Intervals, "interval"), length(j.IntervalMs))},
-		fact{"Seen", seen(j)}, fact{"Deciles", exact(j)}, fact{"Read from", j.From})
+		fact{"Seen", seen(j)}, fact{"Deciles", exact(j)}, fact{"Source", j.From})
 	kept := out[:0]
 	for _, f := range out {
 		if f.Text != "" {

@@ -41,20 +41,8 @@ func newNodeTable(j *view.Job) nodeTable {
 	}
 	for i := range j.Metrics {
 		m := &j.Metrics[i]
-		var intervals int64
-		lows, highs := map[string]int64{}, map[string]int64{}
-		for k := range m.Bins {
-			b := &m.Bins[k]
-			intervals += int64(b.Measured)
-			for _, c := range b.Lows {
-				lows[c.Node] += c.Count
-			}
-			for _, c := range b.Highs {
-				highs[c.Node] += c.Count
-			}
-		}
-		t.Rows = append(t.Rows, above(m.Name, lows, intervals, n, false)...)
-		t.Rows = append(t.Rows, above(m.Name, highs, intervals, n, true)...)
+		t.Rows = append(t.Rows, above(m, n, false)...)
+		t.Rows = append(t.Rows, above(m, n, true)...)
 	}
 	slices.SortFunc(t.Rows, func(a, b nodeRow) int {
 		return cmp.Or(cmp.Compare(b.share, a.share), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Metric, b.Metric))
@@ -71,20 +59,46 @@ func newNodeTable(j *view.Job) nodeTable {
 	return t
 }
 
-// above returns the nodes that have so many intervals that chance has them with a probability below unlikely.
-func above(metric string, counts map[string]int64, intervals int64, nodes int, high bool) []nodeRow {
-	var rows []nodeRow
-	side := "lowest"
+// above returns the nodes that are lowest, or highest, in so many intervals that chance has them with a probability
+// below unlikely.
+func above(m *view.Metric, nodes int, high bool) []nodeRow {
+	side, counts, intervals := "lowest", map[string]int64{}, int64(0)
 	if high {
 		side = "highest"
 	}
+	for i := range m.Bins {
+		b := &m.Bins[i]
+		if b.Measured == 0 || tied(b, high) {
+			continue
+		}
+		intervals += int64(b.Measured)
+		of := b.Lows
+		if high {
+			of = b.Highs
+		}
+		for _, c := range of {
+			counts[c.Node] += c.Count
+		}
+	}
+	var rows []nodeRow
 	for node, k := range counts {
 		if tail(k, intervals, 1/float64(nodes)) < unlikely {
 			share := float64(k) / float64(intervals)
-			rows = append(rows, nodeRow{node, metric, side, percent(share), percent(1 / float64(nodes)), share, high})
+			rows = append(rows, nodeRow{node, m.Name, side, percent(share), percent(1 / float64(nodes)), share, high})
 		}
 	}
 	return rows
+}
+
+// tied reports whether the two most extreme values are equal: which of their nodes is named is arbitrary then. Of fewer
+// than 10 values, the first deciles are the least one.
+func tied(b *view.Bin, high bool) bool {
+	n := float64(b.Count) / float64(b.Measured)
+	k := int(min(10, max(1, math.Ceil(20/n))))
+	if high {
+		return b.High[10] == b.High[10-k]
+	}
+	return b.Low[0] == b.Low[k]
 }
 
 // tail is the probability that of n trials, each with probability p, at least k succeed. From the mean on, terms only

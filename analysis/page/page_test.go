@@ -81,7 +81,7 @@ func TestPageSays(t *testing.T) {
 		"5 of 10 properties appear. Worst: Memory bandwidth is the limit, with a mean severity of 0.51.",
 		"n0412 is lowest in clock in 92\u00a0% of the intervals; chance gives 1.5\u00a0%.",
 		"Memory-bound: at 0.699 FLOP/B a node reaches 83\u00a0% of the memory roof.",
-		"The job stands out by median of vectorization_ratio: it is below 99.5\u00a0% of 412 jobs in the queue.",
+		"The job stands out by median of vectorization_ratio: only 0.5\u00a0% of 412 jobs in the queue are below it.",
 		"<code>unused-gpu</code><td class=\"n\">job.gpus is 0",
 	} {
 		if !strings.Contains(day, want) {
@@ -224,6 +224,23 @@ func TestChanceIsSilent(t *testing.T) {
 	}
 	if n := newNodeTable(j); len(n.Rows) != 0 || n.Figure != "" || !strings.HasPrefix(n.Result, "None of 64 nodes") {
 		t.Errorf("by chance: %q and %d rows", n.Result, len(n.Rows))
+	}
+}
+
+// TestTiesNameNobody: where nothing was read from a file, every node is lowest, and the first one of them is named.
+func TestTiesNameNobody(t *testing.T) {
+	m := madeUp(24).Metrics[15] // swap_pages, which are 0
+	for i := range m.Bins {
+		m.Bins[i].Lows = []view.NodeCount{{Node: "n0381", Count: int64(m.Bins[i].Measured)}}
+	}
+	if rows := above(&m, 64, false); len(rows) != 0 {
+		t.Errorf("a tie names %+v", rows)
+	}
+	b := view.Bin{Measured: 1, Count: 4} // of four values, d0 to d2 are the least one
+	b.Low = [11]float64{1, 1, 1, 1.2, 1.6, 2, 2.4, 2.8, 3.2, 3.6, 4}
+	b.High = b.Low
+	if tied(&b, false) || tied(&b, true) {
+		t.Error("four different values are a tie")
 	}
 }
 

@@ -34,8 +34,10 @@ func newRoofline(j *view.Job) roofline {
 	points := roofPoints(j)
 	flops, bandwidth := j.Type.PeakFlops, j.Type.PeakMemBW
 	switch {
+	case j.Find("flops_any") == nil || j.Find("operational_intensity") == nil:
+		return roofline{Result: "It needs the metrics flops_any and operational_intensity, and the job lacks one of them."}
 	case len(points) == 0:
-		return roofline{Result: "It needs the metrics flops_any and operational_intensity, which the job has not both."}
+		return roofline{Result: "At no time did half of the sockets compute, so there is no point to draw."}
 	case !(flops > 0) || !(bandwidth > 0):
 		return roofline{Result: "It needs peak_flops and peak_mem_bw of the nodes, under machine: in the configuration."}
 	}

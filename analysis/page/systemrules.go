@@ -68,7 +68,7 @@ func accountName(l *machine.Line) string {
 }
 
 func drawProperties(r *machine.Report, rows []int, result string) template.HTML {
-	const left, top, rowH, width = 170.0, 80.0, 20.0, 400.0
+	const left, top, rowH, width = 132.0, 80.0, 20.0, 400.0
 	accounts := r.Accounts[:min(len(r.Accounts), shownAccounts)]
 	step := min(40, (width-left-44)/float64(len(accounts)))
 	f := chart.Figure{
@@ -95,7 +95,7 @@ func drawProperties(r *machine.Report, rows []int, result string) template.HTML 
 		return "tile " + severityClass(c.Severity), fmt.Sprintf("%s: %s with a mean severity of %s", name, count(c.Jobs, "job"), two(c.Severity))
 	})
 	for row, rule := range rows {
-		f.Text(left-6, ys[row]+rowH/2+4, "tick end", shorten(r.Rules[rule].Title, 25))
+		f.Text(left-6, ys[row]+rowH/2+4, "tick end", shorten(r.Rules[rule].ID, 18))
 		for i := range accounts {
 			if c := cell(i, row); c.Jobs > 0 {
 				f.Text(xs[i]+step/2, ys[row]+rowH/2+4, "mid on-"+severityClass(c.Severity), compact(c.Jobs, step))
