@@ -97,6 +97,12 @@ const (
 	boxCells                                         = 24
 )
 
+// quartiles are columns of numbers.
+func quartiles(p25, median, p75, mean string) string {
+	return right(p25, quartileCells) + right(median, quartileCells) + right(p75, quartileCells) +
+		right(mean, quartileCells)
+}
+
 func (t *text) figure(f *machine.Figure) {
 	t.line()
 	unit := "in %"
@@ -112,10 +118,7 @@ func (t *text) figure(f *machine.Figure) {
 	if t.cells() >= usual {
 		head += right("core-hours", hoursCells)
 	}
-	for _, name := range []string{"p25", "median", "p75", "mean"} {
-		head += right(name, quartileCells)
-	}
-	t.line(t.clean(head, t.cells()))
+	t.line(t.clean(head+quartiles("p25", "median", "p75", "mean"), t.cells()))
 	for i := range f.Sizes {
 		t.size(f, &f.Sizes[i], most)
 	}
@@ -129,9 +132,8 @@ func (t *text) size(f *machine.Figure, s *machine.Size, most float64) {
 	if t.cells() >= usual {
 		row += right(count(whole(s.CoreHours)), hoursCells)
 	}
-	for _, v := range []float64{s.P25, s.Median, s.P75, s.Mean} {
-		row += right(plainNumber(v, f.Unit), quartileCells)
-	}
+	row += quartiles(plainNumber(s.P25, f.Unit), plainNumber(s.Median, f.Unit), plainNumber(s.P75, f.Unit),
+		plainNumber(s.Mean, f.Unit))
 	if t.cells() >= wide {
 		row += "   " + t.box(s, most)
 	}
@@ -195,15 +197,11 @@ func (t *text) jobSizes(sizes []machine.MonthSize) {
 	t.line()
 	t.line(t.paint(bold, t.clean("Cores of a job by month of its start", t.cells())))
 	head := right("month", classCells) + right("jobs", jobsCells)
-	for _, name := range []string{"p25", "median", "p75", "mean"} {
-		head += right(name, quartileCells)
-	}
+	head += quartiles("p25", "median", "p75", "mean")
 	t.line(t.clean(head+"  where a core-hour goes", t.cells()))
 	for _, m := range sizes {
 		row := right(m.Month, classCells) + right(count(m.Jobs), jobsCells)
-		for _, v := range []float64{m.P25, m.Median, m.P75, m.Mean} {
-			row += right(count(whole(v)), quartileCells)
-		}
+		row += quartiles(count(whole(m.P25)), count(whole(m.Median)), count(whole(m.P75)), count(whole(m.Mean)))
 		t.line(t.clean(row+"  "+count(whole(m.Weighted))+" cores", t.cells()))
 	}
 }

@@ -42,7 +42,7 @@ func Top(ctx context.Context, screen tcell.Screen, frames <-chan *machine.Frame,
 	v := newTopView(o)
 	v.draw(screen)
 	for {
-		changed := false
+		var changed bool
 		select {
 		case <-ctx.Done():
 			return nil

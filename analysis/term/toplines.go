@@ -14,10 +14,8 @@ import (
 func (v *topView) lines() []line {
 	switch {
 	case v.frame == nil:
-		return []line{
-			{{text: "weir top", color: bold}}, nil,
-			{{text: "No interval has come yet. `weir status` reports what is missing."}}, nil, {{text: "q quit"}},
-		}
+		const words = "No interval has come yet. `weir status` reports what is missing."
+		return []line{{{text: "weir top", color: bold}}, nil, {{text: v.clean(words, v.cells())}}, nil, {{text: "q quit"}}}
 	case v.page == pageHelp:
 		return v.help()
 	case v.page == pageJob && v.selected() >= 0:
