@@ -116,8 +116,8 @@ func (f *jobFlags) check(c *cobra.Command) error {
 	case f.rules && (f.asJSON || f.asCSV):
 		return errors.New("--rules is for people: --findings --json has what holds")
 	case f.html != "" && (modes > 0 || f.asJSON || f.asCSV || f.limited(c)):
-		return errors.New("--html writes all of a report: it goes without --totals, --findings, --rules, --last, --json " +
-			"and --csv")
+		return errors.New("--html writes all of a report: it goes without --totals, --findings, --rules, --last, " +
+			"--json and --csv")
 	case f.restart < -1:
 		return fmt.Errorf("--restart %d must be at least 0", f.restart)
 	case f.rows(c) && (f.dir != "" || f.from != "" || f.to != "" || f.restart >= 0):
