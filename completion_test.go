@@ -75,6 +75,7 @@ func TestCompletionOffersFixedValues(t *testing.T) {
 		"broker --data ":                 "" + directories,
 		"man ":                           "" + directories,
 		"balance --plan --tree x --js":   "--json " + noFiles,
+		"simulate archive --jobs ":       "habits healthy problems " + noFiles,
 		"simulate balancer --snapshots ": "" + noFiles,
 	} {
 		args := append([]string{"__complete"}, strings.Split(line, " ")...)

@@ -29,6 +29,7 @@ type jobFlags struct {
 	last                    int
 	restart                 int32
 	metrics, from, to, html string
+	correlate               string
 	totals, findings, rules bool
 }
 
@@ -76,10 +77,12 @@ names are the columns of the archive. --last reads the topic alone: ask the arch
 	c.Flags().StringVar(&f.metrics, "metrics", "", "show these metrics: `A,B` or all (default: those that tell most)")
 	c.Flags().StringVar(&f.from, "from", "", "show what was measured from `TIME`: a date, or as RFC 3339 has it")
 	c.Flags().StringVar(&f.to, "to", "", "show what was measured before `TIME`")
+	c.Flags().StringVar(&f.correlate, "correlate", "", "show how the means of two metrics move together over time: `A,B`")
 	c.Flags().BoolVar(&f.totals, "totals", false, "show all deciles of the whole life, with their bounds")
 	c.Flags().BoolVar(&f.findings, "findings", false, "show all that is known of each finding")
 	c.Flags().StringVar(&f.html, "html", "", "write a page with figures into `FILE`, for a browser")
 	c.Flags().BoolVar(&f.rules, "rules", false, "show what each rule said, or why it was not evaluated")
+	offerFiles(c, "html", "html")
 	return c
 }
 
@@ -99,7 +102,7 @@ func jobIDs(c *cobra.Command, args []string) error {
 // check refuses flags that contradict each other.
 func (f *jobFlags) check(c *cobra.Command) error {
 	modes := 0
-	for _, asked := range []bool{f.totals, f.findings, f.rules} {
+	for _, asked := range []bool{f.totals, f.findings, f.rules, f.correlate != ""} {
 		if asked {
 			modes++
 		}
@@ -110,14 +113,14 @@ func (f *jobFlags) check(c *cobra.Command) error {
 	case f.exclusive() != nil:
 		return f.exclusive()
 	case modes > 1:
-		return errors.New("--totals, --findings and --rules: name one of them")
+		return errors.New("--totals, --findings, --rules and --correlate: name one of them")
 	case modes > 0 && f.limited(c):
 		return errors.New("--last is for the rows of intervals, and not for --totals, --findings and --rules")
 	case f.rules && (f.asJSON || f.asCSV):
 		return errors.New("--rules is for people: --findings --json has what holds")
 	case f.html != "" && (modes > 0 || f.asJSON || f.asCSV || f.limited(c)):
-		return errors.New("--html writes all of a report: it goes without --totals, --findings, --rules, --last, " +
-			"--json and --csv")
+		return errors.New("--html writes all of a report: it goes without --totals, --findings, --rules, --correlate, " +
+			"--last, --json and --csv")
 	case f.restart < -1:
 		return fmt.Errorf("--restart %d must be at least 0", f.restart)
 	case f.rows(c) && (f.dir != "" || f.from != "" || f.to != "" || f.restart >= 0):
@@ -134,7 +137,7 @@ func (f *jobFlags) limited(c *cobra.Command) bool {
 
 // rows reports whether the rows of intervals are wanted.
 func (f *jobFlags) rows(c *cobra.Command) bool {
-	return f.limited(c) || (f.asJSON || f.asCSV) && !f.totals && !f.findings
+	return f.limited(c) || (f.asJSON || f.asCSV) && !f.totals && !f.findings && f.correlate == ""
 }
 
 func (f *jobFlags) run(c *cobra.Command, args []string) error {
@@ -157,12 +160,13 @@ func (f *jobFlags) run(c *cobra.Command, args []string) error {
 	if f.rows(c) {
 		return f.printIntervals(c, cfg, ids)
 	}
+	ask.Dir, ask.Topic = analysis.Where(cfg, f.dir)
+	if f.correlate != "" {
+		return jobCorrelation(c.Context(), cfg, ids, f.correlate, ask, f.asCSV, f.asJSON, out)
+	}
 	set, err := ruleSet(cfg)
 	if err != nil {
 		return err
-	}
-	if ask.Dir, ask.Topic = analysis.Where(cfg, f.dir); f.html != "" {
-		ask.MaxBins = pageBins
 	}
 	jobs, err := f.loadJobs(c, cfg, set, ids, ask)
 	if err != nil {
@@ -196,6 +200,9 @@ func (f *jobFlags) run(c *cobra.Command, args []string) error {
 // ask returns what is asked of the archive and the topic.
 func (f *jobFlags) ask() (a analysis.Ask, err error) {
 	a = analysis.Ask{Restart: f.restart, MaxBins: 120}
+	if f.html != "" {
+		a.MaxBins = pageBins
+	}
 	if f.metrics != "" {
 		a.Metrics = strings.Split(f.metrics, ",")
 		for _, m := range a.Metrics {

@@ -182,8 +182,14 @@ func TestWrongUsageIsStatus2(t *testing.T) {
 		"too many nodes":          {[]string{"up", "--simulate", "1000000000"}, "--simulate 1000000000: at least 16"},
 		"negative nodes":          {[]string{"balance", "--simulate", "-1"}, "--simulate -1: at least 16"},
 		"no nodes":                {[]string{"simulate"}, "--nodes 0: at least 16"},
-		"jobs are a directory":    {[]string{"up", "--jobs", "."}, "not a regular file"},
-		"jobs are no YAML":        {[]string{"up", "--jobs", noYAML}, "line 1"},
+		"no such mix": {
+			[]string{"simulate", "archive", "x", "--jobs", "a"}, `--jobs "a" must be habits, healthy or problems`,
+		},
+		"too small for a mix": {
+			[]string{"simulate", "archive", "x", "--jobs", "healthy", "--nodes", "9"}, "at least 16 with --jobs healthy",
+		},
+		"jobs are a directory": {[]string{"up", "--jobs", "."}, "not a regular file"},
+		"jobs are no YAML":     {[]string{"up", "--jobs", noYAML}, "line 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // for what begins though it should not

@@ -3,13 +3,16 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/weirhpc/weir/analysis"
 	system "github.com/weirhpc/weir/analysis/machine"
+	pages "github.com/weirhpc/weir/analysis/page"
 	"github.com/weirhpc/weir/analysis/term"
+	"github.com/weirhpc/weir/config"
 )
 
 func newReport() *cobra.Command {
@@ -39,15 +42,15 @@ func newReportSystem() *cobra.Command {
 		Short: "Report how well the machine was used, by size, user and account",
 		Long: `Reports how well the machine was used, by size, user and account.
 
-It reads the archive alone. Jobs count that ended between --from and --to. Of these, small and short jobs are left out:
-they are tests. Cores are busy, wasted (a job held them, and they were idle), free (no job held them), or not seen. How
-many there are comes from "machine" in the configuration.
+It reads the archive alone. Jobs count that ended between --from and --to; dates are UTC. Of these, small and short jobs
+are left out: they are tests. Cores are busy, wasted (a job held them, and they were idle), free (no job held them), or
+not seen. How many there are comes from "machine" in the configuration.
 
 Sizes are powers of two. A user is named if more than 75 % of the jobs are above or below the middle half of their size.
 What to tune first is ranked by core-hours times severity of the findings. --json and --csv have all numbers.`,
 		Example: `  weir report system
   weir report system --from 2026-10-01 --to 2026-11-01 --without-queue test,devel
-  weir report system --dir weir-data/archive --csv > report.csv`,
+  weir report system --dir weir-data/archive --html machine.html`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			style, out, err := f.style(c)
@@ -59,7 +62,9 @@ What to tune first is ranked by core-hours times severity of the findings. --jso
 			case err != nil:
 				return err
 			case f.html != "":
-				return systemPage(f.html, r)
+				return writePage(f.html, func(w io.Writer) error {
+					return pages.System(w, r, pages.Options{Now: time.Now(), Version: versionText()})
+				})
 			case f.asJSON || f.asCSV:
 				return printRows(c.OutOrStdout(), f.asCSV, r.Rows())
 			}
@@ -68,13 +73,16 @@ What to tune first is ranked by core-hours times severity of the findings. --jso
 	}
 	f.readFlags.add(c)
 	f.styleFlags.add(c)
-	c.Flags().StringVar(&f.from, "from", "", "jobs that ended since `TIME`, such as 2026-10-01 in UTC (default: 30 days before --to)")
-	c.Flags().StringVar(&f.to, "to", "", "jobs that ended before `TIME` (default: the day after the archive's newest job)")
-	c.Flags().StringVar(&f.html, "html", "", "write a page with figures into `FILE`, for a browser")
+	c.Flags().StringVar(&f.from, "from", "",
+		"jobs that ended since `TIME`, such as 2026-10-01 (default: the archive's last 30 days)")
+	c.Flags().StringVar(&f.to, "to", "", "jobs that ended before `TIME` (default: the end of the archive)")
+	c.Flags().StringVar(&f.html, "html", "", "write a page to `FILE`, which any browser shows")
 	c.Flags().Int64Var(&f.options.MinCores, "min-cores", 8, "leave out jobs with less than `N` cores")
-	c.Flags().DurationVar(&f.options.MinTime, "min-time", 10*time.Minute, "leave out jobs that ran for `LENGTH` or less")
+	c.Flags().DurationVar(&f.options.MinTime, "min-time", 10*time.Minute,
+		"leave out jobs that ran for `LENGTH` or less")
 	c.Flags().StringSliceVar(&f.options.WithoutQueues, "without-queue", []string{"test", "devel", "debug"},
-		"leave out jobs of the queues `NAMES`, with commas between them")
+		"leave out jobs of queues `Q`, with commas between them")
+	offerFiles(c, "html", "html")
 	return c
 }
 
@@ -84,11 +92,7 @@ func (f *systemFlags) read(c *cobra.Command) (*system.Report, error) {
 	if err != nil {
 		return nil, usageError{err}
 	}
-	archive := archiveFlags{configFlags: f.configFlags, dir: f.dir}
-	if ask.Dir, _, err = archive.load(); err != nil {
-		return nil, err
-	}
-	cfg, err := f.local()
+	cfg, err := f.archiveAlone(&ask)
 	if err != nil {
 		return nil, err
 	}
@@ -96,6 +100,20 @@ func (f *systemFlags) read(c *cobra.Command) (*system.Report, error) {
 		return nil, usageError{err}
 	}
 	return analysis.LoadSystem(c.Context(), cfg, ask)
+}
+
+// archiveAlone returns the configuration, and sets the archive's directory. It needs no brokers.
+func (f *systemFlags) archiveAlone(ask *analysis.SystemAsk) (cfg config.Config, err error) {
+	if f.dir != "" {
+		cfg, err = f.load()
+		ask.Dir = f.dir
+		return cfg, err
+	}
+	archive := archiveFlags{configFlags: f.configFlags}
+	if ask.Dir, _, err = archive.load(); err != nil {
+		return cfg, err
+	}
+	return f.local()
 }
 
 func (f *systemFlags) ask() (a analysis.SystemAsk, err error) {
@@ -131,7 +149,8 @@ func utcFlag(flag, text string) (t time.Time, err error) {
 		t, err = time.Parse(time.RFC3339, text)
 	}
 	if err != nil {
-		return t, fmt.Errorf("--%s %q must be a date such as 2026-11-21, or a time such as 2026-11-21T06:00:00Z", flag, text)
+		return t, fmt.Errorf("--%s %q must be a date such as 2026-11-21, or a time such as 2026-11-21T06:00:00Z", flag,
+			text)
 	}
 	return t, nil
 }

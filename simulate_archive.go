@@ -1,10 +1,13 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,6 +15,7 @@ import (
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/integration/month"
 	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink/findings"
 )
 
 // monthProgress is how often a long simulation reports how far it is.
@@ -44,6 +48,9 @@ nodes have GPUs. DIR/weir.yaml is the configuration of that machine: commands re
 			defaults := config.Default()
 			o.Dir, o.Cluster, o.Topic = args[0], "simulated", defaults.Prefix+schemas.TopicJobSummary
 			o.JobsTopic, o.Sketch = defaults.Prefix+schemas.TopicJobs, defaults.Collect.Sketch
+			if err := withRules(&o, defaults); err != nil {
+				return err
+			}
 			next := time.Now().Add(monthProgress)
 			o.Progress = func(at time.Time, rows int64) {
 				if now := time.Now(); now.After(next) {
@@ -61,13 +68,7 @@ nodes have GPUs. DIR/weir.yaml is the configuration of that machine: commands re
 			if asJSON {
 				return printJSON(c.OutOrStdout(), []month.Made{made})
 			}
-			out := c.OutOrStdout()
-			fmt.Fprintf(out, "%s: %d days, %d jobs, %d rows in %d files\n",
-				filepath.Clean(o.Dir), made.Days, made.Jobs, made.Rows, made.Files)
-			for _, p := range made.Planted {
-				fmt.Fprintf(out, "planted: %s in job %s\n", p.Rule, p.JobID)
-			}
-			return nil
+			return printMade(c.OutOrStdout(), o.Dir, &made)
 		},
 	}
 	f := c.Flags()
@@ -79,8 +80,34 @@ nodes have GPUs. DIR/weir.yaml is the configuration of that machine: commands re
 	f.IntVar(&o.Partitions, "partitions", 2, "`N` partitions of job-summary, 1 to 64")
 	f.Uint64Var(&o.Seed, "seed", 1, "`SEED` of jobs and values")
 	f.StringVar(&o.Jobs, "jobs", month.Habits, "`MIX` of jobs: habits, healthy or problems")
+	offer(c, "jobs", month.Habits, month.Healthy, month.Problems)
 	f.BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
+}
+
+// printMade prints what was made, with the answers: which jobs have which problems.
+func printMade(w io.Writer, dir string, made *month.Made) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %d days, %d jobs, %d rows in %d files\n",
+		filepath.Clean(dir), made.Days, made.Jobs, made.Rows, made.Files)
+	for _, p := range made.Planted {
+		fmt.Fprintf(&b, "planted: %s in job %s\n", p.Rule, p.JobID)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// withRules lets the shipped rules find what is wrong with the jobs, as weir find would, and keeps their findings.
+func withRules(o *month.Options, defaults config.Config) (err error) {
+	if o.Jobs == month.Habits {
+		return nil
+	}
+	topic := defaults.Prefix + schemas.TopicFindings
+	o.Findings = func(ctx context.Context, all []schemas.Finding) error {
+		return findings.Write(ctx, o.Dir, topic, all)
+	}
+	o.Rules, err = ruleSet(defaults)
+	return err
 }
 
 func checkMonth(o *month.Options, from string) (err error) {

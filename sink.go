@@ -13,14 +13,16 @@ import (
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
+	"github.com/weirhpc/weir/sink/findings"
 	"github.com/weirhpc/weir/sink/jobs"
 )
 
-// archive keeps summaries and jobs. Trouble with jobs never ends it.
+// archive keeps summaries, jobs and findings. Trouble with jobs and findings never ends it.
 func archive(ctx context.Context, cfg config.Config, log *slog.Logger, registry prometheus.Registerer) error {
 	aside, end := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	running.Go(func() { jobs.Run(aside, cfg, log, jobs.NewMetrics(registry)) })
+	running.Go(func() { findings.Run(aside, cfg, log, findings.NewMetrics(registry)) })
 	defer running.Wait()
 	defer end()
 	return sink.Run(ctx, cfg, log, sink.NewMetrics(registry))
@@ -30,10 +32,10 @@ func newSink() *cobra.Command {
 	serve := checked(archive, schemas.TopicJobSummary)
 	c := newService(&cobra.Command{
 		Use:   "sink",
-		Short: "Archive the summaries and the jobs as Parquet",
+		Short: "Archive the summaries, the jobs and the findings as Parquet",
 		Long: `Archives the summaries as Parquet files below sink.dir, every summary once.
 
-Jobs that have ended go to jobs/ there. A second process on the same directory stands by. If both write the same file,
+Jobs that have ended go to jobs/ there, and their last findings to findings/. A second process on the same directory stands by. If both write the same file,
 one of them wins.`,
 		Example: `  weir sink --config /etc/weir/sink.yaml`,
 	}, func(ctx context.Context, cfg config.Config, log *slog.Logger) error {

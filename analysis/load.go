@@ -78,6 +78,7 @@ type loader struct {
 	watched  map[int64]*rules.Interval
 	archived int    // rows of the archive
 	recent   int    // summaries of the topic
+	pair     *pair  // for a correlation, which wants nothing else
 	looked   func() // is called once the end of the archive is known: a test writes more then
 }
 
@@ -224,9 +225,14 @@ func (l *loader) fromArchive(ctx context.Context) error {
 	for i := range hours.Of {
 		l.addHour(&hours.Of[i])
 	}
-	return x.Rows(ctx, l.key, func(w archive.Wanted) (rows, certified bool) {
-		return l.shown[w.Metric] || l.reads[w.Metric] || w.Reference,
-			l.shown[w.Metric] && isSmall(w.File) && !hours.Has[w.Date][w.File]
+	return x.Rows(ctx, l.key, func(w archive.Wanted) archive.Columns {
+		switch {
+		case l.shown[w.Metric] && !l.final && isSmall(w.File) && !hours.Has[w.Date][w.File]:
+			return archive.Certified
+		case l.shown[w.Metric] || l.reads[w.Metric]:
+			return archive.Plain
+		}
+		return archive.Bare // other metrics tell which intervals there are
 	}, func(rows []schemas.Row) error {
 		for i := range rows {
 			l.add(&rows[i])
@@ -261,6 +267,9 @@ func (l *loader) dates() (first, last string) {
 // isLong reports whether the picture would have too many intervals to read each of them.
 func (l *loader) isLong(ctx context.Context, q archive.Query) (bool, error) {
 	from, to := l.span()
+	if l.pair != nil {
+		return false, nil
+	}
 	if l.start != nil && to.Sub(from) < hourlyFrom*time.Second {
 		return false, nil
 	}
@@ -396,6 +405,10 @@ func (l *loader) add(r *schemas.Row) {
 		l.job.Cluster = r.Cluster
 	}
 	l.build.Row(r, l.shown[name])
+	if l.pair != nil {
+		l.pair.add(r, name)
+		return
+	}
 	if c := r.Certified(); c != nil && l.shown[name] && !l.final && r.Count != nil {
 		if s := summaryOf(*r.Count, c); s.Check() == nil {
 			l.shares[name] = append(l.shares[name], s)

@@ -179,8 +179,13 @@ func TestPeersOfAJob(t *testing.T) {
 		days        int64
 	}
 	for i, c := range []of{
-		{"ada", "long", 8, 0}, {"ada", "long", 5, 0}, {"ada", "short", 8, 1}, {"bob", "long", 8, 2}, {"bob", "short", 8, 2},
-		{"ada", "long", 9, 0}, {"ada", "long", 8, -20},
+		{"ada", "long", 8, 0},
+		{"ada", "long", 5, 0},
+		{"ada", "short", 8, 1},
+		{"bob", "long", 8, 2},
+		{"bob", "short", 8, 2},
+		{"ada", "long", 9, 0},
+		{"ada", "long", 8, -20},
 	} {
 		m := measure(r, string(rune('1'+i)), 0, loadStart-c.days*24*3_600_000, 60_000, 5, "cpu_idle", "ipc")
 		m.job.User, m.job.Queue, m.job.Cores = c.user, c.queue, &c.cores

@@ -20,7 +20,7 @@ import (
 // SystemAsk is a question about the whole machine.
 type SystemAsk struct {
 	Dir             string
-	From, To        time.Time        // zero: thirty days, to the archive's newest date
+	From, To        time.Time        // zero: the archive's last thirty days
 	machine.Options                  // without its times
 	Set             *rules.Set       // whose rules are properties; nil: none
 	Now             func() time.Time // nil: the clock
@@ -69,21 +69,23 @@ func LoadSystem(ctx context.Context, cfg config.Config, a SystemAsk) (*machine.R
 	return machine.Compute(in), nil
 }
 
-// setSpan decides the times. A time that has not come yet was not missed.
+// setSpan decides the times. What is ahead of the archive's first date, or has not come yet, was not missed.
 func (a *SystemAsk) setSpan() error {
 	now := time.Now
 	if a.Now != nil {
 		now = a.Now
 	}
+	oldest, newest, err := endsOf(a.Dir)
+	if err != nil {
+		return err
+	}
 	if a.To.IsZero() {
-		newest, err := newestDate(a.Dir)
-		if err != nil {
-			return err
-		}
 		a.To = newest.AddDate(0, 0, 1)
 	}
 	if a.From.IsZero() {
-		a.From = a.To.Add(-defaultSpan)
+		if a.From = a.To.Add(-defaultSpan); a.From.Before(oldest) && oldest.Before(a.To) {
+			a.From = oldest
+		}
 	}
 	if !a.From.Before(a.To) {
 		return fmt.Errorf("--from %s must be before --to %s", a.From.UTC().Format(time.RFC3339),
@@ -93,18 +95,24 @@ func (a *SystemAsk) setSpan() error {
 	return nil
 }
 
-// newestDate is that of the jobs, otherwise that of the summaries.
-func newestDate(dir string) (time.Time, error) {
+// endsOf are the oldest and the newest date of the summaries and the jobs.
+func endsOf(dir string) (oldest, newest time.Time, err error) {
 	for _, table := range []string{"jobs", "summaries"} {
-		date, err := archive.Newest(dir, table)
+		first, last, err := archive.Ends(dir, table)
 		if err != nil {
-			return time.Time{}, err
+			return oldest, newest, err
 		}
-		if date != "" {
-			return time.Parse(time.DateOnly, date)
+		if at, err := time.Parse(time.DateOnly, first); err == nil && (oldest.IsZero() || at.Before(oldest)) {
+			oldest = at
+		}
+		if at, err := time.Parse(time.DateOnly, last); err == nil && at.After(newest) {
+			newest = at
 		}
 	}
-	return time.Time{}, fmt.Errorf("%w: %s: set sink.dir, or --dir, to the sink's directory", ErrEmptyArchive, dir)
+	if newest.IsZero() {
+		err = fmt.Errorf("%w: %s: set sink.dir, or --dir, to the sink's directory", ErrEmptyArchive, dir)
+	}
+	return oldest, newest, err
 }
 
 func dateOf(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.DateOnly) }
@@ -136,7 +144,8 @@ func (a *SystemAsk) jobs(ctx context.Context, first, last string, types *rules.T
 			return nil
 		}
 		j := &machine.Job{
-			JobKey: schemas.JobKey{JobID: r.JobID, Restart: r.Restart}, User: r.User, Account: r.Account, Queue: r.Queue,
+			JobKey: schemas.JobKey{JobID: r.JobID, Restart: r.Restart},
+			User:   r.User, Account: r.Account, Queue: r.Queue,
 			StartMs: -1, EndMs: r.End, Type: types.Of(r.Nodes), Means: map[string]machine.Mean{},
 		}
 		if r.Cores != nil {
@@ -172,7 +181,7 @@ func (a *SystemAsk) totals(
 
 // findings reads those that are proven, and reports whether the archive has any at all.
 func (a *SystemAsk) findings(ctx context.Context, first, last string) (found []machine.Found, judged bool, err error) {
-	newest, err := archive.Newest(a.Dir, "findings")
+	_, newest, err := archive.Ends(a.Dir, "findings")
 	if err != nil || newest == "" {
 		return nil, false, err
 	}

@@ -41,8 +41,8 @@ func NewestFrame(ctx context.Context, cfg config.Config) (*machine.Frame, error)
 	return f, nil
 }
 
-// FollowFrames calls each with a frame of every interval from now on, and with one of the newest interval first. A frame is
-// due once no summary of its interval came for a moment. It returns when ctx ends or each returns false.
+// FollowFrames calls each with a frame of the newest interval, and of every interval from now on. A frame is due once
+// no summary of its interval came for a moment. It returns when ctx ends or each returns false.
 func FollowFrames(ctx context.Context, cfg config.Config, each func(*machine.Frame) bool) error {
 	first, cancel := context.WithTimeout(ctx, readTimeout)
 	t, err := openTop(first, cfg)

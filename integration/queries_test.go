@@ -117,7 +117,9 @@ func writeReport(t *testing.T, dir, path string) {
 	midnight := time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC)
 	report, err := analysis.LoadSystem(t.Context(), cfg, analysis.SystemAsk{
 		Dir: dir, From: midnight.AddDate(0, 0, -1), To: midnight.AddDate(0, 0, 1),
-		Options: whole.Options{MinCores: 8, MinTime: 10 * time.Minute, WithoutQueues: []string{"test", "devel", "debug"}},
+		Options: whole.Options{
+			MinCores: 8, MinTime: 10 * time.Minute, WithoutQueues: []string{"test", "devel", "debug"},
+		},
 		Set: &rules.Set{Rules: []rules.Rule{
 			{ID: "idle-cores", Needs: []string{"cpu_idle"}}, {ID: "slow-node", Needs: []string{"cpu_user"}},
 		}},
@@ -210,9 +212,9 @@ func askedJobs() (jobs []askedJob) {
 func askedClass(r *rand.Rand, midnight int64) (jobs []askedJob) {
 	for i := range 24 {
 		j := askedJob{
-			JobID: fmt.Sprint(4800 + i), User: []string{"ada", "bob", "cyd"}[i%3], Account: []string{"astro", "bio"}[i%2],
-			Queue: "normal", Start: midnight + int64(10*(i%6))*askedMs, Nodes: []string{"n3", "n4"}, Cores: 8, level: 0.5,
-			Findings: map[string]float64{},
+			JobID: fmt.Sprint(4800 + i), User: []string{"ada", "bob", "cyd"}[i%3],
+			Account: []string{"astro", "bio"}[i%2], Queue: "normal", Start: midnight + int64(10*(i%6))*askedMs,
+			Nodes: []string{"n3", "n4"}, Cores: 8, level: 0.5, Findings: map[string]float64{},
 		}
 		switch {
 		case i < 6:

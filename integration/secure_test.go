@@ -67,7 +67,7 @@ func roles() map[string]role {
 			},
 			group: "find", transactions: "find-",
 		},
-		"sink": {reads: []string{schemas.TopicJobSummary, schemas.TopicJobs}},
+		"sink": {reads: []string{schemas.TopicJobSummary, schemas.TopicJobs, schemas.TopicFindings}},
 	}
 }
 

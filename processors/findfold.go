@@ -16,7 +16,7 @@ import (
 // It learns one thing beside its log: the records of topic jobs. What it knows of a job is in the job's FindState. A
 // FindState is committed with whatever follows from news, so a replay decides alike.
 //
-// A job lives for days. Its FindState spares a successor its life: the successor reads all FindStates, and folds from
+// A job lives for days. Its FindState spares a successor its life. The successor reads all FindStates, and folds from
 // hold, the first summary of any job that its FindState lacks. A FindState is written when a job is met, with every
 // Finding, with news of the job, and every ten minutes.
 //

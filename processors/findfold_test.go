@@ -1,6 +1,7 @@
 package processors
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -342,7 +343,8 @@ func TestFinderForgets(t *testing.T) {
 	}
 	s.restart()
 	ticks(findEpoch+findingsKeptMs, findEpoch+findingsKeptMs+5*sweepEveryMs, sweepEveryMs)
-	if want := []string{"find-state calm/0", "findings busy/0/busy", "find-state busy/0"}; !slices.Equal(s.deleted, want) {
+	want := []string{"find-state calm/0", "findings busy/0/busy", "find-state busy/0"}
+	if !slices.Equal(s.deleted, want) {
 		t.Errorf("%v left, want %v", s.deleted, want)
 	}
 	if len(s.f.jobs) != 0 || len(s.states) != 0 {
@@ -521,31 +523,34 @@ func (s *finds) crashes(r *rand.Rand, log []Entry, dies func() bool) {
 // findLog is some jobs' summaries: out of order, twice, late, hours apart, and records that are none.
 func findLog(t *testing.T, r *rand.Rand, jobs map[schemas.JobKey]*schemas.Job) (log []Entry) {
 	t.Helper()
-	put := func(start int64, value []byte) {
-		log = append(log, Entry{Offset: int64(2 * len(log)), AppendedMs: start + 2*findT, Value: value})
+	length, intervals := findT, 120
+	if r.IntN(2) == 0 { // a window of 64 intervals is shorter than ten minutes
+		length, intervals = 5000, 400
 	}
-	const intervals = 120
+	put := func(start int64, value []byte) {
+		log = append(log, Entry{Offset: int64(2 * len(log)), AppendedMs: start + 2*length, Value: value})
+	}
 	for n := range 6 {
-		end := findEpoch + int64(40+r.IntN(intervals))*findT
+		end := findEpoch + int64(intervals/3+r.IntN(intervals))*length
 		if job := fmt.Sprint(n); n < 5 {
 			jobs[schemas.JobKey{JobID: job}] = &schemas.Job{JobID: job, State: schemas.StateFailed, End: &end}
 		}
 	}
 	at := int64(findEpoch)
 	for i := range intervals {
-		at += findT
+		at += length
 		if i == intervals/2 {
 			at += stateEveryMs * int64(r.IntN(3))
 		}
 		for n := range 6 {
 			load := []float64{0.6, 1, 1, 0}[(i/8+n)%4]
-			start := at - findT*int64(max(0, r.IntN(12)-9))
-			value := encode(t, loadOf(fmt.Sprint(n), start, findT, load))
+			start := at - length*int64(max(0, r.IntN(12)-9))
+			value := encode(t, loadOf(fmt.Sprint(n), start, length, load))
 			for range 1 + max(0, r.IntN(20)-18) {
 				put(at, value)
 			}
 		}
-		put(at, encode(t, loadOf(schemas.JobSystem, at, findT, 1)))
+		put(at, encode(t, loadOf(schemas.JobSystem, at, length, 1)))
 		if r.IntN(20) == 0 {
 			put(at, []byte("rubbish"))
 		}
@@ -577,7 +582,8 @@ func TestFinderSurvivesCrashes(t *testing.T) {
 				t.Fatalf("seed %d: findings\n%s\nwant\n%s", seed+n, strings.Join(got, "\n"), strings.Join(want, "\n"))
 			}
 			for i := range steady.findings {
-				if got, want := encode(t, crashed.findings[i]), encode(t, steady.findings[i]); string(got) != string(want) {
+				got, want := encode(t, crashed.findings[i]), encode(t, steady.findings[i])
+				if !bytes.Equal(got, want) {
 					t.Fatalf("seed %d: finding %d is %+v, want %+v", seed+n, i, crashed.findings[i], steady.findings[i])
 				}
 			}

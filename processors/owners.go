@@ -28,6 +28,14 @@ type stage struct {
 	repeats bool
 }
 
+// command is the command that runs the stage.
+func (s *stage) command() string {
+	if s.learn != nil {
+		return "weir find --live"
+	}
+	return "weir " + s.name
+}
+
 // size is the number of partitions that a topic must have, and its key in the configuration.
 type size struct {
 	topic      string

@@ -21,7 +21,6 @@ type Query struct {
 	Jobs        map[schemas.JobKey]bool      // nil: all
 	Metric      func(name string) bool       // nil: all; a row without a metric is always wanted
 	File        func(date, name string) bool // nil: all
-	Reference   bool                         // also one metric of each life that tells best which intervals there are
 }
 
 // Index knows where the rows of jobs lie in the archive, so that each is read by column without looking for it again.
@@ -217,28 +216,37 @@ var certifiedColumns = []string{
 	"eps", "order_statistics", "knot_values", "knot_ranks", "atom_values", "atom_counts",
 }
 
-// Wanted is rows that a reader may want. A row without a metric has an empty name, and is always read.
-type Wanted struct {
-	Metric, Date, File string
-	Reference          bool // of the metrics in the file, the first one with the most rows
-}
+// Wanted is rows that a reader may want. A row without a metric has an empty name.
+type Wanted struct{ Metric, Date, File string }
+
+// Columns say how much of a row is read.
+type Columns int
+
+// Columns of a row.
+const (
+	None      Columns = iota
+	Bare              // of which interval it is, and how many nodes reported: no metric
+	Plain             // all but the certified summary
+	Certified         // all
+)
 
 // Rows hands the rows of a life on, each time of one metric in a file, in the order of their intervals. The files come
-// in the order of their dates and names. want tells which rows are read, and whether with their certified summaries.
-// The rows are read side by side, and fn is called by one goroutine at a time. It may keep them.
-func (x *Index) Rows(ctx context.Context, key schemas.JobKey, want func(Wanted) (rows, certified bool),
+// in the order of their dates and names. The rows are read side by side, and fn is called by one goroutine at a time. It
+// may keep them.
+func (x *Index) Rows(ctx context.Context, key schemas.JobKey, want func(Wanted) Columns,
 	fn func(rows []schemas.Row) error,
 ) error {
-	plain, all := withoutCertified[schemas.Row](), columnsOf[schemas.Row](nil)
+	columns := map[Columns][]column{
+		Bare: columnsOf[schemas.Row]([]string{
+			"cluster", "job_id", "restart", "interval_start", "interval_ms", "nodes_expected", "nodes_reported",
+		}),
+		Plain: withoutCertified[schemas.Row](), Certified: columnsOf[schemas.Row](nil),
+	}
 	batches := x.batches(key, want)
 	return inTurn(ctx, len(batches), func(i int) (rows []schemas.Row, err error) {
 		b := &batches[i]
-		columns := plain
-		if b.certified {
-			columns = all
-		}
 		err = b.file.use(func(f *file) (err error) {
-			rows, err = readTable[schemas.Row](f, f.RowGroups()[b.group], b.spans, columns, newSlab())
+			rows, err = readTable[schemas.Row](f, f.RowGroups()[b.group], b.spans, columns[b.columns], newSlab())
 			return err
 		})
 		return rows, err
@@ -287,36 +295,34 @@ func inTurn[T any](ctx context.Context, n int, produce func(i int) (T, error), t
 
 // batch is runs of a row group that are read together, since they may share pages.
 type batch struct {
-	file      *handle
-	group     int
-	certified bool
-	spans     []span
+	file    *handle
+	group   int
+	columns Columns
+	spans   []span
 }
 
 // batchRows bounds the rows of a batch, unless one run has more.
 const batchRows = 16 << 10
 
-func (x *Index) batches(key schemas.JobKey, want func(Wanted) (rows, certified bool)) (all []batch) {
-	reference := x.references(key)
+func (x *Index) batches(key schemas.JobKey, want func(Wanted) Columns) (all []batch) {
+	at := map[Columns]int{} // where the last batch of such rows is
 	for _, r := range x.runs[key] {
-		rows, certified := want(Wanted{
-			r.metric, r.file.date, filepath.Base(r.file.path), r.metric == reference[r.file],
-		})
-		if !rows && !r.null {
+		columns := want(Wanted{r.metric, r.file.date, filepath.Base(r.file.path)})
+		if columns == None {
 			continue
 		}
-		last := len(all) - 1
-		if last >= 0 && all[last].file == r.file && all[last].group == r.group && all[last].certified == certified {
+		if i, has := at[columns]; has && all[i].file == r.file && all[i].group == r.group {
 			n := r.to - r.from
-			for _, s := range all[last].spans {
+			for _, s := range all[i].spans {
 				n += s.to - s.from
 			}
 			if n <= batchRows {
-				all[last].spans = append(all[last].spans, r.span)
+				all[i].spans = append(all[i].spans, r.span)
 				continue
 			}
 		}
-		all = append(all, batch{r.file, r.group, certified, []span{r.span}})
+		at[columns] = len(all)
+		all = append(all, batch{r.file, r.group, columns, []span{r.span}})
 	}
 	return all
 }
@@ -375,13 +381,8 @@ func (f *file) pieces(group parquet.RowGroup, q *Query) (pieces []piece, err err
 				p.metric = *texts.text(v)
 			}
 		})
-	longest := map[schemas.JobKey]string{}
-	if q.Reference {
-		longest = references(pieces)
-	}
 	return slices.DeleteFunc(pieces, func(p piece) bool {
-		return !p.null && q.Metric != nil && !q.Metric(p.metric) &&
-			longest[schemas.JobKey{JobID: p.job, Restart: p.restart}] != p.metric
+		return !p.null && q.Metric != nil && !q.Metric(p.metric)
 	}), err
 }
 
@@ -412,35 +413,4 @@ func refine(chunk *parquet.FileColumnChunk, pieces []piece, same func(*piece, pa
 		fine = append(fine, p)
 	})
 	return fine, err
-}
-
-// references returns the metric of each life that has the most rows.
-func references(pieces []piece) map[schemas.JobKey]string {
-	longest, rows := map[schemas.JobKey]string{}, map[schemas.JobKey]int64{}
-	for _, p := range pieces {
-		key := schemas.JobKey{JobID: p.job, Restart: p.restart}
-		if n := p.to - p.from; !p.null && n > rows[key] {
-			longest[key], rows[key] = p.metric, n
-		}
-	}
-	return longest
-}
-
-// references returns the metric of each file that tells best which intervals a life has.
-func (x *Index) references(key schemas.JobKey) map[*handle]string {
-	type of struct {
-		file   *handle
-		metric string
-	}
-	rows := map[of]int64{}
-	best := map[*handle]string{}
-	for _, r := range x.runs[key] {
-		rows[of{r.file, r.metric}] += r.to - r.from
-	}
-	for _, r := range x.runs[key] {
-		if name, is := best[r.file]; !is || rows[of{r.file, r.metric}] > rows[of{r.file, name}] {
-			best[r.file] = r.metric
-		}
-	}
-	return best
 }

@@ -32,9 +32,10 @@ func Spans(ctx context.Context, dir, first, last, metric string, jobs ...string)
 		return nil, err
 	}
 	order := func(a, b Span) int { return cmp.Or(a.Start.Compare(b.Start), strings.Compare(a.Job, b.Job)) }
+	columns := []string{"hour", "count", "measured_ms", "intervals_measured", "mean"}
 	all, err := collect(ctx, dir, "rollups", first, last, func(f *file) (spans []Span, err error) {
 		for _, job := range jobs {
-			err = cmp.Or(err, f.rows(job, metric, []string{"hour", "count", "measured_ms", "intervals_measured", "mean"},
+			err = cmp.Or(err, f.rows(job, metric, columns,
 				func(v []parquet.Value) {
 					if n := v[3].Int64(); n > 0 && !v[4].IsNull() {
 						spans = append(spans, spanOf(job, v[0], v[1], float64(v[2].Int64())/float64(n), v[4]))
@@ -70,14 +71,13 @@ func spanOf(job string, start, count parquet.Value, lengthMs float64, mean parqu
 	return Span{job, utc(start), n, n * lengthMs / 3.6e6, mean.Double()}
 }
 
-// Newest returns the newest date of a table, or an empty text.
-func Newest(dir, table string) (string, error) {
+// Ends returns the oldest and the newest date of a table, or empty texts.
+func Ends(dir, table string) (oldest, newest string, err error) {
 	dates, err := datesOf(dir, table)
 	if err != nil || len(dates) == 0 {
-		return "", err
+		return "", "", err
 	}
-	date, _ := strings.CutPrefix(slices.Max(dates), "date=")
-	return date, nil
+	return strings.TrimPrefix(slices.Min(dates), "date="), strings.TrimPrefix(slices.Max(dates), "date="), nil
 }
 
 // datesOf returns the names of the dates' directories of a table.

@@ -60,7 +60,7 @@ type measure struct {
 
 var measures = []measure{
 	{"peak_flops", "Share of peak FLOPs", "1", (*Job).peakFlops},
-	{"user_system", "User and system time", "1", func(j *Job) float64 { return j.mean("cpu_user") + j.mean("cpu_system") }},
+	{"user_system", "User and system time", "1", (*Job).userAndSystem},
 	{"bytes_per_cycle", "Memory bytes per cycle", "B", func(j *Job) float64 { return j.mean("bytes_per_cycle") }},
 	{"busy", "Busy cores", "1", (*Job).busy},
 }
@@ -78,6 +78,9 @@ func (j *Job) mean(metric string) float64 {
 	}
 	return math.NaN()
 }
+
+// userAndSystem adds means. Deciles do not add up.
+func (j *Job) userAndSystem() float64 { return j.mean("cpu_user") + j.mean("cpu_system") }
 
 // peakFlops is computed where the node's peak is known. peak_share_flops is there only for jobs that have whole nodes.
 func (j *Job) peakFlops() float64 {

@@ -46,7 +46,8 @@ func TestFrame(t *testing.T) {
 		summary(schemas.JobSystem, 0, 12, map[string]float64{"cpu_idle": 0.75}),
 		summary(schemas.JobRest, 0, 4, map[string]float64{"cpu_idle": 1}),
 	}, k)
-	if f.Seen != 1 || f.Expected != 2 || len(f.Jobs) != 2 || gocmp.Diff([]string{"cpu_idle", "cpu_user", "ipc"}, f.Metrics) != "" {
+	names := []string{"cpu_idle", "cpu_user", "ipc"}
+	if f.Seen != 1 || f.Expected != 2 || len(f.Jobs) != 2 || gocmp.Diff(names, f.Metrics) != "" {
 		t.Fatalf("%+v", f)
 	}
 	if c := f.Cores; c.Seen != 12 || c.Busy != 3 || c.Wasted != 5 || c.Free != 4 || *c.NotSeen != 8 {

@@ -1,5 +1,5 @@
-// Package machine answers questions about the machine as a whole: how busy its cores were, and how well jobs of each
-// size, user and account used them. It reads nothing. Package analysis hands in jobs, totals, hours and findings.
+// Package machine answers questions about the machine as a whole. How busy were its cores? How well did jobs of each
+// size, user and account use them? It reads nothing. Package analysis hands in jobs, totals, hours and findings.
 package machine
 
 import (
@@ -63,7 +63,7 @@ type Input struct {
 	Hours       []Hour
 	Rules       []Rule
 	Found       []Found
-	Judged      bool // the archive has findings; otherwise nobody looked
+	Judged      bool    // the archive has findings; otherwise nobody looked
 	MachineHour float64 // cores of the machine, as configured; 0: not told
 	IdleThreads float64 // share of them that is idle by design, since a core has several threads
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/weirhpc/weir/analysis/query"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink/compact"
+	"github.com/weirhpc/weir/sink/findings"
 	"github.com/weirhpc/weir/sink/jobs"
 	"github.com/weirhpc/weir/sink/totals"
 )
@@ -22,6 +23,7 @@ func TestColumns(t *testing.T) {
 		"rollups":    reflect.TypeFor[compact.Rollup](),
 		"jobs":       reflect.TypeFor[jobs.Row](),
 		"job_totals": reflect.TypeFor[totals.Total](),
+		"findings":   reflect.TypeFor[findings.Row](),
 	} {
 		var written []string
 		for f := range of.Fields() {

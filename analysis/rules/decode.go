@@ -61,7 +61,10 @@ func (d *decoder) float() float64 {
 }
 
 func (d *decoder) bytes(most int64) []byte {
-	n := d.between(0, min(most, int64(len(d.b))))
+	n := d.between(0, most)
+	if n > int64(len(d.b)) {
+		d.failed, n = true, 0
+	}
 	b := d.b[:n]
 	d.b = d.b[n:]
 	return b
@@ -162,9 +165,9 @@ func (d *decoder) state(w *Watch, i int) {
 		d.failed = true
 	}
 	if r.nodes >= 0 {
-		if w.pending.nodes[r.nodes] = d.text(); w.pending.nodes[r.nodes] != "" && !naming.Valid(w.pending.nodes[r.nodes]) {
-			d.failed = true
-		}
+		node := d.text()
+		w.pending.nodes[r.nodes] = node
+		d.failed = d.failed || node != "" && !naming.Valid(node)
 	}
 	unwanted := make([]float64, verdictHead+len(r.evidence))
 	for variant := range d.saved {
@@ -208,7 +211,8 @@ func (d *decoder) tally(t *tally, r *Rule) {
 		matches += n.n
 		d.failed = d.failed || !naming.Valid(n.name)
 	}
-	counts := t.evaluated >= t.matched && t.matched >= 0 && t.evaluated <= maxCount && t.others >= 0 && matches <= t.matched
+	counts := t.evaluated >= t.matched && t.matched >= 0 && t.evaluated <= maxCount && t.others >= 0 &&
+		matches <= t.matched
 	severities := t.sum >= 0 && t.worst >= 0 && t.worst <= grains && t.sum <= t.worst*t.matched
 	if !counts || !severities || t.falses < 0 || t.firstMs > t.lastMs {
 		d.failed = true

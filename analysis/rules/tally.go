@@ -9,7 +9,7 @@ import (
 // Bounds on the nodes that a tally counts by name. Further ones count together.
 const (
 	maxNodesOfRule     = 64
-	maxNodeBytesOfRule = 2048
+	maxNodeBytesOfRule = 1024
 )
 
 // tally counts what a rule has said of a life. What it says of a life is a function of the set of intervals.

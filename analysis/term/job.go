@@ -186,8 +186,8 @@ func (t *text) uses(j *view.Job) {
 		}
 	}
 	if len(unknown) > 0 {
-		t.hanging("", 0, 2, "No peak of "+strings.Join(unknown, ", ")+
-			" is configured for all of these nodes (machine in weir.yaml).")
+		t.hanging("", 0, 2, "What these nodes can do is not configured (machine in weir.yaml): "+
+			strings.Join(unknown, ", ")+".")
 	}
 }
 

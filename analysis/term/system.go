@@ -43,7 +43,9 @@ func dayOrTime(t time.Time) string {
 }
 
 // name is a name as it fits into a line that is wrapped.
-func (t *text) name(name string, cells int) string { return t.clean(name, min(cells, max(t.cells()-14, 6))) }
+func (t *text) name(name string, cells int) string {
+	return t.clean(name, min(cells, max(t.cells()-14, 6)))
+}
 
 // underHead adds a heading, and words that are wrapped beside it.
 func (t *text) underHead(head, words string) {
@@ -223,8 +225,8 @@ func (t *text) kernel(jobs []machine.KernelJob) {
 		if k.Disk != nil {
 			disk = t.value(*k.Disk, "B/s", false)
 		}
-		t.line(t.clean(left(t.clean(k.Job, 11), 12)+left(t.clean(orDash(k.User), 9), 10)+
-			right(count(k.Cores), classCells)+right(percent(k.System), quartileCells)+right(disk, hoursCells), t.cells()))
+		row := left(t.clean(k.Job, 11), 12) + left(t.clean(orDash(k.User), 9), 10) + right(count(k.Cores), classCells)
+		t.line(t.clean(row+right(percent(k.System), quartileCells)+right(disk, hoursCells), t.cells()))
 	}
 }
 
@@ -236,7 +238,8 @@ func (t *text) properties(r *machine.Report) {
 	accounts := slices.DeleteFunc(slices.Clone(r.Accounts), func(l machine.Line) bool { return l.Cost <= 0 })
 	t.line()
 	if !r.Judged {
-		t.lines(wrap("Nothing to tune is named: the archive has no findings. `weir find --live` makes them.", t.cells()))
+		const words = "Nothing to tune is named: the archive has no findings. `weir find --live` makes them."
+		t.lines(wrap(words, t.cells()))
 		return
 	}
 	t.line(t.paint(bold, t.clean("What to tune first: core-hours x severity by account", t.cells())))

@@ -25,7 +25,9 @@ func deciles(from, to float64) *[11]float64 {
 }
 
 // topJob is a job of a frame.
-func topJob(id, user string, nodes int64, busy float64, cpu *[11]float64, findings ...schemas.Finding) machine.FrameJob {
+func topJob(
+	id, user string, nodes int64, busy float64, cpu *[11]float64, findings ...schemas.Finding,
+) machine.FrameJob {
 	return machine.FrameJob{
 		JobKey: schemas.JobKey{JobID: id}, User: user, Account: "phys", Queue: "normal", Name: "relax",
 		Nodes: nodes, Expected: nodes, Reported: nodes, Method: schemas.MethodExact, Busy: &busy, Findings: findings,
@@ -100,11 +102,23 @@ JOB      USER       BUSY  FINDING
 	}
 }
 
+func lineText(l line) (text string) {
+	for _, r := range l {
+		text += r.text
+	}
+	return text
+}
+
+// hostileNames are wide, have very many accents, or drive a terminal.
+var hostileNames = []string{
+	strings.Repeat("\u4e2d", 64), "e" + strings.Repeat("\u0301", 99), "\x1b[31mred\u202e\n\r\x07",
+}
+
 // TestTopFitsItsTerminal: no line is wider than the terminal, whatever names the jobs, users and nodes have.
 func TestTopFitsItsTerminal(t *testing.T) {
 	f := topFrame()
 	f.Cluster = strings.Repeat("\u4e2d", 64)
-	for i, name := range []string{strings.Repeat("\u4e2d", 64), "e" + strings.Repeat("\u0301", 99), "\x1b[31mred\u202e\n\r\x07"} {
+	for i, name := range hostileNames {
 		j := &f.Jobs[i]
 		j.User, j.Account, j.Queue, j.Name = name, name, name, name
 		j.Metrics[0].LowNode, j.Metrics[0].HighNode = name, name
@@ -112,15 +126,15 @@ func TestTopFitsItsTerminal(t *testing.T) {
 	}
 	for _, cells := range []int{1, 20, 39, 59, 60, 79, 80, 100, 119, 120, 200} {
 		for _, ascii := range []bool{false, true} {
-			v := newTopView(TopOptions{Style: Style{Width: cells, ASCII: ascii}})
+			v := newTopView(TopOptions{Style: Style{Width: cells, ASCII: ascii}, Sort: "job"})
 			v.show(f)
+			if row := lineText(v.row(v.jobs[0], 0, 1)); cells >= narrow && !strings.Contains(row, "78 %") {
+				t.Errorf("a name hides the numbers: %q", row)
+			}
 			for p := range pageHelp + 1 {
 				v.page = p
 				for _, l := range v.lines() {
-					text := ""
-					for _, r := range l {
-						text += r.text
-					}
+					text := lineText(l)
 					if width(text) > max(20, cells) || strings.ContainsAny(text, "\x1b\n\r\x07\u202e") {
 						t.Errorf("%d cells, page %d: %d cells: %q", cells, p, width(text), text)
 					}

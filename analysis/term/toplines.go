@@ -255,8 +255,9 @@ func (v *topView) job(j *machine.FrameJob) []line {
 	if len(j.Findings) > 0 {
 		lines = append(lines, nil)
 	}
-	lines = append(lines, line{{text: v.clean(fmt.Sprintf("%s %s %s %s  %s", left("metric", metricCells),
-		right("d1", valueCells), right("d5", valueCells), right("d9", valueCells), "d0 to d10"), v.cells()), color: bold}})
+	columns := fmt.Sprintf("%s %s %s %s  d0 to d10", left("metric", metricCells), right("d1", valueCells),
+		right("d5", valueCells), right("d9", valueCells))
+	lines = append(lines, line{{text: v.clean(columns, v.cells()), color: bold}})
 	for i := range j.Metrics {
 		lines = append(lines, line{{text: v.metric(&j.Metrics[i])}})
 	}

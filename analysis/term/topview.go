@@ -123,12 +123,14 @@ type ranked struct {
 	class int
 }
 
+// classes are those of findings, the mildest first.
+var classes = []string{schemas.ClassLow, schemas.ClassMed, schemas.ClassHigh}
+
 // worst returns the worst finding of a job.
 func worst(j *machine.FrameJob) (w ranked) {
 	for i := range j.Findings {
 		f := &j.Findings[i]
-		if r := (ranked{f, 1 + slices.Index([]string{schemas.ClassLow, schemas.ClassMed, schemas.ClassHigh}, f.Class)}); r.
-			compare(w) > 0 {
+		if r := (ranked{f, 1 + slices.Index(classes, f.Class)}); r.compare(w) > 0 || w.Finding == nil {
 			w = r
 		}
 	}

@@ -67,13 +67,13 @@ func (s *sums) add(mean float64, count int64) {
 }
 
 // NewBuilder returns a builder whose bins begin at a time. Their width is a multiple of an interval. It doubles
-// whenever there would be more than maxBins.
+// whenever there would be more than maxBins. There are two at least, one on either side of the origin.
 func NewBuilder(originMs, widthMs int64, maxBins int) *Builder {
 	if maxBins <= 0 {
 		maxBins = MaxBins
 	}
 	return &Builder{
-		originMs: originMs, widthMs: max(1, widthMs), maxBins: int64(maxBins), first: math.MaxInt64, last: math.MinInt64,
+		originMs: originMs, widthMs: max(1, widthMs), maxBins: max(2, int64(maxBins)), first: math.MaxInt64, last: math.MinInt64,
 		intervals: map[int64]interval{}, hours: map[int64]hour{}, metrics: map[metricKey]*building{},
 	}
 }

@@ -1,7 +1,9 @@
 package month
 
 import (
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,16 +13,20 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// shipped returns the rules that weir ships.
-func shipped(t testing.TB) *rules.Set {
-	t.Helper()
+// known are the metrics of the agent's catalogue.
+func known() (all []rules.Known) {
 	agent := config.Default().Agent
 	agent.PeakFlops, agent.PeakMemBW = peakFlops, peakMemBW
-	var known []rules.Known
 	for _, m := range source.Catalogue(agent) {
-		known = append(known, rules.Known{Name: m.Name, Unit: m.Unit, Scope: m.Scope})
+		all = append(all, rules.Known{Name: m.Name, Unit: m.Unit, Scope: m.Scope})
 	}
-	set, err := rules.Compile(known, nil, rules.Source{Name: "shipped.yaml", Text: rules.Shipped()})
+	return all
+}
+
+// shipped returns the rules that weir ships.
+func shipped(t *testing.T) *rules.Set {
+	t.Helper()
+	set, err := rules.Compile(known(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,8 +36,50 @@ func shipped(t testing.TB) *rules.Set {
 	return set
 }
 
+// loose returns the shipped rules with their thresholds a little beyond what healthy jobs do.
+func loose(t *testing.T) *rules.Set {
+	t.Helper()
+	text := string(rules.Shipped())
+	for _, change := range [][2]string{
+		{"io: 1.0e6}", "io: 1.0e9}"},
+		{"require: job.gpus == 0 && job.cores >= 10", "require: job.cores >= 10"},
+		{"parameters: {idle: 0.99}", "parameters: {idle: 0.95}"},
+		{"job.nodes == 1 && job.cores > 1", "job.nodes == 1 && job.cores >= 1"},
+		{"parameters: {idle: 0.2}", "parameters: {idle: 0.12}"},
+		{"{spread: 0.5, busy: 0.2}", "{spread: 0.15, busy: 0.2}"},
+		{"{least: 0.2, factor: 2}", "{least: 0.02, factor: 0.9}"},
+		{"{ratio: 0.85}", "{ratio: 0.96}"},
+		{"parameters: {share: 0.8}", "parameters: {share: 0.65}"},
+		{"{flops: 0.01, vector: 0.25}", "{flops: 0.002, vector: 0.25}"},
+		{"{flops: 0.01, memory: 0.05}", "{flops: 0.01, memory: 0.12}"},
+		{"{wait: 0.1}", "{wait: 0.04}"},
+		{"share: 0.05\n", "share: 0.005\n"},
+		{"parameters: {share: 0.9}", "parameters: {share: 0.8}"},
+		{"{cores: 0.85, share: 0.35}", "{cores: 0.85, share: 0.5}"},
+		{"acc_utilization.hi0 == 0\n  share: 0.99", "acc_utilization.hi0 < 0.5\n  share: 0.05"},
+		{"p.factor * node.cpus\n  share: 0.5", "p.factor * node.cpus\n  share: 0.01"},
+		{"{least: 3600, share: 0.2}", "{least: 3600, share: 0.27}"},
+		{"parameters: {share: 0.1}", "parameters: {share: 0.9}"},
+	} {
+		if strings.Count(text, change[0]) != 1 {
+			t.Fatalf("%q is there %d times", change[0], strings.Count(text, change[0]))
+		}
+		text = strings.Replace(text, change[0], change[1], 1)
+	}
+	text = regexp.MustCompile(`(?m)^  examples: .*\n`).ReplaceAllString(text, "")
+	var off []string
+	for _, r := range shipped(t).Rules {
+		off = append(off, r.ID)
+	}
+	set, err := rules.Compile(known(), off, rules.Source{Name: "loose.yaml", Text: []byte(text)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
 // watch folds the hours of some spans, and hands each finding that was due to found.
-func watch(t *testing.T, m *machine, f *finder, spans [][2]time.Time, found func(f *schemas.Finding)) {
+func watch(t *testing.T, m *machine, spans [][2]time.Time, found func(f *finder, x *schemas.Finding), all ...*finder) {
 	t.Helper()
 	for _, span := range spans {
 		for one := range m.hours(t.Context(), span[0], span[1]) {
@@ -40,36 +88,63 @@ func watch(t *testing.T, m *machine, f *finder, spans [][2]time.Time, found func
 				t.Fatal(h.err)
 			}
 			for _, s := range h.summaries {
-				f.add(s)
-				for i := range f.due {
-					found(&f.due[i])
+				for _, f := range all {
+					f.add(s)
+					for i := range f.due {
+						found(f, &f.due[i])
+					}
 				}
 			}
 		}
 	}
 }
 
-// TestHealthyJobsHaveNoFindings: no rule holds for a job of a month in which nothing is wrong, though every rule almost
-// holds for some. All rules are evaluated for some job, so that none is silent because a metric is missing.
+func finderOf(t *testing.T, m *machine, set *rules.Set) *finder {
+	t.Helper()
+	f, err := newFinder(m, set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// TestHealthyJobsHaveNoFindings: no rule holds for a job of a month in which nothing is wrong. Every rule almost holds
+// for some job: with a threshold a little beyond, it does.
 func TestHealthyJobsHaveNoFindings(t *testing.T) {
 	t.Parallel()
+	almost := map[string]map[string]bool{}
 	for _, c := range []struct {
 		days     int
 		interval time.Duration
-	}{{monthDays, 5 * time.Minute}, {monthDays / 10, time.Minute}} {
+	}{{monthDays, 5 * time.Minute}, {2, time.Minute}} {
 		m := made(Healthy, 1, january, c.days, c.interval)
 		m.sketch = 0
-		f, err := newFinder(m, shipped(t))
-		if err != nil {
-			t.Fatal(err)
-		}
+		strict, near := finderOf(t, m, shipped(t)), finderOf(t, m, loose(t))
+		wrong := map[string]bool{}
 		months := [][2]time.Time{{january, january.AddDate(0, 0, c.days)}}
-		watch(t, m, f, months, func(x *schemas.Finding) {
-			t.Errorf("job %s (%s): %s is %s: matched in %d of %d intervals, %v",
-				x.JobID, f.jobs[x.Job()].Name, x.Rule, x.State, x.Matched, x.Evaluated, x.Evidence)
-		})
-		if ended := len(m.jobs) - len(f.watches); ended < 3*c.days {
+		watch(t, m, months, func(f *finder, x *schemas.Finding) {
+			name := f.jobs[x.Job()].Name
+			if f == near {
+				if almost[x.Rule] == nil {
+					almost[x.Rule] = map[string]bool{}
+				}
+				almost[x.Rule][name] = true
+				return
+			}
+			if is := x.Rule + " in job " + x.JobID; !wrong[is] {
+				wrong[is] = true
+				t.Errorf("%s (%s): matched in %d of %d intervals of %v: %v",
+					is, name, x.Matched, x.Evaluated, c.interval, x.Evidence)
+			}
+		}, strict, near)
+		if ended := len(m.jobs) - len(strict.watches); ended < 10*c.days {
 			t.Errorf("only %d jobs have ended", ended)
+		}
+	}
+	t.Logf("almost found: %v", almost)
+	for _, r := range shipped(t).Rules {
+		if len(almost[r.ID]) == 0 && !raceEnabled {
+			t.Errorf("%s almost holds for nobody", r.ID)
 		}
 	}
 }
@@ -81,47 +156,36 @@ var beside = map[string][]string{
 	"stalled":     {"low-cpu"},
 }
 
-// TestProblemsAreFound: each rule finds its small job and its large one within ten minutes of the time from which its
-// guards hold and there is something to find. It finds nothing else.
+// TestProblemsAreFound: each rule finds its small job and its large one within ten minutes. The time begins once its
+// guards hold, and there is something to find. It finds nothing else.
 func TestProblemsAreFound(t *testing.T) {
 	t.Parallel()
-	m := made(Problems, 1, january, 30, 2*time.Minute)
+	m := made(Problems, 1, january, 30, 3*time.Minute)
 	m.sketch = 0
-	f, err := newFinder(m, shipped(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	problems := map[string]Problem{}
+	f := finderOf(t, m, shipped(t))
+	problems, jobsOf := map[string]Problem{}, map[string]int{}
 	var spans [][2]time.Time
-	jobsOf := map[string]int{}
 	for _, p := range m.planted() {
 		if jobsOf[p.Rule]++; raceEnabled && jobsOf[p.Rule] > 1 {
 			continue
 		}
 		problems[p.JobID] = p
 		j := f.jobs[schemas.JobKey{JobID: p.JobID}]
-		from := time.UnixMilli(*j.Start).UTC().Truncate(time.Hour)
-		to := time.UnixMilli(*j.End + m.intervalMs).UTC().Truncate(time.Hour).Add(time.Hour)
-		if last := len(spans) - 1; last >= 0 && !from.After(spans[last][1]) {
-			spans[last][1] = later(to, spans[last][1])
-		} else {
-			spans = append(spans, [2]time.Time{from, to})
-		}
+		spans = addSpan(spans, time.UnixMilli(*j.Start), time.UnixMilli(*j.End+m.intervalMs))
 	}
-	opened := map[string]int64{}
-	watch(t, m, f, spans, func(x *schemas.Finding) {
+	opened, wrong := map[string]int64{}, map[string]bool{}
+	watch(t, m, spans, func(_ *finder, x *schemas.Finding) {
 		p, planted := problems[x.JobID]
-		switch {
+		switch _, before := opened[x.JobID]; {
 		case !planted: // this test does not fold all of its life
-		case x.Rule == p.Rule:
-			if _, before := opened[x.JobID]; !before {
-				opened[x.JobID] = x.AsOf
-			}
-		case !slices.Contains(beside[p.Rule], x.Rule) && x.State == schemas.FindingOpen:
+		case x.Rule == p.Rule && !before:
+			opened[x.JobID] = x.AsOf
+		case x.Rule != p.Rule && !slices.Contains(beside[p.Rule], x.Rule) && !wrong[x.JobID+x.Rule]:
+			wrong[x.JobID+x.Rule] = true
 			t.Errorf("job %s with %s: %s holds too, in %d of %d: %v",
 				x.JobID, p.Rule, x.Rule, x.Matched, x.Evaluated, x.Evidence)
 		}
-	})
+	}, f)
 	for id, p := range problems {
 		j := f.jobs[schemas.JobKey{JobID: id}]
 		from := max(p.FromMs, m.guardMs(j))
@@ -138,16 +202,22 @@ func TestProblemsAreFound(t *testing.T) {
 	}
 }
 
-// guardMs is the start of the interval with which the shipped guards first hold: 30 were evaluated, the first of which
-// begins a minute after the job. A later one has come too.
+// addSpan adds the whole hours around a time to spans in order of their starts.
+func addSpan(spans [][2]time.Time, from, to time.Time) [][2]time.Time {
+	from, to = from.UTC().Truncate(time.Hour), to.UTC().Truncate(time.Hour).Add(time.Hour)
+	last := len(spans) - 1
+	if last < 0 || from.After(spans[last][1]) {
+		return append(spans, [2]time.Time{from, to})
+	}
+	if to.After(spans[last][1]) {
+		spans[last][1] = to
+	}
+	return spans
+}
+
+// guardMs is the start of the interval with which the shipped guards first hold: 30 intervals were evaluated, and a
+// later one has come. The first begins a minute after the job.
 func (m *machine) guardMs(j *job) int64 {
 	first := (*j.Start + 60_000 + m.intervalMs - 1) / m.intervalMs * m.intervalMs
 	return max(first+30*m.intervalMs, *j.Start+600_000)
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }

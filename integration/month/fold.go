@@ -19,8 +19,8 @@ type machine struct {
 	sketch     int
 	layout
 	jobs []job
-	// measure returns the metrics of the parts of a node in an interval, or nil if its agent is silent.
-	measure func(node int, parts []part, start int64) [][]schemas.CounterBatchMetric
+	// measure returns the metrics of the pieces of a node in an interval, or nil if its agent is silent.
+	measure func(node int, pieces []piece, start int64) [][]schemas.CounterBatchMetric
 }
 
 // home returns the collector of what no job holds of a node, and of a share of a split job.
@@ -55,7 +55,6 @@ func (m *machine) fold(startMs, endMs int64) ([]*schemas.JobSummary, error) {
 
 // interval sends the records of one interval, and its Ticks.
 func (m *machine) interval(f *folds, start int64, running []*job) error {
-	ticks := make([]schemas.Tick, collectors)
 	at := map[schemas.JobKey]map[int32][]string{}
 	held := make([]*job, len(m.slots))
 	for _, j := range running {
@@ -64,12 +63,11 @@ func (m *machine) interval(f *folds, start int64, running []*job) error {
 		}
 	}
 	for n, name := range m.names {
-		parts := m.parts(n, held)
-		metrics := m.measure(n, parts, start)
-		homes := map[int32]bool{}
-		for i := range parts {
+		pieces := m.pieces(n, held)
+		metrics := m.measure(n, pieces, start)
+		for i := range pieces {
 			key, p := schemas.JobKey{JobID: schemas.JobRest}, m.home(n)
-			if j := parts[i].job; j != nil {
+			if j := pieces[i].job; j != nil {
 				key = j.Identity()
 				if 4*len(j.nodes) <= len(m.names) {
 					p = m.home(j.nodes[0])
@@ -78,26 +76,22 @@ func (m *machine) interval(f *folds, start int64, running []*job) error {
 			if at[key] == nil {
 				at[key] = map[int32][]string{}
 			}
-			at[key][p], homes[p] = append(at[key][p], name), true
+			at[key][p] = append(at[key][p], name)
 			if metrics == nil {
 				continue
 			}
-			batch := &schemas.CounterBatch{NodeHeader: m.header(name, key, start, parts[i].cpus), Metrics: metrics[i]}
+			batch := &schemas.CounterBatch{NodeHeader: m.header(name, key, start, pieces[i].cpus), Metrics: metrics[i]}
 			if err := f.send(p, batch, start+m.intervalMs); err != nil {
 				return err
 			}
 		}
-		for p := range homes {
-			if len(homes) > 1 {
-				ticks[p].Shared = append(ticks[p].Shared, name)
-			}
-		}
 	}
-	return m.close(f, start, ticks, at)
+	return m.close(f, start, at)
 }
 
 // close sends the Ticks of an interval. Each names the jobs whose nodes sent their records to its collector.
-func (m *machine) close(f *folds, start int64, ticks []schemas.Tick, at map[schemas.JobKey]map[int32][]string) error {
+func (m *machine) close(f *folds, start int64, at map[schemas.JobKey]map[int32][]string) error {
+	ticks := make([]schemas.Tick, collectors)
 	for key, shares := range at {
 		total := 0
 		for _, nodes := range shares {

@@ -1,12 +1,15 @@
 package month
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // compute is what most programs make of a node: all CPUs work, and half of the memory's bandwidth is used.
 func compute() use {
 	return use{
-		busy: 1, user: 0.96, system: 0.015, clock: fullClock, ipc: 1.8, flops: 5e9, vector: 0.7, memBW: 160e9, memory: 90,
-		tasks: 1,
+		busy: 1, user: 0.96, system: 0.015, clock: fullClock, ipc: 1.8, flops: 5e9, vector: 0.7, memBW: 160e9,
+		memory: 90, tasks: 1,
 	}
 }
 
@@ -21,9 +24,12 @@ func with(change func(u *use)) use {
 func span(from, to float64) [2]time.Duration { return [2]time.Duration{hours(from), hours(to)} }
 
 // healthy are people with nothing to mend. Each rule has somebody here whom it almost finds.
-func healthy() []habit {
+func healthy() []habit { return slices.Concat(healthyShared(), healthyLong(), healthyMixed()) }
+
+// healthyLong are people with jobs of many nodes or hours.
+func healthyLong() []habit {
 	const minute, hour = 60.0, 3600.0
-	return append(healthyShared(), []habit{
+	return []habit{
 		{ // nine tenths of the bound of memory-bound
 			user: "anna", account: "physics", queue: "normal", name: "lattice", weight: 5, nodes: [2]int{4, 8},
 			length: span(4, 12), limit: 1.2, asked: 200, does: &program{
@@ -52,6 +58,13 @@ func healthy() []habit {
 				[]effect{alternate(14*minute, 0.4), checkpoint(hour, 3*minute, 1e9)},
 			},
 		},
+	}
+}
+
+// healthyMixed are people with all kinds of jobs.
+func healthyMixed() []habit {
+	const minute, hour = 60.0, 3600.0
+	return []habit{
 		{ // too short to say anything
 			user: "farah", account: "physics", queue: "test", name: "try", weight: 10, nodes: [2]int{1, 2},
 			length: span(0.05, 0.16), limit: 20, asked: 240, fails: 0.4, does: &program{
@@ -110,7 +123,7 @@ func healthy() []habit {
 				[]effect{loadsData(25*minute, 4*minute, 2e9)},
 			},
 		},
-	}...)
+	}
 }
 
 // healthyShared are people who share nodes.
@@ -118,14 +131,14 @@ func healthyShared() []habit {
 	const minute = 60.0
 	return []habit{
 		{ // one core, for which it asked
-			user: "dana", account: "biology", queue: "shared", name: "align", weight: 5, nodes: [2]int{1, 1}, class: shared,
-			cpus: 1, length: span(1, 6), limit: 2, asked: 8, does: &program{
+			user: "dana", account: "biology", queue: "shared", name: "align", weight: 5, nodes: [2]int{1, 1},
+			class: packed, cpus: 1, length: span(1, 6), limit: 2, asked: 8, does: &program{
 				with(func(u *use) { u.user, u.flops, u.vector, u.memBW, u.memory = 0.97, 1.2e9, 0.3, 3e9, 5 }), nil,
 			},
 		},
 		{ // two fifths of the memory that it asked for
-			user: "nils", account: "chemistry", queue: "shared", name: "dock", weight: 4, nodes: [2]int{1, 2}, class: shared,
-			length: span(2, 8), limit: 1.8, asked: 48, does: &program{
+			user: "nils", account: "chemistry", queue: "shared", name: "dock", weight: 4, nodes: [2]int{1, 2},
+			class: packed, length: span(2, 8), limit: 1.8, asked: 48, does: &program{
 				with(func(u *use) { u.user, u.memBW, u.memory, u.cache = 0.93, 30e9, 17, 3.5 }),
 				[]effect{checkpoint(30*minute, minute, 50e6)},
 			},

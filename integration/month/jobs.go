@@ -147,7 +147,9 @@ func plant(planted []habit, from, to time.Time) (all []submission) {
 		h := &planted[i]
 		room := to.Sub(from) - 2*h.length[1]
 		at := from.Add(room * time.Duration(2*i+1) / time.Duration(2*len(planted)))
-		all = append(all, submission{habit: h, at: at.Truncate(time.Second).UnixMilli(), nodes: h.nodes[0], length: h.length[0]})
+		all = append(all, submission{
+			habit: h, at: at.Truncate(time.Second).UnixMilli(), nodes: h.nodes[0], length: h.length[0],
+		})
 	}
 	return all
 }
@@ -193,7 +195,7 @@ func submissions(r *rand.Rand, x *jobMix, l *layout, class int, from, to time.Ti
 func newJob(r *rand.Rand, l *layout, number int, s submission, on []int, start, end int64) job {
 	h := s.habit
 	j := job{habit: h, seed: r.Uint64(), on: on}
-	submit, exclusive := s.at, h.class != shared
+	submit, exclusive := s.at, h.class != packed
 	cores, gpus := int64(0), int32(0)
 	for _, i := range on {
 		x := l.slots[i]
@@ -211,7 +213,8 @@ func newJob(r *rand.Rand, l *layout, number int, s submission, on []int, start, 
 	limit := int64(math.Ceil(float64(end-start)/1000*h.limit/600) * 600)
 	asked := int64(h.asked) << 30
 	j.Job = schemas.Job{
-		JobID: strconv.Itoa(1001 + number), Name: h.name, User: h.user, Account: h.account, Queue: h.queue, Nodes: j.Nodes,
+		JobID: strconv.Itoa(1001 + number), Name: h.name, User: h.user, Account: h.account, Queue: h.queue,
+		Nodes: j.Nodes,
 		Cores: &cores, Gpus: &gpus, TimeLimitS: &limit, MemRequestedBytes: &asked, Exclusive: &exclusive,
 		Submit: &submit, Start: &start, End: &end, State: schemas.StateCompleted,
 	}

@@ -8,7 +8,7 @@ import (
 // Classes of nodes. A job asks for slots of one class.
 const (
 	whole  = iota // a job has the node for itself
-	shared        // a node has four slots
+	packed        // a node has four slots
 	gpu           // a job has the node for itself, with its GPUs
 )
 
@@ -38,7 +38,8 @@ const (
 	nodeSlots   = 4 // of a shared node
 )
 
-// bigLayout is a machine of nodes with 64 CPUs each. Some of them are shared, and four more have GPUs.
+// bigLayout is a machine of nodes with 64 CPUs each. The last few are shared, so that one collector is the home of all
+// of them. Four more have GPUs.
 func bigLayout(nodes int) (l layout) {
 	l.gpus = gpuNodes
 	for n := range nodes + gpuNodes {
@@ -49,7 +50,7 @@ func bigLayout(nodes int) (l layout) {
 		case n >= nodes-nodes/sharedShare:
 			l.names = append(l.names, nodeName(n))
 			for s := range nodeSlots {
-				l.slots = append(l.slots, slot{shared, n, s * bigCPUs / nodeSlots, bigCPUs / nodeSlots})
+				l.slots = append(l.slots, slot{packed, n, s * bigCPUs / nodeSlots, bigCPUs / nodeSlots})
 			}
 		default:
 			l.names = append(l.names, nodeName(n))
@@ -71,31 +72,31 @@ func (l *layout) ofClass(class int) (all []int) {
 
 func (l *layout) hasGPUs(node int) bool { return node >= len(l.names)-l.gpus }
 
-// parts returns who holds what of a node, given who holds the slots. What no job holds comes last, and is there unless
+// pieces returns who holds what of a node, given who holds the slots. What no job holds comes last, and is there unless
 // one job holds the whole node.
-func (l *layout) parts(node int, held []*job) (parts []part) {
+func (l *layout) pieces(node int, held []*job) (pieces []piece) {
 	first, _ := slices.BinarySearchFunc(l.slots, node, func(s slot, node int) int { return s.node - node })
-	rest := part{}
+	rest := piece{}
 	for i := first; i < len(l.slots) && l.slots[i].node == node; i++ {
 		s, j := l.slots[i], held[i]
 		used := 0
 		if j != nil {
-			k := slices.IndexFunc(parts, func(p part) bool { return p.job == j })
+			k := slices.IndexFunc(pieces, func(p piece) bool { return p.job == j })
 			if k < 0 {
-				k = len(parts)
-				parts = append(parts, part{job: j, k: slices.Index(j.nodes, node)})
+				k = len(pieces)
+				pieces = append(pieces, piece{job: j, k: slices.Index(j.nodes, node)})
 			}
 			if used = s.cpus; j.habit.cpus > 0 {
 				used = j.habit.cpus
 			}
-			parts[k].cpus = numbers(parts[k].cpus, s.first, s.first+used)
+			pieces[k].cpus = numbers(pieces[k].cpus, s.first, s.first+used)
 		}
 		rest.cpus = numbers(rest.cpus, s.first+used, s.first+s.cpus)
 	}
-	if len(parts) == 1 && len(rest.cpus) == 0 {
-		return parts
+	if len(pieces) == 1 && len(rest.cpus) == 0 {
+		return pieces
 	}
-	return append(parts, rest)
+	return append(pieces, rest)
 }
 
 func numbers(all []int32, from, to int) []int32 {

@@ -17,8 +17,8 @@ const (
 	backgroundGiB = 5 // of the operating system
 )
 
-// part is what one job, or none, holds of a node.
-type part struct {
+// piece is what one job, or none, holds of a node.
+type piece struct {
 	job  *job // nil: no job holds these CPUs
 	k    int  // which of the job's nodes it is
 	cpus []int32
@@ -26,12 +26,18 @@ type part struct {
 
 // core are the metrics of CPUs, in the order of coreValues.
 var core = [...]struct{ name, unit string }{
-	{"cpu_user", "1"}, {"cpu_system", "1"}, {"cpu_iowait", "1"}, {"cpu_idle", "1"},
-	{"clock", "Hz"}, {"ipc", "1"}, {"flops_any", "FLOP/s"}, {"vectorization_ratio", "1"},
+	{"cpu_user", "1"},
+	{"cpu_system", "1"},
+	{"cpu_iowait", "1"},
+	{"cpu_idle", "1"},
+	{"clock", "Hz"},
+	{"ipc", "1"},
+	{"flops_any", "FLOP/s"},
+	{"vectorization_ratio", "1"},
 }
 
-// totals are what the parts of a node make of it together.
-type totals struct {
+// sums are what the pieces of a node make of it together.
+type sums struct {
 	flops             [nodeSockets]float64
 	memBW             float64
 	disk, read, write float64
@@ -40,18 +46,18 @@ type totals struct {
 	gpus              [nodeGPUs]float64
 }
 
-// measureNode returns what the agent of a node measures for each part of it, under the names, the units and the scopes
+// measureNode returns what the agent of a node measures for each piece of it, under the names, the units and the scopes
 // of the catalogue. What is of the whole node travels with the job that holds all of it, otherwise with the CPUs that
 // no job holds. The result is nil while the agent is silent.
-func (m *machine) measureNode(node int, parts []part, start int64) [][]schemas.CounterBatchMetric {
+func (m *machine) measureNode(node int, pieces []piece, start int64) [][]schemas.CounterBatchMetric {
 	if silent(node, start) {
 		return nil
 	}
-	of := totals{memory: backgroundGiB << 30, memBW: 0.1e9}
-	all := make([][]schemas.CounterBatchMetric, len(parts))
+	of := sums{memory: backgroundGiB << 30, memBW: 0.1e9}
+	all := make([][]schemas.CounterBatchMetric, len(pieces))
 	carrier := 0
-	for i := range parts {
-		p := &parts[i]
+	for i := range pieces {
+		p := &pieces[i]
 		var u use
 		at := moment{seed: uint64(node)}
 		if p.job == nil {
@@ -90,8 +96,8 @@ func (j *job) moment(k int, start, length int64) moment {
 // ticks is the resolution of /proc/stat in an interval: hundredths of a second.
 func (m *machine) ticks() float64 { return float64(m.intervalMs) / 10 }
 
-// ofCores returns the metrics of a part's CPUs, and adds their operations to the node's sockets.
-func (u *use) ofCores(seed uint64, p *part, of *totals, ticks float64) []schemas.CounterBatchMetric {
+// ofCores returns the metrics of a piece's CPUs, and adds their operations to the node's sockets.
+func (u *use) ofCores(seed uint64, p *piece, of *sums, ticks float64) []schemas.CounterBatchMetric {
 	n := len(p.cpus)
 	values := make([]float64, len(core)*n)
 	all := make([]schemas.CounterBatchMetric, len(core), len(core)+11)
@@ -125,7 +131,7 @@ func (u *use) ofCores(seed uint64, p *part, of *totals, ticks float64) []schemas
 // idleCPU returns the values of a CPU that nobody uses. It has no floating-point instructions, so no ratio of them.
 func (u *use) idleCPU(draw uint64) [len(core)]float64 {
 	return [len(core)]float64{
-		0.003 * fraction(draw, 0), 0.002 * fraction(draw, 1), 0, 0,
+		0.0012 * fraction(draw, 0), 0.0008 * fraction(draw, 1), 0, 0,
 		u.clock * (0.98 + 0.04*fraction(draw, 2)), 0.4 + 0.2*fraction(draw, 3), 0, math.NaN(),
 	}
 }
@@ -160,7 +166,7 @@ func (u *use) busyCPU(draw uint64, starved bool, last float64, first bool) [len(
 }
 
 // add adds what a job makes of the node with some of its CPUs.
-func (t *totals) add(u *use, cpus int) {
+func (t *sums) add(u *use, cpus int) {
 	t.memBW += u.memBW
 	t.disk, t.read, t.write, t.swap = t.disk+u.disk, t.read+u.read, t.write+u.write, t.swap+u.swap
 	t.tasks += u.tasks * u.busy * float64(cpus)
@@ -169,7 +175,7 @@ func (t *totals) add(u *use, cpus int) {
 }
 
 // ofNode returns the metrics of the whole node.
-func (t *totals) ofNode(seed uint64, gpus bool) []schemas.CounterBatchMetric {
+func (t *sums) ofNode(seed uint64, gpus bool) []schemas.CounterBatchMetric {
 	bw, intensity := make([]float64, nodeSockets), make([]float64, nodeSockets)
 	flops, sum := 0.0, 0.0
 	for s := range bw {
@@ -196,8 +202,9 @@ func (t *totals) ofNode(seed uint64, gpus bool) []schemas.CounterBatchMetric {
 		{"peak_share_flops", "1", flops / peakFlops},
 		{"peak_share_mem_bw", "1", sum / peakMemBW},
 	} {
-		one := schemas.CounterBatchMetric{Name: x.name, Unit: x.unit, Scope: schemas.ScopeNode, Values: []float64{x.value}}
-		all = append(all, one)
+		all = append(all, schemas.CounterBatchMetric{
+			Name: x.name, Unit: x.unit, Scope: schemas.ScopeNode, Values: []float64{x.value},
+		})
 	}
 	if !gpus {
 		return all

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 	"time"
 
@@ -41,15 +42,15 @@ func TestHabitsStay(t *testing.T) {
 		}
 	}
 	for n := range m.names {
-		fmt.Fprintln(h, m.measure(n, m.parts(n, held), at))
+		fmt.Fprintln(h, m.measure(n, m.pieces(n, held), at))
 	}
 	if got := h.Sum64(); got != 0x2fd3c713c24adeaf {
 		t.Errorf("the hash of the habits' jobs and values is %#x: restore them, or change the answers in docs", got)
 	}
 }
 
-// TestMetricsAreTheCatalogues: a made-up node measures under the names, units and scopes of the agent's catalogue, so
-// that rules that hold for it hold for a real one.
+// TestMetricsAreTheCatalogues: a made-up node measures under the names, units and scopes of the agent's catalogue. So
+// rules that hold for it hold for a real one.
 func TestMetricsAreTheCatalogues(t *testing.T) {
 	t.Parallel()
 	known := map[string]source.Metric{}
@@ -63,8 +64,8 @@ func TestMetricsAreTheCatalogues(t *testing.T) {
 	for i := range m.jobs {
 		j := &m.jobs[i]
 		for k, n := range j.nodes {
-			p := part{job: j, k: k, cpus: numbers(nil, 0, bigCPUs)}
-			for _, x := range m.measureNode(n, []part{p}, *j.Start+600_000)[0] {
+			p := piece{job: j, k: k, cpus: numbers(nil, 0, bigCPUs)}
+			for _, x := range m.measureNode(n, []piece{p}, *j.Start+600_000)[0] {
 				seen[x.Name]++
 				if want := known[x.Name]; x.Unit != want.Unit || x.Scope != want.Scope {
 					t.Fatalf("%s is in %q of scope %q, and the catalogue has %q of %q",
@@ -86,8 +87,8 @@ func TestValuesAreOfThisWorld(t *testing.T) {
 	for i := range m.jobs {
 		j := &m.jobs[i]
 		for start := *j.Start; start+m.intervalMs < *j.End; start += 7 * m.intervalMs {
-			p := part{job: j, k: len(j.nodes) - 1, cpus: numbers(nil, 0, bigCPUs)}
-			metrics := m.measureNode(j.nodes[p.k], []part{p}, start)
+			p := piece{job: j, k: len(j.nodes) - 1, cpus: numbers(nil, 0, bigCPUs)}
+			metrics := m.measureNode(j.nodes[p.k], []piece{p}, start)
 			if metrics == nil {
 				continue
 			}
@@ -122,38 +123,40 @@ func TestValuesAreOfThisWorld(t *testing.T) {
 	}
 }
 
-// TestSharedNodesAreShared: jobs on parts of nodes have their own CPUs, and no values of the whole node. The CPUs of all
-// jobs and those that no job holds are those of the machine. An agent that is silent is missed.
+// TestSharedNodesAreShared: jobs on pieces of nodes have their own CPUs, and no values of the whole node. All jobs and
+// what no job holds have the machine's CPUs together. An agent that is silent is missed.
 func TestSharedNodesAreShared(t *testing.T) {
 	t.Parallel()
 	m := made(Problems, 1, january, 3, 30*time.Minute)
 	m.sketch = 0
 	there := summaries(t, m, january, january.AddDate(0, 0, 3))
 	cpus, whole := map[int64]int64{}, map[int64]int64{}
-	parts, missed := 0, false
+	pieces, missed := 0, false
 	for key, s := range there {
 		missed = missed || s.NodesReported < s.NodesExpected
 		for i := range s.Metrics {
 			switch x := &s.Metrics[i]; {
 			case x.Name == "cpu_idle" && key.id == schemas.JobSystem:
-				whole[key.start] = x.Count
+				if whole[key.start] = x.Count; x.Count != int64(s.NodesReported)*bigCPUs {
+					t.Errorf("the machine has values of %d CPUs on %d nodes", x.Count, s.NodesReported)
+				}
 			case x.Name == "cpu_idle":
 				cpus[key.start] += x.Count
 				if key.job != nil && s.NodesReported == s.NodesExpected && x.Count != *key.job.Cores {
 					t.Errorf("job %s has %d cores, and values of %d", key.id, *key.job.Cores, x.Count)
 				}
-			case x.Name == "mem_used" && key.job != nil && key.job.habit.class == shared:
+			case x.Name == "mem_used" && key.job != nil && key.job.habit.class == packed:
 				t.Errorf("job %s shares its node, and has the node's memory", key.id)
-			case x.Name == "job_mem_peak" && key.job != nil && key.job.habit.class == shared:
-				parts++
+			case x.Name == "job_mem_peak" && key.job != nil && key.job.habit.class == packed:
+				pieces++
 			}
 		}
 	}
 	if diff := cmp.Diff(whole, cpus); diff != "" {
-		t.Errorf("CPUs of the machine, and of its parts (-machine +parts):\n%s", diff)
+		t.Errorf("CPUs of the machine, and of its pieces (-machine +pieces):\n%s", diff)
 	}
-	if parts == 0 || !missed {
-		t.Errorf("summaries of parts of nodes: %d; a silent agent: %v", parts, missed)
+	if pieces == 0 || !missed {
+		t.Errorf("summaries of pieces of nodes: %d; a silent agent: %v", pieces, missed)
 	}
 }
 
@@ -210,5 +213,28 @@ func TestSameSeedSameJobs(t *testing.T) {
 	}
 	if cmp.Equal(a, list(2)) {
 		t.Error("two seeds made the same jobs")
+	}
+}
+
+// TestTourNamesThePlantedJobs: docs/tour.md sends its readers to jobs by their numbers.
+func TestTourNamesThePlantedJobs(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/tour.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, got := map[string]string{}, map[string]string{}
+	o := Options{Cluster: "c", Nodes: 16, Interval: time.Minute, Seed: 1, From: january, Days: 30, Jobs: Problems}
+	for _, p := range Planted(o) {
+		if want[p.Rule] != "" {
+			want[p.Rule] += ", "
+		}
+		want[p.Rule] += p.JobID
+	}
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\| ([0-9]+, [0-9]+) \\|").FindAllSubmatch(page, -1) {
+		got[string(row[1])] = string(row[2])
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("planted jobs (-month +docs/tour.md):\n%s", diff)
 	}
 }

@@ -128,8 +128,8 @@ type summaryKey struct {
 	start int64
 }
 
-// summaries folds a span, and checks that each job has a summary of each interval that it covers, with all its nodes
-// whose agents were not silent.
+// summaries folds a span. It checks that each job has a summary of each interval that it covers. All of its nodes are in
+// it, but for those whose agents were silent.
 func summaries(t *testing.T, m *machine, from, to time.Time) map[summaryKey]*schemas.JobSummary {
 	t.Helper()
 	all, err := m.fold(from.UnixMilli(), to.UnixMilli())

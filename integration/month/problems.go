@@ -41,10 +41,17 @@ type problem struct {
 // planted are the jobs with problems, each rule's small one before its large one. Their users work well otherwise.
 func planted() (all []habit) {
 	users := [][2]string{
-		{"anna", "physics"}, {"boris", "chemistry"}, {"chen", "climate"}, {"emil", "engineering"}, {"hugo", "materials"},
-		{"jan", "geophysics"}, {"kim", "climate"}, {"otto", "engineering"}, {"paula", "materials"},
+		{"anna", "physics"},
+		{"boris", "chemistry"},
+		{"chen", "climate"},
+		{"emil", "engineering"},
+		{"hugo", "materials"},
+		{"jan", "geophysics"},
+		{"kim", "climate"},
+		{"otto", "engineering"},
+		{"paula", "materials"},
 	}
-	queues := [...]string{whole: "normal", shared: "shared", gpu: "gpu"}
+	queues := [...]string{whole: "normal", packed: "shared", gpu: "gpu"}
 	for _, large := range []bool{false, true} {
 		for i, p := range append(problemsOfCPUs(), problemsOfTheRest()...) {
 			user := users[(2*i+len(all)/len(users))%len(users)]
@@ -89,7 +96,8 @@ func problemsOfCPUs() []problem {
 		},
 		{
 			rule: "unused-node", name: "hostfile", small: 2, large: 8, length: 5,
-			does: runs(even, dark(1)), large2: runs(even, dark(4)),
+			does:   runs(even, dark(1)),
+			large2: runs(even, checkpoint(20*minute, minute, 1e9), dark(4)),
 		},
 		{
 			rule: "serial", name: "onecore", small: 1, large: 1, length: 4,
@@ -108,8 +116,9 @@ func problemsOfCPUs() []problem {
 		},
 		{
 			rule: "imbalance-grows", name: "refine", small: 2, large: 6, length: 6,
-			does: runs(even, drifts(0.55)), large2: runs(even, drifts(0.6)),
-			after: func(life time.Duration) time.Duration { return life * 56 / 100 },
+			does:   runs(even, drifts(0.55)),
+			large2: runs(even, drifts(0.6), checkpoint(25*minute, minute, 2e9)),
+			after:  func(life time.Duration) time.Duration { return life * 56 / 100 },
 		},
 		{
 			rule: "slow-node", name: "turbine", small: 4, large: 8, length: 5,
@@ -139,7 +148,7 @@ func problemsOfTheRest() []problem {
 		{
 			rule: "low-vector", name: "scalar", small: 1, large: 5, length: 5,
 			does:   runs(func(u *use) { u.flops, u.vector = 1.4e9, 0.08 }),
-			large2: runs(func(u *use) { u.flops, u.vector = 1.1e9, 0.02 }),
+			large2: runs(func(u *use) { u.flops, u.vector = 1.1e9, 0.02 }, checkpoint(40*minute, 2*minute, 1e9)),
 		},
 		{
 			rule: "low-use", name: "solver", small: 1, large: 4, length: 5,
@@ -159,7 +168,7 @@ func problemsOfTheRest() []problem {
 			does: runs(func(u *use) { u.memory = 238 }),
 		},
 		{
-			rule: "memory-over", name: "genome", small: 1, large: 3, length: 5, asked: 60, class: shared,
+			rule: "memory-over", name: "genome", small: 1, large: 3, length: 5, asked: 60, class: packed,
 			does: runs(func(u *use) { u.memory, u.cache, u.memBW = 7, 1, 20e9 }),
 		},
 		{
@@ -167,10 +176,11 @@ func problemsOfTheRest() []problem {
 			does: runs(func(u *use) {
 				u.busy, u.flops, u.memBW, u.gpus = 0.1, 0.3e9, 25e9, [nodeGPUs]float64{0.9, 0.9, 0.85, 0}
 			}),
-			large2: runs(func(u *use) { u.busy, u.flops, u.memBW = 0.3, 0.8e9, 40e9 }),
+			large2: runs(func(u *use) { u.busy, u.flops, u.memBW = 0.15, 0.8e9, 40e9 }),
 		},
 		{
-			rule: "time-over", name: "guess", small: 1, large: 5, length: 3, limit: 16, does: runs(func(*use) {}),
+			rule: "time-over", name: "guess", small: 1, large: 5, length: 3, limit: 16,
+			does:  runs(func(*use) {}, stageIn(3*minute, 1e9), checkpoint(15*minute, minute, 1e9)),
 			after: func(life time.Duration) time.Duration { return life },
 		},
 	}

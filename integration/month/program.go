@@ -41,12 +41,13 @@ type program struct {
 // hour.
 func (p *program) at(m *moment) use {
 	u := p.use
-	u.flops *= 1 + 0.05*signed(m.seed, 1) + 0.03*m.wave(2, 900)
-	u.memBW *= 1 + 0.03*signed(m.seed, 3) + 0.02*m.wave(4, 900)
-	u.ipc *= 1 + 0.05*signed(m.seed, 5) + 0.03*m.wave(2, 900)
+	pace := 0.06*m.wave(2, 900) + 0.04*m.wave(9, 6000)
+	u.flops *= 1 + 0.05*signed(m.seed, 1) + pace
+	u.memBW *= 1 + 0.03*signed(m.seed, 3) + 0.03*m.wave(4, 900)
+	u.ipc *= 1 + 0.05*signed(m.seed, 5) + pace
 	u.memory *= (1 + 0.04*signed(m.seed, 6)) * (0.7 + 0.3*min(1, (m.at+m.length)/900)) // it fills
 	u.cache *= min(1, (m.at+m.length)/1800)
-	u.user = min(u.user+0.01*m.wave(7, 600), 1-u.system-u.iowait)
+	u.user = min(u.user*(1-0.01*(1+m.wave(7, 600))), 1-u.system-u.iowait)
 	for _, e := range p.effects {
 		e(&u, m)
 	}

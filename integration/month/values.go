@@ -28,10 +28,10 @@ type state struct {
 }
 
 // measureHabits returns what a node of the habits' machine measures. It has one part.
-func measureHabits(node int, parts []part, start int64) [][]schemas.CounterBatchMetric {
+func measureHabits(node int, pieces []piece, start int64) [][]schemas.CounterBatchMetric {
 	s := stateOf(nil, 0, node, 0)
-	if j := parts[0].job; j != nil {
-		s = stateOf(j, parts[0].k, node, start-*j.Start)
+	if j := pieces[0].job; j != nil {
+		s = stateOf(j, pieces[0].k, node, start-*j.Start)
 	}
 	return [][]schemas.CounterBatchMetric{s.metrics(uint64(start), node)}
 }

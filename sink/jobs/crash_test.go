@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/weirhpc/weir/kafka/kafkatest"
+	"github.com/weirhpc/weir/sink"
 )
 
 // TestCrashes kills a writer ahead of each of its steps, and the next one ahead of each of its own. Every job keeps its
@@ -40,7 +41,7 @@ func TestCrashes(t *testing.T) {
 				return errCrash
 			}
 			*steps++
-			if action == actRename && filepath.Base(path) == stageCommit {
+			if action == sink.ActRename && filepath.Base(path) == "jobs-commit" {
 				*committed = true
 			}
 			return noSync(action, path)
@@ -81,7 +82,7 @@ func TestCrashes(t *testing.T) {
 			copied.put(t, "id", added)
 			want[added.key()] = added
 			equal(t, want, stored(t, copied.dir), fmt.Sprintf("crashes %d and %d", first, second))
-			if copied.unfinished() {
+			if copied.disk().Unfinished() {
 				t.Fatalf("crashes %d and %d: something is left in .stage", first, second)
 			}
 			if done {
@@ -106,7 +107,7 @@ func TestFullDisk(t *testing.T) {
 	s.put(t, "id", row)
 	moved := row
 	moved.End, moved.Position = epoch+dayMs, 2
-	for _, action := range []string{actLock, actMakeDir, actCreate, actWrite, actSync, actSyncDir} {
+	for _, action := range []string{sink.ActLock, sink.ActMakeDir, sink.ActCreate, sink.ActWrite, sink.ActSync, sink.ActSyncDir} {
 		s.before = func(a, path string) error {
 			if a == action {
 				return &os.PathError{Op: a, Path: path, Err: syscall.ENOSPC}
@@ -151,7 +152,7 @@ func TestWriteLooksAgain(t *testing.T) {
 	newer.User, newer.End, newer.Position = "newer", epoch+dayMs, 2
 	other.JobID = "2"
 	s.before = func(action, path string) error {
-		if action == actLock {
+		if action == sink.ActLock {
 			s.before = noSync
 			store{dir: s.dir, topic: s.topic, before: noSync}.put(t, "id", newer, other)
 		}

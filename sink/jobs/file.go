@@ -8,12 +8,8 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
-	"time"
 
 	"github.com/parquet-go/parquet-go"
 
@@ -22,9 +18,7 @@ import (
 )
 
 const (
-	jobsDir    = "jobs"
-	datePrefix = "date="
-	fileName   = "jobs.parquet"
+	jobsDir = "jobs"
 
 	// version is that of the columns. A weir that knows fewer columns must not write the file anew without them.
 	version = 2
@@ -40,24 +34,11 @@ var ErrBadFile = errors.New("not a file of jobs")
 var errNewer = errors.New("a newer weir wrote it: upgrade this one")
 
 // Path returns the file with the jobs that ended on a date, of the archive in dir.
-func Path(dir, date string) string { return filepath.Join(dir, jobsDir, datePrefix+date, fileName) }
+func Path(dir, date string) string { return sink.Dated{Dir: dir, Table: jobsDir}.Path(date) }
 
 // Dates returns the dates that have a file of jobs, oldest first.
 func Dates(dir string) (dates []string, err error) {
-	entries, err := os.ReadDir(filepath.Join(dir, jobsDir))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("listing the jobs of the archive: %w", err)
-	}
-	for _, e := range entries {
-		date, is := strings.CutPrefix(e.Name(), datePrefix)
-		if _, no := time.Parse(time.DateOnly, date); !is || no != nil {
-			continue
-		}
-		if _, err := os.Stat(Path(dir, date)); err == nil {
-			dates = append(dates, date)
-		}
-	}
-	return dates, nil
+	return sink.Dated{Dir: dir, Table: jobsDir}.Dates()
 }
 
 // file is an open file of jobs.

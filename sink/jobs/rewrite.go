@@ -15,7 +15,7 @@ import (
 // writeFile writes the new file of a date: the rows of its present file, with the edit.
 func (s *store) writeFile(path, date, topicID string, e *edit) (err error) {
 	var out *os.File
-	err = s.do(actCreate, path, func() error {
+	err = s.disk().Do(sink.ActCreate, path, func() error {
 		out, err = os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 		return err
 	})
@@ -28,7 +28,7 @@ func (s *store) writeFile(path, date, topicID string, e *edit) (err error) {
 		}
 	}()
 	buffered := bufio.NewWriterSize(sink.WriterFunc(func(b []byte) (n int, err error) {
-		err = s.do(actWrite, path, func() error { n, err = out.Write(b); return err })
+		err = s.disk().Do(sink.ActWrite, path, func() error { n, err = out.Write(b); return err })
 		return n, err
 	}), 256<<10)
 	w := newWriter(buffered)
@@ -41,7 +41,7 @@ func (s *store) writeFile(path, date, topicID string, e *edit) (err error) {
 	if err := buffered.Flush(); err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
-	if err := s.do(actSync, path, out.Sync); err != nil {
+	if err := s.disk().Do(sink.ActSync, path, out.Sync); err != nil {
 		return fmt.Errorf("syncing %s: %w", path, err)
 	}
 	return nil

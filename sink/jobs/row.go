@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink"
 )
 
 // Row is a job that has ended, with its last state. What the scheduler does not say is nil.
@@ -42,8 +43,7 @@ type Row struct {
 	ArrayTask *int32  `parquet:"array_task,optional" json:"array_task"`
 }
 
-// earlier is the position of a row that was made of a topic of this name that is gone.
-const earlier = -1
+const earlier = sink.Earlier
 
 // key names one life of a job.
 type key struct {

@@ -65,11 +65,11 @@ func (b *bench) produce(key, value []byte) {
 func (b *bench) follow(period time.Duration) (end func()) {
 	b.t.Helper()
 	f := newFollower(b.cfg, b.log.Logger(), NewMetrics(prometheus.NewRegistry()))
-	f.patience = time.Minute // the machine may be busy
-	f.period, f.wait, f.look = period, time.Millisecond, 20*time.Millisecond
+	f.Patience = time.Minute // the machine may be busy
+	f.Period, f.Wait, f.Look = period, time.Millisecond, 20*time.Millisecond
 	ctx, cancel := context.WithCancel(b.t.Context())
 	ended := make(chan struct{})
-	go func() { f.run(ctx); close(ended) }()
+	go func() { f.Run(ctx); close(ended) }()
 	end = func() { cancel(); <-ended }
 	b.t.Cleanup(end)
 	return end
@@ -122,7 +122,7 @@ func TestRun(t *testing.T) {
 	b.job("3", "ada", epoch)
 	b.archived("1 ada 2026-11-20", "2 eve 2026-11-20", "3 ada 2026-11-20")
 	end()
-	if n := b.log.Count("record of topic jobs cannot be used"); n != 2 {
+	if n := b.log.Count("record cannot be used, going on behind it"); n != 2 {
 		t.Errorf("%d lines about two records that are no jobs:\n%s", n, b.log.String())
 	}
 	// At the end everything is written, due or not.
@@ -150,7 +150,7 @@ func TestRunTopicMadeAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	kafkatest.Eventually(t, "word of a topic that is gone", func() bool {
-		return b.log.Count("cannot read the jobs, trying again") > 0
+		return b.log.Count("cannot read a topic of the archive, trying again") > 0
 	})
 	kafkatest.CreateTopics(t, b.cluster, b.cfg)
 	b.client = kafkatest.Client(t, b.cluster.ListenAddrs())
@@ -169,12 +169,12 @@ func TestRunWaitsForReaders(t *testing.T) {
 	end := b.follow(soon)
 	b.job("1", "ada", epoch)
 	kafkatest.Eventually(t, "word of the lock", func() bool {
-		return b.log.Count("cannot write jobs to the archive") > 0
+		return b.log.Count("cannot write rows to the archive") > 0
 	})
 	b.job("2", "ada", epoch)
 	lock.Unlock()
 	b.archived("1 ada 2026-11-20", "2 ada 2026-11-20")
-	kafkatest.Eventually(t, "word of the end", func() bool { return b.log.Count("jobs are archived again") > 0 })
+	kafkatest.Eventually(t, "word of the end", func() bool { return b.log.Count("rows are archived again") > 0 })
 	// A file is damaged: its date stays as it is, and others go on.
 	damage(t, Path(b.cfg.Sink.Dir, "2026-11-20"))
 	b.job("3", "ada", epoch)
@@ -185,8 +185,8 @@ func TestRunWaitsForReaders(t *testing.T) {
 	})
 	end()
 	for _, line := range []string{
-		"a file of jobs cannot be used, its date stays as it is",
-		"ended before all jobs are archived",
+		"a file of the archive cannot be used, its date stays as it is",
+		"ended before all rows are archived",
 	} {
 		if b.log.Count(line) != 1 {
 			t.Errorf("%d times %q in\n%s", b.log.Count(line), line, b.log.String())

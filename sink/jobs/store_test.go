@@ -67,8 +67,8 @@ func newStore(t *testing.T) store {
 
 // noSync leaves out what takes a busy disk long: nobody pulls the plug in a test.
 func noSync(action, _ string) error {
-	if action == actSync || action == actSyncDir {
-		return errDone
+	if action == sink.ActSync || action == sink.ActSyncDir {
+		return sink.ErrDone
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package jobs
+package sink
 
 import (
 	"context"
@@ -13,9 +13,12 @@ import (
 	"github.com/weirhpc/weir/kafka"
 )
 
+// Earlier is the position of a row that was made of a topic of the same name that is gone.
+const Earlier = -1
+
 // connect returns a client that reads the topic from f.next, or from its beginning if that is later.
-func (f *follower) connect(ctx context.Context) (*kgo.Client, error) {
-	opts, err := kafka.ClientOpts(ctx, f.cfg)
+func (f *Follower[K, R]) connect(ctx context.Context) (*kgo.Client, error) {
+	opts, err := kafka.ClientOpts(ctx, f.Config)
 	if err != nil {
 		return nil, err
 	}
@@ -40,41 +43,41 @@ func (f *follower) connect(ctx context.Context) (*kgo.Client, error) {
 		return nil, err
 	}
 	f.next = max(f.next, start)
-	cl.AddConsumePartitions(map[string]map[int32]kgo.Offset{f.store.topic: {0: kgo.NewOffset().At(f.next)}})
+	cl.AddConsumePartitions(map[string]map[int32]kgo.Offset{f.Topic: {0: kgo.NewOffset().At(f.next)}})
 	return cl, nil
 }
 
 // leave writes what is pending from a topic that is gone. What cannot be written loses against every record of the new
 // topic.
-func (f *follower) leave(ctx context.Context) {
+func (f *Follower[K, R]) leave(ctx context.Context) {
 	f.writeNow(ctx)
 	for k, r := range f.pending {
-		r.Position = earlier
+		*f.Position(&r) = Earlier
 		f.pending[k] = r
 	}
 	f.topicID, f.next = "", 0
 }
 
-func (f *follower) bounds(ctx context.Context, cl *kgo.Client) (start, end int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, askLimit)
+func (f *Follower[K, R]) bounds(ctx context.Context, cl *kgo.Client) (start, end int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, assignLimit)
 	defer cancel()
-	return kafka.Bounds(ctx, kadm.NewClient(cl), f.store.topic, 0)
+	return kafka.Bounds(ctx, kadm.NewClient(cl), f.Topic, 0)
 }
 
 // identify notes the id of the topic. It returns errReplaced if the topic has another one than before.
-func (f *follower) identify(ctx context.Context, cl *kgo.Client) error {
-	ctx, cancel := context.WithTimeout(ctx, askLimit)
+func (f *Follower[K, R]) identify(ctx context.Context, cl *kgo.Client) error {
+	ctx, cancel := context.WithTimeout(ctx, assignLimit)
 	defer cancel()
-	topics, err := kadm.NewClient(cl).ListTopics(ctx, f.store.topic)
+	topics, err := kadm.NewClient(cl).ListTopics(ctx, f.Topic)
 	if err != nil {
-		return fmt.Errorf("asking for topic %s: %w", f.store.topic, err)
+		return fmt.Errorf("asking for topic %s: %w", f.Topic, err)
 	}
-	d, ok := topics[f.store.topic]
+	d, ok := topics[f.Topic]
 	if !ok {
 		d.Err = kerr.UnknownTopicOrPartition
 	}
 	if d.Err != nil {
-		return fmt.Errorf("asking for topic %s: %w", f.store.topic, d.Err)
+		return fmt.Errorf("asking for topic %s: %w", f.Topic, d.Err)
 	}
 	id := kafka.TopicID(d)
 	if !kafka.SameTopic(f.topicID, id) {

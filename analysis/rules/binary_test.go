@@ -1,0 +1,228 @@
+package rules
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weirhpc/weir/schemas"
+)
+
+// moved returns a Watch with the state of another.
+func moved(t testing.TB, set *Set, w *Watch, possible bool) *Watch {
+	t.Helper()
+	b, err := w.AppendBinary([]byte("before"))
+	if err != nil || !bytes.HasPrefix(b, []byte("before")) {
+		t.Fatal(err)
+	}
+	other := set.NewWatch(w.job, possible)
+	if err := other.UnmarshalBinary(b[len("before"):]); err != nil {
+		t.Fatal(err)
+	}
+	again, err := other.AppendBinary(nil)
+	if err != nil || possible == (w.variants == 2) && !bytes.Equal(again, b[len("before"):]) {
+		t.Fatalf("the state of a state is another one: %v", err)
+	}
+	return other
+}
+
+// TestStateMoves: a Watch that is written and read after any interval finds what it would have found.
+func TestStateMoves(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	set, found, largest := shippedSet(t), 0, 0
+	for n := range 20 {
+		r := rand.New(rand.NewPCG(seed, uint64(n)))
+		all := randomLife(r, 40+r.IntN(300))
+		possible := n%2 == 0
+		w := set.NewWatch(life4711(), possible)
+		var got []schemas.Finding
+		for _, iv := range all {
+			w.Add(iv)
+			got = w.Due(got)
+			if r.IntN(10) == 0 {
+				w = moved(t, set, w, possible)
+			}
+		}
+		b, err := w.AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !possible {
+			largest = max(largest, len(b))
+		}
+		got = append(got, records(w, all[len(all)-1:])...)
+		ref := set.NewWatch(life4711(), possible)
+		var straight []schemas.Finding
+		for _, iv := range all {
+			ref.Add(iv)
+			straight = ref.Due(straight)
+		}
+		straight = append(straight, records(ref, all[len(all)-1:])...)
+		if diff := cmp.Diff(straight, got); diff != "" {
+			t.Fatalf("seed %d, life %d: %s", seed, n, diff)
+		}
+		found += len(got)
+	}
+	t.Logf("%d records, the largest state has %d bytes", found, largest)
+	if found < 100 || largest > 8<<10 {
+		t.Errorf("%d records, the largest state has %d bytes", found, largest)
+	}
+}
+
+// TestStateIsBounded: nodes with the longest names and a life of a year keep the state below 8 KiB.
+func TestStateIsBounded(t *testing.T) {
+	set := shippedSet(t)
+	w := set.NewWatch(life4711(), false)
+	metrics := map[string]float64{}
+	for _, k := range catalogue {
+		metrics[k.Name] = 0.995
+	}
+	for i := range 3000 {
+		iv := at(170*i, metrics)
+		for k := range iv.Metrics {
+			iv.Metrics[k].LowNodeMean = 0.1
+			iv.Metrics[k].Low = fmt.Sprintf("%064d", i%100)
+			iv.Metrics[k].High = fmt.Sprintf("%064d", i%100)
+		}
+		w.Add(iv)
+		w.Due(nil)
+	}
+	b, err := w.AppendBinary(nil)
+	if err != nil || len(b) > 8<<10 {
+		t.Errorf("%d bytes: %v", len(b), err)
+	}
+	t.Logf("%d bytes", len(b))
+	moved(t, set, w, false)
+}
+
+// TestChangedRulesBeginAnew: a rule with another hash begins anew, and the others go on. Words may change.
+func TestChangedRulesBeginAnew(t *testing.T) {
+	other := strings.Replace(strings.Replace(idleRule, "id: idle", "id: other", 1), "> 0.5", "> 0.4", 1)
+	w := siteSet(t, idleRule+other+wholeRule).NewWatch(life4711(), false)
+	history(w, minutes(0, 50, always(0.9))...)
+	for name, c := range map[string]struct {
+		rules string
+		want  []string
+	}{
+		"as it was":     {idleRule + other + wholeRule, []string{"idle 58", "other 58"}},
+		"another order": {wholeRule + other + idleRule, []string{"other 58", "idle 58"}},
+		"other words": {
+			strings.Replace(idleRule, "title: idle", "title: slow", 1) + other,
+			[]string{"idle 58", "other 58"},
+		},
+		"another threshold": {strings.Replace(idleRule, "> 0.5", "> 0.6", 1) + other, []string{"other 58"}},
+		"one is gone":       {other + wholeRule, []string{"other 58"}},
+		"one is new":        {idleRule + strings.Replace(other, "id: other", "id: new", 1), []string{"idle 58"}},
+		"another evidence":  {strings.Replace(idleRule, "[cpu_idle.mean]", "[cpu_idle.d5]", 1), nil},
+	} {
+		set := siteSet(t, c.rules)
+		b, err := w.AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := set.NewWatch(life4711(), false)
+		if err := next.UnmarshalBinary(b); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		history(next, minutes(50, 60, always(0.9))...)
+		var got []string
+		for _, f := range next.End(nil) {
+			got = append(got, fmt.Sprint(f.Rule, " ", f.Evaluated))
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+		// A new rule rests on its own intervals, so it is found as soon as these are enough.
+		history(next, minutes(60, 100, always(0.9))...)
+	}
+	next := siteSet(t, strings.Replace(idleRule, "> 0.5", "> 0.6", 1)).NewWatch(life4711(), false)
+	b, _ := w.AppendBinary(nil)
+	if err := next.UnmarshalBinary(b); err != nil {
+		t.Fatal(err)
+	}
+	if got := history(next, minutes(50, 100, always(0.9))...); len(got) == 0 ||
+		got[0] != "30 idle OPEN HIGH CERTAIN 0.900 30/30/81" {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestPossibleIsSwitched: a state with possible findings is read by a Watch without, and the other way round.
+func TestPossibleIsSwitched(t *testing.T) {
+	set := siteSet(t, idleRule+wholeRule)
+	for _, from := range []bool{false, true} {
+		w := set.NewWatch(life4711(), from)
+		history(w, minutes(0, 50, always(0.9))...)
+		next := moved(t, set, w, !from)
+		history(next, minutes(50, 60, always(0.9))...)
+		if f := next.End(nil); len(f) != 1 || f[0].Evaluated != 58 || f[0].Certainty != schemas.Certain {
+			t.Errorf("from %v: %+v", from, f)
+		}
+	}
+}
+
+// TestStatesOfOthers: a newer version's state is an error that tells so. What is none leaves a Watch as new.
+func TestStatesOfOthers(t *testing.T) {
+	set := siteSet(t, idleRule)
+	w := set.NewWatch(life4711(), false)
+	history(w, minutes(0, 50, always(0.9))...)
+	b, err := w.AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range b {
+		if err := set.NewWatch(life4711(), false).UnmarshalBinary(b[:n]); !errors.Is(err, errState) {
+			t.Errorf("the first %d of %d bytes: %v", n, len(b), err)
+		}
+	}
+	if err := w.UnmarshalBinary(append(b[:len(b):len(b)], 0)); !errors.Is(err, errState) {
+		t.Errorf("a byte more: %v", err)
+	}
+	newer := append([]byte{4}, b[1:]...) // version 2
+	if err := w.UnmarshalBinary(newer); !errors.Is(err, ErrNewer) || !errors.Is(err, errState) {
+		t.Errorf("a newer version: %v", err)
+	}
+	if got := history(w, minutes(0, 50, always(0.9))...); len(got) == 0 || w.counted != 49 {
+		t.Errorf("after an error the Watch is not as new: %v", got)
+	}
+}
+
+// FuzzState: no state makes a Watch panic, or write a finding that is none.
+func FuzzState(f *testing.F) {
+	set := shippedSet(f)
+	r := rand.New(rand.NewPCG(1, 2))
+	for n := range 6 {
+		w := set.NewWatch(life4711(), n%2 == 0)
+		for _, iv := range randomLife(r, 20*n) {
+			w.Add(iv)
+		}
+		b, err := w.AppendBinary(nil)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b, n%2 == 0)
+	}
+	all := randomLife(r, 40)
+	f.Fuzz(func(t *testing.T, b []byte, possible bool) {
+		w := set.NewWatch(life4711(), possible)
+		if err := w.UnmarshalBinary(b); err != nil {
+			return
+		}
+		for _, finding := range records(w, all) {
+			if err := finding.Validate(); err != nil {
+				t.Errorf("%v: %+v", err, finding)
+			}
+		}
+		w.NotEvaluated()
+		if _, err := w.AppendBinary(nil); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,211 @@
+package sink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// The actions of Dated on the disk.
+const (
+	ActLock    = "lock"
+	ActMakeDir = "mkdir"
+	ActCreate  = "create"
+	ActWrite   = "write"
+	ActSync    = "sync"
+	ActRename  = "rename"
+	ActSyncDir = "sync_dir"
+	ActRemove  = "remove"
+)
+
+// ErrDone makes an action count as done where Before returns it.
+var ErrDone = errors.New("done")
+
+// Dated replaces whole files of a table that has one file a date, under the archive's lock. What replaces them is made
+// in .stage/TABLE-new. The name TABLE-commit makes it valid: from then on it is finished whatever happens. So a row
+// that moves to another date is never lost, and is in both files only until a crash is mended.
+type Dated struct {
+	Dir   string // sink.dir
+	Table string // the table's directory below it, and the name of its files
+	// Before is called ahead of each action on the disk and may fail in its place. It is nil outside tests.
+	Before func(action, path string) error
+}
+
+// Do runs an action on the disk.
+func (d Dated) Do(action, path string, run func() error) error {
+	if d.Before != nil {
+		if err := d.Before(action, path); errors.Is(err, ErrDone) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+	return run()
+}
+
+// Path returns the file of a date.
+func (d Dated) Path(date string) string {
+	return filepath.Join(d.Dir, d.Table, datePrefix+date, d.Table+suffix)
+}
+
+// Dates returns the dates that have a file, oldest first.
+func (d Dated) Dates() (dates []string, err error) {
+	entries, err := os.ReadDir(filepath.Join(d.Dir, d.Table))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("listing the %s of the archive: %w", d.Table, err)
+	}
+	for _, e := range entries {
+		if date, ok := parseDate(e.Name()); ok {
+			if _, err := os.Stat(d.Path(date)); err == nil {
+				dates = append(dates, date)
+			}
+		}
+	}
+	return dates, nil
+}
+
+func (d Dated) new() string { return filepath.Join(StagePath(d.Dir), d.Table+"-new") }
+
+// Committed returns the directory whose name makes new files valid.
+func (d Dated) Committed() string { return filepath.Join(StagePath(d.Dir), d.Table+"-commit") }
+
+// Lock takes the archive's lock. It waits so long for readers.
+func (d Dated) Lock(ctx context.Context, wait time.Duration) (lock *Lock, err error) {
+	path := LockPath(d.Dir)
+	err = d.Do(ActLock, path, func() error {
+		if err := os.MkdirAll(StagePath(d.Dir), 0o755); err != nil {
+			return err
+		}
+		lock, err = TakeLock(ctx, path, true, wait)
+		return err
+	})
+	return lock, err
+}
+
+// Commit replaces the files of some dates. write makes the new file of a date at a path. The caller holds the lock.
+func (d Dated) Commit(dates []string, write func(path, date string) error) error {
+	if err := d.prepare(dates, write); err != nil {
+		_ = d.discard() // otherwise the next writer does it
+		return err
+	}
+	from, to := d.new(), d.Committed()
+	if err := d.Do(ActRename, to, func() error { return os.Rename(from, to) }); err != nil {
+		_ = d.discard()
+		return fmt.Errorf("committing %s: %w", d.Table, err)
+	}
+	if err := d.syncDir(StagePath(d.Dir)); err != nil {
+		return err
+	}
+	return d.finish()
+}
+
+// prepare makes the new files, and the directories of their dates.
+func (d Dated) prepare(dates []string, write func(path, date string) error) error {
+	stage := d.new()
+	if err := d.makeDir(stage); err != nil {
+		return err
+	}
+	for _, date := range slices.Sorted(slices.Values(dates)) {
+		if err := write(filepath.Join(stage, datePrefix+date+suffix), date); err != nil {
+			return err
+		}
+		dir := filepath.Dir(d.Path(date))
+		for _, made := range []string{filepath.Dir(dir), dir} {
+			if err := d.makeDir(made); err != nil {
+				return err
+			}
+		}
+	}
+	return d.syncDir(stage)
+}
+
+// makeDir makes a directory if it is not there, and makes its name durable.
+func (d Dated) makeDir(dir string) error {
+	if info, err := os.Stat(dir); err == nil && info.IsDir() {
+		return nil
+	}
+	if err := d.Do(ActMakeDir, dir, func() error { return os.Mkdir(dir, 0o755) }); err != nil {
+		return fmt.Errorf("making a directory for %s: %w", d.Table, err)
+	}
+	return d.syncDir(filepath.Dir(dir))
+}
+
+func (d Dated) syncDir(dir string) error {
+	return d.Do(ActSyncDir, dir, func() error { return SyncDir(dir) })
+}
+
+// finish puts committed files in their places. The caller holds the lock.
+func (d Dated) finish() error {
+	stage := d.Committed()
+	entries, err := os.ReadDir(stage)
+	if err != nil {
+		return fmt.Errorf("putting %s in place: %w", d.Table, err)
+	}
+	for _, e := range entries {
+		name, isFile := strings.CutSuffix(e.Name(), suffix)
+		date, isDate := strings.CutPrefix(name, datePrefix)
+		if !isFile || !isDate {
+			return fmt.Errorf("%s is not weir's: move it out", filepath.Join(stage, e.Name()))
+		}
+		to := d.Path(date)
+		err := d.Do(ActRename, to, func() error { return os.Rename(filepath.Join(stage, e.Name()), to) })
+		if err != nil {
+			return fmt.Errorf("putting %s in place: %w", d.Table, err)
+		}
+		if err := d.syncDir(filepath.Dir(to)); err != nil {
+			return err
+		}
+	}
+	if err := d.Do(ActRemove, stage, func() error { return os.Remove(stage) }); err != nil {
+		return fmt.Errorf("putting %s in place: %w", d.Table, err)
+	}
+	return d.syncDir(StagePath(d.Dir))
+}
+
+// Unfinished reports whether a writer died, or is at work.
+func (d Dated) Unfinished() bool {
+	for _, path := range []string{d.new(), d.Committed()} {
+		if _, err := os.Stat(path); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// Resume finishes or undoes what a writer left that died. The caller holds the lock.
+func (d Dated) Resume() error {
+	if err := d.discard(); err != nil {
+		return err
+	}
+	if _, err := os.Stat(d.Committed()); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	dates, err := d.Dates()
+	if err != nil {
+		return err
+	}
+	for _, date := range dates { // one of them may have its new file, and not durably
+		if err := d.syncDir(filepath.Dir(d.Path(date))); err != nil {
+			return err
+		}
+	}
+	return d.finish()
+}
+
+// discard removes files that were not committed.
+func (d Dated) discard() error {
+	stage := d.new()
+	if _, err := os.Stat(stage); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err := d.Do(ActRemove, stage, func() error { return os.RemoveAll(stage) }); err != nil {
+		return fmt.Errorf("removing %s that were not committed: %w", d.Table, err)
+	}
+	return nil
+}

@@ -1,0 +1,219 @@
+package findings
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink"
+)
+
+// lockWait is how long a writer waits for readers, who may hold the lock for long.
+const lockWait = 10 * time.Second
+
+// store is the findings of an archive.
+type store struct {
+	dir   string // sink.dir
+	topic string
+	// before is called ahead of each action on the disk, in tests.
+	before func(action, path string) error
+}
+
+func (s *store) disk() sink.Dated { return sink.Dated{Dir: s.dir, Table: table, Before: s.before} }
+
+// held is where the archive has a finding, and of which record.
+type held struct {
+	date     string
+	position int64
+}
+
+// edit says how the file of a date changes. Rows are put in, in place of those with the same key. Rows go that are in
+// another file now.
+type edit struct {
+	put  map[key]Row
+	drop map[key]bool
+}
+
+// plan returns how files must change so that each finding has one row, which is of its newest record. Nothing changes
+// for a record that the archive has already.
+func plan(has map[key][]held, records map[key]Row) map[string]*edit {
+	edits := map[string]*edit{}
+	at := func(date string) *edit {
+		if edits[date] == nil {
+			edits[date] = &edit{put: map[key]Row{}, drop: map[key]bool{}}
+		}
+		return edits[date]
+	}
+	for k, r := range records {
+		home := held{r.date(), r.Position}
+		put := true
+		for _, h := range has[k] {
+			if h.position > home.position || h.position == home.position && h.date > home.date {
+				home, put = h, false
+			}
+		}
+		for _, h := range has[k] {
+			if h == home {
+				put = false
+			} else if h.date != home.date {
+				at(h.date).drop[k] = true
+			}
+		}
+		if put {
+			at(home.date).put[k] = r
+		}
+	}
+	return edits
+}
+
+// write brings the files up to date with the newest record of each finding. It waits so long for readers. It returns
+// why the files of some dates cannot be used: they stay as they are, and the findings of these dates are not written.
+func (s *store) write(
+	ctx context.Context, wait time.Duration, topicID string, records map[key]Row,
+) (bad map[string]error, err error) {
+	defer sink.Recovered(&err)
+	// Nearly always there is nothing to do after a start, and nobody has to wait for that.
+	edits, bad, err := s.planned(ctx, topicID, records)
+	if err != nil || len(edits) == 0 && !s.disk().Unfinished() {
+		return bad, err
+	}
+	lock, err := s.disk().Lock(ctx, wait)
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Unlock()
+	if err := s.disk().Resume(); err != nil {
+		return nil, err
+	}
+	if edits, bad, err = s.planned(ctx, topicID, records); err != nil || len(edits) == 0 {
+		return bad, err
+	}
+	return bad, s.disk().Commit(slices.Collect(maps.Keys(edits)), func(path, date string) error {
+		return s.writeFile(path, date, topicID, edits[date])
+	})
+}
+
+// planned looks at the files, and returns how they change. It reads each file that may have one of the findings, or
+// that one belongs to. So all files that change can be used.
+func (s *store) planned(ctx context.Context, topicID string, records map[key]Row) (
+	edits map[string]*edit, bad map[string]error, err error,
+) {
+	dates, err := s.disk().Dates()
+	if err != nil {
+		return nil, nil, err
+	}
+	jobs, homes := map[string]bool{}, map[string]bool{}
+	for k, r := range records {
+		jobs[k.jobID], homes[r.date()] = true, true
+	}
+	has, bad := map[key][]held{}, map[string]error{}
+	for _, date := range dates {
+		if ctx.Err() != nil {
+			return nil, nil, ctx.Err()
+		}
+		err := s.read(date, topicID, func(f *file) bool { return homes[date] || f.mayHave(jobs) }, func(r *Row) {
+			if _, asked := records[r.key()]; asked {
+				has[r.key()] = append(has[r.key()], held{date, r.Position})
+			}
+		})
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			bad[date] = err
+		}
+	}
+	good := records
+	if len(bad) > 0 {
+		good = maps.Clone(records)
+		maps.DeleteFunc(good, func(_ key, r Row) bool { return bad[r.date()] != nil })
+		for k := range has {
+			has[k] = slices.DeleteFunc(has[k], func(h held) bool { return bad[h.date] != nil })
+		}
+	}
+	return plan(has, good), bad, nil
+}
+
+// read calls fn with the rows of a date's file, if it is wanted. Rows of another topic have position sink.Earlier.
+func (s *store) read(date, topicID string, wanted func(*file) bool, fn func(*Row)) error {
+	f, err := open(s.disk().Path(date))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // only read
+	if !wanted(f) {
+		return nil
+	}
+	same := f.sameTopic(s.topic, topicID)
+	return f.each(func(r *Row) error {
+		if r.date() != date {
+			return fmt.Errorf("%s belongs to %s", r.key(), r.date())
+		}
+		if !same {
+			r.Position = sink.Earlier
+		}
+		fn(r)
+		return nil
+	})
+}
+
+// writeFile writes the new file of a date: the rows of its present file, with the edit.
+func (s *store) writeFile(path, date, topicID string, e *edit) (err error) {
+	rows := slices.Collect(maps.Values(e.put))
+	err = s.read(date, topicID, func(*file) bool { return true }, func(r *Row) {
+		if _, replaced := e.put[r.key()]; !replaced && !e.drop[r.key()] {
+			rows = append(rows, *r)
+		}
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	slices.SortFunc(rows, func(a, b Row) int { return a.key().compare(b.key()) })
+
+	var out *os.File
+	err = s.disk().Do(sink.ActCreate, path, func() error {
+		out, err = os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("making a file of findings: %w", err)
+	}
+	defer func() {
+		if closed := out.Close(); err == nil && closed != nil {
+			err = fmt.Errorf("closing %s: %w", path, closed)
+		}
+	}()
+	buffered := bufio.NewWriterSize(sink.WriterFunc(func(b []byte) (n int, err error) {
+		err = s.disk().Do(sink.ActWrite, path, func() error { n, err = out.Write(b); return err })
+		return n, err
+	}), 256<<10)
+	if err := cmp.Or(writeRows(buffered, s.topic, topicID, rows), buffered.Flush()); err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	if err := s.disk().Do(sink.ActSync, path, out.Sync); err != nil {
+		return fmt.Errorf("syncing %s: %w", path, err)
+	}
+	return nil
+}
+
+// Write writes the final ones of some findings into the archive in dir, as a sink does that has read their records.
+// Their places in the slice are their offsets. It fails if the file of one of their dates cannot be used.
+func Write(ctx context.Context, dir, topic string, records []schemas.Finding) error {
+	rows := map[key]Row{}
+	for offset := range records {
+		if r, final := rowOf(&records[offset], int64(offset)); final {
+			rows[r.key()] = r
+		}
+	}
+	s := store{dir: dir, topic: topic}
+	bad, err := s.write(ctx, lockWait, "", rows)
+	for _, r := range rows {
+		err = cmp.Or(err, bad[r.date()])
+	}
+	return err
+}

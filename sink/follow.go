@@ -1,0 +1,251 @@
+package sink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/schemas"
+)
+
+const endWait = 2 * time.Second // for readers, at the end
+
+// errReplaced ends the reading of a topic that was made anew.
+var errReplaced = errors.New("the topic was made anew")
+
+// Follower keeps a table of the archive up to date with a compacted topic: one goroutine. K names a row, and R is one.
+// It reads the topic from its beginning at each start, and so never loses a row that the topic still has.
+type Follower[K comparable, R any] struct {
+	Config       config.Config
+	Log          *slog.Logger
+	Topic, Table string // the topic has its prefix
+	// Row returns the row of a record at an offset. It is not ok for a record of which the archive keeps nothing.
+	Row func(r schemas.Record, offset int64) (key K, row R, ok bool, err error)
+	// Position returns where a row keeps the offset of its record.
+	Position func(row *R) *int64
+	// Write brings the archive up to date, and waits so long for readers. bad are dates whose file cannot be used.
+	Write func(ctx context.Context, wait time.Duration, topicID string, rows map[K]R) (bad map[string]error, err error)
+
+	Pending  prometheus.Gauge   // rows that are not known to be in the archive
+	Failures prometheus.Counter // tries to write that failed, and files that cannot be used
+
+	Period   time.Duration // between two writes
+	Wait     time.Duration // for readers
+	Patience time.Duration // for the rest of the topic, at the end
+	Look     time.Duration // between looks at the topic's id
+
+	brokers *kafka.Brokers
+	topicID string
+	next    int64 // the next offset to read
+	// pending has the newest record of each key that is not known to be in the archive, as a row.
+	pending map[K]R
+	due     time.Time // when pending is written; zero if it is empty
+	asked   time.Time // when the topic's id was last looked at
+
+	reading, writing kafka.Trouble
+	told             map[string]bool // faults of files that the log has
+}
+
+// NewFollower returns a Follower with the pauses of a service. The caller sets what is of its table.
+func NewFollower[K comparable, R any](cfg config.Config, log *slog.Logger, topic, table string) *Follower[K, R] {
+	topic = cfg.Prefix + topic
+	return &Follower[K, R]{
+		Config: cfg, Log: log.With("topic", topic, "table", table), Topic: topic, Table: table,
+		Period: cfg.FilePeriod(), Wait: lockWait, Patience: drainLimit, Look: lookEvery,
+		// The sink of summaries logs that brokers are away.
+		brokers: kafka.NewBrokers(slog.New(slog.DiscardHandler)),
+		pending: map[K]R{}, told: map[string]bool{},
+	}
+}
+
+// Run keeps the table until ctx ends. Then it reads to the topic's end, for at most Patience, and writes what is left.
+// Nothing ends it before. It logs trouble and goes on. Several may share a directory.
+func (f *Follower[K, R]) Run(ctx context.Context) {
+	for tries := 1; ctx.Err() == nil; tries++ {
+		began := time.Now()
+		err := f.follow(ctx)
+		if ctx.Err() != nil {
+			break
+		}
+		if time.Since(began) > time.Minute {
+			tries = 1
+			f.reading.Over()
+		}
+		if errors.Is(err, errReplaced) {
+			f.Log.Info("a topic was made anew, reading it from the beginning")
+		} else if !f.brokers.Away() && f.reading.Worth(err, time.Now()) {
+			f.Log.Warn("cannot read a topic of the archive, trying again", "err", kafka.Explain(f.Config.Kafka, err))
+		}
+		f.flush(ctx, time.Now()) // the brokers may stay away, and the topic may be gone
+		kafka.Pause(ctx, max(minPause, kafka.Backoff(tries, f.Config.BackoffCap)))
+	}
+	f.finish(context.WithoutCancel(ctx))
+}
+
+// follow reads the topic from its beginning until ctx ends or something fails.
+func (f *Follower[K, R]) follow(ctx context.Context) error {
+	f.next = 0
+	cl, err := f.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	for ctx.Err() == nil {
+		if err := f.step(ctx, cl); err != nil {
+			return err
+		}
+		now := time.Now()
+		if now.Sub(f.asked) >= f.Look {
+			if err := f.identify(ctx, cl); err != nil {
+				return err
+			}
+		}
+		f.flush(ctx, now)
+	}
+	return nil
+}
+
+// step takes the records of one poll.
+func (f *Follower[K, R]) step(ctx context.Context, cl *kgo.Client) error {
+	wait := time.Second
+	if !f.due.IsZero() {
+		wait = min(wait, max(time.Until(f.due), time.Millisecond))
+	}
+	timed, cancel := context.WithTimeout(ctx, wait)
+	fetches := cl.PollFetches(timed)
+	cancel()
+	for _, e := range fetches.Errors() {
+		if !errors.Is(e.Err, context.DeadlineExceeded) && !errors.Is(e.Err, context.Canceled) {
+			return fmt.Errorf("reading %s: %w", f.Topic, e.Err)
+		}
+	}
+	for r := range fetches.RecordsAll() {
+		f.take(r)
+	}
+	f.Pending.Set(float64(len(f.pending)))
+	return nil
+}
+
+// take remembers the row of a record. A tombstone is no change: the archive keeps the row.
+func (f *Follower[K, R]) take(r *kgo.Record) {
+	f.next = r.Offset + 1
+	if r.Attrs.IsControl() || r.Value == nil {
+		return
+	}
+	var k K
+	var row R
+	ok := false
+	record, err := schemas.Unmarshal(r.Value)
+	if err == nil {
+		k, row, ok, err = f.Row(record, r.Offset)
+	}
+	if err != nil {
+		if f.reading.Worth(err, time.Now()) {
+			f.Log.Warn("record cannot be used, going on behind it", "offset", r.Offset, "err", err)
+		}
+		return
+	}
+	if !ok {
+		return
+	}
+	if old, has := f.pending[k]; has && *f.Position(&old) >= *f.Position(&row) {
+		return
+	}
+	f.pending[k] = row
+	if f.due.IsZero() {
+		f.due = time.Now().Add(f.Period)
+	}
+}
+
+// flush writes what is pending if it is due. What cannot be written is tried again a period later.
+func (f *Follower[K, R]) flush(ctx context.Context, now time.Time) {
+	if f.due.IsZero() || now.Before(f.due) {
+		return
+	}
+	bad, err := f.Write(ctx, f.Wait, f.topicID, f.pending)
+	if ctx.Err() != nil {
+		return // it is tried once more at the end
+	}
+	f.due = time.Now().Add(f.Period)
+	if err != nil {
+		f.Failures.Inc()
+		if f.writing.Worth(err, now) {
+			f.Log.Warn("cannot write rows to the archive, trying again", "err", err)
+		}
+		return
+	}
+	if f.writing.Over() {
+		f.Log.Info("rows are archived again")
+	}
+	for _, date := range slices.Sorted(maps.Keys(bad)) {
+		f.Failures.Inc()
+		if text := bad[date].Error(); !f.told[text] {
+			f.told[text] = true
+			f.Log.Warn("a file of the archive cannot be used, its date stays as it is", "date", date, "err", bad[date])
+		}
+	}
+	// There may be a row in a file that cannot be used, and now another one. If that file comes back, the old row has to
+	// go. So nothing is forgotten before all files can be used.
+	if len(bad) == 0 {
+		clear(f.pending)
+		f.due = time.Time{}
+	}
+	f.Pending.Set(float64(len(f.pending)))
+}
+
+// writeNow writes what is pending, due or not.
+func (f *Follower[K, R]) writeNow(ctx context.Context) {
+	if len(f.pending) > 0 {
+		f.due = time.Now()
+		f.flush(ctx, f.due)
+	}
+}
+
+// finish reads the rest of the topic as far as the brokers answer, and writes what is pending.
+func (f *Follower[K, R]) finish(ctx context.Context) {
+	timed, cancel := context.WithTimeout(ctx, f.Patience)
+	err := f.drain(timed)
+	cancel()
+	f.Wait = endWait
+	f.writeNow(ctx)
+	switch {
+	case err != nil:
+		f.Log.Warn("ended before the end of the topic, the rest is read at the next start", "err", err)
+	case len(f.pending) > 0:
+		f.Log.Warn("ended before all rows are archived, they are read again at the next start", "rows", len(f.pending))
+	}
+}
+
+// drain reads the topic up to its present end.
+func (f *Follower[K, R]) drain(ctx context.Context) error {
+	if f.brokers.Away() {
+		return errors.New("the brokers are away")
+	}
+	cl, err := f.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	_, end, err := f.bounds(ctx, cl)
+	if err != nil {
+		return err
+	}
+	for f.next < end {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := f.step(ctx, cl); err != nil {
+			return err
+		}
+	}
+	return nil
+}
