@@ -15,8 +15,8 @@ import (
 	"github.com/weirhpc/weir/sink/jobs"
 )
 
-// archiveOfHabits makes an archive with totals of ten jobs of 40 minutes. The cores of the odd ones wait for I/O for 60 % of
-// the time. All metrics of a job move together.
+// archiveOfHabits makes an archive with totals of ten jobs of 40 minutes. The cores of the odd ones wait for I/O for
+// 60 % of the time. All metrics of a job move together.
 func archiveOfHabits(t *testing.T) (dir string, start time.Time) {
 	t.Helper()
 	dir, start = t.TempDir(), time.Date(2026, 1, 5, 8, 0, 0, 0, time.UTC)
@@ -27,12 +27,14 @@ func archiveOfHabits(t *testing.T) (dir string, start time.Time) {
 		id := fmt.Sprint(100 + job)
 		from, until, cores, gpus := start.UnixMilli(), start.Add(40*time.Minute).UnixMilli(), int64(32), int32(0)
 		known = append(known, schemas.Job{
-			JobID: id, User: []string{"ada", "bob"}[job%2], Queue: "normal", Name: "n", Nodes: []string{"n1"}, Cores: &cores,
-			Gpus: &gpus, Start: &from, End: &until, State: schemas.StateCompleted,
+			JobID: id, User: []string{"ada", "bob"}[job%2], Queue: "normal", Name: "n", Nodes: []string{"n1"},
+			Cores: &cores,
+			Gpus:  &gpus, Start: &from, End: &until, State: schemas.StateCompleted,
 		})
 		for i := range 40 {
 			move := r.Float64() / 20
-			for _, metric := range []string{"cpu_idle", "cpu_user", "cpu_iowait", "clock", "flops_any", "ipc", "mem_used"} {
+			for _, metric := range []string{"cpu_idle", "cpu_user", "cpu_iowait", "clock", "flops_any", "ipc",
+				"mem_used"} {
 				values := make([]float64, 32)
 				for k := range values {
 					values[k] = math.Round(100*(0.6*float64(job%2)+move+r.Float64()/100)) / 100
@@ -65,11 +67,13 @@ func summaryRow(job, metric string, startMs int64, values []float64) schemas.Row
 	d, s := quantile.Certify(append([]float64{}, values...), quantile.Large)
 	unit, scope, node, zero, nodes, stddev := "1", schemas.ScopeCore, "n1", 0.0, int32(1), d.Stddev()
 	row := schemas.Row{
-		Cluster: "c", JobID: job, IntervalStart: startMs, IntervalMs: 60_000, Metric: &metric, Unit: &unit, Scope: &scope,
+		Cluster: "c", JobID: job, IntervalStart: startMs, IntervalMs: 60_000, Metric: &metric, Unit: &unit,
+		Scope:  &scope,
 		Method: schemas.MethodExact, Parts: 1, PartsReported: 1, NodesExpected: 1, NodesReported: 1, Nodes: &nodes,
 		Count: &d.Count, Invalid: &d.Invalid, Mean: &d.Mean, Stddev: &stddev, NodeStddev: &zero, LowNode: &node,
 		HighNode: &node, D0: &d.Deciles[0], D1: &d.Deciles[1], D2: &d.Deciles[2], D3: &d.Deciles[3], D4: &d.Deciles[4],
-		D5: &d.Deciles[5], D6: &d.Deciles[6], D7: &d.Deciles[7], D8: &d.Deciles[8], D9: &d.Deciles[9], D10: &d.Deciles[10],
+		D5: &d.Deciles[5], D6: &d.Deciles[6], D7: &d.Deciles[7], D8: &d.Deciles[8], D9: &d.Deciles[9],
+		D10:       &d.Deciles[10],
 		RankError: &zero, Eps: &s.Eps, OrderStatistics: s.Order,
 	}
 	for _, k := range s.Knots {
@@ -81,7 +85,7 @@ func summaryRow(job, metric string, startMs int64, values []float64) schemas.Row
 	return row
 }
 
-// TestFindInHistory: a rule finds exactly the jobs that wait for I/O, also while it is off. Nobody has to have switched it on.
+// TestFindInHistory: a rule finds exactly the jobs that wait for I/O, also while it is off.
 func TestFindInHistory(t *testing.T) {
 	t.Chdir(t.TempDir())
 	dir, _ := archiveOfHabits(t)
@@ -116,7 +120,8 @@ func TestFindInHistory(t *testing.T) {
 	if _, stdout, _ := find("io-wait"); !strings.HasSuffix(stdout, "io-wait holds for 5 of 10 jobs\n") {
 		t.Error(stdout)
 	}
-	if _, stdout, _ := find("swapping"); stdout == "" || !strings.HasSuffix(stdout, "swapping holds for 0 of 10 jobs\n") {
+	if _, stdout, _ := find("swapping"); stdout == "" || !strings.HasSuffix(stdout,
+		"swapping holds for 0 of 10 jobs\n") {
 		t.Error(stdout)
 	}
 	if status, _, stderr := find("no-such-rule"); status != exitUsage || !strings.Contains(stderr, "io-wait") {
@@ -131,7 +136,8 @@ func TestFindInHistory(t *testing.T) {
 func TestFindLike(t *testing.T) {
 	t.Chdir(t.TempDir())
 	dir, _ := archiveOfHabits(t)
-	status, stdout, stderr := weir(t.Context(), "find", "--like", "103", "--dir", dir, "--since", "2026-01-01", "--json")
+	status, stdout, stderr := weir(t.Context(), "find", "--like", "103", "--dir", dir, "--since", "2026-01-01",
+		"--json")
 	if status != exitDone || stderr != "" {
 		t.Fatal(status, stdout, stderr)
 	}
@@ -153,7 +159,8 @@ func TestFindLike(t *testing.T) {
 	if n != 9 {
 		t.Errorf("%d jobs", n)
 	}
-	if _, stdout, _ := weir(t.Context(), "find", "--like", "103", "--dir", dir, "--since", "2026-01-01", "--limit", "2"); strings.Count(stdout, "\n") != 3 {
+	if _, stdout, _ := weir(t.Context(), "find", "--like", "103", "--dir", dir, "--since", "2026-01-01", "--limit",
+		"2"); strings.Count(stdout, "\n") != 3 {
 		t.Error(stdout)
 	}
 	if status, _, stderr := weir(t.Context(), "find", "--like", "7", "--dir", dir); status != exitFailed ||
@@ -179,7 +186,8 @@ func TestCorrelateMetrics(t *testing.T) {
 	}
 	for line := range strings.Lines(stdout) {
 		var c correlation
-		if err := json.Unmarshal([]byte(line), &c); err != nil || c.Intervals != 40 || c.Value == nil || *c.Value < 0.9 ||
+		if err := json.Unmarshal([]byte(line), &c); err != nil || c.Intervals != 40 || c.Value == nil ||
+			*c.Value < 0.9 ||
 			*c.Low > *c.Value || *c.High < *c.Value || *c.Low < 0.5 {
 			t.Errorf("%s: %v", line, err)
 		}
@@ -193,7 +201,8 @@ func TestCorrelateMetrics(t *testing.T) {
 		t.Error(stdout)
 	}
 	for _, wrong := range []string{"ipc", "ipc,ipc", "a,b c", "a,b,c"} {
-		if status, _, stderr := job("--correlate", wrong); status != exitUsage || !strings.Contains(stderr, "correlate") {
+		if status, _, stderr := job("--correlate", wrong); status != exitUsage || !strings.Contains(stderr,
+			"correlate") {
 			t.Errorf("%q: %d, %s", wrong, status, stderr)
 		}
 	}

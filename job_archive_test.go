@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/csv"
 	"os"
 	"path/filepath"
@@ -95,6 +96,21 @@ func TestReportsOfAnArchive(t *testing.T) {
 		}
 		if two := rows("job", worst, other, "--totals", "--json", "--metrics", "cpu_user"); len(two) != 2 {
 			t.Errorf("totals of two jobs: %v", two)
+		}
+	})
+	t.Run("a page", func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "page.html")
+		text := ask("job", worst, "--html", file)
+		page, err := os.ReadFile(file)
+		if err != nil || !strings.Contains(string(page), "<svg ") || !strings.Contains(string(page), worst) {
+			t.Errorf("%v, %.200q", err, page)
+		}
+		if text != "" {
+			t.Errorf("beside the page: %q", text)
+		}
+		ask("job", worst, all[1]["job_id"].(string), "--html", file)
+		if both, err := os.ReadFile(file); err != nil || bytes.Equal(page, both) {
+			t.Errorf("the page of two jobs: %v", err)
 		}
 	})
 	t.Run("none", func(t *testing.T) {

@@ -155,7 +155,7 @@ func TestWrongUsageIsStatus2(t *testing.T) {
 		"too many tasks":          {[]string{"job", "7_[0-10000]"}, "10001 tasks: name at most 10000"},
 		"rows of an archive":      {[]string{"job", "a", "--json", "--dir", "."}, "`weir sql` asks the archive"},
 		"two forms":               {[]string{"job", "a", "--json", "--csv"}, "--json and --csv: name one"},
-		"two questions":           {[]string{"job", "a", "--totals", "--rules"}, "--totals, --findings and --rules"},
+		"two questions":           {[]string{"job", "a", "--totals", "--rules"}, "name one of them"},
 		"no time":                 {[]string{"job", "a", "--from", "noon"}, `--from "noon" must be a date`},
 		"times the wrong way":     {[]string{"job", "a", "--from", "2026-11-02", "--to", "2026-11-01"}, "is not after"},
 		"no such colour":          {[]string{"job", "a", "--color", "red", "--dir", "."}, "auto, always, never"},

@@ -3,14 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/weirhpc/weir/analysis"
 	system "github.com/weirhpc/weir/analysis/machine"
-	pages "github.com/weirhpc/weir/analysis/page"
 	"github.com/weirhpc/weir/analysis/term"
 	"github.com/weirhpc/weir/config"
 )
@@ -62,9 +60,7 @@ What to tune first is ranked by core-hours times severity of the findings. --jso
 			case err != nil:
 				return err
 			case f.html != "":
-				return writePage(f.html, func(w io.Writer) error {
-					return pages.System(w, r, pages.Options{Now: time.Now(), Version: versionText()})
-				})
+				return systemPage(f.html, r)
 			case f.asJSON || f.asCSV:
 				return printRows(c.OutOrStdout(), f.asCSV, r.Rows())
 			}

@@ -12,9 +12,9 @@ import (
 	"github.com/weirhpc/weir/sink/jobs"
 )
 
-// EachInterval calls fn with every interval of lives of jobs in the archive in dir, one job after the other, in the
-// order of its intervals. An interval has those of the metrics that were measured in it. It is valid until fn returns.
-// The lock of the archive is held meanwhile.
+// EachInterval calls fn with every interval of lives of jobs in the archive in dir. One job comes after the other, in
+// the order of its intervals. An interval has those of the metrics that were measured in it, and is valid until fn
+// returns. The lock of the archive is held meanwhile.
 func EachInterval(ctx context.Context, cfg config.Config, dir string, keys []schemas.JobKey, metrics []string,
 	fn func(rules.Job, *rules.Interval) error,
 ) error {
@@ -128,7 +128,7 @@ func eachOf(ctx context.Context, x *archive.Index, job rules.Job, among map[stri
 	return nil
 }
 
-// History evaluates rules over the jobs of the archive in dir that ended since a time, and calls fn with the final
+// History evaluates rules over the jobs of the archive in dir that ended since a time. It calls fn with the final
 // findings of each job. The jobs come by the date of their end. It finds what the service finds that watches them live.
 func History(ctx context.Context, cfg config.Config, dir string, set *rules.Set, since time.Time,
 	fn func(rules.Job, []schemas.Finding) error,

@@ -14,6 +14,7 @@ import (
 	"github.com/weirhpc/weir/analysis/view"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink/findings"
 )
 
 const ruleText = `
@@ -38,7 +39,7 @@ func ruleSetOf(t testing.TB) *rules.Set {
 
 // shippedIDs returns the ids of the shipped rules.
 func shippedIDs() (ids []string) {
-	for _, line := range strings.Split(string(rules.Shipped()), "\n") {
+	for line := range strings.Lines(string(rules.Shipped())) {
 		if id, is := strings.CutPrefix(strings.TrimSpace(line), "- id: "); is {
 			ids = append(ids, strings.TrimSpace(id))
 		}
@@ -87,7 +88,8 @@ func TestHistoryFindsWhatLiveFinds(t *testing.T) {
 	var known []schemas.Job
 	var log []*schemas.JobSummary
 	for i := range 12 {
-		m := measure(r, fmt.Sprint(40+i), int32(i%2), loadStart+int64(i%4)*3_600_000, 60_000, 40+30*i, "alpha", "beta", "gamma")
+		m := measure(r, fmt.Sprint(40+i), int32(i%2), loadStart+int64(i%4)*3_600_000, 60_000, 40+30*i, "alpha", "beta",
+			"gamma")
 		for _, s := range m.summaries { // some metrics are missing in some intervals
 			s.Metrics = slices.DeleteFunc(s.Metrics, func(schemas.JobSummaryMetric) bool { return r.IntN(12) == 0 })
 		}
@@ -126,13 +128,15 @@ func TestHistoryFindsWhatLiveFinds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			open := slices.DeleteFunc(live(set, &all[i]), func(f schemas.Finding) bool { return f.State != schemas.FindingOpen })
+			open := slices.DeleteFunc(live(set, &all[i]),
+				func(f schemas.Finding) bool { return f.State != schemas.FindingOpen })
 			if !bytes.Equal(encoded(t, j.Findings), encoded(t, open)) || !strings.HasSuffix(j.From, "evaluated now") {
 				t.Errorf("%s: job %v has other findings in its report, from %s", state, key, j.From)
 			}
 		}
 	}
-	if n, err := History(t.Context(), config.Default(), d.dir, set, time.UnixMilli(*all[11].job.End), nope); err != nil || n != 1 {
+	if n, err := History(t.Context(), config.Default(), d.dir, set, time.UnixMilli(*all[11].job.End),
+		nope); err != nil || n != 1 {
 		t.Error(n, err)
 	}
 }
@@ -188,5 +192,54 @@ func TestSeverityMapIsTheWorstOfEachBin(t *testing.T) {
 	}
 	if positive < 5 {
 		t.Errorf("%d bins of %d have a severity", positive, len(want))
+	}
+}
+
+// TestRecordedFindingsAreShown: those on record win over what comes out now, from the archive and from the topic. Closed
+// ones are left out. A finding of a rule that nobody knows any longer is shown.
+func TestRecordedFindingsAreShown(t *testing.T) {
+	r := rand.New(rand.NewPCG(16, 22))
+	set := ruleSetOf(t)
+	m := measure(r, "47", 0, loadStart, 60_000, 300, "alpha", "beta")
+	b := newTopics(t, t.TempDir())
+	d := &disk{dir: b.cfg.Sink.Dir}
+	d.append(t, m.summaries, 90)
+	record := func(rule, state, class string, severity float64) schemas.Finding {
+		return schemas.Finding{
+			Cluster: "c", JobID: "47", Rule: rule, RuleHash: "0", State: state, Final: true, Class: class,
+			Certainty: schemas.Certain, Severity: severity, Worst: 1, FirstInterval: loadStart, LastInterval: loadStart,
+			AsOf: loadStart, IntervalMs: 60_000, Title: "t", Hint: "h",
+			Evidence: []schemas.FindingEvidence{{Name: "a.mean", Low: 1, Mean: 2, High: 3}},
+		}
+	}
+	recorded := []schemas.Finding{
+		record("gone", schemas.FindingOpen, schemas.ClassMed, 0.9), record("both", schemas.FindingOpen, schemas.ClassHigh, 0.1),
+		record("life", schemas.FindingClosed, schemas.ClassHigh, 0.5),
+	}
+	want := encoded(t, recorded[:2])
+	check := func(from string) {
+		t.Helper()
+		j, err := Load(t.Context(), b.cfg, set, "47", Ask{Topic: true, Restart: -1})
+		if err != nil || !bytes.Equal(encoded(t, j.Findings), want) || j.Findings[0].Rule != "both" || j.From != "archive" {
+			t.Errorf("%s: %v, from %s: %+v", from, err, j.From, j.Findings)
+		}
+	}
+	for i := range recorded {
+		b.put(t, schemas.TopicFindings, recorded[i].Key(), &recorded[i])
+	}
+	other := record("both", schemas.FindingOpen, schemas.ClassHigh, 1)
+	other.JobID = "471"
+	b.put(t, schemas.TopicFindings, other.Key(), &other)
+	b.raw(t, schemas.TopicFindings, []byte("47/0/x"), []byte("rubbish"))
+	check("topic")
+	d.jobs(t, m.job)
+	if err := findings.Write(t.Context(), d.dir, "weir.findings", recorded); err != nil {
+		t.Fatal(err)
+	}
+	b.cfg.Prefix = "weir."
+	check("archive")
+	l, err := LoadLines(t.Context(), b.cfg, ListAsk{Dir: d.dir, Finding: "gone"})
+	if err != nil || len(l.Rows) != 1 || l.Rows[0].Finding.Rule != "both" {
+		t.Errorf("%v: %+v", err, l)
 	}
 }

@@ -158,7 +158,8 @@ func (l *liker) nearest(key schemas.JobKey, queue string, a LikeAsk) []LikeRow {
 		})
 	}
 	slices.SortFunc(all, func(a, b LikeRow) int {
-		return cmp.Or(cmp.Compare(a.Distance, b.Distance), cmp.Compare(a.JobID, b.JobID), cmp.Compare(a.Restart, b.Restart))
+		return cmp.Or(cmp.Compare(a.Distance, b.Distance), cmp.Compare(a.JobID, b.JobID), cmp.Compare(a.Restart,
+			b.Restart))
 	})
 	if a.Limit > 0 {
 		all = all[:min(len(all), a.Limit)]

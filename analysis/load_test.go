@@ -32,7 +32,9 @@ type measured struct {
 }
 
 // measure makes up a life. Some intervals lack nodes, some are missing, and some have bounds.
-func measure(r *rand.Rand, id string, restart int32, startMs, intervalMs int64, intervals int, metrics ...string) measured {
+func measure(
+	r *rand.Rand, id string, restart int32, startMs, intervalMs int64, intervals int, metrics ...string,
+) measured {
 	endMs := startMs + int64(intervals)*intervalMs
 	cores := int64(8)
 	m := measured{values: map[string][]float64{}, job: schemas.Job{
@@ -168,7 +170,8 @@ func (m *measured) same(t *testing.T, j *view.Job, metrics ...string) {
 	if j.Intervals != int64(len(m.summaries)) || j.Expected != expected || j.Reported != reported ||
 		j.Complete != complete || j.FirstMs != first.IntervalStart || j.UntilMs != last.IntervalStart+last.IntervalMs ||
 		j.IntervalMs != first.IntervalMs {
-		t.Fatalf("%d intervals, %d complete, %d of %d nodes, %d to %d: %+v", len(m.summaries), complete, reported, expected,
+		t.Fatalf("%d intervals, %d complete, %d of %d nodes, %d to %d: %+v", len(m.summaries), complete, reported,
+			expected,
 			first.IntervalStart, last.IntervalStart+last.IntervalMs, j)
 	}
 	var names []string

@@ -24,16 +24,17 @@ import (
 // BenchmarkLoad loads a job of a day from a year: 16 metrics are shown, and rules read 12 others. The goal is 1 s.
 func BenchmarkLoad(b *testing.B) {
 	dir := archive.YearArchive(b)
-	text := "metrics: [{name: metric_00, unit: \"1\", scope: core}"
+	var text strings.Builder
+	text.WriteString("metrics: [{name: metric_00, unit: \"1\", scope: core}")
 	for i := range 12 {
-		text += fmt.Sprintf(", {name: metric_%d, unit: \"1\", scope: core}", 20+i)
+		fmt.Fprintf(&text, ", {name: metric_%d, unit: \"1\", scope: core}", 20+i)
 	}
-	text += "]\nrules:\n"
+	text.WriteString("]\nrules:\n")
 	for i := range 12 {
-		text += fmt.Sprintf("- {id: rule-%d, title: t, needs: [metric_%d], each: metric_%[2]d.lo5 > 0.1, hint: h, "+
+		fmt.Fprintf(&text, "- {id: rule-%d, title: t, needs: [metric_%d], each: metric_%[2]d.lo5 > 0.1, hint: h, "+
 			"severity: {of: metric_%[2]d.mean, from: 0, to: 10}}\n", i, 20+i)
 	}
-	set, err := rules.Compile(nil, shipped(), rules.Source{Name: "x", Text: []byte(text)})
+	set, err := rules.Compile(nil, shipped(), rules.Source{Name: "x", Text: []byte(text.String())})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -94,7 +95,8 @@ func monthOfTotals(b *testing.B, dir string, month time.Time) {
 					IntervalsMeasured: 720, MeasuredS: 43_200, NodesExpectedSum: 11_520, NodesReportedSum: 11_520,
 					Count: 552_960, Mean: &d[11], Stddev: &d[12], LowNode: &node, HighNode: &node, LowNodeShare: &share,
 					HighNodeShare: &share, D0: &d[0], D1: &d[1], D2: &d[2], D3: &d[3], D4: &d[4], D5: &d[5], D6: &d[6],
-					D7: &d[7], D8: &d[8], D9: &d[9], D10: &d[10], RankError: &share, Lo: d[:11], Hi: d[:11], Final: true,
+					D7: &d[7], D8: &d[8], D9: &d[9], D10: &d[10], RankError: &share, Lo: d[:11], Hi: d[:11],
+					Final: true,
 				}
 			}
 			if _, err := w.Write(rows); err != nil {

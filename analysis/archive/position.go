@@ -11,8 +11,8 @@ import (
 	"github.com/weirhpc/weir/sink"
 )
 
-// Position returns where the archive's files of a partition end in a topic, and the topic's id. It is not ok if there is
-// no file. It reads the footers of a few files, not of all: so the position may be too early, but never too late. Who
+// Position returns where the archive's files of a partition end in a topic, and the topic's id. It is not ok without a
+// file. It reads the footers of a few files, not of all: so the position may be too early, but never too late. Who
 // reads on from there drops what the archive has. The caller holds the lock of the archive.
 func Position(dir, topic string, partition int32) (next int64, topicID string, ok bool, err error) {
 	paths, err := filesOf(dir, "summaries", "", "")

@@ -56,7 +56,8 @@ func TestCorrelationAgreesWithNumpy(t *testing.T) {
 // TestConstantsHaveNoCorrelation: neither have two pairs, nor none. Huge numbers have one.
 func TestConstantsHaveNoCorrelation(t *testing.T) {
 	for name, c := range map[string][2][]float64{
-		"constant": {{1, 2, 3, 4}, {0.1, 0.1, 0.1, 0.1}}, "both": {{7, 7, 7}, {1, 1, 1}}, "two": {{1, 2}, {3, 4}}, "none": {},
+		"constant": {{1, 2, 3, 4}, {0.1, 0.1, 0.1, 0.1}}, "both": {{7, 7, 7}, {1, 1, 1}}, "two": {{1, 2}, {3, 4}},
+		"none": {},
 	} {
 		if got := Correlate(c[0], c[1]); got.Pearson.Known || got.Spearman.Known || got.Pearson.Value != 0 {
 			t.Errorf("%s: %+v", name, got)

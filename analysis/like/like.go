@@ -1,8 +1,8 @@
 // Package like compares jobs: which ones used their hardware as a given one did, and which metrics move together.
 //
 // A job's signature is the deciles of its metrics over its whole life, each as a rank among the jobs of a queue. So no
-// unit counts, and no outlier counts more than its rank. The distance of two jobs is the mean difference of their ranks.
-// For one metric that is the Wasserstein-1 distance of the two distributions in rank space.
+// unit counts, and no outlier counts more than its rank. The distance of two jobs is the mean difference of their
+// ranks. For one metric that is the Wasserstein-1 distance of the two distributions in rank space.
 package like
 
 import (

@@ -88,8 +88,8 @@ func TestRankIsTheShareBelow(t *testing.T) {
 	}
 }
 
-// TestDistanceIsTheDefinition: the mean of the differences of ranks over shared metrics; 0 from a job to itself, the
-// same in both directions, and within its bounds. Whatever the true deciles are, their distance is within the bounds.
+// TestDistanceIsTheDefinition: it is the mean of the differences of ranks over shared metrics. From a job to itself it
+// is 0. It is the same in both directions, and within its bounds. So is the distance of the true deciles.
 func TestDistanceIsTheDefinition(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	const metrics = 9

@@ -168,6 +168,32 @@ func TestPossibleIsSwitched(t *testing.T) {
 	}
 }
 
+// TestPossibleIsSwitchedOff: a possible finding that was written is closed at the next mark, with what was known of it.
+func TestPossibleIsSwitchedOff(t *testing.T) {
+	set := siteSet(t, strings.Replace(idleRule, "cpu_idle.mean > 0.5", "cpu_idle.lo5 > 0.5", 1))
+	w := set.NewWatch(life4711(), true)
+	for i := range 45 {
+		w.Add(bounds(i, 0.4, 0.7, 0.8, true))
+		w.Due(nil)
+	}
+	next := moved(t, set, moved(t, set, w, false), false)
+	var got []string
+	for i := 45; i < 65; i++ {
+		next.Add(bounds(i, 0.4, 0.7, 0.8, false))
+		for _, f := range next.Due(nil) {
+			got = append(got, shortly(&f))
+		}
+	}
+	for _, f := range next.End(nil) {
+		got = append(got, shortly(&f))
+	}
+	if diff := cmp.Diff([]string{
+		"idle CLOSED HIGH POSSIBLE 0.700 43/43/52", "idle CLOSED HIGH POSSIBLE 0.700 43/43/65 final",
+	}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestStatesOfOthers: a newer version's state is an error that tells so. What is none leaves a Watch as new.
 func TestStatesOfOthers(t *testing.T) {
 	set := siteSet(t, idleRule)

@@ -149,7 +149,7 @@ func (w *Watch) last(i int) written {
 // now is what a record of a rule would tell. Certain wins over possible.
 func (w *Watch) now(i int, final bool) written {
 	st := &w.states[i]
-	for variant, certainty := range []string{schemas.Certain, schemas.Possible} {
+	for variant, certainty := range []string{schemas.Certain, schemas.Possible}[:w.variants] {
 		if t := &st.tallies[variant]; t.open && !w.shadowed(i, variant) {
 			return written{schemas.FindingOpen, t.class(), certainty}
 		}

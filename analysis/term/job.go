@@ -21,6 +21,8 @@ func Job(w io.Writer, j *view.Job, s Style) error {
 	t.imbalance(j)
 	t.notes(j)
 	t.footer(j)
+	id := t.clean(j.JobID, 64)
+	t.hanging("Charts: ", 8, 8, "weir job "+id+" --html "+id+".html")
 	return t.print(w)
 }
 

@@ -23,7 +23,8 @@ func rowOf(metric string, startMs, intervalMs int64, values []float64) schemas.R
 		JobID: "1", IntervalStart: startMs, IntervalMs: intervalMs, Metric: &metric, Unit: &unit, Scope: &scope,
 		NodesExpected: 2, NodesReported: 2, Count: &d.Count, Mean: &d.Mean, LowNode: &node, HighNode: &node,
 		RankError: &zero, D0: &d.Deciles[0], D1: &d.Deciles[1], D2: &d.Deciles[2], D3: &d.Deciles[3], D4: &d.Deciles[4],
-		D5: &d.Deciles[5], D6: &d.Deciles[6], D7: &d.Deciles[7], D8: &d.Deciles[8], D9: &d.Deciles[9], D10: &d.Deciles[10],
+		D5: &d.Deciles[5], D6: &d.Deciles[6], D7: &d.Deciles[7], D8: &d.Deciles[8], D9: &d.Deciles[9],
+		D10: &d.Deciles[10],
 	}
 }
 
@@ -87,7 +88,8 @@ func TestGapsAreTheLongestFirst(t *testing.T) {
 	}
 	var j Job
 	b.Into(&j)
-	want := []Gap{{FromMs: 7000, UntilMs: 11000, Missing: 8}, {FromMs: 3000, UntilMs: 6000, Missing: 5}, {FromMs: 1000, UntilMs: 2000, Missing: 1}}
+	want := []Gap{{FromMs: 7000, UntilMs: 11000, Missing: 8}, {FromMs: 3000, UntilMs: 6000, Missing: 5}, {FromMs: 1000,
+		UntilMs: 2000, Missing: 1}}
 	if diff := gocmp.Diff(want, j.Gaps); diff != "" || j.Expected != 14 || j.Reported != 10 || j.Complete != 4 {
 		t.Errorf("%s: %+v", diff, j)
 	}
@@ -151,7 +153,8 @@ func TestMergeHoldsTheTruth(t *testing.T) {
 		}
 		for k, d := range truth.Deciles {
 			if d < got.Lo[k] || d > got.Hi[k] || got.Exact && got.D[k] != d {
-				t.Fatalf("case %d: decile %d is %g, not in %g to %g of %d values", c, k, d, got.Lo[k], got.Hi[k], got.Count)
+				t.Fatalf("case %d: decile %d is %g, not in %g to %g of %d values", c, k, d, got.Lo[k], got.Hi[k],
+					got.Count)
 			}
 		}
 	}
@@ -165,7 +168,8 @@ func TestMergeAlignsByTheStart(t *testing.T) {
 	a := jobOf("1", 0, true, []float64{1}, []float64{2}, []float64{9})
 	b := jobOf("2", 7_000_000, true, []float64{5}, []float64{3})
 	a.Map = []Property{{Rule: "r", Title: "t", Worst: []float64{0.1, math.NaN(), 0.2}, Mean: 0.1, Max: 0.2}}
-	b.Map = []Property{{Rule: "r", Title: "t", Worst: []float64{0.5, 0.3}, Mean: 0.4, Max: 0.5}, {Rule: "s", Why: "no metric", Worst: []float64{math.NaN(), math.NaN()}}}
+	b.Map = []Property{{Rule: "r", Title: "t", Worst: []float64{0.5, 0.3}, Mean: 0.4, Max: 0.5}, {Rule: "s",
+		Why: "no metric", Worst: []float64{math.NaN(), math.NaN()}}}
 	a.Findings = []schemas.Finding{{Rule: "low", Severity: 0.1}}
 	b.Findings = []schemas.Finding{{Rule: "high", Severity: 0.9}}
 	b.Type = config.NodeType{Name: "fat"}
@@ -181,7 +185,8 @@ func TestMergeAlignsByTheStart(t *testing.T) {
 	if diff := gocmp.Diff([][]float64{{1, 2, 9}, {5, 3, 9}}, [][]float64{low, high}, nan); diff != "" {
 		t.Error(diff)
 	}
-	if diff := gocmp.Diff([]float64{0.5, 0.3, 0.2}, j.Map[0].Worst, nan); diff != "" || len(j.Map) != 2 || j.Map[1].Why == "" ||
+	if diff := gocmp.Diff([]float64{0.5, 0.3, 0.2}, j.Map[0].Worst, nan); diff != "" || len(j.Map) != 2 ||
+		j.Map[1].Why == "" ||
 		math.Abs(j.Map[0].Mean-(0.1*3+0.4*2)/5) > 1e-12 || j.Map[0].Max != 0.5 {
 		t.Errorf("%s: %+v", diff, j.Map)
 	}

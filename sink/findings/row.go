@@ -98,8 +98,9 @@ func (r *Row) Finding() schemas.Finding {
 		return f
 	}
 	for i, name := range r.EvidenceNames {
-		f.Evidence = append(f.Evidence,
-			schemas.FindingEvidence{Name: name, Low: r.EvidenceLows[i], Mean: r.EvidenceMeans[i], High: r.EvidenceHighs[i]})
+		f.Evidence = append(f.Evidence, schemas.FindingEvidence{
+			Name: name, Low: r.EvidenceLows[i], Mean: r.EvidenceMeans[i], High: r.EvidenceHighs[i],
+		})
 	}
 	return f
 }

@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -198,7 +199,8 @@ func TestRowsSayWhatTheFindingSays(t *testing.T) {
 		}
 	}
 	stop := errors.New("enough")
-	if err := Each(dir, "2026-11-20", func(*Row) error { return stop }); !errors.Is(err, stop) || errors.Is(err, ErrBadFile) {
+	err := Each(dir, "2026-11-20", func(*Row) error { return stop })
+	if !errors.Is(err, stop) || errors.Is(err, ErrBadFile) {
 		t.Errorf("a caller's own error becomes %v", err)
 	}
 	if err := Each(dir, "2026-11-25", nil); !errors.Is(err, os.ErrNotExist) {
@@ -272,7 +274,8 @@ func TestCrashes(t *testing.T) {
 			}
 			total++
 			copied.before, _ = crashAt(second)
-			_, err := copied.write(t.Context(), lockFor, "id", newest([]Row{added})) // the topic has forgotten the others
+			// The topic has forgotten the others.
+			_, err := copied.write(t.Context(), lockFor, "id", newest([]Row{added}))
 			done := err == nil
 			if !done && !errors.Is(err, errCrash) {
 				t.Fatal(err)
@@ -346,7 +349,8 @@ func TestWriters(t *testing.T) {
 // TestWriteLooksAgain: another sink writes between the look without the lock and the lock. What it wrote stays.
 func TestWriteLooksAgain(t *testing.T) {
 	s := newStore(t)
-	older, newer := row(t, final("1", "serial", "older", epoch), 1), row(t, final("1", "serial", "newer", epoch+dayMs), 2)
+	older := row(t, final("1", "serial", "older", epoch), 1)
+	newer := row(t, final("1", "serial", "newer", epoch+dayMs), 2)
 	other := row(t, final("2", "serial", "", epoch), 3)
 	s.before = func(action, path string) error {
 		if action == sink.ActLock {
@@ -363,7 +367,8 @@ func TestWriteLooksAgain(t *testing.T) {
 // that only the old one had stay.
 func TestTopicMadeAnew(t *testing.T) {
 	s := newStore(t)
-	s.put(t, "old", row(t, final("1", "serial", "before", epoch), 900), row(t, final("2", "serial", "kept", epoch), 901))
+	s.put(t, "old", row(t, final("1", "serial", "before", epoch), 900),
+		row(t, final("2", "serial", "kept", epoch), 901))
 	anew := row(t, final("1", "serial", "after", epoch+dayMs), 3)
 	s.put(t, "new", anew)
 	kept := row(t, final("2", "serial", "kept", epoch), sink.Earlier)
@@ -372,8 +377,7 @@ func TestTopicMadeAnew(t *testing.T) {
 	equal(t, newest([]Row{anew, kept}), stored(t, s.dir), "again")
 }
 
-// TestBadFiles: a file that is damaged, that a newer weir wrote, or that is no file of findings stays as it is, and
-// other dates go on.
+// TestBadFiles: a file that is damaged stays as it is, and so does one that a newer weir wrote. Other dates go on.
 func TestBadFiles(t *testing.T) {
 	newer := []byte("weir.findings")
 	for name, c := range map[string]struct {
@@ -384,7 +388,7 @@ func TestBadFiles(t *testing.T) {
 		"empty": {func([]byte) []byte { return nil }, ErrBadFile},
 		"text":  {func([]byte) []byte { return []byte(strings.Repeat("rubbish", 100)) }, ErrBadFile},
 		"newer": {func(b []byte) []byte {
-			at := strings.Index(string(b), string(newer)) + len(newer)
+			at := bytes.Index(b, newer) + len(newer)
 			at += slices.Index(b[at:], '1')
 			b[at] = '9'
 			return b
@@ -447,7 +451,8 @@ func TestFlippedByte(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := map[key]Row{}
-		if Each(s.dir, "2026-11-20", func(r *Row) error { got[r.key()] = *r; return nil }) == nil && len(got) != len(want) {
+		err := Each(s.dir, "2026-11-20", func(r *Row) error { got[r.key()] = *r; return nil })
+		if err == nil && len(got) != len(want) {
 			t.Errorf("byte %d: %d of %d findings, and no error", at, len(got), len(want))
 		}
 	}
