@@ -202,9 +202,6 @@ func (f *jobFlags) show(out io.Writer, style term.Style, set *rules.Set, jobs []
 // ask returns what is asked of the archive and the topic.
 func (f *jobFlags) ask() (a analysis.Ask, err error) {
 	a = analysis.Ask{Restart: f.restart, MaxBins: 120}
-	if f.html != "" {
-		a.MaxBins = pageBins
-	}
 	if f.metrics != "" {
 		a.Metrics = strings.Split(f.metrics, ",")
 		for _, m := range a.Metrics {

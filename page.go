@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weirhpc/weir/analysis"
+	system "github.com/weirhpc/weir/analysis/machine"
 	pages "github.com/weirhpc/weir/analysis/page"
 	"github.com/weirhpc/weir/analysis/view"
 	"github.com/weirhpc/weir/config"
@@ -47,6 +48,13 @@ func jobsPage(ctx context.Context, cfg config.Config, ask analysis.Ask, file str
 		return fmt.Errorf("comparing the job with others: %w", err)
 	}
 	return jobPage(file, j, peers)
+}
+
+// systemPage writes the HTML page of the machine to a file.
+func systemPage(file string, r *system.Report) error {
+	return writePage(file, func(w io.Writer) error {
+		return pages.System(w, r, pages.Options{Now: time.Now(), Version: versionText()})
+	})
 }
 
 // writePage replaces the file by a whole one, so that nobody opens half a page.
