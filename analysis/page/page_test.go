@@ -103,7 +103,8 @@ func TestSystemPageSays(t *testing.T) {
 	busy, wasted, _, _, _ := r.Cores.Shares()
 	text := string(system(in)(t))
 	for _, want := range []string{
-		"<h1>2026-09-01 to 2026-10-01</h1>", thousands(r.Jobs) + " counted", "busy in " + percent(busy), "wasted in " + percent(wasted),
+		"<h1>2026-09-01 to 2026-10-01</h1>", thousands(r.Jobs) + " counted",
+		thousands(r.Jobs) + " jobs ran for " + whole(r.CoreHours) + " core-hours.", `<i class="med" style="width:12`, "busy in " + percent(busy), "wasted in " + percent(wasted),
 		"Below p25 with 100\u00a0% of the jobs of 256 cores: slow.", "Cores without work costs most", ">phys-a<td>",
 	} {
 		if !strings.Contains(text, want) {
@@ -302,6 +303,10 @@ func TestBars(t *testing.T) {
 		if u := got[name]; u.Word != want[0] || u.Class != want[1] {
 			t.Errorf("%s: %q of class %q, want %q", name, u.Word, u.Class, want)
 		}
+	}
+	j.Findings = append(j.Findings, schemas.Finding{Rule: "low-use", State: schemas.FindingOpen, Class: schemas.ClassHigh})
+	if u := uses(j)[1]; u.Name != "FLOPs" || u.Word != "low" || u.Class != "high" {
+		t.Errorf("with a finding the bar is %+v, want the word of it", u)
 	}
 	j.Type.Memory, j.Type.PeakFlops, j.Type.PeakMemBW = 0, 0, 0
 	if n := len(uses(j)); n != 1 {
