@@ -104,7 +104,7 @@ func TestSystemPageSays(t *testing.T) {
 	text := string(system(in)(t))
 	for _, want := range []string{
 		"<h1>2026-09-01 to 2026-10-01</h1>", thousands(r.Jobs) + " counted",
-		thousands(r.Jobs) + " jobs ran for " + whole(r.CoreHours) + " core-hours.", `<i class="med" style="width:12`, "busy in " + percent(busy), "wasted in " + percent(wasted),
+		thousands(r.Jobs) + " jobs ran for " + whole(r.CoreHours) + " core-hours.", `<i class="med" style="width:11`, "busy in " + percent(busy), "wasted in " + percent(wasted),
 		"Below p25 with 100\u00a0% of the jobs of 256 cores: slow.", "Cores without work costs most", ">phys-a<td>",
 	} {
 		if !strings.Contains(text, want) {
