@@ -1,12 +1,14 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weirhpc/weir/analysis/view"
 	"github.com/weirhpc/weir/schemas"
@@ -43,5 +45,42 @@ func TestJobPage(t *testing.T) {
 	}
 	if err := jobPage(filepath.Join(dir, "none", "job.html"), &view.Job{}, nil); err == nil || !strings.Contains(err.Error(), "--html") {
 		t.Errorf("a directory that is not there gives %v", err)
+	}
+}
+
+// TestPagesOfAnArchive makes pages of a made-up day. Where there is no page to write, no file is there.
+func TestPagesOfAnArchive(t *testing.T) {
+	t.Chdir(t.TempDir())
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	for _, tt := range []struct {
+		args   string
+		status int
+		file   string // empty: none
+		says   string // on the page, or on standard error
+	}{
+		{"simulate archive made --jobs habits --from 2026-01-01 --days 1 --interval 30m", exitDone, "", ""},
+		{"job 1014 --dir made --html one.html", exitDone, "one.html", "<title>Job 1014"},
+		{"job 1014 1015 --dir made --html two.html", exitDone, "two.html", "</html>"},
+		{"report system --dir made --html system.html", exitDone, "system.html", "<title>The machine, 20"},
+		{"job nosuch --dir made --html none.html", exitFailed, "", "no such job"},
+		{"job 1014 --dir made --html none/none.html", exitFailed, "", "--html"},
+		{"job 1014 --dir made --html none.html --json", exitUsage, "", "--html"},
+		{"job 1014 --dir made --html none.html --rules", exitUsage, "", "--html"},
+		{"report system --dir made --html none.html --csv", exitUsage, "", "--html"},
+	} {
+		status, stdout, stderr := weir(ctx, strings.Fields(tt.args)...)
+		if status != tt.status || status != exitDone && !strings.Contains(stderr, tt.says) {
+			t.Errorf("%s: status %d, %q, %q", tt.args, status, stdout, stderr)
+		}
+		if tt.file == "" {
+			continue
+		}
+		if page, err := os.ReadFile(tt.file); err != nil || !strings.Contains(string(page), tt.says) || stdout != "" {
+			t.Errorf("%s: the page has not %q, %v; standard output %q", tt.args, tt.says, err, stdout)
+		}
+	}
+	if _, err := os.Stat("none.html"); !os.IsNotExist(err) {
+		t.Errorf("a page is there that was refused: %v", err)
 	}
 }

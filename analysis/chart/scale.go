@@ -32,8 +32,7 @@ func Linear(lo, hi, from, to float64) Scale { return newScale(linear, lo, hi, fr
 
 // Log maps the logarithms of lo..hi. What is not above 0 lies at lo.
 func Log(lo, hi, from, to float64) Scale {
-	lo = max(lo, 1e-300)
-	return newScale(logarithmic, lo, max(lo, hi), from, to)
+	return newScale(logarithmic, max(lo, 1e-300), max(lo, hi, 1e-300), from, to)
 }
 
 // Time maps Unix milliseconds. Its ticks are whole minutes, hours, days or months of UTC.
@@ -143,10 +142,7 @@ var steps = []int64{
 	hour, 2 * hour, 3 * hour, 6 * hour, 12 * hour, day, 2 * day, 5 * day, 10 * day,
 }
 
-const (
-	hour = 3600e3
-	day  = 24 * hour
-)
+const hour, day = 3600e3, 24 * 3600e3
 
 // times are whole steps. A tick at midnight has the date, and those of a year's first day have the year.
 func (s Scale) times(n int) []Tick {

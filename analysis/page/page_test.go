@@ -103,7 +103,8 @@ func TestSystemPageSays(t *testing.T) {
 	busy, wasted, _, _, _ := r.Cores.Shares()
 	text := string(system(in)(t))
 	for _, want := range []string{
-		"<h1>2026-09-01 to 2026-10-01</h1>", thousands(r.Jobs) + " counted", "busy in " + percent(busy), "wasted in " + percent(wasted),
+		"<h1>2026-09-01 to 2026-10-01</h1>", thousands(r.Jobs) + " counted",
+		thousands(r.Jobs) + " jobs ran for " + whole(r.CoreHours) + " core-hours.", `<i class="med" style="width:11`, "busy in " + percent(busy), "wasted in " + percent(wasted),
 		"Below p25 with 100\u00a0% of the jobs of 256 cores: slow.", "Cores without work costs most", ">phys-a<td>",
 	} {
 		if !strings.Contains(text, want) {
@@ -262,14 +263,30 @@ func TestGapsAreHatched(t *testing.T) {
 
 func TestWords(t *testing.T) {
 	for _, tt := range []struct{ got, want string }{
-		{percent(0), "0\u00a0%"}, {percent(1), "100\u00a0%"}, {percent(0.9996), "99.9\u00a0%"}, {percent(0.00001), "<0.01\u00a0%"},
-		{percent(0.005), "0.5\u00a0%"}, {percent(0.0123), "1.2\u00a0%"}, {percent(0.78), "78\u00a0%"}, {percent(math.NaN()), "unknown"},
-		{unitText("ipc", "1", 0.31), "0.31"}, {unitText("flops_any", "FLOP/s", 2.44e9), "2.44\u00a0GFLOP/s"},
-		{unitText("mem_used", "B", 91.6e9), "91.6\u00a0GB"}, {unitText("clock", "Hz", 999.6e6), "1\u00a0GHz"},
-		{unitText("swap_pages", "1/s", 12), "12\u00a0/s"}, {unitText("x", "W", -1500), "-1.5\u00a0kW"}, {unitText("x", "B", 0), "0\u00a0B"},
-		{span(3600e3 * 23.5), "23:30:00"}, {span(86400e3 * 3), "3-00:00:00"}, {roughly(90e3), "90 seconds"}, {roughly(45 * 60e3), "45 minutes"},
-		{thousands(-1234567), "-1,234,567"}, {thousands(999), "999"},
-		{shorten("漢字漢字", 5), "漢字…"}, {shorten("abc", 3), "abc"}, {ending("rack0-node00001", 6), "…00001"},
+		{percent(0), "0\u00a0%"},
+		{percent(1), "100\u00a0%"},
+		{percent(0.9996), "99.9\u00a0%"},
+		{percent(0.00001), "<0.01\u00a0%"},
+		{percent(0.005), "0.5\u00a0%"},
+		{percent(0.0123), "1.2\u00a0%"},
+		{percent(0.78), "78\u00a0%"},
+		{percent(math.NaN()), "unknown"},
+		{unitText("ipc", "1", 0.31), "0.31"},
+		{unitText("flops_any", "FLOP/s", 2.44e9), "2.44\u00a0GFLOP/s"},
+		{unitText("mem_used", "B", 91.6e9), "91.6\u00a0GB"},
+		{unitText("clock", "Hz", 999.6e6), "1\u00a0GHz"},
+		{unitText("swap_pages", "1/s", 12), "12\u00a0/s"},
+		{unitText("x", "W", -1500), "-1.5\u00a0kW"},
+		{unitText("x", "B", 0), "0\u00a0B"},
+		{span(3600e3 * 23.5), "23:30:00"},
+		{span(86400e3 * 3), "3-00:00:00"},
+		{roughly(90e3), "90 seconds"},
+		{roughly(45 * 60e3), "45 minutes"},
+		{thousands(-1234567), "-1,234,567"},
+		{thousands(999), "999"},
+		{shorten("漢字漢字", 5), "漢字…"},
+		{shorten("abc", 3), "abc"},
+		{ending("rack0-node00001", 6), "…00001"},
 	} {
 		if tt.got != tt.want {
 			t.Errorf("%q, want %q", tt.got, tt.want)
@@ -302,6 +319,10 @@ func TestBars(t *testing.T) {
 		if u := got[name]; u.Word != want[0] || u.Class != want[1] {
 			t.Errorf("%s: %q of class %q, want %q", name, u.Word, u.Class, want)
 		}
+	}
+	j.Findings = append(j.Findings, schemas.Finding{Rule: "low-use", State: schemas.FindingOpen, Class: schemas.ClassHigh})
+	if u := uses(j)[1]; u.Name != "FLOPs" || u.Word != "low" || u.Class != "high" {
+		t.Errorf("with a finding the bar is %+v, want the word of it", u)
 	}
 	j.Type.Memory, j.Type.PeakFlops, j.Type.PeakMemBW = 0, 0, 0
 	if n := len(uses(j)); n != 1 {

@@ -29,7 +29,9 @@ func newCoreUse(r *machine.Report) coreUse {
 	}
 	c := coreUse{Result: fmt.Sprintf("%s of the core-hours that jobs held were wasted.", percent(wasted/(busy+wasted)))}
 	for _, p := range []use{
-		{Name: "busy", Percent: busy}, {Name: "wasted", Percent: wasted, Class: "med"}, {Name: "free", Percent: free},
+		{Name: "busy", Percent: busy},
+		{Name: "wasted", Percent: wasted, Class: "med"},
+		{Name: "free", Percent: free},
 		{Name: "not seen", Percent: notSeen},
 	} {
 		p.Text, p.Percent = percent(p.Percent), 100*p.Percent

@@ -38,8 +38,10 @@ func newSizeFigure(f *machine.Figure, id string) sizeFigure {
 	s.Figure = drawSizes(f, id, s.Result)
 	for i := range f.Sizes {
 		z := &f.Sizes[i]
-		s.Rows = append(s.Rows, sizeRow{thousands(z.Cores), thousands(z.Jobs), text(z.P25), text(z.Median), text(z.P75),
-			text(z.Mean), offUsers(z, text)})
+		s.Rows = append(s.Rows, sizeRow{
+			thousands(z.Cores), thousands(z.Jobs), text(z.P25), text(z.Median), text(z.P75),
+			text(z.Mean), offUsers(z, text),
+		})
 	}
 	return s
 }
