@@ -430,6 +430,32 @@ func TestRuleThatChanged(t *testing.T) {
 	}
 }
 
+// TestSleepKeepsWhatIsDue: where only one job may be awake, those with findings that a replay made due stay awake.
+func TestSleepKeepsWhatIsDue(t *testing.T) {
+	s := newFinds(t)
+	s.mostAwake = 1
+	at := int64(findEpoch)
+	for range 6 {
+		s.put(loadOf("1", at, findT, 1), loadOf("2", at, findT, 1))
+		at += findT
+	}
+	s.set = busyRules(t, "share: 0.5", "share: 0.6")
+	s.restart()
+	s.put(loadOf("1", at, findT, 1), loadOf("2", at, findT, 1))
+	s.expect("1/0/busy OPEN HIGH 3/3", "2/0/busy OPEN HIGH 3/3", "1/0/busy OPEN HIGH 3/3", "2/0/busy OPEN HIGH 3/3")
+	if n := len(s.f.awake); n != 2 {
+		t.Errorf("%d jobs are awake", n)
+	}
+	s.put(loadOf("1", at+findT, findT, 1))
+	if n := len(s.f.awake); n != 2 {
+		t.Errorf("%d jobs are awake before another wakes", n)
+	}
+	s.put(loadOf("3", at+findT, findT, 1))
+	if n := len(s.f.awake); n != 1 {
+		t.Errorf("%d jobs are awake once nothing is due", n)
+	}
+}
+
 // TestStatesOfAnotherLog: without a Progress the fold begins at the log's start, and states of before are deleted.
 func TestStatesOfAnotherLog(t *testing.T) {
 	s := newFinds(t)
