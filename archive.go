@@ -159,7 +159,7 @@ func newVerify() *cobra.Command {
 
 Every page has a checksum, every file a number of rows and an order, and a compacted file a hash of its rows. The chain
 of each partition must have no hole and no overlap. The rollups must have each row of the compacted files once. Jobs
-must have ended on their date. Totals are made anew and compared. Without DATE all dates are read.
+and findings must be of their date. Totals are made anew and compared. Without DATE all dates are read.
 
 It ends with status 1 if something is wrong, and reports what mends it.`,
 		Example: `  weir archive verify --config /etc/weir/sink.yaml
@@ -196,6 +196,9 @@ func verifyArchive(ctx context.Context, out io.Writer, dir, topic string, dates 
 		}
 		if v.Jobs > 0 {
 			state += fmt.Sprintf(", %d jobs", v.Jobs)
+		}
+		if v.Findings > 0 {
+			state += fmt.Sprintf(", %d findings", v.Findings)
 		}
 		_, failed = fmt.Fprintf(out, "%s: %d files, %d rows: %s\n", orDash(v.Date), v.Files, v.Rows, state)
 		for _, fault := range v.Faults {
@@ -260,6 +263,7 @@ func printStats(w io.Writer, all []archiveStats) error {
 		sum.Gaps, sum.Damaged = sum.Gaps+s.Gaps, sum.Damaged+s.Damaged
 		sum.Rollups, sum.RollupBytes = sum.Rollups+s.Rollups, sum.RollupBytes+s.RollupBytes
 		sum.Jobs, sum.JobBytes = sum.Jobs+s.Jobs, sum.JobBytes+s.JobBytes
+		sum.Findings, sum.FindingBytes = sum.Findings+s.Findings, sum.FindingBytes+s.FindingBytes
 		sum.Totals += s.Totals
 	}
 	line(sum)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
+	"github.com/weirhpc/weir/sink/findings"
 	"github.com/weirhpc/weir/sink/jobs"
 )
 
@@ -63,6 +64,28 @@ func TestArchiveCommands(t *testing.T) {
 	if status, stdout, stderr = weir(t.Context(), "archive", "stats", "--json", "--dir", dir); status != exitDone ||
 		!strings.Contains(stdout, `"jobs":1,"job_bytes":`) {
 		t.Errorf("stats with jobs: status %d, %s%s", status, stdout, stderr)
+	}
+	found := schemas.Finding{
+		Cluster: "c", JobID: "7", Rule: "serial", RuleHash: "0", State: schemas.FindingOpen, Final: true,
+		Certainty: schemas.Certain, Class: schemas.ClassHigh, AsOf: 1767052800000, IntervalMs: 1000, // 2025-12-30
+	}
+	if err := findings.Write(t.Context(), dir, "weir."+schemas.TopicFindings, []schemas.Finding{found}); err != nil {
+		t.Fatal(err)
+	}
+	if status, stdout, stderr = weir(t.Context(), "archive", "verify", "--dir", dir); status != exitDone ||
+		!strings.Contains(stdout, "2025-12-30: 0 files, 0 rows: whole, 1 findings") {
+		t.Errorf("verify with findings: status %d, %s%s", status, stdout, stderr)
+	}
+	if status, stdout, stderr = weir(t.Context(), "archive", "stats", "--json", "--dir", dir); status != exitDone ||
+		!strings.Contains(stdout, `"findings":1,"finding_bytes":`) {
+		t.Errorf("stats with findings: status %d, %s%s", status, stdout, stderr)
+	}
+	if err := os.Truncate(findings.Path(dir, "2025-12-30"), 100); err != nil {
+		t.Fatal(err)
+	}
+	if status, stdout, _ = weir(t.Context(), "archive", "verify", "--dir", dir); status != exitFailed ||
+		!strings.Contains(stdout, findings.Path(dir, "2025-12-30")+": no footer at its end: bring it back") {
+		t.Errorf("verify of damaged findings: status %d, %s", status, stdout)
 	}
 	if err := os.Truncate(jobs.Path(dir, "2026-01-02"), 100); err != nil {
 		t.Fatal(err)

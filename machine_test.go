@@ -20,8 +20,8 @@ func TestCheckFindsOverlappingTypes(t *testing.T) {
 	for text, want := range map[string]string{
 		"[{name: thin, nodes: 'n[01-10]'}, {name: fat, nodes: 'n[11-12]'}, {name: rest}]": "",
 		"[{name: thin, nodes: 'n[01-10],n01'}]":                                           "", // twice in one type
-		"[{name: thin, nodes: 'n[01-10]'}, {name: fat, nodes: 'm1,n[08-12]'}]": "machine[1].nodes: node n08 is in thin " +
-			"already: name it once",
+		"[{name: thin, nodes: 'n[01-10]'}, {name: fat, nodes: 'm1,n[08-12]'}]": "machine[1].nodes: " +
+			"node n08 is in thin already: name it once",
 		"[{name: thin, nodes: 'n[01-'}]": `machine[0].nodes: "n[01-" is not a hostlist`,
 	} {
 		file := filepath.Join(t.TempDir(), "weir.yaml")

@@ -35,8 +35,8 @@ func newSink() *cobra.Command {
 		Short: "Archive the summaries, the jobs and the findings as Parquet",
 		Long: `Archives the summaries as Parquet files below sink.dir, every summary once.
 
-Jobs that have ended go to jobs/ there, and their last findings to findings/. A second process on the same directory stands by. If both write the same file,
-one of them wins.`,
+Jobs that have ended go to jobs/ there, and their last findings to findings/. A second process on the same directory
+stands by. If both write the same file, one of them wins.`,
 		Example: `  weir sink --config /etc/weir/sink.yaml`,
 	}, func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 		if err := directory("sink.dir", cfg.Sink.Dir); err != nil {

@@ -18,10 +18,10 @@ const RunningFile = "weir-data/weir.yaml"
 // runningArchive is where `weir up` keeps its archive, seen from there too.
 const runningArchive = "weir-data/archive"
 
-// Running returns d with the brokers, the prefix, the interval, the machine and find's settings of the RunningFile below
-// dir. The path dir is absolute and without symbolic links. The user did not name that file, so it counts only if nobody
-// but uid and root can have written it. Files and programs that it names never count. The archive beside it does, by the
-// same rule.
+// Running returns d with the brokers, the prefix, the interval, the machine and find's settings of the RunningFile
+// below dir. The path dir is absolute and without symbolic links. The user did not name that file, so it counts only if
+// nobody but uid and root can have written it. Files and programs that it names never count. The archive beside it
+// does, by the same rule.
 func Running(dir string, uid int, d Config) (Config, error) {
 	file := filepath.Join(dir, RunningFile)
 	if err := trusted(file, uid); err != nil {

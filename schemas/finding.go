@@ -149,7 +149,8 @@ func (f *Finding) validateNumbers() error {
 	case f.IntervalMs <= 0 || f.IntervalMs > maxIntervalMs:
 		return invalid("interval_ms", "%d is not in 1 to %d", f.IntervalMs, int64(maxIntervalMs))
 	case f.Matched < 0 || f.Evaluated < f.Matched || f.Intervals < f.Evaluated:
-		return invalid("intervals", "%d matched, %d evaluated of %d are out of order", f.Matched, f.Evaluated, f.Intervals)
+		return invalid("intervals", "%d matched, %d evaluated of %d are out of order", f.Matched, f.Evaluated,
+			f.Intervals)
 	case f.NodeIntervals < 0 || f.NodeIntervals > f.Matched:
 		return invalid("node_intervals", "%d is not in 0 to %d", f.NodeIntervals, f.Matched)
 	case len(f.Evidence) > MaxEvidence:

@@ -325,8 +325,8 @@ func (d draw) finding() Record {
 		d.name(), d.name(), d.natural(), d.name(), d.name(), d.text(1000), d.text(1000), d.text(1000),
 		[]string{FindingOpen, FindingClosed}[d.IntN(2)], d.IntN(2) > 0, []string{Certain, Possible}[d.IntN(2)],
 		[]string{ClassLow, ClassMed, ClassHigh}[d.IntN(3)], worst * []float64{0, 1, d.Float64()}[d.IntN(3)], worst,
-		d.between(0, maxTimeMs), d.between(0, maxTimeMs), d.between(0, maxTimeMs), d.between(1, maxIntervalMs), intervals,
-		evaluated, matched, maybe(d, d.name), d.between(0, matched), nil,
+		d.between(0, maxTimeMs), d.between(0, maxTimeMs), d.between(0, maxTimeMs), d.between(1, maxIntervalMs),
+		intervals, evaluated, matched, maybe(d, d.name), d.between(0, matched), nil,
 	}
 	for _, name := range d.names(16) {
 		f.Evidence = append(f.Evidence, FindingEvidence{name + ".d5", d.float(), d.float(), d.float()})

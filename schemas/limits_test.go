@@ -689,12 +689,17 @@ func TestLimitsOfFindings(t *testing.T) {
 	bound(t, finding, "severity", func(f *Finding, v severity) { f.Severity, f.Worst = v.mean, v.worst },
 		[]severity{{0, 0}, {1, 1}, {0, 1}, {0.5, 0.5}},
 		[]severity{
-			{-0.1, 1}, {0.5, math.Nextafter(0.5, 0)}, {0, math.Nextafter(1, 2)}, {math.NaN(), 1}, {0, math.NaN()},
+			{-0.1, 1},
+			{0.5, math.Nextafter(0.5, 0)},
+			{0, math.Nextafter(1, 2)},
+			{math.NaN(), 1},
+			{0, math.NaN()},
 			{0, math.Inf(1)},
 		})
 	for field, of := range map[string]func(f *Finding) *int64{
 		"first_interval": func(f *Finding) *int64 { return &f.FirstInterval },
-		"last_interval":  func(f *Finding) *int64 { return &f.LastInterval }, "as_of": func(f *Finding) *int64 { return &f.AsOf },
+		"last_interval":  func(f *Finding) *int64 { return &f.LastInterval },
+		"as_of":          func(f *Finding) *int64 { return &f.AsOf },
 	} {
 		bound(t, finding, field, func(f *Finding, v int64) { *of(f) = v }, goodTimes, badTimes)
 	}
@@ -718,7 +723,11 @@ func TestLimitsOfFindings(t *testing.T) {
 	bound(t, finding, "evidence", func(f *Finding, v FindingEvidence) { f.Evidence[0] = v },
 		[]FindingEvidence{{"cpu_idle.d9", -math.MaxFloat64, 0, math.MaxFloat64}, {x1000, 2, 1, 0}},
 		[]FindingEvidence{
-			{"", 0, 0, 0}, {x1000 + "x", 0, 0, 0}, {"a\x1b", 0, 0, 0}, {"m", math.NaN(), 0, 0}, {"m", 0, math.Inf(1), 0},
+			{"", 0, 0, 0},
+			{x1000 + "x", 0, 0, 0},
+			{"a\x1b", 0, 0, 0},
+			{"m", math.NaN(), 0, 0},
+			{"m", 0, math.Inf(1), 0},
 			{"m", 0, 0, math.Inf(-1)},
 		})
 	if k := string(finding().Key()); k != "4711/1/idle-cores" {

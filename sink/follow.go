@@ -193,8 +193,8 @@ func (f *Follower[K, R]) flush(ctx context.Context, now time.Time) {
 			f.Log.Warn("a file of the archive cannot be used, its date stays as it is", "date", date, "err", bad[date])
 		}
 	}
-	// There may be a row in a file that cannot be used, and now another one. If that file comes back, the old row has to
-	// go. So nothing is forgotten before all files can be used.
+	// There may be a row in a file that cannot be used, and now another one. If that file comes back, the old row has
+	// to go. So nothing is forgotten before all files can be used.
 	if len(bad) == 0 {
 		clear(f.pending)
 		f.due = time.Time{}

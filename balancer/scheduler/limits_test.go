@@ -123,8 +123,8 @@ func TestSlurmJobsHaveLimits(t *testing.T) {
 	}
 }
 
-// TestArrays: every task of an array is a job of its own, and knows its array. The rows are what squeue prints of an
-// array of two tasks, the last of which has the array's own number, and of a job that is no task.
+// TestArrays: every task of an array is a job of its own, and knows its array. The last task has the array's own
+// number, as squeue prints it. A job that is no task has no array.
 func TestArrays(t *testing.T) {
 	const rest = "RUNNING|2026-11-22T10:00:00|NONE|2026-11-22T09:00:00|1|n1|UNLIMITED|OK|cpu=1,node=1|"
 	array := func(j *schemas.Job) string { return shown(j.ArrayJob) + "_" + shown(j.ArrayTask) }

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/weirhpc/weir/sink"
-	"github.com/weirhpc/weir/sink/jobs"
 )
 
 // ErrWrong is returned by Verify when something in the archive is wrong.
@@ -34,6 +33,9 @@ type DateStats struct {
 	RollupBytes int64  `json:"rollup_bytes"`
 	Jobs        int64  `json:"jobs"`
 	JobBytes    int64  `json:"job_bytes"`
+
+	Findings     int64 `json:"findings"`
+	FindingBytes int64 `json:"finding_bytes"`
 }
 
 // Stats returns the numbers of each date, oldest first. It reads footers alone.
@@ -85,7 +87,7 @@ func Stats(ctx context.Context, dir, topic string) (all []DateStats, err error) 
 			s.Rollups = f.rows
 		}
 	}
-	if err := statJobs(dir, byDate); err != nil {
+	if err := statBeside(dir, byDate); err != nil {
 		return nil, err
 	}
 	for _, date := range slices.Sorted(maps.Keys(byDate)) {
@@ -125,6 +127,8 @@ type Verified struct {
 	Jobs    int64    `json:"jobs"`
 	Faults  []string `json:"faults"`
 
+	Findings int64 `json:"findings"`
+
 	small []sink.File // its files that are not compacted
 }
 
@@ -147,11 +151,11 @@ func Verify(ctx context.Context, dir, topic string, dates []string, report func(
 	if err != nil {
 		return err
 	}
-	withJobs, err := jobs.Dates(dir)
+	beside, err := datesBeside(dir)
 	if err != nil {
 		return err
 	}
-	for _, date := range append(rolled, withJobs...) {
+	for _, date := range append(rolled, beside...) {
 		if len(dates) == 0 || slices.Contains(dates, date) {
 			all = append(all, date)
 		}
@@ -173,7 +177,7 @@ func Verify(ctx context.Context, dir, topic string, dates []string, report func(
 			v.Faults = append(v.Faults, holes[date].Error())
 		}
 		if err := sink.Reading(ctx, dir, func() error {
-			v.readJobs(dir)
+			v.readBeside(dir)
 			return v.read(ctx, dir, topic)
 		}); err != nil {
 			return err

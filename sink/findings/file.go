@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"strconv"
 	"sync"
 
@@ -41,6 +42,23 @@ func Path(dir, date string) string { return sink.Dated{Dir: dir, Table: table}.P
 // Dates returns the dates that have a file of findings, oldest first.
 func Dates(dir string) (dates []string, err error) { return sink.Dated{Dir: dir, Table: table}.Dates() }
 
+// Stat returns how many findings the file of a date claims to have, and its size. It reads the footer alone.
+func Stat(dir, date string) (findings, bytes int64, err error) {
+	path := Path(dir, date)
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, 0, nil
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("looking for findings: %w", err)
+	}
+	f, err := open(path)
+	if err != nil {
+		return 0, info.Size(), err
+	}
+	return f.Rows(), info.Size(), f.Close()
+}
+
 // Each calls fn with every finding of a date, in order. A row is valid until the next call. Every page must match its
 // checksum. The rows must be in order, of this date, and as many as the footer says.
 func Each(dir, date string, fn func(*Row) error) error {
@@ -49,7 +67,7 @@ func Each(dir, date string, fn func(*Row) error) error {
 		return err
 	}
 	defer func() { _ = f.Close() }() // only read
-	var stopped error // which is not the file's fault
+	var stopped error                // which is not the file's fault
 	err = f.each(func(r *Row) error {
 		if r.date() != date {
 			return fmt.Errorf("%s belongs to %s", r.key(), r.date())

@@ -38,8 +38,8 @@ type Row struct {
 	EvidenceLows  []float64 `parquet:"evidence_lows,list" json:"evidence_lows"`
 	EvidenceHighs []float64 `parquet:"evidence_highs,list" json:"evidence_highs"`
 
-	Hint  string `parquet:"hint" json:"hint"`
-	Slurm string `parquet:"slurm" json:"slurm"`
+	Hint  string `parquet:"hint,dict" json:"hint"`
+	Slurm string `parquet:"slurm,dict" json:"slurm"`
 	// Position is the offset in topic findings of the record that the row was made of; -1 for one of another topic.
 	Position int64 `parquet:"position" json:"position"`
 }
@@ -98,8 +98,9 @@ func (r *Row) Finding() schemas.Finding {
 		return f
 	}
 	for i, name := range r.EvidenceNames {
-		f.Evidence = append(f.Evidence,
-			schemas.FindingEvidence{Name: name, Low: r.EvidenceLows[i], Mean: r.EvidenceMeans[i], High: r.EvidenceHighs[i]})
+		f.Evidence = append(f.Evidence, schemas.FindingEvidence{
+			Name: name, Low: r.EvidenceLows[i], Mean: r.EvidenceMeans[i], High: r.EvidenceHighs[i],
+		})
 	}
 	return f
 }

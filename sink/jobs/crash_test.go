@@ -107,7 +107,9 @@ func TestFullDisk(t *testing.T) {
 	s.put(t, "id", row)
 	moved := row
 	moved.End, moved.Position = epoch+dayMs, 2
-	for _, action := range []string{sink.ActLock, sink.ActMakeDir, sink.ActCreate, sink.ActWrite, sink.ActSync, sink.ActSyncDir} {
+	for _, action := range []string{
+		sink.ActLock, sink.ActMakeDir, sink.ActCreate, sink.ActWrite, sink.ActSync, sink.ActSyncDir,
+	} {
 		s.before = func(a, path string) error {
 			if a == action {
 				return &os.PathError{Op: a, Path: path, Err: syscall.ENOSPC}

@@ -172,3 +172,13 @@ func TestRows(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestRowHasTheArray: a task of an array is found by its array.
+func TestRowHasTheArray(t *testing.T) {
+	j := &schemas.Job{
+		JobID: "184301", State: schemas.StateFailed, End: &epoch, ArrayJob: new("184300"), ArrayTask: new(int32(1)),
+	}
+	if r, over := rowOf("c", j, 7); !over || *r.ArrayJob != "184300" || *r.ArrayTask != 1 || r.Position != 7 {
+		t.Errorf("%+v", r)
+	}
+}

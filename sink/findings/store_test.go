@@ -1,0 +1,459 @@
+package findings
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/weirhpc/weir/kafka/kafkatest"
+	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink"
+)
+
+var (
+	epoch    = time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC).UnixMilli()
+	errCrash = errors.New("crash")
+)
+
+const (
+	dayMs   = 24 * 3600 * 1000
+	lockFor = 90 * time.Second // for a busy machine
+)
+
+// final is a record of a finding that will not change.
+func final(job, rule, title string, asOf int64) schemas.Finding {
+	return schemas.Finding{
+		Cluster: "c", JobID: job, Rule: rule, RuleHash: "00ff00ff00ff00ff", Title: title, State: schemas.FindingOpen,
+		Final: true, Certainty: schemas.Certain, Class: schemas.ClassMed, Severity: 0.25, Worst: 0.5, AsOf: asOf,
+		IntervalMs: 1000, Intervals: 9, Evaluated: 8, Matched: 7,
+	}
+}
+
+// row is the row of a record at an offset.
+func row(t *testing.T, f schemas.Finding, offset int64) Row {
+	t.Helper()
+	r, ok := rowOf(&f, offset)
+	if !ok {
+		t.Fatal("it is not final")
+	}
+	return r
+}
+
+// newest returns the row of the last record of each finding.
+func newest(rows []Row) map[key]Row {
+	last := map[key]Row{}
+	for _, r := range rows {
+		if old, has := last[r.key()]; !has || old.Position < r.Position {
+			last[r.key()] = r
+		}
+	}
+	return last
+}
+
+// stored returns the rows of all files. It fails for a file that Each refuses, and for a row that is there twice.
+func stored(t *testing.T, dir string) map[key]Row {
+	t.Helper()
+	dates, err := Dates(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[key]Row{}
+	for _, date := range dates {
+		if err := Each(dir, date, func(r *Row) error {
+			if _, twice := rows[r.key()]; twice {
+				t.Fatalf("%s is there twice", r.key())
+			}
+			rows[r.key()] = *r
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return rows
+}
+
+// equal compares rows. A file does not tell an empty list from none.
+func equal(t *testing.T, want, got map[key]Row, what string) {
+	t.Helper()
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(key{}), cmp.Transformer("lists", func(r Row) Row {
+		r.EvidenceNames = append([]string{}, r.EvidenceNames...)
+		for _, l := range []*[]float64{&r.EvidenceMeans, &r.EvidenceLows, &r.EvidenceHighs} {
+			*l = append([]float64{}, *l...)
+		}
+		return r
+	})); diff != "" {
+		t.Fatalf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// noSync leaves out what takes a busy disk long: nobody pulls the plug in a test.
+func noSync(action, _ string) error {
+	if action == sink.ActSync || action == sink.ActSyncDir {
+		return sink.ErrDone
+	}
+	return nil
+}
+
+func newStore(t *testing.T) store {
+	t.Helper()
+	return store{dir: t.TempDir(), topic: "weir.findings", before: noSync}
+}
+
+// put writes records, and fails if a file cannot be used.
+func (s store) put(t *testing.T, topicID string, rows ...Row) {
+	t.Helper()
+	if bad, err := s.write(t.Context(), lockFor, topicID, newest(rows)); err != nil || len(bad) > 0 {
+		t.Fatal(bad, err)
+	}
+}
+
+// randomLog returns rows as topic findings may give them: few findings, whose last interval is on few dates.
+func randomLog(rnd *rand.Rand, n int) (log []Row) {
+	for i := range n {
+		f := final(fmt.Sprint("j", rnd.IntN(5)), []string{"idle-cores", "serial", "swapping"}[rnd.IntN(3)],
+			fmt.Sprint(rnd.IntN(3)), epoch+int64(rnd.IntN(3))*dayMs+int64(rnd.IntN(3)))
+		f.Restart = int32(rnd.IntN(2))
+		if rnd.IntN(2) == 0 {
+			f.Node, f.NodeIntervals = new(fmt.Sprint("n", i)), 3
+			f.Evidence = []schemas.FindingEvidence{{Name: "cpu_idle.d9", Low: 0.5, Mean: 0.75, High: float64(i)}}
+			f.Hint, f.Slurm = "ask for 12 cores", "#SBATCH -n 12"
+		}
+		r, _ := rowOf(&f, int64(2*i))
+		log = append(log, r)
+	}
+	return log
+}
+
+// batches cuts a log into pieces, and shuffles them, some twice: as several sinks read that lag and start again.
+func batches(rnd *rand.Rand, log []Row) (all [][]Row) {
+	for len(log) > 0 {
+		n := 1 + rnd.IntN(len(log))
+		all = append(all, log[:n])
+		if log = log[n:]; rnd.IntN(3) == 0 {
+			all = append(all, all[rnd.IntN(len(all))])
+		}
+	}
+	rnd.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	return all
+}
+
+// TestStore: the files have the newest record of each finding, whatever the order of the batches. A second writer of
+// the same records takes no lock, and a file that does not change stays.
+func TestStore(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(kafkatest.Cases(12, 3)) {
+		rnd := rand.New(rand.NewPCG(seed, 2))
+		log := randomLog(rnd, 40)
+		s := newStore(t)
+		for _, batch := range batches(rnd, log) {
+			s.put(t, "id", batch...)
+			stored(t, s.dir)
+		}
+		equal(t, newest(log), stored(t, s.dir), fmt.Sprint("seed ", seed))
+		s.before = func(action, path string) error { return fmt.Errorf("%s of %s", action, path) }
+		s.put(t, "id", log...)
+	}
+}
+
+// TestRowsSayWhatTheFindingSays: a final record comes back from the archive as it was. One that may change does not
+// get there.
+func TestRowsSayWhatTheFindingSays(t *testing.T) {
+	full := final("4711", "idle-cores", "cores do nothing", epoch)
+	full.Restart, full.State, full.FirstInterval, full.LastInterval = 3, schemas.FindingClosed, epoch-60_000, epoch-1000
+	full.Node, full.NodeIntervals, full.Hint, full.Slurm = new("n7"), 5, "ask for 12", "#SBATCH -n 12"
+	full.Evidence = []schemas.FindingEvidence{{Name: "cpu_idle.d9", Low: 0.5, Mean: 0.75, High: 1}, {Name: "ipc.mean"}}
+	bare := final("4712", "serial", "", epoch+dayMs)
+	running := final("4713", "serial", "", epoch)
+	running.Final = false
+	dir := t.TempDir()
+	for range 2 { // the second time nothing changes
+		if err := Write(t.Context(), dir, "weir.findings", []schemas.Finding{full, running, bare}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []schemas.Finding
+	for _, date := range []string{"2026-11-20", "2026-11-21"} {
+		if err := Each(dir, date, func(r *Row) error { got = append(got, r.Finding()); return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff([]schemas.Finding{full, bare}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for i := range got {
+		if _, err := schemas.MarshalChecked(&got[i]); err != nil {
+			t.Error(err)
+		}
+	}
+	stop := errors.New("enough")
+	err := Each(dir, "2026-11-20", func(*Row) error { return stop })
+	if !errors.Is(err, stop) || errors.Is(err, ErrBadFile) {
+		t.Errorf("a caller's own error becomes %v", err)
+	}
+	if err := Each(dir, "2026-11-25", nil); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a date without findings: %v", err)
+	}
+}
+
+// TestMidnight: a finding lies in the date on which its last evaluated interval ended.
+func TestMidnight(t *testing.T) {
+	for asOf, want := range map[int64]string{
+		epoch - 1001: "2026-11-19", epoch - 1000: "2026-11-20", epoch: "2026-11-20",
+	} {
+		r := row(t, final("1", "serial", "", asOf), 0)
+		if got := r.date(); got != want {
+			t.Errorf("as of %d: %s, want %s", asOf, got, want)
+		}
+	}
+}
+
+// TestCrashes kills a writer ahead of each of its steps, and the next one ahead of each of its own. Every finding keeps
+// its row: the old one before the files are committed, the new one after. That holds even if the topic forgets them.
+func TestCrashes(t *testing.T) {
+	t.Parallel()
+	before := []Row{
+		row(t, final("1", "serial", "old", epoch), 1), row(t, final("1", "swapping", "old", epoch), 2),
+		row(t, final("2", "serial", "old", epoch+dayMs), 3), row(t, final("3", "serial", "old", epoch), 4),
+	}
+	change := []Row{
+		row(t, final("1", "serial", "new", epoch+dayMs), 11),     // one moves there
+		row(t, final("2", "serial", "new", epoch), 12),           // and another back
+		row(t, final("3", "serial", "new", epoch), 13),           // one changes
+		row(t, final("4", "overload", "new", epoch+2*dayMs), 14), // and one is new, on a new date
+	}
+	added := row(t, final("5", "overload", "added", epoch+3*dayMs), 20)
+	crashAt := func(n int) (hook func(action, path string) error, committed *bool) {
+		step := 0
+		committed = new(bool)
+		return func(action, path string) error {
+			if step == n {
+				return errCrash
+			}
+			step++
+			if action == sink.ActRename && filepath.Base(path) == "findings-commit" {
+				*committed = true
+			}
+			return noSync(action, path)
+		}, committed
+	}
+	total := 0
+	for first := 0; ; first += kafkatest.Cases(1, 4) {
+		s := newStore(t)
+		s.put(t, "id", before...)
+		var committed *bool
+		s.before, committed = crashAt(first)
+		_, err := s.write(t.Context(), lockFor, "id", newest(change))
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, errCrash) {
+			t.Fatal(err)
+		}
+		want := newest(before)
+		if *committed {
+			maps.Copy(want, newest(change))
+		}
+		want[added.key()] = added
+		for second := 0; ; second += kafkatest.Cases(1, 4) {
+			copied := store{dir: t.TempDir(), topic: s.topic}
+			if err := os.CopyFS(copied.dir, os.DirFS(s.dir)); err != nil {
+				t.Fatal(err)
+			}
+			total++
+			copied.before, _ = crashAt(second)
+			// The topic has forgotten the others.
+			_, err := copied.write(t.Context(), lockFor, "id", newest([]Row{added}))
+			done := err == nil
+			if !done && !errors.Is(err, errCrash) {
+				t.Fatal(err)
+			}
+			copied.before = noSync
+			copied.put(t, "id", added)
+			equal(t, want, stored(t, copied.dir), fmt.Sprintf("crashes %d and %d", first, second))
+			if copied.disk().Unfinished() {
+				t.Fatalf("crashes %d and %d: something is left in .stage", first, second)
+			}
+			if done {
+				break
+			}
+		}
+		// The topic still has them: a sink that starts again ends as if nothing had been.
+		s.before = noSync
+		s.put(t, "id", change...)
+		after := newest(before)
+		maps.Copy(after, newest(change))
+		equal(t, after, stored(t, s.dir), fmt.Sprintf("crash %d, and a new start", first))
+	}
+	if total < kafkatest.Cases(300, 20) {
+		t.Errorf("%d pairs of crashes: the hook is not ahead of every step", total)
+	}
+}
+
+// TestFullDisk: where a step fails, all files stay as they are, and the next try succeeds.
+func TestFullDisk(t *testing.T) {
+	s := newStore(t)
+	before, moved := row(t, final("1", "serial", "", epoch), 1), row(t, final("1", "serial", "", epoch+dayMs), 2)
+	s.put(t, "id", before)
+	for _, action := range []string{
+		sink.ActLock, sink.ActMakeDir, sink.ActCreate, sink.ActWrite, sink.ActSync, sink.ActSyncDir,
+	} {
+		s.before = func(a, path string) error {
+			if a == action {
+				return &os.PathError{Op: a, Path: path, Err: syscall.ENOSPC}
+			}
+			return nil
+		}
+		if _, err := s.write(t.Context(), lockFor, "id", newest([]Row{moved})); !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("%s: %v", action, err)
+		}
+		s.before = noSync
+		equal(t, newest([]Row{before}), stored(t, s.dir), action)
+	}
+	s.put(t, "id", moved)
+	equal(t, newest([]Row{moved}), stored(t, s.dir), "at the end")
+}
+
+// TestWriters: several sinks write at once, each with records that others do not have yet.
+func TestWriters(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	log := randomLog(rand.New(rand.NewPCG(3, 3)), 60)
+	var writers sync.WaitGroup
+	for w := range 4 {
+		writers.Go(func() {
+			for _, batch := range batches(rand.New(rand.NewPCG(uint64(w), 4)), log) {
+				bad, err := s.write(context.Background(), lockFor, "id", newest(batch))
+				if err != nil || len(bad) > 0 {
+					t.Error(bad, err)
+				}
+			}
+		})
+	}
+	writers.Wait()
+	equal(t, newest(log), stored(t, s.dir), "at the end")
+}
+
+// TestWriteLooksAgain: another sink writes between the look without the lock and the lock. What it wrote stays.
+func TestWriteLooksAgain(t *testing.T) {
+	s := newStore(t)
+	older := row(t, final("1", "serial", "older", epoch), 1)
+	newer := row(t, final("1", "serial", "newer", epoch+dayMs), 2)
+	other := row(t, final("2", "serial", "", epoch), 3)
+	s.before = func(action, path string) error {
+		if action == sink.ActLock {
+			s.before = noSync
+			store{dir: s.dir, topic: s.topic, before: noSync}.put(t, "id", newer, other)
+		}
+		return noSync(action, path)
+	}
+	s.put(t, "id", older)
+	equal(t, newest([]Row{newer, other}), stored(t, s.dir), "at the end")
+}
+
+// TestTopicMadeAnew: the offsets of a topic that was made anew are small. Its records win all the same, and findings
+// that only the old one had stay.
+func TestTopicMadeAnew(t *testing.T) {
+	s := newStore(t)
+	s.put(t, "old", row(t, final("1", "serial", "before", epoch), 900),
+		row(t, final("2", "serial", "kept", epoch), 901))
+	anew := row(t, final("1", "serial", "after", epoch+dayMs), 3)
+	s.put(t, "new", anew)
+	kept := row(t, final("2", "serial", "kept", epoch), sink.Earlier)
+	equal(t, newest([]Row{anew, kept}), stored(t, s.dir), "made anew")
+	s.put(t, "new", anew)
+	equal(t, newest([]Row{anew, kept}), stored(t, s.dir), "again")
+}
+
+// TestBadFiles: a file that is damaged stays as it is, and so does one that a newer weir wrote. Other dates go on.
+func TestBadFiles(t *testing.T) {
+	newer := []byte("weir.findings")
+	for name, c := range map[string]struct {
+		spoil func(b []byte) []byte
+		want  error
+	}{
+		"cut":   {func(b []byte) []byte { return b[:len(b)/2] }, ErrBadFile},
+		"empty": {func([]byte) []byte { return nil }, ErrBadFile},
+		"text":  {func([]byte) []byte { return []byte(strings.Repeat("rubbish", 100)) }, ErrBadFile},
+		"newer": {func(b []byte) []byte {
+			at := bytes.Index(b, newer) + len(newer)
+			at += slices.Index(b[at:], '1')
+			b[at] = '9'
+			return b
+		}, errNewer},
+	} {
+		s := newStore(t)
+		s.put(t, "id", row(t, final("5", "serial", "", epoch), 1))
+		path := Path(s.dir, "2026-11-20")
+		whole, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		spoilt := c.spoil(slices.Clone(whole))
+		if err := os.WriteFile(path, spoilt, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		good, lost := row(t, final("5", "overload", "", epoch+dayMs), 2), row(t, final("5", "swapping", "", epoch), 3)
+		bad, err := s.write(t.Context(), lockFor, "id", newest([]Row{good, lost}))
+		if err != nil || !errors.Is(bad["2026-11-20"], c.want) || !strings.Contains(bad["2026-11-20"].Error(), path) {
+			t.Errorf("%s: %v, %v", name, bad, err)
+		}
+		if after, err := os.ReadFile(path); err != nil || string(after) != string(spoilt) {
+			t.Errorf("%s: the file has changed, %v", name, err)
+		}
+		got := 0
+		if err := Each(s.dir, "2026-11-21", func(*Row) error { got++; return nil }); err != nil || got != 1 {
+			t.Errorf("%s: %d findings of the other date, %v", name, got, err)
+		}
+		// It comes back from a copy, and what waited gets there.
+		if err := os.WriteFile(path, whole, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		s.put(t, "id", good, lost)
+		if len(stored(t, s.dir)) != 3 {
+			t.Errorf("%s: %v", name, stored(t, s.dir))
+		}
+	}
+}
+
+// TestFlippedByte changes bytes of a file. No such file may make its reader panic, or be taken for another one that is
+// whole.
+func TestFlippedByte(t *testing.T) {
+	s := newStore(t)
+	log := randomLog(rand.New(rand.NewPCG(5, 5)), 60)
+	for i := range log {
+		log[i].AsOf = epoch
+	}
+	s.put(t, "id", log...)
+	path := Path(s.dir, "2026-11-20")
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := stored(t, s.dir)
+	rnd := rand.New(rand.NewPCG(6, 6))
+	for at := 0; at < len(whole); at += 1 + rnd.IntN(kafkatest.Cases(6, 100)) {
+		spoilt := slices.Clone(whole)
+		spoilt[at] ^= 1 << rnd.IntN(8)
+		if err := os.WriteFile(path, spoilt, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		got := map[key]Row{}
+		err := Each(s.dir, "2026-11-20", func(r *Row) error { got[r.key()] = *r; return nil })
+		if err == nil && len(got) != len(want) {
+			t.Errorf("byte %d: %d of %d findings, and no error", at, len(got), len(want))
+		}
+	}
+}
