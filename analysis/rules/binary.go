@@ -5,6 +5,8 @@ import (
 	"errors"
 	"math"
 	"slices"
+
+	"github.com/weirhpc/weir/schemas"
 )
 
 // binaryVersion is that of the form of a Watch's state.
@@ -21,13 +23,14 @@ var (
 func (w *Watch) AppendBinary(b []byte) ([]byte, error) {
 	e := encoder{b}
 	e.int(binaryVersion)
-	e.int(int64(w.variants))
+	e.int(int64(w.saved()))
 	e.flag(w.over)
 	for _, v := range w.scalars() {
 		e.int(*v)
 	}
 	e.float(w.cores)
 	e.int(int64(w.nodes))
+	e.int(int64(w.variants))
 	e.names(w.set, w.there)
 	e.flag(w.waiting)
 	e.int(w.pending.startMs)
@@ -53,6 +56,15 @@ func (w *Watch) UnmarshalBinary(b []byte) error {
 	}
 	*w = *fresh
 	return err
+}
+
+// saved is how many variants of tallies the state has. Possible findings that were written are closed with what was
+// known of them, also where nobody asks for possible ones any more.
+func (w *Watch) saved() int {
+	if slices.ContainsFunc(w.states, func(st state) bool { return st.written.certainty == schemas.Possible }) {
+		return 2
+	}
+	return w.variants
 }
 
 // scalars are the numbers of the Watch itself.
@@ -135,9 +147,11 @@ func (e *encoder) state(w *Watch, i int) {
 	if r.nodes >= 0 {
 		e.text(w.pending.nodes[r.nodes])
 	}
-	for variant := range w.variants {
+	for variant := range w.saved() {
 		e.tally(&st.tallies[variant])
-		e.slots(w.pending.slots[variant][r.slot:][:verdictHead+len(r.evidence)])
+		if variant < w.variants {
+			e.slots(w.pending.slots[variant][r.slot:][:verdictHead+len(r.evidence)])
+		}
 	}
 }
 

@@ -111,9 +111,12 @@ func TestChangedRulesBeginAnew(t *testing.T) {
 		rules string
 		want  []string
 	}{
-		"as it was":         {idleRule + other + wholeRule, []string{"idle 58", "other 58"}},
-		"another order":     {wholeRule + other + idleRule, []string{"other 58", "idle 58"}},
-		"other words":       {strings.Replace(idleRule, "title: idle", "title: slow", 1) + other, []string{"idle 58", "other 58"}},
+		"as it was":     {idleRule + other + wholeRule, []string{"idle 58", "other 58"}},
+		"another order": {wholeRule + other + idleRule, []string{"other 58", "idle 58"}},
+		"other words": {
+			strings.Replace(idleRule, "title: idle", "title: slow", 1) + other,
+			[]string{"idle 58", "other 58"},
+		},
 		"another threshold": {strings.Replace(idleRule, "> 0.5", "> 0.6", 1) + other, []string{"other 58"}},
 		"one is gone":       {other + wholeRule, []string{"other 58"}},
 		"one is new":        {idleRule + strings.Replace(other, "id: other", "id: new", 1), []string{"idle 58"}},
@@ -145,7 +148,8 @@ func TestChangedRulesBeginAnew(t *testing.T) {
 	if err := next.UnmarshalBinary(b); err != nil {
 		t.Fatal(err)
 	}
-	if got := history(next, minutes(50, 100, always(0.9))...); len(got) == 0 || got[0] != "30 idle OPEN HIGH CERTAIN 0.900 30/30/81" {
+	if got := history(next, minutes(50, 100, always(0.9))...); len(got) == 0 ||
+		got[0] != "30 idle OPEN HIGH CERTAIN 0.900 30/30/81" {
 		t.Errorf("%v", got)
 	}
 }
@@ -161,6 +165,32 @@ func TestPossibleIsSwitched(t *testing.T) {
 		if f := next.End(nil); len(f) != 1 || f[0].Evaluated != 58 || f[0].Certainty != schemas.Certain {
 			t.Errorf("from %v: %+v", from, f)
 		}
+	}
+}
+
+// TestPossibleIsSwitchedOff: a possible finding that was written is closed at the next mark, with what was known of it.
+func TestPossibleIsSwitchedOff(t *testing.T) {
+	set := siteSet(t, strings.Replace(idleRule, "cpu_idle.mean > 0.5", "cpu_idle.lo5 > 0.5", 1))
+	w := set.NewWatch(life4711(), true)
+	for i := range 45 {
+		w.Add(bounds(i, 0.4, 0.7, 0.8, true))
+		w.Due(nil)
+	}
+	next := moved(t, set, moved(t, set, w, false), false)
+	var got []string
+	for i := 45; i < 65; i++ {
+		next.Add(bounds(i, 0.4, 0.7, 0.8, false))
+		for _, f := range next.Due(nil) {
+			got = append(got, shortly(&f))
+		}
+	}
+	for _, f := range next.End(nil) {
+		got = append(got, shortly(&f))
+	}
+	if diff := cmp.Diff([]string{
+		"idle CLOSED HIGH POSSIBLE 0.700 43/43/52", "idle CLOSED HIGH POSSIBLE 0.700 43/43/65 final",
+	}, got); diff != "" {
+		t.Error(diff)
 	}
 }
 
@@ -221,4 +251,27 @@ func FuzzState(f *testing.F) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestStateIsOfTheJobAlone: what other jobs had does not get into the state, so that a replay writes the same bytes.
+func TestStateIsOfTheJobAlone(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	mine, others := randomLife(r, 100), randomLife(r, 100)
+	set := shippedSet(t)
+	alone, among, other := shippedSet(t).NewWatch(life4711(), false), set.NewWatch(life4711(), false),
+		set.NewWatch(life4711(), true)
+	for i := range mine {
+		alone.Add(mine[i])
+		among.Add(mine[i])
+		other.Add(others[i])
+		a, err := alone.AppendBinary(nil)
+		b, err2 := among.AppendBinary(nil)
+		if err != nil || err2 != nil || !bytes.Equal(a, b) {
+			t.Fatalf("seed %d: after %d intervals the states differ: %v, %v", seed, i+1, err, err2)
+		}
+		alone.Due(nil)
+		among.Due(nil)
+	}
 }

@@ -19,7 +19,8 @@ const (
 // decoder reads what encoder wrote. It checks all that a finding relies on.
 type decoder struct {
 	b      []byte
-	saved  int // variants in the state
+	saved  int // variants of tallies in the state
+	judged int // variants of verdicts and bins in it
 	failed bool
 }
 
@@ -98,7 +99,7 @@ func (d *decoder) slots(into []float64) {
 
 // part returns a part, and whose it is.
 func (d *decoder) part() (hash string, p decoder) {
-	return d.text(), decoder{b: d.bytes(math.MaxInt64), saved: d.saved}
+	return d.text(), decoder{b: d.bytes(math.MaxInt64), saved: d.saved, judged: d.judged}
 }
 
 func (d *decoder) watch(w *Watch) error {
@@ -114,6 +115,7 @@ func (d *decoder) watch(w *Watch) error {
 		*v = d.between(-maxMs, maxMs)
 	}
 	w.cores, w.nodes = d.float(), int32(d.between(0, math.MaxInt32))
+	d.judged = int(d.between(1, int64(d.saved)))
 	for range d.between(0, 1<<14) {
 		if i, known := slices.BinarySearch(w.set.layout.inputs, d.text()); known {
 			w.there[i] = true
@@ -165,18 +167,23 @@ func (d *decoder) state(w *Watch, i int) {
 		d.failed = true
 	}
 	if r.nodes >= 0 {
-		if w.pending.nodes[r.nodes] = d.text(); w.pending.nodes[r.nodes] != "" && !naming.Valid(w.pending.nodes[r.nodes]) {
-			d.failed = true
-		}
+		node := d.text()
+		w.pending.nodes[r.nodes] = node
+		d.failed = d.failed || node != "" && !naming.Valid(node)
 	}
 	unwanted := make([]float64, verdictHead+len(r.evidence))
 	for variant := range d.saved {
-		t, slots := &tally{}, unwanted
-		if variant < w.variants {
-			t, slots = &st.tallies[variant], w.pending.slots[variant][r.slot:][:len(unwanted)]
+		t, slots := &st.tallies[variant], unwanted
+		if d.tally(t, r); t.evaluated > w.came {
+			d.failed = true
 		}
-		d.tally(t, r)
-		if d.slots(slots); t.evaluated > w.came || slots[verdictSeverity] < 0 || slots[verdictSeverity] > 1 {
+		if variant >= d.judged {
+			continue
+		}
+		if variant < w.variants {
+			slots = w.pending.slots[variant][r.slot:][:len(unwanted)]
+		}
+		if d.slots(slots); slots[verdictSeverity] < 0 || slots[verdictSeverity] > 1 {
 			d.failed = true
 		}
 	}
@@ -211,7 +218,8 @@ func (d *decoder) tally(t *tally, r *Rule) {
 		matches += n.n
 		d.failed = d.failed || !naming.Valid(n.name)
 	}
-	counts := t.evaluated >= t.matched && t.matched >= 0 && t.evaluated <= maxCount && t.others >= 0 && matches <= t.matched
+	counts := t.evaluated >= t.matched && t.matched >= 0 && t.evaluated <= maxCount && t.others >= 0 &&
+		matches <= t.matched
 	severities := t.sum >= 0 && t.worst >= 0 && t.worst <= grains && t.sum <= t.worst*t.matched
 	if !counts || !severities || t.falses < 0 || t.firstMs > t.lastMs {
 		d.failed = true
@@ -225,7 +233,7 @@ func (d *decoder) life(w *Watch) {
 		h.sum = d.exact()
 	}
 	l := &w.set.layout
-	for variant := range d.saved {
+	for variant := range d.judged {
 		b, cells := &bins{}, make([]float64, l.stride)
 		if variant < w.variants {
 			b, cells = &w.life.bins[variant], w.pending.cells[variant]

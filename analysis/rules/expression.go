@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"reflect"
-	"slices"
 	"strings"
 
 	"github.com/expr-lang/expr"
@@ -13,7 +11,6 @@ import (
 	"github.com/expr-lang/expr/checker"
 	"github.com/expr-lang/expr/conf"
 	"github.com/expr-lang/expr/file"
-	"github.com/expr-lang/expr/types"
 )
 
 // Bounds on an expression. There are no loops, so its length bounds its cost.
@@ -21,78 +18,6 @@ const (
 	maxBytes = 4096
 	maxNodes = 300
 )
-
-// jobSays, nodeSays, wholeSays and quarterSays are the types of what an expression may name beside metrics.
-type (
-	jobSays struct {
-		Nodes        float64 `expr:"nodes"`
-		Cores        float64 `expr:"cores"`
-		Gpus         float64 `expr:"gpus"`
-		DurationS    float64 `expr:"duration_s"`
-		TimeLimitS   float64 `expr:"time_limit_s"`
-		MemRequested float64 `expr:"mem_requested"`
-		SmtIdle      float64 `expr:"smt_idle"`
-		ID           string  `expr:"id"`
-		User         string  `expr:"user"`
-		Account      string  `expr:"account"`
-		Queue        string  `expr:"queue"`
-		State        string  `expr:"state"`
-	}
-	nodeSays struct {
-		CPUs           float64 `expr:"cpus"`
-		ThreadsPerCore float64 `expr:"threads_per_core"`
-		Memory         float64 `expr:"memory"`
-		PeakFlops      float64 `expr:"peak_flops"`
-		PeakFlopsCore  float64 `expr:"peak_flops_core"`
-		PeakMemBW      float64 `expr:"peak_mem_bw"`
-		Gpus           float64 `expr:"gpus"`
-	}
-	wholeSays struct {
-		Mean    float64 `expr:"mean"`
-		D0      float64 `expr:"d0"`
-		D10     float64 `expr:"d10"`
-		Count   float64 `expr:"count"`
-		PerNode float64 `expr:"per_node"`
-	}
-	quarterSays struct {
-		Mean float64 `expr:"mean"`
-		D1   float64 `expr:"d1"`
-		D5   float64 `expr:"d5"`
-		D9   float64 `expr:"d9"`
-		Lo1  float64 `expr:"lo1"`
-		Lo5  float64 `expr:"lo5"`
-		Lo9  float64 `expr:"lo9"`
-		Hi1  float64 `expr:"hi1"`
-		Hi5  float64 `expr:"hi5"`
-		Hi9  float64 `expr:"hi9"`
-	}
-)
-
-// names returns the names of a type's fields for expressions, in their order.
-func names[T any]() (all []string) {
-	for f := range reflect.TypeFor[T]().Fields() {
-		if name, ok := f.Tag.Lookup("expr"); ok {
-			all = append(all, name)
-		}
-	}
-	return all
-}
-
-var (
-	metricNames  = names[Metric]()
-	jobNames     = names[jobSays]()
-	nodeNames    = names[nodeSays]()
-	wholeNames   = names[wholeSays]()
-	quarterNames = names[quarterSays]()
-)
-
-// jobNumbers is how many of the job's fields are numbers. They come first.
-const jobNumbers = 7
-
-// reserved may not be the names of metrics.
-var reserved = []string{
-	"job", "node", "p", "above", "sum_means", "min", "max", "abs", "quarter", "spread", "spread_most", "rising",
-}
 
 // term computes a number, or a truth: 1, 0, or NaN where it is not known. So no comparison with what is not known
 // holds, and none fails.
@@ -159,50 +84,6 @@ func (c *compiler) compile(text string, as expr.Option) (p part, err error) {
 	return c.part(tree.Node)
 }
 
-// inWords replaces the names of our types in the library's messages.
-var inWords = strings.NewReplacer("type rules.Metric", "a metric", "rules.Metric", "metric", "type rules.jobSays", "job",
-	"rules.jobSays", "job", "type rules.nodeSays", "node", "rules.nodeSays", "node", "type rules.wholeSays",
-	"a metric over a life", "rules.wholeSays", "metric", "type rules.quarterSays", "a quarter", "rules.quarterSays",
-	"quarter", "type map[string]interface {}", "p")
-
-// environment has the types of all that an expression may name.
-func (c *compiler) environment() map[string]any {
-	parameters := types.Map{}
-	for name := range c.rule.parameters {
-		parameters[name] = types.Float64
-	}
-	env := map[string]any{"job": jobSays{}, "node": nodeSays{}, "p": parameters}
-	if !c.metrics {
-		return env
-	}
-	for name := range c.layout.known {
-		if env[name] = (Metric{}); c.life {
-			env[name] = wholeSays{}
-		}
-	}
-	return env
-}
-
-// functions declares the functions. The library only checks their types: it never runs an expression.
-func (c *compiler) functions() []expr.Option {
-	never := func(...any) (any, error) { return nil, errExpression }
-	of := func(name string, as any) expr.Option { return expr.Function(name, never, as) }
-	all := []expr.Option{
-		expr.DisableAllBuiltins(), of("min", new(func(float64, float64, ...float64) float64)),
-		of("max", new(func(float64, float64, ...float64) float64)), of("abs", new(func(float64) float64)),
-	}
-	switch {
-	case c.life:
-		all = append(all, of("quarter", new(func(wholeSays, int) quarterSays)),
-			of("spread", new(func(wholeSays, int) float64)), of("spread_most", new(func(wholeSays, int) float64)),
-			of("rising", new(func(wholeSays) bool)))
-	case c.metrics:
-		all = append(all, of("above", new(func(Metric, float64) float64)),
-			of("sum_means", new(func(string, ...string) float64)))
-	}
-	return all
-}
-
 // fault is an error with a caret below the place.
 func (c *compiler) fault(n ast.Node, format string, args ...any) error {
 	e := &file.Error{Location: n.Location(), Message: fmt.Sprintf(format, args...)}
@@ -258,7 +139,8 @@ func (c *compiler) unary(n *ast.UnaryNode) (part, error) {
 		}
 		return p, err
 	case "!", "not":
-		return part{}, c.fault(n, "write the opposite comparison: with a value that is not known, !(x >= t) is neither")
+		return part{}, c.fault(n,
+			"write the opposite comparison: with a value that is not known, !(x >= t) is neither")
 	}
 	return part{}, c.fault(n, "there is no operator %s for rules", n.Operator)
 }
@@ -356,113 +238,6 @@ func (c *compiler) conditional(n *ast.ConditionalNode) (part, error) {
 		}
 		return b(f)
 	}}, nil
-}
-
-// member compiles a field of the job, the node, a parameter, a metric or a quarter.
-func (c *compiler) member(n *ast.MemberNode) (part, error) {
-	property, is := n.Property.(*ast.StringNode)
-	if !is {
-		return part{}, c.fault(n, "a field is named as in cpu_user.mean")
-	}
-	name := property.Value
-	if call, is := n.Node.(*ast.CallNode); is {
-		callee, known := call.Callee.(*ast.IdentifierNode)
-		if !known || callee.Value != "quarter" {
-			return part{}, c.fault(n, "only quarter(metric, number) has fields")
-		}
-		return c.quarter(call, call.Arguments, columnOf(name))
-	}
-	of, is := n.Node.(*ast.IdentifierNode)
-	if !is {
-		return part{}, c.fault(n, "a field is named as in cpu_user.mean")
-	}
-	switch of.Value {
-	case "job":
-		return c.jobField(name), nil
-	case "node":
-		return c.nodeField(name), nil
-	case "p":
-		return constant(c.rule.parameters[name]), nil
-	}
-	return c.metricField(n, of.Value, name)
-}
-
-// reads notes what the rule must know. why is the reason where that is not known.
-func (c *compiler) reads(why string, of term) {
-	if !slices.ContainsFunc(c.rule.reads, func(r read) bool { return r.why == why }) {
-		c.rule.reads = append(c.rule.reads, read{why, of})
-	}
-}
-
-func (c *compiler) jobField(name string) part {
-	i := slices.Index(jobNames, name)
-	why := "job." + name + " is not known"
-	if name == "smt_idle" {
-		why = "machine.threads_per_core is not set"
-	}
-	if i < jobNumbers {
-		p := part{of: func(f *frame) float64 { return f.job[i] }}
-		c.reads(why, p.of)
-		return p
-	}
-	if name == "state" {
-		c.rule.waits = true
-	}
-	i -= jobNumbers
-	p := part{text: func(f *frame) string { return f.words[i] }}
-	c.reads(why, func(f *frame) float64 {
-		if f.words[i] == "" {
-			return math.NaN()
-		}
-		return 1
-	})
-	return p
-}
-
-func (c *compiler) nodeField(name string) part {
-	i := slices.Index(nodeNames, name)
-	why := "machine." + name + " is not set"
-	if name == "peak_flops_core" {
-		why = "machine.peak_flops or machine.cpus is not set"
-	}
-	p := part{of: func(f *frame) float64 { return f.node[i] }}
-	c.reads(why, p.of)
-	return p
-}
-
-func (c *compiler) metricField(n ast.Node, metric, field string) (part, error) {
-	i, err := c.input(n, metric, c.rule.Needs, "needs")
-	if err != nil {
-		return part{}, err
-	}
-	if c.life {
-		w, k := c.layout.whole(i), slices.Index(wholeNames, field)
-		return part{of: func(f *frame) float64 { return f.life.wholes[w].field(k) }}, nil
-	}
-	k := slices.Index(metricNames, field)
-	switch {
-	case k == atLowNodeMean || k == atHighNodeMean:
-		p := part{of: func(f *frame) float64 { return f.in[i][k] }}
-		c.rule.unknown = fmt.Sprintf("%s.%s is not known: an older version wrote the summaries", metric, field)
-		return p, nil
-	case k > atD0 && k < atD0+10 && !c.guess: // an estimate of a decile proves nothing
-		return part{of: func(f *frame) float64 {
-			if v := &f.in[i]; v[atLo0+k] == v[atHi0+k] {
-				return v[k]
-			}
-			return math.NaN()
-		}}, nil
-	}
-	return part{of: func(f *frame) float64 { return f.in[i][k] }}, nil
-}
-
-// input returns the index of a metric that the rule declares.
-func (c *compiler) input(n ast.Node, metric string, declared []string, key string) (int, error) {
-	if !slices.Contains(declared, metric) {
-		return 0, c.fault(n, "metric %s is not in %s of the rule", metric, key)
-	}
-	i, _ := slices.BinarySearch(c.layout.inputs, metric)
-	return i, nil
 }
 
 var (

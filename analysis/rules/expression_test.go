@@ -85,7 +85,8 @@ func TestRefusedExpressions(t *testing.T) {
 			t.Errorf("%.60q: %v, without %q", text, err, wanted)
 		case strings.Contains(err.Error(), "rules.") || strings.Contains(err.Error(), "interface"):
 			t.Errorf("%.60q: its error names our types: %v", text, err)
-		case wanted != "" && !strings.Contains(text, "1 + 1") && wanted != "expected bool" && !strings.HasSuffix(err.Error(), "^"):
+		case wanted != "" && !strings.Contains(text, "1 + 1") && wanted != "expected bool" &&
+			!strings.HasSuffix(err.Error(), "^"):
 			t.Errorf("%.60q: no caret: %v", text, err)
 		}
 	}
@@ -191,7 +192,10 @@ func TestExpressionsAsTheLibrary(t *testing.T) {
 			t.Fatalf("%s: %v", text, err)
 		}
 		idle, user := randomMetric(r), randomMetric(r)
-		f := &frame{in: []values{idle.values(), user.values(), absent, absent}, there: []bool{true, true, false, false}}
+		f := &frame{in: []values{idle.values(), user.values(), absent, absent}, there: []bool{
+			true, true, false,
+			false,
+		}}
 		for i := range f.job {
 			f.job[i] = float64(1 + r.IntN(9))
 		}
@@ -228,7 +232,8 @@ func randomMetric(r *rand.Rand) Metric {
 func randomNumber(r *rand.Rand, depth int) string {
 	if depth == 0 || r.IntN(4) == 0 {
 		return []string{
-			"cpu_idle.mean", "cpu_user.lo5", "cpu_idle.hi1", "cpu_user.d10", "p.limit", "job.nodes", "job.smt_idle", "0.25",
+			"cpu_idle.mean", "cpu_user.lo5", "cpu_idle.hi1", "cpu_user.d10", "p.limit", "job.nodes",
+			"job.smt_idle", "0.25",
 			"3.0", "above(cpu_idle, 0.5)",
 		}[r.IntN(10)]
 	}
@@ -249,7 +254,8 @@ func randomTruth(r *rand.Rand, depth int) string {
 		ops := []string{"<", "<=", ">", ">=", "==", "!="}
 		return fmt.Sprintf("%s %s %s", randomNumber(r, depth-1+1), ops[r.IntN(6)], randomNumber(r, 1))
 	}
-	return fmt.Sprintf("(%s %s %s)", randomTruth(r, depth-1), []string{"&&", "||"}[r.IntN(2)], randomTruth(r, depth-1))
+	return fmt.Sprintf("(%s %s %s)", randomTruth(r, depth-1), []string{"&&", "||"}[r.IntN(2)], randomTruth(r,
+		depth-1))
 }
 
 // TestValuesAreInTheOrderOfTheNames: what an expression names is what it reads.
@@ -264,7 +270,8 @@ func TestValuesAreInTheOrderOfTheNames(t *testing.T) {
 			t.Errorf("%s is %v, not %d", metricNames[i], got, i)
 		}
 	}
-	if len(metricNames) != fields || metricNames[atMean] != "mean" || metricNames[atHighNodeMean] != "high_node_mean" ||
+	if len(metricNames) != fields || metricNames[atMean] != "mean" ||
+		metricNames[atHighNodeMean] != "high_node_mean" ||
 		metricNames[atLo0] != "lo0" || metricNames[atHi0] != "hi0" {
 		t.Errorf("the places of %v are others", metricNames)
 	}
@@ -285,7 +292,8 @@ func TestValuesAreInTheOrderOfTheNames(t *testing.T) {
 		}
 	}
 	want = map[string]float64{
-		"cpus": 8, "threads_per_core": 2, "memory": 12, "peak_flops": 80, "peak_flops_core": 10, "peak_mem_bw": 15, "gpus": 3,
+		"cpus": 8, "threads_per_core": 2, "memory": 12, "peak_flops": 80, "peak_flops_core": 10, "peak_mem_bw": 15,
+		"gpus": 3,
 	}
 	for i, name := range nodeNames {
 		if f.node[i] != want[name] {

@@ -3,6 +3,7 @@ package rules
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"time"
 
@@ -97,7 +98,8 @@ func (r *reader) errors() (all []error) {
 func readFile(src Source) (f fileText, faults []error) {
 	r := &reader{source: src.Name}
 	if len(src.Text) > maxFileBytes {
-		return f, []error{fmt.Errorf("%s: %w: %d bytes are more than %d", src.Name, errFile, len(src.Text), maxFileBytes)}
+		return f, []error{fmt.Errorf("%s: %w: %d bytes are more than %d", src.Name, errFile, len(src.Text),
+			maxFileBytes)}
 	}
 	var doc yaml.Node
 	if err := yaml.Unmarshal(src.Text, &doc); err != nil {
@@ -267,10 +269,7 @@ func (t *guardsText) override(g *Guards) {
 
 // identifier reports whether an expression can name it.
 func identifier(s string) bool {
-	for i, c := range s {
-		if c != '_' && !('a' <= c && c <= 'z') && !('A' <= c && c <= 'Z') && (i == 0 || c < '0' || c > '9') {
-			return false
-		}
-	}
-	return s != ""
+	return validName.MatchString(s)
 }
+
+var validName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)

@@ -26,7 +26,8 @@ func (w *Watch) finding(i int, as written, final bool) schemas.Finding {
 	for k := range t.evidence {
 		if p := &t.evidence[k]; p.n > 0 {
 			f.Evidence = append(f.Evidence, schemas.FindingEvidence{
-				Name: schemas.CleanText(r.evidence[k].name, schemas.MaxFindingText), Low: p.low, Mean: p.mean(), High: p.high,
+				Name: schemas.CleanText(r.evidence[k].name, schemas.MaxFindingText),
+				Low:  p.low, Mean: p.mean(), High: p.high,
 			})
 		}
 	}

@@ -102,13 +102,13 @@ func (c *compiler) sumMeans(n ast.Node, args []ast.Node) (part, error) {
 		of = append(of, i)
 	}
 	return part{of: func(f *frame) float64 {
-		sum, any := 0.0, false
+		sum, some := 0.0, false
 		for _, i := range of {
 			if f.there[i] {
-				sum, any = sum+f.in[i][atMean], true
+				sum, some = sum+f.in[i][atMean], true
 			}
 		}
-		if !any {
+		if !some {
 			return math.NaN()
 		}
 		return finite(sum)

@@ -25,7 +25,8 @@ var hintFunctions = template.FuncMap{
 
 // hintWords are the functions that a hint may call. Those of text/template that print would make any length.
 var hintWords = []string{
-	"pct", "bytes", "si", "duration", "hostlist", "times", "mib", "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not",
+	"pct", "bytes", "si", "duration", "hostlist", "times", "mib",
+	"eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not",
 }
 
 // newHint compiles a hint. There are no loops and no templates within, so that its length bounds its cost.
@@ -69,7 +70,8 @@ func allowed(n parse.Node) error {
 		all = n.Args
 	case *parse.IdentifierNode:
 		if !slices.Contains(hintWords, n.Ident) {
-			return fmt.Errorf("%w: %s is not for hints: there are %s", errHint, n.Ident, strings.Join(hintWords, ", "))
+			return fmt.Errorf("%w: %s is not for hints: there are %s", errHint, n.Ident, strings.Join(hintWords,
+				", "))
 		}
 	case *parse.TextNode, *parse.FieldNode, *parse.NumberNode, *parse.StringNode, *parse.CommentNode:
 	default:

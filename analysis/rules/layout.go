@@ -142,12 +142,14 @@ func floorDiv(a, b int64) int64 {
 	return q
 }
 
-// quarter is the mean of a column over the intervals of a quarter of the span. A bin belongs where its middle is.
+// quarter is the mean of a column over the intervals of a quarter of the span. A bin belongs where its middle is, and
+// one that sticks out of the span to the quarter beside it.
 func (b *bins) quarter(k *column, fromMs, toMs int64, q int) float64 {
 	n, sum := 0.0, 0.0
 	from, to := fromMs+(toMs-fromMs)*int64(q-1)/4, fromMs+(toMs-fromMs)*int64(q)/4
 	for i := range b.len() {
-		if middle := (b.first+i)*b.width + b.width/2; middle >= from && middle < to {
+		middle := (b.first+i)*b.width + b.width/2
+		if (q == 1 || middle >= from) && (q == 4 || middle < to) {
 			row := b.row(i)
 			n, sum = n+row[k.n], sum+row[k.at]
 		}
@@ -155,7 +157,7 @@ func (b *bins) quarter(k *column, fromMs, toMs int64, q int) float64 {
 	if n == 0 {
 		return math.NaN()
 	}
-	return sum / n
+	return rounded(sum / n) // the order of the terms shows in the last digits
 }
 
 // whole is a metric over a life. All of it is exact.
@@ -195,7 +197,7 @@ func (w *whole) field(k int) float64 {
 	}
 	switch k {
 	case 0:
-		return w.sum.value() / w.count
+		return rounded(w.sum.value() / w.count)
 	case 1:
 		return w.least
 	case 2:

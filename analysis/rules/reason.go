@@ -41,10 +41,10 @@ func (f *frame) unread(r *Rule) string {
 
 // inapplicable is why a rule does not apply to the job, or empty.
 func (f *frame) inapplicable(r *Rule) string {
-	switch applies := r.require(f); {
-	case applies == 0:
+	switch r.require(f) {
+	case 0:
 		return r.why.requires
-	case applies == 1:
+	case 1:
 		return ""
 	}
 	return f.unread(r)

@@ -1,0 +1,107 @@
+package rules
+
+import (
+	"strings"
+
+	"github.com/expr-lang/expr"
+	"github.com/expr-lang/expr/types"
+)
+
+// jobSays, nodeSays, wholeSays and quarterSays are the types of what an expression may name beside metrics.
+type (
+	jobSays struct {
+		Nodes        float64 `expr:"nodes"`
+		Cores        float64 `expr:"cores"`
+		Gpus         float64 `expr:"gpus"`
+		DurationS    float64 `expr:"duration_s"`
+		TimeLimitS   float64 `expr:"time_limit_s"`
+		MemRequested float64 `expr:"mem_requested"`
+		SmtIdle      float64 `expr:"smt_idle"`
+		ID           string  `expr:"id"`
+		User         string  `expr:"user"`
+		Account      string  `expr:"account"`
+		Queue        string  `expr:"queue"`
+		State        string  `expr:"state"`
+	}
+	nodeSays struct {
+		CPUs           float64 `expr:"cpus"`
+		ThreadsPerCore float64 `expr:"threads_per_core"`
+		Memory         float64 `expr:"memory"`
+		PeakFlops      float64 `expr:"peak_flops"`
+		PeakFlopsCore  float64 `expr:"peak_flops_core"`
+		PeakMemBW      float64 `expr:"peak_mem_bw"`
+		Gpus           float64 `expr:"gpus"`
+	}
+	wholeSays struct {
+		Mean    float64 `expr:"mean"`
+		D0      float64 `expr:"d0"`
+		D10     float64 `expr:"d10"`
+		Count   float64 `expr:"count"`
+		PerNode float64 `expr:"per_node"`
+	}
+	quarterSays struct {
+		Mean float64 `expr:"mean"`
+		D1   float64 `expr:"d1"`
+		D5   float64 `expr:"d5"`
+		D9   float64 `expr:"d9"`
+		Lo1  float64 `expr:"lo1"`
+		Lo5  float64 `expr:"lo5"`
+		Lo9  float64 `expr:"lo9"`
+		Hi1  float64 `expr:"hi1"`
+		Hi5  float64 `expr:"hi5"`
+		Hi9  float64 `expr:"hi9"`
+	}
+)
+
+var (
+	metricNames = names[Metric]()
+	jobNames    = names[jobSays]()
+	nodeNames   = names[nodeSays]()
+	wholeNames  = names[wholeSays]()
+)
+
+// inWords replaces the names of our types in the library's messages.
+var inWords = strings.NewReplacer("type rules.Metric", "a metric", "rules.Metric", "metric", "type rules.jobSays",
+
+	"job",
+	"rules.jobSays", "job", "type rules.nodeSays", "node", "rules.nodeSays", "node", "type rules.wholeSays",
+	"a metric over a life", "rules.wholeSays", "metric", "type rules.quarterSays", "a quarter", "rules.quarterSays",
+	"quarter", "type map[string]interface {}", "p")
+
+// environment has the types of all that an expression may name.
+func (c *compiler) environment() map[string]any {
+	parameters := types.Map{}
+	for name := range c.rule.parameters {
+		parameters[name] = types.Float64
+	}
+	env := map[string]any{"job": jobSays{}, "node": nodeSays{}, "p": parameters}
+	if !c.metrics {
+		return env
+	}
+	for name := range c.layout.known {
+		if env[name] = (Metric{}); c.life {
+			env[name] = wholeSays{}
+		}
+	}
+	return env
+}
+
+// functions declares the functions. The library only checks their types: it never runs an expression.
+func (c *compiler) functions() []expr.Option {
+	never := func(...any) (any, error) { return nil, errExpression }
+	of := func(name string, as any) expr.Option { return expr.Function(name, never, as) }
+	all := []expr.Option{
+		expr.DisableAllBuiltins(), of("min", new(func(float64, float64, ...float64) float64)),
+		of("max", new(func(float64, float64, ...float64) float64)), of("abs", new(func(float64) float64)),
+	}
+	switch {
+	case c.life:
+		all = append(all, of("quarter", new(func(wholeSays, int) quarterSays)),
+			of("spread", new(func(wholeSays, int) float64)), of("spread_most", new(func(wholeSays, int) float64)),
+			of("rising", new(func(wholeSays) bool)))
+	case c.metrics:
+		all = append(all, of("above", new(func(Metric, float64) float64)),
+			of("sum_means", new(func(string, ...string) float64)))
+	}
+	return all
+}
