@@ -16,9 +16,9 @@ import (
 // gapsAmong is how many times as far back the archive is read as the last intervals need, since some may be missing.
 const gapsAmong = 4
 
-// ArchivedRows returns rows of a life of a job in the archive, by interval and metric: the last n intervals, of those
-// from one time to another if there are such. With n = 0 it returns all of these. An archive without an interval of the
-// job is ErrNoInterval.
+// ArchivedRows returns rows of a life of a job in the archive, by interval and metric. They are of the last n intervals
+// before a.To and from a.From on, where these are set. With n = 0 they are of all such intervals. An archive without an
+// interval of the job is ErrNoInterval.
 func ArchivedRows(ctx context.Context, jobID string, a Ask, n int) (rows []schemas.Row, err error) {
 	ended, err := archive.Jobs(ctx, a.Dir, jobID)
 	if err != nil {
