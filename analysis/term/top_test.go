@@ -337,6 +337,18 @@ func TestTopKeys(t *testing.T) {
 	}
 }
 
+// TestTopJobShowsTheMainMetricsFirst, since a screen has no room for all.
+func TestTopJobShowsTheMainMetricsFirst(t *testing.T) {
+	var j machine.FrameJob
+	for _, name := range []string{"acc_power", "context_switches", "cpu_user", "ipc", "mem_used"} {
+		j.Metrics = append(j.Metrics, machine.FrameMetric{Name: name})
+	}
+	want := []string{"cpu_user", "ipc", "mem_used", "acc_power", "context_switches"}
+	if got := firstShown(&j); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
 // TestTopEnds where the reader of topics ends, and where the process is asked to end.
 func TestTopEnds(t *testing.T) {
 	s := startTop(t, TopOptions{})

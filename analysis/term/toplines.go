@@ -3,6 +3,7 @@ package term
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -256,13 +257,22 @@ func (v *topView) job(j *machine.FrameJob) []line {
 	columns := fmt.Sprintf("%s %s %s %s  d0 to d10", left("metric", metricCells), right("d1", valueCells),
 		right("d5", valueCells), right("d9", valueCells))
 	lines = append(lines, line{{text: v.clean(columns, v.cells()), color: bold}})
-	for i := range j.Metrics {
-		lines = append(lines, line{{text: v.metric(&j.Metrics[i])}})
+	for _, name := range firstShown(j) {
+		lines = append(lines, line{{text: v.metric(j.Metric(name))}})
 	}
 	for room := max(1, v.height-footLines); len(lines) > room; {
 		lines = lines[:len(lines)-1]
 	}
 	return append(lines, line{{text: v.clean("esc back  q quit   all of its life: weir job "+j.JobID, v.cells())}})
+}
+
+// firstShown are the metrics of a job in the order of a report, and the others by name. A screen may not have all.
+func firstShown(j *machine.FrameJob) (names []string) {
+	for i := range j.Metrics {
+		names = append(names, j.Metrics[i].Name)
+	}
+	first := view.Shown(names)
+	return append(first, slices.DeleteFunc(names, func(n string) bool { return slices.Contains(first, n) })...)
 }
 
 const metricCells, valueCells = 22, 9
