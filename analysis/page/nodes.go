@@ -141,7 +141,7 @@ func (t *nodeTable) draw() {
 		}
 	}
 	const left, top, rowH, width = 116.0, 110.0, 20.0, 400.0
-	step := min(56, (width-left-62)/float64(len(metrics)))
+	step := min(56, (width-left-74)/float64(len(metrics)))
 	f := chart.Figure{
 		ID: "nodes", W: width, H: top + rowH*float64(len(nodes)) + 4,
 		Title: "Nodes that stand out, by metric", Desc: t.Result,
