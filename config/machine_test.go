@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -53,6 +54,10 @@ func TestMachine(t *testing.T) {
 	}
 	if diff := cmp.Diff(c, back, cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("written and read again:\n%s", diff)
+	}
+	_, err = Load(Source{Environ: []string{"WEIR_MACHINE=thin"}, Defaults: Default()})
+	if !errors.Is(err, errValue) || !strings.Contains(err.Error(), "set it in a file") {
+		t.Errorf("sections in a variable: %v", err)
 	}
 	c, err = Load(Source{Environ: []string{"WEIR_FIND_OFF=serial,io-wait", "WEIR_MACHINE="}, Defaults: c})
 	if err != nil || len(c.Find.Off) != 2 || len(c.Machine) != 0 {

@@ -315,8 +315,12 @@ def check_summaries(differences, summaries, windows, machine, met):
         differences.expect(s["method"] == method and not (merged and method == "NODE"), where, f"is {method}")
         if reduced:  # the node's own values are in no topic
             # Its certified summaries are left out, or cut, where collect.sketch says so.
-            shown = lambda metrics: [{k: v for k, v in m.items() if k != "certified"} for m in metrics]
+            shown = lambda metrics: [{k: v for k, v in m.items() if k not in ("certified", *NODE_MEANS)} for m in metrics]
             said = taken[0]["metrics"]
+            # It is the only node, and so the lowest and the highest.
+            means = all(m[mean] == (None if m[node] is None else m["mean"])
+                        for m in s["metrics"] for node, mean in zip(("low_node", "high_node"), NODE_MEANS))
+            differences.expect(means, where, "the means of its node", s["metrics"])
             differences.expect(shown(s["metrics"]) == shown(said), where, "not what the node says", s["metrics"], said)
             same = [a["certified"] in (None, b["certified"]) for a, b in zip(s["metrics"], said) if b["count"]]
             met["certified summaries of nodes"] += sum(same)
