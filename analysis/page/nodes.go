@@ -141,7 +141,7 @@ func (t *nodeTable) draw() {
 		}
 	}
 	const left, top, rowH, width = 116.0, 110.0, 20.0, 400.0
-	step := min(56, (width-left-62)/float64(len(metrics)))
+	step := min(56, (width-left-74)/float64(len(metrics)))
 	f := chart.Figure{
 		ID: "nodes", W: width, H: top + rowH*float64(len(nodes)) + 4,
 		Title: "Nodes that stand out, by metric", Desc: t.Result,
@@ -158,7 +158,7 @@ func (t *nodeTable) draw() {
 		return "low" + strength(r.share), r.Node + " is lowest in " + r.Metric + " in " + r.Share
 	})
 	for row, node := range nodes {
-		f.Text(left-6, ys[row]+rowH/2+4, "tick end", ending(node, 15))
+		f.Text(left-6, ys[row]+rowH/2+4, "tick end", ending(node, 14))
 		for i, metric := range metrics {
 			if r := cells[[2]string{node, metric}]; r != nil {
 				f.Text(xs[i]+step/2, ys[row]+rowH/2+4, "mid in"+strength(r.share), arrow(r, step))
@@ -166,7 +166,7 @@ func (t *nodeTable) draw() {
 		}
 	}
 	for i, metric := range metrics {
-		f.Text(xs[i]+step/2+3, top-6, "tick slant", shorten(metric, 16))
+		f.Text(xs[i]+step/2+3, top-6, "tick slant", shorten(metric, 15))
 	}
 	t.Figure = f.SVG()
 }
