@@ -210,6 +210,15 @@ func TestHints(t *testing.T) {
 		len(f.Hint) > schemas.MaxFindingText || !strings.HasPrefix(f.Hint, "<b>?[31m??") {
 		t.Errorf("%q", f.Hint)
 	}
+	for _, c := range []struct {
+		nodes, value float64
+		want         int
+	}{{64, 0.1, 58}, {8, 1.0 / 8, 7}, {4, 0.9, 1}, {1, 1, 1}, {10, 0.3, 7}, {3, -1, 3}} {
+		f := &frame{job: [jobNumbers]float64{c.nodes}}
+		if got := hintData(f, c.value, nil, nil)["nodes_needed"]; got != c.want {
+			t.Errorf("%v of %v nodes are not needed: %v remain, not %v", c.value, c.nodes, got, c.want)
+		}
+	}
 	for text, want := range map[string]string{
 		pct(0.5): "50 %", pct(0.031): "3.1 %", pct(0): "0 %", siBytes(97e9): "97 GB", si(1.9e9, "Hz"): "1.9 GHz",
 		si(999.6, "B"): "1 kB", si(0.5, "x"): "0.5 x", duration(10800): "3:00:00", duration(59.6): "0:01:00",

@@ -157,7 +157,7 @@ func (b *bins) quarter(k *column, fromMs, toMs int64, q int) float64 {
 	if n == 0 {
 		return math.NaN()
 	}
-	return sum / n
+	return rounded(sum / n) // the order of the terms shows in the last digits
 }
 
 // whole is a metric over a life. All of it is exact.
@@ -197,7 +197,7 @@ func (w *whole) field(k int) float64 {
 	}
 	switch k {
 	case 0:
-		return w.sum.value() / w.count
+		return rounded(w.sum.value() / w.count)
 	case 1:
 		return w.least
 	case 2:
