@@ -8,7 +8,7 @@ VULN_V  := v1.1.4
 EXPORTER   := bin/node_exporter
 EXPORTER_V := v1.9.1
 
-.PHONY: build build-static build-sql up test test-sql test-kafka hostile hostile-kafka kafka-up kafka-down kafka-program lint vuln release man fmt fuzz fuzz-nightly fuzz-keep bench accuracy bench-archive bench-takeover bench-soak bench-agent bench-limits perturbation perturbation-program synchrony outside test-containers test-slurm
+.PHONY: build build-static build-sql demo up test test-browser test-sql test-kafka hostile hostile-kafka kafka-up kafka-down kafka-program lint vuln release man fmt fuzz fuzz-nightly fuzz-keep bench accuracy bench-archive bench-takeover bench-soak bench-agent bench-limits perturbation perturbation-program synchrony outside outside-spark test-containers test-slurm
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/weir .
@@ -25,7 +25,7 @@ build-sql:
 
 # A month of a made-up machine with planted problems, below demo/, and the reports that lead to them: docs/tour.md goes
 # through them. Needs no broker. Two cores take two minutes.
-.PHONY: demo demo-pictures
+.PHONY: demo-pictures
 demo: build
 	integration/demo/run bin/weir demo
 
@@ -51,9 +51,17 @@ test:
 outside:
 	integration/outside/install bin/outside
 
+# Spark, for one program of docs/queries.md: 450 MB. Needs Java 17 too; without it that program is skipped, and says so.
+outside-spark:
+	integration/outside/install bin/outside-spark requirements-spark.txt
+
 # The module of weir-sql. It is linked with DuckDB, which takes a minute at first.
 test-sql:
 	cd sql && $(GO) mod tidy -diff && $(GO) vet ./... && $(GO) test -count=1 -timeout 10m ./...
+
+# Chromium looks at the HTML pages: light, dark, narrow, printed. Needs a Chromium, and says so in capitals without one.
+test-browser:
+	cd integration/browser && $(GO) test -count=1 -v -timeout 15m ./...
 
 # The same scenarios on a Kafka in a container. Needs a Docker engine.
 test-containers:
@@ -95,6 +103,7 @@ lint: $(LINT)
 	@! $(LINT) fmt --diff | grep . || { echo 'not formatted: make fmt'; exit 1; }
 	$(GO) vet -tags static ./producers/source
 	$(GO) mod tidy -diff
+	cd integration/browser && $(GO) mod tidy -diff && $(GO) vet ./...
 	cd integration/containers && $(GO) mod tidy -diff && $(GO) vet ./...
 	$(GO) run ./integration/prose
 	$(GO) run ./integration/prose -go -q

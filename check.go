@@ -166,7 +166,7 @@ func newCheckLock() *cobra.Command {
 func checkFiles(cfg config.Config) error {
 	return errors.Join(kafka.CheckFiles(cfg.Kafka, time.Now()),
 		checkJobs("balance.jobs_file", cfg.Balance.JobsFile), checkTree(cfg), checkAgent(cfg),
-		scheduler.CheckCPUIDs(cfg), checkMachine(cfg),
+		scheduler.CheckCPUIDs(cfg), checkMachine(cfg), checkSiteRules(cfg),
 		directory("balance.drop_dir", cfg.Balance.DropDir), directory("sink.dir", cfg.Sink.Dir), checkCommands(cfg))
 }
 

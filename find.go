@@ -4,18 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"os"
-	"path/filepath"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
-	"github.com/weirhpc/weir/analysis/rules"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/processors"
-	"github.com/weirhpc/weir/producers/source"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -105,10 +100,16 @@ func (f *findFlags) run(c *cobra.Command, conf *configFlags) error {
 	return findHistory(c.Context(), cfg, f, c.OutOrStdout())
 }
 
+// checkSiteRules returns nil if the rules of the site can be used.
+func checkSiteRules(cfg config.Config) error {
+	_, err := ruleSet(cfg)
+	return err
+}
+
 // findLive compiles the rules before it asks a broker: a wrong rule needs a person.
 func findLive(ctx context.Context, cfg config.Config, log *slog.Logger) error {
-	set, err := rulesOf(cfg)
-	if err != nil {
+	set, err := ruleSet(cfg)
+	if err := errors.Join(err, checkMachine(cfg)); err != nil {
 		return usageError{err}
 	}
 	run := func(ctx context.Context, cfg config.Config, log *slog.Logger, registry prometheus.Registerer) error {
@@ -116,43 +117,4 @@ func findLive(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 	}
 	return checked(run, schemas.TopicJobSummary, schemas.TopicJobs, schemas.TopicFindings, schemas.TopicFindProgress,
 		schemas.TopicFindState)(ctx, cfg, log)
-}
-
-// rulesOf compiles the shipped rules and those of the site. It also checks the types of nodes, which rules ask.
-func rulesOf(cfg config.Config) (*rules.Set, error) {
-	files, err := readRules(cfg.Find.Rules)
-	if err != nil {
-		return nil, fmt.Errorf("find.rules: %w", err)
-	}
-	var known []rules.Known
-	for _, m := range source.Catalogue(cfg.Agent) {
-		known = append(known, rules.Known{Name: m.Name, Unit: m.Unit, Scope: m.Scope})
-	}
-	set, faults := rules.Compile(known, cfg.Find.Off, files...)
-	_, err = rules.NewTypes(cfg.Machine)
-	return set, errors.Join(faults, err)
-}
-
-// readRules reads a file of rules, or all *.yaml of a directory in order.
-func readRules(path string) (files []rules.Source, err error) {
-	if path == "" {
-		return nil, nil
-	}
-	names := []string{path}
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		if names, err = fs.Glob(os.DirFS(path), "*.yaml"); err != nil {
-			return nil, err
-		}
-		for i := range names {
-			names[i] = filepath.Join(path, names[i])
-		}
-	}
-	for _, name := range names {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			return nil, err
-		}
-		files = append(files, rules.Source{Name: name, Text: text})
-	}
-	return files, nil
 }

@@ -3,15 +3,154 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
 
+	"github.com/weirhpc/weir/analysis"
+	"github.com/weirhpc/weir/analysis/rules"
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/naming"
+	"github.com/weirhpc/weir/schemas"
 )
 
-var errNoHistory = errors.New("this build evaluates no history")
+var errNoRule = errors.New("there is no such rule")
 
-// findHistory evaluates a rule over the archive.
-func findHistory(_ context.Context, _ config.Config, _ *findFlags, _ io.Writer) error { return errNoHistory }
+// findHistory evaluates a rule over the jobs of the archive that ended since a time. A rule in find.off is tried too.
+func findHistory(ctx context.Context, cfg config.Config, f *findFlags, w io.Writer) error {
+	since, err := f.begin(time.Now())
+	if err != nil {
+		return usageError{err}
+	}
+	if f.rules != "" {
+		cfg.Find.Rules = f.rules
+	}
+	cfg.Find.Possible = cfg.Find.Possible || f.possible
+	set, err := alone(cfg, f.rule)
+	if err != nil {
+		return err
+	}
+	var found []foundJob
+	judged, err := analysis.History(ctx, cfg, f.dir, set, since, func(j rules.Job, all []schemas.Finding) error {
+		for i := range all {
+			if all[i].Rule == f.rule && all[i].State == schemas.FindingOpen {
+				found = append(found, foundJob{findingOf(&all[i]), j.User, j.Account, j.Queue})
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(found, func(a, b foundJob) int {
+		switch {
+		case a.Severity > b.Severity:
+			return -1
+		case a.Severity < b.Severity:
+			return 1
+		}
+		return 0
+	})
+	if f.json {
+		return printJSON(w, found)
+	}
+	return printFound(w, f.rule, found, judged)
+}
+
+// foundJob is a finding, with whose job it is about.
+type foundJob struct {
+	findingRow
+	User    string `json:"user"`
+	Account string `json:"account"`
+	Queue   string `json:"queue"`
+}
+
+// alone returns a set of one rule and of those that silence it, so that it finds what it would find among all others.
+func alone(cfg config.Config, rule string) (*rules.Set, error) {
+	cfg.Find.Off = slices.DeleteFunc(slices.Clone(cfg.Find.Off), func(id string) bool { return id == rule })
+	all, err := ruleSet(cfg)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	off := slices.Clone(cfg.Find.Off)
+	for i := range all.Rules {
+		r := &all.Rules[i]
+		names = append(names, r.ID)
+		if r.ID != rule && !slices.Contains(r.Silences, rule) && r.SourceName == rules.ShippedName {
+			off = append(off, r.ID)
+		}
+	}
+	if !slices.Contains(names, rule) {
+		return nil, usageError{fmt.Errorf("%w: %.60q; `weir rules list` has %s", errNoRule, rule,
+			strings.Join(names, ", "))}
+	}
+	cfg.Find.Off = off
+	return ruleSet(cfg)
+}
+
+// begin returns the time that --since means: an age such as 90d or 12h, or a date.
+func (f *findFlags) begin(now time.Time) (time.Time, error) {
+	if days, is := strings.CutSuffix(f.since, "d"); is {
+		if n, err := strconv.Atoi(days); err == nil && n >= 0 {
+			return now.AddDate(0, 0, -n), nil
+		}
+	}
+	if age, err := time.ParseDuration(f.since); err == nil && age >= 0 {
+		return now.Add(-age), nil
+	}
+	return timeFlag("since", f.since)
+}
+
+func printFound(w io.Writer, rule string, found []foundJob, judged int) error {
+	t := newTable(0)
+	t.line("JOB\tRESTART\tUSER\tACCOUNT\tQUEUE\tCLASS\tSEVERITY\tMATCHED\tEVALUATED\tCERTAINTY\tHINT")
+	for i := range found {
+		r := &found[i]
+		t.line("%s\t%d\t%s\t%s\t%s\t%s\t%.2f\t%d\t%d\t%s\t%s", r.JobID, r.Restart, orDash(r.User), orDash(r.Account),
+			orDash(r.Queue), r.Class, r.Severity, r.Matched, r.Evaluated, r.Certainty, r.Hint)
+	}
+	if err := t.print(w); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "%s holds for %d of %d jobs\n", rule, len(found), judged)
+	return err
+}
 
 // findLike lists the jobs that are most like another one.
-func findLike(_ context.Context, _ config.Config, _ *findFlags, _ io.Writer) error { return errNoHistory }
+func findLike(ctx context.Context, cfg config.Config, f *findFlags, w io.Writer) error {
+	if !naming.Valid(f.like) {
+		return usageError{fmt.Errorf("--like %q must match [A-Za-z0-9._:-]{1,64}", f.like)}
+	}
+	since, err := f.begin(time.Now())
+	if err != nil {
+		return usageError{err}
+	}
+	all, err := analysis.Like(ctx, cfg, analysis.LikeAsk{
+		Dir: f.dir, JobID: f.like, Since: since, Queue: f.queue, Limit: f.limit,
+	})
+	if err != nil {
+		return err
+	}
+	if f.json {
+		return printJSON(w, all)
+	}
+	t := newTable(0)
+	t.line("JOB\tRESTART\tUSER\tQUEUE\tNAME\tCORES\tDISTANCE\tAT LEAST\tAT MOST\tMETRICS")
+	for i := range all {
+		j := &all[i]
+		t.line("%s\t%d\t%s\t%s\t%s\t%s\t%.3f\t%.3f\t%.3f\t%d", j.JobID, j.Restart, orDash(j.User), orDash(j.Queue),
+			orDash(j.Name), cores(j.Cores), j.Distance, j.Low, j.High, j.Metrics)
+	}
+	return t.print(w)
+}
+
+func cores(n *int64) string {
+	if n == nil {
+		return "-"
+	}
+	return strconv.FormatInt(*n, 10)
+}

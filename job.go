@@ -4,10 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
-	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,9 +14,7 @@ import (
 	"github.com/weirhpc/weir/analysis/rules"
 	"github.com/weirhpc/weir/analysis/term"
 	"github.com/weirhpc/weir/analysis/view"
-	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/naming"
-	"github.com/weirhpc/weir/schemas"
 )
 
 // jobFlags are the flags of weir job.
@@ -29,6 +24,7 @@ type jobFlags struct {
 	last                    int
 	restart                 int32
 	metrics, from, to       string
+	html, correlate         string
 	totals, findings, rules bool
 }
 
@@ -48,11 +44,13 @@ It reads the archive, then the topic past the archive's end. Several jobs have a
 their values together. 184300_[1-60] are tasks of the job array 184300, and 184300 alone is all of them.
 
 --last shows the rows of the last intervals, one metric a line, and --json and --csv print them for programs. Their
-names are the columns of the archive. --last reads the topic alone: ask the archive with "weir sql".`,
+names are the columns of the archive. They are read from the topic; with --dir from the archive, where --from and --to
+name a span.`,
 		Example: `  weir job host
   weir job 4711 -n 10 --json
   weir job 4711 4712 184300_[1-60]
   weir job 4711 --dir weir-data/archive --width 120
+  weir job 4711 --html 4711.html
   weir job 4711 --metrics cpu_user,mem_bw --from 2026-11-20 --to 2026-11-21T06:00:00+01:00`,
 		Args: jobIDs,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -73,12 +71,15 @@ names are the columns of the archive. --last reads the topic alone: ask the arch
 	})
 	c.Flags().Int32Var(&f.restart, "restart", -1, "show this life of the job: restart `N` (default: the last)")
 	c.Flags().Lookup("restart").DefValue = "0" // the help does not show -1
+	c.Flags().StringVar(&f.html, "html", "", "write a page with figures into `FILE`, for a browser")
 	c.Flags().StringVar(&f.metrics, "metrics", "", "show these metrics: `A,B` or all (default: those that tell most)")
 	c.Flags().StringVar(&f.from, "from", "", "show what was measured from `TIME`: a date, or as RFC 3339 has it")
 	c.Flags().StringVar(&f.to, "to", "", "show what was measured before `TIME`")
+	c.Flags().StringVar(&f.correlate, "correlate", "", "show how the means of two metrics move together: `A,B`")
 	c.Flags().BoolVar(&f.totals, "totals", false, "show all deciles of the whole life, with their bounds")
 	c.Flags().BoolVar(&f.findings, "findings", false, "show all that is known of each finding")
 	c.Flags().BoolVar(&f.rules, "rules", false, "show what each rule said, or why it was not evaluated")
+	offerFiles(c, "html", "html")
 	return c
 }
 
@@ -98,7 +99,7 @@ func jobIDs(c *cobra.Command, args []string) error {
 // check refuses flags that contradict each other.
 func (f *jobFlags) check(c *cobra.Command) error {
 	modes := 0
-	for _, asked := range []bool{f.totals, f.findings, f.rules} {
+	for _, asked := range []bool{f.totals, f.findings, f.rules, f.correlate != "", f.html != ""} {
 		if asked {
 			modes++
 		}
@@ -109,16 +110,13 @@ func (f *jobFlags) check(c *cobra.Command) error {
 	case f.exclusive() != nil:
 		return f.exclusive()
 	case modes > 1:
-		return errors.New("--totals, --findings and --rules: name one of them")
+		return errors.New("--totals, --findings, --rules, --correlate and --html: name one of them")
 	case modes > 0 && f.limited(c):
-		return errors.New("--last is for the rows of intervals, and not for --totals, --findings and --rules")
-	case f.rules && (f.asJSON || f.asCSV):
-		return errors.New("--rules is for people: --findings --json has what holds")
+		return errors.New("--last is for the rows of intervals, and for nothing else")
+	case (f.rules || f.html != "") && (f.asJSON || f.asCSV):
+		return errors.New("--rules and --html are for people: --findings --json has what holds")
 	case f.restart < -1:
 		return fmt.Errorf("--restart %d must be at least 0", f.restart)
-	case f.rows(c) && (f.dir != "" || f.from != "" || f.to != "" || f.restart >= 0):
-		return errors.New("rows of intervals are read from the topic, the last ones first: --dir, --from, --to and " +
-			"--restart go with --totals or with the report. `weir sql` asks the archive for rows")
 	}
 	return nil
 }
@@ -130,7 +128,7 @@ func (f *jobFlags) limited(c *cobra.Command) bool {
 
 // rows reports whether the rows of intervals are wanted.
 func (f *jobFlags) rows(c *cobra.Command) bool {
-	return f.limited(c) || (f.asJSON || f.asCSV) && !f.totals && !f.findings
+	return f.limited(c) || (f.asJSON || f.asCSV) && !f.totals && !f.findings && f.correlate == ""
 }
 
 func (f *jobFlags) run(c *cobra.Command, args []string) error {
@@ -150,18 +148,32 @@ func (f *jobFlags) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	ask.Dir, ask.Topic = analysis.Where(cfg, f.dir)
 	if f.rows(c) {
-		return f.printIntervals(c, cfg, ids)
+		return f.printIntervals(c, cfg, ids, ask)
+	}
+	if f.correlate != "" {
+		return jobCorrelation(c.Context(), cfg, ids, f.correlate, ask, f.asCSV, f.asJSON, out)
 	}
 	set, err := ruleSet(cfg)
 	if err != nil {
 		return err
 	}
-	ask.Dir, ask.Topic = analysis.Where(cfg, f.dir)
+	if f.html != "" {
+		ask.MaxBins = pageBins
+	}
 	jobs, err := f.loadJobs(c, cfg, set, ids, ask)
 	if err != nil {
 		return err
 	}
+	if f.html != "" {
+		return jobsPage(c.Context(), cfg, ask, f.html, jobs)
+	}
+	return f.show(out, style, set, jobs)
+}
+
+// show writes what was asked for to the reader's terminal, or for programs.
+func (f *jobFlags) show(out io.Writer, style term.Style, set *rules.Set, jobs []*view.Job) error {
 	switch {
 	case f.totals && (f.asJSON || f.asCSV):
 		return printEach(out, f.asCSV, jobs, totalRows)
@@ -222,45 +234,6 @@ func timeFlag(flag, text string) (time.Time, error) {
 	return t, nil
 }
 
-// loadJobs reads each job. Of several, those without an interval are reported and left out. An ID that is no job, but
-// that of a job array, is all of its tasks.
-func (f *jobFlags) loadJobs(
-	c *cobra.Command, cfg config.Config, set *rules.Set, ids []string, ask analysis.Ask,
-) ([]*view.Job, error) {
-	var jobs []*view.Job
-	var empty []error
-	for at := 0; at < len(ids); at++ {
-		j, err := analysis.Load(c.Context(), cfg, set, ids[at], ask)
-		if errors.Is(err, analysis.ErrNoJob) {
-			var tasks []string
-			if tasks, err = f.allTasks(c, cfg, ids[at], err); err == nil {
-				ids = slices.Concat(ids[:at+1], tasks, ids[at+1:])
-				continue
-			}
-		}
-		switch {
-		case err == nil:
-			jobs = append(jobs, j)
-		case len(ids) > 1 && errors.Is(err, analysis.ErrNoInterval):
-			empty = append(empty, err)
-		default:
-			return nil, err
-		}
-	}
-	const most = 5
-	for i, err := range empty {
-		if i == most {
-			say(c.ErrOrStderr(), "weir: %d more jobs have no interval", len(empty)-most)
-			break
-		}
-		say(c.ErrOrStderr(), "weir: %v", err)
-	}
-	if len(jobs) == 0 {
-		return nil, errNoJobs
-	}
-	return jobs, nil
-}
-
 // each writes a text for each job, with an empty line between them.
 func each(w io.Writer, jobs []*view.Job, s term.Style, show func(io.Writer, *view.Job, term.Style) error) error {
 	for i, j := range jobs {
@@ -278,51 +251,4 @@ func each(w io.Writer, jobs []*view.Job, s term.Style, show func(io.Writer, *vie
 		}
 	}
 	return nil
-}
-
-// printIntervals prints the rows of each job's last intervals.
-func (f *jobFlags) printIntervals(c *cobra.Command, cfg config.Config, ids []string) error {
-	var wanted []string
-	if f.metrics != "" && f.metrics != "all" {
-		wanted = strings.Split(f.metrics, ",")
-	}
-	var all []schemas.Row
-	for _, id := range ids {
-		rows, fewer, err := analysis.Job(c.Context(), cfg, id, f.last)
-		if err != nil {
-			return err
-		}
-		if len(rows) == 0 {
-			return fmt.Errorf("%s; `weir jobs` lists those that have any", fewer)
-		}
-		if fewer != "" {
-			say(c.ErrOrStderr(), "weir: %s", fewer)
-		}
-		all = append(all, slices.DeleteFunc(rows, func(r schemas.Row) bool {
-			return wanted != nil && (r.Metric == nil || !slices.Contains(wanted, *r.Metric))
-		})...)
-	}
-	if f.asJSON || f.asCSV {
-		return printRows(c.OutOrStdout(), f.asCSV, all)
-	}
-	return printJob(c.OutOrStdout(), all)
-}
-
-// printJob shows a row for each metric. An interval without metrics has a row too, so that nobody takes it for missing.
-func printJob(w io.Writer, rows []schemas.Row) error {
-	t := newTable(tabwriter.AlignRight)
-	t.line("INTERVAL\tMETRIC\tUNIT\tMIN\tD1\tD2\tD3\tD4\tD5\tD6\tD7\tD8\tD9\tMAX\tMEAN\tCOUNT\tMETHOD\tNODES\t")
-	for _, r := range rows {
-		metric, unit, count := "-", "-", "-"
-		if r.Metric != nil {
-			metric, unit, count = *r.Metric, *r.Unit, strconv.FormatInt(*r.Count, 10)
-		}
-		var values strings.Builder
-		for _, v := range []*float64{r.D0, r.D1, r.D2, r.D3, r.D4, r.D5, r.D6, r.D7, r.D8, r.D9, r.D10, r.Mean} {
-			values.WriteString(number(v) + "\t")
-		}
-		t.line("%s\t%s\t%s\t%v%s\t%s\t%d/%d\t", clock(r.IntervalStart), metric, unit, &values, count,
-			r.Method, r.NodesReported, r.NodesExpected)
-	}
-	return t.print(w)
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -195,18 +194,6 @@ func TestWhatTheTerminalCan(t *testing.T) {
 			if got := isColored(func(k string) string { return env[k] }); got != want {
 				t.Errorf("%v: %v", env, got)
 			}
-		}
-	}
-}
-
-// TestJobArrays: tasks are named as Slurm names them.
-func TestJobArrays(t *testing.T) {
-	for arg, want := range map[string][]int64{
-		"184300_[1-3,7]": {1, 2, 3, 7}, "a.b_[0]": {0}, "184300": nil, "1_2": nil,
-	} {
-		id, tasks, err := arrayTasks(arg)
-		if before, _, _ := strings.Cut(arg, "_["); err != nil || id != before || !slices.Equal(tasks, want) {
-			t.Errorf("%s: %q, %v, %v", arg, id, tasks, err)
 		}
 	}
 }

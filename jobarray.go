@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,10 +10,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirhpc/weir/analysis"
+	"github.com/weirhpc/weir/analysis/rules"
+	"github.com/weirhpc/weir/analysis/view"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/naming"
 	"github.com/weirhpc/weir/topology"
 )
+
+var errNoJobs = errors.New("none of the jobs has an interval; `weir jobs` lists those that have any")
 
 // maxTasks is how many tasks of a job array are shown at once.
 const maxTasks = 10_000
@@ -91,4 +96,43 @@ func (f *jobFlags) allTasks(c *cobra.Command, cfg config.Config, id string, none
 		ids = append(ids, found[task])
 	}
 	return ids, nil
+}
+
+// loadJobs reads each job. Of several, those without an interval are reported and left out. An ID that is no job, but
+// that of a job array, is all of its tasks.
+func (f *jobFlags) loadJobs(
+	c *cobra.Command, cfg config.Config, set *rules.Set, ids []string, ask analysis.Ask,
+) ([]*view.Job, error) {
+	var jobs []*view.Job
+	var empty []error
+	for at := 0; at < len(ids); at++ {
+		j, err := analysis.Load(c.Context(), cfg, set, ids[at], ask)
+		if errors.Is(err, analysis.ErrNoJob) {
+			var tasks []string
+			if tasks, err = f.allTasks(c, cfg, ids[at], err); err == nil {
+				ids = slices.Concat(ids[:at+1], tasks, ids[at+1:])
+				continue
+			}
+		}
+		switch {
+		case err == nil:
+			jobs = append(jobs, j)
+		case len(ids) > 1 && errors.Is(err, analysis.ErrNoInterval):
+			empty = append(empty, err)
+		default:
+			return nil, err
+		}
+	}
+	const most = 5
+	for i, err := range empty {
+		if i == most {
+			say(c.ErrOrStderr(), "weir: %d more jobs have no interval", len(empty)-most)
+			break
+		}
+		say(c.ErrOrStderr(), "weir: %v", err)
+	}
+	if len(jobs) == 0 {
+		return nil, errNoJobs
+	}
+	return jobs, nil
 }

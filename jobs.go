@@ -205,5 +205,3 @@ func finite(v *float64) *float64 {
 	}
 	return v
 }
-
-var errNoJobs = errors.New("none of the jobs has an interval; `weir jobs` lists those that have any")

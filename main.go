@@ -128,7 +128,8 @@ Begin with "weir up": it runs everything in this process, on this machine's real
 			root.AddCommand(c)
 		}
 	}
-	add("use", newUp(), newJobs(), newJob(), newReplay(), newRules(), newSQL(), newTail(), newCatalogue())
+	add("use", newUp(), newJobs(), newJob(), newTop(), newReport(), newReplay(), newRules(), newSQL(), newTail(),
+		newCatalogue())
 	add("service", newAgent(), newBalance(), newCollect(), newFind(), newMerge(), newSink(), newSamples(), newSimulate(),
 		newBroker())
 	add("admin", newStatus(), newAudit(), newTopics(), newArchive(), newCheck(), newCompletion(), newMan())

@@ -122,8 +122,11 @@ func printStatus(w io.Writer, s *analysis.Status) error {
 	for _, stage := range []struct {
 		name   string
 		counts map[string]int64
-	}{{"collect", s.Collect}, {"merge", s.Merge}} {
+	}{{"collect", s.Collect}, {"merge", s.Merge}, {"find", s.Find}} {
 		c := stage.counts
+		if c == nil {
+			continue // find never ran
+		}
 		line("%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d", stage.name, c["summarized"], c["rejected"], c["late"], c["dropped"],
 			c["duplicate"], c["misrouted"], c["ended"], c["lost"])
 	}

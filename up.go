@@ -129,9 +129,9 @@ func (f upFlags) config(c *cobra.Command) (config.Config, error) {
 // up runs everything until ctx ends. Then it ends the parts in the order in which data flows. So each part still takes
 // the last records of the part before it.
 func up(ctx context.Context, f upFlags, cfg config.Config, out io.Writer, log *slog.Logger) (err error) {
-	set, err := rulesOf(cfg)
+	set, err := ruleSet(cfg)
 	if err != nil {
-		return usageError{err}
+		return err
 	}
 	registry := newRegistry()
 	hide, err := serveMetrics(ctx, cfg.Metrics.Listen, registry, log)

@@ -12,9 +12,9 @@ import (
 	"github.com/weirhpc/weir/sink/jobs"
 )
 
-// EachInterval calls fn with every interval of lives of jobs in the archive in dir, one job after the other, in the
-// order of its intervals. An interval has those of the metrics that were measured in it. It is valid until fn returns.
-// The lock of the archive is held meanwhile.
+// EachInterval calls fn with every interval of lives of jobs in the archive in dir. One job comes after the other, in
+// the order of its intervals. An interval has those of the metrics that were measured in it, and is valid until fn
+// returns. The lock of the archive is held meanwhile.
 func EachInterval(ctx context.Context, cfg config.Config, dir string, keys []schemas.JobKey, metrics []string,
 	fn func(rules.Job, *rules.Interval) error,
 ) error {
@@ -36,9 +36,7 @@ func EachInterval(ctx context.Context, cfg config.Config, dir string, keys []sch
 	for _, m := range metrics {
 		among[m] = true
 	}
-	q := archive.Query{
-		First: first, Last: last, Jobs: wanted, Metric: func(m string) bool { return among[m] }, Reference: true,
-	}
+	q := archive.Query{First: first, Last: last, Jobs: wanted}
 	if len(keys) == 1 {
 		q.Job = keys[0].JobID
 	}
@@ -55,7 +53,7 @@ func EachInterval(ctx context.Context, cfg config.Config, dir string, keys []sch
 			if row := lives[k]; row != nil {
 				job = rules.JobOf(row.Cluster, jobOf(row), types)
 			}
-			if err := eachOf(ctx, x, job, cfg.Find.Possible, fn); err != nil {
+			if err := eachOf(ctx, x, job, among, cfg.Find.Possible, fn); err != nil {
 				return err
 			}
 		}
@@ -94,21 +92,29 @@ func livesOf(ctx context.Context, dir string, keys []schemas.JobKey,
 }
 
 // eachOf calls fn with every interval of a life, date by date. The rows of a date are in memory.
-func eachOf(ctx context.Context, x *archive.Index, job rules.Job, possible bool,
+func eachOf(ctx context.Context, x *archive.Index, job rules.Job, among map[string]bool, possible bool,
 	fn func(rules.Job, *rules.Interval) error,
 ) error {
 	var iv rules.Interval
 	for _, date := range x.Dates(job.Key) {
 		of := map[int64][]schemas.Row{}
-		err := x.Rows(ctx, job.Key, func(w archive.Wanted) (rows, certified bool) { return w.Date == date, false },
-			func(rows []schemas.Row) error {
-				for i := range rows {
-					if sane(&rows[i]) {
-						of[rows[i].IntervalStart] = append(of[rows[i].IntervalStart], rows[i])
-					}
+		err := x.Rows(ctx, job.Key, func(w archive.Wanted) archive.Columns {
+			switch {
+			case w.Date != date:
+				return archive.None
+			case among[w.Metric]:
+				return archive.Plain
+			}
+			return archive.Bare // other metrics tell which intervals there are
+		}, func(rows []schemas.Row) error {
+			for i := range rows {
+				at := rows[i].IntervalStart
+				if sane(&rows[i]) && (rows[i].Metric != nil || len(of[at]) == 0) {
+					of[at] = append(of[at], rows[i])
 				}
-				return nil
-			})
+			}
+			return nil
+		})
 		if err != nil {
 			return err
 		}
@@ -122,7 +128,7 @@ func eachOf(ctx context.Context, x *archive.Index, job rules.Job, possible bool,
 	return nil
 }
 
-// History evaluates rules over the jobs of the archive in dir that ended since a time, and calls fn with the final
+// History evaluates rules over the jobs of the archive in dir that ended since a time. It calls fn with the final
 // findings of each job. The jobs come by the date of their end. It finds what the service finds that watches them live.
 func History(ctx context.Context, cfg config.Config, dir string, set *rules.Set, since time.Time,
 	fn func(rules.Job, []schemas.Finding) error,

@@ -83,6 +83,9 @@ func (s *Status) judgePartitions(cfg config.Config) {
 			patience += config.QuietCommit // without split jobs it commits only this often
 		}
 		old := s.TickMs != nil && (p.ClosedMs == nil || *p.ClosedMs < *s.TickMs-patience.Milliseconds())
+		if p.Stage == stageFind {
+			old = p.waits
+		}
 		p.Behind = old && p.Lag+p.Held > 0
 		silent := time.Duration(0)
 		if since := cmp.Or(p.CommittedMs, p.FirstMs); since != nil {
@@ -95,10 +98,10 @@ func (s *Status) judgePartitions(cfg config.Config) {
 			s.wrong("%s: partition %d is stopped, %d offsets behind: %s", p.Stage, p.Partition, p.Lag, p.StopReason)
 		case p.Replaced:
 			s.wrong("%s: partition %d is stopped: its topic was deleted and made anew, position %d is of the "+
-				"old one: stop every `weir %s`, delete its topic of Progress too, run `weir topics create` and "+
-				"start them again", p.Stage, p.Partition, p.Position, p.Stage)
+				"old one: stop every `%s`, delete its topic of Progress too, run `weir topics create` and "+
+				"start them again", p.Stage, p.Partition, p.Position, commandOf(p.Stage))
 		case p.Owner == "":
-			s.wrong("%s: nobody owns partition %d: start `weir %s`", p.Stage, p.Partition, p.Stage)
+			s.wrong("%s: nobody owns partition %d: start `%s`", p.Stage, p.Partition, commandOf(p.Stage))
 		case p.Behind && p.Lag == 0:
 			s.wrong("%s: partition %d waits at offset %d for a transaction that somebody left open there, with %d "+
 				"offsets behind it: %s",
@@ -110,15 +113,16 @@ func (s *Status) judgePartitions(cfg config.Config) {
 		case p.Stopped:
 			s.wrong("%s: partition %d is stopped at offset %d, %d offsets behind: the log of %s says why, "+
 				"it has committed nothing for %v; "+
-				"where it does not run, start another `weir %s`: the group then shares its partitions out anew",
-				p.Stage, p.Partition, p.Position, p.Lag, p.Owner, silent.Round(time.Second), p.Stage)
+				"where it does not run, start another `%s`: the group then shares its partitions out anew",
+				p.Stage, p.Partition, p.Position, p.Lag, p.Owner, silent.Round(time.Second),
+				commandOf(p.Stage))
 		case p.Behind:
 			s.wrong("%s: partition %d is behind by %d offsets: wait where this number falls, "+
-				"else add `weir %s` processes",
-				p.Stage, p.Partition, p.Lag, p.Stage)
+				"else add `%s` processes",
+				p.Stage, p.Partition, p.Lag, commandOf(p.Stage))
 		}
 	}
-	for stage, counts := range map[string]map[string]int64{"collect": s.Collect, "merge": s.Merge} {
+	for stage, counts := range map[string]map[string]int64{"collect": s.Collect, "merge": s.Merge, stageFind: s.Find} {
 		if n := counts["lost"]; n > 0 {
 			s.wrong("%s: retention took %d records before they were used: raise the topic's retention (docs/deploy.md)",
 				stage, n)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -32,7 +34,9 @@ type measured struct {
 }
 
 // measure makes up a life. Some intervals lack nodes, some are missing, and some have bounds.
-func measure(r *rand.Rand, id string, restart int32, startMs, intervalMs int64, intervals int, metrics ...string) measured {
+func measure(
+	r *rand.Rand, id string, restart int32, startMs, intervalMs int64, intervals int, metrics ...string,
+) measured {
 	endMs := startMs + int64(intervals)*intervalMs
 	cores := int64(8)
 	m := measured{values: map[string][]float64{}, job: schemas.Job{
@@ -86,6 +90,7 @@ func metricOf(r *rand.Rand, name string, values []float64) schemas.JobSummaryMet
 type disk struct {
 	dir, date string
 	next      int64
+	id        string // of the topic
 }
 
 func (d *disk) append(t testing.TB, summaries []*schemas.JobSummary, each int) {
@@ -102,6 +107,7 @@ func (d *disk) append(t testing.TB, summaries []*schemas.JobSummary, each int) {
 		}
 		f := sink.Footer{
 			Topic: loadTopic, Start: d.next, Next: d.next + n, Rows: int64(len(rows)), PreviousDate: d.date,
+			TopicID: d.id,
 		}
 		for i := range rows {
 			if i == 0 {
@@ -168,7 +174,8 @@ func (m *measured) same(t *testing.T, j *view.Job, metrics ...string) {
 	if j.Intervals != int64(len(m.summaries)) || j.Expected != expected || j.Reported != reported ||
 		j.Complete != complete || j.FirstMs != first.IntervalStart || j.UntilMs != last.IntervalStart+last.IntervalMs ||
 		j.IntervalMs != first.IntervalMs {
-		t.Fatalf("%d intervals, %d complete, %d of %d nodes, %d to %d: %+v", len(m.summaries), complete, reported, expected,
+		t.Fatalf("%d intervals, %d complete, %d of %d nodes, %d to %d: %+v", len(m.summaries), complete, reported,
+			expected,
 			first.IntervalStart, last.IntervalStart+last.IntervalMs, j)
 	}
 	var names []string
@@ -305,4 +312,28 @@ func TestLoadOfAnArchive(t *testing.T) {
 	}
 	metrics = []string{"ipc"}
 	check("one metric", Ask{Metrics: metrics})
+}
+
+// TestLoadBesideACrash: a compaction that is killed ahead of its last step leaves rollups beside the small files that
+// they are made of. No value counts twice.
+func TestLoadBesideACrash(t *testing.T) {
+	r := rand.New(rand.NewPCG(16, 8))
+	mine := measure(r, "47", 0, loadStart, 60_000, 200, "cpu_user")
+	far := measure(r, "99", 0, loadStart+48*3_600_000, 60_000, 1)
+	small, compacted := &disk{dir: t.TempDir()}, &disk{dir: t.TempDir()}
+	for _, d := range []*disk{small, compacted} {
+		d.jobs(t, mine.job)
+		d.append(t, mine.summaries, 30)
+		d.append(t, far.summaries, 1)
+	}
+	compacted.compact(t)
+	rollups := filepath.Join(compacted.dir, "rollups")
+	if err := os.CopyFS(filepath.Join(small.dir, "rollups"), os.DirFS(rollups)); err != nil {
+		t.Fatal(err)
+	}
+	j, err := Load(t.Context(), config.Default(), nil, "47", Ask{Dir: small.dir, Restart: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine.same(t, j, "cpu_user")
 }

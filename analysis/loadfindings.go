@@ -48,8 +48,11 @@ func (l *loader) findings(ctx context.Context) (all []schemas.Finding, err error
 		}
 	}
 	if l.job.End != nil && !l.job.Running {
-		date := time.UnixMilli(*l.job.End).UTC().Format(time.DateOnly)
-		err := archive.EachFinding(ctx, l.cfg.Sink.Dir, date, date, l.key.JobID, func(f *schemas.Finding) error {
+		first, last := "", time.UnixMilli(*l.job.End).UTC().Format(time.DateOnly)
+		if l.start != nil {
+			first = l.start.UTC().Format(time.DateOnly)
+		}
+		err := archive.EachFinding(ctx, l.cfg.Sink.Dir, first, last, l.key.JobID, func(f *schemas.Finding) error {
 			take(f)
 			return nil
 		})

@@ -4,13 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
-
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/analysis/archive"
 	"github.com/weirhpc/weir/analysis/rules"
@@ -25,7 +21,7 @@ import (
 type ListAsk struct {
 	Dir                  string    // the archive; empty: sink.dir
 	Topic                bool      // brokers are asked for jobs that run, and for those that the archive lacks
-	Since                time.Time // jobs that ended before are left out; zero: a day ago, without brokers all of a month
+	Since                time.Time // the earliest end; zero: a day ago, and without brokers all of a month
 	User, Account, Queue string    // empty: any
 	Finding              string    // a rule that holds for the job; empty: any or none
 	Sort                 string    // empty: by start, the newest first
@@ -143,11 +139,12 @@ func (l *lister) fromArchive(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	return archive.EachFinding(ctx, dir, first, "", "", func(f *schemas.Finding) error { l.finding(f); return nil })
+	before := since.AddDate(0, 0, -1).UTC().Format(time.DateOnly) // a finding may be of the day before the job's end
+	return archive.EachFinding(ctx, dir, before, "", "", func(f *schemas.Finding) error { l.finding(f); return nil })
 }
 
 // line adds a job.
-func (l *lister) line(cluster string, j *schemas.Job) *view.JobLine {
+func (l *lister) line(cluster string, j *schemas.Job) {
 	line := &view.JobLine{Job: *j, Cluster: cluster, Of: map[string]*float64{}}
 	if j.Start != nil && *j.Start > 0 {
 		end := time.Now().UnixMilli()
@@ -157,7 +154,6 @@ func (l *lister) line(cluster string, j *schemas.Job) *view.JobLine {
 		line.TimeS = float64(max(0, end-*j.Start)) / 1000
 	}
 	l.of[j.Identity()] = line
-	return line
 }
 
 // total sets the numbers that a total of a job that has ended makes.
@@ -211,69 +207,6 @@ func (l *lister) finding(f *schemas.Finding) {
 	}
 }
 
-// fromTopics reads the jobs that the scheduler knows, the last interval of those that run, and the findings.
-func (l *lister) fromTopics(ctx context.Context, r *reader) error {
-	since, err := l.since("")
-	if err != nil {
-		return err
-	}
-	known, err := r.jobs(ctx, func(*kgo.Record) bool { return true })
-	if err != nil {
-		return err
-	}
-	for _, j := range known {
-		over := schemas.Over(j.State)
-		if l.wanted(j) && (!over || j.End != nil && *j.End >= since.UnixMilli()) {
-			l.line(r.cfg.Cluster, j)
-		}
-	}
-	now := time.Now()
-	oldest, last := recent(r.cfg, now), newestSummaries{}
-	_, err = r.back(ctx, r.cfg.Prefix+schemas.TopicJobSummary, now.Add(-3*r.cfg.Interval), last.add,
-		func(since time.Time) (time.Time, bool) { return oldest, since.After(oldest) })
-	if err != nil {
-		return err
-	}
-	for key, s := range last {
-		line := l.of[key]
-		if line == nil || schemas.Over(line.State) {
-			continue
-		}
-		line.Cluster = s.Cluster
-		if s.NodesExpected > 0 {
-			seen := float64(s.NodesReported) / float64(s.NodesExpected)
-			line.Seen = &seen
-		}
-		for i := range s.Metrics {
-			m := &s.Metrics[i]
-			var d [11]*float64
-			if m.Deciles != nil && len(*m.Deciles) == len(d) {
-				for k := range d {
-					d[k] = &(*m.Deciles)[k]
-				}
-			}
-			l.numbers(line, m.Name, m.Mean, d)
-		}
-	}
-	return r.findings(ctx, "", func(f *schemas.Finding) { l.finding(f) })
-}
-
-// newestSummaries has the last summary of each job.
-type newestSummaries map[schemas.JobKey]*schemas.JobSummary
-
-func (n newestSummaries) add(r *kgo.Record) error {
-	v, err := schemas.Unmarshal(r.Value)
-	s, is := v.(*schemas.JobSummary)
-	if err != nil || !is {
-		return nil //nolint:nilerr // the archive's footers and `weir tail` show it
-	}
-	key := schemas.JobKey{JobID: s.JobID, Restart: s.Restart}
-	if old := n[key]; old == nil || old.IntervalStart <= s.IntervalStart {
-		n[key] = s
-	}
-	return nil
-}
-
 // lists returns the lines in their order.
 func (l *lister) lists() *view.Lists {
 	lists := &view.Lists{}
@@ -296,78 +229,4 @@ func (l *lister) lists() *view.Lists {
 
 func byID(a, b view.JobLine) int {
 	return cmp.Or(strings.Compare(a.JobID, b.JobID), cmp.Compare(a.Restart, b.Restart))
-}
-
-// order is how jobs are sorted.
-type order struct {
-	metric string // of METRIC.dK or METRIC.mean
-	decile int    // -1: the mean
-	value  func(*view.JobLine) *float64
-	least  bool // the least value comes first
-}
-
-// Sorts are the orders of jobs besides METRIC.d0 to METRIC.d10 and METRIC.mean. The worst job comes first.
-func Sorts() []string { return []string{"wasted", "busy", "spread", "memory", "severity", "time"} }
-
-func orderOf(name string) (o order, err error) {
-	switch name {
-	case "":
-		o.value = func(l *view.JobLine) *float64 {
-			if l.Start == nil {
-				return nil
-			}
-			start := float64(*l.Start)
-			return &start
-		}
-	case "wasted":
-		o.value = func(l *view.JobLine) *float64 { return l.WastedH }
-	case "busy":
-		o.value, o.least = func(l *view.JobLine) *float64 { return l.Busy }, true
-	case "spread":
-		o.value = func(l *view.JobLine) *float64 { return l.Spread }
-	case "memory":
-		o.value = func(l *view.JobLine) *float64 { return l.MemPerNode }
-	case "time":
-		o.value = func(l *view.JobLine) *float64 { return &l.TimeS }
-	case "severity":
-		o.value = func(l *view.JobLine) *float64 {
-			if l.Finding == nil {
-				return nil
-			}
-			rank := float64(classRank(l.Finding.Class)) + l.Finding.Severity/2
-			return &rank
-		}
-	default:
-		at := strings.LastIndexByte(name, '.')
-		if o.metric = name[:max(0, at)]; o.metric == "" {
-			return o, fmt.Errorf("%w: %q is none of %s, METRIC.dK or METRIC.mean", ErrSort, name,
-				strings.Join(Sorts(), ", "))
-		}
-		o.decile = -1
-		if which := name[at+1:]; which != "mean" {
-			k, no := strconv.Atoi(strings.TrimPrefix(which, "d"))
-			if no != nil || k < 0 || k > 10 || which != "d"+strconv.Itoa(k) {
-				return o, fmt.Errorf("%w: %q ends in none of d0 to d10 and mean", ErrSort, name)
-			}
-			o.decile = k
-		}
-		o.value = func(l *view.JobLine) *float64 { return l.Of[name] }
-	}
-	return o, nil
-}
-
-// compare orders two lines. Those without the number come last.
-func (o order) compare(a, b view.JobLine) int {
-	x, y := o.value(&a), o.value(&b)
-	switch {
-	case x == nil && y == nil:
-		return byID(a, b)
-	case x == nil:
-		return 1
-	case y == nil:
-		return -1
-	case o.least:
-		return cmp.Or(cmp.Compare(*x, *y), byID(a, b))
-	}
-	return cmp.Or(cmp.Compare(*y, *x), byID(a, b))
 }

@@ -90,7 +90,8 @@ func TestLinesOfAnArchive(t *testing.T) {
 	}
 	for sort, want := range map[string]string{
 		"": "3 2 1 ", "time": "3 2 1 ", "busy": "3 2 1 ", "ipc.mean": "3 2 1 ",
-		"bad":     `no order of jobs: "bad" is none of wasted, busy, spread, memory, severity, time, METRIC.dK or METRIC.mean`,
+		"bad": `no order of jobs: "bad" is none of wasted, busy, spread, memory, severity, time, ` +
+			"METRIC.dK or METRIC.mean",
 		"ipc.d11": `no order of jobs: "ipc.d11" ends in none of d0 to d10 and mean`,
 	} {
 		if got := lines(t, cfg, ListAsk{Dir: d.dir, Sort: sort}); got != want {
@@ -98,8 +99,9 @@ func TestLinesOfAnArchive(t *testing.T) {
 		}
 	}
 	for want, a := range map[string]ListAsk{
-		"2 ": {User: "u2"}, "1 ": {Account: "a1"}, "3 ": {Queue: "q3"}, "": {User: "u2", Account: "a1"}, "3 2 ": {Limit: 2},
-		"3 2": {},
+		"2 ": {User: "u2"}, "1 ": {Account: "a1"}, "3 ": {Queue: "q3"}, "": {User: "u2", Account: "a1"},
+		"3 2 ": {Limit: 2},
+		"3 2":  {},
 	} {
 		if want == "3 2" {
 			a, want = ListAsk{Since: time.UnixMilli(*all[0].job.End + 1)}, "3 2 "
@@ -179,8 +181,13 @@ func TestPeersOfAJob(t *testing.T) {
 		days        int64
 	}
 	for i, c := range []of{
-		{"ada", "long", 8, 0}, {"ada", "long", 5, 0}, {"ada", "short", 8, 1}, {"bob", "long", 8, 2}, {"bob", "short", 8, 2},
-		{"ada", "long", 9, 0}, {"ada", "long", 8, -20},
+		{"ada", "long", 8, 0},
+		{"ada", "long", 5, 0},
+		{"ada", "short", 8, 1},
+		{"bob", "long", 8, 2},
+		{"bob", "short", 8, 2},
+		{"ada", "long", 9, 0},
+		{"ada", "long", 8, -20},
 	} {
 		m := measure(r, string(rune('1'+i)), 0, loadStart-c.days*24*3_600_000, 60_000, 5, "cpu_idle", "ipc")
 		m.job.User, m.job.Queue, m.job.Cores = c.user, c.queue, &c.cores

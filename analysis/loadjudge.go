@@ -30,8 +30,8 @@ func (l *loader) findTotals(ctx context.Context) (err error) {
 // hourBudget bounds the certified summary of a metric of a job, as that of an hour is bounded.
 var hourBudget = quantile.Budget{Bytes: 512, Ranks: 2048}
 
-// merge sets the totals of the metrics: those of the archive if nothing is to come, and otherwise what the summaries of
-// hours and intervals make together.
+// merge sets the totals of the metrics. They are those of the archive if nothing is to come. Otherwise the summaries of
+// hours and intervals make them together.
 func (l *loader) merge() {
 	of := map[string]*totals.Total{}
 	for i := range l.totals {

@@ -27,8 +27,8 @@ type peer struct {
 	nodes       []string
 }
 
-// LoadPeers ranks a job among the jobs of its user, and among those of its queue, that ended within some days before its
-// end and are of its size class. It reads the archive alone.
+// LoadPeers ranks a job among the jobs of its user, and among those of its queue. These ended within some days before
+// its end, and are of its size class. It reads the archive alone.
 func LoadPeers(ctx context.Context, cfg config.Config, dir string, j *view.Job, days int) (*view.Peers, error) {
 	types, err := rules.NewTypes(cfg.Machine)
 	if err != nil {

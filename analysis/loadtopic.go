@@ -218,7 +218,10 @@ func (l *loader) addSummaries(all []*schemas.JobSummary) {
 	all = slices.DeleteFunc(all, func(s *schemas.JobSummary) bool {
 		return s.Restart != l.key.Restart || l.build != nil && l.build.Has(s.IntervalStart)
 	})
-	slices.SortStableFunc(all, func(a, b *schemas.JobSummary) int { return cmp.Compare(a.IntervalStart, b.IntervalStart) })
+	slices.SortStableFunc(all, func(a, b *schemas.JobSummary) int {
+		return cmp.Compare(a.IntervalStart,
+			b.IntervalStart)
+	})
 	if len(all) == 0 {
 		return
 	}

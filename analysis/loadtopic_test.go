@@ -55,8 +55,8 @@ func (b *topics) summaries(t testing.TB, all []*schemas.JobSummary) {
 	}
 }
 
-// TestLoadOfArchiveAndTopic: no interval counts twice and none is lost, wherever the archive ends, and though a sink
-// writes between the look at its end and the look into it.
+// TestLoadOfArchiveAndTopic: no interval counts twice and none is lost, wherever the archive ends. A sink may write
+// between the look at its end and the look into it.
 func TestLoadOfArchiveAndTopic(t *testing.T) {
 	r := rand.New(rand.NewPCG(16, 2))
 	mine := measure(r, "47", 1, loadStart, 60_000, 60, "cpu_user")
@@ -111,6 +111,13 @@ func TestLoadOfAnotherTopic(t *testing.T) {
 		t.Fatal(err)
 	}
 	mine.same(t, j, "cpu_user")
+	d = &disk{dir: t.TempDir(), next: 5, id: "0123456789abcdef0123456789abcdef"} // it ends within the new topic
+	d.append(t, mine.summaries[:10], 5)
+	b.cfg.Sink.Dir = d.dir
+	if j, err = Load(t.Context(), b.cfg, nil, "47", Ask{Topic: true, Restart: -1}); err != nil {
+		t.Fatal(err)
+	}
+	mine.same(t, j, "cpu_user")
 }
 
 // TestLoadOfNothing: a job that is not there, one that waits, and one interval have clear answers.
@@ -127,7 +134,8 @@ func TestLoadOfNothing(t *testing.T) {
 	ask := Ask{Topic: true, Restart: -1}
 	for _, dir := range []string{cfg.Sink.Dir, "/nowhere/at/all"} {
 		cfg.Sink.Dir = dir
-		if _, err := Load(t.Context(), cfg, nil, "7", ask); !errors.Is(err, ErrNoJob) || !strings.Contains(err.Error(), "7") {
+		if _, err := Load(t.Context(), cfg, nil, "7", ask); !errors.Is(err, ErrNoJob) || !strings.Contains(err.Error(),
+			"7") {
 			t.Errorf("a job that is not there: %v", err)
 		}
 		j, err := Load(t.Context(), cfg, nil, "8", ask)
@@ -143,7 +151,8 @@ func TestLoadOfNothing(t *testing.T) {
 			t.Errorf("intervals without metrics: %v, %+v", err, j)
 		}
 	}
-	if _, err := Load(t.Context(), config.Default(), nil, "7", Ask{Dir: t.TempDir(), Restart: -1}); !errors.Is(err, ErrNoJob) {
+	if _, err := Load(t.Context(), config.Default(), nil, "7", Ask{Dir: t.TempDir(), Restart: -1}); !errors.Is(err,
+		ErrNoJob) {
 		t.Errorf("an archive of nothing: %v", err)
 	}
 }
@@ -175,8 +184,8 @@ func TestLoadOfLives(t *testing.T) {
 	}
 }
 
-// TestLoadOfALongJob: a life of very many intervals is read by the hour where it is compacted, and by the interval where
-// it is not.
+// TestLoadOfALongJob: a life of very many intervals is read by the hour where it is compacted, and by the interval
+// elsewhere.
 func TestLoadOfALongJob(t *testing.T) {
 	r := rand.New(rand.NewPCG(16, 6))
 	mine := measure(r, "47", 0, loadStart, 1000, 22_000, "cpu_user") // six hours, over midnight
@@ -209,17 +218,35 @@ func TestLoadOfALongJob(t *testing.T) {
 			j.IntervalMs, total)
 	}
 	from, to := time.UnixMilli(end-3_600_000), time.UnixMilli(end-1_800_000)
-	if j, err = Load(t.Context(), config.Default(), nil, "47", Ask{Dir: d.dir, Restart: -1, From: from, To: to}); err != nil {
+	if j, err = Load(t.Context(), config.Default(), nil, "47", Ask{Dir: d.dir, Restart: -1, From: from,
+		To: to}); err != nil {
 		t.Fatal(err)
 	}
 	bins := j.Metrics[0].Bins
-	if first, last := bins[0], bins[len(bins)-1]; first.StartMs < from.UnixMilli() || last.EndMs > to.UnixMilli()+8000 ||
+	if first, last := bins[0], bins[len(bins)-1]; first.StartMs < from.UnixMilli() ||
+		last.EndMs > to.UnixMilli()+8000 ||
 		len(bins) < 200 || first.Hourly {
-		t.Errorf("%d bins from %d to %d, hourly %v", len(bins), first.StartMs-from.UnixMilli(), last.EndMs-to.UnixMilli(),
+		t.Errorf("%d bins from %d to %d, hourly %v", len(bins), first.StartMs-from.UnixMilli(),
+			last.EndMs-to.UnixMilli(),
 			first.Hourly)
 	}
 	if got := j.Metrics[0].Total; got.Count != total.Count {
 		t.Errorf("a part of the picture has a total of %d values, not %d", got.Count, total.Count)
+	}
+}
+
+// TestLoadOfAJobWithoutAStart: its picture has its intervals, and not the hours of a year.
+func TestLoadOfAJobWithoutAStart(t *testing.T) {
+	began := time.Now().Add(-2 * time.Hour).UnixMilli()
+	mine := measure(rand.New(rand.NewPCG(16, 7)), "host", 0, began, 1000, 200, "cpu_user")
+	d := &disk{dir: t.TempDir()}
+	d.append(t, mine.summaries, 50)
+	j, err := Load(t.Context(), config.Default(), nil, "host", Ask{Dir: d.dir, Restart: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bins := j.Metrics[0].Bins; len(bins) != 200 || bins[0].StartMs != began || bins[0].EndMs != began+1000 {
+		t.Errorf("%d bins, the first of %d ms", len(bins), bins[0].EndMs-bins[0].StartMs)
 	}
 }
 
@@ -229,7 +256,8 @@ func TestLoadOfManyNodes(t *testing.T) {
 	mine := measure(r, "47", 0, loadStart, 60_000, 5, "cpu_user")
 	mine.job.Nodes = nil
 	for i := range 10_000 {
-		mine.job.Nodes = append(mine.job.Nodes, "n"+string(rune('a'+i%26))+strings.Repeat("0", i%7)+time.Duration(i).String())
+		mine.job.Nodes = append(mine.job.Nodes, "n"+string(rune('a'+i%26))+strings.Repeat("0",
+			i%7)+time.Duration(i).String())
 	}
 	d := &disk{dir: t.TempDir()}
 	d.jobs(t, mine.job)

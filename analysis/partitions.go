@@ -35,6 +35,8 @@ type PartitionStatus struct {
 	Replaced   bool   `json:"replaced"` // the topic was made again, and Position is of the old one
 	// RejectReason is why the last record of this partition was rejected, as far back as topic rejects was read.
 	RejectReason string `json:"reject_reason"`
+
+	waits bool // of find: a summary is not folded though it is old
 }
 
 // commit is the last Progress of a partition, and when it was committed.
@@ -43,7 +45,7 @@ type commit struct {
 	atMs int64
 }
 
-// stage adds the partitions of collect or merge, and the fates that they counted.
+// stage adds the partitions of collect, merge or find, and the fates that they counted.
 func (s *Status) stage(
 	ctx context.Context, from *reader, stage, input, progress string, counts map[string]int64,
 ) error {

@@ -33,6 +33,7 @@ type Status struct {
 	SinkError     string            `json:"sink_error"`
 	Collect       map[string]int64  `json:"collect_counts"`
 	Merge         map[string]int64  `json:"merge_counts"`
+	Find          map[string]int64  `json:"find_counts"`     // null where find never ran
 	Intervals     []IntervalStatus  `json:"intervals"`       // the last that are closed, oldest first
 	NodesExpected int64             `json:"nodes_expected"`  // by all rows of the last three intervals that have any
 	NodesReported int64             `json:"nodes_reported"`  // the same
@@ -100,6 +101,7 @@ func ReadStatus(ctx context.Context, cfg config.Config) (*Status, error) {
 		func() error {
 			return s.stage(ctx, r, "merge", schemas.TopicPartials, schemas.TopicMergeProgress, s.Merge)
 		},
+		func() error { return s.find(ctx, r) },
 		func() error { return s.rejects(ctx, r) },
 		func() error { return s.sink(ctx, r) },
 		func() error { return s.nodes(ctx, r) },

@@ -249,6 +249,12 @@ func TestJudgeAtItsLimits(t *testing.T) {
 			},
 		}
 	}
+	finds := func(p PartitionStatus) func(s *Status) {
+		return func(s *Status) {
+			p.Stage, s.Find = "find", map[string]int64{}
+			s.Partitions = append(s.Partitions, p)
+		}
+	}
 	closed := func(p int, before int64) func(s *Status) {
 		return func(s *Status) { s.Partitions[p].ClosedMs = new(*s.TickMs - before) }
 	}
@@ -285,6 +291,20 @@ func TestJudgeAtItsLimits(t *testing.T) {
 		"nothing was ever closed": {
 			func(s *Status) { s.Partitions[0].ClosedMs = nil },
 			"collect: partition 0 is behind by 1 offsets",
+		},
+		"find folds": {finds(PartitionStatus{Owner: "a", Lag: 9, CommittedMs: new(now)}), ""},
+		"find lags": {
+			finds(PartitionStatus{Owner: "a", Lag: 9, CommittedMs: new(now), waits: true}),
+			"find: partition 0 is behind by 9 offsets: wait where this number falls, else add `weir find --live`",
+		},
+		"find is stuck": {
+			finds(PartitionStatus{Owner: "a", Lag: 9, CommittedMs: new(now - still - 1), waits: true}),
+			"find: partition 0 is stopped at offset 0, 9 offsets behind: the log of a",
+		},
+		"find does not run": {finds(PartitionStatus{}), "find: nobody owns partition 0: start `weir find --live`"},
+		"find lost summaries": {
+			func(s *Status) { s.Find = map[string]int64{"lost": 1} },
+			"find: retention took 1 records",
 		},
 		"committed just in time": {stuck(still), "collect: partition 0 is behind by 1 offsets"},
 		"committed too long ago": {

@@ -648,6 +648,7 @@ func (h *hostile) samples() map[string]sampled {
 		schemas.TopicCounters, schemas.TopicRoutes, schemas.TopicBalance, schemas.TopicPartials,
 		schemas.TopicJobSummary, schemas.TopicJobs,
 		schemas.TopicProgress, schemas.TopicMergeProgress, schemas.TopicRejects,
+		schemas.TopicFindings, schemas.TopicFindProgress, schemas.TopicFindState,
 	} {
 		for _, r := range h.read(topic) {
 			if h.writtenAt(topic, r) || len(r.Value) == 0 {
@@ -699,7 +700,7 @@ func allowed(topic string, value []byte) bool {
 		return !errors.Is(err, schemas.ErrUnknownSchema)
 	}
 	if _, ok := r.(*schemas.Progress); ok && err == nil && (topic == schemas.TopicProgress ||
-		topic == schemas.TopicMergeProgress) {
+		topic == schemas.TopicMergeProgress || topic == schemas.TopicFindProgress) {
 		return false
 	}
 	route, ok := r.(*schemas.Route)
@@ -715,6 +716,7 @@ func (h *hostile) mutantsAndNoise() {
 		schemas.TopicCounters, schemas.TopicRoutes, schemas.TopicBalance, schemas.TopicPartials,
 		schemas.TopicJobSummary, schemas.TopicJobs,
 		schemas.TopicProgress, schemas.TopicMergeProgress, schemas.TopicRejects, schemas.TopicSchemas,
+		schemas.TopicFindings, schemas.TopicFindProgress, schemas.TopicFindState,
 	}
 	type job struct{ schema, topic string }
 	var kinds []job
@@ -814,8 +816,9 @@ func (h *hostile) readToEnd() {
 	behind := func() (late []string) {
 		stopped := h.stopped()
 		for input, progress := range map[string]string{
-			schemas.TopicCounters: schemas.TopicProgress,
-			schemas.TopicPartials: schemas.TopicMergeProgress,
+			schemas.TopicCounters:   schemas.TopicProgress,
+			schemas.TopicPartials:   schemas.TopicMergeProgress,
+			schemas.TopicJobSummary: schemas.TopicFindProgress,
 		} {
 			positions := h.positions(progress)
 			ends, err := adm.ListCommittedOffsets(h.t.Context(), h.cfg.Prefix+input)
@@ -1091,6 +1094,32 @@ func (h *hostile) closesAccounts() {
 			h.t.Errorf("partition %d: %d records were read, and %d have a fate or are open: %+v", p, records[p], sum, c)
 		}
 	}
+	h.closesFind()
+}
+
+// closesFind holds every summary that find has read to have exactly one fate.
+func (h *hostile) closesFind() {
+	h.t.Helper()
+	last := h.progress(schemas.TopicFindProgress)
+	records := map[int32]int64{}
+	for _, r := range h.read(schemas.TopicJobSummary) {
+		if p := last[r.Partition]; p != nil && r.Offset < p.Position {
+			records[r.Partition]++
+		}
+	}
+	total := schemas.ProgressCounts{}
+	for p, progress := range last {
+		c := progress.Counts
+		if sum := c.Summarized + c.Rejected + c.Late + c.Duplicate; sum != records[p] || c.Lost > 0 {
+			h.t.Errorf("find, partition %d: %d summaries were read, and %d have a fate: %+v", p, records[p], sum, c)
+		}
+		total.Summarized += c.Summarized
+		total.Rejected += c.Rejected
+	}
+	h.t.Logf("find: %d summaries folded, %d rejected", total.Summarized, total.Rejected)
+	if total.Summarized == 0 {
+		h.t.Error("find folded nothing")
+	}
 }
 
 // unknownSchema writes a summary that only a later release could read. The sink has to wait for that release, and say
@@ -1104,6 +1133,8 @@ func (h *hostile) unknownSchema() {
 	})
 	h.logged(before, "sink", `unknown schema.*since|since.*unknown schema`)
 	h.alive("sink")
+	h.logged(before, "find", `record cannot be used.*unknown schema`) // it is no archive: it goes on
+	h.alive("find")
 }
 
 // logSizes are how long the logs are by now.
@@ -1171,7 +1202,10 @@ func (h *hostile) topicsMadeAgain() {
 				topics) == nil
 		})
 		h.logged(before, topic.reader, remedy)
-		for _, kind := range []string{"simulate", "balance", "collect", "merge", "sink"} {
+		if topic.name == schemas.TopicJobSummary {
+			h.logged(before, "find", remedy)
+		}
+		for _, kind := range []string{"simulate", "balance", "collect", "merge", "find", "sink"} {
 			if kind != "sink" && (kind != "merge" || topic.reader == "sink") && kind != topic.reader {
 				h.alive(kind)
 			}

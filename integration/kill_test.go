@@ -172,7 +172,9 @@ func schedule(seed uint64, length time.Duration, cfg config.Config) []action {
 		if cfg.Find.Rules != "" {
 			turns = append(turns, func() { fence("find-%d", rng.IntN(cfg.Partitions.JobSummary)) })
 			if round%3 == 1 {
-				turns = append(turns, func() { take(actStop, "find", actCont, at, between(8*time.Second, 10*time.Second)) })
+				turns = append(turns, func() {
+					take(actStop, "find", actCont, at, between(8*time.Second, 10*time.Second))
+				})
 			}
 		}
 		for _, kind := range kinds {

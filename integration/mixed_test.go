@@ -57,7 +57,7 @@ func mixNames(t *testing.T, rng *rand.Rand) {
 		all = append(all, p)
 	}
 	var victims []*process
-	for _, name := range []string{"balance-a", "balance-b", "collect-a", "collect-b", "merge-a", "merge-b"} {
+	for _, name := range []string{"balance-a", "balance-b", "collect-a", "collect-b", "merge-a", "merge-b", "find-a", "find-b"} {
 		p := services[name]
 		life := p.make
 		p.make = func() *exec.Cmd {
@@ -118,10 +118,11 @@ func mixNames(t *testing.T, rng *rand.Rand) {
 	}
 }
 
-// silentSince are the partitions of collect and merge without a commit since then.
+// silentSince are the partitions of collect, merge and find without a commit since then.
 func (s *system) silentSince(since time.Time) (silent []string) {
 	for topic, partitions := range map[string]int{
 		schemas.TopicProgress: s.cfg.Collectors, schemas.TopicMergeProgress: s.cfg.Partitions.Partials,
+		schemas.TopicFindProgress: s.cfg.Partitions.JobSummary,
 	} {
 		last := make([]time.Time, partitions)
 		for _, r := range s.read(topic) {
@@ -138,7 +139,8 @@ func (s *system) silentSince(since time.Time) (silent []string) {
 
 // groups tells who has which partitions.
 func (s *system) groups() string {
-	described, err := kadm.NewClient(s.cl).DescribeGroups(s.t.Context(), s.cfg.Prefix+"collect", s.cfg.Prefix+"merge")
+	described, err := kadm.NewClient(s.cl).DescribeGroups(s.t.Context(), s.cfg.Prefix+"collect", s.cfg.Prefix+"merge",
+		s.cfg.Prefix+"find")
 	if err != nil {
 		return err.Error()
 	}

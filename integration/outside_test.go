@@ -15,8 +15,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// outsideModules is where `make outside` installs what the outside reader needs.
-const outsideModules = "../bin/outside"
+// outsideModules is where `make outside` installs what the outside reader needs. `make outside-spark` adds Spark.
+const outsideModules, sparkModules = "../bin/outside", "../bin/outside-spark"
 
 // TestOutsideReader has what weir wrote read by a program that shares no code with weir, and no library. Then it makes
 // sure that the program would have noticed what is wrong.
@@ -145,6 +145,9 @@ func outsidePython(ctx context.Context, t *testing.T, args ...string) *exec.Cmd 
 	modules, err := filepath.Abs(outsideModules)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if spark, err := filepath.Abs(sparkModules); err == nil {
+		modules += string(filepath.ListSeparator) + spark
 	}
 	if more := os.Getenv("PYTHONPATH"); more != "" {
 		modules += string(filepath.ListSeparator) + more

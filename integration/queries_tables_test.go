@@ -5,7 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirhpc/weir/analysis/rules"
 	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink/findings"
 	"github.com/weirhpc/weir/sink/jobs"
 	"github.com/weirhpc/weir/sink/totals"
 )
@@ -26,6 +28,9 @@ func writeTables(t *testing.T, dir string, all []askedJob) {
 	if err := jobs.Put(t.Context(), dir, "weir."+schemas.TopicJobs, "", rows); err != nil {
 		t.Fatal(err)
 	}
+	if err := findings.Write(t.Context(), dir, "weir."+schemas.TopicFindings, askedFindings(all)); err != nil {
+		t.Fatal(err)
+	}
 	err := totals.Run(t.Context(), totals.Options{
 		Dir: dir, Topic: askedTopic, Wait: time.Minute,
 		Frontier: func(context.Context, totals.Archived) (totals.Frontier, error) {
@@ -35,4 +40,21 @@ func writeTables(t *testing.T, dir string, all []askedJob) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// askedFindings are the final findings of the jobs, by rule.
+func askedFindings(all []askedJob) (records []schemas.Finding) {
+	for i := range all {
+		j := &all[i]
+		for _, rule := range sortedKeys(j.Findings) {
+			severity, n := j.Findings[rule], int64(len(j.Values))
+			records = append(records, schemas.Finding{
+				Cluster: "c", JobID: j.JobID, Restart: j.Restart, Rule: rule, RuleHash: "0123456789abcdef", Title: rule,
+				State: schemas.FindingOpen, Final: true, Certainty: schemas.Certain, Class: rules.Class(severity),
+				Severity: severity, Worst: severity, FirstInterval: j.Start + askedMs, LastInterval: j.End - askedMs,
+				AsOf: j.End - askedMs, IntervalMs: askedMs, Intervals: n, Evaluated: n - 2, Matched: n - 2,
+			})
+		}
+	}
+	return records
 }

@@ -14,7 +14,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirhpc/weir/analysis"
+	whole "github.com/weirhpc/weir/analysis/machine"
 	"github.com/weirhpc/weir/analysis/query"
+	"github.com/weirhpc/weir/analysis/rules"
+	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/quantile"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
@@ -37,6 +41,17 @@ type askedJob struct {
 	End       int64    `json:"end"`
 	// Values are by interval, metric and node. A node that did not report is missing.
 	Values []map[string]map[string][]float64 `json:"values"`
+	// Findings are severities by rule.
+	Findings map[string]float64 `json:"findings"`
+
+	level float64 // of its use of cores; 0: that of the older jobs
+}
+
+// askedUnits are the metrics of the jobs, with unit and scope.
+var askedUnits = map[string][2]string{
+	"cpu_user": {"1", schemas.ScopeCore}, "cpu_system": {"1", schemas.ScopeCore}, "cpu_idle": {"1", schemas.ScopeCore},
+	"mem_used": {"B", schemas.ScopeNode}, "peak_share_flops": {"1", schemas.ScopeNode},
+	"bytes_per_cycle": {"B", schemas.ScopeSocket}, "disk_bytes": {"B/s", schemas.ScopeNode},
 }
 
 const (
@@ -48,7 +63,7 @@ const (
 // without weir's code recomputes the answers from the values.
 func TestQueriesPage(t *testing.T) {
 	beside(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
 	defer cancel()
 	if out, err := outsidePython(ctx, t, "-c", "import duckdb, numpy, pyarrow").CombinedOutput(); err != nil {
 		withoutModules(t, "THE PAGE OF QUERIES WAS NOT TRIED", strings.TrimSpace(string(out))+" "+err.Error())
@@ -88,7 +103,40 @@ func TestQueriesPage(t *testing.T) {
 	python("tables", dir, filepath.Join(there, "truth.json"))
 	after := views("after.sql")
 	t.Logf("%s", python("page", "../docs/queries.md", after, filepath.Join(there, "truth.json")))
+	rows := filepath.Join(there, "report.json")
+	writeReport(t, dir, rows)
+	t.Logf("%s", python("report", "../docs/queries.md", after, rows, filepath.Join(there, "truth.json")))
 	t.Logf("%s", python("files", after, filepath.Join(there, "truth.json")))
+}
+
+// writeReport writes the rows of `weir report system` of the archive, whose machine has 30 CPUs.
+func writeReport(t *testing.T, dir, path string) {
+	t.Helper()
+	cfg := config.Default()
+	cfg.Machine = []config.NodeType{{Name: "thin", Nodes: "m[1-3]", CPUs: 10}}
+	midnight := time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC)
+	report, err := analysis.LoadSystem(t.Context(), cfg, analysis.SystemAsk{
+		Dir: dir, From: midnight.AddDate(0, 0, -1), To: midnight.AddDate(0, 0, 1),
+		Options: whole.Options{
+			MinCores: 8, MinTime: 10 * time.Minute, WithoutQueues: []string{"test", "devel", "debug"},
+		},
+		Set: &rules.Set{Rules: []rules.Rule{
+			{ID: "idle-cores", Needs: []string{"cpu_idle"}}, {ID: "slow-node", Needs: []string{"cpu_user"}},
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for e, rows := json.NewEncoder(file), report.Rows(); len(rows) > 0; rows = rows[1:] {
+		err = cmp.Or(err, e.Encode(rows[0]))
+	}
+	if err = cmp.Or(err, file.Close()); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // askedArchive makes an archive with jobs of two dates, the first of which is compacted.
@@ -157,13 +205,40 @@ func askedJobs() (jobs []askedJob) {
 		}
 		jobs = append(jobs, j)
 	}
+	return append(jobs, askedClass(r, midnight)...)
+}
+
+// askedClass returns jobs of one size class, enough of them to tell users who are off their class, and with findings.
+func askedClass(r *rand.Rand, midnight int64) (jobs []askedJob) {
+	for i := range 24 {
+		j := askedJob{
+			JobID: fmt.Sprint(4800 + i), User: []string{"ada", "bob", "cyd"}[i%3],
+			Account: []string{"astro", "bio"}[i%2], Queue: "normal", Start: midnight + int64(10*(i%6))*askedMs,
+			Nodes: []string{"n3", "n4"}, Cores: 8, level: 0.5, Findings: map[string]float64{},
+		}
+		switch {
+		case i < 6:
+			j.User, j.Account, j.level = "eve", "astro", 0.9
+		case i < 12:
+			j.User, j.Account, j.level = "fay", "chem", 0.1
+			j.Findings["idle-cores"] = 0.25 + r.Float64()/2
+		}
+		if i%5 == 0 {
+			j.Findings["slow-node"] = r.Float64() / 2
+		}
+		j.Submit, j.End = j.Start-60_000, j.Start+15*askedMs
+		for range 15 {
+			j.Values = append(j.Values, j.draw(r, 4))
+		}
+		jobs = append(jobs, j)
+	}
 	return jobs
 }
 
 // draw makes the values of an interval.
 func (j *askedJob) draw(r *rand.Rand, cores int) map[string]map[string][]float64 {
 	all := map[string]map[string][]float64{}
-	for _, metric := range []string{"cpu_user", "cpu_system", "cpu_idle", "mem_used"} {
+	for metric := range askedUnits {
 		all[metric] = map[string][]float64{}
 	}
 	for _, node := range j.Nodes {
@@ -172,6 +247,9 @@ func (j *askedJob) draw(r *rand.Rand, cores int) map[string]map[string][]float64
 		}
 		for range cores {
 			user := 0.9 * r.Float64()
+			if j.level > 0 {
+				user = j.level * (0.9 + 0.05*r.Float64())
+			}
 			if node == "n2" {
 				user /= 2
 			}
@@ -183,6 +261,9 @@ func (j *askedJob) draw(r *rand.Rand, cores int) map[string]map[string][]float64
 			}
 		}
 		all["mem_used"][node] = []float64{float64(int64(1+r.IntN(3)) << 30)}
+		all["peak_share_flops"][node] = []float64{max(j.level, 0.3) * r.Float64() / 5}
+		all["bytes_per_cycle"][node] = []float64{4 * r.Float64(), 4 * r.Float64()}
+		all["disk_bytes"][node] = []float64{1e6 * r.Float64()}
 	}
 	return all
 }
@@ -223,9 +304,8 @@ func (j *askedJob) summary(k int) *schemas.JobSummary {
 	}
 	for metric, byNode := range j.Values[k] {
 		var values, means []float64
-		m := schemas.JobSummaryMetric{Name: metric, Unit: "1", Scope: schemas.ScopeCore, Nodes: int32(len(byNode))}
-		if metric == "mem_used" {
-			m.Unit, m.Scope = "B", schemas.ScopeNode
+		m := schemas.JobSummaryMetric{
+			Name: metric, Unit: askedUnits[metric][0], Scope: askedUnits[metric][1], Nodes: int32(len(byNode)),
 		}
 		low, high := math.Inf(1), math.Inf(-1)
 		for _, node := range sortedKeys(byNode) {

@@ -382,7 +382,7 @@ func (b *bench) archived() map[int]int {
 // measureEnds is how long each service takes to end at SIGTERM, under load.
 func (b *bench) measureEnds() {
 	b.t.Helper()
-	for _, name := range []string{"simulate-a", "balance-a", "collect-a", "merge-a", "sink-a"} {
+	for _, name := range []string{"simulate-a", "balance-a", "collect-a", "merge-a", "find-a", "sink-a"} {
 		p := b.services[name]
 		if p.pid() == 0 {
 			p.start()
@@ -409,7 +409,7 @@ func (b *bench) measureHungEnds() {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	took := map[string]time.Duration{}
-	names := []string{"simulate-a", "balance-a", "collect-a", "merge-a", "sink-a"}
+	names := []string{"simulate-a", "balance-a", "collect-a", "merge-a", "find-a", "sink-a"}
 	for _, name := range names {
 		p := b.services[name]
 		wg.Go(func() {
@@ -578,14 +578,17 @@ func TestSoak(t *testing.T) {
 	})
 	b.retain(soakRetention)
 	var all []*watched
-	for _, name := range []string{"simulate-a", "balance-a", "collect-a", "merge-a", "sink-a"} {
+	for _, name := range []string{"simulate-a", "balance-a", "collect-a", "merge-a", "find-a", "sink-a"} {
 		all = append(all, b.watchProcess(b.services[name]))
 	}
 	b.begin()
 	if b.broker != nil {
 		all = append(all, &watched{process: b.broker})
 	}
-	victims := []*process{b.services["collect-b"], b.services["merge-b"], b.services["sink-b"], b.services["balance-b"]}
+	var victims []*process
+	for _, name := range []string{"collect-b", "merge-b", "sink-b", "balance-b", "find-b"} {
+		victims = append(victims, b.services[name])
+	}
 	restarts := 0
 	for began := time.Now(); time.Since(began) < *soakFor; restarts++ {
 		p := victims[restarts%len(victims)]

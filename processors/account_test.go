@@ -74,6 +74,32 @@ func foldCutLogs(t *testing.T, seed, logs uint64) (lostOpen, lostUnread int) {
 }
 
 // entry is a record that was appended when the first interval ended.
+// TestReplayEnds: the replay is over behind the last record that the predecessor read, which may be a marker.
+func TestReplayEnds(t *testing.T) {
+	for _, marker := range []bool{false, true} {
+		p := &schemas.Progress{Position: 12, Hold: 10}
+		a, start := openAccount(newMergerFold, p, 0)
+		if start != 10 || !a.replays() {
+			t.Fatalf("reads from %d, replays %v", start, a.replays())
+		}
+		a.add(entry(t, 10, &schemas.Watermark{IntervalStart: simEpochMs, IntervalMs: simT}))
+		if !a.replays() {
+			t.Error("the replay ended too early")
+		}
+		if marker {
+			a.advance(12)
+		} else {
+			a.add(entry(t, 11, &schemas.Watermark{IntervalStart: simEpochMs, IntervalMs: simT}))
+		}
+		if a.replays() {
+			t.Errorf("the replay goes on behind its end, marker %v", marker)
+		}
+	}
+	if a, _ := openAccount(newMergerFold, nil, 5); a.replays() {
+		t.Error("a beginning is a replay")
+	}
+}
+
 func entry(t testing.TB, offset int64, r schemas.Record) Entry {
 	t.Helper()
 	return Entry{Offset: offset, AppendedMs: simEpochMs + simT, Value: encode(t, r)}

@@ -47,13 +47,9 @@ func Find(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Met
 			case <-ctx.Done():
 				return nil, fmt.Errorf("waiting for the jobs of %s: %w", cfg.Prefix+schemas.TopicJobs, ctx.Err())
 			}
-			states, err := l.states(ctx, adm)
+			states, err := l.states(ctx, adm, p)
 			if err != nil {
 				return nil, err
-			}
-			if len(states) == 0 && p != nil && p.Counts.Summarized > 0 && p.Hold < p.Position {
-				l.log.Warn("topic of states was emptied, running jobs begin anew",
-					"topic", cfg.Prefix+schemas.TopicFindState, "partition", l.partition)
 			}
 			return NewFinder(cfg.Cluster, set, types, cfg.Find.Possible, jobs.get, p, states)
 		},
@@ -89,12 +85,15 @@ func askID(ctx context.Context, adm *kadm.Client, topic string) (string, error) 
 
 var errNotState = errors.New("not a FindState")
 
-// states returns the last FindState of each job of the partition, in order.
-func (l *loop) states(ctx context.Context, adm *kadm.Client) ([]*schemas.FindState, error) {
+// states returns the last FindState of each job of the partition, in order. p is the last Progress, or nil.
+func (l *loop) states(ctx context.Context, adm *kadm.Client, p *schemas.Progress) ([]*schemas.FindState, error) {
 	topic := l.cfg.Prefix + schemas.TopicFindState
 	start, end, err := kafka.Bounds(ctx, adm, topic, l.partition)
 	if err != nil {
 		return nil, err
+	}
+	if end == 0 && p != nil && (p.Hold < p.Position || p.Counts.Outputs > 0) { // there were states
+		l.log.Warn("topic of states was emptied, running jobs begin anew", "topic", topic, "partition", l.partition)
 	}
 	last := map[string]*schemas.FindState{}
 	newer := map[string]error{}

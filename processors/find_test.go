@@ -203,6 +203,26 @@ func TestFindLearnsOfEnds(t *testing.T) {
 	b.stopOrFail(stop)
 }
 
+// TestFindWithoutStates: where topic find-state was deleted, running jobs begin anew, and the log tells it.
+func TestFindWithoutStates(t *testing.T) {
+	b := newBench(t)
+	_, stop := b.find()
+	at := b.load("1", time.Now().UnixMilli()/findT*findT-20*findT, 1, 1, 1)
+	b.eventually("the summaries", b.folded(3))
+	b.stopOrFail(stop)
+	if err := b.cluster.DeleteTopic(b.cfg.Prefix + schemas.TopicFindState); err != nil {
+		t.Fatal(err)
+	}
+	b.createTopics()
+	log, stop := b.find()
+	b.load("1", at, 1, 1, 1)
+	b.eventually("the summaries of its new life", b.folded(6))
+	b.stopOrFail(stop)
+	if log.Count("running jobs begin anew") != 1 || len(b.read(schemas.TopicFindings)) != 2 {
+		t.Errorf("%d findings, the log has\n%s", len(b.read(schemas.TopicFindings)), log.String())
+	}
+}
+
 // TestFindWaitsForStates: a FindState that only a newer weir can read is not passed over.
 func TestFindWaitsForStates(t *testing.T) {
 	b := newBench(t)

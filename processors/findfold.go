@@ -1,11 +1,9 @@
 package processors
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/weirhpc/weir/analysis/rules"
 	"github.com/weirhpc/weir/schemas"
@@ -16,7 +14,7 @@ import (
 // It learns one thing beside its log: the records of topic jobs. What it knows of a job is in the job's FindState. A
 // FindState is committed with whatever follows from news, so a replay decides alike.
 //
-// A job lives for days. Its FindState spares a successor its life: the successor reads all FindStates, and folds from
+// A job lives for days. Its FindState spares a successor its life. The successor reads all FindStates, and folds from
 // hold, the first summary of any job that its FindState lacks. A FindState is written when a job is met, with every
 // Finding, with news of the job, and every ten minutes.
 //
@@ -34,13 +32,16 @@ type Finder struct {
 	possible bool
 	known    func(schemas.JobKey) *schemas.Job // of topic jobs, as far as it was read; nil: it does not have the job
 
-	jobs     map[schemas.JobKey]*watched
-	leaving  []gone         // records that no longer hold, to be deleted with the next entry
-	open     map[string]int // open findings by class
-	nowMs    int64          // the latest append time
-	sweptMs  int64          // when jobs were last looked through
-	interval rules.Interval // of the summary in hand
-	found    []schemas.Finding
+	jobs      map[schemas.JobKey]*watched
+	awake     []*watched // those with a Watch, and some that ended; the first to wake is first
+	mostAwake int
+	packing   packing
+	leaving   []gone         // records that no longer hold, to be deleted with the next entry
+	open      map[string]int // open findings by class
+	nowMs     int64          // the latest append time
+	sweptMs   int64          // when jobs were last looked through
+	interval  rules.Interval // of the summary in hand
+	found     []schemas.Finding
 }
 
 const (
@@ -60,13 +61,15 @@ const (
 
 // watched is a life of a job.
 type watched struct {
-	key   schemas.JobKey
-	watch *rules.Watch // nil: the job has ended
-	job   []byte       // its record as the rules know it; empty: none
-	told  *schemas.Job // the record that job was made from
-	over  bool         // the job has ended, as its record has it
-	endMs *int64       // nil: nobody knows it
-	asOf  int64        // the newest interval
+	key    schemas.JobKey
+	watch  *rules.Watch // nil: it is asleep, or the job has ended
+	asleep []byte       // its state, packed
+	ended  bool
+	job    []byte       // its record as the rules know it; empty: none
+	told   *schemas.Job // the record that job was made from
+	over   bool         // the job has ended, as its record has it
+	endMs  *int64       // nil: nobody knows it
+	asOf   int64        // the newest interval
 	savedState
 
 	changed    bool  // the rules may have findings due
@@ -88,7 +91,7 @@ func NewFinder(
 ) (*Finder, error) {
 	f := &Finder{
 		ledger: newLedger(p), cluster: cluster, set: set, types: types, possible: possible, known: known,
-		jobs: map[schemas.JobKey]*watched{}, open: map[string]int{},
+		jobs: map[schemas.JobKey]*watched{}, open: map[string]int{}, mostAwake: mostAwake,
 	}
 	for _, s := range states {
 		if p == nil || s.Offset >= p.Position {
@@ -170,7 +173,7 @@ func (f *Finder) add(e Entry, s *schemas.JobSummary, fx *Effects) {
 	}
 	w.last = e.Offset
 	switch {
-	case w.watch == nil:
+	case w.ended:
 		fx.Counts.Late = 1
 		return
 	case !w.Seen.add(s.IntervalStart, s.IntervalMs):
@@ -183,7 +186,7 @@ func (f *Finder) add(e Entry, s *schemas.JobSummary, fx *Effects) {
 	}
 	w.asOf, w.LengthMs = max(w.asOf, s.IntervalStart), s.IntervalMs
 	rules.FromSummary(s, f.possible, &f.interval)
-	w.changed = w.watch.Add(&f.interval) || w.changed
+	w.changed = f.wake(w).Add(&f.interval) || w.changed
 	if f.replays(e.Offset) {
 		return
 	}
@@ -200,7 +203,6 @@ func (f *Finder) add(e Entry, s *schemas.JobSummary, fx *Effects) {
 func (f *Finder) meet(key schemas.JobKey) *watched {
 	w := &watched{key: key, asOf: never, last: before, saved: before, unsaved: none}
 	w.setJob(f.known(key))
-	w.watch = f.set.NewWatch(f.jobOf(w), f.possible)
 	f.jobs[key] = w
 	return w
 }
@@ -250,9 +252,9 @@ func (f *Finder) note(w *watched, rule string, now writtenRule) {
 
 // end writes the last findings of a job.
 func (f *Finder) end(w *watched, fx *Effects) {
-	f.found = w.watch.End(f.found[:0])
+	f.found = f.wake(w).End(f.found[:0])
 	f.write(w, fx)
-	w.watch, w.job = nil, nil
+	w.watch, w.job, w.changed, w.ended = nil, nil, false, true
 	for _, rule := range slices.Sorted(maps.Keys(w.Rules)) { // of a rule that End does not know any more
 		f.note(w, rule, writtenRule{Hash: w.Rules[rule].Hash})
 	}
@@ -271,67 +273,4 @@ func (w *watched) slot() int64 {
 		phase = (phase*31 + int64(b)) % stateEveryMs
 	}
 	return (w.asOf + phase) / stateEveryMs
-}
-
-// sweep looks through all jobs: it saves those without summaries, and forgets those that ended long ago. Until a job
-// is saved, hold stays behind it. A job leaves once no replay meets its summaries.
-func (f *Finder) sweep(appendedMs int64, fx *Effects) {
-	if f.nowMs = max(f.nowMs, appendedMs); f.nowMs-f.sweptMs < sweepEveryMs {
-		return
-	}
-	f.sweptMs = f.nowMs
-	for _, w := range f.sorted(true) {
-		if w.unsaved != none && f.nowMs-w.unsavedMs >= stateEveryMs {
-			f.save(w, fx)
-		}
-	}
-	hold := f.unsaved()
-	for _, w := range f.sorted(false) {
-		kept := leaveIntervals*w.LengthMs + endPatienceMs
-		if len(w.Rules) > 0 {
-			kept = max(kept, findingsKeptMs)
-		}
-		if w.last < hold && f.nowMs-w.asOf > kept {
-			f.forget(w, fx)
-		}
-	}
-}
-
-// forget deletes what the topics have of a job.
-func (f *Finder) forget(w *watched, fx *Effects) {
-	for _, rule := range slices.Sorted(maps.Keys(w.Rules)) {
-		finding := schemas.Finding{JobID: w.key.JobID, Restart: w.key.Restart, Rule: rule}
-		fx.delete(gone{schemas.TopicFindings, finding.Key()})
-	}
-	fx.delete(gone{schemas.TopicFindState, w.key.Key()})
-	delete(f.jobs, w.key)
-}
-
-// sorted returns the jobs that run, or those that ended, by key: outputs have one order.
-func (f *Finder) sorted(running bool) []*watched {
-	var some []*watched
-	for _, w := range f.jobs {
-		if (w.watch != nil) == running {
-			some = append(some, w)
-		}
-	}
-	slices.SortFunc(some, func(a, b *watched) int {
-		return cmp.Or(strings.Compare(a.key.JobID, b.key.JobID), cmp.Compare(a.key.Restart, b.key.Restart))
-	})
-	return some
-}
-
-// gone deletes a key of a compacted topic.
-type gone struct {
-	topic string // without the prefix
-	key   []byte
-}
-
-// Validate implements schemas.Record. A tombstone has no value.
-func (gone) Validate() error { return nil }
-
-func (fx *Effects) delete(all ...gone) {
-	for _, g := range all {
-		fx.Outputs = append(fx.Outputs, g)
-	}
 }

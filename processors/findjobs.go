@@ -124,13 +124,9 @@ func (k *knownJobs) read(
 			}
 			looked = time.Now()
 		}
-		poll, cancel := context.WithTimeout(ctx, time.Second)
-		fetches := cl.PollFetches(poll)
-		cancel()
-		for _, e := range fetches.Errors() {
-			if !errors.Is(e.Err, context.DeadlineExceeded) && !errors.Is(e.Err, context.Canceled) {
-				return fmt.Errorf("reading %s: %w", topic, e.Err)
-			}
+		fetches, err := pollJobs(ctx, cl)
+		if err != nil {
+			return fmt.Errorf("reading %s: %w", topic, err)
 		}
 		for r := range fetches.RecordsAll() {
 			if next = r.Offset + 1; !r.Attrs.IsControl() {
@@ -139,6 +135,19 @@ func (k *knownJobs) read(
 		}
 	}
 	return nil
+}
+
+// pollJobs waits a second for records. Any error makes the caller begin anew: nothing here is worth keeping.
+func pollJobs(ctx context.Context, cl *kgo.Client) (kgo.Fetches, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	fetches := cl.PollFetches(ctx)
+	for _, e := range fetches.Errors() {
+		if !errors.Is(e.Err, context.DeadlineExceeded) && !errors.Is(e.Err, context.Canceled) {
+			return nil, e.Err
+		}
+	}
+	return fetches, nil
 }
 
 // isRead notes that the topic was read to its end.
@@ -168,7 +177,7 @@ func (f *Finder) learn(nowMs int64, atEnd func() bool) Effects {
 	for _, w := range f.sorted(true) {
 		j := f.known(w.key)
 		fresh := w.setJob(j)
-		if fresh {
+		if fresh && w.watch != nil {
 			w.watch.Know(f.jobOf(w))
 		}
 		switch {

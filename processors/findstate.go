@@ -18,7 +18,7 @@ type savedState struct {
 	LengthMs int64                  `json:"length_ms"` // of the last interval
 	Seen     window                 `json:"seen"`
 	Rules    map[string]writtenRule `json:"rules,omitempty"` // findings that were written, by rule
-	Watch    []byte                 `json:"watch,omitempty"` // empty: the job has ended
+	Watch    []byte                 `json:"watch,omitempty"` // packed; empty: the job has ended
 }
 
 // writtenRule is the last record of a finding.
@@ -94,10 +94,10 @@ func (f *Finder) jobOf(w *watched) rules.Job {
 
 // save adds the FindState of a job. If the rules cannot encode theirs, a replay reads the job's summaries instead.
 func (f *Finder) save(w *watched, fx *Effects) {
-	w.Version, w.Watch = stateVersion, nil
+	w.Version, w.Watch = stateVersion, w.asleep
 	if w.watch != nil {
 		var err error
-		if w.Watch, err = w.watch.AppendBinary(nil); err != nil {
+		if w.Watch, err = f.packing.pack(w.watch); err != nil {
 			return
 		}
 	}
@@ -108,7 +108,7 @@ func (f *Finder) save(w *watched, fx *Effects) {
 	w.Watch = nil
 	fx.Outputs = append(fx.Outputs, &schemas.FindState{
 		Cluster: f.cluster, JobID: w.key.JobID, Restart: w.key.Restart,
-		AsOf: w.asOf, Offset: w.last, Ended: w.watch == nil, Job: w.job, State: state,
+		AsOf: w.asOf, Offset: w.last, Ended: w.ended, Job: w.job, State: state,
 	})
 	w.saved, w.unsaved, w.savedSlots = w.last, none, w.slot()
 }
@@ -116,7 +116,7 @@ func (f *Finder) save(w *watched, fx *Effects) {
 // restore goes on from a FindState. Findings of a rule that is off, or has changed, are deleted: it begins anew.
 func (f *Finder) restore(s *schemas.FindState) (*watched, error) {
 	w := &watched{
-		key: s.Identity(), asOf: s.AsOf, last: s.Offset, saved: s.Offset, unsaved: none, changed: true,
+		key: s.Identity(), asOf: s.AsOf, last: s.Offset, saved: s.Offset, unsaved: none, ended: s.Ended,
 	}
 	if err := json.Unmarshal(s.State, &w.savedState); err != nil {
 		return nil, fmt.Errorf("%w: %w", errNewerState, err)
@@ -133,11 +133,10 @@ func (f *Finder) restore(s *schemas.FindState) (*watched, error) {
 			w.setJob(j)
 		}
 	}
-	w.watch = f.set.NewWatch(f.jobOf(w), f.possible)
-	if err := w.watch.UnmarshalBinary(w.Watch); err != nil {
+	if err := f.packing.unpack(w.Watch, f.set.NewWatch(f.jobOf(w), f.possible)); err != nil {
 		return nil, fmt.Errorf("%w: %w", errNewerState, err)
 	}
-	w.Watch = nil
+	w.asleep, w.Watch = w.Watch, nil
 	now := map[string]string{}
 	for i := range f.set.Rules {
 		now[f.set.Rules[i].ID] = f.set.Rules[i].Hash

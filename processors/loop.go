@@ -165,7 +165,7 @@ func (l *loop) foldAll(ctx context.Context, a *account, fetches kgo.Fetches, pro
 		began := time.Now()
 		a.add(Entry{Offset: r.Offset, AppendedMs: r.Timestamp.UnixMilli(), Value: r.Value})
 		took += time.Since(began)
-		if len(a.outputs) >= manyOutputs {
+		if len(a.outputs) >= l.stage.mostOutputs() {
 			if err := l.commit(ctx, a, producer); err != nil {
 				return err
 			}

@@ -44,7 +44,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		fates: counter("weir_records_total",
 			"Committed records by fate, counted from the partition's beginning, whoever folded them.", "fate"),
 		outputs: counter("weir_outputs_total",
-			"Committed summaries and partials, counted from the partition's beginning, whoever made them."),
+			"Committed summaries, partials and findings, counted from the partition's beginning, whoever made them."),
 		clockAhead: counter("weir_records_clock_ahead_total",
 			"Committed records sent by a clock ahead of the broker's, counted as weir_records_total."),
 		clocksOff: gauge("weir_clock_off_nodes",

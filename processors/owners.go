@@ -28,6 +28,22 @@ type stage struct {
 	repeats bool
 }
 
+// mostOutputs is how many outputs make the loop commit before it folds the rest of a poll. A FindState is large.
+func (s *stage) mostOutputs() int {
+	if s.learn != nil {
+		return manyOutputs / 10
+	}
+	return manyOutputs
+}
+
+// command is the command that runs the stage.
+func (s *stage) command() string {
+	if s.learn != nil {
+		return "weir find --live"
+	}
+	return "weir " + s.name
+}
+
 // size is the number of partitions that a topic must have, and its key in the configuration.
 type size struct {
 	topic      string

@@ -73,17 +73,17 @@ func (l *loop) sameTopic(p *schemas.Progress, topicID string, logEnd int64) erro
 	case !kafka.SameTopic(p.TopicID, topicID):
 		return fmt.Errorf("%s-%d: position %d was committed for the topic with the id %s, "+
 			"the topic there has the id %s, so that it was deleted and made again: %w; "+
-			"to begin at its start, stop every `weir %s`, delete topic %s too, "+
+			"to begin at its start, stop every `%s`, delete topic %s too, "+
 			"run `weir topics create` and start them again",
 			l.stage.input, l.partition, p.Position, p.TopicID,
 			topicID, errTopicReplaced,
-			l.stage.name, l.stage.progress)
+			l.stage.command(), l.stage.progress)
 	case p.Position > logEnd:
 		return fmt.Errorf("%s-%d ends at %d, position %d was committed for it, "+
 			"so that its topic was made again or the brokers lost its end: %w; "+
-			"stop every `weir %s`, delete topics %s and %s, run `weir topics create` and start them again",
+			"stop every `%s`, delete topics %s and %s, run `weir topics create` and start them again",
 			l.stage.input, l.partition, logEnd, p.Position, errTopicReplaced,
-			l.stage.name, l.stage.input, l.stage.progress)
+			l.stage.command(), l.stage.input, l.stage.progress)
 	}
 	return nil
 }

@@ -29,8 +29,8 @@ func Jobs(ctx context.Context, dir, job string) (all []jobs.Row, err error) {
 	return all, err
 }
 
-// EachTotal calls fn with the totals of the jobs that ended from one date to another: of some metrics, or of all if
-// none is named. Bounds of the deciles, which are lists, are left out.
+// EachTotal calls fn with the totals of the jobs that ended from one date to another. They are of some metrics, or of
+// all if none is named. Bounds of the deciles, which are lists, are left out.
 func EachTotal(ctx context.Context, dir, from, to string, metrics []string, fn func(*totals.Total) error) error {
 	return EachTotalOf(ctx, dir, from, to, metrics, nil, fn)
 }
@@ -70,7 +70,8 @@ type Hours struct {
 
 // HoursOf returns the rollups of a life on the dates from one to another. The caller holds the lock of the archive. Of
 // some metrics they have no certified summaries.
-func HoursOf(ctx context.Context, dir, from, to string, key schemas.JobKey, want func(metric string) (rows, certified bool),
+func HoursOf(ctx context.Context, dir, from, to string, key schemas.JobKey,
+	want func(metric string) (rows, certified bool),
 ) (h Hours, err error) {
 	h.Has = map[string]map[string]bool{}
 	plain, all := withoutCertified[compact.Rollup](), columnsOf[compact.Rollup](nil)
@@ -158,7 +159,9 @@ func ofMetrics(metrics []string) chooser {
 
 // each reads the files of a table from one date to another side by side, and hands their rows on in order. only may be
 // nil: all columns.
-func each[R any](ctx context.Context, dir, table, from, to string, only []column, choose chooser, fn func(*R) error) error {
+func each[R any](ctx context.Context, dir, table, from, to string, only []column, choose chooser,
+	fn func(*R) error,
+) error {
 	if only == nil {
 		only = columnsOf[R](nil)
 	}

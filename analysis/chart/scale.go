@@ -32,9 +32,7 @@ func Linear(lo, hi, from, to float64) Scale { return newScale(linear, lo, hi, fr
 
 // Log maps the logarithms of lo..hi. What is not above 0 lies at lo.
 func Log(lo, hi, from, to float64) Scale {
-	if !(lo > 0) {
-		lo = math.SmallestNonzeroFloat64
-	}
+	lo = max(lo, 1e-300)
 	return newScale(logarithmic, lo, max(lo, hi), from, to)
 }
 
@@ -49,10 +47,8 @@ func newScale(k kind, lo, hi, from, to float64) Scale {
 	case hi > lo:
 	case k == logarithmic:
 		lo, hi = lo/2, hi*2
-	case lo == 0 || k == calendar:
-		hi = lo + 1
 	default:
-		lo, hi = lo-math.Abs(lo)/2, lo+math.Abs(lo)/2
+		hi = lo + max(1, math.Abs(lo))
 	}
 	return Scale{lo: lo, hi: hi, from: from, to: to, kind: k}
 }
@@ -85,7 +81,10 @@ func (s Scale) Ticks(n int) []Tick {
 		return s.times(n)
 	}
 	step := roundStep((s.hi - s.lo) / float64(n-1))
-	first, decimals := math.Ceil(s.lo/step-1e-9), max(0, int(-math.Floor(math.Log10(step)+1e-9)))
+	first, decimals := math.Ceil(s.lo/step-1e-9), 0
+	for scaled := step; decimals < 9 && math.Abs(scaled-math.Round(scaled)) > 1e-9*scaled; scaled *= 10 {
+		decimals++
+	}
 	var ticks []Tick
 	for i := first; i*step <= s.hi+step*1e-9 && len(ticks) < n+1; i++ {
 		ticks = append(ticks, s.tick(i*step+0, decimals))

@@ -1,2 +1,125 @@
 // Package like compares jobs: which ones used their hardware as a given one did, and which metrics move together.
+//
+// A job's signature is the deciles of its metrics over its whole life, each as a rank among the jobs of a queue. So no
+// unit counts, and no outlier counts more than its rank. The distance of two jobs is the mean difference of their
+// ranks. For one metric that is the Wasserstein-1 distance of the two distributions in rank space.
 package like
+
+import (
+	"math"
+	"slices"
+)
+
+// MinShared is how many metrics two jobs share at least that are compared.
+const MinShared = 6
+
+// deciles is how many numbers describe a metric of a job.
+const deciles = 11
+
+// Distribution tells what rank a value has among values that were seen, in 0 to 1.
+type Distribution struct {
+	values []float64 // ascending, each once
+	below  []float64 // share of values below each, and half of those that are equal
+}
+
+// NewDistribution returns the distribution of values. It ignores those that are not numbers.
+func NewDistribution(values []float64) *Distribution {
+	all := slices.DeleteFunc(slices.Clone(values), func(v float64) bool { return math.IsNaN(v) })
+	slices.Sort(all)
+	d := &Distribution{}
+	n := float64(len(all))
+	for from := 0; from < len(all); {
+		to := from + 1
+		for to < len(all) && all[to] == all[from] {
+			to++
+		}
+		d.values = append(d.values, all[from])
+		d.below = append(d.below, (float64(from)+float64(to-from)/2)/n)
+		from = to
+	}
+	return d
+}
+
+// Rank returns the share of values below v, and half of those that are equal. Between two values it is a straight line.
+func (d *Distribution) Rank(v float64) float64 {
+	if len(d.values) == 0 || math.IsNaN(v) {
+		return math.NaN()
+	}
+	i, same := slices.BinarySearch(d.values, v)
+	switch {
+	case same:
+		return d.below[i]
+	case i == 0:
+		return 0
+	case i == len(d.values):
+		return 1
+	}
+	low, high := d.values[i-1], d.values[i]
+	return d.below[i-1] + (v-low)/(high-low)*(d.below[i]-d.below[i-1])
+}
+
+// Metric is the deciles of a metric over the life of a job, with their bounds.
+type Metric struct{ D, Lo, Hi [deciles]float64 }
+
+// Space maps metrics to ranks. Metrics are numbered.
+type Space []*Distribution
+
+// Signature is the ranks of a job's deciles: those of metric i from i*11 on. A metric that the job lacks is NaN.
+type Signature []float32
+
+// Sign appends the signature of a job. A metric that is nil is missing.
+func (s Space) Sign(to Signature, metrics []*Metric) Signature {
+	for i, m := range metrics {
+		for k := range deciles {
+			rank := float32(math.NaN())
+			if m != nil {
+				rank = float32(s[i].Rank(m.D[k]))
+			}
+			to = append(to, rank)
+		}
+	}
+	return to
+}
+
+// Distance returns the mean difference of two jobs' ranks, over the metrics that both have. It is not ok if these are
+// less than MinShared.
+func Distance(a, b Signature) (distance float64, shared int, ok bool) {
+	var sum float32
+	for at := 0; at+deciles <= len(a); at += deciles {
+		x, y := (*[deciles]float32)(a[at:]), (*[deciles]float32)(b[at:])
+		if x[0] != x[0] || y[0] != y[0] { // NaN
+			continue
+		}
+		shared++
+		var of float32
+		for k := range deciles {
+			of += math.Float32frombits(math.Float32bits(x[k]-y[k]) &^ (1 << 31)) // without its sign; max takes longer
+		}
+		sum += of
+	}
+	if shared < MinShared {
+		return 0, shared, false
+	}
+	return float64(sum) / float64(deciles*shared), shared, true
+}
+
+// Bounds returns what the distance of two jobs is at least and at most, given the bounds of their deciles.
+func (s Space) Bounds(a, b []*Metric) (low, high float64) {
+	n := 0
+	for i := range s {
+		if a[i] == nil || b[i] == nil {
+			continue
+		}
+		n++
+		for k := range deciles {
+			aLow, aHigh := s[i].Rank(min(a[i].Lo[k], a[i].D[k])), s[i].Rank(max(a[i].Hi[k], a[i].D[k]))
+			bLow, bHigh := s[i].Rank(min(b[i].Lo[k], b[i].D[k])), s[i].Rank(max(b[i].Hi[k], b[i].D[k]))
+			low += max(0, aLow-bHigh, bLow-aHigh)
+			high += max(aHigh-bLow, bHigh-aLow)
+		}
+	}
+	if n == 0 {
+		return 0, 1
+	}
+	return low / float64(deciles*n), high / float64(deciles*n)
+}

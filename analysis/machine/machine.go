@@ -1,2 +1,173 @@
-// Package machine makes the reports about the whole machine: utilisation, wasted cores, users off their class.
+// Package machine answers questions about the machine as a whole. How busy were its cores? How well did jobs of each
+// size, user and account use them? It reads nothing. Package analysis hands in jobs, totals, hours and findings.
 package machine
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// Options choose the span, and the jobs that count. NWPerf's authors chose alike: small and short jobs are tests.
+type Options struct {
+	FromMs, ToMs  int64 // jobs that ended in [FromMs, ToMs)
+	MinCores      int64 // a job with fewer cores is left out
+	MinTime       time.Duration
+	WithoutQueues []string
+}
+
+// Job is a job that ended in the span, with what was measured of it over its whole life.
+type Job struct {
+	schemas.JobKey
+	User, Account, Queue string
+	Cores                int64           // 0: the scheduler does not say
+	StartMs, EndMs       int64           // StartMs is -1 if the scheduler does not say
+	Type                 config.NodeType // of its nodes; zero: of none or several
+	Means                map[string]Mean // by metric
+}
+
+// Mean is the mean of a metric over the life of a job.
+type Mean struct {
+	Mean    float64
+	PerNode float64 // values of a node in an interval, such as its cores
+}
+
+// Hour is what cores did in an hour, or in another span: those of the whole machine, or those that no job held.
+type Hour struct {
+	StartMs       int64
+	Rest          bool    // of _rest, otherwise of _system
+	Hours         float64 // core-hours that were measured
+	IdleCoreHours float64
+}
+
+// Rule is a property that jobs may have.
+type Rule struct {
+	ID, Title string
+	Needs     []string // metrics; a job without one of them was not judged
+}
+
+// Found is a finding of a job.
+type Found struct {
+	schemas.JobKey
+	Rule     string
+	Severity float64
+}
+
+// Input is all that a report is made of.
+type Input struct {
+	Options
+	Jobs        []Job
+	Hours       []Hour
+	Rules       []Rule
+	Found       []Found
+	Judged      bool    // the archive has findings; otherwise nobody looked
+	MachineHour float64 // cores of the machine, as configured; 0: not told
+	IdleThreads float64 // share of them that is idle by design, since a core has several threads
+}
+
+// Report is the answer. Numbers are in base units: shares are 0 to 1.
+type Report struct {
+	Options
+	Jobs      int64 // counted
+	CoreHours float64
+	Left      LeftOut
+	Cores     Cores
+	Days      []Day
+	Figures   []Figure
+	Sizes     []MonthSize
+	Kernel    []KernelJob
+	Judged    bool
+	Rules     []Rule
+	Accounts  []Line // worst first
+	Worst     []Line // jobs, worst first
+}
+
+// LeftOut has the jobs that do not count. One job may have several reasons.
+type LeftOut struct {
+	Jobs    int64
+	Reasons []Reason
+}
+
+// Reason is why jobs do not count.
+type Reason struct {
+	Text string
+	Jobs int64
+}
+
+// Compute makes the report. It orders and keeps nothing of its input.
+func Compute(in *Input) *Report {
+	r := &Report{Options: in.Options, Judged: in.Judged}
+	counted, left := choose(in.Jobs, in.Options)
+	r.Left, r.Jobs = left, int64(len(counted))
+	for _, j := range counted {
+		r.CoreHours += j.CoreHours()
+	}
+	r.Cores, r.Days = cores(in)
+	for _, m := range measures {
+		if f := m.figure(counted); len(f.Points) > 0 {
+			r.Figures = append(r.Figures, f)
+		}
+	}
+	r.Sizes = sizesByMonth(counted)
+	r.Kernel = kernel(counted)
+	if in.Judged {
+		r.Rules = in.Rules
+	}
+	r.Accounts, r.Worst = properties(counted, r.Rules, in.Found)
+	return r
+}
+
+// DurationS is how long the job ran, or -1 if that is unknown.
+func (j *Job) DurationS() float64 {
+	if j.StartMs < 0 || j.EndMs < j.StartMs {
+		return -1
+	}
+	return float64(j.EndMs-j.StartMs) / 1000
+}
+
+// CoreHours are those that the job held.
+func (j *Job) CoreHours() float64 { return float64(j.Cores) * max(0, j.DurationS()) / 3600 }
+
+// choose returns the jobs that count, by id, and why the others do not.
+func choose(all []Job, o Options) (counted []*Job, left LeftOut) {
+	few := Reason{Text: "< " + number(o.MinCores) + " cores"}
+	short := Reason{Text: "<= " + shortest(o.MinTime)}
+	unknown, unmeasured := Reason{Text: "cores unknown"}, Reason{Text: "without totals"}
+	queues := make([]Reason, len(o.WithoutQueues))
+	for i := range all {
+		j, out := &all[i], false
+		note := func(r *Reason, is bool) {
+			if is {
+				r.Jobs++
+				out = true
+			}
+		}
+		note(&unknown, j.Cores <= 0)
+		note(&few, j.Cores > 0 && j.Cores < o.MinCores)
+		note(&short, j.DurationS() <= o.MinTime.Seconds())
+		for k, q := range o.WithoutQueues {
+			queues[k].Text = "queue " + q
+			note(&queues[k], j.Queue == q)
+		}
+		note(&unmeasured, len(j.Means) == 0)
+		if out {
+			left.Jobs++
+		} else {
+			counted = append(counted, j)
+		}
+	}
+	for _, r := range slices.Concat([]Reason{few, short}, queues, []Reason{unknown, unmeasured}) {
+		if r.Jobs > 0 {
+			left.Reasons = append(left.Reasons, r)
+		}
+	}
+	slices.SortFunc(counted, func(a, b *Job) int { return compareJobs(a.JobKey, b.JobKey) })
+	return counted, left
+}
+
+func compareJobs(a, b schemas.JobKey) int {
+	return cmp.Or(cmp.Compare(a.JobID, b.JobID), cmp.Compare(a.Restart, b.Restart))
+}

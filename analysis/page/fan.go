@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirhpc/weir/analysis/chart"
 	"github.com/weirhpc/weir/analysis/view"
+	"github.com/weirhpc/weir/schemas"
 )
 
 // fan is the figure of one metric over time.
@@ -57,12 +58,21 @@ func maxBins(metrics int) int {
 	return 240
 }
 
-// what says of what the bands are.
+// what says what the metric is, and what has a value of it.
 func what(m *view.Metric) string {
-	if m.Scope == "job" {
-		return "of the job, per node"
+	title := ""
+	if t := view.TextOf(m.Name).Title; t != m.Name {
+		title = t + ", "
 	}
-	return "per " + scoped(m.Scope, 1)
+	switch m.Scope {
+	case schemas.ScopeGPU:
+		return title + "per GPU"
+	case schemas.ScopeSocket:
+		return title + "per socket"
+	case schemas.ScopeCore:
+		return title + "per core"
+	}
+	return title + "per node"
 }
 
 // result states what the figure shows, in one sentence. It names the side on which values lie far from the median.
@@ -228,15 +238,13 @@ func fanRange(m *view.Metric, bins []view.Bin) (lo, hi float64, beyond string) {
 	switch {
 	case math.IsInf(most, 0):
 		return 0, 1, ""
-	case shares(m) && lo >= 0 && most <= 1 && most > 0.2:
+	case share(m.Name, m.Unit) && lo >= 0 && most <= 1 && most > 0.2:
 		return 0, 1, ""
 	case d9 > 0 && most > 3*d9:
 		return lo, 1.5 * d9, "largest " + value(m, most)
 	}
 	return lo, most + 0.04*(most-lo), ""
 }
-
-func shares(m *view.Metric) bool { return m.Unit == "s/s" || m.Unit == "1" && isShare(m.Name) }
 
 // labels writes the deciles of the whole job beside the figure, at their heights but never one upon another.
 func labels(f *chart.Figure, m *view.Metric, y chart.Scale, by float64) {

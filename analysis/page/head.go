@@ -3,8 +3,10 @@ package page
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
+	"github.com/weirhpc/weir/analysis/rules"
 	"github.com/weirhpc/weir/analysis/view"
 	"github.com/weirhpc/weir/schemas"
 )
@@ -36,7 +38,7 @@ func facts(j *view.Job) []fact {
 	out = append(out, fact{"Size", size}, fact{"Nodes", list(j.Nodes, 4)},
 		fact{"Measured", fmt.Sprintf("%s to %s UTC, %s of %s", moment(j.FirstMs), moment(j.UntilMs),
 			count(j.Intervals, "interval"), length(j.IntervalMs))},
-		fact{"Seen", seen(j)}, fact{"Deciles", exact(j)}, fact{"Read from", j.From})
+		fact{"Seen", seen(j)}, fact{"Deciles", exact(j)}, fact{"Source", j.From})
 	kept := out[:0]
 	for _, f := range out {
 		if f.Text != "" {
@@ -94,78 +96,73 @@ func exact(j *view.Job) string {
 
 // metric returns the metric of that name, or nil if it has no total.
 func metric(j *view.Job, name string) *view.Metric {
-	for i := range j.Metrics {
-		if m := &j.Metrics[i]; m.Name == name && m.Total.Known && m.Total.Count > 0 {
-			return m
-		}
+	if m := j.Find(name); m != nil && m.Total.Known && m.Total.Count > 0 {
+		return m
 	}
 	return nil
 }
 
-// busy is the share of the cores' time that was not idle. Threads beside a busy one are no waste.
+// busy is the share of cores that had work; NaN where cpu_idle was not measured.
 func busy(j *view.Job) float64 {
-	m := metric(j, "cpu_idle")
-	if m == nil {
-		return math.NaN()
+	if m := metric(j, "cpu_idle"); m != nil {
+		return view.Busy(m.Total.Mean, j.Type)
 	}
-	used := 1 - m.Total.Mean
-	if t := j.Type.ThreadsPerCore; t > 1 {
-		used *= float64(t)
-	}
-	return min(1, used)
+	return math.NaN()
 }
 
-// perNode is how many values a node has: cores, or sockets.
-func perNode(m *view.Metric) float64 {
-	var values, nodes float64
-	for i := range m.Bins {
-		if b := &m.Bins[i]; b.Measured > 0 {
-			values, nodes = values+float64(b.Count), nodes+float64(b.Reported)
-		}
-	}
-	return values / nodes
-}
-
-func uses(j *view.Job) []use {
-	var out []use
-	put := func(name string, share float64, rules ...string) {
+// uses are the bars, as far as it is known what the nodes have. A word repeats what a rule found.
+func uses(j *view.Job) (all []use) {
+	put := func(name string, share float64, peak string, words ...judged) {
 		if math.IsNaN(share) || math.IsInf(share, 0) {
 			return
 		}
-		u := use{Name: name, Text: percent(share), Percent: 100 * min(max(share, 0), 1), Word: "ok"}
-		if len(rules) == 0 {
-			u.Word = "of peak"
+		u := use{Name: name, Text: percent(share), Percent: 100 * min(max(share, 0), 1)}
+		u.Word, u.Class = word(j, words)
+		if peak != "" && u.Class == "" {
+			u.Word = peak
 		}
-		for i := range j.Findings {
-			for _, r := range rules {
-				if id, word, _ := strings.Cut(r, "="); j.Findings[i].Rule == id && u.Class == "" {
-					u.Word, u.Class = word, strings.ToLower(j.Findings[i].Class)
-				}
-			}
+		all = append(all, u)
+	}
+	peak := func(name string, most float64) float64 {
+		if m := metric(j, name); m != nil && most > 0 {
+			return m.Total.Mean * j.PerNode(m) / most
 		}
-		out = append(out, u)
+		return math.NaN()
 	}
-	put("busy cores", busy(j), "idle-cores=low", "unused-node=low", "serial=low", "low-cpu=low", "stalled=low")
-	if m := metric(j, "flops_any"); m != nil && j.Type.PeakFlops > 0 {
-		put("FLOPs", m.Total.Mean*perNode(m)/j.Type.PeakFlops, ruled(j, "low-use=low")...)
+	put("busy cores", busy(j), "", judged{"idle-cores", "low"}, judged{"unused-node", "low"}, judged{"serial", "low"},
+		judged{"low-cpu", "low"}, judged{"stalled", "low"})
+	if m := metric(j, "acc_utilization"); m != nil {
+		put("GPUs", m.Total.Mean, "", judged{"unused-gpu", "low"})
 	}
-	if m := metric(j, "mem_bw"); m != nil && j.Type.PeakMemBW > 0 {
-		put("memory bandwidth", m.Total.Mean*perNode(m)/j.Type.PeakMemBW, ruled(j, "memory-bound=bound")...)
-	}
+	put("FLOPs", peak("flops_any", j.Type.PeakFlops), "of peak", judged{"low-use", "low"})
+	put("memory bandwidth", peak("mem_bw", j.Type.PeakMemBW), "", judged{"memory-bound", "bound"}, judged{"low-use", "low"})
 	if m := metric(j, "mem_used"); m != nil && j.Type.Memory > 0 {
-		put("memory", m.Total.D[10]/float64(j.Type.Memory), "memory-full=full", "memory-over=low")
+		put("memory", m.Total.D[10]/float64(j.Type.Memory), "", judged{"memory-full", "full"}, judged{"memory-over", "low"})
 	}
-	return out
+	return all
 }
 
-// ruled keeps a rule only where the job has its finding. Where no rule judges, the bar is of the peak.
-func ruled(j *view.Job, rule string) []string {
-	for i := range j.Findings {
-		if id, _, _ := strings.Cut(rule, "="); j.Findings[i].Rule == id {
-			return []string{rule}
+// judged is the word for a rule's finding.
+type judged struct{ rule, word string }
+
+// word is that of the first rule that holds, with its class. It is ok if none holds and one was evaluated.
+func word(j *view.Job, words []judged) (text, class string) {
+	for _, w := range words {
+		for i := range j.Findings {
+			if f := &j.Findings[i]; f.Rule == w.rule && f.State == schemas.FindingOpen {
+				return w.word, strings.ToLower(f.Class)
+			}
 		}
 	}
-	return nil
+	if len(j.Map)+len(j.Findings)+len(j.NotEvaluated) == 0 {
+		return "", "" // there are no rules
+	}
+	for _, w := range words {
+		if !slices.ContainsFunc(j.NotEvaluated, func(r rules.Reason) bool { return r.Rule == w.rule }) {
+			return "ok", ""
+		}
+	}
+	return "", ""
 }
 
 func notes(j *view.Job) []note {
@@ -181,23 +178,24 @@ func notes(j *view.Job) []note {
 		if f.Certainty == schemas.Possible {
 			n.How += "; possible, since bounds do not prove it"
 		}
-		n.Evidence = evidence(f)
+		n.Evidence = evidence(j, f)
 		out = append(out, n)
 	}
 	return out
 }
 
-func evidence(f *schemas.Finding) string {
+// evidence has the numbers that the rule looked at, in the units of their metrics.
+func evidence(j *view.Job, f *schemas.Finding) string {
 	var texts []string
 	for _, e := range f.Evidence {
-		name, _, _ := strings.Cut(e.Name, ".")
-		unit := "" // of a rule's number; the metric's name tells whether it is a share
-		if isShare(name) && strings.HasPrefix(name, "cpu_") {
-			unit = "1"
+		name, field, _ := strings.Cut(e.Name, ".")
+		m := j.Find(name)
+		if m == nil || field == "count" || field == "per_node" {
+			m = &view.Metric{}
 		}
-		text := e.Name + " " + unitText(name, unit, e.Mean)
+		text := e.Name + " " + value(m, e.Mean)
 		if e.Low != e.High {
-			text += " (" + unitText(name, unit, e.Low) + " to " + unitText(name, unit, e.High) + ")"
+			text += " (" + value(m, e.Low) + " to " + value(m, e.High) + ")"
 		}
 		texts = append(texts, text)
 	}

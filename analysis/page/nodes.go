@@ -41,20 +41,8 @@ func newNodeTable(j *view.Job) nodeTable {
 	}
 	for i := range j.Metrics {
 		m := &j.Metrics[i]
-		var intervals int64
-		lows, highs := map[string]int64{}, map[string]int64{}
-		for k := range m.Bins {
-			b := &m.Bins[k]
-			intervals += int64(b.Measured)
-			for _, c := range b.Lows {
-				lows[c.Node] += c.Count
-			}
-			for _, c := range b.Highs {
-				highs[c.Node] += c.Count
-			}
-		}
-		t.Rows = append(t.Rows, above(m.Name, lows, intervals, n, false)...)
-		t.Rows = append(t.Rows, above(m.Name, highs, intervals, n, true)...)
+		t.Rows = append(t.Rows, above(m, n, false)...)
+		t.Rows = append(t.Rows, above(m, n, true)...)
 	}
 	slices.SortFunc(t.Rows, func(a, b nodeRow) int {
 		return cmp.Or(cmp.Compare(b.share, a.share), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Metric, b.Metric))
@@ -71,20 +59,46 @@ func newNodeTable(j *view.Job) nodeTable {
 	return t
 }
 
-// above returns the nodes that have so many intervals that chance has them with a probability below unlikely.
-func above(metric string, counts map[string]int64, intervals int64, nodes int, high bool) []nodeRow {
-	var rows []nodeRow
-	side := "lowest"
+// above returns the nodes that are lowest, or highest, in so many intervals that chance has them with a probability
+// below unlikely.
+func above(m *view.Metric, nodes int, high bool) []nodeRow {
+	side, counts, intervals := "lowest", map[string]int64{}, int64(0)
 	if high {
 		side = "highest"
 	}
+	for i := range m.Bins {
+		b := &m.Bins[i]
+		if b.Measured == 0 || tied(b, high) {
+			continue
+		}
+		intervals += int64(b.Measured)
+		of := b.Lows
+		if high {
+			of = b.Highs
+		}
+		for _, c := range of {
+			counts[c.Node] += c.Count
+		}
+	}
+	var rows []nodeRow
 	for node, k := range counts {
 		if tail(k, intervals, 1/float64(nodes)) < unlikely {
 			share := float64(k) / float64(intervals)
-			rows = append(rows, nodeRow{node, metric, side, percent(share), percent(1 / float64(nodes)), share, high})
+			rows = append(rows, nodeRow{node, m.Name, side, percent(share), percent(1 / float64(nodes)), share, high})
 		}
 	}
 	return rows
+}
+
+// tied reports whether the two most extreme values are equal: which of their nodes is named is arbitrary then. Of fewer
+// than 10 values, the first deciles are the least one.
+func tied(b *view.Bin, high bool) bool {
+	n := float64(b.Count) / float64(b.Measured)
+	k := int(min(10, max(1, math.Ceil(20/n))))
+	if high {
+		return b.High[10] == b.High[10-k]
+	}
+	return b.Low[0] == b.Low[k]
 }
 
 // tail is the probability that of n trials, each with probability p, at least k succeed. From the mean on, terms only
@@ -126,8 +140,8 @@ func (t *nodeTable) draw() {
 			cells[at] = r
 		}
 	}
-	const left, top, rowH, width = 116.0, 92.0, 20.0, 400.0
-	step := min(56, (width-left-30)/float64(len(metrics)))
+	const left, top, rowH, width = 116.0, 110.0, 20.0, 400.0
+	step := min(56, (width-left-62)/float64(len(metrics)))
 	f := chart.Figure{
 		ID: "nodes", W: width, H: top + rowH*float64(len(nodes)) + 4, Title: "Nodes that stand out, by metric", Desc: t.Result,
 	}
@@ -143,7 +157,7 @@ func (t *nodeTable) draw() {
 		return "low" + strength(r.share), r.Node + " is lowest in " + r.Metric + " in " + r.Share
 	})
 	for row, node := range nodes {
-		f.Text(left-6, ys[row]+rowH/2+4, "tick end", shorten(node, 15))
+		f.Text(left-6, ys[row]+rowH/2+4, "tick end", ending(node, 15))
 		for i, metric := range metrics {
 			if r := cells[[2]string{node, metric}]; r != nil {
 				f.Text(xs[i]+step/2, ys[row]+rowH/2+4, "mid in"+strength(r.share), arrow(r, step))
@@ -151,7 +165,7 @@ func (t *nodeTable) draw() {
 		}
 	}
 	for i, metric := range metrics {
-		f.Text(xs[i]+step/2+3, top-6, "tick slant", shorten(metric, 17))
+		f.Text(xs[i]+step/2+3, top-6, "tick slant", shorten(metric, 16))
 	}
 	t.Figure = f.SVG()
 }

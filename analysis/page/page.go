@@ -3,12 +3,15 @@
 package page
 
 import (
-	_ "embed" // the templates and the style
+	"bytes"
+	"embed"
 	"fmt"
 	"html/template"
 	"io"
 	"math"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/weirhpc/weir/analysis/rules"
 	"github.com/weirhpc/weir/analysis/view"
@@ -24,10 +27,10 @@ type Options struct {
 //go:embed page.css
 var style string
 
-//go:embed job.html
-var jobText string
+//go:embed *.html
+var texts embed.FS
 
-var jobPage = template.Must(template.New("job").Parse(jobText))
+var templates = template.Must(template.ParseFS(texts, "*.html"))
 
 // jobDocument is what the template of a job shows.
 type jobDocument struct {
@@ -73,7 +76,23 @@ func Job(w io.Writer, j *view.Job, o Options) error {
 		g := &j.Gaps[i]
 		d.Silent = append(d.Silent, gapRow{moment(g.FromMs), moment(g.UntilMs), list(g.Nodes, 8), thousands(g.Missing)})
 	}
-	return jobPage.Execute(w, &d)
+	return write(w, "job.html", &d)
+}
+
+// write executes a template. Names from anywhere may have characters that turn the text around them: a question mark
+// stands for each.
+func write(w io.Writer, name string, document any) error {
+	var b bytes.Buffer
+	if err := templates.ExecuteTemplate(&b, name, document); err != nil {
+		return fmt.Errorf("writing the page: %w", err)
+	}
+	_, err := w.Write(bytes.Map(func(r rune) rune {
+		if r == '\n' || r == '\u00a0' || unicode.IsPrint(r) && r != utf8.RuneError {
+			return r
+		}
+		return '?'
+	}, b.Bytes()))
+	return err
 }
 
 // lead is what the page says, in two sentences.

@@ -34,7 +34,7 @@ func newPeers(j *view.Job, p *view.Peers) peers {
 	extreme, far := &numbers[0], -1.0
 	for i := range numbers {
 		n := &numbers[i]
-		if r := n.queue; r != nil && r.All > 0 {
+		if r := n.queue; r != nil && r.All > 0 && (r.Value != 0 || r.Below > 0) { // many may be equal to 0
 			if d := max(rank(r), 1-rank(r)); d > far {
 				extreme, far = n, d
 			}
@@ -43,12 +43,12 @@ func newPeers(j *view.Job, p *view.Peers) peers {
 	}
 	out.Result = "No job of the queue has numbers to compare with."
 	if r := extreme.queue; far >= 0 {
-		side, share := "above", rank(r)
-		if share < 0.5 {
-			side, share = "below", 1-share
+		out.Result = fmt.Sprintf("The job stands out by %s: it is above %s of %s in the queue.",
+			extreme.name(), percent(rank(r)), count(r.All, "job"))
+		if rank(r) < 0.5 {
+			out.Result = fmt.Sprintf("The job stands out by %s: only %s of %s in the queue are below it.",
+				extreme.name(), percent(rank(r)), count(r.All, "job"))
 		}
-		out.Result = fmt.Sprintf("The job stands out by %s: it is %s %s of %s in the queue.",
-			extreme.name(), side, percent(share), count(r.All, "job"))
 	}
 	out.Figure = drawPeers(numbers, out.Result)
 	return out
@@ -95,10 +95,8 @@ func (n *rankedNumber) value(j *view.Job) string {
 	if n.of == "busy" {
 		return percent(r.Value)
 	}
-	for i := range j.Metrics {
-		if j.Metrics[i].Name == n.metric {
-			return value(&j.Metrics[i], r.Value)
-		}
+	if m := j.Find(n.metric); m != nil {
+		return value(m, r.Value)
 	}
 	return unitText(n.metric, "", r.Value)
 }
@@ -156,10 +154,13 @@ func drawPeers(numbers []rankedNumber, result string) template.HTML {
 		put(n.user, 4.5, "ring")
 		put(n.queue, 3.5, "dot")
 	}
-	dots = append(dots, chart.Point{X: left, Y: 12, R: 3.5, Class: "dot"}, chart.Point{X: left + 110, Y: 12, R: 4.5, Class: "ring"})
-	f.Points(dots)
+	dots = append(dots, chart.Point{X: left, Y: 12, R: 3.5, Class: "dot"})
 	f.Text(left+9, 16, "tick", "in the queue")
-	f.Text(left+120, 16, "tick", "among the user's")
+	if slices.ContainsFunc(numbers, func(n rankedNumber) bool { return n.user != nil && n.user.All > 0 }) {
+		dots = append(dots, chart.Point{X: left + 110, Y: 12, R: 4.5, Class: "ring"})
+		f.Text(left+120, 16, "tick", "among the user's")
+	}
+	f.Points(dots)
 	return f.SVG()
 }
 

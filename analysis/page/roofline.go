@@ -34,8 +34,10 @@ func newRoofline(j *view.Job) roofline {
 	points := roofPoints(j)
 	flops, bandwidth := j.Type.PeakFlops, j.Type.PeakMemBW
 	switch {
+	case j.Find("flops_any") == nil || j.Find("operational_intensity") == nil:
+		return roofline{Result: "It needs the metrics flops_any and operational_intensity, and the job lacks one of them."}
 	case len(points) == 0:
-		return roofline{Result: "It needs the metrics flops_any and operational_intensity, which the job has not both."}
+		return roofline{Result: "At no time did half of the sockets compute, so there is no point to draw."}
 	case !(flops > 0) || !(bandwidth > 0):
 		return roofline{Result: "It needs peak_flops and peak_mem_bw of the nodes, under machine: in the configuration."}
 	}
@@ -57,20 +59,16 @@ func newRoofline(j *view.Job) roofline {
 }
 
 func roofPoints(j *view.Job) []roofPoint {
-	find := func(name string) *view.Metric {
-		for i := range j.Metrics {
-			if j.Metrics[i].Name == name {
-				return &j.Metrics[i]
-			}
-		}
-		return &view.Metric{}
+	rates, intensities := j.Find("flops_any"), j.Find("operational_intensity")
+	if rates == nil || intensities == nil {
+		return nil
 	}
 	flops := map[int64]*view.Bin{}
-	for m, i := find("flops_any"), 0; i < len(m.Bins); i++ {
-		flops[m.Bins[i].StartMs] = &m.Bins[i]
+	for i := range rates.Bins {
+		flops[rates.Bins[i].StartMs] = &rates.Bins[i]
 	}
 	var points []roofPoint
-	for _, b := range find("operational_intensity").Bins {
+	for _, b := range intensities.Bins {
 		f := flops[b.StartMs]
 		if f == nil || f.Measured == 0 || b.Measured == 0 || f.Reported == 0 {
 			continue

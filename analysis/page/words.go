@@ -14,7 +14,7 @@ import (
 // percent writes a share with as many digits as it deserves.
 func percent(v float64) string {
 	switch p := 100 * v; {
-	case math.IsNaN(p):
+	case math.IsNaN(p) || math.IsInf(p, 0):
 		return "unknown"
 	case p != 0 && math.Abs(p) < 0.01:
 		return "<0.01\u00a0%"
@@ -25,23 +25,6 @@ func percent(v float64) string {
 	default:
 		return strconv.FormatFloat(p, 'f', 0, 64) + "\u00a0%"
 	}
-}
-
-// scoped names what a metric has a value for.
-func scoped(scope string, n int) string {
-	one, many := "node", "nodes"
-	switch scope {
-	case "core":
-		one, many = "core", "cores"
-	case "socket":
-		one, many = "socket", "sockets"
-	case "gpu":
-		one, many = "GPU", "GPUs"
-	}
-	if n == 1 {
-		return one
-	}
-	return many
 }
 
 // count writes a number with its noun, which takes an s.
@@ -106,32 +89,49 @@ func list(names []string, most int) string {
 	return strings.Join(names[:most-1], ", ") + ", … " + names[len(names)-1]
 }
 
-// shorten cuts what does not fit into a figure, which cannot break lines. The table below has all of it. A character
-// from East Asia takes the room of two.
+// shorten cuts what does not fit into a figure, which cannot break lines. The table below has all of it.
 func shorten(s string, most int) string {
-	room, end := most, 0
-	for at, r := range s {
-		if room--; r >= 0x1100 {
-			room--
-		}
-		if room < 0 {
-			return s[:end] + "…"
-		}
-		if room > 0 {
-			end = at + utf8.RuneLen(r)
+	if room(s) <= most {
+		return s
+	}
+	for room(s) > most-1 {
+		_, size := utf8.DecodeLastRuneInString(s)
+		s = s[:len(s)-size]
+	}
+	return s + "…"
+}
+
+// ending cuts the beginning of what does not fit. The names of nodes differ at their ends.
+func ending(s string, most int) string {
+	if room(s) <= most {
+		return s
+	}
+	for room(s) > most-1 {
+		_, size := utf8.DecodeRuneInString(s)
+		s = s[size:]
+	}
+	return "…" + s
+}
+
+// room is how many characters wide s is. One from East Asia takes the room of two.
+func room(s string) int {
+	n := 0
+	for _, r := range s {
+		if n++; r >= 0x1100 {
+			n++
 		}
 	}
-	return s
+	return n
 }
 
 // value writes a value of a metric with its unit.
 func value(m *view.Metric, v float64) string { return unitText(m.Name, m.Unit, v) }
 
 func unitText(name, unit string, v float64) string {
-	if math.IsNaN(v) {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return "unknown"
 	}
-	if unit == "s/s" || unit == "1" && isShare(name) {
+	if share(name, unit) {
 		return percent(v)
 	}
 	by, unit := unitFor(name, unit, v)
@@ -141,7 +141,7 @@ func unitText(name, unit string, v float64) string {
 // unitFor returns the unit in which values up to most are short, and how many of the base unit it is.
 func unitFor(name, unit string, most float64) (by float64, text string) {
 	switch {
-	case unit == "s/s" || unit == "1" && isShare(name):
+	case share(name, unit):
 		return 0.01, "%"
 	case unit == "1":
 		unit = ""
@@ -158,21 +158,16 @@ func unitFor(name, unit string, most float64) (by float64, text string) {
 	return by, prefix + unit
 }
 
-// digits writes three significant digits.
+// digits writes three significant digits, and two of what is small.
 func digits(v float64) string {
 	switch a := math.Abs(v); {
 	case a >= 100 || a == 0:
 		return strconv.FormatFloat(v, 'f', 0, 64)
-	case a < 0.001:
+	case a < 0.1:
 		return strconv.FormatFloat(v, 'g', 2, 64)
 	}
 	return strconv.FormatFloat(v, 'g', 3, 64)
 }
 
-func isShare(name string) bool {
-	switch name {
-	case "ipc", "cpu_load", "cpu_load_core", "loads_per_store", "loads_per_l3_miss", "cpu_load_runnable":
-		return false
-	}
-	return true
-}
+// share reports whether the values are shown in %.
+func share(name, unit string) bool { return unit == "s/s" || view.TextOf(name).Percent }

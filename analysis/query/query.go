@@ -87,7 +87,7 @@ func Views(dir string, there func(table string) bool) (string, error) {
 			fmt.Fprintf(&b, "\nCREATE OR REPLACE VIEW %s AS SELECT * EXCLUDE (filename) FROM %s;\n", t.name, view)
 		}
 	}
-	b.WriteString(performance)
+	b.WriteString(performance + selected + findingsJobs)
 	fmt.Fprintf(&b, jobSummaries, literal(prefix(dir, "summaries")))
 	return b.String(), nil
 }
@@ -155,15 +155,35 @@ func (t table) nothing() string {
 	return b.String()
 }
 
+// ofJob are the numbers of a job that most questions need.
+const ofJob = `
+  (epoch_ms(j."end") - epoch_ms(j."start")) / 1000.0 AS duration_s,
+  CASE WHEN j.cores > 0 THEN CAST(pow(2, ceil(log2(j.cores))) AS BIGINT) END AS size_class,
+  j.cores * ((epoch_ms(j."end") - epoch_ms(j."start")) / 3600000.0) AS core_hours,`
+
 // performance is a row for each job and metric: who ran it, and what it did over its whole life.
 const performance = `
 CREATE OR REPLACE VIEW jobs_performance AS
-SELECT j.*,
-  (epoch_ms(j."end") - epoch_ms(j."start")) / 1000.0 AS duration_s,
-  CASE WHEN j.cores > 0 THEN CAST(pow(2, ceil(log2(j.cores))) AS BIGINT) END AS size_class,
+SELECT j.*,` + ofJob + `
   t."start" AS measured_start, t."end" AS measured_end,
   t.* EXCLUDE (cluster, job_id, restart, "start", "end", date)
 FROM jobs j JOIN job_totals t USING (cluster, job_id, restart);
+`
+
+// selected has the jobs that say something about how the machine is used, as NWPerf's authors chose them. `weir report
+// system` leaves out the same ones if no flag tells otherwise.
+const selected = `
+CREATE OR REPLACE VIEW selected AS
+SELECT * FROM jobs_performance
+WHERE cores >= 8 AND duration_s > 600 AND queue NOT IN ('test', 'devel', 'debug');
+`
+
+// findingsJobs is a row for each finding, with its job.
+const findingsJobs = `
+CREATE OR REPLACE VIEW findings_jobs AS
+SELECT j.*,` + ofJob + `
+  f.state AS finding_state, f.* EXCLUDE (cluster, job_id, restart, state, position, date)
+FROM jobs j JOIN findings f USING (cluster, job_id, restart);
 `
 
 // jobSummaries reads the dates of a job alone. Its lives are in jobs once they end. DuckDB compares the bounds with

@@ -154,6 +154,28 @@ func TestChangedRulesBeginAnew(t *testing.T) {
 	}
 }
 
+// TestStateRemembersFalseMarks: a rule over the whole life closes at the second false mark also where another process
+// saw the first.
+func TestStateRemembersFalseMarks(t *testing.T) {
+	set := siteSet(t, wholeRule)
+	w := set.NewWatch(life4711(), false)
+	var got []string
+	for i := range 62 {
+		v := 0.4
+		if i >= 35 {
+			v = 0.9
+		}
+		w.Add(at(i, map[string]float64{"cpu_user": v}))
+		for _, f := range w.Due(nil) {
+			got = append(got, fmt.Sprint(i, " ", f.State))
+		}
+		w = moved(t, set, w, false)
+	}
+	if diff := cmp.Diff([]string{"31 OPEN", "41 OPEN", "51 OPEN", "61 CLOSED"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestPossibleIsSwitched: a state with possible findings is read by a Watch without, and the other way round.
 func TestPossibleIsSwitched(t *testing.T) {
 	set := siteSet(t, idleRule+wholeRule)
@@ -214,6 +236,14 @@ func TestStatesOfOthers(t *testing.T) {
 	newer := append([]byte{4}, b[1:]...) // version 2
 	if err := w.UnmarshalBinary(newer); !errors.Is(err, ErrNewer) || !errors.Is(err, errState) {
 		t.Errorf("a newer version: %v", err)
+	}
+	damaged := siteSet(t, wholeRule).NewWatch(life4711(), false)
+	damaged.Add(at(0, map[string]float64{"cpu_user": 0.4}))
+	if b, err = damaged.AppendBinary(nil); err != nil || b[len(b)-9] != 2 { // the last number has nine bytes
+		t.Fatalf("%v: %v", b, err)
+	}
+	if b[len(b)-9] = 9; !errors.Is(damaged.UnmarshalBinary(b), errState) {
+		t.Error("a number of an unknown kind is read")
 	}
 	if got := history(w, minutes(0, 50, always(0.9))...); len(got) == 0 || w.counted != 49 {
 		t.Errorf("after an error the Watch is not as new: %v", got)

@@ -59,7 +59,9 @@ func TestWholes(t *testing.T) {
 		t.Error("a metric that never came has a mean")
 	}
 	for _, n := range [][]float64{
-		{2 * 10, 10, 2, 1, 3}, {math.NaN(), math.NaN(), math.NaN(), math.NaN(), math.NaN()}, {6 * 30, 30, 2, 5, 9},
+		{2 * 10, 10, 2, 1, 3},
+		{math.NaN(), math.NaN(), math.NaN(), math.NaN(), math.NaN()},
+		{6 * 30, 30, 2, 5, 9},
 		{0, 0, 0, 0, 0},
 	} {
 		w.add(n)

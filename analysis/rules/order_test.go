@@ -120,3 +120,69 @@ func TestOrderDoesNotMatter(t *testing.T) {
 		t.Errorf("only %d records were compared", found)
 	}
 }
+
+// TestBoundsAreOnTheCautiousSide: what a shipped rule finds by bounds, it would find by the values themselves.
+func TestBoundsAreOnTheCautiousSide(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	set := shippedSet(t)
+	j := life4711()
+	gpus := 4
+	j.Gpus, j.Node.GPUs = 4, &gpus
+	held, lost := map[string]int{}, 0
+	for n := range 1000 {
+		truth := randomLife(r, 1)[0]
+		bounded := *truth
+		bounded.Metrics = slices.Clone(truth.Metrics)
+		for i := range truth.Metrics {
+			m := &truth.Metrics[i]
+			if r.IntN(3) == 0 { // values as far apart as those of idle and busy cores
+				d := make([]float64, decils)
+				for k := range d {
+					d[k] = []float64{0, 0.1, 0.3, 0.97, 0.99, 1}[r.IntN(6)]
+				}
+				slices.Sort(d)
+				m.moments(d[0]+r.Float64()*(d[10]-d[0]), 64, 4, &d[1], &d[9])
+				m.setDeciles(d)
+			}
+			v := m.values()
+			d := v[atD0:atLo0]
+			m.ranks(d, nil, nil, false)
+			b := &bounded.Metrics[i]
+			*b = *m
+			lo, hi, guess := slices.Clone(d), slices.Clone(d), slices.Clone(d)
+			for k := 1; k < 10; k++ {
+				lo[k], hi[k] = d[max(0, k-r.IntN(2))], d[min(10, k+r.IntN(2))]
+				guess[k] = lo[k] + r.Float64()*(hi[k]-lo[k])
+			}
+			b.ranks(guess, lo, hi, n%2 == 0)
+		}
+		for _, gpus := range []int{0, 4} {
+			j.Gpus = gpus
+			w := set.NewWatch(j, false)
+			exact, proven := w.frame(), w.frame()
+			for f, iv := range map[*frame]*Interval{exact: truth, proven: &bounded} {
+				w.facts(f, iv.StartMs+iv.LengthMs)
+				f.judgeAll(set, iv, false)
+			}
+			for i := range set.Rules {
+				rule := &set.Rules[i]
+				of, by := exact.verdict.slots[0][rule.slot], proven.verdict.slots[0][rule.slot]
+				switch {
+				case rule.Job:
+				case by == 1 && of != 1:
+					t.Fatalf("seed %d, case %d: %s holds by bounds alone", seed, n, rule.ID)
+				case by == 1:
+					held[rule.ID]++
+				case of == 1:
+					lost++
+				}
+			}
+		}
+	}
+	if len(held) < 12 || lost == 0 {
+		t.Errorf("the cases prove too little: %v, %d", held, lost)
+	}
+	t.Log(held, lost)
+}

@@ -80,8 +80,8 @@ func ended() *view.Job {
 	j := made()
 	end := j.UntilMs
 	j.Running, j.State, j.End, j.From = false, "OUT_OF_MEMORY", &end, "archive, and evaluated now"
-	j.Earlier = []view.Life{{State: "FAILED", Start: ptr(begin.Add(-time.Hour).UnixMilli()), End: j.Start}}
-	j.Restart, j.Gpus, j.Nodes = 1, ptr(int32(8)), nodes(2)
+	j.Earlier = []view.Life{{State: "FAILED", Start: new(begin.Add(-time.Hour).UnixMilli()), End: j.Start}}
+	j.Restart, j.Gpus, j.Nodes = 1, new(int32(8)), nodes(2)
 	j.Type.PeakFlops, j.Type.PeakMemBW, j.Type.Memory = 0, 0, 0
 	j.Gaps, j.Reported, j.ExactShare = nil, j.Expected, 1
 	j.Metrics = append(j.Metrics,
@@ -108,7 +108,10 @@ func part() *view.Job {
 }
 
 var someRules = []rules.Rule{
-	{ID: "idle-cores", Silences: []string{"low-cpu"}}, {ID: "low-cpu"}, {ID: "memory-bound"}, {ID: "rule-1"},
+	{ID: "idle-cores", Silences: []string{"low-cpu"}},
+	{ID: "low-cpu"},
+	{ID: "memory-bound"},
+	{ID: "rule-1"},
 	{ID: "io-wait"},
 }
 
@@ -123,7 +126,7 @@ func lists() *view.Lists {
 				JobID: id, State: "RUNNING", User: user, Account: "phys-a", Queue: "normal", Nodes: nodes(n),
 				Cores: &cores,
 			},
-			TimeS: seconds, Busy: &busy, Spread: &spread, WastedH: &wasted, MemPerNode: ptr(92e9), Seen: ptr(0.996),
+			TimeS: seconds, Busy: &busy, Spread: &spread, WastedH: &wasted, MemPerNode: new(92e9), Seen: new(0.996),
 			Finding: f,
 		}
 	}
@@ -145,7 +148,7 @@ func lists() *view.Lists {
 func tasks() (all []*view.Job) {
 	for i := range 3 {
 		j := made()
-		j.JobID, j.Nodes, j.Cores = fmt.Sprint(184300+i), nodes(1), ptr(int64(64))
+		j.JobID, j.Nodes, j.Cores = fmt.Sprint(184300+i), nodes(1), new(int64(64))
 		if i > 0 {
 			j.Findings = nil
 		}
@@ -218,7 +221,7 @@ func named(name string) (*view.Job, *view.Lists) {
 	for i := range l.Rows {
 		l.Rows[i].Job = j.Job
 		l.Rows[i].Finding = &j.Findings[0]
-		l.Rows[i].Of = map[string]*float64{name: ptr(1.0)}
+		l.Rows[i].Of = map[string]*float64{name: new(1.0)}
 	}
 	l.Skipped[0].JobID, l.Skipped[0].Reason = name, name
 	return j, l

@@ -25,68 +25,84 @@ func (c *column) width() int {
 	return w
 }
 
-// grid writes columns as a table that fits the terminal: it leaves out what may be missing, then narrows the gaps, then
-// cuts names.
+// grid writes columns as a table that fits the terminal.
 func (t *text) grid(columns []column) {
-	columns = slices.Clone(columns)
-	gap := 2
-	need := func() int {
+	columns, gap := t.fit(columns)
+	if len(columns) == 0 {
+		return
+	}
+	widths := make([]int, len(columns))
+	for i := range columns {
+		widths[i] = columns[i].width()
+	}
+	for row := -1; row < len(columns[0].cells); row++ {
+		var line strings.Builder
+		for i := range columns {
+			if i > 0 {
+				line.WriteString(strings.Repeat(" ", gap))
+			}
+			line.WriteString(t.cell(&columns[i], row, widths[i]))
+		}
+		t.line(line.String())
+	}
+}
+
+// cell is a padded cell of a row; row -1 is the head.
+func (t *text) cell(c *column, row, cells int) string {
+	text, color := c.head, ""
+	if row >= 0 {
+		text = c.cells[row]
+		if c.color != nil {
+			color = c.color[row]
+		}
+	}
+	space := strings.Repeat(" ", max(0, cells-width(text)))
+	if text = t.paint(color, text); c.right {
+		return space + text
+	}
+	return text + space
+}
+
+// fit leaves out columns that may be missing until the rest fits the terminal. Then it narrows the gaps, then it cuts
+// names.
+func (t *text) fit(columns []column) (fitting []column, gap int) {
+	columns, gap = slices.Clone(columns), 2
+	over := func() int {
 		n := gap * (len(columns) - 1)
 		for i := range columns {
 			n += columns[i].width()
 		}
-		return n
+		return n - t.cells()
 	}
-	for need() > t.cells() {
-		at := -1
-		for i := range columns {
-			if columns[i].drop > 0 && (at < 0 || columns[i].drop > columns[at].drop) {
-				at = i
-			}
-		}
+	for over() > 0 {
+		at := dropped(columns)
 		if at < 0 {
 			break
 		}
 		columns = slices.Delete(columns, at, at+1)
 	}
-	if need() > t.cells() {
+	if over() > 0 {
 		gap = 1
 	}
 	for i := range columns {
-		if over, c := need()-t.cells(), &columns[i]; over > 0 && c.least > 0 && c.width() > c.least {
-			to := max(c.least, c.width()-over, width(c.head))
+		if n, c := over(), &columns[i]; n > 0 && c.least > 0 && c.width() > c.least {
+			to := max(c.least, c.width()-n, width(c.head))
 			c.cells = slices.Clone(c.cells)
 			for k := range c.cells {
 				c.cells[k] = t.clean(c.cells[k], to)
 			}
 		}
 	}
-	widths := make([]int, len(columns))
+	return columns, gap
+}
+
+// dropped is the column that a narrow terminal lacks first; -1 if all must stay.
+func dropped(columns []column) int {
+	at := -1
 	for i := range columns {
-		widths[i] = columns[i].width()
-	}
-	for row := -1; len(columns) > 0 && row < len(columns[0].cells); row++ {
-		var line strings.Builder
-		for i := range columns {
-			c := &columns[i]
-			text, color := c.head, ""
-			if row >= 0 {
-				text = c.cells[row]
-				if c.color != nil {
-					color = c.color[row]
-				}
-			}
-			if i > 0 {
-				line.WriteString(strings.Repeat(" ", gap))
-			}
-			space := strings.Repeat(" ", max(0, widths[i]-width(text)))
-			if text = t.paint(color, text); c.right {
-				text = space + text
-			} else {
-				text += space
-			}
-			line.WriteString(text)
+		if columns[i].drop > 0 && (at < 0 || columns[i].drop > columns[at].drop) {
+			at = i
 		}
-		t.line(line.String())
 	}
+	return at
 }

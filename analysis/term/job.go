@@ -21,6 +21,8 @@ func Job(w io.Writer, j *view.Job, s Style) error {
 	t.imbalance(j)
 	t.notes(j)
 	t.footer(j)
+	id := t.clean(j.JobID, 64)
+	t.hanging("Charts: ", 8, 8, "weir job "+id+" --html "+id+".html")
 	return t.print(w)
 }
 
@@ -186,8 +188,8 @@ func (t *text) uses(j *view.Job) {
 		}
 	}
 	if len(unknown) > 0 {
-		t.hanging("", 0, 2, "No peak of "+strings.Join(unknown, ", ")+
-			" is configured for all of these nodes (machine in weir.yaml).")
+		t.hanging("", 0, 2, "What these nodes can do is not configured (machine in weir.yaml): "+
+			strings.Join(unknown, ", ")+".")
 	}
 }
 

@@ -22,8 +22,6 @@ func TestMain(m *testing.M) {
 // begin is when the jobs of the tests begin.
 var begin = time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
 
-func ptr[T any](v T) *T { return &v }
-
 // nodes are n names of nodes.
 func nodes(n int) []string {
 	all := make([]string, n)
@@ -39,7 +37,7 @@ func made() *view.Job {
 	j := &view.Job{
 		Job: schemas.Job{
 			JobID: "184223", Name: "relax_n256", User: "alice", Account: "phys-a", Queue: "normal", State: "RUNNING",
-			Nodes: nodes(64), Start: ptr(begin.UnixMilli()), Cores: ptr(int64(4096)), TimeLimitS: ptr(int64(48 * 3600)),
+			Nodes: nodes(64), Start: new(begin.UnixMilli()), Cores: new(int64(4096)), TimeLimitS: new(int64(48 * 3600)),
 		},
 		Cluster: "alpha", Type: config.NodeType{
 			Name: "thin", CPUs: 64, ThreadsPerCore: 1, Memory: 256e9, PeakFlops: 2.0e12, PeakMemBW: 2.5e11,

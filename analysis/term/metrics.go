@@ -62,7 +62,11 @@ func (t *text) metrics(j *view.Job, bounds bool) {
 	if len(zero) > 0 {
 		t.hanging("Always 0: ", 10, 2, strings.Join(zero, ", ")+".")
 	}
-	if from, until := drawn(j, &j.Metrics[0]); from < until && (from > j.FirstMs || until < j.UntilMs) && j.JobID != "" {
+	from, until := drawn(j, &j.Metrics[0])
+	switch {
+	case bounds:
+		t.line("Time runs from the start of each job.")
+	case from < until && (from > j.FirstMs || until < j.UntilMs):
 		t.hanging("", 0, 2, "The median is shown from "+moment(from)+" to "+hour(until, from)+
 			". The numbers are those of the whole job.")
 	}

@@ -8,7 +8,11 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/rivo/uniseg"
+
+	"github.com/weirhpc/weir/analysis/view"
+	"github.com/weirhpc/weir/schemas"
 )
 
 // hostile is a text that clears a terminal, hides itself, turns its direction, and begins lines of its own.
@@ -27,7 +31,8 @@ func TestCleanNames(t *testing.T) {
 		"fits exactly":    {"alice", 5, "alice"},
 		"too long":        {"alicebob", 5, "alic…"},
 		"wide characters": {wide, 8, "漢漢漢…"},
-		"half a wide one": {wide, 4, "漢…"},
+		"half a wide one": {"漢漢", 3, "漢…"},
+		"no half of one":  {wide, 4, "漢…"},
 		"no room":         {"alice", 0, ""},
 		"one cell":        {"alice", 1, "…"},
 		"combining marks": {"e\u0301a\u0308", 2, "e\u0301a\u0308"},
@@ -240,6 +245,54 @@ func TestColourRepeatsWords(t *testing.T) {
 		}
 		if strings.Contains(plain.String(), "\x1b") {
 			t.Errorf("%s: colours that nobody asked for", name)
+		}
+	}
+}
+
+// TestWordsAreThoseOfFindings: a bar is bad while a rule holds, well if one was evaluated, and else without a word.
+func TestWordsAreThoseOfFindings(t *testing.T) {
+	words := func(j *view.Job) (all []string) {
+		for _, u := range uses(j) {
+			all = append(all, u.name+" "+u.word)
+		}
+		return all
+	}
+	j := made()
+	want := []string{"busy cores low", "FLOPs of peak", "memory bw bound", "memory ok"}
+	if diff := cmp.Diff(want, words(j)); diff != "" {
+		t.Errorf("open findings: %s", diff)
+	}
+	for i := range j.Findings {
+		j.Findings[i].State = schemas.FindingClosed
+	}
+	want = []string{"busy cores ok", "FLOPs of peak", "memory bw ok", "memory ok"}
+	if diff := cmp.Diff(want, words(j)); diff != "" {
+		t.Errorf("closed findings: %s", diff)
+	}
+	j.Findings = []schemas.Finding{
+		found(j, "memory-full", schemas.ClassHigh, "", ""), found(j, "low-use", schemas.ClassLow, "", ""),
+	}
+	want = []string{"busy cores ok", "FLOPs low", "memory bw low", "memory full"}
+	if diff := cmp.Diff(want, words(j)); diff != "" {
+		t.Errorf("other findings: %s", diff)
+	}
+	j.Findings, j.NotEvaluated = nil, nil
+	want = []string{"busy cores ", "FLOPs of peak", "memory bw of peak", "memory "}
+	if diff := cmp.Diff(want, words(j)); diff != "" {
+		t.Errorf("no rule: %s", diff)
+	}
+}
+
+// TestWideTerminals: from 120 cells on there are means, extremes, and the nodes that are lowest and highest.
+func TestWideTerminals(t *testing.T) {
+	for width, want := range map[int]bool{80: false, 119: false, 120: true} {
+		var b bytes.Buffer
+		if err := Job(&b, made(), Style{Width: width}); err != nil {
+			t.Fatal(err)
+		}
+		text := b.String()
+		if got := strings.Contains(text, "  mean  ") && strings.Contains(text, "  low   high"); got != want {
+			t.Errorf("%d cells: %s", width, text)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package view
 
 import (
-	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -67,13 +66,14 @@ func (s *sums) add(mean float64, count int64) {
 }
 
 // NewBuilder returns a builder whose bins begin at a time. Their width is a multiple of an interval. It doubles
-// whenever there would be more than maxBins.
+// whenever there would be more than maxBins. There are two at least, one on either side of the origin.
 func NewBuilder(originMs, widthMs int64, maxBins int) *Builder {
 	if maxBins <= 0 {
 		maxBins = MaxBins
 	}
 	return &Builder{
-		originMs: originMs, widthMs: max(1, widthMs), maxBins: int64(maxBins), first: math.MaxInt64, last: math.MinInt64,
+		originMs: originMs, widthMs: max(1, widthMs), maxBins: max(2, int64(maxBins)), first: math.MaxInt64,
+		last:      math.MinInt64,
 		intervals: map[int64]interval{}, hours: map[int64]hour{}, metrics: map[metricKey]*building{},
 	}
 }
@@ -249,22 +249,6 @@ func (b *Builder) bin(m *building, startMs int64) *binBuild {
 	}
 }
 
-func newBin() *binBuild {
-	bin := &binBuild{lows: map[string]int64{}, highs: map[string]int64{}}
-	bin.Bin = emptyBin()
-	return bin
-}
-
-// emptyBin returns a bin in which nothing was measured.
-func emptyBin() Bin {
-	nan := math.NaN()
-	bin := Bin{Mean: nan, D5Min: nan, D5Max: nan}
-	for k := range bin.Low {
-		bin.Low[k], bin.High[k] = nan, nan
-	}
-	return bin
-}
-
 // double makes one bin of two, so that further ones have room.
 func (b *Builder) double() {
 	b.widthMs *= 2
@@ -282,64 +266,4 @@ func (b *Builder) double() {
 	if b.first <= b.last {
 		b.first, b.last = floorDiv(b.first, 2), floorDiv(b.last, 2)
 	}
-}
-
-func (bin *binBuild) join(o *binBuild) {
-	bin.Intervals += o.Intervals
-	bin.Measured += o.Measured
-	bin.Complete += o.Complete
-	bin.Expected += o.Expected
-	bin.Reported += o.Reported
-	bin.Hourly = bin.Hourly || o.Hourly
-	bin.sums.add(o.mean, o.count)
-	if o.Measured > 0 {
-		bin.widen(&o.Low, &o.High, o.D5Min)
-		bin.widen(&o.Low, &o.High, o.D5Max)
-	}
-	for node, n := range o.lows {
-		bin.lows[node] += n
-	}
-	for node, n := range o.highs {
-		bin.highs[node] += n
-	}
-}
-
-// widen makes the envelope hold further deciles.
-func (bin *Bin) widen(low, high *[11]float64, d5 float64) {
-	for k := range low {
-		bin.Low[k], bin.High[k] = least(bin.Low[k], low[k]), most(bin.High[k], high[k])
-	}
-	bin.D5Min, bin.D5Max = least(bin.D5Min, d5), most(bin.D5Max, d5)
-}
-
-// least returns the lesser of two numbers. One that is not known does not count.
-func least(a, b float64) float64 {
-	if math.IsNaN(a) || b < a {
-		return b
-	}
-	return a
-}
-
-func most(a, b float64) float64 {
-	if math.IsNaN(a) || b > a {
-		return b
-	}
-	return a
-}
-
-func floorDiv(a, b int64) int64 {
-	q := a / b
-	if a%b < 0 {
-		q--
-	}
-	return q
-}
-
-// nodeCounts returns nodes with the most intervals first.
-func nodeCounts(of map[string]int64) (all []NodeCount) {
-	for node, n := range of {
-		all = append(all, NodeCount{node, n})
-	}
-	slices.SortFunc(all, func(a, b NodeCount) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Node, b.Node)) })
-	return all
 }

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Runs the queries and programs of docs/queries.md, and recomputes their answers from values, without weir's code.
 
-    queries.py empty VIEWS               every view answers where the archive has no jobs, totals and rollups
-    queries.py tables ARCHIVE TRUTH      writes the tables that the archive lacks
-    queries.py page PAGE VIEWS TRUTH     runs the page's queries and programs
-    queries.py files VIEWS TRUTH         a job's macro and a month's query open the files of their dates alone
+    queries.py empty VIEWS                   every view answers where the archive has no jobs, totals and rollups
+    queries.py tables ARCHIVE TRUTH          writes the tables that the archive lacks
+    queries.py page PAGE VIEWS TRUTH         runs the page's queries and programs
+    queries.py report PAGE VIEWS ROWS TRUTH  compares the rows of `weir report system` with the page's queries
+    queries.py files VIEWS TRUTH             a job's macro and a month's query open the files of their dates alone
 
 Exit status: 0 all is equal, 1 there are differences.
 """
@@ -14,6 +15,7 @@ import json
 import math
 import os
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -73,6 +75,7 @@ class Truth:
     def __init__(self, path):
         self.jobs = json.load(open(path))
         for j in self.jobs:
+            j["core_hours"] = j["cores"] * (j["end"] - j["start"]) / HOUR
             j["duration_s"] = (j["end"] - j["start"]) / 1000
             j["size_class"] = 1 << (j["cores"] - 1).bit_length()
             j["key"] = (j["job_id"], j["restart"])
@@ -128,12 +131,36 @@ SAMPLES = dict(cluster="text", node="text", job_id="text", restart="short", inte
                partition="short", position="long")
 
 
+FINDINGS = dict(cluster="text", job_id="text", restart="short", rule="text", rule_hash="text", title="text", state="text",
+                certainty="text", **{"class": "text"}, severity="double", worst="double", first_interval="time",
+                last_interval="time", as_of="time", interval_ms="long", intervals="long", evaluated="long",
+                matched="long", node="text", node_intervals="long", evidence_names="texts", evidence_means="doubles",
+                evidence_lows="doubles", evidence_highs="doubles", hint="text", slurm="text", position="long")
+
+UNITS = {"mem_used": ("B", "node"), "peak_share_flops": ("1", "node"), "bytes_per_cycle": ("B", "socket"),
+         "disk_bytes": ("B/s", "node")}
+
+
+def class_of(severity):
+    return "LOW" if severity < 1 / 3 else "MED" if severity < 2 / 3 else "HIGH"
+
+
+def finding_row(job, rule, severity):
+    first, last, n = job["start"] + INTERVAL, job["end"] - INTERVAL, len(job["values"])
+    return dict(
+        date=date_of(job["end"]), cluster="c", job_id=job["job_id"], restart=job["restart"], rule=rule, rule_hash="0" * 16,
+        title=rule, state="OPEN", certainty="CERTAIN", **{"class": class_of(severity)}, severity=severity, worst=severity,
+        first_interval=first, last_interval=last, as_of=last, interval_ms=INTERVAL, intervals=n, evaluated=n - 2,
+        matched=n - 2, node=None, node_intervals=0, evidence_names=["cpu_idle.mean"], evidence_means=[0.5],
+        evidence_lows=[0.4], evidence_highs=[0.6], hint="", slurm="", position=0)
+
+
 def total_row(truth, job, metric):
     t = truth.total(job, metric)
     low, high = most(t.low), most(t.high)
     expected = t.intervals * len(job["nodes"])
     reported = sum(len(i[1]) for i in truth.intervals(job, metric))
-    unit, scope = ("B", "node") if metric == "mem_used" else ("1", "core")
+    unit, scope = UNITS.get(metric, ("1", "core"))
     return dict(
         date=date_of(job["end"]), cluster="c", job_id=job["job_id"], restart=job["restart"], metric=metric, unit=unit,
         scope=scope, start=job["start"], end=job["end"], intervals=t.intervals, intervals_measured=t.measured,
@@ -152,6 +179,8 @@ def tables(archive, truth):
                              "mem_requested_bytes", "submit", "start", "end")}) for j in truth.jobs], fields(**JOBS))
     write(archive, "job_totals", "totals", [total_row(truth, j, m) for j in truth.measured() for m in j["values"][0]],
           fields(**TOTALS))
+    write(archive, "findings", "findings", [finding_row(j, *f) for j in truth.jobs for f in sorted((j["findings"] or {}).items())],
+          fields(**FINDINGS))
     write(archive, "samples", "samples", [dict(
         date=date_of(start), cluster="c", node=node, job_id=j["job_id"], restart=j["restart"], interval_start=start,
         interval_ms=INTERVAL, metric="cpu_user", unit="1", scope="core", cpus=list(range(len(v))), values=v,
@@ -207,7 +236,7 @@ def compare(name, got, want):
 
 # What each query of the page answers, in the page's order. A row is a list of its columns.
 def whole_life(t):
-    return [[j["job_id"], j["restart"], j["user"], m, "B" if m == "mem_used" else "1", s.count, s.mean,
+    return [[j["job_id"], j["restart"], j["user"], m, UNITS.get(m, "1")[0], s.count, s.mean,
              float(s.values[0]), float(s.values[-1]), s.stddev, most(s.low)[0], most(s.high)[0]]
             for j in sorted(t.of("4711"), key=lambda j: j["restart"]) for m in sorted(j["values"][0])
             for s in [t.total(j, m)]]
@@ -230,6 +259,11 @@ def over_time(t):
 def side_by_side(t):
     return sorted([i[0] / 1000, Total([i]).mean, Total([m]).mean] for j in t.of("4711")
                   for i, m in zip(t.intervals(j, "cpu_idle"), t.intervals(j, "mem_used")))
+
+
+def kernel_and_disk(t):
+    return sorted([i[0] / 1000, Total([i]).mean, Total([m]).mean] for j in t.of("4711")
+                  for i, m in zip(t.intervals(j, "cpu_system"), t.intervals(j, "disk_bytes")))
 
 
 def hour_by_hour(t):
@@ -271,6 +305,77 @@ def by_account(t):
 
 def means(t, jobs, metric="cpu_user"):
     return [t.total(j, metric).mean for j in jobs]
+
+
+def selected(t):
+    return [j for j in t.measured() if j["cores"] >= 8 and j["duration_s"] > 600
+            and j["queue"] not in ("test", "devel", "debug")]
+
+
+def quartiles(values):
+    return [float(np.quantile(values, q)) for q in (0.25, 0.5, 0.75)] + [float(np.mean(values))]
+
+
+def peak_by_size(t):
+    return [[size, len(js), math.fsum(j["core_hours"] for j in js), *quartiles(means(t, js, "peak_share_flops"))]
+            for size, js in sorted(groups(selected(t), lambda j: j["size_class"]).items())]
+
+
+def bytes_per_cycle(t):
+    rows = [[j["size_class"], *j["key"], j["user"], t.total(j, "bytes_per_cycle").mean] for j in selected(t)]
+    return sorted(rows, key=lambda r: (r[0], r[4]))
+
+
+def month_of(j):
+    return date_of(j["start"]).strftime("%Y-%m")
+
+
+def peak_by_month(t):
+    return [[m, len(js), float(np.mean(v)), statistics.median(v), float(np.mean([j["cores"] for j in js]))]
+            for m, js in sorted(groups(selected(t), month_of).items()) for v in [means(t, js, "peak_share_flops")]]
+
+
+def job_sizes(t):
+    return [[m, len(js), *quartiles([j["cores"] for j in js]),
+             sum(j["cores"] * j["core_hours"] for j in js) / sum(j["core_hours"] for j in js)]
+            for m, js in sorted(groups(selected(t), month_of).items())]
+
+
+def far_off(t):
+    """The jobs of users that are far off their class: class, user, jobs, share above, share below."""
+    rows = []
+    for size, js in sorted(groups(selected(t), lambda j: j["size_class"]).items()):
+        of = sorted(means(t, js, "peak_share_flops"))
+        for user, mine in sorted(groups(js, lambda j: j["user"]).items()):
+            ranks = [of.index(v) / (len(of) - 1) for v in means(t, mine, "peak_share_flops")]
+            above, below = (sum(r > 0.75 for r in ranks) / len(ranks), sum(r < 0.25 for r in ranks) / len(ranks))
+            if len(js) >= 20 and len(mine) >= 5 and max(above, below) > 0.75:
+                rows.append([size, user, len(mine), above, below])
+    return rows
+
+
+def without_them(t):
+    above = groups([r for r in far_off(t) if r[3] > 0.75], lambda r: r[0])
+    classes = groups(selected(t), lambda j: j["size_class"])
+    return [[size, float(np.mean(means(t, classes[size], "peak_share_flops"))),
+             float(np.mean(means(t, [j for j in classes[size] if j["user"] not in [r[1] for r in rows]], "peak_share_flops")))]
+            for size, rows in sorted(above.items())]
+
+
+def found(t):
+    return [(j, rule, severity) for j in t.jobs for rule, severity in (j["findings"] or {}).items()]
+
+
+def by_property(t):
+    rows = [[account, rule, len(fs), float(np.mean([f[2] for f in fs])), math.fsum(f[0]["core_hours"] * f[2] for f in fs)]
+            for (account, rule), fs in groups(found(t), lambda f: (f[0]["account"], f[1])).items()]
+    return sorted(rows, key=lambda r: -r[4])
+
+
+def properties(t):
+    rows = [[*j["key"], j["user"], j["core_hours"], *(j["findings"].get(r) for r in ("idle-cores", "slow-node"))]
+            for j in t.jobs if j["findings"]]
+    return sorted(rows, key=lambda r: (-r[3], r[0]))
 
 
 def by_size(t):
@@ -369,6 +474,13 @@ def busy(t):
     return [[d, machine[d] * hours, free[d] * hours, wasted[d] * hours] for d in sorted(machine)]
 
 
+def shares(t):
+    days = busy(t)
+    seen, free, wasted = (math.fsum(d[k] for d in days) for k in (1, 2, 3))
+    machine = 30 * 48.0
+    return [[(seen - free - wasted) / machine, wasted / machine, free / machine, (machine - seen) / machine]]
+
+
 def waits(t):
     return [[q, statistics.median(w), max(w)] for q, js in sorted(groups(t.jobs, lambda j: j["queue"]).items())
             for w in [[(j["start"] - j["submit"]) / 1000 for j in js]]]
@@ -384,14 +496,18 @@ def lives(t):
             for i, js in sorted(groups(t.jobs, lambda j: j["job_id"]).items()) if len(js) > 1]
 
 
-ANSWERS = [whole_life, distribution, over_time, side_by_side, hour_by_hour, core_by_core, by_user, by_account, by_size,
-           by_month, user_and_kernel, off_their_class, worst, unused, no_limit, imbalance, lowest, completeness, gaps, never_measured,
-           busy, waits, had_node, lives]
+ANSWERS = [whole_life, distribution, over_time, side_by_side, kernel_and_disk, hour_by_hour, core_by_core, by_user,
+           by_account, peak_by_size, by_size, user_and_kernel, bytes_per_cycle, peak_by_month, by_month, job_sizes,
+           off_their_class, far_off, without_them, worst, unused, no_limit, imbalance, lowest, by_property, properties,
+           completeness, gaps, never_measured, busy, shares, waits, had_node, lives]
+
+
+def questions(path):
+    return re.findall("(?s)```sql\n(.*?)```", open(path).read())
 
 
 def page(path, views, truth):
-    text, con = open(path).read(), connect(views)
-    queries = re.findall("(?s)```sql\n(.*?)```", text)
+    con, queries = connect(views), questions(path)
     if len(queries) != len(ANSWERS):
         differ(len(queries), "queries on the page, recomputed", len(ANSWERS))
     for query, answer in zip(queries, ANSWERS):
@@ -400,33 +516,88 @@ def page(path, views, truth):
         print(f"{answer.__name__}: {len(want)} rows")
         if not want:
             differ(answer.__name__, "has no rows: the run proves nothing about it")
-    programs(text, views)
+    programs(open(path).read(), views, truth)
 
 
-def programs(text, views):
+def programs(text, views, truth):
     """Runs the page's programs, in a directory without characters that Spark takes for a pattern."""
     with tempfile.TemporaryDirectory() as at:
         os.symlink(os.path.join(os.path.dirname(views), "archive"), os.path.join(at, "archive"))
         os.chdir(at)
-        run_programs(text, open(views).read())
+        run_programs(text, open(views).read(), truth)
 
 
-def run_programs(text, views):
+def rows_of(table):
+    """The rows of a table of pandas, Polars or Spark."""
+    if hasattr(table, "to_numpy"):
+        return [list(r) for r in (table.itertuples(index=False) if hasattr(table, "itertuples") else table.rows())]
+    return [list(r) for r in table.collect()]
+
+
+def run_programs(text, views, truth):
     weir = subprocess.run
+    answers = {"by_user": by_user, "by_size": user_and_kernel, "wasted": worst}
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    os.environ["PYSPARK_SUBMIT_ARGS"] = "--conf spark.ui.enabled=false --conf spark.ui.showConsoleProgress=false pyspark-shell"
     for program in re.findall("(?s)```python\n(.*?)```", text):
         subprocess.run = lambda *_, **__: collections.namedtuple("Done", "stdout")(views)
         try:
             scope = {}
             exec(program, scope)
-            table = scope["table"]
-            n = len(table) if hasattr(table, "__len__") else table.count()
-            print("program:", n, "rows")
-            if n == 0:
-                differ("program", program, "has no rows")
+            for name in answers if "by_user" in scope else ["table"]:
+                got = rows_of(scope[name])
+                print("program:", name, len(got), "rows")
+                if not got:
+                    differ("program", program, "has no rows in", name)
+                if name in answers:
+                    compare("program: " + name, [dict(enumerate(r)) for r in got], answers[name](truth))
         except (ModuleNotFoundError, duckdb.InvalidInputException) as e:
             print("PROGRAM NOT TRIED:", str(e).split("\n")[0])
+        except Exception as e:  # pyspark has no module for it where Java is missing
+            if "JAVA" not in str(e).upper() or shutil.which("java"):
+                raise
+            print("PROGRAM NOT TRIED: NO JAVA:", str(e).split("\n")[0])
         finally:
             subprocess.run = weir
+
+
+def report(path, views, rows, truth):
+    """The numbers of `weir report system` are those of the page's queries."""
+    con = connect(views)
+    page = {answer.__name__: [list(r.values()) for r in ask(con, query)] for query, answer in zip(questions(path), ANSWERS)}
+    rows = [json.loads(line) for line in open(rows)]
+
+    def of(view, *columns, name="peak_flops"):
+        return [[r[c] for c in columns] for r in rows if r["view"] == view and (not name or r["name"] == name)]
+
+    def same(what, got, want):
+        compare("report: " + what, [dict(enumerate(r)) for r in got], want)
+        print("report:", what, len(got), "rows")
+        if not got:
+            differ("report:", what, "has no rows")
+
+    same("sizes", of("sizes", "size_class", "jobs", "core_hours", "p25", "median", "p75", "mean"), page["peak_by_size"])
+    same("months", of("months", "month", "jobs", "mean", "median", "mean_cores"), page["peak_by_month"])
+    same("bytes per cycle", sorted(of("points", "job_id", "value", name="bytes_per_cycle")),
+         sorted([r[1], r[4]] for r in page["bytes_per_cycle"]))
+    same("user and system time", sorted(of("points", "job_id", "value", name="user_system")),
+         sorted([r[1], r[3]] for r in page["user_and_kernel"] if r[1] in [j["job_id"] for j in selected(truth)]))
+    same("sizes of jobs", of("job_size", "month", "jobs", "p25", "median", "p75", "mean", "weighted_mean", name="cores"),
+         page["job_sizes"])
+    same("users above", of("users_above_p75", "size_class", "user", "jobs", "share"),
+         [r[:4] for r in page["far_off"] if r[3] > 0.75])
+    same("users below", of("users_below_p25", "size_class", "user", "jobs", "share"),
+         [r[:3] + r[4:] for r in page["far_off"] if r[4] > 0.75])
+    same("means without them", [r for r in of("sizes", "size_class", "mean", "mean_without") if r[2] is not None],
+         page["without_them"])
+    same("cores", [[of("cores", "share", name=n)[0][0] for n in ("busy", "wasted", "free", "not seen")]], page["shares"])
+    if abs(sum(s[0] for n in ("busy", "wasted", "free", "not seen") for s in of("cores", "share", name=n)) - 1) > 1e-12:
+        differ("report: the shares do not add up to 1")
+    same("dates", [[datetime.date.fromisoformat(r[0]), r[1]] for r in of("cores_by_date", "date", "core_hours", name="seen")],
+         [r[:2] for r in page["busy"]])
+    same("accounts", sorted((of("accounts", "account", "name", "jobs", "severity", "severity_core_hours", name="idle-cores")
+                             + of("accounts", "account", "name", "jobs", "severity", "severity_core_hours", name="slow-node")),
+                            key=lambda r: -(r[4] or 0))[:len(page["by_property"])], page["by_property"])
 
 
 def files(views, truth):
@@ -470,7 +641,8 @@ def files(views, truth):
 def empty(views):
     """Tables without files have views with all columns and no rows."""
     con = connect(views)
-    for view, columns in (("jobs", JOBS), ("job_totals", TOTALS), ("jobs_performance", JOBS), ("samples", SAMPLES)):
+    for view, columns in (("jobs", JOBS), ("job_totals", TOTALS), ("jobs_performance", JOBS), ("samples", SAMPLES),
+                          ("findings", FINDINGS), ("findings_jobs", JOBS), ("selected", TOTALS)):
         got = {c[0]: str(c[1]) for c in con.execute(f"select * from {view}").description}
         if missing := set(columns) - set(got):
             differ(view, "lacks", missing)
@@ -486,7 +658,7 @@ def main():
         empty(*args)
     else:
         truth = Truth(args.pop())
-        {"tables": tables, "page": page, "files": files}[command](*args, truth)
+        {"tables": tables, "page": page, "report": report, "files": files}[command](*args, truth)
     sys.exit(differences > 0)
 
 

@@ -1,0 +1,104 @@
+package analysis
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/weirhpc/weir/analysis/archive"
+	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink"
+)
+
+// gapsAmong is how many times as far back the archive is read as the last intervals need, since some may be missing.
+const gapsAmong = 4
+
+// ArchivedRows returns rows of a life of a job in the archive, by interval and metric: the last n intervals, of those
+// from one time to another if there are such. With n = 0 it returns all of these. An archive without an interval of the
+// job is ErrNoInterval.
+func ArchivedRows(ctx context.Context, jobID string, a Ask, n int) (rows []schemas.Row, err error) {
+	ended, err := archive.Jobs(ctx, a.Dir, jobID)
+	if err != nil {
+		return nil, err
+	}
+	key := schemas.JobKey{JobID: jobID, Restart: max(a.Restart, 0)}
+	var lives []archive.Life
+	for i := range ended {
+		if a.Restart < 0 {
+			key.Restart = max(key.Restart, ended[i].Restart)
+		}
+		life := archive.Life{End: time.UnixMilli(ended[i].End)}
+		if ended[i].Start != nil {
+			start := time.UnixMilli(*ended[i].Start)
+			life.Start = &start
+		}
+		lives = append(lives, life)
+	}
+	q := archive.Query{Job: jobID}
+	if a.Metrics != nil && !slices.Contains(a.Metrics, AllMetrics) {
+		q.Metric = func(name string) bool { return slices.Contains(a.Metrics, name) }
+	}
+	q.First, q.Last = archive.Dates(lives, time.Now())
+	err = sink.Reading(ctx, a.Dir, func() error {
+		rows, err = readRows(ctx, a, q, key, n)
+		return err
+	})
+	if err == nil && len(rows) == 0 {
+		err = fmt.Errorf("%w there: %s in the archive %s", ErrNoInterval, jobID, a.Dir)
+	}
+	return rows, err
+}
+
+// readRows reads the rows. The caller holds the lock of the archive.
+func readRows(ctx context.Context, a Ask, q archive.Query, key schemas.JobKey, n int) (rows []schemas.Row, err error) {
+	x, err := archive.Open(ctx, a.Dir, q)
+	if err != nil {
+		return nil, err
+	}
+	defer x.Close()
+	_, lastMs, intervalMs, err := x.Extent(key)
+	if err != nil {
+		return nil, err
+	}
+	fromMs, toMs := int64(math.MinInt64), int64(math.MaxInt64)
+	if !a.To.IsZero() {
+		toMs = a.To.UnixMilli()
+	}
+	if !a.From.IsZero() {
+		fromMs = a.From.UnixMilli()
+	} else if n > 0 {
+		fromMs = min(lastMs, toMs) - gapsAmong*int64(n)*intervalMs
+	}
+	plain := func(archive.Wanted) archive.Columns { return archive.Plain }
+	err = x.Rows(ctx, key, plain, func(some []schemas.Row) error {
+		for i := range some {
+			if at := some[i].IntervalStart; fromMs <= at && at < toMs {
+				rows = append(rows, some[i])
+			}
+		}
+		return nil
+	})
+	slices.SortStableFunc(rows, func(a, b schemas.Row) int {
+		return cmp.Or(cmp.Compare(a.IntervalStart, b.IntervalStart), cmp.Compare(nameOf(a), nameOf(b)))
+	})
+	intervals := 0
+	for i := len(rows) - 1; i >= 0 && n > 0; i-- {
+		if i == len(rows)-1 || rows[i].IntervalStart != rows[i+1].IntervalStart {
+			if intervals++; intervals > n {
+				return rows[i+1:], err
+			}
+		}
+	}
+	return rows, err
+}
+
+// nameOf is the metric of a row; empty for a row without one.
+func nameOf(r schemas.Row) string {
+	if r.Metric == nil {
+		return ""
+	}
+	return *r.Metric
+}

@@ -1,0 +1,90 @@
+package analysis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/weirhpc/weir/analysis/like"
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// Correlated is how two metrics of a life of a job move together over time.
+type Correlated struct {
+	JobID   string
+	Restart int32
+	A, B    string
+	From    string // where it was read
+	like.Correlation
+}
+
+var errSame = errors.New("name two different metrics")
+
+// Correlate returns how the means of two metrics move together, over the complete intervals that have both.
+func Correlate(ctx context.Context, cfg config.Config, jobID, a, b string, ask Ask) (*Correlated, error) {
+	if a == b {
+		return nil, fmt.Errorf("%w, not %s twice", errSame, a)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*readTimeout)
+	defer cancel()
+	ask.Metrics = []string{a, b}
+	l, err := newLoader(ctx, cfg, nil, jobID, ask)
+	if err != nil {
+		return nil, err
+	}
+	defer l.close()
+	l.pair = &pair{names: [2]string{a, b}, of: map[int64][2]float64{}}
+	l.pair.from, l.pair.to = math.MinInt64, math.MaxInt64
+	if !ask.From.IsZero() {
+		l.pair.from = ask.From.UnixMilli()
+	}
+	if !ask.To.IsZero() {
+		l.pair.to = ask.To.UnixMilli()
+	}
+	j, err := l.load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	x, y := l.pair.series()
+	return &Correlated{j.JobID, j.Restart, a, b, j.From, like.Correlate(x, y)}, nil
+}
+
+// pair collects the means of two metrics by interval.
+type pair struct {
+	names    [2]string
+	from, to int64 // of the intervals that count
+	of       map[int64][2]float64
+}
+
+func (p *pair) add(r *schemas.Row, metric string) {
+	i := 0
+	switch metric {
+	case p.names[0]:
+	case p.names[1]:
+		i = 1
+	default:
+		return
+	}
+	if r.NodesReported < r.NodesExpected || r.Mean == nil || r.Count == nil || *r.Count <= 0 ||
+		r.IntervalStart < p.from || r.IntervalStart >= p.to {
+		return
+	}
+	means, has := p.of[r.IntervalStart]
+	if !has {
+		means = [2]float64{math.NaN(), math.NaN()}
+	}
+	means[i] = *r.Mean
+	p.of[r.IntervalStart] = means
+}
+
+// series returns the means of the intervals that have both, in time order.
+func (p *pair) series() (x, y []float64) {
+	for _, at := range sortedKeys(p.of) {
+		if m := p.of[at]; !math.IsNaN(m[0]) && !math.IsNaN(m[1]) {
+			x, y = append(x, m[0]), append(y, m[1])
+		}
+	}
+	return x, y
+}

@@ -1,0 +1,127 @@
+package like
+
+import (
+	"math"
+	"slices"
+)
+
+// Coefficient is a correlation with an interval that holds the true one in 19 of 20 cases.
+type Coefficient struct {
+	Value, Low, High float64
+	// Known is false where one of the two never changes, or where there are fewer than three pairs.
+	Known bool
+	// Independent is how many independent pairs the pairs are worth: neighbours in time resemble each other.
+	Independent float64
+}
+
+// Correlation is how two metrics move together over time. It says nothing about the cores at one instant.
+type Correlation struct {
+	Pairs             int
+	Pearson, Spearman Coefficient
+}
+
+// Correlate returns the correlation of pairs, which are in time order.
+func Correlate(x, y []float64) Correlation {
+	n := min(len(x), len(y))
+	x, y = x[:n], y[:n]
+	return Correlation{
+		Pairs: n, Pearson: coefficient(x, y, 1), Spearman: coefficient(ranks(x), ranks(y), spearman),
+	}
+}
+
+const (
+	// sure is how many deviations hold 19 of 20 cases.
+	sure = 1.959964
+	// spearman is by what factor a coefficient of ranks varies more (Fieller, Hartley and Pearson 1957).
+	spearman = 1.0296 // the root of 1.06
+)
+
+// coefficient returns Pearson's coefficient. Its interval is that of Fisher's z for the independent pairs.
+func coefficient(x, y []float64, wider float64) Coefficient {
+	dx, sx := deviations(x)
+	dy, sy := deviations(y)
+	if len(x) < 3 || !(sx > 0) || !(sy > 0) {
+		return Coefficient{}
+	}
+	r := 0.0
+	for i := range dx {
+		r += dx[i] / sx * (dy[i] / sy)
+	}
+	c := Coefficient{Value: min(1, max(-1, r)), Low: -1, High: 1, Known: true, Independent: independent(dx, dy, sx, sy)}
+	if c.Independent > 3 && math.Abs(c.Value) < 1 {
+		z, width := math.Atanh(c.Value), wider*sure/math.Sqrt(c.Independent-3)
+		c.Low, c.High = math.Tanh(z-width), math.Tanh(z+width)
+	} else if c.Independent > 3 {
+		c.Low, c.High = c.Value, c.Value
+	}
+	return c
+}
+
+// deviations returns the distances from the mean, and the root of the sum of their squares. A constant has the root 0,
+// whatever rounding does to its mean.
+func deviations(x []float64) (d []float64, root float64) {
+	if len(x) == 0 || slices.Min(x) == slices.Max(x) {
+		return make([]float64, len(x)), 0
+	}
+	largest := max(math.Abs(slices.Min(x)), math.Abs(slices.Max(x))) // squares must not overflow
+	mean := 0.0
+	for i, v := range x {
+		mean += (v/largest - mean) / float64(i+1)
+	}
+	d = make([]float64, len(x))
+	sum := 0.0
+	for i, v := range x {
+		d[i] = v/largest - mean
+		sum += d[i] * d[i]
+	}
+	return d, math.Sqrt(sum)
+}
+
+// independent returns how many independent pairs the pairs are worth, by the autocorrelations of both (Bartlett 1935).
+// The lags are counted until the product of the two is no longer positive, and up to a quarter of the pairs.
+func independent(dx, dy []float64, sx, sy float64) float64 {
+	n := len(dx)
+	sum := 1.0
+	for lag := 1; lag <= n/4; lag++ {
+		rx, ry := 0.0, 0.0
+		for i := lag; i < n; i++ {
+			rx += dx[i] * dx[i-lag]
+			ry += dy[i] * dy[i-lag]
+		}
+		product := rx / (sx * sx) * (ry / (sy * sy))
+		if product <= 0 {
+			break
+		}
+		sum += 2 * (1 - float64(lag)/float64(n)) * product
+	}
+	return min(float64(n), float64(n)/sum)
+}
+
+// ranks returns the rank of each value. Equal values have the mean of their ranks.
+func ranks(x []float64) []float64 {
+	order := make([]int, len(x))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		switch {
+		case x[a] < x[b]:
+			return -1
+		case x[a] > x[b]:
+			return 1
+		}
+		return 0
+	})
+	all := make([]float64, len(x))
+	for from := 0; from < len(order); {
+		to := from + 1
+		for to < len(order) && x[order[to]] == x[order[from]] {
+			to++
+		}
+		for _, i := range order[from:to] {
+			all[i] = float64(from+to-1)/2 + 1
+		}
+		from = to
+	}
+	return all
+}

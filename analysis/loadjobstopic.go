@@ -1,0 +1,73 @@
+package analysis
+
+import (
+	"context"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/schemas"
+)
+
+// fromTopics reads the jobs that the scheduler knows, the last interval of those that run, and the findings.
+func (l *lister) fromTopics(ctx context.Context, r *reader) error {
+	since, err := l.since("")
+	if err != nil {
+		return err
+	}
+	known, err := r.jobs(ctx, func(*kgo.Record) bool { return true })
+	if err != nil {
+		return err
+	}
+	for _, j := range known {
+		over := schemas.Over(j.State)
+		if l.wanted(j) && (!over || j.End != nil && *j.End >= since.UnixMilli()) {
+			l.line(r.cfg.Cluster, j)
+		}
+	}
+	now := time.Now()
+	oldest, last := recent(r.cfg, now), newestSummaries{}
+	_, err = r.back(ctx, r.cfg.Prefix+schemas.TopicJobSummary, now.Add(-3*r.cfg.Interval), last.add,
+		func(since time.Time) (time.Time, bool) { return oldest, since.After(oldest) })
+	if err != nil {
+		return err
+	}
+	for key, s := range last {
+		line := l.of[key]
+		if line == nil || schemas.Over(line.State) {
+			continue
+		}
+		line.Cluster = s.Cluster
+		if s.NodesExpected > 0 {
+			seen := float64(s.NodesReported) / float64(s.NodesExpected)
+			line.Seen = &seen
+		}
+		for i := range s.Metrics {
+			m := &s.Metrics[i]
+			var d [11]*float64
+			if m.Deciles != nil && len(*m.Deciles) == len(d) {
+				for k := range d {
+					d[k] = &(*m.Deciles)[k]
+				}
+			}
+			l.numbers(line, m.Name, m.Mean, d)
+		}
+	}
+	return r.findings(ctx, "", func(f *schemas.Finding) { l.finding(f) })
+}
+
+// newestSummaries has the last summary of each job.
+type newestSummaries map[schemas.JobKey]*schemas.JobSummary
+
+func (n newestSummaries) add(r *kgo.Record) error {
+	v, err := schemas.Unmarshal(r.Value)
+	s, is := v.(*schemas.JobSummary)
+	if err != nil || !is {
+		return nil //nolint:nilerr // the archive's footers and `weir tail` show it
+	}
+	key := schemas.JobKey{JobID: s.JobID, Restart: s.Restart}
+	if old := n[key]; old == nil || old.IntervalStart <= s.IntervalStart {
+		n[key] = s
+	}
+	return nil
+}

@@ -1,0 +1,98 @@
+package analysis
+
+import (
+	"github.com/weirhpc/weir/analysis/rules"
+	"github.com/weirhpc/weir/analysis/view"
+	"github.com/weirhpc/weir/quantile"
+	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink/compact"
+)
+
+// sane reports whether a row is of an interval that may be: the archive is read as it is.
+func sane(r *schemas.Row) bool {
+	const far = 1 << 43 // the year 2248
+	return r.IntervalMs > 0 && r.IntervalMs <= 366*24*3_600_000 && r.IntervalStart >= 0 && r.IntervalStart < far
+}
+
+// add takes a row of an interval.
+func (l *loader) add(r *schemas.Row) {
+	if !sane(r) {
+		return
+	}
+	name := ""
+	if r.Metric != nil {
+		name = *r.Metric
+	}
+	if l.job.Cluster == "" {
+		l.job.Cluster = r.Cluster
+	}
+	l.build.Row(r, l.shown[name])
+	if l.pair != nil {
+		l.pair.add(r, name)
+		return
+	}
+	if c := r.Certified(); c != nil && l.shown[name] && !l.final && r.Count != nil {
+		if s := summaryOf(*r.Count, c); s.Check() == nil {
+			l.shares[name] = append(l.shares[name], s)
+		}
+	}
+	if l.hourly || len(l.set.Rules) == 0 {
+		return
+	}
+	iv := l.watched[r.IntervalStart]
+	if iv == nil {
+		iv = &rules.Interval{
+			StartMs: r.IntervalStart, LengthMs: r.IntervalMs, Expected: r.NodesExpected, Reported: r.NodesReported,
+		}
+		l.watched[r.IntervalStart] = iv
+	}
+	if l.reads[name] {
+		var one rules.Interval
+		rules.FromRows([]schemas.Row{*r}, false, &one)
+		iv.Metrics = append(iv.Metrics, one.Metrics...)
+	}
+}
+
+func summaryOf(count int64, c *schemas.Certified) quantile.Summary {
+	s := quantile.Summary{Count: count, Eps: c.Eps, Order: c.OrderStatistics}
+	for _, k := range c.Knots {
+		s.Knots = append(s.Knots, quantile.Knot(k))
+	}
+	for _, a := range c.Atoms {
+		s.Atoms = append(s.Atoms, quantile.Atom(a))
+	}
+	return s
+}
+
+// addHour takes a rollup: for the picture of a long job, and its certified summary for the totals of any.
+func (l *loader) addHour(h *compact.Rollup) {
+	if h.Metric != nil && l.shown[*h.Metric] {
+		if s, ok := h.Summary(); ok {
+			l.shares[*h.Metric] = append(l.shares[*h.Metric], s)
+		}
+	}
+	if !l.hourly {
+		return
+	}
+	l.archived++
+	if l.job.Cluster == "" {
+		l.job.Cluster = h.Cluster
+	}
+	r := schemas.Row{
+		IntervalStart: h.Hour, IntervalMs: h.End - h.Start, Metric: h.Metric, Unit: h.Unit, Scope: h.Scope,
+		Count: &h.Count, Mean: h.Mean, RankError: h.RankError, Lo: h.Lo, Hi: h.Hi,
+		D0: h.D0, D1: h.D1, D2: h.D2, D3: h.D3, D4: h.D4, D5: h.D5, D6: h.D6, D7: h.D7, D8: h.D8, D9: h.D9, D10: h.D10,
+	}
+	l.build.Hour(&r, view.Sums{
+		StartMs: h.Start, EndMs: h.End, Intervals: h.Intervals, Measured: h.IntervalsMeasured,
+		Expected: h.NodesExpectedSum, Reported: h.NodesReportedSum,
+		Lows: nodeCounts(h.LowNodes, h.LowCounts), Highs: nodeCounts(h.HighNodes, h.HighCounts),
+	}, h.Metric != nil && l.shown[*h.Metric])
+}
+
+func nodeCounts(nodes []string, counts []int64) (all []view.NodeCount) {
+	for i := range min(len(nodes), len(counts)) {
+		all = append(all, view.NodeCount{Node: nodes[i], Count: counts[i]})
+	}
+	return all
+}

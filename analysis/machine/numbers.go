@@ -1,0 +1,40 @@
+package machine
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+func mean(values []float64) float64 {
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(len(values))
+}
+
+// quantile interpolates between neighbours, as quantile_cont of SQL does. Values are in ascending order.
+func quantile(sorted []float64, q float64) float64 {
+	at := q * float64(len(sorted)-1)
+	k := int(math.Floor(at))
+	if k+1 >= len(sorted) {
+		return sorted[len(sorted)-1]
+	}
+	return sorted[k] + (at-float64(k))*(sorted[k+1]-sorted[k])
+}
+
+func number(n int64) string { return strconv.FormatInt(n, 10) }
+
+// shortest writes a duration without parts that are 0, such as 10m.
+func shortest(d time.Duration) string {
+	text := d.String()
+	if cut, found := strings.CutSuffix(text, "m0s"); found {
+		text = cut + "m"
+	}
+	if cut, found := strings.CutSuffix(text, "h0m"); found {
+		text = cut + "h"
+	}
+	return text
+}

@@ -1,0 +1,210 @@
+package analysis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/weirhpc/weir/analysis/archive"
+	"github.com/weirhpc/weir/analysis/machine"
+	"github.com/weirhpc/weir/analysis/rules"
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink/jobs"
+	"github.com/weirhpc/weir/sink/totals"
+	"github.com/weirhpc/weir/topology"
+)
+
+// SystemAsk is a question about the whole machine.
+type SystemAsk struct {
+	Dir             string
+	From, To        time.Time        // zero: the archive's last thirty days
+	machine.Options                  // without its times
+	Set             *rules.Set       // whose rules are properties; nil: none
+	Now             func() time.Time // nil: the clock
+}
+
+// ErrEmptyArchive is returned where the archive has no date at all.
+var ErrEmptyArchive = errors.New("the archive has no date")
+
+// defaultSpan is how long a report's time is.
+const defaultSpan = 30 * 24 * time.Hour
+
+// LoadSystem reads what a report of the machine needs, from the archive alone.
+func LoadSystem(ctx context.Context, cfg config.Config, a SystemAsk) (*machine.Report, error) {
+	if err := a.setSpan(); err != nil {
+		return nil, err
+	}
+	types, err := rules.NewTypes(cfg.Machine)
+	if err != nil {
+		return nil, err
+	}
+	in := &machine.Input{Options: a.Options}
+	in.MachineHour, in.IdleThreads = machineCores(cfg.Machine)
+	if a.Set != nil {
+		for i := range a.Set.Rules {
+			r := &a.Set.Rules[i]
+			in.Rules = append(in.Rules, machine.Rule{ID: r.ID, Title: r.Title, Needs: r.Needs})
+		}
+	}
+	first, last := dateOf(a.FromMs), dateOf(a.ToMs-1)
+	of, err := a.jobs(ctx, first, last, types)
+	if err == nil {
+		err = a.totals(ctx, first, last, in.Rules, of)
+	}
+	if err == nil && a.Set != nil {
+		in.Found, in.Judged, err = a.findings(ctx, first, last)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, j := range of {
+		in.Jobs = append(in.Jobs, *j)
+	}
+	if in.Hours, err = a.hours(ctx, first, last); err != nil {
+		return nil, err
+	}
+	return machine.Compute(in), nil
+}
+
+// setSpan decides the times. What is ahead of the archive's first date, or has not come yet, was not missed.
+func (a *SystemAsk) setSpan() error {
+	now := time.Now
+	if a.Now != nil {
+		now = a.Now
+	}
+	oldest, newest, err := endsOf(a.Dir)
+	if err != nil {
+		return err
+	}
+	if a.To.IsZero() {
+		a.To = newest.AddDate(0, 0, 1)
+	}
+	if a.From.IsZero() {
+		if a.From = a.To.Add(-defaultSpan); a.From.Before(oldest) && oldest.Before(a.To) {
+			a.From = oldest
+		}
+	}
+	if !a.From.Before(a.To) {
+		return fmt.Errorf("--from %s must be before --to %s", a.From.UTC().Format(time.RFC3339),
+			a.To.UTC().Format(time.RFC3339))
+	}
+	a.FromMs, a.ToMs = a.From.UnixMilli(), min(a.To.UnixMilli(), max(now().UnixMilli(), a.From.UnixMilli()+1))
+	return nil
+}
+
+// endsOf are the oldest and the newest date of the summaries and the jobs.
+func endsOf(dir string) (oldest, newest time.Time, err error) {
+	for _, table := range []string{"jobs", "summaries"} {
+		first, last, err := archive.Ends(dir, table)
+		if err != nil {
+			return oldest, newest, err
+		}
+		if at, err := time.Parse(time.DateOnly, first); err == nil && (oldest.IsZero() || at.Before(oldest)) {
+			oldest = at
+		}
+		if at, err := time.Parse(time.DateOnly, last); err == nil && at.After(newest) {
+			newest = at
+		}
+	}
+	if newest.IsZero() {
+		err = fmt.Errorf("%w: %s: set sink.dir, or --dir, to the sink's directory", ErrEmptyArchive, dir)
+	}
+	return oldest, newest, err
+}
+
+func dateOf(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.DateOnly) }
+
+// machineCores returns the logical CPUs of the machine, and the share of them that is idle by design. They are 0 if a
+// type does not tell its nodes or its CPUs.
+func machineCores(types []config.NodeType) (cores, idleThreads float64) {
+	idle := 0.0
+	for _, t := range types {
+		nodes, err := topology.ExpandHosts(t.Nodes)
+		if err != nil || len(nodes) == 0 || t.CPUs <= 0 {
+			return 0, 0
+		}
+		cores += float64(len(nodes) * t.CPUs)
+		idle += float64(len(nodes)*t.CPUs) * (1 - 1/float64(max(1, t.ThreadsPerCore)))
+	}
+	if cores == 0 {
+		return 0, 0
+	}
+	return cores, idle / cores
+}
+
+func (a *SystemAsk) jobs(ctx context.Context, first, last string, types *rules.Types) (
+	map[schemas.JobKey]*machine.Job, error,
+) {
+	of := map[schemas.JobKey]*machine.Job{}
+	return of, archive.EachJob(ctx, a.Dir, first, last, func(r *jobs.Row) error {
+		if r.End < a.FromMs || r.End >= a.ToMs {
+			return nil
+		}
+		j := &machine.Job{
+			JobKey: schemas.JobKey{JobID: r.JobID, Restart: r.Restart},
+			User:   r.User, Account: r.Account, Queue: r.Queue,
+			StartMs: -1, EndMs: r.End, Type: types.Of(r.Nodes), Means: map[string]machine.Mean{},
+		}
+		if r.Cores != nil {
+			j.Cores = *r.Cores
+		}
+		if r.Start != nil {
+			j.StartMs = *r.Start
+		}
+		of[j.JobKey] = j
+		return nil
+	})
+}
+
+// totals reads the means of the metrics that figures and rules need.
+func (a *SystemAsk) totals(
+	ctx context.Context, first, last string, props []machine.Rule, of map[schemas.JobKey]*machine.Job,
+) error {
+	metrics := machine.Metrics()
+	for _, r := range props {
+		metrics = append(metrics, r.Needs...)
+	}
+	slices.Sort(metrics)
+	metrics = slices.Compact(metrics)
+	return archive.EachTotal(ctx, a.Dir, first, last, metrics, func(t *totals.Total) error {
+		j := of[schemas.JobKey{JobID: t.JobID, Restart: t.Restart}]
+		if j == nil || t.Metric == nil || t.Mean == nil || t.NodesReportedSum == 0 {
+			return nil
+		}
+		j.Means[*t.Metric] = machine.Mean{Mean: *t.Mean, PerNode: float64(t.Count) / float64(t.NodesReportedSum)}
+		return nil
+	})
+}
+
+// findings reads those that are proven, and reports whether the archive has any at all.
+func (a *SystemAsk) findings(ctx context.Context, first, last string) (found []machine.Found, judged bool, err error) {
+	_, newest, err := archive.Ends(a.Dir, "findings")
+	if err != nil || newest == "" {
+		return nil, false, err
+	}
+	err = archive.EachFinding(ctx, a.Dir, first, last, "", func(f *schemas.Finding) error {
+		if f.Certainty != schemas.Certain {
+			return nil
+		}
+		found = append(found, machine.Found{
+			JobKey: schemas.JobKey{JobID: f.JobID, Restart: f.Restart}, Rule: f.Rule, Severity: f.Severity,
+		})
+		return nil
+	})
+	return found, true, err
+}
+
+func (a *SystemAsk) hours(ctx context.Context, first, last string) (all []machine.Hour, err error) {
+	read, err := archive.Spans(ctx, a.Dir, first, last, "cpu_idle", schemas.JobSystem, schemas.JobRest)
+	for _, h := range read {
+		if at := h.Start.UnixMilli(); at >= a.FromMs && at < a.ToMs {
+			all = append(all, machine.Hour{
+				StartMs: at, Rest: h.Job == schemas.JobRest, Hours: h.Hours, IdleCoreHours: h.Hours * h.Mean,
+			})
+		}
+	}
+	return all, err
+}

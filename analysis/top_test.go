@@ -1,0 +1,153 @@
+package analysis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/analysis/machine"
+	"github.com/weirhpc/weir/kafka/kafkatest"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// tell writes a record with its key, at a time that --once looks at.
+func (i *installation) tell(topic, key string, r schemas.Record) {
+	i.t.Helper()
+	var value []byte
+	if r != nil {
+		var err error
+		if value, err = schemas.Marshal(r); err != nil {
+			i.t.Fatal(err)
+		}
+	}
+	record := &kgo.Record{Topic: i.cfg.Prefix + topic, Key: []byte(key), Value: value}
+	if err := i.cl.ProduceSync(i.t.Context(), record).FirstErr(); err != nil {
+		i.t.Fatal(err)
+	}
+}
+
+// open is an open finding of a job.
+func openFinding(job, rule string) *schemas.Finding {
+	return &schemas.Finding{
+		Cluster: "c", JobID: job, Rule: rule, RuleHash: "0123456789abcdef", Title: "t", State: schemas.FindingOpen,
+		Certainty: schemas.Certain, Class: schemas.ClassMed, Severity: 0.5, Worst: 0.5, IntervalMs: 1000,
+		Intervals: 1, Evaluated: 1, Matched: 1,
+	}
+}
+
+// TestNewestFrame: one frame has the newest interval that is whole, with what the topics tell of its jobs now.
+func TestNewestFrame(t *testing.T) {
+	i := install(t)
+	if _, err := NewestFrame(t.Context(), i.cfg); !errors.Is(err, errNoFrame) {
+		t.Errorf("without summaries: %v", err)
+	}
+	for n, start := range i.starts {
+		i.tell(schemas.TopicJobSummary, "a/0", summary("a", 0, start, "x"))
+		if n < len(i.starts)-1 {
+			i.tell(schemas.TopicJobSummary, "_system/0", summary(schemas.JobSystem, 0, start, "cpu_idle"))
+		}
+	}
+	for _, id := range []string{"a", "gone"} {
+		i.tell(schemas.TopicJobs, id+"/0", &schemas.Job{JobID: id, State: "RUNNING", User: "first"})
+	}
+	i.tell(schemas.TopicJobs, "a/0", &schemas.Job{JobID: "a", State: "RUNNING", User: "last"})
+	i.tell(schemas.TopicJobs, "gone/0", nil)
+	for _, rule := range []string{"stays", "closes", "is-deleted"} {
+		i.tell(schemas.TopicFindings, "a/0/"+rule, openFinding("a", rule))
+	}
+	closed := openFinding("a", "closes")
+	closed.State = schemas.FindingClosed
+	i.tell(schemas.TopicFindings, "a/0/closes", closed)
+	i.tell(schemas.TopicFindings, "a/0/is-deleted", nil)
+	i.tell(schemas.TopicFindings, "rubbish", nil)
+
+	f, err := NewestFrame(t.Context(), i.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := i.starts[len(i.starts)-2]; f.StartMs != want || f.Expected != 3 || f.Seen != 2 {
+		t.Errorf("%+v, want the interval %d", f, want)
+	}
+	if len(f.Jobs) != 1 || f.Jobs[0].User != "last" || len(f.Jobs[0].Findings) != 1 ||
+		f.Jobs[0].Findings[0].Rule != "stays" {
+		t.Errorf("%+v", f.Jobs)
+	}
+}
+
+// TestNewestFrameWithoutFindings: an installation that runs no find may not have the topic.
+func TestNewestFrameWithoutFindings(t *testing.T) {
+	i := install(t)
+	i.tell(schemas.TopicJobSummary, "a/0", summary("a", 0, i.starts[5], "x"))
+	adm := i.reading().adm
+	if _, err := adm.DeleteTopics(t.Context(), i.cfg.Prefix+schemas.TopicFindings); err != nil {
+		t.Fatal(err)
+	}
+	if f, err := NewestFrame(t.Context(), i.cfg); err != nil || len(f.Jobs) != 1 {
+		t.Errorf("%+v, %v", f, err)
+	}
+}
+
+// TestFollowFrames: every interval has one frame, in order, the newest of the past first. News of jobs reach the next.
+func TestFollowFrames(t *testing.T) {
+	i := install(t)
+	i.every(time.Second)
+	for _, start := range i.starts {
+		i.tell(schemas.TopicJobSummary, "a/0", summary("a", 0, start, "x"))
+		i.tell(schemas.TopicJobSummary, "_system/0", summary(schemas.JobSystem, 0, start))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	frames, done := make(chan *machine.Frame), make(chan error, 1)
+	go func() {
+		done <- FollowFrames(ctx, i.cfg, func(f *machine.Frame) bool {
+			select {
+			case frames <- f:
+				return true
+			case <-ctx.Done():
+				return false
+			}
+		})
+	}()
+	next := func() (f *machine.Frame) {
+		t.Helper()
+		kafkatest.Eventually(t, "a frame", func() bool {
+			select {
+			case f = <-frames:
+				return true
+			case err := <-done:
+				t.Fatal("it has ended: ", err)
+			default:
+			}
+			return false
+		})
+		return f
+	}
+	last := i.starts[len(i.starts)-1]
+	if f := next(); f.StartMs != last {
+		t.Fatalf("first %d, want %d", f.StartMs, last)
+	}
+	for n := range int64(3) {
+		start, user := last+1000*(n+1), fmt.Sprint("u", n)
+		i.tell(schemas.TopicJobs, "a/0", &schemas.Job{JobID: "a", State: "RUNNING", User: user})
+		for _, job := range []string{"a", "b", schemas.JobSystem} {
+			i.tell(schemas.TopicJobSummary, job+"/0", summary(job, 0, start, "x"))
+		}
+		i.tell(schemas.TopicJobSummary, "a/0", summary("late", 0, last, "x")) // its frame was shown
+		f := next()
+		names := []string{}
+		for _, j := range f.Jobs {
+			names = append(names, j.JobID)
+		}
+		if f.StartMs != start || !slices.Equal(names, []string{"a", "b"}) || f.Jobs[0].User != user {
+			t.Errorf("%d: %d, jobs %v", n, f.StartMs-last, f.Jobs)
+		}
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/weirhpc/weir/analysis"
+	"github.com/weirhpc/weir/analysis/like"
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/naming"
+)
+
+var errPair = errors.New("name two metrics, as in --correlate ipc,mem_bw")
+
+var errOneJob = errors.New("--correlate is for one job")
+
+// pairOf returns the two metrics of --correlate.
+func pairOf(text string) (a, b string, err error) {
+	a, b, two := strings.Cut(text, ",")
+	if !two || !naming.Valid(a) || !naming.Valid(b) || a == b {
+		return "", "", fmt.Errorf("--correlate %.100q: %w", text, errPair)
+	}
+	return a, b, nil
+}
+
+// correlation is a coefficient of two metrics for programs. What is not defined is null.
+type correlation struct {
+	JobID       string   `json:"job_id"`
+	Restart     int32    `json:"restart"`
+	A           string   `json:"a"`
+	B           string   `json:"b"`
+	Kind        string   `json:"kind"`
+	Intervals   int      `json:"intervals"`
+	Independent *float64 `json:"independent_intervals"`
+	Value       *float64 `json:"value"`
+	Low         *float64 `json:"low"`
+	High        *float64 `json:"high"`
+}
+
+// jobCorrelation writes how two metrics of a job move together over time. The pair is that of --correlate.
+func jobCorrelation(ctx context.Context, cfg config.Config, ids []string, metrics string, ask analysis.Ask,
+	asCSV, asJSON bool, w io.Writer,
+) error {
+	a, b, err := pairOf(metrics)
+	if err == nil && len(ids) != 1 {
+		err = errOneJob
+	}
+	if err != nil {
+		return usageError{err}
+	}
+	c, err := analysis.Correlate(ctx, cfg, ids[0], a, b, ask)
+	if err != nil {
+		return err
+	}
+	var rows []correlation
+	for _, k := range []struct {
+		name string
+		of   *like.Coefficient
+	}{{"pearson", &c.Pearson}, {"spearman", &c.Spearman}} {
+		row := correlation{JobID: c.JobID, Restart: c.Restart, A: a, B: b, Kind: k.name, Intervals: c.Pairs}
+		if k.of.Known {
+			row.Independent, row.Value, row.Low, row.High = &k.of.Independent, &k.of.Value, &k.of.Low, &k.of.High
+		}
+		rows = append(rows, row)
+	}
+	if asJSON || asCSV {
+		return printRows(w, asCSV, rows)
+	}
+	if _, err := fmt.Fprintf(w, "%s and %s of job %s over time: means of %d complete intervals\n", a, b, c.JobID,
+		c.Pairs); err != nil {
+		return err
+	}
+	for _, r := range rows {
+		text := "undefined: one of the two never changes, or there are fewer than three intervals"
+		if r.Value != nil {
+			text = fmt.Sprintf("%5.2f  in %.2f to %.2f, by %.0f independent intervals", *r.Value, *r.Low, *r.High,
+				*r.Independent)
+		}
+		if _, err := fmt.Fprintf(w, "%-9s %s\n", r.Kind, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/kafka/kafkatest"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// TestJobArrays: tasks are named as Slurm names them.
+func TestJobArrays(t *testing.T) {
+	for arg, want := range map[string][]int64{
+		"184300_[1-3,7]": {1, 2, 3, 7}, "a.b_[0]": {0}, "184300": nil, "1_2": nil,
+	} {
+		id, tasks, err := arrayTasks(arg)
+		if before, _, _ := strings.Cut(arg, "_["); err != nil || id != before || !slices.Equal(tasks, want) {
+			t.Errorf("%s: %q, %v, %v", arg, id, tasks, err)
+		}
+	}
+}
+
+// TestTasksAreFound: each task is a job of its own number, which the scheduler's record tells. A number that is no job
+// but a job array is all of its tasks.
+func TestTasksAreFound(t *testing.T) {
+	broker, err := startBroker(t.TempDir(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer broker.Close()
+	t.Chdir(t.TempDir())
+	t.Setenv("WEIR_KAFKA_BROKERS", broker.Addr())
+	t.Setenv("WEIR_COLLECTORS", "1")
+	t.Setenv("WEIR_TOPICS_REPLICATION", "1")
+	if status, _, stderr := weir(t.Context(), "topics", "create"); status != exitDone {
+		t.Fatal(stderr)
+	}
+	cl := kafkatest.Client(t, []string{broker.Addr()})
+	put := func(id, array string, task int32) {
+		j := schemas.Job{JobID: id, State: schemas.StatePending, ArrayJob: &array, ArrayTask: &task}
+		b, err := schemas.Marshal(&j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &kgo.Record{Topic: "weir." + schemas.TopicJobs, Key: []byte(id + "/0"), Value: b}
+		if err := cl.ProduceSync(t.Context(), r).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("109", "7", 9)
+	put("101", "7", 1)
+	put("102", "7", 2)
+	put("201", "8", 1)
+	for arg, want := range map[string]string{
+		"7_[1-3]": "101 102", "7_[9,1]": "109 101", "7": "101 102 109", "101": "101", "8_[1]": "201",
+	} {
+		status, stdout, stderr := weir(t.Context(), "job", arg)
+		var named []string
+		for line := range strings.Lines(stderr) {
+			if before, after, is := strings.Cut(line, "measured: "); is && strings.Contains(before, "no interval") {
+				named = append(named, strings.Fields(after)[0])
+			}
+		}
+		if got := strings.Join(named, " "); status != exitFailed || stdout != "" || got != want {
+			t.Errorf("%s: status %d, jobs %q of %q, want %q", arg, status, got, stderr, want)
+		}
+	}
+	status, _, stderr := weir(t.Context(), "job", "101", "--json", "--from", "2026-01-01")
+	if status != exitUsage || !strings.Contains(stderr, "name the archive with --dir") {
+		t.Errorf("rows of a span in the topic: status %d, %q", status, stderr)
+	}
+	for arg, says := range map[string]string{
+		"7_[5]": "no job is one of the tasks 7_[5]", "9_[1]": "no job is one of the tasks", "9": "9 is not in",
+	} {
+		if status, stdout, stderr := weir(t.Context(), "job", arg); status != exitFailed || stdout != "" ||
+			!strings.Contains(stderr, says) {
+			t.Errorf("%s: status %d, %q, %q; want %q", arg, status, stdout, stderr, says)
+		}
+	}
+}

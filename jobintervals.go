@@ -1,0 +1,85 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirhpc/weir/analysis"
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// printIntervals prints the rows of each job's last intervals.
+func (f *jobFlags) printIntervals(c *cobra.Command, cfg config.Config, ids []string, ask analysis.Ask) error {
+	read := f.topicRows
+	if !ask.Topic {
+		read = f.archivedRows
+	} else if f.from != "" || f.to != "" || f.restart >= 0 {
+		return usageError{errors.New("the topic has the last rows alone: name the archive with --dir, " +
+			"or leave --from, --to and --restart out")}
+	}
+	var all []schemas.Row
+	for _, id := range ids {
+		rows, err := read(c, cfg, id, ask)
+		if err != nil {
+			return err
+		}
+		all = append(all, slices.DeleteFunc(rows, func(r schemas.Row) bool {
+			return ask.Metrics != nil && !slices.Contains(ask.Metrics, analysis.AllMetrics) &&
+				(r.Metric == nil || !slices.Contains(ask.Metrics, *r.Metric))
+		})...)
+	}
+	if f.asJSON || f.asCSV {
+		return printRows(c.OutOrStdout(), f.asCSV, all)
+	}
+	return printJob(c.OutOrStdout(), all)
+}
+
+// topicRows are the rows of a job's last intervals in the topic.
+func (f *jobFlags) topicRows(c *cobra.Command, cfg config.Config, id string, _ analysis.Ask) ([]schemas.Row, error) {
+	rows, fewer, err := analysis.Job(c.Context(), cfg, id, f.last)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(rows) == 0:
+		return nil, fmt.Errorf("%s; `weir jobs` lists those that have any", fewer)
+	case fewer != "":
+		say(c.ErrOrStderr(), "weir: %s", fewer)
+	}
+	return rows, nil
+}
+
+// archivedRows are rows of a job in the archive: the last ones, or all of the span that is asked for.
+func (f *jobFlags) archivedRows(c *cobra.Command, _ config.Config, id string, ask analysis.Ask) ([]schemas.Row, error) {
+	n := f.last
+	if (f.from != "" || f.to != "") && !f.limited(c) {
+		n = 0
+	}
+	return analysis.ArchivedRows(c.Context(), id, ask, n)
+}
+
+// printJob shows a row for each metric. An interval without metrics has a row too, so that nobody takes it for missing.
+func printJob(w io.Writer, rows []schemas.Row) error {
+	t := newTable(tabwriter.AlignRight)
+	t.line("INTERVAL\tMETRIC\tUNIT\tMIN\tD1\tD2\tD3\tD4\tD5\tD6\tD7\tD8\tD9\tMAX\tMEAN\tCOUNT\tMETHOD\tNODES\t")
+	for _, r := range rows {
+		metric, unit, count := "-", "-", "-"
+		if r.Metric != nil {
+			metric, unit, count = *r.Metric, *r.Unit, strconv.FormatInt(*r.Count, 10)
+		}
+		var values strings.Builder
+		for _, v := range []*float64{r.D0, r.D1, r.D2, r.D3, r.D4, r.D5, r.D6, r.D7, r.D8, r.D9, r.D10, r.Mean} {
+			values.WriteString(number(v) + "\t")
+		}
+		t.line("%s\t%s\t%s\t%v%s\t%s\t%d/%d\t", clock(r.IntervalStart), metric, unit, &values, count,
+			r.Method, r.NodesReported, r.NodesExpected)
+	}
+	return t.print(w)
+}

@@ -1,0 +1,73 @@
+package processors
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/weirhpc/weir/schemas"
+)
+
+// sweep looks through all jobs: it saves those without summaries, and forgets those that ended long ago. Until a job
+// is saved, hold stays behind it. A job leaves once no replay meets its summaries.
+func (f *Finder) sweep(appendedMs int64, fx *Effects) {
+	if f.nowMs = max(f.nowMs, appendedMs); f.nowMs-f.sweptMs < sweepEveryMs {
+		return
+	}
+	f.sweptMs = f.nowMs
+	for _, w := range f.sorted(true) {
+		if w.unsaved != none && f.nowMs-w.unsavedMs >= stateEveryMs {
+			f.save(w, fx)
+		}
+	}
+	hold := f.unsaved()
+	for _, w := range f.sorted(false) {
+		kept := leaveIntervals*w.LengthMs + endPatienceMs
+		if len(w.Rules) > 0 {
+			kept = max(kept, findingsKeptMs)
+		}
+		if w.last < hold && f.nowMs-w.asOf > kept {
+			f.forget(w, fx)
+		}
+	}
+}
+
+// forget deletes what the topics have of a job.
+func (f *Finder) forget(w *watched, fx *Effects) {
+	for _, rule := range slices.Sorted(maps.Keys(w.Rules)) {
+		finding := schemas.Finding{JobID: w.key.JobID, Restart: w.key.Restart, Rule: rule}
+		fx.delete(gone{schemas.TopicFindings, finding.Key()})
+	}
+	fx.delete(gone{schemas.TopicFindState, w.key.Key()})
+	delete(f.jobs, w.key)
+}
+
+// sorted returns the jobs that run, or those that ended, by key: outputs have one order.
+func (f *Finder) sorted(running bool) []*watched {
+	var some []*watched
+	for _, w := range f.jobs {
+		if w.ended != running {
+			some = append(some, w)
+		}
+	}
+	slices.SortFunc(some, func(a, b *watched) int {
+		return cmp.Or(strings.Compare(a.key.JobID, b.key.JobID), cmp.Compare(a.key.Restart, b.key.Restart))
+	})
+	return some
+}
+
+// gone deletes a key of a compacted topic.
+type gone struct {
+	topic string // without the prefix
+	key   []byte
+}
+
+// Validate implements schemas.Record. A tombstone has no value.
+func (gone) Validate() error { return nil }
+
+func (fx *Effects) delete(all ...gone) {
+	for _, g := range all {
+		fx.Outputs = append(fx.Outputs, g)
+	}
+}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirhpc/weir/analysis"
+	system "github.com/weirhpc/weir/analysis/machine"
+	"github.com/weirhpc/weir/analysis/term"
+	"github.com/weirhpc/weir/config"
+)
+
+func newReport() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "report",
+		Short:   "Report on the whole machine over days or months",
+		Long:    "Reports on the whole machine over days or months, from the archive.",
+		Example: `  weir report system --from 2026-10-01 --to 2026-11-01`,
+		RunE:    needsSubcommand,
+	}
+	c.AddCommand(newReportSystem())
+	return c
+}
+
+// systemFlags are the flags of weir report system.
+type systemFlags struct {
+	readFlags
+	styleFlags
+	from, to, html string
+	options        system.Options
+}
+
+func newReportSystem() *cobra.Command {
+	var f systemFlags
+	c := &cobra.Command{
+		Use:   "system",
+		Short: "Report how well the machine was used, by size, user and account",
+		Long: `Reports how well the machine was used, by size, user and account.
+
+It reads the archive alone. Jobs count that ended between --from and --to; dates are UTC. Of these, small and short jobs
+are left out: they are tests. Cores are busy, wasted (a job held them, and they were idle), free (no job held them), or
+not seen. How many there are comes from "machine" in the configuration.
+
+Sizes are powers of two. A user is named if more than 75 % of the jobs are above or below the middle half of their size.
+What to tune first is ranked by core-hours times severity of the findings. --json and --csv have all numbers.`,
+		Example: `  weir report system
+  weir report system --from 2026-10-01 --to 2026-11-01 --without-queue test,devel
+  weir report system --dir weir-data/archive --html machine.html`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			style, out, err := f.style(c)
+			if err != nil {
+				return err
+			}
+			r, err := f.read(c)
+			switch {
+			case err != nil:
+				return err
+			case f.html != "":
+				return systemPage(f.html, r)
+			case f.asJSON || f.asCSV:
+				return printRows(c.OutOrStdout(), f.asCSV, r.Rows())
+			}
+			return term.System(out, r, style)
+		},
+	}
+	f.readFlags.add(c)
+	f.styleFlags.add(c)
+	c.Flags().StringVar(&f.from, "from", "",
+		"jobs that ended since `TIME`, such as 2026-10-01 (default: the archive's last 30 days)")
+	c.Flags().StringVar(&f.to, "to", "", "jobs that ended before `TIME` (default: the end of the archive)")
+	c.Flags().StringVar(&f.html, "html", "", "write a page to `FILE`, which any browser shows")
+	c.Flags().Int64Var(&f.options.MinCores, "min-cores", 8, "leave out jobs with less than `N` cores")
+	c.Flags().DurationVar(&f.options.MinTime, "min-time", 10*time.Minute,
+		"leave out jobs that ran for `LENGTH` or less")
+	c.Flags().StringSliceVar(&f.options.WithoutQueues, "without-queue", []string{"test", "devel", "debug"},
+		"leave out jobs of queues `Q`, with commas between them")
+	offerFiles(c, "html", "html")
+	return c
+}
+
+// read returns the report, from the archive alone: no broker need answer.
+func (f *systemFlags) read(c *cobra.Command) (*system.Report, error) {
+	ask, err := f.ask()
+	if err != nil {
+		return nil, usageError{err}
+	}
+	cfg, err := f.archiveAlone(&ask)
+	if err != nil {
+		return nil, err
+	}
+	if ask.Set, err = ruleSet(cfg); err != nil {
+		return nil, usageError{err}
+	}
+	return analysis.LoadSystem(c.Context(), cfg, ask)
+}
+
+// archiveAlone returns the configuration, and sets the archive's directory. It needs no brokers.
+func (f *systemFlags) archiveAlone(ask *analysis.SystemAsk) (cfg config.Config, err error) {
+	if f.dir != "" {
+		cfg, err = f.load()
+		ask.Dir = f.dir
+		return cfg, err
+	}
+	archive := archiveFlags{configFlags: f.configFlags}
+	if ask.Dir, _, err = archive.load(); err != nil {
+		return cfg, err
+	}
+	return f.local()
+}
+
+func (f *systemFlags) ask() (a analysis.SystemAsk, err error) {
+	switch {
+	case f.exclusive() != nil:
+		return a, f.exclusive()
+	case f.html != "" && (f.asJSON || f.asCSV):
+		return a, errors.New("--html, --json and --csv: name one of them")
+	case f.options.MinCores < 0:
+		return a, fmt.Errorf("--min-cores %d must be at least 0", f.options.MinCores)
+	case f.options.MinTime < 0:
+		return a, fmt.Errorf("--min-time %v must be at least 0", f.options.MinTime)
+	}
+	a.Options = f.options
+	if a.From, err = utcFlag("from", f.from); err != nil {
+		return a, err
+	}
+	if a.To, err = utcFlag("to", f.to); err != nil {
+		return a, err
+	}
+	if !a.From.IsZero() && !a.To.IsZero() && !a.From.Before(a.To) {
+		return a, fmt.Errorf("--from %s must be before --to %s", f.from, f.to)
+	}
+	return a, nil
+}
+
+// utcFlag reads a time. A date is one of UTC, as those of the archive are.
+func utcFlag(flag, text string) (t time.Time, err error) {
+	if text == "" {
+		return t, nil
+	}
+	if t, err = time.Parse(time.DateOnly, text); err != nil {
+		t, err = time.Parse(time.RFC3339, text)
+	}
+	if err != nil {
+		return t, fmt.Errorf("--%s %q must be a date such as 2026-11-21, or a time such as 2026-11-21T06:00:00Z", flag,
+			text)
+	}
+	return t, nil
+}
