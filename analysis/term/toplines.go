@@ -100,8 +100,10 @@ func (v *topView) machine() line {
 		return strings.Repeat(mark, n)
 	}
 	return line{
-		{text: "cores  " + part(0, busy, "|")}, {text: part(busy, busy+wasted, "x"), color: red},
-		{text: part(busy+wasted, busy+wasted+free, ".")}, {text: part(busy+wasted+free, 1, " ") + words},
+		{text: "cores  " + part(0, busy, "|")},
+		{text: part(busy, busy+wasted, "x"), color: red},
+		{text: part(busy+wasted, busy+wasted+free, ".")},
+		{text: part(busy+wasted+free, 1, " ") + words},
 	}
 }
 
