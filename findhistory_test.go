@@ -33,8 +33,10 @@ func archiveOfHabits(t *testing.T) (dir string, start time.Time) {
 		})
 		for i := range 40 {
 			move := r.Float64() / 20
-			for _, metric := range []string{"cpu_idle", "cpu_user", "cpu_iowait", "clock", "flops_any", "ipc",
-				"mem_used"} {
+			for _, metric := range []string{
+				"cpu_idle", "cpu_user", "cpu_iowait", "clock", "flops_any", "ipc",
+				"mem_used",
+			} {
 				values := make([]float64, 32)
 				for k := range values {
 					values[k] = math.Round(100*(0.6*float64(job%2)+move+r.Float64()/100)) / 100

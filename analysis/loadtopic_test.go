@@ -218,8 +218,10 @@ func TestLoadOfALongJob(t *testing.T) {
 			j.IntervalMs, total)
 	}
 	from, to := time.UnixMilli(end-3_600_000), time.UnixMilli(end-1_800_000)
-	if j, err = Load(t.Context(), config.Default(), nil, "47", Ask{Dir: d.dir, Restart: -1, From: from,
-		To: to}); err != nil {
+	if j, err = Load(t.Context(), config.Default(), nil, "47", Ask{
+		Dir: d.dir, Restart: -1, From: from,
+		To: to,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	bins := j.Metrics[0].Bins

@@ -88,8 +88,10 @@ func TestGapsAreTheLongestFirst(t *testing.T) {
 	}
 	var j Job
 	b.Into(&j)
-	want := []Gap{{FromMs: 7000, UntilMs: 11000, Missing: 8}, {FromMs: 3000, UntilMs: 6000, Missing: 5}, {FromMs: 1000,
-		UntilMs: 2000, Missing: 1}}
+	want := []Gap{{FromMs: 7000, UntilMs: 11000, Missing: 8}, {FromMs: 3000, UntilMs: 6000, Missing: 5}, {
+		FromMs:  1000,
+		UntilMs: 2000, Missing: 1,
+	}}
 	if diff := gocmp.Diff(want, j.Gaps); diff != "" || j.Expected != 14 || j.Reported != 10 || j.Complete != 4 {
 		t.Errorf("%s: %+v", diff, j)
 	}
@@ -168,8 +170,10 @@ func TestMergeAlignsByTheStart(t *testing.T) {
 	a := jobOf("1", 0, true, []float64{1}, []float64{2}, []float64{9})
 	b := jobOf("2", 7_000_000, true, []float64{5}, []float64{3})
 	a.Map = []Property{{Rule: "r", Title: "t", Worst: []float64{0.1, math.NaN(), 0.2}, Mean: 0.1, Max: 0.2}}
-	b.Map = []Property{{Rule: "r", Title: "t", Worst: []float64{0.5, 0.3}, Mean: 0.4, Max: 0.5}, {Rule: "s",
-		Why: "no metric", Worst: []float64{math.NaN(), math.NaN()}}}
+	b.Map = []Property{{Rule: "r", Title: "t", Worst: []float64{0.5, 0.3}, Mean: 0.4, Max: 0.5}, {
+		Rule: "s",
+		Why:  "no metric", Worst: []float64{math.NaN(), math.NaN()},
+	}}
 	a.Findings = []schemas.Finding{{Rule: "low", Severity: 0.1}}
 	b.Findings = []schemas.Finding{{Rule: "high", Severity: 0.9}}
 	b.Type = config.NodeType{Name: "fat"}
