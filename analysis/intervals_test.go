@@ -195,8 +195,8 @@ func TestSeverityMapIsTheWorstOfEachBin(t *testing.T) {
 	}
 }
 
-// TestRecordedFindingsAreShown: those on record win over what comes out now, from the archive and from the topic. Closed
-// ones are left out. A finding of a rule that nobody knows any longer is shown.
+// TestRecordedFindingsAreShown: those on record win over what comes out now, from the archive and from the topic.
+// Closed ones are left out. A finding of a rule that nobody knows any longer is shown.
 func TestRecordedFindingsAreShown(t *testing.T) {
 	r := rand.New(rand.NewPCG(16, 22))
 	set := ruleSetOf(t)
@@ -213,14 +213,16 @@ func TestRecordedFindingsAreShown(t *testing.T) {
 		}
 	}
 	recorded := []schemas.Finding{
-		record("gone", schemas.FindingOpen, schemas.ClassMed, 0.9), record("both", schemas.FindingOpen, schemas.ClassHigh, 0.1),
+		record("gone", schemas.FindingOpen, schemas.ClassMed, 0.9),
+		record("both", schemas.FindingOpen, schemas.ClassHigh, 0.1),
 		record("life", schemas.FindingClosed, schemas.ClassHigh, 0.5),
 	}
 	want := encoded(t, recorded[:2])
 	check := func(from string) {
 		t.Helper()
 		j, err := Load(t.Context(), b.cfg, set, "47", Ask{Topic: true, Restart: -1})
-		if err != nil || !bytes.Equal(encoded(t, j.Findings), want) || j.Findings[0].Rule != "both" || j.From != "archive" {
+		if err != nil || !bytes.Equal(encoded(t, j.Findings), want) || j.Findings[0].Rule != "both" ||
+			j.From != "archive" {
 			t.Errorf("%s: %v, from %s: %+v", from, err, j.From, j.Findings)
 		}
 	}

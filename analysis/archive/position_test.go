@@ -12,8 +12,8 @@ import (
 	"github.com/weirhpc/weir/sink/compact"
 )
 
-// TestPositionIsTheEndOfTheChain: of each partition, with small files and compacted ones, and where the last rows are of
-// an old date. A damaged file makes it earlier, and never later.
+// TestPositionIsTheEndOfTheChain: of each partition, with small files and compacted ones. The last rows may be of an
+// old date. A damaged file makes it earlier, and never later.
 func TestPositionIsTheEndOfTheChain(t *testing.T) {
 	dir, metric := t.TempDir(), "m"
 	type end struct {
@@ -33,7 +33,8 @@ func TestPositionIsTheEndOfTheChain(t *testing.T) {
 			IntervalMs: 1000,
 		}}
 		f := sink.Footer{
-			Topic: testTopic, Partition: partition, Start: e.next, Next: e.next + records, Rows: 1, PreviousDate: e.date,
+			Topic: testTopic, Partition: partition, Start: e.next, Next: e.next + records, Rows: 1,
+			PreviousDate:  e.date,
 			FirstInterval: rows[0].IntervalStart, LastInterval: rows[0].IntervalStart,
 		}
 		if partition == 1 {
@@ -49,7 +50,8 @@ func TestPositionIsTheEndOfTheChain(t *testing.T) {
 		for partition, e := range ends {
 			next, id, ok, err := Position(dir, testTopic, partition)
 			if err != nil || !ok || next != e.next || (id != "") != (partition == 1) {
-				t.Errorf("%s: partition %d ends at %d, %q, %v, %v, want %d", state, partition, next, id, ok, err, e.next)
+				t.Errorf("%s: partition %d ends at %d, %q, %v, %v, want %d", state, partition, next, id, ok, err,
+					e.next)
 			}
 		}
 	}
