@@ -189,8 +189,10 @@ func TestProperties(t *testing.T) {
 		Options: october, Jobs: jobs, Judged: true,
 		Rules: []Rule{{ID: "idle", Needs: []string{"peak_share_flops"}}, {ID: "swap", Needs: []string{"swap_pages"}}},
 		Found: []Found{
-			{schemas.JobKey{JobID: "1"}, "idle", 0.5}, {schemas.JobKey{JobID: "2"}, "idle", 0.3},
-			{schemas.JobKey{JobID: "3"}, "idle", 0.01}, {schemas.JobKey{JobID: "3"}, "unknown rule", 1},
+			{schemas.JobKey{JobID: "1"}, "idle", 0.5},
+			{schemas.JobKey{JobID: "2"}, "idle", 0.3},
+			{schemas.JobKey{JobID: "3"}, "idle", 0.01},
+			{schemas.JobKey{JobID: "3"}, "unknown rule", 1},
 			{schemas.JobKey{JobID: "elsewhere"}, "idle", 1},
 		},
 	}

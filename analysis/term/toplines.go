@@ -16,7 +16,8 @@ func (v *topView) lines() []line {
 	switch {
 	case v.frame == nil:
 		const words = "No interval has come yet. `weir status` reports what is missing."
-		return []line{{{text: "weir top", color: bold}}, nil, {{text: v.clean(words, v.cells())}}, nil, {{text: "q quit"}}}
+		head := run{text: "weir top", color: bold}
+		return []line{{head}, nil, {{text: v.clean(words, v.cells())}}, nil, {{text: "q quit"}}}
 	case v.page == pageHelp:
 		return v.help()
 	case v.page == pageJob && v.selected() >= 0:
@@ -100,8 +101,10 @@ func (v *topView) machine() line {
 		return strings.Repeat(mark, n)
 	}
 	return line{
-		{text: "cores  " + part(0, busy, "|")}, {text: part(busy, busy+wasted, "x"), color: red},
-		{text: part(busy+wasted, busy+wasted+free, ".")}, {text: part(busy+wasted+free, 1, " ") + words},
+		{text: "cores  " + part(0, busy, "|")},
+		{text: part(busy, busy+wasted, "x"), color: red},
+		{text: part(busy+wasted, busy+wasted+free, ".")},
+		{text: part(busy+wasted+free, 1, " ") + words},
 	}
 }
 
@@ -283,10 +286,8 @@ func (v *topView) metric(m *machine.FrameMetric) string {
 		return v.clean(name+" -", v.cells())
 	}
 	share := view.TextOf(m.Name).Percent
-	text := name
-	for _, k := range []int{1, 5, 9} {
-		text += " " + right(v.value(m.Deciles[k], m.Unit, share), valueCells)
-	}
+	column := func(k int) string { return " " + right(v.value(m.Deciles[k], m.Unit, share), valueCells) }
+	text := name + column(1) + column(5) + column(9)
 	low, high := m.Deciles[0], m.Deciles[10]
 	if share {
 		low, high = 0, 1
