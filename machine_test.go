@@ -66,12 +66,12 @@ func TestPeaksOfTheNodeType(t *testing.T) {
 
 // TestRunningMachine: `weir up` tells its commands what its nodes have. Of this host only what it knows.
 func TestRunningMachine(t *testing.T) {
-	cfg, err := config.Load(config.Source{Defaults: config.Default()})
+	t.Setenv("WEIR_AGENT_NODE", "here")
+	f := upFlags{data: t.TempDir(), listen: "127.0.0.1:0", simulate: 16}
+	cfg, err := f.config(newUp())
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg.Agent.Node = "here"
-	cfg.Machine = runningMachine(cfg, 12)
 	if err := cfg.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -84,11 +84,11 @@ func TestRunningMachine(t *testing.T) {
 		t.Errorf("%+v", host)
 	}
 	want := config.NodeType{Name: "simulated", CPUs: 32, ThreadsPerCore: 1, GPUs: new(0)}
-	got := types.Of([]string{"sim0001", "sim0012"})
+	got := types.Of([]string{"sim0001", "sim0016"})
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(config.NodeType{}, "Nodes")); diff != "" {
 		t.Error(diff)
 	}
-	for _, nodes := range [][]string{nil, {"sim0001", "here"}, {"sim0013"}, {"sim0001", "sim0013"}} {
+	for _, nodes := range [][]string{nil, {"sim0001", "here"}, {"sim0017"}, {"sim0001", "sim0017"}} {
 		if got := types.Of(nodes); got.Name != "" {
 			t.Errorf("%v have the type %s", nodes, got.Name)
 		}

@@ -171,3 +171,38 @@ func TestRunTopicMadeAnew(t *testing.T) {
 	b.finding(final("1", "serial", "after", epoch+dayMs))
 	b.archived("1 serial after 2026-11-21", "2 serial kept 2026-11-20")
 }
+
+// TestRunTopicMadeAnewMeanwhile: a reader holds the lock while the topic is made anew. What could not be written of the
+// old topic loses against the new one's records, whose offsets are small, and is kept where there is none.
+func TestRunTopicMadeAnewMeanwhile(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	lock, err := sink.TakeLock(t.Context(), sink.LockPath(b.cfg.Sink.Dir), false, lockFor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		b.finding(final("1", "serial", "before", epoch))
+	}
+	b.finding(final("2", "serial", "kept", epoch))
+	b.follow(soon)
+	kafkatest.Eventually(t, "word of the lock", func() bool {
+		return b.log.Count("cannot write rows to the archive, trying again") > 0
+	})
+	adm := kadm.NewClient(b.client)
+	if _, err := adm.DeleteTopic(t.Context(), b.cfg.Prefix+schemas.TopicFindings); err != nil {
+		t.Fatal(err)
+	}
+	kafkatest.Eventually(t, "word of a topic that is gone", func() bool {
+		return b.log.Count("cannot read a topic of the archive, trying again") > 0
+	})
+	kafkatest.CreateTopics(t, b.cluster, b.cfg)
+	b.client = kafkatest.Client(t, b.cluster.ListenAddrs())
+	b.finding(final("1", "serial", "after", epoch+dayMs))
+	b.produce([]byte("rubbish"), []byte("rubbish"))
+	kafkatest.Eventually(t, "word that the new topic is read", func() bool {
+		return b.log.Count("record cannot be used, going on behind it") > 0
+	})
+	lock.Unlock()
+	b.archived("1 serial after 2026-11-21", "2 serial kept 2026-11-20")
+}
