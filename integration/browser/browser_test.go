@@ -121,7 +121,7 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// pages makes the pages once, and returns their files.
+// pages makes the pages once, and returns their files: made-up ones of all kinds, and those of the program.
 func pages(t *testing.T) []string {
 	t.Helper()
 	dir, err := *of, error(nil)
@@ -143,10 +143,20 @@ var made = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	cmd := exec.Command("go", "test", "-count=1", "-run", "TestPages$", "./analysis/page", "-args", "-pages", dir)
-	cmd.Dir = "../.."
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("making the pages: %w\n%s", err, out)
+	program, archive := filepath.Join(dir, "weir"), filepath.Join(dir, "archive")
+	for _, command := range [][]string{
+		{"go", "test", "-count=1", "-run", "TestPages$", "./analysis/page", "-args", "-pages", dir},
+		{"go", "build", "-o", program, "."},
+		{program, "simulate", "archive", archive, "--from", "2026-01-01", "--days", "1", "--interval", "30m"},
+		{program, "job", "1014", "--dir", archive, "--html", filepath.Join(dir, "weir-job.html")},
+		{program, "job", "1014", "1015", "--dir", archive, "--html", filepath.Join(dir, "weir-jobs.html")},
+		{program, "report", "system", "--dir", archive, "--html", filepath.Join(dir, "weir-system.html")},
+	} {
+		cmd := exec.Command(command[0], command[1:]...)
+		cmd.Dir = "../.."
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("making the pages: %v: %w\n%s", command, err, out)
+		}
 	}
 	return dir, nil
 })
