@@ -130,8 +130,18 @@ Begin with "weir up": it runs everything in this process, on this machine's real
 	}
 	add("use", newUp(), newJobs(), newJob(), newTop(), newReport(), newReplay(), newRules(), newSQL(), newTail(),
 		newCatalogue())
-	add("service", newAgent(), newBalance(), newCollect(), newFind(), newMerge(), newSink(), newSamples(), newSimulate(),
-		newBroker())
+	add(
+		"service",
+		newAgent(),
+		newBalance(),
+		newCollect(),
+		newFind(),
+		newMerge(),
+		newSink(),
+		newSamples(),
+		newSimulate(),
+		newBroker(),
+	)
 	add("admin", newStatus(), newAudit(), newTopics(), newArchive(), newCheck(), newCompletion(), newMan())
 	root.AddCommand(newCheckLock())
 	return root

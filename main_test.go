@@ -185,7 +185,8 @@ func TestWrongUsageIsStatus2(t *testing.T) {
 			[]string{"simulate", "archive", "x", "--jobs", "a"}, `--jobs "a" must be habits, healthy or problems`,
 		},
 		"too small for a mix": {
-			[]string{"simulate", "archive", "x", "--jobs", "healthy", "--nodes", "9"}, "at least 16 with --jobs healthy",
+			[]string{"simulate", "archive", "x", "--jobs", "healthy", "--nodes", "9"},
+			"at least 16 with --jobs healthy",
 		},
 		"jobs are a directory": {[]string{"up", "--jobs", "."}, "not a regular file"},
 		"jobs are no YAML":     {[]string{"up", "--jobs", noYAML}, "line 1"},

@@ -34,7 +34,8 @@ func TestJobPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(file)
-	if err != nil || !strings.Contains(string(text), "<title>Job 4711</title>") || !strings.HasSuffix(string(text), "</html>\n") {
+	if err != nil || !strings.Contains(string(text), "<title>Job 4711</title>") ||
+		!strings.HasSuffix(string(text), "</html>\n") {
 		t.Errorf("the page is %.200q, %v", text, err)
 	}
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o644 {
@@ -43,7 +44,12 @@ func TestJobPage(t *testing.T) {
 	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
 		t.Errorf("%d files are left, %v", len(files), err)
 	}
-	if err := jobPage(filepath.Join(dir, "none", "job.html"), &view.Job{}, nil); err == nil || !strings.Contains(err.Error(), "--html") {
+	if err := jobPage(
+		filepath.Join(dir, "none", "job.html"),
+		&view.Job{},
+		nil,
+	); err == nil ||
+		!strings.Contains(err.Error(), "--html") {
 		t.Errorf("a directory that is not there gives %v", err)
 	}
 }

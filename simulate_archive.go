@@ -79,10 +79,14 @@ nodes have GPUs. DIR/weir.yaml is the configuration of that machine: commands re
 	f.DurationVar(&o.Period, "period", 5*time.Minute, "`LENGTH` of a file, as sink.period")
 	f.IntVar(&o.Partitions, "partitions", 2, "`N` partitions of job-summary, 1 to 64")
 	f.Uint64Var(&o.Seed, "seed", 1, "`SEED` of jobs and values")
-	f.StringVar(&o.Jobs, "jobs", month.Habits, "`MIX` of jobs: habits, healthy or problems")
-	offer(c, "jobs", month.Habits, month.Healthy, month.Problems)
 	f.BoolVar(&asJSON, "json", false, "print one JSON object")
+	offerMixes(c, &o)
 	return c
+}
+
+func offerMixes(c *cobra.Command, o *month.Options) {
+	c.Flags().StringVar(&o.Jobs, "jobs", month.Habits, "`MIX` of jobs: habits, healthy or problems")
+	offer(c, "jobs", month.Habits, month.Healthy, month.Problems)
 }
 
 // printMade prints what was made, with the answers: which jobs have which problems.

@@ -57,7 +57,9 @@ func mixNames(t *testing.T, rng *rand.Rand) {
 		all = append(all, p)
 	}
 	var victims []*process
-	for _, name := range []string{"balance-a", "balance-b", "collect-a", "collect-b", "merge-a", "merge-b", "find-a", "find-b"} {
+	for _, name := range []string{
+		"balance-a", "balance-b", "collect-a", "collect-b", "merge-a", "merge-b", "find-a", "find-b",
+	} {
 		p := services[name]
 		life := p.make
 		p.make = func() *exec.Cmd {

@@ -116,7 +116,9 @@ func TestTicks(t *testing.T) {
 		{"decades", Log(0.1, 1000, 0, 1), 9, []string{"0.1", "1", "10", "100", "1000"}},
 		{"a decade", Log(10, 90, 0, 1), 9, []string{"10", "20", "50"}},
 		{"many decades", Log(1, 1e12, 0, 1), 4, []string{"1", "10000", "1e+08", "1e+12"}},
-		{"a minute", span("2026-11-20 23:59:50", "2026-11-21 00:00:30"), 5, []string{"23:59:50", "Nov 21", "00:00:10", "00:00:20", "00:00:30"}},
+		{"a minute", span("2026-11-20 23:59:50", "2026-11-21 00:00:30"), 5, []string{
+			"23:59:50", "Nov 21", "00:00:10", "00:00:20", "00:00:30",
+		}},
 		{"a day", span("2026-11-20 08:00:00", "2026-11-21 08:00:00"), 5, []string{"12:00", "18:00", "Nov 21", "06:00"}},
 		{"a month", span("2026-10-01 00:00:00", "2026-11-01 00:00:00"), 5, []string{"Oct 4", "Oct 14", "Oct 24"}},
 		{"a year", span("2025-11-15 00:00:00", "2026-11-15 00:00:00"), 5, []string{"Feb 2026", "May", "Aug", "Nov"}},
@@ -162,7 +164,7 @@ func TestPathsDoNotDrift(t *testing.T) {
 	f := Figure{ID: "f", W: 400, H: 60}
 	f.Band(xs, low, high, "fan0")
 	var right float64
-	for _, part := range strings.FieldsFunc(strings.ReplaceAll(f.b.String(), "v", " v"), func(r rune) bool { return r == 'h' }) {
+	for part := range strings.SplitSeq(strings.ReplaceAll(f.b.String(), "v", " v"), "h") {
 		number, _, _ := strings.Cut(part, " ")
 		var v float64
 		if err := xml.Unmarshal([]byte("<v>"+number+"</v>"), &v); err == nil && v > 0 {

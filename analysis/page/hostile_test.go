@@ -19,7 +19,8 @@ var wide = strings.Repeat("漢", 64)
 // hostile is a job all of whose names are.
 func hostile() *view.Job {
 	j := madeUp(24)
-	j.JobID, j.Name, j.User, j.Account, j.Queue, j.State, j.Cluster, j.From = evil, evil+wide, evil, wide, evil+wide, evil, evil, evil
+	j.JobID, j.Name, j.User, j.Account = evil, evil+wide, evil, wide
+	j.Queue, j.State, j.Cluster, j.From = evil+wide, evil, evil, evil
 	for i := range j.Nodes {
 		j.Nodes[i] = fmt.Sprint(i) + evil
 	}

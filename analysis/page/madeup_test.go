@@ -46,7 +46,13 @@ func courses() []course {
 	return []course{
 		{"cpu_user", "1", "core", 64, user},
 		{"cpu_system", "1", "core", 64, func(t, r float64) float64 { return 0.004 + 0.02*r*r + 0.1*burst(t)*r }},
-		{"cpu_iowait", "1", "core", 64, func(t, r float64) float64 { return clip(math.Round(1e4*0.12*burst(t)*math.Pow(r, 6)) / 1e4) }},
+		{
+			"cpu_iowait",
+			"1",
+			"core",
+			64,
+			func(t, r float64) float64 { return clip(math.Round(1e4*0.12*burst(t)*math.Pow(r, 6)) / 1e4) },
+		},
 		{"cpu_idle", "1", "core", 64, func(t, r float64) float64 { return clip(0.97 - user(t, 1-r)) }},
 		{"ipc", "1", "core", 64, func(t, r float64) float64 { return 0.25 + 0.5*math.Pow(r, 0.6) + 0.08*phase(t)*r }},
 		{"clock", "Hz", "core", 64, func(t, r float64) float64 { return 1.9e9 + 0.7e9*min(1, r*30) - 4e7*phase(t) }},
@@ -56,7 +62,13 @@ func courses() []course {
 			}
 			return (2.2e9 + 0.9e9*r) * (0.9 + 0.1*phase(t)) * (1 - 0.3*max(0, t-0.85)/0.15)
 		}},
-		{"vectorization_ratio", "1", "core", 64, func(t, r float64) float64 { return clip(0.45 + 0.2*r + 0.05*phase(t)) }},
+		{
+			"vectorization_ratio",
+			"1",
+			"core",
+			64,
+			func(t, r float64) float64 { return clip(0.45 + 0.2*r + 0.05*phase(t)) },
+		},
 		{"mem_bw", "B/s", "socket", 2, func(t, r float64) float64 { return (95e9 + 18e9*r) * (0.92 + 0.08*phase(t)) }},
 		{"operational_intensity", "FLOP/B", "socket", 2, func(t, r float64) float64 {
 			return (0.6 + 0.25*r) * (0.85 + 0.25*phase(t)) * (1 - 0.4*max(0, t-0.7))
@@ -64,8 +76,20 @@ func courses() []course {
 		{"mem_used", "B", "node", 1, func(t, r float64) float64 { return 60e9 + 30e9*math.Min(1, t*3) + 4e9*r }},
 		{"cpu_load", "1", "node", 1, func(t, r float64) float64 { return 56 + 3*r + 2*phase(t) }},
 		{"disk_bytes", "B/s", "node", 1, func(t, r float64) float64 { return 2e4 + 4e5*burst(t)*r }},
-		{"lustre_read_bw", "B/s", "node", 1, func(t, r float64) float64 { return math.Round(1.2e9 * math.Exp(-t*100) * (0.5 + r)) }},
-		{"lustre_write_bw", "B/s", "node", 1, func(t, r float64) float64 { return math.Round(6e8 * burst(t) * (0.3 + r)) }},
+		{
+			"lustre_read_bw",
+			"B/s",
+			"node",
+			1,
+			func(t, r float64) float64 { return math.Round(1.2e9 * math.Exp(-t*100) * (0.5 + r)) },
+		},
+		{
+			"lustre_write_bw",
+			"B/s",
+			"node",
+			1,
+			func(t, r float64) float64 { return math.Round(6e8 * burst(t) * (0.3 + r)) },
+		},
 		{"swap_pages", "1/s", "node", 1, func(_, _ float64) float64 { return 0 }},
 	}
 }
@@ -82,12 +106,28 @@ func madeUp(bins int) *view.Job {
 			JobID: "184223", Name: "relax_n256", User: "alice", Account: "phys-a", Queue: "normal", State: "RUNNING",
 			Nodes: nodes, Start: &start, Cores: &cores, TimeLimitS: &limit,
 		},
-		Cluster: "alpha", Running: true, FirstMs: dayStart, UntilMs: dayStart + dayMs, IntervalMs: 10_000,
+		Cluster:    "alpha",
+		Running:    true,
+		FirstMs:    dayStart,
+		UntilMs:    dayStart + dayMs,
+		IntervalMs: 10_000,
 		Type: config.NodeType{
 			Name: "thin", CPUs: 64, ThreadsPerCore: 1, GPUs: &gpus, Memory: 256e9, PeakFlops: 3e12, PeakMemBW: 2.56e11,
 		},
-		Intervals: 8640, Complete: 8590, Expected: 8640 * 64, Reported: 8640*64 - 50, ExactShare: 0.97, WorstRankError: 0.004,
-		Gaps: []view.Gap{{FromMs: dayStart + 14*3600e3 + 600e3, UntilMs: dayStart + 14*3600e3 + 1100e3, Missing: 50, Nodes: []string{"n0412"}}},
+		Intervals:      8640,
+		Complete:       8590,
+		Expected:       8640 * 64,
+		Reported:       8640*64 - 50,
+		ExactShare:     0.97,
+		WorstRankError: 0.004,
+		Gaps: []view.Gap{
+			{
+				FromMs:  dayStart + 14*3600e3 + 600e3,
+				UntilMs: dayStart + 14*3600e3 + 1100e3,
+				Missing: 50,
+				Nodes:   []string{"n0412"},
+			},
+		},
 		From: "archive and topic",
 		NotEvaluated: []rules.Reason{
 			{Rule: "unused-gpu", Why: "job.gpus is 0"}, {Rule: "low-vector", Why: "no metric avx512_share"},
@@ -159,7 +199,10 @@ func (c *course) extremes(m *view.Metric) {
 			b.Lows = []view.NodeCount{{Node: "n0412", Count: n / 3}, {Node: "n0401", Count: n / 9}}
 			b.Highs = []view.NodeCount{{Node: "n0388", Count: n / 4}}
 		case "mem_used", "lustre_write_bw", "cpu_load":
-			b.Highs = []view.NodeCount{{Node: "n0381", Count: n * 88 / 100}, {Node: fmt.Sprintf("n%04d", 382+i%60), Count: n - n*88/100}}
+			b.Highs = []view.NodeCount{
+				{Node: "n0381", Count: n * 88 / 100},
+				{Node: fmt.Sprintf("n%04d", 382+i%60), Count: n - n*88/100},
+			}
 		}
 	}
 }
@@ -168,19 +211,33 @@ func madeUpFindings() []schemas.Finding {
 	slow := "n0412"
 	of := func(rule, title, class string, severity, worst float64, matched int64) schemas.Finding {
 		return schemas.Finding{
-			Cluster: "alpha", JobID: "184223", Rule: rule, Title: title, Class: class, State: schemas.FindingOpen,
-			Certainty: schemas.Certain, Severity: severity, Worst: worst, IntervalMs: 10_000, Intervals: 8640, Evaluated: 8580,
-			Matched: matched,
+			Cluster:    "alpha",
+			JobID:      "184223",
+			Rule:       rule,
+			Title:      title,
+			Class:      class,
+			State:      schemas.FindingOpen,
+			Certainty:  schemas.Certain,
+			Severity:   severity,
+			Worst:      worst,
+			IntervalMs: 10_000,
+			Intervals:  8640,
+			Evaluated:  8580,
+			Matched:    matched,
 		}
 	}
 	idle := of("idle-cores", "Cores without work", schemas.ClassMed, 0.43, 0.98, 8520)
 	idle.Hint = "At least 10 % of the cores idle in 99 % of the intervals. Start more ranks, or ask for fewer cores."
 	idle.Slurm = "#SBATCH --nodes=58          (now 64)"
-	idle.Evidence = []schemas.FindingEvidence{{Name: "cpu_idle.d9", Low: 0.94, Mean: 0.95, High: 0.99}, {Name: "cpu_idle.d1", Low: 0, Mean: 0.01, High: 0.02}}
+	idle.Evidence = []schemas.FindingEvidence{
+		{Name: "cpu_idle.d9", Low: 0.94, Mean: 0.95, High: 0.99},
+		{Name: "cpu_idle.d1", Low: 0, Mean: 0.01, High: 0.02},
+	}
 	memory := of("memory-bound", "Memory bandwidth is the limit", schemas.ClassMed, 0.52, 0.71, 8570)
 	memory.Hint = "81 % of the peak bandwidth are in use: fewer ranks a node cost little."
 	node := of("slow-node", "One node is slow", schemas.ClassLow, 0.27, 0.31, 7980)
-	node.Hint, node.Slurm, node.Node, node.NodeIntervals = "n0412 runs at 1.9 GHz, the job at 2.6 GHz. Report the node.", "#SBATCH --exclude=n0412", &slow, 7421
+	node.Hint, node.Slurm = "n0412 runs at 1.9 GHz, the job at 2.6 GHz. Report the node.", "#SBATCH --exclude=n0412"
+	node.Node, node.NodeIntervals = &slow, 7421
 	return []schemas.Finding{memory, idle, node}
 }
 
@@ -202,12 +259,22 @@ func madeUpMap(bins int, r *rand.Rand) []view.Property {
 		return p
 	}
 	zero := func(float64) float64 { return 0 }
-	never := view.Property{Rule: "unused-gpu", Title: "GPU without work", Why: "job.gpus is 0", Max: math.NaN(), Mean: math.NaN()}
+	never := view.Property{
+		Rule:  "unused-gpu",
+		Title: "GPU without work",
+		Why:   "job.gpus is 0",
+		Max:   math.NaN(),
+		Mean:  math.NaN(),
+	}
 	for range bins {
 		never.Worst = append(never.Worst, math.NaN())
 	}
 	return []view.Property{
-		row("memory-bound", "Memory bandwidth is the limit", func(t float64) float64 { return 0.5 + 0.1*math.Sin(t*40) }),
+		row(
+			"memory-bound",
+			"Memory bandwidth is the limit",
+			func(t float64) float64 { return 0.5 + 0.1*math.Sin(t*40) },
+		),
 		row("idle-cores", "Cores without work", func(t float64) float64 { return 0.4 + 0.58*max(0, (t-0.85)/0.15) }),
 		row("slow-node", "One node is slow", func(float64) float64 { return 0.28 }),
 		row("io-wait", "Cores wait for input and output", func(t float64) float64 {
@@ -219,9 +286,12 @@ func madeUpMap(bins int, r *rand.Rand) []view.Property {
 			}
 			return 0
 		}),
-		row("overload", "More threads than cores", zero), row("memory-full", "Memory nearly full", zero),
-		row("swapping", "Pages are swapped", zero), row("unused-node", "A node without work", zero),
-		row("imbalance", "Cores have unequal work", zero), never,
+		row("overload", "More threads than cores", zero),
+		row("memory-full", "Memory nearly full", zero),
+		row("swapping", "Pages are swapped", zero),
+		row("unused-node", "A node without work", zero),
+		row("imbalance", "Cores have unequal work", zero),
+		never,
 	}
 }
 

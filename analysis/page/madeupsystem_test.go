@@ -39,9 +39,17 @@ func madeUpMachine(name string) *machine.Input {
 			Account: accounts[r.IntN(len(accounts))] + name, Queue: "normal", Cores: 32 << class, StartMs: start,
 			EndMs: start + 600_000 + r.Int64N(12*3_600_000), Type: config.NodeType{ThreadsPerCore: 1, PeakFlops: 3e12},
 			Means: map[string]machine.Mean{
-				"cpu_idle": {Mean: 0.3 * r.Float64(), PerNode: 64}, "cpu_user": {Mean: 0.3 + 0.4*r.Float64(), PerNode: 64},
+				"cpu_idle": {
+					Mean:    0.3 * r.Float64(),
+					PerNode: 64,
+				},
+				"cpu_user":   {Mean: 0.3 + 0.4*r.Float64(), PerNode: 64},
 				"cpu_system": {Mean: 0.3 * math.Pow(r.Float64(), 4), PerNode: 64},
-				"flops_any":  {Mean: peak * 3e12 / 64, PerNode: 64}, "bytes_per_cycle": {Mean: 0.4 * r.Float64(), PerNode: 2},
+				"flops_any": {
+					Mean:    peak * 3e12 / 64,
+					PerNode: 64,
+				},
+				"bytes_per_cycle": {Mean: 0.4 * r.Float64(), PerNode: 2},
 			},
 		}
 		if i%10 == 0 {
@@ -53,15 +61,24 @@ func madeUpMachine(name string) *machine.Input {
 		in.Jobs = append(in.Jobs, j)
 		for k, often := range []int{5, 9, 200, 12} {
 			if i%often == 1 {
-				in.Found = append(in.Found, machine.Found{JobKey: j.JobKey, Rule: in.Rules[k].ID, Severity: r.Float64()})
+				in.Found = append(
+					in.Found,
+					machine.Found{JobKey: j.JobKey, Rule: in.Rules[k].ID, Severity: r.Float64()},
+				)
 			}
 		}
 	}
 	for h := range int64(30 * 24) {
 		free := 1500 + 1000*math.Sin(float64(h)/60)
-		in.Hours = append(in.Hours,
-			machine.Hour{StartMs: from + h*3_600_000, Hours: 12_600, IdleCoreHours: free + 1500 + 300*math.Sin(float64(h)/24)},
-			machine.Hour{StartMs: from + h*3_600_000, Rest: true, Hours: free, IdleCoreHours: free})
+		in.Hours = append(
+			in.Hours,
+			machine.Hour{
+				StartMs:       from + h*3_600_000,
+				Hours:         12_600,
+				IdleCoreHours: free + 1500 + 300*math.Sin(float64(h)/24),
+			},
+			machine.Hour{StartMs: from + h*3_600_000, Rest: true, Hours: free, IdleCoreHours: free},
+		)
 	}
 	return in
 }

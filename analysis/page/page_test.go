@@ -40,9 +40,16 @@ func madeUpPages() map[string]func(testing.TB) []byte {
 		return func(t testing.TB) []byte { return render(t, j, o) }
 	}
 	return map[string]func(testing.TB) []byte{
-		"day": of(madeUp(240), madeUpPeers()), "hostile": of(hostile(), hostilePeers()), "bare": of(bare(), nil),
-		"short": of(short(), nil), "year": of(year(), madeUpPeers()),
-		"system": system(madeUpMachine("")), "system-hostile": system(madeUpMachine(evil)), "system-bare": system(&machine.Input{}),
+		"day":     of(madeUp(240), madeUpPeers()),
+		"hostile": of(hostile(), hostilePeers()),
+		"bare":    of(bare(), nil),
+		"short":   of(short(), nil),
+		"year":    of(year(), madeUpPeers()),
+		"system": system(
+			madeUpMachine(""),
+		),
+		"system-hostile": system(madeUpMachine(evil)),
+		"system-bare":    system(&machine.Input{}),
 	}
 }
 
@@ -74,10 +81,13 @@ func TestPageSays(t *testing.T) {
 	day := string(madeUpPages()["day"](t))
 	for _, want := range []string{
 		"<title>Job 184223 relax_n256</title>",
-		"81\u00a0% of the 4,096 cores on 64 nodes were busy, over 24.0 hours. 3 findings, the worst: Memory bandwidth is the limit.",
+		"81\u00a0% of the 4,096 cores on 64 nodes were busy, over 24.0 hours. 3 findings, the worst: " +
+			"Memory bandwidth is the limit.",
 		"RUNNING 1-00:00:00 of 2-00:00:00", "64 nodes, 4,096 cores", "n0381, n0382, n0383, … n0444",
-		"8,640 intervals of 10\u00a0s", "n0412 silent from 2026-09-21 14:10 to 14:18", "exact in 97\u00a0% of intervals, elsewhere",
-		"#SBATCH --exclude=n0412", "In 93\u00a0% of 8,580 intervals; mean severity 0.27, at worst 0.31; n0412 in 7,421 of them",
+		"8,640 intervals of 10\u00a0s",
+		"n0412 silent from 2026-09-21 14:10 to 14:18", "exact in 97\u00a0% of intervals, elsewhere",
+		"#SBATCH --exclude=n0412",
+		"In 93\u00a0% of 8,580 intervals; mean severity 0.27, at worst 0.31; n0412 in 7,421 of them",
 		"5 of 10 properties appear. Worst: Memory bandwidth is the limit, with a mean severity of 0.51.",
 		"n0412 is lowest in clock in 92\u00a0% of the intervals; chance gives 1.5\u00a0%.",
 		"Memory is the roof: at 0.699 FLOP/B a node reaches 83\u00a0% of it.",
@@ -89,7 +99,9 @@ func TestPageSays(t *testing.T) {
 		}
 	}
 	bare := string(madeUpPages()["bare"](t))
-	for _, want := range []string{"No property was evaluated.", "There are no other jobs", "It needs the metrics flops_any"} {
+	for _, want := range []string{
+		"No property was evaluated.", "There are no other jobs", "It needs the metrics flops_any",
+	} {
 		if !strings.Contains(bare, want) {
 			t.Errorf("the page of a job without numbers does not say %q", want)
 		}
@@ -104,7 +116,8 @@ func TestSystemPageSays(t *testing.T) {
 	text := string(system(in)(t))
 	for _, want := range []string{
 		"<h1>2026-09-01 to 2026-10-01</h1>", thousands(r.Jobs) + " counted",
-		thousands(r.Jobs) + " jobs ran for " + whole(r.CoreHours) + " core-hours.", `<i class="med" style="width:11`, "busy in " + percent(busy), "wasted in " + percent(wasted),
+		thousands(r.Jobs) + " jobs ran for " + whole(r.CoreHours) + " core-hours.",
+		`<i class="med" style="width:11`, "busy in " + percent(busy), "wasted in " + percent(wasted),
 		"Below p25 with 100\u00a0% of the jobs of 256 cores: slow.", "Cores without work costs most", ">phys-a<td>",
 	} {
 		if !strings.Contains(text, want) {
@@ -121,13 +134,17 @@ func TestSystemPageSays(t *testing.T) {
 
 // TestPagesAskForNothing holds of every page, with names of all kinds.
 func TestPagesAskForNothing(t *testing.T) {
-	own := regexp.MustCompile(`(?i)<(script|img|iframe|object|embed|link|base|form|a)\b|<\w+(\s[\w-]+(="[^"]*")?)*\s+on\w+=|url\([^#]|@import`)
+	own := regexp.MustCompile(
+		`(?i)<(script|img|iframe|object|embed|link|base|form|a)\b|` +
+			`<\w+(\s[\w-]+(="[^"]*")?)*\s+on\w+=|url\([^#]|@import`,
+	)
 	for name, page := range madeUpPages() {
 		text := page(t)
 		if at := own.Find(text); at != nil {
 			t.Errorf("%s: the page has %q", name, at)
 		}
-		if at := regexp.MustCompile("[\x00-\x09\x0b-\x1f\u200e\u200f\u202a-\u202e\u2066-\u2069]|NaN|Inf\\b").Find(text); at != nil {
+		if at := regexp.MustCompile("[\x00-\x09\x0b-\x1f\u200e\u200f\u202a-\u202e\u2066-\u2069]|NaN|Inf\\b").
+			Find(text); at != nil {
 			t.Errorf("%s: the page has %q", name, at)
 		}
 	}
@@ -157,7 +174,15 @@ func TestBinsHold(t *testing.T) {
 		}
 		for k := range b.Low {
 			if b.Measured > 0 && (b.Low[k] < in.Low[k] || b.High[k] > in.High[k]) {
-				t.Fatalf("bin %d: decile %d is %v to %v, the joined one %v to %v", i, k, b.Low[k], b.High[k], in.Low[k], in.High[k])
+				t.Fatalf(
+					"bin %d: decile %d is %v to %v, the joined one %v to %v",
+					i,
+					k,
+					b.Low[k],
+					b.High[k],
+					in.Low[k],
+					in.High[k],
+				)
 			}
 		}
 	}
@@ -314,13 +339,17 @@ func TestBars(t *testing.T) {
 		got[u.Name] = u
 	}
 	for name, want := range map[string][2]string{
-		"busy cores": {"low", "med"}, "FLOPs": {"of peak", ""}, "memory bandwidth": {"bound", "med"}, "memory": {"ok", ""},
+		"busy cores": {"low", "med"},
+		"FLOPs":      {"of peak", ""}, "memory bandwidth": {"bound", "med"}, "memory": {"ok", ""},
 	} {
 		if u := got[name]; u.Word != want[0] || u.Class != want[1] {
 			t.Errorf("%s: %q of class %q, want %q", name, u.Word, u.Class, want)
 		}
 	}
-	j.Findings = append(j.Findings, schemas.Finding{Rule: "low-use", State: schemas.FindingOpen, Class: schemas.ClassHigh})
+	j.Findings = append(
+		j.Findings,
+		schemas.Finding{Rule: "low-use", State: schemas.FindingOpen, Class: schemas.ClassHigh},
+	)
 	if u := uses(j)[1]; u.Name != "FLOPs" || u.Word != "low" || u.Class != "high" {
 		t.Errorf("with a finding the bar is %+v, want the word of it", u)
 	}
@@ -348,7 +377,8 @@ func FuzzNames(f *testing.F) {
 	f.Add("\x00\xff{{")
 	f.Fuzz(func(t *testing.T, name string) {
 		j := short()
-		j.JobID, j.Name, j.User, j.Account, j.Queue, j.State, j.Cluster, j.From = name, name, name, name, name, name, name, name
+		j.JobID, j.Name, j.User, j.Account = name, name, name, name
+		j.Queue, j.State, j.Cluster, j.From = name, name, name, name
 		j.Nodes = []string{name}
 		j.Metrics = j.Metrics[:1]
 		j.Metrics[0].Name, j.Metrics[0].Unit, j.Metrics[0].Scope = name, name, name

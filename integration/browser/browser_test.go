@@ -108,10 +108,18 @@ func TestHostileNames(t *testing.T) {
 		tab := open(t, browser)
 		var alive bool
 		var elements, title string
-		run(t, tab, chromedp.Navigate("file://"+file), chromedp.Title(&title),
+		run(
+			t,
+			tab,
+			chromedp.Navigate("file://"+file),
+			chromedp.Title(&title),
 			chromedp.Evaluate(`window.evil !== undefined`, &alive),
-			chromedp.Evaluate(`[...document.querySelectorAll('script,img,iframe,object,embed,link,base,form,a,[onerror],#evil')]
-				.map(e => e.outerHTML).join('\n')`, &elements))
+			chromedp.Evaluate(
+				`[...document.querySelectorAll('script,img,iframe,object,embed,link,base,form,a,[onerror],#evil')]
+				.map(e => e.outerHTML).join('\n')`,
+				&elements,
+			),
+		)
 		if alive || elements != "" {
 			t.Errorf("a name came alive: %t, %.300s", alive, elements)
 		}
@@ -187,8 +195,15 @@ func start(t *testing.T) context.Context {
 		}
 		t.Skip("BROWSER TESTS SKIPPED: NO PAGE WAS LOOKED AT, SINCE THERE IS NO CHROMIUM")
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(program), chromedp.Flag("headless", "new"), chromedp.DisableGPU, chromedp.Flag("hide-scrollbars", true))
+	options := append(
+		chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(
+			program,
+		),
+		chromedp.Flag("headless", "new"),
+		chromedp.DisableGPU,
+		chromedp.Flag("hide-scrollbars", true),
+	)
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox) // Chromium has no sandbox for root
 	}
@@ -269,7 +284,8 @@ func examine(t *testing.T, tab context.Context) seen {
 	var s seen
 	run(t, tab, chromedp.Evaluate(fmt.Sprintf("(%s)(%v)", script, minContrast), &s))
 	for what, found := range map[string][]string{
-		"elements are wider than the window": s.Wide, "texts have too little contrast": s.Faint, "labels overlap": s.Clash,
+		"elements are wider than the window": s.Wide,
+		"texts have too little contrast":     s.Faint, "labels overlap": s.Clash,
 	} {
 		if len(found) > 0 {
 			t.Errorf("%d %s: %q", len(found), what, found[:min(len(found), 5)])
@@ -309,13 +325,17 @@ func pdf(t *testing.T, browser context.Context, file, name string) {
 	t.Helper()
 	tab := open(t, browser)
 	var paper []byte
-	run(t, tab,
-		emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}),
+	run(
+		t,
+		tab,
+		emulation.SetEmulatedMedia().
+			WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}),
 		chromedp.Navigate("file://"+file),
 		chromedp.ActionFunc(func(ctx context.Context) (err error) {
 			paper, _, err = page.PrintToPDF().WithPreferCSSPageSize(true).WithPrintBackground(true).Do(ctx)
 			return err
-		}))
+		}),
+	)
 	if !strings.HasPrefix(string(paper), "%PDF-") || len(paper) < 5_000 {
 		t.Errorf("printing gives %d bytes that begin with %.8q", len(paper), paper)
 	}

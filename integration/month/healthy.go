@@ -117,7 +117,7 @@ func healthyMixed() []habit {
 			user: "ines", account: "learning", queue: "gpu", name: "train", weight: 3, nodes: [2]int{1, 3}, class: gpu,
 			length: span(4, 14), limit: 1.5, asked: 200, does: &program{
 				with(func(u *use) {
-					u.busy, u.flops, u.memBW, u.memory, u.read = 0.15, 0.3e9, 25e9, 90, 200e6
+					u.busy, u.flops, u.memBW, u.memory, u.read = 0.3, 0.3e9, 25e9, 90, 200e6
 					u.gpus = [nodeGPUs]float64{0.93, 0.91, 0.9, 0.88}
 				}),
 				[]effect{loadsData(25*minute, 4*minute, 2e9)},

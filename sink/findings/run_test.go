@@ -173,7 +173,7 @@ func TestRunTopicMadeAnew(t *testing.T) {
 }
 
 // TestRunTopicMadeAnewMeanwhile: a reader holds the lock while the topic is made anew. What could not be written of the
-// old topic loses against the new one's records, whose offsets are small, and is kept where there is none.
+// old topic loses against the new one's records, although their offsets are small. It is kept where there is none.
 func TestRunTopicMadeAnewMeanwhile(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
