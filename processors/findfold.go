@@ -49,7 +49,7 @@ const (
 	stateEveryMs = 600_000
 	// sweepEveryMs is how often jobs without summaries are looked through.
 	sweepEveryMs = 60_000
-	// endPatienceMs is how long after a job's end its last summaries may come.
+	// endPatienceMs is how long after a job's end, and after the summary before, its next ones may come.
 	endPatienceMs = 120_000
 	// goneMs is how long a job may be silent that topic jobs no longer has.
 	goneMs = 24 * 3600_000
@@ -78,6 +78,8 @@ type watched struct {
 	unsaved    int64 // the first offset that its FindState lacks, or none
 	unsavedMs  int64 // append time of that
 	savedSlots int64 // ten minutes of its life that its FindState has
+	heard      int64 // last, as learn saw it
+	heardMs    int64 // when learn saw that, by this host's clock
 }
 
 // before is the offset below all others.
@@ -201,7 +203,7 @@ func (f *Finder) add(e Entry, s *schemas.JobSummary, fx *Effects) {
 
 // meet begins to watch a job with what is known of it.
 func (f *Finder) meet(key schemas.JobKey) *watched {
-	w := &watched{key: key, asOf: never, last: before, saved: before, unsaved: none}
+	w := &watched{key: key, asOf: never, last: before, saved: before, unsaved: none, heard: before}
 	w.setJob(f.known(key))
 	f.jobs[key] = w
 	return w

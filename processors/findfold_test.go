@@ -297,6 +297,7 @@ func TestFinderEndsByTheClock(t *testing.T) {
 	s := newFinds(t)
 	at := s.lives("1", findEpoch, 5, 1)
 	end := at + 10*findT
+	s.learn(at, true)
 	s.over("1", end)
 	for _, c := range []struct {
 		nowMs int64
@@ -313,6 +314,34 @@ func TestFinderEndsByTheClock(t *testing.T) {
 	}
 }
 
+// TestFinderWaitsForCatchUp: after an outage the summaries of a job come long after its end, some at a time. It does not
+// end while they come, also where a restart lies between them, nor where topic jobs does not know it.
+func TestFinderWaitsForCatchUp(t *testing.T) {
+	for _, known := range []bool{true, false} {
+		s := newFinds(t)
+		now := int64(findEpoch + 2*goneMs)
+		if known {
+			s.over("1", findEpoch+20*findT) // its last intervals never come
+		}
+		at := int64(findEpoch)
+		for n := range 10 {
+			at = s.lives("1", at, 1, 1)
+			if n == 5 {
+				s.restart()
+			}
+			s.learn(now, true)
+			now += endPatienceMs - 1
+		}
+		if s.counts.Summarized != 10 || s.counts.Late != 0 {
+			t.Errorf("known %v: %+v", known, s.counts)
+		}
+		s.learn(now+1, true)
+		if last := s.findings[len(s.findings)-1]; !last.Final || last.Evaluated != 10 {
+			t.Errorf("known %v: the last finding is %+v", known, last)
+		}
+	}
+}
+
 // TestFinderEndsForgottenJobs: a job that topic jobs does not have ends a day after its last interval. One that runs
 // stays, however long it is silent.
 func TestFinderEndsForgottenJobs(t *testing.T) {
@@ -320,6 +349,7 @@ func TestFinderEndsForgottenJobs(t *testing.T) {
 	s.jobs[schemas.JobKey{JobID: "runs"}] = &schemas.Job{JobID: "runs", State: schemas.StateRunning}
 	at := s.lives("runs", findEpoch, 3, 1)
 	at = s.lives("forgotten", at, 3, 1)
+	s.learn(at, true)
 	s.learn(at+goneMs-1, true)
 	if n := len(s.findings); n != 2 {
 		t.Fatalf("%d findings before a day is over", n)

@@ -176,6 +176,9 @@ func (f *Finder) learn(nowMs int64, atEnd func() bool) Effects {
 	var fx Effects
 	for _, w := range f.sorted(true) {
 		j := f.known(w.key)
+		if w.heard != w.last {
+			w.heard, w.heardMs = w.last, nowMs
+		}
 		fresh := w.setJob(j)
 		if fresh && w.watch != nil {
 			w.watch.Know(f.jobOf(w))
@@ -191,16 +194,17 @@ func (f *Finder) learn(nowMs int64, atEnd func() bool) Effects {
 }
 
 // deadline is when the clock ends a job. A job that runs has none. One that topic jobs does not have was never told to
-// it, or was forgotten after its end.
+// it, or was forgotten after its end. After an outage summaries come long after a job's end, and in several commits:
+// while they come, the end waits.
 func (w *watched) deadline(j *schemas.Job) int64 {
 	measured := w.asOf + w.LengthMs
 	switch {
 	case w.over && w.endMs != nil:
-		return *w.endMs + endPatienceMs
+		return max(*w.endMs, w.heardMs) + endPatienceMs
 	case w.over:
-		return measured + endPatienceMs
+		return max(measured, w.heardMs) + endPatienceMs
 	case j == nil:
-		return measured + goneMs
+		return max(measured+goneMs, w.heardMs+endPatienceMs)
 	}
 	return none
 }

@@ -117,6 +117,7 @@ func (f *Finder) save(w *watched, fx *Effects) {
 func (f *Finder) restore(s *schemas.FindState) (*watched, error) {
 	w := &watched{
 		key: s.Identity(), asOf: s.AsOf, last: s.Offset, saved: s.Offset, unsaved: none, ended: s.Ended,
+		heard: before,
 	}
 	if err := json.Unmarshal(s.State, &w.savedState); err != nil {
 		return nil, fmt.Errorf("%w: %w", errNewerState, err)
