@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -303,5 +304,36 @@ func TestStateIsOfTheJobAlone(t *testing.T) {
 		}
 		alone.Due(nil)
 		among.Due(nil)
+	}
+}
+
+// TestExtremeNumbersMove: whatever a summary may have, the state can be read again, and findings are valid.
+func TestExtremeNumbersMove(t *testing.T) {
+	for name, change := range map[string]func(m *Named){
+		"large means":    func(m *Named) { m.Mean = 1e308 },
+		"large deciles":  func(m *Named) { m.Metric = exactly(math.MaxFloat64) },
+		"small deciles":  func(m *Named) { m.Metric = exactly(-math.MaxFloat64) },
+		"large products": func(m *Named) { m.Metric = exactly(9e149) },
+		"many values":    func(m *Named) { m.Count = 1 << 40 },
+		"no nodes":       func(m *Named) { m.PerNode = math.NaN() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			set, all := shippedSet(t), randomLife(rand.New(rand.NewPCG(1, 2)), 60)
+			w := set.NewWatch(life4711(), true)
+			for i, iv := range all {
+				for k := range iv.Metrics {
+					if m := &iv.Metrics[k]; i >= 40 {
+						change(m)
+					}
+				}
+				w.Add(iv)
+				w = moved(t, set, w, true)
+			}
+			for _, f := range records(w, all[:1]) {
+				if err := f.Validate(); err != nil {
+					t.Errorf("%v: %+v", err, f)
+				}
+			}
+		})
 	}
 }

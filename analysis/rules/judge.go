@@ -102,7 +102,31 @@ func (f *frame) load(l *layout, iv *Interval) {
 			copy(f.in[i][atLo0:atHi0], m.lo[:])
 			copy(f.in[i][atHi0:atMean], m.hi[:])
 		}
+		if !f.in[i].sound() {
+			f.there[i], f.in[i], f.low[i], f.high[i] = false, absent, "", ""
+		}
 	}
+}
+
+// mostValue is the largest number that rules believe. Sums of such numbers over any life are finite.
+const mostValue = 1e150
+
+// bounded returns v, or NaN where v is too large to be summed up.
+func bounded(v float64) float64 {
+	if math.Abs(v) > mostValue {
+		return math.NaN()
+	}
+	return v
+}
+
+// sound reports whether a metric can be summed up. One that is not counts as absent: a state must be finite.
+func (v *values) sound() bool {
+	for _, one := range v {
+		if math.Abs(one) > mostValue {
+			return false
+		}
+	}
+	return v[atMean] == v[atMean] && v[atPerNode] == v[atPerNode]
 }
 
 // absent are the values of a metric that an interval lacks.
@@ -134,7 +158,7 @@ func (f *frame) apply(r *Rule) (result, severity, value float64) {
 	if result = r.holds(f); result != 1 {
 		return result, 0, 0
 	}
-	value = r.value(f)
+	value = bounded(r.value(f))
 	if severity = r.scale.of(value); math.IsNaN(severity) {
 		return severity, severity, value
 	}
@@ -163,7 +187,7 @@ func (f *frame) judge(s *Set, variant int) {
 			continue
 		}
 		for k := range r.evidence {
-			slots[verdictHead+k] = r.evidence[k].of(f)
+			slots[verdictHead+k] = bounded(r.evidence[k].of(f))
 		}
 		if r.nodes >= 0 {
 			v.nodes[r.nodes] = f.high[r.needs[0]]
