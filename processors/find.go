@@ -55,6 +55,11 @@ func Find(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Met
 		},
 		learn: func(ctx context.Context, l *loop, a *account, adm *kadm.Client) {
 			f := a.fold.(*Finder)
+			if f.fault != nil && l.rubbish.Worth(f.fault, time.Now()) {
+				l.log.Warn("states of jobs cannot be read, their rules begin anew",
+					"partition", l.partition, "count", f.faults, "err", f.fault)
+			}
+			f.faults, f.fault = 0, nil
 			if !a.replays() {
 				atEnd := sync.OnceValue(func() bool { return l.isAtEnd(ctx, a, adm) })
 				a.take(f.learn(time.Now().UnixMilli(), atEnd))

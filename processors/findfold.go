@@ -42,6 +42,8 @@ type Finder struct {
 	sweptMs   int64          // when jobs were last looked through
 	interval  rules.Interval // of the summary in hand
 	found     []schemas.Finding
+	faults    int // states that could not be read
+	fault     error
 }
 
 const (

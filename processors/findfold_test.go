@@ -508,12 +508,31 @@ func TestNewerState(t *testing.T) {
 	s := newFinds(t)
 	s.lives("1", findEpoch, 3, 1)
 	good := s.states["1/0"]
-	for _, state := range []string{"", "rubbish", `{"version":2}`, `{"version":1,"watch":"/w=="}`} {
-		bad := *good
-		bad.State = []byte(state)
-		_, err := NewFinder(simCluster, s.set, nil, false, s.f.known, s.last, []*schemas.FindState{&bad})
-		if !errors.Is(err, errNewerState) {
-			t.Errorf("%q: %v", state, err)
+	bad := *good
+	bad.State = []byte(`{"version":2}`)
+	_, err := NewFinder(simCluster, s.set, nil, false, s.f.known, s.last, []*schemas.FindState{&bad})
+	if !errors.Is(err, errNewerState) {
+		t.Errorf("a newer state: %v", err)
+	}
+}
+
+// TestSpoiledState: one job whose state cannot be read begins anew, and does not stop its partition.
+func TestSpoiledState(t *testing.T) {
+	const watch = `{"version":1,"rules":{"busy":{"hash":"h","class":"HIGH"}},"watch":"/w=="}`
+	for _, state := range []string{"", "rubbish", "{}", watch} {
+		s := newFinds(t)
+		at := s.lives("1", findEpoch, 3, 1)
+		s.lives("2", findEpoch, 3, 1)
+		s.states["1/0"].State = []byte(state)
+		s.restart()
+		if s.f.faults != 1 || s.f.fault == nil {
+			t.Errorf("%q: %d faults, the last is %v", state, s.f.faults, s.f.fault)
+		}
+		s.lives("2", at, 1, 0)
+		s.lives("1", at, 3, 1)
+		s.expect("1/0/busy OPEN HIGH 3/3", "2/0/busy OPEN HIGH 3/3", "1/0/busy OPEN HIGH 3/3")
+		if got := len(s.deleted); got != strings.Count(state, "busy") {
+			t.Errorf("%q: deleted %v", state, s.deleted)
 		}
 	}
 }

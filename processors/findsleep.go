@@ -73,7 +73,9 @@ func (f *Finder) wake(w *watched) *rules.Watch {
 	}
 	w.watch = f.set.NewWatch(f.jobOf(w), f.possible)
 	if len(w.asleep) > 0 {
-		_ = f.packing.unpack(w.asleep, w.watch) // restore has tried it
+		if err := f.packing.unpack(w.asleep, w.watch); err != nil {
+			f.spoiled(w, err)
+		}
 		w.asleep = nil
 	}
 	f.awake = append(f.awake, w)

@@ -2,6 +2,7 @@ package processors
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -113,17 +114,20 @@ func (f *Finder) save(w *watched, fx *Effects) {
 	w.saved, w.unsaved, w.savedSlots = w.last, none, w.slot()
 }
 
-// restore goes on from a FindState. Findings of a rule that is off, or has changed, are deleted: it begins anew.
+// restore goes on from a FindState. Findings of a rule that is off, or has changed, are deleted: it begins anew. Only a
+// state that a newer weir wrote is an error. A state that cannot be read makes all rules of its job begin anew.
 func (f *Finder) restore(s *schemas.FindState) (*watched, error) {
 	w := &watched{
 		key: s.Identity(), asOf: s.AsOf, last: s.Offset, saved: s.Offset, unsaved: none, ended: s.Ended,
 		heard: before,
 	}
-	if err := json.Unmarshal(s.State, &w.savedState); err != nil {
-		return nil, fmt.Errorf("%w: %w", errNewerState, err)
-	}
-	if w.Version != stateVersion {
+	err := json.Unmarshal(s.State, &w.savedState)
+	if w.Version > stateVersion {
 		return nil, errNewerState
+	}
+	if err != nil || w.Version < 1 {
+		f.spoiled(w, cmp.Or(err, errNotState))
+		w.savedState = savedState{}
 	}
 	w.savedSlots = w.slot()
 	if s.Ended {
@@ -134,17 +138,36 @@ func (f *Finder) restore(s *schemas.FindState) (*watched, error) {
 			w.setJob(j)
 		}
 	}
-	if err := f.packing.unpack(w.Watch, f.set.NewWatch(f.jobOf(w), f.possible)); err != nil {
-		return nil, fmt.Errorf("%w: %w", errNewerState, err)
+	sound := len(w.Watch) > 0
+	if sound {
+		err := f.packing.unpack(w.Watch, f.set.NewWatch(f.jobOf(w), f.possible))
+		if errors.Is(err, rules.ErrNewer) {
+			return nil, fmt.Errorf("%w: %w", errNewerState, err)
+		}
+		if sound = err == nil; !sound {
+			f.spoiled(w, err)
+			w.Watch = nil
+		}
 	}
 	w.asleep, w.Watch = w.Watch, nil
+	f.keepRules(w, sound)
+	return w, nil
+}
+
+// spoiled notes that the rules of a job begin anew: their state cannot be read. One job must not stop a partition.
+func (f *Finder) spoiled(w *watched, err error) {
+	f.faults, f.fault = f.faults+1, fmt.Errorf("job %s: %w", w.key, err)
+}
+
+// keepRules keeps the findings of rules that go on, and deletes those of the others.
+func (f *Finder) keepRules(w *watched, sound bool) {
 	now := map[string]string{}
 	for i := range f.set.Rules {
 		now[f.set.Rules[i].ID] = f.set.Rules[i].Hash
 	}
 	for _, rule := range slices.Sorted(maps.Keys(w.Rules)) {
 		was := w.Rules[rule]
-		if now[rule] != was.Hash {
+		if !sound || now[rule] != was.Hash {
 			finding := schemas.Finding{JobID: w.key.JobID, Restart: w.key.Restart, Rule: rule}
 			f.leaving = append(f.leaving, gone{schemas.TopicFindings, finding.Key()})
 			delete(w.Rules, rule)
@@ -154,5 +177,4 @@ func (f *Finder) restore(s *schemas.FindState) (*watched, error) {
 			f.open[was.Class]++
 		}
 	}
-	return w, nil
 }
