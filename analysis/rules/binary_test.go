@@ -337,3 +337,39 @@ func TestExtremeNumbersMove(t *testing.T) {
 		})
 	}
 }
+
+// TestChangedLifeNeedsItsGuards: where another rule over the whole life comes or goes, the numbers of the life begin
+// anew. A rule that stays judges once its guards hold for these, and until then says what it said.
+func TestChangedLifeNeedsItsGuards(t *testing.T) {
+	other := strings.ReplaceAll(strings.Replace(wholeRule, "id: whole", "id: other", 1), "cpu_user", "cpu_idle")
+	user := func(v float64, from, to int) (all []*Interval) {
+		for i := from; i < to; i++ {
+			all = append(all, at(i, map[string]float64{"cpu_user": v, "cpu_idle": 0.9}))
+		}
+		return all
+	}
+	for _, c := range []struct {
+		before, after float64
+		open          bool
+	}{{0.9, 0.1, false}, {0.1, 0.9, true}} {
+		w := siteSet(t, wholeRule+other).NewWatch(life4711(), false)
+		history(w, user(c.before, 0, 50)...)
+		b, err := w.AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := siteSet(t, wholeRule).NewWatch(life4711(), false)
+		if err := next.UnmarshalBinary(b); err != nil {
+			t.Fatal(err)
+		}
+		history(next, user(c.after, 50, 72)...)
+		next = moved(t, next.set, next, false)
+		if open := next.states[0].tallies[0].open; open != c.open {
+			t.Errorf("from %v to %v: open after the restart: %v", c.before, c.after, open)
+		}
+		history(next, user(c.after, 72, 112)...)
+		if open := next.states[0].tallies[0].open; open == c.open {
+			t.Errorf("from %v to %v: the rule is not judged any more", c.before, c.after)
+		}
+	}
+}

@@ -129,12 +129,28 @@ func (d *decoder) watch(w *Watch) error {
 	if hash, part := d.part(); hash == w.set.layout.mark() {
 		part.life(w)
 		d.failed = d.failed || part.failed || len(part.b) > 0
+	} else {
+		w.lifeAnew()
 	}
 	sound := w.counted >= 0 && w.came >= w.counted && w.lengthMs >= 0 && w.life.toMs >= w.life.fromMs
 	if d.failed || len(d.b) > 0 || !sound || w.waiting && p.lengthMs == 0 {
 		return errState
 	}
 	return nil
+}
+
+// lifeAnew begins the numbers of a life anew. Rules over the whole life stay as they were until their guards hold again:
+// they would judge a life by its last minutes.
+func (w *Watch) lifeAnew() {
+	w.life.fromMs = w.life.toMs
+	for i := range w.set.Rules {
+		if st := &w.states[i]; w.set.Rules[i].Job {
+			st.came, st.usable = 0, 0
+			for variant := range st.tallies {
+				st.tallies[variant].guarded = false
+			}
+		}
+	}
 }
 
 // rules reads what is known of each rule. Those that the state does not have begin anew, the pending interval included.
