@@ -460,6 +460,26 @@ func TestRuleThatChanged(t *testing.T) {
 	}
 }
 
+// TestRuleThatChangedBeforeTheEnd: the tombstone of the old finding goes before the new one, also where the next entry of
+// the log comes after both.
+func TestRuleThatChangedBeforeTheEnd(t *testing.T) {
+	s := newFinds(t)
+	at := s.lives("1", findEpoch, 6, 1)
+	s.set = busyRules(t, "share: 0.5", "share: 0.6")
+	s.restart()
+	s.over("1", at)
+	fx := s.learn(at, true)
+	if len(fx.Outputs) != 3 || len(s.deleted) != 1 {
+		t.Fatalf("%d outputs, deleted %v", len(fx.Outputs), s.deleted)
+	}
+	if _, first := fx.Outputs[0].(gone); !first {
+		t.Errorf("the first is a %T", fx.Outputs[0])
+	}
+	if s.put(loadOf("2", at, findT, 0)); len(s.deleted) != 1 {
+		t.Errorf("deleted %v", s.deleted)
+	}
+}
+
 // TestSleepKeepsWhatIsDue: where only one job may be awake, those with findings that a replay made due stay awake.
 func TestSleepKeepsWhatIsDue(t *testing.T) {
 	s := newFinds(t)

@@ -174,6 +174,8 @@ func askBounds(ctx context.Context, adm *kadm.Client, topic string) (start, end 
 // everything that was written is folded: a job whose summaries wait does not end by the clock.
 func (f *Finder) learn(nowMs int64, atEnd func() bool) Effects {
 	var fx Effects
+	fx.delete(f.leaving...) // before a new finding of the same key
+	f.leaving = nil
 	for _, w := range f.sorted(true) {
 		j := f.known(w.key)
 		if w.heard != w.last {
