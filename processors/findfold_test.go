@@ -314,7 +314,7 @@ func TestFinderEndsByTheClock(t *testing.T) {
 	}
 }
 
-// TestFinderWaitsForCatchUp: after an outage the summaries of a job come long after its end, some at a time. It does not
+// TestFinderWaitsForCatchUp: after an outage summaries of a job come long after its end, some at a time. It does not
 // end while they come, also where a restart lies between them, nor where topic jobs does not know it.
 func TestFinderWaitsForCatchUp(t *testing.T) {
 	for _, known := range []bool{true, false} {
@@ -460,7 +460,7 @@ func TestRuleThatChanged(t *testing.T) {
 	}
 }
 
-// TestRuleThatChangedBeforeTheEnd: the tombstone of the old finding goes before the new one, also where the next entry of
+// TestRuleThatChangedBeforeTheEnd: the old finding's tombstone goes before the new one, also where the next entry of
 // the log comes after both.
 func TestRuleThatChangedBeforeTheEnd(t *testing.T) {
 	s := newFinds(t)

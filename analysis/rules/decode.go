@@ -139,7 +139,7 @@ func (d *decoder) watch(w *Watch) error {
 	return nil
 }
 
-// lifeAnew begins the numbers of a life anew. Rules over the whole life stay as they were until their guards hold again:
+// lifeAnew begins the numbers of a life anew. Rules over the whole life stay as they are until their guards hold again:
 // they would judge a life by its last minutes.
 func (w *Watch) lifeAnew() {
 	w.life.fromMs = w.life.toMs
