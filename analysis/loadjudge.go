@@ -33,6 +33,9 @@ var hourBudget = quantile.Budget{Bytes: 512, Ranks: 2048}
 // merge sets the totals of the metrics. They are those of the archive if nothing is to come. Otherwise the summaries of
 // hours and intervals make them together.
 func (l *loader) merge() {
+	if l.partial != "" && !l.final {
+		clear(l.shares) // the total of a part is none of the job
+	}
 	of := map[string]*totals.Total{}
 	for i := range l.totals {
 		if t := &l.totals[i]; t.Metric != nil && l.final {
@@ -114,7 +117,7 @@ func (l *loader) judge(ctx context.Context) error {
 		now = w.End(nil)
 	}
 	j.NotEvaluated = w.NotEvaluated()
-	if j.Findings = worstFirst(recorded); len(recorded) == 0 && !l.hourly {
+	if j.Findings = worstFirst(recorded); len(recorded) == 0 && !l.hourly && l.partial == "" {
 		j.Findings = worstFirst(now)
 		j.From += ", findings evaluated now"
 	}

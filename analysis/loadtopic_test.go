@@ -3,6 +3,7 @@ package analysis
 import (
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -271,5 +272,39 @@ func TestLoadOfManyNodes(t *testing.T) {
 	mine.same(t, j, "cpu_user")
 	if _, err := view.Merge([]*view.Job{j, j}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestLoadOfAPartOfATopic: a read that runs out of time shows the windows that are whole, and says so. Neither totals
+// nor findings are made of a part.
+func TestLoadOfAPartOfATopic(t *testing.T) {
+	mine := measure(rand.New(rand.NewPCG(16, 9)), "47", 0, loadStart, 60_000, 300, "alpha", "beta")
+	l, err := newLoader(t.Context(), config.Default(), ruleSetOf(t), "47", Ask{Dir: t.TempDir(), Restart: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := history{jobID: "47", all: slices.Clone(mine.summaries[200:])}
+	since := mine.summaries[210].IntervalStart // ten late ones are of an interval before
+	h.window(time.UnixMilli(since))
+	h.all = append(h.all, mine.summaries[:40]...) // the beginning of an older window
+	l.key, l.job.JobID, l.end, l.job.Running = schemas.JobKey{JobID: "47"}, "47", time.Now(), true
+	if !l.cut(&h) {
+		t.Fatal("nothing is left")
+	}
+	l.addSummaries(h.all)
+	if !l.build.Into(l.job) {
+		t.Fatal("nothing is drawn")
+	}
+	l.merge()
+	if err := l.judge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if l.job.FirstMs != since || l.job.Metrics[0].Total.Known || len(l.job.Findings) > 0 ||
+		!strings.Contains(l.partial, "before "+time.UnixMilli(since).UTC().Format(time.RFC3339)) {
+		t.Errorf("from %d, not %d; known %v; %d findings; %q", l.job.FirstMs, since, l.job.Metrics[0].Total.Known,
+			len(l.job.Findings), l.partial)
+	}
+	if none := (history{all: mine.summaries[:3]}); (&loader{}).cut(&none) {
+		t.Error("the beginning of a window is shown alone")
 	}
 }
