@@ -120,6 +120,9 @@ func (l *loader) judge(ctx context.Context) error {
 	if j.Findings = worstFirst(recorded); len(recorded) == 0 && !l.hourly && l.partial == "" {
 		j.Findings = worstFirst(now)
 		j.From += ", findings evaluated now"
+		if !l.ask.From.IsZero() || !l.ask.To.IsZero() {
+			j.From += " of the part that is shown"
+		}
 	}
 	return nil
 }

@@ -308,3 +308,30 @@ func TestLoadOfAPartOfATopic(t *testing.T) {
 		t.Error("the beginning of a window is shown alone")
 	}
 }
+
+// TestLoadWatchesWhatIsAsked: memory for rules does not grow with the life of a job that runs, if a part is asked for.
+func TestLoadWatchesWhatIsAsked(t *testing.T) {
+	mine := measure(rand.New(rand.NewPCG(16, 10)), "47", 0, loadStart, 60_000, 600, "alpha", "beta")
+	d := &disk{dir: t.TempDir()}
+	d.append(t, mine.summaries, 100)
+	from, to := mine.summaries[100].IntervalStart, mine.summaries[150].IntervalStart
+	l, err := newLoader(t.Context(), config.Default(), ruleSetOf(t), "47", Ask{
+		Dir: d.dir, Restart: -1, From: time.UnixMilli(from), To: time.UnixMilli(to),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := l.load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(l.watched) != 50 || l.watched[from] == nil || l.watched[to] != nil {
+		t.Errorf("%d intervals are watched, not 50", len(l.watched))
+	}
+	if got := j.Metrics[0].Total.Count; got != int64(len(mine.values[j.Metrics[0].Name])) {
+		t.Errorf("a total of %d values", got)
+	}
+	if !strings.HasSuffix(j.From, "findings evaluated now of the part that is shown") {
+		t.Errorf("from %q", j.From)
+	}
+}
