@@ -117,6 +117,9 @@ func (l *loader) judge(ctx context.Context) error {
 		now = w.End(nil)
 	}
 	j.NotEvaluated = w.NotEvaluated()
+	if l.hourly {
+		l.unwatched(recorded)
+	}
 	if j.Findings = worstFirst(recorded); len(recorded) == 0 && !l.hourly && l.partial == "" {
 		j.Findings = worstFirst(now)
 		j.From += ", findings evaluated now"
@@ -125,6 +128,26 @@ func (l *loader) judge(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// whyHourly is why rules, which look at intervals, say nothing of a long job.
+const whyHourly = "the job is read by the hour; weir find looks closer"
+
+// unwatched tells why rules were not evaluated whose intervals were not read. Metrics are not why: a watch without an
+// interval has none. Rules with a finding on record were evaluated.
+func (l *loader) unwatched(recorded []schemas.Finding) {
+	j := l.job
+	j.NotEvaluated = slices.DeleteFunc(j.NotEvaluated, func(n rules.Reason) bool {
+		return slices.ContainsFunc(recorded, func(f schemas.Finding) bool { return f.Rule == n.Rule })
+	})
+	for i := range j.NotEvaluated {
+		if n := &j.NotEvaluated[i]; !strings.HasPrefix(n.Why, "it requires ") {
+			n.Why = whyHourly
+		}
+	}
+	for i := range j.Map {
+		j.Map[i].Why = whyHourly
+	}
 }
 
 // worstFirst returns the findings that hold, the worst first.

@@ -15,6 +15,7 @@ import (
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink/findings"
 )
 
 // topics is a broker with the topics of an installation, and with one partition of job-summary.
@@ -333,5 +334,39 @@ func TestLoadWatchesWhatIsAsked(t *testing.T) {
 	}
 	if !strings.HasSuffix(j.From, "findings evaluated now of the part that is shown") {
 		t.Errorf("from %q", j.From)
+	}
+}
+
+// TestLoadOfALongJobSaysWhyNoRule: its rules are not evaluated because it is read by the hour. They lack no metric, and
+// one with a finding on record was evaluated.
+func TestLoadOfALongJobSaysWhyNoRule(t *testing.T) {
+	mine := measure(rand.New(rand.NewPCG(16, 11)), "47", 0, loadStart, 1000, 21_000, "alpha", "beta")
+	d := &disk{dir: t.TempDir()}
+	d.jobs(t, mine.job)
+	d.append(t, mine.summaries, 5000)
+	f := schemas.Finding{
+		Cluster: "c", JobID: "47", Rule: "both", RuleHash: "0", State: schemas.FindingOpen, Final: true,
+		Class: schemas.ClassHigh, Certainty: schemas.Certain, Severity: 1, Worst: 1, FirstInterval: loadStart,
+		LastInterval: loadStart, AsOf: loadStart, IntervalMs: 1000, Title: "t", Hint: "h",
+	}
+	if err := findings.Write(t.Context(), d.dir, "weir.findings", []schemas.Finding{f}); err != nil {
+		t.Fatal(err)
+	}
+	j, err := Load(t.Context(), config.Default(), ruleSetOf(t), "47", Ask{Dir: d.dir, Restart: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(j.NotEvaluated) == 0 || len(j.Map) == 0 || len(j.Findings) != 1 {
+		t.Errorf("%d reasons, %d rules, %d findings", len(j.NotEvaluated), len(j.Map), len(j.Findings))
+	}
+	for _, n := range j.NotEvaluated {
+		if n.Rule == "both" || n.Why != whyHourly && !strings.HasPrefix(n.Why, "it requires ") {
+			t.Errorf("%s: %s", n.Rule, n.Why)
+		}
+	}
+	for _, p := range j.Map {
+		if p.Why != whyHourly {
+			t.Errorf("the map of %s: %s", p.Rule, p.Why)
+		}
 	}
 }
