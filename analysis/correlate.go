@@ -48,7 +48,11 @@ func Correlate(ctx context.Context, cfg config.Config, jobID, a, b string, ask A
 		return nil, err
 	}
 	x, y := l.pair.series()
-	return &Correlated{j.JobID, j.Restart, a, b, j.From, like.Correlate(x, y)}, nil
+	c, err := like.Correlate(ctx, x, y)
+	if err != nil {
+		return nil, fmt.Errorf("correlating %d intervals of job %s: %w", len(x), j.JobID, err)
+	}
+	return &Correlated{j.JobID, j.Restart, a, b, j.From, c}, nil
 }
 
 // pair collects the means of two metrics by interval.

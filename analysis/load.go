@@ -73,6 +73,7 @@ type loader struct {
 	watched  map[int64]*rules.Interval
 	archived int    // rows of the archive
 	recent   int    // summaries of the topic
+	partial  string // what the topic has and was not read; empty if nothing
 	pair     *pair  // for a correlation, which wants nothing else
 	looked   func() // is called once the end of the archive is known: a test writes more then
 }
@@ -154,7 +155,7 @@ func (l *loader) load(ctx context.Context) (*view.Job, error) {
 	if j.Start == nil || *j.Start <= 0 {
 		j.Start = &j.FirstMs
 	}
-	j.From = l.source()
+	j.From = l.source() + l.partial
 	l.merge()
 	return j, l.judge(ctx)
 }

@@ -33,6 +33,9 @@ var hourBudget = quantile.Budget{Bytes: 512, Ranks: 2048}
 // merge sets the totals of the metrics. They are those of the archive if nothing is to come. Otherwise the summaries of
 // hours and intervals make them together.
 func (l *loader) merge() {
+	if l.partial != "" && !l.final {
+		clear(l.shares) // the total of a part is none of the job
+	}
 	of := map[string]*totals.Total{}
 	for i := range l.totals {
 		if t := &l.totals[i]; t.Metric != nil && l.final {
@@ -114,11 +117,37 @@ func (l *loader) judge(ctx context.Context) error {
 		now = w.End(nil)
 	}
 	j.NotEvaluated = w.NotEvaluated()
-	if j.Findings = worstFirst(recorded); len(recorded) == 0 && !l.hourly {
+	if l.hourly {
+		l.unwatched(recorded)
+	}
+	if j.Findings = worstFirst(recorded); len(recorded) == 0 && !l.hourly && l.partial == "" {
 		j.Findings = worstFirst(now)
 		j.From += ", findings evaluated now"
+		if !l.ask.From.IsZero() || !l.ask.To.IsZero() {
+			j.From += " of the part that is shown"
+		}
 	}
 	return nil
+}
+
+// whyHourly is why rules, which look at intervals, say nothing of a long job.
+const whyHourly = "the job is read by the hour; weir find looks closer"
+
+// unwatched tells why rules were not evaluated whose intervals were not read. Metrics are not why: a watch without an
+// interval has none. Rules with a finding on record were evaluated.
+func (l *loader) unwatched(recorded []schemas.Finding) {
+	j := l.job
+	j.NotEvaluated = slices.DeleteFunc(j.NotEvaluated, func(n rules.Reason) bool {
+		return slices.ContainsFunc(recorded, func(f schemas.Finding) bool { return f.Rule == n.Rule })
+	})
+	for i := range j.NotEvaluated {
+		if n := &j.NotEvaluated[i]; !strings.HasPrefix(n.Why, "it requires ") {
+			n.Why = whyHourly
+		}
+	}
+	for i := range j.Map {
+		j.Map[i].Why = whyHourly
+	}
 }
 
 // worstFirst returns the findings that hold, the worst first.

@@ -36,7 +36,7 @@ func (l *loader) add(r *schemas.Row) {
 			l.shares[name] = append(l.shares[name], s)
 		}
 	}
-	if l.hourly || len(l.set.Rules) == 0 {
+	if l.hourly || len(l.set.Rules) == 0 || !l.asked(r.IntervalStart) {
 		return
 	}
 	iv := l.watched[r.IntervalStart]
@@ -51,6 +51,13 @@ func (l *loader) add(r *schemas.Row) {
 		rules.FromRows([]schemas.Row{*r}, false, &one)
 		iv.Metrics = append(iv.Metrics, one.Metrics...)
 	}
+}
+
+// asked reports whether an interval is of the part of the life that is asked for. Rules see no other: a long life has
+// more intervals than memory holds, and a final one is not read outside that part.
+func (l *loader) asked(startMs int64) bool {
+	return (l.ask.From.IsZero() || startMs >= l.ask.From.UnixMilli()) &&
+		(l.ask.To.IsZero() || startMs < l.ask.To.UnixMilli())
 }
 
 func summaryOf(count int64, c *schemas.Certified) quantile.Summary {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -182,13 +183,27 @@ func (l *loader) fromTopic(ctx context.Context, from map[int32]start) error {
 	certified := l.certifiedToo()
 	_, err := l.topic.back(limited, topic, since, func(r *kgo.Record) error { return h.keep(r, certified) },
 		func(since time.Time) (time.Time, bool) {
+			h.window(since)
 			return earlier(time.Now(), since), l.start == nil || since.After(l.start.Add(-time.Hour))
 		})
-	if err != nil && (limited.Err() == nil || ctx.Err() != nil || len(h.all) == 0) {
+	if err != nil && (limited.Err() == nil || ctx.Err() != nil || !l.cut(&h)) {
 		return err
 	}
 	l.addSummaries(h.all)
 	return nil
+}
+
+// cut keeps what has no holes of a read that ran out of time, and reports whether there is anything to show. Windows
+// are read from the newest on, and each from its beginning: the last one has a hole behind what was read of it.
+func (l *loader) cut(h *history) bool {
+	since := h.since.UnixMilli()
+	h.all = slices.DeleteFunc(h.all[:h.read], func(s *schemas.JobSummary) bool { return s.IntervalStart < since })
+	l.partial = fmt.Sprintf(", without the rest of the topic, which was not read within %v", readTimeout)
+	if len(h.all) > 0 {
+		l.partial = fmt.Sprintf(", without what was written to the topic before %s: it was not read within %v",
+			h.since.UTC().Format(time.RFC3339), readTimeout)
+	}
+	return len(h.all) > 0 || l.build != nil
 }
 
 // certifiedToo reports whether totals are made of the summaries.

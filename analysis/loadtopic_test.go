@@ -3,6 +3,7 @@ package analysis
 import (
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink/findings"
 )
 
 // topics is a broker with the topics of an installation, and with one partition of job-summary.
@@ -271,5 +273,100 @@ func TestLoadOfManyNodes(t *testing.T) {
 	mine.same(t, j, "cpu_user")
 	if _, err := view.Merge([]*view.Job{j, j}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestLoadOfAPartOfATopic: a read that runs out of time shows the windows that are whole, and says so. Neither totals
+// nor findings are made of a part.
+func TestLoadOfAPartOfATopic(t *testing.T) {
+	mine := measure(rand.New(rand.NewPCG(16, 9)), "47", 0, loadStart, 60_000, 300, "alpha", "beta")
+	l, err := newLoader(t.Context(), config.Default(), ruleSetOf(t), "47", Ask{Dir: t.TempDir(), Restart: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := history{jobID: "47", all: slices.Clone(mine.summaries[200:])}
+	since := mine.summaries[210].IntervalStart // ten late ones are of an interval before
+	h.window(time.UnixMilli(since))
+	h.all = append(h.all, mine.summaries[:40]...) // the beginning of an older window
+	l.key, l.job.JobID, l.end, l.job.Running = schemas.JobKey{JobID: "47"}, "47", time.Now(), true
+	if !l.cut(&h) {
+		t.Fatal("nothing is left")
+	}
+	l.addSummaries(h.all)
+	if !l.build.Into(l.job) {
+		t.Fatal("nothing is drawn")
+	}
+	l.merge()
+	if err := l.judge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if l.job.FirstMs != since || l.job.Metrics[0].Total.Known || len(l.job.Findings) > 0 ||
+		!strings.Contains(l.partial, "before "+time.UnixMilli(since).UTC().Format(time.RFC3339)) {
+		t.Errorf("from %d, not %d; known %v; %d findings; %q", l.job.FirstMs, since, l.job.Metrics[0].Total.Known,
+			len(l.job.Findings), l.partial)
+	}
+	if none := (history{all: mine.summaries[:3]}); (&loader{}).cut(&none) {
+		t.Error("the beginning of a window is shown alone")
+	}
+}
+
+// TestLoadWatchesWhatIsAsked: memory for rules does not grow with the life of a job that runs, if a part is asked for.
+func TestLoadWatchesWhatIsAsked(t *testing.T) {
+	mine := measure(rand.New(rand.NewPCG(16, 10)), "47", 0, loadStart, 60_000, 600, "alpha", "beta")
+	d := &disk{dir: t.TempDir()}
+	d.append(t, mine.summaries, 100)
+	from, to := mine.summaries[100].IntervalStart, mine.summaries[150].IntervalStart
+	l, err := newLoader(t.Context(), config.Default(), ruleSetOf(t), "47", Ask{
+		Dir: d.dir, Restart: -1, From: time.UnixMilli(from), To: time.UnixMilli(to),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := l.load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(l.watched) != 50 || l.watched[from] == nil || l.watched[to] != nil {
+		t.Errorf("%d intervals are watched, not 50", len(l.watched))
+	}
+	if got := j.Metrics[0].Total.Count; got != int64(len(mine.values[j.Metrics[0].Name])) {
+		t.Errorf("a total of %d values", got)
+	}
+	if !strings.HasSuffix(j.From, "findings evaluated now of the part that is shown") {
+		t.Errorf("from %q", j.From)
+	}
+}
+
+// TestLoadOfALongJobSaysWhyNoRule: its rules are not evaluated because it is read by the hour. They lack no metric, and
+// one with a finding on record was evaluated.
+func TestLoadOfALongJobSaysWhyNoRule(t *testing.T) {
+	mine := measure(rand.New(rand.NewPCG(16, 11)), "47", 0, loadStart, 1000, 21_000, "alpha", "beta")
+	d := &disk{dir: t.TempDir()}
+	d.jobs(t, mine.job)
+	d.append(t, mine.summaries, 5000)
+	f := schemas.Finding{
+		Cluster: "c", JobID: "47", Rule: "both", RuleHash: "0", State: schemas.FindingOpen, Final: true,
+		Class: schemas.ClassHigh, Certainty: schemas.Certain, Severity: 1, Worst: 1, FirstInterval: loadStart,
+		LastInterval: loadStart, AsOf: loadStart, IntervalMs: 1000, Title: "t", Hint: "h",
+	}
+	if err := findings.Write(t.Context(), d.dir, "weir.findings", []schemas.Finding{f}); err != nil {
+		t.Fatal(err)
+	}
+	j, err := Load(t.Context(), config.Default(), ruleSetOf(t), "47", Ask{Dir: d.dir, Restart: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(j.NotEvaluated) == 0 || len(j.Map) == 0 || len(j.Findings) != 1 {
+		t.Errorf("%d reasons, %d rules, %d findings", len(j.NotEvaluated), len(j.Map), len(j.Findings))
+	}
+	for _, n := range j.NotEvaluated {
+		if n.Rule == "both" || n.Why != whyHourly && !strings.HasPrefix(n.Why, "it requires ") {
+			t.Errorf("%s: %s", n.Rule, n.Why)
+		}
+	}
+	for _, p := range j.Map {
+		if p.Why != whyHourly {
+			t.Errorf("the map of %s: %s", p.Rule, p.Why)
+		}
 	}
 }

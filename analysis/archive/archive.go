@@ -119,38 +119,44 @@ func number(v parquet.Value) *float64 {
 	return &n
 }
 
-// collect reads the files of a table from one date to another, side by side and under the lock, and sorts what it gets.
+// collect reads the files of a table from one date to another under the lock, and sorts what it gets.
 func collect[T any](ctx context.Context, dir, table, first, last string, read func(*file) ([]T, error),
 	compare func(a, b T) int,
 ) (all []T, err error) {
 	err = sink.Reading(ctx, dir, func() error {
-		paths, err := filesOf(dir, table, first, last)
-		if err != nil {
-			return err
-		}
-		group, ctx := errgroup.WithContext(ctx)
-		group.SetLimit(runtime.GOMAXPROCS(0))
-		found := make([][]T, len(paths))
-		for i, path := range paths {
-			group.Go(func() error {
-				if ctx.Err() != nil {
-					return ctx.Err()
-				}
-				f, err := open(path)
-				if err != nil {
-					return err
-				}
-				defer f.close()
-				found[i], err = read(f)
-				return f.fault(err)
-			})
-		}
-		err = group.Wait()
-		all = slices.Concat(found...)
+		all, err = gather(ctx, dir, table, first, last, read)
 		return err
 	})
 	slices.SortFunc(all, compare)
 	return all, err
+}
+
+// gather reads the files of a table from one date to another, side by side. The caller holds the lock.
+func gather[T any](ctx context.Context, dir, table, first, last string, read func(*file) ([]T, error),
+) (all []T, err error) {
+	paths, err := filesOf(dir, table, first, last)
+	if err != nil {
+		return nil, err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	found := make([][]T, len(paths))
+	for i, path := range paths {
+		group.Go(func() error {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			f, err := open(path)
+			if err != nil {
+				return err
+			}
+			defer f.close()
+			found[i], err = read(f)
+			return f.fault(err)
+		})
+	}
+	err = group.Wait()
+	return slices.Concat(found...), err
 }
 
 // filesOf returns the files of a table from one date to another.

@@ -10,9 +10,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/parquet-go/parquet-go"
+
+	"github.com/weirhpc/weir/sink"
 )
 
 // Span is a metric of a job in an hour, or in an interval of a date that is not compacted.
@@ -26,14 +29,26 @@ type Span struct {
 
 // Spans returns a metric of jobs from one date to another: of rollups where a date has them, otherwise of summaries.
 // What has no value is left out. They are in order of time.
-func Spans(ctx context.Context, dir, first, last, metric string, jobs ...string) ([]Span, error) {
-	compacted, err := datesOf(dir, "rollups")
-	if err != nil {
-		return nil, err
-	}
-	order := func(a, b Span) int { return cmp.Or(a.Start.Compare(b.Start), strings.Compare(a.Job, b.Job)) }
+func Spans(ctx context.Context, dir, first, last, metric string, jobs ...string) (all []Span, err error) {
+	err = sink.Reading(ctx, dir, func() error { // at once: between two looks a date may be compacted, and count twice
+		all, err = spans(ctx, dir, first, last, metric, jobs)
+		return err
+	})
+	slices.SortStableFunc(all, func(a, b Span) int {
+		return cmp.Or(a.Start.Compare(b.Start), strings.Compare(a.Job, b.Job))
+	})
+	return all, err
+}
+
+func spans(ctx context.Context, dir, first, last, metric string, jobs []string) ([]Span, error) {
+	var lock sync.Mutex
+	inputs := map[string]map[string]bool{} // of dates with rollups: the small files that they are made of
 	columns := []string{"hour", "count", "measured_ms", "intervals_measured", "mean"}
-	all, err := collect(ctx, dir, "rollups", first, last, func(f *file) (spans []Span, err error) {
+	all, err := gather(ctx, dir, "rollups", first, last, func(f *file) (spans []Span, err error) {
+		has, err := f.inputs()
+		lock.Lock()
+		inputs[dateOf(f.path)] = has
+		lock.Unlock()
 		for _, job := range jobs {
 			err = cmp.Or(err, f.rows(job, metric, columns,
 				func(v []parquet.Value) {
@@ -43,12 +58,13 @@ func Spans(ctx context.Context, dir, first, last, metric string, jobs ...string)
 				}))
 		}
 		return spans, err
-	}, order)
+	})
 	if err != nil {
 		return nil, err
 	}
-	rest, err := collect(ctx, dir, "summaries", first, last, func(f *file) (spans []Span, err error) {
-		if slices.Contains(compacted, filepath.Base(filepath.Dir(f.path))) {
+	rest, err := gather(ctx, dir, "summaries", first, last, func(f *file) (spans []Span, err error) {
+		name := filepath.Base(f.path)
+		if has, rolled := inputs[dateOf(f.path)]; rolled && (!isSmall(name) || has[name]) {
 			return nil, nil
 		}
 		for _, job := range jobs {
@@ -60,10 +76,14 @@ func Spans(ctx context.Context, dir, first, last, metric string, jobs ...string)
 				}))
 		}
 		return spans, err
-	}, order)
-	all = append(all, rest...)
-	slices.SortStableFunc(all, order)
-	return all, err
+	})
+	return append(all, rest...), err
+}
+
+// isSmall reports whether a file is not compacted, by its name.
+func isSmall(name string) bool {
+	rest := strings.TrimSuffix(name, ".parquet")
+	return !strings.HasPrefix(rest[strings.LastIndexByte(rest, '-')+1:], "c")
 }
 
 func spanOf(job string, start, count parquet.Value, lengthMs float64, mean parquet.Value) Span {

@@ -7,10 +7,11 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink"
 	"github.com/weirhpc/weir/sink/compact"
 )
 
-// TestSpans: hours of compacted dates and intervals of the others, and each core-hour once.
+// TestSpans: hours of compacted dates and intervals of the others, and each core-hour once. So is one that came late.
 func TestSpans(t *testing.T) {
 	dir, dates := t.TempDir(), map[string][]schemas.Row{"2026-01-07": nil}
 	row := func(date, job, metric string, minute int64, count int64, mean *float64) {
@@ -69,7 +70,17 @@ func TestSpans(t *testing.T) {
 	if diff := gocmp.Diff(hours, sum("2026-01-05", "2026-01-05")); diff != "" {
 		t.Error("after it", diff)
 	}
-	both := map[string][3]float64{"_system": {94, 45, 22.5}, "_rest": {94, 18, 18}}
+	dates["2026-01-05"] = nil
+	row("2026-01-05", "_rest", "cpu_idle", 300, 60, &half)
+	late := sink.Footer{Topic: testTopic, Start: 4, Next: 5, Rows: 1, PreviousDate: "2026-01-07"}
+	if err := sink.Append(dir, testTopic, "2026-01-05", dates["2026-01-05"], late); err != nil {
+		t.Fatal(err)
+	}
+	hours["_rest"] = [3]float64{3, 7, 6.5}
+	if diff := gocmp.Diff(hours, sum("2026-01-05", "2026-01-05")); diff != "" {
+		t.Error("a late file", diff)
+	}
+	both := map[string][3]float64{"_system": {94, 45, 22.5}, "_rest": {95, 19, 18.5}}
 	if diff := gocmp.Diff(both, sum("2026-01-04", "2026-01-06")); diff != "" {
 		t.Error("compacted dates and others", diff)
 	}

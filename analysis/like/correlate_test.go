@@ -1,6 +1,8 @@
 package like
 
 import (
+	"context"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -38,12 +40,12 @@ func TestCorrelationAgreesWithNumpy(t *testing.T) {
 			t.Errorf("%s: %.12f, want %.12f", name, got, want)
 		}
 	}
-	c := Correlate(x, y)
+	c := correlated(x, y)
 	near("pearson", c.Pearson.Value, 0.7154237170182159)
 	near("low", c.Pearson.Low, 0.6402311578207028)
 	near("high", c.Pearson.High, 0.7770371073373177)
 	near("spearman", c.Spearman.Value, 0.702382784808964)
-	c = Correlate(a, b)
+	c = correlated(a, b)
 	near("walk", c.Pearson.Value, 0.6169704939419525)
 	near("independent", c.Pearson.Independent, 8.65918362489029)
 	near("low of the walk", c.Pearson.Low, -0.1034238019993411)
@@ -59,15 +61,15 @@ func TestConstantsHaveNoCorrelation(t *testing.T) {
 		"constant": {{1, 2, 3, 4}, {0.1, 0.1, 0.1, 0.1}}, "both": {{7, 7, 7}, {1, 1, 1}}, "two": {{1, 2}, {3, 4}},
 		"none": {},
 	} {
-		if got := Correlate(c[0], c[1]); got.Pearson.Known || got.Spearman.Known || got.Pearson.Value != 0 {
+		if got := correlated(c[0], c[1]); got.Pearson.Known || got.Spearman.Known || got.Pearson.Value != 0 {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
 	huge := []float64{-math.MaxFloat64, 0, math.MaxFloat64, 1}
-	if got := Correlate(huge, huge); !got.Pearson.Known || math.Abs(got.Pearson.Value-1) > 1e-12 {
+	if got := correlated(huge, huge); !got.Pearson.Known || math.Abs(got.Pearson.Value-1) > 1e-12 {
 		t.Errorf("huge: %+v", got)
 	}
-	if got := Correlate(huge, []float64{4, 3, 2, 3}).Spearman; !got.Known || got.Value > -0.9 {
+	if got := correlated(huge, []float64{4, 3, 2, 3}).Spearman; !got.Known || got.Value > -0.9 {
 		t.Errorf("falling: %+v", got)
 	}
 }
@@ -86,7 +88,7 @@ func TestIntervalOfSlowSeries(t *testing.T) {
 				x[i], y[i] = x[i]+0.9*x[i-1], y[i]+0.9*y[i-1]
 			}
 		}
-		c := Correlate(x, y).Pearson
+		c := correlated(x, y).Pearson
 		if c.Low > 0 || c.High < 0 {
 			outside++
 		}
@@ -102,5 +104,41 @@ func TestIntervalOfSlowSeries(t *testing.T) {
 func TestRanksOfEqualValues(t *testing.T) {
 	if got := ranks([]float64{3, 1, 3, 2, 3}); !slices.Equal(got, []float64{4, 1, 4, 2, 4}) {
 		t.Error(got)
+	}
+}
+
+func correlated(x, y []float64) Correlation {
+	c, _ := Correlate(context.Background(), x, y)
+	return c
+}
+
+// TestLongTrends: two lines of many intervals end soon, or at once if nobody waits any longer. The lags that stand for
+// their neighbours are worth as much as all.
+func TestLongTrends(t *testing.T) {
+	line := make([]float64, 200_000)
+	for i := range line {
+		line[i] = float64(i)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if _, err := Correlate(ended, line, line); !errors.Is(err, context.Canceled) {
+		t.Errorf("after its end: %v", err)
+	}
+	short := line[:8000]
+	d, s := deviations(short)
+	sum := 1.0
+	for lag := 1; lag <= len(d)/4; lag++ {
+		r := 0.0
+		for i := lag; i < len(d); i++ {
+			r += d[i] * d[i-lag]
+		}
+		if r /= s * s; r <= 0 {
+			break
+		}
+		sum += 2 * (1 - float64(lag)/float64(len(d))) * r * r
+	}
+	want := float64(len(d)) / sum
+	if got := correlated(short, short).Pearson.Independent; math.Abs(got/want-1) > 0.01 {
+		t.Errorf("%v independent pairs, all lags say %v", got, want)
 	}
 }
