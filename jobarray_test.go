@@ -54,10 +54,12 @@ func TestTasksAreFound(t *testing.T) {
 	put("101", "7", 1)
 	put("102", "7", 2)
 	put("201", "8", 1)
+	put("7", "7", 3) // in Slurm one task has the number of its array
 	for arg, want := range map[string]string{
-		"7_[1-3]": "101 102", "7_[9,1]": "109 101", "7": "101 102 109", "101": "101", "8_[1]": "201",
+		"7_[1-3]": "101 102 7", "7_[9,1]": "109 101", "7": "101 102 7 109", "101": "101", "8_[1]": "201",
+		"7_[3]": "7", "8": "201", "7 101": "101 102 7 109", "101 7": "101 102 7 109", "7_[9] 7": "109 101 102 7",
 	} {
-		status, stdout, stderr := weir(t.Context(), "job", arg)
+		status, stdout, stderr := weir(t.Context(), append([]string{"job"}, strings.Fields(arg)...)...)
 		var named []string
 		for line := range strings.Lines(stderr) {
 			if before, after, is := strings.Cut(line, "measured: "); is && strings.Contains(before, "no interval") {
