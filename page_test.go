@@ -86,6 +86,12 @@ func TestPagesOfAnArchive(t *testing.T) {
 			t.Errorf("%s: the page has not %q, %v; standard output %q", tt.args, tt.says, err, stdout)
 		}
 	}
+	two, err := os.ReadFile("two.html")
+	for _, says := range []string{"0 nodes", "The job has one node."} {
+		if err != nil || strings.Contains(string(two), says) {
+			t.Errorf("the page of two jobs says %q, %v", says, err)
+		}
+	}
 	if _, err := os.Stat("none.html"); !os.IsNotExist(err) {
 		t.Errorf("a page is there that was refused: %v", err)
 	}
