@@ -162,7 +162,7 @@ func (f *jobFlags) run(c *cobra.Command, args []string) error {
 	if f.html != "" {
 		ask.MaxBins = pageBins
 	}
-	jobs, err := f.loadJobs(c, cfg, set, ids, ask)
+	jobs, err := f.loadJobs(c, cfg, set, args, ids, ask)
 	if err != nil {
 		return err
 	}

@@ -98,22 +98,31 @@ func (f *jobFlags) allTasks(c *cobra.Command, cfg config.Config, id string, none
 	return ids, nil
 }
 
-// loadJobs reads each job. Of several, those without an interval are reported and left out. An ID that is no job, but
-// that of a job array, is all of its tasks.
+// loadJobs reads each job once. Of several, those without an interval are reported and left out. An ID of args that is
+// that of a job array is all of its tasks. In Slurm one of the tasks is a job of that ID too: ids has it where it was
+// named as a task.
 func (f *jobFlags) loadJobs(
-	c *cobra.Command, cfg config.Config, set *rules.Set, ids []string, ask analysis.Ask,
+	c *cobra.Command, cfg config.Config, set *rules.Set, args, ids []string, ask analysis.Ask,
 ) ([]*view.Job, error) {
 	var jobs []*view.Job
 	var empty []error
+	loaded, expanded := map[string]bool{}, map[string]bool{}
 	for at := 0; at < len(ids); at++ {
-		j, err := analysis.Load(c.Context(), cfg, set, ids[at], ask)
-		if errors.Is(err, analysis.ErrNoJob) {
-			var tasks []string
-			if tasks, err = f.allTasks(c, cfg, ids[at], err); err == nil {
+		id := ids[at]
+		if loaded[id] {
+			continue
+		}
+		j, err := analysis.Load(c.Context(), cfg, set, id, ask)
+		if !expanded[id] && (errors.Is(err, analysis.ErrNoJob) || isArray(j, id) && slices.Contains(args, id)) {
+			expanded[id] = true
+			tasks, none := f.allTasks(c, cfg, id, err)
+			if len(tasks) > 0 {
 				ids = slices.Concat(ids[:at+1], tasks, ids[at+1:])
 				continue
 			}
+			err = none
 		}
+		loaded[id] = true
 		switch {
 		case err == nil:
 			jobs = append(jobs, j)
@@ -123,16 +132,26 @@ func (f *jobFlags) loadJobs(
 			return nil, err
 		}
 	}
-	const most = 5
-	for i, err := range empty {
-		if i == most {
-			say(c.ErrOrStderr(), "weir: %d more jobs have no interval", len(empty)-most)
-			break
-		}
-		say(c.ErrOrStderr(), "weir: %v", err)
-	}
+	sayEmpty(c, empty)
 	if len(jobs) == 0 {
 		return nil, errNoJobs
 	}
 	return jobs, nil
+}
+
+// isArray reports whether a job has the number of its array.
+func isArray(j *view.Job, id string) bool {
+	return j != nil && j.ArrayJob != nil && *j.ArrayJob == id
+}
+
+// sayEmpty reports the jobs without an interval.
+func sayEmpty(c *cobra.Command, empty []error) {
+	const most = 5
+	for i, err := range empty {
+		if i == most {
+			say(c.ErrOrStderr(), "weir: %d more jobs have no interval", len(empty)-most)
+			return
+		}
+		say(c.ErrOrStderr(), "weir: %v", err)
+	}
 }

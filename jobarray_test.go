@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -54,10 +55,12 @@ func TestTasksAreFound(t *testing.T) {
 	put("101", "7", 1)
 	put("102", "7", 2)
 	put("201", "8", 1)
+	put("7", "7", 3) // in Slurm one task has the number of its array
 	for arg, want := range map[string]string{
-		"7_[1-3]": "101 102", "7_[9,1]": "109 101", "7": "101 102 109", "101": "101", "8_[1]": "201",
+		"7_[1-3]": "101 102 7", "7_[9,1]": "109 101", "7": "101 102 7 109", "101": "101", "8_[1]": "201",
+		"7_[3]": "7", "8": "201", "7 101": "101 102 7 109", "101 7": "101 102 7 109", "7_[9] 7": "109 101 102 7",
 	} {
-		status, stdout, stderr := weir(t.Context(), "job", arg)
+		status, stdout, stderr := weir(t.Context(), append([]string{"job"}, strings.Fields(arg)...)...)
 		var named []string
 		for line := range strings.Lines(stderr) {
 			if before, after, is := strings.Cut(line, "measured: "); is && strings.Contains(before, "no interval") {
@@ -78,6 +81,36 @@ func TestTasksAreFound(t *testing.T) {
 		if status, stdout, stderr := weir(t.Context(), "job", arg); status != exitFailed || stdout != "" ||
 			!strings.Contains(stderr, says) {
 			t.Errorf("%s: status %d, %q, %q; want %q", arg, status, stdout, stderr, says)
+		}
+	}
+}
+
+// TestRowsOfSeveralJobs: rows tell their job and life where there are several, and the date where there are two days.
+func TestRowsOfSeveralJobs(t *testing.T) {
+	day := time.Date(2026, 11, 20, 12, 0, 0, 0, time.Local)
+	row := func(id string, restart int32, days int) schemas.Row {
+		return schemas.Row{JobID: id, Restart: restart, IntervalStart: day.AddDate(0, 0, days).UnixMilli()}
+	}
+	for want, rows := range map[string][]schemas.Row{
+		"INTERVAL METRIC / 12:00:00 - / 12:00:00 -":                       {row("a", 0, 0), row("a", 0, 0)},
+		"INTERVAL METRIC / 2026-11-20T12:00:00 - / 2026-11-21T12:00:00 -": {row("a", 0, 0), row("a", 0, 1)},
+		"JOB INTERVAL METRIC / a 12:00:00 - / b 12:00:00 -":               {row("a", 0, 0), row("b", 0, 0)},
+		"JOB RESTART INTERVAL METRIC / a 0 12:00:00 - / b 1 12:00:00 -":   {row("a", 0, 0), row("b", 1, 0)},
+		"JOB RESTART INTERVAL METRIC / a 0 12:00:00 - / a 1 12:00:00 -":   {row("a", 0, 0), row("a", 1, 0)},
+		"INTERVAL METRIC / 12:00:00 - / 12:00:00 - / 12:00:00 -":          {row("a", 2, 0), row("a", 2, 0), row("a", 2, 0)},
+	} {
+		var text strings.Builder
+		if err := printJob(&text, rows); err != nil {
+			t.Fatal(err)
+		}
+		var lines []string
+		head, _, _ := strings.Cut(want, " / ")
+		columns := len(strings.Fields(head))
+		for line := range strings.Lines(text.String()) {
+			lines = append(lines, strings.Join(strings.Fields(line)[:columns], " "))
+		}
+		if got := strings.Join(lines, " / "); got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -66,9 +67,20 @@ func (f *jobFlags) archivedRows(c *cobra.Command, _ config.Config, id string, as
 }
 
 // printJob shows a row for each metric. An interval without metrics has a row too, so that nobody takes it for missing.
+// Where rows are of several jobs, lives or days, each says of which.
 func printJob(w io.Writer, rows []schemas.Row) error {
 	t := newTable(tabwriter.AlignRight)
-	t.line("INTERVAL\tMETRIC\tUNIT\tMIN\tD1\tD2\tD3\tD4\tD5\tD6\tD7\tD8\tD9\tMAX\tMEAN\tCOUNT\tMETHOD\tNODES\t")
+	several := slices.ContainsFunc(rows, func(r schemas.Row) bool { return r.JobID != rows[0].JobID })
+	lives := slices.ContainsFunc(rows, func(r schemas.Row) bool { return r.Restart != rows[0].Restart })
+	days := slices.ContainsFunc(rows, func(r schemas.Row) bool { return day(r) != day(rows[0]) })
+	head := ""
+	if several || lives {
+		head = "JOB\t"
+	}
+	if lives {
+		head += "RESTART\t"
+	}
+	t.line(head + "INTERVAL\tMETRIC\tUNIT\tMIN\tD1\tD2\tD3\tD4\tD5\tD6\tD7\tD8\tD9\tMAX\tMEAN\tCOUNT\tMETHOD\tNODES\t")
 	for _, r := range rows {
 		metric, unit, count := "-", "-", "-"
 		if r.Metric != nil {
@@ -78,8 +90,22 @@ func printJob(w io.Writer, rows []schemas.Row) error {
 		for _, v := range []*float64{r.D0, r.D1, r.D2, r.D3, r.D4, r.D5, r.D6, r.D7, r.D8, r.D9, r.D10, r.Mean} {
 			values.WriteString(number(v) + "\t")
 		}
-		t.line("%s\t%s\t%s\t%v%s\t%s\t%d/%d\t", clock(r.IntervalStart), metric, unit, &values, count,
+		var start strings.Builder // line takes its tabs as they are
+		if several || lives {
+			start.WriteString(schemas.Printable(r.JobID) + "\t")
+		}
+		if lives {
+			start.WriteString(strconv.Itoa(int(r.Restart)) + "\t")
+		}
+		if days {
+			start.WriteString(day(r) + "T")
+		}
+		start.WriteString(clock(r.IntervalStart))
+		t.line("%v\t%s\t%s\t%v%s\t%s\t%d/%d\t", &start, metric, unit, &values, count,
 			r.Method, r.NodesReported, r.NodesExpected)
 	}
 	return t.print(w)
 }
+
+// day is the date of a row's start in the zone of the reader.
+func day(r schemas.Row) string { return time.UnixMilli(r.IntervalStart).Format(time.DateOnly) }

@@ -57,27 +57,58 @@ func systemPage(file string, r *system.Report) error {
 	})
 }
 
-// writePage replaces the file by a whole one, so that nobody opens half a page.
+// writePage replaces the file by a whole one, so that nobody opens half a page. What is no regular file, such as
+// /dev/stdout, is written to.
 func writePage(file string, write func(io.Writer) error) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(file), ".weir-page-*")
+	info, err := os.Stat(file)
+	if err == nil && !info.Mode().IsRegular() {
+		return writeDevice(file, write)
+	}
+	target := file
+	if err == nil {
+		if target, err = filepath.EvalSymlinks(file); err != nil { // a link stays one
+			return fmt.Errorf("--html %q: %w", file, err)
+		}
+	}
+	// os.CreateTemp keeps a file from all others. This one is as open as the umask lets it be.
+	name := filepath.Join(filepath.Dir(target), fmt.Sprintf(".weir-page-%d-%d", os.Getpid(), time.Now().UnixNano()))
+	mode := os.FileMode(0o666)
+	if info != nil {
+		mode = info.Mode().Perm()
+	}
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return fmt.Errorf("--html %q: the page needs a directory that weir may write to: %w", file, err)
 	}
 	defer func() {
 		if err != nil {
 			_ = f.Close()
-			_ = os.Remove(f.Name())
+			_ = os.Remove(name)
 			err = fmt.Errorf("--html %q: %w", file, err)
 		}
 	}()
-	if err := write(f); err != nil {
-		return err
+	if info != nil { // the umask does not count for an older file
+		if err := f.Chmod(mode); err != nil {
+			return err
+		}
 	}
-	if err := f.Chmod(0o644); err != nil { // a page is for others too; CreateTemp keeps it from them
+	if err := write(f); err != nil {
 		return err
 	}
 	if err := f.Close(); err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), file)
+	return os.Rename(name, target)
+}
+
+// writeDevice writes to what is there and stays: a device or a pipe.
+func writeDevice(file string, write func(io.Writer) error) error {
+	f, err := os.OpenFile(file, os.O_WRONLY, 0)
+	if err == nil {
+		err = errors.Join(write(f), f.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("--html %q: %w", file, err)
+	}
+	return nil
 }

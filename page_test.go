@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -38,7 +39,7 @@ func TestJobPage(t *testing.T) {
 		!strings.HasSuffix(string(text), "</html>\n") {
 		t.Errorf("the page is %.200q, %v", text, err)
 	}
-	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o644 {
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
 	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
@@ -86,7 +87,54 @@ func TestPagesOfAnArchive(t *testing.T) {
 			t.Errorf("%s: the page has not %q, %v; standard output %q", tt.args, tt.says, err, stdout)
 		}
 	}
+	two, err := os.ReadFile("two.html")
+	for _, says := range []string{"0 nodes", "The job has one node."} {
+		if err != nil || strings.Contains(string(two), says) {
+			t.Errorf("the page of two jobs says %q, %v", says, err)
+		}
+	}
 	if _, err := os.Stat("none.html"); !os.IsNotExist(err) {
 		t.Errorf("a page is there that was refused: %v", err)
+	}
+}
+
+// TestPageKeepsWhatTheFileIs: a link and a device stay what they are, and a page is as open as the file before it.
+func TestPageKeepsWhatTheFileIs(t *testing.T) {
+	dir := t.TempDir()
+	private, link, pipe := filepath.Join(dir, "private"), filepath.Join(dir, "link"), filepath.Join(dir, "pipe")
+	if err := errors.Join(os.WriteFile(private, []byte("older"), 0o600), os.Symlink(private, link),
+		syscall.Mkfifo(pipe, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	page := func(w io.Writer) error {
+		_, err := io.WriteString(w, "page")
+		return err
+	}
+	reader, err := os.OpenFile(pipe, os.O_RDWR, 0) // so that the writer need not wait
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	for file, kind := range map[string]os.FileMode{link: os.ModeSymlink, pipe: os.ModeNamedPipe} {
+		if err := writePage(file, page); err != nil {
+			t.Error(err)
+		}
+		if info, err := os.Lstat(file); err != nil || info.Mode().Type() != kind {
+			t.Errorf("%s is now %v, %v", file, info.Mode(), err)
+		}
+	}
+	if text, err := os.ReadFile(private); err != nil || string(text) != "page" {
+		t.Errorf("the file of the link has %q, %v", text, err)
+	}
+	if info, err := os.Stat(private); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file of the link has mode %v, %v", info.Mode(), err)
+	}
+	defer syscall.Umask(syscall.Umask(0o027))
+	file := filepath.Join(dir, "new")
+	if err := writePage(file, page); err != nil {
+		t.Error(err)
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o640 {
+		t.Errorf("with umask 027: mode %v, %v", info.Mode(), err)
 	}
 }

@@ -28,14 +28,17 @@ type note struct {
 
 func facts(j *view.Job) []fact {
 	out := []fact{{"User", j.User}, {"Account", j.Account}, {"Queue", j.Queue}, {"State", stateOf(j)}}
-	size := count(int64(len(j.Nodes)), "node")
+	var parts []string
+	if len(j.Nodes) > 0 {
+		parts = append(parts, count(int64(len(j.Nodes)), "node"))
+	}
 	if j.Cores != nil {
-		size += ", " + count(*j.Cores, "core")
+		parts = append(parts, count(*j.Cores, "core"))
 	}
 	if j.Gpus != nil && *j.Gpus > 0 {
-		size += ", " + count(int64(*j.Gpus), "GPU")
+		parts = append(parts, count(int64(*j.Gpus), "GPU"))
 	}
-	out = append(out, fact{"Size", size}, fact{"Nodes", list(j.Nodes, 4)},
+	out = append(out, fact{"Size", strings.Join(parts, ", ")}, fact{"Nodes", list(j.Nodes, 4)},
 		fact{"Measured", fmt.Sprintf("%s to %s UTC, %s of %s", moment(j.FirstMs), moment(j.UntilMs),
 			count(j.Intervals, "interval"), length(j.IntervalMs))},
 		fact{"Seen", seen(j)}, fact{"Deciles", exact(j)}, fact{"Source", j.From})
@@ -46,6 +49,18 @@ func facts(j *view.Job) []fact {
 		}
 	}
 	return kept
+}
+
+// coresOnNodes has the cores and nodes of a job, as far as they are known.
+func coresOnNodes(j *view.Job) string {
+	var parts []string
+	if j.Cores != nil {
+		parts = append(parts, count(*j.Cores, "core"))
+	}
+	if len(j.Nodes) > 0 { // several jobs together have no list
+		parts = append(parts, count(int64(len(j.Nodes)), "node"))
+	}
+	return strings.Join(parts, " on ")
 }
 
 func stateOf(j *view.Job) string {

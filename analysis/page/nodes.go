@@ -35,6 +35,10 @@ const (
 func newNodeTable(j *view.Job) nodeTable {
 	var t nodeTable
 	n := len(j.Nodes)
+	if n == 0 {
+		t.Result = "Nodes are not compared: the page has no list of them."
+		return t
+	}
 	if n < 2 {
 		t.Result = "The job has one node."
 		return t

@@ -4,6 +4,7 @@ package page
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"fmt"
 	"html/template"
@@ -98,12 +99,9 @@ func write(w io.Writer, name string, document any) error {
 
 // lead is what the page says, in two sentences.
 func lead(j *view.Job) string {
-	what := count(int64(len(j.Nodes)), "node")
-	if j.Cores != nil {
-		what = count(*j.Cores, "core") + " on " + what
-	}
-	text := what + " ran for " + roughly(elapsed(j)) + "."
-	if b := busy(j); !math.IsNaN(b) {
+	what := coresOnNodes(j)
+	text := cmp.Or(what, "It") + " ran for " + roughly(elapsed(j)) + "."
+	if b := busy(j); !math.IsNaN(b) && what != "" {
 		text = percent(b) + " of the " + what + " were busy, over " + roughly(elapsed(j)) + "."
 	}
 	switch len(j.Findings) {
