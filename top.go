@@ -103,9 +103,10 @@ func topScreen(ctx context.Context, cfg config.Config, o term.TopOptions) error 
 	}
 	frames := make(chan *system.Frame)
 	group, ctx := errgroup.WithContext(ctx)
+	var failed error // the screen ends with the frames: its errQuit may come before the reader's error
 	group.Go(func() error {
 		defer close(frames)
-		return analysis.FollowFrames(ctx, cfg, func(f *system.Frame) bool {
+		err := analysis.FollowFrames(ctx, cfg, func(f *system.Frame) bool {
 			select {
 			case frames <- f:
 				return true
@@ -113,6 +114,10 @@ func topScreen(ctx context.Context, cfg config.Config, o term.TopOptions) error 
 				return false
 			}
 		})
+		if ctx.Err() == nil {
+			failed = err
+		}
+		return err
 	})
 	group.Go(func() error {
 		if err := term.Top(ctx, screen, frames, o); err != nil {
@@ -123,5 +128,5 @@ func topScreen(ctx context.Context, cfg config.Config, o term.TopOptions) error 
 	if err := group.Wait(); !errors.Is(err, errQuit) {
 		return err
 	}
-	return nil
+	return failed
 }

@@ -42,7 +42,7 @@ func NewestFrame(ctx context.Context, cfg config.Config) (*machine.Frame, error)
 }
 
 // FollowFrames calls each with a frame of the newest interval, and of every interval from now on. A frame is due once
-// no summary of its interval came for a moment. It returns when ctx ends or each returns false.
+// no summary of its interval came for a moment. It returns nil when ctx ends or each returns false.
 func FollowFrames(ctx context.Context, cfg config.Config, each func(*machine.Frame) bool) error {
 	first, cancel := context.WithTimeout(ctx, readTimeout)
 	t, err := openTop(first, cfg)
@@ -64,14 +64,27 @@ func FollowFrames(ctx context.Context, cfg config.Config, each func(*machine.Fra
 		poll, cancel := context.WithTimeout(ctx, quiet/2)
 		fetches := cl.PollFetches(poll)
 		cancel()
-		if err := fetches.Err0(); err != nil && !errors.Is(err, context.DeadlineExceeded) {
-			return nil // the client is closed, or ctx ended
+		if err := fetchError(fetches); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return kafka.Explain(cfg.Kafka, fmt.Errorf("reading the topics: %w", err))
 		}
 		for r := range fetches.RecordsAll() {
 			t.take(r)
 		}
 		if f := t.fold(t.quietSince(time.Now().Add(-quiet))); f != nil && !each(f) {
 			return nil
+		}
+	}
+	return nil
+}
+
+// fetchError is the first error of any partition but that nothing came in time.
+func fetchError(fetches kgo.Fetches) error {
+	for _, e := range fetches.Errors() {
+		if !errors.Is(e.Err, context.DeadlineExceeded) {
+			return e.Err
 		}
 	}
 	return nil

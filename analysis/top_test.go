@@ -182,3 +182,14 @@ func TestFramesAreShownOnce(t *testing.T) {
 		t.Errorf("%+v, want the frame of 3000", f)
 	}
 }
+
+// TestFetchError: silence is no error, and does not hide that of another partition.
+func TestFetchError(t *testing.T) {
+	quiet := kgo.NewErrFetch(context.DeadlineExceeded)
+	if err := fetchError(quiet); err != nil {
+		t.Error(err)
+	}
+	if err := fetchError(append(quiet, kgo.NewErrFetch(errNoFrame)...)); !errors.Is(err, errNoFrame) {
+		t.Errorf("%v, want the second error", err)
+	}
+}
