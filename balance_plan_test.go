@@ -238,7 +238,8 @@ func TestExplainOfSlurmsJobs(t *testing.T) {
 	}
 	write("squeue", `#!/bin/sh
 for a; do case $a in --Format=*) end=${a##*Name:200} ;; esac; done
-echo "4711|0|RUNNING|2026-01-01T00:00:00|NONE|2026-01-01T00:00:00|4|n[1-2]|1:00:00|OK|cpu=4,node=2|N/A|N/A|ada|batch|x|cfd$end"
+day=2026-01-01T00:00:00
+echo "4711|0|RUNNING|$day|NONE|$day|4|n[1-2]|1:00:00|OK|cpu=4,node=2|N/A|N/A|ada|batch|x|cfd$end"
 `)
 	write("sinfo", "#!/bin/sh\nfor i in 1 2 3; do echo \"n$i|2|1|2|1\"; done\n")
 	write("balance.yaml", "balance:\n  slurm: {enabled: true, bin: "+dir+"}\n")

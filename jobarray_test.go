@@ -97,7 +97,9 @@ func TestRowsOfSeveralJobs(t *testing.T) {
 		"JOB INTERVAL METRIC / a 12:00:00 - / b 12:00:00 -":               {row("a", 0, 0), row("b", 0, 0)},
 		"JOB RESTART INTERVAL METRIC / a 0 12:00:00 - / b 1 12:00:00 -":   {row("a", 0, 0), row("b", 1, 0)},
 		"JOB RESTART INTERVAL METRIC / a 0 12:00:00 - / a 1 12:00:00 -":   {row("a", 0, 0), row("a", 1, 0)},
-		"INTERVAL METRIC / 12:00:00 - / 12:00:00 - / 12:00:00 -":          {row("a", 2, 0), row("a", 2, 0), row("a", 2, 0)},
+		"INTERVAL METRIC / 12:00:00 - / 12:00:00 - / 12:00:00 -": {
+			row("a", 2, 0), row("a", 2, 0), row("a", 2, 0),
+		},
 	} {
 		var text strings.Builder
 		if err := printJob(&text, rows); err != nil {
