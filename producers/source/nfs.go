@@ -80,7 +80,7 @@ func watchMounts(mountinfo string) (changed func() bool, end func()) {
 // read returns the statistics of all mounts. While there is no mount of NFS and the mounts stay the same it returns
 // nothing, and reads nothing.
 func (m *nfsMounts) read() ([]byte, error) {
-	if changed := m.changed(); m.none && !changed {
+	if m.none = m.none && !m.changed(); m.none { // a change counts until a reading succeeds: the kernel tells it once
 		return nil, nil
 	}
 	return m.file.read()
