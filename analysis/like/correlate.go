@@ -87,8 +87,8 @@ func deviations(x []float64) (d []float64, root float64) {
 func independent(ctx context.Context, dx, dy []float64, sx, sy float64) float64 {
 	n := len(dx)
 	sum := 1.0
-	for lag, step := 1, 1; lag <= n/4 && ctx.Err() == nil; lag += step {
-		step = max(1, lag/eachLag)
+	for lag := 1; lag <= n/4 && ctx.Err() == nil; {
+		step := max(1, lag/eachLag)
 		rx, ry := 0.0, 0.0
 		for i := lag; i < n; i++ {
 			rx += dx[i] * dx[i-lag]
@@ -99,6 +99,7 @@ func independent(ctx context.Context, dx, dy []float64, sx, sy float64) float64 
 			break
 		}
 		sum += 2 * float64(min(step, n/4+1-lag)) * (1 - float64(lag)/float64(n)) * product
+		lag += step
 	}
 	return min(float64(n), float64(n)/sum)
 }
