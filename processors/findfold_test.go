@@ -99,7 +99,7 @@ func (s *finds) restart() {
 		states = append(states, s.states[key])
 	}
 	known := func(key schemas.JobKey) *schemas.Job { return s.jobs[key] }
-	if s.f, err = NewFinder(simCluster, s.set, types, false, known, s.last, states); err != nil {
+	if s.f, err = NewFinder(simCluster, s.set, types, false, known, s.last, slices.Values(states)); err != nil {
 		s.t.Fatal(err)
 	}
 	s.f.mostAwake = cmp.Or(s.mostAwake, mostAwake)
@@ -530,7 +530,7 @@ func TestNewerState(t *testing.T) {
 	good := s.states["1/0"]
 	bad := *good
 	bad.State = []byte(`{"version":2}`)
-	_, err := NewFinder(simCluster, s.set, nil, false, s.f.known, s.last, []*schemas.FindState{&bad})
+	_, err := NewFinder(simCluster, s.set, nil, false, s.f.known, s.last, slices.Values([]*schemas.FindState{&bad}))
 	if !errors.Is(err, errNewerState) {
 		t.Errorf("a newer state: %v", err)
 	}
