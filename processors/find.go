@@ -52,7 +52,12 @@ func Find(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Met
 			if err != nil {
 				return nil, err
 			}
-			return NewFinder(cfg.Cluster, set, types, cfg.Find.Possible, jobs.get, p, states)
+			f, err := NewFinder(cfg.Cluster, set, types, cfg.Find.Possible, jobs.get, p, states)
+			if err != nil {
+				return nil, err
+			}
+			f.keptMs = cfg.Topics.SummaryRetention.Milliseconds() // as what they were found in
+			return f, nil
 		},
 		learn: func(ctx context.Context, l *loop, a *account, adm *kadm.Client) {
 			f := a.fold.(*Finder)

@@ -3,6 +3,7 @@ package processors
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -252,4 +253,23 @@ func TestFindWaitsForStates(t *testing.T) {
 	if now := b.findProgress().Position; now != at || log.Count("a newer weir wrote it") == 0 {
 		t.Errorf("position %d after %d; the log has\n%s", now, at, log.String())
 	}
+}
+
+// TestFindingsLeaveWithTheirSummaries: the topic has findings of an ended job as long as job-summary has the job.
+func TestFindingsLeaveWithTheirSummaries(t *testing.T) {
+	b := newBench(t)
+	b.cfg.Topics.SummaryRetention = time.Hour
+	start := time.Now().UnixMilli()/findT*findT - 2*time.Hour.Milliseconds()
+	end := start + 3*findT
+	b.tells(&schemas.Job{JobID: "1", State: schemas.StateCompleted, Start: &start, End: &end})
+	_, stop := b.find()
+	b.load("1", start, 1, 1, 1)
+	b.load(schemas.JobSystem, start+30*60_000, 1)
+	b.eventually("the finding", func() bool { return len(b.findings()) > 0 })
+	if all := b.findings(); !strings.Contains(all[len(all)-1], "busy") {
+		t.Errorf("%q", all)
+	}
+	b.load(schemas.JobSystem, start+time.Hour.Milliseconds()+10*60_000, 1)
+	b.eventually("it leaves", func() bool { all := b.findings(); return all[len(all)-1] == "1/0/busy " })
+	b.stopOrFail(stop)
 }

@@ -36,6 +36,7 @@ type Finder struct {
 	jobs      map[schemas.JobKey]*watched
 	awake     []*watched // those with a Watch, and some that ended; the first to wake is first
 	mostAwake int
+	keptMs    int64 // how long findings of an ended job stay on their topic
 	packing   packing
 	leaving   []gone         // records that no longer hold, to be deleted with the next entry
 	open      map[string]int // open findings by class
@@ -58,8 +59,6 @@ const (
 	goneMs = 24 * 3600_000
 	// leaveIntervals is how long a job is remembered after its end, so that its summaries are late.
 	leaveIntervals = 64
-	// findingsKeptMs is how long findings of an ended job stay on their topic.
-	findingsKeptMs = 30 * goneMs
 )
 
 // watched is a life of a job.
