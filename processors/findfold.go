@@ -2,6 +2,7 @@ package processors
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 
@@ -35,6 +36,7 @@ type Finder struct {
 	jobs      map[schemas.JobKey]*watched
 	awake     []*watched // those with a Watch, and some that ended; the first to wake is first
 	mostAwake int
+	keptMs    int64 // how long findings of an ended job stay on their topic
 	packing   packing
 	leaving   []gone         // records that no longer hold, to be deleted with the next entry
 	open      map[string]int // open findings by class
@@ -57,8 +59,6 @@ const (
 	goneMs = 24 * 3600_000
 	// leaveIntervals is how long a job is remembered after its end, so that its summaries are late.
 	leaveIntervals = 64
-	// findingsKeptMs is how long findings of an ended job stay on their topic.
-	findingsKeptMs = 30 * goneMs
 )
 
 // watched is a life of a job.
@@ -88,16 +88,16 @@ type watched struct {
 const before = -1
 
 // NewFinder continues from p and the states that were committed with it. Without p the states are of another log, and
-// are deleted.
+// are deleted. It keeps none of the states: together with what it makes of them they would take twice the memory.
 func NewFinder(
 	cluster string, set *rules.Set, types *rules.Types, possible bool, known func(schemas.JobKey) *schemas.Job,
-	p *schemas.Progress, states []*schemas.FindState,
+	p *schemas.Progress, states iter.Seq[*schemas.FindState],
 ) (*Finder, error) {
 	f := &Finder{
 		ledger: newLedger(p), cluster: cluster, set: set, types: types, possible: possible, known: known,
 		jobs: map[schemas.JobKey]*watched{}, open: map[string]int{}, mostAwake: mostAwake,
 	}
-	for _, s := range states {
+	for s := range states {
 		if p == nil || s.Offset >= p.Position {
 			f.leaving = append(f.leaving, gone{schemas.TopicFindState, s.Identity().Key()})
 			continue

@@ -78,6 +78,9 @@ type finds struct {
 	last     *schemas.Progress
 }
 
+// findingsKeptMs is topics.summary_retention.
+const findingsKeptMs = 3 * 24 * 3600_000
+
 func newFinds(t *testing.T) *finds {
 	t.Helper()
 	s := &finds{
@@ -99,10 +102,10 @@ func (s *finds) restart() {
 		states = append(states, s.states[key])
 	}
 	known := func(key schemas.JobKey) *schemas.Job { return s.jobs[key] }
-	if s.f, err = NewFinder(simCluster, s.set, types, false, known, s.last, states); err != nil {
+	if s.f, err = NewFinder(simCluster, s.set, types, false, known, s.last, slices.Values(states)); err != nil {
 		s.t.Fatal(err)
 	}
-	s.f.mostAwake = cmp.Or(s.mostAwake, mostAwake)
+	s.f.mostAwake, s.f.keptMs = cmp.Or(s.mostAwake, mostAwake), findingsKeptMs
 	for _, e := range s.log {
 		if s.last != nil && e.Offset >= s.last.Hold {
 			s.f.Apply(e)
@@ -358,7 +361,7 @@ func TestFinderEndsForgottenJobs(t *testing.T) {
 	s.expect("runs/0/busy OPEN HIGH 3/3", "forgotten/0/busy OPEN HIGH 3/3", "forgotten/0/busy OPEN HIGH 3/3 final")
 }
 
-// TestFinderForgets: a job without findings leaves after 64 intervals, one with findings after 30 days, with them.
+// TestFinderForgets: a job without findings leaves after 64 intervals, one with findings later, with them.
 func TestFinderForgets(t *testing.T) {
 	s := newFinds(t)
 	s.over("calm", findEpoch+3*findT)
@@ -530,7 +533,7 @@ func TestNewerState(t *testing.T) {
 	good := s.states["1/0"]
 	bad := *good
 	bad.State = []byte(`{"version":2}`)
-	_, err := NewFinder(simCluster, s.set, nil, false, s.f.known, s.last, []*schemas.FindState{&bad})
+	_, err := NewFinder(simCluster, s.set, nil, false, s.f.known, s.last, slices.Values([]*schemas.FindState{&bad}))
 	if !errors.Is(err, errNewerState) {
 		t.Errorf("a newer state: %v", err)
 	}

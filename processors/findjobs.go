@@ -150,6 +150,18 @@ func pollJobs(ctx context.Context, cl *kgo.Client) (kgo.Fetches, error) {
 	return fetches, nil
 }
 
+// wait waits for that, but no longer than a start: the loop tells what it waits for, and tries again.
+func (k *knownJobs) wait(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	select {
+	case <-k.ready:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // isRead notes that the topic was read to its end.
 func (k *knownJobs) isRead() {
 	k.mu.Lock()

@@ -25,7 +25,7 @@ func (f *Finder) sweep(appendedMs int64, fx *Effects) {
 	for _, w := range f.sorted(false) {
 		kept := leaveIntervals*w.LengthMs + endPatienceMs
 		if len(w.Rules) > 0 {
-			kept = max(kept, findingsKeptMs)
+			kept = max(kept, f.keptMs)
 		}
 		if w.last < hold && f.nowMs-w.asOf > kept {
 			f.forget(w, fx)
