@@ -82,6 +82,7 @@ type watched struct {
 	savedSlots int64 // ten minutes of its life that its FindState has
 	heard      int64 // last, as learn saw it
 	heardMs    int64 // when learn saw that, by this host's clock
+	toldMs     int64 // when learn took the job's record, by the same clock
 }
 
 // before is the offset below all others.

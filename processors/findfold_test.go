@@ -63,7 +63,8 @@ func loadOf(job string, start, length int64, load float64) *schemas.JobSummary {
 
 // finds is the whole of find for one partition, without a broker: what is committed is there for its successor.
 type finds struct {
-	mostAwake int // 0: as it is
+	mostAwake int   // 0: as it is
+	closedMs  int64 // the interval that collect and merge have closed
 
 	t    *testing.T
 	set  *rules.Set
@@ -82,6 +83,7 @@ func newFinds(t *testing.T) *finds {
 	t.Helper()
 	s := &finds{
 		t: t, set: busyRules(t), jobs: map[schemas.JobKey]*schemas.Job{}, states: map[string]*schemas.FindState{},
+		closedMs: none,
 	}
 	s.restart()
 	return s
@@ -129,7 +131,12 @@ func (s *finds) put(summaries ...*schemas.JobSummary) Effects {
 // learn lets news and the clock in, and commits.
 func (s *finds) learn(nowMs int64, atEnd bool) Effects {
 	s.t.Helper()
-	fx := s.f.learn(nowMs, func() bool { return atEnd })
+	fx := s.f.learn(nowMs, func() int64 {
+		if atEnd {
+			return s.closedMs
+		}
+		return never
+	})
 	s.commit(fx)
 	return fx
 }
@@ -338,6 +345,70 @@ func TestFinderWaitsForCatchUp(t *testing.T) {
 		s.learn(now+1, true)
 		if last := s.findings[len(s.findings)-1]; !last.Final || last.Evaluated != 10 {
 			t.Errorf("known %v: the last finding is %+v", known, last)
+		}
+	}
+}
+
+// TestFinderWaitsForClosedIntervals: in an outage of collect or merge a job is silent, and its end passes. It ends once
+// they have closed its last interval, and what came until then counts.
+func TestFinderWaitsForClosedIntervals(t *testing.T) {
+	end := findEpoch + 20*findT
+	noEnd := &schemas.Job{JobID: "1", State: schemas.StateCompleted}
+	for _, c := range []struct {
+		name      string
+		job       *schemas.Job
+		now       int64
+		closed    int64 // one interval more ends it
+		intervals int   // after the outage
+	}{
+		{"over", &schemas.Job{JobID: "1", State: schemas.StateCompleted, End: &end}, end + endPatienceMs, end - 1, 10},
+		{"over, without an end", noEnd, end + endPatienceMs, end + endPatienceMs - 1, 10},
+		{"not known", nil, findEpoch + 14*findT + goneMs, findEpoch + 14*findT + goneMs - 1, 10},
+	} {
+		s := newFinds(t)
+		if c.job != nil {
+			s.jobs[c.job.Identity()] = &schemas.Job{JobID: "1", State: schemas.StateRunning}
+		}
+		at := s.lives("1", findEpoch, 4, 1)
+		s.learn(at, true)
+		s.closedMs = at - findT
+		if c.job != nil {
+			s.jobs[c.job.Identity()] = c.job
+		}
+		s.learn(c.now, true)
+		s.learn(c.now+goneMs, true)
+		at = s.lives("1", at, c.intervals, 1)
+		s.closedMs = c.closed
+		s.learn(c.now+goneMs, true)
+		s.learn(c.now+2*goneMs, true)
+		if s.counts.Late > 0 || s.counts.Summarized != 14 || s.states["1/0"].Ended {
+			t.Errorf("%s: before its last interval is closed: %+v", c.name, s.counts)
+		}
+		s.closedMs++
+		s.learn(c.now+2*goneMs, true)
+		if last := s.findings[len(s.findings)-1]; !last.Final || last.Evaluated != 14 {
+			t.Errorf("%s: the last finding is %+v", c.name, last)
+		}
+		if s.put(loadOf("1", at, findT, 1)); s.counts.Late != 1 {
+			t.Errorf("%s: after its end: %+v", c.name, s.counts)
+		}
+	}
+}
+
+// TestClosedBy: an interval is closed once every partition has closed it.
+func TestClosedBy(t *testing.T) {
+	at := func(ms int64) *schemas.Progress { return &schemas.Progress{Closed: &ms} }
+	for _, c := range []struct {
+		partitions int
+		last       map[int32]*schemas.Progress
+		want       int64
+	}{
+		{2, map[int32]*schemas.Progress{0: at(20), 1: at(10)}, 10},
+		{3, map[int32]*schemas.Progress{0: at(20), 1: at(10)}, never},
+		{2, map[int32]*schemas.Progress{0: at(20), 1: {}}, never},
+	} {
+		if got := closedBy(c.partitions, c.last); got != c.want {
+			t.Errorf("%v: %d, want %d", c.last, got, c.want)
 		}
 	}
 }
@@ -600,7 +671,7 @@ func (s *finds) crashes(r *rand.Rand, log []Entry, dies func() bool) {
 				i++
 			}
 			if !a.replays() {
-				a.take(s.f.learn(0, func() bool { return false }))
+				a.take(s.f.learn(0, func() int64 { return never }))
 			}
 			if !a.hasNews() && r.IntN(6) > 0 && i < len(log) {
 				continue

@@ -170,23 +170,28 @@ func askBounds(ctx context.Context, adm *kadm.Client, topic string) (start, end 
 	return kafka.Bounds(ctx, adm, topic, 0)
 }
 
-// learn takes what topic jobs has new of the jobs that run, and ends those whose time is over. atEnd reports whether
-// everything that was written is folded: a job whose summaries wait does not end by the clock.
-func (f *Finder) learn(nowMs int64, atEnd func() bool) Effects {
+// learn takes what topic jobs has new of the jobs that run, and ends those whose time is over. through returns the
+// interval up to which everything is folded, or never. A job whose summaries wait, or are not made yet, does not end
+// by the clock.
+func (f *Finder) learn(nowMs int64, through func() int64) Effects {
 	var fx Effects
 	fx.delete(f.leaving...) // before a new finding of the same key
 	f.leaving = nil
 	for _, w := range f.sorted(true) {
 		j := f.known(w.key)
+		fresh := w.setJob(j)
+		if fresh || w.heard == before {
+			w.toldMs = nowMs
+		}
 		if w.heard != w.last {
 			w.heard, w.heardMs = w.last, nowMs
 		}
-		fresh := w.setJob(j)
 		if fresh && w.watch != nil {
 			w.watch.Know(f.jobOf(w))
 		}
+		atMs, closed := w.deadline(j)
 		switch {
-		case w.isComplete(), nowMs >= w.deadline(j) && atEnd():
+		case w.isComplete(), nowMs >= atMs && through() >= closed:
 			f.end(w, &fx)
 		case fresh:
 			f.save(w, &fx)
@@ -195,18 +200,18 @@ func (f *Finder) learn(nowMs int64, atEnd func() bool) Effects {
 	return fx
 }
 
-// deadline is when the clock ends a job. A job that runs has none. One that topic jobs does not have was never told to
-// it, or was forgotten after its end. After an outage summaries come long after a job's end, and in several commits:
-// while they come, the end waits.
-func (w *watched) deadline(j *schemas.Job) int64 {
+// deadline is when the clock ends a job, and the interval that must be closed by then. A job that runs has none. One
+// that topic jobs does not have was never told to it, or was forgotten after its end. After an outage summaries come
+// long after a job's end, and in several commits: while they come, or could, the end waits.
+func (w *watched) deadline(j *schemas.Job) (atMs, closed int64) {
 	measured := w.asOf + w.LengthMs
 	switch {
 	case w.over && w.endMs != nil:
-		return max(*w.endMs, w.heardMs) + endPatienceMs
+		return max(*w.endMs, w.heardMs) + endPatienceMs, *w.endMs
 	case w.over:
-		return max(measured, w.heardMs) + endPatienceMs
+		return max(measured, w.heardMs) + endPatienceMs, max(measured, w.toldMs)
 	case j == nil:
-		return max(measured+goneMs, w.heardMs+endPatienceMs)
+		return max(measured+goneMs, w.heardMs+endPatienceMs), measured + goneMs
 	}
-	return none
+	return none, none
 }
