@@ -38,7 +38,7 @@ type Finder struct {
 	packing   packing
 	leaving   []gone         // records that no longer hold, to be deleted with the next entry
 	open      map[string]int // open findings by class
-	nowMs     int64          // the latest append time
+	nowMs     int64          // log time: the end of the newest interval, or never
 	sweptMs   int64          // when jobs were last looked through
 	interval  rules.Interval // of the summary in hand
 	found     []schemas.Finding
@@ -78,7 +78,7 @@ type watched struct {
 	last       int64 // offset of its last summary
 	saved      int64 // the last offset in its FindState, or before
 	unsaved    int64 // the first offset that its FindState lacks, or none
-	unsavedMs  int64 // append time of that
+	unsavedMs  int64 // log time of that
 	savedSlots int64 // ten minutes of its life that its FindState has
 	heard      int64 // last, as learn saw it
 	heardMs    int64 // when learn saw that, by this host's clock
@@ -96,7 +96,7 @@ func NewFinder(
 ) (*Finder, error) {
 	f := &Finder{
 		ledger: newLedger(p), cluster: cluster, set: set, types: types, possible: possible, known: known,
-		jobs: map[schemas.JobKey]*watched{}, open: map[string]int{}, mostAwake: mostAwake,
+		jobs: map[schemas.JobKey]*watched{}, open: map[string]int{}, mostAwake: mostAwake, nowMs: never,
 	}
 	for _, s := range states {
 		if p == nil || s.Offset >= p.Position {
@@ -146,6 +146,8 @@ func (f *Finder) Apply(e Entry) Effects {
 	case isAhead(s.IntervalStart, s.IntervalMs, e.AppendedMs):
 		return f.refuse(e, "from the future")
 	}
+	// Append times are of the clock of whoever committed. One that is ahead must not make findings old.
+	f.nowMs = max(f.nowMs, min(e.AppendedMs, s.IntervalStart+s.IntervalMs))
 	fx := Effects{}
 	if !f.replays(e.Offset) {
 		fx.delete(f.leaving...)
@@ -157,7 +159,7 @@ func (f *Finder) Apply(e Entry) Effects {
 		f.add(e, s, &fx)
 	}
 	if !f.replays(e.Offset) {
-		f.sweep(e.AppendedMs, &fx)
+		f.sweep(&fx)
 	}
 	return fx
 }
@@ -187,7 +189,7 @@ func (f *Finder) add(e Entry, s *schemas.JobSummary, fx *Effects) {
 	}
 	fx.Counts.Summarized = 1
 	if w.unsaved == none {
-		w.unsaved, w.unsavedMs = e.Offset, e.AppendedMs
+		w.unsaved, w.unsavedMs = e.Offset, f.nowMs
 	}
 	w.asOf, w.LengthMs = max(w.asOf, s.IntervalStart), s.IntervalMs
 	rules.FromSummary(s, f.possible, &f.interval)

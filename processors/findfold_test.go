@@ -65,6 +65,7 @@ func loadOf(job string, start, length int64, load float64) *schemas.JobSummary {
 type finds struct {
 	mostAwake int   // 0: as it is
 	closedMs  int64 // the interval that collect and merge have closed
+	aheadMs   int64 // how much the clock of whoever commits is ahead
 
 	t    *testing.T
 	set  *rules.Set
@@ -118,7 +119,7 @@ func (s *finds) put(summaries ...*schemas.JobSummary) Effects {
 	var all Effects
 	for _, one := range summaries {
 		e := entry(s.t, int64(len(s.log)), one)
-		e.AppendedMs = one.IntervalStart + one.IntervalMs
+		e.AppendedMs = one.IntervalStart + one.IntervalMs + s.aheadMs
 		s.log = append(s.log, e)
 		fx := s.f.Apply(e)
 		all.Outputs = append(all.Outputs, fx.Outputs...)
@@ -457,6 +458,32 @@ func TestFinderForgets(t *testing.T) {
 	}
 	if len(s.f.jobs) != 0 || len(s.states) != 0 {
 		t.Errorf("%d jobs and %d states are left", len(s.f.jobs), len(s.states))
+	}
+}
+
+// TestFinderTrustsNoAppendTime: one process with a clock that is years ahead commits summaries. No finding is old by
+// that, and jobs are saved and forgotten afterwards as before.
+func TestFinderTrustsNoAppendTime(t *testing.T) {
+	s := newFinds(t)
+	s.over("1", findEpoch+3*findT)
+	s.lives("1", findEpoch, 3, 1)
+	s.lives("silent", findEpoch, 3, 0)
+	s.aheadMs = 20 * findingsKeptMs
+	at := s.lives("2", findEpoch+3*findT, 2, 0)
+	s.aheadMs = 0
+	if len(s.deleted) > 0 {
+		t.Fatalf("%v left", s.deleted)
+	}
+	for range 20 {
+		s.put(loadOf(schemas.JobSystem, at, findT, 0))
+		at += findT
+	}
+	if s.states["silent/0"].Offset != 5 {
+		t.Errorf("the silent job is saved up to %d", s.states["silent/0"].Offset)
+	}
+	s.put(loadOf(schemas.JobSystem, findEpoch+findingsKeptMs+10*findT, findT, 0))
+	if want := []string{"findings 1/0/busy", "find-state 1/0"}; !slices.Equal(s.deleted, want) {
+		t.Errorf("%v left, want %v", s.deleted, want)
 	}
 }
 

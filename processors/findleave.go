@@ -11,8 +11,8 @@ import (
 
 // sweep looks through all jobs: it saves those without summaries, and forgets those that ended long ago. Until a job
 // is saved, hold stays behind it. A job leaves once no replay meets its summaries.
-func (f *Finder) sweep(appendedMs int64, fx *Effects) {
-	if f.nowMs = max(f.nowMs, appendedMs); f.nowMs-f.sweptMs < sweepEveryMs {
+func (f *Finder) sweep(fx *Effects) {
+	if f.nowMs-f.sweptMs < sweepEveryMs {
 		return
 	}
 	f.sweptMs = f.nowMs
