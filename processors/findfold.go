@@ -174,6 +174,8 @@ func (f *Finder) add(e Entry, s *schemas.JobSummary, fx *Effects) {
 	w := f.jobs[key]
 	if w == nil {
 		w = f.meet(key)
+	} else if w.ended && !f.replays(e.Offset) && f.runs(key) { // it had ended by mistake
+		w = f.again(w, fx)
 	}
 	if e.Offset <= w.saved {
 		return
@@ -212,6 +214,19 @@ func (f *Finder) meet(key schemas.JobKey) *watched {
 	w.setJob(f.known(key))
 	f.jobs[key] = w
 	return w
+}
+
+// runs reports whether topic jobs has a job that is not over.
+func (f *Finder) runs(key schemas.JobKey) bool {
+	j := f.known(key)
+	return j != nil && !schemas.Over(j.State)
+}
+
+// again begins to watch a job anew. Its findings were final, which is not true any more. Its FindState is written with
+// the summary in hand, so a replay does not ask topic jobs.
+func (f *Finder) again(w *watched, fx *Effects) *watched {
+	fx.delete(f.forget(w)...)
+	return f.meet(w.key)
 }
 
 // report adds the findings that are due.

@@ -430,6 +430,34 @@ func TestFinderEndsForgottenJobs(t *testing.T) {
 	s.expect("runs/0/busy OPEN HIGH 3/3", "forgotten/0/busy OPEN HIGH 3/3", "forgotten/0/busy OPEN HIGH 3/3 final")
 }
 
+// TestJobThatRunsAgain: a jobs file without the job for one reading ends it. Once topic jobs names it again its next
+// summary begins it anew, also where its successor replays what was late before.
+func TestJobThatRunsAgain(t *testing.T) {
+	s := newFinds(t)
+	s.over("1", findEpoch+4*findT)
+	at := s.lives("1", findEpoch, 4, 1)
+	at = s.lives("1", at, 2, 1)
+	at = s.lives("2", at, 1, 0)
+	s.jobs[schemas.JobKey{JobID: "1"}] = &schemas.Job{JobID: "1", State: schemas.StateRunning}
+	s.last.Hold = 0
+	s.restart() // a replay takes none of the late ones
+	at = s.lives("1", at, 2, 1)
+	s.restart()
+	clear(s.jobs)
+	at = s.lives("1", at, 2, 1)
+	s.expect("1/0/busy OPEN HIGH 3/3", "1/0/busy OPEN HIGH 4/4 final", "1/0/busy OPEN HIGH 3/3", "1/0/busy OPEN HIGH 3/3")
+	if want := []string{"findings 1/0/busy", "find-state 1/0"}; !slices.Equal(s.deleted, want) {
+		t.Errorf("deleted %v, want %v", s.deleted, want)
+	}
+	if s.counts.Late != 2 || s.counts.Summarized != 9 || s.states["1/0"].Ended {
+		t.Errorf("%+v", s.counts)
+	}
+	s.over("1", at)
+	if s.learn(at, true); !s.findings[4].Final || s.findings[4].Evaluated != 4 {
+		t.Errorf("its second end is %+v", s.findings[4])
+	}
+}
+
 // TestFinderForgets: a job without findings leaves after 64 intervals, one with findings after 30 days, with them.
 func TestFinderForgets(t *testing.T) {
 	s := newFinds(t)

@@ -28,19 +28,20 @@ func (f *Finder) sweep(fx *Effects) {
 			kept = max(kept, findingsKeptMs)
 		}
 		if w.last < hold && f.nowMs-w.asOf > kept {
-			f.forget(w, fx)
+			fx.delete(f.forget(w)...)
 		}
 	}
 }
 
-// forget deletes what the topics have of a job.
-func (f *Finder) forget(w *watched, fx *Effects) {
+// forget forgets a job, and returns what the topics have of it.
+func (f *Finder) forget(w *watched) (all []gone) {
 	for _, rule := range slices.Sorted(maps.Keys(w.Rules)) {
+		f.note(w, rule, writtenRule{}) // it is not open any more
 		finding := schemas.Finding{JobID: w.key.JobID, Restart: w.key.Restart, Rule: rule}
-		fx.delete(gone{schemas.TopicFindings, finding.Key()})
+		all = append(all, gone{schemas.TopicFindings, finding.Key()})
 	}
-	fx.delete(gone{schemas.TopicFindState, w.key.Key()})
 	delete(f.jobs, w.key)
+	return append(all, gone{schemas.TopicFindState, w.key.Key()})
 }
 
 // sorted returns the jobs that run, or those that ended, by key: outputs have one order.
