@@ -88,8 +88,7 @@ type watched struct {
 // before is the offset below all others.
 const before = -1
 
-// NewFinder continues from p and the states that were committed with it. Without p the states are of another log, and
-// are deleted.
+// NewFinder continues from p and the states that were committed with it.
 func NewFinder(
 	cluster string, set *rules.Set, types *rules.Types, possible bool, known func(schemas.JobKey) *schemas.Job,
 	p *schemas.Progress, states []*schemas.FindState,
@@ -99,17 +98,26 @@ func NewFinder(
 		jobs: map[schemas.JobKey]*watched{}, open: map[string]int{}, mostAwake: mostAwake, nowMs: never,
 	}
 	for _, s := range states {
-		if p == nil || s.Offset >= p.Position {
-			f.leaving = append(f.leaving, gone{schemas.TopicFindState, s.Identity().Key()})
-			continue
-		}
 		w, err := f.restore(s)
 		if err != nil {
 			return nil, fmt.Errorf("state of job %s at offset %d: %w", s.Identity(), s.Offset, err)
 		}
 		f.jobs[w.key] = w
+		if p == nil || s.Offset >= p.Position {
+			f.ofAnotherLog(w)
+		}
 	}
 	return f, nil
+}
+
+// ofAnotherLog deletes what the topics have of a job that ran: its findings would stay open for ever. A job that had
+// ended stays so, and its final findings leave in time.
+func (f *Finder) ofAnotherLog(w *watched) {
+	if !w.ended {
+		f.leaving = append(f.leaving, f.forget(w)...)
+		return
+	}
+	w.last, w.saved = before, before
 }
 
 // Progress implements Fold.

@@ -445,7 +445,8 @@ func TestJobThatRunsAgain(t *testing.T) {
 	s.restart()
 	clear(s.jobs)
 	at = s.lives("1", at, 2, 1)
-	s.expect("1/0/busy OPEN HIGH 3/3", "1/0/busy OPEN HIGH 4/4 final", "1/0/busy OPEN HIGH 3/3", "1/0/busy OPEN HIGH 3/3")
+	s.expect("1/0/busy OPEN HIGH 3/3", "1/0/busy OPEN HIGH 4/4 final",
+		"1/0/busy OPEN HIGH 3/3", "1/0/busy OPEN HIGH 3/3")
 	if want := []string{"findings 1/0/busy", "find-state 1/0"}; !slices.Equal(s.deleted, want) {
 		t.Errorf("deleted %v, want %v", s.deleted, want)
 	}
@@ -632,20 +633,40 @@ func TestSleepKeepsWhatIsDue(t *testing.T) {
 	}
 }
 
-// TestStatesOfAnotherLog: without a Progress the fold begins at the log's start, and states of before are deleted.
+// TestStatesOfAnotherLog: without a Progress the fold begins at the log's start. What the topics have of jobs that ran
+// is deleted, as their findings would stay open for ever. Final findings stay as long as any.
 func TestStatesOfAnotherLog(t *testing.T) {
 	s := newFinds(t)
+	s.over("over", findEpoch+3*findT)
+	at := s.lives("over", findEpoch, 3, 1)
 	s.lives("1", findEpoch, 3, 1)
 	s.lives("2", findEpoch, 3, 1)
 	s.last, s.log, s.findings, s.counts = nil, nil, nil, schemas.ProgressCounts{}
 	s.restart()
+	if n := s.f.open[schemas.ClassHigh]; n != 0 {
+		t.Errorf("%d findings are open", n)
+	}
 	s.lives("2", findEpoch, 3, 1)
 	s.expect("2/0/busy OPEN HIGH 3/3")
-	if want := []string{"find-state 1/0", "find-state 2/0"}; !slices.Equal(s.deleted, want) {
+	want := []string{"findings 1/0/busy", "find-state 1/0", "findings 2/0/busy", "find-state 2/0"}
+	if !slices.Equal(s.deleted, want) {
 		t.Errorf("deleted %v, want %v", s.deleted, want)
 	}
-	if len(s.states) != 1 || s.states["2/0"] == nil {
+	if len(s.states) != 2 || s.states["2/0"] == nil || s.states["over/0"] == nil {
 		t.Errorf("states of %v", slices.Collect(maps.Keys(s.states)))
+	}
+	s.restart()
+	if s.lives("over", at, 2, 1); s.counts.Late != 2 {
+		t.Errorf("%+v", s.counts)
+	}
+	s.over("2", at)
+	s.learn(at, true)
+	for n := range int64(2) {
+		s.lives(schemas.JobSystem, at+findingsKeptMs+n*findT, 1, 0)
+	}
+	want = append(want, "findings 2/0/busy", "find-state 2/0", "findings over/0/busy", "find-state over/0")
+	if !slices.Equal(s.deleted, want) {
+		t.Errorf("deleted %v, want %v", s.deleted, want)
 	}
 }
 
