@@ -20,8 +20,9 @@ import (
 type knownJobs struct {
 	ready chan struct{} // closed once the topic was read to its end
 
-	mu sync.Mutex
-	of map[string]*schemas.Job // by the record's key
+	mu   sync.Mutex
+	of   map[string]*schemas.Job // by the record's key
+	next map[string]*schemas.Job // takes its place once the topic is read to its end again; nil: it did
 }
 
 func newKnownJobs() *knownJobs {
@@ -47,12 +48,24 @@ func (k *knownJobs) take(r *kgo.Record) error {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	to := k.of
+	if k.next != nil {
+		to = k.next
+	}
 	if len(r.Value) == 0 {
-		delete(k.of, string(r.Key))
+		delete(to, string(r.Key))
 	} else {
-		k.of[string(r.Key)] = j
+		to[string(r.Key)] = j
 	}
 	return nil
+}
+
+// begin reads the topic from its beginning. What is known serves until its end is reached. A job that is not there any
+// more, in a topic that was made anew or compacted, is then forgotten.
+func (k *knownJobs) begin() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.next = map[string]*schemas.Job{}
 }
 
 // follow reads the topic until ctx ends, from its beginning at every start.
@@ -108,6 +121,7 @@ func (k *knownJobs) read(
 	if err != nil {
 		return err
 	}
+	k.begin()
 	cl.AddConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().At(start)}})
 	next, looked := start, time.Now()
 	for ctx.Err() == nil {
@@ -154,6 +168,9 @@ func pollJobs(ctx context.Context, cl *kgo.Client) (kgo.Fetches, error) {
 func (k *knownJobs) isRead() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if k.next != nil {
+		k.of, k.next = k.next, nil
+	}
 	select {
 	case <-k.ready:
 	default:
