@@ -56,6 +56,9 @@ func Find(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Met
 		},
 		learn: func(ctx context.Context, l *loop, a *account, adm *kadm.Client) {
 			f := a.fold.(*Finder)
+			if !f.learns(time.Now()) {
+				return
+			}
 			if f.fault != nil && l.rubbish.Worth(f.fault, time.Now()) {
 				l.log.Warn("states of jobs cannot be read, their rules begin anew",
 					"partition", l.partition, "count", f.faults, "err", f.fault)

@@ -1,9 +1,9 @@
 package processors
 
 import (
+	"cmp"
 	"fmt"
-	"maps"
-	"slices"
+	"time"
 
 	"github.com/weirhpc/weir/analysis/rules"
 	"github.com/weirhpc/weir/schemas"
@@ -32,7 +32,8 @@ type Finder struct {
 	possible bool
 	known    func(schemas.JobKey) *schemas.Job // of topic jobs, as far as it was read; nil: it does not have the job
 
-	jobs      map[schemas.JobKey]*watched
+	jobs      map[schemas.JobKey]*watched // that run
+	ended     map[schemas.JobKey]*watched
 	awake     []*watched // those with a Watch, and some that ended; the first to wake is first
 	mostAwake int
 	packing   packing
@@ -44,6 +45,7 @@ type Finder struct {
 	found     []schemas.Finding
 	faults    int // states that could not be read
 	fault     error
+	learned   time.Time // the last time of learns
 }
 
 const (
@@ -61,33 +63,6 @@ const (
 	findingsKeptMs = 30 * goneMs
 )
 
-// watched is a life of a job.
-type watched struct {
-	key    schemas.JobKey
-	watch  *rules.Watch // nil: it is asleep, or the job has ended
-	asleep []byte       // its state, packed
-	ended  bool
-	job    []byte       // its record as the rules know it; empty: none
-	told   *schemas.Job // the record that job was made from
-	over   bool         // the job has ended, as its record has it
-	endMs  *int64       // nil: nobody knows it
-	asOf   int64        // the newest interval
-	savedState
-
-	changed    bool  // the rules may have findings due
-	last       int64 // offset of its last summary
-	saved      int64 // the last offset in its FindState, or before
-	unsaved    int64 // the first offset that its FindState lacks, or none
-	unsavedMs  int64 // log time of that
-	savedSlots int64 // ten minutes of its life that its FindState has
-	heard      int64 // last, as learn saw it
-	heardMs    int64 // when learn saw that, by this host's clock
-	toldMs     int64 // when learn took the job's record, by the same clock
-}
-
-// before is the offset below all others.
-const before = -1
-
 // NewFinder continues from p and the states that were committed with it.
 func NewFinder(
 	cluster string, set *rules.Set, types *rules.Types, possible bool, known func(schemas.JobKey) *schemas.Job,
@@ -95,29 +70,24 @@ func NewFinder(
 ) (*Finder, error) {
 	f := &Finder{
 		ledger: newLedger(p), cluster: cluster, set: set, types: types, possible: possible, known: known,
-		jobs: map[schemas.JobKey]*watched{}, open: map[string]int{}, mostAwake: mostAwake, nowMs: never,
+		jobs: map[schemas.JobKey]*watched{}, ended: map[schemas.JobKey]*watched{},
+		open: map[string]int{}, mostAwake: mostAwake, nowMs: never,
 	}
 	for _, s := range states {
 		w, err := f.restore(s)
 		if err != nil {
 			return nil, fmt.Errorf("state of job %s at offset %d: %w", s.Identity(), s.Offset, err)
 		}
-		f.jobs[w.key] = w
+		if w.ended {
+			f.ended[w.key] = w
+		} else {
+			f.jobs[w.key] = w
+		}
 		if p == nil || s.Offset >= p.Position {
 			f.ofAnotherLog(w)
 		}
 	}
 	return f, nil
-}
-
-// ofAnotherLog deletes what the topics have of a job that ran: its findings would stay open for ever. A job that had
-// ended stays so, and its final findings leave in time.
-func (f *Finder) ofAnotherLog(w *watched) {
-	if !w.ended {
-		f.leaving = append(f.leaving, f.forget(w)...)
-		return
-	}
-	w.last, w.saved = before, before
 }
 
 // Progress implements Fold.
@@ -179,7 +149,7 @@ func (f *Finder) replays(offset int64) bool { return offset < f.resumed }
 // that was. What a changed configuration makes due is written after the replay.
 func (f *Finder) add(e Entry, s *schemas.JobSummary, fx *Effects) {
 	key := schemas.JobKey{JobID: s.JobID, Restart: s.Restart}
-	w := f.jobs[key]
+	w := cmp.Or(f.jobs[key], f.ended[key])
 	if w == nil {
 		w = f.meet(key)
 	} else if w.ended && !f.replays(e.Offset) && f.runs(key) { // it had ended by mistake
@@ -214,27 +184,6 @@ func (f *Finder) add(e Entry, s *schemas.JobSummary, fx *Effects) {
 	case reported, w.saved == before, w.slot() > w.savedSlots:
 		f.save(w, fx)
 	}
-}
-
-// meet begins to watch a job with what is known of it.
-func (f *Finder) meet(key schemas.JobKey) *watched {
-	w := &watched{key: key, asOf: never, last: before, saved: before, unsaved: none, heard: before}
-	w.setJob(f.known(key))
-	f.jobs[key] = w
-	return w
-}
-
-// runs reports whether topic jobs has a job that is not over.
-func (f *Finder) runs(key schemas.JobKey) bool {
-	j := f.known(key)
-	return j != nil && !schemas.Over(j.State)
-}
-
-// again begins to watch a job anew. Its findings were final, which is not true any more. Its FindState is written with
-// the summary in hand, so a replay does not ask topic jobs.
-func (f *Finder) again(w *watched, fx *Effects) *watched {
-	fx.delete(f.forget(w)...)
-	return f.meet(w.key)
 }
 
 // report adds the findings that are due.
@@ -278,29 +227,4 @@ func (f *Finder) note(w *watched, rule string, now writtenRule) {
 		w.Rules = map[string]writtenRule{}
 	}
 	w.Rules[rule] = now
-}
-
-// end writes the last findings of a job.
-func (f *Finder) end(w *watched, fx *Effects) {
-	f.found = f.wake(w).End(f.found[:0])
-	f.write(w, fx)
-	w.watch, w.job, w.changed, w.ended = nil, nil, false, true
-	for _, rule := range slices.Sorted(maps.Keys(w.Rules)) { // of a rule that End does not know any more
-		f.note(w, rule, writtenRule{Hash: w.Rules[rule].Hash})
-	}
-	f.save(w, fx)
-}
-
-// isComplete reports whether a job is over, and its last whole interval came.
-func (w *watched) isComplete() bool {
-	return w.over && w.endMs != nil && w.asOf+2*w.LengthMs > *w.endMs
-}
-
-// slot counts the ten minutes of a job's life. Each job has its own beginning of them, so that not all write at once.
-func (w *watched) slot() int64 {
-	phase := int64(0)
-	for _, b := range w.key.Key() {
-		phase = (phase*31 + int64(b)) % stateEveryMs
-	}
-	return (w.asOf + phase) / stateEveryMs
 }

@@ -485,8 +485,8 @@ func TestFinderForgets(t *testing.T) {
 	if !slices.Equal(s.deleted, want) {
 		t.Errorf("%v left, want %v", s.deleted, want)
 	}
-	if len(s.f.jobs) != 0 || len(s.states) != 0 {
-		t.Errorf("%d jobs and %d states are left", len(s.f.jobs), len(s.states))
+	if n := len(s.f.jobs) + len(s.f.ended); n != 0 || len(s.states) != 0 {
+		t.Errorf("%d jobs and %d states are left", n, len(s.states))
 	}
 }
 
@@ -537,6 +537,30 @@ func TestFinderHoldsLittle(t *testing.T) {
 	}
 	if s.states["silent/0"].Offset != 2 {
 		t.Errorf("the silent job is saved up to %d", s.states["silent/0"].Offset)
+	}
+}
+
+// TestFinderLearnsSeldom: the jobs that run are looked through once a second, and those that ended never.
+func TestFinderLearnsSeldom(t *testing.T) {
+	s := newFinds(t)
+	s.over("1", findEpoch+3*findT)
+	s.over("2", findEpoch+9*findT)
+	s.lives("1", findEpoch, 3, 1)
+	s.lives("2", findEpoch, 3, 1)
+	for range 2 {
+		var asked []string
+		s.f.known = func(key schemas.JobKey) *schemas.Job { asked = append(asked, key.JobID); return s.jobs[key] }
+		if s.learn(findEpoch, true); !slices.Equal(asked, []string{"2"}) {
+			t.Errorf("asked for jobs %q", asked)
+		}
+		s.restart()
+	}
+	now := time.UnixMilli(findEpoch)
+	for i, want := range []bool{true, false, true} {
+		if got := s.f.learns(now); got != want {
+			t.Errorf("time %d: learns %v", i, got)
+		}
+		now = now.Add(learnEvery/2 + time.Millisecond)
 	}
 }
 

@@ -16,20 +16,20 @@ func (f *Finder) sweep(fx *Effects) {
 		return
 	}
 	f.sweptMs = f.nowMs
-	for _, w := range f.sorted(true) {
-		if w.unsaved != none && f.nowMs-w.unsavedMs >= stateEveryMs {
-			f.save(w, fx)
-		}
+	waits := func(w *watched) bool { return w.unsaved != none && f.nowMs-w.unsavedMs >= stateEveryMs }
+	for _, w := range sorted(f.jobs, waits) {
+		f.save(w, fx)
 	}
 	hold := f.unsaved()
-	for _, w := range f.sorted(false) {
+	leaves := func(w *watched) bool {
 		kept := leaveIntervals*w.LengthMs + endPatienceMs
 		if len(w.Rules) > 0 {
 			kept = max(kept, findingsKeptMs)
 		}
-		if w.last < hold && f.nowMs-w.asOf > kept {
-			fx.delete(f.forget(w)...)
-		}
+		return w.last < hold && f.nowMs-w.asOf > kept
+	}
+	for _, w := range sorted(f.ended, leaves) {
+		fx.delete(f.forget(w)...)
 	}
 }
 
@@ -41,14 +41,15 @@ func (f *Finder) forget(w *watched) (all []gone) {
 		all = append(all, gone{schemas.TopicFindings, finding.Key()})
 	}
 	delete(f.jobs, w.key)
+	delete(f.ended, w.key)
 	return append(all, gone{schemas.TopicFindState, w.key.Key()})
 }
 
-// sorted returns the jobs that run, or those that ended, by key: outputs have one order.
-func (f *Finder) sorted(running bool) []*watched {
+// sorted returns some jobs by key: outputs have one order.
+func sorted(of map[schemas.JobKey]*watched, which func(w *watched) bool) []*watched {
 	var some []*watched
-	for _, w := range f.jobs {
-		if w.ended != running {
+	for _, w := range of {
+		if which(w) {
 			some = append(some, w)
 		}
 	}
