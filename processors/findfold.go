@@ -55,6 +55,8 @@ const (
 	sweepEveryMs = 60_000
 	// endPatienceMs is how long after a job's end, and after the summary before, its next ones may come.
 	endPatienceMs = 120_000
+	// aheadMs is how much the clock of whoever commits may be behind. Collect compared records with the brokers' clock.
+	aheadMs = goneMs
 	// goneMs is how long a job may be silent that topic jobs no longer has.
 	goneMs = 24 * 3600_000
 	// leaveIntervals is how long a job is remembered after its end, so that its summaries are late.
@@ -121,7 +123,7 @@ func (f *Finder) Apply(e Entry) Effects {
 		return f.refuse(e, fmt.Sprintf("a %T does not belong here", r))
 	case s.Cluster != f.cluster:
 		return f.refuse(e, "of cluster "+s.Cluster)
-	case isAhead(s.IntervalStart, s.IntervalMs, e.AppendedMs):
+	case s.IntervalStart+s.IntervalMs > e.AppendedMs+aheadMs:
 		return f.refuse(e, "from the future")
 	}
 	// Append times are of the clock of whoever committed. One that is ahead must not make findings old.

@@ -259,7 +259,7 @@ func TestFinderFates(t *testing.T) {
 	s := newFinds(t)
 	foreign := loadOf("1", findEpoch, findT, 1)
 	foreign.Cluster = "other"
-	future := loadOf("1", findEpoch, findT, 1)
+	future, behind := loadOf("1", findEpoch, findT, 1), loadOf("1", findEpoch+findT, findT, 1)
 	for _, r := range []struct {
 		e    Entry
 		want schemas.ProgressCounts
@@ -277,8 +277,12 @@ func TestFinderFates(t *testing.T) {
 			schemas.ProgressCounts{Rejected: 1},
 		},
 		{
-			Entry{Offset: 9, AppendedMs: findEpoch - time.Minute.Milliseconds(), Value: encode(t, future)},
+			Entry{Offset: 9, AppendedMs: findEpoch + findT - aheadMs - 1, Value: encode(t, future)},
 			schemas.ProgressCounts{Rejected: 1},
+		},
+		{ // a process whose clock is behind committed it
+			Entry{Offset: 10, AppendedMs: findEpoch + 2*findT - aheadMs, Value: encode(t, behind)},
+			schemas.ProgressCounts{Summarized: 1},
 		},
 	} {
 		if r.e.AppendedMs == 0 || r.e.Offset < 7 {
