@@ -49,6 +49,8 @@ type Finder struct {
 }
 
 const (
+	// manyStates is manyOutputs of find. A FindState is large.
+	manyStates = manyOutputs / 10
 	// stateEveryMs is how much of a job's life a successor reads again at most.
 	stateEveryMs = 600_000
 	// sweepEveryMs is how often jobs without summaries are looked through.

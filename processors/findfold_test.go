@@ -568,6 +568,24 @@ func TestFinderLearnsSeldom(t *testing.T) {
 	}
 }
 
+// TestFinderEndsManyJobs: thousands of jobs that ended while no find ran end in several transactions.
+func TestFinderEndsManyJobs(t *testing.T) {
+	s := newFinds(t)
+	const jobs, most = 2500, manyStates
+	for n := range jobs {
+		s.put(loadOf(fmt.Sprint(n), findEpoch, findT, 0))
+		s.over(fmt.Sprint(n), findEpoch+findT)
+	}
+	ended := []int{}
+	for range 4 {
+		fx := s.learn(findEpoch, true)
+		ended = append(ended, len(fx.Outputs))
+	}
+	if want := []int{most, most, jobs - 2*most, 0}; !slices.Equal(ended, want) {
+		t.Errorf("ended %v, want %v", ended, want)
+	}
+}
+
 // TestNewsAreFrozen: what topic jobs tells is committed at once. A successor that does not know it decides alike.
 func TestNewsAreFrozen(t *testing.T) {
 	s := newFinds(t)

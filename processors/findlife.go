@@ -75,6 +75,9 @@ func (f *Finder) learn(nowMs int64, through func() int64) Effects {
 	fx.delete(f.leaving...) // before a new finding of the same key
 	f.leaving = nil
 	for _, w := range sorted(f.jobs, func(*watched) bool { return true }) {
+		if len(fx.Outputs) >= manyStates { // the rest in the next transaction
+			break
+		}
 		j := f.known(w.key)
 		fresh := w.setJob(j)
 		if fresh || w.heard == before {
