@@ -115,6 +115,6 @@ func findLive(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 	run := func(ctx context.Context, cfg config.Config, log *slog.Logger, registry prometheus.Registerer) error {
 		return processors.Find(ctx, cfg, log, processors.NewMetrics(registry), set)
 	}
-	return checked(run, schemas.TopicJobSummary, schemas.TopicJobs, schemas.TopicFindings, schemas.TopicFindProgress,
-		schemas.TopicFindState)(ctx, cfg, log)
+	return checked(run, schemas.TopicJobSummary, schemas.TopicJobs, schemas.TopicProgress, schemas.TopicMergeProgress,
+		schemas.TopicFindings, schemas.TopicFindProgress, schemas.TopicFindState)(ctx, cfg, log)
 }

@@ -25,6 +25,7 @@ func Find(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Met
 	}
 	ctx, end := context.WithCancel(ctx)
 	jobs, followed := newKnownJobs(), make(chan struct{})
+	closed := &closings{cfg: cfg, log: log}
 	go func() {
 		defer close(followed)
 		// The loops log that brokers are away.
@@ -61,26 +62,21 @@ func Find(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Met
 		},
 		learn: func(ctx context.Context, l *loop, a *account, adm *kadm.Client) {
 			f := a.fold.(*Finder)
+			if !f.learns(time.Now()) {
+				return
+			}
 			if f.fault != nil && l.rubbish.Worth(f.fault, time.Now()) {
 				l.log.Warn("states of jobs cannot be read, their rules begin anew",
 					"partition", l.partition, "count", f.faults, "err", f.fault)
 			}
 			f.faults, f.fault = 0, nil
 			if !a.replays() {
-				atEnd := sync.OnceValue(func() bool { return l.isAtEnd(ctx, a, adm) })
-				a.take(f.learn(time.Now().UnixMilli(), atEnd))
+				through := sync.OnceValue(func() int64 { return l.foldedThrough(ctx, a, adm, closed) })
+				a.take(f.learn(time.Now().UnixMilli(), through))
 			}
 			l.meter.found(f.open)
 		},
 	})
-}
-
-// isAtEnd reports whether everything in the partition is folded.
-func (l *loop) isAtEnd(ctx context.Context, a *account, adm *kadm.Client) bool {
-	ctx, cancel := context.WithTimeout(ctx, askPatience)
-	defer cancel()
-	_, end, err := kafka.Bounds(ctx, adm, l.stage.input, l.partition)
-	return err == nil && a.position >= end
 }
 
 // askID returns the id of a topic.
