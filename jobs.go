@@ -34,9 +34,10 @@ func newJobs() *cobra.Command {
 		Short: "Show the jobs: how well they use their cores, and what is wrong with them",
 		Long: `Shows the jobs: how well they use their cores, and what is wrong with them.
 
-BUSY is the share of cores that work, and WASTED h the core hours of the others. SPREAD is the difference between the
-ninth and the first decile of cpu_user, in points. MEM is the most memory that a node used. SEEN is how much of the job
-was measured. A narrow terminal has fewer columns. What is not known is a dash.
+BUSY is the share of cores that work, and WASTED h the core-hours of the others, as far as they were measured. A core is
+a logical CPU. One that idles beside a busy thread is busy. SPREAD is the difference between the ninth and the first
+decile of cpu_user, in points. MEM is the most memory that a node used. SEEN is how much of the job was measured. A
+narrow terminal has fewer columns. What is not known is a dash.
 
 Jobs are listed by the time of their start, unless --sort names another order: it takes any decile of a metric, from d0
 to d10. Without --since these are jobs that run, wait or are skipped, and those that ended in the last 24 hours. REASON
