@@ -140,8 +140,16 @@ func (l *lister) fromArchive(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	before := since.AddDate(0, 0, -1).UTC().Format(time.DateOnly) // a finding may be of the day before the job's end
-	return archive.EachFinding(ctx, dir, before, "", "", func(f *schemas.Finding) error { l.finding(f); return nil })
+	began := since.UnixMilli() // a finding may be of any day of the job's life
+	for _, line := range l.of {
+		if line.Start != nil && *line.Start > 0 {
+			began = min(began, *line.Start)
+		}
+	}
+	return archive.EachFinding(ctx, dir, dateOf(began), "", "", func(f *schemas.Finding) error {
+		l.finding(f)
+		return nil
+	})
 }
 
 // line adds a job.

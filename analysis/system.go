@@ -55,7 +55,7 @@ func LoadSystem(ctx context.Context, cfg config.Config, a SystemAsk) (*machine.R
 		err = a.totals(ctx, first, last, in.Rules, of)
 	}
 	if err == nil && a.Set != nil {
-		in.Found, in.Judged, err = a.findings(ctx, first, last)
+		in.Found, in.Judged, err = a.findings(ctx, of)
 	}
 	if err != nil {
 		return nil, err
@@ -136,13 +136,11 @@ func machineCores(types []config.NodeType) (cores float64) {
 // same number; otherwise it is 0.
 func threadsOf(all []config.NodeType, types *rules.Types) func(nodes []string) int {
 	same := 0
-	for i, t := range all {
-		if n := max(1, t.ThreadsPerCore); i == 0 || n == same {
-			same = n
-		} else {
-			same = 0
-			break
-		}
+	if len(all) > 0 {
+		same = max(1, all[0].ThreadsPerCore)
+	}
+	if slices.ContainsFunc(all, func(t config.NodeType) bool { return max(1, t.ThreadsPerCore) != same }) {
+		same = 0
 	}
 	return func(nodes []string) int {
 		if len(nodes) > 0 {
@@ -196,14 +194,23 @@ func (a *SystemAsk) totals(
 	})
 }
 
-// findings reads those that are proven, and reports whether the archive has any at all.
-func (a *SystemAsk) findings(ctx context.Context, first, last string) (found []machine.Found, judged bool, err error) {
+// findings reads those of jobs that are proven and held to the end, and reports whether the archive has any at all. A
+// finding has the date of the last interval that a rule looked at, which may be any of the job's life.
+func (a *SystemAsk) findings(ctx context.Context, of map[schemas.JobKey]*machine.Job) (
+	found []machine.Found, judged bool, err error,
+) {
 	_, newest, err := archive.Ends(a.Dir, "findings")
 	if err != nil || newest == "" {
 		return nil, false, err
 	}
-	err = archive.EachFinding(ctx, a.Dir, first, last, "", func(f *schemas.Finding) error {
-		if f.Certainty != schemas.Certain {
+	from, to := a.FromMs, a.ToMs+24*3_600_000 // an interval may end after the job
+	for _, j := range of {
+		if j.StartMs >= 0 { // without a start it does not count
+			from = min(from, j.StartMs)
+		}
+	}
+	err = archive.EachFinding(ctx, a.Dir, dateOf(from), dateOf(to), "", func(f *schemas.Finding) error {
+		if of[f.Job()] == nil || f.Certainty != schemas.Certain || f.State != schemas.FindingOpen {
 			return nil
 		}
 		found = append(found, machine.Found{

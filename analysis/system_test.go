@@ -13,6 +13,7 @@ import (
 	"github.com/weirhpc/weir/analysis/rules"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink/findings"
 )
 
 // dated makes directories of dates in a table.
@@ -202,6 +203,54 @@ func TestOneWaste(t *testing.T) {
 		top += live.Fold(of, k).Cores.Wasted
 	}
 	near("weir top", top, jobs)
+}
+
+// TestFindingsOfASpan: a finding counts for a job of the span wherever in its life rules last saw it, in the report and
+// in the list. One that held for a while only, or of a job that ended before, does not count.
+func TestFindingsOfASpan(t *testing.T) {
+	day := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	at := func(hours int) int64 { return day.Add(time.Duration(hours) * time.Hour).UnixMilli() }
+	d, cores := &disk{dir: t.TempDir()}, int64(8)
+	finding := func(job string, asOf int64, state string) schemas.Finding {
+		return schemas.Finding{
+			Cluster: "c", JobID: job, Rule: "idle-cores", RuleHash: "0", State: state, Certainty: schemas.Certain,
+			Class: schemas.ClassHigh, Severity: 1, Worst: 1, AsOf: asOf, IntervalMs: 60_000, Final: true, Title: "t",
+		}
+	}
+	var known []schemas.Job
+	var found []schemas.Finding
+	for _, c := range []struct {
+		id         string
+		start, end int64
+		finding    schemas.Finding
+	}{
+		{"before", at(-72), at(-1), finding("before", at(-2), schemas.FindingOpen)},
+		{"edge", at(-72), at(0) + 5000, finding("edge", at(-1), schemas.FindingOpen)},
+		{"dark", at(-72), at(3), finding("dark", at(-70), schemas.FindingOpen)},
+		{"once", at(-72), at(3), finding("once", at(2), schemas.FindingClosed)},
+	} {
+		known = append(known, schemas.Job{
+			JobID: c.id, Nodes: []string{"n1"}, Cores: &cores, Start: &c.start, End: &c.end,
+			State: schemas.StateCompleted,
+		})
+		found = append(found, c.finding)
+		s := idleSummary(c.id, 0, 8, 1)
+		s.IntervalStart = c.start
+		d.append(t, []*schemas.JobSummary{s}, 1)
+	}
+	d.jobs(t, known...)
+	d.totals(t)
+	if err := findings.Write(t.Context(), d.dir, "weir."+schemas.TopicFindings, found); err != nil {
+		t.Fatal(err)
+	}
+	set := &rules.Set{Rules: []rules.Rule{{ID: "idle-cores", Needs: []string{"cpu_idle"}}}}
+	r, err := LoadSystem(t.Context(), config.Default(), SystemAsk{Dir: d.dir, From: day, Set: set})
+	if err != nil || r.Jobs != 3 || len(r.Worst) != 2 || r.Worst[0].Job != "dark" || r.Worst[1].Job != "edge" {
+		t.Errorf("%v: %d jobs, %+v", err, r.Jobs, r.Worst)
+	}
+	if got := lines(t, config.Default(), ListAsk{Dir: d.dir, Since: day, Finding: "idle-cores"}); got != "dark edge " {
+		t.Errorf("weir jobs: %q", got)
+	}
 }
 
 // idleSummary is an interval of a job with one metric.
