@@ -266,3 +266,25 @@ func TestReportsAreEqual(t *testing.T) {
 		}
 	}
 }
+
+// TestSpan: the name of a time has its last day, and not the one behind it.
+func TestSpan(t *testing.T) {
+	at := func(text string) int64 {
+		when, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return when.UnixMilli()
+	}
+	for want, c := range map[string][2]string{
+		"January 2026":             {"2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z"},
+		"2026-01-01 to 2026-01-30": {"2026-01-01T00:00:00Z", "2026-01-31T00:00:00Z"},
+		"2026-01-30":               {"2026-01-30T00:00:00Z", "2026-01-31T00:00:00Z"},
+		"2026-01-30 00:00 to 2026-01-30 06:30 UTC": {"2026-01-30T00:00:00Z", "2026-01-30T06:30:00Z"},
+		"2026-01-30 06:00 to 2026-02-01 00:00 UTC": {"2026-01-30T07:00:00+01:00", "2026-02-01T00:00:00Z"},
+	} {
+		if got := (&Options{FromMs: at(c[0]), ToMs: at(c[1])}).Span(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

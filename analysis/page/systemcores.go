@@ -27,7 +27,10 @@ func newCoreUse(r *machine.Report) coreUse {
 	if !ok {
 		return coreUse{Result: "No core was measured."}
 	}
-	c := coreUse{Result: fmt.Sprintf("%s of the core-hours that jobs held were wasted.", percent(wasted/(busy+wasted)))}
+	c := coreUse{Result: "No job held a core."}
+	if held := busy + wasted; held > 0 {
+		c.Result = fmt.Sprintf("%s of the core-hours that jobs held were wasted.", percent(wasted/held))
+	}
 	for _, p := range []use{
 		{Name: "busy", Percent: busy},
 		{Name: "wasted", Percent: wasted, Class: "med"},
