@@ -131,7 +131,8 @@ func TestSystemPageSays(t *testing.T) {
 			t.Errorf("the page of an archive without jobs does not say %q", want)
 		}
 	}
-	free := string(system(&machine.Input{Hours: []machine.Hour{{Hours: 9, IdleCoreHours: 9}, {Rest: true, Hours: 9}}})(t))
+	nobody := []machine.Hour{{Hours: 9, IdleCoreHours: 9}, {Rest: true, Hours: 9}}
+	free := string(system(&machine.Input{Hours: nobody})(t))
 	if !strings.Contains(free, "No job held a core.") || strings.Contains(free, "wasted.") {
 		t.Error("the page of a machine that nobody used says what jobs wasted")
 	}

@@ -55,13 +55,14 @@ func System(w io.Writer, r *machine.Report, o Options) error {
 	}
 	for _, s := range r.Sizes {
 		d.Sizes = append(d.Sizes, monthRow{
-			unbroken(s.Month), thousands(s.Jobs), whole(s.P25), whole(s.Median), whole(s.P75), whole(s.Mean), whole(s.Weighted),
+			unbroken(s.Month), thousands(s.Jobs),
+			whole(s.P25), whole(s.Median), whole(s.P75), whole(s.Mean), whole(s.Weighted),
 		})
 	}
 	if n := len(r.Sizes); n > 0 {
 		m := &r.Sizes[n-1]
-		d.SizeResult = fmt.Sprintf("A job of %s had %s cores in the mean; the mean core-hour was spent in a job of %s cores.",
-			m.Month, whole(m.Mean), whole(m.Weighted))
+		d.SizeResult = fmt.Sprintf("A job of %s had %s cores in the mean; the mean core-hour was spent in a job of %s "+
+			"cores.", m.Month, whole(m.Mean), whole(m.Weighted))
 	}
 	return write(w, "system.html", &d)
 }

@@ -21,7 +21,8 @@ func (t *text) properties(r *machine.Report) {
 		t.lines(wrap(words, t.cells()))
 		return
 	}
-	t.line(t.paint(bold, t.clean("What to tune first: core-hours x severity, summed over findings, by account", t.cells())))
+	const head = "What to tune first: core-hours x severity, summed over findings, by account"
+	t.line(t.paint(bold, t.clean(head, t.cells())))
 	if len(accounts) == 0 {
 		t.line(t.clean("No counted job has a finding.", t.cells()))
 	}
