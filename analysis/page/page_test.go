@@ -117,7 +117,7 @@ func TestSystemPageSays(t *testing.T) {
 	for _, want := range []string{
 		"<h1>September 2026</h1>", thousands(r.Jobs) + " counted",
 		thousands(r.Jobs) + " jobs ran for " + whole(r.CoreHours) + " core-hours.",
-		`<i class="med" style="width:11`, "busy in " + percent(busy), "wasted in " + percent(wasted),
+		`<i class="med" style="width:11`, "busy in " + tenths(busy), "wasted in " + tenths(wasted),
 		"Below p25 with 100\u00a0% of the jobs of 256 cores: slow.", "Cores without work costs most", ">phys-a<td>",
 		"cores in the mean; the mean core-hour was spent in a job of",
 	} {

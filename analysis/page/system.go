@@ -67,6 +67,9 @@ func System(w io.Writer, r *machine.Report, o Options) error {
 	return write(w, "system.html", &d)
 }
 
+// tenths is a share as the report at the terminal has it: a reader compares both.
+func tenths(share float64) string { return fmt.Sprintf("%.1f\u00a0%%", 100*share) }
+
 // unbroken is a text whose dates are not broken at the end of a line.
 func unbroken(text string) string { return strings.ReplaceAll(text, "-", "\u2011") }
 
@@ -80,7 +83,7 @@ func whole(v float64) string {
 func systemLead(r *machine.Report) string {
 	text := count(r.Jobs, "job") + " ran for " + count(int64(math.Round(r.CoreHours)), "core-hour") + "."
 	if busy, wasted, _, _, ok := r.Cores.Shares(); ok {
-		text += fmt.Sprintf(" The cores were busy in %s of the time, and wasted in %s.", percent(busy), percent(wasted))
+		text += fmt.Sprintf(" The cores were busy in %s of the time, and wasted in %s.", tenths(busy), tenths(wasted))
 	}
 	return text
 }
