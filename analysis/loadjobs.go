@@ -140,16 +140,30 @@ func (l *lister) fromArchive(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	began := since.UnixMilli() // a finding may be of any day of the job's life
-	for _, line := range l.of {
-		if line.Start != nil && *line.Start > 0 {
-			began = min(began, *line.Start)
-		}
-	}
-	return archive.EachFinding(ctx, dir, dateOf(began), "", "", func(f *schemas.Finding) error {
+	return archive.EachFinding(ctx, dir, l.findingsFrom(since), "", "", func(f *schemas.Finding) error {
 		l.finding(f)
 		return nil
 	})
+}
+
+// findingsFrom returns from which date on the findings of the listed jobs lie. A finding has the date of the last
+// interval that its rule looked at, and a job may run for long after that.
+func (l *lister) findingsFrom(since time.Time) string {
+	first := since.UnixMilli()
+	for _, line := range l.of {
+		began := line.Start
+		if began == nil {
+			began = line.Submit
+		}
+		switch {
+		case !schemas.Over(line.State): // the archive has none of it
+		case began == nil || *began <= 0:
+			return ""
+		default:
+			first = min(first, *began)
+		}
+	}
+	return dateOf(first)
 }
 
 // line adds a job.
