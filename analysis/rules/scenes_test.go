@@ -180,10 +180,22 @@ var scenes = []scene{
 		name: "time-over-silent", nodes: 1, minutes: 180, stepMs: 300_000, limitS: 48 * 3600,
 		state: schemas.StateCancelled,
 	},
-	{name: "stalled-fires", nodes: 1, minutes: 60, metrics: map[string]metricOf{ // a deadlock
-		"cpu_user": core(when(func(i, _, _ int) bool { return i >= 40 }, about(0.005, 0.004), about(0.95, 0.03))),
-	}},
-	{name: "stalled-silent", nodes: 1, minutes: 60, metrics: map[string]metricOf{ // it writes at its end
-		"cpu_user": core(when(func(i, _, _ int) bool { return i >= 54 }, about(0.02, 0.01), about(0.95, 0.03))),
-	}},
+	{name: "stalled-fires", nodes: 1, minutes: 60, metrics: work(func(i, _, _ int) bool { return i < 40 })},  // a deadlock
+	{name: "stalled-silent", nodes: 1, minutes: 60, metrics: work(func(i, _, _ int) bool { return i < 54 })}, // it writes
+	{ // a parallel preparation, and one core that solves
+		name: "stalled-silent-serial", nodes: 1, cores: 16, minutes: 60,
+		metrics: work(func(i, _, k int) bool { return i < 20 || k == 3 }),
+	},
+	{ // both threads of a core prepare, and one of them solves
+		name: "stalled-silent-siblings", nodes: 1, cores: 16, threads: 2, minutes: 60,
+		metrics: work(func(i, _, k int) bool { return i < 20 || k < 8 }),
+	},
+}
+
+// work are the metrics of cores that compute where a condition holds, and do nothing elsewhere.
+func work(is func(i, node, k int) bool) map[string]metricOf {
+	return map[string]metricOf{
+		"cpu_idle": core(when(is, about(0.03, 0.02), about(0.994, 0.004))),
+		"cpu_user": core(when(is, about(0.95, 0.03), about(0.003, 0.002))),
+	}
 }

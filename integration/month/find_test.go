@@ -59,7 +59,7 @@ func loose(t *testing.T) *rules.Set {
 		{"acc_utilization.hi0 == 0\n  share: 0.99", "acc_utilization.hi0 < 0.5\n  share: 0.05"},
 		{"p.factor * node.cpus\n  share: 0.5", "p.factor * node.cpus\n  share: 0.01"},
 		{"{least: 3600, share: 0.2}", "{least: 3600, share: 0.27}"},
-		{"parameters: {share: 0.1}", "parameters: {share: 0.9}"},
+		{"{worked: 0.2, idle: 0.9}", "{worked: 0.2, idle: 0.1}"},
 	} {
 		if strings.Count(text, change[0]) != 1 {
 			t.Fatalf("%q is there %d times", change[0], strings.Count(text, change[0]))
