@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -226,6 +227,39 @@ func TestHints(t *testing.T) {
 	} {
 		if text != want {
 			t.Errorf("%q, not %q", text, want)
+		}
+	}
+}
+
+// TestHostsOfMany: nodes that share the matches evenly are named by the first few, and no finding names none.
+func TestHostsOfMany(t *testing.T) {
+	var many tally
+	for i := range 6400 {
+		many.matched++
+		many.at(fmt.Sprintf("n%03d", i%80))
+	}
+	many.at("n009")
+	if got, want := many.hosts(false), []string{"n000", "n001", "n002", "n003", "n009"}; !slices.Equal(got, want) {
+		t.Errorf("%v, not %v", got, want)
+	}
+}
+
+// TestADarkNodeIsNotHidden: a node without work is a finding of some weight, however large the job is. Cores without
+// work do not tell the same beside it.
+func TestADarkNodeIsNotHidden(t *testing.T) {
+	for dark, class := range map[int]string{1: schemas.ClassMed, 12: schemas.ClassHigh} {
+		s := scene{name: "dark", nodes: 24, metrics: work(func(_, node, _ int) bool { return node >= dark })}
+		e, err := ReadExample(s.text(t), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := shippedSet(t).NewWatch(e.Job, false)
+		for i := range e.intervals {
+			w.Add(&e.intervals[i])
+		}
+		all := w.End(nil)
+		if len(all) != 1 || all[0].Rule != "unused-node" || all[0].Class != class {
+			t.Errorf("%d of 24 nodes: %+v", dark, all)
 		}
 	}
 }
