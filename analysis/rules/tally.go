@@ -156,15 +156,15 @@ func (t *tally) settle(r *Rule, applies, guarded bool) {
 	}
 }
 
-// mark opens or closes the finding of a rule over the whole life, by what it says now. Two marks close it.
-func (t *tally) mark(applies, matched bool) {
+// mark opens or closes the finding of a rule over the whole life, by what it says now. Two marks close it, or the end.
+func (t *tally) mark(applies, matched, final bool) {
 	switch {
 	case !applies:
 		t.open = false
 	case matched:
 		t.open, t.falses = true, 0
 	default:
-		if t.falses++; t.falses >= 2 {
+		if t.falses++; t.falses >= 2 || final {
 			t.open = false
 		}
 	}
