@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -253,6 +254,7 @@ func TestADarkNodeIsNotHidden(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		e.Job.Node = config.NodeType{} // this needs no machine
 		w := shippedSet(t).NewWatch(e.Job, false)
 		for i := range e.intervals {
 			w.Add(&e.intervals[i])
