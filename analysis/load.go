@@ -49,8 +49,8 @@ func Where(cfg config.Config, dir string) (archive string, topic bool) {
 const (
 	// hourlyFrom is how many intervals a job has at least whose compacted dates are read by the hour.
 	hourlyFrom = 20_000
-	// watchedAtMost is how many intervals the rules look at: a month of them. A report is to take seconds.
-	watchedAtMost = 300_000
+	// watchedAtMost is how many intervals the rules look at: 11 days at 10 s. They take a few seconds.
+	watchedAtMost = 100_000
 )
 
 // loader loads one life of a job.

@@ -98,8 +98,12 @@ func (l *loader) watchRolled(ctx context.Context, x *archive.Index, hours *archi
 		return archive.Bare
 	}, func(rows []schemas.Row) error {
 		for i := range rows {
-			if r := &rows[i]; sane(r) {
-				l.watchRow(r, nameOf(*r))
+			r := &rows[i]
+			if name := nameOf(*r); sane(r) {
+				l.watchRow(r, name)
+				if l.shown[name] {
+					l.build.Places(r)
+				}
 			}
 		}
 		return nil

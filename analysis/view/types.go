@@ -83,6 +83,7 @@ type Total struct {
 	D, Lo, Hi           [11]float64
 	Mean, RankError     float64
 	Count               int64
+	PerNode             float64 // values of a node in an interval that has any; 0: not known
 	Exact, Known        bool
 	LowNode, HighNode   string
 	LowShare, HighShare float64
