@@ -139,8 +139,30 @@ func (l *lister) fromArchive(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	before := since.AddDate(0, 0, -1).UTC().Format(time.DateOnly) // a finding may be of the day before the job's end
-	return archive.EachFinding(ctx, dir, before, "", "", func(f *schemas.Finding) error { l.finding(f); return nil })
+	return archive.EachFinding(ctx, dir, l.findingsFrom(since), "", "", func(f *schemas.Finding) error {
+		l.finding(f)
+		return nil
+	})
+}
+
+// findingsFrom returns from which date on the findings of the listed jobs lie. A finding has the date of the last
+// interval that its rule looked at, and a job may run for long after that.
+func (l *lister) findingsFrom(since time.Time) string {
+	first := since.UnixMilli()
+	for _, line := range l.of {
+		began := line.Start
+		if began == nil {
+			began = line.Submit
+		}
+		switch {
+		case !schemas.Over(line.State): // the archive has none of it
+		case began == nil || *began <= 0:
+			return ""
+		default:
+			first = min(first, *began)
+		}
+	}
+	return dateOf(first)
 }
 
 // line adds a job.
