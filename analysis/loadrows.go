@@ -84,7 +84,7 @@ func (l *loader) addHour(h *compact.Rollup) {
 	}
 	l.build.Hour(&r, view.Sums{
 		StartMs: h.Start, EndMs: h.End, Intervals: h.Intervals, Measured: h.IntervalsMeasured,
-		Expected: h.NodesExpectedSum, Reported: h.NodesReportedSum,
+		Expected: h.NodesExpectedSum, Reported: h.NodesReportedSum, MeasuredMs: h.MeasuredMs,
 		Lows: nodeCounts(h.LowNodes, h.LowCounts), Highs: nodeCounts(h.HighNodes, h.HighCounts),
 	}, h.Metric != nil && l.shown[*h.Metric])
 }

@@ -43,6 +43,7 @@ type building struct {
 	least, most float64
 	lows, highs map[string]int64
 	measured    int64
+	measuredMs  int64
 	values      int64 // of rows that tell on how many nodes they were
 	nodes       int64 // of these rows
 }
@@ -103,6 +104,7 @@ func (b *Builder) Row(r *schemas.Row, shown bool) {
 	if ok && count > 0 {
 		m.add(d, r.LowNode, r.HighNode)
 		m.places(r)
+		m.measuredMs += r.IntervalMs
 		b.measured++
 		if r.RankError != nil && *r.RankError > 0 {
 			b.worst = max(b.worst, *r.RankError)
@@ -134,6 +136,7 @@ func (b *Builder) Row(r *schemas.Row, shown bool) {
 type Sums struct {
 	StartMs, EndMs                          int64 // of its first interval, and of its last one
 	Intervals, Measured, Expected, Reported int64
+	MeasuredMs                              int64
 	Lows, Highs                             []NodeCount
 }
 
@@ -164,6 +167,7 @@ func (b *Builder) Hour(r *schemas.Row, s Sums, shown bool) {
 	m.total.add(*r.Mean, *r.Count)
 	m.least, m.most = min(m.least, d[0]), max(m.most, d[10])
 	m.measured += s.Measured
+	m.measuredMs += s.MeasuredMs
 	b.measured += s.Measured
 	if r.RankError == nil || *r.RankError == 0 {
 		b.exact += s.Measured
