@@ -26,7 +26,9 @@ func History(ctx context.Context, cfg config.Config, dir string, set *rules.Set,
 	if err != nil {
 		return 0, err
 	}
-	h := historian{dir: cmp.Or(dir, cfg.Sink.Dir), set: set, possible: cfg.Find.Possible, fn: fn, reads: map[string]bool{}}
+	h := historian{
+		dir: cmp.Or(dir, cfg.Sink.Dir), set: set, possible: cfg.Find.Possible, fn: fn, reads: map[string]bool{},
+	}
 	for i := range set.Rules {
 		for _, m := range set.Rules[i].Reads() {
 			h.reads[m] = true

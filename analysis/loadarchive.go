@@ -116,8 +116,8 @@ func (l *loader) rolled(hours *archive.Hours, date, name string) bool {
 	return is && l.byHour(date) && (!isSmall(name) || has[name])
 }
 
-// byHour reports whether a date is read by the hour where it has rollups: those of a life that is too long to read all
-// of its intervals. Of the part that is asked for they are read, unless that is too long too.
+// byHour reports whether a date is read by the hour where it has rollups. The life is too long then to read all of its
+// intervals. In the part that is asked for they are read, unless that is too long too.
 func (l *loader) byHour(date string) bool { return l.long && (l.hourly || !l.inPart(date)) }
 
 // inPart reports whether a date has intervals that are asked for.

@@ -71,7 +71,8 @@ func takeTotal(to *view.Total, t *totals.Total) {
 		StartMs: t.Start, EndMs: t.End, Intervals: t.Intervals, Measured: t.IntervalsMeasured, MeasuredS: t.MeasuredS,
 		Expected: t.NodesExpectedSum, Reported: t.NodesReportedSum,
 	}
-	to.Invalid, to.CertifiedCount, to.Stddev, to.NodeStddevRMS = &t.Invalid, &t.CertifiedCount, t.Stddev, t.NodeStddevRMS
+	to.Invalid, to.CertifiedCount = &t.Invalid, &t.CertifiedCount
+	to.Stddev, to.NodeStddevRMS = t.Stddev, t.NodeStddevRMS
 	for k, p := range [11]*float64{t.D0, t.D1, t.D2, t.D3, t.D4, t.D5, t.D6, t.D7, t.D8, t.D9, t.D10} {
 		to.D[k] = value(p)
 	}
