@@ -73,6 +73,7 @@ type loader struct {
 	final     bool // the totals are there, and nothing is to come
 	shown     map[string]bool
 	reads     map[string]bool // metrics that rules name
+	width     int             // how many of them the job has
 	build     *view.Builder
 	shares    map[string][]quantile.Summary
 	watcher   *watcher // nil: there are no rules, or no interval

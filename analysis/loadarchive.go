@@ -184,7 +184,8 @@ func (l *loader) size(ctx context.Context, q archive.Query) error {
 		to = l.ask.To
 	}
 	part := to.Sub(from).Milliseconds() / intervalMs
-	l.hourly, l.unwatched = part > hourlyFrom, part > l.mostRules
+	atOnce := min(part, dayMs/intervalMs) // a date of them is in memory
+	l.hourly, l.unwatched = part > hourlyFrom, part > l.mostRules || atOnce > hourlyFrom
 	return nil
 }
 
@@ -240,7 +241,12 @@ func (l *loader) begin(x *archive.Index, hours archive.Hours) error {
 
 // choose sets the metrics that are shown, of those that there are.
 func (l *loader) choose(names []string) {
-	l.shown = map[string]bool{}
+	l.shown, l.width = map[string]bool{}, 0
+	for _, n := range slices.Compact(slices.Sorted(slices.Values(names))) {
+		if l.reads[n] {
+			l.width++
+		}
+	}
 	switch {
 	case slices.Contains(l.ask.Metrics, AllMetrics):
 	case len(l.ask.Metrics) > 0:
@@ -277,7 +283,7 @@ func (l *loader) draw(firstMs, lastMs, intervalMs int64) {
 	if len(l.set.Rules) > 0 && l.pair == nil {
 		l.watcher = &watcher{
 			job: func() rules.Job { return l.ruleJob(beganMs) }, possible: l.cfg.Find.Possible, set: l.set,
-			reads: l.reads, of: map[int64]*rules.Interval{}, severities: newSeverityMap(l.set, firstMs, widthMs),
+			reads: l.reads, width: l.width, of: map[int64]*rules.Interval{}, severities: newSeverityMap(l.set, firstMs, widthMs),
 		}
 	}
 }

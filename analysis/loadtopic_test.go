@@ -198,7 +198,7 @@ func TestLoadOfALongJob(t *testing.T) {
 	if err := compactDates(t, d, "2026-01-05"); err != nil {
 		t.Fatal(err)
 	}
-	j, err := Load(t.Context(), config.Default(), nil, "47", Ask{Dir: d.dir, Restart: -1})
+	j, err := Load(t.Context(), config.Default(), ruleSetOf(t), "47", Ask{Dir: d.dir, Restart: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,6 +211,9 @@ func TestLoadOfALongJob(t *testing.T) {
 		if (b.EndMs-b.StartMs)%3_600_000 != 0 {
 			t.Errorf("a bin of %d ms", b.EndMs-b.StartMs)
 		}
+	}
+	if len(j.Map) != 2 || j.Map[0].Why != whyUnwatched { // a date has too many intervals to hold them all
+		t.Errorf("the map: %+v", j.Map)
 	}
 	total := j.Metrics[0].Total
 	if hourly != 4 || intervals != int64(len(mine.summaries)) || j.Intervals != intervals || !total.Known ||

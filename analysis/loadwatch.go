@@ -17,6 +17,7 @@ type watcher struct {
 	possible   bool
 	set        *rules.Set
 	reads      map[string]bool // metrics that rules name
+	width      int             // how many of them the job has
 	watch      *rules.Watch
 	severities *severityMap
 	of         map[int64]*rules.Interval
@@ -37,7 +38,7 @@ func (w *watcher) add(r *schemas.Row, metric string) {
 	}
 	iv := w.of[r.IntervalStart]
 	if iv == nil {
-		iv = &rules.Interval{}
+		iv = &rules.Interval{Metrics: make([]rules.Named, 0, w.width)}
 		if last := len(w.spare) - 1; last >= 0 {
 			iv, w.spare = w.spare[last], w.spare[:last]
 		}

@@ -46,13 +46,13 @@ func TestLoadWatchesWhatIsAsked(t *testing.T) {
 
 // TestLoadOfRulesOfALongJob: the rules of a job that is read by the hour, and of a part of it.
 func TestLoadOfRulesOfALongJob(t *testing.T) {
-	mine := measure(rand.New(rand.NewPCG(16, 11)), "47", 0, loadStart, 1000, 21_000, "alpha", "beta")
+	mine := measure(rand.New(rand.NewPCG(16, 11)), "47", 0, loadStart, 5000, 21_000, "alpha", "beta") // 29 hours
 	d := &disk{dir: t.TempDir()}
 	d.jobs(t, mine.job)
 	d.append(t, mine.summaries, 5000)
-	far := loadStart + 48*3_600_000
+	far := loadStart + 96*3_600_000
 	d.append(t, measure(rand.New(rand.NewPCG(16, 12)), "99", 0, far, 1000, 1).summaries, 1)
-	if err := compactDates(t, d, "2026-01-05", "2026-01-06"); err != nil {
+	if err := compactDates(t, d, "2026-01-05", "2026-01-06", "2026-01-07"); err != nil {
 		t.Fatal(err)
 	}
 	evaluatesALongJob(t, d, mine)
@@ -78,10 +78,10 @@ func evaluatesALongJob(t *testing.T, d *disk, mine measured) {
 		j.From != "archive, findings evaluated now" || !j.Metrics[0].Bins[0].Hourly {
 		t.Errorf("from %s: %+v, not %+v; not evaluated: %v", j.From, j.Findings, want, j.NotEvaluated)
 	}
-	if len(j.Map) != 2 || j.Map[0].Why != "" || len(j.Map[0].Worst) != 6 || math.IsNaN(j.Map[0].Worst[5]) {
+	if len(j.Map) != 2 || j.Map[0].Why != "" || len(j.Map[0].Worst) != 30 || math.IsNaN(j.Map[0].Worst[29]) {
 		t.Errorf("the map: %+v", j.Map)
 	}
-	if n := int64(len(l.watcher.spare)); l.watcher.came != j.Intervals || n > 14_400 {
+	if n := int64(len(l.watcher.spare)); l.watcher.came != j.Intervals || n > dayMs/5000 {
 		t.Errorf("%d of %d intervals are evaluated, %d at once", l.watcher.came, j.Intervals, n)
 	}
 	f := want[0]
