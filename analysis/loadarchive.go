@@ -283,7 +283,8 @@ func (l *loader) draw(firstMs, lastMs, intervalMs int64) {
 	if len(l.set.Rules) > 0 && l.pair == nil {
 		l.watcher = &watcher{
 			job: func() rules.Job { return l.ruleJob(beganMs) }, possible: l.cfg.Find.Possible, set: l.set,
-			reads: l.reads, width: l.width, of: map[int64]*rules.Interval{}, severities: newSeverityMap(l.set, firstMs, widthMs),
+			reads: l.reads, width: l.width, of: map[int64]*rules.Interval{},
+			severities: newSeverityMap(l.set, firstMs, widthMs),
 		}
 	}
 }
