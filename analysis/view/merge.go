@@ -104,7 +104,7 @@ func (j *Job) head(o *Job) {
 // mergeTotals returns the whole of several totals. The bounds of the deciles hold for all values of all of them.
 func mergeTotals(of []*Total) Total {
 	nan := math.NaN()
-	t := Total{Mean: nan, RankError: nan}
+	t := Total{Mean: nan, RankError: nan, PerNode: perNode(of)}
 	for k := range t.D {
 		t.D[k], t.Lo[k], t.Hi[k] = nan, nan, nan
 	}

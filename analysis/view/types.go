@@ -83,12 +83,26 @@ type Total struct {
 	D, Lo, Hi           [11]float64
 	Mean, RankError     float64
 	Count               int64
+	PerNode             float64 // values of a node in an interval that has any; 0: not known
 	Exact, Known        bool
 	LowNode, HighNode   string
 	LowShare, HighShare float64
+	Of                  Span // what it is a total of, also where a part of the life is shown
+
+	// Only the archive's totals have these; nil: not known.
+	Invalid, CertifiedCount *int64
+	Stddev, NodeStddevRMS   *float64
 
 	// Certified is what a merge of several jobs needs. Without it the deciles are merged, with wider bounds.
 	Certified *quantile.Summary
+}
+
+// Span is what the total of a metric is made of.
+type Span struct {
+	StartMs, EndMs      int64
+	Intervals, Measured int64 // Measured: with a value
+	Expected, Reported  int64 // nodes, over the intervals
+	MeasuredS           float64
 }
 
 // Lists is what `weir jobs` shows.
