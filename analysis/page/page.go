@@ -39,6 +39,7 @@ type jobDocument struct {
 	Now, Version            string
 	Cluster, ID, Name, Lead string
 	Restart                 int32
+	Jobs                    int
 	Facts                   []fact
 	Uses                    []use
 	Notes                   []note
@@ -46,6 +47,7 @@ type jobDocument struct {
 	Fans                    []fan
 	Key                     template.HTML
 	Hourly                  bool
+	Times                   string // of the figures
 	Nodes                   nodeTable
 	Roof                    roofline
 	Peers                   peers
@@ -65,7 +67,7 @@ func Job(w io.Writer, j *view.Job, o Options) error {
 		Cluster: j.Cluster, ID: j.JobID, Name: j.Name, Restart: j.Restart, Lead: lead(j),
 		Facts: facts(j), Uses: uses(j), Notes: notes(j), NotEvaluated: j.NotEvaluated,
 		Map: newSeverityMap(j), Nodes: newNodeTable(j), Roof: newRoofline(j), Peers: newPeers(j, o.Peers),
-		Key: fanKey(),
+		Key: fanKey(), Times: times(j), Jobs: j.Jobs,
 	}
 	for i := range j.Metrics {
 		f := newFan(j, &j.Metrics[i], fmt.Sprintf("fan%d", i))

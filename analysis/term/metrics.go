@@ -62,7 +62,7 @@ func (t *text) metrics(j *view.Job, bounds bool) {
 	if len(zero) > 0 {
 		t.hanging("Always 0: ", 10, 2, strings.Join(zero, ", ")+".")
 	}
-	from, until := drawn(j, &j.Metrics[0])
+	from, until := j.Drawn()
 	switch {
 	case bounds:
 		t.line("Time runs from the start of each job.")

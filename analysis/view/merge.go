@@ -16,13 +16,13 @@ import (
 var errNothing = errors.New("no job to merge")
 
 // Merge returns one job of several, such as the tasks of an array. Totals have bounds. Bins are aligned by the time
-// since the start.
+// since the start, and so they begin at 0.
 func Merge(jobs []*Job) (*Job, error) {
 	if len(jobs) == 0 {
 		return nil, errNothing
 	}
 	first := jobs[0]
-	j := &Job{Cluster: first.Cluster, Type: first.Type, FirstMs: first.FirstMs, IntervalMs: first.IntervalMs}
+	j := &Job{Cluster: first.Cluster, Jobs: len(jobs), Type: first.Type, FirstMs: first.FirstMs, IntervalMs: first.IntervalMs}
 	j.JobID, j.Name, j.User, j.Account, j.Queue = fmt.Sprintf("%d jobs", len(jobs)), first.Name, first.User,
 		first.Account, first.Queue
 	metrics := map[metricKey][]*Metric{}
@@ -162,4 +162,23 @@ func (t *Total) summary() (quantile.Summary, bool) {
 	s.Knots[0].Value = t.D[0]
 	s.Knots[len(s.Knots)-1].Value = t.D[10]
 	return s, s.Check() == nil
+}
+
+// Drawn is the time that pictures of a job show: all of it, unless its reader asked for a part. Of several jobs it is
+// the time since the start of each.
+func (j *Job) Drawn() (fromMs, untilMs int64) {
+	for i := range j.Metrics {
+		bins := j.Metrics[i].Bins
+		switch {
+		case len(bins) == 0:
+		case j.Jobs > 0:
+			return bins[0].StartMs, bins[len(bins)-1].EndMs
+		default:
+			return max(j.FirstMs, bins[0].StartMs), min(j.UntilMs, bins[len(bins)-1].EndMs)
+		}
+	}
+	if j.Jobs > 0 {
+		return 0, j.UntilMs - j.FirstMs
+	}
+	return j.FirstMs, j.UntilMs
 }

@@ -13,6 +13,7 @@ import (
 type Job struct {
 	schemas.Job
 	Cluster string
+	Jobs    int             // how many jobs this is of together; 0: it is one
 	Type    config.NodeType // zero: of none or several
 
 	FirstMs, UntilMs, IntervalMs int64 // of what was measured; a start of 0 or none is FirstMs
@@ -52,6 +53,7 @@ type Metric struct {
 }
 
 // Bin is several intervals of a picture. Low and High are envelopes: the least lo_k or d_k, the largest hi_k or d_k.
+// The times of a bin of several jobs are those since the start of each.
 type Bin struct {
 	StartMs, EndMs                int64
 	Intervals, Measured, Complete int32
