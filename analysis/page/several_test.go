@@ -9,7 +9,7 @@ import (
 	"github.com/weirhpc/weir/analysis/view"
 )
 
-// several is the page of three tasks of an array, which ran on three days. The last is half as long as the others.
+// several are three tasks of an array, which ran on three days. The last is half as long as the others.
 func several(t testing.TB) *view.Job {
 	t.Helper()
 	var jobs []*view.Job
@@ -29,8 +29,13 @@ func several(t testing.TB) *view.Job {
 				m.Bins[b].EndMs += later
 			}
 		}
+		for k := range j.Findings {
+			j.Findings[k].JobID = j.JobID
+		}
 		if i == 2 {
 			j.UntilMs -= dayMs / 2
+			j.Findings[0].Severity = 0.6
+			j.Findings = j.Findings[:1]
 		}
 		jobs = append(jobs, j)
 	}
@@ -61,6 +66,27 @@ func TestPageOfSeveralJobsRunsFromTheirStart(t *testing.T) {
 	}
 	if c := columnsOf(j.Metrics[0].Bins, timeOf(j, 0, 100)); c.xs[0] != 0 || c.xs[len(c.xs)-1] != 100 {
 		t.Errorf("the columns are from %v to %v of 100", c.xs[0], c.xs[len(c.xs)-1])
+	}
+}
+
+// TestPageOfSeveralJobsNamesThem: a number or a word is that of all jobs, or says of which it is.
+func TestPageOfSeveralJobsNamesThem(t *testing.T) {
+	text := string(render(t, several(t), options))
+	for _, want := range []string{
+		"<title>3 jobs together relax_n256</title>", "<dt>Jobs<dd>184300, 184301, 184302<",
+		"64 nodes, 12,288 cores in sum", "busy in 81\u00a0% of the time that was measured. 3 of 3 jobs have findings. " +
+			"The worst: Memory bandwidth is the limit, in job 184302.",
+		"In 3 of 3 jobs: 184300, 184301, 184302. The worst is 184302, and its numbers are these. In 99.8",
+		"In 2 of 3 jobs: 184300, 184301. The worst is 184300", "<em>low in 2 of 3</em>", "<em>bound in 3 of 3</em>",
+		"2 rules were not evaluated for some or all of the jobs", "in 3 of 3 jobs: job.gpus is 0",
+		"Several jobs together have no rank.", "those of one job say nothing of another",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+	if n := strings.Count(text, "#SBATCH --exclude"); n != 1 {
+		t.Errorf("the page has the same line for a script %d times", n)
 	}
 }
 

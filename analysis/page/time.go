@@ -8,7 +8,7 @@ import (
 // timeOf is the axis of time of a job's figures.
 func timeOf(j *view.Job, left, right float64) chart.Scale {
 	from, until := j.Drawn()
-	if j.Jobs > 0 {
+	if j.Several() {
 		return chart.Elapsed(from, until, left, right)
 	}
 	return chart.Time(from, until, left, right)
@@ -16,7 +16,7 @@ func timeOf(j *view.Job, left, right float64) chart.Scale {
 
 // when writes the time of a bin.
 func when(j *view.Job, ms int64) string {
-	if j.Jobs > 0 {
+	if j.Several() {
 		return span(ms)
 	}
 	return moment(ms)
@@ -26,7 +26,7 @@ func when(j *view.Job, ms int64) string {
 func times(j *view.Job) string {
 	from, until := j.Drawn()
 	switch {
-	case j.Jobs > 0:
+	case j.Several():
 		return "Time runs from the start of each job."
 	case from > j.FirstMs || until < j.UntilMs:
 		return "Only " + moment(from) + " to " + moment(until) + " is shown. Times are UTC."

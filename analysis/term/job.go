@@ -166,47 +166,6 @@ func gapWords(s Style, j *view.Job) string {
 	return words
 }
 
-// uses draws a bar for each thing that the job had.
-func (t *text) uses(j *view.Job) {
-	all := uses(j)
-	if len(all) == 0 {
-		return
-	}
-	t.line()
-	drawn := min(t.cells()-30, 80)
-	var unknown []string
-	for _, u := range all {
-		name := left(u.name, 11)
-		switch {
-		case math.IsNaN(u.share) && isPseudo(j):
-		case math.IsNaN(u.share):
-			unknown = append(unknown, u.name)
-		case t.cells() < narrow:
-			t.line(name, right(percent(u.share), 6), "  ", t.word(u.word))
-		default:
-			t.line(name, "[", bar(u.share, drawn), "] ", right(percent(u.share), 6), "  ", t.word(u.word))
-		}
-	}
-	if len(unknown) > 0 {
-		t.hanging("", 0, 2, "What these nodes can do is not configured (machine in weir.yaml): "+
-			strings.Join(unknown, ", ")+".")
-	}
-}
-
-// word repeats the word of a bar by its colour.
-func (t *text) word(word string) string {
-	switch word {
-	case "low", "bound":
-		return t.paint(yellow, word)
-	case "full":
-		return t.paint(red, word)
-	}
-	return word
-}
-
-// isPseudo reports whether a job is the whole machine, or what no job holds of it.
-func isPseudo(j *view.Job) bool { return j.JobID == schemas.JobSystem || j.JobID == schemas.JobRest }
-
 // imbalance tells how different the cores are.
 func (t *text) imbalance(j *view.Job) {
 	m := metric(j, "cpu_user")

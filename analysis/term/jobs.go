@@ -160,9 +160,7 @@ func lineOf(j *view.Job) view.JobLine {
 		}
 		return &v
 	}
-	if m := metric(j, "cpu_idle"); m != nil {
-		l.Busy = keep(view.Busy(m.Total.Mean, j.Type))
-	}
+	l.Busy = keep(j.BusyCores())
 	if m := metric(j, "cpu_user"); m != nil {
 		l.Spread = keep(spread(m))
 	}

@@ -92,7 +92,7 @@ type metricTable struct {
 func (t *text) layout(j *view.Job, bounds bool) *metricTable {
 	const drawn = 20 // cells that a picture should have
 	if t.cells() >= wide {
-		if len(j.Nodes) > 1 {
+		if len(j.Nodes) > 1 && !j.Several() {
 			if m := t.tableOf(j, allNumbers, true, bounds); m.band+m.spark >= drawn {
 				return m
 			}

@@ -22,29 +22,39 @@ func Merge(jobs []*Job) (*Job, error) {
 		return nil, errNothing
 	}
 	first := jobs[0]
-	j := &Job{Cluster: first.Cluster, Jobs: len(jobs), Type: first.Type, FirstMs: first.FirstMs, IntervalMs: first.IntervalMs}
+	j := &Job{
+		Cluster: first.Cluster, Type: first.Type, FirstMs: first.FirstMs, IntervalMs: first.IntervalMs,
+		NotEvaluated: notEvaluated(jobs), From: sources(jobs),
+	}
 	j.JobID, j.Name, j.User, j.Account, j.Queue = fmt.Sprintf("%d jobs", len(jobs)), first.Name, first.User,
 		first.Account, first.Queue
 	metrics := map[metricKey][]*Metric{}
 	measured := 0.0
+	var busy busyCores
 	for _, o := range jobs {
 		if o.Cluster != j.Cluster {
 			return nil, fmt.Errorf("job %s is of cluster %s, and %s of %s: name jobs of one cluster",
 				first.JobID, j.Cluster, o.JobID, o.Cluster)
 		}
+		j.Jobs = append(j.Jobs, o.JobID)
 		j.head(o)
+		busy.of(o)
+		j.silent = j.silent || !o.Judged()
 		measured += float64(o.Intervals)
 		j.ExactShare += o.ExactShare * float64(o.Intervals)
 		for i := range o.Metrics {
-			m := &o.Metrics[i]
+			m := o.Metrics[i]
+			m.Reported = o.Reported
 			key := metricKey{m.Name, m.Unit, m.Scope}
-			metrics[key] = append(metrics[key], m)
+			metrics[key] = append(metrics[key], &m)
 		}
 		j.Findings = append(j.Findings, o.Findings...)
 	}
 	if measured > 0 {
 		j.ExactShare /= measured
 	}
+	j.busy = busy.mean()
+	j.Nodes = nodesOf(jobs)
 	slices.SortStableFunc(j.Findings, func(a, b schemas.Finding) int { return cmp.Compare(b.Severity, a.Severity) })
 	axis := axisOf(jobs)
 	keys := slices.SortedFunc(maps.Keys(metrics), func(x, y metricKey) int {
@@ -55,12 +65,14 @@ func Merge(jobs []*Job) (*Job, error) {
 		var of []*Total
 		for _, part := range metrics[k] {
 			of = append(of, &part.Total)
+			if part.Total.Count > 0 {
+				m.Reported += part.Reported
+			}
 		}
 		m.Total = mergeTotals(of)
 		j.Metrics = append(j.Metrics, m)
 	}
 	j.Map = axis.properties(jobs)
-	j.From = first.From
 	return j, nil
 }
 
@@ -75,7 +87,8 @@ func (j *Job) head(o *Job) {
 	same(&j.User, o.User)
 	same(&j.Account, o.Account)
 	same(&j.Queue, o.Queue)
-	if j.Type != o.Type {
+	mine, other := j.Type, o.Type
+	if mine.GPUs, other.GPUs = nil, nil; mine != other { // pointers to equal numbers may differ
 		j.Type = config.NodeType{}
 	}
 	j.FirstMs, j.UntilMs = min(j.FirstMs, o.FirstMs), max(j.UntilMs, o.UntilMs)
@@ -162,23 +175,4 @@ func (t *Total) summary() (quantile.Summary, bool) {
 	s.Knots[0].Value = t.D[0]
 	s.Knots[len(s.Knots)-1].Value = t.D[10]
 	return s, s.Check() == nil
-}
-
-// Drawn is the time that pictures of a job show: all of it, unless its reader asked for a part. Of several jobs it is
-// the time since the start of each.
-func (j *Job) Drawn() (fromMs, untilMs int64) {
-	for i := range j.Metrics {
-		bins := j.Metrics[i].Bins
-		switch {
-		case len(bins) == 0:
-		case j.Jobs > 0:
-			return bins[0].StartMs, bins[len(bins)-1].EndMs
-		default:
-			return max(j.FirstMs, bins[0].StartMs), min(j.UntilMs, bins[len(bins)-1].EndMs)
-		}
-	}
-	if j.Jobs > 0 {
-		return 0, j.UntilMs - j.FirstMs
-	}
-	return j.FirstMs, j.UntilMs
 }

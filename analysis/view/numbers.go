@@ -39,8 +39,15 @@ func (j *Job) Find(name string) *Metric {
 // PerNode returns how many values a metric has on a node in an interval: count by nodes. It is NaN where that is not
 // known.
 func (j *Job) PerNode(m *Metric) float64 {
-	if j.Reported <= 0 || m == nil || m.Total.Count <= 0 {
+	if m == nil || m.Total.Count <= 0 {
 		return math.NaN()
 	}
-	return float64(m.Total.Count) / float64(j.Reported)
+	reported := j.Reported
+	if j.Several() {
+		reported = m.Reported
+	}
+	if reported <= 0 {
+		return math.NaN()
+	}
+	return float64(m.Total.Count) / float64(reported)
 }

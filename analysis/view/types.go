@@ -13,7 +13,7 @@ import (
 type Job struct {
 	schemas.Job
 	Cluster string
-	Jobs    int             // how many jobs this is of together; 0: it is one
+	Jobs    []string        // the IDs of several jobs that this is of together; empty: it is one
 	Type    config.NodeType // zero: of none or several
 
 	FirstMs, UntilMs, IntervalMs int64 // of what was measured; a start of 0 or none is FirstMs
@@ -29,6 +29,10 @@ type Job struct {
 	Map          []Property // severity map: one a rule with each, worst first
 	From         string     // "archive", "topic", "archive and topic": one line of the page
 	Earlier      []Life     // restarts before this one
+
+	// Of several jobs: their nodes may differ, and rules may look at some of them alone.
+	busy   float64
+	silent bool
 }
 
 // Life is a restart of a job, in one line.
@@ -50,6 +54,7 @@ type Metric struct {
 	Name, Unit, Scope string
 	Bins              []Bin
 	Total             Total
+	Reported          int64 // of several jobs: node intervals of those that have the metric
 }
 
 // Bin is several intervals of a picture. Low and High are envelopes: the least lo_k or d_k, the largest hi_k or d_k.
