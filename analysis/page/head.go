@@ -45,7 +45,8 @@ func facts(j *view.Job) []fact {
 	out = append(out, fact{"Size", strings.Join(parts, ", ")}, fact{"Nodes", list(j.Nodes, 4)},
 		fact{"Measured", fmt.Sprintf("%s to %s UTC, %s of %s", moment(j.FirstMs), moment(j.UntilMs),
 			count(j.Intervals, "interval"), length(j.IntervalMs))},
-		fact{"Seen", seen(j)}, fact{"Deciles", exact(j)}, fact{"Source", j.From})
+		fact{"Seen", seen(j)},
+		fact{"Accuracy", strings.ReplaceAll(j.ExactWords(), " %", "\u00a0%")}, fact{"Source", j.From})
 	kept := out[:0]
 	for _, f := range out {
 		if f.Text != "" {
@@ -106,14 +107,6 @@ func seen(j *view.Job) string {
 		text += fmt.Sprintf("; %s silent from %s to %s", who, moment(g.FromMs), moment(g.UntilMs)[11:])
 	}
 	return text
-}
-
-func exact(j *view.Job) string {
-	if j.ExactShare >= 1 {
-		return "exact in all intervals"
-	}
-	return fmt.Sprintf("exact in %s of intervals, elsewhere with a rank error of at most %s",
-		percent(j.ExactShare), percent(j.WorstRankError))
 }
 
 // uses are the bars, as far as it is known what the nodes have. A word repeats what a rule found.

@@ -74,7 +74,8 @@ func TestPageOfSeveralJobsNamesThem(t *testing.T) {
 	text := string(render(t, several(t), options))
 	for _, want := range []string{
 		"<title>3 jobs together relax_n256</title>", "<dt>Jobs<dd>184300, 184301, 184302<",
-		"64 nodes, 12,288 cores in sum", "busy in 81\u00a0% of the time that was measured. 3 of 3 jobs have findings. " +
+		"64 nodes, 12,288 cores in sum",
+		"busy in 81\u00a0% of the time that was measured. 3 of 3 jobs have findings. " +
 			"The worst: Memory bandwidth is the limit, in job 184302.",
 		"In 3 of 3 jobs: 184300, 184301, 184302. The worst is 184302, and its numbers are these. In 99.8",
 		"In 2 of 3 jobs: 184300, 184301. The worst is 184300", "<em>low in 2 of 3</em>", "<em>bound in 3 of 3</em>",
@@ -99,8 +100,8 @@ func TestPageOfAPart(t *testing.T) {
 	for i := range j.Map {
 		j.Map[i].Worst = j.Map[i].Worst[120:180]
 	}
-	if text, want := string(render(t, j, options)), "Only 2026-09-21 12:00 to 2026-09-21 18:00 is shown."; strings.Count(
-		text, want) != 2 || strings.Contains(text, ">06:00<") {
+	text, want := string(render(t, j, options)), "Only 2026-09-21 12:00 to 2026-09-21 18:00 is shown."
+	if strings.Count(text, want) != 2 || strings.Contains(text, ">06:00<") {
 		t.Errorf("the page does not say twice %q, or its axes show more", want)
 	}
 }

@@ -123,7 +123,7 @@ func TestNumbersAreForPeople(t *testing.T) {
 		}
 	}
 	for v, want := range map[float64]string{0.0038: "0.4 %", 0.00001: "0.1 %", 0.004: "0.4 %", 0.0041: "0.5 %"} {
-		if got := tenthsUp(v); got != want {
+		if got := view.Bound(v); got != want {
 			t.Errorf("error of %v: %q, want %q, which is no less", v, got, want)
 		}
 	}

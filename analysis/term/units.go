@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+
+	"github.com/weirhpc/weir/analysis/view"
 )
 
 // shortUnits are units as a column has room for them.
@@ -67,6 +69,9 @@ func percent(v float64) string {
 	}
 	return strconv.FormatFloat(p, 'f', 0, 64) + " %"
 }
+
+// tenths is a share in % that is never rounded up to all.
+func tenths(v float64) string { return view.Floor(v) }
 
 // count returns a whole number with commas.
 func count(n int64) string { return humanize.Comma(n) }

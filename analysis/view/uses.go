@@ -120,7 +120,10 @@ func (j *Job) Judged() bool { return len(j.Map)+len(j.Findings)+len(j.NotEvaluat
 
 // Evaluated reports whether a rule was judged, and so whether silence about it means something.
 func (j *Job) Evaluated(rule string) bool {
-	return !j.silent && j.Judged() && !slices.ContainsFunc(j.NotEvaluated, func(r rules.Reason) bool { return r.Rule == rule })
+	if j.silent || !j.Judged() {
+		return false
+	}
+	return !slices.ContainsFunc(j.NotEvaluated, func(r rules.Reason) bool { return r.Rule == rule })
 }
 
 // AnyEvaluated reports whether a rule was judged at all.
