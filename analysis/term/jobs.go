@@ -160,7 +160,9 @@ func lineOf(j *view.Job) view.JobLine {
 		}
 		return &v
 	}
-	l.Busy = keep(j.BusyCores())
+	if m := metric(j, "cpu_idle"); m != nil {
+		l.Busy = keep(view.Busy(m.Total.Mean, j.Type))
+	}
 	if m := metric(j, "cpu_user"); m != nil {
 		l.Spread = keep(spread(m))
 	}

@@ -43,6 +43,8 @@ type building struct {
 	least, most float64
 	lows, highs map[string]int64
 	measured    int64
+	values      int64 // of rows that tell on how many nodes they were
+	nodes       int64 // of these rows
 }
 
 type binBuild struct {
@@ -100,6 +102,7 @@ func (b *Builder) Row(r *schemas.Row, shown bool) {
 	d, low, high, ok := envelope(r)
 	if ok && count > 0 {
 		m.add(d, r.LowNode, r.HighNode)
+		m.places(r)
 		b.measured++
 		if r.RankError != nil && *r.RankError > 0 {
 			b.worst = max(b.worst, *r.RankError)
@@ -215,6 +218,20 @@ func (b *Builder) metric(r *schemas.Row) *building {
 		b.metrics[key] = m
 	}
 	return m
+}
+
+// Places tells on how many nodes the values of an interval were, whose hour is in the picture.
+func (b *Builder) Places(r *schemas.Row) {
+	if r.Metric != nil && r.Count != nil && *r.Count > 0 {
+		b.metric(r).places(r)
+	}
+}
+
+func (m *building) places(r *schemas.Row) {
+	if r.Nodes != nil && *r.Nodes > 0 {
+		m.values += *r.Count
+		m.nodes += int64(*r.Nodes)
+	}
 }
 
 func (m *building) add(d [11]float64, low, high *string) {

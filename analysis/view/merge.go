@@ -43,10 +43,9 @@ func Merge(jobs []*Job) (*Job, error) {
 		measured += float64(o.Intervals)
 		j.ExactShare += o.ExactShare * float64(o.Intervals)
 		for i := range o.Metrics {
-			m := o.Metrics[i]
-			m.Reported = o.Reported
+			m := &o.Metrics[i]
 			key := metricKey{m.Name, m.Unit, m.Scope}
-			metrics[key] = append(metrics[key], &m)
+			metrics[key] = append(metrics[key], m)
 		}
 		j.Findings = append(j.Findings, o.Findings...)
 	}
@@ -65,9 +64,6 @@ func Merge(jobs []*Job) (*Job, error) {
 		var of []*Total
 		for _, part := range metrics[k] {
 			of = append(of, &part.Total)
-			if part.Total.Count > 0 {
-				m.Reported += part.Reported
-			}
 		}
 		m.Total = mergeTotals(of)
 		j.Metrics = append(j.Metrics, m)
@@ -117,7 +113,7 @@ func (j *Job) head(o *Job) {
 // mergeTotals returns the whole of several totals. The bounds of the deciles hold for all values of all of them.
 func mergeTotals(of []*Total) Total {
 	nan := math.NaN()
-	t := Total{Mean: nan, RankError: nan}
+	t := Total{Mean: nan, RankError: nan, PerNode: perNode(of)}
 	for k := range t.D {
 		t.D[k], t.Lo[k], t.Hi[k] = nan, nan, nan
 	}

@@ -12,14 +12,14 @@ import (
 // Several reports whether this is of several jobs together.
 func (j *Job) Several() bool { return len(j.Jobs) > 0 }
 
-// busyCores are those of several jobs. Each job's nodes tell how many hardware threads a core has.
+// busyCores are those of several jobs. Each job's nodes tell how many hardware threads a core has. They count by logical
+// CPUs, as core-hours do.
 type busyCores struct{ busy, cores float64 }
 
 func (b *busyCores) of(j *Job) {
 	m := j.measured("cpu_idle")
 	if busy := j.BusyCores(); m != nil && !math.IsNaN(busy) {
-		cores := float64(m.Total.Count) / float64(max(1, j.Type.ThreadsPerCore))
-		b.busy, b.cores = b.busy+busy*cores, b.cores+cores
+		b.busy, b.cores = b.busy+busy*float64(m.Total.Count), b.cores+float64(m.Total.Count)
 	}
 }
 

@@ -19,6 +19,7 @@ func sharesOf(t *testing.T, id string, nodes []string, of config.NodeType, idle 
 	b.Row(&row, true)
 	if bandwidth {
 		row = rowOf("mem_bw", 0, 1000, []float64{50, 50, 50, 50})
+		row.Nodes = new(int32(2))
 		b.Row(&row, true)
 	}
 	j := &Job{Cluster: "c", Type: of}
@@ -95,8 +96,8 @@ func TestBusyCoresOfSeveralJobs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The first job has four cores, half of them busy. The second has two, and both are.
-	if got, want := j.BusyCores(), (0.5*4+1*2)/6.0; math.Abs(got-want) > 1e-12 {
+	// Each has four logical CPUs. Half of the first job's cores are busy, and all of the second's.
+	if got, want := j.BusyCores(), 0.75; math.Abs(got-want) > 1e-12 {
 		t.Errorf("busy: %v, want %v", got, want)
 	}
 }

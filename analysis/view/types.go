@@ -54,7 +54,6 @@ type Metric struct {
 	Name, Unit, Scope string
 	Bins              []Bin
 	Total             Total
-	Reported          int64 // of several jobs: node intervals of those that have the metric
 }
 
 // Bin is several intervals of a picture. Low and High are envelopes: the least lo_k or d_k, the largest hi_k or d_k.
@@ -90,6 +89,7 @@ type Total struct {
 	D, Lo, Hi           [11]float64
 	Mean, RankError     float64
 	Count               int64
+	PerNode             float64 // values of a node in an interval that has any; 0: not known
 	Exact, Known        bool
 	LowNode, HighNode   string
 	LowShare, HighShare float64
