@@ -41,6 +41,7 @@ type lister struct {
 	of    map[schemas.JobKey]*view.JobLine
 	by    order
 	found map[schemas.JobKey]bool // jobs with the finding that is asked for
+	finds bool                    // there are findings, so rules look at jobs
 }
 
 // LoadLines returns the jobs with the numbers that `weir jobs` shows: those that run or wait, and those that ended.
@@ -194,6 +195,7 @@ func (l *lister) numbers(line *view.JobLine, metric string, mean *float64, d [11
 
 // finding takes a finding that holds. A line shows the worst.
 func (l *lister) finding(f *schemas.Finding) {
+	l.finds = true
 	line := l.of[f.Job()]
 	if line == nil || f.State != schemas.FindingOpen {
 		return
@@ -211,6 +213,7 @@ func (l *lister) finding(f *schemas.Finding) {
 func (l *lister) lists() *view.Lists {
 	lists := &view.Lists{}
 	for key, line := range l.of {
+		line.Judged = line.Finding != nil || l.finds && line.Seen != nil
 		switch {
 		case l.ask.Finding != "" && !l.found[key]:
 		case line.State == schemas.StateSkipped:

@@ -111,6 +111,7 @@ type JobLine struct {
 	Busy, Spread, WastedH, MemPerNode, Seen *float64
 	TimeS                                   float64
 	Finding                                 *schemas.Finding
+	Judged                                  bool                // rules looked at it: without a finding none holds
 	Of                                      map[string]*float64 // METRIC.dK that --sort asks for
 }
 
