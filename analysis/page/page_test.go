@@ -90,7 +90,7 @@ func TestPageSays(t *testing.T) {
 		"#SBATCH --exclude=n0412",
 		"In 93\u00a0% of 8,580 checks; mean severity 0.27, at worst 0.31; n0412 in 7,421 of them",
 		"5 of 10 properties appear. Worst: Memory bandwidth is the limit, with a mean severity of 0.51.",
-		"n0412 is lowest in clock in 92\u00a0% of the intervals; chance gives 1.5\u00a0%.",
+		"n0412 is lowest in clock in 92\u00a0% of the intervals; chance gives 1.6\u00a0%.",
 		"Memory is the roof: at 0.699 FLOP/B a node reaches 83\u00a0% of it.",
 		"The job stands out by median of vectorization_ratio: only 0.5\u00a0% of 412 jobs in the queue are below it.",
 		"<code>unused-gpu</code><td class=\"n\">job.gpus is 0",

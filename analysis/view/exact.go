@@ -2,7 +2,6 @@ package view
 
 import (
 	"fmt"
-	"math"
 	"slices"
 )
 
@@ -34,14 +33,3 @@ func (j *Job) ExactWords() string {
 	return fmt.Sprintf("Deciles are exact in %s of intervals; elsewhere their rank is off by at most %s, %s by %s.",
 		Floor(j.ExactShare), Bound(j.WorstRankError), all, Bound(whole))
 }
-
-// Floor is a share in % that is never rounded up to all.
-func Floor(v float64) string {
-	if p := math.Floor(1000*v+1e-9) / 10; v < 1 && p < 100 {
-		return fmt.Sprintf("%.1f %%", p)
-	}
-	return "100 %"
-}
-
-// Bound is a share in % that is never rounded down.
-func Bound(v float64) string { return fmt.Sprintf("%.1f %%", math.Ceil(1000*v-1e-9)/10) }

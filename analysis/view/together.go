@@ -12,8 +12,8 @@ import (
 // Several reports whether this is of several jobs together.
 func (j *Job) Several() bool { return len(j.Jobs) > 0 }
 
-// busyCores are those of several jobs. Each job's nodes tell how many hardware threads a core has. They count by logical
-// CPUs, as core-hours do.
+// busyCores are those of several jobs. Each job's nodes tell how many hardware threads a core has. They count by
+// logical CPUs, as core-hours do.
 type busyCores struct{ busy, cores float64 }
 
 func (b *busyCores) of(j *Job) {
