@@ -78,6 +78,10 @@ func TestSeveralJobsSayNoMoreThanEachOfThem(t *testing.T) {
 	if diff := gocmp.Diff([]string{"busy cores ok ", "memory bandwidth ok "}, words()); diff != "" {
 		t.Errorf("all were judged: %s", diff)
 	}
+	jobs[1].NotEvaluated = []rules.Reason{{Rule: "idle-cores", Why: "w"}, {Rule: "low-cpu", Why: "w"}}
+	if diff := gocmp.Diff([]string{"busy cores  ", "memory bandwidth ok "}, words()); diff != "" {
+		t.Errorf("other rules say nothing of all cores: %s", diff)
+	}
 	jobs[2].Map, jobs[2].Nodes = nil, nil
 	if diff := gocmp.Diff([]string{"busy cores  ", "memory bandwidth of peak "}, words()); diff != "" {
 		t.Errorf("one has no rules: %s", diff)

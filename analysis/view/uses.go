@@ -16,8 +16,11 @@ type Use struct {
 	Word, Class string  // Class: of the worst finding that the word is for
 }
 
-// verdict is the word for a rule that holds.
-type verdict struct{ rule, word string }
+// verdict is the word for a rule that holds. One that looks at some jobs or nodes alone does not vouch for the share.
+type verdict struct {
+	rule, word string
+	vouches    bool
+}
 
 // Uses are the bars of a report: of what was measured, as far as it is known what there is.
 func (j *Job) Uses() (all []Use) {
@@ -31,25 +34,25 @@ func (j *Job) Uses() (all []Use) {
 		return &all[len(all)-1]
 	}
 	if busy := j.BusyCores(); !math.IsNaN(busy) {
-		put("busy cores", busy, verdict{"idle-cores", "low"}, verdict{"unused-node", "low"}, verdict{"serial", "low"},
-			verdict{"low-cpu", "low"}, verdict{"stalled", "low"})
+		put("busy cores", busy, verdict{"idle-cores", "low", true}, verdict{"unused-node", "low", false},
+			verdict{"serial", "low", false}, verdict{"low-cpu", "low", true}, verdict{"stalled", "low", false})
 	}
 	if m := j.measured("acc_utilization"); m != nil {
-		put("GPUs", m.Total.Mean, verdict{"unused-gpu", "low"})
+		put("GPUs", m.Total.Mean, verdict{"unused-gpu", "low", true})
 	}
 	if m := j.measured("flops_any"); m != nil {
-		put("FLOPs", j.ofPeak(m, j.Type.PeakFlops), verdict{"low-use", "low"}).ofPeak("", "ok")
+		put("FLOPs", j.ofPeak(m, j.Type.PeakFlops), verdict{"low-use", "low", true}).ofPeak("", "ok")
 	}
 	if m := j.measured("mem_bw"); m != nil {
-		put("memory bandwidth", j.ofPeak(m, j.Type.PeakMemBW), verdict{"memory-bound", "bound"},
-			verdict{"low-use", "low"}).ofPeak("")
+		put("memory bandwidth", j.ofPeak(m, j.Type.PeakMemBW), verdict{"memory-bound", "bound", true},
+			verdict{"low-use", "low", true}).ofPeak("")
 	}
 	if m := j.measured("mem_used"); m != nil {
 		share := math.NaN()
 		if j.Type.Memory > 0 {
 			share = m.Total.D[10] / float64(j.Type.Memory)
 		}
-		put("memory", share, verdict{"memory-full", "full"}, verdict{"memory-over", "low"})
+		put("memory", share, verdict{"memory-full", "full", true}, verdict{"memory-over", "low", true})
 	}
 	return all
 }
@@ -88,7 +91,7 @@ func (u *Use) ofPeak(less ...string) {
 	}
 }
 
-// word is that of the first rule that holds. It is ok if none holds and one was evaluated, and empty if nobody judged.
+// word is that of the first rule that holds. It is ok if none holds and one that vouches was evaluated, and else empty.
 // Of several jobs it says in how many.
 func (j *Job) word(words []verdict) (text, class string) {
 	hold := map[schemas.JobKey]bool{}
@@ -109,7 +112,7 @@ func (j *Job) word(words []verdict) (text, class string) {
 		return fmt.Sprintf("%s in %d of %d", text, len(hold), len(j.Jobs)), class
 	case text != "":
 		return text, class
-	case slices.ContainsFunc(words, func(w verdict) bool { return j.Evaluated(w.rule) }):
+	case slices.ContainsFunc(words, func(w verdict) bool { return w.vouches && j.Evaluated(w.rule) }):
 		return "ok", ""
 	}
 	return "", ""
