@@ -64,7 +64,7 @@ func newSeverityMap(j *view.Job) severityMap {
 		s.Ticks = append(s.Ticks, mark{Percent: t.At / stripW * 100, Text: t.Text, End: t.At > stripW*0.93})
 	}
 	if s.Bins > 0 {
-		s.Each = length(binMs(j, s.Bins))
+		s.Each = each(binMs(j, s.Bins))
 	}
 	return s
 }
@@ -78,6 +78,14 @@ func strip(j *view.Job, p *view.Property, id string, x chart.Scale) template.HTM
 		return severityClass(p.Worst[i]), ""
 	})
 	return f.SVG()
+}
+
+// each writes the length of a column. That of a long job is no whole number of hours.
+func each(ms int64) string {
+	if ms >= 2*3600e3 && ms%3600e3 != 0 {
+		return roughly(ms)
+	}
+	return length(ms)
 }
 
 // binMs is the length of n bins of the job.
