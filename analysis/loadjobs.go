@@ -41,7 +41,6 @@ type lister struct {
 	of    map[schemas.JobKey]*view.JobLine
 	by    order
 	found map[schemas.JobKey]bool // jobs with the finding that is asked for
-	finds bool                    // there are findings, so rules look at jobs
 }
 
 // LoadLines returns the jobs with the numbers that `weir jobs` shows: those that run or wait, and those that ended.
@@ -195,7 +194,6 @@ func (l *lister) numbers(line *view.JobLine, metric string, mean *float64, d [11
 
 // finding takes a finding that holds. A line shows the worst.
 func (l *lister) finding(f *schemas.Finding) {
-	l.finds = true
 	line := l.of[f.Job()]
 	if line == nil || f.State != schemas.FindingOpen {
 		return
@@ -212,8 +210,12 @@ func (l *lister) finding(f *schemas.Finding) {
 // lists returns the lines in their order.
 func (l *lister) lists() *view.Lists {
 	lists := &view.Lists{}
+	finds := false // rules look at jobs at all
+	for _, line := range l.of {
+		finds = finds || line.Finding != nil
+	}
 	for key, line := range l.of {
-		line.Judged = line.Finding != nil || l.finds && line.Seen != nil
+		line.Judged = line.Finding != nil || finds && line.Seen != nil
 		switch {
 		case l.ask.Finding != "" && !l.found[key]:
 		case line.State == schemas.StateSkipped:

@@ -53,7 +53,8 @@ func TestPageOfSeveralJobsRunsFromTheirStart(t *testing.T) {
 	for _, want := range []string{
 		"A column is 6\u00a0min, and its colour is the worst severity in it. Time runs from the start of each job.",
 		">0 h<", ">12 h<", ">24 h<", "<td>0:00:00<td>", "<td>23:00:00<td>",
-		"8 of 10 values of each job lie in", "from the least median of a job to the greatest", "The numbers at the right are of all jobs together.",
+		"8 of 10 values of each job lie in",
+		"from the least median of a job to the greatest", "The numbers at the right are of all jobs together.",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page does not say %q", want)
@@ -95,7 +96,8 @@ func TestPageOfSeveralJobsNamesThem(t *testing.T) {
 func TestPageOfAYear(t *testing.T) {
 	text := string(render(t, year(), options))
 	for _, want := range []string{
-		"A column is 36.5 hours", "an hour has the deciles of all its values, and a column the least and the greatest of",
+		"A column is 36.5 hours",
+		"an hour has the deciles of all its values, and a column the least and the greatest of",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page does not say %q", want)
