@@ -115,6 +115,9 @@ func (f *jobFlags) check(c *cobra.Command) error {
 		return errors.New("--last is for the rows of intervals, and for nothing else")
 	case (f.rules || f.html != "") && (f.asJSON || f.asCSV):
 		return errors.New("--rules and --html are for people: --findings --json has what holds")
+	case f.correlate != "":
+		_, _, err := pairOf(f.correlate)
+		return err
 	case f.restart < -1:
 		return fmt.Errorf("--restart %d must be at least 0", f.restart)
 	}
@@ -144,16 +147,27 @@ func (f *jobFlags) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	ids, err := f.jobs(c, cfg, args)
+	if ask.Dir, ask.Topic, err = f.where(c, cfg); err != nil {
+		return err
+	}
+	if f.rows(c) && ask.Topic && (f.from != "" || f.to != "" || f.restart >= 0) {
+		return usageError{errors.New("the topic has the last rows alone: name the archive with --dir, " +
+			"or leave --from, --to and --restart out")}
+	}
+	named, err := analysis.Open(c.Context(), cfg, ask, numbers(args)...)
 	if err != nil {
 		return err
 	}
-	ask.Dir, ask.Topic = analysis.Where(cfg, f.dir)
+	defer named.Close()
+	ids, err := taskIDs(c.Context(), named, args)
+	if err != nil {
+		return err
+	}
 	if f.rows(c) {
-		return f.printIntervals(c, cfg, ids, ask)
+		return f.printIntervals(c, named, ids, ask)
 	}
 	if f.correlate != "" {
-		return jobCorrelation(c.Context(), cfg, ids, f.correlate, ask, f.asCSV, f.asJSON, out)
+		return jobCorrelation(c.Context(), named, ids, f.correlate, ask, f.asCSV, f.asJSON, out)
 	}
 	set, err := ruleSet(cfg)
 	if err != nil {
@@ -162,7 +176,7 @@ func (f *jobFlags) run(c *cobra.Command, args []string) error {
 	if f.html != "" {
 		ask.MaxBins = pageBins
 	}
-	jobs, err := f.loadJobs(c, cfg, set, args, ids, ask)
+	jobs, err := loadJobs(c, named, set, ids, ask)
 	if err != nil {
 		return err
 	}

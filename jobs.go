@@ -100,7 +100,9 @@ func (f *jobsFlags) run(c *cobra.Command, ask analysis.ListAsk) error {
 	if err != nil {
 		return err
 	}
-	ask.Dir, ask.Topic = analysis.Where(cfg, f.dir)
+	if ask.Dir, ask.Topic, err = f.where(c, cfg); err != nil {
+		return err
+	}
 	lists, err := analysis.LoadLines(c.Context(), cfg, ask)
 	if errors.Is(err, analysis.ErrSort) {
 		return usageError{fmt.Errorf("--sort: %w", err)}
