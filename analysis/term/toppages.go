@@ -35,8 +35,11 @@ func (v *topView) jobPage() []line {
 	}
 	const words = "No summary of this interval came: the job has ended, or its summary is late."
 	return []line{
-		{{text: v.clean("Job "+v.at.JobID, v.cells()), color: bold}}, {{text: v.clean(v.clock(), v.cells())}}, nil,
-		{{text: v.clean(words, v.cells())}}, nil, v.jobKeys(),
+		{{text: v.clean("Job "+v.at.JobID, v.cells()), color: bold}},
+		{{text: v.clean(v.clock(), v.cells())}},
+		nil,
+		{{text: v.clean(words, v.cells())}},
+		nil, v.jobKeys(),
 	}
 }
 
