@@ -14,6 +14,8 @@ import (
 
 var errPair = errors.New("name two metrics, as in --correlate ipc,mem_bw")
 
+var errNoPair = errors.New("no complete interval has both metrics")
+
 var errOneJob = errors.New("--correlate is for one job")
 
 // pairOf returns the two metrics of --correlate.
@@ -53,6 +55,10 @@ func jobCorrelation(ctx context.Context, named *analysis.Named, ids []string, me
 	c, err := named.Correlate(ctx, ids[0], a, b, ask)
 	if err != nil {
 		return err
+	}
+	if c.Pairs == 0 {
+		return fmt.Errorf("%w: job %s, metrics %s and %s; `weir job %[2]s --metrics all` shows those that there are",
+			errNoPair, c.JobID, a, b)
 	}
 	var rows []correlation
 	for _, k := range []struct {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -180,11 +181,32 @@ func (f *jobFlags) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	if err := sayMissing(c, ask.Metrics, func(name string) bool {
+		return slices.ContainsFunc(jobs, func(j *view.Job) bool { return j.Find(name) != nil })
+	}); err != nil {
+		return err
+	}
 	if f.html != "" {
 		return jobsPage(c.Context(), cfg, ask, f.html, jobs)
 	}
 	return f.show(out, style, set, jobs)
 }
+
+// sayMissing reports metrics that are asked for and that no job has. It returns an error if there is none of them.
+func sayMissing(c *cobra.Command, asked []string, has func(string) bool) error {
+	missing := slices.DeleteFunc(slices.Clone(asked), func(m string) bool { return m == analysis.AllMetrics || has(m) })
+	if len(missing) == 0 {
+		return nil
+	}
+	err := fmt.Errorf("%w %s; --metrics all shows those that there are", errNoSuchMetric, strings.Join(missing, ", "))
+	if len(missing) == len(asked) {
+		return err
+	}
+	say(c.ErrOrStderr(), "weir: %v", err)
+	return nil
+}
+
+var errNoSuchMetric = errors.New("the job has no metric")
 
 // show writes what was asked for to the reader's terminal, or for programs.
 func (f *jobFlags) show(out io.Writer, style term.Style, set *rules.Set, jobs []*view.Job) error {

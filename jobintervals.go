@@ -33,6 +33,11 @@ func (f *jobFlags) printIntervals(c *cobra.Command, named *analysis.Named, ids [
 		return err
 	}
 	sayFirst(c, short, "have fewer intervals")
+	if err := sayMissing(c, ask.Metrics, func(name string) bool {
+		return slices.ContainsFunc(all, func(r schemas.Row) bool { return r.Metric != nil && *r.Metric == name })
+	}); err != nil {
+		return err
+	}
 	if f.asJSON || f.asCSV {
 		return printRows(c.OutOrStdout(), f.asCSV, all)
 	}

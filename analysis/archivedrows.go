@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/weirhpc/weir/analysis/archive"
@@ -30,7 +31,11 @@ func archivedRows(ctx context.Context, key schemas.JobKey, lives []archive.Life,
 		return err
 	})
 	if err == nil && len(rows) == 0 {
-		err = fmt.Errorf("%w there: %s in the archive %s", ErrNoInterval, key.JobID, a.Dir)
+		of := ""
+		if q.Metric != nil {
+			of = " with metric " + strings.Join(a.Metrics, ", ")
+		}
+		err = fmt.Errorf("%w%s there: %s in the archive %s", ErrNoInterval, of, key.JobID, a.Dir)
 	}
 	return rows, err
 }
