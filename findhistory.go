@@ -94,15 +94,7 @@ func alone(cfg config.Config, rule string) (*rules.Set, error) {
 
 // begin returns the time that --since means: an age such as 90d or 12h, or a date.
 func (f *findFlags) begin(now time.Time) (time.Time, error) {
-	if days, is := strings.CutSuffix(f.since, "d"); is {
-		if n, err := strconv.Atoi(days); err == nil && n >= 0 {
-			return now.AddDate(0, 0, -n), nil
-		}
-	}
-	if age, err := time.ParseDuration(f.since); err == nil && age >= 0 {
-		return now.Add(-age), nil
-	}
-	return timeFlag("since", f.since)
+	return sinceFlag(f.since, now)
 }
 
 func printFound(w io.Writer, rule string, found []foundJob, judged int) error {

@@ -65,7 +65,7 @@ and how complete it is.`,
 	c.Flags().StringVar(&f.account, "account", "", "only jobs of account `NAME`")
 	c.Flags().StringVar(&f.queue, "queue", "", "only jobs of queue `NAME`")
 	c.Flags().StringVar(&f.finding, "finding", "", "only jobs for which `RULE` holds")
-	c.Flags().StringVar(&f.since, "since", "", "jobs that ran since `TIME`: 24h ago, or a date")
+	c.Flags().StringVar(&f.since, "since", "", "jobs that ran since `TIME`: 24h or 7d ago, or a date")
 	c.Flags().IntVar(&f.limit, "limit", 0, "at most `N` jobs (default: all)")
 	offer(c, "sort", analysis.Sorts()...)
 	return c
@@ -83,11 +83,8 @@ func (f *jobsFlags) ask(now time.Time) (a analysis.ListAsk, err error) {
 		return a, err
 	}
 	if f.since != "" {
-		ago, err := time.ParseDuration(f.since)
-		if err == nil && ago > 0 {
-			a.Since = now.Add(-ago)
-		} else if a.Since, err = timeFlag("since", f.since); err != nil {
-			return a, fmt.Errorf("--since %q must be a length of time such as 24h, or a date such as 2026-11-21",
+		if a.Since, err = sinceFlag(f.since, now); err != nil {
+			return a, fmt.Errorf("--since %q must be a length of time such as 24h or 7d, or a date such as 2026-11-21",
 				f.since)
 		}
 	}

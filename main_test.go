@@ -161,7 +161,7 @@ func TestWrongUsageIsStatus2(t *testing.T) {
 		"negative width":          {[]string{"jobs", "--width", "-1", "--dir", "."}, "--width -1"},
 		"no such archive":         {[]string{"jobs", "--dir", "nowhere"}, "--dir nowhere"},
 		"sorted by nothing known": {[]string{"jobs", "--sort", "cpu_user", "--dir", "."}, "METRIC.mean"},
-		"since what":              {[]string{"jobs", "--since", "yesterday"}, "24h, or a date"},
+		"since what":              {[]string{"jobs", "--since", "yesterday"}, "24h or 7d, or a date"},
 		"tail, example":           {[]string{"tail"}, "`weir tail job-summary`"},
 		"accept-gap, example":     {[]string{"sink", "accept-gap"}, "`weir sink accept-gap 0"},
 		"file without --config":   {[]string{"check", "x.yaml"}, "weir check --config x.yaml"},

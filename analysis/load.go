@@ -166,7 +166,7 @@ func (l *loader) places() string {
 	if l.topic == nil {
 		return "the archive " + l.cfg.Sink.Dir
 	}
-	topics := fmt.Sprintf("topic %s%s or topic %[1]s%s", l.cfg.Prefix, schemas.TopicJobs, schemas.TopicJobSummary)
+	topics := fmt.Sprintf("topic %s%s or topic %[1]s%[3]s", l.cfg.Prefix, schemas.TopicJobs, schemas.TopicJobSummary)
 	if l.cfg.Sink.Dir == NoArchive {
 		return topics
 	}

@@ -2,8 +2,10 @@ package analysis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/weirhpc/weir/schemas"
@@ -43,6 +45,12 @@ func TestTasksAreLoadedTogether(t *testing.T) {
 			t.Fatal(err)
 		}
 		of[id].same(t, j, "cpu_user")
+	}
+	_, err = n.Load(t.Context(), nil, "none", ask)
+	for _, place := range []string{n.cfg.Sink.Dir, "weir.jobs ", "weir.job-summary;"} {
+		if !errors.Is(err, ErrNoJob) || !strings.Contains(err.Error(), place) {
+			t.Errorf("%v: want %s", err, place)
+		}
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
