@@ -203,7 +203,7 @@ func TestTimesOfFlags(t *testing.T) {
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.Local)
 	for text, want := range map[string]time.Time{
 		"24h": now.Add(-24 * time.Hour), "7d": now.AddDate(0, 0, -7),
-		"2026-11-01": time.Date(2026, 11, 1, 0, 0, 0, 0, time.Local),
+		"2026-11-01":                time.Date(2026, 11, 1, 0, 0, 0, 0, time.Local),
 		"2026-11-01T06:00:00+02:00": time.Date(2026, 11, 1, 4, 0, 0, 0, time.UTC), "": {},
 	} {
 		f := jobsFlags{since: text}
