@@ -74,7 +74,7 @@ test-containers:
 # Java 17 and mvn. A broker that a test ends stays away for longer than the others wait for it.
 test-kafka: kafka-program
 	-$(MAKE) outside
-	exec $(KAFKA) run --restart-after 15s -- $(GO) test -race -count=1 -timeout 15m ./integration
+	exec $(KAFKA) run --restart-after 15s -- $(GO) test -race -count=1 -timeout 25m ./integration
 
 # Hostile input to a live installation, on the embedded broker: two and a half minutes.
 HOSTILE := $(GO) test -count=1 -timeout 10m -v -run 'TestHostile$$' ./integration -hostile.for=60s
