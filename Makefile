@@ -25,7 +25,7 @@ build-sql:
 
 # A month of a made-up machine with planted problems, below demo/, and the reports that lead to them: docs/tour.md goes
 # through them. Needs no broker. Two cores take two minutes.
-.PHONY: demo-pictures
+.PHONY: demo demo-pictures
 demo: build
 	integration/demo/run bin/weir demo
 
