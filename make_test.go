@@ -55,8 +55,7 @@ func TestThinnedTestsRunInFull(t *testing.T) {
 	}
 }
 
-// declared has the names that each declaration of a package's tests uses, and where it is: in a file for the race
-// detector alone, or elsewhere.
+// declared has the names that a declaration of a package's tests uses. race is of a file for the race detector alone.
 type declared struct {
 	uses map[string]bool
 	race bool

@@ -65,7 +65,8 @@ func TestQueriesPage(t *testing.T) {
 	withoutBrokers(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
 	defer cancel()
-	if out, err := outsidePython(ctx, t, "-c", "import duckdb, numpy, pandas, polars, pyarrow, pytz").CombinedOutput(); err != nil {
+	modules := "import duckdb, numpy, pandas, polars, pyarrow, pytz"
+	if out, err := outsidePython(ctx, t, "-c", modules).CombinedOutput(); err != nil {
 		withoutModules(t, "THE PAGE OF QUERIES WAS NOT TRIED", strings.TrimSpace(string(out))+" "+err.Error())
 	}
 	there := filepath.Join(t.TempDir(), "it's [an] archive?")

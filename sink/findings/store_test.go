@@ -277,7 +277,8 @@ func TestFullDisk(t *testing.T) {
 			}
 			return nil
 		}
-		if _, err := s.write(t.Context(), sinktest.LockFor, "id", newest([]Row{moved})); !errors.Is(err, syscall.ENOSPC) {
+		_, err := s.write(t.Context(), sinktest.LockFor, "id", newest([]Row{moved}))
+		if !errors.Is(err, syscall.ENOSPC) {
 			t.Errorf("%s: %v", action, err)
 		}
 		s.before = sinktest.NoSync

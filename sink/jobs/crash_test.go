@@ -123,7 +123,8 @@ func TestWriters(t *testing.T) {
 		writers.Go(func() {
 			rnd := rand.New(rand.NewPCG(uint64(w), 4))
 			for _, batch := range sinktest.Batches(rnd, log) {
-				if bad, err := s.write(context.Background(), sinktest.LockFor, "id", last(batch)); err != nil || len(bad) > 0 {
+				bad, err := s.write(context.Background(), sinktest.LockFor, "id", last(batch))
+				if err != nil || len(bad) > 0 {
 					t.Error(bad, err)
 				}
 			}

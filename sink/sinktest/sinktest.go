@@ -1,5 +1,5 @@
-// Package sinktest is what the tests of the archive's tables of jobs and findings share: a broker with an archive, and
-// writers that end ahead of a step. Only tests import it.
+// Package sinktest is what the tests of the archive's tables of jobs and findings share. It has a broker with an
+// archive, and writers that end ahead of a step. Only tests import it.
 package sinktest
 
 import (
