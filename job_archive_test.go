@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/csv"
+	"encoding/json"
 	"math"
 	"os"
 	"path/filepath"
@@ -11,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	gocmp "github.com/google/go-cmp/cmp"
+
+	summaries "github.com/weirhpc/weir/analysis/archive"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -90,6 +95,35 @@ func TestReportsOfAnArchive(t *testing.T) {
 		if text := ask("job", worst, "--rules"); !strings.Contains(text, "swapping ") ||
 			!strings.Contains(text, "not evaluated: no metric swap_pages") {
 			t.Errorf("rules: %s", text)
+		}
+	})
+	t.Run("totals are the archive's", func(t *testing.T) {
+		key := schemas.JobKey{JobID: worst}
+		of, err := summaries.Totals(t.Context(), dir, "", "", key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := map[any]map[string]any{}
+		for i := range of {
+			text, err := json.Marshal(&of[i])
+			var row map[string]any
+			if err = cmp.Or(err, json.Unmarshal(text, &row)); err != nil {
+				t.Fatal(err)
+			}
+			want[row["metric"]] = row
+		}
+		every := rows("job", worst, "--json", "--from", "2026-01-01T00:00:00Z", "--metrics", "cpu_idle")
+		middle := time.UnixMilli(int64(every[len(every)/2]["interval_start"].(float64))).Format(time.RFC3339)
+		for _, args := range [][]string{nil, {"--from", middle}, {"--to", middle}} {
+			got := rows(append([]string{"job", worst, "--totals", "--json"}, args...)...)
+			for _, row := range got {
+				if diff := gocmp.Diff(want[row["metric"]], row); diff != "" {
+					t.Errorf("%v: %v (-archive +report)\n%s", args, row["metric"], diff)
+				}
+			}
+			if len(got) < 5 || got[0]["stddev"] == nil {
+				t.Errorf("%v: %v", args, got)
+			}
 		}
 	})
 	t.Run("several jobs", func(t *testing.T) {

@@ -71,16 +71,14 @@ func totalOf(j *view.Job, m *view.Metric) totalRow {
 	t := &m.Total
 	r := totalRow{
 		Cluster: j.Cluster, JobID: j.JobID, Restart: j.Restart, Metric: &m.Name, Unit: &m.Unit, Scope: &m.Scope,
-		Start: j.FirstMs, End: j.UntilMs, Intervals: j.Intervals, NodesExpectedSum: j.Expected,
-		NodesReportedSum: j.Reported, Count: t.Count, Mean: finite(&t.Mean), RankError: finite(&t.RankError),
+		Start: t.Of.StartMs, End: t.Of.EndMs, Intervals: t.Of.Intervals, IntervalsMeasured: t.Of.Measured,
+		MeasuredS: t.Of.MeasuredS, NodesExpectedSum: t.Of.Expected, NodesReportedSum: t.Of.Reported,
+		Count: t.Count, Invalid: t.Invalid, CertifiedCount: t.CertifiedCount, Mean: finite(&t.Mean),
+		Stddev: finite(t.Stddev), NodeStddevRMS: finite(t.NodeStddevRMS), RankError: finite(&t.RankError),
 		Min: finite(&t.D[0]), Max: finite(&t.D[10]), Final: !j.Running,
 	}
-	for i := range m.Bins {
-		r.IntervalsMeasured += int64(m.Bins[i].Measured)
-	}
-	r.MeasuredS = float64(r.IntervalsMeasured*j.IntervalMs) / 1000
-	if j.Expected > 0 {
-		complete := float64(j.Reported) / float64(j.Expected)
+	if t.Of.Expected > 0 {
+		complete := float64(t.Of.Reported) / float64(t.Of.Expected)
 		r.Completeness = &complete
 	}
 	if t.LowNode != "" {

@@ -141,6 +141,32 @@ func TestHistoryFindsWhatLiveFinds(t *testing.T) {
 	}
 }
 
+// TestHistoryBesideACompaction: rules run without the lock of the archive, so that a compaction need not wait. What it
+// replaces is found again, whether the file was still open or not.
+func TestHistoryBesideACompaction(t *testing.T) {
+	r := rand.New(rand.NewPCG(16, 23))
+	set := ruleSetOf(t)
+	first := measure(r, "40", 0, loadStart, 60_000, 30, "alpha", "beta")
+	second := measure(r, "41", 0, loadStart, 10_000, 450, "alpha", "beta") // it ends later
+	d := &disk{dir: t.TempDir()}
+	d.jobs(t, first.job, second.job)
+	d.append(t, first.summaries, 30)
+	d.append(t, second.summaries, 1) // more files than stay open
+	d.append(t, measure(r, "99", 0, loadStart+72*3_600_000, 60_000, 1).summaries, 1)
+	got := map[string][]byte{}
+	judged, err := History(t.Context(), config.Default(), d.dir, set, time.Time{},
+		func(j rules.Job, f []schemas.Finding) error {
+			if got[j.Key.JobID] = encoded(t, f); len(got) == 1 {
+				d.compact(t)
+			}
+			return nil
+		})
+	if err != nil || judged != 2 || !bytes.Equal(got["40"], encoded(t, live(set, &first))) ||
+		!bytes.Equal(got["41"], encoded(t, live(set, &second))) || len(got["41"]) == 0 {
+		t.Errorf("%d jobs, %v: %q", judged, err, got)
+	}
+}
+
 func nope(rules.Job, []schemas.Finding) error { return nil }
 
 // TestSeverityMapIsTheWorstOfEachBin, by the definition of the rule.

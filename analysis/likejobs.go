@@ -44,13 +44,14 @@ type LikeRow struct {
 // liker compares the totals of jobs.
 type liker struct {
 	names []string
+	first string // the date that the archive is read from
 	of    map[schemas.JobKey]*likely
 }
 
-// likely is a job that may be like another one.
+// likely is a job that may be like another one. There are very many.
 type likely struct {
-	row     *jobs.Row
-	metrics []*like.Metric
+	LikeRow
+	signature like.Signature // deciles first, and then their ranks
 }
 
 // Like returns the jobs of the archive that are most like one, the nearest first. They ran on the same type of node.
@@ -75,7 +76,7 @@ func Like(ctx context.Context, cfg config.Config, a LikeAsk) ([]LikeRow, error) 
 	if err != nil {
 		return nil, err
 	}
-	l := &liker{of: map[schemas.JobKey]*likely{}}
+	l := &liker{of: map[schemas.JobKey]*likely{}, first: min(a.Since.UTC().Format(time.DateOnly), date)}
 	for i := range own {
 		if own[i].Metric != nil && own[i].RankError != nil {
 			l.names = append(l.names, *own[i].Metric)
@@ -85,88 +86,114 @@ func Like(ctx context.Context, cfg config.Config, a LikeAsk) ([]LikeRow, error) 
 		return nil, fmt.Errorf("job %s has totals of %d metrics, and a comparison needs %d: `weir archive totals` "+
 			"makes them", a.JobID, len(l.names), like.MinShared)
 	}
-	first := min(a.Since.UTC().Format(time.DateOnly), date)
-	if err := l.read(ctx, dir, first, a.Since, key, types.Of(mine.Nodes).Name, types); err != nil {
+	if err := l.read(ctx, dir, a.Since, key, types.Of(mine.Nodes).Name, types); err != nil {
 		return nil, err
 	}
-	return l.nearest(key, cmp.Or(a.Queue, mine.Queue), a), nil
+	space := l.space(cmp.Or(a.Queue, mine.Queue))
+	nearest := l.nearest(key, a)
+	return nearest, l.bound(ctx, dir, space, key, nearest)
 }
 
-// read reads the jobs on nodes of a type, and their totals.
-func (l *liker) read(ctx context.Context, dir, first string, since time.Time, mine schemas.JobKey, nodes string,
+// read reads the jobs on nodes of a type, and the deciles of their totals.
+func (l *liker) read(ctx context.Context, dir string, since time.Time, mine schemas.JobKey, nodes string,
 	types *rules.Types,
 ) error {
-	err := archive.EachJob(ctx, dir, first, "", func(r *jobs.Row) error {
+	err := archive.EachJob(ctx, dir, l.first, "", func(r *jobs.Row) error {
 		key := schemas.JobKey{JobID: r.JobID, Restart: r.Restart}
 		if key == mine || r.End >= since.UnixMilli() && types.Of(r.Nodes).Name == nodes {
-			row := *r
-			row.Nodes, row.Cpus = nil, nil
-			l.of[key] = &likely{&row, make([]*like.Metric, len(l.names))}
+			l.of[key] = &likely{LikeRow{
+				JobID: r.JobID, Restart: r.Restart, User: r.User, Account: r.Account, Queue: r.Queue, Name: r.Name,
+				Cores: r.Cores,
+			}, like.Unsigned(len(l.names))}
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	columns := []string{
-		"job_id", "restart", "metric", "rank_error", "lo", "hi", "d0", "d1", "d2", "d3", "d4", "d5", "d6", "d7", "d8",
-		"d9", "d10",
-	}
-	return archive.EachTotalOf(ctx, dir, first, "", l.names, columns, func(t *totals.Total) error {
-		of := l.of[schemas.JobKey{JobID: t.JobID, Restart: t.Restart}]
-		if of == nil || t.Metric == nil || t.RankError == nil {
+	return l.totals(ctx, dir, nil, func(key schemas.JobKey, metric int, t *view.Total) {
+		if of := l.of[key]; of != nil {
+			of.signature.Set(metric, t.D)
+		}
+	})
+}
+
+// totals calls fn with the deciles of all jobs, metric by metric. Further columns may be their bounds.
+func (l *liker) totals(ctx context.Context, dir string, further []string,
+	fn func(key schemas.JobKey, metric int, t *view.Total),
+) error {
+	columns := append([]string{
+		"job_id", "restart", "metric", "rank_error", "d0", "d1", "d2", "d3", "d4", "d5", "d6", "d7", "d8", "d9", "d10",
+	}, further...)
+	return archive.EachTotalOf(ctx, dir, l.first, "", l.names, columns, func(t *totals.Total) error {
+		if t.Metric == nil || t.RankError == nil {
 			return nil
 		}
 		var total view.Total
 		takeTotal(&total, t)
 		if i := slices.Index(l.names, *t.Metric); i >= 0 && !slices.ContainsFunc(total.D[:], math.IsNaN) {
-			of.metrics[i] = &like.Metric{D: total.D, Lo: total.Lo, Hi: total.Hi}
+			fn(schemas.JobKey{JobID: t.JobID, Restart: t.Restart}, i, &total)
 		}
 		return nil
 	})
 }
 
-// nearest returns the jobs by their distance from one.
-func (l *liker) nearest(key schemas.JobKey, queue string, a LikeAsk) []LikeRow {
+// space makes ranks of the deciles of all jobs. The ranks are those among the jobs of a queue.
+func (l *liker) space(queue string) like.Space {
 	space := make(like.Space, len(l.names))
 	for i := range space {
-		var values []float64
+		var values []float32
 		for _, of := range l.of {
-			if m := of.metrics[i]; m != nil && of.row.Queue == queue {
-				values = append(values, m.D[:]...)
+			if of.Queue == queue {
+				values = append(values, of.signature.Of(i)...)
 			}
 		}
-		space[i] = like.NewDistribution(values)
+		space[i] = like.NewDistribution(slices.Clip(values))
 	}
-	mine := l.of[key]
-	signature := space.Sign(nil, mine.metrics)
-	var all []LikeRow
-	var other like.Signature
+	for _, of := range l.of {
+		space.Sign(of.signature)
+	}
+	return space
+}
+
+// nearest returns the jobs by their distance from one.
+func (l *liker) nearest(key schemas.JobKey, a LikeAsk) (all []LikeRow) {
 	for k, of := range l.of {
-		if k == key || a.Queue != "" && of.row.Queue != a.Queue {
+		if k == key || a.Queue != "" && of.Queue != a.Queue {
 			continue
 		}
-		other = space.Sign(other[:0], of.metrics)
-		distance, shared, ok := like.Distance(signature, other)
+		distance, shared, ok := like.Distance(l.of[key].signature, of.signature)
 		if !ok || math.IsNaN(distance) {
 			continue
 		}
-		r := of.row
-		all = append(all, LikeRow{
-			JobID: r.JobID, Restart: r.Restart, User: r.User, Account: r.Account, Queue: r.Queue, Name: r.Name,
-			Cores: r.Cores, Distance: distance, Metrics: shared,
-		})
+		of.Distance, of.Metrics = distance, shared
+		all = append(all, of.LikeRow)
 	}
 	slices.SortFunc(all, func(a, b LikeRow) int {
 		return cmp.Or(cmp.Compare(a.Distance, b.Distance), cmp.Compare(a.JobID, b.JobID), cmp.Compare(a.Restart,
 			b.Restart))
 	})
 	if a.Limit > 0 {
-		all = all[:min(len(all), a.Limit)]
-	}
-	for i := range all {
-		of := l.of[schemas.JobKey{JobID: all[i].JobID, Restart: all[i].Restart}]
-		all[i].Low, all[i].High = space.Bounds(mine.metrics, of.metrics)
+		all = slices.Clone(all[:min(len(all), a.Limit)])
 	}
 	return all
 }
+
+// bound sets what the distances of the nearest jobs are at least and at most. Only theirs are read.
+func (l *liker) bound(ctx context.Context, dir string, space like.Space, key schemas.JobKey, nearest []LikeRow) error {
+	metrics := map[schemas.JobKey][]*like.Metric{key: make([]*like.Metric, len(l.names))}
+	for i := range nearest {
+		metrics[nearest[i].key()] = make([]*like.Metric, len(l.names))
+	}
+	err := l.totals(ctx, dir, []string{"lo", "hi"}, func(key schemas.JobKey, metric int, t *view.Total) {
+		if of := metrics[key]; of != nil {
+			of[metric] = &like.Metric{D: t.D, Lo: t.Lo, Hi: t.Hi}
+		}
+	})
+	for i := range nearest {
+		nearest[i].Low, nearest[i].High = space.Bounds(metrics[key], metrics[nearest[i].key()])
+	}
+	return err
+}
+
+func (r *LikeRow) key() schemas.JobKey { return schemas.JobKey{JobID: r.JobID, Restart: r.Restart} }

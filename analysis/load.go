@@ -46,8 +46,12 @@ func Where(cfg config.Config, dir string) (archive string, topic bool) {
 	return cfg.Sink.Dir, len(cfg.Kafka.Brokers) > 0
 }
 
-// hourlyFrom is how many intervals a job has at least whose compacted dates are read by the hour.
-const hourlyFrom = 20_000
+const (
+	// hourlyFrom is how many intervals a job has at least whose compacted dates are read by the hour.
+	hourlyFrom = 20_000
+	// watchedAtMost is how many intervals the rules look at: 11 days at 10 s. They take a few seconds.
+	watchedAtMost = 100_000
+)
 
 // loader loads one life of a job.
 type loader struct {
@@ -57,25 +61,29 @@ type loader struct {
 	types *rules.Types
 	topic *reader // nil: no broker is asked
 
-	job      *view.Job
-	key      schemas.JobKey
-	known    bool // whether a scheduler's record is there
-	unsure   bool // which restart is meant: the last one that has rows
-	start    *time.Time
-	end      time.Time // now, if it runs
-	hourly   bool
-	totals   []totals.Total
-	final    bool // the totals are there, and nothing is to come
-	shown    map[string]bool
-	reads    map[string]bool // metrics that rules name
-	build    *view.Builder
-	shares   map[string][]quantile.Summary
-	watched  map[int64]*rules.Interval
-	archived int    // rows of the archive
-	recent   int    // summaries of the topic
-	partial  string // what the topic has and was not read; empty if nothing
-	pair     *pair  // for a correlation, which wants nothing else
-	looked   func() // is called once the end of the archive is known: a test writes more then
+	job       *view.Job
+	key       schemas.JobKey
+	known     bool // whether a scheduler's record is there
+	unsure    bool // which restart is meant: the last one that has rows
+	start     *time.Time
+	end       time.Time // now, if it runs
+	long      bool      // the life has too many intervals to read each of them
+	hourly    bool      // the part of it that is asked for has too many
+	totals    []totals.Total
+	final     bool // the totals are there, and nothing is to come
+	shown     map[string]bool
+	reads     map[string]bool // metrics that rules name
+	width     int             // how many of them the job has
+	build     *view.Builder
+	shares    map[string][]quantile.Summary
+	watcher   *watcher // nil: there are no rules, or no interval
+	unwatched bool     // there are too many intervals even for the rules
+	mostRules int64    // how many that is
+	archived  int      // rows of the archive
+	recent    int      // summaries of the topic
+	partial   string   // what the topic has and was not read; empty if nothing
+	pair      *pair    // for a correlation, which wants nothing else
+	looked    func()   // is called once the end of the archive is known: a test writes more then
 }
 
 // Load returns a life of a job: the archive first, then the topic past its end. The metrics are those that are asked
@@ -105,8 +113,9 @@ func newLoader(ctx context.Context, cfg config.Config, set *rules.Set, jobID str
 	}
 	l := &loader{
 		cfg: cfg, ask: a, set: set, types: types, key: schemas.JobKey{JobID: jobID}, job: &view.Job{},
-		shares: map[string][]quantile.Summary{}, watched: map[int64]*rules.Interval{}, reads: map[string]bool{},
-		looked: func() {},
+		shares: map[string][]quantile.Summary{}, reads: map[string]bool{},
+		mostRules: watchedAtMost,
+		looked:    func() {},
 	}
 	for i := range set.Rules {
 		for _, m := range set.Rules[i].Reads() {

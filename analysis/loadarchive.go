@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirhpc/weir/analysis/archive"
+	"github.com/weirhpc/weir/analysis/rules"
 	"github.com/weirhpc/weir/analysis/view"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
@@ -26,19 +27,17 @@ func (l *loader) fromArchive(ctx context.Context) error {
 	}
 	first, last := l.dates()
 	q := archive.Query{First: first, Last: last, Job: l.key.JobID}
-	long, err := l.isLong(ctx, q)
-	if err != nil {
+	if err := l.size(ctx, q); err != nil {
 		return err
 	}
-	l.hourly = long
 	hours := archive.Hours{Has: map[string]map[string]bool{}}
-	if long { // only dates without rollups are read by the interval
+	if l.long {
+		var err error
 		if hours, err = l.hours(ctx, first, last, nil); err != nil {
 			return err
 		}
 		q.File = func(date, name string) bool {
-			has, rolled := hours.Has[date]
-			return !rolled || isSmall(name) && !has[name]
+			return !l.rolled(&hours, date, name) || !l.unwatched && l.inPart(date)
 		}
 	}
 	x, err := archive.Open(ctx, dir, q)
@@ -49,7 +48,7 @@ func (l *loader) fromArchive(ctx context.Context) error {
 	if err := l.begin(x, hours); err != nil || l.build == nil {
 		return err
 	}
-	if !long {
+	if !l.long {
 		if hours, err = l.hours(ctx, first, last, l.shown); err != nil {
 			return err
 		}
@@ -57,11 +56,21 @@ func (l *loader) fromArchive(ctx context.Context) error {
 	for i := range hours.Of {
 		l.addHour(&hours.Of[i])
 	}
+	if err := l.watchRolled(ctx, x, &hours); err != nil {
+		return err
+	}
+	return l.rows(ctx, x, &hours)
+}
+
+// rows reads the intervals that are not read by the hour.
+func (l *loader) rows(ctx context.Context, x *archive.Index, hours *archive.Hours) error {
 	return x.Rows(ctx, l.key, func(w archive.Wanted) archive.Columns {
 		switch {
+		case l.rolled(hours, w.Date, w.File):
+			return archive.None
 		case l.shown[w.Metric] && !l.final && isSmall(w.File) && !hours.Has[w.Date][w.File]:
 			return archive.Certified
-		case l.shown[w.Metric] || l.reads[w.Metric]:
+		case l.shown[w.Metric] || l.reads[w.Metric] && l.inPart(w.Date):
 			return archive.Plain
 		}
 		return archive.Bare // other metrics tell which intervals there are
@@ -72,6 +81,49 @@ func (l *loader) fromArchive(ctx context.Context) error {
 		l.archived += len(rows)
 		return nil
 	})
+}
+
+// watchRolled reads the intervals of the part that is asked for whose picture is made of rollups. Rules need them.
+func (l *loader) watchRolled(ctx context.Context, x *archive.Index, hours *archive.Hours) error {
+	if l.watcher == nil || l.unwatched {
+		return nil
+	}
+	return x.Rows(ctx, l.key, func(w archive.Wanted) archive.Columns {
+		switch {
+		case !l.rolled(hours, w.Date, w.File) || !l.inPart(w.Date):
+			return archive.None
+		case l.reads[w.Metric]:
+			return archive.Plain
+		}
+		return archive.Bare
+	}, func(rows []schemas.Row) error {
+		for i := range rows {
+			r := &rows[i]
+			if name := nameOf(*r); sane(r) {
+				l.watchRow(r, name)
+				if l.shown[name] {
+					l.build.Places(r)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// rolled reports whether a rollup stands for the rows of a file.
+func (l *loader) rolled(hours *archive.Hours, date, name string) bool {
+	has, is := hours.Has[date]
+	return is && l.byHour(date) && (!isSmall(name) || has[name])
+}
+
+// byHour reports whether a date is read by the hour where it has rollups. The life is too long then to read all of its
+// intervals. In the part that is asked for they are read, unless that is too long too.
+func (l *loader) byHour(date string) bool { return l.long && (l.hourly || !l.inPart(date)) }
+
+// inPart reports whether a date has intervals that are asked for.
+func (l *loader) inPart(date string) bool {
+	return (l.ask.From.IsZero() || date >= l.ask.From.UTC().Format(time.DateOnly)) &&
+		(l.ask.To.IsZero() || date <= l.ask.To.UTC().Format(time.DateOnly))
 }
 
 // isSmall reports whether a file is not compacted, by its name.
@@ -96,14 +148,11 @@ func (l *loader) dates() (first, last string) {
 	return first, last
 }
 
-// isLong reports whether the picture would have too many intervals to read each of them.
-func (l *loader) isLong(ctx context.Context, q archive.Query) (bool, error) {
-	from, to := l.span()
-	if l.pair != nil {
-		return false, nil
-	}
-	if l.start != nil && to.Sub(from) < hourlyFrom*time.Second {
-		return false, nil
+// size finds out whether the life, and the part of it that is asked for, have too many intervals to read each of them.
+func (l *loader) size(ctx context.Context, q archive.Query) error {
+	from, to := l.life()
+	if l.pair != nil || l.start != nil && to.Sub(from) < hourlyFrom*time.Second {
+		return nil
 	}
 	switch {
 	case l.start == nil: // its rows alone tell when it began
@@ -114,12 +163,12 @@ func (l *loader) isLong(ctx context.Context, q archive.Query) (bool, error) {
 	}
 	x, err := archive.Open(ctx, l.cfg.Sink.Dir, q)
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer x.Close()
 	firstMs, _, intervalMs, err := x.Extent(l.key)
 	if err != nil {
-		return false, err
+		return err
 	}
 	if first := time.UnixMilli(firstMs); l.start == nil && firstMs > 0 && first.After(from) {
 		from = first
@@ -127,22 +176,25 @@ func (l *loader) isLong(ctx context.Context, q archive.Query) (bool, error) {
 	if intervalMs == 0 {
 		intervalMs = l.cfg.Interval.Milliseconds()
 	}
-	return to.Sub(from).Milliseconds()/intervalMs > hourlyFrom, nil
-}
-
-// span returns what the picture shows: the life, or the part of it that is asked for. Without a start it is a year.
-func (l *loader) span() (from, to time.Time) {
-	from, to = l.end.AddDate(-1, 0, 0), l.end
-	if l.start != nil {
-		from = *l.start
-	}
+	l.long = to.Sub(from).Milliseconds()/intervalMs > hourlyFrom
 	if l.ask.From.After(from) {
 		from = l.ask.From
 	}
 	if !l.ask.To.IsZero() && l.ask.To.Before(to) {
 		to = l.ask.To
 	}
-	return from, to
+	part := to.Sub(from).Milliseconds() / intervalMs
+	atOnce := min(part, dayMs/intervalMs) // a date of them is in memory
+	l.hourly, l.unwatched = part > hourlyFrom, part > l.mostRules || atOnce > hourlyFrom
+	return nil
+}
+
+// life returns when the job began and until when it ran. Without a start it began a year before.
+func (l *loader) life() (from, to time.Time) {
+	if l.start != nil {
+		return *l.start, l.end
+	}
+	return l.end.AddDate(-1, 0, 0), l.end
 }
 
 // hours reads the rollups of the shown metrics; of all if shown is nil.
@@ -189,7 +241,12 @@ func (l *loader) begin(x *archive.Index, hours archive.Hours) error {
 
 // choose sets the metrics that are shown, of those that there are.
 func (l *loader) choose(names []string) {
-	l.shown = map[string]bool{}
+	l.shown, l.width = map[string]bool{}, 0
+	for _, n := range slices.Compact(slices.Sorted(slices.Values(names))) {
+		if l.reads[n] {
+			l.width++
+		}
+	}
 	switch {
 	case slices.Contains(l.ask.Metrics, AllMetrics):
 	case len(l.ask.Metrics) > 0:
@@ -204,6 +261,7 @@ func (l *loader) choose(names []string) {
 
 // draw makes the builder. The bins begin where the picture does, and are as narrow as there may be bins.
 func (l *loader) draw(firstMs, lastMs, intervalMs int64) {
+	beganMs := firstMs
 	lastMs = max(lastMs, min(l.end.UnixMilli(), lastMs+10*intervalMs)) // the topic goes on behind the archive
 	var fromMs, toMs int64
 	if !l.ask.From.IsZero() {
@@ -219,6 +277,23 @@ func (l *loader) draw(firstMs, lastMs, intervalMs int64) {
 	}
 	bins := int64(cmp.Or(l.ask.MaxBins, view.MaxBins))
 	n := (lastMs - firstMs + intervalMs - 1) / max(1, intervalMs)
-	l.build = view.NewBuilder(firstMs, max(1, intervalMs)*max(1, (n+bins-1)/bins), int(bins))
+	widthMs := max(1, intervalMs) * max(1, (n+bins-1)/bins)
+	l.build = view.NewBuilder(firstMs, widthMs, int(bins))
 	l.build.Between(fromMs, toMs)
+	if len(l.set.Rules) > 0 && l.pair == nil {
+		l.watcher = &watcher{
+			job: func() rules.Job { return l.ruleJob(beganMs) }, possible: l.cfg.Find.Possible, set: l.set,
+			reads: l.reads, width: l.width, of: map[int64]*rules.Interval{},
+			severities: newSeverityMap(l.set, firstMs, widthMs),
+		}
+	}
+}
+
+// ruleJob is what rules may know of the job. Without a start it began with its first interval.
+func (l *loader) ruleJob(beganMs int64) rules.Job {
+	j := rules.JobOf(l.job.Cluster, &l.job.Job, l.types)
+	if j.StartMs <= 0 {
+		j.StartMs = beganMs
+	}
+	return j
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/weirhpc/weir/analysis/view"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink/findings"
 )
 
 func ids(all []string, err error) string {
@@ -225,5 +226,26 @@ func TestPeersOfAJob(t *testing.T) {
 		if rank.All != 2 || p.Queue[i].All != 2 || rank.Below != below[0] || p.Queue[i].Below != below[1] {
 			t.Errorf("%+v and %+v, want %v below", rank, p.Queue[i], below)
 		}
+	}
+}
+
+// TestLinesHaveOldFindings: a job whose last days no rule could look at has its findings days before its end.
+func TestLinesHaveOldFindings(t *testing.T) {
+	const day = 24 * 3_600_000
+	start, end := loadStart, loadStart+5*day
+	known := schemas.Job{JobID: "47", State: schemas.StateCompleted, Start: &start, End: &end}
+	d := &disk{dir: t.TempDir()}
+	d.jobs(t, known)
+	f := schemas.Finding{
+		Cluster: "c", JobID: "47", Rule: "idle-cores", RuleHash: "0", State: schemas.FindingOpen, Final: true,
+		Class: schemas.ClassHigh, Certainty: schemas.Certain, Severity: 1, Worst: 1, FirstInterval: start,
+		LastInterval: start, AsOf: start + day, IntervalMs: 1000, Title: "t", Hint: "h",
+	}
+	if err := findings.Write(t.Context(), d.dir, "weir.findings", []schemas.Finding{f}); err != nil {
+		t.Fatal(err)
+	}
+	l, err := LoadLines(t.Context(), config.Default(), ListAsk{Dir: d.dir, Since: time.UnixMilli(end - 1000)})
+	if err != nil || len(l.Rows) != 1 || l.Rows[0].Finding == nil || l.Rows[0].Finding.Rule != "idle-cores" {
+		t.Errorf("%v: %+v", err, l)
 	}
 }

@@ -3,6 +3,7 @@ package analysis
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -66,6 +67,12 @@ func takeTotal(to *view.Total, t *totals.Total) {
 	}
 	to.Count, to.Mean, to.RankError = t.Count, value(t.Mean), value(t.RankError)
 	to.Known = t.RankError != nil
+	to.Of = view.Span{
+		StartMs: t.Start, EndMs: t.End, Intervals: t.Intervals, Measured: t.IntervalsMeasured, MeasuredS: t.MeasuredS,
+		Expected: t.NodesExpectedSum, Reported: t.NodesReportedSum,
+	}
+	to.Invalid, to.CertifiedCount = &t.Invalid, &t.CertifiedCount
+	to.Stddev, to.NodeStddevRMS = t.Stddev, t.NodeStddevRMS
 	for k, p := range [11]*float64{t.D0, t.D1, t.D2, t.D3, t.D4, t.D5, t.D6, t.D7, t.D8, t.D9, t.D10} {
 		to.D[k] = value(p)
 	}
@@ -87,66 +94,83 @@ func takeTotal(to *view.Total, t *totals.Total) {
 	}
 }
 
-// judge evaluates the rules, interval by interval, for the severity map. The findings are those on record. Without any
-// they are the ones that come out now.
+// judge sets the findings. They are those on record. Without any they are the ones that the rules find now.
 func (l *loader) judge(ctx context.Context) error {
 	j := l.job
 	recorded, err := l.findings(ctx)
 	if err != nil {
 		return err
 	}
-	if j.JobID == schemas.JobRest || j.JobID == schemas.JobSystem || len(l.set.Rules) == 0 {
-		j.Findings = worstFirst(recorded)
+	j.Findings = worstFirst(recorded)
+	if j.JobID == schemas.JobRest || j.JobID == schemas.JobSystem || l.watcher == nil {
 		return nil
 	}
-	w := l.set.NewWatch(rules.JobOf(j.Cluster, &j.Job, l.types), l.cfg.Find.Possible)
-	m := newSeverityMap(l.set, l.build)
-	var severities []rules.Severity
-	for _, at := range sortedKeys(l.watched) {
-		iv := l.watched[at]
-		slices.SortFunc(iv.Metrics, func(a, b rules.Named) int { return strings.Compare(a.Name, b.Name) })
-		w.Add(iv)
-		severities = w.Severities(iv, severities[:0])
-		m.add(at, severities)
+	now := l.watcher.end(j.Running)
+	j.Map = l.watcher.severities.done(l.build.Axis())
+	l.notEvaluated(recorded)
+	if len(recorded) > 0 || l.unwatched || l.partial != "" {
+		return nil
 	}
-	j.Map = m.done()
-	var now []schemas.Finding
-	if j.Running {
-		now = w.Due(nil)
-	} else {
-		now = w.End(nil)
+	j.From += ", findings evaluated now"
+	switch came := l.watcher.came; {
+	case l.isPart():
+		now = slices.DeleteFunc(now, func(f schemas.Finding) bool { return l.wholeLife(f.Rule) })
+		j.From += " of the part that is shown"
+	case came < j.Intervals: // rollups outlive the intervals that they are made of
+		j.From += fmt.Sprintf(" by %d of %d intervals", came, j.Intervals)
 	}
-	j.NotEvaluated = w.NotEvaluated()
-	if l.hourly {
-		l.unwatched(recorded)
-	}
-	if j.Findings = worstFirst(recorded); len(recorded) == 0 && !l.hourly && l.partial == "" {
-		j.Findings = worstFirst(now)
-		j.From += ", findings evaluated now"
-		if !l.ask.From.IsZero() || !l.ask.To.IsZero() {
-			j.From += " of the part that is shown"
-		}
-	}
+	j.Findings = worstFirst(now)
 	return nil
 }
 
-// whyHourly is why rules, which look at intervals, say nothing of a long job.
-const whyHourly = "the job is read by the hour; weir find looks closer"
+// isPart reports whether intervals of the life lie outside what is asked for.
+func (l *loader) isPart() bool {
+	return !l.asked(l.job.FirstMs) || !l.ask.To.IsZero() && l.job.UntilMs > l.ask.To.UnixMilli()
+}
 
-// unwatched tells why rules were not evaluated whose intervals were not read. Metrics are not why: a watch without an
-// interval has none. Rules with a finding on record were evaluated.
-func (l *loader) unwatched(recorded []schemas.Finding) {
+// wholeLife reports whether a rule looks at the whole life of a job.
+func (l *loader) wholeLife(rule string) bool {
+	return slices.ContainsFunc(l.set.Rules, func(r rules.Rule) bool { return r.ID == rule && r.Job })
+}
+
+const (
+	// whyUnwatched is why rules, which look at intervals, say nothing of a very long job.
+	whyUnwatched = "the job is read by the hour; weir find looks closer"
+	whyPart      = "it looks at the whole life of the job, and a part is shown"
+	ofPart       = "in the part that is shown: "
+)
+
+// notEvaluated tells which rules were not evaluated, and why. Those with a finding on record were. Where a part of the
+// life is shown, the others saw no more than that. Where no interval was read, metrics are not why.
+func (l *loader) notEvaluated(recorded []schemas.Finding) {
 	j := l.job
-	j.NotEvaluated = slices.DeleteFunc(j.NotEvaluated, func(n rules.Reason) bool {
-		return slices.ContainsFunc(recorded, func(f schemas.Finding) bool { return f.Rule == n.Rule })
-	})
-	for i := range j.NotEvaluated {
-		if n := &j.NotEvaluated[i]; !strings.HasPrefix(n.Why, "it requires ") {
-			n.Why = whyHourly
+	part := l.isPart()
+	why := map[string]string{}
+	for _, n := range l.watcher.watch.NotEvaluated() {
+		why[n.Rule] = n.Why
+	}
+	for i := range l.set.Rules {
+		r := &l.set.Rules[i]
+		text, is := why[r.ID]
+		switch {
+		case slices.ContainsFunc(recorded, func(f schemas.Finding) bool { return f.Rule == r.ID }):
+			continue
+		case strings.HasPrefix(text, "it requires "):
+		case is && l.unwatched:
+			text = whyUnwatched
+		case part && r.Job:
+			text = whyPart
+		case !is:
+			continue
+		case part:
+			text = ofPart + text
 		}
+		j.NotEvaluated = append(j.NotEvaluated, rules.Reason{Rule: r.ID, Why: text})
 	}
 	for i := range j.Map {
-		j.Map[i].Why = whyHourly
+		if l.unwatched {
+			j.Map[i].Why = whyUnwatched
+		}
 	}
 }
 
@@ -163,66 +187,4 @@ func worstFirst(all []schemas.Finding) []schemas.Finding {
 // classRank orders classes of findings.
 func classRank(class string) int {
 	return slices.Index([]string{schemas.ClassLow, schemas.ClassMed, schemas.ClassHigh}, class)
-}
-
-// severityMap is properties by time.
-type severityMap struct {
-	set *rules.Set
-	all []view.Property
-	sum []float64
-	n   []int
-	at  func(startMs int64) int
-}
-
-func newSeverityMap(set *rules.Set, b *view.Builder) *severityMap {
-	bins, at := b.Axis()
-	m := &severityMap{set: set, at: at, sum: make([]float64, len(set.Rules)), n: make([]int, len(set.Rules))}
-	for i := range set.Rules {
-		p := view.Property{Rule: set.Rules[i].ID, Title: set.Rules[i].Title, Worst: make([]float64, bins)}
-		for k := range p.Worst {
-			p.Worst[k] = math.NaN()
-		}
-		m.all = append(m.all, p)
-	}
-	return m
-}
-
-func (m *severityMap) add(startMs int64, of []rules.Severity) {
-	bin := m.at(startMs)
-	for _, s := range of {
-		if s.Rule < 0 || s.Rule >= len(m.all) {
-			continue
-		}
-		p := &m.all[s.Rule]
-		if !s.Evaluated {
-			p.Why = s.Why
-			continue
-		}
-		m.sum[s.Rule] += s.Value
-		m.n[s.Rule]++
-		p.Max = max(p.Max, s.Value)
-		if bin >= 0 && !(p.Worst[bin] >= s.Value) { // NaN too
-			p.Worst[bin] = s.Value
-		}
-	}
-}
-
-// done returns the rules that look at intervals, the worst first. Those never evaluated say why, and are the last ones.
-func (m *severityMap) done() (all []view.Property) {
-	for i := range m.all {
-		if m.set.Rules[i].Job {
-			continue
-		}
-		if p := m.all[i]; m.n[i] > 0 {
-			p.Mean, p.Why = m.sum[i]/float64(m.n[i]), ""
-			all = append(all, p)
-		} else {
-			if p.Why == "" {
-				p.Why = "no interval was evaluated"
-			}
-			all = append(all, p)
-		}
-	}
-	slices.SortStableFunc(all, view.ByWorst)
-	return all
 }

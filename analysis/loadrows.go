@@ -1,7 +1,6 @@
 package analysis
 
 import (
-	"github.com/weirhpc/weir/analysis/rules"
 	"github.com/weirhpc/weir/analysis/view"
 	"github.com/weirhpc/weir/quantile"
 	"github.com/weirhpc/weir/schemas"
@@ -36,25 +35,18 @@ func (l *loader) add(r *schemas.Row) {
 			l.shares[name] = append(l.shares[name], s)
 		}
 	}
-	if l.hourly || len(l.set.Rules) == 0 || !l.asked(r.IntervalStart) {
-		return
-	}
-	iv := l.watched[r.IntervalStart]
-	if iv == nil {
-		iv = &rules.Interval{
-			StartMs: r.IntervalStart, LengthMs: r.IntervalMs, Expected: r.NodesExpected, Reported: r.NodesReported,
-		}
-		l.watched[r.IntervalStart] = iv
-	}
-	if l.reads[name] {
-		var one rules.Interval
-		rules.FromRows([]schemas.Row{*r}, false, &one)
-		iv.Metrics = append(iv.Metrics, one.Metrics...)
+	l.watchRow(r, name)
+}
+
+// watchRow hands a row to the rules, if they look at its interval.
+func (l *loader) watchRow(r *schemas.Row, metric string) {
+	if l.watcher != nil && !l.unwatched && l.asked(r.IntervalStart) {
+		l.watcher.add(r, metric)
 	}
 }
 
-// asked reports whether an interval is of the part of the life that is asked for. Rules see no other: a long life has
-// more intervals than memory holds, and a final one is not read outside that part.
+// asked reports whether an interval is of the part of the life that is asked for. Rules see no other, since the rest of
+// a long life, or of a final one, is not read by the interval.
 func (l *loader) asked(startMs int64) bool {
 	return (l.ask.From.IsZero() || startMs >= l.ask.From.UnixMilli()) &&
 		(l.ask.To.IsZero() || startMs < l.ask.To.UnixMilli())
@@ -78,7 +70,7 @@ func (l *loader) addHour(h *compact.Rollup) {
 			l.shares[*h.Metric] = append(l.shares[*h.Metric], s)
 		}
 	}
-	if !l.hourly {
+	if !l.byHour(dateOf(h.Hour)) {
 		return
 	}
 	l.archived++
@@ -92,7 +84,7 @@ func (l *loader) addHour(h *compact.Rollup) {
 	}
 	l.build.Hour(&r, view.Sums{
 		StartMs: h.Start, EndMs: h.End, Intervals: h.Intervals, Measured: h.IntervalsMeasured,
-		Expected: h.NodesExpectedSum, Reported: h.NodesReportedSum,
+		Expected: h.NodesExpectedSum, Reported: h.NodesReportedSum, MeasuredMs: h.MeasuredMs,
 		Lows: nodeCounts(h.LowNodes, h.LowCounts), Highs: nodeCounts(h.HighNodes, h.HighCounts),
 	}, h.Metric != nil && l.shown[*h.Metric])
 }

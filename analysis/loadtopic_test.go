@@ -15,7 +15,6 @@ import (
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
-	"github.com/weirhpc/weir/sink/findings"
 )
 
 // topics is a broker with the topics of an installation, and with one partition of job-summary.
@@ -199,7 +198,7 @@ func TestLoadOfALongJob(t *testing.T) {
 	if err := compactDates(t, d, "2026-01-05"); err != nil {
 		t.Fatal(err)
 	}
-	j, err := Load(t.Context(), config.Default(), nil, "47", Ask{Dir: d.dir, Restart: -1})
+	j, err := Load(t.Context(), config.Default(), ruleSetOf(t), "47", Ask{Dir: d.dir, Restart: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,6 +211,9 @@ func TestLoadOfALongJob(t *testing.T) {
 		if (b.EndMs-b.StartMs)%3_600_000 != 0 {
 			t.Errorf("a bin of %d ms", b.EndMs-b.StartMs)
 		}
+	}
+	if len(j.Map) != 2 || j.Map[0].Why != whyUnwatched { // a date has too many intervals to hold them all
+		t.Errorf("the map: %+v", j.Map)
 	}
 	total := j.Metrics[0].Total
 	if hourly != 4 || intervals != int64(len(mine.summaries)) || j.Intervals != intervals || !total.Known ||
@@ -307,66 +309,5 @@ func TestLoadOfAPartOfATopic(t *testing.T) {
 	}
 	if none := (history{all: mine.summaries[:3]}); (&loader{}).cut(&none) {
 		t.Error("the beginning of a window is shown alone")
-	}
-}
-
-// TestLoadWatchesWhatIsAsked: memory for rules does not grow with the life of a job that runs, if a part is asked for.
-func TestLoadWatchesWhatIsAsked(t *testing.T) {
-	mine := measure(rand.New(rand.NewPCG(16, 10)), "47", 0, loadStart, 60_000, 600, "alpha", "beta")
-	d := &disk{dir: t.TempDir()}
-	d.append(t, mine.summaries, 100)
-	from, to := mine.summaries[100].IntervalStart, mine.summaries[150].IntervalStart
-	l, err := newLoader(t.Context(), config.Default(), ruleSetOf(t), "47", Ask{
-		Dir: d.dir, Restart: -1, From: time.UnixMilli(from), To: time.UnixMilli(to),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	j, err := l.load(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(l.watched) != 50 || l.watched[from] == nil || l.watched[to] != nil {
-		t.Errorf("%d intervals are watched, not 50", len(l.watched))
-	}
-	if got := j.Metrics[0].Total.Count; got != int64(len(mine.values[j.Metrics[0].Name])) {
-		t.Errorf("a total of %d values", got)
-	}
-	if !strings.HasSuffix(j.From, "findings evaluated now of the part that is shown") {
-		t.Errorf("from %q", j.From)
-	}
-}
-
-// TestLoadOfALongJobSaysWhyNoRule: its rules are not evaluated because it is read by the hour. They lack no metric, and
-// one with a finding on record was evaluated.
-func TestLoadOfALongJobSaysWhyNoRule(t *testing.T) {
-	mine := measure(rand.New(rand.NewPCG(16, 11)), "47", 0, loadStart, 1000, 21_000, "alpha", "beta")
-	d := &disk{dir: t.TempDir()}
-	d.jobs(t, mine.job)
-	d.append(t, mine.summaries, 5000)
-	f := schemas.Finding{
-		Cluster: "c", JobID: "47", Rule: "both", RuleHash: "0", State: schemas.FindingOpen, Final: true,
-		Class: schemas.ClassHigh, Certainty: schemas.Certain, Severity: 1, Worst: 1, FirstInterval: loadStart,
-		LastInterval: loadStart, AsOf: loadStart, IntervalMs: 1000, Title: "t", Hint: "h",
-	}
-	if err := findings.Write(t.Context(), d.dir, "weir.findings", []schemas.Finding{f}); err != nil {
-		t.Fatal(err)
-	}
-	j, err := Load(t.Context(), config.Default(), ruleSetOf(t), "47", Ask{Dir: d.dir, Restart: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(j.NotEvaluated) == 0 || len(j.Map) == 0 || len(j.Findings) != 1 {
-		t.Errorf("%d reasons, %d rules, %d findings", len(j.NotEvaluated), len(j.Map), len(j.Findings))
-	}
-	for _, n := range j.NotEvaluated {
-		if n.Rule == "both" || n.Why != whyHourly && !strings.HasPrefix(n.Why, "it requires ") {
-			t.Errorf("%s: %s", n.Rule, n.Why)
-		}
-	}
-	for _, p := range j.Map {
-		if p.Why != whyHourly {
-			t.Errorf("the map of %s: %s", p.Rule, p.Why)
-		}
 	}
 }

@@ -44,10 +44,10 @@ func (f *Finder) meet(key schemas.JobKey) *watched {
 	return w
 }
 
-// runs reports whether topic jobs has a job that is not over.
+// runs reports whether a job runs by topic jobs.
 func (f *Finder) runs(key schemas.JobKey) bool {
 	j := f.known(key)
-	return j != nil && !schemas.Over(j.State)
+	return j != nil && j.State == schemas.StateRunning
 }
 
 // again begins to watch a job anew. Its findings were final, which is not true any more. Its FindState is written with

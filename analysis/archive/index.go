@@ -1,7 +1,11 @@
 package archive
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -23,7 +27,8 @@ type Query struct {
 }
 
 // Index knows where the rows of jobs lie in the archive, so that each is read by column without looking for it again.
-// The caller holds the lock of the archive from Open to Close.
+// The caller holds the lock of the archive at Open. Whoever gives it up before Close reads what was there at Open. If a
+// file is needed that is gone, or another one by now, the error is fs.ErrNotExist.
 type Index struct {
 	files []*handle
 	runs  map[schemas.JobKey][]run
@@ -48,7 +53,8 @@ type piece struct {
 // handle is a file that has rows of a job.
 type handle struct {
 	date, path string
-	open       *file // nil: it is opened for each use
+	open       *file       // nil: it is opened for each use
+	was        os.FileInfo // the file at Open; nil: any
 }
 
 // keptOpen is how many files stay open. A process may have 1,024 of them.
@@ -88,10 +94,11 @@ func Open(ctx context.Context, dir string, q Query) (*Index, error) {
 			x.files = append(x.files, h)
 			if kept++; kept <= keptOpen {
 				h.open = f
-			} else {
-				f.close()
+				return nil
 			}
-			return nil
+			defer f.close()
+			h.was, err = f.disk.Stat()
+			return f.fault(err)
 		})
 	}
 	if err := group.Wait(); err != nil {
@@ -201,6 +208,14 @@ func (h *handle) use(fn func(*file) error) error {
 			return err
 		}
 		defer f.close()
+		if now, err := f.disk.Stat(); err != nil || h.was != nil && !sameFile(h.was, now) {
+			return cmp.Or(err, fmt.Errorf("%s was replaced: %w", h.path, fs.ErrNotExist))
+		}
 	}
 	return f.fault(f.guard(func() error { return fn(f) }))
+}
+
+// sameFile reports whether a file is the one that it was. Another one may have its number.
+func sameFile(was, now os.FileInfo) bool {
+	return os.SameFile(was, now) && was.Size() == now.Size() && was.ModTime().Equal(now.ModTime())
 }

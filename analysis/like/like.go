@@ -16,28 +16,15 @@ const MinShared = 6
 // deciles is how many numbers describe a metric of a job.
 const deciles = 11
 
-// Distribution tells what rank a value has among values that were seen, in 0 to 1.
-type Distribution struct {
-	values []float64 // ascending, each once
-	below  []float64 // share of values below each, and half of those that are equal
-}
+// Distribution tells what rank a value has among values that were seen, in 0 to 1. It has seven digits of them, since
+// there are millions.
+type Distribution struct{ values []float32 } // ascending
 
-// NewDistribution returns the distribution of values. It ignores those that are not numbers.
-func NewDistribution(values []float64) *Distribution {
-	all := slices.DeleteFunc(slices.Clone(values), func(v float64) bool { return math.IsNaN(v) })
-	slices.Sort(all)
-	d := &Distribution{}
-	n := float64(len(all))
-	for from := 0; from < len(all); {
-		to := from + 1
-		for to < len(all) && all[to] == all[from] {
-			to++
-		}
-		d.values = append(d.values, all[from])
-		d.below = append(d.below, (float64(from)+float64(to-from)/2)/n)
-		from = to
-	}
-	return d
+// NewDistribution returns the distribution of values, which it sorts and keeps. It ignores those that are not numbers.
+func NewDistribution(values []float32) *Distribution {
+	values = slices.DeleteFunc(values, func(v float32) bool { return v != v }) // NaN
+	slices.Sort(values)
+	return &Distribution{values}
 }
 
 // Rank returns the share of values below v, and half of those that are equal. Between two values it is a straight line.
@@ -45,17 +32,34 @@ func (d *Distribution) Rank(v float64) float64 {
 	if len(d.values) == 0 || math.IsNaN(v) {
 		return math.NaN()
 	}
-	i, same := slices.BinarySearch(d.values, v)
+	x := float32(v)
+	i, same := slices.BinarySearch(d.values, x)
 	switch {
 	case same:
-		return d.below[i]
+		return d.middle(i, d.after(i))
 	case i == 0:
 		return 0
 	case i == len(d.values):
 		return 1
 	}
 	low, high := d.values[i-1], d.values[i]
-	return d.below[i-1] + (v-low)/(high-low)*(d.below[i]-d.below[i-1])
+	first, _ := slices.BinarySearch(d.values[:i], low)
+	from, to := d.middle(first, i), d.middle(i, d.after(i))
+	return from + float64((x-low)/(high-low))*(to-from)
+}
+
+// after returns where the values end that are equal to one.
+func (d *Distribution) after(i int) int {
+	if i+1 == len(d.values) || d.values[i+1] != d.values[i] {
+		return i + 1 // as it is nearly always
+	}
+	next, _ := slices.BinarySearch(d.values[i:], math.Nextafter32(d.values[i], float32(math.Inf(1))))
+	return i + next
+}
+
+// middle is the rank of equal values.
+func (d *Distribution) middle(from, to int) float64 {
+	return (float64(from) + float64(to-from)/2) / float64(len(d.values))
 }
 
 // Metric is the deciles of a metric over the life of a job, with their bounds.
@@ -67,18 +71,36 @@ type Space []*Distribution
 // Signature is the ranks of a job's deciles: those of metric i from i*11 on. A metric that the job lacks is NaN.
 type Signature []float32
 
-// Sign appends the signature of a job. A metric that is nil is missing.
-func (s Space) Sign(to Signature, metrics []*Metric) Signature {
-	for i, m := range metrics {
-		for k := range deciles {
-			rank := float32(math.NaN())
-			if m != nil {
-				rank = float32(s[i].Rank(m.D[k]))
-			}
-			to = append(to, rank)
-		}
+// Unsigned returns room for the deciles of some metrics, which are missing until they are set.
+func Unsigned(metrics int) Signature {
+	s := make(Signature, deciles*metrics)
+	for i := range s {
+		s[i] = float32(math.NaN())
 	}
-	return to
+	return s
+}
+
+// Of returns the numbers of a metric, or none if it is missing.
+func (s Signature) Of(metric int) []float32 {
+	of := s[metric*deciles:][:deciles]
+	if of[0] != of[0] { // NaN
+		return nil
+	}
+	return of
+}
+
+// Set sets the deciles of a metric.
+func (s Signature) Set(metric int, d [deciles]float64) {
+	for k, v := range d {
+		s[metric*deciles+k] = float32(v)
+	}
+}
+
+// Sign makes ranks of deciles.
+func (s Space) Sign(of Signature) {
+	for i := range of {
+		of[i] = float32(s[i/deciles].Rank(float64(of[i])))
+	}
 }
 
 // Distance returns the mean difference of two jobs' ranks, over the metrics that both have. It is not ok if these are

@@ -38,15 +38,29 @@ func someJobs(r *rand.Rand, jobs, metrics int) (all [][]*Metric) {
 func spaceOf(all [][]*Metric, metrics int) Space {
 	space := make(Space, metrics)
 	for i := range space {
-		var values []float64
+		var values []float32
 		for _, of := range all {
 			if of[i] != nil {
-				values = append(values, of[i].D[:]...)
+				values = append(values, sign(of, nil).Of(i)...)
 			}
 		}
 		space[i] = NewDistribution(values)
 	}
 	return space
+}
+
+// sign returns the deciles of a job, or their ranks in a space.
+func sign(of []*Metric, space Space) Signature {
+	s := Unsigned(len(of))
+	for i, m := range of {
+		if m != nil {
+			s.Set(i, m.D)
+		}
+	}
+	if space != nil {
+		space.Sign(s)
+	}
+	return s
 }
 
 // rank is the definition: the share of values below one, and half of those that are equal.
@@ -69,7 +83,11 @@ func TestRankIsTheShareBelow(t *testing.T) {
 	for i := range values {
 		values[i] = float64(r.IntN(40))
 	}
-	d := NewDistribution(append(slices.Clone(values), math.NaN()))
+	seen := []float32{float32(math.NaN())}
+	for _, v := range values {
+		seen = append(seen, float32(v))
+	}
+	d := NewDistribution(seen)
 	for _, v := range values {
 		if got, want := d.Rank(v), rank(values, v); math.Abs(got-want) > 1e-12 {
 			t.Fatalf("rank of %g is %g, want %g", v, got, want)
@@ -98,7 +116,7 @@ func TestDistanceIsTheDefinition(t *testing.T) {
 	few := 0
 	for i, a := range all {
 		for k, b := range all {
-			x, y := space.Sign(nil, a), space.Sign(nil, b)
+			x, y := sign(a, space), sign(b, space)
 			got, shared, ok := Distance(x, y)
 			sum, n := 0.0, 0
 			low, high := space.Bounds(a, b)

@@ -177,6 +177,7 @@ func (c *course) metric(bins int, r *rand.Rand) view.Metric {
 	c.extremes(&m)
 	slices.Sort(all)
 	m.Total = view.Total{Known: true, Exact: false, RankError: 0.004, Count: 8640 * 64 * c.values}
+	m.Total.PerNode = float64(c.values)
 	for k := range 11 {
 		v := all[k*(len(all)-1)/10]
 		m.Total.D[k], m.Total.Lo[k], m.Total.Hi[k] = v, v, v

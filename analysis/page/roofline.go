@@ -54,7 +54,7 @@ func newRoofline(j *view.Job) roofline {
 	for i := 0; i < len(points); i += max(1, (len(points)+fanTableRows-1)/fanTableRows) {
 		p := points[i]
 		r.Rows = append(r.Rows, roofRow{
-			moment(p.ms), unitText("", "FLOP/B", p.x), unitText("", "FLOP/s", p.rate), percent(p.rate / roof(p.x)),
+			when(j, p.ms), unitText("", "FLOP/B", p.x), unitText("", "FLOP/s", p.rate), percent(p.rate / roof(p.x)),
 		})
 	}
 	return r
@@ -72,10 +72,10 @@ func roofPoints(j *view.Job) []roofPoint {
 	var points []roofPoint
 	for _, b := range intensities.Bins {
 		f := flops[b.StartMs]
-		if f == nil || f.Measured == 0 || b.Measured == 0 || f.Reported == 0 {
+		if f == nil || f.Measured == 0 || b.Measured == 0 {
 			continue
 		}
-		rate := f.Mean * float64(f.Count) / float64(f.Reported)
+		rate := f.Mean * j.PerNode(rates)
 		p := roofPoint{b.StartMs, (b.Low[5] + b.High[5]) / 2, b.Low[1], b.High[9], rate}
 		if p.x > 0 && p.rate > 0 {
 			points = append(points, p)

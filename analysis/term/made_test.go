@@ -117,7 +117,8 @@ func early(usual, first float64) func(at float64) float64 {
 // dist is a metric with deciles of the whole life, and a median over time.
 func dist(j *view.Job, name, unit string, perNode int64, median func(at float64) float64, d ...float64) view.Metric {
 	m := view.Metric{Name: name, Unit: unit, Scope: schemas.ScopeCore, Total: view.Total{
-		Count: j.Reported * perNode, Exact: true, Known: true, LowNode: "n0412", HighNode: "n0007",
+		Count: j.Reported * perNode, PerNode: float64(perNode), Exact: true, Known: true,
+		LowNode: "n0412", HighNode: "n0007",
 	}}
 	copy(m.Total.D[:], d)
 	m.Total.Lo, m.Total.Hi = m.Total.D, m.Total.D

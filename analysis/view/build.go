@@ -43,6 +43,9 @@ type building struct {
 	least, most float64
 	lows, highs map[string]int64
 	measured    int64
+	measuredMs  int64
+	values      int64 // of rows that tell on how many nodes they were
+	nodes       int64 // of these rows
 }
 
 type binBuild struct {
@@ -100,6 +103,8 @@ func (b *Builder) Row(r *schemas.Row, shown bool) {
 	d, low, high, ok := envelope(r)
 	if ok && count > 0 {
 		m.add(d, r.LowNode, r.HighNode)
+		m.places(r)
+		m.measuredMs += r.IntervalMs
 		b.measured++
 		if r.RankError != nil && *r.RankError > 0 {
 			b.worst = max(b.worst, *r.RankError)
@@ -131,6 +136,7 @@ func (b *Builder) Row(r *schemas.Row, shown bool) {
 type Sums struct {
 	StartMs, EndMs                          int64 // of its first interval, and of its last one
 	Intervals, Measured, Expected, Reported int64
+	MeasuredMs                              int64
 	Lows, Highs                             []NodeCount
 }
 
@@ -161,6 +167,7 @@ func (b *Builder) Hour(r *schemas.Row, s Sums, shown bool) {
 	m.total.add(*r.Mean, *r.Count)
 	m.least, m.most = min(m.least, d[0]), max(m.most, d[10])
 	m.measured += s.Measured
+	m.measuredMs += s.MeasuredMs
 	b.measured += s.Measured
 	if r.RankError == nil || *r.RankError == 0 {
 		b.exact += s.Measured
@@ -215,6 +222,20 @@ func (b *Builder) metric(r *schemas.Row) *building {
 		b.metrics[key] = m
 	}
 	return m
+}
+
+// Places tells on how many nodes the values of an interval were, whose hour is in the picture.
+func (b *Builder) Places(r *schemas.Row) {
+	if r.Metric != nil && r.Count != nil && *r.Count > 0 {
+		b.metric(r).places(r)
+	}
+}
+
+func (m *building) places(r *schemas.Row) {
+	if r.Nodes != nil && *r.Nodes > 0 {
+		m.values += *r.Count
+		m.nodes += int64(*r.Nodes)
+	}
 }
 
 func (m *building) add(d [11]float64, low, high *string) {

@@ -37,6 +37,11 @@ func (b *Builder) Into(j *Job) bool {
 	}
 	j.WorstRankError = b.worst
 	j.Metrics = b.list()
+	for i := range j.Metrics {
+		of := &j.Metrics[i].Total.Of
+		of.StartMs, of.EndMs, of.Intervals, of.Expected, of.Reported = j.FirstMs, j.UntilMs, j.Intervals, j.Expected,
+			j.Reported
+	}
 	return true
 }
 
@@ -139,6 +144,7 @@ func (b *Builder) bins(m *building) []Bin {
 func (m *building) sum() Total {
 	nan := math.NaN()
 	t := Total{Mean: nan, RankError: nan, Count: m.total.count}
+	t.Of.Measured, t.Of.MeasuredS = m.measured, float64(m.measuredMs)/1000
 	for k := range t.D {
 		t.D[k], t.Lo[k], t.Hi[k] = nan, nan, nan
 	}
@@ -146,6 +152,9 @@ func (m *building) sum() Total {
 		return t
 	}
 	t.Mean = m.total.mean
+	if m.nodes > 0 {
+		t.PerNode = float64(m.values) / float64(m.nodes)
+	}
 	for k, v := range map[int]float64{0: m.least, 10: m.most} {
 		t.D[k], t.Lo[k], t.Hi[k] = v, v, v
 	}

@@ -37,11 +37,25 @@ func (j *Job) Find(name string) *Metric {
 	return nil
 }
 
-// PerNode returns how many values a metric has on a node in an interval: count by nodes. It is NaN where that is not
-// known.
+// PerNode returns how many values a metric has on a node in an interval. Nodes without the metric do not count. It is
+// NaN where that is not known.
 func (j *Job) PerNode(m *Metric) float64 {
-	if j.Reported <= 0 || m == nil || m.Total.Count <= 0 {
+	if m == nil || !(m.Total.PerNode > 0) {
 		return math.NaN()
 	}
-	return float64(m.Total.Count) / float64(j.Reported)
+	return m.Total.PerNode
+}
+
+// perNode returns the values of a node of several jobs; 0 if one of them does not know it.
+func perNode(of []*Total) float64 {
+	count, nodes := 0.0, 0.0
+	for _, t := range of {
+		if t.Count > 0 {
+			count, nodes = count+float64(t.Count), nodes+float64(t.Count)/t.PerNode
+		}
+	}
+	if count == 0 || math.IsInf(nodes, 0) || math.IsNaN(nodes) {
+		return 0
+	}
+	return count / nodes
 }

@@ -1,0 +1,45 @@
+package analysis
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+
+	"github.com/weirhpc/weir/analysis/like"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// TestLikeTakesLittleMemory: of a job and a metric, its ranks and the distribution of them all are in memory. Both are
+// 44 B. An archive of years has 200,000 jobs.
+func TestLikeTakesLittleMemory(t *testing.T) {
+	const jobs, metrics = 20_000, 16
+	heap := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	r := rand.New(rand.NewPCG(16, 24))
+	before := heap()
+	l := &liker{names: make([]string, metrics), of: map[schemas.JobKey]*likely{}}
+	for i := range jobs {
+		of := &likely{LikeRow{JobID: fmt.Sprint(i), Queue: "q"}, like.Unsigned(metrics)}
+		for m := range metrics {
+			var d [11]float64
+			for k := range d {
+				d[k] = r.ExpFloat64()
+			}
+			of.signature.Set(m, d)
+		}
+		l.of[of.key()] = of
+	}
+	space := l.space("q")
+	if each := (heap() - before) / (jobs * metrics); each > 130 {
+		t.Errorf("%d B a job and metric", each)
+	}
+	if nearest := l.nearest(schemas.JobKey{JobID: "7"}, LikeAsk{Limit: 10}); len(nearest) != 10 {
+		t.Errorf("%+v", nearest)
+	}
+	runtime.KeepAlive(space)
+}
