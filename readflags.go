@@ -6,9 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -71,17 +68,4 @@ func (f *readFlags) exclusive() error {
 		return errors.New("--json and --csv: name one of them")
 	}
 	return nil
-}
-
-// sinceFlag returns the time that --since means: an age such as 90d or 12h, or a date.
-func sinceFlag(since string, now time.Time) (time.Time, error) {
-	if days, is := strings.CutSuffix(since, "d"); is {
-		if n, err := strconv.Atoi(days); err == nil && n >= 0 {
-			return now.AddDate(0, 0, -n), nil
-		}
-	}
-	if age, err := time.ParseDuration(since); err == nil && age >= 0 {
-		return now.Add(-age), nil
-	}
-	return timeFlag("since", since)
 }

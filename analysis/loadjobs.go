@@ -152,7 +152,8 @@ func (l *lister) fromArchive(ctx context.Context, dir string) error {
 		metrics = append(metrics, l.by.metric)
 	}
 	columns := []string{
-		"job_id", "restart", "metric", "measured_s", "nodes_expected_sum", "nodes_reported_sum", "mean",
+		"job_id", "restart", "metric", "intervals_measured", "measured_s", "nodes_expected_sum",
+		"nodes_reported_sum", "count", "mean",
 		"d0", "d1", "d2", "d3", "d4", "d5", "d6", "d7", "d8", "d9", "d10",
 	}
 	err = archive.EachTotalOf(ctx, dir, first, "", metrics, columns, func(t *totals.Total) error {
@@ -164,8 +165,30 @@ func (l *lister) fromArchive(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	before := since.AddDate(0, 0, -1).UTC().Format(time.DateOnly) // a finding may be of the day before the job's end
-	return archive.EachFinding(ctx, dir, before, "", "", func(f *schemas.Finding) error { l.finding(f); return nil })
+	return archive.EachFinding(ctx, dir, l.findingsFrom(since), "", "", func(f *schemas.Finding) error {
+		l.finding(f)
+		return nil
+	})
+}
+
+// findingsFrom returns from which date on the findings of the listed jobs lie. A finding has the date of the last
+// interval that its rule looked at, and a job may run for long after that.
+func (l *lister) findingsFrom(since time.Time) string {
+	first := since.UnixMilli()
+	for _, line := range l.of {
+		began := line.Start
+		if began == nil {
+			began = line.Submit
+		}
+		switch {
+		case !schemas.Over(line.State): // the archive has none of it
+		case began == nil || *began <= 0:
+			return ""
+		default:
+			first = min(first, *began)
+		}
+	}
+	return dateOf(first)
 }
 
 // line adds a job.
@@ -192,8 +215,8 @@ func (l *lister) total(line *view.JobLine, t *totals.Total) {
 	}
 	d := [11]*float64{t.D0, t.D1, t.D2, t.D3, t.D4, t.D5, t.D6, t.D7, t.D8, t.D9, t.D10}
 	l.numbers(line, *t.Metric, t.Mean, d)
-	if *t.Metric == "cpu_idle" && line.Busy != nil && line.Cores != nil {
-		wasted := view.WastedHours(*line.Busy, *line.Cores, l.types.Of(line.Nodes), t.MeasuredS)
+	if *t.Metric == "cpu_idle" && line.Busy != nil && t.IntervalsMeasured > 0 {
+		wasted := view.WastedHours(*line.Busy, t.Count, t.MeasuredS/float64(t.IntervalsMeasured))
 		line.WastedH = &wasted
 	}
 }
