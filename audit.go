@@ -65,7 +65,7 @@ partition of counters without split jobs, agents and archive.`,
 	}
 	conf.add(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	c.Flags().DurationVar(&since, "since", 0,
+	c.Flags().Var((*age)(&since), "since",
 		"audit the intervals of this last `TIME`, such as 1h (default: all that the topics hold)")
 	c.Flags().IntVar(&partition, "partition", 0, "audit partition `N` of counters alone (default: all)")
 	return c

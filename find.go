@@ -53,7 +53,8 @@ it lists the jobs whose measurements are most like those of a job.`,
 	flags := c.Flags()
 	flags.BoolVar(&f.live, "live", false, "run as a service: watch the jobs that run")
 	flags.StringVar(&f.like, "like", "", "list the jobs that are most like this `JOB`")
-	flags.StringVar(&f.since, "since", "90d", "with a rule or --like: `TIME` or age of the oldest jobs, such as 90d")
+	flags.StringVar(&f.since, "since", "90d",
+		"with a rule or --like: jobs that ended since `TIME`: 90d ago, or a date of UTC")
 	flags.StringVar(&f.queue, "queue", "", "with --like: jobs of this `QUEUE` alone")
 	flags.IntVar(&f.limit, "limit", 20, "with --like: `N` jobs at most")
 	flags.StringVar(&f.rules, "rules", "", "with a rule: `FILE` or directory with it (default: find.rules)")
@@ -115,6 +116,6 @@ func findLive(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 	run := func(ctx context.Context, cfg config.Config, log *slog.Logger, registry prometheus.Registerer) error {
 		return processors.Find(ctx, cfg, log, processors.NewMetrics(registry), set)
 	}
-	return checked(run, schemas.TopicJobSummary, schemas.TopicJobs, schemas.TopicFindings, schemas.TopicFindProgress,
-		schemas.TopicFindState)(ctx, cfg, log)
+	return checked(run, schemas.TopicJobSummary, schemas.TopicJobs, schemas.TopicProgress, schemas.TopicMergeProgress,
+		schemas.TopicFindings, schemas.TopicFindProgress, schemas.TopicFindState)(ctx, cfg, log)
 }

@@ -21,7 +21,7 @@ var errNoRule = errors.New("there is no such rule")
 
 // findHistory evaluates a rule over the jobs of the archive that ended since a time. A rule in find.off is tried too.
 func findHistory(ctx context.Context, cfg config.Config, f *findFlags, w io.Writer) error {
-	since, err := f.begin(time.Now())
+	since, err := timeFlag("since", f.since, time.Now())
 	if err != nil {
 		return usageError{err}
 	}
@@ -92,19 +92,6 @@ func alone(cfg config.Config, rule string) (*rules.Set, error) {
 	return ruleSet(cfg)
 }
 
-// begin returns the time that --since means: an age such as 90d or 12h, or a date.
-func (f *findFlags) begin(now time.Time) (time.Time, error) {
-	if days, is := strings.CutSuffix(f.since, "d"); is {
-		if n, err := strconv.Atoi(days); err == nil && n >= 0 {
-			return now.AddDate(0, 0, -n), nil
-		}
-	}
-	if age, err := time.ParseDuration(f.since); err == nil && age >= 0 {
-		return now.Add(-age), nil
-	}
-	return timeFlag("since", f.since)
-}
-
 func printFound(w io.Writer, rule string, found []foundJob, judged int) error {
 	t := newTable(0)
 	t.line("JOB\tRESTART\tUSER\tACCOUNT\tQUEUE\tCLASS\tSEVERITY\tMATCHED\tEVALUATED\tCERTAINTY\tHINT")
@@ -125,7 +112,7 @@ func findLike(ctx context.Context, cfg config.Config, f *findFlags, w io.Writer)
 	if !naming.Valid(f.like) {
 		return usageError{fmt.Errorf("--like %q must match [A-Za-z0-9._:-]{1,64}", f.like)}
 	}
-	since, err := f.begin(time.Now())
+	since, err := timeFlag("since", f.since, time.Now())
 	if err != nil {
 		return usageError{err}
 	}

@@ -73,7 +73,8 @@ name a span.`,
 	c.Flags().Lookup("restart").DefValue = "0" // the help does not show -1
 	c.Flags().StringVar(&f.html, "html", "", "write a page with figures into `FILE`, for a browser")
 	c.Flags().StringVar(&f.metrics, "metrics", "", "show these metrics: `A,B` or all (default: those that tell most)")
-	c.Flags().StringVar(&f.from, "from", "", "show what was measured from `TIME`: a date, or as RFC 3339 has it")
+	c.Flags().StringVar(&f.from, "from", "",
+		"show what was measured from `TIME`: a date of UTC, a time such as 2026-11-21T06:00:00Z, or 7d ago")
 	c.Flags().StringVar(&f.to, "to", "", "show what was measured before `TIME`")
 	c.Flags().StringVar(&f.correlate, "correlate", "", "show how the means of two metrics move together: `A,B`")
 	c.Flags().BoolVar(&f.totals, "totals", false, "show all deciles of the whole life, with their bounds")
@@ -132,7 +133,7 @@ func (f *jobFlags) rows(c *cobra.Command) bool {
 }
 
 func (f *jobFlags) run(c *cobra.Command, args []string) error {
-	ask, err := f.ask()
+	ask, err := f.ask(time.Now())
 	if err != nil {
 		return usageError{err}
 	}
@@ -198,7 +199,7 @@ func (f *jobFlags) show(out io.Writer, style term.Style, set *rules.Set, jobs []
 }
 
 // ask returns what is asked of the archive and the topic.
-func (f *jobFlags) ask() (a analysis.Ask, err error) {
+func (f *jobFlags) ask(now time.Time) (a analysis.Ask, err error) {
 	a = analysis.Ask{Restart: f.restart, MaxBins: 120}
 	if f.metrics != "" {
 		a.Metrics = strings.Split(f.metrics, ",")
@@ -209,29 +210,13 @@ func (f *jobFlags) ask() (a analysis.Ask, err error) {
 			}
 		}
 	}
-	if a.From, err = timeFlag("from", f.from); err == nil {
-		a.To, err = timeFlag("to", f.to)
+	if a.From, err = timeFlag("from", f.from, now); err == nil {
+		a.To, err = timeFlag("to", f.to, now)
 	}
 	if err == nil && !a.To.IsZero() && !a.To.After(a.From) {
 		err = fmt.Errorf("--to %s is not after --from %s", f.to, f.from)
 	}
 	return a, err
-}
-
-// timeFlag reads a date of the local zone, or a time as RFC 3339 has it. Without text it is zero.
-func timeFlag(flag, text string) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	t, err := time.ParseInLocation(time.DateOnly, text, time.Local)
-	if err != nil {
-		t, err = time.Parse(time.RFC3339, text)
-	}
-	if err != nil {
-		return t, fmt.Errorf("--%s %q must be a date such as 2026-11-21, or a time such as 2026-11-21T06:00:00Z",
-			flag, text)
-	}
-	return t, nil
 }
 
 // each writes a text for each job, with an empty line between them.

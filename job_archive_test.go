@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/csv"
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -84,7 +85,7 @@ func TestReportsOfAnArchive(t *testing.T) {
 			t.Fatalf("totals: %v", totals)
 		}
 		// A core has one thread, so that busy is what is not idle.
-		if busy := all[0]["busy"].(float64); busy+totals[at]["mean"].(float64) != 1 {
+		if busy := all[0]["busy"].(float64); math.Abs(busy+totals[at]["mean"].(float64)-1) > 1e-9 {
 			t.Errorf("busy %v and idle %v are not 1", busy, totals[at]["mean"])
 		}
 		if one := rows("job", worst, "--totals", "--json", "--metrics", "cpu_user"); len(one) != 1 ||

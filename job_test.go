@@ -198,20 +198,6 @@ func TestWhatTheTerminalCan(t *testing.T) {
 	}
 }
 
-// TestTimesOfFlags: a date is that of the reader.
-func TestTimesOfFlags(t *testing.T) {
-	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.Local)
-	for text, want := range map[string]time.Time{
-		"24h": now.Add(-24 * time.Hour), "2026-11-01": time.Date(2026, 11, 1, 0, 0, 0, 0, time.Local),
-		"2026-11-01T06:00:00+02:00": time.Date(2026, 11, 1, 4, 0, 0, 0, time.UTC), "": {},
-	} {
-		f := jobsFlags{since: text}
-		if a, err := f.ask(now); err != nil || !a.Since.Equal(want) {
-			t.Errorf("%q: %v, %v", text, a.Since, err)
-		}
-	}
-}
-
 // TestArchiveAlone: with --dir, or without brokers, nobody is asked.
 func TestArchiveAlone(t *testing.T) {
 	dir := t.TempDir()

@@ -34,9 +34,10 @@ func newJobs() *cobra.Command {
 		Short: "Show the jobs: how well they use their cores, and what is wrong with them",
 		Long: `Shows the jobs: how well they use their cores, and what is wrong with them.
 
-BUSY is the share of cores that work, and WASTED h the core hours of the others. SPREAD is the difference between the
-ninth and the first decile of cpu_user, in points. MEM is the most memory that a node used. SEEN is how much of the job
-was measured. A narrow terminal has fewer columns. What is not known is a dash.
+BUSY is the share of cores that work, and WASTED h the core-hours of the others, as far as they were measured. A core is
+a logical CPU. One that idles beside a busy thread is busy. SPREAD is the difference between the ninth and the first
+decile of cpu_user, in points. MEM is the most memory that a node used. SEEN is how much of the job was measured. A
+narrow terminal has fewer columns. What is not known is a dash.
 
 Jobs are listed by the time of their start, unless --sort names another order: it takes any decile of a metric, from d0
 to d10. Without --since these are jobs that run, wait or are skipped, and those that ended in the last 24 hours. REASON
@@ -62,7 +63,7 @@ is why a job is skipped. --json also has the last interval of each job, and how 
 	c.Flags().StringVar(&f.account, "account", "", "only jobs of account `NAME`")
 	c.Flags().StringVar(&f.queue, "queue", "", "only jobs of queue `NAME`")
 	c.Flags().StringVar(&f.finding, "finding", "", "only jobs for which `RULE` holds")
-	c.Flags().StringVar(&f.since, "since", "", "jobs that ran since `TIME`: 24h ago, or a date")
+	c.Flags().StringVar(&f.since, "since", "", "jobs that ran since `TIME`: 24h or 7d ago, or a date of UTC")
 	c.Flags().IntVar(&f.limit, "limit", 0, "at most `N` jobs (default: all)")
 	offer(c, "sort", analysis.Sorts()...)
 	return c
@@ -79,16 +80,8 @@ func (f *jobsFlags) ask(now time.Time) (a analysis.ListAsk, err error) {
 	if err := f.exclusive(); err != nil {
 		return a, err
 	}
-	if f.since != "" {
-		ago, err := time.ParseDuration(f.since)
-		if err == nil && ago > 0 {
-			a.Since = now.Add(-ago)
-		} else if a.Since, err = timeFlag("since", f.since); err != nil {
-			return a, fmt.Errorf("--since %q must be a length of time such as 24h, or a date such as 2026-11-21",
-				f.since)
-		}
-	}
-	return a, nil
+	a.Since, err = timeFlag("since", f.since, now)
+	return a, err
 }
 
 func (f *jobsFlags) run(c *cobra.Command, ask analysis.ListAsk) error {

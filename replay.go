@@ -55,7 +55,8 @@ directory, which docs/archive.md describes. It ends with status 1 if a chosen jo
 	}
 	f.add(c)
 	flags := c.Flags()
-	flags.StringVar(&f.since, "since", "", "begin at this `TIME`, or so long ago: 2026-11-21T08:00:00Z or 2h")
+	flags.StringVar(&f.since, "since", "",
+		"begin at this `TIME`, a date of UTC, or so long ago: 2026-11-21T08:00:00Z, 2026-11-21 or 2h")
 	flags.StringVar(&f.until, "until", "", "end before this `TIME`, or so long ago")
 	flags.StringArrayVar(&f.jobs, "job", nil,
 		"fold job `ID` or ID/RESTART, also _rest or _system; may be repeated (default: all)")
@@ -77,10 +78,10 @@ func (f *replayFlags) options(now time.Time) (o replay.Options, err error) {
 	if f.asJSON && f.dir != "" {
 		return o, errors.New("--json and --archive exclude each other: one prints the rows, the other writes files")
 	}
-	if o.Since, err = instant("since", f.since, now); err != nil {
+	if o.Since, err = timeFlag("since", f.since, now); err != nil {
 		return o, err
 	}
-	if o.Until, err = instant("until", f.until, now); err != nil {
+	if o.Until, err = timeFlag("until", f.until, now); err != nil {
 		return o, err
 	}
 	if f.until != "" && !o.Until.After(o.Since) {
@@ -113,23 +114,6 @@ func (f *replayFlags) options(now time.Time) (o replay.Options, err error) {
 	_, err = derive.Compile(o.Definitions) // before any broker is asked
 	o.Metrics, o.AsCollected = f.metrics, f.asCollected
 	return o, err
-}
-
-// instant reads a time, or how long ago it was. An empty text is the zero time.
-func instant(flag, text string, now time.Time) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	if ago, err := time.ParseDuration(text); err == nil && ago > 0 {
-		return now.Add(-ago), nil
-	}
-	for _, layout := range []string{time.RFC3339, time.DateOnly} {
-		if at, err := time.Parse(layout, text); err == nil && at.Unix() > 0 {
-			return at, nil
-		}
-	}
-	return time.Time{}, fmt.Errorf("--%s %q is neither a time such as 2026-11-21T08:00:00Z nor a duration such as 2h",
-		flag, text)
 }
 
 func (f *replayFlags) run(c *cobra.Command) error {

@@ -42,7 +42,7 @@ func newReportSystem() *cobra.Command {
 
 It reads the archive alone. Jobs count that ended between --from and --to; dates are UTC. Of these, small and short jobs
 are left out: they are tests. Cores are busy, wasted (a job held them, and they were idle), free (no job held them), or
-not seen. How many there are comes from "machine" in the configuration.
+not seen. All jobs count for these, tests too. How many cores there are comes from "machine" in the configuration.
 
 Sizes are powers of two. A user is named if more than 75 % of the jobs are above or below the middle half of their size.
 What to tune first is ranked by core-hours times severity of the findings. --json and --csv have all numbers.`,
@@ -70,7 +70,7 @@ What to tune first is ranked by core-hours times severity of the findings. --jso
 	f.readFlags.add(c)
 	f.styleFlags.add(c)
 	c.Flags().StringVar(&f.from, "from", "",
-		"jobs that ended since `TIME`, such as 2026-10-01 (default: the archive's last 30 days)")
+		"jobs that ended since `TIME`: a date of UTC, or 90d ago (default: the archive's last 30 days)")
 	c.Flags().StringVar(&f.to, "to", "", "jobs that ended before `TIME` (default: the end of the archive)")
 	c.Flags().StringVar(&f.html, "html", "", "write a page to `FILE`, which any browser shows")
 	c.Flags().Int64Var(&f.options.MinCores, "min-cores", 8, "leave out jobs with less than `N` cores")
@@ -84,7 +84,7 @@ What to tune first is ranked by core-hours times severity of the findings. --jso
 
 // read returns the report, from the archive alone: no broker need answer.
 func (f *systemFlags) read(c *cobra.Command) (*system.Report, error) {
-	ask, err := f.ask()
+	ask, err := f.ask(time.Now())
 	if err != nil {
 		return nil, usageError{err}
 	}
@@ -112,7 +112,7 @@ func (f *systemFlags) archiveAlone(ask *analysis.SystemAsk) (cfg config.Config, 
 	return f.local()
 }
 
-func (f *systemFlags) ask() (a analysis.SystemAsk, err error) {
+func (f *systemFlags) ask(now time.Time) (a analysis.SystemAsk, err error) {
 	switch {
 	case f.exclusive() != nil:
 		return a, f.exclusive()
@@ -124,29 +124,14 @@ func (f *systemFlags) ask() (a analysis.SystemAsk, err error) {
 		return a, fmt.Errorf("--min-time %v must be at least 0", f.options.MinTime)
 	}
 	a.Options = f.options
-	if a.From, err = utcFlag("from", f.from); err != nil {
+	if a.From, err = timeFlag("from", f.from, now); err != nil {
 		return a, err
 	}
-	if a.To, err = utcFlag("to", f.to); err != nil {
+	if a.To, err = timeFlag("to", f.to, now); err != nil {
 		return a, err
 	}
 	if !a.From.IsZero() && !a.To.IsZero() && !a.From.Before(a.To) {
 		return a, fmt.Errorf("--from %s must be before --to %s", f.from, f.to)
 	}
 	return a, nil
-}
-
-// utcFlag reads a time. A date is one of UTC, as those of the archive are.
-func utcFlag(flag, text string) (t time.Time, err error) {
-	if text == "" {
-		return t, nil
-	}
-	if t, err = time.Parse(time.DateOnly, text); err != nil {
-		t, err = time.Parse(time.RFC3339, text)
-	}
-	if err != nil {
-		return t, fmt.Errorf("--%s %q must be a date such as 2026-11-21, or a time such as 2026-11-21T06:00:00Z", flag,
-			text)
-	}
-	return t, nil
 }

@@ -44,7 +44,7 @@ Jobs of one node that are reduced on their node have no values. balance.local_ma
 		}
 		return serve(ctx, cfg, log)
 	})
-	c.Flags().DurationVar(&since, "since", 0,
+	c.Flags().Var((*age)(&since), "since",
 		"pass records that are older than this `DURATION` at the start (default: samples.retention)")
 	return c
 }

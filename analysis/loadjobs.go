@@ -127,7 +127,8 @@ func (l *lister) fromArchive(ctx context.Context, dir string) error {
 		metrics = append(metrics, l.by.metric)
 	}
 	columns := []string{
-		"job_id", "restart", "metric", "measured_s", "nodes_expected_sum", "nodes_reported_sum", "mean",
+		"job_id", "restart", "metric", "intervals_measured", "measured_s", "nodes_expected_sum",
+		"nodes_reported_sum", "count", "mean",
 		"d0", "d1", "d2", "d3", "d4", "d5", "d6", "d7", "d8", "d9", "d10",
 	}
 	err = archive.EachTotalOf(ctx, dir, first, "", metrics, columns, func(t *totals.Total) error {
@@ -189,8 +190,8 @@ func (l *lister) total(line *view.JobLine, t *totals.Total) {
 	}
 	d := [11]*float64{t.D0, t.D1, t.D2, t.D3, t.D4, t.D5, t.D6, t.D7, t.D8, t.D9, t.D10}
 	l.numbers(line, *t.Metric, t.Mean, d)
-	if *t.Metric == "cpu_idle" && line.Busy != nil && line.Cores != nil {
-		wasted := view.WastedHours(*line.Busy, *line.Cores, l.types.Of(line.Nodes), t.MeasuredS)
+	if *t.Metric == "cpu_idle" && line.Busy != nil && t.IntervalsMeasured > 0 {
+		wasted := view.WastedHours(*line.Busy, t.Count, t.MeasuredS/float64(t.IntervalsMeasured))
 		line.WastedH = &wasted
 	}
 }

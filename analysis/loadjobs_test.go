@@ -76,7 +76,7 @@ func TestLinesOfAnArchive(t *testing.T) {
 			t.Fatal(err)
 		}
 		user, memory := j.Find("cpu_user").Total, j.Find("mem_used").Total
-		hours := float64(len(m.summaries)) / 60
+		hours := float64(len(m.values["cpu_idle"])) / 60 // of logical CPUs that were measured
 		near := func(name string, got *float64, want float64) {
 			if got == nil || *got < want-1e-9 || *got > want+1e-9 {
 				t.Errorf("job %s: %s is %v, want %g", line.JobID, name, got, want)
@@ -86,7 +86,7 @@ func TestLinesOfAnArchive(t *testing.T) {
 		near("spread", line.Spread, user.D[9]-user.D[1])
 		near("memory", line.MemPerNode, memory.D[10])
 		near("seen", line.Seen, float64(j.Reported)/float64(j.Expected))
-		near("wasted", line.WastedH, (1-busy)*8/2*hours)
+		near("wasted", line.WastedH, (1-busy)*hours)
 		near("time", &line.TimeS, float64(*m.job.End-*m.job.Start)/1000)
 	}
 	for sort, want := range map[string]string{

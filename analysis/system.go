@@ -42,7 +42,7 @@ func LoadSystem(ctx context.Context, cfg config.Config, a SystemAsk) (*machine.R
 		return nil, err
 	}
 	in := &machine.Input{Options: a.Options}
-	in.MachineHour, in.IdleThreads = machineCores(cfg.Machine)
+	in.MachineHour = machineCores(cfg.Machine)
 	if a.Set != nil {
 		for i := range a.Set.Rules {
 			r := &a.Set.Rules[i]
@@ -55,7 +55,7 @@ func LoadSystem(ctx context.Context, cfg config.Config, a SystemAsk) (*machine.R
 		err = a.totals(ctx, first, last, in.Rules, of)
 	}
 	if err == nil && a.Set != nil {
-		in.Found, in.Judged, err = a.findings(ctx, first, last)
+		in.Found, in.Judged, err = a.findings(ctx, of)
 	}
 	if err != nil {
 		return nil, err
@@ -66,7 +66,10 @@ func LoadSystem(ctx context.Context, cfg config.Config, a SystemAsk) (*machine.R
 	if in.Hours, err = a.hours(ctx, first, last); err != nil {
 		return nil, err
 	}
-	return machine.Compute(in), nil
+	if slices.ContainsFunc(cfg.Machine, func(t config.NodeType) bool { return t.ThreadsPerCore > 1 }) {
+		in.Held, err = a.held(ctx, first, last, threadsOf(cfg.Machine, types))
+	}
+	return machine.Compute(in), err
 }
 
 // setSpan decides the times. What is ahead of the archive's first date, or has not come yet, was not missed.
@@ -117,22 +120,34 @@ func endsOf(dir string) (oldest, newest time.Time, err error) {
 
 func dateOf(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.DateOnly) }
 
-// machineCores returns the logical CPUs of the machine, and the share of them that is idle by design. They are 0 if a
-// type does not tell its nodes or its CPUs.
-func machineCores(types []config.NodeType) (cores, idleThreads float64) {
-	idle := 0.0
+// machineCores returns the logical CPUs of the machine, or 0 if a type does not tell its nodes or its CPUs.
+func machineCores(types []config.NodeType) (cores float64) {
 	for _, t := range types {
 		nodes, err := topology.ExpandHosts(t.Nodes)
 		if err != nil || len(nodes) == 0 || t.CPUs <= 0 {
-			return 0, 0
+			return 0
 		}
 		cores += float64(len(nodes) * t.CPUs)
-		idle += float64(len(nodes)*t.CPUs) * (1 - 1/float64(max(1, t.ThreadsPerCore)))
 	}
-	if cores == 0 {
-		return 0, 0
+	return cores
+}
+
+// threadsOf tells how many threads a core of some nodes has. Where the nodes are not known, all types must have the
+// same number; otherwise it is 0.
+func threadsOf(all []config.NodeType, types *rules.Types) func(nodes []string) int {
+	same := 0
+	if len(all) > 0 {
+		same = max(1, all[0].ThreadsPerCore)
 	}
-	return cores, idle / cores
+	if slices.ContainsFunc(all, func(t config.NodeType) bool { return max(1, t.ThreadsPerCore) != same }) {
+		same = 0
+	}
+	return func(nodes []string) int {
+		if len(nodes) > 0 {
+			return max(1, types.Of(nodes).ThreadsPerCore)
+		}
+		return same
+	}
 }
 
 func (a *SystemAsk) jobs(ctx context.Context, first, last string, types *rules.Types) (
@@ -179,14 +194,23 @@ func (a *SystemAsk) totals(
 	})
 }
 
-// findings reads those that are proven, and reports whether the archive has any at all.
-func (a *SystemAsk) findings(ctx context.Context, first, last string) (found []machine.Found, judged bool, err error) {
+// findings reads those of jobs that are proven and held to the end, and reports whether the archive has any at all. A
+// finding has the date of the last interval that a rule looked at, which may be any of the job's life.
+func (a *SystemAsk) findings(ctx context.Context, of map[schemas.JobKey]*machine.Job) (
+	found []machine.Found, judged bool, err error,
+) {
 	_, newest, err := archive.Ends(a.Dir, "findings")
 	if err != nil || newest == "" {
 		return nil, false, err
 	}
-	err = archive.EachFinding(ctx, a.Dir, first, last, "", func(f *schemas.Finding) error {
-		if f.Certainty != schemas.Certain {
+	from, to := a.FromMs, a.ToMs+24*3_600_000 // an interval may end after the job
+	for _, j := range of {
+		if j.StartMs >= 0 { // without a start it does not count
+			from = min(from, j.StartMs)
+		}
+	}
+	err = archive.EachFinding(ctx, a.Dir, dateOf(from), dateOf(to), "", func(f *schemas.Finding) error {
+		if of[f.Job()] == nil || f.Certainty != schemas.Certain || f.State != schemas.FindingOpen {
 			return nil
 		}
 		found = append(found, machine.Found{
@@ -205,6 +229,46 @@ func (a *SystemAsk) hours(ctx context.Context, first, last string) (all []machin
 				StartMs: at, Rest: h.Job == schemas.JobRest, Hours: h.Hours, IdleCoreHours: h.Hours * h.Mean,
 			})
 		}
+	}
+	return all, err
+}
+
+// held reads what the cores of each job did on each date. It takes longer than hours, and is needed for idle threads
+// alone. The nodes of a job are known once it has ended.
+func (a *SystemAsk) held(
+	ctx context.Context, first, last string, threads func([]string) int,
+) (all []machine.Held, err error) {
+	of := map[schemas.JobKey]int{}
+	err = archive.EachJob(ctx, a.Dir, first, "", func(r *jobs.Row) error {
+		of[schemas.JobKey{JobID: r.JobID, Restart: r.Restart}] = threads(r.Nodes)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	read, err := archive.Spans(ctx, a.Dir, first, last, "cpu_idle")
+	type day struct {
+		schemas.JobKey
+		date string
+	}
+	at := map[day]int{} // in all
+	for _, h := range read {
+		ms, key := h.Start.UnixMilli(), schemas.JobKey{JobID: h.Job, Restart: h.Restart}
+		if ms < a.FromMs || ms >= a.ToMs || h.Job == schemas.JobSystem || h.Job == schemas.JobRest {
+			continue
+		}
+		n, known := of[key]
+		if !known {
+			n = threads(nil)
+		}
+		d := day{key, dateOf(ms)}
+		i, has := at[d]
+		if !has {
+			i, all = len(all), append(all, machine.Held{StartMs: ms, Threads: n})
+			at[d] = i
+		}
+		all[i].Hours += h.Hours
+		all[i].IdleCoreHours += h.Hours * h.Mean
 	}
 	return all, err
 }

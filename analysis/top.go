@@ -117,10 +117,10 @@ func openTop(ctx context.Context, cfg config.Config) (*topReader, error) {
 		topics: []string{cfg.Prefix + schemas.TopicJobs, cfg.Prefix + schemas.TopicJobSummary},
 		known: machine.Known{
 			Jobs: map[schemas.JobKey]*schemas.Job{}, Findings: map[schemas.JobKey][]schemas.Finding{},
-			Type: types.Of,
+			Type: types.Of, Threads: threadsOf(cfg.Machine, types),
 		},
 	}
-	t.known.MachineHour, t.known.IdleThreads = machineCores(cfg.Machine)
+	t.known.MachineHour = machineCores(cfg.Machine)
 	each := func(r *kgo.Record) error { t.take(r); return nil }
 	err = r.all(ctx, cfg.Prefix+schemas.TopicJobs, each)
 	if err == nil {

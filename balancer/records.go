@@ -134,7 +134,7 @@ func unlisted(j schemas.Job, nowMs int64) schemas.Job {
 		if j.Start != nil {
 			end = max(end, *j.Start)
 		}
-		j.End, j.Reason = &end, strings.TrimPrefix(j.Reason+"; no list names it any more: its end may be earlier", "; ")
+		j.End, j.Reason = &end, strings.TrimPrefix(j.Reason+"; "+schemas.ReasonUnlisted, "; ")
 	}
 	return j
 }

@@ -48,6 +48,9 @@ const (
 	listed   = 20e3 // jobs of the longest Tick
 )
 
+// patience is how long the test waits for what must come. It goes on at once when that is there.
+const patience = time.Minute
+
 // hostile is a system under hostile input.
 type hostile struct {
 	*system
@@ -482,7 +485,7 @@ func (h *hostile) oneNodeJobs() {
 func (h *hostile) summarized(prefix string, jobs int) {
 	h.t.Helper()
 	count := 0
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(time.Second) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Second) {
 		seen := map[string]bool{}
 		for _, r := range h.read(schemas.TopicJobSummary) {
 			if strings.HasPrefix(string(r.Key), prefix) {
@@ -536,14 +539,14 @@ func (h *hostile) manyLoads() {
 func (h *hostile) commits(partition int32) {
 	h.t.Helper()
 	now := time.Now()
-	for deadline := now.Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(500 * time.Millisecond) {
+	for deadline := now.Add(patience); time.Now().Before(deadline); time.Sleep(500 * time.Millisecond) {
 		for _, r := range h.read(schemas.TopicProgress) {
 			if r.Partition == partition && r.Timestamp.After(now) && !h.writtenAt(schemas.TopicProgress, r) {
 				return
 			}
 		}
 	}
-	h.t.Errorf("partition %d commits nothing in 20 s", partition)
+	h.t.Errorf("partition %d commits nothing in %v", partition, patience)
 }
 
 // metricNames writes records with as many metrics as there may be, and with far more. Three nodes with other names each
@@ -844,7 +847,7 @@ func (h *hostile) readToEnd() {
 		return late
 	}
 	var late []string
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(time.Second) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Second) {
 		if late = behind(); len(late) == 0 {
 			return
 		}
@@ -1161,7 +1164,7 @@ func (h *hostile) logSizes() map[string]int {
 func (h *hostile) logged(before map[string]int, kind, pattern string) {
 	h.t.Helper()
 	wanted := regexp.MustCompile(pattern)
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(500 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(500 * time.Millisecond) {
 		for name, p := range h.services {
 			if b, err := os.ReadFile(p.log); err == nil && service(name) == kind && wanted.Match(b[before[name]:]) {
 				return

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 )
@@ -138,6 +140,7 @@ func TestRefused(t *testing.T) {
 				args = append(args, "--simulate", fmt.Sprint(simulated))
 			case "find":
 				args = append(args, "--live")
+				s.tellOfAJob() // find writes nothing where it meets no job
 			}
 			p := m.add(c.service+"-"+user, nil, args...)
 			p.t = t
@@ -154,6 +157,23 @@ func TestRefused(t *testing.T) {
 			}
 			t.Log(linesWith(t, p.log, says)[0])
 		})
+	}
+}
+
+// tellOfAJob writes a summary, as collect does.
+func (s *system) tellOfAJob() {
+	s.t.Helper()
+	ms := s.cfg.Interval.Milliseconds()
+	value, err := schemas.Marshal(&schemas.JobSummary{
+		Cluster: s.cfg.Cluster, JobID: "refused", IntervalStart: time.Now().UnixMilli() / ms * ms, IntervalMs: ms,
+		Method: schemas.MethodExact, Parts: 1, PartsReported: 1, NodesExpected: 1, NodesReported: 1,
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r := &kgo.Record{Topic: s.cfg.Prefix + schemas.TopicJobSummary, Key: []byte("refused/0"), Value: value}
+	if err := s.cl.ProduceSync(s.t.Context(), r).FirstErr(); err != nil {
+		s.t.Fatal(err)
 	}
 }
 

@@ -63,7 +63,8 @@ func roles() map[string]role {
 		"find": {
 			writes: []string{schemas.TopicFindings, schemas.TopicFindProgress, schemas.TopicFindState},
 			reads: []string{
-				schemas.TopicJobSummary, schemas.TopicJobs, schemas.TopicFindProgress, schemas.TopicFindState,
+				schemas.TopicJobSummary, schemas.TopicJobs, schemas.TopicProgress, schemas.TopicMergeProgress,
+				schemas.TopicFindProgress, schemas.TopicFindState,
 			},
 			group: "find", transactions: "find-",
 		},

@@ -99,7 +99,7 @@ func (m *Member) join(ctx, member context.Context, w *works) (*kgo.Client, error
 		kgo.SessionTimeout(session), kgo.HeartbeatInterval(heartbeat), kgo.RebalanceTimeout(rebalance),
 		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, got map[string][]int32) {
 			owns := w.start(ctx, got[m.Topic])
-			if m.Assigned != nil {
+			if m.Assigned != nil && ctx.Err() == nil { // a member that ends owns nothing, and is no standby
 				m.Assigned(owns)
 			}
 		}),

@@ -1,18 +1,14 @@
 package processors
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/analysis/rules"
 	"github.com/weirhpc/weir/config"
@@ -29,6 +25,7 @@ func Find(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Met
 	}
 	ctx, end := context.WithCancel(ctx)
 	jobs, followed := newKnownJobs(), make(chan struct{})
+	closed := &closings{cfg: cfg, log: log}
 	go func() {
 		defer close(followed)
 		// The loops log that brokers are away.
@@ -37,44 +34,49 @@ func Find(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Met
 	defer func() { end(); <-followed }()
 
 	input, progress := cfg.Prefix+schemas.TopicJobSummary, cfg.Prefix+schemas.TopicFindProgress
+	turn := make(chan struct{}, 1) // of a partition to read its states: the memory of one start is enough
 	sized := func(topic string) size { return size{topic, cfg.Partitions.JobSummary, "partitions.job_summary"} }
 	return own(ctx, cfg, log, metrics, stage{
 		name: "find", input: input, progress: progress, repeats: true,
 		sizes: []size{sized(input), sized(progress), sized(cfg.Prefix + schemas.TopicFindState)},
 		newFold: func(ctx context.Context, l *loop, adm *kadm.Client, p *schemas.Progress) (Fold, error) {
-			select {
-			case <-jobs.ready:
-			case <-ctx.Done():
-				return nil, fmt.Errorf("waiting for the jobs of %s: %w", cfg.Prefix+schemas.TopicJobs, ctx.Err())
+			if err := jobs.wait(ctx); err != nil {
+				return nil, fmt.Errorf("waiting for the jobs of %s: %w", cfg.Prefix+schemas.TopicJobs, err)
 			}
-			states, err := l.states(ctx, adm, p)
+			select {
+			case turn <- struct{}{}:
+				defer func() { <-turn }()
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+			states, err := l.states(ctx, adm, p, startTimeout)
 			if err != nil {
 				return nil, err
 			}
-			return NewFinder(cfg.Cluster, set, types, cfg.Find.Possible, jobs.get, p, states)
+			f, err := NewFinder(cfg.Cluster, set, types, cfg.Find.Possible, jobs.get, p, states)
+			if err != nil {
+				return nil, err
+			}
+			f.keptMs = cfg.Topics.SummaryRetention.Milliseconds() // as what they were found in
+			return f, nil
 		},
 		learn: func(ctx context.Context, l *loop, a *account, adm *kadm.Client) {
 			f := a.fold.(*Finder)
+			if !f.learns(time.Now()) {
+				return
+			}
 			if f.fault != nil && l.rubbish.Worth(f.fault, time.Now()) {
 				l.log.Warn("states of jobs cannot be read, their rules begin anew",
 					"partition", l.partition, "count", f.faults, "err", f.fault)
 			}
 			f.faults, f.fault = 0, nil
 			if !a.replays() {
-				atEnd := sync.OnceValue(func() bool { return l.isAtEnd(ctx, a, adm) })
-				a.take(f.learn(time.Now().UnixMilli(), atEnd))
+				through := sync.OnceValue(func() int64 { return l.foldedThrough(ctx, a, adm, closed) })
+				a.take(f.learn(time.Now().UnixMilli(), through))
 			}
 			l.meter.found(f.open)
 		},
 	})
-}
-
-// isAtEnd reports whether everything in the partition is folded.
-func (l *loop) isAtEnd(ctx context.Context, a *account, adm *kadm.Client) bool {
-	ctx, cancel := context.WithTimeout(ctx, askPatience)
-	defer cancel()
-	_, end, err := kafka.Bounds(ctx, adm, l.stage.input, l.partition)
-	return err == nil && a.position >= end
 }
 
 // askID returns the id of a topic.
@@ -86,56 +88,4 @@ func askID(ctx context.Context, adm *kadm.Client, topic string) (string, error) 
 		return "", fmt.Errorf("asking for the id of topic %s: %w", topic, err)
 	}
 	return kafka.TopicID(topics[topic]), nil
-}
-
-var errNotState = errors.New("not a FindState")
-
-// states returns the last FindState of each job of the partition, in order. p is the last Progress, or nil.
-func (l *loop) states(ctx context.Context, adm *kadm.Client, p *schemas.Progress) ([]*schemas.FindState, error) {
-	topic := l.cfg.Prefix + schemas.TopicFindState
-	start, end, err := kafka.Bounds(ctx, adm, topic, l.partition)
-	if err != nil {
-		return nil, err
-	}
-	if end == 0 && p != nil && (p.Hold < p.Position || p.Counts.Outputs > 0) { // there were states
-		l.log.Warn("topic of states was emptied, running jobs begin anew", "topic", topic, "partition", l.partition)
-	}
-	last := map[string]*schemas.FindState{}
-	newer := map[string]error{}
-	var wrong error
-	count := 0
-	err = kafka.ReadPartition(ctx, l.cfg, topic, l.partition, start, end, func(r *kgo.Record) error {
-		value, err := schemas.Unmarshal(r.Value)
-		s, is := value.(*schemas.FindState)
-		key := string(r.Key)
-		switch {
-		case !r.Attrs.IsTransactional():
-			err = errByHand
-		case len(r.Value) == 0:
-			delete(last, key)
-			delete(newer, key)
-			return nil
-		case is && string(s.Identity().Key()) == key:
-			delete(newer, key)
-			last[key] = s
-			return nil
-		case errors.Is(err, schemas.ErrUnknownSchema):
-			newer[key] = fmt.Errorf("%s-%d at %d: %w: %w", r.Topic, r.Partition, r.Offset, err, errNewerState)
-			return nil
-		}
-		count++
-		wrong = fmt.Errorf("%s-%d at %d: %w", r.Topic, r.Partition, r.Offset, cmp.Or(err, errNotState))
-		return nil
-	})
-	if wrong != nil && l.rubbish.Worth(wrong, time.Now()) {
-		l.log.Warn("records in the topic of states cannot be read, left out", "count", count, "err", wrong)
-	}
-	for _, key := range slices.Sorted(maps.Keys(newer)) {
-		return nil, newer[key]
-	}
-	states := make([]*schemas.FindState, 0, len(last))
-	for _, key := range slices.Sorted(maps.Keys(last)) {
-		states = append(states, last[key])
-	}
-	return states, err
 }

@@ -3,6 +3,7 @@ package processors
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -88,12 +89,18 @@ func (b *bench) folded(n int64) func() bool {
 	return func() bool { return fatesOf(b.findProgress().Counts) == n }
 }
 
-// lifeOf puts a life of two jobs, and calls between after each part.
-func (b *bench) lifeOf(start int64, between func(folded int64)) {
+// tellsLives tells topic jobs of the jobs of lifeOf. Call it before find runs: find knows then whose jobs they are
+// before it folds.
+func (b *bench) tellsLives(start int64) {
 	b.t.Helper()
 	end := start + 45*findT + findT/2
 	b.tells(&schemas.Job{JobID: "1", User: "alice", State: schemas.StateCompleted, Start: &start, End: &end})
 	b.tells(&schemas.Job{JobID: "2", User: "bob", State: schemas.StateRunning, Start: &start})
+}
+
+// lifeOf puts a life of two jobs, and calls between after each part.
+func (b *bench) lifeOf(start int64, between func(folded int64)) {
+	b.t.Helper()
 	at := start
 	for i, loads := range [][]float64{
 		{0.6, 0.6}, {0.6, 1, 1}, slices.Repeat([]float64{0}, 25), slices.Repeat([]float64{1}, 14), {1},
@@ -117,9 +124,10 @@ const lifeRecords = 2*45 + 1
 
 // TestFind: two jobs live on a broker. Findings open, change, close and end.
 func TestFind(t *testing.T) {
-	b := newBench(t)
+	b, start := newBench(t), lifeStart()
+	b.tellsLives(start)
 	log, stop := b.find()
-	b.lifeOf(lifeStart(), func(int64) {})
+	b.lifeOf(start, func(int64) {})
 	b.eventually("all summaries", b.folded(lifeRecords))
 	b.eventually("the open finding of the job that runs", func() bool {
 		shown := seriesOf(t, b.shown, "find")
@@ -155,12 +163,14 @@ func TestFind(t *testing.T) {
 func TestFindAgain(t *testing.T) {
 	start := lifeStart()
 	steady := newBench(t)
+	steady.tellsLives(start)
 	_, stop := steady.find()
 	steady.lifeOf(start, func(int64) {})
 	steady.eventually("all summaries", steady.folded(lifeRecords))
 	steady.stopOrFail(stop)
 
 	b := newBenchOf(t, 1)
+	b.tellsLives(start)
 	log, stop := b.find()
 	b.lifeOf(start, func(folded int64) {
 		b.eventually("the summaries so far", b.folded(folded))
@@ -252,4 +262,23 @@ func TestFindWaitsForStates(t *testing.T) {
 	if now := b.findProgress().Position; now != at || log.Count("a newer weir wrote it") == 0 {
 		t.Errorf("position %d after %d; the log has\n%s", now, at, log.String())
 	}
+}
+
+// TestFindingsLeaveWithTheirSummaries: the topic has findings of an ended job as long as job-summary has the job.
+func TestFindingsLeaveWithTheirSummaries(t *testing.T) {
+	b := newBench(t)
+	b.cfg.Topics.SummaryRetention = time.Hour
+	start := time.Now().UnixMilli()/findT*findT - 2*time.Hour.Milliseconds()
+	end := start + 3*findT
+	b.tells(&schemas.Job{JobID: "1", State: schemas.StateCompleted, Start: &start, End: &end})
+	_, stop := b.find()
+	b.load("1", start, 1, 1, 1)
+	b.load(schemas.JobSystem, start+30*60_000, 1)
+	b.eventually("the finding", func() bool { return len(b.findings()) > 0 })
+	if all := b.findings(); !strings.Contains(all[len(all)-1], "busy") {
+		t.Errorf("%q", all)
+	}
+	b.load(schemas.JobSystem, start+time.Hour.Milliseconds()+10*60_000, 1)
+	b.eventually("it leaves", func() bool { all := b.findings(); return all[len(all)-1] == "1/0/busy " })
+	b.stopOrFail(stop)
 }

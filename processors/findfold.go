@@ -1,9 +1,10 @@
 package processors
 
 import (
+	"cmp"
 	"fmt"
-	"maps"
-	"slices"
+	"iter"
+	"time"
 
 	"github.com/weirhpc/weir/analysis/rules"
 	"github.com/weirhpc/weir/schemas"
@@ -32,81 +33,64 @@ type Finder struct {
 	possible bool
 	known    func(schemas.JobKey) *schemas.Job // of topic jobs, as far as it was read; nil: it does not have the job
 
-	jobs      map[schemas.JobKey]*watched
+	jobs      map[schemas.JobKey]*watched // that run
+	ended     map[schemas.JobKey]*watched
 	awake     []*watched // those with a Watch, and some that ended; the first to wake is first
 	mostAwake int
+	keptMs    int64 // how long findings of an ended job stay on their topic
 	packing   packing
 	leaving   []gone         // records that no longer hold, to be deleted with the next entry
 	open      map[string]int // open findings by class
-	nowMs     int64          // the latest append time
+	nowMs     int64          // log time: the end of the newest interval, or never
 	sweptMs   int64          // when jobs were last looked through
 	interval  rules.Interval // of the summary in hand
 	found     []schemas.Finding
 	faults    int // states that could not be read
 	fault     error
+	learned   time.Time // the last time of learns
 }
 
 const (
+	// manyStates is manyOutputs of find. A FindState is large.
+	manyStates = manyOutputs / 10
 	// stateEveryMs is how much of a job's life a successor reads again at most.
 	stateEveryMs = 600_000
 	// sweepEveryMs is how often jobs without summaries are looked through.
 	sweepEveryMs = 60_000
 	// endPatienceMs is how long after a job's end, and after the summary before, its next ones may come.
 	endPatienceMs = 120_000
+	// aheadMs is how much the clock of whoever commits may be behind. Collect compared records with the brokers' clock.
+	aheadMs = goneMs
 	// goneMs is how long a job may be silent that topic jobs no longer has.
 	goneMs = 24 * 3600_000
 	// leaveIntervals is how long a job is remembered after its end, so that its summaries are late.
 	leaveIntervals = 64
-	// findingsKeptMs is how long findings of an ended job stay on their topic.
-	findingsKeptMs = 30 * goneMs
 )
 
-// watched is a life of a job.
-type watched struct {
-	key    schemas.JobKey
-	watch  *rules.Watch // nil: it is asleep, or the job has ended
-	asleep []byte       // its state, packed
-	ended  bool
-	job    []byte       // its record as the rules know it; empty: none
-	told   *schemas.Job // the record that job was made from
-	over   bool         // the job has ended, as its record has it
-	endMs  *int64       // nil: nobody knows it
-	asOf   int64        // the newest interval
-	savedState
-
-	changed    bool  // the rules may have findings due
-	last       int64 // offset of its last summary
-	saved      int64 // the last offset in its FindState, or before
-	unsaved    int64 // the first offset that its FindState lacks, or none
-	unsavedMs  int64 // append time of that
-	savedSlots int64 // ten minutes of its life that its FindState has
-	heard      int64 // last, as learn saw it
-	heardMs    int64 // when learn saw that, by this host's clock
-}
-
-// before is the offset below all others.
-const before = -1
-
-// NewFinder continues from p and the states that were committed with it. Without p the states are of another log, and
-// are deleted.
+// NewFinder continues from p and the states that were committed with it. It keeps none of the states: together with what
+// it makes of them they would take twice the memory.
 func NewFinder(
 	cluster string, set *rules.Set, types *rules.Types, possible bool, known func(schemas.JobKey) *schemas.Job,
-	p *schemas.Progress, states []*schemas.FindState,
+	p *schemas.Progress, states iter.Seq[*schemas.FindState],
 ) (*Finder, error) {
 	f := &Finder{
 		ledger: newLedger(p), cluster: cluster, set: set, types: types, possible: possible, known: known,
-		jobs: map[schemas.JobKey]*watched{}, open: map[string]int{}, mostAwake: mostAwake,
+		jobs: map[schemas.JobKey]*watched{}, ended: map[schemas.JobKey]*watched{},
+		open: map[string]int{}, mostAwake: mostAwake, nowMs: never,
 	}
-	for _, s := range states {
-		if p == nil || s.Offset >= p.Position {
-			f.leaving = append(f.leaving, gone{schemas.TopicFindState, s.Identity().Key()})
-			continue
-		}
+	for s := range states {
 		w, err := f.restore(s)
 		if err != nil {
 			return nil, fmt.Errorf("state of job %s at offset %d: %w", s.Identity(), s.Offset, err)
 		}
-		f.jobs[w.key] = w
+		if w.ended {
+			f.ended[w.key] = w
+		} else {
+			f.jobs[w.key] = w
+		}
+		if p == nil || s.Offset >= p.Position {
+			f.ofAnotherLog(w)
+		}
 	}
 	return f, nil
 }
@@ -142,9 +126,11 @@ func (f *Finder) Apply(e Entry) Effects {
 		return f.refuse(e, fmt.Sprintf("a %T does not belong here", r))
 	case s.Cluster != f.cluster:
 		return f.refuse(e, "of cluster "+s.Cluster)
-	case isAhead(s.IntervalStart, s.IntervalMs, e.AppendedMs):
+	case s.IntervalStart+s.IntervalMs > e.AppendedMs+aheadMs:
 		return f.refuse(e, "from the future")
 	}
+	// Append times are of the clock of whoever committed. One that is ahead must not make findings old.
+	f.nowMs = max(f.nowMs, min(e.AppendedMs, s.IntervalStart+s.IntervalMs))
 	fx := Effects{}
 	if !f.replays(e.Offset) {
 		fx.delete(f.leaving...)
@@ -156,7 +142,7 @@ func (f *Finder) Apply(e Entry) Effects {
 		f.add(e, s, &fx)
 	}
 	if !f.replays(e.Offset) {
-		f.sweep(e.AppendedMs, &fx)
+		f.sweep(&fx)
 	}
 	return fx
 }
@@ -168,9 +154,11 @@ func (f *Finder) replays(offset int64) bool { return offset < f.resumed }
 // that was. What a changed configuration makes due is written after the replay.
 func (f *Finder) add(e Entry, s *schemas.JobSummary, fx *Effects) {
 	key := schemas.JobKey{JobID: s.JobID, Restart: s.Restart}
-	w := f.jobs[key]
+	w := cmp.Or(f.jobs[key], f.ended[key])
 	if w == nil {
 		w = f.meet(key)
+	} else if w.ended && !f.replays(e.Offset) && f.runs(key) { // it had ended by mistake
+		w = f.again(w, fx)
 	}
 	if e.Offset <= w.saved {
 		return
@@ -186,7 +174,7 @@ func (f *Finder) add(e Entry, s *schemas.JobSummary, fx *Effects) {
 	}
 	fx.Counts.Summarized = 1
 	if w.unsaved == none {
-		w.unsaved, w.unsavedMs = e.Offset, e.AppendedMs
+		w.unsaved, w.unsavedMs = e.Offset, f.nowMs
 	}
 	w.asOf, w.LengthMs = max(w.asOf, s.IntervalStart), s.IntervalMs
 	rules.FromSummary(s, f.possible, &f.interval)
@@ -201,14 +189,6 @@ func (f *Finder) add(e Entry, s *schemas.JobSummary, fx *Effects) {
 	case reported, w.saved == before, w.slot() > w.savedSlots:
 		f.save(w, fx)
 	}
-}
-
-// meet begins to watch a job with what is known of it.
-func (f *Finder) meet(key schemas.JobKey) *watched {
-	w := &watched{key: key, asOf: never, last: before, saved: before, unsaved: none, heard: before}
-	w.setJob(f.known(key))
-	f.jobs[key] = w
-	return w
 }
 
 // report adds the findings that are due.
@@ -252,29 +232,4 @@ func (f *Finder) note(w *watched, rule string, now writtenRule) {
 		w.Rules = map[string]writtenRule{}
 	}
 	w.Rules[rule] = now
-}
-
-// end writes the last findings of a job.
-func (f *Finder) end(w *watched, fx *Effects) {
-	f.found = f.wake(w).End(f.found[:0])
-	f.write(w, fx)
-	w.watch, w.job, w.changed, w.ended = nil, nil, false, true
-	for _, rule := range slices.Sorted(maps.Keys(w.Rules)) { // of a rule that End does not know any more
-		f.note(w, rule, writtenRule{Hash: w.Rules[rule].Hash})
-	}
-	f.save(w, fx)
-}
-
-// isComplete reports whether a job is over, and its last whole interval came.
-func (w *watched) isComplete() bool {
-	return w.over && w.endMs != nil && w.asOf+2*w.LengthMs > *w.endMs
-}
-
-// slot counts the ten minutes of a job's life. Each job has its own beginning of them, so that not all write at once.
-func (w *watched) slot() int64 {
-	phase := int64(0)
-	for _, b := range w.key.Key() {
-		phase = (phase*31 + int64(b)) % stateEveryMs
-	}
-	return (w.asOf + phase) / stateEveryMs
 }

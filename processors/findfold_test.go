@@ -63,7 +63,9 @@ func loadOf(job string, start, length int64, load float64) *schemas.JobSummary {
 
 // finds is the whole of find for one partition, without a broker: what is committed is there for its successor.
 type finds struct {
-	mostAwake int // 0: as it is
+	mostAwake int   // 0: as it is
+	closedMs  int64 // the interval that collect and merge have closed
+	aheadMs   int64 // how much the clock of whoever commits is ahead
 
 	t    *testing.T
 	set  *rules.Set
@@ -76,12 +78,17 @@ type finds struct {
 	deleted  []string // topic and key of tombstones
 	counts   schemas.ProgressCounts
 	last     *schemas.Progress
+	replayed int64 // records that crashes folds again
 }
+
+// findingsKeptMs is topics.summary_retention.
+const findingsKeptMs = 3 * 24 * 3600_000
 
 func newFinds(t *testing.T) *finds {
 	t.Helper()
 	s := &finds{
 		t: t, set: busyRules(t), jobs: map[schemas.JobKey]*schemas.Job{}, states: map[string]*schemas.FindState{},
+		closedMs: none,
 	}
 	s.restart()
 	return s
@@ -99,10 +106,10 @@ func (s *finds) restart() {
 		states = append(states, s.states[key])
 	}
 	known := func(key schemas.JobKey) *schemas.Job { return s.jobs[key] }
-	if s.f, err = NewFinder(simCluster, s.set, types, false, known, s.last, states); err != nil {
+	if s.f, err = NewFinder(simCluster, s.set, types, false, known, s.last, slices.Values(states)); err != nil {
 		s.t.Fatal(err)
 	}
-	s.f.mostAwake = cmp.Or(s.mostAwake, mostAwake)
+	s.f.mostAwake, s.f.keptMs = cmp.Or(s.mostAwake, mostAwake), findingsKeptMs
 	for _, e := range s.log {
 		if s.last != nil && e.Offset >= s.last.Hold {
 			s.f.Apply(e)
@@ -116,7 +123,7 @@ func (s *finds) put(summaries ...*schemas.JobSummary) Effects {
 	var all Effects
 	for _, one := range summaries {
 		e := entry(s.t, int64(len(s.log)), one)
-		e.AppendedMs = one.IntervalStart + one.IntervalMs
+		e.AppendedMs = one.IntervalStart + one.IntervalMs + s.aheadMs
 		s.log = append(s.log, e)
 		fx := s.f.Apply(e)
 		all.Outputs = append(all.Outputs, fx.Outputs...)
@@ -129,7 +136,12 @@ func (s *finds) put(summaries ...*schemas.JobSummary) Effects {
 // learn lets news and the clock in, and commits.
 func (s *finds) learn(nowMs int64, atEnd bool) Effects {
 	s.t.Helper()
-	fx := s.f.learn(nowMs, func() bool { return atEnd })
+	fx := s.f.learn(nowMs, func() int64 {
+		if atEnd {
+			return s.closedMs
+		}
+		return never
+	})
 	s.commit(fx)
 	return fx
 }
@@ -251,7 +263,7 @@ func TestFinderFates(t *testing.T) {
 	s := newFinds(t)
 	foreign := loadOf("1", findEpoch, findT, 1)
 	foreign.Cluster = "other"
-	future := loadOf("1", findEpoch, findT, 1)
+	future, behind := loadOf("1", findEpoch, findT, 1), loadOf("1", findEpoch+findT, findT, 1)
 	for _, r := range []struct {
 		e    Entry
 		want schemas.ProgressCounts
@@ -269,8 +281,12 @@ func TestFinderFates(t *testing.T) {
 			schemas.ProgressCounts{Rejected: 1},
 		},
 		{
-			Entry{Offset: 9, AppendedMs: findEpoch - time.Minute.Milliseconds(), Value: encode(t, future)},
+			Entry{Offset: 9, AppendedMs: findEpoch + findT - aheadMs - 1, Value: encode(t, future)},
 			schemas.ProgressCounts{Rejected: 1},
+		},
+		{ // a process whose clock is behind committed it
+			Entry{Offset: 10, AppendedMs: findEpoch + 2*findT - aheadMs, Value: encode(t, behind)},
+			schemas.ProgressCounts{Summarized: 1},
 		},
 	} {
 		if r.e.AppendedMs == 0 || r.e.Offset < 7 {
@@ -342,6 +358,70 @@ func TestFinderWaitsForCatchUp(t *testing.T) {
 	}
 }
 
+// TestFinderWaitsForClosedIntervals: in an outage of collect or merge a job is silent, and its end passes. It ends once
+// they have closed its last interval, and what came until then counts.
+func TestFinderWaitsForClosedIntervals(t *testing.T) {
+	end := findEpoch + 20*findT
+	noEnd := &schemas.Job{JobID: "1", State: schemas.StateCompleted}
+	for _, c := range []struct {
+		name      string
+		job       *schemas.Job
+		now       int64
+		closed    int64 // one interval more ends it
+		intervals int   // after the outage
+	}{
+		{"over", &schemas.Job{JobID: "1", State: schemas.StateCompleted, End: &end}, end + endPatienceMs, end - 1, 10},
+		{"over, without an end", noEnd, end + endPatienceMs, end + endPatienceMs - 1, 10},
+		{"not known", nil, findEpoch + 14*findT + goneMs, findEpoch + 14*findT + goneMs - 1, 10},
+	} {
+		s := newFinds(t)
+		if c.job != nil {
+			s.jobs[c.job.Identity()] = &schemas.Job{JobID: "1", State: schemas.StateRunning}
+		}
+		at := s.lives("1", findEpoch, 4, 1)
+		s.learn(at, true)
+		s.closedMs = at - findT
+		if c.job != nil {
+			s.jobs[c.job.Identity()] = c.job
+		}
+		s.learn(c.now, true)
+		s.learn(c.now+goneMs, true)
+		at = s.lives("1", at, c.intervals, 1)
+		s.closedMs = c.closed
+		s.learn(c.now+goneMs, true)
+		s.learn(c.now+2*goneMs, true)
+		if s.counts.Late > 0 || s.counts.Summarized != 14 || s.states["1/0"].Ended {
+			t.Errorf("%s: before its last interval is closed: %+v", c.name, s.counts)
+		}
+		s.closedMs++
+		s.learn(c.now+2*goneMs, true)
+		if last := s.findings[len(s.findings)-1]; !last.Final || last.Evaluated != 14 {
+			t.Errorf("%s: the last finding is %+v", c.name, last)
+		}
+		if s.put(loadOf("1", at, findT, 1)); s.counts.Late != 1 {
+			t.Errorf("%s: after its end: %+v", c.name, s.counts)
+		}
+	}
+}
+
+// TestClosedBy: an interval is closed once every partition has closed it.
+func TestClosedBy(t *testing.T) {
+	at := func(ms int64) *schemas.Progress { return &schemas.Progress{Closed: &ms} }
+	for _, c := range []struct {
+		partitions int
+		last       map[int32]*schemas.Progress
+		want       int64
+	}{
+		{2, map[int32]*schemas.Progress{0: at(20), 1: at(10)}, 10},
+		{3, map[int32]*schemas.Progress{0: at(20), 1: at(10)}, never},
+		{2, map[int32]*schemas.Progress{0: at(20), 1: {}}, never},
+	} {
+		if got := closedBy(c.partitions, c.last); got != c.want {
+			t.Errorf("%v: %d, want %d", c.last, got, c.want)
+		}
+	}
+}
+
 // TestFinderEndsForgottenJobs: a job that topic jobs does not have ends a day after its last interval. One that runs
 // stays, however long it is silent.
 func TestFinderEndsForgottenJobs(t *testing.T) {
@@ -358,7 +438,37 @@ func TestFinderEndsForgottenJobs(t *testing.T) {
 	s.expect("runs/0/busy OPEN HIGH 3/3", "forgotten/0/busy OPEN HIGH 3/3", "forgotten/0/busy OPEN HIGH 3/3 final")
 }
 
-// TestFinderForgets: a job without findings leaves after 64 intervals, one with findings after 30 days, with them.
+// TestJobThatRunsAgain: a jobs file without the job for one reading ends it. Once topic jobs names it again its next
+// summary begins it anew, also where its successor replays what was late before.
+func TestJobThatRunsAgain(t *testing.T) {
+	s := newFinds(t)
+	s.over("1", findEpoch+4*findT)
+	at := s.lives("1", findEpoch, 4, 1)
+	at = s.lives("1", at, 2, 1)
+	at = s.lives("2", at, 1, 0)
+	s.jobs[schemas.JobKey{JobID: "1"}] = &schemas.Job{JobID: "1", State: schemas.StatePending}
+	at = s.lives("1", at, 1, 1)
+	s.jobs[schemas.JobKey{JobID: "1"}] = &schemas.Job{JobID: "1", State: schemas.StateRunning}
+	s.last.Hold = 0
+	s.restart() // a replay takes none of the late ones
+	at = s.lives("1", at, 2, 1)
+	s.restart()
+	clear(s.jobs)
+	at = s.lives("1", at, 2, 1)
+	s.expect("1/0/busy OPEN HIGH 3/3", "1/0/busy OPEN HIGH 4/4 final", "1/0/busy OPEN HIGH 3/3")
+	if want := []string{"findings 1/0/busy", "find-state 1/0"}; !slices.Equal(s.deleted, want) {
+		t.Errorf("deleted %v, want %v", s.deleted, want)
+	}
+	if s.counts.Late != 3 || s.counts.Summarized != 9 || s.states["1/0"].Ended {
+		t.Errorf("%+v", s.counts)
+	}
+	s.over("1", at)
+	if s.learn(at, true); !s.findings[3].Final || s.findings[3].Evaluated != 4 {
+		t.Errorf("its second end is %+v", s.findings[3])
+	}
+}
+
+// TestFinderForgets: a job without findings leaves after 64 intervals, one with findings later, with them.
 func TestFinderForgets(t *testing.T) {
 	s := newFinds(t)
 	s.over("calm", findEpoch+3*findT)
@@ -384,8 +494,34 @@ func TestFinderForgets(t *testing.T) {
 	if !slices.Equal(s.deleted, want) {
 		t.Errorf("%v left, want %v", s.deleted, want)
 	}
-	if len(s.f.jobs) != 0 || len(s.states) != 0 {
-		t.Errorf("%d jobs and %d states are left", len(s.f.jobs), len(s.states))
+	if n := len(s.f.jobs) + len(s.f.ended); n != 0 || len(s.states) != 0 {
+		t.Errorf("%d jobs and %d states are left", n, len(s.states))
+	}
+}
+
+// TestFinderTrustsNoAppendTime: one process with a clock that is years ahead commits summaries. No finding is old by
+// that, and jobs are saved and forgotten afterwards as before.
+func TestFinderTrustsNoAppendTime(t *testing.T) {
+	s := newFinds(t)
+	s.over("1", findEpoch+3*findT)
+	s.lives("1", findEpoch, 3, 1)
+	s.lives("silent", findEpoch, 3, 0)
+	s.aheadMs = 20 * findingsKeptMs
+	at := s.lives("2", findEpoch+3*findT, 2, 0)
+	s.aheadMs = 0
+	if len(s.deleted) > 0 {
+		t.Fatalf("%v left", s.deleted)
+	}
+	for range 20 {
+		s.put(loadOf(schemas.JobSystem, at, findT, 0))
+		at += findT
+	}
+	if s.states["silent/0"].Offset != 5 {
+		t.Errorf("the silent job is saved up to %d", s.states["silent/0"].Offset)
+	}
+	s.put(loadOf(schemas.JobSystem, findEpoch+findingsKeptMs+10*findT, findT, 0))
+	if want := []string{"findings 1/0/busy", "find-state 1/0"}; !slices.Equal(s.deleted, want) {
+		t.Errorf("%v left, want %v", s.deleted, want)
 	}
 }
 
@@ -410,6 +546,48 @@ func TestFinderHoldsLittle(t *testing.T) {
 	}
 	if s.states["silent/0"].Offset != 2 {
 		t.Errorf("the silent job is saved up to %d", s.states["silent/0"].Offset)
+	}
+}
+
+// TestFinderLearnsSeldom: the jobs that run are looked through once a second, and those that ended never.
+func TestFinderLearnsSeldom(t *testing.T) {
+	s := newFinds(t)
+	s.over("1", findEpoch+3*findT)
+	s.over("2", findEpoch+9*findT)
+	s.lives("1", findEpoch, 3, 1)
+	s.lives("2", findEpoch, 3, 1)
+	for range 2 {
+		var asked []string
+		s.f.known = func(key schemas.JobKey) *schemas.Job { asked = append(asked, key.JobID); return s.jobs[key] }
+		if s.learn(findEpoch, true); !slices.Equal(asked, []string{"2"}) {
+			t.Errorf("asked for jobs %q", asked)
+		}
+		s.restart()
+	}
+	now := time.UnixMilli(findEpoch)
+	for i, want := range []bool{true, false, true} {
+		if got := s.f.learns(now); got != want {
+			t.Errorf("time %d: learns %v", i, got)
+		}
+		now = now.Add(learnEvery/2 + time.Millisecond)
+	}
+}
+
+// TestFinderEndsManyJobs: thousands of jobs that ended while no find ran end in several transactions.
+func TestFinderEndsManyJobs(t *testing.T) {
+	s := newFinds(t)
+	const jobs, most = 2500, manyStates
+	for n := range jobs {
+		s.put(loadOf(fmt.Sprint(n), findEpoch, findT, 0))
+		s.over(fmt.Sprint(n), findEpoch+findT)
+	}
+	ended := []int{}
+	for range 4 {
+		fx := s.learn(findEpoch, true)
+		ended = append(ended, len(fx.Outputs))
+	}
+	if want := []int{most, most, jobs - 2*most, 0}; !slices.Equal(ended, want) {
+		t.Errorf("ended %v, want %v", ended, want)
 	}
 }
 
@@ -506,20 +684,40 @@ func TestSleepKeepsWhatIsDue(t *testing.T) {
 	}
 }
 
-// TestStatesOfAnotherLog: without a Progress the fold begins at the log's start, and states of before are deleted.
+// TestStatesOfAnotherLog: without a Progress the fold begins at the log's start. What the topics have of jobs that ran
+// is deleted, as their findings would stay open for ever. Final findings stay as long as any.
 func TestStatesOfAnotherLog(t *testing.T) {
 	s := newFinds(t)
+	s.over("over", findEpoch+3*findT)
+	at := s.lives("over", findEpoch, 3, 1)
 	s.lives("1", findEpoch, 3, 1)
 	s.lives("2", findEpoch, 3, 1)
 	s.last, s.log, s.findings, s.counts = nil, nil, nil, schemas.ProgressCounts{}
 	s.restart()
+	if n := s.f.open[schemas.ClassHigh]; n != 0 {
+		t.Errorf("%d findings are open", n)
+	}
 	s.lives("2", findEpoch, 3, 1)
 	s.expect("2/0/busy OPEN HIGH 3/3")
-	if want := []string{"find-state 1/0", "find-state 2/0"}; !slices.Equal(s.deleted, want) {
+	want := []string{"findings 1/0/busy", "find-state 1/0", "findings 2/0/busy", "find-state 2/0"}
+	if !slices.Equal(s.deleted, want) {
 		t.Errorf("deleted %v, want %v", s.deleted, want)
 	}
-	if len(s.states) != 1 || s.states["2/0"] == nil {
+	if len(s.states) != 2 || s.states["2/0"] == nil || s.states["over/0"] == nil {
 		t.Errorf("states of %v", slices.Collect(maps.Keys(s.states)))
+	}
+	s.restart()
+	if s.lives("over", at, 2, 1); s.counts.Late != 2 {
+		t.Errorf("%+v", s.counts)
+	}
+	s.over("2", at)
+	s.learn(at, true)
+	for n := range int64(2) {
+		s.lives(schemas.JobSystem, at+findingsKeptMs+n*findT, 1, 0)
+	}
+	want = append(want, "findings 2/0/busy", "find-state 2/0", "findings over/0/busy", "find-state over/0")
+	if !slices.Equal(s.deleted, want) {
+		t.Errorf("deleted %v, want %v", s.deleted, want)
 	}
 }
 
@@ -530,7 +728,7 @@ func TestNewerState(t *testing.T) {
 	good := s.states["1/0"]
 	bad := *good
 	bad.State = []byte(`{"version":2}`)
-	_, err := NewFinder(simCluster, s.set, nil, false, s.f.known, s.last, []*schemas.FindState{&bad})
+	_, err := NewFinder(simCluster, s.set, nil, false, s.f.known, s.last, slices.Values([]*schemas.FindState{&bad}))
 	if !errors.Is(err, errNewerState) {
 		t.Errorf("a newer state: %v", err)
 	}
@@ -590,6 +788,9 @@ func (s *finds) crashes(r *rand.Rand, log []Entry, dies func() bool) {
 	for {
 		s.restart()
 		a, start := openAccount(func(*schemas.Progress) Fold { return s.f }, s.last, 0)
+		if s.last != nil {
+			s.replayed += s.last.Position - start
+		}
 		i, _ := slices.BinarySearchFunc(log, start, func(e Entry, o int64) int { return cmp.Compare(e.Offset, o) })
 		for alive := true; alive; {
 			if i == len(log) && a.position == a.from && !a.hasNews() {
@@ -600,7 +801,7 @@ func (s *finds) crashes(r *rand.Rand, log []Entry, dies func() bool) {
 				i++
 			}
 			if !a.replays() {
-				a.take(s.f.learn(0, func() bool { return false }))
+				a.take(s.f.learn(0, func() int64 { return never }))
 			}
 			if !a.hasNews() && r.IntN(6) > 0 && i < len(log) {
 				continue
@@ -692,7 +893,7 @@ func TestFinderSurvivesCrashes(t *testing.T) {
 			if crashed.counts != steady.counts {
 				t.Fatalf("seed %d: counts %+v, want %+v", seed+n, crashed.counts, steady.counts)
 			}
-			replays += crashed.last.Position - crashed.last.Hold
+			replays += crashed.replayed
 		}
 	}
 	if replays == 0 || findings == 0 || counts.Late == 0 || counts.Duplicate == 0 {

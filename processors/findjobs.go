@@ -20,8 +20,9 @@ import (
 type knownJobs struct {
 	ready chan struct{} // closed once the topic was read to its end
 
-	mu sync.Mutex
-	of map[string]*schemas.Job // by the record's key
+	mu   sync.Mutex
+	of   map[string]*schemas.Job // by the record's key
+	next map[string]*schemas.Job // takes its place once the topic is read to its end again; nil: it did
 }
 
 func newKnownJobs() *knownJobs {
@@ -47,12 +48,24 @@ func (k *knownJobs) take(r *kgo.Record) error {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	to := k.of
+	if k.next != nil {
+		to = k.next
+	}
 	if len(r.Value) == 0 {
-		delete(k.of, string(r.Key))
+		delete(to, string(r.Key))
 	} else {
-		k.of[string(r.Key)] = j
+		to[string(r.Key)] = j
 	}
 	return nil
+}
+
+// begin reads the topic from its beginning. What is known serves until its end is reached. A job that is not there any
+// more, in a topic that was made anew or compacted, is then forgotten.
+func (k *knownJobs) begin() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.next = map[string]*schemas.Job{}
 }
 
 // follow reads the topic until ctx ends, from its beginning at every start.
@@ -108,6 +121,7 @@ func (k *knownJobs) read(
 	if err != nil {
 		return err
 	}
+	k.begin()
 	cl.AddConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().At(start)}})
 	next, looked := start, time.Now()
 	for ctx.Err() == nil {
@@ -150,10 +164,25 @@ func pollJobs(ctx context.Context, cl *kgo.Client) (kgo.Fetches, error) {
 	return fetches, nil
 }
 
+// wait waits for that, but no longer than a start: the loop tells what it waits for, and tries again.
+func (k *knownJobs) wait(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	select {
+	case <-k.ready:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // isRead notes that the topic was read to its end.
 func (k *knownJobs) isRead() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if k.next != nil {
+		k.of, k.next = k.next, nil
+	}
 	select {
 	case <-k.ready:
 	default:
@@ -168,45 +197,4 @@ func askBounds(ctx context.Context, adm *kadm.Client, topic string) (start, end 
 	ctx, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()
 	return kafka.Bounds(ctx, adm, topic, 0)
-}
-
-// learn takes what topic jobs has new of the jobs that run, and ends those whose time is over. atEnd reports whether
-// everything that was written is folded: a job whose summaries wait does not end by the clock.
-func (f *Finder) learn(nowMs int64, atEnd func() bool) Effects {
-	var fx Effects
-	fx.delete(f.leaving...) // before a new finding of the same key
-	f.leaving = nil
-	for _, w := range f.sorted(true) {
-		j := f.known(w.key)
-		if w.heard != w.last {
-			w.heard, w.heardMs = w.last, nowMs
-		}
-		fresh := w.setJob(j)
-		if fresh && w.watch != nil {
-			w.watch.Know(f.jobOf(w))
-		}
-		switch {
-		case w.isComplete(), nowMs >= w.deadline(j) && atEnd():
-			f.end(w, &fx)
-		case fresh:
-			f.save(w, &fx)
-		}
-	}
-	return fx
-}
-
-// deadline is when the clock ends a job. A job that runs has none. One that topic jobs does not have was never told to
-// it, or was forgotten after its end. After an outage summaries come long after a job's end, and in several commits:
-// while they come, the end waits.
-func (w *watched) deadline(j *schemas.Job) int64 {
-	measured := w.asOf + w.LengthMs
-	switch {
-	case w.over && w.endMs != nil:
-		return max(*w.endMs, w.heardMs) + endPatienceMs
-	case w.over:
-		return max(measured, w.heardMs) + endPatienceMs
-	case j == nil:
-		return max(measured+goneMs, w.heardMs+endPatienceMs)
-	}
-	return none
 }

@@ -11,43 +11,45 @@ import (
 
 // sweep looks through all jobs: it saves those without summaries, and forgets those that ended long ago. Until a job
 // is saved, hold stays behind it. A job leaves once no replay meets its summaries.
-func (f *Finder) sweep(appendedMs int64, fx *Effects) {
-	if f.nowMs = max(f.nowMs, appendedMs); f.nowMs-f.sweptMs < sweepEveryMs {
+func (f *Finder) sweep(fx *Effects) {
+	if f.nowMs-f.sweptMs < sweepEveryMs {
 		return
 	}
 	f.sweptMs = f.nowMs
-	for _, w := range f.sorted(true) {
-		if w.unsaved != none && f.nowMs-w.unsavedMs >= stateEveryMs {
-			f.save(w, fx)
-		}
+	waits := func(w *watched) bool { return w.unsaved != none && f.nowMs-w.unsavedMs >= stateEveryMs }
+	for _, w := range sorted(f.jobs, waits) {
+		f.save(w, fx)
 	}
 	hold := f.unsaved()
-	for _, w := range f.sorted(false) {
+	leaves := func(w *watched) bool {
 		kept := leaveIntervals*w.LengthMs + endPatienceMs
 		if len(w.Rules) > 0 {
-			kept = max(kept, findingsKeptMs)
+			kept = max(kept, f.keptMs)
 		}
-		if w.last < hold && f.nowMs-w.asOf > kept {
-			f.forget(w, fx)
-		}
+		return w.last < hold && f.nowMs-w.asOf > kept
+	}
+	for _, w := range sorted(f.ended, leaves) {
+		fx.delete(f.forget(w)...)
 	}
 }
 
-// forget deletes what the topics have of a job.
-func (f *Finder) forget(w *watched, fx *Effects) {
+// forget forgets a job, and returns what the topics have of it.
+func (f *Finder) forget(w *watched) (all []gone) {
 	for _, rule := range slices.Sorted(maps.Keys(w.Rules)) {
+		f.note(w, rule, writtenRule{}) // it is not open any more
 		finding := schemas.Finding{JobID: w.key.JobID, Restart: w.key.Restart, Rule: rule}
-		fx.delete(gone{schemas.TopicFindings, finding.Key()})
+		all = append(all, gone{schemas.TopicFindings, finding.Key()})
 	}
-	fx.delete(gone{schemas.TopicFindState, w.key.Key()})
 	delete(f.jobs, w.key)
+	delete(f.ended, w.key)
+	return append(all, gone{schemas.TopicFindState, w.key.Key()})
 }
 
-// sorted returns the jobs that run, or those that ended, by key: outputs have one order.
-func (f *Finder) sorted(running bool) []*watched {
+// sorted returns some jobs by key: outputs have one order.
+func sorted(of map[schemas.JobKey]*watched, which func(w *watched) bool) []*watched {
 	var some []*watched
-	for _, w := range f.jobs {
-		if w.ended != running {
+	for _, w := range of {
+		if which(w) {
 			some = append(some, w)
 		}
 	}

@@ -22,7 +22,7 @@ import (
 // Entry is one record of a partition's log.
 type Entry struct {
 	Offset     int64
-	AppendedMs int64 // by the broker's clock
+	AppendedMs int64 // by the broker's clock; in job-summary by that of whoever committed
 	Value      []byte
 }
 

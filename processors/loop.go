@@ -39,7 +39,8 @@ const (
 	manyOutputs = 10_000
 	// learnEvery is how often a fold learns what is not in its log, at least.
 	learnEvery = time.Second
-	// startTimeout bounds a start, from fencing, which may wait for a new coordinator, to reading Progress.
+	// startTimeout bounds a start, from fencing, which may wait for a new coordinator, to reading Progress. The states
+	// of many jobs may take longer.
 	startTimeout = 30 * time.Second
 	// readPatience is how long reading may fail before that is logged.
 	readPatience = 5 * time.Second
@@ -91,7 +92,7 @@ func (l *loop) run(ctx context.Context) error {
 
 // follow folds the partition from the last committed Progress on. start bounds its beginning.
 func (l *loop) follow(ctx, start context.Context, producer *kafka.Producer) error {
-	a, from, err := l.open(start, producer.Admin())
+	a, from, err := l.open(ctx, start, producer.Admin())
 	if err != nil {
 		return err
 	}

@@ -28,10 +28,10 @@ type stage struct {
 	repeats bool
 }
 
-// mostOutputs is how many outputs make the loop commit before it folds the rest of a poll. A FindState is large.
+// mostOutputs is how many outputs make the loop commit before it folds the rest of a poll.
 func (s *stage) mostOutputs() int {
 	if s.learn != nil {
-		return manyOutputs / 10
+		return manyStates
 	}
 	return manyOutputs
 }

@@ -17,17 +17,18 @@ import (
 // errNotProgress is the fault of other records in the topic of positions.
 var errNotProgress = errors.New("not a Progress")
 
-// open reads the last committed Progress and opens the account from it.
-func (l *loop) open(ctx context.Context, adm *kadm.Client) (a *account, from int64, err error) {
-	logStart, logEnd, err := kafka.Bounds(ctx, adm, l.stage.input, l.partition)
+// open reads the last committed Progress and opens the account from it. start bounds that. The fold is made until ctx
+// ends.
+func (l *loop) open(ctx, start context.Context, adm *kadm.Client) (a *account, from int64, err error) {
+	logStart, logEnd, err := kafka.Bounds(start, adm, l.stage.input, l.partition)
 	if err != nil {
 		return nil, 0, err
 	}
-	topicID, err := l.topicID(ctx, adm)
+	topicID, err := l.topicID(start, adm)
 	if err != nil {
 		return nil, 0, err
 	}
-	p, err := l.lastProgress(ctx, adm)
+	p, err := l.lastProgress(start, adm)
 	if err != nil {
 		return nil, 0, err
 	}

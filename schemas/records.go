@@ -260,6 +260,9 @@ type Reject struct {
 	Head      []byte `avro:"head"`
 }
 
+// ReasonUnlisted is part of the reason of a job that vanished from the lists. How it ended nobody knows.
+const ReasonUnlisted = "no list names it any more: its end may be earlier"
+
 // States of a Job. A job that has ended is StateCompleted, unless its scheduler says how it ended.
 const (
 	StatePending     = "PENDING"

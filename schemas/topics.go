@@ -33,13 +33,19 @@ const MaxRecordBytes = MaxMessageBytes - 1<<10
 // triggersKept is how long a Trigger is kept. Nobody reads an old one, but `weir tail` may show it.
 const triggersKept = time.Hour
 
+// Kafka compacts no segment that is written to. Readers of these topics begin at their start, so these stay small.
+const (
+	rewrittenBytes = 64 << 20
+	rewrittenFor   = time.Hour
+)
+
 // Sizes are the numbers by which one installation's topics differ from another's.
 type Sizes struct {
 	Collectors, Routes, Partials, JobSummary int           // partitions
 	Replication                              int           // 3 where the data matters
 	CountersRetention                        time.Duration // at least three times the longest outage to survive
 	SummaryRetention                         time.Duration // of job-summary and rejects
-	SegmentBytes                             int64         // 0: the broker's own
+	SegmentBytes                             int64         // 0: the broker's own. findings, find-state: 64 MiB at most
 }
 
 // Topic is what a topic must be for weir to be correct.
@@ -65,6 +71,12 @@ func Topics(prefix string, z Sizes) []Topic {
 		return c
 	}
 	compacted := z.settings(map[string]string{"cleanup.policy": "compact"})
+	rewritten := z.settings(map[string]string{ // each key again and again
+		"cleanup.policy": "compact", "segment.ms": strconv.FormatInt(rewrittenFor.Milliseconds(), 10),
+	})
+	if z.SegmentBytes == 0 || z.SegmentBytes > rewrittenBytes {
+		rewritten["segment.bytes"] = strconv.Itoa(rewrittenBytes)
+	}
 	table := []Topic{
 		{
 			TopicCounters, z.Collectors, 0, arrival(z.CountersRetention),
@@ -79,9 +91,9 @@ func Topics(prefix string, z Sizes) []Topic {
 		{TopicProgress, z.Collectors, 0, compacted, "partition", "Progress"},
 		{TopicMergeProgress, z.Partials, 0, compacted, "partition", "Progress"},
 		{TopicRejects, 1, 0, logged(z.SummaryRetention), "source", "Reject"},
-		{TopicFindings, 1, 0, compacted, "job_id/restart/rule", "Finding"},
+		{TopicFindings, 1, 0, rewritten, "job_id/restart/rule", "Finding"},
 		{TopicFindProgress, z.JobSummary, 0, compacted, "partition", "Progress"},
-		{TopicFindState, z.JobSummary, 0, compacted, "job_id/restart", "FindState"},
+		{TopicFindState, z.JobSummary, 0, rewritten, "job_id/restart", "FindState"},
 		{TopicSchemas, 1, 0, compacted, "fingerprint", "schema text"},
 	}
 	for i := range table {

@@ -19,6 +19,9 @@ import (
 
 const endWait = 2 * time.Second // for readers, at the end
 
+// mostPending is how many rows wait for a period. At a start there may be days of them.
+const mostPending = 50_000
+
 // errReplaced ends the reading of a topic that was made anew.
 var errReplaced = errors.New("the topic was made anew")
 
@@ -49,6 +52,7 @@ type Follower[K comparable, R any] struct {
 	// pending has the newest record of each key that is not known to be in the archive, as a row.
 	pending map[K]R
 	due     time.Time // when pending is written; zero if it is empty
+	stuck   bool      // the last write left pending as it was
 	asked   time.Time // when the topic's id was last looked at
 
 	reading, writing kafka.Trouble
@@ -166,16 +170,17 @@ func (f *Follower[K, R]) take(r *kgo.Record) {
 	}
 }
 
-// flush writes what is pending if it is due. What cannot be written is tried again a period later.
+// flush writes what is pending if it is due, or too much. What cannot be written is tried again a period later.
 func (f *Follower[K, R]) flush(ctx context.Context, now time.Time) {
-	if f.due.IsZero() || now.Before(f.due) {
+	full := len(f.pending) >= mostPending && !f.stuck
+	if f.due.IsZero() || now.Before(f.due) && !full {
 		return
 	}
 	bad, err := f.Write(ctx, f.Wait, f.topicID, f.pending)
 	if ctx.Err() != nil {
 		return // it is tried once more at the end
 	}
-	f.due = time.Now().Add(f.Period)
+	f.due, f.stuck = time.Now().Add(f.Period), err != nil || len(bad) > 0
 	if err != nil {
 		f.Failures.Inc()
 		if f.writing.Worth(err, now) {

@@ -11,7 +11,8 @@ import (
 	"github.com/weirhpc/weir/sink/compact"
 )
 
-// TestSpans: hours of compacted dates and intervals of the others, and each core-hour once. So is one that came late.
+// TestSpans: hours of compacted dates and of others are the same, and each core-hour counts once. So does one that came
+// late. Without names it is all jobs.
 func TestSpans(t *testing.T) {
 	dir, dates := t.TempDir(), map[string][]schemas.Row{"2026-01-07": nil}
 	row := func(date, job, metric string, minute int64, count int64, mean *float64) {
@@ -39,9 +40,9 @@ func TestSpans(t *testing.T) {
 		row(date, "_system", "cpu_idle", 200, 0, nil) // an interval without a value
 	}
 	appendDates(t, dir, dates)
-	sum := func(first, last string) map[string][3]float64 {
+	sum := func(first, last string, jobs ...string) map[string][3]float64 {
 		t.Helper()
-		spans, err := Spans(t.Context(), dir, first, last, "cpu_idle", "_system", "_rest")
+		spans, err := Spans(t.Context(), dir, first, last, "cpu_idle", jobs...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,17 +59,20 @@ func TestSpans(t *testing.T) {
 		}
 		return of
 	}
-	day := map[string][3]float64{"_system": {90, 15, 7.5}, "_rest": {90, 6, 6}}
-	if diff := gocmp.Diff(day, sum("2026-01-05", "2026-01-05")); diff != "" {
+	hours := map[string][3]float64{"_system": {2, 15, 7.5}, "_rest": {2, 6, 6}}
+	if diff := gocmp.Diff(hours, sum("2026-01-05", "2026-01-05", "_system", "_rest")); diff != "" {
 		t.Error("before a compaction", diff)
 	}
 	compacted := compact.Options{Dir: dir, Topic: testTopic, Dates: []string{"2026-01-04", "2026-01-05"}}
 	if err := compact.Run(t.Context(), compacted); err != nil {
 		t.Fatal(err)
 	}
-	hours := map[string][3]float64{"_system": {2, 15, 7.5}, "_rest": {2, 6, 6}}
-	if diff := gocmp.Diff(hours, sum("2026-01-05", "2026-01-05")); diff != "" {
+	if diff := gocmp.Diff(hours, sum("2026-01-05", "2026-01-05", "_system", "_rest")); diff != "" {
 		t.Error("after it", diff)
+	}
+	every := map[string][3]float64{"_system": {4, 30, 15}, "_rest": {4, 12, 12}, "7": {4, 18, 9}}
+	if diff := gocmp.Diff(every, sum("2026-01-05", "2026-01-06")); diff != "" {
+		t.Error("all jobs", diff)
 	}
 	dates["2026-01-05"] = nil
 	row("2026-01-05", "_rest", "cpu_idle", 300, 60, &half)
@@ -77,11 +81,11 @@ func TestSpans(t *testing.T) {
 		t.Fatal(err)
 	}
 	hours["_rest"] = [3]float64{3, 7, 6.5}
-	if diff := gocmp.Diff(hours, sum("2026-01-05", "2026-01-05")); diff != "" {
+	if diff := gocmp.Diff(hours, sum("2026-01-05", "2026-01-05", "_system", "_rest")); diff != "" {
 		t.Error("a late file", diff)
 	}
-	both := map[string][3]float64{"_system": {94, 45, 22.5}, "_rest": {95, 19, 18.5}}
-	if diff := gocmp.Diff(both, sum("2026-01-04", "2026-01-06")); diff != "" {
+	both := map[string][3]float64{"_system": {6, 45, 22.5}, "_rest": {7, 19, 18.5}}
+	if diff := gocmp.Diff(both, sum("2026-01-04", "2026-01-06", "_system", "_rest")); diff != "" {
 		t.Error("compacted dates and others", diff)
 	}
 	if oldest, newest, err := Ends(dir, "rollups"); oldest != "2026-01-04" || newest != "2026-01-05" || err != nil {

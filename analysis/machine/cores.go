@@ -4,14 +4,17 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/weirhpc/weir/analysis/view"
+	"github.com/weirhpc/weir/config"
 )
 
-// Cores has core-hours. A core is a logical CPU.
+// Cores has core-hours. A core is a logical CPU here, as everywhere in weir.
 type Cores struct {
 	Machine *float64 // all there are; nil: the configuration does not tell
 	Seen    float64  // measured
 	Busy    float64
-	Wasted  float64 // idle, although a job held them
+	Wasted  float64 // idle, although a job held them, and not beside a busy thread of the same core
 	Free    float64 // no job held them
 	NotSeen *float64
 }
@@ -41,29 +44,41 @@ func (c *Cores) Shares() (busy, wasted, free, notSeen float64, ok bool) {
 func cores(in *Input) (all Cores, days []Day) {
 	var sum hours
 	byDate := map[string]*hours{}
-	for _, h := range in.Hours {
-		date := time.UnixMilli(h.StartMs).UTC().Format(time.DateOnly)
+	of := func(ms int64) *hours {
+		date := time.UnixMilli(ms).UTC().Format(time.DateOnly)
 		if byDate[date] == nil {
 			byDate[date] = &hours{}
 		}
-		sum.add(h)
-		byDate[date].add(h)
+		return byDate[date]
 	}
-	all = sum.cores(in.IdleThreads)
+	for _, h := range in.Hours {
+		sum.add(h)
+		of(h.StartMs).add(h)
+	}
+	for _, h := range in.Held {
+		sum.hold(h)
+		of(h.StartMs).hold(h)
+	}
+	all = sum.cores()
 	if in.MachineHour > 0 {
 		machine := in.MachineHour * float64(in.ToMs-in.FromMs) / 3.6e6
 		notSeen := max(0, machine-all.Seen)
 		all.Machine, all.NotSeen = &machine, &notSeen
 	}
 	for date, h := range byDate {
-		days = append(days, Day{date, h.cores(in.IdleThreads)})
+		days = append(days, Day{date, h.cores()})
 	}
 	slices.SortFunc(days, func(a, b Day) int { return cmp.Compare(a.Date, b.Date) })
 	return all, days
 }
 
-// hours are sums of what the machine's cores did, and of those that no job held.
-type hours struct{ system, systemIdle, rest, restIdle float64 }
+// hours are sums of what the machine's cores did, and of those that no job held. A job counts by itself where the
+// threads of its cores are known.
+type hours struct {
+	system, systemIdle, rest, restIdle float64
+	job, jobBusy                       float64
+	threads                            bool // a job's cores have several
+}
 
 func (s *hours) add(h Hour) {
 	if h.Rest {
@@ -75,14 +90,25 @@ func (s *hours) add(h Hour) {
 	s.systemIdle += h.IdleCoreHours
 }
 
-// cores splits what jobs held into busy and wasted. Threads that are idle by design are no waste.
-func (s *hours) cores(idleThreads float64) Cores {
+func (s *hours) hold(h Held) {
+	if h.Threads > 0 && h.Hours > 0 {
+		s.job += h.Hours
+		s.jobBusy += h.Hours * view.Busy(h.IdleCoreHours/h.Hours, config.NodeType{ThreadsPerCore: h.Threads})
+		s.threads = s.threads || h.Threads > 1
+	}
+}
+
+// cores splits what jobs held into busy and wasted. A thread that idles beside a busy one is no waste. Which threads
+// these are is told by each job alone: over all jobs, the cores of one would make up for those of another. The few
+// core-hours that no such job explains count as the others do.
+func (s *hours) cores() Cores {
 	held := max(0, s.system-s.rest)
 	c := Cores{Seen: s.system, Free: s.system - held}
-	if held > 0 {
-		idle := min(held, max(0, s.systemIdle-s.restIdle)) / held
-		c.Busy = held * min(1, (1-idle)/(1-idleThreads))
-		c.Wasted = held - c.Busy
+	if s.threads {
+		c.Busy = held * min(1, s.jobBusy/s.job)
+	} else {
+		c.Busy = held - min(held, max(0, s.systemIdle-s.restIdle))
 	}
+	c.Wasted = held - c.Busy
 	return c
 }

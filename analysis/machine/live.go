@@ -64,8 +64,8 @@ type Known struct {
 	Jobs        map[schemas.JobKey]*schemas.Job
 	Findings    map[schemas.JobKey][]schemas.Finding // open ones
 	Type        func(nodes []string) config.NodeType
-	MachineHour float64 // cores of the machine; 0: not told
-	IdleThreads float64 // share of them that is idle by design
+	Threads     func(nodes []string) int // of a core; 0: not known
+	MachineHour float64                  // cores of the machine; 0: not told
 }
 
 // pastIntervals is how many medians a frame remembers.
@@ -99,6 +99,7 @@ func (l *Live) Fold(summaries []*schemas.JobSummary, k *Known) *Frame {
 			}
 			continue
 		}
+		cores.hold(heldOf(s, k))
 		j := frameJob(s, k)
 		for i := range j.Metrics {
 			m := &j.Metrics[i]
@@ -114,7 +115,7 @@ func (l *Live) Fold(summaries []*schemas.JobSummary, k *Known) *Frame {
 		f.Jobs = append(f.Jobs, j)
 	}
 	l.past = past // without jobs that are gone
-	f.Cores = cores.cores(k.IdleThreads)
+	f.Cores = cores.cores()
 	if k.MachineHour > 0 {
 		machine := k.MachineHour * float64(f.IntervalMs) / 3.6e6
 		notSeen := max(0, machine-f.Cores.Seen)
@@ -128,7 +129,20 @@ func (l *Live) Fold(summaries []*schemas.JobSummary, k *Known) *Frame {
 	return f
 }
 
-// hourOf returns what cores did, by the metric cpu_idle of a pseudo-job.
+// heldOf returns what the cores of a job did; nothing without cpu_idle.
+func heldOf(s *schemas.JobSummary, k *Known) (held Held) {
+	h, ok := hourOf(s)
+	if !ok || k.Threads == nil {
+		return held
+	}
+	var nodes []string
+	if of := k.Jobs[schemas.JobKey{JobID: s.JobID, Restart: s.Restart}]; of != nil {
+		nodes = of.Nodes
+	}
+	return Held{h.StartMs, k.Threads(nodes), h.Hours, h.IdleCoreHours}
+}
+
+// hourOf returns what cores did, by the metric cpu_idle.
 func hourOf(s *schemas.JobSummary) (Hour, bool) {
 	for i := range s.Metrics {
 		if m := &s.Metrics[i]; m.Name == "cpu_idle" && m.Mean != nil {

@@ -40,6 +40,7 @@ func TestFrame(t *testing.T) {
 		Type:     func([]string) config.NodeType { return config.NodeType{ThreadsPerCore: 2} },
 	}
 	k.MachineHour = 20
+	k.Threads = func(nodes []string) int { return 2 * len(nodes) } // nobody knows the nodes of job 8
 	f := live.Fold([]*schemas.JobSummary{
 		summary("7", 0, 4, map[string]float64{"cpu_user": 0.25, "cpu_idle": 0.75}),
 		summary("8", 0, 4, map[string]float64{"ipc": 1}),
@@ -50,7 +51,7 @@ func TestFrame(t *testing.T) {
 	if f.Seen != 1 || f.Expected != 2 || len(f.Jobs) != 2 || gocmp.Diff(names, f.Metrics) != "" {
 		t.Fatalf("%+v", f)
 	}
-	if c := f.Cores; c.Seen != 12 || c.Busy != 3 || c.Wasted != 5 || c.Free != 4 || *c.NotSeen != 8 {
+	if c := f.Cores; c.Seen != 12 || c.Busy != 4 || c.Wasted != 4 || c.Free != 4 || *c.NotSeen != 8 {
 		t.Errorf("%+v", c)
 	}
 	j := f.Jobs[0]

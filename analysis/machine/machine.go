@@ -43,6 +43,14 @@ type Hour struct {
 	IdleCoreHours float64
 }
 
+// Held is what the cores of a job did in an hour, or in another span.
+type Held struct {
+	StartMs       int64
+	Threads       int // of a core of its nodes; 0: not known
+	Hours         float64
+	IdleCoreHours float64
+}
+
 // Rule is a property that jobs may have.
 type Rule struct {
 	ID, Title string
@@ -61,11 +69,11 @@ type Input struct {
 	Options
 	Jobs        []Job
 	Hours       []Hour
+	Held        []Held // needed where cores have several threads
 	Rules       []Rule
 	Found       []Found
 	Judged      bool    // the archive has findings; otherwise nobody looked
 	MachineHour float64 // cores of the machine, as configured; 0: not told
-	IdleThreads float64 // share of them that is idle by design, since a core has several threads
 }
 
 // Report is the answer. Numbers are in base units: shares are 0 to 1.

@@ -69,14 +69,34 @@ func TestCores(t *testing.T) {
 	if len(r.Days) != 2 || r.Days[0].Date != "2026-10-01" || r.Days[0].Busy != 60 || r.Days[1].Wasted != 5 {
 		t.Errorf("%+v", r.Days)
 	}
-	in.MachineHour, in.IdleThreads = 1, 0 // one core: 744 core-hours in October
+	in.MachineHour = 1 // one core: 744 core-hours in October
 	if r := Compute(in); *r.Cores.Machine != 744 || *r.Cores.NotSeen != 594 {
 		t.Errorf("%+v", r.Cores)
 	}
-	// With two threads a core, half of the CPUs may be idle.
-	in.IdleThreads = 0.5
-	if r := Compute(in); math.Abs(r.Cores.Wasted) > 1e-9 || math.Abs(r.Cores.Busy-130) > 1e-9 {
-		t.Errorf("%+v", r.Cores)
+}
+
+// TestCoresWithThreads: a thread that idles beside a busy one is no waste. The busy threads of one job make up for no
+// idle core of another one. Each type of node has its own number of threads.
+func TestCoresWithThreads(t *testing.T) {
+	at := october.FromMs
+	for name, c := range map[string]struct {
+		idle float64 // of 2,000 core-hours that jobs held
+		held []Held
+		busy float64
+	}{
+		"both threads busy, and a job that does nothing": {1000, []Held{{at, 2, 1000, 0}, {at, 2, 1000, 1000}}, 1000},
+		"one thread of each core busy":                   {1000, []Held{{at, 2, 1000, 500}, {at, 2, 1000, 500}}, 2000},
+		"two types: the one idle, the other busy":        {1500, []Held{{at, 1, 1000, 1000}, {at, 2, 1000, 500}}, 1000},
+		"types that are not known count as the others":   {1250, []Held{{at, 0, 1000, 500}, {at, 2, 1000, 750}}, 1000},
+		"no threads are known":                           {1250, []Held{{at, 0, 1000, 500}, {at, 0, 1000, 750}}, 750},
+		"each core has one thread":                       {1250, []Held{{at, 1, 1000, 500}, {at, 1, 900, 750}}, 750},
+	} {
+		all := []Hour{{at, false, 2100, c.idle + 100}, {at, true, 100, 100}}
+		r := Compute(&Input{Options: october, Hours: all, Held: c.held})
+		want := Cores{Seen: 2100, Busy: c.busy, Wasted: 2000 - c.busy, Free: 100}
+		if gocmp.Diff(want, r.Cores) != "" || gocmp.Diff(want, r.Days[0].Cores) != "" {
+			t.Errorf("%s: %+v, and of the day %+v", name, r.Cores, r.Days[0].Cores)
+		}
 	}
 }
 
@@ -84,10 +104,11 @@ func TestCores(t *testing.T) {
 func TestSharesAreAll(t *testing.T) {
 	r := rand.New(rand.NewPCG(16, 5))
 	for range 2000 {
-		in := &Input{Options: october, IdleThreads: 0.5 * float64(r.IntN(2)), MachineHour: float64(r.IntN(3))}
+		in := &Input{Options: october, MachineHour: float64(r.IntN(3))}
 		for range r.IntN(5) {
 			hours := 1000 * r.Float64()
 			in.Hours = append(in.Hours, Hour{october.FromMs, r.IntN(2) == 0, hours, hours * r.Float64()})
+			in.Held = append(in.Held, Held{october.FromMs, r.IntN(3), hours, hours * r.Float64()})
 		}
 		c := Compute(in).Cores
 		busy, wasted, free, notSeen, ok := c.Shares()
@@ -242,6 +263,28 @@ func TestReportsAreEqual(t *testing.T) {
 		rnd.Shuffle(len(in.Found), func(i, k int) { in.Found[i], in.Found[k] = in.Found[k], in.Found[i] })
 		if diff := gocmp.Diff(want, Compute(in)); diff != "" {
 			t.Fatal(diff)
+		}
+	}
+}
+
+// TestSpan: the name of a time has its last day, and not the one behind it.
+func TestSpan(t *testing.T) {
+	at := func(text string) int64 {
+		when, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return when.UnixMilli()
+	}
+	for want, c := range map[string][2]string{
+		"January 2026":             {"2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z"},
+		"2026-01-01 to 2026-01-30": {"2026-01-01T00:00:00Z", "2026-01-31T00:00:00Z"},
+		"2026-01-30":               {"2026-01-30T00:00:00Z", "2026-01-31T00:00:00Z"},
+		"2026-01-30 00:00 to 2026-01-30 06:30 UTC": {"2026-01-30T00:00:00Z", "2026-01-30T06:30:00Z"},
+		"2026-01-30 06:00 to 2026-02-01 00:00 UTC": {"2026-01-30T07:00:00+01:00", "2026-02-01T00:00:00Z"},
+	} {
+		if got := (&Options{FromMs: at(c[0]), ToMs: at(c[1])}).Span(); got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

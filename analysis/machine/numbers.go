@@ -38,3 +38,19 @@ func shortest(d time.Duration) string {
 	}
 	return text
 }
+
+// Span names the time of a report. Days are those of UTC, and the last one is in it. A month has its name.
+func (o *Options) Span() string {
+	from, to := time.UnixMilli(o.FromMs).UTC(), time.UnixMilli(o.ToMs).UTC()
+	midnight := func(t time.Time) bool { return t.Equal(t.Truncate(24 * time.Hour)) }
+	switch last := to.AddDate(0, 0, -1); {
+	case !midnight(from) || !midnight(to) || !from.Before(to):
+		return from.Format("2006-01-02 15:04") + " to " + to.Format("2006-01-02 15:04") + " UTC"
+	case from.Day() == 1 && to.Equal(from.AddDate(0, 1, 0)):
+		return from.Format("January 2006")
+	case last.Equal(from):
+		return from.Format(time.DateOnly)
+	default:
+		return from.Format(time.DateOnly) + " to " + last.Format(time.DateOnly)
+	}
+}

@@ -115,10 +115,11 @@ func TestSystemPageSays(t *testing.T) {
 	busy, wasted, _, _, _ := r.Cores.Shares()
 	text := string(system(in)(t))
 	for _, want := range []string{
-		"<h1>2026-09-01 to 2026-10-01</h1>", thousands(r.Jobs) + " counted",
+		"<h1>September 2026</h1>", thousands(r.Jobs) + " counted",
 		thousands(r.Jobs) + " jobs ran for " + whole(r.CoreHours) + " core-hours.",
-		`<i class="med" style="width:11`, "busy in " + percent(busy), "wasted in " + percent(wasted),
+		`<i class="med" style="width:11`, "busy in " + tenths(busy), "wasted in " + tenths(wasted),
 		"Below p25 with 100\u00a0% of the jobs of 256 cores: slow.", "Cores without work costs most", ">phys-a<td>",
+		"cores in the mean; the mean core-hour was spent in a job of",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page does not say %q", want)
@@ -129,6 +130,11 @@ func TestSystemPageSays(t *testing.T) {
 		if !strings.Contains(bare, want) {
 			t.Errorf("the page of an archive without jobs does not say %q", want)
 		}
+	}
+	nobody := []machine.Hour{{Hours: 9, IdleCoreHours: 9}, {Rest: true, Hours: 9}}
+	free := string(system(&machine.Input{Hours: nobody})(t))
+	if !strings.Contains(free, "No job held a core.") || strings.Contains(free, "wasted.") {
+		t.Error("the page of a machine that nobody used says what jobs wasted")
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"io"
 	"math"
 	"strings"
-	"time"
 
 	"github.com/weirhpc/weir/analysis/machine"
 )
@@ -15,7 +14,7 @@ import (
 type systemDocument struct {
 	Style        template.CSS
 	Now, Version string
-	From, To     string
+	Span, Title  string
 	Lead         string
 	Facts        []fact
 	Cores        coreUse
@@ -37,7 +36,7 @@ type monthRow struct{ Month, Jobs, P25, Median, P75, Mean, Weighted string }
 func System(w io.Writer, r *machine.Report, o Options) error {
 	d := systemDocument{
 		Style: template.CSS(style), Now: o.Now.UTC().Format("2006-01-02 15:04"), Version: o.Version,
-		From: date(r.FromMs), To: date(r.ToMs), Lead: systemLead(r), Facts: systemFacts(r),
+		Span: r.Span(), Title: unbroken(r.Span()), Lead: systemLead(r), Facts: systemFacts(r),
 		Cores: newCoreUse(r), Properties: newPropertyTable(r),
 	}
 	for i := range r.Figures {
@@ -56,18 +55,23 @@ func System(w io.Writer, r *machine.Report, o Options) error {
 	}
 	for _, s := range r.Sizes {
 		d.Sizes = append(d.Sizes, monthRow{
-			s.Month, thousands(s.Jobs), whole(s.P25), whole(s.Median), whole(s.P75), whole(s.Mean), whole(s.Weighted),
+			unbroken(s.Month), thousands(s.Jobs),
+			whole(s.P25), whole(s.Median), whole(s.P75), whole(s.Mean), whole(s.Weighted),
 		})
 	}
 	if n := len(r.Sizes); n > 0 {
 		m := &r.Sizes[n-1]
-		d.SizeResult = fmt.Sprintf("A job of %s had %s cores in the mean; a core-hour was spent in one of %s.",
-			m.Month, whole(m.Mean), whole(m.Weighted))
+		d.SizeResult = fmt.Sprintf("A job of %s had %s cores in the mean; the mean core-hour was spent in a job of %s "+
+			"cores.", m.Month, whole(m.Mean), whole(m.Weighted))
 	}
 	return write(w, "system.html", &d)
 }
 
-func date(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.DateOnly) }
+// tenths is a share as the report at the terminal has it: a reader compares both.
+func tenths(share float64) string { return fmt.Sprintf("%.1f\u00a0%%", 100*share) }
+
+// unbroken is a text whose dates are not broken at the end of a line.
+func unbroken(text string) string { return strings.ReplaceAll(text, "-", "\u2011") }
 
 func whole(v float64) string {
 	if math.IsNaN(v) || math.Abs(v) > 1e15 {
@@ -79,7 +83,7 @@ func whole(v float64) string {
 func systemLead(r *machine.Report) string {
 	text := count(r.Jobs, "job") + " ran for " + count(int64(math.Round(r.CoreHours)), "core-hour") + "."
 	if busy, wasted, _, _, ok := r.Cores.Shares(); ok {
-		text += fmt.Sprintf(" The cores were busy in %s of the time, and wasted in %s.", percent(busy), percent(wasted))
+		text += fmt.Sprintf(" The cores were busy in %s of the time, and wasted in %s.", tenths(busy), tenths(wasted))
 	}
 	return text
 }
@@ -94,7 +98,9 @@ func systemFacts(r *machine.Report) []fact {
 		facts = append(facts, fact{"Left out", fmt.Sprintf("%s (%s; overlapping)", thousands(r.Left.Jobs),
 			strings.Join(why, ", "))})
 	}
-	if r.Cores.Machine == nil {
+	if m := r.Cores.Machine; m != nil {
+		facts = append(facts, fact{"Machine", whole(*m) + " core-hours, of which the shares are"})
+	} else {
 		facts = append(facts, fact{"Machine", "not configured, so shares are of what was measured"})
 	}
 	return facts

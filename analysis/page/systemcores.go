@@ -27,14 +27,17 @@ func newCoreUse(r *machine.Report) coreUse {
 	if !ok {
 		return coreUse{Result: "No core was measured."}
 	}
-	c := coreUse{Result: fmt.Sprintf("%s of the core-hours that jobs held were wasted.", percent(wasted/(busy+wasted)))}
+	c := coreUse{Result: "No job held a core."}
+	if held := busy + wasted; held > 0 {
+		c.Result = fmt.Sprintf("%s of the core-hours that jobs held were wasted.", tenths(wasted/held))
+	}
 	for _, p := range []use{
 		{Name: "busy", Percent: busy},
 		{Name: "wasted", Percent: wasted, Class: "med"},
 		{Name: "free", Percent: free},
 		{Name: "not seen", Percent: notSeen},
 	} {
-		p.Text, p.Percent = percent(p.Percent), 100*p.Percent
+		p.Text, p.Percent = tenths(p.Percent), 100*p.Percent
 		c.Parts = append(c.Parts, p)
 	}
 	if r.Cores.Machine == nil {
@@ -43,7 +46,7 @@ func newCoreUse(r *machine.Report) coreUse {
 	for i := range r.Days {
 		d := &r.Days[i]
 		if busy, wasted, free, _, ok := d.Shares(); ok {
-			c.Rows = append(c.Rows, dayRow{d.Date, percent(busy), percent(wasted), percent(free), whole(d.Seen)})
+			c.Rows = append(c.Rows, dayRow{unbroken(d.Date), tenths(busy), tenths(wasted), tenths(free), whole(d.Seen)})
 		}
 	}
 	if len(c.Rows) > 1 {

@@ -14,6 +14,7 @@ import (
 // sizeFigure is a measure of jobs against their size: figures 6 to 9 of NWPerf.
 type sizeFigure struct {
 	Title, Result string
+	Unit          string // of the numbers of the table; empty: each says it
 	Figure        template.HTML
 	Rows          []sizeRow
 }
@@ -30,17 +31,20 @@ const (
 func newSizeFigure(f *machine.Figure, id string) sizeFigure {
 	text := func(v float64) string {
 		if f.Unit == "1" {
-			return percent(v)
+			return tenths(v)
 		}
 		return unitText("", f.Unit, v)
 	}
-	s := sizeFigure{Title: f.Title, Result: sizeResult(f, text)}
+	cell, s := text, sizeFigure{Title: f.Title, Result: sizeResult(f, text)}
+	if f.Unit == "1" { // a phone has no room for a unit in each cell
+		s.Unit, cell = "in %", func(v float64) string { return strconv.FormatFloat(100*v, 'f', 1, 64) }
+	}
 	s.Figure = drawSizes(f, id, s.Result)
 	for i := range f.Sizes {
 		z := &f.Sizes[i]
 		s.Rows = append(s.Rows, sizeRow{
-			thousands(z.Cores), thousands(z.Jobs), text(z.P25), text(z.Median), text(z.P75),
-			text(z.Mean), offUsers(z, text),
+			thousands(z.Cores), thousands(z.Jobs), cell(z.P25), cell(z.Median), cell(z.P75),
+			cell(z.Mean), offUsers(z, text),
 		})
 	}
 	return s

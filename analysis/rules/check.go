@@ -71,8 +71,8 @@ func (t *ruleText) check(ids map[string]*ruleText) error {
 		switch other := ids[id]; {
 		case other == nil:
 			return wrong("it silences %.60q, which is no rule", id)
-		case len(other.silences) > 0:
-			return wrong("it silences %s, which silences others: one level is enough", id)
+		case slices.ContainsFunc(other.silences, func(s string) bool { return !slices.Contains(t.silences, s) }):
+			return wrong("it silences %s, which silences others: name them here too", id)
 		}
 	}
 	for name, v := range t.parameters {

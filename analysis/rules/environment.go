@@ -41,6 +41,8 @@ type (
 	}
 	quarterSays struct {
 		Mean float64 `expr:"mean"`
+		D0   float64 `expr:"d0"`
+		D10  float64 `expr:"d10"`
 		D1   float64 `expr:"d1"`
 		D5   float64 `expr:"d5"`
 		D9   float64 `expr:"d9"`

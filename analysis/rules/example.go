@@ -52,6 +52,7 @@ type exampleJob struct {
 	Start             *int64       `json:"start"`
 	End               *int64       `json:"end"`
 	State             string       `json:"state"`
+	Reason            string       `json:"reason,omitempty"`
 	Cores             *int64       `json:"cores,omitempty"`
 	Gpus              *int32       `json:"gpus,omitempty"`
 	TimeLimitS        *int64       `json:"time_limit_s,omitempty"`
@@ -72,7 +73,7 @@ type exampleNode struct {
 func (e *exampleJob) job(t *Types) Job {
 	j := schemas.Job{
 		JobID: e.JobID, Restart: e.Restart, Name: e.Name, User: e.User, Account: e.Account, Queue: e.Queue,
-		Nodes: e.Nodes, Start: e.Start, End: e.End, State: e.State, Cores: e.Cores, Gpus: e.Gpus,
+		Nodes: e.Nodes, Start: e.Start, End: e.End, State: e.State, Reason: e.Reason, Cores: e.Cores, Gpus: e.Gpus,
 		TimeLimitS: e.TimeLimitS, MemRequestedBytes: e.MemRequestedBytes,
 	}
 	if e.Node != nil {

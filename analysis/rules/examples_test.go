@@ -39,7 +39,7 @@ func (s scene) text(t *testing.T) []byte {
 	}
 	j := exampleJob{
 		Cluster: "alpha", JobID: "4711", User: "alice", Account: "phys", Queue: "normal", Start: &start, End: &end,
-		State: schemas.StateCompleted, Cores: &cores, Gpus: &gpus,
+		State: schemas.StateCompleted, Reason: s.reason, Cores: &cores, Gpus: &gpus,
 		Node: &exampleNode{
 			CPUs: s.cores, ThreadsPerCore: s.threads, GPUs: &perNode, Memory: 206_158_430_208,
 			PeakFlops: 4e10 * float64(s.cores), PeakMemBW: 2.56e11,
@@ -105,7 +105,11 @@ func (s scene) rows(r *rand.Rand, at int64, nodes []string) (rows []schemas.Row)
 		var all []float64
 		low, high := math.Inf(1), math.Inf(-1)
 		var lowNode, highNode string
-		for n := range s.nodes {
+		on := s.nodes
+		if m.on > 0 {
+			on = m.on
+		}
+		for n := range on {
 			sum := 0.0
 			for k := range each {
 				v := m.of(r, int(at-begin)/60_000, n, k)
@@ -118,7 +122,7 @@ func (s scene) rows(r *rand.Rand, at int64, nodes []string) (rows []schemas.Row)
 				high, highNode = mean, nodes[n]
 			}
 		}
-		count, none, count32, scope := int64(len(all)), int64(0), int32(s.nodes), m.scope
+		count, none, count32, scope := int64(len(all)), int64(0), int32(on), m.scope
 		row.Metric, row.Unit, row.Scope, row.Nodes, row.Count, row.Invalid = &name, &unit, &scope, &count32,
 			&count, &none
 		row.LowNode, row.HighNode, row.LowNodeMean, row.HighNodeMean = &lowNode, &highNode, short(low), short(high)

@@ -173,7 +173,7 @@ func exactly(v float64) (m Metric) {
 	m.setDeciles(d)
 	m.setLo(d)
 	m.setHi(d)
-	m.Mean, m.Count, m.PerNode, m.LowNodeMean, m.HighNodeMean = v, 64, 32, v, v
+	m.Mean, m.Count, m.PerNode, m.LowNodeMean, m.HighNodeMean = v, 64, 16, v, v
 	return m
 }
 

@@ -2,11 +2,13 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -226,6 +228,62 @@ func TestHints(t *testing.T) {
 	} {
 		if text != want {
 			t.Errorf("%q, not %q", text, want)
+		}
+	}
+}
+
+// TestHostsOfMany: nodes that share the matches evenly are named by the first few, and no finding names none.
+func TestHostsOfMany(t *testing.T) {
+	var many tally
+	for i := range 6400 {
+		many.matched++
+		many.at(fmt.Sprintf("n%03d", i%80))
+	}
+	many.at("n009")
+	if got, want := many.hosts(false), []string{"n000", "n001", "n002", "n003", "n009"}; !slices.Equal(got, want) {
+		t.Errorf("%v, not %v", got, want)
+	}
+}
+
+// TestADarkNodeIsNotHidden: a node without work is a finding of some weight, however large the job is. Cores without
+// work do not tell the same beside it.
+func TestADarkNodeIsNotHidden(t *testing.T) {
+	for dark, class := range map[int]string{1: schemas.ClassMed, 12: schemas.ClassHigh} {
+		s := scene{name: "dark", nodes: 24, metrics: work(func(_, node, _ int) bool { return node >= dark })}
+		e, err := ReadExample(s.text(t), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Job.Node = config.NodeType{} // this needs no machine
+		w := shippedSet(t).NewWatch(e.Job, false)
+		for i := range e.intervals {
+			w.Add(&e.intervals[i])
+		}
+		all := w.End(nil)
+		if len(all) != 1 || all[0].Rule != "unused-node" || all[0].Class != class {
+			t.Errorf("%d of 24 nodes: %+v", dark, all)
+		}
+	}
+}
+
+// TestPeakAtTheEnd: the largest value of a life may be in the interval in which the job ends, which is no whole one.
+func TestPeakAtTheEnd(t *testing.T) {
+	rule := strings.Replace(wholeRule, "job: cpu_user.mean < 0.5", "job: cpu_user.d10 < 0.5", 1)
+	for last, want := range map[float64]int{0.2: 1, 0.9: 0} {
+		w := siteSet(t, rule).NewWatch(life4711(), false)
+		for i := range 51 {
+			v := 0.1
+			if i == 50 {
+				v = last
+			}
+			w.Add(at(i, map[string]float64{"cpu_user": v}))
+		}
+		j := life4711()
+		j.State, j.EndMs = schemas.StateCompleted, j.StartMs+50*minute+minute/2
+		w.Know(j)
+		open := slices.DeleteFunc(w.End(nil), func(f schemas.Finding) bool { return f.State != schemas.FindingOpen })
+		if len(open) != want {
+			t.Errorf("%v in the last interval: %+v", last, open)
 		}
 	}
 }

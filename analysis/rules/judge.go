@@ -27,6 +27,7 @@ type verdict struct {
 type frame struct {
 	in        []values // by input
 	there     []bool
+	reported  float64 // nodes
 	low, high []string
 	job       [jobNumbers]float64
 	words     [5]string // id, user, account, queue, state
@@ -88,6 +89,7 @@ func (f *frame) facts(j *Job, nodes, cores float64, durationMs int64) {
 // load takes the metrics that rules name from an interval. Both are in the order of names.
 func (f *frame) load(l *layout, iv *Interval) {
 	k := 0
+	f.reported = float64(iv.Reported)
 	for i, name := range l.inputs {
 		for k < len(iv.Metrics) && iv.Metrics[k].Name < name {
 			k++
@@ -148,9 +150,20 @@ func (f *frame) believe() {
 	}
 }
 
-// missing returns the first metric that the rule needs and the interval lacks, or -1.
+// missing returns the first metric that the rule needs and the interval lacks, or -1. What a few of the nodes have says
+// nothing of the job.
 func (f *frame) missing(r *Rule) int {
-	return slices.IndexFunc(r.needs, func(i int) bool { return !f.there[i] })
+	return slices.IndexFunc(r.needs, func(i int) bool { return !f.there[i] || f.few(i, r.guards.Complete) })
+}
+
+// few reports whether too few of the nodes that reported have the metric. Its nodes are the quotient of two fields.
+func (f *frame) few(i int, complete float64) bool {
+	return f.in[i][atCount] < (complete*f.reported-1e-6)*f.in[i][atPerNode]
+}
+
+// known tells how many of the nodes have the metric.
+func (f *frame) known(i int) nodesKnown {
+	return nodesKnown{int(math.Round(f.in[i][atCount] / f.in[i][atPerNode])), int(f.reported)}
 }
 
 // apply evaluates a rule. A result of NaN is none: its severity may be the reason.

@@ -190,6 +190,15 @@ func (w *whole) add(n []float64) {
 	w.sum.add(n[wholeSum])
 }
 
+// peaks notes the largest values of an interval that does not count otherwise: the one in which the job ended.
+func (l *life) peaks(n []float64) {
+	for i := range l.wholes {
+		if n := n[i*wholeNumbers:][:wholeNumbers]; n[wholeCount] > 0 && l.wholes[i].count > 0 {
+			l.wholes[i].most = max(l.wholes[i].most, n[wholeMost])
+		}
+	}
+}
+
 // field returns a field in the order of wholeSays.
 func (w *whole) field(k int) float64 {
 	if w.count == 0 {

@@ -29,6 +29,13 @@ func (r *Rule) reasons() whys {
 	return y
 }
 
+// nodesKnown is how many nodes had a metric, of those that reported. It is for reasons alone: no state keeps it.
+type nodesKnown struct{ nodes, of int }
+
+func (k nodesKnown) why(metric string) string {
+	return fmt.Sprintf("metric %s is known on %d of %d nodes", metric, k.nodes, k.of)
+}
+
 // unread is why something that the rule reads of job or node is not known, or empty.
 func (f *frame) unread(r *Rule) string {
 	for i := range r.reads {
@@ -81,6 +88,8 @@ func (w *Watch) severity(f *frame, i int, iv *Interval) Severity {
 		s.Why = whyWhole
 	case f.inapplicable(r) != "":
 		s.Why = f.inapplicable(r)
+	case missing >= 0 && f.there[r.needs[missing]]:
+		s.Why = f.known(r.needs[missing]).why(r.Needs[missing])
 	case missing >= 0:
 		s.Why = r.why.missing[missing]
 	case iv.StartMs < w.startMs()+r.guards.AfterMs:
@@ -148,6 +157,11 @@ func (w *Watch) why(f *frame, i int) string {
 	}
 	if why := f.unread(r); why != "" {
 		return why
+	}
+	for k, input := range r.needs {
+		if w.few[input].of > 0 && float64(n) < r.guards.Seen*float64(st.came) {
+			return w.few[input].why(r.Needs[k])
+		}
 	}
 	switch ranMs := w.life.toMs - w.startMs(); {
 	case t.evaluated == 0 && st.came > 0 && t.badSeverity:

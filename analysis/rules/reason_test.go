@@ -2,6 +2,7 @@ package rules
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -32,8 +33,21 @@ func TestNotEvaluated(t *testing.T) {
 	old := func(n int) *Watch {
 		w := set.NewWatch(life4711(), false)
 		for i := range n {
-			iv := at(i, map[string]float64{"clock": 2e9})
+			iv := at(i, map[string]float64{"clock": 2e9, "cpu_idle": 0.1})
 			iv.Metrics[0].LowNodeMean = math.NaN()
+			w.Add(iv)
+		}
+		return w
+	}
+	swapping := slices.IndexFunc(set.Rules, func(r Rule) bool { return r.ID == "swapping" })
+	partly := func(n int) *Watch {
+		w := set.NewWatch(life4711(), false)
+		for i := range n {
+			iv := at(i, map[string]float64{"swap_pages": 4000})
+			iv.Metrics[0].PerNode = iv.Metrics[0].Count
+			if s := w.Severities(iv, nil)[swapping]; s.Why != "metric swap_pages is known on 1 of 4 nodes" {
+				t.Errorf("%+v", s)
+			}
 			w.Add(iv)
 		}
 		return w
@@ -55,6 +69,7 @@ func TestNotEvaluated(t *testing.T) {
 		{run(unknown, 50, all), "imbalance", "machine.threads_per_core is not set"},
 		{run(unknown, 50, all), "memory-bound", "machine.peak_mem_bw is not set"},
 		{old(50), "slow-node", "clock.low_node_mean is not known: an older version wrote the summaries"},
+		{partly(50), "swapping", "metric swap_pages is known on 1 of 4 nodes"},
 	} {
 		if got := reason(c.w, c.rule); got != c.want {
 			t.Errorf("%s: %q, not %q", c.rule, got, c.want)

@@ -16,6 +16,7 @@ type scene struct {
 	minutes int
 	stepMs  int64
 	state   string
+	reason  string
 	limitS  int64
 	request int64 // memory on each node
 	asked   int64 // cores in all, if not all of the nodes
@@ -28,6 +29,7 @@ type metricOf struct {
 	scope string
 	each  int // values a node; 0: one for each core
 	of    func(r *rand.Rand, i, node, k int) float64
+	on    int // nodes that have the metric; 0: all
 }
 
 func about(v, by float64) func(*rand.Rand, int, int, int) float64 {
@@ -35,19 +37,19 @@ func about(v, by float64) func(*rand.Rand, int, int, int) float64 {
 }
 
 func core(of func(r *rand.Rand, i, node, k int) float64) metricOf {
-	return metricOf{schemas.ScopeCore, 0, of}
+	return metricOf{scope: schemas.ScopeCore, each: 0, of: of}
 }
 
 func ofNode(of func(r *rand.Rand, i, node, k int) float64) metricOf {
-	return metricOf{schemas.ScopeNode, 1, of}
+	return metricOf{scope: schemas.ScopeNode, each: 1, of: of}
 }
 
 func socket(of func(r *rand.Rand, i, node, k int) float64) metricOf {
-	return metricOf{schemas.ScopeSocket, 2, of}
+	return metricOf{scope: schemas.ScopeSocket, each: 2, of: of}
 }
 
 func gpu(of func(r *rand.Rand, i, node, k int) float64) metricOf {
-	return metricOf{schemas.ScopeGPU, 4, of}
+	return metricOf{scope: schemas.ScopeGPU, each: 4, of: of}
 }
 
 const begin = 1_790_000_040_000 // not a mark
@@ -111,11 +113,17 @@ var scenes = []scene{
 			0.03))),
 	}},
 	{name: "slow-node-fires", nodes: 8, metrics: map[string]metricOf{ // throttled
-		"clock": core(when(func(_, node, _ int) bool { return node == 3 }, about(1.9e9, 1e7), about(2.6e9, 2e7))),
+		"clock":    core(when(func(_, node, _ int) bool { return node == 3 }, about(1.9e9, 1e7), about(2.6e9, 2e7))),
+		"cpu_idle": core(about(0.03, 0.02)),
 	}},
 	{name: "slow-node-silent", nodes: 8, metrics: map[string]metricOf{ // rank 0 writes at times
 		"clock": core(when(func(i, node, _ int) bool { return node == 0 && i%4 == 0 }, about(1.9e9, 1e7),
 			about(2.6e9, 2e7))),
+		"cpu_idle": core(about(0.03, 0.02)),
+	}},
+	{name: "slow-node-silent-dark", nodes: 4, metrics: map[string]metricOf{ // an idle node ticks at 1 GHz
+		"clock":    core(when(func(_, node, _ int) bool { return node == 2 }, about(1e9, 1e7), about(2.6e9, 2e7))),
+		"cpu_idle": core(when(func(_, node, _ int) bool { return node == 2 }, about(0.97, 0.02), about(0.03, 0.02))),
 	}},
 	{name: "memory-bound-fires", nodes: 2, metrics: map[string]metricOf{"mem_bw": socket(about(1.1e11,
 		2e9))}}, // stream
@@ -153,37 +161,74 @@ var scenes = []scene{
 		"mem_used": ofNode(about(1.2e11, 2e9)),
 	}},
 	{name: "memory-over-fires", nodes: 1, asked: 4, request: 512e9, metrics: map[string]metricOf{ // 97 of 512 GB
-		"job_mem_peak": {schemas.ScopeJob, 1, func(_ *rand.Rand, i, _, _ int) float64 {
-			return min(97e9,
-				3e9*float64(i))
-		}},
+		"job_mem_peak": {scope: schemas.ScopeJob, each: 1, of: grows},
 	}},
 	{name: "memory-over-silent", nodes: 1, request: 512e9, metrics: map[string]metricOf{ // the whole node
-		"job_mem_peak": {schemas.ScopeJob, 1, func(_ *rand.Rand, i, _, _ int) float64 {
-			return min(97e9,
-				3e9*float64(i))
-		}},
+		"job_mem_peak": {scope: schemas.ScopeJob, each: 1, of: grows},
+	}},
+	{name: "memory-over-silent-partly", nodes: 4, asked: 4, request: 512e9, metrics: map[string]metricOf{ // one of four
+		"job_mem_peak": {scope: schemas.ScopeJob, each: 1, of: about(9e9, 0), on: 1},
 	}},
 	{name: "unused-gpu-fires", nodes: 1, gpus: 4, metrics: map[string]metricOf{ // three of four
+		"acc_utilization": gpu(when(func(_, _, k int) bool { return k == 2 }, about(0, 0), about(0.9, 0.05))),
+	}},
+	{name: "unused-gpu-fires-nodes", nodes: 2, gpus: 4, metrics: map[string]metricOf{ // three of four on each node
 		"acc_utilization": gpu(when(func(_, _, k int) bool { return k == 2 }, about(0, 0), about(0.9, 0.05))),
 	}},
 	{name: "unused-gpu-silent", nodes: 1, gpus: 4, metrics: map[string]metricOf{ // all are warm
 		"acc_utilization": gpu(about(0.03, 0.02)),
 	}},
-	{name: "overload-fires", nodes: 2, metrics: map[string]metricOf{"cpu_load": ofNode(about(16,
-		0.5))}}, // two threads a CPU
-	{name: "overload-silent", nodes: 2, metrics: map[string]metricOf{ // a short spike
-		"cpu_load": ofNode(when(func(i, _, _ int) bool { return i/4 == 5 }, about(40, 2), about(8, 0.2))),
+	{name: "unused-gpu-silent-many", nodes: 16, gpus: 4, metrics: map[string]metricOf{ // each has a kernel at times
+		"acc_utilization": gpu(func(r *rand.Rand, _, _, _ int) float64 {
+			if r.Float64() < 0.3 {
+				return 0
+			}
+			return about(0.9, 0.05)(r, 0, 0, 0)
+		}),
 	}},
+	{name: "overload-fires", nodes: 2, metrics: loaded(about(16, 0.5), 0.03, 0)}, // two threads a CPU
+	{name: "overload-silent", nodes: 2, metrics: loaded( // a short spike
+		when(func(i, _, _ int) bool { return i/4 == 5 }, about(40, 2), about(8, 0.2)), 0.03, 0)},
+	{name: "overload-silent-disk", nodes: 2, metrics: loaded(about(16, 0.5), 0.03, 0.9)},  // all wait for a disk
 	{name: "time-over-fires", nodes: 1, minutes: 180, stepMs: 300_000, limitS: 48 * 3600}, // 3 of 48 hours
 	{
 		name: "time-over-silent", nodes: 1, minutes: 180, stepMs: 300_000, limitS: 48 * 3600,
 		state: schemas.StateCancelled,
 	},
-	{name: "stalled-fires", nodes: 1, minutes: 60, metrics: map[string]metricOf{ // a deadlock
-		"cpu_user": core(when(func(i, _, _ int) bool { return i >= 40 }, about(0.005, 0.004), about(0.95, 0.03))),
-	}},
-	{name: "stalled-silent", nodes: 1, minutes: 60, metrics: map[string]metricOf{ // it writes at its end
-		"cpu_user": core(when(func(i, _, _ int) bool { return i >= 54 }, about(0.02, 0.01), about(0.95, 0.03))),
-	}},
+	{
+		name: "time-over-silent-vanished", nodes: 1, minutes: 180, stepMs: 300_000, limitS: 48 * 3600,
+		reason: schemas.ReasonUnlisted,
+	},
+	{ // a deadlock
+		name: "stalled-fires", nodes: 1, minutes: 60, metrics: work(func(i, _, _ int) bool { return i < 40 }),
+	},
+	{ // it writes at its end
+		name: "stalled-silent", nodes: 1, minutes: 60, metrics: work(func(i, _, _ int) bool { return i < 54 }),
+	},
+	{ // a parallel preparation, and one core that solves
+		name: "stalled-silent-serial", nodes: 1, cores: 16, minutes: 60,
+		metrics: work(func(i, _, k int) bool { return i < 20 || k == 3 }),
+	},
+	{ // both threads of a core prepare, and one of them solves
+		name: "stalled-silent-siblings", nodes: 1, cores: 16, threads: 2, minutes: 60,
+		metrics: work(func(i, _, k int) bool { return i < 20 || k < 8 }),
+	},
 }
+
+// work are the metrics of cores that compute where a condition holds, and do nothing elsewhere.
+func work(is func(i, node, k int) bool) map[string]metricOf {
+	return map[string]metricOf{
+		"cpu_idle": core(when(is, about(0.03, 0.02), about(0.994, 0.004))),
+		"cpu_user": core(when(is, about(0.95, 0.03), about(0.003, 0.002))),
+	}
+}
+
+// loaded are the metrics of nodes with so many tasks whose CPUs are idle, or wait for a disk, for a part of the time.
+func loaded(tasks func(*rand.Rand, int, int, int) float64, idle, wait float64) map[string]metricOf {
+	return map[string]metricOf{
+		"cpu_load": ofNode(tasks), "cpu_idle": core(about(idle, idle/2)), "cpu_iowait": core(about(wait, wait/20)),
+	}
+}
+
+// grows is a peak of memory.
+func grows(_ *rand.Rand, i, _, _ int) float64 { return min(97e9, 3e9*float64(i)) }

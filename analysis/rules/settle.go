@@ -78,7 +78,7 @@ func (w *Watch) settleRule(i, variant int, final bool) {
 		if applies {
 			t.evaluate(w.lastMs, result == 1, severity, value, f.shown(r, result == 1))
 		}
-		t.mark(applies, result == 1)
+		t.mark(applies, result == 1, final)
 	}
 }
 
@@ -116,8 +116,11 @@ func (w *Watch) End(out []schemas.Finding) []schemas.Finding {
 	if w.over {
 		return out
 	}
-	if w.waiting && w.job.EndMs > 0 && w.pending.startMs+w.pending.lengthMs <= w.job.EndMs {
+	switch {
+	case w.waiting && w.job.EndMs > 0 && w.pending.startMs+w.pending.lengthMs <= w.job.EndMs:
 		w.count(&w.pending) // it was a whole one
+	case w.waiting:
+		w.life.peaks(w.pending.wholes)
 	}
 	w.waiting, w.over = false, true
 	w.settle(true)

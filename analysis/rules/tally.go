@@ -10,6 +10,7 @@ import (
 const (
 	maxNodesOfRule     = 64
 	maxNodeBytesOfRule = 1024
+	maxHosts           = 5 // that stand for many
 )
 
 // tally counts what a rule has said of a life. What it says of a life is a function of the set of intervals.
@@ -100,12 +101,14 @@ func (t *tally) top() nodeCount {
 	if len(t.nodes) == 0 {
 		return nodeCount{}
 	}
-	return slices.MaxFunc(t.nodes, func(a, b nodeCount) int {
-		return cmp.Or(cmp.Compare(a.n, b.n), cmp.Compare(b.name, a.name))
-	})
+	return slices.MinFunc(t.nodes, byMatches)
 }
 
+// byMatches orders nodes: those with most matches come first, and of several the first by name.
+func byMatches(a, b nodeCount) int { return cmp.Or(cmp.Compare(b.n, a.n), cmp.Compare(a.name, b.name)) }
+
 // hosts returns the nodes that matter, ascending: the one that is the same, or all that had a twentieth of the matches.
+// Where many nodes share the matches none has a twentieth, and the first few stand for all.
 func (t *tally) hosts(same bool) (all []string) {
 	if same {
 		if top := t.top(); top.n > 0 {
@@ -115,6 +118,12 @@ func (t *tally) hosts(same bool) (all []string) {
 	}
 	for _, n := range t.nodes {
 		if 20*n.n >= t.matched {
+			all = append(all, n.name)
+		}
+	}
+	if len(all) == 0 {
+		first := slices.SortedFunc(slices.Values(t.nodes), byMatches)
+		for _, n := range first[:min(len(first), maxHosts)] {
 			all = append(all, n.name)
 		}
 	}
@@ -147,15 +156,15 @@ func (t *tally) settle(r *Rule, applies, guarded bool) {
 	}
 }
 
-// mark opens or closes the finding of a rule over the whole life, by what it says now. Two marks close it.
-func (t *tally) mark(applies, matched bool) {
+// mark opens or closes the finding of a rule over the whole life, by what it says now. Two marks close it, or the end.
+func (t *tally) mark(applies, matched, final bool) {
 	switch {
 	case !applies:
 		t.open = false
 	case matched:
 		t.open, t.falses = true, 0
 	default:
-		if t.falses++; t.falses >= 2 {
+		if t.falses++; t.falses >= 2 || final {
 			t.open = false
 		}
 	}

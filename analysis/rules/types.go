@@ -3,6 +3,7 @@
 package rules
 
 import (
+	"strings"
 	"sync"
 
 	"github.com/weirhpc/weir/config"
@@ -84,6 +85,9 @@ func JobOf(cluster string, j *schemas.Job, t *Types) Job {
 		State: j.State, Nodes: j.Nodes, Node: t.Of(j.Nodes),
 		StartMs: told(j.Start, 0), EndMs: told(j.End, 0), LimitS: told(j.TimeLimitS, -1),
 		MemRequested: told(j.MemRequestedBytes, -1), Cores: told(j.Cores, -1), Gpus: -1,
+	}
+	if strings.Contains(j.Reason, schemas.ReasonUnlisted) {
+		k.State = "" // nobody knows whether it has finished
 	}
 	switch {
 	case j.Gpus != nil:

@@ -10,6 +10,7 @@ type Watch struct {
 	states  []state
 	life    life
 	there   []bool // inputs that some interval had
+	few     []nodesKnown
 	pending verdict
 	waiting bool // pending holds the last interval
 
@@ -33,8 +34,8 @@ type state struct {
 // NewWatch returns the fold of a life of a job that has no interval yet.
 func (s *Set) NewWatch(j Job, possible bool) *Watch {
 	w := &Watch{
-		set: s, job: j, variants: 1, states: make([]state, len(s.Rules)), there: make([]bool, len(s.layout.inputs)),
-		pending: s.newVerdict(),
+		set: s, job: j, variants: 1, states: make([]state, len(s.Rules)), pending: s.newVerdict(),
+		there: make([]bool, len(s.layout.inputs)), few: make([]nodesKnown, len(s.layout.inputs)),
 	}
 	if possible {
 		w.variants = 2
@@ -62,6 +63,9 @@ func (w *Watch) Add(iv *Interval) (changed bool) {
 	f.judgeAll(w.set, iv, w.variants == 2)
 	for i, there := range f.there {
 		w.there[i] = w.there[i] || there
+		if there && f.few(i, 1) {
+			w.few[i] = f.known(i)
+		}
 	}
 	count := true
 	switch {

@@ -161,7 +161,9 @@ func lineOf(j *view.Job) view.JobLine {
 		return &v
 	}
 	if m := metric(j, "cpu_idle"); m != nil {
-		l.Busy = keep(view.Busy(m.Total.Mean, j.Type))
+		if l.Busy = keep(view.Busy(m.Total.Mean, j.Type)); l.Busy != nil {
+			l.WastedH = keep(view.WastedHours(*l.Busy, m.Total.Count, float64(j.IntervalMs)/1000))
+		}
 	}
 	if m := metric(j, "cpu_user"); m != nil {
 		l.Spread = keep(spread(m))
@@ -171,9 +173,6 @@ func lineOf(j *view.Job) view.JobLine {
 	}
 	if j.Expected > 0 {
 		l.Seen = keep(float64(j.Reported) / float64(j.Expected))
-	}
-	if l.Busy != nil && j.Cores != nil {
-		l.WastedH = keep(view.WastedHours(*l.Busy, *j.Cores, j.Type, float64(j.Intervals*j.IntervalMs)/1000))
 	}
 	for i := range j.Findings {
 		if j.Findings[i].State == schemas.FindingOpen {

@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/weirhpc/weir/analysis/machine"
 )
@@ -23,22 +22,6 @@ func System(w io.Writer, r *machine.Report, s Style) error {
 	t.kernel(r.Kernel)
 	t.properties(r)
 	return t.print(w)
-}
-
-// spanOf names the time that a report is about: a month by its name.
-func spanOf(fromMs, toMs int64) string {
-	from, to := time.UnixMilli(fromMs).UTC(), time.UnixMilli(toMs).UTC()
-	if from.Day() == 1 && from.Equal(from.Truncate(24*time.Hour)) && to.Equal(from.AddDate(0, 1, 0)) {
-		return from.Format("January 2006")
-	}
-	return dayOrTime(from) + " to " + dayOrTime(to)
-}
-
-func dayOrTime(t time.Time) string {
-	if t.Equal(t.Truncate(24 * time.Hour)) {
-		return t.Format(time.DateOnly)
-	}
-	return t.Format("2006-01-02 15:04")
 }
 
 // name is a name as it fits into a line that is wrapped.
@@ -69,7 +52,7 @@ func (t *text) jobsCounted(r *machine.Report) {
 		}
 		words += ")"
 	}
-	t.underHead(spanOf(r.FromMs, r.ToMs), words)
+	t.underHead(r.Span(), words)
 }
 
 // oneDecimal rounds a share of the cores to the nearest, so that all of them add up to 100.
@@ -84,6 +67,9 @@ func (t *text) cores(c *machine.Cores) {
 	parts := []string{"busy " + oneDecimal(busy), "wasted " + oneDecimal(wasted), "free " + oneDecimal(free)}
 	if c.NotSeen != nil {
 		parts = append(parts, "not seen "+tenths(notSeen))
+		if c.Machine != nil {
+			parts[len(parts)-1] += fmt.Sprintf("; the machine has %s core-hours", count(whole(*c.Machine)))
+		}
 	} else {
 		parts = append(parts, "of what was measured: `machine` in the configuration does not tell all cores")
 	}
@@ -197,7 +183,7 @@ func (t *text) jobSizes(sizes []machine.MonthSize) {
 	t.line(t.paint(bold, t.clean("Cores of a job by month of its start", t.cells())))
 	head := right("month", classCells) + right("jobs", jobsCells)
 	head += quartiles("p25", "median", "p75", "mean")
-	t.line(t.clean(head+"  where a core-hour goes", t.cells()))
+	t.line(t.clean(head+"  of the mean core-hour", t.cells()))
 	for _, m := range sizes {
 		row := right(m.Month, classCells) + right(count(m.Jobs), jobsCells)
 		row += quartiles(count(whole(m.P25)), count(whole(m.Median)), count(whole(m.P75)), count(whole(m.Mean)))

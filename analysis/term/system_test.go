@@ -94,19 +94,19 @@ Memory bytes per cycle by job size, in B
       128   1,204      99,000    0.21    1.25     2.5     1.5
 
 Cores of a job by month of its start
-    month    jobs     p25  median     p75    mean  where a core-hour goes
+    month    jobs     p25  median     p75    mean  of the mean core-hour
   2026-10   9,812      16      64     256     191  2,048 cores
 
 Jobs with most time in the kernel
 job         user          cores  kernel  local disk
 184223      alice         4,096    74 %     11 kB/s
 
-What to tune first: core-hours x severity by account
-phys-a          60,123 of 500,000 h    idle-cores 0.55 in 12 jobs, serial 0.90
+What to tune first: core-hours x severity, summed over findings, by account
+phys-a          60,123 in 500,000 h    idle-cores 0.55 in 12 jobs, serial 0.90
     in 1 job
 
-Jobs that cost most; ` + "`weir job ID`" + ` explains one
-184223       alice       21,340 h  idle-cores 0.60
+Jobs with most core-hours x severity; ` + "`weir job ID`" + ` explains one
+184223       alice       21,340  idle-cores 0.60
 
 Not evaluated, since no job has the metrics: swapping
 `
@@ -119,7 +119,7 @@ func TestSystem(t *testing.T) {
 	long := systemText(t, october(), Style{Width: 120, ASCII: true})
 	for _, want := range []string{
 		"      128   1,204      99,000     2.1     3.4     5.6     4.4        ---|----",
-		"phys-a          60,123 of 500,000 h    idle-cores 0.55 in 12 jobs, serial 0.90 in 1 job\n",
+		"phys-a          60,123 in 500,000 h    idle-cores 0.55 in 12 jobs, serial 0.90 in 1 job\n",
 	} {
 		if !strings.Contains(long, want) {
 			t.Errorf("no %q in\n%s", want, long)

@@ -21,24 +21,25 @@ func (t *text) properties(r *machine.Report) {
 		t.lines(wrap(words, t.cells()))
 		return
 	}
-	t.line(t.paint(bold, t.clean("What to tune first: core-hours x severity by account", t.cells())))
+	const head = "What to tune first: core-hours x severity, summed over findings, by account"
+	t.line(t.paint(bold, t.clean(head, t.cells())))
 	if len(accounts) == 0 {
 		t.line(t.clean("No counted job has a finding.", t.cells()))
 	}
 	for i := range accounts[:min(shownAccounts, len(accounts))] {
 		a := &accounts[i]
-		head := left(t.clean(orDash(a.Account), 12), 13) + right(count(whole(a.Cost)), 9) + " of " +
+		head := left(t.clean(orDash(a.Account), 12), 13) + right(count(whole(a.Cost)), 9) + " in " +
 			left(count(whole(a.CoreHours))+" h", 12) + " "
 		t.beside(head, t.cellsOf(a, r.Rules))
 	}
 	if len(r.Worst) > 0 {
 		t.line()
-		t.line(t.paint(bold, t.clean("Jobs that cost most; `weir job ID` explains one", t.cells())))
+		t.line(t.paint(bold, t.clean("Jobs with most core-hours x severity; `weir job ID` explains one", t.cells())))
 	}
 	for i := range r.Worst[:min(shownJobs, len(r.Worst))] {
 		l := &r.Worst[i]
 		head := left(t.clean(l.Job, 12), 13) + left(t.clean(orDash(l.User), 8), 9) +
-			right(count(whole(l.Cost)), 9) + " h  "
+			right(count(whole(l.Cost)), 9) + "  "
 		t.beside(head, t.cellsOf(l, r.Rules))
 	}
 	t.notMeasured(r)

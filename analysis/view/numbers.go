@@ -13,9 +13,10 @@ func Busy(idle float64, t config.NodeType) float64 {
 	return min(1, max(0, (1-idle)*float64(max(1, t.ThreadsPerCore))))
 }
 
-// WastedHours returns the core hours in which cores idled.
-func WastedHours(busy float64, cores int64, t config.NodeType, measuredS float64) float64 {
-	return (1 - busy) * float64(cores) / float64(max(1, t.ThreadsPerCore)) * measuredS / 3600
+// WastedHours returns the core-hours in which cores idled, of logical CPUs as all core-hours are. It has those alone
+// that were measured: count values of cpu_idle, each of an interval.
+func WastedHours(busy float64, count int64, intervalS float64) float64 {
+	return (1 - busy) * float64(count) * intervalS / 3600
 }
 
 // SizeClass returns the smallest power of two that is not below a number of cores; 0 where that is not known.

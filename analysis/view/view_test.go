@@ -217,7 +217,7 @@ func TestNumbersOfALine(t *testing.T) {
 			t.Errorf("busy at idle %g is %g, want %g", c.idle, got, c.busy)
 		}
 	}
-	if got := WastedHours(0.75, 64, threads, 7200); got != 16 {
+	if got := WastedHours(0.75, 64*120, 60); got != 32 {
 		t.Errorf("wasted: %g", got)
 	}
 	for cores, class := range map[int64]int64{0: 0, 1: 1, 2: 2, 3: 4, 4: 4, 5: 8, 4096: 4096, 4097: 8192} {

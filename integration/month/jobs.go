@@ -102,7 +102,7 @@ type jobMix struct {
 func makeJobs(seed uint64, l *layout, x *jobMix, from, to time.Time) []job {
 	r := rand.New(rand.NewPCG(seed, 1))
 	var submits []submission
-	for class := range gpu + 1 {
+	for class := range classes {
 		submits = append(submits, submissions(r, x, l, class, from, to)...)
 	}
 	submits = append(submits, plant(x.planted, from, to)...)
@@ -112,7 +112,7 @@ func makeJobs(seed uint64, l *layout, x *jobMix, from, to time.Time) []job {
 		free[i] = from.UnixMilli()
 	}
 	jobs := make([]job, 0, len(submits))
-	earliest, closed := [gpu + 1]int64{}, [gpu + 1]bool{}
+	earliest, closed := [classes]int64{}, [classes]bool{}
 	for n, s := range submits {
 		class := s.habit.class
 		if closed[class] {

@@ -10,6 +10,8 @@ const (
 	whole  = iota // a job has the node for itself
 	packed        // a node has four slots
 	gpu           // a job has the node for itself, with its GPUs
+	smt           // a job has the node for itself, with two hardware threads a core
+	classes
 )
 
 // slot is what a job can be given of a node: all of it, or some of its CPUs.
@@ -19,6 +21,7 @@ type slot struct{ class, node, first, cpus int }
 type layout struct {
 	names []string // of the nodes
 	slots []slot   // by node
+	smt   int      // nodes with two hardware threads a core, before the last ones
 	gpus  int      // the last nodes, which have GPUs
 }
 
@@ -35,18 +38,22 @@ func habitsLayout(nodes int) (l layout) {
 const (
 	sharedShare = 16 // one in sixteen nodes is shared
 	gpuNodes    = 4
+	smtNodes    = 2
 	nodeSlots   = 4 // of a shared node
 )
 
 // bigLayout is a machine of nodes with 64 CPUs each. The last few are shared, so that one collector is the home of all
-// of them. Four more have GPUs.
-func bigLayout(nodes int) (l layout) {
-	l.gpus = gpuNodes
-	for n := range nodes + gpuNodes {
+// of them. Some more have two hardware threads a core, and four more have GPUs.
+func bigLayout(nodes, threaded int) (l layout) {
+	l.gpus, l.smt = gpuNodes, threaded
+	for n := range nodes + threaded + gpuNodes {
 		switch {
-		case n >= nodes:
-			l.names = append(l.names, fmt.Sprintf("g%04d", n-nodes+1))
+		case n >= nodes+threaded:
+			l.names = append(l.names, fmt.Sprintf("g%04d", n-nodes-threaded+1))
 			l.slots = append(l.slots, slot{gpu, n, 0, bigCPUs})
+		case n >= nodes:
+			l.names = append(l.names, fmt.Sprintf("s%04d", n-nodes+1))
+			l.slots = append(l.slots, slot{smt, n, 0, bigCPUs})
 		case n >= nodes-nodes/sharedShare:
 			l.names = append(l.names, nodeName(n))
 			for s := range nodeSlots {

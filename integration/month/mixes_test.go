@@ -22,7 +22,7 @@ import (
 var january = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // TestHabitsStay: docs/archive.md and docs/queries.md give answers of this mix, so its jobs and values are as they
-// always were.
+// always were. Their last digits are not, since processors differ in how they round x*y+z.
 func TestHabitsStay(t *testing.T) {
 	t.Parallel()
 	m := made(Habits, 1, january, 3, time.Minute)
@@ -42,9 +42,13 @@ func TestHabitsStay(t *testing.T) {
 		}
 	}
 	for n := range m.names {
-		fmt.Fprintln(h, m.measure(n, m.pieces(n, held), at))
+		for _, piece := range m.measure(n, m.pieces(n, held), at) {
+			for _, x := range piece {
+				fmt.Fprintf(h, "%s %s %s %.9g\n", x.Name, x.Unit, x.Scope, x.Values)
+			}
+		}
 	}
-	if got := h.Sum64(); got != 0x2fd3c713c24adeaf {
+	if got := h.Sum64(); got != 0x4a2b0c3e390423da {
 		t.Errorf("the hash of the habits' jobs and values is %#x: restore them, or change the answers in docs", got)
 	}
 }

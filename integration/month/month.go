@@ -46,19 +46,20 @@ type Options struct {
 // The mixes of jobs.
 const (
 	Habits   = "habits"   // six users with habits that the archive's queries find, on small nodes
-	Healthy  = "healthy"  // jobs in which no rule finds anything
-	Problems = "problems" // healthy jobs, and two with a problem for each rule
+	Healthy  = "healthy"  // jobs in which no rule finds anything, odd ones among them
+	Problems = "problems" // healthy jobs that are not odd, and two with a problem for each rule
 )
 
 // machine returns the machine of a mix with its jobs.
 func (o *Options) machine() *machine {
 	m := &machine{cluster: o.Cluster, intervalMs: o.Interval.Milliseconds(), sketch: o.Sketch}
-	m.layout, m.measure = bigLayout(o.Nodes), m.measureNode
+	m.layout, m.measure = bigLayout(o.Nodes, 0), m.measureNode
 	mix := jobMix{load: 0.55, people: healthy()}
 	switch o.Jobs {
 	case Problems:
 		mix.planted = planted()
 	case Healthy:
+		m.layout, mix.people = bigLayout(o.Nodes, smtNodes), append(mix.people, odd()...)
 	default:
 		m.layout, m.measure = habitsLayout(o.Nodes), measureHabits
 		mix = jobMix{load: 0.9, people: habits(o.Nodes)}

@@ -2,9 +2,9 @@
 
 package month
 
-// The days of made-up months in tests, at five minutes and at one.
+// The days of made-up months in tests, at five minutes and at one. -full folds whole months.
 const (
 	raceEnabled = false
-	monthDays   = 30
-	minuteDays  = 2
+	monthDays   = 10
+	minuteDays  = 1
 )

@@ -14,17 +14,21 @@ const ConfigFile = "weir.yaml"
 
 // types returns what the nodes of the machine have.
 func (m *machine) types() []config.NodeType {
-	kind := func(name, nodes string, gpus int) config.NodeType {
+	kind := func(name, nodes string, threads, gpus int) config.NodeType {
 		return config.NodeType{
-			Name: name, Nodes: nodes, CPUs: bigCPUs, ThreadsPerCore: 1, GPUs: &gpus, Memory: nodeMemory,
+			Name: name, Nodes: nodes, CPUs: bigCPUs, ThreadsPerCore: threads, GPUs: &gpus, Memory: nodeMemory,
 			PeakFlops: peakFlops, PeakMemBW: peakMemBW,
 		}
 	}
 	n := len(m.names)
-	return []config.NodeType{
-		kind("standard", fmt.Sprintf("n[0001-%s]", m.names[n-m.gpus-1][1:]), 0),
-		kind("gpu", fmt.Sprintf("g[0001-%s]", m.names[n-1][1:]), nodeGPUs),
+	all := []config.NodeType{
+		kind("standard", fmt.Sprintf("n[0001-%s]", m.names[n-m.gpus-m.smt-1][1:]), 1, 0),
+		kind("gpu", fmt.Sprintf("g[0001-%s]", m.names[n-1][1:]), 1, nodeGPUs),
 	}
+	if m.smt > 0 {
+		all = append(all, kind("threaded", fmt.Sprintf("s[0001-%s]", m.names[n-m.gpus-1][1:]), 2, 0))
+	}
+	return all
 }
 
 // writeConfig writes the configuration of an archive, so that commands know its machine and ask no broker.

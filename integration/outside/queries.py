@@ -407,7 +407,8 @@ def off_their_class(t):
 
 
 def worst(t):
-    rows = [[*j["key"], j["user"], j["cores"] * j["duration_s"] / 3600 * t.total(j, "cpu_idle").mean] for j in t.measured()]
+    idle = lambda j: math.fsum(t.total(j, "cpu_idle").values) * INTERVAL / HOUR
+    rows = [[*j["key"], j["user"], idle(j)] for j in t.measured()]
     return sorted(rows, key=lambda r: -r[3])[:10]
 
 
