@@ -76,8 +76,8 @@ func jobCorrelation(ctx context.Context, cfg config.Config, ids []string, metric
 	for _, r := range rows {
 		text := "undefined: one of the two never changes, or there are fewer than three intervals"
 		if r.Value != nil {
-			text = fmt.Sprintf("%5.2f  in %.2f to %.2f, by %.0f independent intervals", *r.Value, *r.Low, *r.High,
-				*r.Independent)
+			text = fmt.Sprintf("%5.2f  (95 %% confidence: %.2f to %.2f, as if from %.0f independent intervals)",
+				*r.Value, *r.Low, *r.High, *r.Independent)
 		}
 		if _, err := fmt.Fprintf(w, "%-9s %s\n", r.Kind, text); err != nil {
 			return err

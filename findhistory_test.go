@@ -198,6 +198,10 @@ func TestCorrelateMetrics(t *testing.T) {
 		!strings.Contains(stdout, "over time") {
 		t.Error(stdout)
 	}
+	if _, stdout, _ := job("--correlate", "cpu_user,ipc"); !strings.Contains(stdout, "(95 % confidence: ") ||
+		!strings.Contains(stdout, ", as if from ") {
+		t.Error(stdout)
+	}
 	if _, stdout, _ := job("--correlate", "cpu_user,ipc", "--from", "2026-01-05T08:30:00Z"); !strings.Contains(stdout,
 		"10 complete intervals") {
 		t.Error(stdout)

@@ -93,6 +93,18 @@ func TestPagesOfAnArchive(t *testing.T) {
 			t.Errorf("the page of two jobs says %q, %v", says, err)
 		}
 	}
+	if err := os.Rename("made", "it's made"); err != nil {
+		t.Fatal(err)
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, stdout, stderr := weir(ctx, "job", "1014", "--dir", "it's made", "--restart", "0", "--width", "500")
+	want := "Charts: weir job 1014 --dir '" + here + `/it'\''s made' --restart 0 --html 1014.html`
+	if status != exitDone || !strings.Contains(stdout, want) {
+		t.Errorf("status %d, %s%s, want the line %q, which finds the same job", status, stdout, stderr, want)
+	}
 	if _, err := os.Stat("none.html"); !os.IsNotExist(err) {
 		t.Errorf("a page is there that was refused: %v", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -44,6 +45,7 @@ func (f *styleFlags) style(c *cobra.Command) (term.Style, io.Writer, error) {
 	s := term.Style{
 		Width: cmp.Or(f.width, columns(outputFile(out))), ASCII: f.ascii || !isUTF8(os.Getenv),
 		Color: f.color == "always" || f.color == "auto" && isColored(os.Getenv) && isTerminal(outputFile(out)),
+		Where: where(c),
 	}
 	if s.Color {
 		out = styled(out)
@@ -71,3 +73,24 @@ func isUTF8(env func(string) string) bool {
 
 // isColored reports whether the environment lets a terminal show colours.
 func isColored(env func(string) string) bool { return env("NO_COLOR") == "" && env("TERM") != "dumb" }
+
+// where returns the flags that say where a command reads, and which life of a job, as a shell has them.
+func where(c *cobra.Command) string {
+	var b strings.Builder
+	for _, name := range []string{"config", "dir", "restart"} {
+		if f := c.Flags().Lookup(name); f != nil && f.Changed {
+			b.WriteString(" --" + name + " " + quoted(f.Value.String()))
+		}
+	}
+	return b.String()
+}
+
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9._/:@%+=,-]+$`)
+
+// quoted is a word for a shell.
+func quoted(word string) string {
+	if plainWord.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

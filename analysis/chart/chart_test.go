@@ -122,6 +122,12 @@ func TestTicks(t *testing.T) {
 		{"a day", span("2026-11-20 08:00:00", "2026-11-21 08:00:00"), 5, []string{"12:00", "18:00", "Nov 21", "06:00"}},
 		{"a month", span("2026-10-01 00:00:00", "2026-11-01 00:00:00"), 5, []string{"Oct 4", "Oct 14", "Oct 24"}},
 		{"a year", span("2025-11-15 00:00:00", "2026-11-15 00:00:00"), 5, []string{"Feb 2026", "May", "Aug", "Nov"}},
+		{"half a minute since a start", Elapsed(0, 30_000, 0, 1), 4, []string{"0 s", "10 s", "20 s", "30 s"}},
+		{"an hour since a start", Elapsed(0, 3_600_000, 0, 1), 5, []string{
+			"0 min", "15 min", "30 min", "45 min", "60 min",
+		}},
+		{"a part of a day", Elapsed(hour, 25*hour, 0, 1), 5, []string{"6 h", "12 h", "18 h", "24 h"}},
+		{"a year since a start", Elapsed(0, 365*day, 0, 1), 5, []string{"0 d", "160 d", "320 d"}},
 	} {
 		if got := texts(tt.scale.Ticks(tt.n)); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: ticks %q, want %q", tt.name, got, tt.want)

@@ -3,7 +3,6 @@ package chart
 import (
 	"math"
 	"strconv"
-	"time"
 )
 
 // Scale maps values to positions of a figure.
@@ -19,6 +18,7 @@ const (
 	linear kind = iota
 	logarithmic
 	calendar // Unix milliseconds
+	elapsed  // milliseconds since a start
 )
 
 // Tick is a labelled position of an axis.
@@ -38,6 +38,11 @@ func Log(lo, hi, from, to float64) Scale {
 // Time maps Unix milliseconds. Its ticks are whole minutes, hours, days or months of UTC.
 func Time(fromMs, toMs int64, from, to float64) Scale {
 	return newScale(calendar, float64(fromMs), float64(toMs), from, to)
+}
+
+// Elapsed maps milliseconds since a start. Its ticks are whole seconds, minutes, hours or days.
+func Elapsed(fromMs, toMs int64, from, to float64) Scale {
+	return newScale(elapsed, float64(fromMs), float64(toMs), from, to)
 }
 
 // newScale widens an empty range, so that a constant has a place on its axis.
@@ -78,6 +83,8 @@ func (s Scale) Ticks(n int) []Tick {
 		return s.decades(n)
 	case calendar:
 		return s.times(n)
+	case elapsed:
+		return s.lengths(n)
 	}
 	step := roundStep((s.hi - s.lo) / float64(n-1))
 	first, decimals := math.Ceil(s.lo/step-1e-9), 0
@@ -132,49 +139,6 @@ func (s Scale) decades(n int) []Tick {
 			put(2 * math.Pow(10, e))
 			put(5 * math.Pow(10, e))
 		}
-	}
-	return ticks
-}
-
-// steps of an axis of time, in milliseconds. Months follow, in calendar.
-var steps = []int64{
-	1e3, 2e3, 5e3, 10e3, 15e3, 30e3, 60e3, 2 * 60e3, 5 * 60e3, 10 * 60e3, 15 * 60e3, 30 * 60e3,
-	hour, 2 * hour, 3 * hour, 6 * hour, 12 * hour, day, 2 * day, 5 * day, 10 * day,
-}
-
-const hour, day = 3600e3, 24 * 3600e3
-
-// times are whole steps. A tick at midnight has the date, and those of a year's first day have the year.
-func (s Scale) times(n int) []Tick {
-	var ticks []Tick
-	for _, step := range steps {
-		if (s.hi-s.lo)/float64(step) > float64(n-1) {
-			continue
-		}
-		format := "15:04"
-		if step < 60e3 {
-			format = "15:04:05"
-		}
-		for v := (int64(math.Ceil(s.lo)) + step - 1) / step * step; float64(v) <= s.hi; v += step {
-			text := time.UnixMilli(v).UTC().Format(format)
-			if v%day == 0 {
-				text = time.UnixMilli(v).UTC().Format("Jan 2")
-			}
-			ticks = append(ticks, Tick{s.At(float64(v)), text})
-		}
-		return ticks
-	}
-	begin := time.UnixMilli(int64(s.lo)).UTC()
-	months := 1 + int((s.hi-s.lo)/(30*day))/n
-	for at := time.Date(begin.Year(), begin.Month(), 1, 0, 0, 0, 0, time.UTC); float64(at.UnixMilli()) <= s.hi; {
-		if float64(at.UnixMilli()) >= s.lo {
-			text := at.Format("Jan")
-			if at.Month() == time.January || len(ticks) == 0 {
-				text = at.Format("Jan 2006")
-			}
-			ticks = append(ticks, Tick{s.At(float64(at.UnixMilli())), text})
-		}
-		at = at.AddDate(0, months, 0)
 	}
 	return ticks
 }

@@ -43,7 +43,7 @@ func newFan(j *view.Job, m *view.Metric, id string) fan {
 			median += " to " + high
 		}
 		f.Rows = append(f.Rows, fanRow{
-			moment(b.StartMs), fmt.Sprintf("%d/%d", b.Reported, b.Expected),
+			when(j, b.StartMs), fmt.Sprintf("%d/%d", b.Reported, b.Expected),
 			value(m, b.Low[0]), value(m, b.Low[1]), median, value(m, b.High[9]), value(m, b.High[10]), value(m, b.Mean),
 		})
 	}
@@ -167,7 +167,7 @@ func (c *columns) at(y chart.Scale, of func(*view.Bin) float64) []float64 {
 
 func drawFan(j *view.Job, m *view.Metric, bins []view.Bin, id, result string) template.HTML {
 	lo, hi, beyond := fanRange(m, bins)
-	x := chart.Time(j.FirstMs, j.UntilMs, fanLeft, fanRight)
+	x := timeOf(j, fanLeft, fanRight)
 	by, unit := unitFor(m.Name, m.Unit, hi)
 	y := chart.Linear(lo, hi, fanBottom, fanTop).As(func(v float64) string { return digits(v / by) })
 	f := chart.Figure{

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weirhpc/weir/analysis/rules"
 	"github.com/weirhpc/weir/analysis/view"
 	"github.com/weirhpc/weir/schemas"
 )
@@ -27,7 +26,9 @@ type note struct {
 }
 
 func facts(j *view.Job) []fact {
-	out := []fact{{"User", j.User}, {"Account", j.Account}, {"Queue", j.Queue}, {"State", stateOf(j)}}
+	out := []fact{
+		{"Jobs", list(j.Jobs, 8)}, {"User", j.User}, {"Account", j.Account}, {"Queue", j.Queue}, {"State", stateOf(j)},
+	}
 	var parts []string
 	if len(j.Nodes) > 0 {
 		parts = append(parts, count(int64(len(j.Nodes)), "node"))
@@ -35,13 +36,17 @@ func facts(j *view.Job) []fact {
 	if j.Cores != nil {
 		parts = append(parts, count(*j.Cores, "core"))
 	}
+	if j.Several() && j.Cores != nil {
+		parts[len(parts)-1] += " in sum"
+	}
 	if j.Gpus != nil && *j.Gpus > 0 {
 		parts = append(parts, count(int64(*j.Gpus), "GPU"))
 	}
 	out = append(out, fact{"Size", strings.Join(parts, ", ")}, fact{"Nodes", list(j.Nodes, 4)},
 		fact{"Measured", fmt.Sprintf("%s to %s UTC, %s of %s", moment(j.FirstMs), moment(j.UntilMs),
 			count(j.Intervals, "interval"), length(j.IntervalMs))},
-		fact{"Seen", seen(j)}, fact{"Deciles", exact(j)}, fact{"Source", j.From})
+		fact{"Seen", seen(j)},
+		fact{"Accuracy", strings.ReplaceAll(j.ExactWords(), " %", "\u00a0%")}, fact{"Source", j.From})
 	kept := out[:0]
 	for _, f := range out {
 		if f.Text != "" {
@@ -57,13 +62,16 @@ func coresOnNodes(j *view.Job) string {
 	if j.Cores != nil {
 		parts = append(parts, count(*j.Cores, "core"))
 	}
-	if len(j.Nodes) > 0 { // several jobs together have no list
+	if len(j.Nodes) > 0 {
 		parts = append(parts, count(int64(len(j.Nodes)), "node"))
 	}
 	return strings.Join(parts, " on ")
 }
 
 func stateOf(j *view.Job) string {
+	if j.Several() {
+		return ""
+	}
 	text := j.State
 	if j.UntilMs > j.FirstMs {
 		text += " " + span(elapsed(j))
@@ -101,105 +109,64 @@ func seen(j *view.Job) string {
 	return text
 }
 
-func exact(j *view.Job) string {
-	if j.ExactShare >= 1 {
-		return "exact in all intervals"
-	}
-	return fmt.Sprintf("exact in %s of intervals, elsewhere with a rank error of at most %s",
-		percent(j.ExactShare), percent(j.WorstRankError))
-}
-
-// metric returns the metric of that name, or nil if it has no total.
-func metric(j *view.Job, name string) *view.Metric {
-	if m := j.Find(name); m != nil && m.Total.Known && m.Total.Count > 0 {
-		return m
-	}
-	return nil
-}
-
-// busy is the share of cores that had work; NaN where cpu_idle was not measured.
-func busy(j *view.Job) float64 {
-	if m := metric(j, "cpu_idle"); m != nil {
-		return view.Busy(m.Total.Mean, j.Type)
-	}
-	return math.NaN()
-}
-
 // uses are the bars, as far as it is known what the nodes have. A word repeats what a rule found.
 func uses(j *view.Job) (all []use) {
-	put := func(name string, share float64, peak string, words ...judged) {
-		if math.IsNaN(share) || math.IsInf(share, 0) {
-			return
+	for _, u := range j.Uses() {
+		if !math.IsNaN(u.Share) {
+			all = append(all, use{
+				Name: u.Name, Text: percent(u.Share), Word: u.Word, Percent: 100 * min(max(u.Share, 0), 1),
+				Class: strings.ToLower(u.Class),
+			})
 		}
-		u := use{Name: name, Text: percent(share), Percent: 100 * min(max(share, 0), 1)}
-		u.Word, u.Class = word(j, words)
-		if peak != "" && u.Class == "" {
-			u.Word = peak
-		}
-		all = append(all, u)
-	}
-	peak := func(name string, most float64) float64 {
-		if m := metric(j, name); m != nil && most > 0 {
-			return m.Total.Mean * j.PerNode(m) / most
-		}
-		return math.NaN()
-	}
-	put("busy cores", busy(j), "", judged{"idle-cores", "low"}, judged{"unused-node", "low"}, judged{"serial", "low"},
-		judged{"low-cpu", "low"}, judged{"stalled", "low"})
-	if m := metric(j, "acc_utilization"); m != nil {
-		put("GPUs", m.Total.Mean, "", judged{"unused-gpu", "low"})
-	}
-	put("FLOPs", peak("flops_any", j.Type.PeakFlops), "of peak", judged{"low-use", "low"})
-	put("memory bandwidth", peak("mem_bw", j.Type.PeakMemBW), "", judged{"memory-bound", "bound"},
-		judged{"low-use", "low"})
-	if m := metric(j, "mem_used"); m != nil && j.Type.Memory > 0 {
-		put("memory", m.Total.D[10]/float64(j.Type.Memory), "", judged{"memory-full", "full"},
-			judged{"memory-over", "low"})
 	}
 	return all
 }
 
-// judged is the word for a rule's finding.
-type judged struct{ rule, word string }
-
-// word is that of the first rule that holds, with its class. It is ok if none holds and one was evaluated.
-func word(j *view.Job, words []judged) (text, class string) {
-	for _, w := range words {
-		for i := range j.Findings {
-			if f := &j.Findings[i]; f.Rule == w.rule && f.State == schemas.FindingOpen {
-				return w.word, strings.ToLower(f.Class)
-			}
-		}
-	}
-	if len(j.Map)+len(j.Findings)+len(j.NotEvaluated) == 0 {
-		return "", "" // there are no rules
-	}
-	for _, w := range words {
-		if !slices.ContainsFunc(j.NotEvaluated, func(r rules.Reason) bool { return r.Rule == w.rule }) {
-			return "ok", ""
-		}
-	}
-	return "", ""
-}
-
+// notes are the findings. Several jobs have one for each rule: that of the job for which it is worst.
 func notes(j *view.Job) []note {
-	out := make([]note, 0, len(j.Findings))
+	var out []note
+	at, jobs := map[string]int{}, map[string][]string{}
 	for i := range j.Findings {
 		f := &j.Findings[i]
-		n := note{Class: f.Class, Title: f.Title, Rule: f.Rule, Hint: f.Hint, Slurm: f.Slurm}
-		n.How = fmt.Sprintf("In %s of %s; mean severity %s, at worst %s",
-			percent(float64(f.Matched)/float64(max(f.Evaluated, 1))), count(f.Evaluated, "interval"),
-			two(f.Severity), two(f.Worst))
-		if f.Node != nil {
-			n.How += fmt.Sprintf("; %s in %s of them", *f.Node, thousands(f.NodeIntervals))
+		if jobs[f.Rule] = append(jobs[f.Rule], f.JobID); j.Several() && len(jobs[f.Rule]) > 1 {
+			continue
 		}
-		if f.Certainty == schemas.Possible {
-			n.How += "; possible, since bounds do not prove it"
+		at[f.Rule] = len(out)
+		out = append(out, noteOf(j, f))
+	}
+	if j.Several() {
+		for rule, ids := range jobs {
+			out[at[rule]].How = inJobs(ids, len(j.Jobs)) + out[at[rule]].How
 		}
-		n.Evidence = evidence(j, f)
-		out = append(out, n)
 	}
 	return out
+}
+
+// inJobs names the jobs for which a rule holds, the worst first.
+func inJobs(ids []string, of int) string {
+	worst := ids[0]
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	text := fmt.Sprintf("In %d of %s: %s. ", len(ids), count(int64(of), "job"), list(ids, 12))
+	if len(ids) > 1 {
+		text += "The worst is " + worst + ", and its numbers are these. "
+	}
+	return text
+}
+
+func noteOf(j *view.Job, f *schemas.Finding) note {
+	n := note{Class: f.Class, Title: f.Title, Rule: f.Rule, Hint: f.Hint, Slurm: f.Slurm}
+	n.How = fmt.Sprintf("In %s of %s; mean severity %s, at worst %s",
+		percent(float64(f.Matched)/float64(max(f.Evaluated, 1))), count(f.Evaluated, "check"),
+		two(f.Severity), two(f.Worst))
+	if f.Node != nil {
+		n.How += fmt.Sprintf("; %s in %s of them", *f.Node, thousands(f.NodeIntervals))
+	}
+	if f.Certainty == schemas.Possible {
+		n.How += "; possible, since bounds do not prove it"
+	}
+	n.Evidence = evidence(j, f)
+	return n
 }
 
 // evidence has the numbers that the rule looked at, in the units of their metrics.

@@ -35,11 +35,14 @@ const (
 func newNodeTable(j *view.Job) nodeTable {
 	var t nodeTable
 	n := len(j.Nodes)
-	if n == 0 {
+	switch {
+	case j.Several():
+		t.Result = "Nodes are not compared: those of one job say nothing of another."
+		return t
+	case n == 0:
 		t.Result = "Nodes are not compared: the page has no list of them."
 		return t
-	}
-	if n < 2 {
+	case n == 1:
 		t.Result = "The job has one node."
 		return t
 	}

@@ -41,6 +41,7 @@ func madeUpPages() map[string]func(testing.TB) []byte {
 	}
 	return map[string]func(testing.TB) []byte{
 		"day":     of(madeUp(240), madeUpPeers()),
+		"array":   func(t testing.TB) []byte { return render(t, several(t), options) },
 		"hostile": of(hostile(), hostilePeers()),
 		"bare":    of(bare(), nil),
 		"short":   of(short(), nil),
@@ -85,11 +86,11 @@ func TestPageSays(t *testing.T) {
 			"Memory bandwidth is the limit.",
 		"RUNNING 1-00:00:00 of 2-00:00:00", "64 nodes, 4,096 cores", "n0381, n0382, n0383, … n0444",
 		"8,640 intervals of 10\u00a0s",
-		"n0412 silent from 2026-09-21 14:10 to 14:18", "exact in 97\u00a0% of intervals, elsewhere",
+		"n0412 silent from 2026-09-21 14:10 to 14:18", "exact in 97.0\u00a0% of intervals; elsewhere",
 		"#SBATCH --exclude=n0412",
-		"In 93\u00a0% of 8,580 intervals; mean severity 0.27, at worst 0.31; n0412 in 7,421 of them",
+		"In 93\u00a0% of 8,580 checks; mean severity 0.27, at worst 0.31; n0412 in 7,421 of them",
 		"5 of 10 properties appear. Worst: Memory bandwidth is the limit, with a mean severity of 0.51.",
-		"n0412 is lowest in clock in 92\u00a0% of the intervals; chance gives 1.5\u00a0%.",
+		"n0412 is lowest in clock in 92\u00a0% of the intervals; chance gives 1.6\u00a0%.",
 		"Memory is the roof: at 0.699 FLOP/B a node reaches 83\u00a0% of it.",
 		"The job stands out by median of vectorization_ratio: only 0.5\u00a0% of 412 jobs in the queue are below it.",
 		"<code>unused-gpu</code><td class=\"n\">job.gpus is 0",
@@ -100,7 +101,8 @@ func TestPageSays(t *testing.T) {
 	}
 	bare := string(madeUpPages()["bare"](t))
 	for _, want := range []string{
-		"No property was evaluated.", "There are no other jobs", "It needs the metrics flops_any",
+		"No property was evaluated.", "No rule was evaluated.", "an archive has the other jobs",
+		"It needs the metrics flops_any",
 	} {
 		if !strings.Contains(bare, want) {
 			t.Errorf("the page of a job without numbers does not say %q", want)

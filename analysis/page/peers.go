@@ -26,7 +26,12 @@ type rankedNumber struct {
 }
 
 func newPeers(j *view.Job, p *view.Peers) peers {
-	if p == nil || len(p.User)+len(p.Queue) == 0 {
+	switch {
+	case j.Several():
+		return peers{Result: "Several jobs together have no rank."}
+	case p == nil:
+		return peers{Result: "The job is not compared: an archive has the other jobs."}
+	case len(p.User)+len(p.Queue) == 0:
 		return peers{Result: "There are no other jobs to compare with."}
 	}
 	numbers := rankedNumbers(p)

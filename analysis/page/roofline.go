@@ -54,7 +54,7 @@ func newRoofline(j *view.Job) roofline {
 	for i := 0; i < len(points); i += max(1, (len(points)+fanTableRows-1)/fanTableRows) {
 		p := points[i]
 		r.Rows = append(r.Rows, roofRow{
-			moment(p.ms), unitText("", "FLOP/B", p.x), unitText("", "FLOP/s", p.rate), percent(p.rate / roof(p.x)),
+			when(j, p.ms), unitText("", "FLOP/B", p.x), unitText("", "FLOP/s", p.rate), percent(p.rate / roof(p.x)),
 		})
 	}
 	return r

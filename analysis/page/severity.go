@@ -36,7 +36,7 @@ const stripW = 1000.0
 func newSeverityMap(j *view.Job) severityMap {
 	var s severityMap
 	bad, evaluated := 0, 0
-	x := chart.Time(j.FirstMs, j.UntilMs, 0, stripW)
+	x := timeOf(j, 0, stripW)
 	for i := range j.Map {
 		p := &j.Map[i]
 		if math.IsNaN(p.Max) || len(p.Worst) == 0 || !anyNumber(p.Worst) {
@@ -64,7 +64,7 @@ func newSeverityMap(j *view.Job) severityMap {
 		s.Ticks = append(s.Ticks, mark{Percent: t.At / stripW * 100, Text: t.Text, End: t.At > stripW*0.93})
 	}
 	if s.Bins > 0 {
-		s.Each = length((j.UntilMs - j.FirstMs) / int64(s.Bins) / 1000 * 1000)
+		s.Each = each(binMs(j, s.Bins))
 	}
 	return s
 }
@@ -80,6 +80,25 @@ func strip(j *view.Job, p *view.Property, id string, x chart.Scale) template.HTM
 	return f.SVG()
 }
 
+// each writes the length of a column. That of a long job is no whole number of hours.
+func each(ms int64) string {
+	if ms >= 2*3600e3 && ms%3600e3 != 0 {
+		return roughly(ms)
+	}
+	return length(ms)
+}
+
+// binMs is the length of n bins of the job.
+func binMs(j *view.Job, n int) int64 {
+	for i := range j.Metrics {
+		if bins := j.Metrics[i].Bins; len(bins) == n {
+			return bins[0].EndMs - bins[0].StartMs
+		}
+	}
+	from, until := j.Drawn()
+	return (until - from) / int64(n)
+}
+
 // edges of n bins of the job. They are those of a metric that has as many, since the last bin may be shorter.
 func edges(j *view.Job, n int, x chart.Scale) []float64 {
 	for i := range j.Metrics {
@@ -88,8 +107,9 @@ func edges(j *view.Job, n int, x chart.Scale) []float64 {
 		}
 	}
 	xs := make([]float64, n+1)
+	from, until := j.Drawn()
 	for i := range xs {
-		xs[i] = x.At(float64(j.FirstMs) + float64(j.UntilMs-j.FirstMs)*float64(i)/float64(n))
+		xs[i] = x.At(float64(from) + float64(until-from)*float64(i)/float64(n))
 	}
 	return xs
 }

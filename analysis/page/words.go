@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -13,18 +14,7 @@ import (
 
 // percent writes a share with as many digits as it deserves.
 func percent(v float64) string {
-	switch p := 100 * v; {
-	case math.IsNaN(p) || math.IsInf(p, 0):
-		return "unknown"
-	case p != 0 && math.Abs(p) < 0.01:
-		return "<0.01\u00a0%"
-	case p != 0 && math.Abs(p) < 0.95:
-		return strconv.FormatFloat(p, 'g', 1, 64) + "\u00a0%"
-	case p > 99 && p < 100, math.Abs(p) < 9.95 && p != math.Trunc(p):
-		return strconv.FormatFloat(math.Floor(p*10)/10, 'f', 1, 64) + "\u00a0%"
-	default:
-		return strconv.FormatFloat(p, 'f', 0, 64) + "\u00a0%"
-	}
+	return cmp.Or(strings.ReplaceAll(view.Percent(v, true), " ", "\u00a0"), "unknown")
 }
 
 // count writes a number with its noun, which takes an s.
@@ -35,13 +25,7 @@ func count(n int64, noun string) string {
 	return thousands(n) + " " + noun + "s"
 }
 
-func thousands(n int64) string {
-	s := strconv.FormatInt(n, 10)
-	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}
+func thousands(n int64) string { return view.Count(n) }
 
 // span writes a length of time as a scheduler does.
 func span(ms int64) string {
@@ -134,8 +118,9 @@ func unitText(name, unit string, v float64) string {
 	if share(name, unit) {
 		return percent(v)
 	}
-	by, unit := unitFor(name, unit, v)
-	return strings.TrimRight(digits(v/by)+"\u00a0"+unit, "\u00a0")
+	_, unit = unitFor(name, unit, 0)
+	number, prefix := view.SI(v)
+	return strings.TrimRight(number+"\u00a0"+prefix+unit, "\u00a0")
 }
 
 // unitFor returns the unit in which values up to most are short, and how many of the base unit it is.

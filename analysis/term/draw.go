@@ -76,9 +76,9 @@ func scale(m *view.Metric, share bool) (low, high float64) {
 // columns divides the time of a job into spans and returns for each the median that lies farthest from the job's. So no
 // spike vanishes. A span without a value is NaN. A short job has fewer spans than cells.
 func columns(j *view.Job, m *view.Metric, cells int) []float64 {
-	from, until := drawn(j, m)
+	from, until := j.Drawn()
 	length := until - from
-	if length <= 0 {
+	if length <= 0 || len(m.Bins) == 0 {
 		return nil
 	}
 	if shortest := m.Bins[0].EndMs - m.Bins[0].StartMs; shortest > 0 {
@@ -99,14 +99,6 @@ func columns(j *view.Job, m *view.Metric, cells int) []float64 {
 		}
 	}
 	return found
-}
-
-// drawn is the time that a sparkline shows: all of the job, unless its reader asked for a part.
-func drawn(j *view.Job, m *view.Metric) (from, until int64) {
-	if len(m.Bins) == 0 {
-		return 0, 0
-	}
-	return max(j.FirstMs, m.Bins[0].StartMs), min(j.UntilMs, m.Bins[len(m.Bins)-1].EndMs)
 }
 
 // cellOf is the cell of a time since the beginning.

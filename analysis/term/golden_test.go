@@ -127,7 +127,7 @@ func lists() *view.Lists {
 				Cores: &cores,
 			},
 			TimeS: seconds, Busy: &busy, Spread: &spread, WastedH: &wasted, MemPerNode: new(92e9), Seen: new(0.996),
-			Finding: f,
+			Finding: f, Judged: true,
 		}
 	}
 	serial := found(made(), "serial", schemas.ClassHigh, "", "")
@@ -149,6 +149,10 @@ func tasks() (all []*view.Job) {
 	for i := range 3 {
 		j := made()
 		j.JobID, j.Nodes, j.Cores = fmt.Sprint(184300+i), nodes(1), new(int64(64))
+		j.Map = []view.Property{{Rule: "idle-cores"}}
+		if j.Running = i == 1; !j.Running {
+			j.State = "COMPLETED"
+		}
 		if i > 0 {
 			j.Findings = nil
 		}
@@ -157,10 +161,15 @@ func tasks() (all []*view.Job) {
 	return all
 }
 
-// merged is what three tasks are together.
+// merged is what three tasks are together. The last was judged by fewer rules than the others.
 func merged() *view.Job {
-	j := made()
-	j.Findings, j.Nodes, j.JobID = nil, nil, ""
+	of := tasks()
+	of[2].NotEvaluated = append(of[2].NotEvaluated, rules.Reason{Rule: "memory-full", Why: "no metric m"},
+		rules.Reason{Rule: "memory-over", Why: "no metric m"})
+	j, err := view.Merge(of)
+	if err != nil {
+		panic(err)
+	}
 	return j
 }
 

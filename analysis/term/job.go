@@ -22,7 +22,7 @@ func Job(w io.Writer, j *view.Job, s Style) error {
 	t.notes(j)
 	t.footer(j)
 	id := t.clean(j.JobID, 64)
-	t.hanging("Charts: ", 8, 8, "weir job "+id+" --html "+id+".html")
+	t.hanging("Charts: ", 8, 8, "weir job "+id+t.clean(s.Where, 4096)+" --html "+id+".html")
 	return t.print(w)
 }
 
@@ -105,7 +105,7 @@ func (t *text) seen(j *view.Job) {
 	case j.Reported < j.Expected:
 		complete = "Seen " + tenths(float64(j.Reported)/float64(j.Expected)) + gapWords(t.Style, j) + "."
 	}
-	for _, l := range flow([]string{complete, exactWords(j)}, "  ", t.cells()) {
+	for _, l := range flow([]string{complete, j.ExactWords()}, "  ", t.cells()) {
 		if width(l) <= t.cells() {
 			t.line(l)
 		} else {
@@ -113,38 +113,6 @@ func (t *text) seen(j *view.Job) {
 		}
 	}
 }
-
-// exactWords tells how far deciles may be off, of the whole job and of its intervals.
-func exactWords(j *view.Job) string {
-	whole := 0.0
-	for i := range j.Metrics {
-		if t := &j.Metrics[i].Total; t.Known && !t.Exact {
-			whole = max(whole, t.RankError)
-		}
-	}
-	if whole == 0 && j.ExactShare >= 1 {
-		return "All deciles are exact."
-	}
-	words := "Rank error <= " + tenthsUp(whole) + " over the whole job; 0 in "
-	if whole == 0 {
-		words = "Rank error 0 over the whole job; 0 in "
-	}
-	if j.ExactShare >= 1 {
-		return words + "all intervals."
-	}
-	return words + tenths(j.ExactShare) + " of intervals, else <= " + tenthsUp(j.WorstRankError) + "."
-}
-
-// tenths is a share in % that is never rounded up to all.
-func tenths(v float64) string {
-	if p := math.Floor(1000*v) / 10; v < 1 && p < 100 {
-		return fmt.Sprintf("%.1f %%", p)
-	}
-	return "100 %"
-}
-
-// tenthsUp is a bound, and so is never rounded down.
-func tenthsUp(v float64) string { return fmt.Sprintf("%.1f %%", math.Ceil(1000*v-1e-9)/10) }
 
 // gapWords names the longest time without some nodes.
 func gapWords(s Style, j *view.Job) string {
@@ -165,47 +133,6 @@ func gapWords(s Style, j *view.Job) string {
 	}
 	return words
 }
-
-// uses draws a bar for each thing that the job had.
-func (t *text) uses(j *view.Job) {
-	all := uses(j)
-	if len(all) == 0 {
-		return
-	}
-	t.line()
-	drawn := min(t.cells()-30, 80)
-	var unknown []string
-	for _, u := range all {
-		name := left(u.name, 11)
-		switch {
-		case math.IsNaN(u.share) && isPseudo(j):
-		case math.IsNaN(u.share):
-			unknown = append(unknown, u.name)
-		case t.cells() < narrow:
-			t.line(name, right(percent(u.share), 6), "  ", t.word(u.word))
-		default:
-			t.line(name, "[", bar(u.share, drawn), "] ", right(percent(u.share), 6), "  ", t.word(u.word))
-		}
-	}
-	if len(unknown) > 0 {
-		t.hanging("", 0, 2, "What these nodes can do is not configured (machine in weir.yaml): "+
-			strings.Join(unknown, ", ")+".")
-	}
-}
-
-// word repeats the word of a bar by its colour.
-func (t *text) word(word string) string {
-	switch word {
-	case "low", "bound":
-		return t.paint(yellow, word)
-	case "full":
-		return t.paint(red, word)
-	}
-	return word
-}
-
-// isPseudo reports whether a job is the whole machine, or what no job holds of it.
-func isPseudo(j *view.Job) bool { return j.JobID == schemas.JobSystem || j.JobID == schemas.JobRest }
 
 // imbalance tells how different the cores are.
 func (t *text) imbalance(j *view.Job) {

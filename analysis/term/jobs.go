@@ -92,12 +92,18 @@ func (t *text) sorted(rows []view.JobLine) (all []column) {
 	return all
 }
 
-// worst is the column of each job's worst finding.
+// worst is the column of each job's worst finding. It is a dash if no rule looked at the job.
 func (t *text) worst(rows []view.JobLine) column {
 	c := column{head: "WORST FINDING"}
 	for i := range rows {
 		cell, color := "-", ""
-		if f := rows[i].Finding; f != nil {
+		r := &rows[i]
+		switch f := r.Finding; {
+		case f == nil && r.Judged && schemas.Over(r.State):
+			cell = "none"
+		case f == nil && r.Judged:
+			cell = "none yet"
+		case f != nil:
 			cell, color = left(t.clean(f.Class, 4), 4)+" "+t.clean(f.Rule, 40), colorOf(f.Class)
 		}
 		c.cells, c.color = append(c.cells, cell), append(c.color, color)
@@ -153,7 +159,9 @@ func Several(w io.Writer, jobs []*view.Job, all *view.Job, s Style) error {
 
 // lineOf is a job as a line of a list.
 func lineOf(j *view.Job) view.JobLine {
-	l := view.JobLine{Job: j.Job, Cluster: j.Cluster, TimeS: float64(until(j)-start(j)) / 1000}
+	l := view.JobLine{
+		Job: j.Job, Cluster: j.Cluster, Judged: j.AnyEvaluated(), TimeS: float64(until(j)-start(j)) / 1000,
+	}
 	keep := func(v float64) *float64 {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			return nil

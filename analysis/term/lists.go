@@ -131,7 +131,7 @@ func Totals(w io.Writer, j *view.Job, s Style) error {
 		show := func(v float64) string { return t.value(v, m.Unit, view.TextOf(m.Name).Percent) }
 		rank := "0"
 		if !m.Total.Exact {
-			rank = tenthsUp(m.Total.RankError)
+			rank = view.Bound(m.Total.RankError)
 		}
 		row(t.clean(m.Name, 64), rank, show(m.Total.Mean), count(m.Total.Count), &m.Total.D, show)
 		if m.Total.Known && !m.Total.Exact {

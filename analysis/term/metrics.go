@@ -62,7 +62,7 @@ func (t *text) metrics(j *view.Job, bounds bool) {
 	if len(zero) > 0 {
 		t.hanging("Always 0: ", 10, 2, strings.Join(zero, ", ")+".")
 	}
-	from, until := drawn(j, &j.Metrics[0])
+	from, until := j.Drawn()
 	switch {
 	case bounds:
 		t.line("Time runs from the start of each job.")
@@ -92,7 +92,7 @@ type metricTable struct {
 func (t *text) layout(j *view.Job, bounds bool) *metricTable {
 	const drawn = 20 // cells that a picture should have
 	if t.cells() >= wide {
-		if len(j.Nodes) > 1 {
+		if len(j.Nodes) > 1 && !j.Several() {
 			if m := t.tableOf(j, allNumbers, true, bounds); m.band+m.spark >= drawn {
 				return m
 			}

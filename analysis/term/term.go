@@ -19,6 +19,8 @@ type Style struct {
 	Width int  // cells of a line; 0 is 80
 	ASCII bool // it shows nothing but ASCII
 	Color bool // it understands control sequences
+
+	Where string // flags that say where a job is read, each after a space, for the commands that a report names
 }
 
 // Widths that the reports are made for. Below narrow there are names and numbers alone.

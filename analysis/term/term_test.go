@@ -123,7 +123,7 @@ func TestNumbersAreForPeople(t *testing.T) {
 		}
 	}
 	for v, want := range map[float64]string{0.0038: "0.4 %", 0.00001: "0.1 %", 0.004: "0.4 %", 0.0041: "0.5 %"} {
-		if got := tenthsUp(v); got != want {
+		if got := view.Bound(v); got != want {
 			t.Errorf("error of %v: %q, want %q, which is no less", v, got, want)
 		}
 	}
@@ -252,32 +252,32 @@ func TestColourRepeatsWords(t *testing.T) {
 // TestWordsAreThoseOfFindings: a bar is bad while a rule holds, well if one was evaluated, and else without a word.
 func TestWordsAreThoseOfFindings(t *testing.T) {
 	words := func(j *view.Job) (all []string) {
-		for _, u := range uses(j) {
-			all = append(all, u.name+" "+u.word)
+		for _, u := range j.Uses() {
+			all = append(all, u.Name+" "+u.Word)
 		}
 		return all
 	}
 	j := made()
-	want := []string{"busy cores low", "FLOPs of peak", "memory bw bound", "memory ok"}
+	want := []string{"busy cores low", "FLOPs of peak", "memory bandwidth bound", "memory ok"}
 	if diff := cmp.Diff(want, words(j)); diff != "" {
 		t.Errorf("open findings: %s", diff)
 	}
 	for i := range j.Findings {
 		j.Findings[i].State = schemas.FindingClosed
 	}
-	want = []string{"busy cores ok", "FLOPs of peak", "memory bw ok", "memory ok"}
+	want = []string{"busy cores ok", "FLOPs of peak", "memory bandwidth ok", "memory ok"}
 	if diff := cmp.Diff(want, words(j)); diff != "" {
 		t.Errorf("closed findings: %s", diff)
 	}
 	j.Findings = []schemas.Finding{
 		found(j, "memory-full", schemas.ClassHigh, "", ""), found(j, "low-use", schemas.ClassLow, "", ""),
 	}
-	want = []string{"busy cores ok", "FLOPs low", "memory bw low", "memory full"}
+	want = []string{"busy cores ok", "FLOPs low", "memory bandwidth low", "memory full"}
 	if diff := cmp.Diff(want, words(j)); diff != "" {
 		t.Errorf("other findings: %s", diff)
 	}
 	j.Findings, j.NotEvaluated = nil, nil
-	want = []string{"busy cores ", "FLOPs of peak", "memory bw of peak", "memory "}
+	want = []string{"busy cores ", "FLOPs of peak", "memory bandwidth of peak", "memory "}
 	if diff := cmp.Diff(want, words(j)); diff != "" {
 		t.Errorf("no rule: %s", diff)
 	}

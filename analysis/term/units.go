@@ -7,14 +7,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize"
+	"github.com/weirhpc/weir/analysis/view"
 )
 
 // shortUnits are units as a column has room for them.
 var shortUnits = map[string]string{"1": "", "FLOP/s": "F/s", "FLOP/B": "F/B", "1/s": "/s", "degC": "C"}
 
 // value returns a number of a metric for people: a percentage for a share, a prefix of SI from 1 up, and three digits.
-// Below 1 there is no prefix: 310 m instructions per cycle would be nonsense.
 func (s Style) value(v float64, unit string, share bool) string {
 	switch {
 	case math.IsNaN(v):
@@ -34,15 +33,7 @@ func (s Style) value(v float64, unit string, share bool) string {
 	return number + " " + unit
 }
 
-// si returns three digits of a number, and the prefix that goes with them.
-func si(v float64) (number, prefix string) {
-	rounded, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 3, 64), 64)
-	if size := math.Abs(rounded); err == nil && size >= 1 && size < 1e33 {
-		rounded, prefix = humanize.ComputeSI(rounded)
-		return strconv.FormatFloat(rounded, 'f', -1, 64), prefix
-	}
-	return strconv.FormatFloat(v, 'g', 3, 64), ""
-}
+func si(v float64) (number, prefix string) { return view.SI(v) }
 
 // threeDigits returns a number without a unit.
 func threeDigits(v float64) string {
@@ -50,26 +41,14 @@ func threeDigits(v float64) string {
 	return strings.TrimSpace(number + " " + prefix)
 }
 
-// percent returns a share in %. What is not nothing is not shown as 0, and what is not all is not shown as 100.
-func percent(v float64) string {
-	p := 100 * v
-	switch size := math.Abs(p); {
-	case math.IsNaN(p):
-		return "-"
-	case size >= 1e6:
-		return strconv.FormatFloat(p, 'g', 3, 64) + " %"
-	case p > 0 && p < 0.05:
-		return "<0.1 %"
-	case p >= 99.5 && p < 100:
-		return strconv.FormatFloat(math.Floor(10*p)/10, 'f', 1, 64) + " %"
-	case size < 0.95 && p != 0:
-		return strconv.FormatFloat(p, 'f', 1, 64) + " %"
-	}
-	return strconv.FormatFloat(p, 'f', 0, 64) + " %"
-}
+// percent returns a share in %, or a dash.
+func percent(v float64) string { return orDash(view.Percent(v, false)) }
+
+// tenths is a share in % that is never rounded up to all.
+func tenths(v float64) string { return view.Floor(v) }
 
 // count returns a whole number with commas.
-func count(n int64) string { return humanize.Comma(n) }
+func count(n int64) string { return view.Count(n) }
 
 // plural returns a number with its noun.
 func plural(n int64, one, many string) string {

@@ -8,17 +8,15 @@ import (
 
 // axis is the time since the start of several jobs, in bins.
 type axis struct {
-	fromMs, widthMs int64
-	count           int
+	widthMs, longestMs int64
+	count              int
 }
 
 // axisOf returns an axis that all jobs fit on, with bins as wide as the widest of theirs.
 func axisOf(jobs []*Job) axis {
-	a := axis{fromMs: jobs[0].FirstMs, widthMs: 1}
-	longest := int64(0)
+	a := axis{widthMs: 1}
 	for _, j := range jobs {
-		a.fromMs = min(a.fromMs, j.FirstMs)
-		longest = max(longest, j.UntilMs-j.FirstMs)
+		a.longestMs = max(a.longestMs, j.UntilMs-j.FirstMs)
 		for i := range j.Metrics {
 			if bins := j.Metrics[i].Bins; len(bins) > 0 {
 				a.widthMs = max(a.widthMs, bins[0].EndMs-bins[0].StartMs)
@@ -26,8 +24,8 @@ func axisOf(jobs []*Job) axis {
 			}
 		}
 	}
-	a.widthMs = max(a.widthMs, (longest+MaxBins-1)/MaxBins)
-	a.count = int((longest + a.widthMs - 1) / a.widthMs)
+	a.widthMs = max(a.widthMs, (a.longestMs+MaxBins-1)/MaxBins)
+	a.count = int((a.longestMs + a.widthMs - 1) / a.widthMs)
 	return a
 }
 
@@ -59,8 +57,8 @@ func (a axis) bins(jobs []*Job, key metricKey) []Bin {
 			bin.Mean = all[i].mean
 		}
 		bin.Lows, bin.Highs = nodeCounts(all[i].lows), nodeCounts(all[i].highs)
-		bin.StartMs = a.fromMs + int64(i)*a.widthMs
-		bin.EndMs = bin.StartMs + a.widthMs
+		bin.StartMs = int64(i) * a.widthMs
+		bin.EndMs = min(bin.StartMs+a.widthMs, a.longestMs)
 		done[i] = bin
 	}
 	return done

@@ -16,23 +16,30 @@ import (
 var errNothing = errors.New("no job to merge")
 
 // Merge returns one job of several, such as the tasks of an array. Totals have bounds. Bins are aligned by the time
-// since the start.
+// since the start, and so they begin at 0.
 func Merge(jobs []*Job) (*Job, error) {
 	if len(jobs) == 0 {
 		return nil, errNothing
 	}
 	first := jobs[0]
-	j := &Job{Cluster: first.Cluster, Type: first.Type, FirstMs: first.FirstMs, IntervalMs: first.IntervalMs}
+	j := &Job{
+		Cluster: first.Cluster, Type: first.Type, FirstMs: first.FirstMs, IntervalMs: first.IntervalMs,
+		NotEvaluated: notEvaluated(jobs), From: sources(jobs),
+	}
 	j.JobID, j.Name, j.User, j.Account, j.Queue = fmt.Sprintf("%d jobs", len(jobs)), first.Name, first.User,
 		first.Account, first.Queue
 	metrics := map[metricKey][]*Metric{}
 	measured := 0.0
+	var busy busyCores
 	for _, o := range jobs {
 		if o.Cluster != j.Cluster {
 			return nil, fmt.Errorf("job %s is of cluster %s, and %s of %s: name jobs of one cluster",
 				first.JobID, j.Cluster, o.JobID, o.Cluster)
 		}
+		j.Jobs = append(j.Jobs, o.JobID)
 		j.head(o)
+		busy.of(o)
+		j.silent = j.silent || !o.Judged()
 		measured += float64(o.Intervals)
 		j.ExactShare += o.ExactShare * float64(o.Intervals)
 		for i := range o.Metrics {
@@ -45,6 +52,8 @@ func Merge(jobs []*Job) (*Job, error) {
 	if measured > 0 {
 		j.ExactShare /= measured
 	}
+	j.busy = busy.mean()
+	j.Nodes = nodesOf(jobs)
 	slices.SortStableFunc(j.Findings, func(a, b schemas.Finding) int { return cmp.Compare(b.Severity, a.Severity) })
 	axis := axisOf(jobs)
 	keys := slices.SortedFunc(maps.Keys(metrics), func(x, y metricKey) int {
@@ -60,7 +69,6 @@ func Merge(jobs []*Job) (*Job, error) {
 		j.Metrics = append(j.Metrics, m)
 	}
 	j.Map = axis.properties(jobs)
-	j.From = first.From
 	return j, nil
 }
 
@@ -75,7 +83,8 @@ func (j *Job) head(o *Job) {
 	same(&j.User, o.User)
 	same(&j.Account, o.Account)
 	same(&j.Queue, o.Queue)
-	if j.Type != o.Type {
+	mine, other := j.Type, o.Type
+	if mine.GPUs, other.GPUs = nil, nil; mine != other { // pointers to equal numbers may differ
 		j.Type = config.NodeType{}
 	}
 	j.FirstMs, j.UntilMs = min(j.FirstMs, o.FirstMs), max(j.UntilMs, o.UntilMs)

@@ -13,6 +13,7 @@ import (
 type Job struct {
 	schemas.Job
 	Cluster string
+	Jobs    []string        // the IDs of several jobs that this is of together; empty: it is one
 	Type    config.NodeType // zero: of none or several
 
 	FirstMs, UntilMs, IntervalMs int64 // of what was measured; a start of 0 or none is FirstMs
@@ -28,6 +29,10 @@ type Job struct {
 	Map          []Property // severity map: one a rule with each, worst first
 	From         string     // "archive", "topic", "archive and topic": one line of the page
 	Earlier      []Life     // restarts before this one
+
+	// Of several jobs: their nodes may differ, and rules may look at some of them alone.
+	busy   float64
+	silent bool
 }
 
 // Life is a restart of a job, in one line.
@@ -52,6 +57,7 @@ type Metric struct {
 }
 
 // Bin is several intervals of a picture. Low and High are envelopes: the least lo_k or d_k, the largest hi_k or d_k.
+// The times of a bin of several jobs are those since the start of each.
 type Bin struct {
 	StartMs, EndMs                int64
 	Intervals, Measured, Complete int32
@@ -118,6 +124,7 @@ type JobLine struct {
 	Busy, Spread, WastedH, MemPerNode, Seen *float64
 	TimeS                                   float64
 	Finding                                 *schemas.Finding
+	Judged                                  bool                // rules looked at it: without a finding none holds
 	Of                                      map[string]*float64 // METRIC.dK that --sort asks for
 }
 

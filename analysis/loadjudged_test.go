@@ -1,0 +1,27 @@
+package analysis
+
+import (
+	"testing"
+
+	"github.com/weirhpc/weir/analysis/view"
+	"github.com/weirhpc/weir/schemas"
+)
+
+// TestLinesSayWhichJobsWereJudged: a job without a finding is well if it was measured and findings are made at all.
+func TestLinesSayWhichJobsWereJudged(t *testing.T) {
+	for _, finds := range []bool{false, true} {
+		l := &lister{of: map[schemas.JobKey]*view.JobLine{}, found: map[schemas.JobKey]bool{}}
+		l.by, _ = orderOf("")
+		for id, seen := range map[string]*float64{"found": new(1.0), "well": new(0.9), "waits": nil} {
+			l.of[schemas.JobKey{JobID: id}] = &view.JobLine{Job: schemas.Job{JobID: id}, Seen: seen}
+		}
+		if finds {
+			l.finding(&schemas.Finding{JobID: "found", Rule: "r", State: schemas.FindingOpen})
+		}
+		for _, line := range l.lists().Rows {
+			if want := finds && line.JobID != "waits"; line.Judged != want {
+				t.Errorf("findings %t: job %s is judged: %t", finds, line.JobID, line.Judged)
+			}
+		}
+	}
+}
