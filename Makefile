@@ -25,7 +25,7 @@ build-sql:
 
 # A month of a made-up machine with planted problems, below demo/, and the reports that lead to them: docs/tour.md goes
 # through them. Needs no broker. Two cores take two minutes.
-.PHONY: demo-pictures
+.PHONY: demo demo-pictures
 demo: build
 	integration/demo/run bin/weir demo
 
@@ -37,14 +37,17 @@ up: build
 	bin/weir up
 
 # The race detector makes pure code eight times slower and finds nothing in it: the first command runs few of its random
-# cases. The others run all of them.
-FOLDS := TestSimulated|TestAccountsClose|TestHostileInputs|TestLoadsFit
+# cases. The others run all of them. TestThinnedTestsRunInFull says what they lack.
+FOLDS := TestSimulated|TestAccountsClose|TestHostileInputs|TestLoadsFit|TestFinderSurvives|TestReplayOfMixed
 PLANS := TestRouteOfVery|TestTicksOfMany|TestAdmitRemembers|TestParseJobsRefuses
-FILES := TestFlippedByte|TestCrashes
+FILES := TestFlippedByte|Crashes$$
+AGENT := TestOffsetIsWithin|TestNVMLAllocates
+RUNS  := ./processors ./balancer ./balancer/scheduler ./sink ./producers ./producers/source ./integration
+ALL   := ./schemas ./quantile ./analysis/rules ./sink/compact ./sink/findings ./sink/jobs ./sink/totals ./integration/month
 test:
 	$(GO) test -race -count=1 -timeout 20m ./...
-	$(GO) test -count=1 -timeout 10m -run '$(FOLDS)|$(PLANS)|$(FILES)' ./processors ./balancer ./balancer/scheduler ./sink
-	$(GO) test -count=1 -timeout 10m ./schemas ./quantile ./sink/compact ./sink/jobs ./sink/totals ./integration/month
+	$(GO) test -count=1 -timeout 10m -run '$(FOLDS)|$(PLANS)|$(FILES)|$(AGENT)' $(RUNS)
+	$(GO) test -count=1 -timeout 10m $(ALL)
 
 # The Python modules by which TestOutsideReader reads what weir writes. Needs python3 (3.11) with pip or venv; where it is
 # missing, that test says so and is skipped.
@@ -71,7 +74,7 @@ test-containers:
 # Java 17 and mvn. A broker that a test ends stays away for longer than the others wait for it.
 test-kafka: kafka-program
 	-$(MAKE) outside
-	exec $(KAFKA) run --restart-after 15s -- $(GO) test -race -count=1 -timeout 15m ./integration
+	exec $(KAFKA) run --restart-after 15s -- $(GO) test -race -count=1 -timeout 25m ./integration
 
 # Hostile input to a live installation, on the embedded broker: two and a half minutes.
 HOSTILE := $(GO) test -count=1 -timeout 10m -v -run 'TestHostile$$' ./integration -hostile.for=60s

@@ -9,11 +9,12 @@ import (
 
 	"github.com/weirhpc/weir/analysis"
 	"github.com/weirhpc/weir/analysis/like"
-	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/naming"
 )
 
 var errPair = errors.New("name two metrics, as in --correlate ipc,mem_bw")
+
+var errNoPair = errors.New("no complete interval has both metrics")
 
 var errOneJob = errors.New("--correlate is for one job")
 
@@ -41,19 +42,23 @@ type correlation struct {
 }
 
 // jobCorrelation writes how two metrics of a job move together over time. The pair is that of --correlate.
-func jobCorrelation(ctx context.Context, cfg config.Config, ids []string, metrics string, ask analysis.Ask,
+func jobCorrelation(ctx context.Context, named *analysis.Named, ids []string, metrics string, ask analysis.Ask,
 	asCSV, asJSON bool, w io.Writer,
 ) error {
 	a, b, err := pairOf(metrics)
 	if err == nil && len(ids) != 1 {
-		err = errOneJob
+		err = fmt.Errorf("%w: these are %d, such as %s", errOneJob, len(ids), ids[0])
 	}
 	if err != nil {
 		return usageError{err}
 	}
-	c, err := analysis.Correlate(ctx, cfg, ids[0], a, b, ask)
+	c, err := named.Correlate(ctx, ids[0], a, b, ask)
 	if err != nil {
 		return err
+	}
+	if c.Pairs == 0 {
+		return fmt.Errorf("%w: job %s, metrics %s and %s; `weir job %[2]s --metrics all` shows those that there are",
+			errNoPair, c.JobID, a, b)
 	}
 	var rows []correlation
 	for _, k := range []struct {

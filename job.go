@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -116,6 +117,9 @@ func (f *jobFlags) check(c *cobra.Command) error {
 		return errors.New("--last is for the rows of intervals, and for nothing else")
 	case (f.rules || f.html != "") && (f.asJSON || f.asCSV):
 		return errors.New("--rules and --html are for people: --findings --json has what holds")
+	case f.correlate != "":
+		_, _, err := pairOf(f.correlate)
+		return err
 	case f.restart < -1:
 		return fmt.Errorf("--restart %d must be at least 0", f.restart)
 	}
@@ -145,16 +149,27 @@ func (f *jobFlags) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	ids, err := f.jobs(c, cfg, args)
+	if ask.Dir, ask.Topic, err = f.where(c, cfg); err != nil {
+		return err
+	}
+	if f.rows(c) && ask.Topic && (f.from != "" || f.to != "" || f.restart >= 0) {
+		return usageError{errors.New("the topic has the last rows alone: name the archive with --dir, " +
+			"or leave --from, --to and --restart out")}
+	}
+	named, err := analysis.Open(c.Context(), cfg, ask, numbers(args)...)
 	if err != nil {
 		return err
 	}
-	ask.Dir, ask.Topic = analysis.Where(cfg, f.dir)
+	defer named.Close()
+	ids, err := taskIDs(c.Context(), named, args)
+	if err != nil {
+		return err
+	}
 	if f.rows(c) {
-		return f.printIntervals(c, cfg, ids, ask)
+		return f.printIntervals(c, named, ids, ask)
 	}
 	if f.correlate != "" {
-		return jobCorrelation(c.Context(), cfg, ids, f.correlate, ask, f.asCSV, f.asJSON, out)
+		return jobCorrelation(c.Context(), named, ids, f.correlate, ask, f.asCSV, f.asJSON, out)
 	}
 	set, err := ruleSet(cfg)
 	if err != nil {
@@ -163,8 +178,13 @@ func (f *jobFlags) run(c *cobra.Command, args []string) error {
 	if f.html != "" {
 		ask.MaxBins = pageBins
 	}
-	jobs, err := f.loadJobs(c, cfg, set, args, ids, ask)
+	jobs, err := loadJobs(c, named, set, ids, ask)
 	if err != nil {
+		return err
+	}
+	if err := sayMissing(c, ask.Metrics, func(name string) bool {
+		return slices.ContainsFunc(jobs, func(j *view.Job) bool { return j.Find(name) != nil })
+	}); err != nil {
 		return err
 	}
 	if f.html != "" {
@@ -172,6 +192,22 @@ func (f *jobFlags) run(c *cobra.Command, args []string) error {
 	}
 	return f.show(out, style, set, jobs)
 }
+
+// sayMissing reports metrics that are asked for and that no job has. It returns an error if there is none of them.
+func sayMissing(c *cobra.Command, asked []string, has func(string) bool) error {
+	missing := slices.DeleteFunc(slices.Clone(asked), func(m string) bool { return m == analysis.AllMetrics || has(m) })
+	if len(missing) == 0 {
+		return nil
+	}
+	err := fmt.Errorf("%w %s; --metrics all shows those that there are", errNoSuchMetric, strings.Join(missing, ", "))
+	if len(missing) == len(asked) {
+		return err
+	}
+	say(c.ErrOrStderr(), "weir: %v", err)
+	return nil
+}
+
+var errNoSuchMetric = errors.New("the job has no metric")
 
 // show writes what was asked for to the reader's terminal, or for programs.
 func (f *jobFlags) show(out io.Writer, style term.Style, set *rules.Set, jobs []*view.Job) error {

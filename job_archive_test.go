@@ -52,6 +52,26 @@ func TestReportsOfAnArchive(t *testing.T) {
 		t.Fatalf("%d jobs", len(all))
 	}
 	worst := all[0]["job_id"].(string)
+	t.Run("wrong names are no answers", func(t *testing.T) {
+		for _, c := range []struct {
+			status     int
+			says, args string
+		}{
+			{exitUsage, `--finding: no rule "idle-core": there are `, "jobs --finding idle-core"},
+			{exitFailed, "no job of the list has the metric cpu_usr", "jobs --sort cpu_usr.d5"},
+			{exitFailed, "no metric cpu_usr;", "job " + worst + " --metrics cpu_usr"},
+			{exitDone, "no metric cpu_usr;", "job " + worst + " --metrics cpu_usr,cpu_user"},
+			{exitDone, "no metric cpu_usr;", "job " + worst + " --metrics cpu_usr,cpu_user --json"},
+			{exitFailed, "with metric cpu_usr there", "job " + worst + " --metrics cpu_usr --csv --dir " + dir},
+			{exitFailed, "no complete interval has both", "job " + worst + " --correlate cpu_usr,cpu_user"},
+			{exitDone, "", "jobs --finding idle-cores"},
+		} {
+			status, stdout, stderr := weir(t.Context(), append(strings.Fields(c.args), "--config", config)...)
+			if status != c.status || !strings.Contains(stderr, c.says) || (stdout == "") == (status == exitDone) {
+				t.Errorf("%s: status %d, %q, %q", c.args, status, stdout, stderr)
+			}
+		}
+	})
 	t.Run("lists agree", func(t *testing.T) {
 		cells, err := csv.NewReader(strings.NewReader(ask("jobs", "--csv", "--sort", "wasted"))).ReadAll()
 		if err != nil || len(cells) != len(all)+1 || cells[1][slices.Index(cells[0], "job_id")] != worst {

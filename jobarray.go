@@ -1,18 +1,19 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/weirhpc/weir/analysis"
 	"github.com/weirhpc/weir/analysis/rules"
 	"github.com/weirhpc/weir/analysis/view"
-	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/naming"
 	"github.com/weirhpc/weir/topology"
 )
@@ -45,113 +46,109 @@ func arrayTasks(arg string) (id string, tasks []int64, err error) {
 	return id, tasks, nil
 }
 
-// jobs returns the jobs that the arguments name, each once and in their order.
-func (f *jobFlags) jobs(c *cobra.Command, cfg config.Config, args []string) (ids []string, err error) {
-	dir, topic := analysis.Where(cfg, f.dir)
+// numbers returns the IDs of jobs and arrays that the arguments name.
+func numbers(args []string) (ids []string) {
 	for _, arg := range args {
-		id, tasks, _ := arrayTasks(arg) // jobIDs has checked it
-		if tasks == nil {
+		id, _, _ := arrayTasks(arg) // jobIDs has checked it
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// taskIDs returns the jobs that the arguments name, each once and in their order. The number of a job array is all of
+// its tasks.
+func taskIDs(ctx context.Context, named *analysis.Named, args []string) (ids []string, err error) {
+	seen := map[string]bool{}
+	add := func(id string) {
+		if !seen[id] {
+			seen[id] = true
 			ids = append(ids, id)
-			continue
 		}
-		found, err := analysis.ArrayJobs(c.Context(), cfg, dir, topic, id)
+	}
+	for _, arg := range args {
+		id, tasks, _ := arrayTasks(arg)
+		found, whole, err := named.Tasks(ctx, id)
 		if err != nil {
 			return nil, err
 		}
-		before := len(ids)
-		for _, task := range tasks {
-			if job, is := found[task]; is {
-				ids = append(ids, job)
-			}
-		}
-		if len(ids) == before {
+		switch {
+		case tasks == nil && !whole:
+			add(id)
+			continue
+		case tasks == nil:
+			tasks = slices.Sorted(maps.Keys(found))
+		case !slices.ContainsFunc(tasks, func(task int64) bool { return found[task] != "" }):
 			return nil, fmt.Errorf("no job is one of the tasks %s", arg)
 		}
-	}
-	seen := map[string]bool{}
-	ids = slices.DeleteFunc(ids, func(id string) bool {
-		twice := seen[id]
-		seen[id] = true
-		return twice
-	})
-	return ids, nil
-}
-
-// allTasks returns the tasks of a job array by their numbers. It returns an error if there is no such array.
-func (f *jobFlags) allTasks(c *cobra.Command, cfg config.Config, id string, none error) ([]string, error) {
-	dir, topic := analysis.Where(cfg, f.dir)
-	found, err := analysis.ArrayJobs(c.Context(), cfg, dir, topic, id)
-	if err != nil {
-		return nil, err
-	}
-	if len(found) == 0 {
-		return nil, none
-	}
-	if len(found) > maxTasks {
-		return nil, fmt.Errorf("job array %s has %d tasks: name some of them, such as %s_[1-%d]", id, len(found), id,
-			maxTasks)
-	}
-	var ids []string
-	for _, task := range slices.Sorted(maps.Keys(found)) {
-		ids = append(ids, found[task])
-	}
-	return ids, nil
-}
-
-// loadJobs reads each job once. Of several, those without an interval are reported and left out. An ID of args that is
-// that of a job array is all of its tasks. In Slurm one of the tasks is a job of that ID too: ids has it where it was
-// named as a task.
-func (f *jobFlags) loadJobs(
-	c *cobra.Command, cfg config.Config, set *rules.Set, args, ids []string, ask analysis.Ask,
-) ([]*view.Job, error) {
-	var jobs []*view.Job
-	var empty []error
-	loaded, expanded := map[string]bool{}, map[string]bool{}
-	for at := 0; at < len(ids); at++ {
-		id := ids[at]
-		if loaded[id] {
-			continue
-		}
-		j, err := analysis.Load(c.Context(), cfg, set, id, ask)
-		if !expanded[id] && (errors.Is(err, analysis.ErrNoJob) || isArray(j, id) && slices.Contains(args, id)) {
-			expanded[id] = true
-			tasks, none := f.allTasks(c, cfg, id, err)
-			if len(tasks) > 0 {
-				ids = slices.Concat(ids[:at+1], tasks, ids[at+1:])
-				continue
+		for _, task := range tasks {
+			if job, is := found[task]; is {
+				add(job)
 			}
-			err = none
 		}
-		loaded[id] = true
-		switch {
-		case err == nil:
+		if len(ids) > maxTasks {
+			return nil, fmt.Errorf("job array %s has %d tasks: name at most %d at once, such as %s_[1-%d]", id,
+				len(found), maxTasks, id, maxTasks)
+		}
+	}
+	return ids, nil
+}
+
+// bins returns how many bins each of n jobs has that are shown together. All of them have to fit into memory.
+func bins(n, most int) int {
+	const inAll, least = 60_000, 8
+	return min(most, max(least, inAll/n))
+}
+
+// loadJobs reads each job. Of several, those without an interval are left out.
+func loadJobs(
+	c *cobra.Command, named *analysis.Named, set *rules.Set, ids []string, ask analysis.Ask,
+) (jobs []*view.Job, err error) {
+	ask.MaxBins = bins(len(ids), ask.MaxBins)
+	err = eachJob(c, ids, func(id string) error {
+		j, err := named.Load(c.Context(), set, id, ask)
+		if err == nil {
 			jobs = append(jobs, j)
+		}
+		return err
+	})
+	return jobs, err
+}
+
+// patience is how long a person waits for a sign of life.
+const patience = 5 * time.Second
+
+// eachJob calls fn with each job. Of several, those without an interval are reported, and one has to have some.
+func eachJob(c *cobra.Command, ids []string, fn func(id string) error) error {
+	var empty []string
+	said := time.Now()
+	for i, id := range ids {
+		if time.Since(said) > patience {
+			said = time.Now()
+			say(c.ErrOrStderr(), "weir: %d of %d jobs are read", i, len(ids))
+		}
+		err := fn(id)
+		switch {
 		case len(ids) > 1 && errors.Is(err, analysis.ErrNoInterval):
-			empty = append(empty, err)
-		default:
-			return nil, err
+			empty = append(empty, err.Error())
+		case err != nil:
+			return err
 		}
 	}
-	sayEmpty(c, empty)
-	if len(jobs) == 0 {
-		return nil, errNoJobs
+	sayFirst(c, empty, "have no interval")
+	if len(ids) > 1 && len(empty) == len(ids) {
+		return errNoJobs
 	}
-	return jobs, nil
+	return nil
 }
 
-// isArray reports whether a job has the number of its array.
-func isArray(j *view.Job, id string) bool {
-	return j != nil && j.ArrayJob != nil && *j.ArrayJob == id
-}
-
-// sayEmpty reports the jobs without an interval.
-func sayEmpty(c *cobra.Command, empty []error) {
+// sayFirst reports something of the first jobs, and how many more it is true of.
+func sayFirst(c *cobra.Command, lines []string, what string) {
 	const most = 5
-	for i, err := range empty {
+	for i, line := range lines {
 		if i == most {
-			say(c.ErrOrStderr(), "weir: %d more jobs have no interval", len(empty)-most)
+			say(c.ErrOrStderr(), "weir: %d more jobs %s", len(lines)-most, what)
 			return
 		}
-		say(c.ErrOrStderr(), "weir: %v", err)
+		say(c.ErrOrStderr(), "weir: %s", line)
 	}
 }

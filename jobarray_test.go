@@ -1,13 +1,22 @@
 package main
 
 import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/weirhpc/weir/analysis"
+	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
 )
@@ -20,6 +29,15 @@ func TestJobArrays(t *testing.T) {
 		id, tasks, err := arrayTasks(arg)
 		if before, _, _ := strings.Cut(arg, "_["); err != nil || id != before || !slices.Equal(tasks, want) {
 			t.Errorf("%s: %q, %v, %v", arg, id, tasks, err)
+		}
+	}
+}
+
+// TestManyTasksFitIntoMemory: a task of a large array has fewer bins.
+func TestManyTasksFitIntoMemory(t *testing.T) {
+	for n, want := range map[int]int{1: 240, 250: 240, 1000: 60, maxTasks: 8} {
+		if got := bins(n, pageBins); got != want {
+			t.Errorf("%d tasks have %d bins each, want %d", n, got, want)
 		}
 	}
 }
@@ -82,6 +100,76 @@ func TestTasksAreFound(t *testing.T) {
 			!strings.Contains(stderr, says) {
 			t.Errorf("%s: status %d, %q, %q; want %q", arg, status, stdout, stderr, says)
 		}
+	}
+	for _, id := range []string{"101", "7"} {
+		s := schemas.JobSummary{
+			Cluster: "c", JobID: id, IntervalStart: time.Now().Add(-time.Minute).Unix() * 1000, IntervalMs: 1000,
+			Method: schemas.MethodExact, Parts: 1, PartsReported: 1, NodesExpected: 1, NodesReported: 1,
+		}
+		b, err := schemas.Marshal(&s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &kgo.Record{Topic: "weir." + schemas.TopicJobSummary, Key: []byte(id + "/0"), Value: b}
+		if err := cl.ProduceSync(t.Context(), r).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for flags, args := range map[string][]string{
+		"all tasks": {"7", "--json"}, "some tasks": {"7_[1-3]", "--json"}, "a number": {"7", "--json", "-n", "1"},
+	} {
+		var named []string
+		status, stdout, stderr := weir(t.Context(), append([]string{"job"}, args...)...)
+		for row := range strings.Lines(stdout) {
+			_, id, _ := strings.Cut(row, `"job_id":"`)
+			id, _, _ = strings.Cut(id, `"`)
+			named = append(named, id)
+		}
+		if status != exitDone || strings.Join(named, " ") != "101 7" || !strings.Contains(stderr, "job 102 has 0 of") {
+			t.Errorf("rows of %s: status %d, jobs %v, %s", flags, status, named, stderr)
+		}
+	}
+	status, _, stderr = weir(t.Context(), "job", "7", "--correlate", "a,b")
+	if status != exitUsage || !strings.Contains(stderr, "these are 4, such as 101") {
+		t.Errorf("a correlation of four jobs: status %d, %q", status, stderr)
+	}
+	status, _, stderr = weir(t.Context(), "job", "7_[2,9]", "--csv")
+	if status != exitFailed || !strings.Contains(stderr, "none of the jobs has an interval") {
+		t.Errorf("rows of tasks that wait: status %d, %q", status, stderr)
+	}
+}
+
+// TestArchiveOfOthers: who may not read the archive is told so, and has what the topics know.
+func TestArchiveOfOthers(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0); err != nil {
+		t.Fatal(err)
+	}
+	cfg := config.Default()
+	cfg.Sink.Dir, cfg.Kafka.Brokers = dir, []string{"127.0.0.1:1"}
+	var text bytes.Buffer
+	c := &cobra.Command{}
+	c.SetErr(&text)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // and the thread ends with this goroutine
+		if err := syscall.Setfsuid(65534); err != nil {
+			t.Error(err)
+		}
+		read, topic, err := (&readFlags{}).where(c, cfg)
+		if read != analysis.NoArchive || !topic || err != nil ||
+			!strings.Contains(text.String(), "is not yours to read") {
+			t.Errorf("%s, %v, %v: %s", read, topic, err, &text)
+		}
+		if _, _, err := (&readFlags{dir: dir}).where(c, cfg); !errors.Is(err, fs.ErrPermission) {
+			t.Errorf("an archive that is named: %v", err)
+		}
+	}()
+	<-done
+	_, err := analysis.LoadLines(t.Context(), cfg, analysis.ListAsk{Dir: analysis.NoArchive})
+	if err != nil {
+		t.Error(err)
 	}
 }
 

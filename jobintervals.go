@@ -1,8 +1,6 @@
 package main
 
 import (
-	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strconv"
@@ -13,29 +11,32 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirhpc/weir/analysis"
-	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 )
 
-// printIntervals prints the rows of each job's last intervals.
-func (f *jobFlags) printIntervals(c *cobra.Command, cfg config.Config, ids []string, ask analysis.Ask) error {
-	read := f.topicRows
-	if !ask.Topic {
-		read = f.archivedRows
-	} else if f.from != "" || f.to != "" || f.restart >= 0 {
-		return usageError{errors.New("the topic has the last rows alone: name the archive with --dir, " +
-			"or leave --from, --to and --restart out")}
-	}
+// printIntervals prints the rows of each job's last intervals. Of several jobs, those without any are reported.
+func (f *jobFlags) printIntervals(c *cobra.Command, named *analysis.Named, ids []string, ask analysis.Ask) error {
 	var all []schemas.Row
-	for _, id := range ids {
-		rows, err := read(c, cfg, id, ask)
-		if err != nil {
-			return err
+	var short []string
+	err := eachJob(c, ids, func(id string) error {
+		rows, fewer, err := f.jobIntervals(c, named, id, ask)
+		if err == nil && fewer != "" {
+			short = append(short, fewer)
 		}
 		all = append(all, slices.DeleteFunc(rows, func(r schemas.Row) bool {
 			return ask.Metrics != nil && !slices.Contains(ask.Metrics, analysis.AllMetrics) &&
 				(r.Metric == nil || !slices.Contains(ask.Metrics, *r.Metric))
 		})...)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	sayFirst(c, short, "have fewer intervals")
+	if err := sayMissing(c, ask.Metrics, func(name string) bool {
+		return slices.ContainsFunc(all, func(r schemas.Row) bool { return r.Metric != nil && *r.Metric == name })
+	}); err != nil {
+		return err
 	}
 	if f.asJSON || f.asCSV {
 		return printRows(c.OutOrStdout(), f.asCSV, all)
@@ -43,28 +44,32 @@ func (f *jobFlags) printIntervals(c *cobra.Command, cfg config.Config, ids []str
 	return printJob(c.OutOrStdout(), all)
 }
 
-// topicRows are the rows of a job's last intervals in the topic.
-func (f *jobFlags) topicRows(c *cobra.Command, cfg config.Config, id string, _ analysis.Ask) ([]schemas.Row, error) {
-	rows, fewer, err := analysis.Job(c.Context(), cfg, id, f.last)
-	switch {
-	case err != nil:
-		return nil, err
-	case len(rows) == 0:
-		return nil, fmt.Errorf("%s; `weir jobs` lists those that have any", fewer)
-	case fewer != "":
-		say(c.ErrOrStderr(), "weir: %s", fewer)
+// jobIntervals returns rows of a job: the last ones, or all of the span of the archive that is asked for. It says why
+// there are fewer.
+func (f *jobFlags) jobIntervals(
+	c *cobra.Command, named *analysis.Named, id string, ask analysis.Ask,
+) (rows []schemas.Row, fewer string, err error) {
+	if !ask.Topic {
+		n := f.last
+		if (f.from != "" || f.to != "") && !f.limited(c) {
+			n = 0
+		}
+		rows, err = named.ArchivedRows(c.Context(), id, ask, n)
+		return rows, "", err
 	}
-	return rows, nil
+	rows, fewer, err = named.LastRows(c.Context(), id, f.last)
+	if err == nil && len(rows) == 0 {
+		err = noRowsError{fewer}
+	}
+	return rows, fewer, err
 }
 
-// archivedRows are rows of a job in the archive: the last ones, or all of the span that is asked for.
-func (f *jobFlags) archivedRows(c *cobra.Command, _ config.Config, id string, ask analysis.Ask) ([]schemas.Row, error) {
-	n := f.last
-	if (f.from != "" || f.to != "") && !f.limited(c) {
-		n = 0
-	}
-	return analysis.ArchivedRows(c.Context(), id, ask, n)
-}
+// noRowsError is for a job that has no interval in the topic. It says why.
+type noRowsError struct{ why string }
+
+func (e noRowsError) Error() string { return e.why + "; `weir jobs` lists those that have any" }
+
+func (e noRowsError) Unwrap() error { return analysis.ErrNoInterval }
 
 // printJob shows a row for each metric. An interval without metrics has a row too, so that nobody takes it for missing.
 // Where rows are of several jobs, lives or days, each says of which.

@@ -40,8 +40,11 @@ decile of cpu_user, in points. MEM is the most memory that a node used. SEEN is 
 narrow terminal has fewer columns. What is not known is a dash.
 
 Jobs are listed by the time of their start, unless --sort names another order: it takes any decile of a metric, from d0
-to d10. Without --since these are jobs that run, wait or are skipped, and those that ended in the last 24 hours. REASON
-is why a job is skipped. --json also has the last interval of each job, and how complete it is.`,
+to d10. A job that runs has the numbers of its last interval, and no wasted hours.
+
+Without --since these are jobs that run, wait or are skipped, and those that ended in the last 24 hours. Of an archive
+alone they are those of its last 30 days. REASON is why a job is skipped. --json also has the last interval of each job,
+and how complete it is.`,
 		Example: `  weir jobs
   weir jobs --sort wasted --since 2026-11-01 --limit 20
   weir jobs --sort flops_any.d5 --account phys-a --dir weir-data/archive
@@ -93,10 +96,24 @@ func (f *jobsFlags) run(c *cobra.Command, ask analysis.ListAsk) error {
 	if err != nil {
 		return err
 	}
-	ask.Dir, ask.Topic = analysis.Where(cfg, f.dir)
+	if ask.Dir, ask.Topic, err = f.where(c, cfg); err != nil {
+		return err
+	}
+	if f.finding != "" {
+		set, err := ruleSet(cfg)
+		if err != nil {
+			return err
+		}
+		for i := range set.Rules {
+			ask.Rules = append(ask.Rules, set.Rules[i].ID)
+		}
+	}
 	lists, err := analysis.LoadLines(c.Context(), cfg, ask)
-	if errors.Is(err, analysis.ErrSort) {
+	switch {
+	case errors.Is(err, analysis.ErrSort):
 		return usageError{fmt.Errorf("--sort: %w", err)}
+	case errors.Is(err, analysis.ErrRule):
+		return usageError{fmt.Errorf("--finding: %w", err)}
 	}
 	if err != nil {
 		return err

@@ -3,11 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
+	"github.com/weirhpc/weir/analysis"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/naming"
 )
@@ -46,6 +48,18 @@ func (f *readFlags) load() (config.Config, error) {
 	}
 	f.dir = dir
 	return f.local()
+}
+
+// where returns which archive is read, and whether brokers are asked too. Where they are, an archive that the user may
+// not read is left out, with a word.
+func (f *readFlags) where(c *cobra.Command, cfg config.Config) (dir string, topic bool, err error) {
+	dir, topic = analysis.Where(cfg, f.dir)
+	err = analysis.Readable(dir)
+	if errors.Is(err, fs.ErrPermission) && topic {
+		say(c.ErrOrStderr(), "weir: %v; what follows is of the topics alone", err)
+		return analysis.NoArchive, topic, nil
+	}
+	return dir, topic, err
 }
 
 // exclusive refuses --json with --csv.

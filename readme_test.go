@@ -39,7 +39,8 @@ func TestPagesNameTests(t *testing.T) {
 	_, tests := functions(t)
 	named := 0
 	for _, name := range []string{
-		"README.md", "CONTRIBUTING.md", "docs/design.md", "docs/balancer.md", "docs/operations.md",
+		"README.md", "CONTRIBUTING.md", "docs/design.md", "docs/balancer.md", "docs/operations.md", "docs/archive.md",
+		"docs/deploy.md", "docs/queries.md", "docs/rules.md", "docs/tour.md",
 	} {
 		for _, test := range regexp.MustCompile(`\bTest[A-Z]\w*(\([A-Z|\w\\]+\))?`).FindAllString(page(t, name), -1) {
 			named++
@@ -55,6 +56,16 @@ func TestPagesNameTests(t *testing.T) {
 	}
 	if named < 20 {
 		t.Errorf("%d tests are named: where are the proofs?", named)
+	}
+}
+
+// TestPagesUpgradeInOneOrder: an administrator may follow either page.
+func TestPagesUpgradeInOneOrder(t *testing.T) {
+	t.Parallel()
+	_, changelog, _ := strings.Cut(page(t, "CHANGELOG.md"), "Upgrade in the order ")
+	order, _, _ := strings.Cut(changelog, "\n")
+	if !strings.Contains(page(t, "docs/deploy.md"), "Upgrade in this order: **"+order+"**") {
+		t.Errorf("docs/deploy.md has another order than CHANGELOG.md: %s", order)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -56,7 +57,10 @@ the newest interval.`,
 			if err != nil {
 				return err
 			}
-			o := term.TopOptions{Style: style, User: f.user, Queue: f.queue, Metric: f.metric, Sort: f.sort}
+			o := term.TopOptions{
+				Style: style, User: f.user, Queue: f.queue, Metric: f.metric, Sort: f.sort,
+				Late: 2*cfg.Interval + usualDelay,
+			}
 			if f.once || !isTerminal(outputFile(c.OutOrStdout())) || !isTerminal(os.Stdin) {
 				return topOnce(c.Context(), out, cfg, o)
 			}
@@ -84,6 +88,9 @@ func (f *topFlags) check() error {
 	return nil
 }
 
+// usualDelay is how long after its end a summary may come, generously.
+const usualDelay = 10 * time.Second
+
 func topOnce(ctx context.Context, w io.Writer, cfg config.Config, o term.TopOptions) error {
 	frame, err := analysis.NewestFrame(ctx, cfg)
 	if err != nil {
@@ -106,6 +113,7 @@ func topScreen(ctx context.Context, cfg config.Config, o term.TopOptions) error 
 	var failed error // the screen ends with the frames: its errQuit may come before the reader's error
 	group.Go(func() error {
 		defer close(frames)
+		defer usable(screen.Fini)
 		err := analysis.FollowFrames(ctx, cfg, func(f *system.Frame) bool {
 			select {
 			case frames <- f:
@@ -129,4 +137,12 @@ func topScreen(ctx context.Context, cfg config.Config, o term.TopOptions) error 
 		return err
 	}
 	return failed
+}
+
+// usable gives the terminal back before a panic of the reader ends the process: its report would not be seen.
+func usable(fini func()) {
+	if p := recover(); p != nil {
+		fini()
+		panic(p)
+	}
 }

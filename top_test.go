@@ -11,6 +11,18 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
+// TestPanicLeavesTheTerminalUsable: the terminal is given back first, and then the process ends with its report.
+func TestPanicLeavesTheTerminalUsable(t *testing.T) {
+	given := false
+	defer func() {
+		if p := recover(); p != "reader" || !given {
+			t.Errorf("panic %v, given back: %v", p, given)
+		}
+	}()
+	defer usable(func() { given = true })
+	panic("reader")
+}
+
 // TestTopOnce: where the output is no terminal, `weir top` prints the newest interval and ends.
 func TestTopOnce(t *testing.T) {
 	broker, err := startBroker(t.TempDir(), "127.0.0.1:0")

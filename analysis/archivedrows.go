@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/weirhpc/weir/analysis/archive"
@@ -16,28 +17,11 @@ import (
 // gapsAmong is how many times as far back the archive is read as the last intervals need, since some may be missing.
 const gapsAmong = 4
 
-// ArchivedRows returns rows of a life of a job in the archive, by interval and metric. They are of the last n intervals
-// before a.To and from a.From on, where these are set. With n = 0 they are of all such intervals. An archive without an
-// interval of the job is ErrNoInterval.
-func ArchivedRows(ctx context.Context, jobID string, a Ask, n int) (rows []schemas.Row, err error) {
-	ended, err := archive.Jobs(ctx, a.Dir, jobID)
-	if err != nil {
-		return nil, err
-	}
-	key := schemas.JobKey{JobID: jobID, Restart: max(a.Restart, 0)}
-	var lives []archive.Life
-	for i := range ended {
-		if a.Restart < 0 {
-			key.Restart = max(key.Restart, ended[i].Restart)
-		}
-		life := archive.Life{End: time.UnixMilli(ended[i].End)}
-		if ended[i].Start != nil {
-			start := time.UnixMilli(*ended[i].Start)
-			life.Start = &start
-		}
-		lives = append(lives, life)
-	}
-	q := archive.Query{Job: jobID}
+// archivedRows returns rows of a life, whose job has these lives.
+func archivedRows(ctx context.Context, key schemas.JobKey, lives []archive.Life, a Ask, n int) (
+	rows []schemas.Row, err error,
+) {
+	q := archive.Query{Job: key.JobID}
 	if a.Metrics != nil && !slices.Contains(a.Metrics, AllMetrics) {
 		q.Metric = func(name string) bool { return slices.Contains(a.Metrics, name) }
 	}
@@ -47,7 +31,11 @@ func ArchivedRows(ctx context.Context, jobID string, a Ask, n int) (rows []schem
 		return err
 	})
 	if err == nil && len(rows) == 0 {
-		err = fmt.Errorf("%w there: %s in the archive %s", ErrNoInterval, jobID, a.Dir)
+		of := ""
+		if q.Metric != nil {
+			of = " with metric " + strings.Join(a.Metrics, ", ")
+		}
+		err = fmt.Errorf("%w%s there: %s in the archive %s", ErrNoInterval, of, key.JobID, a.Dir)
 	}
 	return rows, err
 }

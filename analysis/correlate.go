@@ -7,7 +7,6 @@ import (
 	"math"
 
 	"github.com/weirhpc/weir/analysis/like"
-	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -22,19 +21,18 @@ type Correlated struct {
 
 var errSame = errors.New("name two different metrics")
 
-// Correlate returns how the means of two metrics move together, over the complete intervals that have both.
-func Correlate(ctx context.Context, cfg config.Config, jobID, a, b string, ask Ask) (*Correlated, error) {
+// Correlate returns how the means of two metrics of a job move together, over the complete intervals that have both.
+func (n *Named) Correlate(ctx context.Context, jobID, a, b string, ask Ask) (*Correlated, error) {
 	if a == b {
 		return nil, fmt.Errorf("%w, not %s twice", errSame, a)
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*readTimeout)
 	defer cancel()
 	ask.Metrics = []string{a, b}
-	l, err := newLoader(ctx, cfg, nil, jobID, ask)
+	l, err := n.loader(nil, jobID, ask)
 	if err != nil {
 		return nil, err
 	}
-	defer l.close()
 	l.pair = &pair{names: [2]string{a, b}, of: map[int64][2]float64{}}
 	l.pair.from, l.pair.to = math.MinInt64, math.MaxInt64
 	if !ask.From.IsZero() {

@@ -175,13 +175,23 @@ func isOf(r *kgo.Record, jobID string) bool {
 // at most n of each earlier restart in the same time. It reads as far back as n intervals need, for a minute at most.
 // If there are fewer intervals, why has the reason.
 func Job(ctx context.Context, cfg config.Config, jobID string, n int) (rows []schemas.Row, why string, err error) {
-	limited, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	r, err := open(limited, cfg)
+	r, err := open(ctx, cfg)
 	if err != nil {
 		return nil, "", err
 	}
 	defer r.close()
+	return r.newestRows(ctx, jobID, n, func(ctx context.Context) (map[schemas.JobKey]*schemas.Job, error) {
+		return r.jobRecords(ctx, jobID)
+	})
+}
+
+// newestRows is Job. The function records returns the job's records, and is called if they are needed.
+func (r *reader) newestRows(ctx context.Context, jobID string, n int,
+	records func(context.Context) (map[schemas.JobKey]*schemas.Job, error),
+) (rows []schemas.Row, why string, err error) {
+	limited, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	cfg := r.cfg
 	now, h := time.Now(), history{jobID: jobID, n: n}
 	// Rows of the last intervals may not be there yet.
 	window := max(time.Minute, time.Duration(min(n, int(longest/cfg.Interval))+4)*cfg.Interval)
@@ -193,7 +203,7 @@ func Job(ctx context.Context, cfg config.Config, jobID string, n int) (rows []sc
 		}
 		if !h.asked {
 			var known map[schemas.JobKey]*schemas.Job
-			known, failed = r.jobRecords(limited, jobID)
+			known, failed = records(limited)
 			h.scheduled(known)
 		}
 		return earlier(now, since), failed == nil && !h.whole()

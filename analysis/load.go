@@ -59,6 +59,7 @@ type loader struct {
 	ask   Ask
 	set   *rules.Set
 	types *rules.Types
+	named *Named
 	topic *reader // nil: no broker is asked
 
 	job       *view.Job
@@ -99,12 +100,20 @@ func Load(ctx context.Context, cfg config.Config, set *rules.Set, jobID string, 
 	return l.load(ctx)
 }
 
-// newLoader returns a loader once a broker has answered, if brokers are asked. The caller closes it.
+// newLoader returns a loader of one job alone. The caller closes it.
 func newLoader(ctx context.Context, cfg config.Config, set *rules.Set, jobID string, a Ask) (*loader, error) {
-	if a.Dir != "" {
-		cfg.Sink.Dir = a.Dir
+	n, err := Open(ctx, cfg, a, jobID)
+	if err != nil {
+		return nil, err
 	}
-	types, err := rules.NewTypes(cfg.Machine)
+	return n.loader(set, jobID, a)
+}
+
+func (l *loader) close() { l.named.Close() }
+
+// loader returns a loader of a job. It is used once.
+func (n *Named) loader(set *rules.Set, jobID string, a Ask) (*loader, error) {
+	types, err := rules.NewTypes(n.cfg.Machine)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +121,8 @@ func newLoader(ctx context.Context, cfg config.Config, set *rules.Set, jobID str
 		set = &rules.Set{}
 	}
 	l := &loader{
-		cfg: cfg, ask: a, set: set, types: types, key: schemas.JobKey{JobID: jobID}, job: &view.Job{},
+		named: n, topic: n.reader(),
+		cfg: n.cfg, ask: a, set: set, types: types, key: schemas.JobKey{JobID: jobID}, job: &view.Job{},
 		shares: map[string][]quantile.Summary{}, reads: map[string]bool{},
 		mostRules: watchedAtMost,
 		looked:    func() {},
@@ -122,16 +132,7 @@ func newLoader(ctx context.Context, cfg config.Config, set *rules.Set, jobID str
 			l.reads[m] = true
 		}
 	}
-	if a.Topic {
-		l.topic, err = open(ctx, cfg)
-	}
-	return l, err
-}
-
-func (l *loader) close() {
-	if l.topic != nil {
-		l.topic.close()
-	}
+	return l, nil
 }
 
 func (l *loader) load(ctx context.Context) (*view.Job, error) {
@@ -146,7 +147,7 @@ func (l *loader) load(ctx context.Context) (*view.Job, error) {
 	if err := sink.Reading(ctx, l.cfg.Sink.Dir, func() error { return l.fromArchive(ctx) }); err != nil {
 		return nil, err
 	}
-	if l.topic != nil {
+	if l.topic != nil && !l.final { // a final life is archived
 		if err := l.fromTopic(ctx, from); err != nil {
 			return nil, err
 		}
@@ -174,8 +175,11 @@ func (l *loader) places() string {
 	if l.topic == nil {
 		return "the archive " + l.cfg.Sink.Dir
 	}
-	return fmt.Sprintf("the archive %s, topic %s%s or topic %[2]s%s", l.cfg.Sink.Dir, l.cfg.Prefix, schemas.TopicJobs,
-		schemas.TopicJobSummary)
+	topics := fmt.Sprintf("topic %s%s or topic %[1]s%[3]s", l.cfg.Prefix, schemas.TopicJobs, schemas.TopicJobSummary)
+	if l.cfg.Sink.Dir == NoArchive {
+		return topics
+	}
+	return "the archive " + l.cfg.Sink.Dir + ", " + topics
 }
 
 func (l *loader) source() string {

@@ -63,5 +63,5 @@ func (l *loader) findings(ctx context.Context) (all []schemas.Finding, err error
 	if l.topic == nil || len(all) > 0 {
 		return all, nil
 	}
-	return all, l.topic.findings(ctx, l.key.JobID, take)
+	return all, l.named.findings(ctx, l.key.JobID, take)
 }

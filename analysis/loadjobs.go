@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -24,12 +25,19 @@ type ListAsk struct {
 	Since                time.Time // the earliest end; zero: a day ago, and without brokers all of a month
 	User, Account, Queue string    // empty: any
 	Finding              string    // a rule that holds for the job; empty: any or none
+	Rules                []string  // the rules that there are, besides those with a finding; nil: any
 	Sort                 string    // empty: by start, the newest first
 	Limit                int       // 0: all
 }
 
-// ErrSort is returned for an order that there is none of.
-var ErrSort = errors.New("no order of jobs")
+var (
+	// ErrSort is returned for an order that there is none of.
+	ErrSort = errors.New("no order of jobs")
+	// ErrRule is returned for a rule that there is none of.
+	ErrRule = errors.New("no rule")
+
+	errNoMetric = errors.New("no job of the list has the metric")
+)
 
 // lineMetrics are what the numbers of a line are made of.
 var lineMetrics = []string{"cpu_idle", "cpu_user", "mem_used", "job_mem_used"}
@@ -41,6 +49,7 @@ type lister struct {
 	of    map[schemas.JobKey]*view.JobLine
 	by    order
 	found map[schemas.JobKey]bool // jobs with the finding that is asked for
+	rules map[string]bool         // those with a finding
 }
 
 // LoadLines returns the jobs with the numbers that `weir jobs` shows: those that run or wait, and those that ended.
@@ -59,6 +68,7 @@ func LoadLines(ctx context.Context, cfg config.Config, a ListAsk) (*view.Lists, 
 	}
 	l := &lister{
 		ask: a, types: types, by: by, of: map[schemas.JobKey]*view.JobLine{}, found: map[schemas.JobKey]bool{},
+		rules: map[string]bool{},
 	}
 	if a.Topic {
 		limited, cancel := context.WithTimeout(ctx, readTimeout)
@@ -75,7 +85,22 @@ func LoadLines(ctx context.Context, cfg config.Config, a ListAsk) (*view.Lists, 
 	if err := l.fromArchive(ctx, cfg.Sink.Dir); err != nil {
 		return nil, err
 	}
-	return l.lists(), nil
+	if a.Finding != "" && a.Rules != nil && !l.rules[a.Finding] && !slices.Contains(a.Rules, a.Finding) {
+		return nil, fmt.Errorf("%w %q: there are %s", ErrRule, a.Finding, strings.Join(a.Rules, ", "))
+	}
+	lists := l.lists()
+	if by.metric != "" && !slices.ContainsFunc(lists.Rows, l.sorted) && slices.ContainsFunc(lists.Rows, hasNumbers) {
+		return nil, fmt.Errorf("%w %s: `weir job ID --metrics all` shows those of a job", errNoMetric, by.metric)
+	}
+	return lists, nil
+}
+
+// sorted reports whether a line has the value of a metric that it is sorted by.
+func (l *lister) sorted(line view.JobLine) bool { return l.by.value(&line) != nil }
+
+// hasNumbers reports whether a line has the value of any metric.
+func hasNumbers(line view.JobLine) bool {
+	return line.Busy != nil || line.Spread != nil || line.MemPerNode != nil
 }
 
 // since returns since when jobs are listed that ended. Without brokers there is no clock to go by but the archive.
@@ -217,6 +242,7 @@ func (l *lister) numbers(line *view.JobLine, metric string, mean *float64, d [11
 
 // finding takes a finding that holds. A line shows the worst.
 func (l *lister) finding(f *schemas.Finding) {
+	l.rules[f.Rule] = true
 	line := l.of[f.Job()]
 	if line == nil || f.State != schemas.FindingOpen {
 		return
@@ -251,6 +277,7 @@ func (l *lister) lists() *view.Lists {
 	slices.SortFunc(lists.Rows, l.by.compare)
 	if l.ask.Limit > 0 {
 		lists.Rows = lists.Rows[:min(len(lists.Rows), l.ask.Limit)]
+		lists.Skipped = lists.Skipped[:min(len(lists.Skipped), l.ask.Limit-len(lists.Rows))]
 	}
 	return lists
 }

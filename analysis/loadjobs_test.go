@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -93,6 +94,7 @@ func TestLinesOfAnArchive(t *testing.T) {
 		"": "3 2 1 ", "time": "3 2 1 ", "busy": "3 2 1 ", "ipc.mean": "3 2 1 ",
 		"bad": `no order of jobs: "bad" is none of wasted, busy, spread, memory, severity, time, ` +
 			"METRIC.dK or METRIC.mean",
+		"icp.d5":  "no job of the list has the metric icp: `weir job ID --metrics all` shows those of a job",
 		"ipc.d11": `no order of jobs: "ipc.d11" ends in none of d0 to d10 and mean`,
 	} {
 		if got := lines(t, cfg, ListAsk{Dir: d.dir, Sort: sort}); got != want {
@@ -164,6 +166,18 @@ func TestLinesOfTopics(t *testing.T) {
 	for rule, want := range map[string]string{"ruleLOW": "run ", "none": ""} {
 		if text := lines(t, b.cfg, ListAsk{Topic: true, Finding: rule}); text != want {
 			t.Errorf("%s: %q", rule, text)
+		}
+	}
+	for rule, want := range map[string]bool{"ruleMED": true, "shipped": true, "typo": false} {
+		_, err := LoadLines(t.Context(), b.cfg, ListAsk{Topic: true, Finding: rule, Rules: []string{"shipped"}})
+		if known := !errors.Is(err, ErrRule); known != want || !want && !strings.Contains(err.Error(), "are shipped") {
+			t.Errorf("--finding %s: %v", rule, err)
+		}
+	}
+	for limit, want := range map[int][2]int{1: {1, 0}, 3: {3, 0}, 4: {3, 1}, 9: {3, 1}} {
+		l, err := LoadLines(t.Context(), b.cfg, ListAsk{Topic: true, Limit: limit})
+		if err != nil || [2]int{len(l.Rows), len(l.Skipped)} != want {
+			t.Errorf("--limit %d: %v, %d jobs and %d skipped, want %v", limit, err, len(l.Rows), len(l.Skipped), want)
 		}
 	}
 	if _, err := LoadLines(t.Context(), b.cfg, ListAsk{Sort: "x"}); !errors.Is(err, ErrSort) {

@@ -23,24 +23,12 @@ import (
 
 // lives finds the lives of the job, and chooses one: the last, unless another is asked for.
 func (l *loader) lives(ctx context.Context) error {
-	id := l.key.JobID
-	known := map[int32]*schemas.Job{}
-	ended, err := archive.Jobs(ctx, l.cfg.Sink.Dir, id)
-	if err != nil {
+	if err := l.named.records(ctx); err != nil {
 		return err
 	}
-	for i := range ended {
-		known[ended[i].Restart] = jobOf(&ended[i])
-		l.job.Cluster = ended[i].Cluster
-	}
-	if l.topic != nil {
-		of, err := l.topic.jobs(ctx, func(r *kgo.Record) bool { return isOf(r, id) })
-		if err != nil {
-			return err
-		}
-		for key, j := range of {
-			known[key.Restart] = j // newer than the archive's, or the same
-		}
+	known := l.named.lives[l.key.JobID]
+	for _, of := range known {
+		l.job.Cluster = cmp.Or(of.cluster, l.job.Cluster)
 	}
 	restart := int32(-1)
 	for r := range known {
@@ -51,11 +39,11 @@ func (l *loader) lives(ctx context.Context) error {
 	}
 	l.unsure = restart < 0
 	l.key.Restart = max(0, restart)
-	l.job.JobID, l.job.Restart = id, l.key.Restart
+	l.job.JobID, l.job.Restart = l.key.JobID, l.key.Restart
 	l.end = time.Now()
 	l.job.Running = true
-	if j := known[restart]; j != nil {
-		l.known, l.job.Job, l.job.Running = true, *j, !schemas.Over(j.State)
+	if j, is := known[restart]; is {
+		l.known, l.job.Job, l.job.Running = true, *j.Job, !schemas.Over(j.State)
 		if j.Start != nil && *j.Start > 0 {
 			start := time.UnixMilli(*j.Start)
 			l.start = &start

@@ -168,7 +168,7 @@ func (r *reader) all(ctx context.Context, topic string, each func(r *kgo.Record)
 
 // since calls each with every committed record of a topic that was written since a time.
 func (r *reader) since(ctx context.Context, topic string, since time.Time, each func(r *kgo.Record) error) (err error) {
-	defer func() { err = kafka.Explain(r.cfg.Kafka, err) }()
+	defer func() { err = ended(ctx, kafka.Explain(r.cfg.Kafka, err)) }()
 	ranges, err := r.bounds(ctx, topic)
 	if err == nil && !since.IsZero() {
 		ranges, err = r.after(ctx, topic, ranges, since)
@@ -186,7 +186,7 @@ func (r *reader) back(
 	ctx context.Context, topic string, since time.Time,
 	each func(r *kgo.Record) error, next func(since time.Time) (time.Time, bool),
 ) (begin bool, err error) {
-	defer func() { err = kafka.Explain(r.cfg.Kafka, err) }()
+	defer func() { err = ended(ctx, kafka.Explain(r.cfg.Kafka, err)) }()
 	window, err := r.bounds(ctx, topic)
 	for err == nil {
 		var ranges map[int32]kafka.Range
@@ -208,6 +208,14 @@ func (r *reader) back(
 		window = older
 	}
 	return false, err
+}
+
+// ended says that the caller has ended a read where its client, which ends too, does not.
+func ended(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil && errors.Is(err, kgo.ErrClientClosed) {
+		return fmt.Errorf("%w: %w", ctx.Err(), err)
+	}
+	return err
 }
 
 // recent is how far back "the last intervals" reaches.

@@ -1,12 +1,15 @@
 package analysis
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka/kafkatest"
@@ -53,5 +56,22 @@ func TestAbsentTopicIsNamed(t *testing.T) {
 			!strings.Contains(err.Error(), cfg.Kafka.Brokers[0]) || len(err.Error()) > 400 {
 			t.Errorf("%.20s: %v, want a short line with %q", topic, err, says)
 		}
+	}
+}
+
+// TestEndedReadsSaySo: a client that closes with its caller is no fault of Kafka, and nothing else is hidden.
+func TestEndedReadsSaySo(t *testing.T) {
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := ended(over, kgo.ErrClientClosed); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	for _, err := range []error{nil, errNoTopic} {
+		if got := ended(over, err); !errors.Is(got, err) || errors.Is(got, context.Canceled) {
+			t.Errorf("%v of %v", got, err)
+		}
+	}
+	if err := ended(t.Context(), kgo.ErrClientClosed); errors.Is(err, context.Canceled) {
+		t.Error(err)
 	}
 }

@@ -41,8 +41,9 @@ func NewestFrame(ctx context.Context, cfg config.Config) (*machine.Frame, error)
 	return f, nil
 }
 
-// FollowFrames calls each with a frame of the newest interval, and of every interval from now on. A frame is due once
-// no summary of its interval came for a moment. It returns nil when ctx ends or each returns false.
+// FollowFrames calls each with a frame of the newest interval, and of every interval from now on. A frame is due a
+// moment after the summary of the whole machine came, or once nothing of its interval came for long. Summaries that are
+// later make its frame anew. It returns nil when ctx ends or each returns false.
 func FollowFrames(ctx context.Context, cfg config.Config, each func(*machine.Frame) bool) error {
 	first, cancel := context.WithTimeout(ctx, readTimeout)
 	t, err := openTop(first, cfg)
@@ -59,9 +60,9 @@ func FollowFrames(ctx context.Context, cfg config.Config, each func(*machine.Fra
 		return err
 	}
 	defer cl.Close()
-	quiet := min(time.Second, cfg.Interval/2)
+	wait := patienceOf(cfg.Interval)
 	for ctx.Err() == nil {
-		poll, cancel := context.WithTimeout(ctx, quiet/2)
+		poll, cancel := context.WithTimeout(ctx, wait.whole/2)
 		fetches := cl.PollFetches(poll)
 		cancel()
 		if err := fetchError(fetches); err != nil {
@@ -73,7 +74,7 @@ func FollowFrames(ctx context.Context, cfg config.Config, each func(*machine.Fra
 		for r := range fetches.RecordsAll() {
 			t.take(r)
 		}
-		if f := t.fold(t.quietSince(time.Now().Add(-quiet))); f != nil && !each(f) {
+		if f := t.due(time.Now(), wait); f != nil && !each(f) {
 			return nil
 		}
 	}
@@ -99,7 +100,10 @@ type topReader struct {
 	known     machine.Known
 	intervals map[int64][]*schemas.JobSummary
 	touched   map[int64]time.Time
-	shown     int64
+	shown     int64                 // the last interval that has a frame
+	last      []*schemas.JobSummary // of that interval
+	before    machine.Live          // live without that interval
+	late      bool                  // a summary of that interval came after its frame
 }
 
 // openTop reads the topics up to their ends.
@@ -174,19 +178,31 @@ func (t *topReader) take(r *kgo.Record) {
 	}
 	switch v := v.(type) {
 	case *schemas.JobSummary:
-		if v.IntervalStart <= t.shown {
-			return // its frame was shown
-		}
-		for i := range v.Metrics {
-			v.Metrics[i].Certified = nil // nobody looks at it, and it is most of a summary
-		}
-		t.intervals[v.IntervalStart] = append(t.intervals[v.IntervalStart], v)
-		t.touched[v.IntervalStart] = time.Now()
+		t.summary(v)
 	case *schemas.Job:
 		t.known.Jobs[v.Identity()] = v
 	case *schemas.Finding:
 		t.finding(schemas.JobKey{JobID: v.JobID, Restart: v.Restart}, v.Rule, v)
 	}
+}
+
+// summary notes a summary. Those of intervals before the one that is shown are not seen any more.
+func (t *topReader) summary(s *schemas.JobSummary) {
+	if s.IntervalStart < t.shown {
+		return
+	}
+	for i := range s.Metrics {
+		s.Metrics[i].Certified = nil // nobody looks at it, and it is most of a summary
+	}
+	t.touched[s.IntervalStart] = time.Now()
+	if s.IntervalStart > t.shown {
+		t.intervals[s.IntervalStart] = append(t.intervals[s.IntervalStart], s)
+		return
+	}
+	t.last = append(slices.DeleteFunc(t.last, func(old *schemas.JobSummary) bool {
+		return old.JobID == s.JobID && old.Restart == s.Restart
+	}), s)
+	t.late = true
 }
 
 // forget takes a tombstone: its key is that of a job, or of a finding.
@@ -226,7 +242,7 @@ func (t *topReader) newestWhole() int64 {
 	newest, whole := int64(0), int64(0)
 	for start, of := range t.intervals {
 		newest = max(newest, start)
-		if slices.ContainsFunc(of, func(s *schemas.JobSummary) bool { return s.JobID == schemas.JobSystem }) {
+		if isWhole(of) {
 			whole = max(whole, start)
 		}
 	}
@@ -236,10 +252,38 @@ func (t *topReader) newestWhole() int64 {
 	return newest
 }
 
-// quietSince is the newest interval for which nothing came since a time, nor for any before it.
-func (t *topReader) quietSince(since time.Time) (newest int64) {
+// isWhole reports whether the summary of the whole machine is there.
+func isWhole(of []*schemas.JobSummary) bool {
+	return slices.ContainsFunc(of, func(s *schemas.JobSummary) bool { return s.JobID == schemas.JobSystem })
+}
+
+// patience is how long nothing may come of an interval until its frame is due.
+type patience struct{ whole, part time.Duration }
+
+func patienceOf(interval time.Duration) patience {
+	return patience{whole: min(time.Second, interval/2), part: min(10*time.Second, interval/2)}
+}
+
+// due returns the frame that is due at a time, or nil: that of the newest interval, or the last with what came late.
+func (t *topReader) due(now time.Time, wait patience) *machine.Frame {
+	if f := t.fold(t.quietSince(now, wait)); f != nil {
+		return f
+	}
+	if !t.late || t.touched[t.shown].After(now.Add(-wait.whole)) {
+		return nil
+	}
+	t.late, t.live = false, t.before
+	return t.live.Fold(t.last, &t.known)
+}
+
+// quietSince is the newest interval whose frame is due, as are those of all before it.
+func (t *topReader) quietSince(now time.Time, wait patience) (newest int64) {
 	for _, start := range slices.Sorted(maps.Keys(t.intervals)) {
-		if t.touched[start].After(since) {
+		quiet := wait.part
+		if isWhole(t.intervals[start]) {
+			quiet = wait.whole
+		}
+		if t.touched[start].After(now.Add(-quiet)) {
 			break
 		}
 		newest = start
@@ -253,11 +297,10 @@ func (t *topReader) fold(through int64) (last *machine.Frame) {
 		if start > through {
 			break
 		}
-		if f := t.live.Fold(t.intervals[start], &t.known); f != nil {
-			last = f
-		}
+		t.before, t.last, t.late = t.live, t.intervals[start], false
+		last = t.live.Fold(t.last, &t.known)
 		delete(t.intervals, start)
-		delete(t.touched, start)
+		delete(t.touched, t.shown)
 		t.shown = start
 	}
 	return last

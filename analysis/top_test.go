@@ -96,6 +96,7 @@ func TestNewestFrameWithoutFindings(t *testing.T) {
 func TestFollowFrames(t *testing.T) {
 	i := install(t)
 	i.every(time.Second)
+	i.cfg.Interval = 20 * time.Second // a frame without the whole machine waits for ten seconds
 	for _, start := range i.starts {
 		i.tell(schemas.TopicJobSummary, "a/0", summary("a", 0, start, "x"))
 		i.tell(schemas.TopicJobSummary, "_system/0", summary(schemas.JobSystem, 0, start))
@@ -151,36 +152,54 @@ func TestFollowFrames(t *testing.T) {
 	}
 }
 
-// TestFramesAreShownOnce: an interval waits until all came that comes, and a later summary of it changes nothing.
-func TestFramesAreShownOnce(t *testing.T) {
+// TestFramesAreWhole: an interval waits for the summary of the whole machine, but not for ever. What comes later makes
+// its frame anew, with all of it, and what is older than it is not seen.
+func TestFramesAreWhole(t *testing.T) {
 	r := &topReader{intervals: map[int64][]*schemas.JobSummary{}, touched: map[int64]time.Time{}}
 	take := func(s *schemas.JobSummary) {
-		t.Helper()
-		value, err := schemas.Marshal(s)
-		if err != nil {
-			t.Fatal(err)
+		for i := range s.Metrics {
+			s.Metrics[i].Deciles = &[]float64{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 		}
-		r.take(&kgo.Record{Value: value})
+		r.summary(s)
 	}
-	begun := time.Now()
+	wait := patienceOf(time.Minute)
+	expect := func(after time.Duration, start int64, ids ...string) {
+		t.Helper()
+		f := r.due(time.Now().Add(after), wait)
+		if f == nil {
+			if start > 0 {
+				t.Errorf("no frame of %d", start)
+			}
+			return
+		}
+		var got []string
+		for i := range f.Jobs {
+			got = append(got, f.Jobs[i].JobID)
+		}
+		if f.StartMs != start || !slices.Equal(got, ids) {
+			t.Errorf("a frame of %d with jobs %v, want %d with %v", f.StartMs, got, start, ids)
+		}
+		if past := f.Jobs[0].Metrics[0].Past; len(past) != int(start/1000) {
+			t.Errorf("the frame of %d has medians of %d intervals", start, len(past))
+		}
+	}
 	take(summary("a", 0, 1000, "x"))
+	expect(-time.Hour, 0)
+	expect(wait.whole, 0) // the other collectors may be late
 	take(summary("b", 0, 1000, "x"))
-	take(summary("a", 0, 2000, "x"))
-	if f := r.fold(r.quietSince(begun)); f != nil {
-		t.Errorf("a frame before the interval is quiet: %+v", f)
-	}
-	if f := r.fold(r.quietSince(time.Now())); f == nil || f.StartMs != 2000 || len(f.Jobs) != 1 {
-		t.Errorf("%+v, want the frame of 2000", f)
-	}
+	take(summary(schemas.JobSystem, 0, 1000))
+	expect(wait.whole, 1000, "a", "b")
+	expect(time.Hour, 0)
 	take(summary("c", 0, 1000, "x"))
-	take(summary("c", 0, 2000, "x"))
-	if f := r.fold(r.quietSince(time.Now())); f != nil {
-		t.Errorf("an interval is shown twice: %+v", f)
-	}
-	take(summary("c", 0, 3000, "x"))
-	if f := r.fold(r.quietSince(time.Now())); f == nil || f.StartMs != 3000 {
-		t.Errorf("%+v, want the frame of 3000", f)
-	}
+	take(summary("b", 0, 1000, "x", "y"))
+	expect(-time.Hour, 0)
+	expect(wait.whole, 1000, "a", "b", "c")
+	expect(time.Hour, 0)
+	take(summary("a", 0, 2000, "x"))
+	take(summary("d", 0, 1000, "x"))
+	expect(wait.part, 2000, "a") // the whole machine is not coming
+	take(summary("d", 0, 1000, "x"))
+	expect(time.Hour, 0)
 }
 
 // TestFetchError: silence is no error, and does not hide that of another partition.

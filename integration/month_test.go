@@ -31,7 +31,7 @@ print(n, sorted(seen))
 // TestMadeUpMonth runs the commands that docs/archive.md begins with, on three days in place of a month. Readers with
 // the lock run beside the compaction, and see every row once. The queries find what was made up.
 func TestMadeUpMonth(t *testing.T) {
-	beside(t)
+	withoutBrokers(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	if out, err := outsidePython(ctx, t, "-c", "import duckdb").CombinedOutput(); err != nil {

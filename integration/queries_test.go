@@ -62,10 +62,11 @@ const (
 // TestQueriesPage runs each query and each program of docs/queries.md on an archive whose values are known. A program
 // without weir's code recomputes the answers from the values.
 func TestQueriesPage(t *testing.T) {
-	beside(t)
+	withoutBrokers(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
 	defer cancel()
-	if out, err := outsidePython(ctx, t, "-c", "import duckdb, numpy, pyarrow").CombinedOutput(); err != nil {
+	modules := "import duckdb, numpy, pandas, polars, pyarrow, pytz"
+	if out, err := outsidePython(ctx, t, "-c", modules).CombinedOutput(); err != nil {
 		withoutModules(t, "THE PAGE OF QUERIES WAS NOT TRIED", strings.TrimSpace(string(out))+" "+err.Error())
 	}
 	there := filepath.Join(t.TempDir(), "it's [an] archive?")

@@ -60,6 +60,15 @@ func beside(t *testing.T) {
 	}
 }
 
+// withoutBrokers lets a test that asks no broker run beside others. It is not run once more where a Kafka is named.
+func withoutBrokers(t *testing.T) {
+	t.Helper()
+	if os.Getenv("KAFKA_SEEDS") != "" {
+		t.Skip("it asks no broker: make test runs it")
+	}
+	t.Parallel()
+}
+
 // systemOn makes the topics of a system on brokers.
 func systemOn(t *testing.T, at brokers) *system {
 	t.Helper()

@@ -149,6 +149,10 @@ func tasks() (all []*view.Job) {
 	for i := range 3 {
 		j := made()
 		j.JobID, j.Nodes, j.Cores = fmt.Sprint(184300+i), nodes(1), new(int64(64))
+		j.Expected, j.Reported = j.Expected/64, j.Reported/64 // made has 64 nodes
+		for k := range j.Metrics {
+			j.Metrics[k].Total.Count /= 64
+		}
 		j.Map = []view.Property{{Rule: "idle-cores"}}
 		if j.Running = i == 1; !j.Running {
 			j.State = "COMPLETED"

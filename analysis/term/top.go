@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/gdamore/tcell/v2"
 	"github.com/rivo/uniseg"
@@ -14,10 +15,11 @@ import (
 // TopOptions are how `weir top` begins.
 type TopOptions struct {
 	Style
-	User, Queue string // show jobs of these alone; empty: all
-	Metric      string // whose band is shown
-	Sort        string // one of TopSorts
-	Rows        int    // lines of a frame that is printed; 0: all
+	User, Queue string        // show jobs of these alone; empty: all
+	Metric      string        // whose band is shown
+	Sort        string        // one of TopSorts
+	Rows        int           // lines of a frame that is printed; 0: all
+	Late        time.Duration // a frame of an interval that ended so long ago tells its age; 0: none does
 }
 
 // NewScreen returns the screen of the process's terminal.
@@ -30,7 +32,7 @@ func NewScreen() (tcell.Screen, error) {
 }
 
 // Top shows frames on a screen until the person quits, ctx ends, or there are no more frames. It draws once a frame,
-// and when a key or a new size changes what is shown.
+// and when a key, a new size or the age of the last frame changes what is shown.
 func Top(ctx context.Context, screen tcell.Screen, frames <-chan *machine.Frame, o TopOptions) error {
 	if err := screen.Init(); err != nil {
 		return fmt.Errorf("opening the terminal: %w: `weir top --once` prints a frame", err)
@@ -41,15 +43,22 @@ func Top(ctx context.Context, screen tcell.Screen, frames <-chan *machine.Frame,
 	go screen.ChannelEvents(events, quit)
 	v := newTopView(o)
 	v.draw(screen)
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
 	for {
 		var changed bool
 		select {
+		case <-tick.C:
+			before := v.clock()
+			v.now = time.Now()
+			changed = v.clock() != before
 		case <-ctx.Done():
 			return nil
 		case f, more := <-frames:
 			if !more {
 				return nil
 			}
+			v.now = time.Now()
 			v.show(f)
 			changed = true
 		case e, more := <-events:
@@ -69,6 +78,7 @@ func Top(ctx context.Context, screen tcell.Screen, frames <-chan *machine.Frame,
 // TopOnce writes one frame.
 func TopOnce(w io.Writer, f *machine.Frame, o TopOptions) error {
 	v := newTopView(o)
+	v.now = time.Now()
 	v.show(f)
 	rows := len(v.jobs)
 	if o.Rows > 0 {

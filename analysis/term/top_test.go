@@ -242,13 +242,25 @@ func (s *session) press(letters string) (lines []string) {
 	return lines
 }
 
-// quiet checks that the screen is not drawn until something else happens.
+// quiet checks that nothing before has drawn the screen once more: the next drawing has what the next key makes of it.
 func (s *session) quiet() {
 	s.t.Helper()
+	for range 2 { // and back
+		want := order(s.screen.text())
+		slices.Reverse(want)
+		if got := order(s.press("r")); !slices.Equal(got, want) {
+			s.t.Fatalf("drawn once more, after %d times: %v, want %v", s.times, got, want)
+		}
+	}
+}
+
+// give sends a frame to the screen.
+func (s *session) give(f *machine.Frame) {
+	s.t.Helper()
 	select {
-	case n := <-s.screen.shown:
-		s.t.Fatalf("drawn once more, after %d times", n)
-	default:
+	case s.frames <- f:
+	case <-time.After(time.Minute):
+		s.t.Fatal("no frame was taken in a minute")
 	}
 }
 
@@ -271,7 +283,7 @@ func TestTopDrawsOnceAFrame(t *testing.T) {
 	for n := range 20 {
 		f := topFrame()
 		f.StartMs += int64(n) * 10_000
-		s.frames <- f
+		s.give(f)
 		lines := s.drawn()
 		if want := f.StartMs; !strings.Contains(lines[0], time.UnixMilli(want).Format(time.TimeOnly)) {
 			t.Errorf("frame %d: %s", n, lines[0])
@@ -282,8 +294,8 @@ func TestTopDrawsOnceAFrame(t *testing.T) {
 	}
 	s.press("r")
 	s.quiet()
-	if s.times != 22 {
-		t.Errorf("drawn %d times, want 22: at the start, for 20 frames and for a key", s.times)
+	if s.times != 1+20*3+3 {
+		t.Errorf("drawn %d times, want 64: at the start, for 20 frames, two keys after each, and three keys", s.times)
 	}
 }
 
@@ -346,6 +358,63 @@ func TestTopJobShowsTheMainMetricsFirst(t *testing.T) {
 	want := []string{"cpu_user", "ipc", "mem_used", "acc_power", "context_switches"}
 	if got := firstShown(&j); !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// TestTopSaysHowOldItIs: a frame does not pass for the newest one when nothing comes any more.
+func TestTopSaysHowOldItIs(t *testing.T) {
+	f := topFrame()
+	f.StartMs = time.Now().Add(-5*time.Minute - 20*time.Second).UnixMilli()
+	old := TopOptions{Style: Style{Width: 80}, Late: 30 * time.Second}
+	if got := once(t, f, old); !strings.Contains(got, "NOTHING CAME SINCE") || !strings.Contains(got, ", 5 min ago") {
+		t.Errorf("an old frame:\n%s", got)
+	}
+	if old.Late = time.Hour; strings.Contains(once(t, f, old), "NOTHING") {
+		t.Error("a frame of now is called old")
+	}
+	s := startTop(t, TopOptions{Late: time.Second})
+	f.StartMs = time.Now().UnixMilli() - f.IntervalMs
+	s.give(f)
+	for !strings.Contains(s.drawn()[0], "NOTHING CAME SINCE") { // it waits for a drawing, and no frame follows
+	}
+}
+
+// TestTopPageStaysOfItsJob: the page of a job that has no summary any more is no other job's.
+func TestTopPageStaysOfItsJob(t *testing.T) {
+	s := startTop(t, TopOptions{Sort: "job"})
+	s.give(topFrame())
+	s.drawn()
+	if lines := s.press("\n"); !strings.HasPrefix(lines[0], "Job 184223  relax") {
+		t.Fatalf("%q", lines)
+	}
+	without := topFrame()
+	without.Jobs = without.Jobs[1:]
+	s.give(without)
+	lines := s.drawn()
+	if lines[0] != "Job 184223" || !strings.Contains(lines[3], "No summary of this interval came") {
+		t.Errorf("its job is gone: %q", lines)
+	}
+	s.give(topFrame())
+	if lines := s.drawn(); !strings.HasPrefix(lines[0], "Job 184223  relax") {
+		t.Errorf("its job is back: %q", lines)
+	}
+	s.give(without)
+	s.drawn()
+	if got := order(s.press("\t")); !slices.Equal(got, []string{"184310", "184400"}) {
+		t.Errorf("back: %v", got)
+	}
+	if lines := s.press("\n"); !strings.HasPrefix(lines[0], "Job 184310") {
+		t.Errorf("no job was selected: %q", lines)
+	}
+	s.screen.InjectKey(tcell.KeyRune, 'u', tcell.ModNone)
+	s.screen.InjectKey(tcell.KeyRune, 'q', tcell.ModNone)
+	select {
+	case err := <-s.done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-s.screen.shown:
+		t.Error("key u begins typing where there is no prompt")
 	}
 }
 

@@ -19,8 +19,8 @@ func (v *topView) lines() []line {
 		return []line{{head}, nil, {{text: v.clean(words, v.cells())}}, nil, {{text: "q quit"}}}
 	case v.page == pageHelp:
 		return v.help()
-	case v.page == pageJob && v.selected() >= 0:
-		return v.job(v.jobs[v.selected()])
+	case v.page == pageJob:
+		return v.jobPage()
 	}
 	lines := v.table(v.room())
 	for len(lines) < v.height { // the keys are at the bottom
@@ -68,14 +68,36 @@ func (v *topView) nobody() string {
 
 func (v *topView) header() line {
 	f := v.frame
-	parts := []string{
-		"weir top", "cluster " + v.clean(f.Cluster, 32), time.UnixMilli(f.StartMs).Format(time.TimeOnly),
-		"interval " + span(f.IntervalMs),
-	}
+	parts := []string{"weir top", "cluster " + v.clean(f.Cluster, 32), v.clock(), "interval " + span(f.IntervalMs)}
 	if f.Expected > 0 {
 		parts = append(parts, fmt.Sprintf("%s of %s nodes seen", count(f.Seen), count(f.Expected)))
 	}
 	return line{{text: v.clean(strings.Join(parts, "  "), v.cells()), color: bold}}
+}
+
+// clock is the start of the interval. Where news of later ones is missing, it says since when.
+func (v *topView) clock() string {
+	if v.frame == nil {
+		return ""
+	}
+	start := time.UnixMilli(v.frame.StartMs)
+	end := start.Add(time.Duration(v.frame.IntervalMs) * time.Millisecond)
+	age := v.now.Sub(end)
+	if v.Late == 0 || age < v.Late {
+		return start.Format(time.TimeOnly)
+	}
+	text := end.Format(time.TimeOnly)
+	if end.Format(time.DateOnly) != v.now.Format(time.DateOnly) {
+		text = end.Format(time.DateTime)
+	}
+	step := 10 * time.Second
+	switch {
+	case age > 2*time.Hour:
+		step = time.Hour
+	case age > 2*time.Minute:
+		step = time.Minute
+	}
+	return fmt.Sprintf("NOTHING CAME SINCE %s, %s ago", text, span(age.Truncate(step).Milliseconds()))
 }
 
 // machine is how busy the cores are. A letter of the bar is a share of all cores.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/weirhpc/weir/analysis/machine"
 	"github.com/weirhpc/weir/analysis/view"
@@ -28,12 +27,32 @@ func (v *topView) help() (lines []line) {
 	return append([]line{{{text: "weir top", color: bold}}, nil}, lines...)
 }
 
+// jobPage is the page of the selected job. In an interval without a summary of it, it is no other job's.
+func (v *topView) jobPage() []line {
+	at := slices.IndexFunc(v.frame.Jobs, func(j machine.FrameJob) bool { return j.JobKey == v.at })
+	if at >= 0 {
+		return v.job(&v.frame.Jobs[at])
+	}
+	const words = "No summary of this interval came: the job has ended, or its summary is late."
+	return []line{
+		{{text: v.clean("Job "+v.at.JobID, v.cells()), color: bold}},
+		{{text: v.clean(v.clock(), v.cells())}},
+		nil,
+		{{text: v.clean(words, v.cells())}},
+		nil, v.jobKeys(),
+	}
+}
+
+func (v *topView) jobKeys() line {
+	return line{{text: v.clean("esc back  q quit   all of its life: weir job "+v.at.JobID, v.cells())}}
+}
+
 // job shows the metrics of a job in this interval, and its findings.
 func (v *topView) job(j *machine.FrameJob) []line {
 	head := strings.Join([]string{
 		"Job " + j.JobID, orDash(j.Name), orDash(j.User), orDash(j.Account), orDash(j.Queue),
 	}, "  ")
-	seen := fmt.Sprintf("%s  %s of %s seen  %s", time.UnixMilli(v.frame.StartMs).Format(time.TimeOnly),
+	seen := fmt.Sprintf("%s  %s of %s seen  %s", v.clock(),
 		count(j.Reported), plural(j.Expected, "node", "nodes"), j.Method)
 	lines := []line{{{text: v.clean(head, v.cells()), color: bold}}, {{text: v.clean(seen, v.cells())}}, nil}
 	for i := range j.Findings {
@@ -55,7 +74,7 @@ func (v *topView) job(j *machine.FrameJob) []line {
 	for room := max(1, v.height-footLines); len(lines) > room; {
 		lines = lines[:len(lines)-1]
 	}
-	return append(lines, line{{text: v.clean("esc back  q quit   all of its life: weir job "+j.JobID, v.cells())}})
+	return append(lines, v.jobKeys())
 }
 
 // firstShown are the metrics of a job in the order of a report, and the others by name. A screen may not have all.

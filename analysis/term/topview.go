@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/gdamore/tcell/v2"
@@ -20,6 +21,7 @@ type topView struct {
 	TopOptions
 	height   int
 	frame    *machine.Frame
+	now      time.Time
 	jobs     []*machine.FrameJob // those that are shown, in order
 	reversed bool
 	found    bool           // only jobs with findings
@@ -75,7 +77,7 @@ func (v *topView) arrange() {
 		}
 		return order
 	})
-	if v.selected() < 0 && len(v.jobs) > 0 {
+	if v.selected() < 0 && len(v.jobs) > 0 && v.page != pageJob { // a page stays that of its job
 		v.at = v.jobs[0].JobKey
 	}
 }
@@ -192,6 +194,7 @@ func (v *topView) key(e *tcell.EventKey) bool {
 		v.quit = true
 	case key == tcell.KeyEscape, key == tcell.KeyEnter && v.page != pageJobs:
 		v.page = pageJobs
+		v.arrange()
 	case key == tcell.KeyEnter && v.selected() >= 0:
 		v.page = pageJob
 	case key == tcell.KeyUp, letter == 'k':
@@ -215,6 +218,9 @@ func (v *topView) key(e *tcell.EventKey) bool {
 }
 
 func (v *topView) letter(letter rune) bool {
+	if v.page != pageJobs && letter != '?' { // other pages do not show what the letters change
+		return false
+	}
 	switch letter {
 	case '?':
 		v.page = pageHelp

@@ -54,12 +54,11 @@ var looks = []look{
 // TestPages looks at every page in every way.
 func TestPages(t *testing.T) {
 	browser := start(t)
-	for _, file := range pages(t) {
+	for _, file := range files(t) {
 		name := strings.TrimSuffix(filepath.Base(file), ".html")
 		for _, l := range looks {
 			t.Run(name+"/"+l.name, func(t *testing.T) {
-				tab, end := context.WithTimeout(open(t, browser), waitFor)
-				defer end()
+				tab := open(t, browser)
 				requests := listen(t, tab)
 				visit(t, tab, file, l)
 				for _, url := range requests() {
@@ -83,36 +82,30 @@ func TestPages(t *testing.T) {
 
 // TestSize holds the page of 24 hours at 10 s and 16 metrics to its budget.
 func TestSize(t *testing.T) {
-	for _, file := range pages(t) {
-		if filepath.Base(file) != "day.html" {
-			continue
-		}
-		info, err := os.Stat(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Logf("%s: %d bytes", filepath.Base(file), info.Size())
-		if info.Size() > maxPage {
-			t.Errorf("the page of 24 hours and 16 metrics has %d bytes, want at most %d", info.Size(), maxPage)
-		}
+	file := madeUp(t, "day.html")
+	info, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s: %d bytes", filepath.Base(file), info.Size())
+	if info.Size() > maxPage {
+		t.Errorf("the page of 24 hours and 16 metrics has %d bytes, want at most %d", info.Size(), maxPage)
 	}
 }
 
-// TestHostileNames opens a page whose every name is HTML, with scripts allowed: nothing of it may come alive.
+// TestHostileNames opens pages whose every name is HTML, with scripts allowed: nothing of it may come alive.
 func TestHostileNames(t *testing.T) {
 	browser := start(t)
-	for _, file := range pages(t) {
-		if filepath.Base(file) != "hostile.html" {
-			continue
-		}
+	for _, name := range []string{"hostile.html", "system-hostile.html"} {
+		file := madeUp(t, name)
 		tab := open(t, browser)
 		var alive bool
-		var elements, title string
+		var elements, text string
 		run(
 			t,
 			tab,
 			chromedp.Navigate("file://"+file),
-			chromedp.Title(&title),
+			chromedp.Evaluate(`document.title + document.body.textContent`, &text),
 			chromedp.Evaluate(`window.evil !== undefined`, &alive),
 			chromedp.Evaluate(
 				`[...document.querySelectorAll('script,img,iframe,object,embed,link,base,form,a,[onerror],#evil')]
@@ -121,36 +114,62 @@ func TestHostileNames(t *testing.T) {
 			),
 		)
 		if alive || elements != "" {
-			t.Errorf("a name came alive: %t, %.300s", alive, elements)
+			t.Errorf("%s: a name came alive: %t, %.300s", name, alive, elements)
 		}
-		if !strings.Contains(title, "<script id=evil>") {
-			t.Errorf("the title has not the name as it is: %.100q", title)
+		if !strings.Contains(text, "<script id=evil>") {
+			t.Errorf("%s has no name as it is", name)
 		}
 	}
 }
 
-// pages makes the pages once, and returns their files: made-up ones of all kinds, and those of the program.
-func pages(t *testing.T) []string {
+// pages are those that somebody must have looked at: made-up ones of all kinds, and those of the program.
+var pages = []string{
+	"day.html", "hostile.html", "bare.html", "short.html", "year.html", "system.html", "system-hostile.html",
+	"system-bare.html", "weir-job.html", "weir-jobs.html", "weir-system.html",
+}
+
+// files makes the pages once, and returns all of them.
+func files(t *testing.T) []string {
 	t.Helper()
-	dir, err := *of, error(nil)
+	dir := *of
 	if dir == "" {
-		dir, err = made()
-	}
-	if err != nil {
-		t.Fatal(err)
+		for _, name := range pages {
+			dir = filepath.Dir(madeUp(t, name))
+		}
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*.html"))
-	if err != nil || len(files) < 2 {
+	if err != nil || len(files) == 0 {
 		t.Fatalf("%d pages in %s, %v", len(files), dir, err)
 	}
 	return files
 }
 
-var made = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "weir-pages-")
+// madeUp returns the file of a made-up page. With -of there are none.
+func madeUp(t *testing.T, name string) string {
+	t.Helper()
+	if *of != "" {
+		t.Skip("-of names other pages")
+	}
+	dir, err := made()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, name)
+	if _, err := os.Stat(file); err != nil {
+		t.Fatalf("a page was not made: %v", err)
+	}
+	return file
+}
+
+// madeIn is where made makes the pages. TestMain deletes it.
+var madeIn string
+
+var made = sync.OnceValues(func() (dir string, err error) {
+	dir, err = os.MkdirTemp("", "weir-pages-")
 	if err != nil {
 		return "", err
 	}
+	madeIn = dir
 	program, archive := filepath.Join(dir, "weir"), filepath.Join(dir, "archive")
 	for _, command := range [][]string{
 		{"go", "test", "-count=1", "-run", "TestPages$", "./analysis/page", "-args", "-pages", dir},
@@ -171,10 +190,8 @@ var made = sync.OnceValues(func() (string, error) {
 
 func TestMain(m *testing.M) {
 	status := m.Run()
-	if *of == "" {
-		if dir, err := made(); err == nil {
-			_ = os.RemoveAll(dir)
-		}
+	if madeIn != "" {
+		_ = os.RemoveAll(madeIn)
 	}
 	os.Exit(status)
 }
@@ -203,6 +220,7 @@ func start(t *testing.T) context.Context {
 		chromedp.Flag("headless", "new"),
 		chromedp.DisableGPU,
 		chromedp.Flag("hide-scrollbars", true),
+		chromedp.WSURLReadTimeout(waitFor), // it starts cold, beside other tests
 	)
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox) // Chromium has no sandbox for root
@@ -211,14 +229,17 @@ func start(t *testing.T) context.Context {
 	t.Cleanup(end)
 	browser, quit := chromedp.NewContext(allocator)
 	t.Cleanup(quit)
-	run(t, browser)
+	run(t, browser) // no limit of its own: it would end the browser with it
 	return browser
 }
 
+// open opens a tab that ends after a while.
 func open(t *testing.T, browser context.Context) context.Context {
 	t.Helper()
 	tab, end := chromedp.NewContext(browser)
 	t.Cleanup(end)
+	tab, stop := context.WithTimeout(tab, waitFor)
+	t.Cleanup(stop)
 	return tab
 }
 

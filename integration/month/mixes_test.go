@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -231,7 +232,8 @@ func TestSameSeedSameJobs(t *testing.T) {
 	}
 }
 
-// TestTourNamesThePlantedJobs: docs/tour.md sends its readers to jobs by their numbers.
+// TestTourNamesThePlantedJobs: docs/tour.md sends its readers to jobs by their numbers. For each rule it says who is
+// almost found.
 func TestTourNamesThePlantedJobs(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/tour.md")
@@ -251,5 +253,11 @@ func TestTourNamesThePlantedJobs(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("planted jobs (-month +docs/tour.md):\n%s", diff)
+	}
+	_, almost, _ := strings.Cut(string(page), "| who is almost found |")
+	for rule := range want {
+		if !strings.Contains(almost, "`"+rule+"`") {
+			t.Errorf("docs/tour.md does not say who is almost found by %s", rule)
+		}
 	}
 }

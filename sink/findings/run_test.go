@@ -1,7 +1,6 @@
 package findings
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,79 +9,49 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kfake"
-	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
+	"github.com/weirhpc/weir/sink/sinktest"
 )
 
 // bench is a broker with the topic of findings, and an archive.
-type bench struct {
-	t       *testing.T
-	cluster *kfake.Cluster
-	cfg     config.Config
-	client  *kgo.Client
-	log     kafkatest.Log
-}
+type bench struct{ *sinktest.Bench }
 
-func newBench(t *testing.T) *bench {
+func newBench(t *testing.T) bench {
 	t.Helper()
-	b := &bench{t: t, cluster: kafkatest.Broker(t), cfg: config.Default()}
-	b.cfg.Kafka.Brokers, b.cfg.Sink.Dir, b.cfg.Cluster = b.cluster.ListenAddrs(), t.TempDir(), "c"
-	b.cfg.BackoffCap = 50 * time.Millisecond
-	kafkatest.CreateTopics(t, b.cluster, b.cfg)
-	b.client = kafkatest.Client(t, b.cluster.ListenAddrs())
-	return b
+	return bench{sinktest.New(t, schemas.TopicFindings)}
 }
 
-func (b *bench) finding(f schemas.Finding) {
-	b.t.Helper()
+func (b bench) finding(f schemas.Finding) {
+	b.T.Helper()
 	value, err := schemas.MarshalChecked(&f)
 	if err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
-	b.produce(f.Key(), value)
-}
-
-func (b *bench) produce(key, value []byte) {
-	b.t.Helper()
-	r := &kgo.Record{Topic: b.cfg.Prefix + schemas.TopicFindings, Key: key, Value: value}
-	if err := b.client.ProduceSync(b.t.Context(), r).FirstErr(); err != nil {
-		b.t.Fatal(err)
-	}
+	b.Produce(f.Key(), value)
 }
 
 // follow runs a follower until the returned function ends it.
-func (b *bench) follow(period time.Duration) (end func()) {
-	b.t.Helper()
-	f := newFollower(b.cfg, b.log.Logger(), NewMetrics(prometheus.NewRegistry()))
-	f.Patience = time.Minute // the machine may be busy
-	f.Period, f.Wait, f.Look = period, time.Millisecond, 20*time.Millisecond
-	ctx, cancel := context.WithCancel(b.t.Context())
-	ended := make(chan struct{})
-	go func() { f.Run(ctx); close(ended) }()
-	end = func() { cancel(); <-ended }
-	b.t.Cleanup(end)
-	return end
+func (b bench) follow(period time.Duration) (end func()) {
+	b.T.Helper()
+	return sinktest.Follow(b.Bench, newFollower(b.Config, b.Log.Logger(), NewMetrics(prometheus.NewRegistry())), period)
 }
 
 // archived waits until the archive has these findings, each as JOB RULE TITLE DATE.
-func (b *bench) archived(want ...string) {
-	b.t.Helper()
+func (b bench) archived(want ...string) {
+	b.T.Helper()
 	var got []string
 	defer func() {
-		if b.t.Failed() {
-			b.t.Logf("the archive has %v\n%s", got, b.log.String())
+		if b.T.Failed() {
+			b.T.Logf("the archive has %v\n%s", got, b.Log.String())
 		}
 	}()
-	kafkatest.Eventually(b.t, fmt.Sprint(want), func() bool {
+	kafkatest.Eventually(b.T, fmt.Sprint(want), func() bool {
 		got = nil
-		_ = sink.Reading(b.t.Context(), b.cfg.Sink.Dir, func() error {
-			for _, r := range slices.SortedFunc(maps.Values(stored(b.t, b.cfg.Sink.Dir)),
+		_ = sink.Reading(b.T.Context(), b.Config.Sink.Dir, func() error {
+			for _, r := range slices.SortedFunc(maps.Values(stored(b.T, b.Config.Sink.Dir)),
 				func(x, y Row) int { return x.key().compare(y.key()) }) {
 				got = append(got, r.JobID+" "+r.Rule+" "+r.Title+" "+r.date())
 			}
@@ -102,32 +71,32 @@ func TestRun(t *testing.T) {
 	open.Final = false
 	b.finding(open)
 	b.finding(final("2", "serial", "done", epoch))
-	b.produce([]byte("rubbish"), []byte("rubbish"))
+	b.Produce([]byte("rubbish"), []byte("rubbish"))
 	job, err := schemas.MarshalChecked(&schemas.Job{JobID: "1", State: schemas.StateRunning})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.produce([]byte("1/0"), job)
+	b.Produce([]byte("1/0"), job)
 	end := b.follow(soon)
 	b.archived("2 serial done 2026-11-20")
 	b.finding(final("1", "serial", "over", epoch+dayMs))
 	b.archived("1 serial over 2026-11-21", "2 serial done 2026-11-20")
 	done := final("2", "serial", "", epoch)
-	b.produce(done.Key(), nil) // the topic forgets it
+	b.Produce(done.Key(), nil) // the topic forgets it
 	b.finding(open)            // and this one is said to be open again
 	b.finding(final("3", "serial", "third", epoch))
 	b.archived("1 serial over 2026-11-21", "2 serial done 2026-11-20", "3 serial third 2026-11-20")
 	end()
-	if n := b.log.Count("record cannot be used, going on behind it"); n != 2 {
-		t.Errorf("%d lines about two records that are no findings:\n%s", n, b.log.String())
+	if n := b.Log.Count("record cannot be used, going on behind it"); n != 2 {
+		t.Errorf("%d lines about two records that are no findings:\n%s", n, b.Log.String())
 	}
 	// At the end everything is written, due or not.
 	b.finding(final("4", "serial", "last", epoch))
 	b.follow(time.Hour)()
 	b.archived("1 serial over 2026-11-21", "2 serial done 2026-11-20", "3 serial third 2026-11-20",
 		"4 serial last 2026-11-20")
-	if strings.Contains(b.log.String(), "level=WARN msg=\"ended before") {
-		t.Error(b.log.String())
+	if strings.Contains(b.Log.String(), "level=WARN msg=\"ended before") {
+		t.Error(b.Log.String())
 	}
 }
 
@@ -159,15 +128,7 @@ func TestRunTopicMadeAnew(t *testing.T) {
 	b.finding(final("2", "serial", "kept", epoch))
 	b.follow(soon)
 	b.archived("1 serial before 2026-11-20", "2 serial kept 2026-11-20")
-	adm := kadm.NewClient(b.client)
-	if _, err := adm.DeleteTopic(t.Context(), b.cfg.Prefix+schemas.TopicFindings); err != nil {
-		t.Fatal(err)
-	}
-	kafkatest.Eventually(t, "word of a topic that is gone", func() bool {
-		return b.log.Count("cannot read a topic of the archive, trying again") > 0
-	})
-	kafkatest.CreateTopics(t, b.cluster, b.cfg)
-	b.client = kafkatest.Client(t, b.cluster.ListenAddrs())
+	b.Recreate()
 	b.finding(final("1", "serial", "after", epoch+dayMs))
 	b.archived("1 serial after 2026-11-21", "2 serial kept 2026-11-20")
 }
@@ -177,7 +138,7 @@ func TestRunTopicMadeAnew(t *testing.T) {
 func TestRunTopicMadeAnewMeanwhile(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	lock, err := sink.TakeLock(t.Context(), sink.LockPath(b.cfg.Sink.Dir), false, lockFor)
+	lock, err := sink.TakeLock(t.Context(), sink.LockPath(b.Config.Sink.Dir), false, sinktest.LockFor)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,21 +148,13 @@ func TestRunTopicMadeAnewMeanwhile(t *testing.T) {
 	b.finding(final("2", "serial", "kept", epoch))
 	b.follow(soon)
 	kafkatest.Eventually(t, "word of the lock", func() bool {
-		return b.log.Count("cannot write rows to the archive, trying again") > 0
+		return b.Log.Count("cannot write rows to the archive, trying again") > 0
 	})
-	adm := kadm.NewClient(b.client)
-	if _, err := adm.DeleteTopic(t.Context(), b.cfg.Prefix+schemas.TopicFindings); err != nil {
-		t.Fatal(err)
-	}
-	kafkatest.Eventually(t, "word of a topic that is gone", func() bool {
-		return b.log.Count("cannot read a topic of the archive, trying again") > 0
-	})
-	kafkatest.CreateTopics(t, b.cluster, b.cfg)
-	b.client = kafkatest.Client(t, b.cluster.ListenAddrs())
+	b.Recreate()
 	b.finding(final("1", "serial", "after", epoch+dayMs))
-	b.produce([]byte("rubbish"), []byte("rubbish"))
+	b.Produce([]byte("rubbish"), []byte("rubbish"))
 	kafkatest.Eventually(t, "word that the new topic is read", func() bool {
-		return b.log.Count("record cannot be used, going on behind it") > 0
+		return b.Log.Count("record cannot be used, going on behind it") > 0
 	})
 	lock.Unlock()
 	b.archived("1 serial after 2026-11-21", "2 serial kept 2026-11-20")

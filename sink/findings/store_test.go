@@ -8,7 +8,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -21,16 +20,13 @@ import (
 	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
+	"github.com/weirhpc/weir/sink/sinktest"
 )
 
-var (
-	epoch    = time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC).UnixMilli()
-	errCrash = errors.New("crash")
-)
+var epoch = time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC).UnixMilli()
 
 const (
-	dayMs   = 24 * 3600 * 1000
-	lockFor = 90 * time.Second // for a busy machine
+	dayMs = 24 * 3600 * 1000
 )
 
 // final is a record of a finding that will not change.
@@ -99,23 +95,15 @@ func equal(t *testing.T, want, got map[key]Row, what string) {
 	}
 }
 
-// noSync leaves out what takes a busy disk long: nobody pulls the plug in a test.
-func noSync(action, _ string) error {
-	if action == sink.ActSync || action == sink.ActSyncDir {
-		return sink.ErrDone
-	}
-	return nil
-}
-
 func newStore(t *testing.T) store {
 	t.Helper()
-	return store{dir: t.TempDir(), topic: "weir.findings", before: noSync}
+	return store{dir: t.TempDir(), topic: "weir.findings", before: sinktest.NoSync}
 }
 
 // put writes records, and fails if a file cannot be used.
 func (s store) put(t *testing.T, topicID string, rows ...Row) {
 	t.Helper()
-	if bad, err := s.write(t.Context(), lockFor, topicID, newest(rows)); err != nil || len(bad) > 0 {
+	if bad, err := s.write(t.Context(), sinktest.LockFor, topicID, newest(rows)); err != nil || len(bad) > 0 {
 		t.Fatal(bad, err)
 	}
 }
@@ -137,19 +125,6 @@ func randomLog(rnd *rand.Rand, n int) (log []Row) {
 	return log
 }
 
-// batches cuts a log into pieces, and shuffles them, some twice: as several sinks read that lag and start again.
-func batches(rnd *rand.Rand, log []Row) (all [][]Row) {
-	for len(log) > 0 {
-		n := 1 + rnd.IntN(len(log))
-		all = append(all, log[:n])
-		if log = log[n:]; rnd.IntN(3) == 0 {
-			all = append(all, all[rnd.IntN(len(all))])
-		}
-	}
-	rnd.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	return all
-}
-
 // TestStore: the files have the newest record of each finding, whatever the order of the batches. A second writer of
 // the same records takes no lock, and a file that does not change stays.
 func TestStore(t *testing.T) {
@@ -158,7 +133,7 @@ func TestStore(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(seed, 2))
 		log := randomLog(rnd, 40)
 		s := newStore(t)
-		for _, batch := range batches(rnd, log) {
+		for _, batch := range sinktest.Batches(rnd, log) {
 			s.put(t, "id", batch...)
 			stored(t, s.dir)
 		}
@@ -235,31 +210,17 @@ func TestCrashes(t *testing.T) {
 		row(t, final("4", "overload", "new", epoch+2*dayMs), 14), // and one is new, on a new date
 	}
 	added := row(t, final("5", "overload", "added", epoch+3*dayMs), 20)
-	crashAt := func(n int) (hook func(action, path string) error, committed *bool) {
-		step := 0
-		committed = new(bool)
-		return func(action, path string) error {
-			if step == n {
-				return errCrash
-			}
-			step++
-			if action == sink.ActRename && filepath.Base(path) == "findings-commit" {
-				*committed = true
-			}
-			return noSync(action, path)
-		}, committed
-	}
 	total := 0
 	for first := 0; ; first += kafkatest.Cases(1, 4) {
 		s := newStore(t)
 		s.put(t, "id", before...)
 		var committed *bool
-		s.before, committed = crashAt(first)
-		_, err := s.write(t.Context(), lockFor, "id", newest(change))
+		s.before, committed = sinktest.CrashAt(first, "findings-commit")
+		_, err := s.write(t.Context(), sinktest.LockFor, "id", newest(change))
 		if err == nil {
 			break
 		}
-		if !errors.Is(err, errCrash) {
+		if !errors.Is(err, sinktest.ErrCrash) {
 			t.Fatal(err)
 		}
 		want := newest(before)
@@ -273,14 +234,14 @@ func TestCrashes(t *testing.T) {
 				t.Fatal(err)
 			}
 			total++
-			copied.before, _ = crashAt(second)
+			copied.before, _ = sinktest.CrashAt(second, "findings-commit")
 			// The topic has forgotten the others.
-			_, err := copied.write(t.Context(), lockFor, "id", newest([]Row{added}))
+			_, err := copied.write(t.Context(), sinktest.LockFor, "id", newest([]Row{added}))
 			done := err == nil
-			if !done && !errors.Is(err, errCrash) {
+			if !done && !errors.Is(err, sinktest.ErrCrash) {
 				t.Fatal(err)
 			}
-			copied.before = noSync
+			copied.before = sinktest.NoSync
 			copied.put(t, "id", added)
 			equal(t, want, stored(t, copied.dir), fmt.Sprintf("crashes %d and %d", first, second))
 			if copied.disk().Unfinished() {
@@ -291,7 +252,7 @@ func TestCrashes(t *testing.T) {
 			}
 		}
 		// The topic still has them: a sink that starts again ends as if nothing had been.
-		s.before = noSync
+		s.before = sinktest.NoSync
 		s.put(t, "id", change...)
 		after := newest(before)
 		maps.Copy(after, newest(change))
@@ -316,10 +277,11 @@ func TestFullDisk(t *testing.T) {
 			}
 			return nil
 		}
-		if _, err := s.write(t.Context(), lockFor, "id", newest([]Row{moved})); !errors.Is(err, syscall.ENOSPC) {
+		_, err := s.write(t.Context(), sinktest.LockFor, "id", newest([]Row{moved}))
+		if !errors.Is(err, syscall.ENOSPC) {
 			t.Errorf("%s: %v", action, err)
 		}
-		s.before = noSync
+		s.before = sinktest.NoSync
 		equal(t, newest([]Row{before}), stored(t, s.dir), action)
 	}
 	s.put(t, "id", moved)
@@ -334,8 +296,8 @@ func TestWriters(t *testing.T) {
 	var writers sync.WaitGroup
 	for w := range 4 {
 		writers.Go(func() {
-			for _, batch := range batches(rand.New(rand.NewPCG(uint64(w), 4)), log) {
-				bad, err := s.write(context.Background(), lockFor, "id", newest(batch))
+			for _, batch := range sinktest.Batches(rand.New(rand.NewPCG(uint64(w), 4)), log) {
+				bad, err := s.write(context.Background(), sinktest.LockFor, "id", newest(batch))
 				if err != nil || len(bad) > 0 {
 					t.Error(bad, err)
 				}
@@ -354,10 +316,10 @@ func TestWriteLooksAgain(t *testing.T) {
 	other := row(t, final("2", "serial", "", epoch), 3)
 	s.before = func(action, path string) error {
 		if action == sink.ActLock {
-			s.before = noSync
-			store{dir: s.dir, topic: s.topic, before: noSync}.put(t, "id", newer, other)
+			s.before = sinktest.NoSync
+			store{dir: s.dir, topic: s.topic, before: sinktest.NoSync}.put(t, "id", newer, other)
 		}
-		return noSync(action, path)
+		return sinktest.NoSync(action, path)
 	}
 	s.put(t, "id", older)
 	equal(t, newest([]Row{newer, other}), stored(t, s.dir), "at the end")
@@ -406,7 +368,7 @@ func TestBadFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		good, lost := row(t, final("5", "overload", "", epoch+dayMs), 2), row(t, final("5", "swapping", "", epoch), 3)
-		bad, err := s.write(t.Context(), lockFor, "id", newest([]Row{good, lost}))
+		bad, err := s.write(t.Context(), sinktest.LockFor, "id", newest([]Row{good, lost}))
 		if err != nil || !errors.Is(bad["2026-11-20"], c.want) || !strings.Contains(bad["2026-11-20"].Error(), path) {
 			t.Errorf("%s: %v, %v", name, bad, err)
 		}

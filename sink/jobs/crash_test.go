@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"syscall"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/sink"
+	"github.com/weirhpc/weir/sink/sinktest"
 )
 
 // TestCrashes kills a writer ahead of each of its steps, and the next one ahead of each of its own. Every job keeps its
@@ -34,31 +34,18 @@ func TestCrashes(t *testing.T) {
 	added := Row{Cluster: "c", JobID: "5", End: epoch + 4*dayMs, Position: 14}
 	change = append(change, added)
 
-	crashAt := func(n int) (before func(action, path string) error, committed *bool, steps *int) {
-		committed, steps = new(bool), new(int)
-		return func(action, path string) error {
-			if *steps == n {
-				return errCrash
-			}
-			*steps++
-			if action == sink.ActRename && filepath.Base(path) == "jobs-commit" {
-				*committed = true
-			}
-			return noSync(action, path)
-		}, committed, steps
-	}
 	total := 0
 	for first := 0; ; first += kafkatest.Cases(1, 4) {
 		s := newStore(t)
-		s.before = noSync
+		s.before = sinktest.NoSync
 		s.put(t, "id", before...)
 		var committed *bool
-		s.before, committed, _ = crashAt(first)
-		_, err := s.write(t.Context(), lockFor, "id", last(change))
+		s.before, committed = sinktest.CrashAt(first, "jobs-commit")
+		_, err := s.write(t.Context(), sinktest.LockFor, "id", last(change))
 		if err == nil {
 			break
 		}
-		if !errors.Is(err, errCrash) {
+		if !errors.Is(err, sinktest.ErrCrash) {
 			t.Fatal(err)
 		}
 		want := last(before)
@@ -72,13 +59,13 @@ func TestCrashes(t *testing.T) {
 			}
 			total++
 			// The topic has forgotten all of it: the next writer has another job to write.
-			copied.before, _, _ = crashAt(second)
-			_, err := copied.write(t.Context(), lockFor, "id", last([]Row{added}))
+			copied.before, _ = sinktest.CrashAt(second, "jobs-commit")
+			_, err := copied.write(t.Context(), sinktest.LockFor, "id", last([]Row{added}))
 			done := err == nil
-			if !done && !errors.Is(err, errCrash) {
+			if !done && !errors.Is(err, sinktest.ErrCrash) {
 				t.Fatal(err)
 			}
-			copied.before = noSync
+			copied.before = sinktest.NoSync
 			copied.put(t, "id", added)
 			want[added.key()] = added
 			equal(t, want, stored(t, copied.dir), fmt.Sprintf("crashes %d and %d", first, second))
@@ -90,7 +77,7 @@ func TestCrashes(t *testing.T) {
 			}
 		}
 		// The topic still has it: a sink that starts again ends as if nothing had been.
-		s.before = noSync
+		s.before = sinktest.NoSync
 		s.put(t, "id", change...)
 		equal(t, last(change), stored(t, s.dir), fmt.Sprintf("crash %d, and a new start", first))
 	}
@@ -116,10 +103,10 @@ func TestFullDisk(t *testing.T) {
 			}
 			return nil
 		}
-		if _, err := s.write(t.Context(), lockFor, "id", last([]Row{moved})); !errors.Is(err, syscall.ENOSPC) {
+		if _, err := s.write(t.Context(), sinktest.LockFor, "id", last([]Row{moved})); !errors.Is(err, syscall.ENOSPC) {
 			t.Errorf("%s: %v", action, err)
 		}
-		s.before = noSync
+		s.before = sinktest.NoSync
 		equal(t, last([]Row{row}), stored(t, s.dir), action)
 	}
 	s.put(t, "id", moved)
@@ -135,8 +122,9 @@ func TestWriters(t *testing.T) {
 	for w := range 4 {
 		writers.Go(func() {
 			rnd := rand.New(rand.NewPCG(uint64(w), 4))
-			for _, batch := range batches(rnd, log) {
-				if bad, err := s.write(context.Background(), lockFor, "id", last(batch)); err != nil || len(bad) > 0 {
+			for _, batch := range sinktest.Batches(rnd, log) {
+				bad, err := s.write(context.Background(), sinktest.LockFor, "id", last(batch))
+				if err != nil || len(bad) > 0 {
 					t.Error(bad, err)
 				}
 			}
@@ -155,10 +143,10 @@ func TestWriteLooksAgain(t *testing.T) {
 	other.JobID = "2"
 	s.before = func(action, path string) error {
 		if action == sink.ActLock {
-			s.before = noSync
-			store{dir: s.dir, topic: s.topic, before: noSync}.put(t, "id", newer, other)
+			s.before = sinktest.NoSync
+			store{dir: s.dir, topic: s.topic, before: sinktest.NoSync}.put(t, "id", newer, other)
 		}
-		return noSync(action, path)
+		return sinktest.NoSync(action, path)
 	}
 	s.put(t, "id", older)
 	equal(t, last([]Row{newer, other}), stored(t, s.dir), "at the end")

@@ -20,6 +20,7 @@ import (
 
 	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink/sinktest"
 )
 
 // TestFind compares what Find returns with all rows, for ids of any length that lie in any order on any date.
@@ -125,7 +126,7 @@ func TestOlderColumns(t *testing.T) {
 	if err := os.WriteFile(path, now, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	bad, err := s.write(t.Context(), lockFor, "id", last([]Row{{JobID: "1", End: epoch}}))
+	bad, err := s.write(t.Context(), sinktest.LockFor, "id", last([]Row{{JobID: "1", End: epoch}}))
 	if fault := bad["2026-11-20"]; err != nil || !errors.Is(fault, errNewer) || errors.Is(fault, ErrBadFile) {
 		t.Errorf("a newer file: %v, %v", bad, err)
 	}
@@ -207,7 +208,7 @@ func year(b *testing.B) (dir string) {
 			}
 			rows[r.key()] = r
 		}
-		s := store{dir: dir, topic: "weir.jobs", before: noSync}
+		s := store{dir: dir, topic: "weir.jobs", before: sinktest.NoSync}
 		staged := filepath.Join(dir, "staged")
 		err := s.writeFile(staged, date, "id", &edit{put: rows})
 		if err := cmp.Or(err, os.Rename(staged, Path(dir, date))); err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink/sinktest"
 )
 
 var epoch = time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC).UnixMilli()
@@ -86,19 +87,6 @@ func last(log []Row) map[key]Row {
 	return rows
 }
 
-// batches cuts a log into pieces, and shuffles them, some twice: as several sinks read that lag and start again.
-func batches(rnd *rand.Rand, log []Row) (all [][]Row) {
-	for len(log) > 0 {
-		n := 1 + rnd.IntN(len(log))
-		all = append(all, log[:n])
-		if log = log[n:]; rnd.IntN(3) == 0 {
-			all = append(all, all[rnd.IntN(len(all))])
-		}
-	}
-	rnd.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	return all
-}
-
 // TestPlan: whatever the order in which records come, and however often, each job has one row, of its newest record.
 // Then nothing is written any more.
 func TestPlan(t *testing.T) {
@@ -107,7 +95,7 @@ func TestPlan(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		log := randomLog(rnd, 1+rnd.IntN(12))
 		f := files{}
-		for _, batch := range batches(rnd, log) {
+		for _, batch := range sinktest.Batches(rnd, log) {
 			f.apply(plan(f.held(last(batch)), last(batch)))
 			f.all(t)
 		}

@@ -1,7 +1,6 @@
 package jobs
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,84 +9,54 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kfake"
-	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
+	"github.com/weirhpc/weir/sink/sinktest"
 )
 
 // bench is a broker with the topic of jobs, and an archive.
-type bench struct {
-	t       *testing.T
-	cluster *kfake.Cluster
-	cfg     config.Config
-	client  *kgo.Client
-	log     kafkatest.Log
-}
+type bench struct{ *sinktest.Bench }
 
-func newBench(t *testing.T) *bench {
+func newBench(t *testing.T) bench {
 	t.Helper()
-	b := &bench{t: t, cluster: kafkatest.Broker(t), cfg: config.Default()}
-	b.cfg.Kafka.Brokers, b.cfg.Sink.Dir, b.cfg.Cluster = b.cluster.ListenAddrs(), t.TempDir(), "c"
-	b.cfg.BackoffCap = 50 * time.Millisecond
-	kafkatest.CreateTopics(t, b.cluster, b.cfg)
-	b.client = kafkatest.Client(t, b.cluster.ListenAddrs())
-	return b
+	return bench{sinktest.New(t, schemas.TopicJobs)}
 }
 
 // job writes a record of a job. It has not ended if end is 0.
-func (b *bench) job(id, user string, end int64) {
-	b.t.Helper()
+func (b bench) job(id, user string, end int64) {
+	b.T.Helper()
 	j := &schemas.Job{JobID: id, User: user, Nodes: []string{"n1"}, State: schemas.StateRunning, Start: new(epoch - 5)}
 	if end != 0 {
 		j.End, j.State = &end, schemas.StateTimeout
 	}
 	value, err := schemas.MarshalChecked(j)
 	if err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
-	b.produce(j.Identity().Key(), value)
-}
-
-func (b *bench) produce(key, value []byte) {
-	b.t.Helper()
-	r := &kgo.Record{Topic: b.cfg.Prefix + schemas.TopicJobs, Key: key, Value: value}
-	if err := b.client.ProduceSync(b.t.Context(), r).FirstErr(); err != nil {
-		b.t.Fatal(err)
-	}
+	b.Produce(j.Identity().Key(), value)
 }
 
 // follow runs a follower until the returned function ends it.
-func (b *bench) follow(period time.Duration) (end func()) {
-	b.t.Helper()
-	f := newFollower(b.cfg, b.log.Logger(), NewMetrics(prometheus.NewRegistry()))
-	f.Patience = time.Minute // the machine may be busy
-	f.Period, f.Wait, f.Look = period, time.Millisecond, 20*time.Millisecond
-	ctx, cancel := context.WithCancel(b.t.Context())
-	ended := make(chan struct{})
-	go func() { f.Run(ctx); close(ended) }()
-	end = func() { cancel(); <-ended }
-	b.t.Cleanup(end)
-	return end
+func (b bench) follow(period time.Duration) (end func()) {
+	b.T.Helper()
+	return sinktest.Follow(b.Bench, newFollower(b.Config, b.Log.Logger(), NewMetrics(prometheus.NewRegistry())), period)
 }
 
 // archived waits until the archive has these jobs, each as ID USER DATE.
-func (b *bench) archived(want ...string) {
-	b.t.Helper()
+func (b bench) archived(want ...string) {
+	b.T.Helper()
 	var got []string
 	defer func() {
-		if b.t.Failed() {
-			b.t.Logf("the archive has %v\n%s", got, b.log.String())
+		if b.T.Failed() {
+			b.T.Logf("the archive has %v\n%s", got, b.Log.String())
 		}
 	}()
-	kafkatest.Eventually(b.t, fmt.Sprint(want), func() bool {
+	kafkatest.Eventually(b.T, fmt.Sprint(want), func() bool {
 		got = nil
-		_ = sink.Reading(b.t.Context(), b.cfg.Sink.Dir, func() error {
-			for _, r := range slices.SortedFunc(maps.Values(stored(b.t, b.cfg.Sink.Dir)),
+		_ = sink.Reading(b.T.Context(), b.Config.Sink.Dir, func() error {
+			for _, r := range slices.SortedFunc(maps.Values(stored(b.T, b.Config.Sink.Dir)),
 				func(x, y Row) int { return x.key().compare(y.key()) }) {
 				got = append(got, r.JobID+" "+r.User+" "+r.date())
 			}
@@ -104,12 +73,12 @@ func TestRun(t *testing.T) {
 	b := newBench(t)
 	b.job("1", "ada", 0)
 	b.job("2", "eve", epoch)
-	b.produce([]byte("rubbish"), []byte("rubbish"))
+	b.Produce([]byte("rubbish"), []byte("rubbish"))
 	tick, err := schemas.Marshal(&schemas.BalanceState{IntervalMs: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.produce([]byte("balance"), tick)
+	b.Produce([]byte("balance"), tick)
 	b.job("2", "eve", epoch+dayMs)
 	end := b.follow(soon)
 	b.archived("2 eve 2026-11-21")
@@ -117,20 +86,20 @@ func TestRun(t *testing.T) {
 	b.archived("1 ada 2026-11-20", "2 eve 2026-11-21")
 	b.job("2", "eve", epoch) // its end was another one
 	b.archived("1 ada 2026-11-20", "2 eve 2026-11-20")
-	b.produce([]byte("2/0"), nil) // the topic forgets it
+	b.Produce([]byte("2/0"), nil) // the topic forgets it
 	b.job("1", "ada", 0)          // and this one runs again
 	b.job("3", "ada", epoch)
 	b.archived("1 ada 2026-11-20", "2 eve 2026-11-20", "3 ada 2026-11-20")
 	end()
-	if n := b.log.Count("record cannot be used, going on behind it"); n != 2 {
-		t.Errorf("%d lines about two records that are no jobs:\n%s", n, b.log.String())
+	if n := b.Log.Count("record cannot be used, going on behind it"); n != 2 {
+		t.Errorf("%d lines about two records that are no jobs:\n%s", n, b.Log.String())
 	}
 	// At the end everything is written, due or not.
 	b.job("4", "ada", epoch)
 	b.follow(time.Hour)()
 	b.archived("1 ada 2026-11-20", "2 eve 2026-11-20", "3 ada 2026-11-20", "4 ada 2026-11-20")
-	if strings.Contains(b.log.String(), "level=WARN msg=\"ended before") {
-		t.Error(b.log.String())
+	if strings.Contains(b.Log.String(), "level=WARN msg=\"ended before") {
+		t.Error(b.Log.String())
 	}
 }
 
@@ -145,15 +114,7 @@ func TestRunTopicMadeAnew(t *testing.T) {
 	b.job("2", "kept", epoch)
 	b.follow(soon)
 	b.archived("1 before 2026-11-20", "2 kept 2026-11-20")
-	adm := kadm.NewClient(b.client)
-	if _, err := adm.DeleteTopic(t.Context(), b.cfg.Prefix+schemas.TopicJobs); err != nil {
-		t.Fatal(err)
-	}
-	kafkatest.Eventually(t, "word of a topic that is gone", func() bool {
-		return b.log.Count("cannot read a topic of the archive, trying again") > 0
-	})
-	kafkatest.CreateTopics(t, b.cluster, b.cfg)
-	b.client = kafkatest.Client(t, b.cluster.ListenAddrs())
+	b.Recreate()
 	b.job("1", "after", epoch+dayMs)
 	b.archived("1 after 2026-11-21", "2 kept 2026-11-20")
 }
@@ -162,25 +123,25 @@ func TestRunTopicMadeAnew(t *testing.T) {
 func TestRunWaitsForReaders(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	lock, err := sink.TakeLock(t.Context(), sink.LockPath(b.cfg.Sink.Dir), false, lockFor)
+	lock, err := sink.TakeLock(t.Context(), sink.LockPath(b.Config.Sink.Dir), false, sinktest.LockFor)
 	if err != nil {
 		t.Fatal(err)
 	}
 	end := b.follow(soon)
 	b.job("1", "ada", epoch)
 	kafkatest.Eventually(t, "word of the lock", func() bool {
-		return b.log.Count("cannot write rows to the archive") > 0
+		return b.Log.Count("cannot write rows to the archive") > 0
 	})
 	b.job("2", "ada", epoch)
 	lock.Unlock()
 	b.archived("1 ada 2026-11-20", "2 ada 2026-11-20")
-	kafkatest.Eventually(t, "word of the end", func() bool { return b.log.Count("rows are archived again") > 0 })
+	kafkatest.Eventually(t, "word of the end", func() bool { return b.Log.Count("rows are archived again") > 0 })
 	// A file is damaged: its date stays as it is, and others go on.
-	damage(t, Path(b.cfg.Sink.Dir, "2026-11-20"))
+	damage(t, Path(b.Config.Sink.Dir, "2026-11-20"))
 	b.job("3", "ada", epoch)
 	b.job("4", "ada", epoch+dayMs)
 	kafkatest.Eventually(t, "the other date", func() bool {
-		n, err := Check(b.cfg.Sink.Dir, "2026-11-21")
+		n, err := Check(b.Config.Sink.Dir, "2026-11-21")
 		return err == nil && n == 1
 	})
 	end()
@@ -188,8 +149,8 @@ func TestRunWaitsForReaders(t *testing.T) {
 		"a file of the archive cannot be used, its date stays as it is",
 		"ended before all rows are archived",
 	} {
-		if b.log.Count(line) != 1 {
-			t.Errorf("%d times %q in\n%s", b.log.Count(line), line, b.log.String())
+		if b.Log.Count(line) != 1 {
+			t.Errorf("%d times %q in\n%s", b.Log.Count(line), line, b.Log.String())
 		}
 	}
 }

@@ -18,11 +18,8 @@ import (
 
 	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/sink"
+	"github.com/weirhpc/weir/sink/sinktest"
 )
-
-var errCrash = errors.New("crash")
-
-const lockFor = 90 * time.Second // for a busy machine
 
 // stored returns the rows of all files. It fails for one in a wrong file, or one that is there twice.
 func stored(t *testing.T, dir string) map[key]Row {
@@ -62,21 +59,13 @@ func equal(t *testing.T, want, got map[key]Row, what string) {
 
 func newStore(t *testing.T) store {
 	t.Helper()
-	return store{dir: t.TempDir(), topic: "weir.jobs", before: noSync}
-}
-
-// noSync leaves out what takes a busy disk long: nobody pulls the plug in a test.
-func noSync(action, _ string) error {
-	if action == sink.ActSync || action == sink.ActSyncDir {
-		return sink.ErrDone
-	}
-	return nil
+	return store{dir: t.TempDir(), topic: "weir.jobs", before: sinktest.NoSync}
 }
 
 // put writes records, and fails if a file cannot be used.
 func (s store) put(t *testing.T, topicID string, records ...Row) {
 	t.Helper()
-	if bad, err := s.write(t.Context(), lockFor, topicID, last(records)); err != nil || len(bad) > 0 {
+	if bad, err := s.write(t.Context(), sinktest.LockFor, topicID, last(records)); err != nil || len(bad) > 0 {
 		t.Fatal(bad, err)
 	}
 }
@@ -100,7 +89,7 @@ func TestStore(t *testing.T) {
 			}
 		}
 		s := newStore(t)
-		for _, batch := range batches(rnd, log) {
+		for _, batch := range sinktest.Batches(rnd, log) {
 			s.put(t, "id", batch...)
 			stored(t, s.dir)
 		}
@@ -202,7 +191,7 @@ func TestDamagedFiles(t *testing.T) {
 			// None of them lies between the ids of the damaged file: its rows are not read in search of them.
 			records := last([]Row{row("1", 0, 3), row("2", 1, 4), row("6", 1, 5)})
 			for range 2 {
-				bad, err := s.write(t.Context(), lockFor, "id", records)
+				bad, err := s.write(t.Context(), sinktest.LockFor, "id", records)
 				fault := bad["2026-11-20"]
 				if err != nil || len(bad) != 1 || !errors.Is(fault, ErrBadFile) ||
 					!strings.Contains(fault.Error(), path) ||
@@ -221,7 +210,7 @@ func TestDamagedFiles(t *testing.T) {
 			if rows, err := Find(t.Context(), s.dir, "5"); !errors.Is(err, ErrBadFile) || len(rows) != 0 {
 				t.Error(rows, err)
 			}
-			s.before = noSync
+			s.before = sinktest.NoSync
 			if err := os.Remove(path); err != nil {
 				t.Fatal(err)
 			}
@@ -238,7 +227,7 @@ func TestReadersKeepTheLock(t *testing.T) {
 	s := newStore(t)
 	row := Row{Cluster: "c", JobID: "1", End: epoch}
 	s.put(t, "id", row)
-	lock, err := sink.TakeLock(t.Context(), sink.LockPath(s.dir), false, lockFor)
+	lock, err := sink.TakeLock(t.Context(), sink.LockPath(s.dir), false, sinktest.LockFor)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,239 @@
+package analysis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/analysis/archive"
+	"github.com/weirhpc/weir/analysis/rules"
+	"github.com/weirhpc/weir/analysis/view"
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/sink/jobs"
+)
+
+// NoArchive is an archive that nobody has, for where one may not be read.
+const NoArchive = "/nonexistent"
+
+// Readable returns an error if there is an archive in dir that this user may not read.
+func Readable(dir string) error {
+	for _, table := range []string{"", "jobs", "summaries"} {
+		if _, err := os.ReadDir(filepath.Join(dir, table)); errors.Is(err, fs.ErrPermission) {
+			return fmt.Errorf("the archive %s is not yours to read: %w: ask for the group that owns it", dir, err)
+		}
+	}
+	return nil
+}
+
+// Named are the jobs and job arrays that somebody names. One client reads all of them. The records of jobs and findings
+// are read once.
+type Named struct {
+	cfg   config.Config // sink.dir is the archive that is read
+	topic *reader       // nil: no broker is asked
+	ids   map[string]bool
+	lives map[string]map[int32]life    // of each job, by restart; nil: not read yet
+	found map[string][]schemas.Finding // of the topic, by job; nil: not read yet
+}
+
+// life is what the scheduler says of a life of a job.
+type life struct {
+	*schemas.Job
+	cluster string // empty: not told
+}
+
+// Open returns jobs and arrays of these IDs once a broker has answered, if brokers are asked. The caller closes it.
+func Open(ctx context.Context, cfg config.Config, a Ask, ids ...string) (n *Named, err error) {
+	if a.Dir != "" {
+		cfg.Sink.Dir = a.Dir
+	}
+	n = &Named{cfg: cfg, ids: map[string]bool{}}
+	for _, id := range ids {
+		n.ids[id] = true
+	}
+	if a.Topic {
+		n.topic, err = open(ctx, cfg)
+	}
+	return n, err
+}
+
+// Close ends the client.
+func (n *Named) Close() {
+	if n.topic != nil {
+		n.topic.close()
+	}
+}
+
+// fewJobs are looked up one by one. For more, the records of all jobs are read once.
+const fewJobs = 8
+
+// records reads what the scheduler says of the jobs, and of the tasks of the arrays.
+func (n *Named) records(ctx context.Context) error {
+	if n.lives != nil {
+		return nil
+	}
+	lives := map[string]map[int32]life{}
+	if n.topic != nil {
+		known, err := n.topic.jobs(ctx, func(*kgo.Record) bool { return true })
+		if err != nil {
+			return err
+		}
+		for _, j := range known {
+			n.add(lives, j, "")
+		}
+	}
+	archived := func(r *jobs.Row) error {
+		n.add(lives, jobOf(r), r.Cluster)
+		return nil
+	}
+	all := len(n.ids) > fewJobs
+	for id := range n.ids {
+		if all {
+			break
+		}
+		ended, err := archive.Jobs(ctx, n.cfg.Sink.Dir, id)
+		if err != nil {
+			return err
+		}
+		for i := range ended {
+			_ = archived(&ended[i])
+		}
+		pseudo := id == schemas.JobSystem || id == schemas.JobRest
+		all = len(lives[id]) == 0 && !pseudo || isArray(lives[id], id) // its tasks have other numbers
+	}
+	if all {
+		if err := archive.EachJob(ctx, n.cfg.Sink.Dir, "", "", archived); err != nil {
+			return err
+		}
+	}
+	n.lives = lives
+	return nil
+}
+
+// add notes a life of a job that is named. What the topic says comes first: it is newer than the archive, or the same.
+func (n *Named) add(lives map[string]map[int32]life, j *schemas.Job, cluster string) {
+	if !n.ids[j.JobID] && (j.ArrayJob == nil || !n.ids[*j.ArrayJob]) {
+		return
+	}
+	if lives[j.JobID] == nil {
+		lives[j.JobID] = map[int32]life{}
+	}
+	if newer, is := lives[j.JobID][j.Restart]; is {
+		j = newer.Job
+	}
+	lives[j.JobID][j.Restart] = life{j, cluster}
+}
+
+// isArray reports whether a job has the number of its array: in Slurm one of the tasks has.
+func isArray(lives map[int32]life, id string) bool {
+	for _, l := range lives {
+		if l.ArrayJob != nil && *l.ArrayJob == id {
+			return true
+		}
+	}
+	return false
+}
+
+// Tasks returns the tasks of a job array: the ID of each by its number. Whole reports whether the array's number alone
+// means all of them: no other job has it.
+func (n *Named) Tasks(ctx context.Context, array string) (tasks map[int64]string, whole bool, err error) {
+	limited, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	if err := n.records(limited); err != nil {
+		return nil, false, err
+	}
+	tasks = map[int64]string{}
+	for id, lives := range n.lives {
+		for _, l := range lives {
+			if l.ArrayJob != nil && l.ArrayTask != nil && *l.ArrayJob == array {
+				tasks[int64(*l.ArrayTask)] = id
+			}
+		}
+	}
+	of := n.lives[array]
+	return tasks, len(tasks) > 0 && (len(of) == 0 || isArray(of, array)), nil
+}
+
+// Load is the function Load for a job, or a task of an array, that was named.
+func (n *Named) Load(ctx context.Context, set *rules.Set, jobID string, a Ask) (*view.Job, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*readTimeout)
+	defer cancel()
+	l, err := n.loader(set, jobID, a)
+	if err != nil {
+		return nil, err
+	}
+	return l.load(ctx)
+}
+
+// reader returns a reader of its own for a job. Its topics end where they end now.
+func (n *Named) reader() *reader {
+	if n.topic == nil {
+		return nil
+	}
+	r := *n.topic
+	r.ends, r.ids = maps.Clone(r.ends), maps.Clone(r.ids)
+	return &r
+}
+
+// findings calls fn with the last record of each finding of a job in the topic.
+func (n *Named) findings(ctx context.Context, jobID string, fn func(*schemas.Finding)) error {
+	if n.found == nil {
+		found := map[string][]schemas.Finding{}
+		err := n.topic.findings(ctx, "", func(f *schemas.Finding) {
+			if n.ids[f.JobID] || n.lives[f.JobID] != nil {
+				found[f.JobID] = append(found[f.JobID], *f)
+			}
+		})
+		if err != nil {
+			return err
+		}
+		n.found = found
+	}
+	for i := range n.found[jobID] {
+		fn(&n.found[jobID][i])
+	}
+	return nil
+}
+
+// LastRows is the function Job for a job, or a task of an array, that was named.
+func (n *Named) LastRows(ctx context.Context, jobID string, intervals int) (rows []schemas.Row, why string, err error) {
+	records := func(ctx context.Context) (map[schemas.JobKey]*schemas.Job, error) {
+		known := map[schemas.JobKey]*schemas.Job{}
+		err := n.records(ctx)
+		for _, l := range n.lives[jobID] {
+			known[l.Identity()] = l.Job
+		}
+		return known, err
+	}
+	return n.reader().newestRows(ctx, jobID, intervals, records)
+}
+
+// ArchivedRows returns rows of a life of a job in the archive, by interval and metric. They are of the last n intervals
+// before a.To and from a.From on, where these are set. With n = 0 they are of all such intervals. An archive without an
+// interval of the job is ErrNoInterval.
+func (n *Named) ArchivedRows(ctx context.Context, jobID string, a Ask, intervals int) ([]schemas.Row, error) {
+	if err := n.records(ctx); err != nil {
+		return nil, err
+	}
+	restart := max(a.Restart, 0)
+	var lives []archive.Life
+	for _, l := range n.lives[jobID] {
+		if a.Restart < 0 {
+			restart = max(restart, l.Restart)
+		}
+		life := archive.Life{End: time.UnixMilli(*l.End)}
+		if l.Start != nil {
+			start := time.UnixMilli(*l.Start)
+			life.Start = &start
+		}
+		lives = append(lives, life)
+	}
+	return archivedRows(ctx, schemas.JobKey{JobID: jobID, Restart: restart}, lives, a, intervals)
+}
