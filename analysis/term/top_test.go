@@ -154,11 +154,14 @@ type shownScreen struct {
 	tcell.SimulationScreen
 	shown chan int // how often it was drawn before
 	n     int
+	given chan []string // the lines of it: the next drawing may come by itself
 }
 
 func (s *shownScreen) Show() {
 	s.SimulationScreen.Show()
+	lines := s.text()
 	s.shown <- s.n
+	s.given <- lines
 	s.n++
 }
 
@@ -190,7 +193,7 @@ func startTop(t *testing.T, o TopOptions) *session {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	s := &session{
-		t: t, screen: &shownScreen{tcell.NewSimulationScreen("UTF-8"), make(chan int), 0},
+		t: t, screen: &shownScreen{tcell.NewSimulationScreen("UTF-8"), make(chan int), 0, make(chan []string)},
 		frames: make(chan *machine.Frame), done: make(chan error, 1), cancel: cancel,
 	}
 	go func() { s.done <- Top(ctx, sized{s.screen, 80, 12}, s.frames, o) }()
@@ -217,7 +220,7 @@ func (s *session) drawn() []string {
 	select {
 	case n := <-s.screen.shown:
 		s.times = n + 1
-		return s.screen.text()
+		return <-s.screen.given
 	case err := <-s.done:
 		s.t.Fatalf("it has ended: %v", err)
 	case <-time.After(time.Minute):
