@@ -67,8 +67,8 @@ const (
 	leaveIntervals = 64
 )
 
-// NewFinder continues from p and the states that were committed with it. It keeps none of the states: together with what
-// it makes of them they would take twice the memory.
+// NewFinder continues from p and the states that were committed with it. It keeps none of the states. Together with
+// what it makes of them they would take twice the memory.
 func NewFinder(
 	cluster string, set *rules.Set, types *rules.Types, possible bool, known func(schemas.JobKey) *schemas.Job,
 	p *schemas.Progress, states iter.Seq[*schemas.FindState],
