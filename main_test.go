@@ -548,6 +548,10 @@ func TestTopicsAreRefusedWhenTheyDiffer(t *testing.T) {
 		"is a balancer running?") || !strings.Contains(stderr, "merge: nobody owns partition 0") {
 		t.Errorf("status while nothing runs: status %d, %q, %q", status, stdout, stderr)
 	}
+	alter(t, broker.Addr(), "weir.find-state", "segment.ms", "86400000")
+	if status, _, stderr := weir(t.Context(), "topics", "check"); status != exitDone {
+		t.Errorf("longer segments, which make nothing wrong: status %d, %q", status, stderr)
+	}
 	alter(t, broker.Addr(), "weir.counters", "message.timestamp.type", "CreateTime")
 	status, _, stderr = weir(t.Context(), "topics", "check")
 	if status != exitFailed || !strings.Contains(stderr, "message.timestamp.type is CreateTime, and should be "+
