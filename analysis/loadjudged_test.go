@@ -10,7 +10,9 @@ import (
 // TestLinesSayWhichJobsWereJudged: a job without a finding is well if it was measured and findings are made at all.
 func TestLinesSayWhichJobsWereJudged(t *testing.T) {
 	for _, finds := range []bool{false, true} {
-		l := &lister{of: map[schemas.JobKey]*view.JobLine{}, found: map[schemas.JobKey]bool{}}
+		l := &lister{
+			of: map[schemas.JobKey]*view.JobLine{}, found: map[schemas.JobKey]bool{}, rules: map[string]bool{},
+		}
 		l.by, _ = orderOf("")
 		for id, seen := range map[string]*float64{"found": new(1.0), "well": new(0.9), "waits": nil} {
 			l.of[schemas.JobKey{JobID: id}] = &view.JobLine{Job: schemas.Job{JobID: id}, Seen: seen}
