@@ -72,7 +72,7 @@ func Find(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Met
 			}
 			f.faults, f.fault = 0, nil
 			if !a.replays() {
-				through := sync.OnceValue(func() int64 { return l.foldedThrough(ctx, a, adm, closed) })
+				through := sync.OnceValue(func() int64 { return l.foldedThrough(ctx, a, adm, closed, &f.horizon) })
 				a.take(f.learn(time.Now().UnixMilli(), through))
 			}
 			l.meter.found(f.open)

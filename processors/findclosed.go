@@ -105,17 +105,38 @@ func closedBy(partitions int, last map[int32]*schemas.Progress) int64 {
 	return closed
 }
 
+// horizon is how far a partition is folded, in intervals. The partition may grow all the time: it is enough that the
+// fold gets to where its end once was.
+type horizon struct {
+	folded int64 // the interval_start up to which everything is folded
+	closed int64 // that up to which everything lies before end
+	end    int64
+}
+
+func newHorizon() horizon { return horizon{folded: never, closed: never} }
+
+// reach takes the position of the fold.
+func (h *horizon) reach(position int64) int64 {
+	if position >= h.end {
+		h.folded = h.closed
+	}
+	return h.folded
+}
+
 // foldedThrough returns the interval_start up to which everything is folded, or never. The order makes it right: what
 // closed an interval is read first, and the end of the partition next. Records of open transactions count there, since
 // brokers end a transaction in one partition after the other.
-func (l *loop) foldedThrough(ctx context.Context, a *account, adm *kadm.Client, c *closings) int64 {
+func (l *loop) foldedThrough(ctx context.Context, a *account, adm *kadm.Client, c *closings, h *horizon) int64 {
+	folded := h.reach(a.position)
 	closed := c.get(ctx, adm)
+	if h.folded < h.closed || closed <= h.closed { // the fold is on its way, or there is nothing new
+		return folded
+	}
 	ctx, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()
 	ends, err := adm.ListEndOffsets(ctx, l.stage.input)
-	end, ok := ends.Lookup(l.stage.input, l.partition)
-	if err != nil || !ok || end.Err != nil || a.position < end.Offset {
-		return never
+	if end, ok := ends.Lookup(l.stage.input, l.partition); err == nil && ok && end.Err == nil {
+		h.closed, h.end = closed, end.Offset
 	}
-	return closed
+	return h.reach(a.position)
 }

@@ -35,7 +35,8 @@ func TestFoldedThrough(t *testing.T) {
 	expect := func(when string, position, want int64) {
 		t.Helper()
 		c := &closings{cfg: b.cfg, log: slog.New(slog.DiscardHandler)}
-		if got := l.foldedThrough(t.Context(), &account{position: position}, b.adm, c); got != want {
+		h := newHorizon()
+		if got := l.foldedThrough(t.Context(), &account{position: position}, b.adm, c, &h); got != want {
 			t.Errorf("%s: through %d, want %d", when, got, want)
 		}
 	}
@@ -59,6 +60,27 @@ func TestFoldedThrough(t *testing.T) {
 	expect("a transaction is open", 1, never)
 	if err := open.EndTransaction(t.Context(), kgo.TryAbort); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestFoldedWhileMoreComes: a partition to which somebody writes all the time is folded up to where its end was. It
+// need not come to rest.
+func TestFoldedWhileMoreComes(t *testing.T) {
+	b := newBench(t)
+	l := &loop{cfg: b.cfg, stage: stage{input: b.cfg.Prefix + schemas.TopicJobSummary}}
+	c, h := &closings{cfg: b.cfg, log: slog.New(slog.DiscardHandler)}, newHorizon()
+	b.putClosed(schemas.TopicProgress, findEpoch)
+	b.putClosed(schemas.TopicMergeProgress, findEpoch)
+	for n := range int64(4) { // the fold is always two summaries behind
+		b.load("1", findEpoch+n*findT, 1)
+		b.load("2", findEpoch+n*findT, 1)
+		want := int64(never)
+		if n > 0 {
+			want = findEpoch
+		}
+		if got := l.foldedThrough(t.Context(), &account{position: 2 * n}, b.adm, c, &h); got != want {
+			t.Errorf("at %d: through %d, want %d", 2*n, got, want)
+		}
 	}
 }
 

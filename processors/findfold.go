@@ -48,6 +48,7 @@ type Finder struct {
 	faults    int // states that could not be read
 	fault     error
 	learned   time.Time // the last time of learns
+	horizon   horizon
 }
 
 const (
@@ -76,7 +77,7 @@ func NewFinder(
 	f := &Finder{
 		ledger: newLedger(p), cluster: cluster, set: set, types: types, possible: possible, known: known,
 		jobs: map[schemas.JobKey]*watched{}, ended: map[schemas.JobKey]*watched{},
-		open: map[string]int{}, mostAwake: mostAwake, nowMs: never,
+		open: map[string]int{}, mostAwake: mostAwake, nowMs: never, horizon: newHorizon(),
 	}
 	for s := range states {
 		w, err := f.restore(s)
