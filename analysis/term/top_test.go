@@ -488,3 +488,14 @@ func TestTopColors(t *testing.T) {
 		t.Errorf("%q\n%q", bare, without)
 	}
 }
+
+// TestTopNamesACommandThatFindsTheJob: it has the configuration that the person named.
+func TestTopNamesACommandThatFindsTheJob(t *testing.T) {
+	v := newTopView(TopOptions{Style: Style{Width: 120, Where: " --config 'my weir.yaml'"}})
+	v.show(topFrame())
+	v.page = pageJob
+	lines := v.lines()
+	if got := lineText(lines[len(lines)-1]); !strings.HasSuffix(got, "weir job 184310 --config 'my weir.yaml'") {
+		t.Error(got)
+	}
+}
