@@ -101,7 +101,7 @@ func systemFacts(r *machine.Report) []fact {
 		facts = append(facts, fact{"Left out", fmt.Sprintf("%s (%s)", thousands(r.Left.Jobs), strings.Join(why, ", "))})
 	}
 	if m := r.Cores.Machine; m != nil {
-		facts = append(facts, fact{"Machine", whole(*m) + " core-hours, of which the shares are"})
+		facts = append(facts, fact{"Machine", whole(*m) + " core-hours; shares are of these"})
 	} else {
 		facts = append(facts, fact{"Machine", "not configured, so shares are of what was measured"})
 	}
