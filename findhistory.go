@@ -125,6 +125,11 @@ func findLike(ctx context.Context, cfg config.Config, f *findFlags, w io.Writer)
 	if f.json {
 		return printJSON(w, all)
 	}
+	if len(all) == 0 {
+		_, err := fmt.Fprintf(w, "No job that ended since %s is like %s: %s. --since names an earlier time.\n",
+			since.UTC().Format(time.DateOnly), f.like, unlike(f.queue))
+		return err
+	}
 	t := newTable(0)
 	t.line("JOB\tRESTART\tUSER\tQUEUE\tNAME\tCORES\tDISTANCE\tAT LEAST\tAT MOST\tMETRICS")
 	for i := range all {
@@ -133,6 +138,14 @@ func findLike(ctx context.Context, cfg config.Config, f *findFlags, w io.Writer)
 			orDash(j.Name), cores(j.Cores), j.Distance, j.Low, j.High, j.Metrics)
 	}
 	return t.print(w)
+}
+
+// unlike is what jobs lack that cannot be compared with another one.
+func unlike(queue string) string {
+	if queue != "" {
+		return "none of queue " + schemas.Printable(queue) + " has its type of node and its metrics"
+	}
+	return "none has its type of node and its metrics"
 }
 
 func cores(n *int64) string {

@@ -165,6 +165,17 @@ func TestFindLike(t *testing.T) {
 		"2"); strings.Count(stdout, "\n") != 3 {
 		t.Error(stdout)
 	}
+	for want, more := range map[string][]string{
+		"No job that ended since 2026-06-01 is like 103: none has its type":            {"--since", "2026-06-01"},
+		"is like 103: none of queue nobody's has its type of node and its metrics. --": {"--queue", "nobody's"},
+	} {
+		status, stdout, stderr := weir(t.Context(), append([]string{
+			"find", "--like", "103", "--dir", dir, "--since", "2026-01-01",
+		}, more...)...)
+		if status != exitDone || stderr != "" || !strings.Contains(stdout, want) {
+			t.Error(status, stdout, stderr)
+		}
+	}
 	if status, _, stderr := weir(t.Context(), "find", "--like", "7", "--dir", dir); status != exitFailed ||
 		!strings.Contains(stderr, "no such job") {
 		t.Error(status, stderr)

@@ -39,7 +39,7 @@ func newJob() *cobra.Command {
 Bars compare the job with what its nodes can do. Each metric has a line: deciles of its whole life, their band, and the
 median over time. A band runs from 0 to 100 % for a share, else from the least to the largest value. In it, dots lead
 to the extremes, a line runs from the first to the ninth decile, and a mark is the median. Notes name what is wrong,
-with the line of the job script to change.
+with the line of the job script to change. Times are UTC, as those of all reports.
 
 It reads the archive, then the topic past the archive's end. Several jobs have a line each, and then the totals of all
 their values together. 184300_[1-60] are tasks of the job array 184300, and 184300 alone is all of them.

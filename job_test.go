@@ -60,7 +60,9 @@ func TestJobsOfListAndTopicAreJoined(t *testing.T) {
 		},
 		Skipped: []view.JobLine{{Job: schemas.Job{JobID: "3", State: "SKIPPED", Reason: "why"}}},
 	}
-	last := []analysis.JobRow{{JobID: "1", Restart: 1, IntervalStart: &at}, {JobID: "1"}, {JobID: schemas.JobRest}}
+	last := []analysis.JobRow{
+		{JobID: "1", Restart: 1, IntervalStart: &at, Metrics: new(3)}, {JobID: "1"}, {JobID: schemas.JobRest},
+	}
 	show := func(chosen bool) (all []string) {
 		for _, l := range jobLines(lists, last, chosen) {
 			b, err := json.Marshal(l)
@@ -73,7 +75,7 @@ func TestJobsOfListAndTopicAreJoined(t *testing.T) {
 			}
 			var line []string
 			for _, name := range []string{
-				"job_id", "restart", "state", "reason", "interval_start", "nodes", "busy", "time_s",
+				"job_id", "restart", "state", "reason", "interval_start", "metrics", "nodes", "busy", "time_s",
 			} {
 				if got[name] != nil && got[name] != "" {
 					v, _ := json.Marshal(got[name])
@@ -85,7 +87,7 @@ func TestJobsOfListAndTopicAreJoined(t *testing.T) {
 		return all
 	}
 	want := []string{
-		`job_id="1" restart=1 state="RUNNING" interval_start=1000 nodes=2 busy=0.5`,
+		`job_id="1" restart=1 state="RUNNING" interval_start=1000 metrics=3 nodes=2 busy=0.5`,
 		`job_id="2" restart=0 state="COMPLETED" time_s=60`,
 		`job_id="3" restart=0 state="SKIPPED" reason="why"`,
 	}

@@ -175,17 +175,17 @@ func TestArchiveOfOthers(t *testing.T) {
 
 // TestRowsOfSeveralJobs: rows tell their job and life where there are several, and the date where there are two days.
 func TestRowsOfSeveralJobs(t *testing.T) {
-	day := time.Date(2026, 11, 20, 12, 0, 0, 0, time.Local)
+	day := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	row := func(id string, restart int32, days int) schemas.Row {
 		return schemas.Row{JobID: id, Restart: restart, IntervalStart: day.AddDate(0, 0, days).UnixMilli()}
 	}
 	for want, rows := range map[string][]schemas.Row{
-		"INTERVAL METRIC / 12:00:00 - / 12:00:00 -":                       {row("a", 0, 0), row("a", 0, 0)},
-		"INTERVAL METRIC / 2026-11-20T12:00:00 - / 2026-11-21T12:00:00 -": {row("a", 0, 0), row("a", 0, 1)},
-		"JOB INTERVAL METRIC / a 12:00:00 - / b 12:00:00 -":               {row("a", 0, 0), row("b", 0, 0)},
-		"JOB RESTART INTERVAL METRIC / a 0 12:00:00 - / b 1 12:00:00 -":   {row("a", 0, 0), row("b", 1, 0)},
-		"JOB RESTART INTERVAL METRIC / a 0 12:00:00 - / a 1 12:00:00 -":   {row("a", 0, 0), row("a", 1, 0)},
-		"INTERVAL METRIC / 12:00:00 - / 12:00:00 - / 12:00:00 -": {
+		"INTERVAL METRIC / 12:00:00Z - / 12:00:00Z -":                       {row("a", 0, 0), row("a", 0, 0)},
+		"INTERVAL METRIC / 2026-11-20T12:00:00Z - / 2026-11-21T12:00:00Z -": {row("a", 0, 0), row("a", 0, 1)},
+		"JOB INTERVAL METRIC / a 12:00:00Z - / b 12:00:00Z -":               {row("a", 0, 0), row("b", 0, 0)},
+		"JOB RESTART INTERVAL METRIC / a 0 12:00:00Z - / b 1 12:00:00Z -":   {row("a", 0, 0), row("b", 1, 0)},
+		"JOB RESTART INTERVAL METRIC / a 0 12:00:00Z - / a 1 12:00:00Z -":   {row("a", 0, 0), row("a", 1, 0)},
+		"INTERVAL METRIC / 12:00:00Z - / 12:00:00Z - / 12:00:00Z -": {
 			row("a", 2, 0), row("a", 2, 0), row("a", 2, 0),
 		},
 	} {

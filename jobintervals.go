@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirhpc/weir/analysis"
+	"github.com/weirhpc/weir/analysis/view"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -105,12 +106,12 @@ func printJob(w io.Writer, rows []schemas.Row) error {
 		if days {
 			start.WriteString(day(r) + "T")
 		}
-		start.WriteString(clock(r.IntervalStart))
+		start.WriteString(view.Clock(r.IntervalStart))
 		t.line("%v\t%s\t%s\t%v%s\t%s\t%d/%d\t", &start, metric, unit, &values, count,
 			r.Method, r.NodesReported, r.NodesExpected)
 	}
 	return t.print(w)
 }
 
-// day is the date of a row's start in the zone of the reader.
-func day(r schemas.Row) string { return time.UnixMilli(r.IntervalStart).Format(time.DateOnly) }
+// day is the date of a row's start.
+func day(r schemas.Row) string { return view.Time(r.IntervalStart).Format(time.DateOnly) }

@@ -242,8 +242,6 @@ func printJSON[T any](w io.Writer, rows []T) error {
 	return nil
 }
 
-func clock(ms int64) string { return time.UnixMilli(ms).Format(time.TimeOnly) }
-
 func number(v *float64) string {
 	if v == nil {
 		return "-"

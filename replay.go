@@ -15,6 +15,7 @@ import (
 
 	"github.com/weirhpc/weir/analysis/derive"
 	"github.com/weirhpc/weir/analysis/replay"
+	"github.com/weirhpc/weir/analysis/view"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 )
@@ -216,7 +217,7 @@ func (t *replayTable) flush() error {
 		return nil
 	}
 	shown := newTable(tabwriter.AlignRight)
-	say(t.out, "%s", time.UnixMilli(t.start).Format(time.DateTime))
+	say(t.out, "%s", view.Time(t.start).Format("2006-01-02 15:04:05 UTC"))
 	shown.line("JOB\tMETRIC\tUNIT\tMIN\tD1\tD2\tD3\tD4\tD5\tD6\tD7\tD8\tD9\tMAX\tMEAN\tCOUNT\tMETHOD\tNODES\t")
 	for i := range t.rows {
 		r := &t.rows[i]

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirhpc/weir/analysis"
+	"github.com/weirhpc/weir/analysis/view"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/topology"
 )
@@ -27,7 +28,7 @@ func newStatus() *cobra.Command {
 
 It shows the last plan and Tick, and position, lag and owner of every partition. It shows how far the archive is, and
 the fates of the records: all of them, and those of the last three closed intervals. Silent, late, misrouted and
-routeless nodes are named.
+routeless nodes are named. Times are UTC.
 
 It ends with status 1 if something is wrong, and reports what mends it. Among what is wrong:
 
@@ -97,17 +98,17 @@ func printStatus(w io.Writer, s *analysis.Status) error {
 	t := newTable(0)
 	line := t.line
 	if s.PlannedMs != nil {
-		line("plan\tepoch %d, since %s", s.Epoch, clock(*s.PlannedMs))
+		line("plan\tepoch %d, since %s", s.Epoch, view.Clock(*s.PlannedMs))
 	}
 	if s.TickMs != nil {
 		age := time.Duration(*s.TickAgeMs) * time.Millisecond
-		line("tick\t%s, ended %v ago", clock(*s.TickMs), age.Round(100*time.Millisecond))
+		line("tick\t%s, ended %v ago", view.Clock(*s.TickMs), age.Round(100*time.Millisecond))
 	}
 	line("\nSTAGE\tPARTITION\tPOSITION\tLAG\tCLOSED\tOWNER\tSTATE")
 	for _, p := range s.Partitions {
 		closed := "-"
 		if p.ClosedMs != nil {
-			closed = clock(*p.ClosedMs)
+			closed = view.Clock(*p.ClosedMs)
 		}
 		line("%s\t%d\t%d\t%d\t%s\t%s\t%s", p.Stage, p.Partition, p.Position, p.Lag, closed,
 			orDash(p.Owner), stateOf(&p))
@@ -134,7 +135,8 @@ func printStatus(w io.Writer, s *analysis.Status) error {
 		line("\nINTERVAL\tEXPECTED\tSUMMARIZED\tLATE\tMISROUTED\tENDED")
 	}
 	for _, i := range s.Intervals {
-		line("%s\t%d\t%d\t%d\t%d\t%d", clock(i.IntervalStart), i.Expected, i.Summarized, i.Late, i.Misrouted, i.Ended)
+		line("%s\t%d\t%d\t%d\t%d\t%d", view.Clock(i.IntervalStart), i.Expected, i.Summarized, i.Late, i.Misrouted,
+			i.Ended)
 	}
 	for _, nodes := range []struct {
 		what  string
@@ -151,7 +153,7 @@ func printStatus(w io.Writer, s *analysis.Status) error {
 	}
 	if y := s.Synchrony; y != nil {
 		line("\nsynchrony\t%.1f %% of %d nodes sampled within 0.6 s of the end of interval %s",
-			share(y.InWindow), y.Nodes, clock(y.IntervalStart))
+			share(y.InWindow), y.Nodes, view.Clock(y.IntervalStart))
 	}
 	return t.print(w)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/weirhpc/weir/analysis"
+	"github.com/weirhpc/weir/analysis/view"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -19,7 +20,7 @@ func newTail() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "tail TOPIC",
 		Short: "Show the records of a topic as they come",
-		Long: `Shows the committed records of a topic as they come, until Ctrl-C.
+		Long: `Shows the committed records of a topic as they come, until Ctrl-C. Times are UTC.
 
 TOPIC is one of these names, with or without the prefix: counters, routes, balance, triggers, partials, job-summary,
 jobs, progress, merge-progress, rejects, findings, find-progress, find-state, schemas.
@@ -76,6 +77,6 @@ func printRecord(w io.Writer, r analysis.TailRecord) error {
 		schema = strings.TrimPrefix(*r.Schema, "weir.v1.")
 	}
 	_, err := fmt.Fprintf(w, "%d/%d  %s  %s  %s  %s\n",
-		r.Partition, r.Offset, clock(r.Timestamp), key, schema, r.Text())
+		r.Partition, r.Offset, view.Clock(r.Timestamp), key, schema, r.Text())
 	return err
 }

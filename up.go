@@ -40,6 +40,7 @@ func newUp() *cobra.Command {
 
 It runs an embedded broker, the agent of this host, balancer, collect, merge, find and sink. One job "host" holds all
 CPUs of this machine, so that there is something to see. In a second terminal try "weir jobs" and "weir job host".
+Each interval has a line. Its time is UTC.
 
 It ends at Ctrl-C. All that was committed is then in the archive, and the next start goes on from there.`,
 		Example: `  weir up

@@ -52,7 +52,7 @@ func TestJobRows(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if *rows[1].IntervalStart != 2000 || rows[1].Metrics != 2 {
+	if *rows[1].IntervalStart != 2000 || *rows[1].Metrics != 2 {
 		t.Errorf("%+v", rows[1])
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/weirhpc/weir/analysis/view"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 )
@@ -25,7 +26,7 @@ type IntervalLine struct {
 // String is the line that `weir up` prints.
 func (l IntervalLine) String() string {
 	return fmt.Sprintf("%s  jobs %d NODE, %d EXACT, %d ESTIMATED  nodes %d/%d  metrics %d",
-		time.UnixMilli(l.IntervalStart).Format(time.TimeOnly), l.Jobs[schemas.MethodNode], l.Jobs[schemas.MethodExact],
+		view.Clock(l.IntervalStart), l.Jobs[schemas.MethodNode], l.Jobs[schemas.MethodExact],
 		l.Jobs[schemas.MethodEstimated], l.NodesReported, l.NodesExpected, l.Metrics)
 }
 

@@ -30,7 +30,7 @@ type JobRow struct {
 	PartsReported *int32  `json:"parts_reported"`
 	NodesExpected *int32  `json:"nodes_expected"`
 	NodesReported *int32  `json:"nodes_reported"`
-	Metrics       int     `json:"metrics"`
+	Metrics       *int    `json:"metrics"`
 }
 
 // Jobs returns the jobs that the scheduler knows or that had a summary in the last intervals, by id and restart.
@@ -123,7 +123,7 @@ func jobRows(known map[schemas.JobKey]*schemas.Job, summaries []*schemas.JobSumm
 		if row.IntervalStart == nil || *row.IntervalStart <= s.IntervalStart {
 			row.IntervalStart, row.IntervalMs, row.Method = &s.IntervalStart, &s.IntervalMs, &s.Method
 			row.Parts, row.PartsReported = &s.Parts, &s.PartsReported
-			row.NodesExpected, row.NodesReported, row.Metrics = &s.NodesExpected, &s.NodesReported, len(s.Metrics)
+			row.NodesExpected, row.NodesReported, row.Metrics = &s.NodesExpected, &s.NodesReported, new(len(s.Metrics))
 		}
 	}
 	sorted := make([]JobRow, 0, len(rows))

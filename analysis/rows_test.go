@@ -271,7 +271,7 @@ func TestJobRowsOfAll(t *testing.T) {
 				JobID: key.JobID, Restart: key.Restart, IntervalStart: &s.IntervalStart, IntervalMs: &s.IntervalMs,
 				Method: &s.Method,
 				Parts:  &s.Parts, PartsReported: &s.PartsReported, NodesExpected: &s.NodesExpected,
-				NodesReported: &s.NodesReported, Metrics: 1,
+				NodesReported: &s.NodesReported, Metrics: new(1),
 			}
 		}
 		for key, j := range known {

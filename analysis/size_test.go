@@ -130,7 +130,7 @@ func TestFewSummariesAreDecoded(t *testing.T) {
 			}
 		},
 		"the last one of twelve": func(t *testing.T) {
-			if rows, err := Jobs(t.Context(), i.cfg); err != nil || len(rows) != 400 || rows[0].Metrics != 50 {
+			if rows, err := Jobs(t.Context(), i.cfg); err != nil || len(rows) != 400 || *rows[0].Metrics != 50 {
 				t.Errorf("%d rows, %v", len(rows), err)
 			}
 		},

@@ -479,7 +479,7 @@ func TestIntervalLineCounts(t *testing.T) {
 	}
 	l.add(summary(schemas.JobRest, 0, 0, "a"))
 	l.add(summary(schemas.JobSystem, 0, 0, "a", "b", "c"))
-	at := time.UnixMilli(l.IntervalStart).Format(time.TimeOnly)
+	at := time.UnixMilli(l.IntervalStart).UTC().Format(time.TimeOnly) + "Z"
 	if want := at + "  jobs 2 NODE, 1 EXACT, 1 ESTIMATED  nodes 10/15  metrics 9"; l.String() != want {
 		t.Errorf("%q, want %q", l, want)
 	}

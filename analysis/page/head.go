@@ -104,7 +104,7 @@ func seen(j *view.Job) string {
 		if len(g.Nodes) > 0 {
 			who = list(g.Nodes, 2)
 		}
-		text += fmt.Sprintf("; %s silent from %s to %s", who, moment(g.FromMs), moment(g.UntilMs)[11:])
+		text += fmt.Sprintf("; %s silent from %s to %s", who, moment(g.FromMs), sameDay(g.UntilMs, g.FromMs))
 	}
 	return text
 }

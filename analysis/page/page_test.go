@@ -110,6 +110,15 @@ func TestPageSays(t *testing.T) {
 	}
 }
 
+// TestSilenceOfDaysHasItsDates: it does not look like one of minutes.
+func TestSilenceOfDaysHasItsDates(t *testing.T) {
+	j := madeUp(240)
+	j.Gaps[0].UntilMs += 2 * dayMs
+	if got := seen(j); !strings.Contains(got, "silent from 2026-09-21 14:10 to 2026-09-23 14:18") {
+		t.Error(got)
+	}
+}
+
 // TestSystemPageSays has the numbers of the report.
 func TestSystemPageSays(t *testing.T) {
 	in := madeUpMachine("")

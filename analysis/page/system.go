@@ -95,8 +95,10 @@ func systemFacts(r *machine.Report) []fact {
 		for _, l := range r.Left.Reasons {
 			why = append(why, l.Text+": "+thousands(l.Jobs))
 		}
-		facts = append(facts, fact{"Left out", fmt.Sprintf("%s (%s; overlapping)", thousands(r.Left.Jobs),
-			strings.Join(why, ", "))})
+		if len(why) > 1 {
+			why[len(why)-1] += "; overlapping"
+		}
+		facts = append(facts, fact{"Left out", fmt.Sprintf("%s (%s)", thousands(r.Left.Jobs), strings.Join(why, ", "))})
 	}
 	if m := r.Cores.Machine; m != nil {
 		facts = append(facts, fact{"Machine", whole(*m) + " core-hours; shares are of these"})

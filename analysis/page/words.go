@@ -6,7 +6,6 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/weirhpc/weir/analysis/view"
@@ -36,7 +35,16 @@ func span(ms int64) string {
 	return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
 }
 
-func moment(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02 15:04") }
+func moment(ms int64) string { return view.Time(ms).Format("2006-01-02 15:04") }
+
+// sameDay is a time without its date if that is the date of another time.
+func sameDay(ms, near int64) string {
+	date, clock, _ := strings.Cut(moment(ms), " ")
+	if of, _, _ := strings.Cut(moment(near), " "); of == date {
+		return clock
+	}
+	return date + " " + clock
+}
 
 // roughly writes a span in words.
 func roughly(ms int64) string {

@@ -49,9 +49,9 @@ func (t *text) header(j *view.Job) {
 		parts = append(parts, plural(int64(*j.Gpus), "GPU", "GPUs"))
 	}
 	if j.Running || j.UntilMs <= j.FirstMs {
-		parts = append(parts, "since "+moment(start(j)))
+		parts = append(parts, "since "+moment(start(j))+" UTC")
 	} else {
-		parts = append(parts, moment(start(j))+" to "+hour(until(j), start(j)))
+		parts = append(parts, moment(start(j))+" to "+hour(until(j), start(j))+" UTC")
 	}
 	parts = append(parts, plural(j.Intervals, "interval", "intervals")+" of "+span(j.IntervalMs))
 	t.lines(flow(parts, "  ", t.cells()))

@@ -176,8 +176,10 @@ func lineOf(j *view.Job) view.JobLine {
 	if m := metric(j, "cpu_user"); m != nil {
 		l.Spread = keep(spread(m))
 	}
-	if m := metric(j, "mem_used"); m != nil {
-		l.MemPerNode = keep(m.Total.D[10])
+	for _, name := range []string{"job_mem_used", "mem_used"} { // that of the nodes, if it is known
+		if m := metric(j, name); m != nil {
+			l.MemPerNode = keep(m.Total.D[10])
+		}
 	}
 	if j.Expected > 0 {
 		l.Seen = keep(float64(j.Reported) / float64(j.Expected))

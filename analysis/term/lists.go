@@ -36,7 +36,7 @@ func (t *text) result(j *view.Job, r *rules.Rule, all []rules.Rule) (words, colo
 		}
 		words = fmt.Sprintf("%s, in %s of %s", t.clean(f.Class, 4), shareOf(f), plural(f.Evaluated, "check", "checks"))
 		if f.State == schemas.FindingClosed {
-			return "no more: " + words + ", until " + hour(f.LastInterval+f.IntervalMs, j.UntilMs), ""
+			return "no more: " + words + ", until " + hour(f.LastInterval+f.IntervalMs, j.UntilMs) + " UTC", ""
 		}
 		return words, colorOf(f.Class)
 	}
@@ -81,7 +81,7 @@ func (t *text) detail(f *schemas.Finding) {
 	rule := t.clean(f.Rule, 40)
 	t.hanging(t.paint(colorOf(f.Class), left(t.clean(f.Class, 4), 4))+" "+rule+"  ", 7+width(rule), 5,
 		t.clean(f.Title, 200))
-	words := []string{fmt.Sprintf("It held in %s of %s, from %s to %s.", shareOf(f),
+	words := []string{fmt.Sprintf("It held in %s of %s, from %s to %s UTC.", shareOf(f),
 		plural(f.Evaluated, "check", "checks"), moment(f.FirstInterval),
 		hour(f.LastInterval+f.IntervalMs, f.FirstInterval))}
 	if f.State == schemas.FindingClosed {

@@ -66,7 +66,7 @@ func (t *text) cores(c *machine.Cores) {
 	}
 	parts := []string{"busy " + oneDecimal(busy), "wasted " + oneDecimal(wasted), "free " + oneDecimal(free)}
 	if c.NotSeen != nil {
-		parts = append(parts, "not seen "+tenths(notSeen))
+		parts = append(parts, "not seen "+oneDecimal(notSeen))
 		if c.Machine != nil {
 			parts[len(parts)-1] += fmt.Sprintf("; the machine has %s core-hours", count(whole(*c.Machine)))
 		}

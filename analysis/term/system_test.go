@@ -160,3 +160,16 @@ func TestSystemOfNothing(t *testing.T) {
 		t.Errorf("numbers of nothing:\n%s", text)
 	}
 }
+
+// TestSharesOfTheMachineAddUp: what is shown of busy, wasted, free and not seen is 100, as on the page.
+func TestSharesOfTheMachineAddUp(t *testing.T) {
+	notSeen := 3.36
+	r := &machine.Report{Cores: machine.Cores{Busy: 90.64, Wasted: 4, Free: 2, NotSeen: &notSeen}}
+	var b strings.Builder
+	if err := System(&b, r, Style{}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "busy 90.6 %, wasted 4.0 %, free 2.0 %, not seen 3.4 %"; !strings.Contains(b.String(), want) {
+		t.Errorf("%s\nwant %s", &b, want)
+	}
+}

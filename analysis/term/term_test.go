@@ -296,3 +296,20 @@ func TestWideTerminals(t *testing.T) {
 		}
 	}
 }
+
+// TestMemoryOfSeveralJobsIsThatOfTheList: each line of several jobs has the memory that weir jobs shows.
+func TestMemoryOfSeveralJobsIsThatOfTheList(t *testing.T) {
+	total := func(name string, most float64) view.Metric {
+		m := view.Metric{Name: name, Unit: "B"}
+		m.Total.Count, m.Total.D[10] = 1, most
+		return m
+	}
+	j := &view.Job{Metrics: []view.Metric{total("job_mem_used", 8)}}
+	if got := lineOf(j).MemPerNode; got == nil || *got != 8 {
+		t.Errorf("of the job alone: %v", got)
+	}
+	j.Metrics = append(j.Metrics, total("mem_used", 90))
+	if got := lineOf(j).MemPerNode; got == nil || *got != 90 {
+		t.Errorf("of its nodes: %v", got)
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/gdamore/tcell/v2"
 
 	"github.com/weirhpc/weir/analysis/machine"
+	"github.com/weirhpc/weir/analysis/view"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -44,7 +45,7 @@ func topFrame() *machine.Frame {
 	idle := schemas.Finding{Rule: "idle-cores", Title: "Cores without work", Class: schemas.ClassMed, Severity: 0.5}
 	serial := schemas.Finding{Rule: "serial", Title: "One core works", Class: schemas.ClassHigh, Severity: 0.9}
 	return &machine.Frame{
-		Cluster: "alpha", StartMs: time.Date(2026, 10, 2, 14, 20, 30, 0, time.Local).UnixMilli(), IntervalMs: 10_000,
+		Cluster: "alpha", StartMs: time.Date(2026, 10, 2, 14, 20, 30, 0, time.UTC).UnixMilli(), IntervalMs: 10_000,
 		Seen: 1954, Expected: 1960, Metrics: []string{"cpu_user", "mem_used"},
 		Cores: machine.Cores{Seen: 95, Busy: 74, Wasted: 17, Free: 4, NotSeen: &notSeen},
 		Jobs: []machine.FrameJob{
@@ -72,7 +73,7 @@ func TestTopOnce(t *testing.T) {
 		want  string
 	}{
 		{Style{Width: 80}, `
-weir top  cluster alpha  14:20:30  interval 10 s  1,954 of 1,960 nodes seen
+weir top  cluster alpha  14:20:30Z  interval 10 s  1,954 of 1,960 nodes seen
 cores  |||||||||||||||||||||||||||||||||||||xxxxxxxxx..    busy 74 % wasted 17 %
 JOB      USER    NODES    BUSY  d1-d9 cpu_user      SPREAD  FINDING
 184310   bob         1     1 %  ┃                     1 pt  HIGH serial
@@ -80,7 +81,7 @@ JOB      USER    NODES    BUSY  d1-d9 cpu_user      SPREAD  FINDING
 184400   carol       8    97 %                   ┃    2 pt  -
 `},
 		{Style{Width: 120, ASCII: true}, `
-weir top  cluster alpha  14:20:30  interval 10 s  1,954 of 1,960 nodes seen
+weir top  cluster alpha  14:20:30Z  interval 10 s  1,954 of 1,960 nodes seen
 cores  ||||||||||||||||||||||||||||||||||||||||||||||||||xxxxxxxxxxxx...     busy 74 % wasted 17 % free 4 % not seen 5 %
 JOB      USER    ACCOUNT  QUEUE    NODES    BUSY  d1-d9 cpu_user      median over time      SPREAD  FINDING
 184310   bob     phys     normal       1     1 %  |                   _=#                     1 pt  HIGH serial
@@ -88,7 +89,7 @@ JOB      USER    ACCOUNT  QUEUE    NODES    BUSY  d1-d9 cpu_user      median ove
 184400   carol   phys     normal       8    97 %                   |  _=#                     2 pt  -
 `},
 		{Style{Width: 40, ASCII: true}, `
-weir top  cluster alpha  14:20:30  inte~
+weir top  cluster alpha  14:20:30Z  int~
 cores  busy 74 % wasted 17 %
 JOB      USER       BUSY  FINDING
 184310   bob         1 %  HIGH serial
@@ -288,7 +289,7 @@ func TestTopDrawsOnceAFrame(t *testing.T) {
 		f.StartMs += int64(n) * 10_000
 		s.give(f)
 		lines := s.drawn()
-		if want := f.StartMs; !strings.Contains(lines[0], time.UnixMilli(want).Format(time.TimeOnly)) {
+		if want := f.StartMs; !strings.Contains(lines[0], view.Clock(want)) {
 			t.Errorf("frame %d: %s", n, lines[0])
 		}
 		s.screen.InjectKey(tcell.KeyRune, 'x', tcell.ModNone) // no key of ours
@@ -485,5 +486,16 @@ func TestTopColors(t *testing.T) {
 	}
 	if bare != without {
 		t.Errorf("%q\n%q", bare, without)
+	}
+}
+
+// TestTopNamesACommandThatFindsTheJob: it has the configuration that the person named.
+func TestTopNamesACommandThatFindsTheJob(t *testing.T) {
+	v := newTopView(TopOptions{Style: Style{Width: 120, Where: " --config 'my weir.yaml'"}})
+	v.show(topFrame())
+	v.page = pageJob
+	lines := v.lines()
+	if got := lineText(lines[len(lines)-1]); !strings.HasSuffix(got, "weir job 184310 --config 'my weir.yaml'") {
+		t.Error(got)
 	}
 }

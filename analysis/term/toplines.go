@@ -80,15 +80,15 @@ func (v *topView) clock() string {
 	if v.frame == nil {
 		return ""
 	}
-	start := time.UnixMilli(v.frame.StartMs)
+	start := view.Time(v.frame.StartMs)
 	end := start.Add(time.Duration(v.frame.IntervalMs) * time.Millisecond)
 	age := v.now.Sub(end)
 	if v.Late == 0 || age < v.Late {
-		return start.Format(time.TimeOnly)
+		return view.Clock(v.frame.StartMs)
 	}
-	text := end.Format(time.TimeOnly)
-	if end.Format(time.DateOnly) != v.now.Format(time.DateOnly) {
-		text = end.Format(time.DateTime)
+	text := view.Clock(end.UnixMilli())
+	if end.Format(time.DateOnly) != v.now.UTC().Format(time.DateOnly) {
+		text = end.Format("2006-01-02 15:04:05Z")
 	}
 	step := 10 * time.Second
 	switch {

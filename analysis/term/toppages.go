@@ -44,7 +44,7 @@ func (v *topView) jobPage() []line {
 }
 
 func (v *topView) jobKeys() line {
-	return line{{text: v.clean("esc back  q quit   all of its life: weir job "+v.at.JobID, v.cells())}}
+	return line{{text: v.clean("esc back  q quit   all of its life: weir job "+v.at.JobID+v.Where, v.cells())}}
 }
 
 // job shows the metrics of a job in this interval, and its findings.

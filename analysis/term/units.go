@@ -81,12 +81,12 @@ func span(ms int64) string {
 	return fmt.Sprintf("%d ms", ms)
 }
 
-// moment and day are times of the reader's zone. The day is there wherever a time could be of another one.
-func moment(ms int64) string { return time.UnixMilli(ms).Format("Mon 2006-01-02 15:04") }
+// moment is a time of UTC, which each report says once. The day is there wherever a time could be of another one.
+func moment(ms int64) string { return view.Time(ms).Format("Mon 2006-01-02 15:04") }
 
 // hour is a time of the same day as another time, or else a moment.
 func hour(ms, near int64) string {
-	t, n := time.UnixMilli(ms), time.UnixMilli(near)
+	t, n := view.Time(ms), view.Time(near)
 	if t.YearDay() == n.YearDay() && t.Year() == n.Year() {
 		return t.Format("15:04")
 	}
