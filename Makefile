@@ -24,7 +24,7 @@ build-sql:
 		-ldflags '-s -w -linkmode external -extldflags "-static"' -o ../bin/weir-sql .
 
 # A month of a made-up machine with planted problems, below demo/, and the reports that lead to them: docs/tour.md goes
-# through them. Needs no broker. Two cores take two minutes.
+# through them. Needs no broker. Two cores take a minute and a half.
 .PHONY: demo demo-pictures
 demo: build
 	integration/demo/run bin/weir demo
