@@ -166,6 +166,7 @@ func (l *loader) load(ctx context.Context) (*view.Job, error) {
 		j.Start = &j.FirstMs
 	}
 	j.From = l.source() + l.partial
+	l.whole()
 	l.merge()
 	return j, l.judge(ctx)
 }

@@ -57,6 +57,21 @@ func (l *loader) merge() {
 	})
 }
 
+// whole sets what is known of the whole of a final life: it is not read outside the part that is asked for.
+func (l *loader) whole() {
+	if !l.final {
+		return
+	}
+	j := l.job
+	for i := range l.totals {
+		t := &l.totals[i]
+		j.FirstMs, j.UntilMs = min(j.FirstMs, t.Start), max(j.UntilMs, t.End)
+		if t.Intervals > j.Intervals { // a metric may be missing in some
+			j.Intervals, j.Expected, j.Reported = t.Intervals, t.NodesExpectedSum, t.NodesReportedSum
+		}
+	}
+}
+
 // takeTotal takes over a total of the archive.
 func takeTotal(to *view.Total, t *totals.Total) {
 	value := func(p *float64) float64 {

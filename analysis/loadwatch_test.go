@@ -153,3 +153,38 @@ func evaluatesAPart(t *testing.T, d *disk, mine measured) {
 		}
 	}
 }
+
+// TestLoadOfAPartFromMidnight: of a final life only the dates of the part are read. What is said of the whole is said
+// of the whole, and rules see a part.
+func TestLoadOfAPartFromMidnight(t *testing.T) {
+	mine := measure(rand.New(rand.NewPCG(16, 13)), "47", 0, loadStart, 60_000, 700, "alpha", "beta")
+	d := &disk{dir: t.TempDir()}
+	d.jobs(t, mine.job)
+	d.append(t, mine.summaries, 90)
+	d.append(t, measure(rand.New(rand.NewPCG(16, 14)), "99", 0, loadStart+48*3_600_000, 60_000, 1).summaries, 1)
+	d.compact(t)
+	d.totals(t)
+	midnight := time.Date(2026, 1, 6, 0, 0, 0, 0, time.UTC)
+	for name, a := range map[string]Ask{"from": {From: midnight}, "to": {To: midnight.Add(-time.Hour)}} {
+		a.Dir, a.Restart = d.dir, -1
+		j, err := Load(t.Context(), config.Default(), ruleSetOf(t), "47", a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		expected, reported := int64(0), int64(0)
+		for _, s := range mine.summaries {
+			expected, reported = expected+int64(s.NodesExpected), reported+int64(s.NodesReported)
+		}
+		last := mine.summaries[len(mine.summaries)-1]
+		if j.FirstMs != loadStart || j.UntilMs != last.IntervalStart+last.IntervalMs ||
+			j.Intervals != int64(len(mine.summaries)) || j.Expected != expected || j.Reported != reported {
+			t.Errorf("%s: %d to %d, %d intervals, %d of %d nodes", name, j.FirstMs, j.UntilMs, j.Intervals, j.Reported,
+				j.Expected)
+		}
+		if !strings.HasSuffix(j.From, ", findings evaluated now of the part that is shown") ||
+			!slices.Equal(j.NotEvaluated, []rules.Reason{{Rule: "life", Why: whyPart}}) ||
+			slices.ContainsFunc(j.Findings, func(f schemas.Finding) bool { return f.Rule == "life" }) {
+			t.Errorf("%s: %s: %v; not evaluated: %v", name, j.From, j.Findings, j.NotEvaluated)
+		}
+	}
+}
