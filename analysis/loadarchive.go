@@ -166,12 +166,16 @@ func (l *loader) size(ctx context.Context, q archive.Query) error {
 		return err
 	}
 	defer x.Close()
-	firstMs, _, intervalMs, err := x.Extent(l.key)
+	l.newest(x)
+	firstMs, lastMs, intervalMs, err := x.Extent(l.key)
 	if err != nil {
 		return err
 	}
 	if first := time.UnixMilli(firstMs); l.start == nil && firstMs > 0 && first.After(from) {
 		from = first
+	}
+	if last := time.UnixMilli(lastMs); !l.known && lastMs > 0 && last.Before(to) {
+		to = last // no scheduler tells that it still runs
 	}
 	if intervalMs == 0 {
 		intervalMs = l.cfg.Interval.Milliseconds()
@@ -206,10 +210,7 @@ func (l *loader) hours(ctx context.Context, first, last string, shown map[string
 
 // begin chooses the metrics that are shown, and how wide a bin is.
 func (l *loader) begin(x *archive.Index, hours archive.Hours) error {
-	if keys := x.Jobs(); l.unsure && len(keys) > 0 {
-		l.key = keys[len(keys)-1]
-		l.job.Restart = l.key.Restart
-	}
+	l.newest(x)
 	names := x.Metrics(l.key)
 	firstMs, lastMs, intervalMs, err := x.Extent(l.key)
 	if err != nil {
@@ -237,6 +238,14 @@ func (l *loader) begin(x *archive.Index, hours archive.Hours) error {
 	l.choose(names)
 	l.draw(firstMs, lastMs, intervalMs)
 	return nil
+}
+
+// newest chooses the last restart that has rows, if nobody tells which one is meant.
+func (l *loader) newest(x *archive.Index) {
+	if keys := x.Jobs(); l.unsure && len(keys) > 0 && keys[len(keys)-1].Restart > l.key.Restart {
+		l.key = keys[len(keys)-1]
+		l.job.Restart = l.key.Restart
+	}
 }
 
 // choose sets the metrics that are shown, of those that there are.

@@ -188,3 +188,21 @@ func TestLoadOfAPartFromMidnight(t *testing.T) {
 		}
 	}
 }
+
+// TestLoadOfAnOldJobWithoutARecord: a short life that no scheduler knows is read by the interval, however old it is.
+func TestLoadOfAnOldJobWithoutARecord(t *testing.T) {
+	mine := measure(rand.New(rand.NewPCG(16, 15)), "47", 2, loadStart, 60_000, 230, "alpha", "beta")
+	d := &disk{dir: t.TempDir()}
+	d.append(t, mine.summaries, 90)
+	d.append(t, measure(rand.New(rand.NewPCG(16, 16)), "99", 0, loadStart+48*3_600_000, 60_000, 1).summaries, 1)
+	d.compact(t)
+	j, err := Load(t.Context(), config.Default(), ruleSetOf(t), "47", Ask{Dir: d.dir, Restart: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine.same(t, j, "alpha", "beta")
+	if bins := j.Metrics[0].Bins; len(bins) != 230 || bins[0].Hourly || len(j.NotEvaluated) > 0 || j.Restart != 2 {
+		t.Errorf("restart %d, %d bins of %d ms; not evaluated: %v", j.Restart, len(bins), bins[0].EndMs-bins[0].StartMs,
+			j.NotEvaluated)
+	}
+}
