@@ -36,8 +36,9 @@ func (l *loader) fromArchive(ctx context.Context) error {
 		if hours, err = l.hours(ctx, first, last, nil); err != nil {
 			return err
 		}
+		l.placed = l.lastOfPeak(&hours)
 		q.File = func(date, name string) bool {
-			return !l.rolled(&hours, date, name) || !l.unwatched && l.inPart(date)
+			return !l.rolled(&hours, date, name) || !l.unwatched && l.inPart(date) || date == l.placed
 		}
 	}
 	x, err := archive.Open(ctx, dir, q)
@@ -57,6 +58,9 @@ func (l *loader) fromArchive(ctx context.Context) error {
 		l.addHour(&hours.Of[i])
 	}
 	if err := l.watchRolled(ctx, x, &hours); err != nil {
+		return err
+	}
+	if err := l.readPlaces(ctx, x, &hours); err != nil {
 		return err
 	}
 	return l.rows(ctx, x, &hours)
@@ -104,6 +108,41 @@ func (l *loader) watchRolled(ctx context.Context, x *archive.Index, hours *archi
 				if l.shown[name] {
 					l.build.Places(r)
 				}
+			}
+		}
+		return nil
+	})
+}
+
+// lastOfPeak returns the last date that tells on how many nodes values were, where no rule reads intervals of hours.
+func (l *loader) lastOfPeak(hours *archive.Hours) (last string) {
+	if !l.hourly || !l.unwatched && len(l.set.Rules) > 0 {
+		return ""
+	}
+	for i := range hours.Of {
+		h := &hours.Of[i]
+		if date := dateOf(h.Hour); h.Metric != nil && view.OfPeak(*h.Metric) && h.Count > 0 && l.inPart(date) {
+			last = max(last, date)
+		}
+	}
+	return last
+}
+
+// readPlaces reads on how many nodes the values of a date were. Hours do not tell, and a report needs it for shares of
+// a node's peak.
+func (l *loader) readPlaces(ctx context.Context, x *archive.Index, hours *archive.Hours) error {
+	if l.placed == "" {
+		return nil
+	}
+	return x.Rows(ctx, l.key, func(w archive.Wanted) archive.Columns {
+		if w.Date == l.placed && l.rolled(hours, w.Date, w.File) && l.shown[w.Metric] && view.OfPeak(w.Metric) {
+			return archive.Places
+		}
+		return archive.None
+	}, func(rows []schemas.Row) error {
+		for i := range rows {
+			if sane(&rows[i]) {
+				l.build.Places(&rows[i])
 			}
 		}
 		return nil

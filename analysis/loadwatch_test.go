@@ -46,7 +46,8 @@ func TestLoadWatchesWhatIsAsked(t *testing.T) {
 
 // TestLoadOfRulesOfALongJob: the rules of a job that is read by the hour, and of a part of it.
 func TestLoadOfRulesOfALongJob(t *testing.T) {
-	mine := measure(rand.New(rand.NewPCG(16, 11)), "47", 0, loadStart, 5000, 21_000, "alpha", "beta") // 29 hours
+	mine := measure(rand.New(rand.NewPCG(16, 11)), "47", 0, loadStart, 5000, 21_000, "alpha", "beta",
+		"flops_any") // 29 hours
 	d := &disk{dir: t.TempDir()}
 	d.jobs(t, mine.job)
 	d.append(t, mine.summaries, 5000)
@@ -110,6 +111,9 @@ func saysWhyNoRule(t *testing.T, d *disk) {
 	want := []rules.Reason{{Rule: "high-alpha", Why: whyUnwatched}, {Rule: "both", Why: whyUnwatched}}
 	if !slices.Equal(j.NotEvaluated, want) || len(j.Findings) != 1 || l.watcher.came > 0 {
 		t.Errorf("not evaluated: %v; findings: %v; %d intervals", j.NotEvaluated, j.Findings, l.watcher.came)
+	}
+	if got := j.PerNode(j.Find("flops_any")); got != 4 { // a bar needs it, and hours do not tell
+		t.Errorf("%g values of a node, not 4", got)
 	}
 	for _, p := range j.Map {
 		if p.Why != whyUnwatched {

@@ -22,6 +22,9 @@ type verdict struct {
 	vouches    bool
 }
 
+// OfPeak reports whether a report shows a metric as a share of a node's peak.
+func OfPeak(metric string) bool { return metric == "flops_any" || metric == "mem_bw" }
+
 // Uses are the bars of a report: of what was measured, as far as it is known what there is.
 func (j *Job) Uses() (all []Use) {
 	put := func(name string, share float64, words ...verdict) *Use {
