@@ -123,12 +123,15 @@ func (l *loader) judge(ctx context.Context) error {
 	now := l.watcher.end(j.Running)
 	j.Map = l.watcher.severities.done(l.build.Axis())
 	l.notEvaluated(recorded)
-	if len(recorded) > 0 || l.unwatched || l.partial != "" {
+	if len(recorded) > 0 || l.unwatched {
+		return nil
+	}
+	if j.Part = l.partial != "" || l.isPart(); l.partial != "" {
 		return nil
 	}
 	j.From += ", findings evaluated now"
 	switch came := l.watcher.came; {
-	case l.isPart():
+	case j.Part:
 		now = slices.DeleteFunc(now, func(f schemas.Finding) bool { return l.wholeLife(f.Rule) })
 		j.From += " of the part that is shown"
 	case came < j.Intervals: // rollups outlive the intervals that they are made of

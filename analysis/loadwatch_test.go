@@ -185,7 +185,7 @@ func TestLoadOfAPartFromMidnight(t *testing.T) {
 			t.Errorf("%s: %d to %d, %d intervals, %d of %d nodes", name, j.FirstMs, j.UntilMs, j.Intervals, j.Reported,
 				j.Expected)
 		}
-		if !strings.HasSuffix(j.From, ", findings evaluated now of the part that is shown") ||
+		if !strings.HasSuffix(j.From, ", findings evaluated now of the part that is shown") || !j.Part ||
 			!slices.Equal(j.NotEvaluated, []rules.Reason{{Rule: "life", Why: whyPart}}) ||
 			slices.ContainsFunc(j.Findings, func(f schemas.Finding) bool { return f.Rule == "life" }) {
 			t.Errorf("%s: %s: %v; not evaluated: %v", name, j.From, j.Findings, j.NotEvaluated)

@@ -126,7 +126,7 @@ func (j *Job) Judged() bool { return len(j.Map)+len(j.Findings)+len(j.NotEvaluat
 
 // Evaluated reports whether a rule was judged, and so whether silence about it means something.
 func (j *Job) Evaluated(rule string) bool {
-	if j.silent || !j.Judged() {
+	if j.silent || j.Part || !j.Judged() {
 		return false
 	}
 	return !slices.ContainsFunc(j.NotEvaluated, func(r rules.Reason) bool { return r.Rule == rule })
