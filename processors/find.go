@@ -40,8 +40,9 @@ func Find(ctx context.Context, cfg config.Config, log *slog.Logger, metrics *Met
 		name: "find", input: input, progress: progress, repeats: true,
 		sizes: []size{sized(input), sized(progress), sized(cfg.Prefix + schemas.TopicFindState)},
 		newFold: func(ctx context.Context, l *loop, adm *kadm.Client, p *schemas.Progress) (Fold, error) {
-			if err := jobs.wait(ctx); err != nil {
-				return nil, fmt.Errorf("waiting for the jobs of %s: %w", cfg.Prefix+schemas.TopicJobs, err)
+			topic := cfg.Prefix + schemas.TopicJobs
+			if err := jobs.wait(ctx, adm, topic); err != nil {
+				return nil, fmt.Errorf("waiting for the jobs of %s: %w", topic, err)
 			}
 			select {
 			case turn <- struct{}{}:

@@ -34,9 +34,12 @@ const (
 	closedBack = 20
 )
 
-// get returns the newest interval_start that is closed everywhere, or never.
+// get returns the newest interval_start that is closed everywhere, or never. While one partition asks, no other waits
+// for the answer: its group may want it back. It learns again a second later.
 func (c *closings) get(ctx context.Context, adm *kadm.Client) int64 {
-	c.mu.Lock()
+	if !c.mu.TryLock() {
+		return never
+	}
 	defer c.mu.Unlock()
 	if !c.asked.IsZero() && time.Since(c.asked) < closedEvery {
 		return c.through

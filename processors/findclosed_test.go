@@ -3,6 +3,7 @@ package processors
 import (
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -58,5 +59,26 @@ func TestFoldedThrough(t *testing.T) {
 	expect("a transaction is open", 1, never)
 	if err := open.EndTransaction(t.Context(), kgo.TryAbort); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestNobodyWaitsForAnAnswer: while brokers are slow to answer one partition, the group can take another one back.
+func TestNobodyWaitsForAnAnswer(t *testing.T) {
+	t.Parallel()
+	c := &closings{log: slog.New(slog.DiscardHandler), asked: time.Now(), through: findEpoch}
+	c.mu.Lock()
+	got := make(chan int64, 1)
+	go func() { got <- c.get(t.Context(), nil) }()
+	select {
+	case through := <-got:
+		if through != never {
+			t.Errorf("through %d", through)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("it waits")
+	}
+	c.mu.Unlock()
+	if through := c.get(t.Context(), nil); through != findEpoch {
+		t.Errorf("through %d afterwards", through)
 	}
 }

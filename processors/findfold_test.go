@@ -475,6 +475,11 @@ func TestFinderForgets(t *testing.T) {
 	s.over("busy", findEpoch+3*findT)
 	s.lives("calm", findEpoch, 3, 0)
 	s.lives("busy", findEpoch, 3, 1)
+	for key, w := range s.f.ended { // it stays for days, and its nodes may be many
+		if w.told != nil || w.job != nil {
+			t.Errorf("job %s has ended, and its record is kept", key)
+		}
+	}
 	ticks := func(fromMs, toMs, step int64) {
 		for at := fromMs; at < toMs; at += step {
 			s.put(loadOf(schemas.JobSystem, at, findT, 1))

@@ -18,15 +18,14 @@ import (
 
 // knownJobs are the jobs of topic jobs, as far as it was read. All partitions of a process share them.
 type knownJobs struct {
-	ready chan struct{} // closed once the topic was read to its end
-
-	mu   sync.Mutex
-	of   map[string]*schemas.Job // by the record's key
-	next map[string]*schemas.Job // takes its place once the topic is read to its end again; nil: it did
+	mu      sync.Mutex
+	of      map[string]*schemas.Job // by the record's key
+	next    map[string]*schemas.Job // takes its place once the topic is read to its end again; nil: it did
+	through int64                   // of has what is before this offset; before: the topic is being read again
 }
 
 func newKnownJobs() *knownJobs {
-	return &knownJobs{ready: make(chan struct{}), of: map[string]*schemas.Job{}}
+	return &knownJobs{of: map[string]*schemas.Job{}, through: before}
 }
 
 // get returns the last record of a job, or nil.
@@ -65,7 +64,7 @@ func (k *knownJobs) take(r *kgo.Record) error {
 func (k *knownJobs) begin() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.next = map[string]*schemas.Job{}
+	k.next, k.through = map[string]*schemas.Job{}, before
 }
 
 // follow reads the topic until ctx ends, from its beginning at every start.
@@ -126,7 +125,7 @@ func (k *knownJobs) read(
 	next, looked := start, time.Now()
 	for ctx.Err() == nil {
 		if next >= end {
-			k.isRead()
+			k.isRead(next)
 		}
 		if time.Since(looked) > jobsLookEvery {
 			now, err := askID(ctx, adm, topic)
@@ -164,30 +163,38 @@ func pollJobs(ctx context.Context, cl *kgo.Client) (kgo.Fetches, error) {
 	return fetches, nil
 }
 
-// wait waits for that, but no longer than a start: the loop tells what it waits for, and tries again.
-func (k *knownJobs) wait(ctx context.Context) error {
+// wait waits until all is known that the topic has now. Whoever had a partition before may have ended jobs by it. It
+// waits no longer than a start: the loop tells what it waits for, and tries again.
+func (k *knownJobs) wait(ctx context.Context, adm *kadm.Client, topic string) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	select {
-	case <-k.ready:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+	_, end, err := askBounds(ctx, adm, topic)
+	if err != nil {
+		return err
 	}
+	for !k.reaches(end) {
+		if !kafka.Pause(ctx, 20*time.Millisecond) {
+			return ctx.Err()
+		}
+	}
+	return nil
 }
 
-// isRead notes that the topic was read to its end.
-func (k *knownJobs) isRead() {
+// reaches reports whether the topic was read up to an offset.
+func (k *knownJobs) reaches(offset int64) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.through >= offset
+}
+
+// isRead notes that the topic was read to its end as it was at the beginning, and up to next.
+func (k *knownJobs) isRead(next int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.next != nil {
 		k.of, k.next = k.next, nil
 	}
-	select {
-	case <-k.ready:
-	default:
-		close(k.ready)
-	}
+	k.through = next
 }
 
 // askPatience bounds a question about a topic.

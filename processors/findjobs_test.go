@@ -1,11 +1,17 @@
 package processors
 
 import (
+	"context"
+	"errors"
+	"log/slog"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -40,7 +46,10 @@ func TestKnownJobs(t *testing.T) {
 	take("1", schemas.StateRunning)
 	take("2", schemas.StateCompleted)
 	expect("not read to its end", "none", "none", "none")
-	k.isRead()
+	if k.reaches(0) {
+		t.Error("it is ready before the end")
+	}
+	k.isRead(2)
 	take("3", schemas.StateRunning)
 	expect("read", schemas.StateRunning, schemas.StateCompleted, schemas.StateRunning)
 	k.begin()
@@ -49,13 +58,51 @@ func TestKnownJobs(t *testing.T) {
 	take("2", schemas.StateCompleted)
 	k.begin() // it failed in the middle
 	take("2", schemas.StateCompleted)
-	k.isRead()
+	if k.reaches(0) {
+		t.Error("it is ready while it reads the topic again")
+	}
+	k.isRead(5)
 	expect("read to its end again", "none", schemas.StateCompleted, "none")
 	take("2", "")
 	expect("a tombstone", "none", "none", "none")
-	select {
-	case <-k.ready:
-	default:
-		t.Error("not ready")
+	if !k.reaches(5) || k.reaches(6) {
+		t.Errorf("it is read through %d", k.through)
+	}
+}
+
+// TestNewsOfBeforeAreKnown: a partition that comes from another process waits for what topic jobs has by then. Its
+// owner of before may have ended a job by that. If it seemed to run here, its findings would be deleted.
+func TestNewsOfBeforeAreKnown(t *testing.T) {
+	b, k := newBench(t), newKnownJobs()
+	follow := func() (stop func()) {
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			k.follow(ctx, b.cfg, (&kafkatest.Log{}).Logger(), kafka.NewBrokers(slog.New(slog.DiscardHandler)))
+		}()
+		return func() { cancel(); <-done }
+	}
+	wait := func(limit time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		defer cancel()
+		return k.wait(ctx, b.adm, b.cfg.Prefix+schemas.TopicJobs)
+	}
+	stop := follow()
+	b.tells(&schemas.Job{JobID: "1", State: schemas.StateRunning})
+	if err := wait(startTimeout); err != nil {
+		t.Fatal(err)
+	}
+	stop() // it lags
+	b.tells(&schemas.Job{JobID: "1", State: schemas.StateCompleted})
+	if err := wait(300 * time.Millisecond); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("it does not wait for the news: %v", err)
+	}
+	defer follow()()
+	if err := wait(startTimeout); err != nil {
+		t.Fatal(err)
+	}
+	if j := k.get(schemas.JobKey{JobID: "1"}); j == nil || j.State != schemas.StateCompleted {
+		t.Errorf("it knows %+v", j)
 	}
 }

@@ -120,7 +120,7 @@ func (w *watched) deadline(j *schemas.Job) (atMs, closed int64) {
 func (f *Finder) end(w *watched, fx *Effects) {
 	f.found = f.wake(w).End(f.found[:0])
 	f.write(w, fx)
-	w.watch, w.job, w.changed, w.ended = nil, nil, false, true
+	w.watch, w.job, w.told, w.changed, w.ended = nil, nil, nil, false, true
 	delete(f.jobs, w.key)
 	f.ended[w.key] = w
 	for _, rule := range slices.Sorted(maps.Keys(w.Rules)) { // of a rule that End does not know any more

@@ -99,7 +99,7 @@ func systemFacts(r *machine.Report) []fact {
 			strings.Join(why, ", "))})
 	}
 	if m := r.Cores.Machine; m != nil {
-		facts = append(facts, fact{"Machine", whole(*m) + " core-hours, of which the shares are"})
+		facts = append(facts, fact{"Machine", whole(*m) + " core-hours; shares are of these"})
 	} else {
 		facts = append(facts, fact{"Machine", "not configured, so shares are of what was measured"})
 	}

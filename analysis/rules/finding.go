@@ -59,7 +59,11 @@ func (w *Watch) data(r *Rule, t *tally, evidence []schemas.FindingEvidence, fina
 	f := w.frame()
 	defer w.set.frames.Put(f)
 	w.facts(f, w.nowMs(final))
-	value := rounded(t.value.value() / float64(max(1, t.matched)))
+	matches := max(1, t.matched)
+	if r.Job {
+		matches = 1 // only the last counts
+	}
+	value := rounded(t.value.value() / float64(matches))
 	return hintData(f, value, t.hosts(r.Same), evidence)
 }
 

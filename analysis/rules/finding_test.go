@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -286,5 +287,25 @@ func TestPeakAtTheEnd(t *testing.T) {
 				t.Errorf("%v in interval %d, the last one: %+v", last, end, all)
 			}
 		}
+	}
+}
+
+// TestLifeTellsItsLastNumbers: the numbers of a finding on a whole life are those of the whole life. They are no means
+// of what the marks before saw.
+func TestLifeTellsItsLastNumbers(t *testing.T) {
+	rule := strings.TrimRight(wholeRule, "\n") + "\n  hint: \"{{pct .value}}\"\n  evidence: [cpu_user.mean]\n"
+	w := siteSet(t, rule).NewWatch(life4711(), false)
+	for i := range 100 {
+		w.Add(at(i, map[string]float64{"cpu_user": 0.4 * float64(1-i/50)}))
+	}
+	j := life4711()
+	j.State, j.EndMs = schemas.StateCompleted, j.StartMs+100*minute
+	w.Know(j)
+	all := w.End(nil)
+	if len(all) != 1 || all[0].Hint != "20 %" || len(all[0].Evidence) != 1 { // the guards leave out the first minute
+		t.Fatalf("%+v", all)
+	}
+	if e := all[0].Evidence[0]; e.Low != e.High || math.Abs(e.Mean-49*0.4/99) > 1e-8 {
+		t.Errorf("the evidence is %+v", e)
 	}
 }

@@ -75,6 +75,9 @@ func (w *Watch) settleRule(i, variant int, final bool) {
 			t.badSeverity = t.badSeverity || severity != severity
 			return
 		}
+		if result == 1 { // a mark tells of the whole life so far: its numbers replace those of the mark before
+			t.value, t.evidence = exact{}, t.evidence[:0]
+		}
 		if applies {
 			t.evaluate(w.lastMs, result == 1, severity, value, f.shown(r, result == 1))
 		}

@@ -19,7 +19,7 @@ type tally struct {
 	sum, worst         int64 // severities, in grains
 	firstMs, lastMs    int64 // starts of the first and the last match
 	asOfMs             int64 // start of the last interval that was evaluated
-	value              exact // of the severity's number, over the matches
+	value              exact // of the severity's number, over the matches; of a rule over the life that of the last
 	evidence           []proof
 	nodes              []nodeCount
 	others             int64 // matches at nodes beyond the bound
@@ -30,7 +30,7 @@ type tally struct {
 	nodeBytes          int
 }
 
-// proof is a number of the evidence over the matches.
+// proof is a number of the evidence over the matches, or of the last match of a rule over the whole life.
 type proof struct {
 	low, high float64
 	sum       exact

@@ -100,8 +100,12 @@ func (t *text) detail(f *schemas.Finding) {
 	}
 	t.hanging("     ", 5, 5, strings.Join(words, " "))
 	for _, e := range f.Evidence {
-		t.hanging("     ", 5, 7, fmt.Sprintf("%s: mean %s, from %s to %s", t.clean(e.Name, 64), threeDigits(e.Mean),
-			threeDigits(e.Low), threeDigits(e.High)))
+		said := fmt.Sprintf("%s: mean %s, from %s to %s", t.clean(e.Name, 64), threeDigits(e.Mean), threeDigits(e.Low),
+			threeDigits(e.High))
+		if e.Low == e.High {
+			said = fmt.Sprintf("%s: %s", t.clean(e.Name, 64), threeDigits(e.Mean))
+		}
+		t.hanging("     ", 5, 7, said)
 	}
 }
 

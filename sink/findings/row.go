@@ -1,5 +1,5 @@
 // Package findings keeps the final findings of topic findings in the archive, for ever: one row for each rule that held
-// for a job. The topic forgets them after some weeks.
+// for a job. The topic forgets them after topics.summary_retention.
 package findings
 
 import (
