@@ -40,9 +40,10 @@ func newReportSystem() *cobra.Command {
 		Short: "Report how well the machine was used, by size, user and account",
 		Long: `Reports how well the machine was used, by size, user and account.
 
-It reads the archive alone. Jobs count that ended between --from and --to; dates are UTC. Of these, small and short jobs
-are left out: they are tests. Cores are busy, wasted (a job held them, and they were idle), free (no job held them), or
-not seen. All jobs count for these, tests too. How many cores there are comes from "machine" in the configuration.
+It reads the archive alone. Jobs count that ended between --from and --to; dates are UTC, and times are whole hours. Of
+these, small and short jobs are left out: they are tests. Cores are busy, wasted (a job held them, and they were idle),
+free (no job held them), or not seen. All jobs count for these, tests too. How many cores there are comes from "machine"
+in the configuration.
 
 Sizes are powers of two. A user is named if more than 75 % of the jobs are above or below the middle half of their size.
 What to tune first is ranked by core-hours times severity of the findings. --json and --csv have all numbers.`,

@@ -70,6 +70,7 @@ type loader struct {
 	end       time.Time // now, if it runs
 	long      bool      // the life has too many intervals to read each of them
 	hourly    bool      // the part of it that is asked for has too many
+	placed    string    // the date whose intervals tell on how many nodes values were; empty: those of the rules do
 	totals    []totals.Total
 	final     bool // the totals are there, and nothing is to come
 	shown     map[string]bool
@@ -166,6 +167,7 @@ func (l *loader) load(ctx context.Context) (*view.Job, error) {
 		j.Start = &j.FirstMs
 	}
 	j.From = l.source() + l.partial
+	l.whole()
 	l.merge()
 	return j, l.judge(ctx)
 }

@@ -36,8 +36,9 @@ func (l *loader) fromArchive(ctx context.Context) error {
 		if hours, err = l.hours(ctx, first, last, nil); err != nil {
 			return err
 		}
+		l.placed = l.lastOfPeak(&hours)
 		q.File = func(date, name string) bool {
-			return !l.rolled(&hours, date, name) || !l.unwatched && l.inPart(date)
+			return !l.rolled(&hours, date, name) || !l.unwatched && l.inPart(date) || date == l.placed
 		}
 	}
 	x, err := archive.Open(ctx, dir, q)
@@ -57,6 +58,9 @@ func (l *loader) fromArchive(ctx context.Context) error {
 		l.addHour(&hours.Of[i])
 	}
 	if err := l.watchRolled(ctx, x, &hours); err != nil {
+		return err
+	}
+	if err := l.readPlaces(ctx, x, &hours); err != nil {
 		return err
 	}
 	return l.rows(ctx, x, &hours)
@@ -104,6 +108,41 @@ func (l *loader) watchRolled(ctx context.Context, x *archive.Index, hours *archi
 				if l.shown[name] {
 					l.build.Places(r)
 				}
+			}
+		}
+		return nil
+	})
+}
+
+// lastOfPeak returns the last date that tells on how many nodes values were, where no rule reads intervals of hours.
+func (l *loader) lastOfPeak(hours *archive.Hours) (last string) {
+	if !l.hourly || !l.unwatched && len(l.set.Rules) > 0 {
+		return ""
+	}
+	for i := range hours.Of {
+		h := &hours.Of[i]
+		if date := dateOf(h.Hour); h.Metric != nil && view.OfPeak(*h.Metric) && h.Count > 0 && l.inPart(date) {
+			last = max(last, date)
+		}
+	}
+	return last
+}
+
+// readPlaces reads on how many nodes the values of a date were. Hours do not tell, and a report needs it for shares of
+// a node's peak.
+func (l *loader) readPlaces(ctx context.Context, x *archive.Index, hours *archive.Hours) error {
+	if l.placed == "" {
+		return nil
+	}
+	return x.Rows(ctx, l.key, func(w archive.Wanted) archive.Columns {
+		if w.Date == l.placed && l.rolled(hours, w.Date, w.File) && l.shown[w.Metric] && view.OfPeak(w.Metric) {
+			return archive.Places
+		}
+		return archive.None
+	}, func(rows []schemas.Row) error {
+		for i := range rows {
+			if sane(&rows[i]) {
+				l.build.Places(&rows[i])
 			}
 		}
 		return nil
@@ -166,12 +205,16 @@ func (l *loader) size(ctx context.Context, q archive.Query) error {
 		return err
 	}
 	defer x.Close()
-	firstMs, _, intervalMs, err := x.Extent(l.key)
+	l.newest(x)
+	firstMs, lastMs, intervalMs, err := x.Extent(l.key)
 	if err != nil {
 		return err
 	}
 	if first := time.UnixMilli(firstMs); l.start == nil && firstMs > 0 && first.After(from) {
 		from = first
+	}
+	if last := time.UnixMilli(lastMs); !l.known && lastMs > 0 && last.Before(to) {
+		to = last // no scheduler tells that it still runs
 	}
 	if intervalMs == 0 {
 		intervalMs = l.cfg.Interval.Milliseconds()
@@ -206,10 +249,7 @@ func (l *loader) hours(ctx context.Context, first, last string, shown map[string
 
 // begin chooses the metrics that are shown, and how wide a bin is.
 func (l *loader) begin(x *archive.Index, hours archive.Hours) error {
-	if keys := x.Jobs(); l.unsure && len(keys) > 0 {
-		l.key = keys[len(keys)-1]
-		l.job.Restart = l.key.Restart
-	}
+	l.newest(x)
 	names := x.Metrics(l.key)
 	firstMs, lastMs, intervalMs, err := x.Extent(l.key)
 	if err != nil {
@@ -237,6 +277,14 @@ func (l *loader) begin(x *archive.Index, hours archive.Hours) error {
 	l.choose(names)
 	l.draw(firstMs, lastMs, intervalMs)
 	return nil
+}
+
+// newest chooses the last restart that has rows, if nobody tells which one is meant.
+func (l *loader) newest(x *archive.Index) {
+	if keys := x.Jobs(); l.unsure && len(keys) > 0 && keys[len(keys)-1].Restart > l.key.Restart {
+		l.key = keys[len(keys)-1]
+		l.job.Restart = l.key.Restart
+	}
 }
 
 // choose sets the metrics that are shown, of those that there are.

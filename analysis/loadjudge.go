@@ -57,6 +57,21 @@ func (l *loader) merge() {
 	})
 }
 
+// whole sets what is known of the whole of a final life: it is not read outside the part that is asked for.
+func (l *loader) whole() {
+	if !l.final {
+		return
+	}
+	j := l.job
+	for i := range l.totals {
+		t := &l.totals[i]
+		j.FirstMs, j.UntilMs = min(j.FirstMs, t.Start), max(j.UntilMs, t.End)
+		if t.Intervals > j.Intervals { // a metric may be missing in some
+			j.Intervals, j.Expected, j.Reported = t.Intervals, t.NodesExpectedSum, t.NodesReportedSum
+		}
+	}
+}
+
 // takeTotal takes over a total of the archive.
 func takeTotal(to *view.Total, t *totals.Total) {
 	value := func(p *float64) float64 {
@@ -108,12 +123,15 @@ func (l *loader) judge(ctx context.Context) error {
 	now := l.watcher.end(j.Running)
 	j.Map = l.watcher.severities.done(l.build.Axis())
 	l.notEvaluated(recorded)
-	if len(recorded) > 0 || l.unwatched || l.partial != "" {
+	if len(recorded) > 0 || l.unwatched {
+		return nil
+	}
+	if j.Part = l.partial != "" || l.isPart(); l.partial != "" {
 		return nil
 	}
 	j.From += ", findings evaluated now"
 	switch came := l.watcher.came; {
-	case l.isPart():
+	case j.Part:
 		now = slices.DeleteFunc(now, func(f schemas.Finding) bool { return l.wholeLife(f.Rule) })
 		j.From += " of the part that is shown"
 	case came < j.Intervals: // rollups outlive the intervals that they are made of

@@ -302,7 +302,7 @@ func TestLoadOfAPartOfATopic(t *testing.T) {
 	if err := l.judge(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if l.job.FirstMs != since || l.job.Metrics[0].Total.Known || len(l.job.Findings) > 0 ||
+	if l.job.FirstMs != since || !l.job.Part || l.job.Metrics[0].Total.Known || len(l.job.Findings) > 0 ||
 		!strings.Contains(l.partial, "before "+time.UnixMilli(since).UTC().Format(time.RFC3339)) {
 		t.Errorf("from %d, not %d; known %v; %d findings; %q", l.job.FirstMs, since, l.job.Metrics[0].Total.Known,
 			len(l.job.Findings), l.partial)

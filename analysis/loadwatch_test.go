@@ -46,7 +46,8 @@ func TestLoadWatchesWhatIsAsked(t *testing.T) {
 
 // TestLoadOfRulesOfALongJob: the rules of a job that is read by the hour, and of a part of it.
 func TestLoadOfRulesOfALongJob(t *testing.T) {
-	mine := measure(rand.New(rand.NewPCG(16, 11)), "47", 0, loadStart, 5000, 21_000, "alpha", "beta") // 29 hours
+	mine := measure(rand.New(rand.NewPCG(16, 11)), "47", 0, loadStart, 5000, 21_000, "alpha", "beta",
+		"flops_any") // 29 hours
 	d := &disk{dir: t.TempDir()}
 	d.jobs(t, mine.job)
 	d.append(t, mine.summaries, 5000)
@@ -111,6 +112,9 @@ func saysWhyNoRule(t *testing.T, d *disk) {
 	if !slices.Equal(j.NotEvaluated, want) || len(j.Findings) != 1 || l.watcher.came > 0 {
 		t.Errorf("not evaluated: %v; findings: %v; %d intervals", j.NotEvaluated, j.Findings, l.watcher.came)
 	}
+	if got := j.PerNode(j.Find("flops_any")); got != 4 { // a bar needs it, and hours do not tell
+		t.Errorf("%g values of a node, not 4", got)
+	}
 	for _, p := range j.Map {
 		if p.Why != whyUnwatched {
 			t.Errorf("the map of %s: %s", p.Rule, p.Why)
@@ -151,5 +155,58 @@ func evaluatesAPart(t *testing.T, d *disk, mine measured) {
 			slices.ContainsFunc(j.Findings, ofLife) {
 			t.Errorf("from %s: %v; not evaluated: %v", j.From, j.Findings, j.NotEvaluated)
 		}
+	}
+}
+
+// TestLoadOfAPartFromMidnight: of a final life only the dates of the part are read. What is said of the whole is said
+// of the whole, and rules see a part.
+func TestLoadOfAPartFromMidnight(t *testing.T) {
+	mine := measure(rand.New(rand.NewPCG(16, 13)), "47", 0, loadStart, 60_000, 700, "alpha", "beta")
+	d := &disk{dir: t.TempDir()}
+	d.jobs(t, mine.job)
+	d.append(t, mine.summaries, 90)
+	d.append(t, measure(rand.New(rand.NewPCG(16, 14)), "99", 0, loadStart+48*3_600_000, 60_000, 1).summaries, 1)
+	d.compact(t)
+	d.totals(t)
+	midnight := time.Date(2026, 1, 6, 0, 0, 0, 0, time.UTC)
+	for name, a := range map[string]Ask{"from": {From: midnight}, "to": {To: midnight.Add(-time.Hour)}} {
+		a.Dir, a.Restart = d.dir, -1
+		j, err := Load(t.Context(), config.Default(), ruleSetOf(t), "47", a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		expected, reported := int64(0), int64(0)
+		for _, s := range mine.summaries {
+			expected, reported = expected+int64(s.NodesExpected), reported+int64(s.NodesReported)
+		}
+		last := mine.summaries[len(mine.summaries)-1]
+		if j.FirstMs != loadStart || j.UntilMs != last.IntervalStart+last.IntervalMs ||
+			j.Intervals != int64(len(mine.summaries)) || j.Expected != expected || j.Reported != reported {
+			t.Errorf("%s: %d to %d, %d intervals, %d of %d nodes", name, j.FirstMs, j.UntilMs, j.Intervals, j.Reported,
+				j.Expected)
+		}
+		if !strings.HasSuffix(j.From, ", findings evaluated now of the part that is shown") || !j.Part ||
+			!slices.Equal(j.NotEvaluated, []rules.Reason{{Rule: "life", Why: whyPart}}) ||
+			slices.ContainsFunc(j.Findings, func(f schemas.Finding) bool { return f.Rule == "life" }) {
+			t.Errorf("%s: %s: %v; not evaluated: %v", name, j.From, j.Findings, j.NotEvaluated)
+		}
+	}
+}
+
+// TestLoadOfAnOldJobWithoutARecord: a short life that no scheduler knows is read by the interval, however old it is.
+func TestLoadOfAnOldJobWithoutARecord(t *testing.T) {
+	mine := measure(rand.New(rand.NewPCG(16, 15)), "47", 2, loadStart, 60_000, 230, "alpha", "beta")
+	d := &disk{dir: t.TempDir()}
+	d.append(t, mine.summaries, 90)
+	d.append(t, measure(rand.New(rand.NewPCG(16, 16)), "99", 0, loadStart+48*3_600_000, 60_000, 1).summaries, 1)
+	d.compact(t)
+	j, err := Load(t.Context(), config.Default(), ruleSetOf(t), "47", Ask{Dir: d.dir, Restart: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine.same(t, j, "alpha", "beta")
+	if bins := j.Metrics[0].Bins; len(bins) != 230 || bins[0].Hourly || len(j.NotEvaluated) > 0 || j.Restart != 2 {
+		t.Errorf("restart %d, %d bins of %d ms; not evaluated: %v", j.Restart, len(bins), bins[0].EndMs-bins[0].StartMs,
+			j.NotEvaluated)
 	}
 }

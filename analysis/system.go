@@ -72,7 +72,8 @@ func LoadSystem(ctx context.Context, cfg config.Config, a SystemAsk) (*machine.R
 	return machine.Compute(in), err
 }
 
-// setSpan decides the times. What is ahead of the archive's first date, or has not come yet, was not missed.
+// setSpan decides the times. What is ahead of the archive's first date, or has not come yet, was not missed. They are
+// whole hours, as the core-hours are that are read.
 func (a *SystemAsk) setSpan() error {
 	now := time.Now
 	if a.Now != nil {
@@ -94,7 +95,8 @@ func (a *SystemAsk) setSpan() error {
 		return fmt.Errorf("--from %s must be before --to %s", a.From.UTC().Format(time.RFC3339),
 			a.To.UTC().Format(time.RFC3339))
 	}
-	a.FromMs, a.ToMs = a.From.UnixMilli(), min(a.To.UnixMilli(), max(now().UnixMilli(), a.From.UnixMilli()+1))
+	a.FromMs = a.From.Truncate(time.Hour).UnixMilli()
+	a.ToMs = min(a.To.Add(time.Hour-1).Truncate(time.Hour).UnixMilli(), max(now().UnixMilli(), a.FromMs+1))
 	return nil
 }
 

@@ -29,7 +29,10 @@ func dated(t *testing.T, dir, table string, dates ...string) {
 // TestSystemSpan: without times a report is about the archive's last thirty days, and never about the future.
 func TestSystemSpan(t *testing.T) {
 	day := func(text string) time.Time {
-		at, err := time.Parse(time.DateOnly, text)
+		at, err := time.Parse("2006-01-02T15:04", text)
+		if err != nil {
+			at, err = time.Parse(time.DateOnly, text)
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,12 +45,18 @@ func TestSystemSpan(t *testing.T) {
 	dated(t, dir, "summaries", "2026-03-01", "2026-03-05", "2026-05-20", "stray")
 	dated(t, dir, "jobs", "2026-05-21")
 	for name, c := range map[string]struct{ from, to, now, wantFrom, wantTo string }{
-		"the end of the archive":      {"", "", "2027-01-01", "2026-04-22", "2026-05-22"},
-		"a month":                     {"2026-03-01", "2026-04-01", "2027-01-01", "2026-03-01", "2026-04-01"},
-		"the begin of the archive":    {"", "2026-03-11", "2027-01-01", "2026-03-01", "2026-03-11"},
-		"before the archive":          {"", "2026-02-01", "2027-01-01", "2026-01-02", "2026-02-01"},
-		"a month that is not over":    {"2026-05-01", "2026-06-01", "2026-05-22", "2026-05-01", "2026-05-22"},
-		"a month that has not begun":  {"2026-06-01", "2026-07-01", "2026-05-22", "2026-06-01", ""},
+		"the end of the archive":     {"", "", "2027-01-01", "2026-04-22", "2026-05-22"},
+		"a month":                    {"2026-03-01", "2026-04-01", "2027-01-01", "2026-03-01", "2026-04-01"},
+		"the begin of the archive":   {"", "2026-03-11", "2027-01-01", "2026-03-01", "2026-03-11"},
+		"before the archive":         {"", "2026-02-01", "2027-01-01", "2026-01-02", "2026-02-01"},
+		"a month that is not over":   {"2026-05-01", "2026-06-01", "2026-05-22", "2026-05-01", "2026-05-22"},
+		"a month that has not begun": {"2026-06-01", "2026-07-01", "2026-05-22", "2026-06-01", ""},
+		"parts of hours": {
+			"2026-05-01T10:40", "2026-05-01T11:20", "2027-01-01", "2026-05-01T10:00", "2026-05-01T12:00",
+		},
+		"an hour that is not over": {
+			"2026-05-22T10:40", "2026-05-22T11:10", "2026-05-22T11:20", "2026-05-22T10:00", "2026-05-22T11:20",
+		},
 		"the wrong way round, of two": {"2026-06-01", "2026-05-01", "2027-01-01", "", ""},
 	} {
 		a := SystemAsk{Dir: dir, Now: func() time.Time { return day(c.now) }}

@@ -33,6 +33,7 @@ type Columns int
 const (
 	None      Columns = iota
 	Bare              // of which interval it is, and how many nodes reported: no metric
+	Places            // of which interval and metric it is, of how many values, and on how many nodes
 	Plain             // all but the certified summary
 	Certified         // all
 )
@@ -46,6 +47,9 @@ func (x *Index) Rows(ctx context.Context, key schemas.JobKey, want func(Wanted) 
 	columns := map[Columns][]column{
 		Bare: columnsOf[schemas.Row]([]string{
 			"cluster", "job_id", "restart", "interval_start", "interval_ms", "nodes_expected", "nodes_reported",
+		}),
+		Places: columnsOf[schemas.Row]([]string{
+			"interval_start", "interval_ms", "metric", "unit", "scope", "nodes", "count",
 		}),
 		Plain: withoutCertified[schemas.Row](), Certified: columnsOf[schemas.Row](nil),
 	}

@@ -151,8 +151,11 @@ func leadOfSeveral(j *view.Job) string {
 
 // noFinding says why there is none. Silence means something if a rule was evaluated.
 func noFinding(j *view.Job) string {
-	if !j.AnyEvaluated() {
+	switch {
+	case !j.AnyEvaluated():
 		return "No rule was evaluated."
+	case j.Part:
+		return "Rules saw a part of the job alone."
 	}
 	return "No rule finds a problem."
 }

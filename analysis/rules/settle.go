@@ -64,7 +64,7 @@ func (w *Watch) settleRule(i, variant int, final bool) {
 	switch guarded := w.guarded(i, variant); {
 	case !r.Job:
 		t.settle(r, applies, guarded)
-	case !guarded || r.waits && !final || t.judged == w.counted: // as it was
+	case !guarded || r.waits && !final || t.judged == w.counted && !final: // as it was
 	default:
 		t.judged = w.counted
 		result, severity, value := 0.0, 0.0, 0.0

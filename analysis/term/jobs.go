@@ -160,7 +160,8 @@ func Several(w io.Writer, jobs []*view.Job, all *view.Job, s Style) error {
 // lineOf is a job as a line of a list.
 func lineOf(j *view.Job) view.JobLine {
 	l := view.JobLine{
-		Job: j.Job, Cluster: j.Cluster, Judged: j.AnyEvaluated(), TimeS: float64(until(j)-start(j)) / 1000,
+		Job: j.Job, Cluster: j.Cluster, Judged: j.AnyEvaluated() && !j.Part,
+		TimeS: float64(until(j)-start(j)) / 1000,
 	}
 	keep := func(v float64) *float64 {
 		if math.IsNaN(v) || math.IsInf(v, 0) {

@@ -18,6 +18,15 @@ import (
 // hostile is a text that clears a terminal, hides itself, turns its direction, and begins lines of its own.
 const hostile = "a\x1b[2J\u009b2J\x7f\u202e\u2066\u200b\r\nsink\tb\U000e0001c\xff"
 
+// TestAPartIsNotJudged: a job of which rules saw a part is not called one without findings.
+func TestAPartIsNotJudged(t *testing.T) {
+	for _, part := range []bool{false, true} {
+		if l := lineOf(&view.Job{Part: part, Map: []view.Property{{Rule: "r"}}}); l.Judged == part {
+			t.Errorf("a part %t: judged %t", part, l.Judged)
+		}
+	}
+}
+
 // TestCleanNames: names come from users. Whatever they hold, they drive no terminal and take no more than their cells.
 func TestCleanNames(t *testing.T) {
 	wide := strings.Repeat("漢", 64)

@@ -40,6 +40,7 @@ func Merge(jobs []*Job) (*Job, error) {
 		j.head(o)
 		busy.of(o)
 		j.silent = j.silent || !o.Judged()
+		j.Part = j.Part || o.Part
 		measured += float64(o.Intervals)
 		j.ExactShare += o.ExactShare * float64(o.Intervals)
 		for i := range o.Metrics {

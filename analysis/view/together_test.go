@@ -78,6 +78,14 @@ func TestSeveralJobsSayNoMoreThanEachOfThem(t *testing.T) {
 	if diff := gocmp.Diff([]string{"busy cores ok ", "memory bandwidth ok "}, words()); diff != "" {
 		t.Errorf("all were judged: %s", diff)
 	}
+	jobs[2].Part = true
+	if diff := gocmp.Diff([]string{"busy cores  ", "memory bandwidth of peak "}, words()); diff != "" {
+		t.Errorf("rules saw a part of one: %s", diff)
+	}
+	if u := jobs[2].Uses()[0]; u.Word != "" {
+		t.Errorf("rules saw a part of it: %+v", u)
+	}
+	jobs[2].Part = false
 	jobs[1].NotEvaluated = []rules.Reason{{Rule: "idle-cores", Why: "w"}, {Rule: "low-cpu", Why: "w"}}
 	if diff := gocmp.Diff([]string{"busy cores  ", "memory bandwidth ok "}, words()); diff != "" {
 		t.Errorf("other rules say nothing of all cores: %s", diff)

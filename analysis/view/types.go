@@ -29,6 +29,7 @@ type Job struct {
 	Map          []Property // severity map: one a rule with each, worst first
 	From         string     // "archive", "topic", "archive and topic": one line of the page
 	Earlier      []Life     // restarts before this one
+	Part         bool       // rules saw a part of the life alone: that they find nothing says nothing of the rest
 
 	// Of several jobs: their nodes may differ, and rules may look at some of them alone.
 	busy   float64

@@ -22,6 +22,9 @@ type verdict struct {
 	vouches    bool
 }
 
+// OfPeak reports whether a report shows a metric as a share of a node's peak.
+func OfPeak(metric string) bool { return metric == "flops_any" || metric == "mem_bw" }
+
 // Uses are the bars of a report: of what was measured, as far as it is known what there is.
 func (j *Job) Uses() (all []Use) {
 	put := func(name string, share float64, words ...verdict) *Use {
@@ -123,7 +126,7 @@ func (j *Job) Judged() bool { return len(j.Map)+len(j.Findings)+len(j.NotEvaluat
 
 // Evaluated reports whether a rule was judged, and so whether silence about it means something.
 func (j *Job) Evaluated(rule string) bool {
-	if j.silent || !j.Judged() {
+	if j.silent || j.Part || !j.Judged() {
 		return false
 	}
 	return !slices.ContainsFunc(j.NotEvaluated, func(r rules.Reason) bool { return r.Rule == rule })
