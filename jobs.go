@@ -41,7 +41,7 @@ narrow terminal has fewer columns. What is not known is a dash.
 
 WORST FINDING is the class and the rule of the worst finding. "none" means that the rules looked at a job that has
 ended, and found nothing; "none yet", that it still runs. A dash means that no rule looked: the job was not measured, or
-no job of the list has a finding. So it is where "weir find --live" does not run.
+no job at all has a finding. So it is where "weir find --live" does not run.
 
 Jobs are listed by the time of their start, unless --sort names another order: it takes any decile of a metric, from d0
 to d10. A job that runs has the numbers of its last interval, and no wasted hours.

@@ -259,10 +259,7 @@ func (l *lister) finding(f *schemas.Finding) {
 // lists returns the lines in their order.
 func (l *lister) lists() *view.Lists {
 	lists := &view.Lists{}
-	finds := false // rules look at jobs at all
-	for _, line := range l.of {
-		finds = finds || line.Finding != nil
-	}
+	finds := len(l.rules) > 0 // rules look at jobs at all, perhaps at others than these
 	for key, line := range l.of {
 		line.Judged = line.Finding != nil || finds && line.Seen != nil
 		switch {

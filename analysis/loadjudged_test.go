@@ -14,11 +14,11 @@ func TestLinesSayWhichJobsWereJudged(t *testing.T) {
 			of: map[schemas.JobKey]*view.JobLine{}, found: map[schemas.JobKey]bool{}, rules: map[string]bool{},
 		}
 		l.by, _ = orderOf("")
-		for id, seen := range map[string]*float64{"found": new(1.0), "well": new(0.9), "waits": nil} {
+		for id, seen := range map[string]*float64{"calm": new(1.0), "well": new(0.9), "waits": nil} {
 			l.of[schemas.JobKey{JobID: id}] = &view.JobLine{Job: schemas.Job{JobID: id}, Seen: seen}
 		}
-		if finds {
-			l.finding(&schemas.Finding{JobID: "found", Rule: "r", State: schemas.FindingOpen})
+		if finds { // that of a job of somebody else tells that rules look at jobs
+			l.finding(&schemas.Finding{JobID: "another", Rule: "r", State: schemas.FindingOpen})
 		}
 		for _, line := range l.lists().Rows {
 			if want := finds && line.JobID != "waits"; line.Judged != want {
