@@ -438,6 +438,22 @@ func TestFinderEndsForgottenJobs(t *testing.T) {
 	s.expect("runs/0/busy OPEN HIGH 3/3", "forgotten/0/busy OPEN HIGH 3/3", "forgotten/0/busy OPEN HIGH 3/3 final")
 }
 
+// TestFinderWaitsForAMissingInterval: the last interval does not end a job of which an older one is under way.
+func TestFinderWaitsForAMissingInterval(t *testing.T) {
+	s := newFinds(t)
+	s.over("1", findEpoch+4*findT)
+	for _, n := range []int64{0, 1, 3} {
+		s.put(loadOf("1", findEpoch+n*findT, findT, 1))
+	}
+	if s.states["1/0"].Ended {
+		t.Error("it ended without its third interval")
+	}
+	s.put(loadOf("1", findEpoch+2*findT, findT, 1))
+	if !s.states["1/0"].Ended || s.counts.Late != 0 || s.counts.Summarized != 4 {
+		t.Errorf("%+v, ended: %t", s.counts, s.states["1/0"].Ended)
+	}
+}
+
 // TestJobThatRunsAgain: a jobs file without the job for one reading ends it. Once topic jobs names it again its next
 // summary begins it anew, also where its successor replays what was late before.
 func TestJobThatRunsAgain(t *testing.T) {

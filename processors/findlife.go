@@ -129,9 +129,10 @@ func (f *Finder) end(w *watched, fx *Effects) {
 	f.save(w, fx)
 }
 
-// isComplete reports whether a job is over, and its last whole interval came.
+// isComplete reports whether a job is over, its last whole interval came, and none before that is missing. One that is
+// may still come: another collector had the job before, or merge waits for a part.
 func (w *watched) isComplete() bool {
-	return w.over && w.endMs != nil && w.asOf+2*w.LengthMs > *w.endMs
+	return w.over && w.endMs != nil && w.asOf+2*w.LengthMs > *w.endMs && w.Seen.isWhole()
 }
 
 // slot counts the ten minutes of a job's life. Each job has its own beginning of them, so that not all write at once.

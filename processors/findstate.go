@@ -59,6 +59,9 @@ func (w *window) add(start, lengthMs int64) bool {
 	return true
 }
 
+// isWhole reports whether no interval is missing between those that came.
+func (w *window) isWhole() bool { return w.Bits&(w.Bits+1) == 0 }
+
 // setJob freezes what is known of a job, and reports whether that changed. A job that nobody knows any more stays as it
 // was.
 func (w *watched) setJob(j *schemas.Job) bool {
