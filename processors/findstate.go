@@ -130,7 +130,10 @@ func (f *Finder) restore(s *schemas.FindState) (*watched, error) {
 	}
 	if err != nil || w.Version < 1 {
 		f.spoiled(w, cmp.Or(err, errNotState))
-		w.savedState = savedState{}
+		w.savedState = savedState{Rules: map[string]writtenRule{}}
+		for i := range f.set.Rules { // nobody knows any more which were written
+			w.Rules[f.set.Rules[i].ID] = writtenRule{}
+		}
 	}
 	w.savedSlots = w.slot()
 	if s.Ended {
