@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/weirhpc/weir/analysis/archive"
@@ -72,7 +71,7 @@ func (l *loader) rows(ctx context.Context, x *archive.Index, hours *archive.Hour
 		switch {
 		case l.rolled(hours, w.Date, w.File):
 			return archive.None
-		case l.shown[w.Metric] && !l.final && isSmall(w.File) && !hours.Has[w.Date][w.File]:
+		case l.shown[w.Metric] && !l.final && archive.IsSmall(w.File) && !hours.Has[w.Date][w.File]:
 			return archive.Certified
 		case l.shown[w.Metric] || l.reads[w.Metric] && l.inPart(w.Date):
 			return archive.Plain
@@ -152,7 +151,7 @@ func (l *loader) readPlaces(ctx context.Context, x *archive.Index, hours *archiv
 // rolled reports whether a rollup stands for the rows of a file.
 func (l *loader) rolled(hours *archive.Hours, date, name string) bool {
 	has, is := hours.Has[date]
-	return is && l.byHour(date) && (!isSmall(name) || has[name])
+	return is && l.byHour(date) && (!archive.IsSmall(name) || has[name])
 }
 
 // byHour reports whether a date is read by the hour where it has rollups. The life is too long then to read all of its
@@ -163,12 +162,6 @@ func (l *loader) byHour(date string) bool { return l.long && (l.hourly || !l.inP
 func (l *loader) inPart(date string) bool {
 	return (l.ask.From.IsZero() || date >= l.ask.From.UTC().Format(time.DateOnly)) &&
 		(l.ask.To.IsZero() || date <= l.ask.To.UTC().Format(time.DateOnly))
-}
-
-// isSmall reports whether a file is not compacted, by its name.
-func isSmall(name string) bool {
-	rest := strings.TrimSuffix(name, ".parquet")
-	return !strings.HasPrefix(rest[strings.LastIndexByte(rest, '-')+1:], "c")
 }
 
 // dates returns the dates that are read. Those outside the picture are left out where no total is made of them.

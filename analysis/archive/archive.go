@@ -10,13 +10,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/parquet-go/parquet-go"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/weirhpc/weir/sink"
 )
@@ -124,39 +122,16 @@ func collect[T any](ctx context.Context, dir, table, first, last string, read fu
 	compare func(a, b T) int,
 ) (all []T, err error) {
 	err = sink.Reading(ctx, dir, func() error {
-		all, err = gather(ctx, dir, table, first, last, read)
+		paths, err := filesOf(dir, table, first, last)
+		if err != nil {
+			return err
+		}
+		found, err := parallel(ctx, paths, read)
+		all = slices.Concat(found...)
 		return err
 	})
 	slices.SortFunc(all, compare)
 	return all, err
-}
-
-// gather reads the files of a table from one date to another, side by side. The caller holds the lock.
-func gather[T any](ctx context.Context, dir, table, first, last string, read func(*file) ([]T, error),
-) (all []T, err error) {
-	paths, err := filesOf(dir, table, first, last)
-	if err != nil {
-		return nil, err
-	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(runtime.GOMAXPROCS(0))
-	found := make([][]T, len(paths))
-	for i, path := range paths {
-		group.Go(func() error {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			f, err := open(path)
-			if err != nil {
-				return err
-			}
-			defer f.close()
-			found[i], err = read(f)
-			return f.fault(err)
-		})
-	}
-	err = group.Wait()
-	return slices.Concat(found...), err
 }
 
 // filesOf returns the files of a table from one date to another.

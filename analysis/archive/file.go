@@ -60,9 +60,16 @@ func (f *file) guard(fn func() error) (err error) {
 // rows hands the columns of a job's rows on, of one metric, or of all if that is empty. A value is valid until each
 // returns, and null in a column that the file lacks.
 func (f *file) rows(job, metric string, columns []string, each func([]parquet.Value)) error {
+	return f.groups(columns, func(g parquet.RowGroup) ([]span, error) { return f.find(g, job, metric) }, each)
+}
+
+// groups hands the columns of the rows on that choose names in each row group.
+func (f *file) groups(
+	columns []string, choose func(parquet.RowGroup) ([]span, error), each func([]parquet.Value),
+) error {
 	return f.guard(func() error {
 		for _, group := range f.RowGroups() {
-			spans, err := f.find(group, job, metric)
+			spans, err := choose(group)
 			if err != nil {
 				return err
 			}

@@ -87,7 +87,7 @@ func (s spanSums) read(ctx context.Context, dir, first, last, metric string, job
 	columns = []string{"job_id", "restart", "interval_start", "count", "interval_ms", "mean"}
 	return s.files(ctx, dir, "summaries", first, last, func(f *file, of spanSums) error {
 		name := filepath.Base(f.path)
-		if has, rolled := inputs[dateOf(f.path)]; rolled && (!isSmall(name) || has[name]) {
+		if has, rolled := inputs[dateOf(f.path)]; rolled && (!IsSmall(name) || has[name]) {
 			return nil
 		}
 		return f.rowsOf(jobs, metric, columns, func(v []parquet.Value) {
@@ -126,22 +126,11 @@ func (f *file) rowsOf(jobs []string, metric string, columns []string, each func(
 		return nil
 	}
 	choose := ofMetrics([]string{metric})
-	return f.guard(func() error {
-		for _, group := range f.RowGroups() {
-			spans, err := choose(f, group)
-			if err == nil {
-				err = f.read(group, spans, columns, each)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return f.groups(columns, func(g parquet.RowGroup) ([]span, error) { return choose(f, g) }, each)
 }
 
-// isSmall reports whether a file is not compacted, by its name.
-func isSmall(name string) bool {
+// IsSmall reports whether a file is not compacted, by its name.
+func IsSmall(name string) bool {
 	rest := strings.TrimSuffix(name, ".parquet")
 	return !strings.HasPrefix(rest[strings.LastIndexByte(rest, '-')+1:], "c")
 }
