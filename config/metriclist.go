@@ -1,0 +1,32 @@
+package config
+
+// MetricList is a file metrics.yaml: which metrics the agents measure, and why. `weir metrics select` writes it, the
+// agent takes it as agent.metrics_file, and `weir metrics drift` watches it.
+type MetricList struct {
+	Version   int       `yaml:"version"` // 1
+	Created   string    `yaml:"created"` // RFC 3339, UTC
+	Source    string    `yaml:"source"`  // what it was selected from
+	Rows      int       `yaml:"rows"`
+	Blocks    int       `yaml:"blocks"`
+	Responses []string  `yaml:"responses,omitempty"` // empty: selected for coverage
+	Method    string    `yaml:"method"`
+	Seed      int64     `yaml:"seed"`
+	Canary    float64   `yaml:"canary"` // share of the nodes that go on measuring everything
+	Keep      []string  `yaml:"keep"`   // measured on every node; every other metric is measured on canary nodes alone
+	Kept      []Kept    `yaml:"kept,omitempty"`
+	Dropped   []Dropped `yaml:"dropped,omitempty"`
+}
+
+// Kept says why a metric is kept.
+type Kept struct {
+	Name string `yaml:"name"`
+	Why  string `yaml:"why"` // response, coverage, or in use: and by what
+}
+
+// Dropped says what stands for a metric that is not measured.
+type Dropped struct {
+	Name           string  `yaml:"name"`
+	Representative string  `yaml:"representative,omitempty"` // empty: none
+	R              float64 `yaml:"r"`                        // correlation with the representative
+	R2             float64 `yaml:"r2"`                       // held-out, from all metrics that are kept
+}
