@@ -1,6 +1,9 @@
 package selection
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // Options are the choices of a selection. Defaults has those of research: change what differs.
 type Options struct {
@@ -136,4 +139,30 @@ type ResponseScore struct {
 // Select finds the fewest metrics that explain the responses of a table. Without responses it covers the metrics.
 func Select(t *Table, o Options) (*Selection, error) {
 	return nil, errors.New("not written yet")
+}
+
+// complete fills in what is zero, and finds what cannot be.
+func (o Options) complete() (Options, error) {
+	if o.Threshold == 0 {
+		o.Threshold = .95
+	}
+	if o.Folds == 0 {
+		o.Folds = 6
+	}
+	if o.Tolerance == 0 {
+		o.Tolerance = .01
+	}
+	switch {
+	case !(o.Threshold > 0 && o.Threshold <= 1):
+		return o, fmt.Errorf("the threshold is %g: it must be above 0 and at most 1", o.Threshold)
+	case !(o.Tolerance >= 0 && o.Tolerance < 1):
+		return o, fmt.Errorf("the tolerance is %g: it must be from 0 to below 1", o.Tolerance)
+	case o.Folds < 2 || o.Folds > 24:
+		return o, fmt.Errorf("%d folds: there must be 2 to 24", o.Folds)
+	case o.Max < 0 || o.Shifts < 0 || o.Halves < 0:
+		return o, errors.New("a negative number of metrics, shifts or halves: 0 is none")
+	case !(o.Coverage >= 0 && o.Coverage < 1):
+		return o, fmt.Errorf("a coverage of %g: it must be from 0 to below 1", o.Coverage)
+	}
+	return o, nil
 }
