@@ -19,6 +19,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -76,7 +77,10 @@ func simulate(
 ) error {
 	members := make([]member, len(nodes))
 	for i, name := range nodes {
-		members[i] = member{name, &simulated{node: name, tellsClock: clock != nil}}
+		members[i] = member{name, &simulated{
+			node: name, tellsClock: clock != nil,
+			shapes: slices.DeleteFunc(shapes(), func(s shape) bool { return !cfg.Agent.List.Measures(name, s.name) }),
+		}}
 	}
 	f, err := newFleet(cfg, members, log)
 	if err != nil {

@@ -110,6 +110,7 @@ func hashOf(s string) uint64 {
 // interval is absent where the process did not keep time.
 type simulated struct {
 	node         string
+	shapes       []shape // that the node measures; nil: all
 	fromMs, toMs int64 // boundaries of the last two readings
 	tellsClock   bool
 	clock        source.Clock // at the last reading
@@ -127,7 +128,10 @@ func (m *simulated) Interval(time.Duration) (cpus []int32, columns []source.Colu
 		cpus[c] = int32(c)
 	}
 	node := hashOf(m.node)
-	for _, shape := range shapes() {
+	if m.shapes == nil {
+		m.shapes = shapes()
+	}
+	for _, shape := range m.shapes {
 		n := 1
 		if shape.scope == schemas.ScopeCore {
 			n = SimulatedCPUs
