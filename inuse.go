@@ -50,7 +50,7 @@ func inUse(cfg config.Config) ([]use, error) {
 	put("roofline", page.RooflineMetrics()...)
 	put("weir jobs", analysis.LineMetrics()...)
 	put("weir top", topMetric)
-	put("weir report machine", system.Metrics()...)
+	put("weir report system", system.Metrics()...)
 	all := make([]use, 0, len(by))
 	for _, name := range slices.Sorted(maps.Keys(by)) {
 		slices.Sort(by[name])

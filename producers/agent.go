@@ -19,7 +19,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -78,8 +77,7 @@ func simulate(
 	members := make([]member, len(nodes))
 	for i, name := range nodes {
 		members[i] = member{name, &simulated{
-			node: name, tellsClock: clock != nil,
-			shapes: slices.DeleteFunc(shapes(), func(s shape) bool { return !cfg.Agent.List.Measures(name, s.name) }),
+			node: name, tellsClock: clock != nil, shapes: measuredShapes(cfg.Agent.List, name),
 		}}
 	}
 	f, err := newFleet(cfg, members, log)

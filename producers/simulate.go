@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math"
+	"slices"
 	"time"
 
+	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/producers/source"
 	"github.com/weirhpc/weir/schemas"
 )
@@ -67,6 +69,11 @@ func shapes() []shape {
 		{"sim_tail", "1/s", schemas.ScopeCore, func(draw, _ uint64) float64 { return 1 / (1 - unit(draw)) }},
 		{"sim_tied", "1", schemas.ScopeCore, func(_, node uint64) float64 { return float64(node % 3) }},
 	}
+}
+
+// measuredShapes are the metrics that a simulated node measures.
+func measuredShapes(list *config.MetricList, node string) []shape {
+	return slices.DeleteFunc(shapes(), func(s shape) bool { return !list.Measures(node, s.name) })
 }
 
 // SimulatedValue is what a simulated node measures. It depends on its arguments alone, so that a test can compute what
