@@ -171,9 +171,13 @@ func (f *selectFlags) run(c *cobra.Command) error {
 	if f.method == methodLiteral {
 		return f.literal(c, t)
 	}
-	used, err := inUse(cfg)
+	uses, err := inUse(cfg)
 	if err != nil {
-		return err
+		return usageError{err}
+	}
+	used := map[string][]string{}
+	for _, u := range uses {
+		used[u.Name] = u.By
 	}
 	costs := hostCosts{cpu: cpu, from: f.cost}
 	if cpu == nil && known(t) {
