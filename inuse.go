@@ -11,7 +11,7 @@ import (
 	"github.com/weirhpc/weir/analysis"
 	"github.com/weirhpc/weir/analysis/derive"
 	system "github.com/weirhpc/weir/analysis/machine"
-	"github.com/weirhpc/weir/analysis/page"
+	pages "github.com/weirhpc/weir/analysis/page"
 	"github.com/weirhpc/weir/analysis/rules"
 	"github.com/weirhpc/weir/analysis/view"
 	"github.com/weirhpc/weir/config"
@@ -47,7 +47,7 @@ func inUse(cfg config.Config) ([]use, error) {
 	}
 	put("samples.metrics", cfg.Samples.Metrics...)
 	put("weir job", view.Metrics()...)
-	put("roofline", page.RooflineMetrics()...)
+	put("roofline", pages.RooflineMetrics()...)
 	put("weir jobs", analysis.LineMetrics()...)
 	put("weir top", topMetric)
 	put("weir report system", system.Metrics()...)
@@ -139,7 +139,7 @@ func checkList(cfg config.Config) (notes []string, err error) {
 	}
 	note := func(names []string, text string) {
 		if len(names) > 0 {
-			notes = append(notes, fmt.Sprintf("agent.metrics_file %s: %s: %s", path, fmt.Sprintf(text, len(names)),
+			notes = append(notes, fmt.Sprintf("agent.metrics_file %s: %s (%d): %s", path, text, len(names),
 				firstNames(names)))
 		}
 	}
@@ -155,7 +155,7 @@ func checkList(cfg config.Config) (notes []string, err error) {
 			lacking = append(lacking, u.Name+" ("+u.By[0]+")")
 		}
 	}
-	note(lacking, "keep lacks %d names that are in use, and are measured all the same")
+	note(lacking, "keep lacks names that are in use, which are measured all the same")
 	var gone, fresh []string
 	decided := map[string]bool{}
 	for _, d := range list.Dropped {
@@ -163,13 +163,13 @@ func checkList(cfg config.Config) (notes []string, err error) {
 			gone = append(gone, d.Name)
 		}
 	}
-	note(gone, "%d names below dropped are of no metric")
+	note(gone, "names below dropped are of no metric")
 	for _, m := range source.Catalogue(cfg.Agent) {
 		if !list.Measures("", m.Name) && !decided[m.Name] && !used[m.Name] {
 			fresh = append(fresh, m.Name)
 		}
 	}
-	note(fresh, "the list knows nothing of %d metrics, which only canaries measure; select anew to decide")
+	note(fresh, "the list decides nothing about metrics, so only canaries measure them; select anew")
 	if list.Canary == 0 {
 		notes = append(notes, fmt.Sprintf("agent.metrics_file %s: canary is 0: no node goes on measuring everything, "+
 			"so nothing shows when a dropped metric becomes important", path))

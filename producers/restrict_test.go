@@ -130,7 +130,7 @@ func TestRestrictedAgents(t *testing.T) {
 			t.Errorf("a canary (-want +got):\n%s", diff)
 		}
 		few, whole := by[ofTheList].bytes/by[ofTheList].records, by[canary].bytes/by[canary].records
-		if few > whole/2 {
+		if 4*few > 3*whole {
 			t.Errorf("a record has %d bytes with a list of three metrics, and %d with all", few, whole)
 		}
 		t.Logf("bytes of a record: %d with the list, %d of the canary", few, whole)
