@@ -38,7 +38,7 @@ func (t *text) selected(r *selection.Report) {
 	var head string
 	switch {
 	case len(r.Responses) == 0:
-		head = fmt.Sprintf("%d of %s stand for all", tiers[selection.TierCoverage], plural(int64(r.Metrics), "metric", "metrics"))
+		head = fmt.Sprintf("%d of %s stand for the others", len(r.Kept), plural(int64(r.Metrics), "metric", "metrics"))
 	case r.Predictable:
 		head = fmt.Sprintf("%d of %s explain %s", tiers[selection.TierResponse], plural(int64(r.Metrics), "metric", "metrics"), of)
 	default:
