@@ -2,14 +2,13 @@ package selection
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 )
 
 // NewDrift makes what drift watches from a selection and the design of its rows.
 func NewDrift(d *Design, s *Selection) (*Drift, error) {
-	w := &Drift{}
+	w := &Drift{Centred: d.centred()}
 	for _, m := range s.Models {
 		if i := slices.IndexFunc(w.Models, func(w DriftModel) bool { return w.Response == m.Response }); i >= 0 {
 			continue // coefficients of another job: those of new jobs are renewed
@@ -18,6 +17,9 @@ func NewDrift(d *Design, s *Selection) (*Drift, error) {
 		if d.Joint {
 			if err := model.renew(d); err != nil {
 				return nil, err
+			}
+			if !present(model.LogMSE) {
+				continue // no job has the rows for coefficients of its own
 			}
 		}
 		w.Models = append(w.Models, model)
@@ -65,7 +67,7 @@ func (m *DriftModel) renew(d *Design) error {
 		return fmt.Errorf("the design has no response %s", m.Response)
 	}
 	logs := renewedErrors(d, x, d.Y[response])
-	m.LogMSE, m.LogMSESD = meanAndDeviation(logs)
+	m.LogMSE, m.LogMSESD = meanSD(logs)
 	return nil
 }
 
@@ -89,16 +91,6 @@ func renewedErrors(d *Design, x [][]float64, y []float64) (logs []float64) {
 		}
 	}
 	return logs
-}
-
-func meanAndDeviation(values []float64) (mean, deviation float64) {
-	for _, v := range values {
-		mean += v / float64(len(values))
-	}
-	for _, v := range values {
-		deviation += square(v-mean) / max(float64(len(values)-1), 1)
-	}
-	return mean, math.Sqrt(deviation)
 }
 
 // fit finds the slope on the representative. Both columns have mean 0 and variance 1.
