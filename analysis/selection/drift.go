@@ -10,11 +10,12 @@ import (
 )
 
 // Drift is what is known of a selection when it is made, and what later rows are compared with: a model of each
-// response, and for each dropped metric how it goes with its representative.
+// response, and for each dropped metric how it follows from kept ones.
 type Drift struct {
 	Centred  bool // there were several jobs or nodes: each is on a level of its own
 	Models   []DriftModel
-	Canaries []Canary
+	Columns  []DriftColumn // of all metrics that canaries name, by name
+	Canaries []Canary      // by name
 }
 
 // DriftModel is the model of a response.
@@ -24,16 +25,25 @@ type DriftModel struct {
 	Renewed bool
 }
 
-// Canary is a dropped metric. Where a node still measures it, its scaled value is Slope times that of the
-// representative, with this mean squared error in training.
+// DriftColumn says how the values of a metric were scaled in training: its mean, where it has several statistics.
+type DriftColumn struct {
+	Metric    string
+	Statistic string
+	Scaling   Scaling
+}
+
+// Canary is a dropped metric that follows from kept ones. Where a node still measures it, its scaled value is the sum of
+// these terms, with this mean squared error in training.
 type Canary struct {
-	Metric                  string
-	Statistic               string
-	Scaling                 Scaling
-	Representative          string
-	RepresentativeStatistic string
-	RepresentativeScaling   Scaling
-	Slope, Error            float64
+	Metric string
+	Terms  []CanaryTerm // the representative first
+	Error  float64
+}
+
+// CanaryTerm is a kept metric, and what its scaled value counts.
+type CanaryTerm struct {
+	Metric      string
+	Coefficient float64
 }
 
 // Verdicts of Watch.
@@ -100,8 +110,9 @@ func (w *Drift) Watch(t *Table) *DriftReport {
 	for i := range w.Models {
 		r.Responses = append(r.Responses, v.response(&w.Models[i]))
 	}
+	column := v.columns(w.Columns)
 	for i := range w.Canaries {
-		if c := v.canary(&w.Canaries[i]); c.Stretches > 0 {
+		if c := v.canary(&w.Canaries[i], column); c.Stretches > 0 {
 			r.Canaries = append(r.Canaries, c)
 		} else {
 			r.Absent++
@@ -256,6 +267,22 @@ func (v *rowsInTime) scaled(metric, statistic string, s Scaling) []float64 {
 		v.scaleUnit(x[v.bounds[u]:v.bounds[u+1]], s)
 	}
 	return x
+}
+
+// columns scales each column of canaries once.
+func (v *rowsInTime) columns(all []DriftColumn) func(metric string) []float64 {
+	of, scaled := map[string]DriftColumn{}, map[string][]float64{}
+	for _, c := range all {
+		of[c.Metric] = c
+	}
+	return func(metric string) []float64 {
+		x, is := scaled[metric]
+		if c, known := of[metric]; !is && known {
+			x = v.scaled(metric, c.Statistic, c.Scaling)
+			scaled[metric] = x
+		}
+		return x
+	}
 }
 
 // scaleUnit puts values of a unit on the scale of training. Where units were centred each by itself, so is this one.
@@ -453,23 +480,38 @@ func renewedError(x [][]float64, y []float64, rows []int) (float64, bool) {
 	return math.Log(max(1-r2, 1e-9)), !steady && present(r2)
 }
 
-// canary judges a dropped metric. Rows count in which as many nodes have it as have the representative: a mean over
-// canary nodes compares with nothing else.
-func (v *rowsInTime) canary(c *Canary) CanaryDrift {
-	d := CanaryDrift{Metric: c.Metric, Representative: c.Representative}
-	x := v.scaled(c.Metric, c.Statistic, c.Scaling)
-	z := v.scaled(c.Representative, c.RepresentativeStatistic, c.RepresentativeScaling)
-	if x == nil || z == nil {
+// canary judges a dropped metric. Rows count in which as many nodes have it as have the kept metrics: a mean over canary
+// nodes compares with nothing else.
+func (v *rowsInTime) canary(c *Canary, column func(string) []float64) CanaryDrift {
+	d := CanaryDrift{Metric: c.Metric, Representative: c.Terms[0].Metric}
+	x, nodes := column(c.Metric), v.t.column(c.Metric, StatisticNodes)
+	z, on := make([][]float64, len(c.Terms)), make([][]float64, len(c.Terms))
+	for i, t := range c.Terms {
+		z[i], on[i] = column(t.Metric), v.t.column(t.Metric, StatisticNodes)
+		if z[i] == nil {
+			return d
+		}
+	}
+	if x == nil {
 		return d
 	}
-	n, m := v.t.column(c.Metric, StatisticNodes), v.t.column(c.Representative, StatisticNodes)
 	var rows []int
 	for i, row := range v.order {
-		if present(x[i]) && present(z[i]) && (n == nil || m == nil || n[row] == m[row]) {
+		all := present(x[i])
+		for k := range z {
+			all = all && present(z[k][i]) && (nodes == nil || on[k] == nil || nodes[row] == on[k][row])
+		}
+		if all {
 			rows = append(rows, i)
 		}
 	}
-	found := v.errors(rows, func(i int) float64 { return square(x[i]-c.Slope*z[i]) / max(c.Error, canaryLeast) })
+	found := v.errors(rows, func(i int) float64 {
+		left := x[i]
+		for k, t := range c.Terms {
+			left -= t.Coefficient * z[k][i]
+		}
+		return square(left) / max(c.Error, canaryLeast)
+	})
 	d.Rows, d.Stretches = len(rows), len(found)
 	for _, s := range found {
 		d.Worst = max(d.Worst, s.value)
