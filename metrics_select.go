@@ -171,9 +171,13 @@ func (f *selectFlags) run(c *cobra.Command) error {
 	if f.method == methodLiteral {
 		return f.literal(c, t)
 	}
-	used, err := inUse(cfg)
+	uses, err := inUse(cfg)
 	if err != nil {
-		return err
+		return usageError{err}
+	}
+	used := map[string][]string{}
+	for _, u := range uses {
+		used[u.Name] = u.By
 	}
 	costs := hostCosts{cpu: cpu, from: f.cost}
 	if cpu == nil && known(t) {
@@ -181,7 +185,7 @@ func (f *selectFlags) run(c *cobra.Command) error {
 			return err
 		}
 	}
-	r, err := worked(c, t, func() (*selection.Report, error) { return f.selected(t, used, previous, &costs) })
+	r, err := worked(c, t, func() (*selection.Report, error) { return f.selected(t, cfg, used, previous, &costs) })
 	if err != nil {
 		return err
 	}
@@ -198,7 +202,7 @@ func (f *selectFlags) run(c *cobra.Command) error {
 	if err != nil || f.out == "" {
 		return err
 	}
-	return f.write(c, r, used)
+	return f.write(c, r, used, cfg)
 }
 
 // read reads the files that flags name.
@@ -268,9 +272,9 @@ func worked[T any](c *cobra.Command, t *selection.Table, work func() (T, error))
 }
 
 // selected selects, and gathers what a person weighs before following it.
-func (f *selectFlags) selected(t *selection.Table, used map[string][]string, previous []string, costs *hostCosts) (
-	*selection.Report, error,
-) {
+func (f *selectFlags) selected(t *selection.Table, cfg config.Config, used map[string][]string, previous []string,
+	costs *hostCosts,
+) (*selection.Report, error) {
 	o := selection.Defaults()
 	o.Quadratic, o.Threshold, o.Max, o.Coverage = f.model == modelQuadratic, f.threshold, f.max, f.coverage
 	o.Seed, o.Previous = f.seed, previous
@@ -324,7 +328,8 @@ func (f *selectFlags) selected(t *selection.Table, used map[string][]string, pre
 	if len(s.Kept) == 0 || !s.Predictable && len(t.Responses) > 0 {
 		return r, nil // nothing is dropped, and so nothing saved
 	}
-	r.Cost = costs.of(t, s)
+	list := listOf(r, used, cfg)
+	r.Cost = costs.of(t, cfg, func(name string) bool { return list.Measures("", name) })
 	if len(t.Responses) > 0 && known(t) && t.Rows()*len(t.Metrics) <= frontierCells {
 		o.Cost = costs.cpu
 		r.Frontier = selection.Frontier(t, o, s)
@@ -424,12 +429,12 @@ func (f *selectFlags) listName() string {
 }
 
 // write writes the list that the agents take.
-func (f *selectFlags) write(c *cobra.Command, r *selection.Report, used map[string][]string) error {
+func (f *selectFlags) write(c *cobra.Command, r *selection.Report, used map[string][]string, cfg config.Config) error {
 	if len(r.Responses) > 0 && !r.Predictable {
 		say(c.ErrOrStderr(), "weir metrics: %s is not written: nothing is dropped", f.out)
 		return nil
 	}
-	l := listOf(r, used)
+	l := listOf(r, used, cfg)
 	l.Source, l.Canary, l.Created = f.listName(), f.canary, time.Now().UTC().Format(time.RFC3339)
 	if err := writeList(f.out, l); err != nil {
 		return err
