@@ -43,7 +43,7 @@ type selectFlags struct {
 	styleFlags
 	method, model, previous, out, report, cost string
 	keep, main                                 []string
-	threshold, coverage, canary                float64
+	threshold, coverage, canary, fToRemove     float64
 	max                                        int
 	seed                                       uint64
 	asJSON, dropAliased, perBlock              bool
@@ -94,6 +94,7 @@ docs/selection.md explains all numbers.`,
 	flags.StringVar(&f.cost, "cost", "", "costs of sources: `FILE` of weir agent --check --json on a compute node "+
 		"(default: measured here)")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of the halves and draws, `N`")
+	flags.Float64Var(&f.fToRemove, "f-to-remove", 2, "with literal: terms with an F below this `F` are removed")
 	flags.BoolVar(&f.dropAliased, "drop-aliased", false, "with literal: leave out columns that others add up to")
 	flags.BoolVar(&f.perBlock, "per-block", false, "with literal: correlations of blocks, averaged")
 	flags.StringVar(&f.out, "out", "", "write the list for agent.metrics_file to `FILE`, such as metrics.yaml")
@@ -128,6 +129,10 @@ func (f *selectFlags) check() error {
 		return fmt.Errorf("--coverage %v must be 0 to 1, and below 1", f.coverage)
 	case !(f.canary >= 0 && f.canary <= 1):
 		return fmt.Errorf("--canary %v must be 0 (no node) to 1 (all nodes)", f.canary)
+	case f.threshold == 0 && f.method != methodLiteral:
+		return errors.New("--threshold 0 makes all metrics one: it must be above 0")
+	case !(f.fToRemove >= 0):
+		return fmt.Errorf("--f-to-remove %v must be at least 0", f.fToRemove)
 	case f.max < 0:
 		return fmt.Errorf("--max %d must be at least 0", f.max)
 	case f.method == methodCoverage && len(f.responses) > 0:
@@ -225,8 +230,8 @@ func (f *selectFlags) read() (previous []string, cpu map[string]float64, err err
 // literal prints what the published method selects for each response.
 func (f *selectFlags) literal(c *cobra.Command, t *selection.Table) error {
 	o := selection.LiteralOptions{
-		Threshold: f.threshold, FToRemove: 2, Quadratic: f.model == modelQuadratic, DropAliased: f.dropAliased,
-		PerBlock: f.perBlock,
+		Threshold: f.threshold, FToRemove: f.fToRemove, Quadratic: f.model == modelQuadratic,
+		DropAliased: f.dropAliased, PerBlock: f.perBlock,
 	}
 	var failed error
 	for i, response := range t.Responses {
@@ -320,7 +325,7 @@ func (f *selectFlags) selected(t *selection.Table, cfg config.Config, used map[s
 		}
 	}
 	if len(t.Responses) > 0 {
-		literal := selection.LiteralOptions{Threshold: f.threshold, FToRemove: 2, Quadratic: o.Quadratic}
+		literal := selection.LiteralOptions{Threshold: f.threshold, FToRemove: f.fToRemove, Quadratic: o.Quadratic}
 		if r.Rivals, err = selection.Rivals(t, o, s, literal, main); err != nil {
 			return nil, err
 		}
