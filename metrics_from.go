@@ -33,6 +33,7 @@ type observationFlags struct {
 	configFlags
 	dir, from, jobs, since, until string
 	responses, statistics         []string
+	withNodes                     bool // read how many nodes had each metric
 }
 
 func (f *observationFlags) add(c *cobra.Command) {
@@ -97,6 +98,9 @@ func (f *observationFlags) ask(now time.Time) (a analysis.ObserveAsk, err error)
 		}
 	}
 	a.Statistics = f.statistics
+	if f.withNodes {
+		a.Statistics = append(slices.Clone(f.statistics), selection.StatisticNodes)
+	}
 	switch {
 	case f.from == "":
 		return a, errors.New("--from needs archive, counters or a file")

@@ -330,6 +330,11 @@ func (f *selectFlags) selected(t *selection.Table, cfg config.Config, used map[s
 			return nil, err
 		}
 	}
+	if f.out != "" {
+		if r.Drift, err = selection.NewDrift(t, o, s); err != nil {
+			return nil, err
+		}
+	}
 	if len(s.Kept) == 0 || !s.Predictable && len(t.Responses) > 0 {
 		return r, nil // nothing is dropped, and so nothing saved
 	}
@@ -441,6 +446,7 @@ func (f *selectFlags) write(c *cobra.Command, r *selection.Report, used map[stri
 	}
 	l := listOf(r, used, cfg)
 	l.Source, l.Canary, l.Created = f.listName(), f.canary, time.Now().UTC().Format(time.RFC3339)
+	l.Drift = driftOf(l, r.Drift)
 	if err := writeList(f.out, l); err != nil {
 		return err
 	}

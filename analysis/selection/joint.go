@@ -23,7 +23,7 @@ func (s *search) judge(chosen []int, out *Selection) map[int]float64 {
 		x[i] = s.d.Terms[t].X
 	}
 	f := make(map[int]float64)
-	errors := s.foldErrors(out)
+	errors := s.errors
 	each := make([]ResponseScore, len(s.d.Y))
 	count := make([]float64, len(s.d.Y))
 	for i, p := range s.problems {
@@ -58,15 +58,14 @@ func (s *search) judge(chosen []int, out *Selection) map[int]float64 {
 }
 
 // foldErrors is the error of every row, predicted by the path of the fold that does not have it, for each problem. It
-// also fills in the range over the folds.
-func (s *search) foldErrors(out *Selection) [][]float64 {
-	errors := make([][]float64, len(s.problems))
+// also returns R² of each fold, about the fold's own mean.
+func (s *search) foldErrors() (errors [][]float64, folds []float64) {
+	errors = make([][]float64, len(s.problems))
 	index := make(map[problemKey]int)
 	for i, p := range s.problems {
 		errors[i] = make([]float64, len(s.d.Rows))
 		index[problemKey{p.response, p.unit}] = i
 	}
-	out.Score.Low, out.Score.High = math.Inf(1), math.Inf(-1)
 	for _, path := range s.folds(s.problems) {
 		for len(path.chosen) < s.size && path.next() {
 		}
@@ -79,13 +78,11 @@ func (s *search) foldErrors(out *Selection) [][]float64 {
 			}
 		}
 		if count > 0 {
-			out.Score.Low, out.Score.High = min(out.Score.Low, sum/count), max(out.Score.High, sum/count)
+			folds = append(folds, sum/count)
 		}
 	}
-	if math.IsInf(out.Score.Low, 1) {
-		out.Score.Low, out.Score.High = 0, 0
-	}
-	return errors
+	slices.Sort(folds)
+	return errors, folds
 }
 
 func (s *search) rowsOf(p problem) []int {

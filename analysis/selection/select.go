@@ -183,6 +183,10 @@ func (s *Selection) warnRegimes() {
 	}
 }
 
+// scaleMargin is the R² by which raw values must be better than asinh. On the recorded counters of the study, smaller
+// differences were chance, and later rows favoured asinh.
+const scaleMargin = .02
+
 // bestScale searches on both scales. The folds decide: they know each scale from training rows alone. Rates are
 // heavy-tailed, which asinh tames; a response that is linear in raw values loses by it.
 func bestScale(d *Design, stars []Star, o Options, prefer preference, out *Selection) *search {
@@ -195,9 +199,7 @@ func bestScale(d *Design, stars []Star, o Options, prefer preference, out *Selec
 	best.held = best.curve(best.problems, patience)
 	other := newSearch(d.linear(lead), o, prefer)
 	other.held = other.curve(other.problems, patience)
-	a, ra := size(best.held, o.Tolerance)
-	b, rb := size(other.held, o.Tolerance)
-	if rb > ra+o.Tolerance || rb > ra-o.Tolerance && b < a {
+	if slices.Max(other.held) > slices.Max(best.held)+scaleMargin {
 		best, out.Scale = other, "linear"
 	}
 	best.stars, best.regimes = stars, out.Regimes
@@ -211,10 +213,19 @@ func (s *search) decide(out *Selection) bool {
 	}
 	s.size, out.Score.HeldOut = size(s.held, s.o.Tolerance)
 	best := slices.Max(s.held)
-	if best >= unpredictable {
-		out.Shifted = s.shifted()
+	var folds []float64
+	if s.size > 0 {
+		s.errors, folds = s.foldErrors()
 	}
-	out.Predictable = s.size > 0 && best >= unpredictable && best > out.Shifted
+	if len(folds) > 0 {
+		out.Score.Low, out.Score.High = folds[0], folds[len(folds)-1]
+		// Levels that differ between folds can be met by chance. What goes on within most folds cannot.
+		out.Predictable = best >= unpredictable && folds[len(folds)/2] > 0
+	}
+	if out.Predictable {
+		out.Shifted = s.shifted()
+		out.Predictable = best > out.Shifted
+	}
 	if !out.Predictable {
 		out.Warnings = append(out.Warnings, fmt.Sprintf("these metrics do not predict %s: held-out R² is %.2f, and %.2f "+
 			"with the response shifted in time; nothing is dropped", strings.Join(out.Responses, ", "), best, out.Shifted))
