@@ -27,7 +27,15 @@ type Agent struct {
 	Sources  []SiteSource    `mapstructure:"sources"` // of metrics that the site declares
 	Metrics  []DerivedMetric `mapstructure:"metrics"` // that are computed from others
 	Cgroups  []string        `mapstructure:"cgroups"` // patterns of the jobs' cgroups; empty: those of Slurm and PBS
+	// MetricsFile names the list of the metrics that are measured; empty: all are.
+	MetricsFile string `mapstructure:"metrics_file"`
+	// List is what MetricsFile holds, with the names in use; nil: everything is measured. A wrong list restricts nothing,
+	// so whoever starts the agent reads it.
+	List *MetricList `mapstructure:"-"`
 }
+
+// Measures reports whether this node measures a metric.
+func (a *Agent) Measures(metric string) bool { return a.List.Measures(a.Node, metric) }
 
 // SiteSource is a command or a text file that gives values of metrics.
 type SiteSource struct {

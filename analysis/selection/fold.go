@@ -16,6 +16,11 @@ type search struct {
 	problems []problem
 	o        Options
 	prefer   preference
+	stars    []Star
+	regimes  int
+	held     []float64 // held-out R² with 0, 1, 2 … metrics
+	size     int
+	errors   [][]float64 // of each problem and row, held out
 }
 
 func newSearch(d *Design, o Options, prefer preference) *search {

@@ -578,6 +578,9 @@ func (d *Design) takeMetric(m Metric, o Options, scratch []float64) {
 	columns := slices.Clone(m.Columns)
 	slices.SortFunc(columns, func(a, b Column) int { return strings.Compare(a.Statistic, b.Statistic) })
 	for _, c := range columns {
+		if c.Statistic == StatisticNodes {
+			continue
+		}
 		if c.Statistic != "" && len(o.Statistics) > 0 && !slices.Contains(o.Statistics, c.Statistic) {
 			continue
 		}
@@ -887,4 +890,13 @@ func (d *Design) Values(t *Table, metrics []string) ([][]float64, error) {
 		}
 	}
 	return out, nil
+}
+
+// Linear is d without asinh.
+func (d *Design) Linear() *Design {
+	all := make([]int, len(d.Metrics))
+	for m := range all {
+		all[m] = m
+	}
+	return d.linear(all)
 }

@@ -184,10 +184,10 @@ func InSample(x [][]float64, y []float64, rows []int) (r2, adjusted float64) {
 	return r2, adjust(r2, n, rank)
 }
 
-// adjust is 1 − (1−R²)(n−1)/(n−1−k).
+// adjust is 1 − (1−R²)(n−1)/(n−1−k); 0 where there are not more rows than columns, for R² means nothing then.
 func adjust(r2 float64, n, k int) float64 {
 	if n-1-k <= 0 {
-		return math.Inf(-1)
+		return 0
 	}
 	return 1 - (1-r2)*float64(n-1)/float64(n-1-k)
 }

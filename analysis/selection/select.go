@@ -3,6 +3,8 @@ package selection
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 )
 
 // Options are the choices of a selection. Defaults has those of research: change what differs.
@@ -96,7 +98,8 @@ type ModelTerm struct {
 // Model predicts a response: Intercept + sum of the terms, clipped to Low and High.
 type Model struct {
 	Response  string      `json:"response"`
-	Unit      string      `json:"unit,omitempty"` // whose coefficients these are; empty: of all
+	Unit      string      `json:"unit,omitempty"`    // whose coefficients these are; empty: of all
+	Centred   bool        `json:"centred,omitempty"` // each unit's median is taken from its metrics, its mean from its response
 	Intercept float64     `json:"intercept"`
 	Terms     []ModelTerm `json:"terms"`
 	Low       float64     `json:"low"` // training range ± 25 %
@@ -138,7 +141,187 @@ type ResponseScore struct {
 
 // Select finds the fewest metrics that explain the responses of a table. Without responses it covers the metrics.
 func Select(t *Table, o Options) (*Selection, error) {
-	return nil, errors.New("not written yet")
+	o, err := o.complete()
+	if err != nil {
+		return nil, err
+	}
+	d, err := Prepare(t, o)
+	if err != nil {
+		return nil, err
+	}
+	out := &Selection{
+		Rows: len(d.Rows), Blocks: len(d.Bounds) - 1, Units: len(d.names), Metrics: len(t.Metrics), Out: d.Out,
+		Responses: d.Responses, Joint: d.Joint, Scale: "asinh", Left: d.Left, Warnings: d.Warnings,
+	}
+	prefer := newPreference(o)
+	stars := stars(d, o.Threshold, d.named(o.Keep), prefer)
+	out.Regimes = regimes(d, stars)
+	out.warnRegimes()
+	if len(d.Y) > 0 {
+		s := bestScale(d, stars, o, prefer, out)
+		if !s.decide(out) {
+			return out, nil
+		}
+		s.explain(out)
+	} else if o.Coverage == 0 {
+		o.Coverage = .9
+	}
+	out.keepInUse(t, o)
+	out.cover(d, o)
+	out.Reduction = 1 - float64(len(out.Kept))/float64(out.Metrics)
+	return out, nil
+}
+
+func (s *Selection) warnRegimes() {
+	switch {
+	case s.Regimes == 1:
+		s.Warnings = append(s.Warnings, "one regime: all rows are alike, so nothing is known of other conditions, "+
+			"and held-out R² is too high; measure at least three regimes, such as inputs, sizes or phases")
+	case s.Regimes < 3:
+		s.Warnings = append(s.Warnings, fmt.Sprintf("%d regimes: held-out R² may be too high; measure at least three, "+
+			"such as inputs, sizes or phases", s.Regimes))
+	}
+}
+
+// scaleMargin is the R² by which raw values must be better than asinh. On the recorded counters of the study, smaller
+// differences were chance, and later rows favoured asinh.
+const scaleMargin = .02
+
+// bestScale searches on both scales. The folds decide: they know each scale from training rows alone. Rates are
+// heavy-tailed, which asinh tames; a response that is linear in raw values loses by it.
+func bestScale(d *Design, stars []Star, o Options, prefer preference, out *Selection) *search {
+	var lead []int
+	for _, s := range stars {
+		lead = append(lead, s.Metric)
+	}
+	slices.Sort(lead)
+	best := newSearch(d.only(lead), o, prefer)
+	best.held = best.curve(best.problems, patience)
+	other := newSearch(d.linear(lead), o, prefer)
+	other.held = other.curve(other.problems, patience)
+	if slices.Max(other.held) > slices.Max(best.held)+scaleMargin {
+		best, out.Scale = other, "linear"
+	}
+	best.stars, best.regimes = stars, out.Regimes
+	return best
+}
+
+// decide finds the size, and whether it is better than chance.
+func (s *search) decide(out *Selection) bool {
+	for k, r := range s.held {
+		out.Curve = append(out.Curve, Point{Count: k, HeldOut: r})
+	}
+	s.size, out.Score.HeldOut = size(s.held, s.o.Tolerance)
+	best := slices.Max(s.held)
+	var folds []float64
+	if s.size > 0 {
+		s.errors, folds = s.foldErrors()
+	}
+	if len(folds) > 0 {
+		out.Score.Low, out.Score.High = folds[0], folds[len(folds)-1]
+		// Levels that differ between folds can be met by chance. What goes on within most folds cannot.
+		out.Predictable = best >= unpredictable && folds[len(folds)/2] > 0
+	}
+	if out.Predictable {
+		out.Shifted = s.shifted()
+		out.Predictable = best > out.Shifted
+	}
+	if !out.Predictable {
+		out.Warnings = append(out.Warnings, fmt.Sprintf("these metrics do not predict %s: held-out R² is %.2f, and %.2f "+
+			"with the response shifted in time; nothing is dropped", strings.Join(out.Responses, ", "), best, out.Shifted))
+	}
+	return out.Predictable
+}
+
+// explain fills in what the selection is and what is known of it.
+func (s *search) explain(out *Selection) {
+	frequency := make([]float64, len(s.d.Metrics))
+	path := s.whole(s.size)
+	if s.o.Halves > 0 {
+		frequency = s.frequencies(s.size)
+	}
+	f := s.judge(path.chosen, out)
+	for i, m := range path.chosen {
+		out.Kept = append(out.Kept, Chosen{
+			Name: s.d.Metrics[m].Name, Source: s.d.Metrics[m].Source, Tier: TierResponse,
+			Gain: path.gains[i], F: f[m], Frequency: frequency[m],
+		})
+	}
+}
+
+// named is the metrics of d with these names.
+func (d *Design) named(names []string) []int {
+	var out []int
+	for i, m := range d.Metrics {
+		if slices.Contains(names, m.Name) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// keepInUse adds the metrics of the table that Options.Keep names, those that cannot be judged included.
+func (s *Selection) keepInUse(t *Table, o Options) {
+	kept := make(map[string]bool)
+	for _, c := range s.Kept {
+		kept[c.Name] = true
+	}
+	use := make(map[string]bool)
+	for _, name := range o.Keep {
+		use[name] = !kept[name]
+	}
+	var add []Chosen
+	for _, m := range t.Metrics {
+		if use[m.Name] {
+			add = append(add, Chosen{Name: m.Name, Source: m.Source, Tier: TierInUse})
+		}
+	}
+	slices.SortFunc(add, func(a, b Chosen) int { return strings.Compare(a.Name, b.Name) })
+	s.Kept = append(s.Kept, add...)
+	s.Left = slices.DeleteFunc(s.Left, func(l Left) bool { return use[l.Name] })
+}
+
+// cover adds the tier of coverage, and says what is lost with each metric that is dropped.
+func (s *Selection) cover(d *Design, o Options) {
+	var names []string
+	for _, c := range s.Kept {
+		names = append(names, c.Name)
+	}
+	var covered *Covered
+	if o.Coverage > 0 {
+		covered = Cover(d, d.named(names), o.Coverage, o.Max)
+	} else {
+		covered = CoveredBy(d, d.named(names))
+	}
+	for _, name := range covered.Added {
+		s.Kept = append(s.Kept, Chosen{Name: name, Source: d.Metrics[d.named([]string{name})[0]].Source, Tier: TierCoverage})
+	}
+	for _, g := range d.Metrics {
+		if r2, dropped := covered.R2[g.Name]; dropped {
+			s.Dropped = append(s.Dropped, Dropped{
+				Name: g.Name, Source: g.Source, Representative: covered.Representative[g.Name], R: covered.R[g.Name], R2: r2,
+			})
+		}
+	}
+}
+
+// only is d with some of its metrics, which shares the columns. metrics ascend.
+func (d *Design) only(metrics []int) *Design {
+	o := *d
+	o.Metrics, o.Terms = nil, nil
+	for _, m := range metrics {
+		g := d.Metrics[m]
+		terms := g.Terms
+		g.Terms = nil
+		for _, t := range terms {
+			term := d.Terms[t]
+			term.Metric = len(o.Metrics)
+			g.Terms = append(g.Terms, len(o.Terms))
+			o.Terms = append(o.Terms, term)
+		}
+		o.Metrics = append(o.Metrics, g)
+	}
+	return &o
 }
 
 // complete fills in what is zero, and finds what cannot be.
