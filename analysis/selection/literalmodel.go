@@ -136,7 +136,7 @@ func (m *model) eliminate(limit float64) []string {
 		least, at := math.Inf(1), -1
 		for j := range s.rows {
 			// Of equal ones the later column goes.
-			if f := s.gain(j) / variance; f <= least*(1+1e-12) {
+			if f := s.gain(j) / variance; f <= least*(1+1e-9) {
 				least, at = min(f, least), j
 			}
 		}
