@@ -27,6 +27,8 @@ type Agent struct {
 	Sources  []SiteSource    `mapstructure:"sources"` // of metrics that the site declares
 	Metrics  []DerivedMetric `mapstructure:"metrics"` // that are computed from others
 	Cgroups  []string        `mapstructure:"cgroups"` // patterns of the jobs' cgroups; empty: those of Slurm and PBS
+	// ReportDir has a file JOB.RESTART for each job that reports metrics of its own; empty: none does.
+	ReportDir string `mapstructure:"report_dir"`
 }
 
 // SiteSource is a command or a text file that gives values of metrics.
@@ -94,6 +96,9 @@ func (a *Agent) validate(f *findings) {
 	f.name("agent.node", a.Node)
 	if a.PerfLock != "" && !filepath.IsAbs(a.PerfLock) {
 		f.wrong(errPath, "agent.perf_lock", fmt.Sprintf("%.80q", a.PerfLock), "")
+	}
+	if a.ReportDir != "" {
+		f.file("agent.report_dir", a.ReportDir)
 	}
 	if _, err := CPUList(a.CPUs); err != nil {
 		f.wrong(errCPUs, "agent.cpus", fmt.Sprintf("%.80q", a.CPUs), "")

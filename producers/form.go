@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/weirhpc/weir/naming"
 	"github.com/weirhpc/weir/producers/source"
 	"github.com/weirhpc/weir/quantile"
 	"github.com/weirhpc/weir/schemas"
@@ -27,7 +28,7 @@ func form(route *schemas.Route, s *sample, head schemas.NodeHeader) (items []ite
 	items = make([]item, 0, len(route.Entries)+1)
 	own := jobColumns(route.Entries, s.jobs, s.cpus)
 	for i, e := range route.Entries {
-		p := portion{sample: s, job: own[i], node: alone, local: e.Mode == schemas.ModeLocal, cpus: s.cpus, gpus: gpus}
+		p := portion{sample: s, node: alone, local: e.Mode == schemas.ModeLocal, cpus: s.cpus, gpus: gpus}
 		if len(e.Cpus) > 0 {
 			p.cpus, p.gpus = ascending(e.Cpus), nil
 			unknown.cpus = append(unknown.cpus, take(p.cpus, s.cpus, taken)...)
@@ -39,6 +40,7 @@ func form(route *schemas.Route, s *sample, head schemas.NodeHeader) (items []ite
 		head.Seq++
 		head.JobID, head.Restart = e.JobID, e.Restart
 		p.head = head
+		p.job, p.reported = withReports(own[i], s.reports, head.Job())
 		items = append(items, p.item(e.Partition))
 	}
 	if route.SendsRest() {
@@ -113,6 +115,8 @@ const (
 	columnBytes = 96
 	// jobBytes is the memory of a job's columns beside these, its name and its CPUs.
 	jobBytes = 64
+	// reportBytes is the memory of a metric that a job reported: its column twice, its name, its unit and its value.
+	reportBytes = 2*columnBytes + 2*naming.MaxBytes
 )
 
 // bytes is the memory of a sample.
@@ -120,6 +124,9 @@ func (s *sample) bytes() int64 {
 	n := 4*len(s.cpus) + columnsBytes(s.columns)
 	for i := range s.jobs {
 		n += jobBytes + len(s.jobs[i].Cgroup) + 4*len(s.jobs[i].CPUs) + columnsBytes(s.jobs[i].Columns)
+	}
+	for i := range s.reports {
+		n += jobBytes + reportBytes*len(s.reports[i].Columns)
 	}
 	return int64(n)
 }
@@ -138,7 +145,8 @@ type portion struct {
 	cpus, gpus []int32            // numbers, ascending; the sample may lack some
 	node       bool               // whether it has the values of the node and of its sockets
 	local      bool               // whether the record has the distribution of the values, not the values
-	job        []source.Column    // of the job's cgroup
+	job        []source.Column    // of the job's cgroup, then those that the job reported
+	reported   int                // how many it reported
 }
 
 func (h *portion) item(partition int32) item {
@@ -218,6 +226,7 @@ func (h *portion) collected(head schemas.NodeHeader) *schemas.CounterBatch {
 		m := schemas.CounterBatchMetric{Name: c.Name, Unit: c.Unit, Scope: c.Scope, Values: values}
 		b.Metrics = append(b.Metrics, m)
 	})
+	b.Reported = h.reportedNames()
 	return b
 }
 
@@ -228,6 +237,7 @@ func (h *portion) reduced(head schemas.NodeHeader) *schemas.NodeSummary {
 		d, certified := quantile.Certify(slices.Clone(values), quantile.Large)
 		b.Metrics = append(b.Metrics, summarize(d, certified, c, head.Node))
 	})
+	b.Reported = h.reportedNames()
 	return b
 }
 

@@ -17,6 +17,8 @@ type sampler interface {
 	Interval(elapsed time.Duration) (cpus []int32, columns []source.Column)
 	// Jobs returns what the cgroups of jobs tell of the same time. It follows Interval. The caller keeps it.
 	Jobs(elapsed time.Duration) []source.JobColumns
+	// Reports returns what jobs reported in the same time. The caller keeps it.
+	Reports() []source.Report
 }
 
 // sample is what one node measured in one interval.
@@ -26,6 +28,7 @@ type sample struct {
 	cpus      []int32 // logical CPUs, ascending
 	columns   []source.Column
 	jobs      []source.JobColumns
+	reports   []source.Report
 }
 
 // node is the state of one node's agent: the routes that it knows, what it has formed, and what waits to be sent.
@@ -64,6 +67,9 @@ func (f *fleet) vitals(n *node, now moment) source.Vitals {
 	v := source.Vitals{
 		BoundaryMs: now.boundary, Interval: f.cfg.Interval, Skew: late.Abs(), Depth: n.ring.depth(),
 		Drops: n.ring.drops,
+	}
+	if r := n.routes.at(now.boundary - f.cfg.Interval.Milliseconds()); r != nil {
+		v.Jobs = r.Entries
 	}
 	v.Clock.Late = late
 	v.Clock.Offset, v.Clock.Bound, v.Clock.Known = f.clock.offset(now.start, f.clockWindow())

@@ -26,6 +26,7 @@ var atOnce = runtime.GOMAXPROCS(0)
 type share struct {
 	*recount.Share
 	columns map[string]*column
+	users   map[string]bool // names of the metrics that the job reported by itself
 }
 
 // column has the values of one metric.
@@ -56,15 +57,28 @@ func (c *column) count() int64 {
 }
 
 // reduce makes a column of each metric of the CounterBatches. The least node decides on unit and scope: what has others
-// is invalid.
+// is invalid. Of the names that the job reported by itself the least stay.
 func (s *share) reduce() {
 	s.columns = map[string]*column{}
+	s.users = map[string]bool{}
+	for _, r := range s.Records {
+		if r.Summary != nil {
+			s.name(r.Summary.Reported)
+		} else {
+			s.name(r.Batch.Reported)
+		}
+	}
+	surplus := slices.Sorted(maps.Keys(s.users))
+	surplus = surplus[min(len(surplus), schemas.MaxReported):]
 	for _, r := range s.Records {
 		if r.Batch == nil {
 			continue
 		}
 		for i := range r.Batch.Metrics {
 			m := &r.Batch.Metrics[i]
+			if slices.Contains(surplus, m.Name) {
+				continue
+			}
 			c := s.columns[m.Name]
 			if c == nil {
 				c = &column{unit: m.Unit, scope: m.Scope}
@@ -90,12 +104,21 @@ func (s *share) reduce() {
 	cut(s.columns)
 }
 
-// join adds a job's share to the machine's.
+func (s *share) name(users []string) {
+	for _, name := range users {
+		s.users[name] = true
+	}
+}
+
+// join adds a job's share to the machine's, without what the job reported by itself.
 func (s *share) join(job *share) {
 	if s.columns == nil {
 		s.columns = map[string]*column{}
 	}
 	for _, name := range slices.Sorted(maps.Keys(job.columns)) {
+		if job.users[name] {
+			continue
+		}
 		from := job.columns[name]
 		c, fits := s.column(name, from.unit, from.scope)
 		c.invalid += from.invalid
@@ -115,6 +138,9 @@ func (s *share) join(job *share) {
 		}
 		for i := range r.Summary.Metrics {
 			m := &r.Summary.Metrics[i]
+			if job.users[m.Name] {
+				continue
+			}
 			c, fits := s.column(m.Name, m.Unit, m.Scope)
 			c.invalid += m.Invalid
 			if !fits {
