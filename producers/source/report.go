@@ -285,6 +285,9 @@ func linesSince(text []byte, seen int, first bool) (lines []byte, cut bool) {
 
 // take takes a line of a job. Of several values of a metric the last one counts.
 func (f *reportFile) take(line []byte, taken map[string]bool, turn uint64) error {
+	if len(line) > MaxReportLine {
+		return errReportLong
+	}
 	if line = bytes.TrimSpace(line); len(line) == 0 || line[0] == '#' {
 		return nil
 	}
@@ -314,9 +317,6 @@ func (f *reportFile) take(line []byte, taken map[string]bool, turn uint64) error
 // parseReport reads a line `name value [unit]` that is not empty, without spaces at its ends. A metric without a unit is
 // a number.
 func parseReport(line []byte) (name, unit []byte, value float64, err error) {
-	if len(line) > MaxReportLine {
-		return nil, nil, 0, errReportLong
-	}
 	name, rest := field(line)
 	number, unit := field(rest)
 	switch {
@@ -330,7 +330,7 @@ func parseReport(line []byte) (name, unit []byte, value float64, err error) {
 		return nil, nil, 0, errReportUnit
 	}
 	value, err = strconv.ParseFloat(string(number), 64)
-	if err != nil || math.IsNaN(value) || math.IsInf(value, 0) {
+	if err != nil || bytes.IndexByte(number, '_') >= 0 || math.IsNaN(value) || math.IsInf(value, 0) {
 		return nil, nil, 0, errReportValue
 	}
 	return name, unit, value, nil
