@@ -4,7 +4,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/weirhpc/weir/naming"
 	"github.com/weirhpc/weir/producers/source"
 	"github.com/weirhpc/weir/quantile"
 	"github.com/weirhpc/weir/schemas"
@@ -40,7 +39,7 @@ func form(route *schemas.Route, s *sample, head schemas.NodeHeader) (items []ite
 		head.Seq++
 		head.JobID, head.Restart = e.JobID, e.Restart
 		p.head = head
-		p.job, p.reported = withReports(own[i], s.reports, head.Job())
+		p.job, p.reported = own[i], reportedBy(head.Job(), s.reports)
 		items = append(items, p.item(e.Partition))
 	}
 	if route.SendsRest() {
@@ -115,8 +114,6 @@ const (
 	columnBytes = 96
 	// jobBytes is the memory of a job's columns beside these, its name and its CPUs.
 	jobBytes = 64
-	// reportBytes is the memory of a metric that a job reported: its column twice, its name, its unit and its value.
-	reportBytes = 2*columnBytes + 2*naming.MaxBytes
 )
 
 // bytes is the memory of a sample.
@@ -126,7 +123,7 @@ func (s *sample) bytes() int64 {
 		n += jobBytes + len(s.jobs[i].Cgroup) + 4*len(s.jobs[i].CPUs) + columnsBytes(s.jobs[i].Columns)
 	}
 	for i := range s.reports {
-		n += jobBytes + reportBytes*len(s.reports[i].Columns)
+		n += jobBytes + columnsBytes(s.reports[i].Columns)
 	}
 	return int64(n)
 }
@@ -145,8 +142,8 @@ type portion struct {
 	cpus, gpus []int32            // numbers, ascending; the sample may lack some
 	node       bool               // whether it has the values of the node and of its sockets
 	local      bool               // whether the record has the distribution of the values, not the values
-	job        []source.Column    // of the job's cgroup, then those that the job reported
-	reported   int                // how many it reported
+	job        []source.Column    // of the job's cgroup
+	reported   []source.Column    // by the job itself
 }
 
 func (h *portion) item(partition int32) item {
@@ -187,6 +184,9 @@ func (h *portion) each(f func(c *source.Column, values []float64)) {
 	}
 	for i := range h.job {
 		f(&h.job[i], h.job[i].Values)
+	}
+	for i := range h.reported {
+		f(&h.reported[i], h.reported[i].Values)
 	}
 }
 

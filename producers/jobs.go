@@ -72,24 +72,20 @@ func cpusOf(e *schemas.RouteEntry, have []int32) []int32 {
 	return ascending(e.Cpus)
 }
 
-// withReports appends what a job reported to the columns of its cgroup, and returns how many that is.
-func withReports(own []source.Column, reports []source.Report, job schemas.JobKey) ([]source.Column, int) {
+// reportedBy returns what a job reported, or nothing.
+func reportedBy(job schemas.JobKey, reports []source.Report) []source.Column {
 	for i := range reports {
 		if reports[i].Job == job {
-			return slices.Concat(own, reports[i].Columns), len(reports[i].Columns)
+			return reports[i].Columns
 		}
 	}
-	return own, 0
+	return nil
 }
 
 // reportedNames returns the names of the metrics that the job reported, ascending.
-func (h *portion) reportedNames() []string {
-	if h.reported == 0 {
-		return nil
-	}
-	names := make([]string, 0, h.reported)
-	for _, c := range h.job[len(h.job)-h.reported:] {
-		names = append(names, c.Name)
+func (h *portion) reportedNames() (names []string) {
+	for i := range h.reported {
+		names = append(names, h.reported[i].Name)
 	}
 	return names
 }
