@@ -43,7 +43,7 @@ itself. UNIT is 1 where none is given.`,
 func reportArgs(_ *cobra.Command, args []string) error {
 	if len(args) < 2 || len(args) > 3 {
 		return usageError{fmt.Errorf("weir report-metric takes NAME VALUE [UNIT], but was given %.200q: "+
-			"for example `weir report-metric steps_per_second 12.5 1/s`", args)}
+			"for example `weir report-metric rate 12.5 1/s`", args)}
 	}
 	return nil
 }
