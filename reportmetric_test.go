@@ -119,12 +119,16 @@ func TestReportReachesTheArchive(t *testing.T) {
 	}
 
 	archive := filepath.Join(dir, "archive")
-	status, stdout, stderr := weir(t.Context(), "job", "host", "--dir", archive, "-n", "100000", "--metrics", "all", "--json")
-	if status != exitDone {
-		t.Fatal(stderr)
+	rows := func(job string) string {
+		status, stdout, stderr := weir(t.Context(), "job", job, "--dir", archive, "-n", "100000", "--metrics", "all",
+			"--json")
+		if status != exitDone {
+			t.Fatal(stderr)
+		}
+		return stdout
 	}
 	found := map[string]int{}
-	for _, r := range reportedRows(t, stdout) {
+	for _, r := range reportedRows(t, rows("host")) {
 		unit, reported := want[r.Metric]
 		if !reported {
 			continue
@@ -141,15 +145,11 @@ func TestReportReachesTheArchive(t *testing.T) {
 			t.Errorf("the archive has no row of %s", name)
 		}
 	}
-	status, stdout, stderr = weir(t.Context(), "job", "_system", "--dir", archive, "-n", "100000", "--metrics", "all", "--json")
-	if status != exitDone {
-		t.Fatal(stderr)
-	}
-	rows := reportedRows(t, stdout)
-	if len(rows) == 0 {
+	machine := reportedRows(t, rows("_system"))
+	if len(machine) == 0 {
 		t.Error("the archive has no row of the machine")
 	}
-	for _, r := range rows {
+	for _, r := range machine {
 		if want[r.Metric] != "" {
 			t.Errorf("the machine has %+v", r)
 		}

@@ -55,27 +55,26 @@ var (
 
 func reports() source {
 	return source{"report", schemas.ScopeNode, "agent.report_dir", []metric{
-		{"weir_agent_report_errors", "1", Gauge, "lines of reports that gave no value in the interval, files that were " +
-			"refused, and jobs that wrote more than is read"},
+		{"weir_agent_report_errors", "1", Gauge, "lines of reports that gave no value in the interval, files that " +
+			"were refused, and jobs that wrote more than is read"},
 	}, openReports}
 }
 
 // openReports reads the files in which jobs report metrics of their own.
 //
 // What a job may write decides in which file it is: the directory is root's, and so is the choice of each file's owner.
-// Nothing that a user makes of the own file leads elsewhere. A link, a pipe, or a file that others may write is refused.
+// Nothing that users make of their own files leads elsewhere: a link, a pipe, or a file that others may write
+// is refused.
 func openReports(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	if cfg.ReportDir == "" {
 		return probe{}, nil
 	}
+	if err := CheckReportDir(cfg); err != nil {
+		return probe{}, err
+	}
 	r := &reportFiles{dir: cfg.ReportDir, taken: map[string]bool{}}
 	for _, m := range Catalogue(cfg) {
 		r.taken[m.Name] = true
-	}
-	if dir, err := r.open(); err == nil {
-		_ = dir.Close() // nothing was read
-	} else if !errors.Is(err, fs.ErrNotExist) { // it may be made later
-		return probe{}, err
 	}
 	form := func(from, to []uint64, _ time.Duration, out []float64) {
 		if d, ok := grown(from[0], to[0]); ok {
@@ -83,6 +82,21 @@ func openReports(cfg config.Agent, _ *slog.Logger) (probe, error) {
 		}
 	}
 	return probe{read: r.read, form: form, reports: func() []Report { return r.found }}, nil
+}
+
+// CheckReportDir returns nil if the directory of the reports is safe to read. One that is not there may be made later.
+func CheckReportDir(cfg config.Agent) error {
+	if cfg.ReportDir == "" {
+		return nil
+	}
+	dir, err := (&reportFiles{dir: cfg.ReportDir}).open()
+	if err == nil {
+		return dir.Close()
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // reportFiles is the directory of the reports.
@@ -267,9 +281,9 @@ func (r *reportFiles) text(dir int, job schemas.JobKey, f *reportFile, limit int
 	return lines, nil
 }
 
-// linesSince returns the lines that end in a text behind its first seen bytes, which an earlier reading had. Such a line
-// may begin among them. first says that the text begins its file. cut says that a line ended there whose beginning the
-// text lacks.
+// linesSince returns the lines that end in a text behind its first seen bytes, which an earlier reading had. A line may
+// begin among them. first says that the text begins its file. cut says that a line ended there whose beginning the text
+// lacks.
 func linesSince(text []byte, seen int, first bool) (lines []byte, cut bool) {
 	seen = min(seen, len(text))
 	begin := bytes.LastIndexByte(text[:seen], '\n') + 1
@@ -314,8 +328,8 @@ func (f *reportFile) take(line []byte, taken map[string]bool, turn uint64) error
 	return nil
 }
 
-// parseReport reads a line `name value [unit]` that is not empty, without spaces at its ends. A metric without a unit is
-// a number.
+// parseReport reads a line `name value [unit]` that is not empty and has no spaces at its ends. A metric without a unit
+// is a number.
 func parseReport(line []byte) (name, unit []byte, value float64, err error) {
 	name, rest := field(line)
 	number, unit := field(rest)

@@ -8,9 +8,11 @@ import (
 	"log/slog"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -71,8 +73,8 @@ func (r *reporters) write(file, text string) {
 	}
 }
 
-// read takes a reading. It returns what the jobs reported since the last one, as `job.restart: name value unit`, and how
-// many errors there were.
+// read takes a reading. It returns what the jobs reported since the last one, as `job.restart: name value unit`. It
+// also returns how many errors there were.
 func (r *reporters) read() (found []string, wrong uint64) {
 	r.t.Helper()
 	rows, err := r.p.read(nil, Vitals{Jobs: r.jobs})
@@ -196,8 +198,11 @@ func TestHostileReportFiles(t *testing.T) {
 			r.write("target", "rate 1\n")
 			return os.Link(r.path("target"), r.path("7.0"))
 		},
-		"directory":         func(r *reporters) error { return os.Mkdir(r.path("7.0"), 0o755) },
-		"written by others": func(r *reporters) error { r.write("7.0", "rate 1\n"); return os.Chmod(r.path("7.0"), 0o666) },
+		"directory": func(r *reporters) error { return os.Mkdir(r.path("7.0"), 0o755) },
+		"written by others": func(r *reporters) error {
+			r.write("7.0", "rate 1\n")
+			return os.Chmod(r.path("7.0"), 0o666)
+		},
 		"written by a group": func(r *reporters) error {
 			r.write("7.0", "rate 1\n")
 			return os.Chmod(r.path("7.0"), 0o664)
@@ -276,8 +281,9 @@ func TestUnsafeReportDirectory(t *testing.T) {
 // TestWrongReportLines: each is counted, and the next line counts.
 func TestWrongReportLines(t *testing.T) {
 	for name, line := range map[string]string{
-		"no value": "rate", "four words": "rate 1 1/s x", "NaN": "rate NaN", "infinite": "rate -inf", "beyond": "rate 1e999",
-		"comma": "rate 1,5", "thousands": "rate 1_000", "no number": "rate fast",
+		"no value": "rate", "four words": "rate 1 1/s x", "NaN": "rate NaN", "infinite": "rate -inf",
+		"beyond": "rate 1e999",
+		"comma":  "rate 1,5", "thousands": "rate 1_000", "no number": "rate fast",
 		"name of the catalogue": "cpu_user 1", "of the agent": "weir_agent_cpu_ms 1", "like the agent's": "weir_x 1",
 		"colon": "a:b 1", "slash": "a/b 1", "unicode name": "größe 1", "dots": ".. 1", "quotes": `"rate" 1`,
 		"long name": strings.Repeat("a", naming.MaxBytes+1) + " 1", "long unit": "rate 1 " + strings.Repeat("s", 65),
@@ -294,9 +300,9 @@ func TestWrongReportLines(t *testing.T) {
 	}
 	r := newReporters(t, "7")
 	r.want(0)
-	r.write("7.0", "a 0x1p-2\nb 1E3 µs\nc .5\nd -0\ne +7 %\n"+strings.Repeat("x", 64)+" 1 "+strings.Repeat("u", 64)+"\n")
-	r.want(0, "7.0: a 0.25 1", "7.0: b 1000 µs", "7.0: c 0.5 1", "7.0: d -0 1", "7.0: e 7 %",
-		"7.0: "+strings.Repeat("x", 64)+" 1 "+strings.Repeat("u", 64))
+	longest := strings.Repeat("x", 64) + " 1 " + strings.Repeat("u", 64)
+	r.write("7.0", "a 0x1p-2\nb 1E3 µs\nc .5\nd -0\ne +7 %\n"+longest+"\n")
+	r.want(0, "7.0: a 0.25 1", "7.0: b 1000 µs", "7.0: c 0.5 1", "7.0: d -0 1", "7.0: e 7 %", "7.0: "+longest)
 }
 
 // TestAtMost16Names of a job, over its whole life: names that change cannot become more and more.
@@ -465,4 +471,53 @@ func FuzzReport(f *testing.F) {
 			t.Fatalf("%d metrics", len(whole.metrics))
 		}
 	})
+}
+
+// TestReportHooksOfSlurm runs the shipped scripts. A job gets a file that its user alone may write to, and is told
+// where. The file goes with the job. A requeued job has another.
+func TestReportHooksOfSlurm(t *testing.T) {
+	r := newReporters(t, "7")
+	r.want(0)
+	hook := func(script string, environ ...string) string {
+		t.Helper()
+		c := exec.CommandContext(t.Context(), "../../deploy/slurm/"+script)
+		c.Env = append([]string{
+			"REPORT_DIR=" + r.dir, "PERF_LOCK=" + filepath.Join(t.TempDir(), "lock"), "SLURM_JOB_ID=7",
+			fmt.Sprint("SLURM_JOB_UID=", os.Getuid()),
+		}, environ...)
+		c.Stderr = t.Output()
+		out, err := c.Output()
+		if err != nil {
+			t.Fatalf("%s: %v", script, err)
+		}
+		return string(out)
+	}
+	r.write("71.0", "")
+	hook("node-prolog", "SLURM_JOB_RESTART_COUNT=0")
+	info, err := os.Stat(r.path("7.0"))
+	if err != nil || info.Mode() != 0o644 || int(info.Sys().(*syscall.Stat_t).Uid) != os.Getuid() {
+		t.Fatalf("%+v, %v", info, err)
+	}
+	if got := hook("task-prolog"); got != "export WEIR_REPORT_FILE="+r.path("7.0")+"\n" {
+		t.Errorf("the task is told %q", got)
+	}
+	r.write("7.0", "rate 1\n")
+	r.want(0, "7.0: rate 1 1")
+	hook("node-prolog", "SLURM_JOB_RESTART_COUNT=1") // no epilog ran, where the node was lost
+	r.jobs[0].Restart = 1
+	if got := hook("task-prolog"); got != "export WEIR_REPORT_FILE="+r.path("7.1")+"\n" {
+		t.Errorf("the task is told %q", got)
+	}
+	r.write("7.1", "rate 2\n")
+	r.want(0, "7.1: rate 2 1")
+	if got := hook("task-prolog", "SLURM_JOB_ID=6", "SLURM_JOB_ID_HET_GROUP_1=7"); !strings.Contains(got, "7.1") {
+		t.Errorf("the task of a second component is told %q", got)
+	}
+	hook("node-epilog")
+	if files, err := os.ReadDir(r.dir); err != nil || len(files) != 1 || files[0].Name() != "71.0" {
+		t.Errorf("%v, %v", files, err)
+	}
+	if got := hook("task-prolog"); got != "" {
+		t.Errorf("the task is told %q", got)
+	}
 }
