@@ -147,10 +147,6 @@ func up(ctx context.Context, f upFlags, cfg config.Config, out io.Writer, log *s
 		return err
 	}
 	defer func() { err = errors.Join(err, broker.Close()) }()
-	report, err := f.reportFile(cfg.Agent.ReportDir)
-	if err != nil {
-		return err
-	}
 	cfg.Kafka.Brokers = []string{broker.Addr()}
 	switch err := prepare(ctx, cfg, f.data); {
 	case ctx.Err() != nil: // a Ctrl-C before anything ran
@@ -164,8 +160,8 @@ func up(ctx context.Context, f upFlags, cfg config.Config, out io.Writer, log *s
 	say(out, "interval  %v; ask from another terminal: weir jobs, weir job host   (--config %s)",
 		cfg.Interval, filepath.Join(f.data, "weir.yaml"))
 
-	if report != "" {
-		say(out, "report    export %s=%s   (docs/report.md)", config.ReportVariable, report)
+	if err := f.offerReport(cfg.Agent.ReportDir, out); err != nil {
+		return err
 	}
 
 	folds := processors.NewMetrics(registry) // of all stages
@@ -219,24 +215,28 @@ func (f upFlags) source(cfg config.Config) scheduler.Source {
 // hostJob is the job of this machine where no file names jobs.
 const hostJob = "host"
 
-// reportFile makes the file in which the job host reports metrics of its own, and returns its path. It returns none
-// where agent.report_dir is empty. Of the jobs of a file, whoever starts them makes the files.
-func (f upFlags) reportFile(dir string) (path string, err error) {
-	if dir == "" {
-		return "", nil
+// offerReport makes the file in which the job host reports metrics of its own, and prints its path. Of the jobs of a
+// file, whoever starts them makes the files.
+func (f upFlags) offerReport(dir string, out io.Writer) error {
+	if dir == "" { // switched off by agent.report_dir
+		return nil
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", fmt.Errorf("making the directory of the reports: %w", err)
+		return fmt.Errorf("making the directory of the reports: %w", err)
 	}
-	if f.jobs != "" {
-		return filepath.Join(dir, "JOB.RESTART"), nil
+	path := filepath.Join(dir, "JOB.RESTART")
+	if f.jobs == "" {
+		path = filepath.Join(dir, source.ReportFile(hostJob, 0))
+		file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+		if err == nil {
+			err = file.Close()
+		}
+		if err != nil {
+			return fmt.Errorf("making the file of the reports: %w", err)
+		}
 	}
-	path = filepath.Join(dir, source.ReportFile(hostJob, 0))
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
-	if err != nil {
-		return "", fmt.Errorf("making the file of the reports: %w", err)
-	}
-	return path, file.Close()
+	say(out, "report    export %s=%s   (docs/report.md)", config.ReportVariable, path)
+	return nil
 }
 
 // prepare makes the topics, and writes the address of the broker for other commands.

@@ -28,7 +28,6 @@ func (b busy) Interval(time.Duration) (cpus []int32, columns []source.Column) {
 }
 
 func (busy) Jobs(time.Duration) []source.JobColumns { return nil }
-func (busy) Reports() []source.Report               { return nil }
 
 // sample is what the node measures in the interval that begins at start.
 func (b busy) sample(start int64) *sample {

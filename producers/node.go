@@ -17,7 +17,11 @@ type sampler interface {
 	Interval(elapsed time.Duration) (cpus []int32, columns []source.Column)
 	// Jobs returns what the cgroups of jobs tell of the same time. It follows Interval. The caller keeps it.
 	Jobs(elapsed time.Duration) []source.JobColumns
-	// Reports returns what jobs reported in the same time. The caller keeps it.
+}
+
+// reporter is a sampler whose jobs may report metrics of their own. Simulated jobs do not.
+type reporter interface {
+	// Reports returns what jobs reported between the last two readings. The caller keeps it.
 	Reports() []source.Report
 }
 

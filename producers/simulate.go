@@ -146,6 +146,3 @@ func (m *simulated) Interval(time.Duration) (cpus []int32, columns []source.Colu
 
 // Jobs implements sampler. Simulated jobs have no cgroups.
 func (*simulated) Jobs(time.Duration) []source.JobColumns { return nil }
-
-// Reports implements sampler. Simulated jobs report nothing.
-func (*simulated) Reports() []source.Report { return nil }

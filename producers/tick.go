@@ -145,7 +145,10 @@ func (f *fleet) formAll(ctx context.Context, from, to moment) (routeless []strin
 	for _, n := range f.nodes {
 		s := &sample{start: from.boundary, sampledAt: to.start.UnixMicro()}
 		s.cpus, s.columns = n.from.Interval(elapsed)
-		s.jobs, s.reports = n.from.Jobs(elapsed), n.from.Reports()
+		s.jobs = n.from.Jobs(elapsed)
+		if r, is := n.from.(reporter); is {
+			s.reports = r.Reports()
+		}
 		if !f.sleepUntil(ctx, to.slotAt(n.slot)) {
 			return nil, false
 		}

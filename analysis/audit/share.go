@@ -60,16 +60,7 @@ func (c *column) count() int64 {
 // is invalid. Of the names that the job reported by itself the least stay.
 func (s *share) reduce() {
 	s.columns = map[string]*column{}
-	s.users = map[string]bool{}
-	for _, r := range s.Records {
-		if r.Summary != nil {
-			s.name(r.Summary.Reported)
-		} else {
-			s.name(r.Batch.Reported)
-		}
-	}
-	surplus := slices.Sorted(maps.Keys(s.users))
-	surplus = surplus[min(len(surplus), schemas.MaxReported):]
+	surplus := s.surplus()
 	for _, r := range s.Records {
 		if r.Batch == nil {
 			continue
@@ -104,10 +95,22 @@ func (s *share) reduce() {
 	cut(s.columns)
 }
 
-func (s *share) name(users []string) {
-	for _, name := range users {
-		s.users[name] = true
+// surplus notes what the job reported by itself, and returns the names that are too many: all but the least.
+func (s *share) surplus() []string {
+	s.users = map[string]bool{}
+	for _, r := range s.Records {
+		var names []string
+		if r.Summary != nil {
+			names = r.Summary.Reported
+		} else {
+			names = r.Batch.Reported
+		}
+		for _, name := range names {
+			s.users[name] = true
+		}
 	}
+	all := slices.Sorted(maps.Keys(s.users))
+	return all[min(len(all), schemas.MaxReported):]
 }
 
 // join adds a job's share to the machine's, without what the job reported by itself.

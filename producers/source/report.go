@@ -62,9 +62,8 @@ func reports() source {
 
 // openReports reads the files in which jobs report metrics of their own.
 //
-// What a job may write decides in which file it is: the directory is root's, and so is the choice of each file's owner.
-// Nothing that users make of their own files leads elsewhere: a link, a pipe, or a file that others may write
-// is refused.
+// The file decides whose job a line is of. Root makes the files, chooses their owners, and owns the directory. A link, a
+// pipe, or a file that others may write to is refused.
 func openReports(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	if cfg.ReportDir == "" {
 		return probe{}, nil
@@ -382,8 +381,8 @@ func (f *reportFile) columns(turn uint64) (columns []Column) {
 // Reports returns what jobs reported between the last two readings. The caller keeps it.
 func (h *Host) Reports() []Report {
 	for _, p := range h.probes {
-		if p.from.rows != nil && p.to.rows != nil && p.probe.reports != nil {
-			return p.probe.reports()
+		if p.from.rows != nil && p.to.rows != nil && p.reports != nil {
+			return p.reports()
 		}
 	}
 	return nil
