@@ -51,7 +51,7 @@ func TestInUse(t *testing.T) {
 		"l2_misses": "agent.metrics: fetches", "cycles": "agent.metrics: fetches", "numa_remote": "samples.metrics",
 		"operational_intensity": "roofline", "cpu_idle": "rule idle-cores", "ipc": "weir job",
 		"job_mem_used": "weir jobs",
-		"cpu_user": "weir top", "bytes_per_cycle": "weir report system",
+		"cpu_user":     "weir top", "bytes_per_cycle": "weir report system",
 	} {
 		if !slices.Contains(by[name], who) {
 			t.Errorf("%s is used by %q, want %q among them", name, by[name], who)
