@@ -8,7 +8,7 @@ import (
 	"github.com/weirhpc/weir/analysis/view"
 )
 
-// TestSampledMetricsAreMarked: metrics that canaries alone measure share a line, which tells on how many nodes they are.
+// TestSampledMetricsAreMarked: metrics that canaries alone measure share a line, with the number of their nodes.
 func TestSampledMetricsAreMarked(t *testing.T) {
 	j := made()
 	var names []string

@@ -29,8 +29,9 @@ func TestValuesOfANode(t *testing.T) {
 		t.Errorf("%v: of two jobs %+v", err, both.Find("flops_any").Total)
 	}
 	for want, n := range map[string]Nodes{
-		"1 of 2": half.Find("flops_any").Total.Nodes, // 2, 1 and 1 of 2 are 4/3 in the mean
-		"":       {}, "2 of 96": {Intervals: 10, With: 20, Reported: 960}, "1 of 96": {Intervals: 10, With: 1, Reported: 960},
+		"1 of 2":  half.Find("flops_any").Total.Nodes, // 2, 1 and 1 of 2 are 4/3 in the mean
+		"":        {},
+		"2 of 96": {Intervals: 10, With: 20, Reported: 960}, "1 of 96": {Intervals: 10, With: 1, Reported: 960},
 	} {
 		with, of, few := n.Few()
 		if got := fmt.Sprintf("%d of %d", with, of); few != (want != "") || few && got != want {

@@ -4,6 +4,7 @@ package view
 
 import (
 	"math"
+
 	"github.com/weirhpc/weir/analysis/rules"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/quantile"
