@@ -59,7 +59,7 @@ With a configuration the site's own metrics are among them.`,
 					say(c.ErrOrStderr(), "weir metrics: the site's commands run before each boundary; waiting %s "+
 						"for them", wait)
 				}
-				if err := probe(c.Context(), cfg, rows); err != nil {
+				if err := probe(c.Context(), withList(cfg, newLogger(c.ErrOrStderr(), cfg)), rows); err != nil {
 					return err
 				}
 			}

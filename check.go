@@ -80,7 +80,8 @@ func newCheck() *cobra.Command {
 		Short: "Validate a configuration and print it as it takes effect",
 		Long: `Validates a configuration and the files that it names, and prints it as it takes effect.
 
-It asks no broker. It ends with status 2 if anything is wrong.
+It asks no broker. It ends with status 2 if anything is wrong. Names of agent.metrics_file that no metric has are wrong;
+metrics in use that it lacks get a note on standard error.
 
 If sink.dir is there and can be written to, it tries what the archive needs of that file system: hard links, flock(2)
 between two processes of this host, the exchange of two directories, and one file system for .stage and summaries. It
@@ -96,6 +97,13 @@ leaves nothing behind. Without hard links no sink works: that is wrong. The othe
 				return usageError{kafka.ErrNoBrokers}
 			}
 			if err := checkFiles(cfg); err != nil {
+				return usageError{err}
+			}
+			listed, err := checkList(cfg)
+			for _, note := range listed {
+				say(c.ErrOrStderr(), "weir: note: %s", note)
+			}
+			if err != nil {
 				return usageError{err}
 			}
 			notes, err := sink.Probe(c.Context(), cfg.Sink.Dir, func(path string) error {

@@ -29,7 +29,15 @@ type Agent struct {
 	Cgroups  []string        `mapstructure:"cgroups"` // patterns of the jobs' cgroups; empty: those of Slurm and PBS
 	// ReportDir has a file JOB.RESTART for each job that reports metrics of its own; empty: none does.
 	ReportDir string `mapstructure:"report_dir"`
+	// MetricsFile names the list of the metrics that are measured; empty: all are.
+	MetricsFile string `mapstructure:"metrics_file"`
+	// List is what MetricsFile holds, with the names in use; nil: everything is measured. Load leaves it nil: a wrong
+	// list stops no agent, so whoever starts one reads it.
+	List *MetricList `mapstructure:"-"`
 }
+
+// Measures reports whether this node measures a metric.
+func (a *Agent) Measures(metric string) bool { return a.List.Measures(a.Node, metric) }
 
 // SiteSource is a command or a text file that gives values of metrics.
 type SiteSource struct {

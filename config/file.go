@@ -23,12 +23,14 @@ const (
 )
 
 var (
-	errLong   = errors.New("longer than 1 MiB: name another file")
+	errLong   = errors.New("name another file")
 	errSilent = fmt.Errorf("nothing came in %v: name a regular file", readTimeout)
 )
 
 // ReadFile returns what a file holds. The error names the file.
-func ReadFile(path string) ([]byte, error) {
+func ReadFile(path string) ([]byte, error) { return readFile(path, maxFileBytes) }
+
+func readFile(path string, most int64) ([]byte, error) {
 	type answer struct {
 		text []byte
 		err  error
@@ -41,9 +43,9 @@ func ReadFile(path string) ([]byte, error) {
 			return
 		}
 		defer func() { _ = file.Close() }() // nothing was written
-		text, err := io.ReadAll(io.LimitReader(file, maxFileBytes+1))
-		if err == nil && len(text) > maxFileBytes {
-			err = fmt.Errorf("%s: %w", path, errLong)
+		text, err := io.ReadAll(io.LimitReader(file, most+1))
+		if err == nil && int64(len(text)) > most {
+			err = fmt.Errorf("%s: longer than %d MiB: %w", path, most>>20, errLong)
 		}
 		read <- answer{text, err}
 	}()

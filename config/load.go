@@ -132,7 +132,11 @@ func (src Source) readFile(v *viper.Viper, known map[string]any) (faults []error
 func flatten(prefix string, v reflect.Value) map[string]any {
 	leaves := map[string]any{}
 	for i := range v.NumField() {
-		key := prefix + v.Type().Field(i).Tag.Get("mapstructure")
+		tag := v.Type().Field(i).Tag.Get("mapstructure")
+		if tag == "-" {
+			continue // no key
+		}
+		key := prefix + tag
 		if v.Field(i).Kind() == reflect.Struct {
 			maps.Copy(leaves, flatten(key+".", v.Field(i)))
 			continue
