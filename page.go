@@ -57,17 +57,22 @@ func systemPage(file string, r *system.Report) error {
 	})
 }
 
-// writePage replaces the file by a whole one, so that nobody opens half a page. What is no regular file, such as
-// /dev/stdout, is written to.
-func writePage(file string, write func(io.Writer) error) (err error) {
+// writePage replaces the page of --html.
+func writePage(file string, write func(io.Writer) error) error {
+	return writeWhole("--html", file, write)
+}
+
+// writeWhole replaces the file that an option names by a whole one, so that nobody opens half of it. What is no regular
+// file, such as /dev/stdout, is written to.
+func writeWhole(option, file string, write func(io.Writer) error) (err error) {
 	info, err := os.Stat(file)
 	if err == nil && !info.Mode().IsRegular() {
-		return writeDevice(file, write)
+		return writeDevice(option, file, write)
 	}
 	target := file
 	if err == nil {
 		if target, err = filepath.EvalSymlinks(file); err != nil { // a link stays one
-			return fmt.Errorf("--html %q: %w", file, err)
+			return fmt.Errorf("%s %q: %w", option, file, err)
 		}
 	}
 	// os.CreateTemp keeps a file from all others. This one is as open as the umask lets it be.
@@ -78,13 +83,13 @@ func writePage(file string, write func(io.Writer) error) (err error) {
 	}
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
-		return fmt.Errorf("--html %q: the page needs a directory that weir may write to: %w", file, err)
+		return fmt.Errorf("%s %q: the file needs a directory that weir may write to: %w", option, file, err)
 	}
 	defer func() {
 		if err != nil {
 			_ = f.Close()
 			_ = os.Remove(name)
-			err = fmt.Errorf("--html %q: %w", file, err)
+			err = fmt.Errorf("%s %q: %w", option, file, err)
 		}
 	}()
 	if info != nil { // the umask does not count for an older file
@@ -102,13 +107,13 @@ func writePage(file string, write func(io.Writer) error) (err error) {
 }
 
 // writeDevice writes to what is there and stays: a device or a pipe.
-func writeDevice(file string, write func(io.Writer) error) error {
+func writeDevice(option, file string, write func(io.Writer) error) error {
 	f, err := os.OpenFile(file, os.O_WRONLY, 0)
 	if err == nil {
 		err = errors.Join(write(f), f.Close())
 	}
 	if err != nil {
-		return fmt.Errorf("--html %q: %w", file, err)
+		return fmt.Errorf("%s %q: %w", option, file, err)
 	}
 	return nil
 }

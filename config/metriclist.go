@@ -15,6 +15,8 @@ type MetricList struct {
 	Keep      []string  `yaml:"keep"`   // measured on every node; every other metric is measured on canary nodes alone
 	Kept      []Kept    `yaml:"kept,omitempty"`
 	Dropped   []Dropped `yaml:"dropped,omitempty"`
+	// Drift is what `weir metrics drift` compares with; nil: nothing can be watched.
+	Drift *MetricDrift `yaml:"drift,omitempty"`
 }
 
 // Kept says why a metric is kept.

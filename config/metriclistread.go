@@ -134,6 +134,7 @@ func (l *MetricList) Validate() error {
 			f.wrong(errRange, key+".r2", d.R2, "at most 1")
 		}
 	}
+	l.Drift.validate(f, kept, dropped)
 	return f.err()
 }
 

@@ -34,6 +34,7 @@ const (
 	None      Columns = iota
 	Bare              // of which interval it is, and how many nodes reported: no metric
 	Places            // of which interval and metric it is, of how many values, and on how many nodes
+	Numbers           // of which interval and metric it is, how complete, its mean, and the deciles 0, 5 and 10
 	Plain             // all but the certified summary
 	Certified         // all
 )
@@ -50,6 +51,10 @@ func (x *Index) Rows(ctx context.Context, key schemas.JobKey, want func(Wanted) 
 		}),
 		Places: columnsOf[schemas.Row]([]string{
 			"interval_start", "interval_ms", "metric", "unit", "scope", "nodes", "count",
+		}),
+		Numbers: columnsOf[schemas.Row]([]string{
+			"interval_start", "interval_ms", "metric", "parts", "parts_reported", "nodes_expected", "nodes_reported",
+			"nodes", "count", "mean", "d0", "d5", "d10",
 		}),
 		Plain: withoutCertified[schemas.Row](), Certified: columnsOf[schemas.Row](nil),
 	}

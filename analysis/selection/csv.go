@@ -1,0 +1,521 @@
+package selection
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Names of columns of a CSV that are no metrics.
+var (
+	timeColumns = []string{"t", "time", "interval_start", "timestamp"}
+	// unitColumns name the job or the node of a row.
+	unitColumns = []string{"job_id", "restart", "node"}
+	// orderColumn numbers stretches of time. As a metric it would explain every trend.
+	orderColumn = "chunk"
+)
+
+// maxCells bounds a table: 800 MB of numbers.
+const maxCells = 100_000_000
+
+// ErrCSV is wrapped by every error about the content of a CSV.
+var ErrCSV = errors.New("not a table of observations")
+
+// ReadCSV reads a table: a line of names, then a line for each row. A column is a metric unless it is the time, a unit
+// or a response. A cell that is empty or no number is missing. What was left out or changed is counted in Notes.
+func ReadCSV(from io.Reader, responses []string) (*Table, error) {
+	s, err := openSheet(from)
+	if err != nil {
+		return nil, err
+	}
+	p := csvTable{sheet: s, timeAt: -1, unitAt: map[string]int{}}
+	if err := p.header(responses); err != nil {
+		return nil, err
+	}
+	for {
+		cells, err := s.next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			err = p.row(cells)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return p.table()
+}
+
+// csvTable collects the columns of a table.
+type csvTable struct {
+	*sheet
+	timeAt  int // the column of the time; -1: none, and rows are a second apart
+	unitAt  map[string]int
+	columns []csvColumn
+	times   []float64 // seconds or milliseconds, as they stand
+	dated   int       // times that are dates, in milliseconds
+	unit    []int32
+	units   []string
+	index   map[string]int32
+	untimed int
+	notes   []string
+}
+
+// csvColumn is one column while it is read.
+type csvColumn struct {
+	name     string
+	at       int
+	response bool
+	values   []float64
+	present  int    // cells with something in them
+	texts    int    // of these no number
+	infinite int    // of these not finite
+	first    string // where the first text is
+}
+
+// header tells the columns apart by their names.
+func (p *csvTable) header(responses []string) error {
+	seen := map[string]int{}
+	unnamed, foreign := 0, 0
+	for i, name := range p.names {
+		if !utf8.ValidString(name) {
+			foreign++
+			name = escapeBytes(name)
+		}
+		if name == "" {
+			unnamed++
+			continue
+		}
+		if before, twice := seen[name]; twice {
+			return fmt.Errorf("%w: columns %d and %d are both called %.80q: rename one", ErrCSV, before+1, i+1, name)
+		}
+		seen[name] = i
+		switch response := slices.Contains(responses, name); {
+		case response:
+			p.columns = append(p.columns, csvColumn{name: name, at: i, response: true})
+		case p.timeAt < 0 && slices.Contains(timeColumns, name):
+			p.timeAt = i
+		case name == "job_id" || name == "node":
+			p.unitAt[name] = i
+		case name == orderColumn:
+			p.note("column %s is left out: it numbers stretches of time", orderColumn)
+		default:
+			p.columns = append(p.columns, csvColumn{name: name, at: i})
+		}
+	}
+	if _, jobs := p.unitAt["job_id"]; jobs { // restart alone is a metric like any other
+		p.columns = slices.DeleteFunc(p.columns, func(c csvColumn) bool {
+			if c.name == "restart" && !c.response {
+				p.unitAt[c.name] = c.at
+			}
+			return c.name == "restart" && !c.response
+		})
+	}
+	if unnamed > 0 {
+		p.note("%s without a name left out", counted(unnamed, "column"))
+	}
+	if foreign > 0 {
+		p.note(`%s not in UTF-8: bytes are written as \xE9`, counted(foreign, "name"))
+	}
+	return p.checkHeader(responses)
+}
+
+// checkHeader reports what a table cannot do without.
+func (p *csvTable) checkHeader(responses []string) error {
+	metrics, numbers := 0, 0
+	for _, c := range p.columns {
+		if !c.response {
+			metrics++
+		}
+		if _, err := strconv.ParseFloat(c.name, 64); err == nil {
+			numbers++
+		}
+	}
+	if numbers > 0 && numbers == len(p.columns) {
+		return fmt.Errorf("%w: the first line has numbers: it must have the names of the columns", ErrCSV)
+	}
+	for _, name := range responses {
+		if !slices.ContainsFunc(p.columns, func(c csvColumn) bool { return c.name == name }) {
+			return fmt.Errorf("%w: no column is called %.80q, as the response is: there are %s", ErrCSV, name, someOf(p.names))
+		}
+	}
+	if metrics == 0 {
+		return fmt.Errorf("%w: no column is a metric: there are %s", ErrCSV, someOf(p.names))
+	}
+	return nil
+}
+
+// row adds a line.
+func (p *csvTable) row(cells []string) error {
+	if (len(p.times)+1)*len(p.columns) > maxCells {
+		return fmt.Errorf("%w: line %d: more than %d cells: split the file, or leave out columns", ErrCSV, p.line,
+			maxCells)
+	}
+	at := float64(len(p.times) + p.untimed)
+	if p.timeAt >= 0 {
+		var ok, dated bool
+		if at, dated, ok = p.time(cells[p.timeAt]); !ok {
+			p.untimed++
+			return nil
+		}
+		if dated {
+			p.dated++
+		}
+	}
+	p.times = append(p.times, at)
+	if len(p.unitAt) > 0 {
+		p.unit = append(p.unit, p.unitOf(cells))
+	}
+	for i := range p.columns {
+		c := &p.columns[i]
+		v, state := p.number(cells[c.at])
+		switch state {
+		case cellText:
+			if c.texts == 0 {
+				c.first = fmt.Sprintf("line %d: %.40q", p.line, cells[c.at])
+			}
+			c.texts++
+			c.present++
+		case cellInfinite:
+			c.infinite++
+			c.present++
+		case cellNumber:
+			c.present++
+		}
+		c.values = append(c.values, v)
+	}
+	return nil
+}
+
+// unitOf numbers the job or the node of a line.
+func (p *csvTable) unitOf(cells []string) int32 {
+	label := func(name string) string {
+		if at, is := p.unitAt[name]; is {
+			return strings.TrimSpace(cells[at])
+		}
+		return ""
+	}
+	text := UnitName(label("job_id"), label("restart"), label("node"))
+	if p.index == nil {
+		p.index = map[string]int32{}
+	}
+	n, known := p.index[text]
+	if !known {
+		text = strings.Clone(text)
+		n = int32(len(p.units)) //nolint:gosec // there are fewer than lines
+		p.index[text] = n
+		p.units = append(p.units, text)
+	}
+	return n
+}
+
+// UnitName names the unit of a row: a life of a job, a node of it, or a node. Parts that are not known are empty.
+func UnitName(job, restart, node string) string {
+	if job == "" {
+		return node
+	}
+	name := job + "/" + cmp.Or(restart, "0")
+	if node != "" {
+		name += " " + node
+	}
+	return name
+}
+
+// time reads the time of a row. Dates are in milliseconds; numbers are as they stand.
+func (p *csvTable) time(cell string) (at float64, dated, ok bool) {
+	cell = strings.TrimSpace(cell)
+	if v, state := p.number(cell); state == cellNumber {
+		return v, false, math.Abs(v) < 1<<53
+	}
+	if at, ok := dateTime(cell); ok {
+		return float64(at.UnixMilli()), true, true
+	}
+	return 0, false, false
+}
+
+// dateTime reads a time as RFC 3339 has it, or as databases print it. Without a zone it is UTC.
+func dateTime(cell string) (time.Time, bool) {
+	for _, layout := range []string{time.RFC3339, time.DateTime, "2006-01-02T15:04:05", "2006-01-02 15:04", time.DateOnly} {
+		if at, err := time.Parse(layout, cell); err == nil {
+			return at, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// table makes a table of the columns that have numbers.
+func (p *csvTable) table() (*Table, error) {
+	n := len(p.times)
+	if n == 0 {
+		return nil, fmt.Errorf("%w: no row has values%s", ErrCSV, p.whyNone())
+	}
+	if err := p.ambiguous(); err != nil {
+		return nil, err
+	}
+	start, err := p.starts()
+	if err != nil {
+		return nil, err
+	}
+	t := &Table{Start: start, Unit: p.unit, Units: p.units}
+	texts, infinite, first := 0, 0, ""
+	var words []string
+	for i := range p.columns {
+		c := &p.columns[i]
+		if c.texts*2 > c.present { // names, states: no measurement
+			if c.response {
+				return nil, fmt.Errorf("%w: the response %.80q is no number at %s", ErrCSV, c.name, c.first)
+			}
+			words = append(words, c.name)
+			continue
+		}
+		texts, infinite = texts+c.texts, infinite+c.infinite
+		if first == "" && c.first != "" {
+			first = fmt.Sprintf("column %.80q, %s", c.name, c.first)
+		}
+		if c.response {
+			t.Responses = append(t.Responses, Response{Name: c.name, Values: c.values})
+			continue
+		}
+		t.Metrics = append(t.Metrics, Metric{Name: c.name, Columns: []Column{{Values: c.values}}})
+	}
+	if len(t.Metrics) == 0 && len(words) > 0 {
+		return nil, fmt.Errorf("%w: no column has numbers: %s", ErrCSV, someOf(words))
+	}
+	if len(words) > 0 {
+		p.note("%s of text left out: %s", counted(len(words), "column"), someOf(words))
+	}
+	if texts > 0 {
+		p.note("%s no number, and so missing; the first is in %s", counted(texts, "cell"), first)
+	}
+	if infinite > 0 {
+		p.note("%s not finite, and so missing", counted(infinite, "cell"))
+	}
+	if p.untimed > 0 {
+		p.note("%s without a time left out", counted(p.untimed, "row"))
+	}
+	p.inOrder(t)
+	t.Notes = append(p.sheet.notes(), p.notes...)
+	return t, nil
+}
+
+func (p *csvTable) whyNone() string {
+	if p.untimed > 0 {
+		return fmt.Sprintf(": %s no time in column %.80q: write Unix seconds, milliseconds or RFC 3339",
+			counted(p.untimed, "row has", "rows have"), p.names[p.timeAt])
+	}
+	return ": there is none below the names"
+}
+
+// secondsBelow tells seconds from milliseconds: as seconds it is the year 5138, as milliseconds 1973.
+const secondsBelow = 1e11
+
+// starts returns the times in milliseconds.
+func (p *csvTable) starts() ([]int64, error) {
+	if p.dated > 0 && p.dated < len(p.times) {
+		return nil, fmt.Errorf("%w: column %.80q has dates in %d rows and numbers in %d: write one of them", ErrCSV,
+			p.names[p.timeAt], p.dated, len(p.times)-p.dated)
+	}
+	scale := 1000.0
+	if p.dated > 0 || slices.ContainsFunc(p.times, func(at float64) bool { return math.Abs(at) >= secondsBelow }) {
+		scale = 1
+	}
+	start := make([]int64, len(p.times))
+	for i, at := range p.times {
+		start[i] = int64(math.Round(at * scale))
+	}
+	p.times = nil
+	return start, nil
+}
+
+// inOrder sorts the rows by unit and time where the times of a unit are out of order.
+func (p *csvTable) inOrder(t *Table) {
+	early, twice := 0, 0
+	last := map[int32]int64{}
+	for i, at := range t.Start {
+		unit := t.unitOf(i)
+		if before, has := last[unit]; has && at < before {
+			early++
+		} else if has && at == before {
+			twice++
+		}
+		if before, has := last[unit]; !has || at > before {
+			last[unit] = at
+		}
+	}
+	if twice > 0 {
+		p.note("%s the time of the row before", counted(twice, "row has", "rows have"))
+	}
+	if early == 0 {
+		return
+	}
+	p.note("%s earlier than the row before: sorted by time", counted(early, "row is", "rows are"))
+	t.Sort()
+}
+
+// unitOf is the unit of a row.
+func (t *Table) unitOf(row int) int32 {
+	if t.Unit == nil {
+		return 0
+	}
+	return t.Unit[row]
+}
+
+// Sort orders the rows by unit and time. Rows of the same time keep their order.
+func (t *Table) Sort() {
+	order := make([]int, t.Rows())
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(t.unitOf(a), t.unitOf(b)), cmp.Compare(t.Start[a], t.Start[b]))
+	})
+	t.Pick(order)
+}
+
+// Pick leaves the rows that are named, in their order.
+func (t *Table) Pick(rows []int) {
+	t.Start = pick(t.Start, rows)
+	if t.Unit != nil {
+		t.Unit = pick(t.Unit, rows)
+	}
+	for _, m := range t.Metrics {
+		for i := range m.Columns {
+			m.Columns[i].Values = pick(m.Columns[i].Values, rows)
+		}
+	}
+	for i := range t.Responses {
+		t.Responses[i].Values = pick(t.Responses[i].Values, rows)
+	}
+}
+
+// Between leaves the rows from a time on and before another one. A time that is zero is no bound.
+func (t *Table) Between(from, to time.Time) {
+	var rows []int
+	for i, at := range t.Start {
+		if (from.IsZero() || at >= from.UnixMilli()) && (to.IsZero() || at < to.UnixMilli()) {
+			rows = append(rows, i)
+		}
+	}
+	t.Pick(rows)
+}
+
+func (p *csvTable) note(format string, args ...any) {
+	p.notes = append(p.notes, fmt.Sprintf(format, args...))
+}
+
+// counted is a number with its noun, such as "1 row" and "2 rows". Forms other than a plural s are given.
+func counted(n int, forms ...string) string {
+	word := forms[0]
+	if n != 1 {
+		if len(forms) > 1 {
+			word = forms[1]
+		} else {
+			word += "s"
+		}
+	}
+	return strconv.Itoa(n) + " " + word
+}
+
+// someOf lists names; of many the first ones.
+func someOf(names []string) string {
+	const most = 12
+	var b strings.Builder
+	for i, n := range names {
+		if i == most {
+			fmt.Fprintf(&b, " and %d more", len(names)-most)
+			break
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%.80s", escapeBytes(n))
+	}
+	return b.String()
+}
+
+// escapeBytes writes each byte that is not UTF-8 as \xE9 is written.
+func escapeBytes(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	var b strings.Builder
+	for s != "" {
+		r, n := utf8.DecodeRuneInString(s)
+		if r == utf8.RuneError && n == 1 {
+			fmt.Fprintf(&b, `\x%02X`, s[0])
+		} else {
+			b.WriteString(s[:n])
+		}
+		s = s[n:]
+	}
+	return b.String()
+}
+
+// ResponseValue is what an application reports of one interval.
+type ResponseValue struct {
+	JobID   string
+	Restart string // as decimal digits
+	At      int64  // milliseconds: the interval's start, or a time in it
+	Value   float64
+}
+
+// ReadResponse reads a CSV with columns job_id, restart, interval_start and value. Without restart all are of the first
+// life. Times are Unix milliseconds or seconds, or RFC 3339.
+func ReadResponse(from io.Reader) (values []ResponseValue, notes []string, err error) {
+	t, err := readResponse(from)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, v := range t.Responses[0].Values {
+		if math.IsNaN(v) {
+			continue
+		}
+		job, restart, _ := strings.Cut(t.Units[t.Unit[i]], "/")
+		values = append(values, ResponseValue{JobID: job, Restart: restart, At: t.Start[i], Value: v})
+	}
+	if len(values) == 0 {
+		return nil, nil, fmt.Errorf("%w: column value has no number", ErrCSV)
+	}
+	return values, t.Notes, nil
+}
+
+func readResponse(from io.Reader) (*Table, error) {
+	s, err := openSheet(from)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range []string{"job_id", "interval_start", "value"} {
+		if !slices.Contains(s.names, name) {
+			return nil, fmt.Errorf("%w: no column is called %s: there are %s; a file of responses has job_id, restart, "+
+				"interval_start, value", ErrCSV, name, someOf(s.names))
+		}
+	}
+	p := csvTable{sheet: s, timeAt: slices.Index(s.names, "interval_start"), unitAt: map[string]int{}}
+	for _, name := range unitColumns[:2] {
+		if at := slices.Index(s.names, name); at >= 0 {
+			p.unitAt[name] = at
+		}
+	}
+	p.columns = []csvColumn{{name: "value", at: slices.Index(s.names, "value"), response: true}}
+	for {
+		cells, err := s.next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			err = p.row(cells)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return p.table()
+}

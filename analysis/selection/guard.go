@@ -1,0 +1,68 @@
+package selection
+
+import (
+	"math/rand/v2"
+	"slices"
+)
+
+const guardPatience = 4
+
+// shifted is the best held-out R² that the same metrics reach for responses that are shifted in time. A shift keeps how
+// a response moves and breaks what it has to do with the metrics: what such a selection reaches is chance.
+func (s *search) shifted() float64 {
+	best := 0.
+	for k := 1; k <= s.o.Shifts; k++ {
+		var ys [][]float64
+		for _, y := range s.d.Y {
+			out := make([]float64, len(y))
+			for u := range len(s.d.units) - 1 {
+				rotate(out[s.d.units[u]:s.d.units[u+1]], y[s.d.units[u]:s.d.units[u+1]], k, s.o.Shifts+1)
+			}
+			ys = append(ys, out)
+		}
+		for _, r := range s.curve(s.problemsOf(ys), guardPatience)[1:] {
+			best = max(best, r)
+		}
+	}
+	return best
+}
+
+// rotate writes y to out, later by k of parts of its length.
+func rotate(out, y []float64, k, parts int) {
+	by := k * len(y) / parts
+	copy(out[by:], y)
+	copy(out[:by], y[len(y)-by:])
+}
+
+// frequencies is the share of complementary halves of the blocks in which each metric is among the first so many.
+func (s *search) frequencies(count int) []float64 {
+	random := rand.New(rand.NewPCG(s.o.Seed, 0x68616c766573)) // "halves"
+	times := make([]float64, len(s.d.Metrics))
+	for range s.o.Halves {
+		var halves [2][]*state
+		for _, p := range s.problems {
+			order := random.Perm(len(p.blocks))
+			for h := range halves {
+				from, to := h*len(order)/2, (h+1)*len(order)/2
+				var blocks []int
+				for _, i := range order[from:to] {
+					blocks = append(blocks, p.blocks[i])
+				}
+				slices.Sort(blocks) // sums in a fixed order
+				halves[h] = append(halves[h], newState(p, blocks, nil))
+			}
+		}
+		for _, states := range halves {
+			path := newPath(s.d, s.prefer, states)
+			for len(path.chosen) < count && path.next() {
+			}
+			for _, m := range path.chosen {
+				times[m]++
+			}
+		}
+	}
+	for m := range times {
+		times[m] /= float64(2 * s.o.Halves)
+	}
+	return times
+}

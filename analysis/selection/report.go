@@ -1,0 +1,311 @@
+package selection
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+)
+
+// Report is a selection with everything that a person weighs before following it.
+type Report struct {
+	From      string   `json:"from"`
+	Method    string   `json:"method"`
+	Model     string   `json:"model"`
+	Threshold float64  `json:"threshold"`
+	Seed      uint64   `json:"seed"`
+	Coverage  float64  `json:"coverage"`
+	Notes     []string `json:"notes,omitempty"` // what reading left out or changed
+	*Selection
+	InUse    map[string][]string `json:"in_use,omitempty"` // names that are kept for what uses them
+	Rivals   []Rival             `json:"rivals,omitempty"`
+	Cost     *Cost               `json:"cost,omitempty"`
+	Frontier []Trade             `json:"frontier,omitempty"`
+	Drift    *Drift              `json:"-"` // for the list; nil: none is written
+}
+
+// Rival is another way to choose metrics, scored like the selection.
+type Rival struct {
+	Method  string `json:"method"`
+	Metrics int    `json:"metrics"`
+	Score
+	Refused string `json:"refused,omitempty"` // why the method gave nothing
+}
+
+// Cost is what measuring costs before and after a selection.
+type Cost struct {
+	Measured    string       `json:"measured"`      // where and how
+	Before      float64      `json:"cpu_us_before"` // of a reading of all sources
+	After       float64      `json:"cpu_us_after"`  // of the sources that are still read
+	BytesBefore int          `json:"record_bytes_before"`
+	BytesAfter  int          `json:"record_bytes_after"`
+	Sources     []SourceCost `json:"sources"`
+}
+
+// SourceCost is what one source costs, and why it is still read.
+type SourceCost struct {
+	Source  string   `json:"source"`
+	CPU     float64  `json:"cpu_us"`
+	Known   bool     `json:"measured"`
+	Metrics int      `json:"metrics"` // of the catalogue
+	Kept    []string `json:"kept"`    // those for which it is still read; none: it is saved
+}
+
+// Trade is a selection without some sources.
+type Trade struct {
+	Without []string `json:"without"`
+	Metrics int      `json:"metrics"`
+	HeldOut float64  `json:"held_out"`
+	CPU     float64  `json:"cpu_us"`
+}
+
+// CostOf says which sources are still read if these metrics of the catalogue are kept. Keeping a single metric of a
+// source saves nothing of its reading: files are read and event groups are open as before. cpu has what a reading of
+// each source takes, in microseconds. Sources that are neither measured nor of the table are left out.
+func CostOf(t *Table, catalogue []Metric, keeps func(name string) bool, cpu map[string]float64) *Cost {
+	metrics, kept, shown := map[string]int{}, map[string][]string{}, map[string]bool{}
+	for i := range catalogue {
+		m := &catalogue[i]
+		metrics[m.Source]++
+		if keeps(m.Name) {
+			kept[m.Source] = append(kept[m.Source], m.Name)
+		}
+		_, shown[m.Source] = cpu[m.Source]
+	}
+	for i := range t.Metrics {
+		if of := t.Metrics[i].Source; metrics[of] > 0 {
+			shown[of] = true
+		}
+	}
+	c := &Cost{}
+	for _, name := range slices.Sorted(maps.Keys(shown)) {
+		if !shown[name] {
+			continue
+		}
+		us, known := cpu[name]
+		of := SourceCost{Source: name, CPU: us, Known: known, Metrics: metrics[name], Kept: kept[name]}
+		slices.Sort(of.Kept)
+		c.Before += us
+		if len(of.Kept) > 0 {
+			c.After += us
+		}
+		c.Sources = append(c.Sources, of)
+	}
+	slices.SortStableFunc(c.Sources, func(a, b SourceCost) int {
+		switch {
+		case a.CPU > b.CPU:
+			return -1
+		case a.CPU < b.CPU:
+			return 1
+		}
+		return 0
+	})
+	return c
+}
+
+// frontierWithin is how much held-out R² a trade may lose.
+const frontierWithin = .05
+
+// Frontier is what it costs to do without whole sources: each step leaves out the source whose loss hurts least, until
+// R² is more than .05 below that of the selection. Sources of metrics in use stay. Research, section 4, "Cost".
+func Frontier(t *Table, o Options, s *Selection) []Trade {
+	o.Shifts, o.Halves, o.Coverage = 0, 0, 0
+	used := map[string]bool{} // sources that stay
+	for _, k := range s.Kept {
+		if k.Tier == TierInUse {
+			used[k.Source] = true
+		}
+	}
+	trade := func(s *Selection, without []string) Trade {
+		read := maps.Clone(used)
+		n := 0
+		for _, k := range s.Kept {
+			if k.Tier == TierResponse {
+				n++
+				read[k.Source] = true
+			}
+		}
+		cpu := 0.0
+		for _, name := range slices.Sorted(maps.Keys(read)) {
+			cpu += o.Cost[name]
+		}
+		return Trade{Without: without, Metrics: n, HeldOut: s.Score.HeldOut, CPU: cpu}
+	}
+	steps := []Trade{trade(s, nil)}
+	for now := s; ; {
+		last := steps[len(steps)-1]
+		var best *Selection
+		var without []string
+		for _, name := range responseSources(now, used) {
+			less := slices.Sorted(slices.Values(append(slices.Clone(last.Without), name)))
+			other, err := Select(t.without(less), o)
+			if err == nil && (best == nil || other.Score.HeldOut > best.Score.HeldOut) {
+				best, without = other, less
+			}
+		}
+		if best == nil || best.Score.HeldOut < s.Score.HeldOut-frontierWithin {
+			return steps
+		}
+		steps, now = append(steps, trade(best, without)), best
+	}
+}
+
+// responseSources are the sources that a selection reads for the responses alone.
+func responseSources(s *Selection, used map[string]bool) []string {
+	of := map[string]bool{}
+	for _, k := range s.Kept {
+		if k.Tier == TierResponse && k.Source != "" && !used[k.Source] {
+			of[k.Source] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(of))
+}
+
+// without returns the table without the metrics of some sources.
+func (t *Table) without(sources []string) *Table {
+	less := *t
+	less.Metrics = slices.DeleteFunc(slices.Clone(t.Metrics), func(m Metric) bool {
+		return slices.Contains(sources, m.Source)
+	})
+	return &less
+}
+
+// randomDraws is how many random sets RAND averages.
+const randomDraws = 20
+
+// Rivals scores the literal method, random sets and a person's list like the selection s, on the same rows and folds.
+// RAND takes as many metrics as s, and as the literal method.
+func Rivals(t *Table, o Options, s *Selection, literal LiteralOptions, main []string) ([]Rival, error) {
+	d, err := Prepare(t, o)
+	if err != nil {
+		return nil, err
+	}
+	var all []Rival
+	random := rand.New(rand.NewPCG(o.Seed, o.Seed)) //nolint:gosec // draws of a study, from the seed alone
+	draw := func(n int) {
+		if n == 0 || n > len(t.Metrics) {
+			return
+		}
+		r := Rival{Method: "random", Metrics: n}
+		names := namesOf(t)
+		slices.Sort(names)
+		for range randomDraws {
+			random.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+			r.Score = plus(r.Score, d.score(names[:n]), 1.0/randomDraws)
+		}
+		all = append(all, r)
+	}
+	chosen := 0
+	for _, k := range s.Kept {
+		if k.Tier == TierResponse {
+			chosen++
+		}
+	}
+	draw(chosen)
+	if l, err := SelectLiteral(t, 0, literal); err != nil {
+		all = append(all, Rival{Method: "literal", Refused: err.Error()})
+	} else {
+		all = append(all, Rival{Method: "literal", Metrics: len(l.Selected), Score: d.score(l.Selected)})
+		if len(l.Selected) != chosen {
+			draw(len(l.Selected))
+		}
+	}
+	if len(main) > 0 {
+		all = append(all, Rival{Method: "main", Metrics: len(main), Score: d.score(main)})
+	}
+	return all, nil
+}
+
+func namesOf(t *Table) []string {
+	names := make([]string, len(t.Metrics))
+	for i := range t.Metrics {
+		names[i] = t.Metrics[i].Name
+	}
+	return names
+}
+
+// plus adds a share of a score.
+func plus(a, b Score, share float64) Score {
+	return Score{
+		InSample: a.InSample + share*b.InSample, Adjusted: a.Adjusted + share*b.Adjusted,
+		HeldOut: a.HeldOut + share*b.HeldOut, Low: a.Low + share*b.Low, High: a.High + share*b.High,
+	}
+}
+
+// score is how well a set of metrics explains the responses: the mean over them, held out block by block. Where jobs
+// have coefficients of their own, each job is scored alone.
+func (d *Design) score(names []string) Score {
+	var x [][]float64
+	for _, g := range d.Metrics {
+		if slices.Contains(names, g.Name) {
+			for _, i := range g.Terms {
+				x = append(x, d.Terms[i].X)
+			}
+		}
+	}
+	if len(x) == 0 {
+		return Score{}
+	}
+	var sum Score
+	parts := d.parts()
+	n := 1 / float64(len(parts)*len(d.Y))
+	for _, y := range d.Y {
+		for _, folds := range parts {
+			sum = plus(sum, scoreFolds(x, y, folds), n)
+		}
+	}
+	return sum
+}
+
+// scoreFolds scores columns on folds of rows: each is predicted from the others.
+func scoreFolds(x [][]float64, y []float64, folds [][]int) Score {
+	var s Score
+	s.InSample, s.Adjusted = InSample(x, y, slices.Concat(folds...))
+	for i, test := range folds {
+		r2, _ := HeldOut(x, y, slices.Concat(slices.Concat(folds[:i]...), slices.Concat(folds[i+1:]...)), test)
+		s.HeldOut += r2 / float64(len(folds))
+		if i == 0 || r2 < s.Low {
+			s.Low = r2
+		}
+		if i == 0 || r2 > s.High {
+			s.High = r2
+		}
+	}
+	return s
+}
+
+// foldsOf is how many stretches of time a job is cut into that is scored alone.
+const foldsOf = 4
+
+// parts are the folds that scores are made of: the blocks, or where jobs have coefficients of their own, stretches of
+// each job.
+func (d *Design) parts() [][][]int {
+	if !d.Joint {
+		var folds [][]int
+		for b := range len(d.Bounds) - 1 {
+			folds = append(folds, between(d.Bounds[b], d.Bounds[b+1]))
+		}
+		return [][][]int{folds}
+	}
+	var parts [][][]int
+	for from := 0; from < len(d.Rows); {
+		to := from
+		for to < len(d.Rows) && d.Unit[to] == d.Unit[from] {
+			to++
+		}
+		var folds [][]int
+		for k := range foldsOf {
+			folds = append(folds, between(from+(to-from)*k/foldsOf, from+(to-from)*(k+1)/foldsOf))
+		}
+		parts = append(parts, folds)
+		from = to
+	}
+	return parts
+}
+
+func between(from, to int) []int {
+	rows := make([]int, 0, to-from)
+	for i := from; i < to; i++ {
+		rows = append(rows, i)
+	}
+	return rows
+}
