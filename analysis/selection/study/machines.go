@@ -165,7 +165,8 @@ func unrelated(r *rand.Rand, n, turn int) []float64 {
 // table makes the metrics of all machines, and links that see two machines' network. Names tell nothing of what a
 // metric sees: ties by name must not help.
 func (w *world) table(machines, links int) *Case {
-	c := &Case{Table: &selection.Table{}, Chunks: stretches(w.rows, w.rows/chunkRows), Oracle: make([]int, len(w.factors))}
+	c := &Case{Table: &selection.Table{}, Oracle: make([]int, len(w.factors))}
+	c.Chunks = stretches(w.rows, w.rows/chunkRows)
 	for t := range w.rows {
 		c.Table.Start = append(c.Table.Start, int64(t)*30_000)
 	}
@@ -191,12 +192,14 @@ func (w *world) table(machines, links int) *Case {
 
 // add gives a metric a unit and an offset of its own.
 func (c *Case) add(r *rand.Rand, name string, v view) {
-	scale, offset, values := sign(r)*math.Pow(10, between(r, -2, 7)), between(r, -20, 20), make([]float64, len(v.values))
+	scale, offset := sign(r)*math.Pow(10, between(r, -2, 7)), between(r, -20, 20)
+	values := make([]float64, len(v.values))
 	for t, x := range v.values {
 		values[t] = scale * (x + offset)
 	}
 	c.Loads = append(c.Loads, v.loads)
-	c.Table.Metrics = append(c.Table.Metrics, selection.Metric{Name: name, Columns: []selection.Column{{Values: values}}})
+	columns := []selection.Column{{Values: values}}
+	c.Table.Metrics = append(c.Table.Metrics, selection.Metric{Name: name, Columns: columns})
 }
 
 // respond sets the response: the signal, and AR(.5) noise with a deviation of this share of the signal's. The oracle
