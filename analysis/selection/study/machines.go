@@ -22,18 +22,19 @@ const (
 
 // world is machines with their factors, before metrics look at them.
 type world struct {
-	r       *rand.Rand
-	layout  *rand.Rand // decides what each metric sees: the nodes of a job share it
-	rows    int
-	jobs    bool        // chunks are jobs, and noise is a share of the signal of each
-	factors [][]float64 // by machine and then by factor of it
+	r                 *rand.Rand
+	layout            *rand.Rand // decides what each metric sees: the nodes of a job share it
+	rows              int
+	quietest, loudest float64     // noise of a good proxy
+	jobs              bool        // chunks are jobs, and noise is a share of the signal of each
+	factors           [][]float64 // by machine and then by factor of it
 }
 
 // newWorld makes the factors of the machines. Each is an AR(1) process with bursts, which is coupled to a process that
 // all machines share. Each chunk is a regime: it has its own gain and level for every factor, and in one of eight a
 // factor is nearly asleep.
 func newWorld(r *rand.Rand, machines, chunkCount int) *world {
-	w := &world{r: r, layout: r, rows: chunkCount * chunkRows}
+	w := &world{r: r, layout: r, quietest: .05, loudest: .25, rows: chunkCount * chunkRows}
 	common := make([][]float64, shared)
 	for i := range common {
 		common[i] = autoregressive(r, w.rows, .9)
@@ -105,7 +106,7 @@ func (w *world) noisy(signal []float64, share float64) []float64 {
 func (w *world) views(factors, first, count, constant int) []view {
 	var all []view
 	for f := range factors {
-		all = append(all, view{w.noisy(w.factors[first+f], between(w.layout, .05, .25)), []int{first + f}, true})
+		all = append(all, view{w.noisy(w.factors[first+f], between(w.layout, w.quietest, w.loudest)), []int{first + f}, true})
 	}
 	for i := range count / 10 {
 		all = append(all, view{unrelated(w.r, w.rows, i), nil, false})
