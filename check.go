@@ -97,6 +97,13 @@ leaves nothing behind. Without hard links no sink works: that is wrong. The othe
 			if err := checkFiles(cfg); err != nil {
 				return usageError{err}
 			}
+			listed, err := checkList(cfg)
+			for _, note := range listed {
+				say(c.ErrOrStderr(), "weir: note: %s", note)
+			}
+			if err != nil {
+				return usageError{err}
+			}
 			notes, err := sink.Probe(c.Context(), cfg.Sink.Dir, func(path string) error {
 				return lockBeside(c.Context(), path)
 			})

@@ -159,6 +159,7 @@ func up(ctx context.Context, f upFlags, cfg config.Config, out io.Writer, log *s
 		cfg.Interval, filepath.Join(f.data, "weir.yaml"))
 
 	folds := processors.NewMetrics(registry) // of all stages
+	cfg = withList(cfg, log)
 	s := &services{failure: make(chan error, 1)}
 	s.add("summary lines", func(ctx context.Context) error {
 		var failed error

@@ -44,15 +44,15 @@ func (a *ObserveAsk) defaults() {
 
 // archived reads the archive. The caller holds its lock.
 func (a *ObserveAsk) archived(ctx context.Context) (*selection.Table, error) {
-	last, err := sink.Dated{Dir: a.Dir, Table: "summaries"}.Dates()
+	last, err := archive.LastDate(a.Dir)
 	if err != nil {
-		return nil, fmt.Errorf("listing the dates of the archive: %w", err)
+		return nil, err
 	}
-	if len(last) == 0 {
+	if last == "" {
 		return nil, fmt.Errorf("%w: %s has no summaries: the archive is named by sink.dir or --dir", errNoRows, a.Dir)
 	}
 	if a.From.IsZero() {
-		if end, err := time.Parse(time.DateOnly, last[len(last)-1]); err == nil {
+		if end, err := time.Parse(time.DateOnly, last); err == nil {
 			a.From = end.AddDate(0, 0, 1-defaultDays)
 		}
 	}
