@@ -9,6 +9,7 @@ import (
 // MetricDrift is what `weir metrics drift` watches: whether the metrics that are kept still explain the responses, and
 // whether each dropped metric still goes with its representative.
 type MetricDrift struct {
+	Centred  bool          `yaml:"centred,omitempty"` // there were several jobs or nodes: each is on a level of its own
 	Models   []DriftModel  `yaml:"models,omitempty"`
 	Canaries []DriftCanary `yaml:"canaries,omitempty"`
 }

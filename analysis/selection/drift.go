@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"gonum.org/v1/gonum/floats"
 )
 
 // Drift is what is known of a selection when it is made, and what later rows are compared with: a model of each
 // response, and for each dropped metric how it goes with its representative.
 type Drift struct {
+	Centred  bool // there were several jobs or nodes: each is on a level of its own
 	Models   []DriftModel
 	Canaries []Canary
 }
@@ -89,8 +92,11 @@ type CanaryDrift struct {
 
 // Watch compares later rows with what was known when the metrics were selected.
 func (w *Drift) Watch(t *Table) *DriftReport {
-	v := newRowsInTime(t)
+	v := newRowsInTime(t, w.Centred)
 	r := &DriftReport{Rows: t.Rows(), Responses: []ResponseDrift{}, Canaries: []CanaryDrift{}, Notes: t.Notes}
+	if v.torn > 0 {
+		r.Notes = append(slices.Clone(r.Notes), fmt.Sprintf("%d rows left out: they follow another too soon", v.torn))
+	}
 	for i := range w.Models {
 		r.Responses = append(r.Responses, v.response(&w.Models[i]))
 	}
@@ -190,7 +196,7 @@ func cusum(logs []float64, centre, sd float64) (highest float64, alarm int) {
 }
 
 const (
-	canaryLimit = 10.0    // times the error of training
+	canaryLimit = 10.0  // times the error of training
 	canaryLeast = 1e-4  // least error of training: 1 % of the spread of the metric
 	canaryFalse = .0014 // share of quiet stretches above the limit, as measured
 	canaryLevel = .05   // chance of one wrong alarm among all dropped metrics
@@ -212,36 +218,22 @@ func mostByChance(stretches, metrics int) int {
 
 // rowsInTime is a table, unit by unit and in the order of time.
 type rowsInTime struct {
-	t      *Table
-	order  []int
-	bounds []int // unit u has order[bounds[u]] to order[bounds[u+1]-1]
+	t       *Table
+	order   []int
+	bounds  []int // unit u has order[bounds[u]] to order[bounds[u+1]-1]
+	centred bool  // each unit by itself
+	step    int64 // usual distance of two rows
+	torn    int   // rows left out, since they follow another too soon
 }
 
-func newRowsInTime(t *Table) *rowsInTime {
-	v := &rowsInTime{t: t, order: make([]int, t.Rows())}
-	unit := func(row int) int32 {
-		if t.Unit == nil {
-			return 0
-		}
-		return t.Unit[row]
-	}
-	first := map[int32]int64{}
-	for i := range v.order {
-		v.order[i] = i
-		if at, is := first[unit(i)]; !is || t.Start[i] < at {
-			first[unit(i)] = t.Start[i]
-		}
-	}
-	slices.SortStableFunc(v.order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(first[unit(a)], first[unit(b)]), cmp.Compare(unit(a), unit(b)),
-			cmp.Compare(t.Start[a], t.Start[b]))
-	})
-	for i, row := range v.order {
-		if i == 0 || unit(row) != unit(v.order[i-1]) {
-			v.bounds = append(v.bounds, i)
-		}
-	}
-	v.bounds = append(v.bounds, len(v.order))
+func newRowsInTime(t *Table, centred bool) *rowsInTime {
+	v := &rowsInTime{t: t, centred: centred}
+	v.order, _ = ordered(t)
+	all := Design{}
+	v.order = all.withoutTorn(t, v.order)
+	v.torn = all.Out.Torn
+	v.bounds = unitStarts(t, v.order)
+	v.step = usualStep(t, v.order)
 	return v
 }
 
@@ -251,11 +243,35 @@ func (v *rowsInTime) scaled(metric, statistic string, s Scaling) []float64 {
 	if values == nil {
 		return nil
 	}
-	all := make([]float64, 0, len(v.order))
-	for u := range len(v.bounds) - 1 {
-		all = append(all, s.Scaled(v.inOrder(values, v.bounds[u], v.bounds[u+1]))...)
+	x := v.inOrder(values, 0, len(v.order))
+	if s.Difference {
+		for i, before := range preceding(v.t, v.order, v.step) {
+			x[i] = math.NaN()
+			if before >= 0 {
+				x[i] = values[v.order[i]] - values[before]
+			}
+		}
 	}
-	return all
+	for u := range len(v.bounds) - 1 {
+		v.scaleUnit(x[v.bounds[u]:v.bounds[u+1]], s)
+	}
+	return x
+}
+
+// scaleUnit puts values of a unit on the scale of training. Where units were centred each by itself, so is this one.
+func (v *rowsInTime) scaleUnit(x []float64, s Scaling) {
+	median, mean := 0.0, 0.0
+	if has := presentOf(x, make([]float64, 0, len(x))); v.centred && len(has) > 0 {
+		slices.Sort(has)
+		median = has[len(has)/2]
+		for i := range has {
+			has[i] = s.transform(has[i] - median)
+		}
+		mean, _ = meanSD(has)
+	}
+	for i := range x {
+		x[i] = s.standard(s.transform(x[i]-median) - mean)
+	}
 }
 
 func (v *rowsInTime) inOrder(values []float64, from, to int) []float64 {
@@ -281,13 +297,11 @@ func (t *Table) column(name, statistic string) []float64 {
 			}
 		}
 	}
-	if found != nil && slices.ContainsFunc(found, isFinite) {
+	if found != nil && slices.ContainsFunc(found, present) {
 		return found
 	}
 	return nil
 }
-
-func isFinite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 // response judges the model of a response.
 func (v *rowsInTime) response(m *DriftModel) ResponseDrift {
@@ -297,7 +311,7 @@ func (v *rowsInTime) response(m *DriftModel) ResponseDrift {
 		d.Gone = true
 		return d
 	}
-	y = v.inOrder(y, 0, len(v.order))
+	y = v.levelled(y)
 	x := make([][]float64, len(m.Terms))
 	for i, term := range m.Terms {
 		if x[i] = v.scaled(term.Metric, term.Statistic, term.Scaling); x[i] == nil &&
@@ -308,8 +322,8 @@ func (v *rowsInTime) response(m *DriftModel) ResponseDrift {
 	var rows []int // positions in time
 	for i := range y {
 		switch {
-		case !isFinite(y[i]):
-		case slices.ContainsFunc(x, func(c []float64) bool { return c == nil || !isFinite(c[i]) }):
+		case !present(y[i]):
+		case slices.ContainsFunc(x, func(c []float64) bool { return c == nil || !present(c[i]) }):
 			d.Missing++
 		default:
 			rows = append(rows, i)
@@ -340,11 +354,36 @@ func (v *rowsInTime) response(m *DriftModel) ResponseDrift {
 // response is what a model explains: a response of the table, or the mean of a metric.
 func (t *Table) response(name string) []float64 {
 	for _, r := range t.Responses {
-		if r.Name == name && slices.ContainsFunc(r.Values, isFinite) {
+		if r.Name == name && slices.ContainsFunc(r.Values, present) {
 			return r.Values
 		}
 	}
 	return t.column(name, "mean")
+}
+
+// levelled are the values of a response in the order of the rows in time, without those that no training would take.
+// Where units were centred each by itself, so is each of these.
+func (v *rowsInTime) levelled(values []float64) []float64 {
+	y := v.inOrder(values, 0, len(v.order))
+	for u := range len(v.bounds) - 1 {
+		of := y[v.bounds[u]:v.bounds[u+1]]
+		for i := range of {
+			if !present(of[i]) {
+				of[i] = math.NaN()
+			}
+		}
+		centre, scale, _ := robust(presentOf(of, make([]float64, 0, len(of))))
+		for i := range of {
+			if scale > 0 && math.Abs(of[i]-centre) > outlying*scale {
+				of[i] = math.NaN()
+			}
+		}
+		if has := presentOf(of, make([]float64, 0, len(of))); v.centred && len(has) > 0 {
+			mean, _ := meanSD(has)
+			floats.AddConst(-mean, of)
+		}
+	}
+	return y
 }
 
 func (m *DriftModel) predict(x [][]float64, row int) float64 {
@@ -411,7 +450,7 @@ func renewedError(x [][]float64, y []float64, rows []int) (float64, bool) {
 	}
 	steady := !slices.ContainsFunc(rows, func(i int) bool { return y[i] != y[rows[0]] })
 	r2 := Refit(x, y, [][]int{rows})
-	return math.Log(max(1-r2, 1e-9)), !steady && isFinite(r2)
+	return math.Log(max(1-r2, 1e-9)), !steady && present(r2)
 }
 
 // canary judges a dropped metric. Rows count in which as many nodes have it as have the representative: a mean over
@@ -426,7 +465,7 @@ func (v *rowsInTime) canary(c *Canary) CanaryDrift {
 	n, m := v.t.column(c.Metric, StatisticNodes), v.t.column(c.Representative, StatisticNodes)
 	var rows []int
 	for i, row := range v.order {
-		if isFinite(x[i]) && isFinite(z[i]) && (n == nil || m == nil || n[row] == m[row]) {
+		if present(x[i]) && present(z[i]) && (n == nil || m == nil || n[row] == m[row]) {
 			rows = append(rows, i)
 		}
 	}

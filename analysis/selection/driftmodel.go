@@ -1,32 +1,43 @@
 package selection
 
 import (
-	"fmt"
-	"math"
 	"slices"
 	"strings"
 )
 
-// NewDrift makes what drift watches from a selection and the design of its rows.
-func NewDrift(d *Design, s *Selection) (*Drift, error) {
-	w := &Drift{}
+// NewDrift makes what drift watches from a selection, and the table and the options that it was made with. Models are
+// there if the metrics predict the responses.
+func NewDrift(t *Table, o Options, s *Selection) (*Drift, error) {
+	o, err := o.complete()
+	if err != nil {
+		return nil, err
+	}
+	d, err := Prepare(t, o)
+	if err != nil {
+		return nil, err
+	}
+	w := &Drift{Centred: d.centred()}
 	for _, m := range s.Models {
-		if i := slices.IndexFunc(w.Models, func(w DriftModel) bool { return w.Response == m.Response }); i >= 0 {
+		if slices.ContainsFunc(w.Models, func(w DriftModel) bool { return w.Response == m.Response }) {
 			continue // coefficients of another job: those of new jobs are renewed
 		}
 		model := DriftModel{Model: m, Renewed: d.Joint}
-		if d.Joint {
-			if err := model.renew(d); err != nil {
-				return nil, err
-			}
+		if d.Joint && !model.renew(d, s.Scale) {
+			continue
 		}
 		w.Models = append(w.Models, model)
 	}
+	w.addCanaries(d, s.Dropped)
+	return w, nil
+}
+
+// addCanaries adds the dropped metrics that something stands for.
+func (w *Drift) addCanaries(d *Design, all []Dropped) {
 	number := map[string]int{}
 	for j, m := range d.Metrics {
 		number[m.Name] = j
 	}
-	for _, dropped := range s.Dropped {
+	for _, dropped := range all {
 		metric, is := number[dropped.Name]
 		if _, kept := number[dropped.Representative]; !is || !kept {
 			continue // constant metrics take no part in a design
@@ -41,33 +52,37 @@ func NewDrift(d *Design, s *Selection) (*Drift, error) {
 		w.Canaries = append(w.Canaries, c)
 	}
 	slices.SortFunc(w.Canaries, func(a, b Canary) int { return strings.Compare(a.Metric, b.Metric) })
-	return w, nil
 }
 
-// renew replaces the coefficients, which are one job's, by how well new ones do in each job.
-func (m *DriftModel) renew(d *Design) error {
-	m.Unit, m.Intercept, m.Low, m.High = "", 0, 0, 0
-	m.Terms = slices.Clone(m.Terms)
-	x := make([][]float64, len(m.Terms))
-	for i := range m.Terms {
-		t := &m.Terms[i]
-		t.Coefficient = 0
-		k := slices.IndexFunc(d.Terms, func(of Term) bool {
-			return d.Metrics[of.Metric].Name == t.Metric && of.Statistic == t.Statistic && of.Scaling == t.Scaling
+// renew replaces the coefficients, which are one job's, by how well new ones do in each job. It reports whether any job
+// has the rows for that.
+func (m *DriftModel) renew(d *Design, scale string) bool {
+	m.Unit, m.Centred, m.Intercept, m.Low, m.High = "", true, 0, 0, 0
+	var names []string
+	for _, t := range m.Terms {
+		names = append(names, t.Metric)
+	}
+	of := d.only(d.named(names))
+	if scale == scaleLinear {
+		of = d.linear(d.named(names))
+	}
+	m.Terms = nil
+	var x [][]float64
+	for _, t := range of.Terms {
+		m.Terms = append(m.Terms, ModelTerm{
+			Metric: of.Metrics[t.Metric].Name, Statistic: t.Statistic, Square: t.Scaling.Square, Scaling: t.Scaling,
 		})
-		if k < 0 {
-			return fmt.Errorf("the model of %s has %s %s, which the design lacks", m.Response, t.Metric, t.Statistic)
-		}
-		x[i] = d.Terms[k].X
+		x = append(x, t.X)
 	}
-	response := slices.Index(d.Responses, m.Response)
-	if response < 0 {
-		return fmt.Errorf("the design has no response %s", m.Response)
+	logs := renewedErrors(d, x, d.Y[slices.Index(d.Responses, m.Response)])
+	if len(logs) == 0 {
+		return false
 	}
-	logs := renewedErrors(d, x, d.Y[response])
-	m.LogMSE, m.LogMSESD = meanAndDeviation(logs)
-	return nil
+	m.LogMSE, m.LogMSESD = meanSD(logs)
+	return true
 }
+
+const scaleLinear = "linear" // as Selection.Scale says it
 
 // renewedErrors are those of all stretches of a design.
 func renewedErrors(d *Design, x [][]float64, y []float64) (logs []float64) {
@@ -89,16 +104,6 @@ func renewedErrors(d *Design, x [][]float64, y []float64) (logs []float64) {
 		}
 	}
 	return logs
-}
-
-func meanAndDeviation(values []float64) (mean, deviation float64) {
-	for _, v := range values {
-		mean += v / float64(len(values))
-	}
-	for _, v := range values {
-		deviation += square(v-mean) / max(float64(len(values)-1), 1)
-	}
-	return mean, math.Sqrt(deviation)
 }
 
 // fit finds the slope on the representative. Both columns have mean 0 and variance 1.

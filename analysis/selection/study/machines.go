@@ -25,6 +25,7 @@ type world struct {
 	r       *rand.Rand
 	layout  *rand.Rand // decides what each metric sees: the nodes of a job share it
 	rows    int
+	jobs    bool        // chunks are jobs, and noise is a share of the signal of each
 	factors [][]float64 // by machine and then by factor of it
 }
 
@@ -39,11 +40,11 @@ func newWorld(r *rand.Rand, machines, chunkCount int) *world {
 	}
 	for range machines * machineFactors {
 		own, with := bursts(r, w.rows), common[r.IntN(shared)]
-		coupling := between(r, 0, .8)
+		coupling := between(r, 0, .7)
 		for t := range own {
 			own[t] = (own[t] + coupling*with[t]) / math.Sqrt(1+coupling*coupling)
 		}
-		w.factors = append(w.factors, regimes(r, own, chunkCount))
+		w.factors = append(w.factors, regimes(r, own, chunkCount, .12))
 	}
 	return w
 }
@@ -62,10 +63,10 @@ func bursts(r *rand.Rand, n int) []float64 {
 	return standardise(x)
 }
 
-func regimes(r *rand.Rand, x []float64, chunkCount int) []float64 {
+func regimes(r *rand.Rand, x []float64, chunkCount int, asleep float64) []float64 {
 	for c := range chunkCount {
 		gain, level := math.Exp(.35*r.NormFloat64()), .5*r.NormFloat64()
-		if r.Float64() < .12 {
+		if r.Float64() < asleep {
 			gain = .15
 		}
 		for t := c * chunkRows; t < (c+1)*chunkRows; t++ {
@@ -83,11 +84,18 @@ type view struct {
 }
 
 // noisy adds noise whose deviation is this share of the signal's.
-func noisy(r *rand.Rand, signal []float64, share float64) []float64 {
+func (w *world) noisy(signal []float64, share float64) []float64 {
 	x := slices.Clone(signal)
-	sd := deviation(signal)
-	for t := range x {
-		x[t] += share * sd * r.NormFloat64()
+	stretch := len(x)
+	if w.jobs {
+		stretch = chunkRows
+	}
+	for low := 0; low < len(x); low += stretch {
+		part := x[low : low+stretch]
+		sd := deviation(part)
+		for t := range part {
+			part[t] += share * sd * w.r.NormFloat64()
+		}
 	}
 	return x
 }
@@ -97,7 +105,7 @@ func noisy(r *rand.Rand, signal []float64, share float64) []float64 {
 func (w *world) views(factors, first, count, constant int) []view {
 	var all []view
 	for f := range factors {
-		all = append(all, view{noisy(w.r, w.factors[first+f], between(w.layout, .05, .25)), []int{first + f}, true})
+		all = append(all, view{w.noisy(w.factors[first+f], between(w.layout, .05, .25)), []int{first + f}, true})
 	}
 	for i := range count / 10 {
 		all = append(all, view{unrelated(w.r, w.rows, i), nil, false})
@@ -109,10 +117,10 @@ func (w *world) views(factors, first, count, constant int) []view {
 		switch {
 		case i < twins:
 			share := []float64{0, .02, .10}[w.layout.IntN(3)]
-			twin := noisy(w.r, all[f].values, share)
+			twin := w.noisy(all[f].values, share)
 			all = append(all, view{twin, all[f].loads, true})
 		case i < twins+poor:
-			all = append(all, view{noisy(w.r, w.factors[first+f], between(w.layout, .5, 1.5)), all[f].loads, false})
+			all = append(all, view{w.noisy(w.factors[first+f], between(w.layout, .4, 1.3)), all[f].loads, false})
 		default:
 			g := (f + 1 + w.layout.IntN(factors-1)) % factors
 			all = append(all, view{w.mixture(first+f, first+g), []int{first + f, first + g}, false})
@@ -130,7 +138,7 @@ func (w *world) mixture(f, g int) []float64 {
 	for t := range x {
 		x[t] = a*w.factors[f][t] + b*w.factors[g][t]
 	}
-	return noisy(w.r, x, .1)
+	return w.noisy(x, .1)
 }
 
 // unrelated returns an AR(1) process, a random walk or a rare 0/1, in turn.

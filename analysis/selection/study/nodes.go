@@ -45,9 +45,9 @@ func Job(seed uint64, by Decider) *Case {
 		for f := range machineFactors {
 			x := bursts(r, rows)
 			for t := range x {
-				x[t] = (common.factors[f][t] + x[t]) / math.Sqrt2
+				x[t] = .4*common.factors[f][t] + .9*x[t]
 				if c := t / chunkRows; stragglers[c] == n && slow[c] == f {
-					x[t] += 2
+					x[t] += 3
 				}
 			}
 			w.factors = append(w.factors, x)
