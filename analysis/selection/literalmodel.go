@@ -45,7 +45,7 @@ func newModel(names []string, columns [][]float64, y []float64, rows []int, quad
 		m.names, m.of, m.x = append(m.names, name), append(m.of, of), append(m.x, x)
 	}
 	for j, column := range columns {
-		add(names[j], names[j], slices.Clone(pick(column, rows)))
+		add(names[j], names[j], pick(column, rows))
 	}
 	if !quadratic {
 		return m
