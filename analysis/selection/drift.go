@@ -73,6 +73,7 @@ type DriftReport struct {
 	Canaries  []CanaryDrift   `json:"canaries"` // those that were judged
 	Absent    int             `json:"absent"`   // dropped metrics that were not judged: too few rows have them
 	Notes     []string        `json:"notes,omitempty"`
+	reasons   [3]int          // of Why: for redo, for unknown, for hold
 }
 
 // ResponseDrift is what became of a response.
@@ -136,32 +137,36 @@ func (r *DriftReport) judge() {
 	for _, c := range r.Canaries {
 		if c.Parted > c.Chance {
 			parted++
-			r.conclude(VerdictRedo, fmt.Sprintf("%s no longer goes with %s: in %d of %d stretches of %d rows its error is "+
-				"above %g times that of training, and chance explains %d", c.Metric, c.Representative, c.Parted, c.Stretches,
+			r.conclude(VerdictRedo, fmt.Sprintf("%s no longer follows from %s: in %d of %d stretches of %d rows its "+
+				"error is above %g times that of training, and chance explains %d", c.Metric, c.Representative, c.Parted, c.Stretches,
 				Stretch, canaryLimit, c.Chance))
 		}
 	}
 	if n := len(r.Canaries) - parted; n > 0 {
-		r.conclude(VerdictHold, fmt.Sprintf("%d dropped metrics go with their representatives as before", n))
+		r.conclude(VerdictHold, counted(n, "dropped metric follows", "dropped metrics follow")+" from kept ones as before")
 	}
 	switch {
 	case r.Absent > 0 && len(r.Canaries) == 0 && len(r.Responses) == 0:
-		r.conclude(VerdictUnknown, fmt.Sprintf("no dropped metric has %d rows with its representative: canary nodes "+
-			"measure them, or the list says canary: 0", Stretch))
+		r.conclude(VerdictUnknown, fmt.Sprintf("no dropped metric has %d rows together with kept ones: only canary nodes "+
+			"measure them, and a list with canary: 0 has none", Stretch))
 	case r.Absent > 0:
-		r.Notes = append(r.Notes, fmt.Sprintf("%d dropped metrics were not judged: fewer than %d rows have them and their "+
-			"representatives", r.Absent, Stretch))
+		r.Notes = append(r.Notes, counted(r.Absent, "dropped metric was", "dropped metrics were")+
+			fmt.Sprintf(" not judged: fewer than %d rows have what it takes", Stretch))
 	case len(r.Canaries) == 0 && len(r.Responses) == 0:
 		r.conclude(VerdictUnknown, "the list has nothing to watch: select the metrics anew with this weir")
 	}
 }
 
-// conclude adds a reason. The gravest verdict stands: redo, unknown, hold.
+// conclude adds a reason. The gravest verdict stands: redo, unknown, hold. Its reasons come first.
 func (r *DriftReport) conclude(verdict, why string) {
-	r.Why = append(r.Why, why)
-	if verdict == VerdictRedo || r.Verdict == VerdictHold {
-		r.Verdict = verdict
+	grave := []string{VerdictRedo, VerdictUnknown, VerdictHold}
+	at, behind := slices.Index(grave, verdict), 0
+	for _, n := range r.reasons[:at+1] {
+		behind += n
 	}
+	r.Why = slices.Insert(r.Why, behind, why)
+	r.reasons[at]++
+	r.Verdict = grave[min(at, slices.Index(grave, r.Verdict))]
 }
 
 func (d *ResponseDrift) judge() (verdict, why string) {

@@ -68,7 +68,7 @@ func recorded(t *testing.T, response string) func(uint64) *Case {
 // measured is what became of one method's set on one case.
 type measured struct {
 	count, inSample, adjusted, held, falseShare, recall float64
-	refused                                            bool
+	refused                                             bool
 }
 
 // trial is all methods on one case.
@@ -265,9 +265,9 @@ func forwardOf(t *trial) measured { return t.forward }
 func randomOf(t *trial) measured  { return measured{held: t.random.held, refused: t.literal.refused} }
 func mainOf(t *trial) measured    { return t.main }
 
-func count(m measured) float64     { return m.count }
-func inSample(m measured) float64  { return m.inSample }
-func adjusted(m measured) float64  { return m.adjusted }
-func held(m measured) float64      { return m.held }
+func count(m measured) float64      { return m.count }
+func inSample(m measured) float64   { return m.inSample }
+func adjusted(m measured) float64   { return m.adjusted }
+func held(m measured) float64       { return m.held }
 func falseShare(m measured) float64 { return m.falseShare }
-func recall(m measured) float64    { return m.recall }
+func recall(m measured) float64     { return m.recall }
