@@ -27,8 +27,8 @@ type use struct {
 // topMetric is the metric whose deciles `weir top` shows unless it is asked for another one.
 const topMetric = "cpu_user"
 
-// inUse returns the metrics that rules, reports and settings name, ascending. A list of metrics never drops one of them.
-// The error says why rules of the site could not be read: without these it is what the rest uses.
+// inUse returns the metrics that rules, reports and settings name, ascending. A list of metrics drops none of them. The
+// error says why rules of the site could not be read: without these it is what the rest uses.
 func inUse(cfg config.Config) ([]use, error) {
 	by := map[string][]string{}
 	put := func(who string, names ...string) {
@@ -126,10 +126,23 @@ func checkList(cfg config.Config) (notes []string, err error) {
 	for _, m := range source.Catalogue(cfg.Agent) {
 		known[m.Name] = true
 	}
-	isKnown := func(name string) bool { return known[name] || strings.HasPrefix(name, source.SkewMetric) }
+	uses, err := inUse(cfg)
+	for _, note := range listNotes(list, known, uses) {
+		notes = append(notes, fmt.Sprintf("agent.metrics_file %s: %s", path, note))
+	}
+	return notes, errors.Join(unknownKept(path, list, known), err)
+}
+
+// isMetric reports whether a name is that of a metric. The agent measures its own skew for each source.
+func isMetric(name string, known map[string]bool) bool {
+	return known[name] || strings.HasPrefix(name, source.SkewMetric)
+}
+
+// unknownKept returns nil, or the names that a list keeps and nothing knows.
+func unknownKept(path string, list *config.MetricList, known map[string]bool) error {
 	var faults []error
 	for i, name := range list.Keep {
-		if !isKnown(name) {
+		if !isMetric(name, known) {
 			faults = append(faults, fmt.Errorf("agent.metrics_file %s: keep[%d] = %s: %w%s", path, i, name,
 				errUnknownMetric, derive.Nearest(name, known)))
 		}
@@ -137,44 +150,43 @@ func checkList(cfg config.Config) (notes []string, err error) {
 	if more := len(faults) - shownNames; more > 0 {
 		faults = append(faults[:shownNames], fmt.Errorf("agent.metrics_file %s: %d unknown names more", path, more))
 	}
+	return errors.Join(faults...)
+}
+
+// listNotes returns what an administrator may want to know of a list that is right.
+func listNotes(list *config.MetricList, known map[string]bool, uses []use) (notes []string) {
 	note := func(names []string, text string) {
 		if len(names) > 0 {
-			notes = append(notes, fmt.Sprintf("agent.metrics_file %s: %s (%d): %s", path, text, len(names),
-				firstNames(names)))
+			notes = append(notes, fmt.Sprintf("%s (%d): %s", text, len(names), firstNames(names)))
 		}
 	}
-	uses, err := inUse(cfg)
-	if err != nil {
-		faults = append(faults, err)
-	}
-	used := map[string]bool{}
-	var lacking []string
+	decided := map[string]bool{}
+	var lacking, gone, fresh []string
 	for _, u := range uses {
-		used[u.Name] = true
+		decided[u.Name] = true
 		if known[u.Name] && !slices.Contains(list.Keep, u.Name) {
 			lacking = append(lacking, u.Name+" ("+u.By[0]+")")
 		}
 	}
-	note(lacking, "keep lacks names that are in use, which are measured all the same")
-	var gone, fresh []string
-	decided := map[string]bool{}
 	for _, d := range list.Dropped {
-		if decided[d.Name] = true; !isKnown(d.Name) {
+		if decided[d.Name] = true; !isMetric(d.Name, known) {
 			gone = append(gone, d.Name)
 		}
 	}
-	note(gone, "names below dropped are of no metric")
-	for _, m := range source.Catalogue(cfg.Agent) {
-		if !list.Measures("", m.Name) && !decided[m.Name] && !used[m.Name] {
-			fresh = append(fresh, m.Name)
+	everywhere := config.MetricList{Keep: list.Keep} // without canaries
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		if !everywhere.Measures("", name) && !decided[name] {
+			fresh = append(fresh, name)
 		}
 	}
+	note(lacking, "keep lacks names that are in use, which are measured all the same")
+	note(gone, "names below dropped are of no metric")
 	note(fresh, "the list decides nothing about metrics, so only canaries measure them; select anew")
 	if list.Canary == 0 {
-		notes = append(notes, fmt.Sprintf("agent.metrics_file %s: canary is 0: no node goes on measuring everything, "+
-			"so nothing shows when a dropped metric becomes important", path))
+		notes = append(notes, "canary is 0: no node goes on measuring everything, so nothing shows when a dropped "+
+			"metric becomes important")
 	}
-	return notes, errors.Join(faults...)
+	return notes
 }
 
 // firstNames lists names, the first of them where they are many.
@@ -184,4 +196,3 @@ func firstNames(names []string) string {
 	}
 	return strings.Join(names, ", ")
 }
-

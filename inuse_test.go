@@ -49,8 +49,9 @@ func TestInUse(t *testing.T) {
 	for name, who := range map[string]string{
 		"psi_io": "rule waits", "lustre_open": "rule waits", "clock": "rule slow-node", "fetches": "agent.metrics",
 		"l2_misses": "agent.metrics: fetches", "cycles": "agent.metrics: fetches", "numa_remote": "samples.metrics",
-		"operational_intensity": "roofline", "cpu_idle": "rule idle-cores", "ipc": "weir job", "job_mem_used": "weir jobs",
-		"cpu_user": "weir top", "bytes_per_cycle": "weir report system",
+		"operational_intensity": "roofline", "cpu_idle": "rule idle-cores", "ipc": "weir job",
+		"job_mem_used": "weir jobs",
+		"cpu_user":     "weir top", "bytes_per_cycle": "weir report system",
 	} {
 		if !slices.Contains(by[name], who) {
 			t.Errorf("%s is used by %q, want %q among them", name, by[name], who)
@@ -195,7 +196,7 @@ func TestCheckOfAList(t *testing.T) {
 		"version: 1\ncanary: 0.02\nkeep: [cpu_usr, psi_io]\n": {
 			exitUsage, []string{"keep[0] = cpu_usr: there is no such metric: did you mean cpu_user"},
 		},
-		"version: 1\ncanary: 0.02\nkeep: [psi_io]\nsurplus: 1\n": {exitUsage, []string{"surplus is no key of metrics.yaml"}},
+		"version: 1\ncanary: 0.02\nkeep: [psi_io]\nmore: 1\n": {exitUsage, []string{"more is no key of metrics.yaml"}},
 		"version: 1\nkeep: [psi_io]\ndropped: [{name: psi_cpu}, {name: psi_of}]\n": {exitDone, []string{
 			"keep lacks names that are in use, which are measured all the same (24): ", "cpu_idle (rule idle-cores)",
 			"names below dropped are of no metric (1): psi_of", "the list decides nothing about metrics", "canary is 0",

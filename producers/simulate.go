@@ -118,7 +118,7 @@ func hashOf(s string) uint64 {
 type simulated struct {
 	node         string
 	shapes       []shape // that the node measures; nil: all
-	fromMs, toMs int64 // boundaries of the last two readings
+	fromMs, toMs int64   // boundaries of the last two readings
 	tellsClock   bool
 	clock        source.Clock // at the last reading
 }

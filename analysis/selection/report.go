@@ -194,6 +194,10 @@ func Rivals(t *Table, o Options, s *Selection, literal LiteralOptions, main []st
 		}
 		all = append(all, r)
 	}
+	literally := "literal"
+	if len(t.Responses) > 1 { // the method has one
+		literally += " for " + t.Responses[0].Name
+	}
 	chosen := 0
 	for _, k := range s.Kept {
 		if k.Tier == TierResponse {
@@ -202,9 +206,9 @@ func Rivals(t *Table, o Options, s *Selection, literal LiteralOptions, main []st
 	}
 	draw(chosen)
 	if l, err := SelectLiteral(t, 0, literal); err != nil {
-		all = append(all, Rival{Method: "literal", Refused: err.Error()})
+		all = append(all, Rival{Method: literally, Refused: err.Error()})
 	} else {
-		all = append(all, Rival{Method: "literal", Metrics: len(l.Selected), Score: d.score(l.Selected)})
+		all = append(all, Rival{Method: literally, Metrics: len(l.Selected), Score: d.score(l.Selected)})
 		if len(l.Selected) != chosen {
 			draw(len(l.Selected))
 		}

@@ -62,10 +62,19 @@ const nvmlMissing = math.MaxUint64
 
 // gpuNeeds are the fields of which a metric is made, in the order of the metrics. Those of GPM's shares follow.
 var gpuNeeds = [...][]int{
-	{gpuUtilization}, {gpuMemUtilization}, {gpuMemUsed}, {gpuEnergy, gpuPower}, {gpuTemperature}, {gpuClock},
-	{gpuReasons}, {gpuProcesses}, {gpuUtilization, gpuProcesses},
-	{gpuPCIeRx, gpuGPM + gpmShares}, {gpuPCIeTx, gpuGPM + gpmShares + 1},
-	{gpuNVLinkRx, gpuGPM + gpmShares + 2}, {gpuNVLinkTx, gpuGPM + gpmShares + 3},
+	{gpuUtilization},
+	{gpuMemUtilization},
+	{gpuMemUsed},
+	{gpuEnergy, gpuPower},
+	{gpuTemperature},
+	{gpuClock},
+	{gpuReasons},
+	{gpuProcesses},
+	{gpuUtilization, gpuProcesses},
+	{gpuPCIeRx, gpuGPM + gpmShares},
+	{gpuPCIeTx, gpuGPM + gpmShares + 1},
+	{gpuNVLinkRx, gpuGPM + gpmShares + 2},
+	{gpuNVLinkTx, gpuGPM + gpmShares + 3},
 }
 
 // gpuSkips are the fields of which no metric is made that is measured: their calls are saved.

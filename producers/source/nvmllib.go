@@ -282,7 +282,7 @@ func (l *nvmlLib) readGPU(g *gpu, row []uint64) ([]uint64, error) {
 	return row, l.gone.err()
 }
 
-// readState reads what has a function of its own. The utilization is read in any case: it tells whether the GPU answers.
+// readState reads what has a function of its own. The utilization is always read: it tells whether the GPU answers.
 func (l *nvmlLib) readState(g *gpu, row []uint64) {
 	o := l.out
 	e := l.call(nvmlRates, g.handle, at(&o.rates))

@@ -86,8 +86,8 @@ func noEvents(cfg config.Agent, metrics []metric, absent map[string]error) error
 	return errNoEvents
 }
 
-// neededOfCores returns which metrics of the CPUs must be formed: those that are measured, and those of which the
-// metrics of sockets and of the node are made.
+// neededOfCores returns which metrics of the CPUs must be formed. Those of sockets and of the node are made of some
+// that may not be measured themselves.
 func neededOfCores(cfg config.Agent) func(metric string) bool {
 	return func(metric string) bool {
 		switch {

@@ -96,8 +96,7 @@ func TestAbsentByTheList(t *testing.T) {
 	}
 }
 
-// TestEachMetricAlone: a metric that is measured alone has the value that it has among all others, so no file or event
-// that it needs is left out.
+// TestEachMetricAlone: a metric alone has the value that it has among all others, so no file that it needs is left out.
 func TestEachMetricAlone(t *testing.T) {
 	for _, machine := range []string{"intel", "amd", "cray", "omnipath"} {
 		for _, s := range []source{
