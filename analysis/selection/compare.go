@@ -112,7 +112,7 @@ func Compare(t *Table, o CompareOptions) (*Comparison, error) {
 	raw := newRawColumns(c, o.Select.Quadratic)
 	literal := c.sweep(out, raw, o)
 	out.Contenders = append(out.Contenders, literal)
-	forward, scaled := c.forward(o), c.literalScaled(o, literal, out.Threshold)
+	forward, scaled := c.forward(o, out), c.literalScaled(o, literal, out.Threshold)
 	if literal.Metrics > 0 {
 		out.Contenders = append(out.Contenders, c.random(raw, literal.Metrics, o))
 	}
@@ -170,7 +170,7 @@ type chunked struct {
 func newChunked(t *Table, o *CompareOptions) (*chunked, error) {
 	one := *t
 	one.Responses = t.Responses[:1:1]
-	d := &Design{}
+	d := &Design{Responses: []string{one.Responses[0].Name}}
 	rows, _ := ordered(&one)
 	rows = d.withoutTorn(&one, rows)
 	rows, err := d.withResponse(&one, rows)
@@ -313,10 +313,11 @@ func (c *chunked) sweep(out *Comparison, raw *rawColumns, o CompareOptions) Cont
 }
 
 // forward is the recommended method.
-func (c *chunked) forward(o CompareOptions) Contender {
+func (c *chunked) forward(o CompareOptions, all *Comparison) Contender {
 	out := Contender{Method: "forward"}
 	s, err := Select(c.train, o.Select)
 	if err == nil {
+		all.Warnings = append(all.Warnings, s.Warnings...)
 		var names []string
 		for _, k := range s.Kept {
 			if k.Tier == TierResponse {

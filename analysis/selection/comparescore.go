@@ -2,7 +2,6 @@ package selection
 
 import (
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -103,11 +102,8 @@ func (c *chunked) contend(method string, names []string, x [][]float64) Contende
 	out := Contender{Method: method, Metrics: len(names), Names: slices.Sorted(slices.Values(names))}
 	y := c.all.Responses[0].Values
 	inSample := func(rows []int) (r2, adjusted float64) {
-		if r2, adjusted = InSample(x, y, rows); math.IsInf(adjusted, -1) {
-			out.saturated = true
-			return r2, 0
-		}
-		return r2, adjusted
+		out.saturated = out.saturated || len(x) >= len(rows)-1
+		return InSample(x, y, rows)
 	}
 	out.InSample, out.Adjusted = inSample(c.training)
 	fit := ridgeFit(x, y, c.training)
