@@ -4,6 +4,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 )
 
 // Report is a selection with everything that a person weighs before following it.
@@ -205,9 +206,20 @@ func Rivals(t *Table, o Options, s *Selection, literal LiteralOptions, main []st
 		}
 	}
 	draw(chosen)
-	if l, err := SelectLiteral(t, 0, literal); err != nil {
+	byName := *t // of equal correlations and F the order decides
+	byName.Metrics = slices.SortedFunc(slices.Values(t.Metrics), func(a, b Metric) int {
+		return strings.Compare(a.Name, b.Name)
+	})
+	l, err := SelectLiteral(&byName, 0, literal)
+	if err != nil {
 		all = append(all, Rival{Method: literally, Refused: err.Error()})
-	} else {
+	}
+	if l != nil && l.Error == Multicollinearity { // what it would be worth with a remedy
+		literally += ", aliased dropped"
+		literal.DropAliased = true
+		l, err = SelectLiteral(&byName, 0, literal)
+	}
+	if err == nil {
 		all = append(all, Rival{Method: literally, Metrics: len(l.Selected), Score: d.score(l.Selected)})
 		if len(l.Selected) != chosen {
 			draw(len(l.Selected))

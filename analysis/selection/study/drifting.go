@@ -7,6 +7,9 @@ import (
 	"github.com/weirhpc/weir/analysis/selection"
 )
 
+// weakShare is the noise with which R² of the response is .6 at best.
+const weakShare = .816
+
 // DriftRates count the alarms of a watch over responses. The first half of each case trains. Its third quarter or so is
 // quiet, and at two thirds of the time some active factors give way to others.
 type DriftRates struct {
