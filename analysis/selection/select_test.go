@@ -359,7 +359,7 @@ func FuzzSelect(f *testing.F) {
 		for i := range data {
 			data[i] = byte(i*i)*seed + byte(i>>seed)
 		}
-		f.Add(data, uint8(3+seed), uint8(seed), seed%2 == 0)
+		f.Add(data, 3+seed, seed, seed%2 == 0)
 	}
 	f.Fuzz(func(t *testing.T, data []byte, metrics, units uint8, quadratic bool) {
 		columns := int(metrics%12) + 2

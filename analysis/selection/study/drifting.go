@@ -7,6 +7,9 @@ import (
 	"github.com/weirhpc/weir/analysis/selection"
 )
 
+// weakShare is the noise with which R² of the response is .6 at best.
+const weakShare = .816
+
 // DriftRates count the alarms of a watch over responses. The first half of each case trains. Its third quarter or so is
 // quiet, and at two thirds of the time some active factors give way to others.
 type DriftRates struct {
@@ -18,8 +21,8 @@ type DriftRates struct {
 	R2       []float64 // held-out, of the selections, in ascending order
 }
 
-// Responses watches cases of Drift. With none replaced all rows of the second half are quiet.
-func Responses(seeds []uint64, replaced int, noise float64) (DriftRates, error) {
+// WatchResponses watches cases of Drift. With none replaced all rows of the second half are quiet.
+func WatchResponses(seeds []uint64, replaced int, noise float64) (DriftRates, error) {
 	rates := DriftRates{Replaced: replaced}
 	for _, seed := range seeds {
 		c := Drift(seed, replaced, noise)
@@ -76,9 +79,9 @@ type CanaryRates struct {
 	Cases, Redo      int // cases in which nothing changed, and those whose verdict a canary turns into redo
 }
 
-// Canaries watches the dropped metrics of cases of Drift in which nothing changes. Then each dropped metric has the
+// WatchCanaries watches the dropped metrics of cases of Drift in which nothing changes. Then each dropped metric has the
 // values of another time: it parts from all others, and its own distribution stays.
-func Canaries(seeds []uint64) (CanaryRates, error) {
+func WatchCanaries(seeds []uint64) (CanaryRates, error) {
 	var rates CanaryRates
 	for _, seed := range seeds {
 		s, later, w, err := halves(Drift(seed, 0, noiseShare), .9)
