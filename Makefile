@@ -206,12 +206,14 @@ bench-soak:
 
 # What docs/overhead.md states. A quiet machine, please: other programs are noise. The first takes ten minutes, with
 # PERTURBATION=-quick 90 seconds; the second 70 seconds; the third, which needs root and cgroup v1, six minutes.
+# make bench-agent LIST=metrics.yaml measures one agent with that list; without it, one that measures what is in use alone.
 PERTURBATION ?=
+LIST ?=
 perturbation: build perturbation-program
 	bin/perturbation perturb -exporter $(EXPORTER) $(PERTURBATION)
 
 bench-agent: build perturbation-program
-	bin/perturbation cost -exporter $(EXPORTER) $(PERTURBATION)
+	bin/perturbation cost -exporter $(EXPORTER) -list '$(LIST)' $(PERTURBATION)
 
 bench-limits: perturbation-program
 	bin/perturbation limits $(PERTURBATION)

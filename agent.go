@@ -48,6 +48,7 @@ costs in microseconds, median and largest, of CPU time and of wall time. Then it
 			cfg, err = withPeaks(cfg)
 		}
 		if err == nil {
+			cfg = withList(cfg, newLogger(c.ErrOrStderr(), cfg))
 			err = checkAgent(cfg)
 		}
 		switch {
@@ -72,6 +73,7 @@ func runAgent(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 	if err != nil {
 		return usageError{err}
 	}
+	cfg = withList(cfg, log)
 	go dropStartPages(ctx, log)
 	return producers.Run(ctx, cfg, log)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/producers/source"
 	"github.com/weirhpc/weir/sink"
 )
 
@@ -97,6 +98,13 @@ leaves nothing behind. Without hard links no sink works: that is wrong. The othe
 			if err := checkFiles(cfg); err != nil {
 				return usageError{err}
 			}
+			listed, err := checkList(cfg)
+			for _, note := range listed {
+				say(c.ErrOrStderr(), "weir: note: %s", note)
+			}
+			if err != nil {
+				return usageError{err}
+			}
 			notes, err := sink.Probe(c.Context(), cfg.Sink.Dir, func(path string) error {
 				return lockBeside(c.Context(), path)
 			})
@@ -167,7 +175,8 @@ func checkFiles(cfg config.Config) error {
 	return errors.Join(kafka.CheckFiles(cfg.Kafka, time.Now()),
 		checkJobs("balance.jobs_file", cfg.Balance.JobsFile), checkTree(cfg), checkAgent(cfg),
 		scheduler.CheckCPUIDs(cfg), checkMachine(cfg), checkSiteRules(cfg),
-		directory("balance.drop_dir", cfg.Balance.DropDir), directory("sink.dir", cfg.Sink.Dir), checkCommands(cfg))
+		directory("balance.drop_dir", cfg.Balance.DropDir), directory("sink.dir", cfg.Sink.Dir), checkCommands(cfg),
+		source.CheckReportDir(cfg.Agent))
 }
 
 // checkCommands returns nil if this user may run the commands of the agent's sources. The agent itself starts without

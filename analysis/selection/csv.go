@@ -309,7 +309,7 @@ func (p *csvTable) table() (*Table, error) {
 func (p *csvTable) whyNone() string {
 	if p.untimed > 0 {
 		return fmt.Sprintf(": %s no time in column %.80q: write Unix seconds, milliseconds or RFC 3339",
-			counted(p.untimed, "row"), p.names[p.timeAt])
+			counted(p.untimed, "row has", "rows have"), p.names[p.timeAt])
 	}
 	return ": there is none below the names"
 }
@@ -405,6 +405,15 @@ func (t *Table) Between(from, to time.Time) {
 		}
 	}
 	t.Pick(rows)
+}
+
+// pick returns values in an order.
+func pick[T any](values []T, order []int) []T {
+	picked := make([]T, len(order))
+	for i, from := range order {
+		picked[i] = values[from]
+	}
+	return picked
 }
 
 func (p *csvTable) note(format string, args ...any) {

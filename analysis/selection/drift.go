@@ -10,11 +10,12 @@ import (
 )
 
 // Drift is what is known of a selection when it is made, and what later rows are compared with: a model of each
-// response, and for each dropped metric how it goes with its representative.
+// response, and for each dropped metric how it follows from kept ones.
 type Drift struct {
 	Centred  bool // there were several jobs or nodes: each is on a level of its own
 	Models   []DriftModel
-	Canaries []Canary
+	Columns  []DriftColumn // of all metrics that canaries name, by name
+	Canaries []Canary      // by name
 }
 
 // DriftModel is the model of a response.
@@ -24,16 +25,25 @@ type DriftModel struct {
 	Renewed bool
 }
 
-// Canary is a dropped metric. Where a node still measures it, its scaled value is Slope times that of the
-// representative, with this mean squared error in training.
+// DriftColumn says how the values of a metric were scaled in training: its mean, where it has several statistics.
+type DriftColumn struct {
+	Metric    string
+	Statistic string
+	Scaling   Scaling
+}
+
+// Canary is a dropped metric that follows from kept ones. Where a node still measures it, its scaled value is the sum of
+// these terms, with this mean squared error in training.
 type Canary struct {
-	Metric                  string
-	Statistic               string
-	Scaling                 Scaling
-	Representative          string
-	RepresentativeStatistic string
-	RepresentativeScaling   Scaling
-	Slope, Error            float64
+	Metric string
+	Terms  []CanaryTerm // the representative first
+	Error  float64
+}
+
+// CanaryTerm is a kept metric, and what its scaled value counts.
+type CanaryTerm struct {
+	Metric      string
+	Coefficient float64
 }
 
 // Verdicts of Watch.
@@ -63,6 +73,7 @@ type DriftReport struct {
 	Canaries  []CanaryDrift   `json:"canaries"` // those that were judged
 	Absent    int             `json:"absent"`   // dropped metrics that were not judged: too few rows have them
 	Notes     []string        `json:"notes,omitempty"`
+	reasons   [3]int          // of Why: for redo, for unknown, for hold
 }
 
 // ResponseDrift is what became of a response.
@@ -100,8 +111,9 @@ func (w *Drift) Watch(t *Table) *DriftReport {
 	for i := range w.Models {
 		r.Responses = append(r.Responses, v.response(&w.Models[i]))
 	}
+	column := v.columns(w.Columns)
 	for i := range w.Canaries {
-		if c := v.canary(&w.Canaries[i]); c.Stretches > 0 {
+		if c := v.canary(&w.Canaries[i], column); c.Stretches > 0 {
 			r.Canaries = append(r.Canaries, c)
 		} else {
 			r.Absent++
@@ -125,32 +137,36 @@ func (r *DriftReport) judge() {
 	for _, c := range r.Canaries {
 		if c.Parted > c.Chance {
 			parted++
-			r.conclude(VerdictRedo, fmt.Sprintf("%s no longer goes with %s: in %d of %d stretches of %d rows its error is "+
-				"above %g times that of training, and chance explains %d", c.Metric, c.Representative, c.Parted, c.Stretches,
+			r.conclude(VerdictRedo, fmt.Sprintf("%s no longer follows from %s: in %d of %d stretches of %d rows its "+
+				"error is above %g times that of training, and chance explains %d", c.Metric, c.Representative, c.Parted, c.Stretches,
 				Stretch, canaryLimit, c.Chance))
 		}
 	}
 	if n := len(r.Canaries) - parted; n > 0 {
-		r.conclude(VerdictHold, fmt.Sprintf("%d dropped metrics go with their representatives as before", n))
+		r.conclude(VerdictHold, counted(n, "dropped metric follows", "dropped metrics follow")+" from kept ones as before")
 	}
 	switch {
 	case r.Absent > 0 && len(r.Canaries) == 0 && len(r.Responses) == 0:
-		r.conclude(VerdictUnknown, fmt.Sprintf("no dropped metric has %d rows with its representative: canary nodes "+
-			"measure them, or the list says canary: 0", Stretch))
+		r.conclude(VerdictUnknown, fmt.Sprintf("no dropped metric has %d rows together with kept ones: only canary nodes "+
+			"measure them, and a list with canary: 0 has none", Stretch))
 	case r.Absent > 0:
-		r.Notes = append(r.Notes, fmt.Sprintf("%d dropped metrics were not judged: fewer than %d rows have them and their "+
-			"representatives", r.Absent, Stretch))
+		r.Notes = append(r.Notes, counted(r.Absent, "dropped metric was", "dropped metrics were")+
+			fmt.Sprintf(" not judged: fewer than %d rows have what it takes", Stretch))
 	case len(r.Canaries) == 0 && len(r.Responses) == 0:
 		r.conclude(VerdictUnknown, "the list has nothing to watch: select the metrics anew with this weir")
 	}
 }
 
-// conclude adds a reason. The gravest verdict stands: redo, unknown, hold.
+// conclude adds a reason. The gravest verdict stands: redo, unknown, hold. Its reasons come first.
 func (r *DriftReport) conclude(verdict, why string) {
-	r.Why = append(r.Why, why)
-	if verdict == VerdictRedo || r.Verdict == VerdictHold {
-		r.Verdict = verdict
+	grave := []string{VerdictRedo, VerdictUnknown, VerdictHold}
+	at, behind := slices.Index(grave, verdict), 0
+	for _, n := range r.reasons[:at+1] {
+		behind += n
 	}
+	r.Why = slices.Insert(r.Why, behind, why)
+	r.reasons[at]++
+	r.Verdict = grave[min(at, slices.Index(grave, r.Verdict))]
 }
 
 func (d *ResponseDrift) judge() (verdict, why string) {
@@ -256,6 +272,22 @@ func (v *rowsInTime) scaled(metric, statistic string, s Scaling) []float64 {
 		v.scaleUnit(x[v.bounds[u]:v.bounds[u+1]], s)
 	}
 	return x
+}
+
+// columns scales each column of canaries once.
+func (v *rowsInTime) columns(all []DriftColumn) func(metric string) []float64 {
+	of, scaled := map[string]DriftColumn{}, map[string][]float64{}
+	for _, c := range all {
+		of[c.Metric] = c
+	}
+	return func(metric string) []float64 {
+		x, is := scaled[metric]
+		if c, known := of[metric]; !is && known {
+			x = v.scaled(metric, c.Statistic, c.Scaling)
+			scaled[metric] = x
+		}
+		return x
+	}
 }
 
 // scaleUnit puts values of a unit on the scale of training. Where units were centred each by itself, so is this one.
@@ -453,23 +485,38 @@ func renewedError(x [][]float64, y []float64, rows []int) (float64, bool) {
 	return math.Log(max(1-r2, 1e-9)), !steady && present(r2)
 }
 
-// canary judges a dropped metric. Rows count in which as many nodes have it as have the representative: a mean over
-// canary nodes compares with nothing else.
-func (v *rowsInTime) canary(c *Canary) CanaryDrift {
-	d := CanaryDrift{Metric: c.Metric, Representative: c.Representative}
-	x := v.scaled(c.Metric, c.Statistic, c.Scaling)
-	z := v.scaled(c.Representative, c.RepresentativeStatistic, c.RepresentativeScaling)
-	if x == nil || z == nil {
+// canary judges a dropped metric. Rows count in which as many nodes have it as have the kept metrics: a mean over canary
+// nodes compares with nothing else.
+func (v *rowsInTime) canary(c *Canary, column func(string) []float64) CanaryDrift {
+	d := CanaryDrift{Metric: c.Metric, Representative: c.Terms[0].Metric}
+	x, nodes := column(c.Metric), v.t.column(c.Metric, StatisticNodes)
+	z, on := make([][]float64, len(c.Terms)), make([][]float64, len(c.Terms))
+	for i, t := range c.Terms {
+		z[i], on[i] = column(t.Metric), v.t.column(t.Metric, StatisticNodes)
+		if z[i] == nil {
+			return d
+		}
+	}
+	if x == nil {
 		return d
 	}
-	n, m := v.t.column(c.Metric, StatisticNodes), v.t.column(c.Representative, StatisticNodes)
 	var rows []int
 	for i, row := range v.order {
-		if present(x[i]) && present(z[i]) && (n == nil || m == nil || n[row] == m[row]) {
+		all := present(x[i])
+		for k := range z {
+			all = all && present(z[k][i]) && (nodes == nil || on[k] == nil || nodes[row] == on[k][row])
+		}
+		if all {
 			rows = append(rows, i)
 		}
 	}
-	found := v.errors(rows, func(i int) float64 { return square(x[i]-c.Slope*z[i]) / max(c.Error, canaryLeast) })
+	found := v.errors(rows, func(i int) float64 {
+		left := x[i]
+		for k, t := range c.Terms {
+			left -= t.Coefficient * z[k][i]
+		}
+		return square(left) / max(c.Error, canaryLeast)
+	})
 	d.Rows, d.Stretches = len(rows), len(found)
 	for _, s := range found {
 		d.Worst = max(d.Worst, s.value)

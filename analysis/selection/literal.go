@@ -83,6 +83,60 @@ func (e Elimination) MarshalJSON() ([]byte, error) { return json.Marshal([]any{e
 // It refuses to compute a regression that means nothing: the result then has the clusters and the kind of refusal, and
 // the error says what to do.
 func SelectLiteral(t *Table, response int, o LiteralOptions) (*Literal, error) {
+	all, errs := sweepLiteral(t, response, o, []float64{o.Threshold})
+	return all[0], errs[0]
+}
+
+// sweepLiteral is the literal method at several thresholds, which ascend: correlations are computed once.
+func sweepLiteral(t *Table, response int, o LiteralOptions, thresholds []float64) ([]*Literal, []error) {
+	out, errs := make([]*Literal, len(thresholds)), make([]error, len(thresholds))
+	for i, threshold := range thresholds {
+		o.Threshold = threshold
+		if errs[i] = t.checkLiteral(response, o); errs[i] != nil {
+			return out, errs
+		}
+		out[i] = newLiteral(o)
+	}
+	y, bounds, rows := t.literalRows(response, o.PerBlock)
+	kind, text := refusedResponse(t.Responses[response], y)
+	if kind != "" {
+		for i, l := range out {
+			l.RowsUsed = len(rows)
+			errs[i] = l.refuse(kind, 0, text)
+		}
+		return out, errs
+	}
+	var names, flat []string
+	var columns [][]float64
+	for _, m := range t.Metrics {
+		x := m.Columns[0].Values
+		if len(rows) < len(x) || o.PerBlock {
+			x = pick(x, rows)
+		}
+		if constant(x) {
+			flat = append(flat, m.Name)
+		} else {
+			names, columns = append(names, m.Name), append(columns, x)
+		}
+	}
+	strength := strengths(columns, y, bounds)
+	for i, groups := range clusters(columns, bounds, thresholds) {
+		l := out[i]
+		l.Constant = append(l.Constant, flat...)
+		var chosen []int
+		for _, members := range groups {
+			l.Clusters = append(l.Clusters, pick(names, members))
+			r := representative(members, strength)
+			chosen = append(chosen, r)
+			l.Representatives = append(l.Representatives, names[r])
+		}
+		errs[i] = l.regress(pick(names, chosen), pick(columns, chosen), pick(strength, chosen), y, o)
+		l.ReductionDegree = 1 - float64(len(l.Selected))/float64(len(t.Metrics))
+	}
+	return out, errs
+}
+
+func newLiteral(o LiteralOptions) *Literal {
 	l := &Literal{
 		Threshold: o.Threshold, Model: "linear", FToRemove: o.FToRemove,
 		Constant: []string{}, Clusters: [][]string{}, Representatives: []string{},
@@ -90,40 +144,20 @@ func SelectLiteral(t *Table, response int, o LiteralOptions) (*Literal, error) {
 	if o.Quadratic {
 		l.Model = "quadratic"
 	}
-	if err := t.checkLiteral(response, o); err != nil {
-		return nil, err
+	return l
+}
+
+// refusedResponse reports a response that no regression can have, and its values.
+func refusedResponse(r Response, y []float64) (kind, text string) {
+	switch {
+	case len(y) == 0:
+		return TooFewSamples, fmt.Sprintf(
+			"response %q has no value in %d rows: name a response that was measured", r.Name, len(r.Values))
+	case constant(y):
+		return ConstantResponse, fmt.Sprintf(
+			"response %q is %g in all of %d rows: nothing can explain it; measure while it varies", r.Name, y[0], len(y))
 	}
-	y, bounds, rows := t.literalRows(response, o.PerBlock)
-	l.RowsUsed = len(rows)
-	if len(rows) == 0 {
-		return l, l.refuse(TooFewSamples, 0, fmt.Sprintf(
-			"response %q has no value in %d rows: name a response that was measured", t.Responses[response].Name, t.Rows()))
-	}
-	if constant(y) {
-		return l, l.refuse(ConstantResponse, 0, fmt.Sprintf(
-			"response %q is %g in all of %d rows: nothing can explain it; measure while it varies",
-			t.Responses[response].Name, y[0], len(rows)))
-	}
-	var names []string
-	var columns [][]float64
-	for _, m := range t.Metrics {
-		if x := pick(m.Columns[0].Values, rows); constant(x) {
-			l.Constant = append(l.Constant, m.Name)
-		} else {
-			names, columns = append(names, m.Name), append(columns, x)
-		}
-	}
-	strength := strengths(columns, y, bounds)
-	var chosen []int
-	for _, members := range clusters(columns, bounds, o.Threshold) {
-		l.Clusters = append(l.Clusters, pick(names, members))
-		r := representative(members, strength)
-		chosen = append(chosen, r)
-		l.Representatives = append(l.Representatives, names[r])
-	}
-	err := l.regress(pick(names, chosen), pick(columns, chosen), pick(strength, chosen), y, o)
-	l.ReductionDegree = 1 - float64(len(l.Selected))/float64(len(t.Metrics))
-	return l, err
+	return "", ""
 }
 
 // checkLiteral finds options and tables that cannot be.
@@ -166,18 +200,6 @@ func (t *Table) literalRows(response int, perBlock bool) (y []float64, bounds, r
 
 // foldsOfBlocks is the least number of blocks.
 const foldsOfBlocks = 6
-
-// pick is the elements of s at some places. It is s itself where these are all of them in order.
-func pick[T any](s []T, places []int) []T {
-	if len(places) == len(s) && slices.IsSorted(places) {
-		return s
-	}
-	out := make([]T, len(places))
-	for i, p := range places {
-		out[i] = s[p]
-	}
-	return out
-}
 
 // constant reports whether all values that are present are the same. A variance would be above 0 by rounding.
 func constant(values []float64) bool {

@@ -45,7 +45,7 @@ func newModel(names []string, columns [][]float64, y []float64, rows []int, quad
 		m.names, m.of, m.x = append(m.names, name), append(m.of, of), append(m.x, x)
 	}
 	for j, column := range columns {
-		add(names[j], names[j], slices.Clone(pick(column, rows)))
+		add(names[j], names[j], pick(column, rows))
 	}
 	if !quadratic {
 		return m
@@ -136,7 +136,7 @@ func (m *model) eliminate(limit float64) []string {
 		least, at := math.Inf(1), -1
 		for j := range s.rows {
 			// Of equal ones the later column goes.
-			if f := s.gain(j) / variance; f <= least*(1+1e-12) {
+			if f := s.gain(j) / variance; f <= least*(1+1e-9) {
 				least, at = min(f, least), j
 			}
 		}

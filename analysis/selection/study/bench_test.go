@@ -68,7 +68,7 @@ func recorded(t *testing.T, response string) func(uint64) *Case {
 // measured is what became of one method's set on one case.
 type measured struct {
 	count, inSample, adjusted, held, falseShare, recall float64
-	refused                                            bool
+	refused                                             bool
 }
 
 // trial is all methods on one case.
@@ -155,7 +155,8 @@ func (s *sets) terms(names []string) [][]float64 {
 func (s *sets) score(names []string) measured {
 	x, y := s.terms(names), s.c.Table.Responses[0].Values
 	n, k := float64(len(s.train)), float64(len(x))
-	m := measured{count: float64(len(names)), inSample: heldOut(x, y, s.train, s.train), held: heldOut(x, y, s.train, s.test)}
+	m := measured{count: float64(len(names)), held: heldOut(x, y, s.train, s.test)}
+	m.inSample = heldOut(x, y, s.train, s.train)
 	m.adjusted = 1 - (1-m.inSample)*(n-1)/max(n-1-k, 1)
 	if len(s.c.Active) > 0 {
 		metrics := s.numbers(names)
@@ -260,14 +261,18 @@ func column(trials []trial, method func(*trial) measured, of func(measured) floa
 	return values
 }
 
+func middle(trials []trial, method func(*trial) measured, of func(measured) float64) float64 {
+	return median(column(trials, method, of))
+}
+
 func literalOf(t *trial) measured { return t.literal }
 func forwardOf(t *trial) measured { return t.forward }
 func randomOf(t *trial) measured  { return measured{held: t.random.held, refused: t.literal.refused} }
 func mainOf(t *trial) measured    { return t.main }
 
-func count(m measured) float64     { return m.count }
-func inSample(m measured) float64  { return m.inSample }
-func adjusted(m measured) float64  { return m.adjusted }
-func held(m measured) float64      { return m.held }
+func count(m measured) float64      { return m.count }
+func inSample(m measured) float64   { return m.inSample }
+func adjusted(m measured) float64   { return m.adjusted }
+func held(m measured) float64       { return m.held }
 func falseShare(m measured) float64 { return m.falseShare }
-func recall(m measured) float64    { return m.recall }
+func recall(m measured) float64     { return m.recall }
