@@ -42,11 +42,13 @@ FOLDS := TestSimulated|TestAccountsClose|TestHostileInputs|TestLoadsFit|TestFind
 PLANS := TestRouteOfVery|TestTicksOfMany|TestAdmitRemembers|TestParseJobsRefuses
 FILES := TestFlippedByte|Crashes$$
 AGENT := TestOffsetIsWithin|TestNVMLAllocates
-RUNS  := ./processors ./balancer ./balancer/scheduler ./sink ./producers ./producers/source ./integration
+STUDY := TestStudyInShort
+RUNS  := ./processors ./balancer ./balancer/scheduler ./sink ./producers ./producers/source ./integration \
+	./analysis/selection/study
 ALL   := ./schemas ./quantile ./analysis/rules ./sink/compact ./sink/findings ./sink/jobs ./sink/totals ./integration/month
 test:
 	$(GO) test -race -count=1 -timeout 20m ./...
-	$(GO) test -count=1 -timeout 10m -run '$(FOLDS)|$(PLANS)|$(FILES)|$(AGENT)' $(RUNS)
+	$(GO) test -count=1 -timeout 10m -run '$(FOLDS)|$(PLANS)|$(FILES)|$(AGENT)|$(STUDY)' $(RUNS)
 	$(GO) test -count=1 -timeout 10m $(ALL)
 
 # The Python modules by which TestOutsideReader reads what weir writes. Needs python3 (3.11) with pip or venv; where it is
@@ -169,6 +171,13 @@ bench:
 accuracy:
 	$(GO) test -count=1 -timeout 20m ./quantile -args -full -seed 1
 
+# Measures the goals of metric selection on made-up and on recorded data, and writes the table of docs/selection.md anew.
+# Ends with an error where a goal does not hold.
+.PHONY: selection-study
+selection-study:
+	$(GO) test -c -o bin/selection-study.test ./analysis/selection/study
+	cd analysis/selection/study && $(CURDIR)/bin/selection-study.test -test.run 'TestStudy$$' -test.v -test.timeout 40m -full
+
 # The table of docs/queries.md: a made-up year, of 2 GB, and DuckDB on it. A quiet machine, please.
 bench-archive: build outside
 	PYTHONPATH=bin/outside python3 integration/outside/bench.py bin/weir
@@ -197,12 +206,14 @@ bench-soak:
 
 # What docs/overhead.md states. A quiet machine, please: other programs are noise. The first takes ten minutes, with
 # PERTURBATION=-quick 90 seconds; the second 70 seconds; the third, which needs root and cgroup v1, six minutes.
+# make bench-agent LIST=metrics.yaml measures one agent with that list; without it, one that measures what is in use alone.
 PERTURBATION ?=
+LIST ?=
 perturbation: build perturbation-program
 	bin/perturbation perturb -exporter $(EXPORTER) $(PERTURBATION)
 
 bench-agent: build perturbation-program
-	bin/perturbation cost -exporter $(EXPORTER) $(PERTURBATION)
+	bin/perturbation cost -exporter $(EXPORTER) -list '$(LIST)' $(PERTURBATION)
 
 bench-limits: perturbation-program
 	bin/perturbation limits $(PERTURBATION)

@@ -59,7 +59,7 @@ With a configuration the site's own metrics are among them.`,
 					say(c.ErrOrStderr(), "weir metrics: the site's commands run before each boundary; waiting %s "+
 						"for them", wait)
 				}
-				if err := probe(c.Context(), cfg, rows); err != nil {
+				if err := probe(c.Context(), withList(cfg, newLogger(c.ErrOrStderr(), cfg)), rows); err != nil {
 					return err
 				}
 			}
@@ -72,7 +72,7 @@ With a configuration the site's own metrics are among them.`,
 	conf.add(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
 	c.Flags().BoolVar(&probes, "available", false, "probe this host: what has values, and why the rest has none")
-	c.AddCommand(newMetricsSelect())
+	c.AddCommand(newMetricsSelect(), newMetricsCompare(), newMetricsDrift())
 	return c
 }
 

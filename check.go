@@ -15,6 +15,7 @@ import (
 	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/producers/source"
 	"github.com/weirhpc/weir/sink"
 )
 
@@ -79,7 +80,8 @@ func newCheck() *cobra.Command {
 		Short: "Validate a configuration and print it as it takes effect",
 		Long: `Validates a configuration and the files that it names, and prints it as it takes effect.
 
-It asks no broker. It ends with status 2 if anything is wrong.
+It asks no broker. It ends with status 2 if anything is wrong. Names of agent.metrics_file that no metric has are wrong;
+metrics in use that it lacks get a note on standard error.
 
 If sink.dir is there and can be written to, it tries what the archive needs of that file system: hard links, flock(2)
 between two processes of this host, the exchange of two directories, and one file system for .stage and summaries. It
@@ -95,6 +97,13 @@ leaves nothing behind. Without hard links no sink works: that is wrong. The othe
 				return usageError{kafka.ErrNoBrokers}
 			}
 			if err := checkFiles(cfg); err != nil {
+				return usageError{err}
+			}
+			listed, err := checkList(cfg)
+			for _, note := range listed {
+				say(c.ErrOrStderr(), "weir: note: %s", note)
+			}
+			if err != nil {
 				return usageError{err}
 			}
 			notes, err := sink.Probe(c.Context(), cfg.Sink.Dir, func(path string) error {
@@ -167,7 +176,8 @@ func checkFiles(cfg config.Config) error {
 	return errors.Join(kafka.CheckFiles(cfg.Kafka, time.Now()),
 		checkJobs("balance.jobs_file", cfg.Balance.JobsFile), checkTree(cfg), checkAgent(cfg),
 		scheduler.CheckCPUIDs(cfg), checkMachine(cfg), checkSiteRules(cfg),
-		directory("balance.drop_dir", cfg.Balance.DropDir), directory("sink.dir", cfg.Sink.Dir), checkCommands(cfg))
+		directory("balance.drop_dir", cfg.Balance.DropDir), directory("sink.dir", cfg.Sink.Dir), checkCommands(cfg),
+		source.CheckReportDir(cfg.Agent))
 }
 
 // checkCommands returns nil if this user may run the commands of the agent's sources. The agent itself starts without

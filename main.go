@@ -129,7 +129,7 @@ Begin with "weir up": it runs everything in this process, on this machine's real
 		}
 	}
 	add("use", newUp(), newJobs(), newJob(), newTop(), newReport(), newReplay(), newRules(), newSQL(), newTail(),
-		newCatalogue())
+		newCatalogue(), newReportMetric())
 	add(
 		"service",
 		newAgent(),

@@ -33,6 +33,7 @@ type observationFlags struct {
 	configFlags
 	dir, from, jobs, since, until string
 	responses, statistics         []string
+	withNodes                     bool // read how many nodes had each metric
 }
 
 func (f *observationFlags) add(c *cobra.Command) {
@@ -73,7 +74,7 @@ func (f *observationFlags) table(c *cobra.Command) (*selection.Table, config.Con
 	if err != nil {
 		return nil, cfg, err
 	}
-	describe(t, cfg)
+	describe(t, cfg, f.fromFile())
 	return t, cfg, nil
 }
 
@@ -97,6 +98,9 @@ func (f *observationFlags) ask(now time.Time) (a analysis.ObserveAsk, err error)
 		}
 	}
 	a.Statistics = f.statistics
+	if f.withNodes {
+		a.Statistics = append(slices.Clone(f.statistics), selection.StatisticNodes)
+	}
 	switch {
 	case f.from == "":
 		return a, errors.New("--from needs archive, counters or a file")
@@ -222,8 +226,9 @@ func (f *observationFlags) archiveDir() (dir string, cfg config.Config, err erro
 	return dir, cfg, analysis.Readable(dir)
 }
 
-// describe fills in what the catalogue knows of metrics.
-func describe(t *selection.Table, cfg config.Config) {
+// describe fills in what the catalogue knows of metrics. Of what agents measured, the others are left out: a job reported
+// them, and agents cannot drop them. The columns of a file stay.
+func describe(t *selection.Table, cfg config.Config, others bool) {
 	known := map[string]source.Metric{}
 	for _, m := range source.Catalogue(cfg.Agent) {
 		known[m.Name] = m
@@ -231,6 +236,12 @@ func describe(t *selection.Table, cfg config.Config) {
 	for i := range t.Metrics {
 		m := &t.Metrics[i]
 		m.Source, m.Kind = known[m.Name].Source, string(known[m.Name].Kind)
+	}
+	before := len(t.Metrics)
+	t.Metrics = slices.DeleteFunc(t.Metrics, func(m selection.Metric) bool { return !others && m.Source == "" })
+	if left := before - len(t.Metrics); left > 0 {
+		t.Notes = append(t.Notes, fmt.Sprintf("%d metrics left out that are not of the catalogue: jobs reported them, or "+
+			"another configuration has them", left))
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/weirhpc/weir/analysis/selection"
@@ -47,23 +46,23 @@ func measureCosts(ctx context.Context, cfg config.Config) (c hostCosts, err erro
 	return c, err
 }
 
-// of is what a selection saves.
-func (c *hostCosts) of(t *selection.Table, s *selection.Selection) *selection.Cost {
+// of is what a selection saves where agents go on measuring some metrics.
+func (c *hostCosts) of(t *selection.Table, cfg config.Config, keeps func(name string) bool) *selection.Cost {
 	if !known(t) {
 		return nil
 	}
-	cost := selection.CostOf(t, s, c.cpu)
+	var catalogue []selection.Metric
+	for _, m := range source.Catalogue(cfg.Agent) {
+		catalogue = append(catalogue, selection.Metric{Name: m.Name, Source: m.Source})
+	}
+	cost := selection.CostOf(t, catalogue, keeps, c.cpu)
 	cost.Measured = "CPU time of one reading of each source, in µs, from " + c.from + "."
 	if c.from == "" {
 		host, _ := os.Hostname()
 		cost.Measured = fmt.Sprintf("CPU time of one reading of each source on this host, %s: the median of %d, in µs. "+
 			"--cost takes those of a compute node.", host, costReadings)
-		kept := map[string]bool{}
-		for _, k := range s.Kept {
-			kept[k.Name] = true
-		}
 		cost.BytesBefore = c.record(func(string) bool { return true })
-		cost.BytesAfter = c.record(func(name string) bool { return kept[name] || strings.HasPrefix(name, "weir_") })
+		cost.BytesAfter = c.record(keeps)
 	}
 	return cost
 }

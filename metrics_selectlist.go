@@ -14,17 +14,20 @@ import (
 
 	"github.com/weirhpc/weir/analysis/selection"
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/producers/source"
 )
 
-// listOf makes the list of a selection. Names in use are on it, also those that no row had.
-func listOf(r *selection.Report, used map[string][]string) *config.MetricList {
+// listOf makes the list of a selection. Names in use are on it, also those that no row had, if agents can measure them.
+func listOf(r *selection.Report, used map[string][]string, cfg config.Config) *config.MetricList {
 	l := &config.MetricList{
 		Version: 1, Rows: r.Rows, Blocks: r.Blocks, Responses: r.Responses, Method: r.Method,
 		Seed: int64(r.Seed), //nolint:gosec // the number as it was given, if it is not above 2^63
 	}
 	why := map[string]string{}
-	for name, by := range used {
-		why[name] = "in use: " + strings.Join(by, ", ")
+	for _, m := range source.Catalogue(cfg.Agent) {
+		if by := used[m.Name]; len(by) > 0 {
+			why[m.Name] = "in use: " + strings.Join(by, ", ")
+		}
 	}
 	for _, k := range r.Kept {
 		switch {

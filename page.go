@@ -58,7 +58,9 @@ func systemPage(file string, r *system.Report) error {
 }
 
 // writePage replaces the page of --html.
-func writePage(file string, write func(io.Writer) error) error { return writeWhole("--html", file, write) }
+func writePage(file string, write func(io.Writer) error) error {
+	return writeWhole("--html", file, write)
+}
 
 // writeWhole replaces the file that an option names by a whole one, so that nobody opens half of it. What is no regular
 // file, such as /dev/stdout, is written to.

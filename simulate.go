@@ -29,7 +29,7 @@ func newSimulate() *cobra.Command {
 The balancer must plan for as many of them: weir balance --simulate N.`,
 		Example: `  weir simulate --nodes 1000 --config /etc/weir/weir.yaml`,
 	}, func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
-		return producers.Simulate(ctx, cfg, producers.SimulatedNodes(nodes), log)
+		return producers.Simulate(ctx, withList(cfg, log), producers.SimulatedNodes(nodes), log)
 	})
 	c.Flags().IntVar(&nodes, "nodes", 0, "simulate `N` nodes, 16 to 100000; it must be given")
 	c.AddCommand(newSimulateBalancer(), newSimulateArchive())

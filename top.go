@@ -72,7 +72,7 @@ the newest interval.`,
 	c.Flags().BoolVar(&f.once, "once", false, "print the newest interval, and end")
 	c.Flags().StringVar(&f.user, "user", "", "only jobs of user `NAME`")
 	c.Flags().StringVar(&f.queue, "queue", "", "only jobs of queue `NAME`")
-	c.Flags().StringVar(&f.metric, "metric", "cpu_user", "show the deciles of `METRIC`")
+	c.Flags().StringVar(&f.metric, "metric", topMetric, "show the deciles of `METRIC`")
 	c.Flags().StringVar(&f.sort, "sort", term.TopSorts[0], "sort by `KEY`: "+strings.Join(term.TopSorts, ", "))
 	offer(c, "sort", term.TopSorts...)
 	return c

@@ -18,6 +18,7 @@ import (
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/processors"
 	"github.com/weirhpc/weir/producers"
+	"github.com/weirhpc/weir/producers/source"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/sink"
 	"github.com/weirhpc/weir/topology"
@@ -110,6 +111,7 @@ func (f upFlags) config(c *cobra.Command) (config.Config, error) {
 		SummaryRetention: max(24*time.Hour, config.Outage*interval), SegmentBytes: 1 << 20,
 	}
 	d.Agent.StateDir, d.Sink.Dir = filepath.Join(dir, "agent"), filepath.Join(dir, "archive")
+	d.Agent.ReportDir = filepath.Join(dir, "report")
 	d.Sink.Period = 10 * time.Second // a person waits for the first file
 	d.Balance.JobsFile = f.jobs
 	if f.simulate > 0 { // so small that one of the simulated jobs has to be split
@@ -158,7 +160,12 @@ func up(ctx context.Context, f upFlags, cfg config.Config, out io.Writer, log *s
 	say(out, "interval  %v; ask from another terminal: weir jobs, weir job host   (--config %s)",
 		cfg.Interval, filepath.Join(f.data, "weir.yaml"))
 
+	if err := f.offerReport(cfg.Agent.ReportDir, out); err != nil {
+		return err
+	}
+
 	folds := processors.NewMetrics(registry) // of all stages
+	cfg = withList(cfg, log)
 	s := &services{failure: make(chan error, 1)}
 	s.add("summary lines", func(ctx context.Context) error {
 		var failed error
@@ -197,13 +204,40 @@ func (f upFlags) source(cfg config.Config) scheduler.Source {
 		sources = append(sources, scheduler.NewFileSource(f.jobs))
 	} else {
 		sources = append(sources, scheduler.Fixed(scheduler.Job{Job: schemas.Job{
-			JobID: "host", Name: "this machine", Nodes: []string{cfg.Agent.Node}, Start: new(int64), State: "RUNNING",
+			JobID: hostJob, Name: "this machine", Nodes: []string{cfg.Agent.Node}, Start: new(int64), State: "RUNNING",
 		}}))
 	}
 	if f.simulate > 0 {
 		sources = append(sources, scheduler.NewSimulated(producers.SimulatedNodes(f.simulate), cfg.Interval))
 	}
 	return scheduler.Join(sources...)
+}
+
+// hostJob is the job of this machine where no file names jobs.
+const hostJob = "host"
+
+// offerReport makes the file in which the job host reports metrics of its own, and prints its path. Of the jobs of a
+// file, whoever starts them makes the files.
+func (f upFlags) offerReport(dir string, out io.Writer) error {
+	if dir == "" { // switched off by agent.report_dir
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("making the directory of the reports: %w", err)
+	}
+	path := filepath.Join(dir, "JOB.RESTART")
+	if f.jobs == "" {
+		path = filepath.Join(dir, source.ReportFile(hostJob, 0))
+		file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+		if err == nil {
+			err = file.Close()
+		}
+		if err != nil {
+			return fmt.Errorf("making the file of the reports: %w", err)
+		}
+	}
+	say(out, "report    export %s=%s   (docs/report.md)", config.ReportVariable, path)
+	return nil
 }
 
 // prepare makes the topics, and writes the address of the broker for other commands.

@@ -42,6 +42,9 @@ var (
 // lineMetrics are what the numbers of a line are made of.
 var lineMetrics = []string{"cpu_idle", "cpu_user", "mem_used", "job_mem_used"}
 
+// LineMetrics are the metrics of which the numbers of a line of `weir jobs` are made.
+func LineMetrics() []string { return slices.Clone(lineMetrics) }
+
 // lister makes the lines of jobs.
 type lister struct {
 	ask   ListAsk

@@ -44,15 +44,15 @@ func (a *ObserveAsk) defaults() {
 
 // archived reads the archive. The caller holds its lock.
 func (a *ObserveAsk) archived(ctx context.Context) (*selection.Table, error) {
-	last, err := sink.Dated{Dir: a.Dir, Table: "summaries"}.Dates()
+	last, err := archive.LastDate(a.Dir)
 	if err != nil {
-		return nil, fmt.Errorf("listing the dates of the archive: %w", err)
+		return nil, err
 	}
-	if len(last) == 0 {
+	if last == "" {
 		return nil, fmt.Errorf("%w: %s has no summaries: the archive is named by sink.dir or --dir", errNoRows, a.Dir)
 	}
 	if a.From.IsZero() {
-		if end, err := time.Parse(time.DateOnly, last[len(last)-1]); err == nil {
+		if end, err := time.Parse(time.DateOnly, last); err == nil {
 			a.From = end.AddDate(0, 0, 1-defaultDays)
 		}
 	}
@@ -77,6 +77,10 @@ func (a *ObserveAsk) archived(ctx context.Context) (*selection.Table, error) {
 	defer x.Close()
 	o := observe(a)
 	keys := slices.DeleteFunc(x.Jobs(), func(k schemas.JobKey) bool { return !a.reads(x, k) })
+	if len(keys) == 0 && len(a.Responses) > 0 && len(x.Jobs()) > 0 {
+		return nil, fmt.Errorf("%w: no job has metric %.80q since %s: did a job report it? `weir job ID --metrics all` "+
+			"shows the metrics of a job", errResponse, a.Responses[0], q.First)
+	}
 	for i, key := range keys {
 		a.say("job %s/%d: %d of %d jobs, %d intervals", key.JobID, key.Restart, i+1, len(keys), len(o.rows))
 		if err := o.life(ctx, x, key); err != nil {

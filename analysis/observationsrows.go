@@ -238,12 +238,12 @@ func (o *observations) fill(t *selection.Table) {
 	}
 	var part []string
 	for _, name := range slices.Sorted(maps.Keys(o.sampled)) {
-		if o.sampled[name]*2 > len(o.rows) {
+		if o.sampled[name]*2 > len(o.rows) && !slices.Contains(o.ask.Responses, name) {
 			part = append(part, name)
 		}
 	}
 	if len(part) > 0 {
-		t.Notes = append(t.Notes, fmt.Sprintf("%d metrics are of part of the nodes: canaries measure them, such as %s",
+		t.Notes = append(t.Notes, fmt.Sprintf("measured on part of the nodes: %d of the metrics, such as %s",
 			len(part), part[0]))
 	}
 }

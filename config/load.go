@@ -29,6 +29,9 @@ var (
 	errValue = errors.New("wrong kind of value")
 )
 
+// ReportVariable is the environment variable that names the file in which a job reports. It sets no key.
+const ReportVariable = "WEIR_REPORT_FILE"
+
 // Load fills Defaults from the file, WEIR_* variables (WEIR_KAFKA_BROKERS sets kafka.brokers) and flags, in this order,
 // and validates the result. The error joins all faults, each with the variable or flag that set the value.
 func Load(src Source) (Config, error) {
@@ -44,7 +47,7 @@ func Load(src Source) (Config, error) {
 	setBy := map[string]string{} // by key: the variable or the flag
 	for _, e := range src.Environ {
 		name, value, _ := strings.Cut(e, "=")
-		if !strings.HasPrefix(name, "WEIR_") {
+		if !strings.HasPrefix(name, "WEIR_") || name == ReportVariable {
 			continue
 		}
 		key, ok := keyOf(strings.TrimPrefix(name, "WEIR_"), known)

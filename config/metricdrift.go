@@ -7,9 +7,11 @@ import (
 )
 
 // MetricDrift is what `weir metrics drift` watches: whether the metrics that are kept still explain the responses, and
-// whether each dropped metric still goes with its representative.
+// whether each dropped metric still follows from kept ones.
 type MetricDrift struct {
+	Centred  bool          `yaml:"centred,omitempty"` // there were several jobs or nodes: each is on a level of its own
 	Models   []DriftModel  `yaml:"models,omitempty"`
+	Columns  []DriftColumn `yaml:"columns,omitempty"` // of the metrics that canaries name
 	Canaries []DriftCanary `yaml:"canaries,omitempty"`
 }
 
@@ -31,6 +33,7 @@ type DriftModel struct {
 type DriftTerm struct {
 	Metric      string       `yaml:"metric"`
 	Statistic   string       `yaml:"statistic,omitempty"`
+	Square      bool         `yaml:"square,omitempty"`
 	Scaling     DriftScaling `yaml:"scaling,flow"`
 	Coefficient float64      `yaml:"coefficient,omitempty"`
 }
@@ -48,22 +51,32 @@ type DriftScaling struct {
 	SDSquare   float64 `yaml:"sd_square,omitempty"`
 }
 
-// DriftCanary is a dropped metric: where it is still measured, its scaled value is slope times that of its
-// representative. Error is the mean square of what is left over in training.
+// DriftColumn says how the values of a metric were scaled.
+type DriftColumn struct {
+	Metric    string       `yaml:"metric"`
+	Statistic string       `yaml:"statistic,omitempty"`
+	Scaling   DriftScaling `yaml:"scaling,flow"`
+}
+
+// DriftCanary is a dropped metric: where it is still measured, its scaled value is the sum of the terms. Error is the
+// mean square of what is left over in training.
 type DriftCanary struct {
-	Metric                  string       `yaml:"metric"`
-	Statistic               string       `yaml:"statistic,omitempty"`
-	Scaling                 DriftScaling `yaml:"scaling,flow"`
-	Representative          string       `yaml:"representative"`
-	RepresentativeStatistic string       `yaml:"representative_statistic,omitempty"`
-	RepresentativeScaling   DriftScaling `yaml:"representative_scaling,flow"`
-	Slope                   float64      `yaml:"slope"`
-	Error                   float64      `yaml:"error"`
+	Metric string            `yaml:"metric"`
+	Terms  []DriftCanaryTerm `yaml:"terms,flow"`
+	Error  float64           `yaml:"error"`
+}
+
+// DriftCanaryTerm is a kept metric, and what its scaled value counts.
+type DriftCanaryTerm struct {
+	Metric      string  `yaml:"metric"`
+	Coefficient float64 `yaml:"coefficient"`
 }
 
 var (
-	errNoTerm    = errors.New("has no term: a model predicts from one metric at least")
-	errDriftName = errors.New("is not in keep: the agents do not measure it everywhere")
+	errNoTerm     = errors.New("has no term: a model predicts from one metric at least")
+	errDriftName  = errors.New("is not in keep: the agents do not measure it everywhere")
+	errNotDropped = errors.New("is not in dropped: a canary watches a metric that other nodes do not measure")
+	errNoScaling  = errors.New("is not in drift.columns: its values cannot be compared with those of training")
 )
 
 // validate checks a model of drift: names that the list keeps or drops, and numbers that can be computed with.
@@ -91,22 +104,43 @@ func (d *MetricDrift) validate(f *findings, kept, dropped map[string]bool) {
 			t.Scaling.validate(f, key+".scaling")
 		}
 	}
+	scaled := map[string]bool{}
+	for i := range d.Columns {
+		c, key := &d.Columns[i], fmt.Sprintf("drift.columns[%d]", i)
+		f.listed(key+".metric", c.Metric, scaled)
+		c.Scaling.validate(f, key+".scaling")
+	}
 	canaries := map[string]bool{}
 	for i := range d.Canaries {
 		c, key := &d.Canaries[i], fmt.Sprintf("drift.canaries[%d]", i)
 		if f.listed(key+".metric", c.Metric, canaries) && !dropped[c.Metric] {
 			f.wrong(errNotDropped, key+".metric", c.Metric, "")
 		}
-		if !kept[c.Representative] {
-			f.wrong(errDriftName, key+".representative", c.Representative, "")
-		}
-		f.finite(key, c.Slope, c.Error)
-		c.Scaling.validate(f, key+".scaling")
-		c.RepresentativeScaling.validate(f, key+".representative_scaling")
+		c.validate(f, key, kept, scaled)
 	}
 }
 
-var errNotDropped = errors.New("is not in dropped: a canary watches a metric that other nodes do not measure")
+func (c *DriftCanary) validate(f *findings, key string, kept, scaled map[string]bool) {
+	if len(c.Terms) == 0 {
+		f.wrong(errNoTerm, key+".terms", "[]", "")
+	}
+	if f.finite(key+".error", c.Error); c.Error < 0 {
+		f.wrong(errRange, key+".error", c.Error, "at least 0")
+	}
+	if !scaled[c.Metric] {
+		f.wrong(errNoScaling, key+".metric", c.Metric, "")
+	}
+	for i, t := range c.Terms {
+		key := fmt.Sprintf("%s.terms[%d]", key, i)
+		if !kept[t.Metric] {
+			f.wrong(errDriftName, key+".metric", t.Metric, "")
+		}
+		if !scaled[t.Metric] {
+			f.wrong(errNoScaling, key+".metric", t.Metric, "")
+		}
+		f.finite(key+".coefficient", t.Coefficient)
+	}
+}
 
 func (s *DriftScaling) validate(f *findings, key string) {
 	f.finite(key, s.Centre, s.Scale, s.Mean, s.SD, s.MeanSquare, s.SDSquare)

@@ -70,7 +70,7 @@ func TestMetricListFaults(t *testing.T) {
 		"name":               {"[cpu_user, mem_bw]", "[cpu_user, mem_bw, a b]", `keep[2] = "a b": must match`},
 		"empty name":         {"[cpu_user, mem_bw]", "[cpu_user, mem_bw, '']", `keep[2] = "": must match`},
 		"not UTF-8":          {"[cpu_user, mem_bw]", "[cpu_user, mem_bw, \"\xff\"]", "invalid leading UTF-8"},
-		"twice":              {"[cpu_user, mem_bw]", "[cpu_user, mem_bw, cpu_user]", "keep[2] = cpu_user: is there twice"},
+		"twice":              {"[cpu_user, mem_bw]", "[cpu_user, cpu_user]", "keep[1] = cpu_user: is there twice"},
 		"nothing kept":       {"[cpu_user, mem_bw]", "[]", "keep = []: names no metric: nothing would be measured"},
 		"a text for a list":  {"[cpu_user, mem_bw]", "cpu_user", "cannot unmarshal"},
 		"kept and dropped":   {"name: cpu_idle", "name: cpu_user", "dropped[0].name = cpu_user: is kept and dropped"},
@@ -137,8 +137,14 @@ func TestListMeasures(t *testing.T) {
 		metric string
 		want   bool
 	}{
-		{none, "psi_io", true}, {l, "cpu_user", true}, {l, "psi_io", false}, {l, "mem_bw", false},
-		{l, "weir_agent_cpu_ms", true}, {more, "mem_bw", true}, {more, "psi_io", false}, {all, "psi_io", true},
+		{none, "psi_io", true},
+		{l, "cpu_user", true},
+		{l, "psi_io", false},
+		{l, "mem_bw", false},
+		{l, "weir_agent_cpu_ms", true},
+		{more, "mem_bw", true},
+		{more, "psi_io", false},
+		{all, "psi_io", true},
 	} {
 		if got := c.list.Measures("n0001", c.metric); got != c.want {
 			t.Errorf("%+v measures %s: %v", c.list, c.metric, got)
@@ -149,8 +155,8 @@ func TestListMeasures(t *testing.T) {
 	}
 }
 
-// TestCanary pins the hash: agents of every version must choose the same nodes. It chooses the share that was asked
-// for, of neighbours in a rack too, and a node that is a canary stays one when the share grows.
+// TestCanary pins the hash: agents of every version must choose the same nodes. The share is that which was asked for,
+// of neighbours in a rack too. A node that is a canary stays one when the share grows.
 func TestCanary(t *testing.T) {
 	var chosen []string
 	for i := range 10_000 {

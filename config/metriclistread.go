@@ -71,7 +71,8 @@ func ParseMetricList(text []byte) (*MetricList, error) {
 
 var listWords = strings.NewReplacer(
 	" not found in type config.MetricList", " is no key of metrics.yaml",
-	" not found in type config.", " is no key of ", "into config.MetricList", "as metrics.yaml", "config.", "", "!!", "",
+	" not found in type config.", " is no key of ", "into config.MetricList", "as metrics.yaml", "config.", "",
+	"!!", "",
 )
 
 // listError makes a line of an error of the YAML library, in the words of a person who edits the file.

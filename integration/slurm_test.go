@@ -103,7 +103,9 @@ func (s *slurmCluster) run(name string, args ...string) string {
 func (s *slurmCluster) submit(args ...string) string {
 	s.t.Helper()
 	args = append([]string{"--parsable", "--output=/dev/null"}, args...)
-	return s.run("sbatch", append(args, "--wrap=sleep 600")...)
+	// It reports its own number and restart, and what it did not write itself.
+	report := `while sleep 0.5; do echo "own_job $SLURM_JOB_ID.${SLURM_RESTART_COUNT:-0}" >>"$WEIR_REPORT_FILE"; done`
+	return s.run("sbatch", append(args, "--wrap="+report)...)
 }
 
 // nodes returns where a job runs; empty while it does not.
@@ -145,7 +147,9 @@ func TestSlurm(t *testing.T) {
 		m.add(part, []string{slurm.conf()}, part, "--config", file).start()
 	}
 	for _, node := range slurmNodes {
-		m.add("agent-"+node, []string{"WEIR_AGENT_NODE=" + node}, "agent", "--config", file).start()
+		m.add("agent-"+node, []string{
+			"WEIR_AGENT_NODE=" + node, "WEIR_AGENT_REPORT_DIR=" + filepath.Join(slurm.dir, "report", node),
+		}, "agent", "--config", file).start()
 	}
 	s.eventually("rows of idle nodes", func() bool { return len(s.rows()[schemas.JobKey{JobID: schemas.JobRest}]) > 0 })
 
@@ -235,6 +239,7 @@ func TestSlurm(t *testing.T) {
 		{JobID: big}: {3}, {JobID: requeued}: {1}, again: {1}, paused: {2}, component[0]: {1}, component[1]: {1},
 	}, paused)
 	s.judgePause(paused, wentOn)
+	s.judgeReports(component[1])
 	jobs := s.jobs()
 	for _, pair := range [][2]schemas.JobKey{{{JobID: left}, {JobID: right}}, {first, second}} {
 		a, b := jobs[pair[0]].Cpus, jobs[pair[1]].Cpus
@@ -514,6 +519,30 @@ func (s *system) judgePause(key schemas.JobKey, wentOnMs int64) {
 	}
 	if pauses != 1 {
 		s.t.Errorf("job %s was suspended once, and its rows have %d gaps", key, pauses)
+	}
+}
+
+// judgeReports looks at what jobs reported into the files that Slurm's hooks made: each its own number and restart, in
+// its own rows. The script of a heterogeneous job runs on its first component alone.
+func (s *system) judgeReports(silent schemas.JobKey) {
+	s.t.Helper()
+	for key, of := range s.rows() {
+		own, _ := strconv.ParseFloat(fmt.Sprintf("%s.%d", key.JobID, key.Restart), 64) // 0: of no job
+		found := 0
+		for _, r := range of {
+			for i := range r.Metrics {
+				m := &r.Metrics[i]
+				if m.Name != "own_job" {
+					continue
+				}
+				if found++; m.Count != 1 || m.Nodes != 1 || *m.Mean != own {
+					s.t.Errorf("job %s at %d reported %+v, want %v", key, r.IntervalStart, m, own)
+				}
+			}
+		}
+		if reports := own > 0 && key != silent; reports != (found > 0) {
+			s.t.Errorf("job %s reported in %d of %d rows", key, found, len(of))
+		}
 	}
 }
 

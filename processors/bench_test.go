@@ -73,11 +73,11 @@ func benchmarkInterval(b *testing.B, sketch int) {
 			}
 			began = b.Elapsed()
 			byNode(records)
-			gathered := newColumns(records)
+			gathered := newColumns(records, nil)
 			cols := gathered.sorted()
 			jobs += (b.Elapsed() - began).Seconds()
 			began = b.Elapsed()
-			all.join(records, cols)
+			all.join(records, cols, nil)
 			system += (b.Elapsed() - began).Seconds()
 			began = b.Elapsed()
 			written += len(encode(b, summarize(simCluster, 0, tick, job, records, cols, sketch)))

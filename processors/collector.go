@@ -245,16 +245,17 @@ func (c *Collector) closeJob(fx *Effects, t *schemas.Tick, job *schemas.TickJob)
 		}
 	}
 	byNode(records)
-	cols := newColumns(records)
+	reported := reportedBy(records)
+	cols := newColumns(records, reported)
 	sorted := cols.sorted()
-	c.all.join(records, sorted)
+	c.all.join(records, sorted, reported)
 	if job.Parts == 0 {
 		fx.Counts.Ended += int64(len(records))
 		return
 	}
 	fx.Counts.Summarized += int64(len(records))
 	fx.Counts.Outputs++
-	fx.Counts.Surplus += cols.surplus()
+	fx.Counts.Surplus += cols.surplus() + reported.surplus()
 	c.weigh(job, records)
 	fx.Outputs = append(fx.Outputs, summarize(c.cluster, c.partition, t, job, records, sorted, c.Sketch))
 }

@@ -92,8 +92,8 @@ func (s *columns) sorted() []*column {
 func (s *columns) surplus() int64 { return int64(len(s.left)) }
 
 // newColumns makes a column of each metric of CounterBatches, which are ordered by node. The least node decides on a
-// metric's unit and scope.
-func newColumns(records []*nodeRecord) columns {
+// metric's unit and scope. reported are the names that the job reported.
+func newColumns(records []*nodeRecord, reported reportedNames) columns {
 	all := columns{byName: map[string]*column{}}
 	for _, r := range records {
 		if r.batch == nil {
@@ -101,6 +101,9 @@ func newColumns(records []*nodeRecord) columns {
 		}
 		for i := range r.batch.Metrics {
 			m := &r.batch.Metrics[i]
+			if reported.leavesOut(m.Name) {
+				continue
+			}
 			c, fits := all.column(m.Name, m.Unit, m.Scope)
 			switch {
 			case c == nil:

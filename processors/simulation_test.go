@@ -362,7 +362,14 @@ func writeInterval(w *logWriter, start, length int64) {
 		case 7:
 			w.put(nodeSummary("n0", "local", start, length))
 		default:
-			w.put(batch(node, job, start, length, r.Float64()))
+			b := batch(node, job, start, length, r.Float64())
+			if r.IntN(3) == 0 { // the job reports
+				b.Metrics = append(b.Metrics, schemas.CounterBatchMetric{
+					Name: "steps", Unit: "1/s", Scope: schemas.ScopeNode, Values: []float64{r.Float64()},
+				})
+				b.Reported = []string{"steps"}
+			}
+			w.put(b)
 		}
 	}
 }

@@ -39,9 +39,13 @@ func (s *system) expect(node string) int32 {
 	return n
 }
 
-// join adds a job's records, ordered by node, and their columns. The columns may be reduced afterwards.
-func (s *system) join(records []*nodeRecord, columns []*column) {
+// join adds a job's records, ordered by node, and their columns, without the metrics that the job reported. The columns
+// may be reduced afterwards.
+func (s *system) join(records []*nodeRecord, columns []*column, reported reportedNames) {
 	for _, c := range columns {
+		if reported.has(c.name) {
+			continue
+		}
 		to, fits := s.column(c.name, c.unit, c.scope)
 		if to == nil {
 			continue
@@ -66,7 +70,9 @@ func (s *system) join(records []*nodeRecord, columns []*column) {
 			continue
 		}
 		for i := range r.summary.Metrics {
-			s.joinReduced(r, &r.summary.Metrics[i])
+			if m := &r.summary.Metrics[i]; !reported.has(m.Name) {
+				s.joinReduced(r, m)
+			}
 		}
 	}
 }

@@ -76,7 +76,9 @@ func simulate(
 ) error {
 	members := make([]member, len(nodes))
 	for i, name := range nodes {
-		members[i] = member{name, &simulated{node: name, tellsClock: clock != nil}}
+		members[i] = member{name, &simulated{
+			node: name, tellsClock: clock != nil, shapes: measuredShapes(cfg.Agent.List, name),
+		}}
 	}
 	f, err := newFleet(cfg, members, log)
 	if err != nil {

@@ -27,7 +27,7 @@ func form(route *schemas.Route, s *sample, head schemas.NodeHeader) (items []ite
 	items = make([]item, 0, len(route.Entries)+1)
 	own := jobColumns(route.Entries, s.jobs, s.cpus)
 	for i, e := range route.Entries {
-		p := portion{sample: s, job: own[i], node: alone, local: e.Mode == schemas.ModeLocal, cpus: s.cpus, gpus: gpus}
+		p := portion{sample: s, node: alone, local: e.Mode == schemas.ModeLocal, cpus: s.cpus, gpus: gpus}
 		if len(e.Cpus) > 0 {
 			p.cpus, p.gpus = ascending(e.Cpus), nil
 			unknown.cpus = append(unknown.cpus, take(p.cpus, s.cpus, taken)...)
@@ -39,6 +39,7 @@ func form(route *schemas.Route, s *sample, head schemas.NodeHeader) (items []ite
 		head.Seq++
 		head.JobID, head.Restart = e.JobID, e.Restart
 		p.head = head
+		p.job, p.reported = own[i], reportedBy(head.Job(), s.reports)
 		items = append(items, p.item(e.Partition))
 	}
 	if route.SendsRest() {
@@ -121,6 +122,9 @@ func (s *sample) bytes() int64 {
 	for i := range s.jobs {
 		n += jobBytes + len(s.jobs[i].Cgroup) + 4*len(s.jobs[i].CPUs) + columnsBytes(s.jobs[i].Columns)
 	}
+	for i := range s.reports {
+		n += jobBytes + columnsBytes(s.reports[i].Columns)
+	}
 	return int64(n)
 }
 
@@ -139,6 +143,7 @@ type portion struct {
 	node       bool               // whether it has the values of the node and of its sockets
 	local      bool               // whether the record has the distribution of the values, not the values
 	job        []source.Column    // of the job's cgroup
+	reported   []source.Column    // by the job itself
 }
 
 func (h *portion) item(partition int32) item {
@@ -180,6 +185,9 @@ func (h *portion) each(f func(c *source.Column, values []float64)) {
 	for i := range h.job {
 		f(&h.job[i], h.job[i].Values)
 	}
+	for i := range h.reported {
+		f(&h.reported[i], h.reported[i].Values)
+	}
 }
 
 // positions returns where the numbers wanted are among those there; -1: nowhere. It is nil if they are the same.
@@ -218,6 +226,7 @@ func (h *portion) collected(head schemas.NodeHeader) *schemas.CounterBatch {
 		m := schemas.CounterBatchMetric{Name: c.Name, Unit: c.Unit, Scope: c.Scope, Values: values}
 		b.Metrics = append(b.Metrics, m)
 	})
+	b.Reported = h.reportedNames()
 	return b
 }
 
@@ -228,6 +237,7 @@ func (h *portion) reduced(head schemas.NodeHeader) *schemas.NodeSummary {
 		d, certified := quantile.Certify(slices.Clone(values), quantile.Large)
 		b.Metrics = append(b.Metrics, summarize(d, certified, c, head.Node))
 	})
+	b.Reported = h.reportedNames()
 	return b
 }
 

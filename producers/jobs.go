@@ -71,3 +71,21 @@ func cpusOf(e *schemas.RouteEntry, have []int32) []int32 {
 	}
 	return ascending(e.Cpus)
 }
+
+// reportedBy returns what a job reported, or nothing.
+func reportedBy(job schemas.JobKey, reports []source.Report) []source.Column {
+	for i := range reports {
+		if reports[i].Job == job {
+			return reports[i].Columns
+		}
+	}
+	return nil
+}
+
+// reportedNames returns the names of the metrics that the job reported, ascending.
+func (h *portion) reportedNames() (names []string) {
+	for i := range h.reported {
+		names = append(names, h.reported[i].Name)
+	}
+	return names
+}

@@ -19,6 +19,12 @@ type sampler interface {
 	Jobs(elapsed time.Duration) []source.JobColumns
 }
 
+// reporter is a sampler whose jobs may report metrics of their own. Simulated jobs do not.
+type reporter interface {
+	// Reports returns what jobs reported between the last two readings. The caller keeps it.
+	Reports() []source.Report
+}
+
 // sample is what one node measured in one interval.
 type sample struct {
 	start     int64   // interval_start
@@ -26,6 +32,7 @@ type sample struct {
 	cpus      []int32 // logical CPUs, ascending
 	columns   []source.Column
 	jobs      []source.JobColumns
+	reports   []source.Report
 }
 
 // node is the state of one node's agent: the routes that it knows, what it has formed, and what waits to be sent.
@@ -64,6 +71,9 @@ func (f *fleet) vitals(n *node, now moment) source.Vitals {
 	v := source.Vitals{
 		BoundaryMs: now.boundary, Interval: f.cfg.Interval, Skew: late.Abs(), Depth: n.ring.depth(),
 		Drops: n.ring.drops,
+	}
+	if r := n.routes.at(now.boundary - f.cfg.Interval.Milliseconds()); r != nil {
+		v.Jobs = r.Entries
 	}
 	v.Clock.Late = late
 	v.Clock.Offset, v.Clock.Bound, v.Clock.Known = f.clock.offset(now.start, f.clockWindow())

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math"
+	"slices"
 	"time"
 
+	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/producers/source"
 	"github.com/weirhpc/weir/schemas"
 )
@@ -69,6 +71,11 @@ func shapes() []shape {
 	}
 }
 
+// measuredShapes are the metrics that a simulated node measures.
+func measuredShapes(list *config.MetricList, node string) []shape {
+	return slices.DeleteFunc(shapes(), func(s shape) bool { return !list.Measures(node, s.name) })
+}
+
 // SimulatedValue is what a simulated node measures. It depends on its arguments alone, so that a test can compute what
 // a record should hold. cpu is ignored for node-scoped metrics. Some values of sim_gaps are NaN, and so are those of a
 // metric that is not simulated.
@@ -110,7 +117,8 @@ func hashOf(s string) uint64 {
 // interval is absent where the process did not keep time.
 type simulated struct {
 	node         string
-	fromMs, toMs int64 // boundaries of the last two readings
+	shapes       []shape // that the node measures; nil: all
+	fromMs, toMs int64   // boundaries of the last two readings
 	tellsClock   bool
 	clock        source.Clock // at the last reading
 }
@@ -127,7 +135,10 @@ func (m *simulated) Interval(time.Duration) (cpus []int32, columns []source.Colu
 		cpus[c] = int32(c)
 	}
 	node := hashOf(m.node)
-	for _, shape := range shapes() {
+	if m.shapes == nil {
+		m.shapes = shapes()
+	}
+	for _, shape := range m.shapes {
 		n := 1
 		if shape.scope == schemas.ScopeCore {
 			n = SimulatedCPUs

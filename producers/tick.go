@@ -146,6 +146,9 @@ func (f *fleet) formAll(ctx context.Context, from, to moment) (routeless []strin
 		s := &sample{start: from.boundary, sampledAt: to.start.UnixMicro()}
 		s.cpus, s.columns = n.from.Interval(elapsed)
 		s.jobs = n.from.Jobs(elapsed)
+		if r, is := n.from.(reporter); is {
+			s.reports = r.Reports()
+		}
 		if !f.sleepUntil(ctx, to.slotAt(n.slot)) {
 			return nil, false
 		}

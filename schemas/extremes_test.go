@@ -128,11 +128,11 @@ func TestLegalExtremesAreReadable(t *testing.T) {
 // manyBlocks is a CounterBatch whose list of CPUs has each entry in a block of its own, and no end.
 func manyBlocks(t testing.TB, n int) []byte {
 	b := mustMarshal(t, &CounterBatch{NodeHeader: NodeHeader{Cluster: "c", Node: "n", IntervalMs: 1, JobID: JobRest}})
-	b = b[:len(b)-2] // without cpus and metrics
+	b = b[:len(b)-3] // without cpus, metrics and reported
 	for range n {
 		b = append(b, 2, 0) // a block of one: CPU 0
 	}
-	return append(b, 0, 0)
+	return append(b, 0, 0, 0)
 }
 
 // TestManyBlocksAllocateLittle: the decoder copies a list once for each of its blocks. So 2,865 bytes cost 477,928, and
@@ -152,7 +152,7 @@ func TestManyBlocksAllocateLittle(t *testing.T) {
 	}
 	// Two blocks are as Avro allows.
 	b := manyBlocks(t, 0)
-	b = append(b[:len(b)-2], 2, 0, 2, 2, 0, 0)
+	b = append(b[:len(b)-3], 2, 0, 2, 2, 0, 0, 0)
 	if r, err := Unmarshal(b); err != nil || !slices.Equal(r.(*CounterBatch).Cpus, []int32{0, 1}) {
 		t.Errorf("two blocks: %v, %v", r, err)
 	}

@@ -155,7 +155,11 @@ func (d draw) batch() Record {
 			m.Values[i] = []float64{d.float(), d.float(), math.NaN()}[d.IntN(3)]
 		}
 		b.Metrics = append(b.Metrics, m)
+		if m.Scope == ScopeNode && d.IntN(2) == 0 && len(b.Reported) < MaxReported {
+			b.Reported = append(b.Reported, name)
+		}
 	}
+	slices.Sort(b.Reported)
 	return b
 }
 
@@ -187,7 +191,11 @@ func (d draw) nodeSummary() Record {
 		}
 		m.Invalid = d.between(0, int64(belong)-m.Count)
 		s.Metrics = append(s.Metrics, m)
+		if m.Scope == ScopeNode && d.IntN(2) == 0 && len(s.Reported) < MaxReported {
+			s.Reported = append(s.Reported, name)
+		}
 	}
+	slices.Sort(s.Reported)
 	return s
 }
 

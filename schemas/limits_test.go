@@ -2,6 +2,7 @@ package schemas
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -156,6 +157,39 @@ func TestLimitsOfCounterBatch(t *testing.T) {
 		[]string{legal().Metrics[0].Name})
 	bound(t, legal, "cpus", func(b *CounterBatch, v []int32) { b.Cpus, b.Metrics = v, b.Metrics[1:] },
 		[][]int32{nil, {0}, {math.MaxInt32, 0}, cpusUpTo(65536)}, [][]int32{cpusUpTo(65537)})
+}
+
+// TestLimitsOfReported: a record names at most 16 metrics that the job reported. Each of them is its own, of the node.
+func TestLimitsOfReported(t *testing.T) {
+	names := func(n int) (all []string) {
+		for i := range n {
+			all = append(all, fmt.Sprintf("r%02d", i))
+		}
+		return all
+	}
+	good := [][]string{nil, {"r03"}, names(16), {"r00", "r16"}}
+	bad := [][]string{names(17), {"other"}, {"r01", "r00"}, {"r00", "r00"}, {""}, {"of_cores"}}
+	bound(t, func() *CounterBatch {
+		b := &CounterBatch{NodeHeader: goodNodeSummary().NodeHeader, Metrics: []CounterBatchMetric{
+			{"of_cores", "1", ScopeCore, make([]float64, len(goodNodeSummary().Cpus))},
+		}}
+		for _, name := range names(17) {
+			b.Metrics = append(b.Metrics, CounterBatchMetric{name, "", ScopeNode, []float64{1}})
+		}
+		return b
+	}, "reported", func(b *CounterBatch, v []string) { b.Reported = v }, good, bad)
+	bound(t, func() *NodeSummary {
+		s := &NodeSummary{NodeHeader: goodNodeSummary().NodeHeader}
+		for _, name := range append(names(17), "of_cores") {
+			scope := ScopeNode
+			if name == "of_cores" {
+				scope = ScopeCore
+			}
+			m := JobSummaryMetric{Name: name, Scope: scope, Invalid: 1}
+			s.Metrics = append(s.Metrics, NodeSummaryMetric{JobSummaryMetric: m})
+		}
+		return s
+	}, "reported", func(s *NodeSummary, v []string) { s.Reported = v }, good, bad)
 }
 
 func TestLimitsOfNodeSummary(t *testing.T) {

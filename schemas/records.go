@@ -60,7 +60,8 @@ func (h *NodeHeader) Job() JobKey { return JobKey{h.JobID, h.Restart} }
 // CounterBatch is what one node measured for one job in one interval.
 type CounterBatch struct {
 	NodeHeader
-	Metrics []CounterBatchMetric `avro:"metrics"`
+	Metrics  []CounterBatchMetric `avro:"metrics"`
+	Reported []string             `avro:"reported"` // names of the metrics that the job reported, ascending
 }
 
 // CounterBatchMetric has one value for each of the batch's Cpus (ScopeCore), for each socket or GPU, or a single one.
@@ -75,7 +76,8 @@ type CounterBatchMetric struct {
 // NodeSummary is a job of one node, reduced on its node.
 type NodeSummary struct {
 	NodeHeader
-	Metrics []NodeSummaryMetric `avro:"metrics"`
+	Metrics  []NodeSummaryMetric `avro:"metrics"`
+	Reported []string            `avro:"reported"` // as that of CounterBatch
 }
 
 // NodeSummaryMetric is a JobSummaryMetric that always has what a merge needs of its values.

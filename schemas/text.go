@@ -21,6 +21,9 @@ func ShownJobID(s string) string {
 	return fmt.Sprintf("%.80q", s)
 }
 
+// ValidUnit reports whether s may be the unit of a metric.
+func ValidUnit(s string) bool { return validUnit(s) }
+
 // validUnit reports whether s may be a unit, a boot id or a run id: 0 to 64 bytes of printable UTF-8.
 func validUnit(s string) bool { return len(s) <= maxNameBytes && isPrintable(s) }
 

@@ -12,6 +12,8 @@ import (
 const (
 	// MaxMetrics is how many metrics a record may have.
 	MaxMetrics = 1024
+	// MaxReported is how many metrics a job may report by itself, in a record and in an interval.
+	MaxReported = 16
 	// MaxNodes is how many nodes a job may have.
 	MaxNodes = 1 << 22
 	// MaxEpoch is the last epoch. A balancer counts on from the epoch of a record, so a record must not exhaust it.
@@ -158,6 +160,27 @@ func checkMetrics(n int, name func(i int) string) error {
 	}
 	if i := twice(n, func(a, b int) int { return cmp.Compare(name(a), name(b)) }); i >= 0 {
 		return invalid("metrics.name", "%s is there twice", name(i))
+	}
+	return nil
+}
+
+// checkReported checks the names of the metrics that a job reported. Each is one of the record's metrics, of which n
+// are called name(i) and have scope(i).
+func checkReported(reported []string, n int, name, scope func(i int) string) error {
+	if len(reported) > MaxReported {
+		return invalid("reported", "%d are more than %d", len(reported), MaxReported)
+	}
+	for k, r := range reported {
+		if k > 0 && reported[k-1] >= r {
+			return invalid("reported", "%.80q does not come after %.80q", r, reported[k-1])
+		}
+		i := 0
+		for i < n && name(i) != r {
+			i++
+		}
+		if i == n || scope(i) != ScopeNode {
+			return invalid("reported", "%.80q is no metric of the record with scope node", r)
+		}
 	}
 	return nil
 }

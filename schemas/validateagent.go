@@ -67,7 +67,11 @@ func (b *CounterBatch) Validate() error {
 				m.Name, len(m.Values), least, most)
 		}
 	}
-	return checkMetrics(len(b.Metrics), func(i int) string { return b.Metrics[i].Name })
+	name := func(i int) string { return b.Metrics[i].Name }
+	if err := checkMetrics(len(b.Metrics), name); err != nil {
+		return err
+	}
+	return checkReported(b.Reported, len(b.Metrics), name, func(i int) string { return b.Metrics[i].Scope })
 }
 
 // Validate implements Record.
@@ -92,7 +96,11 @@ func (s *NodeSummary) Validate() error {
 			return err
 		}
 	}
-	return checkMetrics(len(s.Metrics), func(i int) string { return s.Metrics[i].Name })
+	name := func(i int) string { return s.Metrics[i].Name }
+	if err := checkMetrics(len(s.Metrics), name); err != nil {
+		return err
+	}
+	return checkReported(s.Reported, len(s.Metrics), name, func(i int) string { return s.Metrics[i].Scope })
 }
 
 // checkReduced checks a metric that a node reduced from all of its values. It becomes the row of a summary unchanged.

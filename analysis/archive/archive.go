@@ -134,6 +134,15 @@ func collect[T any](ctx context.Context, dir, table, first, last string, read fu
 	return all, err
 }
 
+// LastDate returns the last date that has summaries; empty: there is none.
+func LastDate(dir string) (last string, err error) {
+	paths, err := filesOf(dir, "summaries", "", "")
+	for _, p := range paths {
+		last = max(last, dateOf(p))
+	}
+	return last, err
+}
+
 // filesOf returns the files of a table from one date to another.
 func filesOf(dir, table, first, last string) (paths []string, err error) {
 	dates, err := os.ReadDir(filepath.Join(dir, table))

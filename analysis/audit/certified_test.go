@@ -191,7 +191,7 @@ func TestSummariesThatCameLate(t *testing.T) {
 	for _, job := range []string{"1", "2"} {
 		c := &column{unit: "1", scope: schemas.ScopeCore, values: []float64{1, 2}, means: []nodeMean{{"n", 1.5}}}
 		of := &recount.Share{Parts: 1, Nodes: map[string]bool{"n": true}}
-		s := &share{of, map[string]*column{"cpu": c}}
+		s := &share{Share: of, columns: map[string]*column{"cpu": c}}
 		want[job] = expectWhole(jobInterval{schemas.JobKey{JobID: job}, 1000}, 1000, s)
 		b.expect(want[job])
 	}

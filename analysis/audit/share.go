@@ -26,6 +26,7 @@ var atOnce = runtime.GOMAXPROCS(0)
 type share struct {
 	*recount.Share
 	columns map[string]*column
+	own     map[string]bool // names of the metrics that the job reported by itself
 }
 
 // column has the values of one metric.
@@ -56,15 +57,20 @@ func (c *column) count() int64 {
 }
 
 // reduce makes a column of each metric of the CounterBatches. The least node decides on unit and scope: what has others
-// is invalid.
+// is invalid. Of the names that the job reported by itself the least stay.
 func (s *share) reduce() {
 	s.columns = map[string]*column{}
+	var surplus map[string]bool
+	s.own, surplus = s.OwnMetrics()
 	for _, r := range s.Records {
 		if r.Batch == nil {
 			continue
 		}
 		for i := range r.Batch.Metrics {
 			m := &r.Batch.Metrics[i]
+			if surplus[m.Name] {
+				continue
+			}
 			c := s.columns[m.Name]
 			if c == nil {
 				c = &column{unit: m.Unit, scope: m.Scope}
@@ -90,12 +96,15 @@ func (s *share) reduce() {
 	cut(s.columns)
 }
 
-// join adds a job's share to the machine's.
+// join adds a job's share to the machine's, without what the job reported by itself.
 func (s *share) join(job *share) {
 	if s.columns == nil {
 		s.columns = map[string]*column{}
 	}
 	for _, name := range slices.Sorted(maps.Keys(job.columns)) {
+		if job.own[name] {
+			continue
+		}
 		from := job.columns[name]
 		c, fits := s.column(name, from.unit, from.scope)
 		c.invalid += from.invalid
@@ -115,6 +124,9 @@ func (s *share) join(job *share) {
 		}
 		for i := range r.Summary.Metrics {
 			m := &r.Summary.Metrics[i]
+			if job.own[m.Name] {
+				continue
+			}
 			c, fits := s.column(m.Name, m.Unit, m.Scope)
 			c.invalid += m.Invalid
 			if !fits {

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -138,6 +139,15 @@ func (s *Set) Names() (names []string) {
 		names = append(names, s.metrics[i].Name)
 	}
 	return names
+}
+
+// Uses returns by the name of each metric what it is computed from: recorded metrics, and those defined before.
+func (s *Set) Uses() map[string][]string {
+	uses := map[string][]string{}
+	for i := range s.metrics {
+		uses[s.metrics[i].Name] = slices.Clone(s.metrics[i].uses)
+	}
+	return uses
 }
 
 // Resolve compares the names in the expressions with the scopes of recorded metrics, by name. It sets the scopes that

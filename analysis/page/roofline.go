@@ -17,6 +17,9 @@ type roofline struct {
 	Rows   []roofRow
 }
 
+// RooflineMetrics are those that the roofline is made of.
+func RooflineMetrics() []string { return []string{"flops_any", "operational_intensity"} }
+
 type roofRow struct{ When, Intensity, Flops, Of string }
 
 // roofPoint is a bin of a node's mean.

@@ -104,6 +104,22 @@ func Compile(known []Known, off []string, files ...Source) (*Set, error) {
 	return s, nil
 }
 
+// Reads returns by the id of each rule the metrics that it reads, of the rules that Compile would take. A rule that is
+// wrong may be missing: Compile tells.
+func Reads(off []string, files ...Source) map[string][]string {
+	var all []ruleText
+	for _, src := range append([]Source{{Name: ShippedName, Text: shipped}}, files...) {
+		f, _ := readFile(src)
+		all = append(all, f.rules...)
+	}
+	all, _, _ = choose(all, off)
+	reads := map[string][]string{}
+	for i := range all {
+		reads[all[i].id] = slices.Concat(all[i].needs, all[i].uses)
+	}
+	return reads
+}
+
 func (t *ruleText) fault(err error) error {
 	return fmt.Errorf("%s:%d: rule %s: %w", t.source, t.line, cmp.Or(t.id, "?"), err)
 }

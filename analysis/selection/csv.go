@@ -309,7 +309,7 @@ func (p *csvTable) table() (*Table, error) {
 func (p *csvTable) whyNone() string {
 	if p.untimed > 0 {
 		return fmt.Sprintf(": %s no time in column %.80q: write Unix seconds, milliseconds or RFC 3339",
-			counted(p.untimed, "row"), p.names[p.timeAt])
+			counted(p.untimed, "row has", "rows have"), p.names[p.timeAt])
 	}
 	return ": there is none below the names"
 }

@@ -5,13 +5,17 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"gonum.org/v1/gonum/floats"
 )
 
 // Drift is what is known of a selection when it is made, and what later rows are compared with: a model of each
-// response, and for each dropped metric how it goes with its representative.
+// response, and for each dropped metric how it follows from kept ones.
 type Drift struct {
+	Centred  bool // there were several jobs or nodes: each is on a level of its own
 	Models   []DriftModel
-	Canaries []Canary
+	Columns  []DriftColumn // of all metrics that canaries name, by name
+	Canaries []Canary      // by name
 }
 
 // DriftModel is the model of a response.
@@ -21,16 +25,25 @@ type DriftModel struct {
 	Renewed bool
 }
 
-// Canary is a dropped metric. Where a node still measures it, its scaled value is Slope times that of the
-// representative, with this mean squared error in training.
+// DriftColumn says how the values of a metric were scaled in training: its mean, where it has several statistics.
+type DriftColumn struct {
+	Metric    string
+	Statistic string
+	Scaling   Scaling
+}
+
+// Canary is a dropped metric that follows from kept ones. Where a node still measures it, its scaled value is the sum of
+// these terms, with this mean squared error in training.
 type Canary struct {
-	Metric                  string
-	Statistic               string
-	Scaling                 Scaling
-	Representative          string
-	RepresentativeStatistic string
-	RepresentativeScaling   Scaling
-	Slope, Error            float64
+	Metric string
+	Terms  []CanaryTerm // the representative first
+	Error  float64
+}
+
+// CanaryTerm is a kept metric, and what its scaled value counts.
+type CanaryTerm struct {
+	Metric      string
+	Coefficient float64
 }
 
 // Verdicts of Watch.
@@ -60,6 +73,7 @@ type DriftReport struct {
 	Canaries  []CanaryDrift   `json:"canaries"` // those that were judged
 	Absent    int             `json:"absent"`   // dropped metrics that were not judged: too few rows have them
 	Notes     []string        `json:"notes,omitempty"`
+	reasons   [3]int          // of Why: for redo, for unknown, for hold
 }
 
 // ResponseDrift is what became of a response.
@@ -89,13 +103,17 @@ type CanaryDrift struct {
 
 // Watch compares later rows with what was known when the metrics were selected.
 func (w *Drift) Watch(t *Table) *DriftReport {
-	v := newRowsInTime(t)
+	v := newRowsInTime(t, w.Centred)
 	r := &DriftReport{Rows: t.Rows(), Responses: []ResponseDrift{}, Canaries: []CanaryDrift{}, Notes: t.Notes}
+	if v.torn > 0 {
+		r.Notes = append(slices.Clone(r.Notes), fmt.Sprintf("%d rows left out: they follow another too soon", v.torn))
+	}
 	for i := range w.Models {
 		r.Responses = append(r.Responses, v.response(&w.Models[i]))
 	}
+	column := v.columns(w.Columns)
 	for i := range w.Canaries {
-		if c := v.canary(&w.Canaries[i]); c.Stretches > 0 {
+		if c := v.canary(&w.Canaries[i], column); c.Stretches > 0 {
 			r.Canaries = append(r.Canaries, c)
 		} else {
 			r.Absent++
@@ -119,32 +137,36 @@ func (r *DriftReport) judge() {
 	for _, c := range r.Canaries {
 		if c.Parted > c.Chance {
 			parted++
-			r.conclude(VerdictRedo, fmt.Sprintf("%s no longer goes with %s: in %d of %d stretches of %d rows its error is "+
-				"above %g times that of training, and chance explains %d", c.Metric, c.Representative, c.Parted, c.Stretches,
+			r.conclude(VerdictRedo, fmt.Sprintf("%s no longer follows from %s: in %d of %d stretches of %d rows its "+
+				"error is above %g times that of training, and chance explains %d", c.Metric, c.Representative, c.Parted, c.Stretches,
 				Stretch, canaryLimit, c.Chance))
 		}
 	}
 	if n := len(r.Canaries) - parted; n > 0 {
-		r.conclude(VerdictHold, fmt.Sprintf("%d dropped metrics go with their representatives as before", n))
+		r.conclude(VerdictHold, counted(n, "dropped metric follows", "dropped metrics follow")+" from kept ones as before")
 	}
 	switch {
 	case r.Absent > 0 && len(r.Canaries) == 0 && len(r.Responses) == 0:
-		r.conclude(VerdictUnknown, fmt.Sprintf("no dropped metric has %d rows with its representative: canary nodes "+
-			"measure them, or the list says canary: 0", Stretch))
+		r.conclude(VerdictUnknown, fmt.Sprintf("no dropped metric has %d rows together with kept ones: only canary nodes "+
+			"measure them, and a list with canary: 0 has none", Stretch))
 	case r.Absent > 0:
-		r.Notes = append(r.Notes, fmt.Sprintf("%d dropped metrics were not judged: fewer than %d rows have them and their "+
-			"representatives", r.Absent, Stretch))
+		r.Notes = append(r.Notes, counted(r.Absent, "dropped metric was", "dropped metrics were")+
+			fmt.Sprintf(" not judged: fewer than %d rows have what it takes", Stretch))
 	case len(r.Canaries) == 0 && len(r.Responses) == 0:
 		r.conclude(VerdictUnknown, "the list has nothing to watch: select the metrics anew with this weir")
 	}
 }
 
-// conclude adds a reason. The gravest verdict stands: redo, unknown, hold.
+// conclude adds a reason. The gravest verdict stands: redo, unknown, hold. Its reasons come first.
 func (r *DriftReport) conclude(verdict, why string) {
-	r.Why = append(r.Why, why)
-	if verdict == VerdictRedo || r.Verdict == VerdictHold {
-		r.Verdict = verdict
+	grave := []string{VerdictRedo, VerdictUnknown, VerdictHold}
+	at, behind := slices.Index(grave, verdict), 0
+	for _, n := range r.reasons[:at+1] {
+		behind += n
 	}
+	r.Why = slices.Insert(r.Why, behind, why)
+	r.reasons[at]++
+	r.Verdict = grave[min(at, slices.Index(grave, r.Verdict))]
 }
 
 func (d *ResponseDrift) judge() (verdict, why string) {
@@ -190,7 +212,7 @@ func cusum(logs []float64, centre, sd float64) (highest float64, alarm int) {
 }
 
 const (
-	canaryLimit = 10.0    // times the error of training
+	canaryLimit = 10.0  // times the error of training
 	canaryLeast = 1e-4  // least error of training: 1 % of the spread of the metric
 	canaryFalse = .0014 // share of quiet stretches above the limit, as measured
 	canaryLevel = .05   // chance of one wrong alarm among all dropped metrics
@@ -212,36 +234,22 @@ func mostByChance(stretches, metrics int) int {
 
 // rowsInTime is a table, unit by unit and in the order of time.
 type rowsInTime struct {
-	t      *Table
-	order  []int
-	bounds []int // unit u has order[bounds[u]] to order[bounds[u+1]-1]
+	t       *Table
+	order   []int
+	bounds  []int // unit u has order[bounds[u]] to order[bounds[u+1]-1]
+	centred bool  // each unit by itself
+	step    int64 // usual distance of two rows
+	torn    int   // rows left out, since they follow another too soon
 }
 
-func newRowsInTime(t *Table) *rowsInTime {
-	v := &rowsInTime{t: t, order: make([]int, t.Rows())}
-	unit := func(row int) int32 {
-		if t.Unit == nil {
-			return 0
-		}
-		return t.Unit[row]
-	}
-	first := map[int32]int64{}
-	for i := range v.order {
-		v.order[i] = i
-		if at, is := first[unit(i)]; !is || t.Start[i] < at {
-			first[unit(i)] = t.Start[i]
-		}
-	}
-	slices.SortStableFunc(v.order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(first[unit(a)], first[unit(b)]), cmp.Compare(unit(a), unit(b)),
-			cmp.Compare(t.Start[a], t.Start[b]))
-	})
-	for i, row := range v.order {
-		if i == 0 || unit(row) != unit(v.order[i-1]) {
-			v.bounds = append(v.bounds, i)
-		}
-	}
-	v.bounds = append(v.bounds, len(v.order))
+func newRowsInTime(t *Table, centred bool) *rowsInTime {
+	v := &rowsInTime{t: t, centred: centred}
+	v.order, _ = ordered(t)
+	all := Design{}
+	v.order = all.withoutTorn(t, v.order)
+	v.torn = all.Out.Torn
+	v.bounds = unitStarts(t, v.order)
+	v.step = usualStep(t, v.order)
 	return v
 }
 
@@ -251,11 +259,51 @@ func (v *rowsInTime) scaled(metric, statistic string, s Scaling) []float64 {
 	if values == nil {
 		return nil
 	}
-	all := make([]float64, 0, len(v.order))
-	for u := range len(v.bounds) - 1 {
-		all = append(all, s.Scaled(v.inOrder(values, v.bounds[u], v.bounds[u+1]))...)
+	x := v.inOrder(values, 0, len(v.order))
+	if s.Difference {
+		for i, before := range preceding(v.t, v.order, v.step) {
+			x[i] = math.NaN()
+			if before >= 0 {
+				x[i] = values[v.order[i]] - values[before]
+			}
+		}
 	}
-	return all
+	for u := range len(v.bounds) - 1 {
+		v.scaleUnit(x[v.bounds[u]:v.bounds[u+1]], s)
+	}
+	return x
+}
+
+// columns scales each column of canaries once.
+func (v *rowsInTime) columns(all []DriftColumn) func(metric string) []float64 {
+	of, scaled := map[string]DriftColumn{}, map[string][]float64{}
+	for _, c := range all {
+		of[c.Metric] = c
+	}
+	return func(metric string) []float64 {
+		x, is := scaled[metric]
+		if c, known := of[metric]; !is && known {
+			x = v.scaled(metric, c.Statistic, c.Scaling)
+			scaled[metric] = x
+		}
+		return x
+	}
+}
+
+// scaleUnit puts values of a unit on the scale of training. Where units were centred each by itself, so is this one.
+func (v *rowsInTime) scaleUnit(x []float64, s Scaling) {
+	median, mean := 0.0, 0.0
+	if has := presentOf(x, make([]float64, 0, len(x))); v.centred && len(has) > 0 {
+		slices.Sort(has)
+		median = has[len(has)/2]
+		for i := range has {
+			has[i] = s.transform(has[i] - median)
+		}
+		mean, _ = meanSD(has)
+	}
+	for i := range x {
+		x[i] = s.standard(s.transform(x[i]-median) - mean)
+	}
 }
 
 func (v *rowsInTime) inOrder(values []float64, from, to int) []float64 {
@@ -281,13 +329,11 @@ func (t *Table) column(name, statistic string) []float64 {
 			}
 		}
 	}
-	if found != nil && slices.ContainsFunc(found, isFinite) {
+	if found != nil && slices.ContainsFunc(found, present) {
 		return found
 	}
 	return nil
 }
-
-func isFinite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 // response judges the model of a response.
 func (v *rowsInTime) response(m *DriftModel) ResponseDrift {
@@ -297,7 +343,7 @@ func (v *rowsInTime) response(m *DriftModel) ResponseDrift {
 		d.Gone = true
 		return d
 	}
-	y = v.inOrder(y, 0, len(v.order))
+	y = v.levelled(y)
 	x := make([][]float64, len(m.Terms))
 	for i, term := range m.Terms {
 		if x[i] = v.scaled(term.Metric, term.Statistic, term.Scaling); x[i] == nil &&
@@ -308,8 +354,8 @@ func (v *rowsInTime) response(m *DriftModel) ResponseDrift {
 	var rows []int // positions in time
 	for i := range y {
 		switch {
-		case !isFinite(y[i]):
-		case slices.ContainsFunc(x, func(c []float64) bool { return c == nil || !isFinite(c[i]) }):
+		case !present(y[i]):
+		case slices.ContainsFunc(x, func(c []float64) bool { return c == nil || !present(c[i]) }):
 			d.Missing++
 		default:
 			rows = append(rows, i)
@@ -340,11 +386,36 @@ func (v *rowsInTime) response(m *DriftModel) ResponseDrift {
 // response is what a model explains: a response of the table, or the mean of a metric.
 func (t *Table) response(name string) []float64 {
 	for _, r := range t.Responses {
-		if r.Name == name && slices.ContainsFunc(r.Values, isFinite) {
+		if r.Name == name && slices.ContainsFunc(r.Values, present) {
 			return r.Values
 		}
 	}
 	return t.column(name, "mean")
+}
+
+// levelled are the values of a response in the order of the rows in time, without those that no training would take.
+// Where units were centred each by itself, so is each of these.
+func (v *rowsInTime) levelled(values []float64) []float64 {
+	y := v.inOrder(values, 0, len(v.order))
+	for u := range len(v.bounds) - 1 {
+		of := y[v.bounds[u]:v.bounds[u+1]]
+		for i := range of {
+			if !present(of[i]) {
+				of[i] = math.NaN()
+			}
+		}
+		centre, scale, _ := robust(presentOf(of, make([]float64, 0, len(of))))
+		for i := range of {
+			if scale > 0 && math.Abs(of[i]-centre) > outlying*scale {
+				of[i] = math.NaN()
+			}
+		}
+		if has := presentOf(of, make([]float64, 0, len(of))); v.centred && len(has) > 0 {
+			mean, _ := meanSD(has)
+			floats.AddConst(-mean, of)
+		}
+	}
+	return y
 }
 
 func (m *DriftModel) predict(x [][]float64, row int) float64 {
@@ -411,26 +482,41 @@ func renewedError(x [][]float64, y []float64, rows []int) (float64, bool) {
 	}
 	steady := !slices.ContainsFunc(rows, func(i int) bool { return y[i] != y[rows[0]] })
 	r2 := Refit(x, y, [][]int{rows})
-	return math.Log(max(1-r2, 1e-9)), !steady && isFinite(r2)
+	return math.Log(max(1-r2, 1e-9)), !steady && present(r2)
 }
 
-// canary judges a dropped metric. Rows count in which as many nodes have it as have the representative: a mean over
-// canary nodes compares with nothing else.
-func (v *rowsInTime) canary(c *Canary) CanaryDrift {
-	d := CanaryDrift{Metric: c.Metric, Representative: c.Representative}
-	x := v.scaled(c.Metric, c.Statistic, c.Scaling)
-	z := v.scaled(c.Representative, c.RepresentativeStatistic, c.RepresentativeScaling)
-	if x == nil || z == nil {
+// canary judges a dropped metric. Rows count in which as many nodes have it as have the kept metrics: a mean over canary
+// nodes compares with nothing else.
+func (v *rowsInTime) canary(c *Canary, column func(string) []float64) CanaryDrift {
+	d := CanaryDrift{Metric: c.Metric, Representative: c.Terms[0].Metric}
+	x, nodes := column(c.Metric), v.t.column(c.Metric, StatisticNodes)
+	z, on := make([][]float64, len(c.Terms)), make([][]float64, len(c.Terms))
+	for i, t := range c.Terms {
+		z[i], on[i] = column(t.Metric), v.t.column(t.Metric, StatisticNodes)
+		if z[i] == nil {
+			return d
+		}
+	}
+	if x == nil {
 		return d
 	}
-	n, m := v.t.column(c.Metric, StatisticNodes), v.t.column(c.Representative, StatisticNodes)
 	var rows []int
 	for i, row := range v.order {
-		if isFinite(x[i]) && isFinite(z[i]) && (n == nil || m == nil || n[row] == m[row]) {
+		all := present(x[i])
+		for k := range z {
+			all = all && present(z[k][i]) && (nodes == nil || on[k] == nil || nodes[row] == on[k][row])
+		}
+		if all {
 			rows = append(rows, i)
 		}
 	}
-	found := v.errors(rows, func(i int) float64 { return square(x[i]-c.Slope*z[i]) / max(c.Error, canaryLeast) })
+	found := v.errors(rows, func(i int) float64 {
+		left := x[i]
+		for k, t := range c.Terms {
+			left -= t.Coefficient * z[k][i]
+		}
+		return square(left) / max(c.Error, canaryLeast)
+	})
 	d.Rows, d.Stretches = len(rows), len(found)
 	for _, s := range found {
 		d.Worst = max(d.Worst, s.value)

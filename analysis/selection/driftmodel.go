@@ -1,73 +1,175 @@
 package selection
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"strings"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
 )
 
-// NewDrift makes what drift watches from a selection and the design of its rows.
-func NewDrift(d *Design, s *Selection) (*Drift, error) {
-	w := &Drift{}
+// NewDrift makes what drift watches from a selection, and the table and the options that it was made with. Models are
+// there if the metrics predict the responses.
+func NewDrift(t *Table, o Options, s *Selection) (*Drift, error) {
+	o, err := o.complete()
+	if err != nil {
+		return nil, err
+	}
+	d, err := Prepare(t, o)
+	if err != nil {
+		return nil, err
+	}
+	w := &Drift{Centred: d.centred()}
 	for _, m := range s.Models {
-		if i := slices.IndexFunc(w.Models, func(w DriftModel) bool { return w.Response == m.Response }); i >= 0 {
+		if slices.ContainsFunc(w.Models, func(w DriftModel) bool { return w.Response == m.Response }) {
 			continue // coefficients of another job: those of new jobs are renewed
 		}
 		model := DriftModel{Model: m, Renewed: d.Joint}
-		if d.Joint {
-			if err := model.renew(d); err != nil {
-				return nil, err
-			}
+		if d.Joint && !model.renew(d, s.Scale) {
+			continue
 		}
 		w.Models = append(w.Models, model)
 	}
-	number := map[string]int{}
-	for j, m := range d.Metrics {
-		number[m.Name] = j
-	}
-	for _, dropped := range s.Dropped {
-		metric, is := number[dropped.Name]
-		if _, kept := number[dropped.Representative]; !is || !kept {
-			continue // constant metrics take no part in a design
-		}
-		representative := number[dropped.Representative]
-		x, z := &d.Terms[meanTerm(d, metric)], &d.Terms[meanTerm(d, representative)]
-		c := Canary{
-			Metric: dropped.Name, Statistic: x.Statistic, Scaling: x.Scaling, Representative: dropped.Representative,
-			RepresentativeStatistic: z.Statistic, RepresentativeScaling: z.Scaling,
-		}
-		c.fit(x.X, z.X)
-		w.Canaries = append(w.Canaries, c)
-	}
-	slices.SortFunc(w.Canaries, func(a, b Canary) int { return strings.Compare(a.Metric, b.Metric) })
+	w.addCanaries(d, s)
 	return w, nil
 }
 
-// renew replaces the coefficients, which are one job's, by how well new ones do in each job.
-func (m *DriftModel) renew(d *Design) error {
-	m.Unit, m.Intercept, m.Low, m.High = "", 0, 0, 0
-	m.Terms = slices.Clone(m.Terms)
-	x := make([][]float64, len(m.Terms))
-	for i := range m.Terms {
-		t := &m.Terms[i]
-		t.Coefficient = 0
-		k := slices.IndexFunc(d.Terms, func(of Term) bool {
-			return d.Metrics[of.Metric].Name == t.Metric && of.Statistic == t.Statistic && of.Scaling == t.Scaling
-		})
-		if k < 0 {
-			return fmt.Errorf("the model of %s has %s %s, which the design lacks", m.Response, t.Metric, t.Statistic)
+const (
+	canaryTerms  = 5    // most kept metrics that a dropped one is computed from
+	canaryEnough = .02  // error below which no further one is needed
+	canaryWorst  = .125 // error above which 10 times as much is more than an unrelated metric has
+)
+
+// addCanaries adds the dropped metrics that follow from kept ones. The others cannot part from anything.
+func (w *Drift) addCanaries(d *Design, s *Selection) {
+	var kept []string
+	for _, k := range s.Kept {
+		kept = append(kept, k.Name)
+	}
+	on := d.named(kept)
+	z := make([][]float64, len(on))
+	for i, j := range on {
+		z[i] = d.Terms[meanTerm(d, j)].X
+	}
+	gram := products(z)
+	used := map[string]bool{}
+	for _, dropped := range s.Dropped {
+		j := slices.IndexFunc(d.Metrics, func(g Group) bool { return g.Name == dropped.Name })
+		if j < 0 || len(on) == 0 {
+			continue // constant metrics take no part in a design
 		}
-		x[i] = d.Terms[k].X
+		with, coefficients, left := pursue(gram, z, d.Terms[meanTerm(d, j)].X)
+		if left > canaryWorst {
+			continue
+		}
+		c := Canary{Metric: dropped.Name, Error: left}
+		for i, k := range with {
+			name := d.Metrics[on[k]].Name
+			c.Terms = append(c.Terms, CanaryTerm{Metric: name, Coefficient: coefficients[i]})
+			used[name] = true
+		}
+		used[c.Metric] = true
+		w.Canaries = append(w.Canaries, c)
 	}
-	response := slices.Index(d.Responses, m.Response)
-	if response < 0 {
-		return fmt.Errorf("the design has no response %s", m.Response)
+	slices.SortFunc(w.Canaries, func(a, b Canary) int { return strings.Compare(a.Metric, b.Metric) })
+	for j, g := range d.Metrics {
+		if used[g.Name] {
+			t := &d.Terms[meanTerm(d, j)]
+			w.Columns = append(w.Columns, DriftColumn{Metric: g.Name, Statistic: t.Statistic, Scaling: t.Scaling})
+		}
 	}
-	logs := renewedErrors(d, x, d.Y[response])
-	m.LogMSE, m.LogMSESD = meanAndDeviation(logs)
-	return nil
 }
+
+// products is XᵀX/n.
+func products(x [][]float64) *mat.SymDense {
+	g := mat.NewSymDense(max(len(x), 1), nil)
+	for i := range x {
+		for j := i; j < len(x); j++ {
+			g.SetSym(i, j, floats.Dot(x[i], x[j])/float64(len(x[i])))
+		}
+	}
+	return g
+}
+
+// pursue regresses a column on few others: it adds the one that correlates most with what is left, and fits anew. It is
+// orthogonal matching pursuit: Pati, Rezaiifar and Krishnaprasad 1993. All columns have mean 0 and variance 1.
+func pursue(gram *mat.SymDense, z [][]float64, x []float64) (with []int, coefficients []float64, left float64) {
+	c := make([]float64, len(z))
+	for i := range z {
+		c[i] = floats.Dot(z[i], x) / float64(len(x))
+	}
+	left = 1
+	for len(with) < min(canaryTerms, len(z)) && left > canaryEnough {
+		next, most := -1, 1e-6
+		for j := range z {
+			r := c[j]
+			for i, k := range with {
+				r -= coefficients[i] * gram.At(j, k)
+			}
+			if math.Abs(r) > most && !slices.Contains(with, j) {
+				next, most = j, math.Abs(r)
+			}
+		}
+		if next < 0 {
+			break
+		}
+		wider := append(slices.Clone(with), next)
+		b, explained, ok := solve(gram, c, wider)
+		if !ok || 1-explained > left-.005 {
+			break
+		}
+		with, coefficients, left = wider, b, max(1-explained, 0)
+	}
+	return with, coefficients, left
+}
+
+// solve regresses on some of the columns, of which there are the products. explained is R².
+func solve(gram *mat.SymDense, c []float64, with []int) (coefficients []float64, explained float64, ok bool) {
+	a, b := mat.NewSymDense(len(with), nil), mat.NewVecDense(len(with), nil)
+	for i, k := range with {
+		b.SetVec(i, c[k])
+		for j := i; j < len(with); j++ {
+			a.SetSym(i, j, gram.At(k, with[j]))
+		}
+	}
+	var factor mat.Cholesky
+	var solved mat.VecDense
+	if !factor.Factorize(a) || factor.Cond() > 1e10 || factor.SolveVecTo(&solved, b) != nil {
+		return nil, 0, false
+	}
+	return solved.RawVector().Data, mat.Dot(&solved, b), true
+}
+
+// renew replaces the coefficients, which are one job's, by how well new ones do in each job. It reports whether any job
+// has the rows for that.
+func (m *DriftModel) renew(d *Design, scale string) bool {
+	m.Unit, m.Centred, m.Intercept, m.Low, m.High = "", true, 0, 0, 0
+	var names []string
+	for _, t := range m.Terms {
+		names = append(names, t.Metric)
+	}
+	of := d.only(d.named(names))
+	if scale == scaleLinear {
+		of = d.linear(d.named(names))
+	}
+	m.Terms = nil
+	var x [][]float64
+	for _, t := range of.Terms {
+		m.Terms = append(m.Terms, ModelTerm{
+			Metric: of.Metrics[t.Metric].Name, Statistic: t.Statistic, Square: t.Scaling.Square, Scaling: t.Scaling,
+		})
+		x = append(x, t.X)
+	}
+	logs := renewedErrors(d, x, d.Y[slices.Index(d.Responses, m.Response)])
+	if len(logs) == 0 {
+		return false
+	}
+	m.LogMSE, m.LogMSESD = meanSD(logs)
+	return true
+}
+
+const scaleLinear = "linear" // as Selection.Scale says it
 
 // renewedErrors are those of all stretches of a design.
 func renewedErrors(d *Design, x [][]float64, y []float64) (logs []float64) {
@@ -89,24 +191,4 @@ func renewedErrors(d *Design, x [][]float64, y []float64) (logs []float64) {
 		}
 	}
 	return logs
-}
-
-func meanAndDeviation(values []float64) (mean, deviation float64) {
-	for _, v := range values {
-		mean += v / float64(len(values))
-	}
-	for _, v := range values {
-		deviation += square(v-mean) / max(float64(len(values)-1), 1)
-	}
-	return mean, math.Sqrt(deviation)
-}
-
-// fit finds the slope on the representative. Both columns have mean 0 and variance 1.
-func (c *Canary) fit(x, z []float64) {
-	for i := range x {
-		c.Slope += x[i] * z[i] / float64(len(x))
-	}
-	for i := range x {
-		c.Error += square(x[i]-c.Slope*z[i]) / float64(len(x))
-	}
 }

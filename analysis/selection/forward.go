@@ -246,16 +246,24 @@ type path struct {
 	taken  []bool
 	chosen []int
 	gains  []float64
+	now    []float64 // of the step
 }
 
 func newPath(d *Design, prefer preference, states []*state) *path {
-	return &path{d: d, states: states, prefer: prefer, taken: make([]bool, len(d.Metrics))}
+	return &path{
+		d: d, states: states, prefer: prefer,
+		taken: make([]bool, len(d.Metrics)), now: make([]float64, len(d.Metrics)),
+	}
 }
 
 // next takes the metric with the largest gain, as the mean over problems of the share of their own response. It returns
 // false if none is left that adds anything.
 func (p *path) next() bool {
-	gains := make([]float64, len(p.d.Metrics))
+	if len(p.states) == 0 {
+		return false
+	}
+	gains := p.now
+	clear(gains)
 	best := 0.
 	for m := range gains {
 		if p.taken[m] {

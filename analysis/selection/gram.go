@@ -14,8 +14,8 @@ type gram struct {
 	column map[int][]float64 // by term: at [block·terms + other]
 }
 
-// mostColumns bounds the floats in gram.column: 128 MiB. Beyond it they are computed anew.
-const mostColumns = 16 << 20
+// mostColumns bounds the floats in gram.column: 64 MiB. Beyond it they are computed anew.
+const mostColumns = 8 << 20
 
 func newGram(d *Design) *gram {
 	g := &gram{d: d, blocks: len(d.Bounds) - 1, column: make(map[int][]float64)}

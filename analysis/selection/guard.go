@@ -57,9 +57,12 @@ func (s *search) frequencies(count int) []float64 {
 			for len(path.chosen) < count && path.next() {
 			}
 			for _, m := range path.chosen {
-				times[m] += 1 / float64(2*s.o.Halves)
+				times[m]++
 			}
 		}
+	}
+	for m := range times {
+		times[m] /= float64(2 * s.o.Halves)
 	}
 	return times
 }

@@ -633,11 +633,12 @@ func (d *Design) fill(term *Term, kind string, scratch []float64) (filled float6
 	case filled > mostMissing:
 		return filled, "missing"
 	}
+	d.centreMedian(x, scratch) // first, or the levels of jobs would pass for drift
 	if (kind == "gauge" || kind == "") && d.between(x) > mostBetween {
 		term.Scaling.Difference = true
 		d.difference(term.column, x)
+		d.centreMedian(x, scratch)
 	}
-	d.centreMedian(x, scratch)
 	centre, scale, constant := robust(presentOf(x, scratch))
 	if constant || math.IsInf(scale, 1) {
 		return filled, "constant"

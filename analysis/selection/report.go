@@ -4,6 +4,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 )
 
 // Report is a selection with everything that a person weighs before following it.
@@ -20,6 +21,7 @@ type Report struct {
 	Rivals   []Rival             `json:"rivals,omitempty"`
 	Cost     *Cost               `json:"cost,omitempty"`
 	Frontier []Trade             `json:"frontier,omitempty"`
+	Drift    *Drift              `json:"-"` // for the list; nil: none is written
 }
 
 // Rival is another way to choose metrics, scored like the selection.
@@ -45,7 +47,7 @@ type SourceCost struct {
 	Source  string   `json:"source"`
 	CPU     float64  `json:"cpu_us"`
 	Known   bool     `json:"measured"`
-	Metrics int      `json:"metrics"` // of the table
+	Metrics int      `json:"metrics"` // of the catalogue
 	Kept    []string `json:"kept"`    // those for which it is still read; none: it is saved
 }
 
@@ -57,22 +59,29 @@ type Trade struct {
 	CPU     float64  `json:"cpu_us"`
 }
 
-// CostOf says which sources a selection still reads. Keeping a single metric of a source saves nothing of its reading:
-// files are read and event groups are open as before.
-func CostOf(t *Table, s *Selection, cpu map[string]float64) *Cost {
-	metrics, kept := map[string]int{}, map[string][]string{}
-	for _, m := range t.Metrics {
-		if m.Source != "" {
-			metrics[m.Source]++
+// CostOf says which sources are still read if these metrics of the catalogue are kept. Keeping a single metric of a
+// source saves nothing of its reading: files are read and event groups are open as before. cpu has what a reading of
+// each source takes, in microseconds. Sources that are neither measured nor of the table are left out.
+func CostOf(t *Table, catalogue []Metric, keeps func(name string) bool, cpu map[string]float64) *Cost {
+	metrics, kept, shown := map[string]int{}, map[string][]string{}, map[string]bool{}
+	for i := range catalogue {
+		m := &catalogue[i]
+		metrics[m.Source]++
+		if keeps(m.Name) {
+			kept[m.Source] = append(kept[m.Source], m.Name)
 		}
+		_, shown[m.Source] = cpu[m.Source]
 	}
-	for _, k := range s.Kept {
-		if k.Source != "" {
-			kept[k.Source] = append(kept[k.Source], k.Name)
+	for i := range t.Metrics {
+		if of := t.Metrics[i].Source; metrics[of] > 0 {
+			shown[of] = true
 		}
 	}
 	c := &Cost{}
-	for _, name := range slices.Sorted(maps.Keys(metrics)) {
+	for _, name := range slices.Sorted(maps.Keys(shown)) {
+		if !shown[name] {
+			continue
+		}
 		us, known := cpu[name]
 		of := SourceCost{Source: name, CPU: us, Known: known, Metrics: metrics[name], Kept: kept[name]}
 		slices.Sort(of.Kept)
@@ -186,6 +195,10 @@ func Rivals(t *Table, o Options, s *Selection, literal LiteralOptions, main []st
 		}
 		all = append(all, r)
 	}
+	literally := "literal"
+	if len(t.Responses) > 1 { // the method has one
+		literally += " for " + t.Responses[0].Name
+	}
 	chosen := 0
 	for _, k := range s.Kept {
 		if k.Tier == TierResponse {
@@ -193,10 +206,23 @@ func Rivals(t *Table, o Options, s *Selection, literal LiteralOptions, main []st
 		}
 	}
 	draw(chosen)
-	if l, err := SelectLiteral(t, 0, literal); err != nil {
-		all = append(all, Rival{Method: "literal", Refused: err.Error()})
-	} else {
-		all = append(all, Rival{Method: "literal", Metrics: len(l.Selected), Score: d.score(l.Selected)})
+	byName := *t // of equal correlations and F the order decides
+	byName.Metrics = slices.SortedFunc(slices.Values(t.Metrics), func(a, b Metric) int {
+		return strings.Compare(a.Name, b.Name)
+	})
+	l, err := SelectLiteral(&byName, 0, literal)
+	if err != nil {
+		all = append(all, Rival{
+			Method: literally, Refused: strings.TrimPrefix(err.Error(), "the literal method: "),
+		})
+	}
+	if l != nil && l.Error == Multicollinearity { // what it would be worth with a remedy
+		literally += ", aliased dropped"
+		literal.DropAliased = true
+		l, err = SelectLiteral(&byName, 0, literal)
+	}
+	if err == nil {
+		all = append(all, Rival{Method: literally, Metrics: len(l.Selected), Score: d.score(l.Selected)})
 		if len(l.Selected) != chosen {
 			draw(len(l.Selected))
 		}

@@ -14,7 +14,7 @@ type Options struct {
 	Statistics []string           // columns that count; empty: all that the table has
 	Keep       []string           // measured in any case: rules, derived metrics or a person name them
 	Previous   []string           // the list in force: it wins ties
-	Max        int                // most metrics chosen for the responses; 0: no limit but the rows
+	Max        int                // most metrics that are chosen, for responses and for coverage; 0: no limit
 	Folds      int                // of the cross-validation; 0: 6
 	Tolerance  float64            // the fewest metrics within this of the best R²; 0: .01
 	Shifts     int                // circular shifts that a selection must beat; 0: no guard
@@ -41,9 +41,10 @@ type Chosen struct {
 	Name      string  `json:"name"`
 	Source    string  `json:"source,omitempty"`
 	Tier      string  `json:"tier"`
-	Gain      float64 `json:"gain"`      // in-sample R² that it added when it was chosen
-	F         float64 `json:"f"`         // of its columns in the final model, over its blocks; the mean over jobs
-	Frequency float64 `json:"frequency"` // share of the halves that chose it or a metric that it stands for
+	Gain      float64 `json:"gain"`             // in-sample R² that it added when it was chosen
+	F         float64 `json:"f"`                // of its columns in the final model, in-sample; the mean over jobs and responses
+	Frequency float64 `json:"frequency"`        // share of the halves of the blocks that chose it
+	Filled    float64 `json:"filled,omitempty"` // share of missing values, which the median of the block replaced
 }
 
 // Dropped is a metric that need not be measured, and what is known of it without.
@@ -197,6 +198,7 @@ func bestScale(d *Design, stars []Star, o Options, prefer preference, out *Selec
 	slices.Sort(lead)
 	best := newSearch(d.only(lead), o, prefer)
 	best.held = best.curve(best.problems, patience)
+	clear(best.g.column) // of 5,000 metrics, both would be 130 MB
 	other := newSearch(d.linear(lead), o, prefer)
 	other.held = other.curve(other.problems, patience)
 	if slices.Max(other.held) > slices.Max(best.held)+scaleMargin {
@@ -244,7 +246,7 @@ func (s *search) explain(out *Selection) {
 	for i, m := range path.chosen {
 		out.Kept = append(out.Kept, Chosen{
 			Name: s.d.Metrics[m].Name, Source: s.d.Metrics[m].Source, Tier: TierResponse,
-			Gain: path.gains[i], F: f[m], Frequency: frequency[m],
+			Gain: path.gains[i], F: f[m], Frequency: frequency[m], Filled: s.d.Metrics[m].Filled,
 		})
 	}
 }
@@ -288,13 +290,17 @@ func (s *Selection) cover(d *Design, o Options) {
 		names = append(names, c.Name)
 	}
 	var covered *Covered
-	if o.Coverage > 0 {
-		covered = Cover(d, d.named(names), o.Coverage, o.Max)
-	} else {
+	switch {
+	case o.Coverage > 0 && o.Max == 0:
+		covered = Cover(d, d.named(names), o.Coverage, 0)
+	case o.Coverage > 0 && o.Max > len(names):
+		covered = Cover(d, d.named(names), o.Coverage, o.Max-len(names))
+	default:
 		covered = CoveredBy(d, d.named(names))
 	}
 	for _, name := range covered.Added {
-		s.Kept = append(s.Kept, Chosen{Name: name, Source: d.Metrics[d.named([]string{name})[0]].Source, Tier: TierCoverage})
+		g := d.Metrics[d.named([]string{name})[0]]
+		s.Kept = append(s.Kept, Chosen{Name: name, Source: g.Source, Tier: TierCoverage, Filled: g.Filled})
 	}
 	for _, g := range d.Metrics {
 		if r2, dropped := covered.R2[g.Name]; dropped {

@@ -149,12 +149,7 @@ func (l *leaders) dependent(leader, member int) (r float64, ok bool) {
 		if l.d.Terms[m].Scaling.Square {
 			continue
 		}
-		best, found := 0., false
-		for _, t := range l.counterparts(leader, l.d.Terms[m].Statistic) {
-			if v, ok := l.correlated(t, m); ok && (!found || math.Abs(v) > math.Abs(best)) {
-				best, found = v, true
-			}
-		}
+		best, found := l.closest(leader, m)
 		if !found {
 			return 0, false
 		}
@@ -165,18 +160,24 @@ func (l *leaders) dependent(leader, member int) (r float64, ok bool) {
 	return r, r <= 1
 }
 
-func (l *leaders) counterparts(metric int, statistic string) []int {
-	var all []int
-	for _, t := range l.d.Metrics[metric].Terms {
+// closest is the correlation of a term with the leader's column of the same statistic, or with the closest of its columns
+// if it has none of that statistic.
+func (l *leaders) closest(leader, term int) (best float64, found bool) {
+	terms := l.d.Metrics[leader].Terms
+	for _, t := range terms {
+		if l.d.Terms[t].Statistic == l.d.Terms[term].Statistic && !l.d.Terms[t].Scaling.Square {
+			return l.correlated(t, term)
+		}
+	}
+	for _, t := range terms {
 		if l.d.Terms[t].Scaling.Square {
 			continue
 		}
-		if l.d.Terms[t].Statistic == statistic {
-			return []int{t}
+		if v, ok := l.correlated(t, term); ok && (!found || math.Abs(v) > math.Abs(best)) {
+			best, found = v, true
 		}
-		all = append(all, t)
 	}
-	return all
+	return best, found
 }
 
 // correlated is r of two terms, and whether it is above the threshold with 95 % confidence. By Cauchy and Schwarz the

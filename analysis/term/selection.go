@@ -19,7 +19,7 @@ func Selection(w io.Writer, r *selection.Report, s Style) error {
 	t.scores(r)
 	t.kept(r)
 	t.curve(r)
-	t.costs(r.Cost)
+	t.costs(r)
 	t.frontier(r)
 	t.dropped(r)
 	t.left(r)
@@ -38,7 +38,7 @@ func (t *text) selected(r *selection.Report) {
 	var head string
 	switch {
 	case len(r.Responses) == 0:
-		head = fmt.Sprintf("%d of %s stand for all", tiers[selection.TierCoverage], plural(int64(r.Metrics), "metric", "metrics"))
+		head = fmt.Sprintf("%d of %s stand for the others", len(r.Kept), plural(int64(r.Metrics), "metric", "metrics"))
 	case r.Predictable:
 		head = fmt.Sprintf("%d of %s explain %s", tiers[selection.TierResponse], plural(int64(r.Metrics), "metric", "metrics"), of)
 	default:
@@ -131,22 +131,46 @@ func (t *text) kept(r *selection.Report) {
 		return
 	}
 	t.section(fmt.Sprintf("Kept (%d)", len(r.Kept)))
-	rows := [][]string{{"METRIC", "WHY", "SOURCE", "GAIN", "F", "CHOSEN"}}
-	for _, k := range r.Kept {
-		gain, f, often := "-", "-", "-"
-		if k.Tier == selection.TierResponse {
-			gain, f, often = r2(k.Gain), fmt.Sprintf("%.4g", k.F), percent(k.Frequency)
+	tier := func(name string) (of []selection.Chosen) {
+		for _, k := range r.Kept {
+			if k.Tier == name {
+				of = append(of, k)
+			}
 		}
-		rows = append(rows, []string{k.Name, k.Tier, orDash(k.Source), gain, f, often})
+		return of
 	}
-	t.table(rows, "lllrrr")
+	if of := tier(selection.TierResponse); len(of) > 0 {
+		rows := [][]string{{"FOR THE RESPONSE", "SOURCE", "GAIN", "F", "CHOSEN"}}
+		for _, k := range of {
+			rows = append(rows, []string{k.Name, orDash(k.Source), r2(k.Gain), fmt.Sprintf("%.4g", k.F), percent(k.Frequency)})
+		}
+		t.table(rows, "llrrr")
+		t.paragraph("GAIN is the R² that it added. CHOSEN is how often halves of the blocks chose it, or a metric that it " +
+			"stands for.")
+	}
+	if of := tier(selection.TierCoverage); len(of) > 0 {
+		var names []string
+		for _, k := range of {
+			names = append(names, k.Name)
+		}
+		t.names(fmt.Sprintf("For coverage, R² %g (%d): ", r.Coverage, len(of)), names)
+	}
 	if len(r.InUse) > 0 {
-		t.paragraph("What uses those in use:")
+		t.paragraph(fmt.Sprintf("In use (%d):", len(r.InUse)))
 		for _, name := range slices.Sorted(maps.Keys(r.InUse)) {
 			head := "  " + t.clean(name, 40) + ": "
 			t.hanging(head, width(head), 4, t.clean(strings.Join(r.InUse[name], ", "), 10*longest))
 		}
 	}
+}
+
+// names lists names behind a head. Each is whole: a line is as long as its longest name.
+func (t *text) names(head string, names []string) {
+	cleaned := make([]string, len(names))
+	for i, n := range names {
+		cleaned[i] = strings.ReplaceAll(t.clean(n, longest), " ", "_")
+	}
+	t.hanging(head, width(head), 2, strings.Join(cleaned, " "))
 }
 
 // curve is R² against the number of metrics.
@@ -163,8 +187,12 @@ func (t *text) curve(r *selection.Report) {
 }
 
 // costs says what is saved by source.
-func (t *text) costs(c *selection.Cost) {
+func (t *text) costs(r *selection.Report) {
+	if len(r.Dropped) == 0 && r.Cost == nil {
+		return
+	}
 	t.section("What is saved")
+	c := r.Cost
 	if c == nil || len(c.Sources) == 0 {
 		t.paragraph("Not known: no metric is of weir's catalogue, so no source of it is read.")
 		return
@@ -247,7 +275,7 @@ func (t *text) left(r *selection.Report) {
 	}
 	for _, reason := range slices.Sorted(maps.Keys(by)) {
 		head := t.clean(reason, 40) + ": "
-		t.hanging(head, width(head), 2, t.clean(strings.Join(by[reason], " "), 1<<20))
+		t.names(head, by[reason])
 	}
 }
 

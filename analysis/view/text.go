@@ -53,6 +53,15 @@ var shares = []string{
 	"tma_", "acc_mem_utilization", "acc_sm_active", "acc_tensor_active", "acc_fp", "acc_dram_active", "divider_active",
 }
 
+// Metrics are those that a report of a job shows by default, where there are any. Its bars are made of some of them.
+func Metrics() []string {
+	names := make([]string, 0, ByDefault)
+	for _, t := range texts[:ByDefault] {
+		names = append(names, t.Name)
+	}
+	return names
+}
+
 // TextOf returns how a metric is shown. One that is not known has its name as its title.
 func TextOf(name string) Text {
 	if i := place(name); i < len(texts) {

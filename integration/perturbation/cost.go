@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"text/tabwriter"
@@ -36,8 +38,14 @@ type subject struct {
 	Peak   float64 `json:"peak_mb"`
 	Cycles int     `json:"cycles"`
 	Lines  int     `json:"lines,omitempty"` // of the exposition, of node_exporter
-	child  *child
-	url    string
+	// Of the records that an agent sent: how many were read, and the last one.
+	Records int `json:"records,omitempty"`
+	Bytes   int `json:"record_bytes,omitempty"`
+	Metrics int `json:"metrics,omitempty"`
+
+	child *child
+	url   string
+	done  bool // the last of its records was read
 }
 
 // costs are what `cost` found, all of it in one run.
@@ -45,15 +53,13 @@ type costs struct {
 	Subjects []*subject `json:"subjects"`
 	SkewP50  float64    `json:"skew_p50_ms"`
 	SkewP99  float64    `json:"skew_p99_ms"`
-	Records  int        `json:"records"`
-	Bytes    int        `json:"record_bytes"` // of the last one
-	Metrics  int        `json:"metrics"`
 }
 
 const (
 	sampling0 = "agent, brokers away"
 	idle      = "agent, no route: idle client"
 	sends     = "agent, sending"
+	listed    = "agent, sending, with a list of metrics"
 	few       = "node_exporter, comparable"
 	many      = "node_exporter, defaults"
 	brokerRow = "embedded broker (not a part of a node)"
@@ -68,7 +74,7 @@ func cost(ctx context.Context, l *lab, o options) (*costs, error) {
 		o.cycles = min(o.cycles, 15)
 	}
 	f := &costs{}
-	address, err := f.startAll(ctx, l)
+	address, err := f.startAll(ctx, l, o.list)
 	defer func() {
 		for i := len(f.Subjects) - 1; i >= 0; i-- {
 			_, _ = f.Subjects[i].child.stop() // its failure was seen before
@@ -109,7 +115,7 @@ func cost(ctx context.Context, l *lab, o options) (*costs, error) {
 }
 
 // startAll starts the subjects, and returns the broker's address.
-func (f *costs) startAll(ctx context.Context, l *lab) (string, error) {
+func (f *costs) startAll(ctx context.Context, l *lab, list string) (string, error) {
 	add := func(name, url string, c *child, err error) error {
 		if err == nil {
 			f.Subjects = append(f.Subjects, &subject{Name: name, child: c, url: url})
@@ -129,6 +135,10 @@ func (f *costs) startAll(ctx context.Context, l *lab) (string, error) {
 	if err == nil {
 		agent, startErr := l.startAgent(ctx, address, true, time.Second)
 		err = add(sends, "", agent, startErr)
+	}
+	if err == nil {
+		agent, startErr := l.startListed(ctx, address, list)
+		err = add(listed, "", agent, startErr)
 	}
 	for name, fewer := range map[string]bool{few: true, many: false} {
 		if err == nil && l.exporter != "" {
@@ -151,7 +161,25 @@ func (s *subject) judge(before time.Duration, cycles int) error {
 	return errors.Join(errs[:]...)
 }
 
-// readSkew reads what the agent that sends published of itself since then.
+// startListed starts an agent with a list of metrics. Without a file it measures only what rules and reports use.
+func (l *lab) startListed(ctx context.Context, broker, list string) (*child, error) {
+	if list == "" {
+		list = filepath.Join(l.dir, "metrics.yaml")
+		if err := os.WriteFile(list, []byte("version: 1\nkeep: [weir_agent_rss]\n"), 0o600); err != nil {
+			return nil, fmt.Errorf("writing a list of metrics: %w", err)
+		}
+	}
+	list, err := filepath.Abs(list)
+	if err == nil {
+		_, err = config.ReadMetricList(list)
+	}
+	if err != nil { // the agent would measure everything
+		return nil, fmt.Errorf("-list: %w", err)
+	}
+	return l.startAgentWith(ctx, broker, true, time.Second, ", metrics_file: "+list)
+}
+
+// readSkew reads what the agents that send published since then, and the skew that one published of itself.
 func (f *costs) readSkew(ctx context.Context, broker string, from time.Time) error {
 	cfg := config.Default()
 	cfg.Kafka.Brokers = []string{broker}
@@ -176,25 +204,32 @@ func (f *costs) readSkew(ctx context.Context, broker string, from time.Time) err
 			if err != nil || !is || batch.IntervalStart < from.UnixMilli() {
 				continue
 			}
-			f.Records, f.Bytes, f.Metrics = f.Records+1, len(r.Value), len(batch.Metrics)
+			i := slices.IndexFunc(f.Subjects, func(s *subject) bool { return s.child.name == batch.Node })
+			if i < 0 {
+				continue
+			}
+			s := f.Subjects[i]
+			s.Records, s.Bytes, s.Metrics = s.Records+1, len(r.Value), len(batch.Metrics)
 			for _, m := range batch.Metrics {
-				if m.Name == "weir_agent_skew_us" {
+				if s.Name == sends && m.Name == "weir_agent_skew_us" {
 					skews = append(skews, m.Values[0]/1000)
 				}
 			}
-			if batch.IntervalStart >= end {
+			if s.done = batch.IntervalStart >= end; f.done() {
 				cancel()
-				break
 			}
 		}
 	}
 	slices.Sort(skews)
 	f.SkewP50, f.SkewP99 = percentile(skews, 0.5), percentile(skews, 0.99)
-	if f.Records == 0 {
-		return errors.New("the agent sent nothing: see its log")
+	if f.named(sends).Records == 0 || f.named(listed).Records == 0 {
+		return errors.New("an agent sent nothing: see its log")
 	}
 	return nil
 }
+
+// done reports whether the last record of each agent that sends was read.
+func (f *costs) done() bool { return f.named(sends).done && f.named(listed).done }
 
 func (f *costs) named(name string) *subject {
 	for _, s := range f.Subjects {
@@ -212,7 +247,12 @@ func (f *costs) print(out io.Writer) {
 		fmt.Fprintf(w, "%s\t%.2f\t%.1f\t%.1f\t%d\t%d\n", s.Name, s.CPU, s.RSS, s.Peak, s.Cycles, s.Lines)
 	}
 	_ = w.Flush()
-	fmt.Fprintf(out, "\nA record has %d metrics and %d bytes; %d were read.\n\n", f.Metrics, f.Bytes, f.Records)
+	fmt.Fprint(w, "\nsender\tmetrics\tbytes a record\trecords read\n")
+	for _, s := range []*subject{f.named(sends), f.named(listed)} {
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\n", s.Name, s.Metrics, s.Bytes, s.Records)
+	}
+	_ = w.Flush()
+	fmt.Fprintln(out)
 	goal := func(what string, got, most float64) {
 		verdict := "holds"
 		if got > most {

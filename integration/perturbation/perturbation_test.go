@@ -199,7 +199,7 @@ func TestSampler(t *testing.T) {
 	}
 }
 
-// TestCost runs an agent, with and without a broker, for two cycles.
+// TestCost runs an agent, with and without a broker and a list of metrics, for two cycles.
 func TestCost(t *testing.T) {
 	t.Parallel()
 	binary := filepath.Join(t.TempDir(), "weir")
@@ -214,8 +214,10 @@ func TestCost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(f.Subjects) != 4 || f.Metrics < 5 || f.Bytes < 100 {
-		t.Errorf("%+v", f)
+	all, few := f.named(sends), f.named(listed)
+	if len(f.Subjects) != 5 || few.Metrics < 5 || few.Metrics >= all.Metrics || few.Bytes < 100 ||
+		few.Bytes >= all.Bytes {
+		t.Errorf("%+v sends %+v, with a list %+v", f, all, few)
 	}
 	for _, s := range f.Subjects {
 		if s.CPU <= 0 || s.RSS <= 0 || s.Peak < s.RSS {

@@ -151,16 +151,16 @@ func on(cpu int) []string { return []string{"taskset", "-c", strconv.Itoa(cpu)} 
 // away is where no broker listens.
 const away = "127.0.0.1:1"
 
-// configFor writes the configuration of a weir process.
-func (l *lab) configFor(node, broker string, interval time.Duration) (string, error) {
+// configFor writes the configuration of a weir process. more are settings of the agent, such as ", perf: false".
+func (l *lab) configFor(node, broker string, interval time.Duration, more string) (string, error) {
 	dir, err := l.place("config")
 	if err != nil {
 		return "", err
 	}
 	file := filepath.Join(dir, "weir.yaml")
 	text := fmt.Sprintf("interval: %v\ncollectors: 1\nlog_level: error\npartitions: {routes: 1, job_summary: 1}\n"+
-		"topics: {replication: 1}\nkafka: {brokers: [%q]}\nagent: {node: %s, state_dir: %s}\n",
-		interval, broker, node, dir)
+		"topics: {replication: 1}\nkafka: {brokers: [%q]}\nagent: {node: %s, state_dir: %s%s}\n",
+		interval, broker, node, dir, more)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return "", fmt.Errorf("writing a configuration: %w", err)
 	}
@@ -198,7 +198,7 @@ func (l *lab) topics(ctx context.Context, ready string) (string, error) {
 		address = string(text)
 	}
 	address = strings.TrimSpace(address)
-	file, err := l.configFor("nobody", address, time.Second)
+	file, err := l.configFor("nobody", address, time.Second, "")
 	if err != nil {
 		return "", err
 	}
@@ -234,9 +234,16 @@ func plan(ctx context.Context, broker, node string) error {
 
 // startAgent starts the agent of a node that has a Route, where there is a broker, and none otherwise.
 func (l *lab) startAgent(ctx context.Context, broker string, routed bool, interval time.Duration) (*child, error) {
+	return l.startAgentWith(ctx, broker, routed, interval, "")
+}
+
+// startAgentWith is startAgent with settings of the agent.
+func (l *lab) startAgentWith(
+	ctx context.Context, broker string, routed bool, interval time.Duration, more string,
+) (*child, error) {
 	l.made++
 	node := fmt.Sprintf("node%d", l.made)
-	file, err := l.configFor(node, broker, interval)
+	file, err := l.configFor(node, broker, interval, more)
 	if err != nil {
 		return nil, err
 	}

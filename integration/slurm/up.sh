@@ -6,7 +6,7 @@
 #
 # DIR must not exist, be short enough for a socket's path, and lie where user munge can read. It then has slurm.conf, for
 # SLURM_CONF; ready, once all nodes are idle; run/NODE.pid and run/ctld.pid, the processes of slurmd and slurmctld; log/; and drop/, for prolog and
-# epilog. Nodes are n1, n2, .. with two CPUs each. Partition smt has t1 and t2, whose slurmd are made to see two cores of two hardware
+# epilog; report/NODE/, where the jobs of a node report. Nodes are n1, n2, .. with two CPUs each. Partition smt has t1 and t2, whose slurmd are made to see two cores of two hardware
 # threads, numbered as Linux does; log/NODE has slurmd's map of them. Slurm's CPUs are the threads of t1, and the cores of t2.
 set -eu
 
@@ -17,7 +17,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 mkdir "$dir"
 dir=$(cd "$dir" && pwd)
 chmod 755 "$dir"
-mkdir "$dir/state" "$dir/spool" "$dir/run" "$dir/log" "$dir/munge" "$dir/drop"
+mkdir "$dir/state" "$dir/spool" "$dir/run" "$dir/log" "$dir/munge" "$dir/drop" "$dir/report"
 
 for command in munged slurmctld slurmd squeue scontrol scancel; do
 	command -v $command >/dev/null || {
@@ -71,16 +71,25 @@ SchedulerParameters=bf_interval=2,sched_interval=2
 SlurmdParameters=config_overrides
 PrologSlurmctld=$dir/prolog
 EpilogSlurmctld=$dir/epilog
+Prolog=$dir/node-prolog
+Epilog=$dir/node-epilog
+TaskProlog=$dir/task-prolog
 PartitionName=batch Nodes=n[1-$nodes] Default=YES MaxTime=INFINITE State=UP
 PartitionName=smt Nodes=t[1-2] MaxTime=INFINITE State=UP
 END
 # define NAME PORT CPUS THREADS: a node of one socket with two cores.
 define() {
-	mkdir "$dir/spool/$1"
+	mkdir "$dir/spool/$1" "$dir/report/$1"
 	echo "NodeName=$1 NodeHostname=$host NodeAddr=127.0.0.1 Port=$2 CPUs=$3 Sockets=1 CoresPerSocket=2 ThreadsPerCore=$4 RealMemory=1000" >>"$dir/slurm.conf"
 }
 for hook in prolog epilog; do
 	printf '#!/bin/sh\nDROP_DIR=%s exec %s\n' "$dir/drop" "$here/../../deploy/slurm/$hook" >"$dir/$hook"
+	chmod 755 "$dir/$hook"
+done
+# The nodes are one host, so each has a directory of its own for the reports of its jobs.
+for hook in node-prolog node-epilog task-prolog; do
+	printf '#!/bin/sh\nREPORT_DIR=%s/$SLURMD_NODENAME PERF_LOCK=%s exec %s\n' "$dir/report" "$dir/lock" \
+		"$here/../../deploy/slurm/$hook" >"$dir/$hook"
 	chmod 755 "$dir/$hook"
 done
 shift

@@ -129,6 +129,7 @@ func openCgroups(cfg config.Agent, log *slog.Logger) (probe, error) {
 		}
 		patterns = below
 	}
+	c.files = neededFiles(c.files, cfg.Measures)
 	c.tree = newTree(root, patterns)
 	return p, nil
 }
@@ -338,7 +339,7 @@ func (h *Host) Jobs(elapsed time.Duration) (jobs []JobColumns) {
 				continue
 			}
 			if name, cpus, ok := p.job(to[jobID]); ok {
-				columns := p.columns(from[i], to, elapsed+p.to.off-p.from.off)
+				columns := p.columns(from[i], to, elapsed+p.to.off-p.from.off, &h.cfg)
 				jobs = append(jobs, JobColumns{name, cpus, h.derived.addJob(columns, h.node)})
 			}
 		}
@@ -346,8 +347,8 @@ func (h *Host) Jobs(elapsed time.Duration) (jobs []JobColumns) {
 	return jobs
 }
 
-// columns forms the metrics of one row. Those without a value are left out.
-func (p *openProbe) columns(from, to []uint64, elapsed time.Duration) []Column {
+// columns forms the metrics of one row. Those without a value are left out, and so are those that are not measured.
+func (p *openProbe) columns(from, to []uint64, elapsed time.Duration, cfg *config.Agent) []Column {
 	values := make([]float64, len(p.source.metrics))
 	for i := range values {
 		values[i] = math.NaN()
@@ -355,7 +356,7 @@ func (p *openProbe) columns(from, to []uint64, elapsed time.Duration) []Column {
 	p.form(from, to, elapsed, values)
 	columns := make([]Column, 0, len(values))
 	for i, m := range p.source.metrics {
-		if !math.IsNaN(values[i]) {
+		if !math.IsNaN(values[i]) && cfg.Measures(m.name) {
 			columns = append(columns, Column{m.name, m.unit, p.source.scope, nil, values[i : i+1 : i+1]})
 		}
 	}

@@ -1,32 +1,46 @@
 package source
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+	"strings"
+)
 
 // cgroupFile is a file of a job's cgroup. parse writes what it finds to a row. It is nil for the list of CPUs.
 type cgroupFile struct {
 	controller, name string // the controller is empty for version 2
+	metrics          string // that are made of it
 	parse            func(row []uint64, text []byte)
 }
 
+const ofMemory = "job_mem_used job_mem_anon job_mem_file job_mem_shmem"
+
 var files2 = []cgroupFile{
-	{"", "memory.stat", parseMemory2},
-	{"", "memory.peak", oneNumber(jobPeak)},
-	{"", "memory.max", oneNumber(jobLimit)},
-	{"", "memory.events", parseEvents},
-	{"", "cpu.stat", parseCPU2},
-	{"", "cpu.pressure", waited(jobPSICPU)},
-	{"", "memory.pressure", waited(jobPSIMemory)},
-	{"", "io.pressure", waited(jobPSIIO)},
-	{"", "cpuset.cpus.effective", nil},
+	{"", "memory.stat", ofMemory, parseMemory2},
+	{"", "memory.peak", "job_mem_peak", oneNumber(jobPeak)},
+	{"", "memory.max", "job_mem_limit", oneNumber(jobLimit)},
+	{"", "memory.events", "job_mem_fails", parseEvents},
+	{"", "cpu.stat", "job_throttled job_cpu", parseCPU2},
+	{"", "cpu.pressure", "job_psi_cpu", waited(jobPSICPU)},
+	{"", "memory.pressure", "job_psi_memory", waited(jobPSIMemory)},
+	{"", "io.pressure", "job_psi_io", waited(jobPSIIO)},
+	{"", "cpuset.cpus.effective", "", nil},
 }
 
 var files1 = []cgroupFile{
-	{"memory", "memory.stat", parseMemory1},
-	{"memory", "memory.max_usage_in_bytes", oneNumber(jobPeak)},
-	{"memory", "memory.failcnt", oneNumber(jobFails)},
-	{"cpu", "cpu.stat", parseCPU1},
-	{"cpuacct", "cpuacct.usage", oneNumber(jobUsage)},
-	{"cpuset", "cpuset.cpus", nil},
+	{"memory", "memory.stat", ofMemory + " job_mem_limit", parseMemory1},
+	{"memory", "memory.max_usage_in_bytes", "job_mem_peak", oneNumber(jobPeak)},
+	{"memory", "memory.failcnt", "job_mem_fails", oneNumber(jobFails)},
+	{"cpu", "cpu.stat", "job_throttled", parseCPU1},
+	{"cpuacct", "cpuacct.usage", "job_cpu", oneNumber(jobUsage)},
+	{"cpuset", "cpuset.cpus", "", nil},
+}
+
+// neededFiles are the files of which a metric is made that is measured, and the list of CPUs.
+func neededFiles(files []cgroupFile, measures func(metric string) bool) []cgroupFile {
+	return slices.DeleteFunc(slices.Clone(files), func(f cgroupFile) bool {
+		return f.parse != nil && !slices.ContainsFunc(strings.Fields(f.metrics), measures)
+	})
 }
 
 // keyed returns the key and the number of the first line of a text, and the lines after it. A line that is not a key, a

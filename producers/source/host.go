@@ -87,7 +87,9 @@ func Open(cfg config.Agent, log *slog.Logger) *Host {
 func openSources(cfg config.Agent, log *slog.Logger, all []source) *Host {
 	h := &Host{cfg: cfg, log: log}
 	for _, s := range all {
-		h.probes = append(h.probes, &openProbe{source: s})
+		if measuredFrom(cfg, &s) {
+			h.probes = append(h.probes, &openProbe{source: s})
+		}
 	}
 	h.start()
 	h.began = time.Now()
@@ -124,7 +126,9 @@ func (h *Host) start() {
 			h.opened(p)
 		}
 		for k, m := range p.source.metrics {
-			h.slots = append(h.slots, slot{Column{m.name, m.unit, p.source.scope, nil, nil}, p, k})
+			if h.cfg.Measures(m.name) {
+				h.slots = append(h.slots, slot{Column{m.name, m.unit, p.source.scope, nil, nil}, p, k})
+			}
 		}
 		h.slots = append(h.slots, slot{
 			Column{SkewMetric + p.source.name, "us", schemas.ScopeNode, nil, nil},

@@ -73,6 +73,18 @@ var portFiles = [portNumbers]struct {
 	portWait:         {most32, []string{"counters/port_xmit_wait"}},
 }
 
+// portNeeds are the numbers of which each metric is made, in their order.
+var portNeeds = [...][]int{
+	{portRead},
+	{portWrite},
+	{portReadPackets},
+	{portWritePackets},
+	{portRead, portWrite, portReadPackets, portWritePackets},
+	{portSymbolErrors, portRecoveries, portDowned, portReadErrors},
+	{portDiscards},
+	{portWait},
+}
+
 // port is an active port with its open files.
 type port struct {
 	name  string // such as mlx5_0/ports/1
@@ -83,9 +95,15 @@ type port struct {
 // only those are read that a metric needs.
 func openInterconnect(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	class := filepath.Join(cfg.SysPath, "class/infiniband")
+	var needs [portNumbers]bool
+	for i, m := range interconnect().metrics {
+		for _, k := range portNeeds[i] {
+			needs[k] = needs[k] || cfg.Measures(m.name)
+		}
+	}
 	ports := devices[port]{
 		list: func() ([]string, error) { return activePorts(class) },
-		open: func(name string) (port, error) { return openPort(class, name), nil },
+		open: func(name string) (port, error) { return openPort(class, name, needs), nil },
 		close: func(p port) {
 			for _, f := range p.files {
 				f.close()
@@ -141,13 +159,16 @@ func activePorts(class string) (active []string, err error) {
 }
 
 // openPort opens the files of a port. Those that its adapter lacks stay closed.
-func openPort(class, name string) port {
+func openPort(class, name string, needs [portNumbers]bool) port {
 	p := port{name: name}
 	word := uint64(4)
 	if isOmniPath(class, name) {
 		word = 8 // hfi1 shows its count of flits
 	}
 	for k, n := range portFiles {
+		if !needs[k] {
+			continue
+		}
 		for _, file := range n.files {
 			f, err := openNumber(filepath.Join(class, name, file))
 			if err != nil {

@@ -47,13 +47,7 @@ func openNuma(cfg config.Agent, _ *slog.Logger) (probe, error) {
 		return probe{}, err
 	}
 	var nodes []*kernelFile // by number
-	closeAll := func() {
-		for _, f := range nodes {
-			if f != nil {
-				f.close()
-			}
-		}
-	}
+	closeAll := func() { closeFiles(nodes) }
 	for _, e := range entries {
 		digits, isNode := strings.CutPrefix(e.Name(), "node")
 		n, rest, ok := number([]byte(digits))

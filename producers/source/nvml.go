@@ -35,7 +35,7 @@ func nvml() source {
 		{"acc_fp32_active", "1", Ratio, "GPM FP32_UTIL / 100: the same of FP32"},
 		{"acc_fp16_active", "1", Ratio, "GPM FP16_UTIL / 100: the same of FP16"},
 		{"acc_dram_active", "1", Ratio, "GPM DRAM_BW_UTIL / 100: memory bandwidth as a share of the GPU's peak"},
-	}, func(_ config.Agent, log *slog.Logger) (probe, error) { return openNVML(nvmlLibrary, log) }}
+	}, func(cfg config.Agent, log *slog.Logger) (probe, error) { return openNVML(nvmlLibrary, cfg, log) }}
 }
 
 // What a row holds of a GPU. Numbers of GPM are the bits of a float64. nvmlMissing stands for what the GPU does not
@@ -59,6 +59,43 @@ const (
 )
 
 const nvmlMissing = math.MaxUint64
+
+// gpuNeeds are the fields of which a metric is made, in the order of the metrics. Those of GPM's shares follow.
+var gpuNeeds = [...][]int{
+	{gpuUtilization},
+	{gpuMemUtilization},
+	{gpuMemUsed},
+	{gpuEnergy, gpuPower},
+	{gpuTemperature},
+	{gpuClock},
+	{gpuReasons},
+	{gpuProcesses},
+	{gpuUtilization, gpuProcesses},
+	{gpuPCIeRx, gpuGPM + gpmShares},
+	{gpuPCIeTx, gpuGPM + gpmShares + 1},
+	{gpuNVLinkRx, gpuGPM + gpmShares + 2},
+	{gpuNVLinkTx, gpuGPM + gpmShares + 3},
+}
+
+// gpuSkips are the fields of which no metric is made that is measured: their calls are saved.
+func gpuSkips(measures func(metric string) bool) (skip [gpuFields]bool) {
+	for f := range skip {
+		skip[f] = true
+	}
+	for k, m := range nvml().metrics {
+		if !measures(m.name) {
+			continue
+		}
+		needs := []int{gpuGPM + k - len(gpuNeeds)}
+		if k < len(gpuNeeds) {
+			needs = gpuNeeds[k]
+		}
+		for _, f := range needs {
+			skip[f] = false
+		}
+	}
+	return skip
+}
 
 // gpmMetrics are numbers of NVML_GPM_METRIC_: six shares in percent, then PCIe and NVLink in MiB/s.
 var gpmMetrics = [gpmCount]uint32{2, 5, 11, 12, 13, 10, 21, 20, 60, 61}

@@ -67,7 +67,7 @@ func (s *stub) each(gpu int32, values map[string]uint64) {
 
 func (s *stub) open(log *slog.Logger) probe {
 	s.t.Helper()
-	p, err := openNVML(s.path, log)
+	p, err := openNVML(s.path, config.Agent{}, log)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -348,7 +348,7 @@ func TestNVMLLosesAGPU(t *testing.T) {
 func TestNVMLEndsWhatItBegan(t *testing.T) {
 	s := newStub(t)
 	for range 3 {
-		p, err := openNVML(s.path, slog.New(slog.DiscardHandler))
+		p, err := openNVML(s.path, config.Agent{}, slog.New(slog.DiscardHandler))
 		uses, samples := s.number("stub_initialized"), s.number("stub_allocated")
 		if err != nil || uses != 1 || samples != 4 {
 			t.Fatalf("%v: initialized %d times, %d samples", err, uses, samples)
@@ -362,7 +362,7 @@ func TestNVMLEndsWhatItBegan(t *testing.T) {
 
 // TestNVMLIsAbsent: the error says what the host lacks.
 func TestNVMLIsAbsent(t *testing.T) {
-	if _, err := openNVML("libnvidia-ml-of-nobody.so.1", slog.New(slog.DiscardHandler)); err == nil ||
+	if _, err := openNVML("libnvidia-ml-of-nobody.so.1", config.Agent{}, slog.New(slog.DiscardHandler)); err == nil ||
 		!strings.Contains(err.Error(), "libnvidia-ml-of-nobody.so.1") {
 		t.Errorf("without a library: %v", err)
 	}
@@ -382,7 +382,7 @@ func TestNVMLIsAbsent(t *testing.T) {
 		{"count", 0, "the driver has no GPU"},
 	} {
 		s.set(c.key, -1, c.value)
-		p, err := openNVML(s.path, slog.New(slog.DiscardHandler))
+		p, err := openNVML(s.path, config.Agent{}, slog.New(slog.DiscardHandler))
 		if c.want == "" && err == nil {
 			p.close()
 		} else if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -422,7 +422,7 @@ func TestNVMLHangs(t *testing.T) {
 	h := openSources(config.Agent{ProcPath: "/proc"}, log, []source{
 		stat(),
 		{"nvml", schemas.ScopeGPU, nvmlLibrary, nvml().metrics, func(config.Agent, *slog.Logger) (probe, error) {
-			return openNVML(s.path, log)
+			return openNVML(s.path, config.Agent{}, log)
 		}},
 	})
 	defer h.Close()
@@ -459,7 +459,7 @@ func TestNVMLHangs(t *testing.T) {
 
 // TestNVMLOfThisHost reads the GPUs that there are.
 func TestNVMLOfThisHost(t *testing.T) {
-	p, err := openNVML(nvmlLibrary, slog.New(slog.DiscardHandler))
+	p, err := openNVML(nvmlLibrary, config.Agent{}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		if _, there := os.Stat("/dev/nvidiactl"); there == nil {
 			t.Fatal(err)

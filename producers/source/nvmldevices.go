@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"math"
 	"time"
+
+	"github.com/weirhpc/weir/config"
 )
 
 var (
@@ -40,11 +42,12 @@ const maxGPUs = 1024
 
 // openNVML loads the driver's library and finds the GPUs. Each of them is tried once, so that absent says what this
 // host lacks.
-func openNVML(path string, log *slog.Logger) (probe, error) {
+func openNVML(path string, cfg config.Agent, log *slog.Logger) (probe, error) {
 	lib, err := loadNVML(path)
 	if err != nil {
 		return probe{}, err
 	}
+	lib.skip = gpuSkips(cfg.Measures)
 	gpus, err := lib.gpus()
 	if err != nil {
 		lib.close(gpus)

@@ -170,6 +170,7 @@ type nvmlLib struct {
 	functions [nvmlFunctions]uintptr
 	out       *nvmlOut
 	args      []uintptr
+	skip      [gpuFields]bool       // fields that nobody asks for
 	why       [gpuFields]nvmlReturn // why a field was missing when it was last asked for
 	gone      nvmlReturn            // of the GPU that is read
 }
@@ -281,7 +282,7 @@ func (l *nvmlLib) readGPU(g *gpu, row []uint64) ([]uint64, error) {
 	return row, l.gone.err()
 }
 
-// readState reads what has a function of its own.
+// readState reads what has a function of its own. The utilization is always read: it tells whether the GPU answers.
 func (l *nvmlLib) readState(g *gpu, row []uint64) {
 	o := l.out
 	e := l.call(nvmlRates, g.handle, at(&o.rates))
@@ -290,28 +291,40 @@ func (l *nvmlLib) readState(g *gpu, row []uint64) {
 	if l.gone != nvmlSuccess {
 		return
 	}
-	o.memory2.version = uint32(unsafe.Sizeof(o.memory2)) | 2<<24
-	e = l.call(nvmlMemory2, g.handle, at(&o.memory2))
-	l.set(row, gpuMemUsed, e, o.memory2.used)
-	if e == nvmlNoFunction {
-		e = l.call(nvmlMemory1, g.handle, at(&o.memory1))
-		l.set(row, gpuMemUsed, e, o.memory1.used)
+	if !l.skip[gpuMemUsed] {
+		o.memory2.version = uint32(unsafe.Sizeof(o.memory2)) | 2<<24
+		e = l.call(nvmlMemory2, g.handle, at(&o.memory2))
+		l.set(row, gpuMemUsed, e, o.memory2.used)
+		if e == nvmlNoFunction {
+			e = l.call(nvmlMemory1, g.handle, at(&o.memory1))
+			l.set(row, gpuMemUsed, e, o.memory1.used)
+		}
 	}
-	e = l.call(nvmlEnergy, g.handle, at(&o.long))
-	l.set(row, gpuEnergy, e, o.long)
-	e = l.call(nvmlPower, g.handle, at(&o.word))
-	l.set(row, gpuPower, e, uint64(o.word))
-	e = l.call(nvmlTemperature, g.handle, 0, at(&o.word)) // of the GPU's die
-	l.set(row, gpuTemperature, e, uint64(o.word))
-	e = l.call(nvmlClock, g.handle, 1, at(&o.word)) // of the SMs
-	l.set(row, gpuClock, e, uint64(o.word))
-	if e = l.call(nvmlReasons, g.handle, at(&o.long)); e == nvmlNoFunction {
-		e = l.call(nvmlThrottle, g.handle, at(&o.long)) // its name until driver 535
+	if !l.skip[gpuEnergy] { // and with it the power
+		e = l.call(nvmlEnergy, g.handle, at(&o.long))
+		l.set(row, gpuEnergy, e, o.long)
+		e = l.call(nvmlPower, g.handle, at(&o.word))
+		l.set(row, gpuPower, e, uint64(o.word))
 	}
-	l.set(row, gpuReasons, e, o.long)
-	compute, e := l.processes(nvmlCompute, g)
-	graphics, _ := l.processes(nvmlGraphics, g) // 0 where the GPU has no graphics
-	l.set(row, gpuProcesses, e, uint64(compute)+uint64(graphics))
+	if !l.skip[gpuTemperature] {
+		e = l.call(nvmlTemperature, g.handle, 0, at(&o.word)) // of the GPU's die
+		l.set(row, gpuTemperature, e, uint64(o.word))
+	}
+	if !l.skip[gpuClock] {
+		e = l.call(nvmlClock, g.handle, 1, at(&o.word)) // of the SMs
+		l.set(row, gpuClock, e, uint64(o.word))
+	}
+	if !l.skip[gpuReasons] {
+		if e = l.call(nvmlReasons, g.handle, at(&o.long)); e == nvmlNoFunction {
+			e = l.call(nvmlThrottle, g.handle, at(&o.long)) // its name until driver 535
+		}
+		l.set(row, gpuReasons, e, o.long)
+	}
+	if !l.skip[gpuProcesses] {
+		compute, e := l.processes(nvmlCompute, g)
+		graphics, _ := l.processes(nvmlGraphics, g) // 0 where the GPU has no graphics
+		l.set(row, gpuProcesses, e, uint64(compute)+uint64(graphics))
+	}
 }
 
 // processes returns how many processes use a GPU. NVML says so when it has no room for them.
@@ -330,6 +343,9 @@ func (l *nvmlLib) processes(f int, g *gpu) (uint32, nvmlReturn) {
 // readFields reads the counters of NVLink and PCIe. A PCIe counter of 32 bits is left out: at 64 GB/s it begins anew
 // every 67 ms. The function that returns a throughput is not called, since it takes 20 ms of each GPU.
 func (l *nvmlLib) readFields(g *gpu, row []uint64) {
+	if l.skip[gpuPCIeRx] && l.skip[gpuPCIeTx] && l.skip[gpuNVLinkRx] && l.skip[gpuNVLinkTx] {
+		return
+	}
 	for i, f := range nvmlFieldIDs {
 		l.out.fields[i] = nvmlField{id: f.id, scope: f.scope}
 	}
@@ -369,7 +385,7 @@ func (l *nvmlLib) openGPM(g *gpu) {
 
 // readGPM reads what the performance monitor counted since the reading before.
 func (l *nvmlLib) readGPM(g *gpu, row []uint64) {
-	if g.gpm.next == 0 {
+	if g.gpm.next == 0 || !slices.Contains(l.skip[gpuGPM:], false) {
 		return
 	}
 	e := l.call(gpmSample, g.handle, g.gpm.next)

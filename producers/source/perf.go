@@ -76,8 +76,8 @@ func openPerfSoftware(cfg config.Agent, log *slog.Logger) (probe, error) {
 		return probe{}, err
 	}
 	f, absent := newPerfForm(linux, perfSoftware().metrics, []eventGroup{softwareGroup()}, cpus[0], 0)
-	if len(f.groups) == 0 {
-		return probe{}, absent["task_clock"]
+	if f.restrict(cfg, cfg.Measures); len(f.groups) == 0 {
+		return probe{}, noEvents(cfg, perfSoftware().metrics, absent)
 	}
 	groups := newPerfGroups(log, linux, f.groups)
 	if err := groups.openAll(cpus); err != nil {

@@ -153,12 +153,15 @@ func (s *perfSet) open(cfg config.Agent, log *slog.Logger) {
 	arch := architectureOf(parseCPUInfo(info))
 	slots, _ := readNumber(filepath.Join(pmuDir(cfg.SysPath, "armv8_pmuv3_0"), "caps/slots"))
 	s.form, s.absent = newPerfForm(s.kernel, coreMetrics(), resolved(cfg.SysPath, arch.groups), cpus[0], slots)
-	s.memory, s.noFlow = controllers(cfg.SysPath, arch)
+	s.form.restrict(cfg, neededOfCores(cfg))
+	if s.noFlow = errNotListed; needsControllers(cfg) {
+		s.memory, s.noFlow = controllers(cfg.SysPath, arch)
+	}
 	s.fit(len(cpus), limitFiles())
 	s.groups = newPerfGroups(log, s.kernel, s.form.groups)
 	s.buf = make([]byte, 8*(3+fabricCounters))
 	if len(s.form.groups) == 0 {
-		s.refused = cmp.Or(s.absent["ipc"], errNoEvents)
+		s.refused = noEvents(cfg, coreMetrics(), s.absent)
 	}
 	if s.yielded = s.locked(); s.yielded {
 		log.Info("perf hardware events are closed: the lock is held", "file", cfg.PerfLock)

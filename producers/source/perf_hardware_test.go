@@ -61,8 +61,11 @@ func (m *countedMachine) open() {
 		m.set = newPerfSet()
 		m.set.kernel = m.kernel.calls()
 	}
-	m.host = &Host{log: log}
+	m.host = &Host{cfg: m.cfg, log: log}
 	for _, s := range []source{stat(), m.set.perfHardware(), m.set.perfMemory(), m.set.perfNode()} {
+		if !measuredFrom(m.cfg, &s) {
+			continue
+		}
 		p, err := s.open(m.cfg, log)
 		for _, metric := range s.metrics {
 			if s.name == "stat" {

@@ -34,7 +34,7 @@ func power() source {
 // openPower reads the power of the whole node: from Cray's counters where there are some, else from ACPI's meters.
 func openPower(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	if dir := filepath.Join(cfg.SysPath, "cray/pm_counters"); textOf(filepath.Join(dir, "power")) != "" {
-		return openCray(dir), nil
+		return openCray(dir, cfg), nil
 	}
 	return openMeters(filepath.Join(cfg.SysPath, "class/hwmon"))
 }
@@ -51,7 +51,7 @@ const (
 // openCray reads the counters that Cray's node controller measures ten times a second. They come with their own time,
 // so that the power is exact although the last measurement is up to 0.1 s old. The first number of the row is their
 // freshness: it stands still when the controller does.
-func openCray(dir string) probe {
+func openCray(dir string, cfg config.Agent) probe {
 	parts := [...]string{"", "cpu_", "memory_"}
 	var energy, watts [len(parts)]kept
 	open := func(name string) kept {
@@ -61,6 +61,9 @@ func openCray(dir string) probe {
 	fresh := open("freshness")
 	absent := map[string]error{}
 	for i, part := range parts {
+		if !cfg.Measures(power().metrics[i].name) {
+			continue
+		}
 		energy[i], watts[i] = open(part+"energy"), open(part+"power")
 		if energy[i].file == nil && watts[i].file == nil {
 			absent[power().metrics[i].name] = fmt.Errorf("%s: no %spower", dir, part)

@@ -21,7 +21,8 @@ var (
 	errPressureOff = errors.New("the kernel does not measure pressure: boot it with psi=1")
 )
 
-// pressureFiles are the files of /proc/pressure, in the order of the metrics. A row has two totals of each.
+// pressureFiles are the files of /proc/pressure, in the order of the metrics, which have their names. A row has two
+// totals of each.
 var pressureFiles = []string{"cpu", "memory", "io"}
 
 func pressure() source {
@@ -36,13 +37,13 @@ func pressure() source {
 
 // openPressure reads the time in which tasks waited for a resource. The kernel counts it in microseconds.
 func openPressure(cfg config.Agent, _ *slog.Logger) (probe, error) {
-	var files []*kernelFile
-	closeAll := func() {
-		for _, f := range files {
-			f.close()
-		}
-	}
+	var files []*kernelFile // in the order of the names; nil: no metric of it is measured
+	closeAll := func() { closeFiles(files) }
 	for _, name := range pressureFiles {
+		if !cfg.Measures("psi_"+name) && !cfg.Measures("psi_"+name+"_full") {
+			files = append(files, nil)
+			continue
+		}
 		f, err := openKernelFile(filepath.Join(cfg.ProcPath, "pressure", name))
 		if errors.Is(err, unix.EOPNOTSUPP) {
 			err = errPressureOff
@@ -56,6 +57,10 @@ func openPressure(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	read := func(into reading, _ Vitals) (reading, error) {
 		into = only(into)
 		for _, f := range files {
+			if f == nil {
+				into[0] = append(into[0], unread, unread)
+				continue
+			}
 			data, err := f.read()
 			if errors.Is(err, unix.EOPNOTSUPP) {
 				err = errPressureOff
@@ -72,6 +77,15 @@ func openPressure(cfg config.Agent, _ *slog.Logger) (probe, error) {
 		return into, nil
 	}
 	return probe{read: read, form: formPressure, close: closeAll}, nil
+}
+
+// closeFiles closes the files that are open.
+func closeFiles(files []*kernelFile) {
+	for _, f := range files {
+		if f != nil {
+			f.close()
+		}
+	}
 }
 
 // parsePressure reads the totals of a pressure file. Before Linux 5.13 the file of the CPU has no line full, which is

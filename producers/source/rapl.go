@@ -56,7 +56,7 @@ const maxSockets = 1 << 10
 func openRAPL(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	class := filepath.Join(cfg.SysPath, "class/powercap")
 	zones := devices[zone]{
-		list:  func() ([]string, error) { return raplZones(class) },
+		list:  func() ([]string, error) { return raplZones(class, cfg) },
 		open:  func(name string) (zone, error) { return openZone(class, name) },
 		close: func(z zone) { z.energy.close() },
 	}
@@ -98,15 +98,16 @@ func openRAPL(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	return probe{read: read, form: formRAPL, absent: absent, close: zones.release}, nil
 }
 
-// raplZones returns the zones whose domain is read. intel-rapl-mmio shows the same energy once more, and is left out.
-func raplZones(class string) ([]string, error) {
+// raplZones returns the zones whose domain is measured. intel-rapl-mmio shows the same energy once more, and is left
+// out.
+func raplZones(class string, cfg config.Agent) ([]string, error) {
 	all, err := entries(class)
 	if err != nil {
 		return nil, err
 	}
 	var zones []string
 	for _, name := range all {
-		if _, _, ok := zoneOf(class, name); ok {
+		if _, domain, ok := zoneOf(class, name); ok && cfg.Measures(rapl().metrics[domain].name) {
 			zones = append(zones, name)
 		}
 	}

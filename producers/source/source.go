@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/schemas"
 )
 
 // Kind says what the values of a metric are, and so what may be done with them.
@@ -82,6 +83,7 @@ func sources() []source {
 		agent(),
 		agentMemory(),
 		agentSources(),
+		reports(),
 	}
 }
 
@@ -115,6 +117,8 @@ type probe struct {
 	// job returns the name and the CPUs of the job whose row begins with the id. It is nil for a source that is not of
 	// scope job.
 	job func(id uint64) (cgroup string, cpus []int32, ok bool)
+	// reports returns what jobs reported between the last two readings. It is nil for all sources but one.
+	reports func() []Report
 	// why is the reason for a value that the last reading lacks. It is nil where a reading that lacks one fails.
 	why func() error
 	// close releases what the source holds. It is nil where that is nothing.
@@ -154,6 +158,7 @@ type Vitals struct {
 	Depth      int           // records in the ring
 	Drops      int64         // records that were dropped since the start
 	Clock      Clock
+	Jobs       []schemas.RouteEntry // that run on the node in the interval that the reading ends
 }
 
 // Column is one metric of an interval, with a value for each CPU, socket or GPU, or one for the node. NaN is a missing

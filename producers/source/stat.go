@@ -69,10 +69,13 @@ func openStat(cfg config.Agent, log *slog.Logger) (probe, error) {
 		return probe{}, fmt.Errorf("opening the CPU states: %w", err)
 	}
 	p := probe{tells: true, form: formCPU, close: file.close}
-	scheduler, err := openSchedstat(filepath.Join(cfg.ProcPath, "schedstat"))
+	var scheduler *kernelFile // nil: not read
+	if cfg.Measures("cpu_load_core") {
+		scheduler, err = openSchedstat(filepath.Join(cfg.ProcPath, "schedstat"))
+	}
 	if err != nil {
 		p.absent = map[string]error{"cpu_load_core": err}
-	} else {
+	} else if scheduler != nil {
 		p.close = func() { file.close(); scheduler.close() }
 	}
 	var trouble kafka.Trouble

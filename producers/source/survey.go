@@ -28,12 +28,18 @@ var (
 // Absent returns why metrics have no values in the interval whose columns are given, by name.
 func (h *Host) Absent(columns []Column) map[string]error {
 	reasons := map[string]error{}
+	for _, m := range Catalogue(h.cfg) {
+		if !h.cfg.Measures(m.Name) {
+			reasons[m.Name] = errNotListed
+		}
+	}
 	for _, p := range h.probes {
 		if p.source.name == agentSources().name {
 			continue // the host has their values where there are any
 		}
 		for _, m := range p.source.metrics {
-			if !slices.ContainsFunc(columns, func(c Column) bool { return c.Name == m.name }) {
+			isOne := func(c Column) bool { return c.Name == m.name }
+			if reasons[m.name] == nil && !slices.ContainsFunc(columns, isOne) {
 				reasons[m.name] = p.why(m.name)
 			}
 		}
@@ -137,6 +143,9 @@ func (h *Host) Costs(ctx context.Context, n int, every time.Duration) (
 		c := &sources[i]
 		c.Source = p.source.name
 		for _, m := range p.source.metrics {
+			if !h.cfg.Measures(m.name) {
+				continue
+			}
 			if reason := absent[m.name]; reason != nil {
 				c.Absent = append(c.Absent, Absence{m.name, reason})
 			} else {

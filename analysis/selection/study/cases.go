@@ -116,3 +116,24 @@ func Drift(seed uint64, replaced int, noise float64) *Case {
 	}
 	return c.respond(r, y, factors, noise)
 }
+
+// Large is Cactus on any number of machines, with 3,000 rows, to see what a selection costs. 48 machines have 5,000
+// metrics.
+func Large(seed uint64, machines int) *Case {
+	const rows = 3000
+	r := source(seed, "large")
+	w := newWorld(r, machines, rows/chunkRows+1)
+	c := w.table(machines, max(4, machines/6))
+	factors := r.Perm(len(w.factors))[:9]
+	y := make([]float64, w.rows)
+	for _, f := range factors {
+		addTo(y, w.factors[f], sign(r)*between(r, .5, 1.5))
+	}
+	c.respond(r, y, factors, noiseShare)
+	for m := range c.Table.Metrics {
+		c.Table.Metrics[m].Columns[0].Values = c.Table.Metrics[m].Columns[0].Values[:rows]
+	}
+	c.Table.Start, c.Table.Responses[0].Values = c.Table.Start[:rows], c.Table.Responses[0].Values[:rows]
+	c.Chunks = stretches(rows, rows/chunkRows)
+	return c
+}

@@ -2,6 +2,7 @@ package study
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/weirhpc/weir/analysis/selection"
 )
@@ -11,15 +12,16 @@ const (
 	multiFactors = 20
 	multiMetrics = 120
 	multiActive  = 8
+	multiNoise   = .20
 )
 
 // Multi is 20 jobs of 240 rows with the same 120 metrics. Each job depends on three factors of its own, out of eight,
 // and has its own levels, gains and scale. A chunk is a job.
 func Multi(seed uint64) *Case {
 	r := source(seed, "multi")
-	w := &world{r: r, layout: r, rows: multiJobs * chunkRows}
+	w := &world{r: r, layout: r, jobs: true, quietest: 0, loudest: .05, rows: multiJobs * chunkRows}
 	for range multiFactors {
-		w.factors = append(w.factors, regimes(r, bursts(r, w.rows), multiJobs))
+		w.factors = append(w.factors, regimes(r, bursts(r, w.rows), multiJobs, 0))
 	}
 	c := &Case{Table: &selection.Table{}, Chunks: stretches(w.rows, multiJobs), Oracle: make([]int, multiFactors)}
 	for t := range w.rows {
@@ -41,16 +43,20 @@ func Multi(seed uint64) *Case {
 		c.add(r, name, all[i])
 	}
 	active := r.Perm(multiFactors)[:multiActive]
+	direction := make([]float64, multiActive)
+	for i := range direction {
+		direction[i] = sign(r)
+	}
 	var y []float64
 	for _, rows := range c.Chunks {
 		signal, noise := make([]float64, len(rows)), autoregressive(r, len(rows), .5)
 		for _, k := range r.Perm(multiActive)[:3] {
-			addTo(signal, w.factors[active[k]][rows[0]:rows[0]+len(rows)], sign(r)*between(r, .5, 1.5))
+			addTo(signal, w.factors[active[k]][rows[0]:rows[0]+len(rows)], direction[k]*between(r, .5, 1.5))
 		}
 		standardise(signal)
-		scale := between(r, .1, 1000)
+		scale, level := math.Exp(.7*r.NormFloat64()), .5*r.NormFloat64()
 		for t := range signal {
-			y = append(y, scale*(20+signal[t]+noiseShare*noise[t]))
+			y = append(y, 100+10*scale*(level+signal[t]+multiNoise*noise[t]))
 		}
 	}
 	c.Table.Responses = []selection.Response{{Name: "y", Values: y}}

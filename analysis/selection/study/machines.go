@@ -22,28 +22,30 @@ const (
 
 // world is machines with their factors, before metrics look at them.
 type world struct {
-	r       *rand.Rand
-	layout  *rand.Rand // decides what each metric sees: the nodes of a job share it
-	rows    int
-	factors [][]float64 // by machine and then by factor of it
+	r                 *rand.Rand
+	layout            *rand.Rand // decides what each metric sees: the nodes of a job share it
+	rows              int
+	quietest, loudest float64     // noise of a good proxy
+	jobs              bool        // chunks are jobs, and noise is a share of the signal of each
+	factors           [][]float64 // by machine and then by factor of it
 }
 
 // newWorld makes the factors of the machines. Each is an AR(1) process with bursts, which is coupled to a process that
 // all machines share. Each chunk is a regime: it has its own gain and level for every factor, and in one of eight a
 // factor is nearly asleep.
 func newWorld(r *rand.Rand, machines, chunkCount int) *world {
-	w := &world{r: r, layout: r, rows: chunkCount * chunkRows}
+	w := &world{r: r, layout: r, quietest: .05, loudest: .25, rows: chunkCount * chunkRows}
 	common := make([][]float64, shared)
 	for i := range common {
 		common[i] = autoregressive(r, w.rows, .9)
 	}
 	for range machines * machineFactors {
 		own, with := bursts(r, w.rows), common[r.IntN(shared)]
-		coupling := between(r, 0, .8)
+		coupling := between(r, 0, .7)
 		for t := range own {
 			own[t] = (own[t] + coupling*with[t]) / math.Sqrt(1+coupling*coupling)
 		}
-		w.factors = append(w.factors, regimes(r, own, chunkCount))
+		w.factors = append(w.factors, regimes(r, own, chunkCount, .12))
 	}
 	return w
 }
@@ -62,10 +64,10 @@ func bursts(r *rand.Rand, n int) []float64 {
 	return standardise(x)
 }
 
-func regimes(r *rand.Rand, x []float64, chunkCount int) []float64 {
+func regimes(r *rand.Rand, x []float64, chunkCount int, asleep float64) []float64 {
 	for c := range chunkCount {
 		gain, level := math.Exp(.35*r.NormFloat64()), .5*r.NormFloat64()
-		if r.Float64() < .12 {
+		if r.Float64() < asleep {
 			gain = .15
 		}
 		for t := c * chunkRows; t < (c+1)*chunkRows; t++ {
@@ -83,11 +85,18 @@ type view struct {
 }
 
 // noisy adds noise whose deviation is this share of the signal's.
-func noisy(r *rand.Rand, signal []float64, share float64) []float64 {
+func (w *world) noisy(signal []float64, share float64) []float64 {
 	x := slices.Clone(signal)
-	sd := deviation(signal)
-	for t := range x {
-		x[t] += share * sd * r.NormFloat64()
+	stretch := len(x)
+	if w.jobs {
+		stretch = chunkRows
+	}
+	for low := 0; low < len(x); low += stretch {
+		part := x[low : low+stretch]
+		sd := deviation(part)
+		for t := range part {
+			part[t] += share * sd * w.r.NormFloat64()
+		}
 	}
 	return x
 }
@@ -97,7 +106,7 @@ func noisy(r *rand.Rand, signal []float64, share float64) []float64 {
 func (w *world) views(factors, first, count, constant int) []view {
 	var all []view
 	for f := range factors {
-		all = append(all, view{noisy(w.r, w.factors[first+f], between(w.layout, .05, .25)), []int{first + f}, true})
+		all = append(all, view{w.noisy(w.factors[first+f], between(w.layout, w.quietest, w.loudest)), []int{first + f}, true})
 	}
 	for i := range count / 10 {
 		all = append(all, view{unrelated(w.r, w.rows, i), nil, false})
@@ -109,10 +118,10 @@ func (w *world) views(factors, first, count, constant int) []view {
 		switch {
 		case i < twins:
 			share := []float64{0, .02, .10}[w.layout.IntN(3)]
-			twin := noisy(w.r, all[f].values, share)
+			twin := w.noisy(all[f].values, share)
 			all = append(all, view{twin, all[f].loads, true})
 		case i < twins+poor:
-			all = append(all, view{noisy(w.r, w.factors[first+f], between(w.layout, .5, 1.5)), all[f].loads, false})
+			all = append(all, view{w.noisy(w.factors[first+f], between(w.layout, .4, 1.3)), all[f].loads, false})
 		default:
 			g := (f + 1 + w.layout.IntN(factors-1)) % factors
 			all = append(all, view{w.mixture(first+f, first+g), []int{first + f, first + g}, false})
@@ -130,7 +139,7 @@ func (w *world) mixture(f, g int) []float64 {
 	for t := range x {
 		x[t] = a*w.factors[f][t] + b*w.factors[g][t]
 	}
-	return noisy(w.r, x, .1)
+	return w.noisy(x, .1)
 }
 
 // unrelated returns an AR(1) process, a random walk or a rare 0/1, in turn.
@@ -157,7 +166,8 @@ func unrelated(r *rand.Rand, n, turn int) []float64 {
 // table makes the metrics of all machines, and links that see two machines' network. Names tell nothing of what a
 // metric sees: ties by name must not help.
 func (w *world) table(machines, links int) *Case {
-	c := &Case{Table: &selection.Table{}, Chunks: stretches(w.rows, w.rows/chunkRows), Oracle: make([]int, len(w.factors))}
+	c := &Case{Table: &selection.Table{}, Oracle: make([]int, len(w.factors))}
+	c.Chunks = stretches(w.rows, w.rows/chunkRows)
 	for t := range w.rows {
 		c.Table.Start = append(c.Table.Start, int64(t)*30_000)
 	}
@@ -183,12 +193,14 @@ func (w *world) table(machines, links int) *Case {
 
 // add gives a metric a unit and an offset of its own.
 func (c *Case) add(r *rand.Rand, name string, v view) {
-	scale, offset, values := sign(r)*math.Pow(10, between(r, -2, 7)), between(r, -20, 20), make([]float64, len(v.values))
+	scale, offset := sign(r)*math.Pow(10, between(r, -2, 7)), between(r, -20, 20)
+	values := make([]float64, len(v.values))
 	for t, x := range v.values {
 		values[t] = scale * (x + offset)
 	}
 	c.Loads = append(c.Loads, v.loads)
-	c.Table.Metrics = append(c.Table.Metrics, selection.Metric{Name: name, Columns: []selection.Column{{Values: values}}})
+	columns := []selection.Column{{Values: values}}
+	c.Table.Metrics = append(c.Table.Metrics, selection.Metric{Name: name, Columns: columns})
 }
 
 // respond sets the response: the signal, and AR(.5) noise with a deviation of this share of the signal's. The oracle

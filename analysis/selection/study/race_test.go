@@ -1,0 +1,7 @@
+//go:build race
+
+package study
+
+// Package selection has no goroutine: the race detector finds nothing in it, and makes it ten times slower.
+// `make test` runs the full numbers without it.
+const short = 1
