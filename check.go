@@ -80,7 +80,8 @@ func newCheck() *cobra.Command {
 		Short: "Validate a configuration and print it as it takes effect",
 		Long: `Validates a configuration and the files that it names, and prints it as it takes effect.
 
-It asks no broker. It ends with status 2 if anything is wrong.
+It asks no broker. It ends with status 2 if anything is wrong. Names of agent.metrics_file that no metric has are wrong;
+metrics in use that it lacks get a note on standard error.
 
 If sink.dir is there and can be written to, it tries what the archive needs of that file system: hard links, flock(2)
 between two processes of this host, the exchange of two directories, and one file system for .stage and summaries. It

@@ -77,7 +77,7 @@ func TestLaterSourcesWin(t *testing.T) {
 		File: write(t, "cluster: file\nprefix: file.\ninterval: 20s\nkafka: {brokers: ['a:1', 'b:2']}\n"),
 		Environ: []string{
 			"WEIR_PREFIX=env.", "WEIR_INTERVAL=5s", "WEIR_KAFKA_TLS_ENABLED=true",
-			"WEIR_BALANCE_NODES=n1,n2", "HOME=/",
+			"WEIR_BALANCE_NODES=n1,n2", "HOME=/", "WEIR_REPORT_FILE=/run/weir/report/7.0", // sets no key
 		},
 		Flags:    flags,
 		Keys:     map[string]string{"interval": "interval"},
@@ -181,6 +181,7 @@ func TestValidate(t *testing.T) {
 		"node":           {func(c *Config) { c.Agent.Node = ".." }, errName, "agent.node"},
 		"agent's CPUs":   {func(c *Config) { c.Agent.CPUs = "0-" }, errCPUs, "agent.cpus"},
 		"relative lock":  {func(c *Config) { c.Agent.PerfLock = "perf.lock" }, errPath, "agent.perf_lock"},
+		"reports":        {func(c *Config) { c.Agent.ReportDir = "report" }, errPath, "agent.report_dir"},
 		"negative peak":  {func(c *Config) { c.Agent.PeakFlops = -1 }, errRange, "agent.peak_flops"},
 		"no number":      {func(c *Config) { c.Agent.PeakMemBW = math.NaN() }, errRange, "agent.peak_mem_bw"},
 		"short interval": {func(c *Config) { c.Interval = time.Millisecond }, errInterval, "interval"},

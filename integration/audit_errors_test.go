@@ -135,7 +135,8 @@ func TestAuditFindsErrors(t *testing.T) {
 			see: func(_ int, value []byte) []byte {
 				if b, ok := is(value, "whole", "n03"); ok {
 					for i := range b.Metrics {
-						if m := &b.Metrics[i]; m.Scope != schemas.ScopeJob { // which has a single value
+						m := &b.Metrics[i]
+						if m.Scope != schemas.ScopeJob && m.Scope != schemas.ScopeNode { // which have a single value
 							m.Values = append(m.Values, m.Values...)
 						}
 					}

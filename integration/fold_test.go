@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,6 +44,29 @@ func (l *foldLog) put(partition int32, start int64, rec schemas.Record) {
 	})
 }
 
+// reportedPrefix begins the names of the metrics that jobs report.
+const reportedPrefix = "z_report"
+
+// reportedBy are the metrics that a job reports on a node: some of its own, and one that all nodes have. Those of a job
+// on all nodes are more than 16 in a partition.
+func reportedBy(node, job string) (names []string) {
+	if job == schemas.JobRest {
+		return nil
+	}
+	for i := range 3 {
+		names = append(names, fmt.Sprintf("%s_%s_%d", reportedPrefix, node, i))
+	}
+	return append(names, reportedPrefix+"_of_all")
+}
+
+// ofNode is a value of the node.
+func ofNode(node, metric string, start int64) float64 {
+	if strings.HasPrefix(metric, reportedPrefix) {
+		metric = "sim_load"
+	}
+	return producers.SimulatedValue(node, metric, -1, start)
+}
+
 // measured is what a node measures for a job on some of its CPUs: of these, of GPUs, or of the job alone. It lacks one
 // GPU that the job holds. The metrics that are not of CPUs come last by their names.
 func measured(node, metric string, cpus []int32, start int64) (scope string, values []float64) {
@@ -52,6 +76,9 @@ func measured(node, metric string, cpus []int32, start int64) (scope string, val
 		scope, of, places = schemas.ScopeGPU, "sim_gaps", cpus[:min(3, len(cpus))]
 	case "work_memory":
 		scope, of, places = schemas.ScopeJob, "sim_tail", cpus[:1]
+	}
+	if strings.HasPrefix(metric, reportedPrefix) {
+		return schemas.ScopeNode, []float64{ofNode(node, metric, start)}
 	}
 	for _, cpu := range places {
 		values = append(values, producers.SimulatedValue(node, of, int(cpu), start))
@@ -69,7 +96,11 @@ func (l *foldLog) send(partition int32, node, job string, start int64, cpus []in
 		Cpus: cpus,
 	}
 	b, s := &schemas.CounterBatch{NodeHeader: head}, &schemas.NodeSummary{NodeHeader: head}
-	for _, metric := range []string{"sim_tail", "sim_tied", "sim_gaps", "not_simulated", "video_power", "work_memory"} {
+	b.Reported = reportedBy(node, job)
+	s.Reported = b.Reported
+	for _, metric := range slices.Concat(b.Reported, []string{
+		"sim_tail", "sim_tied", "sim_gaps", "not_simulated", "video_power", "work_memory",
+	}) {
 		scope, values := measured(node, metric, cpus, start)
 		b.Metrics = append(b.Metrics, schemas.CounterBatchMetric{Name: metric, Unit: "1", Scope: scope, Values: values})
 		d, c := quantile.Certify(slices.Clone(values), quantile.Large)

@@ -26,7 +26,7 @@ var atOnce = runtime.GOMAXPROCS(0)
 type share struct {
 	*recount.Share
 	columns map[string]*column
-	users   map[string]bool // names of the metrics that the job reported by itself
+	own     map[string]bool // names of the metrics that the job reported by itself
 }
 
 // column has the values of one metric.
@@ -60,14 +60,15 @@ func (c *column) count() int64 {
 // is invalid. Of the names that the job reported by itself the least stay.
 func (s *share) reduce() {
 	s.columns = map[string]*column{}
-	surplus := s.surplus()
+	var surplus map[string]bool
+	s.own, surplus = s.OwnMetrics()
 	for _, r := range s.Records {
 		if r.Batch == nil {
 			continue
 		}
 		for i := range r.Batch.Metrics {
 			m := &r.Batch.Metrics[i]
-			if slices.Contains(surplus, m.Name) {
+			if surplus[m.Name] {
 				continue
 			}
 			c := s.columns[m.Name]
@@ -95,31 +96,13 @@ func (s *share) reduce() {
 	cut(s.columns)
 }
 
-// surplus notes what the job reported by itself, and returns the names that are too many: all but the least.
-func (s *share) surplus() []string {
-	s.users = map[string]bool{}
-	for _, r := range s.Records {
-		var names []string
-		if r.Summary != nil {
-			names = r.Summary.Reported
-		} else {
-			names = r.Batch.Reported
-		}
-		for _, name := range names {
-			s.users[name] = true
-		}
-	}
-	all := slices.Sorted(maps.Keys(s.users))
-	return all[min(len(all), schemas.MaxReported):]
-}
-
 // join adds a job's share to the machine's, without what the job reported by itself.
 func (s *share) join(job *share) {
 	if s.columns == nil {
 		s.columns = map[string]*column{}
 	}
 	for _, name := range slices.Sorted(maps.Keys(job.columns)) {
-		if job.users[name] {
+		if job.own[name] {
 			continue
 		}
 		from := job.columns[name]
@@ -141,7 +124,7 @@ func (s *share) join(job *share) {
 		}
 		for i := range r.Summary.Metrics {
 			m := &r.Summary.Metrics[i]
-			if job.users[m.Name] {
+			if job.own[m.Name] {
 				continue
 			}
 			c, fits := s.column(m.Name, m.Unit, m.Scope)

@@ -58,21 +58,25 @@ func maxBins(metrics int) int {
 	return 240
 }
 
-// what says what the metric is, and what has a value of it.
+// what says what the metric is, what has a value of it, and on how many nodes where some lack it.
 func what(m *view.Metric) string {
 	title := ""
 	if t := view.TextOf(m.Name).Title; t != m.Name {
 		title = t + ", "
 	}
+	per := "per node"
 	switch m.Scope {
 	case schemas.ScopeGPU:
-		return title + "per GPU"
+		per = "per GPU"
 	case schemas.ScopeSocket:
-		return title + "per socket"
+		per = "per socket"
 	case schemas.ScopeCore:
-		return title + "per core"
+		per = "per core"
 	}
-	return title + "per node"
+	if with, of, few := m.Total.Nodes.Few(); few {
+		per += fmt.Sprintf(", sampled: %d of %d nodes", with, of)
+	}
+	return title + per
 }
 
 // result states what the figure shows, in one sentence. It names the side on which values lie far from the median.

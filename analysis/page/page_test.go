@@ -423,3 +423,16 @@ func BenchmarkJob(b *testing.B) {
 	}
 	b.ReportMetric(float64(size), "bytes")
 }
+
+// TestSampledMetricsAreMarked: the heading of a fan tells on how many nodes the metric is, where some lack it.
+func TestSampledMetricsAreMarked(t *testing.T) {
+	m := view.Metric{Name: "cpu_user", Scope: schemas.ScopeCore}
+	for want, nodes := range map[string]view.Nodes{
+		"CPU time in user code, per core":                         {Intervals: 10, With: 960, Reported: 960},
+		"CPU time in user code, per core, sampled: 2 of 96 nodes": {Intervals: 10, With: 20, Reported: 960},
+	} {
+		if m.Total.Nodes = nodes; what(&m) != want {
+			t.Errorf("%q, want %q", what(&m), want)
+		}
+	}
+}

@@ -9,7 +9,9 @@ package recount
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/weirhpc/weir/config"
@@ -75,6 +77,28 @@ func (s *Share) Reported() (n int32) {
 		}
 	}
 	return n
+}
+
+// OwnMetrics returns the names of the metrics that the job reported by itself. Those in surplus are too many: all but
+// the least. The machine has none of them.
+func (s *Share) OwnMetrics() (own, surplus map[string]bool) {
+	own, surplus = map[string]bool{}, map[string]bool{}
+	for _, r := range s.Records {
+		var names []string
+		if r.Summary != nil {
+			names = r.Summary.Reported
+		} else {
+			names = r.Batch.Reported
+		}
+		for _, name := range names {
+			own[name] = true
+		}
+	}
+	all := slices.Sorted(maps.Keys(own))
+	for _, name := range all[min(len(all), schemas.MaxReported):] {
+		surplus[name] = true
+	}
+	return own, surplus
 }
 
 // Met is a record that met its fate. The record is nil if it cannot be used at all. Of a rejected one the entry is

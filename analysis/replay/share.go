@@ -14,7 +14,8 @@ import (
 type share struct {
 	*recount.Share
 	columns map[string]*column
-	reduced bool // of the machine: some values were reduced on their node
+	own     map[string]bool // names of the metrics that the job reported by itself
+	reduced bool            // of the machine: some values were reduced on their node
 }
 
 // column has the values of one metric.
@@ -36,8 +37,11 @@ type nodeMean struct {
 }
 
 // reduce makes a column of each metric of the CounterBatches, which are ordered by node, and computes further metrics.
-// The least node decides on unit and scope: what has others is invalid.
+// The least node decides on unit and scope: what has others is invalid. Of the names that the job reported by itself the
+// least stay.
 func (s *share) reduce(t *Terms) {
+	var surplus map[string]bool
+	s.own, surplus = s.OwnMetrics()
 	s.columns = map[string]*column{}
 	for _, r := range s.Records {
 		if r.Batch == nil {
@@ -48,7 +52,7 @@ func (s *share) reduce(t *Terms) {
 		}
 		for i := range r.Batch.Metrics {
 			m := &r.Batch.Metrics[i]
-			if !t.wantsMetric(m.Name) {
+			if !t.wantsMetric(m.Name) || surplus[m.Name] {
 				continue
 			}
 			c, fits := s.column(m.Name, m.Unit, m.Scope)
@@ -95,12 +99,15 @@ func (c *column) size() (n int64) {
 	return n
 }
 
-// join adds a job's share to the machine's.
+// join adds a job's share to the machine's, without what the job reported by itself.
 func (s *share) join(job *share, t *Terms) {
 	if s.columns == nil {
 		s.columns = map[string]*column{}
 	}
 	for _, name := range slices.Sorted(maps.Keys(job.columns)) {
+		if job.own[name] {
+			continue
+		}
 		from := job.columns[name]
 		c, fits := s.column(name, from.unit, from.scope)
 		c.invalid += from.invalid
@@ -120,7 +127,7 @@ func (s *share) join(job *share, t *Terms) {
 	}
 	for _, r := range job.Records {
 		for i := range r.Summary.Metrics {
-			if m := &r.Summary.Metrics[i]; t.wantsMetric(m.Name) {
+			if m := &r.Summary.Metrics[i]; t.wantsMetric(m.Name) && !job.own[m.Name] {
 				s.joinReduced(r.Node, m)
 			}
 		}

@@ -101,10 +101,14 @@ func (c *compiler) sumMeans(n ast.Node, args []ast.Node) (part, error) {
 		}
 		of = append(of, i)
 	}
+	complete := c.rule.guards.Complete
 	return part{of: func(f *frame) float64 {
 		sum, some := 0.0, false
 		for _, i := range of {
 			if f.there[i] {
+				if f.few(i, complete) { // nobody knows what the other nodes add
+					return math.NaN()
+				}
 				sum, some = sum+f.in[i][atMean], true
 			}
 		}

@@ -52,6 +52,15 @@ func TestNotEvaluated(t *testing.T) {
 		}
 		return w
 	}
+	iv := at(5, map[string]float64{"cpu_system": 0.9, "disk_bytes": 1, "lustre_read_bw": 1})
+	if s := set.NewWatch(life4711(), false).Severities(iv, nil)[0]; set.Rules[0].ID != "kernel-no-io" || !s.Evaluated {
+		t.Errorf("%s, with Lustre on all nodes: %+v", set.Rules[0].ID, s)
+	}
+	lustre := &iv.Metrics[slices.IndexFunc(iv.Metrics, func(n Named) bool { return n.Name == "lustre_read_bw" })]
+	lustre.PerNode = lustre.Count // a canary alone measures it
+	if s := set.NewWatch(life4711(), false).Severities(iv, nil)[0]; s.Evaluated || s.Why != whyCondition {
+		t.Errorf("kernel-no-io, with Lustre on a canary: %+v", s)
+	}
 	all := map[string]float64{"cpu_idle": 0.1, "cpu_user": 0.9, "mem_bw": 1e9, "flops_any": 1e9, "job_mem_peak": 1e9}
 	for _, c := range []struct {
 		w          *Watch

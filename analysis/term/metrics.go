@@ -1,6 +1,7 @@
 package term
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/weirhpc/weir/analysis/view"
@@ -62,6 +63,7 @@ func (t *text) metrics(j *view.Job, bounds bool) {
 	if len(zero) > 0 {
 		t.hanging("Always 0: ", 10, 2, strings.Join(zero, ", ")+".")
 	}
+	t.few(j)
 	from, until := j.Drawn()
 	switch {
 	case bounds:
@@ -69,6 +71,25 @@ func (t *text) metrics(j *view.Job, bounds bool) {
 	case from < until && (from > j.FirstMs || until < j.UntilMs):
 		t.hanging("", 0, 2, "The median is shown from "+moment(from)+" to "+hour(until, from)+
 			". The numbers are those of the whole job.")
+	}
+}
+
+// few names the metrics that only some nodes have, such as those that canaries alone measure.
+func (t *text) few(j *view.Job) {
+	named := map[string][]string{} // by their share of the nodes
+	var shares []string
+	for i := range j.Metrics {
+		m := &j.Metrics[i]
+		if with, of, few := m.Total.Nodes.Few(); few {
+			share := fmt.Sprintf("Sampled: %d of %d nodes: ", with, of)
+			if named[share] == nil {
+				shares = append(shares, share)
+			}
+			named[share] = append(named[share], t.clean(m.Name, 64))
+		}
+	}
+	for _, share := range shares {
+		t.hanging(share, width(share), 2, some(named[share])+".")
 	}
 }
 

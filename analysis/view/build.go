@@ -45,7 +45,7 @@ type building struct {
 	measured    int64
 	measuredMs  int64
 	values      int64 // of rows that tell on how many nodes they were
-	nodes       int64 // of these rows
+	nodes       Nodes // of these rows
 }
 
 type binBuild struct {
@@ -234,7 +234,9 @@ func (b *Builder) Places(r *schemas.Row) {
 func (m *building) places(r *schemas.Row) {
 	if r.Nodes != nil && *r.Nodes > 0 {
 		m.values += *r.Count
-		m.nodes += int64(*r.Nodes)
+		m.nodes.Intervals++
+		m.nodes.With += int64(*r.Nodes)
+		m.nodes.Reported += int64(max(*r.Nodes, r.NodesReported))
 	}
 }
 

@@ -152,8 +152,8 @@ func (m *building) sum() Total {
 		return t
 	}
 	t.Mean = m.total.mean
-	if m.nodes > 0 {
-		t.PerNode = float64(m.values) / float64(m.nodes)
+	if t.Nodes = m.nodes; t.Nodes.With > 0 {
+		t.PerNode = float64(m.values) / float64(t.Nodes.With)
 	}
 	for k, v := range map[int]float64{0: m.least, 10: m.most} {
 		t.D[k], t.Lo[k], t.Hi[k] = v, v, v

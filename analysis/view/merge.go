@@ -122,6 +122,9 @@ func mergeTotals(of []*Total) Total {
 	var shares []quantile.Summary
 	known := true
 	for _, o := range of {
+		t.Nodes.Intervals += o.Nodes.Intervals
+		t.Nodes.With += o.Nodes.With
+		t.Nodes.Reported += o.Nodes.Reported
 		if o.Count == 0 {
 			continue
 		}

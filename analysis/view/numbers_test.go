@@ -1,6 +1,7 @@
 package view
 
 import (
+	"fmt"
 	"math"
 	"testing"
 )
@@ -26,6 +27,19 @@ func TestValuesOfANode(t *testing.T) {
 	}
 	if both, err := Merge([]*Job{half, few}); err != nil || both.PerNode(both.Find("flops_any")) != 4 {
 		t.Errorf("%v: of two jobs %+v", err, both.Find("flops_any").Total)
+	}
+	for want, n := range map[string]Nodes{
+		"1 of 2":  half.Find("flops_any").Total.Nodes, // 2, 1 and 1 of 2 are 4/3 in the mean
+		"":        {},
+		"2 of 96": {Intervals: 10, With: 20, Reported: 960}, "1 of 96": {Intervals: 10, With: 1, Reported: 960},
+	} {
+		with, of, few := n.Few()
+		if got := fmt.Sprintf("%d of %d", with, of); few != (want != "") || few && got != want {
+			t.Errorf("%+v are %s, %v, want %q", n, got, few, want)
+		}
+	}
+	if _, _, few := (Nodes{Intervals: 1000, With: 95_999, Reported: 96_000}).Few(); few {
+		t.Error("a node that lacks the metric once in a thousand intervals makes it sampled")
 	}
 	b, r, j := NewBuilder(0, 3_600_000, 0), rowOf("flops_any", 0, 1000, make([]float64, 8)), &Job{}
 	b.Hour(&r, Sums{EndMs: 2000, Intervals: 3, Measured: 1, Expected: 6, Reported: 6}, true)

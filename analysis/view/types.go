@@ -3,6 +3,8 @@
 package view
 
 import (
+	"math"
+
 	"github.com/weirhpc/weir/analysis/rules"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/quantile"
@@ -95,6 +97,7 @@ type Total struct {
 	LowNode, HighNode   string
 	LowShare, HighShare float64
 	Of                  Span // what it is a total of, also where a part of the life is shown
+	Nodes               Nodes
 
 	// Only the archive's totals have these; nil: not known.
 	Invalid, CertifiedCount *int64
@@ -102,6 +105,20 @@ type Total struct {
 
 	// Certified is what a merge of several jobs needs. Without it the deciles are merged, with wider bounds.
 	Certified *quantile.Summary
+}
+
+// Nodes are how many nodes had a metric, of those that reported, summed over the intervals that tell.
+type Nodes struct{ Intervals, With, Reported int64 }
+
+// Few returns how many nodes had the metric, of how many that reported, in the mean. It is false where all of them had
+// it, or nobody knows. Canary nodes measure more than the others, and some nodes lack hardware.
+func (n Nodes) Few() (with, of int64, few bool) {
+	if n.Intervals == 0 {
+		return 0, 0, false
+	}
+	mean := func(sum int64) int64 { return int64(math.Round(float64(sum) / float64(n.Intervals))) }
+	with, of = max(1, mean(n.With)), mean(n.Reported)
+	return with, of, with < of
 }
 
 // Span is what the total of a metric is made of.

@@ -161,7 +161,7 @@ func (s *subject) judge(before time.Duration, cycles int) error {
 	return errors.Join(errs[:]...)
 }
 
-// startListed starts an agent with a list of metrics. Without a file it measures what rules and reports use, and no more.
+// startListed starts an agent with a list of metrics. Without a file it measures only what rules and reports use.
 func (l *lab) startListed(ctx context.Context, broker, list string) (*child, error) {
 	if list == "" {
 		list = filepath.Join(l.dir, "metrics.yaml")

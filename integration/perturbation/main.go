@@ -93,7 +93,7 @@ func command(ctx context.Context, args []string, out, progress io.Writer) error 
 	flags.DurationVar(&o.limit, "for", 10*time.Minute, "begin no round that would end after this `time`")
 	flags.Uint64Var(&o.seed, "seed", 1, "`seed` of the order")
 	flags.StringVar(&o.only, "only", "", "perturb: leave out conditions that this `regexp` does not match")
-	flags.StringVar(&o.list, "list", "", "cost: the `metrics.yaml` of the agent that has one; empty: what is in use alone")
+	flags.StringVar(&o.list, "list", "", "cost: the `metrics.yaml` of one agent; empty: what is in use alone")
 	flags.BoolVar(&o.quick, "quick", false, "fewer conditions and runs, within 90 seconds")
 	flags.BoolVar(&o.json, "json", false, "print JSON")
 	if len(args) == 0 {

@@ -215,7 +215,8 @@ func TestCost(t *testing.T) {
 		t.Fatal(err)
 	}
 	all, few := f.named(sends), f.named(listed)
-	if len(f.Subjects) != 5 || all.Metrics < 5 || few.Metrics >= all.Metrics || few.Bytes >= all.Bytes || few.Bytes < 100 {
+	if len(f.Subjects) != 5 || few.Metrics < 5 || few.Metrics >= all.Metrics || few.Bytes < 100 ||
+		few.Bytes >= all.Bytes {
 		t.Errorf("%+v sends %+v, with a list %+v", f, all, few)
 	}
 	for _, s := range f.Subjects {

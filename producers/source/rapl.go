@@ -98,7 +98,8 @@ func openRAPL(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	return probe{read: read, form: formRAPL, absent: absent, close: zones.release}, nil
 }
 
-// raplZones returns the zones whose domain is measured. intel-rapl-mmio shows the same energy once more, and is left out.
+// raplZones returns the zones whose domain is measured. intel-rapl-mmio shows the same energy once more, and is left
+// out.
 func raplZones(class string, cfg config.Agent) ([]string, error) {
 	all, err := entries(class)
 	if err != nil {

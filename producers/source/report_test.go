@@ -2,6 +2,7 @@ package source
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -519,5 +521,102 @@ func TestReportHooksOfSlurm(t *testing.T) {
 	}
 	if got := hook("task-prolog"); got != "" {
 		t.Errorf("the task is told %q", got)
+	}
+}
+
+// TestReportsThatGrow: a job writes as fast as it can while the agent reads. No line is seen in part, none twice, and
+// what is found is the newest.
+func TestReportsThatGrow(t *testing.T) {
+	r := newReporters(t, "7")
+	r.want(0)
+	ctx, end := context.WithCancel(t.Context())
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		f, err := os.OpenFile(r.path("7.0"), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer func() { _ = f.Close() }()
+		var piece bytes.Buffer
+		for n := 1; n < 4_000_000 && ctx.Err() == nil; piece.Reset() {
+			for range 100 {
+				fmt.Fprintf(&piece, "n %07d\n", n)
+				n++
+			}
+			text := piece.Bytes()
+			for _, part := range [][]byte{text[:505], text[505:]} { // in the middle of a line
+				if _, err := f.Write(part); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		}
+	})
+	last := 0.
+	for found := 0; found < 50; {
+		before := r.last
+		for _, of := range r.readColumns() {
+			if of.Name != "n" || of.Values[0] <= last || of.Values[0] != math.Trunc(of.Values[0]) {
+				t.Fatalf("%+v after %v", of, last)
+			}
+			last = of.Values[0]
+			found++
+		}
+		if r.last-before > 1 { // more than is read
+			t.Fatalf("%d errors", r.last-before)
+		}
+	}
+	end()
+	writer.Wait()
+}
+
+// readColumns takes a reading, and returns what the first job reported.
+func (r *reporters) readColumns() []Column {
+	r.t.Helper()
+	rows, err := r.p.read(nil, Vitals{Jobs: r.jobs})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.last = rows[0][0]
+	if reports := r.p.reports(); len(reports) > 0 {
+		return reports[0].Columns
+	}
+	return nil
+}
+
+// BenchmarkReports reads a node of four jobs, each of which wrote two lines in the interval.
+func BenchmarkReports(b *testing.B) {
+	dir := b.TempDir()
+	cfg := config.Default().Agent
+	cfg.ReportDir = dir
+	p, err := openReports(cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		b.Fatal(err)
+	}
+	var jobs []schemas.RouteEntry
+	var files []*os.File
+	for i := range 4 {
+		jobs = append(jobs, schemas.RouteEntry{JobID: fmt.Sprint(i)})
+		f, err := os.OpenFile(filepath.Join(dir, ReportFile(fmt.Sprint(i), 0)), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer func() { _ = f.Close() }()
+		files = append(files, f)
+	}
+	var rows reading
+	b.ReportAllocs()
+	for b.Loop() {
+		b.StopTimer()
+		for _, f := range files {
+			if _, err := f.WriteString("steps_per_second 12.5 1/s\nloss 0.125\n"); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.StartTimer()
+		if rows, err = p.read(rows, Vitals{Jobs: jobs}); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

@@ -38,7 +38,8 @@ func (h *Host) Absent(columns []Column) map[string]error {
 			continue // the host has their values where there are any
 		}
 		for _, m := range p.source.metrics {
-			if !slices.ContainsFunc(columns, func(c Column) bool { return c.Name == m.name }) && reasons[m.name] == nil {
+			isOne := func(c Column) bool { return c.Name == m.name }
+			if reasons[m.name] == nil && !slices.ContainsFunc(columns, isOne) {
 				reasons[m.name] = p.why(m.name)
 			}
 		}
