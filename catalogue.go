@@ -72,7 +72,7 @@ With a configuration the site's own metrics are among them.`,
 	conf.add(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
 	c.Flags().BoolVar(&probes, "available", false, "probe this host: what has values, and why the rest has none")
-	c.AddCommand(newMetricsSelect(), newMetricsDrift())
+	c.AddCommand(newMetricsSelect(), newMetricsCompare(), newMetricsDrift())
 	return c
 }
 

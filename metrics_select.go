@@ -12,7 +12,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -21,6 +20,7 @@ import (
 	"github.com/weirhpc/weir/analysis/selection"
 	"github.com/weirhpc/weir/analysis/term"
 	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/producers/source"
 )
 
 // Methods and models of a selection.
@@ -190,7 +190,14 @@ func (f *selectFlags) run(c *cobra.Command) error {
 			return err
 		}
 	}
-	r, err := worked(c, t, func() (*selection.Report, error) { return f.selected(t, cfg, used, previous, &costs) })
+	var drift *selection.Drift
+	r, err := worked(c, t, func() (*selection.Report, error) {
+		r, o, err := f.selected(t, cfg, used, previous, &costs)
+		if err == nil && f.out != "" {
+			drift, err = selection.NewDrift(t, o, r.Selection)
+		}
+		return r, err
+	})
 	if err != nil {
 		return err
 	}
@@ -207,7 +214,13 @@ func (f *selectFlags) run(c *cobra.Command) error {
 	if err != nil || f.out == "" {
 		return err
 	}
-	return f.write(c, r, used, cfg)
+	if len(r.Responses) > 0 && !r.Predictable {
+		say(c.ErrOrStderr(), "weir metrics: %s is not written: nothing is dropped", f.out)
+		return nil
+	}
+	l := listOf(r, used, cfg)
+	l.Drift = driftOf(l, drift)
+	return f.write(c, l)
 }
 
 // read reads the files that flags name.
@@ -279,8 +292,8 @@ func worked[T any](c *cobra.Command, t *selection.Table, work func() (T, error))
 // selected selects, and gathers what a person weighs before following it.
 func (f *selectFlags) selected(t *selection.Table, cfg config.Config, used map[string][]string, previous []string,
 	costs *hostCosts,
-) (*selection.Report, error) {
-	o := selection.Defaults()
+) (r *selection.Report, o selection.Options, err error) {
+	o = selection.Defaults()
 	o.Quadratic, o.Threshold, o.Max, o.Coverage = f.model == modelQuadratic, f.threshold, f.max, f.coverage
 	o.Seed, o.Previous = f.seed, previous
 	if f.cost != "" { // what is measured here differs from run to run, and must not choose
@@ -290,13 +303,20 @@ func (f *selectFlags) selected(t *selection.Table, cfg config.Config, used map[s
 	for i := range t.Metrics {
 		names[i] = t.Metrics[i].Name
 	}
-	wanted, err := matching(names, f.keep, "--keep")
+	all := slices.Clone(names)
+	for _, m := range source.Catalogue(cfg.Agent) {
+		all = append(all, m.Name)
+	}
+	wanted, err := matching(all, f.keep, "--keep")
 	if err != nil {
-		return nil, err
+		return nil, o, err
+	}
+	for _, n := range wanted {
+		used[n] = append(used[n], "--keep")
 	}
 	main, err := matching(names, f.main, "--main")
 	if err != nil {
-		return nil, err
+		return nil, o, err
 	}
 	kept := map[string][]string{}
 	for _, n := range names {
@@ -304,15 +324,12 @@ func (f *selectFlags) selected(t *selection.Table, cfg config.Config, used map[s
 			kept[n] = why
 		}
 	}
-	for _, n := range wanted {
-		kept[n] = append(kept[n], "--keep")
-	}
 	o.Keep = slices.Sorted(maps.Keys(kept))
 	s, err := selection.Select(t, o)
 	if err != nil {
-		return nil, err
+		return nil, o, err
 	}
-	r := &selection.Report{
+	r = &selection.Report{
 		From: f.from, Method: f.method, Model: f.model, Threshold: f.threshold, Seed: f.seed, Coverage: f.coverage,
 		Notes: t.Notes, Selection: s,
 	}
@@ -327,24 +344,44 @@ func (f *selectFlags) selected(t *selection.Table, cfg config.Config, used map[s
 	if len(t.Responses) > 0 {
 		literal := selection.LiteralOptions{Threshold: f.threshold, FToRemove: f.fToRemove, Quadratic: o.Quadratic}
 		if r.Rivals, err = selection.Rivals(t, o, s, literal, main); err != nil {
-			return nil, err
+			return nil, o, err
 		}
 	}
 	if f.out != "" {
 		if r.Drift, err = selection.NewDrift(t, o, s); err != nil {
-			return nil, err
+			return nil, o, err
 		}
 	}
 	if len(s.Kept) == 0 || !s.Predictable && len(t.Responses) > 0 {
-		return r, nil // nothing is dropped, and so nothing saved
+		return r, o, nil // nothing is dropped, and so nothing saved
 	}
 	list := listOf(r, used, cfg)
-	r.Cost = costs.of(t, cfg, func(name string) bool { return list.Measures("", name) })
+	keeps := func(name string) bool { return list.Measures("", name) }
+	r.Cost = costs.of(t, cfg, keeps)
+	if known(t) {
+		r.Warnings = append(r.Warnings, unjudged(t, cfg, keeps)...)
+	}
 	if len(t.Responses) > 0 && known(t) && t.Rows()*len(t.Metrics) <= frontierCells {
 		o.Cost = costs.cpu
 		r.Frontier = selection.Frontier(t, o, s)
 	}
-	return r, nil
+	return r, o, nil
+}
+
+// unjudged warns of metrics that agents would no longer measure though no row had them: nothing is known of these.
+func unjudged(t *selection.Table, cfg config.Config, keeps func(name string) bool) []string {
+	var unseen []string
+	for _, m := range source.Catalogue(cfg.Agent) {
+		if !keeps(m.Name) && !strings.Contains(m.Name, ":") &&
+			!slices.ContainsFunc(t.Metrics, func(of selection.Metric) bool { return of.Name == m.Name }) {
+			unseen = append(unseen, m.Name)
+		}
+	}
+	if len(unseen) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%d metrics of the catalogue are in no row, and so were not judged: only canaries would "+
+		"measure them. --keep keeps those that you want: %s", len(unseen), firstNames(unseen))}
 }
 
 // frontierCells bounds a table for which selections without whole sources are tried, each a selection of its own.
@@ -439,18 +476,12 @@ func (f *selectFlags) listName() string {
 }
 
 // write writes the list that the agents take.
-func (f *selectFlags) write(c *cobra.Command, r *selection.Report, used map[string][]string, cfg config.Config) error {
-	if len(r.Responses) > 0 && !r.Predictable {
-		say(c.ErrOrStderr(), "weir metrics: %s is not written: nothing is dropped", f.out)
-		return nil
-	}
-	l := listOf(r, used, cfg)
+func (f *selectFlags) write(c *cobra.Command, l *config.MetricList) error {
 	l.Source, l.Canary, l.Created = f.listName(), f.canary, time.Now().UTC().Format(time.RFC3339)
-	l.Drift = driftOf(l, r.Drift)
 	if err := writeList(f.out, l); err != nil {
 		return err
 	}
-	say(c.ErrOrStderr(), "weir metrics: %s has %s to keep: try it with `weir check`, then name it in agent.metrics_file",
-		f.out, strconv.Itoa(len(l.Keep))+" metrics")
+	say(c.ErrOrStderr(), "weir metrics: %s keeps %d metrics: try it with `weir check`, then name it in agent.metrics_file",
+		f.out, len(l.Keep))
 	return nil
 }

@@ -160,6 +160,13 @@ func (f *Figure) SVG() template.HTML {
 	return template.HTML(b.String() + `</svg>`)
 }
 
+// File returns the figure as a file of its own, which needs no page. The style is its CSS.
+func (f *Figure) File(style string) string {
+	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %[1]v %[2]v" width="%[1]v" height="%[2]v">`+
+		"<style>%[3]s</style>"+`<rect class="paper" width="100%%" height="100%%"/>%[4]s</svg>`+"\n",
+		unit(f.W), unit(f.H), template.HTMLEscapeString(style), f.SVG())
+}
+
 func (f *Figure) rect(attributes, title string, x0, x1, y0, y1 float64) {
 	if there(x0, x1) && there(y0, y1) {
 		f.put(`<rect %s x="%v" y="%v" width="%v" height="%v">%s</rect>`, attributes,

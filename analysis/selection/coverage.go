@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/lapack/lapack64"
 )
 
 // Covered is what is known of the metrics that are not kept.
@@ -19,14 +20,16 @@ type Covered struct {
 }
 
 const (
-	// coverDirect is the most metrics of which each is a candidate. Of more, stars are: the residual correlation matrix
-	// of 5,000 metrics has 200 MB.
+	// coverDirect is the most metrics of which each is a candidate. Of more, stars are: the correlation matrix of 5,000
+	// metrics has 200 MB.
 	coverDirect = 1000
 	coverBatch  = 1000 // metrics whose held-out R² is found together
 	coverFolds  = 6
 	coverStars  = .95
+	coverRounds = 5
 	// coverClosed is the share of its variance below which a candidate adds nothing: the others have the rest.
 	coverClosed = 1e-4
+	coverRidge  = 1e-6 // of the variance of a column: two kept twins share their coefficient
 )
 
 // Cover adds metrics to those kept until each dropped metric has at least this R² on held-out blocks, or most metrics
@@ -38,37 +41,44 @@ const (
 // TestCoverIsGreedy compares it with residuals of regressions.
 func Cover(d *Design, kept []int, target float64, most int) *Covered {
 	c := newCover(d, kept)
-	candidates := c.candidates()
-	known := newFoldFit(c.x, candidates, c.folds)
-	for _, j := range c.kept {
-		known.add(j)
-	}
 	if most == 0 {
 		most = len(d.Metrics)
 	}
-	most = min(most, len(d.Metrics)-len(c.kept))
+	c.room = min(most, len(d.Metrics)-len(c.kept))
+	candidates := c.candidates()
 	g := newGreedy(c.x, candidates, c.kept)
-	for len(c.added) < most {
-		j := -1
-		if known.worst(c.isKept) >= target {
+	need := make([]float64, len(candidates)) // R² on the rows that are fitted
+	for i := range need {
+		need[i] = target
+	}
+	for round := 0; c.room > 0; round++ {
+		for i := g.short(need); i >= 0 && c.room > 0; i = g.short(need) {
+			if best := g.best(); round == 0 && best >= 0 {
+				i = best
+			}
+			g.take(i)
+			c.add(candidates[i])
+		}
+		missed := false
+		rest := c.dropped(candidates)
+		for i, r2 := range c.heldOut(rest).r2 {
+			if at := g.at[rest[i]]; r2 < target {
+				missed = true
+				need[at] = 1 - .9*g.left[at]*(1-target)/(1-r2) // so that the held-out rest is small enough too
+				if round == coverRounds {
+					need[at] = 2 // only itself will do
+				}
+			}
+		}
+		if !missed {
 			break
 		}
-		if g.short(target) {
-			j = g.best()
-		}
-		if j < 0 {
-			j = known.worstMetric(c.isKept)
-		}
-		g.take(j)
-		known.add(j)
-		c.add(j)
 	}
-	c.stragglers(candidates, target, most)
-	return c.measured()
+	return c.finish(target)
 }
 
 // CoveredBy is what is known of the metrics that are not kept, without any more.
-func CoveredBy(d *Design, kept []int) *Covered { return newCover(d, kept).measured() }
+func CoveredBy(d *Design, kept []int) *Covered { return newCover(d, kept).finish(math.Inf(-1)) }
 
 // cover is a set of kept metrics that grows.
 type cover struct {
@@ -77,7 +87,12 @@ type cover struct {
 	folds  []int       // fold f has rows folds[f] to folds[f+1]-1
 	kept   []int
 	added  []int
+	room   int // of further metrics
 	isKept []bool
+
+	asked  []int // of heldOut, when this many were added, and its answer
+	when   int
+	answer heldOut
 }
 
 func newCover(d *Design, kept []int) *cover {
@@ -127,6 +142,17 @@ func foldBounds(bounds []int, rows int) []int {
 func (c *cover) add(j int) {
 	c.isKept[j] = true
 	c.added = append(c.added, j)
+	c.room--
+}
+
+// dropped are those of some metrics that are not kept.
+func (c *cover) dropped(metrics []int) (rest []int) {
+	for _, j := range metrics {
+		if !c.isKept[j] {
+			rest = append(rest, j)
+		}
+	}
+	return rest
 }
 
 // candidates are the metrics that may be added: all, or those kept and one of each star.
@@ -146,92 +172,61 @@ func (c *cover) candidates() []int {
 	return slices.Compact(all)
 }
 
-// stragglers adds metrics that were no candidates and miss the target, although their representative has it.
-func (c *cover) stragglers(candidates []int, target float64, most int) {
-	if len(candidates) == len(c.d.Metrics) {
-		return
-	}
-	var late []int
-	was := slices.Concat(c.kept, c.added)
-	c.batches(was, func(known *foldFit, batch []int) {
-		for _, j := range batch {
-			if _, is := slices.BinarySearch(candidates, j); !is && known.r2(j) < target {
-				late = append(late, j)
-			}
-		}
-	})
-	if len(late) == 0 || len(c.added) >= most {
-		return
-	}
-	known := newFoldFit(c.x, slices.Concat(was, late), c.folds)
-	for _, j := range was {
-		known.add(j)
-	}
-	for len(c.added) < most && known.worst(c.isKept) < target {
-		j := known.worstMetric(c.isKept)
-		known.add(j)
-		c.add(j)
-	}
-}
-
-// batches finds the held-out R² of all metrics that are not kept, some at a time: the memory is bounded.
-func (c *cover) batches(kept []int, fn func(known *foldFit, batch []int)) {
-	var rest []int
-	for j := range c.x {
-		if !c.isKept[j] {
-			rest = append(rest, j)
-		}
-	}
-	for batch := range slices.Chunk(rest, coverBatch) {
-		known := newFoldFit(c.x, slices.Concat(kept, batch), c.folds)
-		for _, j := range kept {
-			known.add(j)
-		}
-		fn(known, batch)
-	}
-}
-
-// measured says of each dropped metric how well it is known.
-func (c *cover) measured() *Covered {
+// finish says of each dropped metric how well it is known. Those that were no candidates and miss the target, although
+// their representative has it, are added: then R² of the others is from the metrics that were kept before.
+func (c *cover) finish(target float64) *Covered {
 	out := &Covered{R2: map[string]float64{}, Representative: map[string]string{}, R: map[string]float64{}}
+	rest := make([]int, len(c.x))
+	for j := range rest {
+		rest[j] = j
+	}
+	rest = c.dropped(rest)
+	known := c.heldOut(rest)
+	worst := make([]int, len(rest))
+	for i := range worst {
+		worst[i] = i
+	}
+	slices.SortStableFunc(worst, func(a, b int) int { return cmp.Compare(known.r2[a], known.r2[b]) })
+	for _, i := range worst {
+		if j := rest[i]; known.r2[i] < target && c.room > 0 {
+			c.add(j)
+			continue
+		}
+		name := c.d.Metrics[rest[i]].Name
+		out.R2[name] = known.r2[i]
+		if known.nearest[i] >= 0 {
+			out.Representative[name], out.R[name] = c.d.Metrics[known.nearest[i]].Name, known.r[i]
+		}
+	}
 	for _, j := range c.added {
 		out.Added = append(out.Added, c.d.Metrics[j].Name)
 	}
-	c.batches(slices.Concat(c.kept, c.added), func(known *foldFit, batch []int) {
-		for _, j := range batch {
-			name := c.d.Metrics[j].Name
-			out.R2[name] = known.r2(j)
-			if at := known.at[j]; known.closest[at] >= 0 {
-				out.Representative[name] = c.d.Metrics[known.closest[at]].Name
-				out.R[name] = known.r[at]
-			}
-		}
-	})
 	return out
 }
 
-// greedy is column-subset selection on a residual correlation matrix.
+// greedy is column-subset selection. It never makes the matrix of residual correlations, C: it knows the diagonal and
+// the sums of squares of the rows, and what each metric that was taken explains of all, C = G − Σ wwᵀ.
 type greedy struct {
-	metrics []int
-	at      map[int]int
-	c       []float64 // the matrix, row after row: what the metrics taken leave of the correlations
-	norm    []float64 // sum of the squares of each row
-	taken   []bool
+	at    map[int]int // of metrics in the matrix
+	g     []float64   // correlations, row after row
+	left  []float64   // diagonal of C
+	norm  []float64   // sums of the squares of its rows
+	w     [][]float64
+	taken []bool
 }
 
 func newGreedy(x [][]float64, metrics, kept []int) *greedy {
 	q := len(metrics)
 	g := &greedy{
-		metrics: metrics, at: make(map[int]int, q), c: correlations(x, metrics), norm: make([]float64, q),
+		at: make(map[int]int, q), g: correlations(x, metrics), left: make([]float64, q), norm: make([]float64, q),
 		taken: make([]bool, q),
 	}
 	for i, j := range metrics {
-		g.at[j] = i
-		row := g.c[i*q : (i+1)*q]
-		g.norm[i] = floats.Dot(row, row)
+		row := g.g[i*q : (i+1)*q]
+		g.at[j], g.left[i], g.norm[i] = i, row[i], floats.Dot(row, row)
 	}
 	for _, j := range kept {
-		g.take(j)
+		g.take(g.at[j])
 	}
 	return g
 }
@@ -260,212 +255,189 @@ func correlations(x [][]float64, metrics []int) []float64 {
 	return sum.Data
 }
 
-// short reports whether a metric that is not taken has less than this R² on the rows that are fitted.
-func (g *greedy) short(target float64) bool {
-	q := len(g.metrics)
-	for i := range g.metrics {
-		if !g.taken[i] && 1-g.c[i*q+i] < target {
-			return true
+// short is the metric that lacks most of the R² that it needs, on the rows that are fitted; -1: none lacks any. Of
+// equals it is the first by name.
+func (g *greedy) short(need []float64) int {
+	worst, lacks := -1, 0.0
+	for i, left := range g.left {
+		if lack := need[i] - (1 - left); !g.taken[i] && lack > lacks {
+			worst, lacks = i, lack
 		}
 	}
-	return false
+	return worst
 }
 
 // best is the metric that explains most of what is left of all; -1: none does. Of equals it is the first by name.
 func (g *greedy) best() int {
-	q, best, most := len(g.metrics), -1, 0.0
-	for i, j := range g.metrics {
-		own := g.c[i*q+i]
-		if g.taken[i] || own < coverClosed {
-			continue
-		}
-		if gain := g.norm[i] / own; gain > most*(1+1e-9) {
-			best, most = j, gain
+	best, most := -1, 0.0
+	for i, left := range g.left {
+		if gain := g.norm[i] / left; !g.taken[i] && left >= coverClosed && gain > most*(1+1e-9) {
+			best, most = i, gain
 		}
 	}
 	return best
 }
 
-// take removes from all metrics what this one explains: C − vvᵀ, where v is its row divided by the root of its own.
-func (g *greedy) take(metric int) {
-	s, q := g.at[metric], len(g.metrics)
-	if g.taken[s] {
-		return
-	}
+// take removes from all metrics what this one explains.
+func (g *greedy) take(s int) {
+	q := len(g.left)
 	g.taken[s] = true
-	own := g.c[s*q+s]
+	own := g.left[s]
 	if own < coverClosed {
 		return
 	}
-	v := slices.Clone(g.c[s*q : (s+1)*q])
-	floats.Scale(1/math.Sqrt(own), v)
-	for i := range q {
-		row := g.c[i*q : (i+1)*q]
-		floats.AddScaled(row, -v[i], v)
-		g.norm[i] = floats.Dot(row, row)
+	w := slices.Clone(g.g[s*q : (s+1)*q]) // row s of C, divided by the root of its diagonal
+	for _, v := range g.w {
+		floats.AddScaled(w, -v[s], v)
 	}
+	floats.Scale(1/math.Sqrt(own), w)
+	product := make([]float64, q) // C w
+	blas64.Gemv(blas.NoTrans, 1, blas64.General{Rows: q, Cols: q, Stride: q, Data: g.g},
+		blas64.Vector{N: q, Inc: 1, Data: w}, 0, blas64.Vector{N: q, Inc: 1, Data: product})
+	for _, v := range g.w {
+		floats.AddScaled(product, -floats.Dot(v, w), v)
+	}
+	length := floats.Dot(w, w)
+	for i, v := range w {
+		g.norm[i] = max(0, g.norm[i]-v*(2*product[i]-length*v))
+		g.left[i] = max(0, g.left[i]-v*v)
+	}
+	g.w = append(g.w, w)
 }
 
-// foldFit knows how well each of some metrics is predicted from those added, by regressions without the rows of a fold.
-// A metric that is added costs a product with each column. The rest is Gram–Schmidt on these products, fold by fold.
-type foldFit struct {
-	x       [][]float64
-	metrics []int
-	at      map[int]int
-	bounds  []int
-	rows    int
-	folds   []foldBasis
-	closest []int     // of each of metrics: the added metric with the largest |r|
+// heldOut is how well metrics are predicted from those kept, by regressions without the rows of a fold.
+type heldOut struct {
+	r2      []float64
+	nearest []int     // the kept metric with the largest |r|; -1: none is kept
 	r       []float64 // correlation with it
-	product []float64
 }
 
-// foldBasis are the added columns, orthonormal over the rows outside the fold.
-type foldBasis struct {
-	mean  []float64   // of each column over the rows outside
-	test  []float64   // of each column: squared error in the fold, with the terms so far
-	sum   []float64   // of each column over the rows of the fold
-	n     float64     // rows of the fold
-	in    [][]float64 // of each basis vector: product with each column outside the fold, which is the coefficient
-	out   [][]float64 // and in the fold
-	cross [][]float64 // products of basis vectors in the fold: row k has those with vectors 0 to k
+// heldOut predicts metrics, some at a time: so the memory is bounded.
+func (c *cover) heldOut(metrics []int) heldOut {
+	if slices.Equal(metrics, c.asked) && len(c.added) == c.when {
+		return c.answer
+	}
+	kept := slices.Concat(c.kept, c.added)
+	slices.Sort(kept)
+	var all heldOut
+	z := rowsOf(c.x, kept)
+	for batch := range slices.Chunk(metrics, coverBatch) {
+		c.predict(&all, kept, z, rowsOf(c.x, batch))
+	}
+	c.asked, c.when, c.answer = metrics, len(c.added), all
+	return all
 }
 
-func newFoldFit(x [][]float64, metrics, bounds []int) *foldFit {
-	rows := bounds[len(bounds)-1]
-	h := &foldFit{
-		x: x, metrics: metrics, at: make(map[int]int, len(metrics)), bounds: bounds, rows: rows,
-		folds: make([]foldBasis, len(bounds)-1), closest: make([]int, len(metrics)), r: make([]float64, len(metrics)),
-		product: make([]float64, (len(bounds)-1)*len(metrics)),
+// rowsOf is a matrix with a row for each of some columns.
+func rowsOf(x [][]float64, metrics []int) blas64.General {
+	m := blas64.General{Rows: len(metrics)}
+	for _, j := range metrics {
+		m.Cols, m.Stride = len(x[j]), len(x[j])
+		m.Data = append(m.Data, x[j]...)
 	}
-	for i, j := range metrics {
-		h.at[j], h.closest[i] = i, -1
-	}
-	for f := range h.folds {
-		b := &h.folds[f]
-		b.n = float64(bounds[f+1] - bounds[f])
-		b.mean, b.sum, b.test = make([]float64, len(metrics)), make([]float64, len(metrics)), make([]float64, len(metrics))
-		for i, j := range metrics {
-			part := x[j][bounds[f]:bounds[f+1]]
-			b.sum[i] = floats.Sum(part)
-			b.mean[i] = (floats.Sum(x[j][:bounds[f]]) + floats.Sum(x[j][bounds[f+1]:])) / max(float64(rows)-b.n, 1)
-			b.test[i] = floats.Dot(part, part) - 2*b.mean[i]*b.sum[i] + b.n*b.mean[i]*b.mean[i]
+	return m
+}
+
+// predict adds the rows of x to what is known, as regressions on the rows of z.
+func (c *cover) predict(all *heldOut, kept []int, z, x blas64.General) {
+	n, k := x.Cols, z.Rows
+	lost := make([]float64, x.Rows)
+	if k == 0 {
+		for range x.Rows {
+			all.r2, all.nearest, all.r = append(all.r2, 0), append(all.nearest, -1), append(all.r, 0)
 		}
-	}
-	return h
-}
-
-// add makes a metric known in all rows, so that the others are predicted from it too.
-func (h *foldFit) add(metric int) {
-	s, q := h.at[metric], len(h.metrics)
-	column := h.x[metric]
-	for i, j := range h.metrics {
-		r := 0.0
-		for f := range h.folds {
-			p := floats.Dot(column[h.bounds[f]:h.bounds[f+1]], h.x[j][h.bounds[f]:h.bounds[f+1]])
-			h.product[f*q+i] = p
-			r += p
-		}
-		r /= float64(h.rows)
-		if nearer := math.Abs(r) - math.Abs(h.r[i]); h.closest[i] < 0 || nearer > 1e-9 ||
-			nearer > -1e-9 && metric < h.closest[i] {
-			h.closest[i], h.r[i] = metric, max(-1, min(1, r))
-		}
-	}
-	all := make([]float64, q)
-	for f := range h.folds {
-		floats.Add(all, h.product[f*q:(f+1)*q])
-	}
-	for f := range h.folds {
-		h.folds[f].add(s, float64(h.rows), all, h.product[f*q:(f+1)*q])
-	}
-}
-
-// add orthogonalises column s, of which there are the products with all columns over all rows and over the fold.
-func (b *foldBasis) add(s int, rows float64, all, fold []float64) {
-	q := len(all)
-	in, out := make([]float64, q), make([]float64, q)
-	outside := rows - b.n
-	for j := range in { // about the means outside the fold, which are what a regression there knows
-		in[j] = all[j] - fold[j] - outside*b.mean[s]*b.mean[j]
-		out[j] = fold[j] - b.mean[s]*b.sum[j] - b.mean[j]*b.sum[s] + b.n*b.mean[s]*b.mean[j]
-	}
-	own, outOwn, k := in[s], out[s], len(b.in)
-	cross := make([]float64, k+1)
-	left := own
-	for i := range k {
-		r := b.in[i][s]
-		left -= r * r
-		floats.AddScaled(in, -r, b.in[i])
-	}
-	if !(left > .01*own) || own <= 0 { // the vectors before have it: its coefficient would be noise
 		return
 	}
-	length := math.Sqrt(left)
-	for l := range k {
-		cross[l] = b.out[l][s]
+	folds := make([]foldProducts, len(c.folds)-1)
+	inner, outer := newGeneral(k, k), newGeneral(k, x.Rows)
+	for f := range folds {
+		folds[f] = newFoldProducts(part(z, c.folds[f], c.folds[f+1]), part(x, c.folds[f], c.folds[f+1]))
+		floats.Add(inner.Data, folds[f].inner.Data)
+		floats.Add(outer.Data, folds[f].outer.Data)
 	}
-	for i := range k {
-		r := b.in[i][s]
-		floats.AddScaled(out, -r, b.out[i])
-		outOwn -= 2 * r * b.out[i][s]
-		for l := range k {
-			cross[l] -= r * b.product(i, l)
-			outOwn += r * b.in[l][s] * b.product(i, l)
+	for f := range folds {
+		folds[f].predict(lost, inner, outer, float64(n))
+		folds[f] = foldProducts{}
+	}
+	for i := range x.Rows {
+		nearest, r := 0, 0.0
+		for j := range kept { // of equals the first by name
+			if v := outer.Data[j*outer.Stride+i] / float64(n); math.Abs(v) > math.Abs(r)+1e-9 {
+				nearest, r = j, v
+			}
 		}
-	}
-	floats.Scale(1/length, in)
-	floats.Scale(1/length, out)
-	floats.Scale(1/length, cross)
-	cross[k] = outOwn / left
-	b.in, b.out, b.cross = append(b.in, in), append(b.out, out), append(b.cross, cross)
-	b.score(k)
-}
-
-// product is that of two basis vectors over the rows of the fold.
-func (b *foldBasis) product(i, l int) float64 {
-	if i < l {
-		i, l = l, i
-	}
-	return b.cross[i][l]
-}
-
-// score adds basis vector k to the predictions.
-func (b *foldBasis) score(k int) {
-	in, out, cross := b.in[k], b.out[k], b.cross[k]
-	before := make([]float64, len(in)) // product of vector k with what was predicted
-	for l := range k {
-		floats.AddScaled(before, cross[l], b.in[l])
-	}
-	for j, c := range in {
-		b.test[j] += c * (2*(before[j]-out[j]) + c*cross[k])
+		all.r2 = append(all.r2, 1-lost[i]/float64(n))
+		all.nearest, all.r = append(all.nearest, kept[nearest]), append(all.r, max(-1, min(1, r)))
 	}
 }
 
-// r2 is that of a metric on held-out rows. Its columns have mean 0 and variance 1.
-func (h *foldFit) r2(metric int) float64 {
-	lost := 0.0
-	for f := range h.folds {
-		lost += h.folds[f].test[h.at[metric]]
-	}
-	return 1 - lost/float64(h.rows)
+func newGeneral(rows, cols int) blas64.General {
+	return blas64.General{Rows: rows, Cols: cols, Stride: cols, Data: make([]float64, rows*cols)}
 }
 
-// worst is the lowest R² of metrics that are not kept; 1 where all are.
-func (h *foldFit) worst(isKept []bool) float64 {
-	if j := h.worstMetric(isKept); j >= 0 {
-		return h.r2(j)
-	}
-	return 1
+// part is the columns from and before to of a matrix.
+func part(m blas64.General, from, to int) blas64.General {
+	return blas64.General{Rows: m.Rows, Cols: to - from, Stride: m.Stride, Data: m.Data[from:]}
 }
 
-// worstMetric is the metric with the lowest R²; -1: all are kept. Of equals it is the first by name.
-func (h *foldFit) worstMetric(isKept []bool) int {
-	worst, least := -1, math.Inf(1)
-	for _, j := range h.metrics {
-		if r := h.r2(j); !isKept[j] && (r < least || worst < 0 || r == least && cmp.Less(j, worst)) {
-			worst, least = j, r
+// foldProducts are those of the rows of a fold: of kept metrics z with each other, and with others x.
+type foldProducts struct{ z, x, inner, outer blas64.General }
+
+func newFoldProducts(z, x blas64.General) foldProducts {
+	f := foldProducts{z, x, newGeneral(z.Rows, z.Rows), newGeneral(z.Rows, x.Rows)}
+	half := blas64.Symmetric{N: z.Rows, Stride: f.inner.Stride, Data: f.inner.Data, Uplo: blas.Upper}
+	blas64.Syrk(blas.NoTrans, 1, z, 0, half)
+	blas64.Gemm(blas.NoTrans, blas.Trans, 1, z, x, 0, f.outer)
+	return f
+}
+
+// predict adds the squared errors in the rows of the fold. inner and outer are the products of all rows; those without
+// the fold are a difference. All columns have mean 0 over all rows.
+func (f *foldProducts) predict(lost []float64, inner, outer blas64.General, rows float64) {
+	z, x, a, b := f.z, f.x, f.inner, f.outer
+	for i := range a.Data { // of inner, the upper triangle counts
+		a.Data[i] = inner.Data[i] - a.Data[i]
+	}
+	for i := range b.Data {
+		b.Data[i] = outer.Data[i] - b.Data[i]
+	}
+	outside := rows - float64(z.Cols)
+	if outside < 1 {
+		return
+	}
+	meanZ, meanX := meansOutside(z, outside), meansOutside(x, outside)
+	blas64.Ger(-outside, meanZ, meanZ, a)
+	blas64.Ger(-outside, meanZ, meanX, b)
+	for i := range a.Rows {
+		a.Data[i*a.Stride+i] += coverRidge * outside
+	}
+	factor, ok := lapack64.Potrf(blas64.Symmetric{N: a.Rows, Stride: a.Stride, Data: a.Data, Uplo: blas.Upper})
+	if !ok { // the ridge forbids it, unless a value is no number: then nothing is known
+		for i := range lost {
+			lost[i] = math.Inf(1)
 		}
+		return
 	}
-	return worst
+	lapack64.Potrs(factor, b)
+	e := newGeneral(x.Rows, x.Cols)
+	for i := range e.Rows {
+		copy(e.Data[i*e.Stride:(i+1)*e.Stride], x.Data[i*x.Stride:i*x.Stride+x.Cols])
+	}
+	blas64.Gemm(blas.Trans, blas.NoTrans, -1, b, z, 1, e)
+	shift := blas64.Vector{N: x.Rows, Inc: 1, Data: slices.Clone(meanX.Data)} // the intercept
+	blas64.Gemv(blas.Trans, -1, b, meanZ, 1, shift)
+	for i := range e.Rows {
+		row := e.Data[i*e.Stride : (i+1)*e.Stride]
+		floats.AddConst(-shift.Data[i], row)
+		lost[i] += floats.Dot(row, row)
+	}
+}
+
+// meansOutside are the means of the rows of a matrix in all other columns, where the mean of all is 0.
+func meansOutside(m blas64.General, outside float64) blas64.Vector {
+	v := blas64.Vector{N: m.Rows, Inc: 1, Data: make([]float64, m.Rows)}
+	for i := range m.Rows {
+		v.Data[i] = -floats.Sum(m.Data[i*m.Stride:i*m.Stride+m.Cols]) / outside
+	}
+	return v
 }

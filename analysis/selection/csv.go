@@ -407,6 +407,15 @@ func (t *Table) Between(from, to time.Time) {
 	t.Pick(rows)
 }
 
+// pick returns values in an order.
+func pick[T any](values []T, order []int) []T {
+	picked := make([]T, len(order))
+	for i, from := range order {
+		picked[i] = values[from]
+	}
+	return picked
+}
+
 func (p *csvTable) note(format string, args ...any) {
 	p.notes = append(p.notes, fmt.Sprintf(format, args...))
 }

@@ -135,8 +135,14 @@ func TestSignificant(t *testing.T) {
 		r, n, threshold float64
 		want            bool
 	}{
-		{.96, 12, .95, false}, {.99, 30, .95, true}, {-.99, 30, .95, true},
-		{1, 10, .95, true}, {1 + 2e-16, 10, .95, true}, {1, 10, 1, false}, {1, 3, .5, false}, {.9, 1000, .95, false},
+		{.96, 12, .95, false},
+		{.99, 30, .95, true},
+		{-.99, 30, .95, true},
+		{1, 10, .95, true},
+		{1 + 2e-16, 10, .95, true},
+		{1, 10, 1, false},
+		{1, 3, .5, false},
+		{.9, 1000, .95, false},
 	} {
 		if got := significant(c.r, c.n, c.threshold); got != c.want {
 			t.Errorf("r %g, n %g, threshold %g: %v", c.r, c.n, c.threshold, got)

@@ -19,7 +19,7 @@ func Selection(w io.Writer, r *selection.Report, s Style) error {
 	t.scores(r)
 	t.kept(r)
 	t.curve(r)
-	t.costs(r.Cost)
+	t.costs(r)
 	t.frontier(r)
 	t.dropped(r)
 	t.left(r)
@@ -187,8 +187,12 @@ func (t *text) curve(r *selection.Report) {
 }
 
 // costs says what is saved by source.
-func (t *text) costs(c *selection.Cost) {
+func (t *text) costs(r *selection.Report) {
+	if len(r.Dropped) == 0 && r.Cost == nil {
+		return
+	}
 	t.section("What is saved")
+	c := r.Cost
 	if c == nil || len(c.Sources) == 0 {
 		t.paragraph("Not known: no metric is of weir's catalogue, so no source of it is read.")
 		return

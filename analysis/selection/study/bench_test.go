@@ -155,7 +155,8 @@ func (s *sets) terms(names []string) [][]float64 {
 func (s *sets) score(names []string) measured {
 	x, y := s.terms(names), s.c.Table.Responses[0].Values
 	n, k := float64(len(s.train)), float64(len(x))
-	m := measured{count: float64(len(names)), inSample: heldOut(x, y, s.train, s.train), held: heldOut(x, y, s.train, s.test)}
+	m := measured{count: float64(len(names)), held: heldOut(x, y, s.train, s.test)}
+	m.inSample = heldOut(x, y, s.train, s.train)
 	m.adjusted = 1 - (1-m.inSample)*(n-1)/max(n-1-k, 1)
 	if len(s.c.Active) > 0 {
 		metrics := s.numbers(names)
@@ -258,6 +259,10 @@ func column(trials []trial, method func(*trial) measured, of func(measured) floa
 		}
 	}
 	return values
+}
+
+func middle(trials []trial, method func(*trial) measured, of func(measured) float64) float64 {
+	return median(column(trials, method, of))
 }
 
 func literalOf(t *trial) measured { return t.literal }

@@ -117,7 +117,8 @@ func Drift(seed uint64, replaced int, noise float64) *Case {
 	return c.respond(r, y, factors, noise)
 }
 
-// Large is Cactus on any number of machines and 3,000 rows, to see what a selection costs: 48 machines have 5,000 metrics.
+// Large is Cactus on any number of machines, with 3,000 rows, to see what a selection costs. 48 machines have 5,000
+// metrics.
 func Large(seed uint64, machines int) *Case {
 	const rows = 3000
 	r := source(seed, "large")

@@ -15,8 +15,8 @@ import (
 
 var costOf = flag.String("cost", "", "measure one selection in this process: MACHINES,HALVES,SHIFTS")
 
-// TestCost runs one selection on 3,000 rows and writes its CPU time. costGoal starts it as a process of its own, so that
-// its memory is known.
+// TestCost runs one selection on 3,000 rows and writes its CPU time. costGoal starts it as a process of its own, so
+// that its memory is known.
 func TestCost(t *testing.T) {
 	if *costOf == "" {
 		t.Skip("NOT TESTED: what a selection costs (make selection-study)")
@@ -71,7 +71,7 @@ func costGoal(t *testing.T, g *goals) {
 	plain, _ := run(6, 0, 0)
 	report, _ := run(6, 25, 19)
 	large, mib := run(48, 0, 0)
-	g.check(13, "628 metrics × 3,000 rows: at most .5 s of CPU, 2 s with 25 halves and 19 shifts; 5,000 × 3,000: 10 s, 400 MB",
-		plain <= .5 && report <= 2 && large <= 10 && mib <= 400, "%.2f s, %.2f s; %.1f s, %.0f MB with the table", plain, report,
-		large, mib)
+	g.check(13, "628 metrics × 3,000 rows: at most .5 s of CPU, 2 s with 25 halves and 19 shifts; "+
+		"5,000 × 3,000: 10 s, 400 MB", plain <= .5 && report <= 2 && large <= 10 && mib <= 400,
+		"%.2f s, %.2f s; %.1f s, %.0f MB with the table", plain, report, large, mib)
 }

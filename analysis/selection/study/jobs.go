@@ -12,14 +12,14 @@ const (
 	multiFactors = 20
 	multiMetrics = 120
 	multiActive  = 8
-	multiNoise   = .15 // by which the published refit R² of the literal union, .907, comes out
+	multiNoise   = .20
 )
 
 // Multi is 20 jobs of 240 rows with the same 120 metrics. Each job depends on three factors of its own, out of eight,
 // and has its own levels, gains and scale. A chunk is a job.
 func Multi(seed uint64) *Case {
 	r := source(seed, "multi")
-	w := &world{r: r, layout: r, jobs: true, rows: multiJobs * chunkRows}
+	w := &world{r: r, layout: r, jobs: true, quietest: 0, loudest: .05, rows: multiJobs * chunkRows}
 	for range multiFactors {
 		w.factors = append(w.factors, regimes(r, bursts(r, w.rows), multiJobs, 0))
 	}

@@ -22,18 +22,19 @@ const (
 
 // world is machines with their factors, before metrics look at them.
 type world struct {
-	r       *rand.Rand
-	layout  *rand.Rand // decides what each metric sees: the nodes of a job share it
-	rows    int
-	jobs    bool        // chunks are jobs, and noise is a share of the signal of each
-	factors [][]float64 // by machine and then by factor of it
+	r                 *rand.Rand
+	layout            *rand.Rand // decides what each metric sees: the nodes of a job share it
+	rows              int
+	quietest, loudest float64     // noise of a good proxy
+	jobs              bool        // chunks are jobs, and noise is a share of the signal of each
+	factors           [][]float64 // by machine and then by factor of it
 }
 
 // newWorld makes the factors of the machines. Each is an AR(1) process with bursts, which is coupled to a process that
 // all machines share. Each chunk is a regime: it has its own gain and level for every factor, and in one of eight a
 // factor is nearly asleep.
 func newWorld(r *rand.Rand, machines, chunkCount int) *world {
-	w := &world{r: r, layout: r, rows: chunkCount * chunkRows}
+	w := &world{r: r, layout: r, quietest: .05, loudest: .25, rows: chunkCount * chunkRows}
 	common := make([][]float64, shared)
 	for i := range common {
 		common[i] = autoregressive(r, w.rows, .9)
@@ -105,7 +106,7 @@ func (w *world) noisy(signal []float64, share float64) []float64 {
 func (w *world) views(factors, first, count, constant int) []view {
 	var all []view
 	for f := range factors {
-		all = append(all, view{w.noisy(w.factors[first+f], between(w.layout, .05, .25)), []int{first + f}, true})
+		all = append(all, view{w.noisy(w.factors[first+f], between(w.layout, w.quietest, w.loudest)), []int{first + f}, true})
 	}
 	for i := range count / 10 {
 		all = append(all, view{unrelated(w.r, w.rows, i), nil, false})
@@ -165,7 +166,8 @@ func unrelated(r *rand.Rand, n, turn int) []float64 {
 // table makes the metrics of all machines, and links that see two machines' network. Names tell nothing of what a
 // metric sees: ties by name must not help.
 func (w *world) table(machines, links int) *Case {
-	c := &Case{Table: &selection.Table{}, Chunks: stretches(w.rows, w.rows/chunkRows), Oracle: make([]int, len(w.factors))}
+	c := &Case{Table: &selection.Table{}, Oracle: make([]int, len(w.factors))}
+	c.Chunks = stretches(w.rows, w.rows/chunkRows)
 	for t := range w.rows {
 		c.Table.Start = append(c.Table.Start, int64(t)*30_000)
 	}
@@ -191,12 +193,14 @@ func (w *world) table(machines, links int) *Case {
 
 // add gives a metric a unit and an offset of its own.
 func (c *Case) add(r *rand.Rand, name string, v view) {
-	scale, offset, values := sign(r)*math.Pow(10, between(r, -2, 7)), between(r, -20, 20), make([]float64, len(v.values))
+	scale, offset := sign(r)*math.Pow(10, between(r, -2, 7)), between(r, -20, 20)
+	values := make([]float64, len(v.values))
 	for t, x := range v.values {
 		values[t] = scale * (x + offset)
 	}
 	c.Loads = append(c.Loads, v.loads)
-	c.Table.Metrics = append(c.Table.Metrics, selection.Metric{Name: name, Columns: []selection.Column{{Values: values}}})
+	columns := []selection.Column{{Values: values}}
+	c.Table.Metrics = append(c.Table.Metrics, selection.Metric{Name: name, Columns: columns})
 }
 
 // respond sets the response: the signal, and AR(.5) noise with a deviation of this share of the signal's. The oracle

@@ -48,7 +48,8 @@ func Real(compressed io.Reader, response string) (*Case, error) {
 		case name == response:
 			c.Table.Responses = []selection.Response{{Name: name, Values: values}}
 		case !strings.HasPrefix(name, "y_"):
-			c.Table.Metrics = append(c.Table.Metrics, selection.Metric{Name: name, Columns: []selection.Column{{Values: values}}})
+			columns := []selection.Column{{Values: values}}
+			c.Table.Metrics = append(c.Table.Metrics, selection.Metric{Name: name, Columns: columns})
 			c.Loads = append(c.Loads, nil)
 		}
 	}

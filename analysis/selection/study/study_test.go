@@ -197,10 +197,11 @@ func table(b *strings.Builder, all []benchmark, results map[string][]trial) {
 		if n := len(trials) - len(column(trials, literalOf, held)); n > 0 {
 			refused = fmt.Sprintf(", refuses %d of %d", n, len(trials))
 		}
-		fmt.Fprintf(b, "| %s | %s%s | %s | %s | %s | %d / %d / %d | %.1f × |\n", k.name, method(trials, literalOf, !k.prepared),
-			refused, method(trials, forwardOf, !k.prepared), number(median(column(trials, randomOf, held))),
-			number(median(column(trials, mainOf, held))), better, len(trials)-better-worse, worse,
-			median(column(trials, literalOf, count))/median(column(trials, forwardOf, count)))
+		fmt.Fprintf(b, "| %s | %s%s | %s | %s | %s | %d / %d / %d | %.1f × |\n", k.name,
+			method(trials, literalOf, !k.prepared), refused, method(trials, forwardOf, !k.prepared),
+			number(middle(trials, randomOf, held)), number(middle(trials, mainOf, held)),
+			better, len(trials)-better-worse, worse,
+			middle(trials, literalOf, count)/middle(trials, forwardOf, count))
 	}
 	b.WriteString("\n")
 }
@@ -219,9 +220,9 @@ func wins(trials []trial) (better, worse int) {
 }
 
 func method(trials []trial, of func(*trial) measured, truth bool) string {
-	text := fmt.Sprintf("%.4g, %s, %s, **%s** (%s)", median(column(trials, of, count)),
-		number(median(column(trials, of, inSample))), number(median(column(trials, of, adjusted))),
-		number(median(column(trials, of, held))), number(quantile(column(trials, of, held), .1)))
+	text := fmt.Sprintf("%.4g, %s, %s, **%s** (%s)", middle(trials, of, count),
+		number(middle(trials, of, inSample)), number(middle(trials, of, adjusted)),
+		number(middle(trials, of, held)), number(quantile(column(trials, of, held), .1)))
 	if truth {
 		text += fmt.Sprintf(", %.0f %%", 100*mean(column(trials, of, falseShare)))
 	}
@@ -235,4 +236,3 @@ func number(r2 float64) string {
 	}
 	return fmt.Sprintf("%.3f", r2)
 }
-
