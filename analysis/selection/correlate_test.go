@@ -112,3 +112,24 @@ func TestLiteralNamesCollinearColumns(t *testing.T) {
 		t.Errorf("%v, aliased %v, R² %g", err, l.Aliased, l.R2)
 	}
 }
+
+// Of correlations that differ by rounding the first column wins; of terms with equal F the later one goes.
+func TestLiteralDecidesTies(t *testing.T) {
+	strength := []float64{.5, .9 - 1e-12, .2, .9, .9 - 1e-8}
+	for want, members := range map[int][]int{1: {0, 1, 3}, 3: {2, 3, 4}, 0: {0, 2}} {
+		if got := representative(members, strength); got != want {
+			t.Errorf("column %d represents %v, want %d", got, members, want)
+		}
+	}
+	wave := func(period int) []float64 {
+		return made(64, func(i int) float64 { return float64(2*(i/period%2) - 1) })
+	}
+	a, b, rest := wave(1), wave(2), wave(4)
+	y := made(64, func(i int) float64 { return .1*a[i] + .1*b[i] + rest[i] })
+	for _, columns := range [][][]float64{{a, b}, {b, a}} {
+		l, err := SelectLiteral(observed(64, y, columns...), 0, LiteralOptions{Threshold: .95, FToRemove: 2})
+		if err != nil || len(l.Eliminated) != 2 || l.Eliminated[0].Term != "m01" {
+			t.Errorf("%v, eliminated %v: want m01 first", err, l.Eliminated)
+		}
+	}
+}
