@@ -89,6 +89,24 @@ hostile-kafka:
 		{ echo "HOSTILE INPUT SKIPPED ON KAFKA: java or mvn is missing" >&2; exit 0; }; \
 	$(MAKE) kafka-program && $(KAFKA) run -- $(HOSTILE)
 
+# An application with a known bottleneck under weir up: the selection of metrics names it. A minute and a half.
+.PHONY: test-selection
+test-selection:
+	$(GO) test -count=1 -timeout 10m -v -run 'TestBottleneck$$' ./integration -bottleneck
+
+# The worked example of docs/selection.md, below selection-example/: observations of a made-up application, what weir
+# selects, and what other methods select. Ten seconds.
+.PHONY: selection-example
+selection-example: build
+	mkdir -p selection-example
+	$(GO) run ./analysis/selection/study/example >selection-example/run.csv
+	bin/weir metrics select --from selection-example/run.csv --response y --out selection-example/metrics.yaml \
+		--report selection-example >/dev/null
+	bin/weir metrics compare --from selection-example/run.csv --response y --model linear \
+		--report selection-example >/dev/null
+	sed '/^For coverage/,$$d' selection-example/report.txt
+	sed '/^Figure/,$$d' selection-example/comparison.txt
+
 # Jobs of a real Slurm, all of it on this machine. Needs root and Debian's slurmctld, slurmd, slurm-client and munge.
 test-slurm:
 	REQUIRE_SLURM=1 $(GO) test -count=1 -timeout 5m -v -run 'TestSlurm$$' ./integration

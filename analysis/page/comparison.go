@@ -12,21 +12,23 @@ import (
 
 // Sizes of the picture of a comparison, in units of its box.
 const (
-	comparedW      = 800
-	comparedLeft   = 46
+	comparedW      = 820
+	comparedMargin = 10
+	comparedLeft   = 56
 	comparedRight  = comparedW - 14
 	sweepTop       = 76
 	sweepBottom    = 286
-	panelsTop      = 372
+	panelsTop      = 402
 	panelH         = 150
-	panelStep      = 206
+	panelStep      = 208
 	leastShown     = -.25 // a lower R² lies on the lower edge: how bad it is tells nothing
 	comparedBottom = panelsTop + 2*panelStep + panelH
 )
 
 // comparisonStyle colours the picture, which follows the reader's preference for light or dark.
 const comparisonStyle = `
-:root{--bg:#fff;--ink:#16202b;--soft:#52606d;--grid:#e6ebf0;--rule:#93a1ae;--a:#a8480b;--b:#0b62a8;--c:#6b7785;--d:#7a3e9d}
+:root{--bg:#fff;--ink:#16202b;--soft:#52606d;--grid:#e6ebf0;--rule:#93a1ae;` +
+	`--a:#a8480b;--b:#0b62a8;--c:#6b7785;--d:#7a3e9d}
 @media(prefers-color-scheme:dark){:root{--bg:#11171d;--ink:#e8edf2;--soft:#a5b2be;--grid:#25303a;--rule:#64727f;` +
 	`--a:#f0a063;--b:#6db3ee;--c:#98a6b3;--d:#c79be6}}
 .paper{fill:var(--bg)}text{font:12px system-ui,sans-serif;fill:var(--soft)}.head{font-weight:600;font-size:14px}
@@ -49,11 +51,12 @@ func Comparison(c *selection.Comparison) string {
 		Desc: fmt.Sprintf("R² against the threshold of the literal method, and R² of each method on each chunk, %s model.",
 			c.Model),
 	}
-	f.Text(0, 18, "head", fmt.Sprintf("%s: the literal method by threshold, %s model", sweep, c.Model))
-	f.Text(0, 36, "tick", fmt.Sprintf("Response %s. %d of %d chunks choose. A circle on the lower edge: the method refuses.",
-		c.Response, c.Train, c.Chunks))
+	f.Text(comparedMargin, 20, "head", fmt.Sprintf("%s: the literal method by threshold, %s model", sweep, c.Model))
+	f.Text(comparedMargin, 38, "tick", fmt.Sprintf("Response %s. %d of %d chunks choose. R² below -0.25 lies on the lower "+
+		"edge. A circle: the method refuses.", c.Response, c.Train, c.Chunks))
 	drawSweep(f, c)
-	f.Text(0, panelsTop-48, "head", fmt.Sprintf("%s: each method on each chunk that verifies, %s model", chunks, c.Model))
+	f.Text(comparedMargin, panelsTop-52, "head", fmt.Sprintf("%s: each method on each chunk that verifies, %s model",
+		chunks, c.Model))
 	drawChunks(f, c)
 	return f.File(comparisonStyle)
 }
@@ -72,7 +75,7 @@ func r2Axis(f *chart.Figure, y chart.Scale, title string) {
 		f.Text(comparedLeft-6, y.At(v)+4, "tick end", fmt.Sprintf("%.2f", v))
 	}
 	f.Line([]float64{comparedLeft, comparedRight}, []float64{y.At(leastShown), y.At(leastShown)}, "axis")
-	f.Text(0, y.At(1)-10, "name", title)
+	f.Text(comparedMargin, y.At(1)-10, "name", title)
 }
 
 // series is a line with its name in the key.
@@ -88,7 +91,7 @@ func drawKey(f *chart.Figure, all []series, x, y float64) {
 		f.Line([]float64{x, x + 22}, []float64{y - 4, y - 4}, s.line)
 		f.Points([]chart.Point{{X: x + 11, Y: y - 4, R: 3, Class: s.dot}})
 		f.Text(x+27, y, "name", s.name)
-		x += 27 + 6.6*float64(len([]rune(s.name))) + 18
+		x += 27 + 6.2*float64(len([]rune(s.name))) + 18
 	}
 }
 
@@ -166,7 +169,7 @@ func drawChunks(f *chart.Figure, c *selection.Comparison) {
 		}
 	}
 	if len(shown) == 0 {
-		f.Text(0, panelsTop, "tick", "No method chose anything.")
+		f.Text(comparedMargin, panelsTop, "tick", "No method chose anything.")
 		return
 	}
 	n := len(shown[0].Chunks)
@@ -178,7 +181,10 @@ func drawChunks(f *chart.Figure, c *selection.Comparison) {
 		title string
 		of    func(v *selection.Verified) float64
 	}{
-		{"In-sample R², as in the paper: fitted on the chunk itself", func(v *selection.Verified) float64 { return v.InSample }},
+		{
+			"In-sample R², as in the paper: fitted on the chunk itself",
+			func(v *selection.Verified) float64 { return v.InSample },
+		},
 		{"Adjusted R²: less what noise alone reaches", func(v *selection.Verified) float64 { return v.Adjusted }},
 		{
 			"Held-out R²: fitted on the chunks that chose. Below 0 the mean of the chunk is the better guess",
@@ -204,7 +210,7 @@ func drawChunks(f *chart.Figure, c *selection.Comparison) {
 		}
 		drawSeries(f, all, xs, y)
 		if panel == 0 {
-			drawKey(f, all, 0, panelsTop-28)
+			drawKey(f, all, comparedMargin, panelsTop-31)
 		}
 		every := 1 + n/24
 		for i := 0; i < n; i += every {
