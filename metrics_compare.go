@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/weirhpc/weir/analysis/page"
+	pages "github.com/weirhpc/weir/analysis/page"
 	"github.com/weirhpc/weir/analysis/selection"
 	"github.com/weirhpc/weir/analysis/term"
 )
@@ -163,7 +163,7 @@ func writeComparison(dir string, all []*selection.Comparison) error {
 	)
 	for _, one := range all {
 		err = errors.Join(err, write(one.Model+".svg", func(w io.Writer) error {
-			_, err := io.WriteString(w, page.Comparison(one))
+			_, err := io.WriteString(w, pages.Comparison(one))
 			return err
 		}))
 	}

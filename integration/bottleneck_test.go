@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-var runBottleneck = flag.Bool("bottleneck", false, "run TestBottleneck, which takes a minute and a half")
+var runBottleneck = flag.Bool("bottleneck", false, "run TestBottleneck, which takes a minute")
 
-// bottleneckRows is how many intervals are selected from: at 500 ms they are 55 s.
-const bottleneckRows = 110
+// bottleneckRows is how many intervals are selected from: at 500 ms they are 40 s.
+const bottleneckRows = 80
 
 // TestBottleneck runs an application under weir up whose rate is that of its page faults, while it burns CPU for nothing.
 // It reports its rate, and the selection names the page faults: from the topic, and from the archive.
