@@ -81,8 +81,8 @@ type Comparison struct {
 // stretches of time; where there are at least as many units, each unit is one. All methods see the same rows: torn ones
 // and wild responses are out. Of several responses it takes the first.
 //
-// Literal, RAND and MAIN regress on values as they are, of the first column of each metric, as the paper does. "literal,
-// scaled" has the scale of the forward method: it tells what scaling gains from what selecting gains.
+// Literal, RAND and MAIN regress on values as they are, of the first column of each metric, as the paper does.
+// "literal, scaled" has the scale of the forward method: it tells what scaling gains from what selecting gains.
 func Compare(t *Table, o CompareOptions) (*Comparison, error) {
 	o, err := o.complete()
 	if err != nil {
@@ -106,8 +106,8 @@ func Compare(t *Table, o CompareOptions) (*Comparison, error) {
 		out.Model = "quadratic"
 	}
 	if o.Train < 3 {
-		out.Warnings = append(out.Warnings, fmt.Sprintf("%d of %d chunks choose the metrics: what is chosen in so few regimes "+
-			"rarely holds in others", o.Train, out.Chunks))
+		out.Warnings = append(out.Warnings, fmt.Sprintf(
+			"%d of %d chunks choose the metrics: what so few regimes choose may not last", o.Train, out.Chunks))
 	}
 	raw := newRawColumns(c, o.Select.Quadratic)
 	literal := c.sweep(out, raw, o)
@@ -125,8 +125,9 @@ func Compare(t *Table, o CompareOptions) (*Comparison, error) {
 	out.Contenders = append(out.Contenders, scaled, forward)
 	for _, k := range out.Contenders {
 		if k.saturated {
-			out.Warnings = append(out.Warnings, fmt.Sprintf("%s has as many predictors as a chunk has rows: its in-sample R² is 1 "+
-				"for any response, and its adjusted R² counts as 0", k.Method))
+			out.Warnings = append(out.Warnings, fmt.Sprintf(
+				"%s has as many predictors as a chunk has rows: in-sample R² is 1 for any response, and adjusted 0",
+				k.Method))
 		}
 	}
 	return out, nil
@@ -145,7 +146,8 @@ func (o CompareOptions) complete() (CompareOptions, error) {
 	case o.Draws < 1 || o.Draws > 1000:
 		return o, fmt.Errorf("%d random sets: there must be 1 to 1000", o.Draws)
 	case o.Train < 0 || o.Train >= o.Chunks:
-		return o, fmt.Errorf("%d of %d chunks choose the metrics: at least one must, and one must verify", o.Train, o.Chunks)
+		return o, fmt.Errorf("%d of %d chunks choose the metrics: at least one must, and one must verify",
+			o.Train, o.Chunks)
 	}
 	s, err := o.Select.complete()
 	if err != nil {
@@ -187,7 +189,8 @@ func newChunked(t *Table, o *CompareOptions) (*chunked, error) {
 		least = min(least, c.bounds[i+1]-c.bounds[i])
 	}
 	if least < leastPerChunk {
-		return nil, fmt.Errorf("a chunk has %d rows and needs %d (%d rows, %d chunks): measure longer, or cut fewer chunks",
+		return nil, fmt.Errorf(
+			"a chunk has %d rows and needs %d (%d rows, %d chunks): measure longer, or cut fewer chunks",
 			least, leastPerChunk, len(rows), len(c.bounds)-1)
 	}
 	c.all = one.arranged(rows)
@@ -212,7 +215,8 @@ func (c *chunked) cut(t *Table, rows []int, o *CompareOptions) []int {
 		for u := range order {
 			order[u] = u
 		}
-		slices.SortStableFunc(order, func(a, b int) int { return compareInt(t.Start[rows[units[a]]], t.Start[rows[units[b]]]) })
+		start := func(u int) int64 { return t.Start[rows[units[u]]] }
+		slices.SortStableFunc(order, func(a, b int) int { return compareInt(start(a), start(b)) })
 		chunks := min(count, mostChunks)
 		var out []int
 		for k := range chunks {
@@ -302,8 +306,8 @@ func (c *chunked) sweep(out *Comparison, raw *rawColumns, o CompareOptions) Cont
 			continue
 		}
 		k := c.contend("literal", l.Selected, raw.of(l.Selected))
-		s.Metrics, s.Reduction, s.InSample, s.Adjusted, s.Verified = k.Metrics, l.ReductionDegree, k.InSample, k.Adjusted, k.Mean
-		s.HeldOut = k.HeldOut
+		s.Metrics, s.Reduction = k.Metrics, l.ReductionDegree
+		s.InSample, s.Adjusted, s.HeldOut, s.Verified = k.InSample, k.Adjusted, k.HeldOut, k.Mean
 		out.Sweep = append(out.Sweep, s)
 		if best.Refused != "" || k.InSample > best.InSample {
 			best, out.Threshold = k, thresholds[i]

@@ -37,7 +37,9 @@ func regimesOf(seed uint64, chunks int) *Table {
 		columns = append(columns, made(n, func(int) float64 { return r.NormFloat64() }))
 	}
 	columns = append(columns, made(n, func(int) float64 { return .1 }))
-	y := made(n, func(i int) float64 { return 100 + 5*process[0][i] - 3*process[1][i] + 2*process[2][i] + r.NormFloat64() })
+	y := made(n, func(i int) float64 {
+		return 100 + 5*process[0][i] - 3*process[1][i] + 2*process[2][i] + r.NormFloat64()
+	})
 	return observed(n, y, columns...)
 }
 
@@ -76,11 +78,12 @@ func TestCompareScoresEveryMethod(t *testing.T) {
 		}
 	}
 	if forward.Metrics != 3 || forward.HeldOut < .95 || forward.HeldOut < literal.HeldOut-.02 {
-		t.Errorf("forward takes %v with R² %g, literal %v with %g", forward.Names, forward.HeldOut, literal.Names, literal.HeldOut)
+		t.Errorf("forward takes %v with R² %g, literal %v with %g",
+			forward.Names, forward.HeldOut, literal.Names, literal.HeldOut)
 	}
 	if random := contender(t, c, "RAND"); random.Metrics != literal.Metrics || random.HeldOut > literal.HeldOut-.1 {
-		t.Errorf("%d random metrics reach %g, %d of the literal method %g", random.Metrics, random.HeldOut, literal.Metrics,
-			literal.HeldOut)
+		t.Errorf("%d random metrics reach %g, %d of the literal method %g",
+			random.Metrics, random.HeldOut, literal.Metrics, literal.HeldOut)
 	}
 	if !slices.Equal(main.Names, []string{"m00", "m07"}) || !strings.Contains(fmt.Sprint(c.Warnings), "nothing") {
 		t.Errorf("MAIN is %v, and the warnings are %q", main.Names, c.Warnings)
@@ -90,7 +93,8 @@ func TestCompareScoresEveryMethod(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(slices.Sorted(slices.Values(l.Selected)), literal.Names) || math.Abs(l.R2-literal.InSample) > 1e-9 {
+	selected := slices.Sorted(slices.Values(l.Selected))
+	if !slices.Equal(selected, literal.Names) || math.Abs(l.R2-literal.InSample) > 1e-9 {
 		t.Errorf("literal is %v with %g, want %v with %g", literal.Names, literal.InSample, l.Selected, l.R2)
 	}
 	for _, s := range c.Sweep {

@@ -44,7 +44,8 @@ func (c *chunked) literalScaled(o CompareOptions, literal Contender, threshold f
 	}
 	s := *c
 	s.all, s.train = all, all.firstRows(len(c.training))
-	l, err := SelectLiteral(s.train, 0, LiteralOptions{Threshold: threshold, FToRemove: 2, Quadratic: o.Select.Quadratic})
+	options := LiteralOptions{Threshold: threshold, FToRemove: 2, Quadratic: o.Select.Quadratic}
+	l, err := SelectLiteral(s.train, 0, options)
 	if err != nil {
 		out.Refused = err.Error()
 		return out
@@ -159,14 +160,13 @@ func (v *Verified) add(w Verified, share float64) {
 // replaces missing values: a verification chunk keeps all its rows.
 type rawColumns struct {
 	at        map[string][]float64
-	squares   map[string][]float64
 	quadratic bool
 	training  int
 }
 
 func newRawColumns(c *chunked, quadratic bool) *rawColumns {
 	r := &rawColumns{
-		at: make(map[string][]float64), squares: make(map[string][]float64), quadratic: quadratic, training: len(c.training),
+		at: make(map[string][]float64), quadratic: quadratic, training: len(c.training),
 	}
 	for _, m := range c.all.Metrics {
 		r.at[m.Name] = m.Columns[0].Values

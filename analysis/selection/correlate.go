@@ -8,8 +8,8 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// Correlation is Pearson's r over the rows that have both values, and the number of these rows. It is 0 where one of the
-// two is constant over them.
+// Correlation is Pearson's r over the rows that have both values, and the number of these rows. It is 0 where one of
+// the two is constant over them.
 func Correlation(x, y []float64) (r float64, n int) {
 	a, b := make([]float64, 0, len(x)), make([]float64, 0, len(x))
 	for i, v := range x {
@@ -26,8 +26,8 @@ func Correlation(x, y []float64) (r float64, n int) {
 // clip keeps rounding from making a correlation that Fisher's transform does not have.
 func clip(r float64) float64 { return min(1, max(-1, r)) }
 
-// unit takes the mean from values and scales them to the norm 1. It reports false, and sets them to 0, where they are all
-// the same: a variance that is computed can differ from 0 then. Values of 1e-200 or 1e150 lose no digits.
+// unit takes the mean from values and scales them to the norm 1. It reports false, and sets them to 0, where they are
+// all the same: a variance that is computed can differ from 0 then. Values of 1e-200 or 1e150 lose no digits.
 func unit(values []float64) bool {
 	if len(values) == 0 {
 		return false
@@ -66,58 +66,45 @@ type correlator struct {
 	bounds  []int       // segment s has rows bounds[s] to bounds[s+1]-1; correlations are within segments
 	n       int
 	values  []float64 // a row for each column: norm 1 and mean 0 in each segment, 0 where missing
-	gaps    [][]bool  // of each column where values are missing; nil: none
+	gaps    [][][]int // of each segment and column: the rows where its value is missing
 	flat    [][]bool  // of each segment: columns that are constant in it
 }
 
-// newCorrelator copies columns, whose rows are in the order of the segments.
+// newCorrelator standardises columns, whose rows are in the order of the segments.
 func newCorrelator(columns [][]float64, bounds []int) *correlator {
 	c := &correlator{columns: columns, bounds: bounds, n: bounds[len(bounds)-1]}
 	c.values = make([]float64, len(columns)*c.n)
-	c.gaps = make([][]bool, len(columns))
-	c.flat = make([][]bool, len(bounds)-1)
-	for s := range c.flat {
-		c.flat[s] = make([]bool, len(columns))
-	}
 	scratch := make([]float64, c.n)
-	for j, column := range columns {
-		to := c.values[j*c.n : (j+1)*c.n]
-		for i, v := range column {
-			if !present(v) {
-				if c.gaps[j] == nil {
-					c.gaps[j] = make([]bool, c.n)
+	for s := range len(bounds) - 1 {
+		c.gaps = append(c.gaps, make([][]int, len(columns)))
+		c.flat = append(c.flat, make([]bool, len(columns)))
+		for j, column := range columns {
+			known := scratch[:0]
+			for i := bounds[s]; i < bounds[s+1]; i++ {
+				if present(column[i]) {
+					known = append(known, column[i])
+				} else {
+					c.gaps[s][j] = append(c.gaps[s][j], i)
 				}
-				c.gaps[j][i] = true
 			}
-		}
-		for s := range c.flat {
-			c.flat[s][j] = !c.standardise(j, bounds[s], bounds[s+1], to, scratch)
+			c.flat[s][j] = !unit(known)
+			for i, k := bounds[s], 0; i < bounds[s+1]; i++ {
+				if present(column[i]) {
+					c.values[j*c.n+i] = known[k]
+					k++
+				}
+			}
 		}
 	}
 	return c
 }
 
-// standardise writes one segment of a column.
-func (c *correlator) standardise(j, from, to int, into, scratch []float64) bool {
-	scratch = scratch[:0]
-	for i := from; i < to; i++ {
-		if c.gaps[j] == nil || !c.gaps[j][i] {
-			scratch = append(scratch, c.columns[j][i])
-		}
-	}
-	ok := unit(scratch)
-	k := 0
-	for i := from; i < to; i++ {
-		if c.gaps[j] == nil || !c.gaps[j][i] {
-			into[i] = scratch[k]
-			k++
-		}
-	}
-	return ok
-}
+// row is the standardised values of a column.
+func (c *correlator) row(j int) []float64 { return c.values[j*c.n : (j+1)*c.n] }
 
-// pairs calls f with each pair of columns a < b, their correlation, and the number of rows that it rests on. With several
-// segments it is the mean of the segments in Fisher's z, with weights n−3: the level of a segment then counts for nothing.
+// pairs calls f with each pair of columns a < b, their correlation, and the number of rows that it rests on. With
+// several segments it is the mean of the segments in Fisher's z, with weights n−3. The level of a segment then counts
+// for nothing.
 func (c *correlator) pairs(f func(a, b int, r, n float64)) {
 	t := newTile(c)
 	for a := 0; a < len(c.columns); a += tileSide {
@@ -138,21 +125,14 @@ func (c *correlator) pairs(f func(a, b int, r, n float64)) {
 // tile is the correlations of up to tileSide columns with as many others.
 type tile struct {
 	*correlator
-	rows, cols       int
-	r, n             []float64 // of one segment
-	z, weight        []float64 // summed over segments
-	masks            [2][]float64
-	squares          [2][]float64
-	sumA, sumB       []float64 // over the rows that both columns have
-	squareA, squareB []float64
+	rows, cols int
+	r, count   []float64 // of one segment
+	z, weight  []float64 // summed over segments
 }
 
 func newTile(c *correlator) *tile {
-	t := &tile{correlator: c}
-	for _, s := range []*[]float64{&t.r, &t.n, &t.z, &t.weight} {
-		*s = make([]float64, tileSide*tileSide)
-	}
-	return t
+	side := func() []float64 { return make([]float64, tileSide*tileSide) }
+	return &tile{correlator: c, r: side(), count: side(), z: side(), weight: side()}
 }
 
 // fill computes the correlations of the columns from a on with those from b on.
@@ -166,7 +146,7 @@ func (t *tile) fill(a, b int) {
 			return
 		}
 		for k, r := range t.r {
-			if w := t.n[k] - 3; w > 0 && !math.IsNaN(r) {
+			if w := t.count[k] - 3; w > 0 && !math.IsNaN(r) {
 				t.z[k] += w * math.Atanh(min(1-1e-15, max(-1+1e-15, r)))
 				t.weight[k] += w
 			}
@@ -179,9 +159,9 @@ func (t *tile) at(i, j int) (r, n float64) {
 	k := i*tileSide + j
 	if len(t.flat) == 1 {
 		if math.IsNaN(t.r[k]) {
-			return 0, t.n[k]
+			return 0, t.count[k]
 		}
-		return t.r[k], t.n[k]
+		return t.r[k], t.count[k]
 	}
 	if t.weight[k] == 0 {
 		return 0, 0
@@ -189,101 +169,76 @@ func (t *tile) at(i, j int) (r, n float64) {
 	return math.Tanh(t.z[k] / t.weight[k]), t.weight[k] + 3
 }
 
-// segment sets r and n for one segment: r is NaN where a column is constant in it.
+// segment sets r and count for one segment: r is NaN where a column is constant in it.
 func (t *tile) segment(s, a, b int) {
 	from, to := t.bounds[s], t.bounds[s+1]
-	x, y := t.part(t.values, a, t.rows, from, to), t.part(t.values, b, t.cols, from, to)
-	product(x, y, t.r)
-	gaps := t.gapsIn(a, t.rows) || t.gapsIn(b, t.cols)
-	if gaps {
-		t.common(a, b, from, to)
+	part := func(first, count int) blas64.General {
+		return blas64.General{Rows: count, Cols: to - from, Stride: t.n, Data: t.values[first*t.n+from:]}
 	}
+	blas64.Gemm(blas.NoTrans, blas.Trans, 1, part(a, t.rows), part(b, t.cols), 0,
+		blas64.General{Rows: t.rows, Cols: t.cols, Stride: tileSide, Data: t.r})
 	for i := range t.rows {
 		for j := range t.cols {
 			k := i*tileSide + j
-			switch {
-			case t.flat[s][a+i] || t.flat[s][b+j]:
-				t.r[k], t.n[k] = math.NaN(), float64(to-from)
-			case t.gaps[a+i] != nil || t.gaps[b+j] != nil:
-				t.r[k] = t.pairwise(k, t.columns[a+i][from:to], t.columns[b+j][from:to])
-			default:
-				t.r[k], t.n[k] = clip(t.r[k]), float64(to-from)
-			}
+			t.r[k], t.count[k] = t.pair(s, a+i, b+j, t.r[k])
 		}
 	}
 }
 
-// part is a matrix of some columns, in one segment.
-func (t *tile) part(values []float64, first, count, from, to int) blas64.General {
-	return blas64.General{Rows: count, Cols: to - from, Stride: t.correlator.n, Data: values[first*t.correlator.n+from:]}
-}
-
-func product(x, y blas64.General, into []float64) {
-	blas64.Gemm(blas.NoTrans, blas.Trans, 1, x, y, 0,
-		blas64.General{Rows: x.Rows, Cols: y.Rows, Stride: tileSide, Data: into})
-}
-
-func (t *tile) gapsIn(first, count int) bool {
-	for _, g := range t.gaps[first : first+count] {
-		if g != nil {
-			return true
-		}
+// pair is r of two columns in a segment, and the rows that both have. product is that of their standardised values.
+//
+// Sums over the rows of both are sums over all rows, which are 0 and 1, less those where the other one is missing.
+// Where one of the two hardly varies over the common rows, or r is almost 1, that loses digits: r is computed anew.
+func (t *tile) pair(s, a, b int, product float64) (r, n float64) {
+	from, to := t.bounds[s], t.bounds[s+1]
+	n = float64(to - from)
+	if t.flat[s][a] || t.flat[s][b] {
+		return math.NaN(), n
 	}
-	return false
-}
-
-// common computes n, sums and sums of squares over the rows that both columns of each pair have.
-func (t *tile) common(a, b, from, to int) {
-	if t.sumA == nil {
-		for _, s := range []*[]float64{&t.sumA, &t.sumB, &t.squareA, &t.squareB} {
-			*s = make([]float64, tileSide*tileSide)
-		}
-		for side := range t.masks {
-			t.masks[side] = make([]float64, tileSide*t.correlator.n)
-			t.squares[side] = make([]float64, tileSide*t.correlator.n)
-		}
+	gapsA, gapsB := t.gaps[s][a], t.gaps[s][b]
+	if len(gapsA) == 0 && len(gapsB) == 0 {
+		return clip(product), n
 	}
-	t.mask(0, a, t.rows)
-	t.mask(1, b, t.cols)
-	maskA, maskB := t.part(t.masks[0], 0, t.rows, from, to), t.part(t.masks[1], 0, t.cols, from, to)
-	product(maskA, maskB, t.n)
-	product(t.part(t.values, a, t.rows, from, to), maskB, t.sumA)
-	product(maskA, t.part(t.values, b, t.cols, from, to), t.sumB)
-	product(t.part(t.squares[0], 0, t.rows, from, to), maskB, t.squareA)
-	product(maskA, t.part(t.squares[1], 0, t.cols, from, to), t.squareB)
-}
-
-// mask sets a side's masks, which are 1 where a value is present, and its squares.
-func (t *tile) mask(side, first, count int) {
-	n := t.correlator.n
-	for j := range count {
-		values := t.values[(first+j)*n : (first+j+1)*n]
-		for i, v := range values {
-			k := j*n + i
-			t.squares[side][k] = v * v
-			t.masks[side][k] = 1
-			if g := t.gaps[first+j]; g != nil && g[i] {
-				t.masks[side][k] = 0
-			}
-		}
-	}
-}
-
-// pairwise is r over the common rows. Where one of the two hardly varies over them, the sums lose their digits: r is
-// computed from the columns themselves then.
-func (t *tile) pairwise(k int, x, y []float64) float64 {
-	n := t.n[k]
+	n -= float64(len(gapsA) + len(gapsB) - common(gapsA, gapsB))
 	if n < 2 {
-		return math.NaN()
+		return math.NaN(), n
 	}
-	a, b := t.squareA[k]-t.sumA[k]*t.sumA[k]/n, t.squareB[k]-t.sumB[k]*t.sumB[k]/n
+	sumA, squareA := less(t.row(a), gapsB)
+	sumB, squareB := less(t.row(b), gapsA)
+	varianceA, varianceB := squareA-sumA*sumA/n, squareB-sumB*sumB/n
 	const thin = 1e-4
-	if a > thin && b > thin {
-		r := clip((t.r[k] - t.sumA[k]*t.sumB[k]/n) / math.Sqrt(a*b))
+	if varianceA > thin && varianceB > thin {
+		r = (product - sumA*sumB/n) / math.Sqrt(varianceA*varianceB)
 		if math.Abs(r) < 1-1e-6 {
-			return r
+			return r, n
 		}
 	}
-	r, _ := Correlation(x, y)
-	return r
+	r, _ = Correlation(t.columns[a][from:to], t.columns[b][from:to])
+	return r, n
+}
+
+// less is the sums of a column and of its squares without some rows: with all rows they are 0 and 1.
+func less(x []float64, rows []int) (sum, square float64) {
+	square = 1
+	for _, i := range rows {
+		sum -= x[i]
+		square -= x[i] * x[i]
+	}
+	return sum, square
+}
+
+// common counts what two ascending lists share.
+func common(a, b []int) int {
+	count := 0
+	for i, j := 0, 0; i < len(a) && j < len(b); {
+		switch {
+		case a[i] < b[j]:
+			i++
+		case a[i] > b[j]:
+			j++
+		default:
+			count, i, j = count+1, i+1, j+1
+		}
+	}
+	return count
 }

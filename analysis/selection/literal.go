@@ -77,11 +77,11 @@ type Elimination struct {
 // MarshalJSON writes a pair.
 func (e Elimination) MarshalJSON() ([]byte, error) { return json.Marshal([]any{e.Term, e.F}) }
 
-// SelectLiteral selects metrics by the published method. Of a metric with several columns it takes the first. Its order of
-// columns decides only between correlations that are equal within 1e-9 and terms of equal F.
+// SelectLiteral selects metrics by the published method. Of a metric with several columns it takes the first. The order
+// of columns decides only between correlations that are equal within 1e-9 and terms of equal F.
 //
-// It refuses to compute a regression that means nothing: the result then has the clusters and the kind of refusal, and
-// the error says what to do.
+// It refuses a regression that means nothing. The result then has the clusters and the kind of refusal; the error says
+// what to do.
 func SelectLiteral(t *Table, response int, o LiteralOptions) (*Literal, error) {
 	all, errs := sweepLiteral(t, response, o, []float64{o.Threshold})
 	return all[0], errs[0]
@@ -155,7 +155,8 @@ func refusedResponse(r Response, y []float64) (kind, text string) {
 			"response %q has no value in %d rows: name a response that was measured", r.Name, len(r.Values))
 	case constant(y):
 		return ConstantResponse, fmt.Sprintf(
-			"response %q is %g in all of %d rows: nothing can explain it; measure while it varies", r.Name, y[0], len(y))
+			"response %q is %g in all of %d rows: nothing can explain it; measure while it varies",
+			r.Name, y[0], len(y))
 	}
 	return "", ""
 }
@@ -166,7 +167,7 @@ func (t *Table) checkLiteral(response int, o LiteralOptions) error {
 	case !(o.Threshold >= 0 && o.Threshold <= 1):
 		return fmt.Errorf("the threshold is %g: it must be from 0 to 1", o.Threshold)
 	case !(o.FToRemove >= 0) || math.IsInf(o.FToRemove, 1):
-		return fmt.Errorf("F to remove is %g: it must be a number of at least 0", o.FToRemove)
+		return fmt.Errorf("the F to remove is %g: it must be a number of at least 0", o.FToRemove)
 	case response < 0 || response >= len(t.Responses):
 		return fmt.Errorf("response %d of %d: the literal method needs a response", response, len(t.Responses))
 	}
@@ -253,8 +254,9 @@ func (l *Literal) regress(names []string, columns [][]float64, strength, y []flo
 	switch {
 	case n <= p+1:
 		return l.refuse(TooFewSamples, p, fmt.Sprintf(
-			"%d rows have the response and all representatives (of %d with the response), and %d predictors need at least %d%s: "+
-				"measure longer, lower the threshold below %g, or use --method forward",
+			"%d rows have the response and all representatives (of %d with the response), "+
+				"and %d predictors need at least %d%s: measure longer, lower the threshold below %g, "+
+				"or use --method forward",
 			n, len(y), p, p+2, gappiest(names, columns, len(y)-n), l.Threshold))
 	case constant(m.raw):
 		return l.refuse(ConstantResponse, p, fmt.Sprintf(

@@ -59,8 +59,9 @@ func TestLiteralFindsTheKnownAnswers(t *testing.T) {
 			}
 			name := fmt.Sprintf("%s/%g/%s", filepath.Base(file), want.Threshold, want.Model)
 			t.Run(name, func(t *testing.T) {
-				o := LiteralOptions{Threshold: want.Threshold, FToRemove: want.FToRemove, Quadratic: want.Model == "quadratic"}
-				l, err := SelectLiteral(table, 0, o)
+				l, err := SelectLiteral(table, 0, LiteralOptions{
+					Threshold: want.Threshold, FToRemove: want.FToRemove, Quadratic: want.Model == "quadratic",
+				})
 				if (err != nil) != (want.Error != "") {
 					t.Fatal(err)
 				}

@@ -15,8 +15,8 @@ const (
 	collinear = 1e-7
 	// aliasedShare is the share of its variance that a column must add to those before it to count as no alias.
 	aliasedShare = 1e-10
-	// exactFit is the share of the response's variance below which a residual is rounding. It bounds F, and keeps noise of
-	// the last digit from deciding which terms remain.
+	// exactFit is the share of the response's variance below which a residual is rounding. It bounds F. Without it the
+	// last digit of an exact fit would decide which terms remain.
 	exactFit = 1e-26
 )
 
@@ -116,8 +116,8 @@ func (m *model) dropAliased(strength []float64) []string {
 	return slices.DeleteFunc(before, func(name string) bool { return slices.Contains(m.of, name) })
 }
 
-// eliminate removes the term of the smallest F until none is below the limit. It returns columns that are collinear, and
-// removes nothing then.
+// eliminate removes the term of the smallest F until none is below the limit. It returns columns that are collinear,
+// and removes nothing then.
 //
 // F of a term is what its removal adds to the squared error, over the mean squared error: the square of t. With X = QR
 // and S the inverse of R, that is (Qᵀy·s)²/(s·s) for the row s of the term. A removal turns that row into a unit vector

@@ -212,7 +212,9 @@ func Rivals(t *Table, o Options, s *Selection, literal LiteralOptions, main []st
 	})
 	l, err := SelectLiteral(&byName, 0, literal)
 	if err != nil {
-		all = append(all, Rival{Method: literally, Refused: err.Error()})
+		all = append(all, Rival{
+			Method: literally, Refused: strings.TrimPrefix(err.Error(), "the literal method: "),
+		})
 	}
 	if l != nil && l.Error == Multicollinearity { // what it would be worth with a remedy
 		literally += ", aliased dropped"

@@ -2,6 +2,7 @@ package selection
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -124,14 +125,21 @@ func TestSelectNothingFromNoise(t *testing.T) {
 }
 
 func TestSelectWarnsOfOneRegime(t *testing.T) {
-	n := 240
+	n := 480
+	slow := func(seed uint64) []float64 {
+		x := normal(seed, n)
+		for i := 1; i < n; i++ {
+			x[i] += .8 * x[i-1]
+		}
+		return x
+	}
 	y := normal(1, n)
-	columns := map[string][]float64{"follows": normal(2, n)}
+	columns := map[string][]float64{"follows": slow(2)}
 	for i := range y {
 		y[i] = y[i]*.3 + columns["follows"][i]
 	}
-	for k := range 10 {
-		columns[fmt.Sprint("other", k)] = normal(uint64(10+k), n)
+	for k := range 20 {
+		columns[fmt.Sprint("other", k)] = slow(uint64(10 + k))
 	}
 	s := mustSelect(t, table(y, columns), quick())
 	if s.Regimes != 1 || !strings.Contains(strings.Join(s.Warnings, "\n"), "one regime") {
@@ -139,7 +147,7 @@ func TestSelectWarnsOfOneRegime(t *testing.T) {
 	}
 	for name := range columns { // every third of the time has levels of its own
 		for i := range n {
-			columns[name][i] += float64(i*3/n) * float64(len(name)%3-1)
+			columns[name][i] += 2 * float64(i*3/n) * float64(len(name)%3-1)
 		}
 	}
 	s = mustSelect(t, table(y, columns), quick())
@@ -272,7 +280,7 @@ func TestTwinsAreDecidedByPreference(t *testing.T) {
 	twin := make([]float64, n)
 	for i := range y {
 		y[i] = x[i] + .3*y[i]
-		twin[i] = x[i] * 1024 / 3
+		twin[i] = x[i]*1024/3 + 1e-3*math.Sin(float64(i))
 	}
 	tb := table(y, map[string][]float64{"b": x, "a": twin, "c": normal(3, n)})
 	for i := range tb.Metrics {
@@ -292,6 +300,95 @@ func TestTwinsAreDecidedByPreference(t *testing.T) {
 		if s := mustSelect(t, tb, o); !slices.Equal(s.names(TierResponse), []string{c.want}) {
 			t.Errorf("by %s: kept %v, want %s", c.name, s.names(TierResponse), c.want)
 		}
+	}
+}
+
+// Metrics of different stars that gain the same are decided by preference too.
+func TestEqualGainsAreDecidedByPreference(t *testing.T) {
+	n := 300
+	x, z, noise := normal(1, n), normal(2, n), normal(3, n)
+	y := normal(4, n)
+	tb := table(y, map[string][]float64{"a": x, "b": z})
+	d, err := Prepare(tb, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	low, high := .5, 2. // the weight of b with which both are as strong
+	for range 60 {
+		weight := (low + high) / 2
+		for i := range y {
+			y[i] = d.Terms[0].X[i] + weight*d.Terms[1].X[i] + .3*noise[i]
+		}
+		if math.Abs(pearson(d.Terms[0].X, y)) > math.Abs(pearson(d.Terms[1].X, y)) {
+			low = weight
+		} else {
+			high = weight
+		}
+	}
+	for i := range y {
+		y[i] += 1e-4 * d.Terms[1].X[i] // b is stronger by a hair
+	}
+	for _, previous := range []string{"a", "b"} {
+		o := quick()
+		o.Previous = []string{previous}
+		if s := mustSelect(t, tb, o); len(s.Kept) != 2 || s.Kept[0].Name != previous {
+			t.Errorf("with %s on the list in force, kept %v", previous, s.names(TierResponse))
+		}
+	}
+}
+
+// Two metrics that swing as the response does explain it at any shift: that is no evidence.
+func TestShiftsGuardAgainstCommonSwing(t *testing.T) {
+	n := 480
+	swing := func(lag float64, seed uint64) []float64 {
+		x := normal(seed, n)
+		for i := range x {
+			x[i] = math.Sin(2*math.Pi*float64(i)/48+lag) + .2*x[i]
+		}
+		return x
+	}
+	tb := table(swing(.3, 1), map[string][]float64{"a": swing(0, 2), "b": swing(math.Pi/2, 3), "c": normal(4, n)})
+	o := quick()
+	if s := mustSelect(t, tb, o); s.Predictable || s.Shifted < .8 {
+		t.Errorf("predictable %v, shifted R² %g", s.Predictable, s.Shifted)
+	}
+	o.Shifts = 0
+	if s := mustSelect(t, tb, o); !s.Predictable || s.Shifted != 0 {
+		t.Errorf("without the guard: predictable %v, shifted R² %g", s.Predictable, s.Shifted)
+	}
+}
+
+// Levels that differ from fold to fold can be met by chance. A metric that explains nothing within folds is no evidence.
+func TestLevelsOfFoldsAreNoEvidence(t *testing.T) {
+	n := 480
+	x, y := normal(1, n), normal(2, n)
+	for i := range x {
+		level := 1.5 * math.Sin(float64(2+5*(i*6/n)))
+		x[i], y[i] = x[i]*.6+level, y[i]*.6+level
+	}
+	tb := table(y, map[string][]float64{"x": x, "other": normal(3, n)})
+	for i := range tb.Metrics {
+		tb.Metrics[i].Kind = "rate"
+	}
+	o := quick()
+	o.Shifts = 0
+	s := mustSelect(t, tb, o)
+	if best := slices.MaxFunc(s.Curve, func(a, b Point) int { return cmp.Compare(a.HeldOut, b.HeldOut) }); best.HeldOut < .3 {
+		t.Fatalf("the case is not one: %+v", s.Curve)
+	}
+	if s.Predictable {
+		t.Errorf("predictable, folds from %g to %g", s.Score.Low, s.Score.High)
+	}
+}
+
+// The count of nodes that have a metric is for drift, and no term.
+func TestCountsOfNodesAreNoTerms(t *testing.T) {
+	x := normal(1, 120)
+	tb := table(x, map[string][]float64{"a": x})
+	tb.Metrics[0].Columns = []Column{{"mean", normal(2, 120)}, {StatisticNodes, x}}
+	d, err := Prepare(tb, Options{})
+	if err != nil || len(d.Terms) != 1 || d.Terms[0].Statistic != "mean" {
+		t.Errorf("terms %v, error %v", d.Terms, err)
 	}
 }
 
