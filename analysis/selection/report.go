@@ -1,7 +1,9 @@
 package selection
 
 import (
+	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -170,12 +172,21 @@ func (t *Table) without(sources []string) *Table {
 	return &less
 }
 
+const (
+	literalMetrics = 1500 // the most metrics on which the literal method is tried beside another
+	drawnMetrics   = 300  // the most metrics of a random set: each costs as much as all of the others
+)
+
 // randomDraws is how many random sets RAND averages.
 const randomDraws = 20
 
 // Rivals scores the literal method, random sets and a person's list like the selection s, on the same rows and folds.
 // RAND takes as many metrics as s, and as the literal method.
 func Rivals(t *Table, o Options, s *Selection, literal LiteralOptions, main []string) ([]Rival, error) {
+	o, err := o.complete()
+	if err != nil {
+		return nil, err
+	}
 	d, err := Prepare(t, o)
 	if err != nil {
 		return nil, err
@@ -183,7 +194,7 @@ func Rivals(t *Table, o Options, s *Selection, literal LiteralOptions, main []st
 	var all []Rival
 	random := rand.New(rand.NewPCG(o.Seed, o.Seed)) //nolint:gosec // draws of a study, from the seed alone
 	draw := func(n int) {
-		if n == 0 || n > len(t.Metrics) {
+		if n == 0 || n > min(len(t.Metrics), drawnMetrics) {
 			return
 		}
 		r := Rival{Method: "random", Metrics: n}
@@ -191,7 +202,7 @@ func Rivals(t *Table, o Options, s *Selection, literal LiteralOptions, main []st
 		slices.Sort(names)
 		for range randomDraws {
 			random.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-			r.Score = plus(r.Score, d.score(names[:n]), 1.0/randomDraws)
+			r.Score = plus(r.Score, d.score(names[:n], o.Folds), 1.0/randomDraws)
 		}
 		all = append(all, r)
 	}
@@ -206,6 +217,13 @@ func Rivals(t *Table, o Options, s *Selection, literal LiteralOptions, main []st
 		}
 	}
 	draw(chosen)
+	if len(main) > 0 {
+		all = append(all, Rival{Method: "main", Metrics: len(main), Score: d.score(main, o.Folds)})
+	}
+	if len(t.Metrics) > literalMetrics {
+		return append(all, Rival{Method: literally, Refused: fmt.Sprintf("not tried on more than %d metrics, since it takes "+
+			"minutes: --method literal does", literalMetrics)}), nil
+	}
 	byName := *t // of equal correlations and F the order decides
 	byName.Metrics = slices.SortedFunc(slices.Values(t.Metrics), func(a, b Metric) int {
 		return strings.Compare(a.Name, b.Name)
@@ -222,13 +240,10 @@ func Rivals(t *Table, o Options, s *Selection, literal LiteralOptions, main []st
 		l, err = SelectLiteral(&byName, 0, literal)
 	}
 	if err == nil {
-		all = append(all, Rival{Method: literally, Metrics: len(l.Selected), Score: d.score(l.Selected)})
+		all = append(all, Rival{Method: literally, Metrics: len(l.Selected), Score: d.score(l.Selected, o.Folds)})
 		if len(l.Selected) != chosen {
 			draw(len(l.Selected))
 		}
-	}
-	if len(main) > 0 {
-		all = append(all, Rival{Method: "main", Metrics: len(main), Score: d.score(main)})
 	}
 	return all, nil
 }
@@ -251,7 +266,7 @@ func plus(a, b Score, share float64) Score {
 
 // score is how well a set of metrics explains the responses: the mean over them, held out block by block. Where jobs
 // have coefficients of their own, each job is scored alone.
-func (d *Design) score(names []string) Score {
+func (d *Design) score(names []string, folds int) Score {
 	var x [][]float64
 	for _, g := range d.Metrics {
 		if slices.Contains(names, g.Name) {
@@ -264,7 +279,7 @@ func (d *Design) score(names []string) Score {
 		return Score{}
 	}
 	var sum Score
-	parts := d.parts()
+	parts := d.parts(folds)
 	n := 1 / float64(len(parts)*len(d.Y))
 	for _, y := range d.Y {
 		for _, folds := range parts {
@@ -274,19 +289,31 @@ func (d *Design) score(names []string) Score {
 	return sum
 }
 
-// scoreFolds scores columns on folds of rows: each is predicted from the others.
+// scoreFolds scores columns on folds of rows: each is predicted from the others. R² is about the mean of all rows, as
+// that of a selection is; Low and High are of single folds, each about its own mean.
 func scoreFolds(x [][]float64, y []float64, folds [][]int) Score {
 	var s Score
-	s.InSample, s.Adjusted = InSample(x, y, slices.Concat(folds...))
+	all := slices.Concat(folds...)
+	s.InSample, s.Adjusted = InSample(x, y, all)
+	wrong, total, mean := 0., 0., 0.
+	for _, row := range all {
+		mean += y[row] / float64(len(all))
+	}
 	for i, test := range folds {
-		r2, _ := HeldOut(x, y, slices.Concat(slices.Concat(folds[:i]...), slices.Concat(folds[i+1:]...)), test)
-		s.HeldOut += r2 / float64(len(folds))
+		r2, fit := HeldOut(x, y, slices.Concat(slices.Concat(folds[:i]...), slices.Concat(folds[i+1:]...)), test)
+		for _, row := range test {
+			wrong += math.Pow(y[row]-fit.predict(x, row), 2)
+			total += math.Pow(y[row]-mean, 2)
+		}
 		if i == 0 || r2 < s.Low {
 			s.Low = r2
 		}
 		if i == 0 || r2 > s.High {
 			s.High = r2
 		}
+	}
+	if total > 0 {
+		s.HeldOut = 1 - wrong/total
 	}
 	return s
 }
@@ -296,13 +323,15 @@ const foldsOf = 4
 
 // parts are the folds that scores are made of: the blocks, or where jobs have coefficients of their own, stretches of
 // each job.
-func (d *Design) parts() [][][]int {
+func (d *Design) parts(folds int) [][][]int {
 	if !d.Joint {
-		var folds [][]int
-		for b := range len(d.Bounds) - 1 {
-			folds = append(folds, between(d.Bounds[b], d.Bounds[b+1]))
+		blocks := len(d.Bounds) - 1
+		folds = max(1, min(folds, blocks))
+		var rows [][]int
+		for f := range folds {
+			rows = append(rows, between(d.Bounds[f*blocks/folds], d.Bounds[(f+1)*blocks/folds]))
 		}
-		return [][][]int{folds}
+		return [][][]int{rows}
 	}
 	var parts [][][]int
 	for from := 0; from < len(d.Rows); {
