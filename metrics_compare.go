@@ -57,7 +57,7 @@ Figures 4 and 5 have the quadratic one; where chunks are jobs, it is figure 6.`,
 	f.observationFlags.add(c)
 	f.styleFlags.add(c)
 	flags := c.Flags()
-	flags.StringSliceVar(&f.models, "model", models, "a metric enters by its value, or by its square too: `LIST` of "+
+	flags.StringSliceVar(&f.models, "model", models, "terms are values, or squares too: `LIST` of "+
 		strings.Join(models, " and "))
 	flags.StringSliceVar(&f.main, "main", nil, "metrics that a person would take: `A,B`, or patterns such as cpu_*")
 	flags.IntVar(&f.chunks, "chunks", 12, "cut the observations into `N` chunks, 2 to 48")

@@ -72,9 +72,7 @@ response needs 120 rows, a canary 60. Status 1 and 2 are errors, as with all com
 	since := flags.Lookup("since")
 	since.Usage = "intervals since `TIME`: 7d ago, or a date of UTC (default: when the list was made; of a CSV all)"
 	response := flags.Lookup("response")
-	response.Usage = "read `A,B`: responses of the list that are columns, or files with " +
-		"job_id,restart,interval_start,value (default: metrics and columns with their names)"
-	_ = flags.MarkHidden("statistics") // the list says which it needs
+	response.Usage = "read `A,B`: columns, or files as select takes them (default: those of the list)"
 	offerFiles(c, "list", yamlFiles...)
 	return c
 }

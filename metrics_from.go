@@ -45,12 +45,14 @@ func (f *observationFlags) add(c *cobra.Command) {
 	flags.StringSliceVar(&f.responses, "response", nil,
 		"explain `A,B`: metrics, columns of the CSV, or files with job_id,restart,interval_start,value")
 	flags.StringVar(&f.jobs, "jobs", "",
-		"only jobs that match `FILTER`: 4711,4712 or user=NAME,account=NAME,queue=NAME,name=NAME (default: all)")
+		"only jobs that match `FILTER`: 4711,4712 or user=A,account=B,queue=C,name=D")
 	flags.StringVar(&f.since, "since", "",
 		"intervals since `TIME`: 7d ago, or a date of UTC (default: the archive's last 30 days)")
 	flags.StringVar(&f.until, "until", "", "intervals before `TIME` (default: the end)")
-	flags.StringSliceVar(&f.statistics, "statistics", analysis.Statistics(),
-		"use `LIST` of each metric over CPUs and nodes: mean, d0 (least), d5 (median), d10 (most)")
+	if !f.withNodes { // a list says which it needs
+		flags.StringSliceVar(&f.statistics, "statistics", analysis.Statistics(),
+			"use this `LIST` of each metric: mean, deciles from d0 to d10")
+	}
 	offerFiles(c, "from", "csv", "gz")
 	offerDirectories(c, "dir")
 }
@@ -226,8 +228,8 @@ func (f *observationFlags) archiveDir() (dir string, cfg config.Config, err erro
 	return dir, cfg, analysis.Readable(dir)
 }
 
-// describe fills in what the catalogue knows of metrics. Of what agents measured, the others are left out: a job reported
-// them, and agents cannot drop them. The columns of a file stay.
+// describe fills in what the catalogue knows of metrics. Of what agents measured, the others are left out: a job
+// reported them, and agents cannot drop them. The columns of a file stay.
 func describe(t *selection.Table, cfg config.Config, others bool) {
 	known := map[string]source.Metric{}
 	for _, m := range source.Catalogue(cfg.Agent) {
@@ -240,7 +242,8 @@ func describe(t *selection.Table, cfg config.Config, others bool) {
 	before := len(t.Metrics)
 	t.Metrics = slices.DeleteFunc(t.Metrics, func(m selection.Metric) bool { return !others && m.Source == "" })
 	if left := before - len(t.Metrics); left > 0 {
-		t.Notes = append(t.Notes, fmt.Sprintf("%d metrics left out that are not of the catalogue: jobs reported them, or "+
+		t.Notes = append(t.Notes, fmt.Sprintf("%d metrics left out that are not of the catalogue: jobs reported "+
+			"them, or "+
 			"another configuration has them", left))
 	}
 }

@@ -83,10 +83,11 @@ docs/selection.md explains all numbers.`,
 	flags := c.Flags()
 	flags.StringVar(&f.method, "method", "", "use `METHOD` "+strings.Join(methods, ", ")+
 		" (default: forward, without --response coverage)")
-	flags.StringVar(&f.model, "model", modelLinear, "a metric enters by its value, or by its square too: `MODEL` is "+
-		strings.Join(models, " or "))
+	flags.StringVar(&f.model, "model", modelLinear, "terms are values, or squares too: `MODEL` is "+
+		strings.Join(models, ", "))
 	flags.Float64Var(&f.threshold, "threshold", .95, "one metric stands for another above this correlation `R`, 0 to 1")
-	flags.Float64Var(&f.coverage, "coverage", .9, "R² of each dropped metric from those kept, `R2`; 0: none is kept for it")
+	flags.Float64Var(&f.coverage, "coverage", .9, "R² of each dropped metric from those kept, `R2`; 0: none is "+
+		"kept for it")
 	flags.IntVar(&f.max, "max", 0, "keep at most `N` metrics for the response (default: as many as pay)")
 	flags.StringSliceVar(&f.keep, "keep", nil, "keep these metrics: `A,B`, or patterns such as cpu_*")
 	flags.StringSliceVar(&f.main, "main", nil, "compare with the list `A,B`, or patterns, that a person would take")
@@ -289,16 +290,14 @@ func worked[T any](c *cobra.Command, t *selection.Table, work func() (T, error))
 	}
 }
 
-// selected selects, and gathers what a person weighs before following it.
-func (f *selectFlags) selected(t *selection.Table, cfg config.Config, used map[string][]string, previous []string,
-	costs *hostCosts,
-) (r *selection.Report, o selection.Options, err error) {
+// options are those of the selection. kept has what needs each metric that is kept in any case; used gets those of
+// --keep.
+func (f *selectFlags) options(t *selection.Table, cfg config.Config, used map[string][]string) (
+	o selection.Options, kept map[string][]string, main []string, err error,
+) {
 	o = selection.Defaults()
 	o.Quadratic, o.Threshold, o.Max, o.Coverage = f.model == modelQuadratic, f.threshold, f.max, f.coverage
-	o.Seed, o.Previous = f.seed, previous
-	if f.cost != "" { // what is measured here differs from run to run, and must not choose
-		o.Cost = costs.cpu
-	}
+	o.Seed = f.seed
 	names := make([]string, len(t.Metrics))
 	for i := range t.Metrics {
 		names[i] = t.Metrics[i].Name
@@ -309,22 +308,36 @@ func (f *selectFlags) selected(t *selection.Table, cfg config.Config, used map[s
 	}
 	wanted, err := matching(all, f.keep, "--keep")
 	if err != nil {
-		return nil, o, err
+		return o, nil, nil, err
 	}
 	for _, n := range wanted {
 		used[n] = append(used[n], "--keep")
 	}
-	main, err := matching(names, f.main, "--main")
-	if err != nil {
-		return nil, o, err
+	if main, err = matching(names, f.main, "--main"); err != nil {
+		return o, nil, nil, err
 	}
-	kept := map[string][]string{}
+	kept = map[string][]string{}
 	for _, n := range names {
 		if why := used[n]; len(why) > 0 {
 			kept[n] = why
 		}
 	}
 	o.Keep = slices.Sorted(maps.Keys(kept))
+	return o, kept, main, nil
+}
+
+// selected selects, and gathers what a person weighs before following it.
+func (f *selectFlags) selected(t *selection.Table, cfg config.Config, used map[string][]string, previous []string,
+	costs *hostCosts,
+) (r *selection.Report, o selection.Options, err error) {
+	o, kept, main, err := f.options(t, cfg, used)
+	if err != nil {
+		return nil, o, err
+	}
+	o.Previous = previous
+	if f.cost != "" { // what is measured here differs from run to run, and must not choose
+		o.Cost = costs.cpu
+	}
 	s, err := selection.Select(t, o)
 	if err != nil {
 		return nil, o, err
@@ -380,7 +393,8 @@ func unjudged(t *selection.Table, cfg config.Config, keeps func(name string) boo
 	if len(unseen) == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("%d metrics of the catalogue are in no row, and so were not judged: only canaries would "+
+	return []string{fmt.Sprintf("%d metrics of the catalogue are in no row, and so were not judged: only canaries "+
+		"would "+
 		"measure them. --keep keeps those that you want: %s", len(unseen), firstNames(unseen))}
 }
 
@@ -391,13 +405,13 @@ const frontierCells = 4_000_000
 func matching(names, patterns []string, flag string) (found []string, err error) {
 	has := map[string]bool{}
 	for _, p := range patterns {
-		any := false
+		some := false
 		for _, n := range names {
 			if is, _ := path.Match(p, n); is {
-				any, has[n] = true, true
+				some, has[n] = true, true
 			}
 		}
-		if !any {
+		if !some {
 			return nil, usageError{fmt.Errorf("%s %.80q is none of the %d metrics that were read", flag, p, len(names))}
 		}
 	}
@@ -412,7 +426,8 @@ func known(t *selection.Table) bool {
 // printLiteral prints a literal selection for people.
 func printLiteral(w io.Writer, response string, l *selection.Literal, notes []string, failed bool) error {
 	var text strings.Builder
-	fmt.Fprintf(&text, "Literal method for %s: threshold %g, model %s, F to remove %g, %d rows\n", response, l.Threshold,
+	fmt.Fprintf(&text, "Literal method for %s: threshold %g, model %s, F to remove %g, %d "+
+		"rows\n", response, l.Threshold,
 		l.Model, l.FToRemove, l.RowsUsed)
 	list := func(head string, names []string) {
 		head = fmt.Sprintf("%s (%d): ", head, len(names))
@@ -464,15 +479,15 @@ func writeReport(dir string, r *selection.Report) error {
 
 // listName is where a list says that it came from.
 func (f *selectFlags) listName() string {
-	name := f.from
+	name := []string{f.from}
 	for _, part := range []struct{ flag, value string }{
 		{"dir", f.dir}, {"jobs", f.jobs}, {"since", f.since}, {"until", f.until},
 	} {
 		if part.value != "" {
-			name += " --" + part.flag + " " + quoted(part.value)
+			name = append(name, "--"+part.flag, quoted(part.value))
 		}
 	}
-	return name
+	return strings.Join(name, " ")
 }
 
 // write writes the list that the agents take.
@@ -481,7 +496,8 @@ func (f *selectFlags) write(c *cobra.Command, l *config.MetricList) error {
 	if err := writeList(f.out, l); err != nil {
 		return err
 	}
-	say(c.ErrOrStderr(), "weir metrics: %s keeps %d metrics: try it with `weir check`, then name it in agent.metrics_file",
+	say(c.ErrOrStderr(), "weir metrics: %s keeps %d metrics: try it with `weir check`, then name it in "+
+		"agent.metrics_file",
 		f.out, len(l.Keep))
 	return nil
 }

@@ -60,7 +60,8 @@ func TestSelectLiteralCases(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, want := range known.Runs {
-			status, stdout, stderr := weir(t.Context(), "metrics", "select", "--from", strings.TrimSuffix(file, "json")+"csv",
+			status, stdout, stderr := weir(t.Context(), "metrics", "select", "--from", strings.TrimSuffix(file,
+				"json")+"csv",
 				"--response", known.Response, "--method", "literal", "--model", want["model"].(string), "--threshold",
 				fmt.Sprint(want["threshold"]), "--json")
 			_, refused := want["error"]
@@ -89,7 +90,8 @@ func observedTable(t *testing.T, rows int, signal float64) string {
 	t.Helper()
 	r := rand.New(rand.NewPCG(17, 5))
 	var b strings.Builder
-	b.WriteString("t,psi_cpu,page_faults,node_page_faults,eth_read_bw,context_switches,eth_errors,cpu_migrations,numa_remote,y\n")
+	b.WriteString("t,psi_cpu,page_faults,node_page_faults,eth_read_bw," +
+		"context_switches,eth_errors,cpu_migrations,numa_remote,y\n")
 	level := make([]float64, 3)
 	for i := range rows {
 		if i%50 == 0 { // regimes
@@ -118,7 +120,8 @@ func TestSelectWritesTheList(t *testing.T) {
 	t.Chdir(t.TempDir())
 	list, report := "metrics.yaml", "report"
 	args := []string{
-		"metrics", "select", "--from", file, "--response", "y", "--out", list, "--report", report, "--keep", "cpu_migr*",
+		"metrics", "select", "--from", file, "--response", "y", "--out", list, "--report", report, "--keep",
+		"cpu_migr*",
 		"--width", "80",
 	}
 	status, stdout, stderr := weir(t.Context(), args...)
@@ -126,7 +129,8 @@ func TestSelectWritesTheList(t *testing.T) {
 		t.Fatalf("status %d, %s", status, stderr)
 	}
 	for _, says := range []string{
-		"2 of 8 metrics explain y", "R² of the response", "literal", "random", "cpu_migrations: --keep", "What is saved",
+		"2 of 8 metrics explain y", "R² of the response", "literal", "random", "cpu_migrations: --keep", "What is " +
+			"saved",
 		"no: still read", "A record of this host before compression", "Held-out R² against the number of metrics",
 		"constant: eth_errors", "are in no row, and so were not judged",
 	} {
@@ -196,7 +200,8 @@ func TestSelectReplacesListsAlone(t *testing.T) {
 	if status != exitUsage || !strings.Contains(stderr, "no metrics.yaml") || err != nil || string(text) != other {
 		t.Errorf("status %d, %s, %v: %s", status, stderr, err, text)
 	}
-	status, stdout, stderr := weir(t.Context(), "metrics", "select", "--from", noise, "--response", "y", "--out", "new.yaml")
+	status, stdout, stderr := weir(t.Context(), "metrics", "select", "--from", noise, "--response", "y", "--out",
+		"new.yaml")
 	if _, err := os.Stat("new.yaml"); status != exitDone || err == nil ||
 		!strings.Contains(stdout, "These metrics do not predict y: nothing is dropped") ||
 		!strings.Contains(stderr, "new.yaml is not written") {
@@ -229,26 +234,27 @@ func TestSelectRefuses(t *testing.T) {
 		status int
 		says   string
 	}{
-		"--from FILE --response y --method best":                         {exitUsage, "forward, literal, coverage"},
-		"--from FILE --response y --model cubic":                         {exitUsage, "linear, quadratic"},
-		"--from FILE --response y --threshold 2":                         {exitUsage, "--threshold 2 must be 0 to 1"},
-		"--from FILE --response y --threshold 0":                         {exitUsage, "above 0"},
-		"--from FILE --response y --coverage 1":                          {exitUsage, "below 1"},
-		"--from FILE --response y --canary -1":                           {exitUsage, "--canary -1"},
-		"--from FILE --response y --max -1":                              {exitUsage, "--max -1"},
-		"--from FILE --method forward":                                   {exitUsage, "needs --response"},
-		"--from FILE --method literal":                                   {exitUsage, "needs --response"},
-		"--from FILE --response y --method coverage":                     {exitUsage, "explains no response"},
-		"--from FILE --response y --method literal --out x.yaml":         {exitUsage, "does not say what is lost"},
-		"--from FILE --response y --drop-aliased":                        {exitUsage, "are for --method literal"},
-		"--from FILE --response y --keep [":                              {exitUsage, "no pattern"},
-		"--from FILE --response y --keep nosuch":                         {exitUsage, `--keep "nosuch" is none of`},
-		"--from FILE --response y --statistics p99":                      {exitUsage, "there are mean, d0, d5, d10"},
-		"--from FILE --response y --jobs 7":                              {exitUsage, "a CSV has the rows that it has"},
-		"--from FILE --response y --since soon":                          {exitUsage, "--since"},
-		"--from FILE --response y,y":                                     {exitUsage, "name each response once"},
-		"--from FILE --response y --previous none.yaml":                  {exitUsage, "none.yaml"},
-		"--from FILE --response y --cost costs.json":                     {exitUsage, "no line of `weir agent --check --json`"},
+		"--from FILE --response y --method best":                 {exitUsage, "forward, literal, coverage"},
+		"--from FILE --response y --model cubic":                 {exitUsage, "linear, quadratic"},
+		"--from FILE --response y --threshold 2":                 {exitUsage, "--threshold 2 must be 0 to 1"},
+		"--from FILE --response y --threshold 0":                 {exitUsage, "above 0"},
+		"--from FILE --response y --coverage 1":                  {exitUsage, "below 1"},
+		"--from FILE --response y --canary -1":                   {exitUsage, "--canary -1"},
+		"--from FILE --response y --max -1":                      {exitUsage, "--max -1"},
+		"--from FILE --method forward":                           {exitUsage, "needs --response"},
+		"--from FILE --method literal":                           {exitUsage, "needs --response"},
+		"--from FILE --response y --method coverage":             {exitUsage, "explains no response"},
+		"--from FILE --response y --method literal --out x.yaml": {exitUsage, "does not say what is lost"},
+		"--from FILE --response y --drop-aliased":                {exitUsage, "are for --method literal"},
+		"--from FILE --response y --keep [":                      {exitUsage, "no pattern"},
+		"--from FILE --response y --keep nosuch":                 {exitUsage, `--keep "nosuch" is none of`},
+		"--from FILE --response y --statistics p99":              {exitUsage, "there are mean, d0, d5, d10"},
+		"--from FILE --response y --jobs 7":                      {exitUsage, "a CSV has the rows that it has"},
+		"--from FILE --response y --since soon":                  {exitUsage, "--since"},
+		"--from FILE --response y,y":                             {exitUsage, "name each response once"},
+		"--from FILE --response y --previous none.yaml":          {exitUsage, "none.yaml"},
+		"--from FILE --response y --cost costs.json": {exitUsage, "no line of `weir agent " +
+			"--check --json`"},
 		"--from none.csv --response y":                                   {exitUsage, "--from none.csv: no such file"},
 		"--from FILE --response z":                                       {exitFailed, `no column is called "z"`},
 		"--from FILE --response answers.csv":                             {exitFailed, "none of the 1 values"},

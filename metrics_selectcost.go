@@ -59,7 +59,8 @@ func (c *hostCosts) of(t *selection.Table, cfg config.Config, keeps func(name st
 	cost.Measured = "CPU time of one reading of each source, in µs, from " + c.from + "."
 	if c.from == "" {
 		host, _ := os.Hostname()
-		cost.Measured = fmt.Sprintf("CPU time of one reading of each source on this host, %s: the median of %d, in µs. "+
+		cost.Measured = fmt.Sprintf("CPU time of one reading of each source on this host, %s: the median of %d, "+
+			"in µs. "+
 			"--cost takes those of a compute node.", host, costReadings)
 		cost.BytesBefore = c.record(func(string) bool { return true })
 		cost.BytesAfter = c.record(keeps)

@@ -89,7 +89,8 @@ func writeList(file string, l *config.MetricList) error {
 		return err
 	}
 	return writeWhole("--out", file, func(w io.Writer) error {
-		if _, err := fmt.Fprint(w, "# Written by `weir metrics select`. agent.metrics_file names it; docs/selection.md explains it.\n"); err != nil {
+		if _, err := fmt.Fprint(w, "# Written by `weir metrics select`. agent.metrics_file names it; "+
+			"docs/selection.md explains it.\n"); err != nil {
 			return err
 		}
 		e := yaml.NewEncoder(w)

@@ -34,8 +34,8 @@ type ObserveAsk struct {
 	Progress   func(text string) // is called as it goes; nil: nobody listens
 }
 
-// StatisticNodes is the number of nodes that had a metric. No method takes it as a term; `weir metrics drift` asks for
-// it, since a metric of canary nodes alone compares with nothing that is of all nodes.
+// StatisticNodes is the number of nodes that had a metric. No method takes it as a term. `weir metrics drift` asks for
+// it: a metric of canary nodes alone compares with nothing that is of all nodes.
 const StatisticNodes = "nodes"
 
 // Statistics are those of a metric over the values of a row.
@@ -101,7 +101,8 @@ func Join(t *selection.Table, given []Given, lengths []int64) error {
 		}
 		values, stray, several := joined(t, &g, lengths)
 		if stray == len(g.Values) {
-			return fmt.Errorf("%w: none of the %d values of %s is in an interval of its job: the first is of job %s/%s at "+
+			return fmt.Errorf("%w: none of the %d values of %s is in an interval of its job: the first is of job "+
+				"%s/%s at "+
 				"%s, and rows go from %s to %s", errResponse, stray, g.Name, g.Values[0].JobID,
 				cmp.Or(g.Values[0].Restart, "0"), utcMs(g.Values[0].At), utcMs(slices.Min(t.Start)),
 				utcMs(slices.Max(t.Start)))
@@ -114,7 +115,8 @@ func Join(t *selection.Table, given []Given, lengths []int64) error {
 				len(g.Values)))
 		}
 		if several > 0 {
-			t.Notes = append(t.Notes, fmt.Sprintf("%s: %d values are followed by another of their interval, which counts",
+			t.Notes = append(t.Notes, fmt.Sprintf("%s: %d values are followed by another of their interval, which "+
+				"counts",
 				g.Name, several))
 		}
 		t.Responses = append(t.Responses, selection.Response{Name: g.Name, Values: values})

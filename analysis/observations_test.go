@@ -146,15 +146,19 @@ func TestObserveArchiveChooses(t *testing.T) {
 		ask  ObserveAsk
 		rows int
 	}{
-		"all":            {ObserveAsk{}, 12},
-		"span":           {ObserveAsk{From: at(2), To: at(4)}, 4},
-		"job":            {ObserveAsk{Jobs: filter("4711")}, 6},
-		"jobs":           {ObserveAsk{Jobs: filter("4711,4712,4713")}, 12},
-		"user":           {ObserveAsk{Jobs: filter("user=ada,queue=long")}, 6},
-		"user and job":   {ObserveAsk{Jobs: filter("4711,user=ada")}, 0},
-		"another queue":  {ObserveAsk{Jobs: filter("user=ada,queue=short")}, 0},
-		"later":          {ObserveAsk{From: at(6)}, 0},
-		"given response": {ObserveAsk{Given: []Given{{Name: "y", Values: []selection.ResponseValue{{JobID: "4712", At: observedStart}}}}}, 6},
+		"all":           {ObserveAsk{}, 12},
+		"span":          {ObserveAsk{From: at(2), To: at(4)}, 4},
+		"job":           {ObserveAsk{Jobs: filter("4711")}, 6},
+		"jobs":          {ObserveAsk{Jobs: filter("4711,4712,4713")}, 12},
+		"user":          {ObserveAsk{Jobs: filter("user=ada,queue=long")}, 6},
+		"user and job":  {ObserveAsk{Jobs: filter("4711,user=ada")}, 0},
+		"another queue": {ObserveAsk{Jobs: filter("user=ada,queue=short")}, 0},
+		"later":         {ObserveAsk{From: at(6)}, 0},
+		"given " +
+			"response": {ObserveAsk{Given: []Given{{Name: "y", Values: []selection.ResponseValue{{
+			JobID: "4712",
+			At:    observedStart,
+		}}}}}, 6},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.ask.Dir = dir
@@ -213,7 +217,8 @@ func TestObservationsAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if all.Rows() != 50 || few.Rows() != 13 || !strings.Contains(strings.Join(few.Notes, " "), "every 4. interval is used") {
+	if all.Rows() != 50 || few.Rows() != 13 || !strings.Contains(strings.Join(few.Notes, " "), "every 4. interval "+
+		"is used") {
 		t.Errorf("%d and %d rows: %q", all.Rows(), few.Rows(), few.Notes)
 	}
 	for i, at := range few.Start {
@@ -258,14 +263,15 @@ func TestObserveCounters(t *testing.T) {
 	}
 	var got []string
 	for i, at := range table.Start {
-		row := fmt.Sprintf("%s %d:", table.Units[table.Unit[i]], (at-observedStart)/observedLength)
+		var row []float64
 		for _, c := range table.Metrics[0].Columns {
-			row += fmt.Sprintf(" %g", c.Values[i])
+			row = append(row, c.Values[i])
 		}
-		got = append(got, fmt.Sprintf("%s, rate %g", row, table.Responses[0].Values[i]))
+		got = append(got, fmt.Sprintf("%s %d: %v, rate %g", table.Units[table.Unit[i]],
+			(at-observedStart)/observedLength, row, table.Responses[0].Values[i]))
 	}
 	want := []string{
-		"47/0 n1 0: 2 1 1 3, rate 7", "47/0 n1 4: 3 2 2 5, rate 7", "47/0 n2 0: 6 4 6 8, rate 7",
+		"47/0 n1 0: [2 1 1 3], rate 7", "47/0 n1 4: [3 2 2 5], rate 7", "47/0 n2 0: [6 4 6 8], rate 7",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)

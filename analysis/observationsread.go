@@ -78,7 +78,8 @@ func (a *ObserveAsk) archived(ctx context.Context) (*selection.Table, error) {
 	o := observe(a)
 	keys := slices.DeleteFunc(x.Jobs(), func(k schemas.JobKey) bool { return !a.reads(x, k) })
 	if len(keys) == 0 && len(a.Responses) > 0 && len(x.Jobs()) > 0 {
-		return nil, fmt.Errorf("%w: no job has metric %.80q since %s: did a job report it? `weir job ID --metrics all` "+
+		return nil, fmt.Errorf("%w: no job has metric %.80q since %s: did a job report it? `weir job ID --metrics "+
+			"all` "+
 			"shows the metrics of a job", errResponse, a.Responses[0], q.First)
 	}
 	for i, key := range keys {

@@ -189,7 +189,8 @@ func (o *observations) table() (*selection.Table, error) {
 			"--since and --jobs choose", o.stride))
 	}
 	if len(o.rows) == 0 {
-		return nil, fmt.Errorf("%w in what was asked for%s: --since, --until and --jobs choose, and `weir jobs` lists jobs",
+		return nil, fmt.Errorf("%w in what was asked for%s: --since, --until and --jobs choose, and `weir jobs` "+
+			"lists jobs",
 			errNoRows, because(t.Notes))
 	}
 	o.fill(t)
@@ -254,10 +255,12 @@ func (o *observations) respond(t *selection.Table) error {
 	for _, name := range o.ask.Responses {
 		at := slices.IndexFunc(t.Metrics, func(m selection.Metric) bool { return m.Name == name })
 		if at < 0 {
-			return fmt.Errorf("%w: no row has metric %.80q: did the job report it? There are %d other metrics, such as %s",
+			return fmt.Errorf("%w: no row has metric %.80q: did the job report it? There are %d other metrics, "+
+				"such as %s",
 				errResponse, name, len(t.Metrics), t.Metrics[len(t.Metrics)/2].Name)
 		}
-		t.Responses = append(t.Responses, selection.Response{Name: name, Values: spread(t, t.Metrics[at].Columns[0].Values)})
+		t.Responses = append(t.Responses, selection.Response{Name: name, Values: spread(t,
+			t.Metrics[at].Columns[0].Values)})
 		t.Metrics = slices.Delete(t.Metrics, at, at+1)
 	}
 	if len(t.Metrics) == 0 {

@@ -144,7 +144,8 @@ func (p *csvTable) checkHeader(responses []string) error {
 	}
 	for _, name := range responses {
 		if !slices.ContainsFunc(p.columns, func(c csvColumn) bool { return c.name == name }) {
-			return fmt.Errorf("%w: no column is called %.80q, as the response is: there are %s", ErrCSV, name, someOf(p.names))
+			return fmt.Errorf("%w: no column is called %.80q, as the response is: there are "+
+				"%s", ErrCSV, name, someOf(p.names))
 		}
 	}
 	if metrics == 0 {
@@ -243,7 +244,8 @@ func (p *csvTable) time(cell string) (at float64, dated, ok bool) {
 
 // dateTime reads a time as RFC 3339 has it, or as databases print it. Without a zone it is UTC.
 func dateTime(cell string) (time.Time, bool) {
-	for _, layout := range []string{time.RFC3339, time.DateTime, "2006-01-02T15:04:05", "2006-01-02 15:04", time.DateOnly} {
+	for _, layout := range []string{time.RFC3339, time.DateTime, "2006-01-02T15:04:05", "2006-01-02 " +
+		"15:04", time.DateOnly} {
 		if at, err := time.Parse(layout, cell); err == nil {
 			return at, true
 		}
@@ -503,7 +505,8 @@ func readResponse(from io.Reader) (*Table, error) {
 	}
 	for _, name := range []string{"job_id", "interval_start", "value"} {
 		if !slices.Contains(s.names, name) {
-			return nil, fmt.Errorf("%w: no column is called %s: there are %s; a file of responses has job_id, restart, "+
+			return nil, fmt.Errorf("%w: no column is called %s: there are %s; a file of responses has job_id, "+
+				"restart, "+
 				"interval_start, value", ErrCSV, name, someOf(s.names))
 		}
 	}

@@ -131,7 +131,8 @@ func TestReadCSVRefuses(t *testing.T) {
 // What is left out is counted.
 func TestReadCSVCounts(t *testing.T) {
 	table := readCSV(t, "t,,node_name,a,b,chunk,\xe9t\xe9,y\n"+
-		"0,9,n1,1,inf,0,1,1\n30,9,n1,?,2,0,2,2\nnever,9,n1,3,3,0,3,3\n60,9,n1,oops,4,1,4,4\n90,9,n2,5,1e999,1,5,5\n", "y")
+		"0,9,n1,1,inf,0,1,1\n30,9,n1,?,2,0,2,2\nnever,9,n1,3,3,0,3,3\n60,9,n1,oops,4,1,4,4\n90,9,n2,5,1e999,1,5,5\n",
+		"y")
 	same(t, "times", table.Start, []int64{0, 30_000, 60_000, 90_000})
 	same(t, "names", names(table), []string{"a", "b", `\xE9t\xE9`})
 	same(t, "Notes", table.Notes, []string{
@@ -170,7 +171,8 @@ func TestReadCSVSortsByTimeWithinAUnit(t *testing.T) {
 
 func TestReadResponse(t *testing.T) {
 	values, notes, err := selection.ReadResponse(strings.NewReader(
-		"job_id,restart,interval_start,value,remark\n4711,0,1764000000000,3.5,fine\n4711,1,1764000010000,,\n4712,0,1764000010000,4,\n"))
+		"job_id,restart,interval_start,value,remark\n4711,0,1764000000000,3.5,fine\n" +
+			"4711,1,1764000010000,,\n4712,0,1764000010000,4,\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +181,8 @@ func TestReadResponse(t *testing.T) {
 		{JobID: "4711", Restart: "0", At: 1764000000000, Value: 3.5},
 		{JobID: "4712", Restart: "0", At: 1764000010000, Value: 4},
 	})
-	values, _, err = selection.ReadResponse(strings.NewReader("job_id,interval_start,value\n7,2026-11-21T00:00:00Z,1\n"))
+	values, _,
+		err = selection.ReadResponse(strings.NewReader("job_id,interval_start,value\n7,2026-11-21T00:00:00Z,1\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +199,7 @@ func TestReadResponse(t *testing.T) {
 
 // 5,000 metrics are read; 100,001 columns are not.
 func TestReadCSVOfManyColumns(t *testing.T) {
-	make := func(columns, rows int) string {
+	made := func(columns, rows int) string {
 		var b strings.Builder
 		for i := range columns {
 			fmt.Fprintf(&b, "m%d,", i)
@@ -207,17 +210,18 @@ func TestReadCSVOfManyColumns(t *testing.T) {
 		}
 		return b.String()
 	}
-	table := readCSV(t, make(5000, 3), "y")
+	table := readCSV(t, made(5000, 3), "y")
 	same(t, "metrics", len(table.Metrics), 5000)
 	same(t, "times", table.Start, []int64{0, 1000, 2000})
-	_, err := selection.ReadCSV(strings.NewReader(make(100_000, 1)), []string{"y"})
+	_, err := selection.ReadCSV(strings.NewReader(made(100_000, 1)), []string{"y"})
 	refused(t, err, "100001 columns: at most 100000 are read")
 }
 
 // A table that is read is whole: every column has a value a row, finite or missing, and times ascend within a unit.
 func FuzzReadCSV(f *testing.F) {
 	for _, text := range []string{
-		"t,a,y\n0,1,2\n30,2,3\n", "t;a;y\r\n0;1,5;2\r\n", "\ufefft,a,y\n5,1,2\n0,2,3\n", "job_id,restart,t,a,y\n7,0,1,2,3\n",
+		"t,a,y\n0,1,2\n30,2,3\n", "t;a;y\r\n0;1,5;2\r\n", "\ufefft,a,y\n5,1,2\n0,2,3\n",
+		"job_id,restart,t,a,y\n7,0,1,2,3\n",
 		"\xff\xfet\x00,\x00a\x00,\x00y\x00\n\x001\x00,\x001\x00,\x001\x00", "t,\xe9,y\n0,nan,1e400\n", "t,a,y\r0,1,2\r",
 		"time,a,y\n2026-11-21,1,2\n", "t,\"a\n b\",y\n1,\"2\",3\n", "a,y\n,\n", "chunk,a,y\n0,x,2\n",
 	} {

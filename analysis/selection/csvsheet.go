@@ -215,7 +215,8 @@ func (s *sheet) number(cell string) (float64, cellState) {
 func (s *sheet) ambiguous() error {
 	switch {
 	case s.commas > 0 && s.points > 0:
-		return fmt.Errorf("%w: %s with a comma and %d with a point: write all with a decimal point, and no commas between "+
+		return fmt.Errorf("%w: %s with a comma and %d with a point: write all with a decimal point, and no commas "+
+			"between "+
 			"thousands", ErrCSV, counted(s.commas, "number"), s.points)
 	case s.both != "":
 		return fmt.Errorf("%w: %.40q has separators between thousands: write 1234.5", ErrCSV, s.both)

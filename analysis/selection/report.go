@@ -3,7 +3,6 @@ package selection
 import (
 	"fmt"
 	"maps"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -108,8 +107,8 @@ func CostOf(t *Table, catalogue []Metric, keeps func(name string) bool, cpu map[
 // frontierWithin is how much held-out R² a trade may lose.
 const frontierWithin = .05
 
-// Frontier is what it costs to do without whole sources: each step leaves out the source whose loss hurts least, until
-// R² is more than .05 below that of the selection. Sources of metrics in use stay. Research, section 4, "Cost".
+// Frontier is what it costs to do without whole sources. Each step leaves out the source whose loss hurts least. It
+// ends where R² is more than .05 below that of the selection. Sources of metrics in use stay. Research, section 4, "Cost".
 func Frontier(t *Table, o Options, s *Selection) []Trade {
 	o.Shifts, o.Halves, o.Coverage = 0, 0, 0
 	used := map[string]bool{} // sources that stay
@@ -221,7 +220,8 @@ func Rivals(t *Table, o Options, s *Selection, literal LiteralOptions, main []st
 		all = append(all, Rival{Method: "main", Metrics: len(main), Score: d.score(main, o.Folds)})
 	}
 	if len(t.Metrics) > literalMetrics {
-		return append(all, Rival{Method: literally, Refused: fmt.Sprintf("not tried on more than %d metrics, since it takes "+
+		return append(all, Rival{Method: literally, Refused: fmt.Sprintf("not tried on more than %d metrics, "+
+			"since it takes "+
 			"minutes: --method literal does", literalMetrics)}), nil
 	}
 	byName := *t // of equal correlations and F the order decides
@@ -290,7 +290,7 @@ func (d *Design) score(names []string, folds int) Score {
 }
 
 // scoreFolds scores columns on folds of rows: each is predicted from the others. R² is about the mean of all rows, as
-// that of a selection is; Low and High are of single folds, each about its own mean.
+// that of a selection is. Low and High are of single folds, each about its own mean.
 func scoreFolds(x [][]float64, y []float64, folds [][]int) Score {
 	var s Score
 	all := slices.Concat(folds...)
@@ -302,8 +302,9 @@ func scoreFolds(x [][]float64, y []float64, folds [][]int) Score {
 	for i, test := range folds {
 		r2, fit := HeldOut(x, y, slices.Concat(slices.Concat(folds[:i]...), slices.Concat(folds[i+1:]...)), test)
 		for _, row := range test {
-			wrong += math.Pow(y[row]-fit.predict(x, row), 2)
-			total += math.Pow(y[row]-mean, 2)
+			e, v := y[row]-fit.predict(x, row), y[row]-mean
+			wrong += e * e
+			total += v * v
 		}
 		if i == 0 || r2 < s.Low {
 			s.Low = r2

@@ -40,26 +40,30 @@ func (t *text) selected(r *selection.Report) {
 	case len(r.Responses) == 0:
 		head = fmt.Sprintf("%d of %s stand for the others", len(r.Kept), plural(int64(r.Metrics), "metric", "metrics"))
 	case r.Predictable:
-		head = fmt.Sprintf("%d of %s explain %s", tiers[selection.TierResponse], plural(int64(r.Metrics), "metric", "metrics"), of)
+		head = fmt.Sprintf("%d of %s explain "+
+			"%s", tiers[selection.TierResponse], plural(int64(r.Metrics), "metric", "metrics"), of)
 	default:
 		head = "These metrics do not predict " + of + ": nothing is dropped"
 	}
 	t.line(t.paint(bold, t.clean(head, t.cells())))
-	words := fmt.Sprintf("From %s: %s in %s", r.From, plural(int64(r.Rows), "row", "rows"), plural(int64(r.Blocks), "block", "blocks"))
+	words := fmt.Sprintf("From %s: %s in "+
+		"%s", r.From, plural(int64(r.Rows), "row", "rows"), plural(int64(r.Blocks), "block", "blocks"))
 	if r.Units > 1 {
 		words += fmt.Sprintf(" of %d jobs or nodes", r.Units)
 		if r.Joint {
 			words += ", each with coefficients of its own"
 		}
 	}
-	words += fmt.Sprintf("; %s seen. Method %s, model %s, threshold %g, seed %d", plural(int64(r.Regimes), "regime", "regimes"),
+	words += fmt.Sprintf("; %s seen. Method %s, model %s, threshold %g, seed "+
+		"%d", plural(int64(r.Regimes), "regime", "regimes"),
 		r.Method, r.Model, r.Threshold, r.Seed)
 	if r.Scale != "" {
 		words += ", scale " + r.Scale
 	}
 	t.paragraph(words + ".")
 	if r.Predictable || len(r.Responses) == 0 {
-		t.paragraph(fmt.Sprintf("Kept: %d for the response, %d for coverage, %d in use. Dropped: %d. Not judged or constant: "+
+		t.paragraph(fmt.Sprintf("Kept: %d for the response, %d for coverage, %d in use. Dropped: %d. Not judged "+
+			"or constant: "+
 			"%d. Reduction degree %.2f.", tiers[selection.TierResponse], tiers[selection.TierCoverage],
 			tiers[selection.TierInUse], len(r.Dropped), len(r.Left), r.Reduction))
 	}
@@ -142,10 +146,14 @@ func (t *text) kept(r *selection.Report) {
 	if of := tier(selection.TierResponse); len(of) > 0 {
 		rows := [][]string{{"FOR THE RESPONSE", "SOURCE", "GAIN", "F", "CHOSEN"}}
 		for _, k := range of {
-			rows = append(rows, []string{k.Name, orDash(k.Source), r2(k.Gain), fmt.Sprintf("%.4g", k.F), percent(k.Frequency)})
+			rows = append(rows, []string{
+				k.Name, orDash(k.Source), r2(k.Gain), fmt.Sprintf("%.4g", k.F),
+				percent(k.Frequency),
+			})
 		}
 		t.table(rows, "llrrr")
-		t.paragraph("GAIN is the R² that it added. CHOSEN is how often halves of the blocks chose it, or a metric that it " +
+		t.paragraph("GAIN is the R² that it added. CHOSEN is how often halves of the blocks chose it, or a metric " +
+			"that it " +
 			"stands for.")
 	}
 	if of := tier(selection.TierCoverage); len(of) > 0 {
@@ -212,7 +220,8 @@ func (t *text) costs(r *selection.Report) {
 	t.table(rows, "lrrrl")
 	t.paragraph(fmt.Sprintf("A reading of these sources: %.1f µs before, %.1f µs after.", c.Before, c.After))
 	if c.BytesBefore > 0 {
-		t.paragraph(fmt.Sprintf("A record of this host before compression: %d bytes before, %d bytes after.", c.BytesBefore,
+		t.paragraph(fmt.Sprintf("A record of this host before compression: %d bytes before, %d bytes "+
+			"after.", c.BytesBefore,
 			c.BytesAfter))
 	}
 }
@@ -259,7 +268,8 @@ func (t *text) dropped(r *selection.Report) {
 		rows = append(rows, []string{d.Name, cmp.Or(d.Representative, "nothing"), corr, r2(d.R2)})
 	}
 	t.table(rows, "llrr")
-	t.paragraph("R is the correlation with the representative. R² is of the metric from all that are kept, on blocks of " +
+	t.paragraph("R is the correlation with the representative. R² is of the metric from all that are kept, on " +
+		"blocks of " +
 		"rows that were not used for it.")
 }
 
