@@ -173,7 +173,7 @@ func listNotes(list *config.MetricList, known map[string]bool, uses []use) (note
 			gone = append(gone, d.Name)
 		}
 	}
-	everywhere := config.MetricList{Keep: list.Keep} // without canaries
+	everywhere := config.MetricList{Keep: list.Keep, Responses: list.Responses} // without canaries
 	for _, name := range slices.Sorted(maps.Keys(known)) {
 		if !everywhere.Measures("", name) && !decided[name] {
 			fresh = append(fresh, name)

@@ -132,11 +132,14 @@ func TestListMeasures(t *testing.T) {
 	l := &MetricList{Keep: []string{"cpu_user"}}
 	more := l.With([]string{"mem_bw", "cpu_user"})
 	all := &MetricList{Keep: []string{"cpu_user"}, Canary: 1}
+	explains := &MetricList{Keep: []string{"cpu_user"}, Responses: []string{"psi_cpu"}}
 	for _, c := range []struct {
 		list   *MetricList
 		metric string
 		want   bool
 	}{
+		{explains, "psi_cpu", true},
+		{explains, "psi_io", false},
 		{none, "psi_io", true},
 		{l, "cpu_user", true},
 		{l, "psi_io", false},

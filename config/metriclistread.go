@@ -173,10 +173,10 @@ func (l *MetricList) With(names []string) *MetricList {
 }
 
 // Measures reports whether a node measures a metric. A canary measures all, and so does every node without a list. What
-// the agent measures of itself is always measured.
+// the agent measures of itself is always measured, and so are the responses: `weir metrics drift` watches them.
 func (l *MetricList) Measures(node, metric string) bool {
 	return l == nil || strings.HasPrefix(metric, ownPrefix) || slices.Contains(l.Keep, metric) ||
-		Canary(node, l.Canary)
+		slices.Contains(l.Responses, metric) || Canary(node, l.Canary)
 }
 
 // Canary reports whether a node is one of the share of nodes that go on measuring everything. A node that is a canary

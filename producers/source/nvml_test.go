@@ -479,3 +479,28 @@ func TestNVMLOfThisHost(t *testing.T) {
 	}
 	t.Log("absent:", p.absent)
 }
+
+// TestNVMLReadsWhatIsMeasured: calls for fields that nobody measures are saved. The utilization is always read.
+func TestNVMLReadsWhatIsMeasured(t *testing.T) {
+	s := newStub(t)
+	s.each(0, map[string]uint64{
+		"gpu": 75, "memory": 40, "used": 8 << 30, "power": 200_000, "temperature": 61, "sm_clock": 1410,
+		"energy": 5_000_000, "gpm_2": 80, "gpm_5": 50,
+	})
+	for _, c := range []struct{ keep, want []string }{
+		{[]string{"acc_power"}, []string{"acc_mem_utilization", "acc_power", "acc_utilization"}},
+		{[]string{"acc_temperature"}, []string{"acc_mem_utilization", "acc_temperature", "acc_utilization"}},
+		{[]string{"acc_idle"}, []string{"acc_idle", "acc_mem_utilization", "acc_processes", "acc_utilization"}},
+	} {
+		p, err := openNVML(s.path, keeping(config.Agent{}, c.keep...), slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(p.close)
+		from, to := read2(t, p, func() { s.set("energy", 0, 6_000_000) })
+		got := slices.Sorted(maps.Keys(formedGPU(p, from[0], to[0], 10*time.Second)))
+		if !slices.Equal(got, c.want) {
+			t.Errorf("with %q alone a GPU has %q, want %q", c.keep, got, c.want)
+		}
+	}
+}
