@@ -59,7 +59,8 @@ func TestSelectionExample(t *testing.T) {
 		},
 		{
 			"metrics compare --from selection-example/run.csv --response y --model linear --report selection-example",
-			"comparison.txt", [][2]string{{"", "\nFigure"}},
+			"comparison.txt",
+			[][2]string{{"", "\nFigure"}},
 		},
 	} {
 		if status, _, stderr := weir(ctx, strings.Fields(tt.args)...); status != exitDone {
@@ -137,7 +138,8 @@ func TestCompare(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, head := range []string{
-		"Figure 2: ", "Figure 3: in-sample", "Figure 3: adjusted", "Figure 3: held-out", "Figure 4: ", "Figures 5 and 6: ",
+		"Figure 2: ", "Figure 3: in-sample", "Figure 3: adjusted", "Figure 3: held-out", "Figure 4: ",
+		"Figures 5 and 6: ",
 	} {
 		if !strings.Contains(string(text), head) {
 			t.Errorf("the tables lack %q", head)
@@ -158,8 +160,10 @@ func TestCompare(t *testing.T) {
 			t.Errorf("%s: status %d, %q, want one that has %q", args, status, stderr, says)
 		}
 	}
-	if status, _, stderr := weir(ctx, strings.Fields("metrics compare --from selection-example/run.csv --response link.0 "+
-		"--chunks 48 --until 1970-01-01T01:00:00Z")...); status != exitFailed || !strings.Contains(stderr, "fewer chunks") {
+	few := strings.Fields("metrics compare --from selection-example/run.csv --response link.0 --chunks 48 " +
+		"--until 1970-01-01T01:00:00Z")
+	status, _, stderr = weir(ctx, few...)
+	if status != exitFailed || !strings.Contains(stderr, "fewer chunks") {
 		t.Errorf("few rows: status %d, %q", status, stderr)
 	}
 }

@@ -202,18 +202,6 @@ func (t *Table) literalRows(response int, perBlock bool) (y []float64, bounds, r
 // foldsOfBlocks is the least number of blocks.
 const foldsOfBlocks = 6
 
-// pick is the elements of s at some places. It is s itself where these are all of them in order.
-func pick[T any](s []T, places []int) []T {
-	if len(places) == len(s) && slices.IsSorted(places) {
-		return s
-	}
-	out := make([]T, len(places))
-	for i, p := range places {
-		out[i] = s[p]
-	}
-	return out
-}
-
 // constant reports whether all values that are present are the same. A variance would be above 0 by rounding.
 func constant(values []float64) bool {
 	low, high := math.Inf(1), math.Inf(-1)
