@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -40,42 +41,54 @@ func madeObservations(t *testing.T, every int) {
 	}
 }
 
-// TestSelectionExample compares what docs/selection.md shows with what the commands of `make selection-example` print.
+// TestSelectionExample compares what docs/selection.md shows with what the commands of `make selection-example` print. With
+// -update it writes it there; the sentences around it then need a look.
 func TestSelectionExample(t *testing.T) {
-	page, err := os.ReadFile("docs/selection.md")
+	file, err := filepath.Abs("docs/selection.md")
 	if err != nil {
 		t.Fatal(err)
 	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(text)
 	madeObservations(t, 1)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	for _, tt := range []struct {
-		args, file string
-		parts      [][2]string // from and to: what the page shows
-	}{
-		{
-			"metrics select --from selection-example/run.csv --response y --report selection-example", "report.txt",
-			[][2]string{{"", "For coverage"}, {"Dropped (", "m1.098"}},
-		},
-		{
-			"metrics compare --from selection-example/run.csv --response y --model linear --report selection-example",
-			"comparison.txt",
-			[][2]string{{"", "\nFigure"}},
-		},
-	} {
-		if status, _, stderr := weir(ctx, strings.Fields(tt.args)...); status != exitDone {
-			t.Fatalf("%s: status %d: %s", tt.args, status, stderr)
+	report := func(args, name string) string {
+		const example = " --from selection-example/run.csv --response y --report selection-example"
+		if status, _, stderr := weir(ctx, strings.Fields(args+example)...); status != exitDone {
+			t.Fatalf("%s: status %d: %s", args, status, stderr)
 		}
-		report, err := os.ReadFile(filepath.Join("selection-example", tt.file))
+		text, err := os.ReadFile(filepath.Join("selection-example", name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, p := range tt.parts {
-			_, part, ok := strings.Cut(string(report), p[0])
-			part, _, cut := strings.Cut(part, p[1])
-			if !ok || !cut || len(part) < 100 || !strings.Contains(string(page), part) {
-				t.Errorf("%s: docs/selection.md does not have\n%s", tt.args, part)
-			}
+		return string(text)
+	}
+	selected := report("metrics select", "report.txt")
+	compared := report("metrics compare --model linear", "comparison.txt")
+	head, _, _ := strings.Cut(selected, "For coverage")
+	_, dropped, _ := strings.Cut(selected, "\nDropped ")
+	overview, _, _ := strings.Cut(compared, "\nFigure")
+	for begin, part := range map[string]string{
+		"8 of 628": head,
+		"Dropped ": "Dropped " + strings.Join(strings.Split(dropped, "\n")[:5], "\n"),
+		"Selectio": overview,
+	} {
+		block := "```\n" + strings.TrimRight(part, "\n") + "\n```"
+		if *update {
+			shown := regexp.MustCompile("(?s)```\n" + begin + ".*?\n```")
+			page = shown.ReplaceAllLiteralString(page, block)
+		}
+		if len(block) < 100 || !strings.Contains(page, block) {
+			t.Errorf("docs/selection.md does not have this block, which begins with %q:\n%s", begin, block)
+		}
+	}
+	if *update {
+		if err := os.WriteFile(file, []byte(page), 0o644); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
