@@ -62,8 +62,8 @@ func reports() source {
 
 // openReports reads the files in which jobs report metrics of their own.
 //
-// The file decides whose job a line is of. Root makes the files, chooses their owners, and owns the directory. A link, a
-// pipe, or a file that others may write to is refused.
+// The file decides whose job a line is of. Root makes the files, chooses their owners, and owns the directory. A link,
+// a pipe, or a file that others may write to is refused.
 func openReports(cfg config.Agent, _ *slog.Logger) (probe, error) {
 	if cfg.ReportDir == "" {
 		return probe{}, nil

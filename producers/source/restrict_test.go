@@ -57,7 +57,7 @@ func TestRestrictedHost(t *testing.T) {
 	if diff := cmp.Diff([]string{"cpu_idle", "mem_free"}, names); diff != "" {
 		t.Errorf("metrics (-want +got):\n%s", diff)
 	}
-	want := []string{"stat", "memory", "clock", "synchrony", "agent", "agent_memory", "agent_sources"}
+	want := []string{"stat", "memory", "clock", "synchrony", "agent", "agent_memory", "agent_sources", "report"}
 	if diff := cmp.Diff(want, opened); diff != "" {
 		t.Errorf("sources (-want +got):\n%s", diff)
 	}
