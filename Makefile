@@ -89,7 +89,7 @@ hostile-kafka:
 		{ echo "HOSTILE INPUT SKIPPED ON KAFKA: java or mvn is missing" >&2; exit 0; }; \
 	$(MAKE) kafka-program && $(KAFKA) run -- $(HOSTILE)
 
-# An application with a known bottleneck under weir up: the selection of metrics names it. A minute and a half.
+# An application with a known bottleneck under weir up: the selection of metrics names it. A minute.
 .PHONY: test-selection
 test-selection:
 	$(GO) test -count=1 -timeout 10m -v -run 'TestBottleneck$$' ./integration -bottleneck

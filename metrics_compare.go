@@ -61,7 +61,7 @@ Figures 4 and 5 have the quadratic one; where chunks are jobs, it is figure 6.`,
 		strings.Join(models, " and "))
 	flags.StringSliceVar(&f.main, "main", nil, "metrics that a person would take: `A,B`, or patterns such as cpu_*")
 	flags.IntVar(&f.chunks, "chunks", 12, "cut the observations into `N` chunks, 2 to 48")
-	flags.IntVar(&f.train, "train", 0, "the first `N` chunks choose the metrics (default: half of them; the paper has 1)")
+	flags.IntVar(&f.train, "train", 0, "the first `N` chunks choose metrics (default: half of them; the paper has 1)")
 	flags.IntVar(&f.draws, "draws", 20, "RAND is the mean of `N` random sets, 1 to 1000")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of the draws, `N`")
 	flags.StringVar(&f.report, "report", "", "write the comparison as text, JSON and SVG into `DIR`")

@@ -159,7 +159,6 @@ func up(ctx context.Context, f upFlags, cfg config.Config, out io.Writer, log *s
 	say(out, "archive   %s/summaries/*/*.parquet", cfg.Sink.Dir)
 	say(out, "interval  %v; ask from another terminal: weir jobs, weir job host   (--config %s)",
 		cfg.Interval, filepath.Join(f.data, "weir.yaml"))
-
 	if err := f.offerReport(cfg.Agent.ReportDir, out); err != nil {
 		return err
 	}

@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-var runBottleneck = flag.Bool("bottleneck", false, "run TestBottleneck, which takes a minute and a half")
+var runBottleneck = flag.Bool("bottleneck", false, "run TestBottleneck, which takes a minute")
 
-// bottleneckRows is how many intervals are selected from: at 500 ms they are 55 s.
-const bottleneckRows = 110
+// bottleneckRows is how many intervals are selected from: at 500 ms they are 40 s.
+const bottleneckRows = 80
 
-// TestBottleneck runs an application under weir up whose rate is that of its page faults, while it burns CPU for nothing.
-// It reports its rate, and the selection names the page faults: from the topic, and from the archive.
+// TestBottleneck runs an application under weir up. Its rate is that of its page faults, and it burns CPU for nothing. It
+// reports its rate, and the selection names the page faults: from the topic, and from the archive.
 func TestBottleneck(t *testing.T) {
 	if !*runBottleneck {
 		t.Skip("make test-selection runs it")
@@ -71,7 +71,8 @@ func TestBottleneck(t *testing.T) {
 	check := func(from string, s selection) {
 		t.Helper()
 		faults := []string{"node_page_faults", "page_faults"} // of the node, and of all its CPUs: either will do
-		if !s.Predictable || len(s.Kept) == 0 || s.Kept[0].Tier != "response" || !slices.Contains(faults, s.Kept[0].Name) {
+		if !s.Predictable || len(s.Kept) == 0 || s.Kept[0].Tier != "response" ||
+			!slices.Contains(faults, s.Kept[0].Name) {
 			t.Errorf("from %s: the selection does not name page faults first: %+v", from, s)
 			return
 		}

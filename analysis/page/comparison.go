@@ -38,8 +38,8 @@ const comparisonStyle = `
 .la,.da{stroke:var(--a)}.lb,.db{stroke:var(--b)}.lc,.dc{stroke:var(--c)}.ld,.dd{stroke:var(--d)}
 .pa{fill:var(--a)}.pb{fill:var(--b)}.pc{fill:var(--c)}.pd{fill:var(--d)}.no{fill:none;stroke:var(--soft)}`
 
-// Comparison draws the figures of a comparison as one SVG: the literal method by threshold, and below it each method on
-// each chunk that verifies, with in-sample, adjusted and held-out R².
+// Comparison draws the figures of a comparison as one SVG. The literal method by threshold is above. Below is each method
+// on each chunk that verifies, with in-sample, adjusted and held-out R².
 func Comparison(c *selection.Comparison) string {
 	sweep, chunks := "Figure 2", "Figure 3"
 	if c.Model == "quadratic" {
@@ -48,12 +48,12 @@ func Comparison(c *selection.Comparison) string {
 	f := &chart.Figure{
 		ID: "comparison", W: comparedW, H: comparedBottom + 54,
 		Title: "Selections of metrics for " + c.Response,
-		Desc: fmt.Sprintf("R² against the threshold of the literal method, and R² of each method on each chunk, %s model.",
-			c.Model),
+		Desc: fmt.Sprintf("R² against the threshold of the literal method, and R² of each method on each chunk, "+
+			"%s model.", c.Model),
 	}
 	f.Text(comparedMargin, 20, "head", fmt.Sprintf("%s: the literal method by threshold, %s model", sweep, c.Model))
-	f.Text(comparedMargin, 38, "tick", fmt.Sprintf("Response %s. %d of %d chunks choose. R² below -0.25 lies on the lower "+
-		"edge. A circle: the method refuses.", c.Response, c.Train, c.Chunks))
+	f.Text(comparedMargin, 38, "tick", fmt.Sprintf("Response %s. %d of %d chunks choose. R² below -0.25 lies on the "+
+		"lower edge. A circle: the method refuses.", c.Response, c.Train, c.Chunks))
 	drawSweep(f, c)
 	f.Text(comparedMargin, panelsTop-52, "head", fmt.Sprintf("%s: each method on each chunk that verifies, %s model",
 		chunks, c.Model))
@@ -113,8 +113,10 @@ func drawSweep(f *chart.Figure, c *selection.Comparison) {
 	y := r2Scale(sweepBottom, sweepTop)
 	r2Axis(f, y, "")
 	all := []series{
-		{name: "reduction degree", line: "dc", dot: "pc"}, {name: "in-sample R²", line: "la", dot: "pa"},
-		{name: "adjusted R²", line: "ld", dot: "pd"}, {name: "held-out R²", line: "lb", dot: "pb"},
+		{name: "reduction degree", line: "dc", dot: "pc"},
+		{name: "in-sample R²", line: "la", dot: "pa"},
+		{name: "adjusted R²", line: "ld", dot: "pd"},
+		{name: "held-out R²", line: "lb", dot: "pb"},
 	}
 	var xs []float64
 	for _, s := range c.Sweep {
@@ -125,8 +127,8 @@ func drawSweep(f *chart.Figure, c *selection.Comparison) {
 				v = math.NaN()
 			}
 			all[i].ys = append(all[i].ys, v)
-			all[i].titles = append(all[i].titles, fmt.Sprintf("threshold %.2f, %d metrics: %s %.2f", s.Threshold, s.Metrics,
-				all[i].name, v))
+			all[i].titles = append(all[i].titles, fmt.Sprintf("threshold %.2f, %d metrics: %s %.2f", s.Threshold,
+				s.Metrics, all[i].name, v))
 		}
 		if s.Refused != "" {
 			f.Points([]chart.Point{{

@@ -48,8 +48,9 @@ func (t *text) compared(c *selection.Comparison) {
 	for _, why := range refused {
 		t.paragraph(why)
 	}
-	t.paragraph("Each R² is the mean over the chunks that verify. IN-SAMPLE is fitted on the chunk itself, as in the "+
-		"paper. REFIT too, but its R² is of parts of the chunk that are not fitted. ALL HELD OUT is of these chunks together.")
+	t.paragraph("Each R² is the mean over the chunks that verify. IN-SAMPLE is fitted on the chunk itself, as in the " +
+		"paper. REFIT too, but its R² is of parts of the chunk that are not fitted. ALL HELD OUT is of these chunks " +
+		"together.")
 }
 
 // swept is the literal method by threshold: figure 2, or 4 of the quadratic model.

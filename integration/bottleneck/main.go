@@ -17,7 +17,7 @@ import (
 const (
 	pages  = 1024 // of a step
 	turn   = 50 * time.Millisecond
-	most   = 8  // steps in a turn
+	most   = 8 // steps in a turn
 	metric = "app_steps"
 )
 
@@ -67,7 +67,7 @@ func run(window time.Duration, r *rand.Rand) error {
 		if _, err := fmt.Fprintf(file, "%s %g 1/s\n", metric, float64(len(done))/window.Seconds()); err != nil {
 			return fmt.Errorf("reporting: %w", err)
 		}
-		time.Sleep(turn - time.Since(began))
+		<-time.After(turn - time.Since(began))
 	}
 }
 

@@ -1,5 +1,5 @@
-// Program example writes the observations of the worked example in docs/selection.md as CSV: a made-up application on six
-// machines. Usage: example >run.csv. `make selection-example` runs it.
+// Program example writes the observations of the worked example in docs/selection.md as CSV. They are of a made-up
+// application on six machines. Usage: example >run.csv. `make selection-example` runs it.
 package main
 
 import (
