@@ -226,7 +226,7 @@ func (s *search) decide(out *Selection) bool {
 	}
 	if out.Predictable {
 		out.Shifted = s.shifted()
-		out.Predictable = best > out.Shifted
+		out.Predictable = s.o.Shifts == 0 || best > out.Shifted+guardMargin
 	}
 	if !out.Predictable {
 		out.Warnings = append(out.Warnings, fmt.Sprintf("these metrics do not predict %s: held-out R² is %.2f, and %.2f "+
