@@ -37,6 +37,9 @@ It reads observations that are newer than the list, and compares them with what 
   canaries    On nodes that measure everything, each dropped metric must follow from the kept ones. Its squared error
               must not be above 10 times that of training in more stretches than chance explains.
 
+Choose the jobs that the list was selected from, by the same --jobs. A response that is a metric, or a column of the
+CSV with its name, is found without --response.
+
 Status 0 is hold and 3 is redo: select anew. Status 4 is unknown: a response or all canaries have too few rows. A
 response needs 120 rows, a canary 60. Status 1 and 2 are errors, as with all commands.`,
 		Example: `  weir metrics drift --list /etc/weir/metrics.yaml
@@ -69,10 +72,8 @@ response needs 120 rows, a canary 60. Status 1 and 2 are errors, as with all com
 	flags := c.Flags()
 	flags.StringVar(&list, "list", "", "compare with the list in `FILE`, such as metrics.yaml")
 	flags.BoolVar(&asJSON, "json", false, "print one JSON object a line")
-	since := flags.Lookup("since")
-	since.Usage = "intervals since `TIME`: 7d ago, or a date of UTC (default: when the list was made; of a CSV all)"
-	response := flags.Lookup("response")
-	response.Usage = "read `A,B`: columns, or files as select takes them (default: those of the list)"
+	flags.Lookup("since").Usage = "intervals since `TIME`: 7d ago, or a date of UTC (default: the list's own; of a CSV all)"
+	flags.Lookup("response").Usage = "responses of the list `A,B` that are columns, or files as of weir metrics select"
 	offerFiles(c, "list", yamlFiles...)
 	return c
 }

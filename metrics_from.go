@@ -101,7 +101,7 @@ func (f *observationFlags) ask(now time.Time) (a analysis.ObserveAsk, err error)
 	}
 	a.Statistics = f.statistics
 	if f.withNodes {
-		a.Statistics = append(slices.Clone(f.statistics), selection.StatisticNodes)
+		a.Statistics = append(analysis.Statistics(), selection.StatisticNodes)
 	}
 	switch {
 	case f.from == "":
