@@ -154,7 +154,7 @@ func TestSelectWritesTheList(t *testing.T) {
 	dropped := map[string]string{}
 	for _, d := range l.Dropped {
 		dropped[d.Name] = d.Representative
-		if d.R2 < .9 {
+		if d.R2 < .9 && d.Name != "eth_errors" { // which never changed
 			t.Errorf("%s: R² %g", d.Name, d.R2)
 		}
 	}
@@ -167,7 +167,7 @@ func TestSelectWritesTheList(t *testing.T) {
 			t.Errorf("neither of %v stands for the other", pair)
 		}
 	}
-	if len(dropped) != 2 {
+	if _, constant := dropped["eth_errors"]; len(dropped) != 3 || !constant {
 		t.Errorf("dropped: %v", dropped)
 	}
 	if l.Drift == nil || len(l.Drift.Models) != 1 || l.Rows != 600 || l.Canary != .02 ||

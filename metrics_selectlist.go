@@ -38,7 +38,11 @@ func listOf(r *selection.Report, used map[string][]string, cfg config.Config) *c
 		}
 	}
 	for _, m := range r.Left {
-		if m.Reason != leftConstant && why[m.Name] == "" {
+		switch {
+		case why[m.Name] != "":
+		case m.Reason == leftConstant:
+			l.Dropped = append(l.Dropped, config.Dropped{Name: m.Name})
+		default:
 			why[m.Name] = "not judged: " + m.Reason
 		}
 	}

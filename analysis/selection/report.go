@@ -108,7 +108,8 @@ func CostOf(t *Table, catalogue []Metric, keeps func(name string) bool, cpu map[
 const frontierWithin = .05
 
 // Frontier is what it costs to do without whole sources. Each step leaves out the source whose loss hurts least. It
-// ends where R² is more than .05 below that of the selection. Sources of metrics in use stay. Research, section 4, "Cost".
+// ends where R² is more than .05 below that of the selection. Sources of metrics in use stay. Research, section 4,
+// "Cost".
 func Frontier(t *Table, o Options, s *Selection) []Trade {
 	o.Shifts, o.Halves, o.Coverage = 0, 0, 0
 	used := map[string]bool{} // sources that stay
