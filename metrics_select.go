@@ -398,14 +398,6 @@ func unjudged(t *selection.Table, cfg config.Config, keeps func(name string) boo
 		"measure them. --keep keeps those that you want: %s", len(unseen), firstNames(unseen))}
 }
 
-// drift is what `weir metrics drift` compares with; nil: no list is written.
-func (f *selectFlags) drift(t *selection.Table, o selection.Options, s *selection.Selection) (*selection.Drift, error) {
-	if f.out == "" {
-		return nil, nil //nolint:nilnil // no list, no drift
-	}
-	return selection.NewDrift(t, o, s)
-}
-
 // frontierCells bounds a table for which selections without whole sources are tried, each a selection of its own.
 const frontierCells = 4_000_000
 
