@@ -42,7 +42,7 @@ type Chosen struct {
 	Source    string  `json:"source,omitempty"`
 	Tier      string  `json:"tier"`
 	Gain      float64 `json:"gain"`             // in-sample R² that it added when it was chosen
-	F         float64 `json:"f"`                // of its columns in the final model, in-sample; the mean over jobs and responses
+	F         float64 `json:"f"`                // of its columns in the final model, in-sample; a mean over problems
 	Frequency float64 `json:"frequency"`        // share of the halves of the blocks that chose it
 	Filled    float64 `json:"filled,omitempty"` // share of missing values, which the median of the block replaced
 }
@@ -100,7 +100,7 @@ type ModelTerm struct {
 type Model struct {
 	Response  string      `json:"response"`
 	Unit      string      `json:"unit,omitempty"`    // whose coefficients these are; empty: of all
-	Centred   bool        `json:"centred,omitempty"` // each unit's median is taken from its metrics, its mean from its response
+	Centred   bool        `json:"centred,omitempty"` // less each unit's median of a metric, mean of a response
 	Intercept float64     `json:"intercept"`
 	Terms     []ModelTerm `json:"terms"`
 	Low       float64     `json:"low"` // training range ± 25 %
@@ -229,8 +229,9 @@ func (s *search) decide(out *Selection) bool {
 		out.Predictable = s.o.Shifts == 0 || best > out.Shifted+guardMargin
 	}
 	if !out.Predictable {
-		out.Warnings = append(out.Warnings, fmt.Sprintf("these metrics do not predict %s: held-out R² is %.2f, and %.2f "+
-			"with the response shifted in time; nothing is dropped", strings.Join(out.Responses, ", "), best, out.Shifted))
+		out.Warnings = append(out.Warnings, fmt.Sprintf("these metrics do not predict %s: held-out R² is %.2f, and "+
+			"%.2f with the response shifted in time; nothing is dropped", strings.Join(out.Responses, ", "), best,
+			out.Shifted))
 	}
 	return out.Predictable
 }
@@ -305,7 +306,8 @@ func (s *Selection) cover(d *Design, o Options) {
 	for _, g := range d.Metrics {
 		if r2, dropped := covered.R2[g.Name]; dropped {
 			s.Dropped = append(s.Dropped, Dropped{
-				Name: g.Name, Source: g.Source, Representative: covered.Representative[g.Name], R: covered.R[g.Name], R2: r2,
+				Name: g.Name, Source: g.Source, Representative: covered.Representative[g.Name],
+				R: covered.R[g.Name], R2: r2,
 			})
 		}
 	}
