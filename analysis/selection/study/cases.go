@@ -96,8 +96,8 @@ func Noise(c *Case, seed uint64, phi float64) *Case {
 	return &out
 }
 
-// Drift is Cactus in which this many of the nine factors give way to others at two thirds of the time: those with the
-// largest weights, since research leaves open which. The noise is a share of the signal's deviation.
+// Drift is Cactus in which this many of the nine factors give way to others at two thirds of the time. They are those
+// with the largest weights: so the published delays come out. The noise is a share of the signal's deviation.
 func Drift(seed uint64, replaced int, noise float64) *Case {
 	r := source(seed, "drift")
 	w := newWorld(r, 6, chunks)

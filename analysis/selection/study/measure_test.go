@@ -376,11 +376,13 @@ func coverageGoal(t *testing.T, g *goals, count int) {
 		})
 	}
 	o := unreported()
-	counters := run("recorded", benchmark{make: recorded(t, Iterations), split: half, options: o, prepared: true}, count)
-	made := run("cactus", benchmark{make: Cactus, split: first(6), options: o, prepared: true}, count/4)
+	b := benchmark{make: recorded(t, Iterations), split: half, options: o, prepared: true}
+	counters := run("recorded", b, count)
+	b.make, b.split = Cactus, first(6)
+	made := run("cactus", b, count/4)
 	least, gains, best45, text := math.Inf(1), []float64{}, 0.0, []string{}
 	for i := range counters[0] {
-		line := fmt.Sprintf("%.0f %%:", 100*counters[0][i].share)
+		parts := []string{fmt.Sprintf("%.0f %%:", 100*counters[0][i].share)}
 		for k, all := range [][][]covering{counters, made} {
 			var star, best []float64
 			for _, c := range all {
@@ -393,9 +395,9 @@ func coverageGoal(t *testing.T, g *goals, count int) {
 			if k == 0 && i == 1 {
 				best45 = median(best)
 			}
-			line += fmt.Sprintf(" %.3f for %.3f", median(best), median(star))
+			parts = append(parts, fmt.Sprintf("%.3f for %.3f", median(best), median(star)))
 		}
-		text = append(text, line)
+		text = append(text, strings.Join(parts, " "))
 	}
 	g.admit(11, "coverage: subsets never below stars at equal count, and .04 above at 45 % of the recorded metrics",
 		least >= 0 && gains[1] >= .04, least >= 0 && best45 >= .934,
