@@ -330,10 +330,12 @@ func (c *cover) heldOut(metrics []int) heldOut {
 
 // rowsOf is a matrix with a row for each of some columns.
 func rowsOf(x [][]float64, metrics []int) blas64.General {
-	m := blas64.General{Rows: len(metrics)}
-	for _, j := range metrics {
-		m.Cols, m.Stride = len(x[j]), len(x[j])
-		m.Data = append(m.Data, x[j]...)
+	if len(metrics) == 0 {
+		return blas64.General{}
+	}
+	m := newGeneral(len(metrics), len(x[metrics[0]]))
+	for i, j := range metrics {
+		copy(m.Data[i*m.Stride:], x[j])
 	}
 	return m
 }
