@@ -41,8 +41,8 @@ func madeObservations(t *testing.T, every int) {
 	}
 }
 
-// TestSelectionExample compares what docs/selection.md shows with what the commands of `make selection-example` print. With
-// -update it writes it there; the sentences around it then need a look.
+// TestSelectionExample compares what docs/selection.md shows with what the commands of `make selection-example` print.
+// With -update it writes it there; the sentences around it then need a look.
 func TestSelectionExample(t *testing.T) {
 	file, err := filepath.Abs("docs/selection.md")
 	if err != nil {

@@ -55,8 +55,8 @@ response needs 120 rows, a canary 60. Status 1 and 2 are errors, as with all com
 				return usageError{fmt.Errorf("--list: %w", err)}
 			}
 			if l.Drift == nil {
-				return usageError{fmt.Errorf("--list %s: it has no part drift, so there is nothing to compare with: select "+
-					"the metrics with weir metrics select --out", list)}
+				return usageError{fmt.Errorf("--list %s: it has no part drift, so there is nothing to compare with: "+
+					"select the metrics with weir metrics select --out", list)}
 			}
 			if f.since == "" && !f.fromFile() {
 				f.since = l.Created
@@ -72,7 +72,8 @@ response needs 120 rows, a canary 60. Status 1 and 2 are errors, as with all com
 	flags := c.Flags()
 	flags.StringVar(&list, "list", "", "compare with the list in `FILE`, such as metrics.yaml")
 	flags.BoolVar(&asJSON, "json", false, "print one JSON object a line")
-	flags.Lookup("since").Usage = "intervals since `TIME`: 7d ago, or a date of UTC (default: the list's own; of a CSV all)"
+	flags.Lookup("since").Usage = "intervals since `TIME`: 7d ago, or a date of UTC " +
+		"(default: the list's own; of a CSV all)"
 	flags.Lookup("response").Usage = "responses of the list `A,B` that are columns, or files as of weir metrics select"
 	offerFiles(c, "list", yamlFiles...)
 	return c
@@ -98,8 +99,8 @@ func watch(c *cobra.Command, f *observationFlags, l *config.MetricList) (*select
 	return worked(c, t, func() (*selection.DriftReport, error) {
 		r := w.Watch(t)
 		if missing := len(l.Dropped) - len(w.Canaries); missing > 0 {
-			r.Notes = append(slices.Clone(r.Notes), fmt.Sprintf("%d dropped metrics are not watched: constant in training, or "+
-				"they did not follow from kept ones", missing))
+			r.Notes = append(slices.Clone(r.Notes), fmt.Sprintf("%d dropped metrics are not watched: constant in "+
+				"training, or they did not follow from kept ones", missing))
 		}
 		return r, nil
 	})
@@ -153,7 +154,8 @@ func driftText(w io.Writer, l *config.MetricList, r *selection.DriftReport) erro
 		t := newTable(0)
 		t.line("\nRESPONSE\tROWS\tMISSING\tSTRETCHES\tCUSUM\tLIMIT\tALARM")
 		for _, d := range r.Responses {
-			t.line("%s\t%d\t%d\t%d\t%.1f\t%g\t%s", d.Response, d.Rows, d.Missing, d.Stretches, d.Sum, d.Limit, at(d.AlarmMs))
+			t.line("%s\t%d\t%d\t%d\t%.1f\t%g\t%s", d.Response, d.Rows, d.Missing, d.Stretches, d.Sum, d.Limit,
+				at(d.AlarmMs))
 		}
 		if err := t.print(w); err != nil {
 			return err
@@ -207,7 +209,8 @@ func watched(d *config.MetricDrift) *selection.Drift {
 	w := &selection.Drift{Centred: d.Centred}
 	for _, m := range d.Models {
 		of := selection.DriftModel{Renewed: m.Renewed, Model: selection.Model{
-			Response: m.Response, Intercept: m.Intercept, Low: m.Low, High: m.High, LogMSE: m.LogMSE, LogMSESD: m.LogMSESD,
+			Response: m.Response, Intercept: m.Intercept, Low: m.Low, High: m.High,
+			LogMSE: m.LogMSE, LogMSESD: m.LogMSESD,
 		}}
 		for _, t := range m.Terms {
 			of.Terms = append(of.Terms, selection.ModelTerm{
@@ -232,7 +235,8 @@ func watched(d *config.MetricDrift) *selection.Drift {
 	return w
 }
 
-// driftOf is the part drift of a list. A metric that is in use is kept, whatever the selection says: nothing watches it.
+// driftOf is the part drift of a list. A metric that is in use is kept even if the selection drops it: nothing watches
+// it.
 func driftOf(l *config.MetricList, w *selection.Drift) *config.MetricDrift {
 	d := &config.MetricDrift{Centred: w.Centred}
 	for _, m := range w.Models {

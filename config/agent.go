@@ -29,8 +29,8 @@ type Agent struct {
 	Cgroups  []string        `mapstructure:"cgroups"` // patterns of the jobs' cgroups; empty: those of Slurm and PBS
 	// MetricsFile names the list of the metrics that are measured; empty: all are.
 	MetricsFile string `mapstructure:"metrics_file"`
-	// List is what MetricsFile holds, with the names in use; nil: everything is measured. A wrong list restricts nothing,
-	// so whoever starts the agent reads it.
+	// List is what MetricsFile holds, with the names in use; nil: everything is measured. A wrong list restricts
+	// nothing, so whoever starts the agent reads it.
 	List *MetricList `mapstructure:"-"`
 	// ReportDir has a file JOB.RESTART for each job that reports metrics of its own; empty: none does.
 	ReportDir string `mapstructure:"report_dir"`

@@ -17,7 +17,10 @@ const goodDrift = goodList + `drift:
       log_mse: -0.5
       log_mse_sd: 0.2
       terms:
-        - {metric: mem_bw, statistic: d0, scaling: {centre: 1, scale: 2, asinh: true, mean: 0.1, sd: 0.9}, coefficient: 3}
+        - metric: mem_bw
+          statistic: d0
+          scaling: {centre: 1, scale: 2, asinh: true, mean: 0.1, sd: 0.9}
+          coefficient: 3
   columns:
     - {metric: cpu_idle, scaling: {centre: 1, scale: 2, mean: 0, sd: 1, difference: true}}
     - {metric: cpu_user, scaling: {centre: 1, scale: 3, mean: 0, sd: 1}}
@@ -47,7 +50,7 @@ func TestMetricDriftIsReadAsWritten(t *testing.T) {
 // TestMetricDriftFaults: what cannot be computed with is refused with its key, before any row is read.
 func TestMetricDriftFaults(t *testing.T) {
 	for name, c := range map[string]struct{ from, to, want string }{
-		"model of another":    {"metric: mem_bw, statistic", "metric: psi_io, statistic", "terms[0].metric = psi_io: is not in keep"},
+		"model of another":    {"- metric: mem_bw", "- metric: psi_io", "terms[0].metric = psi_io: is not in keep"},
 		"response":            {"response: iterations", "response: a/b", "drift.models[0].response = "},
 		"not finite":          {"intercept: 2", "intercept: .nan", "drift.models[0] = NaN"},
 		"infinite":            {"coefficient: 3", "coefficient: .inf", "terms[0].coefficient = +Inf"},
@@ -57,8 +60,8 @@ func TestMetricDriftFaults(t *testing.T) {
 		"square":              {"mean: 0, sd: 1}", "mean: 0, sd: 1, square: true}", "drift.columns[1].scaling"},
 		"canary that is kept": {"{metric: cpu_idle, terms", "{metric: cpu_user, terms", "is not in dropped"},
 		"canary by a dropped": {"[{metric: cpu_user, coeff", "[{metric: cpu_idle, coeff", "is not in keep"},
-		"canary by none":      {"[{metric: cpu_user, coefficient: -0.98}]", "[]", "drift.canaries[0].terms = []: has no term"},
-		"canary unscaled":     {"- {metric: cpu_idle, scaling", "- {metric: psi_io, scaling", "is not in drift.columns"},
+		"canary by none":      {"[{metric: cpu_user, coefficient: -0.98}]", "[]", "[0].terms = []: has no term"},
+		"canary unscaled":     {"- {metric: cpu_idle, scal", "- {metric: psi_io, scal", "is not in drift.columns"},
 		"error":               {"error: 0.04", "error: -1", "drift.canaries[0].error = -1"},
 		"unknown key":         {"centre: 1", "center: 1", "field center is no key of DriftScaling"},
 		"column twice":        {"- {metric: cpu_user, scaling", "- {metric: cpu_idle, scaling", "is there twice"},

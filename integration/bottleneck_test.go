@@ -19,8 +19,8 @@ var runBottleneck = flag.Bool("bottleneck", false, "run TestBottleneck, which ta
 // bottleneckRows is how many intervals are selected from: at 500 ms they are 40 s.
 const bottleneckRows = 80
 
-// TestBottleneck runs an application under weir up. Its rate is that of its page faults, and it burns CPU for nothing. It
-// reports its rate, and the selection names the page faults: from the topic, and from the archive.
+// TestBottleneck runs an application under weir up. Its rate is that of its page faults, and it burns CPU for nothing.
+// It reports its rate, and the selection names the page faults: from the topic, and from the archive.
 func TestBottleneck(t *testing.T) {
 	if !*runBottleneck {
 		t.Skip("make test-selection runs it")

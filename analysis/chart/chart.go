@@ -162,8 +162,9 @@ func (f *Figure) SVG() template.HTML {
 
 // File returns the figure as a file of its own, which needs no page. The style is its CSS.
 func (f *Figure) File(style string) string {
-	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %[1]v %[2]v" width="%[1]v" height="%[2]v">`+
-		"<style>%[3]s</style>"+`<rect class="paper" width="100%%" height="100%%"/>%[4]s</svg>`+"\n",
+	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %[1]v %[2]v" `+
+		`width="%[1]v" height="%[2]v">`+
+		`<style>%[3]s</style><rect class="paper" width="100%%" height="100%%"/>%[4]s</svg>`+"\n",
 		unit(f.W), unit(f.H), template.HTMLEscapeString(style), f.SVG())
 }
 

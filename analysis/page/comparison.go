@@ -38,8 +38,8 @@ const comparisonStyle = `
 .la,.da{stroke:var(--a)}.lb,.db{stroke:var(--b)}.lc,.dc{stroke:var(--c)}.ld,.dd{stroke:var(--d)}
 .pa{fill:var(--a)}.pb{fill:var(--b)}.pc{fill:var(--c)}.pd{fill:var(--d)}.no{fill:none;stroke:var(--soft)}`
 
-// Comparison draws the figures of a comparison as one SVG. The literal method by threshold is above. Below is each method
-// on each chunk that verifies, with in-sample, adjusted and held-out R².
+// Comparison draws the figures of a comparison as one SVG. The upper figure is the literal method by threshold. The
+// lower figure is each method on each chunk that verifies, with in-sample, adjusted and held-out R².
 func Comparison(c *selection.Comparison) string {
 	sweep, chunks := "Figure 2", "Figure 3"
 	if c.Model == "quadratic" {

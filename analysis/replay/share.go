@@ -37,8 +37,8 @@ type nodeMean struct {
 }
 
 // reduce makes a column of each metric of the CounterBatches, which are ordered by node, and computes further metrics.
-// The least node decides on unit and scope: what has others is invalid. Of the names that the job reported by itself the
-// least stay.
+// It keeps the unit and the scope of the least node: what has others is invalid. Of the names that the job reported
+// by itself, the least stay.
 func (s *share) reduce(t *Terms) {
 	var surplus map[string]bool
 	s.own, surplus = s.OwnMetrics()

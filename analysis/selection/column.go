@@ -240,7 +240,8 @@ func (d *Design) fillGaps(x []float64) {
 	}
 }
 
-// squared is the square of a standardised term. A metric with two distinct values has none: it would be the same column.
+// squared is the square of a standardised term. A metric with two distinct values has none, as the square would be the
+// same column.
 func squared(term Term) (Term, bool) {
 	s := term
 	s.Scaling.Square = true

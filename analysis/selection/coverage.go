@@ -30,22 +30,23 @@ const (
 	// coverClosed is the share of its variance below which a candidate adds nothing: the others have the rest.
 	coverClosed = 1e-4
 	coverRidge  = 1e-6 // of the variance of a column: two kept twins share their coefficient
-	// Of more candidates than coverDirect, so many are chosen by what they explain of all, and the rest by what it lacks:
-	// a step of the first kind reads the whole matrix. Where more metrics than coverNear are kept, each of the others is
-	// predicted from the coverNear kept ones that are closest: as many predictors as rows predict nothing.
-	coverBest  = 300
+	// Of more candidates than coverDirect, so many are chosen by what they explain of all: each such step reads the whole
+	// matrix. The rest are chosen by what they lack.
+	coverBest = 300
+	// Of more metrics than coverDirect, each dropped one is predicted from so many kept ones, the closest. As many
+	// predictors as rows predict nothing.
 	coverNear  = 32
 	coverEvery = 3 // rows of which one is read to find those closest
 )
 
-// Cover adds metrics to those kept until each dropped metric has at least this R² on held-out blocks, or most metrics
-// were added; 0: no limit. Metrics are numbers of Design.Metrics. What counts of a metric is its mean.
+// Cover adds metrics to those kept until each dropped metric has R² of at least target on held-out blocks. It adds at
+// most this many; 0: no limit. Metrics are numbers of Design.Metrics. What counts of a metric is its mean.
 //
 // Each step takes the metric whose residual correlations with all others are largest, ‖C_j‖²/C_jj. Once the target is
 // reached on the rows that are fitted, those that miss it on held-out blocks are added, the worst first.
-// Source: Farahat, Elgohary, Ghodsi, Kamel, Greedy Column Subset Selection for Large-scale Data Sets (2015), algorithm 1.
-// TestCoverIsGreedy compares it with residuals of regressions. Of more than 1,000 metrics, each dropped one is predicted
-// from the 32 kept ones that are closest.
+// Source: Farahat, Elgohary, Ghodsi, Kamel, Greedy Column Subset Selection for Large-scale Data Sets (2015),
+// algorithm 1. TestCoverIsGreedy compares it with residuals of regressions.
+// Of more than 1,000 metrics, each dropped one is predicted from the 32 kept ones that are closest.
 func Cover(d *Design, kept []int, target float64, most int) *Covered {
 	c := newCover(d, kept)
 	if most == 0 {
@@ -182,8 +183,8 @@ func (c *cover) candidates() []int {
 	return slices.Compact(all)
 }
 
-// finish says of each dropped metric how well it is known. Those that were no candidates and miss the target, although
-// their representative has it, are added: then R² of the others is from the metrics that were kept before.
+// finish gives each dropped metric its R² on held-out blocks. Some were no candidates, because a representative stood
+// for them. Those of them that miss the target are added too; the R² of the others does not count on them.
 func (c *cover) finish(target float64) *Covered {
 	out := &Covered{R2: map[string]float64{}, Representative: map[string]string{}, R: map[string]float64{}}
 	rest := make([]int, len(c.x))
@@ -214,8 +215,8 @@ func (c *cover) finish(target float64) *Covered {
 	return out
 }
 
-// greedy is column-subset selection. It never makes the matrix of residual correlations, C: it knows the diagonal and
-// the sums of squares of the rows, and what each metric that was taken explains of all, C = G − Σ wwᵀ.
+// greedy is column-subset selection. It never makes the matrix of residual correlations, C = G − Σ wwᵀ. It has the
+// diagonal, the sums of squares of the rows, and for each metric that was taken its w, what it explains of all.
 type greedy struct {
 	at    map[int]int // of metrics in the matrix
 	g     []float64   // correlations, row after row

@@ -199,7 +199,8 @@ func TestCoverReachesItsTarget(t *testing.T) {
 			}
 		}
 		if len(c.Added)+1+len(c.R2) != 60 || len(c.R2) < 30 {
-			t.Errorf("target %g: added %d, dropped %d of 60; one of each pair of twins is enough", target, len(c.Added), len(c.R2))
+			t.Errorf("target %g: added %d, dropped %d of 60; one of each pair of twins is enough", target,
+				len(c.Added), len(c.R2))
 		}
 	}
 	if c := Cover(d, nil, .9, 3); len(c.Added) != 3 || len(c.R2) != 57 {

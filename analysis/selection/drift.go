@@ -9,8 +9,8 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// Drift is what is known of a selection when it is made, and what later rows are compared with: a model of each
-// response, and for each dropped metric how it follows from kept ones.
+// Drift is what later rows are compared with, as known when the selection is made. It has a model of each response, and
+// for each dropped metric how it follows from kept ones.
 type Drift struct {
 	Centred  bool // there were several jobs or nodes: each is on a level of its own
 	Models   []DriftModel
@@ -32,8 +32,8 @@ type DriftColumn struct {
 	Scaling   Scaling
 }
 
-// Canary is a dropped metric that follows from kept ones. Where a node still measures it, its scaled value is the sum of
-// these terms, with this mean squared error in training.
+// Canary is a dropped metric that follows from kept ones. Where a node still measures it, its scaled value is the sum
+// of these terms, with this mean squared error in training.
 type Canary struct {
 	Metric string
 	Terms  []CanaryTerm // the representative first
@@ -138,17 +138,18 @@ func (r *DriftReport) judge() {
 		if c.Parted > c.Chance {
 			parted++
 			r.conclude(VerdictRedo, fmt.Sprintf("%s no longer follows from %s: in %d of %d stretches of %d rows its "+
-				"error is above %g times that of training, and chance explains %d", c.Metric, c.Representative, c.Parted, c.Stretches,
-				Stretch, canaryLimit, c.Chance))
+				"error is above %g times that of training, and chance explains %d", c.Metric, c.Representative,
+				c.Parted, c.Stretches, Stretch, canaryLimit, c.Chance))
 		}
 	}
 	if n := len(r.Canaries) - parted; n > 0 {
-		r.conclude(VerdictHold, counted(n, "dropped metric follows", "dropped metrics follow")+" from kept ones as before")
+		follows := counted(n, "dropped metric follows", "dropped metrics follow")
+		r.conclude(VerdictHold, follows+" from kept ones as before")
 	}
 	switch {
 	case r.Absent > 0 && len(r.Canaries) == 0 && len(r.Responses) == 0:
-		r.conclude(VerdictUnknown, fmt.Sprintf("no dropped metric has %d rows together with kept ones: only canary nodes "+
-			"measure them, and a list with canary: 0 has none", Stretch))
+		r.conclude(VerdictUnknown, fmt.Sprintf("no dropped metric has %d rows together with kept ones: only canary "+
+			"nodes measure them, and a list with canary: 0 has none", Stretch))
 	case r.Absent > 0:
 		r.Notes = append(r.Notes, counted(r.Absent, "dropped metric was", "dropped metrics were")+
 			fmt.Sprintf(" not judged: fewer than %d rows have what it takes", Stretch))
@@ -178,14 +179,14 @@ func (d *ResponseDrift) judge() (verdict, why string) {
 		return VerdictRedo, fmt.Sprintf("%s: %d rows have it, but none has the kept metric %s", d.Response, d.Missing,
 			d.Without[0])
 	case d.AlarmMs != nil:
-		return VerdictRedo, fmt.Sprintf("%s: the kept metrics explain it worse than in training: the CUSUM of its error "+
-			"reached %.1f in %d stretches, above %g", d.Response, d.Sum, d.Stretches, d.Limit)
+		return VerdictRedo, fmt.Sprintf("%s: the kept metrics explain it worse than in training: the CUSUM of its "+
+			"error reached %.1f in %d stretches, above %g", d.Response, d.Sum, d.Stretches, d.Limit)
 	case d.Stretches < 2:
-		return VerdictUnknown, fmt.Sprintf("%s: not enough rows: %d have the response and all metrics of its model, and "+
-			"%d are needed", d.Response, d.Rows, 2*Stretch)
+		return VerdictUnknown, fmt.Sprintf("%s: not enough rows: %d have the response and all metrics of its model, "+
+			"and %d are needed", d.Response, d.Rows, 2*Stretch)
 	}
-	return VerdictHold, fmt.Sprintf("%s: the kept metrics explain it as in training: the CUSUM of its error stayed at %.1f "+
-		"in %d stretches, below %g", d.Response, d.Sum, d.Stretches, d.Limit)
+	return VerdictHold, fmt.Sprintf("%s: the kept metrics explain it as in training: the CUSUM of its error stayed "+
+		"at %.1f in %d stretches, below %g", d.Response, d.Sum, d.Stretches, d.Limit)
 }
 
 // Numbers of the CUSUM, chosen on seeds 300 to 319 of the drift study.
@@ -218,8 +219,8 @@ const (
 	canaryLevel = .05   // chance of one wrong alarm among all dropped metrics
 )
 
-// mostByChance is how many of some stretches may be above the limit although nothing changed: with this many metrics
-// the chance that one has more is below canaryLevel. The number of such stretches is binomial.
+// mostByChance is how many stretches may be above the limit although nothing changed. The chance that one of so many
+// metrics has more is below canaryLevel. The number of such stretches is binomial.
 func mostByChance(stretches, metrics int) int {
 	p := math.Pow(1-canaryFalse, float64(stretches)) // of exactly k
 	more := 1 - p
@@ -485,8 +486,8 @@ func renewedError(x [][]float64, y []float64, rows []int) (float64, bool) {
 	return math.Log(max(1-r2, 1e-9)), !steady && present(r2)
 }
 
-// canary judges a dropped metric. Rows count in which as many nodes have it as have the kept metrics: a mean over canary
-// nodes compares with nothing else.
+// canary judges a dropped metric. Rows count in which as many nodes have it as have the kept metrics: a mean over
+// canary nodes compares with nothing else.
 func (v *rowsInTime) canary(c *Canary, column func(string) []float64) CanaryDrift {
 	d := CanaryDrift{Metric: c.Metric, Representative: c.Terms[0].Metric}
 	x, nodes := column(c.Metric), v.t.column(c.Metric, StatisticNodes)

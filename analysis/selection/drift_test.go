@@ -33,7 +33,9 @@ func TestCusum(t *testing.T) {
 
 // TestMostByChance draws quiet stretches: in few cases of all has any metric more above the limit.
 func TestMostByChance(t *testing.T) {
-	for _, c := range []struct{ stretches, metrics, want int }{{1, 1, 0}, {24, 1, 0}, {24, 400, 2}, {1000, 400, 7}, {0, 1, 0}} {
+	for _, c := range []struct{ stretches, metrics, want int }{
+		{1, 1, 0}, {24, 1, 0}, {24, 400, 2}, {1000, 400, 7}, {0, 1, 0},
+	} {
 		if got := mostByChance(c.stretches, c.metrics); got != c.want {
 			t.Errorf("%d stretches of %d metrics: %d, want %d", c.stretches, c.metrics, got, c.want)
 		}
@@ -76,7 +78,8 @@ func driven(seed uint64, units, rows int) *Table {
 			level, weight := 100*float64(u), 1+.2*float64(u)
 			cpu := 50 + level + 10*a
 			for k, v := range []float64{
-				cpu, 7 + b, 1000*cpu + 100*r.NormFloat64(), r.NormFloat64(), level + weight*(3*a+2*b) + .5*r.NormFloat64(),
+				cpu, 7 + b, 1000*cpu + 100*r.NormFloat64(), r.NormFloat64(),
+				level + weight*(3*a+2*b) + .5*r.NormFloat64(),
 			} {
 				x[k] = append(x[k], v)
 			}
@@ -172,7 +175,8 @@ func TestWatch(t *testing.T) {
 		}, VerdictUnknown, "no row has this response"},
 		"response is a metric": {func(later *Table) {
 			later.Metrics = append(later.Metrics, Metric{Name: "rate", Columns: []Column{
-				{Statistic: "d10", Values: values(later, "lone")}, {Statistic: "mean", Values: later.Responses[0].Values},
+				{Statistic: "d10", Values: values(later, "lone")},
+				{Statistic: "mean", Values: later.Responses[0].Values},
 			}})
 			later.Responses = nil
 		}, VerdictHold, "explain it as in training"},
@@ -214,7 +218,8 @@ func TestWatchOfJobs(t *testing.T) {
 		t.Fatalf("the model is of job %q, renewed %v: %+v", m.Unit, m.Renewed, m.Terms)
 	}
 	later := driven(2, 12, 300)
-	if r := w.Watch(later); r.Verdict != VerdictHold || r.Responses[0].Stretches != 12 || r.Canaries[0].Stretches != 60 {
+	if r := w.Watch(later); r.Verdict != VerdictHold || r.Responses[0].Stretches != 12 ||
+		r.Canaries[0].Stretches != 60 {
 		t.Errorf("%s: %q; %+v", r.Verdict, r.Why, r)
 	}
 	r := rand.New(rand.NewPCG(4, 4))

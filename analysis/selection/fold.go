@@ -93,7 +93,7 @@ func (s *search) curve(problems []problem, patience int) []float64 {
 	return curve
 }
 
-// score is R² of the held-out rows of all paths: the errors of a problem over its variation, and the mean over problems.
+// score is R² of the held-out rows of all paths: the mean over problems of 1 − their errors over their variation.
 func score(paths []*path) float64 {
 	wrong, all := make(map[problemKey]float64), make(map[problemKey]float64)
 	var order []problemKey // sums in a fixed order

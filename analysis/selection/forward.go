@@ -39,7 +39,8 @@ func newState(p problem, train, held []int) *state {
 	terms := len(p.g.d.Terms)
 	s := &state{
 		p: p, blocks: train, held: held,
-		mean: make([]float64, terms), start: make([]float64, terms), d: make([]float64, terms), c: make([]float64, terms),
+		mean: make([]float64, terms), start: make([]float64, terms),
+		d: make([]float64, terms), c: make([]float64, terms),
 		low: math.Inf(1), high: math.Inf(-1),
 	}
 	var square float64
@@ -310,8 +311,8 @@ func newPreference(o Options) preference {
 	return p
 }
 
-// before reports whether metric a is preferred to b: kept in any case, on the list in force, of a source that is cheaper
-// to read beside those of chosen, or first by name.
+// before reports whether metric a is preferred to b. Those kept in any case come first, then those on the list in
+// force. Next is the source that is cheaper to read beside those of chosen; equals go by name.
 func (p preference) before(d *Design, a, b int, chosen []int) bool {
 	x, y := d.Metrics[a], d.Metrics[b]
 	if p.keep[x.Name] != p.keep[y.Name] {

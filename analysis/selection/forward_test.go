@@ -112,7 +112,10 @@ func TestProductsAreThoseOfTheColumns(t *testing.T) {
 }
 
 func TestPreference(t *testing.T) {
-	d := &Design{Metrics: []Group{{Name: "a", Source: "dear"}, {Name: "b", Source: "cheap"}, {Name: "c", Source: "dear"}}}
+	d := &Design{Metrics: []Group{
+		{Name: "a", Source: "dear"}, {Name: "b", Source: "cheap"}, {Name: "c", Source: "dear"},
+	}}
+	costs := Options{Cost: map[string]float64{"dear": 9, "cheap": 1}}
 	for _, c := range []struct {
 		name   string
 		o      Options
@@ -120,8 +123,8 @@ func TestPreference(t *testing.T) {
 		want   bool // a before b
 	}{
 		{"by name", Options{}, nil, true},
-		{"by cost", Options{Cost: map[string]float64{"dear": 9, "cheap": 1}}, nil, false},
-		{"a source that is read costs nothing more", Options{Cost: map[string]float64{"dear": 9, "cheap": 1}}, []int{2}, true},
+		{"by cost", costs, nil, false},
+		{"a source that is read costs nothing more", costs, []int{2}, true},
 		{"previous before cost", Options{Cost: map[string]float64{"dear": 9}, Previous: []string{"a"}}, nil, true},
 		{"keep before previous", Options{Keep: []string{"b"}, Previous: []string{"a"}}, nil, false},
 	} {

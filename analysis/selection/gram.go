@@ -3,8 +3,8 @@ package selection
 import "gonum.org/v1/gonum/floats"
 
 // gram holds inner products of the columns of a design, block by block. They add over blocks, so that training without
-// a fold is a sum of the other blocks, and they are centred after adding. A column of the matrix is computed when a path
-// first takes it: paths take few of many columns, and the whole matrix of 5,000 metrics would be gigabytes.
+// a fold is a sum of the other blocks, and they are centred after adding. A column of the matrix is computed when a
+// path first takes it. Paths take few of many columns, and the whole matrix of 5,000 metrics would be gigabytes.
 type gram struct {
 	d      *Design
 	blocks int

@@ -7,8 +7,9 @@ import (
 
 const (
 	guardPatience = 4
-	// guardMargin is the R² by which a response must beat its shifts. Noise beats the best of 19 in 1 of 20 cases. In the
-	// study 3 of 180 noise responses did so, by at most .075. Of 40 selections from recorded counters, 38 did so by .1.
+	// guardMargin is the R² by which a response must beat its shifts. Noise beats the best of 19 in 1 of 20 cases. In
+	// the study 3 of 180 noise responses did so, by at most .075. Of 40 selections from recorded counters, 38 did so
+	// by .1.
 	guardMargin = .1
 )
 

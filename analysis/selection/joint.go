@@ -130,8 +130,8 @@ type regression struct {
 	f            map[int]float64
 }
 
-// leastSquares regresses y on columns x, of which of names the metric. F of a metric is (SSE without it − SSE) / columns
-// over SSE / (n − k − 1), for a metric with one column the square of t.
+// leastSquares regresses y on the columns x; of has the metric of each column. F of a metric is (SSE without it − SSE)
+// / columns over SSE / (n − k − 1), for a metric with one column the square of t.
 func leastSquares(x [][]float64, y []float64, rows []int, of []int) regression {
 	r := regression{f: make(map[int]float64)}
 	s := standardise(x, y, rows)

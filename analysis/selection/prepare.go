@@ -185,13 +185,14 @@ func (d *Design) takeResponses(t *Table) error {
 			low, high = min(low, y[i]), max(high, y[i])
 		}
 		if low == high {
-			return fmt.Errorf("response %q is constant (%g) over %d rows: nothing can explain it; measure while it varies",
-				r.Name, low, len(y))
+			return fmt.Errorf("response %q is constant (%g) over %d rows: nothing can explain it; "+
+				"measure while it varies", r.Name, low, len(y))
 		}
 		means := d.centre(y)
 		_, sd := meanSD(y)
 		if !(sd > 0) {
-			return fmt.Errorf("response %q is constant within each of %d jobs: measure while it varies", r.Name, len(d.names))
+			return fmt.Errorf("response %q is constant within each of %d jobs: measure while it varies",
+				r.Name, len(d.names))
 		}
 		floats.Scale(1/sd, y)
 		d.Mean, d.SD = append(d.Mean, means), append(d.SD, sd)
@@ -238,7 +239,9 @@ func (d *Design) Values(t *Table, metrics []string) ([][]float64, error) {
 	scratch := make([]float64, len(rows))
 	var out [][]float64
 	for _, name := range metrics {
-		g, ok := slices.BinarySearchFunc(d.Metrics, name, func(g Group, n string) int { return strings.Compare(g.Name, n) })
+		g, ok := slices.BinarySearchFunc(d.Metrics, name, func(g Group, name string) int {
+			return strings.Compare(g.Name, name)
+		})
 		m := slices.IndexFunc(t.Metrics, func(m Metric) bool { return m.Name == name })
 		if !ok || m < 0 {
 			return nil, fmt.Errorf("metric %q is not in the table", name)

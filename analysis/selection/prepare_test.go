@@ -93,7 +93,9 @@ func TestPrepareLeavesOutWithAReason(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Left{{Name: "constant", Reason: "constant"}, {Name: "many", Reason: "missing"}, {Name: "none", Reason: "missing"}}
+	want := []Left{
+		{Name: "constant", Reason: "constant"}, {Name: "many", Reason: "missing"}, {Name: "none", Reason: "missing"},
+	}
 	if !slices.Equal(d.Left, want) {
 		t.Errorf("left %v, want %v", d.Left, want)
 	}
@@ -226,22 +228,32 @@ func TestSelectRefuses(t *testing.T) {
 		{"no columns", func(t *Table, _ *Options) { t.Metrics[0].Columns = nil }, `"a" has no column`},
 		{"no name", func(t *Table, _ *Options) { t.Metrics[0].Name = "" }, "no name"},
 		{"not UTF-8", func(t *Table, _ *Options) { t.Metrics[0].Name = "a\xff" }, "not UTF-8"},
-		{"twice", func(t *Table, _ *Options) { t.Metrics = append(t.Metrics, t.Metrics[0]) }, `two metrics are named "a"`},
+		{"twice", func(t *Table, _ *Options) {
+			t.Metrics = append(t.Metrics, t.Metrics[0])
+		}, `two metrics are named "a"`},
 		{"two columns", func(t *Table, _ *Options) {
 			t.Metrics[0].Columns = append(t.Metrics[0].Columns, t.Metrics[0].Columns[0])
 		}, "two columns"},
-		{"short", func(t *Table, _ *Options) { t.Metrics[0].Columns[0].Values = make([]float64, 3) }, "3 values for 120 rows"},
-		{"short response", func(t *Table, _ *Options) { t.Responses[0].Values = make([]float64, 3) }, "3 values for 120 rows"},
+		{"short", func(t *Table, _ *Options) {
+			t.Metrics[0].Columns[0].Values = make([]float64, 3)
+		}, "3 values for 120 rows"},
+		{"short response", func(t *Table, _ *Options) {
+			t.Responses[0].Values = make([]float64, 3)
+		}, "3 values for 120 rows"},
 		{"unknown unit", func(t *Table, _ *Options) { t.Unit = make([]int32, n) }, "unit 0"},
 		{"short units", func(t *Table, _ *Options) { t.Unit = make([]int32, 3) }, "units of 3 rows"},
 		{"few rows", func(tb *Table, _ *Options) {
 			*tb = *table(normal(1, 40), map[string][]float64{"a": normal(2, 40)})
 		}, "a selection needs 48"},
-		{"constant response", func(t *Table, _ *Options) { t.Responses[0].Values = make([]float64, n) }, "constant (0)"},
+		{"constant response", func(t *Table, _ *Options) {
+			t.Responses[0].Values = make([]float64, n)
+		}, "constant (0)"},
 		{"missing response", func(t *Table, _ *Options) {
 			t.Responses[0].Values = slices.Repeat([]float64{math.NaN()}, n)
 		}, "no row has a value"},
-		{"all constant", func(t *Table, _ *Options) { t.Metrics[0].Columns[0].Values = make([]float64, n) }, "1 constant"},
+		{"all constant", func(t *Table, _ *Options) {
+			t.Metrics[0].Columns[0].Values = make([]float64, n)
+		}, "1 constant"},
 		{"all missing", func(t *Table, _ *Options) {
 			t.Metrics[0].Columns[0].Values = slices.Repeat([]float64{math.NaN()}, n)
 		}, "1 missing"},

@@ -49,8 +49,8 @@ func regimes(d *Design, stars []Star) int {
 	return len(first)
 }
 
-// level is the mean of x and its squared standard error, for an AR(1) series whose coefficient is corrected for its bias
-// in short series (Kendall 1954).
+// level is the mean of x and its squared standard error. x is taken as an AR(1) series, and its coefficient is
+// corrected for the bias in short series (Kendall 1954).
 func level(x []float64) (mean, squared float64) {
 	n := float64(len(x))
 	mean, sd := meanSD(x)

@@ -182,9 +182,9 @@ func usualStep(t *Table, rows []int) int64 {
 	return steps[len(steps)/2]
 }
 
-// withoutTorn leaves out rows that follow another too soon: one of the two readings was not at its boundary, and rates
-// over so short a time are wild. Both readings within a tenth of the step leave at least .8 steps between them. Where
-// more than a twentieth of the rows are so, the times are irregular by design, and only doubled times are out.
+// withoutTorn leaves out rows that follow another too soon. One of the two readings was not at its boundary then, and
+// rates over so short a time are wild. Both readings within a tenth of the step leave at least .8 steps between them.
+// Where more than a twentieth of the rows are so, the times are irregular by design, and only doubled times are out.
 func (d *Design) withoutTorn(t *Table, rows []int) []int {
 	step := usualStep(t, rows)
 	torn := func(limit int64) (kept []int) {
@@ -271,7 +271,8 @@ func (d *Design) chooseUnits(t *Table, rows []int) []int {
 	}
 	d.Joint = true
 	if len(long) > mostJoint {
-		d.Warnings = append(d.Warnings, fmt.Sprintf("%d of %d jobs are used: those with the most rows", mostJoint, len(long)))
+		d.Warnings = append(d.Warnings,
+			fmt.Sprintf("%d of %d jobs are used: those with the most rows", mostJoint, len(long)))
 		slices.SortStableFunc(long, func(a, b int) int {
 			return (starts[b+1] - starts[b]) - (starts[a+1] - starts[a])
 		})

@@ -192,8 +192,8 @@ func adjust(r2 float64, n, k int) float64 {
 	return 1 - (1-r2)*float64(n-1)/float64(n-1-k)
 }
 
-// Refit is the information in a set of columns: new coefficients for each chunk, 4-fold by time inside it. It is the mean
-// R² of the chunks, and a chunk in which the response is constant does not count.
+// Refit is the information in a set of columns: new coefficients for each chunk, 4-fold by time inside it. It is the
+// mean R² of the chunks, and a chunk in which the response is constant does not count.
 func Refit(x [][]float64, y []float64, chunks [][]int) float64 {
 	sum, count := 0., 0.
 	for _, rows := range chunks {

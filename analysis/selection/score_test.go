@@ -49,7 +49,7 @@ func TestHeldOutIsClipped(t *testing.T) {
 	}
 }
 
-// Many columns of noise fit training rows and nothing else; adjusted R² is about 0, and ridge keeps held-out R² near it.
+// Many columns of noise fit training rows and nothing else. Adjusted R² is about 0, and ridge keeps held-out R² near 0.
 func TestScoresOfNoise(t *testing.T) {
 	n, k := 240, 100
 	y := normal(1, n)

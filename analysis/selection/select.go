@@ -42,7 +42,7 @@ type Chosen struct {
 	Source    string  `json:"source,omitempty"`
 	Tier      string  `json:"tier"`
 	Gain      float64 `json:"gain"`             // in-sample R² that it added when it was chosen
-	F         float64 `json:"f"`                // of its columns in the final model, in-sample; the mean over jobs and responses
+	F         float64 `json:"f"`                // of its columns in the final model, in-sample; a mean over problems
 	Frequency float64 `json:"frequency"`        // share of the halves of the blocks that chose it
 	Filled    float64 `json:"filled,omitempty"` // share of missing values, which the median of the block replaced
 }
@@ -100,7 +100,7 @@ type ModelTerm struct {
 type Model struct {
 	Response  string      `json:"response"`
 	Unit      string      `json:"unit,omitempty"`    // whose coefficients these are; empty: of all
-	Centred   bool        `json:"centred,omitempty"` // each unit's median is taken from its metrics, its mean from its response
+	Centred   bool        `json:"centred,omitempty"` // less each unit's median of a metric, mean of a response
 	Intercept float64     `json:"intercept"`
 	Terms     []ModelTerm `json:"terms"`
 	Low       float64     `json:"low"` // training range ± 25 %
@@ -229,10 +229,26 @@ func (s *search) decide(out *Selection) bool {
 		out.Predictable = s.o.Shifts == 0 || best > out.Shifted+guardMargin
 	}
 	if !out.Predictable {
-		out.Warnings = append(out.Warnings, fmt.Sprintf("these metrics do not predict %s: held-out R² is %.2f, and %.2f "+
-			"with the response shifted in time; nothing is dropped", strings.Join(out.Responses, ", "), best, out.Shifted))
+		out.Warnings = append(out.Warnings, fmt.Sprintf("these metrics do not predict %s: held-out R² is %.2f, and "+
+			"%.2f with the response shifted in time; nothing is dropped", strings.Join(out.Responses, ", "), best,
+			out.Shifted))
+		if n := s.d.differenced(); n > 0 {
+			out.Warnings = append(out.Warnings, fmt.Sprintf("%s by the differences of values, for their level drifts: "+
+				"measure conditions that change more often, if it is their level that counts",
+				counted(n, "metric counts", "metrics count")))
+		}
 	}
 	return out.Predictable
+}
+
+// differenced counts the metrics that count by the differences of their values.
+func (d *Design) differenced() (n int) {
+	for _, g := range d.Metrics {
+		if d.Terms[g.Terms[0]].Scaling.Difference {
+			n++
+		}
+	}
+	return n
 }
 
 // explain fills in what the selection is and what is known of it.
@@ -305,7 +321,8 @@ func (s *Selection) cover(d *Design, o Options) {
 	for _, g := range d.Metrics {
 		if r2, dropped := covered.R2[g.Name]; dropped {
 			s.Dropped = append(s.Dropped, Dropped{
-				Name: g.Name, Source: g.Source, Representative: covered.Representative[g.Name], R: covered.R[g.Name], R2: r2,
+				Name: g.Name, Source: g.Source, Representative: covered.Representative[g.Name],
+				R: covered.R[g.Name], R2: r2,
 			})
 		}
 	}

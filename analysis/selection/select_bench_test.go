@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// machineLike is a table as machines make it: hidden factors in regimes, metrics that follow them closely or poorly, and
-// constants. The response follows nine factors.
+// machineLike is a table as machines make it: hidden factors in regimes, metrics that follow them closely or poorly,
+// and constants. The response follows nine factors.
 func machineLike(seed uint64, metrics, rows int) *Table {
 	r := rand.New(rand.NewPCG(seed, 1))
 	factors := make([][]float64, max(12, metrics/10))

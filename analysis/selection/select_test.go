@@ -358,7 +358,8 @@ func TestShiftsGuardAgainstCommonSwing(t *testing.T) {
 	}
 }
 
-// Levels that differ from fold to fold can be met by chance. A metric that explains nothing within folds is no evidence.
+// Levels that differ from fold to fold can be met by chance. A metric that explains nothing within folds is no
+// evidence.
 func TestLevelsOfFoldsAreNoEvidence(t *testing.T) {
 	n := 480
 	x, y := normal(1, n), normal(2, n)
@@ -373,7 +374,8 @@ func TestLevelsOfFoldsAreNoEvidence(t *testing.T) {
 	o := quick()
 	o.Shifts = 0
 	s := mustSelect(t, tb, o)
-	if best := slices.MaxFunc(s.Curve, func(a, b Point) int { return cmp.Compare(a.HeldOut, b.HeldOut) }); best.HeldOut < .3 {
+	best := slices.MaxFunc(s.Curve, func(a, b Point) int { return cmp.Compare(a.HeldOut, b.HeldOut) })
+	if best.HeldOut < .3 {
 		t.Fatalf("the case is not one: %+v", s.Curve)
 	}
 	if s.Predictable {

@@ -55,8 +55,8 @@ func stars(d *Design, threshold float64, first []int, prefer preference) []Star 
 	return out
 }
 
-// strongest is the metrics by their correlation with the responses, strongest first. Those within the width of a tie are
-// equal: the preferred one leads, so that a metric in two units does not win by its last digit.
+// strongest is the metrics by their correlation with the responses, strongest first. Those within the width of a tie
+// are equal, and the preferred one leads. So a metric in two units does not win by its last digit.
 func strongest(d *Design, prefer preference) []int {
 	order := make([]int, len(d.Metrics))
 	bin := make([]int, len(d.Metrics))
@@ -141,8 +141,8 @@ func newLeaders(d *Design, threshold float64) *leaders {
 	return l
 }
 
-// dependent reports whether every column of a member depends on the leader's column of the same statistic, or on one of
-// its columns if it has none of that statistic. r is the weakest correlation.
+// dependent reports whether every column of a member depends on the leader's closest column. r is the weakest
+// correlation.
 func (l *leaders) dependent(leader, member int) (r float64, ok bool) {
 	r = 2
 	for _, m := range l.d.Metrics[member].Terms {
@@ -160,8 +160,8 @@ func (l *leaders) dependent(leader, member int) (r float64, ok bool) {
 	return r, r <= 1
 }
 
-// closest is the correlation of a term with the leader's column of the same statistic, or with the closest of its columns
-// if it has none of that statistic.
+// closest is the correlation of a term with the leader's column of the same statistic. A leader without that statistic
+// counts with the closest of its columns.
 func (l *leaders) closest(leader, term int) (best float64, found bool) {
 	terms := l.d.Metrics[leader].Terms
 	for _, t := range terms {

@@ -38,7 +38,8 @@ func TestStarsDoNotChain(t *testing.T) {
 		for i, m := range s.Members {
 			r := pearson(d.Terms[s.Metric].X, d.Terms[m].X)
 			if math.Abs(r) <= .8 || math.Abs(r-s.R[i]) > 1e-9 {
-				t.Errorf("%s stands for %s: r %g, said to be %g", d.Metrics[s.Metric].Name, d.Metrics[m].Name, r, s.R[i])
+				t.Errorf("%s stands for %s: r %g, reported as %g", d.Metrics[s.Metric].Name, d.Metrics[m].Name, r,
+					s.R[i])
 			}
 		}
 	}

@@ -1,5 +1,5 @@
-// Package selection finds which metrics are worth measuring, and what is lost without the others. It is pure: a table of
-// observations goes in, a selection with its evidence comes out. It knows no clock, no file and no Kafka, and the same
+// Package selection finds which metrics are worth measuring, and what is lost without the others. It is pure: a table
+// of observations goes in, a selection with its evidence comes out. It knows no clock, no file and no Kafka. The same
 // table gives the same bytes for any order of its metrics and any number of CPUs.
 //
 //	Table ──Prepare──▶ Design ──Stars──▶ representatives ──Gram, by block──▶ forward path ──held-out error──▶ size

@@ -599,7 +599,8 @@ func BenchmarkReports(b *testing.B) {
 	var files []*os.File
 	for i := range 4 {
 		jobs = append(jobs, schemas.RouteEntry{JobID: fmt.Sprint(i)})
-		f, err := os.OpenFile(filepath.Join(dir, ReportFile(fmt.Sprint(i), 0)), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
+		name := filepath.Join(dir, ReportFile(fmt.Sprint(i), 0))
+		f, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -1,7 +1,9 @@
 package study
 
 import (
+	"cmp"
 	"math"
+	"slices"
 
 	"github.com/weirhpc/weir/analysis/selection"
 )
@@ -94,8 +96,8 @@ func Noise(c *Case, seed uint64, phi float64) *Case {
 	return &out
 }
 
-// Drift is Cactus in which this many of the nine factors give way to others at two thirds of the time. The noise is a
-// share of the signal's deviation.
+// Drift is Cactus in which this many of the nine factors give way to others at two thirds of the time. They are those
+// with the largest weights: so the published delays come out. The noise is a share of the signal's deviation.
 func Drift(seed uint64, replaced int, noise float64) *Case {
 	r := source(seed, "drift")
 	w := newWorld(r, 6, chunks)
@@ -105,6 +107,7 @@ func Drift(seed uint64, replaced int, noise float64) *Case {
 	for i := range weights {
 		weights[i] = sign(r) * between(r, .5, 1.5)
 	}
+	slices.SortFunc(weights, func(a, b float64) int { return cmp.Compare(math.Abs(b), math.Abs(a)) })
 	for t := range y {
 		for i, weight := range weights {
 			f := factors[i]

@@ -16,7 +16,8 @@ const (
 )
 
 // Multi is 20 jobs of 240 rows with the same 120 metrics. Each job depends on three factors of its own, out of eight,
-// and has its own levels, gains and scale. A chunk is a job.
+// and has its own levels, gains and scale. A chunk is a job. Proxies have less noise than in Cactus: so the union of
+// literal selections has the published refit R², .91.
 func Multi(seed uint64) *Case {
 	r := source(seed, "multi")
 	w := &world{r: r, layout: r, jobs: true, quietest: 0, loudest: .05, rows: multiJobs * chunkRows}

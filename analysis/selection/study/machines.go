@@ -106,7 +106,8 @@ func (w *world) noisy(signal []float64, share float64) []float64 {
 func (w *world) views(factors, first, count, constant int) []view {
 	var all []view
 	for f := range factors {
-		all = append(all, view{w.noisy(w.factors[first+f], between(w.layout, w.quietest, w.loudest)), []int{first + f}, true})
+		proxy := w.noisy(w.factors[first+f], between(w.layout, w.quietest, w.loudest))
+		all = append(all, view{proxy, []int{first + f}, true})
 	}
 	for i := range count / 10 {
 		all = append(all, view{unrelated(w.r, w.rows, i), nil, false})

@@ -41,7 +41,8 @@ func Job(seed uint64, by Decider) *Case {
 	layout := r.Uint64()
 	var kinds []view
 	for n := range jobNodes {
-		w := &world{r: r, layout: rand.New(rand.NewPCG(layout, 0)), quietest: .05, loudest: .25, rows: rows} // all nodes have the same metrics
+		// All nodes have the same metrics.
+		w := &world{r: r, layout: rand.New(rand.NewPCG(layout, 0)), quietest: .05, loudest: .25, rows: rows}
 		for f := range machineFactors {
 			x := bursts(r, rows)
 			for t := range x {

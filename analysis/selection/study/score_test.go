@@ -108,7 +108,9 @@ func (m *ridge) generalised(rotated *mat.VecDense, target []float64) {
 }
 
 // heldOut is R² on the rows of test with coefficients from the rows of train.
-func heldOut(x [][]float64, y []float64, train, test []int) float64 { return newBasis(x, train).heldOut(y, test) }
+func heldOut(x [][]float64, y []float64, train, test []int) float64 {
+	return newBasis(x, train).heldOut(y, test)
+}
 
 func (b *basis) heldOut(y []float64, test []int) float64 {
 	m, middle := b.fit(y), mean(pick(y, test))
