@@ -30,8 +30,8 @@ const (
 	// coverClosed is the share of its variance below which a candidate adds nothing: the others have the rest.
 	coverClosed = 1e-4
 	coverRidge  = 1e-6 // of the variance of a column: two kept twins share their coefficient
-	// Of more candidates than coverDirect, so many are chosen by what they explain of all: each such step reads the whole
-	// matrix. The rest are chosen by what they lack.
+	// Of more candidates than coverDirect, so many are chosen by what they explain of all: each such step reads the
+	// whole matrix. The rest are chosen by what they lack.
 	coverBest = 300
 	// Of more metrics than coverDirect, each dropped one is predicted from so many kept ones, the closest. As many
 	// predictors as rows predict nothing.

@@ -243,8 +243,8 @@ func TestCoverOfFewRows(t *testing.T) {
 	}
 }
 
-// Of more than 1,000 metrics too, each dropped one has the R² that was asked for, from 32 kept ones at most; and two runs
-// keep the same.
+// Of more than 1,000 metrics too, each dropped one has the R² that was asked for, from 32 kept ones. Two runs keep the
+// same.
 func TestCoverWide(t *testing.T) {
 	d := designOf(t, mixed(3, 600, coverDirect+200, 40, .1, false))
 	c := Cover(d, nil, .9, 0)

@@ -199,7 +199,8 @@ func Rivals(t *Table, o Options, s *Selection, literal LiteralOptions, main []st
 		case n == 0 || n > len(t.Metrics):
 			return
 		case n > drawnMetrics:
-			r.Refused = fmt.Sprintf("not drawn with %d metrics, since it takes minutes: at most %d are", n, drawnMetrics)
+			r.Refused = fmt.Sprintf("not drawn with %d metrics, since it takes minutes: at most %d are", n,
+				drawnMetrics)
 			all = append(all, r)
 			return
 		}
