@@ -221,7 +221,7 @@ func (f *selectFlags) run(c *cobra.Command) error {
 	}
 	l := listOf(r, used, cfg)
 	l.Drift = driftOf(l, drift)
-	return f.write(c, l)
+	return f.write(c, l, r.Warnings)
 }
 
 // read reads the files that flags name.
@@ -491,10 +491,13 @@ func (f *selectFlags) listName() string {
 }
 
 // write writes the list that the agents take.
-func (f *selectFlags) write(c *cobra.Command, l *config.MetricList) error {
+func (f *selectFlags) write(c *cobra.Command, l *config.MetricList, warnings []string) error {
 	l.Source, l.Canary, l.Created = f.listName(), f.canary, time.Now().UTC().Format(time.RFC3339)
-	if err := writeList(f.out, l); err != nil {
+	if err := writeList(f.out, l, warnings); err != nil {
 		return err
+	}
+	for _, one := range warnings {
+		say(c.ErrOrStderr(), "weir metrics: warning: %s", one)
 	}
 	say(c.ErrOrStderr(), "weir metrics: %s keeps %d metrics: try it with `weir check`, then name it in "+
 		"agent.metrics_file",

@@ -85,7 +85,7 @@ func mayReplace(file string) error {
 }
 
 // writeList replaces a list by a whole one. Agents read it at any time.
-func writeList(file string, l *config.MetricList) error {
+func writeList(file string, l *config.MetricList, warnings []string) error {
 	if err := l.Validate(); err != nil {
 		return fmt.Errorf("--out %s: agents could not read the list: %w", file, err)
 	}
@@ -96,6 +96,11 @@ func writeList(file string, l *config.MetricList) error {
 		if _, err := fmt.Fprint(w, "# Written by `weir metrics select`. agent.metrics_file names it; "+
 			"docs/selection.md explains it.\n"); err != nil {
 			return err
+		}
+		for _, one := range warnings { // so that whoever deploys the list reads them
+			if _, err := fmt.Fprintf(w, "# Warning: %s\n", strings.Join(strings.Fields(one), " ")); err != nil {
+				return err
+			}
 		}
 		e := yaml.NewEncoder(w)
 		e.SetIndent(2)

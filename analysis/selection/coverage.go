@@ -30,6 +30,13 @@ const (
 	// coverClosed is the share of its variance below which a candidate adds nothing: the others have the rest.
 	coverClosed = 1e-4
 	coverRidge  = 1e-6 // of the variance of a column: two kept twins share their coefficient
+	// Of more candidates than coverDirect, so many are chosen by what they explain of all: each such step reads the
+	// whole matrix. The rest are chosen by what they lack.
+	coverBest = 300
+	// Of more metrics than coverDirect, each dropped one is predicted from so many kept ones, the closest. As many
+	// predictors as rows predict nothing.
+	coverNear  = 32
+	coverEvery = 3 // rows of which one is read to find those closest
 )
 
 // Cover adds metrics to those kept until each dropped metric has R² of at least target on held-out blocks. It adds at
@@ -39,6 +46,7 @@ const (
 // reached on the rows that are fitted, those that miss it on held-out blocks are added, the worst first.
 // Source: Farahat, Elgohary, Ghodsi, Kamel, Greedy Column Subset Selection for Large-scale Data Sets (2015),
 // algorithm 1. TestCoverIsGreedy compares it with residuals of regressions.
+// Of more than 1,000 metrics, each dropped one is predicted from the 32 kept ones that are closest.
 func Cover(d *Design, kept []int, target float64, most int) *Covered {
 	c := newCover(d, kept)
 	if most == 0 {
@@ -53,7 +61,10 @@ func Cover(d *Design, kept []int, target float64, most int) *Covered {
 	}
 	for round := 0; c.room > 0; round++ {
 		for i := g.short(need); i >= 0 && c.room > 0; i = g.short(need) {
-			if best := g.best(); round == 0 && best >= 0 {
+			if g.norm != nil && (round > 0 || len(candidates) > coverDirect && len(c.added) == coverBest) {
+				g.norm = nil // no longer asked for
+			}
+			if best := g.best(); best >= 0 {
 				i = best
 			}
 			g.take(i)
@@ -270,6 +281,9 @@ func (g *greedy) short(need []float64) int {
 // best is the metric that explains most of what is left of all; -1: none does. Of equals it is the first by name.
 func (g *greedy) best() int {
 	best, most := -1, 0.0
+	if g.norm == nil {
+		return best
+	}
 	for i, left := range g.left {
 		if gain := g.norm[i] / left; !g.taken[i] && left >= coverClosed && gain > most*(1+1e-9) {
 			best, most = i, gain
@@ -291,18 +305,23 @@ func (g *greedy) take(s int) {
 		floats.AddScaled(w, -v[s], v)
 	}
 	floats.Scale(1/math.Sqrt(own), w)
+	g.w = append(g.w, w)
+	for i, v := range w {
+		g.left[i] = max(0, g.left[i]-v*v)
+	}
+	if g.norm == nil {
+		return
+	}
 	product := make([]float64, q) // C w
 	blas64.Gemv(blas.NoTrans, 1, blas64.General{Rows: q, Cols: q, Stride: q, Data: g.g},
 		blas64.Vector{N: q, Inc: 1, Data: w}, 0, blas64.Vector{N: q, Inc: 1, Data: product})
-	for _, v := range g.w {
+	for _, v := range g.w[:len(g.w)-1] {
 		floats.AddScaled(product, -floats.Dot(v, w), v)
 	}
 	length := floats.Dot(w, w)
 	for i, v := range w {
 		g.norm[i] = max(0, g.norm[i]-v*(2*product[i]-length*v))
-		g.left[i] = max(0, g.left[i]-v*v)
 	}
-	g.w = append(g.w, w)
 }
 
 // heldOut is how well metrics are predicted from those kept, by regressions without the rows of a fold.
@@ -320,12 +339,55 @@ func (c *cover) heldOut(metrics []int) heldOut {
 	kept := slices.Concat(c.kept, c.added)
 	slices.Sort(kept)
 	var all heldOut
+	if len(c.x) > coverDirect && len(kept) > coverNear {
+		c.predictNear(&all, kept, metrics)
+		c.asked, c.when, c.answer = metrics, len(c.added), all
+		return all
+	}
 	z := rowsOf(c.x, kept)
 	for batch := range slices.Chunk(metrics, coverBatch) {
 		c.predict(&all, kept, z, rowsOf(c.x, batch))
 	}
 	c.asked, c.when, c.answer = metrics, len(c.added), all
 	return all
+}
+
+// predictNear predicts each metric from the kept ones that are closest. Some of the rows say which these are.
+func (c *cover) predictNear(all *heldOut, kept, metrics []int) {
+	z := c.someRows(kept)
+	for batch := range slices.Chunk(metrics, coverBatch) {
+		x := c.someRows(batch)
+		r := newGeneral(x.Rows, z.Rows)
+		blas64.Gemm(blas.NoTrans, blas.Trans, 1, x, z, 0, r)
+		for i, j := range batch {
+			row := r.Data[i*r.Stride : i*r.Stride+r.Cols]
+			near := make([]int, len(kept))
+			for k := range near {
+				near[k] = k
+			}
+			slices.SortFunc(near, func(a, b int) int {
+				return cmp.Or(cmp.Compare(math.Abs(row[b]), math.Abs(row[a])), a-b)
+			})
+			near = near[:coverNear]
+			slices.Sort(near)
+			for k := range near {
+				near[k] = kept[near[k]]
+			}
+			c.predict(all, near, rowsOf(c.x, near), rowsOf(c.x, []int{j}))
+		}
+	}
+}
+
+// someRows is a matrix with a row for each of some columns, of one value in coverEvery.
+func (c *cover) someRows(metrics []int) blas64.General {
+	n := (len(c.d.Rows) + coverEvery - 1) / coverEvery
+	m := newGeneral(len(metrics), n)
+	for i, j := range metrics {
+		for k := range n {
+			m.Data[i*n+k] = c.x[j][k*coverEvery]
+		}
+	}
+	return m
 }
 
 // rowsOf is a matrix with a row for each of some columns.

@@ -266,3 +266,12 @@ func FuzzReadCSV(f *testing.F) {
 		}
 	})
 }
+
+// A line without an end is refused before it fills the memory.
+func TestReadCSVRefusesALongLine(t *testing.T) {
+	endless := strings.NewReader("t,y,m\n0,1,2\n1,2," + strings.Repeat("a", 65<<20))
+	_, err := selection.ReadCSV(endless, []string{"y"})
+	if !errors.Is(err, selection.ErrCSV) || !strings.Contains(err.Error(), "64 MiB") {
+		t.Errorf("error %v", err)
+	}
+}

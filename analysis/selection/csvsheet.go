@@ -54,7 +54,7 @@ func openSheet(from io.Reader) (*sheet, error) {
 		lines = &newlines{in}
 	}
 	s.comma = separator(head)
-	s.lines = csv.NewReader(lines)
+	s.lines = csv.NewReader(&bounded{from: lines})
 	s.lines.Comma, s.lines.FieldsPerRecord, s.lines.ReuseRecord = s.comma, -1, true
 	names, err := s.lines.Read()
 	if errors.Is(err, io.EOF) {
@@ -104,6 +104,25 @@ func (s *sheet) decoded(in *bufio.Reader) (*bufio.Reader, error) {
 		}
 	}
 	return bufio.NewReaderSize(strings.NewReader(string(utf16.Decode(units))), peeked), nil
+}
+
+// longestLine bounds a line: 100,000 cells are far shorter. Without it a file that is no table fills the memory.
+const longestLine = 64 << 20
+
+// bounded ends with an error where a line is too long.
+type bounded struct {
+	from io.Reader
+	line int // bytes of the line so far
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	n, err := b.from.Read(p)
+	if end := bytes.LastIndexByte(p[:n], '\n'); end >= 0 {
+		b.line = n - 1 - end
+	} else if b.line += n; b.line > longestLine {
+		return 0, fmt.Errorf("%w: a line has more than %d MiB", ErrCSV, longestLine>>20)
+	}
+	return n, err //nolint:wrapcheck // a reader hands io.EOF on
 }
 
 // newlines turns carriage returns into line feeds.

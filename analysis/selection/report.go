@@ -194,10 +194,16 @@ func Rivals(t *Table, o Options, s *Selection, literal LiteralOptions, main []st
 	var all []Rival
 	random := rand.New(rand.NewPCG(o.Seed, o.Seed)) //nolint:gosec // draws of a study, from the seed alone
 	draw := func(n int) {
-		if n == 0 || n > min(len(t.Metrics), drawnMetrics) {
+		r := Rival{Method: "random", Metrics: n}
+		switch {
+		case n == 0 || n > len(t.Metrics):
+			return
+		case n > drawnMetrics:
+			r.Refused = fmt.Sprintf("not drawn with %d metrics, since it takes minutes: at most %d are", n,
+				drawnMetrics)
+			all = append(all, r)
 			return
 		}
-		r := Rival{Method: "random", Metrics: n}
 		names := namesOf(t)
 		slices.Sort(names)
 		for range randomDraws {

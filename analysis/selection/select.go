@@ -232,8 +232,23 @@ func (s *search) decide(out *Selection) bool {
 		out.Warnings = append(out.Warnings, fmt.Sprintf("these metrics do not predict %s: held-out R² is %.2f, and "+
 			"%.2f with the response shifted in time; nothing is dropped", strings.Join(out.Responses, ", "), best,
 			out.Shifted))
+		if n := s.d.differenced(); n > 0 {
+			out.Warnings = append(out.Warnings, fmt.Sprintf("%s by the differences of values, for their level drifts: "+
+				"measure conditions that change more often, if it is their level that counts",
+				counted(n, "metric counts", "metrics count")))
+		}
 	}
 	return out.Predictable
+}
+
+// differenced counts the metrics that count by the differences of their values.
+func (d *Design) differenced() (n int) {
+	for _, g := range d.Metrics {
+		if d.Terms[g.Terms[0]].Scaling.Difference {
+			n++
+		}
+	}
+	return n
 }
 
 // explain fills in what the selection is and what is known of it.

@@ -65,11 +65,16 @@ func autoregressive(r *rand.Rand, n int, phi float64) []float64 {
 func BenchmarkSelect(b *testing.B) {
 	short := Defaults()
 	short.Shifts, short.Halves = 0, 0
+	covered := Defaults() // as the command asks for it
+	covered.Coverage = .9
 	for _, c := range []struct {
 		metrics int
 		name    string
 		o       Options
-	}{{628, "short", short}, {628, "report", Defaults()}, {5000, "report", Defaults()}} {
+	}{
+		{628, "short", short}, {628, "report", Defaults()}, {5000, "report", Defaults()}, {628, "covered", covered},
+		{5000, "covered", covered},
+	} {
 		b.Run(fmt.Sprintf("%dx3000/%s", c.metrics, c.name), func(b *testing.B) {
 			t := machineLike(1, c.metrics, 3000)
 			b.ReportAllocs()
