@@ -394,8 +394,7 @@ func unjudged(t *selection.Table, cfg config.Config, keeps func(name string) boo
 		return nil
 	}
 	return []string{fmt.Sprintf("%d metrics of the catalogue are in no row, and so were not judged: only canaries "+
-		"would "+
-		"measure them. --keep keeps those that you want: %s", len(unseen), firstNames(unseen))}
+		"would measure them. --keep keeps those that you want: %s", len(unseen), firstNames(unseen))}
 }
 
 // frontierCells bounds a table for which selections without whole sources are tried, each a selection of its own.
