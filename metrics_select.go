@@ -360,11 +360,6 @@ func (f *selectFlags) selected(t *selection.Table, cfg config.Config, used map[s
 			return nil, o, err
 		}
 	}
-	if f.out != "" {
-		if r.Drift, err = selection.NewDrift(t, o, s); err != nil {
-			return nil, o, err
-		}
-	}
 	if len(s.Kept) == 0 || !s.Predictable && len(t.Responses) > 0 {
 		return r, o, nil // nothing is dropped, and so nothing saved
 	}
