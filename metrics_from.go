@@ -243,8 +243,7 @@ func describe(t *selection.Table, cfg config.Config, others bool) {
 	t.Metrics = slices.DeleteFunc(t.Metrics, func(m selection.Metric) bool { return !others && m.Source == "" })
 	if left := before - len(t.Metrics); left > 0 {
 		t.Notes = append(t.Notes, fmt.Sprintf("%d metrics left out that are not of the catalogue: jobs reported "+
-			"them, or "+
-			"another configuration has them", left))
+			"them, or another configuration has them", left))
 	}
 }
 

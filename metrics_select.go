@@ -360,11 +360,6 @@ func (f *selectFlags) selected(t *selection.Table, cfg config.Config, used map[s
 			return nil, o, err
 		}
 	}
-	if f.out != "" {
-		if r.Drift, err = selection.NewDrift(t, o, s); err != nil {
-			return nil, o, err
-		}
-	}
 	if len(s.Kept) == 0 || !s.Predictable && len(t.Responses) > 0 {
 		return r, o, nil // nothing is dropped, and so nothing saved
 	}
@@ -394,8 +389,7 @@ func unjudged(t *selection.Table, cfg config.Config, keeps func(name string) boo
 		return nil
 	}
 	return []string{fmt.Sprintf("%d metrics of the catalogue are in no row, and so were not judged: only canaries "+
-		"would "+
-		"measure them. --keep keeps those that you want: %s", len(unseen), firstNames(unseen))}
+		"would measure them. --keep keeps those that you want: %s", len(unseen), firstNames(unseen))}
 }
 
 // frontierCells bounds a table for which selections without whole sources are tried, each a selection of its own.

@@ -22,7 +22,6 @@ type Report struct {
 	Rivals   []Rival             `json:"rivals,omitempty"`
 	Cost     *Cost               `json:"cost,omitempty"`
 	Frontier []Trade             `json:"frontier,omitempty"`
-	Drift    *Drift              `json:"-"` // for the list; nil: none is written
 }
 
 // Rival is another way to choose metrics, scored like the selection.

@@ -42,7 +42,7 @@ type Chosen struct {
 	Source    string  `json:"source,omitempty"`
 	Tier      string  `json:"tier"`
 	Gain      float64 `json:"gain"`             // in-sample R² that it added when it was chosen
-	F         float64 `json:"f"`                // of its columns in the final model, in-sample; a mean over problems
+	F         float64 `json:"f"`                // of its columns in the final model; a mean over jobs and responses
 	Frequency float64 `json:"frequency"`        // share of the halves of the blocks that chose it
 	Filled    float64 `json:"filled,omitempty"` // share of missing values, which the median of the block replaced
 }
