@@ -40,8 +40,11 @@ It reads observations that are newer than the list, and compares them with what 
 Choose the jobs that the list was selected from, by the same --jobs. A response that is a metric, or a column of the
 CSV with its name, is found without --response.
 
-Status 0 is hold and 3 is redo: select anew. Status 4 is unknown: a response or all canaries have too few rows. A
-response needs 120 rows, a canary 60. Status 1 and 2 are errors, as with all commands.`,
+Of the archive, canaries are judged on the jobs that run on canary nodes alone: --from counters has each node.
+
+Status 0 is hold and 3 is redo: select anew. Status 4 is unknown: a response has too few rows, or the list has no
+response and no canary was judged. A response needs 120 rows, a canary 60. Status 1 and 2 are errors, as with all
+commands.`,
 		Example: `  weir metrics drift --list /etc/weir/metrics.yaml
   weir metrics drift --list metrics.yaml --since 7d --jobs user=ada --json
   weir metrics drift --list metrics.yaml --from run.csv --response y`,
@@ -134,7 +137,7 @@ func printDrift(w io.Writer, list string, l *config.MetricList, r *selection.Dri
 var driftAdvice = map[string]string{
 	selection.VerdictHold:    "the list holds",
 	selection.VerdictRedo:    "select the metrics anew",
-	selection.VerdictUnknown: "there are too few rows to tell",
+	selection.VerdictUnknown: "there is too little to tell",
 }
 
 // shownCanaries bounds the table of canaries: the worst come first.

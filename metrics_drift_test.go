@@ -125,3 +125,29 @@ func TestMetricsDriftRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestMetricsDriftArchive: a list from an archive is compared with the days that come after it.
+func TestMetricsDriftArchive(t *testing.T) {
+	dir, list := filepath.Join(t.TempDir(), "archive"), filepath.Join(t.TempDir(), "metrics.yaml")
+	for _, step := range []struct {
+		args   string
+		status int
+		want   string
+	}{
+		{"simulate archive " + dir + " --jobs healthy --days 3 --interval 10m --period 1h", exitDone, "3 days"},
+		{
+			"metrics select --dir " + dir + " --since 2026-01-01 --until 2026-01-03 --statistics mean --out " + list,
+			exitDone, "From archive",
+		},
+		{ // all but one of its metrics are in use
+			"metrics drift --dir " + dir + " --since 2026-01-03 --list " + list, exitUnknown, "has nothing to watch",
+		},
+		{"metrics drift --dir " + dir + " --since 2026-03-03 --list " + list, exitFailed, "no complete interval"},
+		{"metrics drift --dir " + t.TempDir() + " --list " + list, exitFailed, "has no summaries"},
+	} {
+		status, out, errs := weir(t.Context(), strings.Fields(step.args)...)
+		if status != step.status || !strings.Contains(out+errs, step.want) {
+			t.Fatalf("%s: status %d, want %d and %q:\n%s%s", step.args, status, step.status, step.want, out, errs)
+		}
+	}
+}

@@ -149,12 +149,13 @@ func (r *DriftReport) judge() {
 	switch {
 	case r.Absent > 0 && len(r.Canaries) == 0 && len(r.Responses) == 0:
 		r.conclude(VerdictUnknown, fmt.Sprintf("no dropped metric has %d rows together with kept ones: only canary "+
-			"nodes measure them, and a list with canary: 0 has none", Stretch))
+			"nodes measure them, and a list with canary: 0 has none. --from counters has rows of each node", Stretch))
 	case r.Absent > 0:
 		r.Notes = append(r.Notes, counted(r.Absent, "dropped metric was", "dropped metrics were")+
 			fmt.Sprintf(" not judged: fewer than %d rows have what it takes", Stretch))
 	case len(r.Canaries) == 0 && len(r.Responses) == 0:
-		r.conclude(VerdictUnknown, "the list has nothing to watch: select the metrics anew with this weir")
+		r.conclude(VerdictUnknown, "the list has nothing to watch: it has no response that its metrics predict, and "+
+			"no dropped metric that follows from kept ones")
 	}
 }
 
