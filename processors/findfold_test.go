@@ -880,6 +880,8 @@ func findLog(t *testing.T, r *rand.Rand, jobs map[schemas.JobKey]*schemas.Job) (
 			put(at, []byte("rubbish"))
 		}
 	}
+	// Chance alone makes nothing late in some logs.
+	put(at, encode(t, loadOf("0", findEpoch, length, 1)))
 	return log
 }
 
