@@ -103,7 +103,7 @@ type reportFiles struct {
 	dir    string
 	taken  map[string]bool // names that no job may report
 	files  map[string]*reportFile
-	listed bool   // once: files that are new since then were written since then
+	listed bool   // all, at the reading before: files that are new since then were written since then
 	turn   uint64 // the number of the reading
 	wrong  uint64 // lines without a value, and files that were refused
 	buffer []byte
@@ -159,7 +159,7 @@ func (r *reportFiles) read(into reading, v Vitals) (reading, error) {
 		return nil, err
 	}
 	defer func() { _ = dir.Close() }() // it was only read
-	if err := r.list(dir); err != nil {
+	if err := r.list(dir, v); err != nil {
 		return nil, err
 	}
 	limit := min(max(maxReportsBytes/max(len(v.Jobs), 1), leastReportBytes), maxReportBytes)
@@ -178,8 +178,10 @@ func (r *reportFiles) read(into reading, v Vitals) (reading, error) {
 // ReportFile is the name of the file in which a job reports.
 func ReportFile(jobID string, restart int32) string { return jobID + "." + strconv.Itoa(int(restart)) }
 
-// list looks at all files. Those that are gone are forgotten.
-func (r *reportFiles) list(dir *os.File) error {
+// list looks at all files. Those that are gone are forgotten. Of a directory with too many, it looks at those of jobs of
+// the Route, and at as many others as it may. A file that it could not look at before may be old, as at the first
+// reading.
+func (r *reportFiles) list(dir *os.File, v Vitals) error {
 	names, err := dir.Readdirnames(maxReportFiles)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("reading agent.report_dir: %w", err)
@@ -188,7 +190,17 @@ func (r *reportFiles) list(dir *os.File) error {
 		r.files = map[string]*reportFile{}
 	}
 	r.turn++
+	whole := len(names) < maxReportFiles
+	if !whole {
+		r.wrong++
+		for i := range v.Jobs {
+			names = append(names, ReportFile(v.Jobs[i].JobID, v.Jobs[i].Restart))
+		}
+	}
 	for _, name := range names {
+		if f := r.files[name]; f != nil && f.turn == r.turn {
+			continue // it was among the others
+		}
 		var stat unix.Stat_t
 		if unix.Fstatat(int(dir.Fd()), name, &stat, unix.AT_SYMLINK_NOFOLLOW) != nil {
 			continue // it is gone meanwhile
@@ -204,7 +216,7 @@ func (r *reportFiles) list(dir *os.File) error {
 			f.seen = 0
 		}
 	}
-	r.listed = true
+	r.listed = whole
 	for name, f := range r.files {
 		if f.turn != r.turn {
 			delete(r.files, name)

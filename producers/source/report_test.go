@@ -375,6 +375,38 @@ func TestManyJobsShareTheRate(t *testing.T) {
 	}
 }
 
+// TestTooManyReportFiles: files that epilogs left hide no job's file, and they are counted. An old file that shows up
+// among them later has nothing of the interval.
+func TestTooManyReportFiles(t *testing.T) {
+	r := newReporters(t)
+	for i := range maxReportFiles + 100 {
+		r.write(fmt.Sprint(i, ".0"), "old 1\n")
+	}
+	r.jobs = nil
+	for i := range maxReportFiles + 100 { // each is a job once: the order of the directory is not known
+		r.jobs = append(r.jobs, schemas.RouteEntry{JobID: fmt.Sprint(i)})
+	}
+	r.want(1)
+	for i := range r.jobs {
+		r.write(r.jobs[i].JobID+".0", "rate 1\n")
+	}
+	found, wrong := r.read()
+	if len(found) != len(r.jobs) || wrong != 1 {
+		t.Errorf("%d of %d jobs, %d errors; want all, and 1", len(found), len(r.jobs), wrong)
+	}
+	r.jobs = nil
+	r.want(1)
+	for i := range maxReportFiles + 100 {
+		r.jobs = append(r.jobs, schemas.RouteEntry{JobID: fmt.Sprint(i)})
+		if i%2 == 0 {
+			if err := os.Remove(r.path(fmt.Sprint(i, ".0"))); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	r.want(0)
+}
+
 // TestReportsOfAHost reads a job's report by the whole machinery, whose two readings bound the interval. A list of
 // metrics restricts nothing of it: no list knows what jobs report.
 func TestReportsOfAHost(t *testing.T) {
