@@ -30,5 +30,5 @@ type Dropped struct {
 	Name           string  `yaml:"name"`
 	Representative string  `yaml:"representative,omitempty"` // empty: none
 	R              float64 `yaml:"r"`                        // correlation with the representative
-	R2             float64 `yaml:"r2"`                       // held-out, from all metrics that are kept
+	R2             float64 `yaml:"r2"`                       // held-out, from kept metrics
 }

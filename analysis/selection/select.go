@@ -53,7 +53,7 @@ type Dropped struct {
 	Source         string  `json:"source,omitempty"`
 	Representative string  `json:"representative,omitempty"` // the kept metric that is closest; empty: none
 	R              float64 `json:"r"`                        // correlation with it
-	R2             float64 `json:"r2"`                       // from all metrics that are kept, on held-out blocks
+	R2             float64 `json:"r2"`                       // from kept metrics, on held-out blocks
 }
 
 // Left is a metric that took no part, and why.

@@ -72,7 +72,10 @@ func BenchmarkSelect(b *testing.B) {
 		name    string
 		o       Options
 	}{
-		{628, "short", short}, {628, "report", Defaults()}, {5000, "report", Defaults()}, {628, "covered", covered},
+		{628, "short", short},
+		{628, "report", Defaults()},
+		{5000, "report", Defaults()},
+		{628, "covered", covered},
 		{5000, "covered", covered},
 	} {
 		b.Run(fmt.Sprintf("%dx3000/%s", c.metrics, c.name), func(b *testing.B) {
