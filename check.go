@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
@@ -25,7 +26,7 @@ func readable(key, path string) error {
 	if path == "" {
 		return nil
 	}
-	file, err := os.Open(path)
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe without a writer would never open
 	if err != nil {
 		return fmt.Errorf("%s: %w", key, err)
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka/kafkatest"
 	"github.com/weirhpc/weir/producers/source"
@@ -162,6 +164,17 @@ func TestWithList(t *testing.T) {
 		if logged.Count("list of metrics cannot be used") != 1 || !strings.Contains(logged.String(), path) {
 			t.Errorf("%s: logged %s", name, logged)
 		}
+	}
+}
+
+// TestReadableWaitsForNoPipe: nobody writes to it, and opening it would never end.
+func TestReadableWaitsForNoPipe(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "metrics.yaml")
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := readable("agent.metrics_file", pipe); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+		t.Error(err)
 	}
 }
 

@@ -178,8 +178,8 @@ func (r *reportFiles) read(into reading, v Vitals) (reading, error) {
 // ReportFile is the name of the file in which a job reports.
 func ReportFile(jobID string, restart int32) string { return jobID + "." + strconv.Itoa(int(restart)) }
 
-// list looks at all files. Those that are gone are forgotten. Of a directory with too many, it looks at those of jobs of
-// the Route, and at as many others as it may. A file that it could not look at before may be old, as at the first
+// list looks at all files. Those that are gone are forgotten. Of a directory with too many, it looks at those of jobs
+// of the Route, and at as many others as it may. A file that it could not look at before may be old, as at the first
 // reading.
 func (r *reportFiles) list(dir *os.File, v Vitals) error {
 	names, err := dir.Readdirnames(maxReportFiles)
