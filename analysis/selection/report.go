@@ -193,23 +193,9 @@ func Rivals(t *Table, o Options, s *Selection, literal LiteralOptions, main []st
 	var all []Rival
 	random := rand.New(rand.NewPCG(o.Seed, o.Seed)) //nolint:gosec // draws of a study, from the seed alone
 	draw := func(n int) {
-		r := Rival{Method: "random", Metrics: n}
-		switch {
-		case n == 0 || n > len(t.Metrics):
-			return
-		case n > drawnMetrics:
-			r.Refused = fmt.Sprintf("not drawn with %d metrics, since it takes minutes: at most %d are", n,
-				drawnMetrics)
-			all = append(all, r)
-			return
+		if 0 < n && n <= len(t.Metrics) {
+			all = append(all, d.drawn(random, namesOf(t), n, o.Folds))
 		}
-		names := namesOf(t)
-		slices.Sort(names)
-		for range randomDraws {
-			random.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-			r.Score = plus(r.Score, d.score(names[:n], o.Folds), 1.0/randomDraws)
-		}
-		all = append(all, r)
 	}
 	literally := "literal"
 	if len(t.Responses) > 1 { // the method has one
@@ -227,8 +213,7 @@ func Rivals(t *Table, o Options, s *Selection, literal LiteralOptions, main []st
 	}
 	if len(t.Metrics) > literalMetrics {
 		return append(all, Rival{Method: literally, Refused: fmt.Sprintf("not tried on more than %d metrics, "+
-			"since it takes "+
-			"minutes: --method literal does", literalMetrics)}), nil
+			"since it takes minutes: --method literal does", literalMetrics)}), nil
 	}
 	byName := *t // of equal correlations and F the order decides
 	byName.Metrics = slices.SortedFunc(slices.Values(t.Metrics), func(a, b Metric) int {
@@ -252,6 +237,21 @@ func Rivals(t *Table, o Options, s *Selection, literal LiteralOptions, main []st
 		}
 	}
 	return all, nil
+}
+
+// drawn is the mean of random sets of n of some metrics.
+func (d *Design) drawn(random *rand.Rand, names []string, n, folds int) Rival {
+	r := Rival{Method: "random", Metrics: n}
+	if n > drawnMetrics {
+		r.Refused = fmt.Sprintf("not drawn with %d metrics, since it takes minutes: at most %d are", n, drawnMetrics)
+		return r
+	}
+	slices.Sort(names)
+	for range randomDraws {
+		random.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+		r.Score = plus(r.Score, d.score(names[:n], folds), 1.0/randomDraws)
+	}
+	return r
 }
 
 func namesOf(t *Table) []string {
