@@ -30,7 +30,7 @@ func TestBottleneck(t *testing.T) {
 	defer cancel()
 	m := newMachine(t)
 	program := filepath.Join(t.TempDir(), "bottleneck")
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", program, "./bottleneck").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", program, "./pagebound").CombinedOutput(); err != nil {
 		t.Fatalf("building the application: %v: %s", err, out)
 	}
 	data := filepath.Join(t.TempDir(), "weir-data")

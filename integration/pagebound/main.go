@@ -1,4 +1,4 @@
-// Program bottleneck is an application whose rate is that of its page faults, and of nothing else: each step needs a
+// Program pagebound is an application whose rate is that of its page faults, and of nothing else: each step needs a
 // thousand fresh pages. It burns CPU besides, which has nothing to do with its rate. A test starts it under weir up and
 // asks `weir metrics select` what explains the rate. It runs until it is killed.
 package main
