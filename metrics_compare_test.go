@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirhpc/weir/kafka/kafkatest"
+
 	"github.com/weirhpc/weir/analysis/selection/study"
 )
 
@@ -44,6 +46,9 @@ func madeObservations(t *testing.T, every int) {
 // TestSelectionExample compares what docs/selection.md shows with what the commands of `make selection-example` print.
 // With -update it writes it there; the sentences around it then need a look.
 func TestSelectionExample(t *testing.T) {
+	if kafkatest.Raced {
+		t.Skip("make test runs it without the race detector")
+	}
 	file, err := filepath.Abs("docs/selection.md")
 	if err != nil {
 		t.Fatal(err)
@@ -95,6 +100,9 @@ func TestSelectionExample(t *testing.T) {
 
 // TestCompare compares methods on a part of the example: in text, as JSON, and as pictures.
 func TestCompare(t *testing.T) {
+	if kafkatest.Raced {
+		t.Skip("make test runs it without the race detector")
+	}
 	madeObservations(t, 12)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/weirhpc/weir/kafka/kafkatest"
 )
 
 // drivenCSV writes rows whose response y is 3 cpu + 2 disk, or of other things from half of the rows on. khz is cpu in
@@ -128,6 +130,9 @@ func TestMetricsDriftRefuses(t *testing.T) {
 
 // TestMetricsDriftArchive: a list from an archive is compared with the days that come after it.
 func TestMetricsDriftArchive(t *testing.T) {
+	if kafkatest.Raced {
+		t.Skip("make test runs it without the race detector")
+	}
 	dir, list := filepath.Join(t.TempDir(), "archive"), filepath.Join(t.TempDir(), "metrics.yaml")
 	for _, step := range []struct {
 		args   string
