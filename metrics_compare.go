@@ -108,13 +108,9 @@ func (f *compareFlags) run(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	names := make([]string, len(t.Metrics))
-	for i := range t.Metrics {
-		names[i] = t.Metrics[i].Name
-	}
 	o := selection.CompareOptions{Select: selection.Defaults(), Chunks: f.chunks, Train: f.train, Draws: f.draws}
 	o.Select.Seed = f.seed
-	if o.Main, err = matching(names, f.main, "--main"); err != nil {
+	if o.Main, err = matching(t.Names(), f.main, "--main"); err != nil {
 		return err
 	}
 	all, err := worked(c, t, func() (all []*selection.Comparison, err error) {

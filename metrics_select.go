@@ -298,10 +298,7 @@ func (f *selectFlags) options(t *selection.Table, cfg config.Config, used map[st
 	o = selection.Defaults()
 	o.Quadratic, o.Threshold, o.Max, o.Coverage = f.model == modelQuadratic, f.threshold, f.max, f.coverage
 	o.Seed = f.seed
-	names := make([]string, len(t.Metrics))
-	for i := range t.Metrics {
-		names[i] = t.Metrics[i].Name
-	}
+	names := t.Names()
 	all := slices.Clone(names)
 	for _, m := range source.Catalogue(cfg.Agent) {
 		all = append(all, m.Name)

@@ -1,6 +1,7 @@
 package selection
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -216,7 +217,7 @@ func (c *chunked) cut(t *Table, rows []int, o *CompareOptions) []int {
 			order[u] = u
 		}
 		start := func(u int) int64 { return t.Start[rows[units[u]]] }
-		slices.SortStableFunc(order, func(a, b int) int { return compareInt(start(a), start(b)) })
+		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(start(a), start(b)) })
 		chunks := min(count, mostChunks)
 		var out []int
 		for k := range chunks {
@@ -238,7 +239,7 @@ func (c *chunked) cut(t *Table, rows []int, o *CompareOptions) []int {
 		return out
 	}
 	out := slices.Clone(rows)
-	slices.SortStableFunc(out, func(a, b int) int { return compareInt(t.Start[a], t.Start[b]) })
+	slices.SortStableFunc(out, func(a, b int) int { return cmp.Compare(t.Start[a], t.Start[b]) })
 	for k := range o.Chunks + 1 {
 		c.bounds = append(c.bounds, k*len(out)/o.Chunks)
 		c.names = append(c.names, strconv.Itoa(k+1))

@@ -57,7 +57,7 @@ func (c *chunked) literalScaled(o CompareOptions, literal Contender, threshold f
 func (c *chunked) random(raw *rawColumns, count int, o CompareOptions) Contender {
 	out := Contender{Method: "RAND", Metrics: count}
 	r := rand.New(rand.NewPCG(o.Select.Seed, uint64(count))) //nolint:gosec // draws of a study, from the seed alone
-	names := namesOf(c.all)
+	names := c.all.Names()
 	share := 1 / float64(o.Draws)
 	for draw := range o.Draws {
 		for i := range count { // Fisher and Yates

@@ -39,10 +39,15 @@ func ReadCSV(from io.Reader, responses []string) (*Table, error) {
 	if err := p.header(responses); err != nil {
 		return nil, err
 	}
+	return p.read()
+}
+
+// read reads the lines below the names.
+func (p *csvTable) read() (*Table, error) {
 	for {
-		cells, err := s.next()
+		cells, err := p.next()
 		if errors.Is(err, io.EOF) {
-			break
+			return p.table()
 		}
 		if err == nil {
 			err = p.row(cells)
@@ -51,7 +56,6 @@ func ReadCSV(from io.Reader, responses []string) (*Table, error) {
 			return nil, err
 		}
 	}
-	return p.table()
 }
 
 // csvTable collects the columns of a table.
@@ -342,7 +346,7 @@ func (p *csvTable) inOrder(t *Table) {
 	early, twice := 0, 0
 	last := map[int32]int64{}
 	for i, at := range t.Start {
-		unit := t.unitOf(i)
+		unit := t.unit(i)
 		if before, has := last[unit]; has && at < before {
 			early++
 		} else if has && at == before {
@@ -362,24 +366,10 @@ func (p *csvTable) inOrder(t *Table) {
 	t.Sort()
 }
 
-// unitOf is the unit of a row.
-func (t *Table) unitOf(row int) int32 {
-	if t.Unit == nil {
-		return 0
-	}
-	return t.Unit[row]
-}
-
 // Sort orders the rows by unit and time. Rows of the same time keep their order.
 func (t *Table) Sort() {
-	order := make([]int, t.Rows())
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(t.unitOf(a), t.unitOf(b)), cmp.Compare(t.Start[a], t.Start[b]))
-	})
-	t.Pick(order)
+	rows, _ := ordered(t)
+	t.Pick(rows)
 }
 
 // Pick leaves the rows that are named, in their order.
@@ -517,17 +507,5 @@ func readResponse(from io.Reader) (*Table, error) {
 		}
 	}
 	p.columns = []csvColumn{{name: "value", at: slices.Index(s.names, "value"), response: true}}
-	for {
-		cells, err := s.next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err == nil {
-			err = p.row(cells)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	return p.table()
+	return p.read()
 }

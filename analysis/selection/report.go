@@ -194,7 +194,7 @@ func Rivals(t *Table, o Options, s *Selection, literal LiteralOptions, main []st
 	random := rand.New(rand.NewPCG(o.Seed, o.Seed)) //nolint:gosec // draws of a study, from the seed alone
 	draw := func(n int) {
 		if 0 < n && n <= len(t.Metrics) {
-			all = append(all, d.drawn(random, namesOf(t), n, o.Folds))
+			all = append(all, d.drawn(random, t.Names(), n, o.Folds))
 		}
 	}
 	literally := "literal"
@@ -252,14 +252,6 @@ func (d *Design) drawn(random *rand.Rand, names []string, n, folds int) Rival {
 		r.Score = plus(r.Score, d.score(names[:n], folds), 1.0/randomDraws)
 	}
 	return r
-}
-
-func namesOf(t *Table) []string {
-	names := make([]string, len(t.Metrics))
-	for i := range t.Metrics {
-		names[i] = t.Metrics[i].Name
-	}
-	return names
 }
 
 // plus adds a share of a score.

@@ -100,15 +100,10 @@ func ordered(t *Table) (rows []int, late int) {
 		last[u] = t.Start[i]
 	}
 	slices.SortStableFunc(rows, func(a, b int) int {
-		if c := int(t.unit(a)) - int(t.unit(b)); c != 0 {
-			return c
-		}
-		return compareInt(t.Start[a], t.Start[b])
+		return cmp.Or(cmp.Compare(t.unit(a), t.unit(b)), cmp.Compare(t.Start[a], t.Start[b]))
 	})
 	return rows, late
 }
-
-func compareInt(a, b int64) int { return cmp.Compare(a, b) }
 
 func (t *Table) unit(row int) int32 {
 	if t.Unit == nil {

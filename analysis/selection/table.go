@@ -20,6 +20,15 @@ type Table struct {
 // Rows is the number of rows.
 func (t *Table) Rows() int { return len(t.Start) }
 
+// Names is the names of the metrics, in their order.
+func (t *Table) Names() []string {
+	names := make([]string, len(t.Metrics))
+	for i := range t.Metrics {
+		names[i] = t.Metrics[i].Name
+	}
+	return names
+}
+
 // Metric is one metric, which is measured or not as a whole. It has a column for each statistic of its values.
 type Metric struct {
 	Name   string
