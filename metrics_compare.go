@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -151,11 +150,7 @@ func writeComparison(dir string, all []*selection.Comparison) error {
 		write("comparison.txt", func(w io.Writer) error {
 			return term.Comparison(w, all, term.Style{Width: tableWidth})
 		}),
-		write("comparison.json", func(w io.Writer) error {
-			e := json.NewEncoder(w)
-			e.SetIndent("", " ")
-			return e.Encode(all)
-		}),
+		write("comparison.json", func(w io.Writer) error { return writeIndented(w, all) }),
 	)
 	for _, one := range all {
 		err = errors.Join(err, write(one.Model+".svg", func(w io.Writer) error {

@@ -457,15 +457,18 @@ func writeReport(dir string, r *selection.Report) error {
 		write("report.txt", func(w io.Writer) error {
 			return term.Selection(w, r, term.Style{Width: tableWidth})
 		}),
-		write("selection.json", func(w io.Writer) error {
-			e := json.NewEncoder(w)
-			e.SetIndent("", " ")
-			return e.Encode(r)
-		}),
+		write("selection.json", func(w io.Writer) error { return writeIndented(w, r) }),
 		write("kept.csv", func(w io.Writer) error { return printCSV(w, r.Kept) }),
 		write("dropped.csv", func(w io.Writer) error { return printCSV(w, r.Dropped) }),
 		write("curve.csv", func(w io.Writer) error { return printCSV(w, r.Curve) }),
 	)
+}
+
+// writeIndented writes a value as JSON that a person can read.
+func writeIndented(w io.Writer, value any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", " ")
+	return e.Encode(value)
 }
 
 // listName is where a list says that it came from.

@@ -131,7 +131,7 @@ type regression struct {
 }
 
 // leastSquares regresses y on the columns x; of has the metric of each column. F of a metric is (SSE without it − SSE)
-// / columns over SSE / (n − k − 1), for a metric with one column the square of t.
+// / columns over SSE / (n − k − 1). With one column that is the square of t.
 func leastSquares(x [][]float64, y []float64, rows []int, of []int) regression {
 	r := regression{f: make(map[int]float64)}
 	s := standardise(x, y, rows)
