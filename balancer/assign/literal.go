@@ -86,8 +86,8 @@ func (a *persyst) add(c int32, by int) {
 	}
 }
 
-// best is algorithm 2 over the candidates, which ascend; nil means all collectors. The distances of the paper's tree are
-// 1 to a node's parent, 2 to a collector under the same SyncAgent, and 3 to all others.
+// best is algorithm 2 over the candidates, which ascend; nil means all collectors. In the paper a node is at distance 1
+// from its parent, 2 from a collector under the same SyncAgent, and 3 from others.
 func (a *persyst) best(candidates []int32, agents int) int32 {
 	best, bestDistance := int32(None), 0
 	try := func(c int32) {
