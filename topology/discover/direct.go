@@ -75,8 +75,8 @@ type graph struct {
 func (g *graph) candidate(m *latency.Matrix) candidate {
 	c := candidate{score: math.Inf(1)}
 	far := g.distances()
-	if far == nil || len(g.links) < len(g.of) {
-		return c // not connected, or a tree
+	if far == nil || (len(g.links) < len(g.of) && len(g.of) < len(g.at)) {
+		return c // not connected, or a tree of switches
 	}
 	g.refine(m, far)
 	if g.baseUs < 0 || slices.Min(g.hopUs) < resolution*(g.baseUs+slices.Min(g.hopUs)) {
