@@ -74,3 +74,10 @@ func (b *bucket) fill(now time.Time) {
 	b.level = min(b.size, b.level+b.rate*now.Sub(b.filled).Seconds())
 	b.filled = now
 }
+
+// longestPing returns how long a ping may take under the limits.
+func (l Limits) longestPing(g Ping) time.Duration {
+	opening := firstWait << openTries
+	batch := l.pause(g.Trips+1, longest/time.Duration(g.Batches))
+	return opening + longest + 2*time.Duration(g.Batches+1)*batch
+}
