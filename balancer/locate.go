@@ -10,7 +10,7 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// locate lays the collectors over the tree. A collector stands in the island of its partition's first replica, by the
+// locate lays the collectors over the tree. A collector stands at the vertex of its partition's first replica, by the
 // broker's rack. Kafka prefers this replica as the leader, and homes stay the same while it is away.
 func (b *balancer) locate(ctx context.Context, adm *kadm.Client) (*assign.Layout, error) {
 	topic := b.cfg.Prefix + schemas.TopicCounters
@@ -18,13 +18,13 @@ func (b *balancer) locate(ctx context.Context, adm *kadm.Client) (*assign.Layout
 	if err != nil {
 		return nil, fmt.Errorf("asking where the brokers are: %w", err)
 	}
-	islands := map[int32]int{} // of each broker whose rack the tree knows
+	vertices := map[int32]int{} // of each broker whose rack the tree knows
 	for _, broker := range m.Brokers {
 		if broker.Rack == nil {
 			continue
 		}
-		if island, ok := b.tree.RackIsland(*broker.Rack); ok {
-			islands[broker.NodeID] = island
+		if vertex, ok := b.tree.Rack(*broker.Rack); ok {
+			vertices[broker.NodeID] = vertex
 		}
 	}
 	places := make([]int, b.cfg.Collectors)
@@ -34,8 +34,8 @@ func (b *balancer) locate(ctx context.Context, adm *kadm.Client) (*assign.Layout
 		if len(replicas) == 0 {
 			continue
 		}
-		if island, ok := islands[replicas[0]]; ok {
-			places[c] = island
+		if vertex, ok := vertices[replicas[0]]; ok {
+			places[c] = vertex
 		}
 	}
 	return assign.NewLayout(b.tree, b.cfg.Collectors, places), nil

@@ -16,8 +16,11 @@ import (
 
 var runBottleneck = flag.Bool("bottleneck", false, "run TestBottleneck, which takes a minute")
 
-// bottleneckRows is how many intervals are selected from: at 500 ms they are 40 s.
-const bottleneckRows = 80
+// At 500 ms bottleneckRows are 40 s. Where other processes of this host fault too, more rows are needed.
+const (
+	bottleneckRows    = 80
+	maxBottleneckRows = 300
+)
 
 // TestBottleneck runs an application under weir up. Its rate is that of its page faults, and it burns CPU for nothing.
 // It reports its rate, and the selection names the page faults: from the topic, and from the archive.
@@ -68,11 +71,14 @@ func TestBottleneck(t *testing.T) {
 		out, err := cmd.Output()
 		return s, err == nil && json.Unmarshal(out, &s) == nil
 	}
+	named := func(s selection) bool {
+		faults := []string{"node_page_faults", "page_faults"} // of the node, and of all its CPUs: either will do
+		return s.Predictable && len(s.Kept) > 0 && s.Kept[0].Tier == "response" &&
+			slices.Contains(faults, s.Kept[0].Name)
+	}
 	check := func(from string, s selection) {
 		t.Helper()
-		faults := []string{"node_page_faults", "page_faults"} // of the node, and of all its CPUs: either will do
-		if !s.Predictable || len(s.Kept) == 0 || s.Kept[0].Tier != "response" ||
-			!slices.Contains(faults, s.Kept[0].Name) {
+		if !named(s) {
 			t.Errorf("from %s: the selection does not name page faults first: %+v", from, s)
 			return
 		}
@@ -83,7 +89,7 @@ func TestBottleneck(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		var ok bool
 		s, ok = selected("counters")
-		return ok && s.Rows >= bottleneckRows
+		return ok && s.Rows >= bottleneckRows && (named(s) || s.Rows >= maxBottleneckRows)
 	})
 	check("counters", s)
 	if err := app.Process.Kill(); err != nil {

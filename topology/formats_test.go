@@ -384,7 +384,7 @@ func TestDistance(t *testing.T) {
 		t.Error("x is not in the tree")
 	}
 	for rack, want := range map[string]int{"room-7": 0, "i1": 0, "s2": 0, "i2": 1, "m": -1, "x": -1} {
-		if got, ok := tree.RackIsland(rack); ok != (want >= 0) || ok && got != want {
+		if got, ok := tree.Rack(rack); ok != (want >= 0) || ok && tree.VertexIsland(got) != want {
 			t.Errorf("rack %s is in island %d, %v", rack, got, ok)
 		}
 	}

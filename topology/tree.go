@@ -232,10 +232,10 @@ func (t *Tree) Island(node string) (index int, ok bool) {
 	return int(t.vertices[v].island), ok
 }
 
-// RackIsland returns the index into Islands of the island where a broker with this broker.rack stands. The file gives
-// the rack's vertex, or a vertex has the rack's name. ok is false where the rack is unknown, or stands at a root that
-// is no island.
-func (t *Tree) RackIsland(rack string) (index int, ok bool) {
+// Rack returns the number, as of Index, of the vertex where a broker with this broker.rack stands. The file gives the
+// rack's vertex, or a vertex has the rack's name. ok is false where the rack is unknown, or stands at a root that is no
+// island.
+func (t *Tree) Rack(rack string) (vertex int, ok bool) {
 	v, ok := t.rack[rack]
 	if !ok {
 		v, ok = t.inner[rack]
@@ -243,5 +243,21 @@ func (t *Tree) RackIsland(rack string) (index int, ok bool) {
 	if !ok || t.vertices[v].island == none {
 		return 0, false
 	}
-	return int(t.vertices[v].island), true
+	return int(v), true
 }
+
+// Path returns the vertices from an island down to a vertex or node, both included. Their numbers are as of Index. A
+// root that is an island is on the path of its own nodes alone.
+func (t *Tree) Path(vertex int) []int {
+	island := t.vertices[vertex].island
+	var path []int
+	for v := int32(vertex); v != none && t.vertices[v].island == island; v = t.vertices[v].parent {
+		path = append(path, int(v))
+	}
+	slices.Reverse(path)
+	return path
+}
+
+// VertexIsland returns the index into Islands of the island that holds a vertex or is it. The vertex is not a root
+// without nodes of its own.
+func (t *Tree) VertexIsland(vertex int) int { return int(t.vertices[vertex].island) }

@@ -196,3 +196,34 @@ func (t *Tree) find(name string) (int32, bool) {
 	v, ok := t.inner[name]
 	return v, ok
 }
+
+// TestPath: a path begins at an island, and a root is on the paths of its own nodes alone.
+func TestPath(t *testing.T) {
+	tree, err := ReadYAML(strings.NewReader(`
+root: m
+islands:
+  - {name: i, nodes: [a], islands: [{name: s, nodes: [b], racks: [r]}]}
+  - {name: j, nodes: [c]}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for node, want := range map[string]string{"a": "i a", "b": "i s b", "c": "j c"} {
+		v, _ := tree.Index(node)
+		var names []string
+		for _, v := range tree.Path(v) {
+			names = append(names, tree.vertices[v].name)
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("path of %s: %s, want %s", node, got, want)
+		}
+	}
+	v, ok := tree.Rack("r")
+	if !ok || tree.vertices[v].name != "s" || tree.VertexIsland(v) != 0 {
+		t.Errorf("rack r: vertex %d, %v", v, ok)
+	}
+	tree = Flat([]string{"x"})
+	if v, _ := tree.Index("x"); len(tree.Path(v)) != 2 {
+		t.Errorf("the path of a flat tree: %v", tree.Path(v))
+	}
+}

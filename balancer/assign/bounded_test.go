@@ -2,6 +2,7 @@ package assign
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -14,6 +15,15 @@ func randomLayout(r *rand.Rand, nodes, collectors int) *Layout {
 	groups := 1 + r.IntN(collectors)
 	for c := range l.Sync {
 		l.Sync[c] = int32(r.IntN(groups))
+	}
+	above := l.Sync
+	for range r.IntN(3) {
+		level := make([]int32, collectors)
+		for c := range level {
+			level[c] = above[c]*3 + int32(r.IntN(3))
+		}
+		l.Deeper = append(l.Deeper, level)
+		above = level
 	}
 	for i := range l.Home {
 		l.Home[i] = int32(r.IntN(collectors))
@@ -230,7 +240,7 @@ func TestBoundedIsNearest(t *testing.T) {
 			if b.Placed[j].Local {
 				continue
 			}
-			best := 3 * len(task.Nodes)
+			best := math.MaxInt
 			for c := range m.layout.Sync {
 				d := 0
 				for _, n := range task.Nodes {

@@ -1,47 +1,69 @@
 package assign
 
 import (
+	"cmp"
 	"container/heap"
 	"iter"
 	"math/bits"
+	"slices"
 )
 
 // field is what the near-linear algorithms know while they place jobs. It has the load of each collector, and the
 // homes of the nodes of the job in hand. Of the collectors that are no home of these nodes, only the least loaded can
-// be the best, under each SyncAgent and in all. A tree over the loads finds it in logarithmic time.
+// be the best, under each vertex and in all. A tree over the loads finds it in logarithmic time.
 type field struct {
 	*Layout
 	load  []int64 // of each collector
-	order []int32 // collectors by SyncAgent
+	order []int32 // collectors so that those under each vertex are neighbours
 	place []int32 // of each collector in order
-	first []int32 // of each SyncAgent, its first place in order; one more at the end
 	least []int32 // a binary tree over order: the collector below with the least load, then the lowest number
 
 	own    []int   // of each collector: nodes of the job in hand that are at home there
-	near   []int   // of each SyncAgent: the same
 	owners []int32 // collectors with own > 0
-	syncs  []int32 // SyncAgents with near > 0
+	above  []level // SyncAgents first
 }
 
-// newField puts the collectors of each SyncAgent side by side, so that each is a range of the tree that finds the
+// level is the vertices of one level above the collectors.
+type level struct {
+	of      []int32 // of each collector: its vertex
+	first   []int32 // of each vertex: the first place of its collectors in order
+	end     []int32 // of each vertex: the place after the last
+	near    []int   // of each vertex: nodes of the job in hand that are at home below it
+	touched []int32 // vertices with near > 0
+}
+
+// newField puts the collectors of each vertex side by side, so that each is a range of the tree that finds the
 // lightest.
 func newField(l *Layout) *field {
-	groups := l.countSyncAgents()
 	f := &field{
-		Layout: l, load: make([]int64, len(l.Sync)),
-		order: make([]int32, len(l.Sync)), place: make([]int32, len(l.Sync)), first: make([]int32, groups+1),
-		own: make([]int, len(l.Sync)), near: make([]int, groups),
+		Layout: l, load: make([]int64, len(l.Sync)), own: make([]int, len(l.Sync)),
+		order: make([]int32, len(l.Sync)), place: make([]int32, len(l.Sync)),
 	}
-	for _, s := range l.Sync {
-		f.first[s+1]++
+	levels := l.levels()
+	for c := range f.order {
+		f.order[c] = int32(c)
 	}
-	for s := range groups {
-		f.first[s+1] += f.first[s]
+	slices.SortStableFunc(f.order, func(a, b int32) int {
+		for _, of := range levels {
+			if of[a] != of[b] {
+				return cmp.Compare(of[a], of[b])
+			}
+		}
+		return 0
+	})
+	for i, c := range f.order {
+		f.place[c] = int32(i)
 	}
-	next := append([]int32(nil), f.first...)
-	for c, s := range l.Sync {
-		f.order[next[s]], f.place[c] = int32(c), next[s]
-		next[s]++
+	for _, of := range levels {
+		count := vertices(of)
+		v := level{of: of, first: make([]int32, count), end: make([]int32, count), near: make([]int, count)}
+		for i, c := range f.order {
+			if v.end[of[c]] == 0 {
+				v.first[of[c]] = int32(i)
+			}
+			v.end[of[c]] = int32(i + 1)
+		}
+		f.above = append(f.above, v)
 	}
 	f.build()
 	return f
@@ -82,21 +104,21 @@ func (f *field) add(c int32, load int64) {
 	}
 }
 
-// leastOf returns the collector with the least load under a SyncAgent, then the lowest number. It returns None for a
-// SyncAgent without collectors.
-func (f *field) leastOf(sync int32) int32 {
+// leastOf returns the collector with the least load under a vertex of a level, then the lowest number. It returns None
+// for a vertex without collectors.
+func (f *field) leastOf(at *level, vertex int32) int32 {
 	best := int32(None)
-	for v := range f.below(sync) {
+	for v := range f.below(at, vertex) {
 		best = f.lighter(best, f.least[v])
 	}
 	return best
 }
 
-// below goes through the smallest set of vertices of the tree that covers the collectors under a SyncAgent, and no
-// other collector.
-func (f *field) below(sync int32) iter.Seq[int32] {
-	return func(yield func(vertex int32) bool) {
-		low, high := len(f.least)/2+int(f.first[sync]), len(f.least)/2+int(f.first[sync+1])
+// below goes through places of the tree over the loads. They are the fewest that cover the collectors under a vertex of
+// a level, and no other collector.
+func (f *field) below(at *level, vertex int32) iter.Seq[int32] {
+	return func(yield func(place int32) bool) {
+		low, high := len(f.least)/2+int(at.first[vertex]), len(f.least)/2+int(at.end[vertex])
 		for ; low < high; low, high = low/2, high/2 {
 			if low&1 == 1 {
 				if !yield(int32(low)) {
@@ -122,12 +144,15 @@ func (f *field) begin(nodes []int32) {
 			f.owners = append(f.owners, c)
 		}
 	}
-	for _, c := range f.owners {
-		s := f.Sync[c]
-		if f.near[s] == 0 {
-			f.syncs = append(f.syncs, s)
+	for k := range f.above {
+		at := &f.above[k]
+		for _, c := range f.owners {
+			v := at.of[c]
+			if at.near[v] == 0 {
+				at.touched = append(at.touched, v)
+			}
+			at.near[v] += f.own[c]
 		}
-		f.near[s] += f.own[c]
 	}
 }
 
@@ -136,24 +161,36 @@ func (f *field) end() {
 	for _, c := range f.owners {
 		f.own[c] = 0
 	}
-	for _, s := range f.syncs {
-		f.near[s] = 0
+	for k := range f.above {
+		at := &f.above[k]
+		for _, v := range at.touched {
+			at.near[v] = 0
+		}
+		at.touched = at.touched[:0]
 	}
-	f.owners, f.syncs = f.owners[:0], f.syncs[:0]
+	f.owners = f.owners[:0]
 }
 
-// distance is the total topological distance of a collector from the nodes of the job in hand. Each node counts 1 if
-// the collector is its home, 2 if they share a SyncAgent, and 3 otherwise.
-func (f *field) distance(c int32, nodes int) int { return 3*nodes - f.near[f.Sync[c]] - f.own[c] }
+// distance is the total topological distance of a collector from the nodes of the job in hand. Each node counts one
+// less for each vertex that it shares with the collector; see hops.
+func (f *field) distance(c int32, nodes int) int {
+	distance := (2+len(f.above))*nodes - f.own[c]
+	for k := range f.above {
+		distance -= f.above[k].near[f.above[k].of[c]]
+	}
+	return distance
+}
 
 // candidates calls try with every collector that can be the best for the job in hand. It may repeat a collector.
 func (f *field) candidates(try func(c int32)) {
 	for _, c := range f.owners {
 		try(c)
 	}
-	for _, s := range f.syncs {
-		if c := f.leastOf(s); c >= 0 {
-			try(c)
+	for k := range f.above {
+		for _, v := range f.above[k].touched {
+			if c := f.leastOf(&f.above[k], v); c >= 0 {
+				try(c)
+			}
 		}
 	}
 	try(f.least[1])

@@ -7,25 +7,33 @@ import (
 	"github.com/weirhpc/weir/topology"
 )
 
-// Layout is PerSyst's tree over the machine. Every node is an agent with a parent collector, its home. Every collector
-// has a SyncAgent above it. Nodes and collectors go by number here. A collector's number is its partition of counters.
+// Layout is PerSyst's tree over the machine, at the depth of the machine's own. Every node is an agent with a parent
+// collector, its home. Every collector has a SyncAgent above it, and may have further vertices between the two. Nodes
+// and collectors go by number here. A collector's number is its partition of counters.
 type Layout struct {
 	Nodes []string         // in tree order
 	Index map[string]int32 // of a node in nodes
 	Home  []int32          // of a node: its parent collector
 	Sync  []int32          // of a collector: its SyncAgent
+
+	// Deeper are the levels between SyncAgents and collectors, from the top. A level has the vertex of each collector.
+	// Collectors that share a vertex share the one above. The paper has none.
+	Deeper [][]int32
 }
 
-// countSyncAgents returns how many numbers of SyncAgents there are: one more than the highest in use.
-func (l *Layout) countSyncAgents() int32 {
+// levels returns the levels above the collectors, from the top.
+func (l *Layout) levels() [][]int32 { return append([][]int32{l.Sync}, l.Deeper...) }
+
+// vertices returns how many numbers of vertices a level has: one more than the highest in use.
+func vertices(level []int32) int32 {
 	count := int32(0)
-	for _, s := range l.Sync {
-		count = max(count, s+1)
+	for _, v := range level {
+		count = max(count, v+1)
 	}
 	return count
 }
 
-// NewLayout lays collectors over a tree. places has the island where each collector's leader stands, None where it is
+// NewLayout lays collectors over a tree. places has the vertex where each collector's leader stands, None where it is
 // not known, and may be nil. If all places are unknown, neighbours in the tree share a home, and homes are as equal as
 // the islands let them be:
 //
@@ -35,6 +43,9 @@ func (l *Layout) countSyncAgents() int32 {
 //
 // If places are known, an island is the SyncAgent of the collectors that stand in it. These are the homes of its
 // nodes; see homesByPlace.
+//
+// Below the islands, a collector is at its place. Where that is unknown, it is at the lowest vertex above all nodes
+// that it is home to.
 func NewLayout(tree *topology.Tree, collectors int, places []int) *Layout {
 	nodes := tree.Nodes()
 	l := &Layout{
@@ -49,7 +60,7 @@ func NewLayout(tree *topology.Tree, collectors int, places []int) *Layout {
 		sizes[islands[i]]++
 	}
 	if slices.ContainsFunc(places, func(p int) bool { return p != None }) {
-		l.homesByPlace(islands, sizes, places)
+		l.homesByPlace(tree, islands, sizes, places)
 		return l
 	}
 	first, count := homesOfIslands(sizes, collectors)
@@ -63,26 +74,97 @@ func NewLayout(tree *topology.Tree, collectors int, places []int) *Layout {
 			l.Sync[c] = int32(c)
 		}
 	}
+	below := make([][]int, collectors)
 	seen := make([]int, len(sizes)) // nodes of each island so far
 	for i, island := range islands {
 		l.Home[i] = int32(first[island] + seen[island]*count[island]/sizes[island])
 		seen[island]++
+		above := pathBelow(tree, l.Nodes[i])
+		if c := l.Home[i]; below[c] == nil {
+			below[c] = above
+		} else {
+			below[c] = common(below[c], above)
+		}
+	}
+	if collectors >= len(sizes) {
+		l.deepen(below)
 	}
 	return l
 }
 
-// homesByPlace gives the nodes of an island to the collectors that stand in it. A collector of unknown place goes to
-// the island with the most nodes per collector. An island without a collector goes as a whole to the collector that
-// is home to the fewest nodes. Of such islands, the one with the most nodes comes first.
-func (l *Layout) homesByPlace(islands, sizes, places []int) {
-	in := make([][]int32, len(sizes)) // collectors of each island
-	for c, island := range places {
-		if island != None {
-			in[island] = append(in[island], int32(c))
+// pathBelow returns the vertices above a node, from below its island on. The result is not nil.
+func pathBelow(tree *topology.Tree, node string) []int {
+	v, _ := tree.Index(node) // the tree has its own nodes
+	path := tree.Path(v)
+	return path[min(1, len(path)-1) : len(path)-1]
+}
+
+// common returns what two paths begin with.
+func common(a, b []int) []int {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return a[:n]
+}
+
+// deepen adds levels below the SyncAgents, from the vertices above each collector. A collector that is higher in the
+// tree has a vertex of its own there. A level that groups collectors as the one above does, or groups none, says
+// nothing and is left out.
+func (l *Layout) deepen(below [][]int) {
+	above := l.Sync
+	for k := 0; slices.ContainsFunc(below, func(path []int) bool { return len(path) > k }); k++ {
+		level, numbers := make([]int32, len(below)), map[int]int32{}
+		for c, path := range below {
+			v := -1 - c
+			if len(path) > k {
+				v = path[k]
+			}
+			number, known := numbers[v]
+			if !known {
+				number = int32(len(numbers))
+				numbers[v] = number
+			}
+			level[c] = number
+		}
+		if len(numbers) == len(below) {
+			return // and further down each is alone too
+		}
+		if !sameGroups(above, level) {
+			l.Deeper = append(l.Deeper, level)
+			above = level
 		}
 	}
-	for c, island := range places {
-		if island != None {
+}
+
+// sameGroups reports whether two levels put the same collectors together. The second is below the first.
+func sameGroups(upper, lower []int32) bool {
+	of := map[int32]int32{} // the vertex below each upper one
+	for c, v := range upper {
+		if w, known := of[v]; known && w != lower[c] {
+			return false
+		}
+		of[v] = lower[c]
+	}
+	return true
+}
+
+// homesByPlace gives the nodes of an island to the collectors that stand in it. A collector of unknown place goes to
+// the island with the most nodes per collector. An island without a collector goes as a whole to the collector that
+// is home to the fewest nodes. Of such islands, the one with the most nodes comes first. Within an island the same
+// holds for the vertices below it; see homes.
+func (l *Layout) homesByPlace(tree *topology.Tree, islands, sizes, places []int) {
+	in := make([][]int32, len(sizes)) // collectors of each island
+	below := make([][]int, len(places))
+	for c, place := range places {
+		if place != None {
+			island := tree.VertexIsland(place)
+			in[island] = append(in[island], int32(c))
+			below[c] = tree.Path(place)[1:]
+		}
+	}
+	for c, place := range places {
+		if place != None {
 			continue
 		}
 		fullest := 0
@@ -93,11 +175,11 @@ func (l *Layout) homesByPlace(islands, sizes, places []int) {
 		}
 		in[fullest] = append(in[fullest], int32(c))
 	}
-	homes := make([]int, len(places)) // nodes of each collector
+	size := make([]int, len(places)) // nodes that each collector is home to
 	for island, cs := range in {
 		for _, c := range cs {
 			l.Sync[c] = int32(island)
-			homes[c] = sizes[island] / len(cs)
+			size[c] = sizes[island] / len(cs)
 		}
 	}
 	order := make([]int, len(sizes))
@@ -107,15 +189,94 @@ func (l *Layout) homesByPlace(islands, sizes, places []int) {
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(sizes[b], sizes[a]) })
 	for _, island := range order {
 		if len(in[island]) == 0 {
-			c := slices.Index(homes, slices.Min(homes))
+			c := slices.Index(size, slices.Min(size))
 			in[island] = []int32{int32(c)}
-			homes[c] += sizes[island]
+			size[c] += sizes[island]
 		}
 	}
-	seen := make([]int, len(sizes)) // nodes of each island so far
+	nodes := make([][]int32, len(sizes)) // of each island
 	for i, island := range islands {
-		l.Home[i] = in[island][seen[island]*len(in[island])/sizes[island]]
-		seen[island]++
+		nodes[island] = append(nodes[island], int32(i))
+	}
+	paths := make([][]int, len(islands)) // of each node
+	for i := range paths {
+		paths[i] = pathBelow(tree, l.Nodes[i])
+	}
+	h := homes{Layout: l, node: paths, collector: below}
+	for island, cs := range in {
+		h.spread(nodes[island], cs, 0)
+	}
+	l.deepen(below)
+}
+
+// homes gives nodes their homes below the islands. It has the vertices above each node and each collector.
+type homes struct {
+	*Layout
+	node, collector [][]int
+}
+
+// spread gives the nodes below a vertex to the collectors that stand there or deeper. A vertex below keeps its nodes if
+// collectors stand in it. The others' nodes go to the collectors that stand at the vertex itself, in equal parts. If
+// there are none, each vertex goes as a whole, the largest first, to the collector that is home to the fewest nodes.
+func (h homes) spread(nodes, collectors []int32, depth int) {
+	var here []int32
+	var order []int // vertices below, in tree order; None has the nodes that are directly here
+	below, in := map[int][]int32{}, map[int][]int32{}
+	for _, c := range collectors {
+		if len(h.collector[c]) <= depth || len(collectors) == 1 {
+			here = append(here, c)
+			continue
+		}
+		v := h.collector[c][depth]
+		in[v] = append(in[v], c)
+	}
+	if len(in) == 0 {
+		h.share(nodes, here)
+		return
+	}
+	for _, n := range nodes {
+		v := None
+		if len(h.node[n]) > depth {
+			v = h.node[n][depth]
+		}
+		if below[v] == nil {
+			order = append(order, v)
+		}
+		below[v] = append(below[v], n)
+	}
+	var rest []int32
+	for _, v := range order {
+		if len(in[v]) > 0 {
+			h.spread(below[v], in[v], depth+1)
+		} else if len(here) > 0 {
+			rest = append(rest, below[v]...)
+		}
+	}
+	if len(here) > 0 {
+		h.share(rest, here)
+		return
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(len(below[b]), len(below[a])) })
+	count := map[int32]int{}
+	for v := range in {
+		for _, n := range below[v] {
+			count[h.Home[n]]++
+		}
+	}
+	for _, v := range order {
+		if len(in[v]) > 0 {
+			continue
+		}
+		c := slices.MinFunc(collectors, func(a, b int32) int { return cmp.Compare(count[a], count[b]) })
+		count[c] += len(below[v])
+		h.share(below[v], []int32{c})
+	}
+}
+
+// share gives nodes to collectors in equal parts, in their order.
+func (h homes) share(nodes, collectors []int32) {
+	for i, n := range nodes {
+		h.Home[n] = collectors[i*len(collectors)/len(nodes)]
 	}
 }
 

@@ -1,7 +1,10 @@
 package assign
 
 import (
+	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -60,12 +63,98 @@ func TestLayoutOfPlaces(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			l := NewLayout(topology.Regular(tt.sizes...), len(tt.places), tt.places)
+			tree := topology.Regular(tt.sizes...)
+			places := slices.Clone(tt.places)
+			for c, island := range places {
+				if island != None {
+					node, _ := tree.Index(fmt.Sprintf("n%d-0", island))
+					places[c] = tree.Path(node)[0]
+				}
+			}
+			l := NewLayout(tree, len(places), places)
 			if diff := cmp.Diff(tt.home, l.Home); diff != "" {
 				t.Errorf("home: %s", diff)
 			}
 			if diff := cmp.Diff(tt.sync, l.Sync); diff != "" {
 				t.Errorf("sync: %s", diff)
+			}
+			if l.Deeper != nil {
+				t.Errorf("three levels have become more: %v", l.Deeper)
+			}
+		})
+	}
+}
+
+const deepTree = `
+root: machine
+islands:
+  - name: i
+    nodes: [login]
+    islands:
+      - {name: i1, nodes: [a, b], racks: [r1]}
+      - {name: i2, nodes: [c, d, e, f], racks: [r2]}
+      - {name: i3, nodes: [g, h, k]}
+  - name: j
+    racks: [r4]
+    islands:
+      - {name: j1, islands: [{name: j11, nodes: [m, n], racks: [r3]}, {name: j12, nodes: [o, p]}]}
+      - {name: j2, nodes: [q, s]}
+`
+
+// TestLayoutAtDepth: below an island, a collector is home to the nodes that it stands beside.
+func TestLayoutAtDepth(t *testing.T) {
+	tree, err := topology.ReadYAML(strings.NewReader(deepTree))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const u = "" // of unknown place
+	tests := map[string]struct {
+		racks  []string
+		home   string // of the nodes in tree order
+		sync   []int32
+		deeper [][]int32
+	}{
+		"one in each part": {
+			[]string{"r1", "r2", "r3", "r4"}, "1 00 1111 000 22 22 33", []int32{0, 0, 1, 1}, nil,
+		},
+		"two side by side": {
+			[]string{"r1", "r2", "r2", "r4"}, "1 00 1122 000 33 33 33", []int32{0, 0, 0, 1}, [][]int32{{0, 1, 1, 2}},
+		},
+		"two levels down": {
+			[]string{"r3", "r3", "r4", "r1"}, "3 33 3333 333 01 00 22", []int32{1, 1, 1, 0}, [][]int32{{0, 0, 1, 2}},
+		},
+		"unknown, where they are home": {
+			[]string{u, u, u, u, u, u, u, u},
+			"0 01 1223 344 55 66 77",
+			[]int32{0, 0, 0, 0, 0, 1, 1, 1},
+			[][]int32{{0, 1, 2, 3, 4, 5, 5, 6}},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			places := make([]int, len(tt.racks))
+			for c, rack := range tt.racks {
+				places[c] = None
+				if v, ok := tree.Rack(rack); ok {
+					places[c] = v
+				}
+			}
+			l := NewLayout(tree, len(places), places)
+			var home strings.Builder
+			for i, c := range l.Home {
+				if slices.Contains([]int{1, 3, 7, 10, 12, 14}, i) {
+					home.WriteByte(' ')
+				}
+				fmt.Fprint(&home, c)
+			}
+			if got := home.String(); got != tt.home {
+				t.Errorf("homes %s, want %s", got, tt.home)
+			}
+			if diff := cmp.Diff(tt.sync, l.Sync); diff != "" {
+				t.Errorf("sync: %s", diff)
+			}
+			if diff := cmp.Diff(tt.deeper, l.Deeper); diff != "" {
+				t.Errorf("deeper: %s", diff)
 			}
 		})
 	}

@@ -26,7 +26,10 @@ func placeLiteral(l *Layout, jobs [][]int32, lim Limits) []Placement {
 
 	a := &persyst{
 		Layout: l, Limits: lim,
-		load: make([]int, len(l.Sync)), own: make([]int, len(l.Sync)), near: make([]int, l.countSyncAgents()),
+		load: make([]int, len(l.Sync)), own: make([]int, len(l.Sync)), above: l.levels(),
+	}
+	for _, of := range a.above {
+		a.near = append(a.near, make([]int, vertices(of)))
 	}
 	placed := make([]Placement, len(jobs))
 	for _, j := range order {
@@ -42,7 +45,8 @@ type persyst struct {
 	locals int   // jobs that are reduced on their node
 	load   []int // of each collector
 	own    []int // of each collector: agents that are its children
-	near   []int // of each SyncAgent: agents below it
+	above  [][]int32
+	near   [][]int // of each level above the collectors, of each of its vertices: agents below it
 }
 
 // place puts one job as PerSyst's paper has it. A job of one node stays on its node while LocalMax allows it. Any other
@@ -70,17 +74,27 @@ func (a *persyst) place(nodes []int32) Placement {
 
 func (a *persyst) count(nodes []int32, by int) {
 	for _, n := range nodes {
-		a.own[a.Home[n]] += by
-		a.near[a.Sync[a.Home[n]]] += by
+		a.add(a.Home[n], by)
 	}
 }
 
-// best is algorithm 2 over the candidates, which ascend; nil means all collectors. A node is at distance 1 from its
-// parent, 2 from a collector under the same SyncAgent, and 3 from all others.
+// add changes how many agents of the job are children of a collector.
+func (a *persyst) add(c int32, by int) {
+	a.own[c] += by
+	for k, of := range a.above {
+		a.near[k][of[c]] += by
+	}
+}
+
+// best is algorithm 2 over the candidates, which ascend; nil means all collectors. In the paper a node is at distance 1
+// from its parent, 2 from a collector under the same SyncAgent, and 3 from others.
 func (a *persyst) best(candidates []int32, agents int) int32 {
 	best, bestDistance := int32(None), 0
 	try := func(c int32) {
-		distance := 3*agents - a.near[a.Sync[c]] - a.own[c]
+		distance := (2+len(a.above))*agents - a.own[c]
+		for k, of := range a.above {
+			distance -= a.near[k][of[c]]
+		}
 		if best < 0 || a.load[c] < a.load[best] || a.load[c] == a.load[best] && distance < bestDistance {
 			best, bestDistance = c, distance
 		}
@@ -118,15 +132,13 @@ func (a *persyst) distribute(nodes, at []int32) {
 		}
 		left -= len(mine)
 		a.load[c] += len(mine)
-		a.own[c] -= len(mine)
-		a.near[a.Sync[c]] -= len(mine)
+		a.add(c, -len(mine))
 		if left == 0 {
 			break
 		}
 	}
 	for _, c := range chosen { // from here on the whole job counts again
-		a.own[c] += len(children[c])
-		a.near[a.Sync[c]] += len(children[c])
+		a.add(c, len(children[c]))
 	}
 	slices.Sort(chosen)
 	for i := range nodes {

@@ -1,16 +1,28 @@
 package assign
 
-import "cmp"
+import (
+	"cmp"
+	"slices"
+)
 
-// hops is the topological distance of a node from a collector in the tree of nodes, collectors and SyncAgents.
+// hops is the topological distance of a node from a collector: how many levels up their lowest common vertex is. It is
+// 1 from a node to its home. With SyncAgents alone, it is 2 below one SyncAgent, and 3 otherwise.
 func (l *Layout) hops(node, collector int32) int {
-	switch home := l.Home[node]; {
-	case home == collector:
+	home := l.Home[node]
+	if home == collector {
 		return 1
-	case l.Sync[home] == l.Sync[collector]:
-		return 2
 	}
-	return 3
+	hops := 2
+	for k := len(l.Deeper) - 1; k >= 0; k-- {
+		if l.Deeper[k][home] == l.Deeper[k][collector] {
+			return hops
+		}
+		hops++
+	}
+	if l.Sync[home] == l.Sync[collector] {
+		return hops
+	}
+	return hops + 1
 }
 
 // Distance is the total topological distance of nodes from their collectors.
@@ -32,10 +44,10 @@ func (l *Layout) Nearest(nodes []int32) int {
 // Below counts the nodes that have a collector as their home, and those that only share its SyncAgent.
 func (l *Layout) Below(collector int32, nodes []int32) (own, near int) {
 	for _, n := range nodes {
-		switch l.hops(n, collector) {
-		case 1:
+		switch home := l.Home[n]; {
+		case home == collector:
 			own++
-		case 2:
+		case l.Sync[home] == l.Sync[collector]:
 			near++
 		}
 	}
@@ -45,7 +57,7 @@ func (l *Layout) Below(collector int32, nodes []int32) (own, near int) {
 // Measures are what assignments are compared by. Jobs that are reduced on their node do not count.
 type Measures struct {
 	Distance  int // of all nodes from their collectors
-	TreeNodes int // collectors, SyncAgents and frontends that jobs pass
+	TreeNodes int // collectors, vertices above them and frontends that jobs pass
 
 	// LowerBound is the least distance that an assignment could have. It has a job within LMax at the nearest
 	// collector, or where the job is if it is split and nearer so. It has every node of other jobs at home.
@@ -86,18 +98,24 @@ func (f *field) closest(nodes int) int32 {
 	return best
 }
 
-// treeNodes counts the collectors of a job. If there are several, the SyncAgents above them count too, and the
-// frontend if there are several of those.
+// treeNodes counts the collectors of a job, and the vertices of each level above them up to the first level that has
+// only one. The frontend is above all.
 func treeNodes(l *Layout, at []int32) int {
-	collectors, syncs := map[int32]bool{}, map[int32]bool{}
-	for _, c := range at {
-		collectors[c], syncs[l.Sync[c]] = true, true
+	count := distinct(at)
+	parts := count
+	for _, of := range slices.Backward(l.levels()) {
+		if parts == 1 {
+			return count
+		}
+		vertices := make([]int32, len(at))
+		for i, c := range at {
+			vertices[i] = of[c]
+		}
+		parts = distinct(vertices)
+		count += parts
 	}
-	switch {
-	case len(collectors) == 1:
-		return 1
-	case len(syncs) == 1:
-		return len(collectors) + 1
+	if parts > 1 {
+		count++
 	}
-	return len(collectors) + len(syncs) + 1
+	return count
 }

@@ -72,15 +72,13 @@ func (f *field) distribute(nodes, at []int32, lDist int) {
 		taken[c] = f.own[c]
 		left -= f.own[c]
 		f.add(c, int64(f.own[c]))
-		f.near[f.Sync[c]] -= f.own[c]
-		f.own[c] = 0
+		f.count(c, -f.own[c])
 		if left == 0 {
 			break
 		}
 	}
 	for c, children := range taken { // from here on the whole job counts again
-		f.own[c] += children
-		f.near[f.Sync[c]] += children
+		f.count(c, children)
 	}
 	// The rest goes to the chosen in the order of load, distance and number. Each time only the first load changes.
 	before := func(a, b int32) int {
@@ -99,6 +97,14 @@ func (f *field) distribute(nodes, at []int32, lDist int) {
 	}
 	for _, c := range chosen {
 		f.add(c, 0)
+	}
+}
+
+// count changes how many nodes are at home at a collector, and below each vertex above it.
+func (f *field) count(c int32, by int) {
+	f.own[c] += by
+	for k := range f.above {
+		f.above[k].near[f.above[k].of[c]] += by
 	}
 }
 

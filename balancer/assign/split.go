@@ -3,6 +3,7 @@ package assign
 import (
 	"cmp"
 	"container/heap"
+	"maps"
 	"slices"
 )
 
@@ -33,7 +34,7 @@ func (a *placer) split(t *Task, at []int32) {
 }
 
 // fill gives each node without a collector one of the chosen. As many nodes as fit stay at home, then as many as fit
-// stay under their SyncAgent. The rest goes anywhere.
+// stay under each vertex above it, the nearest first. The rest goes anywhere.
 func (a *placer) fill(t *Task, at, chosen []int32, rooms map[int32]int) {
 	give := func(i int, c int32) {
 		at[i] = c
@@ -46,22 +47,24 @@ func (a *placer) fill(t *Task, at, chosen []int32, rooms map[int32]int) {
 		}
 		return queue
 	}
-	under := map[int32][]int32{} // of the chosen, by SyncAgent
-	for _, c := range chosen {
-		under[a.Sync[c]] = append(under[a.Sync[c]], c)
-	}
 	for i, n := range t.Nodes {
 		if home := a.Home[n]; at[i] == None && rooms[home] > 0 {
 			give(i, home)
 		}
 	}
-	for i, n := range t.Nodes {
-		if at[i] != None {
-			continue
+	for k := len(a.above) - 1; k >= 0; k-- {
+		of, under := a.above[k].of, map[int32][]int32{} // the chosen, by vertex
+		for _, c := range chosen {
+			under[of[c]] = append(under[of[c]], c)
 		}
-		s := a.Sync[a.Home[n]]
-		if under[s] = next(under[s]); len(under[s]) > 0 {
-			give(i, under[s][0])
+		for i, n := range t.Nodes {
+			if at[i] != None {
+				continue
+			}
+			v := of[a.Home[n]]
+			if under[v] = next(under[v]); len(under[v]) > 0 {
+				give(i, under[v][0])
+			}
 		}
 	}
 	for i := range at {
@@ -79,8 +82,8 @@ func (a *placer) fill(t *Task, at, chosen []int32, rooms map[int32]int) {
 
 // choose returns the smallest set of additional collectors whose room holds the rest of the job, or every collector
 // with room if none suffices. Of equally small sets it builds the best one, collector by collector. First counts how
-// many nodes the collector is home to and has room for. Then count the nodes under its SyncAgent in the same way, the
-// least load, and the lowest number.
+// many nodes the collector is home to and has room for. Then count the nodes under each vertex above it in the same
+// way, the nearest vertex first, the least load, and the lowest number.
 func (a *placer) choose(room func(c int32) int, has map[int32]int, left int) []int32 {
 	p := &pick{room: room, at: map[int32]int{}}
 	for it := a.byLoad(1); p.sum < left; {
@@ -97,39 +100,28 @@ func (a *placer) choose(room func(c int32) int, has map[int32]int, left int) []i
 	p.fixed, p.places, p.spare = make([]bool, len(p.most)), len(p.most), p.sum-left
 
 	own := func(c int32) int { return min(a.own[c], room(c)) }
-	near := func(c int32) int { return min(a.near[a.Sync[c]], room(c)) }
+	nearer := func(x, y int32, lowest int) int { // by the levels from the lowest up
+		for k := lowest; k >= 0; k-- {
+			at := &a.above[k]
+			if order := cmp.Compare(min(at.near[at.of[y]], room(y)), min(at.near[at.of[x]], room(x))); order != 0 {
+				return order
+			}
+		}
+		return cmp.Or(cmp.Compare(a.load[x], a.load[y]), cmp.Compare(x, y))
+	}
 	homes := slices.DeleteFunc(slices.Clone(a.owners), func(c int32) bool {
 		_, known := has[c]
 		return known || room(c) == 0
 	})
 	slices.SortFunc(homes, func(x, y int32) int {
-		return cmp.Or(cmp.Compare(own(y), own(x)), cmp.Compare(near(y), near(x)),
-			cmp.Compare(a.load[x], a.load[y]), cmp.Compare(x, y))
+		return cmp.Or(cmp.Compare(own(y), own(x)), nearer(x, y, len(a.above)-1))
 	})
 	for _, c := range homes {
 		p.try(c)
 	}
-	// Under each SyncAgent the collector with the most room comes first. After one whose room does not suffice, no
-	// other has enough.
-	agents := queue[*syncAgent]{less: func(x, y *syncAgent) bool {
-		return cmp.Or(cmp.Compare(near(y.c), near(x.c)),
-			cmp.Compare(a.load[x.c], a.load[y.c]), cmp.Compare(x.c, y.c)) < 0
-	}}
-	for _, s := range a.syncs {
-		b := &syncAgent{it: a.byLoad(slices.Collect(a.below(s))...)}
-		if b.c = b.it.next(); b.c != None {
-			heap.Push(&agents, b)
-		}
-	}
-	for len(agents.of) > 0 && p.places > 0 {
-		b := agents.of[0]
-		_, known := has[b.c]
-		more := room(b.c) > 0 && (known || a.own[b.c] > 0 || p.try(b.c))
-		if b.c = b.it.next(); more && b.c != None {
-			heap.Fix(&agents, 0)
-		} else {
-			heap.Pop(&agents)
-		}
+	tried := maps.Clone(has)
+	for k := len(a.above) - 1; k >= 0; k-- {
+		a.chooseBelow(&a.above[k], p, tried, func(x, y int32) bool { return nearer(x, y, k) < 0 })
 	}
 	for i, c := range p.most[:p.places] {
 		if !p.fixed[i] {
@@ -137,6 +129,35 @@ func (a *placer) choose(room func(c int32) int, has map[int32]int, left int) []i
 		}
 	}
 	return p.chosen
+}
+
+// chooseBelow tries the collectors under the vertices of a level that are above nodes of the job. Those that it chooses
+// count as tried.
+func (a *placer) chooseBelow(at *level, p *pick, tried map[int32]int, less func(x, y int32) bool) {
+	// Under each vertex the collector with the most room comes first. After one whose room does not suffice, no other
+	// has enough.
+	queues := queue[*candidate]{less: func(x, y *candidate) bool { return less(x.c, y.c) }}
+	for _, v := range at.touched {
+		b := &candidate{it: a.byLoad(slices.Collect(a.below(at, v))...)}
+		if b.c = b.it.next(); b.c != None {
+			heap.Push(&queues, b)
+		}
+	}
+	for len(queues.of) > 0 && p.places > 0 {
+		b := queues.of[0]
+		_, known := tried[b.c]
+		more := p.room(b.c) > 0
+		if more && !known && a.own[b.c] == 0 {
+			if more = p.try(b.c); more {
+				tried[b.c] = 0
+			}
+		}
+		if b.c = b.it.next(); more && b.c != None {
+			heap.Fix(&queues, 0)
+		} else {
+			heap.Pop(&queues)
+		}
+	}
 }
 
 // pick takes collectors one by one. Invariant: the chosen ones together with the rest of most[:places] are the
@@ -182,8 +203,8 @@ func (p *pick) shrink() {
 	}
 }
 
-// syncAgent is a SyncAgent with the collectors under it that are still to try.
-type syncAgent struct {
+// candidate is the next collector to try under a vertex, and those after it.
+type candidate struct {
 	it *byLoad
-	c  int32 // the next collector
+	c  int32
 }

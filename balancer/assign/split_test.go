@@ -27,9 +27,11 @@ func chooseLiterally(a *placer, room func(int32) int, has map[int32]int, left in
 				break // one more would be needed with it
 			}
 			y := free[best]
-			if cmp.Or(cmp.Compare(min(a.own[x], room(x)), min(a.own[y], room(y))),
-				cmp.Compare(min(a.near[a.Sync[x]], room(x)), min(a.near[a.Sync[y]], room(y))),
-				cmp.Compare(a.load[y], a.load[x]), cmp.Compare(y, x)) > 0 {
+			order := cmp.Compare(min(a.own[x], room(x)), min(a.own[y], room(y)))
+			for _, at := range slices.Backward(a.above) {
+				order = cmp.Or(order, cmp.Compare(min(at.near[at.of[x]], room(x)), min(at.near[at.of[y]], room(y))))
+			}
+			if cmp.Or(order, cmp.Compare(a.load[y], a.load[x]), cmp.Compare(y, x)) > 0 {
 				best = i
 			}
 		}
