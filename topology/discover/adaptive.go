@@ -2,7 +2,6 @@ package discover
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -10,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/weirhpc/weir/topology/latency"
-	"github.com/weirhpc/weir/topology/network"
 )
 
 // AdaptiveOptions are what a caller may know or limit. The zero value is right where nothing is.

@@ -38,8 +38,8 @@ func newGrouping(a *adaptive, p *part, first int) *grouping {
 	g := &grouping{
 		a: a, levels: p.top, first: first, size: len(p.nodes), cross: map[[2]int]float64{}, fresh: map[int]float64{},
 	}
-	for _, v := range p.nodes {
-		g.seek(v)
+	for _, i := range a.rng.Perm(len(p.nodes)) {
+		g.seek(p.nodes[i])
 	}
 	return g
 }
@@ -200,8 +200,9 @@ func keyOf(i, j int) [2]int { return [2]int{min(i, j), max(i, j)} }
 // a group that has none yet would found it twice.
 func (g *grouping) decide() {
 	founders := 1 + g.placed/16
-	var left []*seeker
-	for _, s := range g.seekers {
+	active := g.active()
+	left := make([]*seeker, 0, len(active))
+	for _, s := range active {
 		best, odds := g.best(s)
 		rejected := best < 0 || s.score[best] <= g.rejectNats()
 		switch {
@@ -223,8 +224,12 @@ func (g *grouping) decide() {
 			left = append(left, s)
 		}
 	}
-	g.seekers = left
+	g.seekers = append(left, g.seekers[len(active):]...)
 }
+
+// active returns the seekers that may be measured: twice as many as there are nodes to measure them with. More would
+// only test small groups whose members they have to wait for.
+func (g *grouping) active() []*seeker { return g.seekers[:min(len(g.seekers), 8+2*g.placed)] }
 
 // mergeFor merges the two most probable groups of a seeker if nothing but the seeker tells whether they are one.
 func (g *grouping) mergeFor(s *seeker, best int) bool {
@@ -278,10 +283,13 @@ func (g *grouping) join(s *seeker, group int) {
 	g.joined = append(g.joined, v)
 	g.placed++
 	for _, m := range g.a.samples[v] {
+		if g.a.set[m.with] != g.a.set[v] {
+			continue // its groups are others
+		}
 		ratio := g.levels.ratio(m.ln, g.first)
 		if other := g.a.seeking[m.with]; other != nil {
 			other.score[group] += ratio
-		} else if at := g.a.group[m.with]; at >= 0 && at != group && g.a.set[m.with] == g.a.set[v] {
+		} else if at := g.a.group[m.with]; at >= 0 && at != group {
 			g.cross[keyOf(at, group)] += ratio
 		}
 	}
@@ -291,15 +299,14 @@ func (g *grouping) join(s *seeker, group int) {
 func (g *grouping) round() (round []latency.Pair, who []*seeker) {
 	a := g.a
 	stamp := a.rounds + 1
-	a.rng.Shuffle(len(g.seekers), func(i, j int) { g.seekers[i], g.seekers[j] = g.seekers[j], g.seekers[i] })
-	waiting := 0
-	for _, s := range g.seekers {
-		if len(round) == g.placed || waiting > 50+len(g.seekers)/8 {
+	active := g.active()
+	a.rng.Shuffle(len(active), func(i, j int) { active[i], active[j] = active[j], active[i] })
+	for _, s := range active {
+		if len(round) == g.placed {
 			break
 		}
 		other := g.partner(s, stamp)
 		if other < 0 {
-			waiting++
 			continue
 		}
 		a.busy[other], a.busy[s.node] = stamp, stamp

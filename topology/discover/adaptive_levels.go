@@ -17,7 +17,9 @@ type levels struct {
 }
 
 const (
-	levelBins    = 2048
+	levelBins    = 1024
+	fewSteps     = 8   // of a fit that is compared with others
+	mostSteps    = 200 // of a fit
 	mostLevels   = 8
 	leastOutlier = .004 // weight that outliers have at least, so that no single latency decides
 )
@@ -26,18 +28,19 @@ const (
 // nats more than its parameters cost, and be two standard deviations from the others.
 func fitLevels(values []float64, floor float64) levels {
 	h := newHistogram(values)
-	l, likelihood := h.fit([]float64{h.median()}, math.Max(h.spread(), floor), floor)
+	l, likelihood := h.fit([]float64{h.median()}, max(h.spread(), floor), floor, mostSteps)
 	for len(l.centres) < mostLevels {
 		best, bestLikelihood := levels{}, math.Inf(-1)
 		for _, at := range h.starts() {
 			for _, narrower := range []float64{1, .4} {
-				next, li := h.fit(append(slices.Clone(l.centres), at), l.sd*narrower, floor)
-				if li > bestLikelihood && next.apart() {
+				next, li := h.fit(append(slices.Clone(l.centres), at), l.sd*narrower, floor, fewSteps)
+				if li > bestLikelihood {
 					best, bestLikelihood = next, li
 				}
 			}
 		}
-		if bestLikelihood < likelihood+math.Log(float64(len(values)))+10 {
+		best, bestLikelihood = h.fit(best.centres, best.sd, floor, mostSteps)
+		if !best.apart() || bestLikelihood < likelihood+math.Log(float64(len(values)))+10 {
 			break
 		}
 		l, likelihood = best, bestLikelihood
@@ -135,7 +138,7 @@ func (h *histogram) starts() []float64 {
 }
 
 // fit improves centres and the standard deviation by expectation and maximisation. It returns ln of the likelihood.
-func (h *histogram) fit(centres []float64, sd, floor float64) (levels, float64) {
+func (h *histogram) fit(centres []float64, sd, floor float64, steps int) (levels, float64) {
 	floor = max(floor, h.width, 1e-4)
 	k := len(centres)
 	l := levels{centres: centres, weights: make([]float64, k), sd: max(sd, floor), outlier: .01}
@@ -145,9 +148,9 @@ func (h *histogram) fit(centres []float64, sd, floor float64) (levels, float64) 
 	}
 	before := math.Inf(-1)
 	likelihood := before
-	for range 200 {
+	for range steps {
 		likelihood = h.step(&l, floor)
-		if likelihood-before < 1e-3 {
+		if likelihood-before < 1e-2 {
 			break
 		}
 		before = likelihood
