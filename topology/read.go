@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -46,18 +45,7 @@ func ReadFile(path string) (*Tree, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the tree %s: %w", path, err)
 	}
-	read := ReadYAML
-	switch filepath.Ext(path) {
-	case ".conf":
-		read = readTopologyConf
-	case ".tgf":
-		read = readTGF
-	default:
-		if isList(text) {
-			read = readTopologyYAML
-		}
-	}
-	t, err := read(bytes.NewReader(text))
+	t, err := Read(path, bytes.NewReader(text))
 	if err != nil {
 		return nil, fmt.Errorf("reading the tree %s: %w", path, err)
 	}

@@ -36,11 +36,17 @@ func (n *Network) writeEdges(w io.Writer) error {
 			fmt.Fprintln(out, word(v))
 		}
 	}
-	slices.SortFunc(net.Links, func(a, b Link) int { return cmp.Or(cmp.Compare(a.A, b.A), cmp.Compare(a.B, b.B)) })
-	for _, l := range net.Links {
+	for _, l := range net.sortedLinks() {
 		fmt.Fprintf(out, "%s %s\n", word(l.A), word(l.B))
 	}
 	return out.Flush()
+}
+
+// sortedLinks returns the links by their ends.
+func (n *Network) sortedLinks() []Link {
+	links := slices.Clone(n.Links)
+	slices.SortFunc(links, func(a, b Link) int { return cmp.Or(cmp.Compare(a.A, b.A), cmp.Compare(a.B, b.B)) })
+	return links
 }
 
 // readEdges returns the network of a list of links. Lines that begin with # are comments.

@@ -1,18 +1,33 @@
 package network
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
+
+	"github.com/weirhpc/weir/naming"
+	"github.com/weirhpc/weir/topology"
 )
 
 // Forms of a network.
 const (
 	Parens = "parens" // a tree as nested parentheses
 	Edges  = "edges"  // a line for each link
+	TGF    = "tgf"    // Trivial Graph Format, with latencies and throughput
+	YAML   = "yaml"   // a tree as balance.tree_file has it
+	Conf   = "conf"   // a tree as Slurm's topology.conf has it
+	JSON   = "json"   // an object with everything
 )
 
-// Write writes a network in one of its forms.
+// Forms are all forms that can be written and read.
+func Forms() []string { return []string{Parens, Edges, TGF, YAML, Conf, JSON} }
+
+// Write writes a network in one of its forms. Parens, YAML and Conf are for trees of switches.
 func (n *Network) Write(w io.Writer, form string) error {
 	switch form {
 	case Parens:
@@ -23,23 +38,103 @@ func (n *Network) Write(w io.Writer, form string) error {
 		return err
 	case Edges:
 		return n.writeEdges(w)
+	case TGF:
+		return n.writeTGF(w)
+	case YAML:
+		return n.writeYAML(w)
+	case Conf:
+		return n.writeConf(w)
+	case JSON:
+		e := json.NewEncoder(w)
+		e.SetIndent("", " ")
+		return e.Encode(n)
 	}
-	return fmt.Errorf("unknown form %q", form)
+	return fmt.Errorf("form %.40q must be one of %s", form, strings.Join(Forms(), ", "))
 }
 
-// Read reads a network in one of its forms. It tells parentheses from links by their first character.
-func Read(r io.Reader) (*Network, error) {
+// ReadFile reads the network of a file, in any form. Where the ending of the path is none of .tree, .edges, .tgf,
+// .yaml, .yml, .conf and .json, the text says which form it is. Errors name the file and the line.
+func ReadFile(path string) (*Network, error) {
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() { // a pipe could wait forever
+		return nil, fmt.Errorf("reading the network %s: not a regular file", path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading the network %s: %w", path, naming.Pathless(err))
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	n, err := ReadNamed(path, f)
+	if err != nil {
+		return nil, fmt.Errorf("reading the network %s: %w", path, err)
+	}
+	return n, nil
+}
+
+// Read reads a network whose form the text says.
+func Read(r io.Reader) (*Network, error) { return ReadNamed("", r) }
+
+// ReadNamed reads a network as ReadFile does, with the ending of a name.
+func ReadNamed(name string, r io.Reader) (*Network, error) {
 	text, err := readAll(r)
 	if err != nil {
 		return nil, err
 	}
-	for _, line := range lines(text) {
-		if line != "" && line[0] != '#' {
-			if strings.HasPrefix(line, "(") {
-				return readParens(text)
-			}
-			break
-		}
+	ending := filepath.Ext(name)
+	form := strings.TrimPrefix(ending, ".")
+	switch {
+	case form == "tree":
+		form = Parens
+	case form == "yml":
+		form = YAML
+	case !slices.Contains(Forms(), form) || form == Parens:
+		form = formOf(text)
 	}
-	return readEdges(text)
+	switch form {
+	case Parens:
+		return readParens(text)
+	case Edges:
+		return readEdges(text)
+	case TGF:
+		return readTGF(text)
+	case JSON:
+		n := &Network{}
+		if err := json.Unmarshal([]byte(text), n); err != nil {
+			return nil, err
+		}
+		return n, nil
+	}
+	t, err := topology.Read("."+form, strings.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	return FromTree(t), nil
+}
+
+var (
+	confLine = regexp.MustCompile(`(?i)^(switch|block|ring)name\s*=`)
+	yamlLine = regexp.MustCompile(`^(---|- |%YAML|[a-z]+:( |$))`)
+)
+
+// formOf tells the form of a text by its first line that is no comment. A line of # alone tells Trivial Graph Format.
+func formOf(text string) string {
+	first, form := true, Edges
+	for _, line := range lines(text) {
+		switch {
+		case line == "#" && !first:
+			return TGF
+		case line == "" || line[0] == '#' || !first:
+			continue
+		case line[0] == '(':
+			return Parens
+		case line[0] == '{':
+			return JSON
+		case confLine.MatchString(line):
+			return Conf
+		case yamlLine.MatchString(line):
+			return YAML
+		}
+		first = false
+	}
+	return form
 }

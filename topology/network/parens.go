@@ -17,8 +17,8 @@ const (
 	maxLevels = 64
 )
 
-// parens returns a tree as nested parentheses, each pair a switch: ((0,1),(2,3)). Nodes without names are numbers from 0.
-// What is inside a pair is sorted as text.
+// parens returns a tree as nested parentheses, each pair a switch: ((0,1),(2,3)). Nodes without names are numbers from
+// 0. What is inside a pair is sorted as text.
 func (n *Network) parens() (string, error) {
 	r, err := n.rootedTree()
 	if err != nil {
@@ -68,12 +68,12 @@ func readParens(text string) (*Network, error) {
 
 // parensReader gathers the nodes of a text, and the switch around each.
 type parensReader struct {
-	nodes, above []string // above is unused for the root
-	in           []int    // the switch around each node
-	parent       []int    // of each switch
-	open         []int    // switches whose parentheses are not closed yet
-	closed       bool     // the root is complete
-	comma        bool     // a comma or a closing parenthesis must come next
+	nodes  []string
+	in     []int // the switch around each node
+	parent []int // of each switch; -1: the root
+	open   []int // switches whose parentheses are not closed yet
+	closed bool  // the root is complete
+	comma  bool  // a comma or a closing parenthesis must come next
 }
 
 // line reads one line.

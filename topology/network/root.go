@@ -14,8 +14,8 @@ type rootedTree struct {
 	net *Network // switches are named, and each has a name of its own
 }
 
-// rootedTree returns the tree below its root. Where the network does not name one, that is the middle of the longest way
-// between switches: the switch there, or a new one if the middle is inside a link.
+// rootedTree returns the tree below its root. A network that names none gets the middle of the longest way between
+// switches: the switch there, or a new one if the middle is inside a link.
 func (n *Network) rootedTree() (*rootedTree, error) {
 	if err := n.whyNoTree(); err != nil {
 		return nil, err
@@ -59,47 +59,34 @@ func (n *Network) withoutIdle() *Network {
 	return between.without(gone)
 }
 
-// bridge puts one link in the place of each chain of switches with two neighbours, unless its ends are the same or have
-// a link already. It marks the switches as gone.
+// bridge puts one link in the place of each chain of switches with two neighbours. It marks the switches as gone. A chain
+// stays if its ends are the same, or have a link already.
 func (n *Network) bridge(gone []bool) {
 	ends := n.neighbours()
 	linked := make(map[[2]int]bool, len(n.Links))
 	for _, l := range n.Links {
 		linked[[2]int{l.A, l.B}] = true
 	}
-	passed := func(v int) bool { return n.IsSwitch(v) && v != n.Root && len(ends[v]) == 2 }
 	dropped := make([]bool, len(n.Links))
 	for v := n.Nodes; v < len(n.Names); v++ {
-		if gone[v] || !passed(v) {
+		if gone[v] || !n.passed(ends, v) {
 			continue
 		}
-		chain, ways := []int{v}, []int{}
-		var last [2]int
-		for side, e := range ends[v] {
-			from, at := v, e
-			for ways = append(ways, at.link); passed(at.vertex) && at.vertex != v; ways = append(ways, at.link) {
-				chain = append(chain, at.vertex)
-				next := ends[at.vertex][0]
-				if next.link == at.link {
-					next = ends[at.vertex][1]
-				}
-				from, at = at.vertex, next
-			}
-			_, last[side] = from, at.vertex
-		}
-		key := [2]int{min(last[0], last[1]), max(last[0], last[1])}
+		one, way := n.follow(ends, v, ends[v][0])
+		other, rest := n.follow(ends, v, ends[v][1])
+		key := [2]int{min(one, other), max(one, other)}
 		if key[0] == key[1] || linked[key] {
 			continue
 		}
 		linked[key] = true
 		whole := Link{A: key[0], B: key[1], Throughput: math.Inf(1)}
-		for _, w := range ways {
-			whole.LatencyUs += n.Links[w].LatencyUs
-			whole.Throughput = min(whole.Throughput, n.Links[w].Throughput) // NaN stays NaN
+		for _, w := range append(way, rest...) {
+			l := n.Links[w]
+			whole.LatencyUs += l.LatencyUs
+			whole.Throughput = min(whole.Throughput, l.Throughput) // NaN stays NaN
 			dropped[w] = true
-		}
-		for _, c := range chain {
-			gone[c] = true
+			gone[l.A] = gone[l.A] || l.A != one && l.A != other
+			gone[l.B] = gone[l.B] || l.B != one && l.B != other
 		}
 		n.Links = append(n.Links, whole)
 	}
@@ -110,6 +97,23 @@ func (n *Network) bridge(gone []bool) {
 		}
 	}
 	n.Links = kept
+}
+
+// passed reports whether a vertex is a switch that only joins two links.
+func (n *Network) passed(ends [][]end, v int) bool {
+	return n.IsSwitch(v) && v != n.Root && len(ends[v]) == 2
+}
+
+// follow goes from a switch along a chain, to the first vertex that has not two neighbours. It returns the links.
+func (n *Network) follow(ends [][]end, from int, at end) (last int, way []int) {
+	for way = append(way, at.link); n.passed(ends, at.vertex) && at.vertex != from; way = append(way, at.link) {
+		next := ends[at.vertex][0]
+		if next.link == at.link {
+			next = ends[at.vertex][1]
+		}
+		at = next
+	}
+	return at.vertex, way
 }
 
 // without returns the network without some switches, which have no links.
@@ -136,8 +140,8 @@ func (n *Network) without(gone []bool) *Network {
 // the middle.
 const inLink = .25
 
-// addRoot gives a tree a root: the middle of the longest way between switches. It is a new switch if it is inside a link,
-// or if there is no switch.
+// addRoot gives a tree a root: the middle of the longest way between switches. It is a new switch if the middle is inside
+// a link, or if there is no switch.
 func (n *Network) addRoot() {
 	if len(n.Names) == n.Nodes {
 		n.rootBetween()
@@ -200,8 +204,7 @@ func (n *Network) length(link int, known bool) float64 {
 	return max(n.Links[link].LatencyUs, 1e-12)
 }
 
-// distances returns how far each switch is from one of them, counting switches alone. A switch counts what its nodes
-// are from it as well, since the nodes of an upper switch may be as far as those of a lower one.
+// distances returns how far each switch is from one of them. The links of nodes do not count.
 func (n *Network) distances(ends [][]end, from int) (far []float64, t rooted) {
 	known := !slices.ContainsFunc(n.Links, func(l Link) bool { return math.IsNaN(l.LatencyUs) })
 	t = walk(ends, from)
@@ -272,13 +275,13 @@ func (n *Network) nameSwitches() {
 	}
 }
 
-// level returns how many switches are above each vertex, or an error where that is more than a file can have.
-func (t *rootedTree) level() ([]int, error) {
+// checkLevels returns an error if the tree has more levels than a file of a machine's tree may have.
+func (t *rootedTree) checkLevels() error {
 	level := make([]int, len(t.parent))
 	for _, v := range t.order[1:] {
-		if level[v] = level[t.parent[v]] + 1; level[v] > maxLevels {
-			return nil, fmt.Errorf("more than %d levels of switches: the form edges has no such bound", maxLevels)
+		if level[v] = level[t.parent[v]] + 1; level[v] > maxLevels-2 {
+			return fmt.Errorf("more than %d levels of switches: the form edges has no such bound", maxLevels-2)
 		}
 	}
-	return level, nil
+	return nil
 }
