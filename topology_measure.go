@@ -30,7 +30,9 @@ type measureWay interface {
 
 // measureWays returns the ways to measure. The command wants the flag of one of them.
 func measureWays() []measureWay {
-	return []measureWay{}
+	return []measureWay{
+		&threadsFlags{},
+	}
 }
 
 // measureFlags are the flags of weir topology measure, without those of the ways.
