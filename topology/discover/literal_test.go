@@ -254,8 +254,8 @@ func TestLiteralBadInput(t *testing.T) {
 	}
 }
 
-// TestLiteralBlizzard: the fully meshed quads become switches, as in the thesis (figure 3.4). The 16 links between quads
-// are exact at half a percent of noise.
+// TestLiteralBlizzard: the fully meshed quads become switches, as in the thesis (figure 3.4). The 16 links between
+// quads are exact at half a percent of noise.
 func TestLiteralBlizzard(t *testing.T) {
 	node := blizzard(.575, .15, .55)
 	want := network.New(node.Names[:node.Nodes])

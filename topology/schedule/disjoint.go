@@ -7,10 +7,10 @@ import (
 )
 
 // Disjoint returns rounds that hold each of the pairs once. Let the degree be the most pairs that a node has. If the
-// pairs form a bipartite graph, the rounds are as many as the degree (König). So they are if a node meets all others and
-// the nodes are even in number. Otherwise they are at most one more (Vizing; Misra and Gries 1992). A pair that is given
-// k times is in k rounds, and then the rounds are those of each time. A pair joins two different nodes. TestDisjoint pins
-// it.
+// pairs form a bipartite graph, the rounds are as many as the degree (König). So they are if a node meets all others
+// and the nodes are even in number. Otherwise they are at most one more (Vizing; Misra and Gries 1992). A pair that is
+// given k times is in k rounds, and then the rounds are those of each time. A pair joins two different nodes.
+// TestDisjoint pins it.
 func Disjoint(pairs []latency.Pair) [][]latency.Pair {
 	pairs, again := firsts(pairs)
 	if len(pairs) == 0 {
