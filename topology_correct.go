@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -90,7 +91,7 @@ func (f *correctFlags) run(c *cobra.Command) error {
 	if open := openLinks(r); len(open) > 0 {
 		say(c.ErrOrStderr(), "weir topology: only sums are known of these links: %s", strings.Join(open, ", "))
 	}
-	return f.write(c, func(w io.Writer) error { return r.Network.Write(w, f.format) })
+	return f.write(c, func(w io.Writer) error { return r.Network.Write(w, cmp.Or(f.format, network.TGF)) })
 }
 
 // correctedJSON is how well links explain latencies. What is not defined is null.

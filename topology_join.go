@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -91,5 +92,5 @@ func (f *joinFlags) run(c *cobra.Command, args []string) error {
 		say(c.ErrOrStderr(), "weir topology: %d links would have a latency below 0, and have 0: were the latencies between "+
 			"nodes measured by --measured?", clamped)
 	}
-	return f.write(c, func(w io.Writer) error { return joined.Write(w, f.format) })
+	return f.write(c, func(w io.Writer) error { return joined.Write(w, cmp.Or(f.format, network.TGF)) })
 }

@@ -17,6 +17,7 @@ svg{--page:#fff;--ink:#1f2328;--soft:#59636e;--line:#8c959f;--node:#ddf4ff;--edg
 @media(prefers-color-scheme:dark){svg{--page:#0d1117;--ink:#e6edf3;--soft:#9198a1;--line:#656c76;--node:#0c2d6b;` +
 	`--edge:#388bfd;--switch:#3b2300;--rim:#bb8009}}
 text{font:11px ui-monospace,Menlo,Consolas,monospace;fill:var(--ink)}
+.name{paint-order:stroke;stroke:var(--page);stroke-width:3px}
 .soft{font-size:10px;fill:var(--soft)}
 .page{fill:var(--page)} .node{fill:var(--node);stroke:var(--edge)} .switch{fill:var(--switch);stroke:var(--rim)}
 .link{fill:none;stroke:var(--line)}
@@ -233,7 +234,7 @@ func (n *Network) svgGraph(w io.Writer) error {
 		}
 		label := ""
 		if len(net.Names) <= maxLabelled {
-			label = fmt.Sprintf(`<text x="%.1f" y="%.1f">%s</text>`, x+8, y-5, name)
+			label = fmt.Sprintf(`<text class="name" x="%.1f" y="%.1f">%s</text>`, x+8, y-5, name)
 		}
 		fmt.Fprintf(w, "<g><title>%s</title>%s%s</g>\n", name, shape, label)
 	}
