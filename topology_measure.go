@@ -31,7 +31,7 @@ type measureWay interface {
 // measureWays returns the ways to measure. The command wants the flag of one of them.
 func measureWays() []measureWay {
 	return []measureWay{
-		&threadsFlags{},
+		&rendezvousFlags{}, &threadsFlags{},
 	}
 }
 
