@@ -218,7 +218,7 @@ func TestNamespaces(t *testing.T) {
 	}
 	if out, err := exec.CommandContext(ctx, binary, "topology", "build", "--matrix", matrix, "--format", "json",
 		"--out", found).CombinedOutput(); err != nil {
-		t.Fatalf("building: %v: %s", err, out)
+		t.Fatalf("building: %v: %s\n%s", err, out, said)
 	}
 	t.Logf("64 nodes at 8 switches were measured and built in %.1f s; %s", time.Since(begun).Seconds(), said)
 
