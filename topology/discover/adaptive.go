@@ -400,4 +400,4 @@ func (a *adaptive) divide(p *part, ask asking) []*part {
 }
 
 // leastMargin is how many nats the latencies inside a group must show.
-const leastMargin = 8
+const leastMargin = 15
