@@ -21,7 +21,7 @@ const (
 	fewSteps     = 8   // of a fit that is compared with others
 	mostSteps    = 200 // of a fit
 	mostLevels   = 8
-	outlierRange = 1.6 // at least, of ln(latency): outliers take up to five times as long
+	outlierRange = 1.6  // at least, of ln(latency): outliers take up to five times as long
 	leastOutlier = .004 // weight that outliers have at least, so that no single latency decides
 )
 
