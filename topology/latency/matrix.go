@@ -4,6 +4,7 @@ package latency
 
 import (
 	"context"
+	"fmt"
 	"math"
 )
 
@@ -15,6 +16,8 @@ type Matrix struct {
 
 	TickUs float64 // step of the clock over the round trips of a batch; 0: not known
 	Noise  float64 // standard deviation of ln(latency) between repeats of a pair; 0: not known
+
+	warnings []string
 }
 
 // New returns a matrix of nodes between which nothing is measured. Names are valid and different.
@@ -31,6 +34,13 @@ func (m *Matrix) Len() int { return len(m.names) }
 
 // Names returns the names of the nodes. The matrix owns the slice.
 func (m *Matrix) Names() []string { return m.names }
+
+// Warnings returns what a reader changed or doubts, each as one sentence.
+func (m *Matrix) Warnings() []string { return m.warnings }
+
+func (m *Matrix) warn(format string, args ...any) {
+	m.warnings = append(m.warnings, fmt.Sprintf(format, args...))
+}
 
 // At returns the latency between two different nodes in microseconds, NaN if it was not measured.
 func (m *Matrix) At(a, b int) float64 { return m.us[m.index(a, b)] }

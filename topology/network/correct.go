@@ -18,14 +18,14 @@ type Message struct {
 
 // Correction is a network with the latencies of a regression, and how well they explain the matrix.
 type Correction struct {
-	Network      *Network `json:"-"`
-	Pairs        int      `json:"pairs"`        // in the regression
-	Ambiguous    int      `json:"ambiguous"`    // pairs that are left out, since several paths are about as short
-	R2           float64  `json:"r2"`           // share of the variance of the latencies that the links explain
-	AdjustedR2   float64  `json:"adjusted_r2"`  // less what so many links explain of anything
-	RelativeRMS  float64  `json:"relative_rms"` // of the difference, as a share of the latency
-	Undetermined []int    `json:"-"`            // links of which the pairs give no single latency
-	Iterations   int      `json:"iterations"`
+	Network      *Network
+	Pairs        int     // in the regression
+	Ambiguous    int     // pairs that are left out, since several paths are about as short
+	R2           float64 // share of the variance of the latencies that the links explain
+	AdjustedR2   float64 // less what so many links explain of anything
+	RelativeRMS  float64 // of the difference, as a share of the latency
+	Undetermined []int   // links of which the pairs give no single latency
+	Iterations   int
 }
 
 // Correct returns the network with latencies of the links that explain those of the pairs best, by ordinary least squares.
@@ -42,6 +42,7 @@ func Correct(n *Network, m *latency.Matrix, message Message) (*Correction, error
 		return nil, err
 	}
 	c := &Correction{Network: n.copy(), Iterations: iterations, Ambiguous: r.ambiguous}
+	c.Network.nameSwitches()
 	for i := range n.Links {
 		c.Network.Links[i].LatencyUs = x[i]
 	}

@@ -331,4 +331,3 @@ func BenchmarkCorrect(b *testing.B) {
 		}
 	}
 }
-

@@ -113,7 +113,9 @@ func bounded(kind string, sizes []int) error {
 }
 
 // noSizes reports whether a kind has no numbers.
-func noSizes(kind string) bool { return kind == "partition" || kind == "westmere" || kind == "blizzard" }
+func noSizes(kind string) bool {
+	return kind == "partition" || kind == "westmere" || kind == "blizzard"
+}
 
 var errNumbers = errors.New("the numbers do not fit")
 
