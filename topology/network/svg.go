@@ -39,6 +39,9 @@ const (
 // WriteSVG draws the network: a tree from left to right with the nodes of each switch, or the vertices and links of
 // another network. Pages in light and dark mode can show it.
 func (n *Network) WriteSVG(w io.Writer) error {
+	if n.Nodes == 0 {
+		return errNothing
+	}
 	out := bufio.NewWriter(w)
 	t, err := n.rootedTree()
 	if err != nil {
@@ -200,7 +203,7 @@ const (
 
 // svgGraph draws vertices and links, near vertices near each other.
 func (n *Network) svgGraph(w io.Writer) error {
-	net := n.withoutIdle()
+	net := n.withoutEmpty()
 	net.nameSwitches()
 	if len(net.Names) > maxSVGGraph {
 		return fmt.Errorf("a drawing of %d nodes and switches that are no tree: at most %d are drawn; "+

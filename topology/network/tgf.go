@@ -23,7 +23,7 @@ const nodeMark = "node:"
 // The format does not tell nodes from switches. A reader takes the leaves of a tree for nodes and other vertices for
 // switches, and without a tree all vertices for nodes. A mark before the name says otherwise.
 func (n *Network) writeTGF(w io.Writer) error {
-	net, t := n.withoutIdle(), (*rootedTree)(nil)
+	net, t := n.withoutEmpty(), (*rootedTree)(nil)
 	if tree, err := n.rootedTree(); err == nil {
 		net, t = tree.net, tree
 	} else {

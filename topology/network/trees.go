@@ -148,7 +148,13 @@ func (n *Network) files() (*rootedTree, error) {
 
 // freeName returns a name that no vertex has.
 func (t *rootedTree) freeName(name string) string {
-	for slices.Contains(t.net.Names, name) {
+	if t.taken == nil {
+		t.taken = make(map[string]bool, len(t.net.Names))
+		for _, other := range t.net.Names {
+			t.taken[other] = true
+		}
+	}
+	for t.taken[name] {
 		name += "-"
 	}
 	return name
