@@ -73,19 +73,23 @@ func (t *tree) levelUnknown() {
 	}
 }
 
-// clip writes the values to w, none further than some sigmas from its switch's level. What is trimmed is lost; what is
-// clipped still says in which direction it was. A value that is not known gets the level.
+// fastSigmas is how much further a value may be below its switch's level than above. A disturbance only adds to a
+// latency, so a fast value shows a switch that was not seen yet.
+const fastSigmas = 8
+
+// clip writes the values to w, none further than some sigmas above its switch's level. What is trimmed is lost; what
+// is clipped still says in which direction it was. A value that is not known gets the level.
 func (t *tree) clip(v *values, w []float32, sigmas float64) {
 	for s := t.leaves; s < len(t.parent); s++ {
 		level, room := t.level[s], sigmas*t.sigma[s]
-		low, high := float32(level-room), float32(level+room)
+		low, high := float32(level-fastSigmas*room), float32(level+room)
 		t.across(s, func(a int, others []int) {
 			row := v.y[a*v.n : a*v.n+v.n]
 			for _, b := range others {
 				x := row[b]
 				if v.offset != nil && x == x {
 					reach := float32(room / math.Sqrt(v.weight(a, b)))
-					x = min(max(x, float32(level)-reach), float32(level)+reach)
+					x = min(max(x, float32(level)-fastSigmas*reach), float32(level)+reach)
 				} else if x == x {
 					x = min(max(x, low), high)
 				} else {
