@@ -31,7 +31,7 @@ func westmere(external string) *Network {
 // measured to the edge of its node is part of the latencies between nodes, and counts once.
 func TestJoinWestmere(t *testing.T) {
 	star := New(nil)
-	for _, name := range strings.Fields("w0 w1 w2 w3 w4 w5 w6 w7 w8 w9") {
+	for name := range strings.FieldsSeq("w0 w1 w2 w3 w4 w5 w6 w7 w8 w9") {
 		star.Names = append(star.Names, name)
 	}
 	star.Nodes = 10

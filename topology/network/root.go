@@ -14,8 +14,8 @@ type rootedTree struct {
 	taken map[string]bool // of freeName: all names
 }
 
-// rootedTree returns the tree below its root. A network that names none gets the middle of the longest way between
-// switches: the switch there, or a new one if the middle is inside a link.
+// rootedTree returns the tree below its root. Where the network names none, the root is the middle of the longest way
+// between switches. That is the switch there, or a new one if the middle is inside a link.
 func (n *Network) rootedTree() (*rootedTree, error) {
 	net := n.withoutEmpty()
 	if err := net.whyNoTree(); err != nil {
@@ -78,8 +78,8 @@ func (n *Network) empty() (gone []bool) {
 	return gone
 }
 
-// bridge puts one link in the place of each chain of switches with two neighbours. It marks the switches as gone. A chain
-// stays if its ends are the same, or have a link already.
+// bridge puts one link in the place of each chain of switches with two neighbours. It marks the switches as gone. A
+// chain stays if its ends are the same, or have a link already.
 func (n *Network) bridge(gone []bool) {
 	ends := n.neighbours()
 	linked := make(map[[2]int]bool, len(n.Links))
@@ -159,8 +159,8 @@ func (n *Network) without(gone []bool) *Network {
 // the middle.
 const inLink = .25
 
-// addRoot gives a tree a root: the middle of the longest way between switches. It is a new switch if the middle is inside
-// a link, or if there is no switch.
+// addRoot gives a tree a root: the middle of the longest way between switches. It is a new switch if the middle is
+// inside a link, or if there is no switch.
 func (n *Network) addRoot() {
 	if len(n.Names) == n.Nodes {
 		n.rootBetween()
