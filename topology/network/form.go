@@ -32,9 +32,10 @@ func (n *Network) Write(w io.Writer, form string) error {
 	switch form {
 	case Parens:
 		text, err := n.parens()
-		if err == nil {
-			_, err = io.WriteString(w, text)
+		if err != nil {
+			return fmt.Errorf("%w: tgf, edges and json are forms of any network", err)
 		}
+		_, err = io.WriteString(w, text)
 		return err
 	case Edges:
 		return n.writeEdges(w)

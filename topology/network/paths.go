@@ -16,7 +16,7 @@ func (n *Network) PathUs(a, b int) float64 {
 
 // Distances returns the latency between a vertex and each other, in microseconds, as PathUs does.
 func (n *Network) Distances(from int) []float64 {
-	far := n.shortest(n.neighbours(), from)
+	far := n.shortest(n.neighbours(), from).far
 	for v := range far {
 		if v != from {
 			far[v] += n.BaseUs
@@ -28,28 +28,36 @@ func (n *Network) Distances(from int) []float64 {
 	return far
 }
 
-// shortest returns the length of the shortest path to each vertex, +Inf where there is none. A link without a latency
-// is no way.
-func (n *Network) shortest(ends [][]end, from int) []float64 {
-	far := make([]float64, len(n.Names))
-	for v := range far {
-		far[v] = math.Inf(1)
+// shortestPaths are the shortest paths from one vertex.
+type shortestPaths struct {
+	far   []float64 // +Inf: there is no path
+	via   []end     // the vertex before the last, and the last link
+	order []int     // vertices with a path, the nearest first
+}
+
+// shortest finds the shortest path to each vertex. A link without a latency is no way.
+func (n *Network) shortest(ends [][]end, from int) *shortestPaths {
+	s := &shortestPaths{far: make([]float64, len(n.Names)), via: make([]end, len(n.Names))}
+	for v := range s.far {
+		s.far[v], s.via[v] = math.Inf(1), end{-1, -1}
 	}
-	far[from] = 0
-	next := &frontier{{from, 0}}
-	for next.Len() > 0 {
-		at := heap.Pop(next).(reach)
-		if at.far > far[at.vertex] {
+	s.far[from] = 0
+	done := make([]bool, len(n.Names))
+	for next := (&frontier{{from, 0}}); next.Len() > 0; {
+		at := heap.Pop(next).(reach).vertex
+		if done[at] {
 			continue
 		}
-		for _, e := range ends[at.vertex] {
-			if d := at.far + n.Links[e.link].LatencyUs; d < far[e.vertex] { // false for NaN
-				far[e.vertex] = d
+		done[at] = true
+		s.order = append(s.order, at)
+		for _, e := range ends[at] {
+			if d := s.far[at] + n.Links[e.link].LatencyUs; d < s.far[e.vertex] { // false for NaN
+				s.far[e.vertex], s.via[e.vertex] = d, end{at, e.link}
 				heap.Push(next, reach{e.vertex, d})
 			}
 		}
 	}
-	return far
+	return s
 }
 
 // reach is a vertex and how far it is.

@@ -1,7 +1,6 @@
 package network
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -24,8 +23,16 @@ func (n *Network) rootedTree() (*rootedTree, error) {
 	if !net.IsSwitch(net.Root) && len(net.Names) > 0 {
 		net.addRoot()
 	}
-	net.nameSwitches()
 	t := &rootedTree{net: net, rooted: walk(net.neighbours(), net.Root)}
+	_, switches := t.below()
+	names := []int{} // from the top, the switch with the first nodes first
+	if net.IsSwitch(net.Root) {
+		names = append(names, net.Root)
+	}
+	for i := 0; i < len(names); i++ {
+		names = append(names, switches[names[i]]...)
+	}
+	net.name(names)
 	return t, nil
 }
 
@@ -241,30 +248,29 @@ func (n *Network) wayUp(ends [][]end, from int) (way []step, long float64) {
 	return way, last.far
 }
 
-// nameSwitches names the switches without a name, and those whose name another vertex has: s0, s1 and so on from the top.
+// nameSwitches names switches as name does, in their own order.
 func (n *Network) nameSwitches() {
+	all := make([]int, len(n.Names)-n.Nodes)
+	for i := range all {
+		all[i] = n.Nodes + i
+	}
+	n.name(all)
+}
+
+// name names the switches without a name, and those whose name another vertex has: s0, s1 and so on in this order.
+func (n *Network) name(switches []int) {
 	taken := make(map[string]bool, len(n.Names))
 	for _, name := range n.Names[:n.Nodes] {
 		taken[name] = true
 	}
 	var nameless []int
-	for v := n.Nodes; v < len(n.Names); v++ {
+	for _, v := range switches {
 		if name := n.Names[v]; name == "" || taken[name] {
 			nameless = append(nameless, v)
 		} else {
 			taken[name] = true
 		}
 	}
-	if len(nameless) == 0 {
-		return
-	}
-	order := make([]int, len(n.Names)) // from the root on
-	if n.IsSwitch(n.Root) {
-		for i, v := range walk(n.neighbours(), n.Root).order {
-			order[v] = i
-		}
-	}
-	slices.SortStableFunc(nameless, func(a, b int) int { return cmp.Compare(order[a], order[b]) })
 	next := 0
 	for _, v := range nameless {
 		for n.Names[v] = ""; n.Names[v] == ""; next++ {

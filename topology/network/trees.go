@@ -141,7 +141,7 @@ func (n *Network) writeYAML(w io.Writer) error {
 func (n *Network) files() (*rootedTree, error) {
 	t, err := n.rootedTree()
 	if err != nil {
-		return nil, fmt.Errorf("%w: the forms tgf, edges and json take any network", err)
+		return nil, fmt.Errorf("%w: tgf, edges and json are forms of any network", err)
 	}
 	return t, t.checkLevels()
 }

@@ -1,0 +1,239 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirhpc/weir/topology/discover"
+	"github.com/weirhpc/weir/topology/latency"
+	"github.com/weirhpc/weir/topology/measure"
+)
+
+// measureWay is one way to measure latencies. It adds its flags to the command.
+type measureWay interface {
+	add(c *cobra.Command)
+
+	// flag returns the name of the flag that chooses this way.
+	flag() string
+
+	// open begins to measure. The returned function ends it. A nil Measurer has measured for a campaign of another
+	// process already, and there is nothing more to do.
+	open(c *cobra.Command) (m latency.Measurer, end func() error, err error)
+}
+
+// measureWays returns the ways to measure. The command wants the flag of one of them.
+func measureWays() []measureWay {
+	return []measureWay{
+		&threadsFlags{},
+	}
+}
+
+// measureFlags are the flags of weir topology measure, without those of the ways.
+type measureFlags struct {
+	ways                          []measureWay
+	out, journal, network, method string
+	passes                        int
+	sequential, asJSON            bool
+	seed                          uint64
+	budget                        measure.Budget
+}
+
+func newTopologyMeasure() *cobra.Command {
+	f := measureFlags{ways: measureWays()}
+	c := &cobra.Command{
+		Use:   "measure",
+		Short: "Measure the latencies between nodes or processors, and find the network behind them",
+		Long: `Measures the latencies between nodes, or between the processors of this node, and finds the network behind them.
+
+Up to 500 nodes, each pair is measured three times, in rounds in which no node is in two pairs. The lowest latency of a
+pair counts. Pairs that do not fit the network are measured again. Above 500 nodes, each node is measured with a few
+others alone, which are chosen by what is known already. This finds trees of switches and no other networks.
+
+--out writes the latencies, for weir topology build, stats and correct. --network writes the network. --journal keeps
+each latency at once: after Ctrl-C, or a crash, the same command goes on from there.
+
+In a machine that runs jobs, --packets-per-second and --share limit what the measurement takes from a node.`,
+		Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
+	}
+	flags := c.Flags()
+	for _, w := range f.ways {
+		w.add(c)
+	}
+	flags.StringVar(&f.out, "out", "", "write the latencies to `FILE`, such as latencies.csv")
+	flags.StringVar(&f.network, "network", "", "write the network to `FILE`: .yaml, .conf, .tgf or .json")
+	flags.StringVar(&f.journal, "journal", "", "keep each latency in `FILE`, and go on from what it has")
+	flags.StringVar(&f.method, "method", "", "measure `METHOD` "+measure.MethodAll+" pairs or "+measure.MethodAdaptive+
+		" (default: all up to 500 nodes)")
+	flags.IntVar(&f.passes, "passes", 0, fmt.Sprintf("measure each pair `N` times, all pairs before any again (default: "+
+		"%d, adaptive 1)", measure.DefaultPasses))
+	flags.BoolVar(&f.sequential, "sequential", false, "measure one pair at a time")
+	flags.Uint64Var(&f.seed, "seed", 1, "seed of random choices, `N`")
+	flags.Float64Var(&f.budget.PacketsPerSecond, "packets-per-second", 0, "each node sends at most `N` packets a second "+
+		"(default: no limit)")
+	flags.Float64Var(&f.budget.Share, "share", 0, "measure during this `SHARE` of the time, 0 to 1 (default: no limit)")
+	flags.BoolVar(&f.asJSON, "json", false, "print one JSON object")
+	offer(c, "method", measure.MethodAll, measure.MethodAdaptive)
+	offerFiles(c, "out", "csv")
+	offerFiles(c, "journal", "csv")
+	return c
+}
+
+// way returns the way whose flag was given.
+func (f *measureFlags) way(c *cobra.Command) (measureWay, error) {
+	var names []string
+	var chosen []measureWay
+	for _, w := range f.ways {
+		names = append(names, "--"+w.flag())
+		if c.Flags().Changed(w.flag()) {
+			chosen = append(chosen, w)
+		}
+	}
+	if len(chosen) != 1 {
+		return nil, usageError{fmt.Errorf("say how to measure with one of %s", strings.Join(names, ", "))}
+	}
+	return chosen[0], nil
+}
+
+func (f *measureFlags) check() error {
+	switch {
+	case !slices.Contains([]string{"", measure.MethodAll, measure.MethodAdaptive}, f.method):
+		return fmt.Errorf("--method %.40q must be %s or %s", f.method, measure.MethodAll, measure.MethodAdaptive)
+	case f.passes < 0:
+		return fmt.Errorf("--passes %d must be at least 1", f.passes)
+	case !(f.budget.PacketsPerSecond >= 0):
+		return fmt.Errorf("--packets-per-second %v must be at least 0", f.budget.PacketsPerSecond)
+	case !(f.budget.Share >= 0 && f.budget.Share <= 1):
+		return fmt.Errorf("--share %v must be 0 to 1", f.budget.Share)
+	}
+	return nil
+}
+
+func (f *measureFlags) run(c *cobra.Command) error {
+	way, err := f.way(c)
+	if err != nil {
+		return err
+	}
+	if err := f.check(); err != nil {
+		return usageError{err}
+	}
+	m, end, err := way.open(c)
+	if err != nil || m == nil {
+		return err
+	}
+	out, err := f.campaign(c, m)
+	if err := errors.Join(err, end()); err != nil {
+		return err
+	}
+	return f.print(c, out)
+}
+
+// campaign measures, and shows its progress.
+func (f *measureFlags) campaign(c *cobra.Command, m latency.Measurer) (*measure.Outcome, error) {
+	campaign := measure.Campaign{
+		Measurer: m, Journal: f.journal, Method: f.method, Passes: f.passes, Sequential: f.sequential, Seed: f.seed,
+		Budget: f.budget,
+	}
+	shown := progressLine{to: c.ErrOrStderr(), terminal: isTerminal(outputFile(c.ErrOrStderr()))}
+	campaign.Progress = shown.show
+	out, err := campaign.Run(c.Context())
+	shown.end()
+	if errors.Is(err, context.Canceled) && f.journal != "" {
+		return nil, fmt.Errorf("%w: %s keeps what was measured, and the same command goes on", err, f.journal)
+	}
+	return out, err
+}
+
+// progressLine shows the progress of a campaign: in one line of a terminal, otherwise in a line each 10 s.
+type progressLine struct {
+	to       io.Writer
+	terminal bool
+	shown    time.Time
+	any      bool
+}
+
+func (l *progressLine) show(p measure.Progress) {
+	every := 10 * time.Second
+	if l.terminal {
+		every = 200 * time.Millisecond
+	}
+	now := time.Now()
+	if l.shown.IsZero() && !l.terminal {
+		l.shown = now
+	}
+	if now.Sub(l.shown) < every {
+		return
+	}
+	l.shown, l.any = now, true
+	text := fmt.Sprintf("weir topology: %s: %d pairs in %d rounds", p.Phase, p.Pairs, p.Rounds)
+	if p.Of > p.Pairs {
+		text += fmt.Sprintf(", %d %%", 100*p.Pairs/p.Of)
+	}
+	if p.Lost > 0 {
+		text += fmt.Sprintf(", %d lost", p.Lost)
+	}
+	if l.terminal {
+		_, _ = fmt.Fprintf(l.to, "\r\x1b[K%s", text)
+		return
+	}
+	say(l.to, "%s", text)
+}
+
+// end ends the line of a terminal.
+func (l *progressLine) end() {
+	if l.terminal && l.any {
+		_, _ = fmt.Fprint(l.to, "\r\x1b[K")
+	}
+}
+
+// measured is what --json prints.
+type measured struct {
+	Nodes      int                 `json:"nodes"`
+	Switches   int                 `json:"switches"`
+	Links      int                 `json:"links"`
+	Kind       string              `json:"kind"`
+	Method     string              `json:"method"`
+	Pairs      int                 `json:"pairs"`
+	Lost       int                 `json:"lost"`
+	Replayed   int                 `json:"replayed"`
+	Rounds     int                 `json:"rounds"`
+	Seconds    float64             `json:"seconds"`
+	Spent      measure.Spent       `json:"spent"`
+	Warnings   []string            `json:"warnings"`
+	Confidence discover.Confidence `json:"confidence"`
+}
+
+func measuredOf(o *measure.Outcome) measured {
+	n := o.Result.Network
+	return measured{
+		Nodes: n.Nodes, Switches: len(n.Names) - n.Nodes, Links: len(n.Links), Kind: o.Result.Kind, Method: o.Method,
+		Pairs: o.Pairs, Lost: o.Lost, Replayed: o.Replayed, Rounds: o.Rounds, Seconds: o.Elapsed.Seconds(),
+		Spent: o.Spent, Warnings: append([]string{}, o.Warnings...), Confidence: o.Result.Confidence,
+	}
+}
+
+// print prints what was found.
+func (f *measureFlags) print(c *cobra.Command, o *measure.Outcome) error {
+	m := measuredOf(o)
+	if f.asJSON {
+		return printJSON(c.OutOrStdout(), []measured{m})
+	}
+	for _, w := range m.Warnings {
+		say(c.ErrOrStderr(), "weir topology: %s", w)
+	}
+	out := c.OutOrStdout()
+	say(out, "%s of %d nodes, %d switches and %d links, confidence %s", m.Kind, m.Nodes, m.Switches, m.Links,
+		m.Confidence.Level)
+	for _, reason := range m.Confidence.Reasons {
+		say(out, "  %s", reason)
+	}
+	say(out, "%d measurements in %d rounds and %.1f s", m.Pairs, m.Rounds, m.Seconds)
+	return nil
+}

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/weirhpc/weir/topology/latency"
+	"github.com/weirhpc/weir/topology/measure"
+)
+
+// threadsFlags measure between the processors of this node.
+type threadsFlags struct{ wanted bool }
+
+func (f *threadsFlags) flag() string { return "threads" }
+
+func (f *threadsFlags) add(c *cobra.Command) {
+	c.Flags().BoolVar(&f.wanted, f.flag(), false, "measure between the processors of this node that this process may use")
+}
+
+func (f *threadsFlags) open(*cobra.Command) (latency.Measurer, func() error, error) {
+	cpus, err := measure.Affinity()
+	if err != nil {
+		return nil, nil, err
+	}
+	threads, err := measure.NewThreads(cpus)
+	if err != nil {
+		return nil, nil, usageError{err}
+	}
+	return threads, func() error { return nil }, nil
+}
