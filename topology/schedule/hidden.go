@@ -8,9 +8,9 @@ import (
 )
 
 // hiddenLinks looks for direct links between nodes whose latency equals that of the path over other nodes (figure 2.4).
-// The path is blocked: the rate of the pair is measured alone, and again while the nodes on the path send to each other
-// (section 2.2.1). If the rate stays, data does not take the path. Two nodes on the path are needed for that, and it must
-// be the only shortest one.
+// The path is blocked: the pair is measured alone, and again while the nodes on the path send to each other (section
+// 2.2.1). If the rate stays, data does not take the path. Two nodes on the path are needed for that, and it must be the
+// only shortest one.
 func (p *throughputProber) hiddenLinks() error {
 	for a := range p.net.Nodes {
 		for b := a + 1; b < p.net.Nodes; b++ {

@@ -157,8 +157,8 @@ func (p *ports) report(pairs [][2]int, rates []float64) {
 	}
 }
 
-// throughput returns the throughput of a port in MB/s. A port without a proof has the highest rate that was seen on it
-// (section 2.3.2 of the thesis, where the text has minimum and maximum exchanged). NaN: never measured.
+// throughput returns the throughput of a port in MB/s. A port without a proof has the highest rate that was seen on it.
+// In section 2.3.2 of the thesis, the text has minimum and maximum exchanged. NaN: never measured.
 func (p *ports) throughput(i int) float64 {
 	switch {
 	case !math.IsNaN(p.own[i]):
@@ -169,8 +169,8 @@ func (p *ports) throughput(i int) float64 {
 	return math.NaN()
 }
 
-// unproven reports whether a port may be faster than its throughput. The lower of two rates does not tell whose it is, so
-// the two fastest ports prove each other only if a third is as fast. Of more ports, one may still be faster than all
+// unproven reports whether a port may be faster than its throughput. The lower of two rates does not tell whose it is.
+// So the two fastest ports prove each other only if a third is as fast. Of more ports, one may still be faster than all
 // others: no measurement on the switch can show that.
 func (p *ports) unproven(i int) bool {
 	fast, _ := p.classes()

@@ -23,11 +23,13 @@ func halving(nodes []int) [][]latency.Pair {
 		return nil
 	}
 	left, right := nodes[:len(nodes)/2], nodes[len(nodes)/2:]
-	rounds := make([][]latency.Pair, len(right))
-	for r := range rounds {
+	var rounds [][]latency.Pair
+	for r := range right {
+		var round []latency.Pair
 		for i, a := range left {
-			rounds[r] = append(rounds[r], latency.Pair{A: a, B: right[(i+r)%len(right)]})
+			round = append(round, latency.Pair{A: a, B: right[(i+r)%len(right)]})
 		}
+		rounds = append(rounds, round)
 	}
 	both, more := halving(left), halving(right)
 	for i, round := range more {

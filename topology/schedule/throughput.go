@@ -33,12 +33,11 @@ type SwitchRate struct {
 	Throughput float64 // in MB/s
 }
 
-// Throughput measures the throughput of a network's links. Links between nodes take rounds of disjoint pairs. Links of a
-// switch are measured in pairs, and certified by a faster one: two or three rounds for all switches together, unless
-// many ports are slow. Links between switches are measured from the leaves of a tree up, with as many nodes as can take
-// part. In other networks, only the nodes next to such a link take part, for the way of the data is not known.
-// A link that could not be measured stays NaN. If one link of a switch is faster than all others, it gets the rate of
-// the second. TestThroughput pins it.
+// Throughput measures the throughput of a network's links. Links between nodes take rounds of disjoint pairs. Links of
+// a switch are measured in pairs, and certified by a faster one. Links between switches are measured from the leaves of
+// a tree up, with as many nodes as can take part. In other networks, only the nodes next to such a link take part, for
+// the way of the data is not known. A link that could not be measured stays NaN. If one link of a switch is faster than
+// all others, it gets the rate of the second. TestThroughput pins it.
 func Throughput(
 	ctx context.Context, net *network.Network, m latency.ThroughputMeasurer, options ThroughputOptions,
 ) (*ThroughputReport, error) {
@@ -167,8 +166,8 @@ func (p *throughputProber) switches() []int {
 	return switches
 }
 
-// blockingTests finds the switches that cannot carry all their nodes at the same time, by three rounds for all switches
-// (section 2.3.2): the first pair alone, the others, and all.
+// blockingTests finds the switches that cannot carry all their nodes at the same time. It takes three rounds for all
+// switches: the first pair alone, the others, and all (section 2.3.2).
 func (p *throughputProber) blockingTests() error {
 	if p.options.Sequential {
 		return nil

@@ -72,7 +72,8 @@ func checkRates(t *testing.T, name string, got *schedule.ThroughputReport, want 
 		deviation := rate/l.Throughput - 1
 		marked := slices.Contains(got.AtLeast, i)
 		if math.IsNaN(rate) || deviation > .06 || deviation < -.06 && !marked {
-			t.Errorf("%s: link %d-%d has %.3g MB/s, want %.3g (at least: %v)", name, l.A, l.B, rate, l.Throughput, marked)
+			t.Errorf("%s: link %d-%d has %.3g MB/s, want %.3g (at least: %v)",
+				name, l.A, l.B, rate, l.Throughput, marked)
 		}
 	}
 }
@@ -137,7 +138,7 @@ func TestThroughput(t *testing.T) {
 	// Every fourth node has half the rate. Links between switches have two rates, but not where one would be alone.
 	mixed := func(nodeRate, switchRate float64) func(net *network.Network) *network.Network {
 		return func(net *network.Network) *network.Network {
-			return withRates(net, func(i int, l network.Link) float64 {
+			return withRates(net, func(_ int, l network.Link) float64 {
 				switch {
 				case net.IsSwitch(l.A) && l.B%2 == 1 && net.Nodes%8 == 0:
 					return 1.5 * switchRate
@@ -238,7 +239,8 @@ func TestThroughputCancelled(t *testing.T) {
 	_, traffic := measurer(t, net, 0)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := schedule.Throughput(ctx, net, traffic, schedule.ThroughputOptions{}); !errors.Is(err, context.Canceled) {
+	_, err := schedule.Throughput(ctx, net, traffic, schedule.ThroughputOptions{})
+	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want that of the context", err)
 	}
 }
@@ -249,7 +251,8 @@ func TestHalves(t *testing.T) {
 		sizes []int
 		want  int
 	}{
-		{[]int{2, 3, 3, 4, 6}, 9}, {[]int{5, 1}, 1}, {[]int{7}, 0}, {nil, 0}, {[]int{0, 0, 4, 4}, 4}, {[]int{8, 7, 6, 5, 4}, 15},
+		{[]int{2, 3, 3, 4, 6}, 9}, {[]int{5, 1}, 1}, {[]int{7}, 0}, {nil, 0}, {[]int{0, 0, 4, 4}, 4},
+		{[]int{8, 7, 6, 5, 4}, 15},
 	} {
 		sum := 0
 		for i, first := range schedule.Halves(c.sizes) {

@@ -113,8 +113,8 @@ func (p *throughputProber) wayFrom(start int) (parents []int, far int) {
 	return parents, far
 }
 
-// branchHub returns a switch with the branches below it as ports, nil if there is no other side to measure them against.
-// The switch's own nodes are a port that helps where there is one branch.
+// branchHub returns a switch with the branches below it as ports, nil if it has no two sides to measure. The switch's
+// own nodes are a port that helps where there is one branch.
 func (p *throughputProber) branchHub(b *branch) *hub {
 	var links []int
 	var nodes [][]int
@@ -170,9 +170,9 @@ func (p *throughputProber) portRate(v int) float64 {
 	return math.Inf(1)
 }
 
-// otherLinks measures the links at switches that are still open, one after another: those between switches of a network
-// with cycles, and the only node of a switch. Nodes at one end send to nodes at the other. If the link is a bridge,
-// these are all nodes behind it. Otherwise only the nodes next to it are safe (section 2.3.3).
+// otherLinks measures the links at switches that are still open, one after another. They are between switches of a
+// network with cycles, or at the only node of a switch. Nodes at one end send to nodes at the other. If the link is a
+// bridge, these are all nodes behind it. Otherwise only the nodes next to it are safe (section 2.3.3).
 func (p *throughputProber) otherLinks() error {
 	for i, l := range p.net.Links {
 		if !p.net.IsSwitch(l.B) || !math.IsNaN(l.Throughput) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/weirhpc/weir/topology/latency"
 	"github.com/weirhpc/weir/topology/network"
@@ -121,20 +122,12 @@ func (t *Traffic) share(flows [][]resource) []float64 {
 		}
 	}
 	for {
-		least := math.Inf(1)
-		var tight resource
-		for i, flow := range flows {
-			for _, r := range flow {
-				if rates[i] == 0 && left[r]/float64(users[r]) < least {
-					least, tight = left[r]/float64(users[r]), r
-				}
-			}
-		}
+		tight, least := tightest(left, users)
 		if math.IsInf(least, 1) {
 			return rates
 		}
 		for i, flow := range flows {
-			if rates[i] != 0 || !uses(flow, tight) {
+			if rates[i] != 0 || !slices.Contains(flow, tight) {
 				continue
 			}
 			rates[i] = least
@@ -146,11 +139,13 @@ func (t *Traffic) share(flows [][]resource) []float64 {
 	}
 }
 
-func uses(flow []resource, r resource) bool {
-	for _, used := range flow {
-		if used == r {
-			return true
+// tightest returns the resource that leaves its flows the least, and how much. It is infinite if none has a flow left.
+func tightest(left map[resource]float64, users map[resource]int) (tight resource, least float64) {
+	least = math.Inf(1)
+	for r, n := range users {
+		if n > 0 && left[r]/float64(n) < least {
+			tight, least = r, left[r]/float64(n)
 		}
 	}
-	return false
+	return tight, least
 }
