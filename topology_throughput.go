@@ -63,12 +63,12 @@ The network's file has the links of weir topology build. Its nodes are those tha
 	flags := c.Flags()
 	flags.StringVar(&f.network, "network", "", "measure the network of `FILE`")
 	flags.StringVar(&f.simulate, "simulate", "", "measure no machine, but the network of `FILE`, which has throughputs")
-	flags.Int64Var(&f.options.Transfer.Bytes, "bytes", 64<<20, "each pair sends `N` bytes")
+	flags.Int64Var(&f.options.Transfer.Bytes, "bytes", 64_000_000, "each pair sends `N` bytes")
 	flags.BoolVar(&f.options.Transfer.Both, "both", false, "send in both directions at the same time")
 	flags.BoolVar(&f.options.Sequential, "sequential", false, "measure one pair of a switch at a time")
 	flags.BoolVar(&f.options.Switches, "switches", false, "also measure each switch with all its links in use")
-	flags.BoolVar(&f.options.Hidden, "hidden", false, "also look for links between nodes that latencies do not show: "+
-		"two rounds for each pair with two nodes between")
+	flags.BoolVar(&f.options.Hidden, "hidden", false, "also look for links that latencies do not show: "+
+		"two rounds a pair")
 	flags.BoolVar(&f.asJSON, "json", false, "print what was measured as one JSON object, and no network")
 	offerFiles(c, "network", networkFiles...)
 	offerFiles(c, "simulate", networkFiles...)
