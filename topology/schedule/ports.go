@@ -97,12 +97,18 @@ func (p *ports) certify() [][2]int {
 // meet returns pairs of idle ports of the fastest rate that met too few.
 func (p *ports) meet(fast []int, busy map[int]bool) [][2]int {
 	var pairs [][2]int
+	fast = slices.DeleteFunc(fast, func(i int) bool { return busy[i] })
 	for n, i := range fast {
-		for _, j := range fast[n+1:] {
-			if !busy[i] && !busy[j] && !p.tried[portPair(i, j)] && min(p.met[i], p.met[j]) < meetings {
-				busy[i], busy[j] = true, true
-				pairs = append(pairs, portPair(i, j))
-			}
+		if busy[i] {
+			continue
+		}
+		next := slices.IndexFunc(fast[n+1:], func(j int) bool {
+			return !busy[j] && !p.tried[portPair(i, j)] && min(p.met[i], p.met[j]) < meetings
+		})
+		if next >= 0 {
+			j := fast[n+1+next]
+			busy[i], busy[j] = true, true
+			pairs = append(pairs, portPair(i, j))
 		}
 	}
 	return pairs

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"slices"
 
@@ -103,6 +104,9 @@ func (p *throughputProber) measure(flows [][]latency.Pair) ([]float64, error) {
 	rates, err := p.m.MeasureThroughput(p.ctx, round, p.options.Transfer)
 	if err != nil {
 		return nil, err
+	}
+	if len(rates) != len(round) {
+		return nil, fmt.Errorf("a round of %d pairs has %d rates", len(round), len(rates))
 	}
 	sums := make([]float64, len(flows))
 	for i, flow := range flows {

@@ -180,6 +180,71 @@ func TestThroughput(t *testing.T) {
 	}
 }
 
+// lopsided has two switches of four nodes below one that is linked to a third, which has four nodes itself. Nodes are
+// linked at 100 MB/s.
+func lopsided(leaves, pod, third float64) *network.Network {
+	net := network.New(network.Numbered(12))
+	for range 5 {
+		net.AddSwitch("")
+	}
+	rates := map[[2]int]float64{{12, 15}: leaves, {13, 15}: leaves, {15, 16}: pod, {14, 16}: third}
+	for v := range 12 {
+		net.AddLink(v, 12+v/4, 1)
+	}
+	for _, l := range [][2]int{{12, 15}, {13, 15}, {15, 16}, {14, 16}} {
+		net.AddLink(l[0], l[1], 1)
+	}
+	return withRates(net, func(_ int, l network.Link) float64 {
+		if rate, ok := rates[[2]int{l.A, l.B}]; ok {
+			return rate
+		}
+		return 100
+	})
+}
+
+// TestUnfilledLinks: a link that its nodes or the links below cannot fill is at least as fast as they are.
+func TestUnfilledLinks(t *testing.T) {
+	for _, c := range []struct {
+		net     *network.Network
+		atLeast []int // among the links between switches, 12 to 15: two ports never prove each other
+		rates   []float64
+	}{
+		{lopsided(200, 350, 350), []int{12, 13, 14, 15}, []float64{200, 200, 350, 350}},
+		{lopsided(100, 900, 900), []int{12, 13, 14, 15}, []float64{100, 100, 200, 200}}, // leaves hold 14 and 15 back
+	} {
+		m, _ := measurer(t, c.net, 0)
+		got, err := schedule.Throughput(context.Background(), c.net, m, schedule.ThroughputOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var rates []float64
+		for _, l := range got.Network.Links[12:] {
+			rates = append(rates, l.Throughput)
+		}
+		if !slices.Equal(rates, c.rates) || !slices.Equal(got.AtLeast, c.atLeast) {
+			t.Errorf("rates %v, of which at least %v, want %v and %v", rates, got.AtLeast, c.rates, c.atLeast)
+		}
+	}
+	// Four branches with wide links to the top prove each other. But the nodes or narrow links below hold them back.
+	for _, fanOuts := range [][]int{{4, 4}, {4, 3, 4}} {
+		net := simulated.Tree(fanOuts)
+		withRates(net, func(_ int, l network.Link) float64 {
+			switch {
+			case !net.IsSwitch(l.A):
+				return 100
+			case l.A == net.Root:
+				return 9000
+			}
+			return 60
+		})
+		m, _ := measurer(t, net, .01)
+		got, err := schedule.Throughput(context.Background(), net, m, schedule.ThroughputOptions{})
+		if err != nil || len(got.AtLeast) != 4 || net.Links[got.AtLeast[0]].Throughput != 9000 {
+			t.Errorf("%v: links %v of %v are at least as fast, want the 4 at the top", err, got.AtLeast, fanOuts)
+		}
+	}
+}
+
 // TestBlockingSwitch: a switch that cannot carry all its nodes is found, and its nodes are measured one pair at a time.
 func TestBlockingSwitch(t *testing.T) {
 	net := withRates(simulated.Star(8), func(int, network.Link) float64 { return 100 })

@@ -23,6 +23,7 @@ type branch struct {
 	nodes      []int // below, in turn from each branch, so that the first few use them all
 	branches   []*branch
 	depth      int
+	capacity   float64 // what the nodes below can send together through the links below, in MB/s
 }
 
 // treeLinks measures the links of a tree level by level, from the lowest. At each switch, the branches below are ports
@@ -44,8 +45,28 @@ func (p *throughputProber) treeLinks() error {
 		if err := p.runHubs(hubs); err != nil {
 			return err
 		}
+		for _, b := range levels[depth] {
+			b.capacity = p.capacity(b)
+		}
 	}
 	return nil
+}
+
+// capacity returns what reaches a switch from below, in MB/s, once all links below are measured.
+func (p *throughputProber) capacity(b *branch) float64 {
+	sum := 0.
+	own, _ := p.nodesOf(b.vertex)
+	for _, v := range own {
+		sum += p.portRate(v)
+	}
+	for _, child := range b.branches {
+		if rate := p.net.Links[child.up].Throughput; rate < child.capacity {
+			sum += rate
+		} else {
+			sum += child.capacity
+		}
+	}
+	return sum
 }
 
 // grow returns the branch of a vertex and visits the branches in it.
@@ -118,13 +139,15 @@ func (p *throughputProber) wayFrom(start int) (parents []int, far int) {
 func (p *throughputProber) branchHub(b *branch) *hub {
 	var links []int
 	var nodes [][]int
+	var capacity []float64
 	for _, child := range b.branches {
 		if len(child.nodes) > 0 {
 			links, nodes = append(links, child.up), append(nodes, child.nodes)
+			capacity = append(capacity, child.capacity)
 		}
 	}
 	if own, _ := p.nodesOf(b.vertex); len(links) == 1 && len(own) > 0 {
-		links, nodes = append(links, -1), append(nodes, own)
+		links, nodes, capacity = append(links, -1), append(nodes, own), append(capacity, math.Inf(1))
 	}
 	if len(links) < 2 {
 		return nil
@@ -140,7 +163,7 @@ func (p *throughputProber) branchHub(b *branch) *hub {
 		ports: newPorts(order, p.options.Sequential),
 		links: links,
 		flow:  flow,
-		limit: func(i, j int) float64 { return p.limit(flow(i, j)) },
+		limit: func(i, j int) float64 { return min(p.limit(flow(i, j)), capacity[i], capacity[j]) },
 	}
 }
 
@@ -199,7 +222,7 @@ func (p *throughputProber) otherLinks() error {
 func (p *throughputProber) sides(link int) (left, right []int) {
 	l := p.net.Links[link]
 	left, right = p.behind(l.A, link), p.behind(l.B, link)
-	if slices.ContainsFunc(left, func(v int) bool { return slices.Contains(right, v) }) {
+	if p.reaches(l.A, link, l.B) {
 		left, _ = p.nodesOf(l.A)
 		right, _ = p.nodesOf(l.B)
 	}
