@@ -63,11 +63,12 @@ Nodes without names are numbers from 0. The confidence goes to standard error. I
 			return f.run(c)
 		},
 	}
-	f.networkOut.add(c, network.Parens)
+	f.addOut(c, "parens for trees and edges for other networks")
 	flags := c.Flags()
 	flags.StringVar(&f.matrix, "matrix", "", "read the latencies of `FILE`, in microseconds")
 	flags.StringVar(&f.method, "method", methodWeir, "use `METHOD` weir or thesis")
-	flags.Float64Var(&f.epsilon, "epsilon", discover.LiteralEpsilon, "with thesis: latencies are equal within this `SHARE`")
+	flags.Float64Var(&f.epsilon, "epsilon", discover.LiteralEpsilon, "with thesis: latencies are equal within this "+
+		"`SHARE`")
 	offerFiles(c, "matrix", "csv")
 	offer(c, "method", buildMethods...)
 	return c
@@ -84,7 +85,7 @@ func (f *buildFlags) check(c *cobra.Command) error {
 	case c.Flags().Changed("epsilon") && f.method != methodThesis:
 		return usageError{errors.New("--epsilon is for --method thesis: weir needs no tolerance")}
 	}
-	return f.networkOut.check(c)
+	return f.checkOut(c)
 }
 
 func (f *buildFlags) run(c *cobra.Command) error {
@@ -97,11 +98,12 @@ func (f *buildFlags) run(c *cobra.Command) error {
 		return err
 	}
 	sayResult(c.ErrOrStderr(), r)
-	err = f.write(c, func(w io.Writer) error { return writeResult(w, r, f.format) })
-	if err != nil && r.Network.Nodes > 0 && !r.Network.IsTree() {
-		return fmt.Errorf("%w: add --format %s", err, network.Edges)
+	if f.format == "" {
+		if f.format = network.Edges; r.Network.IsTree() {
+			f.format = network.Parens
+		}
 	}
-	return err
+	return f.write(c, func(w io.Writer) error { return writeResult(w, r, f.format) })
 }
 
 func (f *buildFlags) build(m *latency.Matrix) (discover.Result, error) {
@@ -128,7 +130,7 @@ func sayResult(w io.Writer, r discover.Result) {
 	n, how := r.Network, r.Confidence
 	text := fmt.Sprintf("%s of %d nodes", r.Kind, n.Nodes)
 	if switches := len(n.Names) - n.Nodes; switches > 0 {
-		text += fmt.Sprintf(" and %d switches", switches)
+		text += fmt.Sprintf(" and %s", counted(switches, "switch", "switches"))
 	}
 	if r.Offsets {
 		text += ", whose nodes differ by an offset"
@@ -147,6 +149,14 @@ func sayResult(w io.Writer, r discover.Result) {
 	for _, reason := range how.Reasons {
 		say(w, "weir topology: doubtful: %s", reason)
 	}
+}
+
+// counted is a number with its noun.
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }
 
 // builtJSON is the form json of a result. Network is the rest of the object.
