@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirhpc/weir/topology/latency"
 	"github.com/weirhpc/weir/topology/network"
+	"github.com/weirhpc/weir/topology/simulated"
 )
 
 // triangle returns the matrix of the rows of an upper triangle. Nodes are numbered.
@@ -80,6 +81,20 @@ func TestLiteral(t *testing.T) {
 			if got.Kind != KindTree || !network.Equal(got.Network, want) {
 				t.Errorf("%s at epsilon %v: %s with splits %q", c.name, epsilon, got.Kind, got.Network.Splits())
 			}
+		}
+	}
+}
+
+// TestLiteralTree: three levels come out right at 2 % of noise, if epsilon is the right one.
+func TestLiteralTree(t *testing.T) {
+	want := simulated.Tree([]int{4, 4, 4})
+	for seed := range uint64(5) {
+		got, err := Literal(simulated.Matrix(want, simulated.Noise{Sigma: .02}, seed), .2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !network.Equal(got.Network, want) {
+			t.Errorf("seed %d: %s of %d switches", seed, got.Kind, len(got.Network.Names)-got.Network.Nodes)
 		}
 	}
 }
