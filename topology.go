@@ -42,8 +42,8 @@ func networkArgs(*cobra.Command, []string, string) ([]cobra.Completion, cobra.Sh
 // networkOut are the flags of commands that write a network.
 type networkOut struct{ format, out string }
 
-// add adds the flags. Where neither names a form, usual is used: in words for the help.
-func (f *networkOut) add(c *cobra.Command, usual string) {
+// addOut adds the flags. Where neither names a form, usual is used: in words for the help.
+func (f *networkOut) addOut(c *cobra.Command, usual string) {
 	c.Flags().StringVar(&f.format, "format", "", "write `FORM` "+strings.Join(network.Forms(), ", ")+
 		" (default: that of the ending of --out, else "+usual+")")
 	c.Flags().StringVar(&f.out, "out", "", "write to `FILE` (default: standard output)")
@@ -51,9 +51,9 @@ func (f *networkOut) add(c *cobra.Command, usual string) {
 	offerFiles(c, "out", networkFiles...)
 }
 
-// check finds the form of the file's ending, and refuses a form that is none. It leaves the form empty where no flag
+// checkOut finds the form of the file's ending, and refuses a form that is none. It leaves the form empty where no flag
 // names one.
-func (f *networkOut) check(c *cobra.Command) error {
+func (f *networkOut) checkOut(c *cobra.Command) error {
 	if !c.Flags().Changed("format") {
 		ending := strings.TrimPrefix(filepath.Ext(f.out), ".")
 		switch {

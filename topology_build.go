@@ -63,11 +63,12 @@ Nodes without names are numbers from 0. The confidence goes to standard error. I
 			return f.run(c)
 		},
 	}
-	f.networkOut.add(c, "parens for trees and edges for other networks")
+	f.addOut(c, "parens for trees and edges for other networks")
 	flags := c.Flags()
 	flags.StringVar(&f.matrix, "matrix", "", "read the latencies of `FILE`, in microseconds")
 	flags.StringVar(&f.method, "method", methodWeir, "use `METHOD` weir or thesis")
-	flags.Float64Var(&f.epsilon, "epsilon", discover.LiteralEpsilon, "with thesis: latencies are equal within this `SHARE`")
+	flags.Float64Var(&f.epsilon, "epsilon", discover.LiteralEpsilon, "with thesis: latencies are equal within this "+
+		"`SHARE`")
 	offerFiles(c, "matrix", "csv")
 	offer(c, "method", buildMethods...)
 	return c
@@ -84,7 +85,7 @@ func (f *buildFlags) check(c *cobra.Command) error {
 	case c.Flags().Changed("epsilon") && f.method != methodThesis:
 		return usageError{errors.New("--epsilon is for --method thesis: weir needs no tolerance")}
 	}
-	return f.networkOut.check(c)
+	return f.checkOut(c)
 }
 
 func (f *buildFlags) run(c *cobra.Command) error {

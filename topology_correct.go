@@ -43,13 +43,13 @@ is shown too, but a wrong network may have a high R². A right one of a single s
 			return f.run(c)
 		},
 	}
-	f.networkOut.add(c, network.TGF)
+	f.addOut(c, network.TGF)
 	flags := c.Flags()
 	flags.StringVar(&f.network, "network", "", "correct the network of `FILE`")
 	flags.StringVar(&f.matrix, "matrix", "", "read the latencies of `FILE`, in microseconds")
 	flags.Float64Var(&f.message.Bytes, "bytes", 0, "each message had `N` bytes (default: its time does not count)")
 	flags.BoolVar(&f.message.StoreAndForward, "store-and-forward", false, "each link sends the message anew")
-	flags.BoolVar(&f.asJSON, "json", false, "print how well the links explain the latencies as one JSON object, and no network")
+	flags.BoolVar(&f.asJSON, "json", false, "print how well links explain latencies as one JSON object, and no network")
 	offerFiles(c, "network", networkFiles...)
 	offerFiles(c, "matrix", "csv")
 	return c
@@ -64,7 +64,7 @@ func (f *correctFlags) check(c *cobra.Command) error {
 	case f.message.StoreAndForward && f.message.Bytes == 0:
 		return usageError{errors.New("--store-and-forward needs --bytes")}
 	}
-	return f.networkOut.check(c)
+	return f.checkOut(c)
 }
 
 func (f *correctFlags) run(c *cobra.Command) error {
@@ -86,7 +86,8 @@ func (f *correctFlags) run(c *cobra.Command) error {
 	say(c.ErrOrStderr(), "weir topology: %d pairs, relative RMS %.3g %%, R² %.3f, adjusted %.3f", r.Pairs,
 		100*r.RelativeRMS, r.R2, r.AdjustedR2)
 	if r.Ambiguous > 0 {
-		say(c.ErrOrStderr(), "weir topology: %d pairs are left out: they have several paths about as short", r.Ambiguous)
+		say(c.ErrOrStderr(), "weir topology: %d pairs are left out: they have several paths about as short",
+			r.Ambiguous)
 	}
 	if open := openLinks(r); len(open) > 0 {
 		say(c.ErrOrStderr(), "weir topology: only sums are known of these links: %s", strings.Join(open, ", "))

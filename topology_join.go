@@ -39,15 +39,16 @@ The processor that measured the latencies between nodes is part of them. With --
 		},
 		ValidArgsFunction: networkArgs,
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := f.check(c); err != nil {
+			if err := f.checkOut(c); err != nil {
 				return err
 			}
 			return f.run(c, args)
 		},
 	}
-	f.networkOut.add(c, network.TGF)
+	f.addOut(c, network.TGF)
 	c.Flags().StringVar(&f.external, "external", "external", "`NAME` of the way out within a node")
-	c.Flags().StringVar(&f.measured, "measured", "", "`PROCESSOR` that measured the latencies between nodes, such as cpu0")
+	c.Flags().StringVar(&f.measured, "measured", "", "`PROCESSOR` that measured the latencies between nodes, such as "+
+		"cpu0")
 	return c
 }
 
@@ -89,8 +90,8 @@ func (f *joinFlags) run(c *cobra.Command, args []string) error {
 		return usageError{err}
 	}
 	if clamped > 0 {
-		say(c.ErrOrStderr(), "weir topology: %d links would have a latency below 0, and have 0: were the latencies between "+
-			"nodes measured by --measured?", clamped)
+		say(c.ErrOrStderr(), "weir topology: %d links would have a latency below 0, and have 0: did --measured "+
+			"measure the latencies between nodes?", clamped)
 	}
 	return f.write(c, func(w io.Writer) error { return joined.Write(w, cmp.Or(f.format, network.TGF)) })
 }

@@ -56,7 +56,7 @@ The network's file has the links of weir topology build. Its nodes are those tha
 			return f.run(c)
 		},
 	}
-	f.networkOut.add(c, network.TGF)
+	f.addOut(c, network.TGF)
 	for _, w := range f.ways {
 		w.add(c)
 	}
@@ -95,7 +95,7 @@ func (f *throughputFlags) check(c *cobra.Command) error {
 	case f.options.Transfer.Bytes < 1:
 		return usageError{fmt.Errorf("--bytes %d must be at least 1", f.options.Transfer.Bytes)}
 	}
-	return f.networkOut.check(c)
+	return f.checkOut(c)
 }
 
 func (f *throughputFlags) run(c *cobra.Command) (err error) {

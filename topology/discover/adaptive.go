@@ -382,7 +382,7 @@ func (a *adaptive) divide(p *part, ask asking) []*part {
 			if len(group) == 0 {
 				continue
 			}
-			if len(group) == 1 || g.margin(group) < leastMargin {
+			if len(group) == 1 || g.margin(group) < groupMargin {
 				p.direct = append(p.direct, group...)
 				continue
 			}
@@ -399,5 +399,5 @@ func (a *adaptive) divide(p *part, ask asking) []*part {
 	return nil
 }
 
-// leastMargin is how many nats the latencies inside a group must show.
-const leastMargin = 8
+// groupMargin is how many nats the latencies inside a group must show.
+const groupMargin = 15

@@ -31,8 +31,16 @@ type seeker struct {
 	tries int
 }
 
-// acceptNats is the ln of the odds from which a node belongs to a group.
-const acceptNats = 9
+// Odds, as ln, from which a node belongs to a group and two groups are one. Verification finds the few nodes that are in
+// a wrong group, but it does not divide groups.
+const (
+	acceptNats = 6.5
+	mergeNats  = 9
+)
+
+// fewMembers is the size below which a group is new. Seekers do not wait until all of them have tested a new group: they
+// found another one, and it turns out whether the two are one.
+const fewMembers = 3
 
 func newGrouping(a *adaptive, p *part, first int) *grouping {
 	g := &grouping{
@@ -72,7 +80,7 @@ func (g *grouping) run(ask asking) bool {
 		}
 		if len(out) == 0 || sweep == 2 {
 			g.a.doubtful += len(out)
-			return true
+			return g.recheck(ask)
 		}
 		for _, v := range out {
 			g.remove(v)
@@ -82,6 +90,29 @@ func (g *grouping) run(ask asking) bool {
 		}
 	}
 	return true
+}
+
+// recheck measures anew whether small groups are part of others. A wrong member may have parted them, and it is gone.
+func (g *grouping) recheck(ask asking) bool {
+	var sizes []int
+	for _, m := range g.groups {
+		if len(m) > 0 {
+			sizes = append(sizes, len(m))
+		}
+	}
+	slices.Sort(sizes)
+	few := max(3, sizes[len(sizes)/2]*3/4)
+	for len(sizes) > 100 && sizes[len(sizes)/8] < few {
+		few /= 2 // each group of many is too much to measure
+	}
+	for i, m := range g.groups {
+		for j := range g.groups {
+			if len(m) > 0 && len(m) < few && j != i {
+				g.cross[keyOf(i, j)] = 0
+			}
+		}
+	}
+	return g.separate(ask)
 }
 
 // found reports whether there are groups: more than one, and not of single nodes alone.
@@ -100,7 +131,7 @@ func (g *grouping) found() bool {
 func (g *grouping) place(ask asking) bool {
 	for len(g.seekers) > 0 {
 		g.decide()
-		round, who := g.round()
+		round, tests := g.round()
 		if len(round) == 0 {
 			continue
 		}
@@ -108,36 +139,42 @@ func (g *grouping) place(ask asking) bool {
 		if !more {
 			return false
 		}
-		for i, s := range who {
-			s.tries++
-			if other := round[i].A + round[i].B - s.node; !math.IsNaN(us[i]) && g.a.group[other] >= 0 {
-				s.score[g.a.group[other]] += g.levels.ratio(us[i], g.first)
-			}
+		for i, t := range tests {
+			g.learn(t, round[i], us[i])
 		}
 	}
 	return g.separate(ask)
+}
+
+// test is why a pair is measured: for a seeker, or to know whether two groups are one.
+type test struct {
+	seeker *seeker // nil if it is for groups
+	groups [2]int
+}
+
+// learn uses ln of the latency of a pair.
+func (g *grouping) learn(t test, p latency.Pair, ln float64) {
+	if t.seeker != nil {
+		t.seeker.tries++
+	}
+	switch {
+	case math.IsNaN(ln):
+	case t.seeker != nil:
+		other := p.A + p.B - t.seeker.node
+		t.seeker.score[g.a.group[other]] += g.levels.ratio(ln, g.first)
+	default:
+		g.cross[t.groups] += g.levels.ratio(ln, g.first)
+		if g.cross[t.groups] > mergeNats {
+			g.merge(t.groups[0], t.groups[1])
+		}
+	}
 }
 
 // separate measures between groups until all are known to be different, or one.
 func (g *grouping) separate(ask asking) bool {
 	const tries = 30
 	for range tries {
-		stamp := g.a.rounds + 1
-		var round []latency.Pair
-		var keys [][2]int
-		for i, m := range g.groups {
-			for j := i + 1; j < len(g.groups) && len(m) > 0; j++ {
-				key := [2]int{i, j}
-				if len(g.groups[j]) == 0 || g.cross[key] < differentNats {
-					continue
-				}
-				x, y := g.free(i, stamp), g.free(j, stamp)
-				if x >= 0 && y >= 0 {
-					g.a.busy[x], g.a.busy[y] = stamp, stamp
-					round, keys = append(round, pairOf(x, y)), append(keys, key)
-				}
-			}
-		}
+		round, tests := g.between(len(g.a.samples), g.a.rounds+1)
 		if len(round) == 0 {
 			return true
 		}
@@ -145,22 +182,37 @@ func (g *grouping) separate(ask asking) bool {
 		if !more {
 			return false
 		}
-		for i, key := range keys {
-			if !math.IsNaN(us[i]) {
-				g.cross[key] += g.levels.ratio(us[i], g.first)
-			}
-		}
-		for _, key := range keys {
-			if g.cross[key] > acceptNats {
-				g.merge(key[0], key[1])
-			}
+		for i, t := range tests {
+			g.learn(t, round[i], us[i])
 		}
 	}
 	return true
 }
 
-// differentNats is the ln of the odds from which two groups are different.
-const differentNats = -5
+// between returns pairs between groups of which it is not known whether they are one. One of the two groups has fewer
+// members than most.
+func (g *grouping) between(most, stamp int) (round []latency.Pair, tests []test) {
+	for i, m := range g.groups {
+		if len(m) == 0 || len(m) >= most {
+			continue
+		}
+		for j, other := range g.groups {
+			key := keyOf(i, j)
+			if i == j || len(other) == 0 || j < i && len(other) < most || g.cross[key] < differentNats {
+				continue
+			}
+			x, y := g.free(i, stamp), g.free(j, stamp)
+			if x >= 0 && y >= 0 {
+				g.a.busy[x], g.a.busy[y] = stamp, stamp
+				round, tests = append(round, pairOf(x, y)), append(tests, test{groups: key})
+			}
+		}
+	}
+	return round, tests
+}
+
+// differentNats is the ln of the odds from which two groups are different. One outlier does not decide it.
+const differentNats = -9
 
 // free returns a random member of a group that is not measured in a round, -1 if three are.
 func (g *grouping) free(group, stamp int) int {
@@ -204,14 +256,14 @@ func (g *grouping) decide() {
 	left := make([]*seeker, 0, len(active))
 	for _, s := range active {
 		best, odds := g.best(s)
-		rejected := best < 0 || s.score[best] <= g.rejectNats()
+		rejected := g.rejectsAll(s)
 		switch {
 		case best >= 0 && odds >= acceptNats:
 			g.join(s, best)
 		case rejected && founders > 0:
 			founders--
 			g.start(s)
-		case best >= 0 && s.score[best] >= acceptNats && g.mergeFor(s, best):
+		case best >= 0 && s.score[best] >= mergeNats && g.mergeFor(s, best):
 			left = append(left, s)
 		case s.tries > 60+6*len(g.groups):
 			g.a.doubtful++
@@ -231,10 +283,21 @@ func (g *grouping) decide() {
 // only test small groups whose members they have to wait for.
 func (g *grouping) active() []*seeker { return g.seekers[:min(len(g.seekers), 8+2*g.placed)] }
 
+// rejectsAll reports whether a seeker is in no group that is not new.
+func (g *grouping) rejectsAll(s *seeker) bool {
+	reject := g.rejectNats()
+	for i, m := range g.groups {
+		if s.score[i] > 0 && len(m) > 0 || s.score[i] > reject && len(m) >= fewMembers {
+			return false
+		}
+	}
+	return true
+}
+
 // mergeFor merges the two most probable groups of a seeker if nothing but the seeker tells whether they are one.
 func (g *grouping) mergeFor(s *seeker, best int) bool {
 	for i, m := range g.groups {
-		if i != best && len(m) > 0 && s.score[i] >= acceptNats && g.cross[keyOf(i, best)] > differentNats {
+		if i != best && len(m) > 0 && s.score[i] >= mergeNats && g.cross[keyOf(i, best)] > differentNats {
 			g.merge(i, best)
 			return true
 		}
@@ -295,36 +358,42 @@ func (g *grouping) join(s *seeker, group int) {
 	}
 }
 
-// round returns who is measured with whom: each seeker with a random member of its most probable group.
-func (g *grouping) round() (round []latency.Pair, who []*seeker) {
+// round returns who is measured with whom: each seeker with a random member of its most probable group, and new groups
+// with others.
+func (g *grouping) round() (round []latency.Pair, tests []test) {
 	a := g.a
 	stamp := a.rounds + 1
+	round, tests = g.between(fewMembers, stamp)
 	active := g.active()
 	a.rng.Shuffle(len(active), func(i, j int) { active[i], active[j] = active[j], active[i] })
+	reject := g.rejectNats()
+	prior := make([]float64, len(g.groups))
+	for i, m := range g.groups {
+		prior[i] = math.Log(float64(len(m))) / 2
+	}
 	for _, s := range active {
-		if len(round) == g.placed {
+		if len(round) >= g.placed {
 			break
 		}
-		other := g.partner(s, stamp)
+		other := g.partner(s, prior, reject, stamp)
 		if other < 0 {
 			continue
 		}
 		a.busy[other], a.busy[s.node] = stamp, stamp
-		round, who = append(round, pairOf(s.node, other)), append(who, s)
+		round, tests = append(round, pairOf(s.node, other)), append(tests, test{seeker: s})
 	}
-	return round, who
+	return round, tests
 }
 
 // partner returns a random member of the most probable group, -1 if the seeker must wait. Chance decides between groups
 // of about the same probability, so that seekers do not all want the same one.
-func (g *grouping) partner(s *seeker, stamp int) int {
-	reject := g.rejectNats()
+func (g *grouping) partner(s *seeker, prior []float64, reject float64, stamp int) int {
 	best, most := -1, math.Inf(-1)
-	for i, m := range g.groups {
-		if len(m) == 0 || s.score[i] <= reject {
+	for i, score := range s.score {
+		if len(g.groups[i]) == 0 || score <= reject {
 			continue
 		}
-		if score := s.score[i] + math.Log(float64(len(m))) + 2*g.a.rng.Float64(); score > most {
+		if score += prior[i] + 2*g.a.rng.Float64(); score > most {
 			best, most = i, score
 		}
 	}

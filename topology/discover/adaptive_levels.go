@@ -20,7 +20,8 @@ const (
 	levelBins    = 1024
 	fewSteps     = 8   // of a fit that is compared with others
 	mostSteps    = 200 // of a fit
-	mostLevels   = 8
+	mostMixed   = 8
+	outlierRange = 1.6  // at least, of ln(latency): outliers take up to five times as long
 	leastOutlier = .004 // weight that outliers have at least, so that no single latency decides
 )
 
@@ -29,7 +30,7 @@ const (
 func fitLevels(values []float64, floor float64) levels {
 	h := newHistogram(values)
 	l, likelihood := h.fit([]float64{h.median()}, max(h.spread(), floor), floor, mostSteps)
-	for len(l.centres) < mostLevels {
+	for len(l.centres) < mostMixed {
 		best, bestLikelihood := levels{}, math.Inf(-1)
 		for _, at := range h.starts() {
 			for _, narrower := range []float64{1, .4} {
@@ -142,7 +143,7 @@ func (h *histogram) fit(centres []float64, sd, floor float64, steps int) (levels
 	floor = max(floor, h.width, 1e-4)
 	k := len(centres)
 	l := levels{centres: centres, weights: make([]float64, k), sd: max(sd, floor), outlier: .01}
-	l.even = 1 / max(h.width*levelBins, 6*l.sd)
+	l.even = 1 / max(h.width*levelBins, outlierRange)
 	for i := range l.weights {
 		l.weights[i] = .99 / float64(k)
 	}

@@ -146,10 +146,10 @@ func (a *adaptive) confidence(places []place, residual float64) Confidence {
 	if a.doubtful > 0 {
 		doubt("%d nodes fit no switch well", a.doubtful)
 	}
-	if c.Noise > mostNoise {
+	if c.Noise > adaptiveNoise {
 		doubt("latencies vary by %.0f %% around their levels: that hides switches", 100*c.Noise)
 	}
-	if share := a.root.top.outlier; share > mostOutliers {
+	if share := a.root.top.outlier; share > adaptiveOutliers {
 		doubt("%.0f %% of the latencies are outliers", 100*share)
 	}
 	if residual > 1.5*c.Noise+.005 {
@@ -163,8 +163,8 @@ func (a *adaptive) confidence(places []place, residual float64) Confidence {
 
 // Noise and share of outliers up to which a result is sure. TestAdaptiveNoise shows that trees are exact up to there.
 const (
-	mostNoise    = .15
-	mostOutliers = .15
+	adaptiveNoise    = .15
+	adaptiveOutliers = .15
 )
 
 // some returns the first names of nodes.

@@ -19,6 +19,10 @@ type candidate struct {
 	sigma    float64 // noise by the description
 	outliers float64 // share of latencies that are outliers
 
+	placed   float64        // of a tree: nats by which the least certain node prefers its switch; 0: not known
+	weakest  int            // that node
+	doubtful []latency.Pair // that would decide where such nodes are
+
 	path func(a, b int) float64 // latency of a pair by the model, in microseconds
 }
 

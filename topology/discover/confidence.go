@@ -11,6 +11,7 @@ import (
 // Bounds of a high confidence. TestConfidence pins that clean matrices are within, and disturbed ones are not.
 const (
 	leastMargin     = 10.  // nats, of the weakest switch and against the next kind of network
+	leastPlace      = 3.   // nats, of the node whose switch is least certain
 	mostNoise       = .15  // relative: more hides the levels of common switches
 	mostOutliers    = .10  // share of the pairs
 	mostMissing     = .10  // share of the pairs
@@ -50,6 +51,10 @@ func (c candidate) result(m *latency.Matrix, rival float64) Result {
 	}
 	if c.margin < leastMargin {
 		doubt("the weakest switch saves %.1f nats only: measure more often", c.margin)
+	}
+	if c.placed != 0 && c.placed < leastPlace {
+		doubt("node %s could hang at another switch as well (%.1f nats): measure it again",
+			m.Names()[c.weakest], c.placed)
 	}
 	if math.IsInf(confidence.Margin, 0) {
 		confidence.Margin = max(0, min(rival-c.score, math.MaxFloat64))
@@ -169,9 +174,17 @@ func (c candidate) suspects(m *latency.Matrix, residual func(a, b int) float64) 
 		return 0
 	})
 	found = found[:min(len(found), mostSuspects)]
-	pairs := make([]latency.Pair, len(found))
-	for i, s := range found {
-		pairs[i] = s.pair
+	pairs := make([]latency.Pair, 0, len(found)+len(c.doubtful))
+	seen := map[latency.Pair]bool{}
+	for _, s := range found {
+		pairs = append(pairs, s.pair)
+		seen[s.pair] = true
+	}
+	for _, p := range c.doubtful {
+		if !seen[p] {
+			pairs = append(pairs, p)
+			seen[p] = true
+		}
 	}
 	return pairs
 }

@@ -13,6 +13,10 @@ type fitted struct {
 	description
 	score  float64
 	margin float64
+
+	placed   float64 // nats by which the least certain leaf prefers its switch
+	weakest  int     // that leaf
+	doubtful []latency.Pair
 }
 
 // Passes of the search: each clips the values to the tree of the pass before.
@@ -102,6 +106,9 @@ func polish(t *tree, v *values, w []float32) *tree {
 		t.fit(v)
 		t.flatten(v.resolves)
 		moved := t.settle(v)
+		if v.n <= manyStarts && t.merge(v) {
+			moved = true
+		}
 		if moved {
 			t.fit(v)
 		}

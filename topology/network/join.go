@@ -12,8 +12,8 @@ import (
 type Inside struct {
 	Network *Network
 
-	// External is the node of Network that stands for the way out, if it has one. The way out is otherwise at the top of
-	// the tree.
+	// External is the node of Network that stands for the way out, if it has one. The way out is otherwise at the top
+	// of the tree.
 	External string
 
 	// Measured is the processor that measured the latencies to other nodes. Its way out is part of them, so it is taken
@@ -119,7 +119,8 @@ func (in *Inside) open() (n *Network, out int, err error) {
 	}
 	t, err := in.Network.rootedTree()
 	if err != nil {
-		return nil, 0, fmt.Errorf("the network within has no node %.40q for the way out, and no top: %w", in.External, err)
+		return nil, 0, fmt.Errorf("the network within has no node %.40q for the way out, and no top: %w",
+			in.External, err)
 	}
 	return t.net, t.net.Root, nil
 }

@@ -13,7 +13,8 @@ import (
 
 // svgStyle has the colours of light and dark pages.
 const svgStyle = `<style>
-svg{--page:#fff;--ink:#1f2328;--soft:#59636e;--line:#8c959f;--node:#ddf4ff;--edge:#54aeff;--switch:#fff8c5;--rim:#d4a72c}
+svg{--page:#fff;--ink:#1f2328;--soft:#59636e;--line:#8c959f}
+svg{--node:#ddf4ff;--edge:#54aeff;--switch:#fff8c5;--rim:#d4a72c}
 @media(prefers-color-scheme:dark){svg{--page:#0d1117;--ink:#e6edf3;--soft:#9198a1;--line:#656c76;--node:#0c2d6b;` +
 	`--edge:#388bfd;--switch:#3b2300;--rim:#bb8009}}
 text{font:11px ui-monospace,Menlo,Consolas,monospace;fill:var(--ink)}
@@ -39,6 +40,9 @@ const (
 // WriteSVG draws the network: a tree from left to right with the nodes of each switch, or the vertices and links of
 // another network. Pages in light and dark mode can show it.
 func (n *Network) WriteSVG(w io.Writer) error {
+	if n.Nodes == 0 {
+		return errNothing
+	}
 	out := bufio.NewWriter(w)
 	t, err := n.rootedTree()
 	if err != nil {
@@ -67,8 +71,8 @@ func counted(n int, what string) string {
 }
 
 func svgBegin(w io.Writer, width, height float64, title string) {
-	fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%.0f" viewBox="0 0 %.0f %.0f" role="img">`,
-		width, height, width, height)
+	fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%.0f" viewBox="0 0 %.0f %.0f" `+
+		`role="img">`, width, height, width, height)
 	fmt.Fprintf(w, "\n<title>%s</title>\n%s<rect class=\"page\" width=\"100%%\" height=\"100%%\"/>\n", title, svgStyle)
 }
 
@@ -76,7 +80,6 @@ func svgBegin(w io.Writer, width, height float64, title string) {
 type drawing struct {
 	*rootedTree
 	nodes, switches [][]int
-	names           []string // of nodes, or a list of all nodes of a switch
 	x, y            []float64
 	cell            float64 // the width of a node
 	perRow          int
@@ -200,7 +203,7 @@ const (
 
 // svgGraph draws vertices and links, near vertices near each other.
 func (n *Network) svgGraph(w io.Writer) error {
-	net := n.withoutIdle()
+	net := n.withoutEmpty()
 	net.nameSwitches()
 	if len(net.Names) > maxSVGGraph {
 		return fmt.Errorf("a drawing of %d nodes and switches that are no tree: at most %d are drawn; "+
@@ -223,8 +226,8 @@ func (n *Network) svgGraph(w io.Writer) error {
 	for _, l := range net.Links {
 		x1, y1 := place(l.A)
 		x2, y2 := place(l.B)
-		fmt.Fprintf(w, `<path class="link" d="M%.1f %.1fL%.1f %.1f"><title>%s - %s%s</title></path>`+"\n", x1, y1, x2, y2,
-			net.Names[l.A], net.Names[l.B], linkText(l, ": ", ""))
+		fmt.Fprintf(w, `<path class="link" d="M%.1f %.1fL%.1f %.1f"><title>%s - %s%s</title></path>`+"\n", x1, y1,
+			x2, y2, net.Names[l.A], net.Names[l.B], linkText(l, ": ", ""))
 	}
 	for v, name := range net.Names {
 		x, y := place(v)

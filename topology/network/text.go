@@ -94,7 +94,7 @@ func short(x float64) string {
 
 // drawLinks writes a line for each vertex, with the vertices that it has links to.
 func (n *Network) drawLinks(w io.Writer) {
-	net := n.withoutIdle()
+	net := n.withoutEmpty()
 	net.nameSwitches()
 	for v, ends := range net.neighbours() {
 		var others []string

@@ -16,14 +16,14 @@ import (
 // nodeMark stands before the name of a node that would be taken for a switch.
 const nodeMark = "node:"
 
-// writeTGF writes the network in Trivial Graph Format: a line "id name" for each vertex, a line "#", and a line
-// "id id l: 3 t: 10" for each link, with its latency in microseconds and its throughput in MB/s where they are known.
+// writeTGF writes the network in Trivial Graph Format. A line "id name" for each vertex comes first, then a line "#".
+// A line "id id l: 3 t: 10" for each link follows: its latency in microseconds, and its throughput in MB/s, if known.
 // In a tree the upper end comes first, as balance.tree_file wants it.
 //
 // The format does not tell nodes from switches. A reader takes the leaves of a tree for nodes and other vertices for
 // switches, and without a tree all vertices for nodes. A mark before the name says otherwise.
 func (n *Network) writeTGF(w io.Writer) error {
-	net, t := n.withoutIdle(), (*rootedTree)(nil)
+	net, t := n.withoutEmpty(), (*rootedTree)(nil)
 	if tree, err := n.rootedTree(); err == nil {
 		net, t = tree.net, tree
 	} else {

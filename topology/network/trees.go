@@ -12,8 +12,8 @@ import (
 	"github.com/weirhpc/weir/topology"
 )
 
-// ownNodes is put after the name of a switch for the one that holds its nodes, where a form wants nodes or switches below
-// a switch, and not both.
+// ownNodes is put after the name of a switch for a further one, which has its nodes. Some forms want either nodes or
+// switches below a switch.
 const ownNodes = "-nodes"
 
 // FromTree returns the network of a tree. Latencies are not known. A root with one island below it is left out, since
@@ -148,7 +148,13 @@ func (n *Network) files() (*rootedTree, error) {
 
 // freeName returns a name that no vertex has.
 func (t *rootedTree) freeName(name string) string {
-	for slices.Contains(t.net.Names, name) {
+	if t.taken == nil {
+		t.taken = make(map[string]bool, len(t.net.Names))
+		for _, other := range t.net.Names {
+			t.taken[other] = true
+		}
+	}
+	for t.taken[name] {
 		name += "-"
 	}
 	return name
