@@ -105,5 +105,10 @@ func buildTree(m *latency.Matrix) candidate {
 		}
 	}
 	best.weigh()
-	return best.candidate(m)
+	found := best.candidate(m)
+	if d := describe(m, found.path); d.nats < best.nats {
+		found.score += d.nats - best.nats
+		found.sigma, found.residual, found.outliers = d.sigma, d.sigma, d.outliers
+	}
+	return found
 }
