@@ -1,0 +1,235 @@
+package discover
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Nodes of a direct network with equal links see each other at a base plus a number of hops. The base is the work of
+// both ends, so latencies do not add up along a path.
+
+// Bounds of the search for the length of a hop.
+const (
+	combSample  = 1500 // latencies that the hop is estimated from
+	mostLevels  = 600  // hops between the two nodes that are farthest apart
+	combSteps   = 8    // steps of the search per level
+	nearStrong  = .85  // share of the strongest comb that a longer hop needs
+	leastComb   = .15  // resultant of a comb that is worth a try
+	mostCombs   = 3    // combs that are tried
+	nearestSeen = 24   // candidates for links at each node
+	termLimit   = 12   // nats that one latency says for or against a link at most
+	mostDegree  = 16   // links per node on average, where nodes are many
+)
+
+// comb is latencies at equal steps.
+type comb struct {
+	hopUs, firstUs float64 // firstUs is the latency of one hop
+	sigmaUs        float64
+}
+
+// equalLinks returns graphs of equal links that might explain the latencies.
+func equalLinks(d [][]float64) []*graph {
+	var graphs []*graph
+	for _, c := range combs(d) {
+		for _, profiles := range []bool{true, false} {
+			links := c.links(d, profiles)
+			if len(links) < len(d) || len(links) == len(d)*(len(d)-1)/2 ||
+				(len(d) > 64 && len(links) > mostDegree*len(d)/2) {
+				continue
+			}
+			graphs = append(graphs, &graph{routers: alone(d), links: links, class: make([]int, len(links)),
+				hopUs: []float64{c.hopUs}, baseUs: c.firstUs - c.hopUs})
+		}
+	}
+	return graphs
+}
+
+// combs returns the lengths of a hop that the latencies fit, the longest first. Each is a frequency at which the phases of
+// all latencies agree, beyond the lobe about frequency zero that any distribution has.
+func combs(d [][]float64) []comb {
+	sample := sampleOf(d, combSample)
+	if len(sample) == 0 {
+		return nil
+	}
+	slices.Sort(sample)
+	low, high := sample[len(sample)/200], sample[len(sample)-1-len(sample)/200]
+	if len(sample) < 400 {
+		low, high = sample[0], sample[len(sample)-1-len(sample)/50]
+	}
+	if high-low < 1e-9*high {
+		return nil
+	}
+	step := 1 / (combSteps * (high - low))
+	strength := resultants(sample, low, step, combSteps*min(mostLevels, len(d)))
+	var tops []int
+	strongest := 0.
+	falling := false
+	for i := 1; i+1 < len(strength); i++ {
+		falling = falling || strength[i] > strength[i-1]
+		if falling && strength[i] >= strength[i-1] && strength[i] > strength[i+1] {
+			tops = append(tops, i)
+			strongest = max(strongest, strength[i])
+		}
+	}
+	var found []comb
+	for _, i := range tops {
+		if strength[i] < max(nearStrong*strongest, leastComb) {
+			continue
+		}
+		if c, ok := combAt(d, sample, float64(i)*step, step); ok {
+			found = append(found, c)
+		}
+		if len(found) == mostCombs {
+			break
+		}
+	}
+	return found
+}
+
+// sampleOf returns some of the latencies.
+func sampleOf(d [][]float64, most int) []float64 {
+	step := max(1, len(d)*(len(d)-1)/2/most)
+	if step > 1 && len(d)%step == 0 {
+		step++
+	}
+	var sample []float64
+	i := 0
+	for a := range d {
+		for b := a + 1; b < len(d); b++ {
+			if i++; i%step == 0 && d[a][b] == d[a][b] {
+				sample = append(sample, d[a][b])
+			}
+		}
+	}
+	return sample
+}
+
+// resultants returns the length of the mean phase at multiples of a frequency.
+func resultants(sample []float64, low, step float64, count int) []float64 {
+	re, im := make([]float64, count), make([]float64, count)
+	for _, x := range sample {
+		s, c := math.Sincos(2 * math.Pi * step * (x - low))
+		pr, pi := 1., 0.
+		for i := range count {
+			re[i] += pr
+			im[i] += pi
+			pr, pi = pr*c-pi*s, pr*s+pi*c
+		}
+	}
+	for i := range re {
+		re[i] = math.Hypot(re[i], im[i]) / float64(len(sample))
+	}
+	return re
+}
+
+// combAt returns the comb near a frequency.
+func combAt(d [][]float64, sample []float64, f, step float64) (comb, bool) {
+	low := slices.Min(sample)
+	at := func(f float64) (strength, phase float64) {
+		var re, im float64
+		for _, x := range sample {
+			s, c := math.Sincos(2 * math.Pi * f * (x - low))
+			re += c
+			im += s
+		}
+		return math.Hypot(re, im) / float64(len(sample)), math.Atan2(im, re) / (2 * math.Pi)
+	}
+	best, phase := at(f)
+	for width := step / 2; width > step/200; width /= 2 {
+		for _, g := range []float64{f - width, f + width} {
+			if r, p := at(g); r > best {
+				best, phase, f = r, p, g
+			}
+		}
+	}
+	c := comb{hopUs: 1 / f}
+	c.sigmaUs = c.hopUs * math.Sqrt(-2*math.Log(min(best, .9999))) / (2 * math.Pi)
+	levels := map[int]int{}
+	for a := range d {
+		for b := a + 1; b < len(d); b++ {
+			if x := (d[a][b]-low)*f - phase; x == x {
+				levels[int(math.Round(x))]++
+			}
+		}
+	}
+	first, found := math.MaxInt, false
+	for level, pairs := range levels {
+		if 2*pairs >= len(d) && level < first {
+			first, found = level, true
+		}
+	}
+	c.firstUs = low + (float64(first)+phase)*c.hopUs
+	return c, found && c.firstUs > .7*c.hopUs
+}
+
+// links returns the pairs that are one hop apart. By profiles, what all other nodes see counts: the latencies from the
+// ends of a link differ by one hop at most, so their mean square is that of one hop. Nodes that are two hops apart have
+// twice that in common lattices. The mean over the nodes has little noise, and the base cancels.
+func (c comb) links(d [][]float64, profiles bool) [][2]int {
+	hop := c.hopUs
+	sigma := max(c.sigmaUs, .02*hop)
+	variance := sigma * sigma
+	observers := float64(max(1, len(d)-2))
+	spread := (8*hop*hop*variance + 8*variance*variance + hop*hop*hop*hop) / observers
+	var links [][2]int
+	for _, pair := range c.nearest(d) {
+		a, b := pair[0], pair[1]
+		near := 0.
+		if x := d[a][b] - c.firstUs; x == x {
+			near = hop * (.5*hop - x) / variance
+		}
+		if profiles {
+			near = min(max(near, -termLimit), termLimit)
+			near += hop * hop * (1.5*hop*hop - (profile(d[a], d[b], 2*hop) - 2*variance)) / spread
+		}
+		if near > 0 {
+			links = append(links, pair)
+		}
+	}
+	return links
+}
+
+// nearest returns the pairs that may be links.
+func (c comb) nearest(d [][]float64) [][2]int {
+	seen := map[[2]int]bool{}
+	var order []int
+	for a, row := range d {
+		order = order[:0]
+		for b, us := range row {
+			if b != a && us == us {
+				order = append(order, b)
+			}
+		}
+		slices.SortFunc(order, func(x, y int) int { return cmp.Compare(row[x], row[y]) })
+		for i, b := range order {
+			if i >= nearestSeen && (len(d) > 64 || row[b] > c.firstUs+c.hopUs/2) {
+				break
+			}
+			seen[[2]int{min(a, b), max(a, b)}] = true
+		}
+	}
+	pairs := make([][2]int, 0, len(seen))
+	for p := range seen {
+		pairs = append(pairs, p)
+	}
+	slices.SortFunc(pairs, func(x, y [2]int) int { return cmp.Or(cmp.Compare(x[0], y[0]), cmp.Compare(x[1], y[1])) })
+	return pairs
+}
+
+// profile returns the mean square of the difference between two rows, each difference limited.
+func profile(x, y []float64, limit float64) float64 {
+	sum, count := 0., 0
+	for i := range x {
+		diff := x[i] - y[i]
+		if diff != diff {
+			continue
+		}
+		sum += min(diff*diff, limit*limit)
+		count++
+	}
+	if count == 0 {
+		return limit * limit
+	}
+	return sum / float64(count)
+}
