@@ -44,6 +44,7 @@ func (t *tree) backFit(v *values, offset []float64, turns int) []float64 {
 	offset = slices.Clone(offset)
 	shift := math.Log(v.typical)
 	var sample []float64
+	step := 1 + v.n/offsetPartners
 	for range turns {
 		t.fit(v.without(offset))
 		for a := range v.n {
@@ -52,9 +53,8 @@ func (t *tree) backFit(v *values, offset []float64, turns int) []float64 {
 			inside := t.lo[a]
 			past := t.hi[a]
 			for s := t.parent[a]; s >= 0; s = t.parent[s] {
-				for i := t.lo[s]; i < t.hi[s]; i++ {
-					if i == inside {
-						i = past - 1
+				for i := t.lo[s]; i < t.hi[s]; i += step {
+					if i >= inside && i < past {
 						continue
 					}
 					b := t.order[i]
@@ -136,7 +136,9 @@ func searchOffsets(m *latency.Matrix, v *values, homogeneous fitted) fitted {
 const (
 	offsetTurns  = 6
 	offsetRounds = 4
-	joinLimit    = 300 // nodes: neighbour joining takes the cube of them
+	// An offset is estimated from so many partners.
+	offsetPartners = 400
+	joinLimit      = 300 // nodes: neighbour joining takes the cube of them
 )
 
 // wantsOffsets reports whether offsets could describe the matrix better than a tree without. In a right tree without
