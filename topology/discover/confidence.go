@@ -92,7 +92,7 @@ func (c candidate) doubtPairs(m *latency.Matrix, residual func(a, b int) float64
 	if fewest < (n-1)/2 {
 		doubt("node %s was measured with %d of %d nodes only", m.Names()[lonely], fewest, n-1)
 	}
-	if c.outliers > mostOutliers {
+	if c.outliers > mostOutliers && c.outliers*float64(n*(n-1)/2) > 2 {
 		doubt("%.0f %% of the latencies are outliers: measure them again", 100*c.outliers)
 	}
 	if r, sure := c.correlation(m, residual); r > mostCorrelation && sure {
