@@ -63,7 +63,7 @@ The network's file has the links of weir topology build. Its nodes are those tha
 	flags := c.Flags()
 	flags.StringVar(&f.network, "network", "", "measure the network of `FILE`")
 	flags.StringVar(&f.simulate, "simulate", "", "measure no machine, but the network of `FILE`, which has throughputs")
-	flags.Int64Var(&f.options.Transfer.Bytes, "bytes", 64_000_000, "each pair sends `N` bytes")
+	flags.Int64Var(&f.options.Transfer.Bytes, "transfer", 64_000_000, "each pair sends `N` bytes")
 	flags.BoolVar(&f.options.Transfer.Both, "both", false, "send in both directions at the same time")
 	flags.BoolVar(&f.options.Sequential, "sequential", false, "measure one pair of a switch at a time")
 	flags.BoolVar(&f.options.Switches, "switches", false, "also measure each switch with all its links in use")
@@ -93,7 +93,7 @@ func (f *throughputFlags) check(c *cobra.Command) error {
 	case ways != 1:
 		return usageError{fmt.Errorf("say how to measure with one of %s", strings.Join(names, ", "))}
 	case f.options.Transfer.Bytes < 1:
-		return usageError{fmt.Errorf("--bytes %d must be at least 1", f.options.Transfer.Bytes)}
+		return usageError{fmt.Errorf("--transfer %d must be at least 1", f.options.Transfer.Bytes)}
 	}
 	return f.checkOut(c)
 }

@@ -94,7 +94,7 @@ func TestTopologyThroughputRefuses(t *testing.T) {
 	for want, args := range map[string][]string{
 		"--network is needed":             {"--simulate", "truth.tgf"},
 		"how to measure with one of":      {"--network", "truth.tgf"},
-		"--bytes 0 must be":               {"--network", "truth.tgf", "--simulate", "truth.tgf", "--bytes", "0"},
+		"--transfer 0 must be":            {"--network", "truth.tgf", "--simulate", "truth.tgf", "--transfer", "0"},
 		"c and s: the throughput of the":  {"--network", "truth.tgf", "--simulate", "blank.tgf"},
 		"node z of the network does not":  {"--network", "other.tgf", "--simulate", "truth.tgf"},
 		"missing.tgf: no such file":       {"--network", "missing.tgf", "--simulate", "truth.tgf"},
