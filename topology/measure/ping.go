@@ -270,3 +270,6 @@ func clockTick() time.Duration {
 	}
 	return least
 }
+
+// packets returns how many packets each of two nodes sends at most in a ping.
+func (g Ping) packets() int { return openTries + (g.Batches+1)*(g.Trips+1) }

@@ -159,6 +159,9 @@ func compareNames(a, b string) int {
 // Names returns the names of the members, once they are gathered.
 func (r *Rendezvous) Names() []string { return r.names }
 
+// PacketsPerPair returns how many packets each of two nodes sends while they are measured.
+func (r *Rendezvous) PacketsPerPair() int { return r.ping.packets() }
+
 // TickUs returns the coarsest step of the measured latencies in microseconds, as far as members told it.
 func (r *Rendezvous) TickUs() float64 {
 	r.mu.Lock()
