@@ -21,7 +21,9 @@ import (
 
 // throughputWays returns the ways to measure throughput. What they open is a latency.ThroughputMeasurer too.
 func throughputWays() []measureWay {
-	return nil
+	return []measureWay{
+		&rendezvousFlags{},
+	}
 }
 
 // throughputFlags are the flags of weir topology throughput, without those of the ways.
@@ -47,7 +49,8 @@ least".
 
 The network's file has the links of weir topology build. Its nodes are those that take part.`,
 		Example: `  weir topology throughput --network tree.tgf --simulate truth.tgf
-  weir topology throughput --network tree.tgf --simulate truth.tgf --both --switches --out throughput.tgf`,
+  weir topology throughput --network tree.tgf --simulate truth.tgf --both --switches --out throughput.tgf
+  srun weir topology throughput --network tree.tgf --rendezvous login1:7117 --secret-file secret`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := f.check(c); err != nil {
@@ -104,13 +107,10 @@ func (f *throughputFlags) run(c *cobra.Command) (err error) {
 		return err
 	}
 	m, end, err := f.open(c)
-	if err != nil {
+	if err != nil || m == nil { // nil: a peer, which has served already
 		return err
 	}
 	defer func() { err = errors.Join(err, end()) }()
-	if m == nil {
-		return nil // a peer, which has served already
-	}
 	byName, err := newByName(n.Names[:n.Nodes], m)
 	if err != nil {
 		return usageError{err}

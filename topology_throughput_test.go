@@ -2,10 +2,13 @@ package main
 
 import (
 	"encoding/json"
+	"net"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/weirhpc/weir/topology/measure"
 	"github.com/weirhpc/weir/topology/network"
 )
 
@@ -77,6 +80,44 @@ func TestTopologyThroughput(t *testing.T) {
 	}
 	if len(printed.Links) != 8 || printed.Links[2].Throughput == nil || *printed.Links[2].Throughput != 40 {
 		t.Errorf("printed %s", stdout)
+	}
+}
+
+// TestTopologyThroughputRendezvous: nodes that meet are measured for real.
+func TestTopologyThroughputRendezvous(t *testing.T) {
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := free.Addr().String()
+	_ = free.Close()
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("star.edges", []byte("a switch:s\nb switch:s\nc switch:s\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(secretVariable, "a secret of more than 16 bytes")
+	ended := make(chan error, 3)
+	for _, name := range []string{"a", "b", "c"} {
+		m := measure.Member{
+			Coordinator: address, Secret: []byte(os.Getenv(secretVariable)), Name: name, Listen: "127.0.0.1:0",
+		}
+		go func() { ended <- m.Join(t.Context(), time.Minute) }()
+	}
+	status, stdout, stderr := weir(t.Context(), "topology", "throughput", "--network", "star.edges", "--rendezvous",
+		address, "--coordinate", "--nodes", "3", "--transfer", "1000000", "--json")
+	var printed throughputJSON
+	if err := json.Unmarshal([]byte(stdout), &printed); err != nil || status != exitDone {
+		t.Fatalf("status %d, %v: %s %s", status, err, stdout, stderr)
+	}
+	for _, l := range printed.Links {
+		if l.Throughput == nil || *l.Throughput <= 0 {
+			t.Errorf("link %v has no throughput", l)
+		}
+	}
+	for range 3 {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
 	}
 }
 
