@@ -50,7 +50,7 @@ least".
 The network's file has the links of weir topology build. Its nodes are those that take part.`,
 		Example: `  weir topology throughput --network tree.tgf --simulate truth.tgf
   weir topology throughput --network tree.tgf --simulate truth.tgf --both --switches --out throughput.tgf
-  srun weir topology throughput --network tree.tgf --rendezvous login1:7117 --secret-file secret`,
+  weir topology throughput --network tree.tgf --rendezvous login1:7117 --secret-file secret`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := f.check(c); err != nil {
