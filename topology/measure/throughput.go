@@ -35,8 +35,8 @@ const (
 // errTransfer is returned for a transfer that a node does not want.
 var errTransfer = fmt.Errorf("a transfer must have 1 to %d bytes, and know the session's key", int64(mostTransfer))
 
-// openLength is the length in bytes of what a sender writes first. That is a MAC over the receiver's nonce and the rest,
-// the number of bytes, and 1 for both directions.
+// openLength is the length in bytes of what a sender writes first. That is a MAC over the receiver's nonce and the
+// rest, the number of bytes, and 1 for both directions.
 const openLength = 32 + 8 + 1
 
 // readOpenTransfer reads what a sender wrote first. It returns an error for what the key did not sign.
