@@ -41,8 +41,8 @@ func TestTopologyShow(t *testing.T) {
 func TestTopologyCorrect(t *testing.T) {
 	dir := t.TempDir()
 	tree, out := filepath.Join(dir, "two.tgf"), filepath.Join(dir, "out.tgf")
-	text := "1 top\n2 a\n3 b\n4 n0\n5 n1\n6 n2\n7 n3\n8 n4\n9 n5\n#\n1 2 t: 100\n1 3 t: 100\n2 4 t: 1000\n2 5 t: 1000\n" +
-		"2 6 t: 1000\n3 7 t: 1000\n3 8 t: 1000\n3 9 t: 1000\n"
+	text := "1 top\n2 a\n3 b\n4 n0\n5 n1\n6 n2\n7 n3\n8 n4\n9 n5\n#\n" +
+		"1 2 t: 100\n1 3 t: 100\n2 4 t: 1000\n2 5 t: 1000\n2 6 t: 1000\n3 7 t: 1000\n3 8 t: 1000\n3 9 t: 1000\n"
 	matrix := filepath.Join(dir, "m.csv")
 	// 100 bytes take 1 us over the top and 0.1 us below a switch. Links have 1 us, and those at the top 2 us.
 	rows := "2.1,2.1,7,7,7\n2.1,7,7,7\n7,7,7\n2.1,2.1\n2.1\n"
@@ -51,8 +51,8 @@ func TestTopologyCorrect(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	status, _, stderr := weir(t.Context(), "topology", "correct", "--network", tree, "--matrix", matrix, "--bytes", "100",
-		"--out", out)
+	status, _, stderr := weir(t.Context(), "topology", "correct", "--network", tree, "--matrix", matrix, "--bytes",
+		"100", "--out", out)
 	if status != exitDone || !strings.Contains(stderr, "15 pairs, relative RMS") || !strings.Contains(stderr,
 		"only sums are known of these links: a - top, b - top") && !strings.Contains(stderr, "top - ") {
 		t.Fatalf("status %d, %s", status, stderr)
@@ -81,7 +81,8 @@ func TestTopologyCorrect(t *testing.T) {
 // TestTopologyJoin: two nodes with a network of their own become switches.
 func TestTopologyJoin(t *testing.T) {
 	dir := t.TempDir()
-	nodes, cores, big := filepath.Join(dir, "nodes.tree"), filepath.Join(dir, "cores.tree"), filepath.Join(dir, "big.tree")
+	nodes, cores := filepath.Join(dir, "nodes.tree"), filepath.Join(dir, "cores.tree")
+	big := filepath.Join(dir, "big.tree")
 	for file, text := range map[string]string{nodes: "(a,b,c)", cores: "((0,1),(2,3))", big: "(0,1,2,3,4)"} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
