@@ -11,6 +11,7 @@ import (
 // Equal reports whether two networks are the same but for latencies, throughput and the names of switches. Trees are
 // the same if their splits are, so their roots do not count.
 func Equal(a, b *Network) bool {
+	a, b = a.bare(), b.bare()
 	x, y := slices.Sorted(slices.Values(a.Names[:a.Nodes])), slices.Sorted(slices.Values(b.Names[:b.Nodes]))
 	if !slices.Equal(x, y) || a.IsTree() != b.IsTree() {
 		return false
@@ -19,6 +20,13 @@ func Equal(a, b *Network) bool {
 		return slices.Equal(a.Splits(), b.Splits())
 	}
 	return slices.Equal(a.linkKeys(), b.linkKeys())
+}
+
+// bare returns the network without its root, and without switches that part nothing.
+func (n *Network) bare() *Network {
+	rootless := *n
+	rootless.Root = 0
+	return rootless.withoutIdle()
 }
 
 // Side is what only one of two networks has.
@@ -54,7 +62,7 @@ func Compare(a, b *Network) *Differences {
 	x, y := slices.Sorted(slices.Values(a.Names[:a.Nodes])), slices.Sorted(slices.Values(b.Names[:b.Nodes]))
 	d.OnlyA.Nodes, d.OnlyB.Nodes = missing(x, y), missing(y, x)
 	both := missing(x, d.OnlyA.Nodes)
-	if a.IsTree() && b.IsTree() {
+	if a.bare().IsTree() && b.bare().IsTree() {
 		if !slices.Equal(a.splitsOf(both), b.splitsOf(both)) {
 			p, q := a.groups(both), b.groups(both)
 			d.OnlyA.Switches, d.OnlyB.Switches = onlyIn(p, q), onlyIn(q, p)
@@ -144,7 +152,7 @@ func nearest(nodes []string, groups map[string]Group) (best []string) {
 // linkNames returns the links by the names of their ends, sorted. A switch is named by the nodes at it, since its own
 // name may differ between networks.
 func (n *Network) linkNames() [][2]string {
-	net := n.withoutIdle()
+	net := n.bare()
 	net.nameSwitches()
 	words := slices.Clone(net.Names)
 	for v, ends := range net.neighbours() {
