@@ -222,7 +222,7 @@ func (a *adaptive) begin(ask asking) []*part {
 		a.silent, a.root.nodes = nodes, nil
 		return nil
 	}
-	l := fitLevels(values, a.floor())
+	l := fitLevels(values, a.floor(values))
 	switch {
 	case l.outlier > .12:
 		a.repeats = 3
@@ -273,18 +273,14 @@ func (a *adaptive) guessTick() float64 {
 	return steps[len(steps)/4]
 }
 
-// floor returns the least standard deviation of ln(latency): that of the clock's step.
-func (a *adaptive) floor() float64 {
+// floor returns the least standard deviation of ln(latency): that of the clock's step in the shorter ones of some
+// latencies.
+func (a *adaptive) floor(values []float64) float64 {
 	if a.tickUs <= 0 {
 		return 1e-3
 	}
-	lowest := math.Inf(1)
-	for _, samples := range a.samples {
-		for _, s := range samples {
-			lowest = min(lowest, s.ln)
-		}
-	}
-	return max(1e-3, a.tickUs/math.Exp(lowest)/math.Sqrt(12)/2)
+	sorted := slices.Sorted(slices.Values(values))
+	return max(1e-3, a.tickUs/math.Exp(sorted[len(sorted)/20])/math.Sqrt(12))
 }
 
 // sampleInside measures random pairs inside each of some disjoint sets. It returns false if it must end.
@@ -361,7 +357,7 @@ func (a *adaptive) divide(p *part, ask asking) []*part {
 	if len(values) == 0 {
 		return nil
 	}
-	p.top = fitLevels(values, a.floor())
+	p.top = fitLevels(values, a.floor(values))
 	for _, v := range p.nodes {
 		a.set[v] = p
 	}
