@@ -224,6 +224,7 @@ func (a *adaptive) begin(ask asking) []*part {
 	}
 	l := fitLevels(values, a.floor(values))
 	switch {
+	case len(values) < 100: // too few to know
 	case l.outlier > .12:
 		a.repeats = 3
 	case l.outlier > .04:
