@@ -63,15 +63,11 @@ func TestTopologyMeasureOutput(t *testing.T) {
 // TestTopologyMeasureJournal goes on from a journal, and refuses that of other nodes.
 func TestTopologyMeasureJournal(t *testing.T) {
 	journal := filepath.Join(t.TempDir(), "journal.csv")
-	for _, want := range []string{`"replayed":0,`, `"rounds":`} {
+	for _, first := range []bool{true, false} {
 		status, out, errs := measureTopology(t, "--simulate", "star:8", "--journal", journal, "--json")
-		if status != exitDone || !strings.Contains(out, want) {
-			t.Errorf("status %d, want %s: %s %s", status, want, out, errs)
+		if status != exitDone || strings.Contains(out, `"replayed":0,`) != first {
+			t.Errorf("status %d: %s %s", status, out, errs)
 		}
-	}
-	if _, out, _ := measureTopology(t, "--simulate", "star:8", "--journal", journal, "--json"); strings.Contains(out,
-		`"replayed":0,`) {
-		t.Errorf("nothing replayed: %s", out)
 	}
 	status, _, errs := measureTopology(t, "--simulate", "star:9", "--journal", journal)
 	if status != exitFailed || !strings.Contains(errs, "of 8 nodes, and these are 9") {
