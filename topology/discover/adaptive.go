@@ -21,9 +21,9 @@ type AdaptiveOptions struct {
 // Adaptive returns the tree behind latencies that it asks for in rounds. It measures few pairs of each node.
 //
 // A set of nodes is divided top down. Random pairs of the set show its levels of latency. The highest level is that of
-// the switch at the top; nodes whose latency is below it are under a common switch further down. Nodes look for their
-// group at once: each is measured with a random member of its most probable group, until the likelihood ratio accepts
-// the group or rejects all groups. Random pairs inside the groups verify them. They are the levels of the next sets.
+// the switch at the top; nodes whose latency is below it are under a common switch further down. All nodes
+// look for their group at the same time. Each is measured with a random member of its most probable group, until the
+// likelihood ratio accepts the group or rejects all groups. Random pairs inside the groups verify them. They are the levels of the next sets.
 //
 // It fails if the context ends or the Measurer fails. What else is wrong lowers the confidence.
 func Adaptive(ctx context.Context, m latency.Measurer, o AdaptiveOptions) (Result, error) {
@@ -187,8 +187,8 @@ func (a *adaptive) measure(ctx context.Context, round []latency.Pair) ([]float64
 	return us, nil
 }
 
-// ln returns the logarithm of a latency. A latency of a coarse clock is spread over the step of the clock. Without that,
-// each step would look like a level.
+// ln returns the logarithm of a latency. A latency of a coarse clock is spread over the step of the clock. Without
+// that, each step would look like a level.
 func (a *adaptive) ln(us float64) float64 {
 	if a.tickUs > 0 {
 		us = max(us+(a.rng.Float64()-.5)*a.tickUs, us/4)
@@ -390,8 +390,8 @@ func (a *adaptive) divide(p *part, ask asking) []*part {
 		return next
 	}
 	if len(p.top.centres) > 1 {
-		a.reasons = append(a.reasons, fmt.Sprintf("%d levels of latency between %d nodes form no groups: this may be no "+
-			"tree, measure all pairs", len(p.top.centres), len(p.nodes)))
+		a.reasons = append(a.reasons, fmt.Sprintf("%d levels of latency between %d nodes form no groups: "+
+			"this may be no tree, measure all pairs", len(p.top.centres), len(p.nodes)))
 	}
 	return nil
 }

@@ -56,8 +56,8 @@ func TestAdaptive(t *testing.T) {
 				t.Errorf("%s, noise %v, seed %d: confidence %+v", c.name, c.sigma, seed, r.Confidence)
 			}
 			if perNode > c.most || cluster.Rounds() > c.rounds {
-				t.Errorf("%s, noise %v, seed %d: %.1f measurements of a node in %d rounds, want %v in %d", c.name, c.sigma,
-					seed, perNode, cluster.Rounds(), c.most, c.rounds)
+				t.Errorf("%s, noise %v, seed %d: %.1f measurements of a node in %d rounds, want %v in %d", c.name,
+					c.sigma, seed, perNode, cluster.Rounds(), c.most, c.rounds)
 			}
 		}
 	}
@@ -66,7 +66,8 @@ func TestAdaptive(t *testing.T) {
 // TestAdaptiveLatencies finds the latencies of the links.
 func TestAdaptiveLatencies(t *testing.T) {
 	net := simulated.Tree([]int{4, 8, 16}, 1, 1.4, 1.8)
-	r, _ := adaptively(t, simulated.Measurer(net, simulated.Noise{Sigma: .02, Outliers: .01}, 1), discover.AdaptiveOptions{})
+	r, _ := adaptively(t, simulated.Measurer(net, simulated.Noise{Sigma: .02, Outliers: .01}, 1),
+		discover.AdaptiveOptions{})
 	for node, us := range map[int]float64{1: 1, 100: 1.4, 500: 1.8} {
 		if got := r.Network.PathUs(0, node); got < us*.98 || got > us*1.02 {
 			t.Errorf("latency from node 0 to %d is %v, want %v", node, got, us)
@@ -81,7 +82,7 @@ func TestAdaptiveOutliers(t *testing.T) {
 		r, perNode := adaptively(t, simulated.Measurer(net, simulated.Noise{Sigma: .03, Outliers: outliers}, 1),
 			discover.AdaptiveOptions{})
 		if !network.Equal(r.Network, net) || perNode > most {
-			t.Errorf("%v outliers: wrong tree, or %.1f measurements of a node are more than %v", outliers, perNode, most)
+			t.Errorf("%v outliers: wrong tree, or %.1f measurements of a node, more than %v", outliers, perNode, most)
 		}
 	}
 }
@@ -112,7 +113,8 @@ func TestAdaptiveMost(t *testing.T) {
 		if measured := perNode * 256; measured > float64(most) {
 			t.Errorf("%v measurements, want at most %d", measured, most)
 		}
-		if c := r.Confidence; c.Level != discover.Low || !strings.Contains(strings.Join(c.Reasons, " "), "most measurements") {
+		c := r.Confidence
+		if c.Level != discover.Low || !strings.Contains(strings.Join(c.Reasons, " "), "most measurements") {
 			t.Errorf("stopped at %d: confidence %+v", most, c)
 		}
 	}
@@ -144,7 +146,8 @@ func TestAdaptiveSilent(t *testing.T) {
 	for i := range all {
 		all[i] = i
 	}
-	r, _ = adaptively(t, simulated.Measurer(simulated.Star(64), simulated.Noise{Dead: all}, 1), discover.AdaptiveOptions{})
+	r, _ = adaptively(t, simulated.Measurer(simulated.Star(64), simulated.Noise{Dead: all}, 1),
+		discover.AdaptiveOptions{})
 	if r.Network.Nodes != 0 || r.Confidence.Level != discover.Low {
 		t.Errorf("nobody answers: %d nodes, confidence %+v", r.Network.Nodes, r.Confidence)
 	}
@@ -152,7 +155,8 @@ func TestAdaptiveSilent(t *testing.T) {
 
 // TestAdaptiveNoise finds no switches in pure noise, and says that it cannot.
 func TestAdaptiveNoise(t *testing.T) {
-	r, _ := adaptively(t, simulated.Measurer(simulated.Star(300), simulated.Noise{Sigma: .5}, 1), discover.AdaptiveOptions{})
+	r, _ := adaptively(t, simulated.Measurer(simulated.Star(300), simulated.Noise{Sigma: .5}, 1),
+		discover.AdaptiveOptions{})
 	if switches := len(r.Network.Names) - r.Network.Nodes; switches != 1 || r.Confidence.Level != discover.Low {
 		t.Errorf("%d switches, confidence %+v", switches, r.Confidence)
 	}
@@ -211,7 +215,8 @@ func TestAdaptiveRounds(t *testing.T) {
 	}
 	for _, fail := range []int{1, 20} {
 		failing := &asked{Measurer: simulated.Measurer(net, simulated.Noise{}, 1), fail: fail}
-		if _, err := discover.Adaptive(t.Context(), failing, discover.AdaptiveOptions{}); !errors.Is(err, errUnplugged) {
+		_, err := discover.Adaptive(t.Context(), failing, discover.AdaptiveOptions{})
+		if !errors.Is(err, errUnplugged) {
 			t.Errorf("round %d failed: error %v", fail, err)
 		}
 	}

@@ -171,8 +171,8 @@ func (c *Campaign) all(ctx context.Context, r *recorder) (*Outcome, error) {
 	}
 	if lost := n - len(some.nodes); lost > 0 {
 		result.Confidence.Level = discover.Low
-		result.Confidence.Reasons = append(result.Confidence.Reasons, fmt.Sprintf("%d nodes did not answer and are not in "+
-			"the network", lost))
+		result.Confidence.Reasons = append(result.Confidence.Reasons,
+			fmt.Sprintf("%d nodes did not answer and are not in the network", lost))
 	}
 	return &Outcome{Matrix: m, Result: result}, nil
 }

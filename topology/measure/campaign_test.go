@@ -58,14 +58,14 @@ func TestResume(t *testing.T) {
 				t.Fatal(err)
 			}
 			if out.Replayed != kept {
-				t.Errorf("%s killed after %d rounds: %d latencies replayed, want %d", method, rounds, out.Replayed, kept)
+				t.Errorf("%s killed after %d rounds: %d replayed, want %d", method, rounds, out.Replayed, kept)
 			}
 			if !network.Equal(out.Result.Network, truth) {
 				t.Errorf("%s killed after %d rounds: wrong network", method, rounds)
 			}
 			again, err := (&Campaign{Measurer: cluster, Journal: journal, Method: method, Passes: 1}).Run(t.Context())
 			if err != nil || again.Replayed != again.Pairs {
-				t.Errorf("%s: %d of %d pairs replayed from a whole journal (%v)", method, again.Replayed, again.Pairs, err)
+				t.Errorf("%s: %d of %d pairs replayed (%v)", method, again.Replayed, again.Pairs, err)
 			}
 		}
 	}
@@ -162,7 +162,8 @@ func TestJournalInUse(t *testing.T) {
 // TestSilentNode has nodes that never answer. The campaign ends, gives them up and says so.
 func TestSilentNode(t *testing.T) {
 	for _, method := range []string{MethodAll, MethodAdaptive} {
-		cluster := simulated.Measurer(simulated.Tree([]int{3, 4, 4}), simulated.Noise{Sigma: .03, Dead: []int{5, 37}}, 1)
+		dead := simulated.Noise{Sigma: .03, Dead: []int{5, 37}}
+		cluster := simulated.Measurer(simulated.Tree([]int{3, 4, 4}), dead, 1)
 		out, err := (&Campaign{Measurer: cluster, Method: method}).Run(t.Context())
 		if err != nil {
 			t.Fatal(err)
