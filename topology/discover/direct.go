@@ -1,6 +1,7 @@
 package discover
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -16,30 +17,67 @@ const (
 	mostVertices  = 4096 // nodes of equal links
 	mostRouters   = 512  // routers of links that differ
 	mostWithoutBy = 64   // nodes of links that differ, where no router tells the common part of the latencies
+	mostRepaired  = 4    // graphs, the best ones, that are repaired
 	shownMargin   = 3    // nats that each link of a graph without a known shape saves at least
 )
 
 // direct returns the network of links that describes a matrix best, and whether there is one that could be right.
 func direct(m *latency.Matrix, _ float64) (candidate, bool) {
-	best := candidate{score: math.Inf(1)}
+	none := candidate{score: math.Inf(1)}
 	if m.Len() < 4 || m.Len() > mostVertices {
-		return best, false
-	}
-	try := func(c candidate) {
-		if c.score < best.score {
-			best = c
-		}
+		return none, false
 	}
 	d := square(m)
-	for _, g := range equalLinks(d) {
-		try(g.candidate(m))
-	}
+	graphs := equalLinks(d)
 	for _, r := range contractions(d) {
-		for _, g := range unequalLinks(r) {
-			try(g.candidate(m))
+		graphs = append(graphs, unequalLinks(r)...)
+	}
+	found := rateGraphs(m, graphs)
+	repaired := []*graph{}
+	for _, c := range found[:min(len(found), mostRepaired)] {
+		if c.graph.climb() {
+			repaired = append(repaired, c.graph)
 		}
 	}
-	return best, !math.IsInf(best.score, 1)
+	found = append(found, rateGraphs(m, repaired)...)
+	slices.SortStableFunc(found, func(x, y ratedGraph) int { return cmp.Compare(x.score, y.score) })
+	for _, c := range found[:min(len(found), mostRepaired)] {
+		if c.candidate.margin = c.shownBy(c.sigma); c.candidate.margin >= shownMargin {
+			return c.candidate, true
+		}
+	}
+	return none, false
+}
+
+// ratedGraph is a graph and how it describes the latencies.
+type ratedGraph struct {
+	candidate
+	*graph
+	known bool // the shape
+}
+
+// rateGraphs returns the graphs that can be right, the best first.
+func rateGraphs(m *latency.Matrix, graphs []*graph) []ratedGraph {
+	var found []ratedGraph
+	for _, g := range graphs {
+		if c := g.rated(m); !math.IsInf(c.score, 1) {
+			found = append(found, c)
+		}
+	}
+	slices.SortStableFunc(found, func(x, y ratedGraph) int { return cmp.Compare(x.score, y.score) })
+	return found
+}
+
+// shownBy returns what the weakest link saves, in nats. All links of a known shape stand or fall together.
+func (c *ratedGraph) shownBy(sigma float64) float64 {
+	if c.known {
+		return math.Inf(1)
+	}
+	far := c.distances()
+	if len(c.of) <= climbVertices {
+		return c.weakest(far)
+	}
+	return c.graph.margin(far, sigma)
 }
 
 // square returns the latencies with both triangles, in microseconds. What was not measured is NaN.
@@ -71,38 +109,34 @@ type graph struct {
 	baseUs float64   // part of the latency between nodes of any two vertices that no link has
 }
 
-// candidate describes the matrix by the graph. Its score is infinite where the graph cannot be right.
-func (g *graph) candidate(m *latency.Matrix) candidate {
-	c := candidate{score: math.Inf(1)}
+// rated describes the matrix by the graph. The score is infinite where the graph cannot be right.
+func (g *graph) rated(m *latency.Matrix) ratedGraph {
+	none := ratedGraph{candidate: candidate{score: math.Inf(1)}}
 	far := g.distances()
-	if far == nil || len(g.links) < len(g.of) {
-		return c // not connected, or a tree
+	if far == nil || (len(g.links) < len(g.of) && len(g.of) < len(g.at)) {
+		return none // not connected, or a tree of switches
 	}
-	g.refine(m, far)
-	if g.baseUs < 0 || slices.Min(g.hopUs) < resolution*(g.baseUs+slices.Min(g.hopUs)) {
-		return c
+	fine := *g
+	fine.hopUs = slices.Clone(g.hopUs)
+	fine.refine(m, far)
+	least := slices.Min(fine.hopUs)
+	if fine.baseUs < 0 || least < resolution*(fine.baseUs+least) {
+		return none
 	}
-	far = g.distances()
-	c.path = func(a, b int) float64 {
-		r, s := g.at[a], g.at[b]
-		if r == s {
-			return g.baseUs
+	far = fine.distances()
+	c := candidate{path: func(a, b int) float64 {
+		if r, s := fine.at[a], fine.at[b]; r != s {
+			return fine.baseUs + far[r][s]
 		}
-		return g.baseUs + far[r][s]
-	}
-	shape := g.shape(far)
+		return fine.baseUs
+	}}
+	shape := fine.shape(far)
 	d := describe(m, c.path)
 	c.kind = shape.kind
 	c.sigma, c.outliers, c.residual = d.sigma, d.outliers, d.sigma
-	c.score = d.nats + g.structure(shape.known, d.pairs)
-	c.margin = math.Inf(1)
-	if !shape.known {
-		if c.margin = g.margin(far, d.sigma); c.margin < shownMargin {
-			c.score = math.Inf(1)
-		}
-	}
-	c.network = g.network(m)
-	return c
+	c.score = d.nats + fine.structure(shape.known, d.pairs)
+	c.network = fine.network(m)
+	return ratedGraph{c, &fine, shape.known}
 }
 
 // structure is the description length of the graph. A shape that is known needs no more than the order of its vertices.

@@ -10,8 +10,8 @@ import (
 )
 
 func TestSweepDirect(t *testing.T) {
-	for _, spec := range []string{"ring:32", "ring:33", "torus:8x8", "torus:16x16", "torus:6x6x6", "hypercube:5", "hypercube:8", "line:20", "mesh:6x6", "torus:5x7"} {
-		for _, noise := range []float64{.05, .1, .2} {
+	for _, spec := range []string{"ring:32", "ring:33", "torus:8x8", "torus:16x16", "torus:6x6x6", "hypercube:5", "hypercube:8", "line:20", "mesh:6x6", "torus:5x7", "hypercube:3", "torus:4x4x4"} {
+		for _, noise := range []float64{.05, .2} {
 			for _, base := range []float64{0, 5} {
 				for _, out := range []float64{0, .01} {
 					good, n := 0, 5

@@ -19,8 +19,71 @@ const (
 	mostCombs   = 3    // combs that are tried
 	nearestSeen = 24   // candidates for links at each node
 	termLimit   = 12   // nats that one latency says for or against a link at most
+	repairs     = 3    // passes over the pairs that a first graph makes likely
+	mostPoor    = 100  // nodes with too few links that are paired with each other
+	slowLinkMax = 5    // nats that one slow latency says against a link at most
 	mostDegree  = 16   // links per node on average, where nodes are many
 )
+
+// plausible reports whether nodes may have so many links: not all, and few where nodes are many.
+func plausible(nodes, links int) bool {
+	return links > 0 && links < nodes*(nodes-1)/2 && (nodes <= 64 || links <= mostDegree*nodes/2)
+}
+
+// around returns the pairs that a first graph makes likely links, though their own latency may be an outlier: nodes three
+// hops apart at most, and nodes with fewer links than most.
+func around(nodes int, links [][2]int) [][2]int {
+	at := make([][]int, nodes)
+	for _, l := range links {
+		at[l[0]] = append(at[l[0]], l[1])
+		at[l[1]] = append(at[l[1]], l[0])
+	}
+	degrees := make([]int, nodes)
+	for a, near := range at {
+		degrees[a] = len(near)
+	}
+	usual := slices.Sorted(slices.Values(degrees))[nodes/2]
+	var poor []int
+	for a, degree := range degrees {
+		if degree < usual && len(poor) < mostPoor {
+			poor = append(poor, a)
+		}
+	}
+	var pairs [][2]int
+	seen := make([]int, nodes)
+	for a := range nodes {
+		seen[a] = a + 1
+		ring := []int{a}
+		for range 3 {
+			var next []int
+			for _, b := range ring {
+				for _, c := range at[b] {
+					if seen[c] != a+1 {
+						seen[c] = a + 1
+						next = append(next, c)
+					}
+				}
+			}
+			for _, b := range next {
+				if a < b {
+					pairs = append(pairs, [2]int{a, b})
+				}
+			}
+			ring = next
+		}
+		if degrees[a] < usual {
+			for _, b := range poor {
+				if a < b && seen[b] != a+1 {
+					pairs = append(pairs, [2]int{a, b})
+				}
+			}
+		}
+	}
+	slices.SortFunc(pairs, comparePairs)
+	return pairs
+}
+
+func comparePairs(x, y [2]int) int { return cmp.Or(cmp.Compare(x[0], y[0]), cmp.Compare(x[1], y[1])) }
 
 // comb is latencies at equal steps.
 type comb struct {
@@ -33,13 +96,21 @@ func equalLinks(d [][]float64) []*graph {
 	var graphs []*graph
 	for _, c := range combs(d) {
 		for _, profiles := range []bool{true, false} {
-			links := c.links(d, profiles)
-			if len(links) < len(d) || len(links) == len(d)*(len(d)-1)/2 ||
-				(len(d) > 64 && len(links) > mostDegree*len(d)/2) {
-				continue
+			links := c.links(d, c.nearest(d), profiles)
+			for range repairs {
+				if !profiles || !plausible(len(d), len(links)) {
+					break
+				}
+				again := c.links(d, around(len(d), links), profiles)
+				if slices.Equal(again, links) {
+					break
+				}
+				links = again
 			}
-			graphs = append(graphs, &graph{routers: alone(d), links: links, class: make([]int, len(links)),
-				hopUs: []float64{c.hopUs}, baseUs: c.firstUs - c.hopUs})
+			if plausible(len(d), len(links)) && len(links) >= len(d)-1 {
+				graphs = append(graphs, &graph{routers: alone(d), links: links, class: make([]int, len(links)),
+					hopUs: []float64{c.hopUs}, baseUs: c.firstUs - c.hopUs})
+			}
 		}
 	}
 	return graphs
@@ -53,10 +124,7 @@ func combs(d [][]float64) []comb {
 		return nil
 	}
 	slices.Sort(sample)
-	low, high := sample[len(sample)/200], sample[len(sample)-1-len(sample)/200]
-	if len(sample) < 400 {
-		low, high = sample[0], sample[len(sample)-1-len(sample)/50]
-	}
+	low, high := sample[len(sample)/200], sample[len(sample)-1-len(sample)/50] // the rest may be outliers
 	if high-low < 1e-9*high {
 		return nil
 	}
@@ -166,21 +234,21 @@ func combAt(d [][]float64, sample []float64, f, step float64) (comb, bool) {
 // links returns the pairs that are one hop apart. By profiles, what all other nodes see counts: the latencies from the
 // ends of a link differ by one hop at most, so their mean square is that of one hop. Nodes that are two hops apart have
 // twice that in common lattices. The mean over the nodes has little noise, and the base cancels.
-func (c comb) links(d [][]float64, profiles bool) [][2]int {
+func (c comb) links(d [][]float64, pairs [][2]int, profiles bool) [][2]int {
 	hop := c.hopUs
 	sigma := max(c.sigmaUs, .02*hop)
 	variance := sigma * sigma
 	observers := float64(max(1, len(d)-2))
 	spread := (8*hop*hop*variance + 8*variance*variance + hop*hop*hop*hop) / observers
 	var links [][2]int
-	for _, pair := range c.nearest(d) {
+	for _, pair := range pairs {
 		a, b := pair[0], pair[1]
 		near := 0.
 		if x := d[a][b] - c.firstUs; x == x {
 			near = hop * (.5*hop - x) / variance
 		}
 		if profiles {
-			near = min(max(near, -termLimit), termLimit)
+			near = min(max(near, -slowLinkMax), termLimit)
 			near += hop * hop * (1.5*hop*hop - (profile(d[a], d[b], 2*hop) - 2*variance)) / spread
 		}
 		if near > 0 {
@@ -213,7 +281,7 @@ func (c comb) nearest(d [][]float64) [][2]int {
 	for p := range seen {
 		pairs = append(pairs, p)
 	}
-	slices.SortFunc(pairs, func(x, y [2]int) int { return cmp.Or(cmp.Compare(x[0], y[0]), cmp.Compare(x[1], y[1])) })
+	slices.SortFunc(pairs, comparePairs)
 	return pairs
 }
 

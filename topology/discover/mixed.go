@@ -29,6 +29,8 @@ func alone(d [][]float64) routers {
 const (
 	twinLimit    = .1  // difference of ln(latency) beyond which two nodes differ for sure: outliers say no more
 	mostTwinCuts = 4   // contractions that are tried
+	trimmedNodes = 256 // more nodes need no trimming
+	trimmedShare = .05 // differences that may be outliers'
 	leastCut     = 1.5 // ratio of the differences on both sides of a cut
 )
 
@@ -50,7 +52,7 @@ func contractions(d [][]float64) []routers {
 	differ := make([]float64, len(pairs))
 	order := make([]int, len(pairs))
 	for i, p := range pairs {
-		differ[i] = profile(lns[p[0]], lns[p[1]], twinLimit) + leastNoise*leastNoise/100
+		differ[i] = trimmedProfile(lns[p[0]], lns[p[1]]) + leastNoise*leastNoise/100
 		order[i] = i
 	}
 	slices.SortFunc(order, func(x, y int) int { return cmp.Compare(differ[x], differ[y]) })
@@ -74,6 +76,26 @@ func contractions(d [][]float64) []routers {
 		}
 	}
 	return ways
+}
+
+// trimmedProfile is profile without the differences that are most. Where nodes are many, limits do.
+func trimmedProfile(x, y []float64) float64 {
+	if len(x) > trimmedNodes {
+		return profile(x, y, twinLimit)
+	}
+	squares := make([]float64, 0, len(x))
+	for i := range x {
+		if diff := x[i] - y[i]; diff == diff {
+			squares = append(squares, min(diff*diff, twinLimit*twinLimit))
+		}
+	}
+	slices.Sort(squares)
+	squares = squares[:len(squares)-int(math.Ceil(float64(len(squares))*trimmedShare))]
+	sum := 0.
+	for _, s := range squares {
+		sum += s
+	}
+	return sum / float64(max(1, len(squares)))
 }
 
 // contract joins the pairs of an order.
