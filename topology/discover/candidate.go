@@ -15,7 +15,9 @@ type candidate struct {
 
 	score    float64 // description length in nats: data and structure; lower is better
 	margin   float64 // of the weakest part of the structure, in nats: what it saves in the description
-	residual float64 // relative RMS of the latencies that the noise explains, outliers apart
+	residual float64 // relative RMS of the latencies against the model's, outliers apart
+	sigma    float64 // noise by the description
+	outliers float64 // share of latencies that are outliers
 
 	path func(a, b int) float64 // latency of a pair by the model, in microseconds
 }
@@ -36,7 +38,7 @@ type description struct {
 // ln(latency) is a normal distribution about the model's, mixed with a broad one for outliers. The noise is either
 // relative to the latency or additive, by what describes better. TestDescribe pins it.
 func describe(m *latency.Matrix, path func(a, b int) float64) description {
-	var r residuals
+	r := residuals{each: 1}
 	n := m.Len()
 	for a := range n {
 		for b := a + 1; b < n; b++ {
@@ -45,9 +47,14 @@ func describe(m *latency.Matrix, path func(a, b int) float64) description {
 			}
 		}
 	}
+	return r.describe(m.TickUs)
+}
+
+// describe describes the residuals by the noise that describes them better.
+func (r *residuals) describe(tickUs float64) description {
 	floor := leastNoise
 	if len(r.ln) > 0 {
-		floor = max(floor, m.TickUs/math.Sqrt(12)/math.Exp(r.sumLn/float64(len(r.ln))))
+		floor = max(floor, tickUs/math.Sqrt(12)/math.Exp(r.sumLn/float64(len(r.ln))))
 	}
 	relative := r.fit(floor, false)
 	if additive := r.fit(floor, true); additive.nats < relative.nats {
@@ -62,6 +69,8 @@ type residuals struct {
 	share []float64 // (latency - model) as a share of the latency
 	us    []float64
 	sumLn float64
+
+	each float64 // pairs that a residual stands for
 }
 
 func (r *residuals) add(us, model float64) {
@@ -71,6 +80,9 @@ func (r *residuals) add(us, model float64) {
 	r.us = append(r.us, us)
 	r.sumLn += math.Log(us)
 }
+
+// emLimit bounds how many residuals the noise is estimated from.
+const emLimit = 30_000
 
 // fit finds noise and share of outliers by expectation maximisation.
 func (r *residuals) fit(floor float64, additive bool) description {
@@ -96,9 +108,11 @@ func (r *residuals) fit(floor float64, additive bool) description {
 		return r.ln[i] * r.ln[i]
 	}
 	d := description{sigma: .1, outliers: .05, pairs: size, additive: additive}
-	for range 20 {
-		var sum, weight float64
-		for i := range size {
+	step := max(1, size/emLimit)
+	for range 30 {
+		var sum, weight, count float64
+		for i := 0; i < size; i += step {
+			count++
 			good := (1 - d.outliers) * normal(i, d.sigma)
 			w := good / (good + d.outliers*broad(r.ln[i]))
 			weight += w
@@ -106,7 +120,7 @@ func (r *residuals) fit(floor float64, additive bool) description {
 		}
 		before := d.sigma
 		d.sigma = max(floor, math.Sqrt(sum/max(weight, 1e-9)))
-		d.outliers = min(max(1-weight/float64(size), .5/(float64(size)+1)), .5)
+		d.outliers = min(max(1-weight/count, .5/(count+1)), .5)
 		if math.Abs(d.sigma-before) < 1e-4*before {
 			break
 		}
@@ -114,6 +128,8 @@ func (r *residuals) fit(floor float64, additive bool) description {
 	for i := range size {
 		d.nats -= math.Log((1-d.outliers)*normal(i, d.sigma) + d.outliers*broad(r.ln[i]))
 	}
+	d.nats *= r.each
+	d.pairs = int(float64(size) * r.each)
 	return d
 }
 

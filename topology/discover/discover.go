@@ -4,6 +4,9 @@ package discover
 
 import (
 	"errors"
+	"fmt"
+	"math"
+	"slices"
 
 	"github.com/weirhpc/weir/topology/latency"
 	"github.com/weirhpc/weir/topology/network"
@@ -47,10 +50,60 @@ type Result struct {
 // errFew is returned when there are too few nodes to build from.
 var errFew = errors.New("at least two nodes are needed")
 
-// Build returns the network that explains a matrix best. It wants a latency for most pairs.
+// Build returns the network that describes a matrix best: a tree of switches, or a network of another kind. It wants a
+// latency for most pairs. Its confidence is low where it has fewer.
 func Build(m *latency.Matrix) (Result, error) {
 	if m.Len() < 2 {
 		return Result{}, errFew
 	}
-	return Result{}, errors.New("not built yet")
+	if err := connected(m); err != nil {
+		return Result{}, err
+	}
+	tree := buildTree(m)
+	best, rival := tree, math.Inf(1)
+	if other, ok := direct(m, tree.sigma); ok {
+		rival = tree.score
+		if other.score < tree.score {
+			best = other
+		} else {
+			rival = other.score
+		}
+	}
+	return best.result(m, rival), nil
+}
+
+// connected returns an error that names a node which no measured pair joins to the first.
+func connected(m *latency.Matrix) error {
+	n := m.Len()
+	seen := make([]bool, n)
+	seen[0] = true
+	todo := []int{0}
+	for len(todo) > 0 {
+		a := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		for b := range n {
+			if !seen[b] && m.At(a, b) > 0 {
+				seen[b] = true
+				todo = append(todo, b)
+			}
+		}
+	}
+	if alone := slices.Index(seen, false); alone >= 0 {
+		return fmt.Errorf("no measured latency connects node %s to node %s: measure a pair between them",
+			m.Names()[alone], m.Names()[0])
+	}
+	return nil
+}
+
+// buildTree returns the tree that describes a matrix best.
+func buildTree(m *latency.Matrix) candidate {
+	v := logarithms(m)
+	best := search(m, v)
+	if wantsOffsets(m, v, best) {
+		if with := searchOffsets(m, v, best); with.score < best.score {
+			best = with
+		}
+	}
+	best.weigh()
+	return best.candidate(m)
 }

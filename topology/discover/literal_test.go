@@ -78,14 +78,14 @@ const threeSwitches = "2,2,4,4,4,4,4,4 2,4,4,4,4,4,4 4,4,4,4,4,4 2,2,4,4,4 2,4,4
 func TestLiteralX(t *testing.T) {
 	for _, c := range []struct {
 		name, rows string
-		epsilons []float64
+		epsilons   []float64
 		splits     []string
 	}{
-		{"table 2.2", threeSwitches, []float64{0, .1, .2, .3,.4,.5}, []string{"1,2","3,4,5", "6,7,8"}},
-		{"table 2.3", "2,3,4 3,4 5", []float64{0, .1,.2,.3,.35,.4}, nil},
-		{"225", "2,2,3,3,3 2,3,3,3 3,3,3 4,4 4", []float64{0,.1,.2,.3,.35,.4}, nil},
-		{"225b", "2,2,3.5 2,3.5 3.5", []float64{0,.1,.2,.3,.4,.5,.6}, nil},
-		{"westmere", westmere, []float64{.01,.02,.03, .04,.05,.1,.2,.3,.4,.5,.6,.7}, nil},
+		{"table 2.2", threeSwitches, []float64{0, .1, .2, .3, .4, .5}, []string{"1,2", "3,4,5", "6,7,8"}},
+		{"table 2.3", "2,3,4 3,4 5", []float64{0, .1, .2, .3, .35, .4}, nil},
+		{"225", "2,2,3,3,3 2,3,3,3 3,3,3 4,4 4", []float64{0, .1, .2, .3, .35, .4}, nil},
+		{"225b", "2,2,3.5 2,3.5 3.5", []float64{0, .1, .2, .3, .4, .5, .6}, nil},
+		{"westmere", westmere, []float64{.01, .02, .03, .04, .05, .1, .2, .3, .4, .5, .6, .7}, nil},
 	} {
 		m := triangle(c.rows)
 		for _, epsilon := range c.epsilons {
@@ -96,8 +96,8 @@ func TestLiteralX(t *testing.T) {
 			}
 			fmt.Println(c.name, epsilon, got.Kind, got.Network.Names[got.Network.Nodes:], splits(got.Network), len(got.Network.Links))
 			if len(got.Network.Links) < 15 {
-			fmt.Println(got.Network.Links)
-		}
+				fmt.Println(got.Network.Links)
+			}
 		}
 	}
 }
@@ -118,14 +118,14 @@ func TestLiteralTime(t *testing.T) {
 				m.Set(p.A, p.B, us*math.Exp(sigma*r.NormFloat64()))
 			}
 			for _, e := range []float64{.1, .3} {
-			start := time.Now()
-			got, err := Literal(m, e)
-			sw := 0
-			if err == nil {
-				sw = len(got.Network.Names) - n
+				start := time.Now()
+				got, err := Literal(m, e)
+				sw := 0
+				if err == nil {
+					sw = len(got.Network.Names) - n
+				}
+				fmt.Println(n, sigma, e, err != nil, sw, got.Kind, time.Since(start))
 			}
-			fmt.Println(n, sigma, e, err != nil, sw, got.Kind, time.Since(start))
-		}
 		}
 	}
 }

@@ -1,0 +1,303 @@
+package discover
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Nodes of a direct network with equal links see each other at a base plus a number of hops. The base is the work of
+// both ends, so latencies do not add up along a path.
+
+// Bounds of the search for the length of a hop.
+const (
+	combSample  = 1500 // latencies that the hop is estimated from
+	mostLevels  = 600  // hops between the two nodes that are farthest apart
+	combSteps   = 8    // steps of the search per level
+	nearStrong  = .85  // share of the strongest comb that a longer hop needs
+	leastComb   = .15  // resultant of a comb that is worth a try
+	mostCombs   = 3    // combs that are tried
+	nearestSeen = 24   // candidates for links at each node
+	termLimit   = 12   // nats that one latency says for or against a link at most
+	repairs     = 3    // passes over the pairs that a first graph makes likely
+	mostPoor    = 100  // nodes with too few links that are paired with each other
+	slowLinkMax = 5    // nats that one slow latency says against a link at most
+	mostDegree  = 16   // links per node on average, where nodes are many
+)
+
+// plausible reports whether nodes may have so many links: not all, and few where nodes are many.
+func plausible(nodes, links int) bool {
+	return links > 0 && links < nodes*(nodes-1)/2 && (nodes <= 64 || links <= mostDegree*nodes/2)
+}
+
+// around returns the pairs that a first graph makes likely links, though their own latency may be an outlier: nodes three
+// hops apart at most, and nodes with fewer links than most.
+func around(nodes int, links [][2]int) [][2]int {
+	at := make([][]int, nodes)
+	for _, l := range links {
+		at[l[0]] = append(at[l[0]], l[1])
+		at[l[1]] = append(at[l[1]], l[0])
+	}
+	degrees := make([]int, nodes)
+	for a, near := range at {
+		degrees[a] = len(near)
+	}
+	usual := slices.Sorted(slices.Values(degrees))[nodes/2]
+	var poor []int
+	for a, degree := range degrees {
+		if degree < usual && len(poor) < mostPoor {
+			poor = append(poor, a)
+		}
+	}
+	var pairs [][2]int
+	seen := make([]int, nodes)
+	for a := range nodes {
+		seen[a] = a + 1
+		ring := []int{a}
+		for range 3 {
+			var next []int
+			for _, b := range ring {
+				for _, c := range at[b] {
+					if seen[c] != a+1 {
+						seen[c] = a + 1
+						next = append(next, c)
+					}
+				}
+			}
+			for _, b := range next {
+				if a < b {
+					pairs = append(pairs, [2]int{a, b})
+				}
+			}
+			ring = next
+		}
+		if degrees[a] < usual {
+			for _, b := range poor {
+				if a < b && seen[b] != a+1 {
+					pairs = append(pairs, [2]int{a, b})
+				}
+			}
+		}
+	}
+	slices.SortFunc(pairs, comparePairs)
+	return pairs
+}
+
+func comparePairs(x, y [2]int) int { return cmp.Or(cmp.Compare(x[0], y[0]), cmp.Compare(x[1], y[1])) }
+
+// comb is latencies at equal steps.
+type comb struct {
+	hopUs, firstUs float64 // firstUs is the latency of one hop
+	sigmaUs        float64
+}
+
+// equalLinks returns graphs of equal links that might explain the latencies.
+func equalLinks(d [][]float64) []*graph {
+	var graphs []*graph
+	for _, c := range combs(d) {
+		for _, profiles := range []bool{true, false} {
+			links := c.links(d, c.nearest(d), profiles)
+			for range repairs {
+				if !profiles || !plausible(len(d), len(links)) {
+					break
+				}
+				again := c.links(d, around(len(d), links), profiles)
+				if slices.Equal(again, links) {
+					break
+				}
+				links = again
+			}
+			if plausible(len(d), len(links)) && len(links) >= len(d)-1 {
+				graphs = append(graphs, &graph{routers: alone(d), links: links, class: make([]int, len(links)),
+					hopUs: []float64{c.hopUs}, baseUs: c.firstUs - c.hopUs})
+			}
+		}
+	}
+	return graphs
+}
+
+// combs returns the lengths of a hop that the latencies fit, the longest first. Each is a frequency at which the phases of
+// all latencies agree, beyond the lobe about frequency zero that any distribution has.
+func combs(d [][]float64) []comb {
+	sample := sampleOf(d, combSample)
+	if len(sample) == 0 {
+		return nil
+	}
+	slices.Sort(sample)
+	low, high := sample[len(sample)/200], sample[len(sample)-1-len(sample)/50] // the rest may be outliers
+	if high-low < 1e-9*high {
+		return nil
+	}
+	step := 1 / (combSteps * (high - low))
+	strength := resultants(sample, low, step, combSteps*min(mostLevels, len(d)))
+	var tops []int
+	strongest := 0.
+	falling := false
+	for i := 1; i+1 < len(strength); i++ {
+		falling = falling || strength[i] > strength[i-1]
+		if falling && strength[i] >= strength[i-1] && strength[i] > strength[i+1] {
+			tops = append(tops, i)
+			strongest = max(strongest, strength[i])
+		}
+	}
+	var found []comb
+	for _, i := range tops {
+		if strength[i] < max(nearStrong*strongest, leastComb) {
+			continue
+		}
+		if c, ok := combAt(d, sample, float64(i)*step, step); ok {
+			found = append(found, c)
+		}
+		if len(found) == mostCombs {
+			break
+		}
+	}
+	return found
+}
+
+// sampleOf returns some of the latencies.
+func sampleOf(d [][]float64, most int) []float64 {
+	step := max(1, len(d)*(len(d)-1)/2/most)
+	if step > 1 && len(d)%step == 0 {
+		step++
+	}
+	var sample []float64
+	i := 0
+	for a := range d {
+		for b := a + 1; b < len(d); b++ {
+			if i++; i%step == 0 && d[a][b] == d[a][b] {
+				sample = append(sample, d[a][b])
+			}
+		}
+	}
+	return sample
+}
+
+// resultants returns the length of the mean phase at multiples of a frequency.
+func resultants(sample []float64, low, step float64, count int) []float64 {
+	re, im := make([]float64, count), make([]float64, count)
+	for _, x := range sample {
+		s, c := math.Sincos(2 * math.Pi * step * (x - low))
+		pr, pi := 1., 0.
+		for i := range count {
+			re[i] += pr
+			im[i] += pi
+			pr, pi = pr*c-pi*s, pr*s+pi*c
+		}
+	}
+	for i := range re {
+		re[i] = math.Hypot(re[i], im[i]) / float64(len(sample))
+	}
+	return re
+}
+
+// combAt returns the comb near a frequency.
+func combAt(d [][]float64, sample []float64, f, step float64) (comb, bool) {
+	low := slices.Min(sample)
+	at := func(f float64) (strength, phase float64) {
+		var re, im float64
+		for _, x := range sample {
+			s, c := math.Sincos(2 * math.Pi * f * (x - low))
+			re += c
+			im += s
+		}
+		return math.Hypot(re, im) / float64(len(sample)), math.Atan2(im, re) / (2 * math.Pi)
+	}
+	best, phase := at(f)
+	for width := step / 2; width > step/200; width /= 2 {
+		for _, g := range []float64{f - width, f + width} {
+			if r, p := at(g); r > best {
+				best, phase, f = r, p, g
+			}
+		}
+	}
+	c := comb{hopUs: 1 / f}
+	c.sigmaUs = c.hopUs * math.Sqrt(-2*math.Log(min(best, .9999))) / (2 * math.Pi)
+	levels := map[int]int{}
+	for a := range d {
+		for b := a + 1; b < len(d); b++ {
+			if x := (d[a][b]-low)*f - phase; x == x {
+				levels[int(math.Round(x))]++
+			}
+		}
+	}
+	first, found := math.MaxInt, false
+	for level, pairs := range levels {
+		if 2*pairs >= len(d) && level < first {
+			first, found = level, true
+		}
+	}
+	c.firstUs = low + (float64(first)+phase)*c.hopUs
+	return c, found && c.firstUs > .7*c.hopUs
+}
+
+// links returns the pairs that are one hop apart. By profiles, what all other nodes see counts: the latencies from the
+// ends of a link differ by one hop at most, so their mean square is that of one hop. Nodes that are two hops apart have
+// twice that in common lattices. The mean over the nodes has little noise, and the base cancels.
+func (c comb) links(d [][]float64, pairs [][2]int, profiles bool) [][2]int {
+	hop := c.hopUs
+	sigma := max(c.sigmaUs, .02*hop)
+	variance := sigma * sigma
+	observers := float64(max(1, len(d)-2))
+	spread := (8*hop*hop*variance + 8*variance*variance + hop*hop*hop*hop) / observers
+	var links [][2]int
+	for _, pair := range pairs {
+		a, b := pair[0], pair[1]
+		near := 0.
+		if x := d[a][b] - c.firstUs; x == x {
+			near = hop * (.5*hop - x) / variance
+		}
+		if profiles {
+			near = min(max(near, -slowLinkMax), termLimit)
+			near += hop * hop * (1.5*hop*hop - (profile(d[a], d[b], 2*hop) - 2*variance)) / spread
+		}
+		if near > 0 {
+			links = append(links, pair)
+		}
+	}
+	return links
+}
+
+// nearest returns the pairs that may be links.
+func (c comb) nearest(d [][]float64) [][2]int {
+	seen := map[[2]int]bool{}
+	var order []int
+	for a, row := range d {
+		order = order[:0]
+		for b, us := range row {
+			if b != a && us == us {
+				order = append(order, b)
+			}
+		}
+		slices.SortFunc(order, func(x, y int) int { return cmp.Compare(row[x], row[y]) })
+		for i, b := range order {
+			if i >= nearestSeen && (len(d) > 64 || row[b] > c.firstUs+c.hopUs/2) {
+				break
+			}
+			seen[[2]int{min(a, b), max(a, b)}] = true
+		}
+	}
+	pairs := make([][2]int, 0, len(seen))
+	for p := range seen {
+		pairs = append(pairs, p)
+	}
+	slices.SortFunc(pairs, comparePairs)
+	return pairs
+}
+
+// profile returns the mean square of the difference between two rows, each difference limited.
+func profile(x, y []float64, limit float64) float64 {
+	sum, count := 0., 0
+	for i := range x {
+		diff := x[i] - y[i]
+		if diff != diff {
+			continue
+		}
+		sum += min(diff*diff, limit*limit)
+		count++
+	}
+	if count == 0 {
+		return limit * limit
+	}
+	return sum / float64(count)
+}

@@ -1,0 +1,227 @@
+package discover
+
+import (
+	"math"
+	"slices"
+
+	"github.com/weirhpc/weir/topology/latency"
+)
+
+// Offsets are the part of a latency that belongs to one node: its hardware, or the cable to its switch. A tree with
+// offsets can describe any tree whose latencies add up along its links.
+
+// rowOffsets starts from the quantile of each node's latencies: most partners of a node are far.
+func rowOffsets(v *values, quantile float64) []float64 {
+	offset := make([]float64, v.n)
+	shift := math.Log(v.typical)
+	var row []float64
+	for a := range v.n {
+		row = row[:0]
+		for _, x := range v.y[a*v.n : a*v.n+v.n] {
+			if x == x {
+				row = append(row, math.Exp(float64(x)-shift))
+			}
+		}
+		if len(row) > 0 {
+			slices.Sort(row)
+			offset[a] = row[int(quantile*float64(len(row)-1)+.5)]
+		}
+	}
+	return center(offset)
+}
+
+// center moves offsets so that the least is zero.
+func center(offset []float64) []float64 {
+	least := slices.Min(offset)
+	for i := range offset {
+		offset[i] -= least
+	}
+	return offset
+}
+
+// backFit alternates between the levels of a tree and the offsets of its leaves.
+func (t *tree) backFit(v *values, offset []float64, turns int) []float64 {
+	offset = slices.Clone(offset)
+	shift := math.Log(v.typical)
+	var sample []float64
+	for range turns {
+		t.fit(v.without(offset))
+		for a := range v.n {
+			row := v.y[a*v.n : a*v.n+v.n]
+			sample = sample[:0]
+			inside := t.lo[a]
+			past := t.hi[a]
+			for s := t.parent[a]; s >= 0; s = t.parent[s] {
+				for i := t.lo[s]; i < t.hi[s]; i++ {
+					if i == inside {
+						i = past - 1
+						continue
+					}
+					b := t.order[i]
+					if x := row[b]; x == x {
+						sample = append(sample, math.Exp(float64(x)-shift)-t.level[s]-offset[b])
+					}
+				}
+				inside, past = t.lo[s], t.hi[s]
+			}
+			if len(sample) > 0 {
+				offset[a] = robustMean(sample)
+			}
+		}
+	}
+	return center(offset)
+}
+
+// robustMean is the mean of a sample whose values are clipped about their median.
+func robustMean(x []float64) float64 {
+	slices.Sort(x)
+	mid := (x[len(x)/2] + x[(len(x)-1)/2]) / 2
+	if len(x) < 5 {
+		return mid
+	}
+	deviation := make([]float64, len(x))
+	for i := range x {
+		deviation[i] = math.Abs(x[i] - mid)
+	}
+	room := clipSigmas * 1.4826 * median(deviation)
+	sum := 0.
+	for _, y := range x {
+		sum += min(max(y, mid-room), mid+room)
+	}
+	return sum / float64(len(x))
+}
+
+// searchOffsets returns the tree with offsets that describes the values best, from several starts.
+func searchOffsets(m *latency.Matrix, v *values, homogeneous fitted) fitted {
+	best := fitted{score: math.Inf(1)}
+	try := func(t *tree, offset []float64) {
+		if t != nil {
+			offset = t.backFit(v, offset, offsetTurns)
+		}
+		for round := range offsetRounds {
+			found := search(m, v.without(offset))
+			fine := found.tree.backFit(v, offset, offsetTurns)
+			refined := rate(m, v.without(fine), found.tree)
+			if refined.score >= best.score-1e-9 && round > 0 {
+				return
+			}
+			if refined.score < best.score {
+				best = refined
+			}
+			offset = fine
+		}
+	}
+	if v.n <= joinLimit {
+		t, offset := neighbourJoining(v)
+		offset = t.backFit(v, offset, offsetTurns)
+		fine := v.without(offset)
+		t.collapse(fine, fine.y)
+		w := make([]float32, len(v.y))
+		t = polish(t, fine, w)
+		try(t, offset)
+	}
+	try(star(v.n), rowOffsets(v, .7))
+	try(nil, rowOffsets(v, .7))
+	if v.n <= manyStarts {
+		try(homogeneous.tree, rowOffsets(v, .5))
+	}
+	one := star(v.n)
+	offset := one.backFit(v, rowOffsets(v, .5), 2*offsetTurns)
+	if flat := rate(m, v.without(offset), one); flat.score <= best.score {
+		best = flat
+	}
+	return best
+}
+
+const (
+	offsetTurns  = 6
+	offsetRounds = 4
+	joinLimit    = 300 // nodes: neighbour joining takes the cube of them
+)
+
+// wantsOffsets reports whether offsets could describe the matrix better than a tree without. In a right tree without
+// offsets the nodes' residuals have no pattern. A wrong tree because of offsets shows one.
+func wantsOffsets(m *latency.Matrix, v *values, f fitted) bool {
+	if v.n <= 16 {
+		return v.n > 3
+	}
+	offset := f.tree.clone().backFit(v, make([]float64, v.n), 3)
+	with := rate(m, v.without(offset), f.tree.clone())
+	return with.score < f.score
+}
+
+// neighbourJoining returns the binary tree of Saitou and Nei (1987), and the way from its root to each leaf, as offsets.
+// It needs no common speed of the nodes.
+func neighbourJoining(v *values) (*tree, []float64) {
+	n := v.n
+	shift := math.Log(v.typical)
+	size := 2*n - 1
+	d := make([][]float64, size)
+	for i := range d {
+		d[i] = make([]float64, size)
+	}
+	for a := range n {
+		for b := range n {
+			if x := v.y[a*n+b]; x == x {
+				d[a][b] = math.Exp(float64(x) - shift)
+			} else if a != b {
+				d[a][b] = 1
+			}
+		}
+	}
+	t := &tree{leaves: n}
+	t.grow(size)
+	length := make([]float64, size)
+	active := make([]int, n)
+	sum := make([]float64, size)
+	for i := range n {
+		active[i] = i
+		for _, x := range d[i][:n] {
+			sum[i] += x
+		}
+	}
+	next := n
+	for len(active) > 2 {
+		m := float64(len(active) - 2)
+		bi, bj, least := 0, 1, math.Inf(1)
+		for i, a := range active {
+			for j := i + 1; j < len(active); j++ {
+				b := active[j]
+				if q := m*d[a][b] - sum[a] - sum[b]; q < least {
+					bi, bj, least = i, j, q
+				}
+			}
+		}
+		a, b := active[bi], active[bj]
+		length[a] = d[a][b]/2 + (sum[a]-sum[b])/(2*m)
+		length[b] = d[a][b] - length[a]
+		t.hang(a, next)
+		t.hang(b, next)
+		active = slices.Delete(active, bj, bj+1)
+		active = slices.Delete(active, bi, bi+1)
+		for _, c := range active {
+			x := (d[a][c] + d[b][c] - d[a][b]) / 2
+			d[next][c], d[c][next] = x, x
+			sum[c] += x - d[a][c] - d[b][c]
+			sum[next] += x
+		}
+		active = append(active, next)
+		next++
+	}
+	if len(active) == 2 {
+		for _, c := range active {
+			t.hang(c, next)
+			length[c] = d[active[0]][active[1]] / 2
+		}
+		next++
+	}
+	t.root = next - 1
+	offset := make([]float64, n)
+	for leaf := range n {
+		for s := leaf; s != t.root; s = t.parent[s] {
+			offset[leaf] += max(length[s], 0)
+		}
+	}
+	t.arrange()
+	return t, center(offset)
+}

@@ -1,0 +1,186 @@
+package discover
+
+import (
+	"math"
+
+	"github.com/weirhpc/weir/topology/latency"
+)
+
+// fitted is a tree, the values that it was built from, and how it describes the matrix.
+type fitted struct {
+	tree   *tree
+	values *values
+	description
+	score  float64
+	margin float64
+}
+
+// Passes of the search: each clips the values to the tree of the pass before.
+const (
+	clipSigmas  = 2.5
+	clipPasses  = 3
+	settleTurns = 3
+)
+
+// Up to so many nodes, a search has several starts. Above, it has one, for time and memory.
+const manyStarts = 3000
+
+// search returns the tree that describes the values best.
+func search(m *latency.Matrix, v *values) fitted {
+	n := v.n
+	best := rate(m, v, star(n))
+	w := make([]float32, n*n)
+	try := func(t *tree) {
+		for pass := range clipPasses {
+			if t = polish(t, v, w); t == nil {
+				return
+			}
+			found := rate(m, v, t)
+			worse := found.score >= best.score-1e-9
+			if !worse {
+				best = found
+			}
+			if (worse && pass > 0) || n > manyStarts {
+				return
+			}
+			t.clip(v, w, clipSigmas)
+			clipped := append([]float32(nil), w...)
+			fill(w, n)
+			t = link(w, n)
+			t.collapse(v, clipped)
+		}
+	}
+	copy(w, v.y)
+	var smoothed []float32
+	if n <= manyStarts {
+		smoothed = make([]float32, n*n)
+		v.smooth(smoothed, 4)
+		for i, x := range w {
+			if x != x {
+				w[i] = smoothed[i]
+			}
+		}
+	}
+	fill(w, n)
+	raw := link(w, n)
+	raw.collapse(v, v.y)
+	try(raw)
+	if smoothed == nil {
+		return best
+	}
+	near := nearSmoothed(v, smoothed)
+	fill(smoothed, n)
+	t := link(smoothed, n)
+	t.collapse(v, near)
+	try(t)
+	return best
+}
+
+// nearSmoothed returns the values, none much slower than its smoothed one.
+func nearSmoothed(v *values, smoothed []float32) []float32 {
+	var sample []float64
+	step := max(1, len(v.y)/sampleLimit)
+	if step%v.n == 0 {
+		step++
+	}
+	for i := 0; i < len(v.y); i += step {
+		if d := float64(v.y[i] - smoothed[i]); d == d {
+			sample = append(sample, math.Abs(d))
+		}
+	}
+	room := float32(max(clipSigmas*1.4826*median(sample), 3*v.floor))
+	near := make([]float32, len(v.y))
+	for i, x := range v.y {
+		near[i] = min(x, smoothed[i]+room)
+	}
+	return near
+}
+
+// polish moves leaves and joins switches anew until nothing changes.
+func polish(t *tree, v *values, w []float32) *tree {
+	for range settleTurns {
+		t.fit(v)
+		t.flatten(v.resolves)
+		moved := t.settle(v)
+		if moved {
+			t.fit(v)
+		}
+		before := len(t.parent)
+		t.clip(v, w, clipSigmas)
+		t = t.relink(w, v.n)
+		t.collapse(v, w)
+		if !moved && len(t.parent) == before {
+			break
+		}
+	}
+	t.fit(v)
+	t.flatten(v.resolves)
+	return t
+}
+
+// flatten dissolves switches whose level is not below their parent's.
+func (t *tree) flatten(resolves float64) {
+	dissolved := false
+	for _, s := range t.switches() {
+		if s != t.root && t.level[t.parent[s]]-t.level[s] < resolves {
+			t.dissolve(s)
+			dissolved = true
+		}
+	}
+	if dissolved {
+		t.arrange()
+	}
+}
+
+// rate describes the matrix by a tree.
+func rate(m *latency.Matrix, v *values, t *tree) fitted {
+	t.fit(v)
+	r := t.residuals(m, v)
+	f := fitted{tree: t.clone(), values: v, description: r.describe(m.TickUs)}
+	f.score = f.nats + t.structure(v, f.pairs)
+	return f
+}
+
+// describedPairs bounds how many pairs a tree is rated by.
+const describedPairs = 2_000_000
+
+func (t *tree) residuals(m *latency.Matrix, v *values) *residuals {
+	step := 1 + t.leaves*(t.leaves-1)/2/describedPairs
+	r := &residuals{each: float64(step)}
+	i := 0
+	for s := t.leaves; s < len(t.parent); s++ {
+		t.across(s, func(a int, others []int) {
+			for ; i < len(others); i += step {
+				b := others[i]
+				if us := m.At(a, b); us > 0 {
+					r.add(us, t.path(v, s, a, b))
+				}
+			}
+			i -= len(others)
+		})
+	}
+	return r
+}
+
+// path returns the latency of two leaves that meet at a switch, in microseconds.
+func (t *tree) path(v *values, s, a, b int) float64 {
+	if v.offset == nil {
+		return math.Exp(t.level[s])
+	}
+	return v.typical * max(t.level[s]+v.offset[a]+v.offset[b], .01)
+}
+
+// structure is the description length of a tree, apart from the data.
+func (t *tree) structure(v *values, pairs int) float64 {
+	each := .5 * math.Log(float64(max(pairs, 2)))
+	nats := each
+	for s := t.leaves; s < len(t.parent); s++ {
+		if s != t.root {
+			nats += lnChoose(t.size(t.parent[s]), t.size(s)) + math.Log(float64(t.leaves)) + each
+		}
+	}
+	if v.offset != nil {
+		nats += float64(t.leaves) / 2 * math.Log(float64(t.leaves))
+	}
+	return nats
+}
