@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"github.com/weirhpc/weir/topology/discover"
 	"github.com/weirhpc/weir/topology/latency"
 	"github.com/weirhpc/weir/topology/measure"
+	"github.com/weirhpc/weir/topology/network"
 )
 
 // measureWay is one way to measure latencies. It adds its flags to the command.
@@ -31,6 +34,8 @@ type measureWay interface {
 // measureWays returns the ways to measure. The command wants the flag of one of them.
 func measureWays() []measureWay {
 	return []measureWay{
+		&rendezvousFlags{},
+		&simulateFlags{},
 		&threadsFlags{},
 	}
 }
@@ -56,10 +61,13 @@ Up to 500 nodes, each pair is measured three times, in rounds in which no node i
 pair counts. Pairs that do not fit the network are measured again. Above 500 nodes, each node is measured with a few
 others alone, which are chosen by what is known already. This finds trees of switches and no other networks.
 
---out writes the latencies, for weir topology build, stats and correct. --network writes the network. --journal keeps
-each latency at once: after Ctrl-C, or a crash, the same command goes on from there.
+The latencies are for weir topology build, stats and correct. --network writes the network. --journal keeps each latency
+at once: after Ctrl-C, or a crash, the same command goes on from there.
 
 In a machine that runs jobs, --packets-per-second and --share limit what the measurement takes from a node.`,
+		Example: `  weir topology measure --threads --out latencies.csv
+  weir topology measure --simulate tree:4x8x8 --noise .05 --network tree.yaml --out latencies.csv
+  weir topology measure --simulate tree:10x25x40 --journal journal.csv --json`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
 	}
@@ -67,8 +75,10 @@ In a machine that runs jobs, --packets-per-second and --share limit what the mea
 	for _, w := range f.ways {
 		w.add(c)
 	}
-	flags.StringVar(&f.out, "out", "", "write the latencies to `FILE`, such as latencies.csv")
-	flags.StringVar(&f.network, "network", "", "write the network to `FILE`: .yaml, .conf, .tgf or .json")
+	flags.StringVar(&f.out, "out", "", "write the latencies to `FILE`, such as latencies.csv (default: standard "+
+		"output, unless --json)")
+	flags.StringVar(&f.network, "network", "", "write the network to `FILE`, such as tree.yaml; its ending is the "+
+		"form: .tree, .edges, .tgf, .yaml, .conf or .json")
 	flags.StringVar(&f.journal, "journal", "", "keep each latency in `FILE`, and go on from what it has")
 	flags.StringVar(&f.method, "method", "", "measure `METHOD` "+measure.MethodAll+" pairs or "+measure.MethodAdaptive+
 		" (default: all up to 500 nodes)")
@@ -83,6 +93,7 @@ In a machine that runs jobs, --packets-per-second and --share limit what the mea
 	offer(c, "method", measure.MethodAll, measure.MethodAdaptive)
 	offerFiles(c, "out", "csv")
 	offerFiles(c, "journal", "csv")
+	offerFiles(c, "network", networkFiles...)
 	return c
 }
 
@@ -113,7 +124,24 @@ func (f *measureFlags) check() error {
 	case !(f.budget.Share >= 0 && f.budget.Share <= 1):
 		return fmt.Errorf("--share %v must be 0 to 1", f.budget.Share)
 	}
-	return nil
+	_, err := f.form()
+	return err
+}
+
+// form returns the form of the network's file; "" if it is not written.
+func (f *measureFlags) form() (string, error) {
+	ending := strings.TrimPrefix(filepath.Ext(f.network), ".")
+	switch {
+	case f.network == "":
+		return "", nil
+	case !slices.Contains(networkFiles, ending):
+		return "", fmt.Errorf("--network %.200q must end with one of .%s", f.network, strings.Join(networkFiles, ", ."))
+	case ending == "yml":
+		return network.YAML, nil
+	case ending == "tree":
+		return network.Parens, nil
+	}
+	return ending, nil
 }
 
 func (f *measureFlags) run(c *cobra.Command) error {
@@ -132,7 +160,29 @@ func (f *measureFlags) run(c *cobra.Command) error {
 	if err := errors.Join(err, end()); err != nil {
 		return err
 	}
+	if err := f.write(c, out); err != nil {
+		return err
+	}
 	return f.print(c, out)
+}
+
+// write writes the latencies and the network.
+func (f *measureFlags) write(c *cobra.Command, o *measure.Outcome) error {
+	form := latency.Square
+	if o.Method == measure.MethodAdaptive {
+		form = latency.Pairs // most are not measured
+	}
+	latencies := networkOut{out: f.out}
+	if f.out != "" || !f.asJSON {
+		if err := latencies.write(c, func(w io.Writer) error { return o.Matrix.Write(w, form) }); err != nil {
+			return err
+		}
+	}
+	networkForm, err := f.form()
+	if err != nil || networkForm == "" {
+		return err
+	}
+	return writeWhole("--network", f.network, func(w io.Writer) error { return writeResult(w, o.Result, networkForm) })
 }
 
 // campaign measures, and shows its progress.
@@ -215,8 +265,19 @@ func measuredOf(o *measure.Outcome) measured {
 	return measured{
 		Nodes: n.Nodes, Switches: len(n.Names) - n.Nodes, Links: len(n.Links), Kind: o.Result.Kind, Method: o.Method,
 		Pairs: o.Pairs, Lost: o.Lost, Replayed: o.Replayed, Rounds: o.Rounds, Seconds: o.Elapsed.Seconds(),
-		Spent: o.Spent, Warnings: append([]string{}, o.Warnings...), Confidence: o.Result.Confidence,
+		Spent: o.Spent, Warnings: append([]string{}, o.Warnings...), Confidence: knownNumbers(o.Result.Confidence),
 	}
+}
+
+// knownNumbers makes numbers that are not known 0, as JSON has no others.
+func knownNumbers(c discover.Confidence) discover.Confidence {
+	for _, x := range []*float64{&c.Margin, &c.Residual, &c.Noise} {
+		if math.IsNaN(*x) || math.IsInf(*x, 0) {
+			*x = 0
+		}
+	}
+	c.Reasons = append([]string{}, c.Reasons...)
+	return c
 }
 
 // print prints what was found.
@@ -225,15 +286,15 @@ func (f *measureFlags) print(c *cobra.Command, o *measure.Outcome) error {
 	if f.asJSON {
 		return printJSON(c.OutOrStdout(), []measured{m})
 	}
+	to := c.ErrOrStderr()
 	for _, w := range m.Warnings {
-		say(c.ErrOrStderr(), "weir topology: %s", w)
+		say(to, "weir topology: %s", w)
 	}
-	out := c.OutOrStdout()
-	say(out, "%s of %d nodes, %d switches and %d links, confidence %s", m.Kind, m.Nodes, m.Switches, m.Links,
-		m.Confidence.Level)
-	for _, reason := range m.Confidence.Reasons {
-		say(out, "  %s", reason)
+	sayResult(to, o.Result)
+	say(to, "weir topology: %d measurements in %s and %.1f s", m.Pairs, counted(m.Rounds, "round", "rounds"), m.Seconds)
+	if f.budget != (measure.Budget{}) {
+		say(to, "weir topology: the busiest node sent %.0f packets a second; rounds took %.0f %% of the time",
+			m.Spent.PacketsPerSecond, 100*m.Spent.Share)
 	}
-	say(out, "%d measurements in %d rounds and %.1f s", m.Pairs, m.Rounds, m.Seconds)
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 // Bounds of a high confidence. TestConfidence pins that clean matrices are within, and disturbed ones are not.
 const (
 	leastMargin     = 10.  // nats, of the weakest switch and against the next kind of network
+	leastPlace      = 3.   // nats, of the node whose switch is least certain
 	mostNoise       = .15  // relative: more hides the levels of common switches
 	mostOutliers    = .10  // share of the pairs
 	mostMissing     = .10  // share of the pairs
@@ -18,14 +19,12 @@ const (
 	mostOverRepeats = 2.   // residual over the noise of repeats
 	suspectSigmas   = 3.   // a pair further off is worth measuring again
 	mostSuspects    = 1e6  // pairs that a result lists
-	leastNodes      = 4    // fewer nodes have one tree only
 	sureOf          = 6.   // standard errors
 	correlatedNodes = 2000 // nodes that the correlation is taken of
 )
 
 // result completes a candidate. Rival is the score of the best network of another kind.
 func (c candidate) result(m *latency.Matrix, rival float64) Result {
-	n := m.Len()
 	residual := func(a, b int) float64 {
 		us := m.At(a, b)
 		if !(us > 0) {
@@ -41,15 +40,16 @@ func (c candidate) result(m *latency.Matrix, rival float64) Result {
 		confidence.Level = Low
 		confidence.Reasons = append(confidence.Reasons, fmt.Sprintf(format, args...))
 	}
-	if n < leastNodes {
-		doubt("%d nodes cannot show a switch: measure more nodes", n)
-	}
 	if gap := rival - c.score; gap < leastMargin {
 		confidence.Margin = min(confidence.Margin, gap)
 		doubt("a network of another kind describes the latencies as well (%.1f nats)", gap)
 	}
 	if c.margin < leastMargin {
 		doubt("the weakest switch saves %.1f nats only: measure more often", c.margin)
+	}
+	if c.placed != 0 && c.placed < leastPlace {
+		doubt("node %s could hang at another switch as well (%.1f nats): measure it again",
+			m.Names()[c.weakest], c.placed)
 	}
 	if math.IsInf(confidence.Margin, 0) {
 		confidence.Margin = max(0, min(rival-c.score, math.MaxFloat64))
@@ -92,7 +92,7 @@ func (c candidate) doubtPairs(m *latency.Matrix, residual func(a, b int) float64
 	if fewest < (n-1)/2 {
 		doubt("node %s was measured with %d of %d nodes only", m.Names()[lonely], fewest, n-1)
 	}
-	if c.outliers > mostOutliers {
+	if c.outliers > mostOutliers && c.outliers*float64(n*(n-1)/2) > 2 {
 		doubt("%.0f %% of the latencies are outliers: measure them again", 100*c.outliers)
 	}
 	if r, sure := c.correlation(m, residual); r > mostCorrelation && sure {
@@ -169,9 +169,17 @@ func (c candidate) suspects(m *latency.Matrix, residual func(a, b int) float64) 
 		return 0
 	})
 	found = found[:min(len(found), mostSuspects)]
-	pairs := make([]latency.Pair, len(found))
-	for i, s := range found {
-		pairs[i] = s.pair
+	pairs := make([]latency.Pair, 0, len(found)+len(c.doubtful))
+	seen := map[latency.Pair]bool{}
+	for _, s := range found {
+		pairs = append(pairs, s.pair)
+		seen[s.pair] = true
+	}
+	for _, p := range c.doubtful {
+		if !seen[p] {
+			pairs = append(pairs, p)
+			seen[p] = true
+		}
 	}
 	return pairs
 }

@@ -26,11 +26,12 @@ var errNoisy = errors.New("the latencies are too noisy for the thesis's method: 
 
 // Literal returns the network by the method of Bufe's thesis (Hamburg 2014, algorithms 1 to 3), read literally. It
 // compares latencies relatively: a is less than b if 2(b-a)/(a+b) > epsilon (eq. 1.9), which lies in [0, 2). It wants a
-// latency for each pair. The method has no measure of confidence, so the result's is low. Where the text leaves a choice:
+// latency for each pair. The method has no measure of confidence, so the level is always low. Where the text leaves a
+// choice:
 //
-//   - Groups of latencies are processed in ascending order. Otherwise n nodes on each of m switches have n^m cliques.
+//   - Groups of latencies are processed in ascending order, from the first again after a change. Otherwise n nodes on
+//     each of m switches have n^m cliques. The latency of a group is its lowest.
 //   - Of cliques that overlap, the largest comes first. Cliques are all nodes, or all switches.
-//   - A clique's latency is the mean of its edges.
 //   - Switches are rejoined below an absolute tolerance of epsilon/2 of the lowest latency: no latency is relatively
 //     equal to zero.
 //   - Virtual edges are deleted one at a time, the longest first, against shortest paths over switches. Two edges that
@@ -58,14 +59,14 @@ func basicModel(m *latency.Matrix, epsilon float64) (*literalGraph, error) {
 		return nil, errFew
 	}
 	if m.Len() > literalNodes {
-		return nil, fmt.Errorf("%d nodes: the thesis's method takes the third power of that in steps, so it ends at %d; "+
+		return nil, fmt.Errorf("%d nodes: the thesis's method ends at %d, for its steps are the third power of that; "+
 			"use the method weir", m.Len(), literalNodes)
 	}
 	pairs := allPairs(m.Len())
 	for _, p := range pairs {
 		if us := m.At(p.A, p.B); !(us > 0) || math.IsInf(us, 0) {
-			return nil, fmt.Errorf("%s and %s: the latency is %v us: the thesis's method wants one above 0 for each pair",
-				m.Names()[p.A], m.Names()[p.B], us)
+			return nil, fmt.Errorf("%s and %s: the latency is %v us: the thesis's method wants one above 0 for "+
+				"each pair", m.Names()[p.A], m.Names()[p.B], us)
 		}
 	}
 	slices.SortStableFunc(pairs, func(p, q latency.Pair) int { return cmp.Compare(m.At(p.A, p.B), m.At(q.A, q.B)) })
@@ -106,25 +107,40 @@ func (g *literalGraph) findSwitches() error {
 	for changed := true; changed; {
 		changed = false
 		for _, us := range g.latencies() {
-			for _, ofSwitches := range []bool{false, true} {
-				cliques, err := g.cliques(us, ofSwitches)
-				if err != nil {
-					return err
-				}
-				for _, clique := range cliques {
-					if !g.replaceable(clique, us) {
-						continue
-					}
-					if g.switches() >= 2*g.nodes {
-						return errNoisy
-					}
-					g.replace(clique)
-					changed = true
-				}
+			var err error
+			if changed, err = g.replaceGroup(us); err != nil {
+				return err
+			}
+			if changed {
+				break
 			}
 		}
 	}
 	return nil
+}
+
+// replaceGroup replaces the cliques of one latency. It reports whether there was one.
+func (g *literalGraph) replaceGroup(us float64) (changed bool, err error) {
+	for _, ofSwitches := range []bool{false, true} {
+		cliques, err := g.cliques(us, ofSwitches)
+		if err != nil {
+			return false, err
+		}
+		for _, clique := range cliques {
+			if !g.replaceable(clique, us) {
+				continue
+			}
+			if g.switches() >= 2*g.nodes {
+				return false, errNoisy
+			}
+			g.replace(clique, us)
+			changed = true
+		}
+		if changed {
+			return true, nil // new switches are at lower latencies, which come first
+		}
+	}
+	return false, nil
 }
 
 // replaceable reports whether the edges between the members are all there, with one latency. A pair must also have a
@@ -148,8 +164,7 @@ func (g *literalGraph) replaceable(clique []int, us float64) bool {
 
 // replace puts a switch in the place of a clique. A vertex that has an edge of one latency to each member gets one to
 // the switch.
-func (g *literalGraph) replace(clique []int) {
-	us := g.meanWithin(clique)
+func (g *literalGraph) replace(clique []int, us float64) {
 	s := g.addVertex()
 	for _, v := range g.commonNeighbours(clique) {
 		g.link(s, v, max(0, g.mean(v, clique)-us/2))
@@ -191,15 +206,6 @@ func (g *literalGraph) mean(v int, others []int) float64 {
 		sum += g.us(v, w)
 	}
 	return sum / float64(len(others))
-}
-
-// meanWithin returns the mean latency of the edges between vertices.
-func (g *literalGraph) meanWithin(vertices []int) float64 {
-	sum := 0.
-	for i, v := range vertices[1:] {
-		sum += g.mean(v, vertices[:i+1]) * float64(i+1)
-	}
-	return sum / float64(len(vertices)*(len(vertices)-1)/2)
 }
 
 // rejoin merges a new switch with those at latency zero from it: they are one switch with nodes of several kinds
@@ -257,48 +263,50 @@ func (g *literalGraph) dropExplained(edges []latency.Pair) {
 	}
 }
 
-// literalResult returns the graph as a network. Its switches are numbered without gaps.
+// literalResult returns the graph as a network, with switches numbered without gaps.
 func literalResult(g *literalGraph, m *latency.Matrix) Result {
 	net := network.New(m.Names())
-	number := map[int]int{}
-	for v := range g.neighbours {
-		number[v] = v
-		if g.isSwitch(v) && len(g.neighbours[v]) > 0 {
-			number[v] = net.AddSwitch(fmt.Sprintf("switch%d", len(net.Names)-net.Nodes+1))
-		}
-	}
+	number := make([]int, len(g.neighbours))
 	for v, neighbours := range g.neighbours {
-		for _, w := range slices.Sorted(slices.Values(neighbours)) {
-			if v < w {
-				net.AddLink(number[v], number[w], g.us(v, w))
-			}
+		number[v] = v
+		if g.isSwitch(v) && len(neighbours) > 0 {
+			number[v] = net.AddSwitch("")
 		}
 	}
-	return Result{
-		Network: net,
-		Kind:    g.kind(),
-		Confidence: Confidence{
-			Level:   Low,
-			Noise:   m.Noise,
-			Reasons: []string{"the thesis's method tests no switch against the noise"},
-		},
+	for _, e := range g.edges() {
+		net.AddLink(number[e.A], number[e.B], g.us(e.A, e.B))
 	}
+	confidence := Confidence{Level: Low, Noise: m.Noise, Reasons: []string{reasonUntested}}
+	if confidence.Residual = literalResidual(net, m); math.IsNaN(confidence.Residual) {
+		confidence.Residual = 1
+		confidence.Reasons = append(confidence.Reasons, "the network falls into parts; try another epsilon")
+	}
+	return Result{Network: net, Kind: literalKind(net), Confidence: confidence}
 }
 
-// kind returns the kind of the network.
-func (g *literalGraph) kind() string {
-	vertices, links := 0, 0
-	for v, neighbours := range g.neighbours {
-		links += len(neighbours)
-		if !g.isSwitch(v) || len(neighbours) > 0 {
-			vertices++
-		}
-	}
+// reasonUntested is why each result of the thesis's method is of low confidence.
+const reasonUntested = "the thesis's method does not test its switches against the noise"
+
+func literalKind(net *network.Network) string {
 	switch {
-	case g.switches() == 0:
+	case len(net.Names) == net.Nodes:
 		return KindDirect
-	case links/2 == vertices-1:
+	case net.IsTree():
 		return KindTree
 	}
 	return KindMixed
+}
+
+// literalResidual returns the relative root mean square between the latencies and the lengths of the network's paths.
+// It is NaN if two nodes have no path.
+func literalResidual(net *network.Network, m *latency.Matrix) float64 {
+	sum := 0.
+	for a := range m.Len() {
+		lengths := net.Distances(a)
+		for b := a + 1; b < m.Len(); b++ {
+			deviation := lengths[b]/m.At(a, b) - 1
+			sum += deviation * deviation
+		}
+	}
+	return math.Sqrt(sum / float64(m.Len()*(m.Len()-1)/2))
 }

@@ -32,7 +32,9 @@ func newLiteralGraph(m *latency.Matrix, epsilon float64) *literalGraph {
 }
 
 // less compares relatively (eq. 1.9).
-func (g *literalGraph) less(a, b float64) bool { return b-a > g.epsilon*(a+b)/2 || math.IsInf(b, 1) && a < b }
+func (g *literalGraph) less(a, b float64) bool {
+	return b-a > g.epsilon*(a+b)/2 || math.IsInf(b, 1) && a < b
+}
 
 func (g *literalGraph) equal(a, b float64) bool { return !g.less(a, b) && !g.less(b, a) }
 

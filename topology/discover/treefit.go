@@ -57,7 +57,9 @@ func (t *tree) fit(v *values) {
 	}
 	pooled = max(pooled, least)
 	for s := t.leaves; s < len(t.parent); s++ {
-		t.sigma[s] = math.Sqrt(max(least, (count[s]*own[s]+priorPairs*pooled)/(count[s]+priorPairs)))
+		// A few outliers spoil the deviation of a few values: such a switch has the noise of all.
+		known := max(0, count[s]-10)
+		t.sigma[s] = math.Sqrt(max(least, (known*own[s]+priorPairs*pooled)/(known+priorPairs)))
 	}
 	t.levelUnknown()
 }
@@ -73,19 +75,23 @@ func (t *tree) levelUnknown() {
 	}
 }
 
-// clip writes the values to w, none further than some sigmas from its switch's level. What is trimmed is lost; what is
-// clipped still says in which direction it was. A value that is not known gets the level.
+// fastSigmas is how much further a value may be below its switch's level than above. A disturbance only adds to a
+// latency, so a fast value shows a switch that was not seen yet.
+const fastSigmas = 8
+
+// clip writes the values to w, none further than some sigmas above its switch's level. What is trimmed is lost; what
+// is clipped still says in which direction it was. A value that is not known gets the level.
 func (t *tree) clip(v *values, w []float32, sigmas float64) {
 	for s := t.leaves; s < len(t.parent); s++ {
 		level, room := t.level[s], sigmas*t.sigma[s]
-		low, high := float32(level-room), float32(level+room)
+		low, high := float32(level-fastSigmas*room), float32(level+room)
 		t.across(s, func(a int, others []int) {
 			row := v.y[a*v.n : a*v.n+v.n]
 			for _, b := range others {
 				x := row[b]
 				if v.offset != nil && x == x {
 					reach := float32(room / math.Sqrt(v.weight(a, b)))
-					x = min(max(x, float32(level)-reach), float32(level)+reach)
+					x = min(max(x, float32(level)-fastSigmas*reach), float32(level)+reach)
 				} else if x == x {
 					x = min(max(x, low), high)
 				} else {
@@ -100,7 +106,7 @@ func (t *tree) clip(v *values, w []float32, sigmas float64) {
 // A value this many nats off says no more against a place in the tree. Outliers are slow, so a fast value says more.
 const (
 	slowLimit = 10
-	fastLimit = 25
+	fastLimit = 40
 )
 
 // settle moves each leaf to the switch that all its values speak for, until none moves.
@@ -133,9 +139,49 @@ func (t *tree) arrangeLeaves() {
 
 // place returns the switch that a leaf's values speak for, if it is another than the leaf's: else -1.
 func (t *tree) place(v *values, leaf int) int {
-	// against[s] is what the values speak against the leaf below s, less that against it at the root.
-	at := make([]float64, len(t.parent))   // of the leaves below s, if they met the leaf at s
-	over := make([]float64, len(t.parent)) // of the same, if they met it at the parent of s
+	against := t.against(v, leaf)
+	best := t.parent[leaf]
+	for s := t.leaves; s <= t.root; s++ {
+		if against[s] < against[best]-1 {
+			best = s
+		}
+	}
+	if best == t.parent[leaf] {
+		return -1
+	}
+	return best
+}
+
+// rival returns the second best place of a leaf, and by how many nats its values prefer the leaf's. It is -1 if there
+// is no other place.
+func (t *tree) rival(v *values, leaf int) (int, float64) {
+	against := t.against(v, leaf)
+	home, second := t.parent[leaf], -1
+	for s := t.leaves; s <= t.root; s++ {
+		if s != home && !math.IsInf(against[s], 1) && (second < 0 || against[s] < against[second]) {
+			second = s
+		}
+	}
+	if second < 0 {
+		return -1, math.Inf(1)
+	}
+	return second, against[second] - against[home]
+}
+
+// penalty is how much a value speaks against a level, in nats.
+func penalty(x, level, inverse, weight float64) float64 {
+	z := (x - level) * inverse
+	half := z * z / 2 * weight
+	if z > 0 {
+		return min(half, slowLimit)
+	}
+	return min(half, fastLimit)
+}
+
+// against returns how much a leaf's values speak against each switch as its place, in nats.
+func (t *tree) against(v *values, leaf int) []float64 {
+	at := make([]float64, len(t.parent))   // of the leaves below a switch, if they met the leaf there
+	over := make([]float64, len(t.parent)) // of the leaves below a vertex, if they met it at the vertex's parent
 	row := v.y[leaf*v.n : leaf*v.n+v.n]
 	for s := t.leaves; s < len(t.parent); s++ {
 		level, inverse, constant := t.level[s], 1/t.sigma[s], math.Log(t.sigma[s])
@@ -146,40 +192,80 @@ func (t *tree) place(v *values, leaf int) int {
 				if x != x || b == leaf {
 					continue
 				}
-				z := (x - level) * inverse
-				half := z * z / 2
+				weight := 1.
 				if v.offset != nil {
-					half *= v.weight(leaf, b)
+					weight = v.weight(leaf, b)
 				}
-				if z > 0 {
-					half = min(half, slowLimit)
-				} else {
-					half = min(half, fastLimit)
-				}
-				sum += half + constant
+				sum += penalty(x, level, inverse, weight) + constant
 			}
 			over[c] = sum
 			at[s] += sum
 		}
 	}
-	// Switches are numbered below their parents, so the root comes first here.
+	// A switch has a lower number than its parent.
 	against := make([]float64, len(t.parent))
-	home := t.parent[leaf]
-	best := home
 	against[t.root] = at[t.root]
 	for s := t.root - 1; s >= t.leaves; s-- {
 		against[s] = against[t.parent[s]] - over[s] + at[s]
 	}
-	for s := t.leaves; s <= t.root; s++ {
-		if len(t.children[s]) == 1 && t.children[s][0] == leaf {
-			continue
-		}
-		if against[s] < against[best]-1 {
-			best = s
+	for s := t.leaves; s < t.root; s++ {
+		if len(t.children[s]) == 0 || (len(t.children[s]) == 1 && t.children[s][0] == leaf) {
+			against[s] = math.Inf(1)
 		}
 	}
-	if best == home {
-		return -1
+	return against
+}
+
+// merge joins switches below the same switch if the values between them fit the level of one. It reports whether it did.
+func (t *tree) merge(v *values) bool {
+	merged := false
+	for _, p := range t.switches() {
+		for i := 0; i < len(t.children[p]); i++ {
+			a := t.children[p][i]
+			for j := i + 1; a >= t.leaves && j < len(t.children[p]); j++ {
+				b := t.children[p][j]
+				if b < t.leaves || t.mergeCost(v, a, b, p) >= 0 {
+					continue
+				}
+				t.parent[b] = a
+				t.children[p] = slices.Delete(t.children[p], j, j+1)
+				t.children[a] = append(t.children[a], b)
+				t.dissolve(b)
+				t.arrangeLeaves()
+				merged = true
+				j--
+			}
+		}
 	}
-	return best
+	if merged {
+		t.arrange()
+	}
+	return merged
+}
+
+// mergeCost is how many nats the values between two children of p speak for p's level rather than theirs.
+func (t *tree) mergeCost(v *values, a, b, p int) float64 {
+	sizeA, sizeB := float64(t.size(a)), float64(t.size(b))
+	share := sizeA * sizeA / (sizeA*sizeA + sizeB*sizeB)
+	level := share*t.level[a] + (1-share)*t.level[b]
+	sigma := share*t.sigma[a] + (1-share)*t.sigma[b]
+	inverse, above := 1/sigma, 1/t.sigma[p]
+	constant := math.Log(sigma / t.sigma[p])
+	// What is saved: the name of one switch, and its level.
+	cost := -lnChoose(t.size(p), t.size(b)) - math.Log(float64(t.leaves))
+	for _, x := range t.below(a) {
+		row := v.y[x*v.n : x*v.n+v.n]
+		for _, y := range t.below(b) {
+			d := float64(row[y])
+			if d != d {
+				continue
+			}
+			weight := 1.
+			if v.offset != nil {
+				weight = v.weight(x, y)
+			}
+			cost += constant + penalty(d, level, inverse, weight) - penalty(d, t.level[p], above, weight)
+		}
+	}
+	return cost
 }

@@ -15,6 +15,7 @@ func (f *fitted) weigh() {
 	if t.inner() == 0 {
 		return
 	}
+	f.weighLeaves()
 	w := make([]float32, len(v.y))
 	t.clip(v, w, clipSigmas)
 	groups := t.groups(v, w)
@@ -25,6 +26,34 @@ func (f *fitted) weigh() {
 			continue
 		}
 		f.margin = min(f.margin, saving(groups[s], groups[p], t.size(s), t.size(p), t.leaves, variance, v.resolves))
+	}
+}
+
+// doubtfulPlace is a leaf whose values prefer its place to another by few nats only.
+const doubtfulPlace = 15
+
+// weighLeaves finds the leaves whose place is in doubt, and the pairs that would decide it.
+func (f *fitted) weighLeaves() {
+	t, v := f.tree, f.values
+	f.placed = math.Inf(1)
+	for leaf := range t.leaves {
+		other, nats := t.rival(v, leaf)
+		if nats < f.placed {
+			f.placed, f.weakest = nats, leaf
+		}
+		if other < 0 || nats > doubtfulPlace {
+			continue
+		}
+		for _, s := range []int{t.parent[leaf], other} {
+			if s == t.root {
+				continue
+			}
+			for _, b := range t.below(s)[:min(t.size(s), 4*int(math.Sqrt(float64(t.leaves))))] {
+				if b != leaf {
+					f.doubtful = append(f.doubtful, latency.Pair{A: min(leaf, b), B: max(leaf, b)})
+				}
+			}
+		}
 	}
 }
 
@@ -72,6 +101,7 @@ func (f *fitted) candidate(m *latency.Matrix) candidate {
 	return candidate{
 		network: net, kind: KindTree, offsets: v.offset != nil,
 		score: f.score, margin: f.margin, residual: f.sigma, sigma: f.sigma, outliers: f.outliers,
+		placed: f.placed, weakest: f.weakest, doubtful: f.doubtful,
 		path: func(a, b int) float64 { return t.path(v, t.meet(a, b), a, b) },
 	}
 }

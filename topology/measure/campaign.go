@@ -164,7 +164,7 @@ func (c *Campaign) all(ctx context.Context, r *recorder) (*Outcome, error) {
 		return nil, err
 	}
 	r.reached.Phase = "suspects"
-	result, err := r.build(ctx, m)
+	result, err := discover.Loop(ctx, r, m)
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weirhpc/weir/topology/discover"
 	"github.com/weirhpc/weir/topology/latency"
 )
 
@@ -184,14 +183,6 @@ func (r *recorder) noise() float64 {
 	}
 	slices.Sort(differences)
 	return 1.4826 * differences[len(differences)/2] / math.Sqrt2
-}
-
-// build builds the network, measuring again what does not fit.
-func (r *recorder) build(ctx context.Context, m *latency.Matrix) (discover.Result, error) {
-	if err := ctx.Err(); err != nil {
-		return discover.Result{}, err
-	}
-	return discover.Build(m)
 }
 
 // spent returns what the campaign took until now.

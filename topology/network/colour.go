@@ -46,10 +46,9 @@ func (n *Network) colours() []uint64 {
 
 // linkKeys returns the links by the colours of their ends, sorted.
 func (n *Network) linkKeys() [][2]uint64 {
-	net := n.withoutIdle()
-	colour := net.colours()
-	keys := make([][2]uint64, 0, len(net.Links))
-	for _, l := range net.Links {
+	colour := n.colours()
+	keys := make([][2]uint64, 0, len(n.Links))
+	for _, l := range n.Links {
 		a, b := colour[l.A], colour[l.B]
 		keys = append(keys, [2]uint64{min(a, b), max(a, b)})
 	}

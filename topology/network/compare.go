@@ -11,6 +11,7 @@ import (
 // Equal reports whether two networks are the same but for latencies, throughput and the names of switches. Trees are
 // the same if their splits are, so their roots do not count.
 func Equal(a, b *Network) bool {
+	a, b = a.bare(), b.bare()
 	x, y := slices.Sorted(slices.Values(a.Names[:a.Nodes])), slices.Sorted(slices.Values(b.Names[:b.Nodes]))
 	if !slices.Equal(x, y) || a.IsTree() != b.IsTree() {
 		return false
@@ -19,6 +20,13 @@ func Equal(a, b *Network) bool {
 		return slices.Equal(a.Splits(), b.Splits())
 	}
 	return slices.Equal(a.linkKeys(), b.linkKeys())
+}
+
+// bare returns the network without its root, and without switches that part nothing.
+func (n *Network) bare() *Network {
+	rootless := *n
+	rootless.Root = 0
+	return rootless.withoutIdle()
 }
 
 // Side is what only one of two networks has.
@@ -51,10 +59,13 @@ func (d *Differences) None() bool {
 // Compare returns what differs between two networks. Switches of trees are compared for the nodes that both have.
 func Compare(a, b *Network) *Differences {
 	d := &Differences{}
+	for _, side := range []*Side{&d.OnlyA, &d.OnlyB} {
+		side.Switches, side.Links = []Group{}, [][2]string{}
+	}
 	x, y := slices.Sorted(slices.Values(a.Names[:a.Nodes])), slices.Sorted(slices.Values(b.Names[:b.Nodes]))
 	d.OnlyA.Nodes, d.OnlyB.Nodes = missing(x, y), missing(y, x)
 	both := missing(x, d.OnlyA.Nodes)
-	if a.IsTree() && b.IsTree() {
+	if a.bare().IsTree() && b.bare().IsTree() {
 		if !slices.Equal(a.splitsOf(both), b.splitsOf(both)) {
 			p, q := a.groups(both), b.groups(both)
 			d.OnlyA.Switches, d.OnlyB.Switches = onlyIn(p, q), onlyIn(q, p)
@@ -73,7 +84,7 @@ func missing[T comparable](a, b []T) []T {
 	for _, x := range b {
 		in[x] = true
 	}
-	return slices.DeleteFunc(slices.Clone(a), func(x T) bool { return in[x] })
+	return slices.DeleteFunc(append([]T{}, a...), func(x T) bool { return in[x] })
 }
 
 // groups returns the switches of a tree by their splits, with the side that is below them.
@@ -109,7 +120,7 @@ func (n *Network) groups(names []string) map[string]Group {
 
 // onlyIn returns the groups that another network lacks, with what is nearest to them there.
 func onlyIn(p, q map[string]Group) []Group {
-	var only []Group
+	only := []Group{}
 	for _, split := range slices.Sorted(maps.Keys(p)) {
 		if _, both := q[split]; !both {
 			g := p[split]
@@ -144,7 +155,7 @@ func nearest(nodes []string, groups map[string]Group) (best []string) {
 // linkNames returns the links by the names of their ends, sorted. A switch is named by the nodes at it, since its own
 // name may differ between networks.
 func (n *Network) linkNames() [][2]string {
-	net := n.withoutIdle()
+	net := n.bare()
 	net.nameSwitches()
 	words := slices.Clone(net.Names)
 	for v, ends := range net.neighbours() {

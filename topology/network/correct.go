@@ -18,20 +18,20 @@ type Message struct {
 
 // Correction is a network with the latencies of a regression, and how well they explain the matrix.
 type Correction struct {
-	Network      *Network `json:"-"`
-	Pairs        int      `json:"pairs"`        // in the regression
-	Ambiguous    int      `json:"ambiguous"`    // pairs that are left out, since several paths are about as short
-	R2           float64  `json:"r2"`           // share of the variance of the latencies that the links explain
-	AdjustedR2   float64  `json:"adjusted_r2"`  // less what so many links explain of anything
-	RelativeRMS  float64  `json:"relative_rms"` // of the difference, as a share of the latency
-	Undetermined []int    `json:"-"`            // links of which the pairs give no single latency
-	Iterations   int      `json:"iterations"`
+	Network      *Network
+	Pairs        int     // in the regression
+	Ambiguous    int     // pairs that are left out, since several paths are about as short
+	R2           float64 // share of the variance of the latencies that the links explain
+	AdjustedR2   float64 // less what so many links explain of anything
+	RelativeRMS  float64 // of the difference, as a share of the latency
+	Undetermined []int   // links of which the pairs give no single latency
+	Iterations   int
 }
 
-// Correct returns the network with latencies of the links that explain those of the pairs best, by ordinary least squares.
-// Where many do, as for two links in a row, it takes those with the least sum of squares. R² does not tell a right
-// network from a wrong one: a network of links between all nodes always has 1. Compare RelativeRMS with the noise.
-// TestCorrectAsQR pins the solution, TestCorrectWestmere R² and RelativeRMS.
+// Correct returns the network with latencies of the links that explain those of the pairs best, by ordinary least
+// squares. Where many do, as for two links in a row, it takes those with the least sum of squares. R² does not tell a
+// right network from a wrong one: a network of links between all nodes always has 1. Compare RelativeRMS with the
+// noise. TestCorrectAsQR pins the solution, TestCorrectWestmere R² and RelativeRMS.
 func Correct(n *Network, m *latency.Matrix, message Message) (*Correction, error) {
 	r, err := newRegression(n, m, message)
 	if err != nil {
@@ -42,6 +42,7 @@ func Correct(n *Network, m *latency.Matrix, message Message) (*Correction, error
 		return nil, err
 	}
 	c := &Correction{Network: n.copy(), Iterations: iterations, Ambiguous: r.ambiguous}
+	c.Network.nameSwitches()
 	for i := range n.Links {
 		c.Network.Links[i].LatencyUs = x[i]
 	}
@@ -79,8 +80,8 @@ type paths interface {
 	// unique reports whether one path between two nodes, a below b, is shorter than others.
 	unique(a, b int) bool
 
-	// walk visits the links of the path between two nodes, a below b.
-	walk(a, b int, visit func(link int))
+	// links returns the links of the path between two nodes, a below b. They are valid until the next call.
+	links(a, b int) []int
 }
 
 func newRegression(n *Network, m *latency.Matrix, message Message) (*regression, error) {
@@ -100,7 +101,7 @@ func newRegression(n *Network, m *latency.Matrix, message Message) (*regression,
 		r.at[v] = i
 	}
 	if m.Len() != n.Nodes {
-		return nil, fmt.Errorf("the matrix has %d nodes and the network %d: they must be the same nodes", m.Len(), n.Nodes)
+		return nil, fmt.Errorf("the matrix has %d nodes and the network %d: they must be the same", m.Len(), n.Nodes)
 	}
 	if len(n.Links) == 0 {
 		return nil, errors.New("the network has no links")
@@ -132,8 +133,8 @@ func (r *regression) check() error {
 			}
 			count++
 			if own := r.messageUs(a, b); own >= us {
-				return fmt.Errorf("between %s and %s the message alone takes %.4g us, and the latency is %.4g us: "+
-					"give the bytes that were sent when the latencies were measured", r.net.Names[a], r.net.Names[b], own, us)
+				return fmt.Errorf("between %s and %s the message alone takes %.4g us of %.4g us: give the bytes that "+
+					"were sent when the latencies were measured", r.net.Names[a], r.net.Names[b], own, us)
 			}
 		}
 	}
@@ -150,12 +151,12 @@ func (r *regression) messageUs(a, b int) float64 {
 		return 0
 	}
 	slowest, sum := 0., 0.
-	r.paths.walk(a, b, func(link int) {
+	for _, link := range r.paths.links(a, b) {
 		if t := r.net.Links[link].Throughput; t > 0 { // false for NaN
 			slowest = max(slowest, r.message.Bytes/t)
 			sum += r.message.Bytes / t
 		}
-	})
+	}
 	if r.message.StoreAndForward {
 		return sum
 	}
@@ -184,7 +185,9 @@ func (r *regression) unknowns() int {
 // predict returns the latency of a pair by the unknowns.
 func (r *regression) predict(x []float64, a, b int) float64 {
 	sum := 0.
-	r.paths.walk(a, b, func(link int) { sum += x[link] })
+	for _, link := range r.paths.links(a, b) {
+		sum += x[link]
+	}
 	if r.withBase {
 		sum += x[len(x)-1]
 	}
@@ -193,7 +196,9 @@ func (r *regression) predict(x []float64, a, b int) float64 {
 
 // add adds a value to all unknowns of a pair.
 func (r *regression) add(to []float64, a, b int, value float64) {
-	r.paths.walk(a, b, func(link int) { to[link] += value })
+	for _, link := range r.paths.links(a, b) {
+		to[link] += value
+	}
 	if r.withBase {
 		to[len(to)-1] += value
 	}

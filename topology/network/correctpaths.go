@@ -11,6 +11,7 @@ type treePaths struct {
 	rooted
 	nodes int
 	depth []int
+	path  []int     // of links
 	below []float64 // how many nodes are below each vertex, with itself
 	deep  []float64 // of normal: the way from the root
 	sum   []float64 // of normal: of deep over the nodes below
@@ -42,18 +43,20 @@ func newTreePaths(n *Network) *treePaths {
 
 func (t *treePaths) unique(int, int) bool { return true }
 
-func (t *treePaths) walk(a, b int, visit func(link int)) {
+func (t *treePaths) links(a, b int) []int {
+	t.path = t.path[:0]
 	for a != b {
 		if t.depth[a] < t.depth[b] {
 			a, b = b, a
 		}
-		visit(t.up[a])
+		t.path = append(t.path, t.up[a])
 		a = t.parent[a]
 	}
+	return t.path
 }
 
-// normal applies the normal equations of all pairs in linear time. The value of the link above v is the sum of the paths
-// between nodes below v and other nodes. A path is deep(a) + deep(b) - 2 deep(turn), so three sums give it.
+// normal applies the normal equations of all pairs in linear time. The value of the link above v is the sum of the
+// paths between nodes below v and other nodes. A path is deep(a) + deep(b) - 2 deep(turn), so three sums give it.
 // TestCorrectAsQR pins it.
 func (t *treePaths) normal(out, x []float64) {
 	clear(out)
@@ -84,6 +87,7 @@ type graphPaths struct {
 	vertices     int
 	parent, link []int32 // of each vertex on the way to each node
 	many         []bool  // whether another path is about as short
+	path         []int   // of links
 }
 
 // maxGraph bounds the paths that are kept: nodes times vertices. 5,000 routers with a node each fit.
@@ -137,8 +141,10 @@ func (g *graphPaths) from(n *Network, ends [][]end, a int, near float64) {
 
 func (g *graphPaths) unique(a, b int) bool { return !g.many[a*g.vertices+b] }
 
-func (g *graphPaths) walk(a, b int, visit func(link int)) {
+func (g *graphPaths) links(a, b int) []int {
+	g.path = g.path[:0]
 	for row := a * g.vertices; b != a; b = int(g.parent[row+b]) {
-		visit(int(g.link[row+b]))
+		g.path = append(g.path, int(g.link[row+b]))
 	}
+	return g.path
 }

@@ -19,7 +19,7 @@ const switchMark = "switch:"
 // writeEdges writes a line for each link, its two ends. Nodes without names are numbers from 0. A switch has a mark
 // before its name. A node without links is a line of its own.
 func (n *Network) writeEdges(w io.Writer) error {
-	net := n.withoutIdle()
+	net := n.withoutEmpty()
 	net.nameSwitches()
 	out, numbered := bufio.NewWriter(w), net.isNumbered()
 	word := func(v int) string {

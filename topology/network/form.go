@@ -29,12 +29,16 @@ func Forms() []string { return []string{Parens, Edges, TGF, YAML, Conf, JSON} }
 
 // Write writes a network in one of its forms. Parens, YAML and Conf are for trees of switches.
 func (n *Network) Write(w io.Writer, form string) error {
+	if n.Nodes == 0 {
+		return errNothing
+	}
 	switch form {
 	case Parens:
 		text, err := n.parens()
-		if err == nil {
-			_, err = io.WriteString(w, text)
+		if err != nil {
+			return fmt.Errorf("%w: tgf, edges and json are forms of any network", err)
 		}
+		_, err = io.WriteString(w, text)
 		return err
 	case Edges:
 		return n.writeEdges(w)
@@ -113,7 +117,7 @@ func ReadNamed(name string, r io.Reader) (*Network, error) {
 
 var (
 	confLine = regexp.MustCompile(`(?i)^(switch|block|ring)name\s*=`)
-	yamlLine = regexp.MustCompile(`^(---|- |%YAML|[a-z]+:( |$))`)
+	yamlLine = regexp.MustCompile(`^(---|- |%YAML|(root|racks|islands):( |$))`)
 )
 
 // formOf tells the form of a text by its first line that is no comment. A line of # alone tells Trivial Graph Format.

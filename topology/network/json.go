@@ -33,7 +33,7 @@ func known(x float64) *float64 {
 
 // MarshalJSON returns the network as an object with nodes, switches and links by name.
 func (n *Network) MarshalJSON() ([]byte, error) {
-	net := n.withoutIdle()
+	net := n.withoutEmpty()
 	if t, err := n.rootedTree(); err == nil {
 		net = t.net
 	} else {

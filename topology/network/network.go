@@ -4,6 +4,7 @@ package network
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -27,6 +28,9 @@ type Link struct {
 	LatencyUs  float64 // one way, in microseconds; NaN: not known
 	Throughput float64 // in MB/s, 10^6 bytes a second; NaN: not known
 }
+
+// errNothing is returned for a network without nodes.
+var errNothing = errors.New("the network has no nodes")
 
 // New returns a network of nodes without links.
 func New(nodes []string) *Network {
@@ -89,14 +93,14 @@ func (n *Network) IsTree() bool { return n.whyNoTree() == nil }
 
 // whyNoTree returns what keeps the network from being a tree of switches.
 func (n *Network) whyNoTree() error {
+	if n.Nodes == 0 {
+		return errNothing
+	}
 	ends := n.neighbours()
 	for v := range n.Nodes {
 		if len(ends[v]) > 1 {
 			return fmt.Errorf("not a tree of switches: node %s has %d links", n.Names[v], len(ends[v]))
 		}
-	}
-	if len(n.Names) == 0 {
-		return nil
 	}
 	if len(walk(ends, 0).order) < len(n.Names) {
 		return fmt.Errorf("not a tree of switches: %d of %d nodes and switches are not connected with %s",

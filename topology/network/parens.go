@@ -20,7 +20,7 @@ const (
 // parens returns a tree as nested parentheses, each pair a switch: ((0,1),(2,3)). Nodes without names are numbers from
 // 0. What is inside a pair is sorted as text.
 func (n *Network) parens() (string, error) {
-	r, err := n.rootedTree()
+	r, err := n.withoutIdle().rootedTree()
 	if err != nil {
 		return "", err
 	}

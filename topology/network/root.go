@@ -1,40 +1,62 @@
 package network
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
 	"strconv"
 )
 
-// rootedTree is a tree of switches as its writers see it: below a root, and without switches that join nothing.
+// rootedTree is a tree of switches as its writers see it: below a root, and without switches that lead nowhere.
 type rootedTree struct {
 	rooted
-	net *Network // switches are named, and each has a name of its own
+	net   *Network        // switches are named, and each has a name of its own
+	taken map[string]bool // of freeName: all names
 }
 
-// rootedTree returns the tree below its root. A network that names none gets the middle of the longest way between
-// switches: the switch there, or a new one if the middle is inside a link.
+// rootedTree returns the tree below its root. Where the network names none, the root is the middle of the longest way
+// between switches. That is the switch there, or a new one if the middle is inside a link.
 func (n *Network) rootedTree() (*rootedTree, error) {
-	if err := n.whyNoTree(); err != nil {
+	net := n.withoutEmpty()
+	if err := net.whyNoTree(); err != nil {
 		return nil, err
 	}
-	net := n.withoutIdle()
 	if !net.IsSwitch(net.Root) && len(net.Names) > 0 {
 		net.addRoot()
 	}
-	net.nameSwitches()
 	t := &rootedTree{net: net, rooted: walk(net.neighbours(), net.Root)}
+	_, switches := t.below()
+	names := []int{} // from the top, the switch with the first nodes first
+	if net.IsSwitch(net.Root) {
+		names = append(names, net.Root)
+	}
+	for i := 0; i < len(names); i++ {
+		names = append(names, switches[names[i]]...)
+	}
+	net.name(names)
 	return t, nil
 }
 
-// withoutIdle returns a copy without switches that have one neighbour, and with a link in the place of switches that
-// have two. The root stays.
+// withoutEmpty returns a copy without switches that lead nowhere: those with one neighbour or none. The root stays.
+func (n *Network) withoutEmpty() *Network {
+	gone := n.empty()
+	links := slices.DeleteFunc(slices.Clone(n.Links), func(l Link) bool { return gone[l.A] || gone[l.B] })
+	return (&Network{Names: n.Names, Nodes: n.Nodes, Links: links, Root: n.Root, BaseUs: n.BaseUs}).without(gone)
+}
+
+// withoutIdle returns a copy without switches that lead nowhere, and with a link in the place of those that only join
+// two links. The root stays.
 func (n *Network) withoutIdle() *Network {
-	ends := n.neighbours()
-	gone, links := make([]bool, len(n.Names)), slices.Clone(n.Links)
-	degree := make([]int, len(n.Names))
+	net := n.withoutEmpty()
+	gone := make([]bool, len(net.Names))
+	net.bridge(gone)
+	return net.without(gone)
+}
+
+// empty marks the switches that lead nowhere.
+func (n *Network) empty() (gone []bool) {
+	ends, degree := n.neighbours(), make([]int, len(n.Names))
+	gone = make([]bool, len(n.Names))
 	var idle []int
 	for v, e := range ends {
 		if degree[v] = len(e); n.IsSwitch(v) && v != n.Root && len(e) < 2 {
@@ -53,14 +75,11 @@ func (n *Network) withoutIdle() *Network {
 			}
 		}
 	}
-	links = slices.DeleteFunc(links, func(l Link) bool { return gone[l.A] || gone[l.B] })
-	between := &Network{Names: n.Names, Nodes: n.Nodes, Links: links, Root: n.Root, BaseUs: n.BaseUs}
-	between.bridge(gone)
-	return between.without(gone)
+	return gone
 }
 
-// bridge puts one link in the place of each chain of switches with two neighbours. It marks the switches as gone. A chain
-// stays if its ends are the same, or have a link already.
+// bridge puts one link in the place of each chain of switches with two neighbours. It marks the switches as gone. A
+// chain stays if its ends are the same, or have a link already.
 func (n *Network) bridge(gone []bool) {
 	ends := n.neighbours()
 	linked := make(map[[2]int]bool, len(n.Links))
@@ -130,7 +149,7 @@ func (n *Network) without(gone []bool) *Network {
 		l.A, l.B = number[l.A], number[l.B]
 		less.Links = append(less.Links, l)
 	}
-	if n.IsSwitch(n.Root) {
+	if n.IsSwitch(n.Root) && n.Nodes > 0 {
 		less.Root = number[n.Root]
 	}
 	return less
@@ -140,8 +159,8 @@ func (n *Network) without(gone []bool) *Network {
 // the middle.
 const inLink = .25
 
-// addRoot gives a tree a root: the middle of the longest way between switches. It is a new switch if the middle is inside
-// a link, or if there is no switch.
+// addRoot gives a tree a root: the middle of the longest way between switches. It is a new switch if the middle is
+// inside a link, or if there is no switch.
 func (n *Network) addRoot() {
 	if len(n.Names) == n.Nodes {
 		n.rootBetween()
@@ -241,30 +260,29 @@ func (n *Network) wayUp(ends [][]end, from int) (way []step, long float64) {
 	return way, last.far
 }
 
-// nameSwitches names the switches without a name, and those whose name another vertex has: s0, s1 and so on from the top.
+// nameSwitches names switches as name does, in their own order.
 func (n *Network) nameSwitches() {
+	all := make([]int, len(n.Names)-n.Nodes)
+	for i := range all {
+		all[i] = n.Nodes + i
+	}
+	n.name(all)
+}
+
+// name names the switches without a name, and those whose name another vertex has: s0, s1 and so on in this order.
+func (n *Network) name(switches []int) {
 	taken := make(map[string]bool, len(n.Names))
 	for _, name := range n.Names[:n.Nodes] {
 		taken[name] = true
 	}
 	var nameless []int
-	for v := n.Nodes; v < len(n.Names); v++ {
+	for _, v := range switches {
 		if name := n.Names[v]; name == "" || taken[name] {
 			nameless = append(nameless, v)
 		} else {
 			taken[name] = true
 		}
 	}
-	if len(nameless) == 0 {
-		return
-	}
-	order := make([]int, len(n.Names)) // from the root on
-	if n.IsSwitch(n.Root) {
-		for i, v := range walk(n.neighbours(), n.Root).order {
-			order[v] = i
-		}
-	}
-	slices.SortStableFunc(nameless, func(a, b int) int { return cmp.Compare(order[a], order[b]) })
 	next := 0
 	for _, v := range nameless {
 		for n.Names[v] = ""; n.Names[v] == ""; next++ {

@@ -16,14 +16,14 @@ import (
 // nodeMark stands before the name of a node that would be taken for a switch.
 const nodeMark = "node:"
 
-// writeTGF writes the network in Trivial Graph Format: a line "id name" for each vertex, a line "#", and a line
-// "id id l: 3 t: 10" for each link, with its latency in microseconds and its throughput in MB/s where they are known.
+// writeTGF writes the network in Trivial Graph Format. A line "id name" for each vertex comes first, then a line "#".
+// A line "id id l: 3 t: 10" for each link follows: its latency in microseconds, and its throughput in MB/s, if known.
 // In a tree the upper end comes first, as balance.tree_file wants it.
 //
 // The format does not tell nodes from switches. A reader takes the leaves of a tree for nodes and other vertices for
 // switches, and without a tree all vertices for nodes. A mark before the name says otherwise.
 func (n *Network) writeTGF(w io.Writer) error {
-	net, t := n.withoutIdle(), (*rootedTree)(nil)
+	net, t := n.withoutEmpty(), (*rootedTree)(nil)
 	if tree, err := n.rootedTree(); err == nil {
 		net, t = tree.net, tree
 	} else {
@@ -32,12 +32,12 @@ func (n *Network) writeTGF(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	ends := net.neighbours()
 	tree := net.isForest()
-	order := make([]int, 0, len(net.Names))
+	order := make([]int, 0, len(net.Names)) // the switches from the top, then the nodes
 	if t != nil {
-		order = append(order, t.order...) // parents first
-		slices.SortStableFunc(order, func(a, b int) int { return btoi(!net.IsSwitch(a)) - btoi(!net.IsSwitch(b)) })
-	} else {
-		for v := range net.Names {
+		order = slices.DeleteFunc(append(order, t.order...), func(v int) bool { return !net.IsSwitch(v) })
+	}
+	for v := range net.Names {
+		if t == nil || !net.IsSwitch(v) {
 			order = append(order, v)
 		}
 	}
@@ -60,13 +60,6 @@ func (n *Network) writeTGF(w io.Writer) error {
 		fmt.Fprintf(out, "%d %d%s\n", a+1, b+1, tgfLabel(l))
 	}
 	return out.Flush()
-}
-
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // tgfLabel returns what is known of a link, with a blank before it.

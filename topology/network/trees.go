@@ -12,8 +12,8 @@ import (
 	"github.com/weirhpc/weir/topology"
 )
 
-// ownNodes is put after the name of a switch for the one that holds its nodes, where a form wants nodes or switches below
-// a switch, and not both.
+// ownNodes is put after the name of a switch for a further one, which has its nodes. Some forms want either nodes or
+// switches below a switch.
 const ownNodes = "-nodes"
 
 // FromTree returns the network of a tree. Latencies are not known. A root with one island below it is left out, since
@@ -141,14 +141,20 @@ func (n *Network) writeYAML(w io.Writer) error {
 func (n *Network) files() (*rootedTree, error) {
 	t, err := n.rootedTree()
 	if err != nil {
-		return nil, fmt.Errorf("%w: the forms tgf, edges and json take any network", err)
+		return nil, fmt.Errorf("%w: tgf, edges and json are forms of any network", err)
 	}
 	return t, t.checkLevels()
 }
 
 // freeName returns a name that no vertex has.
 func (t *rootedTree) freeName(name string) string {
-	for slices.Contains(t.net.Names, name) {
+	if t.taken == nil {
+		t.taken = make(map[string]bool, len(t.net.Names))
+		for _, other := range t.net.Names {
+			t.taken[other] = true
+		}
+	}
+	for t.taken[name] {
 		name += "-"
 	}
 	return name

@@ -6,10 +6,11 @@ import (
 	"github.com/weirhpc/weir/topology/latency"
 )
 
-// Disjoint returns rounds that hold each of the pairs once. Let the degree be the most pairs that a node has. The rounds
-// are as many as the degree if the pairs form a bipartite graph (König), or if a node meets all others and the number
-// of nodes is even. Otherwise they are at most one more (Vizing; Misra and Gries 1992). A pair that is given k times is
-// in k rounds, and then the rounds are those of each time. A pair joins two different nodes. TestDisjoint pins it.
+// Disjoint returns rounds that hold each of the pairs once. Let the degree be the most pairs that a node has. If the
+// pairs form a bipartite graph, the rounds are as many as the degree (König). So they are if a node meets all others
+// and the nodes are even in number. Otherwise they are at most one more (Vizing; Misra and Gries 1992). A pair that is
+// given k times is in k rounds, and then the rounds are those of each time. A pair joins two different nodes.
+// TestDisjoint pins it.
 func Disjoint(pairs []latency.Pair) [][]latency.Pair {
 	pairs, again := firsts(pairs)
 	if len(pairs) == 0 {

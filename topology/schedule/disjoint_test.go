@@ -131,6 +131,19 @@ func TestDisjointRandom(t *testing.T) {
 	}
 }
 
+// TestDisjointBipartite: two sides need no round more than the degree.
+func TestDisjointBipartite(t *testing.T) {
+	for seed := range uint64(200) {
+		n := 4 + int(seed%20)
+		pairs := slices.DeleteFunc(random(n, .9, seed), func(p latency.Pair) bool { return p.A%2 == p.B%2 })
+		rounds := Disjoint(pairs)
+		checkRounds(t, rounds, pairs)
+		if degree := degreeOf(pairs); len(rounds) != degree {
+			t.Errorf("seed %d: %d rounds of %d nodes with degree %d", seed, len(rounds), n, degree)
+		}
+	}
+}
+
 // TestDisjointAgain: a pair that shall be measured twice is in two rounds.
 func TestDisjointAgain(t *testing.T) {
 	pairs := append(lattice(4), lattice(4)...)

@@ -7,9 +7,12 @@ import "github.com/weirhpc/weir/topology/latency"
 // Tournament returns rounds that hold each pair of n nodes once, by the circle method. They are n-1 rounds if n is
 // even, and n if it is odd. Fewer are not possible. TestTournament pins it.
 func Tournament(n int) [][]latency.Pair {
+	if n < 2 {
+		return nil
+	}
 	even := n + n%2
 	var rounds [][]latency.Pair
-	for r := range max(0, even-1) {
+	for r := range even - 1 {
 		var round []latency.Pair
 		for i := range even / 2 {
 			a, b := (r+i)%(even-1), (r-i+even-1)%(even-1)
