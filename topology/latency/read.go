@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -24,6 +25,9 @@ const (
 
 // ErrFile is wrapped by each error about what is in a file of latencies.
 var ErrFile = errors.New("no matrix of latencies")
+
+// errNothing is returned when a file has no latency.
+var errNothing = fmt.Errorf("%w: it has no latency", ErrFile)
 
 // missing are the fields of a latency that was not measured.
 var missing = map[string]bool{"": true, "-": true, "nan": true, "na": true, "n/a": true, "null": true}
@@ -64,6 +68,9 @@ func Read(r io.Reader) (*Matrix, error) {
 	m, err := f.matrix()
 	if err != nil {
 		return nil, err
+	}
+	if !slices.ContainsFunc(m.us, func(us float64) bool { return !math.IsNaN(us) }) {
+		return nil, errNothing
 	}
 	if f.tickUs > 0 {
 		m.TickUs = f.tickUs
@@ -218,7 +225,7 @@ func (f *file) us(field string, column int) (float64, error) {
 // isNumber reports whether a field can be a latency.
 func isNumber(field string) bool {
 	_, err := strconv.ParseFloat(field, 64)
-	return err == nil || missing[strings.ToLower(field)]
+	return err == nil || errors.Is(err, strconv.ErrRange) || missing[strings.ToLower(field)]
 }
 
 // matrix reads the first line and chooses the form.
@@ -227,18 +234,14 @@ func (f *file) matrix() (*Matrix, error) {
 	if err != nil {
 		return nil, err
 	}
-	fields, others := f.split(first), 0
-	for _, field := range fields {
-		if !isNumber(field) {
-			others++
-		}
-	}
+	fields := f.split(first)
+	named := fields[0] != "" && !isNumber(fields[0])
 	switch {
 	case len(fields) >= 3 && strings.HasPrefix(fields[2], "latency"):
 		return f.pairs(len(fields))
-	case others > 0 && 2*others > len(fields)-1 && !(others == 1 && !isNumber(fields[0]) && len(fields) == 3):
+	case (named || len(fields) > 1 && fields[0] == "") && !slices.ContainsFunc(fields[1:], isNumber):
 		return f.named(fields)
-	case others == 1 && !isNumber(fields[0]):
+	case named:
 		return f.square(nil, fields, true)
 	}
 	return f.plain(fields)
@@ -249,7 +252,7 @@ func (f *file) firstLine() (string, error) {
 	for {
 		line, err := f.line()
 		if errors.Is(err, io.EOF) {
-			return "", fmt.Errorf("%w: it has no latency", ErrFile)
+			return "", errNothing
 		}
 		if err != nil || strings.TrimSpace(line) != "" {
 			return line, err

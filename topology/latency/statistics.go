@@ -121,7 +121,7 @@ type Bin struct {
 }
 
 // Histogram counts finite values in bins of the same width, from the lowest value to the highest. Of values that are all
-// the same there is one bin. The error-free edge is that the highest value belongs to the last bin.
+// the same there is one bin.
 func Histogram(values []float64, bins int) []Bin {
 	if len(values) == 0 || bins < 1 {
 		return nil
@@ -205,7 +205,7 @@ func (m *Matrix) Tick() float64 {
 	}
 	values := m.Values()
 	slices.Sort(values)
-	distinct := slices.CompactFunc(slices.Clone(values), func(a, b float64) bool { return b-a <= 1e-9*b })
+	distinct := slices.CompactFunc(slices.Clone(values), func(a, b float64) bool { return math.Abs(b-a) <= 1e-9*b })
 	if len(values) < tickValues || len(distinct) < tickDistinct || len(values) < tickRepeat*len(distinct) {
 		return 0
 	}
