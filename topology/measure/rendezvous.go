@@ -458,6 +458,9 @@ func (m Member) serve(ctx context.Context, l *link) error {
 		return err
 	}
 	defer peer.Close()
+	if s, err := newSink(peer.Address(), peer.key); err == nil { // otherwise its transfers fail
+		defer s.Close()
+	}
 	if err := l.write(arrival{peer.announced()}); err != nil {
 		return err
 	}
@@ -489,6 +492,12 @@ func (p *Peer) announced() string {
 func (p *Peer) do(ctx context.Context, c command) answer {
 	a := answer{ID: c.ID}
 	to, err := netip.ParseAddrPort(c.To)
+	if err == nil && c.Transfer != nil {
+		if rate, err := sendTransfer(ctx, to, p.key, *c.Transfer); err == nil {
+			a.Rate = rate
+		}
+		return a
+	}
 	if err != nil || c.Ping == nil {
 		return a
 	}
