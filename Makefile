@@ -46,7 +46,7 @@ STUDY := TestStudyInShort
 WIDE  := TestSelectionExample|TestMetricsDriftArchive|TestCompare$$
 RUNS  := . ./processors ./balancer ./balancer/scheduler ./sink ./producers ./producers/source ./integration \
 	./analysis/selection/study
-ALL   := ./schemas ./quantile ./analysis/rules ./sink/compact ./sink/findings ./sink/jobs ./sink/totals ./integration/month
+ALL   := ./topology/network ./schemas ./quantile ./analysis/rules ./sink/compact ./sink/findings ./sink/jobs ./sink/totals ./integration/month
 test:
 	$(GO) test -race -count=1 -timeout 20m ./...
 	$(GO) test -count=1 -timeout 10m -run '$(FOLDS)|$(PLANS)|$(FILES)|$(AGENT)|$(WIDE)|$(STUDY)' $(RUNS)

@@ -34,6 +34,7 @@ type measureWay interface {
 // measureWays returns the ways to measure. The command wants the flag of one of them.
 func measureWays() []measureWay {
 	return []measureWay{
+		&rendezvousFlags{},
 		&simulateFlags{},
 		&threadsFlags{},
 	}

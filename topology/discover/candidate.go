@@ -54,12 +54,17 @@ func describe(m *latency.Matrix, path func(a, b int) float64) description {
 	return r.describe(m.TickUs)
 }
 
+// floor is the least relative noise of latencies by a clock of such steps.
+func (r *residuals) floor(tickUs float64) float64 {
+	if len(r.ln) == 0 {
+		return leastNoise
+	}
+	return max(leastNoise, tickUs/math.Sqrt(12)/math.Exp(r.sumLn/float64(len(r.ln))))
+}
+
 // describe describes the residuals by the noise that describes them better.
 func (r *residuals) describe(tickUs float64) description {
-	floor := leastNoise
-	if len(r.ln) > 0 {
-		floor = max(floor, tickUs/math.Sqrt(12)/math.Exp(r.sumLn/float64(len(r.ln))))
-	}
+	floor := r.floor(tickUs)
 	relative := r.fit(floor, false)
 	if additive := r.fit(floor, true); additive.nats < relative.nats {
 		return additive
@@ -86,7 +91,7 @@ func (r *residuals) add(us, model float64) {
 }
 
 // emLimit bounds how many residuals the noise is estimated from.
-const emLimit = 30_000
+const emLimit = 10_000
 
 // fit finds noise and share of outliers by expectation maximisation.
 func (r *residuals) fit(floor float64, additive bool) description {
@@ -129,20 +134,40 @@ func (r *residuals) fit(floor float64, additive bool) description {
 			break
 		}
 	}
-	for i := range size {
-		d.nats -= math.Log((1-d.outliers)*normal(i, d.sigma) + d.outliers*broad(r.ln[i]))
-	}
+	d.nats = r.nats(d, typical)
 	d.nats *= r.each
 	d.pairs = int(float64(size) * r.each)
 	return d
 }
 
-// broad is the density of an outlier's ln(latency/model): mostly slower, by any factor.
-func broad(x float64) float64 {
-	const scale = .7
-	tail := 1 / (math.Pi * scale * (1 + x*x/(scale*scale)))
-	if x > 0 {
-		return 1.8 * tail
+// nats returns the description length. Each residual counts as noise or as an outlier, by what is shorter. That is
+// near the mixture of both, and takes no exponential for each.
+func (r *residuals) nats(d description, typical float64) float64 {
+	constant := math.Log(d.sigma*math.Sqrt(2*math.Pi)) - math.Log(1-d.outliers)
+	slow, fast := -math.Log(d.outliers*broad(1)), -math.Log(d.outliers*broad(-1))
+	inverse := 1 / (2 * d.sigma * d.sigma)
+	sum := 0.
+	for i, x := range r.ln {
+		noise := constant
+		if d.additive {
+			e := r.share[i] * r.us[i] / typical
+			noise += e*e*inverse - math.Log(r.us[i]/typical)
+		} else {
+			noise += x * x * inverse
+		}
+		if x > 0 {
+			sum += min(noise, slow)
+		} else {
+			sum += min(noise, fast)
+		}
 	}
-	return .2 * tail
+	return sum
+}
+
+// broad is the density of an outlier's ln(latency/model): mostly slower, by up to a factor of forty.
+func broad(x float64) float64 {
+	if x > 0 {
+		return .25
+	}
+	return .03
 }

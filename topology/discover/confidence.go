@@ -19,14 +19,12 @@ const (
 	mostOverRepeats = 2.   // residual over the noise of repeats
 	suspectSigmas   = 3.   // a pair further off is worth measuring again
 	mostSuspects    = 1e6  // pairs that a result lists
-	leastNodes      = 4    // fewer nodes have one tree only
 	sureOf          = 6.   // standard errors
 	correlatedNodes = 2000 // nodes that the correlation is taken of
 )
 
 // result completes a candidate. Rival is the score of the best network of another kind.
 func (c candidate) result(m *latency.Matrix, rival float64) Result {
-	n := m.Len()
 	residual := func(a, b int) float64 {
 		us := m.At(a, b)
 		if !(us > 0) {
@@ -41,9 +39,6 @@ func (c candidate) result(m *latency.Matrix, rival float64) Result {
 	doubt := func(format string, args ...any) {
 		confidence.Level = Low
 		confidence.Reasons = append(confidence.Reasons, fmt.Sprintf(format, args...))
-	}
-	if n < leastNodes {
-		doubt("%d nodes cannot show a switch: measure more nodes", n)
 	}
 	if gap := rival - c.score; gap < leastMargin {
 		confidence.Margin = min(confidence.Margin, gap)
@@ -97,7 +92,7 @@ func (c candidate) doubtPairs(m *latency.Matrix, residual func(a, b int) float64
 	if fewest < (n-1)/2 {
 		doubt("node %s was measured with %d of %d nodes only", m.Names()[lonely], fewest, n-1)
 	}
-	if c.outliers > mostOutliers {
+	if c.outliers > mostOutliers && c.outliers*float64(n*(n-1)/2) > 2 {
 		doubt("%.0f %% of the latencies are outliers: measure them again", 100*c.outliers)
 	}
 	if r, sure := c.correlation(m, residual); r > mostCorrelation && sure {

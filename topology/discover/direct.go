@@ -75,7 +75,7 @@ func (c *ratedGraph) shownBy(sigma float64) float64 {
 	}
 	far := c.distances()
 	if len(c.of) <= climbVertices {
-		return c.weakest(far)
+		return c.graph.weakest(far)
 	}
 	return c.graph.margin(far, sigma)
 }

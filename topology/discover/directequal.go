@@ -89,6 +89,8 @@ func comparePairs(x, y [2]int) int { return cmp.Or(cmp.Compare(x[0], y[0]), cmp.
 type comb struct {
 	hopUs, firstUs float64 // firstUs is the latency of one hop
 	sigmaUs        float64
+
+	oneHop, twoHops float64 // mean square of the difference between what two nodes see, in hops
 }
 
 // equalLinks returns graphs of equal links that might explain the latencies.
@@ -101,7 +103,7 @@ func equalLinks(d [][]float64) []*graph {
 				if !profiles || !plausible(len(d), len(links)) {
 					break
 				}
-				again := c.links(d, around(len(d), links), profiles)
+				again := c.learnt(d, links).links(d, around(len(d), links), profiles)
 				if slices.Equal(again, links) {
 					break
 				}
@@ -211,7 +213,7 @@ func combAt(d [][]float64, sample []float64, f, step float64) (comb, bool) {
 			}
 		}
 	}
-	c := comb{hopUs: 1 / f}
+	c := comb{hopUs: 1 / f, oneHop: 1, twoHops: 2}
 	c.sigmaUs = c.hopUs * math.Sqrt(-2*math.Log(min(best, .9999))) / (2 * math.Pi)
 	levels := map[int]int{}
 	for a := range d {
@@ -236,6 +238,7 @@ func combAt(d [][]float64, sample []float64, f, step float64) (comb, bool) {
 // twice that in common lattices. The mean over the nodes has little noise, and the base cancels.
 func (c comb) links(d [][]float64, pairs [][2]int, profiles bool) [][2]int {
 	hop := c.hopUs
+	one, two := c.oneHop*hop*hop, c.twoHops*hop*hop
 	sigma := max(c.sigmaUs, .02*hop)
 	variance := sigma * sigma
 	observers := float64(max(1, len(d)-2))
@@ -249,13 +252,45 @@ func (c comb) links(d [][]float64, pairs [][2]int, profiles bool) [][2]int {
 		}
 		if profiles {
 			near = min(max(near, -slowLinkMax), termLimit)
-			near += hop * hop * (1.5*hop*hop - (profile(d[a], d[b], 2*hop) - 2*variance)) / spread
+			near += (two - one) * ((one+two)/2 - (profile(d[a], d[b], 2*hop) - 2*variance)) / spread
 		}
 		if near > 0 {
 			links = append(links, pair)
 		}
 	}
 	return links
+}
+
+// learnt returns the comb with the profiles of a first graph. Small odd sides make links differ less than by one hop.
+func (c comb) learnt(d [][]float64, links [][2]int) comb {
+	at := make([][]int, len(d))
+	linked := map[[2]int]bool{}
+	var one, two []float64
+	see := func(a, b int) float64 { return profile(d[a], d[b], 2*c.hopUs) }
+	for _, l := range links {
+		at[l[0]], at[l[1]] = append(at[l[0]], l[1]), append(at[l[1]], l[0])
+		linked[l] = true
+		one = append(one, see(l[0], l[1]))
+	}
+	for _, near := range at {
+		for i, a := range near {
+			for _, b := range near[:i] {
+				if !linked[[2]int{min(a, b), max(a, b)}] && len(two) < sampleLimit {
+					two = append(two, see(a, b))
+				}
+			}
+		}
+	}
+	if len(two) == 0 {
+		return c
+	}
+	slices.Sort(two)
+	noise, square := 2*c.sigmaUs*c.sigmaUs, c.hopUs*c.hopUs
+	low, high := (median(one)-noise)/square, (two[len(two)/4]-noise)/square
+	if high > low+.3 {
+		c.oneHop, c.twoHops = low, high
+	}
+	return c
 }
 
 // nearest returns the pairs that may be links.

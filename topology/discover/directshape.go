@@ -39,7 +39,9 @@ func (g *graph) shape(far [][]float64) shape {
 			return shape{KindHypercube, true}
 		}
 	}
-	for _, sides := range factors(n, 2) {
+	ways := factors(n, 2)
+	slices.SortStableFunc(ways, func(x, y []int) int { return cmp.Compare(len(x), len(y)) })
+	for _, sides := range ways {
 		if len(sides) > 4 {
 			continue
 		}

@@ -56,17 +56,18 @@ func Build(m *latency.Matrix) (Result, error) {
 	if m.Len() < 2 {
 		return Result{}, errFew
 	}
+	if alive := answered(m); len(alive) < m.Len() {
+		return buildAnswered(m, alive)
+	}
 	if err := connected(m); err != nil {
 		return Result{}, err
 	}
 	tree := buildTree(m)
 	best, rival := tree, math.Inf(1)
 	if other, ok := direct(m, tree.sigma); ok {
-		rival = tree.score
+		rival = other.score
 		if other.score < tree.score {
-			best = other
-		} else {
-			rival = other.score
+			best, rival = other, tree.score
 		}
 	}
 	return best.result(m, rival), nil
@@ -100,10 +101,15 @@ func buildTree(m *latency.Matrix) candidate {
 	v := logarithms(m)
 	best := search(m, v)
 	if wantsOffsets(m, v, best) {
-		if with := searchOffsets(m, v, best); with.score < best.score {
+		if with := searchOffsets(m, v, best.tree); with.score < best.score {
 			best = with
 		}
 	}
 	best.weigh()
-	return best.candidate(m)
+	found := best.candidate(m)
+	if d := describe(m, found.path); d.nats < best.nats {
+		found.score += d.nats - best.nats
+		found.sigma, found.residual, found.outliers = d.sigma, d.sigma, d.outliers
+	}
+	return found
 }

@@ -124,20 +124,23 @@ func (g *literalGraph) replaceGroup(us float64) (changed bool, err error) {
 	for _, ofSwitches := range []bool{false, true} {
 		cliques, err := g.cliques(us, ofSwitches)
 		if err != nil {
-			return changed, err
+			return false, err
 		}
 		for _, clique := range cliques {
 			if !g.replaceable(clique, us) {
 				continue
 			}
 			if g.switches() >= 2*g.nodes {
-				return changed, errNoisy
+				return false, errNoisy
 			}
 			g.replace(clique, us)
 			changed = true
 		}
+		if changed {
+			return true, nil // new switches are at lower latencies, which come first
+		}
 	}
-	return changed, nil
+	return false, nil
 }
 
 // replaceable reports whether the edges between the members are all there, with one latency. A pair must also have a

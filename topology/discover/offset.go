@@ -44,6 +44,7 @@ func (t *tree) backFit(v *values, offset []float64, turns int) []float64 {
 	offset = slices.Clone(offset)
 	shift := math.Log(v.typical)
 	var sample []float64
+	step := 1 + v.n/offsetPartners
 	for range turns {
 		t.fit(v.without(offset))
 		for a := range v.n {
@@ -52,9 +53,8 @@ func (t *tree) backFit(v *values, offset []float64, turns int) []float64 {
 			inside := t.lo[a]
 			past := t.hi[a]
 			for s := t.parent[a]; s >= 0; s = t.parent[s] {
-				for i := t.lo[s]; i < t.hi[s]; i++ {
-					if i == inside {
-						i = past - 1
+				for i := t.lo[s]; i < t.hi[s]; i += step {
+					if i >= inside && i < past {
 						continue
 					}
 					b := t.order[i]
@@ -92,43 +92,49 @@ func robustMean(x []float64) float64 {
 }
 
 // searchOffsets returns the tree with offsets that describes the values best, from several starts.
-func searchOffsets(m *latency.Matrix, v *values, homogeneous fitted) fitted {
-	best := fitted{score: math.Inf(1)}
+func searchOffsets(m *latency.Matrix, v *values, homogeneous *tree) fitted {
+	one := star(v.n)
+	best := rate(m, v.without(one.backFit(v, rowOffsets(v, .5), 2*offsetTurns)), one)
 	try := func(t *tree, offset []float64) {
-		if t != nil {
+		w := make([]float32, len(v.y))
+		last := math.Inf(1)
+		for range offsetRounds {
+			t = polish(t, v.without(offset), w)
 			offset = t.backFit(v, offset, offsetTurns)
-		}
-		for round := range offsetRounds {
-			found := search(m, v.without(offset))
-			fine := found.tree.backFit(v, offset, offsetTurns)
-			refined := rate(m, v.without(fine), found.tree)
-			if refined.score >= best.score-1e-9 && round > 0 {
+			found := rate(m, v.without(offset), t)
+			if found.score < best.score {
+				best = found
+			}
+			if found.score > last-1 {
 				return
 			}
-			if refined.score < best.score {
-				best = refined
-			}
-			offset = fine
+			last = found.score
 		}
 	}
 	if v.n <= joinLimit {
 		t, offset := neighbourJoining(v)
 		offset = t.backFit(v, offset, offsetTurns)
-		fine := v.without(offset)
-		t.collapse(fine, fine.y)
-		w := make([]float32, len(v.y))
-		t = polish(t, fine, w)
+		t.collapse(v.without(offset), v.without(offset).y)
 		try(t, offset)
 	}
-	try(star(v.n), rowOffsets(v, .7))
-	try(nil, rowOffsets(v, .7))
 	if v.n <= manyStarts {
-		try(homogeneous.tree, rowOffsets(v, .5))
+		t := homogeneous.clone()
+		try(t, t.backFit(v, rowOffsets(v, .5), offsetTurns))
+		for _, offset := range [][]float64{rowOffsets(v, .7), best.values.offset} {
+			fine := v.without(offset)
+			w := make([]float32, len(v.y))
+			fine.smooth(w, 4)
+			near := nearSmoothed(fine, w)
+			fill(w, v.n)
+			t := link(w, v.n)
+			t.collapse(fine, near)
+			try(t, offset)
+		}
 	}
-	one := star(v.n)
-	offset := one.backFit(v, rowOffsets(v, .5), 2*offsetTurns)
-	if flat := rate(m, v.without(offset), one); flat.score <= best.score {
-		best = flat
+	found := search(m, best.values)
+	offset := found.tree.backFit(v, best.values.offset, offsetTurns)
+	if fine := rate(m, v.without(offset), found.tree); fine.score < best.score {
+		best = fine
 	}
 	return best
 }
@@ -136,7 +142,9 @@ func searchOffsets(m *latency.Matrix, v *values, homogeneous fitted) fitted {
 const (
 	offsetTurns  = 6
 	offsetRounds = 4
-	joinLimit    = 300 // nodes: neighbour joining takes the cube of them
+	// An offset is estimated from so many partners.
+	offsetPartners = 400
+	joinLimit      = 300 // nodes: neighbour joining takes the cube of them
 )
 
 // wantsOffsets reports whether offsets could describe the matrix better than a tree without. In a right tree without

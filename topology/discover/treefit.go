@@ -57,7 +57,9 @@ func (t *tree) fit(v *values) {
 	}
 	pooled = max(pooled, least)
 	for s := t.leaves; s < len(t.parent); s++ {
-		t.sigma[s] = math.Sqrt(max(least, (count[s]*own[s]+priorPairs*pooled)/(count[s]+priorPairs)))
+		// A few outliers spoil the deviation of a few values: such a switch has the noise of all.
+		known := max(0, count[s]-10)
+		t.sigma[s] = math.Sqrt(max(least, (known*own[s]+priorPairs*pooled)/(known+priorPairs)))
 	}
 	t.levelUnknown()
 }

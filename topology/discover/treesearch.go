@@ -143,7 +143,7 @@ func (t *tree) flatten(resolves float64) {
 func rate(m *latency.Matrix, v *values, t *tree) fitted {
 	t.fit(v)
 	r := t.residuals(m, v)
-	f := fitted{tree: t.clone(), values: v, description: r.describe(m.TickUs)}
+	f := fitted{tree: t.clone(), values: v, description: r.fit(r.floor(m.TickUs), false)}
 	f.score = f.nats + t.structure(v, f.pairs)
 	return f
 }
@@ -159,8 +159,15 @@ func (t *tree) residuals(m *latency.Matrix, v *values) *residuals {
 		t.across(s, func(a int, others []int) {
 			for ; i < len(others); i += step {
 				b := others[i]
-				if us := m.At(a, b); us > 0 {
-					r.add(us, t.path(v, s, a, b))
+				y := float64(v.y[a*v.n+b])
+				switch {
+				case y != y:
+				case v.offset == nil:
+					// The ln is at hand. What a fit of additive noise wants is not set.
+					r.ln = append(r.ln, y-t.level[s])
+					r.sumLn += y
+				default:
+					r.add(m.At(a, b), t.path(v, s, a, b))
 				}
 			}
 			i -= len(others)

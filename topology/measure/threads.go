@@ -90,8 +90,8 @@ type line struct {
 	_ [120]byte
 }
 
-// exchange is what two threads pass to and fro.
-type exchange struct {
+// passing is what two threads pass to and fro.
+type passing struct {
 	lines [threadLines]line
 	stop  atomic.Bool
 }
@@ -99,7 +99,7 @@ type exchange struct {
 // passLine returns the latency between two processors in microseconds: the least of the lines' medians. It is NaN if
 // the threads did not meet in time.
 func passLine(ctx context.Context, a, b int) (us float64, err error) {
-	x := &exchange{}
+	x := &passing{}
 	timer := time.AfterFunc(threadWait, func() { x.stop.Store(true) })
 	defer timer.Stop()
 	defer context.AfterFunc(ctx, func() { x.stop.Store(true) })()
@@ -129,7 +129,7 @@ func pin(cpu int) error {
 }
 
 // ask counts each line up by odd numbers, and waits for the even ones.
-func (x *exchange) ask(cpu int) (us float64, err error) {
+func (x *passing) ask(cpu int) (us float64, err error) {
 	if err := pin(cpu); err != nil {
 		return math.NaN(), err
 	}
@@ -157,7 +157,7 @@ func (x *exchange) ask(cpu int) (us float64, err error) {
 }
 
 // answer makes each number that the other thread writes even.
-func (x *exchange) answer(cpu int) error {
+func (x *passing) answer(cpu int) error {
 	if err := pin(cpu); err != nil {
 		x.stop.Store(true)
 		return err
@@ -175,7 +175,7 @@ func (x *exchange) answer(cpu int) error {
 }
 
 // await spins until a line has a number. It returns false if the measurement was stopped.
-func (x *exchange) await(n *atomic.Uint64, want uint64) bool {
+func (x *passing) await(n *atomic.Uint64, want uint64) bool {
 	for spins := 1; n.Load() != want; spins++ {
 		if spins%1024 == 0 && x.stop.Load() {
 			return false

@@ -32,12 +32,12 @@ func (n *Network) writeTGF(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	ends := net.neighbours()
 	tree := net.isForest()
-	order := make([]int, 0, len(net.Names))
+	order := make([]int, 0, len(net.Names)) // the switches from the top, then the nodes
 	if t != nil {
-		order = append(order, t.order...) // parents first
-		slices.SortStableFunc(order, func(a, b int) int { return btoi(!net.IsSwitch(a)) - btoi(!net.IsSwitch(b)) })
-	} else {
-		for v := range net.Names {
+		order = slices.DeleteFunc(append(order, t.order...), func(v int) bool { return !net.IsSwitch(v) })
+	}
+	for v := range net.Names {
+		if t == nil || !net.IsSwitch(v) {
 			order = append(order, v)
 		}
 	}
@@ -60,13 +60,6 @@ func (n *Network) writeTGF(w io.Writer) error {
 		fmt.Fprintf(out, "%d %d%s\n", a+1, b+1, tgfLabel(l))
 	}
 	return out.Flush()
-}
-
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // tgfLabel returns what is known of a link, with a blank before it.

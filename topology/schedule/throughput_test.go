@@ -282,6 +282,36 @@ func TestLostPair(t *testing.T) {
 	}
 }
 
+// TestThroughputAnyNetwork: whatever the links and the rates are, the work ends, and each round is allowed.
+func TestThroughputAnyNetwork(t *testing.T) {
+	for seed := range uint64(150) {
+		draw := rand.New(rand.NewPCG(seed, 4))
+		net := network.New(network.Numbered(2 + draw.IntN(12)))
+		for range draw.IntN(5) {
+			net.AddSwitch("")
+		}
+		for v := 1; v < len(net.Names); v++ {
+			for range 1 + draw.IntN(2) {
+				w := draw.IntN(v)
+				if !slices.ContainsFunc(net.Links, func(l network.Link) bool { return l.A == w && l.B == v }) {
+					net.AddLink(w, v, .5+draw.Float64())
+				}
+			}
+		}
+		withRates(net, func(int, network.Link) float64 { return 1 + 1000*draw.Float64() })
+		m, _ := measurer(t, net, .2)
+		m.lost = map[latency.Pair]bool{{A: 0, B: 1}: true}
+		got, err := schedule.Throughput(context.Background(), net, m,
+			schedule.ThroughputOptions{Switches: true, Hidden: true, Sequential: seed%2 == 1})
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if got.Rounds > 400 {
+			t.Errorf("seed %d: %d rounds for %d vertices", seed, got.Rounds, len(net.Names))
+		}
+	}
+}
+
 // TestHidden: a link between two nodes is invisible in latencies if it is as long as the path. It is visible in rates.
 func TestHidden(t *testing.T) {
 	line := withRates(simulated.Line(5), func(int, network.Link) float64 { return 100 })

@@ -1,0 +1,235 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/weirhpc/weir/topology/network"
+)
+
+var runNamespaces = flag.Bool("namespaces", false, "run TestNamespaces, which needs root, iproute2 and a minute")
+
+const (
+	emulatedSwitches = 8
+	emulatedNodes    = 64
+)
+
+// emulation is a cluster on this host. Each node is a network namespace, and each switch a bridge in a namespace of
+// its own, with a further bridge in its uplink that stands for a long cable. All of it goes with the namespaces.
+type emulation struct {
+	t    *testing.T
+	name string // of the namespace of the switches; those of the nodes begin with it
+}
+
+// skipNamespaces skips the test where no cluster can be emulated.
+func skipNamespaces(t *testing.T) {
+	t.Helper()
+	if !*runNamespaces {
+		t.Skip("make test-topology runs it")
+	}
+	const skipped = "NAMESPACES TEST SKIPPED: NO CLUSTER WAS EMULATED, SINCE "
+	if os.Getuid() != 0 {
+		t.Skip(skipped + "NETWORK NAMESPACES NEED ROOT")
+	}
+	if _, err := exec.LookPath("ip"); err != nil {
+		t.Skip(skipped + "ip IS MISSING (apt-get install iproute2)")
+	}
+	probe := fmt.Sprintf("weirprobe%d", os.Getpid())
+	out, err := exec.Command("ip", "netns", "add", probe).CombinedOutput()
+	if err == nil {
+		out, err = exec.Command("ip", "-n", probe, "link", "add", "bridge0", "type", "bridge").CombinedOutput()
+	}
+	if err == nil {
+		out, err = exec.Command("ip", "-n", probe, "link", "add", "veth0", "type", "veth", "peer", "name",
+			"veth1").CombinedOutput()
+	}
+	_ = exec.Command("ip", "netns", "del", probe).Run()
+	if err != nil {
+		t.Skipf(skipped+"THIS KERNEL OR CONTAINER HAS NO NAMESPACES, BRIDGES OR VETH: %v: %s", err, out)
+	}
+}
+
+func emulate(t *testing.T) *emulation {
+	t.Helper()
+	e := &emulation{t: t, name: fmt.Sprintf("weir%d", os.Getpid())}
+	t.Cleanup(func() {
+		for i := range emulatedNodes {
+			_ = exec.Command("ip", "netns", "del", e.node(i)).Run()
+		}
+		_ = exec.Command("ip", "netns", "del", e.name).Run()
+		if left, _ := exec.Command("ip", "netns", "list").Output(); bytes.Contains(left, []byte(e.name)) {
+			t.Errorf("namespaces are left:\n%s", left)
+		}
+	})
+	e.addNamespace(e.name)
+	for i := range emulatedNodes {
+		e.addNamespace(e.node(i))
+	}
+	e.addSwitches()
+	for i := range emulatedNodes {
+		e.connect(i)
+	}
+	return e
+}
+
+// addNamespace adds one without IPv6, whose own packets would disturb.
+func (e *emulation) addNamespace(name string) {
+	e.t.Helper()
+	e.run("netns", "add", name)
+	e.run("netns", "exec", name, "sh", "-c", "for f in all default; do echo 1 >/proc/sys/net/ipv6/conf/$f/disable_ipv6; done")
+	e.run("-n", name, "link", "set", "lo", "up")
+}
+
+func (e *emulation) addSwitches() {
+	e.t.Helper()
+	lines := []string{"link add root type bridge", "addr add 10.77.255.1/16 dev root", "link set root up"}
+	for s := range emulatedSwitches {
+		for _, line := range []string{
+			"link add s%[1]d type bridge", "link add c%[1]d type bridge", // the switch and its cable
+			"link add u%[1]d type veth peer name v%[1]d", "link add w%[1]d type veth peer name x%[1]d",
+			"link set u%[1]d master s%[1]d", "link set v%[1]d master c%[1]d",
+			"link set w%[1]d master c%[1]d", "link set x%[1]d master root",
+			"link set s%[1]d up", "link set c%[1]d up", "link set u%[1]d up", "link set v%[1]d up",
+			"link set w%[1]d up", "link set x%[1]d up",
+		} {
+			lines = append(lines, fmt.Sprintf(line, s))
+		}
+	}
+	e.batch(e.name, lines)
+}
+
+// connect connects a node to its switch. It tells the node the hardware addresses of all others: what the kernel learns
+// by itself is limited, for all namespaces together, and forgotten at the limit.
+func (e *emulation) connect(i int) {
+	e.t.Helper()
+	e.batch(e.name, []string{
+		fmt.Sprintf("link add p%d type veth peer name eth0 address %s netns %s", i, hardware(i), e.node(i)),
+		fmt.Sprintf("link set p%d master s%d", i, switchOf(i)),
+		fmt.Sprintf("link set p%d up", i),
+	})
+	lines := []string{"addr add " + addressOfNode(i) + "/16 dev eth0", "link set eth0 up"}
+	for j := range emulatedNodes {
+		if j != i {
+			lines = append(lines, "neigh replace "+addressOfNode(j)+" lladdr "+hardware(j)+" nud permanent dev eth0")
+		}
+	}
+	e.batch(e.node(i), lines)
+}
+
+// switchOf returns the switch of a node. Neighbours by number have different switches, so that no order helps.
+func switchOf(i int) int { return i % emulatedSwitches }
+
+func (e *emulation) node(i int) string { return fmt.Sprintf("%sn%d", e.name, i) }
+
+func addressOfNode(i int) string { return fmt.Sprintf("10.77.1.%d", i+1) }
+
+func hardware(i int) string { return fmt.Sprintf("02:00:00:00:01:%02x", i) }
+
+func (e *emulation) run(args ...string) {
+	e.t.Helper()
+	if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
+		e.t.Fatalf("ip %s: %v: %s", strings.Join(args, " "), err, out)
+	}
+}
+
+func (e *emulation) batch(namespace string, lines []string) {
+	e.t.Helper()
+	cmd := exec.Command("ip", "-n", namespace, "-batch", "-")
+	cmd.Stdin = strings.NewReader(strings.Join(lines, "\n") + "\n")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		e.t.Fatalf("ip in %s: %v: %s", namespace, err, out)
+	}
+}
+
+// within returns a command in a namespace that ends with this process.
+func (e *emulation) within(ctx context.Context, namespace, program string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "ip", append([]string{"netns", "exec", namespace, program}, args...)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return cmd
+}
+
+// truth is the network as emulate makes it.
+func (e *emulation) truth() *network.Network {
+	var names []string
+	for i := range emulatedNodes {
+		names = append(names, fmt.Sprintf("n%d", i))
+	}
+	n := network.New(names)
+	root := n.AddSwitch("root")
+	for s := range emulatedSwitches {
+		leaf := n.AddSwitch(fmt.Sprintf("s%d", s))
+		n.AddLink(root, leaf, 1)
+		for i := range emulatedNodes {
+			if switchOf(i) == s {
+				n.AddLink(i, leaf, 1)
+			}
+		}
+	}
+	return n
+}
+
+// TestNamespaces emulates 64 nodes at 8 switches, starts weir topology measure in each, and finds the switches again.
+func TestNamespaces(t *testing.T) {
+	skipNamespaces(t)
+	binary, err := buildWeir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	defer cancel()
+	e := emulate(t)
+	dir := t.TempDir()
+	secret, matrix, found := filepath.Join(dir, "secret"), filepath.Join(dir, "latencies.csv"), filepath.Join(dir, "tree.json")
+	if err := os.WriteFile(secret, []byte("a secret for this test alone\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"topology", "measure", "--rendezvous", "10.77.255.1:7117", "--secret-file", secret}
+
+	begun := time.Now()
+	members := make([]*exec.Cmd, emulatedNodes)
+	complaints := make([]bytes.Buffer, emulatedNodes)
+	for i := range members {
+		members[i] = e.within(ctx, e.node(i), binary, append(args, "--name", fmt.Sprintf("n%d", i))...)
+		members[i].Stderr = &complaints[i]
+		if err := members[i].Start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Two processors serve 64 nodes: one pair at a time.
+	coordinate := e.within(ctx, e.name, binary, append(args, "--coordinate", "--nodes", fmt.Sprint(emulatedNodes),
+		"--sequential", "--passes", "1", "--out", matrix)...)
+	said, err := coordinate.CombinedOutput()
+	if err != nil {
+		t.Fatalf("measuring: %v: %s", err, said)
+	}
+	for i, m := range members {
+		if err := m.Wait(); err != nil {
+			t.Errorf("node %d: %v: %s", i, err, complaints[i].String())
+		}
+	}
+	if out, err := exec.CommandContext(ctx, binary, "topology", "build", "--matrix", matrix, "--format", "json",
+		"--out", found).CombinedOutput(); err != nil {
+		t.Fatalf("building: %v: %s\n%s", err, out, said)
+	}
+	t.Logf("64 nodes at 8 switches were measured and built in %.1f s; %s", time.Since(begun).Seconds(), said)
+
+	n, err := network.ReadFile(found)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !network.Equal(n, e.truth()) {
+		keep := filepath.Join(os.TempDir(), "weir-namespaces.csv")
+		text, _ := os.ReadFile(matrix)
+		_ = os.WriteFile(keep, text, 0o600)
+		t.Errorf("the network is another one (latencies in %s): %v", keep, network.Compare(e.truth(), n))
+	}
+}

@@ -1,0 +1,275 @@
+package measure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/netip"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Ping says how a pair is measured.
+type Ping struct {
+	Size    int // of a message in bytes, without the headers of UDP and IP: MinSize to MaxSize
+	Trips   int // least round trips of a batch. A batch lasts at least ten ticks of the clock, too.
+	Batches int
+}
+
+// DefaultPing is how a pair is measured if nobody says otherwise. It takes 40·21 round trips: 8 ms where one takes 10 µs.
+var DefaultPing = Ping{Size: 64, Trips: 20, Batches: 40}
+
+// Check returns an error that names what is out of range.
+func (g Ping) Check() error {
+	switch {
+	case g.Size < MinSize || g.Size > MaxSize:
+		return fmt.Errorf("a message of %d bytes: must be %d to %d", g.Size, MinSize, MaxSize)
+	case g.Trips < 1 || g.Trips > maxTrips:
+		return fmt.Errorf("%d round trips in a batch: must be 1 to %d", g.Trips, maxTrips)
+	case g.Batches < 1 || g.Batches > maxBatches:
+		return fmt.Errorf("%d batches: must be 1 to %d", g.Batches, maxBatches)
+	}
+	return nil
+}
+
+// Bounds of what a ping may ask for, and of how long it may take.
+const (
+	maxTrips   = 10_000
+	maxBatches = 10_000
+	ticks      = 10 // of the clock, at least, in a batch
+
+	openTries = 6
+	firstWait = 20 * time.Millisecond // for a grant; each try waits twice as long as the one before: 1.3 s in all
+	lostAfter = 20 * time.Millisecond // a pong that is later counts as lost
+	maxLost   = 8                     // then the pair is given up
+	longest   = 5 * time.Second       // of the batches, without the pauses that the limits want
+
+	maxDrained   = 1024 // packets that are answered between two looks at the clock
+	spinsPerLook = 64   // at the clock, in the measured path
+)
+
+// Sample is what pings to one peer told.
+type Sample struct {
+	LeastUs  float64 `json:"least_us"`  // one way, half a round trip: of the fastest batch. NaN: the peer never answered
+	MedianUs float64 `json:"median_us"` // of all batches
+	Batches  int     `json:"batches"`   // that were complete
+	Lost     int     `json:"lost"`      // packets
+	TickUs   float64 `json:"tick_us"`   // step of the latencies: that of the clock, over the trips of a batch and two ways
+}
+
+var noSample = Sample{LeastUs: math.NaN(), MedianUs: math.NaN()}
+
+// order is a ping that the thread does.
+type order struct {
+	Ping
+
+	to     netip.AddrPort
+	ctx    context.Context //nolint:containedctx // it crosses to the thread
+	sample Sample
+	done   chan struct{}
+}
+
+// Ping measures the latency to another peer. A peer that does not answer gives NaN after 1.3 s, which is no error. It
+// returns an error if the address or the ping is not valid, the peer is closed, or the context ends. Pings of one peer
+// wait for each other.
+func (p *Peer) Ping(ctx context.Context, to netip.AddrPort, ping Ping) (Sample, error) {
+	if err := ping.Check(); err != nil {
+		return noSample, err
+	}
+	to = netip.AddrPortFrom(to.Addr().Unmap(), to.Port())
+	if !to.IsValid() || to.Port() == 0 {
+		return noSample, fmt.Errorf("pinging %v: a valid address and port are needed", to)
+	}
+	if to.Addr().Is6() && !p.six {
+		return noSample, fmt.Errorf("pinging %v: this peer listens at an IPv4 address, %v", to, p.Address())
+	}
+	o := &order{Ping: ping, to: to, ctx: ctx, sample: noSample, done: make(chan struct{})}
+	if err := p.ask(ctx, o); err != nil {
+		return noSample, err
+	}
+	return o.sample, ctx.Err()
+}
+
+// run does an order in the thread of a peer.
+func (o *order) run(p *Peer) {
+	to := p.sockaddr(o.to)
+	granted, ok := o.open(p, to)
+	if !ok {
+		return
+	}
+	packet := newPing(o.Size, granted)
+	g := pinger{peer: p, order: o, to: to, packet: packet, tick: clockTick()}
+	g.measure()
+}
+
+// ended reports whether an order is not to go on.
+func (o *order) ended(p *Peer) bool {
+	select {
+	case <-o.ctx.Done():
+		return true
+	case <-p.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+// open asks for a token until it is granted, or a time has passed. Meanwhile this peer answers others.
+func (o *order) open(p *Peer, to unix.Sockaddr) (token, bool) {
+	wait := firstWait
+	for range openTries {
+		nonce := newToken()
+		p.send(newOpen(p.key, nonce), to)
+		granted := token{}
+		ok := p.attend(o, wait, func(packet []byte, from netip.AddrPort) (found bool) {
+			if from == o.to {
+				granted, found = grantOf(p.key, packet, nonce)
+			}
+			return found
+		})
+		if ok {
+			return granted, true
+		}
+		wait *= 2
+	}
+	return token{}, false
+}
+
+// attend waits for a time, or until found returns true for a packet. Other packets are answered meanwhile.
+func (p *Peer) attend(o *order, wait time.Duration, found func(packet []byte, from netip.AddrPort) bool) bool {
+	until := time.Now().Add(wait)
+	for left := wait; left > 0 && !o.ended(p); left = time.Until(until) {
+		p.sleep(min(left, 50*time.Millisecond))
+		now := time.Now()
+		for range maxDrained {
+			packet, from := p.receive()
+			if packet == nil {
+				break
+			}
+			if found(packet, addressOf(from)) {
+				return true
+			}
+			p.answers.reply(p, packet, from, now)
+		}
+	}
+	return false
+}
+
+// pinger measures one pair.
+type pinger struct {
+	peer   *Peer
+	order  *order
+	to     unix.Sockaddr
+	packet []byte
+	tick   time.Duration
+	number uint64
+	lost   int
+}
+
+// errLost ends a batch in which a packet was lost, or that takes too long.
+var errLost = errors.New("a packet was lost")
+
+// measure makes the batches of an order, and writes its sample.
+func (g *pinger) measure() {
+	o, p := g.order, g.peer
+	trips := g.trips()
+	var us []float64
+	var spent time.Duration
+	for tried := 0; len(us) < o.Batches && g.lost < maxLost && tried < 2*o.Batches && spent < longest; tried++ {
+		if o.ended(p) {
+			break
+		}
+		begun := time.Now()
+		if took, err := g.batch(trips); err == nil {
+			us = append(us, float64(took.Nanoseconds())/1e3/float64(2*trips))
+		}
+		busy := time.Since(begun)
+		spent += busy
+		p.attend(o, p.limits.pause(trips+1, busy+2*quiet), func([]byte, netip.AddrPort) bool { return false })
+	}
+	o.sample.Batches, o.sample.Lost = len(us), g.lost
+	if len(us) == 0 {
+		return
+	}
+	slices.Sort(us)
+	o.sample.LeastUs = us[0]
+	o.sample.MedianUs = (us[(len(us)-1)/2] + us[len(us)/2]) / 2
+	o.sample.TickUs = float64(g.tick.Nanoseconds()) / 1e3 / float64(2*trips)
+}
+
+// trips returns how many round trips a batch has, so that it lasts ten ticks of the clock. Limits of the rate bound it.
+func (g *pinger) trips() int {
+	trips := g.order.Trips
+	if took, err := g.batch(1); err == nil && took > 0 {
+		trips = max(trips, int(ticks*g.tick/took)+1)
+	} else if err == nil {
+		trips = max(trips, ticks) // the clock did not move
+	}
+	if g.peer.limits.PacketsPerSecond > 0 {
+		trips = min(trips, int(g.peer.limits.burst())/2)
+	}
+	return min(trips, maxTrips)
+}
+
+// batch makes one round trip that wakes the other peer, and then those that count. It returns how long these took.
+func (g *pinger) batch(trips int) (time.Duration, error) {
+	if !g.trip() {
+		return 0, errLost
+	}
+	begun := time.Now()
+	for i := range trips {
+		if !g.trip() || i%256 == 255 && time.Since(begun) > longest {
+			return 0, errLost
+		}
+	}
+	return time.Since(begun), nil
+}
+
+// trip sends a ping and spins until its pong is there. It returns false if the pong is late. Others are answered: they
+// may measure this peer in the same round.
+func (g *pinger) trip() bool {
+	g.number++
+	setNumber(g.packet, g.number)
+	g.peer.send(g.packet, g.to)
+	var until time.Time
+	for spins := 1; ; spins++ {
+		packet, from := g.peer.receive()
+		switch {
+		case packet == nil:
+		case kindOf(packet) != kindPong:
+			g.peer.answers.reply(g.peer, packet, from, time.Now())
+		case number(packet) == g.number && tokenOf(packet) == tokenOf(g.packet) && len(packet) == len(g.packet):
+			return true
+		}
+		if spins%spinsPerLook == 0 { // reading the clock takes time
+			now := time.Now()
+			if until.IsZero() {
+				until = now.Add(lostAfter)
+			}
+			if now.After(until) {
+				g.lost++
+				return false
+			}
+		}
+	}
+}
+
+// clockTick returns the step of the clock: the least that two readings differ by.
+func clockTick() time.Duration {
+	least := time.Duration(math.MaxInt64)
+	for range 16 {
+		begun := time.Now()
+		var passed time.Duration
+		for passed == 0 {
+			passed = time.Since(begun)
+		}
+		least = min(least, passed)
+	}
+	return least
+}
+
+// packets returns how many packets each of two nodes sends at most in a ping.
+func (g Ping) packets() int { return openTries + (g.Batches+1)*(g.Trips+1) }

@@ -1,0 +1,235 @@
+package measure
+
+import (
+	"context"
+	"crypto/hmac"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/weirhpc/weir/topology/latency"
+)
+
+const (
+	// mostTransfer bounds what a pair sends in one direction, in bytes.
+	mostTransfer = 1 << 40
+
+	// transferPause is how long a transfer may stand still.
+	transferPause = 10 * time.Second
+
+	// slowestRate is what a transfer is waited for, in bytes a second.
+	slowestRate = 1 << 20
+
+	// maxTransfers bounds the connections to a node. A round gives it one.
+	maxTransfers = 16
+
+	// transferBuffer is what one call writes or reads, in bytes.
+	transferBuffer = 256 << 10
+)
+
+// errTransfer is returned for a transfer that a node does not want.
+var errTransfer = fmt.Errorf("a transfer must have 1 to %d bytes, and know the session's key", int64(mostTransfer))
+
+// openTransfer is what the sender writes first: the MAC over the receiver's nonce and the rest.
+type openTransfer struct {
+	mac   [32]byte
+	bytes int64
+	both  bool
+}
+
+// openLength is the length of an openTransfer on the wire: the MAC, the number of bytes, and 1 for both directions.
+const openLength = 32 + 8 + 1
+
+func (o openTransfer) marshal() []byte {
+	message := binary.BigEndian.AppendUint64(o.mac[:], uint64(o.bytes)) //nolint:gosec // it is not negative
+	if o.both {
+		return append(message, 1)
+	}
+	return append(message, 0)
+}
+
+// readOpenTransfer reads what a sender wrote first. It returns an error for what the key did not sign.
+func readOpenTransfer(r io.Reader, key []byte, nonce string) (latency.Transfer, error) {
+	var message [openLength]byte
+	if _, err := io.ReadFull(r, message[:]); err != nil {
+		return latency.Transfer{}, fmt.Errorf("a transfer's first message: %w", err)
+	}
+	if !hmac.Equal(message[:32], derive(key, "transfer", nonce, string(message[32:]))) {
+		return latency.Transfer{}, errTransfer
+	}
+	bytes := binary.BigEndian.Uint64(message[32:])
+	if bytes < 1 || bytes > mostTransfer {
+		return latency.Transfer{}, errTransfer
+	}
+	return latency.Transfer{Bytes: int64(bytes), Both: message[40] == 1}, nil
+}
+
+// signTransfer returns what the sender writes first.
+func signTransfer(key []byte, nonce string, transfer latency.Transfer) []byte {
+	message := openTransfer{bytes: transfer.Bytes, both: transfer.Both}.marshal()
+	copy(message, derive(key, "transfer", nonce, string(message[32:])))
+	return message
+}
+
+// sink receives transfers at the TCP port of the same number as a peer's UDP port.
+type sink struct {
+	listener net.Listener
+	key      []byte
+	slots    chan struct{}
+}
+
+// newSink starts a sink. It returns an error if the port is taken.
+func newSink(address netip.AddrPort, key []byte) (*sink, error) {
+	listener, err := net.Listen("tcp", address.String())
+	if err != nil {
+		return nil, fmt.Errorf("receiving transfers: %w", err)
+	}
+	s := &sink{listener: listener, key: key, slots: make(chan struct{}, maxTransfers)}
+	go s.run()
+	return s, nil
+}
+
+// Close ends the sink. Transfers under way end when they stand still.
+func (s *sink) Close() error { return s.listener.Close() }
+
+func (s *sink) run() {
+	for {
+		conn, err := s.listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			wait := time.NewTimer(10 * time.Millisecond)
+			<-wait.C
+			continue
+		}
+		select {
+		case s.slots <- struct{}{}:
+			go func() {
+				defer func() { <-s.slots }()
+				defer conn.Close()
+				_ = s.receive(conn)
+			}()
+		default:
+			_ = conn.Close()
+		}
+	}
+}
+
+// receive takes one transfer, and writes one byte when the last has arrived.
+func (s *sink) receive(conn net.Conn) error {
+	_ = conn.SetDeadline(time.Now().Add(transferPause))
+	nonce := newNonce()
+	if _, err := io.WriteString(conn, nonce); err != nil {
+		return err
+	}
+	transfer, err := readOpenTransfer(conn, s.key, nonce)
+	if err != nil {
+		return err
+	}
+	if err := exchange(conn, transfer.Bytes, transfer.Both, true); err != nil {
+		return err
+	}
+	_, err = conn.Write([]byte{1})
+	return err
+}
+
+// exchange receives or sends bytes, or both at the same time. It returns the error of the side that fails first.
+func exchange(conn net.Conn, bytes int64, both, receiver bool) error {
+	var halves []func() error
+	if both || receiver {
+		halves = append(halves, func() error { return take(conn, bytes) })
+	}
+	if both || !receiver {
+		halves = append(halves, func() error { return give(conn, bytes) })
+	}
+	failed := make(chan error, len(halves))
+	for _, half := range halves {
+		go func() { failed <- half() }()
+	}
+	for range halves {
+		if err := <-failed; err != nil {
+			_ = conn.Close() // the other half ends too
+			return err
+		}
+	}
+	return nil
+}
+
+// take reads bytes and drops them.
+func take(conn net.Conn, bytes int64) error {
+	buffer := make([]byte, transferBuffer)
+	for bytes > 0 {
+		_ = conn.SetReadDeadline(time.Now().Add(transferPause))
+		n, err := conn.Read(buffer[:min(bytes, transferBuffer)])
+		if bytes -= int64(n); err != nil && bytes > 0 {
+			return fmt.Errorf("receiving a transfer: %w", err)
+		}
+	}
+	return nil
+}
+
+// give writes bytes.
+func give(conn net.Conn, bytes int64) error {
+	buffer := make([]byte, transferBuffer)
+	for bytes > 0 {
+		_ = conn.SetWriteDeadline(time.Now().Add(transferPause))
+		n, err := conn.Write(buffer[:min(bytes, transferBuffer)])
+		if bytes -= int64(n); err != nil {
+			return fmt.Errorf("sending a transfer: %w", err)
+		}
+	}
+	return nil
+}
+
+// sendTransfer sends to the sink of another node. It returns the rate of one direction in MB/s, from the first byte to
+// the news that the last has arrived.
+func sendTransfer(ctx context.Context, to netip.AddrPort, key []byte, transfer latency.Transfer) (float64, error) {
+	if transfer.Bytes < 1 || transfer.Bytes > mostTransfer {
+		return math.NaN(), errTransfer
+	}
+	conn, err := (&net.Dialer{Timeout: transferPause}).DialContext(ctx, "tcp", to.String())
+	if err != nil {
+		return math.NaN(), fmt.Errorf("a transfer to %v: %w", to, err)
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	_ = conn.SetDeadline(time.Now().Add(transferPause))
+	nonce := make([]byte, len(newNonce()))
+	if _, err := io.ReadFull(conn, nonce); err != nil {
+		return math.NaN(), fmt.Errorf("a transfer to %v: %w", to, err)
+	}
+	begin := time.Now()
+	if _, err := conn.Write(signTransfer(key, string(nonce), transfer)); err != nil {
+		return math.NaN(), fmt.Errorf("a transfer to %v: %w", to, err)
+	}
+	if err := exchange(conn, transfer.Bytes, transfer.Both, false); err != nil {
+		return math.NaN(), err
+	}
+	_ = conn.SetReadDeadline(time.Now().Add(transferPause))
+	if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil {
+		return math.NaN(), fmt.Errorf("a transfer to %v: %w", to, err)
+	}
+	return float64(transfer.Bytes) / time.Since(begin).Seconds() / 1e6, nil
+}
+
+// MeasureThroughput lets the pairs of a round send at the same time, over TCP. The first node of each pair connects to
+// the second. A pair whose transfer fails, or stands still for ten seconds, is NaN.
+func (r *Rendezvous) MeasureThroughput(
+	ctx context.Context, round []latency.Pair, transfer latency.Transfer,
+) ([]float64, error) {
+	if transfer.Bytes < 1 || transfer.Bytes > mostTransfer {
+		return nil, errTransfer
+	}
+	rates := make([]float64, len(round))
+	longest := transferPause + time.Duration(transfer.Bytes/slowestRate)*time.Second
+	err := r.each(ctx, round, longest, func(int) command {
+		return command{Transfer: &transfer}
+	}, func(i int, a answer) { rates[i] = positive(a.Rate) })
+	return rates, err
+}

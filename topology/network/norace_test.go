@@ -1,0 +1,6 @@
+//go:build !race
+
+package network
+
+// slower divides the numbers of large tests.
+const slower = 1

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/weirhpc/weir/topology/latency"
+	"github.com/weirhpc/weir/topology/measure"
+)
+
+// secretVariable holds the secret of a rendezvous where --secret-file is not given.
+const secretVariable = "WEIR_TOPOLOGY_SECRET"
+
+// maxSecret bounds a secret's file in bytes.
+const maxSecret = 4096
+
+// rendezvousFlags measure between nodes on each of which this command was started.
+type rendezvousFlags struct {
+	address, secretFile, name, listen string
+	coordinate                        bool
+	nodes                             int
+	patience                          time.Duration
+	ping                              measure.Ping
+}
+
+func (f *rendezvousFlags) flag() string { return "rendezvous" }
+
+func (f *rendezvousFlags) add(c *cobra.Command) {
+	flags := c.Flags()
+	flags.StringVar(&f.address, f.flag(), "", "measure between the nodes where this command runs; they meet at "+
+		"`HOST:PORT`. Under srun, task 0 coordinates there")
+	flags.StringVar(&f.secretFile, "secret-file", "", "with --rendezvous: nodes trust each other that know what `FILE` "+
+		"holds (default: what "+secretVariable+" holds)")
+	flags.BoolVar(&f.coordinate, "coordinate", false, "with --rendezvous: coordinate at this port without taking part. "+
+		"Nodes are started by ssh, say")
+	flags.IntVar(&f.nodes, "nodes", 0, "with --rendezvous: begin when `N` nodes have come (default: srun's tasks)")
+	flags.StringVar(&f.name, "name", "", "with --rendezvous: the `NAME` of this node (default: Slurm's, or the host's)")
+	flags.StringVar(&f.listen, "listen", ":0", "with --rendezvous: this node answers at the UDP address `HOST:PORT` "+
+		"(0: any port)")
+	flags.DurationVar(&f.patience, "wait", 2*time.Minute, "with --rendezvous: wait `DURATION` for others to come")
+	flags.IntVar(&f.ping.Size, "bytes", measure.DefaultPing.Size, "with --rendezvous: the size of a message, `N` bytes")
+	flags.IntVar(&f.ping.Trips, "trips", measure.DefaultPing.Trips, "with --rendezvous: least round trips of a batch, `N`")
+	flags.IntVar(&f.ping.Batches, "batches", measure.DefaultPing.Batches, "with --rendezvous: the fastest of `N` batches "+
+		"counts")
+	offerFiles(c, "secret-file")
+}
+
+// task is what srun tells a process.
+type task struct {
+	is    bool // started by srun
+	id    int
+	tasks int
+	node  string
+}
+
+func taskOf(getenv func(string) string) (t task) {
+	id, idErr := strconv.Atoi(getenv("SLURM_PROCID"))
+	tasks, tasksErr := strconv.Atoi(getenv("SLURM_NTASKS"))
+	if getenv("SLURM_STEP_ID") == "" || idErr != nil || tasksErr != nil {
+		return t
+	}
+	return task{is: true, id: id, tasks: tasks, node: getenv("SLURMD_NODENAME")}
+}
+
+// open takes part in a rendezvous. The Measurer is nil in a process that does not coordinate: its part is over.
+func (f *rendezvousFlags) open(c *cobra.Command) (latency.Measurer, func() error, error) {
+	if _, _, err := net.SplitHostPort(f.address); err != nil {
+		return nil, nil, usageError{fmt.Errorf("--rendezvous %q must be HOST:PORT: %w", f.address, err)}
+	}
+	if err := f.ping.Check(); err != nil {
+		return nil, nil, usageError{err}
+	}
+	secret, err := f.secret()
+	if err != nil {
+		return nil, nil, usageError{err}
+	}
+	t := taskOf(os.Getenv)
+	member := measure.Member{
+		Coordinator: f.address, Secret: secret, Listen: f.listen,
+		Name: cmp.Or(f.name, t.node, hostName()), Limits: limitsOf(c),
+	}
+	if f.coordinate || t.is && t.id == 0 {
+		return f.gather(c.Context(), member, t)
+	}
+	return nil, nil, member.Join(c.Context(), f.patience)
+}
+
+// limitsOf returns the limits of the command that a node keeps by itself.
+func limitsOf(c *cobra.Command) measure.Limits {
+	packets, _ := c.Flags().GetFloat64("packets-per-second")
+	share, _ := c.Flags().GetFloat64("share")
+	return measure.Limits{PacketsPerSecond: packets, Share: share}
+}
+
+func hostName() string {
+	name, _ := os.Hostname()
+	name, _, _ = strings.Cut(name, ".")
+	return name
+}
+
+// secret returns what the nodes share.
+func (f *rendezvousFlags) secret() ([]byte, error) {
+	if f.secretFile == "" {
+		if text := os.Getenv(secretVariable); text != "" {
+			return []byte(strings.TrimSpace(text)), nil
+		}
+		return nil, fmt.Errorf("--rendezvous needs --secret-file or %s: the nodes trust each other by it", secretVariable)
+	}
+	file, err := os.Open(f.secretFile)
+	if err != nil {
+		return nil, fmt.Errorf("--secret-file: %w", err)
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxSecret+1))
+	if err != nil {
+		return nil, fmt.Errorf("--secret-file: %w", err)
+	}
+	if len(text) > maxSecret {
+		return nil, fmt.Errorf("--secret-file %s has more than %d bytes", f.secretFile, maxSecret)
+	}
+	return []byte(strings.TrimSpace(string(text))), nil
+}
+
+// gather coordinates. Task 0 of srun takes part as well.
+func (f *rendezvousFlags) gather(ctx context.Context, own measure.Member, t task) (latency.Measurer, func() error, error) {
+	nodes := cmp.Or(f.nodes, t.tasks)
+	if nodes < 2 {
+		return nil, nil, usageError{errors.New("--nodes must say how many nodes come, at least 2")}
+	}
+	_, port, _ := net.SplitHostPort(f.address)
+	r, err := measure.Coordinate(":"+port, own.Secret, f.ping, own.Limits)
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	joined := make(chan error, 1)
+	end := func() error {
+		err := r.Close()
+		cancel()
+		return err
+	}
+	if t.is && !f.coordinate {
+		go func() {
+			err := own.Join(ctx, f.patience)
+			joined <- err
+			if err != nil {
+				cancel() // waiting for others would be in vain
+			}
+		}()
+	}
+	patience, stop := context.WithTimeout(ctx, f.patience)
+	defer stop()
+	if err := r.Gather(patience, nodes); err != nil {
+		select {
+		case own := <-joined:
+			err = errors.Join(own, err)
+		default:
+		}
+		return nil, nil, errors.Join(err, end())
+	}
+	return r, end, nil
+}
