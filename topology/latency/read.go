@@ -355,7 +355,7 @@ func (f *file) triangle(firstNumber int, first []string, line string, ended bool
 			return nil, f.failed(0, "the file ends: %d lines with latencies must be there", nodes-1)
 		case blank && a >= nodes-1:
 		case a >= nodes-1:
-			return nil, f.failed(0, "more lines than the %d of a triangle whose first line has as many latencies", nodes-1)
+			return nil, f.failed(0, "more lines than the %d of the triangle that the first line begins", nodes-1)
 		default:
 			fields := f.split(line)
 			if blank {

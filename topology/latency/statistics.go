@@ -196,9 +196,9 @@ const (
 	tickOff      = .02 // of a step: how far values may lie beside it
 )
 
-// Tick returns the step of a quantised clock in microseconds, as the file has it. Where the file has none, each value is
-// a multiple of the step, and few values make up the matrix. It returns 0 if there is no step. Exact values of a made-up network look
-// quantised too.
+// Tick returns the step of a quantised clock in microseconds, as the file has it. Where the file has none, each value
+// is a multiple of the step, and few values make up the matrix. It returns 0 if there is no step. Exact values of a
+// made-up network look quantised too.
 func (m *Matrix) Tick() float64 {
 	if m.TickUs > 0 {
 		return m.TickUs

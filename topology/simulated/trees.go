@@ -13,7 +13,7 @@ var levelsUs = []float64{1, 1.4, 1.8, 2.2, 2.6, 3, 3.4, 3.8}
 // minEdgeUs is the latency of a link between levels whose latencies do not rise.
 const minEdgeUs = .01
 
-// Tree returns a tree with the same number of children on each level, from the top: 4, 8, 8 are four pods of eight
+// Tree returns a tree with the same number of children on each level, from the top. So 4, 8, 8 are four pods of eight
 // switches of eight nodes. The first latency, in microseconds, is that between nodes of one switch on the lowest level.
 // The next one is that across a switch of the level above. Without any, they are 1, 1.4, 1.8 and so on.
 func Tree(fanOuts []int, latenciesUs ...float64) *network.Network {
