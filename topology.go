@@ -27,7 +27,7 @@ balance.tree_file. docs/topology.md explains all of it.`,
 		Args: noArgs,
 	}
 	c.AddCommand(newTopologyMeasure(), newTopologyBuild(), newTopologyShow(), newTopologyDiff(), newTopologyJoin(),
-		newTopologyCorrect(), newTopologyThroughput())
+		newTopologyCorrect(), newTopologyThroughput(), newTopologyStats())
 	return c
 }
 

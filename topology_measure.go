@@ -55,7 +55,8 @@ func newTopologyMeasure() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "measure",
 		Short: "Measure the latencies between nodes or processors, and find the network behind them",
-		Long: `Measures the latencies between nodes, or between the processors of this node, and finds the network behind them.
+		Long: `Measures the latencies between nodes, or between the processors of this node. Then it finds the network
+behind them.
 
 Up to 500 nodes, each pair is measured three times, in rounds in which no node is in two pairs. The lowest latency of a
 pair counts. Pairs that do not fit the network are measured again. Above 500 nodes, each node is measured with a few
@@ -82,12 +83,12 @@ In a machine that runs jobs, --packets-per-second and --share limit what the mea
 	flags.StringVar(&f.journal, "journal", "", "keep each latency in `FILE`, and go on from what it has")
 	flags.StringVar(&f.method, "method", "", "measure `METHOD` "+measure.MethodAll+" pairs or "+measure.MethodAdaptive+
 		" (default: all up to 500 nodes)")
-	flags.IntVar(&f.passes, "passes", 0, fmt.Sprintf("measure each pair `N` times, all pairs before any again (default: "+
-		"%d, adaptive 1)", measure.DefaultPasses))
+	flags.IntVar(&f.passes, "passes", 0, fmt.Sprintf("measure each pair `N` times, all pairs before any again "+
+		"(default: %d, adaptive 1)", measure.DefaultPasses))
 	flags.BoolVar(&f.sequential, "sequential", false, "measure one pair at a time")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of random choices, `N`")
-	flags.Float64Var(&f.budget.PacketsPerSecond, "packets-per-second", 0, "each node sends at most `N` packets a second "+
-		"(default: no limit)")
+	flags.Float64Var(&f.budget.PacketsPerSecond, "packets-per-second", 0, "each node sends at most `N` packets a "+
+		"second (default: no limit)")
 	flags.Float64Var(&f.budget.Share, "share", 0, "measure during this `SHARE` of the time, 0 to 1 (default: no limit)")
 	flags.BoolVar(&f.asJSON, "json", false, "print one JSON object")
 	offer(c, "method", measure.MethodAll, measure.MethodAdaptive)

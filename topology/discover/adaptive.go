@@ -21,9 +21,10 @@ type AdaptiveOptions struct {
 // Adaptive returns the tree behind latencies that it asks for in rounds. It measures few pairs of each node.
 //
 // A set of nodes is divided top down. Random pairs of the set show its levels of latency. The highest level is that of
-// the switch at the top; nodes whose latency is below it are under a common switch further down. Nodes look for their
-// group at once: each is measured with a random member of its most probable group, until the likelihood ratio accepts
-// the group or rejects all groups. Random pairs inside the groups verify them. They are the levels of the next sets.
+// the switch at the top. Nodes whose latency is below it are under a common switch further down. All nodes look for
+// their group at the same time. Each is measured with a random member of its most probable group, until the likelihood
+// ratio accepts the group or rejects all groups. Random pairs inside the groups verify them. They show the levels of
+// the next sets.
 //
 // It fails if the context ends or the Measurer fails. What else is wrong lowers the confidence.
 func Adaptive(ctx context.Context, m latency.Measurer, o AdaptiveOptions) (Result, error) {
@@ -187,8 +188,8 @@ func (a *adaptive) measure(ctx context.Context, round []latency.Pair) ([]float64
 	return us, nil
 }
 
-// ln returns the logarithm of a latency. A latency of a coarse clock is spread over the step of the clock. Without that,
-// each step would look like a level.
+// ln returns the logarithm of a latency. A latency of a coarse clock is spread over the step of the clock. Without
+// that, each step would look like a level.
 func (a *adaptive) ln(us float64) float64 {
 	if a.tickUs > 0 {
 		us = max(us+(a.rng.Float64()-.5)*a.tickUs, us/4)
@@ -222,8 +223,9 @@ func (a *adaptive) begin(ask asking) []*part {
 		a.silent, a.root.nodes = nodes, nil
 		return nil
 	}
-	l := fitLevels(values, a.floor())
+	l := fitLevels(values, a.floor(values))
 	switch {
+	case len(values) < 100: // too few to know
 	case l.outlier > .12:
 		a.repeats = 3
 	case l.outlier > .04:
@@ -273,18 +275,14 @@ func (a *adaptive) guessTick() float64 {
 	return steps[len(steps)/4]
 }
 
-// floor returns the least standard deviation of ln(latency): that of the clock's step.
-func (a *adaptive) floor() float64 {
+// floor returns the least standard deviation of ln(latency): that of the clock's step in the shorter ones of some
+// latencies.
+func (a *adaptive) floor(values []float64) float64 {
 	if a.tickUs <= 0 {
 		return 1e-3
 	}
-	lowest := math.Inf(1)
-	for _, samples := range a.samples {
-		for _, s := range samples {
-			lowest = min(lowest, s.ln)
-		}
-	}
-	return max(1e-3, a.tickUs/math.Exp(lowest)/math.Sqrt(12)/2)
+	sorted := slices.Sorted(slices.Values(values))
+	return max(1e-3, a.tickUs/math.Exp(sorted[len(sorted)/20])/math.Sqrt(12))
 }
 
 // sampleInside measures random pairs inside each of some disjoint sets. It returns false if it must end.
@@ -361,7 +359,7 @@ func (a *adaptive) divide(p *part, ask asking) []*part {
 	if len(values) == 0 {
 		return nil
 	}
-	p.top = fitLevels(values, a.floor())
+	p.top = fitLevels(values, a.floor(values))
 	for _, v := range p.nodes {
 		a.set[v] = p
 	}
@@ -393,8 +391,8 @@ func (a *adaptive) divide(p *part, ask asking) []*part {
 		return next
 	}
 	if len(p.top.centres) > 1 {
-		a.reasons = append(a.reasons, fmt.Sprintf("%d levels of latency between %d nodes form no groups: this may be no "+
-			"tree, measure all pairs", len(p.top.centres), len(p.nodes)))
+		a.reasons = append(a.reasons, fmt.Sprintf("%d levels of latency between %d nodes form no groups: "+
+			"this may be no tree, measure all pairs", len(p.top.centres), len(p.nodes)))
 	}
 	return nil
 }

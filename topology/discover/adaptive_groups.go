@@ -31,15 +31,15 @@ type seeker struct {
 	tries int
 }
 
-// Odds, as ln, from which a node belongs to a group and two groups are one. Verification finds the few nodes that are in
-// a wrong group, but it does not divide groups.
+// Odds, as ln, from which a node belongs to a group and two groups are one. Verification finds the few nodes that are
+// in a wrong group, but it does not divide groups.
 const (
 	acceptNats = 6.5
 	mergeNats  = 9
 )
 
-// fewMembers is the size below which a group is new. Seekers do not wait until all of them have tested a new group: they
-// found another one, and it turns out whether the two are one.
+// fewMembers is the size below which a group is new. Seekers do not wait until they have tested each new group. They
+// start another one, and measurements between the two show whether they are one.
 const fewMembers = 3
 
 func newGrouping(a *adaptive, p *part, first int) *grouping {
@@ -248,8 +248,8 @@ func (g *grouping) merge(to, from int) {
 
 func keyOf(i, j int) [2]int { return [2]int{min(i, j), max(i, j)} }
 
-// decide gives seekers their place where the odds are clear. New groups are founded by few nodes at a time: two nodes of
-// a group that has none yet would found it twice.
+// decide gives seekers their place where the odds are clear. Few nodes start new groups at a time: two nodes that
+// belong together would start theirs twice.
 func (g *grouping) decide() {
 	founders := 1 + g.placed/16
 	active := g.active()

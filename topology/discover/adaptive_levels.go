@@ -20,7 +20,7 @@ const (
 	levelBins    = 1024
 	fewSteps     = 8   // of a fit that is compared with others
 	mostSteps    = 200 // of a fit
-	mostMixed   = 8
+	mostMixed    = 8
 	outlierRange = 1.6  // at least, of ln(latency): outliers take up to five times as long
 	leastOutlier = .004 // weight that outliers have at least, so that no single latency decides
 )
@@ -97,7 +97,8 @@ func normal(x, sd float64) float64 {
 // histogram has the values in bins, which makes fits fast.
 type histogram struct {
 	from, width float64
-	counts      []float64
+	values      []float64 // the middle of each bin that is not empty
+	counts      []float64 // of these
 	total       float64
 	sorted      []float64
 }
@@ -107,11 +108,16 @@ func newHistogram(values []float64) *histogram {
 	slices.Sort(sorted)
 	from, to := sorted[0], sorted[len(sorted)-1]
 	h := &histogram{
-		from: from, width: max((to-from)/levelBins, 1e-6), counts: make([]float64, levelBins+1),
-		total: float64(len(values)), sorted: sorted,
+		from: from, width: max((to-from)/levelBins, 1e-6), total: float64(len(values)), sorted: sorted,
 	}
-	for _, v := range values {
-		h.counts[int((v-from)/h.width)]++
+	last := -1
+	for _, v := range sorted {
+		bin := int((v - from) / h.width)
+		if bin != last {
+			h.values, h.counts = append(h.values, from+(float64(bin)+.5)*h.width), append(h.counts, 0)
+			last = bin
+		}
+		h.counts[len(h.counts)-1]++
 	}
 	return h
 }
@@ -182,10 +188,7 @@ func (h *histogram) step(l *levels, floor float64) float64 {
 	var likelihood, out float64
 	scale := 1 / (l.sd * math.Sqrt(2*math.Pi))
 	for b, count := range h.counts {
-		if count == 0 {
-			continue
-		}
-		value := h.from + (float64(b)+.5)*h.width
+		value := h.values[b]
 		all := l.outlier * l.even
 		for i := range k {
 			z := (value - l.centres[i]) / l.sd
@@ -217,7 +220,7 @@ func (h *histogram) step(l *levels, floor float64) float64 {
 		}
 		l.weights[i] = max(sum[i]/h.total, 1e-9)
 	}
-	l.outlier = max(out/h.total, .5/h.total)
+	l.outlier = max(out/h.total, 1e-4)
 	l.sd = max(floor, math.Sqrt(max(0, squares)/max(1, inside)))
 	return likelihood
 }

@@ -164,9 +164,15 @@ func (c *Campaign) all(ctx context.Context, r *recorder) (*Outcome, error) {
 		return nil, err
 	}
 	r.reached.Phase = "suspects"
-	result, err := discover.Loop(ctx, r, m)
+	some, part := r.answering(m)
+	result, err := discover.Loop(ctx, some, part)
 	if err != nil {
 		return nil, err
+	}
+	if lost := n - len(some.nodes); lost > 0 {
+		result.Confidence.Level = discover.Low
+		result.Confidence.Reasons = append(result.Confidence.Reasons,
+			fmt.Sprintf("%d nodes did not answer and are not in the network", lost))
 	}
 	return &Outcome{Matrix: m, Result: result}, nil
 }
@@ -209,4 +215,44 @@ func (l lowestOf) Measure(ctx context.Context, round []latency.Pair) ([]float64,
 		}
 	}
 	return lowest, nil
+}
+
+// subset is a Measurer of some of the nodes of another.
+type subset struct {
+	*recorder
+	nodes []int // of the other
+	names []string
+}
+
+// Names returns the names of the subset.
+func (s *subset) Names() []string { return s.names }
+
+// Measure measures a round of pairs of the subset.
+func (s *subset) Measure(ctx context.Context, round []latency.Pair) ([]float64, error) {
+	whole := make([]latency.Pair, len(round))
+	for i, p := range round {
+		whole[i] = latency.Pair{A: s.nodes[p.A], B: s.nodes[p.B]} // nodes ascend
+	}
+	return s.recorder.Measure(ctx, whole)
+}
+
+// answering returns the nodes that have a latency, and the matrix of them.
+func (r *recorder) answering(m *latency.Matrix) (*subset, *latency.Matrix) {
+	s := &subset{recorder: r}
+	for v, name := range m.Names() {
+		for w := range m.Len() {
+			if w != v && !math.IsNaN(m.At(v, w)) {
+				s.nodes, s.names = append(s.nodes, v), append(s.names, name)
+				break
+			}
+		}
+	}
+	part := latency.New(s.names)
+	part.TickUs, part.Noise = m.TickUs, m.Noise
+	for i, v := range s.nodes {
+		for j, w := range s.nodes[:i] {
+			part.Set(i, j, m.At(v, w))
+		}
+	}
+	return s, part
 }

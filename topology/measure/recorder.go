@@ -147,8 +147,8 @@ func (r *recorder) record(round []latency.Pair, us []float64, replayed int) {
 
 // Ticked is a Measurer that knows the step of its latencies.
 type Ticked interface {
-	// TickUs returns the step of the clock in a latency, in microseconds: that of the clock by the round trips of a
-	// batch, and by two for the one way.
+	// TickUs returns the step of a latency in microseconds. It is the clock's step, divided by the round trips of a
+	// batch and by two for the one way.
 	TickUs() float64
 }
 
@@ -160,7 +160,8 @@ func (r *recorder) tickUs() float64 {
 	return 0
 }
 
-var errSilent = errors.New("no node answered another one: check that the peers run and that no firewall is between them")
+var errSilent = errors.New("no node answered another one: check that the peers run, and that no firewall " +
+	"is between them")
 
 // matrix returns the lowest latency of each pair.
 func (r *recorder) matrix() (*latency.Matrix, error) {
@@ -215,8 +216,8 @@ func (r *recorder) warnings() []string {
 		}
 	}
 	if share := float64(disturbed) / float64(max(1, len(r.repeats))); share > .05 {
-		w = append(w, fmt.Sprintf("%.0f %% of the repeats differ by more than a quarter: the network is busy, or a node is "+
-			"slow; measure again when it is idle", 100*share))
+		w = append(w, fmt.Sprintf("%.0f %% of the repeats differ by more than a quarter: the network is busy, "+
+			"or a node is slow; measure again when it is idle", 100*share))
 	}
 	return w
 }

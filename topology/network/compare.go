@@ -59,6 +59,9 @@ func (d *Differences) None() bool {
 // Compare returns what differs between two networks. Switches of trees are compared for the nodes that both have.
 func Compare(a, b *Network) *Differences {
 	d := &Differences{}
+	for _, side := range []*Side{&d.OnlyA, &d.OnlyB} {
+		side.Switches, side.Links = []Group{}, [][2]string{}
+	}
 	x, y := slices.Sorted(slices.Values(a.Names[:a.Nodes])), slices.Sorted(slices.Values(b.Names[:b.Nodes]))
 	d.OnlyA.Nodes, d.OnlyB.Nodes = missing(x, y), missing(y, x)
 	both := missing(x, d.OnlyA.Nodes)
@@ -81,7 +84,7 @@ func missing[T comparable](a, b []T) []T {
 	for _, x := range b {
 		in[x] = true
 	}
-	return slices.DeleteFunc(slices.Clone(a), func(x T) bool { return in[x] })
+	return slices.DeleteFunc(append([]T{}, a...), func(x T) bool { return in[x] })
 }
 
 // groups returns the switches of a tree by their splits, with the side that is below them.
@@ -117,7 +120,7 @@ func (n *Network) groups(names []string) map[string]Group {
 
 // onlyIn returns the groups that another network lacks, with what is nearest to them there.
 func onlyIn(p, q map[string]Group) []Group {
-	var only []Group
+	only := []Group{}
 	for _, split := range slices.Sorted(maps.Keys(p)) {
 		if _, both := q[split]; !both {
 			g := p[split]

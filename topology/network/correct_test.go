@@ -235,7 +235,8 @@ func TestCorrectMessage(t *testing.T) {
 				t.Errorf("store and forward %v: link %d is %v", forward, i, l.LatencyUs)
 			}
 		}
-		if _, err := Correct(n, m, Message{Bytes: 1e6}); err == nil || !strings.Contains(err.Error(), "the message alone") {
+		_, err = Correct(n, m, Message{Bytes: 1e6})
+		if err == nil || !strings.Contains(err.Error(), "the message alone") {
 			t.Errorf("a message that takes longer than the latency: %v", err)
 		}
 	}

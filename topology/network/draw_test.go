@@ -19,13 +19,17 @@ func TestDraw(t *testing.T) {
 	}
 	n.Links[0].Throughput = 1200
 	var line, ascii, ring strings.Builder
-	if err := errors.Join(n.Draw(&line, false), n.Draw(&ascii, true), read(t, "0 1\n1 2\n2 0").Draw(&ring, true)); err != nil {
+	err := errors.Join(n.Draw(&line, false), n.Draw(&ascii, true), read(t, "0 1\n1 2\n2 0").Draw(&ring, true))
+	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "s0: n6 (0.25 us each)\n├── s1 (0.5 us): n[0-2] (0.25 us each)\n└── s2 (0.25 us): n[3-5] (0.5 us each)\n"; line.String() != want {
+	want := "s0: n6 (0.25 us each)\n├── s1 (0.5 us): n[0-2] (0.25 us each)\n" +
+		"└── s2 (0.25 us): n[3-5] (0.5 us each)\n"
+	if line.String() != want {
 		t.Errorf("%s, want %s", line.String(), want)
 	}
-	if !strings.HasPrefix(ascii.String(), "s0: n6 (0.25 us each)\n|-- s1 ") || strings.ContainsAny(ascii.String(), "├└│") {
+	text := ascii.String()
+	if !strings.HasPrefix(text, "s0: n6 (0.25 us each)\n|-- s1 ") || strings.ContainsAny(text, "├└│") {
 		t.Error(ascii.String())
 	}
 	if ring.String() != "n0: n1, n2\nn1: n0, n2\nn2: n0, n1\n" {
@@ -39,8 +43,10 @@ var rectangle = regexp.MustCompile(`<rect class="node" x="([0-9.]+)" y="([0-9.]+
 func TestSVG(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	for name, n := range map[string]*Network{
-		"tree": pods(r, 4, 8, 8), "star": pods(r, 1, 1, 500), "one": read(t, "(0)"), "ring": read(t, "0 1\n1 2\n2 3\n3 0"),
-		"two parts": read(t, "0 1\n1 2\n2 0\n3"), "mixed": read(t, "switch:a switch:b\nswitch:b switch:c\nswitch:c switch:a\n0 switch:a\n1 switch:b\n2 switch:c"),
+		"tree": pods(r, 4, 8, 8), "star": pods(r, 1, 1, 500), "one": read(t, "(0)"),
+		"ring":      read(t, "0 1\n1 2\n2 3\n3 0"),
+		"two parts": read(t, "0 1\n1 2\n2 0\n3"), "mixed": read(t, "switch:a switch:b\nswitch:b switch:c\n"+
+			"switch:c switch:a\n0 switch:a\n1 switch:b\n2 switch:c"),
 	} {
 		var out strings.Builder
 		if err := n.WriteSVG(&out); err != nil {
@@ -71,14 +77,15 @@ func TestSVG(t *testing.T) {
 			seen[m[1]+m[2]] = true
 		}
 	}
-	if err := errors.Join(New(nil).WriteSVG(io.Discard), New(nil).Write(io.Discard, Edges)); !errors.Is(err, errNothing) {
+	err := errors.Join(New(nil).WriteSVG(io.Discard), New(nil).Write(io.Discard, Edges))
+	if !errors.Is(err, errNothing) {
 		t.Errorf("a network without nodes: %v", err)
 	}
 	large := New(Numbered(maxSVGGraph + 1))
 	for v := range large.Nodes {
 		large.AddLink(v, (v+1)%large.Nodes, 1)
 	}
-	if err := large.WriteSVG(io.Discard); err == nil || !strings.Contains(err.Error(), "tgf") {
+	if err = large.WriteSVG(io.Discard); err == nil || !strings.Contains(err.Error(), "tgf") {
 		t.Errorf("a large ring: %v", err)
 	}
 }

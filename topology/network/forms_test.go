@@ -48,6 +48,7 @@ func read(t *testing.T, text string) *Network {
 }
 
 func TestEqualTrees(t *testing.T) {
+	const loop = "0 switch:a\n0 switch:b\n1 switch:a\n1 switch:b\n2 switch:a"
 	for _, tt := range []struct {
 		a, b string
 		same bool
@@ -62,8 +63,8 @@ func TestEqualTrees(t *testing.T) {
 		{"0 1\n1 2\n2 0", "(0,1,2)", false},
 		{"0 1\n1 2\n2 3\n3 0", "0 1\n2 1\n2 3\n0 3", true},
 		{"0 1\n1 2\n2 3\n3 0", "0 2\n2 1\n1 3\n3 0", false},
-		{"0 switch:a\n0 switch:b\n1 switch:a\n1 switch:b\n2 switch:a", "1 switch:y\n0 switch:x\n0 switch:y\n1 switch:x\n2 switch:y", true},
-		{"0 switch:a\n0 switch:b\n1 switch:a\n1 switch:b\n2 switch:a", "1 switch:y\n0 switch:x\n0 switch:y\n1 switch:x\n2 switch:y\n2 switch:x", false},
+		{loop, "1 switch:y\n0 switch:x\n0 switch:y\n1 switch:x\n2 switch:y", true},
+		{loop, "1 switch:y\n0 switch:x\n0 switch:y\n1 switch:x\n2 switch:y\n2 switch:x", false},
 	} {
 		if got := Equal(read(t, tt.a), read(t, tt.b)); got != tt.same {
 			t.Errorf("%s and %s: %v", tt.a, tt.b, got)

@@ -14,7 +14,8 @@ import (
 // Bounds of a network that is described.
 const (
 	maxNodes   = 100_000 // of a tree
-	maxDirect  = 4_096   // of any other network, whose distances are all kept
+	maxDirect  = 2_048   // of any other network, whose distances are all kept
+	maxMeshed  = 256     // that all have links to each other
 	maxNumbers = 8
 )
 
@@ -98,6 +99,8 @@ func bounded(kind string, sizes []int) error {
 	switch kind {
 	case "tree", "star", "uneven", "kinds":
 		limit = maxNodes
+	case "complete":
+		limit = maxMeshed
 	case "hypercube":
 		return nil
 	}
@@ -106,8 +109,8 @@ func bounded(kind string, sizes []int) error {
 			return fmt.Errorf("more than %d nodes", limit)
 		}
 	}
-	if kinds, given := noSizes(kind), len(sizes); kinds == (given > 0) {
-		return errors.New("the numbers do not fit")
+	if noSizes(kind) == (len(sizes) > 0) {
+		return errNumbers
 	}
 	return nil
 }
@@ -142,21 +145,21 @@ func two(build func(a, b int) *network.Network) func([]int) (*network.Network, e
 }
 
 func hypercube(s []int) (*network.Network, error) {
-	if len(s) != 1 || s[0] > 12 {
-		return nil, errors.New("one number up to 12 is needed")
+	if len(s) != 1 || s[0] > 11 {
+		return nil, errors.New("one number up to 11 is needed")
 	}
 	return Hypercube(s[0]), nil
 }
 
 func dragonfly(s []int) (*network.Network, error) {
-	if len(s) != 3 || s[0] < 2 {
+	if len(s) != 3 || s[0] < 2 || s[1] > maxMeshed {
 		return nil, errors.New("groups, routers and nodes are needed, and at least two groups")
 	}
 	return Dragonfly(s[0], s[1], s[2]), nil
 }
 
-// Shuffled returns the network with its nodes in another order. The names stay in order, so that the number of a node says
-// nothing about its place.
+// Shuffled returns the network with its nodes in another order. The names stay in order, so that the number of a node
+// says nothing about its place.
 func Shuffled(n *network.Network, seed uint64) *network.Network {
 	order := rand.New(rand.NewPCG(seed, 5)).Perm(n.Nodes)
 	place := func(v int) int {
