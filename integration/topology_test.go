@@ -167,11 +167,9 @@ func (e *emulation) batch(namespace string, lines []string) {
 	}
 }
 
-// within returns a command in a namespace that ends with this process. It comes before all else on this host:
-// where nodes wait for processors, each batch takes long.
+// within returns a command in a namespace that ends with this process.
 func (e *emulation) within(ctx context.Context, namespace, program string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "ip", append([]string{"netns", "exec", namespace, "chrt", "--rr", "1", program},
-		args...)...)
+	cmd := exec.CommandContext(ctx, "ip", append([]string{"netns", "exec", namespace, program}, args...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	return cmd
 }
