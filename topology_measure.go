@@ -55,8 +55,8 @@ func newTopologyMeasure() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "measure",
 		Short: "Measure the latencies between nodes or processors, and find the network behind them",
-		Long: `Measures the latencies between nodes, or between the processors of this node. Then it finds the network behind
-them.
+		Long: `Measures the latencies between nodes, or between the processors of this node. Then it finds the network
+behind them.
 
 Up to 500 nodes, each pair is measured three times, in rounds in which no node is in two pairs. The lowest latency of a
 pair counts. Pairs that do not fit the network are measured again. Above 500 nodes, each node is measured with a few

@@ -39,19 +39,20 @@ func (f *rendezvousFlags) add(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&f.address, f.flag(), "", "measure between the nodes where this command runs; they meet at "+
 		"`HOST:PORT`. Under srun, task 0 coordinates there")
-	flags.StringVar(&f.secretFile, "secret-file", "", "with --rendezvous: nodes trust each other that know what `FILE` "+
-		"holds (default: what "+secretVariable+" holds)")
-	flags.BoolVar(&f.coordinate, "coordinate", false, "with --rendezvous: coordinate at this port without taking part. "+
-		"Nodes are started by ssh, say")
+	flags.StringVar(&f.secretFile, "secret-file", "", "with --rendezvous: nodes trust each other that know what "+
+		"`FILE` holds (default: what "+secretVariable+" holds)")
+	flags.BoolVar(&f.coordinate, "coordinate", false, "with --rendezvous: coordinate at this port without taking "+
+		"part. Nodes are started by ssh, say")
 	flags.IntVar(&f.nodes, "nodes", 0, "with --rendezvous: begin when `N` nodes have come (default: srun's tasks)")
 	flags.StringVar(&f.name, "name", "", "with --rendezvous: the `NAME` of this node (default: Slurm's, or the host's)")
 	flags.StringVar(&f.listen, "listen", ":0", "with --rendezvous: this node answers at the UDP address `HOST:PORT` "+
 		"(0: any port)")
 	flags.DurationVar(&f.patience, "wait", 2*time.Minute, "with --rendezvous: wait `DURATION` for others to come")
 	flags.IntVar(&f.ping.Size, "bytes", measure.DefaultPing.Size, "with --rendezvous: the size of a message, `N` bytes")
-	flags.IntVar(&f.ping.Trips, "trips", measure.DefaultPing.Trips, "with --rendezvous: least round trips of a batch, `N`")
-	flags.IntVar(&f.ping.Batches, "batches", measure.DefaultPing.Batches, "with --rendezvous: the fastest of `N` batches "+
-		"counts")
+	flags.IntVar(&f.ping.Trips, "trips", measure.DefaultPing.Trips, "with --rendezvous: least round trips of a "+
+		"batch, `N`")
+	flags.IntVar(&f.ping.Batches, "batches", measure.DefaultPing.Batches, "with --rendezvous: the fastest of `N` "+
+		"batches counts")
 	offerFiles(c, "secret-file")
 }
 
@@ -114,7 +115,7 @@ func (f *rendezvousFlags) secret() ([]byte, error) {
 		if text := os.Getenv(secretVariable); text != "" {
 			return []byte(strings.TrimSpace(text)), nil
 		}
-		return nil, fmt.Errorf("--rendezvous needs --secret-file or %s: the nodes trust each other by it", secretVariable)
+		return nil, fmt.Errorf("--rendezvous needs --secret-file or %s: nodes trust each other by it", secretVariable)
 	}
 	file, err := os.Open(f.secretFile)
 	if err != nil {
@@ -132,7 +133,9 @@ func (f *rendezvousFlags) secret() ([]byte, error) {
 }
 
 // gather coordinates. Task 0 of srun takes part as well.
-func (f *rendezvousFlags) gather(ctx context.Context, own measure.Member, t task) (latency.Measurer, func() error, error) {
+func (f *rendezvousFlags) gather(
+	ctx context.Context, own measure.Member, t task,
+) (latency.Measurer, func() error, error) {
 	nodes := cmp.Or(f.nodes, t.tasks)
 	if nodes < 2 {
 		return nil, nil, usageError{errors.New("--nodes must say how many nodes come, at least 2")}

@@ -21,7 +21,9 @@ import (
 
 // throughputWays returns the ways to measure throughput. What they open is a latency.ThroughputMeasurer too.
 func throughputWays() []measureWay {
-	return nil
+	return []measureWay{
+		&rendezvousFlags{},
+	}
 }
 
 // throughputFlags are the flags of weir topology throughput, without those of the ways.
@@ -47,7 +49,8 @@ least".
 
 The network's file has the links of weir topology build. Its nodes are those that take part.`,
 		Example: `  weir topology throughput --network tree.tgf --simulate truth.tgf
-  weir topology throughput --network tree.tgf --simulate truth.tgf --both --switches --out throughput.tgf`,
+  weir topology throughput --network tree.tgf --simulate truth.tgf --both --switches --out throughput.tgf
+  weir topology throughput --network tree.tgf --rendezvous login1:7117 --secret-file secret`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := f.check(c); err != nil {
@@ -63,7 +66,7 @@ The network's file has the links of weir topology build. Its nodes are those tha
 	flags := c.Flags()
 	flags.StringVar(&f.network, "network", "", "measure the network of `FILE`")
 	flags.StringVar(&f.simulate, "simulate", "", "measure no machine, but the network of `FILE`, which has throughputs")
-	flags.Int64Var(&f.options.Transfer.Bytes, "bytes", 64_000_000, "each pair sends `N` bytes")
+	flags.Int64Var(&f.options.Transfer.Bytes, "transfer", 64_000_000, "each pair sends `N` bytes")
 	flags.BoolVar(&f.options.Transfer.Both, "both", false, "send in both directions at the same time")
 	flags.BoolVar(&f.options.Sequential, "sequential", false, "measure one pair of a switch at a time")
 	flags.BoolVar(&f.options.Switches, "switches", false, "also measure each switch with all its links in use")
@@ -93,7 +96,7 @@ func (f *throughputFlags) check(c *cobra.Command) error {
 	case ways != 1:
 		return usageError{fmt.Errorf("say how to measure with one of %s", strings.Join(names, ", "))}
 	case f.options.Transfer.Bytes < 1:
-		return usageError{fmt.Errorf("--bytes %d must be at least 1", f.options.Transfer.Bytes)}
+		return usageError{fmt.Errorf("--transfer %d must be at least 1", f.options.Transfer.Bytes)}
 	}
 	return f.checkOut(c)
 }
@@ -104,13 +107,10 @@ func (f *throughputFlags) run(c *cobra.Command) (err error) {
 		return err
 	}
 	m, end, err := f.open(c)
-	if err != nil {
+	if err != nil || m == nil { // nil: a peer, which has served already
 		return err
 	}
 	defer func() { err = errors.Join(err, end()) }()
-	if m == nil {
-		return nil // a peer, which has served already
-	}
 	byName, err := newByName(n.Names[:n.Nodes], m)
 	if err != nil {
 		return usageError{err}

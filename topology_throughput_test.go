@@ -2,10 +2,13 @@ package main
 
 import (
 	"encoding/json"
+	"net"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/weirhpc/weir/topology/measure"
 	"github.com/weirhpc/weir/topology/network"
 )
 
@@ -80,6 +83,44 @@ func TestTopologyThroughput(t *testing.T) {
 	}
 }
 
+// TestTopologyThroughputRendezvous: nodes that meet are measured for real.
+func TestTopologyThroughputRendezvous(t *testing.T) {
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := free.Addr().String()
+	_ = free.Close()
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("star.edges", []byte("a switch:s\nb switch:s\nc switch:s\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(secretVariable, "a secret of more than 16 bytes")
+	ended := make(chan error, 3)
+	for _, name := range []string{"a", "b", "c"} {
+		m := measure.Member{
+			Coordinator: address, Secret: []byte(os.Getenv(secretVariable)), Name: name, Listen: "127.0.0.1:0",
+		}
+		go func() { ended <- m.Join(t.Context(), time.Minute) }()
+	}
+	status, stdout, stderr := weir(t.Context(), "topology", "throughput", "--network", "star.edges", "--rendezvous",
+		address, "--coordinate", "--nodes", "3", "--transfer", "1000000", "--json")
+	var printed throughputJSON
+	if err := json.Unmarshal([]byte(stdout), &printed); err != nil || status != exitDone {
+		t.Fatalf("status %d, %v: %s %s", status, err, stdout, stderr)
+	}
+	for _, l := range printed.Links {
+		if l.Throughput == nil || *l.Throughput <= 0 {
+			t.Errorf("link %v has no throughput", l)
+		}
+	}
+	for range 3 {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestTopologyThroughputRefuses(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for name, text := range map[string]string{
@@ -94,7 +135,7 @@ func TestTopologyThroughputRefuses(t *testing.T) {
 	for want, args := range map[string][]string{
 		"--network is needed":             {"--simulate", "truth.tgf"},
 		"how to measure with one of":      {"--network", "truth.tgf"},
-		"--bytes 0 must be":               {"--network", "truth.tgf", "--simulate", "truth.tgf", "--bytes", "0"},
+		"--transfer 0 must be":            {"--network", "truth.tgf", "--simulate", "truth.tgf", "--transfer", "0"},
 		"c and s: the throughput of the":  {"--network", "truth.tgf", "--simulate", "blank.tgf"},
 		"node z of the network does not":  {"--network", "other.tgf", "--simulate", "truth.tgf"},
 		"missing.tgf: no such file":       {"--network", "missing.tgf", "--simulate", "truth.tgf"},

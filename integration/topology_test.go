@@ -61,15 +61,7 @@ func skipNamespaces(t *testing.T) {
 func emulate(t *testing.T) *emulation {
 	t.Helper()
 	e := &emulation{t: t, name: fmt.Sprintf("weir%d", os.Getpid())}
-	t.Cleanup(func() {
-		for i := range emulatedNodes {
-			_ = exec.Command("ip", "netns", "del", e.node(i)).Run()
-		}
-		_ = exec.Command("ip", "netns", "del", e.name).Run()
-		if left, _ := exec.Command("ip", "netns", "list").Output(); bytes.Contains(left, []byte(e.name)) {
-			t.Errorf("namespaces are left:\n%s", left)
-		}
-	})
+	e.removeAtEnd()
 	e.addNamespace(e.name)
 	for i := range emulatedNodes {
 		e.addNamespace(e.node(i))
@@ -79,6 +71,31 @@ func emulate(t *testing.T) *emulation {
 		e.connect(i)
 	}
 	return e
+}
+
+// removeAtEnd removes the namespaces when the test has ended, and also when it was killed: a process waits for the end of
+// its input, which this test holds.
+func (e *emulation) removeAtEnd() {
+	e.t.Helper()
+	remove := exec.Command("sh", "-c", `cat >/dev/null
+		ip netns list | while read -r name rest; do
+			case $name in "$0"|"$0"n*) ip netns del "$name";; esac
+		done`, e.name)
+	remove.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // a signal to the test's group does not end it
+	input, err := remove.StdinPipe()
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	if err := remove.Start(); err != nil {
+		e.t.Fatal(err)
+	}
+	e.t.Cleanup(func() {
+		_ = input.Close()
+		_ = remove.Wait()
+		if left, _ := exec.Command("ip", "netns", "list").Output(); bytes.Contains(left, []byte(e.name)) {
+			e.t.Errorf("namespaces are left:\n%s", left)
+		}
+	})
 }
 
 // addNamespace adds one without IPv6, whose own packets would disturb.
@@ -150,9 +167,10 @@ func (e *emulation) batch(namespace string, lines []string) {
 	}
 }
 
-// within returns a command in a namespace that ends with this process.
+// within returns a command in a namespace that ends with this process. Where other tests run too, it comes first.
 func (e *emulation) within(ctx context.Context, namespace, program string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "ip", append([]string{"netns", "exec", namespace, program}, args...)...)
+	cmd := exec.CommandContext(ctx, "ip", append([]string{"netns", "exec", namespace, "nice", "-n", "-20", program},
+		args...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	return cmd
 }

@@ -21,9 +21,10 @@ type AdaptiveOptions struct {
 // Adaptive returns the tree behind latencies that it asks for in rounds. It measures few pairs of each node.
 //
 // A set of nodes is divided top down. Random pairs of the set show its levels of latency. The highest level is that of
-// the switch at the top; nodes whose latency is below it are under a common switch further down. All nodes
-// look for their group at the same time. Each is measured with a random member of its most probable group, until the
-// likelihood ratio accepts the group or rejects all groups. Random pairs inside the groups verify them. They are the levels of the next sets.
+// the switch at the top. Nodes whose latency is below it are under a common switch further down. All nodes look for
+// their group at the same time. Each is measured with a random member of its most probable group, until the likelihood
+// ratio accepts the group or rejects all groups. Random pairs inside the groups verify them. They show the levels of
+// the next sets.
 //
 // It fails if the context ends or the Measurer fails. What else is wrong lowers the confidence.
 func Adaptive(ctx context.Context, m latency.Measurer, o AdaptiveOptions) (Result, error) {

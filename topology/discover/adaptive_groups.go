@@ -248,8 +248,8 @@ func (g *grouping) merge(to, from int) {
 
 func keyOf(i, j int) [2]int { return [2]int{min(i, j), max(i, j)} }
 
-// decide gives seekers their place where the odds are clear. Few nodes start new groups at a time: two nodes that belong
-// together would start theirs twice.
+// decide gives seekers their place where the odds are clear. Few nodes start new groups at a time: two nodes that
+// belong together would start theirs twice.
 func (g *grouping) decide() {
 	founders := 1 + g.placed/16
 	active := g.active()

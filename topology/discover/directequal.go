@@ -99,19 +99,23 @@ func equalLinks(d [][]float64) []*graph {
 	for _, c := range combs(d) {
 		for _, profiles := range []bool{true, false} {
 			links := c.links(d, c.nearest(d), profiles)
+			first := links
 			for range repairs {
-				if !profiles || !plausible(len(d), len(links)) {
+				if !plausible(len(d), len(links)) {
 					break
 				}
-				again := c.learnt(d, links).links(d, around(len(d), links), profiles)
+				again := c.learnt(d, links).links(d, around(len(d), links), true)
 				if slices.Equal(again, links) {
 					break
 				}
 				links = again
 			}
-			if plausible(len(d), len(links)) && len(links) >= len(d)-1 {
-				graphs = append(graphs, &graph{routers: alone(d), links: links, class: make([]int, len(links)),
-					hopUs: []float64{c.hopUs}, baseUs: c.firstUs - c.hopUs})
+			for _, links := range [][][2]int{first, links} {
+				if plausible(len(d), len(links)) && len(links) >= len(d)-1 && !slices.ContainsFunc(graphs,
+					func(g *graph) bool { return slices.Equal(g.links, links) }) {
+					graphs = append(graphs, &graph{routers: alone(d), links: links, class: make([]int, len(links)),
+						hopUs: []float64{c.hopUs}, baseUs: c.firstUs - c.hopUs})
+				}
 			}
 		}
 	}

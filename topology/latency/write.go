@@ -53,34 +53,34 @@ func (m *Matrix) writeTriangle(w *bufio.Writer) {
 	for a := range m.Len() - 1 {
 		for b := a + 1; b < m.Len(); b++ {
 			if b > a+1 {
-				w.WriteByte(',')
+				_ = w.WriteByte(',')
 			}
-			w.WriteString(text(m.At(a, b)))
+			_, _ = w.WriteString(text(m.At(a, b)))
 		}
-		w.WriteByte('\n')
+		_ = w.WriteByte('\n')
 	}
 }
 
 func (m *Matrix) writeSquare(w *bufio.Writer) {
 	fmt.Fprintf(w, "node,%s\n", strings.Join(m.names, ","))
 	for a, name := range m.names {
-		w.WriteString(name)
+		_, _ = w.WriteString(name)
 		for b := range m.names {
-			w.WriteByte(',')
+			_ = w.WriteByte(',')
 			if a == b {
-				w.WriteByte('0')
+				_ = w.WriteByte('0')
 			} else {
-				w.WriteString(text(m.At(a, b)))
+				_, _ = w.WriteString(text(m.At(a, b)))
 			}
 		}
-		w.WriteByte('\n')
+		_ = w.WriteByte('\n')
 	}
 }
 
 // writePairs has the names as a comment, because a node may have no latency, and for their order.
 func (m *Matrix) writePairs(w *bufio.Writer) {
 	m.writeNames(w)
-	w.WriteString("a,b,latency_us\n")
+	_, _ = w.WriteString("a,b,latency_us\n")
 	for a := range m.names {
 		for b := a + 1; b < m.Len(); b++ {
 			if us := m.At(a, b); !math.IsNaN(us) {

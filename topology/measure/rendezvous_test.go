@@ -2,6 +2,7 @@ package measure
 
 import (
 	"context"
+	"errors"
 	"io"
 	"math"
 	"net"
@@ -149,7 +150,7 @@ func TestLinkRefusesForgeries(t *testing.T) {
 		if err == nil && name != "changed" {
 			err = to.read(&c)
 		}
-		if err == nil || err == io.EOF {
+		if err == nil || errors.Is(err, io.EOF) {
 			t.Errorf("%s: %v", name, err)
 		}
 		_ = b.Close()

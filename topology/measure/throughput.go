@@ -35,23 +35,9 @@ const (
 // errTransfer is returned for a transfer that a node does not want.
 var errTransfer = fmt.Errorf("a transfer must have 1 to %d bytes, and know the session's key", int64(mostTransfer))
 
-// openTransfer is what the sender writes first: the MAC over the receiver's nonce and the rest.
-type openTransfer struct {
-	mac   [32]byte
-	bytes int64
-	both  bool
-}
-
-// openLength is the length of an openTransfer on the wire: the MAC, the number of bytes, and 1 for both directions.
+// openLength is the length in bytes of what a sender writes first. That is a MAC over the receiver's nonce and the
+// rest, the number of bytes, and 1 for both directions.
 const openLength = 32 + 8 + 1
-
-func (o openTransfer) marshal() []byte {
-	message := binary.BigEndian.AppendUint64(o.mac[:], uint64(o.bytes)) //nolint:gosec // it is not negative
-	if o.both {
-		return append(message, 1)
-	}
-	return append(message, 0)
-}
 
 // readOpenTransfer reads what a sender wrote first. It returns an error for what the key did not sign.
 func readOpenTransfer(r io.Reader, key []byte, nonce string) (latency.Transfer, error) {
@@ -71,9 +57,13 @@ func readOpenTransfer(r io.Reader, key []byte, nonce string) (latency.Transfer, 
 
 // signTransfer returns what the sender writes first.
 func signTransfer(key []byte, nonce string, transfer latency.Transfer) []byte {
-	message := openTransfer{bytes: transfer.Bytes, both: transfer.Both}.marshal()
-	copy(message, derive(key, "transfer", nonce, string(message[32:])))
-	return message
+	rest := binary.BigEndian.AppendUint64(nil, uint64(transfer.Bytes)) //nolint:gosec // it is not negative
+	if transfer.Both {
+		rest = append(rest, 1)
+	} else {
+		rest = append(rest, 0)
+	}
+	return append(derive(key, "transfer", nonce, string(rest)), rest...)
 }
 
 // sink receives transfers at the TCP port of the same number as a peer's UDP port.
@@ -132,15 +122,15 @@ func (s *sink) receive(conn net.Conn) error {
 	if err != nil {
 		return err
 	}
-	if err := exchange(conn, transfer.Bytes, transfer.Both, true); err != nil {
+	if err := carry(conn, transfer.Bytes, transfer.Both, true); err != nil {
 		return err
 	}
 	_, err = conn.Write([]byte{1})
 	return err
 }
 
-// exchange receives or sends bytes, or both at the same time. It returns the error of the side that fails first.
-func exchange(conn net.Conn, bytes int64, both, receiver bool) error {
+// carry receives or sends bytes, or both at the same time. It returns the error of the side that fails first.
+func carry(conn net.Conn, bytes int64, both, receiver bool) error {
 	var halves []func() error
 	if both || receiver {
 		halves = append(halves, func() error { return take(conn, bytes) })
@@ -208,7 +198,7 @@ func sendTransfer(ctx context.Context, to netip.AddrPort, key []byte, transfer l
 	if _, err := conn.Write(signTransfer(key, string(nonce), transfer)); err != nil {
 		return math.NaN(), fmt.Errorf("a transfer to %v: %w", to, err)
 	}
-	if err := exchange(conn, transfer.Bytes, transfer.Both, false); err != nil {
+	if err := carry(conn, transfer.Bytes, transfer.Both, false); err != nil {
 		return math.NaN(), err
 	}
 	_ = conn.SetReadDeadline(time.Now().Add(transferPause))

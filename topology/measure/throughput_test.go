@@ -84,7 +84,7 @@ func TestTransferCountsWhatArrives(t *testing.T) {
 			return
 		}
 		time.Sleep(pause)
-		_ = exchange(conn, transfer.Bytes, false, true)
+		_ = carry(conn, transfer.Bytes, false, true)
 		_, _ = conn.Write([]byte{1})
 	}()
 	address, _ := listener.Addr().(*net.TCPAddr)

@@ -61,6 +61,12 @@ func TestJoinWestmere(t *testing.T) {
 			t.Errorf("%s to %s: %v, want %v", tt.a, tt.b, got, tt.us)
 		}
 	}
+	leaf := slices.Index(n.Names, "leaf")
+	for _, l := range n.Links { // what is left between a node and the switch
+		if (l.A == leaf || l.B == leaf) && math.Abs(l.LatencyUs-26.2) > 1e-9 {
+			t.Errorf("%s - %s: %v us", n.Names[l.A], n.Names[l.B], l.LatencyUs)
+		}
+	}
 	if len(n.Splits()) != 30 { // a node and its two sockets, ten times
 		t.Errorf("%d splits", len(n.Splits()))
 	}

@@ -51,11 +51,12 @@ func Paths(pairs []latency.Pair) [][]latency.Pair {
 		left[p.A] = append(left[p.A], p.B)
 		left[p.B] = append(left[p.B], p.A)
 	}
+	nodes := keys(left)
 	var rounds [][]latency.Pair
 	for {
 		var round []latency.Pair
 		used := map[int]bool{}
-		for start := most(left, keys(left), used); start >= 0; start = most(left, keys(left), used) {
+		for start := most(left, nodes, used); start >= 0; start = most(left, nodes, used) {
 			round = append(round, takePath(left, used, start)...)
 		}
 		if len(round) == 0 {
