@@ -64,7 +64,7 @@ func Build(m *latency.Matrix) (Result, error) {
 	}
 	tree := buildTree(m)
 	best, rival := tree, math.Inf(1)
-	if other, ok := direct(m, tree.sigma); ok {
+	if other, ok := direct(m, tree.score); ok {
 		rival = other.score
 		if other.score < tree.score {
 			best, rival = other, tree.score
