@@ -134,8 +134,8 @@ func (s *matrixStats) write(w io.Writer) error {
 	line("pairs", "%d measured, %d missing", s.Pairs, s.Missing)
 	l := s.Latency
 	line("latency (µs)", "%10s %10s %10s %10s %10s %10s", "min", "25 %", "median", "75 %", "max", "mean")
-	line("", "%10s %10s %10s %10s %10s %10s", us(l.Min), us(l.LowerQuartile), us(l.Median), us(l.UpperQuartile), us(l.Max),
-		us(l.Mean))
+	line("", "%10s %10s %10s %10s %10s %10s",
+		us(l.Min), us(l.LowerQuartile), us(l.Median), us(l.UpperQuartile), us(l.Max), us(l.Mean))
 	if s.Noise > 0 {
 		line("noise", "%.2g %% between repeats of a pair", 100*s.Noise)
 	} else {
@@ -145,8 +145,8 @@ func (s *matrixStats) write(w io.Writer) error {
 		line("tick", "%s µs: a coarse clock, or made-up latencies", us(s.TickUs))
 	}
 	if d := s.Deviation; d != nil {
-		line("deviation (µs)", "MD %s, MAD %s, QMD %s, MAXD %s (%s and %s), of %d pairs", us(d.Mean), us(d.MeanAbsolute),
-			us(d.QuadraticMean), us(d.Max), d.A, d.B, d.Pairs)
+		line("deviation (µs)", "MD %s, MAD %s, QMD %s, MAXD %s (%s and %s), of %d pairs",
+			us(d.Mean), us(d.MeanAbsolute), us(d.QuadraticMean), us(d.Max), d.A, d.B, d.Pairs)
 	}
 	for _, p := range s.Success {
 		line("success", "%.3g %% that all pairs are right, if one is with %.6g %%", 100*p.All, 100*p.Pair)

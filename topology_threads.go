@@ -13,7 +13,8 @@ type threadsFlags struct{ wanted bool }
 func (f *threadsFlags) flag() string { return "threads" }
 
 func (f *threadsFlags) add(c *cobra.Command) {
-	c.Flags().BoolVar(&f.wanted, f.flag(), false, "measure between the processors of this node that this process may use")
+	c.Flags().BoolVar(&f.wanted, f.flag(), false,
+		"measure between the processors of this node that this process may use")
 }
 
 func (f *threadsFlags) open(*cobra.Command) (latency.Measurer, func() error, error) {

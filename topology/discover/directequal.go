@@ -22,12 +22,13 @@ const (
 	repairs     = 3    // passes over the pairs that a first graph makes likely
 	mostPoor    = 100  // nodes with too few links that are paired with each other
 	slowLinkMax = 5    // nats that one slow latency says against a link at most
+	denseNodes  = 16   // so many nodes may have any links
 	mostDegree  = 16   // links per node on average, where nodes are many
 )
 
 // plausible reports whether nodes may have so many links: not all, and few where nodes are many.
 func plausible(nodes, links int) bool {
-	return links > 0 && links < nodes*(nodes-1)/2 && (nodes <= 64 || links <= mostDegree*nodes/2)
+	return links > 0 && links < nodes*(nodes-1)/2 && (nodes <= denseNodes || links <= mostDegree*nodes/2)
 }
 
 // around returns the pairs that a first graph makes likely links, though their own latency may be an outlier: nodes three

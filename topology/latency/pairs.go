@@ -145,8 +145,8 @@ func (s *spread) add(x, y float64) {
 	}
 }
 
-// sigma returns the standard deviation of ln(latency) between repeats, 0 if there are too few to tell. Outliers hardly move
-// it: the median of |x-y| is .6745 √2 of the standard deviation of both. TestNoiseOfRepeats pins it.
+// sigma returns the standard deviation of ln(latency) between repeats, 0 if there are too few to tell. Outliers hardly
+// move it: the median of |x-y| is .6745 √2 of the standard deviation of both. TestNoiseOfRepeats pins it.
 func (s *spread) sigma() float64 {
 	const enough = 10
 	if len(s.differences) < enough {

@@ -55,14 +55,14 @@ func ReadFile(path string) (*Matrix, error) {
 
 // Read reads a matrix in microseconds. It finds the form by itself:
 //
-//   - a triangle: line i has the latencies from node i to the nodes i+1 and following. Nodes are named n0, n1 and so on,
-//     or as the comment "# names: a,b,c" says;
+//   - a triangle: line i has the latencies from node i to the nodes i+1 and following. Nodes are named n0, n1 and so
+//     on, or as the comment "# names: a,b,c" says;
 //   - a square: a line for each node, with both directions. A first line and a first column of names may be there;
 //   - pairs: the first line is "a,b,latency_us" and may have more columns. Of a pair's repeats the median counts.
 //
-// Fields are separated by commas, semicolons, tabs or blanks. An empty field, "-" and "nan" are not measured. The comments
-// "# tick_us: X" and "# noise: X" set the matrix's fields. Errors name the line and the column. Warnings says what was
-// averaged.
+// Fields are separated by commas, semicolons, tabs or blanks. An empty field, "-" and "nan" are not measured. The
+// comments "# tick_us: X" and "# noise: X" set the matrix's fields. Errors name the line and the column. Warnings says
+// what was averaged.
 func Read(r io.Reader) (*Matrix, error) {
 	f := &file{lines: bufio.NewReaderSize(r, 1<<16)}
 	m, err := f.matrix()
@@ -211,7 +211,7 @@ func (f *file) us(field string, column int) (float64, error) {
 	us, err := strconv.ParseFloat(field, 64)
 	switch {
 	case err != nil && !errors.Is(err, strconv.ErrRange):
-		return 0, f.failed(column, "%.40q is no latency in microseconds; an empty field is one that was not measured", field)
+		return 0, f.failed(column, "%.40q is no latency in microseconds; leave out what was not measured", field)
 	case us == 0:
 		return 0, f.failed(column, "the latency is zero: leave the field empty if it was not measured")
 	case us < 0:
@@ -355,7 +355,7 @@ func (f *file) triangle(firstNumber int, first []string, line string, ended bool
 			return nil, f.failed(0, "the file ends: %d lines with latencies must be there", nodes-1)
 		case blank && a >= nodes-1:
 		case a >= nodes-1:
-			return nil, f.failed(0, "more lines than the %d of a triangle whose first line has %d latencies", nodes-1, nodes-1)
+			return nil, f.failed(0, "more lines than the %d of the triangle that the first line begins", nodes-1)
 		default:
 			fields := f.split(line)
 			if blank {
@@ -376,8 +376,8 @@ func (f *file) triangle(firstNumber int, first []string, line string, ended bool
 // triangleLine sets the latencies from a node to those after it.
 func (f *file) triangleLine(m *Matrix, a int, fields []string) error {
 	if want := m.Len() - 1 - a; len(fields) != want {
-		return f.failed(0, "%d fields, but %d nodes follow node %d; a square has %d lines of the same length", len(fields),
-			want, a, m.Len()-1)
+		return f.failed(0, "%d fields, but %d nodes follow node %d; a square has %d lines of the same length",
+			len(fields), want, a, m.Len()-1)
 	}
 	for i, field := range fields {
 		us, err := f.us(field, i+1)

@@ -120,8 +120,8 @@ type Bin struct {
 	Count  int     `json:"count"`
 }
 
-// Histogram counts finite values in bins of the same width, from the lowest value to the highest. Of values that are all
-// the same there is one bin.
+// Histogram counts finite values in bins of the same width, from the lowest value to the highest. Of values that are
+// all the same there is one bin.
 func Histogram(values []float64, bins int) []Bin {
 	if len(values) == 0 || bins < 1 {
 		return nil
@@ -142,8 +142,8 @@ func Histogram(values []float64, bins int) []Bin {
 	return h
 }
 
-// Success returns the probability that all pairs of nodes are measured within the tolerance if one pair is with
-// probability p: p^(n(n-1)/2), equation 3.5 of the thesis. TestSuccess pins table 3.10. Two of the table's cells are
+// Success returns the probability that all pairs of nodes are measured within the tolerance. p is that of one pair. It
+// is p^(n(n-1)/2), equation 3.5 of the thesis. TestSuccess pins table 3.10. Two of the table's cells are
 // wrong: 99.9 % at 32 nodes is 60.9 % and not 60.1, and 99.99 % at 256 is 3.8 % and not 3.4.
 func Success(p float64, nodes int) float64 {
 	return math.Pow(p, float64(nodes)*float64(nodes-1)/2)
@@ -156,9 +156,9 @@ type Line struct {
 	R2         float64 `json:"r2"`         // share of the delays' variance that the line explains
 }
 
-// FitLine fits one-way delays in microseconds to message sizes in bytes by least squares. With two sizes it is equations
-// 1.5 and 1.6 of the thesis. At least two different sizes are needed. A throughput of +Inf is one that delays which do not
-// grow cannot show. TestFitLine pins it.
+// FitLine fits one-way delays in microseconds to message sizes in bytes by least squares. With two sizes it is
+// equations 1.5 and 1.6 of the thesis. At least two different sizes are needed. A throughput of +Inf is one that delays
+// which do not grow cannot show. TestFitLine pins it.
 func FitLine(bytes, delaysUs []float64) (Line, error) {
 	if len(bytes) != len(delaysUs) || len(bytes) < 2 {
 		return Line{}, errors.New("at least two sizes with a delay each are needed")
@@ -196,9 +196,9 @@ const (
 	tickOff      = .02 // of a step: how far values may lie beside it
 )
 
-// Tick returns the step of a quantised clock in microseconds: the file's, or a step such that each value is a multiple of
-// it, and that few values make up the matrix. It returns 0 if there is none. Exact values of a made-up network look
-// quantised too.
+// Tick returns the step of a quantised clock in microseconds, as the file has it. Where the file has none, each value
+// is a multiple of the step, and few values make up the matrix. It returns 0 if there is no step. Exact values of a
+// made-up network look quantised too.
 func (m *Matrix) Tick() float64 {
 	if m.TickUs > 0 {
 		return m.TickUs

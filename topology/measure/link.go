@@ -34,7 +34,7 @@ var (
 )
 
 // link is a connection between the coordinator and a member. A message is a line: its MAC, and JSON. The MAC covers the
-// side that wrote it and its number, so messages can be neither made up nor repeated, left out or changed in order.
+// side that wrote it and its number. So nobody else can make messages up, repeat them, or change their order.
 type link struct {
 	conn     net.Conn
 	reader   *bufio.Reader

@@ -41,7 +41,7 @@ type command struct {
 	To       string            `json:"to,omitempty"` // address and port of the other node
 	Ping     *Ping             `json:"ping,omitempty"`
 	Transfer *latency.Transfer `json:"transfer,omitempty"`
-	Session  string            `json:"session,omitempty"` // of the first command: what the session's key is derived from
+	Session  string            `json:"session,omitempty"` // of the first command: the session's key is made of it
 	Refused  string            `json:"refused,omitempty"` // why the member may not take part
 	End      bool              `json:"end,omitempty"`     // everything is measured
 }
@@ -328,7 +328,7 @@ func (r *Rendezvous) add(l *link, name, at string) (*member, error) {
 		return nil, err
 	}
 	if name == "" || len(name) > 255 || strings.ContainsAny(name, ", \t\r\n#\"") {
-		return nil, fmt.Errorf("the name %.40q: must be 1 to 255 characters, without spaces, commas, quotes and #", name)
+		return nil, fmt.Errorf("the name %.40q: must be 1 to 255 characters, without blank, comma, quote and #", name)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

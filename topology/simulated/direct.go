@@ -76,8 +76,8 @@ func WithBase(n *network.Network, us float64) *network.Network {
 	return n
 }
 
-// Dragonfly returns groups of routers, and nodes on each router. The routers of a group are joined with each other. Each
-// two groups have one link. The global links of a group are spread over its routers.
+// Dragonfly returns groups of routers, and nodes on each router. The routers of a group are joined with each other.
+// Each two groups have one link. The global links of a group are spread over its routers.
 func Dragonfly(groups, routers, nodes int) *network.Network {
 	n := network.New(network.Numbered(groups * routers * nodes))
 	for r := range groups * routers {
@@ -118,8 +118,8 @@ func SwitchRing(switches, nodes int) *network.Network {
 	return n
 }
 
-// TwoWays returns a switch with nodes of which two have a link of their own too, as in figure 2.12 of the thesis. The link
-// is as fast as the way over the switch, so latencies cannot show it.
+// TwoWays returns a switch with nodes of which two have a link of their own too, as in figure 2.12 of the thesis. The
+// link is as fast as the way over the switch, so latencies cannot show it.
 func TwoWays(nodes int) *network.Network {
 	n := Star(nodes)
 	n.AddLink(0, 1, 2*n.Links[0].LatencyUs)
@@ -127,9 +127,9 @@ func TwoWays(nodes int) *network.Network {
 }
 
 // Blizzard returns a node of the supercomputer Blizzard as figure 3.2 of the thesis describes it: 16 processors of two
-// cores in four blocks. The processors of a block are joined with each other, which makes 24 links. Each has two links to
-// other blocks, which makes 16. The figure's choice of these 16 is not in the text, so it is made up: each two blocks
-// are joined by two or three.
+// cores in four blocks. The processors of a block are joined with each other, which makes 24 links. Each has two links
+// to other blocks, which makes 16. The figure's choice of these 16 is not in the text, so it is made up: each two
+// blocks are joined by two or three.
 func Blizzard() *network.Network {
 	const processors, cores, block = 16, 2, 4
 	n := network.New(network.Numbered(processors * cores))

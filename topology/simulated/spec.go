@@ -158,8 +158,8 @@ func dragonfly(s []int) (*network.Network, error) {
 	return Dragonfly(s[0], s[1], s[2]), nil
 }
 
-// Shuffled returns the network with its nodes in another order. The names stay in order, so that the number of a node says
-// nothing about its place.
+// Shuffled returns the network with its nodes in another order. The names stay in order, so that the number of a node
+// says nothing about its place.
 func Shuffled(n *network.Network, seed uint64) *network.Network {
 	order := rand.New(rand.NewPCG(seed, 5)).Perm(n.Nodes)
 	place := func(v int) int {

@@ -13,9 +13,9 @@ var levelsUs = []float64{1, 1.4, 1.8, 2.2, 2.6, 3, 3.4, 3.8}
 // minEdgeUs is the latency of a link between levels whose latencies do not rise.
 const minEdgeUs = .01
 
-// Tree returns a tree with the same number of children on each level, from the top: 4, 8, 8 are four pods of eight
-// switches of eight nodes. Latencies are those between nodes whose lowest common switch is on level 1, 2 and so on, in
-// microseconds. Without any, they are 1, 1.4, 1.8 and so on.
+// Tree returns a tree with the same number of children on each level, from the top. So 4, 8, 8 are four pods of eight
+// switches of eight nodes. The first latency, in microseconds, is that between nodes of one switch on the lowest level.
+// The next one is that across a switch of the level above. Without any, they are 1, 1.4, 1.8 and so on.
 func Tree(fanOuts []int, latenciesUs ...float64) *network.Network {
 	return grow(fanOuts, latenciesUs, func(fanOut int) int { return fanOut })
 }
@@ -82,7 +82,8 @@ func (g *grown) branch(self, level int) {
 			continue
 		}
 		child := -g.switches - 1
-		g.edges = append(g.edges, edge{self, child, max(minEdgeUs, (g.latenciesUs[height-1]-g.latenciesUs[height-2])/2)})
+		us := (g.latenciesUs[height-1] - g.latenciesUs[height-2]) / 2
+		g.edges = append(g.edges, edge{self, child, max(minEdgeUs, us)})
 		g.branch(child, level+1)
 	}
 }
@@ -104,8 +105,8 @@ func Partition() *network.Network {
 	return n
 }
 
-// Westmere returns the cluster of figure 3.1 of the thesis: ten nodes on one switch, each with two sockets of six cores.
-// Its inter-node latencies are near those of table 3.5.
+// Westmere returns the cluster of figure 3.1 of the thesis: ten nodes on one switch, each with two sockets of six
+// cores. Its inter-node latencies are near those of table 3.5.
 func Westmere() *network.Network {
 	const nodes, sockets, cores = 10, 2, 6
 	n := network.New(network.Numbered(nodes * sockets * cores))
