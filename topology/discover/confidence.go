@@ -20,7 +20,7 @@ const (
 	suspectSigmas   = 3.   // a pair further off is worth measuring again
 	mostSuspects    = 1e6  // pairs that a result lists
 	sureOf          = 6.   // standard errors
-	correlatedNodes = 2000 // nodes that the correlation is taken of
+	correlatedNodes = 500  // nodes that the correlation is taken of
 )
 
 // residuals returns how ln(latency) differs from the model's, NaN where it was not measured.
@@ -160,9 +160,12 @@ func (c candidate) suspects(m *latency.Matrix, residual func(a, b int) float64) 
 	var found []suspect
 	n := m.Len()
 	bound := suspectSigmas * max(c.sigma, leastNoise)
+	low, high := math.Exp(-bound), math.Exp(bound)
 	for a := range n {
 		for b := a + 1; b < n; b++ {
-			if off := math.Abs(residual(a, b)); off > bound {
+			us := m.At(a, b)
+			if model := c.path(a, b); us < low*model || us > high*model {
+				off := math.Abs(residual(a, b))
 				found = append(found, suspect{latency.Pair{A: a, B: b}, off})
 			}
 		}

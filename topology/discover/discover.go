@@ -110,12 +110,13 @@ func connected(m *latency.Matrix) error {
 	seen := make([]bool, n)
 	seen[0] = true
 	todo := []int{0}
-	for len(todo) > 0 {
+	for left := n - 1; len(todo) > 0 && left > 0; {
 		a := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
 		for b := range n {
 			if !seen[b] && m.At(a, b) > 0 {
 				seen[b] = true
+				left--
 				todo = append(todo, b)
 			}
 		}
@@ -131,7 +132,7 @@ func connected(m *latency.Matrix) error {
 func buildTree(m *latency.Matrix) candidate {
 	v := logarithms(m)
 	best := search(m, v)
-	if wantsOffsets(m, v, best) {
+	if wantsOffsets(v, best) {
 		if with := searchOffsets(m, v, best.tree); with.score < best.score {
 			best = with
 		}

@@ -148,14 +148,29 @@ const (
 )
 
 // wantsOffsets reports whether offsets could describe the matrix better than a tree without. In a right tree without
-// offsets the nodes' residuals have no pattern. A wrong tree because of offsets shows one.
-func wantsOffsets(m *latency.Matrix, v *values, f fitted) bool {
+// offsets the mean residual of a node is noise. Offsets make it more, in a right tree or a wrong one.
+func wantsOffsets(v *values, f fitted) bool {
 	if v.n <= 16 {
 		return v.n > 3
 	}
-	offset := f.tree.clone().backFit(v, make([]float64, v.n), 3)
-	with := rate(m, v.without(offset), f.tree.clone())
-	return with.score < f.score
+	t, sum := f.tree, 0.
+	room := clipSigmas * f.sigma
+	step := 1 + v.n/offsetPartners
+	for a := range v.n {
+		row := v.y[a*v.n : a*v.n+v.n]
+		mean, count := 0., 0.
+		for b := a % step; b < v.n; b += step {
+			if x := row[b]; x == x && b != a {
+				mean += min(max(float64(x)-t.level[t.meet(a, b)], -room), room)
+				count++
+			}
+		}
+		if count > 0 {
+			sum += mean * mean / count
+		}
+	}
+	// Over sigma squared this is one of noise, for each node. Half of it is what an offset saves.
+	return sum/(f.sigma*f.sigma) > float64(v.n)*math.Log(float64(v.n))
 }
 
 // neighbourJoining returns the binary tree of Saitou and Nei (1987), and the way from its root to each leaf as its

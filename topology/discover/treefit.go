@@ -6,7 +6,7 @@ import (
 )
 
 // sampleLimit bounds how many values of a switch its median is taken of.
-const sampleLimit = 50_000
+const sampleLimit = 12_000
 
 // fit sets level and noise of each switch, from median and median deviation of the values across it.
 func (t *tree) fit(v *values) {

@@ -78,6 +78,10 @@ func (f *fitted) candidate(m *latency.Matrix) candidate {
 		}
 		return max(0, up)
 	}
+	levelUs := make([]float64, len(t.parent))
+	for s := t.leaves; s < len(t.parent); s++ {
+		levelUs[s] = us(s)
+	}
 	number := make([]int, len(t.parent))
 	for x := range t.leaves {
 		number[x] = x
@@ -105,6 +109,12 @@ func (f *fitted) candidate(m *latency.Matrix) candidate {
 		network: net, kind: KindTree, offsets: v.offset != nil,
 		score: f.score, margin: f.margin, residual: f.sigma, sigma: f.sigma, outliers: f.outliers,
 		placed: f.placed, weakest: f.weakest, doubtful: f.doubtful,
-		path: func(a, b int) float64 { return t.path(v, t.meet(a, b), a, b) },
+		path: func(a, b int) float64 {
+			s := t.meet(a, b)
+			if v.offset == nil {
+				return levelUs[s]
+			}
+			return t.path(v, s, a, b)
+		},
 	}
 }
