@@ -80,13 +80,14 @@ func Build(m *latency.Matrix) (Result, error) {
 
 const (
 	simplerBy = 5  // nats that a network of links has to describe better than a tree of switches
+	noTree    = .4 // share of outliers that no disturbance makes: latencies have other levels
 	fewNodes  = 40 // so few nodes have too few residuals to see whether a tree explains them
 )
 
 // explains reports whether a tree leaves noise only. Then no network of links is looked for, which takes long. Links
 // between nodes make latencies that no tree has, and what it leaves is alike at neighbours.
 func (c candidate) explains(m *latency.Matrix) bool {
-	if m.Len() <= fewNodes || c.outliers > mostOutliers {
+	if m.Len() <= fewNodes || c.outliers > noTree {
 		return false
 	}
 	r, sure := c.correlation(m, c.residuals(m))

@@ -16,7 +16,10 @@ func (f *fitted) weigh() {
 		return
 	}
 	f.weighLeaves()
-	w := make([]float32, len(v.y))
+	w := f.space
+	if w == nil {
+		w = make([]float32, len(v.y))
+	}
 	t.clip(v, w, clipSigmas)
 	groups := t.groups(v, w)
 	variance := typicalVariance(groups, v.floor)

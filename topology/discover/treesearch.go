@@ -15,6 +15,7 @@ type fitted struct {
 	description
 	score  float64
 	margin float64
+	space  []float32 // for a square of values: a large one is not taken twice
 
 	placed   float64 // nats by which the least certain leaf prefers its switch
 	weakest  int     // that leaf
@@ -72,6 +73,10 @@ func search(m *latency.Matrix, v *values) fitted {
 	raw.collapse(v, v.y)
 	try(raw)
 	if smoothed == nil {
+		best.space = w
+		return best
+	}
+	if n > surelyEnough && best.certain() {
 		return best
 	}
 	near := nearSmoothed(v, smoothed)
@@ -111,6 +116,22 @@ func reconsider(m *latency.Matrix, best fitted) fitted {
 		}
 	}
 	return best
+}
+
+// Above so many nodes, one start is enough if it leaves no doubt.
+const surelyEnough = 512
+
+// certain reports whether each leaf has its place by far, and hardly a latency is an outlier.
+func (f *fitted) certain() bool {
+	if f.outliers > mostOutliers/4 || f.tree.inner() == 0 {
+		return false
+	}
+	for leaf := range f.tree.leaves {
+		if _, nats := f.tree.rival(f.values, leaf); nats < doubtfulPlace {
+			return false
+		}
+	}
+	return true
 }
 
 // nearSmoothed returns the values, none much slower than its smoothed one.
@@ -182,7 +203,7 @@ func rate(m *latency.Matrix, v *values, t *tree) fitted {
 }
 
 // describedPairs bounds how many pairs a tree is rated by.
-const describedPairs = 2_000_000
+const describedPairs = 1_000_000
 
 func (t *tree) residuals(m *latency.Matrix, v *values) *residuals {
 	step := 1 + t.leaves*(t.leaves-1)/2/describedPairs
