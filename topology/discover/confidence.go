@@ -10,17 +10,17 @@ import (
 
 // Bounds of a high confidence. TestConfidence pins that clean matrices are within, and disturbed ones are not.
 const (
-	leastMargin     = 10.  // nats, of the weakest switch and against the next kind of network
-	leastPlace      = 5.   // nats, of the node whose switch is least certain
-	mostNoise       = .15  // relative: more hides the levels of common switches
-	mostOutliers    = .10  // share of the pairs
-	mostMissing     = .10  // share of the pairs
-	mostCorrelation = .10  // of the residuals of neighbours: what the model leaves unexplained is shared
-	mostOverRepeats = 2.   // residual over the noise of repeats
-	suspectSigmas   = 3.   // a pair further off is worth measuring again
-	mostSuspects    = 1e6  // pairs that a result lists
-	sureOf          = 6.   // standard errors
-	correlatedNodes = 500  // nodes that the correlation is taken of
+	leastMargin     = 10. // nats, of the weakest switch and against the next kind of network
+	leastPlace      = 5.  // nats, of the node whose switch is least certain
+	mostNoise       = .15 // relative: more hides the levels of common switches
+	mostOutliers    = .10 // share of the pairs
+	mostMissing     = .10 // share of the pairs
+	mostCorrelation = .10 // of the residuals of neighbours: what the model leaves unexplained is shared
+	mostOverRepeats = 2.  // residual over the noise of repeats
+	suspectSigmas   = 3.  // a pair further off is worth measuring again
+	mostSuspects    = 1e6 // pairs that a result lists
+	sureOf          = 6.  // standard errors
+	correlatedNodes = 500 // nodes that the correlation is taken of
 )
 
 // residuals returns how ln(latency) differs from the model's, NaN where it was not measured.

@@ -132,17 +132,39 @@ func connected(m *latency.Matrix) error {
 // buildTree returns the tree that describes a matrix best.
 func buildTree(m *latency.Matrix) candidate {
 	v := logarithms(m)
-	best := search(m, v)
+	plain := search(m, v)
+	best := plain
 	if wantsOffsets(v, best) {
 		if with := searchOffsets(m, v, best.tree); with.score < best.score {
 			best = with
 		}
 	}
 	best.weigh()
+	if v.n < shownFrom {
+		best = few(m, v, plain)
+	}
 	found := best.candidate(m)
 	if d := describe(m, found.path); d.nats < best.nats {
 		found.score += d.nats - best.nats
 		found.sigma, found.residual, found.outliers = d.sigma, d.sigma, d.outliers
 	}
 	return found
+}
+
+// shownFrom is how many nodes can show a switch by a few nats. Four nodes have six latencies, and a tree with offsets
+// has five links, so noise makes switches.
+const shownFrom = 6
+
+// few returns the tree of few nodes: a star, or the tree without offsets if it describes them better and is clear.
+func few(m *latency.Matrix, v *values, plain fitted) fitted {
+	one := star(v.n)
+	best := rate(m, v, one)
+	if with := rate(m, v.without(one.backFit(v, rowOffsets(v, .5), 2*offsetTurns)), one); with.score < best.score {
+		best = with
+	}
+	if plain.weigh(); plain.margin >= leastMargin && plain.score < best.score {
+		best = plain
+	}
+	best.weigh()
+	return best
 }

@@ -153,21 +153,26 @@ func wantsOffsets(v *values, f fitted) bool {
 	if v.n <= 16 {
 		return v.n > 3
 	}
-	t, sum := f.tree, 0.
-	room := clipSigmas * f.sigma
+	t, room := f.tree, clipSigmas*f.sigma
 	step := 1 + v.n/offsetPartners
+	means, counts := make([]float64, v.n), make([]float64, v.n)
+	var all, pairs float64
 	for a := range v.n {
 		row := v.y[a*v.n : a*v.n+v.n]
-		mean, count := 0., 0.
 		for b := a % step; b < v.n; b += step {
 			if x := row[b]; x == x && b != a {
-				mean += min(max(float64(x)-t.level[t.meet(a, b)], -room), room)
-				count++
+				means[a] += min(max(float64(x)-t.level[t.meet(a, b)], -room), room)
+				counts[a]++
 			}
 		}
-		if count > 0 {
-			sum += mean * mean / count
-		}
+		all, pairs = all+means[a], pairs+counts[a]
+		means[a] /= max(counts[a], 1)
+	}
+	sum := 0.
+	for a := range v.n {
+		// Outliers move the mean of all nodes.
+		d := means[a] - all/max(pairs, 1)
+		sum += d * d * counts[a]
 	}
 	// Over sigma squared this is one of noise, for each node. Half of it is what an offset saves.
 	return sum/(f.sigma*f.sigma) > float64(v.n)*math.Log(float64(v.n))

@@ -89,6 +89,16 @@ func TestFewNodes(t *testing.T) {
 	}
 }
 
+// TestFourNodes claims no switch among so few nodes, unless it is clear.
+func TestFourNodes(t *testing.T) {
+	if right, _ := exact(t, 40, simulated.Star(4), simulated.Noise{Sigma: .015}); right < 40 {
+		t.Errorf("%d of seeds 0 to 39 are a star", right)
+	}
+	if right, _ := exact(t, 10, simulated.Tree([]int{2, 2}), simulated.Noise{Sigma: .005}); right < 10 {
+		t.Errorf("%d of seeds 0 to 9 are two switches", right)
+	}
+}
+
 // TestUnconnected names a node that no latency connects.
 func TestUnconnected(t *testing.T) {
 	m := latency.New([]string{"a", "b", "c", "d"})
