@@ -77,8 +77,10 @@ func each(seeds int, right func(seed uint64) (bool, time.Duration)) tally {
 func (s *study) goal(g goal, seeds int) {
 	s.t.Helper()
 	ours := each(seeds, func(seed uint64) (bool, time.Duration) { return s.found(g, seed) })
-	r := row{what: g.name, goal: fmt.Sprintf("%.3g %%", 100*g.need), got: ours.String(), literal: "not run",
-		time: fmt.Sprintf("%.3g s", ours.seconds)}
+	r := row{
+		what: g.name, goal: fmt.Sprintf("%.3g %%", 100*g.need), got: ours.String(), literal: "not run",
+		time: fmt.Sprintf("%.3g s", ours.seconds),
+	}
 	if g.literal {
 		r.literal = literal(g.network, g.noise, min(seeds, literalSeeds))
 	}
@@ -173,8 +175,8 @@ func (s *study) large() {
 		s.row(row{
 			what: fmt.Sprintf("tree of 10 x 25 x 40, adaptive, σ %g", noise.Sigma),
 			goal: "exact, ≤ 50 pairs a node, ≤ 8 s CPU, ≤ 2 GB",
-			got: fmt.Sprintf("exact: %v, %.3g pairs a node, %d rounds, busiest node %d, %.2g GB", exact, each, c.Rounds(), most,
-				gigabytes),
+			got: fmt.Sprintf("exact: %v, %.3g pairs a node, %d rounds, busiest node %d, %.2g GB", exact, each,
+				c.Rounds(), most, gigabytes),
 			literal: "not run", time: fmt.Sprintf("%.3g s CPU", took),
 		}, exact && each <= 50 && took <= 8 && gigabytes <= 2)
 	}
@@ -220,16 +222,16 @@ func (s *study) cases() {
 		} else {
 			wrong = append(wrong, strings.TrimSuffix(filepath.Base(file), ".csv"))
 		}
-		any := false
+		some := false
 		for _, epsilon := range epsilons {
 			r, err := discover.Literal(m, epsilon)
 			ok := err == nil && network.Equal(r.Network, truth)
-			any = any || ok
+			some = some || ok
 			if ok && epsilon == discover.LiteralEpsilon {
 				usual++
 			}
 		}
-		if any {
+		if some {
 			best++
 		}
 	}
@@ -237,8 +239,10 @@ func (s *study) cases() {
 	if wrong != nil {
 		got += ", not " + strings.Join(wrong, ", ")
 	}
-	s.row(row{what: "tables 2.1 to 3.5 of the thesis, and made-up cases", goal: "100 %", got: got,
-		literal: fmt.Sprintf("%d of %d (best ε: %d)", usual, len(files), best), time: "-"}, wrong == nil)
+	s.row(row{
+		what: "tables 2.1 to 3.5 of the thesis, and made-up cases", goal: "100 %", got: got,
+		literal: fmt.Sprintf("%d of %d (best ε: %d)", usual, len(files), best), time: "-",
+	}, wrong == nil)
 }
 
 // expected reads the network of a case.
@@ -269,8 +273,10 @@ func (s *study) regression() {
 		}
 		best = min(best, time.Since(began).Seconds())
 	}
-	s.row(row{what: "regression of the latencies of 1,024 nodes", goal: "≤ 0.1 s", got: fmt.Sprintf("%.2g s", best),
-		literal: "not possible", time: "-"}, best <= .1)
+	s.row(row{
+		what: "regression of the latencies of 1,024 nodes", goal: "≤ 0.1 s", got: fmt.Sprintf("%.2g s", best),
+		literal: "not possible", time: "-",
+	}, best <= .1)
 }
 
 // limits shows what latencies cannot show, and the partition problem.
@@ -278,16 +284,20 @@ func (s *study) limits() {
 	s.t.Helper()
 	r, err := discover.Build(simulated.Matrix(simulated.TwoWays(8), simulated.Noise{Sigma: .01}, 1))
 	star := err == nil && network.Equal(r.Network, simulated.Star(8))
-	s.row(row{what: "a link beside a switch (figure 2.12)", goal: "seen as one switch", got: fmt.Sprintf("%v", star),
-		literal: "cannot see it either", time: "-"}, star)
+	s.row(row{
+		what: "a link beside a switch (figure 2.12)", goal: "seen as one switch", got: fmt.Sprintf("%v", star),
+		literal: "cannot see it either", time: "-",
+	}, star)
 	sizes, left := []int{2, 3, 3, 4, 6}, 0
 	for i, first := range schedule.Halves(sizes) {
 		if first {
 			left += sizes[i]
 		}
 	}
-	s.row(row{what: "halves of 2, 3, 3, 4, 6 nodes (figure 2.21)", goal: "9 and 9", got: fmt.Sprintf("%d and %d", left, 18-left),
-		literal: "9 and 9", time: "-"}, left == 9)
+	s.row(row{
+		what: "halves of 2, 3, 3, 4, 6 nodes (figure 2.21)", goal: "9 and 9",
+		got: fmt.Sprintf("%d and %d", left, 18-left), literal: "9 and 9", time: "-",
+	}, left == 9)
 }
 
 // doubt measures latencies that no network is behind, and nodes that are slow for a time.
@@ -304,36 +314,43 @@ func (s *study) doubt() {
 		r, err := discover.Build(m)
 		return err != nil || r.Confidence.Level == discover.Low || len(r.Network.Names) == r.Network.Nodes+1, 0
 	})
-	s.row(row{what: "random latencies from 1 to 2 µs, 48 nodes", goal: "one switch, or low confidence", got: random.String(),
-		literal: "no confidence", time: "-"}, random.exact == seeds)
+	s.row(row{
+		what: "random latencies from 1 to 2 µs, 48 nodes", goal: "one switch, or low confidence",
+		got: random.String(), literal: "no confidence", time: "-",
+	}, random.exact == seeds)
 	slow := each(seeds, func(seed uint64) (bool, time.Duration) {
 		n := simulated.Shuffled(simulated.Tree([]int{4, 8, 8}), seed)
 		episode := simulated.Episode{Node: int(seed), From: 60, To: 180, Factor: 1.6}
-		r, err := discover.Build(simulated.Matrix(n, simulated.Noise{Sigma: .03, Slow: []simulated.Episode{episode}}, seed))
+		noise := simulated.Noise{Sigma: .03, Slow: []simulated.Episode{episode}}
+		r, err := discover.Build(simulated.Matrix(n, noise, seed))
 		return err != nil || r.Confidence.Level == discover.Low || network.Equal(r.Network, n), 0
 	})
-	s.row(row{what: "tree of 4 x 8 x 8, a node is slow in half of the rounds", goal: "exact, or low confidence",
-		got: slow.String(), literal: "no confidence", time: "-"}, slow.exact == seeds)
+	s.row(row{
+		what: "tree of 4 x 8 x 8, a node is slow in half of the rounds", goal: "exact, or low confidence",
+		got: slow.String(), literal: "no confidence", time: "-",
+	}, slow.exact == seeds)
 }
 
 // write writes the table of the goals.
 func (s *study) write(doc *strings.Builder) {
-	fmt.Fprintf(doc, "The goals. The thesis's method has ε = %g; the best of %d values of ε is in brackets, chosen by the truth.\n"+
-		"Its count is of up to %d seeds.\n\n| network | goal | weir: exact | the thesis's method: exact | time of one |\n"+
-		"|---|---|---|---|---|\n", discover.LiteralEpsilon, len(epsilons), literalSeeds)
+	fmt.Fprintf(doc, "The goals. The thesis's method has ε = %g. The best of %d values of ε is in brackets, chosen "+
+		"by the truth.\nIts count is of up to %d seeds.\n\n", discover.LiteralEpsilon, len(epsilons), literalSeeds)
+	doc.WriteString("| network | goal | weir: exact | the thesis's method: exact | time of one |\n" +
+		"|---|---|---|---|---|\n")
 	for _, r := range s.rows {
 		fmt.Fprintf(doc, "| %s | %s | %s | %s | %s |\n", r.what, r.goal, r.got, r.literal, r.time)
 	}
-	fmt.Fprintf(doc, "\nOf all these results, exact ones had high confidence %d times and low %d times. Wrong ones had high %d "+
-		"times\nand low %d times; %d times there was no result.\n\n", s.exactHigh, s.exactLow, s.wrongHigh, s.wrongLow, s.declined)
+	fmt.Fprintf(doc, "\nExact results had high confidence %d times and low %d times. Wrong ones had high %d times and "+
+		"low %d times.\n%d times there was no result.\n\n", s.exactHigh, s.exactLow, s.wrongHigh, s.wrongLow, s.declined)
 }
 
 // noise writes how both methods do as noise grows.
 func (s *study) noise(doc *strings.Builder) {
 	const seeds = 10
 	sigmas := []float64{.005, .01, .02, .03, .05, .08, .10, .15}
-	fmt.Fprintf(doc, "Noise alone: exact networks of %d seeds, weir / the thesis's method at ε = %g.\n\n| tree |", seeds,
+	fmt.Fprintf(doc, "Noise alone: exact networks of %d seeds, weir / the thesis's method at ε = %g.\n\n", seeds,
 		discover.LiteralEpsilon)
+	doc.WriteString("| tree |")
 	for _, sigma := range sigmas {
 		fmt.Fprintf(doc, " σ %g |", sigma)
 	}
@@ -354,18 +371,19 @@ func (s *study) noise(doc *strings.Builder) {
 // disturbed writes table 3.10 of the thesis beside what is observed.
 func (s *study) disturbed(doc *strings.Builder) {
 	const seeds, sigma = 40, .005
-	fmt.Fprintf(doc, "Table 3.10 of the thesis: the probability that no pair is disturbed, if one pair is right with probability p. "+
-		"Beside it\nis the share of exact networks of %d seeds, with σ %g and disturbed pairs up to five times as long: "+
-		"predicted / the thesis's\nmethod / weir.\n\n| p | 12 nodes | 32 nodes | 128 nodes | 256 nodes |\n|---|---|---|---|---|\n",
+	doc.WriteString("Table 3.10 of the thesis: the probability that no pair is disturbed, if one pair is right with " +
+		"probability p. Beside\nit is the share of exact networks: predicted / the thesis's method / weir. ")
+	fmt.Fprintf(doc, "There are %d seeds with σ %g. A\ndisturbed pair takes up to five times as long.\n\n",
 		seeds, sigma)
+	doc.WriteString("| p | 12 nodes | 32 nodes | 128 nodes | 256 nodes |\n|---|---|---|---|---|\n")
 	for _, p := range []float64{.99, .999, .9999} {
 		fmt.Fprintf(doc, "| %g %% |", 100*p)
 		for _, fanOuts := range [][]int{{3, 4}, {4, 8}, {8, 16}, {16, 16}} {
 			g := goal{network: tree(fanOuts...), noise: simulated.Noise{Sigma: sigma, Outliers: 1 - p}}
 			ours := each(seeds, func(seed uint64) (bool, time.Duration) { return s.found(g, seed) })
 			theirs := literalTally(g.network, g.noise, seeds, discover.LiteralEpsilon)
-			fmt.Fprintf(doc, " %.1f / %.1f / %.1f %% |", 100*latency.Success(p, fanOuts[0]*fanOuts[1]), 100*theirs.share(),
-				100*ours.share())
+			predicted := latency.Success(p, fanOuts[0]*fanOuts[1])
+			fmt.Fprintf(doc, " %.1f / %.1f / %.1f %% |", 100*predicted, 100*theirs.share(), 100*ours.share())
 		}
 		doc.WriteString("\n")
 	}
