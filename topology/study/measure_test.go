@@ -341,7 +341,8 @@ func (s *study) write(doc *strings.Builder) {
 		fmt.Fprintf(doc, "| %s | %s | %s | %s | %s |\n", r.what, r.goal, r.got, r.literal, r.time)
 	}
 	fmt.Fprintf(doc, "\nExact results had high confidence %d times and low %d times. Wrong ones had high %d times and "+
-		"low %d times.\n%d times there was no result.\n\n", s.exactHigh, s.exactLow, s.wrongHigh, s.wrongLow, s.declined)
+		"low %d times.\n%d times there was no result.\n\n", s.exactHigh, s.exactLow, s.wrongHigh, s.wrongLow,
+		s.declined)
 }
 
 // noise writes how both methods do as noise grows.
