@@ -16,7 +16,7 @@ import (
 type Ping struct {
 	Size    int // of a message in bytes, without the headers of UDP and IP: MinSize to MaxSize
 	Trips   int // least round trips of a batch. A batch lasts at least ten ticks of the clock, too.
-	Batches int
+	Batches int // at most. A quarter of them, and at least five, are enough if they agree within 2 %.
 }
 
 // DefaultPing is how a pair is measured if nobody says otherwise. It takes 40·21 round trips: 8 ms where one takes 10 µs.
@@ -40,6 +40,11 @@ const (
 	maxTrips   = 10_000
 	maxBatches = 10_000
 	ticks      = 10 // of the clock, at least, in a batch
+
+	// A pair is settled when a quarter of its batches, and at least five, are within 2 % of the fastest.
+	agreeing      = 4
+	leastAgreeing = 5
+	agreement     = .02
 
 	openTries = 6
 	firstWait = 20 * time.Millisecond // for a grant; each try waits twice as long as the one before: 1.3 s in all
@@ -179,7 +184,7 @@ func (g *pinger) measure() {
 	var us []float64
 	var spent time.Duration
 	for tried := 0; len(us) < o.Batches && g.lost < maxLost && tried < 2*o.Batches && spent < longest; tried++ {
-		if o.ended(p) {
+		if o.ended(p) || settled(us, max(leastAgreeing, o.Batches/agreeing)) {
 			break
 		}
 		begun := time.Now()
@@ -198,6 +203,20 @@ func (g *pinger) measure() {
 	o.sample.LeastUs = us[0]
 	o.sample.MedianUs = (us[(len(us)-1)/2] + us[len(us)/2]) / 2
 	o.sample.TickUs = float64(g.tick.Nanoseconds()) / 1e3 / float64(2*trips)
+}
+
+// settled reports whether as many batches as are asked for agree with the fastest. More would find nothing faster.
+func settled(us []float64, wanted int) bool {
+	if len(us) < wanted {
+		return false
+	}
+	least, agree := slices.Min(us), 0
+	for _, u := range us {
+		if u <= least*(1+agreement) {
+			agree++
+		}
+	}
+	return agree >= wanted
 }
 
 // trips returns how many round trips a batch has, so that it lasts ten ticks of the clock. Limits of the rate bound it.
