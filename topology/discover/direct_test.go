@@ -71,7 +71,7 @@ func TestDirectIsNoTree(t *testing.T) {
 		} {
 			m := simulated.Matrix(simulated.Shuffled(net, 3), simulated.Noise{Sigma: sigma, Outliers: .01}, 3)
 			tree := buildTree(m)
-			if c, ok := direct(m, 0); ok && c.score < tree.score {
+			if c, ok := direct(m, tree.score); ok && c.score < tree.score {
 				t.Errorf("%d nodes, sigma %g: a %s of %.0f nats, the tree has %.0f", net.Nodes, sigma, c.kind,
 					c.score, tree.score)
 			}
@@ -90,7 +90,7 @@ func TestDirectBad(t *testing.T) {
 		}
 	}
 	for i, m := range []*latency.Matrix{same, nothing, huge} {
-		if c, ok := direct(m, 0); ok && (c.network == nil || math.IsNaN(c.score)) {
+		if c, ok := direct(m, math.Inf(1)); ok && (c.network == nil || math.IsNaN(c.score)) {
 			t.Errorf("matrix %d: %+v", i, c)
 		}
 	}

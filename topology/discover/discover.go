@@ -65,7 +65,7 @@ func Build(m *latency.Matrix) (Result, error) {
 	tree := buildTree(m)
 	best, rival := tree, math.Inf(1)
 	if !tree.explains(m) {
-		other, ok := direct(m, tree.sigma)
+		other, ok := direct(m, tree.score)
 		switch {
 		case !ok || dense(other.network):
 		case other.score < tree.score-simplerBy:

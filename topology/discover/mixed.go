@@ -182,7 +182,7 @@ func unequalLinks(r routers) []*graph {
 		for i, l := range g.links {
 			key = append(key, byte(l[0]), byte(l[0]>>8), byte(l[1]), byte(l[1]>>8), byte(g.class[i]))
 		}
-		few := len(g.links) >= len(r.of) && len(g.links) < len(r.of)*(len(r.of)-1)/2
+		few := len(g.links) >= len(r.of) && plausible(len(r.of), len(g.links))
 		if few && !seen[string(key)] {
 			seen[string(key)] = true
 			graphs = append(graphs, g)
@@ -193,12 +193,12 @@ func unequalLinks(r routers) []*graph {
 
 // Bounds of the levels that latencies are sorted into.
 const (
-	levelGap   = .04 // relative
-	mostShort  = 6   // levels that may be links
-	classGap   = .2  // relative, between the latencies of two classes of links
-	mostBases  = 60
-	mostClass  = 8
-	sureLinkUs = .5 // share of the shortest link that a detour must be longer
+	levelGap  = .04 // relative
+	mostShort = 6   // levels that may be links
+	classGap  = .2  // relative, between the latencies of two classes of links
+	mostBases = 60
+	mostClass = 8
+	sureLink  = .5 // share of the shortest link that a detour must be longer
 )
 
 // bases returns what the latencies may have in common: if the paths of levels i and j join to one of level k, the base is
@@ -240,9 +240,8 @@ func (r *routers) bases() []float64 {
 
 // sparse keeps the links whose detours are longer, and sorts them into classes of latency.
 func (g *graph) sparse() {
-	n := len(g.of)
 	shortest := math.Inf(1)
-	for a := range n {
+	for a := range g.of {
 		for b := range a {
 			if x := g.d[a][b] - g.baseUs; x < shortest {
 				shortest = x
@@ -252,29 +251,38 @@ func (g *graph) sparse() {
 	if shortest <= 0 {
 		return
 	}
-	type link struct {
-		ends [2]int
-		us   float64
-	}
-	var links []link
-	for a := range n {
+	var links []unequalLink
+	for a := range g.of {
 		for b := range a {
 			us := g.d[a][b] - g.baseUs
-			if us != us {
-				continue
-			}
-			detour := math.Inf(1)
-			for c := range n {
-				if x := g.d[a][c] + g.d[c][b]; c != a && c != b && x < detour {
-					detour = x
-				}
-			}
-			if us < detour-2*g.baseUs-sureLinkUs*shortest {
-				links = append(links, link{[2]int{b, a}, us})
+			if us < g.detourUs(a, b)-sureLink*shortest {
+				links = append(links, unequalLink{[2]int{b, a}, us})
 			}
 		}
 	}
-	slices.SortFunc(links, func(x, y link) int { return cmp.Compare(x.us, y.us) })
+	g.classify(links)
+}
+
+// detourUs returns the least latency between two vertices over a third, without the base.
+func (g *graph) detourUs(a, b int) float64 {
+	least := math.Inf(1)
+	for c := range g.of {
+		if x := g.d[a][c] + g.d[c][b]; c != a && c != b && x < least {
+			least = x
+		}
+	}
+	return least - 2*g.baseUs
+}
+
+// unequalLink is a link before its class is known.
+type unequalLink struct {
+	ends [2]int
+	us   float64
+}
+
+// classify sorts links into classes wherever their latencies have a gap.
+func (g *graph) classify(links []unequalLink) {
+	slices.SortFunc(links, func(x, y unequalLink) int { return cmp.Compare(x.us, y.us) })
 	start := 0
 	for i, l := range links {
 		if i > 0 && l.us > links[i-1].us*(1+classGap) && len(g.hopUs) < mostClass-1 {
