@@ -45,7 +45,7 @@ AGENT := TestOffsetIsWithin|TestNVMLAllocates
 STUDY := TestStudyInShort
 WIDE  := TestSelectionExample|TestMetricsDriftArchive|TestCompare$$
 RUNS  := . ./processors ./balancer ./balancer/scheduler ./sink ./producers ./producers/source ./integration \
-	./analysis/selection/study
+	./analysis/selection/study ./topology/study
 ALL   := ./topology/network ./schemas ./quantile ./analysis/rules ./sink/compact ./sink/findings ./sink/jobs ./sink/totals ./integration/month
 test:
 	$(GO) test -race -count=1 -timeout 20m ./...
@@ -202,6 +202,13 @@ accuracy:
 selection-study:
 	$(GO) test -c -o bin/selection-study.test ./analysis/selection/study
 	cd analysis/selection/study && $(CURDIR)/bin/selection-study.test -test.run 'TestStudy$$' -test.v -test.timeout 40m -full
+
+# Measures the goals of topology discovery on the thesis's tables and on made-up networks, with fixed seeds, and writes the
+# tables of docs/topology.md anew. Ends with an error where a goal does not hold.
+.PHONY: topology-study
+topology-study:
+	$(GO) test -c -o bin/topology-study.test ./topology/study
+	cd topology/study && $(CURDIR)/bin/topology-study.test -test.run 'TestStudy$$' -test.v -test.timeout 60m -full
 
 # The table of docs/queries.md: a made-up year, of 2 GB, and DuckDB on it. A quiet machine, please.
 bench-archive: build outside

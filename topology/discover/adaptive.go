@@ -72,6 +72,7 @@ type adaptive struct {
 	reasons          []string
 	limited          bool // the most measurements were made
 	doubtful         int  // nodes that fit no place well
+	faint            int  // sets with levels or groups that the latencies do not show well
 }
 
 // part is a switch of the result, with what is below it.
@@ -363,6 +364,9 @@ func (a *adaptive) divide(p *part, ask asking) []*part {
 	for _, v := range p.nodes {
 		a.set[v] = p
 	}
+	if p.top.faint && len(p.nodes) > smallSet { // small sets are measured whole
+		a.faint++
+	}
 	if len(p.nodes) < 3 {
 		return nil
 	}
@@ -380,7 +384,11 @@ func (a *adaptive) divide(p *part, ask asking) []*part {
 			if len(group) == 0 {
 				continue
 			}
-			if len(group) == 1 || g.margin(group) < groupMargin {
+			faint := g.margin(group) < groupMargin
+			if len(group) > 1 && faint {
+				a.faint++
+			}
+			if len(group) == 1 || faint {
 				p.direct = append(p.direct, group...)
 				continue
 			}

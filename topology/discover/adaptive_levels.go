@@ -14,6 +14,7 @@ type levels struct {
 	sd      float64
 	outlier float64 // weight
 	even    float64 // density of the outliers
+	faint   bool    // a lower level is probable, but not sure
 }
 
 const (
@@ -21,7 +22,10 @@ const (
 	fewSteps     = 8   // of a fit that is compared with others
 	mostSteps    = 200 // of a fit
 	mostMixed    = 8
+	sureLevel    = 10   // nats that another level must save
+	faintLevel   = 3    // nats from which it is probable
 	outlierRange = 1.6  // at least, of ln(latency): outliers take up to five times as long
+	tooFast      = .01  // as probable as other outliers are outliers below the lowest level: disturbances take time
 	leastOutlier = .004 // weight that outliers have at least, so that no single latency decides
 )
 
@@ -41,7 +45,10 @@ func fitLevels(values []float64, floor float64) levels {
 			}
 		}
 		best, bestLikelihood = h.fit(best.centres, best.sd, floor, mostSteps)
-		if !best.apart() || bestLikelihood < likelihood+math.Log(float64(len(values)))+10 {
+		gain := bestLikelihood - likelihood - math.Log(float64(len(values)))
+		if !best.apart() || gain < sureLevel {
+			below := best.centres[0] < l.centres[0]-l.sd // above there are outliers
+			l.faint = best.apart() && below && gain > faintLevel
 			break
 		}
 		l, likelihood = best, bestLikelihood
@@ -187,9 +194,14 @@ func (h *histogram) step(l *levels, floor float64) float64 {
 	density := make([]float64, k)
 	var likelihood, out float64
 	scale := 1 / (l.sd * math.Sqrt(2*math.Pi))
+	lowest := slices.Min(l.centres) - 2*l.sd
 	for b, count := range h.counts {
 		value := h.values[b]
-		all := l.outlier * l.even
+		outside := l.outlier * l.even
+		if value < lowest {
+			outside *= tooFast
+		}
+		all := outside
 		for i := range k {
 			z := (value - l.centres[i]) / l.sd
 			density[i] = 0
@@ -199,7 +211,7 @@ func (h *histogram) step(l *levels, floor float64) float64 {
 			all += density[i]
 		}
 		likelihood += count * math.Log(max(all, 1e-300))
-		out += count * l.outlier * l.even / max(all, 1e-300)
+		out += count * outside / max(all, 1e-300)
 		for i := range k {
 			if density[i] == 0 {
 				continue

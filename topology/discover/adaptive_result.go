@@ -146,6 +146,9 @@ func (a *adaptive) confidence(places []place, residual float64) Confidence {
 	if a.doubtful > 0 {
 		doubt("%d nodes fit no switch well", a.doubtful)
 	}
+	if a.faint > 0 {
+		doubt("%d groups of few nodes may have switches of their own: measure all pairs", a.faint)
+	}
 	if c.Noise > adaptiveNoise {
 		doubt("latencies vary by %.0f %% around their levels: that hides switches", 100*c.Noise)
 	}

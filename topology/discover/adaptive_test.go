@@ -162,6 +162,17 @@ func TestAdaptiveNoise(t *testing.T) {
 	}
 }
 
+// TestAdaptiveFaint has switches of two nodes, of which one latency each is the evidence. The tree lacks some of them,
+// and is not sure.
+func TestAdaptiveFaint(t *testing.T) {
+	net := simulated.Tree([]int{8, 16, 2})
+	r, _ := adaptively(t, simulated.Measurer(net, simulated.Noise{Sigma: .05, Outliers: .01}, 1),
+		discover.AdaptiveOptions{})
+	if c := r.Confidence; c.Level != discover.Low || !strings.Contains(strings.Join(c.Reasons, " "), "few nodes") {
+		t.Errorf("confidence %+v", c)
+	}
+}
+
 // TestAdaptiveNoTree is sure of no tree where there is none.
 func TestAdaptiveNoTree(t *testing.T) {
 	for name, net := range map[string]*network.Network{

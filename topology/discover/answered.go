@@ -3,6 +3,7 @@ package discover
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/weirhpc/weir/topology/latency"
 	"github.com/weirhpc/weir/topology/network"
@@ -42,47 +43,51 @@ func buildAnswered(m *latency.Matrix, alive []int) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	dead := m.Len() - len(alive)
-	net := network.New(m.Names())
-	net.BaseUs = r.Network.BaseUs
+	for i, p := range r.Suspects {
+		r.Suspects[i] = latency.Pair{A: alive[p.A], B: alive[p.B]}
+	}
+	var first string
+	r.Network, first = extend(r.Network, m.Names(), alive)
+	r.Confidence.Level = Low
+	r.Confidence.Reasons = append(r.Confidence.Reasons, fmt.Sprintf(
+		"%d nodes never answered, %s first: where they hang is not known", m.Len()-len(alive), first))
+	return r, nil
+}
+
+// extend returns the network of all nodes, given that of some, and the first node that is added.
+func extend(part *network.Network, names []string, alive []int) (*network.Network, string) {
+	net := network.New(names)
+	net.BaseUs = part.BaseUs
+	to := make([]int, len(part.Names))
 	top := -1
-	to := make([]int, len(r.Network.Names))
-	for v := range r.Network.Names {
+	for v := range part.Names {
 		if v < len(alive) {
 			to[v] = alive[v]
 			continue
 		}
-		to[v] = net.AddSwitch(r.Network.Names[v])
+		to[v] = net.AddSwitch(part.Names[v])
 		if top < 0 {
 			top = to[v]
 		}
 	}
-	if r.Network.Root >= len(alive) {
-		net.Root = to[r.Network.Root]
+	if part.Root >= len(alive) {
+		net.Root = to[part.Root]
 		top = net.Root
 	}
-	for _, l := range r.Network.Links {
+	for _, l := range part.Links {
 		net.AddLink(to[l.A], to[l.B], l.LatencyUs)
 	}
 	first := ""
-	for a, i := 0, 0; a < m.Len(); a++ {
-		if i < len(alive) && alive[i] == a {
-			i++
+	for a := range names {
+		if _, known := slices.BinarySearch(alive, a); known {
 			continue
 		}
 		if first == "" {
-			first = m.Names()[a]
+			first = names[a]
 		}
 		if top >= 0 {
 			net.AddLink(a, top, math.NaN())
 		}
 	}
-	for i, p := range r.Suspects {
-		r.Suspects[i] = latency.Pair{A: alive[p.A], B: alive[p.B]}
-	}
-	r.Network = net
-	r.Confidence.Level = Low
-	r.Confidence.Reasons = append(r.Confidence.Reasons,
-		fmt.Sprintf("%d nodes never answered, %s first: where they hang is not known", dead, first))
-	return r, nil
+	return net, first
 }

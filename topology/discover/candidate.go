@@ -164,10 +164,11 @@ func (r *residuals) nats(d description, typical float64) float64 {
 	return sum
 }
 
-// broad is the density of an outlier's ln(latency/model): mostly slower, by up to a factor of forty.
+// broad is the density of an outlier's ln(latency/model). It is slower, by up to a factor of forty. A disturbance makes
+// no latency faster, so a fast value shows a link or switch that the model lacks.
 func broad(x float64) float64 {
 	if x > 0 {
 		return .25
 	}
-	return .03
+	return .001
 }

@@ -23,15 +23,20 @@ const (
 	correlatedNodes = 2000 // nodes that the correlation is taken of
 )
 
-// result completes a candidate. Rival is the score of the best network of another kind.
-func (c candidate) result(m *latency.Matrix, rival float64) Result {
-	residual := func(a, b int) float64 {
+// residuals returns how ln(latency) differs from the model's, NaN where it was not measured.
+func (c candidate) residuals(m *latency.Matrix) func(a, b int) float64 {
+	return func(a, b int) float64 {
 		us := m.At(a, b)
 		if !(us > 0) {
 			return math.NaN()
 		}
 		return math.Log(us / c.path(a, b))
 	}
+}
+
+// result completes a candidate. Rival is the score of the best network of another kind.
+func (c candidate) result(m *latency.Matrix, rival float64) Result {
+	residual := c.residuals(m)
 	confidence := Confidence{Level: High, Residual: c.residual, Noise: m.Noise, Margin: c.margin, Reasons: []string{}}
 	if confidence.Noise == 0 {
 		confidence.Noise = c.sigma
@@ -66,8 +71,10 @@ func (c candidate) result(m *latency.Matrix, rival float64) Result {
 			100*c.sigma, 100*m.Noise)
 	}
 	c.doubtPairs(m, residual, doubt)
-	return Result{Network: c.network, Kind: c.kind, Offsets: c.offsets, Confidence: confidence,
-		Suspects: c.suspects(m, residual)}
+	return Result{
+		Network: c.network, Kind: c.kind, Offsets: c.offsets, Confidence: confidence,
+		Suspects: c.suspects(m, residual),
+	}
 }
 
 // doubtPairs doubts what missing pairs and patterns in the residuals leave open.
@@ -135,7 +142,8 @@ func (c candidate) correlation(m *latency.Matrix, residual func(a, b int) float6
 			count++
 		}
 	}
-	if count < 20 || squares == 0 || c.sigma <= leastNoise {
+	squares = max(squares, count*sigma*sigma/4)
+	if count < 20 || c.sigma <= leastNoise {
 		return 0, false
 	}
 	r := products / squares

@@ -64,13 +64,44 @@ func Build(m *latency.Matrix) (Result, error) {
 	}
 	tree := buildTree(m)
 	best, rival := tree, math.Inf(1)
-	if other, ok := direct(m, tree.sigma); ok {
-		rival = other.score
-		if other.score < tree.score {
+	if !tree.explains(m) {
+		other, ok := direct(m, tree.sigma)
+		switch {
+		case !ok || dense(other.network):
+		case other.score < tree.score-simplerBy:
 			best, rival = other, tree.score
+		default:
+			// Of two that are as good, switches are simpler: the tree is in doubt only if it is the worse one.
+			rival = other.score + leastMargin
 		}
 	}
 	return best.result(m, rival), nil
+}
+
+const (
+	simplerBy = 5  // nats that a network of links has to describe better than a tree of switches
+	fewNodes  = 40 // so few nodes have too few residuals to see whether a tree explains them
+)
+
+// explains reports whether a tree leaves noise only. Then no network of links is looked for, which takes long. Links
+// between nodes make latencies that no tree has, and what it leaves is alike at neighbours.
+func (c candidate) explains(m *latency.Matrix) bool {
+	if m.Len() <= fewNodes || c.outliers > mostOutliers {
+		return false
+	}
+	r, sure := c.correlation(m, c.residuals(m))
+	return !sure || r < mostCorrelation/2
+}
+
+// dense reports whether most pairs of a network are linked. Nobody builds that of many nodes. Latencies that hardly
+// differ look like it, and a star with outliers does.
+func dense(net *network.Network) bool {
+	const small = 8
+	vertices := len(net.Names)
+	if vertices > net.Nodes {
+		vertices -= net.Nodes // routers
+	}
+	return vertices > small && len(net.Links) > vertices*(vertices-1)/4
 }
 
 // connected returns an error that names a node which no measured pair joins to the first.

@@ -38,7 +38,6 @@ func TestCases(t *testing.T) {
 			t.Logf("%s offsets %v %+v", got.Kind, got.Offsets, got.Confidence)
 			if !network.Equal(got.Network, want) {
 				t.Error(network.Compare(got.Network, want))
-				got.Network.Write(os.Stdout, network.Parens)
 			}
 		})
 	}

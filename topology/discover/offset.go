@@ -125,7 +125,7 @@ func searchOffsets(m *latency.Matrix, v *values, homogeneous *tree) fitted {
 			w := make([]float32, len(v.y))
 			fine.smooth(w, 4)
 			near := nearSmoothed(fine, w)
-			fill(w, v.n)
+			fill(w)
 			t := link(w, v.n)
 			t.collapse(fine, near)
 			try(t, offset)
@@ -158,78 +158,89 @@ func wantsOffsets(m *latency.Matrix, v *values, f fitted) bool {
 	return with.score < f.score
 }
 
-// neighbourJoining returns the binary tree of Saitou and Nei (1987), and the way from its root to each leaf, as offsets.
-// It needs no common speed of the nodes.
+// neighbourJoining returns the binary tree of Saitou and Nei (1987), and the way from its root to each leaf as its
+// offset. It needs no common speed of the nodes.
 func neighbourJoining(v *values) (*tree, []float64) {
+	j := newJoining(v)
+	for len(j.active) > 2 {
+		j.join()
+	}
+	for _, c := range j.active {
+		j.hang(c, j.next)
+		j.length[c] = j.d[j.active[0]][j.active[1]] / 2
+	}
+	j.root = j.next
+	offset := make([]float64, v.n)
+	for leaf := range v.n {
+		for s := leaf; s != j.root; s = j.parent[s] {
+			offset[leaf] += max(j.length[s], 0)
+		}
+	}
+	j.arrange()
+	return j.tree, center(offset)
+}
+
+// joining is the state of neighbour joining.
+type joining struct {
+	*tree
+	d      [][]float64 // between the vertices
+	length []float64   // from each vertex to its parent
+	sum    []float64   // of each vertex's distances
+	active []int       // vertices without a parent
+	next   int
+}
+
+func newJoining(v *values) *joining {
 	n := v.n
-	shift := math.Log(v.typical)
 	size := 2*n - 1
-	d := make([][]float64, size)
-	for i := range d {
-		d[i] = make([]float64, size)
+	j := &joining{
+		tree: &tree{leaves: n}, d: make([][]float64, size), length: make([]float64, size),
+		sum: make([]float64, size), next: n,
+	}
+	j.grow(size)
+	shift := math.Log(v.typical)
+	for a := range size {
+		j.d[a] = make([]float64, size)
 	}
 	for a := range n {
+		j.active = append(j.active, a)
 		for b := range n {
 			if x := v.y[a*n+b]; x == x {
-				d[a][b] = math.Exp(float64(x) - shift)
+				j.d[a][b] = math.Exp(float64(x) - shift)
 			} else if a != b {
-				d[a][b] = 1
+				j.d[a][b] = 1
+			}
+			j.sum[a] += j.d[a][b]
+		}
+	}
+	return j
+}
+
+// join joins the two vertices that are nearest, after what both are far from all others.
+func (j *joining) join() {
+	m := float64(len(j.active) - 2)
+	first, second, least := 0, 1, math.Inf(1)
+	for i, a := range j.active {
+		for k := i + 1; k < len(j.active); k++ {
+			b := j.active[k]
+			if q := m*j.d[a][b] - j.sum[a] - j.sum[b]; q < least {
+				first, second, least = i, k, q
 			}
 		}
 	}
-	t := &tree{leaves: n}
-	t.grow(size)
-	length := make([]float64, size)
-	active := make([]int, n)
-	sum := make([]float64, size)
-	for i := range n {
-		active[i] = i
-		for _, x := range d[i][:n] {
-			sum[i] += x
-		}
+	a, b := j.active[first], j.active[second]
+	j.length[a] = j.d[a][b]/2 + (j.sum[a]-j.sum[b])/(2*m)
+	j.length[b] = j.d[a][b] - j.length[a]
+	j.hang(a, j.next)
+	j.hang(b, j.next)
+	j.active = slices.Delete(j.active, second, second+1)
+	j.active = slices.Delete(j.active, first, first+1)
+	for _, c := range j.active {
+		x := (j.d[a][c] + j.d[b][c] - j.d[a][b]) / 2
+		j.d[j.next][c], j.d[c][j.next] = x, x
+		j.sum[c] += x - j.d[a][c] - j.d[b][c]
+		j.sum[j.next] += x
 	}
-	next := n
-	for len(active) > 2 {
-		m := float64(len(active) - 2)
-		bi, bj, least := 0, 1, math.Inf(1)
-		for i, a := range active {
-			for j := i + 1; j < len(active); j++ {
-				b := active[j]
-				if q := m*d[a][b] - sum[a] - sum[b]; q < least {
-					bi, bj, least = i, j, q
-				}
-			}
-		}
-		a, b := active[bi], active[bj]
-		length[a] = d[a][b]/2 + (sum[a]-sum[b])/(2*m)
-		length[b] = d[a][b] - length[a]
-		t.hang(a, next)
-		t.hang(b, next)
-		active = slices.Delete(active, bj, bj+1)
-		active = slices.Delete(active, bi, bi+1)
-		for _, c := range active {
-			x := (d[a][c] + d[b][c] - d[a][b]) / 2
-			d[next][c], d[c][next] = x, x
-			sum[c] += x - d[a][c] - d[b][c]
-			sum[next] += x
-		}
-		active = append(active, next)
-		next++
-	}
-	if len(active) == 2 {
-		for _, c := range active {
-			t.hang(c, next)
-			length[c] = d[active[0]][active[1]] / 2
-		}
-		next++
-	}
-	t.root = next - 1
-	offset := make([]float64, n)
-	for leaf := range n {
-		for s := leaf; s != t.root; s = t.parent[s] {
-			offset[leaf] += max(length[s], 0)
-		}
-	}
-	t.arrange()
-	return t, center(offset)
+	j.active = append(j.active, j.next)
+	j.next++
 }

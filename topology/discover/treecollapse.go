@@ -105,61 +105,73 @@ func saving(child, parent group, leaves, of, nodes int, variance, resolves float
 	return gain - 1.5*lnChoose(of, leaves) - .5*math.Log(both) - math.Log(float64(nodes)) - 1
 }
 
-// collapse dissolves the switches that are not worth their description, the worst first. It returns the weakest
-// switch's saving.
-func (t *tree) collapse(v *values, w []float32) float64 {
-	groups := t.groups(v, w)
-	variance := typicalVariance(groups, v.floor)
-	worth := func(s int) float64 {
-		p := t.parent[s]
-		return saving(groups[s], groups[p], t.size(s), t.size(p), t.leaves, variance, v.resolves)
-	}
-	for {
-		var queue savings
-		for _, s := range t.switches() {
-			if s != t.root {
-				queue = append(queue, switchSaving{s, worth(s)})
-			}
-		}
-		heap.Init(&queue)
-		dissolved := false
-		for len(queue) > 0 && queue[0].nats < 0 {
-			s := queue[0].vertex
-			heap.Pop(&queue)
-			if t.parent[s] < 0 {
-				continue
-			}
-			if now := worth(s); now >= 0 || (len(queue) > 0 && now > queue[0].nats) {
-				if now < 0 {
-					heap.Push(&queue, switchSaving{s, now})
-				}
-				continue
-			}
-			p := t.parent[s]
-			groups[p] = groups[p].with(groups[s])
-			for _, c := range t.children[s] {
-				if c >= t.leaves {
-					heap.Push(&queue, switchSaving{c, math.Inf(-1)})
-				}
-			}
-			t.dissolve(s)
-			if p != t.root {
-				heap.Push(&queue, switchSaving{p, math.Inf(-1)})
-			}
-			dissolved = true
-		}
-		if !dissolved {
-			break
-		}
-	}
-	margin := math.Inf(1)
-	for _, s := range t.switches() {
-		if s != t.root {
-			margin = min(margin, worth(s))
-		}
+// collapse dissolves the switches that are not worth their description, the worst first.
+func (t *tree) collapse(v *values, w []float32) {
+	c := collapsing{tree: t, groups: t.groups(v, w), resolves: v.resolves}
+	c.variance = typicalVariance(c.groups, v.floor)
+	for c.pass() {
+		continue
 	}
 	t.arrange()
-	return margin
+}
+
+// collapsing is the state of a collapse.
+type collapsing struct {
+	*tree
+	groups   []group
+	variance float64
+	resolves float64
+	queue    savings
+}
+
+func (c *collapsing) worth(s int) float64 {
+	p := c.parent[s]
+	return saving(c.groups[s], c.groups[p], c.size(s), c.size(p), c.leaves, c.variance, c.resolves)
+}
+
+// pass dissolves switches until none of the queue is worth too little. It reports whether it dissolved one. What a
+// switch saves changes with its parent, so the queue may be out of date: another pass finds what it missed.
+func (c *collapsing) pass() bool {
+	c.queue = c.queue[:0]
+	for _, s := range c.switches() {
+		if s != c.root {
+			c.queue = append(c.queue, switchSaving{s, c.worth(s)})
+		}
+	}
+	heap.Init(&c.queue)
+	dissolved := false
+	for len(c.queue) > 0 && c.queue[0].nats < 0 {
+		s := c.queue[0].vertex
+		heap.Pop(&c.queue)
+		if c.parent[s] < 0 {
+			continue
+		}
+		now := c.worth(s)
+		if now < 0 && len(c.queue) > 0 && now > c.queue[0].nats {
+			heap.Push(&c.queue, switchSaving{s, now})
+			continue
+		}
+		if now < 0 {
+			c.remove(s)
+			dissolved = true
+		}
+	}
+	return dissolved
+}
+
+// remove dissolves a switch, and looks again at those whose worth that changes most.
+func (c *collapsing) remove(s int) {
+	p := c.parent[s]
+	c.groups[p] = c.groups[p].with(c.groups[s])
+	for _, child := range c.children[s] {
+		if child >= c.leaves {
+			heap.Push(&c.queue, switchSaving{child, math.Inf(-1)})
+		}
+	}
+	c.dissolve(s)
+	if p != c.root {
+		heap.Push(&c.queue, switchSaving{p, math.Inf(-1)})
+	}
 }
 
 type switchSaving struct {

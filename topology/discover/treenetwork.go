@@ -89,6 +89,9 @@ func (f *fitted) candidate(m *latency.Matrix) candidate {
 		if s != t.root || !hidden {
 			number[s] = net.AddSwitch("")
 		}
+		if s == t.root {
+			net.Root = number[s]
+		}
 	}
 	for x := range t.parent {
 		if p := t.parent[x]; p >= 0 && (p != t.root || !hidden) {

@@ -49,7 +49,7 @@ func search(m *latency.Matrix, v *values) fitted {
 			}
 			t.clip(v, w, clipSigmas)
 			clipped := append([]float32(nil), w...)
-			fill(w, n)
+			fill(w)
 			t = link(w, n)
 			t.collapse(v, clipped)
 		}
@@ -65,7 +65,7 @@ func search(m *latency.Matrix, v *values) fitted {
 			}
 		}
 	}
-	fill(w, n)
+	fill(w)
 	raw := link(w, n)
 	raw.collapse(v, v.y)
 	try(raw)
@@ -73,7 +73,7 @@ func search(m *latency.Matrix, v *values) fitted {
 		return best
 	}
 	near := nearSmoothed(v, smoothed)
-	fill(smoothed, n)
+	fill(smoothed)
 	t := link(smoothed, n)
 	t.collapse(v, near)
 	try(t)
@@ -184,14 +184,22 @@ func (t *tree) path(v *values, s, a, b int) float64 {
 	return v.typical * max(t.level[s]+v.offset[a]+v.offset[b], .01)
 }
 
-// structure is the description length of a tree, apart from the data.
+// structure is the description length of a tree, apart from the data: which leaves are below each switch, and the
+// levels. Switches of one parent have no order.
 func (t *tree) structure(v *values, pairs int) float64 {
 	each := .5 * math.Log(float64(max(pairs, 2)))
 	nats := each
 	for s := t.leaves; s < len(t.parent); s++ {
-		if s != t.root {
-			nats += lnChoose(t.size(t.parent[s]), t.size(s)) + math.Log(float64(t.leaves)) + each
+		left, switches := t.size(s), 0
+		for _, c := range t.children[s] {
+			if c >= t.leaves {
+				nats += lnChoose(left, t.size(c)) + math.Log(float64(t.leaves)) + each + 1
+				left -= t.size(c)
+				switches++
+			}
 		}
+		orders, _ := math.Lgamma(float64(switches + 1))
+		nats -= orders
 	}
 	if v.offset != nil {
 		nats += float64(t.leaves) / 2 * math.Log(float64(t.leaves))

@@ -48,8 +48,10 @@ func logarithms(m *latency.Matrix) *values {
 
 // without returns values less offsets. Offsets are shares of the median latency.
 func (v *values) without(offset []float64) *values {
-	w := &values{n: v.n, y: make([]float32, len(v.y)), offset: offset, typical: v.typical,
-		floor: v.floor, resolves: resolution}
+	w := &values{
+		n: v.n, y: make([]float32, len(v.y)), offset: offset, typical: v.typical,
+		floor: v.floor, resolves: resolution,
+	}
 	shift := math.Log(v.typical)
 	for a := range v.n {
 		for b := range v.n {
@@ -100,38 +102,45 @@ func (v *values) smooth(out []float32, k int) {
 	for a := range n {
 		out[a*n+a] = float32(math.NaN())
 		for b := a + 1; b < n; b++ {
-			window = window[:0]
-			add := func(x float32) {
-				if x == x {
-					window = append(window, x)
-				}
-			}
-			add(v.y[a*n+b])
-			for _, c := range near[a] {
-				if c != b {
-					add(v.y[c*n+b])
-				}
-			}
-			for _, c := range near[b] {
-				if c != a {
-					add(v.y[a*n+c])
-				}
-			}
-			x := float32(math.NaN())
-			if len(window) > 0 {
-				slices.Sort(window)
-				x = window[len(window)/2]
-				if len(window)%2 == 0 {
-					x = (x + window[len(window)/2-1]) / 2
-				}
-			}
+			window = v.around(window[:0], a, b, near)
+			x := middle(window)
 			out[a*n+b], out[b*n+a] = x, x
 		}
 	}
 }
 
+// around appends the value of a pair, and those of the neighbours of each with the other.
+func (v *values) around(window []float32, a, b int, near [][]int) []float32 {
+	add := func(x float32) {
+		if x == x {
+			window = append(window, x)
+		}
+	}
+	add(v.y[a*v.n+b])
+	for _, c := range near[a] {
+		if c != b {
+			add(v.y[c*v.n+b])
+		}
+	}
+	for _, c := range near[b] {
+		if c != a {
+			add(v.y[a*v.n+c])
+		}
+	}
+	return window
+}
+
+// middle returns the median, NaN of nothing. It sorts.
+func middle(x []float32) float32 {
+	if len(x) == 0 {
+		return float32(math.NaN())
+	}
+	slices.Sort(x)
+	return (x[len(x)/2] + x[(len(x)-1)/2]) / 2
+}
+
 // fill replaces values that are not known by the greatest that is, so that a linkage can go on.
-func fill(w []float32, n int) {
+func fill(w []float32) {
 	greatest := float32(math.Inf(-1))
 	for _, x := range w {
 		if x > greatest {

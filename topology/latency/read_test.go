@@ -84,7 +84,7 @@ func TestReadErrors(t *testing.T) {
 		{"far too small", "1,1e-300\n3\n", "line 1, column 2: the latency 1e-300 must be"},
 		{"a short line", "1,2,3\n4\n5\n", "line 2: 1 fields, but 2 nodes follow node 1"},
 		{"a long line", "1,2\n3,4,5\n", "line 2: 3 fields, but 1 nodes follow node 1"},
-		{"too many lines", "1,2\n3\n4\n", "line 3: more lines than the 2 of a triangle"},
+		{"too many lines", "1,2\n3\n4\n", "line 3: more lines than the 2 of the triangle"},
 		{"the end is missing", "1,2,3\n4,5\n", "3 lines with latencies must be there"},
 		{"one line of a triangle", "1,2,3\n", "line 1 has 3 latencies, so 2 more lines must follow"},
 		{"a square without its end", "0,1,2\n1,0,3\n", "the file ends after 2 rows of 3"},

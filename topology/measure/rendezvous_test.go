@@ -113,7 +113,7 @@ func TestRendezvousStrangers(t *testing.T) {
 
 func TestRendezvousRefuses(t *testing.T) {
 	r, _, _ := gather(t, 2)
-	for name, want := range map[string]string{"n1": "there already", "n3": "too late", "a b": "without spaces"} {
+	for name, want := range map[string]string{"n1": "there already", "n3": "too late", "a b": "without blank"} {
 		m := Member{Coordinator: r.Address(), Secret: testSecret, Name: name, Listen: "127.0.0.1:0"}
 		if err := m.Join(t.Context(), time.Second); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v: want %q", name, err, want)

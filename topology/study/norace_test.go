@@ -1,0 +1,6 @@
+//go:build !race
+
+package study
+
+// short is the seeds of TestStudyInShort.
+const short = 3

@@ -1,0 +1,6 @@
+//go:build race
+
+package study
+
+// The race detector makes the study eight times slower. `make test` runs the full numbers without it.
+const short = 1
