@@ -23,8 +23,8 @@ const (
 	emulatedNodes    = 64
 )
 
-// emulation is a cluster on this host. Each node is a network namespace. Each switch is a bridge, and so is the cable of
-// its uplink. All bridges are in a namespace of their own. All of it goes with the namespaces.
+// emulation is a cluster on this host. Each node is a network namespace. Each switch is a bridge, and so is the cable
+// of its uplink. All bridges are in a namespace of their own. All of it goes with the namespaces.
 type emulation struct {
 	t    *testing.T
 	name string // of the namespace of the switches; those of the nodes begin with it
