@@ -16,61 +16,85 @@ const (
 	leastClimb    = .01 // of the latencies: less noise than this would make the repair trust a first guess
 )
 
-// climb adds and removes links one by one while all latencies together are described better. It tries the links that look too slow
-// and the pairs that look too fast.
+// climb adds and removes links one by one while all latencies together are described better. It tries the links that
+// look too slow and the pairs that look too fast.
 func (g *graph) climb() (repaired bool) {
-	far := g.distances()
-	if far == nil || len(g.of) > climbVertices {
+	c := &climb{graph: g, far: g.distances()}
+	if c.far == nil || len(g.of) > climbVertices {
 		return false
 	}
 	for range climbSweeps {
-		noise := g.noise(far)
-		before := g.cost(far, noise)
-		changed := false
-		off := func(a, b int) float64 {
-			model := g.baseUs + far[a][b]
-			return (g.d[a][b] - model) / noise(model) * math.Sqrt(g.weight(a, b))
-		}
-		for i := len(g.links) - 1; i >= 0; i-- {
-			if !(off(g.links[i][0], g.links[i][1]) > climbSigmas) {
-				continue
-			}
-			without := g.without(i)
-			if next := without.distances(); next != nil {
-				if cost := without.cost(next, noise); cost < before-1e-6 {
-					*g, far, before, changed = *without, next, cost, true
-				}
-			}
-		}
-		next := slices.Clone(far)
-		for a := range g.of {
-			for b := range a {
-				if !(off(a, b) < -climbSigmas) {
-					continue
-				}
-				for class, hopUs := range g.hopUs {
-					if far[a][b] <= hopUs*(1+1e-9) {
-						continue
-					}
-					next = shortened(next, far, b, a, hopUs)
-					if cost := g.cost(next, noise) + linkNats; cost < before-1e-6 {
-						g.links, g.class = append(g.links, [2]int{b, a}), append(g.class, class)
-						far, next = next, slices.Clone(far)
-						for v := range next {
-							next[v] = slices.Clone(far[v])
-						}
-						before, changed = cost, true
-					}
-				}
-			}
-		}
-		if !changed {
+		c.noise = g.noise(c.far)
+		c.cost = g.cost(c.far, c.noise)
+		cut, added := c.cut(), c.add()
+		if !cut && !added {
 			break
 		}
 		repaired = true
 	}
 	g.dropClasses()
 	return repaired
+}
+
+// climb is one sweep over the links and pairs of a graph.
+type climb struct {
+	*graph
+	far   [][]float64              // of each two vertices
+	noise func(us float64) float64 // of a latency
+	cost  float64                  // of the description so far, in nats
+}
+
+// off returns how many standard deviations a latency is above the graph's.
+func (c *climb) off(a, b int) float64 {
+	model := c.baseUs + c.far[a][b]
+	return (c.d[a][b] - model) / c.noise(model) * math.Sqrt(c.weight(a, b))
+}
+
+// cut drops links that look too slow.
+func (c *climb) cut() (changed bool) {
+	for i := len(c.links) - 1; i >= 0; i-- {
+		if !(c.off(c.links[i][0], c.links[i][1]) > climbSigmas) {
+			continue
+		}
+		without := c.without(i)
+		next := without.distances()
+		if next == nil {
+			continue
+		}
+		if cost := without.cost(next, c.noise); cost < c.cost-1e-6 {
+			*c.graph, c.far, c.cost, changed = *without, next, cost, true
+		}
+	}
+	return changed
+}
+
+// add links pairs that look too fast.
+func (c *climb) add() (changed bool) {
+	next := slices.Clone(c.far)
+	for a := range c.of {
+		for b := range a {
+			if !(c.off(a, b) < -climbSigmas) {
+				continue
+			}
+			for class, hopUs := range c.hopUs {
+				if c.far[a][b] <= hopUs*(1+1e-9) {
+					continue
+				}
+				next = shortened(next, c.far, b, a, hopUs)
+				cost := c.graph.cost(next, c.noise) + linkNats
+				if cost >= c.cost-1e-6 {
+					continue
+				}
+				c.links, c.class = append(c.links, [2]int{b, a}), append(c.class, class)
+				c.far, next = next, slices.Clone(c.far)
+				for v := range next {
+					next[v] = slices.Clone(c.far[v])
+				}
+				c.cost, changed = cost, true
+			}
+		}
+	}
+	return changed
 }
 
 // without returns the graph less one link.

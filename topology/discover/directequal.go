@@ -105,8 +105,10 @@ func equalLinks(d [][]float64) []*graph {
 		for i, links := range ways {
 			again := slices.ContainsFunc(ways[:i], func(other [][2]int) bool { return slices.Equal(other, links) })
 			if !again && len(links) >= len(d)-1 && plausible(len(d), len(links)) {
-				graphs = append(graphs, &graph{routers: alone(d), links: links, class: make([]int, len(links)),
-					hopUs: []float64{c.hopUs}, baseUs: c.firstUs - c.hopUs})
+				graphs = append(graphs, &graph{
+					routers: alone(d), links: links, class: make([]int, len(links)),
+					hopUs: []float64{c.hopUs}, baseUs: c.firstUs - c.hopUs,
+				})
 			}
 		}
 	}

@@ -93,15 +93,21 @@ func (c candidate) explains(m *latency.Matrix) bool {
 	return !sure || r < mostCorrelation/2
 }
 
-// dense reports whether most pairs of a network are linked. Nobody builds that of many nodes. Latencies that hardly
-// differ look like it, and a star with outliers does.
+// dense reports whether most pairs of a network's nodes, or of its routers where it has some, are linked. Nobody builds
+// that of many. Latencies that hardly differ look like it, and a star with outliers does.
 func dense(net *network.Network) bool {
 	const small = 8
-	vertices := len(net.Names)
-	if vertices > net.Nodes {
-		vertices -= net.Nodes // routers
+	routers := len(net.Names) - net.Nodes
+	vertices, links := net.Nodes, len(net.Links)
+	if routers > 0 {
+		vertices, links = routers, 0
+		for _, l := range net.Links {
+			if net.IsSwitch(l.A) {
+				links++
+			}
+		}
 	}
-	return vertices > small && len(net.Links) > vertices*(vertices-1)/4
+	return vertices > small && links > vertices*(vertices-1)/4
 }
 
 // connected returns an error that names a node which no measured pair joins to the first.

@@ -135,22 +135,11 @@ func contract(d [][]float64, pairs [][2]int, order []int) (routers, bool) {
 // means sets the median latency between the nodes of each two routers, and within a router.
 func (r *routers) means(d [][]float64) {
 	r.d = make([][]float64, len(r.of))
-	var sample, own []float64
+	var own []float64
 	for p := range r.of {
 		r.d[p] = make([]float64, len(r.of))
 		for q := range p {
-			sample = sample[:0]
-			for _, a := range r.of[p] {
-				for _, b := range r.of[q] {
-					if d[a][b] == d[a][b] {
-						sample = append(sample, d[a][b])
-					}
-				}
-			}
-			x := math.NaN()
-			if len(sample) > 0 {
-				x = robustMean(sample)
-			}
+			x := meanApart(d, r.of[p], r.of[q])
 			r.d[p][q], r.d[q][p] = x, x
 		}
 		for i, a := range r.of[p] {
@@ -165,6 +154,22 @@ func (r *routers) means(d [][]float64) {
 	if len(own) > 0 {
 		r.ownUs = robustMean(own)
 	}
+}
+
+// meanApart returns the mean latency between two sets of nodes without outliers, NaN if none was measured.
+func meanApart(d [][]float64, x, y []int) float64 {
+	var sample []float64
+	for _, a := range x {
+		for _, b := range y {
+			if d[a][b] == d[a][b] {
+				sample = append(sample, d[a][b])
+			}
+		}
+	}
+	if len(sample) == 0 {
+		return math.NaN()
+	}
+	return robustMean(sample)
 }
 
 // unequalLinks returns graphs over routers whose links may differ in latency.
