@@ -3,8 +3,9 @@ package discover
 import (
 	"math"
 
-	"github.com/weirhpc/weir/topology/latency"
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/weirhpc/weir/topology/latency"
 )
 
 // fitRounds bounds how often latencies are fitted, each time with the outliers of the time before clipped.

@@ -33,8 +33,8 @@ const (
 	leastCut     = 1.5 // ratio of the differences on both sides of a cut
 )
 
-// contractions returns ways to join the nodes into routers. The nodes of one router differ by noise only. Beyond it, the
-// differences of nearest nodes have a gap, so each wide gap is tried.
+// contractions returns ways to join the nodes into routers. The nodes of one router differ by noise only. Beyond it,
+// the differences of nearest nodes have a gap, so each wide gap is tried.
 func contractions(d [][]float64) []routers {
 	var ways []routers
 	if len(d) <= mostWithoutBy {
