@@ -14,7 +14,8 @@ func TestMixed(t *testing.T) {
 		{"Blizzard node", simulated.Blizzard(), simulated.Noise{Sigma: .01}, KindMixed},
 		{
 			"its processors", simulated.WithBase(simulated.BlizzardProcessors(), 1.15),
-			simulated.Noise{Sigma: .005}, KindDirect,
+			simulated.Noise{Sigma: .005},
+			KindDirect,
 		},
 		{"dragonfly", simulated.Dragonfly(5, 4, 4), simulated.Noise{Sigma: .02, Outliers: .01}, KindDragonfly},
 	} {
