@@ -32,8 +32,8 @@ func plausible(nodes, links int) bool {
 	return links > 0 && links < nodes*(nodes-1)/2 && (nodes <= denseNodes || links <= mostDegree*nodes/2)
 }
 
-// around returns the pairs that a first graph makes likely links, though their own latency may be an outlier: nodes three
-// hops apart at most, and nodes with fewer links than most.
+// around returns the pairs that a first graph makes likely links, though their own latency may be an outlier. These are
+// nodes three hops apart at most, and nodes with fewer links than most.
 func around(nodes int, links [][2]int) [][2]int {
 	at := make([][]int, nodes)
 	for _, l := range links {
@@ -134,8 +134,8 @@ func (c comb) ways(d [][]float64, first [][2]int) [][][2]int {
 	return append([][][2]int{first, links}, c.regular(d, links)...)
 }
 
-// combs returns the lengths of a hop that the latencies fit, the longest first. Each is a frequency at which the phases of
-// all latencies agree, beyond the lobe about frequency zero that any distribution has.
+// combs returns the lengths of a hop that the latencies fit, the longest first. Each is a frequency at which the phases
+// of all latencies agree. Any distribution has a lobe about frequency zero, so combs are beyond it.
 func combs(d [][]float64) []comb {
 	sample := sampleOf(d, combSample)
 	if len(sample) == 0 {
@@ -261,9 +261,8 @@ func (c comb) links(d [][]float64, pairs [][2]int, profiles bool) [][2]int {
 }
 
 // evidence returns what speaks for a link between two nodes and against two hops, in nats. By profiles, what all other
-// nodes see counts: the latencies from the ends of a link differ by one hop at most, so their mean square is that of one
-// hop. Nodes that are two hops apart have twice that in common lattices. The mean over the nodes has little noise, and
-// the base cancels.
+// nodes see counts. The latencies from the ends of a link differ by one hop at most. Nodes two hops apart have twice
+// that mean square in common lattices. The mean has little noise, and the base cancels.
 func (c comb) evidence(d [][]float64, pair [2]int, profiles bool) float64 {
 	hop := c.hopUs
 	sigma := max(c.sigmaUs, .02*hop)

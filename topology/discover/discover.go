@@ -93,19 +93,13 @@ func (c candidate) explains(m *latency.Matrix) bool {
 	return !sure || r < mostCorrelation/2
 }
 
-// dense reports whether most pairs of a network's nodes, or of its routers where it has some, are linked. Nobody builds
-// that of many. Latencies that hardly differ look like it, and a star with outliers does.
+// dense reports whether most pairs of a network are linked. Nobody builds that of many nodes. Latencies that hardly
+// differ look like it, and a star with outliers does.
 func dense(net *network.Network) bool {
 	const small = 8
-	routers := len(net.Names) - net.Nodes
-	vertices, links := net.Nodes, len(net.Links)
-	if routers > 0 {
-		vertices, links = routers, 0
-		for _, l := range net.Links {
-			if net.IsSwitch(l.A) {
-				links++
-			}
-		}
+	vertices, links := len(net.Names), len(net.Links)
+	if vertices > net.Nodes { // routers, and one link at each node
+		vertices, links = vertices-net.Nodes, links-net.Nodes
 	}
 	return vertices > small && links > vertices*(vertices-1)/4
 }
