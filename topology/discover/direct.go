@@ -19,10 +19,14 @@ const (
 	mostWithoutBy = 64   // nodes of links that differ, where no router tells the common part of the latencies
 	mostRepaired  = 4    // graphs, the best ones, that are repaired
 	shownMargin   = 3    // nats that each link of a graph without a known shape saves at least
+	repairGain    = .25  // nats per pair that a repair may gain
+	shownGain     = .02  // nats per pair that a graph without a known shape has to gain over the best tree
 )
 
 // direct returns the network of links that describes a matrix best, and whether there is one that could be right.
-func direct(m *latency.Matrix, _ float64) (candidate, bool) {
+// ToBeat is the score of the best tree. A known shape competes as it is. Any other network has much freedom, so it has
+// to be clearly better.
+func direct(m *latency.Matrix, toBeat float64) (candidate, bool) {
 	none := candidate{score: math.Inf(1)}
 	if m.Len() < 4 || m.Len() > mostVertices {
 		return none, false
@@ -32,17 +36,22 @@ func direct(m *latency.Matrix, _ float64) (candidate, bool) {
 	for _, r := range contractions(d) {
 		graphs = append(graphs, unequalLinks(r)...)
 	}
-	found := rateGraphs(m, graphs)
+	pairs := float64(m.Len() * (m.Len() - 1) / 2)
+	found := rateGraphs(m, graphs, toBeat+repairGain*pairs)
 	repaired := []*graph{}
 	for _, c := range found[:min(len(found), mostRepaired)] {
-		if c.graph.climb() {
-			repaired = append(repaired, c.graph)
+		if g := *c.graph; g.climb() {
+			repaired = append(repaired, &g)
 		}
 	}
-	found = append(found, rateGraphs(m, repaired)...)
+	found = append(found, rateGraphs(m, repaired, toBeat)...)
 	slices.SortStableFunc(found, func(x, y ratedGraph) int { return cmp.Compare(x.score, y.score) })
-	for _, c := range found[:min(len(found), mostRepaired)] {
-		if c.candidate.margin = c.shownBy(c.sigma); c.candidate.margin >= shownMargin {
+	for _, c := range found {
+		if !c.known && c.score > toBeat-shownMargin-shownGain*pairs {
+			continue
+		}
+		c.margin = c.shownBy(c.sigma)
+		if c.margin >= shownMargin {
 			return c.candidate, true
 		}
 	}
@@ -52,15 +61,15 @@ func direct(m *latency.Matrix, _ float64) (candidate, bool) {
 // ratedGraph is a graph and how it describes the latencies.
 type ratedGraph struct {
 	candidate
-	*graph
+	graph *graph
 	known bool // the shape
 }
 
-// rateGraphs returns the graphs that can be right, the best first.
-func rateGraphs(m *latency.Matrix, graphs []*graph) []ratedGraph {
+// rateGraphs returns the graphs that can be right and need no more nats than most, the best first.
+func rateGraphs(m *latency.Matrix, graphs []*graph, most float64) []ratedGraph {
 	var found []ratedGraph
 	for _, g := range graphs {
-		if c := g.rated(m); !math.IsInf(c.score, 1) {
+		if c := g.rated(m); !math.IsInf(c.score, 1) && c.score <= most {
 			found = append(found, c)
 		}
 	}
@@ -73,8 +82,8 @@ func (c *ratedGraph) shownBy(sigma float64) float64 {
 	if c.known {
 		return math.Inf(1)
 	}
-	far := c.distances()
-	if len(c.of) <= climbVertices {
+	far := c.graph.distances()
+	if len(c.graph.of) <= climbVertices {
 		return c.graph.weakest(far)
 	}
 	return c.graph.margin(far, sigma)

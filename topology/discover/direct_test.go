@@ -41,8 +41,11 @@ func TestDirect(t *testing.T) {
 		{"odd ring", simulated.WithBase(simulated.Ring(33), 5), hop(.2), KindRing},
 		{"torus", simulated.WithBase(simulated.Torus(8, 8), 5), hop(.2), KindTorus + " 8x8"},
 		{"torus of three sides", simulated.Torus(5, 5, 5), hop(.2), KindTorus + " 5x5x5"},
-		{"torus with outliers", simulated.WithBase(simulated.Torus(8, 8), 2),
-			simulated.Noise{AdditiveUs: .1, Outliers: .01}, KindTorus + " 8x8"},
+		{
+			"torus with outliers", simulated.WithBase(simulated.Torus(8, 8), 2),
+			simulated.Noise{AdditiveUs: .1, Outliers: .01},
+			KindTorus + " 8x8",
+		},
 		{"hypercube", simulated.WithBase(simulated.Hypercube(6), 5), hop(.2), KindHypercube},
 		{"line", simulated.Line(12), hop(.05), KindDirect},
 		{"mesh", simulated.Mesh(5, 6), hop(.05), KindDirect},
@@ -71,7 +74,7 @@ func TestDirectIsNoTree(t *testing.T) {
 		} {
 			m := simulated.Matrix(simulated.Shuffled(net, 3), simulated.Noise{Sigma: sigma, Outliers: .01}, 3)
 			tree := buildTree(m)
-			if c, ok := direct(m, 0); ok && c.score < tree.score {
+			if c, ok := direct(m, tree.score); ok && c.score < tree.score {
 				t.Errorf("%d nodes, sigma %g: a %s of %.0f nats, the tree has %.0f", net.Nodes, sigma, c.kind,
 					c.score, tree.score)
 			}
@@ -90,7 +93,7 @@ func TestDirectBad(t *testing.T) {
 		}
 	}
 	for i, m := range []*latency.Matrix{same, nothing, huge} {
-		if c, ok := direct(m, 0); ok && (c.network == nil || math.IsNaN(c.score)) {
+		if c, ok := direct(m, math.Inf(1)); ok && (c.network == nil || math.IsNaN(c.score)) {
 			t.Errorf("matrix %d: %+v", i, c)
 		}
 	}

@@ -65,7 +65,7 @@ func Build(m *latency.Matrix) (Result, error) {
 	tree := buildTree(m)
 	best, rival := tree, math.Inf(1)
 	if !tree.explains(m) {
-		other, ok := direct(m, tree.sigma)
+		other, ok := direct(m, tree.score)
 		switch {
 		case !ok || dense(other.network):
 		case other.score < tree.score-simplerBy:
@@ -97,11 +97,11 @@ func (c candidate) explains(m *latency.Matrix) bool {
 // differ look like it, and a star with outliers does.
 func dense(net *network.Network) bool {
 	const small = 8
-	vertices := len(net.Names)
-	if vertices > net.Nodes {
-		vertices -= net.Nodes // routers
+	vertices, links := len(net.Names), len(net.Links)
+	if vertices > net.Nodes { // routers, and one link at each node
+		vertices, links = vertices-net.Nodes, links-net.Nodes
 	}
-	return vertices > small && len(net.Links) > vertices*(vertices-1)/4
+	return vertices > small && links > vertices*(vertices-1)/4
 }
 
 // connected returns an error that names a node which no measured pair joins to the first.
