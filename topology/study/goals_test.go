@@ -59,7 +59,7 @@ func goals() []goal {
 		},
 		goal{"uneven tree of 4 x 8 x 8, σ 0.05", func(seed uint64) *network.Network {
 			return simulated.Shuffled(simulated.UnevenTree([]int{4, 8, 8}, seed), seed)
-		}, simulated.Noise{Sigma: .05}, false, 20, .95, true},
+		}, simulated.Noise{Sigma: .05}, false, 20, .95, false},
 		goal{
 			"tree of 4 x 8 x 8, σ 0.05, clock of 0.1 µs", tree(4, 8, 8),
 			simulated.Noise{Sigma: .05, TickUs: .1},

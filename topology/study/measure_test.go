@@ -21,10 +21,10 @@ import (
 )
 
 // epsilons are tried for the thesis's method. The best of them is chosen by the truth, which a user does not have.
-var epsilons = []float64{.02, .05, .1, .2, .3}
+var epsilons = []float64{.05, .1, .2, .3}
 
 // literalSeeds of a goal are enough to show what the thesis's method does.
-const literalSeeds = 5
+const literalSeeds = 3
 
 // study collects rows.
 type study struct {
@@ -137,7 +137,11 @@ func (s *study) confidence(r discover.Result, err error, exact bool) {
 func literal(build func(uint64) *network.Network, noise simulated.Noise, seeds int) string {
 	usual, best := literalTally(build, noise, seeds, discover.LiteralEpsilon), tally{}
 	for _, epsilon := range epsilons {
-		if t := literalTally(build, noise, seeds, epsilon); t.exact >= best.exact {
+		if epsilon == discover.LiteralEpsilon && usual.exact >= best.exact {
+			best = usual
+			continue
+		}
+		if t := literalTally(build, noise, seeds, epsilon); t.exact > best.exact {
 			best = t
 		}
 		if best.exact == seeds {
@@ -349,8 +353,8 @@ func (s *study) write(doc *strings.Builder) {
 func (s *study) noise(doc *strings.Builder) {
 	const seeds = 10
 	sigmas := []float64{.005, .01, .02, .03, .05, .08, .10, .15}
-	fmt.Fprintf(doc, "Noise alone: exact networks of %d seeds, weir / the thesis's method at ε = %g.\n\n", seeds,
-		discover.LiteralEpsilon)
+	fmt.Fprintf(doc, "Noise alone: exact networks of %d seeds, weir / the thesis's method at ε = %g. It is\n"+
+		"not run (-) above a noise at which it is never exact.\n\n", seeds, discover.LiteralEpsilon)
 	doc.WriteString("| tree |")
 	for _, sigma := range sigmas {
 		fmt.Fprintf(doc, " σ %g |", sigma)
@@ -358,11 +362,17 @@ func (s *study) noise(doc *strings.Builder) {
 	doc.WriteString("\n|---|" + strings.Repeat("---|", len(sigmas)) + "\n")
 	for _, fanOuts := range [][]int{{4, 8}, {4, 4, 4}, {16, 16}} {
 		fmt.Fprintf(doc, "| %s |", strings.ReplaceAll(strings.Trim(fmt.Sprint(fanOuts), "[]"), " ", " x "))
+		failed := false
 		for _, sigma := range sigmas {
 			g := goal{network: tree(fanOuts...), noise: simulated.Noise{Sigma: sigma}}
 			ours := each(seeds, func(seed uint64) (bool, time.Duration) { return s.found(g, seed) })
-			theirs := literalTally(g.network, g.noise, seeds, discover.LiteralEpsilon)
-			fmt.Fprintf(doc, " %d / %d |", ours.exact, theirs.exact)
+			if !failed {
+				theirs := literalTally(g.network, g.noise, seeds, discover.LiteralEpsilon)
+				failed = theirs.exact == 0
+				fmt.Fprintf(doc, " %d / %d |", ours.exact, theirs.exact)
+			} else {
+				fmt.Fprintf(doc, " %d / - |", ours.exact)
+			}
 		}
 		doc.WriteString("\n")
 	}
@@ -371,7 +381,7 @@ func (s *study) noise(doc *strings.Builder) {
 
 // disturbed writes table 3.10 of the thesis beside what is observed.
 func (s *study) disturbed(doc *strings.Builder) {
-	const seeds, sigma = 40, .005
+	const seeds, sigma = 20, .005
 	doc.WriteString("Table 3.10 of the thesis: the probability that no pair is disturbed, if one pair is right with " +
 		"probability p. Beside\nit is the share of exact networks: predicted / the thesis's method / weir. ")
 	fmt.Fprintf(doc, "There are %d seeds with σ %g. A\ndisturbed pair takes up to five times as long.\n\n",
