@@ -91,8 +91,8 @@ func typicalVariance(groups []group, floor float64) float64 {
 	return floor * floor
 }
 
-// saving returns what a switch saves in the description, in nats: its latencies have a mean of their own, at the cost
-// of naming its leaves among its parent's. It is negative if the switch is not worth it. TestStarHasNoSwitch pins the
+// saving returns what a switch saves in the description, in nats. Its latencies have a mean of their own. It costs to
+// name its leaves among its parent's. It is negative if the switch is not worth it. TestStarHasNoSwitch pins the
 // cost: it pays for the choice that the linkage had.
 func saving(child, parent group, leaves, of, nodes int, variance, resolves float64) float64 {
 	difference := parent.mean - child.mean
