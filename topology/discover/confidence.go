@@ -11,7 +11,7 @@ import (
 // Bounds of a high confidence. TestConfidence pins that clean matrices are within, and disturbed ones are not.
 const (
 	leastMargin     = 10.  // nats, of the weakest switch and against the next kind of network
-	leastPlace      = 3.   // nats, of the node whose switch is least certain
+	leastPlace      = 5.   // nats, of the node whose switch is least certain
 	mostNoise       = .15  // relative: more hides the levels of common switches
 	mostOutliers    = .10  // share of the pairs
 	mostMissing     = .10  // share of the pairs

@@ -134,8 +134,8 @@ func (t *tree) size(v int) int { return t.hi[v] - t.lo[v] }
 // below returns the leaves of a vertex.
 func (t *tree) below(v int) []int { return t.order[t.lo[v]:t.hi[v]] }
 
-// across calls f with each leaf of a switch and the leaves of the children after its own. So each pair whose lowest
-// common switch this is comes once.
+// across calls f with each leaf of a switch and the leaves of the children after its own. Each pair that meets at the
+// switch comes once.
 func (t *tree) across(v int, f func(a int, others []int)) {
 	for _, c := range t.children[v] {
 		others := t.order[t.hi[c]:t.hi[v]]

@@ -45,7 +45,10 @@ func TestTrees(t *testing.T) {
 	}{
 		{"two levels", simulated.Tree([]int{4, 8}), simulated.Noise{Sigma: .1, Outliers: .01}, 10, 10},
 		{"three levels", simulated.Tree([]int{4, 8, 8}), simulated.Noise{Sigma: .1, Outliers: .01}, 1, 1},
-		{"switches of four, outliers", simulated.Tree([]int{4, 4, 4}), simulated.Noise{Sigma: .02, Outliers: .05}, 10, 9},
+		{
+			"switches of four, outliers", simulated.Tree([]int{4, 4, 4}),
+			simulated.Noise{Sigma: .02, Outliers: .05}, 10, 9,
+		},
 		{"switches of two", simulated.Tree([]int{16, 2}), simulated.Noise{Sigma: .02}, 5, 5},
 		{"a tenth outliers", simulated.Tree([]int{4, 8}), simulated.Noise{Sigma: .02, Outliers: .1}, 10, 10},
 		{"offsets", simulated.Tree([]int{4, 8}), simulated.Noise{Sigma: .02, OffsetsUs: .5}, 3, 3},
@@ -205,7 +208,8 @@ func TestLoopEnds(t *testing.T) {
 	if _, err := Loop(ctx, simulated.Measurer(net, noise, 1), simulated.Matrix(net, noise, 1)); err == nil {
 		t.Error("no error of a cancelled context")
 	}
-	if _, err := Loop(context.Background(), simulated.Measurer(net, noise, 1), latency.New([]string{"a", "b"})); err == nil {
+	others := latency.New([]string{"a", "b"})
+	if _, err := Loop(context.Background(), simulated.Measurer(net, noise, 1), others); err == nil {
 		t.Error("no error of a matrix of other nodes")
 	}
 }
@@ -241,10 +245,10 @@ func TestDescribe(t *testing.T) {
 	if wrong.nats < right.nats+100 {
 		t.Errorf("wrong model %v nats, right model %v", wrong.nats, right.nats)
 	}
-	added := describe(simulated.Matrix(simulated.Ring(40), simulated.Noise{AdditiveUs: .1}, 1),
-		func(a, b int) float64 { return float64(min(a-b+40*(b/(a+1)), 40)) })
-	if math.IsNaN(added.nats) {
-		t.Error("a model that is far off has no description")
+	ring := simulated.Matrix(simulated.Ring(40), simulated.Noise{AdditiveUs: .1}, 1)
+	hops := func(a, b int) float64 { return float64(min(max(a, b)-min(a, b), 40-max(a, b)+min(a, b))) }
+	if added := describe(ring, hops); !added.additive {
+		t.Errorf("additive noise is taken for relative noise: %+v", added)
 	}
 }
 

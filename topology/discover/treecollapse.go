@@ -91,9 +91,9 @@ func typicalVariance(groups []group, floor float64) float64 {
 	return floor * floor
 }
 
-// saving returns what a switch saves in the description, in nats. Its latencies have a mean of their own. It costs to
-// name its leaves among its parent's. It is negative if the switch is not worth it. TestStarHasNoSwitch pins the
-// cost: it pays for the choice that the linkage had.
+// saving returns what a switch saves in the description, in nats. It is negative if the switch is not worth it. Its
+// latencies get a mean of their own. The cost is to name its leaves among its parent's. It pays for the choice that the
+// linkage had: TestStarHasNoSwitch pins that noise makes no switch.
 func saving(child, parent group, leaves, of, nodes int, variance, resolves float64) float64 {
 	difference := parent.mean - child.mean
 	if child.n == 0 || parent.n == 0 || difference < resolves {

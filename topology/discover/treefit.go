@@ -216,8 +216,8 @@ func (t *tree) against(v *values, leaf int) []float64 {
 	return against
 }
 
-// merge joins switches below the same switch if the values between them fit the level of one. It reports
-// whether it did.
+// merge joins switches below the same switch if the values between them fit the level of one. It reports whether it
+// did.
 func (t *tree) merge(v *values) bool {
 	merged := false
 	for _, p := range t.switches() {

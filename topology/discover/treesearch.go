@@ -1,7 +1,9 @@
 package discover
 
 import (
+	"cmp"
 	"math"
+	"slices"
 
 	"github.com/weirhpc/weir/topology/latency"
 )
@@ -77,6 +79,37 @@ func search(m *latency.Matrix, v *values) fitted {
 	t := link(smoothed, n)
 	t.collapse(v, near)
 	try(t)
+	return reconsider(m, best)
+}
+
+// mostReconsidered bounds how many leaves are tried elsewhere.
+const mostReconsidered = 16
+
+// reconsider moves the leaves whose place is least certain, and keeps what describes the matrix better. Settling
+// cannot tell: a leaf shapes the level and noise of the switch where it is, so two places can look stable.
+func reconsider(m *latency.Matrix, best fitted) fitted {
+	type uncertain struct {
+		leaf, other int
+		nats        float64
+	}
+	var found []uncertain
+	for leaf := range best.tree.leaves {
+		if other, nats := best.tree.rival(best.values, leaf); other >= 0 && nats < doubtfulPlace {
+			found = append(found, uncertain{leaf, other, nats})
+		}
+	}
+	slices.SortFunc(found, func(a, b uncertain) int { return cmp.Compare(a.nats, b.nats) })
+	for _, u := range found[:min(len(found), mostReconsidered)] {
+		t := best.tree.clone()
+		t.move(u.leaf, u.other)
+		if len(t.children[best.tree.parent[u.leaf]]) < 2 {
+			continue // the switch would be gone, and the other be another
+		}
+		t.arrangeLeaves()
+		if moved := rate(m, best.values, t); moved.score < best.score {
+			best = moved
+		}
+	}
 	return best
 }
 
