@@ -35,7 +35,7 @@ func goals() []goal {
 		all = append(all, goal{
 			fmt.Sprintf("tree of 4 x 8 x 8, σ %g, 1 %% outliers", sigma), tree(4, 8, 8),
 			simulated.Noise{Sigma: sigma, Outliers: one},
-			false, 100, 1, true,
+			false, 100, 1, sigma <= .02,
 		})
 	}
 	for _, sigma := range []float64{.02, .05, .10} {
@@ -63,12 +63,12 @@ func goals() []goal {
 		goal{
 			"tree of 4 x 8 x 8, σ 0.05, clock of 0.1 µs", tree(4, 8, 8),
 			simulated.Noise{Sigma: .05, TickUs: .1},
-			false, 20, 1, true,
+			false, 20, 1, false,
 		},
 		goal{
 			"tree of 4 x 8 x 8, σ 0.05, nodes differ by up to 0.3 µs", tree(4, 8, 8),
 			simulated.Noise{Sigma: .05, OffsetsUs: .3},
-			false, 10, 1, true,
+			false, 10, 1, false,
 		},
 		goal{
 			"tree of 8 x 8 x 16, σ 0.1, 1 % outliers", tree(8, 8, 16),
