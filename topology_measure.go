@@ -78,7 +78,8 @@ In a machine that runs jobs, --packets-per-second and --share limit what the mea
 		w.add(c)
 	}
 	flags.StringVar(&f.out, "out", "", "write the latencies to `FILE` (default: standard output, unless --json)")
-	flags.StringVar(&f.network, "network", "", "write the network to `FILE`: .tree, .edges, .tgf, .yaml, .conf or .json")
+	flags.StringVar(&f.network, "network", "",
+		"write the network to `FILE`: .tree, .edges, .tgf, .yaml, .conf or .json")
 	flags.StringVar(&f.journal, "journal", "", "keep each latency in `FILE`, and go on from what it has")
 	flags.StringVar(&f.method, "method", "", "measure `METHOD` "+measure.MethodAll+" pairs or "+measure.MethodAdaptive+
 		" (default: all up to 500 nodes)")
