@@ -44,8 +44,8 @@ type networkOut struct{ format, out string }
 
 // addOut adds the flags. Where neither names a form, usual is used: in words for the help.
 func (f *networkOut) addOut(c *cobra.Command, usual string) {
-	c.Flags().StringVar(&f.format, "format", "", "write `FORM` "+strings.Join(network.Forms(), ", ")+
-		" (default: that of the ending of --out, else "+usual+")")
+	c.Flags().StringVar(&f.format, "format", "", "write `FORM` "+strings.Join(network.Forms(), "|")+
+		" (default: by --out, else "+usual+")")
 	c.Flags().StringVar(&f.out, "out", "", "write to `FILE` (default: standard output)")
 	offer(c, "format", network.Forms()...)
 	offerFiles(c, "out", networkFiles...)

@@ -63,7 +63,7 @@ Nodes without names are numbers from 0. The confidence goes to standard error. I
 			return f.run(c)
 		},
 	}
-	f.addOut(c, "parens for trees and edges for other networks")
+	f.addOut(c, "parens or edges")
 	flags := c.Flags()
 	flags.StringVar(&f.matrix, "matrix", "", "read the latencies of `FILE`, in microseconds")
 	flags.StringVar(&f.method, "method", methodWeir, "use `METHOD` weir or thesis")

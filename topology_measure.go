@@ -55,8 +55,9 @@ func newTopologyMeasure() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "measure",
 		Short: "Measure the latencies between nodes or processors, and find the network behind them",
-		Long: `Measures the latencies between nodes, or between the processors of this node. Then it finds the network
-behind them.
+		Long: `Measures latencies between nodes, or between the processors of this node.
+
+It finds the network behind them too.
 
 Up to 500 nodes, each pair is measured three times, in rounds in which no node is in two pairs. The lowest latency of a
 pair counts. Pairs that do not fit the network are measured again. Above 500 nodes, each node is measured with a few
@@ -76,10 +77,9 @@ In a machine that runs jobs, --packets-per-second and --share limit what the mea
 	for _, w := range f.ways {
 		w.add(c)
 	}
-	flags.StringVar(&f.out, "out", "", "write the latencies to `FILE`, such as latencies.csv (default: standard "+
-		"output, unless --json)")
-	flags.StringVar(&f.network, "network", "", "write the network to `FILE`, such as tree.yaml; its ending is the "+
-		"form: .tree, .edges, .tgf, .yaml, .conf or .json")
+	flags.StringVar(&f.out, "out", "", "write the latencies to `FILE` (default: standard output, unless --json)")
+	flags.StringVar(&f.network, "network", "",
+		"write the network to `FILE`: .tree, .edges, .tgf, .yaml, .conf or .json")
 	flags.StringVar(&f.journal, "journal", "", "keep each latency in `FILE`, and go on from what it has")
 	flags.StringVar(&f.method, "method", "", "measure `METHOD` "+measure.MethodAll+" pairs or "+measure.MethodAdaptive+
 		" (default: all up to 500 nodes)")

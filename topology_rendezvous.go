@@ -37,16 +37,14 @@ func (f *rendezvousFlags) flag() string { return "rendezvous" }
 
 func (f *rendezvousFlags) add(c *cobra.Command) {
 	flags := c.Flags()
-	flags.StringVar(&f.address, f.flag(), "", "measure between the nodes where this command runs; they meet at "+
-		"`HOST:PORT`. Under srun, task 0 coordinates there")
-	flags.StringVar(&f.secretFile, "secret-file", "", "with --rendezvous: nodes trust each other that know what "+
-		"`FILE` holds (default: what "+secretVariable+" holds)")
-	flags.BoolVar(&f.coordinate, "coordinate", false, "with --rendezvous: coordinate at this port without taking "+
-		"part. Nodes are started by ssh, say")
+	flags.StringVar(&f.address, f.flag(), "", "measure between the nodes that meet at `HOST:PORT`; "+
+		"task 0 of srun coordinates")
+	flags.StringVar(&f.secretFile, "secret-file", "", "with --rendezvous: `FILE` with the nodes' common secret "+
+		"(default: "+secretVariable+")")
+	flags.BoolVar(&f.coordinate, "coordinate", false, "with --rendezvous: coordinate there without taking part")
 	flags.IntVar(&f.nodes, "nodes", 0, "with --rendezvous: begin when `N` nodes have come (default: srun's tasks)")
 	flags.StringVar(&f.name, "name", "", "with --rendezvous: the `NAME` of this node (default: Slurm's, or the host's)")
-	flags.StringVar(&f.listen, "listen", ":0", "with --rendezvous: this node answers at the UDP address `HOST:PORT` "+
-		"(0: any port)")
+	flags.StringVar(&f.listen, "listen", ":0", "with --rendezvous: answer at UDP `HOST:PORT` (0: any port)")
 	flags.DurationVar(&f.patience, "wait", 2*time.Minute, "with --rendezvous: wait `DURATION` for others to come")
 	flags.IntVar(&f.ping.Size, "bytes", measure.DefaultPing.Size, "with --rendezvous: the size of a message, `N` bytes")
 	flags.IntVar(&f.ping.Trips, "trips", measure.DefaultPing.Trips, "with --rendezvous: least round trips of a "+

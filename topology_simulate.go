@@ -21,8 +21,8 @@ func (f *simulateFlags) flag() string { return "simulate" }
 
 func (f *simulateFlags) add(c *cobra.Command) {
 	flags := c.Flags()
-	flags.StringVar(&f.spec, f.flag(), "", "measure no machine, but a made-up network `NET`: "+
-		strings.Join(simulated.Examples()[:4], ", ")+", … or a FILE of a network with latencies")
+	flags.StringVar(&f.spec, f.flag(), "", "measure a made-up network `NET`: "+
+		strings.Join(simulated.Examples()[:2], ", ")+", … or a FILE of a network")
 	flags.Float64Var(&f.noise.Sigma, "noise", 0, "with simulate: the standard deviation of ln(latency) is `S`")
 	flags.Float64Var(&f.noise.Outliers, "outliers", 0, "with simulate: this `SHARE` of the latencies is up to five "+
 		"times too long")

@@ -23,8 +23,8 @@ const (
 	emulatedNodes    = 64
 )
 
-// emulation is a cluster on this host. Each node is a network namespace, and each switch a bridge in a namespace of
-// its own, with a further bridge in its uplink that stands for a long cable. All of it goes with the namespaces.
+// emulation is a cluster on this host. Each node is a network namespace. Each switch is a bridge, and so is the cable
+// of its uplink. All bridges are in a namespace of their own. All of it goes with the namespaces.
 type emulation struct {
 	t    *testing.T
 	name string // of the namespace of the switches; those of the nodes begin with it
@@ -73,8 +73,8 @@ func emulate(t *testing.T) *emulation {
 	return e
 }
 
-// removeAtEnd removes the namespaces when the test has ended, and also when it was killed: a process waits for the end of
-// its input, which this test holds.
+// removeAtEnd removes the namespaces when the test has ended, even if it was killed. A process waits for the end of its
+// input, which this test holds.
 func (e *emulation) removeAtEnd() {
 	e.t.Helper()
 	remove := exec.Command("sh", "-c", `cat >/dev/null
@@ -102,7 +102,8 @@ func (e *emulation) removeAtEnd() {
 func (e *emulation) addNamespace(name string) {
 	e.t.Helper()
 	e.run("netns", "add", name)
-	e.run("netns", "exec", name, "sh", "-c", "for f in all default; do echo 1 >/proc/sys/net/ipv6/conf/$f/disable_ipv6; done")
+	e.run("netns", "exec", name, "sh", "-c",
+		"for f in all default; do echo 1 >/proc/sys/net/ipv6/conf/$f/disable_ipv6; done")
 	e.run("-n", name, "link", "set", "lo", "up")
 }
 
@@ -124,8 +125,8 @@ func (e *emulation) addSwitches() {
 	e.batch(e.name, lines)
 }
 
-// connect connects a node to its switch. It tells the node the hardware addresses of all others: what the kernel learns
-// by itself is limited, for all namespaces together, and forgotten at the limit.
+// connect connects a node to its switch. It tells the node the hardware addresses of all others. The kernel learns few
+// of them by itself: its limit is for all namespaces together.
 func (e *emulation) connect(i int) {
 	e.t.Helper()
 	e.batch(e.name, []string{
@@ -207,7 +208,8 @@ func TestNamespaces(t *testing.T) {
 	e := emulate(t)
 	t.Logf("64 namespaces were made in %.1f s", time.Since(prepared).Seconds())
 	dir := t.TempDir()
-	secret, matrix, found := filepath.Join(dir, "secret"), filepath.Join(dir, "latencies.csv"), filepath.Join(dir, "tree.json")
+	secret, matrix := filepath.Join(dir, "secret"), filepath.Join(dir, "latencies.csv")
+	found := filepath.Join(dir, "tree.json")
 	if err := os.WriteFile(secret, []byte("a secret for this test alone\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}

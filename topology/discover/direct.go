@@ -23,8 +23,8 @@ const (
 	shownGain     = .02  // nats per pair that a graph without a known shape has to gain over the best tree
 )
 
-// direct returns the network of links that describes a matrix best, and whether there is one that could be right. ToBeat is
-// the score of the best tree. A shape that is known competes as it is. Any other network has so much freedom that it has
+// direct returns the network of links that describes a matrix best, and whether there is one that could be right.
+// ToBeat is the score of the best tree. A known shape competes as it is. Any other network has much freedom, so it has
 // to be clearly better.
 func direct(m *latency.Matrix, toBeat float64) (candidate, bool) {
 	none := candidate{score: math.Inf(1)}

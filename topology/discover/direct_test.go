@@ -41,8 +41,11 @@ func TestDirect(t *testing.T) {
 		{"odd ring", simulated.WithBase(simulated.Ring(33), 5), hop(.2), KindRing},
 		{"torus", simulated.WithBase(simulated.Torus(8, 8), 5), hop(.2), KindTorus + " 8x8"},
 		{"torus of three sides", simulated.Torus(5, 5, 5), hop(.2), KindTorus + " 5x5x5"},
-		{"torus with outliers", simulated.WithBase(simulated.Torus(8, 8), 2),
-			simulated.Noise{AdditiveUs: .1, Outliers: .01}, KindTorus + " 8x8"},
+		{
+			"torus with outliers", simulated.WithBase(simulated.Torus(8, 8), 2),
+			simulated.Noise{AdditiveUs: .1, Outliers: .01},
+			KindTorus + " 8x8",
+		},
 		{"hypercube", simulated.WithBase(simulated.Hypercube(6), 5), hop(.2), KindHypercube},
 		{"line", simulated.Line(12), hop(.05), KindDirect},
 		{"mesh", simulated.Mesh(5, 6), hop(.05), KindDirect},

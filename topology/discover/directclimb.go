@@ -7,70 +7,91 @@ import (
 
 // Bounds of the repair of small graphs.
 const (
-	climbVertices = 64  // more vertices make repairs too slow
-	climbSweeps   = 4   // over all pairs
-	climbSigmas   = 1.5 // noise that a latency is off where a link is missing or too many
-	linkNats      = 4   // nats that a link must save
-	climbSlow     = 10  // nats that one slow latency says at most
-	climbFast     = 25  // nats that one fast latency says at most
-	leastClimb    = .01 // of the latencies: less noise than this would make the repair trust a first guess
+	climbVertices = 64   // more vertices make repairs too slow
+	climbSweeps   = 4    // over all pairs
+	climbSigmas   = 1.5  // noise that a latency is off where a link is missing or too many
+	linkNats      = 4    // nats that a link must save
+	climbSlow     = 10   // nats that one slow latency says at most
+	leastBetter   = 1e-6 // nats that a repair gains at least
+	climbFast     = 25   // nats that one fast latency says at most
+	leastClimb    = .01  // of the latencies: less noise than this would make the repair trust a first guess
 )
 
-// climb adds and removes links one by one while all latencies together are described better. It tries the links that look too slow
-// and the pairs that look too fast.
+// climb adds and removes links one by one while all latencies together are described better. It tries the links that
+// look too slow and the pairs that look too fast.
 func (g *graph) climb() (repaired bool) {
 	far := g.distances()
 	if far == nil || len(g.of) > climbVertices {
 		return false
 	}
 	for range climbSweeps {
-		noise := g.noise(far)
-		before := g.cost(far, noise)
-		changed := false
-		off := func(a, b int) float64 {
-			model := g.baseUs + far[a][b]
-			return (g.d[a][b] - model) / noise(model) * math.Sqrt(g.weight(a, b))
-		}
-		for i := len(g.links) - 1; i >= 0; i-- {
-			if !(off(g.links[i][0], g.links[i][1]) > climbSigmas) {
-				continue
-			}
-			without := g.without(i)
-			if next := without.distances(); next != nil {
-				if cost := without.cost(next, noise); cost < before-1e-6 {
-					*g, far, before, changed = *without, next, cost, true
-				}
-			}
-		}
-		next := slices.Clone(far)
-		for a := range g.of {
-			for b := range a {
-				if !(off(a, b) < -climbSigmas) {
-					continue
-				}
-				for class, hopUs := range g.hopUs {
-					if far[a][b] <= hopUs*(1+1e-9) {
-						continue
-					}
-					next = shortened(next, far, b, a, hopUs)
-					if cost := g.cost(next, noise) + linkNats; cost < before-1e-6 {
-						g.links, g.class = append(g.links, [2]int{b, a}), append(g.class, class)
-						far, next = next, slices.Clone(far)
-						for v := range next {
-							next[v] = slices.Clone(far[v])
-						}
-						before, changed = cost, true
-					}
-				}
-			}
-		}
-		if !changed {
+		s := &sweep{graph: g, far: far, noise: g.noise(far)}
+		s.cost = g.cost(far, s.noise)
+		s.remove()
+		s.add()
+		if !s.changed {
 			break
 		}
-		repaired = true
+		far, repaired = s.far, true
 	}
 	g.dropClasses()
 	return repaired
+}
+
+// sweep is one pass over all pairs of a graph.
+type sweep struct {
+	*graph
+	far     [][]float64
+	noise   func(us float64) float64
+	cost    float64
+	changed bool
+}
+
+// off returns how much slower than the graph a pair is, in standard deviations.
+func (s *sweep) off(a, b int) float64 {
+	model := s.baseUs + s.far[a][b]
+	return (s.d[a][b] - model) / s.noise(model) * math.Sqrt(s.weight(a, b))
+}
+
+// remove tries each slow link.
+func (s *sweep) remove() {
+	for i := len(s.links) - 1; i >= 0; i-- {
+		if !(s.off(s.links[i][0], s.links[i][1]) > climbSigmas) {
+			continue
+		}
+		without := s.without(i)
+		far := without.distances()
+		if far == nil {
+			continue
+		}
+		if cost := without.cost(far, s.noise); cost < s.cost-leastBetter {
+			*s.graph, s.far, s.cost, s.changed = *without, far, cost, true
+		}
+	}
+}
+
+// add tries each fast pair, as a link of each class.
+func (s *sweep) add() {
+	for a := range s.of {
+		for b := range a {
+			for class := range s.hopUs {
+				if s.off(a, b) < -climbSigmas {
+					s.addOne(b, a, class)
+				}
+			}
+		}
+	}
+}
+
+func (s *sweep) addOne(a, b, class int) {
+	if s.far[a][b] <= s.hopUs[class]*(1+1e-9) {
+		return
+	}
+	far := shortened(s.far, a, b, s.hopUs[class])
+	if cost := s.graph.cost(far, s.noise) + linkNats; cost < s.cost-leastBetter {
+		s.links, s.class = append(s.links, [2]int{a, b}), append(s.class, class)
+		s.far, s.cost, s.changed = far, cost, true
+	}
 }
 
 // without returns the graph less one link.
@@ -96,14 +117,12 @@ func (g *graph) dropClasses() {
 	}
 }
 
-// shortened writes to out what the distances are with one more link.
-func shortened(out, far [][]float64, u, v int, us float64) [][]float64 {
+// shortened returns the distances with one more link.
+func shortened(far [][]float64, u, v int, us float64) [][]float64 {
+	out := make([][]float64, len(far))
 	for a, row := range far {
-		if &out[a][0] == &row[0] {
-			out[a] = make([]float64, len(row))
-		}
-		to := min(row[u]+us, 1e300)
-		back := min(row[v]+us, 1e300)
+		out[a] = make([]float64, len(row))
+		to, back := row[u]+us, row[v]+us
 		for b, x := range row {
 			out[a][b] = min(x, to+far[v][b], back+far[u][b])
 		}

@@ -20,6 +20,7 @@ const (
 	nearestSeen = 24   // candidates for links at each node
 	termLimit   = 12   // nats that one latency says for or against a link at most
 	repairs     = 3    // passes over the pairs that a first graph makes likely
+	likelyHops  = 3    // between nodes that may have a link
 	mostPoor    = 100  // nodes with too few links that are paired with each other
 	slowLinkMax = 5    // nats that one slow latency says against a link at most
 	denseNodes  = 16   // so many nodes may have any links
@@ -31,57 +32,56 @@ func plausible(nodes, links int) bool {
 	return links > 0 && links < nodes*(nodes-1)/2 && (nodes <= denseNodes || links <= mostDegree*nodes/2)
 }
 
-// around returns the pairs that a first graph makes likely links, though their own latency may be an outlier: nodes three
-// hops apart at most, and nodes with fewer links than most.
+// around returns the pairs that a first graph makes likely links, though their own latency may be an outlier. These are
+// nodes three hops apart at most, and nodes with fewer links than most.
 func around(nodes int, links [][2]int) [][2]int {
 	at := make([][]int, nodes)
 	for _, l := range links {
 		at[l[0]] = append(at[l[0]], l[1])
 		at[l[1]] = append(at[l[1]], l[0])
 	}
-	degrees := make([]int, nodes)
-	for a, near := range at {
-		degrees[a] = len(near)
-	}
-	usual := slices.Sorted(slices.Values(degrees))[nodes/2]
+	have := degrees(nodes, links)
+	usual := slices.Sorted(slices.Values(have))[nodes/2]
 	var poor []int
-	for a, degree := range degrees {
+	for a, degree := range have {
 		if degree < usual && len(poor) < mostPoor {
 			poor = append(poor, a)
 		}
 	}
 	var pairs [][2]int
-	seen := make([]int, nodes)
 	for a := range nodes {
-		seen[a] = a + 1
-		ring := []int{a}
-		for range 3 {
-			var next []int
-			for _, b := range ring {
-				for _, c := range at[b] {
-					if seen[c] != a+1 {
-						seen[c] = a + 1
-						next = append(next, c)
-					}
-				}
-			}
-			for _, b := range next {
-				if a < b {
-					pairs = append(pairs, [2]int{a, b})
-				}
-			}
-			ring = next
+		likely := within(at, a, likelyHops)
+		if have[a] < usual {
+			likely = append(likely, poor...)
 		}
-		if degrees[a] < usual {
-			for _, b := range poor {
-				if a < b && seen[b] != a+1 {
-					pairs = append(pairs, [2]int{a, b})
-				}
+		for _, b := range likely {
+			if a < b {
+				pairs = append(pairs, [2]int{a, b})
 			}
 		}
 	}
 	slices.SortFunc(pairs, comparePairs)
-	return pairs
+	return slices.Compact(pairs)
+}
+
+// within returns the nodes that are so many hops from a node at most.
+func within(at [][]int, a, hops int) []int {
+	seen := map[int]bool{a: true}
+	all := []int{a}
+	start := 0
+	for range hops {
+		end := len(all)
+		for _, b := range all[start:end] {
+			for _, c := range at[b] {
+				if !seen[c] {
+					seen[c] = true
+					all = append(all, c)
+				}
+			}
+		}
+		start = end
+	}
+	return all[1:]
 }
 
 func comparePairs(x, y [2]int) int { return cmp.Or(cmp.Compare(x[0], y[0]), cmp.Compare(x[1], y[1])) }
@@ -98,33 +98,44 @@ type comb struct {
 func equalLinks(d [][]float64) []*graph {
 	var graphs []*graph
 	for _, c := range combs(d) {
+		var ways [][][2]int
 		for _, profiles := range []bool{true, false} {
-			links := c.links(d, c.nearest(d), profiles)
-			first := links
-			for range repairs {
-				if !plausible(len(d), len(links)) {
-					break
-				}
-				again := c.learnt(d, links).links(d, around(len(d), links), true)
-				if slices.Equal(again, links) {
-					break
-				}
-				links = again
-			}
-			for _, links := range [][][2]int{first, links} {
-				if plausible(len(d), len(links)) && len(links) >= len(d)-1 && !slices.ContainsFunc(graphs,
-					func(g *graph) bool { return slices.Equal(g.links, links) }) {
-					graphs = append(graphs, &graph{routers: alone(d), links: links, class: make([]int, len(links)),
-						hopUs: []float64{c.hopUs}, baseUs: c.firstUs - c.hopUs})
-				}
+			ways = append(ways, c.ways(d, c.links(d, c.nearest(d), profiles))...)
+		}
+		for i, links := range ways {
+			again := slices.ContainsFunc(ways[:i], func(other [][2]int) bool { return slices.Equal(other, links) })
+			if !again && len(links) >= len(d)-1 && plausible(len(d), len(links)) {
+				graphs = append(graphs, &graph{
+					routers: alone(d), links: links, class: make([]int, len(links)),
+					hopUs: []float64{c.hopUs}, baseUs: c.firstUs - c.hopUs,
+				})
 			}
 		}
 	}
 	return graphs
 }
 
-// combs returns the lengths of a hop that the latencies fit, the longest first. Each is a frequency at which the phases of
-// all latencies agree, beyond the lobe about frequency zero that any distribution has.
+// ways returns a first graph, the same after repairs, and regular ones like it.
+func (c comb) ways(d [][]float64, first [][2]int) [][][2]int {
+	links := first
+	for range repairs {
+		if !plausible(len(d), len(links)) {
+			return [][][2]int{first}
+		}
+		again := c.learnt(d, links).links(d, around(len(d), links), true)
+		if slices.Equal(again, links) {
+			break
+		}
+		links = again
+	}
+	if !plausible(len(d), len(links)) {
+		return [][][2]int{first}
+	}
+	return append([][][2]int{first, links}, c.regular(d, links)...)
+}
+
+// combs returns the lengths of a hop that the latencies fit, the longest first. Each is a frequency at which the phases
+// of all latencies agree. Any distribution has a lobe about frequency zero, so combs are beyond it.
 func combs(d [][]float64) []comb {
 	sample := sampleOf(d, combSample)
 	if len(sample) == 0 {
@@ -238,32 +249,79 @@ func combAt(d [][]float64, sample []float64, f, step float64) (comb, bool) {
 	return c, found && c.firstUs > .7*c.hopUs
 }
 
-// links returns the pairs that are one hop apart. By profiles, what all other nodes see counts: the latencies from the
-// ends of a link differ by one hop at most, so their mean square is that of one hop. Nodes that are two hops apart have
-// twice that in common lattices. The mean over the nodes has little noise, and the base cancels.
+// links returns the pairs that look one hop apart.
 func (c comb) links(d [][]float64, pairs [][2]int, profiles bool) [][2]int {
-	hop := c.hopUs
-	one, two := c.oneHop*hop*hop, c.twoHops*hop*hop
-	sigma := max(c.sigmaUs, .02*hop)
-	variance := sigma * sigma
-	observers := float64(max(1, len(d)-2))
-	spread := (8*hop*hop*variance + 8*variance*variance + hop*hop*hop*hop) / observers
 	var links [][2]int
 	for _, pair := range pairs {
-		a, b := pair[0], pair[1]
-		near := 0.
-		if x := d[a][b] - c.firstUs; x == x {
-			near = hop * (.5*hop - x) / variance
-		}
-		if profiles {
-			near = min(max(near, -slowLinkMax), termLimit)
-			near += (two - one) * ((one+two)/2 - (profile(d[a], d[b], 2*hop) - 2*variance)) / spread
-		}
-		if near > 0 {
+		if c.evidence(d, pair, profiles) > 0 {
 			links = append(links, pair)
 		}
 	}
 	return links
+}
+
+// evidence returns what speaks for a link between two nodes and against two hops, in nats. By profiles, what all other
+// nodes see counts. The latencies from the ends of a link differ by one hop at most. Nodes two hops apart have twice
+// that mean square in common lattices. The mean has little noise, and the base cancels.
+func (c comb) evidence(d [][]float64, pair [2]int, profiles bool) float64 {
+	hop := c.hopUs
+	sigma := max(c.sigmaUs, .02*hop)
+	variance := sigma * sigma
+	near := 0.
+	if x := d[pair[0]][pair[1]] - c.firstUs; x == x {
+		near = hop * (.5*hop - x) / variance
+	}
+	if !profiles {
+		return near
+	}
+	one, two := c.oneHop*hop*hop, c.twoHops*hop*hop
+	spread := (8*hop*hop*variance + 8*variance*variance + hop*hop*hop*hop) / float64(max(1, len(d)-2))
+	seen := profile(d[pair[0]], d[pair[1]], 2*hop) - 2*variance
+	return min(max(near, -slowLinkMax), termLimit) + (two-one)*((one+two)/2-seen)/spread
+}
+
+// regular returns a graph in which nodes have as many links as most have in a first graph, and a few more or less. In
+// common lattices all have. The pairs with the best evidence come first, so a link whose own latency is an outlier is
+// what is left for two nodes.
+func (c comb) regular(d [][]float64, links [][2]int) [][][2]int {
+	type rankedPair struct {
+		pair     [2]int
+		evidence float64
+	}
+	learnt := c.learnt(d, links)
+	var ranked []rankedPair
+	for _, pair := range around(len(d), links) {
+		ranked = append(ranked, rankedPair{pair, learnt.evidence(d, pair, true)})
+	}
+	slices.SortStableFunc(ranked, func(x, y rankedPair) int { return cmp.Compare(y.evidence, x.evidence) })
+	usual := slices.Sorted(slices.Values(degrees(len(d), links)))[len(d)/2]
+	var graphs [][][2]int
+	for degree := usual - 1; degree <= usual+1; degree++ {
+		have := make([]int, len(d))
+		var chosen [][2]int
+		for _, r := range ranked {
+			if a, b := r.pair[0], r.pair[1]; have[a] < degree && have[b] < degree {
+				have[a]++
+				have[b]++
+				chosen = append(chosen, r.pair)
+			}
+		}
+		if 2*len(chosen) == degree*len(d) {
+			slices.SortFunc(chosen, comparePairs)
+			graphs = append(graphs, chosen)
+		}
+	}
+	return graphs
+}
+
+// degrees returns how many links each node has.
+func degrees(nodes int, links [][2]int) []int {
+	all := make([]int, nodes)
+	for _, l := range links {
+		all[l[0]]++
+		all[l[1]]++
+	}
+	return all
 }
 
 // learnt returns the comb with the profiles of a first graph. Small odd sides make links differ less than by one hop.

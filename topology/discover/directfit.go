@@ -3,8 +3,9 @@ package discover
 import (
 	"math"
 
-	"github.com/weirhpc/weir/topology/latency"
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/weirhpc/weir/topology/latency"
 )
 
 // fitRounds bounds how often latencies are fitted, each time with the outliers of the time before clipped.
@@ -15,7 +16,7 @@ func (g *graph) refine(m *latency.Matrix, far [][]float64) {
 	count := g.pathCounts(far)
 	unknowns := len(g.hopUs) + 1
 	row := make([]float64, unknowns)
-	fill := func(a, b int) (used bool) {
+	fill := func(a, b int) {
 		r, s := g.at[a], g.at[b]
 		row[0] = 1
 		for k := range g.hopUs {
@@ -24,7 +25,6 @@ func (g *graph) refine(m *latency.Matrix, far [][]float64) {
 				row[k+1] = count[k][r][s]
 			}
 		}
-		return true
 	}
 	x := make([]float64, unknowns)
 	x[0] = g.baseUs
@@ -78,7 +78,7 @@ func eachPair(m *latency.Matrix, visit func(a, b int, us float64)) {
 }
 
 // spread returns the noise of the latencies about the model, by the median.
-func (g *graph) spread(m *latency.Matrix, x []float64, fill func(a, b int) bool, row []float64) float64 {
+func (g *graph) spread(m *latency.Matrix, x []float64, fill func(a, b int), row []float64) float64 {
 	var off []float64
 	step := max(1, m.Len()*(m.Len()-1)/2/sampleLimit)
 	i := 0

@@ -46,7 +46,7 @@ func (g *graph) shape(far [][]float64) shape {
 			continue
 		}
 		if len(sides) > 1 && slices.Equal(seen, lattice(sides, true)) {
-			return shape{KindTorus + " " + product2(sides), true}
+			return shape{KindTorus + " " + sidesName(sides), true}
 		}
 		if slices.Equal(seen, lattice(sides, false)) {
 			return shape{KindDirect, true} // a line or a mesh
@@ -55,7 +55,7 @@ func (g *graph) shape(far [][]float64) shape {
 	return shape{kind: KindDirect}
 }
 
-func product2(sides []int) string {
+func sidesName(sides []int) string {
 	var b strings.Builder
 	for i, side := range sides {
 		if i > 0 {
@@ -148,8 +148,8 @@ func convolve(x, y []int) []int {
 	return out
 }
 
-// isDragonfly reports whether the shortest links form groups in which each router has a link to each other, and each two
-// groups have as many links.
+// isDragonfly reports whether the shortest links form groups in which each router has a link to each other. Each two
+// groups have as many links between them.
 func (g *graph) isDragonfly() bool {
 	local := slices.Index(g.hopUs, slices.Min(g.hopUs))
 	n := len(g.of)

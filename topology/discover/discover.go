@@ -98,11 +98,11 @@ func (c candidate) explains(m *latency.Matrix) bool {
 // differ look like it, and a star with outliers does.
 func dense(net *network.Network) bool {
 	const small = 8
-	vertices := len(net.Names)
-	if vertices > net.Nodes {
-		vertices -= net.Nodes // routers
+	vertices, links := len(net.Names), len(net.Links)
+	if vertices > net.Nodes { // routers, and one link at each node
+		vertices, links = vertices-net.Nodes, links-net.Nodes
 	}
-	return vertices > small && len(net.Links) > vertices*(vertices-1)/4
+	return vertices > small && links > vertices*(vertices-1)/4
 }
 
 // connected returns an error that names a node which no measured pair joins to the first.

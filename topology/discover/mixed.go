@@ -8,11 +8,10 @@ import (
 
 // routers are groups of nodes that see all others alike.
 type routers struct {
-	of      [][]int // nodes of a router
-	at      []int   // router of a node
-	d       [][]float64
-	ownUs   float64 // latency between two nodes of a router; NaN: no router has two
-	between bool    // links may differ in latency
+	of    [][]int // nodes of a router
+	at    []int   // router of a node
+	d     [][]float64
+	ownUs float64 // latency between two nodes of a router; NaN: no router has two
 }
 
 // alone returns a router for each node.
@@ -34,8 +33,8 @@ const (
 	leastCut     = 1.5 // ratio of the differences on both sides of a cut
 )
 
-// contractions returns ways to join the nodes into routers. Nodes of one router differ by noise only. Which difference is
-// noise shows as a gap between the differences of nearest nodes, so each wide gap is tried.
+// contractions returns ways to join the nodes into routers. The nodes of one router differ by noise only. Beyond it,
+// the differences of nearest nodes have a gap, so each wide gap is tried.
 func contractions(d [][]float64) []routers {
 	var ways []routers
 	if len(d) <= mostWithoutBy {
@@ -114,7 +113,7 @@ func contract(d [][]float64, pairs [][2]int, order []int) (routers, bool) {
 	for _, i := range order {
 		parent[root(pairs[i][1])] = root(pairs[i][0])
 	}
-	r := routers{at: make([]int, len(d)), between: true}
+	r := routers{at: make([]int, len(d))}
 	number := map[int]int{}
 	for a := range d {
 		top := root(a)
@@ -132,31 +131,20 @@ func contract(d [][]float64, pairs [][2]int, order []int) (routers, bool) {
 	return r, true
 }
 
-// means sets the median latency between the nodes of each two routers, and within a router.
+// means sets the mean latency between the nodes of each two routers, and within a router.
 func (r *routers) means(d [][]float64) {
 	r.d = make([][]float64, len(r.of))
-	var sample, own []float64
-	for p := range r.of {
+	var own []float64
+	for p, nodes := range r.of {
 		r.d[p] = make([]float64, len(r.of))
 		for q := range p {
-			sample = sample[:0]
-			for _, a := range r.of[p] {
-				for _, b := range r.of[q] {
-					if d[a][b] == d[a][b] {
-						sample = append(sample, d[a][b])
-					}
-				}
-			}
-			x := math.NaN()
-			if len(sample) > 0 {
-				x = robustMean(sample)
-			}
+			x := meanAcross(d, nodes, r.of[q])
 			r.d[p][q], r.d[q][p] = x, x
 		}
-		for i, a := range r.of[p] {
-			for _, b := range r.of[p][:i] {
-				if d[a][b] == d[a][b] {
-					own = append(own, d[a][b])
+		for i, a := range nodes {
+			for _, b := range nodes[:i] {
+				if x := d[a][b]; x == x {
+					own = append(own, x)
 				}
 			}
 		}
@@ -165,6 +153,22 @@ func (r *routers) means(d [][]float64) {
 	if len(own) > 0 {
 		r.ownUs = robustMean(own)
 	}
+}
+
+// meanAcross returns the mean latency between two sets of nodes, outliers clipped. NaN: none was measured.
+func meanAcross(d [][]float64, these, those []int) float64 {
+	var sample []float64
+	for _, a := range these {
+		for _, b := range those {
+			if x := d[a][b]; x == x {
+				sample = append(sample, x)
+			}
+		}
+	}
+	if len(sample) == 0 {
+		return math.NaN()
+	}
+	return robustMean(sample)
 }
 
 // unequalLinks returns graphs over routers whose links may differ in latency.
@@ -201,8 +205,8 @@ const (
 	sureLink  = .5 // share of the shortest link that a detour must be longer
 )
 
-// bases returns what the latencies may have in common: if the paths of levels i and j join to one of level k, the base is
-// in i and j twice.
+// bases returns what the latencies may have in common. If two paths join to a third, the base is in both of them, and
+// once in the third.
 func (r *routers) bases() []float64 {
 	var all []float64
 	for a := range r.d {

@@ -12,8 +12,11 @@ func TestMixed(t *testing.T) {
 		{"ring of four switches", simulated.SwitchRing(4, 4), simulated.Noise{Sigma: .01}, KindMixed},
 		{"ring of four switches, no noise", simulated.SwitchRing(4, 2), simulated.Noise{}, KindMixed},
 		{"Blizzard node", simulated.Blizzard(), simulated.Noise{Sigma: .01}, KindMixed},
-		{"its processors", simulated.WithBase(simulated.BlizzardProcessors(), 1.15),
-			simulated.Noise{Sigma: .005}, KindDirect},
+		{
+			"its processors", simulated.WithBase(simulated.BlizzardProcessors(), 1.15),
+			simulated.Noise{Sigma: .005},
+			KindDirect,
+		},
 		{"dragonfly", simulated.Dragonfly(5, 4, 4), simulated.Noise{Sigma: .02, Outliers: .01}, KindDragonfly},
 	} {
 		for seed := range uint64(2) {

@@ -47,7 +47,8 @@ func TestTrees(t *testing.T) {
 		{"three levels", simulated.Tree([]int{4, 8, 8}), simulated.Noise{Sigma: .1, Outliers: .01}, 1, 1},
 		{
 			"switches of four, outliers", simulated.Tree([]int{4, 4, 4}),
-			simulated.Noise{Sigma: .02, Outliers: .05}, 10, 9,
+			simulated.Noise{Sigma: .02, Outliers: .05},
+			10, 9,
 		},
 		{"switches of two", simulated.Tree([]int{16, 2}), simulated.Noise{Sigma: .02}, 5, 5},
 		{"a tenth outliers", simulated.Tree([]int{4, 8}), simulated.Noise{Sigma: .02, Outliers: .1}, 10, 10},

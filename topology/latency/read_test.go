@@ -56,7 +56,10 @@ func TestReadForms(t *testing.T) {
 		{"pairs in the other direction", "a,b,latency_us\na,b,1\nc,a,2\nc,b,3\n", named},
 		{"pairs with repeats", "a,b,latency_us,pass\na,b,9,1\na,b,1,2\nb,a,2,3\n", "a-b 2"},
 		{"pairs with failures", "a,b,latency_us\na,b,nan\na,b,4\na,c,-\nb,c,1\n", "a-b 4, a-c NaN, b-c 1"},
-		{"pairs in the order of a comment", "# names: c,a,b\na,b,latency_us\na,b,1\na,c,2\nb,c,3\n", "c-a 2, c-b 3, a-b 1"},
+		{
+			"pairs in the order of a comment", "# names: c,a,b\na,b,latency_us\na,b,1\na,c,2\nb,c,3\n",
+			"c-a 2, c-b 3, a-b 1",
+		},
 	} {
 		m, err := Read(strings.NewReader(c.text))
 		if err != nil {
@@ -140,7 +143,8 @@ func TestReadFileErrors(t *testing.T) {
 	}
 }
 
-// TestAsymmetry: a few pairs that differ much are warned about and become the lower latency. Small differences are noise.
+// TestAsymmetry: a few pairs that differ much are warned about and become the lower latency. Small differences are
+// noise.
 func TestAsymmetry(t *testing.T) {
 	draw := rand.New(rand.NewPCG(1, 1))
 	const n = 30
@@ -241,7 +245,8 @@ func TestWrite(t *testing.T) {
 
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{
-		"1,2\n3\n", "a,b\n0,1\n1,0\n", "node,a,b\na,0,1\nb,1,0\n", "a,b,latency_us\na,b,1\n", "# names: a,b\n# tick_us: .1\n1\n",
+		"1,2\n3\n", "a,b\n0,1\n1,0\n", "node,a,b\na,0,1\nb,1,0\n", "a,b,latency_us\na,b,1\n",
+		"# names: a,b\n# tick_us: .1\n1\n",
 		"a,0,1\nb,1,0\n", "1;2\n;\n", "0 1\n1 0", ",,\n,\n\n", "a,b,latency_us,pass\na,b,1,2\na,b,2,2\n",
 	} {
 		f.Add([]byte(seed))

@@ -50,7 +50,8 @@ func TestDeviate(t *testing.T) {
 	if got, err := Deviate(first, partial); err != nil || got.Pairs != 1 || got.Mean != -2 {
 		t.Errorf("of one common pair: %+v, %v", got, err)
 	}
-	if _, err := Deviate(first, read(t, "a,b,x\n0,1,2\n1,0,3\n2,3,0\n")); err == nil || !strings.Contains(err.Error(), "node c") {
+	other := read(t, "a,b,x\n0,1,2\n1,0,3\n2,3,0\n")
+	if _, err := Deviate(first, other); err == nil || !strings.Contains(err.Error(), "node c") {
 		t.Errorf("other nodes: %v", err)
 	}
 	if _, err := Deviate(read(t, "a,b\n0,1\n1,0\n"), first); err == nil {
@@ -103,11 +104,14 @@ func TestFitLine(t *testing.T) {
 	if err != nil || math.Abs(l.Throughput-1000) > 1e-6 || math.Abs(l.LatencyUs-2) > 1e-9 || l.R2 != 1 {
 		t.Errorf("%+v, %v", l, err)
 	}
-	l, err = FitLine([]float64{0, 1000, 2000, 3000}, []float64{1, 3, 2, 4}) // by hand: slope .0008, intercept 1.3, R² .64
-	if err != nil || math.Abs(l.Throughput-1250) > 1e-6 || math.Abs(l.LatencyUs-1.3) > 1e-9 || math.Abs(l.R2-.64) > 1e-9 {
+	// By hand: slope .0008, intercept 1.3, R² .64.
+	l, err = FitLine([]float64{0, 1000, 2000, 3000}, []float64{1, 3, 2, 4})
+	if err != nil || math.Abs(l.Throughput-1250) > 1e-6 || math.Abs(l.LatencyUs-1.3) > 1e-9 ||
+		math.Abs(l.R2-.64) > 1e-9 {
 		t.Errorf("%+v, %v", l, err)
 	}
-	if l, err = FitLine([]float64{1, 100}, []float64{2, 2}); err != nil || !math.IsInf(l.Throughput, 1) || l.LatencyUs != 2 {
+	l, err = FitLine([]float64{1, 100}, []float64{2, 2})
+	if err != nil || !math.IsInf(l.Throughput, 1) || l.LatencyUs != 2 {
 		t.Errorf("a delay that does not grow: %+v, %v", l, err)
 	}
 	for _, sizes := range [][]float64{{5, 5}, {5}} {

@@ -19,7 +19,8 @@ type Ping struct {
 	Batches int // at most. A quarter of them, and at least five, are enough if they agree within 2 %.
 }
 
-// DefaultPing is how a pair is measured if nobody says otherwise. It takes 40·21 round trips: 8 ms where one takes 10 µs.
+// DefaultPing is how a pair is measured if nobody says otherwise. It takes at most 40·21 round trips: 8 ms where one
+// takes 10 µs.
 var DefaultPing = Ping{Size: 64, Trips: 20, Batches: 40}
 
 // Check returns an error that names what is out of range.
@@ -58,11 +59,11 @@ const (
 
 // Sample is what pings to one peer told.
 type Sample struct {
-	LeastUs  float64 `json:"least_us"`  // one way, half a round trip: of the fastest batch. NaN: the peer never answered
+	LeastUs  float64 `json:"least_us"`  // one way, of the fastest batch. NaN: the peer never answered
 	MedianUs float64 `json:"median_us"` // of all batches
 	Batches  int     `json:"batches"`   // that were complete
 	Lost     int     `json:"lost"`      // packets
-	TickUs   float64 `json:"tick_us"`   // step of the latencies: that of the clock, over the trips of a batch and two ways
+	TickUs   float64 `json:"tick_us"`   // step of the latencies: that of the clock, over all ways of a batch
 }
 
 var noSample = Sample{LeastUs: math.NaN(), MedianUs: math.NaN()}

@@ -87,8 +87,10 @@ func (r *Rendezvous) count() int {
 // Connections that do not know the secret neither take part nor hinder those that do.
 func TestRendezvousStrangers(t *testing.T) {
 	r, _, _ := gather(t, 2)
-	for _, text := range []string{"", "GET / HTTP/1.1\r\n\r\n", "{}\n", "null\n", strings.Repeat("x", 2*maxLine), "{\"name\":\"n7\"," +
-		"\"nonce\":\"" + newNonce() + "\",\"mac\":\"00\"}\n"} {
+	for _, text := range []string{
+		"", "GET / HTTP/1.1\r\n\r\n", "{}\n", "null\n", strings.Repeat("x", 2*maxLine),
+		`{"name":"n7","nonce":"` + newNonce() + `","mac":"00"}` + "\n",
+	} {
 		conn, err := net.Dial("tcp", r.Address())
 		if err != nil {
 			t.Fatal(err)
@@ -96,7 +98,8 @@ func TestRendezvousStrangers(t *testing.T) {
 		defer conn.Close()
 		_, _ = io.WriteString(conn, text)
 	}
-	m := Member{Coordinator: r.Address(), Secret: []byte("another secret of 16 bytes"), Name: "n2", Listen: "127.0.0.1:0"}
+	other := []byte("another secret of 16 bytes")
+	m := Member{Coordinator: r.Address(), Secret: other, Name: "n2", Listen: "127.0.0.1:0"}
 	if err := m.Join(t.Context(), time.Second); err == nil || !strings.Contains(err.Error(), "secrets differ") {
 		t.Errorf("a member with another secret: %v", err)
 	}

@@ -22,17 +22,15 @@ func TestThreads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var us float64
-	for range 10 { // another process may have a processor for seconds
-		got, err := threads.Measure(t.Context(), []latency.Pair{{A: 0, B: 1}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if us = got[0]; us > .001 && us < 1000 {
-			break
-		}
+	got, err := threads.Measure(t.Context(), []latency.Pair{{A: 0, B: 1}})
+	if err != nil {
+		t.Fatal(err)
 	}
-	if !(us > .001 && us < 1000) {
+	us := got[0]
+	if us != us { // it has a bound of its own
+		t.Skip("THREADS NOT MEASURED: other processes have the processors")
+	}
+	if us < .001 || us > 1000 {
 		t.Errorf("%s to %s: %g us", threads.Names()[0], threads.Names()[1], us)
 	}
 	t.Logf("%s to %s: %.3f us", threads.Names()[0], threads.Names()[1], us)

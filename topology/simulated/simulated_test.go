@@ -31,14 +31,17 @@ func TestTreeLatencies(t *testing.T) {
 
 // TestQuickLengths: the parents of a tree and the shortest paths of any network give the same latencies.
 func TestQuickLengths(t *testing.T) {
-	for _, n := range []*network.Network{UnevenTree([]int{3, 4, 4}, 5), Westmere(), Partition(), Shuffled(Tree([]int{3, 5}), 2)} {
+	for _, n := range []*network.Network{
+		UnevenTree([]int{3, 4, 4}, 5), Westmere(), Partition(), Shuffled(Tree([]int{3, 5}), 2),
+	} {
 		n.BaseUs = .3
 		quick, slow := climbed(n), lengthsOf(WithBase(n, .3))
 		for a := range n.Nodes {
 			want := n.Distances(a)
 			for b := range n.Nodes {
-				if a != b && (math.Abs(quick.between(a, b)-want[b]) > 1e-9 || math.Abs(slow.between(a, b)-want[b]) > 1e-9) {
-					t.Fatalf("%d to %d: %g and %g, want %g", a, b, quick.between(a, b), slow.between(a, b), want[b])
+				one, two := quick.between(a, b), slow.between(a, b)
+				if a != b && (math.Abs(one-want[b]) > 1e-9 || math.Abs(two-want[b]) > 1e-9) {
+					t.Fatalf("%d to %d: %g and %g, want %g", a, b, one, two, want[b])
 				}
 			}
 		}
