@@ -148,13 +148,14 @@ func TestConfidence(t *testing.T) {
 		name   string
 		matrix *latency.Matrix
 		want   string
+		reason string
 	}{
-		{"clean", simulated.Matrix(tree, simulated.Noise{Sigma: .02}, 1), High},
-		{"outliers", simulated.Matrix(tree, simulated.Noise{Sigma: .02, Outliers: .03}, 1), High},
-		{"random", unstructured, Low},
-		{"disturbed", disturbed, Low},
-		{"half missing", simulated.Matrix(tree, simulated.Noise{Sigma: .02, Missing: .5}, 1), Low},
-		{"more than the repeats", repeats, Low},
+		{"clean", simulated.Matrix(tree, simulated.Noise{Sigma: .02}, 1), High, ""},
+		{"outliers", simulated.Matrix(tree, simulated.Noise{Sigma: .02, Outliers: .03}, 1), High, ""},
+		{"random", unstructured, Low, "they hide switches"},
+		{"disturbed", disturbed, Low, ""},
+		{"half missing", simulated.Matrix(tree, simulated.Noise{Sigma: .02, Missing: .5}, 1), Low, "were not measured"},
+		{"more than the repeats", repeats, Low, "between repeats"},
 	} {
 		got, err := Build(c.matrix)
 		if err != nil {
@@ -162,6 +163,9 @@ func TestConfidence(t *testing.T) {
 		}
 		if got.Confidence.Level != c.want || (len(got.Confidence.Reasons) > 0) != (c.want == Low) {
 			t.Errorf("%s: %+v, want %s", c.name, got.Confidence, c.want)
+		}
+		if !strings.Contains(strings.Join(got.Confidence.Reasons, "; "), c.reason) {
+			t.Errorf("%s: reasons %q, none is %q", c.name, got.Confidence.Reasons, c.reason)
 		}
 	}
 }
@@ -193,9 +197,22 @@ func TestLoop(t *testing.T) {
 			}
 		}
 		before := slices.Clone(cluster.Measured())
+		first := latency.New(cluster.Names())
+		for a := range net.Nodes {
+			for b := range a {
+				first.Set(a, b, m.At(a, b))
+			}
+		}
 		got, err := Loop(context.Background(), cluster, m)
 		if err != nil {
 			t.Fatal(err)
+		}
+		for a := range net.Nodes {
+			for b := range a {
+				if m.At(a, b) > first.At(a, b) {
+					t.Fatalf("seed %d: %d and %d have %v us, after %v us", seed, a, b, m.At(a, b), first.At(a, b))
+				}
+			}
 		}
 		for i, count := range cluster.Measured() {
 			all += before[i]
