@@ -861,8 +861,14 @@ func findLog(t *testing.T, r *rand.Rand, jobs map[schemas.JobKey]*schemas.Job) (
 			jobs[schemas.JobKey{JobID: job}] = &schemas.Job{JobID: job, State: schemas.StateFailed, End: &end}
 		}
 	}
+	// Chance alone makes nothing late in some logs: job "over" ends after four intervals, and has one more.
+	end := findEpoch + 4*length
+	jobs[schemas.JobKey{JobID: "over"}] = &schemas.Job{JobID: "over", State: schemas.StateFailed, End: &end}
 	at := int64(findEpoch)
 	for i := range intervals {
+		if i < 4 || i == intervals/4 {
+			put(at, encode(t, loadOf("over", at, length, 1)))
+		}
 		at += length
 		if i == intervals/2 {
 			at += stateEveryMs * int64(r.IntN(3))
@@ -880,8 +886,6 @@ func findLog(t *testing.T, r *rand.Rand, jobs map[schemas.JobKey]*schemas.Job) (
 			put(at, []byte("rubbish"))
 		}
 	}
-	// Chance alone makes nothing late in some logs.
-	put(at, encode(t, loadOf("0", findEpoch, length, 1)))
 	return log
 }
 
