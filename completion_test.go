@@ -54,7 +54,7 @@ func TestCompletionOffersFixedValues(t *testing.T) {
 	const noFiles, yaml, directories = ":4", ":8", ":16"
 	for line, want := range map[string]string{
 		"tail ": "balance counters find-progress find-state findings job-summary jobs merge-progress partials " +
-			"progress rejects routes schemas triggers " + noFiles,
+			"progress rejects routes schemas topology-orders triggers " + noFiles,
 		"tail counters ":                 "" + noFiles,
 		"tail counters --from ":          "start end " + noFiles,
 		"collect --log-level ":           "debug info warn error " + noFiles,

@@ -22,8 +22,8 @@ func newTail() *cobra.Command {
 		Short: "Show the records of a topic as they come",
 		Long: `Shows the committed records of a topic as they come, until Ctrl-C. Times are UTC.
 
-TOPIC is one of these names, with or without the prefix: counters, routes, balance, triggers, partials, job-summary,
-jobs, progress, merge-progress, rejects, findings, find-progress, find-state, schemas.
+TOPIC is one of these names, with or without the prefix: counters, routes, balance, triggers, topology-orders, partials,
+job-summary, jobs, progress, merge-progress, rejects, findings, find-progress, find-state, schemas.
 
 An object of --json has topic, partition, offset, timestamp, key, schema and value. The value of a Reject has the whole
 head in base64. Its head_schema names the schema with which the head begins.`,

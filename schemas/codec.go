@@ -69,21 +69,22 @@ type schemaTable struct {
 
 func newTable() schemaTable {
 	zero := map[string]func() Record{
-		"BalanceState": func() Record { return new(BalanceState) },
-		"CounterBatch": func() Record { return new(CounterBatch) },
-		"FindState":    func() Record { return new(FindState) },
-		"Finding":      func() Record { return new(Finding) },
-		"Gap":          func() Record { return new(Gap) },
-		"Job":          func() Record { return new(Job) },
-		"JobPartial":   func() Record { return new(JobPartial) },
-		"JobSummary":   func() Record { return new(JobSummary) },
-		"NodeSummary":  func() Record { return new(NodeSummary) },
-		"Progress":     func() Record { return new(Progress) },
-		"Reject":       func() Record { return new(Reject) },
-		"Route":        func() Record { return new(Route) },
-		"Tick":         func() Record { return new(Tick) },
-		"Trigger":      func() Record { return new(Trigger) },
-		"Watermark":    func() Record { return new(Watermark) },
+		"BalanceState":  func() Record { return new(BalanceState) },
+		"CounterBatch":  func() Record { return new(CounterBatch) },
+		"FindState":     func() Record { return new(FindState) },
+		"Finding":       func() Record { return new(Finding) },
+		"Gap":           func() Record { return new(Gap) },
+		"Job":           func() Record { return new(Job) },
+		"JobPartial":    func() Record { return new(JobPartial) },
+		"JobSummary":    func() Record { return new(JobSummary) },
+		"NodeSummary":   func() Record { return new(NodeSummary) },
+		"Progress":      func() Record { return new(Progress) },
+		"Reject":        func() Record { return new(Reject) },
+		"Route":         func() Record { return new(Route) },
+		"Tick":          func() Record { return new(Tick) },
+		"TopologyOrder": func() Record { return new(TopologyOrder) },
+		"Trigger":       func() Record { return new(Trigger) },
+		"Watermark":     func() Record { return new(Watermark) },
 	}
 	t := schemaTable{byName: map[string]*entry{}, byFingerprint: map[uint64]*entry{}}
 	add := func(file, name string) *entry {
@@ -146,6 +147,8 @@ func nameOf(r Record) string {
 		return "weir.v1.Route"
 	case *Tick:
 		return "weir.v1.Tick"
+	case *TopologyOrder:
+		return "weir.v1.TopologyOrder"
 	case *Trigger:
 		return "weir.v1.Trigger"
 	case *Watermark:

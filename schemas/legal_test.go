@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"math"
 	"math/rand/v2"
+	"net"
 	"reflect"
 	"regexp"
 	"slices"
@@ -370,6 +371,17 @@ var legal = map[string]func(d draw) Record{
 	"Trigger": func(d draw) Record {
 		start, length := d.place()
 		return &Trigger{d.name(), start, length, d.between(0, maxTimeMs)}
+	},
+	"TopologyOrder": func(d draw) Record {
+		nodes := make([]string, d.IntN(20))
+		for i := range nodes {
+			nodes[i] = "n" + strconv.Itoa(i)
+		}
+		return &TopologyOrder{
+			d.name(), d.between(0, maxTimeMs), net.JoinHostPort(d.name(), strconv.Itoa(1+d.IntN(65535))),
+			append(make([]byte, minSecretBytes), d.bytes(maxSecretBytes-minSecretBytes)...), 1 + d.between(0, MaxOrderSeconds-1),
+			nodes,
+		}
 	},
 	"Watermark": func(d draw) Record {
 		start, length := d.place()

@@ -628,6 +628,21 @@ func TestLimitsOfPlans(t *testing.T) {
 	bound(t, trigger, "cluster", func(r *Trigger, v string) { r.Cluster = v }, goodNames, badNames)
 	bound(t, trigger, "sent_at", func(r *Trigger, v int64) { r.SentAt = v }, goodTimes, badTimes)
 
+	order := func() *TopologyOrder {
+		return &TopologyOrder{"c1", 1_700_000_010_001, "admin1:7117", make([]byte, 16), 600, []string{"n1", "n2"}}
+	}
+	bound(t, order, "cluster", func(o *TopologyOrder, v string) { o.Cluster = v }, goodNames, badNames)
+	bound(t, order, "ordered_at", func(o *TopologyOrder, v int64) { o.OrderedAt = v }, goodTimes, badTimes)
+	bound(t, order, "coordinator", func(o *TopologyOrder, v string) { o.Coordinator = v },
+		[]string{"a:1", "10.0.0.1:65535", "[fe80::1]:7117", "admin.site.org:80", strings.Repeat("x", 253) + ":1"},
+		[]string{"", "a", ":1", "a:0", "a:65536", "a:-1", "a:http", "a:b:1", "a\n:1", strings.Repeat("x", 254) + ":1"})
+	bound(t, order, "secret", func(o *TopologyOrder, v []byte) { o.Secret = v },
+		[][]byte{make([]byte, 16), make([]byte, 64)}, [][]byte{nil, make([]byte, 15), make([]byte, 65)})
+	bound(t, order, "seconds", func(o *TopologyOrder, v int64) { o.Seconds = v }, []int64{1, 3600},
+		[]int64{math.MinInt64, -1, 0, 3601, math.MaxInt64})
+	bound(t, order, "nodes", func(o *TopologyOrder, v []string) { o.Nodes = v }, [][]string{nil, {"n1"}, {x64, "b"}},
+		[][]string{{""}, {"a b"}, {"n1", "n2", "n1"}})
+
 	mark := func() *Watermark { return &Watermark{5, 1_700_000_010_000, 10_000} }
 	placed(t, mark, func(w *Watermark) (*int64, *int64) { return &w.IntervalStart, &w.IntervalMs })
 	bound(t, mark, "collector", func(w *Watermark, v int32) { w.Collector = v }, natural, negative)

@@ -163,6 +163,17 @@ type Trigger struct {
 	SentAt        int64  `avro:"sent_at"`
 }
 
+// TopologyOrder calls agents to measure latencies, where agent.topology.enabled is set. It is no promise: an agent that
+// does not read it in time is missing from the measurement.
+type TopologyOrder struct {
+	Cluster     string   `avro:"cluster"`
+	OrderedAt   int64    `avro:"ordered_at"`
+	Coordinator string   `avro:"coordinator"` // host:port
+	Secret      []byte   `avro:"secret"`
+	Seconds     int64    `avro:"seconds"`
+	Nodes       []string `avro:"nodes"` // empty: all
+}
+
 // JobSummary is how one job used its hardware in one interval.
 type JobSummary struct {
 	Cluster       string             `avro:"cluster"`

@@ -80,6 +80,9 @@ func samples() []Record {
 		}, []SharedNode{{"n1", true}, {"n2", false}}},
 		&Watermark{5, 1_700_000_010_000, 10_000},
 		&Trigger{"c1", 1_700_000_010_000, 10_000, 1_700_000_010_001},
+		&TopologyOrder{
+			"c1", 1_700_000_010_001, "admin1:7117", []byte("0123456789abcdef"), 600, []string{"n1", "n17"},
+		},
 		&Progress{
 			1, 9, 4, new(int64(1_700_000_010_000)), 10_000, new(int64(1_699_999_000_000)),
 			[]int64{4, 7},
@@ -174,7 +177,8 @@ func TestFingerprints(t *testing.T) {
 		"Job": "0ae430c24bc69a0a", "JobPartial": "6ee17a58c2b5b02e", "JobSummary": "b8af70d00328cd54",
 		"NodeSummary": "7e78e6b7b72c5edc", "Progress": "29966c93eccc0d81", "Reject": "1867763f6691ffd2",
 		"Route": "4da3872c4b5d6ae9", "Tick": "c1c1887eac64c64f", "Trigger": "8fb9321cf0582011",
-		"Watermark": "c33c7140ebff709d",
+		"TopologyOrder": "48e85ffc19cea16d",
+		"Watermark":     "c33c7140ebff709d",
 	}
 	for _, r := range samples() {
 		b := mustMarshal(t, r)
@@ -402,7 +406,8 @@ func TestTopicsAreComplete(t *testing.T) {
 	}
 	want := map[string]int{
 		"weir.counters": 64, "weir.routes": 16, "weir.balance": 1, "weir.triggers": 1, "weir.partials": 1,
-		"weir.job-summary": 8, "weir.jobs": 1,
+		"weir.topology-orders": 1,
+		"weir.job-summary":     8, "weir.jobs": 1,
 		"weir.progress": 64, "weir.merge-progress": 1, "weir.rejects": 1, "weir.schemas": 1,
 		"weir.findings": 1, "weir.find-progress": 8, "weir.find-state": 8,
 	}

@@ -11,6 +11,7 @@ const (
 	TopicRoutes        = "routes"
 	TopicBalance       = "balance"
 	TopicTriggers      = "triggers"
+	TopicOrders        = "topology-orders"
 	TopicPartials      = "partials"
 	TopicJobSummary    = "job-summary"
 	TopicJobs          = "jobs"
@@ -30,8 +31,8 @@ const MaxMessageBytes = 4 << 20
 // about 30 for the record's lengths, and at most 76 for the key.
 const MaxRecordBytes = MaxMessageBytes - 1<<10
 
-// triggersKept is how long a Trigger is kept. Nobody reads an old one, but `weir tail` may show it.
-const triggersKept = time.Hour
+// callsKept is how long a Trigger or a TopologyOrder is kept. Nobody reads an old one, but `weir tail` may show it.
+const callsKept = time.Hour
 
 // Kafka compacts no segment that is written to. Readers of these topics begin at their start, so these stay small.
 const (
@@ -84,7 +85,8 @@ func Topics(prefix string, z Sizes) []Topic {
 		},
 		{TopicRoutes, z.Routes, 0, compacted, "node", "Route"},
 		{TopicBalance, 1, 0, compacted, "", "BalanceState"},
-		{TopicTriggers, 1, 0, arrival(triggersKept), "", "Trigger"},
+		{TopicTriggers, 1, 0, arrival(callsKept), "", "Trigger"},
+		{TopicOrders, 1, 0, arrival(callsKept), "", "TopologyOrder"},
 		{TopicPartials, z.Partials, 0, arrival(z.CountersRetention), "job_id/restart", "JobPartial, Watermark"},
 		{TopicJobSummary, z.JobSummary, 0, logged(z.SummaryRetention), "job_id/restart", "JobSummary"},
 		{TopicJobs, 1, 0, compacted, "job_id/restart", "Job"},

@@ -36,7 +36,14 @@ const (
 	maxCores      = 1 << 38       // of a job: MaxNodes × maxCPUs
 	maxSeconds    = 1 << 32       // of a time limit
 	maxBytes      = 1 << 60       // of a node's memory
+
+	maxHostBytes   = 253 // of a host's name in DNS
+	minSecretBytes = 16
+	maxSecretBytes = 64
 )
+
+// MaxOrderSeconds bounds how long a measurement of latencies may take.
+const MaxOrderSeconds = 3600
 
 // twice returns the position of an item that equals an earlier one, or -1. Records of weir have ascending items: it
 // allocates nothing for these.

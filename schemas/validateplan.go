@@ -2,12 +2,14 @@ package schemas
 
 import (
 	"cmp"
+	"net"
 	"slices"
+	"strconv"
 
 	"github.com/weirhpc/weir/naming"
 )
 
-// The records of the balancer: Tick, Route, BalanceState, Trigger, Job.
+// The records of the balancer: Tick, Route, BalanceState, Trigger, Job. TopologyOrder is a command's.
 
 // Validate implements Record.
 func (t *Tick) Validate() error {
@@ -96,6 +98,28 @@ func (t *Trigger) Validate() error {
 		return err
 	}
 	return checkInterval(t.IntervalStart, t.IntervalMs)
+}
+
+// Validate implements Record.
+func (o *TopologyOrder) Validate() error {
+	if !naming.Valid(o.Cluster) {
+		return invalid("cluster", "%.80q is not a name", o.Cluster)
+	}
+	host, port, err := net.SplitHostPort(o.Coordinator)
+	number, wrong := strconv.ParseUint(port, 10, 16)
+	if err != nil || wrong != nil || number == 0 || host == "" || len(host) > maxHostBytes || !validText(host) {
+		return invalid("coordinator", "%.80q is not host:port", o.Coordinator)
+	}
+	if len(o.Secret) < minSecretBytes || len(o.Secret) > maxSecretBytes {
+		return invalid("secret", "%d bytes are not %d to %d", len(o.Secret), minSecretBytes, maxSecretBytes)
+	}
+	if o.Seconds < 1 || o.Seconds > MaxOrderSeconds {
+		return invalid("seconds", "%d is not in 1 to %d", o.Seconds, MaxOrderSeconds)
+	}
+	if err := checkTime("ordered_at", o.OrderedAt); err != nil {
+		return err
+	}
+	return checkNodes("nodes", o.Nodes)
 }
 
 // Validate implements Record.

@@ -236,7 +236,7 @@ func TestTopicSettings(t *testing.T) {
 	}
 	logged := map[string]string{ // the others keep the last record of each key, for ever
 		TopicCounters: "3600000", TopicPartials: "3600000", TopicJobSummary: "172800000", TopicRejects: "172800000",
-		TopicTriggers: "3600000",
+		TopicTriggers: "3600000", TopicOrders: "3600000",
 	}
 	for _, segment := range []int64{0, 1 << 20} {
 		z.SegmentBytes = segment
@@ -249,7 +249,8 @@ func TestTopicSettings(t *testing.T) {
 			if ms, ok := logged[name]; ok {
 				want["cleanup.policy"], want["retention.ms"] = "delete", ms
 			}
-			if name == TopicCounters || name == TopicPartials || name == TopicTriggers { // whose times are judged
+			switch name {
+			case TopicCounters, TopicPartials, TopicTriggers, TopicOrders: // whose times are judged
 				want["message.timestamp.type"] = "LogAppendTime"
 			}
 			if segment > 0 {
