@@ -26,7 +26,7 @@ balance.tree_file. docs/topology.md explains all of it.`,
   weir topology show tree.yaml --svg tree.svg`,
 		Args: noArgs,
 	}
-	c.AddCommand(newTopologyMeasure(), newTopologyBuild(), newTopologyShow(), newTopologyDiff(), newTopologyJoin(),
+	c.AddCommand(newTopologyMeasure(), newTopologyPeer(), newTopologyBuild(), newTopologyShow(), newTopologyDiff(), newTopologyJoin(),
 		newTopologyCorrect(), newTopologyThroughput(), newTopologyStats())
 	return c
 }

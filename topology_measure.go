@@ -33,8 +33,10 @@ type measureWay interface {
 
 // measureWays returns the ways to measure. The command wants the flag of one of them.
 func measureWays() []measureWay {
+	meeting := &rendezvousFlags{}
 	return []measureWay{
-		&rendezvousFlags{},
+		&agentsFlags{meeting: meeting},
+		meeting,
 		&simulateFlags{},
 		&threadsFlags{},
 	}
@@ -66,8 +68,13 @@ others alone, which are chosen by what is known already. This finds trees of swi
 The latencies are for weir topology build, stats and correct. --network writes the network. --journal keeps each latency
 at once: after Ctrl-C, or a crash, the same command goes on from there.
 
-In a machine that runs jobs, --packets-per-second and --share limit what the measurement takes from a node.`,
+In a machine that runs jobs, --packets-per-second and --share limit what the measurement takes from a node.
+
+With --agents, agents of nodes take part whose agent.topology.enabled is true. An order on topic topology-orders calls
+them. They keep the limits of their own configuration, too. Without --nodes and --on, those take part who come within
+--wait. --bytes, --trips and --batches hold as with --rendezvous.`,
 		Example: `  weir topology measure --threads --out latencies.csv
+  weir topology measure --agents --network tree.yaml --out latencies.csv
   weir topology measure --simulate tree:4x8x8 --noise .05 --network tree.yaml --out latencies.csv
   weir topology measure --simulate tree:10x25x40 --journal journal.csv --json`,
 		Args: noArgs,

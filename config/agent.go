@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -28,12 +29,21 @@ type Agent struct {
 	Metrics  []DerivedMetric `mapstructure:"metrics"` // that are computed from others
 	Cgroups  []string        `mapstructure:"cgroups"` // patterns of the jobs' cgroups; empty: those of Slurm and PBS
 	// MetricsFile names the list of the metrics that are measured; empty: all are.
-	MetricsFile string `mapstructure:"metrics_file"`
+	MetricsFile string        `mapstructure:"metrics_file"`
+	Topology    AgentTopology `mapstructure:"topology"`
 	// List is what MetricsFile holds, with the names in use; nil: everything is measured. A wrong list restricts
 	// nothing, so whoever starts the agent reads it.
 	List *MetricList `mapstructure:"-"`
 	// ReportDir has a file JOB.RESTART for each job that reports metrics of its own; empty: none does.
 	ReportDir string `mapstructure:"report_dir"`
+}
+
+// AgentTopology says how an agent takes part in a measurement of latencies, which an administrator orders.
+type AgentTopology struct {
+	Enabled          bool    `mapstructure:"enabled"`
+	Listen           string  `mapstructure:"listen"`             // UDP host:port while it measures; without a host: all addresses
+	PacketsPerSecond float64 `mapstructure:"packets_per_second"` // that it sends at most; 0: no limit
+	Share            float64 `mapstructure:"share"`              // of the time of one CPU; 0: no limit
 }
 
 // Measures reports whether this node measures a metric.
@@ -113,7 +123,22 @@ func (a *Agent) validate(f *findings) {
 	}
 	f.peak("agent.peak_flops", a.PeakFlops)
 	f.peak("agent.peak_mem_bw", a.PeakMemBW)
+	a.Topology.validate(f)
 	a.validateSite(f)
+}
+
+func (t *AgentTopology) validate(f *findings) {
+	host, port, err := net.SplitHostPort(t.Listen)
+	if number, wrong := strconv.ParseUint(port, 10, 16); err != nil || wrong != nil || number == 0 ||
+		host != "" && !IsAddress(t.Listen) {
+		f.wrong(errAddress, "agent.topology.listen", fmt.Sprintf("%.80q", t.Listen), ":7118, or 10.0.0.1:7118")
+	}
+	if p := t.PacketsPerSecond; p != 0 && !(p >= 1 && p <= 1e9) {
+		f.wrong(errRange, "agent.topology.packets_per_second", p, "1 to 1e9, or 0 (no limit)")
+	}
+	if s := t.Share; s != 0 && !(s >= .0001 && s <= 1) {
+		f.wrong(errRange, "agent.topology.share", s, "0.0001 to 1, or 0 (no limit)")
+	}
 }
 
 // peak checks what a node can do at most, in its unit a second: more than any node does is a mistake in the unit.

@@ -148,7 +148,10 @@ func Default() Config {
 		Partitions: Partitions{Routes: 16, JobSummary: 8, Partials: 1},
 		Topics:     Topics{Replication: 3, CountersRetention: 24 * time.Hour, SummaryRetention: 3 * 24 * time.Hour},
 		Kafka:      Kafka{ClientID: "weir", DialTimeout: 2 * time.Second},
-		Agent:      Agent{ProcPath: "/proc", SysPath: "/sys", Perf: true, Sampling: "clock"},
+		Agent: Agent{
+			ProcPath: "/proc", SysPath: "/sys", Perf: true, Sampling: "clock",
+			Topology: AgentTopology{Listen: ":7118", PacketsPerSecond: 10_000, Share: .1},
+		},
 		Balance: Balance{
 			Algorithm: "weir", PartitionBytesPerS: 10_000_000, NodeBytes: 5000,
 			Slurm: Slurm{Poll: 2 * time.Second, Timeout: 10 * time.Second, CPUIDs: "spread"},

@@ -46,6 +46,7 @@ func Run(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	f.surveys = cfg.Agent.Topology.Enabled
 	if a, err := newAlarm(ctx); err == nil {
 		defer a.close()
 		f.pause = a.pause
@@ -107,6 +108,8 @@ type fleet struct {
 	// pause waits for a time; false: ctx ended. The loop that samples calls it.
 	pause func(ctx context.Context, d time.Duration) bool
 
+	surveys bool // this process is a node's agent, and may measure latencies
+
 	triggers chan trigger // the last one that nobody has taken; nil where the clock calls
 
 	// Only the loop that samples uses these.
@@ -161,7 +164,7 @@ func (f *fleet) clientOpts(ctx context.Context) ([]kgo.Opt, error) {
 }
 
 // serve runs three loops until ctx ends: one follows the routes, one samples and forms, one sends. The sending loop
-// ends last.
+// ends last. Where they are configured, one hears triggers and one obeys topology orders.
 func (f *fleet) serve(ctx context.Context) error {
 	p, err := newPublisher(f)
 	if err != nil {
@@ -181,6 +184,9 @@ func (f *fleet) serve(ctx context.Context) error {
 	loops.Go(func() { p.run(sampled) })
 	if f.triggers != nil {
 		loops.Go(func() { listen(ctx, f) })
+	}
+	if f.surveys {
+		loops.Go(func() { f.survey(ctx) })
 	}
 
 	// The route on disk is from before this start, and may send records where jobs no longer are. The newest routes

@@ -29,41 +29,14 @@ type trigger struct {
 	arrived  time.Time // by this host's clock
 }
 
-// listen passes the triggers on as they come, until ctx ends. It begins at the end of the topic: an old trigger calls
-// for nothing. Of several that come together, as after an outage, the last counts.
+// listen passes the triggers on as they come, until ctx ends. Of several that come together, the last counts.
 func listen(ctx context.Context, f *fleet) {
 	topic := f.cfg.Prefix + schemas.TopicTriggers
-	l := link{log: f.log, topic: topic}
 	var trouble kafka.Trouble
-	opts, err := f.clientOpts(ctx)
-	if err == nil {
-		opts = append(opts, kgo.WithHooks(&l),
-			kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtEnd()}}),
-			kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd()),
-			// The broker answers a fetch as soon as there is a trigger. Without one there is nothing to say.
-			kgo.FetchMaxWait(min(max(2*f.cfg.Interval, time.Second), time.Minute)))
-	}
-	var client *kgo.Client
-	if err == nil {
-		client, err = kgo.NewClient(opts...)
-	}
-	if err != nil {
-		f.log.Error("triggers cannot be read: intervals are absent", "topic", topic, "err", err)
-		return
-	}
-	defer client.Close()
-	for {
-		fetches := client.PollFetches(ctx)
-		arrived := f.now()
-		if ctx.Err() != nil {
-			return
-		}
-		for _, e := range fetches.Errors() {
-			l.lost(fmt.Errorf("reading partition %d: %w", e.Partition, e.Err))
-		}
+	wait := min(max(2*f.cfg.Interval, time.Second), time.Minute)
+	f.hear(ctx, topic, wait, func(calls []*kgo.Record, arrived time.Time) {
 		newest := trigger{}
-		for r := range fetches.RecordsAll() {
-			l.found()
+		for _, r := range calls {
 			boundary, err := f.boundaryOf(r.Value, r.Timestamp)
 			if err != nil {
 				if trouble.Worth(err, arrived) {
@@ -76,10 +49,7 @@ func listen(ctx context.Context, f *fleet) {
 		if newest.boundary != 0 {
 			f.call(newest)
 		}
-		if len(fetches.Errors()) > 0 {
-			kafka.Pause(ctx, f.cfg.BackoffCap/4) // kgo itself asks again, and need not hurry
-		}
-	}
+	})
 }
 
 // boundaryOf returns the boundary of a Trigger. One that is far from its time of append, by the broker's clock, is of a

@@ -7,8 +7,8 @@ import (
 
 // Limits bound what a measurement costs a node. Each node keeps them by itself, whatever it is asked for.
 type Limits struct {
-	PacketsPerSecond float64 // sent by this node; 0: no limit
-	Share            float64 // of the time of one CPU, above 0 to 1; 0: no limit
+	PacketsPerSecond float64 `json:"packets_per_second"` // sent by this node; 0: no limit
+	Share            float64 `json:"share"`              // of the time of one CPU, above 0 to 1; 0: no limit
 }
 
 // Check returns an error that names the limit out of range.
@@ -20,6 +20,17 @@ func (l Limits) Check() error {
 		return fmt.Errorf("a share of the time of %v: must be .0001 to 1, or 0 for no limit", l.Share)
 	}
 	return nil
+}
+
+// stricter returns limits that hold both.
+func (l Limits) stricter(o Limits) Limits {
+	least := func(a, b float64) float64 {
+		if a == 0 || b == 0 {
+			return max(a, b)
+		}
+		return min(a, b)
+	}
+	return Limits{least(l.PacketsPerSecond, o.PacketsPerSecond), least(l.Share, o.Share)}
 }
 
 // minBurst is how many packets a node may send at once under any limit: a batch is useless if it is interrupted.

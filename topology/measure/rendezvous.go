@@ -21,15 +21,15 @@ const (
 	// maxStrangers bounds the connections that have not shown yet that they know the secret. The oldest goes first.
 	maxStrangers = 1024
 
-	// maxMembers bounds who takes part.
-	maxMembers = 100_000
-
 	// answerWait is how long a member may be late with its answer, over what the measurement itself may take.
 	answerWait = 10 * time.Second
 
 	// leastSecret is the least length of a secret in bytes.
 	leastSecret = 16
 )
+
+// MaxMembers bounds who takes part.
+const MaxMembers = 100_000
 
 // errSecret is returned for a secret that could be guessed.
 var errSecret = fmt.Errorf("the secret is shorter than %d bytes: write one with head -c 32 /dev/urandom | base64",
@@ -49,6 +49,7 @@ type command struct {
 // arrival is a member's answer to the session.
 type arrival struct {
 	Address string `json:"address"` // where it answers pings. Without a host, it is where its connection comes from.
+	Limits  Limits `json:"limits"`
 }
 
 // answer is what a member says to a command. Nothing but the number: the other node did not answer.
@@ -66,10 +67,10 @@ type Rendezvous struct {
 	secret   []byte
 	session  string
 	ping     Ping
-	limits   Limits
 	joined   chan struct{} // wakes who waits for members
 
 	mu        sync.Mutex
+	limits    Limits // the strictest of any member: they tell how long an answer may take
 	members   map[string]*member
 	strangers []net.Conn // oldest first
 	names     []string   // once they are settled
@@ -86,9 +87,9 @@ type member struct {
 	waiting map[uint64]chan answer // under the mutex of the rendezvous
 }
 
-// Coordinate listens at a TCP address for members that know the secret. The ping and the limits are those of each
-// member; the limits only tell how long an answer may take. It returns an error if the address cannot be used, or the
-// secret is shorter than 16 bytes.
+// Coordinate listens at a TCP address for members that know the secret. The ping is that of each member. Members keep
+// limits of their own; these and the ones given tell how long an answer may take. It returns an error if the address
+// cannot be used, or the secret is shorter than 16 bytes.
 func Coordinate(address string, secret []byte, ping Ping, limits Limits) (*Rendezvous, error) {
 	if len(secret) < leastSecret {
 		return nil, errSecret
@@ -111,11 +112,18 @@ func Coordinate(address string, secret []byte, ping Ping, limits Limits) (*Rende
 // Address returns where the coordinator listens.
 func (r *Rendezvous) Address() string { return r.listener.Addr().String() }
 
+// Came returns how many members there are.
+func (r *Rendezvous) Came() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.members)
+}
+
 // Gather waits until there are n members. It returns an error that names the number of those who came if the context
 // ends before. Nobody joins afterwards, but a member that lost its connection may come back.
 func (r *Rendezvous) Gather(ctx context.Context, n int) error {
-	if n < 2 || n > maxMembers {
-		return fmt.Errorf("%d nodes: must be 2 to %d", n, maxMembers)
+	if n < 2 || n > MaxMembers {
+		return fmt.Errorf("%d nodes: must be 2 to %d", n, MaxMembers)
 	}
 	for {
 		r.mu.Lock()
@@ -173,7 +181,10 @@ func (r *Rendezvous) TickUs() float64 {
 // batches counts: what disturbs a batch only makes it slower.
 func (r *Rendezvous) Measure(ctx context.Context, round []latency.Pair) ([]float64, error) {
 	us := make([]float64, len(round))
-	err := r.each(ctx, round, r.limits.longestPing(r.ping), func(int) command {
+	r.mu.Lock()
+	longest := r.limits.longestPing(r.ping)
+	r.mu.Unlock()
+	err := r.each(ctx, round, longest, func(int) command {
 		return command{Ping: &r.ping}
 	}, func(i int, a answer) {
 		us[i] = positive(a.LeastUs)
@@ -307,7 +318,7 @@ func (r *Rendezvous) meet(conn net.Conn) {
 	if l.read(&at) != nil {
 		return
 	}
-	m, err := r.add(l, who.Name, at.Address)
+	m, err := r.add(l, who.Name, at)
 	if err != nil {
 		_ = l.write(command{Refused: err.Error()})
 		return
@@ -322,9 +333,9 @@ func (r *Rendezvous) meet(conn net.Conn) {
 }
 
 // add makes a connection a member. A name that is there already is refused: two processes run on one node.
-func (r *Rendezvous) add(l *link, name, at string) (*member, error) {
-	address, err := peerAddress(l.conn, at)
-	if err != nil {
+func (r *Rendezvous) add(l *link, name string, at arrival) (*member, error) {
+	address, err := peerAddress(l.conn, at.Address)
+	if err := errors.Join(err, at.Limits.Check()); err != nil {
 		return nil, err
 	}
 	if name == "" || len(name) > 255 || strings.ContainsAny(name, ", \t\r\n#\"") {
@@ -339,11 +350,12 @@ func (r *Rendezvous) add(l *link, name, at string) (*member, error) {
 		return nil, fmt.Errorf("a node %s is there already: start one process on each node, or use --name", name)
 	case r.names != nil && !slices.Contains(r.names, name):
 		return nil, fmt.Errorf("%s came too late: the measurement began without it", name)
-	case len(r.members) >= maxMembers:
-		return nil, fmt.Errorf("more than %d nodes came", maxMembers)
+	case len(r.members) >= MaxMembers:
+		return nil, fmt.Errorf("more than %d nodes came", MaxMembers)
 	}
 	m := &member{link: l, name: name, address: address, waiting: map[uint64]chan answer{}}
 	r.members[name] = m
+	r.limits = r.limits.stricter(at.Limits)
 	return m, nil
 }
 
@@ -461,7 +473,7 @@ func (m Member) serve(ctx context.Context, l *link) error {
 	if s, err := newSink(peer.Address(), peer.key); err == nil { // otherwise its transfers fail
 		defer s.Close()
 	}
-	if err := l.write(arrival{peer.announced()}); err != nil {
+	if err := l.write(arrival{peer.announced(), m.Limits}); err != nil {
 		return err
 	}
 	for {

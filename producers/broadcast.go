@@ -1,0 +1,53 @@
+package producers
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/kafka"
+)
+
+// hear passes the records of a topic's only partition on as they come, until ctx ends. Those that come together, as
+// after an outage, are passed on together. It begins at the end of the topic: an old call is for nothing.
+func (f *fleet) hear(
+	ctx context.Context, topic string, fetchWait time.Duration, take func(calls []*kgo.Record, arrived time.Time),
+) {
+	l := link{log: f.log, topic: topic}
+	opts, err := f.clientOpts(ctx)
+	if err == nil {
+		opts = append(opts, kgo.WithHooks(&l),
+			kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtEnd()}}),
+			kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd()),
+			// The broker answers a fetch as soon as there is a call. Without one there is nothing to say.
+			kgo.FetchMaxWait(fetchWait))
+	}
+	var client *kgo.Client
+	if err == nil {
+		client, err = kgo.NewClient(opts...)
+	}
+	if err != nil {
+		f.log.Error("topic cannot be read: what it calls for is not done", "topic", topic, "err", err)
+		return
+	}
+	defer client.Close()
+	for {
+		fetches := client.PollFetches(ctx)
+		arrived := f.now()
+		if ctx.Err() != nil {
+			return
+		}
+		for _, e := range fetches.Errors() {
+			l.lost(fmt.Errorf("reading partition %d: %w", e.Partition, e.Err))
+		}
+		if calls := fetches.Records(); len(calls) > 0 {
+			l.found()
+			take(calls, arrived)
+		}
+		if len(fetches.Errors()) > 0 {
+			kafka.Pause(ctx, f.cfg.BackoffCap/4) // kgo itself asks again, and need not hurry
+		}
+	}
+}

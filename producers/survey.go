@@ -1,0 +1,164 @@
+package producers
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/topology/measure"
+)
+
+const (
+	// ordersWait is how long a broker may hold a fetch of orders, which come once in a year.
+	ordersWait = time.Minute
+
+	// All nodes read an order at once. They come to the coordinator over so long, which could not greet them at once.
+	arrivals       = 2 * time.Second
+	arrivalSpacing = 2 * time.Millisecond // between two nodes, if the order names them
+)
+
+var (
+	// errNotOrder is returned when a value of topic topology-orders is no TopologyOrder of this cluster.
+	errNotOrder = errors.New("not a topology order of this cluster")
+	// errOldOrder is returned when an order ended before it was read.
+	errOldOrder = errors.New("it is over: this node read it late, or its clock differs from the broker's")
+)
+
+// surveyor has this node take part in measurements of latencies that an administrator ordered. A child process
+// measures: it spins, and the agent must not wait for it. The child ends with its order, with the agent, or after the
+// order's seconds.
+type surveyor struct {
+	cfg     config.Config
+	log     *slog.Logger
+	program []string // that measures; its standard input has the measure.Member
+	trouble kafka.Trouble
+	busy    atomic.Bool
+	all     sync.WaitGroup
+}
+
+// survey obeys orders until ctx ends.
+func (f *fleet) survey(ctx context.Context) {
+	program, err := os.Executable()
+	if err != nil {
+		f.log.Error("latencies cannot be measured: this program does not know its file", "err", err)
+		return
+	}
+	s := surveyor{cfg: f.cfg, log: f.log, program: []string{program, "topology", "peer"}}
+	defer s.all.Wait()
+	f.hear(ctx, f.cfg.Prefix+schemas.TopicOrders, ordersWait, func(calls []*kgo.Record, arrived time.Time) {
+		for _, r := range calls {
+			s.take(ctx, r, arrived)
+		}
+	})
+}
+
+// take obeys an order that is for this node.
+func (s *surveyor) take(ctx context.Context, r *kgo.Record, now time.Time) {
+	o, err := s.orderOf(r.Value)
+	left := time.Duration(0)
+	if err == nil {
+		left = time.Duration(o.Seconds)*time.Second - max(0, now.Sub(r.Timestamp))
+		if left <= 0 {
+			err = errOldOrder
+		}
+	}
+	switch {
+	case err != nil:
+		if s.trouble.Worth(err, now) {
+			s.log.Warn("topology order is skipped", "topic", r.Topic, "offset", r.Offset, "err", err)
+		}
+	case len(o.Nodes) > 0 && !slices.Contains(o.Nodes, s.cfg.Agent.Node):
+	case !s.busy.CompareAndSwap(false, true):
+		s.log.Warn("topology order is skipped: this node takes part in another measurement",
+			"coordinator", o.Coordinator)
+	default:
+		s.all.Go(func() {
+			defer s.busy.Store(false)
+			s.obey(ctx, o, left)
+		})
+	}
+}
+
+func (s *surveyor) orderOf(value []byte) (*schemas.TopologyOrder, error) {
+	decoded, err := schemas.Unmarshal(value)
+	if err != nil {
+		return nil, fmt.Errorf("decoding a topology order: %w", err)
+	}
+	o, ok := decoded.(*schemas.TopologyOrder)
+	if !ok || o.Cluster != s.cfg.Cluster {
+		return nil, errNotOrder
+	}
+	return o, nil
+}
+
+// obey measures for one order, and returns at its end. The time that is left is by the monotonic clock.
+func (s *surveyor) obey(ctx context.Context, o *schemas.TopologyOrder, left time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, left)
+	defer cancel()
+	spread := arrivals
+	if n := len(o.Nodes); n > 0 {
+		spread = min(spread, time.Duration(n)*arrivalSpacing)
+	}
+	if !kafka.Pause(ctx, rand.N(spread)) {
+		return
+	}
+	s.log.Info("this node takes part in a measurement of latencies", "coordinator", o.Coordinator,
+		"at_most", left.Round(time.Second))
+	err := s.measure(ctx, measure.Member{
+		Coordinator: o.Coordinator, Secret: o.Secret, Name: s.cfg.Agent.Node, Listen: s.cfg.Agent.Topology.Listen,
+		Limits: measure.Limits{
+			PacketsPerSecond: s.cfg.Agent.Topology.PacketsPerSecond, Share: s.cfg.Agent.Topology.Share,
+		},
+	})
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		s.log.Warn("measurement of latencies is stopped: it took longer than was ordered")
+	case ctx.Err() != nil: // the agent ends
+	case err != nil:
+		s.log.Warn("measurement of latencies failed on this node", "err", err)
+	default:
+		s.log.Info("measurement of latencies has ended")
+	}
+}
+
+// measure runs the child until it ends, or the context does. The child also ends when its standard input does, which
+// this process holds: so it does not outlive a crash of the agent.
+func (s *surveyor) measure(ctx context.Context, m measure.Member) error {
+	task, err := json.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("writing the child's task: %w", err)
+	}
+	child := exec.CommandContext(ctx, s.program[0], s.program[1:]...)
+	child.WaitDelay = time.Second
+	// One thread spins, another one serves the coordinator. Variables of the agent's unit would bind it to one.
+	child.Env = append(os.Environ(), "GOMAXPROCS=2", "GOMEMLIMIT=32MiB")
+	input, err := child.StdinPipe()
+	if err == nil {
+		_, err = input.Write(append(task, '\n')) // less than a pipe holds
+	}
+	if err == nil {
+		_, err = child.Output()
+	}
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		return fmt.Errorf("the process that measures: %w: %s", err, bytes.TrimSpace(exit.Stderr))
+	}
+	if err != nil {
+		return fmt.Errorf("starting the process that measures: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/weirhpc/weir/config"
+	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/schemas"
+	"github.com/weirhpc/weir/topology"
+	"github.com/weirhpc/weir/topology/latency"
+	"github.com/weirhpc/weir/topology/measure"
+)
+
+// agentsFlags measure between nodes whose agents take part. A TopologyOrder calls them to a rendezvous.
+type agentsFlags struct {
+	configFlags
+
+	wanted   bool
+	address  string
+	on       string
+	longest  time.Duration
+	meeting  *rendezvousFlags // which has what both ways take
+	expected []string         // who is called; nil: all
+}
+
+func (f *agentsFlags) flag() string { return "agents" }
+
+func (f *agentsFlags) add(c *cobra.Command) {
+	f.reads = true // it finds a running weir up
+	f.configFlags.add(c)
+	flags := c.Flags()
+	flags.Lookup("config").Usage = "with --agents: configuration `FILE` (default: " + etcFile + ")"
+	flags.BoolVar(&f.wanted, f.flag(), false, "measure between nodes whose agents have agent.topology.enabled")
+	flags.StringVar(&f.address, "address", "", "with --agents: they come to `HOST:PORT` by TCP (default: this host, any "+
+		"port)")
+	flags.StringVar(&f.on, "on", "", "with --agents: measure `NODES` alone, such as n[001-064] (default: all that come)")
+	flags.DurationVar(&f.longest, "for", time.Hour, "with --agents: agents end the measurement after `DURATION`")
+}
+
+// open orders a measurement and waits for the agents.
+func (f *agentsFlags) open(c *cobra.Command) (latency.Measurer, func() error, error) {
+	cfg, err := f.check()
+	if err != nil {
+		return nil, nil, err
+	}
+	secret := make([]byte, 32)
+	_, _ = rand.Read(secret) // does not fail: crypto/rand ends the process instead
+	host, port, err := f.meetingPoint(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	r, err := measure.Coordinate(":"+port, secret, f.meeting.ping, limitsOf(c))
+	if err != nil {
+		return nil, nil, err
+	}
+	_, port, _ = net.SplitHostPort(r.Address())
+	order := schemas.TopologyOrder{
+		Cluster: cfg.Cluster, OrderedAt: time.Now().UnixMilli(), Coordinator: net.JoinHostPort(host, port), Secret: secret,
+		Seconds: int64(f.longest.Seconds()), Nodes: f.expected,
+	}
+	if err := sendOrder(c.Context(), cfg, &order); err != nil {
+		return nil, nil, errors.Join(err, r.Close())
+	}
+	if err := f.gather(c, r, order.Coordinator); err != nil {
+		return nil, nil, errors.Join(err, r.Close())
+	}
+	return r, r.Close, nil
+}
+
+// check returns the configuration, or what is wrong with the flags.
+func (f *agentsFlags) check() (config.Config, error) {
+	var err error
+	switch {
+	case f.address != "" && !config.IsAddress(f.address):
+		err = fmt.Errorf("--address %.80q must be HOST:PORT", f.address)
+	case f.longest < time.Second || f.longest > schemas.MaxOrderSeconds*time.Second:
+		err = fmt.Errorf("--for %v must be 1s to %v", f.longest, schemas.MaxOrderSeconds*time.Second)
+	case f.meeting.nodes < 0 || f.meeting.nodes == 1:
+		err = fmt.Errorf("--nodes %d must be at least 2", f.meeting.nodes)
+	default:
+		err = f.meeting.ping.Check()
+	}
+	if err == nil && f.on != "" {
+		if f.expected, err = topology.ExpandHosts(f.on); err != nil {
+			err = fmt.Errorf("--on: %w", err)
+		}
+		slices.Sort(f.expected)
+		if f.expected = slices.Compact(f.expected); err == nil && len(f.expected) < 2 {
+			err = fmt.Errorf("--on %.80q names one node: a latency needs two", f.on)
+		}
+	}
+	if err != nil {
+		return config.Config{}, usageError{err}
+	}
+	cfg, err := f.load()
+	if err == nil && len(cfg.Kafka.Brokers) == 0 {
+		err = usageError{kafka.ErrNoBrokers}
+	}
+	return cfg, err
+}
+
+// meetingPoint returns where agents come: the address given, or the one of this host that its packets to the broker
+// have. Port 0 is any.
+func (f *agentsFlags) meetingPoint(cfg config.Config) (host, port string, err error) {
+	if f.address != "" {
+		return net.SplitHostPort(f.address)
+	}
+	conn, err := net.Dial("udp", cfg.Kafka.Brokers[0]) // which sends nothing
+	if err != nil {
+		return "", "", fmt.Errorf("finding this host's address, which --address can give: %w", err)
+	}
+	defer conn.Close()
+	host, _, err = net.SplitHostPort(conn.LocalAddr().String())
+	return host, "0", err
+}
+
+// sendOrder writes an order to its topic.
+func sendOrder(ctx context.Context, cfg config.Config, order *schemas.TopologyOrder) error {
+	value, err := schemas.MarshalChecked(order)
+	if err != nil {
+		return err
+	}
+	opts, err := kafka.ClientOpts(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	client, err := kgo.NewClient(append(opts, kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.RecordDeliveryTimeout(30*time.Second))...)
+	if err != nil {
+		return fmt.Errorf("making a Kafka client: %w", err)
+	}
+	defer client.Close()
+	topic := cfg.Prefix + schemas.TopicOrders
+	if err := client.ProduceSync(ctx, &kgo.Record{Topic: topic, Value: value}).FirstErr(); err != nil {
+		return kafka.Explain(cfg.Kafka, fmt.Errorf("writing to topic %s, which weir topics create makes: %w", topic, err))
+	}
+	return nil
+}
+
+// gather waits until all have come that are expected, or patience ends. Without a number it begins once nobody has come
+// for a while. It returns an error if fewer came than are needed.
+func (f *agentsFlags) gather(c *cobra.Command, r *measure.Rendezvous, at string) error {
+	const lull = 10 * time.Second
+	least, wanted := 2, f.meeting.nodes
+	if wanted > 0 {
+		least = wanted
+	} else if wanted = len(f.expected); wanted == 0 {
+		wanted = measure.MaxMembers
+	}
+	say(c.ErrOrStderr(), "weir topology: agents come to %s, for at most %v", at, f.meeting.patience)
+	until := time.Now().Add(f.meeting.patience)
+	for came := 0; ; came = r.Came() {
+		ctx, cancel := context.WithTimeout(c.Context(), min(lull, time.Until(until)))
+		err := r.Gather(ctx, wanted)
+		cancel()
+		if err == nil {
+			break
+		}
+		if c.Context().Err() != nil {
+			return err
+		}
+		quiet := wanted == measure.MaxMembers && r.Came() == came && came >= least
+		if !quiet && time.Now().Before(until) {
+			continue
+		}
+		if n := r.Came(); n < least {
+			return fmt.Errorf("%d agents came to %s, and %d are needed: see that they have agent.topology.enabled, read "+
+				"topic %s, and reach this address", n, at, least, schemas.TopicOrders)
+		}
+		if err := r.Gather(c.Context(), r.Came()); err != nil {
+			return err
+		}
+		break
+	}
+	f.tell(c.ErrOrStderr(), r.Names())
+	return nil
+}
+
+// tell says who came, and who did not.
+func (f *agentsFlags) tell(to io.Writer, came []string) {
+	missing := slices.DeleteFunc(slices.Clone(f.expected), func(n string) bool { return slices.Contains(came, n) })
+	text := strconv.Itoa(len(came)) + " nodes take part"
+	if len(missing) > 0 {
+		text += fmt.Sprintf("; %d did not come: %s", len(missing), strings.TrimSpace(topology.FoldHosts(missing)))
+	}
+	say(to, "weir topology: %s", text)
+}
