@@ -16,19 +16,18 @@ import (
 	"github.com/weirhpc/weir/topology/network"
 )
 
-var runNamespaces = flag.Bool("namespaces", false, "run TestNamespaces, which needs root, iproute2 and a minute")
-
-const (
-	emulatedSwitches = 8
-	emulatedNodes    = 64
-)
+var runNamespaces = flag.Bool("namespaces", false, "run TestNamespaces and TestCircle, which need root, iproute2 and a minute")
 
 // emulation is a cluster on this host. Each node is a network namespace. Each switch is a bridge, and so is the cable
 // of its uplink. All bridges are in a namespace of their own. All of it goes with the namespaces.
 type emulation struct {
-	t    *testing.T
-	name string // of the namespace of the switches; those of the nodes begin with it
+	t               *testing.T
+	name            string // of the namespace of the switches; those of the nodes begin with it
+	switches, nodes int
 }
+
+// emulatedHub is the address of the namespace of the switches.
+const emulatedHub = "10.77.255.1"
 
 // skipNamespaces skips the test where no cluster can be emulated.
 func skipNamespaces(t *testing.T) {
@@ -58,16 +57,16 @@ func skipNamespaces(t *testing.T) {
 	}
 }
 
-func emulate(t *testing.T) *emulation {
+func emulate(t *testing.T, switches, nodes int) *emulation {
 	t.Helper()
-	e := &emulation{t: t, name: fmt.Sprintf("weir%d", os.Getpid())}
+	e := &emulation{t: t, name: fmt.Sprintf("weir%d", os.Getpid()), switches: switches, nodes: nodes}
 	e.removeAtEnd()
 	e.addNamespace(e.name)
-	for i := range emulatedNodes {
+	for i := range nodes {
 		e.addNamespace(e.node(i))
 	}
 	e.addSwitches()
-	for i := range emulatedNodes {
+	for i := range nodes {
 		e.connect(i)
 	}
 	return e
@@ -109,8 +108,8 @@ func (e *emulation) addNamespace(name string) {
 
 func (e *emulation) addSwitches() {
 	e.t.Helper()
-	lines := []string{"link add root type bridge", "addr add 10.77.255.1/16 dev root", "link set root up"}
-	for s := range emulatedSwitches {
+	lines := []string{"link add root type bridge", "addr add " + emulatedHub + "/16 dev root", "link set root up"}
+	for s := range e.switches {
 		for _, line := range []string{
 			"link add s%[1]d type bridge", "link add c%[1]d type bridge", // the switch and its cable
 			"link add u%[1]d type veth peer name v%[1]d", "link add w%[1]d type veth peer name x%[1]d",
@@ -131,11 +130,11 @@ func (e *emulation) connect(i int) {
 	e.t.Helper()
 	e.batch(e.name, []string{
 		fmt.Sprintf("link add p%d type veth peer name eth0 address %s netns %s", i, hardware(i), e.node(i)),
-		fmt.Sprintf("link set p%d master s%d", i, switchOf(i)),
+		fmt.Sprintf("link set p%d master s%d", i, e.switchOf(i)),
 		fmt.Sprintf("link set p%d up", i),
 	})
 	lines := []string{"addr add " + addressOfNode(i) + "/16 dev eth0", "link set eth0 up"}
-	for j := range emulatedNodes {
+	for j := range e.nodes {
 		if j != i {
 			lines = append(lines, "neigh replace "+addressOfNode(j)+" lladdr "+hardware(j)+" nud permanent dev eth0")
 		}
@@ -144,7 +143,7 @@ func (e *emulation) connect(i int) {
 }
 
 // switchOf returns the switch of a node. Neighbours by number have different switches, so that no order helps.
-func switchOf(i int) int { return i % emulatedSwitches }
+func (e *emulation) switchOf(i int) int { return i % e.switches }
 
 func (e *emulation) node(i int) string { return fmt.Sprintf("%sn%d", e.name, i) }
 
@@ -178,16 +177,16 @@ func (e *emulation) within(ctx context.Context, namespace, program string, args 
 // truth is the network as emulate makes it.
 func (e *emulation) truth() *network.Network {
 	var names []string
-	for i := range emulatedNodes {
+	for i := range e.nodes {
 		names = append(names, fmt.Sprintf("n%d", i))
 	}
 	n := network.New(names)
 	root := n.AddSwitch("root")
-	for s := range emulatedSwitches {
+	for s := range e.switches {
 		leaf := n.AddSwitch(fmt.Sprintf("s%d", s))
 		n.AddLink(root, leaf, 1)
-		for i := range emulatedNodes {
-			if switchOf(i) == s {
+		for i := range e.nodes {
+			if e.switchOf(i) == s {
 				n.AddLink(i, leaf, 1)
 			}
 		}
@@ -205,7 +204,7 @@ func TestNamespaces(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	prepared := time.Now()
-	e := emulate(t)
+	e := emulate(t, 8, 64)
 	t.Logf("64 namespaces were made in %.1f s", time.Since(prepared).Seconds())
 	dir := t.TempDir()
 	secret, matrix := filepath.Join(dir, "secret"), filepath.Join(dir, "latencies.csv")
@@ -213,11 +212,11 @@ func TestNamespaces(t *testing.T) {
 	if err := os.WriteFile(secret, []byte("a secret for this test alone\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"topology", "measure", "--rendezvous", "10.77.255.1:7117", "--secret-file", secret}
+	args := []string{"topology", "measure", "--rendezvous", emulatedHub + ":7117", "--secret-file", secret}
 
 	begun := time.Now()
-	members := make([]*exec.Cmd, emulatedNodes)
-	complaints := make([]bytes.Buffer, emulatedNodes)
+	members := make([]*exec.Cmd, e.nodes)
+	complaints := make([]bytes.Buffer, e.nodes)
 	for i := range members {
 		members[i] = e.within(ctx, e.node(i), binary, append(args, "--name", fmt.Sprintf("n%d", i))...)
 		members[i].Stderr = &complaints[i]
@@ -226,7 +225,7 @@ func TestNamespaces(t *testing.T) {
 		}
 	}
 	// Two processors serve 64 nodes: one pair at a time.
-	coordinate := e.within(ctx, e.name, binary, append(args, "--coordinate", "--nodes", fmt.Sprint(emulatedNodes),
+	coordinate := e.within(ctx, e.name, binary, append(args, "--coordinate", "--nodes", fmt.Sprint(e.nodes),
 		"--sequential", "--passes", "1", "--out", matrix)...)
 	said, err := coordinate.CombinedOutput()
 	if err != nil {

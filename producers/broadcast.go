@@ -11,15 +11,16 @@ import (
 )
 
 // hear passes the records of a topic's only partition on as they come, until ctx ends. Those that come together, as
-// after an outage, are passed on together. It begins at the end of the topic: an old call is for nothing.
+// after an outage, are passed on together. from is where it begins.
 func (f *fleet) hear(
-	ctx context.Context, topic string, fetchWait time.Duration, take func(calls []*kgo.Record, arrived time.Time),
+	ctx context.Context, topic string, from kgo.Offset, fetchWait time.Duration,
+	take func(calls []*kgo.Record, arrived time.Time),
 ) {
 	l := link{log: f.log, topic: topic}
 	opts, err := f.clientOpts(ctx)
 	if err == nil {
 		opts = append(opts, kgo.WithHooks(&l),
-			kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtEnd()}}),
+			kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: from}}),
 			kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd()),
 			// The broker answers a fetch as soon as there is a call. Without one there is nothing to say.
 			kgo.FetchMaxWait(fetchWait))

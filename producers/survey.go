@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -24,6 +23,9 @@ import (
 )
 
 const (
+	// An agent that starts obeys an order that is no older: others may still be waited for.
+	ordersReach = 2 * time.Minute
+
 	// ordersWait is how long a broker may hold a fetch of orders, which come once in a year.
 	ordersWait = time.Minute
 
@@ -40,15 +42,15 @@ var (
 )
 
 // surveyor has this node take part in measurements of latencies that an administrator ordered. A child process
-// measures: it spins, and the agent must not wait for it. The child ends with its order, with the agent, or after the
-// order's seconds.
+// measures: it spins, and the agent must not wait for it. The child ends with the measurement, with the agent, after the
+// order's seconds, or when a newer order comes.
 type surveyor struct {
 	cfg     config.Config
 	log     *slog.Logger
 	program []string // that measures; its standard input has the measure.Member
 	trouble kafka.Trouble
-	busy    atomic.Bool
-	all     sync.WaitGroup
+	end     context.CancelFunc // of the last order; nil: there was none
+	running sync.WaitGroup     // of one order at most
 }
 
 // survey obeys orders until ctx ends.
@@ -59,8 +61,9 @@ func (f *fleet) survey(ctx context.Context) {
 		return
 	}
 	s := surveyor{cfg: f.cfg, log: f.log, program: []string{program, "topology", "peer"}}
-	defer s.all.Wait()
-	f.hear(ctx, f.cfg.Prefix+schemas.TopicOrders, ordersWait, func(calls []*kgo.Record, arrived time.Time) {
+	defer s.running.Wait()
+	from := kgo.NewOffset().AfterMilli(f.now().Add(-ordersReach).UnixMilli())
+	f.hear(ctx, f.cfg.Prefix+schemas.TopicOrders, from, ordersWait, func(calls []*kgo.Record, arrived time.Time) {
 		for _, r := range calls {
 			s.take(ctx, r, arrived)
 		}
@@ -83,14 +86,13 @@ func (s *surveyor) take(ctx context.Context, r *kgo.Record, now time.Time) {
 			s.log.Warn("topology order is skipped", "topic", r.Topic, "offset", r.Offset, "err", err)
 		}
 	case len(o.Nodes) > 0 && !slices.Contains(o.Nodes, s.cfg.Agent.Node):
-	case !s.busy.CompareAndSwap(false, true):
-		s.log.Warn("topology order is skipped: this node takes part in another measurement",
-			"coordinator", o.Coordinator)
 	default:
-		s.all.Go(func() {
-			defer s.busy.Store(false)
-			s.obey(ctx, o, left)
-		})
+		if s.end != nil {
+			s.end()
+			s.running.Wait()
+		}
+		ctx, s.end = context.WithTimeout(ctx, left) // by the monotonic clock
+		s.running.Go(func() { s.obey(ctx, o) })
 	}
 }
 
@@ -106,10 +108,8 @@ func (s *surveyor) orderOf(value []byte) (*schemas.TopologyOrder, error) {
 	return o, nil
 }
 
-// obey measures for one order, and returns at its end. The time that is left is by the monotonic clock.
-func (s *surveyor) obey(ctx context.Context, o *schemas.TopologyOrder, left time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, left)
-	defer cancel()
+// obey measures for one order until its end, or that of ctx.
+func (s *surveyor) obey(ctx context.Context, o *schemas.TopologyOrder) {
 	spread := arrivals
 	if n := len(o.Nodes); n > 0 {
 		spread = min(spread, time.Duration(n)*arrivalSpacing)
@@ -117,8 +117,7 @@ func (s *surveyor) obey(ctx context.Context, o *schemas.TopologyOrder, left time
 	if !kafka.Pause(ctx, rand.N(spread)) {
 		return
 	}
-	s.log.Info("this node takes part in a measurement of latencies", "coordinator", o.Coordinator,
-		"at_most", left.Round(time.Second))
+	s.log.Info("this node takes part in a measurement of latencies", "coordinator", o.Coordinator)
 	err := s.measure(ctx, measure.Member{
 		Coordinator: o.Coordinator, Secret: o.Secret, Name: s.cfg.Agent.Node, Listen: s.cfg.Agent.Topology.Listen,
 		Limits: measure.Limits{
@@ -128,7 +127,8 @@ func (s *surveyor) obey(ctx context.Context, o *schemas.TopologyOrder, left time
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		s.log.Warn("measurement of latencies is stopped: it took longer than was ordered")
-	case ctx.Err() != nil: // the agent ends
+	case ctx.Err() != nil:
+		s.log.Info("measurement of latencies is left: the agent ends, or has a newer order")
 	case err != nil:
 		s.log.Warn("measurement of latencies failed on this node", "err", err)
 	default:

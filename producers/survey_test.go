@@ -70,8 +70,8 @@ func (b *surveyBench) logs(want string) {
 	}
 }
 
-// TestOrderIsObeyed: the child gets its task, with the limits of this node. There is one at a time. The end of the agent
-// is its end.
+// TestOrderIsObeyed: the child gets its task, with the limits of this node. The newest order counts. The end of the agent is
+// the child's end.
 func TestOrderIsObeyed(t *testing.T) {
 	b := newSurveyBench(t, "exec sleep 1000")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -92,13 +92,19 @@ func TestOrderIsObeyed(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("the task is %+v, want %+v", got, want)
 	}
-	b.give(ctx, b.order(), 0)
-	b.logs("this node takes part in another measurement")
+	newer := b.order()
+	newer.Coordinator = "admin2:7117"
+	b.give(ctx, newer, 0)
+	b.logs("is left: the agent ends, or has a newer order")
+	kafkatest.Eventually(t, "the child of the newer order has its task", func() bool {
+		text, _ := os.ReadFile(b.task)
+		return strings.Contains(string(text), "admin2")
+	})
 	cancel()
-	b.all.Wait()
+	b.running.Wait()
 	b.program = []string{"true"}
 	b.give(t.Context(), b.order(), 0)
-	b.all.Wait()
+	b.running.Wait()
 	b.logs("measurement of latencies has ended")
 }
 
@@ -107,7 +113,7 @@ func TestOrderHasAnEnd(t *testing.T) {
 	b := newSurveyBench(t, "exec sleep 1000")
 	o := b.order()
 	b.give(t.Context(), o, time.Duration(o.Seconds-1)*time.Second)
-	b.all.Wait()
+	b.running.Wait()
 	b.logs("it took longer than was ordered")
 }
 
@@ -118,7 +124,7 @@ func TestChildFails(t *testing.T) {
 	} {
 		b := newSurveyBench(t, script)
 		b.give(t.Context(), b.order(), 0)
-		b.all.Wait()
+		b.running.Wait()
 		b.logs(want)
 	}
 }
@@ -138,14 +144,14 @@ func TestOrdersOfOthers(t *testing.T) {
 		o := b.order()
 		c.change(&o)
 		b.give(t.Context(), o, c.ago)
-		b.all.Wait()
+		b.running.Wait()
 		if b.begun() || (c.logs == "") != (b.logged.String() == "") || !strings.Contains(b.logged.String(), c.logs) {
 			t.Errorf("an order %s: a child: %t, log: %s", name, b.begun(), b.logged.String())
 		}
 	}
 	b := newSurveyBench(t, "")
 	b.take(t.Context(), &kgo.Record{Value: []byte("rubbish"), Timestamp: b.now}, b.now)
-	b.all.Wait()
+	b.running.Wait()
 	if b.begun() {
 		t.Error("rubbish starts a child")
 	}
@@ -153,7 +159,7 @@ func TestOrdersOfOthers(t *testing.T) {
 	o := b.order()
 	o.Nodes = nil
 	b.give(t.Context(), o, -time.Hour) // by the broker's clock, which is ahead
-	b.all.Wait()
+	b.running.Wait()
 	if !b.begun() {
 		t.Error("an order for all starts no child")
 	}

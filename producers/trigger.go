@@ -29,12 +29,13 @@ type trigger struct {
 	arrived  time.Time // by this host's clock
 }
 
-// listen passes the triggers on as they come, until ctx ends. Of several that come together, the last counts.
+// listen passes the triggers on as they come, until ctx ends. It begins at the end of the topic: an old trigger calls
+// for nothing. Of several that come together, the last counts.
 func listen(ctx context.Context, f *fleet) {
 	topic := f.cfg.Prefix + schemas.TopicTriggers
 	var trouble kafka.Trouble
 	wait := min(max(2*f.cfg.Interval, time.Second), time.Minute)
-	f.hear(ctx, topic, wait, func(calls []*kgo.Record, arrived time.Time) {
+	f.hear(ctx, topic, kgo.NewOffset().AtEnd(), wait, func(calls []*kgo.Record, arrived time.Time) {
 		newest := trigger{}
 		for _, r := range calls {
 			boundary, err := f.boundaryOf(r.Value, r.Timestamp)
