@@ -1,13 +1,17 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/weirhpc/weir/topology/latency"
+	"github.com/weirhpc/weir/topology/measure"
 	"github.com/weirhpc/weir/topology/network"
 	"github.com/weirhpc/weir/topology/simulated"
 )
@@ -88,6 +92,13 @@ func TestTopologyMeasureUsage(t *testing.T) {
 		"--simulate star:8 --outliers 2":            "--outliers",
 		"--simulate star:8 --tick -1":               "--tick",
 		"--simulate moon:8":                         "moon",
+		"--agents --on n1":                          "--on",
+		"--agents --on n[":                          "--on",
+		"--agents --nodes 1":                        "--nodes",
+		"--agents --for 2h":                         "--for",
+		"--agents --address host":                   "--address",
+		"--agents --bytes 1":                        "bytes",
+		"--agents --config none.yaml":               "none.yaml",
 		"--simulate ./none.tgf":                     "none.tgf",
 	} {
 		status, _, errs := measureTopology(t, strings.Fields(args)...)
@@ -113,5 +124,66 @@ func TestTopologyMeasureFile(t *testing.T) {
 	if status, _, errs := measureTopology(t, "--simulate", file, "--noise", ".01"); status != exitDone ||
 		!strings.Contains(errs, "tree of 12 nodes") {
 		t.Errorf("status %d: %s", status, errs)
+	}
+}
+
+// TestTopologyPeer: the process of an agent takes part as its standard input says, and ends with its input.
+func TestTopologyPeer(t *testing.T) {
+	secret := []byte("0123456789abcdef")
+	r, err := measure.Coordinate("127.0.0.1:0", secret, measure.DefaultPing, measure.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var inputs []*io.PipeWriter
+	ends := make(chan error, 2)
+	for _, name := range []string{"n1", "n2"} {
+		in, out := io.Pipe()
+		inputs = append(inputs, out)
+		task, err := json.Marshal(measure.Member{
+			Coordinator: r.Address(), Secret: secret, Name: name, Listen: "127.0.0.1:0",
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := false
+		root := newRoot(&begun)
+		root.SetArgs([]string{"topology", "peer"})
+		root.SetIn(in)
+		root.SetErr(io.Discard)
+		go func() { ends <- root.ExecuteContext(t.Context()) }()
+		if _, err := out.Write(append(task, '\n')); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.Gather(t.Context(), 2); err != nil {
+		t.Fatal(err)
+	}
+	us, err := r.Measure(t.Context(), []latency.Pair{{A: 0, B: 1}})
+	if err != nil || !(us[0] > 0) {
+		t.Errorf("%v us: %v", us, err)
+	}
+	_ = inputs[0].Close() // the agent is gone
+	if err := <-ends; !errors.Is(err, context.Canceled) {
+		t.Errorf("without its agent: %v", err)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-ends; err != nil {
+		t.Errorf("at the end: %v", err)
+	}
+}
+
+func TestTopologyPeerUsage(t *testing.T) {
+	for _, in := range []string{"", "rubbish", `{"Coordinator":1}`, `{"Unknown":""}`} {
+		begun := false
+		root := newRoot(&begun)
+		root.SetArgs([]string{"topology", "peer"})
+		root.SetIn(strings.NewReader(in))
+		root.SetErr(io.Discard)
+		if err := root.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "standard input") {
+			t.Errorf("%q: %v", in, err)
+		}
 	}
 }
