@@ -21,10 +21,11 @@ func newAgent() *cobra.Command {
 		Short: "Sample this node's counters and send them",
 		Long: `Samples this node's counters at every interval boundary, and sends them.
 
-Its Route names the jobs of this node and their partitions. It listens on nothing. It needs no root, but CAP_PERFMON
-for perf events. While Kafka is away it goes on, its memory does not grow, and it drops the oldest intervals. A source
-that hangs loses its own values, and stops no other. With agent.metrics_file it measures what that list keeps, and what
-rules and reports use.
+Its Route names the jobs of this node and their partitions. It listens on nothing. With agent.topology.enabled, a
+process beside it does, but only while weir topology measure --agents runs. It needs no root, but CAP_PERFMON for perf
+events. While Kafka is away it goes on, its memory does not grow, and it drops the oldest intervals. A source that hangs
+loses its own values, and stops no other. With agent.metrics_file it measures what that list keeps, and what rules and
+reports use.
 
 --once and --check need neither Kafka nor a configuration. --once reads this host twice, one interval apart, and prints
 what the interval holds (WEIR_INTERVAL=1s makes it short). --check reads every source 20 times. It prints what a reading

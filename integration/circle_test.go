@@ -25,7 +25,7 @@ import (
 type circle struct {
 	*emulation
 
-	ctx         context.Context //nolint:containedctx // of all processes
+	ctx         context.Context // of all processes
 	binary, dir string
 	tree, flat  string // files: the network that was found, and a configuration without it
 }

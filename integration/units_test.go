@@ -155,14 +155,21 @@ func units(t *testing.T) []unit {
 // needFilters skips a test where no filter can be installed.
 func needFilters(t *testing.T) {
 	t.Helper()
+	if err := canFilter(); err != nil {
+		t.Skipf("SKIPPED: NO UNIT RAN UNDER ITS FILTER: %v", err)
+	}
+}
+
+// canFilter returns why no filter can be installed, or nil.
+func canFilter() error {
 	if runtime.GOARCH != "amd64" {
-		t.Skipf("SKIPPED: NO UNIT RAN UNDER ITS FILTER: the numbers of system calls are those of amd64, this is %s",
-			runtime.GOARCH)
+		return fmt.Errorf("the numbers of system calls are those of amd64, this is %s", runtime.GOARCH)
 	}
 	_, _, errno := unix.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, 0)
 	if errno != unix.EFAULT { // a kernel that knows filters reads the program first
-		t.Skipf("SKIPPED: NO UNIT RAN UNDER ITS FILTER: this kernel has no seccomp: %v", errno)
+		return fmt.Errorf("this kernel has no seccomp: %w", errno)
 	}
+	return nil
 }
 
 // addUnit describes the service of a unit, restricted as the unit says, with another configuration.
