@@ -125,7 +125,7 @@ func childrenOf(pid int) (all []int) {
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	for _, file := range files {
 		text, _ := os.ReadFile(file)
-		for _, f := range strings.FieldsSeq(string(text)) {
+		for f := range strings.FieldsSeq(string(text)) {
 			var child int
 			if _, err := fmt.Sscan(f, &child); err == nil {
 				all = append(all, child)
