@@ -26,8 +26,8 @@ balance.tree_file. docs/topology.md explains all of it.`,
   weir topology show tree.yaml --svg tree.svg`,
 		Args: noArgs,
 	}
-	c.AddCommand(newTopologyMeasure(), newTopologyPeer(), newTopologyBuild(), newTopologyShow(), newTopologyDiff(), newTopologyJoin(),
-		newTopologyCorrect(), newTopologyThroughput(), newTopologyStats())
+	c.AddCommand(newTopologyMeasure(), newTopologyPeer(), newTopologyBuild(), newTopologyShow(), newTopologyDiff(),
+		newTopologyJoin(), newTopologyCorrect(), newTopologyThroughput(), newTopologyStats())
 	return c
 }
 

@@ -43,9 +43,10 @@ func (f *agentsFlags) add(c *cobra.Command) {
 	flags := c.Flags()
 	flags.Lookup("config").Usage = "with --agents: configuration `FILE` (default: " + etcFile + ")"
 	flags.BoolVar(&f.wanted, f.flag(), false, "measure between nodes whose agents have agent.topology.enabled")
-	flags.StringVar(&f.address, "address", "", "with --agents: they come to `HOST:PORT` by TCP (default: this host, any "+
-		"port)")
-	flags.StringVar(&f.on, "on", "", "with --agents: measure `NODES` alone, such as n[001-064] (default: all that come)")
+	flags.StringVar(&f.address, "address", "", "with --agents: they come to `HOST:PORT` by TCP "+
+		"(default: this host, any port)")
+	flags.StringVar(&f.on, "on", "", "with --agents: measure `NODES` alone, such as n[001-064] "+
+		"(default: all that come)")
 	flags.DurationVar(&f.longest, "for", time.Hour, "with --agents: agents end the measurement after `DURATION`")
 }
 
@@ -67,8 +68,8 @@ func (f *agentsFlags) open(c *cobra.Command) (latency.Measurer, func() error, er
 	}
 	_, port, _ = net.SplitHostPort(r.Address())
 	order := schemas.TopologyOrder{
-		Cluster: cfg.Cluster, OrderedAt: time.Now().UnixMilli(), Coordinator: net.JoinHostPort(host, port), Secret: secret,
-		Seconds: int64(f.longest.Seconds()), Nodes: f.expected,
+		Cluster: cfg.Cluster, OrderedAt: time.Now().UnixMilli(), Coordinator: net.JoinHostPort(host, port),
+		Secret: secret, Seconds: int64(f.longest.Seconds()), Nodes: f.expected,
 	}
 	if err := sendOrder(c.Context(), cfg, &order); err != nil {
 		return nil, nil, errors.Join(err, r.Close())
@@ -144,7 +145,8 @@ func sendOrder(ctx context.Context, cfg config.Config, order *schemas.TopologyOr
 	defer client.Close()
 	topic := cfg.Prefix + schemas.TopicOrders
 	if err := client.ProduceSync(ctx, &kgo.Record{Topic: topic, Value: value}).FirstErr(); err != nil {
-		return kafka.Explain(cfg.Kafka, fmt.Errorf("writing to topic %s, which weir topics create makes: %w", topic, err))
+		err = fmt.Errorf("writing to topic %s, which weir topics create makes: %w", topic, err)
+		return kafka.Explain(cfg.Kafka, err)
 	}
 	return nil
 }
@@ -176,8 +178,8 @@ func (f *agentsFlags) gather(c *cobra.Command, r *measure.Rendezvous, at string)
 			continue
 		}
 		if n := r.Came(); n < least {
-			return fmt.Errorf("%d agents came to %s, and %d are needed: see that they have agent.topology.enabled, read "+
-				"topic %s, and reach this address", n, at, least, schemas.TopicOrders)
+			return fmt.Errorf("%d agents came to %s, and %d are needed: see that they have agent.topology.enabled, "+
+				"read topic %s, and reach this address", n, at, least, schemas.TopicOrders)
 		}
 		if err := r.Gather(c.Context(), r.Came()); err != nil {
 			return err

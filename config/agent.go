@@ -41,7 +41,7 @@ type Agent struct {
 // AgentTopology says how an agent takes part in a measurement of latencies, which an administrator orders.
 type AgentTopology struct {
 	Enabled          bool    `mapstructure:"enabled"`
-	Listen           string  `mapstructure:"listen"`             // UDP host:port while it measures; without a host: all addresses
+	Listen           string  `mapstructure:"listen"`             // UDP host:port while it measures
 	PacketsPerSecond float64 `mapstructure:"packets_per_second"` // that it sends at most; 0: no limit
 	Share            float64 `mapstructure:"share"`              // of the time of one CPU; 0: no limit
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/weirhpc/weir/topology/latency"
 )
 
-// TestAgentsMeasure: three agents on this host measure each other when they are ordered to. The process of an agent that
-// measures does not outlive it. It does not outlive the command that gave the order, either.
+// TestAgentsMeasure: three agents on this host measure each other when they are ordered to. The process of an agent
+// that measures does not outlive it. It does not outlive the command that gave the order, either.
 func TestAgentsMeasure(t *testing.T) {
 	beside(t)
 	s, m := newSystem(t), newMachine(t)

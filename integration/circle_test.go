@@ -251,8 +251,8 @@ func (c *circle) compare() {
 	c.t.Logf("of %d values, %d leave their switch with the tree that was found, and %d with a flat tree", c.nodes,
 		withTree, flat)
 	if withTree != 0 || flat < c.nodes/2 {
-		c.t.Errorf("%d of %d values leave their switch with the tree, %d without: want none, and half at least", withTree,
-			c.nodes, flat)
+		c.t.Errorf("%d of %d values leave their switch with the tree, %d without: want none, and half at least",
+			withTree, c.nodes, flat)
 	}
 }
 

@@ -16,7 +16,8 @@ import (
 	"github.com/weirhpc/weir/topology/network"
 )
 
-var runNamespaces = flag.Bool("namespaces", false, "run TestNamespaces and TestCircle, which need root, iproute2 and a minute")
+var runNamespaces = flag.Bool("namespaces", false,
+	"run TestNamespaces and TestCircle, which need root, iproute2 and a minute")
 
 // emulation is a cluster on this host. Each node is a network namespace. Each switch is a bridge, and so is the cable
 // of its uplink. All bridges are in a namespace of their own. All of it goes with the namespaces.

@@ -42,8 +42,8 @@ var (
 )
 
 // surveyor has this node take part in measurements of latencies that an administrator ordered. A child process
-// measures: it spins, and the agent must not wait for it. The child ends with the measurement, with the agent, after the
-// order's seconds, or when a newer order comes.
+// measures: it spins, and the agent must not wait for it. The child ends with the measurement, with the agent, after
+// the order's seconds, or when a newer order comes.
 type surveyor struct {
 	cfg     config.Config
 	log     *slog.Logger

@@ -33,7 +33,8 @@ func newSurveyBench(t *testing.T, script string) *surveyBench {
 	cfg := config.Default()
 	cfg.Agent.Node, cfg.Agent.Topology.Listen = "n1", "127.0.0.1:7118"
 	b := &surveyBench{
-		t: t, task: filepath.Join(t.TempDir(), "task"), logged: &kafkatest.Log{}, now: time.UnixMilli(1_700_000_000_000),
+		t: t, task: filepath.Join(t.TempDir(), "task"), logged: &kafkatest.Log{},
+		now: time.UnixMilli(1_700_000_000_000),
 	}
 	// It appears whole.
 	script = `read -r task; echo "$task" >"$0.part"; mv "$0.part" "$0"; ` + script
@@ -70,8 +71,8 @@ func (b *surveyBench) logs(want string) {
 	}
 }
 
-// TestOrderIsObeyed: the child gets its task, with the limits of this node. The newest order counts. The end of the agent is
-// the child's end.
+// TestOrderIsObeyed: the child gets its task, with the limits of this node. The newest order counts. The end of the
+// agent is the child's end.
 func TestOrderIsObeyed(t *testing.T) {
 	b := newSurveyBench(t, "exec sleep 1000")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -120,7 +121,8 @@ func TestOrderHasAnEnd(t *testing.T) {
 // TestChildFails: the log has what the child reported.
 func TestChildFails(t *testing.T) {
 	for script, want := range map[string]string{
-		"echo no coordinator >&2; exit 1": "exit status 1: no coordinator", "exit 0": "measurement of latencies has ended",
+		"echo no coordinator >&2; exit 1": "exit status 1: no coordinator",
+		"exit 0":                          "measurement of latencies has ended",
 	} {
 		b := newSurveyBench(t, script)
 		b.give(t.Context(), b.order(), 0)

@@ -379,7 +379,8 @@ var legal = map[string]func(d draw) Record{
 		}
 		return &TopologyOrder{
 			d.name(), d.between(0, maxTimeMs), net.JoinHostPort(d.name(), strconv.Itoa(1+d.IntN(65535))),
-			append(make([]byte, minSecretBytes), d.bytes(maxSecretBytes-minSecretBytes)...), 1 + d.between(0, MaxOrderSeconds-1),
+			append(make([]byte, minSecretBytes), d.bytes(maxSecretBytes-minSecretBytes)...),
+			1 + d.between(0, MaxOrderSeconds-1),
 			nodes,
 		}
 	},

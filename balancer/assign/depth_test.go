@@ -109,8 +109,8 @@ func jobsInOrder(r *rand.Rand, nodes int) (tasks []Task) {
 	return tasks
 }
 
-// TestHopsAreTheTrees: below known places, a node's distance from a collector is how far up the tree their lowest common
-// vertex is. Levels that distinguish no collectors do not count.
+// TestHopsAreTheTrees: below known places, a node's distance from a collector is how far up the tree their lowest
+// common vertex is. Levels that distinguish no collectors do not count.
 func TestHopsAreTheTrees(t *testing.T) {
 	tree := podTree(t, 3, 3, 2, 2, false)
 	for seed := range uint64(50) {
