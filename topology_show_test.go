@@ -37,6 +37,21 @@ func TestTopologyShow(t *testing.T) {
 	}
 }
 
+// TestTopologyPicture: docs/topology.svg is what its page says it is.
+func TestTopologyPicture(t *testing.T) {
+	tree := filepath.Join(t.TempDir(), "tree.yaml")
+	status, _, stderr := weir(t.Context(), "topology", "measure", "--simulate", "tree:3x3x6", "--noise", ".05",
+		"--network", tree, "--json")
+	if status != exitDone {
+		t.Fatal(stderr)
+	}
+	status, got, stderr := weir(t.Context(), "topology", "show", tree, "--svg", "-")
+	want, err := os.ReadFile("docs/topology.svg")
+	if status != exitDone || err != nil || got != string(want) {
+		t.Errorf("docs/topology.svg is another picture: make it with the commands of docs/topology.md: %v %s", err, stderr)
+	}
+}
+
 // TestTopologyCorrect: latencies of links, with what cannot be known, and with the time of the message taken off.
 func TestTopologyCorrect(t *testing.T) {
 	dir := t.TempDir()
