@@ -195,7 +195,8 @@ func (e *emulation) truth() *network.Network {
 	return n
 }
 
-// TestNamespaces emulates 64 nodes at 8 switches, starts weir topology measure in each, and finds the switches again.
+// TestNamespaces emulates 64 nodes at 8 switches, starts weir topology measure in each, and finds the switches again. A
+// result of low confidence is measured once more, as its report asks for.
 func TestNamespaces(t *testing.T) {
 	skipNamespaces(t)
 	binary, err := buildWeir()
@@ -208,49 +209,59 @@ func TestNamespaces(t *testing.T) {
 	e := emulate(t, 8, 64)
 	t.Logf("64 namespaces were made in %.1f s", time.Since(prepared).Seconds())
 	dir := t.TempDir()
+	for tries := 1; ; tries++ {
+		begun := time.Now()
+		n, said := e.meet(ctx, binary, dir)
+		t.Logf("64 nodes at 8 switches were measured and built in %.1f s; %s", time.Since(begun).Seconds(), said)
+		if network.Equal(n, e.truth()) {
+			return
+		}
+		if tries == 2 || !strings.Contains(said, "confidence low") {
+			keep := filepath.Join(os.TempDir(), "weir-namespaces.csv")
+			text, _ := os.ReadFile(filepath.Join(dir, "latencies.csv"))
+			_ = os.WriteFile(keep, text, 0o600)
+			t.Fatalf("the network is another one (latencies in %s): %v", keep, network.Compare(e.truth(), n))
+		}
+	}
+}
+
+// meet has all nodes measure, by processes that meet at an address. It returns the network that is built of that, and
+// what the coordinator said.
+func (e *emulation) meet(ctx context.Context, binary, dir string) (n *network.Network, said string) {
+	e.t.Helper()
 	secret, matrix := filepath.Join(dir, "secret"), filepath.Join(dir, "latencies.csv")
 	found := filepath.Join(dir, "tree.json")
 	if err := os.WriteFile(secret, []byte("a secret for this test alone\n"), 0o600); err != nil {
-		t.Fatal(err)
+		e.t.Fatal(err)
 	}
 	args := []string{"topology", "measure", "--rendezvous", emulatedHub + ":7117", "--secret-file", secret}
-
-	begun := time.Now()
 	members := make([]*exec.Cmd, e.nodes)
 	complaints := make([]bytes.Buffer, e.nodes)
 	for i := range members {
 		members[i] = e.within(ctx, e.node(i), binary, append(args, "--name", fmt.Sprintf("n%d", i))...)
 		members[i].Stderr = &complaints[i]
 		if err := members[i].Start(); err != nil {
-			t.Fatal(err)
+			e.t.Fatal(err)
 		}
 	}
 	// Two processors serve 64 nodes: one pair at a time.
 	coordinate := e.within(ctx, e.name, binary, append(args, "--coordinate", "--nodes", fmt.Sprint(e.nodes),
 		"--sequential", "--passes", "1", "--out", matrix)...)
-	said, err := coordinate.CombinedOutput()
+	out, err := coordinate.CombinedOutput()
 	if err != nil {
-		t.Fatalf("measuring: %v: %s", err, said)
+		e.t.Fatalf("measuring: %v: %s", err, out)
 	}
 	for i, m := range members {
 		if err := m.Wait(); err != nil {
-			t.Errorf("node %d: %v: %s", i, err, complaints[i].String())
+			e.t.Errorf("node %d: %v: %s", i, err, complaints[i].String())
 		}
 	}
-	if out, err := exec.CommandContext(ctx, binary, "topology", "build", "--matrix", matrix, "--format", "json",
+	if text, err := exec.CommandContext(ctx, binary, "topology", "build", "--matrix", matrix, "--format", "json",
 		"--out", found).CombinedOutput(); err != nil {
-		t.Fatalf("building: %v: %s\n%s", err, out, said)
+		e.t.Fatalf("building: %v: %s\n%s", err, text, out)
 	}
-	t.Logf("64 nodes at 8 switches were measured and built in %.1f s; %s", time.Since(begun).Seconds(), said)
-
-	n, err := network.ReadFile(found)
-	if err != nil {
-		t.Fatal(err)
+	if n, err = network.ReadFile(found); err != nil {
+		e.t.Fatal(err)
 	}
-	if !network.Equal(n, e.truth()) {
-		keep := filepath.Join(os.TempDir(), "weir-namespaces.csv")
-		text, _ := os.ReadFile(matrix)
-		_ = os.WriteFile(keep, text, 0o600)
-		t.Errorf("the network is another one (latencies in %s): %v", keep, network.Compare(e.truth(), n))
-	}
+	return n, string(out)
 }
