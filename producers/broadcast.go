@@ -21,7 +21,7 @@ func (f *fleet) hear(
 	if err == nil {
 		opts = append(opts, kgo.WithHooks(&l),
 			kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: from}}),
-			kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd()),
+			kgo.ConsumeResetOffset(from),
 			// The broker answers a fetch as soon as there is a call. Without one there is nothing to say.
 			kgo.FetchMaxWait(fetchWait))
 	}

@@ -23,7 +23,8 @@ import (
 )
 
 const (
-	// An agent that starts obeys an order that is no older: others may still be waited for.
+	// An order that is read later is over: its coordinator has begun without this node. An agent that starts obeys a
+	// younger one.
 	ordersReach = 2 * time.Minute
 
 	// ordersWait is how long a broker may hold a fetch of orders, which come once in a year.
@@ -49,6 +50,7 @@ type surveyor struct {
 	log     *slog.Logger
 	program []string // that measures; its standard input has the measure.Member
 	trouble kafka.Trouble
+	began   time.Time
 	end     context.CancelFunc // of the last order; nil: there was none
 	running sync.WaitGroup     // of one order at most
 }
@@ -60,10 +62,10 @@ func (f *fleet) survey(ctx context.Context) {
 		f.log.Error("latencies cannot be measured: this program does not know its file", "err", err)
 		return
 	}
-	s := surveyor{cfg: f.cfg, log: f.log, program: []string{program, "topology", "peer"}}
+	s := surveyor{cfg: f.cfg, log: f.log, began: f.now(), program: []string{program, "topology", "peer"}}
 	defer s.running.Wait()
-	from := kgo.NewOffset().AfterMilli(f.now().Add(-ordersReach).UnixMilli())
-	f.hear(ctx, f.cfg.Prefix+schemas.TopicOrders, from, ordersWait, func(calls []*kgo.Record, arrived time.Time) {
+	// Not from a time: the client asks for its offset and for the end, and an order may come between both.
+	f.hear(ctx, f.cfg.Prefix+schemas.TopicOrders, kgo.NewOffset().AtStart(), ordersWait, func(calls []*kgo.Record, arrived time.Time) {
 		for _, r := range calls {
 			s.take(ctx, r, arrived)
 		}
@@ -72,11 +74,15 @@ func (f *fleet) survey(ctx context.Context) {
 
 // take obeys an order that is for this node.
 func (s *surveyor) take(ctx context.Context, r *kgo.Record, now time.Time) {
+	age := max(0, now.Sub(r.Timestamp))
+	if age > ordersReach && r.Timestamp.Before(s.began) {
+		return // history
+	}
 	o, err := s.orderOf(r.Value)
 	left := time.Duration(0)
 	if err == nil {
-		left = time.Duration(o.Seconds)*time.Second - max(0, now.Sub(r.Timestamp))
-		if left <= 0 {
+		left = time.Duration(o.Seconds)*time.Second - age
+		if left <= 0 || age > ordersReach {
 			err = errOldOrder
 		}
 	}

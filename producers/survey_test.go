@@ -38,7 +38,9 @@ func newSurveyBench(t *testing.T, script string) *surveyBench {
 	}
 	// It appears whole.
 	script = `read -r task; echo "$task" >"$0.part"; mv "$0.part" "$0"; ` + script
-	b.surveyor = &surveyor{cfg: cfg, log: b.logged.Logger(), program: []string{"sh", "-c", script, b.task}}
+	b.surveyor = &surveyor{
+		cfg: cfg, log: b.logged.Logger(), began: b.now.Add(-10 * time.Minute), program: []string{"sh", "-c", script, b.task},
+	}
 	return b
 }
 
@@ -141,6 +143,8 @@ func TestOrdersOfOthers(t *testing.T) {
 		"of other nodes":     {func(o *schemas.TopologyOrder) { o.Nodes = []string{"n2", "n3"} }, 0, ""},
 		"of another cluster": {func(o *schemas.TopologyOrder) { o.Cluster = "other" }, 0, "not a topology order"},
 		"that is over":       {func(*schemas.TopologyOrder) {}, time.Minute, "it is over"},
+		"that is read late":  {func(o *schemas.TopologyOrder) { o.Seconds = 3600 }, ordersReach + 1, "it is over"},
+		"of before":          {func(o *schemas.TopologyOrder) { o.Seconds = 3600 }, time.Hour, ""},
 	} {
 		b := newSurveyBench(t, "")
 		o := b.order()
