@@ -48,7 +48,8 @@ func TestTopologyPicture(t *testing.T) {
 	status, got, stderr := weir(t.Context(), "topology", "show", tree, "--svg", "-")
 	want, err := os.ReadFile("docs/topology.svg")
 	if status != exitDone || err != nil || got != string(want) {
-		t.Errorf("docs/topology.svg is another picture: make it with the commands of docs/topology.md: %v %s", err, stderr)
+		t.Errorf("docs/topology.svg is another picture: make it with the commands of docs/topology.md: %v %s",
+			err, stderr)
 	}
 }
 

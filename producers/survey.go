@@ -65,7 +65,8 @@ func (f *fleet) survey(ctx context.Context) {
 	s := surveyor{cfg: f.cfg, log: f.log, began: f.now(), program: []string{program, "topology", "peer"}}
 	defer s.running.Wait()
 	// Not from a time: the client asks for its offset and for the end, and an order may come between both.
-	f.hear(ctx, f.cfg.Prefix+schemas.TopicOrders, kgo.NewOffset().AtStart(), ordersWait, func(calls []*kgo.Record, arrived time.Time) {
+	topic, from := f.cfg.Prefix+schemas.TopicOrders, kgo.NewOffset().AtStart()
+	f.hear(ctx, topic, from, ordersWait, func(calls []*kgo.Record, arrived time.Time) {
 		for _, r := range calls {
 			s.take(ctx, r, arrived)
 		}

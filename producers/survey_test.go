@@ -39,7 +39,8 @@ func newSurveyBench(t *testing.T, script string) *surveyBench {
 	// It appears whole.
 	script = `read -r task; echo "$task" >"$0.part"; mv "$0.part" "$0"; ` + script
 	b.surveyor = &surveyor{
-		cfg: cfg, log: b.logged.Logger(), began: b.now.Add(-10 * time.Minute), program: []string{"sh", "-c", script, b.task},
+		cfg: cfg, log: b.logged.Logger(), began: b.now.Add(-10 * time.Minute),
+		program: []string{"sh", "-c", script, b.task},
 	}
 	return b
 }
