@@ -22,13 +22,13 @@ import (
 // It reads twice: first what the texts, metrics and values come to, and then the record. So it allocates at most six
 // times, whatever the record has, and never more than the body can fill.
 func decodeBatch(body []byte, hasReported bool) (*CounterBatch, bool) {
-	size := batchReader{rest: body}
+	size := batchReader{body: body}
 	size.record(hasReported, nil)
-	if size.failed || len(size.rest) > 0 || size.metrics > MaxMetrics {
+	if size.failed || size.at < len(body) || size.metrics > MaxMetrics {
 		return nil, false
 	}
 	b := &CounterBatch{}
-	r := batchReader{rest: body, into: &batchMemory{
+	r := batchReader{body: body, into: &batchMemory{
 		values: make([]float64, 0, size.values),
 	}}
 	r.into.text.Grow(size.text)
@@ -38,7 +38,8 @@ func decodeBatch(body []byte, hasReported bool) (*CounterBatch, bool) {
 
 // batchReader reads a body. Without memory it only counts.
 type batchReader struct {
-	rest   []byte
+	body   []byte
+	at     int // what is before it has been read
 	failed bool
 	into   *batchMemory
 
@@ -53,22 +54,22 @@ type batchMemory struct {
 
 // fail ends the reading.
 func (r *batchReader) fail() {
-	r.failed, r.rest = true, nil
+	r.failed, r.at = true, len(r.body)
 }
 
 // long reads an int or a long.
 func (r *batchReader) long() int64 {
-	if len(r.rest) > 0 && r.rest[0] < 0x80 { // most lengths
-		u := uint64(r.rest[0])
-		r.rest = r.rest[1:]
+	if r.at < len(r.body) && r.body[r.at] < 0x80 { // most lengths
+		u := uint64(r.body[r.at])
+		r.at++
 		return int64(u>>1) ^ -int64(u&1)
 	}
-	v, n := binary.Varint(r.rest)
+	v, n := binary.Varint(r.body[r.at:])
 	if n <= 0 {
 		r.fail()
 		return 0
 	}
-	r.rest = r.rest[n:]
+	r.at += n
 	return v
 }
 
@@ -83,12 +84,12 @@ func (r *batchReader) int() int32 {
 // string reads a string.
 func (r *batchReader) string() string {
 	n := r.long()
-	if n < 0 || n > int64(len(r.rest)) {
+	if n < 0 || n > int64(len(r.body)-r.at) {
 		r.fail()
 		return ""
 	}
-	text := r.rest[:n]
-	r.rest = r.rest[n:]
+	text := r.body[r.at : r.at+int(n)]
+	r.at += len(text)
 	r.text += len(text)
 	if r.into == nil || n == 0 {
 		return ""
@@ -100,7 +101,7 @@ func (r *batchReader) string() string {
 // items reads the number of items in the only block of an array. Each takes width bytes at least.
 func (r *batchReader) items(width int) int {
 	n := r.long()
-	if n < 0 || n > int64(len(r.rest)/width) {
+	if n < 0 || n > int64((len(r.body)-r.at)/width) {
 		r.fail()
 		return 0
 	}
@@ -117,8 +118,8 @@ func (r *batchReader) end(items int) {
 // doubles reads an array of doubles.
 func (r *batchReader) doubles() []float64 {
 	n := r.items(8)
-	raw := r.rest[:8*n]
-	r.rest = r.rest[8*n:]
+	raw := r.body[r.at : r.at+8*n]
+	r.at += len(raw)
 	r.end(n)
 	r.values += n
 	if r.into == nil || n == 0 {
@@ -154,13 +155,14 @@ func (r *batchReader) record(hasReported bool, b *CounterBatch) {
 	r.end(cpus)
 	r.metrics = r.items(4)
 	if r.into != nil {
-		b.Metrics = make([]CounterBatchMetric, 0, r.metrics)
+		b.Metrics = make([]CounterBatchMetric, r.metrics)
 	}
-	for range r.metrics {
-		m := CounterBatchMetric{Name: r.string(), Unit: r.string(), Scope: r.string(), Values: r.doubles()}
+	for i := range r.metrics {
+		m := &CounterBatchMetric{}
 		if r.into != nil {
-			b.Metrics = append(b.Metrics, m)
+			m = &b.Metrics[i]
 		}
+		m.Name, m.Unit, m.Scope, m.Values = r.string(), r.string(), r.string(), r.doubles()
 	}
 	r.end(r.metrics)
 	if !hasReported {

@@ -2,6 +2,7 @@ package schemas
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -125,16 +126,15 @@ func FuzzBatch(f *testing.F) {
 // wideBatch is a batch of so many metrics with values of so many CPUs.
 func wideBatch(metrics, cpus int) *CounterBatch {
 	b := &CounterBatch{NodeHeader: NodeHeader{
-		Cluster: "c1", Node: "n17", BootID: "b", RunID: "r", Seq: 1, IntervalStart: 1_700_000_010_000, IntervalMs: 10_000,
-		SampledAt: 1_700_000_020_000_000, SentAt: 1_700_000_020_001, JobID: "4711", Restart: 1, Epoch: 5,
+		Cluster: "c1", Node: "n17", BootID: "b", RunID: "r", Seq: 1, IntervalStart: 1_700_000_010_000,
+		IntervalMs: 10_000, SampledAt: 1_700_000_020_000_000, SentAt: 1_700_000_020_001, JobID: "4711", Restart: 1, Epoch: 5,
 	}}
 	for c := range cpus {
 		b.Cpus = append(b.Cpus, int32(c))
 	}
 	r := rand.New(rand.NewPCG(1, 1))
 	for m := range metrics {
-		metric := CounterBatchMetric{Name: "metric_" + string(rune('a'+m/26)) + string(rune('a'+m%26)), Unit: "1/s",
-			Scope: ScopeCore}
+		metric := CounterBatchMetric{Name: fmt.Sprintf("metric_%03d", m), Unit: "1/s", Scope: ScopeCore}
 		for range cpus {
 			metric.Values = append(metric.Values, r.ExpFloat64())
 		}
