@@ -95,6 +95,10 @@ func (s *columns) surplus() int64 { return int64(len(s.left)) }
 // metric's unit and scope. reported are the names that the job reported.
 func newColumns(records []*nodeRecord, reported reportedNames) columns {
 	all := columns{byName: map[string]*column{}}
+	room := 0 // values that the records have, at most: a column is made as long as it may become
+	for _, r := range records {
+		room += r.bytes / 8
+	}
 	for _, r := range records {
 		if r.batch == nil {
 			continue
@@ -107,6 +111,11 @@ func newColumns(records []*nodeRecord, reported reportedNames) columns {
 			c, fits := all.column(m.Name, m.Unit, m.Scope)
 			switch {
 			case c == nil:
+			case fits && c.values == nil:
+				n := min(len(records)*len(m.Values), room)
+				room -= n
+				c.grow(n, min(len(records), n))
+				c.add(r.batch.Node, r.number, m.Values)
 			case fits:
 				c.add(r.batch.Node, r.number, m.Values)
 			default:
@@ -115,6 +124,12 @@ func newColumns(records []*nodeRecord, reported reportedNames) columns {
 		}
 	}
 	return all
+}
+
+// grow makes room for values, and for the means of nodes.
+func (c *column) grow(values, nodes int) {
+	c.values = make([]float64, 0, values)
+	c.nodes.means, c.nodes.numbers = make([]float64, 0, nodes), make([]int32, 0, nodes)
 }
 
 func (c *column) add(node string, number int32, values []float64) {
