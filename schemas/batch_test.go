@@ -127,7 +127,8 @@ func FuzzBatch(f *testing.F) {
 func wideBatch(metrics, cpus int) *CounterBatch {
 	b := &CounterBatch{NodeHeader: NodeHeader{
 		Cluster: "c1", Node: "n17", BootID: "b", RunID: "r", Seq: 1, IntervalStart: 1_700_000_010_000,
-		IntervalMs: 10_000, SampledAt: 1_700_000_020_000_000, SentAt: 1_700_000_020_001, JobID: "4711", Restart: 1, Epoch: 5,
+		IntervalMs: 10_000, SampledAt: 1_700_000_020_000_000,
+		SentAt: 1_700_000_020_001, JobID: "4711", Restart: 1, Epoch: 5,
 	}}
 	for c := range cpus {
 		b.Cpus = append(b.Cpus, int32(c))
