@@ -201,7 +201,8 @@ func MarshalChecked(r Record) ([]byte, error) {
 	return b, nil
 }
 
-// Unmarshal decodes and validates a single-object value of any schema ever shipped. The result does not alias b.
+// Unmarshal decodes and validates a single-object value of any schema ever shipped. The result does not alias b. The
+// metrics of a CounterBatch share one array of values, and one text: who keeps a few of them should clone these.
 // Errors wrap ErrNotSingleObject, ErrUnknownSchema or ErrInvalid, or say that b is too large or malformed.
 //
 // For any bytes, it allocates at most 35 × len(b) + 1 MiB. The factor follows from the schemas: a job of a Route of

@@ -172,10 +172,7 @@ func decodeSamples(cfg *config.Config, wanted map[string]bool, r *kgo.Record) it
 	case nil, *schemas.NodeSummary, *schemas.Tick, *schemas.Gap: // they have no values
 	case *schemas.CounterBatch:
 		if it.reason = misplaced(cfg, b, r.Timestamp.UnixMilli()); it.reason == "" {
-			// A clone, since the rest of the old array would keep the other metrics in memory.
-			b.Metrics = slices.Clone(slices.DeleteFunc(b.Metrics, func(m schemas.CounterBatchMetric) bool {
-				return len(m.Values) == 0 || len(wanted) > 0 && !wanted[m.Name]
-			}))
+			keep(b, wanted)
 			takeMetrics(&it, b, r)
 		}
 	default:
@@ -183,6 +180,22 @@ func decodeSamples(cfg *config.Config, wanted map[string]bool, r *kgo.Record) it
 	}
 	it.reason = it.reason[:min(len(it.reason), maxReasonBytes)]
 	return it
+}
+
+// keep leaves out the metrics that have no values, or are not wanted; without names all are. If it leaves some out, it
+// clones the others, which share their memory with those.
+func keep(b *schemas.CounterBatch, wanted map[string]bool) {
+	all := len(b.Metrics)
+	b.Metrics = slices.DeleteFunc(b.Metrics, func(m schemas.CounterBatchMetric) bool {
+		return len(m.Values) == 0 || len(wanted) > 0 && !wanted[m.Name]
+	})
+	if len(b.Metrics) == all {
+		return
+	}
+	b.Metrics = slices.Clone(b.Metrics)
+	for i := range b.Metrics {
+		b.Metrics[i].Values = slices.Clone(b.Metrics[i].Values)
+	}
 }
 
 // takeMetrics gives an item a row for each metric of a batch.
