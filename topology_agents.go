@@ -13,10 +13,12 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
+	"github.com/weirhpc/weir/naming"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/topology"
 	"github.com/weirhpc/weir/topology/latency"
@@ -74,33 +76,48 @@ func (f *agentsFlags) open(c *cobra.Command) (latency.Measurer, func() error, er
 	if err := sendOrder(c.Context(), cfg, &order); err != nil {
 		return nil, nil, errors.Join(err, r.Close())
 	}
-	if err := f.gather(c, r, order.Coordinator); err != nil {
+	over := time.Now().Add(f.longest)
+	if err := f.gather(c, r, cfg.Prefix+schemas.TopicOrders, order.Coordinator); err != nil {
 		return nil, nil, errors.Join(err, r.Close())
 	}
-	return r, r.Close, nil
+	return ordered{r, over, f.longest}, r.Close, nil
+}
+
+// ordered is a rendezvous of agents, who leave after the time of their order.
+type ordered struct {
+	*measure.Rendezvous
+
+	over    time.Time
+	longest time.Duration
+}
+
+// Measure measures a round. It returns an error once the agents have left: they would count as silent.
+func (o ordered) Measure(ctx context.Context, round []latency.Pair) ([]float64, error) {
+	us, err := o.Rendezvous.Measure(ctx, round)
+	if err == nil && time.Now().After(o.over) {
+		return nil, fmt.Errorf("the agents have left, since --for %v is over: give it more time (with --journal, what was "+
+			"measured stays)", o.longest)
+	}
+	return us, err
 }
 
 // check returns the configuration, or what is wrong with the flags.
 func (f *agentsFlags) check() (config.Config, error) {
 	var err error
 	switch {
-	case f.address != "" && !config.IsAddress(f.address):
-		err = fmt.Errorf("--address %.80q must be HOST:PORT", f.address)
+	case f.address != "" && (!config.IsAddress(f.address) || unspecified(f.address)):
+		err = fmt.Errorf("--address %.80q must be HOST:PORT, with a host that the agents reach", f.address)
 	case f.longest < time.Second || f.longest > schemas.MaxOrderSeconds*time.Second:
 		err = fmt.Errorf("--for %v must be 1s to %v", f.longest, schemas.MaxOrderSeconds*time.Second)
-	case f.meeting.nodes < 0 || f.meeting.nodes == 1:
-		err = fmt.Errorf("--nodes %d must be at least 2", f.meeting.nodes)
+	case f.meeting.patience < time.Second || f.meeting.patience > min(schemas.OrderWait, f.longest):
+		err = fmt.Errorf("--wait %v must be 1s to %v", f.meeting.patience, min(schemas.OrderWait, f.longest))
+	case f.meeting.nodes < 0 || f.meeting.nodes == 1 || f.meeting.nodes > measure.MaxMembers:
+		err = fmt.Errorf("--nodes %d must be 2 to %d", f.meeting.nodes, measure.MaxMembers)
 	default:
 		err = f.meeting.ping.Check()
 	}
 	if err == nil && f.on != "" {
-		if f.expected, err = topology.ExpandHosts(f.on); err != nil {
-			err = fmt.Errorf("--on: %w", err)
-		}
-		slices.Sort(f.expected)
-		if f.expected = slices.Compact(f.expected); err == nil && len(f.expected) < 2 {
-			err = fmt.Errorf("--on %.80q names one node: a latency needs two", f.on)
-		}
+		f.expected, err = expected(f.on)
 	}
 	if err != nil {
 		return config.Config{}, usageError{err}
@@ -112,19 +129,44 @@ func (f *agentsFlags) check() (config.Config, error) {
 	return cfg, err
 }
 
-// meetingPoint returns where agents come: the address given, or the one of this host that its packets to the broker
-// have. Port 0 is any.
+// expected returns the nodes of a hostlist.
+func expected(list string) ([]string, error) {
+	nodes, err := topology.ExpandHosts(list)
+	if err != nil {
+		return nil, fmt.Errorf("--on: %w", err)
+	}
+	slices.Sort(nodes)
+	nodes = slices.Compact(nodes)
+	if len(nodes) < 2 || len(nodes) > measure.MaxMembers {
+		return nil, fmt.Errorf("--on %.80q names %d nodes: must be 2 to %d", list, len(nodes), measure.MaxMembers)
+	}
+	if i := slices.IndexFunc(nodes, func(n string) bool { return !naming.Valid(n) }); i >= 0 {
+		return nil, fmt.Errorf("--on: %.80q is not a host's name", nodes[i])
+	}
+	return nodes, nil
+}
+
+// unspecified reports whether the host of an address means any address.
+func unspecified(address string) bool {
+	host, _, _ := net.SplitHostPort(address)
+	return net.ParseIP(host).IsUnspecified()
+}
+
+// meetingPoint returns where agents come: the address given, or the one of this host that its packets to a broker have.
+// Port 0 is any.
 func (f *agentsFlags) meetingPoint(cfg config.Config) (host, port string, err error) {
 	if f.address != "" {
 		return net.SplitHostPort(f.address)
 	}
-	conn, err := net.Dial("udp", cfg.Kafka.Brokers[0]) // which sends nothing
-	if err != nil {
-		return "", "", fmt.Errorf("finding this host's address, which --address can give: %w", err)
+	for _, broker := range cfg.Kafka.Brokers {
+		var conn net.Conn
+		if conn, err = net.Dial("udp", broker); err == nil { // which sends nothing
+			defer conn.Close()
+			host, _, err = net.SplitHostPort(conn.LocalAddr().String())
+			return host, "0", err
+		}
 	}
-	defer conn.Close()
-	host, _, err = net.SplitHostPort(conn.LocalAddr().String())
-	return host, "0", err
+	return "", "", fmt.Errorf("finding this host's address, which --address can give: %w", err)
 }
 
 // sendOrder writes an order to its topic.
@@ -145,7 +187,10 @@ func sendOrder(ctx context.Context, cfg config.Config, order *schemas.TopologyOr
 	defer client.Close()
 	topic := cfg.Prefix + schemas.TopicOrders
 	if err := client.ProduceSync(ctx, &kgo.Record{Topic: topic, Value: value}).FirstErr(); err != nil {
-		err = fmt.Errorf("writing to topic %s, which weir topics create makes: %w", topic, err)
+		err = fmt.Errorf("writing the order to topic %s: %w", topic, err)
+		if errors.Is(err, kerr.UnknownTopicOrPartition) {
+			err = fmt.Errorf("%w: `weir topics create` makes it", err)
+		}
 		return kafka.Explain(cfg.Kafka, err)
 	}
 	return nil
@@ -153,7 +198,7 @@ func sendOrder(ctx context.Context, cfg config.Config, order *schemas.TopologyOr
 
 // gather waits until all have come that are expected, or patience ends. Without a number it begins once nobody has come
 // for a while. It returns an error if fewer came than are needed.
-func (f *agentsFlags) gather(c *cobra.Command, r *measure.Rendezvous, at string) error {
+func (f *agentsFlags) gather(c *cobra.Command, r *measure.Rendezvous, topic, at string) error {
 	const lull = 10 * time.Second
 	least, wanted := 2, f.meeting.nodes
 	if wanted > 0 {
@@ -161,32 +206,34 @@ func (f *agentsFlags) gather(c *cobra.Command, r *measure.Rendezvous, at string)
 	} else if wanted = len(f.expected); wanted == 0 {
 		wanted = measure.MaxMembers
 	}
-	say(c.ErrOrStderr(), "weir topology: agents come to %s, for at most %v", at, f.meeting.patience)
+	remedy := ""
+	if host, _, _ := net.SplitHostPort(at); net.ParseIP(host).IsLoopback() {
+		remedy = "; agents of other hosts cannot: give --address HOST:PORT"
+	}
+	say(c.ErrOrStderr(), "weir topology: agents come to %s, for at most %v%s", at, f.meeting.patience, remedy)
 	until := time.Now().Add(f.meeting.patience)
 	for came := 0; ; came = r.Came() {
 		ctx, cancel := context.WithTimeout(c.Context(), min(lull, time.Until(until)))
 		err := r.Gather(ctx, wanted)
 		cancel()
 		if err == nil {
-			break
+			f.tell(c.ErrOrStderr(), r.Names())
+			return nil
 		}
-		if c.Context().Err() != nil {
+		if !errors.Is(err, context.DeadlineExceeded) || c.Context().Err() != nil {
 			return err
 		}
 		quiet := wanted == measure.MaxMembers && r.Came() == came && came >= least
-		if !quiet && time.Now().Before(until) {
-			continue
+		if quiet || !time.Now().Before(until) {
+			break
 		}
-		if n := r.Came(); n < least {
-			return fmt.Errorf("%d agents came to %s, and %d are needed: see that they have agent.topology.enabled, "+
-				"read topic %s, and reach this address", n, at, least, schemas.TopicOrders)
-		}
-		if err := r.Gather(c.Context(), r.Came()); err != nil {
-			return err
-		}
-		break
 	}
+	n := r.Settle()
 	f.tell(c.ErrOrStderr(), r.Names())
+	if n < least {
+		return fmt.Errorf("%d agents came to %s, and %d are needed: see that they have agent.topology.enabled and the names "+
+			"of --on, read topic %s, and reach this address%s", n, at, least, topic, remedy)
+	}
 	return nil
 }
 

@@ -71,8 +71,8 @@ at once: after Ctrl-C, or a crash, the same command goes on from there.
 In a machine that runs jobs, --packets-per-second and --share limit what the measurement takes from a node.
 
 With --agents, agents of nodes take part whose agent.topology.enabled is true. An order on topic topology-orders calls
-them. They keep the limits of their own configuration, too. Without --nodes and --on, those take part who come within
---wait. --bytes, --trips and --batches hold as with --rendezvous.`,
+them. They keep the limits of their own configuration, too. Without --nodes and --on, it begins once nobody has come for
+ten seconds. --nodes, --wait, --bytes, --trips and --batches hold as with --rendezvous.`,
 		Example: `  weir topology measure --threads --out latencies.csv
   weir topology measure --agents --network tree.yaml --out latencies.csv
   weir topology measure --simulate tree:4x8x8 --noise .05 --network tree.yaml --out latencies.csv

@@ -87,6 +87,7 @@ func (f *rendezvousFlags) open(c *cobra.Command) (latency.Measurer, func() error
 	member := measure.Member{
 		Coordinator: f.address, Secret: secret, Listen: f.listen,
 		Name: cmp.Or(f.name, t.node, hostName()), Limits: limitsOf(c),
+		Transfers: true,
 	}
 	if f.coordinate || t.is && t.id == 0 {
 		return f.gather(c.Context(), member, t)

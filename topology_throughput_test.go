@@ -100,6 +100,7 @@ func TestTopologyThroughputRendezvous(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		m := measure.Member{
 			Coordinator: address, Secret: []byte(os.Getenv(secretVariable)), Name: name, Listen: "127.0.0.1:0",
+			Transfers: true,
 		}
 		go func() { ended <- m.Join(t.Context(), time.Minute) }()
 	}

@@ -123,21 +123,24 @@ func (a *Agent) validate(f *findings) {
 	}
 	f.peak("agent.peak_flops", a.PeakFlops)
 	f.peak("agent.peak_mem_bw", a.PeakMemBW)
-	a.Topology.validate(f)
+	a.Topology.validate(f, a.Idle)
 	a.validateSite(f)
 }
 
-func (t *AgentTopology) validate(f *findings) {
+func (t *AgentTopology) validate(f *findings, idle bool) {
 	host, port, err := net.SplitHostPort(t.Listen)
 	if number, wrong := strconv.ParseUint(port, 10, 16); err != nil || wrong != nil || number == 0 ||
-		host != "" && !IsAddress(t.Listen) {
+		host != "" && (!IsAddress(t.Listen) || net.ParseIP(host).IsUnspecified()) {
 		f.wrong(errAddress, "agent.topology.listen", fmt.Sprintf("%.80q", t.Listen), ":7118, or 10.0.0.1:7118")
 	}
 	if p := t.PacketsPerSecond; p != 0 && !(p >= 1 && p <= 1e9) {
 		f.wrong(errRange, "agent.topology.packets_per_second", p, "1 to 1e9, or 0 (no limit)")
 	}
-	if s := t.Share; s != 0 && !(s >= .0001 && s <= 1) {
-		f.wrong(errRange, "agent.topology.share", s, "0.0001 to 1, or 0 (no limit)")
+	if s := t.Share; s != 0 && !(s >= .01 && s <= 1) {
+		f.wrong(errRange, "agent.topology.share", s, "0.01 to 1, or 0 (no limit)")
+	}
+	if t.Enabled && idle {
+		f.wrong(errTogether, "agent.topology.enabled", true, "agent.idle: false, since it would measure how long it waits")
 	}
 }
 

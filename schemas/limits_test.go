@@ -638,8 +638,8 @@ func TestLimitsOfPlans(t *testing.T) {
 		[]string{"", "a", ":1", "a:0", "a:65536", "a:-1", "a:http", "a:b:1", "a\n:1", strings.Repeat("x", 254) + ":1"})
 	bound(t, order, "secret", func(o *TopologyOrder, v []byte) { o.Secret = v },
 		[][]byte{make([]byte, 16), make([]byte, 64)}, [][]byte{nil, make([]byte, 15), make([]byte, 65)})
-	bound(t, order, "seconds", func(o *TopologyOrder, v int64) { o.Seconds = v }, []int64{1, 3600},
-		[]int64{math.MinInt64, -1, 0, 3601, math.MaxInt64})
+	bound(t, order, "seconds", func(o *TopologyOrder, v int64) { o.Seconds = v }, []int64{1, 86400},
+		[]int64{math.MinInt64, -1, 0, 86401, math.MaxInt64})
 	bound(t, order, "nodes", func(o *TopologyOrder, v []string) { o.Nodes = v }, [][]string{nil, {"n1"}, {x64, "b"}},
 		[][]string{{""}, {"a b"}, {"n1", "n2", "n1"}})
 

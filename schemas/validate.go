@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/weirhpc/weir/naming"
 )
@@ -43,7 +44,10 @@ const (
 )
 
 // MaxOrderSeconds bounds how long a measurement of latencies may take.
-const MaxOrderSeconds = 3600
+const MaxOrderSeconds = 24 * 3600
+
+// OrderWait is how long whoever orders a measurement waits for the nodes at most, and how long an order is obeyed.
+const OrderWait = 2 * time.Minute
 
 // twice returns the position of an item that equals an earlier one, or -1. Records of weir have ascending items: it
 // allocates nothing for these.

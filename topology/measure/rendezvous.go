@@ -21,6 +21,9 @@ const (
 	// maxStrangers bounds the connections that have not shown yet that they know the secret. The oldest goes first.
 	maxStrangers = 1024
 
+	// maxCommands bounds what a member does at once. Rounds give it one command; late ones may be left over.
+	maxCommands = 64
+
 	// answerWait is how long a member may be late with its answer, over what the measurement itself may take.
 	answerWait = 10 * time.Second
 
@@ -117,6 +120,14 @@ func (r *Rendezvous) Came() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.members)
+}
+
+// Settle takes those who came as all who take part, and returns how many they are. Nobody joins afterwards.
+func (r *Rendezvous) Settle() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.names = slices.SortedFunc(maps.Keys(r.members), compareNames)
+	return len(r.names)
 }
 
 // Gather waits until there are n members. It returns an error that names the number of those who came if the context
@@ -411,6 +422,7 @@ type Member struct {
 	Name        string
 	Listen      string // UDP address for pings. Without a host, the node is pinged where it connects from.
 	Limits      Limits
+	Transfers   bool // throughputs are measured too, by TCP at the same port. Limits do not bound them.
 }
 
 // Join takes part in a measurement until the coordinator ends it. It tries again until the context of joining ends if
@@ -465,17 +477,18 @@ func (m Member) serve(ctx context.Context, l *link) error {
 		return fmt.Errorf("the handshake, which ends if the secrets differ: %w", err)
 	}
 	_ = l.conn.SetDeadline(time.Time{})
-	peer, err := Listen(m.Listen, derive(m.Secret, "session", first.Session), m.Limits)
+	peer, sink, err := m.listen(derive(m.Secret, "session", first.Session))
 	if err != nil {
 		return err
 	}
 	defer peer.Close()
-	if s, err := newSink(peer.Address(), peer.key); err == nil { // otherwise its transfers fail
-		defer s.Close()
+	if sink != nil {
+		defer sink.Close()
 	}
 	if err := l.write(arrival{peer.announced(), m.Limits}); err != nil {
 		return err
 	}
+	atOnce := make(chan struct{}, maxCommands)
 	for {
 		var c command
 		if err := l.read(&c); err != nil {
@@ -484,10 +497,38 @@ func (m Member) serve(ctx context.Context, l *link) error {
 		if c.End {
 			return nil
 		}
+		if c.Transfer != nil && !m.Transfers {
+			c.Transfer = nil // which gets an empty answer
+		}
 		if c.Refused != "" {
 			return fmt.Errorf("it refuses this node: %s", c.Refused)
 		}
-		go func() { _ = l.write(peer.do(ctx, c)) }()
+		select {
+		case atOnce <- struct{}{}:
+		default:
+			return fmt.Errorf("it gives more than %d commands at once", maxCommands)
+		}
+		go func() {
+			_ = l.write(peer.do(ctx, c))
+			<-atOnce
+		}()
+	}
+}
+
+// listen starts a peer, and a sink of transfers at the same port. Where any port will do, it tries several: one that is
+// free for UDP may be taken for TCP. Without a sink the transfers of this node fail.
+func (m Member) listen(key []byte) (*Peer, *sink, error) {
+	_, port, _ := net.SplitHostPort(m.Listen)
+	for tries := 1; ; tries++ {
+		peer, err := Listen(m.Listen, key, m.Limits)
+		if err != nil || !m.Transfers {
+			return peer, nil, err
+		}
+		s, err := newSink(peer.Address(), peer.key)
+		if err == nil || port != "0" || tries == 10 {
+			return peer, s, nil
+		}
+		_ = peer.Close()
 	}
 }
 

@@ -19,6 +19,12 @@ var testSecret = []byte("a secret of more than 16 bytes")
 // A rendezvous of n members, and a function that ends one of them.
 func gather(t *testing.T, n int) (r *Rendezvous, leave []context.CancelFunc, ended chan error) {
 	t.Helper()
+	return gatherLike(t, Member{}, n)
+}
+
+// gatherLike is gather, of members with the settings of one.
+func gatherLike(t *testing.T, like Member, n int) (r *Rendezvous, leave []context.CancelFunc, ended chan error) {
+	t.Helper()
 	ping := Ping{Size: 64, Trips: 5, Batches: 3}
 	r, err := Coordinate("127.0.0.1:0", testSecret, ping, Limits{})
 	if err != nil {
@@ -30,7 +36,8 @@ func gather(t *testing.T, n int) (r *Rendezvous, leave []context.CancelFunc, end
 		ctx, cancel := context.WithCancel(context.Background())
 		t.Cleanup(cancel)
 		leave = append(leave, cancel)
-		m := Member{Coordinator: r.Address(), Secret: testSecret, Name: "n" + strconv.Itoa(i), Listen: "127.0.0.1:0"}
+		m := like
+		m.Coordinator, m.Secret, m.Name, m.Listen = r.Address(), testSecret, "n"+strconv.Itoa(i), "127.0.0.1:0"
 		go func() { ended <- m.Join(ctx, 10*time.Second) }()
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -63,7 +70,7 @@ func TestRendezvous(t *testing.T) {
 	// A member that is gone makes its pairs NaN, and nothing else.
 	leave[0]()
 	<-ended
-	for r.count() == 11 {
+	for r.Came() == 11 {
 		time.Sleep(time.Millisecond)
 	}
 	us, err = r.Measure(t.Context(), round)
@@ -78,10 +85,41 @@ func TestRendezvous(t *testing.T) {
 	}
 }
 
-func (r *Rendezvous) count() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.members)
+// TestMemberKeepsItsLimits: a member that measures latencies alone sends no transfer, which its limits would not bound.
+func TestMemberKeepsItsLimits(t *testing.T) {
+	r, _, _ := gather(t, 2)
+	rates, err := r.MeasureThroughput(t.Context(), []latency.Pair{{A: 0, B: 1}}, latency.Transfer{Bytes: 1 << 20})
+	if err != nil || !math.IsNaN(rates[0]) {
+		t.Errorf("%v MB/s, %v", rates, err)
+	}
+}
+
+// TestMemberLeavesAFlood: a coordinator cannot fill the memory of a node with commands.
+func TestMemberLeavesAFlood(t *testing.T) {
+	r, _, ended := gather(t, 2)
+	for range 50 * maxCommands {
+		go r.have(t.Context(), "n0", "n1", command{Ping: &Ping{Size: 64, Trips: 1000, Batches: 100}})
+	}
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "commands at once") {
+		t.Errorf("a member that was flooded returned %v", err)
+	}
+}
+
+// TestSettle: who came takes part, and nobody else.
+func TestSettle(t *testing.T) {
+	r, leave, ended := gather(t, 3)
+	leave[1]()
+	<-ended
+	for r.Came() == 3 {
+		time.Sleep(time.Millisecond)
+	}
+	if n := r.Settle(); n != 2 || strings.Join(r.Names(), " ") != "n0 n2" {
+		t.Errorf("%d settled: %v", n, r.Names())
+	}
+	late := Member{Coordinator: r.Address(), Secret: testSecret, Name: "n9", Listen: "127.0.0.1:0"}
+	if err := late.Join(t.Context(), time.Second); err == nil || !strings.Contains(err.Error(), "too late") {
+		t.Errorf("a late member: %v", err)
+	}
 }
 
 // Connections that do not know the secret neither take part nor hinder those that do.
@@ -103,7 +141,7 @@ func TestRendezvousStrangers(t *testing.T) {
 	if err := m.Join(t.Context(), time.Second); err == nil || !strings.Contains(err.Error(), "secrets differ") {
 		t.Errorf("a member with another secret: %v", err)
 	}
-	if n := r.count(); n != 2 {
+	if n := r.Came(); n != 2 {
 		t.Errorf("%d members, want 2", n)
 	}
 	if us, err := r.Measure(t.Context(), []latency.Pair{{A: 0, B: 1}}); err != nil || !(us[0] > 0) {

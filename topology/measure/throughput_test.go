@@ -14,7 +14,7 @@ import (
 
 // TestRendezvousThroughput: pairs send in one direction or both, and a pair of a node that is gone is NaN.
 func TestRendezvousThroughput(t *testing.T) {
-	r, leave, ended := gather(t, 4)
+	r, leave, ended := gatherLike(t, Member{Transfers: true}, 4)
 	round := []latency.Pair{{A: 0, B: 1}, {A: 2, B: 3}}
 	for _, both := range []bool{false, true} {
 		rates, err := r.MeasureThroughput(t.Context(), round, latency.Transfer{Bytes: 4_000_000, Both: both})
@@ -29,7 +29,7 @@ func TestRendezvousThroughput(t *testing.T) {
 	}
 	leave[1]()
 	<-ended
-	for r.count() == 4 {
+	for r.Came() == 4 {
 		time.Sleep(time.Millisecond)
 	}
 	rates, err := r.MeasureThroughput(t.Context(), round, latency.Transfer{Bytes: 1000})
