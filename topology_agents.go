@@ -95,8 +95,8 @@ type ordered struct {
 func (o ordered) Measure(ctx context.Context, round []latency.Pair) ([]float64, error) {
 	us, err := o.Rendezvous.Measure(ctx, round)
 	if err == nil && time.Now().After(o.over) {
-		return nil, fmt.Errorf("the agents have left, since --for %v is over: give it more time (with --journal, what was "+
-			"measured stays)", o.longest)
+		return nil, fmt.Errorf("the agents have left, since --for %v is over: give it more time "+
+			"(with --journal, what was measured stays)", o.longest)
 	}
 	return us, err
 }
@@ -231,8 +231,8 @@ func (f *agentsFlags) gather(c *cobra.Command, r *measure.Rendezvous, topic, at 
 	n := r.Settle()
 	f.tell(c.ErrOrStderr(), r.Names())
 	if n < least {
-		return fmt.Errorf("%d agents came to %s, and %d are needed: see that they have agent.topology.enabled and the names "+
-			"of --on, read topic %s, and reach this address%s", n, at, least, topic, remedy)
+		return fmt.Errorf("%d agents came to %s, and %d are needed: see that they have agent.topology.enabled "+
+			"and the names of --on, read topic %s, and reach this address%s", n, at, least, topic, remedy)
 	}
 	return nil
 }

@@ -140,7 +140,8 @@ func (t *AgentTopology) validate(f *findings, idle bool) {
 		f.wrong(errRange, "agent.topology.share", s, "0.01 to 1, or 0 (no limit)")
 	}
 	if t.Enabled && idle {
-		f.wrong(errTogether, "agent.topology.enabled", true, "agent.idle: false, since it would measure how long it waits")
+		f.wrong(errTogether, "agent.topology.enabled", true,
+			"agent.idle: false, since it would measure how long it waits")
 	}
 }
 

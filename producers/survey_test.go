@@ -136,6 +136,7 @@ func TestChildFails(t *testing.T) {
 
 // TestOrdersOfOthers start nothing.
 func TestOrdersOfOthers(t *testing.T) {
+	long := func(o *schemas.TopologyOrder) { o.Seconds = 3600 }
 	for name, c := range map[string]struct {
 		change func(o *schemas.TopologyOrder)
 		ago    time.Duration
@@ -144,8 +145,8 @@ func TestOrdersOfOthers(t *testing.T) {
 		"of other nodes":     {func(o *schemas.TopologyOrder) { o.Nodes = []string{"n2", "n3"} }, 0, ""},
 		"of another cluster": {func(o *schemas.TopologyOrder) { o.Cluster = "other" }, 0, "not a topology order"},
 		"that is over":       {func(*schemas.TopologyOrder) {}, time.Minute, "it is over"},
-		"that is read late":  {func(o *schemas.TopologyOrder) { o.Seconds = 3600 }, schemas.OrderWait + 1, "it is over"},
-		"of before":          {func(o *schemas.TopologyOrder) { o.Seconds = 3600 }, time.Hour, ""},
+		"that is read late":  {long, schemas.OrderWait + 1, "it is over"},
+		"of before":          {long, time.Hour, ""},
 	} {
 		b := newSurveyBench(t, "")
 		o := b.order()
