@@ -78,7 +78,7 @@ func simulate(
 	members := make([]member, len(nodes))
 	for i, name := range nodes {
 		members[i] = member{name, &simulated{
-			node: name, tellsClock: clock != nil, shapes: measuredShapes(cfg.Agent.List, name),
+			node: name, tellsClock: clock != nil, shapes: measuredShapes(shapes(), cfg.Agent.List, name),
 		}}
 	}
 	f, err := newFleet(cfg, members, log)
