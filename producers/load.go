@@ -1,13 +1,16 @@
 package producers
 
 import (
+	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"strings"
 	"sync"
 
+	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 )
 
@@ -21,6 +24,59 @@ const (
 
 	loadPrefix = "load_"
 )
+
+// Load says what simulated nodes are like, and how they publish. The zero value is the test mix, by one client.
+type Load struct {
+	SuperMUC bool // values with the shapes of recorded counters, in place of the test mix
+	Cores    int  // logical CPUs of a node; 0: SimulatedCPUs, or LoadCores for SuperMUC. The test mix has no others
+	Metrics  int  // that a node measures; 0: TestMetrics, or LoadMetrics for SuperMUC
+
+	// Clients is among how many Kafka clients the nodes are divided, each with connections of its own; 0: one.
+	Clients int
+	// RequestPerNode has the nodes of a client publish one after the other, as real nodes do: each node's records in
+	// requests of their own, and the next node's when these are acknowledged.
+	RequestPerNode bool
+}
+
+// withDefaults fills what is 0.
+func (l Load) withDefaults() Load {
+	cores, metrics := SimulatedCPUs, TestMetrics
+	if l.SuperMUC {
+		cores, metrics = LoadCores, LoadMetrics
+	}
+	l.Cores, l.Metrics, l.Clients = cmp.Or(l.Cores, cores), cmp.Or(l.Metrics, metrics), max(l.Clients, 1)
+	return l
+}
+
+// members makes the simulated nodes.
+func (l Load) members(list *config.MetricList, nodes []string, tellsClock bool) []member {
+	l = l.withDefaults()
+	all := shapes()
+	if l.SuperMUC {
+		all = loadShapes()
+	}
+	members := make([]member, len(nodes))
+	for i, name := range nodes {
+		members[i] = member{name, &simulated{
+			node: name, cores: l.Cores, tellsClock: tellsClock, shapes: measuredShapes(all[:l.Metrics], list, name),
+		}}
+	}
+	return members
+}
+
+// announce logs what is simulated.
+func (l Load) announce(nodes int, log *slog.Logger) {
+	l = l.withDefaults()
+	way := "one client of all nodes, in batches"
+	switch {
+	case l.RequestPerNode:
+		way = "each client one node after the other, a request a node"
+	case l.Clients > 1:
+		way = "several clients, in batches"
+	}
+	log.Info("nodes are simulated", "nodes", nodes, "cores", l.Cores, "metrics", l.Metrics,
+		"clients", min(l.Clients, nodes), "publishing", way)
+}
 
 // The kinds of a metric of the load, in the order in which metrics have them.
 const (
