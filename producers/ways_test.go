@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -64,7 +65,7 @@ func recordsIn(t *testing.T, batch []byte) []*kgo.Record {
 // TestWaysOfPublishing: the nodes share a client, or have several, or their records leave node by node. In each way all
 // records arrive once. With a request for each node, it has all records of that node's interval and no other node's.
 func TestWaysOfPublishing(t *testing.T) {
-	const nodes, perNode = 12, 3
+	const nodes, perNode = 12, 16
 	for name, c := range map[string]struct {
 		load    Load
 		clients int
@@ -73,7 +74,7 @@ func TestWaysOfPublishing(t *testing.T) {
 		"five clients":            {Load{Clients: 5}, 5},
 		"more clients than nodes": {Load{Clients: 100}, nodes},
 		"a request a node":        {Load{RequestPerNode: true}, 1},
-		"as real nodes":           {Load{Clients: 5, RequestPerNode: true, SuperMUC: true, Cores: 8, Metrics: 7}, 5},
+		"as real nodes":           {Load{Clients: 5, RequestPerNode: true, SuperMUC: true, Cores: 16, Metrics: 7}, 5},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, l *lab) {
@@ -111,18 +112,16 @@ func TestWaysOfPublishing(t *testing.T) {
 	}
 }
 
-// planShared gives each node two jobs and a rest, which go to three partitions.
+// planShared gives each node 15 jobs and a rest, which go to all partitions.
 func (l *lab) planShared(t *testing.T, nodes int) {
 	t.Helper()
 	var routes []*schemas.Route
 	for i, name := range SimulatedNodes(nodes) {
-		routes = append(routes, &schemas.Route{
-			Node: name, Epoch: 1, Home: int32(i % 4),
-			Entries: []schemas.RouteEntry{
-				entry("a", int32((i+1)%4), schemas.ModeCollect, 0, 1),
-				entry("b", int32((i+2)%4), schemas.ModeCollect, 2, 3),
-			},
-		})
+		r := &schemas.Route{Node: name, Epoch: 1, Home: int32(i % l.Collectors)}
+		for c := range int32(15) {
+			r.Entries = append(r.Entries, entry(fmt.Sprint("job", c), c%int32(l.Collectors), schemas.ModeCollect, c))
+		}
+		routes = append(routes, r)
 	}
 	l.plan(t, routes...)
 }
@@ -191,5 +190,23 @@ func TestNodesWaitForEachOther(t *testing.T) {
 			}
 			time.Sleep(110 * time.Millisecond)
 		}
+	})
+}
+
+// TestKeptRecordsNeedNoInterval: a record that came back to its ring leaves again, though its node forms no other.
+func TestKeptRecordsNeedNoInterval(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *lab) {
+		cluster := l.startBroker(t, t.TempDir())
+		f := l.newFleet(t, Load{}.members(nil, SimulatedNodes(3), false), (&kafkatest.Log{}).Logger())
+		for _, n := range f.nodes {
+			n.routes.known = []*schemas.Route{{Node: n.name, Epoch: 1}}
+		}
+		cluster.Fault(kfake.Fault{
+			Keys: []kmsg.Key{kmsg.Produce}, Topic: l.Prefix + schemas.TopicCounters,
+			Err: kerr.TopicAuthorizationFailed, Count: 1,
+		})
+		publish(t, f)
+		f.forms(t, time.Now().Add(-time.Minute).UnixMilli()/200*200)
+		kafkatest.Eventually(t, "all records", func() bool { return l.inLog(cluster) == 3 })
 	})
 }
