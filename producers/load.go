@@ -15,10 +15,14 @@ import (
 )
 
 const (
-	// LoadCores and LoadMetrics are those of a thin node of SuperMUC phase 1, and of a usual list of metrics.
-	LoadCores, LoadMetrics = 16, 37
-	// MaxCores and MaxMetrics bound a record: it has half of what a broker takes by default.
-	MaxCores, MaxMetrics = 256, 200
+	// LoadCores is how many cores a thin node of SuperMUC phase 1 has: those of a node of the load, if not given.
+	LoadCores = 16
+	// LoadMetrics is how many metrics a node of the load measures, if not given.
+	LoadMetrics = 37
+	// MaxCores bounds a record, with MaxMetrics, to half of what a broker takes by default.
+	MaxCores = 256
+	// MaxMetrics is how many metrics the load has.
+	MaxMetrics = 200
 	// TestMetrics is how many metrics the test mix has.
 	TestMetrics = 10
 
