@@ -73,7 +73,8 @@ func (f *loadFlags) resolve(c *cobra.Command, flag string) error {
 	if f.nodes == 0 && flag != "nodes" {
 		for _, name := range []string{"cores", "metrics", "mix"} {
 			if c.Flags().Changed(name) {
-				return usageError{fmt.Errorf("--%s is for simulated nodes: add --%s N, or --machine MACHINE", name, flag)}
+				return usageError{fmt.Errorf("--%s is for simulated nodes: add --%s N or --machine MACHINE",
+					name, flag)}
 			}
 		}
 		return nil

@@ -16,6 +16,7 @@ func TestLoadFlags(t *testing.T) {
 		Load  producers.Load
 		LMax  int
 	}
+	test := func(metrics int) resolved { return resolved{24, producers.Load{Cores: 32, Metrics: metrics}, 6} }
 	muc := func(cores, metrics int) producers.Load {
 		return producers.Load{SuperMUC: true, Cores: cores, Metrics: metrics}
 	}
@@ -23,14 +24,17 @@ func TestLoadFlags(t *testing.T) {
 		args []string
 		want resolved
 	}{
-		"test mix":     {[]string{"--nodes", "24"}, resolved{24, producers.Load{Cores: 32, Metrics: 10}, 6}},
-		"few metrics":  {[]string{"--nodes", "24", "--metrics", "3"}, resolved{24, producers.Load{Cores: 32, Metrics: 3}, 6}},
+		"test mix":     {[]string{"--nodes", "24"}, test(10)},
+		"few metrics":  {[]string{"--nodes", "24", "--metrics", "3"}, test(3)},
 		"SuperMUC mix": {[]string{"--nodes", "24", "--mix", "supermuc"}, resolved{24, muc(16, 37), 77}},
-		"sizes":        {[]string{"--nodes", "24", "--mix", "supermuc", "--cores", "8", "--metrics", "200"}, resolved{24, muc(8, 200), 77}},
-		"SuperMUC":     {[]string{"--machine", "supermuc"}, resolved{9288, muc(16, 37), 77}},
-		"Frontier":     {[]string{"--machine", "frontier"}, resolved{9408, muc(64, 37), 77}},
-		"El Capitan":   {[]string{"--machine", "elcapitan"}, resolved{11_136, muc(96, 37), 77}},
-		"ten million":  {[]string{"--machine", "ten-million"}, resolved{78_125, muc(128, 37), 77}},
+		"sizes": {
+			[]string{"--nodes", "24", "--mix", "supermuc", "--cores", "8", "--metrics", "200"},
+			resolved{24, muc(8, 200), 77},
+		},
+		"SuperMUC":    {[]string{"--machine", "supermuc"}, resolved{9288, muc(16, 37), 77}},
+		"Frontier":    {[]string{"--machine", "frontier"}, resolved{9408, muc(64, 37), 77}},
+		"El Capitan":  {[]string{"--machine", "elcapitan"}, resolved{11_136, muc(96, 37), 77}},
+		"ten million": {[]string{"--machine", "ten-million"}, resolved{78_125, muc(128, 37), 77}},
 		"part of it": {
 			[]string{"--machine", "frontier", "--nodes", "100", "--cores", "4", "--metrics", "5"},
 			resolved{100, muc(4, 5), 77},

@@ -37,8 +37,8 @@ type Load struct {
 
 	// Clients is among how many Kafka clients the nodes are divided, each with connections of its own; 0: one.
 	Clients int
-	// RequestPerNode has the nodes of a client publish one after the other, as real nodes do: each node's records in
-	// requests of their own, and the next node's when these are acknowledged.
+	// RequestPerNode has the nodes of a client publish one after the other. As with real nodes, a node's records leave
+	// in requests of their own. The next node's turn is when these are acknowledged.
 	RequestPerNode bool
 }
 
@@ -158,7 +158,7 @@ var loadShapes = sync.OnceValue(func() []shape {
 		kind := kinds[i%len(kinds)]
 		name := fmt.Sprintf("%s%03d_%s", loadPrefix, i, kind)
 		all[i] = shape{
-			name: name, unit: "1", scope: schemas.ScopeCore, hash: hashOf(name),
+			testShape: testShape{name: name, unit: "1", scope: schemas.ScopeCore}, hash: hashOf(name),
 			recorded: of[kind][i/len(kinds)%len(of[kind])],
 		}
 	}

@@ -197,8 +197,8 @@ func unlike(r *recording, sorted []float64) string {
 	return ""
 }
 
-// valley returns the greatest shares of values in a twelfth of the range, below and above the twelfth with the least
-// values that lies between two greater ones.
+// valley divides the range of values into twelfths. It returns the share of values in the deepest valley, and the
+// greatest shares below and above it.
 func valley(from, to float64, sorted []float64) (low, least, high float64) {
 	const bins = 12
 	var shares [bins]float64
@@ -241,8 +241,8 @@ func TestLoadLevels(t *testing.T) {
 	}
 }
 
-// BenchmarkSimulated is what the values of a node's interval cost, a value: by themselves, and with the memory that they
-// are returned in. The heap is small here, so that collecting the memory takes more than in a simulation.
+// BenchmarkSimulated is what the values of a node's interval cost, a value. It shows them by themselves, and with the
+// memory in which they are returned. The heap is small here, so that its collection takes more than in a simulation.
 func BenchmarkSimulated(b *testing.B) {
 	for _, of := range []struct {
 		name string

@@ -154,7 +154,8 @@ func TestRestrictedSimulation(t *testing.T) {
 			}
 		}
 	}
-	if none := measuredShapes(shapes(), &config.MetricList{Keep: []string{"cpu_user"}}, ofTheList); none == nil || len(none) > 0 {
+	none := measuredShapes(shapes(), &config.MetricList{Keep: []string{"cpu_user"}}, ofTheList)
+	if none == nil || len(none) > 0 {
 		t.Errorf("without a simulated metric in the list a node measures %d of %v", len(none), none == nil)
 	}
 }

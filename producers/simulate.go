@@ -15,8 +15,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// SimulatedCPUs are the logical CPUs of a simulated node of the test mix. They are so many that the shares of a split job do not list
-// every value, so that their merge estimates.
+// SimulatedCPUs are the logical CPUs of a simulated node of the test mix. They are so many that the shares of a split
+// job do not list every value, so that their merge estimates.
 const SimulatedCPUs = 32
 
 // SimulatedNodes names n nodes: sim0001, sim0002 and so on.
@@ -28,44 +28,48 @@ func SimulatedNodes(n int) []string {
 	return names
 }
 
-// shape is a simulated metric. It is of the test mix, where value makes a value of two draws: one for the node, metric,
-// CPU and interval, and one for the node and metric. Or it is of the load, where values come from a recording.
+// shape is a simulated metric. One of the test mix has a function of its values, and one of the load a recording.
 type shape struct {
+	testShape
+	recorded *recording
+	hash     uint64 // of the name: once for all values
+}
+
+// testShape is a metric of the test mix. value makes a value of two draws: one for the node, metric, CPU and interval,
+// and one for the node and metric.
+type testShape struct {
 	name, unit, scope string
 	value             func(draw, node uint64) float64
-	recorded          *recording
-	hash              uint64 // of the name: once for all values
 }
 
 // shapes returns every metric of the test mix, ascending by name. Their columns look like those of real counters. The
 // caller must not change the slice.
-var shapes = sync.OnceValue(func() []shape {
-	all := testShapes()
-	for i := range all {
-		all[i].hash = hashOf(all[i].name)
+var shapes = sync.OnceValue(func() (all []shape) {
+	for _, s := range testShapes() {
+		all = append(all, shape{testShape: s, hash: hashOf(s.name)})
 	}
 	return all
 })
 
-func testShapes() []shape {
-	return []shape{
-		{name: "sim_count", unit: "1", scope: schemas.ScopeCore, value: func(draw, _ uint64) float64 { return float64(draw % 20) }},
-		{name: "sim_gaps", unit: "1", scope: schemas.ScopeCore, value: func(draw, _ uint64) float64 { // some are missing
+func testShapes() []testShape {
+	return []testShape{
+		{"sim_count", "1", schemas.ScopeCore, func(draw, _ uint64) float64 { return float64(draw % 20) }},
+		{"sim_gaps", "1", schemas.ScopeCore, func(draw, _ uint64) float64 { // some are missing
 			if draw%23 == 0 {
 				return math.NaN()
 			}
 			return unit(mix(draw))
 		}},
-		{name: "sim_load", unit: "1", scope: schemas.ScopeNode, value: func(draw, node uint64) float64 {
+		{"sim_load", "1", schemas.ScopeNode, func(draw, node uint64) float64 {
 			return 4*unit(node) + unit(draw)
 		}},
-		{name: "sim_memory", unit: "B", scope: schemas.ScopeNode, value: func(draw, node uint64) float64 {
+		{"sim_memory", "B", schemas.ScopeNode, func(draw, node uint64) float64 {
 			return float64(node%(1<<38) + draw%(1<<30))
 		}},
-		{name: "sim_node", unit: "1", scope: schemas.ScopeCore, value: func(draw, node uint64) float64 {
+		{"sim_node", "1", schemas.ScopeCore, func(draw, node uint64) float64 {
 			return 100*unit(node) + unit(draw)
 		}},
-		{name: "sim_normal", unit: "1", scope: schemas.ScopeCore, value: func(draw, _ uint64) float64 {
+		{"sim_normal", "1", schemas.ScopeCore, func(draw, _ uint64) float64 {
 			sum := 50.0 // a sum of uniform draws is nearly normal
 			for range 6 {
 				draw = mix(draw)
@@ -73,15 +77,15 @@ func testShapes() []shape {
 			}
 			return sum
 		}},
-		{name: "sim_signed", unit: "1", scope: schemas.ScopeCore, value: func(draw, _ uint64) float64 { return 2*unit(draw) - 1 }},
-		{name: "sim_sparse", unit: "1/s", scope: schemas.ScopeCore, value: func(draw, _ uint64) float64 { // mostly zero
+		{"sim_signed", "1", schemas.ScopeCore, func(draw, _ uint64) float64 { return 2*unit(draw) - 1 }},
+		{"sim_sparse", "1/s", schemas.ScopeCore, func(draw, _ uint64) float64 { // mostly zero
 			if draw%10 != 0 {
 				return 0
 			}
 			return 1000 * unit(mix(draw))
 		}},
-		{name: "sim_tail", unit: "1/s", scope: schemas.ScopeCore, value: func(draw, _ uint64) float64 { return 1 / (1 - unit(draw)) }},
-		{name: "sim_tied", unit: "1", scope: schemas.ScopeCore, value: func(_, node uint64) float64 { return float64(node % 3) }},
+		{"sim_tail", "1/s", schemas.ScopeCore, func(draw, _ uint64) float64 { return 1 / (1 - unit(draw)) }},
+		{"sim_tied", "1", schemas.ScopeCore, func(_, node uint64) float64 { return float64(node % 3) }},
 	}
 }
 

@@ -42,14 +42,13 @@ type muc struct {
 	r     *rand.Rand
 	free  []bool
 	jobs  []Task
-	count int     // of jobs that it runs
-	mean  float64 // nodes of a job
-	least int     // nodes that have a job; the paper does not tell
+	count int // of jobs that it runs
+	least int // nodes that have a job; the paper does not tell
 }
 
 // newMUC is the machine of the paper.
 func newMUC(seed uint64) *muc {
-	return fullMUC(muc{r: rand.New(rand.NewPCG(seed, 1)), count: mucJobs, mean: mucMean}, mucNodes)
+	return fullMUC(muc{r: rand.New(rand.NewPCG(seed, 1)), count: mucJobs}, mucNodes)
 }
 
 func fullMUC(m muc, nodes int) *muc {
@@ -65,14 +64,12 @@ func fullMUC(m muc, nodes int) *muc {
 const fewestJobs = 4
 
 // MUCJobs returns the nodes of the jobs on a machine like the paper's, but of another size, at least 16 nodes. It is a
-// function of the size alone. A machine of the paper's size has 185 jobs, and another in proportion. Their sizes have
-// the same distribution, but for machines of less than some 200 nodes: there, the few jobs are smaller. The jobs have
-// at least three quarters of the nodes.
+// function of the size alone. A machine of the paper's size has 185 jobs, and another in proportion. The jobs have at
+// least three quarters of the nodes.
 func MUCJobs(nodes int) [][]int32 {
-	count := max(fewestJobs, (nodes*mucJobs+mucNodes/2)/mucNodes)
 	m := fullMUC(muc{
-		r: rand.New(rand.NewPCG(uint64(nodes), 2)), count: count,
-		mean: mucMean * min(1, float64(nodes*mucJobs)/float64(mucNodes*count)), least: nodes * 3 / 4,
+		r:     rand.New(rand.NewPCG(uint64(nodes), 2)),
+		count: max(fewestJobs, (nodes*mucJobs+mucNodes/2)/mucNodes), least: nodes * 3 / 4,
 	}, nodes)
 	jobs := make([][]int32, len(m.jobs))
 	for j := range m.jobs {
@@ -111,7 +108,7 @@ func (m *muc) size() int {
 	if m.r.Float64() < mucSingle {
 		return 1
 	}
-	return max(2, int(math.Round(m.mean*math.Exp(mucSpread*(m.r.NormFloat64()-mucSpread/2)))))
+	return max(2, int(math.Round(mucMean*math.Exp(mucSpread*(m.r.NormFloat64()-mucSpread/2)))))
 }
 
 // allocate takes nodes for a job: in the fullest island that still holds it, or in the emptiest islands together.

@@ -90,7 +90,7 @@ const (
 )
 
 // NewSuperMUC returns jobs for a machine of len(nodes) nodes, at least MinSimulated, with so many logical CPUs each.
-// Their sizes and places are those of assign.MUCJobs: 185 exclusive jobs on the 9,288 nodes of SuperMUC. They are a pure
+// Sizes and places are those of assign.MUCJobs: 185 exclusive jobs on the 9,288 nodes of SuperMUC. The jobs are a pure
 // function of the time and of the numbers of nodes and CPUs. Most jobs run for ever. About 2 % end in an interval, at
 // any time in it and unannounced, and as many begin on the nodes that have become free.
 func NewSuperMUC(nodes []string, cores int, interval time.Duration) *Simulated {
