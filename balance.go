@@ -13,14 +13,13 @@ import (
 	"github.com/weirhpc/weir/balancer/scheduler"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/kafka"
-	"github.com/weirhpc/weir/producers"
 	"github.com/weirhpc/weir/schemas"
 	"github.com/weirhpc/weir/topology"
 )
 
 func newBalance() *cobra.Command {
 	var plan planFlags
-	simulate := 0
+	var load loadFlags
 	c := &cobra.Command{
 		Use:   "balance",
 		Short: "Plan who sends what where, and close the intervals",
@@ -36,13 +35,12 @@ stands by.`,
 	conf := asService(c)
 	plan.add(c)
 	c.Long += planHelp
-	c.Flags().IntVar(&simulate, "simulate", 0,
+	c.Flags().IntVar(&load.nodes, "simulate", 0,
 		"plan for `N` simulated nodes and their jobs too, 16 to 100000 (default: none; see weir simulate)")
+	load.add(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		if simulate != 0 {
-			if err := checkSimulated("simulate", simulate); err != nil {
-				return err
-			}
+		if err := load.resolve(c, "simulate"); err != nil {
+			return err
 		}
 		if plan.wanted() {
 			return plan.show(c, conf)
@@ -50,17 +48,17 @@ stands by.`,
 		if err := plan.unused(c); err != nil {
 			return err
 		}
-		return conf.serve(c, balanceOf(simulate))
+		return conf.serve(c, balanceOf(load))
 	}
 	return c
 }
 
 // balanceOf is the balancer as a service, for simulated nodes too.
-func balanceOf(simulate int) serve {
+func balanceOf(load loadFlags) serve {
 	run := checked(func(
 		ctx context.Context, cfg config.Config, log *slog.Logger, registry prometheus.Registerer,
 	) error {
-		return balance(ctx, cfg, simulate, log, registry)
+		return balance(ctx, cfg, load, log, registry)
 	}, schemas.TopicCounters, schemas.TopicRoutes, schemas.TopicJobs, schemas.TopicBalance, schemas.TopicProgress)
 	return func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 		// Files first: a wrong name is reported at once, even while the brokers are away.
@@ -76,10 +74,10 @@ func balanceOf(simulate int) serve {
 // balance gathers the machine and the sources of jobs, and runs the balancer on them. What a person must set is a wrong
 // usage, with the settings that would do.
 func balance(
-	ctx context.Context, cfg config.Config, simulate int, log *slog.Logger, registry prometheus.Registerer,
+	ctx context.Context, cfg config.Config, load loadFlags, log *slog.Logger, registry prometheus.Registerer,
 ) error {
 	sources, slurm := schedulers(ctx, cfg)
-	nodes := append(producers.SimulatedNodes(simulate), cfg.Balance.Nodes...)
+	nodes := append(load.names(), cfg.Balance.Nodes...)
 	if len(nodes) == 0 && cfg.Balance.TreeFile == "" && slurm != nil {
 		if nodes = machine(ctx, cfg, slurm, log); nodes == nil {
 			return nil
@@ -92,9 +90,9 @@ func balance(
 	for _, w := range tree.Warnings() {
 		log.Warn("tree file is not used as it is", "file", cfg.Balance.TreeFile, "reason", w)
 	}
-	if simulate > 0 {
-		sources = append(sources, scheduler.NewSimulated(producers.SimulatedNodes(simulate), cfg.Interval))
-		cfg.Balance.LMax, cfg.Balance.LDist = simulatedLimits(simulate)
+	if load.nodes > 0 {
+		sources = append(sources, load.jobs(cfg.Interval))
+		cfg.Balance.LMax, cfg.Balance.LDist = load.limits(cfg.Balance.LMax, cfg.Balance.LDist)
 	}
 	if len(sources) == 0 {
 		return usageError{errors.New("nothing says which jobs run where: " +

@@ -87,8 +87,10 @@ func (f *planFlags) unused(c *cobra.Command) (err error) {
 
 // show prints a plan, or why a job is where it is. It works without a configuration.
 func (f *planFlags) show(c *cobra.Command, conf *configFlags) error {
-	if c.Flags().Changed("simulate") {
-		return usageError{errors.New("--simulate is for a balancer that runs; a plan wants --jobs FILE")}
+	for _, name := range []string{"simulate", "machine"} {
+		if c.Flags().Changed(name) {
+			return usageError{fmt.Errorf("--%s is for a balancer that runs; a plan wants --jobs FILE", name)}
+		}
 	}
 	if f.explain != "" && f.json {
 		return usageError{errors.New("--explain and --json: choose one; " +

@@ -77,6 +77,8 @@ func TestCompletionOffersFixedValues(t *testing.T) {
 		"balance --plan --tree x --js":   "--json " + noFiles,
 		"simulate archive --jobs ":       "habits healthy problems " + noFiles,
 		"simulate balancer --snapshots ": "" + noFiles,
+		"simulate --mix ":                "test supermuc " + noFiles,
+		"up --machine ":                  "supermuc frontier elcapitan ten-million " + noFiles,
 	} {
 		args := append([]string{"__complete"}, strings.Split(line, " ")...)
 		status, stdout, stderr := weir(t.Context(), args...)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/weirhpc/weir/analysis/rules"
 	"github.com/weirhpc/weir/config"
-	"github.com/weirhpc/weir/producers"
 	"github.com/weirhpc/weir/topology"
 )
 
@@ -34,7 +33,7 @@ func withPeaks(cfg config.Config) (config.Config, error) {
 }
 
 // runningMachine is the machine of `weir up`: this host, of which CPUs and memory are known, and the simulated nodes.
-func runningMachine(cfg config.Config, simulated int) []config.NodeType {
+func runningMachine(cfg config.Config, load loadFlags) []config.NodeType {
 	host := config.NodeType{Name: "host", Nodes: cfg.Agent.Node}
 	if online, err := os.ReadFile(filepath.Join(cfg.Agent.SysPath, "devices/system/cpu/online")); err == nil {
 		if cpus, err := config.CPUList(strings.TrimSpace(string(online))); err == nil {
@@ -45,11 +44,11 @@ func runningMachine(cfg config.Config, simulated int) []config.NodeType {
 	if unix.Sysinfo(&info) == nil {
 		host.Memory = int64(info.Totalram * uint64(info.Unit))
 	}
-	if simulated == 0 {
+	if load.nodes == 0 {
 		return []config.NodeType{host}
 	}
 	return []config.NodeType{host, {
-		Name: "simulated", Nodes: topology.FoldHosts(producers.SimulatedNodes(simulated)),
-		CPUs: producers.SimulatedCPUs, ThreadsPerCore: 1, GPUs: new(0),
+		Name: "simulated", Nodes: topology.FoldHosts(load.names()),
+		CPUs: load.cores, ThreadsPerCore: 1, GPUs: new(0),
 	}}
 }

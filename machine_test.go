@@ -67,7 +67,10 @@ func TestPeaksOfTheNodeType(t *testing.T) {
 // TestRunningMachine: `weir up` tells its commands what its nodes have. Of this host only what it knows.
 func TestRunningMachine(t *testing.T) {
 	t.Setenv("WEIR_AGENT_NODE", "here")
-	f := upFlags{data: t.TempDir(), listen: "127.0.0.1:0", simulate: 16}
+	f := upFlags{data: t.TempDir(), listen: "127.0.0.1:0", load: loadFlags{nodes: 16}}
+	if err := f.load.resolve(newUp(), "simulate"); err != nil {
+		t.Fatal(err)
+	}
 	cfg, err := f.config(newUp())
 	if err != nil {
 		t.Fatal(err)
@@ -93,7 +96,7 @@ func TestRunningMachine(t *testing.T) {
 			t.Errorf("%v have the type %s", nodes, got.Name)
 		}
 	}
-	if alone := runningMachine(cfg, 0); len(alone) != 1 {
+	if alone := runningMachine(cfg, loadFlags{}); len(alone) != 1 {
 		t.Errorf("%+v", alone)
 	}
 }

@@ -181,6 +181,46 @@ func TestWrongUsageIsStatus2(t *testing.T) {
 		"too many nodes":          {[]string{"up", "--simulate", "1000000000"}, "--simulate 1000000000: at least 16"},
 		"negative nodes":          {[]string{"balance", "--simulate", "-1"}, "--simulate -1: at least 16"},
 		"no nodes":                {[]string{"simulate"}, "--nodes 0: at least 16"},
+		"no such load": {
+			[]string{"simulate", "--nodes", "16", "--mix", "x"},
+			`--mix "x" must be test or supermuc`,
+		},
+		"no such machine":         {[]string{"up", "--machine", "x"}, "supermuc, frontier, elcapitan, ten-million"},
+		"machine of the test mix": {[]string{"up", "--machine", "frontier", "--mix", "test"}, "leave --mix out"},
+		"cores of the test mix": {
+			[]string{"up", "--simulate", "16", "--cores", "16"},
+			"--cores 16: the nodes of --mix test",
+		},
+		"too many test metrics": {
+			[]string{"simulate", "--nodes", "16", "--metrics", "11"},
+			"--metrics 11 must be 1 to 10, or more with --mix supermuc",
+		},
+		"too many metrics": {
+			[]string{"up", "--simulate", "16", "--mix", "supermuc", "--metrics", "201"},
+			"--metrics 201 must be 1 to 200",
+		},
+		"too many cores": {
+			[]string{"balance", "--simulate", "16", "--mix", "supermuc", "--cores", "257"},
+			"--cores 257 must be 1 to 256",
+		},
+		"no cores": {
+			[]string{"simulate", "--machine", "supermuc", "--cores", "0"}, "--cores 0 must be 1 to 256",
+		},
+		"too few nodes of a mix": {
+			[]string{"simulate", "--nodes", "15", "--mix", "supermuc"}, "--nodes 15: at least 16",
+		},
+		"cores of nothing":   {[]string{"up", "--cores", "16"}, "--cores is for simulated nodes: add --simulate N"},
+		"metrics of nothing": {[]string{"up", "--metrics", "9"}, "--metrics is for simulated nodes"},
+		"mix of nothing":     {[]string{"balance", "--mix", "supermuc"}, "--mix is for simulated nodes"},
+		"planned machine":    {[]string{"balance", "--plan", "--machine", "supermuc"}, "a plan wants --jobs FILE"},
+		"no clients": {
+			[]string{"simulate", "--nodes", "16", "--clients", "0"},
+			"--clients 0 must be 1 to 10000",
+		},
+		"too many clients": {
+			[]string{"simulate", "--nodes", "16", "--clients", "17"},
+			"--clients 17: each needs a node",
+		},
 		"no such mix": {
 			[]string{"simulate", "archive", "x", "--jobs", "a"}, `--jobs "a" must be habits, healthy or problems`,
 		},

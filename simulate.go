@@ -20,20 +20,43 @@ func simulatedLimits(nodes int) (lMax, lDist int) {
 }
 
 func newSimulate() *cobra.Command {
-	nodes := 0
+	var f loadFlags
+	clients, requestPerNode := 1, false
 	c := newService(&cobra.Command{
 		Use:   "simulate",
 		Short: "Run simulated nodes",
 		Long: `Runs simulated nodes, which publish made-up counters by the agent's own code.
 
-The balancer must plan for as many of them: weir balance --simulate N.`,
-		Example: `  weir simulate --nodes 1000 --config /etc/weir/weir.yaml`,
+The balancer must plan for as many of them, with the same cores and mix: weir balance --simulate N.
+
+With --mix supermuc the values have the shapes of counters that were recorded on a real machine, and the jobs are as
+many and as large as on SuperMUC. --machine sets nodes, cores and metrics to those of a whole machine: supermuc 9288
+nodes of 16 cores, frontier 9408 of 64, elcapitan 11136 of 96, ten-million 78125 of 128. GPUs are not simulated.
+
+Nodes share one Kafka client unless told otherwise, so that records of many nodes leave in one request. Real nodes do
+not: each agent sends requests of its own. --request-per-node does so, a node after the other in each of --clients.`,
+		Example: `  weir simulate --nodes 1000 --config /etc/weir/weir.yaml
+  weir simulate --machine supermuc --clients 500 --request-per-node --config /etc/weir/weir.yaml`,
 	}, func(ctx context.Context, cfg config.Config, log *slog.Logger) error {
-		return producers.Simulate(ctx, withList(cfg, log), producers.SimulatedNodes(nodes), log)
+		load := f.load()
+		load.Clients, load.RequestPerNode = clients, requestPerNode
+		return producers.SimulateLoad(ctx, withList(cfg, log), f.names(), load, log)
 	})
-	c.Flags().IntVar(&nodes, "nodes", 0, "simulate `N` nodes, 16 to 100000; it must be given")
+	flags := c.Flags()
+	flags.IntVar(&f.nodes, "nodes", 0, "simulate `N` nodes, 16 to 100000; it, or --machine, must be given")
+	f.add(c)
+	f.addMetrics(c)
+	flags.IntVar(&clients, "clients", clients,
+		"divide the nodes among `N` Kafka clients with own connections, 1 to 10000")
+	flags.BoolVar(&requestPerNode, "request-per-node", false,
+		"send each node's records in requests of their own, a node after the other in each client")
 	c.AddCommand(newSimulateBalancer(), newSimulateArchive())
-	c.PreRunE = func(*cobra.Command, []string) error { return checkSimulated("nodes", nodes) }
+	c.PreRunE = func(c *cobra.Command, _ []string) error {
+		if err := f.resolve(c, "nodes"); err != nil {
+			return err
+		}
+		return checkClients(clients, f.nodes)
+	}
 	return c
 }
 

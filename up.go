@@ -27,7 +27,7 @@ import (
 // upFlags are the flags that set no key of the configuration by its name.
 type upFlags struct {
 	data, jobs, listen string
-	simulate           int
+	load               loadFlags
 	samples            bool
 	length             time.Duration
 }
@@ -48,6 +48,9 @@ It ends at Ctrl-C. All that was committed is then in the archive, and the next s
   weir up --simulate 48 --interval 1s --for 10m`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if err := f.load.resolve(c, "simulate"); err != nil {
+				return err
+			}
 			cfg, err := f.config(c)
 			if err != nil {
 				return usageError{err}
@@ -65,7 +68,9 @@ It ends at Ctrl-C. All that was committed is then in the archive, and the next s
 	flags := c.Flags()
 	flags.StringVar(&f.data, "data", "weir-data", "`DIR` for the broker's log, the archive and the agent's state")
 	flags.Duration("interval", 5*time.Second, "`LENGTH` of an interval, from 200ms to 24h")
-	flags.IntVar(&f.simulate, "simulate", 0, "add `N` simulated nodes with a job mix, 16 to 100000 (default: none)")
+	flags.IntVar(&f.load.nodes, "simulate", 0, "add `N` simulated nodes with a job mix, 16 to 100000 (default: none)")
+	f.load.add(c)
+	f.load.addMetrics(c)
 	flags.StringVar(&f.jobs, "jobs", "", "job `FILE` (YAML) in place of the job host")
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:0",
 		"`HOST:PORT` where the embedded broker listens; port 0: any free one")
@@ -80,11 +85,6 @@ It ends at Ctrl-C. All that was committed is then in the archive, and the next s
 
 // config is the configuration of a process that runs everything: small topics, little retention, no second replica.
 func (f upFlags) config(c *cobra.Command) (config.Config, error) {
-	if f.simulate != 0 {
-		if err := checkSimulated("simulate", f.simulate); err != nil {
-			return config.Config{}, err
-		}
-	}
 	if err := checkJobs("--jobs", f.jobs); err != nil {
 		return config.Config{}, err
 	}
@@ -114,9 +114,7 @@ func (f upFlags) config(c *cobra.Command) (config.Config, error) {
 	d.Agent.ReportDir = filepath.Join(dir, "report")
 	d.Sink.Period = 10 * time.Second // a person waits for the first file
 	d.Balance.JobsFile = f.jobs
-	if f.simulate > 0 { // so small that one of the simulated jobs has to be split
-		d.Balance.LMax, d.Balance.LDist = simulatedLimits(f.simulate)
-	}
+	d.Balance.LMax, d.Balance.LDist = f.load.limits(d.Balance.LMax, d.Balance.LDist)
 	cfg, err := config.Load(config.Source{
 		Environ: os.Environ(), Flags: c.Flags(), Defaults: d,
 		Keys: map[string]string{"interval": "interval", "log-level": "log_level"},
@@ -124,8 +122,8 @@ func (f upFlags) config(c *cobra.Command) (config.Config, error) {
 	if err != nil {
 		return cfg, err
 	}
-	cfg.Balance.Nodes = append([]string{cfg.Agent.Node}, producers.SimulatedNodes(f.simulate)...)
-	cfg.Machine = runningMachine(cfg, f.simulate)
+	cfg.Balance.Nodes = append([]string{cfg.Agent.Node}, f.load.names()...)
+	cfg.Machine = runningMachine(cfg, f.load)
 	return cfg, cfg.Validate()
 }
 
@@ -187,9 +185,9 @@ func up(ctx context.Context, f upFlags, cfg config.Config, out io.Writer, log *s
 		return balancer.Run(ctx, cfg, topology.Flat(cfg.Balance.Nodes), f.source(cfg), log,
 			balancer.NewMetrics(registry))
 	})
-	if f.simulate > 0 {
+	if f.load.nodes > 0 {
 		s.add("simulated nodes", func(ctx context.Context) error {
-			return producers.Simulate(ctx, cfg, producers.SimulatedNodes(f.simulate), log)
+			return producers.SimulateLoad(ctx, cfg, f.load.names(), f.load.load(), log)
 		})
 	}
 	s.add("agent", func(ctx context.Context) error { return producers.Run(ctx, cfg, log) })
@@ -206,8 +204,8 @@ func (f upFlags) source(cfg config.Config) scheduler.Source {
 			JobID: hostJob, Name: "this machine", Nodes: []string{cfg.Agent.Node}, Start: new(int64), State: "RUNNING",
 		}}))
 	}
-	if f.simulate > 0 {
-		sources = append(sources, scheduler.NewSimulated(producers.SimulatedNodes(f.simulate), cfg.Interval))
+	if f.load.nodes > 0 {
+		sources = append(sources, f.load.jobs(cfg.Interval))
 	}
 	return scheduler.Join(sources...)
 }

@@ -59,9 +59,14 @@ func Run(ctx context.Context, cfg config.Config, log *slog.Logger) error {
 // Check returns nil if an agent can have the metrics that its site declares.
 func Check(cfg config.Agent) error { return source.Check(cfg) }
 
-// Simulate runs simulated nodes that share one producer and one reader of routes. It ends as Run does.
+// Simulate runs simulated nodes of the test mix that share one producer and one reader of routes. It ends as Run does.
 func Simulate(ctx context.Context, cfg config.Config, nodes []string, log *slog.Logger) error {
-	return simulate(ctx, cfg, nodes, nil, log)
+	return simulate(ctx, cfg, nodes, Load{}, nil, log)
+}
+
+// SimulateLoad runs simulated nodes that are and publish as the load says. It ends as Run does.
+func SimulateLoad(ctx context.Context, cfg config.Config, nodes []string, load Load, log *slog.Logger) error {
+	return simulate(ctx, cfg, nodes, load, nil, log)
 }
 
 // SimulateClock is Simulate on hosts whose common clock is read by the function given. These nodes also publish what a
@@ -69,25 +74,21 @@ func Simulate(ctx context.Context, cfg config.Config, nodes []string, log *slog.
 func SimulateClock(
 	ctx context.Context, cfg config.Config, nodes []string, clock func() time.Time, log *slog.Logger,
 ) error {
-	return simulate(ctx, cfg, nodes, clock, log)
+	return simulate(ctx, cfg, nodes, Load{}, clock, log)
 }
 
 func simulate(
-	ctx context.Context, cfg config.Config, nodes []string, clock func() time.Time, log *slog.Logger,
+	ctx context.Context, cfg config.Config, nodes []string, load Load, clock func() time.Time, log *slog.Logger,
 ) error {
-	members := make([]member, len(nodes))
-	for i, name := range nodes {
-		members[i] = member{name, &simulated{
-			node: name, tellsClock: clock != nil, shapes: measuredShapes(cfg.Agent.List, name),
-		}}
-	}
-	f, err := newFleet(cfg, members, log)
+	f, err := newFleet(cfg, load.members(cfg.Agent.List, nodes, clock != nil), log)
 	if err != nil {
 		return err
 	}
+	f.clients, f.requestPerNode = load.Clients, load.RequestPerNode
 	if clock != nil {
 		f.setClock(clock)
 	}
+	load.announce(len(nodes), log)
 	return f.serve(ctx)
 }
 
@@ -103,8 +104,11 @@ type fleet struct {
 	log    *slog.Logger
 	nodes  []*node // in the order of their send slots
 	byName map[string]*node
-	wake   chan struct{} // tells the publisher that a ring has something
-	opts   []kgo.Opt     // of the clients: tests have a network in memory
+	opts   []kgo.Opt // of the clients: tests have a network in memory
+
+	clients        int  // that publish; 0: one
+	requestPerNode bool // the nodes of a client publish one after the other
+
 	// pause waits for a time; false: ctx ended. The loop that samples calls it.
 	pause func(ctx context.Context, d time.Duration) bool
 
@@ -129,7 +133,7 @@ func (f *fleet) now() time.Time { return f.clock.read() }
 // records that wait.
 func newFleet(cfg config.Config, members []member, log *slog.Logger) (*fleet, error) {
 	f := &fleet{
-		cfg: cfg, log: log, byName: map[string]*node{}, wake: make(chan struct{}, 1), pause: kafka.Pause,
+		cfg: cfg, log: log, byName: map[string]*node{}, pause: kafka.Pause,
 	}
 	f.setClock(time.Now)
 	if cfg.Triggered() {
@@ -163,16 +167,15 @@ func (f *fleet) clientOpts(ctx context.Context) ([]kgo.Opt, error) {
 	return append(opts, f.opts...), err
 }
 
-// serve runs three loops until ctx ends: one follows the routes, one samples and forms, one sends. The sending loop
-// ends last. Where they are configured, one hears triggers and one obeys topology orders.
+// serve runs three loops until ctx ends: one follows the routes, one samples and forms, one sends. Simulated nodes may
+// have several that send. These end last. Where they are configured, one hears triggers and one obeys topology orders.
 func (f *fleet) serve(ctx context.Context) error {
-	p, err := newPublisher(f)
+	r, err := newFollower(f)
 	if err != nil {
 		return err
 	}
-	r, err := newFollower(f)
+	publishers, err := newPublishers(f)
 	if err != nil {
-		p.client.Close()
 		return err
 	}
 	f.loadRoutes()
@@ -181,7 +184,9 @@ func (f *fleet) serve(ctx context.Context) error {
 	defer loops.Wait()
 	sampled := make(chan struct{})
 	loops.Go(func() { r.run(ctx) })
-	loops.Go(func() { p.run(sampled) })
+	for _, p := range publishers {
+		loops.Go(func() { p.run(sampled) })
+	}
 	if f.triggers != nil {
 		loops.Go(func() { listen(ctx, f) })
 	}
@@ -217,12 +222,4 @@ func newRunID() string {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // does not fail: crypto/rand ends the process instead
 	return hex.EncodeToString(b[:])
-}
-
-// nudge wakes the publisher. It never blocks.
-func (f *fleet) nudge() {
-	select {
-	case f.wake <- struct{}{}:
-	default:
-	}
 }

@@ -153,7 +153,7 @@ func (l *lab) inLog(cluster *kfake.Cluster) (count int) {
 // publish runs the publisher of a fleet until the test ends.
 func publish(t *testing.T, f *fleet) *publisher {
 	t.Helper()
-	p, err := newPublisher(f)
+	p, err := newPublisher(f, f.nodes, fleetHand)
 	if err != nil {
 		t.Fatal(err)
 	}

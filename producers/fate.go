@@ -84,7 +84,6 @@ func (p *publisher) settle(c parcel, err error) {
 	}
 	p.inFlight--
 	p.bytes -= c.bytes
-	p.nudge()
 	isGap := c.item.gap != nil
 	what := fateOf(err, c.item.tries)
 	p.madeAgain = p.madeAgain || errors.Is(err, kerr.UnknownTopicID)
@@ -115,4 +114,6 @@ func (p *publisher) settle(c parcel, err error) {
 		}
 		c.node.ring.back(c.item)
 	}
+	c.node.enqueue()
+	p.nudge()
 }

@@ -47,8 +47,10 @@ type node struct {
 	unknownGPUs map[int32]bool     // the same of GPUs
 
 	// Guarded by the fleet's mutex.
-	routes routes
-	ring   ring
+	routes    routes
+	ring      ring
+	publisher *publisher // of its records; nil before there is one
+	queued    bool       // its publisher will ask it for records
 }
 
 func newNode(m member, head schemas.NodeHeader, cfg config.Config, limit int64) *node {
@@ -103,11 +105,15 @@ func (f *fleet) form(n *node, s *sample) bool {
 
 	f.mu.Lock()
 	first := n.ring.push(items)
+	n.enqueue()
+	publisher := n.publisher
 	f.mu.Unlock()
 	if first {
 		f.log.Warn("ring is full: the oldest records are dropped", "node", n.name, "interval_start", s.start)
 	}
-	f.nudge()
+	if publisher != nil {
+		publisher.nudge()
+	}
 	return true
 }
 

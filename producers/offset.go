@@ -119,7 +119,7 @@ func (p *publisher) lookAtClock(r *kgo.Record, sent time.Time) {
 		return
 	}
 	partition, offset := r.Partition, r.Offset
-	p.looks.Go(func() {
+	p.waits.Go(func() {
 		brokerMs, ok := p.latestAppend(partition, offset)
 		back := p.now()
 		p.mu.Lock()

@@ -23,6 +23,8 @@ const (
 	nodeHand = 4 << 20
 	// fleetHand is the limit for all simulated nodes of a process together.
 	fleetHand = 32 << 20
+	// clientHand is the least limit of a client, where the nodes of a process have many.
+	clientHand = 256 << 10
 	// recordBytes is the memory of a record in hand beside its value.
 	recordBytes = 512
 	// drainTime is how long the end of the process waits for records to be sent.
@@ -32,13 +34,16 @@ const (
 // errNoAnswer is logged when the brokers have not answered for the records that were sent.
 var errNoAnswer = errors.New("no answer")
 
-// publisher hands the rings' records to Kafka, whole intervals where they fit.
+// publisher hands the records of some nodes' rings to Kafka, whole intervals where they fit. A fleet has one, but for
+// simulated nodes that are divided among several Kafka clients.
 type publisher struct {
 	*fleet
+	nodes      []*node // those of the fleet whose records it sends
 	topic      string
 	client     *kgo.Client
 	stop       context.CancelFunc // ends what the client waits for
-	looks      sync.WaitGroup     // at the broker's clock
+	waits      sync.WaitGroup     // of looks at the broker's clock, and for acknowledgements
+	wake       chan struct{}      // a ring has something
 	link       link
 	partitions atomic.Int32 // of the topic, once the client knows
 
@@ -47,7 +52,8 @@ type publisher struct {
 	inFlight  int                // records, over all nodes
 	bytes     int                // of the records in flight
 	limit     int                // of bytes: nothing more is handed over from here on
-	turn      int                // index of the node that is asked next
+	ready     []*node            // that may have a record to give, in the order of their turns
+	flushing  bool               // one node's records are on their way, and those of the others wait
 	progress  time.Time          // when a broker last answered, or the first record in flight left
 	failures  int                // in a row
 	resume    time.Time          // nothing is handed over before this time
@@ -61,35 +67,86 @@ type flight struct {
 	gapDue    bool          // a broker has answered since a record was lost, so a Gap may leave
 }
 
+// newPublishers divides the nodes among publishers. Neighbours in the order of slots have different ones, so that each
+// publisher has work during the whole window.
+func newPublishers(f *fleet) ([]*publisher, error) {
+	clients := min(max(f.clients, 1), len(f.nodes))
+	nodes := make([][]*node, clients)
+	for i, n := range f.nodes {
+		nodes[i%clients] = append(nodes[i%clients], n)
+	}
+	all := make([]*publisher, 0, clients)
+	for _, of := range nodes {
+		p, err := newPublisher(f, of, max(fleetHand/clients, clientHand))
+		if err != nil {
+			for _, p := range all {
+				p.end()
+			}
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
 // newPublisher bounds the bytes in hand. What the brokers do not take must wait in the ring, which drops the oldest
 // first. The client would keep all of it.
-func newPublisher(f *fleet) (*publisher, error) {
+func newPublisher(f *fleet, nodes []*node, limit int) (*publisher, error) {
 	sending, stop := context.WithCancel(context.Background()) // records in hand outlive the sampling
 	opts, err := f.clientOpts(sending)
 	if err != nil {
 		stop()
 		return nil, fmt.Errorf("publishing: %w", err)
 	}
-	p := &publisher{fleet: f, stop: stop, topic: f.cfg.Prefix + schemas.TopicCounters, flights: map[string]*flight{}}
-	p.link = link{log: f.log, topic: p.topic}
-	p.limit = min(nodeHand*len(f.nodes), fleetHand)
-	for _, n := range f.nodes {
-		p.flights[n.name] = &flight{intervals: map[int64]int{}}
+	p := &publisher{
+		fleet: f, nodes: nodes, stop: stop, wake: make(chan struct{}, 1),
+		topic: f.cfg.Prefix + schemas.TopicCounters, flights: map[string]*flight{},
 	}
-	p.client, err = kgo.NewClient(append(opts,
+	p.link = link{log: f.log, topic: p.topic}
+	p.limit = min(nodeHand*len(nodes), limit)
+	// A node's records, and its neighbours' in a simulation, leave together. Without a linger the first leave alone,
+	// and the last of many jobs wait for an acknowledgement.
+	together := kgo.ProducerLinger(5 * time.Millisecond)
+	if f.requestPerNode { // a linger a node would add up
+		together = kgo.ManualFlushing()
+	}
+	p.client, err = kgo.NewClient(append(opts, together,
 		kgo.RecordPartitioner(kgo.BasicConsistentPartitioner(p.partitioner)),
 		// A promise is called before the client forgets its record, so there is room for twice what is in hand.
 		kgo.MaxBufferedBytes(2*p.limit),
 		kgo.MaxBufferedRecords(2*p.limit/recordBytes),
 		kgo.WithHooks(&p.link),
-		// A node's records, and its neighbours' in a simulation, leave together. Without a linger the first leave
-		// alone, and the last of many jobs wait for an acknowledgement.
-		kgo.ProducerLinger(5*time.Millisecond),
 	)...)
 	if err != nil {
+		stop()
 		return nil, fmt.Errorf("publishing: %w", err)
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, n := range nodes {
+		p.flights[n.name] = &flight{intervals: map[int64]int{}}
+		n.publisher = p
+		n.enqueue()
+	}
 	return p, nil
+}
+
+// enqueue gives a node a turn with its publisher, if it has none. The caller holds the fleet's mutex, and nudges the
+// publisher. A node is asked only then: asking each of thousands for every record would take more time than the
+// records.
+func (n *node) enqueue() {
+	if n.publisher != nil && !n.queued {
+		n.queued = true
+		n.publisher.ready = append(n.publisher.ready, n)
+	}
+}
+
+// nudge wakes the publisher. It never blocks.
+func (p *publisher) nudge() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
 }
 
 // partitioner is kgo.ManualPartitioner, since the partition was fixed when the record was formed. It also notes how
@@ -141,7 +198,7 @@ func (p *publisher) forget() {
 func (p *publisher) end() {
 	p.stop()
 	p.client.Close() // returns what is in flight to the rings
-	p.looks.Wait()
+	p.waits.Wait()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	left := 0
@@ -199,7 +256,11 @@ type parcel struct {
 func (p *publisher) handOver(now time.Time) {
 	p.watch(now)
 	var parcels []parcel
-	for c, ok := p.next(now); ok; c, ok = p.next(now) {
+	var only *node // whose records leave, where no others may leave with them
+	for c, ok := p.next(now, nil); ok; c, ok = p.next(now, only) {
+		if p.requestPerNode {
+			only = c.node
+		}
 		value, err := encode(c.item, p.now())
 		if err != nil {
 			p.settle(c, err)
@@ -226,6 +287,23 @@ func (p *publisher) handOver(now time.Time) {
 			p.settle(c, err)
 		})
 	}
+	if p.requestPerNode && len(parcels) > 0 {
+		p.flush()
+	}
+}
+
+// flush lets the records in the client's hand leave together. The next node's turn is when all are acknowledged.
+func (p *publisher) flush() {
+	p.mu.Lock()
+	p.flushing = true
+	p.mu.Unlock()
+	p.waits.Go(func() {
+		_ = p.client.Flush(context.Background()) // the client's end ends it, and promises have the errors
+		p.mu.Lock()
+		p.flushing = false
+		p.mu.Unlock()
+		p.nudge()
+	})
 }
 
 // watch notes brokers that do not answer.
@@ -237,23 +315,32 @@ func (p *publisher) watch(now time.Time) {
 	}
 }
 
-// next takes a record for the client from the next ring that has one to give. The nodes take turns, so that a node with
-// much to send does not keep the others waiting. The caller hands the record over without the mutex: the client's
-// promises lock it.
-func (p *publisher) next(now time.Time) (parcel, bool) {
+// next takes a record for the client from the next ring that has one to give, or from that of one node only. The nodes
+// take turns, so that a node with much to send does not keep the others waiting. The caller hands the record over
+// without the mutex: the client's promises lock it.
+func (p *publisher) next(now time.Time, only *node) (parcel, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.bytes >= p.limit || now.Before(p.resume) {
+	if p.bytes >= p.limit || p.flushing || now.Before(p.resume) {
 		return parcel{}, false
 	}
 	horizon := p.horizon(now)
-	for range p.nodes {
-		n := p.nodes[p.turn]
-		p.turn = (p.turn + 1) % len(p.nodes)
+	for len(p.ready) > 0 {
+		n := p.ready[0]
+		if only != nil && n != only {
+			break
+		}
 		f := p.flights[n.name]
 		it, ok := f.take(n, horizon)
 		if !ok {
+			p.ready, n.queued = p.ready[1:], false
+			if only != nil { // the others wait for what it gave
+				break
+			}
 			continue
+		}
+		if !p.requestPerNode {
+			p.ready = append(p.ready[1:], n)
 		}
 		if p.inFlight == 0 {
 			p.progress = now

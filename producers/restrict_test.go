@@ -141,7 +141,7 @@ func TestRestrictedAgents(t *testing.T) {
 func TestRestrictedSimulation(t *testing.T) {
 	list := &config.MetricList{Keep: []string{"sim_load", "sim_tail"}, Canary: 0.001}
 	for name, want := range map[string]int{ofTheList: 2, canary: len(shapes())} {
-		sampler := &simulated{node: name, shapes: measuredShapes(list, name)}
+		sampler := &simulated{node: name, shapes: measuredShapes(shapes(), list, name)}
 		sampler.Read(source.Vitals{BoundaryMs: 1000})
 		sampler.Read(source.Vitals{BoundaryMs: 2000})
 		_, columns := sampler.Interval(time.Second)
@@ -154,7 +154,8 @@ func TestRestrictedSimulation(t *testing.T) {
 			}
 		}
 	}
-	if none := measuredShapes(&config.MetricList{Keep: []string{"cpu_user"}}, ofTheList); none == nil || len(none) > 0 {
+	none := measuredShapes(shapes(), &config.MetricList{Keep: []string{"cpu_user"}}, ofTheList)
+	if none == nil || len(none) > 0 {
 		t.Errorf("without a simulated metric in the list a node measures %d of %v", len(none), none == nil)
 	}
 }

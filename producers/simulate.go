@@ -1,10 +1,13 @@
 package producers
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"math"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/weirhpc/weir/config"
@@ -12,8 +15,8 @@ import (
 	"github.com/weirhpc/weir/schemas"
 )
 
-// SimulatedCPUs are the logical CPUs of a simulated node. They are so many that the shares of a split job do not list
-// every value, so that their merge estimates.
+// SimulatedCPUs are the logical CPUs of a simulated node of the test mix. They are so many that the shares of a split
+// job do not list every value, so that their merge estimates.
 const SimulatedCPUs = 32
 
 // SimulatedNodes names n nodes: sim0001, sim0002 and so on.
@@ -25,16 +28,31 @@ func SimulatedNodes(n int) []string {
 	return names
 }
 
-// shape is a simulated metric. value makes a value of two draws: one for the node, metric, CPU and interval, and one
-// for the node and metric.
+// shape is a simulated metric. One of the test mix has a function of its values, and one of the load a recording.
 type shape struct {
+	testShape
+	recorded *recording
+	hash     uint64 // of the name: once for all values
+}
+
+// testShape is a metric of the test mix. value makes a value of two draws: one for the node, metric, CPU and interval,
+// and one for the node and metric.
+type testShape struct {
 	name, unit, scope string
 	value             func(draw, node uint64) float64
 }
 
-// shapes is every simulated metric, ascending by name. Their columns look like those of real counters.
-func shapes() []shape {
-	return []shape{
+// shapes returns every metric of the test mix, ascending by name. Their columns look like those of real counters. The
+// caller must not change the slice.
+var shapes = sync.OnceValue(func() (all []shape) {
+	for _, s := range testShapes() {
+		all = append(all, shape{testShape: s, hash: hashOf(s.name)})
+	}
+	return all
+})
+
+func testShapes() []testShape {
+	return []testShape{
 		{"sim_count", "1", schemas.ScopeCore, func(draw, _ uint64) float64 { return float64(draw % 20) }},
 		{"sim_gaps", "1", schemas.ScopeCore, func(draw, _ uint64) float64 { // some are missing
 			if draw%23 == 0 {
@@ -71,29 +89,45 @@ func shapes() []shape {
 	}
 }
 
-// measuredShapes are the metrics that a simulated node measures.
-func measuredShapes(list *config.MetricList, node string) []shape {
-	return slices.DeleteFunc(shapes(), func(s shape) bool { return !list.Measures(node, s.name) })
+// measuredShapes are the metrics of those that a simulated node measures.
+func measuredShapes(all []shape, list *config.MetricList, node string) []shape {
+	if list == nil {
+		return all // shared by all nodes
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(s shape) bool { return !list.Measures(node, s.name) })
 }
 
-// SimulatedValue is what a simulated node measures. It depends on its arguments alone, so that a test can compute what
-// a record should hold. cpu is ignored for node-scoped metrics. Some values of sim_gaps are NaN, and so are those of a
-// metric that is not simulated.
+// SimulatedValue is what a simulated node measures, by either mix. It depends on its arguments alone, so that a test
+// can compute what a record should hold. cpu is ignored for node-scoped metrics. Some values of sim_gaps are NaN, and
+// so are those of a metric that is not simulated.
 func SimulatedValue(node, metric string, cpu int, intervalStartMs int64) float64 {
-	for _, s := range shapes() {
-		if s.name == metric {
-			return s.of(hashOf(node), cpu, intervalStartMs)
+	all := shapes()
+	if strings.HasPrefix(metric, loadPrefix) {
+		all = loadShapes()
+	}
+	for i := range all {
+		if s := &all[i]; s.name == metric {
+			var value [1]float64
+			s.fill(value[:], cpu, hashOf(node), intervalStartMs)
+			return value[0]
 		}
 	}
 	return math.NaN()
 }
 
-func (s *shape) of(node uint64, cpu int, intervalStartMs int64) float64 {
+// fill makes the values of a node's CPUs from the first one on. node is the hash of its name.
+func (s *shape) fill(values []float64, first int, node uint64, intervalStartMs int64) {
 	if s.scope == schemas.ScopeNode {
-		cpu = 0
+		first = 0
 	}
-	draw := mix(node ^ mix(hashOf(s.name)+mix(uint64(cpu)+mix(uint64(intervalStartMs)))))
-	return s.value(draw, mix(node^hashOf(s.name)))
+	start, own := mix(uint64(intervalStartMs)), mix(node^s.hash)
+	if s.recorded != nil {
+		s.recorded.fill(values, first, own, start)
+		return
+	}
+	for i := range values {
+		values[i] = s.value(mix(node^mix(s.hash+mix(uint64(first+i)+start))), own)
+	}
 }
 
 // unit maps a draw to [0, 1).
@@ -117,7 +151,8 @@ func hashOf(s string) uint64 {
 // interval is absent where the process did not keep time.
 type simulated struct {
 	node         string
-	shapes       []shape // that the node measures; nil: all
+	cores        int     // 0: SimulatedCPUs
+	shapes       []shape // that the node measures; nil: all of the test mix
 	fromMs, toMs int64   // boundaries of the last two readings
 	tellsClock   bool
 	clock        source.Clock // at the last reading
@@ -130,23 +165,25 @@ func (m *simulated) Read(v source.Vitals) {
 
 // Interval depends on node, CPU and time alone, so a test can compute what a node must have sent.
 func (m *simulated) Interval(time.Duration) (cpus []int32, columns []source.Column) {
-	cpus = make([]int32, SimulatedCPUs)
+	cpus = make([]int32, cmp.Or(m.cores, SimulatedCPUs))
 	for c := range cpus {
 		cpus[c] = int32(c)
 	}
-	node := hashOf(m.node)
-	if m.shapes == nil {
-		m.shapes = shapes()
+	measured := m.shapes
+	if measured == nil {
+		measured = shapes()
 	}
-	for _, shape := range m.shapes {
-		n := 1
+	node := hashOf(m.node)
+	columns = make([]source.Column, 0, len(measured))
+	room := make([]float64, len(measured)*len(cpus)) // of all columns: one allocation, and not one a metric
+	for i := range measured {
+		shape, n := &measured[i], 1
 		if shape.scope == schemas.ScopeCore {
-			n = SimulatedCPUs
+			n = len(cpus)
 		}
-		values := make([]float64, n)
-		for c := range values {
-			values[c] = shape.of(node, c, m.fromMs)
-		}
+		values := room[:n:n]
+		room = room[n:]
+		shape.fill(values, 0, node, m.fromMs)
 		columns = append(columns, source.Column{Name: shape.name, Unit: shape.unit, Scope: shape.scope, Values: values})
 	}
 	if m.tellsClock {

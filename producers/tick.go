@@ -132,6 +132,7 @@ func (f *fleet) notice(start int64) {
 	for _, n := range f.nodes {
 		n.last = -1
 		lost += n.ring.loseAfter(ahead)
+		n.enqueue() // for the Gap
 	}
 	f.mu.Unlock()
 	f.log.Warn("clock was set back: publishing goes on with earlier intervals",

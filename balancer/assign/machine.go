@@ -39,21 +39,46 @@ func mucLayout() *Layout {
 
 // muc is the machine with the jobs that run on it.
 type muc struct {
-	r    *rand.Rand
-	free []bool
-	jobs []Task
+	r     *rand.Rand
+	free  []bool
+	jobs  []Task
+	count int // of jobs that it runs
+	least int // nodes that have a job; the paper does not tell
 }
 
+// newMUC is the machine of the paper.
 func newMUC(seed uint64) *muc {
-	m := &muc{r: rand.New(rand.NewPCG(seed, 1)), free: make([]bool, mucNodes)}
+	return fullMUC(muc{r: rand.New(rand.NewPCG(seed, 1)), count: mucJobs}, mucNodes)
+}
+
+func fullMUC(m muc, nodes int) *muc {
+	m.free = make([]bool, nodes)
 	for n := range m.free {
 		m.free[n] = true
 	}
 	m.fill()
-	return m
+	return &m
 }
 
-// fill starts jobs until there are as many as the paper has. It draws their sizes together, and draws all of them
+// fewestJobs is how many jobs a machine has at least, however small it is.
+const fewestJobs = 4
+
+// MUCJobs returns the nodes of the jobs on a machine like the paper's, but of another size, at least 16 nodes. It is a
+// function of the size alone. A machine of the paper's size has 185 jobs, and another in proportion. The jobs have at
+// least three quarters of the nodes.
+func MUCJobs(nodes int) [][]int32 {
+	m := fullMUC(muc{
+		r:     rand.New(rand.NewPCG(uint64(nodes), 2)),
+		count: max(fewestJobs, (nodes*mucJobs+mucNodes/2)/mucNodes), least: nodes * 3 / 4,
+	}, nodes)
+	jobs := make([][]int32, len(m.jobs))
+	for j := range m.jobs {
+		jobs[j] = m.jobs[j].Nodes
+	}
+	return jobs
+}
+
+// fill starts jobs until there are as many as there should be. It draws their sizes together, and draws all of them
 // again until they fit, so that big jobs are not passed over. If none of many draws fits, no job starts.
 func (m *muc) fill() {
 	free := 0
@@ -63,12 +88,12 @@ func (m *muc) fill() {
 		}
 	}
 	for range 1000 {
-		sizes, sum := make([]int, mucJobs-len(m.jobs)), 0
+		sizes, sum := make([]int, m.count-len(m.jobs)), 0
 		for i := range sizes {
 			sizes[i] = m.size()
 			sum += sizes[i]
 		}
-		if sum > free {
+		if sum > free || len(m.free)-free+sum < m.least {
 			continue
 		}
 		for _, size := range sizes {
@@ -93,7 +118,8 @@ func (m *muc) allocate(size int) (nodes []int32) {
 	var all []int32
 	for n, is := range m.free {
 		if is {
-			free[n*mucIslands/mucNodes] = append(free[n*mucIslands/mucNodes], int32(n))
+			island := n * mucIslands / len(m.free)
+			free[island] = append(free[island], int32(n))
 			all = append(all, int32(n))
 		}
 	}

@@ -5,11 +5,12 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/weirhpc/weir/balancer/assign"
 	"github.com/weirhpc/weir/config"
 	"github.com/weirhpc/weir/schemas"
 )
 
-// simulatedCPUs are the logical CPUs of a simulated node.
+// simulatedCPUs are the logical CPUs of a simulated node of NewSimulated's mix.
 const simulatedCPUs = 32
 
 // MinSimulated is the least number of nodes that NewSimulated's mix of jobs needs.
@@ -20,15 +21,16 @@ type simulatedSlot struct {
 	nodes  []string
 	cpus   []int32
 	cycle  int64 // intervals from one job's start to the next one's; 0: one job for ever
-	runs   int64 // intervals that a job has at most, below cycle
+	runs   int64 // intervals that a job has at most; it ends before the next one starts
 	phase  int64 // intervals by which the slot's cycle is shifted
 	offset int64 // ms into an interval at which jobs start
 	stop   int64 // ms into the interval after its last at which a job ends, unannounced
 }
 
-// Simulated is the simulator's job mix.
+// Simulated is one of the simulator's job mixes.
 type Simulated struct {
 	ms    int64
+	cores int // logical CPUs of a node
 	slots []simulatedSlot
 }
 
@@ -45,7 +47,7 @@ type Simulated struct {
 //   - At least one node has no job.
 func NewSimulated(nodes []string, interval time.Duration) *Simulated {
 	n := len(nodes)
-	s := &Simulated{ms: interval.Milliseconds()}
+	s := &Simulated{ms: interval.Milliseconds(), cores: simulatedCPUs}
 	// The big job takes every third node, so that it has nodes at every home.
 	var big, rest []string
 	for i, node := range nodes {
@@ -80,6 +82,36 @@ func NewSimulated(nodes []string, interval time.Duration) *Simulated {
 	return s
 }
 
+const (
+	// mucShort: one job of so many is short, and its nodes get the next one when it ends. With a life of mucLife
+	// intervals that ends, and begins, 2 % of the jobs in an interval.
+	mucShort = 5
+	mucLife  = 10
+)
+
+// NewSuperMUC returns jobs for a machine of len(nodes) nodes, at least MinSimulated, with so many logical CPUs each.
+// Sizes and places are those of assign.MUCJobs: 185 exclusive jobs on the 9,288 nodes of SuperMUC. The jobs are a pure
+// function of the time and of the numbers of nodes and CPUs. Most jobs run for ever. About 2 % end in an interval, at
+// any time in it and unannounced, and as many begin on the nodes that have become free.
+func NewSuperMUC(nodes []string, cores int, interval time.Duration) *Simulated {
+	s := &Simulated{ms: interval.Milliseconds(), cores: cores}
+	gap := min(1000, s.ms/10) // between two jobs on the same nodes
+	for i, numbers := range assign.MUCJobs(len(nodes)) {
+		slot := simulatedSlot{nodes: make([]string, len(numbers))}
+		for k, n := range numbers {
+			slot.nodes[k] = nodes[n]
+		}
+		if i%mucShort == mucShort-1 {
+			short := int64(i / mucShort)
+			slot.cycle, slot.runs, slot.phase = mucLife, mucLife, short%mucLife
+			slot.offset = gap + (short*s.ms/7)%(s.ms-gap) // a job ends a gap before the next one's offset
+			slot.stop = slot.offset - gap
+		}
+		s.slots = append(s.slots, slot)
+	}
+	return s
+}
+
 func cpuRange(from, to int32) (cpus []int32) {
 	for c := from; c < to; c++ {
 		cpus = append(cpus, c)
@@ -95,7 +127,7 @@ func (s *Simulated) Jobs(now time.Time) ([]Job, []Fault) {
 			continue
 		}
 		if slot.cycle == 0 {
-			jobs = append(jobs, slot.job(1000+k, 0, nil, nil))
+			jobs = append(jobs, slot.job(1000+k, s.cores, 0, nil, nil))
 			continue
 		}
 		cycle := slot.cycle * s.ms
@@ -108,7 +140,7 @@ func (s *Simulated) Jobs(now time.Time) ([]Job, []Fault) {
 			}
 			end := start - slot.offset + slot.runs*s.ms + slot.stop
 			limit := (slot.runs + 1) * s.ms / 1000
-			j := slot.job(1000+len(s.slots)*int(n+1)+k, start, &end, &limit)
+			j := slot.job(1000+len(s.slots)*int(n+1)+k, s.cores, start, &end, &limit)
 			if end > now.UnixMilli() {
 				j.End = nil
 			}
@@ -118,12 +150,12 @@ func (s *Simulated) Jobs(now time.Time) ([]Job, []Fault) {
 	return jobs, nil
 }
 
-func (s *simulatedSlot) job(number int, start int64, end, limit *int64) Job {
-	cores := cmp.Or(len(s.cpus), simulatedCPUs)
+func (s *simulatedSlot) job(number, cpus int, start int64, end, limit *int64) Job {
+	cores := cmp.Or(len(s.cpus), cpus)
 	j := Job{Job: schemas.Job{
 		JobID: "sim-" + strconv.Itoa(number), Name: "simulated", User: "sim", Account: "weir", Queue: "sim",
 		Nodes: s.nodes, Cpus: s.cpus, End: end, Cores: new(int64(cores * len(s.nodes))), Gpus: new(int32),
-		TimeLimitS: limit, Exclusive: new(cores == simulatedCPUs),
+		TimeLimitS: limit, Exclusive: new(cores == cpus),
 	}}
 	if start > 0 {
 		j.Start = &start
