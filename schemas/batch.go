@@ -81,17 +81,22 @@ func (r *batchReader) int() int32 {
 	return int32(v)
 }
 
-// string reads a string.
-func (r *batchReader) string() string {
+// bytes reads a string, and returns its bytes in the body.
+func (r *batchReader) bytes() []byte {
 	n := r.long()
 	if n < 0 || n > int64(len(r.body)-r.at) {
 		r.fail()
-		return ""
+		return nil
 	}
-	text := r.body[r.at : r.at+int(n)]
-	r.at += len(text)
+	r.at += int(n)
+	return r.body[r.at-int(n) : r.at]
+}
+
+// string reads a string.
+func (r *batchReader) string() string {
+	text := r.bytes()
 	r.text += len(text)
-	if r.into == nil || n == 0 {
+	if r.into == nil || len(text) == 0 {
 		return ""
 	}
 	r.into.text.Write(text)
