@@ -272,7 +272,7 @@ func (c *Collector) closeJob(fx *Effects, t *schemas.Tick, job *schemas.TickJob)
 	}
 	for _, col := range cols.sorted() {
 		col.gather(records, &c.room)
-		r := col.reduce(out.sketch)
+		r := col.reduce(out.sketch, &c.all.room)
 		if !reported.has(col.name) {
 			c.all.join(col, &r)
 		}

@@ -194,10 +194,10 @@ const maxListed = 512
 
 // reduce reduces the values with a certified summary of so many bytes; 0: none. Afterwards the valid ones come first,
 // in another order.
-func (c *column) reduce(sketch int) (r reduction) {
+func (c *column) reduce(sketch int, room *quantile.Joiner) (r reduction) {
 	var own, quick quantile.Summary
 	if sketch > 0 {
-		r.Distribution, own = quantile.Certify(c.values, quantile.Budget{Bytes: sketch, Ranks: quantile.Large.Ranks})
+		r.Distribution, own = room.Certify(c.values, quantile.Budget{Bytes: sketch, Ranks: quantile.Large.Ranks})
 		if r.Count > 0 {
 			r.certified = &own
 		}
@@ -209,7 +209,7 @@ func (c *column) reduce(sketch int) (r reduction) {
 	case sketch == quantile.Large.Bytes:
 		r.share = r.certified
 	default: // the job's summary is too small, or there is none
-		if r.Distribution, quick = quantile.Certify(c.values, quantile.Quick); r.Count > 0 {
+		if r.Distribution, quick = room.Certify(c.values, quantile.Quick); r.Count > 0 {
 			r.share = &quick
 		}
 	}

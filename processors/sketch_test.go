@@ -134,7 +134,7 @@ func goodLocal(t *testing.T, r *rand.Rand) *schemas.NodeSummary {
 	for _, m := range b.Metrics {
 		c := column{metricID: metricID{m.Name, m.Unit, m.Scope}}
 		c.add(b.Node, 0, m.Values)
-		reduced := c.reduce(quantile.Large.Bytes)
+		reduced := c.reduce(quantile.Large.Bytes, &quantile.Joiner{})
 		local := schemas.NodeSummaryMetric{JobSummaryMetric: c.exact(&reduced)}
 		if local.JobSummaryMetric.Certified != nil {
 			local.Certified, local.JobSummaryMetric.Certified = *local.JobSummaryMetric.Certified, nil
@@ -340,7 +340,7 @@ func BenchmarkSketch(b *testing.B) {
 				}
 				c.add(fmt.Sprint("n", n), int32(n), v)
 			}
-			reduced := c.reduce(quantile.Large.Bytes)
+			reduced := c.reduce(quantile.Large.Bytes, &quantile.Joiner{})
 			p.Metrics = append(p.Metrics, c.partial(&reduced))
 		}
 		return p
@@ -354,6 +354,7 @@ func BenchmarkSketch(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+	var room quantile.Joiner
 	best := map[string]time.Duration{}
 	note := func(what string, sketch int, took time.Duration) {
 		key := fmt.Sprint(what, sketch)
@@ -370,7 +371,7 @@ func BenchmarkSketch(b *testing.B) {
 				}
 				began := time.Now()
 				out := newOutput(simCluster, 0, tick, job, nil, sketch)
-				reduced := c.reduce(sketch)
+				reduced := c.reduce(sketch, &room)
 				out.add(&c, &reduced)
 				written(out.record())
 				note("collect", sketch, time.Since(began))

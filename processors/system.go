@@ -183,7 +183,7 @@ func (s *system) partial(cluster string, partition, collectors int32, k *closing
 // partial is the collector's share of the column. The values are summarized a second time, so it has to be quick: see
 // BenchmarkInterval.
 func (c *systemColumn) partial(room *quantile.Joiner) schemas.JobPartialMetric {
-	d, s := quantile.Certify(c.values, quantile.Quick)
+	d, s := room.Certify(c.values, quantile.Quick)
 	if d.Count > 0 {
 		c.share(quantile.Moments{Count: d.Count, Mean: d.Mean, M2: d.M2}, s)
 	}
